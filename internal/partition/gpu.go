@@ -1,0 +1,136 @@
+package partition
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Address is a PCI address in the kernel's form, "0000:0c:00.0": domain, bus,
+// device and function in lower-case hexadecimal.
+type Address string
+
+var addressForm = regexp.MustCompile(`^([0-9a-f]{4,8}):([0-9a-f]{2}):([01][0-9a-f])\.([0-7])$`)
+
+// ParseAddress accepts a full PCI address in either case, and one without its
+// domain, which is then 0000.
+func ParseAddress(s string) (Address, error) {
+	full := strings.ToLower(s)
+	if strings.Count(full, ":") == 1 {
+		full = "0000:" + full
+	}
+	if !addressForm.MatchString(full) {
+		return "", fmt.Errorf("%q is not a PCI address like 0000:0c:00.0", s)
+	}
+	return Address(full), nil
+}
+
+// Compare orders addresses as the PCI bus does: by the numbers, not by the text,
+// so that a five-digit domain comes after 0000.
+func (a Address) Compare(b Address) int {
+	if n := len(a) - len(b); n != 0 {
+		return n
+	}
+	return strings.Compare(string(a), string(b))
+}
+
+// GPU is one partitionable GPU as it was seen: a PCI function, however many
+// partitions it shows.
+type GPU struct {
+	Address Address
+	Device  uint16 // PCI device id; the vendor is AMD
+	XCC     int    // accelerated compute dies in the GPU; 0 where not known
+	Hive    uint64 // XGMI hive id; 0 for a GPU that is in none
+
+	Compute          Compute   // current compute mode
+	AvailableCompute []Compute // what the device lists for its current memory mode; nil: it lists nothing
+	Memory           Memory    // current memory mode; "" where the device shows none
+	AvailableMemory  []Memory  // what the device lists; nil: the memory mode cannot be changed
+	ReadOnly         bool      // modes can be read but not set (an SR-IOV virtual function)
+}
+
+// Mode is the pair of modes of one GPU.
+type Mode struct {
+	Compute Compute `json:"compute"`
+	Memory  Memory  `json:"memory,omitempty"` // "" on a GPU that shows none
+}
+
+// String is the usual short form, "CPX/NPS4".
+func (m Mode) String() string {
+	if m.Memory == "" {
+		return string(m.Compute)
+	}
+	return string(m.Compute) + "/" + string(m.Memory)
+}
+
+// Mode returns the modes the GPU has.
+func (g GPU) Mode() Mode { return Mode{g.Compute, g.Memory} }
+
+// Partitions returns how many partitions the GPU shows in its current mode.
+func (g GPU) Partitions() int { return g.Compute.Partitions(g.xcc()) }
+
+func (g GPU) xcc() int {
+	if g.XCC > 0 {
+		return g.XCC
+	}
+	m, _ := LookupModel(g.Device)
+	return m.XCC
+}
+
+// Selector names a GPU in a profile: by PCI address, or by index among the
+// partitionable GPUs in PCI order.
+type Selector struct {
+	Address Address // preferred; "" if the selector is an index
+	Index   int
+}
+
+// ParseSelector accepts a PCI address or a decimal index.
+func ParseSelector(s string) (Selector, error) {
+	if n, err := strconv.ParseUint(s, 10, 16); err == nil {
+		return Selector{Index: int(n)}, nil
+	}
+	a, err := ParseAddress(s)
+	if err != nil {
+		return Selector{}, fmt.Errorf("%q is neither a PCI address like 0000:0c:00.0 nor an index", s)
+	}
+	return Selector{Address: a}, nil
+}
+
+func (s Selector) String() string {
+	if s.Address != "" {
+		return string(s.Address)
+	}
+	return strconv.Itoa(s.Index)
+}
+
+// find returns the position in gpus, which are in PCI order, of what s names.
+func (s Selector) find(gpus []GPU) (int, error) {
+	if s.Address == "" {
+		if s.Index < 0 || s.Index >= len(gpus) {
+			return 0, fmt.Errorf("there is no GPU with index %d: this node has %d (0 to %d)", s.Index, len(gpus), len(gpus)-1)
+		}
+		return s.Index, nil
+	}
+	i := slices.IndexFunc(gpus, func(g GPU) bool { return g.Address == s.Address })
+	if i < 0 {
+		return 0, fmt.Errorf("there is no partitionable GPU at %s: this node has %s", s.Address, List(addresses(gpus)))
+	}
+	return i, nil
+}
+
+func addresses(gpus []GPU) []Address {
+	out := make([]Address, len(gpus))
+	for i, g := range gpus {
+		out[i] = g.Address
+	}
+	return out
+}
+
+// inOrder returns a copy of gpus in PCI order.
+func inOrder(gpus []GPU) []GPU {
+	out := slices.Clone(gpus)
+	slices.SortFunc(out, func(a, b GPU) int { return a.Address.Compare(b.Address) })
+	return out
+}

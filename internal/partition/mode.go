@@ -1,0 +1,100 @@
+package partition
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Compute is a compute partition mode, spelled as the driver spells it in
+// current_compute_partition.
+type Compute string
+
+// The compute partition modes of the amdgpu driver.
+const (
+	SPX Compute = "SPX" // one partition with all XCCs
+	DPX Compute = "DPX" // two partitions
+	TPX Compute = "TPX" // three partitions
+	QPX Compute = "QPX" // four partitions
+	CPX Compute = "CPX" // one partition per XCC
+)
+
+// Memory is a memory partition mode (NUMA nodes per socket), spelled as the
+// driver spells it in current_memory_partition.
+type Memory string
+
+// The memory partition modes of the amdgpu driver.
+const (
+	NPS1 Memory = "NPS1"
+	NPS2 Memory = "NPS2"
+	NPS4 Memory = "NPS4"
+	NPS8 Memory = "NPS8"
+)
+
+// ComputeModes lists every compute partition mode, fewest partitions first.
+func ComputeModes() []Compute { return []Compute{SPX, DPX, TPX, QPX, CPX} }
+
+// MemoryModes lists every memory partition mode, fewest domains first.
+func MemoryModes() []Memory { return []Memory{NPS1, NPS2, NPS4, NPS8} }
+
+// ParseCompute returns the compute mode of exactly that name.
+func ParseCompute(s string) (Compute, error) {
+	return parseMode("compute", s, ComputeModes())
+}
+
+// ParseMemory returns the memory mode of exactly that name.
+func ParseMemory(s string) (Memory, error) {
+	return parseMode("memory", s, MemoryModes())
+}
+
+func parseMode[M ~string](kind, s string, all []M) (M, error) {
+	if m := M(s); slices.Contains(all, m) {
+		return m, nil
+	}
+	return "", fmt.Errorf("unknown %s partition mode %q: accepted are %s", kind, s, List(all))
+}
+
+// List joins modes, addresses or names for a message: "SPX, DPX, CPX".
+func List[S ~string](items []S) string {
+	var b strings.Builder
+	for i, m := range items {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(string(m))
+	}
+	return b.String()
+}
+
+// Partitions returns how many partitions a GPU with xcc XCCs shows in the mode,
+// or 0 where that is not known.
+func (c Compute) Partitions(xcc int) int {
+	switch c {
+	case SPX:
+		return 1
+	case DPX:
+		return 2
+	case TPX:
+		return 3
+	case QPX:
+		return 4
+	case CPX:
+		return xcc
+	}
+	return 0
+}
+
+// AfterLoad returns the compute mode that the driver picks by itself when it is
+// loaded with memory mode m, or "" where that is not known
+// (gfx_v9_4_3: __aqua_vanjaram_get_auto_mode).
+func (m Memory) AfterLoad() Compute {
+	switch m {
+	case NPS1:
+		return SPX
+	case NPS2:
+		return DPX
+	case NPS4, NPS8:
+		return CPX
+	}
+	return ""
+}

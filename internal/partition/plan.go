@@ -1,0 +1,214 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Kind is what a step does.
+type Kind string
+
+// The kinds of step, in the order in which a plan holds them.
+const (
+	RequestMemory Kind = "memory"  // record the memory mode for the next driver load, for a whole hive
+	ReloadDriver  Kind = "reload"  // unload and load the driver: every GPU of the node
+	SwitchCompute Kind = "compute" // switch one GPU's compute mode
+)
+
+// Step is one change.
+type Step struct {
+	Kind Kind      `json:"kind"`
+	GPU  Address   `json:"gpu,omitempty"`  // the GPU written to; empty for a reload
+	Hive []Address `json:"hive,omitempty"` // every GPU that a memory request covers
+	From string    `json:"from,omitempty"`
+	To   string    `json:"to,omitempty"`
+}
+
+func (s Step) String() string {
+	switch s.Kind {
+	case RequestMemory:
+		if len(s.Hive) > 1 {
+			return fmt.Sprintf("request %s for %d GPUs of one hive, through %s (now %s)", s.To, len(s.Hive), s.GPU, s.From)
+		}
+		return fmt.Sprintf("request %s for %s (now %s)", s.To, s.GPU, s.From)
+	case ReloadDriver:
+		return "reload the driver"
+	}
+	return fmt.Sprintf("switch %s from %s to %s", s.GPU, s.From, s.To)
+}
+
+// Steps is an ordered plan; empty when there is nothing to do.
+type Steps []Step
+
+// Reloads reports whether the plan reloads the driver, and so touches every GPU
+// of the node.
+func (s Steps) Reloads() bool {
+	return slices.ContainsFunc(s, func(st Step) bool { return st.Kind == ReloadDriver })
+}
+
+// Unsupported says that a GPU cannot have what is wanted of it. Trying again
+// does not help.
+type Unsupported struct {
+	GPU      Address
+	Model    string // "" where not known
+	Want     Mode
+	Why      string    // when it is not a matter of accepted modes
+	Accepted []Compute // the compute modes accepted with the wanted memory mode; nil where not known
+	Memory   []Memory  // the memory modes accepted, when the wanted one is not
+}
+
+func (e *Unsupported) Error() string {
+	name := string(e.GPU)
+	if e.Model != "" {
+		name += " (" + e.Model + ")"
+	}
+	switch {
+	case e.Why != "":
+		return fmt.Sprintf("%s cannot be set to %s: %s", name, e.Want, e.Why)
+	case e.Memory != nil:
+		return fmt.Sprintf("%s does not support %s: accepted are %s", name, e.Want.Memory, List(e.Memory))
+	case len(e.Accepted) == 0:
+		return fmt.Sprintf("%s does not support %s: no compute mode is accepted with %s", name, e.Want, e.Want.Memory)
+	}
+	return fmt.Sprintf("%s does not support %s: accepted with %s are %s", name, e.Want, e.Want.Memory, List(e.Accepted))
+}
+
+// Plan returns the steps that bring the GPUs seen to the layout wanted: all
+// memory requests, one driver reload if there is any request, then the compute
+// switches. There is no step for a GPU that is already right.
+//
+// The compute switches behind a reload are a forecast, since the driver picks a
+// compute mode itself when it loads: observe and plan again after the reload.
+//
+// Every GPU that cannot have what is wanted is told, as [Unsupported].
+func Plan(want Layout, have []GPU) (Steps, error) {
+	gpus := inOrder(have)
+	var errs []error
+	for _, g := range gpus {
+		if err := judge(g, want); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	steps, err := memorySteps(want, gpus)
+	errs = append(errs, err)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if len(steps) > 0 {
+		steps = append(steps, Step{Kind: ReloadDriver})
+		gpus = Forecast(gpus, steps)
+	}
+	for _, g := range gpus {
+		if w, ok := want.Modes[g.Address]; ok && w.Compute != g.Compute {
+			steps = append(steps, Step{Kind: SwitchCompute, GPU: g.Address, From: string(g.Compute), To: string(w.Compute)})
+		}
+	}
+	return steps, nil
+}
+
+// judge tells whether g can have what is wanted of it. A mode that the GPU has
+// already needs no permission.
+func judge(g GPU, want Layout) error {
+	w, ok := want.Modes[g.Address]
+	if !ok || w == g.Mode() {
+		return nil
+	}
+	model, known := LookupModel(g.Device)
+	e := &Unsupported{GPU: g.Address, Model: model.Name, Want: w}
+	switch {
+	case g.ReadOnly || model.Virtual:
+		e.Why = "it is a virtual function, whose modes only the host can set"
+		return e
+	case w.Memory != g.Memory && !slices.Contains(g.AvailableMemory, w.Memory):
+		e.Memory = g.AvailableMemory
+		if len(e.Memory) == 0 && g.Memory != "" {
+			e.Memory = []Memory{g.Memory}
+		}
+		if len(e.Memory) == 0 {
+			e.Why = "the driver shows no memory partition mode for it"
+		}
+		return e
+	case w.Memory == g.Memory && len(g.AvailableCompute) > 0:
+		// The device's own list is for the memory mode it has now.
+		if slices.Contains(g.AvailableCompute, w.Compute) {
+			return nil
+		}
+		e.Accepted = g.AvailableCompute
+		return e
+	case known && !model.Accepts(w.Compute, w.Memory):
+		e.Accepted = model.computeFor(w.Memory)
+		return e
+	}
+	return nil
+}
+
+// memorySteps returns one request per hive that has a GPU in another memory mode
+// than wanted; a GPU in no hive is a hive of its own.
+func memorySteps(want Layout, gpus []GPU) (Steps, error) {
+	var steps Steps
+	var errs []error
+	done := make(map[uint64]bool)
+	for _, g := range gpus {
+		w, ok := want.Modes[g.Address]
+		if !ok || w.Memory == g.Memory || g.Hive != 0 && done[g.Hive] {
+			continue
+		}
+		done[g.Hive] = true
+		hive := []Address{g.Address}
+		if g.Hive != 0 {
+			hive = nil
+			for _, member := range gpus {
+				if member.Hive == g.Hive {
+					hive = append(hive, member.Address)
+				}
+			}
+		}
+		for _, a := range hive {
+			if want.Skipped[a] {
+				errs = append(errs, fmt.Errorf("%s is skipped, but it is in the same XGMI hive as %s, whose memory mode is to become %s: a memory mode is of the whole hive", a, g.Address, w.Memory))
+			}
+		}
+		steps = append(steps, Step{Kind: RequestMemory, GPU: g.Address, Hive: hive, From: string(g.Memory), To: string(w.Memory)})
+	}
+	return steps, errors.Join(errs...)
+}
+
+// Forecast returns what the GPUs should be seen to have after the steps. It is
+// for showing a plan and for tests; a run reads back instead.
+func Forecast(have []GPU, steps Steps) []GPU {
+	gpus := inOrder(have)
+	pending := make(map[Address]Memory)
+	for _, s := range steps {
+		for i := range gpus {
+			g := &gpus[i]
+			switch s.Kind {
+			case RequestMemory:
+				if slices.Contains(s.Hive, g.Address) {
+					pending[g.Address] = Memory(s.To)
+				}
+			case ReloadDriver:
+				g.reload(pending[g.Address])
+			case SwitchCompute:
+				if s.GPU == g.Address {
+					g.Compute = Compute(s.To)
+				}
+			}
+		}
+	}
+	return gpus
+}
+
+// reload is what a driver load does to a GPU with a pending memory request, or
+// with none.
+func (g *GPU) reload(pending Memory) {
+	if pending != "" && pending != g.Memory {
+		g.Memory = pending
+		// The device's list was for the old memory mode.
+		m, _ := LookupModel(g.Device)
+		g.AvailableCompute = m.computeFor(pending)
+	}
+	if c := g.Memory.AfterLoad(); c != "" {
+		g.Compute = c
+	}
+}

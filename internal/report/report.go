@@ -1,0 +1,192 @@
+// Package report holds what dcm tells about itself: the report of the last run
+// of dcm-apply.service and the state of the daemon. Each is one JSON file with
+// one writer, replaced atomically, readable by everyone.
+//
+// A report records what was seen, not what was intended: every mode in it was
+// read back. The package knows no device, no unit and no configuration.
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"dcm/internal/partition"
+)
+
+// Version is the version of both files' form. A reader refuses another one.
+const Version = 1
+
+// The files' names in the runtime directory, /run/dcm.
+const (
+	RunFile   = "report.json" // written by the oneshot
+	StateFile = "state.json"  // written by the daemon
+)
+
+// Result is how a run ended.
+type Result string
+
+// The results of a run.
+const (
+	Running     Result = "running"     // under way, or killed before it could say more
+	Unchanged   Result = "unchanged"   // the GPUs were as selected; nothing was written
+	Applied     Result = "applied"     // changed, and read back as selected
+	NoProfile   Result = "no-profile"  // none is selected: the GPUs were left alone
+	Refused     Result = "refused"     // nothing was touched: a process holds a GPU, or the profile does not fit
+	RolledBack  Result = "rolled-back" // failed; the GPUs are as they were before
+	Failed      Result = "failed"      // failed; some GPUs may be changed, see each one
+	Interrupted Result = "interrupted" // told to stop; the step under way was finished
+)
+
+// OK reports whether the GPUs are as selected after such a run.
+func (r Result) OK() bool { return r == Unchanged || r == Applied || r == NoProfile }
+
+// Run is the report of one run of the oneshot.
+type Run struct {
+	Version  int       `json:"version"`
+	ID       string    `json:"id"`   // systemd's invocation id
+	Boot     string    `json:"boot"` // the kernel's boot id
+	PID      int       `json:"pid"`
+	Profile  string    `json:"profile"`
+	Source   string    `json:"source,omitempty"` // what selected it: a file and line, or the kernel command line
+	Result   Result    `json:"result"`
+	Started  time.Time `json:"started"`
+	Finished time.Time `json:"finished,omitzero"`
+	Error    *Error    `json:"error,omitempty"`
+	GPUs     []GPU     `json:"gpus,omitempty"`
+	Steps    []Step    `json:"steps,omitempty"`
+	Holders  []Holder  `json:"holders,omitempty"` // who prevented the run
+}
+
+// Error is why a run failed.
+type Error struct {
+	Text      string `json:"text"`
+	Cure      string `json:"cure,omitempty"`      // what an operator can do about it
+	Transient bool   `json:"transient,omitempty"` // trying again may help
+}
+
+// GPU is one GPU in a run.
+type GPU struct {
+	Address partition.Address `json:"address"`
+	Model   string            `json:"model,omitempty"`
+	Before  partition.Mode    `json:"before"`
+	Want    partition.Mode    `json:"want"`
+	Now     partition.Mode    `json:"now"` // as last read back
+	Skipped bool              `json:"skipped,omitempty"`
+	Error   string            `json:"error,omitempty"`
+}
+
+// Step is one step of a run. A step without Started has not begun.
+type Step struct {
+	partition.Step
+	Undo     bool      `json:"undo,omitempty"` // part of the rollback
+	Started  time.Time `json:"started,omitzero"`
+	Finished time.Time `json:"finished,omitzero"`
+	Error    string    `json:"error,omitempty"`
+}
+
+// Holder is a process that has a GPU's device open.
+type Holder struct {
+	PID     int      `json:"pid"`
+	Command string   `json:"command"`
+	Unit    string   `json:"unit,omitempty"` // the system unit; "" where there is none
+	Devices []string `json:"devices"`        // "/dev/kfd", "/dev/dri/renderD128"
+}
+
+func (h Holder) String() string {
+	unit := h.Unit
+	if unit == "" {
+		unit = "no unit"
+	}
+	return fmt.Sprintf("%s (pid %d, %s)", h.Command, h.PID, unit)
+}
+
+// Phase is what the daemon is at.
+type Phase string
+
+// The phases of the daemon.
+const (
+	Starting Phase = "starting" // no verdict yet
+	Idle     Phase = "idle"     // no profile is selected
+	InSync   Phase = "in-sync"  // the selected profile is on the GPUs
+	Applying Phase = "applying" // a run is under way
+	Waiting  Phase = "waiting"  // failed; tries again at Retry
+	Stuck    Phase = "failed"   // failed; only another configuration or an administrator helps
+)
+
+// State is what the daemon knows.
+type State struct {
+	Version  int       `json:"version"`
+	Program  string    `json:"program"` // dcm's own version
+	PID      int       `json:"pid"`
+	Boot     string    `json:"boot"`
+	Phase    Phase     `json:"phase"`
+	Since    time.Time `json:"since"`
+	Profile  string    `json:"profile"`
+	Source   string    `json:"source,omitempty"`
+	Error    *Error    `json:"error,omitempty"`
+	Config   string    `json:"config,omitempty"` // why the configuration on disk is not the one in force; one problem a line
+	Warnings []string  `json:"warnings,omitempty"`
+	Retry    time.Time `json:"retry,omitzero"`
+	Clients  []Client  `json:"clients,omitempty"`
+	Holders  []Holder  `json:"holders,omitempty"`
+}
+
+// Client is a client unit over the last restart.
+type Client struct {
+	Unit     string `json:"unit"`
+	Before   string `json:"before"` // systemd's ActiveState, "not-found" if it is not installed
+	Now      string `json:"now"`
+	Sub      string `json:"sub,omitempty"`
+	Result   string `json:"result,omitempty"` // systemd's Result, when the unit failed
+	Restarts uint32 `json:"restarts,omitempty"`
+	Back     bool   `json:"back"` // is as it was before: active again, or not active still
+}
+
+// Write replaces the file atomically. v is a [Run] or a [State].
+func Write(path string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("cannot write %s: %w", path, err)
+	}
+	if err := renameio.WriteFile(path, append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("cannot write %s: %w", path, err)
+	}
+	return nil
+}
+
+// ReadRun returns the last run's report from the runtime directory, nil if
+// there was none since the boot.
+func ReadRun(dir string) (*Run, error) {
+	return read(filepath.Join(dir, RunFile), func(r *Run) int { return r.Version })
+}
+
+// ReadState returns the daemon's state from the runtime directory, nil if it
+// has not run since the boot.
+func ReadState(dir string) (*State, error) {
+	return read(filepath.Join(dir, StateFile), func(s *State) int { return s.Version })
+}
+
+func read[T any](path string, version func(*T) int) (*T, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the report: %w", err)
+	}
+	v := new(T)
+	if err := json.Unmarshal(text, v); err != nil {
+		return nil, fmt.Errorf("cannot read the report %s: %w", path, err)
+	}
+	if n := version(v); n != Version {
+		return nil, fmt.Errorf("cannot read the report %s: its version is %d, this dcm reads %d", path, n, Version)
+	}
+	return v, nil
+}
