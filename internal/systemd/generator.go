@@ -1,0 +1,130 @@
+package systemd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+)
+
+// Generate writes the clients' drop-ins below dir, the directory for normal
+// priority that systemd.generator(7) hands a generator, and removes any other
+// drop-in of dcm there. Nothing outside dir is ever touched. A name that cannot
+// be a unit's is left out, and told in the error; the others are written.
+func Generate(dir string, clients []string, require bool) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("cannot open the generator's directory: %w", err)
+	}
+	defer root.Close()
+
+	good, errs := checkUnits(clients)
+	want := Dropins(good, require)
+	for file, text := range want {
+		if err := place(root, file, text); err != nil {
+			errs = append(errs, fmt.Errorf("cannot write %s: %w", file, err))
+		}
+	}
+	have, err := dropins(root)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	for _, file := range have {
+		if _, ok := want[file]; !ok {
+			errs = append(errs, remove(root, file))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Stale reports whether the drop-ins below dir, where systemd keeps what the
+// generator wrote (/run/systemd/generator), differ from the wanted ones: then a
+// daemon-reload is due.
+func Stale(dir string, want map[string]string) (bool, error) {
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return len(want) > 0, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot open the generator's directory: %w", err)
+	}
+	defer root.Close()
+
+	have, err := dropins(root)
+	if err != nil {
+		return false, err
+	}
+	if len(have) != len(want) {
+		return true, nil
+	}
+	for _, file := range have {
+		text, ok := want[file]
+		if !ok || !holds(root, file, text) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// dropins lists dcm's drop-ins below root.
+func dropins(root *os.Root) ([]string, error) {
+	units, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the generator's directory: %w", err)
+	}
+	var out []string
+	for _, u := range units {
+		file := path.Join(u.Name(), dropin)
+		if !u.IsDir() || !strings.HasSuffix(u.Name(), ".d") {
+			continue
+		}
+		if _, err := root.Lstat(file); err == nil {
+			out = append(out, file)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("cannot look for %s: %w", file, err)
+		}
+	}
+	return out, nil
+}
+
+// place writes a file unless it is there with that text. What stands in its
+// place, a symbolic link too, is removed and not followed.
+func place(root *os.Root, file, text string) error {
+	if holds(root, file, text) {
+		return nil
+	}
+	if err := root.Mkdir(path.Dir(file), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := root.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := root.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+func holds(root *os.Root, file, text string) bool {
+	info, err := root.Lstat(file)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	have, err := root.ReadFile(file)
+	return err == nil && string(have) == text
+}
+
+// remove takes away a drop-in, and its directory if nothing else is in it.
+func remove(root *os.Root, file string) error {
+	if err := root.Remove(file); err != nil {
+		return fmt.Errorf("cannot remove %s: %w", file, err)
+	}
+	if left, err := fs.ReadDir(root.FS(), path.Dir(file)); err != nil || len(left) > 0 {
+		return nil // another generator's drop-ins keep the directory
+	}
+	return root.Remove(path.Dir(file))
+}
