@@ -1,0 +1,121 @@
+package partition
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestLayoutResolvesGroups(t *testing.T) {
+	have := node(mi300x, 4, NPS1)
+	for _, test := range []struct {
+		name    string
+		profile Profile
+		want    string // the compute mode of each GPU, - for skipped
+	}{
+		{"one mode for all", whole(CPX, ""), "CPX CPX CPX CPX"},
+		{"the next two, then the rest", Profile{Groups: []Group{{Compute: CPX, Count: 2}, {Compute: DPX, Rest: true}}}, "CPX CPX DPX DPX"},
+		{"skipped GPUs are not counted", Profile{Skip: []Selector{{Index: 0}}, Groups: []Group{{Compute: CPX, Count: 2}, {Compute: DPX, Rest: true}}}, "- CPX CPX DPX"},
+		{"a GPU named later is not taken earlier", Profile{Groups: []Group{{Compute: CPX, Count: 2}, {Compute: DPX, GPUs: []Selector{{Index: 0}}}, {Compute: QPX, Rest: true}}}, "DPX CPX CPX QPX"},
+		{"an empty rest is no error", Profile{Groups: []Group{{Compute: CPX, Count: 4}, {Compute: DPX, Rest: true}}}, "CPX CPX CPX CPX"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			layout, err := test.profile.Layout(have)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			for i, g := range have {
+				if i > 0 {
+					got += " "
+				}
+				if layout.Skipped[g.Address] {
+					got += "-"
+				} else {
+					got += string(layout.Modes[g.Address].Compute)
+				}
+			}
+			if got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestLayoutTellsEveryContradiction(t *testing.T) {
+	have := node(mi300x, 3, NPS1)
+	for _, test := range []struct {
+		name    string
+		profile Profile
+		want    string
+	}{
+		{"an index that is not there, and a GPU named twice",
+			Profile{Name: "p", Skip: []Selector{{Index: 3}, {Index: 1}}, Groups: []Group{{Compute: CPX, GPUs: []Selector{{Index: 1}}}, {Compute: SPX, Rest: true}}},
+			"profile \"p\" does not fit this node: skip: there is no GPU with index 3: this node has 3 (0 to 2)\ngroup 1: GPU 1 is already named by skip"},
+		{"an address that is not there",
+			Profile{Name: "p", Skip: []Selector{{Address: "0000:ff:00.0"}}, Compute: CPX},
+			"profile \"p\" does not fit this node: skip: there is no partitionable GPU at 0000:ff:00.0: this node has 0000:05:00.0, 0000:26:00.0, 0000:46:00.0"},
+		{"more than there are",
+			Profile{Name: "p", Groups: []Group{{Compute: CPX, Count: 4}}},
+			"profile \"p\" does not fit this node: group 1: asks for 4 GPUs, 3 are left of 3"},
+		{"fewer than there are",
+			Profile{Name: "p", Groups: []Group{{Compute: CPX, Count: 1}}},
+			"profile \"p\" does not fit this node: 2 GPUs are in no group (0000:26:00.0, 0000:46:00.0): add a group with count = \"rest\", or skip them"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := test.profile.Layout(have)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if diff := cmp.Diff(test.want, err.Error()); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseAddressNormalises(t *testing.T) {
+	for in, want := range map[string]Address{
+		"0000:0c:00.0":  "0000:0c:00.0",
+		"0C:00.0":       "0000:0c:00.0",
+		"10000:0c:1f.7": "10000:0c:1f.7",
+		"0000:0c:20.0":  "",
+		"0000:0c:00.8":  "",
+		"0000:0c:00":    "",
+		"../0c:00.0":    "",
+		"":              "",
+	} {
+		got, err := ParseAddress(in)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("ParseAddress(%q) = %q, %v; want %q", in, got, err, want)
+		}
+	}
+}
+
+func TestAddressesSortAsThePCIBusDoes(t *testing.T) {
+	got := inOrder([]GPU{{Address: "10000:01:00.0"}, {Address: "0000:c5:00.0"}, {Address: "0000:0c:00.0"}})
+	want := []Address{"0000:0c:00.0", "0000:c5:00.0", "10000:01:00.0"}
+	if diff := cmp.Diff(want, addresses(got)); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+func TestAcceptedIsMoreThanValidated(t *testing.T) {
+	m, _ := LookupModel(mi300x)
+	for _, test := range []struct {
+		c                   Compute
+		n                   Memory
+		accepted, validated bool
+	}{
+		{SPX, NPS1, true, true},
+		{CPX, NPS4, true, true},
+		{CPX, NPS1, true, false},
+		{QPX, NPS4, true, false},
+		{SPX, NPS4, false, false},
+		{TPX, NPS1, false, false},
+	} {
+		if a, v := m.Accepts(test.c, test.n), m.Validated(test.c, test.n); a != test.accepted || v != test.validated {
+			t.Errorf("%s/%s: accepted %t, validated %t; want %t, %t", test.c, test.n, a, v, test.accepted, test.validated)
+		}
+	}
+}
