@@ -1,0 +1,55 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// cgroup holds every process of one container. Two containers in one cgroup
+// would share systemd-nspawn's "payload" below it.
+type cgroup struct{ dir string }
+
+func unifiedCgroup() (string, error) {
+	for _, dir := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		if _, err := os.Stat(filepath.Join(dir, "cgroup.controllers")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", errors.New("containers need a cgroup2 hierarchy at /sys/fs/cgroup")
+}
+
+func newCgroup(name string) (cgroup, error) {
+	root, err := unifiedCgroup()
+	if err != nil {
+		return cgroup{}, err
+	}
+	dir := filepath.Join(root, name)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return cgroup{}, fmt.Errorf("cannot make a cgroup: %w", err)
+	}
+	return cgroup{dir}, nil
+}
+
+// kill ends every process below. It does not wait for them to be gone.
+func (c cgroup) kill() error {
+	return os.WriteFile(filepath.Join(c.dir, "cgroup.kill"), []byte("1"), 0)
+}
+
+// remove takes the empty tree away, deepest first.
+func (c cgroup) remove() error {
+	var dirs []string
+	err := filepath.WalkDir(c.dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, path)
+		}
+		return err
+	})
+	for _, dir := range slices.Backward(dirs) {
+		err = errors.Join(err, os.Remove(dir))
+	}
+	return err
+}

@@ -1,0 +1,46 @@
+package e2e
+
+import (
+	"embed"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed node
+var nodeFiles embed.FS
+
+// Node is the seed of a host with simulated GPUs of one kind: the simulator as an
+// early unit, what it shows mounted where the kernel would show it, modprobe
+// replaced by its stand-in, and some units that use the GPUs or do not. sim is
+// the simulator's static binary.
+func Node(kind, sim string) (Seed, error) {
+	program, err := os.ReadFile(sim)
+	if err != nil {
+		return nil, err
+	}
+	seed := Seed{
+		"/etc/hostname":          {Content: []byte("gpu-node\n")},
+		"/etc/e2e/kind":          {Content: []byte("KIND=" + kind + "\n")},
+		"/usr/local/bin/dcm-sim": {Content: program, Mode: 0o755},
+		"/etc/systemd/system/sysinit.target.wants/e2e-node.service": {Link: "../e2e-node.service"},
+	}
+	err = fs.WalkDir(nodeFiles, "node", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := nodeFiles.ReadFile(path)
+		seed[strings.TrimPrefix(path, "node")] = File{Content: content, Mode: modeOf(path)}
+		return err
+	})
+	return seed, err
+}
+
+// modeOf makes up for an embedded file having no mode of its own.
+func modeOf(path string) os.FileMode {
+	if filepath.Base(filepath.Dir(path)) == "system" {
+		return 0o644
+	}
+	return 0o755
+}

@@ -1,0 +1,103 @@
+package e2e
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Recipe is a root file system of Debian. Equal recipes share one cached copy.
+type Recipe struct {
+	Suite    string
+	Packages []string // in addition to those every root has
+}
+
+// Bookworm has systemd 252, the one of Enterprise Linux 9.
+func Bookworm() Recipe { return Recipe{Suite: "bookworm"} }
+
+// Trixie has systemd 257, and rpm to try the other package with.
+func Trixie() Recipe { return Recipe{Suite: "trixie", Packages: []string{"rpm"}} }
+
+// CacheDir is where the roots are kept between runs.
+func CacheDir() string {
+	if dir := os.Getenv("DCM_TEST_CACHE"); dir != "" {
+		return dir
+	}
+	return "/var/cache/dcm-test"
+}
+
+func (r Recipe) arguments() []string {
+	packages := append([]string{"dbus", "kmod", "man-db", "procps", "systemd", "systemd-sysv"}, r.Packages...)
+	slices.Sort(packages)
+	return []string{
+		"--mode=root", "--variant=minbase", "--format=directory", "--quiet",
+		"--include=" + strings.Join(packages, ","),
+		// A mirror's snapshot is older than its own validity allows.
+		`--aptopt=Acquire::Check-Valid-Until "false"`,
+		`--dpkgopt=force-unsafe-io`,
+		`--dpkgopt=path-exclude=/usr/share/locale/*`,
+		// Timers would add start jobs that no test expects.
+		`--customize-hook=rm -f "$1"/etc/systemd/system/timers.target.wants/*`,
+		`--customize-hook=rm -f "$1"/etc/systemd/system/getty.target.wants/*`,
+		`--customize-hook=rm -f "$1"/etc/machine-id "$1"/etc/hostname`,
+	}
+}
+
+// Directory returns the root's place in the cache, and makes the root if it is
+// not there yet: half a minute with a fast mirror. It must not be written to.
+func (r Recipe) Directory(ctx context.Context, log io.Writer) (string, error) {
+	sum := sha256.Sum256([]byte(strings.Join(r.arguments(), "\n")))
+	dir := filepath.Join(CacheDir(), r.Suite+"-"+hex.EncodeToString(sum[:6]))
+	if err := os.MkdirAll(CacheDir(), 0o755); err != nil {
+		return "", fmt.Errorf("cannot cache the root %s: %w", r.Suite, err)
+	}
+	unlock, err := lock(dir + ".lock")
+	if err != nil {
+		return "", fmt.Errorf("cannot cache the root %s: %w", r.Suite, err)
+	}
+	defer unlock()
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return dir, err
+	}
+	fmt.Fprintf(log, "making a root of Debian %s in %s\n", r.Suite, dir)
+	if err := r.build(ctx, dir, log); err != nil {
+		return "", fmt.Errorf("cannot make the root %s: %w", r.Suite, err)
+	}
+	return dir, nil
+}
+
+func (r Recipe) build(ctx context.Context, dir string, log io.Writer) error {
+	partial := dir + ".partial"
+	if err := os.RemoveAll(partial); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "mmdebstrap", append(r.arguments(), r.Suite, partial)...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Run(); err != nil {
+		return errors.Join(fmt.Errorf("mmdebstrap: %w", err), os.RemoveAll(partial))
+	}
+	return os.Rename(partial, dir)
+}
+
+// lock holds off other test processes: two of them would make the same root.
+func lock(path string) (func() error, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f.Close, nil
+}

@@ -1,0 +1,66 @@
+package e2e
+
+import (
+	_ "embed"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+)
+
+// File is a file or, with Link set, a symbolic link.
+type File struct {
+	Content []byte
+	Mode    os.FileMode // 0644 if 0
+	Link    string
+}
+
+//go:embed agent.service
+var agentUnit []byte
+
+// Seed holds files that are in a container before it boots, by absolute path.
+type Seed map[string]File
+
+func (s Seed) write(dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	for path, f := range s {
+		if err := f.write(filepath.Join(dir, path)); err != nil {
+			return fmt.Errorf("cannot lay out %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+func (f File) write(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if f.Link != "" {
+		return os.Symlink(f.Link, path)
+	}
+	mode := f.Mode
+	if mode == 0 {
+		mode = 0o644
+	}
+	if err := os.WriteFile(path, f.Content, mode); err != nil {
+		return err
+	}
+	return os.Chmod(path, mode) // the umask does not count
+}
+
+// withAgent adds what the harness itself needs inside.
+func (s Seed) withAgent(program string) (Seed, error) {
+	content, err := os.ReadFile(program)
+	if err != nil {
+		return nil, err
+	}
+	all := Seed{
+		"/usr/local/bin/e2e-agent":                                   {Content: content, Mode: 0o755},
+		"/etc/systemd/system/e2e-agent.service":                      {Content: agentUnit},
+		"/etc/systemd/system/sysinit.target.wants/e2e-agent.service": {Link: "../e2e-agent.service"},
+	}
+	maps.Copy(all, s)
+	return all, nil
+}
