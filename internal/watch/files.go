@@ -1,0 +1,104 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// patience is how many quiet times a stream of changes may put off the signal.
+const patience = 10
+
+// Files signals when something changed in one of the directories: an entry
+// written, made, renamed, removed or swapped, a permission, a file that an entry
+// links to; or the directory itself appeared, went or was replaced, also by a
+// symbolic link on the way to it. A directory that does not exist is waited for
+// through the nearest one above it that does.
+//
+// The signal comes when nothing changed for the quiet time, at the latest ten
+// times as long after the first change. Signals do not queue. What changed before
+// Files returned is not signalled: read the files after it. The channel is closed
+// when ctx ends. There is no timer while nothing changes.
+func Files(ctx context.Context, dirs []string, quiet time.Duration, log *slog.Logger) (<-chan struct{}, error) {
+	t, err := newTracker(dirs, log)
+	if err != nil {
+		return nil, err
+	}
+	out := make(chan struct{}, 1)
+	go func() {
+		defer close(out)
+		defer t.watcher.Close()
+		t.run(ctx, debounce{quiet: quiet}, out)
+	}()
+	return out, nil
+}
+
+func newTracker(dirs []string, log *slog.Logger) (*tracker, error) {
+	t := &tracker{now: newScope(nil), log: log}
+	for _, dir := range dirs {
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, fmt.Errorf("cannot watch %s: %w", dir, err)
+		}
+		t.wanted = append(t.wanted, abs)
+	}
+	var err error
+	if t.watcher, err = fsnotify.NewWatcher(); err != nil {
+		return nil, fmt.Errorf("cannot watch files: %w", err)
+	}
+	if _, err := t.refresh(); err != nil {
+		t.watcher.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *tracker) run(ctx context.Context, d debounce, out chan<- struct{}) {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	defer timer.Stop()
+	for {
+		var changed bool
+		select {
+		case <-ctx.Done():
+			return
+		case ev := <-t.watcher.Events:
+			changed = t.event(ev)
+		case err := <-t.watcher.Errors:
+			// Most likely the kernel's queue overflowed (IN_Q_OVERFLOW) and events
+			// were lost; whatever it is, something may have changed.
+			t.log.Warn("lost track of file changes, looking anew", "err", err)
+			t.again()
+			changed = true
+		case <-timer.C:
+			d.done()
+			select {
+			case out <- struct{}{}:
+			default: // the one before has not been taken yet, and stands for this too
+			}
+		}
+		if changed {
+			timer.Reset(d.change(time.Now()))
+		}
+	}
+}
+
+// debounce decides how long after a change to signal.
+type debounce struct {
+	quiet time.Duration
+	limit time.Time // of the changes that have not been signalled; zero if there are none
+}
+
+// change returns how long to wait from now, when something changed.
+func (d *debounce) change(now time.Time) time.Duration {
+	if d.limit.IsZero() {
+		d.limit = now.Add(patience * d.quiet)
+	}
+	return max(0, min(d.quiet, d.limit.Sub(now)))
+}
+
+func (d *debounce) done() { d.limit = time.Time{} }

@@ -1,0 +1,134 @@
+package watch
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/google/go-cmp/cmp"
+)
+
+func wait(t *testing.T, ch <-chan struct{}) (open bool) {
+	t.Helper()
+	select {
+	case _, open = <-ch:
+		return open
+	case <-time.After(10 * time.Second):
+		t.Fatal("no signal within 10 s")
+		return false
+	}
+}
+
+func TestFilesSignalsEachQuietedChange(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dcm.toml.d")
+	ch, err := Files(t.Context(), []string{dir}, time.Millisecond, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, ch)
+	for i := range 3 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		wait(t, ch)
+	}
+}
+
+func TestFilesCoalescesABurst(t *testing.T) {
+	dir := t.TempDir()
+	ch, err := Files(t.Context(), []string{dir}, 200*time.Millisecond, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i%10)), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait(t, ch)
+	select {
+	case <-ch:
+		t.Error("one burst gave a second signal")
+	case <-time.After(500 * time.Millisecond):
+	}
+}
+
+func TestFilesSignalsUnderAConstantStreamOfEdits(t *testing.T) {
+	dir := t.TempDir()
+	ch, err := Files(t.Context(), []string{dir}, 50*time.Millisecond, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := time.After(10 * time.Second)
+	for {
+		if err := os.WriteFile(filepath.Join(dir, "a"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-ch:
+			return
+		case <-end:
+			t.Fatal("no signal within 10 s of edits")
+		default:
+		}
+	}
+}
+
+func TestFilesLooksAnewWhenEventsWereLost(t *testing.T) {
+	dir := t.TempDir()
+	tr, err := newTracker([]string{dir}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.watcher.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	out, done := make(chan struct{}, 1), make(chan struct{})
+	go func() { tr.run(ctx, debounce{quiet: time.Millisecond}, out); close(done) }()
+	tr.watcher.Errors <- fsnotify.ErrEventOverflow
+	wait(t, out)
+	cancel()
+	wait(t, done)
+}
+
+func TestFilesEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ch, err := Files(ctx, []string{t.TempDir()}, time.Hour, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if wait(t, ch) {
+		t.Fatal("a signal instead of the channel's end")
+	}
+	var stacks bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&stacks, 1); err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(stacks.Bytes(), []byte("readEvents")) {
+		t.Errorf("goroutines left after the channel was closed:\n%s", &stacks)
+	}
+}
+
+func TestDebounce(t *testing.T) {
+	d, start := debounce{quiet: time.Second}, time.Now()
+	var got []time.Duration
+	for _, after := range []time.Duration{0, 1, 5, 9, 10, 15} {
+		got = append(got, d.change(start.Add(after*time.Second)))
+	}
+	d.done()
+	got = append(got, d.change(start.Add(20*time.Second)))
+	want := []time.Duration{time.Second, time.Second, time.Second, time.Second, 0, 0, time.Second}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("delays (-want +got):\n%s", diff)
+	}
+}

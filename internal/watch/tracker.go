@@ -1,0 +1,75 @@
+package watch
+
+import (
+	"errors"
+	"log/slog"
+	"maps"
+	"path/filepath"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// attempts bounds how often a tree is looked at that changes under the look.
+const attempts = 10
+
+// tracker keeps inotify's watches where the wanted directories are now.
+type tracker struct {
+	watcher *fsnotify.Watcher
+	wanted  []string // absolute
+	now     *scope
+	log     *slog.Logger
+}
+
+// refresh looks again at the wanted directories and reports whether one of them
+// leads somewhere else than before.
+func (t *tracker) refresh() (changed bool, err error) {
+	var next *scope
+	for range attempts {
+		next = newScope(t.watcher.Add)
+		if err = t.lookAll(next); !errors.Is(err, errMoved) {
+			break
+		}
+	}
+	for path := range t.now.watched {
+		if !next.watched[path] {
+			// It fails if the kernel has dropped the watch already, which is as well.
+			_ = t.watcher.Remove(path)
+		}
+	}
+	changed = !maps.Equal(t.now.found, next.found)
+	t.now = next
+	return changed, err
+}
+
+func (t *tracker) lookAll(s *scope) error {
+	var errs []error
+	for _, dir := range t.wanted {
+		errs = append(errs, s.directory(dir))
+	}
+	return errors.Join(errs...)
+}
+
+// event reports whether an event is a change of what is wanted.
+func (t *tracker) event(ev fsnotify.Event) bool {
+	path := filepath.Clean(ev.Name)
+	before, step := t.now.steps[path]
+	content := t.now.content[filepath.Dir(path)] || t.now.content[path] && ev.Has(fsnotify.Write)
+	// An entry that comes or goes may be a link to follow, or to follow no more.
+	if !step && !t.now.watched[path] && (!content || ev.Op == fsnotify.Write) {
+		return content
+	}
+	changed := t.again() || content
+	// The successor of what was removed can have its inode number, and so its
+	// identity; and what was moved away and back has lost events meanwhile.
+	moved := ev.Op&^(fsnotify.Write|fsnotify.Chmod) != 0
+	return changed || moved && (before || t.now.steps[path])
+}
+
+// again refreshes; what went wrong is logged, since the next event tries anew.
+func (t *tracker) again() bool {
+	changed, err := t.refresh()
+	if err != nil {
+		t.log.Warn("cannot watch the configuration", "err", err)
+	}
+	return changed || err != nil
+}
