@@ -1,0 +1,77 @@
+package config
+
+import (
+	"slices"
+	"time"
+
+	"dcm/internal/partition"
+)
+
+// build reads a tree that has been judged; what could be wrong with it is not
+// asked again.
+func build(root *node) *Config {
+	c := defaults()
+	for name, n := range tables(root.at("profiles")) {
+		c.Profiles[name] = profile(name, n)
+		c.Origin[name] = n.place()
+	}
+	for _, n := range root.at("clients", "units").items() {
+		name, _ := unit(n.value.(string))
+		if !slices.Contains(c.Clients, name) {
+			c.Clients = append(c.Clients, name)
+		}
+	}
+	read(root.at("clients", "require"), &c.Require)
+	readAs(root.at("apply", "on-failure"), &c.OnFailure)
+	read(root.at("apply", "reload-driver"), &c.ReloadDriver)
+	readAs(root.at("apply", "reboot"), &c.Reboot)
+	readAs(root.at("gpu", "backend"), &c.Backend)
+	read(root.at("gpu", "library"), &c.Library)
+	if n := root.at("apply", "device-timeout"); n != nil {
+		c.DeviceTimeout, _ = time.ParseDuration(n.value.(string))
+	}
+	return c
+}
+
+func tables(n *node) table {
+	t, _ := n.table()
+	return t
+}
+
+// read sets what the tree says; what it does not say keeps its default.
+func read[T any](n *node, to *T) {
+	if n != nil {
+		*to = n.value.(T)
+	}
+}
+
+func readAs[S ~string](n *node, to *S) {
+	if n != nil {
+		*to = S(n.value.(string))
+	}
+}
+
+func profile(name string, n *node) partition.Profile {
+	p := partition.Profile{Name: name, Skip: chosen(n.at("skip"))}
+	readAs(n.at("compute"), &p.Compute)
+	readAs(n.at("memory"), &p.Memory)
+	for _, item := range n.at("group").items() {
+		g := partition.Group{GPUs: chosen(item.at("gpus"))}
+		readAs(item.at("compute"), &g.Compute)
+		if number := item.at("count"); number != nil {
+			n, _ := number.value.(int64)
+			g.Count, g.Rest = int(n), number.value == rest
+		}
+		p.Groups = append(p.Groups, g)
+	}
+	return p
+}
+
+func chosen(n *node) []partition.Selector {
+	var all []partition.Selector
+	for _, item := range n.items() {
+		s, _ := selector(item.value)
+		all = append(all, s)
+	}
+	return all
+}

@@ -1,0 +1,91 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"dcm/internal/partition"
+)
+
+// None is the name that selects no profile, on the kernel command line and in
+// the files; no profile can be called that.
+const None = "none"
+
+// Config is the validated sum of all layers.
+type Config struct {
+	Profile  partition.Profile            // the selected one; zero if Selected is ""
+	Selected string                       // "": dcm leaves the GPUs alone
+	Source   string                       // what selected it, "/etc/dcm/dcm.toml:7" or "kernel command line"; "" if nothing says
+	Profiles map[string]partition.Profile // all that are defined
+	Origin   map[string]string            // profile → file:line of its last definition
+
+	Clients []string // unit names with their suffix, in the order given, without duplicates
+	Require bool     // clients do not start unless the profile was applied
+
+	OnFailure     OnFailure
+	ReloadDriver  bool          // a memory mode may reload the driver
+	DeviceTimeout time.Duration // how long the driver may take to bring its GPUs up
+	Reboot        Reboot
+
+	Backend Backend
+	Library string // path of libamd_smi; "": the usual places
+
+	Warnings []string // things accepted that look like mistakes, each with file:line
+}
+
+// OnFailure says what becomes of GPUs already changed when another one fails for
+// good.
+type OnFailure string
+
+// The values of apply.on-failure.
+const (
+	Rollback OnFailure = "rollback"
+	Keep     OnFailure = "keep"
+)
+
+// Reboot says whether dcm may reboot the host for a change that cannot take
+// effect otherwise.
+type Reboot string
+
+// The values of apply.reboot.
+const (
+	Never Reboot = "never"
+	Once  Reboot = "once"
+)
+
+// Backend says what sets the modes.
+type Backend string
+
+// The values of gpu.backend.
+const (
+	Auto   Backend = "auto"   // sysfs, with names and serials from libamd_smi where it is there
+	Sysfs  Backend = "sysfs"  // never load the library
+	AMDSMI Backend = "amdsmi" // set through the library too
+)
+
+func defaults() *Config {
+	return &Config{
+		Profiles:      make(map[string]partition.Profile),
+		Origin:        make(map[string]string),
+		OnFailure:     Rollback,
+		ReloadDriver:  true,
+		DeviceTimeout: time.Minute,
+		Reboot:        Never,
+		Backend:       Auto,
+	}
+}
+
+// Names lists the profiles in lexical order.
+func (c *Config) Names() []string { return slices.Sorted(maps.Keys(c.Profiles)) }
+
+// Lookup returns a profile by name. The error suggests one that is spelled
+// nearly so, and lists all.
+func (c *Config) Lookup(name string) (partition.Profile, error) {
+	if p, ok := c.Profiles[name]; ok {
+		return p, nil
+	}
+	f := noProfile(name, c.Names())
+	return partition.Profile{}, fmt.Errorf("%q: %s", name, f)
+}

@@ -1,0 +1,115 @@
+package config
+
+import (
+	"fmt"
+
+	"dcm/internal/partition"
+)
+
+// groups is the array of groups of a profile.
+func groups() rule {
+	return list(fixed(map[string]rule{
+		"compute": oneOf("a compute partition mode", partition.ComputeModes()...),
+		"count":   count(),
+		"gpus":    selectors(),
+	}, oneGroup), allGroups)
+}
+
+const rest = "rest"
+
+// count is how many GPUs a group takes, or the rest.
+func count() rule {
+	accepted := `an integer from 1, or "rest"`
+	return rule{judge: func(c *checker, key string, n *node) {
+		switch v := n.value.(type) {
+		case int64:
+			if v < 1 || v > 1<<16 {
+				c.fail(n, key, &fault{text: "no number of GPUs", accepted: accepted})
+			}
+		case string:
+			if v != rest {
+				c.fail(n, key, &fault{"no number of GPUs", accepted, nearest(v, []string{rest})})
+			}
+		default:
+			c.fail(n, key, wrongType(accepted, n))
+		}
+	}}
+}
+
+// selectors is an array that names GPUs, each once.
+func selectors() rule {
+	each := rule{judge: func(c *checker, key string, n *node) {
+		if _, f := selector(n.value); f != nil {
+			c.fail(n, key, f)
+		}
+	}}
+	return list(each, func(c *checker, key string, n *node) {
+		first := make(map[partition.Selector]*node)
+		for _, item := range n.items() {
+			s, f := selector(item.value)
+			if f != nil {
+				continue
+			}
+			if before := first[s]; before != nil {
+				c.fail(item, key, &fault{text: fmt.Sprintf("GPU %s is named twice, first on line %d", s, before.line)})
+				continue
+			}
+			first[s] = item
+		}
+	})
+}
+
+func selector(v any) (partition.Selector, *fault) {
+	f := &fault{text: "names no GPU", accepted: `PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0`}
+	switch v := v.(type) {
+	case int64:
+		if v >= 0 && v < 1<<16 {
+			return partition.Selector{Index: int(v)}, nil
+		}
+	case string:
+		if a, err := partition.ParseAddress(v); err == nil {
+			return partition.Selector{Address: a}, nil
+		}
+		if _, err := partition.ParseSelector(v); err == nil {
+			f.text = "an index is written without quotes"
+		}
+	}
+	return partition.Selector{}, f
+}
+
+// oneGroup judges the keys of a group together.
+func oneGroup(c *checker, key string, n *node) {
+	compute, number, gpus := n.at("compute"), n.at("count"), n.at("gpus")
+	if compute == nil {
+		c.fail(n, key, &fault{text: "a group needs compute", accepted: `compute = "…" with one of ` + partition.List(partition.ComputeModes())})
+	}
+	switch {
+	case number != nil && gpus != nil:
+		c.fail(n, key, &fault{text: "a group has either count or gpus, not both"})
+	case number == nil && gpus == nil:
+		c.fail(n, key, &fault{text: "a group needs to say which GPUs it takes", accepted: `count = 2, count = "rest", gpus = ["0000:0c:00.0"]`})
+	case gpus != nil && !gpus.bad && len(gpus.items()) == 0:
+		c.fail(gpus, dotted(key, "gpus"), &fault{text: "a group needs at least one GPU"})
+	}
+}
+
+// allGroups judges the groups of a profile together: what comes after "rest" in
+// PCI order is nothing.
+func allGroups(c *checker, key string, n *node) {
+	if len(n.items()) == 0 {
+		c.fail(n, key, &fault{text: "holds no group"})
+	}
+	var last *node
+	for _, group := range n.items() {
+		number := group.at("count")
+		switch {
+		case number == nil:
+		case last != nil && number.value == rest:
+			c.fail(number, dotted(key, "count"), &fault{text: fmt.Sprintf("only one group can take the rest, and one does on line %d", last.line)})
+		case last != nil:
+			c.fail(number, dotted(key, "count"), &fault{text: fmt.Sprintf("nothing is left for it after the group that takes the rest on line %d: put that one last", last.line)})
+		case number.value == rest:
+			last = number
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+)
+
+// Load reads every layer and returns their sum, or an [*Errors] with everything
+// that is wrong with any of them.
+func Load(p Paths) (*Config, error) {
+	layers, problems := p.layers()
+	line, err := os.ReadFile(p.Cmdline)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		problems = append(problems, Problem{File: commandLine, Text: "cannot read it: " + cause(err)})
+	}
+	return assemble(layers, problems, string(line))
+}
+
+// layer is one file that was read.
+type layer struct {
+	file string
+	text string
+	form func(c *checker, l layer) *node // TOML or Kubernetes'; nil if it cannot be read
+}
+
+// readTOML is the form of all files but one.
+func readTOML(c *checker, l layer) *node {
+	root, broken := parseTOML(l.file, l.text)
+	if broken != nil {
+		c.problems = append(c.problems, *broken)
+		return nil
+	}
+	c.root = schema()
+	c.root.judge(c, "", root)
+	return root
+}
+
+// assemble is Load without the files: the layers, what was wrong with reading
+// others, and the kernel command line.
+func assemble(layers []layer, problems []Problem, cmdline string) (*Config, error) {
+	c := &checker{problems: problems}
+	sum := &node{value: table{}}
+	whole := len(problems) == 0
+	for _, l := range layers {
+		root := l.form(c, l)
+		if root == nil {
+			whole = false
+			continue
+		}
+		sum = merge(sum, root)
+	}
+	c.profiles(sum)
+	pick := c.selected(sum, cmdline, whole)
+	if len(c.problems) > 0 {
+		return nil, &Errors{sorted(c.problems, layers)}
+	}
+	cfg := build(sum)
+	cfg.Selected, cfg.Source, cfg.Warnings = pick.name, pick.source, c.warnings
+	cfg.Profile = cfg.Profiles[pick.name]
+	return cfg, nil
+}
+
+// sorted puts problems in the order of the layers, then of their lines.
+func sorted(problems []Problem, layers []layer) []Problem {
+	rank := func(p Problem) int {
+		i := slices.IndexFunc(layers, func(l layer) bool { return l.file == p.File })
+		if i < 0 && p.File == commandLine {
+			return len(layers)
+		}
+		return i
+	}
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Line, b.Line))
+	})
+	return problems
+}
+
+// profiles judges what only the sum of the layers can show.
+func (c *checker) profiles(root *node) {
+	all := tables(root.at("profiles"))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		n := all[name]
+		key := dotted("profiles", name)
+		compute, group := n.at("compute"), n.at("group")
+		_, isTable := n.table()
+		switch {
+		case !isTable || n.bad:
+		case compute != nil && group != nil:
+			what, at, other := "group", group, compute
+			if group.file != n.file { // the last layer did not add the groups: it added the mode
+				what, at, other = "compute", compute, group
+			}
+			c.fail(at, dotted(key, what), &fault{text: "the profile says its compute mode twice, also at " + other.place(), accepted: "either compute for the whole node, or groups"})
+		case compute == nil && group == nil:
+			c.fail(n, key, &fault{text: "the profile says no compute mode", accepted: `compute = "…" for the whole node, or [[` + key + `.group]]`})
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package config
+
+import (
+	"path/filepath"
+	"slices"
+)
+
+// Paths says where the layers are. Every one may be missing.
+type Paths struct {
+	Shipped    string // directory of shipped drop-ins
+	Kubernetes string // file of the Kubernetes form
+	Admin      string // the administrator's file
+	Local      string // directory of drop-ins that stay
+	Runtime    string // directory of drop-ins that last until reboot
+	Cmdline    string // the kernel command line
+}
+
+// DefaultPaths returns the usual paths under root, "/" on a host.
+func DefaultPaths(root string) Paths {
+	if root == "" {
+		root = "/"
+	}
+	return Paths{
+		Shipped:    filepath.Join(root, "usr/lib/dcm/dcm.toml.d"),
+		Kubernetes: filepath.Join(root, "etc/dcm/config.json"),
+		Admin:      filepath.Join(root, "etc/dcm/dcm.toml"),
+		Local:      filepath.Join(root, "etc/dcm/dcm.toml.d"),
+		Runtime:    filepath.Join(root, "run/dcm/dcm.toml.d"),
+		Cmdline:    filepath.Join(root, "proc/cmdline"),
+	}
+}
+
+// Watched lists the directories whose change may change the configuration. Some
+// may not exist yet.
+func (p Paths) Watched() []string {
+	dirs := []string{p.Shipped, filepath.Dir(p.Kubernetes), filepath.Dir(p.Admin), p.Local, p.Runtime}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
+}

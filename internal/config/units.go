@@ -1,0 +1,99 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// suffixes of units that can be clients.
+func suffixes() []string { return []string{".service", ".socket", ".target", ".timer", ".path"} }
+
+// otherSuffixes are the unit types of systemd.unit(5) that cannot be.
+func otherSuffixes() []string {
+	return []string{".mount", ".automount", ".swap", ".slice", ".scope", ".device"}
+}
+
+// early are units that dcm-apply.service itself is started after: to order them
+// after it would be a cycle, which systemd breaks by dropping a job at boot.
+func early() []string {
+	return []string{"sysinit.target", "basic.target", "dbus.service", "dbus.socket", "dbus-broker.service"}
+}
+
+// longestUnit is systemd's UNIT_NAME_MAX without the closing NUL.
+const longestUnit = 255
+
+// unit returns the name with its suffix, as systemctl would take it: ".service"
+// is added where there is none that systemd knows.
+func unit(name string) (string, *fault) {
+	dot := strings.LastIndexByte(name, '.')
+	suffix := ""
+	if dot >= 0 {
+		suffix = name[dot:]
+	}
+	switch {
+	case slices.Contains(otherSuffixes(), suffix):
+		return "", &fault{text: fmt.Sprintf("a %s unit cannot be a client", suffix), accepted: "units of the types " + enumerate(suffixes())}
+	case slices.Contains(suffixes(), suffix):
+	default:
+		if near := nearest(suffix, suffixes()); near != "" {
+			return "", &fault{text: "not a suffix of systemd", suggestion: name[:dot] + near}
+		}
+		name += ".service"
+	}
+	if f := unitForm(name); f != nil {
+		return "", f
+	}
+	switch {
+	case name == "dcm.service" || name == "dcm-apply.service":
+		return "", &fault{text: "dcm's own unit cannot be its client"}
+	case slices.Contains(early(), name):
+		return "", &fault{text: "dcm-apply.service is started after it, so it cannot wait for dcm-apply.service"}
+	}
+	return name, nil
+}
+
+// unitForm follows systemd's unit_name_is_valid.
+func unitForm(name string) *fault {
+	const chars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\@"
+	stem := name[:strings.LastIndexByte(name, '.')]
+	odd := strings.IndexFunc(stem, func(r rune) bool { return !strings.ContainsRune(chars, r) })
+	switch {
+	case stem == "":
+		return &fault{text: "not a unit name: it is empty"}
+	case odd >= 0:
+		r := []rune(stem[odd:])[0]
+		return &fault{text: fmt.Sprintf("not a unit name: %q cannot be in one", r), accepted: `letters, digits and :-_.\@ (systemd-escape --mangle writes the rest)`}
+	case stem[0] == '@':
+		return &fault{text: "not a unit name: nothing stands before the @"}
+	case len(name) > longestUnit:
+		return &fault{text: fmt.Sprintf("not a unit name: %d bytes with its suffix, where systemd takes %d", len(name), longestUnit)}
+	}
+	return nil
+}
+
+func unitFault(name string) *fault {
+	_, f := unit(name)
+	return f
+}
+
+// onceEach warns of units named twice, which does no harm: "gpuagent" and
+// "gpuagent.service" are easily both in a list that several people keep.
+func onceEach(c *checker, key string, n *node) {
+	first := make(map[string]*node)
+	for _, item := range n.items() {
+		name, ok := item.value.(string)
+		if !ok {
+			continue
+		}
+		name, f := unit(name)
+		if f != nil {
+			continue
+		}
+		if before := first[name]; before != nil {
+			c.warn(item, "%s: %s is named twice, first on line %d", key, name, before.line)
+			continue
+		}
+		first[name] = item
+	}
+}
