@@ -1,7 +1,9 @@
-// Command agent runs inside a test container as an early unit. It listens on
-// DIR/agent.sock, then connects to DIR/hello.sock, where the test waits for it,
-// and says which boot this is. When that connection ends, the test is gone, and
-// the container powers itself off.
+// Command agent runs inside a test container.
+//
+// "agent serve DIR" is an early unit. It listens on DIR/agent.sock, then connects
+// to DIR/hello.sock, where the test waits for it, and says which boot this is.
+// When that connection ends, the test is gone, and the container powers itself
+// off. "agent await FILE TEXT..." waits until a file holds all of the texts.
 package main
 
 import (
@@ -26,10 +28,17 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) != 1 {
-		return errors.New("usage: agent DIR")
+	switch {
+	case len(args) > 2 && args[0] == "await":
+		return await(args[1], args[2:])
+	case len(args) == 2 && args[0] == "serve":
+		return serve(ctx, args[1])
 	}
-	socket := filepath.Join(args[0], "agent.sock")
+	return errors.New("usage: agent serve DIR | agent await FILE TEXT")
+}
+
+func serve(ctx context.Context, dir string) error {
+	socket := filepath.Join(dir, "agent.sock")
 	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err // the one of the boot before cannot be replaced
 	}
@@ -41,7 +50,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	hello, err := net.Dial("unix", filepath.Join(args[0], "hello.sock"))
+	hello, err := net.Dial("unix", filepath.Join(dir, "hello.sock"))
 	if err != nil {
 		return err
 	}

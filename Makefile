@@ -1,0 +1,72 @@
+# For those who develop dcm. On a fresh machine start with ./install.sh --test,
+# which installs what these targets need.
+
+SHELL       = /bin/bash
+.SHELLFLAGS = -eu -o pipefail -c
+
+GO      ?= go
+DIST    ?= dist
+ARCHES  ?= amd64 arm64
+# A release is a tag vX.Y.Z; what is built after it sorts after it, in DEB and RPM.
+VERSION ?= $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | \
+	sed -e 's/^v//' -e 's/-\([0-9]*\)-g/+\1.g/' | grep . || echo 0.1.0)
+# The packages are the same bytes whoever builds them.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+
+export VERSION SOURCE_DATE_EPOCH
+export CGO_ENABLED = 0
+
+LDFLAGS  = -s -w -X main.version=$(VERSION)
+PROGRAMS = dcm dcm-smi dcm-sim
+
+.PHONY: build packages install demo test bench lint lint-go lint-sh lint-packages clean
+
+build:
+	for program in $(PROGRAMS); do \
+		$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/$$program ./cmd/$$program || exit 1; \
+	done
+
+packages:
+	mkdir -p $(DIST)
+	for arch in $(ARCHES); do \
+		packaging/stage.sh $$arch || exit 1; \
+		for packager in deb rpm; do \
+			ARCH=$$arch $(GO) tool nfpm package -f packaging/nfpm.yaml -p $$packager -t $(DIST)/ || exit 1; \
+		done; \
+	done
+
+install:
+	./install.sh
+
+# The simulated node and the container are the tests' own.
+demo: packages
+	$(GO) run ./internal/e2e/demo -dist $(DIST)
+
+# Everything, as root. `go test ./...` runs what needs neither root nor a container.
+test:
+	DCM_E2E=require $(GO) test -count=1 -timeout=20m -json ./... | $(GO) run ./internal/e2e/summary
+
+bench:
+	DCM_E2E=require $(GO) test -count=1 -timeout=30m -run '^$$' -bench . -benchmem ./...
+
+lint: lint-go lint-sh lint-packages
+
+lint-go:
+	test -z "$$(gofmt -l cmd internal)" || { gofmt -d cmd internal; exit 1; }
+	$(GO) vet ./...
+	$(GO) run honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK) ./...
+
+STATICCHECK = v0.8.2
+
+lint-sh:
+	shellcheck install.sh .ci/run internal/e2e/node/usr/local/lib/* internal/e2e/node/usr/local/bin/* \
+		internal/e2e/node/usr/sbin/*
+	shellcheck --shell=sh internal/e2e/boot.sh packaging/stage.sh packaging/deb/p* packaging/rpm/p*
+
+# A tool that the distribution does not have is said to be missing, no more.
+lint-packages: packages
+	if command -v lintian; then lintian --fail-on error $(DIST)/*.deb; fi
+	if command -v rpmlint; then rpmlint -c packaging/rpm/rpmlint.toml $(DIST)/*.rpm; fi
+
+clean:
+	rm -rf bin $(DIST)
