@@ -26,12 +26,24 @@ func wait(t *testing.T, ch <-chan struct{}) (open bool) {
 	}
 }
 
-func TestFilesSignalsEachQuietedChange(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "dcm.toml.d")
-	ch, err := Files(t.Context(), []string{dir}, time.Millisecond, slog.New(slog.DiscardHandler))
+// files starts Files for the time of the test and waits for its end after it, so
+// that the next test finds no goroutine of this one.
+func files(t *testing.T, dir string, quiet time.Duration) <-chan struct{} {
+	t.Helper()
+	ch, err := Files(t.Context(), []string{dir}, quiet, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		for range ch {
+		}
+	})
+	return ch
+}
+
+func TestFilesSignalsEachQuietedChange(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dcm.toml.d")
+	ch := files(t, dir, time.Millisecond)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -46,10 +58,7 @@ func TestFilesSignalsEachQuietedChange(t *testing.T) {
 
 func TestFilesCoalescesABurst(t *testing.T) {
 	dir := t.TempDir()
-	ch, err := Files(t.Context(), []string{dir}, 200*time.Millisecond, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ch := files(t, dir, 200*time.Millisecond)
 	for i := range 1000 {
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i%10)), nil, 0o644); err != nil {
 			t.Fatal(err)
@@ -65,10 +74,7 @@ func TestFilesCoalescesABurst(t *testing.T) {
 
 func TestFilesSignalsUnderAConstantStreamOfEdits(t *testing.T) {
 	dir := t.TempDir()
-	ch, err := Files(t.Context(), []string{dir}, 50*time.Millisecond, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ch := files(t, dir, 50*time.Millisecond)
 	end := time.After(10 * time.Second)
 	for {
 		if err := os.WriteFile(filepath.Join(dir, "a"), nil, 0o644); err != nil {
