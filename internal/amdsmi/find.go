@@ -1,0 +1,94 @@
+package amdsmi
+
+import (
+	"cmp"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// sonames lists the names the library was ever published under, newest first.
+func sonames() []string {
+	var out []string
+	for _, n := range []string{".27", ".26", ".25", ".24", ".0", ""} {
+		out = append(out, "libamd_smi.so"+n)
+	}
+	return out
+}
+
+// Candidates lists what to load, in order: the configured path alone, or the
+// names for the loader's own search, then the files in ROCm's directories below
+// root/opt, highest version first.
+func Candidates(configured, root string) []string {
+	if configured != "" {
+		return []string{configured}
+	}
+	out := sonames()
+	for _, dir := range rocmDirs(root) {
+		for _, name := range sonames() {
+			if file := filepath.Join(dir, name); exists(file) {
+				out = append(out, file)
+			}
+		}
+	}
+	return out
+}
+
+func exists(file string) bool {
+	found, err := filepath.Glob(file)
+	return err == nil && len(found) > 0
+}
+
+func rocmDirs(root string) []string {
+	dirs, err := filepath.Glob(filepath.Join(root, "opt", "rocm-*", "lib"))
+	if err != nil {
+		dirs = nil
+	}
+	slices.SortFunc(dirs, func(a, b string) int { return slices.Compare(numbersIn(b), numbersIn(a)) })
+	return append([]string{filepath.Join(root, "opt", "rocm", "lib")}, dirs...)
+}
+
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// numbersIn returns the numbers in a directory's own name, rocm-6.10.2; without
+// any it sorts last.
+func numbersIn(dir string) []int {
+	var out []int
+	for _, d := range digits.FindAllString(filepath.Base(filepath.Dir(dir)), -1) {
+		n, err := strconv.Atoi(d)
+		if err != nil {
+			break
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// absent tells from dlopen's message that there is no such library, as opposed
+// to one that is there and cannot be loaded.
+func absent(name, message string) bool {
+	return strings.HasPrefix(message, name+": cannot open shared object file: No such file or directory")
+}
+
+// mappedFile returns the file that holds addr, from the text of
+// /proc/self/maps; "" if there is none.
+func mappedFile(maps string, addr uint64) string {
+	for line := range strings.Lines(maps) {
+		fields := strings.Fields(line)
+		if len(fields) < 6 {
+			continue
+		}
+		from, to, ok := strings.Cut(fields[0], "-")
+		if !ok {
+			continue
+		}
+		lo, errLo := strconv.ParseUint(from, 16, 64)
+		hi, errHi := strconv.ParseUint(to, 16, 64)
+		if cmp.Or(errLo, errHi) == nil && lo <= addr && addr < hi {
+			return fields[5]
+		}
+	}
+	return ""
+}

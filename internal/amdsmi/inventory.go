@@ -1,0 +1,82 @@
+package amdsmi
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+)
+
+// describe reads all that the library tells of one GPU. What cannot be read is
+// a note: a name is worth showing even if there is no serial.
+func (l *library) describe(p processor, n Numbering) GPU {
+	g := GPU{Address: p.address}
+	note := func(fact string, err error) {
+		if err != nil {
+			g.Notes = append(g.Notes, fact+": "+err.Error())
+		}
+	}
+	var err error
+	g.Compute, err = l.computeMode(p.handle)
+	note("compute mode", err)
+	g.Memory, err = l.memoryMode(p.handle)
+	note("memory mode", err)
+	g.UUID, err = l.readUUID(p.handle)
+	note("uuid", err)
+	note("asic", l.readAsic(p.handle, n.asic, &g))
+	note("driver", l.readDriver(p.handle, n.driver, &g))
+	return g
+}
+
+func (l *library) readUUID(handle uintptr) (string, error) {
+	if l.uuid == nil {
+		return "", fmt.Errorf("the library cannot tell it")
+	}
+	b := make([]byte, bufferSize)
+	size := uint32(bufferSize)
+	if status := l.uuid(handle, &size, &b[0]); status != 0 {
+		return "", failStatus(Refused, status, "amdsmi_get_gpu_device_uuid")
+	}
+	return textIn(b, 0), nil
+}
+
+func (l *library) readAsic(handle uintptr, at *asicLayout, g *GPU) error {
+	if l.asic == nil {
+		return fmt.Errorf("the library cannot tell it")
+	}
+	b := make([]byte, bufferSize)
+	if status := l.asic(handle, &b[0]); status != 0 {
+		return failStatus(Refused, status, "amdsmi_get_gpu_asic_info")
+	}
+	g.Name = textIn(b, 0)
+	if at == nil {
+		return fmt.Errorf("only the name, since this version's layout is not known")
+	}
+	g.Vendor = uint16(binary.NativeEndian.Uint32(b[at.vendor:]))
+	g.Device = uint16(binary.NativeEndian.Uint64(b[at.device:]))
+	g.Serial = serial(textIn(b, at.serial))
+	return nil
+}
+
+// serial returns "" for what versions give where there is no serial.
+func serial(s string) string {
+	if strings.Trim(strings.TrimPrefix(strings.ToLower(s), "0x"), "0") == "" || s == "N/A" {
+		return ""
+	}
+	return s
+}
+
+func (l *library) readDriver(handle uintptr, at *driverLayout, g *GPU) error {
+	if l.driver == nil {
+		return fmt.Errorf("the library cannot tell it")
+	}
+	if at == nil {
+		return fmt.Errorf("this version's layout is not known")
+	}
+	b := make([]byte, bufferSize)
+	if status := l.driver(handle, &b[0]); status != 0 {
+		return failStatus(Refused, status, "amdsmi_get_gpu_driver_info")
+	}
+	g.Driver = textIn(b, at.name)
+	g.DriverVersion = textIn(b, at.version)
+	return nil
+}

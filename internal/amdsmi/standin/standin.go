@@ -1,0 +1,107 @@
+// Package standin builds stand-ins for libamd_smi.so from C, in each numbering
+// generation of the library, over a sysfs tree. Only tests and benchmarks use
+// it. It knows nothing of dcm's tables: the C source has numbers and structures
+// of its own.
+package standin
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// source is the stand-in of libamd_smi.
+//
+//go:embed testdata/standin.c
+var source string
+
+// drm is the stand-in of libdrm that version 6.1.2 of the real library needs.
+//
+//go:embed testdata/drm.c
+var drm string
+
+// Generation is one version of the library.
+type Generation struct {
+	Name    string // "rocm-6.1.2"
+	Version string // what it tells of itself
+	number  string // GEN in the C source
+}
+
+// Generations lists the numbering generations, oldest first.
+func Generations() []Generation {
+	return []Generation{
+		{"rocm-6.0", "23.4.0.0", "2304"},
+		{"rocm-6.1.2", "24.5.2.0", "2405"},
+		{"rocm-6.2.4", "24.6.3.0", "2406"},
+		{"towards-6.3", "24.7.0.0", "2407"},
+		{"rocm-7.1", "26.1.0", "2601"},
+		{"rocm-10.1", "27.1.0", "2701"},
+	}
+}
+
+// Find returns the generation of that name.
+func Find(name string) Generation {
+	for _, g := range Generations() {
+		if g.Name == name {
+			return g
+		}
+	}
+	return Generation{}
+}
+
+// Latest is the newest generation.
+func Latest() Generation { return Find("rocm-10.1") }
+
+// ErrNoCompiler says that there is no C compiler.
+var ErrNoCompiler = errors.New("there is no C compiler (cc)")
+
+// Build builds the library in dir, without the symbols hidden, and returns its
+// path.
+func Build(ctx context.Context, dir string, g Generation, hidden ...string) (string, error) {
+	lib := filepath.Join(dir, "libamd_smi.so."+g.Name)
+	flags := []string{"-DGEN=" + g.number, fmt.Sprintf("-DVERSION=%q", g.Version)}
+	if len(hidden) > 0 {
+		script := filepath.Join(dir, "hidden.map")
+		text := "{ local: " + strings.Join(hidden, "; ") + "; };\n"
+		if err := os.WriteFile(script, []byte(text), 0o644); err != nil {
+			return "", fmt.Errorf("cannot write the version script: %w", err)
+		}
+		flags = append(flags, "-Wl,--version-script="+script)
+	}
+	return lib, compile(ctx, source, lib, flags...)
+}
+
+// BuildDRM builds the stand-in of libdrm.so.2 in dir and returns its path.
+func BuildDRM(ctx context.Context, dir string) (string, error) {
+	lib := filepath.Join(dir, "libdrm.so.2")
+	return lib, compile(ctx, drm, lib, "-Wl,-soname,libdrm.so.2")
+}
+
+func compile(ctx context.Context, text, lib string, flags ...string) error {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		return ErrNoCompiler
+	}
+	args := append([]string{"-x", "c", "-", "-shared", "-fPIC", "-O1", "-Wall", "-Wno-unused-function", "-o", lib}, flags...)
+	cmd := exec.CommandContext(ctx, cc, args...)
+	cmd.Stdin = strings.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot build %s: %w\n%s", lib, err, out)
+	}
+	return nil
+}
+
+// Turn sets the knobs of a library that Build built: "sys PATH" and what the C
+// source names.
+func Turn(lib string, knobs ...string) error {
+	text := strings.Join(knobs, "\n") + "\n"
+	if err := os.WriteFile(lib+".knobs", []byte(text), 0o644); err != nil {
+		return fmt.Errorf("cannot turn the knobs of %s: %w", lib, err)
+	}
+	return nil
+}
