@@ -17,13 +17,16 @@ func groups() rule {
 
 const rest = "rest"
 
+// mostGPUs bounds counts and indices.
+const mostGPUs = 1 << 16
+
 // count is how many GPUs a group takes, or the rest.
 func count() rule {
 	accepted := `an integer from 1, or "rest"`
 	return rule{judge: func(c *checker, key string, n *node) {
 		switch v := n.value.(type) {
 		case int64:
-			if v < 1 || v > 1<<16 {
+			if v < 1 || v > mostGPUs {
 				c.fail(n, key, &fault{text: "no number of GPUs", accepted: accepted})
 			}
 		case string:
@@ -63,7 +66,7 @@ func selector(v any) (partition.Selector, *fault) {
 	f := &fault{text: "names no GPU", accepted: `PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0`}
 	switch v := v.(type) {
 	case int64:
-		if v >= 0 && v < 1<<16 {
+		if v >= 0 && v < mostGPUs {
 			return partition.Selector{Index: int(v)}, nil
 		}
 	case string:

@@ -1,0 +1,58 @@
+package config
+
+// readKubernetes is the form of /etc/dcm/config.json.
+func readKubernetes(c *checker, l layer) *node { return c.kubernetes(l.file, l.text, 0) }
+
+// kubernetes reads the Kubernetes form and returns it as a document of our own,
+// whose values stand where they stood.
+func (c *checker) kubernetes(file, text string, gpus int) *node {
+	root, broken := document(file, text)
+	if broken != nil {
+		c.problems = append(c.problems, *broken)
+		return nil
+	}
+	c.root = rule{} // hints at the right [table] are for TOML
+	kubernetes(gpus).judge(c, "", root)
+	return convert(root)
+}
+
+func convert(root *node) *node {
+	profiles := make(table)
+	for name, n := range tables(root.at("gpu-config-profiles")) {
+		profiles[name] = convertProfile(n)
+	}
+	sum := table{"profiles": derived(root, profiles)}
+	if units := root.at("gpuClientSystemdServices", "names"); units != nil {
+		sum["clients"] = derived(units, table{"units": units})
+	}
+	return derived(root, sum)
+}
+
+// derived is a value made of others, standing where from stands.
+func derived(from *node, value any) *node {
+	return &node{file: from.file, line: from.line, value: value}
+}
+
+// convertProfile makes a profile of the whole node of one that assigns every GPU
+// to one group, and groups otherwise. One that was complained about is still
+// known by its name.
+func convertProfile(n *node) *node {
+	if n.broken() {
+		return &node{file: n.file, line: n.line, value: table{}, bad: true}
+	}
+	entries, skipped := n.at("profiles").items(), n.at("skippedGPUs", "ids")
+	t := table{"memory": entries[0].at("memoryPartition")}
+	if len(entries) == 1 && len(skipped.items()) == 0 {
+		t["compute"] = entries[0].at("computePartition")
+		return derived(n, t)
+	}
+	if len(skipped.items()) > 0 {
+		t["skip"] = skipped
+	}
+	var groups []*node
+	for _, e := range entries {
+		groups = append(groups, derived(e, table{"compute": e.at("computePartition"), "count": e.at("numGPUsAssigned")}))
+	}
+	t["group"] = derived(n.at("profiles"), groups)
+	return derived(n, t)
+}

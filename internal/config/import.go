@@ -1,0 +1,43 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Import turns the Kubernetes form, a config.json or the ConfigMap in YAML or
+// JSON that holds one, into the text of a dcm.toml. file is for messages only.
+// gpus is the number of GPUs of the node that the profiles are meant for, which
+// they are then checked against; 0 if it is not known.
+//
+// No profile is selected: that form leaves it to a label of the node. The error
+// is an [*Errors]; the warnings are for a human.
+func Import(file string, text []byte, gpus int) (toml string, warnings []string, err error) {
+	fail := func(p Problem) (string, []string, error) { return "", nil, &Errors{[]Problem{p}} }
+	switch {
+	case len(text) > largest:
+		return fail(Problem{File: file, Line: 1, Text: "larger than 1 MiB"})
+	case !utf8.Valid(text):
+		return fail(Problem{File: file, Line: badLine(text), Text: "not UTF-8 text"})
+	}
+	c := new(checker)
+	root := c.kubernetes(file, string(text), gpus)
+	if len(c.problems) > 0 {
+		return "", nil, &Errors{sorted(c.problems, []layer{{file: file}})}
+	}
+	cfg := build(root)
+	return imported(cfg) + Format(cfg), c.warnings, nil
+}
+
+// imported is the head of an imported file: the one line left to write.
+func imported(c *Config) string {
+	var b strings.Builder
+	b.WriteString("# Imported from the Kubernetes form, which selects a profile by a label of the\n" +
+		"# node, dcm.amd.com/gpu-config-profile. To select one here, write above all tables:\n")
+	for _, name := range c.Names() {
+		fmt.Fprintf(&b, "#   profile = %s\n", quote(name))
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
