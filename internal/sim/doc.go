@@ -1,0 +1,13 @@
+// Package sim is a simulated node with AMD GPUs: the behaviour of the amdgpu
+// driver's partitioning interface as a state machine, and a FUSE file system
+// that shows it as a /sys and a /dev.
+//
+// The state machine ([Node]) knows no file system: it is told of writes, opens
+// and module loads and answers with an errno, as the driver would. The tree maps
+// its state to paths and contents. The FUSE face serves the tree. What differs
+// between nodes is data: see [Kinds].
+//
+// Which modes a GPU accepts is written down here once more, on purpose: a
+// mistake in the planner's tables must not be repeated by what it is tested
+// against.
+package sim

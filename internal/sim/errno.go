@@ -1,0 +1,58 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Errno is an errno that is written by its name.
+type Errno syscall.Errno
+
+// MarshalText writes "EBUSY".
+func (e Errno) MarshalText() ([]byte, error) {
+	return []byte(unix.ErrnoName(syscall.Errno(e))), nil
+}
+
+// UnmarshalText reads "EBUSY".
+func (e *Errno) UnmarshalText(text []byte) error {
+	const highest = 133 // EHWPOISON
+	for n := syscall.Errno(1); n <= highest; n++ {
+		if strings.EqualFold(unix.ErrnoName(n), string(text)) {
+			*e = Errno(n)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown errno %q: it is a name like EBUSY", text)
+}
+
+// Duration is a duration that is written "1.5s"; negative, "forever".
+type Duration time.Duration
+
+// Forever blocks until it is interrupted.
+const Forever Duration = -1
+
+// MarshalText writes "1.5s".
+func (d Duration) MarshalText() ([]byte, error) {
+	if d < 0 {
+		return []byte("forever"), nil
+	}
+	return []byte(time.Duration(d).String()), nil
+}
+
+// UnmarshalText reads "1.5s" or "forever".
+func (d *Duration) UnmarshalText(text []byte) error {
+	if string(text) == "forever" {
+		*d = Forever
+		return nil
+	}
+	v, err := time.ParseDuration(string(text))
+	if err != nil || v < 0 {
+		return fmt.Errorf("%q is neither a duration like 1.5s nor forever", text)
+	}
+	*d = Duration(v)
+	return nil
+}

@@ -1,0 +1,117 @@
+package sim
+
+import (
+	"context"
+	"hash/fnv"
+	"path"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// inode is a path of the tree. What is there is asked each time anew: nothing is
+// cached, so that files come, go and change at once.
+type inode struct {
+	fs.Inode
+	face *face
+	path string
+}
+
+var (
+	_ fs.NodeLookuper   = (*inode)(nil)
+	_ fs.NodeReaddirer  = (*inode)(nil)
+	_ fs.NodeGetattrer  = (*inode)(nil)
+	_ fs.NodeSetattrer  = (*inode)(nil)
+	_ fs.NodeReadlinker = (*inode)(nil)
+	_ fs.NodeOpener     = (*inode)(nil)
+)
+
+func (i *inode) entry() (*Entry, bool) {
+	e, ok := i.face.node.Lookup(i.path)
+	return e, ok && !e.hidden
+}
+
+// Lookup finds hidden entries too: a name that is not found would be dropped by
+// the kernel, and a file that is bound to another place would count as deleted.
+func (i *inode) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
+	below := path.Join(i.path, name)
+	e, ok := i.face.node.Lookup(below)
+	if !ok {
+		return nil, syscall.ENOENT
+	}
+	i.face.attributes(e, &out.Attr)
+	stable := fs.StableAttr{Mode: e.Mode & syscall.S_IFMT, Ino: number(below)}
+	return i.NewInode(ctx, &inode{face: i.face, path: below}, stable), 0
+}
+
+// number is a path's inode number: the same one for good, so that a file bound
+// to another place is that file again after it was away.
+func number(name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return h.Sum64() >> 1
+}
+
+func (i *inode) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
+	e, ok := i.entry()
+	if !ok {
+		return nil, syscall.ENOENT
+	}
+	below := e.list()
+	var out []fuse.DirEntry
+	for _, name := range e.Names() {
+		if e := below[name]; e != nil {
+			out = append(out, fuse.DirEntry{Name: name, Mode: e.Mode, Ino: number(path.Join(i.path, name))})
+		}
+	}
+	return fs.NewListDirStream(out), 0
+}
+
+func (i *inode) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	e, ok := i.entry()
+	if !ok {
+		return syscall.ENOENT
+	}
+	i.face.attributes(e, &out.Attr)
+	return 0
+}
+
+// Setattr lets O_TRUNC pass, and has no other effect: udev sets owners and modes
+// of device nodes.
+func (i *inode) Setattr(ctx context.Context, h fs.FileHandle, _ *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
+	return i.Getattr(ctx, h, out)
+}
+
+func (i *inode) Readlink(context.Context) ([]byte, syscall.Errno) {
+	e, ok := i.entry()
+	if !ok {
+		return nil, syscall.ENOENT
+	}
+	return []byte(e.Target), 0
+}
+
+// Open refuses, as sysfs does and even for root, to open a file for what it
+// cannot do (kernfs_fop_open). A file that is away, though someone has it bound
+// to another place, is not found.
+func (i *inode) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	e, ok := i.entry()
+	access := flags & syscall.O_ACCMODE
+	switch {
+	case !ok:
+		return nil, 0, syscall.ENOENT
+	case e.device != nil:
+		h, err := e.device(i.face.process(ctx))
+		return &openDevice{handle: h, face: i.face}, fuse.FOPEN_DIRECT_IO, errno(err)
+	case access != syscall.O_RDONLY && e.write == nil, access != syscall.O_WRONLY && e.read == nil:
+		return nil, 0, syscall.EACCES
+	}
+	return &openFile{inode: i}, fuse.FOPEN_DIRECT_IO, 0
+}
+
+func errno(err error) syscall.Errno {
+	if err == nil {
+		return 0
+	}
+	return fs.ToErrno(err)
+}

@@ -1,0 +1,91 @@
+package sim
+
+import (
+	"context"
+	"sync"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// openFile is an open file of sys or ctl. Its content is made by a read at its
+// beginning and stays for the reads behind that, as sysfs has it.
+type openFile struct {
+	inode *inode
+	mu    sync.Mutex
+	text  string
+}
+
+var (
+	_ fs.FileReader = (*openFile)(nil)
+	_ fs.FileWriter = (*openFile)(nil)
+)
+
+func (f *openFile) Read(ctx context.Context, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
+	text, err := f.content(ctx, off == 0)
+	if err != nil {
+		return nil, errno(err)
+	}
+	if off >= int64(len(text)) {
+		return fuse.ReadResultData(nil), 0
+	}
+	return fuse.ReadResultData(dest[:copy(dest, text[off:])]), 0
+}
+
+func (f *openFile) content(ctx context.Context, fresh bool) (string, error) {
+	if !fresh {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.text, nil
+	}
+	e, ok := f.inode.entry()
+	if !ok {
+		return "", syscall.ENODEV
+	}
+	text, err := e.read(ctx)
+	if err != nil {
+		return "", err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.text = text
+	return text, nil
+}
+
+// Write hands each write(2) over as a whole, wherever the file's offset is.
+func (f *openFile) Write(ctx context.Context, data []byte, _ int64) (uint32, syscall.Errno) {
+	e, ok := f.inode.entry()
+	if !ok || e.write == nil {
+		return 0, syscall.ENODEV
+	}
+	f.inode.face.drain(ctx)
+	if err := e.write(ctx, string(data)); err != nil {
+		return 0, errno(err)
+	}
+	return uint32(len(data)), 0
+}
+
+// openDevice is an open device.
+type openDevice struct {
+	handle *Handle
+	face   *face
+}
+
+var (
+	_ fs.FileFlusher  = (*openDevice)(nil)
+	_ fs.FileReleaser = (*openDevice)(nil)
+)
+
+// Flush is a close(2); perhaps not of the last descriptor.
+func (d *openDevice) Flush(context.Context) syscall.Errno {
+	d.face.flushed(d.handle)
+	return 0
+}
+
+// Release is the last close(2).
+func (d *openDevice) Release(context.Context) syscall.Errno {
+	d.handle.Close()
+	d.face.released(d.handle)
+	return 0
+}

@@ -1,0 +1,99 @@
+package sim
+
+import (
+	"slices"
+	"syscall"
+	"time"
+)
+
+// Handle is an open device file.
+type Handle struct {
+	PID    int
+	Device string // "kfd", "dri/renderD128"
+	board  *board // nil for kfd
+	node   *Node
+}
+
+// openKFD is an open of /dev/kfd, which KFD refuses while it is locked for a
+// switch (kfd_open).
+func (n *Node) openKFD(pid int) (*Handle, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.module != live {
+		return nil, syscall.ENOENT
+	}
+	if slices.ContainsFunc(n.boards, func(b *board) bool { return b.switching }) {
+		return nil, syscall.EAGAIN
+	}
+	return n.open(&Handle{PID: pid, Device: "kfd"}), nil
+}
+
+// openDRM is an open of a device below /dev/dri. The render node of a partition
+// that is not active is there, but cannot be opened (amdgpu_xcp_open_device).
+func (n *Node) openDRM(b *board, m minor, pid int) (*Handle, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case !b.bound:
+		return nil, syscall.ENODEV
+	case m.render && b.Chip.XCC > 0 && m.partition >= b.partitions():
+		return nil, syscall.ENOENT
+	}
+	return n.open(&Handle{PID: pid, Device: "dri/" + m.name, board: b}), nil
+}
+
+// open counts the handle, unless it is of another driver's device, which does
+// not keep amdgpu busy. n.mu is held.
+func (n *Node) open(h *Handle) *Handle {
+	h.node = n
+	if h.board == nil || h.board.Chip.AMD() {
+		n.handles[h] = true
+	}
+	return h
+}
+
+// Close is the last close of the open file. The GPU stays busy for a moment:
+// KFD tears a process down asynchronously.
+func (h *Handle) Close() {
+	n := h.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.handles[h] {
+		return
+	}
+	delete(n.handles, h)
+	if h.board == nil {
+		n.settled = time.Now().Add(n.opts.Settle)
+	} else {
+		h.board.settled = time.Now().Add(n.opts.Settle)
+	}
+}
+
+func (n *Node) held(match func(*Handle) bool) bool {
+	for h := range n.handles {
+		if match(h) {
+			return true
+		}
+	}
+	return false
+}
+
+// kfdPIDs lists the processes that have /dev/kfd open. n.mu is held.
+func (n *Node) kfdPIDs() []int {
+	var out []int
+	for h := range n.handles {
+		if h.board == nil && !slices.Contains(out, h.PID) {
+			out = append(out, h.PID)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// partitions is how many partitions are active.
+func (b *board) partitions() int {
+	if b.Chip.XCC == 0 {
+		return 1
+	}
+	return b.compute.Partitions(b.Chip.XCC)
+}

@@ -1,0 +1,136 @@
+package sim
+
+import (
+	"sync"
+	"time"
+
+	"dcm/internal/partition"
+)
+
+// Options are how a node behaves, apart from its kind.
+type Options struct {
+	SwitchLatency time.Duration // of a compute switch
+	ReloadLatency time.Duration // of a driver load
+	Settle        time.Duration // KFD's teardown of a process is asynchronous: a GPU is busy that much longer
+	NodeLock      bool          // older kernels: KFD's lock and its processes are the node's, not the GPU's
+	Parameters    Parameters    // of the module at boot
+}
+
+// Node is the state machine. Its methods may be called concurrently; where they
+// stand for a system call, their error is a syscall.Errno.
+type Node struct {
+	kind Kind
+	opts Options
+
+	mu      sync.Mutex
+	boards  []*board
+	module  moduleState
+	params  Parameters
+	loads   int
+	unloads int
+	handles map[*Handle]bool
+	settled time.Time // KFD's last teardown
+	faults  []Fault
+
+	structure uint64 // changes when files come or go
+	topology  uint64 // changes when KFD nodes do
+	cache     cache
+}
+
+// board is one PCI function's state.
+type board struct {
+	Board
+	index  int
+	minors []minor // of its DRM devices
+
+	vanished bool
+	bound    bool // to its driver
+	compute  partition.Compute
+	memory   partition.Memory
+	pending  partition.Memory  // requested of the driver
+	next     partition.Memory  // told to the firmware when the driver was unloaded
+	config   partition.Compute // compute_partition_config's selection
+
+	switching bool
+	settled   time.Time // the last teardown of a process that used it
+	switches  int
+	writes    map[string]int // write(2) calls, by file, refused ones too
+}
+
+// New returns a node as it is after boot: the driver loaded, every GPU in the
+// mode that it comes up in.
+func New(k Kind, o Options) *Node {
+	n := &Node{kind: k, opts: o, handles: make(map[*Handle]bool)}
+	for i, b := range k.Boards {
+		n.boards = append(n.boards, &board{Board: b, index: i})
+	}
+	allocateMinors(n.boards)
+	n.boot()
+	return n
+}
+
+// Reset makes the node as it is after boot. Open files stay open.
+func (n *Node) Reset() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.boot()
+}
+
+func (n *Node) boot() {
+	n.faults, n.loads, n.unloads = nil, 0, 0
+	n.module, n.params = live, n.opts.Parameters
+	for _, b := range n.boards {
+		b.vanished, b.pending, b.next = false, "", ""
+		b.switches, b.writes = 0, make(map[string]int)
+		if len(b.Chip.Memory) > 0 {
+			b.memory = b.Chip.Memory[0]
+		}
+		n.bind(b)
+	}
+}
+
+// bind is the driver's probe of a GPU. n.mu is held.
+func (n *Node) bind(b *board) {
+	b.bound = true
+	if b.Chip.XCC > 0 {
+		b.compute = modeAtLoad(b.Chip, b.memory, n.params.Mode)
+		b.config = b.compute
+	}
+	n.changed()
+}
+
+// vanish takes a GPU off the bus. n.mu is held.
+func (n *Node) vanish(b *board) {
+	b.vanished, b.bound = true, false
+	n.changed()
+}
+
+// changed says that files came or went. n.mu is held.
+func (n *Node) changed() {
+	n.structure++
+	n.topology++
+}
+
+// find returns the board at that address, nil if there is none.
+func (n *Node) find(a partition.Address) *board {
+	for _, b := range n.boards {
+		if b.Address == a {
+			return b
+		}
+	}
+	return nil
+}
+
+// hive returns the boards that share b's memory mode, b among them.
+func (n *Node) hive(b *board) []*board {
+	if b.Hive == 0 {
+		return []*board{b}
+	}
+	var out []*board
+	for _, other := range n.boards {
+		if other.Hive == b.Hive {
+			out = append(out, other)
+		}
+	}
+	return out
+}

@@ -1,0 +1,178 @@
+package sim
+
+import (
+	"context"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// Entry is one file, directory, link or device of the tree.
+type Entry struct {
+	Mode   uint32 // type and permissions
+	Target string // of a link
+
+	read   func(context.Context) (string, error)
+	write  func(context.Context, string) error
+	device func(pid int) (*Handle, error) // opens a device
+	list   func() map[string]*Entry       // a directory's entries
+	hidden bool                           // known by name, but not there
+}
+
+// cache holds what was built for one state of the structure.
+type cache struct {
+	structure, topology uint64
+	root                *Entry
+	nodes               map[string]*Entry
+}
+
+// Lookup returns what is at the path, "sys/class/kfd", without following links.
+func (n *Node) Lookup(name string) (*Entry, bool) {
+	e := n.root()
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" {
+			continue
+		}
+		if e.list == nil {
+			return nil, false
+		}
+		if e = e.list()[part]; e == nil {
+			return nil, false
+		}
+	}
+	return e, true
+}
+
+// ReadFile returns the content of the file at the path, which may lead through
+// links.
+func (n *Node) ReadFile(ctx context.Context, name string) (string, error) {
+	e, err := n.follow(name, 40)
+	if err != nil {
+		return "", err
+	}
+	if e.read == nil {
+		return "", syscall.EACCES
+	}
+	return e.read(ctx)
+}
+
+// follow is path_resolution(7), for those who read the tree without mounting it.
+func (n *Node) follow(name string, links int) (*Entry, error) {
+	done, rest := "", path.Clean(name)
+	for rest != "" {
+		var part string
+		part, rest, _ = strings.Cut(rest, "/")
+		done = path.Join(done, part)
+		e, ok := n.Lookup(done)
+		switch {
+		case !ok || e.hidden:
+			return nil, syscall.ENOENT
+		case e.Mode&syscall.S_IFMT != syscall.S_IFLNK:
+			continue
+		case links == 0:
+			return nil, syscall.ELOOP
+		}
+		return n.follow(path.Join(path.Dir(done), e.Target, rest), links-1)
+	}
+	e, _ := n.Lookup(done)
+	return e, nil
+}
+
+// Names lists a directory; nil for anything else.
+func (e *Entry) Names() []string {
+	if e.list == nil {
+		return nil
+	}
+	entries := e.list()
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(entries)), func(name string) bool { return entries[name].hidden })
+}
+
+// root returns the tree for the state the node is in.
+func (n *Node) root() *Entry {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.cache.root == nil || n.cache.structure != n.structure {
+		t := newTree()
+		n.addSys(t)
+		n.addDev(t)
+		n.addCtl(t)
+		n.cache.root, n.cache.structure = t.root(), n.structure
+	}
+	return n.cache.root
+}
+
+// tree is a directory under construction.
+type tree map[string]*Entry
+
+func newTree() tree { return make(tree) }
+
+func (t tree) root() *Entry { return directory(func() map[string]*Entry { return t }) }
+
+// dir returns the directory at the path, made if it is not there.
+func (t tree) dir(name string) tree {
+	for part := range strings.SplitSeq(name, "/") {
+		below := newTree()
+		if have := t[part]; have != nil {
+			below = have.list()
+		} else {
+			t[part] = below.root()
+		}
+		t = below
+	}
+	return t
+}
+
+// put adds an entry, and the directories above it.
+func (t tree) put(name string, e *Entry) {
+	if dir, base := path.Split(name); dir != "" {
+		t.dir(strings.TrimSuffix(dir, "/"))[base] = e
+	} else {
+		t[base] = e
+	}
+}
+
+// text adds a read-only file.
+func (t tree) text(name, content string) { t.put(name, file(0o444, content)) }
+
+// link adds a link to another path of the same tree; t is its root.
+func (t tree) link(name, target string) { t.put(name, link(name, target)) }
+
+// lazy adds a directory that is built when it is first looked into.
+func (t tree) lazy(name string, build func(tree)) {
+	t.put(name, directory(sync.OnceValue(func() map[string]*Entry {
+		below := newTree()
+		build(below)
+		return below
+	})))
+}
+
+func directory(list func() map[string]*Entry) *Entry {
+	return &Entry{Mode: syscall.S_IFDIR | 0o755, list: list}
+}
+
+// file is a file whose content ends with a newline, unless it is empty.
+func file(permissions uint32, content string) *Entry {
+	if content != "" && !strings.HasSuffix(content, "\n") {
+		content += "\n"
+	}
+	return &Entry{Mode: syscall.S_IFREG | permissions, read: func(context.Context) (string, error) { return content, nil }}
+}
+
+// link is a link at one path of the tree to another, relative as sysfs has them.
+func link(from, to string) *Entry {
+	target, err := filepath.Rel(filepath.Dir("/"+from), "/"+to)
+	if err != nil {
+		panic(err) // both are absolute
+	}
+	return &Entry{Mode: syscall.S_IFLNK | 0o777, Target: target}
+}
+
+// device is a device node. It is a regular file: an open of a character device
+// would reach the kernel's own driver, not this one.
+func device(open func(pid int) (*Handle, error)) *Entry {
+	return &Entry{Mode: syscall.S_IFREG | 0o666, device: open}
+}

@@ -1,0 +1,55 @@
+package sim
+
+import "fmt"
+
+const drmMajor = 226
+
+// addDRM adds what shows a bound board's DRM devices outside of its own
+// directory, and the platform devices that its further partitions are, whose
+// numbers begin at xcp. It returns the next number.
+func addDRM(t tree, b *board, xcp int) int {
+	for p := range xcps {
+		minors := b.ofPartition(p)
+		if len(minors) == 0 {
+			break
+		}
+		dir := "sys/" + pciPath(b.Address)
+		if p > 0 {
+			dir = addXCP(t, minors, xcp)
+			xcp++
+		}
+		for _, m := range minors {
+			t.link("sys/class/drm/"+m.name, dir+"/drm/"+m.name)
+			t.link(fmt.Sprintf("sys/dev/char/%d:%d", drmMajor, m.number), dir+"/drm/"+m.name)
+		}
+	}
+	return xcp
+}
+
+// addXCP adds the platform device of a further partition
+// (amdgpu_xcp_drv.c: amdgpu_xcp_drm_dev_alloc).
+func addXCP(t tree, minors []minor, number int) string {
+	name := fmt.Sprintf("amdgpu_xcp_%d", number)
+	dir := "sys/devices/platform/" + name
+	t.lazy(dir, func(t tree) {
+		t["subsystem"] = link(dir+"/subsystem", "sys/bus/platform")
+		t["modalias"] = file(0o444, "platform:"+name)
+		t["uevent"] = uevent("MODALIAS=platform:" + name)
+		addMinors(t.dir("drm"), dir, minors)
+	})
+	t.link("sys/bus/platform/devices/"+name, dir)
+	return dir
+}
+
+// addMinors adds a device's DRM minors to its drm directory.
+func addMinors(t tree, device string, minors []minor) {
+	for _, m := range minors {
+		dir := device + "/drm/" + m.name
+		t.lazy(m.name, func(t tree) {
+			t["dev"] = file(0o444, fmt.Sprintf("%d:%d", drmMajor, m.number))
+			t["device"] = link(dir+"/device", device)
+			t["subsystem"] = link(dir+"/subsystem", "sys/class/drm")
+			t["uevent"] = uevent(fmt.Sprintf("MAJOR=%d\nMINOR=%d\nDEVNAME=dri/%s\nDEVTYPE=drm_minor\n", drmMajor, m.number, m.name))
+		})
+	}
+}

@@ -1,0 +1,83 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"syscall"
+)
+
+// addSys adds /sys. n.mu is held, here and in what it calls; the contents of
+// files are made later, without it.
+func (n *Node) addSys(t tree) {
+	for _, f := range static(n.kind) {
+		t.text("sys/"+f.name, f.content)
+	}
+	for _, d := range []string{"sys/class/drm", "sys/bus/pci/drivers", "sys/bus/platform/devices", "sys/dev/block", "sys/dev/char", "sys/devices/system", "sys/devices/virtual", "sys/module"} {
+		t.dir(d)
+	}
+	t.text("sys/class/drm/version", "drm 1.1.0 20060810")
+	xcp := 0
+	for _, b := range n.boards {
+		if b.vanished {
+			continue
+		}
+		n.addPCI(t, b)
+		if b.bound {
+			xcp = addDRM(t, b, xcp)
+		}
+	}
+	n.addModule(t)
+	if n.module == live {
+		n.addKFD(t)
+	}
+}
+
+type staticFile struct{ name, content string }
+
+// static is what does not change, below /sys. What a reader of the tree turns
+// out to need is added here.
+func static(k Kind) []staticFile {
+	const cores = 96 // of a socket
+	out := []staticFile{
+		{"devices/system/cpu/online", fmt.Sprintf("0-%d", cores*k.CPUs-1)},
+		{"devices/system/cpu/possible", fmt.Sprintf("0-%d", cores*k.CPUs-1)},
+		{"devices/system/cpu/present", fmt.Sprintf("0-%d", cores*k.CPUs-1)},
+		{"devices/system/node/online", fmt.Sprintf("0-%d", k.CPUs-1)},
+		{"devices/system/node/possible", fmt.Sprintf("0-%d", k.CPUs-1)},
+	}
+	for i := range k.CPUs {
+		dir := fmt.Sprintf("devices/system/node/node%d/", i)
+		out = append(out,
+			staticFile{dir + "cpulist", cpuList(i)},
+			staticFile{dir + "distance", distances(i, k.CPUs)},
+		)
+	}
+	return out
+}
+
+func cpuList(node int) string { return fmt.Sprintf("%d-%d", node*96, node*96+95) }
+
+func distances(node, nodes int) string {
+	var out string
+	for i := range nodes {
+		d := 32
+		if i == node {
+			d = 10
+		}
+		out += strconv.Itoa(d) + " "
+	}
+	return out[:len(out)-1]
+}
+
+// uevent is a device's uevent file: udev writes to it, to no effect here.
+func uevent(content string) *Entry {
+	e := file(0o644, content)
+	e.write = func(context.Context, string) error { return nil }
+	return e
+}
+
+// attribute is a sysfs file whose content is made when it is read.
+func attribute(permissions uint32, read func(context.Context) (string, error)) *Entry {
+	return &Entry{Mode: syscall.S_IFREG | permissions, read: read}
+}
