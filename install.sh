@@ -93,7 +93,7 @@ host_install() {
 	rm -rf dist
 	make packages "ARCHES=$arch"
 	case $1 in
-	debian) apt-get install -y ./dist/*.deb </dev/null ;;
+	debian) apt-get install -y --reinstall --allow-downgrades ./dist/*.deb </dev/null ;;
 	fedora) dnf install -y ./dist/*.rpm </dev/null ;;
 	esac
 	# The packages enable their units as the host's presets say; this was asked for.

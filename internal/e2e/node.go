@@ -11,6 +11,13 @@ import (
 //go:embed node
 var nodeFiles embed.FS
 
+//go:embed kubernetes.json
+var kubernetes string
+
+// Kubernetes is a configuration as AMD's device config manager for Kubernetes
+// reads it, with the profiles cpx-profile and spx-profile and two clients.
+func Kubernetes() string { return kubernetes }
+
 // Node is the seed of a host with simulated GPUs of one kind: the simulator as an
 // early unit, what it shows mounted where the kernel would show it, modprobe
 // replaced by its stand-in, and some units that use the GPUs or do not. sim is
@@ -25,6 +32,9 @@ func Node(kind, sim string) (Seed, error) {
 		"/etc/e2e/kind":          {Content: []byte("KIND=" + kind + "\n")},
 		"/usr/local/bin/dcm-sim": {Content: program, Mode: 0o755},
 		"/etc/systemd/system/sysinit.target.wants/e2e-node.service": {Link: "../e2e-node.service"},
+	}
+	for _, unit := range []string{"amd-metrics-exporter", "gpuagent", "dashboard"} {
+		seed["/etc/systemd/system/multi-user.target.wants/"+unit+".service"] = File{Link: "../" + unit + ".service"}
 	}
 	err = fs.WalkDir(nodeFiles, "node", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

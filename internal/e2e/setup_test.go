@@ -1,16 +1,13 @@
 package e2e_test
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"dcm/internal/e2e"
-	"dcm/internal/e2e/remote"
 )
 
 // patience is what any one wait may take. All waits are for events: it is only
@@ -43,82 +40,44 @@ func build(t *testing.T, pkg string) string {
 	return out
 }
 
-// machine is a container in a test: what fails in it fails the test.
-type machine struct {
-	*e2e.Container
-	t *testing.T
+// product is what the tests put into a container.
+type product struct {
+	agent, sim string
+	packages   string // directory of the packages of one version
+	newer      string // and of a later one
 }
 
-func boot(t *testing.T, recipe e2e.Recipe, agent string, seed e2e.Seed) machine {
+func buildProduct(t *testing.T) product {
 	t.Helper()
-	root, err := recipe.Directory(t.Context(), t.Output())
+	return product{
+		agent:    build(t, "./agent"),
+		sim:      build(t, "dcm/cmd/dcm-sim"),
+		packages: buildPackages(t, "0.1.0"),
+		newer:    buildPackages(t, "0.1.1"),
+	}
+}
+
+// buildPackages makes the packages that a user gets.
+func buildPackages(t *testing.T, version string) string {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "make", "--directory=../..", "packages", "ARCHES=amd64", "VERSION="+version, "DIST="+dir)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("cannot build the packages: %v\n%s", err, text)
+	}
+	return dir
+}
+
+// only returns the one file that matches.
+func only(t *testing.T, pattern string) []byte {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%s matches %q, %v; want one file", pattern, files, err)
+	}
+	content, err := os.ReadFile(files[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	c, err := e2e.Boot(ctx, root, agent, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := machine{c, t}
-	t.Cleanup(func() {
-		if t.Failed() {
-			m.diagnose()
-		}
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return m
-}
-
-// in is the same machine in a subtest.
-func (m machine) in(t *testing.T) machine { return machine{m.Container, t} }
-
-// try runs a shell command, whatever its exit status.
-func (m machine) try(script string, args ...string) remote.Result {
-	m.t.Helper()
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
-	defer cancel()
-	r, err := m.Run(ctx, append([]string{"sh", "-c", script, "sh"}, args...)...)
-	if err != nil {
-		m.t.Fatalf("%v\n%s%s", err, r.Stdout, r.Stderr)
-	}
-	return r
-}
-
-// run runs a shell command that must succeed and returns its trimmed output.
-func (m machine) run(script string, args ...string) string {
-	m.t.Helper()
-	r := m.try(script, args...)
-	if r.Code != 0 {
-		m.t.Fatalf("%s %q: exit status %d\n%s%s", script, args, r.Code, r.Stdout, r.Stderr)
-	}
-	return strings.TrimSpace(r.Stdout)
-}
-
-func (m machine) put(path, content string) {
-	m.t.Helper()
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
-	defer cancel()
-	if err := m.Put(ctx, path, []byte(content), 0o644); err != nil {
-		m.t.Fatal(err)
-	}
-}
-
-func (m machine) reboot() {
-	m.t.Helper()
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
-	defer cancel()
-	if err := m.Reboot(ctx); err != nil {
-		m.t.Fatalf("%v\n%s", err, m.Console())
-	}
-}
-
-// diagnose shows what a reader of a failed test will ask for first.
-func (m machine) diagnose() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	m.Diagnose(ctx, m.t.Output())
+	return content
 }

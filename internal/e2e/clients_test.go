@@ -1,0 +1,117 @@
+package e2e_test
+
+import (
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/report"
+)
+
+func clientsComeBack(m machine) {
+	before := m.units(exporter, agentUnit, dashboard)
+	m.put(settings, selecting("spx-fast"))
+	m.run("systemctl restart dcm")
+	m.has(spx)
+	m.bounced(before)
+	if got := m.show(idle, "ActiveState")["ActiveState"]; got != "inactive" {
+		m.t.Errorf("the client that nobody had started is %s", got)
+	}
+	type client struct {
+		Before, Now string
+		Back        bool
+	}
+	want := map[string]client{
+		exporter:  {"active", "active", true},
+		agentUnit: {"active", "active", true},
+		idle:      {"inactive", "inactive", true},
+		absent:    {"not-found", "not-found", true},
+	}
+	got := make(map[string]client)
+	for _, c := range m.state().Clients {
+		got[c.Unit] = client{c.Before, c.Now, c.Back}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		m.t.Errorf("clients in the state (-want +got):\n%s", diff)
+	}
+	if text := m.run("dcm status"); !strings.Contains(text, absent) {
+		m.t.Errorf("dcm status does not tell of the client that is not installed:\n%s", text)
+	}
+}
+
+func nothingToDo(m machine) {
+	before := m.units(exporter, agentUnit, dashboard, "dcm-apply.service")
+	m.run("systemctl restart dcm")
+	m.untouched(before)
+	// The same with the line moved, which shows that the edit was seen.
+	m.put(settings, "# a comment\n\n"+selecting("cpx-fast"))
+	m.await("/run/dcm/state.json", `"phase": "in-sync"`, settings+":3")
+	m.untouched(before)
+}
+
+// A client that is started while the GPUs are being changed is held back.
+func clientStartedDuringRun(m machine) {
+	m.hang("compute", "2s")
+	m.put(settings, selecting("spx-fast"))
+	m.begun("spx-fast")
+	m.run("systemctl start --no-block " + idle)
+	if got := m.show(idle, "ActiveState")["ActiveState"]; got != "inactive" {
+		m.t.Errorf("in the middle of the run the new client is %s", got)
+	}
+	m.applied("spx-fast")
+	m.run("systemctl start " + idle) // joins the job that waited
+	done := m.monotonic("dcm-apply.service", "ExecMainExitTimestampMonotonic")
+	if began := m.monotonic(idle, "ExecMainStartTimestampMonotonic"); began < done {
+		m.t.Errorf("the client was started at %d µs, the run was over at %d µs", began, done)
+	}
+	m.has(spx)
+}
+
+// systemd leaves a unit failed that was restarted five times in ten seconds.
+func startLimits(m machine) {
+	before := m.units(exporter, agentUnit, dashboard)
+	for _, profile := range []string{"spx-fast", "cpx-fast", "spx-fast", "cpx-fast", "spx-fast", "cpx-fast", "spx-fast", "cpx-fast"} {
+		m.run("dcm apply " + profile)
+	}
+	m.bounced(before)
+}
+
+func foreignHolder(m machine) {
+	m.run("systemd-run --quiet --unit=training gpu-client")
+	before := m.units(exporter, agentUnit, dashboard, "dcm-apply.service")
+	pid := m.show(training, "MainPID")["MainPID"]
+	m.put(settings, selecting("spx-fast"))
+	m.await("/run/dcm/state.json", `"phase": "waiting"`, training)
+	m.untouched(before)
+	holders := m.state().Holders
+	if len(holders) != 1 || holders[0].Unit != training || holders[0].Command == "" || len(holders[0].Devices) == 0 {
+		m.t.Errorf("holders are %+v", holders)
+	}
+	for _, command := range []string{"dcm status", "dcm holders", "systemctl status dcm"} {
+		if text := m.try(command).Stdout; !strings.Contains(text, pid) || !strings.Contains(text, training) {
+			m.t.Errorf("%s does not name process %s of %s:\n%s", command, pid, training, text)
+		}
+	}
+	if got := m.lastRun().Profile; got == "spx-fast" {
+		m.t.Error("a run was begun in vain")
+	}
+	m.run("systemctl stop training")
+	m.applied("spx-fast")
+	m.has(spx)
+	m.bounced(map[string]string{exporter: before[exporter], agentUnit: before[agentUnit], dashboard: before[dashboard]})
+}
+
+func oneGPUFails(m machine) {
+	before := m.units(exporter, agentUnit, dashboard)
+	modes := m.modes()
+	m.run("dcm-sim fault --mount /run/e2e-node --gpu $(ls /sys/bus/pci/devices | tail -1) --op compute --errno EINVAL --times 3")
+	m.put(settings, selecting("spx-fast"))
+	m.await("/run/dcm/state.json", `"phase": "failed"`)
+	if diff := cmp.Diff(modes, m.modes()); diff != "" {
+		m.t.Errorf("modes (-before +after):\n%s", diff)
+	}
+	if got := m.lastRun().Result; got != report.RolledBack {
+		m.t.Errorf("the run ended %s", got)
+	}
+	m.bounced(before)
+}

@@ -1,0 +1,90 @@
+// Command demo walks through dcm's whole flow in a container with a real systemd,
+// the real package and a simulated node of eight MI300X. It shows each command
+// with its output, and exits with 1 if anything is not as told.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"dcm/internal/e2e"
+)
+
+// limit is for the whole demo; the first one also makes the root file system.
+const limit = 15 * time.Minute
+
+func main() {
+	dist := flag.String("dist", "dist", "`DIR` with the packages")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	err := run(ctx, *dist)
+	cancel()
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, dist string) (err error) {
+	if err := e2e.Missing(); err != nil {
+		return err
+	}
+	node, err := boot(ctx, dist)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, node.Close()) }()
+	s := &show{node: node, w: os.Stdout}
+	walk(ctx, s)
+	if s.wrong > 0 {
+		node.Diagnose(ctx, os.Stderr)
+		return fmt.Errorf("%d things are not as told", s.wrong)
+	}
+	fmt.Println("\nEverything is as told.")
+	return nil
+}
+
+// boot builds the demo's own programs and boots the node with the package in it.
+func boot(ctx context.Context, dist string) (*e2e.Container, error) {
+	packages, err := filepath.Glob(filepath.Join(dist, "*_"+runtime.GOARCH+".deb"))
+	if err != nil || len(packages) != 1 {
+		return nil, fmt.Errorf("%s holds %d packages for this host, want one: %q", dist, len(packages), packages)
+	}
+	deb, err := os.ReadFile(packages[0])
+	if err != nil {
+		return nil, err
+	}
+	bin, err := os.MkdirTemp("", "dcm-demo-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(bin)
+	build := exec.CommandContext(ctx, "go", "build", "-o", bin, "./internal/e2e/agent", "./cmd/dcm-sim")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		return nil, fmt.Errorf("cannot build the simulator: %w", err)
+	}
+	root, err := e2e.Trixie().Directory(ctx, os.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	seed, err := e2e.Node("mi300x-8", filepath.Join(bin, "dcm-sim"))
+	if err != nil {
+		return nil, err
+	}
+	seed["/root/"+filepath.Base(packages[0])] = e2e.File{Content: deb}
+	seed["/root/config.json"] = e2e.File{Content: []byte(e2e.Kubernetes())}
+	return e2e.Boot(ctx, root, filepath.Join(bin, "agent"), seed)
+}

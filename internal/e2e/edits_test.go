@@ -1,0 +1,69 @@
+package e2e_test
+
+import (
+	"strings"
+
+	"dcm/internal/report"
+)
+
+func editIsApplied(m machine) {
+	before := m.units(exporter, agentUnit, dashboard)
+	m.put(settings, selecting("spx-fast"))
+	m.applied("spx-fast")
+	m.has(spx)
+	m.bounced(before)
+}
+
+func brokenEdit(m machine) {
+	before := m.units(exporter, agentUnit, dashboard, "dcm-apply.service")
+	modes := m.modes()
+	m.put(settings, "profile = \"cpx-fast\"\n"+"colour = \"red\"\n")
+	m.await("/run/dcm/state.json", settings+":2", "colour")
+	m.untouched(before)
+	if got := m.modes(); len(got) != len(modes) {
+		m.t.Errorf("modes are %v, were %v", got, modes)
+	}
+	status := m.try("dcm status")
+	journal := m.run("journalctl --boot --unit=dcm --output=cat --lines=50")
+	for where, text := range map[string]string{"dcm status": status.Stdout, "the journal": journal} {
+		if !strings.Contains(text, settings+":2") || !strings.Contains(text, "colour") {
+			m.t.Errorf("%s does not tell the line of the mistake:\n%s", where, text)
+		}
+	}
+	if got := m.show("dcm.service", "ActiveState")["ActiveState"]; got != "active" {
+		m.t.Errorf("the daemon is %s", got)
+	}
+	m.put(settings, selecting("spx-fast"))
+	m.applied("spx-fast")
+	if got := m.state(); got.Config != "" {
+		m.t.Errorf("the repaired configuration is told to be wrong: %s", got.Config)
+	}
+}
+
+// A configuration that is broken when the host boots costs nothing but itself.
+func brokenAtBoot(m machine) {
+	m.run("systemctl stop dcm") // or the daemon sees the edit first
+	m.put(settings, "profile = \"cpx-fast\"\nclients = \n")
+	m.reboot()
+	if got := m.try("systemctl is-system-running").Stdout; got != "degraded\n" {
+		m.t.Errorf("the system is %q", got)
+	}
+	for _, unit := range []string{exporter, agentUnit, dashboard} {
+		if got := m.show(unit, "ActiveState")["ActiveState"]; got != "active" {
+			m.t.Errorf("%s is %s", unit, got)
+		}
+	}
+	p := m.show("dcm.service", "ActiveState", "Result", "ExecMainStatus")
+	if p["ActiveState"] != "failed" || p["ExecMainStatus"] != "78" {
+		m.t.Errorf("dcm.service is %v", p)
+	}
+	if text := m.try("systemctl status --lines=2 dcm").Stdout; !strings.Contains(text, settings+":2") {
+		m.t.Errorf("systemctl status dcm does not tell the reason within two lines:\n%s", text)
+	}
+	m.has(spx)
+	m.put(settings, selecting("cpx-fast"))
+	m.run("systemctl restart dcm && dcm verify")
+	if got := m.state().Phase; got != report.InSync {
+		m.t.Errorf("repaired, and the daemon is %s", got)
+	}
+}

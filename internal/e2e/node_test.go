@@ -1,0 +1,48 @@
+package e2e_test
+
+import "testing"
+
+// TestNode is what a user sees of dcm on a real systemd, on each Debian.
+func TestNode(t *testing.T) {
+	requireContainers(t)
+	p := buildProduct(t)
+	t.Run("flow", func(t *testing.T) { flow(t, p) })
+	t.Run("scenarios", func(t *testing.T) { scenarios(t, p) })
+	t.Run("packages", func(t *testing.T) { packages(t, p) })
+}
+
+// The scenarios share one container and each begins with the machine made ready.
+func scenarios(t *testing.T, p product) {
+	list := []struct {
+		name string
+		run  func(machine)
+	}{
+		{"clients come back as they were", clientsComeBack},
+		{"nothing to do restarts no client", nothingToDo},
+		{"an edit is applied without a command", editIsApplied},
+		{"a broken edit changes nothing and is told", brokenEdit},
+		{"the oneshot is killed", oneshotKilled},
+		{"the daemon is killed", daemonKilled},
+		{"systemd is re-executed in the middle", systemdReexecuted},
+		{"the oneshot is restarted in the middle", restartedInTheMiddle},
+		{"the oneshot is started with the clients up", startedWithClients},
+		{"a foreign process holds the GPUs", foreignHolder},
+		{"a client started during a run waits", clientStartedDuringRun},
+		{"applies in quick succession", startLimits},
+		{"one GPU fails and the others go back", oneGPUFails},
+		{"a broken file at boot", brokenAtBoot},
+	}
+	for _, recipe := range suites() {
+		t.Run(recipe.Suite, func(t *testing.T) {
+			t.Parallel()
+			m := install(t, recipe, p)
+			for _, s := range list {
+				t.Run(s.name, func(t *testing.T) {
+					m := m.in(t)
+					m.ready()
+					s.run(m)
+				})
+			}
+		})
+	}
+}

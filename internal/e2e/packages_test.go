@@ -1,0 +1,75 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+
+	"dcm/internal/e2e"
+)
+
+// packages is what the packages' scripts do on a host in use.
+func packages(t *testing.T, p product) {
+	for _, recipe := range suites() {
+		t.Run("deb on "+recipe.Suite, func(t *testing.T) {
+			t.Parallel()
+			m := install(t, recipe, p)
+			m.ready()
+			m.put("/root/newer.deb", string(only(t, p.newer+"/*_amd64.deb")))
+			m.upgraded("dpkg --install /root/newer.deb")
+			m.removed("dpkg --remove dcm")
+			m.run("test -e /etc/dcm/dcm.toml")
+			m.run("dpkg --purge dcm && ! test -e /etc/dcm")
+		})
+	}
+	t.Run("rpm", func(t *testing.T) {
+		t.Parallel()
+		seed, err := e2e.Node("mi300x-8", p.sim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := boot(t, e2e.Trixie(), p.agent, seed)
+		m.put("/root/dcm.rpm", string(only(t, p.packages+"/*.x86_64.rpm")))
+		m.put("/root/newer.rpm", string(only(t, p.newer+"/*.x86_64.rpm")))
+		// Debian's rpm knows nothing of what dpkg has installed.
+		m.run("rpm --install --nodeps /root/dcm.rpm")
+		m.ready()
+		m.upgraded("rpm --upgrade --nodeps /root/newer.rpm")
+		m.removed("rpm --erase dcm")
+		m.run("! test -e /usr/bin/dcm")
+	})
+}
+
+// upgraded: an upgrade keeps the selection and bounces no client; the daemon is
+// the new one.
+func (m machine) upgraded(command string) {
+	m.t.Helper()
+	before := m.units(exporter, agentUnit, dashboard)
+	modes := m.modes()
+	m.run(command)
+	m.untouched(before)
+	if got := m.run("dcm version"); !strings.Contains(got, "0.1.1") {
+		m.t.Errorf("after the upgrade: %s", got)
+	}
+	if got := m.state(); got.Program != "0.1.1" || got.Profile != "cpx-fast" {
+		m.t.Errorf("after the upgrade daemon %s keeps %q", got.Program, got.Profile)
+	}
+	for gpu, mode := range m.modes() {
+		if modes[gpu] != mode {
+			m.t.Errorf("%s was %s and is %s", gpu, modes[gpu], mode)
+		}
+	}
+}
+
+// removed: the clients go on, and nothing of dcm is loaded or failed any more.
+func (m machine) removed(command string) {
+	m.t.Helper()
+	before := m.units(exporter, agentUnit, dashboard)
+	m.run(command)
+	m.untouched(before)
+	if got := m.run("systemctl list-units --all --no-legend 'dcm*'"); got != "" {
+		m.t.Errorf("left of dcm: %s", got)
+	}
+	if got := m.show(agentUnit, "DropInPaths")["DropInPaths"]; got != "" {
+		m.t.Errorf("drop-ins are left: %s", got)
+	}
+}
