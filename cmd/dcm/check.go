@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/config"
+	"dcm/internal/gpu"
+	"dcm/internal/partition"
+)
+
+func checkCmd(h *host) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check [FILE] [--node KIND]",
+		Short: "Check the configuration, and whether the GPUs can have it",
+		Long: `Check the configuration, or the one that would result if FILE took the place of
+/etc/dcm/dcm.toml. On a host with GPUs, or with --node, every profile is also
+checked against what they can do. The exit status is 78 if the configuration is
+broken, 1 if the selected profile does not fit the GPUs.`,
+		Example: "  dcm check\n  dcm check ./dcm.toml --node mi300x-8",
+		Args:    args(cobra.MaximumNArgs(1)),
+	}
+	kind := cmd.Flags().String("node", "", "check against a `KIND` of node, such as mi300x-8, instead of this host")
+	cmd.RunE = func(c *cobra.Command, given []string) error { return check(c.Context(), h, given, *kind) }
+	return cmd
+}
+
+func check(ctx context.Context, h *host, given []string, kind string) error {
+	paths := config.DefaultPaths(h.root)
+	if len(given) > 0 {
+		paths.Admin = given[0]
+	}
+	cfg, err := config.Load(paths)
+	if err != nil {
+		return err
+	}
+	for _, w := range cfg.Warnings {
+		fmt.Fprintln(h.err, h.yellow("dcm: warning: ")+w)
+	}
+	fmt.Fprintf(h.out, "The configuration is in order: %d profiles, %s.\n", len(cfg.Profiles), selection(cfg))
+	gpus, err := h.judges(ctx, cfg, kind)
+	if err != nil {
+		return err
+	}
+	if len(gpus) == 0 {
+		fmt.Fprintln(h.out, "There are no partitionable GPUs here to check it against; see --node.")
+		return nil
+	}
+	return h.checkProfiles(cfg, gpus)
+}
+
+func selection(cfg *config.Config) string {
+	if cfg.Selected == "" {
+		return "none is selected"
+	}
+	return fmt.Sprintf("%s is selected (%s)", cfg.Selected, cfg.Source)
+}
+
+// judges returns the GPUs that profiles are checked against; none is no error.
+func (h *host) judges(ctx context.Context, cfg *config.Config, kind string) ([]partition.GPU, error) {
+	if kind != "" {
+		gpus, err := partition.ParseNode(kind)
+		if err != nil {
+			return nil, withCode(exitUsage, err)
+		}
+		return gpus, nil
+	}
+	devices, err := h.node(cfg).Devices(ctx)
+	if err != nil && !errors.Is(err, gpu.ErrNoGPU) {
+		return nil, err
+	}
+	return gpu.Partitionable(devices), nil
+}
+
+// checkProfiles prints what each profile means for the GPUs. Only the selected
+// one has to fit: a host is not expected to take every profile that is shipped.
+func (h *host) checkProfiles(cfg *config.Config, gpus []partition.GPU) error {
+	var failure error
+	t := newTable(h, h.out, "PROFILE", "FITS", "PARTITIONS", "REMARK")
+	for _, name := range cfg.Names() {
+		p := cfg.Profiles[name]
+		after, err := outcome(p, gpus)
+		mark := name
+		if name == cfg.Selected {
+			mark += " *"
+			failure = err
+		}
+		if err != nil {
+			first, rest, more := strings.Cut(err.Error(), "\n")
+			if more {
+				first += fmt.Sprintf(" (and %d more)", strings.Count(rest, "\n")+1)
+			}
+			t.row(mark, "no", "-", first)
+			continue
+		}
+		t.row(mark, "yes", fmt.Sprint(partitions(after)), remark(after))
+	}
+	t.flush()
+	return failure
+}
+
+// outcome is what the GPUs would be with the profile.
+func outcome(p partition.Profile, gpus []partition.GPU) ([]partition.GPU, error) {
+	layout, err := p.Layout(gpus)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := partition.Plan(layout, gpus)
+	if err != nil {
+		return nil, err
+	}
+	return partition.Forecast(gpus, steps), nil
+}
+
+func partitions(gpus []partition.GPU) int {
+	n := 0
+	for _, g := range gpus {
+		n += g.Partitions()
+	}
+	return n
+}
+
+// drmMinors is how many DRM devices older kernels can have in all.
+const drmMinors = 64
+
+// remark tells apart what the driver accepts and what AMD validates, and warns of
+// more partitions than older kernels have device numbers for.
+func remark(after []partition.GPU) string {
+	var out []string
+	for _, g := range after {
+		if m, known := partition.LookupModel(g.Device); known && !m.Validated(g.Compute, g.Memory) {
+			out = append(out, fmt.Sprintf("accepted by the driver; AMD does not list %s as validated on %s", g.Mode(), m.Name))
+			break
+		}
+	}
+	if partitions(after) >= drmMinors {
+		out = append(out, fmt.Sprintf("older kernels have %d DRM devices in all, and a BMC's display takes one", drmMinors))
+	}
+	return strings.Join(out, "; ")
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/apply"
+	"dcm/internal/config"
+	"dcm/internal/daemon"
+	"dcm/internal/gpu"
+	"dcm/internal/partition"
+	"dcm/internal/report"
+	"dcm/internal/systemd"
+	"dcm/internal/watch"
+)
+
+// quiet is how long the configuration must have been left alone before it is
+// read: editors and configuration management write in several steps.
+const quiet = 200 * time.Millisecond
+
+func daemonCmd(h *host) *cobra.Command {
+	return &cobra.Command{
+		Use:   "daemon",
+		Short: "Watch the configuration and keep the profile applied; dcm.service runs this",
+		Long: `Watch the configuration and keep the selected profile on the GPUs.
+
+This is what dcm.service runs. It changes no GPU itself: when there is something
+to do it has systemd restart dcm-apply.service, and the client units with it.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error { return runDaemon(c.Context(), h) },
+	}
+}
+
+func runDaemon(ctx context.Context, h *host) error {
+	if err := h.needRoot("the daemon"); err != nil {
+		return err
+	}
+	log := newLog(h.err, "dcm")
+	notify := systemd.NewNotifier(os.Getenv)
+	changed, err := watch.Files(ctx, config.DefaultPaths(h.root).Watched(), quiet, log)
+	if err != nil {
+		return err
+	}
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	d := &daemon.Daemon{
+		Load:    func() (daemon.Settings, error) { return settings(h) },
+		Stale:   func(s daemon.Settings) (bool, error) { return stale(h, s) },
+		Dial:    func(ctx context.Context) (daemon.Units, error) { return systemd.Dial(ctx) },
+		Busy:    func() (bool, error) { return apply.UnderWay(h.lock()) },
+		LastRun: func() (*report.Run, error) { return report.ReadRun(h.runtime()) },
+		Save:    func(s report.State) error { return report.Write(h.path("run/dcm", report.StateFile), s) },
+		GPUs:    watched{gpu.Open(h.roots())},
+		Notify:  notify, Log: log,
+		Changed: changed, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()),
+	}
+	return status(d.Run(ctx, report.State{Program: version, PID: os.Getpid(), Boot: bootID(h)}))
+}
+
+// ticks paces the watchdog at half its interval, as sd_watchdog_enabled(3) asks.
+func ticks(interval time.Duration) <-chan time.Time {
+	if interval == 0 {
+		return nil
+	}
+	return time.Tick(interval / 2)
+}
+
+// status turns the reason of a failed start into an exit code. The reason itself
+// is in the journal already; what remains to be said is for systemctl status.
+func status(err error) error {
+	var broken *daemon.ConfigError
+	var failed *daemon.StartError
+	switch {
+	case errors.As(err, &broken):
+		return withCode(exitConfig, nil)
+	case errors.As(err, &failed) && failed.Reason.Transient:
+		return withCode(exitTransient, nil)
+	case errors.As(err, &failed):
+		return withCode(exitPermanent, nil)
+	}
+	return err
+}
+
+func settings(h *host) (daemon.Settings, error) {
+	cfg, err := h.config()
+	if err != nil {
+		return daemon.Settings{}, err
+	}
+	return daemon.Settings{
+		Profile: cfg.Profile, Selected: cfg.Selected != "", Source: cfg.Source,
+		Clients: cfg.Clients, Require: cfg.Require, Warnings: cfg.Warnings,
+		Timeout: cfg.DeviceTimeout,
+	}, nil
+}
+
+func stale(h *host, s daemon.Settings) (bool, error) {
+	return systemd.Stale(h.path("run/systemd/generator"), systemd.Dropins(s.Clients, s.Require))
+}
+
+// watched is the hardware as the daemon asks for it.
+type watched struct{ node *gpu.Node }
+
+func (w watched) Steps(ctx context.Context, p partition.Profile) (int, []report.Holder, error) {
+	devices, err := w.node.Wait(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	d, err := apply.Compare(devices, p)
+	if err != nil || len(d.Steps) == 0 {
+		return 0, nil, err
+	}
+	holders, err := w.node.Holders(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	return len(d.Steps), apply.Holders(d.Blocking(holders)), nil
+}
+
+func (w watched) Explain(err error) report.Error { return apply.Explain(err) }
+
+func (w watched) Gone(ctx context.Context, holders []report.Holder) error {
+	pids := make([]int, len(holders))
+	for i, h := range holders {
+		pids[i] = h.PID
+	}
+	return gpu.WaitGone(ctx, pids)
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"dcm/internal/report"
+	"dcm/internal/systemd"
+	"dcm/internal/watch"
+)
+
+// follow has the daemon look at the GPUs anew, which makes the one restart
+// transaction if there is something to do, and shows the run until it is over.
+// It is the same as `systemctl restart dcm`, told.
+func follow(ctx context.Context, h *host) error {
+	conn, err := h.dial(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot ask systemd to restart %s: %w", daemonUnit, err)
+	}
+	defer conn.Close()
+	before, err := report.ReadRun(h.runtime())
+	if err != nil {
+		before = nil // an unreadable old report is replaced by the new run
+	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	changed, err := watch.Files(watching, []string{h.runtime()}, 30*time.Millisecond, newLog(h.err, "dcm"))
+	if err != nil {
+		return err
+	}
+	ended := restart(ctx, conn)
+	view := newProgress(h, before)
+	for {
+		select {
+		case <-changed:
+			view.update(h)
+		case err := <-ended:
+			view.update(h)
+			view.close()
+			return concluded(ctx, h, view, err)
+		}
+	}
+}
+
+// restart restarts the daemon and delivers how that ended.
+func restart(ctx context.Context, conn *systemd.Conn) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := conn.Restart(ctx, daemonUnit)
+		ended <- err
+	}()
+	return ended
+}
+
+// concluded says how it ended, from what was left behind.
+func concluded(ctx context.Context, h *host, view *progress, err error) error {
+	if ctx.Err() != nil {
+		return errors.New("no longer following; the run goes on, see dcm status")
+	}
+	state, readErr := report.ReadState(h.runtime())
+	if err == nil {
+		err = readErr
+	}
+	if err != nil || state == nil {
+		return errors.Join(err, errors.New("see dcm status and journalctl -u dcm -u dcm-apply"))
+	}
+	for _, w := range state.Warnings {
+		fmt.Fprintln(h.err, h.yellow("dcm: warning: ")+w)
+	}
+	switch state.Phase {
+	case report.InSync:
+		return h.applied(state, view.ran)
+	case report.Idle:
+		fmt.Fprintln(h.out, "No profile is selected; the GPUs are left alone.")
+		return nil
+	}
+	return failure(state)
+}
+
+func (h *host) applied(state *report.State, ran bool) error {
+	if ran {
+		fmt.Fprintf(h.out, "Profile %s is on the GPUs.\n", state.Profile)
+	} else {
+		fmt.Fprintf(h.out, "Profile %s is on the GPUs already; nothing was restarted.\n", state.Profile)
+	}
+	if state.Error != nil {
+		return failure(state)
+	}
+	return nil
+}
+
+// failure is the state's error with its cure, and the exit code that goes with it.
+func failure(state *report.State) error {
+	if state.Config != "" {
+		return withCode(exitConfig, errors.New(state.Config))
+	}
+	if state.Error == nil {
+		return fmt.Errorf("%s is %s; see dcm status", daemonUnit, state.Phase)
+	}
+	text := state.Error.Text
+	if state.Error.Cure != "" {
+		text += "\ncure: " + state.Error.Cure
+	}
+	return errors.New(text)
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/apply"
+	"dcm/internal/gpu"
+	"dcm/internal/report"
+)
+
+func holdersCmd(h *host) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "holders [--json]",
+		Short: "List the processes that have a GPU open",
+		Long: `List the processes that have /dev/kfd or a GPU's DRM node open: as long as one
+does, the GPUs cannot be partitioned. Without root only your own processes can be
+looked at, and the exit status is then 1.`,
+		Args: args(cobra.NoArgs),
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(c *cobra.Command, _ []string) error { return holders(c.Context(), h, *asJSON) }
+	return cmd
+}
+
+func holders(ctx context.Context, h *host, asJSON bool) error {
+	found, err := gpu.Open(h.roots()).Holders(ctx)
+	if err != nil && !errors.Is(err, gpu.ErrPartial) {
+		return err
+	}
+	list := append([]report.Holder{}, apply.Holders(found)...)
+	if asJSON {
+		if e := h.answer(list); e != nil {
+			return e
+		}
+		return err
+	}
+	if len(list) == 0 && err == nil {
+		fmt.Fprintln(h.out, "No process has a GPU open.")
+		return nil
+	}
+	t := newTable(h, h.out, "PID", "COMMAND", "UNIT", "DEVICES")
+	for _, p := range list {
+		t.row(fmt.Sprint(p.PID), p.Command, orDash(p.Unit), strings.Join(p.Devices, " "))
+	}
+	t.flush()
+	return err
+}

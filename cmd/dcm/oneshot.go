@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/apply"
+	"dcm/internal/config"
+	"dcm/internal/report"
+)
+
+// How long one step may take. amd-smi allows a memory change 140 s; AMD's own
+// sample shows about 90 s for it. No figures are published for a compute switch.
+const (
+	stepTimeout   = 60 * time.Second
+	reloadTimeout = 180 * time.Second
+)
+
+func oneshotCmd(h *host) *cobra.Command {
+	return &cobra.Command{
+		Use:   "oneshot",
+		Short: "Put the selected profile on the GPUs; dcm-apply.service runs this",
+		Long: `Put the selected profile on the GPUs and write /run/dcm/report.json.
+
+This is what dcm-apply.service runs. It stops and starts nothing: it refuses to
+begin while a process holds a GPU. Use 'dcm apply' to have the client units
+restarted around the change.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error { return oneshot(c.Context(), h) },
+	}
+}
+
+func oneshot(ctx context.Context, h *host) error {
+	if err := h.needRoot("changing GPUs"); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(h.runtime(), 0o755); err != nil {
+		return err
+	}
+	release, err := apply.Lock(h.lock())
+	if err != nil {
+		return withCode(exitTransient, err)
+	}
+	defer release()
+	log := newLog(h.err, "dcm-apply")
+	rec := apply.NewRecorder(identity(h), log, func(r report.Run) {
+		if err := report.Write(h.path("run/dcm", report.RunFile), r); err != nil {
+			log.Error(err.Error())
+		}
+	})
+	cfg, err := h.config()
+	if err != nil {
+		rec.Refuse("", report.Error{Text: err.Error(), Cure: "repair the configuration; dcm check shows what is wrong"})
+		return err
+	}
+	rec.Source(cfg.Source)
+	if cfg.Selected == "" {
+		rec.Nothing()
+		log.Info("no profile is selected; the GPUs are left alone")
+		return nil
+	}
+	return told(log, apply.Run(ctx, h.node(cfg), cfg.Profile, options(cfg), rec))
+}
+
+func options(cfg *config.Config) apply.Options {
+	return apply.Options{
+		Rollback:      cfg.OnFailure == config.Rollback,
+		ReloadDriver:  cfg.ReloadDriver,
+		DeviceTimeout: cfg.DeviceTimeout,
+		StepTimeout:   stepTimeout,
+		ReloadTimeout: reloadTimeout,
+	}
+}
+
+// identity is what ties a report to this run of the unit and this boot.
+func identity(h *host) report.Run {
+	return report.Run{ID: os.Getenv("INVOCATION_ID"), Boot: bootID(h), PID: os.Getpid()}
+}
+
+func bootID(h *host) string {
+	id, err := os.ReadFile(h.path("proc/sys/kernel/random/boot_id"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}
+
+// told says in the journal how the run ended, and makes it the exit status.
+func told(log *slog.Logger, run report.Run) error {
+	took := run.Finished.Sub(run.Started).Round(time.Millisecond)
+	if run.Result.OK() {
+		log.Info(fmt.Sprintf("profile %s is on the GPUs", run.Profile), "result", run.Result, "took", took)
+		return nil
+	}
+	code := exitPermanent
+	if run.Error.Transient {
+		code = exitTransient
+	}
+	text := fmt.Sprintf("profile %s is not on the GPUs (%s): %s", run.Profile, run.Result, run.Error.Text)
+	if run.Error.Cure != "" {
+		text += "\ncure: " + run.Error.Cure
+	}
+	return withCode(code, errors.New(text))
+}

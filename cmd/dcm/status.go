@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/report"
+	"dcm/internal/watch"
+)
+
+func statusCmd(h *host) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status [--json] [--watch]",
+		Short: "Show the selected profile, the GPUs, the clients and what is wrong",
+		Long: `Show the profile selected and applied, each GPU's mode, the client units, the
+last run, and what is wrong. The exit status is 0 if the GPUs are as selected,
+and 2 if they are not.`,
+		Args: args(cobra.NoArgs),
+	}
+	asJSON := jsonFlag(cmd)
+	follow := cmd.Flags().Bool("watch", false, "show it again whenever something changes")
+	cmd.RunE = func(c *cobra.Command, _ []string) error {
+		if *follow {
+			return watchStatus(c.Context(), h, *asJSON)
+		}
+		return showStatus(c.Context(), h, *asJSON)
+	}
+	return cmd
+}
+
+func showStatus(ctx context.Context, h *host, asJSON bool) error {
+	o := look(ctx, h)
+	if asJSON {
+		if err := h.answer(o); err != nil {
+			return err
+		}
+	} else {
+		o.print(h, h.out, time.Now())
+	}
+	if !o.Applied {
+		return differs()
+	}
+	return nil
+}
+
+// watchStatus shows the status now and at every change until it is interrupted.
+func watchStatus(ctx context.Context, h *host, asJSON bool) error {
+	changed, err := watch.Files(ctx, []string{h.runtime(), h.path("etc/dcm")}, 100*time.Millisecond, newLog(h.err, "dcm"))
+	if err != nil {
+		return err
+	}
+	for {
+		var b bytes.Buffer
+		if o := look(ctx, h); asJSON {
+			if err := h.answer(o); err != nil {
+				return err
+			}
+		} else {
+			o.print(h, &b, time.Now())
+		}
+		if h.terminal {
+			fmt.Fprint(h.out, "\x1b[H\x1b[2J")
+		}
+		if _, err := b.WriteTo(h.out); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+	}
+}
+
+func (o *overview) print(h *host, w io.Writer, now time.Time) {
+	fmt.Fprintln(w, o.headline(h))
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, value string) { fmt.Fprintf(tab, "  %s\t%s\n", name, value) }
+	if o.Profile != "" {
+		row("Selected", o.selected())
+	}
+	for _, u := range o.Units {
+		row(strings.TrimSuffix(u.Unit, ".service"), unitState(u.Active, u.Sub, u.Result))
+	}
+	if o.Run != nil {
+		row("Last run", lastRun(o.Run, now))
+	}
+	if o.state != nil && !o.state.Retry.IsZero() && o.state.Phase == report.Waiting {
+		row("Next try", "at "+o.state.Retry.Format(time.TimeOnly))
+	}
+	tab.Flush()
+	o.printGPUs(h, w)
+	o.printClients(h, w)
+	o.printProblems(h, w)
+}
+
+func (o *overview) headline(h *host) string {
+	switch {
+	case o.Phase == report.Applying:
+		return h.yellow("●") + " " + h.bold("Profile "+o.Profile+" is being put on the GPUs")
+	case o.Profile == "" && o.Applied:
+		return "○ " + h.bold("No profile is selected; the GPUs are left alone")
+	case o.Applied && len(o.Problems) == 0:
+		return h.green("●") + " " + h.bold("Profile "+o.Profile+" is on the GPUs")
+	case o.Applied:
+		return h.yellow("●") + " " + h.bold("Profile "+o.Profile+" is on the GPUs, but there are problems")
+	case o.Profile == "":
+		return h.red("×") + " " + h.bold("The configuration cannot be used")
+	}
+	return h.red("×") + " " + h.bold("Profile "+o.Profile+" is not on the GPUs")
+}
+
+func (o *overview) selected() string {
+	s := o.Profile
+	if o.Source != "" {
+		s += " (" + o.Source + ")"
+	}
+	if o.Runtime {
+		s += ", until reboot"
+	}
+	return s
+}
+
+func unitState(active, sub, result string) string {
+	s := active
+	if sub != "" {
+		s += " (" + sub + ")"
+	}
+	if result != "" && result != "success" {
+		s += ", result " + result
+	}
+	return s
+}
+
+func lastRun(r *report.Run, now time.Time) string {
+	s := string(r.Result)
+	if r.Profile != "" {
+		s += " " + r.Profile
+	}
+	if r.Finished.IsZero() {
+		return s + ", since " + r.Started.Format(time.TimeOnly)
+	}
+	return fmt.Sprintf("%s in %s, %s ago", s, r.Finished.Sub(r.Started).Round(time.Millisecond), now.Sub(r.Finished).Round(time.Second))
+}
+
+func (o *overview) printGPUs(h *host, w io.Writer) {
+	if len(o.GPUs) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	t := newTable(h, w, "GPU", "ADDRESS", "MODEL", "MODE", "PARTITIONS", "SELECTED")
+	for _, g := range o.GPUs {
+		if g.Index < 0 {
+			t.row("-", string(g.Address), g.Model, "-", "-", "not touched: "+g.Why)
+			continue
+		}
+		t.row(fmt.Sprint(g.Index), string(g.Address), g.Model, g.Mode.String(), fmt.Sprint(g.Partitions), g.verdict())
+	}
+	t.flush()
+}
+
+func (g gpuView) verdict() string {
+	switch {
+	case g.Skipped:
+		return "skipped"
+	case g.Want.Compute == "":
+		return "-"
+	case g.Want == g.Mode:
+		return "yes"
+	}
+	return "no, " + g.Want.String()
+}
+
+func (o *overview) printClients(h *host, w io.Writer) {
+	if len(o.Clients) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	t := newTable(h, w, "CLIENT", "STATE", "LAST RESTART")
+	for _, c := range o.Clients {
+		state := unitState(c.Now, c.Sub, c.Result)
+		if c.Now == "not-found" {
+			state = "not installed"
+		}
+		t.row(c.Unit, state, lastRestart(c))
+	}
+	t.flush()
+}
+
+func (o *overview) printProblems(h *host, w io.Writer) {
+	if len(o.Problems)+len(o.Warnings) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, p := range o.Problems {
+		for line := range strings.Lines(p.Text) {
+			fmt.Fprintln(w, h.red("problem: ")+strings.TrimRight(line, "\n"))
+		}
+		if p.Cure != "" {
+			fmt.Fprintln(w, "   cure: "+p.Cure)
+		}
+	}
+	for _, s := range o.Warnings {
+		fmt.Fprintln(w, h.yellow("warning: ")+s)
+	}
+}

@@ -1,0 +1,305 @@
+// Package apply is the sequence of dcm-apply.service: observe, plan, set, read
+// back, and go back to what was before if it cannot be finished.
+//
+// It knows no client units, no D-Bus, no configuration format and no command
+// line. Its undo is its own planner: going back is a plan from what is seen now
+// to the layout seen before the first change.
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"dcm/internal/gpu"
+	"dcm/internal/partition"
+	"dcm/internal/report"
+)
+
+// Node is what a run needs of the machine. [gpu.Node] is one.
+type Node interface {
+	// Wait returns the devices once the driver has brought them up.
+	Wait(ctx context.Context) ([]gpu.Device, error)
+	// Holders returns the processes that have a GPU's device open.
+	Holders(ctx context.Context) ([]gpu.Holder, error)
+	// SetMemory records the memory mode for the next driver load.
+	SetMemory(ctx context.Context, gpu partition.Address, mode partition.Memory) error
+	// Reload unloads and loads the driver.
+	Reload(ctx context.Context) error
+	// Load loads the driver if it is not loaded.
+	Load(ctx context.Context) error
+	// Switch makes compute switches and reads each one back. It tells of each
+	// when it starts and, with its error, when it has its end.
+	Switch(ctx context.Context, steps []partition.Step, tell func(s partition.Step, started bool, err error)) error
+}
+
+// Options are the run's settings.
+type Options struct {
+	Rollback      bool          // on failure of one GPU go back to what was; otherwise keep what succeeded
+	ReloadDriver  bool          // allowed to reload the driver for a memory mode
+	DeviceTimeout time.Duration // how long to wait for the driver to bring its GPUs up
+	StepTimeout   time.Duration // how long one request or one round of switches may take
+	ReloadTimeout time.Duration // how long a driver reload may take
+	Load          bool          // an earlier run may have left the driver unloaded, see [HalfReloaded]
+}
+
+// errInterrupted ends a run that was told to stop.
+var errInterrupted = errors.New("told to stop before the work was finished")
+
+// refusal is a reason to touch nothing.
+type refusal struct {
+	err       error
+	cure      string
+	transient bool
+}
+
+func (e *refusal) Error() string { return e.err.Error() }
+func (e *refusal) Unwrap() error { return e.err }
+
+// Run brings the node to the profile and returns the finished report, which it
+// has also published along the way. When ctx ends, the step under way is
+// finished, nothing further is begun, and the result is [report.Interrupted].
+func Run(ctx context.Context, node Node, profile partition.Profile, opt Options, rec *Recorder) report.Run {
+	r := &run{node: node, opt: opt, rec: rec}
+	rec.begin(profile.Name)
+	result, err := r.do(ctx, profile)
+	return rec.end(result, r.explain(err))
+}
+
+type run struct {
+	node Node
+	opt  Options
+	rec  *Recorder
+}
+
+func (r *run) do(ctx context.Context, profile partition.Profile) (report.Result, error) {
+	if r.opt.Load {
+		if err := r.node.Load(ctx); err != nil {
+			return report.Failed, err
+		}
+	}
+	devices, err := r.observe(ctx)
+	if err != nil {
+		return report.Refused, err
+	}
+	d, err := Compare(devices, profile)
+	r.rec.observed(d)
+	if err != nil {
+		return report.Refused, &refusal{err: err}
+	}
+	if len(d.Steps) == 0 {
+		return report.Unchanged, nil
+	}
+	if err := r.permitted(ctx, d); err != nil {
+		return report.Refused, err
+	}
+	before := partition.Now(d.GPUs)
+	err = r.converge(ctx, d.Want, devices)
+	switch {
+	case err == nil:
+		return report.Applied, nil
+	case errors.Is(err, errInterrupted):
+		return report.Interrupted, err
+	case !r.opt.Rollback:
+		return report.Failed, err
+	}
+	return r.goBack(ctx, before, err)
+}
+
+// observe waits for the driver, within the device timeout.
+func (r *run) observe(ctx context.Context) ([]gpu.Device, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.opt.DeviceTimeout)
+	defer cancel()
+	return r.node.Wait(ctx)
+}
+
+// permitted refuses a run before its first change, when it could not succeed.
+func (r *run) permitted(ctx context.Context, d Difference) error {
+	if d.Steps.Reloads() && !r.opt.ReloadDriver {
+		return &refusal{
+			err:  errors.New("a memory partition mode takes effect only when the driver is reloaded, and reload-driver is false"),
+			cure: "set reload-driver = true in [apply], or select a profile with the memory mode the GPUs have",
+		}
+	}
+	holders, err := r.node.Holders(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot tell who holds the GPUs: %w", err)
+	}
+	if blocking := Holders(d.Blocking(holders)); len(blocking) > 0 {
+		r.rec.holders(blocking)
+		busy := report.InUse(blocking)
+		return &refusal{err: errors.New(busy.Text), cure: busy.Cure, transient: busy.Transient}
+	}
+	return nil
+}
+
+// Holders converts to the report's form.
+func Holders(all []gpu.Holder) []report.Holder {
+	var out []report.Holder
+	for _, h := range all {
+		out = append(out, report.Holder(h))
+	}
+	return out
+}
+
+// goBack undoes a failed run. The failure stays the run's error, whatever the
+// way back brings.
+func (r *run) goBack(ctx context.Context, before partition.Layout, cause error) (report.Result, error) {
+	// A stop request must not leave the node between two layouts.
+	ctx = context.WithoutCancel(ctx)
+	r.rec.undoing()
+	devices, err := r.observe(ctx)
+	if err == nil {
+		err = r.converge(ctx, before, devices)
+	}
+	if err != nil {
+		return report.Failed, fmt.Errorf("%w; going back failed as well: %w", cause, err)
+	}
+	return report.RolledBack, cause
+}
+
+// converge takes the GPUs from what devices shows to the layout wanted. It has
+// succeeded only when a fresh observation leaves nothing to plan.
+func (r *run) converge(ctx context.Context, want partition.Layout, devices []gpu.Device) error {
+	steps, err := partition.Plan(want, gpu.Partitionable(devices))
+	if err != nil {
+		return err
+	}
+	r.rec.planned(steps)
+	if steps.Reloads() {
+		if steps, err = r.memory(ctx, want, steps); err != nil {
+			return err
+		}
+	}
+	if len(steps) == 0 {
+		return nil
+	}
+	if steps, err = r.compute(ctx, want, steps); err != nil {
+		return err
+	}
+	if len(steps) > 0 {
+		return fmt.Errorf("after all switches had succeeded the GPUs were seen otherwise: still to do is %q", steps[0])
+	}
+	return nil
+}
+
+// memory makes the requests and the reload, and returns the plan for what is
+// seen then: the driver has chosen compute modes itself.
+func (r *run) memory(ctx context.Context, want partition.Layout, steps partition.Steps) (partition.Steps, error) {
+	for _, s := range steps {
+		var err error
+		switch s.Kind {
+		case partition.RequestMemory:
+			err = r.step(ctx, s, r.opt.StepTimeout, func(ctx context.Context) error {
+				return r.node.SetMemory(ctx, s.GPU, partition.Memory(s.To))
+			})
+		case partition.ReloadDriver:
+			err = r.step(ctx, s, r.opt.ReloadTimeout, r.node.Reload)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	next, err := r.replan(ctx, want)
+	if err == nil && next.Reloads() {
+		return nil, &refusal{
+			err:  fmt.Errorf("the driver was reloaded, but the memory mode did not take effect: still to do is %q", next[0]),
+			cure: "see the kernel's log (journalctl -k -g amdgpu); the firmware may refuse the mode until a reboot",
+		}
+	}
+	return next, err
+}
+
+func (r *run) compute(ctx context.Context, want partition.Layout, steps partition.Steps) (partition.Steps, error) {
+	if ctx.Err() != nil {
+		return nil, errInterrupted
+	}
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.opt.StepTimeout)
+	defer cancel()
+	if err := r.node.Switch(limit, steps, r.rec.step); err != nil {
+		// What the others became is worth telling.
+		_, seen := r.replan(context.WithoutCancel(ctx), want)
+		return nil, errors.Join(err, seen)
+	}
+	return r.replan(context.WithoutCancel(ctx), want)
+}
+
+// replan observes again and plans from there.
+func (r *run) replan(ctx context.Context, want partition.Layout) (partition.Steps, error) {
+	devices, err := r.observe(context.WithoutCancel(ctx))
+	if err != nil {
+		return nil, err
+	}
+	gpus := gpu.Partitionable(devices)
+	r.rec.seen(gpus)
+	steps, err := partition.Plan(want, gpus)
+	if err == nil {
+		err = missing(want, gpus)
+	}
+	if err == nil {
+		r.rec.planned(steps)
+	}
+	return steps, err
+}
+
+// missing tells of GPUs that were there before and are gone.
+func missing(want partition.Layout, gpus []partition.GPU) error {
+	there := partition.Now(gpus)
+	var errs []error
+	for a := range want.Modes {
+		if _, ok := there.Modes[a]; !ok {
+			errs = append(errs, fmt.Errorf("%s is gone: the driver does not show it any more", a))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// step makes one change. A stop request never cuts a step short, it prevents the
+// next one.
+func (r *run) step(ctx context.Context, s partition.Step, limit time.Duration, do func(context.Context) error) error {
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	r.rec.step(s, true, nil)
+	err := do(within)
+	r.rec.step(s, false, err)
+	return err
+}
+
+// explain turns an error into what the report says of it.
+func (r *run) explain(err error) *report.Error {
+	if err == nil {
+		return nil
+	}
+	e := Explain(err)
+	return &e
+}
+
+// HalfReloaded reports whether the run ended, in whatever way, between the
+// unloading and the loading of the driver or may have.
+func HalfReloaded(last *report.Run, boot string) bool {
+	return last != nil && last.Boot == boot && slices.ContainsFunc(last.Steps, func(s report.Step) bool {
+		return s.Kind == partition.ReloadDriver && !s.Started.IsZero() && (s.Finished.IsZero() || s.Error != "")
+	})
+}
+
+// Explain says of an error from this package or from gpu whether trying again
+// may help, and what an operator can do.
+func Explain(err error) report.Error {
+	out := report.Error{Text: err.Error(), Cure: gpu.Cure(err), Transient: gpu.Transient(err)}
+	var no *refusal
+	if errors.As(err, &no) {
+		out.Transient = no.transient
+		if no.cure != "" {
+			out.Cure = no.cure
+		}
+	}
+	if errors.Is(err, errInterrupted) {
+		out.Transient = true
+	}
+	return out
+}

@@ -1,0 +1,61 @@
+package apply
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"dcm/internal/gpu"
+	"dcm/internal/partition"
+)
+
+// Difference is what a profile means for the devices seen.
+type Difference struct {
+	Devices []gpu.Device
+	GPUs    []partition.GPU // the partitionable ones
+	Want    partition.Layout
+	Steps   partition.Steps // empty: the GPUs are as the profile says
+}
+
+// Compare plans a profile for the devices seen. What it could find out is in the
+// difference even when there is an error.
+func Compare(devices []gpu.Device, profile partition.Profile) (Difference, error) {
+	d := Difference{Devices: devices, GPUs: gpu.Partitionable(devices)}
+	if len(d.GPUs) == 0 {
+		return d, fmt.Errorf("none of the %d display and accelerator devices can be partitioned", len(devices))
+	}
+	var err error
+	if d.Want, err = profile.Layout(d.GPUs); err != nil {
+		return d, err
+	}
+	d.Steps, err = partition.Plan(d.Want, d.GPUs)
+	return d, err
+}
+
+// Blocking returns the holders that keep the steps from succeeding. A reload
+// needs every device closed. A compute switch is refused while a KFD process is
+// attached, on older kernels to any GPU, so /dev/kfd always counts; of the
+// render nodes only those of a GPU that is to be switched do.
+func (d Difference) Blocking(holders []gpu.Holder) []gpu.Holder {
+	if len(d.Steps) == 0 {
+		return nil
+	}
+	if d.Steps.Reloads() {
+		return holders
+	}
+	nodes := map[string]bool{"kfd": true}
+	for _, dev := range d.Devices {
+		if slices.ContainsFunc(d.Steps, func(s partition.Step) bool { return s.GPU == dev.Address }) {
+			for _, n := range dev.RenderNodes {
+				nodes[filepath.Base(n)] = true
+			}
+		}
+	}
+	var out []gpu.Holder
+	for _, h := range holders {
+		if slices.ContainsFunc(h.Devices, func(n string) bool { return nodes[filepath.Base(n)] }) {
+			out = append(out, h)
+		}
+	}
+	return out
+}

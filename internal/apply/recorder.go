@@ -1,0 +1,193 @@
+package apply
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"dcm/internal/partition"
+	"dcm/internal/report"
+)
+
+// pace is how often a report is published while steps come and go. Each one is
+// written whole, so publishing at every step would cost the square of the GPUs.
+const pace = 50 * time.Millisecond
+
+// Recorder keeps a run's report and publishes it. Its methods may be called from
+// several goroutines.
+type Recorder struct {
+	publish func(report.Run)
+	log     *slog.Logger
+	now     func() time.Time
+
+	mu        sync.Mutex
+	run       report.Run
+	undo      bool
+	base      int // steps before this one are of an earlier plan
+	published time.Time
+}
+
+// NewRecorder returns a recorder that starts from the fields of run that
+// identify it (ID, Boot, PID, Source).
+func NewRecorder(run report.Run, log *slog.Logger, publish func(report.Run)) *Recorder {
+	run.Version = report.Version
+	return &Recorder{publish: publish, log: log, now: time.Now, run: run}
+}
+
+// Source records what selected the profile.
+func (r *Recorder) Source(source string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run.Source = source
+}
+
+// Refuse publishes a run that ended before it began.
+func (r *Recorder) Refuse(profile string, why report.Error) report.Run {
+	r.begin(profile)
+	return r.end(report.Refused, &why)
+}
+
+// Nothing publishes a run without a selected profile.
+func (r *Recorder) Nothing() report.Run {
+	r.begin("")
+	return r.end(report.NoProfile, nil)
+}
+
+func (r *Recorder) begin(profile string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run.Profile, r.run.Result, r.run.Started = profile, report.Running, r.now()
+	r.out(true)
+}
+
+func (r *Recorder) end(result report.Result, failure *report.Error) report.Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run.Result, r.run.Error, r.run.Finished = result, failure, r.now()
+	r.out(true)
+	return r.run
+}
+
+func (r *Recorder) out(always bool) {
+	if now := r.now(); always || now.Sub(r.published) >= pace {
+		r.published = now
+		r.publish(r.run)
+	}
+}
+
+// observed records the GPUs as they were before any change.
+func (r *Recorder) observed(d Difference) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	models := make(map[partition.Address]string)
+	for _, dev := range d.Devices {
+		models[dev.Address] = dev.Model
+	}
+	r.run.GPUs = nil
+	for _, g := range d.GPUs {
+		want, ok := d.Want.Modes[g.Address]
+		if !ok {
+			want = g.Mode()
+		}
+		r.run.GPUs = append(r.run.GPUs, report.GPU{
+			Address: g.Address, Model: models[g.Address],
+			Before: g.Mode(), Now: g.Mode(), Want: want,
+			Skipped: d.Want.Skipped[g.Address],
+		})
+	}
+}
+
+func (r *Recorder) holders(all []report.Holder) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run.Holders = all
+}
+
+func (r *Recorder) undoing() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.undo = true
+	r.log.Warn("going back to what was before")
+}
+
+// planned replaces the steps not yet begun by those of a new plan.
+func (r *Recorder) planned(steps partition.Steps) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	begun := r.run.Steps[:0]
+	for _, s := range r.run.Steps {
+		if !s.Started.IsZero() {
+			begun = append(begun, s)
+		}
+	}
+	r.base = len(begun)
+	for _, s := range steps {
+		begun = append(begun, report.Step{Step: s, Undo: r.undo})
+	}
+	r.run.Steps = begun
+	r.out(false)
+}
+
+// seen records modes that were read back.
+func (r *Recorder) seen(gpus []partition.GPU) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, g := range gpus {
+		if into := r.gpu(g.Address); into != nil {
+			into.Now = g.Mode()
+		}
+	}
+}
+
+// step records that a step begins, or has ended.
+func (r *Recorder) step(s partition.Step, started bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	step := r.find(s)
+	if step == nil {
+		return
+	}
+	if started {
+		if step.Started.IsZero() {
+			step.Started = r.now()
+		}
+		r.out(false)
+		return
+	}
+	step.Finished, step.Error = r.now(), ""
+	log := r.log.With("step", string(s.Kind), "gpu", string(s.GPU), "from", s.From, "to", s.To, "took", step.Finished.Sub(step.Started))
+	g := r.gpu(s.GPU)
+	switch {
+	case err != nil:
+		step.Error = err.Error()
+		if g != nil {
+			g.Error = step.Error
+		}
+		log.Error("step failed", "error", err)
+	default:
+		if g != nil && s.Kind == partition.SwitchCompute {
+			g.Now.Compute, g.Error = partition.Compute(s.To), ""
+		}
+		log.Info("step done")
+	}
+	r.out(false)
+}
+
+// find returns s among the steps of the current plan.
+func (r *Recorder) find(s partition.Step) *report.Step {
+	for i := r.base; i < len(r.run.Steps); i++ {
+		if t := &r.run.Steps[i]; t.Kind == s.Kind && t.GPU == s.GPU {
+			return t
+		}
+	}
+	return nil
+}
+
+func (r *Recorder) gpu(a partition.Address) *report.GPU {
+	for i := range r.run.GPUs {
+		if r.run.GPUs[i].Address == a {
+			return &r.run.GPUs[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+// Package daemon is the loop of dcm.service: something changed, so read the
+// configuration, plan, and only if there is something to do ask for one restart
+// of dcm-apply.service, follow it, and verify what came back.
+//
+// It knows no files, no D-Bus and no device: it is handed a channel that says
+// "something changed" and small interfaces. It never changes hardware and never
+// stops or starts a client unit.
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"time"
+
+	"dcm/internal/partition"
+	"dcm/internal/report"
+	"dcm/internal/systemd"
+)
+
+// Settings is what the configuration says, as far as the daemon needs it.
+type Settings struct {
+	Profile  partition.Profile
+	Selected bool   // a profile is selected; otherwise the GPUs are left alone
+	Source   string // what selected it
+	Clients  []string
+	Require  bool
+	Warnings []string
+	Timeout  time.Duration // how long to wait for the driver to bring its GPUs up
+}
+
+// GPUs is what the daemon asks of the hardware. All of it only looks.
+type GPUs interface {
+	// Steps returns how many steps the profile is away; blocking names the
+	// processes, as they are now, that would keep them from succeeding.
+	Steps(ctx context.Context, p partition.Profile) (steps int, blocking []report.Holder, err error)
+	// Explain classifies an error of Steps.
+	Explain(err error) report.Error
+	// Gone returns when one of the processes has ended, or ctx has.
+	Gone(ctx context.Context, holders []report.Holder) error
+}
+
+// Units is PID 1, reached for one run. [systemd.Conn] is one.
+type Units interface {
+	Units(ctx context.Context, names []string) ([]systemd.Unit, error)
+	Dependents(ctx context.Context, names []string) ([]string, error)
+	Reload(ctx context.Context) error
+	ResetFailed(ctx context.Context, name string) error
+	Restart(ctx context.Context, name string) (systemd.Unit, error)
+	Settle(ctx context.Context, names []string) ([]systemd.Unit, error)
+	Close() error
+}
+
+// Notifier is the service manager's ear. [systemd.Notifier] is one.
+type Notifier interface {
+	Ready() error
+	Reloading() error
+	Stopping() error
+	Status(text string) error
+	Watchdog() error
+	ExtendTimeout(d time.Duration) error
+}
+
+// Daemon holds what the loop is handed. All fields but Limits are required.
+type Daemon struct {
+	Load    func() (Settings, error)             // reads the configuration; every problem in one error
+	Stale   func(Settings) (bool, error)         // the generator's drop-ins are not those of the settings
+	Dial    func(context.Context) (Units, error) // connects to PID 1
+	Busy    func() (bool, error)                 // a run is under way
+	LastRun func() (*report.Run, error)          // the oneshot's report
+	Save    func(report.State) error             // publishes the daemon's state
+	GPUs    GPUs
+	Notify  Notifier
+	Log     *slog.Logger
+
+	Changed <-chan struct{}  // the configuration may have changed
+	Hangup  <-chan os.Signal // an administrator asks to look again
+	Ticks   <-chan time.Time // the watchdog's pace; nil without a watchdog
+
+	Limits Limits
+}
+
+// Limits are the daemon's times; the zero value of each means the default.
+type Limits struct {
+	Run     time.Duration // how long one run of the oneshot may take
+	Clients time.Duration // how long to wait for the clients to be back
+	Retry   Backoff
+}
+
+// ApplyUnit is the oneshot that does the GPU work.
+const ApplyUnit = "dcm-apply.service"
+
+// ConfigError is a configuration that cannot be used.
+type ConfigError struct{ Err error }
+
+func (e *ConfigError) Error() string { return e.Err.Error() }
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+// StartError is why the selected profile is not on the GPUs at start.
+type StartError struct{ Reason report.Error }
+
+func (e *StartError) Error() string { return e.Reason.Text }

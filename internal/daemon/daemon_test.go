@@ -1,0 +1,267 @@
+package daemon
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/report"
+	"dcm/internal/systemd"
+)
+
+func TestStart(t *testing.T) {
+	busyUser := report.Holder{PID: 7, Command: "python3", Unit: "session-1.scope", Devices: []string{"/dev/kfd"}}
+	for _, test := range []struct {
+		name   string
+		given  func(h *host)
+		events string
+		err    string // of Run; "" if it stays
+	}{
+		{"nothing to do touches no unit", func(h *host) {}, "READY", ""},
+		{"no profile leaves the GPUs alone", func(h *host) { h.settings.Selected, h.steps = false, 3 }, "READY", ""},
+		{"one restart, with the start counter of the active client cleared",
+			func(h *host) { h.steps = 3 }, "reset:a.service restart:dcm-apply.service READY", ""},
+		{"what depends on a client has its counter cleared too",
+			func(h *host) { h.steps, h.depend = 3, []string{"c.service"} }, "reset:a.service reset:c.service restart:dcm-apply.service READY", ""},
+		{"a changed list of clients reloads systemd and restarts nothing",
+			func(h *host) { h.stale = true }, "daemon-reload READY", ""},
+		{"drop-ins come before the restart",
+			func(h *host) { h.stale, h.steps = true, 3 }, "daemon-reload reset:a.service restart:dcm-apply.service READY", ""},
+		{"a run under way is waited for, not restarted",
+			func(h *host) { h.busy = true }, "await READY", ""},
+		{"a run that has not yet taken its lock is waited for",
+			func(h *host) {
+				h.steps = 3
+				u := h.units[ApplyUnit]
+				u.Active = "activating"
+				h.units[ApplyUnit] = u
+			}, "await reset:a.service restart:dcm-apply.service READY", ""},
+		{"a holder that no restart frees prevents the restart",
+			func(h *host) { h.steps, h.blocking = 3, []report.Holder{busyUser} }, "",
+			"GPUs are in use: python3 (pid 7, session-1.scope) has /dev/kfd open"},
+		{"a holder in a client does not",
+			func(h *host) {
+				h.steps, h.blocking = 3, []report.Holder{{PID: 8, Command: "a", Unit: "a.service"}}
+			}, "reset:a.service restart:dcm-apply.service READY", ""},
+		{"a holder in a client that is listed but not active does",
+			func(h *host) {
+				h.steps, h.blocking = 3, []report.Holder{{PID: 8, Command: "b", Unit: "b.service", Devices: []string{"/dev/kfd"}}}
+			}, "", "GPUs are in use: b (pid 8, b.service) has /dev/kfd open"},
+		{"a broken configuration ends it", func(h *host) { h.loadErr = errors.New("dcm.toml:3: bad") }, "", "dcm.toml:3: bad"},
+		{"a failed run ends it with the run's own reason",
+			func(h *host) { h.steps, h.run = 3, failing(report.Error{Text: "no such mode"}) },
+			"reset:a.service restart:dcm-apply.service", "no such mode"},
+		{"a killed run ends it with what systemd saw",
+			func(h *host) {
+				h.steps = 3
+				h.run = func(*host) (systemd.Unit, *report.Run, error) {
+					return systemd.Unit{Active: "failed", Result: "signal", Invocation: "2"}, &report.Run{ID: "1", Result: report.Applied}, nil
+				}
+			}, "reset:a.service restart:dcm-apply.service",
+			`dcm-apply.service ended with result "signal" before it could say why; journalctl -u dcm-apply.service may tell`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHost(t)
+			test.given(h)
+			ended := h.start()
+			if test.err == "" {
+				h.until("a verdict", func(s report.State) bool { return s.Phase == report.InSync || s.Phase == report.Idle })
+				h.tick()
+			} else if err := <-ended; err == nil || err.Error() != test.err {
+				t.Errorf("Run returned %v, want %s", err, test.err)
+			}
+			if diff := cmp.Diff(test.events, h.did()); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// tick has the loop answer the watchdog, by when it has dealt with all before.
+func (h *host) tick() {
+	h.t.Helper()
+	for range 2 {
+		select {
+		case h.ticks <- time.Time{}:
+		case <-time.After(10 * time.Second):
+			h.t.Fatal("the loop does not answer the watchdog")
+		}
+	}
+	h.set(func() {
+		h.events = slices.DeleteFunc(h.events, func(e string) bool { return e == "WATCHDOG" })
+	})
+}
+
+func TestABadEditKeepsTheLastGoodConfiguration(t *testing.T) {
+	h := newHost(t)
+	h.start()
+	h.until("in sync", phase(report.InSync))
+	h.set(func() { h.loadErr = errors.New("dcm.toml:9: profile = \"x\": no such profile") })
+	h.changed <- struct{}{}
+	s := h.until("the problem", func(s report.State) bool { return s.Config != "" && s.Phase == report.InSync })
+	if s.Profile != "cpx" || !strings.Contains(s.Config, "dcm.toml:9") {
+		t.Errorf("profile %q, problem %q; want the old profile and the line", s.Profile, s.Config)
+	}
+	h.set(func() { h.loadErr = nil })
+	h.changed <- struct{}{}
+	h.until("no problem", func(s report.State) bool { return s.Config == "" })
+	h.tick()
+	if got := h.did(); got != "READY" {
+		t.Errorf("events %q, want no restart at all", got)
+	}
+}
+
+func TestAnEditIsApplied(t *testing.T) {
+	h := newHost(t)
+	h.start()
+	h.until("in sync", phase(report.InSync))
+	h.set(func() { h.steps = 8 })
+	h.changed <- struct{}{}
+	h.until("applying", phase(report.Applying))
+	s := h.until("in sync", phase(report.InSync))
+	want := []report.Client{
+		{Unit: "a.service", Before: "active", Now: "active", Sub: "running", Result: "success", Back: true},
+		{Unit: "b.service", Before: "inactive", Now: "inactive", Sub: "dead", Result: "success", Back: true},
+	}
+	if diff := cmp.Diff(want, s.Clients); diff != "" {
+		t.Errorf("clients (-want +got):\n%s", diff)
+	}
+}
+
+func TestHangupIsAnsweredWhenTheWorkIsDone(t *testing.T) {
+	h := newHost(t)
+	h.start()
+	h.until("in sync", phase(report.InSync))
+	h.tick()
+	h.did()
+	h.set(func() { h.steps = 8 })
+	h.hangup <- syscall.SIGHUP
+	h.until("applying", phase(report.Applying))
+	h.until("in sync", phase(report.InSync))
+	h.tick()
+	if got, want := h.did(), "RELOADING reset:a.service restart:dcm-apply.service READY"; got != want {
+		t.Errorf("events %q, want %q", got, want)
+	}
+}
+
+func TestATransientFailureIsRetriedUntilItSucceeds(t *testing.T) {
+	h := newHost(t)
+	h.start()
+	h.until("in sync", phase(report.InSync))
+	h.set(func() { h.stepsErr = errPassing })
+	h.changed <- struct{}{}
+	for range 3 {
+		if s := h.until("waiting", phase(report.Waiting)); s.Retry.IsZero() || s.Error == nil {
+			t.Errorf("retry at %v for %v, want both told", s.Retry, s.Error)
+		}
+	}
+	h.set(func() { h.stepsErr = nil })
+	h.until("in sync", phase(report.InSync))
+}
+
+func TestAPermanentFailureIsNotRetriedBeforeAnEdit(t *testing.T) {
+	h := newHost(t)
+	h.start()
+	h.until("in sync", phase(report.InSync))
+	h.set(func() { h.steps, h.run = 3, failing(report.Error{Text: "unsupported"}) })
+	h.changed <- struct{}{}
+	h.until("failed", phase(report.Stuck))
+	h.tick()
+	h.did()
+	h.tick()
+	if got := h.did(); got != "" {
+		t.Errorf("events %q after a permanent failure, want none", got)
+	}
+	h.set(func() { h.run = succeed })
+	h.changed <- struct{}{}
+	h.until("in sync", phase(report.InSync))
+}
+
+func TestTheEndOfAHolderWakesTheDaemon(t *testing.T) {
+	h := newHost(t)
+	h.start()
+	h.until("in sync", phase(report.InSync))
+	h.set(func() {
+		h.steps = 3
+		h.blocking = []report.Holder{{PID: 7, Command: "python3", Unit: "session-1.scope"}}
+	})
+	h.changed <- struct{}{}
+	if s := h.until("waiting", phase(report.Waiting)); len(s.Holders) != 1 || s.Holders[0].PID != 7 {
+		t.Errorf("holders %v, want pid 7", s.Holders)
+	}
+	h.set(func() { h.blocking = nil })
+	close(h.gone)
+	if s := h.until("in sync", phase(report.InSync)); len(s.Holders) != 0 {
+		t.Errorf("holders %v are still told", s.Holders)
+	}
+}
+
+func TestAClientThatDoesNotComeBackIsTold(t *testing.T) {
+	h := newHost(t)
+	h.steps = 3
+	h.run = func(h *host) (systemd.Unit, *report.Run, error) {
+		h.units["a.service"] = systemd.Unit{Name: "a.service", Load: "loaded", Active: "failed", Result: "exit-code", Restarts: 4}
+		return succeed(h)
+	}
+	h.start()
+	s := h.until("in sync", phase(report.InSync))
+	if s.Error == nil || s.Error.Text != "not back: a.service was active and is failed (exit-code)" {
+		t.Errorf("error %v, want the client named with its result", s.Error)
+	}
+	if c := s.Clients[0]; c.Back || c.Restarts != 4 {
+		t.Errorf("client %+v, want it not back after 4 restarts", c)
+	}
+}
+
+func TestChangesDuringARunMakeOneMoreLook(t *testing.T) {
+	h := newHost(t)
+	h.start()
+	h.until("in sync", phase(report.InSync))
+	h.tick()
+	h.did()
+	running, release := make(chan struct{}), make(chan struct{})
+	h.set(func() {
+		h.steps = 3
+		h.run = func(h *host) (systemd.Unit, *report.Run, error) {
+			h.mu.Unlock()
+			close(running)
+			<-release
+			h.mu.Lock()
+			h.run = succeed
+			h.steps = 1 // the last edit asks for one more
+			return systemd.Unit{Active: "active", Result: "success", Invocation: "1"}, &report.Run{ID: "1", Result: report.Applied}, nil
+		}
+	})
+	h.changed <- struct{}{}
+	<-running
+	h.changed <- struct{}{}
+	h.tick()
+	h.changed <- struct{}{}
+	h.tick()
+	close(release)
+	h.until("in sync after both", func(s report.State) bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return s.Phase == report.InSync && h.steps == 0
+	})
+	h.tick()
+	if got, want := h.did(), "reset:a.service restart:dcm-apply.service reset:a.service restart:dcm-apply.service"; got != want {
+		t.Errorf("events %q, want %q", got, want)
+	}
+}
+
+func TestBackoffGrowsToItsMost(t *testing.T) {
+	b := Backoff{First: 4 * time.Second, Most: 60 * time.Second}
+	for n, most := range map[int]time.Duration{1: 4 * time.Second, 2: 8 * time.Second, 4: 32 * time.Second, 5: 60 * time.Second, 1000: 60 * time.Second} {
+		for range 50 {
+			if d := b.After(n); d > most || d < most*3/4 {
+				t.Errorf("After(%d) = %s, want between %s and %s", n, d, most*3/4, most)
+			}
+		}
+	}
+}

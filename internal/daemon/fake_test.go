@@ -1,0 +1,232 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"dcm/internal/partition"
+	"dcm/internal/report"
+	"dcm/internal/systemd"
+)
+
+// host is a machine in memory: PID 1, the GPUs and the files, with what happened
+// written down as one word an event.
+type host struct {
+	t *testing.T
+
+	mu       sync.Mutex
+	events   []string
+	settings Settings
+	loadErr  error
+	stale    bool
+	busy     bool
+	steps    int
+	stepsErr error
+	blocking []report.Holder
+	units    map[string]systemd.Unit
+	depend   []string
+	run      func(h *host) (systemd.Unit, *report.Run, error) // what a restart of the oneshot does
+	last     *report.Run
+	gone     chan struct{}
+
+	states  chan report.State
+	changed chan struct{}
+	hangup  chan os.Signal
+	ticks   chan time.Time
+}
+
+func newHost(t *testing.T) *host {
+	h := &host{
+		t:        t,
+		settings: Settings{Profile: partition.Profile{Name: "cpx"}, Selected: true, Source: "dcm.toml:1", Clients: []string{"a.service", "b.service"}},
+		units: map[string]systemd.Unit{
+			"a.service": {Name: "a.service", Load: "loaded", Active: "active", Sub: "running", Result: "success"},
+			"b.service": {Name: "b.service", Load: "loaded", Active: "inactive", Sub: "dead", Result: "success"},
+			ApplyUnit:   {Name: ApplyUnit, Load: "loaded", Active: "active", Sub: "exited", Result: "success"},
+		},
+		gone:   make(chan struct{}),
+		states: make(chan report.State, 100), changed: make(chan struct{}, 1),
+		hangup: make(chan os.Signal, 1), ticks: make(chan time.Time),
+	}
+	h.run = succeed
+	return h
+}
+
+// succeed is a run that puts the profile on the GPUs.
+func succeed(h *host) (systemd.Unit, *report.Run, error) {
+	h.steps = 0
+	return systemd.Unit{Name: ApplyUnit, Active: "active", Sub: "exited", Result: "success", Invocation: "1"}, &report.Run{ID: "1", Result: report.Applied}, nil
+}
+
+// failing is a run that ends with the error.
+func failing(e report.Error) func(*host) (systemd.Unit, *report.Run, error) {
+	return func(*host) (systemd.Unit, *report.Run, error) {
+		return systemd.Unit{Name: ApplyUnit, Active: "failed", Result: "exit-code", Invocation: "1"}, &report.Run{ID: "1", Result: report.Failed, Error: &e}, nil
+	}
+}
+
+func (h *host) note(format string, args ...any) {
+	h.events = append(h.events, fmt.Sprintf(format, args...))
+}
+
+// did returns the events since the last call.
+func (h *host) did() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := strings.Join(h.events, " ")
+	h.events = nil
+	return s
+}
+
+func (h *host) set(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f()
+}
+
+// start runs the daemon until the test ends; its error is delivered when it ends.
+func (h *host) start() <-chan error {
+	d := &Daemon{
+		Load: func() (Settings, error) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return h.settings, h.loadErr
+		},
+		Stale:   func(Settings) (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.stale, nil },
+		Dial:    func(context.Context) (Units, error) { return h, nil },
+		Busy:    func() (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.busy, nil },
+		LastRun: func() (*report.Run, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.last, nil },
+		Save:    func(s report.State) error { h.states <- s; return nil },
+		GPUs:    (*hardware)(h), Notify: (*ear)(h), Log: slog.New(slog.DiscardHandler),
+		Changed: h.changed, Hangup: h.hangup, Ticks: h.ticks,
+		Limits: Limits{Retry: Backoff{First: time.Millisecond, Most: 4 * time.Millisecond}},
+	}
+	ctx, cancel := context.WithCancel(h.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx, report.State{}) }()
+	h.t.Cleanup(cancel)
+	return ended
+}
+
+// until waits for a state that the daemon publishes.
+func (h *host) until(what string, is func(report.State) bool) report.State {
+	h.t.Helper()
+	deadline := time.After(10 * time.Second)
+	for {
+		select {
+		case s := <-h.states:
+			if is(s) {
+				return s
+			}
+		case <-deadline:
+			h.t.Fatalf("no state with %s; events: %s", what, h.did())
+		}
+	}
+}
+
+func phase(p report.Phase) func(report.State) bool {
+	return func(s report.State) bool { return s.Phase == p }
+}
+
+func (h *host) Units(_ context.Context, names []string) ([]systemd.Unit, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []systemd.Unit
+	for _, n := range names {
+		u, ok := h.units[n]
+		if !ok {
+			u = systemd.Unit{Name: n, Load: "not-found", Active: "inactive"}
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+func (h *host) Dependents(context.Context, []string) ([]string, error) { return h.depend, nil }
+
+func (h *host) Reload(context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.note("daemon-reload")
+	h.stale = false
+	return nil
+}
+
+func (h *host) ResetFailed(_ context.Context, name string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.note("reset:%s", name)
+	return nil
+}
+
+func (h *host) Restart(_ context.Context, name string) (systemd.Unit, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.note("restart:%s", name)
+	u, run, err := h.run(h)
+	h.last = run
+	return u, err
+}
+
+func (h *host) Settle(ctx context.Context, names []string) ([]systemd.Unit, error) {
+	h.set(func() {
+		if len(names) == 1 && names[0] == ApplyUnit {
+			h.note("await")
+			h.busy = false
+			u := h.units[ApplyUnit]
+			u.Active, u.Job = "active", false
+			h.units[ApplyUnit] = u
+		}
+	})
+	return h.Units(ctx, names)
+}
+
+func (h *host) Close() error { return nil }
+
+// hardware is the host as GPUs.
+type hardware host
+
+func (h *hardware) Steps(context.Context, partition.Profile) (int, []report.Holder, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.steps, h.blocking, h.stepsErr
+}
+
+func (h *hardware) Explain(err error) report.Error {
+	return report.Error{Text: err.Error(), Transient: errors.Is(err, errPassing)}
+}
+
+func (h *hardware) Gone(ctx context.Context, _ []report.Holder) error {
+	select {
+	case <-h.gone:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+var errPassing = errors.New("the driver is coming up")
+
+// ear is the host as service manager.
+type ear host
+
+func (e *ear) hear(s string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	(*host)(e).note("%s", s)
+	return nil
+}
+
+func (e *ear) Ready() error                      { return e.hear("READY") }
+func (e *ear) Reloading() error                  { return e.hear("RELOADING") }
+func (e *ear) Stopping() error                   { return e.hear("STOPPING") }
+func (e *ear) Watchdog() error                   { return e.hear("WATCHDOG") }
+func (e *ear) Status(string) error               { return nil }
+func (e *ear) ExtendTimeout(time.Duration) error { return nil }

@@ -1,0 +1,294 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"dcm/internal/report"
+	"dcm/internal/systemd"
+)
+
+// pass is one look at configuration and GPUs, and at most one restart.
+type pass struct {
+	*Daemon
+	settings Settings
+	applying func() // called before a restart
+	units    Units  // nil until PID 1 is needed
+}
+
+// outcome is how a pass ended.
+type outcome struct {
+	failure *report.Error   // the profile is not on the GPUs
+	problem *report.Error   // it is, but something else is not as it should be
+	clients []report.Client // after a restart
+	holders []report.Holder // who is in the way
+}
+
+// transient is a failure of the way to PID 1: the next try may find it mended.
+func transient(err error) outcome {
+	return outcome{failure: &report.Error{Text: err.Error(), Transient: true}}
+}
+
+func (p *pass) do(ctx context.Context) outcome {
+	defer p.hangUp()
+	if err := p.order(ctx); err != nil {
+		return transient(err)
+	}
+	if err := p.await(ctx); err != nil {
+		return transient(err)
+	}
+	if !p.settings.Selected {
+		return outcome{}
+	}
+	limit, cancel := context.WithTimeout(ctx, orDefault(p.settings.Timeout, defaultDevices))
+	defer cancel()
+	steps, blocking, err := p.GPUs.Steps(limit, p.settings.Profile)
+	if err != nil {
+		e := p.GPUs.Explain(err)
+		return outcome{failure: &e}
+	}
+	if steps == 0 {
+		return outcome{}
+	}
+	return p.change(ctx, blocking)
+}
+
+// order has systemd read the clients' drop-ins again if the list changed.
+func (p *pass) order(ctx context.Context) error {
+	stale, err := p.Stale(p.settings)
+	if err != nil || !stale {
+		return err
+	}
+	u, err := p.connect(ctx)
+	if err != nil {
+		return err
+	}
+	p.Log.Info("reloading systemd: the list of clients changed")
+	if err := u.Reload(ctx); err != nil {
+		return fmt.Errorf("cannot reload systemd for the new list of clients: %w", err)
+	}
+	return nil
+}
+
+// await waits for a run that somebody else began: asking for a restart in its
+// middle would end it half-way and do it again.
+func (p *pass) await(ctx context.Context) error {
+	busy, err := p.Busy()
+	if err != nil || !busy {
+		return err
+	}
+	u, err := p.connect(ctx)
+	if err != nil {
+		return err
+	}
+	return p.settle(ctx, u)
+}
+
+func (p *pass) connect(ctx context.Context) (Units, error) {
+	if p.units != nil {
+		return p.units, nil
+	}
+	var err error
+	p.units, err = p.Dial(ctx)
+	return p.units, err
+}
+
+func (p *pass) hangUp() {
+	if p.units == nil {
+		return
+	}
+	if err := p.units.Close(); err != nil {
+		p.Log.Warn("cannot close the connection to systemd", "error", err)
+	}
+	p.units = nil
+}
+
+// change makes the one restart transaction, unless it would be in vain.
+func (p *pass) change(ctx context.Context, blocking []report.Holder) outcome {
+	u, err := p.connect(ctx)
+	if err != nil {
+		return transient(err)
+	}
+	if moving, err := p.moving(ctx, u); err != nil {
+		return transient(err)
+	} else if moving {
+		return p.do(ctx)
+	}
+	before, err := u.Units(ctx, p.settings.Clients)
+	if err != nil {
+		return transient(fmt.Errorf("cannot read the clients' states: %w", err))
+	}
+	bounced, err := p.bounced(ctx, u, before)
+	if err != nil {
+		return transient(fmt.Errorf("cannot tell which units a restart would stop: %w", err))
+	}
+	if foreign := remaining(blocking, bounced); len(foreign) > 0 {
+		return outcome{failure: report.InUse(foreign), holders: foreign}
+	}
+	// Each restart counts against a unit's start limit; a unit that reached it
+	// would be left failed by systemd. This clears the count.
+	for _, name := range bounced {
+		if err := u.ResetFailed(ctx, name); err != nil {
+			p.Log.Warn("cannot clear the start counter", "unit", name, "error", err)
+		}
+	}
+	p.applying()
+	run := p.restart(ctx, u)
+	run.clients = p.verify(ctx, u, before)
+	if run.failure == nil {
+		run.problem = notBack(run.clients)
+	}
+	return run
+}
+
+// moving waits for a run that has begun but not yet taken its lock, or has just
+// released it. What was planned before is then out of date.
+func (p *pass) moving(ctx context.Context, u Units) (bool, error) {
+	now, err := u.Units(ctx, []string{ApplyUnit})
+	if err != nil {
+		return false, fmt.Errorf("cannot read the state of %s: %w", ApplyUnit, err)
+	}
+	still := []string{"active", "inactive", "failed"}
+	if len(now) == 0 || slices.Contains(still, now[0].Active) && !now[0].Job {
+		return false, nil
+	}
+	return true, p.settle(ctx, u)
+}
+
+func (p *pass) settle(ctx context.Context, u Units) error {
+	ctx, cancel := context.WithTimeout(ctx, p.Limits.Run)
+	defer cancel()
+	p.extend(p.Limits.Run)
+	if _, err := u.Settle(ctx, []string{ApplyUnit}); err != nil {
+		return fmt.Errorf("a run is under way and does not end: %w", err)
+	}
+	return nil
+}
+
+// extend keeps systemd from losing patience with a start or a reload.
+func (p *pass) extend(d time.Duration) {
+	if err := p.Notify.ExtendTimeout(d); err != nil {
+		p.Log.Warn(err.Error())
+	}
+}
+
+// bounced returns the units that the restart stops and starts again: active
+// clients and what depends on them.
+func (p *pass) bounced(ctx context.Context, u Units, clients []systemd.Unit) ([]string, error) {
+	var active []string
+	for _, c := range clients {
+		if up(c) {
+			active = append(active, c.Name)
+		}
+	}
+	more, err := u.Dependents(ctx, active)
+	return append(active, more...), err
+}
+
+// up reports whether a unit runs or is on its way there.
+func up(u systemd.Unit) bool {
+	return slices.Contains([]string{"active", "activating", "reloading", "refreshing"}, u.Active)
+}
+
+// remaining returns the holders that a stop of the units would not free.
+func remaining(holders []report.Holder, units []string) []report.Holder {
+	var out []report.Holder
+	for _, h := range holders {
+		if !slices.Contains(units, h.Unit) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// restart asks PID 1 for the run and tells how it ended. The unit's state is the
+// truth; the report tells why.
+func (p *pass) restart(ctx context.Context, u Units) outcome {
+	limit, cancel := context.WithTimeout(ctx, p.Limits.Run)
+	defer cancel()
+	p.extend(p.Limits.Run)
+	began := time.Now()
+	unit, err := u.Restart(limit, ApplyUnit)
+	if err != nil {
+		return transient(fmt.Errorf("cannot run %s: %w", ApplyUnit, err))
+	}
+	run, err := p.LastRun()
+	if err != nil {
+		p.Log.Error(err.Error())
+	}
+	if run == nil || unit.Invocation != "" && run.ID != unit.Invocation {
+		run = &report.Run{}
+	}
+	p.Log.Info("run ended", "unit", ApplyUnit, "result", unit.Result, "run", unit.Invocation, "took", time.Since(began))
+	if unit.Active == "active" && unit.Result == "success" && run.Result.OK() {
+		return outcome{}
+	}
+	return outcome{failure: whyFailed(unit, run), holders: run.Holders}
+}
+
+// whyFailed prefers what the run said itself to what systemd saw of it.
+func whyFailed(u systemd.Unit, run *report.Run) *report.Error {
+	if run.Error != nil {
+		return run.Error
+	}
+	text := fmt.Sprintf("%s ended with result %q before it could say why; journalctl -u %s may tell", ApplyUnit, u.Result, ApplyUnit)
+	return &report.Error{Text: text, Transient: true}
+}
+
+// verify waits until the clients have come to rest and compares.
+func (p *pass) verify(ctx context.Context, u Units, before []systemd.Unit) []report.Client {
+	limit, cancel := context.WithTimeout(ctx, p.Limits.Clients)
+	defer cancel()
+	p.extend(p.Limits.Clients)
+	names := make([]string, len(before))
+	for i, b := range before {
+		names[i] = b.Name
+	}
+	after, err := u.Settle(limit, names)
+	if err != nil {
+		p.Log.Error("cannot follow the clients' return", "error", err)
+	}
+	now := make(map[string]systemd.Unit, len(after))
+	for _, a := range after {
+		now[a.Name] = a
+	}
+	clients := make([]report.Client, len(before))
+	for i, b := range before {
+		clients[i] = client(b, now[b.Name])
+		if c := clients[i]; !c.Back {
+			p.Log.Error("client is not back", "unit", c.Unit, "before", c.Before, "now", c.Now, "result", c.Result, "restarts", c.Restarts)
+		}
+	}
+	return clients
+}
+
+func client(before, now systemd.Unit) report.Client {
+	c := report.Client{
+		Unit: before.Name, Before: before.Active, Now: now.Active, Sub: now.Sub,
+		Result: now.Result, Restarts: now.Restarts,
+		Back: !up(before) || now.Active == "active",
+	}
+	if before.Load == "not-found" {
+		c.Before = before.Load
+	}
+	if now.Load == "not-found" {
+		c.Now = now.Load
+	}
+	return c
+}
+
+func notBack(clients []report.Client) *report.Error {
+	var out []string
+	for _, c := range clients {
+		if !c.Back {
+			out = append(out, fmt.Sprintf("%s was %s and is %s (%s)", c.Unit, c.Before, c.Now, c.Result))
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return &report.Error{Text: "not back: " + strings.Join(out, ", "), Cure: "systemctl status of the unit tells why; once repaired, start it"}
+}
