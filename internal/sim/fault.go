@@ -47,7 +47,8 @@ type Fault struct {
 	Always bool `json:"always,omitempty"`
 }
 
-func (f Fault) check() error {
+// Check returns what is wrong with the fault itself.
+func (f Fault) Check() error {
 	ops := []Op{OpCompute, OpMemory, OpRead, OpUnload, OpLoad, OpNow}
 	switch {
 	case !slices.Contains(ops, f.Op):
@@ -64,7 +65,7 @@ func (f Fault) check() error {
 
 // Inject arms a fault.
 func (n *Node) Inject(f Fault) error {
-	if err := f.check(); err != nil {
+	if err := f.Check(); err != nil {
 		return err
 	}
 	n.mu.Lock()

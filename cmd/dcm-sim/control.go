@@ -1,0 +1,134 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/partition"
+	"dcm/internal/sim"
+)
+
+func newFault() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "fault",
+		Short:   "let something go wrong",
+		Example: "  dcm-sim fault --gpu 0000:05:00.0 --op compute --errno EIO\n  dcm-sim fault --op load --errno ENODEV --times always\n  dcm-sim fault --gpu 0000:05:00.0 --vanish\n  dcm-sim fault --clear",
+		Args:    cobra.NoArgs,
+	}
+	var f sim.Fault
+	mount := mountFlag(c)
+	flags := c.Flags()
+	gpu := flags.String("gpu", "all", "PCI address, or all for any GPU; for a load: for the load as a whole")
+	op := flags.String("op", string(sim.OpNow), "compute, memory, read, unload, load; now for --vanish")
+	times := flags.String("times", "1", "how often, or always")
+	clearAll := flags.Bool("clear", false, "disarm every fault")
+	flags.StringVar(&f.File, "file", "", "strike only reads of this partition file")
+	flags.Var(text{&f.Errno}, "errno", "fail with this errno, EBUSY")
+	flags.BoolVar(&f.After, "after", false, "fail after the operation had its effect (always so for EIO of compute)")
+	flags.Var(text{&f.Hang}, "hang", "block for this long, or forever")
+	flags.BoolVar(&f.Vanish, "vanish", false, "let the GPU fall off the bus")
+	flags.BoolVar(&f.Wrong, "wrong", false, "claim success without effect; let a read show another mode")
+	flags.BoolVar(&f.Short, "short", false, "let a read end in the middle of the word")
+	flags.IntVar(&f.Skip, "skip", 0, "let that many operations pass first")
+	c.RunE = func(*cobra.Command, []string) error {
+		if *clearAll {
+			return control(*mount, "faults", "clear")
+		}
+		f.Op = sim.Op(*op)
+		if err := limit(&f, *gpu, *times); err != nil {
+			return err
+		}
+		if err := f.Check(); err != nil {
+			return err
+		}
+		message, err := json.Marshal(f)
+		if err != nil {
+			return err
+		}
+		return control(*mount, "faults", string(message))
+	}
+	return c
+}
+
+// limit sets which GPU the fault strikes, and how often.
+func limit(f *sim.Fault, gpu, times string) error {
+	if gpu != "all" {
+		a, err := partition.ParseAddress(gpu)
+		if err != nil {
+			return err
+		}
+		f.GPU = a
+	}
+	if times == "always" {
+		f.Always = true
+		return nil
+	}
+	n, err := strconv.Atoi(times)
+	if err != nil || n < 1 {
+		return fmt.Errorf("--times %s is neither a number from 1 nor always", times)
+	}
+	f.Times = n
+	return nil
+}
+
+func newReset() *cobra.Command {
+	c := &cobra.Command{Use: "reset", Short: "make the node as it is after boot", Args: cobra.NoArgs}
+	mount := mountFlag(c)
+	c.RunE = func(*cobra.Command, []string) error { return control(*mount, "reset", "reset") }
+	return c
+}
+
+func newState() *cobra.Command {
+	c := &cobra.Command{Use: "state", Short: "print the node's state as JSON", Args: cobra.NoArgs}
+	mount := mountFlag(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		f, err := os.Open(filepath.Join(*mount, "ctl/state"))
+		if err != nil {
+			return fmt.Errorf("no simulated node is mounted: %w", err)
+		}
+		defer f.Close()
+		_, err = io.Copy(c.OutOrStdout(), f)
+		return err
+	}
+	return c
+}
+
+// control writes one message to a file of the node's ctl directory.
+func control(mount, file, message string) error {
+	f, err := os.OpenFile(filepath.Join(mount, "ctl", file), os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("no simulated node is mounted: %w", err)
+	}
+	defer f.Close()
+	_, err = f.WriteString(message)
+	return err
+}
+
+// text makes a flag of what reads and writes itself as text.
+type text struct {
+	value interface {
+		MarshalText() ([]byte, error)
+		UnmarshalText([]byte) error
+	}
+}
+
+func (t text) Set(s string) error { return t.value.UnmarshalText([]byte(s)) }
+
+func (t text) Type() string { return "" }
+
+func (t text) String() string {
+	if t.value == nil {
+		return ""
+	}
+	s, err := t.value.MarshalText()
+	if err != nil {
+		return ""
+	}
+	return string(s)
+}

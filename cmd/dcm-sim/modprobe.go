@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func newModprobe() *cobra.Command {
+	return &cobra.Command{
+		Use:   "modprobe [--mount DIR] [-r] MODULE [NAME=VALUE]...",
+		Short: "stand in for modprobe",
+		Long:  "modprobe does to the simulated amdgpu what modprobe(8) does to the real one.\nIt succeeds for every other module without doing anything.",
+		// They are modprobe's, not cobra's.
+		DisableFlagParsing: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			if code := modprobe(args, "/", c.ErrOrStderr()); code != 0 {
+				return exitCode(code)
+			}
+			return nil
+		},
+	}
+}
+
+const module = "amdgpu"
+
+// modprobe is modprobe(8), as far as amdgpu is concerned; root is where it finds
+// its configuration.
+func modprobe(args []string, root string, stderr io.Writer) int {
+	r := parseModprobe(args)
+	if !slices.Contains(r.modules, module) || r.dry {
+		return 0
+	}
+	message, doing := "unload", "remove"
+	if !r.remove {
+		options := moduleOptions(root)
+		maps.Copy(options, r.options)
+		message, doing = "load"+words(options), "insert"
+	}
+	err := control(r.mount, "module", message)
+	switch {
+	case err == nil, r.remove && errors.Is(err, syscall.ENOENT) && mountedAt(r.mount):
+		// Removing what is not there succeeds.
+		return 0
+	case r.quiet:
+	case r.remove && errors.Is(err, syscall.EBUSY):
+		fmt.Fprintf(stderr, "modprobe: FATAL: Module %s is in use.\n", module)
+	default:
+		var e syscall.Errno
+		if errors.As(err, &e) {
+			err = capitalised(e)
+		}
+		fmt.Fprintf(stderr, "modprobe: ERROR: could not %s '%s': %v\n", doing, module, err)
+	}
+	return 1
+}
+
+// capitalised is an errno's text as the C library has it.
+func capitalised(e syscall.Errno) error {
+	text := e.Error()
+	return errors.New(strings.ToUpper(text[:1]) + text[1:])
+}
+
+func mountedAt(dir string) bool {
+	_, err := os.Stat(dir + "/ctl/module")
+	return err == nil
+}
+
+// words joins options as a command line has them.
+func words(options map[string]string) string {
+	var out strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(options)) {
+		fmt.Fprintf(&out, " %s=%s", name, options[name])
+	}
+	return out.String()
+}
+
+type modprobeRequest struct {
+	mount              string
+	remove, dry, quiet bool
+	modules            []string
+	options            map[string]string
+}
+
+// parseModprobe reads modprobe's arguments, of which short ones may be joined:
+// "-abq".
+func parseModprobe(args []string) modprobeRequest {
+	r := modprobeRequest{mount: defaultMount(), options: make(map[string]string)}
+	many := false
+	for len(args) > 0 {
+		arg := args[0]
+		args = args[1:]
+		name, value, assigned := strings.Cut(arg, "=")
+		next := func() string {
+			if !assigned && len(args) > 0 {
+				value, args = args[0], args[1:]
+			}
+			return value
+		}
+		switch {
+		case name == "--mount":
+			r.mount = next()
+		case slices.Contains([]string{"-C", "--config", "-d", "--dirname", "-S", "--set-version", "-w", "--wait"}, name):
+			next()
+		case strings.HasPrefix(name, "--"):
+			r.flag(strings.TrimPrefix(name, "--"))
+			many = many || name == "--all"
+		case strings.HasPrefix(name, "-"):
+			for _, letter := range name[1:] {
+				r.flag(string(letter))
+			}
+			many = many || strings.Contains(name, "a")
+		case assigned:
+			r.options[name] = value
+		case len(r.modules) == 0 || many || r.remove:
+			r.modules = append(r.modules, name)
+		default:
+			r.options[name] = ""
+		}
+	}
+	return r
+}
+
+func (r *modprobeRequest) flag(name string) {
+	switch name {
+	case "r", "remove":
+		r.remove = true
+	case "n", "dry-run", "show":
+		r.dry = true
+	case "q", "quiet":
+		r.quiet = true
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/sim"
+)
+
+func newServe() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "mount a node and serve it until SIGTERM",
+		Args:  cobra.NoArgs,
+	}
+	var o sim.Options
+	mount := mountFlag(c)
+	kind := c.Flags().String("kind", "mi300x-8", "kind of node, see dcm-sim kinds")
+	gpus := c.Flags().Int("gpus", 0, "number of GPUs, if other than the kind's")
+	c.Flags().DurationVar(&o.SwitchLatency, "switch-latency", 0, "how long a compute switch takes")
+	c.Flags().DurationVar(&o.ReloadLatency, "reload-latency", 0, "how long a driver load takes")
+	c.Flags().DurationVar(&o.Settle, "settle", 0, "how long a GPU stays busy after its last process")
+	c.Flags().BoolVar(&o.NodeLock, "node-lock", false, "as older kernels: any process and any switch makes every GPU busy")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		k, err := sim.LookupKind(*kind)
+		if err != nil {
+			return err
+		}
+		if *gpus > 0 {
+			k = k.Scaled(*gpus)
+		}
+		if o.Parameters, err = sim.ParseParameters(moduleOptions("/")); err != nil {
+			return err
+		}
+		return serve(c, sim.New(k, o), *mount)
+	}
+	return c
+}
+
+func serve(c *cobra.Command, n *sim.Node, dir string) error {
+	if err := prepare(dir); err != nil {
+		return fmt.Errorf("cannot make the mount point %s: %w", dir, err)
+	}
+	mounted, err := sim.Mount(n, dir)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(c.OutOrStdout(), "mounted")
+	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
+		return errors.Join(fmt.Errorf("cannot tell systemd: %w", err), mounted.Unmount())
+	}
+	gone := make(chan struct{})
+	go func() {
+		mounted.Wait()
+		close(gone)
+	}()
+	select {
+	case <-gone:
+		return nil
+	case <-c.Context().Done():
+		return mounted.Unmount()
+	}
+}
+
+// prepare makes the mount point, and takes away what a killed server left there.
+func prepare(dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, unix.ENOTCONN) {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			return err
+		}
+	}
+	return os.MkdirAll(dir, 0o755)
+}
+
+func newKinds() *cobra.Command {
+	return &cobra.Command{
+		Use:   "kinds",
+		Short: "list the kinds of node",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+			for _, k := range sim.Kinds() {
+				fmt.Fprintln(w, strings.Join([]string{k.Name, k.About}, "\t"))
+			}
+			return w.Flush()
+		},
+	}
+}
