@@ -50,20 +50,27 @@ func serve(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	hello, err := net.Dial("unix", filepath.Join(dir, "hello.sock"))
-	if err != nil {
-		return err
-	}
-	if _, err := hello.Write(boot); err != nil {
-		return err
-	}
-	go orphaned(hello)
+	go func() {
+		greet(filepath.Join(dir, "hello.sock"), boot)
+		powerOff()
+	}()
 	return remote.Serve(ctx, l)
 }
 
-// orphaned waits for the test to let go of the container.
-func orphaned(hello net.Conn) {
-	io.Copy(io.Discard, hello)
+// greet says which boot this is, and returns when the test has let go of the
+// container or is not there any more.
+func greet(socket string, boot []byte) {
+	hello, err := net.Dial("unix", socket)
+	if err == nil {
+		_, err = hello.Write(boot)
+	}
+	if err == nil {
+		_, err = io.Copy(io.Discard, hello)
+	}
+	fmt.Fprintln(os.Stderr, "agent: nobody needs this container any more:", err)
+}
+
+func powerOff() {
 	// Twice --force does not ask PID 1, which may be what the test has broken.
 	cmd := exec.Command("systemctl", "--force", "--force", "poweroff")
 	cmd.Stderr = os.Stderr
