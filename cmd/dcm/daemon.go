@@ -56,7 +56,7 @@ func runDaemon(ctx context.Context, h *host) error {
 		Busy:    func() (bool, error) { return apply.UnderWay(h.lock()) },
 		LastRun: func() (*report.Run, error) { return report.ReadRun(h.runtime()) },
 		Save:    func(s report.State) error { return report.Write(h.path("run/dcm", report.StateFile), s) },
-		GPUs:    watched{gpu.Open(h.roots())},
+		GPUs:    watched{h, gpu.Open(h.roots())},
 		Notify:  notify, Log: log,
 		Changed: changed, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()),
 	}
@@ -104,9 +104,16 @@ func stale(h *host, s daemon.Settings) (bool, error) {
 }
 
 // watched is the hardware as the daemon asks for it.
-type watched struct{ node *gpu.Node }
+type watched struct {
+	host *host
+	node *gpu.Node
+}
 
 func (w watched) Steps(ctx context.Context, p partition.Profile) (int, []report.Holder, error) {
+	last, err := report.ReadRun(w.host.runtime())
+	if err == nil && !w.node.Loaded() && apply.HalfReloaded(last, bootID(w.host)) {
+		return 1, nil, nil // the run has to load the driver before anything can be seen
+	}
 	devices, err := w.node.Wait(ctx)
 	if err != nil {
 		return 0, nil, err
@@ -115,11 +122,8 @@ func (w watched) Steps(ctx context.Context, p partition.Profile) (int, []report.
 	if err != nil || len(d.Steps) == 0 {
 		return 0, nil, err
 	}
-	holders, err := w.node.Holders(ctx)
-	if err != nil {
-		return 0, nil, err
-	}
-	return len(d.Steps), apply.Holders(d.Blocking(holders)), nil
+	blocking, err := d.Blockers(ctx, w.node)
+	return len(d.Steps), blocking, err
 }
 
 func (w watched) Explain(err error) report.Error { return apply.Explain(err) }

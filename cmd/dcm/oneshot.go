@@ -50,7 +50,12 @@ func oneshot(ctx context.Context, h *host) error {
 	}
 	defer release()
 	log := newLog(h.err, "dcm-apply")
-	rec := apply.NewRecorder(identity(h), log, func(r report.Run) {
+	last, err := report.ReadRun(h.runtime())
+	if err != nil {
+		log.Warn(err.Error()) // it is about to be replaced
+	}
+	self := identity(h)
+	rec := apply.NewRecorder(self, log, func(r report.Run) {
 		if err := report.Write(h.path("run/dcm", report.RunFile), r); err != nil {
 			log.Error(err.Error())
 		}
@@ -66,7 +71,9 @@ func oneshot(ctx context.Context, h *host) error {
 		log.Info("no profile is selected; the GPUs are left alone")
 		return nil
 	}
-	return told(log, apply.Run(ctx, h.node(cfg), cfg.Profile, options(cfg), rec))
+	opt := options(cfg)
+	opt.Load = apply.HalfReloaded(last, self.Boot)
+	return told(log, apply.Run(ctx, h.node(cfg), cfg.Profile, opt, rec))
 }
 
 func options(cfg *config.Config) apply.Options {

@@ -123,25 +123,16 @@ func (r *run) permitted(ctx context.Context, d Difference) error {
 			cure: "set reload-driver = true in [apply], or select a profile with the memory mode the GPUs have",
 		}
 	}
-	holders, err := r.node.Holders(ctx)
+	blocking, err := d.Blockers(ctx, r.node)
 	if err != nil {
-		return fmt.Errorf("cannot tell who holds the GPUs: %w", err)
+		return err
 	}
-	if blocking := Holders(d.Blocking(holders)); len(blocking) > 0 {
+	if len(blocking) > 0 {
 		r.rec.holders(blocking)
 		busy := report.InUse(blocking)
 		return &refusal{err: errors.New(busy.Text), cure: busy.Cure, transient: busy.Transient}
 	}
 	return nil
-}
-
-// Holders converts to the report's form.
-func Holders(all []gpu.Holder) []report.Holder {
-	var out []report.Holder
-	for _, h := range all {
-		out = append(out, report.Holder(h))
-	}
-	return out
 }
 
 // goBack undoes a failed run. The failure stays the run's error, whatever the

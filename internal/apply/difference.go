@@ -1,12 +1,15 @@
 package apply
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 
 	"dcm/internal/gpu"
 	"dcm/internal/partition"
+	"dcm/internal/report"
 )
 
 // Difference is what a profile means for the devices seen.
@@ -32,14 +35,39 @@ func Compare(devices []gpu.Device, profile partition.Profile) (Difference, error
 	return d, err
 }
 
-// Blocking returns the holders that keep the steps from succeeding. A reload
+// Looker finds who has a GPU open. [gpu.Node] is one.
+type Looker interface {
+	Holders(ctx context.Context) ([]gpu.Holder, error)
+}
+
+// Blockers looks who keeps the steps from succeeding now. Where a security module
+// hides some processes, those seen have to do: the driver itself refuses while
+// another one is there.
+func (d Difference) Blockers(ctx context.Context, node Looker) ([]report.Holder, error) {
+	if len(d.Steps) == 0 {
+		return nil, nil
+	}
+	holders, err := node.Holders(ctx)
+	if err != nil && !errors.Is(err, gpu.ErrPartial) {
+		return nil, err
+	}
+	return Holders(d.blocking(holders)), nil
+}
+
+// Holders converts to the report's form.
+func Holders(all []gpu.Holder) []report.Holder {
+	var out []report.Holder
+	for _, h := range all {
+		out = append(out, report.Holder(h))
+	}
+	return out
+}
+
+// blocking returns the holders that keep the steps from succeeding. A reload
 // needs every device closed. A compute switch is refused while a KFD process is
 // attached, on older kernels to any GPU, so /dev/kfd always counts; of the
 // render nodes only those of a GPU that is to be switched do.
-func (d Difference) Blocking(holders []gpu.Holder) []gpu.Holder {
-	if len(d.Steps) == 0 {
-		return nil
-	}
+func (d Difference) blocking(holders []gpu.Holder) []gpu.Holder {
 	if d.Steps.Reloads() {
 		return holders
 	}

@@ -50,11 +50,11 @@ func (e *ReloadError) cure() string {
 func (n *Node) Reload(ctx context.Context) error {
 	// What is loaded counts, not the exit status: modprobe -r may fail over a
 	// module that the driver used.
-	if err := n.module(ctx, "-r", driver); err != nil && n.loaded() {
+	if err := n.module(ctx, "-r", driver); err != nil && n.Loaded() {
 		return &ReloadError{Unload: true, Loaded: true, Err: err}
 	}
 	if err := n.load(ctx); err != nil {
-		return &ReloadError{Loaded: n.loaded(), Err: err}
+		return &ReloadError{Loaded: n.Loaded(), Err: err}
 	}
 	_, err := n.Wait(ctx)
 	return err
@@ -63,9 +63,9 @@ func (n *Node) Reload(ctx context.Context) error {
 // Load loads the driver if it is not loaded, as after a reload that was killed
 // half-way, and waits until it has brought its GPUs up.
 func (n *Node) Load(ctx context.Context) error {
-	if !n.loaded() {
+	if !n.Loaded() {
 		if err := n.load(ctx); err != nil {
-			return &ReloadError{Loaded: n.loaded(), Err: err}
+			return &ReloadError{Loaded: n.Loaded(), Err: err}
 		}
 	}
 	_, err := n.Wait(ctx)
@@ -97,7 +97,8 @@ func (n *Node) tryLoad(ctx context.Context) error {
 	return n.module(ctx, driver)
 }
 
-func (n *Node) loaded() bool {
+// Loaded reports whether the driver is loaded.
+func (n *Node) Loaded() bool {
 	_, err := os.Stat(n.sys("module", driver))
 	return err == nil
 }

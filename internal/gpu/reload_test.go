@@ -102,7 +102,7 @@ func TestTheDriverIsLoadedAgainWhateverBecomesOfTheCaller(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that of the context", err)
 	}
-	if !n.loaded() {
+	if !n.Loaded() {
 		t.Errorf("the driver is not loaded; calls %s", f.calls())
 	}
 }

@@ -99,7 +99,7 @@ func (n *Node) late(found []function) []Late {
 		case !f.awaited():
 		case f.err != nil:
 			lacks = f.err.Error()
-		case f.Driver == "" && !n.loaded():
+		case f.Driver == "" && !n.Loaded():
 			lacks = "the " + driver + " driver is not loaded"
 		case f.Driver == "":
 			lacks = "driver not bound"
