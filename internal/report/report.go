@@ -91,22 +91,6 @@ type Step struct {
 	Error    string    `json:"error,omitempty"`
 }
 
-// Holder is a process that has a GPU's device open.
-type Holder struct {
-	PID     int      `json:"pid"`
-	Command string   `json:"command"`
-	Unit    string   `json:"unit,omitempty"` // the system unit; "" where there is none
-	Devices []string `json:"devices"`        // "/dev/kfd", "/dev/dri/renderD128"
-}
-
-func (h Holder) String() string {
-	unit := h.Unit
-	if unit == "" {
-		unit = "no unit"
-	}
-	return fmt.Sprintf("%s (pid %d, %s)", h.Command, h.PID, unit)
-}
-
 // Phase is what the daemon is at.
 type Phase string
 

@@ -1,0 +1,39 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Holder is a process that has a GPU's device open.
+type Holder struct {
+	PID     int      `json:"pid"`
+	Command string   `json:"command"`
+	Unit    string   `json:"unit,omitempty"` // the system unit; "" where there is none
+	Devices []string `json:"devices"`        // "/dev/kfd", "/dev/dri/renderD128"
+}
+
+func (h Holder) String() string {
+	unit := h.Unit
+	if unit == "" {
+		unit = "no unit"
+	}
+	return fmt.Sprintf("%s (pid %d, %s)", h.Command, h.PID, unit)
+}
+
+// InUse is the error of work that processes keep from being done.
+func InUse(holders []Holder) *Error {
+	const most = 3
+	var names []string
+	for _, h := range holders[:min(most, len(holders))] {
+		names = append(names, fmt.Sprintf("%s has %s open", h, strings.Join(h.Devices, ", ")))
+	}
+	if more := len(holders) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more (dcm holders lists them)", more))
+	}
+	return &Error{
+		Text:      "GPUs are in use: " + strings.Join(names, "; "),
+		Cure:      "stop these processes, or list their units under [clients] so that they are restarted around a change; dcm tries again by itself",
+		Transient: true,
+	}
+}
