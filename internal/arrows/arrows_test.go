@@ -1,0 +1,117 @@
+// Package arrows holds the imports between dcm's packages to one direction. It
+// has no code but this test.
+package arrows
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// allowed says which packages of dcm a package may import, in its code and in
+// its tests, beside the vocabulary. A package that is not listed may import none.
+var allowed = map[string][]string{
+	"internal/partition":   {},
+	"internal/report":      {},
+	"internal/systemd":     {},
+	"internal/watch":       {},
+	"internal/journal":     {},
+	"internal/amdsmi":      {},
+	"internal/config":      {},
+	"internal/gpu":         {},
+	"internal/apply":       {"internal/gpu", "internal/report"},
+	"internal/daemon":      {"internal/report", "internal/systemd"},
+	"internal/sim":         {},
+	"internal/sim/simtest": {"internal/sim"},
+	"cmd/dcm": {"internal/report", "internal/systemd", "internal/watch", "internal/journal",
+		"internal/config", "internal/gpu", "internal/apply", "internal/daemon"},
+	"cmd/dcm-smi": {"internal/amdsmi"},
+	"cmd/dcm-sim": {"internal/sim"},
+}
+
+// outside says which modules only certain packages may import.
+var outside = map[string][]string{
+	"github.com/ebitengine/purego":        {"internal/amdsmi"},
+	"unsafe":                              {"internal/amdsmi", "internal/gpu"},
+	"C":                                   {},
+	"github.com/godbus/dbus":              {"internal/systemd"},
+	"github.com/coreos/go-systemd/v22/db": {"internal/systemd"},
+	"github.com/fsnotify/fsnotify":        {"internal/watch"},
+	"github.com/BurntSushi/toml":          {"internal/config"},
+	"github.com/spf13/cobra":              {"cmd/dcm", "cmd/dcm-sim"},
+	"github.com/hanwen/go-fuse":           {"internal/sim"},
+	"github.com/prometheus":               {},
+}
+
+func TestImportsRunOneWay(t *testing.T) {
+	seen := make(map[string]bool)
+	each(t, func(pkg, file string, test bool, path string) {
+		seen[pkg] = true
+		if inner, ok := strings.CutPrefix(path, "dcm/"); ok {
+			if test && standIn(inner) || inner == vocabulary || inner == pkg || strings.HasPrefix(inner, pkg+"/") {
+				return
+			}
+			if !slices.Contains(allowed[pkg], inner) {
+				t.Errorf("%s imports %s: %s may import only %q", file, inner, pkg, allowed[pkg])
+			}
+			return
+		}
+		for prefix, by := range outside {
+			if strings.HasPrefix(path, prefix) && !test && !slices.Contains(by, pkg) {
+				t.Errorf("%s imports %s, which only %q may", file, path, by)
+			}
+		}
+	})
+	for pkg := range allowed {
+		if !seen[pkg] {
+			t.Errorf("%s is listed here, but it is not there", pkg)
+		}
+	}
+}
+
+// vocabulary is what every package speaks.
+const vocabulary = "internal/partition"
+
+// standIn tells whether a package stands in for hardware or for a library, which
+// is what any test may use.
+func standIn(pkg string) bool {
+	return strings.HasPrefix(pkg, "internal/sim") || strings.HasPrefix(pkg, "internal/amdsmi")
+}
+
+// each calls f for every import of every package but the end-to-end tests, which
+// drive the whole.
+func each(t *testing.T, f func(pkg, file string, test bool, path string)) {
+	t.Helper()
+	top := filepath.Join("..", "..")
+	err := filepath.WalkDir(top, func(file string, d fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(top, file)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (rel == "internal/e2e" || rel == "internal/arrows" || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && rel != "."):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(file, ".go"):
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, i := range parsed.Imports {
+			path, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				return err
+			}
+			f(filepath.Dir(rel), rel, strings.HasSuffix(file, "_test.go"), path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
