@@ -59,8 +59,7 @@ lint-go:
 STATICCHECK = v0.8.2
 
 lint-sh:
-	shellcheck install.sh .ci/run internal/e2e/node/usr/local/lib/* internal/e2e/node/usr/local/bin/* \
-		internal/e2e/node/usr/sbin/*
+	shellcheck install.sh .ci/run internal/e2e/node/usr/local/lib/* internal/e2e/node/usr/local/bin/*
 	shellcheck --shell=sh internal/e2e/boot.sh packaging/stage.sh packaging/deb/p* packaging/rpm/p*
 
 # A tool that the distribution does not have is said to be missing, no more.

@@ -104,7 +104,7 @@ func foreignHolder(m machine) {
 func oneGPUFails(m machine) {
 	before := m.units(exporter, agentUnit, dashboard)
 	modes := m.modes()
-	m.run("dcm-sim fault --mount /run/e2e-node --gpu $(ls /sys/bus/pci/devices | tail -1) --op compute --errno EINVAL --times 3")
+	m.run("dcm-sim fault --gpu $(ls /sys/bus/pci/devices | tail -1) --op compute --errno EINVAL --times 3")
 	m.put(settings, selecting("spx-fast"))
 	m.await("/run/dcm/state.json", `"phase": "failed"`)
 	if diff := cmp.Diff(modes, m.modes()); diff != "" {

@@ -67,7 +67,7 @@ func install(t *testing.T, recipe e2e.Recipe, p product) machine {
 // clients are up and the profile cpx-fast is on the GPUs.
 func (m machine) ready() {
 	m.t.Helper()
-	m.run("dcm-sim reset --mount /run/e2e-node; systemctl stop training idle-client || :; systemctl reset-failed")
+	m.run("dcm-sim reset; systemctl stop training idle-client || :; systemctl reset-failed")
 	m.run("rm -f /run/dcm/dcm.toml.d/* /etc/dcm/dcm.toml.d/*")
 	m.put(settings, selecting("cpx-fast"))
 	m.run("systemctl restart dcm")

@@ -14,7 +14,7 @@ func (c *Container) Diagnose(ctx context.Context, w io.Writer) {
 		"systemctl list-units --failed --no-legend --no-pager",
 		"systemctl status --no-pager --lines=0 'dcm*' gpuagent amd-metrics-exporter",
 		"head -c 20000 /run/dcm/*.json /etc/dcm/dcm.toml.d/* /run/dcm/dcm.toml.d/*",
-		"dcm-sim state --mount /run/e2e-node",
+		"dcm-sim state",
 		"journalctl --boot --no-pager --no-hostname --output=short-monotonic --lines=200",
 	} {
 		r, err := c.Run(ctx, "sh", "-c", script+" 2>&1")

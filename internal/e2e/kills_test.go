@@ -8,7 +8,7 @@ import (
 // middle of it.
 func (m machine) hang(op, time string) {
 	m.t.Helper()
-	m.run(`dcm-sim fault --mount /run/e2e-node --gpu all --op "$1" --hang "$2"`, op, time)
+	m.run(`dcm-sim fault --gpu all --op "$1" --hang "$2"`, op, time)
 }
 
 // converges checks that the next apply brings the profile and all clients.

@@ -31,6 +31,7 @@ func Node(kind, sim string) (Seed, error) {
 		"/etc/hostname":          {Content: []byte("gpu-node\n")},
 		"/etc/e2e/kind":          {Content: []byte("KIND=" + kind + "\n")},
 		"/usr/local/bin/dcm-sim": {Content: program, Mode: 0o755},
+		"/usr/sbin/modprobe":     {Link: "/usr/local/bin/dcm-sim"},
 		"/etc/systemd/system/sysinit.target.wants/e2e-node.service": {Link: "../e2e-node.service"},
 	}
 	for _, unit := range []string{"amd-metrics-exporter", "gpuagent", "dashboard"} {

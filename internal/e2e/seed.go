@@ -57,6 +57,8 @@ func (s Seed) withAgent(program string) (Seed, error) {
 		return nil, err
 	}
 	all := Seed{
+		// Without one systemd takes the boot for the first and enables every unit.
+		"/etc/machine-id":                                            {Content: []byte("5e1f7e57000000000000000000000000\n")},
 		"/usr/local/bin/e2e-agent":                                   {Content: content, Mode: 0o755},
 		"/etc/systemd/system/e2e-agent.service":                      {Content: agentUnit},
 		"/etc/systemd/system/sysinit.target.wants/e2e-agent.service": {Link: "../e2e-agent.service"},
