@@ -46,7 +46,7 @@ func heldIn(root *node) (*node, *Problem) {
 	}
 	if _, ok := held.value.(string); !ok {
 		f := wrongType("a string that holds JSON", held)
-		return nil, &Problem{File: root.file, Line: held.line, Key: "data." + inConfigMap, Text: f.text}
+		return nil, &Problem{File: root.file, Line: held.line, Key: dotted("data", inConfigMap), Text: f.text}
 	}
 	return held, nil
 }
@@ -58,7 +58,8 @@ func fromYAML(file, text string) (*node, *Problem) {
 	}
 	js, err := yaml.YAMLToJSONStrict([]byte(text))
 	if err != nil {
-		return nil, &Problem{File: file, Line: lineIn(err.Error()), Text: "neither JSON nor YAML: " + oneLine(strings.TrimPrefix(err.Error(), "yaml: "))}
+		line, text := lineIn(err.Error())
+		return nil, &Problem{File: file, Line: line, Text: "neither JSON nor YAML: " + oneLine(text)}
 	}
 	// The lines of the YAML are lost here; the ones that matter are those of the
 	// document inside.
@@ -111,15 +112,14 @@ func secondDocument(text string) int {
 	return 0
 }
 
-// lineIn returns the line that a message of the YAML decoder names, or 1.
-func lineIn(message string) int {
-	m := regexp.MustCompile(`line (\d+)`).FindStringSubmatch(message)
+// lineIn parts a message of the YAML decoder in the line that it names, or 1,
+// and the rest.
+func lineIn(message string) (line int, text string) {
+	message = strings.TrimPrefix(strings.TrimPrefix(message, "error converting YAML to JSON: "), "yaml: ")
+	m := regexp.MustCompile(`(?s)^line (\d{1,9}): (.*)$`).FindStringSubmatch(message)
 	if m == nil {
-		return 1
+		return 1, message
 	}
-	n, err := strconv.Atoi(m[1])
-	if err != nil || n < 1 {
-		return 1
-	}
-	return n
+	line, _ = strconv.Atoi(m[1])
+	return max(line, 1), m[2]
 }

@@ -17,24 +17,30 @@ func parseTOML(file, text string) (*node, *Problem) {
 	}
 	doc := make(map[string]any)
 	if _, err := toml.Decode(text, &doc); err != nil {
-		return nil, notTOML(file, err)
+		return nil, notTOML(file, text, err)
 	}
 	return fromTOML(file, doc, where, 1), nil
 }
 
-func notTOML(file string, err error) *Problem {
-	p := &Problem{File: file, Line: 1, Text: "not TOML: " + err.Error()}
+func notTOML(file, text string, err error) *Problem {
+	p := &Problem{File: file, Line: 1, Text: "not TOML: " + oneLine(err.Error())}
 	var at toml.ParseError
-	if errors.As(err, &at) {
-		p.Line = max(at.Position.Line, 1)
-		p.Text = "not TOML: " + oneLine(at.Message)
+	if !errors.As(err, &at) {
+		return p
+	}
+	p.Line = max(at.Position.Line, 1)
+	p.Text = "not TOML: " + oneLine(at.Message)
+	// Where a line ends too early, the decoder may already count the next one.
+	if start := at.Position.Start; start >= 0 && start < len(text) && text[start] == '\n' && strings.Contains(at.Message, `'\n'`) {
+		p.Line = 1 + strings.Count(text[:start], "\n")
 	}
 	return p
 }
 
-// oneLine keeps a message of a library on one line, and lower case at its start.
+// oneLine gives a message of a library the form of ours: one line that neither
+// begins nor ends as a sentence.
 func oneLine(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
+	s = strings.TrimSuffix(strings.Join(strings.Fields(s), " "), ".")
 	if s == "" {
 		return s
 	}

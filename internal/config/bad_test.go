@@ -1,0 +1,131 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Each is a dcm.toml over the shipped profiles, and everything that Load says of
+// it, without the file's path.
+var bad = []struct{ name, text, want string }{
+	{"no such profile", "version = 1\n\nprofile = \"cpx-nsp4\"\n",
+		`:3: profile = "cpx-nsp4": no such profile; did you mean "cpx-nps4"? accepted: cpx-nps1, cpx-nps4, dpx-nps2, qpx-nps1, spx-nps1, tpx-nps1`},
+	{"several equally near", `profile = "cpx-nps7"`,
+		`:1: profile = "cpx-nps7": no such profile; accepted: cpx-nps1, cpx-nps4, dpx-nps2, qpx-nps1, spx-nps1, tpx-nps1`},
+	{"profile of another type", "profile = 3", `:1: profile = 3: must be a string, not an integer`},
+	{"newer version", "version = 2", `:1: version = 2: not a version that this dcm reads; accepted: 1`},
+	{"version as text", `version = "1"`, `:1: version = "1": must be the integer 1, not a string`},
+	{"unknown key", "[clients]\nunit = []", `:2: clients.unit: unknown key; did you mean "units"? accepted: require, units`},
+	{"unknown table", "[aply]\nreboot = \"once\"", `:1: aply: unknown key; did you mean "apply"? accepted: apply, clients, gpu, profile, profiles, version`},
+	{"key of another table", "[apply]\nunits = [\"a\"]", `:2: apply.units: unknown key: it belongs in [clients]; accepted: device-timeout, on-failure, reboot, reload-driver`},
+	{"key below a table", "[clients]\n\nprofile = \"cpx-nps4\"", `:3: clients.profile = "cpx-nps4": unknown key: it belongs at the top of the file, above the first [table]; accepted: require, units`},
+	{"scalar for a table", "clients = [\"gpuagent\"]", `:1: clients: must be a table, not an array`},
+	{"string for an array", "[clients]\nunits = \"gpuagent\"", `:2: clients.units = "gpuagent": must be an array, not a string`},
+	{"string for a boolean", "[apply]\nreload-driver = \"yes\"", `:2: apply.reload-driver = "yes": must be true or false, not a string`},
+	{"unknown value", "[apply]\non-failure = \"rolback\"\nreboot = \"always\"",
+		`:2: apply.on-failure = "rolback": not what to do on a failure; did you mean "rollback"? accepted: rollback, keep
+:3: apply.reboot = "always": not when to reboot; accepted: never, once`},
+	{"value in another case", "[profiles.x]\ncompute = \"cpx\"", `:2: profiles.x.compute = "cpx": not a compute partition mode; did you mean "CPX"? accepted: SPX, DPX, TPX, QPX, CPX`},
+	{"date for a mode", "[profiles.x]\ncompute = 1979-05-27\nmemory = nan",
+		`:2: profiles.x.compute: must be a string, not a date or time; accepted: SPX, DPX, TPX, QPX, CPX
+:3: profiles.x.memory = NaN: must be a string, not a number with a fraction; accepted: NPS1, NPS2, NPS4, NPS8`},
+	{"timeouts", "apply.device-timeout = 60", `:1: apply.device-timeout = 60: has no unit; did you mean "60s"? accepted: a duration from 1s to 1h, such as "60s", "2m" or "1m30s"`},
+	{"timeout out of range", "apply.device-timeout = \"2h\"", `:1: apply.device-timeout = "2h": out of range; accepted: a duration from 1s to 1h, such as "60s", "2m" or "1m30s"`},
+	{"timeout in words", "apply.device-timeout = \"5min\"", `:1: apply.device-timeout = "5min": not a duration; accepted: a duration from 1s to 1h, such as "60s", "2m" or "1m30s"`},
+	{"backend and library", "[gpu]\nbackend = \"sysf\"\nlibrary = \"lib/x.so\"",
+		`:2: gpu.backend = "sysf": not a backend; did you mean "sysfs"? accepted: auto, sysfs, amdsmi
+:3: gpu.library = "lib/x.so": not a plain absolute path; accepted: a path such as "/opt/rocm/lib/libamd_smi.so", or "" for the usual places`},
+	{"profile without modes", "[profiles.x]\nmemory = \"NPS1\"", "\x3a1: profiles.x: the profile says no compute mode; accepted: compute = \"…\" for the whole node, or [[profiles.x.group]]"},
+	{"profile with both", "[profiles.x]\ncompute = \"SPX\"\n[[profiles.x.group]]\ncompute = \"CPX\"\ncount = \"rest\"",
+		`:3: profiles.x.group: the profile says its compute mode twice, also at /etc/dcm/dcm.toml:2; accepted: either compute for the whole node, or groups`},
+	{"groups over a shipped profile", "[[profiles.cpx-nps1.group]]\ncompute = \"CPX\"\ncount = 1",
+		`:1: profiles.cpx-nps1.group: the profile says its compute mode twice, also at /usr/lib/dcm/dcm.toml.d/10-profiles.toml:16; accepted: either compute for the whole node, or groups`},
+	{"names that are none", "profiles.none = {}\nprofiles.\"\" = {}\nprofiles.\"a\\nb\" = {}",
+		`:1: profiles.none: no profile can have this name: it selects none
+:2: profiles."": a profile needs a name
+:3: profiles."a\u000Ab": not a name for a profile; accepted: at most 64 bytes of printable text, without " and without blanks at its ends`},
+	{"memory in a group", "[[profiles.x.group]]\ncompute = \"CPX\"\nmemory = \"NPS4\"\ncount = 1", `:3: profiles.x.group.memory = "NPS4": unknown key: it belongs in [profiles.NAME]; accepted: compute, count, gpus`},
+	{"groups that say too little or too much", "[[profiles.x.group]]\ncount = 1\ngpus = [1]\n[[profiles.x.group]]\ncompute = \"CPX\"\n[[profiles.x.group]]\ncompute = \"CPX\"\ngpus = []",
+		`:1: profiles.x.group: a group needs compute; accepted: compute = "…" with one of SPX, DPX, TPX, QPX, CPX
+:1: profiles.x.group: a group has either count or gpus, not both
+:4: profiles.x.group: a group needs to say which GPUs it takes; accepted: count = 2, count = "rest", gpus = ["0000:0c:00.0"]
+:8: profiles.x.group.gpus: a group needs at least one GPU`},
+	{"counts", "[profiles.x]\ngroup = [\n {compute = \"CPX\", count = 0},\n {compute = \"CPX\", count = \"rset\"},\n {compute = \"CPX\", count = 1.5},\n]",
+		`:3: profiles.x.group.count = 0: no number of GPUs; accepted: an integer from 1, or "rest"
+:4: profiles.x.group.count = "rset": no number of GPUs; did you mean "rest"? accepted: an integer from 1, or "rest"
+:5: profiles.x.group.count = 1.5: must be an integer from 1, or "rest", not a number with a fraction`},
+	{"after the rest", "[profiles.x]\ngroup = [\n {compute = \"CPX\", count = \"rest\"},\n {compute = \"SPX\", count = \"rest\"},\n {compute = \"SPX\", count = 1},\n]",
+		`:4: profiles.x.group.count = "rest": only one group can take the rest, and one does on line 3
+:5: profiles.x.group.count = 1: nothing is left for it after the group that takes the rest on line 3: put that one last`},
+	{"no group", "[profiles.x]\ngroup = []", `:2: profiles.x.group: holds no group`},
+	{"selectors", "[profiles.x]\ncompute = \"SPX\"\nskip = [\n \"0000:c5:00.0\",\n \"C5:00.0\",\n \"3\",\n -1,\n \"gpu0\",\n true,\n]",
+		`:5: profiles.x.skip = "C5:00.0": GPU 0000:c5:00.0 is named twice, first on line 4
+:6: profiles.x.skip = "3": an index is written without quotes; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0
+:7: profiles.x.skip = -1: names no GPU; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0
+:8: profiles.x.skip = "gpu0": names no GPU; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0
+:9: profiles.x.skip = true: names no GPU; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0`},
+	{"not TOML", "version = 1\nprofile = cpx", `:2: not TOML: expected value but found "cpx" instead`},
+	{"key given twice", "profile = \"cpx-nps4\"\n\nprofile = \"spx-nps1\"", `:3: not TOML: key 'profile' has already been defined`},
+	{"everything at once", "profile = \"spx-nps\"\nprofil = 1\n[apply]\nreboot = true\n[profiles.x]\ncompute = \"CPXX\"\n",
+		`:1: profile = "spx-nps": no such profile; did you mean "spx-nps1"? accepted: cpx-nps1, cpx-nps4, dpx-nps2, qpx-nps1, spx-nps1, tpx-nps1, x
+:2: profil = 1: unknown key; did you mean "profile"? accepted: apply, clients, gpu, profile, profiles, version
+:4: apply.reboot = true: must be a string, not a boolean; accepted: never, once
+:6: profiles.x.compute = "CPXX": not a compute partition mode; did you mean "CPX"? accepted: SPX, DPX, TPX, QPX, CPX`},
+}
+
+func TestBadFilesAreToldInFull(t *testing.T) {
+	base := shipped(t)
+	for _, test := range bad {
+		t.Run(test.name, func(t *testing.T) {
+			base["etc/dcm/dcm.toml"] = test.text
+			got := complaint(t, base.write(t))
+			got = strings.TrimPrefix(strings.ReplaceAll(got, "\n/etc/dcm/dcm.toml:", "\n:"), "/etc/dcm/dcm.toml")
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestProblemsOfEveryFileAreTold(t *testing.T) {
+	p := files{
+		"usr/lib/dcm/dcm.toml.d/10.toml": "[profiles.a]\ncompute = \"SPX\"\n",
+		"etc/dcm/config.json":            "{\n\"gpu-config-profiles\": {\n}, \"x\": 1}",
+		"etc/dcm/dcm.toml":               "profile = \"aa\"\n[apply]\nrebot = \"once\"\n",
+		"etc/dcm/dcm.toml.d/10.toml":     "[clients\n",
+		"etc/dcm/dcm.toml.d/20.toml":     "[clients]\nunits = [\"a b\"]\n",
+		"run/dcm/dcm.toml.d/10.toml":     "version = 7\n",
+		"proc/cmdline":                   "quiet dcm.profile=b\n",
+	}.write(t)
+	want := `/etc/dcm/config.json:3: x = 1: unknown key; accepted: gpu-config-profiles, gpuClientSystemdServices
+/etc/dcm/dcm.toml:1: profile = "aa": no such profile in the files that can be read; accepted: a
+/etc/dcm/dcm.toml:3: apply.rebot = "once": unknown key; did you mean "reboot"? accepted: device-timeout, on-failure, reboot, reload-driver
+/etc/dcm/dcm.toml.d/10.toml:1: not TOML: expected '.' or ']' to end table name, but got '\n' instead
+/etc/dcm/dcm.toml.d/20.toml:2: clients.units = "a b": not a unit name: ' ' cannot be in one; accepted: letters, digits and :-_.\@ (systemd-escape --mangle writes the rest)
+/run/dcm/dcm.toml.d/10.toml:1: version = 7: not a version that this dcm reads; accepted: 1
+kernel command line: dcm.profile = "b": no such profile in the files that can be read; accepted: a`
+	if diff := cmp.Diff(want, complaint(t, p)); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+}
+
+func TestAValueHiddenByALaterLayerIsJudged(t *testing.T) {
+	p := files{
+		"etc/dcm/dcm.toml":           "[apply]\nreboot = \"twice\"\n",
+		"etc/dcm/dcm.toml.d/10.toml": "[apply]\nreboot = \"once\"\n",
+	}.write(t)
+	want := `/etc/dcm/dcm.toml:2: apply.reboot = "twice": not when to reboot; accepted: never, once`
+	if diff := cmp.Diff(want, complaint(t, p)); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+}
+
+func TestALongListOfProblemsIsCutShort(t *testing.T) {
+	p := files{"etc/dcm/dcm.toml": "[profiles.x]\ncompute = \"SPX\"\nskip = [" + strings.Repeat("\"x\",\n", 250) + "]\n"}.write(t)
+	lines := strings.Split(complaint(t, p), "\n")
+	if len(lines) != shown+1 || lines[shown] != "and 150 more problems" {
+		t.Errorf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
+	}
+}

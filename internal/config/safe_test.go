@@ -1,0 +1,142 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// refusals changes a good tree at its dcm.toml or around it, and tells what Load
+// says then.
+var refusals = []struct {
+	name   string
+	change func(t *testing.T, file string)
+	want   string
+}{
+	{"group can write", mode(0o664), "/etc/dcm/dcm.toml: refused: its group or others can write to it (mode 0664): chmod go-w /etc/dcm/dcm.toml"},
+	{"world can write", mode(0o646), "/etc/dcm/dcm.toml: refused: its group or others can write to it (mode 0646): chmod go-w /etc/dcm/dcm.toml"},
+	{"FIFO", instead(func(t *testing.T, file string) { must(t, syscall.Mkfifo(file, 0o644)) }), "/etc/dcm/dcm.toml: refused: it is a FIFO, not a regular file"},
+	{"directory", instead(func(t *testing.T, file string) { must(t, os.Mkdir(file, 0o755)) }), "/etc/dcm/dcm.toml: refused: it is a directory, not a regular file"},
+	{"device", instead(symlinkTo("/dev/zero")), "/etc/dcm/dcm.toml: refused: it is a device, not a regular file"},
+	{"socket", instead(socket), "/etc/dcm/dcm.toml: refused: it is a socket, not a regular file"},
+	{"link to nothing", instead(symlinkTo("nothing")), "/etc/dcm/dcm.toml: refused: it is a symbolic link to a file that does not exist"},
+	{"link to itself", instead(symlinkTo("dcm.toml")), "/etc/dcm/dcm.toml: cannot read it: too many levels of symbolic links"},
+	{"link to a file that others can write to", instead(func(t *testing.T, file string) {
+		must(t, os.WriteFile(filepath.Dir(file)+"/target", nil, 0o644))
+		must(t, os.Chmod(filepath.Dir(file)+"/target", 0o666))
+		symlinkTo("target")(t, file)
+	}), "/etc/dcm/dcm.toml: refused: its group or others can write to it (mode 0666): chmod go-w /etc/dcm/dcm.toml"},
+	{"link into a directory that others can write to", instead(func(t *testing.T, file string) {
+		dir := filepath.Dir(file) + "/open"
+		must(t, os.Mkdir(dir, 0o755))
+		must(t, os.WriteFile(dir+"/target", nil, 0o644))
+		must(t, os.Chmod(dir, 0o777|os.ModeSticky))
+		symlinkTo("open/target")(t, file)
+	}), "/etc/dcm/open: refused: its group or others can write to it (mode 0777): chmod go-w /etc/dcm/open"},
+	{"directory that the group can write to", func(t *testing.T, file string) { must(t, os.Chmod(filepath.Dir(file), 0o775)) },
+		"/etc/dcm: refused: its group or others can write to it (mode 0775): chmod go-w /etc/dcm"},
+	{"drop-in directory that others can write to", func(t *testing.T, file string) {
+		dir := filepath.Dir(file) + "/dcm.toml.d"
+		must(t, os.Mkdir(dir, 0o755))
+		must(t, os.WriteFile(dir+"/10.toml", []byte("!"), 0o644))
+		must(t, os.WriteFile(dir+"/20.toml", []byte("!"), 0o644))
+		must(t, os.Chmod(dir, 0o757))
+	}, "/etc/dcm/dcm.toml.d: refused: its group or others can write to it (mode 0757): chmod go-w /etc/dcm/dcm.toml.d"},
+	{"drop-in directory that is a file", func(t *testing.T, file string) {
+		must(t, os.WriteFile(filepath.Dir(file)+"/dcm.toml.d", nil, 0o644))
+	}, "/etc/dcm/dcm.toml.d: cannot read the directory: not a directory"},
+	{"too large", func(t *testing.T, file string) { must(t, os.Truncate(file, 10<<20)) }, "/etc/dcm/dcm.toml: refused: it is larger than 1 MiB (10485760 bytes)"},
+	{"not UTF-8", func(t *testing.T, file string) {
+		must(t, os.WriteFile(file, []byte("# käse\n# k\xe4se\n"), 0o644))
+	}, "/etc/dcm/dcm.toml:2: refused: it is not UTF-8 text"},
+	{"of another user", func(t *testing.T, file string) { needRoot(t); must(t, os.Chown(file, 65534, 65534)) },
+		"/etc/dcm/dcm.toml: refused: it belongs to user 65534, not to root: chown root /etc/dcm/dcm.toml"},
+	{"in a directory of another user", func(t *testing.T, file string) { needRoot(t); must(t, os.Chown(filepath.Dir(file), 65534, 65534)) },
+		"/etc/dcm: refused: it belongs to user 65534, not to root: chown root /etc/dcm"},
+	{"not readable", func(t *testing.T, file string) {
+		if os.Geteuid() == 0 {
+			t.Skip("root can read everything")
+		}
+		must(t, os.Chmod(file, 0))
+	}, "/etc/dcm/dcm.toml: cannot read it: permission denied"},
+}
+
+func TestUnsafeFilesAreRefused(t *testing.T) {
+	for _, test := range refusals {
+		t.Run(test.name, func(t *testing.T) {
+			p := files{"etc/dcm/dcm.toml": "version = 1\n"}.write(t)
+			test.change(t, p.Admin)
+			if diff := cmp.Diff(test.want, complaint(t, p)); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSafeLinksAreFollowed(t *testing.T) {
+	// As a volume of Kubernetes is laid out.
+	p := files{"etc/dcm/..1/dcm.toml": "[apply]\nreboot = \"once\"\n"}.write(t)
+	dir := filepath.Dir(p.Admin)
+	must(t, os.Symlink("..1", dir+"/..data"))
+	must(t, os.Symlink("..data/dcm.toml", p.Admin))
+	c, err := Load(p)
+	if err != nil || c.Reboot != Once {
+		t.Errorf("got %+v, %v", c, err)
+	}
+}
+
+func TestAnUnsafeDirectoryWithoutFilesDoesNoHarm(t *testing.T) {
+	p := files{"etc/dcm/dcm.toml.d/README": ""}.write(t)
+	must(t, os.Chmod(p.Local, 0o777))
+	if _, err := Load(p); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWatchedDirectoriesAreThoseOfAllLayers(t *testing.T) {
+	want := []string{"/etc/dcm", "/etc/dcm/dcm.toml.d", "/run/dcm/dcm.toml.d", "/usr/lib/dcm/dcm.toml.d"}
+	if diff := cmp.Diff(want, DefaultPaths("").Watched()); diff != "" {
+		t.Errorf("watched (-want +got):\n%s", diff)
+	}
+}
+
+func mode(m os.FileMode) func(*testing.T, string) {
+	return func(t *testing.T, file string) { must(t, os.Chmod(file, m)) }
+}
+
+// instead puts something else where the file was.
+func instead(make func(t *testing.T, file string)) func(*testing.T, string) {
+	return func(t *testing.T, file string) {
+		must(t, os.Remove(file))
+		make(t, file)
+	}
+}
+
+func symlinkTo(target string) func(*testing.T, string) {
+	return func(t *testing.T, file string) { must(t, os.Symlink(target, file)) }
+}
+
+func socket(t *testing.T, file string) {
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	must(t, err)
+	t.Cleanup(func() { must(t, syscall.Close(fd)) })
+	t.Chdir(filepath.Dir(file)) // the path of a socket has to be short
+	must(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: filepath.Base(file)}))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give a file to another user")
+	}
+}
