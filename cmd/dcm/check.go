@@ -42,9 +42,12 @@ func check(ctx context.Context, h *host, given []string, kind string) error {
 		fmt.Fprintln(h.err, h.yellow("dcm: warning: ")+w)
 	}
 	fmt.Fprintf(h.out, "The configuration is in order: %d profiles, %s.\n", len(cfg.Profiles), selection(cfg))
-	gpus, err := h.judges(ctx, cfg, kind)
+	gpus, others, err := h.judges(ctx, cfg, kind)
 	if err != nil {
 		return err
+	}
+	if n := minorsOf(gpus) + others; n > drmMinors {
+		fmt.Fprintf(h.err, "%s: this node takes %d DRM devices, whatever the profile, and older kernels have %d in all: a partition may be missing there\n", h.yellow("dcm: warning"), n, drmMinors)
 	}
 	if len(gpus) == 0 {
 		fmt.Fprintln(h.out, "There are no partitionable GPUs here to check it against; see --node.")
@@ -60,20 +63,35 @@ func selection(cfg *config.Config) string {
 	return fmt.Sprintf("%s is selected (%s)", cfg.Selected, cfg.Source)
 }
 
-// judges returns the GPUs that profiles are checked against; none is no error.
-func (h *host) judges(ctx context.Context, cfg *config.Config, kind string) ([]partition.GPU, error) {
+// judges returns the GPUs that profiles are checked against, and how many other
+// display devices are beside them; none is no error.
+func (h *host) judges(ctx context.Context, cfg *config.Config, kind string) ([]partition.GPU, int, error) {
 	if kind != "" {
 		gpus, err := partition.ParseNode(kind)
 		if err != nil {
-			return nil, withCode(exitUsage, err)
+			return nil, 0, withCode(exitUsage, err)
 		}
-		return gpus, nil
+		return gpus, 0, nil
 	}
 	devices, err := h.node(cfg).Devices(ctx)
 	if err != nil && !errors.Is(err, gpu.ErrNoGPU) {
-		return nil, err
+		return nil, 0, err
 	}
-	return gpu.Partitionable(devices), nil
+	gpus := gpu.Partitionable(devices)
+	return gpus, len(devices) - len(gpus), nil
+}
+
+// drmMinors is how many DRM devices older kernels have in all.
+const drmMinors = 64
+
+// minorsOf returns how many DRM devices the GPUs take: the driver registers one
+// for each XCC when it is loaded (amdgpu_xcp_drm_dev_alloc), used or not.
+func minorsOf(gpus []partition.GPU) int {
+	n := 0
+	for _, g := range gpus {
+		n += max(1, g.XCC)
+	}
+	return n
 }
 
 // checkProfiles prints what each profile means for the GPUs. Only the selected
@@ -124,21 +142,12 @@ func partitions(gpus []partition.GPU) int {
 	return n
 }
 
-// drmMinors is how many DRM devices older kernels can have in all.
-const drmMinors = 64
-
-// remark tells apart what the driver accepts and what AMD validates, and warns of
-// more partitions than older kernels have device numbers for.
+// remark tells apart what the driver accepts and what AMD validates.
 func remark(after []partition.GPU) string {
-	var out []string
 	for _, g := range after {
 		if m, known := partition.LookupModel(g.Device); known && !m.Validated(g.Compute, g.Memory) {
-			out = append(out, fmt.Sprintf("accepted by the driver; AMD does not list %s as validated on %s", g.Mode(), m.Name))
-			break
+			return fmt.Sprintf("accepted by the driver; AMD does not list %s as validated on %s", g.Mode(), m.Name)
 		}
 	}
-	if partitions(after) >= drmMinors {
-		out = append(out, fmt.Sprintf("older kernels have %d DRM devices in all, and a BMC's display takes one", drmMinors))
-	}
-	return strings.Join(out, "; ")
+	return ""
 }

@@ -13,13 +13,17 @@ import (
 
 // follow has the daemon look at the GPUs anew, which makes the one restart
 // transaction if there is something to do, and shows the run until it is over.
-// It is the same as `systemctl restart dcm`, told.
-func follow(ctx context.Context, h *host) error {
+// It is the same as `systemctl restart dcm`, told. The selection is written by
+// choose, once systemd has been reached.
+func follow(ctx context.Context, h *host, choose func() error) error {
 	conn, err := h.dial(ctx)
 	if err != nil {
-		return fmt.Errorf("cannot ask systemd to restart %s: %w", daemonUnit, err)
+		return fmt.Errorf("nothing was changed: cannot ask systemd to restart %s: %w", daemonUnit, err)
 	}
 	defer conn.Close()
+	if err := choose(); err != nil {
+		return err
+	}
 	before, err := report.ReadRun(h.runtime())
 	if err != nil {
 		before = nil // an unreadable old report is replaced by the new run

@@ -39,9 +39,11 @@ func holders(ctx context.Context, h *host, asJSON bool) error {
 		}
 		return err
 	}
-	if len(list) == 0 && err == nil {
-		fmt.Fprintln(h.out, "No process has a GPU open.")
-		return nil
+	if len(list) == 0 {
+		if err == nil {
+			fmt.Fprintln(h.out, "No process has a GPU open.")
+		}
+		return err
 	}
 	t := newTable(h, h.out, "PID", "COMMAND", "UNIT", "DEVICES")
 	for _, p := range list {

@@ -137,6 +137,9 @@ func gpuViews(devices []gpu.Device, want partition.Layout) []gpuView {
 // units asks systemd how the units are now. Without it, which is so in a chroot
 // and for another tree, the reports have to do.
 func (o *overview) units(ctx context.Context, h *host, cfg *config.Config) {
+	if h.root != "/" {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	conn, err := h.dial(ctx)

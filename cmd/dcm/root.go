@@ -16,6 +16,13 @@ func root(h *host) *cobra.Command {
 		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, given []string) error {
+			if len(given) == 0 {
+				return c.Help()
+			}
+			return unknown(c, given[0])
+		},
 	}
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return withCode(exitUsage, fmt.Errorf("%w; see '%s --help'", err, c.CommandPath()))
@@ -37,6 +44,15 @@ func root(h *host) *cobra.Command {
 	add("unit", daemonCmd(h), oneshotCmd(h))
 	cmd.AddCommand(versionCmd(h))
 	return cmd
+}
+
+// unknown is the error of a command that there is not.
+func unknown(c *cobra.Command, name string) error {
+	hint := "see 'dcm --help'"
+	if like := c.SuggestionsFor(name); len(like) > 0 {
+		hint = fmt.Sprintf("did you mean %q?", like[0])
+	}
+	return withCode(exitUsage, fmt.Errorf("there is no command %q; %s", name, hint))
 }
 
 // args wraps a check of positional arguments so that a wrong number is a usage

@@ -55,16 +55,16 @@ func applyNow(ctx context.Context, h *host, given []string, clearing bool) error
 		if err := h.fits(ctx, given); err != nil {
 			return err
 		}
-		if err := config.WriteSelection(config.DefaultPaths(h.root).Runtime, given[0]); err != nil {
-			return err
-		}
 	}
-	if clearing {
-		if err := h.clearRuntime(); err != nil {
-			return err
+	return follow(ctx, h, func() error {
+		switch runtime := config.DefaultPaths(h.root).Runtime; {
+		case clearing:
+			return config.RemoveSelection(runtime)
+		case len(given) > 0:
+			return config.WriteSelection(runtime, given[0])
 		}
-	}
-	return follow(ctx, h)
+		return nil
+	})
 }
 
 func use(ctx context.Context, h *host, name string) error {
@@ -74,16 +74,16 @@ func use(ctx context.Context, h *host, name string) error {
 	if err := h.fits(ctx, []string{name}); err != nil {
 		return err
 	}
-	if err := config.WriteSelection(config.DefaultPaths(h.root).Local, name); err != nil {
-		return err
-	}
-	if err := h.clearRuntime(); err != nil {
-		return err
-	}
-	if err := h.chosen(name); err != nil {
-		return err
-	}
-	return follow(ctx, h)
+	return follow(ctx, h, func() error {
+		paths := config.DefaultPaths(h.root)
+		if err := config.WriteSelection(paths.Local, name); err != nil {
+			return err
+		}
+		if err := config.RemoveSelection(paths.Runtime); err != nil {
+			return err
+		}
+		return h.chosen(name)
+	})
 }
 
 // fits refuses a profile that does not exist or that these GPUs cannot have,
@@ -106,11 +106,6 @@ func (h *host) chosen(name string) error {
 		return fmt.Errorf("profile %s is selected in the files, but %s selects %q and has precedence", name, cfg.Source, cfg.Selected)
 	}
 	return nil
-}
-
-// clearRuntime ends a selection until reboot.
-func (h *host) clearRuntime() error {
-	return config.RemoveSelection(config.DefaultPaths(h.root).Runtime)
 }
 
 // runtimeSelection reports whether the selection ends at the next boot.

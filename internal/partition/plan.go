@@ -47,33 +47,6 @@ func (s Steps) Reloads() bool {
 	return slices.ContainsFunc(s, func(st Step) bool { return st.Kind == ReloadDriver })
 }
 
-// Unsupported says that a GPU cannot have what is wanted of it. Trying again
-// does not help.
-type Unsupported struct {
-	GPU      Address
-	Model    string // "" where not known
-	Want     Mode
-	Why      string    // when it is not a matter of accepted modes
-	Accepted []Compute // the compute modes accepted with the wanted memory mode; nil where not known
-	Memory   []Memory  // the memory modes accepted, when the wanted one is not
-}
-
-func (e *Unsupported) Error() string {
-	name := string(e.GPU)
-	if e.Model != "" {
-		name += " (" + e.Model + ")"
-	}
-	switch {
-	case e.Why != "":
-		return fmt.Sprintf("%s cannot be set to %s: %s", name, e.Want, e.Why)
-	case e.Memory != nil:
-		return fmt.Sprintf("%s does not support %s: accepted are %s", name, e.Want.Memory, List(e.Memory))
-	case len(e.Accepted) == 0:
-		return fmt.Sprintf("%s does not support %s: no compute mode is accepted with %s", name, e.Want, e.Want.Memory)
-	}
-	return fmt.Sprintf("%s does not support %s: accepted with %s are %s", name, e.Want, e.Want.Memory, List(e.Accepted))
-}
-
 // Plan returns the steps that bring the GPUs seen to the layout wanted: all
 // memory requests, one driver reload if there is any request, then the compute
 // switches. There is no step for a GPU that is already right.
@@ -84,14 +57,17 @@ func (e *Unsupported) Error() string {
 // Every GPU that cannot have what is wanted is told, as [Unsupported].
 func Plan(want Layout, have []GPU) (Steps, error) {
 	gpus := inOrder(have)
-	var errs []error
+	var cannot []*Unsupported
 	for _, g := range gpus {
-		if err := judge(g, want); err != nil {
-			errs = append(errs, err)
+		if e := judge(g, want); e != nil {
+			cannot = together(cannot, e)
 		}
 	}
 	steps, err := memorySteps(want, gpus)
-	errs = append(errs, err)
+	errs := []error{err}
+	for _, e := range cannot {
+		errs = append(errs, e)
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -105,42 +81,6 @@ func Plan(want Layout, have []GPU) (Steps, error) {
 		}
 	}
 	return steps, nil
-}
-
-// judge tells whether g can have what is wanted of it. A mode that the GPU has
-// already needs no permission.
-func judge(g GPU, want Layout) error {
-	w, ok := want.Modes[g.Address]
-	if !ok || w == g.Mode() {
-		return nil
-	}
-	model, known := LookupModel(g.Device)
-	e := &Unsupported{GPU: g.Address, Model: model.Name, Want: w}
-	switch {
-	case g.ReadOnly || model.Virtual:
-		e.Why = "it is a virtual function, whose modes only the host can set"
-		return e
-	case w.Memory != g.Memory && !slices.Contains(g.AvailableMemory, w.Memory):
-		e.Memory = g.AvailableMemory
-		if len(e.Memory) == 0 && g.Memory != "" {
-			e.Memory = []Memory{g.Memory}
-		}
-		if len(e.Memory) == 0 {
-			e.Why = "the driver shows no memory partition mode for it"
-		}
-		return e
-	case w.Memory == g.Memory && len(g.AvailableCompute) > 0:
-		// The device's own list is for the memory mode it has now.
-		if slices.Contains(g.AvailableCompute, w.Compute) {
-			return nil
-		}
-		e.Accepted = g.AvailableCompute
-		return e
-	case known && !model.Accepts(w.Compute, w.Memory):
-		e.Accepted = model.computeFor(w.Memory)
-		return e
-	}
-	return nil
 }
 
 // memorySteps returns one request per hive that has a GPU in another memory mode

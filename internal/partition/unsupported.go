@@ -1,0 +1,95 @@
+package partition
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Unsupported says that GPUs cannot have what is wanted of them. Trying again
+// does not help.
+type Unsupported struct {
+	GPUs     []Address // for which the rest is the same
+	Model    string    // "" where not known
+	Want     Mode
+	Why      string    // when it is not a matter of accepted modes
+	Accepted []Compute // the compute modes accepted with the wanted memory mode; nil where not known
+	Memory   []Memory  // the memory modes accepted, when the wanted one is not
+}
+
+func (e *Unsupported) Error() string {
+	who, do := e.subject()
+	switch {
+	case e.Why != "":
+		return fmt.Sprintf("%s cannot be set to %s: %s", who, e.Want, e.Why)
+	case e.Memory != nil:
+		return fmt.Sprintf("%s %s not support %s: accepted are %s", who, do, e.Want.Memory, List(e.Memory))
+	case len(e.Accepted) == 0:
+		return fmt.Sprintf("%s %s not support %s: no compute mode is accepted with %s", who, do, e.Want, e.Want.Memory)
+	}
+	return fmt.Sprintf("%s %s not support %s: accepted with %s are %s", who, do, e.Want, e.Want.Memory, List(e.Accepted))
+}
+
+// subject is "0000:05:00.0 (MI300X)" or "2 GPUs (MI300X at A, B)", and the verb.
+func (e *Unsupported) subject() (who, do string) {
+	if len(e.GPUs) == 1 {
+		who = string(e.GPUs[0])
+		if e.Model != "" {
+			who += " (" + e.Model + ")"
+		}
+		return who, "does"
+	}
+	at := List(e.GPUs)
+	if e.Model != "" {
+		at = e.Model + " at " + at
+	}
+	return fmt.Sprintf("%d GPUs (%s)", len(e.GPUs), at), "do"
+}
+
+// together adds e to all, to the entry that says the same of another GPU if there
+// is one.
+func together(all []*Unsupported, e *Unsupported) []*Unsupported {
+	for _, other := range all {
+		if other.Model == e.Model && other.Want == e.Want && other.Why == e.Why &&
+			slices.Equal(other.Accepted, e.Accepted) && slices.Equal(other.Memory, e.Memory) {
+			other.GPUs = append(other.GPUs, e.GPUs...)
+			return all
+		}
+	}
+	return append(all, e)
+}
+
+// judge tells whether g can have what is wanted of it. A mode that the GPU has
+// already needs no permission.
+func judge(g GPU, want Layout) *Unsupported {
+	w, ok := want.Modes[g.Address]
+	if !ok || w == g.Mode() {
+		return nil
+	}
+	model, known := LookupModel(g.Device)
+	e := &Unsupported{GPUs: []Address{g.Address}, Model: model.Name, Want: w}
+	switch {
+	case g.ReadOnly || model.Virtual:
+		e.Why = "it is a virtual function, whose modes only the host can set"
+		return e
+	case w.Memory != g.Memory && !slices.Contains(g.AvailableMemory, w.Memory):
+		e.Memory = g.AvailableMemory
+		if len(e.Memory) == 0 && g.Memory != "" {
+			e.Memory = []Memory{g.Memory}
+		}
+		if len(e.Memory) == 0 {
+			e.Why = "the driver shows no memory partition mode for it"
+		}
+		return e
+	case w.Memory == g.Memory && len(g.AvailableCompute) > 0:
+		// The device's own list is for the memory mode it has now.
+		if slices.Contains(g.AvailableCompute, w.Compute) {
+			return nil
+		}
+		e.Accepted = g.AvailableCompute
+		return e
+	case known && !model.Accepts(w.Compute, w.Memory):
+		e.Accepted = model.computeFor(w.Memory)
+		return e
+	}
+	return nil
+}
