@@ -62,7 +62,7 @@ func (n *Node) ReadFile(ctx context.Context, name string) (string, error) {
 
 // follow is path_resolution(7), for those who read the tree without mounting it.
 func (n *Node) follow(name string, links int) (*Entry, error) {
-	done, rest := "", path.Clean(name)
+	done, rest := "", strings.Trim(path.Clean("/"+name), "/")
 	for rest != "" {
 		var part string
 		part, rest, _ = strings.Cut(rest, "/")

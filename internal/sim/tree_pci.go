@@ -9,7 +9,7 @@ import (
 	"dcm/internal/partition"
 )
 
-// addPCI adds a PCI function, and the root port it is behind.
+// addPCI adds a PCI function.
 func (n *Node) addPCI(t tree, b *board) {
 	dir := "sys/" + pciPath(b.Address)
 	bound := b.bound
@@ -32,9 +32,12 @@ func (n *Node) addPCI(t tree, b *board) {
 	if bound {
 		t.link("sys/bus/pci/drivers/"+b.Chip.Driver+"/"+string(b.Address), dir)
 	}
+}
 
+// addPort adds the root port that a function is behind.
+func addPort(t tree, b *board) {
 	name := port(b.Address)
-	dir = "sys/devices/pci" + root(b.Address) + "/" + name
+	dir := "sys/devices/pci" + root(b.Address) + "/" + name
 	addFunction(t.dir(dir), Board{
 		Chip:    Chip{Driver: "pcieport", Vendor: 0x1022, Device: 0x14ab, Class: 0x060400},
 		Address: partition.Address(name), NUMA: b.NUMA,

@@ -19,6 +19,7 @@ func (n *Node) addSys(t tree) {
 	t.text("sys/class/drm/version", "drm 1.1.0 20060810")
 	xcp := 0
 	for _, b := range n.boards {
+		addPort(t, b)
 		if b.vanished {
 			continue
 		}
