@@ -58,8 +58,10 @@ func fromYAML(file, text string) (*node, *Problem) {
 	}
 	js, err := yaml.YAMLToJSONStrict([]byte(text))
 	if err != nil {
-		line, text := lineIn(err.Error())
-		return nil, &Problem{File: file, Line: line, Text: "neither JSON nor YAML: " + oneLine(text)}
+		line, why := lineIn(err.Error())
+		// The decoder counts one line too many at the end of the text.
+		line = min(line, 1+strings.Count(text, "\n"))
+		return nil, &Problem{File: file, Line: line, Text: "neither JSON nor YAML: " + oneLine(why)}
 	}
 	// The lines of the YAML are lost here; the ones that matter are those of the
 	// document inside.

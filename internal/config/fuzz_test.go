@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,7 +30,7 @@ func placed(t *testing.T, text string, err error) {
 		if p.File != "f" || p.Line < 1 || p.Line > 1+strings.Count(text, "\n") || p.Text == "" {
 			t.Errorf("problem %#v of a text with %d lines", p, 1+strings.Count(text, "\n"))
 		}
-		if s := p.String(); strings.ContainsAny(s, "\n\r\x00\x1b") {
+		if s := p.String(); strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("a problem that is no line of text: %q", s)
 		}
 	}
@@ -43,6 +44,7 @@ func FuzzLoad(f *testing.F) {
 		f.Add(text)
 	}
 	f.Add("profile = \"a b\"\n[clients]\nunits = [\"x@\"]\n[profiles.\"a b\"]\nskip = [1]\n[[profiles.\"a b\".group]]\ncompute = \"CPX\"\ncount = \"rest\"\n")
+	f.Add("a = \"\\\x00\"\nb = \"\u009b\"")
 	f.Add("gpu.library = '/x'\napply = {device-timeout = \"1m\", reboot = \"once\"}\nprofiles.x.compute = 'SPX'\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > largest || !utf8.ValidString(text) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
 )
@@ -41,6 +43,12 @@ func notTOML(file, text string, err error) *Problem {
 // begins nor ends as a sentence.
 func oneLine(s string) string {
 	s = strings.TrimSuffix(strings.Join(strings.Fields(s), " "), ".")
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
 	if s == "" {
 		return s
 	}
