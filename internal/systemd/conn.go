@@ -1,0 +1,151 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// Where PID 1 can be asked: by the system bus, and for root by a socket of its
+// own, which needs no bus daemon.
+const (
+	SystemBus     = "unix:path=/run/dbus/system_bus_socket"
+	PrivateSocket = "unix:path=/run/systemd/private"
+)
+
+// redial is how long to leave both sockets alone when neither is listened on, as
+// for a moment in a daemon-reexec. Nothing tells when they are again.
+const redial = 100 * time.Millisecond
+
+var (
+	errUnreachable = errors.New("cannot connect to systemd")
+	errClosed      = errors.New("the connection to systemd was closed")
+)
+
+// Conn is a connection to PID 1. It outlives a daemon-reexec and a restart of the
+// bus: what was asked meanwhile is asked again, if that does no harm. It holds a
+// socket and wakes up for what PID 1 does, so keep it for one run, not for good.
+type Conn struct {
+	bus, private string // addresses; "" for none
+	hub          *hub
+
+	mu     sync.Mutex
+	now    *link
+	closed bool
+}
+
+// Dial connects by the system bus, else by systemd's private socket.
+func Dial(ctx context.Context) (*Conn, error) { return DialAt(ctx, SystemBus, PrivateSocket) }
+
+// DialAt connects to PID 1 at those D-Bus addresses. Either may be "".
+func DialAt(ctx context.Context, bus, private string) (*Conn, error) {
+	c := &Conn{bus: bus, private: private, hub: newHub()}
+	if _, err := c.link(ctx); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close ends the connection and whatever is waiting on it.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.now == nil {
+		return nil
+	}
+	return c.now.Close()
+}
+
+// link returns the link in use, a new one if that is broken.
+func (c *Conn) link(ctx context.Context) (*link, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, errClosed
+	}
+	if c.now != nil && c.now.Connected() {
+		return c.now, nil
+	}
+	l, byBus := dialBus(ctx, c.bus, c.hub)
+	if byBus != nil {
+		var byself error
+		if l, byself = dialPrivate(ctx, c.private, c.hub); byself != nil {
+			return nil, fmt.Errorf("%w: %w; %w", errUnreachable, byBus, byself)
+		}
+	}
+	c.now = l
+	return l, nil
+}
+
+// call makes a call that may be made twice: one that reads, or that asks for what
+// a second time changes nothing. It waits for PID 1 while it is being replaced.
+func (c *Conn) call(ctx context.Context, reply any, path dbus.ObjectPath, method string, args ...any) error {
+	for {
+		err := c.once(ctx, reply, path, method, args...)
+		if err == nil || !lost(err) {
+			return err
+		}
+		if err := c.await(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// once makes a call that might do harm if it were made again.
+func (c *Conn) once(ctx context.Context, reply any, path dbus.ObjectPath, method string, args ...any) error {
+	l, err := c.link(ctx)
+	if err != nil {
+		return err
+	}
+	// Without this flag a bus without PID 1 would try to start one.
+	call := l.Object(service, path).CallWithContext(ctx, method, dbus.FlagNoAutoStart, args...)
+	if reply == nil {
+		return call.Err
+	}
+	return call.Store(reply)
+}
+
+// await waits until PID 1 can be asked again.
+func (c *Conn) await(ctx context.Context) error {
+	ear := c.hub.listen()
+	defer c.hub.forget(ear)
+	for {
+		var pause <-chan time.Time
+		l, err := c.link(ctx)
+		switch {
+		case errors.Is(err, errClosed):
+			return err
+		case err != nil:
+			pause = time.After(redial)
+		case l.owned(ctx):
+			return l.subscribe(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("systemd does not answer: %w", ctx.Err())
+		case <-ear.wake:
+		case <-pause:
+		}
+	}
+}
+
+// lost reports whether a call failed because one of the two ends went away, so
+// that it is not known whether it was made.
+func lost(err error) bool {
+	var remote dbus.Error
+	if errors.As(err, &remote) {
+		return slices.Contains([]string{
+			"org.freedesktop.DBus.Error.NoReply",
+			"org.freedesktop.DBus.Error.Disconnected",
+			"org.freedesktop.DBus.Error.NameHasNoOwner",
+			"org.freedesktop.DBus.Error.ServiceUnknown",
+		}, remote.Name)
+	}
+	return broken(err) || errors.Is(err, errUnreachable)
+}

@@ -1,0 +1,69 @@
+package systemd
+
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// stopsToo are the properties that list which units a stop of this one stops,
+// the reverse of Requires=, BindsTo=, PartOf= and Requisite=, and
+// PropagatesStopTo= (UNIT_ATOM_PROPAGATE_STOP in systemd).
+func stopsToo() []string {
+	return []string{"RequiredBy", "BoundBy", "ConsistsOf", "RequisiteOf", "PropagatesStopTo"}
+}
+
+// Dependents returns the active units that a restart of the named ones takes
+// down and brings up with them, sorted, without the named ones. As in a restart,
+// nothing is reached by way of a unit that is not active.
+func (c *Conn) Dependents(ctx context.Context, names []string) ([]string, error) {
+	level, err := c.up(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	seen, out := map[string]bool{}, map[string]bool{}
+	for _, l := range level {
+		seen[l.primary] = true
+	}
+	for len(level) > 0 {
+		next, err := c.stoppedBy(ctx, level, seen)
+		if err != nil {
+			return nil, err
+		}
+		if level, err = c.up(ctx, next); err != nil {
+			return nil, err
+		}
+		for _, l := range level {
+			out[l.primary] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(out)), nil
+}
+
+// stoppedBy returns the direct dependents that were not seen yet.
+func (c *Conn) stoppedBy(ctx context.Context, level []listed, seen map[string]bool) ([]string, error) {
+	var next []string
+	for _, l := range level {
+		for _, property := range stopsToo() {
+			var units []string
+			if err := c.property(ctx, l.primary, unitInterface, property, &units); err != nil {
+				return nil, err
+			}
+			for _, u := range units {
+				if !seen[u] {
+					seen[u] = true
+					next = append(next, u)
+				}
+			}
+		}
+	}
+	return next, nil
+}
+
+// up lists those of the units that are active or about to be.
+func (c *Conn) up(ctx context.Context, names []string) ([]listed, error) {
+	list, err := c.list(ctx, names)
+	return slices.DeleteFunc(list, func(l listed) bool {
+		return slices.Contains([]string{"inactive", "failed", "deactivating"}, l.unit.Active)
+	}), err
+}

@@ -1,0 +1,269 @@
+package systemd
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sd "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
+)
+
+// pid1 is a stand-in for PID 1 on a bus of its own: a few units, jobs that the
+// test ends, and the signals that systemd sends for them.
+type pid1 struct {
+	*testing.T
+	address string
+	script  func(name string, call int) *dbus.Error // what RestartUnit does
+
+	mu       sync.Mutex
+	conn     *dbus.Conn
+	units    map[string]*sd.UnitStatus
+	props    map[string]map[string]any // unit → property
+	restarts int
+	reloads  int
+	jobs     uint32
+}
+
+// startPID1 starts a dbus-daemon and a stand-in on it.
+func startPID1(t *testing.T) *pid1 {
+	t.Helper()
+	p := &pid1{T: t, address: startBus(t), units: map[string]*sd.UnitStatus{}, props: map[string]map[string]any{}}
+	p.appear()
+	return p
+}
+
+func startBus(t *testing.T) string {
+	t.Helper()
+	program, err := exec.LookPath("dbus-daemon")
+	if err != nil {
+		t.Skip("needs dbus-daemon, which is not installed")
+	}
+	// Not t.TempDir: the test's name in it would have to be escaped in an address.
+	dir, err := os.MkdirTemp("", "bus")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket, config := filepath.Join(dir, "bus"), filepath.Join(dir, "bus.conf")
+	write(t, config, `<busconfig><type>session</type><listen>unix:path=`+socket+`</listen>
+<policy context="default"><allow send_destination="*"/><allow receive_sender="*"/><allow own="*"/></policy></busconfig>`)
+	cmd := exec.Command(program, "--nofork", "--print-address", "--config-file="+config)
+	cmd.Stderr = t.Output()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// appear takes the manager's name on the bus, as PID 1 does when it starts or
+// was executed anew.
+func (p *pid1) appear() {
+	p.Helper()
+	conn, err := dbus.Connect(p.address)
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() { conn.Close() })
+	p.mu.Lock()
+	p.conn = conn
+	p.mu.Unlock()
+	if err := conn.ExportMethodTable(p.manager(), managerPath, managerInterface); err != nil {
+		p.Fatal(err)
+	}
+	get := map[string]any{"Get": p.get}
+	if err := conn.ExportSubtreeMethodTable(get, unitPaths, properties); err != nil {
+		p.Fatal(err)
+	}
+	if _, err := conn.RequestName(service, dbus.NameFlagDoNotQueue); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// vanish leaves the bus, with calls unanswered.
+func (p *pid1) vanish() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conn.Close()
+}
+
+func (p *pid1) manager() map[string]any {
+	return map[string]any{
+		"Subscribe": func() *dbus.Error { return nil },
+		"ListUnitsByNames": func(names []string) ([]sd.UnitStatus, *dbus.Error) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			var out []sd.UnitStatus
+			for _, name := range names {
+				out = append(out, *p.unit(name))
+			}
+			return out, nil
+		},
+		"ListUnitsByPatterns": func(_, patterns []string) ([]sd.UnitStatus, *dbus.Error) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			var out []sd.UnitStatus
+			for name, status := range p.units {
+				if ok, _ := filepath.Match(patterns[0], name); ok {
+					out = append(out, *status)
+				}
+			}
+			return out, nil
+		},
+		"RestartUnit": func(name, mode string) (dbus.ObjectPath, *dbus.Error) {
+			p.mu.Lock()
+			p.restarts++
+			n := p.restarts
+			p.jobs++
+			job := jobPath(p.jobs)
+			p.mu.Unlock()
+			if mode != "replace" {
+				return "", dbus.NewError("wrong.Mode", []any{mode})
+			}
+			return job, p.script(name, n)
+		},
+		"Reload": func() *dbus.Error { p.mu.Lock(); defer p.mu.Unlock(); p.reloads++; return nil },
+		"ResetFailedUnit": func(name string) *dbus.Error {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if _, ok := p.units[name]; !ok {
+				return dbus.NewError("org.freedesktop.systemd1.NoSuchUnit", []any{"Unit " + name + " not loaded."})
+			}
+			p.units[name].ActiveState = "inactive"
+			return nil
+		},
+	}
+}
+
+func jobPath(n uint32) dbus.ObjectPath {
+	return dbus.ObjectPath(fmt.Sprintf("%s/job/%d", managerPath, n))
+}
+
+// unit returns a unit's status, a stub if there is no such unit.
+func (p *pid1) unit(name string) *sd.UnitStatus {
+	if u, ok := p.units[name]; ok {
+		return u
+	}
+	return &sd.UnitStatus{Name: name, LoadState: "not-found", ActiveState: "inactive", SubState: "dead", Path: unitPath(name), JobPath: "/"}
+}
+
+func (p *pid1) get(m dbus.Message, iface, property string) (dbus.Variant, *dbus.Error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	path, _ := m.Headers[dbus.FieldPath].Value().(dbus.ObjectPath)
+	for name := range p.units {
+		if unitPath(name) != path {
+			continue
+		}
+		if v, ok := p.props[name][property]; ok {
+			return dbus.MakeVariant(v), nil
+		}
+		switch property {
+		case "InvocationID":
+			return dbus.MakeVariant([]byte{}), nil
+		case "Result":
+			return dbus.MakeVariant("success"), nil
+		case "NRestarts", "MainPID":
+			return dbus.MakeVariant(uint32(0)), nil
+		}
+		return dbus.MakeVariant([]string{}), nil
+	}
+	return dbus.Variant{}, dbus.NewError("org.freedesktop.DBus.Error.UnknownObject", nil)
+}
+
+// set puts a unit into a state, "active/exited" or "activating/start*", the star
+// for a job, without telling anyone. The invocation is a hexadecimal byte or "".
+func (p *pid1) set(name, state, invocation string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	state, job := strings.CutSuffix(state, "*")
+	active, sub, _ := strings.Cut(state, "/")
+	u := &sd.UnitStatus{Name: name, LoadState: "loaded", ActiveState: active, SubState: sub, Path: unitPath(name), JobPath: "/"}
+	if job {
+		u.JobId = 1
+	}
+	p.units[name] = u
+	id, err := hex.DecodeString(invocation)
+	if err != nil {
+		p.Error(err)
+	}
+	if p.props[name] == nil {
+		p.props[name] = map[string]any{}
+	}
+	p.props[name]["InvocationID"] = id
+}
+
+func (p *pid1) property(unit, name string, value any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.props[unit][name] = value
+}
+
+func (p *pid1) load(unit, state string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.units[unit].LoadState = state
+}
+
+func (p *pid1) alias(name, unit string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.units[name], p.props[name] = p.units[unit], p.props[unit]
+}
+
+// signal puts a unit into a state and tells of it.
+func (p *pid1) signal(name, state, invocation string) {
+	p.set(name, state, invocation)
+	p.emit(unitPath(name), properties+".PropertiesChanged", unitInterface, map[string]dbus.Variant{}, []string{})
+}
+
+// removed tells of the end of the last job.
+func (p *pid1) removed(name, result string) {
+	p.mu.Lock()
+	n := p.jobs
+	p.mu.Unlock()
+	p.emit(managerPath, managerInterface+".JobRemoved", n, jobPath(n), name, result)
+}
+
+func (p *pid1) emit(path dbus.ObjectPath, name string, values ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.conn.Emit(path, name, values...); err != nil {
+		p.Error(err)
+	}
+}
+
+func (p *pid1) count(what *int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return *what
+}
+
+func (p *pid1) dial() (*Conn, context.Context) {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.Context(), 20*time.Second)
+	p.Cleanup(cancel)
+	c, err := DialAt(ctx, p.address, "")
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() { c.Close() })
+	return c, ctx
+}

@@ -1,0 +1,135 @@
+package systemd
+
+import (
+	"sync"
+
+	sd "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
+)
+
+// hub hands PID 1's signals to those who wait. A signal is only ever a reason to
+// look at the state again: it may come late, or be lost in a daemon-reexec.
+type hub struct {
+	mu   sync.Mutex
+	ears map[*ear]bool
+}
+
+// ear is one who waits.
+type ear struct {
+	wake chan struct{} // of 1: signals do not queue
+
+	mu   sync.Mutex
+	only map[dbus.ObjectPath]bool   // the units to hear of; nil for all
+	jobs map[dbus.ObjectPath]string // job → result, of those units
+	gap  bool                       // signals may have been lost
+}
+
+func newHub() *hub { return &hub{ears: map[*ear]bool{}} }
+
+func (h *hub) listen(units ...string) *ear {
+	e := &ear{wake: make(chan struct{}, 1), jobs: map[dbus.ObjectPath]string{}}
+	e.follow(units)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ears[e] = true
+	return e
+}
+
+func (h *hub) forget(e *ear) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.ears, e)
+}
+
+// DeliverSignal is called by the connection, one signal at a time; it must not
+// wait.
+func (h *hub) DeliverSignal(_, _ string, signal *dbus.Signal) {
+	h.each(func(e *ear) { e.hear(signal) })
+}
+
+// Terminate is called by the connection when it is closed or broken.
+func (h *hub) Terminate() { h.each((*ear).miss) }
+
+func (h *hub) each(f func(*ear)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for e := range h.ears {
+		f(e)
+	}
+}
+
+// follow narrows what wakes to these units, by the names PID 1 gives them; none
+// means all.
+func (e *ear) follow(units []string) {
+	var only map[dbus.ObjectPath]bool
+	if len(units) > 0 {
+		only = make(map[dbus.ObjectPath]bool, len(units))
+	}
+	for _, u := range units {
+		only[unitPath(u)] = true
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.only = only
+}
+
+func (e *ear) hear(signal *dbus.Signal) {
+	switch signal.Name {
+	case properties + ".PropertiesChanged":
+		if e.wants(signal.Path) {
+			e.ring()
+		}
+	case managerInterface + ".JobRemoved":
+		e.removed(signal)
+	case "org.freedesktop.DBus.NameOwnerChanged", managerInterface + ".Reloading":
+		e.miss()
+	}
+}
+
+// removed notes how a job ended: (id, job, unit, result).
+func (e *ear) removed(signal *dbus.Signal) {
+	var id uint32
+	var job dbus.ObjectPath
+	var unit, result string
+	if dbus.Store(signal.Body, &id, &job, &unit, &result) != nil || !e.wants(unitPath(unit)) {
+		return
+	}
+	e.mu.Lock()
+	e.jobs[job] = result
+	e.mu.Unlock()
+	e.ring()
+}
+
+func (e *ear) miss() {
+	e.mu.Lock()
+	e.gap = true
+	e.mu.Unlock()
+	e.ring()
+}
+
+func (e *ear) ring() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (e *ear) wants(unit dbus.ObjectPath) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.only == nil || e.only[unit]
+}
+
+// result returns how a job ended, "" where that is not known; certain is false
+// if it may never be.
+func (e *ear) result(job dbus.ObjectPath) (result string, certain bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.jobs[job], job != "" && !e.gap
+}
+
+// unitPath is the object that stands for a unit. It need not be loaded: PID 1
+// loads what is asked for.
+func unitPath(name string) dbus.ObjectPath {
+	return dbus.ObjectPath(string(unitPaths) + "/" + sd.PathBusEscape(name))
+}

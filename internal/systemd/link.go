@@ -1,0 +1,133 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// The names of org.freedesktop.systemd1(5).
+const (
+	service          = "org.freedesktop.systemd1"
+	managerPath      = dbus.ObjectPath("/org/freedesktop/systemd1")
+	unitPaths        = dbus.ObjectPath("/org/freedesktop/systemd1/unit")
+	managerInterface = service + ".Manager"
+	unitInterface    = service + ".Unit"
+	serviceInterface = service + ".Service"
+	properties       = "org.freedesktop.DBus.Properties"
+)
+
+// link is one socket to PID 1.
+type link struct {
+	*dbus.Conn
+	private bool // directly to PID 1, without a bus between
+}
+
+// dialBus connects by a bus and subscribes to what PID 1 signals there.
+func dialBus(ctx context.Context, address string, h *hub) (*link, error) {
+	l, err := dial(ctx, address, h)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.join(ctx); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("%s: %w", address, err)
+	}
+	return l, nil
+}
+
+// dialPrivate connects to PID 1 directly. It then signals everything without
+// being asked to.
+func dialPrivate(ctx context.Context, address string, h *hub) (*link, error) {
+	l, err := dial(ctx, address, h)
+	if err != nil {
+		return nil, err
+	}
+	l.private = true
+	return l, nil
+}
+
+func dial(ctx context.Context, address string, h *hub) (*link, error) {
+	if address == "" {
+		return nil, errors.New("no address")
+	}
+	conn, err := dbus.Dial(address, dbus.WithSignalHandler(h))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", address, err)
+	}
+	// The authentication takes no context.
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	err = conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Getuid()))})
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("%s: %w", address, err)
+	}
+	return &link{Conn: conn}, nil
+}
+
+// join makes the link one of the bus's, tells the bus which signals to pass, and
+// makes sure that PID 1 is on it.
+func (l *link) join(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	if err := l.Hello(); err != nil {
+		return err
+	}
+	for _, match := range [][]dbus.MatchOption{
+		{dbus.WithMatchSender(service), dbus.WithMatchInterface(managerInterface), dbus.WithMatchMember("JobRemoved")},
+		{dbus.WithMatchSender(service), dbus.WithMatchInterface(managerInterface), dbus.WithMatchMember("Reloading")},
+		{dbus.WithMatchSender(service), dbus.WithMatchPathNamespace(unitPaths), dbus.WithMatchInterface(properties),
+			dbus.WithMatchMember("PropertiesChanged"), dbus.WithMatchArg(0, unitInterface)},
+		{dbus.WithMatchSender("org.freedesktop.DBus"), dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, service)},
+	} {
+		if err := l.AddMatchSignalContext(ctx, match...); err != nil {
+			return err
+		}
+	}
+	if !l.owned(ctx) {
+		return errors.New("systemd is not on the bus")
+	}
+	return l.subscribe(ctx)
+}
+
+// owned reports whether PID 1 is at the other end now.
+func (l *link) owned(ctx context.Context) (yes bool) {
+	if l.private {
+		return true
+	}
+	err := l.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.NameHasOwner", 0, service).Store(&yes)
+	return err == nil && yes
+}
+
+// subscribe asks PID 1 for its signals: without any subscriber on the bus it
+// sends none. Having asked before is no error, and a loss shows in the next call.
+func (l *link) subscribe(ctx context.Context) error {
+	if l.private {
+		return nil
+	}
+	err := l.Object(service, managerPath).CallWithContext(ctx, managerInterface+".Subscribe", dbus.FlagNoAutoStart).Err
+	if err == nil || lost(err) || errors.As(err, &dbus.Error{}) {
+		return nil
+	}
+	return err
+}
+
+// broken reports whether an error is that of a socket whose other end is gone.
+func broken(err error) bool {
+	for _, gone := range []error{dbus.ErrClosed, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, gone) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,34 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// Reload has PID 1 run the generators and read the unit files again, as
+// `systemctl daemon-reload` does. It returns when that is done.
+func (c *Conn) Reload(ctx context.Context) error {
+	if err := c.call(ctx, nil, managerPath, managerInterface+".Reload"); err != nil {
+		return fmt.Errorf("cannot reload systemd: %w", err)
+	}
+	return nil
+}
+
+// ResetFailed clears a unit's failed state and the count of its starts, which
+// StartLimitBurst= limits. A unit that is not loaded has neither.
+func (c *Conn) ResetFailed(ctx context.Context, name string) error {
+	err := c.call(ctx, nil, managerPath, managerInterface+".ResetFailedUnit", name)
+	if err != nil && !isRemote(err, "org.freedesktop.systemd1.NoSuchUnit") {
+		return fmt.Errorf("cannot reset %s: %w", name, err)
+	}
+	return nil
+}
+
+// isRemote reports whether err is the D-Bus error of that name.
+func isRemote(err error, name string) bool {
+	var remote dbus.Error
+	return errors.As(err, &remote) && remote.Name == name
+}

@@ -1,0 +1,64 @@
+package systemd
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// lastLook is how long Settle may take, when ctx has ended, to say how the units
+// are then.
+const lastLook = 2 * time.Second
+
+// Settle waits until none of the units has a job or is on its way to another
+// state, and returns them. When ctx ends first it returns them as they are then,
+// with ctx's error.
+func (c *Conn) Settle(ctx context.Context, names []string) ([]Unit, error) {
+	ear := c.hub.listen()
+	defer c.hub.forget(ear)
+	err := c.settle(ctx, names, ear)
+	if err == nil {
+		return c.Units(ctx, names)
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+	defer cancel()
+	units, _ := c.Units(late, names)
+	return units, err
+}
+
+// settle reads only the list, and of the list only what has not settled, since
+// each change of each unit makes it read again.
+func (c *Conn) settle(ctx context.Context, names []string, ear *ear) error {
+	for {
+		moving, err := c.moving(ctx, names)
+		if err != nil || len(moving) == 0 {
+			return err
+		}
+		for len(moving) > 0 {
+			ear.follow(moving)
+			if moving, err = c.moving(ctx, moving); err != nil {
+				return err
+			}
+			if len(moving) == 0 {
+				break // those that had settled may be moving by now
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("%d of the units have not settled, first %s: %w", len(moving), moving[0], ctx.Err())
+			case <-ear.wake:
+			}
+		}
+	}
+}
+
+// moving returns PID 1's names of those of the units that have not settled.
+func (c *Conn) moving(ctx context.Context, names []string) ([]string, error) {
+	list, err := c.list(ctx, names)
+	var out []string
+	for _, l := range list {
+		if !l.unit.Settled() {
+			out = append(out, l.primary)
+		}
+	}
+	return out, err
+}

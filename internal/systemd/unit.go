@@ -1,0 +1,163 @@
+package systemd
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	sd "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
+)
+
+// Unit is a unit's state, in the words of org.freedesktop.systemd1(5).
+type Unit struct {
+	Name       string // as it was asked for, which may be an alias; an instance's own where a template was
+	Load       string // "loaded", "not-found", "masked", "bad-setting", "error"
+	Active     string // "active", "reloading", "inactive", "failed", "activating", "deactivating"
+	Sub        string // "running", "exited", "dead", "auto-restart", …
+	Result     string // how a service's last run ended: "success", "exit-code", "signal", "timeout", …
+	Invocation string // of the current or the last run, in hexadecimal; "" if it never ran
+	Restarts   uint32 // how often systemd restarted a service by Restart=
+	MainPID    uint32 // of a service; 0 if it does not run
+	Job        bool   // a job is queued or under way
+}
+
+// Settled reports whether the unit's state is one that lasts: no job, and no
+// change under way. A service that waits for its automatic restart is
+// "activating".
+func (u Unit) Settled() bool {
+	return !u.Job && !slices.Contains([]string{"activating", "deactivating", "reloading", "refreshing"}, u.Active)
+}
+
+// parallel is how many units are read at once. One after the other would cost
+// as many round trips.
+const parallel = 16
+
+// Units reads units, in the order of the names. A template, "x@.service", yields
+// its loaded instances, possibly none; a unit without a file has Load "not-found".
+func (c *Conn) Units(ctx context.Context, names []string) ([]Unit, error) {
+	list, err := c.list(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	units, errs := make([]Unit, len(list)), make([]error, len(list))
+	slots := make(chan struct{}, parallel)
+	var wg sync.WaitGroup
+	for i, l := range list {
+		slots <- struct{}{}
+		wg.Go(func() {
+			units[i], errs[i] = c.detail(ctx, l.unit)
+			<-slots
+		})
+	}
+	wg.Wait()
+	return units, errors.Join(errs...)
+}
+
+// listed is a unit without its details, and the name that PID 1 gives it.
+type listed struct {
+	unit    Unit
+	primary string
+}
+
+// list reads what one call tells of all the units.
+func (c *Conn) list(ctx context.Context, names []string) ([]listed, error) {
+	var plain []string
+	for _, name := range names {
+		if !isTemplate(name) {
+			plain = append(plain, name)
+		}
+	}
+	var byName []sd.UnitStatus
+	if len(plain) > 0 {
+		if err := c.call(ctx, &byName, managerPath, managerInterface+".ListUnitsByNames", plain); err != nil {
+			return nil, fmt.Errorf("cannot read the units: %w", err)
+		}
+	}
+	// PID 1 leaves out what is not a name at all.
+	if len(byName) != len(plain) {
+		return nil, fmt.Errorf("cannot read the units: systemd knows %d of %q", len(byName), plain)
+	}
+	var out []listed
+	for _, name := range names {
+		if !isTemplate(name) {
+			out = append(out, listing(name, byName[0]))
+			byName = byName[1:]
+			continue
+		}
+		instances, err := c.instances(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, instances...)
+	}
+	return out, nil
+}
+
+func (c *Conn) instances(ctx context.Context, template string) ([]listed, error) {
+	// A pattern of fnmatch(3), in which a unit name's backslash would escape.
+	pattern := strings.Replace(strings.ReplaceAll(template, `\`, `\\`), "@.", "@*.", 1)
+	var found []sd.UnitStatus
+	if err := c.call(ctx, &found, managerPath, managerInterface+".ListUnitsByPatterns", []string{}, []string{pattern}); err != nil {
+		return nil, fmt.Errorf("cannot read the instances of %s: %w", template, err)
+	}
+	var out []listed
+	for _, status := range found {
+		if status.LoadState != "not-found" { // merely referred to
+			out = append(out, listing(status.Name, status))
+		}
+	}
+	slices.SortFunc(out, func(a, b listed) int { return cmp.Compare(a.primary, b.primary) })
+	return out, nil
+}
+
+func isTemplate(name string) bool { return strings.Contains(name, "@.") }
+
+func listing(name string, s sd.UnitStatus) listed {
+	return listed{primary: s.Name, unit: Unit{
+		Name: name, Load: s.LoadState, Active: s.ActiveState, Sub: s.SubState, Job: s.JobId != 0,
+	}}
+}
+
+// detail reads what the list does not tell. Each property alone, because all of
+// them together make PID 1 read the unit's cgroup too.
+func (c *Conn) detail(ctx context.Context, u Unit) (Unit, error) {
+	if u.Load != "loaded" {
+		return u, nil
+	}
+	var invocation []byte
+	err := c.property(ctx, u.Name, unitInterface, "InvocationID", &invocation)
+	u.Invocation = hex.EncodeToString(invocation)
+	if strings.HasSuffix(u.Name, ".service") {
+		err = errors.Join(err,
+			c.property(ctx, u.Name, serviceInterface, "Result", &u.Result),
+			c.property(ctx, u.Name, serviceInterface, "NRestarts", &u.Restarts),
+			c.property(ctx, u.Name, serviceInterface, "MainPID", &u.MainPID))
+	}
+	return u, err
+}
+
+func (c *Conn) property(ctx context.Context, unit, iface, name string, value any) error {
+	var v dbus.Variant
+	if err := c.call(ctx, &v, unitPath(unit), properties+".Get", iface, name); err != nil {
+		return fmt.Errorf("cannot read %s of %s: %w", name, unit, err)
+	}
+	if err := v.Store(value); err != nil {
+		return fmt.Errorf("cannot read %s of %s: %w", name, unit, err)
+	}
+	return nil
+}
+
+// unit reads one unit that is no template.
+func (c *Conn) unit(ctx context.Context, name string) (Unit, error) {
+	units, err := c.Units(ctx, []string{name})
+	if err != nil {
+		return Unit{Name: name}, err
+	}
+	return units[0], nil
+}

@@ -1,0 +1,242 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestUnitsReadsServicesTemplatesAndMissingUnits(t *testing.T) {
+	p := startPID1(t)
+	p.set("gpuagent.service", "active/running", "0102")
+	p.property("gpuagent.service", "MainPID", uint32(42))
+	p.property("gpuagent.service", "NRestarts", uint32(3))
+	p.set("crashed.service", "activating/auto-restart", "03")
+	p.property("crashed.service", "Result", "signal")
+	p.set("gpu.target", "active/active*", "")
+	p.set(`a\x2db@2.service`, "inactive/dead", "")
+	p.set(`a\x2db@10.service`, "active/running", "04")
+	p.set("masked.service", "inactive/dead", "")
+	p.load("masked.service", "masked")
+	p.alias("exporter.service", "gpuagent.service")
+	c, ctx := p.dial()
+
+	got, err := c.Units(ctx, []string{"gpu.target", "crashed.service", "none.service", `a\x2db@.service`, "gpuagent.service", "empty@.service", "masked.service", "exporter.service"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Unit{
+		{Name: "gpu.target", Load: "loaded", Active: "active", Sub: "active", Job: true},
+		{Name: "crashed.service", Load: "loaded", Active: "activating", Sub: "auto-restart", Result: "signal", Invocation: "03"},
+		{Name: "none.service", Load: "not-found", Active: "inactive", Sub: "dead"},
+		{Name: `a\x2db@10.service`, Load: "loaded", Active: "active", Sub: "running", Result: "success", Invocation: "04"},
+		{Name: `a\x2db@2.service`, Load: "loaded", Active: "inactive", Sub: "dead", Result: "success"},
+		{Name: "gpuagent.service", Load: "loaded", Active: "active", Sub: "running", Result: "success", Invocation: "0102", Restarts: 3, MainPID: 42},
+		{Name: "masked.service", Load: "masked", Active: "inactive", Sub: "dead"},
+		{Name: "exporter.service", Load: "loaded", Active: "active", Sub: "running", Result: "success", Invocation: "0102", Restarts: 3, MainPID: 42},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("units (-want +got):\n%s", diff)
+	}
+	if got, err := c.Units(ctx, nil); err != nil || len(got) > 0 {
+		t.Errorf("no names: %v, %v", got, err)
+	}
+}
+
+func TestDependentsFollowsActiveUnitsOnly(t *testing.T) {
+	p := startPID1(t)
+	for name, u := range map[string]struct {
+		state string
+		deps  map[string]any
+	}{
+		"gpuagent.service": {"active/running", map[string]any{"RequiredBy": []string{"web.service", "off.service", "other.service"}}},
+		"exporter.service": {"inactive/dead", map[string]any{"RequiredBy": []string{"unreached.service"}}},
+		"other.service":    {"active/running", nil},
+		"web.service":      {"active/running", map[string]any{"BoundBy": []string{"proxy.service"}, "ConsistsOf": []string{"side.service"}}},
+		"proxy.service":    {"activating/auto-restart", map[string]any{"RequisiteOf": []string{"late.service"}, "PropagatesStopTo": []string{"told.target"}}},
+		"side.service":     {"active/running", map[string]any{"ConsistsOf": []string{"gpuagent.service", "web.service"}}},
+		"off.service":      {"inactive/dead", map[string]any{"RequiredBy": []string{"unreached.service"}}},
+		"late.service":     {"reloading/reload", nil},
+		"told.target":      {"active/active", nil},
+
+		"unreached.service": {"active/running", nil},
+		"v@1.service":       {"active/running", map[string]any{"ConsistsOf": []string{"v1.socket"}}},
+		"v1.socket":         {"active/listening", nil},
+	} {
+		p.set(name, u.state, "")
+		for property, names := range u.deps {
+			p.property(name, property, names)
+		}
+	}
+	c, ctx := p.dial()
+	got, err := c.Dependents(ctx, []string{"gpuagent.service", "exporter.service", "other.service", "v@.service", "none.service"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"late.service", "proxy.service", "side.service", "told.target", "v1.socket", "web.service"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("dependents (-want +got):\n%s", diff)
+	}
+}
+
+func TestSettleWaitsForJobsAndTransitions(t *testing.T) {
+	p := startPID1(t)
+	names := []string{"a.service", "b.service", "c.service", "none.service", "v@.service"}
+	p.set("a.service", "inactive/dead*", "")
+	p.set("b.service", "active/running", "")
+	p.set("c.service", "activating/auto-restart", "")
+	p.set("v@1.service", "deactivating/stop", "")
+	c, ctx := p.dial()
+
+	type answer struct {
+		units []Unit
+		err   error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		units, err := c.Settle(ctx, names)
+		done <- answer{units, err}
+	}()
+	for _, step := range []struct{ unit, state string }{
+		{"a.service", "activating/start*"}, {"v@1.service", "inactive/dead"}, {"c.service", "active/running"},
+		{"a.service", "active/running*"}, {"a.service", "active/running"},
+	} {
+		select {
+		case got := <-done:
+			t.Fatalf("settled before %s was %s: %v", step.unit, step.state, got)
+		default:
+		}
+		p.signal(step.unit, step.state, "")
+	}
+	got := <-done
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	want := []Unit{
+		{Name: "a.service", Load: "loaded", Active: "active", Sub: "running", Result: "success"},
+		{Name: "b.service", Load: "loaded", Active: "active", Sub: "running", Result: "success"},
+		{Name: "c.service", Load: "loaded", Active: "active", Sub: "running", Result: "success"},
+		{Name: "none.service", Load: "not-found", Active: "inactive", Sub: "dead"},
+		{Name: "v@1.service", Load: "loaded", Active: "inactive", Sub: "dead", Result: "success"},
+	}
+	if diff := cmp.Diff(want, got.units); diff != "" {
+		t.Errorf("units (-want +got):\n%s", diff)
+	}
+}
+
+func TestSettleTellsHowTheUnitsAreWhenItsContextEnds(t *testing.T) {
+	p := startPID1(t)
+	p.set("a.service", "activating/auto-restart", "")
+	c, ctx := p.dial()
+	ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	units, err := c.Settle(ctx, []string{"a.service"})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error is %v, want the context's", err)
+	}
+	want := []Unit{{Name: "a.service", Load: "loaded", Active: "activating", Sub: "auto-restart", Result: "success"}}
+	if diff := cmp.Diff(want, units); diff != "" {
+		t.Errorf("units (-want +got):\n%s", diff)
+	}
+}
+
+func TestSettleSurvivesAReexec(t *testing.T) {
+	p := startPID1(t)
+	p.set("a.service", "activating/start*", "")
+	c, ctx := p.dial()
+	done := make(chan error, 1)
+	go func() { _, err := c.Settle(ctx, []string{"a.service"}); done <- err }()
+	p.vanish()
+	p.set("a.service", "active/running", "")
+	p.appear()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestManagerCalls(t *testing.T) {
+	p := startPID1(t)
+	p.set("a.service", "failed/failed", "")
+	c, ctx := p.dial()
+	if err := c.ResetFailed(ctx, "a.service"); err != nil {
+		t.Error(err)
+	}
+	if units, err := c.Units(ctx, []string{"a.service"}); err != nil || units[0].Active != "inactive" {
+		t.Errorf("after the reset: %v, %v", units, err)
+	}
+	if err := c.ResetFailed(ctx, "none.service"); err != nil {
+		t.Errorf("a unit that is not loaded: %v", err)
+	}
+	if err := c.Reload(ctx); err != nil {
+		t.Error(err)
+	}
+	if n := p.count(&p.reloads); n != 1 {
+		t.Errorf("%d reloads, want 1", n)
+	}
+}
+
+func TestCallsOutliveTheBus(t *testing.T) {
+	p := startPID1(t)
+	p.set("a.service", "active/running", "")
+	private := startPID1(t) // stands for the socket of PID 1's own
+	private.set("a.service", "failed/failed", "")
+	c, ctx := p.dial()
+	c.bus = private.address
+	l, err := c.link(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	units, err := c.Units(ctx, []string{"a.service"})
+	if err != nil || units[0].Active != "failed" {
+		t.Errorf("units are %v, %v after the connection broke", units, err)
+	}
+}
+
+func TestCallsEndWithTheConnection(t *testing.T) {
+	p := startPID1(t)
+	p.set("a.service", "activating/start*", "")
+	c, ctx := p.dial()
+	done := make(chan error, 1)
+	go func() { _, err := c.Settle(ctx, []string{"a.service"}); done <- err }()
+	c.Close()
+	if err := <-done; !errors.Is(err, errClosed) {
+		t.Errorf("error is %v, want that the connection was closed", err)
+	}
+}
+
+func TestDialTellsWhyNeitherSocketAnswers(t *testing.T) {
+	bus := startBus(t)
+	_, err := DialAt(t.Context(), bus, "unix:path=/nonexistent/private")
+	want := fmt.Sprintf("cannot connect to systemd: %s: systemd is not on the bus; unix:path=/nonexistent/private: dial unix /nonexistent/private: connect: no such file or directory", bus)
+	if got := message(err); got != want {
+		t.Errorf("error is %q, want %q", got, want)
+	}
+}
+
+func TestDialEndsWithItsContext(t *testing.T) {
+	conn, getenv := manager(t) // a socket that never answers
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := DialAt(ctx, "unix:path="+getenv("NOTIFY_SOCKET"), ""); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestUnitPathIsEscapedAsSystemdDoes(t *testing.T) {
+	for name, want := range map[string]dbus.ObjectPath{
+		"dcm-apply.service":     "/org/freedesktop/systemd1/unit/dcm_2dapply_2eservice",
+		`0a\x2db@1:é.service`:   "/org/freedesktop/systemd1/unit/_30a_5cx2db_401_3a_c3_a9_2eservice",
+		"amd-metrics@a.service": "/org/freedesktop/systemd1/unit/amd_2dmetrics_40a_2eservice",
+	} {
+		if got := unitPath(name); got != want {
+			t.Errorf("%s: path is %s, want %s", name, got, want)
+		}
+	}
+}
