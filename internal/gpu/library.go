@@ -94,16 +94,15 @@ func (n *Node) setThrough(ctx context.Context, c *change) (SMISet, error) {
 	return n.smi.SetMemory(ctx, c.gpu, partition.Memory(c.to))
 }
 
-// compare judges a set through the library by what both sides read. now is
-// sysfs's. The library's own mismatch is not the last word: sysfs is.
-func (c *change) compare(set SMISet, now string, err error) error {
-	var refused *SMIError
-	own := errors.As(err, &refused) && refused.Kind == "mismatch"
-	if err != nil && !own {
-		return err
-	}
-	if !own && (set.After == now || now == "") {
+// compare returns the error of a set through the library after which sysfs reads
+// something else than the library; nil when there is none. err is the set's own:
+// a library that read back a wrong mode itself disagrees at least with what was
+// wanted.
+func (c *change) compare(now string, err error) error {
+	var failed *SMIError
+	mismatch := errors.As(err, &failed) && failed.Kind == "mismatch"
+	if !mismatch && (err != nil || c.library.After == now) {
 		return nil
 	}
-	return &DisagreementError{c.gpu, c.to, set.Library, set.Number, set.After, c.file, now}
+	return &DisagreementError{c.gpu, c.to, c.library.Library, c.library.Number, c.library.After, c.file, now}
 }

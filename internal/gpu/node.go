@@ -20,6 +20,10 @@ type Node struct {
 	retry    time.Duration // between two writes meanwhile
 	poll     time.Duration // between two looks at a driver that is coming up
 	grace    time.Duration // for loading the driver when the caller's deadline is over
+
+	smi     *SMI          // nil: AMD's library is not used
+	smiSets bool          // modes are set through it
+	smiTurn chan struct{} // holds a value while one is being set
 }
 
 // Option changes how a node is treated.

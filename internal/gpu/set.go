@@ -92,6 +92,7 @@ func (n *Node) SetMemory(ctx context.Context, gpu partition.Address, to partitio
 type change struct {
 	gpu            partition.Address
 	file, from, to string
+	library        SMISet // what AMD's library tells, where the mode was set through it
 }
 
 // carryOut writes the mode and returns what is read back.
@@ -104,6 +105,11 @@ func (n *Node) carryOut(ctx context.Context, c *change, until time.Time) (now st
 	} else if c.from != "" {
 		// The driver may fail after it switched (EIO), so what it shows counts.
 		now, _ = readWithin(ctx, c.file)
+	}
+	if n.smiSets {
+		if disagree := c.compare(now, err); disagree != nil {
+			return now, disagree
+		}
 	}
 	if err != nil {
 		return now, &SetError{c.gpu, c.file, c.from, c.to, now, err}
@@ -132,7 +138,7 @@ func (n *Node) write(ctx context.Context, c *change, until time.Time) error {
 	tick := time.NewTicker(n.retry)
 	defer tick.Stop()
 	for {
-		_, err := within(ctx, func() (struct{}, error) { return struct{}{}, write(c.file, c.to) })
+		err := n.put(ctx, c)
 		busy := errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR)
 		if !busy || !time.Now().Before(until) {
 			return err
@@ -143,6 +149,16 @@ func (n *Node) write(ctx context.Context, c *change, until time.Time) error {
 			return err
 		}
 	}
+}
+
+// put hands the mode to the driver, once.
+func (n *Node) put(ctx context.Context, c *change) (err error) {
+	if n.smiSets {
+		c.library, err = n.setThrough(ctx, c)
+		return err
+	}
+	_, err = within(ctx, func() (struct{}, error) { return struct{}{}, write(c.file, c.to) })
+	return err
 }
 
 func readWithin(ctx context.Context, file string) (string, error) {

@@ -166,6 +166,7 @@ static uint32_t status(int err, int memory)
 	}
 }
 
+/* litter leaves what the real library leaves at every start. */
 static void litter(void)
 {
 	char path[] = "/tmp/rocmsmi_boot_compute_partition_0_XXXXXX";
@@ -214,7 +215,8 @@ static int by_name(const struct dirent **a, const struct dirent **b) { return st
 uint32_t amdsmi_init(uint64_t flags)
 {
 	read_knobs();
-	litter();
+	if (knob("litter"))
+		litter();
 	if (knob("noise")) {
 		printf("ROCm says something of its own\n");
 		fflush(stdout);
@@ -385,6 +387,8 @@ static uint32_t set(void *handle, uint32_t number, const char *const *modes, con
 		pause();
 	if (knob("set-nothing"))
 		return SUCCESS;
+	if (knob("set-status"))
+		return atoi(knob("set-status"));
 	if (knob("set-wrong"))
 		mode = knob("set-wrong");
 	uint32_t result = status(write_file(g->dir, file, mode), memory);
