@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"dcm/internal/partition"
 	"dcm/internal/sim"
 )
 
@@ -24,6 +25,7 @@ func newServe() *cobra.Command {
 	mount := mountFlag(c)
 	kind := c.Flags().String("kind", "mi300x-8", "kind of node, see dcm-sim kinds")
 	gpus := c.Flags().Int("gpus", 0, "number of GPUs, if other than the kind's")
+	memory := c.Flags().String("memory", "", "memory mode to boot in, if other than NPS1")
 	c.Flags().DurationVar(&o.SwitchLatency, "switch-latency", 0, "how long a compute switch takes")
 	c.Flags().DurationVar(&o.ReloadLatency, "reload-latency", 0, "how long a driver load takes")
 	c.Flags().DurationVar(&o.Settle, "settle", 0, "how long a GPU stays busy after its last process")
@@ -32,6 +34,11 @@ func newServe() *cobra.Command {
 		k, err := sim.LookupKind(*kind)
 		if err != nil {
 			return err
+		}
+		if *memory != "" {
+			if o.Memory, err = partition.ParseMemory(*memory); err != nil {
+				return err
+			}
 		}
 		if *gpus > 0 {
 			k = k.Scaled(*gpus)

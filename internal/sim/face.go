@@ -22,6 +22,10 @@ type face struct {
 	changed chan struct{} // closed when closing shrinks
 }
 
+func newFace(n *Node) *face {
+	return &face{node: n, since: time.Now(), closing: make(map[*Handle]bool), changed: make(chan struct{})}
+}
+
 // attributes are those of sysfs: root's, and of one page.
 func (f *face) attributes(e *Entry, out *fuse.Attr) {
 	out.Mode = e.Mode

@@ -94,7 +94,7 @@ func TestFaultsOfTheDriver(t *testing.T) {
 func TestMemoryRequestIsLostWhereTheFirmwareRefusesIt(t *testing.T) {
 	for name, f := range map[string]Fault{
 		"request": {Op: OpMemory, Wrong: true},
-		"load":    {Op: OpLoad, GPU: first, Wrong: true},
+		"load":    {Op: OpLoad, GPU: second, Wrong: true}, // reverts the hive
 	} {
 		ctx := t.Context()
 		n := newNode(t, "mi300x-8", Options{})

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -115,15 +116,50 @@ func TestDevicesAreHeldUntilTheirLastClose(t *testing.T) {
 	}
 }
 
-// The kernel tells of a last close only after close(2) returned.
+// The kernel tells of a last close only after close(2) returned, and of many
+// closes only a few at a time.
 func TestGPUIsFreeAsSoonAsCloseReturns(t *testing.T) {
 	n := simtest.Start(t, "mi300x-8", sim.Options{})
-	for i := range 200 {
-		open(t, filepath.Join(n.Dev, "kfd")).Close()
+	for i := range 20 {
+		var held []*os.File
+		for range 64 {
+			held = append(held, open(t, filepath.Join(n.Dev, "kfd")))
+		}
+		for _, f := range held {
+			f.Close()
+		}
 		if err := write(file(n, first, "current_compute_partition"), []string{"CPX", "SPX"}[i%2]); err != nil {
 			t.Fatalf("try %d: %v", i, err)
 		}
 	}
+}
+
+func TestHolderIsTheProcessNotItsThread(t *testing.T) {
+	n := simtest.Start(t, "mi300x-8", sim.Options{})
+	type opened struct {
+		file *os.File
+		err  error
+	}
+	results, release := make(chan opened), make(chan struct{})
+	// Of two threads at the same time, one is not the process's first.
+	for range 2 {
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			f, err := os.Open(filepath.Join(n.Dev, "kfd"))
+			results <- opened{f, err}
+			<-release
+		}()
+	}
+	for range 2 {
+		r := <-results
+		expect(t, "open", r.err, nil)
+		defer r.file.Close()
+	}
+	if got := n.State().Holders; len(got) != 1 || got[0].PID != os.Getpid() {
+		t.Errorf("held by %v, want by %d alone", got, os.Getpid())
+	}
+	close(release)
 }
 
 func TestKilledHolderLetsGo(t *testing.T) {

@@ -97,11 +97,7 @@ func (n *Node) Load(ctx context.Context, p Parameters) error {
 	n.mu.Lock()
 	n.params = p
 	n.loads++
-	for _, b := range n.boards {
-		if b.Chip.AMD() && !b.vanished {
-			n.probe(b)
-		}
-	}
+	n.probeAll()
 	n.mu.Unlock()
 	n.endLoad(live)
 	return nil
@@ -128,13 +124,36 @@ func (n *Node) endLoad(s moduleState) {
 	n.changed()
 }
 
-// probe binds a GPU, or lets the fault of its probe happen. n.mu is held.
-func (n *Node) probe(b *board) {
-	f := n.strike(OpLoad, b, "")
-	if b.next != "" && !f.Wrong {
-		b.memory = b.next
+// probeAll lets the firmware take up the requested memory modes, which it does
+// for all of a hive or for none (amdgpu_xgmi_request_nps_change), and then
+// probes every GPU. n.mu is held.
+func (n *Node) probeAll() {
+	faults := make(map[*board]Fault)
+	for _, b := range n.boards {
+		if !b.Chip.AMD() || b.vanished {
+			continue
+		}
+		faults[b] = n.strike(OpLoad, b, "")
+		if faults[b].Wrong {
+			for _, member := range n.hive(b) {
+				member.next = ""
+			}
+		}
 	}
-	b.next = ""
+	for _, b := range n.boards {
+		f, ok := faults[b]
+		if !ok {
+			continue
+		}
+		if b.next != "" {
+			b.memory, b.next = b.next, ""
+		}
+		n.probe(b, f)
+	}
+}
+
+// probe binds a GPU, or lets the fault of its probe happen. n.mu is held.
+func (n *Node) probe(b *board, f Fault) {
 	switch {
 	case f.Vanish:
 		n.vanish(b)

@@ -24,10 +24,9 @@ func Mount(n *Node, dir string) (*Mounted, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot mount the simulated node at %s: %w", dir, err)
 	}
-	f := &face{node: n, since: time.Now(), closing: make(map[*Handle]bool), changed: make(chan struct{})}
 	m := &Mounted{dir: dir}
 	var now time.Duration
-	m.server, err = fs.Mount(fmt.Sprintf("/dev/fd/%d", fd), &inode{face: f}, &fs.Options{
+	m.server, err = fs.Mount(fmt.Sprintf("/dev/fd/%d", fd), &inode{face: newFace(n)}, &fs.Options{
 		EntryTimeout: &now, AttrTimeout: &now, NegativeTimeout: &now,
 		NullPermissions: true,
 		MountOptions:    fuse.MountOptions{MaxWrite: largest, DisableXAttrs: true, DisableReadDirPlus: true},

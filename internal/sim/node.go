@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,8 @@ type Options struct {
 	Settle        time.Duration // KFD's teardown of a process is asynchronous: a GPU is busy that much longer
 	NodeLock      bool          // older kernels: KFD's lock and its processes are the node's, not the GPU's
 	Parameters    Parameters    // of the module at boot
+
+	Memory partition.Memory // the mode that GPUs which support it boot in; "" for their first
 }
 
 // Node is the state machine. Its methods may be called concurrently; where they
@@ -82,7 +85,10 @@ func (n *Node) boot() {
 	for _, b := range n.boards {
 		b.vanished, b.pending, b.next = false, "", ""
 		b.switches, b.writes = 0, make(map[string]int)
-		if len(b.Chip.Memory) > 0 {
+		switch {
+		case slices.Contains(b.Chip.Memory, n.opts.Memory):
+			b.memory = n.opts.Memory
+		case len(b.Chip.Memory) > 0:
 			b.memory = b.Chip.Memory[0]
 		}
 		n.bind(b)

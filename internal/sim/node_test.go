@@ -164,3 +164,14 @@ func TestInactivePartitionsCannotBeOpened(t *testing.T) {
 		}
 	}
 }
+
+func TestNodeBootsInTheModesAskedFor(t *testing.T) {
+	n := newNode(t, "mi300x-8", Options{Memory: partition.NPS4, Parameters: Parameters{Mode: partition.QPX}})
+	want := partition.Mode{Compute: partition.QPX, Memory: partition.NPS4}
+	if got := modes(n)[second]; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := newNode(t, "mi300a-4", Options{Memory: partition.NPS4}).State().GPUs[0].Memory; got != partition.NPS1 {
+		t.Errorf("an APU booted in %s", got)
+	}
+}

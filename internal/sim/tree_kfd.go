@@ -101,16 +101,18 @@ func (k kfdGPU) add(t tree, all []kfdGPU) {
 	}.String())
 	t.dir("caches")
 	t.dir("p2p_links")
-	links := t.dir("io_links")
-	const pcie, xgmi = 2, 11
-	kind := uint64(pcie)
-	if k.Chip.APU {
-		kind = xgmi
-	}
-	addLink(links, 0, kind, k.id, k.NUMA, 20)
-	for i, peer := range k.peers(all) {
-		addLink(links, i+1, xgmi, k.id, peer.id, 15)
-	}
+	// There are as many links as the hive has partitions, and few look at them.
+	t.lazy("io_links", func(t tree) {
+		const pcie, xgmi = 2, 11
+		kind := uint64(pcie)
+		if k.Chip.APU {
+			kind = xgmi
+		}
+		addLink(t, 0, kind, k.id, k.NUMA, 20)
+		for i, peer := range k.peers(all) {
+			addLink(t, i+1, xgmi, k.id, peer.id, 15)
+		}
+	})
 }
 
 // peers lists the other partitions that are reached over XGMI.
