@@ -1,7 +1,6 @@
 package config
 
 import (
-	"slices"
 	"time"
 
 	"dcm/internal/partition"
@@ -15,12 +14,7 @@ func build(root *node) *Config {
 		c.Profiles[name] = profile(name, n)
 		c.Origin[name] = n.place()
 	}
-	for _, n := range root.at("clients", "units").items() {
-		name, _ := unit(n.value.(string))
-		if !slices.Contains(c.Clients, name) {
-			c.Clients = append(c.Clients, name)
-		}
-	}
+	c.Clients = units(root.at("clients", "units"))
 	read(root.at("clients", "require"), &c.Require)
 	readAs(root.at("apply", "on-failure"), &c.OnFailure)
 	read(root.at("apply", "reload-driver"), &c.ReloadDriver)
@@ -31,6 +25,20 @@ func build(root *node) *Config {
 		c.DeviceTimeout, _ = time.ParseDuration(n.value.(string))
 	}
 	return c
+}
+
+// units normalises the names and drops repetitions.
+func units(n *node) []string {
+	var all []string
+	seen := make(map[string]bool)
+	for _, item := range n.items() {
+		name, _ := unit(item.value.(string))
+		if !seen[name] {
+			seen[name] = true
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
 func tables(n *node) table {

@@ -125,7 +125,8 @@ func show(v any) string {
 	return ""
 }
 
-// dotted appends a key to a dotted one, quoted where TOML wants that.
+// dotted appends a key to a dotted one, quoted where TOML wants that, and cut
+// where no name of ours is that long.
 func dotted(prefix, key string) string {
 	if prefix == "" {
 		return bareOrQuoted(key)
@@ -135,8 +136,8 @@ func dotted(prefix, key string) string {
 
 func bareOrQuoted(key string) string {
 	const bare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
-	if key != "" && strings.Trim(key, bare) == "" {
+	if key != "" && len(key) <= 80 && strings.Trim(key, bare) == "" {
 		return key
 	}
-	return quote(key)
+	return clip(key)
 }

@@ -137,7 +137,11 @@ func fixed(keys map[string]rule, whole func(c *checker, key string, n *node)) ru
 
 // unknown suggests a key of the same table, or else the table that has this key:
 // a key written below the wrong header is the usual slip in TOML.
+// Nobody reads what a file that is garbage throughout was meant to say.
 func (c *checker) unknown(key string, keys map[string]rule) *fault {
+	if len(c.problems) > shown {
+		return &fault{text: "unknown key"}
+	}
 	f := notOne("unknown key", key, slices.Sorted(maps.Keys(keys)))
 	if f.suggestion != "" {
 		return f

@@ -49,6 +49,9 @@ func oneLine(s string) string {
 		}
 		return r
 	}, s)
+	if r := []rune(s); len(r) > 300 {
+		s = string(r[:300]) + "…"
+	}
 	if s == "" {
 		return s
 	}

@@ -1,0 +1,44 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// largeTexts are as large as a file may be, each hard on another part.
+func largeTexts() map[string]string {
+	fill := func(line func(i int) string) string {
+		var b strings.Builder
+		for i := 0; b.Len() < largest-200; i++ {
+			b.WriteString(line(i))
+		}
+		return b.String()
+	}
+	return map[string]string{
+		"units":        "[clients]\nunits = [" + fill(func(i int) string { return fmt.Sprintf("\"u%d\",\n", i) }) + "]",
+		"profiles":     fill(func(i int) string { return fmt.Sprintf("[profiles.p%d]\ncompute = \"SPX\"\n", i) }),
+		"unknown keys": fill(func(i int) string { return fmt.Sprintf("a%d = 1\n", i) }),
+		"dotted keys":  fill(func(i int) string { return fmt.Sprintf("a.b.c.d.e.f.g.h.i.j.k.l.m.n.o%d = 1\n", i) }),
+		"one key":      strings.Repeat("k", largest-10) + " = 1",
+		"one name":     "profile = \"" + strings.Repeat("k", largest-20) + "\"",
+		"one array":    "a = [" + strings.Repeat("1,", largest/2-10) + "]",
+		"comments":     strings.Repeat("#\n", largest/2),
+	}
+}
+
+// The bound is far from what it takes, and farther from what anything quadratic
+// in the size of the file takes.
+func TestTheLargestFilesAreReadInTimeAndComplainedOfInShort(t *testing.T) {
+	for name, text := range largeTexts() {
+		begin := time.Now()
+		_, err := assemble([]layer{{"f", text, readTOML}}, nil, "")
+		if took := time.Since(begin); took > 20*time.Second {
+			t.Errorf("%s: took %v", name, took)
+		}
+		if err != nil && len(err.Error()) > 64<<10 {
+			t.Errorf("%s: an error of %d bytes", name, len(err.Error()))
+		}
+	}
+}
