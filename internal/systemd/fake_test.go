@@ -132,12 +132,12 @@ func (p *pid1) manager() map[string]any {
 			p.restarts++
 			n := p.restarts
 			p.jobs++
-			job := jobPath(p.jobs)
+			job, script := jobPath(p.jobs), p.script
 			p.mu.Unlock()
 			if mode != "replace" {
 				return "", dbus.NewError("wrong.Mode", []any{mode})
 			}
-			return job, p.script(name, n)
+			return job, script(name, n)
 		},
 		"Reload": func() *dbus.Error { p.mu.Lock(); defer p.mu.Unlock(); p.reloads++; return nil },
 		"ResetFailedUnit": func(name string) *dbus.Error {
@@ -208,6 +208,12 @@ func (p *pid1) set(name, state, invocation string) {
 		p.props[name] = map[string]any{}
 	}
 	p.props[name]["InvocationID"] = id
+}
+
+func (p *pid1) onRestart(script func(name string, call int) *dbus.Error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.script = script
 }
 
 func (p *pid1) property(unit, name string, value any) {

@@ -149,7 +149,7 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := startPID1(t)
-			p.script = func(_ string, call int) *dbus.Error { return tt.script(p, call) }
+			p.onRestart(func(_ string, call int) *dbus.Error { return tt.script(p, call) })
 			p.set(oneshot, tt.before, "01")
 			c, ctx := p.dial()
 			got, err := c.Restart(ctx, oneshot)
@@ -179,11 +179,11 @@ func TestRestartEndsWithItsContext(t *testing.T) {
 	c, ctx := p.dial()
 	ctx, cancel := context.WithCancel(ctx)
 	p.set(oneshot, "active/exited", "01")
-	p.script = func(string, int) *dbus.Error {
+	p.onRestart(func(string, int) *dbus.Error {
 		p.signal(oneshot, "activating/start*", "02")
 		cancel()
 		return nil
-	}
+	})
 	if _, err := c.Restart(ctx, oneshot); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v, want the context's", err)
 	}
@@ -193,13 +193,13 @@ func TestRestartErrorsCanBeToldApart(t *testing.T) {
 	p := startPID1(t)
 	c, ctx := p.dial()
 	p.set(oneshot, "inactive/dead", "01")
-	p.script = func(_ string, call int) *dbus.Error {
+	p.onRestart(func(_ string, call int) *dbus.Error {
 		if call == 1 {
 			return dbus.NewError("org.freedesktop.systemd1.UnitMasked", nil)
 		}
 		p.removed(oneshot, "canceled")
 		return nil
-	}
+	})
 	if _, err := c.Restart(ctx, oneshot); !errors.Is(err, ErrMasked) {
 		t.Errorf("error is %v, want ErrMasked", err)
 	}
