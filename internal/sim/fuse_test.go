@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -191,8 +192,10 @@ func TestHangBlocksOneWriterWhichCanBeKilled(t *testing.T) {
 	if err := writer.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for n.State().ComputeWrites == 0 {
-		os.Stat(n.Sys)
+	for begun := time.Now(); n.State().ComputeWrites == 0; runtime.Gosched() {
+		if time.Since(begun) > 10*time.Second {
+			t.Fatal("the writer never wrote")
+		}
 	}
 	expect(t, "another GPU", write(file(n, second, "current_compute_partition"), "CPX"), nil)
 	writer.Process.Kill()
