@@ -20,7 +20,7 @@ type checker struct {
 	warnings []string
 }
 
-// fail complains about n. A node is complained about once.
+// fail complains about n.
 func (c *checker) fail(n *node, key string, f *fault) {
 	n.bad = true
 	c.problems = append(c.problems, Problem{

@@ -31,6 +31,9 @@ func largeTexts() map[string]string {
 // The bound is far from what it takes, and farther from what anything quadratic
 // in the size of the file takes.
 func TestTheLargestFilesAreReadInTimeAndComplainedOfInShort(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds, most of them in the decoder")
+	}
 	for name, text := range largeTexts() {
 		begin := time.Now()
 		_, err := assemble([]layer{{"f", text, readTOML}}, nil, "")
