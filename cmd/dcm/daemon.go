@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -60,7 +61,20 @@ func runDaemon(ctx context.Context, h *host) error {
 		Notify:  notify, Log: log,
 		Changed: changed, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()),
 	}
-	return status(d.Run(ctx, report.State{Program: version, PID: os.Getpid(), Boot: bootID(h)}))
+	return status(d.Run(ctx, initial(h, log)))
+}
+
+// initial is the daemon's state before it knows anything. What the last restart
+// did to the clients is still true if there was no boot since.
+func initial(h *host, log *slog.Logger) report.State {
+	s := report.State{Program: version, PID: os.Getpid(), Boot: bootID(h)}
+	last, err := report.ReadState(h.runtime())
+	if err != nil {
+		log.Warn(err.Error()) // it is about to be replaced
+	} else if last != nil && last.Boot == s.Boot {
+		s.Clients = last.Clients
+	}
+	return s
 }
 
 // ticks paces the watchdog at half its interval, as sd_watchdog_enabled(3) asks.

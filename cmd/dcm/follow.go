@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"dcm/internal/daemon"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
 	"dcm/internal/watch"
@@ -18,7 +19,7 @@ import (
 func follow(ctx context.Context, h *host, choose func() error) error {
 	conn, err := h.dial(ctx)
 	if err != nil {
-		return fmt.Errorf("nothing was changed: cannot ask systemd to restart %s: %w", daemonUnit, err)
+		return fmt.Errorf("nothing was changed: cannot ask systemd to restart %s: %w", daemon.Unit, err)
 	}
 	defer conn.Close()
 	if err := choose(); err != nil {
@@ -52,7 +53,7 @@ func follow(ctx context.Context, h *host, choose func() error) error {
 func restart(ctx context.Context, conn *systemd.Conn) <-chan error {
 	ended := make(chan error, 1)
 	go func() {
-		_, err := conn.Restart(ctx, daemonUnit)
+		_, err := conn.Restart(ctx, daemon.Unit)
 		ended <- err
 	}()
 	return ended
@@ -101,7 +102,7 @@ func failure(state *report.State) error {
 		return withCode(exitConfig, errors.New(state.Config))
 	}
 	if state.Error == nil {
-		return fmt.Errorf("%s is %s; see dcm status", daemonUnit, state.Phase)
+		return fmt.Errorf("%s is %s; see dcm status", daemon.Unit, state.Phase)
 	}
 	text := state.Error.Text
 	if state.Error.Cure != "" {

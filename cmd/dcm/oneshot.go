@@ -14,6 +14,7 @@ import (
 	"dcm/internal/apply"
 	"dcm/internal/config"
 	"dcm/internal/report"
+	"dcm/internal/systemd"
 )
 
 // How long one step may take. amd-smi allows a memory change 140 s; AMD's own
@@ -72,8 +73,18 @@ func oneshot(ctx context.Context, h *host) error {
 		return nil
 	}
 	opt := options(cfg)
+	if err := systemd.NewNotifier(os.Getenv).ExtendTimeout(longest(opt)); err != nil {
+		log.Warn(err.Error())
+	}
 	opt.Load = apply.HalfReloaded(last, self.Boot)
 	return told(log, apply.Run(ctx, h.node(cfg), cfg.Profile, opt, rec))
+}
+
+// longest is how long a run may take with every step at its limit, and then going
+// back: more than the unit's TimeoutStartSec= when device-timeout is raised.
+func longest(o apply.Options) time.Duration {
+	once := o.DeviceTimeout + 2*o.StepTimeout + o.ReloadTimeout + o.DeviceTimeout
+	return 2 * once
 }
 
 func options(cfg *config.Config) apply.Options {

@@ -148,7 +148,7 @@ func (o *overview) units(ctx context.Context, h *host, cfg *config.Config) {
 		return
 	}
 	defer conn.Close()
-	own, err := conn.Units(ctx, []string{daemonUnit, daemon.ApplyUnit})
+	own, err := conn.Units(ctx, []string{daemon.Unit, daemon.ApplyUnit})
 	if err != nil {
 		o.problem(report.Error{Text: err.Error()})
 		return
@@ -185,9 +185,6 @@ func (o *overview) clients(now []systemd.Unit) {
 		o.Clients = append(o.Clients, c)
 	}
 }
-
-// daemonUnit is the unit that an operator restarts.
-const daemonUnit = "dcm.service"
 
 // dial reaches systemd, but never on behalf of another tree.
 func (h *host) dial(ctx context.Context) (*systemd.Conn, error) {

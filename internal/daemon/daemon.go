@@ -87,8 +87,11 @@ type Limits struct {
 	Retry   Backoff
 }
 
-// ApplyUnit is the oneshot that does the GPU work.
-const ApplyUnit = "dcm-apply.service"
+// The units: the daemon's own, and the oneshot that does the GPU work.
+const (
+	Unit      = "dcm.service"
+	ApplyUnit = "dcm-apply.service"
+)
 
 // ConfigError is a configuration that cannot be used.
 type ConfigError struct{ Err error }

@@ -35,6 +35,7 @@ type host struct {
 	run      func(h *host) (systemd.Unit, *report.Run, error) // what a restart of the oneshot does
 	last     *report.Run
 	gone     chan struct{}
+	retry    Backoff
 
 	states  chan report.State
 	changed chan struct{}
@@ -51,7 +52,7 @@ func newHost(t *testing.T) *host {
 			"b.service": {Name: "b.service", Load: "loaded", Active: "inactive", Sub: "dead", Result: "success"},
 			ApplyUnit:   {Name: ApplyUnit, Load: "loaded", Active: "active", Sub: "exited", Result: "success"},
 		},
-		gone:   make(chan struct{}),
+		gone: make(chan struct{}), retry: Backoff{First: time.Millisecond, Most: 4 * time.Millisecond},
 		states: make(chan report.State, 100), changed: make(chan struct{}, 1),
 		hangup: make(chan os.Signal, 1), ticks: make(chan time.Time),
 	}
@@ -106,7 +107,7 @@ func (h *host) start() <-chan error {
 		Save:    func(s report.State) error { h.states <- s; return nil },
 		GPUs:    (*hardware)(h), Notify: (*ear)(h), Log: slog.New(slog.DiscardHandler),
 		Changed: h.changed, Hangup: h.hangup, Ticks: h.ticks,
-		Limits: Limits{Retry: Backoff{First: time.Millisecond, Most: 4 * time.Millisecond}},
+		Limits: Limits{Retry: h.retry},
 	}
 	ctx, cancel := context.WithCancel(h.t.Context())
 	ended := make(chan error, 1)

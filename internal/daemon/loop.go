@@ -47,6 +47,7 @@ func (d *Daemon) Run(ctx context.Context, initial report.State) error {
 		l.fail(report.Stuck, &report.Error{Text: err.Error()})
 		return &ConfigError{err}
 	}
+	l.publish(l.state)
 	l.begin(ctx)
 	for {
 		if err := l.event(ctx); err != nil {
@@ -145,7 +146,7 @@ func (l *loop) begin(ctx context.Context) {
 	l.retry, l.again = nil, false
 	results := make(chan outcome, 1)
 	l.pass = results
-	p := pass{Daemon: l.Daemon, settings: l.settings, applying: func() { l.applying <- struct{}{} }}
+	p := pass{Daemon: l.Daemon, settings: l.settings, started: l.started, applying: func() { l.applying <- struct{}{} }}
 	go func() { results <- p.do(ctx) }()
 }
 

@@ -15,6 +15,7 @@ import (
 type pass struct {
 	*Daemon
 	settings Settings
+	started  bool   // the daemon has been up
 	applying func() // called before a restart
 	units    Units  // nil until PID 1 is needed
 }
@@ -128,6 +129,9 @@ func (p *pass) change(ctx context.Context, blocking []report.Holder) outcome {
 	if foreign := remaining(blocking, bounced); len(foreign) > 0 {
 		return outcome{failure: report.InUse(foreign), holders: foreign}
 	}
+	if err := p.space(ctx, u); err != nil {
+		return transient(err)
+	}
 	// Each restart counts against a unit's start limit; a unit that reached it
 	// would be left failed by systemd. This clears the count.
 	for _, name := range bounced {
@@ -142,6 +146,25 @@ func (p *pass) change(ctx context.Context, blocking []report.Holder) outcome {
 		run.problem = notBack(run.clients)
 	}
 	return run
+}
+
+// space spaces the runs of a daemon that systemd starts again and again because
+// none of them succeeds: each of them would restart the clients. A start by hand
+// resets systemd's count, and so is never held back.
+func (p *pass) space(ctx context.Context, u Units) error {
+	own, err := u.Units(ctx, []string{Unit})
+	if err != nil || len(own) == 0 || own[0].Restarts == 0 || p.started {
+		return err
+	}
+	wait := p.Limits.Retry.After(int(own[0].Restarts))
+	p.Log.Info("waiting before the clients are restarted once more", "attempt", own[0].Restarts, "for", wait)
+	p.extend(wait + p.Limits.Run)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(wait):
+		return nil
+	}
 }
 
 // moving waits for a run that has begun but not yet taken its lock, or has just
