@@ -13,7 +13,7 @@ var ErrNoGPU = errors.New("there is no AMD GPU on the PCI bus")
 
 // ErrPartial says that some processes' open files may not be looked at, so that
 // the holders found may not be all.
-var ErrPartial = errors.New("not every process may be looked at: this needs root")
+var ErrPartial = errors.New("not every process may be looked at")
 
 // errReadOnly stands for a write that was not tried.
 var errReadOnly = errors.New("the driver offers the mode for reading only")
