@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -91,8 +92,38 @@ func TestSafeLinksAreFollowed(t *testing.T) {
 func TestAnUnsafeDirectoryWithoutFilesDoesNoHarm(t *testing.T) {
 	p := files{"etc/dcm/dcm.toml.d/README": ""}.write(t)
 	must(t, os.Chmod(p.Local, 0o777))
+	must(t, os.Chmod(filepath.Dir(p.Local), 0o777))
 	if _, err := Load(p); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestWhatBelongsToRootIsTrusted(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("needs a user other than root, who reads what is root's")
+	}
+	info, err := os.Stat("/")
+	must(t, err)
+	if r := new(reader); !r.trusted("/", info) {
+		t.Error(r.problems)
+	}
+}
+
+func TestAFileThatBecameAFIFOIsNotWaitedFor(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "dcm.toml")
+	must(t, syscall.Mkfifo(fifo, 0o644))
+	read := make(chan bool)
+	go func() {
+		_, ok := new(reader).text(fifo)
+		read <- ok
+	}()
+	select {
+	case ok := <-read:
+		if ok {
+			t.Error("it was read")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it waits for a writer")
 	}
 }
 
