@@ -9,7 +9,7 @@ import (
 
 func versionCmd(h *host) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "version",
+		Use:   "version [--json]",
 		Short: "Print the version",
 		Args:  args(cobra.NoArgs),
 	}
