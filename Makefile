@@ -7,14 +7,17 @@ SHELL       = /bin/bash
 GO      ?= go
 DIST    ?= dist
 ARCHES  ?= amd64 arm64
+# As root in somebody's checkout, too.
+GIT     = git -c safe.directory=$(CURDIR)
 # A release is a tag vX.Y.Z; what is built after it sorts after it, in DEB and RPM.
-VERSION ?= $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | \
+VERSION ?= $(shell $(GIT) describe --tags --match 'v[0-9]*' 2>/dev/null | \
 	sed -e 's/^v//' -e 's/-\([0-9]*\)-g/+\1.g/' | grep . || echo 0.1.0)
 # The packages are the same bytes whoever builds them.
-SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+SOURCE_DATE_EPOCH ?= $(shell $(GIT) log -1 --format=%ct 2>/dev/null || date --reference=go.sum +%s)
 
 export VERSION SOURCE_DATE_EPOCH
 export CGO_ENABLED = 0
+export GOFLAGS = -buildvcs=false
 
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 PROGRAMS = dcm dcm-smi dcm-sim
@@ -28,6 +31,7 @@ build:
 
 packages:
 	mkdir -p $(DIST)
+	rm -f $(DIST)/dcm[-_]*.deb $(DIST)/dcm[-_]*.rpm
 	for arch in $(ARCHES); do \
 		packaging/stage.sh $$arch || exit 1; \
 		for packager in deb rpm; do \

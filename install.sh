@@ -90,7 +90,6 @@ host_install() {
 	find_go
 	need "$1" make
 	arch=$(go env GOARCH)
-	rm -rf dist
 	make packages "ARCHES=$arch"
 	case $1 in
 	debian) apt-get install -y --reinstall --allow-downgrades ./dist/*.deb </dev/null ;;
@@ -140,7 +139,7 @@ install) host_install "$host" ;;
 	find_go
 	# shellcheck disable=SC2046 # one word a package
 	need "$host" $(containers "$host")
-	make demo
+	make demo "ARCHES=$(go env GOARCH)"
 	;;
 --test)
 	find_go
