@@ -1,8 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -53,7 +57,9 @@ func gpus(ctx context.Context, h *host, asJSON bool) error {
 	if err != nil {
 		cfg = &config.Config{Backend: config.Sysfs}
 	}
-	devices, err := h.node(cfg).Devices(ctx)
+	node := h.node(cfg)
+	devices, err := node.Devices(ctx)
+	h.enrich(ctx, node, cfg, devices)
 	list := inventories(devices)
 	if asJSON {
 		if e := h.answer(list); e != nil {
@@ -67,11 +73,44 @@ func gpus(ctx context.Context, h *host, asJSON bool) error {
 			t.row("-", string(i.Address), i.Model, "-", "-", "-", "not touched: "+i.Why)
 			continue
 		}
-		t.row(fmt.Sprint(i.Index), string(i.Address), i.Model, orDash(i.Serial), i.Mode.String(), fmt.Sprint(i.Partitions),
+		t.row(fmt.Sprint(i.Index), string(i.Address), cmp.Or(i.Name, i.Model), orDash(i.Serial), i.Mode.String(), fmt.Sprint(i.Partitions),
 			orDash(joined(i.AvailableCompute)), orDash(joined(i.AvailableMemory)), fmt.Sprint(i.NUMA), span(i.RenderNodes))
 	}
 	t.flush()
+	for _, line := range sources(devices) {
+		fmt.Fprintln(h.out, line)
+	}
 	return err
+}
+
+// enrich asks AMD's library for names and serials. What is shown is complete
+// without them, so that it is not installed is worth no word.
+func (h *host) enrich(ctx context.Context, node *gpu.Node, cfg *config.Config, devices []gpu.Device) {
+	err := node.Enrich(ctx, devices)
+	var failed *gpu.SMIError
+	if err == nil || cfg.Backend == config.Auto && errors.As(err, &failed) && failed.Absent() {
+		return
+	}
+	fmt.Fprintln(h.err, h.yellow("dcm: warning: ")+err.Error())
+}
+
+// sources says where the facts came from: one line for each source, with what it
+// told of any of the devices.
+func sources(devices []gpu.Device) []string {
+	facts := make(map[string]map[string]bool)
+	for _, d := range devices {
+		for fact, source := range d.Source {
+			if facts[source] == nil {
+				facts[source] = make(map[string]bool)
+			}
+			facts[source][strings.ReplaceAll(fact, "_", " ")] = true
+		}
+	}
+	var lines []string
+	for _, source := range slices.Sorted(maps.Keys(facts)) {
+		lines = append(lines, fmt.Sprintf("From %s: %s", source, strings.Join(slices.Sorted(maps.Keys(facts[source])), ", ")))
+	}
+	return lines
 }
 
 func inventories(devices []gpu.Device) []inventory {

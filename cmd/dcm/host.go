@@ -47,7 +47,14 @@ func (h *host) config() (*config.Config, error) {
 
 // node is the hardware, set up as the configuration says.
 func (h *host) node(cfg *config.Config) *gpu.Node {
-	return gpu.Open(h.roots())
+	if cfg == nil || cfg.Backend == config.Sysfs || h.root != "/" {
+		return gpu.Open(h.roots())
+	}
+	return gpu.Open(h.roots(), gpu.Library(smi(cfg), cfg.Backend == config.AMDSMI))
+}
+
+func smi(cfg *config.Config) gpu.SMI {
+	return gpu.SMI{Library: cfg.Library}
 }
 
 func (h *host) roots() gpu.Roots {

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 
 	"github.com/spf13/cobra"
+
+	"dcm/internal/config"
 )
 
 func versionCmd(h *host) *cobra.Command {
@@ -14,12 +17,29 @@ func versionCmd(h *host) *cobra.Command {
 		Args:  args(cobra.NoArgs),
 	}
 	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(*cobra.Command, []string) error {
+	cmd.RunE = func(c *cobra.Command, _ []string) error {
+		library := h.library(c.Context())
 		if *asJSON {
-			return h.answer(map[string]string{"version": version, "go": runtime.Version(), "arch": runtime.GOARCH})
+			return h.answer(map[string]string{"version": version, "go": runtime.Version(), "arch": runtime.GOARCH, "libamd_smi": library})
 		}
-		_, err := fmt.Fprintf(h.out, "dcm %s (%s, %s)\n", version, runtime.Version(), runtime.GOARCH)
+		_, err := fmt.Fprintf(h.out, "dcm %s (%s, %s)\nlibamd_smi: %s\n", version, runtime.Version(), runtime.GOARCH, library)
 		return err
 	}
 	return cmd
+}
+
+// library names the library that would be used, or says why none is.
+func (h *host) library(ctx context.Context) string {
+	cfg, err := h.config()
+	switch {
+	case err != nil:
+		cfg = &config.Config{}
+	case cfg.Backend == config.Sysfs:
+		return `not used ([gpu] backend = "sysfs")`
+	}
+	found, err := smi(cfg).Version(ctx)
+	if err != nil {
+		return "none: " + err.Error()
+	}
+	return found.String() + ", " + found.File
 }
