@@ -42,22 +42,25 @@ func (c *Conn) Dependents(ctx context.Context, names []string) ([]string, error)
 
 // stoppedBy returns the direct dependents that were not seen yet.
 func (c *Conn) stoppedBy(ctx context.Context, level []listed, seen map[string]bool) ([]string, error) {
-	var next []string
-	for _, l := range level {
+	found := make([][]string, len(level))
+	err := each(len(level), func(i int) error {
 		for _, property := range stopsToo() {
 			var units []string
-			if err := c.property(ctx, l.primary, unitInterface, property, &units); err != nil {
-				return nil, err
+			if err := c.property(ctx, level[i].primary, unitInterface, property, &units); err != nil {
+				return err
 			}
-			for _, u := range units {
-				if !seen[u] {
-					seen[u] = true
-					next = append(next, u)
-				}
-			}
+			found[i] = append(found[i], units...)
+		}
+		return nil
+	})
+	var next []string
+	for _, u := range slices.Concat(found...) {
+		if !seen[u] {
+			seen[u] = true
+			next = append(next, u)
 		}
 	}
-	return next, nil
+	return next, err
 }
 
 // up lists those of the units that are active or about to be.

@@ -40,7 +40,8 @@ func (e *JobError) Error() string {
 // Restart has PID 1 restart the unit, once, and waits until that run is over. It
 // returns the unit as it is then: a run that failed is no error but a Unit that
 // is "failed". It is an error if there was no run (ErrNotFound, ErrMasked,
-// JobError), or if ctx ended before it did; the job goes on then.
+// JobError), or if ctx ended before it did; the job goes on then. With an error
+// the unit is as far as it was read, without the properties of a service.
 //
 // What PID 1 knows of the unit decides, the signal of the job's end is only a
 // hint: a daemon-reexec in the middle breaks the call and loses the signal, and
@@ -48,7 +49,7 @@ func (e *JobError) Error() string {
 func (c *Conn) Restart(ctx context.Context, name string) (Unit, error) {
 	ear := c.hub.listen(name)
 	defer c.hub.forget(ear)
-	before, err := c.unit(ctx, name)
+	before, err := c.progress(ctx, name)
 	if err != nil {
 		return before, err
 	}
@@ -56,9 +57,18 @@ func (c *Conn) Restart(ctx context.Context, name string) (Unit, error) {
 	if err != nil {
 		return before, cannotRestart(name, err)
 	}
+	now, err := c.follow(ctx, before, job, ear)
+	if err != nil {
+		return now, err
+	}
+	return c.detail(ctx, now)
+}
+
+// follow waits for the end of the run that was asked for.
+func (c *Conn) follow(ctx context.Context, before Unit, job dbus.ObjectPath, ear *ear) (Unit, error) {
 	last := before
 	for {
-		now, err := c.unit(ctx, name)
+		now, err := c.progress(ctx, before.Name)
 		if err == nil {
 			last = now
 			if over, err := ended(before, now, ear, job); over {
@@ -71,7 +81,7 @@ func (c *Conn) Restart(ctx context.Context, name string) (Unit, error) {
 			}
 		}
 		if err != nil {
-			return last, fmt.Errorf("the restart of %s is not over: %w", name, err)
+			return last, fmt.Errorf("the restart of %s is not over: %w", before.Name, err)
 		}
 	}
 }
@@ -89,7 +99,7 @@ func (c *Conn) queue(ctx context.Context, before Unit) (job dbus.ObjectPath, err
 		if err == nil || !lost(err) {
 			return job, err
 		}
-		now, err := c.unit(ctx, before.Name)
+		now, err := c.progress(ctx, before.Name)
 		if err != nil {
 			return "", err
 		}

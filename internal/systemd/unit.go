@@ -45,18 +45,27 @@ func (c *Conn) Units(ctx context.Context, names []string) ([]Unit, error) {
 	if err != nil {
 		return nil, err
 	}
-	units, errs := make([]Unit, len(list)), make([]error, len(list))
-	slots := make(chan struct{}, parallel)
+	units := make([]Unit, len(list))
+	err = each(len(list), func(i int) (err error) {
+		units[i], err = c.detail(ctx, list[i].unit)
+		return err
+	})
+	return units, err
+}
+
+// each calls f for 0 to n-1, some of them at a time.
+func each(n int, f func(i int) error) error {
+	errs, slots := make([]error, n), make(chan struct{}, parallel)
 	var wg sync.WaitGroup
-	for i, l := range list {
+	for i := range n {
 		slots <- struct{}{}
 		wg.Go(func() {
-			units[i], errs[i] = c.detail(ctx, l.unit)
+			errs[i] = f(i)
 			<-slots
 		})
 	}
 	wg.Wait()
-	return units, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // listed is a unit without its details, and the name that PID 1 gives it.
@@ -130,9 +139,8 @@ func (c *Conn) detail(ctx context.Context, u Unit) (Unit, error) {
 	if u.Load != "loaded" {
 		return u, nil
 	}
-	var invocation []byte
-	err := c.property(ctx, u.Name, unitInterface, "InvocationID", &invocation)
-	u.Invocation = hex.EncodeToString(invocation)
+	var err error
+	u.Invocation, err = c.invocation(ctx, u.Name)
 	if strings.HasSuffix(u.Name, ".service") {
 		err = errors.Join(err,
 			c.property(ctx, u.Name, serviceInterface, "Result", &u.Result),
@@ -140,6 +148,12 @@ func (c *Conn) detail(ctx context.Context, u Unit) (Unit, error) {
 			c.property(ctx, u.Name, serviceInterface, "MainPID", &u.MainPID))
 	}
 	return u, err
+}
+
+func (c *Conn) invocation(ctx context.Context, unit string) (string, error) {
+	var id []byte
+	err := c.property(ctx, unit, unitInterface, "InvocationID", &id)
+	return hex.EncodeToString(id), err
 }
 
 func (c *Conn) property(ctx context.Context, unit, iface, name string, value any) error {
@@ -153,11 +167,16 @@ func (c *Conn) property(ctx context.Context, unit, iface, name string, value any
 	return nil
 }
 
-// unit reads one unit that is no template.
-func (c *Conn) unit(ctx context.Context, name string) (Unit, error) {
-	units, err := c.Units(ctx, []string{name})
+// progress reads of one unit, which is no template, what tells whether it runs and
+// which run that is.
+func (c *Conn) progress(ctx context.Context, name string) (Unit, error) {
+	list, err := c.list(ctx, []string{name})
 	if err != nil {
 		return Unit{Name: name}, err
 	}
-	return units[0], nil
+	u := list[0].unit
+	if u.Load == "loaded" {
+		u.Invocation, err = c.invocation(ctx, name)
+	}
+	return u, err
 }
