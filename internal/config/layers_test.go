@@ -140,3 +140,22 @@ func TestLookupSuggests(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
+
+func TestASelectionThatALaterLayerHidesIsWarnedOf(t *testing.T) {
+	const profiles = "[profiles.a]\ncompute = \"SPX\"\n[profiles.b]\ncompute = \"CPX\"\n"
+	for _, test := range []struct {
+		name, admin, command string
+		want                 []string
+	}{
+		{"another one", "profile = \"a\"\n", "profile = \"b\"\n",
+			[]string{`/etc/dcm/dcm.toml:1: profile = "a" has no effect: /etc/dcm/dcm.toml.d/zz-selected.toml:1 selects "b"`}},
+		{"the same one", "profile = \"a\"\n", "profile = \"a\"\n", nil},
+		{"where none was selected", "profile = \"none\"\n", "profile = \"b\"\n", nil},
+		{"where nothing was said", "", "profile = \"b\"\n", nil},
+	} {
+		c := load(t, files{"etc/dcm/dcm.toml": test.admin + profiles, "etc/dcm/dcm.toml.d/zz-selected.toml": test.command})
+		if diff := cmp.Diff(test.want, c.Warnings); diff != "" {
+			t.Errorf("%s: warnings (-want +got):\n%s", test.name, diff)
+		}
+	}
+}

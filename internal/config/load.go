@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -51,6 +52,7 @@ func assemble(layers []layer, problems []Problem, cmdline string) (*Config, erro
 			whole = false
 			continue
 		}
+		c.hidden(sum.at("profile"), root.at("profile"))
 		sum = merge(sum, root)
 	}
 	c.profiles(sum)
@@ -62,6 +64,16 @@ func assemble(layers []layer, problems []Problem, cmdline string) (*Config, erro
 	cfg.Selected, cfg.Source, cfg.Warnings = pick.name, pick.source, c.warnings
 	cfg.Profile = cfg.Profiles[pick.name]
 	return cfg, nil
+}
+
+// hidden warns of a selection that an administrator wrote and another layer
+// hides: who edits it would wonder why nothing happens.
+func (c *checker) hidden(before, now *node) {
+	if before == nil || now == nil || before.value == now.value || before.value == "" || before.value == None {
+		return
+	}
+	c.warnings = append(c.warnings, fmt.Sprintf("%s: profile = %s has no effect: %s selects %s",
+		before.place(), clip(fmt.Sprint(before.value)), now.place(), clip(fmt.Sprint(now.value))))
 }
 
 // sorted puts problems in the order of the layers, then of their lines.

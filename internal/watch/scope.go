@@ -81,7 +81,9 @@ func (s *scope) resolve(path string, parent bool) (string, fs.FileInfo, error) {
 		info, err := os.Lstat(next)
 		if err != nil || isLink(info) || parent && last {
 			steps = append(steps, next)
-			s.steps[next] = s.steps[next] // not yet on the way to anything
+			if _, known := s.steps[next]; !known {
+				s.steps[next] = false // not yet on the way to anything
+			}
 			if err := s.watch(at); err != nil {
 				return "", nil, err
 			}
