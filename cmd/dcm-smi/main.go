@@ -5,12 +5,13 @@
 //	dcm-smi [--private] [REQUEST]
 //
 // Without REQUEST it reads one from stdin. With --private its mount namespace is
-// its own, and it mounts an empty /tmp for the files that the library leaves
-// there. Exit status: 0 done, 1 the answer is an error, 64 usage.
+// its own, and it mounts an empty /tmp and /dev/shm for the files that the library
+// leaves there. Exit status: 0 done, 1 the answer is an error, 64 usage.
 package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -103,8 +104,16 @@ func isolate(private bool) error {
 	if !private {
 		return nil
 	}
-	if err := unix.Mount("tmpfs", "/tmp", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=4m,mode=1777"); err != nil {
-		return fmt.Errorf("cannot mount a private /tmp: %w", err)
+	return errors.Join(hide("/tmp"), hide("/dev/shm"))
+}
+
+// hide mounts an empty directory over dir, if there is a dir. In /dev/shm the
+// library has mutexes that it shares with whoever uses it: killed at the wrong
+// moment, it would leave them locked.
+func hide(dir string) error {
+	err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=4m,mode=1777")
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("cannot mount a private %s: %w", dir, err)
 	}
 	return nil
 }

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"dcm/internal/partition"
 )
@@ -74,6 +77,11 @@ func (e *DisagreementError) Error() string {
 		e.Want, e.GPU, e.Library, e.Number, e.ReadLibrary, filepath.Base(e.File), e.ReadFile)
 }
 
+// Unwrap makes it the mismatch that it is for sysfs.
+func (e *DisagreementError) Unwrap() error {
+	return &MismatchError{e.GPU, e.File, e.Want, e.ReadFile}
+}
+
 func (e *DisagreementError) cure() string {
 	return `Set [gpu] backend = "auto", so that modes are set through sysfs.`
 }
@@ -89,9 +97,25 @@ func (n *Node) setThrough(ctx context.Context, c *change) (SMISet, error) {
 		return SMISet{}, ctx.Err()
 	}
 	if filepath.Base(c.file) == computeFile {
-		return n.smi.SetCompute(ctx, c.gpu, partition.Compute(c.to))
+		set, err := n.smi.SetCompute(ctx, c.gpu, partition.Compute(c.to))
+		return set, n.inReset(c, availableComputeFile, err)
 	}
-	return n.smi.SetMemory(ctx, c.gpu, partition.Memory(c.to))
+	set, err := n.smi.SetMemory(ctx, c.gpu, partition.Memory(c.to))
+	return set, n.inReset(c, availableMemoryFile, err)
+}
+
+// inReset tells the EPERM of a GPU in reset from the other errors that the
+// library gives the same status: a mode that the device lists is supported.
+func (n *Node) inReset(c *change, list string, err error) error {
+	var failed *SMIError
+	if !errors.As(err, &failed) || failed.Status != statusUnsupported {
+		return err
+	}
+	listed, listErr := readOptional(n.pci(c.gpu, list))
+	if listErr == nil && slices.Contains(strings.Split(listed, ", "), c.to) {
+		failed.Err = &statusError{failed.Err.Error(), unix.EPERM}
+	}
+	return err
 }
 
 // compare returns the error of a set through the library after which sysfs reads

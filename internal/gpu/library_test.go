@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -90,7 +91,7 @@ func TestALibrarysStatusIsJudgedAsTheDriversErrno(t *testing.T) {
 		{"42", unix.EIO, false},
 		{"43", unix.ENXIO, false},
 		{"10", unix.EACCES, false},
-		{"2", unix.EOPNOTSUPP, false},
+		{"2", unix.EPERM, true}, // the device lists the mode, so that it is supported
 		{"77", nil, false},
 	} {
 		t.Run(c.status, func(t *testing.T) {
@@ -105,6 +106,15 @@ func TestALibrarysStatusIsJudgedAsTheDriversErrno(t *testing.T) {
 				t.Errorf("error %q does not tell the status", err)
 			}
 		})
+	}
+}
+
+func TestAModeThatTheDeviceDoesNotListIsNotSupported(t *testing.T) {
+	f := smiFixture(t)
+	f.must(os.Remove(f.path(pciFile(gpuA, availableComputeFile))))
+	n := Open(f.roots(), Library(smiOn(t, f, standin.Latest(), "set-status 2"), true))
+	if err := n.SetCompute(t.Context(), gpuA, partition.CPX); !errors.Is(err, unix.EOPNOTSUPP) || Transient(err) {
+		t.Errorf("error %v, transient %v", err, Transient(err))
 	}
 }
 

@@ -22,27 +22,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// builtSMI builds dcm-smi once for all tests.
-var builtSMI = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("/var/tmp", "dcm-smi-test-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "dcm-smi")
-	cmd := exec.Command("go", "build", "-o", path, "dcm/cmd/dcm-smi")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return path, nil
-})
+// builder builds dcm-smi once for all tests.
+type builder struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+var smiBuilder builder
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	os.RemoveAll(smiBuilder.dir)
+	os.Exit(code)
+}
+
+func (b *builder) program() (string, error) {
+	b.once.Do(func() {
+		if b.dir, b.err = os.MkdirTemp("/var/tmp", "dcm-smi-test-"); b.err != nil {
+			return
+		}
+		cmd := exec.Command("go", "build", "-o", b.dir, "dcm/cmd/dcm-smi")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			b.err = fmt.Errorf("%w: %s", err, out)
+		}
+	})
+	return filepath.Join(b.dir, "dcm-smi"), b.err
+}
 
 // smiProgram returns dcm-smi, or skips where it cannot have mounts of its own.
 func smiProgram(t testing.TB) string {
 	t.Helper()
 	// dcm-smi hides /tmp from the library, and what a test puts there with it.
 	t.(interface{ Setenv(key, value string) }).Setenv("TMPDIR", "/var/tmp")
-	path, err := builtSMI()
+	path, err := smiBuilder.program()
 	if err != nil {
 		t.Fatalf("cannot build dcm-smi: %v", err)
 	}
@@ -52,17 +66,27 @@ func smiProgram(t testing.TB) string {
 	return path
 }
 
-// smiOn builds a generation of the library over the fixture, with its knobs.
+// smiOn puts a generation of the library over the fixture, with its knobs.
 func smiOn(t testing.TB, f *fixture, g standin.Generation, knobs ...string) SMI {
+	t.Helper()
+	f.write("sys/module/amdgpu/initstate", "live\n")
+	return standinOver(t, f.path("sys"), g, knobs...)
+}
+
+// standinOver builds a generation of the library over a tree.
+func standinOver(t testing.TB, sys string, g standin.Generation, knobs ...string) SMI {
 	t.Helper()
 	program := smiProgram(t)
 	lib, err := standin.Build(t.Context(), t.TempDir(), g)
 	if errors.Is(err, standin.ErrNoCompiler) && os.Getenv("DCM_E2E") != "require" {
 		t.Skip(err)
 	}
-	f.must(err)
-	f.write("sys/module/amdgpu/initstate", "live\n")
-	f.must(standin.Turn(lib, append(knobs, "sys "+f.path("sys"))...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := standin.Turn(lib, append(knobs, "sys "+sys)...); err != nil {
+		t.Fatal(err)
+	}
 	return SMI{Program: program, Library: lib}
 }
 

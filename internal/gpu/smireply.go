@@ -81,7 +81,9 @@ type SMIError struct {
 	Do   string            // the request
 	GPU  partition.Address // "" for one about all
 	Kind string            // of the library or dcm-smi, see package amdsmi; or "no-program", "no-answer", "deadline", "garbage"
-	Err  error
+	// Status is the library's, where it gave one.
+	Status uint32
+	Err    error
 }
 
 func (e *SMIError) Error() string {
@@ -119,13 +121,15 @@ func (e *statusError) Error() string { return e.text }
 
 func (e *statusError) Unwrap() error { return e.errno }
 
+// statusUnsupported is what the library makes of EOPNOTSUPP, ENOENT and EPERM.
+const statusUnsupported = 2
+
 // err turns the failure into an error. The statuses are those seen for writes
-// that a driver refused; 2 stands for several errnos, of which the commonest is
-// taken.
+// that a driver refused.
 func (f smiFailure) err() error {
 	errnos := map[uint32]error{
 		1: unix.EINVAL, 0xFFFFFFFF: unix.EINVAL, 55: unix.EINVAL,
-		2: unix.EOPNOTSUPP, 10: unix.EACCES, 30: unix.EBUSY, 34: unix.ENODEV, 42: unix.EIO, 43: unix.ENXIO,
+		statusUnsupported: unix.EOPNOTSUPP, 10: unix.EACCES, 30: unix.EBUSY, 34: unix.ENODEV, 42: unix.EIO, 43: unix.ENXIO,
 	}
 	if f.Kind == "refused" {
 		return &statusError{f.Text, errnos[f.Status]}

@@ -45,7 +45,7 @@ func (s SMI) ask(ctx context.Context, r smiRequest) (smiReply, error) {
 	reply, bad := parseSMIReply(out)
 	switch {
 	case bad == nil && reply.Error != nil:
-		return reply, s.fail(r, reply.Error.Kind, reply.Error.err())
+		return reply, &SMIError{r.Do, r.GPU, reply.Error.Kind, reply.Error.Status, reply.Error.err()}
 	case err != nil:
 		return smiReply{}, s.fail(r, "no-answer", err)
 	case bad != nil:
