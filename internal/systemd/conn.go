@@ -111,6 +111,22 @@ func (c *Conn) once(ctx context.Context, reply any, path dbus.ObjectPath, method
 	return call.Store(reply)
 }
 
+// listen begins to hear the signals of these rules. A link that breaks meanwhile
+// is replaced by one that is told them.
+func (c *Conn) listen(ctx context.Context, rules []rule) (*ear, error) {
+	ear, fresh := c.hub.listen(), c.hub.match(rules)
+	l, err := c.link(ctx)
+	if err == nil {
+		err = l.match(ctx, fresh)
+	}
+	if err != nil && !lost(err) {
+		c.hub.forget(ear)
+		c.hub.unmatch(fresh)
+		return nil, fmt.Errorf("cannot listen to systemd: %w", err)
+	}
+	return ear, nil
+}
+
 // await waits until PID 1 can be asked again.
 func (c *Conn) await(ctx context.Context) error {
 	ear := c.hub.listen()

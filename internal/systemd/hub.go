@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"slices"
 	"sync"
 
 	sd "github.com/coreos/go-systemd/v22/dbus"
@@ -10,8 +11,9 @@ import (
 // hub hands PID 1's signals to those who wait. A signal is only ever a reason to
 // look at the state again: it may come late, or be lost in a daemon-reexec.
 type hub struct {
-	mu   sync.Mutex
-	ears map[*ear]bool
+	mu      sync.Mutex
+	ears    map[*ear]bool
+	matched []rule // what the bus is told, anew by each link
 }
 
 // ear is one who waits.
@@ -24,15 +26,42 @@ type ear struct {
 	gap  bool                       // signals may have been lost
 }
 
-func newHub() *hub { return &hub{ears: map[*ear]bool{}} }
+func newHub() *hub { return &hub{ears: map[*ear]bool{}, matched: managerRules()} }
 
-func (h *hub) listen(units ...string) *ear {
+func (h *hub) listen() *ear {
 	e := &ear{wake: make(chan struct{}, 1), jobs: map[dbus.ObjectPath]string{}}
-	e.follow(units)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ears[e] = true
 	return e
+}
+
+// match notes rules for every link to come, and returns those that the one in
+// use has not been told: a bus takes only so many of one connection.
+func (h *hub) match(rules []rule) (fresh []rule) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range rules {
+		if !slices.ContainsFunc(h.matched, r.equal) {
+			fresh = append(fresh, r)
+		}
+	}
+	h.matched = append(h.matched, fresh...)
+	return fresh
+}
+
+func (h *hub) unmatch(rules []rule) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range rules {
+		h.matched = slices.DeleteFunc(h.matched, r.equal)
+	}
+}
+
+func (h *hub) rules() []rule {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.matched)
 }
 
 func (h *hub) forget(e *ear) {
@@ -60,7 +89,7 @@ func (h *hub) each(f func(*ear)) {
 
 // follow narrows what wakes to these units, by the names PID 1 gives them; none
 // means all.
-func (e *ear) follow(units []string) {
+func (e *ear) follow(units ...string) {
 	var only map[dbus.ObjectPath]bool
 	if len(units) > 0 {
 		only = make(map[dbus.ObjectPath]bool, len(units))

@@ -36,7 +36,7 @@ func dialBus(ctx context.Context, address string, h *hub) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.join(ctx); err != nil {
+	if err := l.join(ctx, h); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("%s: %w", address, err)
 	}
@@ -77,27 +77,32 @@ func dial(ctx context.Context, address string, h *hub) (*link, error) {
 
 // join makes the link one of the bus's, tells the bus which signals to pass, and
 // makes sure that PID 1 is on it.
-func (l *link) join(ctx context.Context) error {
+func (l *link) join(ctx context.Context, h *hub) error {
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
 	if err := l.Hello(); err != nil {
 		return err
 	}
-	for _, match := range [][]dbus.MatchOption{
-		{dbus.WithMatchSender(service), dbus.WithMatchInterface(managerInterface), dbus.WithMatchMember("JobRemoved")},
-		{dbus.WithMatchSender(service), dbus.WithMatchInterface(managerInterface), dbus.WithMatchMember("Reloading")},
-		{dbus.WithMatchSender(service), dbus.WithMatchPathNamespace(unitPaths), dbus.WithMatchInterface(properties),
-			dbus.WithMatchMember("PropertiesChanged"), dbus.WithMatchArg(0, unitInterface)},
-		{dbus.WithMatchSender("org.freedesktop.DBus"), dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, service)},
-	} {
-		if err := l.AddMatchSignalContext(ctx, match...); err != nil {
-			return err
-		}
+	if err := l.match(ctx, h.rules()); err != nil {
+		return err
 	}
 	if !l.owned(ctx) {
 		return errors.New("systemd is not on the bus")
 	}
 	return l.subscribe(ctx)
+}
+
+// match tells the bus of signals to pass. A private link gets all of them.
+func (l *link) match(ctx context.Context, rules []rule) error {
+	if l.private {
+		return nil
+	}
+	for _, r := range rules {
+		if err := l.AddMatchSignalContext(ctx, r...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // owned reports whether PID 1 is at the other end now.

@@ -47,8 +47,12 @@ func (e *JobError) Error() string {
 // hint: a daemon-reexec in the middle breaks the call and loses the signal, and
 // the job goes on.
 func (c *Conn) Restart(ctx context.Context, name string) (Unit, error) {
-	ear := c.hub.listen(name)
+	ear, err := c.listen(ctx, unitRules(name))
+	if err != nil {
+		return Unit{Name: name}, err
+	}
 	defer c.hub.forget(ear)
+	ear.follow(name)
 	before, err := c.progress(ctx, name)
 	if err != nil {
 		return before, err

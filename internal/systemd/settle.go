@@ -14,9 +14,11 @@ const lastLook = 2 * time.Second
 // state, and returns them. When ctx ends first it returns them as they are then,
 // with ctx's error.
 func (c *Conn) Settle(ctx context.Context, names []string) ([]Unit, error) {
-	ear := c.hub.listen()
-	defer c.hub.forget(ear)
-	err := c.settle(ctx, names, ear)
+	ear, err := c.listen(ctx, anyUnitRules())
+	if err == nil {
+		defer c.hub.forget(ear)
+		err = c.settle(ctx, names, ear)
+	}
 	if err == nil {
 		return c.Units(ctx, names)
 	}
@@ -35,7 +37,7 @@ func (c *Conn) settle(ctx context.Context, names []string, ear *ear) error {
 			return err
 		}
 		for len(moving) > 0 {
-			ear.follow(moving)
+			ear.follow(moving...)
 			if moving, err = c.moving(ctx, moving); err != nil {
 				return err
 			}

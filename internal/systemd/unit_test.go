@@ -133,15 +133,34 @@ func TestSettleTellsHowTheUnitsAreWhenItsContextEnds(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.service", "activating/auto-restart", "")
 	c, ctx := p.dial()
-	ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
-	units, err := c.Settle(ctx, []string{"a.service"})
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("error is %v, want the context's", err)
+	for _, tt := range []struct {
+		name string
+		ctx  context.Context
+		want error
+	}{{"before", ended, context.Canceled}, {"meanwhile", short, context.DeadlineExceeded}} {
+		units, err := c.Settle(tt.ctx, []string{"a.service"})
+		if !errors.Is(err, tt.want) {
+			t.Errorf("%s: error is %v, want %v", tt.name, err, tt.want)
+		}
+		want := []Unit{{Name: "a.service", Load: "loaded", Active: "activating", Sub: "auto-restart", Result: "success"}}
+		if diff := cmp.Diff(want, units); diff != "" {
+			t.Errorf("%s: units (-want +got):\n%s", tt.name, diff)
+		}
 	}
-	want := []Unit{{Name: "a.service", Load: "loaded", Active: "activating", Sub: "auto-restart", Result: "success"}}
-	if diff := cmp.Diff(want, units); diff != "" {
-		t.Errorf("units (-want +got):\n%s", diff)
+	// The rule that the first one could not give to the bus was not forgotten.
+	p.signal("a.service", "activating/start", "")
+	done := make(chan error, 1)
+	go func() { _, err := c.Settle(ctx, []string{"a.service"}); done <- err }()
+	p.signal("a.service", "active/running", "")
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if n := len(c.hub.rules()); n != 3 {
+		t.Errorf("the bus was told %d rules after three calls, want 3", n)
 	}
 }
 
