@@ -15,16 +15,17 @@ func (f *fixture) open(opts ...Option) *Node {
 	return Open(f.roots(), append([]Option{Poll(time.Millisecond), Settle(50*time.Millisecond, time.Millisecond)}, opts...)...)
 }
 
-// soon is a context that is over before a person notices.
+// soon is a context that is over in a moment, but gives a busy machine the time to
+// look once.
 func soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 	t.Cleanup(cancel)
 	return ctx
 }
 
 // patient is a context that only a hanging test meets the end of.
 func patient(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
