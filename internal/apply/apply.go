@@ -28,7 +28,8 @@ type Node interface {
 	SetMemory(ctx context.Context, gpu partition.Address, mode partition.Memory) error
 	// Reload unloads and loads the driver.
 	Reload(ctx context.Context) error
-	// Load loads the driver if it is not loaded.
+	// Loaded reports whether the driver is loaded, and Load loads it.
+	Loaded() bool
 	Load(ctx context.Context) error
 	// Switch makes compute switches and reads each one back. It tells of each
 	// when it starts and, with its error, when it has its end.
@@ -76,7 +77,7 @@ type run struct {
 
 func (r *run) do(ctx context.Context, profile partition.Profile) (report.Result, error) {
 	if r.opt.Load {
-		if err := r.node.Load(ctx); err != nil {
+		if err := r.load(ctx); err != nil {
 			return report.Failed, err
 		}
 	}
@@ -115,6 +116,16 @@ func (r *run) observe(ctx context.Context) ([]gpu.Device, error) {
 	return r.node.Wait(ctx)
 }
 
+// load loads a driver that a reload has left unloaded.
+func (r *run) load(ctx context.Context) error {
+	if r.node.Loaded() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.opt.ReloadTimeout)
+	defer cancel()
+	return r.node.Load(ctx)
+}
+
 // permitted refuses a run before its first change, when it could not succeed.
 func (r *run) permitted(ctx context.Context, d Difference) error {
 	if d.Steps.Reloads() && !r.opt.ReloadDriver {
@@ -141,8 +152,11 @@ func (r *run) goBack(ctx context.Context, before partition.Layout, cause error) 
 	// A stop request must not leave the node between two layouts.
 	ctx = context.WithoutCancel(ctx)
 	r.rec.undoing()
-	devices, err := r.observe(ctx)
+	err := r.load(ctx)
 	if err == nil {
+		// A GPU that the driver has not brought up may come up with the reload that
+		// the way back is. converge judges.
+		devices, _ := r.observe(ctx)
 		err = r.converge(ctx, before, devices)
 	}
 	if err != nil {
@@ -154,7 +168,11 @@ func (r *run) goBack(ctx context.Context, before partition.Layout, cause error) 
 // converge takes the GPUs from what devices shows to the layout wanted. It has
 // succeeded only when a fresh observation leaves nothing to plan.
 func (r *run) converge(ctx context.Context, want partition.Layout, devices []gpu.Device) error {
-	steps, err := partition.Plan(want, gpu.Partitionable(devices))
+	gpus := gpu.Partitionable(devices)
+	steps, err := partition.Plan(want, gpus)
+	if err == nil && !steps.Reloads() {
+		err = missing(want, gpus)
+	}
 	if err != nil {
 		return err
 	}

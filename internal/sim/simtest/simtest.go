@@ -60,7 +60,7 @@ func StartKind(t testing.TB, k sim.Kind, o sim.Options) *Node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := mounted.Unmount(); err != nil {
+		if err := mounted.Abort(); err != nil {
 			t.Error(err)
 		}
 	})
