@@ -51,13 +51,12 @@ func nothingToDo(m machine) {
 
 // A client that is started while the GPUs are being changed is held back.
 func clientStartedDuringRun(m machine) {
-	m.hang("compute", "2s")
-	m.put(settings, selecting("spx-fast"))
-	m.begun("spx-fast")
-	m.run("systemctl start --no-block " + idle)
-	if got := m.show(idle, "ActiveState")["ActiveState"]; got != "inactive" {
-		m.t.Errorf("in the middle of the run the new client is %s", got)
-	}
+	m.during("spx-fast", func() {
+		m.run("systemctl start --no-block " + idle)
+		if got := m.show(idle, "ActiveState")["ActiveState"]; got != "inactive" {
+			m.t.Errorf("in the middle of the run the new client is %s", got)
+		}
+	})
 	m.applied("spx-fast")
 	m.run("systemctl start " + idle) // joins the job that waited
 	done := m.monotonic("dcm-apply.service", "ExecMainExitTimestampMonotonic")

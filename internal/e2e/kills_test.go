@@ -4,11 +4,19 @@ import (
 	"dcm/internal/report"
 )
 
-// hang lets the next operation of a kind take so long that a test can act in the
-// middle of it.
-func (m machine) hang(op, time string) {
+// during selects a profile and acts in the middle of its run: a switch hangs, which
+// gives the time to stop the oneshot, and stopped it stays until all is done.
+func (m machine) during(profile string, act func()) {
 	m.t.Helper()
-	m.run(`dcm-sim fault --gpu all --op "$1" --hang "$2"`, op, time)
+	m.run("dcm-sim fault --gpu all --op compute --hang 3s")
+	m.put(settings, selecting(profile))
+	m.begun(profile)
+	m.run("systemctl kill --signal=STOP dcm-apply")
+	if got := m.show("dcm-apply.service", "ActiveState")["ActiveState"]; got != "activating" {
+		m.t.Fatalf("the run is not under way: dcm-apply is %s", got)
+	}
+	act()
+	m.run("systemctl kill --signal=CONT dcm-apply || :")
 }
 
 // converges checks that the next apply brings the profile and all clients.
@@ -24,10 +32,7 @@ func (m machine) converges(profile string) {
 
 func oneshotKilled(m machine) {
 	before := m.units(exporter, agentUnit, dashboard)
-	m.hang("compute", "5s")
-	m.put(settings, selecting("spx-fast"))
-	m.begun("spx-fast")
-	m.run("systemctl kill --signal=KILL dcm-apply")
+	m.during("spx-fast", func() { m.run("systemctl kill --signal=KILL dcm-apply") })
 	// PID 1 starts the clients, and the daemon tries again by itself.
 	m.applied("spx-fast")
 	m.has(spx)
@@ -37,10 +42,7 @@ func oneshotKilled(m machine) {
 
 func daemonKilled(m machine) {
 	before := m.units(exporter, agentUnit, dashboard)
-	m.hang("compute", "2s")
-	m.put(settings, selecting("spx-fast"))
-	m.begun("spx-fast")
-	m.run("systemctl kill --signal=KILL dcm")
+	m.during("spx-fast", func() { m.run("systemctl kill --signal=KILL dcm") })
 	m.await("/run/dcm/report.json", `"result": "applied"`, `"profile": "spx-fast"`)
 	m.run("systemctl start amd-metrics-exporter gpuagent dashboard") // joins the jobs under way
 	m.bounced(before)
@@ -50,10 +52,7 @@ func daemonKilled(m machine) {
 
 func systemdReexecuted(m machine) {
 	before := m.units(exporter, agentUnit, dashboard)
-	m.hang("compute", "2s")
-	m.put(settings, selecting("spx-fast"))
-	m.begun("spx-fast")
-	m.run("systemctl daemon-reexec")
+	m.during("spx-fast", func() { m.run("systemctl daemon-reexec") })
 	m.applied("spx-fast")
 	m.has(spx)
 	m.bounced(before)
@@ -64,10 +63,7 @@ func systemdReexecuted(m machine) {
 // again. The clients come back once that one is over.
 func restartedInTheMiddle(m machine) {
 	before := m.units(exporter, agentUnit, dashboard)
-	m.hang("compute", "2s")
-	m.put(settings, selecting("spx-fast"))
-	m.begun("spx-fast")
-	m.run("systemctl restart dcm-apply")
+	m.during("spx-fast", func() { m.run("systemctl restart --no-block dcm-apply") })
 	m.applied("spx-fast")
 	m.has(spx)
 	m.bounced(before)

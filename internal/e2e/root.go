@@ -21,6 +21,7 @@ import (
 type Recipe struct {
 	Suite    string
 	Packages []string // in addition to those every root has
+	Bare     bool     // Packages only: for running a program in it, not for booting it
 }
 
 // Bookworm has systemd 252, the one of Enterprise Linux 9.
@@ -38,7 +39,10 @@ func CacheDir() string {
 }
 
 func (r Recipe) arguments() []string {
-	packages := append([]string{"dbus", "kmod", "man-db", "procps", "systemd", "systemd-sysv"}, r.Packages...)
+	packages := slices.Clone(r.Packages)
+	if !r.Bare {
+		packages = append(packages, "dbus", "kmod", "man-db", "procps", "systemd", "systemd-sysv")
+	}
 	slices.Sort(packages)
 	return []string{
 		"--mode=root", "--variant=minbase", "--format=directory", "--quiet",
