@@ -118,3 +118,26 @@ func oneGPUFails(m machine) {
 	}
 	m.bounced(before)
 }
+
+// With require = true no client starts without the profile: this one fits no
+// MI300X.
+func required(m machine) {
+	m.run("systemctl stop dcm")
+	m.put(settings, `profile = "tpx-nps1"
+[clients]
+units = ["amd-metrics-exporter", "gpuagent"]
+require = true
+`)
+	m.reboot()
+	for _, unit := range []string{exporter, agentUnit} {
+		if got := m.show(unit, "ActiveState")["ActiveState"]; got != "inactive" {
+			m.t.Errorf("%s is %s without the profile it requires", unit, got)
+		}
+	}
+	if text := m.try("systemctl status --lines=2 dcm").Stdout; !strings.Contains(text, "TPX") {
+		m.t.Errorf("systemctl status dcm does not tell the reason within two lines:\n%s", text)
+	}
+	m.has(spx)
+	m.put(settings, selecting("cpx-fast"))
+	m.run("systemctl restart dcm && dcm verify && systemctl start amd-metrics-exporter gpuagent dashboard")
+}

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"strings"
 
+	"dcm/internal/partition"
 	"dcm/internal/report"
 )
 
@@ -66,4 +67,17 @@ func brokenAtBoot(m machine) {
 	if got := m.state().Phase; got != report.InSync {
 		m.t.Errorf("repaired, and the daemon is %s", got)
 	}
+}
+
+// What is selected with `dcm apply` ends with the boot, with `dcm use` it does not.
+func selections(m machine) {
+	m.run("dcm use spx-fast")
+	m.run("dcm apply dpx-nps2")
+	m.has(partition.Mode{Compute: "DPX", Memory: "NPS2"})
+	if text := m.run("dcm status"); !strings.Contains(text, "until reboot") {
+		m.t.Errorf("dcm status does not tell that the selection is a passing one:\n%s", text)
+	}
+	m.reboot()
+	m.applied("spx-fast")
+	m.has(spx)
 }

@@ -35,6 +35,10 @@ func (m machine) installed() {
 		m.t.Errorf("phase is %s after the installation", got)
 	}
 	m.has(spx)
+	if got := m.run("systemd-analyze verify dcm.service dcm-apply.service 2>&1"); got != "" {
+		m.t.Errorf("systemd-analyze verify: %s", got)
+	}
+	m.run("for page in dcm dcm.toml dcm.service; do man $page | grep -q SYNOPSIS || exit 1; done")
 }
 
 func (m machine) configured() {

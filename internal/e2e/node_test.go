@@ -31,6 +31,8 @@ func scenarios(t *testing.T, p product) {
 		{"applies in quick succession", startLimits},
 		{"one GPU fails and the others go back", oneGPUFails},
 		{"a broken file at boot", brokenAtBoot},
+		{"selections for good and until reboot", selections},
+		{"required, the profile comes before the clients or they stay down", required},
 	}
 	for _, recipe := range suites() {
 		t.Run(recipe.Suite, func(t *testing.T) {

@@ -1,0 +1,179 @@
+package e2e_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"dcm/internal/e2e"
+	"dcm/internal/partition"
+)
+
+// shortSoak is how long the random trials go on as a part of all tests; make soak
+// lets them go on for DCM_SOAK.
+const shortSoak = 30 * time.Second
+
+// TestSoak does at random what operators, crashes and jobs do to a node, and
+// checks after each that nothing was lost. DCM_SEED repeats a run's choices.
+func TestSoak(t *testing.T) {
+	requireContainers(t)
+	length, err := time.ParseDuration(os.Getenv("DCM_SOAK"))
+	if err != nil {
+		length = shortSoak
+	}
+	seed, err := strconv.ParseUint(os.Getenv("DCM_SEED"), 10, 64)
+	if err != nil {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed: DCM_SEED=%d for %s", seed, length)
+	s := newSoak(t, seed)
+	for end := time.Now().Add(length); time.Now().Before(end) && !t.Failed(); {
+		s.trial()
+	}
+	t.Logf("done and nothing lost: %s", s.tally())
+}
+
+// soak is a machine under random trials.
+type soak struct {
+	machine
+	rand    *rand.Rand
+	profile string // selected
+	count   map[string]int
+}
+
+// modesOf are the profiles that the trials go between.
+var modesOf = map[string]partition.Mode{
+	"spx-fast": {Compute: "SPX", Memory: "NPS1"},
+	"cpx-fast": {Compute: "CPX", Memory: "NPS1"},
+	"cpx-nps4": {Compute: "CPX", Memory: "NPS4"},
+}
+
+func newSoak(t *testing.T, seed uint64) *soak {
+	m := install(t, e2e.Trixie(), buildProduct(t))
+	// As long as on a host these would be waits for nothing here.
+	m.put("/run/systemd/system/dcm.service.d/soak.conf", "[Service]\nRestartSec=100ms\n")
+	m.run("systemctl daemon-reload")
+	m.ready()
+	// Long enough for a kill to fall into the middle of a run.
+	m.run("dcm-sim fault --gpu all --op compute --hang 20ms --times always")
+	return &soak{m, rand.New(rand.NewPCG(seed, 0)), "cpx-fast", make(map[string]int)}
+}
+
+// trial does one thing and checks that all is well once it is quiet.
+func (s *soak) trial() {
+	s.t.Helper()
+	trials := []struct {
+		name   string
+		weight int
+		do     func()
+	}{
+		{"edit", 4, s.edit},
+		{"kill of the oneshot", 8, func() { s.kill("dcm-apply") }},
+		{"kill of the daemon", 8, func() { s.kill("dcm") }},
+		{"second restart in the middle", 2, func() { s.during("systemctl restart dcm") }},
+		{"daemon-reload in the middle", 2, func() { s.during("systemctl daemon-reload") }},
+		{"daemon-reexec in the middle", 1, func() { s.during("systemctl daemon-reexec") }},
+		{"stop of the daemon in the middle", 2, func() { s.during("systemctl stop dcm") }},
+		{"SIGSTOP of the oneshot", 1, s.freeze},
+		{"two edits at once", 3, func() { s.edit(); s.edit() }},
+		{"holder comes and goes", 2, s.holder},
+		{"reboot", 1, s.restarted},
+	}
+	total := 0
+	for _, t := range trials {
+		total += t.weight
+	}
+	pick := s.rand.IntN(total)
+	for _, t := range trials {
+		if pick -= t.weight; pick < 0 {
+			s.count[t.name]++
+			t.do()
+			s.well(t.name)
+			return
+		}
+	}
+}
+
+// edit selects another profile in the file.
+func (s *soak) edit() {
+	others := slices.DeleteFunc(slices.Sorted(maps.Keys(modesOf)), func(name string) bool { return name == s.profile })
+	s.profile = others[s.rand.IntN(len(others))]
+	s.put(settings, selecting(s.profile))
+}
+
+// moment is some time within a run, as an argument of sleep(1).
+func (s *soak) moment() string { return fmt.Sprintf("0.%03d", s.rand.IntN(600)) }
+
+// during does something at a random moment of a run.
+func (s *soak) during(command string) {
+	s.edit()
+	s.try("sleep " + s.moment() + "; " + command)
+}
+
+// kill ends a unit's main process at a random moment of a run.
+func (s *soak) kill(unit string) {
+	s.edit()
+	r := s.try("sleep " + s.moment() + "; pid=$(systemctl show --property=MainPID --value " + unit + `); [ "$pid" = 0 ] || kill -9 $pid && echo $pid`)
+	if pid := strings.TrimSpace(r.Stdout); pid != "" && pid != "0" {
+		s.count["killed processes"]++
+	}
+}
+
+// freeze stops the oneshot for a while, as a debugger or a freezer does.
+func (s *soak) freeze() {
+	s.edit()
+	s.try("sleep " + s.moment() + "; systemctl kill --signal=STOP dcm-apply; sleep " + s.moment() + "; systemctl kill --signal=CONT dcm-apply")
+}
+
+// holder lets a user's job hold the GPUs over an edit.
+func (s *soak) holder() {
+	s.run("systemd-run --quiet --unit=training sh -c 'exec 3</dev/kfd; exec sleep infinity' || :")
+	s.edit()
+	s.try("sleep " + s.moment())
+	s.run("systemctl stop training")
+}
+
+func (s *soak) restarted() {
+	s.edit()
+	s.reboot()
+	s.run("dcm-sim fault --gpu all --op compute --hang 20ms --times always")
+	s.put("/run/systemd/system/dcm.service.d/soak.conf", "[Service]\nRestartSec=100ms\n")
+	s.run("systemctl daemon-reload")
+}
+
+// well checks that the profile is on the GPUs, that every client is up, that no
+// job is left, and no piece of a file.
+func (s *soak) well(after string) {
+	s.t.Helper()
+	s.run("systemctl restart dcm")
+	s.run("systemctl is-active amd-metrics-exporter gpuagent dashboard")
+	want := modesOf[s.profile]
+	for gpu, mode := range s.modes() {
+		if mode != want {
+			s.t.Errorf("after %s: %s is %s, want %s", after, gpu, mode, want)
+		}
+	}
+	if run := s.lastRun(); !run.Result.OK() {
+		s.t.Errorf("after %s: the last run is %s: %v", after, run.Result, run.Error)
+	}
+	if jobs := s.run("systemctl list-jobs --no-legend"); jobs != "" {
+		s.t.Errorf("after %s: jobs are left: %s", after, jobs)
+	}
+	if files := s.run("ls -A /run/dcm /etc/dcm /etc/dcm/dcm.toml.d"); strings.Contains(files, ".tmp") || strings.Contains(files, "\n.") {
+		s.t.Errorf("after %s: pieces of files are left:\n%s", after, files)
+	}
+}
+
+func (s *soak) tally() string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(s.count)) {
+		parts = append(parts, fmt.Sprintf("%d × %s", s.count[name], name))
+	}
+	return strings.Join(parts, ", ")
+}
