@@ -22,7 +22,7 @@ export GOFLAGS = -buildvcs=false
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 PROGRAMS = dcm dcm-smi dcm-sim
 
-.PHONY: build packages install demo test bench lint lint-go lint-sh lint-packages clean
+.PHONY: build packages install demo test soak bench lint lint-go lint-sh lint-packages clean
 
 build:
 	for program in $(PROGRAMS); do \
@@ -49,6 +49,12 @@ demo: packages
 # Everything, as root. `go test ./...` runs what needs neither root nor a container.
 test:
 	DCM_E2E=require $(GO) test -count=1 -timeout=20m -json ./... | $(GO) run ./internal/e2e/summary
+
+# The random trials for as long as it takes to believe in it.
+soak:
+	DCM_E2E=require DCM_SOAK=$(SOAK) $(GO) test -count=1 -timeout=24h -run TestNode/random -v ./internal/e2e
+
+SOAK ?= 10m
 
 bench:
 	DCM_E2E=require $(GO) test -count=1 -timeout=30m -run '^$$' -bench . -benchmem ./...

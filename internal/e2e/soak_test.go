@@ -19,10 +19,9 @@ import (
 // lets them go on for DCM_SOAK.
 const shortSoak = 30 * time.Second
 
-// TestSoak does at random what operators, crashes and jobs do to a node, and
-// checks after each that nothing was lost. DCM_SEED repeats a run's choices.
-func TestSoak(t *testing.T) {
-	requireContainers(t)
+// random does at random what operators, crashes and jobs do to a node, and checks
+// after each that nothing was lost. DCM_SEED repeats a run's choices.
+func random(t *testing.T, p product) {
 	length, err := time.ParseDuration(os.Getenv("DCM_SOAK"))
 	if err != nil {
 		length = shortSoak
@@ -32,7 +31,7 @@ func TestSoak(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	t.Logf("seed: DCM_SEED=%d for %s", seed, length)
-	s := newSoak(t, seed)
+	s := newSoak(t, p, seed)
 	for end := time.Now().Add(length); time.Now().Before(end) && !t.Failed(); {
 		s.trial()
 	}
@@ -54,8 +53,8 @@ var modesOf = map[string]partition.Mode{
 	"cpx-nps4": {Compute: "CPX", Memory: "NPS4"},
 }
 
-func newSoak(t *testing.T, seed uint64) *soak {
-	m := install(t, e2e.Trixie(), buildProduct(t))
+func newSoak(t *testing.T, p product, seed uint64) *soak {
+	m := install(t, e2e.Trixie(), p)
 	// As long as on a host these would be waits for nothing here.
 	m.put("/run/systemd/system/dcm.service.d/soak.conf", "[Service]\nRestartSec=100ms\n")
 	m.run("systemctl daemon-reload")
@@ -76,6 +75,7 @@ func (s *soak) trial() {
 		{"edit", 4, s.edit},
 		{"kill of the oneshot", 8, func() { s.kill("dcm-apply") }},
 		{"kill of the daemon", 8, func() { s.kill("dcm") }},
+		{"series of kills", 4, s.kills},
 		{"second restart in the middle", 2, func() { s.during("systemctl restart dcm") }},
 		{"daemon-reload in the middle", 2, func() { s.during("systemctl daemon-reload") }},
 		{"daemon-reexec in the middle", 1, func() { s.during("systemctl daemon-reexec") }},
@@ -119,9 +119,23 @@ func (s *soak) during(command string) {
 // kill ends a unit's main process at a random moment of a run.
 func (s *soak) kill(unit string) {
 	s.edit()
+	s.killNow(unit)
+}
+
+func (s *soak) killNow(unit string) {
 	r := s.try("sleep " + s.moment() + "; pid=$(systemctl show --property=MainPID --value " + unit + `); [ "$pid" = 0 ] || kill -9 $pid && echo $pid`)
 	if pid := strings.TrimSpace(r.Stdout); pid != "" && pid != "0" {
 		s.count["killed processes"]++
+	}
+}
+
+// kills ends the oneshot or the daemon again and again while it is made to run.
+func (s *soak) kills() {
+	s.edit()
+	for range 10 {
+		unit := []string{"dcm", "dcm-apply"}[s.rand.IntN(2)]
+		s.killNow(unit)
+		s.run("systemctl restart --no-block dcm")
 	}
 }
 
