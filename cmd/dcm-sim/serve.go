@@ -28,6 +28,7 @@ func newServe() *cobra.Command {
 	memory := c.Flags().String("memory", "", "memory mode to boot in, if other than NPS1")
 	c.Flags().DurationVar(&o.SwitchLatency, "switch-latency", 0, "how long a compute switch takes")
 	c.Flags().DurationVar(&o.ReloadLatency, "reload-latency", 0, "how long a driver load takes")
+	c.Flags().DurationVar(&o.Cache, "cache", 0, "how long the kernel may take a file that it has seen to be there still")
 	c.Flags().DurationVar(&o.Settle, "settle", 0, "how long a GPU stays busy after its last process")
 	c.Flags().BoolVar(&o.NodeLock, "node-lock", false, "as older kernels: any process and any switch makes every GPU busy")
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -25,7 +25,7 @@ func soon(t *testing.T) context.Context {
 
 // patient is a context that only a hanging test meets the end of.
 func patient(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

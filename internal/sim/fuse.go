@@ -11,7 +11,7 @@ import (
 )
 
 // inode is a path of the tree. What is there is asked each time anew: nothing is
-// cached, so that files come, go and change at once.
+// cached, so that files come, go and change at once. [Options] can loosen that.
 type inode struct {
 	fs.Inode
 	face *face
@@ -41,6 +41,10 @@ func (i *inode) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*f
 		return nil, syscall.ENOENT
 	}
 	i.face.attributes(e, &out.Attr)
+	if !e.hidden {
+		out.SetEntryTimeout(i.face.node.opts.Cache)
+		out.SetAttrTimeout(i.face.node.opts.Cache)
+	}
 	stable := fs.StableAttr{Mode: e.Mode & syscall.S_IFMT, Ino: number(below)}
 	return i.NewInode(ctx, &inode{face: i.face, path: below}, stable), 0
 }
@@ -74,6 +78,7 @@ func (i *inode) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) s
 		return syscall.ENOENT
 	}
 	i.face.attributes(e, &out.Attr)
+	out.SetTimeout(i.face.node.opts.Cache)
 	return 0
 }
 

@@ -17,6 +17,11 @@ type Options struct {
 	Parameters    Parameters    // of the module at boot
 
 	Memory partition.Memory // the mode that GPUs which support it boot in; "" for their first
+
+	// Cache is how long the kernel may take what it has seen to be there still; what
+	// a directory lists and a file holds is asked for anew. It is for readers that
+	// open ten thousands of files.
+	Cache time.Duration
 }
 
 // Node is the state machine. Its methods may be called concurrently; where they

@@ -20,7 +20,7 @@ import (
 //go:embed testdata/standin.c
 var source string
 
-// drm is the stand-in of libdrm that version 6.1.2 of the real library needs.
+// drm is the stand-in of libdrm and libdrm_amdgpu, for the real libamd_smi.
 //
 //go:embed testdata/drm.c
 var drm string
@@ -76,10 +76,15 @@ func Build(ctx context.Context, dir string, g Generation, hidden ...string) (str
 	return lib, compile(ctx, source, lib, flags...)
 }
 
-// BuildDRM builds the stand-in of libdrm.so.2 in dir and returns its path.
-func BuildDRM(ctx context.Context, dir string) (string, error) {
-	lib := filepath.Join(dir, "libdrm.so.2")
-	return lib, compile(ctx, drm, lib, "-Wl,-soname,libdrm.so.2")
+// BuildDRM builds the stand-ins of libdrm.so.2 and libdrm_amdgpu.so.1 in dir, for
+// the real libamd_smi on a node whose render nodes are plain files.
+func BuildDRM(ctx context.Context, dir string) error {
+	for _, name := range []string{"libdrm.so.2", "libdrm_amdgpu.so.1"} {
+		if err := compile(ctx, drm, filepath.Join(dir, name), "-Wl,-soname,"+name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func compile(ctx context.Context, text, lib string, flags ...string) error {
