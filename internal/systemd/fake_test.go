@@ -28,6 +28,8 @@ type pid1 struct {
 	conn     *dbus.Conn
 	units    map[string]*sd.UnitStatus
 	props    map[string]map[string]any // unit → property
+	onList   func(n int)               // after the nth list of units was made
+	lists    int
 	restarts int
 	reloads  int
 	jobs     uint32
@@ -113,6 +115,10 @@ func (p *pid1) manager() map[string]any {
 			var out []sd.UnitStatus
 			for _, name := range names {
 				out = append(out, *p.unit(name))
+			}
+			p.lists++
+			if p.onList != nil {
+				go p.onList(p.lists)
 			}
 			return out, nil
 		},
@@ -214,6 +220,12 @@ func (p *pid1) onRestart(script func(name string, call int) *dbus.Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.script = script
+}
+
+func (p *pid1) afterList(f func(n int)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.onList = f
 }
 
 func (p *pid1) property(unit, name string, value any) {

@@ -178,6 +178,20 @@ func TestGenerateFollowsNoLinkOutOfItsDirectory(t *testing.T) {
 	}
 }
 
+func TestGenerateReplacesALinkToTheSameText(t *testing.T) {
+	dir, file := t.TempDir(), "a.service.d/50-dcm.conf"
+	write(t, filepath.Join(dir, "a.service.d/other"), Dropins([]string{"a.service"}, false)[file])
+	if err := os.Symlink("other", filepath.Join(dir, file)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Generate(dir, []string{"a.service"}, false); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(filepath.Join(dir, file)); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("the drop-in is %v, %v, want a regular file", info, err)
+	}
+}
+
 func TestStaleSeesEveryDifference(t *testing.T) {
 	want := Dropins([]string{"a.service", "b.service"}, false)
 	for _, tt := range []struct {

@@ -30,6 +30,18 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 				return nil
 			},
 			want: Unit{Active: "active", Sub: "exited", Invocation: "02"}, restarts: 1},
+		{name: "success after a while", before: "active/exited",
+			script: func(p *pid1, _ int) *dbus.Error {
+				p.set(oneshot, "activating/start*", "02")
+				p.afterList(func(n int) {
+					if n == 2 {
+						p.signal(oneshot, "active/exited", "02")
+						p.removed(oneshot, "done")
+					}
+				})
+				return nil
+			},
+			want: Unit{Active: "active", Sub: "exited", Invocation: "02"}, restarts: 1},
 		{name: "failure of the run is the unit's state", before: "active/exited",
 			script: func(p *pid1, _ int) *dbus.Error {
 				p.signal(oneshot, "failed/failed", "02")
@@ -37,6 +49,13 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 				return nil
 			},
 			want: Unit{Active: "failed", Sub: "failed", Invocation: "02"}, restarts: 1},
+		{name: "a failed run ends although Restart= will try another", before: "active/exited",
+			script: func(p *pid1, _ int) *dbus.Error {
+				p.signal(oneshot, "activating/auto-restart", "02")
+				p.removed(oneshot, "failed")
+				return nil
+			},
+			want: Unit{Active: "activating", Sub: "auto-restart", Invocation: "02"}, restarts: 1},
 		{name: "success from failed, with the job's signal first", before: "failed/failed",
 			script: func(p *pid1, _ int) *dbus.Error {
 				p.set(oneshot, "active/exited", "02")
@@ -66,6 +85,32 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 			},
 			want: Unit{Active: "inactive", Sub: "dead", Invocation: "01"},
 			err:  "the restart of dcm-apply.service was canceled before it ran", restarts: 1},
+		{name: "canceled, and why comes later", before: "active/exited",
+			script: func(p *pid1, _ int) *dbus.Error {
+				p.afterList(func(n int) {
+					switch n {
+					case 2:
+						p.signal(oneshot, "active/exited", "01")
+					case 3:
+						p.removed(oneshot, "canceled")
+					}
+				})
+				return nil
+			},
+			want: Unit{Active: "active", Sub: "exited", Invocation: "01"},
+			err:  "the restart of dcm-apply.service was canceled before it ran", restarts: 1},
+		{name: "canceled, and a reexec swallows why", before: "active/exited",
+			script: func(p *pid1, _ int) *dbus.Error {
+				p.afterList(func(n int) {
+					if n == 2 {
+						p.vanish()
+						p.appear()
+					}
+				})
+				return nil
+			},
+			want: Unit{Active: "active", Sub: "exited", Invocation: "01"},
+			err:  "dcm-apply.service did not run, and systemd was replaced before it said why", restarts: 1},
 		{name: "stopped during the run", before: "active/exited",
 			script: func(p *pid1, _ int) *dbus.Error {
 				p.set(oneshot, "inactive/dead", "02")
@@ -126,9 +171,13 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 		{name: "reexec swallows the answer, the run goes on", before: "active/exited",
 			script: func(p *pid1, _ int) *dbus.Error {
 				p.vanish()
-				p.set(oneshot, "activating/start*", "02")
+				p.set(oneshot, "deactivating/stop*", "01") // not yet the next invocation
+				p.afterList(func(n int) {
+					if n == 3 {
+						p.signal(oneshot, "active/exited", "02")
+					}
+				})
 				p.appear()
-				p.signal(oneshot, "active/exited", "02")
 				return nil
 			},
 			want: Unit{Active: "active", Sub: "exited", Invocation: "02"}, restarts: 1},

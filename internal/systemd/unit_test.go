@@ -48,6 +48,26 @@ func TestUnitsReadsServicesTemplatesAndMissingUnits(t *testing.T) {
 	}
 }
 
+func TestSettled(t *testing.T) {
+	for _, tt := range []struct {
+		unit Unit
+		want bool
+	}{
+		{Unit{Active: "active"}, true},
+		{Unit{Active: "inactive"}, true},
+		{Unit{Active: "failed"}, true},
+		{Unit{Active: "active", Job: true}, false},
+		{Unit{Active: "activating"}, false},
+		{Unit{Active: "deactivating"}, false},
+		{Unit{Active: "reloading"}, false},
+		{Unit{Active: "refreshing"}, false},
+	} {
+		if got := tt.unit.Settled(); got != tt.want {
+			t.Errorf("%s, job %v: settled is %v, want %v", tt.unit.Active, tt.unit.Job, got, tt.want)
+		}
+	}
+}
+
 func TestDependentsFollowsActiveUnitsOnly(t *testing.T) {
 	p := startPID1(t)
 	for name, u := range map[string]struct {
@@ -58,10 +78,11 @@ func TestDependentsFollowsActiveUnitsOnly(t *testing.T) {
 		"exporter.service": {"inactive/dead", map[string]any{"RequiredBy": []string{"unreached.service"}}},
 		"other.service":    {"active/running", nil},
 		"web.service":      {"active/running", map[string]any{"BoundBy": []string{"proxy.service"}, "ConsistsOf": []string{"side.service"}}},
-		"proxy.service":    {"activating/auto-restart", map[string]any{"RequisiteOf": []string{"late.service"}, "PropagatesStopTo": []string{"told.target"}}},
+		"proxy.service":    {"activating/auto-restart", map[string]any{"RequisiteOf": []string{"late.service", "going.service"}, "PropagatesStopTo": []string{"told.target"}}},
 		"side.service":     {"active/running", map[string]any{"ConsistsOf": []string{"gpuagent.service", "web.service"}}},
 		"off.service":      {"inactive/dead", map[string]any{"RequiredBy": []string{"unreached.service"}}},
 		"late.service":     {"reloading/reload", nil},
+		"going.service":    {"deactivating/stop", map[string]any{"RequiredBy": []string{"unreached.service"}}},
 		"told.target":      {"active/active", nil},
 
 		"unreached.service": {"active/running", nil},
@@ -97,14 +118,21 @@ func TestSettleWaitsForJobsAndTransitions(t *testing.T) {
 		units []Unit
 		err   error
 	}
-	done := make(chan answer, 1)
+	done, begun := make(chan answer, 1), make(chan struct{})
+	p.afterList(func(n int) {
+		if n == 1 {
+			p.signal("b.service", "deactivating/stop*", "") // which had settled
+			close(begun)
+		}
+	})
 	go func() {
 		units, err := c.Settle(ctx, names)
 		done <- answer{units, err}
 	}()
+	<-begun
 	for _, step := range []struct{ unit, state string }{
 		{"a.service", "activating/start*"}, {"v@1.service", "inactive/dead"}, {"c.service", "active/running"},
-		{"a.service", "active/running*"}, {"a.service", "active/running"},
+		{"a.service", "active/running*"}, {"a.service", "active/running"}, {"b.service", "active/running"},
 	} {
 		select {
 		case got := <-done:
@@ -222,10 +250,23 @@ func TestCallsEndWithTheConnection(t *testing.T) {
 	p.set("a.service", "activating/start*", "")
 	c, ctx := p.dial()
 	done := make(chan error, 1)
+	p.afterList(func(int) { c.Close() })
 	go func() { _, err := c.Settle(ctx, []string{"a.service"}); done <- err }()
-	c.Close()
 	if err := <-done; !errors.Is(err, errClosed) {
 		t.Errorf("error is %v, want that the connection was closed", err)
+	}
+}
+
+func TestABrokenConnectionWakesWhoeverWaits(t *testing.T) {
+	h := newHub()
+	ear := h.listen()
+	if _, certain := ear.result("/job/1"); !certain {
+		t.Error("the result is uncertain before anything happened")
+	}
+	h.Terminate()
+	<-ear.wake
+	if _, certain := ear.result("/job/1"); certain {
+		t.Error("the result is certain although signals may have been lost")
 	}
 }
 

@@ -92,16 +92,25 @@ func TestFilesSignalsUnderAConstantStreamOfEdits(t *testing.T) {
 }
 
 func TestFilesLooksAnewWhenEventsWereLost(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "dcm.toml.d")
 	tr, err := newTracker([]string{dir}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tr.watcher.Close()
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	<-tr.watcher.Events // lost
+
 	ctx, cancel := context.WithCancel(t.Context())
 	out, done := make(chan struct{}, 1), make(chan struct{})
 	go func() { tr.run(ctx, debounce{quiet: time.Millisecond}, out); close(done) }()
 	tr.watcher.Errors <- fsnotify.ErrEventOverflow
+	wait(t, out)
+	if err := os.WriteFile(filepath.Join(dir, "a"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	wait(t, out)
 	cancel()
 	wait(t, done)

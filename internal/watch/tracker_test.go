@@ -3,10 +3,14 @@ package watch
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // tree is a directory under test and a tracker, which is fed by hand.
@@ -176,6 +180,11 @@ func TestTracker(t *testing.T) {
 				} else if got := f.changed(); got != (step[0] == yes) {
 					t.Errorf("step %d, %q: changed is %v, want %s; watched: %v", i, tt.steps[i-1], got, step[0], f.tracker.watcher.WatchList())
 				}
+			}
+			want, got := slices.Sorted(maps.Keys(f.tracker.now.watched)), f.tracker.watcher.WatchList()
+			slices.Sort(got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("watched in the end (-want +got):\n%s", diff)
 			}
 		})
 	}
