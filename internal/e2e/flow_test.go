@@ -46,7 +46,7 @@ func (m machine) configured() {
 	clients := m.units(exporter, agentUnit, dashboard)
 	m.put("/root/config.json", e2e.Kubernetes())
 	m.run("dcm import /root/config.json >/etc/dcm/dcm.toml.d/10-kubernetes.toml")
-	m.run(`printf 'profile = "cpx-profile"\n' >/etc/dcm/dcm.toml.d/20-select.toml`)
+	m.run(`sed -i 's/^#profile = .*/profile = "cpx-profile"/' /etc/dcm/dcm.toml`)
 	m.run("systemctl restart dcm")
 	m.has(cpx)
 	if got := m.partitions(); got != "64" {

@@ -23,8 +23,9 @@ func walk(ctx context.Context, s *show) {
 	s.command(ctx, "dcm import /root/config.json >/etc/dcm/dcm.toml.d/10-kubernetes.toml")
 	s.command(ctx, "dcm profiles")
 
-	s.title("3. Select a profile")
-	s.command(ctx, `echo 'profile = "cpx-profile"' >/etc/dcm/dcm.toml.d/20-select.toml`)
+	s.title("3. Set the profile in /etc/dcm/dcm.toml")
+	s.command(ctx, `sed -i 's/^#profile = .*/profile = "cpx-profile"/' /etc/dcm/dcm.toml`)
+	s.command(ctx, "grep -n ^profile /etc/dcm/dcm.toml")
 
 	s.title("4. Restart dcm. It returns when the profile is on the GPUs")
 	s.command(ctx, "systemctl restart dcm")
