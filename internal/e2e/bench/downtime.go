@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+// change is a pair of profiles that a node goes between.
+type change struct{ what, one, other string }
+
+var (
+	compute = change{"8 compute modes", "spx-nps1", "cpx-nps1"}
+	memory  = change{"memory mode, driver reload", "spx-nps1", "cpx-nps4"}
+)
+
+// simulated measures how long clients are down for a repartition of the simulated
+// node. FUSE answers each access to a file some hundred times slower than the
+// kernel's sysfs does, and dcm makes thousands: these times are the simulator's.
+func (n *node) simulated(ctx context.Context, t *table) error {
+	for _, c := range []change{compute, memory} {
+		if err := n.downtime(ctx, t, "simulated driver", c, 2, n.rounds(7), 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// frozen measures the same with a copy of the simulated node's files in memory,
+// which take what is written to them and need no time of their own. What is left
+// is dcm's own time, and systemd's.
+func (n *node) frozen(ctx context.Context, t *table) error {
+	// Frozen with all partitions there, of which dcm has to read each.
+	if err := n.apply(ctx, compute.other, 2); err != nil {
+		return err
+	}
+	if _, err := n.run(ctx, freeze); err != nil {
+		return err
+	}
+	if err := n.downtime(ctx, t, "driver without latency", compute, 2, n.rounds(20), 1.25); err != nil {
+		return err
+	}
+	return n.downtime(ctx, t, "driver without latency", compute, 50, n.rounds(9), 1.25)
+}
+
+const freeze = `set -e
+systemctl stop dcm 'client-*'
+mkdir /run/frozen
+mount -t tmpfs -o mode=0755 tmpfs /run/frozen
+cp --archive --parents /sys/class /sys/bus /sys/devices /sys/dev /sys/module /run/frozen
+cd /run/frozen
+mkdir -p dev/dri
+for device in /dev/kfd /dev/dri/*; do : >.$device; done
+for path in sys/* dev/*; do mount --bind $path /$path; done`
+
+func (n *node) downtime(ctx context.Context, t *table, where string, c change, clients, rounds int, target float64) error {
+	what := fmt.Sprintf("%d clients down: %s, %s", clients, c.what, where)
+	n.say(what)
+	if err := n.clients(ctx, clients); err != nil {
+		return err
+	}
+	if err := n.apply(ctx, c.one, clients); err != nil {
+		return err
+	}
+	ways := []way{{name: "bare restart"}, {name: "in dcm-apply's sandbox"}, {name: "dcm", target: target}}
+	for i := range rounds {
+		profile := c.other
+		if i%2 == 1 {
+			profile = c.one
+		}
+		for w, do := range []func() error{
+			func() error { return n.bounce(ctx, "bare") },
+			func() error { return n.bounce(ctx, "boxed") },
+			func() error { return n.apply(ctx, profile, clients) },
+		} {
+			if err := do(); err != nil {
+				return err
+			}
+			took, err := n.down(ctx)
+			if err != nil {
+				return err
+			}
+			ways[w].took = append(ways[w].took, took)
+		}
+	}
+	t.compare(what, ways)
+	return nil
+}

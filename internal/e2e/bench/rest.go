@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const mib = 1 << 20
+
+// restarts measures a restart of the daemon that finds nothing to do.
+func (n *node) restarts(ctx context.Context, t *table) error {
+	const what = "systemctl restart dcm, nothing to do"
+	n.say(what)
+	names := []string{"trivial.service", "boxed-trivial.service", "dcm.service"}
+	took, err := probe[map[string][]time.Duration](ctx, n, append([]string{"restart", strconv.Itoa(n.rounds(40))}, names...)...)
+	if err != nil {
+		return err
+	}
+	t.compare(what, []way{
+		{name: "trivial notify service", took: took[names[0]]},
+		{name: "in dcm's sandbox", took: took[names[1]]},
+		{name: "dcm", took: took[names[2]], target: 1.5},
+	})
+	return nil
+}
+
+// window is longer than what Go's runtime does by itself every two minutes.
+const window = 125
+
+// rest measures the daemon that has nothing to do.
+func (n *node) rest(ctx context.Context, t *table) error {
+	text, err := n.run(ctx, "systemctl show --property=MainPID --value dcm")
+	if err != nil {
+		return err
+	}
+	pid := strings.TrimSpace(text)
+	n.say("the daemon at rest")
+	seconds := window
+	if n.short {
+		seconds = 10
+	}
+	type rest struct {
+		Awake, Switches, Threads int
+		CPU                      time.Duration
+	}
+	r, err := probe[rest](ctx, n, "rest", pid, strconv.Itoa(seconds))
+	if err != nil {
+		return err
+	}
+	memory, err := n.memory(ctx, pid)
+	if err != nil {
+		return err
+	}
+	t.heading("The daemon at rest")
+	t.fact(fmt.Sprintf("moments awake in %d s", seconds), strconv.Itoa(r.Awake), fmt.Sprintf("target: the watchdog's %d or %d", seconds/60, seconds/60+1))
+	t.fact("context switches then", strconv.Itoa(r.Switches), fmt.Sprintf("%d threads", r.Threads))
+	t.fact("processor time then", r.CPU.String(), "")
+	t.fact("RSS", size(memory["VmRSS"]), "target: below 15 MiB")
+	// The container's programs are on tmpfs, so that they count as shared memory.
+	t.fact("  of it the program's file", size(memory["RssFile"]+memory["RssShmem"]), "")
+	return nil
+}
+
+// memory reads the process's sizes in bytes, see proc_pid_status(5).
+func (n *node) memory(ctx context.Context, pid string) (map[string]int64, error) {
+	text, err := n.run(ctx, "cat /proc/$1/status", pid)
+	if err != nil {
+		return nil, err
+	}
+	sizes := make(map[string]int64)
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) != 3 || f[2] != "kB" {
+			continue
+		}
+		kib, err := strconv.ParseInt(f[1], 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		sizes[strings.TrimSuffix(f[0], ":")] = kib << 10
+	}
+	return sizes, nil
+}
+
+// sizes tells how large the installed programs are.
+func (n *node) sizes(ctx context.Context, t *table) error {
+	t.heading("Programs")
+	text, err := n.run(ctx, `find -L $(dpkg -L dcm) -maxdepth 0 -type f -path '*/dcm*' -perm /111 -printf '%p %s\n' | sort`)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(text) {
+		path, bytes, _ := strings.Cut(strings.TrimSpace(line), " ")
+		length, err := strconv.ParseInt(bytes, 10, 64)
+		if err != nil {
+			return err
+		}
+		target := ""
+		if strings.HasSuffix(path, "/bin/dcm") {
+			target = "target: below 12 MiB"
+		}
+		t.fact(path, size(length), target)
+	}
+	return nil
+}
+
+func size(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/mib) }
