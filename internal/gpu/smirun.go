@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"os/exec"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -77,28 +75,28 @@ func (s SMI) run(ctx context.Context, r smiRequest) ([]byte, error) {
 	// the child.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	out, err := s.runIn(ctx, request, ownMounts())
-	if errors.Is(err, unix.EPERM) {
-		out, err = s.runIn(ctx, request, ownMountsAndUser())
+	var out []byte
+	err = error(unix.EPERM)
+	for _, i := range isolations() {
+		if out, err = s.runIn(ctx, request, i); !errors.Is(err, unix.EPERM) {
+			return out, err
+		}
 	}
-	if errors.Is(err, unix.EPERM) {
-		err = fmt.Errorf("without CAP_SYS_ADMIN or user namespaces it would litter /tmp: %w", err)
-	}
-	return out, err
+	return out, fmt.Errorf("without CAP_SYS_ADMIN, user namespaces or PrivateTmp=yes it would litter /tmp: %w", err)
 }
 
-func (s SMI) runIn(ctx context.Context, request []byte, attr *syscall.SysProcAttr) ([]byte, error) {
+func (s SMI) runIn(ctx context.Context, request []byte, i isolation) ([]byte, error) {
 	path := s.Program
 	if path == "" {
 		path = program
 	}
 	stdout, stderr := &limited{limit: smiOutputLimit}, &limited{limit: 4 << 10}
-	cmd := exec.CommandContext(ctx, path, "--private")
+	cmd := exec.CommandContext(ctx, path, i.args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(request), stdout, stderr
 	cmd.Dir = "/"
 	// No variable of the caller's steers the library; of a crash one line is enough.
 	cmd.Env = []string{"GOTRACEBACK=none", "LANG=C"}
-	cmd.SysProcAttr = attr
+	cmd.SysProcAttr = i.attr
 	// The library starts processes of its own.
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
 	cmd.WaitDelay = time.Second
@@ -126,23 +124,6 @@ func (e *startError) kind() string {
 		return "no-program"
 	}
 	return "no-answer"
-}
-
-// ownMounts gives the process mounts of its own, in which it hides /tmp: the
-// library leaves files there each time.
-func ownMounts() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL, Unshareflags: unix.CLONE_NEWNS}
-}
-
-// ownMountsAndUser is for a caller without CAP_SYS_ADMIN. The user stays the
-// same.
-func ownMountsAndUser() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{
-		Setpgid: true, Pdeathsig: unix.SIGKILL, Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
-		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN}, // to mount there, for a user who is not root
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}},
-	}
 }
 
 // limited keeps the first bytes written to it and takes the rest for nothing: a
