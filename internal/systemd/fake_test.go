@@ -27,8 +27,8 @@ type pid1 struct {
 	mu       sync.Mutex
 	conn     *dbus.Conn
 	units    map[string]*sd.UnitStatus
-	props    map[string]map[string]any // unit → property
-	onList   func(n int)               // after the nth list of units was made
+	props    map[string]map[string]any   // unit → property
+	onList   func(n int, names []string) // after the nth list of units was made
 	lists    int
 	restarts int
 	reloads  int
@@ -118,7 +118,7 @@ func (p *pid1) manager() map[string]any {
 			}
 			p.lists++
 			if p.onList != nil {
-				go p.onList(p.lists)
+				go p.onList(p.lists, names)
 			}
 			return out, nil
 		},
@@ -222,7 +222,7 @@ func (p *pid1) onRestart(script func(name string, call int) *dbus.Error) {
 	p.script = script
 }
 
-func (p *pid1) afterList(f func(n int)) {
+func (p *pid1) afterList(f func(n int, names []string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.onList = f

@@ -33,7 +33,7 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 		{name: "success after a while", before: "active/exited",
 			script: func(p *pid1, _ int) *dbus.Error {
 				p.set(oneshot, "activating/start*", "02")
-				p.afterList(func(n int) {
+				p.afterList(func(n int, _ []string) {
 					if n == 2 {
 						p.signal(oneshot, "active/exited", "02")
 						p.removed(oneshot, "done")
@@ -87,7 +87,7 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 			err:  "the restart of dcm-apply.service was canceled before it ran", restarts: 1},
 		{name: "canceled, and why comes later", before: "active/exited",
 			script: func(p *pid1, _ int) *dbus.Error {
-				p.afterList(func(n int) {
+				p.afterList(func(n int, _ []string) {
 					switch n {
 					case 2:
 						p.signal(oneshot, "active/exited", "01")
@@ -101,7 +101,7 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 			err:  "the restart of dcm-apply.service was canceled before it ran", restarts: 1},
 		{name: "canceled, and a reexec swallows why", before: "active/exited",
 			script: func(p *pid1, _ int) *dbus.Error {
-				p.afterList(func(n int) {
+				p.afterList(func(n int, _ []string) {
 					if n == 2 {
 						p.vanish()
 						p.appear()
@@ -172,7 +172,7 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 			script: func(p *pid1, _ int) *dbus.Error {
 				p.vanish()
 				p.set(oneshot, "deactivating/stop*", "01") // not yet the next invocation
-				p.afterList(func(n int) {
+				p.afterList(func(n int, _ []string) {
 					if n == 3 {
 						p.signal(oneshot, "active/exited", "02")
 					}
