@@ -15,7 +15,10 @@ VERSION ?= $(shell $(GIT) describe --tags --match 'v[0-9]*' 2>/dev/null | \
 # The packages are the same bytes whoever builds them.
 SOURCE_DATE_EPOCH ?= $(shell $(GIT) log -1 --format=%ct 2>/dev/null || date --reference=go.sum +%s)
 
-export VERSION SOURCE_DATE_EPOCH
+# Each build of packages has a place of its own, so that two do not meet.
+STAGE = $(DIST)/stage
+
+export VERSION SOURCE_DATE_EPOCH STAGE
 export CGO_ENABLED = 0
 export GOFLAGS = -buildvcs=false
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# stage.sh ARCH: lay out under dist/stage/ARCH what nfpm.yaml packs and what has to
+# stage.sh ARCH: lay out under STAGE/ARCH (dist/stage/ARCH) what nfpm.yaml packs and what has to
 # be built for it: the programs, the compressed man pages, the completions.
 # ARCH is Go's name, amd64 or arm64. VERSION is told to the programs; LDFLAGS
 # replaces the linker flags. Everything written is reproducible.
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 arch=${1:?usage: stage.sh amd64|arm64}
 version=${VERSION:?VERSION is not set}
 ldflags=${LDFLAGS:--s -w -X main.version=$version}
-stage=dist/stage/$arch
+stage=${STAGE:-dist/stage}/$arch
 
 rm -rf "$stage"
 mkdir -p "$stage/man" "$stage/completion"
