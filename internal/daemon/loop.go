@@ -23,7 +23,6 @@ type loop struct {
 	*Daemon
 	state    report.State
 	settings Settings
-	loaded   bool // settings hold a good configuration
 	started  bool // READY=1 was sent
 	reload   bool // a start or a SIGHUP is to be answered with READY=1
 	again    bool // something changed while a pass was under way
@@ -41,13 +40,13 @@ type loop struct {
 func (d *Daemon) Run(ctx context.Context, initial report.State) error {
 	d.defaults()
 	l := &loop{Daemon: d, state: initial, freed: make(chan struct{}, 1), stop: func() {}}
-	l.applying = make(chan struct{}, 1)
+	l.applying = make(chan struct{})
 	l.state.Version, l.state.Phase, l.state.Since = report.Version, report.Starting, time.Now()
 	if err := l.configure(); err != nil {
 		l.fail(report.Stuck, &report.Error{Text: err.Error()})
 		return &ConfigError{err}
 	}
-	l.publish(l.state)
+	l.announce()
 	l.begin(ctx)
 	for {
 		if err := l.event(ctx); err != nil {
@@ -95,7 +94,7 @@ func (l *loop) event(ctx context.Context) error {
 	case <-l.applying:
 		l.state.Holders = nil
 		l.enter(report.Applying, nil)
-		l.tell(l.Notify.Status(l.status()))
+		l.announce()
 	case o := <-l.pass:
 		l.pass = nil
 		return l.finish(ctx, o)
@@ -110,10 +109,8 @@ func (l *loop) look(ctx context.Context, why string) {
 		l.again = true
 		return
 	}
-	if err := l.configure(); err != nil && !l.loaded {
-		l.answer()
-		return
-	}
+	// A bad configuration was told; the last good one stays in force.
+	_ = l.configure()
 	l.begin(ctx)
 }
 
@@ -131,7 +128,7 @@ func (l *loop) configure() error {
 		l.Log.Info("the configuration is in order again")
 	}
 	l.state.Config = ""
-	l.settings, l.loaded = s, true
+	l.settings = s
 	l.state.Profile, l.state.Source, l.state.Warnings = s.Profile.Name, s.Source, s.Warnings
 	for _, w := range s.Warnings {
 		l.Log.Warn(w)
@@ -146,7 +143,12 @@ func (l *loop) begin(ctx context.Context) {
 	l.retry, l.again = nil, false
 	results := make(chan outcome, 1)
 	l.pass = results
-	p := pass{Daemon: l.Daemon, settings: l.settings, started: l.started, applying: func() { l.applying <- struct{}{} }}
+	p := pass{Daemon: l.Daemon, settings: l.settings, started: l.started, applying: func() {
+		select {
+		case l.applying <- struct{}{}: // taken before the pass goes on, and so before its end
+		case <-ctx.Done():
+		}
+	}}
 	go func() { results <- p.do(ctx) }()
 }
 
@@ -233,10 +235,10 @@ func (l *loop) watch(ctx context.Context, holders []report.Holder) {
 // fail publishes the state that a daemon leaves behind when it cannot start.
 func (l *loop) fail(phase report.Phase, failure *report.Error) {
 	l.enter(phase, failure)
-	l.tell(l.Notify.Status(l.status()))
+	l.announce()
 }
 
-// enter publishes a phase.
+// enter changes the phase. What is entered is announced with all the rest.
 func (l *loop) enter(phase report.Phase, failure *report.Error) {
 	if phase != report.Waiting {
 		l.state.Retry = time.Time{}
@@ -245,14 +247,12 @@ func (l *loop) enter(phase report.Phase, failure *report.Error) {
 		l.state.Since = time.Now()
 	}
 	l.state.Phase, l.state.Error = phase, failure
-	l.publish(l.state)
 }
 
 // answer tells systemd how things are, and whoever waits for a start or a reload
 // that it is done.
 func (l *loop) answer() {
-	l.publish(l.state)
-	l.tell(l.Notify.Status(l.status()))
+	l.announce()
 	if l.started && l.reload {
 		l.reload = false
 		l.tell(l.Notify.Ready())
@@ -266,10 +266,12 @@ func (l *loop) tell(err error) {
 	}
 }
 
-func (l *loop) publish(s report.State) {
-	if err := l.Save(s); err != nil {
+// announce publishes the state, to files and to systemd.
+func (l *loop) announce() {
+	if err := l.Save(l.state); err != nil {
 		l.Log.Error(err.Error())
 	}
+	l.tell(l.Notify.Status(l.status()))
 }
 
 // status is the line that systemctl status shows.
