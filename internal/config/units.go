@@ -57,6 +57,7 @@ func unit(name string) (string, *fault) {
 func unitForm(name string) *fault {
 	const chars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\@"
 	stem := name[:strings.LastIndexByte(name, '.')]
+	prefix, _, _ := strings.Cut(stem, "@")
 	odd := strings.IndexFunc(stem, func(r rune) bool { return !strings.ContainsRune(chars, r) })
 	switch {
 	case stem == "":
@@ -66,6 +67,9 @@ func unitForm(name string) *fault {
 		return &fault{text: fmt.Sprintf("not a unit name: %q cannot be in one", r), accepted: `letters, digits and :-_.\@ (systemd-escape --mangle writes the rest)`}
 	case stem[0] == '@':
 		return &fault{text: "not a unit name: nothing stands before the @"}
+	case strings.HasSuffix(prefix, "-"):
+		// systemd.unit(5): a drop-in directory foo-.service.d is of all foo-*.service.
+		return &fault{text: "its drop-in would hold for every unit whose name begins so", accepted: "the names of the units, one by one"}
 	case len(name) > longestUnit:
 		return &fault{text: fmt.Sprintf("not a unit name: %d bytes with its suffix, where systemd takes %d", len(name), longestUnit)}
 	}

@@ -41,6 +41,8 @@ func TestUnitNamesAreRefused(t *testing.T) {
 		"a b":                    "not a unit name: ' ' cannot be in one",
 		"a\x00":                  "not a unit name: '\\x00' cannot be in one",
 		"käfer":                  "not a unit name: 'ä' cannot be in one",
+		"vllm-":                  "its drop-in would hold for every unit whose name begins so",
+		"vllm-@a":                "its drop-in would hold for every unit whose name begins so",
 		"%i":                     "not a unit name: '%' cannot be in one",
 		"@x":                     "not a unit name: nothing stands before the @",
 		strings.Repeat("a", 248): "not a unit name: 256 bytes with its suffix, where systemd takes 255",
