@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 
 	"github.com/spf13/cobra"
 
 	"dcm/internal/config"
+	"dcm/internal/gpu"
 )
 
 func versionCmd(h *host) *cobra.Command {
@@ -38,8 +40,12 @@ func (h *host) library(ctx context.Context) string {
 		return `not used ([gpu] backend = "sysfs")`
 	}
 	found, err := smi(cfg).Version(ctx)
-	if err != nil {
-		return "none: " + err.Error()
+	var failed *gpu.SMIError
+	switch {
+	case errors.As(err, &failed) && failed.Absent():
+		return "none (" + failed.Err.Error() + ")"
+	case err != nil:
+		return "unusable: " + err.Error()
 	}
 	return found.String() + ", " + found.File
 }

@@ -158,4 +158,8 @@ func TestASelectionThatALaterLayerHidesIsWarnedOf(t *testing.T) {
 			t.Errorf("%s: warnings (-want +got):\n%s", test.name, diff)
 		}
 	}
+	c := load(t, files{"etc/dcm/dcm.toml": "profile = \"a\"\n" + profiles, "run/dcm/dcm.toml.d/zz-selected.toml": "profile = \"b\"\n"})
+	if c.Selected != "b" || len(c.Warnings) > 0 {
+		t.Errorf("until reboot: selected %s, warnings %q; want b without a warning", c.Selected, c.Warnings)
+	}
 }

@@ -26,6 +26,8 @@ type layer struct {
 	file string
 	text string
 	form func(c *checker, l layer) *node // TOML or Kubernetes'; nil if it cannot be read
+	// passing is a layer that ends with the next boot: it is meant to hide others.
+	passing bool
 }
 
 // readTOML is the form of all files but one.
@@ -52,7 +54,9 @@ func assemble(layers []layer, problems []Problem, cmdline string) (*Config, erro
 			whole = false
 			continue
 		}
-		c.hidden(sum.at("profile"), root.at("profile"))
+		if !l.passing {
+			c.hidden(sum.at("profile"), root.at("profile"))
+		}
 		sum = merge(sum, root)
 	}
 	c.profiles(sum)

@@ -23,7 +23,11 @@ func (p Paths) layers() ([]layer, []Problem) {
 	r.file(p.Kubernetes, readKubernetes)
 	r.file(p.Admin, readTOML)
 	r.dropins(p.Local)
+	lasting := len(r.layers)
 	r.dropins(p.Runtime)
+	for i := range r.layers[lasting:] {
+		r.layers[lasting+i].passing = true
+	}
 	return r.layers, r.problems
 }
 
