@@ -53,12 +53,12 @@ func FuzzLoad(f *testing.F) {
 		if root, broken := parseTOML("f", text); broken == nil {
 			found(t, text, "", root)
 		}
-		c, err := assemble([]layer{{"f", text, readTOML}}, nil, "")
+		c, err := assemble([]layer{{file: "f", text: text, form: readTOML}}, nil, "")
 		if err != nil {
 			placed(t, text, err)
 			return
 		}
-		again, err := assemble([]layer{{"again", Format(c), readTOML}}, nil, "")
+		again, err := assemble([]layer{{file: "again", text: Format(c), form: readTOML}}, nil, "")
 		if err != nil {
 			t.Fatalf("%v\nin what was written for it:\n%s", err, Format(c))
 		}
@@ -100,11 +100,11 @@ func FuzzImport(f *testing.F) {
 			placed(t, text, err)
 			return
 		}
-		c, err := assemble([]layer{{"out", out, readTOML}}, nil, "")
+		c, err := assemble([]layer{{file: "out", text: out, form: readTOML}}, nil, "")
 		if err != nil {
 			t.Fatalf("%v\nin what was imported:\n%s", err, out)
 		}
-		direct, err := assemble([]layer{{"f", text, readKubernetes}}, nil, "")
+		direct, err := assemble([]layer{{file: "f", text: text, form: readKubernetes}}, nil, "")
 		if err != nil {
 			t.Fatalf("imported, but not read as a layer: %v", err)
 		}

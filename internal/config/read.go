@@ -80,7 +80,7 @@ func (r *reader) file(path string, form func(*checker, layer) *node) {
 		return
 	}
 	if text, ok := r.text(path); ok {
-		r.layers = append(r.layers, layer{path, text, form})
+		r.layers = append(r.layers, layer{file: path, text: text, form: form})
 	}
 }
 

@@ -36,7 +36,7 @@ func TestTheLargestFilesAreReadInTimeAndComplainedOfInShort(t *testing.T) {
 	}
 	for name, text := range largeTexts() {
 		begin := time.Now()
-		_, err := assemble([]layer{{"f", text, readTOML}}, nil, "")
+		_, err := assemble([]layer{{file: "f", text: text, form: readTOML}}, nil, "")
 		if took := time.Since(begin); took > 20*time.Second {
 			t.Errorf("%s: took %v", name, took)
 		}
