@@ -51,7 +51,7 @@ func nothingToDo(m machine) {
 
 // A client that is started while the GPUs are being changed is held back.
 func clientStartedDuringRun(m machine) {
-	m.during("spx-fast", func() {
+	m.duringSPX(func() {
 		m.run("systemctl start --no-block " + idle)
 		if got := m.show(idle, "ActiveState")["ActiveState"]; got != "inactive" {
 			m.t.Errorf("in the middle of the run the new client is %s", got)

@@ -113,13 +113,6 @@ func (m machine) applied(profile string) {
 	m.await("/run/dcm/state.json", `"phase": "in-sync"`, `"profile": "`+profile+`"`)
 }
 
-// begun waits until a run for the profile has begun a step: only those of steps are
-// indented so far.
-func (m machine) begun(profile string) {
-	m.t.Helper()
-	m.await("/run/dcm/report.json", `"result": "running"`, `"profile": "`+profile+`"`, "\n      \"started\": ")
-}
-
 func (m machine) lastRun() report.Run { return decode[report.Run](m, "report.json") }
 func (m machine) state() report.State { return decode[report.State](m, "state.json") }
 

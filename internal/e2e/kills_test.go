@@ -4,14 +4,15 @@ import (
 	"dcm/internal/report"
 )
 
-// during selects a profile and acts in the middle of its run: a switch hangs, which
-// gives the time to stop the oneshot, and stopped it stays until all is done.
-func (m machine) during(profile string, act func()) {
+// duringSPX selects spx-fast and acts in the middle of its run: one GPU of the eight
+// hangs, which gives the time to stop the oneshot, and stopped it stays until all
+// is done.
+func (m machine) duringSPX(act func()) {
 	m.t.Helper()
 	m.run("dcm-sim fault --gpu all --op compute --hang 3s")
-	m.put(settings, selecting(profile))
-	m.begun(profile)
-	m.run("systemctl kill --signal=STOP dcm-apply")
+	m.put(settings, selecting("spx-fast"))
+	// The kernel tells nobody of a switch, so this looks until one is seen.
+	m.run("until grep -q SPX /sys/bus/pci/devices/*/current_compute_partition; do :; done; systemctl kill --signal=STOP dcm-apply")
 	if got := m.show("dcm-apply.service", "ActiveState")["ActiveState"]; got != "activating" {
 		m.t.Fatalf("the run is not under way: dcm-apply is %s", got)
 	}
@@ -32,7 +33,7 @@ func (m machine) converges(profile string) {
 
 func oneshotKilled(m machine) {
 	before := m.units(exporter, agentUnit, dashboard)
-	m.during("spx-fast", func() { m.run("systemctl kill --signal=KILL dcm-apply") })
+	m.duringSPX(func() { m.run("systemctl kill --signal=KILL dcm-apply") })
 	// PID 1 starts the clients, and the daemon tries again by itself.
 	m.applied("spx-fast")
 	m.has(spx)
@@ -42,7 +43,7 @@ func oneshotKilled(m machine) {
 
 func daemonKilled(m machine) {
 	before := m.units(exporter, agentUnit, dashboard)
-	m.during("spx-fast", func() { m.run("systemctl kill --signal=KILL dcm") })
+	m.duringSPX(func() { m.run("systemctl kill --signal=KILL dcm") })
 	m.await("/run/dcm/report.json", `"result": "applied"`, `"profile": "spx-fast"`)
 	m.run("systemctl start amd-metrics-exporter gpuagent dashboard") // joins the jobs under way
 	m.bounced(before)
@@ -52,7 +53,7 @@ func daemonKilled(m machine) {
 
 func systemdReexecuted(m machine) {
 	before := m.units(exporter, agentUnit, dashboard)
-	m.during("spx-fast", func() { m.run("systemctl daemon-reexec") })
+	m.duringSPX(func() { m.run("systemctl daemon-reexec") })
 	m.applied("spx-fast")
 	m.has(spx)
 	m.bounced(before)
@@ -63,7 +64,7 @@ func systemdReexecuted(m machine) {
 // again. The clients come back once that one is over.
 func restartedInTheMiddle(m machine) {
 	before := m.units(exporter, agentUnit, dashboard)
-	m.during("spx-fast", func() { m.run("systemctl restart --no-block dcm-apply") })
+	m.duringSPX(func() { m.run("systemctl restart --no-block dcm-apply") })
 	m.applied("spx-fast")
 	m.has(spx)
 	m.bounced(before)

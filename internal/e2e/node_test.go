@@ -8,6 +8,7 @@ func TestNode(t *testing.T) {
 	p := buildProduct(t)
 	t.Run("flow", func(t *testing.T) { flow(t, p) })
 	t.Run("scenarios", func(t *testing.T) { scenarios(t, p) })
+	t.Run("library", func(t *testing.T) { library(t, p) })
 	t.Run("packages", func(t *testing.T) { packages(t, p) })
 	t.Run("random", func(t *testing.T) { random(t, p) })
 }
