@@ -78,12 +78,12 @@ STATICCHECK = v0.8.2
 
 lint-sh:
 	shellcheck install.sh .ci/run internal/e2e/node/usr/local/lib/* internal/e2e/node/usr/local/bin/*
-	shellcheck --shell=sh internal/e2e/boot.sh packaging/stage.sh packaging/deb/p* packaging/rpm/p*
+	shellcheck --shell=sh internal/e2e/boot.sh packaging/stage.sh packaging/deb/p* packaging/rpm/p* packaging/rpm/lint.sh
 
 # A tool that the distribution does not have is said to be missing, no more.
 lint-packages: packages
 	if command -v lintian; then lintian --fail-on error $(DIST)/*.deb; fi
-	if command -v rpmlint; then rpmlint -c packaging/rpm/rpmlint.toml $(DIST)/*.rpm; fi
+	if command -v rpmlint; then packaging/rpm/lint.sh $(DIST)/*.rpm; fi
 
 clean:
 	rm -rf bin $(DIST)
