@@ -1,0 +1,86 @@
+package watch
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Interest says which devices are looked after.
+type Interest struct {
+	About func(Uevent) bool // what the kernel tells is of interest
+	Files func() []string   // the devices' files that are watched for writes
+}
+
+// Devices signals when the kernel told of a device of interest, or somebody wrote
+// to one of its files. Files are listed anew before each signal: what happened
+// before they were listed is found by whoever looks after the signal.
+//
+// Signals are coalesced as those of [Files] are. The channel is closed when ctx
+// ends. There is no timer while nothing changes, and no thread waits.
+func Devices(ctx context.Context, in Interest, quiet time.Duration, log *slog.Logger) (<-chan struct{}, error) {
+	socket, err := openUevents()
+	if err != nil {
+		return nil, err
+	}
+	w, err := openWrites()
+	if err != nil {
+		socket.Close()
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() {
+		socket.Close()
+		w.file.Close()
+	})
+	changed := make(chan struct{}, 1)
+	note := func() { offer(changed) }
+	run := func(read func() error) {
+		if err := read(); err != nil {
+			log.Error(err.Error())
+			note()
+		}
+	}
+	arm := func() {
+		if err := w.arm(in.Files()); err != nil && ctx.Err() == nil {
+			log.Warn(err.Error())
+		}
+	}
+	arm()
+	go run(func() error { return readUevents(socket, in.About, note) })
+	go run(func() error { return w.read(note) })
+	out := make(chan struct{}, 1)
+	go func() {
+		defer close(out)
+		coalesce(ctx, debounce{quiet: quiet}, changed, func() {
+			arm()
+			offer(out)
+		})
+	}()
+	return out, nil
+}
+
+// offer signals, unless a signal waits to be taken: that one stands for this too.
+func offer(to chan<- struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}
+
+// coalesce calls signal after changes, as the debounce says, until ctx ends.
+func coalesce(ctx context.Context, d debounce, changed <-chan struct{}, signal func()) {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+			timer.Reset(d.change(time.Now()))
+		case <-timer.C:
+			d.done()
+			signal()
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package watch
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// writes tells of write(2) calls to files, also to those of sysfs: inotify(7)
+// sees there what programs do, and not what the kernel does by itself. It sees
+// only the instance of sysfs that the program writes through.
+type writes struct {
+	file  *os.File
+	armed map[int]bool // watch descriptors
+}
+
+func openWrites() (*writes, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("cannot watch files for writes: %w", os.NewSyscallError("inotify_init1", err))
+	}
+	return &writes{file: os.NewFile(uintptr(fd), "inotify")}, nil
+}
+
+// arm watches exactly these files from now on. One that is watched already stays
+// so; one that was removed and made again is another one. A file that is not
+// there is not watched.
+func (w *writes) arm(paths []string) error {
+	conn, err := w.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	now := make(map[int]bool, len(paths))
+	var errs []error
+	err = conn.Control(func(fd uintptr) {
+		for _, path := range paths {
+			switch wd, err := unix.InotifyAddWatch(int(fd), path, unix.IN_MODIFY); {
+			case err == nil:
+				now[wd] = true
+			case !errors.Is(err, unix.ENOENT):
+				errs = append(errs, fmt.Errorf("cannot watch %s for writes: %w", path, err))
+			}
+		}
+		for wd := range w.armed {
+			if !now[wd] { // fails if the kernel has dropped it with its file
+				_, _ = unix.InotifyRmWatch(int(fd), uint32(wd))
+			}
+		}
+	})
+	w.armed = now
+	return errors.Join(append(errs, err)...)
+}
+
+// read calls changed after writes. It returns when the file is closed, or cannot
+// be read.
+func (w *writes) read(changed func()) error {
+	buf := make([]byte, 64*unix.SizeofInotifyEvent)
+	for {
+		n, err := w.file.Read(buf)
+		if errors.Is(err, os.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("cannot read which files were written: %w", err)
+		}
+		if written(buf[:n]) {
+			changed()
+		}
+	}
+}
+
+// written tells whether a file was written, or the queue has overflowed. The rest
+// says that a watch was removed, which the removal of a file does too.
+func written(events []byte) bool {
+	for len(events) >= unix.SizeofInotifyEvent {
+		if binary.NativeEndian.Uint32(events[4:])&unix.IN_IGNORED == 0 {
+			return true
+		}
+		length := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(events[12:]))
+		events = events[min(length, len(events)):]
+	}
+	return false
+}
