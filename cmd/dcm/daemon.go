@@ -48,6 +48,14 @@ func runDaemon(ctx context.Context, h *host) error {
 	if err != nil {
 		return err
 	}
+	node := gpu.Open(h.roots())
+	devices, err := watch.Devices(ctx, watch.Interest{
+		About: func(u watch.Uevent) bool { return gpu.Concerns(u.Subsystem, u.Path) },
+		Files: node.ModeFiles,
+	}, quiet, log)
+	if err != nil {
+		return err
+	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	d := &daemon.Daemon{
@@ -57,9 +65,9 @@ func runDaemon(ctx context.Context, h *host) error {
 		Busy:    func() (bool, error) { return apply.UnderWay(h.lock()) },
 		LastRun: func() (*report.Run, error) { return report.ReadRun(h.runtime()) },
 		Save:    func(s report.State) error { return report.Write(h.path("run/dcm", report.StateFile), s) },
-		GPUs:    watched{h, gpu.Open(h.roots())},
+		GPUs:    watched{h, node},
 		Notify:  notify, Log: log,
-		Changed: changed, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()),
+		Changed: changed, Devices: devices, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()),
 	}
 	return status(d.Run(ctx, initial(h, log)))
 }
@@ -109,7 +117,7 @@ func settings(h *host) (daemon.Settings, error) {
 	return daemon.Settings{
 		Profile: cfg.Profile, Selected: cfg.Selected != "", Source: cfg.Source,
 		Clients: cfg.Clients, Require: cfg.Require, Warnings: cfg.Warnings,
-		Timeout: cfg.DeviceTimeout,
+		Timeout: cfg.DeviceTimeout, LeaveDrift: cfg.Drift == config.Report,
 	}, nil
 }
 
@@ -139,6 +147,8 @@ func (w watched) Steps(ctx context.Context, p partition.Profile) (int, []report.
 	blocking, err := d.Blockers(ctx, w.node)
 	return len(d.Steps), blocking, err
 }
+
+func (w watched) Seen(ctx context.Context) string { return w.node.Seen(ctx) }
 
 func (w watched) Explain(err error) report.Error { return apply.Explain(err) }
 

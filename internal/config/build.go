@@ -19,6 +19,7 @@ func build(root *node) *Config {
 	readAs(root.at("apply", "on-failure"), &c.OnFailure)
 	read(root.at("apply", "reload-driver"), &c.ReloadDriver)
 	readAs(root.at("apply", "reboot"), &c.Reboot)
+	readAs(root.at("daemon", "drift"), &c.Drift)
 	readAs(root.at("gpu", "backend"), &c.Backend)
 	read(root.at("gpu", "library"), &c.Library)
 	if n := root.at("apply", "device-timeout"); n != nil {

@@ -29,6 +29,8 @@ type Config struct {
 	DeviceTimeout time.Duration // how long the driver may take to bring its GPUs up
 	Reboot        Reboot
 
+	Drift Drift
+
 	Backend Backend
 	Library string // path of libamd_smi; "": the usual places
 
@@ -55,6 +57,15 @@ const (
 	Once  Reboot = "once"
 )
 
+// Drift says what becomes of GPUs that somebody else has changed.
+type Drift string
+
+// The values of daemon.drift.
+const (
+	Repair Drift = "repair" // as if the configuration had changed
+	Report Drift = "report" // they are left so
+)
+
 // Backend says what sets the modes.
 type Backend string
 
@@ -73,6 +84,7 @@ func defaults() *Config {
 		ReloadDriver:  true,
 		DeviceTimeout: time.Minute,
 		Reboot:        Never,
+		Drift:         Repair,
 		Backend:       Auto,
 	}
 }

@@ -25,6 +25,8 @@ func Format(c *Config) string {
 		pair{"reload-driver", strconv.FormatBool(c.ReloadDriver), c.ReloadDriver != d.ReloadDriver},
 		pair{"device-timeout", quote(c.DeviceTimeout.String()), c.DeviceTimeout != d.DeviceTimeout},
 		pair{"reboot", quote(string(c.Reboot)), c.Reboot != d.Reboot})
+	section(&b, "daemon",
+		pair{"drift", quote(string(c.Drift)), c.Drift != d.Drift})
 	section(&b, "gpu",
 		pair{"backend", quote(string(c.Backend)), c.Backend != d.Backend},
 		pair{"library", quote(c.Library), c.Library != d.Library})

@@ -70,7 +70,7 @@ func TestNothingConfiguredSelectsNothing(t *testing.T) {
 	got := load(t, nil)
 	want := &Config{
 		Profiles: map[string]partition.Profile{}, Origin: map[string]string{},
-		OnFailure: Rollback, ReloadDriver: true, DeviceTimeout: time.Minute, Reboot: Never, Backend: Auto,
+		OnFailure: Rollback, ReloadDriver: true, DeviceTimeout: time.Minute, Reboot: Never, Drift: Repair, Backend: Auto,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
@@ -90,6 +90,9 @@ on-failure     = "keep"
 reload-driver  = false
 device-timeout = "1m30s"
 reboot         = "once"
+
+[daemon]
+drift = "report"
 
 [gpu]
 backend = "amdsmi"
@@ -127,11 +130,11 @@ count   = "rest"
 			"whole": {Name: "whole", Compute: partition.CPX, Memory: partition.NPS4},
 			"mixed": mixed,
 		},
-		Origin:    map[string]string{"whole": "/etc/dcm/dcm.toml:18", "mixed": "/etc/dcm/dcm.toml:22"},
+		Origin:    map[string]string{"whole": "/etc/dcm/dcm.toml:21", "mixed": "/etc/dcm/dcm.toml:25"},
 		Clients:   []string{"amd-metrics-exporter.service", "gpuagent.service", "vllm@.service", "vllm@7b.service", "feed.socket", "app.v2.service"},
 		Require:   true,
 		OnFailure: Keep, DeviceTimeout: 90 * time.Second, Reboot: Once,
-		Backend: AMDSMI, Library: "/opt/rocm/lib/libamd_smi.so",
+		Drift: Report, Backend: AMDSMI, Library: "/opt/rocm/lib/libamd_smi.so",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)

@@ -27,6 +27,9 @@ func schema() rule {
 			"device-timeout": timeout(),
 			"reboot":         oneOf("when to reboot", Never, Once),
 		}, nil),
+		"daemon": fixed(map[string]rule{
+			"drift": oneOf("what to do about a drift", Repair, Report),
+		}, nil),
 		"gpu": fixed(map[string]rule{
 			"backend": oneOf("a backend", Auto, Sysfs, AMDSMI),
 			"library": scalar("a string", absolute),

@@ -27,6 +27,8 @@ type Settings struct {
 	Require  bool
 	Warnings []string
 	Timeout  time.Duration // how long to wait for the driver to bring its GPUs up
+
+	LeaveDrift bool // GPUs that somebody else changes are told of and left so
 }
 
 // GPUs is what the daemon asks of the hardware. All of it only looks.
@@ -34,6 +36,9 @@ type GPUs interface {
 	// Steps returns how many steps the profile is away; blocking names the
 	// processes, as they are now, that would keep them from succeeding.
 	Steps(ctx context.Context, p partition.Profile) (steps int, blocking []report.Holder, err error)
+	// Seen sums up the GPUs as they are this moment: two equal sums mean that
+	// nothing has happened between them.
+	Seen(ctx context.Context) string
 	// Explain classifies an error of Steps.
 	Explain(err error) report.Error
 	// Gone returns when one of the processes has ended, or ctx has.
@@ -74,6 +79,7 @@ type Daemon struct {
 	Log     *slog.Logger
 
 	Changed <-chan struct{}  // the configuration may have changed
+	Devices <-chan struct{}  // the GPUs may have been changed; nil: nobody watches them
 	Hangup  <-chan os.Signal // an administrator asks to look again
 	Ticks   <-chan time.Time // the watchdog's pace; nil without a watchdog
 

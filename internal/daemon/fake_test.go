@@ -28,6 +28,7 @@ type host struct {
 	stale    bool
 	busy     bool
 	steps    int
+	turns    int // what the GPUs show beside their distance from the profile
 	stepsErr error
 	blocking []report.Holder
 	units    map[string]systemd.Unit
@@ -39,6 +40,7 @@ type host struct {
 
 	states  chan report.State
 	changed chan struct{}
+	devices chan struct{}
 	hangup  chan os.Signal
 	ticks   chan time.Time
 }
@@ -53,7 +55,7 @@ func newHost(t *testing.T) *host {
 			ApplyUnit:   {Name: ApplyUnit, Load: "loaded", Active: "active", Sub: "exited", Result: "success"},
 		},
 		gone: make(chan struct{}), retry: Backoff{First: time.Millisecond, Most: 4 * time.Millisecond},
-		states: make(chan report.State, 100), changed: make(chan struct{}, 1),
+		states: make(chan report.State, 100), changed: make(chan struct{}, 1), devices: make(chan struct{}),
 		hangup: make(chan os.Signal, 1), ticks: make(chan time.Time),
 	}
 	h.run = succeed
@@ -106,7 +108,7 @@ func (h *host) start() <-chan error {
 		LastRun: func() (*report.Run, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.last, nil },
 		Save:    func(s report.State) error { h.states <- s; return nil },
 		GPUs:    (*hardware)(h), Notify: (*ear)(h), Log: slog.New(slog.DiscardHandler),
-		Changed: h.changed, Hangup: h.hangup, Ticks: h.ticks,
+		Changed: h.changed, Devices: h.devices, Hangup: h.hangup, Ticks: h.ticks,
 		Limits: Limits{Retry: h.retry},
 	}
 	ctx, cancel := context.WithCancel(h.t.Context())
@@ -198,6 +200,12 @@ func (h *hardware) Steps(context.Context, partition.Profile) (int, []report.Hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.steps, h.blocking, h.stepsErr
+}
+
+func (h *hardware) Seen(context.Context) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return fmt.Sprint(h.steps, h.turns)
 }
 
 func (h *hardware) Explain(err error) report.Error {

@@ -27,6 +27,7 @@ type loop struct {
 	reload   bool // a start or a SIGHUP is to be answered with READY=1
 	again    bool // something changed while a pass was under way
 	failures int  // transient failures in a row
+	drift
 
 	pass     chan outcome       // the pass under way delivers here; nil if none is
 	applying chan struct{}      // the pass has found work and is about to begin it
@@ -83,6 +84,8 @@ func (l *loop) event(ctx context.Context) error {
 		l.tell(l.Notify.Watchdog())
 	case <-l.Changed:
 		l.look(ctx, "the configuration changed")
+	case <-l.Devices:
+		l.stir(ctx)
 	case <-l.Hangup:
 		l.tell(l.Notify.Reloading())
 		l.reload = true
@@ -138,17 +141,31 @@ func (l *loop) configure() error {
 
 // begin starts a pass with the settings in force.
 func (l *loop) begin(ctx context.Context) {
+	l.again, l.stirred = false, false
+	l.forget()
+	l.run(ctx, l.newPass())
+}
+
+// forget cancels the next try.
+func (l *loop) forget() {
 	l.stop()
 	l.stop = func() {}
-	l.retry, l.again = nil, false
+	l.retry = nil
+}
+
+func (l *loop) newPass() *pass {
+	return &pass{Daemon: l.Daemon, settings: l.settings, started: l.started}
+}
+
+func (l *loop) run(ctx context.Context, p *pass) {
 	results := make(chan outcome, 1)
 	l.pass = results
-	p := pass{Daemon: l.Daemon, settings: l.settings, started: l.started, applying: func() {
+	p.applying = func() {
 		select {
 		case l.applying <- struct{}{}: // taken before the pass goes on, and so before its end
 		case <-ctx.Done():
 		}
-	}}
+	}
 	go func() { results <- p.do(ctx) }()
 }
 
@@ -157,11 +174,19 @@ func (l *loop) finish(ctx context.Context, o outcome) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if o.unchanged {
+		l.next(ctx)
+		return nil
+	}
+	l.forget()
+	l.seen = o.seen
 	l.state.Holders = o.holders
 	if o.clients != nil {
 		l.state.Clients = o.clients
 	}
 	switch {
+	case o.drift != nil:
+		l.drifted(o)
 	case o.failure == nil:
 		l.succeeded(o)
 	case l.again && !l.started:
@@ -171,19 +196,31 @@ func (l *loop) finish(ctx context.Context, o outcome) error {
 			return err
 		}
 	}
-	if l.again {
-		l.look(ctx, "something changed during the last look")
-	} else {
-		l.answer()
-	}
+	l.next(ctx)
 	return nil
+}
+
+// next makes the look that was asked for during the last one.
+func (l *loop) next(ctx context.Context) {
+	switch {
+	case l.again:
+		l.look(ctx, "something changed during the last look")
+		return
+	case l.stirred:
+		l.stir(ctx)
+	}
+	l.answer()
 }
 
 func (l *loop) succeeded(o outcome) {
 	l.failures = 0
+	l.mended(o)
 	phase := report.InSync
 	if !l.settings.Selected {
 		phase = report.Idle
+	}
+	if o.stirred && o.clients == nil && l.state.Phase == report.InSync {
+		o.problem = l.state.Error // nothing has happened that it could be mended by
 	}
 	l.enter(phase, o.problem)
 	if !l.started {
@@ -206,6 +243,9 @@ func (l *loop) failed(ctx context.Context, o outcome) error {
 	if !o.failure.Transient {
 		l.enter(report.Stuck, o.failure)
 		return nil
+	}
+	if o.held {
+		l.putOff()
 	}
 	l.failures++
 	wait := l.Limits.Retry.After(l.failures)
@@ -283,6 +323,8 @@ func (l *loop) status() string {
 		b.WriteString("No profile is selected; the GPUs are left alone")
 	case report.InSync:
 		fmt.Fprintf(&b, "Profile %s is on the GPUs", s.Profile)
+	case report.Drifted:
+		fmt.Fprintf(&b, "Profile %s is not on the GPUs any more", s.Profile)
 	case report.Waiting:
 		fmt.Fprintf(&b, "Profile %s is not on the GPUs", s.Profile)
 		if !s.Retry.IsZero() {

@@ -17,7 +17,11 @@ type pass struct {
 	settings Settings
 	started  bool   // the daemon has been up
 	applying func() // called before a restart
-	units    Units  // nil until PID 1 is needed
+
+	stirred bool   // nobody asked for it: devices told of something
+	seen    string // the GPUs as they were; of a stirred pass
+	hold    bool   // another repair follows too soon; of a stirred pass
+	units   Units  // nil until PID 1 is needed
 }
 
 // outcome is how a pass ended.
@@ -26,6 +30,12 @@ type outcome struct {
 	problem *report.Error   // it is, but something else is not as it should be
 	clients []report.Client // after a restart
 	holders []report.Holder // who is in the way
+
+	seen      string        // the GPUs at the end
+	stirred   bool          // of a stirred pass
+	unchanged bool          // a stirred pass has found nothing new, and the rest is empty
+	drift     *report.Error // the GPUs are to be left as somebody made them
+	held      bool          // the failure is a repair that was put off
 }
 
 // transient is a failure of the way to PID 1: the next try may find it mended.
@@ -35,6 +45,19 @@ func transient(err error) outcome {
 
 func (p *pass) do(ctx context.Context) outcome {
 	defer p.hangUp()
+	limit, cancel := context.WithTimeout(ctx, orDefault(p.settings.Timeout, defaultDevices))
+	before := p.GPUs.Seen(limit)
+	cancel()
+	if p.stirred && p.unchanged(before) {
+		return outcome{unchanged: true}
+	}
+	o := p.decide(ctx)
+	o.stirred, o.seen = p.stirred, p.remember(ctx, before, o)
+	return o
+}
+
+// decide reads the difference between the GPUs and the settings, and acts on it.
+func (p *pass) decide(ctx context.Context) outcome {
 	if err := p.order(ctx); err != nil {
 		return transient(err)
 	}
@@ -49,10 +72,18 @@ func (p *pass) do(ctx context.Context) outcome {
 	steps, blocking, err := p.GPUs.Steps(limit, p.settings.Profile)
 	if err != nil {
 		e := p.GPUs.Explain(err)
+		if p.stirred && p.settings.LeaveDrift {
+			return outcome{drift: &e}
+		}
 		return outcome{failure: &e}
 	}
 	if steps == 0 {
 		return outcome{}
+	}
+	if p.stirred {
+		if o, repair := p.found(steps); !repair {
+			return o
+		}
 	}
 	return p.change(ctx, blocking)
 }
@@ -116,7 +147,7 @@ func (p *pass) change(ctx context.Context, blocking []report.Holder) outcome {
 	if moving, err := p.moving(ctx, u); err != nil {
 		return transient(err)
 	} else if moving {
-		return p.do(ctx)
+		return p.decide(ctx)
 	}
 	before, err := u.Units(ctx, p.settings.Clients)
 	if err != nil {

@@ -100,6 +100,7 @@ const (
 	Idle     Phase = "idle"     // no profile is selected
 	InSync   Phase = "in-sync"  // the selected profile is on the GPUs
 	Applying Phase = "applying" // a run is under way
+	Drifted  Phase = "drifted"  // somebody changed the GPUs, and they are left so
 	Waiting  Phase = "waiting"  // failed; tries again at Retry
 	Stuck    Phase = "failed"   // failed; only another configuration or an administrator helps
 )
