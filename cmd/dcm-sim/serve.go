@@ -31,6 +31,7 @@ func newServe() *cobra.Command {
 	c.Flags().DurationVar(&o.Cache, "cache", 0, "how long the kernel may take a file that it has seen to be there still")
 	c.Flags().DurationVar(&o.Settle, "settle", 0, "how long a GPU stays busy after its last process")
 	c.Flags().BoolVar(&o.NodeLock, "node-lock", false, "as older kernels: any process and any switch makes every GPU busy")
+	uevents := c.Flags().Bool("uevents", false, "have the kernel tell of the devices, on this host, to whoever listens")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		k, err := sim.LookupKind(*kind)
 		if err != nil {
@@ -40,6 +41,9 @@ func newServe() *cobra.Command {
 			if o.Memory, err = partition.ParseMemory(*memory); err != nil {
 				return err
 			}
+		}
+		if *uevents {
+			o.Uevent = newBroadcaster(c.ErrOrStderr()).tell
 		}
 		if *gpus > 0 {
 			k = k.Scaled(*gpus)

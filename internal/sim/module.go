@@ -73,12 +73,16 @@ func (n *Node) Unload(ctx context.Context) error {
 	}
 	for _, b := range n.boards {
 		if b.Chip.AMD() {
+			if b.bound {
+				n.went(b)
+			}
 			b.bound, b.compute = false, ""
 			b.next, b.pending = b.pending, ""
 		}
 	}
 	n.module = absent
 	n.unloads++
+	n.tell("remove", "module/amdgpu", "module")
 	n.changed()
 	return nil
 }
@@ -113,6 +117,7 @@ func (n *Node) beginLoad() (done bool, err error) {
 		return false, syscall.EBUSY
 	}
 	n.module = coming
+	n.tell("add", "module/amdgpu", "module")
 	n.changed()
 	return false, nil
 }
@@ -163,6 +168,7 @@ func (n *Node) probe(b *board, f Fault) {
 		n.bindLater(b, time.Duration(f.Hang))
 	case f.Hang == 0:
 		n.bind(b)
+		n.came(b)
 	}
 }
 
@@ -174,6 +180,7 @@ func (n *Node) bindLater(b *board, d time.Duration) {
 		defer n.mu.Unlock()
 		if n.module == live && n.loads == load && !b.vanished {
 			n.bind(b)
+			n.came(b)
 		}
 	})
 }

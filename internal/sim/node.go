@@ -16,6 +16,8 @@ type Options struct {
 	NodeLock      bool          // older kernels: KFD's lock and its processes are the node's, not the GPU's
 	Parameters    Parameters    // of the module at boot
 
+	Uevent func(Uevent) // is told what the kernel would tell of devices; must not wait
+
 	Memory partition.Memory // the mode that GPUs which support it boot in; "" for their first
 
 	// Cache is how long the kernel may take what it has seen to be there still; what
