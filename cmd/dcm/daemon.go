@@ -25,6 +25,9 @@ import (
 // read: editors and configuration management write in several steps.
 const quiet = 200 * time.Millisecond
 
+// calm is the same for devices: a driver tells of each GPU with many events.
+const calm = 100 * time.Millisecond
+
 func daemonCmd(h *host) *cobra.Command {
 	return &cobra.Command{
 		Use:   "daemon",
@@ -52,7 +55,7 @@ func runDaemon(ctx context.Context, h *host) error {
 	devices, err := watch.Devices(ctx, watch.Interest{
 		About: func(u watch.Uevent) bool { return gpu.Concerns(u.Subsystem, u.Path) },
 		Files: node.ModeFiles,
-	}, quiet, log)
+	}, calm, log)
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,7 @@ func scenarios(t *testing.T, p product) {
 		{"the driver is reloaded behind dcm's back", driverReloaded},
 		{"a mode is written behind dcm's back", modeWritten},
 		{"a drift is only reported", driftReported},
+		{"the kernel tells of a device", kernelTells},
 		{"the daemon sees the host's devices", daemonSeesTheHost},
 		{"a broken file at boot", brokenAtBoot},
 		{"selections for good and until reboot", selections},

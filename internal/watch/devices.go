@@ -35,7 +35,7 @@ func Devices(ctx context.Context, in Interest, quiet time.Duration, log *slog.Lo
 	changed := make(chan struct{}, 1)
 	note := func() { offer(changed) }
 	run := func(read func() error) {
-		if err := read(); err != nil {
+		if err := read(); err != nil && ctx.Err() == nil {
 			log.Error(err.Error())
 			note()
 		}
