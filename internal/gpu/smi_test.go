@@ -224,7 +224,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	_, err := smi.SetCompute(t.Context(), gpuA, partition.CPX)
 	wantSMIError(t, err, "deadline", "no answer in time")
 	if diff := cmp.Diff(before, litter(t)); diff != "" {
-		t.Errorf("in /tmp (-before +after):\n%s", diff)
+		t.Errorf("in /tmp and /dev/shm (-before +after):\n%s", diff)
 	}
 	if pids := runningFrom(t, smi.Program); len(pids) > 0 {
 		t.Errorf("still running: %v", pids)
@@ -237,7 +237,11 @@ func litter(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return files
+	mutexes, err := filepath.Glob("/dev/shm/rocm_smi_*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(files, mutexes...)
 }
 
 // runningFrom lists the processes of a program.

@@ -173,6 +173,9 @@ static void litter(void)
 	int fd = mkstemp(path);
 	if (fd >= 0)
 		close(fd);
+	fd = open("/dev/shm/rocm_smi_card0", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	if (fd >= 0)
+		close(fd);
 }
 
 #if GEN >= 2407
@@ -369,6 +372,16 @@ static uint32_t get(void *handle, char *text, uint32_t len, const char *file, in
 	return status(read_file(g->dir, file, text, len), memory);
 }
 
+/* note appends to the log, if there is one, what was set. */
+static void note(const struct gpu *g, const char *mode, uint32_t number)
+{
+	FILE *log = knob("log") ? fopen(knob("log"), "a") : 0;
+	if (!log)
+		return;
+	fprintf(log, "%s %s %u\n", strrchr(g->dir, '/') + 1, mode, number);
+	fclose(log);
+}
+
 static uint32_t set(void *handle, uint32_t number, const char *const *modes, const char *file, int memory)
 {
 	struct gpu *g = handle;
@@ -383,6 +396,7 @@ static uint32_t set(void *handle, uint32_t number, const char *const *modes, con
 	if (!memory && !read_file(g->dir, "available_compute_partition", available, sizeof available) &&
 	    !strstr(available, mode))
 		return NOT_AVAILABLE;
+	note(g, mode, number);
 	while (knob("set-hang"))
 		pause();
 	if (knob("set-nothing"))
