@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
 	"time"
 
 	"dcm/internal/apply"
@@ -31,6 +34,7 @@ type overview struct {
 	Problems []report.Error  `json:"problems,omitempty"`
 	Warnings []string        `json:"warnings,omitempty"`
 	state    *report.State
+	killed   bool // the last run ended without a word
 }
 
 type unitView struct {
@@ -83,6 +87,10 @@ func (o *overview) reports(h *host) {
 	var err error
 	if o.Run, err = report.ReadRun(h.runtime()); err != nil {
 		o.problem(report.Error{Text: err.Error()})
+	}
+	if o.Run != nil && o.Run.Result == report.Running {
+		_, err := os.Stat(h.path("proc", strconv.Itoa(o.Run.PID)))
+		o.killed = errors.Is(err, fs.ErrNotExist)
 	}
 	if o.state, err = report.ReadState(h.runtime()); err != nil {
 		o.problem(report.Error{Text: err.Error()})

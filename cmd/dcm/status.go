@@ -90,7 +90,7 @@ func (o *overview) print(h *host, w io.Writer, now time.Time) {
 		row(strings.TrimSuffix(u.Unit, ".service"), unitState(u.Active, u.Sub, u.Result))
 	}
 	if o.Run != nil {
-		row("Last run", lastRun(o.Run, now))
+		row("Last run", lastRun(o.Run, o.killed, now))
 	}
 	if o.state != nil && !o.state.Retry.IsZero() && o.state.Phase == report.Waiting {
 		row("Next try", "at "+o.state.Retry.Format(time.TimeOnly))
@@ -139,10 +139,16 @@ func unitState(active, sub, result string) string {
 	return s
 }
 
-func lastRun(r *report.Run, now time.Time) string {
+func lastRun(r *report.Run, killed bool, now time.Time) string {
 	s := string(r.Result)
+	if killed {
+		s = "killed while it put"
+	}
 	if r.Profile != "" {
 		s += " " + r.Profile
+	}
+	if killed {
+		return s + " on the GPUs, begun at " + r.Started.Format(time.TimeOnly)
 	}
 	if r.Finished.IsZero() {
 		return s + ", since " + r.Started.Format(time.TimeOnly)

@@ -245,6 +245,26 @@ func TestOneRunAtATime(t *testing.T) {
 	}
 }
 
+func TestWhatIsHeldBackIsPublishedWhenNothingFollows(t *testing.T) {
+	published := make(chan report.Run, 10)
+	rec := NewRecorder(report.Run{}, slog.New(slog.DiscardHandler), func(r report.Run) { published <- r })
+	step := partition.Step{Kind: partition.ReloadDriver}
+	rec.begin("test")
+	rec.planned(partition.Steps{step})
+	rec.step(step, true, nil) // and then it hangs
+	deadline := time.After(10 * time.Second)
+	for {
+		select {
+		case r := <-published:
+			if len(r.Steps) == 1 && !r.Steps[0].Started.IsZero() {
+				return
+			}
+		case <-deadline:
+			t.Fatal("the step that has begun is never published")
+		}
+	}
+}
+
 func TestEveryPublishedReportIsConsistent(t *testing.T) {
 	b := newBench(t, "mi300x-8")
 	b.run(profile(partition.QPX, partition.NPS4))

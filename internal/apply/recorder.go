@@ -25,6 +25,7 @@ type Recorder struct {
 	undo      bool
 	base      int // steps before this one are of an earlier plan
 	published time.Time
+	flush     *time.Timer // publishes what was held back; nil if nothing is
 }
 
 // NewRecorder returns a recorder that starts from the fields of run that
@@ -68,10 +69,29 @@ func (r *Recorder) end(result report.Result, failure *report.Error) report.Run {
 	return r.run
 }
 
-func (r *Recorder) out(always bool) {
-	if now := r.now(); always || now.Sub(r.published) >= pace {
-		r.published = now
-		r.publish(r.run)
+// out publishes the report, now or, unless that is asked for, when the pace allows.
+func (r *Recorder) out(now bool) {
+	wait := pace - r.now().Sub(r.published)
+	if !now && wait > 0 {
+		if r.flush == nil {
+			r.flush = time.AfterFunc(wait, r.held)
+		}
+		return
+	}
+	if r.flush != nil {
+		r.flush.Stop()
+		r.flush = nil
+	}
+	r.published = r.now()
+	r.publish(r.run)
+}
+
+// held publishes what was held back, unless the run has ended meanwhile.
+func (r *Recorder) held() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.flush != nil && r.run.Finished.IsZero() {
+		r.out(true)
 	}
 }
 
