@@ -66,7 +66,7 @@ type Notifier interface {
 	ExtendTimeout(d time.Duration) error
 }
 
-// Daemon holds what the loop is handed. All fields but Limits are required.
+// Daemon holds what the loop is handed. All fields but Limits and Requests are required.
 type Daemon struct {
 	Load    func() (Settings, error)             // reads the configuration; every problem in one error
 	Stale   func(Settings) (bool, error)         // the generator's drop-ins are not those of the settings
@@ -82,6 +82,8 @@ type Daemon struct {
 	Devices <-chan struct{}  // the GPUs may have been changed; nil: nobody watches them
 	Hangup  <-chan os.Signal // an administrator asks to look again
 	Ticks   <-chan time.Time // the watchdog's pace; nil without a watchdog
+
+	Requests <-chan Request // programs ask to look again; nil if none can
 
 	Limits Limits
 }

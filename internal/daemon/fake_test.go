@@ -43,6 +43,8 @@ type host struct {
 	devices chan struct{}
 	hangup  chan os.Signal
 	ticks   chan time.Time
+
+	requests chan Request
 }
 
 func newHost(t *testing.T) *host {
@@ -57,6 +59,7 @@ func newHost(t *testing.T) *host {
 		gone: make(chan struct{}), retry: Backoff{First: time.Millisecond, Most: 4 * time.Millisecond},
 		states: make(chan report.State, 100), changed: make(chan struct{}, 1), devices: make(chan struct{}),
 		hangup: make(chan os.Signal, 1), ticks: make(chan time.Time),
+		requests: make(chan Request),
 	}
 	h.run = succeed
 	return h
@@ -108,7 +111,7 @@ func (h *host) start() <-chan error {
 		LastRun: func() (*report.Run, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.last, nil },
 		Save:    func(s report.State) error { h.states <- s; return nil },
 		GPUs:    (*hardware)(h), Notify: (*ear)(h), Log: slog.New(slog.DiscardHandler),
-		Changed: h.changed, Devices: h.devices, Hangup: h.hangup, Ticks: h.ticks,
+		Changed: h.changed, Devices: h.devices, Hangup: h.hangup, Ticks: h.ticks, Requests: h.requests,
 		Limits: Limits{Retry: h.retry},
 	}
 	ctx, cancel := context.WithCancel(h.t.Context())

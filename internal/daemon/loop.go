@@ -34,6 +34,7 @@ type loop struct {
 	retry    <-chan time.Time   // the next try; nil if none is due
 	freed    chan struct{}      // a holder has ended
 	stop     context.CancelFunc // ends the watch on holders
+	requests []Request          // to be answered when there is rest
 }
 
 // Run is the daemon until ctx ends. Before it has said READY=1 a failure ends it
@@ -90,6 +91,8 @@ func (l *loop) event(ctx context.Context) error {
 		l.tell(l.Notify.Reloading())
 		l.reload = true
 		l.look(ctx, "asked to reload")
+	case r := <-l.Requests:
+		l.asked(ctx, r)
 	case <-l.retry:
 		l.look(ctx, "trying again")
 	case <-l.freed:
@@ -293,6 +296,7 @@ func (l *loop) enter(phase report.Phase, failure *report.Error) {
 // that it is done.
 func (l *loop) answer() {
 	l.announce()
+	l.reply()
 	if l.started && l.reload {
 		l.reload = false
 		l.tell(l.Notify.Ready())

@@ -1,0 +1,98 @@
+package daemon
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"dcm/internal/report"
+	"dcm/internal/systemd"
+)
+
+// ask makes a request, and returns where its answer comes.
+func (h *host) ask() <-chan report.State {
+	h.t.Helper()
+	done := make(chan report.State, 1)
+	select {
+	case h.requests <- Request{"asked by a test", done}:
+	case <-time.After(10 * time.Second):
+		h.t.Fatal("the loop takes no request")
+	}
+	return done
+}
+
+func (h *host) answered(done <-chan report.State) report.State {
+	h.t.Helper()
+	select {
+	case s := <-done:
+		return s
+	case <-time.After(10 * time.Second):
+		h.t.Fatal("the request is not answered")
+	}
+	panic("unreachable")
+}
+
+func TestARequestIsAnsweredWithTheEndOfItsWork(t *testing.T) {
+	h := newHost(t)
+	h.start()
+	h.until("in sync", phase(report.InSync))
+	h.tick()
+	h.did()
+	h.set(func() { h.steps = 8 })
+	s := h.answered(h.ask())
+	if s.Phase != report.InSync || len(s.Clients) != 2 {
+		t.Errorf("answered with %s and %d clients, want in-sync and 2", s.Phase, len(s.Clients))
+	}
+	h.tick()
+	if got, want := h.did(), "reset:a.service restart:dcm-apply.service"; got != want {
+		t.Errorf("events %q, want %q", got, want)
+	}
+}
+
+func TestARequestDuringARunIsAnsweredAfterOneMoreLook(t *testing.T) {
+	h := newHost(t)
+	h.start()
+	h.until("in sync", phase(report.InSync))
+	running, release := make(chan struct{}), make(chan struct{})
+	h.set(func() {
+		h.steps = 3
+		h.run = func(h *host) (systemd.Unit, *report.Run, error) {
+			h.mu.Unlock()
+			close(running)
+			<-release
+			h.mu.Lock()
+			h.run, h.steps = succeed, 0
+			h.settings.Source = "changed during the run"
+			return systemd.Unit{Active: "active", Result: "success", Invocation: "1"}, &report.Run{ID: "1", Result: report.Applied}, nil
+		}
+	})
+	first := h.ask()
+	<-running
+	second := h.ask()
+	h.tick()
+	select {
+	case s := <-second:
+		t.Errorf("answered with %s while the run was under way", s.Phase)
+	default:
+	}
+	close(release)
+	for _, done := range []<-chan report.State{first, second} {
+		if s := h.answered(done); s.Phase != report.InSync || s.Source != "changed during the run" {
+			t.Errorf("answered with %s and source %q, want what was there after the request", s.Phase, s.Source)
+		}
+	}
+}
+
+func TestARequestIsToldOfABadConfigurationAndOfAFailure(t *testing.T) {
+	h := newHost(t)
+	h.start()
+	h.until("in sync", phase(report.InSync))
+	h.set(func() { h.loadErr = errors.New("dcm.toml:9: bad") })
+	if s := h.answered(h.ask()); s.Config != "dcm.toml:9: bad" || s.Phase != report.InSync {
+		t.Errorf("answered with problem %q, phase %s", s.Config, s.Phase)
+	}
+	h.set(func() { h.loadErr, h.stepsErr = nil, errors.New("no such mode") })
+	if s := h.answered(h.ask()); s.Phase != report.Stuck || s.Error == nil || s.Error.Text != "no such mode" {
+		t.Errorf("answered with %s, %v", s.Phase, s.Error)
+	}
+}
