@@ -1,0 +1,98 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// How long polkit may take: to decide by itself, and to ask a person.
+const (
+	deciding = 25 * time.Second
+	asking   = 2 * time.Minute
+)
+
+// authorise returns an error unless the caller may do what the action stands for:
+// because it is root, or because polkit says so. Without polkit only root may.
+//
+// The caller is known by its unique name on the bus, never by its process id,
+// which may be another process's by the time it is looked at.
+func (s *Service) authorise(c call, action string, details map[string]string) error {
+	ctx, cancel := context.WithTimeout(s.ctx(c), deciding)
+	defer cancel()
+	uid, err := s.user(ctx, c)
+	if err != nil {
+		return fault(errorDenied, fmt.Sprintf("it cannot be told who asks: %v", err))
+	}
+	if uid != 0 {
+		leave, err := s.enter()
+		if err != nil {
+			return err
+		}
+		defer leave()
+		if err := permitted(c, action, details); err != nil {
+			s.log.Warn("refused over the bus", "action", action, "uid", uid, "reason", err)
+			return err
+		}
+	}
+	s.log.Info("asked over the bus", "action", action, "uid", uid, "profile", details["profile"])
+	return nil
+}
+
+// userOf asks the bus who is behind a caller's name.
+func userOf(ctx context.Context, c call) (uid uint32, err error) {
+	err = c.conn.BusObject().CallWithContext(ctx, busName+".GetConnectionUnixUser", 0, c.sender).Store(&uid)
+	return uid, err
+}
+
+// subject is whom polkit is asked about.
+type subject struct {
+	Kind    string
+	Details map[string]dbus.Variant
+}
+
+// permitted asks polkit. The bus starts it if it is there and does not run.
+func permitted(c call, action string, details map[string]string) error {
+	const allowUserInteraction = 1
+	interactive := c.flags&dbus.FlagAllowInteractiveAuthorization != 0
+	flags, limit := uint32(0), deciding
+	if interactive {
+		flags, limit = allowUserInteraction, asking
+	}
+	if details == nil {
+		details = map[string]string{}
+	}
+	ctx, cancel := context.WithTimeout(c.conn.Context(), limit)
+	defer cancel()
+	var result struct {
+		Authorised, Challenge bool
+		Details               map[string]string
+	}
+	who := subject{"system-bus-name", map[string]dbus.Variant{"name": dbus.MakeVariant(c.sender)}}
+	err := c.conn.Object(polkit, polkitPath).
+		CallWithContext(ctx, polkitAuthority+".CheckAuthorization", 0, who, action, details, flags, "").
+		Store(&result)
+	switch {
+	case absent(err):
+		return fault(errorDenied, "only root may do this: polkit, which could allow it to others, is not there")
+	case err != nil:
+		return fault(errorDenied, fmt.Sprintf("only root may do this: polkit cannot be asked: %v", err))
+	case result.Authorised:
+		return nil
+	case result.Challenge && !interactive:
+		return fault(errorInteractive, fmt.Sprintf("an administrator's password is needed for %s", action))
+	case result.Challenge:
+		return fault(errorDenied, fmt.Sprintf("an administrator's password is needed for %s, and there was nobody to ask for it", action))
+	}
+	return fault(errorDenied, fmt.Sprintf("polkit does not allow %s", action))
+}
+
+// absent reports whether nobody has the name that was called, nor can be started
+// for it.
+func absent(err error) bool {
+	var remote dbus.Error
+	return errors.As(err, &remote) && (remote.Name == errorNoService || remote.Name == errorNoOwner)
+}

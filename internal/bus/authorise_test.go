@@ -1,0 +1,147 @@
+package bus
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/godbus/dbus/v5"
+)
+
+func TestWhoMayDoWhat(t *testing.T) {
+	everything := []string{actionApply, actionUse, actionReload}
+	onlyApply := []string{actionApply}
+	tests := []struct {
+		name   string
+		uid    uint32
+		polkit []string // the actions that it allows; nil: there is none
+		method string
+		args   []any
+		asked  string // of polkit
+		did    string
+		err    string
+	}{
+		{"root applies without polkit", 0, nil, "Apply", nil, "", "apply", ""},
+		{"root is never asked about", 0, onlyApply, "Use", []any{"cpx"}, "", "use:cpx", ""},
+		{"nobody else without polkit", 1000, nil, "Apply", nil, "", "", errorDenied},
+		{"whom polkit allows", 1000, everything, "Use", []any{"cpx"}, "use:cpx", "use:cpx", ""},
+		{"polkit allows something else", 1000, onlyApply, "Reload", nil, "reload", "", errorInteractive},
+		{"everybody may plan", 1000, nil, "Plan", []any{""}, "", "plan:", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := startBus(t)
+			a := &authority{allowed: map[string]bool{}}
+			for _, action := range tt.polkit {
+				a.allowed[action] = true
+			}
+			if tt.polkit != nil {
+				b.polkit(a)
+			}
+			d := &desk{}
+			b.serve(d, tt.uid)
+			b.owned()
+			err := b.connect().Object(Name, Path).Call(Interface+"."+tt.method, 0, tt.args...).Err
+			var remote dbus.Error
+			errors.As(err, &remote)
+			if remote.Name != tt.err {
+				t.Errorf("%s: %v, want %q", tt.method, err, tt.err)
+			}
+			if got := d.did(); got != tt.did {
+				t.Errorf("the daemon was asked %q, want %q", got, tt.did)
+			}
+			if got := a.heard(); got != tt.asked {
+				t.Errorf("polkit was asked %q, want %q", got, tt.asked)
+			}
+		})
+	}
+}
+
+func TestACallerWhoCanBeAskedIsAsked(t *testing.T) {
+	b := startBus(t)
+	a := &authority{}
+	b.polkit(a)
+	b.serve(&desk{}, 1000)
+	b.owned()
+	c, err := Dial(t.Context(), b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Use(t.Context(), "cpx"); !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "nobody to ask") {
+		t.Errorf("refused, and Use returned %v", err)
+	}
+	if got := a.heard(); got != "use!:cpx" {
+		t.Errorf("polkit was asked %q, want it to ask the user", got)
+	}
+}
+
+func TestTheReasonReachesTheCaller(t *testing.T) {
+	b := startBus(t)
+	d := &desk{err: errors.New("GPUs are in use")}
+	b.serve(d, 0)
+	b.owned()
+	c, err := Dial(t.Context(), b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Apply(t.Context()); err == nil || err.Error() != "GPUs are in use" {
+		t.Errorf("Apply returned %v, want the daemon's reason", err)
+	}
+	d.answer("", &ConfigError{errors.New("dcm.toml:3: bad")})
+	var config *ConfigError
+	if _, err := c.Use(t.Context(), "cpx"); !errors.As(err, &config) || err.Error() != "dcm.toml:3: bad" {
+		t.Errorf("Use returned %v, want the configuration's problem", err)
+	}
+	d.answer("in-sync", nil)
+	if state, err := c.Use(t.Context(), "cpx"); state != "in-sync" || err != nil {
+		t.Errorf("Use returned %q, %v", state, err)
+	}
+}
+
+func TestAClientTellsWhyNobodyAnswers(t *testing.T) {
+	b := startBus(t)
+	c, err := Dial(t.Context(), b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Manager(t.Context()); !errors.Is(err, ErrAbsent) {
+		t.Errorf("without a daemon: %v", err)
+	}
+	b.serve(&desk{}, 1000)
+	b.owned()
+	if _, err := c.Apply(t.Context()); !errors.Is(err, ErrDenied) {
+		t.Errorf("without leave: %v", err)
+	}
+	b.stop()
+	if _, err := Dial(t.Context(), b.address); !errors.Is(err, ErrAbsent) {
+		t.Errorf("without a bus: %v", err)
+	}
+}
+
+func TestACrowdIsRefusedAndRootIsNot(t *testing.T) {
+	b := startBus(t)
+	d := &desk{wait: make(chan struct{})}
+	b.serve(d, 0)
+	b.owned()
+	plans := b.connect().Object(Name, Path)
+	ended := make(chan *dbus.Call, crowd+1)
+	for range crowd + 1 {
+		plans.Go(Interface+".Plan", 0, ended, "cpx")
+	}
+	var remote dbus.Error
+	if err := (<-ended).Err; !errors.As(err, &remote) || remote.Name != errorLimit {
+		t.Errorf("one too many: %v", err)
+	}
+	if err := b.connect().Object(Name, Path).Call(Interface+".Apply", 0).Err; err != nil {
+		t.Errorf("root is kept out by the others: %v", err)
+	}
+	close(d.wait)
+	for range crowd {
+		if err := (<-ended).Err; err != nil {
+			t.Error(err)
+		}
+	}
+}

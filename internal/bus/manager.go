@@ -1,0 +1,150 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Control is whom the methods ask. An error that wraps a [ConfigError] is told to
+// be one of the configuration.
+type Control interface {
+	// Apply has the GPUs looked at and, if need be, changed, and returns what the
+	// daemon is at when it has come to rest. That the profile is not on the GPUs
+	// then is an error.
+	Apply(ctx context.Context) (state string, err error)
+	// Use selects the profile for good, and then does as Apply.
+	Use(ctx context.Context, profile string) (state string, err error)
+	// Reload has the configuration read, and the GPUs looked at. That the
+	// configuration cannot be used is an error.
+	Reload(ctx context.Context) error
+	// Plan tells what would be done for the profile, "" meaning the selected one.
+	Plan(ctx context.Context, profile string) (Plan, error)
+}
+
+// Plan is what would be done to have a profile on the GPUs.
+type Plan struct {
+	Profile string
+	Steps   []Step
+	Clients []string // the units that would be restarted
+}
+
+// Step is one change. On the bus it is (sasss).
+type Step struct {
+	Kind     string
+	Devices  []string // addresses; none for a step that is for the whole node
+	From, To string
+}
+
+// ConfigError is a configuration that cannot be used.
+type ConfigError struct{ Err error }
+
+func (e *ConfigError) Error() string { return e.Err.Error() }
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+// looking is what one answer that changes nothing may take.
+const looking = 30 * time.Second
+
+// crowd is how many calls of those who need not be root may be under way.
+const crowd = 16
+
+// methods are those of the manager.
+func (s *Service) methods() []method {
+	return []method{
+		{name: "Apply", out: []arg{{"state", "s"}}, run: s.apply},
+		{name: "Use", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, run: s.use},
+		{name: "Reload", run: s.reload},
+		{name: "Plan", in: []arg{{"profile", "s"}}, out: []arg{{"profile", "s"}, {"steps", "a(sasss)"}, {"clients", "as"}}, run: s.plan},
+	}
+}
+
+func (s *Service) apply(c call) ([]any, error) {
+	if err := s.authorise(c, actionApply, nil); err != nil {
+		return nil, err
+	}
+	state, err := s.control.Apply(s.ctx(c))
+	return []any{state}, told(err)
+}
+
+func (s *Service) use(c call) ([]any, error) {
+	profile, err := c.profile()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.authorise(c, actionUse, map[string]string{"profile": profile}); err != nil {
+		return nil, err
+	}
+	state, err := s.control.Use(s.ctx(c), profile)
+	return []any{state}, told(err)
+}
+
+func (s *Service) reload(c call) ([]any, error) {
+	if err := s.authorise(c, actionReload, nil); err != nil {
+		return nil, err
+	}
+	return nil, told(s.control.Reload(s.ctx(c)))
+}
+
+// plan is for everyone, and so one at a time.
+func (s *Service) plan(c call) ([]any, error) {
+	profile, err := c.profile()
+	if err != nil {
+		return nil, err
+	}
+	leave, err := s.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(s.ctx(c), looking)
+	defer cancel()
+	select {
+	case s.planning <- struct{}{}:
+		defer func() { <-s.planning }()
+	case <-ctx.Done():
+		return nil, told(ctx.Err())
+	}
+	p, err := s.control.Plan(ctx, profile)
+	if err != nil {
+		return nil, told(err)
+	}
+	return []any{p.Profile, list(p.Steps), list(p.Clients)}, nil
+}
+
+// longest is how long the name of a profile may be. Anyone can send any text, and
+// a name that is not there is compared with those that are.
+const longest = 255
+
+func (c call) profile() (string, error) {
+	name := c.body[0].(string)
+	if len(name) > longest {
+		return "", fault(errorArguments, "no profile has so long a name")
+	}
+	return name, nil
+}
+
+// ctx is the context of a call: it ends with the connection, and so with the
+// service. A caller that goes away does not end what it has asked for.
+func (s *Service) ctx(c call) context.Context { return c.conn.Context() }
+
+// enter lets a caller in who need not be root, unless there is a crowd.
+func (s *Service) enter() (leave func(), err error) {
+	select {
+	case s.inside <- struct{}{}:
+		return func() { <-s.inside }, nil
+	default:
+		return nil, fault(errorLimit, "too many calls are under way; try again")
+	}
+}
+
+// told is an error as it goes over the bus.
+func told(err error) error {
+	var config *ConfigError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &config):
+		return fault(errorConfiguration, err.Error())
+	}
+	return fault(errorFailed, err.Error())
+}

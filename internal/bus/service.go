@@ -1,0 +1,185 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// Service is dcm on a bus. Publish and Run may be called from any goroutine.
+type Service struct {
+	address string
+	control Control
+	log     *slog.Logger
+	user    func(context.Context, call) (uint32, error)
+
+	tree     tree
+	inside   chan struct{} // calls under way of those who need not be root
+	planning chan struct{}
+
+	mu   sync.Mutex
+	conn *dbus.Conn // nil while there is none
+}
+
+// New returns a service for the bus at that address.
+func New(address string, control Control, log *slog.Logger) *Service {
+	s := &Service{
+		address: address, control: control, log: log, user: userOf,
+		inside: make(chan struct{}, crowd), planning: make(chan struct{}, 1),
+	}
+	s.Publish(Manager{}, nil)
+	return s
+}
+
+// Publish shows other facts and signals those that changed. It may wait for the
+// bus to take the signals.
+func (s *Service) Publish(m Manager, gpus []GPU) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	objects := make(map[dbus.ObjectPath][]shown, len(gpus)+1)
+	paths := make([]dbus.ObjectPath, len(gpus))
+	for i, g := range gpus {
+		paths[i] = gpuPath(g.Address)
+		objects[paths[i]] = []shown{{name: gpuInterface, properties: g.properties()}}
+	}
+	objects[Path] = []shown{{name: Interface, methods: s.methods(), properties: m.properties(paths)}}
+	for _, c := range s.tree.replace(objects) {
+		s.signal(c)
+	}
+}
+
+// signal tells whoever listens. A connection that breaks is Run's business.
+func (s *Service) signal(c change) {
+	if s.conn == nil {
+		return
+	}
+	var err error
+	switch {
+	case c.removed:
+		err = s.conn.Emit(Path, objectManager+".InterfacesRemoved", c.path, []string{c.intf})
+	case c.added:
+		err = s.conn.Emit(Path, objectManager+".InterfacesAdded", c.path, map[string]map[string]dbus.Variant{c.intf: c.changed})
+	default:
+		err = s.conn.Emit(c.path, properties+".PropertiesChanged", c.intf, c.changed, list(c.invalid))
+	}
+	if err != nil && s.conn.Connected() {
+		s.log.Warn("cannot signal a change on the bus", "object", c.path, "error", err)
+	}
+}
+
+// How long to try after a bus has gone, or has not let dcm have its name: it may
+// be starting, and a policy just installed takes a moment. Nothing else tells.
+// After that, only a sign that the bus is there makes another try.
+const (
+	first = 100 * time.Millisecond
+	tries = 9 // doubling: under a minute in all
+)
+
+// Run is on the bus until ctx ends: now, again when the connection broke, and when
+// appeared says that a bus may be there. At rest it waits on the connection alone.
+func (s *Service) Run(ctx context.Context, appeared <-chan struct{}) {
+	failed := 0
+	for {
+		err := s.session(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			s.log.Info("the bus is gone")
+			failed = 0
+		case failed == 0:
+			s.log.Info("not on the bus; the work goes on without it", "reason", err)
+		}
+		var again <-chan time.Time
+		if failed < tries {
+			again = time.After(first << failed)
+		}
+		failed++
+		select {
+		case <-ctx.Done():
+			return
+		case <-again:
+		case <-appeared:
+			failed = 1
+		}
+	}
+}
+
+// lasting is how long a connection must have stood for its end not to count as a
+// failure. A bus that takes dcm on and drops it at once is not asked for ever.
+const lasting = time.Second
+
+// session is one connection, from its beginning to its end. The error tells why it
+// did not come about.
+func (s *Service) session(ctx context.Context) error {
+	limit, cancel := context.WithTimeout(ctx, looking)
+	defer cancel()
+	conn, err := dial(limit, s.address, dbus.WithHandler(&s.tree))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := s.claim(limit, conn); err != nil {
+		return err
+	}
+	began := time.Now()
+	s.attach(conn)
+	defer s.attach(nil)
+	select {
+	case <-ctx.Done():
+	case <-conn.Context().Done():
+		if time.Since(began) < lasting {
+			return errors.New("the bus closed the connection at once")
+		}
+	}
+	return nil
+}
+
+// claim asks for the name. If somebody else has it, which only root can, dcm has
+// it next.
+func (s *Service) claim(ctx context.Context, conn *dbus.Conn) error {
+	var reply dbus.RequestNameReply
+	call := conn.BusObject().CallWithContext(ctx, busName+".RequestName", 0, Name, uint32(0))
+	if err := call.Store(&reply); err != nil {
+		return fmt.Errorf("cannot have the name %s: %w", Name, err)
+	}
+	if reply == dbus.RequestNameReplyInQueue {
+		s.log.Warn("another process has the name on the bus; dcm has it when that one ends", "name", Name)
+	}
+	return nil
+}
+
+func (s *Service) attach(conn *dbus.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conn = conn
+}
+
+// dial connects to a bus, within ctx.
+func dial(ctx context.Context, address string, options ...dbus.ConnOption) (*dbus.Conn, error) {
+	conn, err := dbus.Dial(address, options...)
+	if err != nil {
+		return nil, err
+	}
+	// Neither of the two takes a context.
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	err = conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Geteuid()))})
+	if err == nil {
+		err = conn.Hello()
+	}
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("%s: %w", address, err)
+	}
+	return conn, nil
+}

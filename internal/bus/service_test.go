@@ -1,0 +1,237 @@
+package bus
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+	"github.com/google/go-cmp/cmp"
+)
+
+var twoGPUs = []GPU{
+	{Address: "0000:05:00.0", Model: "MI300X", Compute: "SPX", Memory: "NPS1", Partitions: 1, RenderNodes: []string{"/dev/dri/renderD128"}},
+	{Address: "0000:26:00.0", Index: 1, Model: "MI300X", Compute: "SPX", Memory: "NPS1", Partitions: 1},
+}
+
+func TestWhatIsPublishedIsOnTheBus(t *testing.T) {
+	b := startBus(t)
+	s, _ := b.serve(&desk{}, 1000)
+	since := time.UnixMicro(1700000000000000)
+	s.Publish(Manager{Version: "1.2", State: "in-sync", Selected: "cpx", Applied: "cpx", Since: since, Profiles: []string{"cpx", "spx"},
+		Clients: []ClientUnit{{"a.service", "active", "active", "success", true}}}, twoGPUs)
+	b.owned()
+	conn := b.connect()
+	get := func(path dbus.ObjectPath, intf, name string) string {
+		t.Helper()
+		v, err := conn.Object(Name, path).GetProperty(intf + "." + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.Signature().String() + " " + v.String()
+	}
+	got := map[string]string{}
+	for _, name := range []string{"Version", "State", "Since", "Profiles", "Clients", "GPUs", "Error", "Warnings"} {
+		got[name] = get(Path, Interface, name)
+	}
+	for _, name := range []string{"Address", "ComputeMode", "Partitions", "RenderNodes", "NUMANode"} {
+		got[name] = get("/org/deviceconfig/Manager1/gpu/_0000_05_00_0", gpuInterface, name)
+	}
+	want := map[string]string{
+		"Version": `s "1.2"`, "State": `s "in-sync"`, "Since": "t @t 1700000000000000", "Profiles": `as ["cpx", "spx"]`,
+		"Clients": `a(ssssb) [["a.service", "active", "active", "success", true]]`,
+		"GPUs":    `ao @ao ["/org/deviceconfig/Manager1/gpu/_0000_05_00_0", "/org/deviceconfig/Manager1/gpu/_0000_26_00_0"]`,
+		"Error":   `s ""`, "Warnings": "as @as []",
+		"Address": `s "0000:05:00.0"`, "ComputeMode": `s "SPX"`, "Partitions": "u @u 1", "RenderNodes": `as ["/dev/dri/renderD128"]`, "NUMANode": "i 0",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("properties (-want +got):\n%s", diff)
+	}
+	c, err := Dial(t.Context(), b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	m, err := c.Manager(t.Context())
+	if err != nil || m.State != "in-sync" || m.Selected != "cpx" || !m.Since.Equal(since) || !m.Retry.IsZero() {
+		t.Errorf("a client sees %+v, %v", m, err)
+	}
+}
+
+func TestOnlyWhatChangedIsSignalled(t *testing.T) {
+	b := startBus(t)
+	s, _ := b.serve(&desk{}, 1000)
+	s.Publish(Manager{State: "in-sync", Selected: "cpx", Report: "{}"}, twoGPUs)
+	b.owned()
+	conn := b.connect()
+	heard := make(chan *dbus.Signal, 100)
+	conn.Signal(heard)
+	if err := conn.AddMatchSignal(dbus.WithMatchPathNamespace(Path)); err != nil {
+		t.Fatal(err)
+	}
+	changed := slices.Clone(twoGPUs)
+	changed[0].Compute = "CPX"
+	s.Publish(Manager{State: "in-sync", Selected: "cpx", Report: "{}"}, twoGPUs) // nothing new
+	s.Publish(Manager{State: "applying", Selected: "cpx", Report: "{1}"}, changed)
+	s.Publish(Manager{State: "applying", Selected: "cpx", Report: "{1}"}, changed[:1])
+	s.Publish(Manager{State: "applying", Selected: "cpx", Report: "{1}"}, changed)
+	var got []string
+	for len(got) < 6 {
+		select {
+		case signal := <-heard:
+			if strings.HasPrefix(string(signal.Path), string(Path)) { // and not the bus's own
+				got = append(got, spell(signal))
+			}
+		case <-time.After(patience):
+			t.Fatalf("heard only %q", got)
+		}
+	}
+	want := []string{
+		"PropertiesChanged Manager1: State; LastReport",
+		"PropertiesChanged gpu/_0000_05_00_0: ComputeMode; ",
+		"InterfacesRemoved gpu/_0000_26_00_0",
+		"PropertiesChanged Manager1: GPUs; ",
+		"PropertiesChanged Manager1: GPUs; ",
+		"InterfacesAdded gpu/_0000_26_00_0 with 17",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("signals (-want +got):\n%s", diff)
+	}
+}
+
+// spell writes a signal down in one line.
+func spell(s *dbus.Signal) string {
+	short := func(v any) string {
+		return strings.TrimPrefix(strings.TrimPrefix(string(v.(dbus.ObjectPath)), "/org/deviceconfig/Manager1/"), "/org/deviceconfig/")
+	}
+	name := s.Name[strings.LastIndex(s.Name, ".")+1:]
+	switch name {
+	case "PropertiesChanged":
+		var changed []string
+		for p := range s.Body[1].(map[string]dbus.Variant) {
+			changed = append(changed, p)
+		}
+		slices.Sort(changed)
+		return name + " " + short(s.Path) + ": " + strings.Join(changed, " ") + "; " + strings.Join(s.Body[2].([]string), " ")
+	case "InterfacesAdded":
+		all := s.Body[1].(map[string]map[string]dbus.Variant)[gpuInterface]
+		return name + " " + short(s.Body[0]) + " with " + string(rune('0'+len(all)/10)) + string(rune('0'+len(all)%10))
+	}
+	return name + " " + short(s.Body[0])
+}
+
+func TestItComesBackWithTheBus(t *testing.T) {
+	b := startBus(t)
+	_, appeared := b.serve(&desk{}, 1000)
+	b.owned()
+	b.stop()
+	b.start()
+	b.owned()
+	b.stop()
+	b.start()
+	appeared <- struct{}{}
+	b.owned()
+}
+
+func TestItWaitsForABusThatIsNotThere(t *testing.T) {
+	b := startBus(t)
+	b.stop()
+	_, appeared := b.serve(&desk{}, 1000)
+	b.start()
+	appeared <- struct{}{}
+	b.owned()
+}
+
+func TestItTakesItsNameWhenAnotherLetsGo(t *testing.T) {
+	b := startBus(t)
+	other := b.connect()
+	if _, err := other.RequestName(Name, dbus.NameFlagDoNotQueue); err != nil {
+		t.Fatal(err)
+	}
+	b.serve(&desk{}, 1000)
+	conn := b.connect()
+	for { // until dcm is in the queue
+		var queue []string
+		if err := conn.BusObject().Call(busName+".ListQueuedOwners", 0, Name).Store(&queue); err != nil {
+			t.Fatal(err)
+		}
+		if len(queue) == 2 {
+			break
+		}
+	}
+	other.Close()
+	b.owned()
+	if _, err := conn.Object(Name, Path).GetProperty(Interface + ".State"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestIntrospectionLeadsToEveryObject(t *testing.T) {
+	b := startBus(t)
+	s, _ := b.serve(&desk{}, 1000)
+	s.Publish(Manager{}, twoGPUs)
+	b.owned()
+	conn := b.connect()
+	tests := []struct {
+		path  dbus.ObjectPath
+		holds []string
+	}{
+		{"/", []string{`<node name="org">`}},
+		{"/org/deviceconfig", []string{`<node name="Manager1">`}},
+		{Path, []string{`<node name="gpu">`, `<interface name="org.deviceconfig.Manager1">`, `<method name="Plan">`, `type="a(sasss)"`,
+			`<property name="GPUs" type="ao" access="read">`, `value="invalidates"`, `<signal name="PropertiesChanged">`, `<method name="GetManagedObjects">`}},
+		{gpuPaths, []string{`<node name="_0000_05_00_0">`, `<node name="_0000_26_00_0">`}},
+		{gpuPaths + "/_0000_05_00_0", []string{`<interface name="org.deviceconfig.Manager1.GPU">`, `<property name="ComputeMode" type="s" access="read">`}},
+	}
+	for _, tt := range tests {
+		var xml string
+		if err := conn.Object(Name, tt.path).Call(introspectable+".Introspect", 0).Store(&xml); err != nil {
+			t.Errorf("%s: %v", tt.path, err)
+		}
+		for _, text := range tt.holds {
+			if !strings.Contains(xml, text) {
+				t.Errorf("%s does not have %s:\n%s", tt.path, text, xml)
+			}
+		}
+	}
+	var objects map[dbus.ObjectPath]map[string]map[string]dbus.Variant
+	if err := conn.Object(Name, Path).Call(objectManager+".GetManagedObjects", 0).Store(&objects); err != nil || len(objects) != 2 {
+		t.Errorf("managed objects are %v, %v", objects, err)
+	}
+}
+
+func TestWrongCallsAreRefused(t *testing.T) {
+	b := startBus(t)
+	b.serve(&desk{}, 0)
+	b.owned()
+	conn := b.connect()
+	tests := []struct {
+		name   string
+		path   dbus.ObjectPath
+		method string
+		args   []any
+		err    string
+	}{
+		{"no such object", Path + "/gpu/_1", properties + ".GetAll", []any{""}, "org.freedesktop.DBus.Error.NoSuchObject"},
+		{"no such interface", Path, "org.deviceconfig.Manager2.Apply", nil, "org.freedesktop.DBus.Error.UnknownInterface"},
+		{"no such method", Path, Interface + ".Stop", nil, "org.freedesktop.DBus.Error.UnknownMethod"},
+		{"no such property", Path, properties + ".Get", []any{Interface, "Colour"}, "org.freedesktop.DBus.Error.UnknownProperty"},
+		{"a property is set", Path, properties + ".Set", []any{Interface, "State", dbus.MakeVariant("x")}, "org.freedesktop.DBus.Error.PropertyReadOnly"},
+		{"properties of no interface", Path, properties + ".GetAll", []any{"a.b"}, "org.freedesktop.DBus.Error.UnknownInterface"},
+		{"too few arguments", Path, Interface + ".Use", nil, "org.freedesktop.DBus.Error.InvalidArgs"},
+		{"arguments of another type", Path, Interface + ".Use", []any{uint32(3)}, "org.freedesktop.DBus.Error.InvalidArgs"},
+		{"a name without end", Path, Interface + ".Plan", []any{strings.Repeat("x", 1<<20)}, "org.freedesktop.DBus.Error.InvalidArgs"},
+		{"too many arguments", Path, Interface + ".Apply", []any{"x"}, "org.freedesktop.DBus.Error.InvalidArgs"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var remote dbus.Error
+			err := conn.Object(Name, tt.path).Call(tt.method, 0, tt.args...).Err
+			if !errors.As(err, &remote) || remote.Name != tt.err {
+				t.Errorf("%s: %v (%s), want %s", tt.method, err, remote.Name, tt.err)
+			}
+		})
+	}
+}
