@@ -61,16 +61,19 @@ func runDaemon(ctx context.Context, h *host) error {
 	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
+	requests := make(chan daemon.Request)
+	shown := newMirror(h, requests, log)
+	go shown.run(ctx)
 	d := &daemon.Daemon{
-		Load:    func() (daemon.Settings, error) { return settings(h) },
+		Load:    shown.load,
 		Stale:   func(s daemon.Settings) (bool, error) { return stale(h, s) },
 		Dial:    func(ctx context.Context) (daemon.Units, error) { return systemd.Dial(ctx) },
 		Busy:    func() (bool, error) { return apply.UnderWay(h.lock()) },
 		LastRun: func() (*report.Run, error) { return report.ReadRun(h.runtime()) },
-		Save:    func(s report.State) error { return report.Write(h.path("run/dcm", report.StateFile), s) },
+		Save:    shown.save,
 		GPUs:    watched{h, node},
 		Notify:  notify, Log: log,
-		Changed: changed, Devices: devices, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()),
+		Changed: changed, Devices: devices, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()), Requests: requests,
 	}
 	return status(d.Run(ctx, initial(h, log)))
 }
@@ -112,16 +115,12 @@ func status(err error) error {
 	return err
 }
 
-func settings(h *host) (daemon.Settings, error) {
-	cfg, err := h.config()
-	if err != nil {
-		return daemon.Settings{}, err
-	}
+func settings(cfg *config.Config) daemon.Settings {
 	return daemon.Settings{
 		Profile: cfg.Profile, Selected: cfg.Selected != "", Source: cfg.Source,
 		Clients: cfg.Clients, Require: cfg.Require, Warnings: cfg.Warnings,
 		Timeout: cfg.DeviceTimeout, LeaveDrift: cfg.Drift == config.Report,
-	}, nil
+	}
 }
 
 func stale(h *host, s daemon.Settings) (bool, error) {

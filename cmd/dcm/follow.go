@@ -8,7 +8,6 @@ import (
 
 	"dcm/internal/daemon"
 	"dcm/internal/report"
-	"dcm/internal/systemd"
 	"dcm/internal/watch"
 )
 
@@ -25,6 +24,15 @@ func follow(ctx context.Context, h *host, choose func() error) error {
 	if err := choose(); err != nil {
 		return err
 	}
+	return watchRun(ctx, h, func() error {
+		_, err := conn.Restart(ctx, daemon.Unit)
+		return err
+	}, func(view *progress, err error) error { return concluded(ctx, h, view, err) })
+}
+
+// watchRun shows the run while begin, which has it made, has not returned, and then
+// says how it ended.
+func watchRun(ctx context.Context, h *host, begin func() error, end func(*progress, error) error) error {
 	before, err := report.ReadRun(h.runtime())
 	if err != nil {
 		before = nil // an unreadable old report is replaced by the new run
@@ -35,7 +43,8 @@ func follow(ctx context.Context, h *host, choose func() error) error {
 	if err != nil {
 		return err
 	}
-	ended := restart(ctx, conn)
+	ended := make(chan error, 1)
+	go func() { ended <- begin() }()
 	view := newProgress(h, before)
 	for {
 		select {
@@ -44,19 +53,9 @@ func follow(ctx context.Context, h *host, choose func() error) error {
 		case err := <-ended:
 			view.update(h)
 			view.close()
-			return concluded(ctx, h, view, err)
+			return end(view, err)
 		}
 	}
-}
-
-// restart restarts the daemon and delivers how that ended.
-func restart(ctx context.Context, conn *systemd.Conn) <-chan error {
-	ended := make(chan error, 1)
-	go func() {
-		_, err := conn.Restart(ctx, daemon.Unit)
-		ended <- err
-	}()
-	return ended
 }
 
 // concluded says how it ended, from what was left behind.

@@ -60,7 +60,7 @@ const dialTimeout = 3 * time.Second
 
 func look(ctx context.Context, h *host) *overview {
 	o := &overview{Version: version}
-	o.reports(h)
+	o.reports(ctx, h)
 	cfg, err := h.config()
 	if err != nil {
 		o.problem(report.Error{Text: err.Error(), Cure: "dcm keeps to the last configuration that was in order; repair the file"})
@@ -83,7 +83,7 @@ func (o *overview) problem(e report.Error) {
 }
 
 // reports reads what the oneshot and the daemon have left.
-func (o *overview) reports(h *host) {
+func (o *overview) reports(ctx context.Context, h *host) {
 	var err error
 	if o.Run, err = report.ReadRun(h.runtime()); err != nil {
 		o.problem(report.Error{Text: err.Error()})
@@ -92,7 +92,7 @@ func (o *overview) reports(h *host) {
 		_, err := os.Stat(h.path("proc", strconv.Itoa(o.Run.PID)))
 		o.killed = errors.Is(err, fs.ErrNotExist)
 	}
-	if o.state, err = report.ReadState(h.runtime()); err != nil {
+	if o.state, err = h.daemonState(ctx); err != nil {
 		o.problem(report.Error{Text: err.Error()})
 	}
 	if o.state == nil {

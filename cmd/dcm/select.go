@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dcm/internal/bus"
 	"dcm/internal/config"
 )
 
@@ -48,7 +49,10 @@ is ended.`,
 }
 
 func applyNow(ctx context.Context, h *host, given []string, clearing bool) error {
-	if err := h.needRoot("applying a profile"); err != nil {
+	if h.remote() && len(given) == 0 && !clearing {
+		return followRemote(ctx, h, "applying a profile", func(c *bus.Client) (string, error) { return c.Apply(ctx) })
+	}
+	if err := h.needRoot("applying a profile until reboot"); err != nil {
 		return err
 	}
 	if len(given) > 0 {
@@ -68,22 +72,28 @@ func applyNow(ctx context.Context, h *host, given []string, clearing bool) error
 }
 
 func use(ctx context.Context, h *host, name string) error {
+	if h.remote() {
+		return followRemote(ctx, h, "selecting a profile", func(c *bus.Client) (string, error) { return c.Use(ctx, name) })
+	}
 	if err := h.needRoot("selecting a profile"); err != nil {
 		return err
 	}
 	if err := h.fits(ctx, []string{name}); err != nil {
 		return err
 	}
-	return follow(ctx, h, func() error {
-		paths := config.DefaultPaths(h.root)
-		if err := config.WriteSelection(paths.Local, name); err != nil {
-			return err
-		}
-		if err := config.RemoveSelection(paths.Runtime); err != nil {
-			return err
-		}
-		return h.chosen(name)
-	})
+	return follow(ctx, h, func() error { return h.selectForGood(name) })
+}
+
+// selectForGood selects the profile in /etc, and ends a selection until reboot.
+func (h *host) selectForGood(name string) error {
+	paths := config.DefaultPaths(h.root)
+	if err := config.WriteSelection(paths.Local, name); err != nil {
+		return err
+	}
+	if err := config.RemoveSelection(paths.Runtime); err != nil {
+		return err
+	}
+	return h.chosen(name)
 }
 
 // fits refuses a profile that does not exist or that these GPUs cannot have,
