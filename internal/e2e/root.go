@@ -30,6 +30,12 @@ func Bookworm() Recipe { return Recipe{Suite: "bookworm"} }
 // Trixie has systemd 257, and rpm to try the other package with.
 func Trixie() Recipe { return Recipe{Suite: "trixie", Packages: []string{"rpm"}} }
 
+// Polkit is a desktop's or a larger server's trixie, where others than root may be
+// authorised, with the other message bus to change over to.
+func Polkit() Recipe {
+	return Recipe{Suite: "trixie", Packages: []string{"dbus-broker", "polkitd"}}
+}
+
 // CacheDir is where the roots are kept between runs.
 func CacheDir() string {
 	if dir := os.Getenv("DCM_TEST_CACHE"); dir != "" {
