@@ -97,7 +97,7 @@ func TestTheDriverIsLoadedAgainWhateverBecomesOfTheCaller(t *testing.T) {
 			unix.Close(fd)
 		}
 	}()
-	n := f.open(f.modprobe("-r*) unload;; *) if [ -e fifo ]; then read x < fifo; rm fifo; fi; load;;"))
+	n := f.open(f.modprobe("-r*) unload;; *) if mkdir once 2>/dev/null; then read x < fifo; fi; load;;"))
 	err := n.Reload(ctx)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that of the context", err)
