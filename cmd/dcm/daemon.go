@@ -64,15 +64,23 @@ func runDaemon(ctx context.Context, h *host) error {
 	requests := make(chan daemon.Request)
 	shown := newMirror(h, requests, log)
 	go shown.run(ctx)
+	metrics := &exporter{host: h, node: node, log: log}
 	d := &daemon.Daemon{
-		Load:    shown.load,
+		Load: func() (daemon.Settings, error) {
+			s, err := shown.load()
+			metrics.configure(shown.config.Load().Metrics)
+			return s, err
+		},
 		Stale:   func(s daemon.Settings) (bool, error) { return stale(h, s) },
 		Dial:    func(ctx context.Context) (daemon.Units, error) { return systemd.Dial(ctx) },
 		Busy:    func() (bool, error) { return apply.UnderWay(h.lock()) },
 		LastRun: func() (*report.Run, error) { return report.ReadRun(h.runtime()) },
-		Save:    shown.save,
-		GPUs:    watched{h, node},
-		Notify:  notify, Log: log,
+		Save: func(s report.State) error {
+			defer metrics.write(ctx, s)
+			return shown.save(s)
+		},
+		GPUs:   watched{h, node},
+		Notify: notify, Log: log,
 		Changed: changed, Devices: devices, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()), Requests: requests,
 	}
 	return status(d.Run(ctx, initial(h, log)))

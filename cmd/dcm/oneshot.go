@@ -56,6 +56,7 @@ func oneshot(ctx context.Context, h *host) error {
 		log.Warn(err.Error()) // it is about to be replaced
 	}
 	self := identity(h)
+	self.Totals = report.Since(last, self.Boot)
 	rec := apply.NewRecorder(self, log, func(r report.Run) {
 		if err := report.Write(h.path("run/dcm", report.RunFile), r); err != nil {
 			log.Error(err.Error())

@@ -29,7 +29,7 @@ type Recorder struct {
 }
 
 // NewRecorder returns a recorder that starts from the fields of run that
-// identify it (ID, Boot, PID, Source).
+// identify it (ID, Boot, PID, Source) and from the totals so far.
 func NewRecorder(run report.Run, log *slog.Logger, publish func(report.Run)) *Recorder {
 	run.Version = report.Version
 	return &Recorder{publish: publish, log: log, now: time.Now, run: run}
@@ -65,6 +65,7 @@ func (r *Recorder) end(result report.Result, failure *report.Error) report.Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.run.Result, r.run.Error, r.run.Finished = result, failure, r.now()
+	r.run.Totals = r.run.Totals.Plus(result, r.run.Finished)
 	r.out(true)
 	return r.run
 }

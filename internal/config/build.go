@@ -22,6 +22,7 @@ func build(root *node) *Config {
 	readAs(root.at("daemon", "drift"), &c.Drift)
 	readAs(root.at("gpu", "backend"), &c.Backend)
 	read(root.at("gpu", "library"), &c.Library)
+	read(root.at("metrics", "textfile"), &c.Metrics)
 	if n := root.at("apply", "device-timeout"); n != nil {
 		c.DeviceTimeout, _ = time.ParseDuration(n.value.(string))
 	}

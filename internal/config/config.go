@@ -34,6 +34,8 @@ type Config struct {
 	Backend Backend
 	Library string // path of libamd_smi; "": the usual places
 
+	Metrics string // directory for the file of metrics; "": the usual one, if it is there; [Off]
+
 	Warnings []string // things accepted that look like mistakes, each with file:line
 }
 

@@ -34,6 +34,9 @@ func schema() rule {
 			"backend": oneOf("a backend", Auto, Sysfs, AMDSMI),
 			"library": scalar("a string", absolute),
 		}, nil),
+		"metrics": fixed(map[string]rule{
+			"textfile": scalar("a string", directory),
+		}, nil),
 		"profiles": named(profileName, fixed(map[string]rule{
 			"compute": oneOf("a compute partition mode", partition.ComputeModes()...),
 			"memory":  oneOf("a memory partition mode", partition.MemoryModes()...),

@@ -187,6 +187,9 @@ func (l *loop) finish(ctx context.Context, o outcome) error {
 	if o.clients != nil {
 		l.state.Clients = o.clients
 	}
+	if o.restart.Run != "" {
+		l.state.Restart = o.restart
+	}
 	switch {
 	case o.drift != nil:
 		l.drifted(o)

@@ -30,6 +30,7 @@ type outcome struct {
 	problem *report.Error   // it is, but something else is not as it should be
 	clients []report.Client // after a restart
 	holders []report.Holder // who is in the way
+	restart report.Restart  // the one that was made, if one was
 
 	seen      string        // the GPUs at the end
 	stirred   bool          // of a stirred pass
@@ -173,6 +174,7 @@ func (p *pass) change(ctx context.Context, blocking []report.Holder) outcome {
 	p.applying()
 	run := p.restart(ctx, u)
 	run.clients = p.verify(ctx, u, before)
+	run.restart.Settled = time.Now()
 	if run.failure == nil {
 		run.problem = notBack(run.clients)
 	}
@@ -266,6 +268,7 @@ func (p *pass) restart(ctx context.Context, u Units) outcome {
 	p.extend(p.Limits.Run)
 	began := time.Now()
 	unit, err := u.Restart(limit, ApplyUnit)
+	asked := report.Restart{Run: unit.Invocation, Asked: began}
 	if err != nil {
 		return transient(fmt.Errorf("cannot run %s: %w", ApplyUnit, err))
 	}
@@ -278,9 +281,9 @@ func (p *pass) restart(ctx context.Context, u Units) outcome {
 	}
 	p.Log.Info("run ended", "unit", ApplyUnit, "result", unit.Result, "run", unit.Invocation, "took", time.Since(began))
 	if unit.Active == "active" && unit.Result == "success" && run.Result.OK() {
-		return outcome{}
+		return outcome{restart: asked}
 	}
-	return outcome{failure: whyFailed(unit, run), holders: run.Holders}
+	return outcome{failure: whyFailed(unit, run), holders: run.Holders, restart: asked}
 }
 
 // whyFailed prefers what the run said itself to what systemd saw of it.

@@ -36,6 +36,11 @@ func Polkit() Recipe {
 	return Recipe{Suite: "trixie", Packages: []string{"dbus-broker", "polkitd"}}
 }
 
+// Monitored is Trixie with Prometheus' node_exporter.
+func Monitored() Recipe {
+	return Recipe{Suite: "trixie", Packages: []string{"prometheus-node-exporter"}}
+}
+
 // CacheDir is where the roots are kept between runs.
 func CacheDir() string {
 	if dir := os.Getenv("DCM_TEST_CACHE"); dir != "" {

@@ -62,6 +62,7 @@ type Run struct {
 	GPUs     []GPU     `json:"gpus,omitempty"`
 	Steps    []Step    `json:"steps,omitempty"`
 	Holders  []Holder  `json:"holders,omitempty"` // who prevented the run
+	Totals   Totals    `json:"totals,omitzero"`   // of this boot's runs, this one included once it has ended
 }
 
 // Error is why a run failed.
@@ -121,6 +122,15 @@ type State struct {
 	Retry    time.Time `json:"retry,omitzero"`
 	Clients  []Client  `json:"clients,omitempty"`
 	Holders  []Holder  `json:"holders,omitempty"`
+	Restart  Restart   `json:"restart,omitzero"` // the last one that the daemon asked for
+}
+
+// Restart is one restart transaction, as the daemon saw it from outside: before
+// the run lies the stop of the clients, behind it their start.
+type Restart struct {
+	Run     string    `json:"run"` // the run's id
+	Asked   time.Time `json:"asked"`
+	Settled time.Time `json:"settled"` // the clients had come to rest
 }
 
 // Client is a client unit over the last restart.

@@ -1,0 +1,82 @@
+package e2e_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"dcm/internal/e2e"
+)
+
+const (
+	textfile = "/var/lib/prometheus/node-exporter/dcm.prom"
+	// There is neither curl nor wget, and there is bash.
+	scrape = `bash -c 'exec 3<>/dev/tcp/127.0.0.1/9100; printf "GET /metrics HTTP/1.0\r\n\r\n" >&3; cat <&3'`
+)
+
+// metrics: a real node_exporter serves what the daemon knows.
+func metrics(t *testing.T, p product) {
+	m := install(t, e2e.Monitored(), p)
+	m.ready()
+	m.put(settings, selecting("spx-fast"))
+	m.applied("spx-fast")
+	m.run("systemctl restart dcm") // the counters are not the daemon's own
+	m.scraped(
+		`dcm_profile_info\{profile="spx-fast",source="`+settings+`:1"\} 1`,
+		`dcm_in_sync 1`,
+		`dcm_gpu_mode_info\{compute="SPX",gpu="0000:05:00.0",memory="NPS1",model="MI300X"\} 1`,
+		`dcm_gpu_partitions\{gpu="0000:e5:00.0"\} 1`,
+		`dcm_runs_total\{result="applied"\} 2`,
+		`dcm_runs_total\{result="no-profile"\} 1`,
+		`dcm_last_run_phase_seconds\{phase="stop"\} [0-9.e-]+`,
+		`dcm_last_run_phase_seconds\{phase="switch"\} [0-9.e-]+`,
+		`dcm_last_run_phase_seconds\{phase="start"\} [0-9.e-]+`,
+		`dcm_last_success_timestamp_seconds 1\.[0-9]+e\+09`,
+		`dcm_clients_not_back 0`,
+		`dcm_config_last_load_successful 1`,
+		`dcm_build_info\{goversion="go[0-9.]+",version="0.1.0"\} 1`,
+		`node_textfile_scrape_error 0`,
+	)
+	m.judged()
+	m.put(settings, "profile = 7\n")
+	m.await(textfile, "dcm_config_last_load_successful 0", "dcm_in_sync 1")
+	m.put(settings, selecting("spx-fast")+"[metrics]\ntextfile = \"off\"\n")
+	m.run("systemctl restart dcm && ! ls " + textfile)
+	m.put(settings, selecting("spx-fast"))
+	m.run("systemctl restart dcm && ls " + textfile)
+	m.t.Logf("resident memory of the daemon: %s", m.run("grep VmRSS /proc/$(systemctl show --property=MainPID --value dcm)/status"))
+	m.run("apt-get remove --yes dcm 2>&1 || dpkg --remove dcm")
+	m.run("! ls " + textfile)
+}
+
+// scraped checks that each pattern is a line of what the exporter serves.
+func (m machine) scraped(patterns ...string) {
+	m.t.Helper()
+	text := m.run(scrape)
+	for _, p := range patterns {
+		if !regexp.MustCompile(`(?m)^` + p + `\r?$`).MatchString(text) {
+			m.t.Errorf("no line %s in\n%s", p, strings.Join(regexp.MustCompile(`(?m)^(dcm|node_textfile)_.*$`).FindAllString(text, -1), "\n"))
+		}
+	}
+}
+
+// judged has promtool judge the file, where there is one.
+func (m machine) judged() {
+	m.t.Helper()
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		m.t.Log("promtool is not installed (Debian: prometheus), so the file is not judged by it")
+		return
+	}
+	file := filepath.Join(m.t.TempDir(), "dcm.prom")
+	if err := os.WriteFile(file, []byte(m.run("cat "+textfile)+"\n"), 0o644); err != nil {
+		m.t.Fatal(err)
+	}
+	out, err := exec.Command("sh", "-c", promtool+" check metrics <"+file).CombinedOutput()
+	if err != nil || len(out) > 0 {
+		m.t.Errorf("promtool: %v\n%s", err, out)
+	}
+}

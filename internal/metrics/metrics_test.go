@@ -1,0 +1,150 @@
+package metrics
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/partition"
+	"dcm/internal/report"
+)
+
+// at is a moment in a run that began at 1000.
+func at(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
+
+func step(kind partition.Kind, from, to int) report.Step {
+	return report.Step{Step: partition.Step{Kind: kind}, Started: at(from), Finished: at(to)}
+}
+
+func facts() Facts {
+	return Facts{
+		State: report.State{
+			Program: "0.1.0", Phase: report.InSync, Profile: `odd\name`, Source: "/etc/dcm/dcm.toml:7",
+			Clients: []report.Client{{Unit: "a.service", Back: true}, {Unit: "b.service"}},
+			Restart: report.Restart{Run: "r", Asked: at(-1500), Settled: at(9250)},
+		},
+		Run: &report.Run{
+			ID: "r", Started: at(0), Finished: at(9000), Result: report.Applied,
+			Steps:  []report.Step{step(partition.RequestMemory, 0, 10), step(partition.ReloadDriver, 10, 8000), step(partition.SwitchCompute, 8000, 8500), step(partition.SwitchCompute, 8100, 8900)},
+			Totals: report.Totals{Runs: map[report.Result]int{report.Applied: 3, report.Killed: 1}, Succeeded: at(9000)},
+		},
+		GPUs: []GPU{
+			{"0000:05:00.0", "MI300X", partition.Mode{Compute: "CPX", Memory: "NPS4"}, 8},
+			{"0000:26:00.0", "MI300X", partition.Mode{Compute: "SPX", Memory: "NPS4"}, 1},
+		},
+	}
+}
+
+func write(t *testing.T, f Facts) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := Write(dir, f); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("the directory holds %v, %v", entries, err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// samples are the lines that are no comments, without those that depend on the
+// compiler.
+func samples(text string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "dcm_build_info") {
+			out = append(out, strings.TrimSpace(line))
+		}
+	}
+	return out
+}
+
+func TestEverythingKnownIsWritten(t *testing.T) {
+	want := []string{
+		"dcm_clients_not_back 1",
+		"dcm_config_last_load_successful 1",
+		`dcm_gpu_mode_info{compute="CPX",gpu="0000:05:00.0",memory="NPS4",model="MI300X"} 1`,
+		`dcm_gpu_mode_info{compute="SPX",gpu="0000:26:00.0",memory="NPS4",model="MI300X"} 1`,
+		`dcm_gpu_partitions{gpu="0000:05:00.0"} 8`,
+		`dcm_gpu_partitions{gpu="0000:26:00.0"} 1`,
+		"dcm_in_sync 1",
+		"dcm_last_run_duration_seconds 9",
+		`dcm_last_run_phase_seconds{phase="reload"} 7.99`,
+		`dcm_last_run_phase_seconds{phase="start"} 0.25`,
+		`dcm_last_run_phase_seconds{phase="stop"} 1.5`,
+		`dcm_last_run_phase_seconds{phase="switch"} 0.9`,
+		"dcm_last_success_timestamp_seconds 1009",
+		`dcm_profile_info{profile="odd\\name",source="/etc/dcm/dcm.toml:7"} 1`,
+		`dcm_runs_total{result="applied"} 3`,
+		`dcm_runs_total{result="failed"} 0`,
+		`dcm_runs_total{result="interrupted"} 0`,
+		`dcm_runs_total{result="killed"} 1`,
+		`dcm_runs_total{result="no-profile"} 0`,
+		`dcm_runs_total{result="refused"} 0`,
+		`dcm_runs_total{result="rolled-back"} 0`,
+		`dcm_runs_total{result="unchanged"} 0`,
+	}
+	if diff := cmp.Diff(want, samples(write(t, facts()))); diff != "" {
+		t.Errorf("samples (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatIsNotKnownIsLeftOut(t *testing.T) {
+	want := []string{
+		"dcm_clients_not_back 0",
+		"dcm_config_last_load_successful 0",
+		"dcm_in_sync 0",
+		`dcm_profile_info{profile="none",source=""} 1`,
+	}
+	got := samples(write(t, Facts{State: report.State{Phase: report.Stuck, Config: "dcm.toml:1: bad"}}))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("samples (-want +got):\n%s", diff)
+	}
+}
+
+func TestPhasesOfARunThatTheDaemonDidNotAskFor(t *testing.T) {
+	f := facts()
+	f.Run.ID = "another"
+	got := Phases(f.State.Restart, *f.Run)
+	if _, ok := got["stop"]; ok || len(got) != 2 {
+		t.Errorf("phases are %v", got)
+	}
+}
+
+// Prometheus' own judgement of names, types and texts.
+func TestPromtoolFindsNothing(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed (Debian: prometheus)")
+	}
+	cmd := exec.Command(promtool, "check", "metrics")
+	cmd.Stdin = strings.NewReader(write(t, facts()))
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestRemoveLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	if err := Write(dir, facts()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := Remove(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, File)); !os.IsNotExist(err) {
+		t.Errorf("the file is still there: %v", err)
+	}
+}
