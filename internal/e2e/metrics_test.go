@@ -24,6 +24,8 @@ func metrics(t *testing.T, p product) {
 	m.put(settings, selecting("spx-fast"))
 	m.applied("spx-fast")
 	m.run("systemctl restart dcm") // the counters are not the daemon's own
+	// The exporter's unit counts as started before the exporter listens.
+	m.run(`timeout 50 bash -c 'until (: </dev/tcp/127.0.0.1/9100) 2>/dev/null; do sleep 0.1; done'`)
 	m.scraped(
 		`dcm_profile_info\{profile="spx-fast",source="`+settings+`:1"\} 1`,
 		`dcm_in_sync 1`,
@@ -56,6 +58,9 @@ func metrics(t *testing.T, p product) {
 func (m machine) scraped(patterns ...string) {
 	m.t.Helper()
 	text := m.run(scrape)
+	if !strings.HasPrefix(text, "HTTP/1.0 200 ") {
+		m.t.Fatalf("the exporter answers %.300q", text)
+	}
 	for _, p := range patterns {
 		if !regexp.MustCompile(`(?m)^` + p + `\r?$`).MatchString(text) {
 			m.t.Errorf("no line %s in\n%s", p, strings.Join(regexp.MustCompile(`(?m)^(dcm|node_textfile)_.*$`).FindAllString(text, -1), "\n"))
