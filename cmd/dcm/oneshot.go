@@ -2,9 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -13,6 +10,7 @@ import (
 
 	"dcm/internal/apply"
 	"dcm/internal/config"
+	"dcm/internal/event"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
 )
@@ -57,6 +55,7 @@ func oneshot(ctx context.Context, h *host) error {
 	}
 	self := identity(h)
 	self.Totals = report.Since(last, self.Boot)
+	log = log.With("run", self.ID)
 	rec := apply.NewRecorder(self, log, func(r report.Run) {
 		if err := report.Write(h.path("run/dcm", report.RunFile), r); err != nil {
 			log.Error(err.Error())
@@ -65,7 +64,8 @@ func oneshot(ctx context.Context, h *host) error {
 	cfg, err := h.config()
 	if err != nil {
 		rec.Refuse("", report.Error{Text: err.Error(), Cure: "repair the configuration; dcm check shows what is wrong"})
-		return err
+		log.Error("the configuration cannot be used, and the GPUs are left alone:\n"+err.Error(), "error", err.Error(), event.ConfigRejected.Attr())
+		return withCode(exitConfig, nil)
 	}
 	rec.Source(cfg.Source)
 	if cfg.Selected == "" {
@@ -109,22 +109,4 @@ func bootID(h *host) string {
 		return ""
 	}
 	return strings.TrimSpace(string(id))
-}
-
-// told says in the journal how the run ended, and makes it the exit status.
-func told(log *slog.Logger, run report.Run) error {
-	took := run.Finished.Sub(run.Started).Round(time.Millisecond)
-	if run.Result.OK() {
-		log.Info(fmt.Sprintf("profile %s is on the GPUs", run.Profile), "result", run.Result, "took", took)
-		return nil
-	}
-	code := exitPermanent
-	if run.Error.Transient {
-		code = exitTransient
-	}
-	text := fmt.Sprintf("profile %s is not on the GPUs (%s): %s", run.Profile, run.Result, run.Error.Text)
-	if run.Error.Cure != "" {
-		text += "\ncure: " + run.Error.Cure
-	}
-	return withCode(code, errors.New(text))
 }

@@ -97,6 +97,7 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (report.Result,
 		return report.Refused, err
 	}
 	before := partition.Now(d.GPUs)
+	r.rec.begins(d.Steps)
 	err = r.converge(ctx, d.Want, devices)
 	switch {
 	case err == nil:

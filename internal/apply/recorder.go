@@ -58,6 +58,7 @@ func (r *Recorder) begin(profile string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.run.Profile, r.run.Result, r.run.Started = profile, report.Running, r.now()
+	r.log = r.log.With("profile", profile)
 	r.out(true)
 }
 
@@ -176,7 +177,6 @@ func (r *Recorder) step(s partition.Step, started bool, err error) {
 		return
 	}
 	step.Finished, step.Error = r.now(), ""
-	log := r.log.With("step", string(s.Kind), "gpu", string(s.GPU), "from", s.From, "to", s.To, "took", step.Finished.Sub(step.Started))
 	g := r.gpu(s.GPU)
 	switch {
 	case err != nil:
@@ -184,13 +184,12 @@ func (r *Recorder) step(s partition.Step, started bool, err error) {
 		if g != nil {
 			g.Error = step.Error
 		}
-		log.Error("step failed", "error", err)
 	default:
 		if g != nil && s.Kind == partition.SwitchCompute {
 			g.Now.Compute, g.Error = partition.Compute(s.To), ""
 		}
-		log.Info("step done")
 	}
+	r.ended(*step, err)
 	r.out(false)
 }
 

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
+	"dcm/internal/event"
 	"dcm/internal/report"
 )
 
@@ -21,6 +23,7 @@ const (
 // loop is the daemon's memory between events.
 type loop struct {
 	*Daemon
+	Log      *slog.Logger // with the profile that the story is about
 	state    report.State
 	settings Settings
 	started  bool // READY=1 was sent
@@ -41,7 +44,7 @@ type loop struct {
 // with a [ConfigError] or a [StartError]; afterwards it tells, and stays.
 func (d *Daemon) Run(ctx context.Context, initial report.State) error {
 	d.defaults()
-	l := &loop{Daemon: d, state: initial, freed: make(chan struct{}, 1), stop: func() {}}
+	l := &loop{Daemon: d, Log: d.Log, state: initial, freed: make(chan struct{}, 1), stop: func() {}}
 	l.applying = make(chan struct{})
 	l.state.Version, l.state.Phase, l.state.Since = report.Version, report.Starting, time.Now()
 	if err := l.configure(); err != nil {
@@ -110,7 +113,7 @@ func (l *loop) event(ctx context.Context) error {
 
 // look begins a pass, or has one begun when the present one is over.
 func (l *loop) look(ctx context.Context, why string) {
-	l.Log.Info("looking at the GPUs", "reason", why)
+	l.Log.Info("looking at the GPUs: "+why, "reason", why)
 	if l.pass != nil {
 		l.again = true
 		return
@@ -125,9 +128,7 @@ func (l *loop) configure() error {
 	s, err := l.Load()
 	if err != nil {
 		l.state.Config = err.Error()
-		for line := range strings.Lines(err.Error()) {
-			l.Log.Error(strings.TrimRight(line, "\n"))
-		}
+		l.Log.Error(rejected(l.started)+":\n"+err.Error(), "error", err.Error(), event.ConfigRejected.Attr())
 		return err
 	}
 	if l.state.Config != "" {
@@ -135,6 +136,7 @@ func (l *loop) configure() error {
 	}
 	l.state.Config = ""
 	l.settings = s
+	l.Log = l.Daemon.Log.With("profile", s.Profile.Name)
 	l.state.Profile, l.state.Source, l.state.Warnings = s.Profile.Name, s.Source, s.Warnings
 	for _, w := range s.Warnings {
 		l.Log.Warn(w)
@@ -157,7 +159,7 @@ func (l *loop) forget() {
 }
 
 func (l *loop) newPass() *pass {
-	return &pass{Daemon: l.Daemon, settings: l.settings, started: l.started}
+	return &pass{Daemon: l.Daemon, Log: l.Log, settings: l.settings, started: l.started}
 }
 
 func (l *loop) run(ctx context.Context, p *pass) {
@@ -229,6 +231,7 @@ func (l *loop) succeeded(o outcome) {
 		o.problem = l.state.Error // nothing has happened that it could be mended by
 	}
 	l.enter(phase, o.problem)
+	l.content(o)
 	if !l.started {
 		l.started, l.reload = true, true
 	}
@@ -237,7 +240,7 @@ func (l *loop) succeeded(o outcome) {
 // failed decides what comes after a failed pass. Before READY=1 that is systemd's
 // business: it shows the reason and restarts by its own back-off.
 func (l *loop) failed(ctx context.Context, o outcome) error {
-	l.Log.Error(o.failure.Text, "cure", o.failure.Cure)
+	l.blame(o)
 	if !l.started {
 		phase := report.Stuck
 		if o.failure.Transient {

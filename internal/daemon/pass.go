@@ -3,10 +3,12 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
+	"dcm/internal/event"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
 )
@@ -14,6 +16,7 @@ import (
 // pass is one look at configuration and GPUs, and at most one restart.
 type pass struct {
 	*Daemon
+	Log      *slog.Logger // with what the pass is about
 	settings Settings
 	started  bool   // the daemon has been up
 	applying func() // called before a restart
@@ -172,6 +175,7 @@ func (p *pass) change(ctx context.Context, blocking []report.Holder) outcome {
 		}
 	}
 	p.applying()
+	p.Log.Info(restarting(bounced), "units", strings.Join(bounced, " "))
 	run := p.restart(ctx, u)
 	run.clients = p.verify(ctx, u, before)
 	run.restart.Settled = time.Now()
@@ -190,7 +194,7 @@ func (p *pass) space(ctx context.Context, u Units) error {
 		return err
 	}
 	wait := p.Limits.Retry.After(int(own[0].Restarts))
-	p.Log.Info("waiting before the clients are restarted once more", "attempt", own[0].Restarts, "for", wait)
+	p.Log.Info(fmt.Sprintf("waiting for %s before the clients are restarted once more", wait.Round(time.Second)), "attempt", own[0].Restarts)
 	p.extend(wait + p.Limits.Run)
 	select {
 	case <-ctx.Done():
@@ -279,7 +283,9 @@ func (p *pass) restart(ctx context.Context, u Units) outcome {
 	if run == nil || unit.Invocation != "" && run.ID != unit.Invocation {
 		run = &report.Run{}
 	}
-	p.Log.Info("run ended", "unit", ApplyUnit, "result", unit.Result, "run", unit.Invocation, "took", time.Since(began))
+	p.Log = p.Log.With("run", unit.Invocation)
+	took := time.Since(began).Round(time.Millisecond)
+	p.Log.Info(fmt.Sprintf("%s has ended after %s: %s", ApplyUnit, took, unit.Result), "unit", ApplyUnit, "result", unit.Result, "took", took)
 	if unit.Active == "active" && unit.Result == "success" && run.Result.OK() {
 		return outcome{restart: asked}
 	}
@@ -316,7 +322,8 @@ func (p *pass) verify(ctx context.Context, u Units, before []systemd.Unit) []rep
 	for i, b := range before {
 		clients[i] = client(b, now[b.Name])
 		if c := clients[i]; !c.Back {
-			p.Log.Error("client is not back", "unit", c.Unit, "before", c.Before, "now", c.Now, "result", c.Result, "restarts", c.Restarts)
+			p.Log.Error(fmt.Sprintf("%s is not back: it was %s and is %s", c.Unit, c.Before, c.Now),
+				"unit", c.Unit, "before", c.Before, "now", c.Now, "result", c.Result, "restarts", c.Restarts, event.ClientNotBack.Attr())
 		}
 	}
 	return clients

@@ -17,10 +17,30 @@ const (
 	scrape = `bash -c 'exec 3<>/dev/tcp/127.0.0.1/9100; printf "GET /metrics HTTP/1.0\r\n\r\n" >&3; cat <&3'`
 )
 
-// metrics: a real node_exporter serves what the daemon knows.
-func metrics(t *testing.T, p product) {
+// operations is what those see who run many hosts: in one container, in order.
+func operations(t *testing.T, p product) {
 	m := install(t, e2e.Monitored(), p)
-	m.ready()
+	for _, s := range []struct {
+		name string
+		run  func(machine)
+	}{
+		{"metrics", metrics},
+		{"journal", journal},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			m := m.in(t)
+			m.ready()
+			s.run(m)
+		})
+	}
+	m.run("dpkg --remove dcm && ! ls " + textfile)
+}
+
+// metrics: a real node_exporter serves what the daemon knows.
+func metrics(m machine) {
+	// Its other collectors stumble over a simulated /sys.
+	m.put("/etc/default/prometheus-node-exporter", "ARGS=\"--collector.disable-defaults --collector.textfile\"\n")
+	m.run("systemctl restart prometheus-node-exporter")
 	m.put(settings, selecting("spx-fast"))
 	m.applied("spx-fast")
 	m.run("systemctl restart dcm") // the counters are not the daemon's own
@@ -50,8 +70,6 @@ func metrics(t *testing.T, p product) {
 	m.put(settings, selecting("spx-fast"))
 	m.run("systemctl restart dcm && ls " + textfile)
 	m.t.Logf("resident memory of the daemon: %s", m.run("grep VmRSS /proc/$(systemctl show --property=MainPID --value dcm)/status"))
-	m.run("apt-get remove --yes dcm 2>&1 || dpkg --remove dcm")
-	m.run("! ls " + textfile)
 }
 
 // scraped checks that each pattern is a line of what the exporter serves.

@@ -9,7 +9,7 @@ func TestNode(t *testing.T) {
 	t.Run("flow", func(t *testing.T) { flow(t, p) })
 	t.Run("scenarios", func(t *testing.T) { scenarios(t, p) })
 	t.Run("library", func(t *testing.T) { library(t, p) })
-	t.Run("metrics", func(t *testing.T) { metrics(t, p) })
+	t.Run("operations", func(t *testing.T) { operations(t, p) })
 	t.Run("packages", func(t *testing.T) { packages(t, p) })
 	t.Run("random", func(t *testing.T) { random(t, p) })
 }

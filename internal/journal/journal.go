@@ -1,6 +1,9 @@
 // Package journal is a slog handler that writes to systemd's journal with the
 // attributes as fields, so that journalctl can select by them: an attribute "gpu"
 // becomes DCM_GPU. It knows nothing of what is logged.
+//
+// The message is for people. What a logger was given with With is context, and a
+// field only; what comes with one entry follows its text, unless the text says it.
 package journal
 
 import (
@@ -22,7 +25,6 @@ type Handler struct {
 	name   string
 	send   func(text string, p journal.Priority, fields map[string]string) error
 	fields map[string]string
-	suffix string // the attributes as text, for readers of the message alone
 	prefix string // the groups
 }
 
@@ -42,12 +44,16 @@ func (h *Handler) Enabled(_ context.Context, l slog.Level) bool { return l >= sl
 // Handle implements [slog.Handler].
 func (h *Handler) Handle(_ context.Context, r slog.Record) error {
 	with := h.clone()
+	text := r.Message
 	r.Attrs(func(a slog.Attr) bool {
-		with.add(a)
+		key, value := with.add(a)
+		if value != "" && !strings.Contains(r.Message, value) {
+			text += tail(key, value)
+		}
 		return true
 	})
 	with.fields["SYSLOG_IDENTIFIER"] = h.name
-	return h.send(r.Message+with.suffix, priority(r.Level), with.fields)
+	return h.send(text, priority(r.Level), with.fields)
 }
 
 // WithAttrs implements [slog.Handler].
@@ -75,20 +81,28 @@ func (h *Handler) clone() *Handler {
 	return &with
 }
 
-func (h *Handler) add(a slog.Attr) {
-	value := a.Value.Resolve().String()
-	if value == "" {
-		return
-	}
-	if a.Key == MessageID {
+// add makes an attribute a field, and returns it as a reader of the message alone
+// may want it; an id is not for readers.
+func (h *Handler) add(a slog.Attr) (key, value string) {
+	value = a.Value.Resolve().String()
+	switch {
+	case value == "":
+		return "", ""
+	case a.Key == MessageID:
 		h.fields["MESSAGE_ID"] = value
-		return
+		return "", ""
 	}
-	h.fields["DCM_"+field(h.prefix+a.Key)] = value
+	key = h.prefix + a.Key
+	h.fields["DCM_"+field(key)] = value
+	return key, value
+}
+
+// tail is what a message says of an attribute that its text does not name.
+func tail(key, value string) string {
 	if strings.ContainsAny(value, " \"\n") {
 		value = fmt.Sprintf("%q", value)
 	}
-	h.suffix += " " + h.prefix + a.Key + "=" + value
+	return " " + key + "=" + value
 }
 
 // field keeps to what a journal field's name may hold

@@ -21,15 +21,15 @@ func TestAttributesBecomeFields(t *testing.T) {
 		return nil
 	}}
 	log := slog.New(h).With("run", "abc")
-	log.Info("step done", "gpu", "0000:05:00.0", "from", "SPX", "to", "CPX")
+	log.Info("switched 0000:05:00.0 from SPX to CPX", "gpu", "0000:05:00.0", "from", "SPX", "to", "CPX")
 	log.Error("step failed", "error", "device or resource busy", MessageID, "0123", "empty", "")
 	log.WithGroup("unit").Warn("odd", "näme-1", "x")
 	want := []entry{
-		{"step done run=abc gpu=0000:05:00.0 from=SPX to=CPX", journal.PriInfo, map[string]string{
+		{"switched 0000:05:00.0 from SPX to CPX", journal.PriInfo, map[string]string{
 			"SYSLOG_IDENTIFIER": "dcm", "DCM_RUN": "abc", "DCM_GPU": "0000:05:00.0", "DCM_FROM": "SPX", "DCM_TO": "CPX"}},
-		{`step failed run=abc error="device or resource busy"`, journal.PriErr, map[string]string{
+		{`step failed error="device or resource busy"`, journal.PriErr, map[string]string{
 			"SYSLOG_IDENTIFIER": "dcm", "DCM_RUN": "abc", "DCM_ERROR": "device or resource busy", "MESSAGE_ID": "0123"}},
-		{"odd run=abc unit_näme-1=x", journal.PriWarning, map[string]string{
+		{"odd unit_näme-1=x", journal.PriWarning, map[string]string{
 			"SYSLOG_IDENTIFIER": "dcm", "DCM_RUN": "abc", "DCM_UNIT_N_ME_1": "x"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

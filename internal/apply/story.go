@@ -1,0 +1,62 @@
+package apply
+
+import (
+	"fmt"
+	"time"
+
+	"dcm/internal/event"
+	"dcm/internal/partition"
+	"dcm/internal/report"
+)
+
+// begins tells that the first change is about to be made.
+func (r *Recorder) begins(steps partition.Steps) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	text := fmt.Sprintf("putting profile %s on the GPUs: %s to do", r.run.Profile, count(len(steps), "step"))
+	if steps.Reloads() {
+		text += ", among them a driver reload"
+	}
+	r.log.Info(text, event.RunBegan.Attr())
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// ended tells how a step ended, with the fields by which it is found.
+func (r *Recorder) ended(s report.Step, err error) {
+	took := s.Finished.Sub(s.Started).Round(time.Millisecond)
+	fields := []any{"step", string(s.Kind)}
+	if s.GPU != "" {
+		fields = append(fields, "gpu", string(s.GPU), "from", s.From, "to", s.To)
+	}
+	if err != nil {
+		id := event.StepFailed
+		if s.Kind == partition.ReloadDriver {
+			id = event.ReloadFailed
+		}
+		r.log.Error(err.Error(), append(fields, "error", err.Error(), id.Attr())...)
+		return
+	}
+	r.log.Info(done(s, took), append(fields, "took", took)...)
+}
+
+// done is a step in the past tense.
+func done(s report.Step, took time.Duration) string {
+	back := ""
+	if s.Undo {
+		back = " back"
+	}
+	switch s.Kind {
+	case partition.RequestMemory:
+		return fmt.Sprintf("requested %s instead of %s for %s through %s, in %s; the next driver load brings it",
+			s.To, s.From, count(max(1, len(s.Hive)), "GPU"), s.GPU, took)
+	case partition.ReloadDriver:
+		return fmt.Sprintf("reloaded the driver, in %s", took)
+	}
+	return fmt.Sprintf("switched %s%s from %s to %s, in %s", s.GPU, back, s.From, s.To, took)
+}

@@ -1,0 +1,55 @@
+package daemon
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"dcm/internal/event"
+	"dcm/internal/report"
+)
+
+// rejected introduces the problems of a configuration.
+func rejected(started bool) string {
+	if started {
+		return "the configuration cannot be used, and the last good one stays in force"
+	}
+	return "the configuration cannot be used"
+}
+
+// restarting names the units that a transaction takes down and brings up.
+func restarting(bounced []string) string {
+	if len(bounced) == 0 {
+		return "restarting " + ApplyUnit + "; no client is active"
+	}
+	return fmt.Sprintf("restarting %s, and with it %s", ApplyUnit, strings.Join(bounced, ", "))
+}
+
+// content tells that a pass ended well.
+func (l *loop) content(o outcome) {
+	switch {
+	case l.state.Phase == report.Idle:
+		l.Log.Info("no profile is selected; the GPUs are left alone")
+	case o.restart.Run == "":
+		l.Log.Info(fmt.Sprintf("profile %s is on the GPUs; nothing had to be done", l.state.Profile))
+	case o.problem == nil:
+		l.Log.Info(fmt.Sprintf("profile %s is on the GPUs, and the clients are as they were, after %s",
+			l.state.Profile, o.restart.Settled.Sub(o.restart.Asked).Round(time.Millisecond)), "run", o.restart.Run)
+	}
+}
+
+// blame tells why a pass failed.
+func (l *loop) blame(o outcome) {
+	text := fmt.Sprintf("profile %s is not on the GPUs: %s", l.state.Profile, o.failure.Text)
+	if o.failure.Cure != "" {
+		text += "\ncure: " + o.failure.Cure
+	}
+	id := event.Refused
+	switch {
+	case len(o.holders) > 0:
+		id = event.InUse
+	case o.restart.Run != "":
+		id = event.RunFailed
+	}
+	l.Log.Error(text, "error", o.failure.Text, "cure", o.failure.Cure, "run", o.restart.Run, id.Attr())
+}
