@@ -45,7 +45,7 @@ func (m *mirror) load() (daemon.Settings, error) {
 		return daemon.Settings{}, err
 	}
 	m.config.Store(cfg)
-	return settings(cfg), nil
+	return settings(m.host, cfg), nil
 }
 
 // save writes the daemon's state down, and has it shown. The daemon alone calls it.

@@ -42,6 +42,9 @@ func check(ctx context.Context, h *host, given []string, kind string) error {
 		fmt.Fprintln(h.err, h.yellow("dcm: warning: ")+w)
 	}
 	fmt.Fprintf(h.out, "The configuration is in order: %d profiles, %s.\n", len(cfg.Profiles), selection(cfg))
+	if kind == "" {
+		h.checkUsers(ctx, cfg)
+	}
 	gpus, others, err := h.judges(ctx, cfg, kind)
 	if err != nil {
 		return err

@@ -61,6 +61,7 @@ func runDaemon(ctx context.Context, h *host) error {
 	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
+	h.forget(ctx, log)
 	requests := make(chan daemon.Request)
 	shown := newMirror(h, requests, log)
 	go shown.run(ctx)
@@ -69,6 +70,9 @@ func runDaemon(ctx context.Context, h *host) error {
 		Load: func() (daemon.Settings, error) {
 			s, err := shown.load()
 			metrics.configure(shown.config.Load().Metrics)
+			if err == nil && !s.Include {
+				err = report.WriteDiscovered(h.runtime(), nil)
+			}
 			return s, err
 		},
 		Stale:   func(s daemon.Settings) (bool, error) { return stale(h, s) },
@@ -79,8 +83,10 @@ func runDaemon(ctx context.Context, h *host) error {
 			defer metrics.write(ctx, s)
 			return shown.save(s)
 		},
-		GPUs:   watched{h, node},
-		Notify: notify, Log: log,
+		Fit:     h.fit,
+		Include: h.include,
+		GPUs:    watched{h, node},
+		Notify:  notify, Log: log,
 		Changed: changed, Devices: devices, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()), Requests: requests,
 	}
 	return status(d.Run(ctx, initial(h, log)))
@@ -94,7 +100,7 @@ func initial(h *host, log *slog.Logger) report.State {
 	if err != nil {
 		log.Warn(err.Error()) // it is about to be replaced
 	} else if last != nil && last.Boot == s.Boot {
-		s.Clients = last.Clients
+		s.Clients, s.Restart = last.Clients, last.Restart
 	}
 	return s
 }
@@ -123,11 +129,12 @@ func status(err error) error {
 	return err
 }
 
-func settings(cfg *config.Config) daemon.Settings {
+func settings(h *host, cfg *config.Config) daemon.Settings {
 	return daemon.Settings{
 		Profile: cfg.Profile, Selected: cfg.Selected != "", Source: cfg.Source,
-		Clients: cfg.Clients, Require: cfg.Require, Warnings: cfg.Warnings,
+		Clients: h.clients(cfg), Require: cfg.Require, Warnings: cfg.Warnings,
 		Timeout: cfg.DeviceTimeout, LeaveDrift: cfg.Drift == config.Report,
+		Suggest: cfg.Discover == config.Suggest, Include: cfg.Discover == config.Include,
 	}
 }
 

@@ -24,7 +24,8 @@ func generator(root string, dirs []string) int {
 		log(slog.LevelError, "the configuration cannot be used, so client units are not ordered after dcm-apply.service:\n"+err.Error())
 		return exitOK
 	}
-	if err := systemd.Generate(dirs[0], cfg.Clients, cfg.Require); err != nil {
+	h := &host{root: root}
+	if err := systemd.Generate(dirs[0], h.clients(cfg), cfg.Require); err != nil {
 		log(slog.LevelError, "cannot write every drop-in of the client units: "+err.Error())
 		return exitFailed
 	}

@@ -15,24 +15,29 @@ import (
 
 func holdersCmd(h *host) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "holders [--json]",
+		Use:   "holders [--units] [--json]",
 		Short: "List the processes that have a GPU open",
 		Long: `List the processes that have /dev/kfd or a GPU's DRM node open: as long as one
 does, the GPUs cannot be partitioned. Without root only your own processes can be
-looked at, and the exit status is then 1.`,
+looked at, and the exit status is then 1. With --units, the units they belong to,
+and whether each is a client.`,
 		Args: args(cobra.NoArgs),
 	}
 	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(c *cobra.Command, _ []string) error { return holders(c.Context(), h, *asJSON) }
+	units := cmd.Flags().Bool("units", false, "list units, and whether they are clients")
+	cmd.RunE = func(c *cobra.Command, _ []string) error { return holders(c.Context(), h, *units, *asJSON) }
 	return cmd
 }
 
-func holders(ctx context.Context, h *host, asJSON bool) error {
+func holders(ctx context.Context, h *host, units, asJSON bool) error {
 	found, err := gpu.Open(h.roots()).Holders(ctx)
 	if err != nil && !errors.Is(err, gpu.ErrPartial) {
 		return err
 	}
 	list := append([]report.Holder{}, apply.Holders(found)...)
+	if units && (asJSON || len(list) > 0) {
+		return errors.Join(h.holderUnits(list, asJSON), err)
+	}
 	if asJSON {
 		if e := h.answer(list); e != nil {
 			return e

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -68,6 +69,7 @@ func look(ctx context.Context, h *host) *overview {
 		o.Profile, o.Source, o.Warnings = cfg.Selected, cfg.Source, cfg.Warnings
 		o.Runtime = h.runtimeSelection(cfg)
 	}
+	o.advice()
 	o.gpus(ctx, h, cfg)
 	o.units(ctx, h, cfg)
 	return o
@@ -101,6 +103,18 @@ func (o *overview) reports(ctx context.Context, h *host) {
 	o.Phase, o.Clients = o.state.Phase, o.state.Clients
 	if o.state.Error != nil {
 		o.problem(*o.state.Error)
+	}
+}
+
+// advice adds what the daemon warns of beside the configuration's own warnings.
+func (o *overview) advice() {
+	if o.state == nil {
+		return
+	}
+	for _, w := range o.state.Warnings {
+		if !slices.Contains(o.Warnings, w) {
+			o.Warnings = append(o.Warnings, w)
+		}
 	}
 }
 
@@ -164,10 +178,10 @@ func (o *overview) units(ctx context.Context, h *host, cfg *config.Config) {
 	for _, u := range own {
 		o.Units = append(o.Units, unitView{u.Name, u.Active, u.Sub, u.Result})
 	}
-	if cfg == nil || len(cfg.Clients) == 0 {
+	if cfg == nil || len(h.clients(cfg)) == 0 {
 		return
 	}
-	now, err := conn.Units(ctx, cfg.Clients)
+	now, err := conn.Units(ctx, h.clients(cfg))
 	if err != nil {
 		o.problem(report.Error{Text: err.Error()})
 		return

@@ -41,7 +41,7 @@ func plan(ctx context.Context, h *host, given []string, asJSON bool) error {
 	}
 	p := proposal{Profile: name, Steps: append([]partition.Step{}, d.Steps...), Clients: []string{}, Reload: d.Steps.Reloads()}
 	if len(d.Steps) > 0 {
-		if p.Clients, err = h.wouldRestart(ctx, cfg.Clients); err != nil {
+		if p.Clients, err = h.wouldRestart(ctx, h.clients(cfg)); err != nil {
 			fmt.Fprintln(h.err, h.yellow("dcm: warning: ")+"cannot tell which clients would restart: "+err.Error())
 		}
 	}

@@ -17,10 +17,10 @@ var bad = []struct{ name, text, want string }{
 	{"profile of another type", "profile = 3", `:1: profile = 3: must be a string, not an integer`},
 	{"newer version", "version = 2", `:1: version = 2: not a version that this dcm reads; accepted: 1`},
 	{"version as text", `version = "1"`, `:1: version = "1": must be the integer 1, not a string`},
-	{"unknown key", "[clients]\nunit = []", `:2: clients.unit: unknown key; did you mean "units"? accepted: require, units`},
-	{"unknown table", "[aply]\nreboot = \"once\"", `:1: aply: unknown key; did you mean "apply"? accepted: apply, clients, daemon, gpu, profile, profiles, version`},
+	{"unknown key", "[clients]\nunit = []", `:2: clients.unit: unknown key; did you mean "units"? accepted: discover, require, units`},
+	{"unknown table", "[aply]\nreboot = \"once\"", `:1: aply: unknown key; did you mean "apply"? accepted: apply, clients, daemon, gpu, metrics, profile, profiles, version`},
 	{"key of another table", "[apply]\nunits = [\"a\"]", `:2: apply.units: unknown key: it belongs in [clients]; accepted: device-timeout, on-failure, reboot, reload-driver`},
-	{"key below a table", "[clients]\n\nprofile = \"cpx-nps4\"", `:3: clients.profile = "cpx-nps4": unknown key: it belongs at the top of the file, above the first [table]; accepted: require, units`},
+	{"key below a table", "[clients]\n\nprofile = \"cpx-nps4\"", `:3: clients.profile = "cpx-nps4": unknown key: it belongs at the top of the file, above the first [table]; accepted: discover, require, units`},
 	{"scalar for a table", "clients = [\"gpuagent\"]", `:1: clients: must be a table, not an array`},
 	{"string for an array", "[clients]\nunits = \"gpuagent\"", `:2: clients.units = "gpuagent": must be an array, not a string`},
 	{"string for a boolean", "[apply]\nreload-driver = \"yes\"", `:2: apply.reload-driver = "yes": must be true or false, not a string`},
@@ -66,11 +66,13 @@ var bad = []struct{ name, text, want string }{
 :7: profiles.x.skip = -1: names no GPU; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0
 :8: profiles.x.skip = "gpu0": names no GPU; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0
 :9: profiles.x.skip = true: names no GPU; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0`},
+	{"no directory for metrics", "[metrics]\ntextfile = \"metrics/\"", `:2: metrics.textfile = "metrics/": not a plain absolute path; accepted: a directory such as "/var/lib/node_exporter/textfile", "off", or "" for the usual one`},
+	{"unknown discovery", "[clients]\ndiscover = \"on\"", `:2: clients.discover = "on": not what to do with a service that is found using a GPU; accepted: report, include, off`},
 	{"not TOML", "version = 1\nprofile = cpx", `:2: not TOML: expected value but found "cpx" instead`},
 	{"key given twice", "profile = \"cpx-nps4\"\n\nprofile = \"spx-nps1\"", `:3: not TOML: key 'profile' has already been defined`},
 	{"everything at once", "profile = \"spx-nps\"\nprofil = 1\n[apply]\nreboot = true\n[profiles.x]\ncompute = \"CPXX\"\n",
 		`:1: profile = "spx-nps": no such profile; did you mean "spx-nps1"? accepted: cpx-nps1, cpx-nps4, dpx-nps2, qpx-nps1, spx-nps1, tpx-nps1, x
-:2: profil = 1: unknown key; did you mean "profile"? accepted: apply, clients, daemon, gpu, profile, profiles, version
+:2: profil = 1: unknown key; did you mean "profile"? accepted: apply, clients, daemon, gpu, metrics, profile, profiles, version
 :4: apply.reboot = true: must be a string, not a boolean; accepted: never, once
 :6: profiles.x.compute = "CPXX": not a compute partition mode; did you mean "CPX"? accepted: SPX, DPX, TPX, QPX, CPX`},
 }

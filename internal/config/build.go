@@ -16,6 +16,7 @@ func build(root *node) *Config {
 	}
 	c.Clients = units(root.at("clients", "units"))
 	read(root.at("clients", "require"), &c.Require)
+	readAs(root.at("clients", "discover"), &c.Discover)
 	readAs(root.at("apply", "on-failure"), &c.OnFailure)
 	read(root.at("apply", "reload-driver"), &c.ReloadDriver)
 	readAs(root.at("apply", "reboot"), &c.Reboot)

@@ -24,6 +24,8 @@ type Config struct {
 	Clients []string // unit names with their suffix, in the order given, without duplicates
 	Require bool     // clients do not start unless the profile was applied
 
+	Discover Discover // what becomes of services that hold a GPU and are not listed
+
 	OnFailure     OnFailure
 	ReloadDriver  bool          // a memory mode may reload the driver
 	DeviceTimeout time.Duration // how long the driver may take to bring its GPUs up
@@ -82,6 +84,7 @@ func defaults() *Config {
 	return &Config{
 		Profiles:      make(map[string]partition.Profile),
 		Origin:        make(map[string]string),
+		Discover:      Suggest,
 		OnFailure:     Rollback,
 		ReloadDriver:  true,
 		DeviceTimeout: time.Minute,

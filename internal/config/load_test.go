@@ -71,6 +71,7 @@ func TestNothingConfiguredSelectsNothing(t *testing.T) {
 	want := &Config{
 		Profiles: map[string]partition.Profile{}, Origin: map[string]string{},
 		OnFailure: Rollback, ReloadDriver: true, DeviceTimeout: time.Minute, Reboot: Never, Drift: Repair, Backend: Auto,
+		Discover: Suggest,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
@@ -84,6 +85,7 @@ profile = "mixed"
 [clients]
 units   = ["amd-metrics-exporter", "gpuagent.service", "vllm@", "vllm@7b", "feed.socket", "app.v2"]
 require = true
+discover = "include"
 
 [apply]
 on-failure     = "keep"
@@ -97,6 +99,9 @@ drift = "report"
 [gpu]
 backend = "amdsmi"
 library = "/opt/rocm/lib/libamd_smi.so"
+
+[metrics]
+textfile = "/var/lib/node_exporter"
 
 [profiles.whole]
 compute = "CPX"
@@ -130,11 +135,13 @@ count   = "rest"
 			"whole": {Name: "whole", Compute: partition.CPX, Memory: partition.NPS4},
 			"mixed": mixed,
 		},
-		Origin:    map[string]string{"whole": "/etc/dcm/dcm.toml:21", "mixed": "/etc/dcm/dcm.toml:25"},
+		Origin:    map[string]string{"whole": "/etc/dcm/dcm.toml:25", "mixed": "/etc/dcm/dcm.toml:29"},
 		Clients:   []string{"amd-metrics-exporter.service", "gpuagent.service", "vllm@.service", "vllm@7b.service", "feed.socket", "app.v2.service"},
 		Require:   true,
+		Discover:  Include,
 		OnFailure: Keep, DeviceTimeout: 90 * time.Second, Reboot: Once,
 		Drift: Report, Backend: AMDSMI, Library: "/opt/rocm/lib/libamd_smi.so",
+		Metrics: "/var/lib/node_exporter",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)

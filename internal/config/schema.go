@@ -18,8 +18,9 @@ func schema() rule {
 		"version": scalar("the integer 1", version),
 		"profile": scalar("a string", selectable),
 		"clients": fixed(map[string]rule{
-			"units":   list(scalar("a string", unitFault), onceEach),
-			"require": boolean(),
+			"units":    list(scalar("a string", unitFault), onceEach),
+			"require":  boolean(),
+			"discover": oneOf("what to do with a service that is found using a GPU", Suggest, Include, NoDiscovery),
 		}, nil),
 		"apply": fixed(map[string]rule{
 			"on-failure":     oneOf("what to do on a failure", Rollback, Keep),

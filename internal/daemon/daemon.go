@@ -25,6 +25,8 @@ type Settings struct {
 	Source   string // what selected it
 	Clients  []string
 	Require  bool
+	Suggest  bool // name the services that are in the way and could be clients
+	Include  bool // make them clients
 	Warnings []string
 	Timeout  time.Duration // how long to wait for the driver to bring its GPUs up
 
@@ -74,6 +76,8 @@ type Daemon struct {
 	Busy    func() (bool, error)                 // a run is under way
 	LastRun func() (*report.Run, error)          // the oneshot's report
 	Save    func(report.State) error             // publishes the daemon's state
+	Fit     func(units []string) []string        // those of the units that could be clients
+	Include func(units []string) error           // makes units clients, for the generator and for Load, until the boot ends
 	GPUs    GPUs
 	Notify  Notifier
 	Log     *slog.Logger

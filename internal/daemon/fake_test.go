@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -110,7 +111,17 @@ func (h *host) start() <-chan error {
 		Busy:    func() (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.busy, nil },
 		LastRun: func() (*report.Run, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.last, nil },
 		Save:    func(s report.State) error { h.states <- s; return nil },
-		GPUs:    (*hardware)(h), Notify: (*ear)(h), Log: slog.New(slog.DiscardHandler),
+		Fit: func(units []string) []string {
+			return slices.DeleteFunc(units, func(u string) bool { return !strings.HasPrefix(u, "fit-") })
+		},
+		Include: func(units []string) error {
+			h.set(func() {
+				h.note("include:%s", strings.Join(units, ","))
+				h.settings.Clients, h.stale = append(slices.Clone(h.settings.Clients), units...), true
+			})
+			return nil
+		},
+		GPUs: (*hardware)(h), Notify: (*ear)(h), Log: slog.New(slog.DiscardHandler),
 		Changed: h.changed, Devices: h.devices, Hangup: h.hangup, Ticks: h.ticks, Requests: h.requests,
 		Limits: Limits{Retry: h.retry},
 	}

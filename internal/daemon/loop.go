@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -186,6 +187,7 @@ func (l *loop) finish(ctx context.Context, o outcome) error {
 	l.forget()
 	l.seen = o.seen
 	l.state.Holders = o.holders
+	l.state.Warnings = append(slices.Clone(l.settings.Warnings), o.advice...)
 	if o.clients != nil {
 		l.state.Clients = o.clients
 	}

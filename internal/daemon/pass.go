@@ -34,6 +34,7 @@ type outcome struct {
 	clients []report.Client // after a restart
 	holders []report.Holder // who is in the way
 	restart report.Restart  // the one that was made, if one was
+	advice  []string        // warnings beside those of the configuration
 
 	seen      string        // the GPUs at the end
 	stirred   bool          // of a stirred pass
@@ -162,7 +163,7 @@ func (p *pass) change(ctx context.Context, blocking []report.Holder) outcome {
 		return transient(fmt.Errorf("cannot tell which units a restart would stop: %w", err))
 	}
 	if foreign := remaining(blocking, bounced); len(foreign) > 0 {
-		return outcome{failure: report.InUse(foreign), holders: foreign}
+		return p.foreign(ctx, foreign)
 	}
 	if err := p.space(ctx, u); err != nil {
 		return transient(err)

@@ -26,6 +26,7 @@ func operations(t *testing.T, p product) {
 	}{
 		{"metrics", metrics},
 		{"journal", journal},
+		{"discovery", discovery},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			m := m.in(t)

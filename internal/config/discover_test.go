@@ -1,0 +1,41 @@
+package config
+
+import "testing"
+
+func TestDiscoverable(t *testing.T) {
+	for name, want := range map[string]bool{
+		"vllm.service":           true,
+		"vllm@a.service":         true,
+		"virtual-thing.service":  true,
+		"user@1000.service":      false,
+		"session-3.scope":        false,
+		"docker-0123abc.scope":   false,
+		"docker.service":         false,
+		"gdm.service":            false,
+		"systemd-logind.service": false,
+		"dbus.service":           false,
+		"dcm.service":            false,
+		"dcm-apply.service":      false,
+		"vllm":                   false,
+		"vllm.socket":            false,
+		"":                       false,
+		".service":               false,
+		"a b.service":            false,
+	} {
+		if got := Discoverable(name); got != want {
+			t.Errorf("Discoverable(%q) = %t", name, got)
+		}
+	}
+}
+
+func TestLists(t *testing.T) {
+	clients := []string{"gpuagent.service", "vllm@.service", "one@a.service"}
+	for unit, want := range map[string]bool{
+		"gpuagent.service": true, "vllm@x.service": true, "one@a.service": true,
+		"one@b.service": false, "vllm.service": false, "": false,
+	} {
+		if got := Lists(clients, unit); got != want {
+			t.Errorf("Lists(%q) = %t", unit, got)
+		}
+	}
+}

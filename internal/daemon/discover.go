@@ -1,0 +1,43 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"dcm/internal/report"
+)
+
+// foreign deals with holders that a restart of the clients would not free: services
+// among them become clients, if that is wanted and nobody else is in the way.
+// Otherwise a restart would be in vain.
+func (p *pass) foreign(ctx context.Context, holders []report.Holder) outcome {
+	found := p.Fit(p.unlisted(holders))
+	if p.settings.Include && len(found) > 0 && len(remaining(holders, found)) == 0 {
+		p.Log.Info(fmt.Sprintf("%s: found using a GPU, and made a client until the next boot", strings.Join(found, ", ")))
+		if err := p.Include(found); err != nil {
+			return transient(err)
+		}
+		p.settings.Clients = append(slices.Clone(p.settings.Clients), found...)
+		return p.do(ctx)
+	}
+	out := outcome{failure: report.InUse(holders), holders: holders}
+	if p.settings.Suggest || p.settings.Include {
+		for _, unit := range found {
+			out.advice = append(out.advice, unit+" has a GPU open and is not listed under [clients]; listed there, it would be restarted around a change")
+		}
+	}
+	return out
+}
+
+// unlisted returns the units of the holders that are no clients, each once.
+func (p *pass) unlisted(holders []report.Holder) []string {
+	var out []string
+	for _, h := range holders {
+		if h.Unit != "" && !slices.Contains(p.settings.Clients, h.Unit) && !slices.Contains(out, h.Unit) {
+			out = append(out, h.Unit)
+		}
+	}
+	return out
+}
