@@ -30,19 +30,19 @@ func count(n int, what string) string {
 // ended tells how a step ended, with the fields by which it is found.
 func (r *Recorder) ended(s report.Step, err error) {
 	took := s.Finished.Sub(s.Started).Round(time.Millisecond)
-	fields := []any{"step", string(s.Kind)}
+	log := r.log.With("step", string(s.Kind), "took", took)
 	if s.GPU != "" {
-		fields = append(fields, "gpu", string(s.GPU), "from", s.From, "to", s.To)
+		log = log.With("gpu", string(s.GPU), "from", s.From, "to", s.To)
 	}
 	if err != nil {
 		id := event.StepFailed
 		if s.Kind == partition.ReloadDriver {
 			id = event.ReloadFailed
 		}
-		r.log.Error(err.Error(), append(fields, "error", err.Error(), id.Attr())...)
+		log.Error(err.Error(), "error", err.Error(), id.Attr())
 		return
 	}
-	r.log.Info(done(s, took), append(fields, "took", took)...)
+	log.Info(done(s, took))
 }
 
 // done is a step in the past tense.

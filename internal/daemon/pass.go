@@ -176,7 +176,7 @@ func (p *pass) change(ctx context.Context, blocking []report.Holder) outcome {
 		}
 	}
 	p.applying()
-	p.Log.Info(restarting(bounced), "units", strings.Join(bounced, " "))
+	p.Log.Info(restarting(bounced))
 	run := p.restart(ctx, u)
 	run.clients = p.verify(ctx, u, before)
 	run.restart.Settled = time.Now()

@@ -33,8 +33,8 @@ func (l *loop) content(o outcome) {
 	case o.restart.Run == "":
 		l.Log.Info(fmt.Sprintf("profile %s is on the GPUs; nothing had to be done", l.state.Profile))
 	case o.problem == nil:
-		l.Log.Info(fmt.Sprintf("profile %s is on the GPUs, and the clients are as they were, after %s",
-			l.state.Profile, o.restart.Settled.Sub(o.restart.Asked).Round(time.Millisecond)), "run", o.restart.Run)
+		l.Log.With("run", o.restart.Run).Info(fmt.Sprintf("profile %s is on the GPUs, and the clients are as they were, after %s",
+			l.state.Profile, o.restart.Settled.Sub(o.restart.Asked).Round(time.Millisecond)))
 	}
 }
 
@@ -51,5 +51,5 @@ func (l *loop) blame(o outcome) {
 	case o.restart.Run != "":
 		id = event.RunFailed
 	}
-	l.Log.Error(text, "error", o.failure.Text, "cure", o.failure.Cure, "run", o.restart.Run, id.Attr())
+	l.Log.With("run", o.restart.Run, "cure", o.failure.Cure).Error(text, "error", o.failure.Text, id.Attr())
 }

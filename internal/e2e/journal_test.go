@@ -43,7 +43,7 @@ func journal(m machine) {
 	}
 	m.put(settings, "profile = 7\n")
 	m.await("/run/dcm/state.json", `"config": "`+settings)
-	if text := m.run("journalctl --boot --catalog --unit=dcm --lines=1"); !strings.Contains(text, "Subject: dcm's configuration has a mistake") {
+	if text := m.run("journalctl --boot --catalog --unit=dcm MESSAGE_ID=" + string(event.ConfigRejected)); !strings.Contains(text, "Subject: dcm's configuration has a mistake") {
 		m.t.Errorf("the explanation of a broken configuration is\n%s", text)
 	}
 }
