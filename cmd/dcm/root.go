@@ -38,7 +38,7 @@ func root(h *host) *cobra.Command {
 			cmd.AddCommand(c)
 		}
 	}
-	add("look", statusCmd(h), gpusCmd(h), planCmd(h), verifyCmd(h), holdersCmd(h))
+	add("look", statusCmd(h), gpusCmd(h), planCmd(h), verifyCmd(h), holdersCmd(h), reportCmd(h))
 	add("change", applyCmd(h), useCmd(h))
 	add("config", profilesCmd(h), checkCmd(h), exportCmd(h), importCmd(h))
 	add("unit", daemonCmd(h), oneshotCmd(h))

@@ -28,11 +28,12 @@ var allowed = map[string][]string{
 	"internal/gpu":         {},
 	"internal/apply":       {"internal/event", "internal/gpu", "internal/report"},
 	"internal/daemon":      {"internal/event", "internal/report", "internal/systemd"},
+	"internal/bundle":      {},
 	"internal/metrics":     {"internal/report"},
 	"internal/sim":         {},
 	"internal/sim/simtest": {"internal/sim"},
 	"cmd/dcm": {"internal/report", "internal/systemd", "internal/watch", "internal/journal", "internal/bus", "internal/event",
-		"internal/config", "internal/gpu", "internal/apply", "internal/daemon", "internal/metrics"},
+		"internal/config", "internal/gpu", "internal/apply", "internal/daemon", "internal/metrics", "internal/bundle"},
 	"cmd/dcm-smi": {"internal/amdsmi"},
 	"cmd/dcm-sim": {"internal/sim"},
 }

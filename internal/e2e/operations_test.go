@@ -27,6 +27,7 @@ func operations(t *testing.T, p product) {
 		{"metrics", metrics},
 		{"journal", journal},
 		{"discovery", discovery},
+		{"support", support},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			m := m.in(t)
