@@ -90,7 +90,7 @@ func (c control) Plan(ctx context.Context, profile string) (bus.Plan, error) {
 		p.Steps = append(p.Steps, step)
 	}
 	if len(p.Steps) > 0 {
-		p.Clients, err = c.host.wouldRestart(ctx, cfg.Clients)
+		p.Clients, err = c.host.wouldRestart(ctx, c.host.clients(cfg))
 	}
 	return p, err
 }

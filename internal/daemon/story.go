@@ -28,6 +28,7 @@ func restarting(bounced []string) string {
 // content tells that a pass ended well.
 func (l *loop) content(o outcome) {
 	switch {
+	case o.stirred && o.restart.Run == "": // the kernel's event was of no consequence
 	case l.state.Phase == report.Idle:
 		l.Log.Info("no profile is selected; the GPUs are left alone")
 	case o.restart.Run == "":
