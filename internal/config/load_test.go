@@ -17,7 +17,7 @@ import (
 type files map[string]string
 
 // write makes a root with the files, as root or whoever runs the test owns them.
-func (f files) write(t *testing.T) Paths {
+func (f files) write(t testing.TB) Paths {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range f {

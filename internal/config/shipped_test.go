@@ -12,7 +12,7 @@ import (
 	"dcm/internal/partition"
 )
 
-func shipped(t *testing.T) files {
+func shipped(t testing.TB) files {
 	t.Helper()
 	entries, err := os.ReadDir("../../packaging/profiles")
 	if err != nil {
@@ -25,7 +25,7 @@ func shipped(t *testing.T) files {
 	return f
 }
 
-func content(t *testing.T, path string) string {
+func content(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -95,5 +95,14 @@ func TestShippedFileShowsEveryKeyWithItsDefault(t *testing.T) {
 	}
 	if !slices.Contains(got.Names(), "mixed") {
 		t.Error("the example profile is missing")
+	}
+}
+
+func BenchmarkLoad(b *testing.B) {
+	p := shipped(b).write(b)
+	for b.Loop() {
+		if _, err := Load(p); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

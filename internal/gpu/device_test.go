@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -211,5 +212,25 @@ func TestNoPCIBusIsNoDevices(t *testing.T) {
 	got, err := Open(Roots{Sys: t.TempDir()}).Devices(t.Context())
 	if err != nil || len(got) != 0 {
 		t.Errorf("devices %v, error %v; want none", got, err)
+	}
+}
+
+// The least that every look costs: eight GPUs with eight partitions each.
+func BenchmarkDevices(b *testing.B) {
+	f := newFixture(b)
+	minor := 128
+	for gpu := range 8 {
+		bus := 0x05 + 0x20*gpu
+		f.mi300x(fmt.Sprintf("0000:%02x:00.0", bus), fmt.Sprintf("card%d", gpu))
+		for range 8 {
+			f.partition(0, bus<<8, 1, minor, "1")
+			minor++
+		}
+	}
+	n := Open(f.roots())
+	for b.Loop() {
+		if got, err := n.Devices(b.Context()); err != nil || len(got) != 8 || len(got[7].RenderNodes) != 8 {
+			b.Fatalf("%d devices, %v", len(got), err)
+		}
 	}
 }

@@ -229,3 +229,16 @@ func TestPlanProperties(t *testing.T) {
 		}
 	})
 }
+
+func BenchmarkPlan(b *testing.B) {
+	have := node(mi300x, 8, NPS1)
+	for b.Loop() {
+		want, err := whole(CPX, NPS1).Layout(have)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if steps, err := Plan(want, have); err != nil || len(steps) != 8 {
+			b.Fatal(steps, err)
+		}
+	}
+}
