@@ -150,7 +150,8 @@ func Write(path string, v any) error {
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
-	if err := renameio.WriteFile(path, append(text, '\n'), 0o644); err != nil {
+	// With the directory given renameio need not try whether /tmp is beside it.
+	if err := renameio.WriteFile(path, append(text, '\n'), 0o644, renameio.WithTempDir(filepath.Dir(path))); err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
 	return nil
