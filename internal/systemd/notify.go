@@ -2,7 +2,6 @@ package systemd
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -83,17 +82,28 @@ func (n *Notifier) ExtendTimeout(d time.Duration) error {
 	return n.send(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", d.Microseconds()))
 }
 
+// send goes by sendto(2) and not by net.Conn: a descriptor handed to the runtime's
+// poller would wake it up for each of its steps, and the watchdog's ping is all
+// that a daemon at rest does.
 func (n *Notifier) send(lines ...string) error {
 	if n == nil {
 		return nil
 	}
-	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.socket, Net: "unixgram"})
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("cannot notify systemd: %w", err)
 	}
-	defer conn.Close()
-	if _, err := conn.Write([]byte(strings.Join(lines, "\n"))); err != nil {
-		return fmt.Errorf("cannot notify systemd: %w", err)
+	defer unix.Close(fd)
+	text := []byte(strings.Join(lines, "\n"))
+	for {
+		// A name that begins with "@" is abstract: Sendto puts the zero byte there.
+		err = unix.Sendto(fd, text, unix.MSG_NOSIGNAL, &unix.SockaddrUnix{Name: n.socket})
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("cannot notify systemd at %s: %w", n.socket, err)
 	}
 	return nil
 }

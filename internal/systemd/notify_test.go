@@ -68,6 +68,21 @@ func TestNotifierSpeaksSdNotify(t *testing.T) {
 	}
 }
 
+func TestNotifierReachesAnAbstractSocket(t *testing.T) {
+	name := "@dcm-notify-" + strconv.Itoa(os.Getpid())
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := NewNotifier(func(string) string { return name }).Ready(); err != nil {
+		t.Fatal(err)
+	}
+	if got := receive(t, conn); got != "READY=1" {
+		t.Errorf("datagram is %q", got)
+	}
+}
+
 func TestReloadingCarriesTheMonotonicTimeOfTheCall(t *testing.T) {
 	conn, getenv := manager(t)
 	before := monotonic(t)
