@@ -101,6 +101,10 @@ func seed(bin, deb string) (e2e.Seed, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Whatever of the simulated node the kernel can answer by itself it shall.
+	kind := s["/etc/e2e/kind"]
+	kind.Content = append(kind.Content, "SIM_OPTIONS=--cache=1m\n"...)
+	s["/etc/e2e/kind"] = kind
 	for _, unit := range []string{"amd-metrics-exporter", "gpuagent", "dashboard"} {
 		delete(s, "/etc/systemd/system/multi-user.target.wants/"+unit+".service")
 	}

@@ -43,8 +43,9 @@ func (n *node) rest(ctx context.Context, t *table) error {
 		seconds = 10
 	}
 	type rest struct {
-		Awake, Switches, Threads int
-		CPU                      time.Duration
+		Awake             []int
+		Switches, Threads int
+		CPU               time.Duration
 	}
 	r, err := probe[rest](ctx, n, "rest", pid, strconv.Itoa(seconds))
 	if err != nil {
@@ -55,7 +56,7 @@ func (n *node) rest(ctx context.Context, t *table) error {
 		return err
 	}
 	t.heading("The daemon at rest")
-	t.fact(fmt.Sprintf("moments awake in %d s", seconds), strconv.Itoa(r.Awake), fmt.Sprintf("target: the watchdog's %d or %d", seconds/60, seconds/60+1))
+	t.fact(fmt.Sprintf("moments awake in %d s", seconds), strconv.Itoa(len(r.Awake)), fmt.Sprintf("target: the watchdog's %d or %d", seconds/60, seconds/60+1))
 	t.fact("context switches then", strconv.Itoa(r.Switches), fmt.Sprintf("%d threads", r.Threads))
 	t.fact("processor time then", r.CPU.String(), "")
 	t.fact("RSS", size(memory["VmRSS"]), "target: below 15 MiB")

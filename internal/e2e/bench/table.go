@@ -21,11 +21,13 @@ type way struct {
 }
 
 // compare adds the ways of doing a thing, the least that it can cost first. Of the
-// times it shows the median and, in brackets, the middle half.
+// times it shows the median and, in brackets, the middle half; of the medians the
+// ratio to the first way, which the target is for, and to the one before.
 func (t *table) compare(what string, ways []way) {
 	rounds := fmt.Sprintf("%d rounds", len(ways[0].took))
-	t.lines = append(t.lines, nil, []string{what, "median", "[half]", "ratio", "target", rounds})
+	t.lines = append(t.lines, nil, []string{what, "median", "[half]", "ratio", "target", "to line above", rounds})
 	base := quantile(ways[0].took, 2)
+	before := base
 	for _, w := range ways {
 		median := quantile(w.took, 2)
 		half := fmt.Sprintf("[%s %s]", millis(quantile(w.took, 1)), millis(quantile(w.took, 3)))
@@ -34,7 +36,8 @@ func (t *table) compare(what string, ways []way) {
 			target = strconv.FormatFloat(w.target, 'g', -1, 64)
 		}
 		t.lines = append(t.lines, []string{"  " + w.name, millis(median) + " ms", half,
-			fmt.Sprintf("%.2f", float64(median)/float64(base)), target})
+			ratio(median, base), target, ratio(median, before)})
+		before = median
 	}
 }
 
@@ -57,6 +60,8 @@ func (t *table) print(w io.Writer) error {
 	}
 	return tw.Flush()
 }
+
+func ratio(a, b time.Duration) string { return fmt.Sprintf("%.2f", float64(a)/float64(b)) }
 
 func millis(d time.Duration) string {
 	return fmt.Sprintf("%.1f", float64(d)/float64(time.Millisecond))

@@ -11,8 +11,8 @@ import (
 
 // Rest is what a process did in a while, see proc(5).
 type Rest struct {
-	Awake    int // seconds in which any of its threads ran
-	Switches int // times that a thread was put on a processor
+	Awake    []int // the seconds in which any of its threads ran
+	Switches int   // times that a thread was put on a processor
 	CPU      time.Duration
 	Threads  int
 }
@@ -21,22 +21,28 @@ type Rest struct {
 // fall into one look.
 const look = time.Second
 
+// calm is how long ago the process's last work has to be.
+const calm = 5 * time.Second
+
 func rest(pid int, window time.Duration) (Rest, error) {
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for range calm / look {
+		<-tick.C
+	}
 	first, err := threads(pid)
 	if err != nil {
 		return Rest{}, err
 	}
 	r, last := Rest{}, first
-	tick := time.NewTicker(look)
-	defer tick.Stop()
-	for range window / look {
+	for second := range int(window / look) {
 		<-tick.C
 		now, err := threads(pid)
 		if err != nil {
 			return r, err
 		}
 		if now.slices != last.slices {
-			r.Awake++
+			r.Awake = append(r.Awake, second)
 		}
 		last = now
 	}
