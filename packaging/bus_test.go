@@ -154,3 +154,16 @@ func TestTheManualHasEveryProperty(t *testing.T) {
 		}
 	}
 }
+
+func TestTheManualHasEveryState(t *testing.T) {
+	page := read(t, busPage)
+	states := regexp.MustCompile(`(?m)^\t\w+ +Phase = "([a-z-]+)"`).FindAllStringSubmatch(read(t, "../internal/report/report.go"), -1)
+	if len(states) < 6 {
+		t.Fatalf("the states are %q", states)
+	}
+	for _, m := range states {
+		if !strings.Contains(page, `\(dq`+strings.ReplaceAll(m[1], "-", `\-`)+`\(dq`) {
+			t.Errorf("the manual does not have the state %s", m[1])
+		}
+	}
+}

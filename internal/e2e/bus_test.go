@@ -44,6 +44,14 @@ func TestBus(t *testing.T) {
 		if got := m.as("dcm use spx-fast"); !strings.Contains(got, "needs root, or to be allowed by polkit") {
 			t.Errorf("another user selects: %s", got)
 		}
+		for call, want := range map[string]string{"Use s tpx-nps1": "do not support TPX", "Use s cpx-fats": "cpx-fast", `Use s ""`: "no profile is named"} {
+			if r := m.try("busctl call " + manager + " " + call); r.Code == 0 || !strings.Contains(r.Stderr, want) || !strings.Contains(r.Stderr, "nothing was changed") {
+				t.Errorf("%s ends with %d: %s", call, r.Code, r.Stderr)
+			}
+		}
+		if got := m.run("ls /etc/dcm/dcm.toml.d"); strings.Contains(got, "zz-selected") {
+			t.Errorf("a refused selection is there: %s", got)
+		}
 		m.run("busctl call " + manager + " Use s spx-fast && dcm verify")
 		m.has(partition.Mode{Compute: partition.SPX, Memory: "NPS1"})
 	})
