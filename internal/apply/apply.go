@@ -54,6 +54,7 @@ type refusal struct {
 	err       error
 	cure      string
 	transient bool
+	reboot    bool
 }
 
 func (e *refusal) Error() string { return e.err.Error() }
@@ -129,15 +130,16 @@ func (r *run) load(ctx context.Context) error {
 
 // permitted refuses a run before its first change, when it could not succeed.
 func (r *run) permitted(ctx context.Context, d Difference) error {
-	if d.Steps.Reloads() && !r.opt.ReloadDriver {
-		return &refusal{
-			err:  errors.New("a memory partition mode takes effect only when the driver is reloaded, and reload-driver is false"),
-			cure: "set reload-driver = true in [apply], or select a profile with the memory mode the GPUs have",
-		}
-	}
 	blocking, err := d.Blockers(ctx, r.node)
 	if err != nil {
 		return err
+	}
+	if d.Steps.Reloads() && !r.opt.ReloadDriver {
+		return &refusal{
+			err:    errors.New("a memory partition mode takes effect only when the driver is reloaded, and reload-driver is false"),
+			cure:   "set reload-driver = true in [apply], or select a profile with the memory mode the GPUs have",
+			reboot: len(blocking) == 0,
+		}
 	}
 	if len(blocking) > 0 {
 		r.rec.holders(blocking)
@@ -206,7 +208,7 @@ func (r *run) memory(ctx context.Context, want partition.Layout, steps partition
 				return r.node.SetMemory(ctx, s.GPU, partition.Memory(s.To))
 			})
 		case partition.ReloadDriver:
-			err = r.step(ctx, s, r.opt.ReloadTimeout, r.node.Reload)
+			err = r.hopeless(ctx, r.step(ctx, s, r.opt.ReloadTimeout, r.node.Reload))
 		}
 		if err != nil {
 			return nil, err
@@ -217,6 +219,8 @@ func (r *run) memory(ctx context.Context, want partition.Layout, steps partition
 		return nil, &refusal{
 			err:  fmt.Errorf("the driver was reloaded, but the memory mode did not take effect: still to do is %q", next[0]),
 			cure: "see the kernel's log (journalctl -k -g amdgpu); the firmware may refuse the mode until a reboot",
+
+			reboot: true,
 		}
 	}
 	return next, err
@@ -311,5 +315,7 @@ func Explain(err error) report.Error {
 	if errors.Is(err, errInterrupted) {
 		out.Transient = true
 	}
+	_, out.Reboot = errors.AsType[*rebootError](err)
+	out.Reboot = out.Reboot || no != nil && no.reboot
 	return out
 }

@@ -48,9 +48,7 @@ func (e *ReloadError) cure() string {
 // Once the driver is unloaded it is loaded again whatever becomes of ctx: a node
 // without its driver is the worst of all ends.
 func (n *Node) Reload(ctx context.Context) error {
-	// What is loaded counts, not the exit status: modprobe -r may fail over a
-	// module that the driver used.
-	if err := n.module(ctx, "-r", driver); err != nil && n.Loaded() {
+	if err := n.unload(ctx); err != nil {
 		return &ReloadError{Unload: true, Loaded: true, Err: err}
 	}
 	if err := n.load(ctx); err != nil {
@@ -58,6 +56,29 @@ func (n *Node) Reload(ctx context.Context) error {
 	}
 	_, err := n.Wait(ctx)
 	return err
+}
+
+// unload is repeated while the driver is in use, for as long as a busy GPU may take
+// to let go of a process that ended. What is loaded counts, not the exit status: modprobe -r may fail over
+// a module that the driver used.
+func (n *Node) unload(ctx context.Context) error {
+	tick := time.NewTicker(n.retry)
+	defer tick.Stop()
+	until := time.Now().Add(n.settle)
+	for {
+		err := n.module(ctx, "-r", driver)
+		if err == nil || !n.Loaded() {
+			return nil
+		}
+		if !errors.Is(err, unix.EBUSY) || !time.Now().Before(until) {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // Load loads the driver if it is not loaded, as after a reload that was killed

@@ -52,7 +52,7 @@ func TestReloadSaysHowFarItCame(t *testing.T) {
 			f := newFixture(t)
 			f.mi300x("0000:05:00.0", "card1")
 			f.write("sys/module/amdgpu/initstate", "live\n")
-			err := f.open(f.modprobe(test.script)).Reload(patient(t))
+			err := f.open(f.modprobe(test.script), Settle(0, time.Millisecond)).Reload(patient(t))
 			if got := f.calls(); got != test.calls {
 				t.Errorf("calls %q, want %q", got, test.calls)
 			}

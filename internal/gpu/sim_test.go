@@ -159,7 +159,8 @@ func TestReloadOverTheSimulator(t *testing.T) {
 		want   string // in the error
 		loaded bool
 	}{
-		{"refused", sim.Fault{Op: sim.OpUnload, Errno: sim.Errno(syscall.EBUSY)}, "cannot unload amdgpu, nothing was changed", true},
+		{"in use for a moment", sim.Fault{Op: sim.OpUnload, Errno: sim.Errno(syscall.EBUSY)}, "", true},
+		{"in use", sim.Fault{Op: sim.OpUnload, Errno: sim.Errno(syscall.EBUSY), Always: true}, "cannot unload amdgpu, nothing was changed", true},
 		{"loaded at the second try", sim.Fault{Op: sim.OpLoad, Errno: eio}, "", true},
 		{"never loaded", sim.Fault{Op: sim.OpLoad, Errno: eio, Always: true}, "the driver is not loaded", false},
 		{"one GPU is late", sim.Fault{Op: sim.OpLoad, GPU: late, Hang: sim.Duration(50 * time.Millisecond)}, "", true},

@@ -70,6 +70,7 @@ type Error struct {
 	Text      string `json:"text"`
 	Cure      string `json:"cure,omitempty"`      // what an operator can do about it
 	Transient bool   `json:"transient,omitempty"` // trying again may help
+	Reboot    bool   `json:"reboot,omitempty"`    // a reboot may, and nothing less
 }
 
 // GPU is one GPU in a run.
@@ -97,13 +98,14 @@ type Phase string
 
 // The phases of the daemon.
 const (
-	Starting Phase = "starting" // no verdict yet
-	Idle     Phase = "idle"     // no profile is selected
-	InSync   Phase = "in-sync"  // the selected profile is on the GPUs
-	Applying Phase = "applying" // a run is under way
-	Drifted  Phase = "drifted"  // somebody changed the GPUs, and they are left so
-	Waiting  Phase = "waiting"  // failed; tries again at Retry
-	Stuck    Phase = "failed"   // failed; only another configuration or an administrator helps
+	Starting  Phase = "starting"  // no verdict yet
+	Idle      Phase = "idle"      // no profile is selected
+	InSync    Phase = "in-sync"   // the selected profile is on the GPUs
+	Applying  Phase = "applying"  // a run is under way
+	Drifted   Phase = "drifted"   // somebody changed the GPUs, and they are left so
+	Rebooting Phase = "rebooting" // failed; the host is being rebooted for it
+	Waiting   Phase = "waiting"   // failed; tries again at Retry
+	Stuck     Phase = "failed"    // failed; only another configuration or an administrator helps
 )
 
 // State is what the daemon knows.

@@ -1,0 +1,98 @@
+package reboot
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func noon() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) }
+
+func TestAWishIsRebootedForOnce(t *testing.T) {
+	asked := Record{Wish: "NPS4", Boot: "1", Time: noon()}
+	granted := asked
+	granted.Granted = true
+	for name, tt := range map[string]struct {
+		last *Record
+		next Record
+		why  string // "": it may be
+	}{
+		"the first":                       {nil, Record{Wish: "NPS4", Boot: "1"}, ""},
+		"again in the same boot":          {&asked, Record{Wish: "NPS4", Boot: "1"}, "a reboot was asked for at 2026-01-02T12:00:00Z and has not happened yet"},
+		"another in the same boot":        {&asked, Record{Wish: "NPS2", Boot: "1"}, "a reboot was asked for at 2026-01-02T12:00:00Z and has not happened yet"},
+		"after the reboot":                {&asked, Record{Wish: "NPS4", Boot: "2", Time: noon().Add(time.Hour * 1000)}, "the host was rebooted for it at 2026-01-02T12:00:00Z, in vain, and is not rebooted again before the configuration changes"},
+		"another after the reboot":        {&asked, Record{Wish: "NPS2", Boot: "2"}, ""},
+		"after it came true, much later":  {&granted, Record{Wish: "NPS4", Boot: "2", Time: noon().Add(time.Hour)}, ""},
+		"after it came true, soon":        {&granted, Record{Wish: "NPS4", Boot: "2", Time: noon().Add(time.Minute)}, "the host was rebooted for it at 2026-01-02T12:00:00Z, which is too short ago"},
+		"after it came true, clock wrong": {&granted, Record{Wish: "NPS4", Boot: "2", Time: time.Unix(0, 0)}, "the host was rebooted for it at 2026-01-02T12:00:00Z, which is too short ago"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if err := May(tt.last, tt.next); err != nil {
+				got = err.Error()
+			}
+			if diff := cmp.Diff(tt.why, got); diff != "" {
+				t.Errorf("refusal (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestARecordIsReadBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "reboot.json")
+	if r, err := Read(path); r != nil || err != nil {
+		t.Errorf("without a file: %v, %v", r, err)
+	}
+	want := Record{Wish: "NPS4\n", Why: "in use", Boot: "1", Time: noon()}
+	if err := Write(path, want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, *got); diff != "" {
+		t.Errorf("record (-want +got):\n%s", diff)
+	}
+	if err := Write(filepath.Join(path, "x"), want); err == nil {
+		t.Error("a record that cannot be written is taken for written")
+	}
+}
+
+func TestReachedGrantsTheWishAndForgetsAnother(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "reboot.json")
+	reached := func(wish string) *Record {
+		t.Helper()
+		if err := Reached(path, wish); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Read(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if r := reached("NPS4"); r != nil {
+		t.Errorf("a record out of nothing: %+v", r)
+	}
+	if err := Write(path, Record{Wish: "NPS4"}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if r := reached("NPS4"); r == nil || !r.Granted {
+			t.Errorf("not granted: %+v", r)
+		}
+	}
+	if r := reached("NPS1"); r != nil {
+		t.Errorf("another wish is remembered: %+v", r)
+	}
+	if err := os.WriteFile(path, []byte("torn"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r := reached("NPS1"); r != nil {
+		t.Errorf("what cannot be read became %+v", r)
+	}
+}
