@@ -85,8 +85,8 @@ func runDaemon(ctx context.Context, h *host) error {
 		},
 		Fit:     h.fit,
 		Include: h.include,
-		GPUs:    watched{h, node},
-		Notify:  notify, Log: log,
+		GPUs:    watched{h, node}, Host: rebooter{h, reboots(h)},
+		Notify: notify, Log: log,
 		Changed: changed, Devices: devices, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()), Requests: requests,
 	}
 	return status(d.Run(ctx, initial(h, log)))
@@ -133,7 +133,7 @@ func settings(h *host, cfg *config.Config) daemon.Settings {
 	return daemon.Settings{
 		Profile: cfg.Profile, Selected: cfg.Selected != "", Source: cfg.Source,
 		Clients: h.clients(cfg), Require: cfg.Require, Warnings: cfg.Warnings,
-		Timeout: cfg.DeviceTimeout, LeaveDrift: cfg.Drift == config.Report,
+		Timeout: cfg.DeviceTimeout, Reboot: cfg.Reboot == config.Once, LeaveDrift: cfg.Drift == config.Report,
 		Suggest: cfg.Discover == config.Suggest, Include: cfg.Discover == config.Include,
 	}
 }

@@ -74,6 +74,12 @@ func oneshot(ctx context.Context, h *host) error {
 		return nil
 	}
 	opt := options(cfg)
+	if now, err := h.atBoot(last == nil, cfg); err != nil {
+		log.Warn(err.Error())
+	} else if now {
+		opt.ReloadDriver = true
+		log.Info("the driver may be reloaded this once, since the host was rebooted for it")
+	}
 	if err := systemd.NewNotifier(os.Getenv).ExtendTimeout(longest(opt)); err != nil {
 		log.Warn(err.Error())
 	}

@@ -317,5 +317,6 @@ func Explain(err error) report.Error {
 	}
 	_, out.Reboot = errors.AsType[*rebootError](err)
 	out.Reboot = out.Reboot || no != nil && no.reboot
+	out.Transient = out.Transient && !out.Reboot
 	return out
 }

@@ -45,7 +45,7 @@ func (b *bench) run(p partition.Profile) report.Run {
 func (b *bench) runUntil(ctx context.Context, p partition.Profile) report.Run {
 	b.t.Helper()
 	rec := NewRecorder(report.Run{ID: "test"}, slog.New(slog.DiscardHandler), func(r report.Run) { b.runs = append(b.runs, r) })
-	return Run(ctx, b.node, p, b.opt, rec)
+	return Run(ctx, seeing{b.node, nil}, p, b.opt, rec)
 }
 
 // modes returns the modes of the node's GPUs, as the node itself has them.

@@ -3,7 +3,6 @@ package apply
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -11,7 +10,6 @@ import (
 
 	"dcm/internal/gpu"
 	"dcm/internal/partition"
-	"dcm/internal/report"
 	"dcm/internal/sim"
 )
 
@@ -37,9 +35,8 @@ func TestARebootIsSaidToHelpWhereNothingLessDoes(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, "mi300x-8")
 			tt.given(b)
-			rec := NewRecorder(report.Run{}, slog.New(slog.DiscardHandler), func(report.Run) {})
-			run := Run(t.Context(), seeing{b.node, nil}, profile(partition.CPX, tt.memory), b.opt, rec)
-			if run.Error == nil || run.Error.Reboot != tt.want {
+			run := b.run(profile(partition.CPX, tt.memory))
+			if run.Error == nil || run.Error.Reboot != tt.want || run.Error.Reboot && run.Error.Transient {
 				t.Errorf("%s, %+v; want an error with reboot %t", run.Result, run.Error, tt.want)
 			}
 		})

@@ -30,6 +30,7 @@ type Settings struct {
 	Warnings []string
 	Timeout  time.Duration // how long to wait for the driver to bring its GPUs up
 
+	Reboot     bool // for what cannot be had otherwise
 	LeaveDrift bool // GPUs that somebody else changes are told of and left so
 }
 
@@ -45,6 +46,14 @@ type GPUs interface {
 	Explain(err error) report.Error
 	// Gone returns when one of the processes has ended, or ctx has.
 	Gone(ctx context.Context, holders []report.Holder) error
+}
+
+// Host can be rebooted.
+type Host interface {
+	// Reboot reboots it for the profile. It refuses if it was done before in vain.
+	Reboot(ctx context.Context, p partition.Profile, why string) error
+	// Reached notes that the profile is on the GPUs.
+	Reached(p partition.Profile) error
 }
 
 // Units is PID 1, reached for one run. [systemd.Conn] is one.
@@ -79,6 +88,7 @@ type Daemon struct {
 	Fit     func(units []string) []string        // those of the units that could be clients
 	Include func(units []string) error           // makes units clients, for the generator and for Load, until the boot ends
 	GPUs    GPUs
+	Host    Host
 	Notify  Notifier
 	Log     *slog.Logger
 

@@ -39,6 +39,9 @@ type host struct {
 	gone     chan struct{}
 	retry    Backoff
 
+	rebootErr error
+	reached   string // the last profile that was
+
 	states  chan report.State
 	changed chan struct{}
 	devices chan struct{}
@@ -121,7 +124,7 @@ func (h *host) start() <-chan error {
 			})
 			return nil
 		},
-		GPUs: (*hardware)(h), Notify: (*ear)(h), Log: slog.New(slog.DiscardHandler),
+		GPUs: (*hardware)(h), Host: (*power)(h), Notify: (*ear)(h), Log: slog.New(slog.DiscardHandler),
 		Changed: h.changed, Devices: h.devices, Hangup: h.hangup, Ticks: h.ticks, Requests: h.requests,
 		Limits: Limits{Retry: h.retry},
 	}
@@ -206,6 +209,23 @@ func (h *host) Settle(ctx context.Context, names []string) ([]systemd.Unit, erro
 }
 
 func (h *host) Close() error { return nil }
+
+// power is the host as what can be rebooted.
+type power host
+
+func (p *power) Reboot(_ context.Context, profile partition.Profile, why string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	(*host)(p).note("reboot:%s", profile.Name)
+	return p.rebootErr
+}
+
+func (p *power) Reached(profile partition.Profile) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reached = profile.Name
+	return nil
+}
 
 // hardware is the host as GPUs.
 type hardware host

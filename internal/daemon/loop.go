@@ -228,6 +228,8 @@ func (l *loop) succeeded(o outcome) {
 	phase := report.InSync
 	if !l.settings.Selected {
 		phase = report.Idle
+	} else {
+		l.tell(l.Host.Reached(l.settings.Profile))
 	}
 	if o.stirred && o.clients == nil && l.state.Phase == report.InSync {
 		o.problem = l.state.Error // nothing has happened that it could be mended by
@@ -243,15 +245,23 @@ func (l *loop) succeeded(o outcome) {
 // business: it shows the reason and restarts by its own back-off.
 func (l *loop) failed(ctx context.Context, o outcome) error {
 	l.blame(o)
+	rebooting := l.reboot(ctx, &o)
 	if !l.started {
 		phase := report.Stuck
+		if rebooting {
+			phase = report.Rebooting
+		}
 		if o.failure.Transient {
 			phase = report.Waiting
 		}
 		l.fail(phase, o.failure)
 		return &StartError{Reason: *o.failure}
 	}
-	if !o.failure.Transient {
+	switch {
+	case rebooting:
+		l.enter(report.Rebooting, o.failure)
+		return nil
+	case !o.failure.Transient:
 		l.enter(report.Stuck, o.failure)
 		return nil
 	}
@@ -311,7 +321,7 @@ func (l *loop) answer() {
 	}
 }
 
-// tell logs what kept systemd from being told.
+// tell logs what kept systemd, or the next boot, from being told.
 func (l *loop) tell(err error) {
 	if err != nil {
 		l.Log.Warn(err.Error())
@@ -335,6 +345,8 @@ func (l *loop) status() string {
 		b.WriteString("No profile is selected; the GPUs are left alone")
 	case report.InSync:
 		fmt.Fprintf(&b, "Profile %s is on the GPUs", s.Profile)
+	case report.Rebooting:
+		fmt.Fprintf(&b, "Rebooting, to put profile %s on the GPUs", s.Profile)
 	case report.Drifted:
 		fmt.Fprintf(&b, "Profile %s is not on the GPUs any more", s.Profile)
 	case report.Waiting:

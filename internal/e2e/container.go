@@ -146,6 +146,12 @@ func (c *Container) Reboot(ctx context.Context) error {
 	if r, err := c.Run(ctx, "systemctl", "reboot"); err == nil && r.Code != 0 {
 		return fmt.Errorf("cannot reboot: %s", r.Stderr)
 	}
+	return c.Rebooted(ctx)
+}
+
+// Rebooted waits for a reboot that something inside asks for, as [Container.Reboot]
+// does.
+func (c *Container) Rebooted(ctx context.Context) error {
 	if err := c.await(ctx); err != nil {
 		return fmt.Errorf("cannot reboot: %w", err)
 	}

@@ -39,6 +39,8 @@ func scenarios(t *testing.T, p product) {
 		{"the kernel tells of a device", kernelTells},
 		{"the daemon sees the host's devices", daemonSeesTheHost},
 		{"a broken file at boot", brokenAtBoot},
+		{"a reboot happens once", rebootOnce},
+		{"the driver is reloaded at boot alone", reloadAtBoot},
 		{"selections for good and until reboot", selections},
 		{"required, the profile comes before the clients or they stay down", required},
 	}
