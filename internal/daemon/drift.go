@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"dcm/internal/event"
 	"dcm/internal/report"
 )
 
@@ -47,7 +48,7 @@ func (l *loop) stir(ctx context.Context) {
 
 // drifted enters the phase of a host whose GPUs are left as somebody made them.
 func (l *loop) drifted(o outcome) {
-	l.Log.Warn(o.drift.Text, "cure", o.drift.Cure)
+	l.Log.Warn(o.drift.Text, "error", o.drift.Text, "cure", o.drift.Cure, event.Drifted.Attr())
 	l.enter(report.Drifted, o.drift)
 }
 
@@ -102,7 +103,7 @@ func (p *pass) found(steps int) (outcome, bool) {
 		text := away + ", again, and soon after they were repaired"
 		return outcome{held: true, failure: &report.Error{Text: text, Cure: "find out what else sets modes on this host", Transient: true}}, false
 	}
-	p.Log.Warn(away)
+	p.Log.Warn(away, "error", away, event.Drifted.Attr())
 	return outcome{}, true
 }
 

@@ -3,6 +3,8 @@ package daemon
 import (
 	"context"
 	"time"
+
+	"dcm/internal/event"
 )
 
 // rebootTimeout is for asking. The daemon is ended by the shutdown itself.
@@ -23,7 +25,7 @@ func (l *loop) reboot(ctx context.Context, o *outcome) bool {
 		failure.Text += "; " + err.Error()
 		return false
 	}
-	l.Log.Warn("rebooting", "profile", l.settings.Profile.Name)
+	l.Log.Warn("the host is being rebooted for profile "+l.settings.Profile.Name, "error", failure.Text, event.Rebooting.Attr())
 	failure.Text += "; the host is being rebooted for it"
 	failure.Cure = ""
 	return true

@@ -24,6 +24,8 @@ const (
 	ReloadFailed   ID = "73757204b6ec410b91a765821204b232" // the driver cannot be reloaded
 	ClientNotBack  ID = "af1db68672ac4dd083c2c419a3887ba7" // a client was active before and is not now
 	ConfigRejected ID = "bb4acfe4aeab4957948f5aa12f995ad6" // the configuration has a mistake
+	Drifted        ID = "86fad252a5d642e7bfbdb9e5b18e961a" // somebody else has changed the GPUs
+	Rebooting      ID = "be45bad6dfc347edb3e1ba11cd87ae4e" // the host is rebooted for a memory mode
 )
 
 // Fields are the fields that an event's explanation refers to. A field that an
@@ -32,7 +34,7 @@ func (id ID) Fields() []string {
 	switch id {
 	case RunBegan, Applied:
 		return []string{"DCM_PROFILE"}
-	case RunFailed, RolledBack, InUse, Refused:
+	case RunFailed, RolledBack, InUse, Refused, Drifted, Rebooting:
 		return []string{"DCM_PROFILE", "DCM_ERROR"}
 	case StepFailed:
 		return []string{"DCM_GPU", "DCM_FROM", "DCM_TO", "DCM_ERROR"}
@@ -46,7 +48,7 @@ func (id ID) Fields() []string {
 
 // All lists the events.
 func All() []ID {
-	return []ID{RunBegan, Applied, RunFailed, RolledBack, InUse, Refused, StepFailed, ReloadFailed, ClientNotBack, ConfigRejected}
+	return []ID{RunBegan, Applied, RunFailed, RolledBack, InUse, Refused, StepFailed, ReloadFailed, ClientNotBack, ConfigRejected, Drifted, Rebooting}
 }
 
 // Attr makes a log entry one about the event.
