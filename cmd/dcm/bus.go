@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -84,6 +85,11 @@ func (m *mirror) run(ctx context.Context) {
 			return
 		case s := <-m.states:
 			m.show(ctx, s)
+			if atRest(s.Phase) {
+				// Nothing may happen for days. What the work took goes back to the
+				// system now, not when the runtime comes to it, which wakes up for it.
+				debug.FreeOSMemory()
+			}
 		case shown := <-m.wanted:
 			select {
 			case s := <-m.states:
@@ -99,12 +105,15 @@ func (m *mirror) run(ctx context.Context) {
 	}
 }
 
+// atRest reports whether the daemon has come to a verdict, and now waits.
+func atRest(p report.Phase) bool { return p != report.Applying && p != report.Starting }
+
 // lookTimeout is what a look at the GPUs may take that nobody's work depends on.
 const lookTimeout = 10 * time.Second
 
 func (m *mirror) show(ctx context.Context, s report.State) {
 	// In a run and before the first look the GPUs are somebody else's.
-	if s.Phase != report.Applying && s.Phase != report.Starting {
+	if atRest(s.Phase) {
 		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 		defer cancel()
 		if devices, err := m.node.Devices(ctx); err != nil && len(devices) == 0 {
