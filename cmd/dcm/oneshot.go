@@ -68,6 +68,7 @@ func oneshot(ctx context.Context, h *host) error {
 		return withCode(exitConfig, nil)
 	}
 	rec.Source(cfg.Source)
+	unsettle(h, cfg, log)
 	if cfg.Selected == "" {
 		rec.Nothing()
 		log.Info("no profile is selected; the GPUs are left alone")
@@ -84,7 +85,11 @@ func oneshot(ctx context.Context, h *host) error {
 		log.Warn(err.Error())
 	}
 	opt.Load = apply.HalfReloaded(last, self.Boot)
-	return told(log, apply.Run(ctx, h.node(cfg), cfg.Profile, opt, rec))
+	run := apply.Run(ctx, h.node(cfg), cfg.Profile, opt, rec)
+	if run.Result.OK() {
+		settle(h, cfg, log)
+	}
+	return told(log, run)
 }
 
 // longest is how long a run may take with every step at its limit, and then going

@@ -19,7 +19,7 @@ var bad = []struct{ name, text, want string }{
 	{"version as text", `version = "1"`, `:1: version = "1": must be the integer 1, not a string`},
 	{"unknown key", "[clients]\nunit = []", `:2: clients.unit: unknown key; did you mean "units"? accepted: discover, require, units`},
 	{"unknown table", "[aply]\nreboot = \"once\"", `:1: aply: unknown key; did you mean "apply"? accepted: apply, clients, daemon, gpu, metrics, profile, profiles, version`},
-	{"key of another table", "[apply]\nunits = [\"a\"]", `:2: apply.units: unknown key: it belongs in [clients]; accepted: device-timeout, on-failure, reboot, reload-driver`},
+	{"key of another table", "[apply]\nunits = [\"a\"]", `:2: apply.units: unknown key: it belongs in [clients]; accepted: at-load, device-timeout, on-failure, reboot, reload-driver`},
 	{"key below a table", "[clients]\n\nprofile = \"cpx-nps4\"", `:3: clients.profile = "cpx-nps4": unknown key: it belongs at the top of the file, above the first [table]; accepted: discover, require, units`},
 	{"scalar for a table", "clients = [\"gpuagent\"]", `:1: clients: must be a table, not an array`},
 	{"string for an array", "[clients]\nunits = \"gpuagent\"", `:2: clients.units = "gpuagent": must be an array, not a string`},
@@ -103,7 +103,7 @@ func TestProblemsOfEveryFileAreTold(t *testing.T) {
 	}.write(t)
 	want := `/etc/dcm/config.json:3: x = 1: unknown key; accepted: gpu-config-profiles, gpuClientSystemdServices
 /etc/dcm/dcm.toml:1: profile = "aa": no such profile in the files that can be read; accepted: a
-/etc/dcm/dcm.toml:3: apply.rebot = "once": unknown key; did you mean "reboot"? accepted: device-timeout, on-failure, reboot, reload-driver
+/etc/dcm/dcm.toml:3: apply.rebot = "once": unknown key; did you mean "reboot"? accepted: at-load, device-timeout, on-failure, reboot, reload-driver
 /etc/dcm/dcm.toml.d/10.toml:1: not TOML: expected '.' or ']' to end table name, but got '\n' instead
 /etc/dcm/dcm.toml.d/20.toml:2: clients.units = "a b": not a unit name: ' ' cannot be in one; accepted: letters, digits and :-_.\@ (systemd-escape --mangle writes the rest)
 /run/dcm/dcm.toml.d/10.toml:1: version = 7: not a version that this dcm reads; accepted: 1

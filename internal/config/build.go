@@ -19,6 +19,7 @@ func build(root *node) *Config {
 	readAs(root.at("clients", "discover"), &c.Discover)
 	readAs(root.at("apply", "on-failure"), &c.OnFailure)
 	read(root.at("apply", "reload-driver"), &c.ReloadDriver)
+	read(root.at("apply", "at-load"), &c.AtLoad)
 	readAs(root.at("apply", "reboot"), &c.Reboot)
 	readAs(root.at("daemon", "drift"), &c.Drift)
 	readAs(root.at("gpu", "backend"), &c.Backend)

@@ -28,6 +28,7 @@ type Config struct {
 
 	OnFailure     OnFailure
 	ReloadDriver  bool          // a memory mode may reload the driver
+	AtLoad        bool          // the driver comes up in the profile's compute mode
 	DeviceTimeout time.Duration // how long the driver may take to bring its GPUs up
 	Reboot        Reboot
 

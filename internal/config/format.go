@@ -23,6 +23,7 @@ func Format(c *Config) string {
 	section(&b, "apply",
 		pair{"on-failure", quote(string(c.OnFailure)), c.OnFailure != d.OnFailure},
 		pair{"reload-driver", strconv.FormatBool(c.ReloadDriver), c.ReloadDriver != d.ReloadDriver},
+		pair{"at-load", strconv.FormatBool(c.AtLoad), c.AtLoad != d.AtLoad},
 		pair{"device-timeout", quote(c.DeviceTimeout.String()), c.DeviceTimeout != d.DeviceTimeout},
 		pair{"reboot", quote(string(c.Reboot)), c.Reboot != d.Reboot})
 	section(&b, "daemon",

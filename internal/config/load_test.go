@@ -90,6 +90,7 @@ discover = "include"
 [apply]
 on-failure     = "keep"
 reload-driver  = false
+at-load        = true
 device-timeout = "1m30s"
 reboot         = "once"
 
@@ -135,11 +136,11 @@ count   = "rest"
 			"whole": {Name: "whole", Compute: partition.CPX, Memory: partition.NPS4},
 			"mixed": mixed,
 		},
-		Origin:    map[string]string{"whole": "/etc/dcm/dcm.toml:25", "mixed": "/etc/dcm/dcm.toml:29"},
+		Origin:    map[string]string{"whole": "/etc/dcm/dcm.toml:26", "mixed": "/etc/dcm/dcm.toml:30"},
 		Clients:   []string{"amd-metrics-exporter.service", "gpuagent.service", "vllm@.service", "vllm@7b.service", "feed.socket", "app.v2.service"},
 		Require:   true,
 		Discover:  Include,
-		OnFailure: Keep, DeviceTimeout: 90 * time.Second, Reboot: Once,
+		OnFailure: Keep, AtLoad: true, DeviceTimeout: 90 * time.Second, Reboot: Once,
 		Drift: Report, Backend: AMDSMI, Library: "/opt/rocm/lib/libamd_smi.so",
 		Metrics: "/var/lib/node_exporter",
 	}

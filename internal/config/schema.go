@@ -25,6 +25,7 @@ func schema() rule {
 		"apply": fixed(map[string]rule{
 			"on-failure":     oneOf("what to do on a failure", Rollback, Keep),
 			"reload-driver":  boolean(),
+			"at-load":        boolean(),
 			"device-timeout": timeout(),
 			"reboot":         oneOf("when to reboot", Never, Once),
 		}, nil),

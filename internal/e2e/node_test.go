@@ -41,6 +41,7 @@ func scenarios(t *testing.T, p product) {
 		{"a broken file at boot", brokenAtBoot},
 		{"a reboot happens once", rebootOnce},
 		{"the driver is reloaded at boot alone", reloadAtBoot},
+		{"the driver comes up in the profile's mode", comesUpInTheMode},
 		{"selections for good and until reboot", selections},
 		{"required, the profile comes before the clients or they stay down", required},
 	}
