@@ -75,7 +75,12 @@ func (e *exporter) tell(err error) {
 		return
 	}
 	text := err.Error()
-	if errors.Is(err, syscall.EROFS) {
+	switch {
+	case !errors.Is(err, syscall.EROFS):
+	case e.dir == e.host.path(metrics.Usual):
+		// The unit's file system is laid out when it starts.
+		text += "; the directory is newer than this daemon: systemctl restart dcm"
+	default:
 		text += fmt.Sprintf("; let the unit write there: systemctl edit dcm, [Service], ReadWritePaths=%s", e.dir)
 	}
 	if text != e.told {
