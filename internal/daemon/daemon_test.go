@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -92,9 +91,6 @@ func (h *host) tick() {
 			h.t.Fatal("the loop does not answer the watchdog")
 		}
 	}
-	h.set(func() {
-		h.events = slices.DeleteFunc(h.events, func(e string) bool { return e == "WATCHDOG" })
-	})
 }
 
 func TestABadEditKeepsTheLastGoodConfiguration(t *testing.T) {
@@ -174,10 +170,17 @@ func TestAPermanentFailureIsNotRetriedBeforeAnEdit(t *testing.T) {
 	h.tick()
 	h.did()
 	h.tick()
+	h.set(func() { h.settings.Source = "dcm.toml:9" }) // a comment was added above
+	h.changed <- struct{}{}
+	h.until("the edit", func(s report.State) bool { return s.Source == "dcm.toml:9" })
+	h.set(func() { h.loadErr = errors.New("dcm.toml:3: bad") })
+	h.changed <- struct{}{}
+	h.until("the broken edit", func(s report.State) bool { return s.Config != "" })
+	h.tick()
 	if got := h.did(); got != "" {
-		t.Errorf("events %q after a permanent failure, want none", got)
+		t.Errorf("events %q after a permanent failure and edits that change nothing, want none", got)
 	}
-	h.set(func() { h.run = succeed })
+	h.set(func() { h.loadErr, h.run, h.settings.Profile.Name = nil, succeed, "other" })
 	h.changed <- struct{}{}
 	h.until("in sync", phase(report.InSync))
 }

@@ -69,6 +69,7 @@ func TestADriftIsOnlyToldIfSettingsSaySo(t *testing.T) {
 	h.set(func() { h.steps = 8 })
 	h.tell()
 	h.until("drifted", phase(report.Drifted))
+	h.set(func() { h.settings.Profile.Name = "other" })
 	h.changed <- struct{}{} // an administrator's wish
 	h.until("in sync after an edit", phase(report.InSync))
 	h.tick()

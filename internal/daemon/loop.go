@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -88,7 +89,7 @@ func (l *loop) event(ctx context.Context) error {
 	case <-l.Ticks:
 		l.tell(l.Notify.Watchdog())
 	case <-l.Changed:
-		l.look(ctx, "the configuration changed")
+		l.edited(ctx)
 	case <-l.Devices:
 		l.stir(ctx)
 	case <-l.Hangup:
@@ -122,6 +123,32 @@ func (l *loop) look(ctx context.Context, why string) {
 	// A bad configuration was told; the last good one stays in force.
 	_ = l.configure()
 	l.begin(ctx)
+}
+
+// edited makes the look that follows an edit. One that cannot be used changes
+// nothing; and where only something else helps, or GPUs are left as somebody made
+// them, one that says the same is no reason to restart clients.
+func (l *loop) edited(ctx context.Context) {
+	const why = "the configuration changed"
+	if l.pass != nil {
+		l.look(ctx, why)
+		return
+	}
+	before := l.settings
+	err := l.configure()
+	left := l.state.Phase == report.Stuck || l.state.Phase == report.Drifted
+	if err != nil || left && before.same(l.settings) {
+		l.answer()
+		return
+	}
+	l.Log.Info("looking at the GPUs: "+why, "reason", why)
+	l.begin(ctx)
+}
+
+// same tells that two settings ask for the same, wherever they are written.
+func (s Settings) same(other Settings) bool {
+	s.Source, s.Warnings = other.Source, other.Warnings
+	return reflect.DeepEqual(s, other)
 }
 
 // configure reads the configuration. A bad one leaves the last good one in force.
