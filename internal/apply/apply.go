@@ -83,6 +83,9 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (report.Result,
 		}
 	}
 	devices, err := r.observe(ctx)
+	if ctx.Err() != nil {
+		return report.Interrupted, errInterrupted
+	}
 	if err != nil {
 		return report.Refused, err
 	}

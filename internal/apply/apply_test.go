@@ -182,6 +182,19 @@ func TestAStopRequestFinishesTheStepAndNothingMore(t *testing.T) {
 	}
 }
 
+func TestAStopRequestEndsTheWaitForTheDriver(t *testing.T) {
+	b := newBench(t, "mi300x-8")
+	if err := b.sim.Unload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.opt.DeviceTimeout = time.Hour
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if run := b.runUntil(ctx, profile(partition.CPX, partition.NPS1)); run.Result != report.Interrupted || !run.Error.Transient {
+		t.Errorf("result %s, error %v; want a transient interruption", run.Result, run.Error)
+	}
+}
+
 // stopAfterMemory is a node during whose first step a stop is asked for.
 type stopAfterMemory struct {
 	*gpu.Node
