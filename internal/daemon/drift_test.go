@@ -20,6 +20,21 @@ func (h *host) tell() {
 	}
 }
 
+// stirs has the devices tell of something n times, and each lead to a look. All
+// but the last of these are over then.
+func (h *host) stirs(n int) {
+	h.t.Helper()
+	for range n {
+		before := h.looks.Load()
+		h.tell()
+		for deadline := time.Now().Add(10 * time.Second); h.looks.Load() == before; h.tick() {
+			if time.Now().After(deadline) {
+				h.t.Fatal("no look")
+			}
+		}
+	}
+}
+
 // inSync starts a daemon whose GPUs are as selected.
 func inSync(t *testing.T) *host {
 	h := newHost(t)
@@ -97,9 +112,9 @@ func TestWhatAFailedRunDidIsNoDrift(t *testing.T) {
 			s := h.until("failed", func(s report.State) bool { return s.Phase == report.Stuck || s.Phase == report.Waiting })
 			h.tick()
 			h.did()
-			for range 3 {
-				h.tell()
-				h.tick()
+			h.stirs(3)
+			if got := h.did(); got != "" {
+				t.Errorf("events %q after nothing new had happened, want none", got)
 			}
 			h.set(func() { h.run = succeed; h.turns++ }) // now something else happens
 			h.tell()
@@ -111,6 +126,29 @@ func TestWhatAFailedRunDidIsNoDrift(t *testing.T) {
 				t.Errorf("events %q, want %q: one restart, and only after something had happened", got, bounce)
 			}
 		})
+	}
+}
+
+// Where a drift is only told of, a failure stays what it is.
+func TestAFailureIsNoDrift(t *testing.T) {
+	h := newHost(t)
+	h.settings.LeaveDrift = true
+	h.start()
+	h.until("in sync", phase(report.InSync))
+	h.set(func() { h.steps, h.run = 3, failing(report.Error{Text: "no"}) })
+	h.changed <- struct{}{}
+	h.until("failed", phase(report.Stuck))
+	looks := h.looks.Load()
+	for range 3 {
+		h.set(func() { h.turns++ })
+		h.tell()
+		h.tick()
+	}
+	h.hangup <- nil
+	h.until("the look that was asked for", phase(report.Applying))
+	// One before the run, and at most one after it.
+	if got := h.looks.Load() - looks; got > 2 {
+		t.Errorf("%d looks after a failure, want none but those asked for", got)
 	}
 }
 

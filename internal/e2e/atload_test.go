@@ -1,13 +1,31 @@
 package e2e_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
+	"testing"
 
+	"dcm/internal/atload"
 	"dcm/internal/partition"
 	"dcm/internal/report"
 )
 
 const options = "/etc/modprobe.d/dcm.conf"
+
+// atLoadText is the file as a run writes it.
+func atLoadText(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "dcm.conf")
+	if _, err := atload.Set(file, partition.CPX); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
 
 // The boot's run finds nothing to do, since the driver came up as it shall.
 func comesUpInTheMode(m machine) {

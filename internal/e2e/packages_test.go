@@ -68,8 +68,10 @@ func (m machine) upgraded(command string) {
 func (m machine) removed(command string) {
 	m.t.Helper()
 	before := m.units(exporter, agentUnit, dashboard)
+	m.put(options, atLoadText(m.t))
 	m.run(command)
 	m.untouched(before)
+	m.run("[ ! -e " + options + " ]")
 	if got := m.run("systemctl list-units --all --no-legend 'dcm*' | grep -v 'not-found *inactive' || :"); got != "" {
 		m.t.Errorf("left of dcm: %s", got)
 	}

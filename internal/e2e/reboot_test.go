@@ -35,6 +35,13 @@ func (m machine) bootID() string {
 	return m.run("cat /proc/sys/kernel/random/boot_id")
 }
 
+// refused tells whether a text says that the host is not rebooted again. In a
+// container ProtectKernelTunables= of systemd 252 uncovers the boot id of the
+// machine below, which stays the same; to the daemon the reboot is yet to come.
+func refused(text string) bool {
+	return strings.Contains(text, "in vain") || strings.Contains(text, "has not happened yet")
+}
+
 // clientsAreUp checks that a failure costs no client.
 func (m machine) clientsAreUp() {
 	m.t.Helper()
@@ -57,7 +64,7 @@ func rebootOnce(m machine) {
 	}
 	// The boot's own run has failed again, and so has the daemon's.
 	m.await("/run/dcm/state.json", `"phase": "failed"`)
-	if s := m.state(); s.Error == nil || !strings.Contains(s.Error.Text, "cannot unload") || !strings.Contains(s.Error.Text, "in vain") {
+	if s := m.state(); s.Error == nil || !strings.Contains(s.Error.Text, "cannot unload") || !refused(s.Error.Text) {
 		m.t.Errorf("the daemon tells %+v", s.Error)
 	}
 	if r := m.lastRun(); r.Error == nil || !r.Error.Reboot || r.Result != report.RolledBack {
@@ -66,7 +73,7 @@ func rebootOnce(m machine) {
 	if r := m.try("systemctl restart dcm"); r.Code == 0 {
 		m.t.Error("the daemon is content")
 	}
-	if text := m.try("dcm status").Stdout; !strings.Contains(text, "in vain") {
+	if text := m.try("dcm status").Stdout; !refused(text) {
 		m.t.Errorf("dcm status does not tell:\n%s", text)
 	}
 	if got := m.run("systemctl list-jobs --no-legend"); got != "" {

@@ -193,3 +193,28 @@ func TestDevicesEndsWithItsContext(t *testing.T) {
 	for range ch { // until it is closed
 	}
 }
+
+func TestAFileThatIsNoLongerListedIsNotWatched(t *testing.T) {
+	w, err := openWrites()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.file.Close()
+	file := filepath.Join(t.TempDir(), "current_compute_partition")
+	if err := os.WriteFile(file, []byte("SPX\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, paths := range [][]string{{file}, {file}, nil} {
+		if err := w.arm(paths); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(file, []byte("CPX\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 4096)
+	n, err := w.file.Read(buf) // at least that the watch was removed
+	if err != nil || written(buf[:n]) {
+		t.Errorf("a write was seen: %v, % x", err, buf[:n])
+	}
+}
