@@ -21,8 +21,9 @@ type Rest struct {
 // fall into one look.
 const look = time.Second
 
-// calm is how long ago the process's last work has to be.
-const calm = 5 * time.Second
+// calm is how long ago the process's last work has to be. Until then the deadlines
+// of that work, which it met, may still wake the runtime once each.
+const calm = 35 * time.Second
 
 func rest(pid int, window time.Duration) (Rest, error) {
 	tick := time.NewTicker(look)
