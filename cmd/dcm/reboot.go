@@ -72,11 +72,12 @@ func (r rebooter) Reached(p partition.Profile) error {
 
 // atBoot tells whether this is the first run of a boot, and the host was rebooted
 // for this very profile once: then the driver may be reloaded although it is not to
-// be while the host is in use.
+// be while the host is in use. A reboot that is yet to come was asked for after a run,
+// so that the first run of a boot is always behind it.
 func (h *host) atBoot(first bool, cfg *config.Config) (bool, error) {
 	if !first || cfg.Reboot != config.Once || cfg.ReloadDriver {
 		return false, nil
 	}
 	last, err := reboot.Read(h.rebootRecord())
-	return last != nil && last.Wish == wish(cfg.Profile) && last.Boot != bootID(h), err
+	return last != nil && last.Wish == wish(cfg.Profile), err
 }

@@ -92,8 +92,8 @@ func TestTheDriverIsReloadedAtBootOnlyAfterARebootForIt(t *testing.T) {
 		want       bool
 	}{
 		{"after the reboot", "two", wish(p), true, config.Config{Reboot: config.Once}, true},
-		{"before the reboot", "one", wish(p), true, config.Config{Reboot: config.Once}, false},
 		{"later in the boot", "two", wish(p), false, config.Config{Reboot: config.Once}, false},
+		{"may be reloaded anyway", "two", wish(p), true, config.Config{Reboot: config.Once, ReloadDriver: true}, false},
 		{"for another profile", "two", wish(other), true, config.Config{Reboot: config.Once}, false},
 		{"no longer allowed", "two", wish(p), true, config.Config{Reboot: config.Never}, false},
 	} {
