@@ -32,7 +32,7 @@ func newBench(t *testing.T, kind string) *bench {
 	return &bench{
 		t: t, sim: s,
 		node: gpu.Open(gpu.Roots{Sys: s.Sys, Proc: "/proc", Dev: s.Dev}, gpu.Modprobe(s.Modprobe),
-			gpu.Settle(50*time.Millisecond, 5*time.Millisecond), gpu.Poll(5*time.Millisecond)),
+			gpu.Settle(500*time.Millisecond, 5*time.Millisecond), gpu.Poll(5*time.Millisecond)),
 		opt: Options{Rollback: true, ReloadDriver: true, DeviceTimeout: 10 * time.Second, StepTimeout: 10 * time.Second, ReloadTimeout: 10 * time.Second},
 	}
 }

@@ -36,9 +36,10 @@ func Polkit() Recipe {
 	return Recipe{Suite: "trixie", Packages: []string{"dbus-broker", "polkitd"}}
 }
 
-// Monitored is Trixie with Prometheus' node_exporter.
+// Monitored is Trixie with Prometheus' node_exporter, and with Prometheus for its
+// promtool.
 func Monitored() Recipe {
-	return Recipe{Suite: "trixie", Packages: []string{"prometheus-node-exporter"}}
+	return Recipe{Suite: "trixie", Packages: []string{"prometheus", "prometheus-node-exporter"}}
 }
 
 // CacheDir is where the roots are kept between runs.
