@@ -81,8 +81,10 @@ func oneshot(ctx context.Context, h *host) error {
 		opt.ReloadDriver = true
 		log.Info("the driver may be reloaded this once, since the host was rebooted for it")
 	}
-	if err := systemd.NewNotifier(os.Getenv).ExtendTimeout(longest(opt)); err != nil {
-		log.Warn(err.Error())
+	if more := beyond(opt); more > 0 {
+		if err := systemd.NewNotifier(os.Getenv).ExtendTimeout(more); err != nil {
+			log.Warn(err.Error())
+		}
 	}
 	opt.Load = apply.HalfReloaded(last, self.Boot)
 	run := apply.Run(ctx, h.node(cfg), cfg.Profile, opt, rec)
@@ -92,9 +94,17 @@ func oneshot(ctx context.Context, h *host) error {
 	return told(log, run)
 }
 
-// longest is how long a run may take with every step at its limit, and then going
-// back: more than the unit's TimeoutStartSec= when device-timeout is raised.
-func longest(o apply.Options) time.Duration {
+// usual is the device-timeout that the unit's TimeoutStartSec= reckons with.
+const usual = time.Minute
+
+// beyond is how long a run may take, with every step at its limit and then going
+// back, when device-timeout is raised above what TimeoutStartSec= reckons with; 0
+// when it is not. systemd never shortens a timeout at a notification, so that
+// without need it would overrule what an administrator set.
+func beyond(o apply.Options) time.Duration {
+	if o.DeviceTimeout <= usual {
+		return 0
+	}
 	once := o.DeviceTimeout + 2*o.StepTimeout + o.ReloadTimeout + o.DeviceTimeout
 	return 2 * once
 }
