@@ -252,3 +252,17 @@ func TestHoldersOverTheSimulator(t *testing.T) {
 		t.Errorf("holders %v after one ended, want one", got)
 	}
 }
+
+// The DRM devices of a GPU's further partitions belong to platform devices.
+func TestAHolderOfAFurtherPartitionIsFound(t *testing.T) {
+	b := overSysfs(t, "mi300x-8", sim.Options{})
+	if err := b.node.SetCompute(patient(t), b.devices(t)[0].Address, partition.CPX); err != nil {
+		t.Fatal(err)
+	}
+	second := b.devices(t)[0].RenderNodes[1]
+	b.holds(t, strings.TrimPrefix(second, "/dev/"))
+	got := b.holders(t)
+	if len(got) != 1 || !slices.Equal(got[0].Devices, []string{second}) {
+		t.Errorf("holders %+v, want one of %s", got, second)
+	}
+}

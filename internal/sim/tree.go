@@ -162,13 +162,15 @@ func file(permissions uint32, content string) *Entry {
 	return &Entry{Mode: syscall.S_IFREG | permissions, read: func(context.Context) (string, error) { return content, nil }}
 }
 
-// link is a link at one path of the tree to another, relative as sysfs has them.
+// link is a link at one path of the tree to another, relative as sysfs has them:
+// up to what the link's directory and the target's parent have in common, so that
+// the last element is always the target's name (kernfs_get_target_path).
 func link(from, to string) *Entry {
-	target, err := filepath.Rel(filepath.Dir("/"+from), "/"+to)
+	target, err := filepath.Rel(filepath.Dir("/"+from), filepath.Dir("/"+to))
 	if err != nil {
 		panic(err) // both are absolute
 	}
-	return &Entry{Mode: syscall.S_IFLNK | 0o777, Target: target}
+	return &Entry{Mode: syscall.S_IFLNK | 0o777, Target: filepath.Join(target, filepath.Base(to))}
 }
 
 // device is a device node. It is a regular file: an open of a character device
