@@ -56,7 +56,7 @@ func (m *mirror) save(s report.State) error {
 	default:
 	}
 	m.states <- s
-	return report.Write(m.host.path("run/dcm", report.StateFile), s)
+	return report.Replace(m.host.path("run/dcm", report.StateFile), s)
 }
 
 // caughtUp returns when all that was saved before is shown, or ctx ends.

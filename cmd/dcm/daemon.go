@@ -93,14 +93,14 @@ func runDaemon(ctx context.Context, h *host) error {
 }
 
 // initial is the daemon's state before it knows anything. What the last restart
-// did to the clients is still true if there was no boot since.
+// did to the clients, and owes them, is still true if there was no boot since.
 func initial(h *host, log *slog.Logger) report.State {
 	s := report.State{Program: version, PID: os.Getpid(), Boot: bootID(h)}
 	last, err := report.ReadState(h.runtime())
 	if err != nil {
 		log.Warn(err.Error()) // it is about to be replaced
 	} else if last != nil && last.Boot == s.Boot {
-		s.Clients, s.Restart = last.Clients, last.Restart
+		s.Clients, s.Restart, s.Owed = last.Clients, last.Restart, last.Owed
 	}
 	return s
 }

@@ -24,10 +24,19 @@ func follow(ctx context.Context, h *host, choose func() error) error {
 	if err := choose(); err != nil {
 		return err
 	}
+	before, err := report.ReadState(h.runtime())
+	if err != nil {
+		before = nil // the new daemon replaces it
+	}
 	return watchRun(ctx, h, func() error {
 		_, err := conn.Restart(ctx, daemon.Unit)
 		return err
-	}, func(view *progress, err error) error { return concluded(ctx, h, view, err) })
+	}, func(view *progress, err error) error {
+		if now, _ := report.ReadState(h.runtime()); err == nil && before != nil && now != nil && now.PID == before.PID {
+			err = fmt.Errorf("%s was restarted, but could not replace %s, which is out of date", daemon.Unit, h.path("run/dcm", report.StateFile))
+		}
+		return concluded(ctx, h, view, err)
+	})
 }
 
 // watchRun shows the run while begin, which has it made, has not returned, and then
@@ -63,7 +72,7 @@ func concluded(ctx context.Context, h *host, view *progress, err error) error {
 	if ctx.Err() != nil {
 		return errors.New("no longer following; the run goes on, see dcm status")
 	}
-	state, readErr := report.ReadState(h.runtime())
+	state, readErr := h.daemonState(ctx)
 	if err == nil {
 		err = readErr
 	}

@@ -3,8 +3,8 @@
 // of dcm-apply.service, follow it, and verify what came back.
 //
 // It knows no files, no D-Bus and no device: it is handed a channel that says
-// "something changed" and small interfaces. It never changes hardware and never
-// stops or starts a client unit.
+// "something changed" and small interfaces. It never changes hardware, never
+// stops a client unit, and starts one only when a failed run has kept it down.
 package daemon
 
 import (
@@ -62,6 +62,7 @@ type Units interface {
 	Dependents(ctx context.Context, names []string) ([]string, error)
 	Reload(ctx context.Context) error
 	ResetFailed(ctx context.Context, name string) error
+	Start(ctx context.Context, name string) error
 	Restart(ctx context.Context, name string) (systemd.Unit, error)
 	Settle(ctx context.Context, names []string) ([]systemd.Unit, error)
 	Close() error

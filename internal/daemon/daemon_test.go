@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/partition"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
 )
@@ -62,7 +63,36 @@ func TestStart(t *testing.T) {
 					return systemd.Unit{Active: "failed", Result: "signal", Invocation: "2"}, &report.Run{ID: "1", Result: report.Applied}, nil
 				}
 			}, "reset:a.service restart:dcm-apply.service",
-			`dcm-apply.service ended with result "signal" before it could say why; journalctl -u dcm-apply.service may tell`},
+			`dcm-apply.service ended with result "signal" before it could say why`},
+		{"a run that hangs for too long ends it with what it was at",
+			func(h *host) {
+				h.steps = 3
+				h.run = func(*host) (systemd.Unit, *report.Run, error) {
+					began := time.Now()
+					return systemd.Unit{Active: "failed", Result: "timeout", Invocation: "1"}, &report.Run{ID: "1", Result: report.Running, Steps: []report.Step{
+						{Step: partition.Step{Kind: partition.SwitchCompute, GPU: "0000:05:00.0", From: "SPX", To: "CPX"}, Started: began, Finished: began},
+						{Step: partition.Step{Kind: partition.SwitchCompute, GPU: "0000:26:00.0", From: "SPX", To: "CPX"}, Started: began},
+						{Step: partition.Step{Kind: partition.SwitchCompute, GPU: "0000:46:00.0", From: "SPX", To: "CPX"}},
+					}}, nil
+				}
+			}, "reset:a.service restart:dcm-apply.service",
+			`dcm-apply.service took longer than its TimeoutStartSec= and was ended; under way was: switch 0000:26:00.0 from SPX to CPX`},
+		{"a run that succeeded and could not write its report, with the GPUs otherwise, ends it",
+			func(h *host) {
+				h.steps = 3
+				h.run = func(*host) (systemd.Unit, *report.Run, error) {
+					return systemd.Unit{Active: "active", Result: "success", Invocation: "2"}, &report.Run{ID: "1", Result: report.Applied}, nil
+				}
+			}, "reset:a.service restart:dcm-apply.service",
+			`dcm-apply.service ended with result "success" before it could say why`},
+		{"a run that succeeded and could not write its report is believed when the GPUs are as selected",
+			func(h *host) {
+				h.steps = 3
+				h.run = func(h *host) (systemd.Unit, *report.Run, error) {
+					h.steps = 0
+					return systemd.Unit{Active: "active", Result: "success", Invocation: "2"}, nil, nil
+				}
+			}, "reset:a.service restart:dcm-apply.service READY", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := newHost(t)

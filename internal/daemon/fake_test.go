@@ -40,6 +40,7 @@ type host struct {
 	last     *report.Run
 	gone     chan struct{}
 	retry    Backoff
+	initial  report.State
 
 	rebootErr error
 	reached   string // the last profile that was
@@ -133,7 +134,7 @@ func (h *host) start() <-chan error {
 	}
 	ctx, cancel := context.WithCancel(h.t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- d.Run(ctx, report.State{}) }()
+	go func() { ended <- d.Run(ctx, h.initial) }()
 	h.t.Cleanup(cancel)
 	return ended
 }
@@ -186,6 +187,13 @@ func (h *host) ResetFailed(_ context.Context, name string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.note("reset:%s", name)
+	return nil
+}
+
+func (h *host) Start(_ context.Context, name string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.note("start:%s", name)
 	return nil
 }
 

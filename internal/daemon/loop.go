@@ -35,7 +35,7 @@ type loop struct {
 	drift
 
 	pass     chan outcome       // the pass under way delivers here; nil if none is
-	applying chan struct{}      // the pass has found work and is about to begin it
+	applying chan []string      // the pass has found work and is about to begin it
 	retry    <-chan time.Time   // the next try; nil if none is due
 	freed    chan struct{}      // a holder has ended
 	stop     context.CancelFunc // ends the watch on holders
@@ -47,7 +47,7 @@ type loop struct {
 func (d *Daemon) Run(ctx context.Context, initial report.State) error {
 	d.defaults()
 	l := &loop{Daemon: d, Log: d.Log, state: initial, freed: make(chan struct{}, 1), stop: func() {}}
-	l.applying = make(chan struct{})
+	l.applying = make(chan []string)
 	l.state.Version, l.state.Phase, l.state.Since = report.Version, report.Starting, time.Now()
 	if err := l.configure(); err != nil {
 		l.fail(report.Stuck, &report.Error{Text: err.Error()})
@@ -102,8 +102,8 @@ func (l *loop) event(ctx context.Context) error {
 		l.look(ctx, "trying again")
 	case <-l.freed:
 		l.look(ctx, "a process that held a GPU has ended")
-	case <-l.applying:
-		l.state.Holders = nil
+	case owed := <-l.applying:
+		l.state.Holders, l.state.Owed = nil, owed
 		l.enter(report.Applying, nil)
 		l.announce()
 	case o := <-l.pass:
@@ -187,15 +187,15 @@ func (l *loop) forget() {
 }
 
 func (l *loop) newPass() *pass {
-	return &pass{Daemon: l.Daemon, Log: l.Log, settings: l.settings, started: l.started}
+	return &pass{Daemon: l.Daemon, Log: l.Log, settings: l.settings, started: l.started, owed: l.state.Owed}
 }
 
 func (l *loop) run(ctx context.Context, p *pass) {
 	results := make(chan outcome, 1)
 	l.pass = results
-	p.applying = func() {
+	p.applying = func(owed []string) {
 		select {
-		case l.applying <- struct{}{}: // taken before the pass goes on, and so before its end
+		case l.applying <- owed: // taken before the pass goes on, and so before its end
 		case <-ctx.Done():
 		}
 	}
@@ -213,7 +213,7 @@ func (l *loop) finish(ctx context.Context, o outcome) error {
 	}
 	l.forget()
 	l.seen = o.seen
-	l.state.Holders = o.holders
+	l.state.Holders, l.state.Owed = o.holders, o.owed
 	l.state.Warnings = append(slices.Clone(l.settings.Warnings), o.advice...)
 	if o.clients != nil {
 		l.state.Clients = o.clients

@@ -18,8 +18,10 @@ type pass struct {
 	*Daemon
 	Log      *slog.Logger // with what the pass is about
 	settings Settings
-	started  bool   // the daemon has been up
-	applying func() // called before a restart
+	started  bool                // the daemon has been up
+	applying func(owed []string) // called before a restart, with what is owed if it fails
+	owed     []string            // see [pass.repay]
+	owes     []string            // the same, once a run was begun
 
 	stirred bool   // nobody asked for it: devices told of something
 	seen    string // the GPUs as they were; of a stirred pass
@@ -35,6 +37,7 @@ type outcome struct {
 	holders []report.Holder // who is in the way
 	restart report.Restart  // the one that was made, if one was
 	advice  []string        // warnings beside those of the configuration
+	owed    []string        // units to be started once the profile is on the GPUs
 
 	seen      string        // the GPUs at the end
 	stirred   bool          // of a stirred pass
@@ -57,6 +60,7 @@ func (p *pass) do(ctx context.Context) outcome {
 		return outcome{unchanged: true}
 	}
 	o := p.decide(ctx)
+	o.owed = p.pay(ctx, o)
 	o.stirred, o.seen = p.stirred, p.remember(ctx, before, o)
 	return o
 }
@@ -175,7 +179,8 @@ func (p *pass) change(ctx context.Context, blocking []report.Holder) outcome {
 			p.Log.Warn("cannot clear the start counter", "unit", name, "error", err)
 		}
 	}
-	p.applying()
+	p.owes = p.owing(bounced)
+	p.applying(p.owes)
 	p.Log.Info(restarting(bounced))
 	run := p.restart(ctx, u)
 	run.clients = p.verify(ctx, u, before)
@@ -287,10 +292,19 @@ func (p *pass) restart(ctx context.Context, u Units) outcome {
 	p.Log = p.Log.With("run", unit.Invocation)
 	took := time.Since(began).Round(time.Millisecond)
 	p.Log.Info(fmt.Sprintf("%s has ended after %s: %s", ApplyUnit, took, unit.Result), "unit", ApplyUnit, "result", unit.Result, "took", took)
-	if unit.Active == "active" && unit.Result == "success" && run.Result.OK() {
+	if succeeded := unit.Active == "active" && unit.Result == "success"; succeeded && (run.Result.OK() || run.ID == "" && p.reached(ctx)) {
 		return outcome{restart: asked}
 	}
 	return outcome{failure: whyFailed(unit, run), holders: run.Holders, restart: asked}
+}
+
+// reached reports whether the GPUs are as selected, for a run that could not write
+// its report, on a full file system say.
+func (p *pass) reached(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, orDefault(p.settings.Timeout, defaultDevices))
+	defer cancel()
+	steps, _, err := p.GPUs.Steps(ctx, p.settings.Profile)
+	return err == nil && steps == 0
 }
 
 // whyFailed prefers what the run said itself to what systemd saw of it.
@@ -298,8 +312,20 @@ func whyFailed(u systemd.Unit, run *report.Run) *report.Error {
 	if run.Error != nil {
 		return run.Error
 	}
-	text := fmt.Sprintf("%s ended with result %q before it could say why; journalctl -u %s may tell", ApplyUnit, u.Result, ApplyUnit)
-	return &report.Error{Text: text, Transient: true}
+	text := fmt.Sprintf("%s ended with result %q before it could say why", ApplyUnit, u.Result)
+	if u.Result == "timeout" {
+		text = ApplyUnit + " took longer than its TimeoutStartSec= and was ended"
+	}
+	var open []string
+	for _, s := range run.Steps {
+		if !s.Started.IsZero() && s.Finished.IsZero() {
+			open = append(open, s.Step.String())
+		}
+	}
+	if len(open) > 0 {
+		text += "; under way was: " + strings.Join(open, ", ")
+	}
+	return &report.Error{Text: text, Cure: "journalctl -u " + ApplyUnit + " may tell more", Transient: true}
 }
 
 // verify waits until the clients have come to rest and compares.

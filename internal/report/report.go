@@ -124,6 +124,7 @@ type State struct {
 	Retry    time.Time `json:"retry,omitzero"`
 	Clients  []Client  `json:"clients,omitempty"`
 	Holders  []Holder  `json:"holders,omitempty"`
+	Owed     []string  `json:"owed,omitempty"`   // units that a failed run keeps down: to be started once the profile is on the GPUs
 	Restart  Restart   `json:"restart,omitzero"` // the last one that the daemon asked for
 }
 
@@ -157,6 +158,19 @@ func Write(path string, v any) error {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
 	return nil
+}
+
+// Replace is Write for what is true of the present only: where it fails it leaves
+// no file behind, since a reader would take the old one for the present.
+func Replace(path string, v any) error {
+	err := Write(path, v)
+	if err == nil {
+		return nil
+	}
+	if left := os.Remove(path); left != nil && !errors.Is(left, fs.ErrNotExist) {
+		err = fmt.Errorf("%w; the old one stays: %w", err, left)
+	}
+	return err
 }
 
 // ReadRun returns the last run's report from the runtime directory, nil if

@@ -141,3 +141,16 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestWhatCannotBeReplacedIsNotLeftToBeBelieved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), StateFile)
+	if err := Replace(path, State{Version: Version, Phase: InSync}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Replace(path, func() {}); err == nil {
+		t.Error("a function was written down")
+	}
+	if s, err := ReadState(filepath.Dir(path)); s != nil || err != nil {
+		t.Errorf("the old state is still read: %+v, %v", s, err)
+	}
+}

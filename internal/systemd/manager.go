@@ -27,6 +27,15 @@ func (c *Conn) ResetFailed(ctx context.Context, name string) error {
 	return nil
 }
 
+// Start has a unit started, and does not wait for it. One that is active, or about
+// to be, stays as it is; one that somebody is stopping stays stopped.
+func (c *Conn) Start(ctx context.Context, name string) error {
+	if err := c.call(ctx, nil, managerPath, managerInterface+".StartUnit", name, "fail"); err != nil {
+		return fmt.Errorf("cannot start %s: %w", name, err)
+	}
+	return nil
+}
+
 // isRemote reports whether err is the D-Bus error of that name.
 func isRemote(err error, name string) bool {
 	var remote dbus.Error

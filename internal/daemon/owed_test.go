@@ -1,0 +1,86 @@
+package daemon
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/report"
+	"dcm/internal/systemd"
+)
+
+// keepingDown is a run that fails for now and, as it does with require = true,
+// keeps the client down; the one after it succeeds.
+func keepingDown(h *host) (systemd.Unit, *report.Run, error) {
+	a := h.units["a.service"]
+	a.Active = "inactive"
+	h.units["a.service"] = a
+	h.run = succeed
+	return failing(report.Error{Text: "busy", Transient: true})(h)
+}
+
+func TestAClientThatAFailedRunKeptDownIsStartedAfterTheOneThatSucceeds(t *testing.T) {
+	h := newHost(t)
+	h.settings.Require = true
+	h.start()
+	h.until("in sync", phase(report.InSync))
+	h.set(func() { h.steps, h.run = 8, keepingDown })
+	h.changed <- struct{}{}
+	for _, p := range []report.Phase{report.Applying, report.Waiting, report.Applying} {
+		s := h.until(string(p), phase(p))
+		if diff := cmp.Diff([]string{"a.service"}, s.Owed); diff != "" {
+			t.Errorf("owed when %s (-want +got):\n%s", p, diff)
+		}
+	}
+	if s := h.until("in sync", phase(report.InSync)); len(s.Owed) > 0 {
+		t.Errorf("%q is owed in sync", s.Owed)
+	}
+	h.tick()
+	want := "READY reset:a.service restart:dcm-apply.service restart:dcm-apply.service start:a.service"
+	if got := h.did(); got != want {
+		t.Errorf("events %q, want %q", got, want)
+	}
+}
+
+func TestAClientIsNotStartedWithoutNeed(t *testing.T) {
+	for name, given := range map[string]func(*host){
+		"systemd starts it, as the profile is not required": func(h *host) { h.run = keepingDown },
+		"systemd starts it, as the run succeeds":            func(h *host) { h.settings.Require = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			h.steps = 0
+			h.start()
+			h.until("in sync", phase(report.InSync))
+			h.set(func() { h.steps = 8; given(h) })
+			h.changed <- struct{}{}
+			h.until("applying", phase(report.Applying))
+			h.until("in sync", phase(report.InSync))
+			h.tick()
+			if got := h.did(); strings.Contains(got, " start:") {
+				t.Errorf("events %q, want no start of a client", got)
+			}
+		})
+	}
+}
+
+func TestWhatADaemonBeforeOwedIsStarted(t *testing.T) {
+	for name, given := range map[string]func(*host){
+		"once the GPUs are as selected":             func(h *host) { h.settings.Require = true },
+		"once the profile is required no longer":    func(h *host) {},
+		"once there is no profile to be waited for": func(h *host) { h.settings.Require, h.settings.Selected = true, false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			h.initial.Owed = []string{"a.service", "c.service"}
+			given(h)
+			h.start()
+			h.until("a verdict", func(s report.State) bool { return s.Phase == report.InSync || s.Phase == report.Idle })
+			h.tick()
+			if got := h.did(); got != "start:a.service start:c.service READY" {
+				t.Errorf("events %q, want both units started", got)
+			}
+		})
+	}
+}
