@@ -10,6 +10,8 @@ func TestNode(t *testing.T) {
 	t.Run("scenarios", func(t *testing.T) { scenarios(t, p) })
 	t.Run("library", func(t *testing.T) { library(t, p) })
 	t.Run("operations", func(t *testing.T) { operations(t, p) })
+	t.Run("faults", func(t *testing.T) { faults(t, p) })
+	t.Run("privileges", func(t *testing.T) { privileges(t, p) })
 	t.Run("packages", func(t *testing.T) { packages(t, p) })
 	t.Run("random", func(t *testing.T) { random(t, p) })
 }

@@ -36,7 +36,7 @@ func random(t *testing.T, p product) {
 	for end := time.Now().Add(length); time.Now().Before(end) && !t.Failed(); {
 		s.trial()
 	}
-	t.Logf("done and nothing lost: %s", s.tally())
+	t.Logf("done and nothing lost: %s", tally(s.count))
 }
 
 // soak is a machine under random trials.
@@ -187,10 +187,11 @@ func (s *soak) well(after string) {
 	}
 }
 
-func (s *soak) tally() string {
+// tally tells how many there are of each.
+func tally(count map[string]int) string {
 	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(s.count)) {
-		parts = append(parts, fmt.Sprintf("%d × %s", s.count[name], name))
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		parts = append(parts, fmt.Sprintf("%d × %s", count[name], name))
 	}
 	return strings.Join(parts, ", ")
 }
