@@ -32,11 +32,31 @@ func follow(ctx context.Context, h *host, choose func() error) error {
 		_, err := conn.Restart(ctx, daemon.Unit)
 		return err
 	}, func(view *progress, err error) error {
-		if now, _ := report.ReadState(h.runtime()); err == nil && before != nil && now != nil && now.PID == before.PID {
-			err = fmt.Errorf("%s was restarted, but could not replace %s, which is out of date", daemon.Unit, h.path("run/dcm", report.StateFile))
+		if err == nil && !h.toldSince(before) {
+			return h.looked(ctx)
 		}
 		return concluded(ctx, h, view, err)
 	})
+}
+
+// toldSince reports whether the daemon that was started has written its state down.
+func (h *host) toldSince(before *report.State) bool {
+	now, err := report.ReadState(h.runtime())
+	return err == nil && now != nil && (before == nil || now.PID != before.PID) && now.Phase != report.Starting
+}
+
+// looked says how it ended where the daemon cannot, on a full file system say.
+func (h *host) looked(ctx context.Context) error {
+	fmt.Fprintln(h.err, h.yellow("dcm: warning: ")+daemon.Unit+" could not write "+h.path("run/dcm", report.StateFile)+"; journalctl -u dcm tells why")
+	_, d, name, err := h.compare(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if len(d.Steps) > 0 {
+		return fmt.Errorf("profile %s is not on the GPUs; see journalctl -u dcm -u dcm-apply", name)
+	}
+	fmt.Fprintf(h.out, "Profile %s is on the GPUs.\n", name)
+	return nil
 }
 
 // watchRun shows the run while begin, which has it made, has not returned, and then

@@ -16,6 +16,7 @@ import (
 // What CAP_SYS_MODULE is for cannot be seen here, as modprobe is a stand-in; see
 // the tests of the packages.
 func privileges(t *testing.T, p product) {
+	t.Parallel()
 	m := install(t, e2e.Trixie(), p)
 	// What each unit does of itself when it sees the process.
 	spared := map[string]string{

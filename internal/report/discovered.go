@@ -35,7 +35,12 @@ func WriteDiscovered(dir string, units []string) error {
 	if len(units) > 0 {
 		return Write(path, Discovered{Version, units})
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	// Asked first: where nothing may be removed, that there is nothing is no reason
+	// to fail (unlink(2) on a read-only file system says EROFS, not ENOENT).
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := os.Remove(path); err != nil {
 		return fmt.Errorf("cannot forget the discovered clients: %w", err)
 	}
 	return nil
