@@ -25,6 +25,10 @@ import (
 // read: editors and configuration management write in several steps.
 const quiet = 200 * time.Millisecond
 
+// storm is for how long edits that do not pause may put that off: each run restarts
+// the clients, and what is between two edits is nobody's intention.
+const storm = 15 * time.Second
+
 // calm is the same for devices: a driver tells of each GPU with many events.
 const calm = 100 * time.Millisecond
 
@@ -47,7 +51,7 @@ func runDaemon(ctx context.Context, h *host) error {
 	}
 	log := newLog(h.err, "dcm")
 	notify := systemd.NewNotifier(os.Getenv)
-	changed, err := watch.Files(ctx, config.DefaultPaths(h.root).Watched(), quiet, log)
+	changed, err := watch.FilesWithin(ctx, config.DefaultPaths(h.root).Watched(), quiet, storm, log)
 	if err != nil {
 		return err
 	}

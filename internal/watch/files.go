@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -24,6 +25,12 @@ const patience = 10
 // Files returned is not signalled: read the files after it. The channel is closed
 // when ctx ends. There is no timer while nothing changes.
 func Files(ctx context.Context, dirs []string, quiet time.Duration, log *slog.Logger) (<-chan struct{}, error) {
+	return FilesWithin(ctx, dirs, quiet, 0, log)
+}
+
+// FilesWithin is Files with another bound than ten quiet times for how long a
+// stream of changes may put off the signal.
+func FilesWithin(ctx context.Context, dirs []string, quiet, bound time.Duration, log *slog.Logger) (<-chan struct{}, error) {
 	t, err := newTracker(dirs, log)
 	if err != nil {
 		return nil, err
@@ -32,7 +39,7 @@ func Files(ctx context.Context, dirs []string, quiet time.Duration, log *slog.Lo
 	go func() {
 		defer close(out)
 		defer t.watcher.Close()
-		t.run(ctx, debounce{quiet: quiet}, out)
+		t.run(ctx, debounce{quiet: quiet, bound: bound}, out)
 	}()
 	return out, nil
 }
@@ -90,13 +97,14 @@ func (t *tracker) run(ctx context.Context, d debounce, out chan<- struct{}) {
 // debounce decides how long after a change to signal.
 type debounce struct {
 	quiet time.Duration
-	limit time.Time // of the changes that have not been signalled; zero if there are none
+	bound time.Duration // 0: patience times quiet
+	limit time.Time     // of the changes that have not been signalled; zero if there are none
 }
 
 // change returns how long to wait from now, when something changed.
 func (d *debounce) change(now time.Time) time.Duration {
 	if d.limit.IsZero() {
-		d.limit = now.Add(patience * d.quiet)
+		d.limit = now.Add(cmp.Or(d.bound, patience*d.quiet))
 	}
 	return max(0, min(d.quiet, d.limit.Sub(now)))
 }

@@ -140,6 +140,17 @@ func TestFilesEndsWithItsContext(t *testing.T) {
 	}
 }
 
+func TestDebounceWithABound(t *testing.T) {
+	d, start := debounce{quiet: time.Second, bound: 3 * time.Second}, time.Now()
+	var got []time.Duration
+	for _, after := range []time.Duration{0, 1, 2, 3} {
+		got = append(got, d.change(start.Add(after*time.Second)))
+	}
+	if diff := cmp.Diff([]time.Duration{time.Second, time.Second, time.Second, 0}, got); diff != "" {
+		t.Errorf("delays (-want +got):\n%s", diff)
+	}
+}
+
 func TestDebounce(t *testing.T) {
 	d, start := debounce{quiet: time.Second}, time.Now()
 	var got []time.Duration
