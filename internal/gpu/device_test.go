@@ -215,22 +215,46 @@ func TestNoPCIBusIsNoDevices(t *testing.T) {
 	}
 }
 
-// The least that every look costs: eight GPUs with eight partitions each.
-func BenchmarkDevices(b *testing.B) {
-	f := newFixture(b)
+// crowd is a fixture of that many GPUs with eight partitions each.
+func crowd(t testing.TB, gpus int) *Node {
+	f := newFixture(t)
 	minor := 128
-	for gpu := range 8 {
-		bus := 0x05 + 0x20*gpu
-		f.mi300x(fmt.Sprintf("0000:%02x:00.0", bus), fmt.Sprintf("card%d", gpu))
+	for gpu := range gpus {
+		domain, bus := gpu/8, 0x05+0x20*(gpu%8)
+		f.mi300x(fmt.Sprintf("%04x:%02x:00.0", domain, bus), fmt.Sprintf("card%d", gpu))
 		for range 8 {
-			f.partition(0, bus<<8, 1, minor, "1")
+			f.partition(domain, bus<<8, 1, minor, "1")
 			minor++
 		}
 	}
-	n := Open(f.roots())
-	for b.Loop() {
-		if got, err := n.Devices(b.Context()); err != nil || len(got) != 8 || len(got[7].RenderNodes) != 8 {
-			b.Fatalf("%d devices, %v", len(got), err)
-		}
+	return Open(f.roots())
+}
+
+// The least that every look costs.
+func BenchmarkDevices(b *testing.B) {
+	for _, gpus := range []int{8, 64, 512} {
+		b.Run(fmt.Sprintf("%d GPUs", gpus), func(b *testing.B) {
+			n := crowd(b, gpus)
+			for b.Loop() {
+				if got, err := n.Devices(b.Context()); err != nil || len(got) != gpus || len(got[gpus-1].RenderNodes) != 8 {
+					b.Fatalf("%d devices, %v", len(got), err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*gpus), "µs/GPU")
+		})
+	}
+}
+
+func TestALookCostsAsMuchForEachGPUHoweverManyThereAre(t *testing.T) {
+	cost := func(gpus int) float64 {
+		n := crowd(t, gpus)
+		return testing.AllocsPerRun(1, func() {
+			if got, err := n.Devices(t.Context()); err != nil || len(got) != gpus {
+				t.Fatalf("%d devices, %v", len(got), err)
+			}
+		})
+	}
+	if few, many := cost(8), cost(64); many > 8.5*few {
+		t.Errorf("a look at 64 GPUs allocates %.0f times, at 8 %.0f times", many, few)
 	}
 }
