@@ -65,6 +65,11 @@ func runDaemon(ctx context.Context, h *host) error {
 	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
+	for _, file := range []string{report.StateFile, report.DiscoveredFile} {
+		if err := report.Sweep(h.path("run/dcm", file)); err != nil {
+			log.Warn(err.Error())
+		}
+	}
 	h.forget(ctx, log)
 	requests := make(chan daemon.Request)
 	shown := newMirror(h, requests, log)

@@ -49,6 +49,9 @@ func oneshot(ctx context.Context, h *host) error {
 	}
 	defer release()
 	log := newLog(h.err, "dcm-apply")
+	if err := report.Sweep(h.path("run/dcm", report.RunFile)); err != nil {
+		log.Warn(err.Error())
+	}
 	last, err := report.ReadRun(h.runtime())
 	if err != nil {
 		log.Warn(err.Error()) // it is about to be replaced

@@ -162,8 +162,10 @@ func (r *run) goBack(ctx context.Context, before partition.Layout, cause error) 
 	if err == nil {
 		// A GPU that the driver has not brought up may come up with the reload that
 		// the way back is. converge judges.
-		devices, _ := r.observe(ctx)
-		err = r.converge(ctx, before, devices)
+		var devices []gpu.Device
+		if devices, err = r.observe(ctx); err == nil || len(devices) > 0 {
+			err = r.converge(ctx, before, devices)
+		}
 	}
 	if err != nil {
 		return report.Failed, fmt.Errorf("%w; going back failed as well: %w", cause, err)

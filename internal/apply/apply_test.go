@@ -292,3 +292,37 @@ func TestEveryPublishedReportIsConsistent(t *testing.T) {
 		t.Errorf("%d steps, want a request, a reload and 8 switches", len(last.Steps))
 	}
 }
+
+// blind is a node that nothing can be seen of after a switch has failed.
+type blind struct {
+	*gpu.Node
+	failed bool
+}
+
+func (b *blind) Switch(ctx context.Context, steps []partition.Step, tell func(partition.Step, bool, error)) error {
+	err := b.Node.Switch(ctx, steps, tell)
+	b.failed = b.failed || err != nil
+	return err
+}
+
+func (b *blind) Wait(ctx context.Context) ([]gpu.Device, error) {
+	if b.failed {
+		return nil, &gpu.LateError{Err: context.DeadlineExceeded}
+	}
+	return b.Node.Wait(ctx)
+}
+
+func TestWhatCannotBeSeenIsNotToldToBeGone(t *testing.T) {
+	b := newBench(t, "mi300x-8")
+	if err := b.sim.Inject(always(at(third, fail(sim.OpCompute, syscall.EPERM)))); err != nil {
+		t.Fatal(err)
+	}
+	rec := NewRecorder(report.Run{}, slog.New(slog.DiscardHandler), func(report.Run) {})
+	run := Run(t.Context(), &blind{Node: b.node}, profile(partition.CPX, partition.NPS1), b.opt, rec)
+	if run.Result != report.Failed || strings.Contains(run.Error.Text, "gone") || !strings.Contains(run.Error.Text, "going back failed as well: cannot look at the GPUs") {
+		t.Errorf("result %s, told %q; want that the GPUs cannot be looked at", run.Result, run.Error.Text)
+	}
+	if !run.Error.Transient {
+		t.Error("told to be for good")
+	}
+}

@@ -173,6 +173,21 @@ func Replace(path string, v any) error {
 	return err
 }
 
+// Sweep removes what a writer of the file has left that was killed before it could
+// rename it. It is for the file's one writer, before its first Write.
+func Sweep(path string) error {
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"[0-9]*"))
+	if err != nil {
+		return fmt.Errorf("cannot remove the beginnings of %s: %w", path, err)
+	}
+	for _, file := range left {
+		if err := os.Remove(file); err != nil {
+			return fmt.Errorf("cannot remove a beginning of %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
 // ReadRun returns the last run's report from the runtime directory, nil if
 // there was none since the boot.
 func ReadRun(dir string) (*Run, error) {
