@@ -299,10 +299,12 @@ func (r *run) explain(err error) *report.Error {
 }
 
 // HalfReloaded reports whether the run ended, in whatever way, between the
-// unloading and the loading of the driver or may have.
+// unloading and the loading of the driver or may have. A killed run may not have
+// come to tell that it had begun: that a reload was planned is told before.
 func HalfReloaded(last *report.Run, boot string) bool {
 	return last != nil && last.Boot == boot && slices.ContainsFunc(last.Steps, func(s report.Step) bool {
-		return s.Kind == partition.ReloadDriver && !s.Started.IsZero() && (s.Finished.IsZero() || s.Error != "")
+		begun := !s.Started.IsZero() || last.Result == report.Running
+		return s.Kind == partition.ReloadDriver && begun && (s.Finished.IsZero() || s.Error != "")
 	})
 }
 

@@ -232,7 +232,8 @@ func TestHalfReloadedSeesOnlyAReloadWithoutEndInThisBoot(t *testing.T) {
 		{"failed", &report.Run{Boot: "b", Steps: []report.Step{failed}}, true},
 		{"ended", &report.Run{Boot: "b", Steps: []report.Step{ended}}, false},
 		{"before a reboot", &report.Run{Boot: "a", Steps: []report.Step{begun}}, false},
-		{"not begun", &report.Run{Boot: "b", Steps: []report.Step{{Step: begun.Step}}}, false},
+		{"not begun", &report.Run{Boot: "b", Result: report.Interrupted, Steps: []report.Step{{Step: begun.Step}}}, false},
+		{"killed before it could tell", &report.Run{Boot: "b", Result: report.Running, Steps: []report.Step{{Step: begun.Step}}}, true},
 	} {
 		if got := HalfReloaded(test.run, "b"); got != test.want {
 			t.Errorf("%s: %t, want %t", test.name, got, test.want)
@@ -275,6 +276,16 @@ func TestWhatIsHeldBackIsPublishedWhenNothingFollows(t *testing.T) {
 		case <-deadline:
 			t.Fatal("the step that has begun is never published")
 		}
+	}
+}
+
+func TestAPlannedReloadIsPublishedBeforeItBegins(t *testing.T) {
+	var last report.Run
+	rec := NewRecorder(report.Run{}, slog.New(slog.DiscardHandler), func(r report.Run) { last = r })
+	rec.begin("test")
+	rec.planned(partition.Steps{{Kind: partition.ReloadDriver}}) // and then it is killed
+	if !HalfReloaded(&last, "") {
+		t.Errorf("the report does not tell of the reload: %+v", last)
 	}
 }
 

@@ -147,7 +147,7 @@ func (r *Recorder) planned(steps partition.Steps) {
 		begun = append(begun, report.Step{Step: s, Undo: r.undo})
 	}
 	r.run.Steps = begun
-	r.out(false)
+	r.out(steps.Reloads()) // see HalfReloaded
 }
 
 // seen records modes that were read back.
