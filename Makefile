@@ -25,7 +25,7 @@ export GOFLAGS = -buildvcs=false
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 PROGRAMS = dcm dcm-smi dcm-sim
 
-.PHONY: build packages install demo test soak bench lint lint-go lint-sh lint-packages clean
+.PHONY: build packages install demo test race soak bench lint lint-go lint-sh lint-packages clean
 
 build:
 	for program in $(PROGRAMS); do \
@@ -50,8 +50,15 @@ demo: packages
 	$(GO) run ./internal/e2e/demo -dist $(DIST)
 
 # Everything, as root. `go test ./...` runs what needs neither root nor a container.
-test:
+test: race
 	DCM_E2E=require $(GO) test -count=1 -timeout=20m -json ./... | $(GO) run ./internal/e2e/summary
+
+# The packages with goroutines, under the race detector, which needs a C compiler. The
+# fault matrix goes by deadlines that are too short for its pace.
+race:
+	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout=10m -skip TestFaultMatrix $(RACY:%=./internal/%)
+
+RACY = apply bus daemon event metrics report systemd watch
 
 # The random trials for as long as it takes to believe in it.
 soak:
