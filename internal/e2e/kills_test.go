@@ -4,15 +4,16 @@ import (
 	"dcm/internal/report"
 )
 
-// duringSPX selects spx-fast and acts in the middle of its run: one GPU of the eight
-// hangs, which gives the time to stop the oneshot, and stopped it stays until all
+// duringSPX selects spx-fast and acts in the middle of its run: the last GPU of the
+// eight hangs, which gives the time to stop the oneshot, and stopped it stays until all
 // is done.
 func (m machine) duringSPX(act func()) {
 	m.t.Helper()
-	m.run("dcm-sim fault --gpu all --op compute --hang 3s")
+	m.run("dcm-sim fault --gpu 0000:e5:00.0 --op compute --hang 3s")
 	m.put(settings, selecting("spx-fast"))
-	// The kernel tells nobody of a switch, so this looks until one is seen.
-	m.run("until grep -q SPX /sys/bus/pci/devices/*/current_compute_partition; do :; done; systemctl kill --signal=STOP dcm-apply")
+	// The kernel tells nobody of a switch, so this looks until one is seen, at a GPU
+	// that does not hang: of one that does nothing can be read.
+	m.run("until grep -q SPX /sys/bus/pci/devices/0000:05:00.0/current_compute_partition; do :; done; systemctl kill --signal=STOP dcm-apply")
 	if got := m.show("dcm-apply.service", "ActiveState")["ActiveState"]; got != "activating" {
 		m.t.Fatalf("the run is not under way: dcm-apply is %s", got)
 	}
