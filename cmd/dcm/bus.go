@@ -9,11 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dcm/internal/amdgpu"
 	"dcm/internal/apply"
 	"dcm/internal/bus"
 	"dcm/internal/config"
 	"dcm/internal/daemon"
-	"dcm/internal/gpu"
 	"dcm/internal/partition"
 	"dcm/internal/report"
 	"dcm/internal/watch"
@@ -23,7 +23,7 @@ import (
 // daemon neither waits for the bus nor for the look at the GPUs that is shown.
 type mirror struct {
 	host    *host
-	node    *gpu.Node
+	node    *amdgpu.Node
 	service *bus.Service
 	log     *slog.Logger
 	states  chan report.State             // of 1: only the last one is shown
@@ -33,7 +33,7 @@ type mirror struct {
 }
 
 func newMirror(h *host, requests chan<- daemon.Request, log *slog.Logger) *mirror {
-	m := &mirror{host: h, node: gpu.Open(h.roots()), log: log, states: make(chan report.State, 1), wanted: make(chan chan<- struct{})}
+	m := &mirror{host: h, node: amdgpu.Open(h.roots()), log: log, states: make(chan report.State, 1), wanted: make(chan chan<- struct{})}
 	m.service = bus.New(bus.SystemBus, control{h, m.node, requests, m.caughtUp}, log)
 	m.config.Store(&config.Config{})
 	return m
@@ -151,7 +151,7 @@ func (m *mirror) manager(s report.State) bus.Manager {
 	return out
 }
 
-func busGPUs(devices []gpu.Device, cfg *config.Config) []bus.GPU {
+func busGPUs(devices []amdgpu.Device, cfg *config.Config) []bus.GPU {
 	var want partition.Layout
 	if cfg.Selected != "" {
 		// What there is of a layout is shown; what is wrong is the daemon's to tell.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dcm/internal/amdgpu"
 	"dcm/internal/config"
-	"dcm/internal/gpu"
 	"dcm/internal/partition"
 )
 
@@ -77,10 +77,10 @@ func (h *host) judges(ctx context.Context, cfg *config.Config, kind string) ([]p
 		return gpus, 0, nil
 	}
 	devices, err := h.node(cfg).Devices(ctx)
-	if err != nil && !errors.Is(err, gpu.ErrNoGPU) {
+	if err != nil && !errors.Is(err, amdgpu.ErrNoGPU) {
 		return nil, 0, err
 	}
-	gpus := gpu.Partitionable(devices)
+	gpus := amdgpu.Partitionable(devices)
 	return gpus, len(devices) - len(gpus), nil
 }
 

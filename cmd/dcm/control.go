@@ -5,18 +5,18 @@ import (
 	"errors"
 	"fmt"
 
+	"dcm/internal/amdgpu"
 	"dcm/internal/apply"
 	"dcm/internal/bus"
 	"dcm/internal/config"
 	"dcm/internal/daemon"
-	"dcm/internal/gpu"
 	"dcm/internal/report"
 )
 
 // control is the daemon as the bus asks it. It is a [bus.Control].
 type control struct {
 	host     *host
-	node     *gpu.Node // by sysfs alone: nobody has a program run by asking
+	node     *amdgpu.Node // by sysfs alone: nobody has a program run by asking
 	requests chan<- daemon.Request
 	caughtUp func(context.Context) // waits until the bus shows what the daemon has told
 }

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dcm/internal/amdgpu"
 	"dcm/internal/apply"
 	"dcm/internal/config"
 	"dcm/internal/daemon"
-	"dcm/internal/gpu"
 	"dcm/internal/partition"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
@@ -55,9 +55,9 @@ func runDaemon(ctx context.Context, h *host) error {
 	if err != nil {
 		return err
 	}
-	node := gpu.Open(h.roots())
+	node := amdgpu.Open(h.roots())
 	devices, err := watch.Devices(ctx, watch.Interest{
-		About: func(u watch.Uevent) bool { return gpu.Concerns(u.Subsystem, u.Path) },
+		About: func(u watch.Uevent) bool { return amdgpu.Concerns(u.Subsystem, u.Path) },
 		Files: node.ModeFiles,
 	}, calm, log)
 	if err != nil {
@@ -154,7 +154,7 @@ func stale(h *host, s daemon.Settings) (bool, error) {
 // watched is the hardware as the daemon asks for it.
 type watched struct {
 	host *host
-	node *gpu.Node
+	node *amdgpu.Node
 }
 
 func (w watched) Steps(ctx context.Context, p partition.Profile) (int, []report.Holder, error) {
@@ -183,5 +183,5 @@ func (w watched) Gone(ctx context.Context, holders []report.Holder) error {
 	for i, h := range holders {
 		pids[i] = h.PID
 	}
-	return gpu.WaitGone(ctx, pids)
+	return amdgpu.WaitGone(ctx, pids)
 }

@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"dcm/internal/amdgpu"
 	"dcm/internal/config"
-	"dcm/internal/gpu"
 	"dcm/internal/metrics"
 	"dcm/internal/report"
 )
@@ -18,7 +18,7 @@ import (
 // exporter writes the file of metrics whenever the daemon publishes its state.
 type exporter struct {
 	host *host
-	node *gpu.Node
+	node *amdgpu.Node
 	log  *slog.Logger
 	dir  string // "": no metrics
 	gpus []metrics.GPU

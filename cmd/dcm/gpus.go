@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dcm/internal/amdgpu"
 	"dcm/internal/config"
-	"dcm/internal/gpu"
 	"dcm/internal/partition"
 )
 
@@ -85,9 +85,9 @@ func gpus(ctx context.Context, h *host, asJSON bool) error {
 
 // enrich asks AMD's library for names and serials. What is shown is complete
 // without them, so that it is not installed is worth no word.
-func (h *host) enrich(ctx context.Context, node *gpu.Node, cfg *config.Config, devices []gpu.Device) {
+func (h *host) enrich(ctx context.Context, node *amdgpu.Node, cfg *config.Config, devices []amdgpu.Device) {
 	err := node.Enrich(ctx, devices)
-	var failed *gpu.SMIError
+	var failed *amdgpu.SMIError
 	if err == nil || cfg.Backend == config.Auto && errors.As(err, &failed) && failed.Absent() {
 		return
 	}
@@ -96,7 +96,7 @@ func (h *host) enrich(ctx context.Context, node *gpu.Node, cfg *config.Config, d
 
 // sources says where the facts came from: one line for each source, with what it
 // told of any of the devices.
-func sources(devices []gpu.Device) []string {
+func sources(devices []amdgpu.Device) []string {
 	facts := make(map[string]map[string]bool)
 	for _, d := range devices {
 		for fact, source := range d.Source {
@@ -113,7 +113,7 @@ func sources(devices []gpu.Device) []string {
 	return lines
 }
 
-func inventories(devices []gpu.Device) []inventory {
+func inventories(devices []amdgpu.Device) []inventory {
 	list := []inventory{}
 	for i, v := range gpuViews(devices, partition.Layout{}) {
 		d := devices[i]

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dcm/internal/amdgpu"
 	"dcm/internal/apply"
-	"dcm/internal/gpu"
 	"dcm/internal/report"
 )
 
@@ -30,8 +30,8 @@ and whether each is a client.`,
 }
 
 func holders(ctx context.Context, h *host, units, asJSON bool) error {
-	found, err := gpu.Open(h.roots()).Holders(ctx)
-	if err != nil && !errors.Is(err, gpu.ErrPartial) {
+	found, err := amdgpu.Open(h.roots()).Holders(ctx)
+	if err != nil && !errors.Is(err, amdgpu.ErrPartial) {
 		return err
 	}
 	list := append([]report.Holder{}, apply.Holders(found)...)

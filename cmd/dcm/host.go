@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/term"
 
+	"dcm/internal/amdgpu"
 	"dcm/internal/config"
-	"dcm/internal/gpu"
 )
 
 // host is the machine as a command sees it: where its files are and where to
@@ -46,19 +46,19 @@ func (h *host) config() (*config.Config, error) {
 }
 
 // node is the hardware, set up as the configuration says.
-func (h *host) node(cfg *config.Config) *gpu.Node {
+func (h *host) node(cfg *config.Config) *amdgpu.Node {
 	if cfg == nil || cfg.Backend == config.Sysfs || h.root != "/" {
-		return gpu.Open(h.roots())
+		return amdgpu.Open(h.roots())
 	}
-	return gpu.Open(h.roots(), gpu.Library(smi(cfg), cfg.Backend == config.AMDSMI))
+	return amdgpu.Open(h.roots(), amdgpu.Library(smi(cfg), cfg.Backend == config.AMDSMI))
 }
 
-func smi(cfg *config.Config) gpu.SMI {
-	return gpu.SMI{Library: cfg.Library}
+func smi(cfg *config.Config) amdgpu.SMI {
+	return amdgpu.SMI{Library: cfg.Library}
 }
 
-func (h *host) roots() gpu.Roots {
-	return gpu.Roots{Sys: h.path("sys"), Proc: h.path("proc"), Dev: h.path("dev")}
+func (h *host) roots() amdgpu.Roots {
+	return amdgpu.Roots{Sys: h.path("sys"), Proc: h.path("proc"), Dev: h.path("dev")}
 }
 
 // needRoot refuses what only root can do before anything is half done.

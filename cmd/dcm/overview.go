@@ -10,10 +10,10 @@ import (
 	"strconv"
 	"time"
 
+	"dcm/internal/amdgpu"
 	"dcm/internal/apply"
 	"dcm/internal/config"
 	"dcm/internal/daemon"
-	"dcm/internal/gpu"
 	"dcm/internal/partition"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
@@ -122,7 +122,7 @@ func (o *overview) advice() {
 func (o *overview) gpus(ctx context.Context, h *host, cfg *config.Config) {
 	devices, err := h.node(cfg).Devices(ctx)
 	if err != nil {
-		o.problem(report.Error{Text: err.Error(), Cure: gpu.Cure(err)})
+		o.problem(report.Error{Text: err.Error(), Cure: amdgpu.Cure(err)})
 	}
 	var d apply.Difference
 	switch {
@@ -139,7 +139,7 @@ func (o *overview) gpus(ctx context.Context, h *host, cfg *config.Config) {
 	o.GPUs = gpuViews(devices, d.Want)
 }
 
-func gpuViews(devices []gpu.Device, want partition.Layout) []gpuView {
+func gpuViews(devices []amdgpu.Device, want partition.Layout) []gpuView {
 	var out []gpuView
 	index := 0
 	for _, dev := range devices {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dcm/internal/amdgpu"
 	"dcm/internal/config"
-	"dcm/internal/gpu"
 	"dcm/internal/partition"
 )
 
@@ -25,11 +25,11 @@ func exportCmd(h *host) *cobra.Command {
 }
 
 func export(ctx context.Context, h *host, name string) error {
-	devices, err := gpu.Open(h.roots()).Devices(ctx)
+	devices, err := amdgpu.Open(h.roots()).Devices(ctx)
 	if err != nil {
 		return err
 	}
-	p, err := partition.Describe(name, gpu.Partitionable(devices))
+	p, err := partition.Describe(name, amdgpu.Partitionable(devices))
 	if err != nil {
 		return err
 	}
@@ -59,8 +59,8 @@ func importFile(ctx context.Context, h *host, file string, gpus int) error {
 	}
 	if gpus == 0 {
 		// Nothing to count is no error: the file may be for another host.
-		devices, _ := gpu.Open(h.roots()).Devices(ctx)
-		gpus = len(gpu.Partitionable(devices))
+		devices, _ := amdgpu.Open(h.roots()).Devices(ctx)
+		gpus = len(amdgpu.Partitionable(devices))
 	}
 	toml, warnings, err := config.Import(file, text, gpus)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"dcm/internal/amdgpu"
 	"dcm/internal/apply"
 	"dcm/internal/config"
-	"dcm/internal/gpu"
 	"dcm/internal/report"
 )
 
@@ -85,7 +85,7 @@ func (h *host) checkUsers(ctx context.Context, cfg *config.Config) {
 	if h.root != "/" || os.Geteuid() != 0 || cfg.Discover == config.NoDiscovery {
 		return
 	}
-	found, err := gpu.Open(h.roots()).Holders(ctx)
+	found, err := amdgpu.Open(h.roots()).Holders(ctx)
 	if err != nil {
 		fmt.Fprintln(h.err, h.yellow("dcm: warning: ")+err.Error())
 		return

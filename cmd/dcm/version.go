@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dcm/internal/amdgpu"
 	"dcm/internal/config"
-	"dcm/internal/gpu"
 )
 
 func versionCmd(h *host) *cobra.Command {
@@ -40,7 +40,7 @@ func (h *host) library(ctx context.Context) string {
 		return `not used ([gpu] backend = "sysfs")`
 	}
 	found, err := smi(cfg).Version(ctx)
-	var failed *gpu.SMIError
+	var failed *amdgpu.SMIError
 	switch {
 	case errors.As(err, &failed) && failed.Absent():
 		return "none (" + failed.Err.Error() + ")"

@@ -13,17 +13,17 @@ import (
 	"slices"
 	"time"
 
-	"dcm/internal/gpu"
+	"dcm/internal/amdgpu"
 	"dcm/internal/partition"
 	"dcm/internal/report"
 )
 
-// Node is what a run needs of the machine. [gpu.Node] is one.
+// Node is what a run needs of the machine. [amdgpu.Node] is one.
 type Node interface {
 	// Wait returns the devices once the driver has brought them up.
-	Wait(ctx context.Context) ([]gpu.Device, error)
+	Wait(ctx context.Context) ([]amdgpu.Device, error)
 	// Holders returns the processes that have a GPU's device open.
-	Holders(ctx context.Context) ([]gpu.Holder, error)
+	Holders(ctx context.Context) ([]amdgpu.Holder, error)
 	// SetMemory records the memory mode for the next driver load.
 	SetMemory(ctx context.Context, gpu partition.Address, mode partition.Memory) error
 	// Reload unloads and loads the driver.
@@ -115,7 +115,7 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (report.Result,
 }
 
 // observe waits for the driver, within the device timeout.
-func (r *run) observe(ctx context.Context) ([]gpu.Device, error) {
+func (r *run) observe(ctx context.Context) ([]amdgpu.Device, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.opt.DeviceTimeout)
 	defer cancel()
 	return r.node.Wait(ctx)
@@ -162,7 +162,7 @@ func (r *run) goBack(ctx context.Context, before partition.Layout, cause error) 
 	if err == nil {
 		// A GPU that the driver has not brought up may come up with the reload that
 		// the way back is. converge judges.
-		var devices []gpu.Device
+		var devices []amdgpu.Device
 		if devices, err = r.observe(ctx); err == nil || len(devices) > 0 {
 			err = r.converge(ctx, before, devices)
 		}
@@ -175,8 +175,8 @@ func (r *run) goBack(ctx context.Context, before partition.Layout, cause error) 
 
 // converge takes the GPUs from what devices shows to the layout wanted. It has
 // succeeded only when a fresh observation leaves nothing to plan.
-func (r *run) converge(ctx context.Context, want partition.Layout, devices []gpu.Device) error {
-	gpus := gpu.Partitionable(devices)
+func (r *run) converge(ctx context.Context, want partition.Layout, devices []amdgpu.Device) error {
+	gpus := amdgpu.Partitionable(devices)
 	steps, err := partition.Plan(want, gpus)
 	if err == nil && !steps.Reloads() {
 		err = missing(want, gpus)
@@ -251,7 +251,7 @@ func (r *run) replan(ctx context.Context, want partition.Layout) (partition.Step
 	if err != nil {
 		return nil, err
 	}
-	gpus := gpu.Partitionable(devices)
+	gpus := amdgpu.Partitionable(devices)
 	r.rec.seen(gpus)
 	steps, err := partition.Plan(want, gpus)
 	if err == nil {
@@ -311,7 +311,7 @@ func HalfReloaded(last *report.Run, boot string) bool {
 // Explain says of an error from this package or from gpu whether trying again
 // may help, and what an operator can do.
 func Explain(err error) report.Error {
-	out := report.Error{Text: err.Error(), Cure: gpu.Cure(err), Transient: gpu.Transient(err)}
+	out := report.Error{Text: err.Error(), Cure: amdgpu.Cure(err), Transient: amdgpu.Transient(err)}
 	var no *refusal
 	if errors.As(err, &no) {
 		out.Transient = no.transient

@@ -11,18 +11,18 @@ import (
 	"testing"
 	"time"
 
-	"dcm/internal/gpu"
+	"dcm/internal/amdgpu"
 	"dcm/internal/partition"
 	"dcm/internal/report"
 	"dcm/internal/sim"
 	"dcm/internal/sim/simtest"
 )
 
-// bench is a simulated node, the real gpu.Node on it, and every report published.
+// bench is a simulated node, the real amdgpu.Node on it, and every report published.
 type bench struct {
 	t    *testing.T
 	sim  *simtest.Node
-	node *gpu.Node
+	node *amdgpu.Node
 	opt  Options
 	runs []report.Run
 }
@@ -31,8 +31,8 @@ func newBench(t *testing.T, kind string) *bench {
 	s := simtest.Start(t, kind, sim.Options{})
 	return &bench{
 		t: t, sim: s,
-		node: gpu.Open(gpu.Roots{Sys: s.Sys, Proc: "/proc", Dev: s.Dev}, gpu.Modprobe(s.Modprobe),
-			gpu.Settle(500*time.Millisecond, 5*time.Millisecond), gpu.Poll(5*time.Millisecond)),
+		node: amdgpu.Open(amdgpu.Roots{Sys: s.Sys, Proc: "/proc", Dev: s.Dev}, amdgpu.Modprobe(s.Modprobe),
+			amdgpu.Settle(500*time.Millisecond, 5*time.Millisecond), amdgpu.Poll(5*time.Millisecond)),
 		opt: Options{Rollback: true, ReloadDriver: true, DeviceTimeout: 10 * time.Second, StepTimeout: 10 * time.Second, ReloadTimeout: 10 * time.Second},
 	}
 }
@@ -56,7 +56,7 @@ func (b *bench) modes() string {
 		b.t.Fatal(err)
 	}
 	var out []string
-	for _, g := range gpu.Partitionable(devices) {
+	for _, g := range amdgpu.Partitionable(devices) {
 		out = append(out, g.Mode().String())
 	}
 	return counted(out)
@@ -197,7 +197,7 @@ func TestAStopRequestEndsTheWaitForTheDriver(t *testing.T) {
 
 // stopAfterMemory is a node during whose first step a stop is asked for.
 type stopAfterMemory struct {
-	*gpu.Node
+	*amdgpu.Node
 	stop func()
 }
 
@@ -306,7 +306,7 @@ func TestEveryPublishedReportIsConsistent(t *testing.T) {
 
 // blind is a node that nothing can be seen of after a switch has failed.
 type blind struct {
-	*gpu.Node
+	*amdgpu.Node
 	failed bool
 }
 
@@ -316,9 +316,9 @@ func (b *blind) Switch(ctx context.Context, steps []partition.Step, tell func(pa
 	return err
 }
 
-func (b *blind) Wait(ctx context.Context) ([]gpu.Device, error) {
+func (b *blind) Wait(ctx context.Context) ([]amdgpu.Device, error) {
 	if b.failed {
-		return nil, &gpu.LateError{Err: context.DeadlineExceeded}
+		return nil, &amdgpu.LateError{Err: context.DeadlineExceeded}
 	}
 	return b.Node.Wait(ctx)
 }

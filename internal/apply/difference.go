@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 	"slices"
 
-	"dcm/internal/gpu"
+	"dcm/internal/amdgpu"
 	"dcm/internal/partition"
 	"dcm/internal/report"
 )
 
 // Difference is what a profile means for the devices seen.
 type Difference struct {
-	Devices []gpu.Device
+	Devices []amdgpu.Device
 	GPUs    []partition.GPU // the partitionable ones
 	Want    partition.Layout
 	Steps   partition.Steps // empty: the GPUs are as the profile says
@@ -22,8 +22,8 @@ type Difference struct {
 
 // Compare plans a profile for the devices seen. What it could find out is in the
 // difference even when there is an error.
-func Compare(devices []gpu.Device, profile partition.Profile) (Difference, error) {
-	d := Difference{Devices: devices, GPUs: gpu.Partitionable(devices)}
+func Compare(devices []amdgpu.Device, profile partition.Profile) (Difference, error) {
+	d := Difference{Devices: devices, GPUs: amdgpu.Partitionable(devices)}
 	if len(d.GPUs) == 0 {
 		return d, fmt.Errorf("none of the %d display and accelerator devices can be partitioned", len(devices))
 	}
@@ -35,9 +35,9 @@ func Compare(devices []gpu.Device, profile partition.Profile) (Difference, error
 	return d, err
 }
 
-// Looker finds who has a GPU open. [gpu.Node] is one.
+// Looker finds who has a GPU open. [amdgpu.Node] is one.
 type Looker interface {
-	Holders(ctx context.Context) ([]gpu.Holder, error)
+	Holders(ctx context.Context) ([]amdgpu.Holder, error)
 }
 
 // Blockers looks who keeps the steps from succeeding now. Where a security module
@@ -48,14 +48,14 @@ func (d Difference) Blockers(ctx context.Context, node Looker) ([]report.Holder,
 		return nil, nil
 	}
 	holders, err := node.Holders(ctx)
-	if err != nil && !errors.Is(err, gpu.ErrPartial) {
+	if err != nil && !errors.Is(err, amdgpu.ErrPartial) {
 		return nil, err
 	}
 	return Holders(d.blocking(holders)), nil
 }
 
 // Holders converts to the report's form.
-func Holders(all []gpu.Holder) []report.Holder {
+func Holders(all []amdgpu.Holder) []report.Holder {
 	var out []report.Holder
 	for _, h := range all {
 		out = append(out, report.Holder(h))
@@ -67,7 +67,7 @@ func Holders(all []gpu.Holder) []report.Holder {
 // needs every device closed. A compute switch is refused while a KFD process is
 // attached, on older kernels to any GPU, so /dev/kfd always counts; of the
 // render nodes only those of a GPU that is to be switched do.
-func (d Difference) blocking(holders []gpu.Holder) []gpu.Holder {
+func (d Difference) blocking(holders []amdgpu.Holder) []amdgpu.Holder {
 	if d.Steps.Reloads() {
 		return holders
 	}
@@ -79,7 +79,7 @@ func (d Difference) blocking(holders []gpu.Holder) []gpu.Holder {
 			}
 		}
 	}
-	var out []gpu.Holder
+	var out []amdgpu.Holder
 	for _, h := range holders {
 		if slices.ContainsFunc(h.Devices, func(n string) bool { return nodes[filepath.Base(n)] }) {
 			out = append(out, h)

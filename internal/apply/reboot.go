@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"dcm/internal/gpu"
+	"dcm/internal/amdgpu"
 )
 
 // rebootError is an error that a reboot may help against, and nothing less.
@@ -18,7 +18,7 @@ func (e *rebootError) Unwrap() error { return e.error }
 // comes before both. With a process to blame it is only busy, and
 // with processes that may not be looked at nobody knows.
 func (r *run) hopeless(ctx context.Context, err error) error {
-	reload, ok := errors.AsType[*gpu.ReloadError](err)
+	reload, ok := errors.AsType[*amdgpu.ReloadError](err)
 	if !ok || !reload.Unload {
 		return err
 	}

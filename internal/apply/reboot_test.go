@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"dcm/internal/gpu"
+	"dcm/internal/amdgpu"
 	"dcm/internal/partition"
 	"dcm/internal/sim"
 )
@@ -56,7 +56,7 @@ func TestALateHolderIsNoReasonForAReboot(t *testing.T) {
 	if !told(nil) {
 		t.Error("no reboot although nobody has a GPU open")
 	}
-	if told(gpu.ErrPartial) {
+	if told(amdgpu.ErrPartial) {
 		t.Error("a reboot although not everybody could be looked at")
 	}
 	b.hold()
@@ -68,13 +68,13 @@ func TestALateHolderIsNoReasonForAReboot(t *testing.T) {
 // seeing is a node all of whose processes may be looked at, or not: that depends
 // on what else runs on the machine of the test.
 type seeing struct {
-	*gpu.Node
+	*amdgpu.Node
 	partial error
 }
 
-func (s seeing) Holders(ctx context.Context) ([]gpu.Holder, error) {
+func (s seeing) Holders(ctx context.Context) ([]amdgpu.Holder, error) {
 	all, err := s.Node.Holders(ctx)
-	if err == nil || errors.Is(err, gpu.ErrPartial) {
+	if err == nil || errors.Is(err, amdgpu.ErrPartial) {
 		err = s.partial
 	}
 	return all, err

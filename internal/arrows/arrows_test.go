@@ -25,8 +25,8 @@ var allowed = map[string][]string{
 	"internal/event":       {"internal/journal"},
 	"internal/amdsmi":      {},
 	"internal/config":      {},
-	"internal/gpu":         {},
-	"internal/apply":       {"internal/event", "internal/gpu", "internal/report"},
+	"internal/amdgpu":      {},
+	"internal/apply":       {"internal/event", "internal/amdgpu", "internal/report"},
 	"internal/daemon":      {"internal/event", "internal/report", "internal/systemd"},
 	"internal/reboot":      {},
 	"internal/atload":      {},
@@ -35,7 +35,7 @@ var allowed = map[string][]string{
 	"internal/sim":         {},
 	"internal/sim/simtest": {"internal/sim"},
 	"cmd/dcm": {"internal/reboot", "internal/atload", "internal/report", "internal/systemd", "internal/watch", "internal/journal", "internal/bus", "internal/event",
-		"internal/config", "internal/gpu", "internal/apply", "internal/daemon", "internal/metrics", "internal/bundle"},
+		"internal/config", "internal/amdgpu", "internal/apply", "internal/daemon", "internal/metrics", "internal/bundle"},
 	"cmd/dcm-smi": {"internal/amdsmi"},
 	"cmd/dcm-sim": {"internal/sim"},
 }
@@ -43,7 +43,7 @@ var allowed = map[string][]string{
 // outside says which modules only certain packages may import.
 var outside = map[string][]string{
 	"github.com/ebitengine/purego":        {"internal/amdsmi"},
-	"unsafe":                              {"internal/amdsmi", "internal/gpu"},
+	"unsafe":                              {"internal/amdsmi", "internal/amdgpu"},
 	"C":                                   {},
 	"github.com/godbus/dbus":              {"internal/systemd", "internal/bus"},
 	"github.com/coreos/go-systemd/v22/db": {"internal/systemd"},

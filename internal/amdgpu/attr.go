@@ -1,0 +1,139 @@
+package amdgpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// An attribute is at most a page; the topology's files and /proc's stay below
+// this too. What is longer is no such file.
+const attributeLimit = 64 << 10
+
+// read returns an attribute's text without the space around it. It goes by
+// read(2) and not by os.File, whose poller takes EAGAIN from an attribute for
+// "not yet" and waits.
+func read(path string) (string, error) {
+	fd, err := open(path, unix.O_RDONLY)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, 0, 4096)
+	for {
+		if len(buf) == cap(buf) {
+			buf = append(buf, 0)[:len(buf)]
+		}
+		n, err := unix.Read(fd, buf[len(buf):cap(buf)])
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return "", &fs.PathError{Op: "read", Path: path, Err: err}
+		case n == 0:
+			return strings.TrimSpace(string(buf)), nil
+		case len(buf)+n > attributeLimit:
+			return "", &fs.PathError{Op: "read", Path: path, Err: unix.EFBIG}
+		}
+		buf = buf[:len(buf)+n]
+	}
+}
+
+// readOptional is read for an attribute that need not be there: that one is "".
+func readOptional(path string) (string, error) {
+	text, err := read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return text, err
+}
+
+// write hands value to an attribute in exactly one write(2): the driver acts on
+// each, so that a library's silent second one would be a second change.
+func write(path, value string) error {
+	fd, err := open(path, unix.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	n, err := unix.Write(fd, []byte(value))
+	if err == nil && n < len(value) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		return &fs.PathError{Op: "write", Path: path, Err: err}
+	}
+	return nil
+}
+
+func open(path string, how int) (int, error) {
+	for {
+		fd, err := unix.Open(path, how|unix.O_CLOEXEC, 0)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return -1, &fs.PathError{Op: "open", Path: path, Err: err}
+		}
+		return fd, nil
+	}
+}
+
+// linkBase returns the last element of what a symbolic link points to, "" if
+// there is no link.
+func linkBase(path string) (string, error) {
+	target, err := os.Readlink(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return filepath.Base(target), nil
+}
+
+// number reads an attribute that is one number, decimal or with 0x.
+func number(path string, bits int) (uint64, error) {
+	text, err := read(path)
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.ParseUint(text, 0, bits)
+	if err != nil {
+		return 0, fmt.Errorf("%s holds %q, not a number of %d bits", path, text, bits)
+	}
+	return v, nil
+}
+
+// within returns what f returns, or ctx's error as soon as ctx ends. A system
+// call into a hung driver cannot be taken back: then f is left to itself, with
+// its goroutine and thread, until the driver lets go of it or the process ends.
+func within[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type result struct {
+		v   T
+		err error
+	}
+	var none T
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := f()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.v, r.err
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+}

@@ -1,0 +1,107 @@
+package amdgpu
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNoGPU says that there is no AMD GPU on the PCI bus.
+var ErrNoGPU = errors.New("there is no AMD GPU on the PCI bus")
+
+// ErrPartial says that some processes' open files may not be looked at, so that
+// the holders found may not be all.
+var ErrPartial = errors.New("not every process may be looked at")
+
+// errReadOnly stands for a write that was not tried.
+var errReadOnly = errors.New("the driver offers the mode for reading only")
+
+// fault is what an error of the driver means. The meanings are those of
+// amdgpu_gfx_set_compute_partition, amdgpu_xcp_switch_partition_mode,
+// kgd2kfd_check_and_lock_kfd and current_memory_partition_store.
+type fault struct {
+	err       error
+	why       string // "" where the error says it
+	cure      string
+	transient bool // trying again may help
+}
+
+func faults() []fault {
+	return []fault{
+		{unix.EBUSY, "a process has the GPU open, or had it a moment ago",
+			"End the processes that `dcm holders` names, or list their units as clients.", true},
+		{unix.EPERM, "the GPU is in reset",
+			"Wait until the reset is over; the kernel log tells what caused it.", true},
+		{unix.EAGAIN, "", "", true},
+		{unix.EINTR, "", "", true},
+		{unix.ETIME, "the GPU's firmware does not answer", "See the kernel log.", true},
+		{unix.ETIMEDOUT, "the GPU's firmware does not answer", "See the kernel log.", true},
+		{context.DeadlineExceeded, "the driver has not answered in time",
+			"See the kernel log: a driver that hangs needs a reboot.", true},
+		{unix.EINVAL, "the driver does not accept this mode together with the GPU's memory mode",
+			"Choose a mode that `dcm gpus` lists as available.", false},
+		{unix.EIO, "the driver could not bring compute up again after the switch",
+			"See the kernel log; reload the driver or reboot.", false},
+		{unix.ENODEV, "the GPU is gone", lost, false},
+		{unix.ENXIO, "the GPU is gone", lost, false},
+		{fs.ErrNotExist, "the GPU is gone, or the driver with it", lost, false},
+		{unix.EOPNOTSUPP, "the driver does not offer it on this GPU",
+			"Choose a profile without it; an APU has one memory mode.", false},
+		{errReadOnly, "", "Set the modes of a virtual function on its host.", false},
+		{unix.EACCES, "", "Run it as root.", false},
+		{unix.EROFS, "sysfs is read-only for this process",
+			"Run it as dcm-apply.service does: as root, with a writable /sys.", false},
+		{ErrNoGPU, "", "See whether lspci shows the GPU; it may be given to a virtual machine.", false},
+	}
+}
+
+const lost = "See the kernel log: the GPU may have left the bus, and then needs a reboot."
+
+// meaning finds what err is a case of.
+func meaning(err error) fault {
+	for _, f := range faults() {
+		if errors.Is(err, f.err) {
+			return f
+		}
+	}
+	return fault{}
+}
+
+// Transient reports whether trying again may help. Of several errors joined
+// each has to be such.
+func Transient(err error) bool {
+	if err == nil {
+		return false
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			if !Transient(e) {
+				return false
+			}
+		}
+		return true
+	}
+	if mode, ok := err.(*ModeError); ok {
+		return mode.passing()
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return Transient(inner)
+	}
+	return meaning(err).transient
+}
+
+// Cure is one sentence for an operator on what to do about err, "" if there is
+// nothing to say.
+func Cure(err error) string {
+	if c, ok := errors.AsType[interface {
+		error
+		cure() string
+	}](err); ok {
+		if s := c.cure(); s != "" {
+			return s
+		}
+	}
+	return meaning(err).cure
+}

@@ -1,0 +1,126 @@
+package amdgpu
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Holder is a process that has a GPU's device open.
+type Holder struct {
+	PID     int
+	Command string
+	Unit    string   // the system unit it belongs to; "" if it belongs to none
+	Devices []string // "/dev/kfd", "/dev/dri/renderD128"
+}
+
+// Holders returns the processes, other than this one, that have a GPU of the
+// amdgpu driver open, by pid: those whose open files tell so, in whatever mount
+// namespace, and those that the KFD lists.
+//
+// Where some processes may not be looked at, it returns the others with
+// [ErrPartial].
+func (n *Node) Holders(ctx context.Context) ([]Holder, error) {
+	type found struct {
+		holders []Holder
+		partial bool
+	}
+	f, err := within(ctx, func() (f found, err error) {
+		f.holders, f.partial, err = n.holders()
+		return f, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot look for processes that use the GPUs: %w", err)
+	}
+	if f.partial {
+		return f.holders, ErrPartial
+	}
+	return f.holders, nil
+}
+
+func (n *Node) holders() ([]Holder, bool, error) {
+	nodes, err := n.deviceNodes()
+	if err != nil {
+		return nil, false, err
+	}
+	pids, err := numbers(n.roots.Proc)
+	if err != nil {
+		return nil, false, err
+	}
+	compute, err := numbers(n.sys("class/kfd/kfd/proc"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, false, err
+	}
+	s := scan{nodes: nodes, buf: make([]byte, 32<<10), found: make(map[int][]string)}
+	for _, pid := range pids {
+		if pid != os.Getpid() {
+			s.process(pid, filepath.Join(n.roots.Proc, strconv.Itoa(pid), "fd"))
+		}
+	}
+	for _, pid := range compute {
+		// The driver's entry may outlive the process by a moment.
+		if pid != os.Getpid() && slices.Contains(pids, pid) {
+			s.add(pid, "/dev/kfd")
+		}
+	}
+	return n.describeHolders(s.found), s.partial, nil
+}
+
+// numbers lists the entries of a directory that are numbers.
+func numbers(dir string) ([]int, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	var out []int
+	for _, name := range names {
+		if v, err := strconv.Atoi(name); err == nil {
+			out = append(out, v)
+		}
+	}
+	return out, err
+}
+
+func (n *Node) describeHolders(found map[int][]string) []Holder {
+	one, _ := readOptional(filepath.Join(n.roots.Proc, "1/cgroup"))
+	root := cgroupRoot(one)
+	out := make([]Holder, 0, len(found))
+	for pid, devices := range found {
+		dir := filepath.Join(n.roots.Proc, strconv.Itoa(pid))
+		cgroup, _ := readOptional(filepath.Join(dir, "cgroup"))
+		slices.SortFunc(devices, compareNodes)
+		out = append(out, Holder{pid, command(dir), unitOf(cgroup, root), devices})
+	}
+	slices.SortFunc(out, func(a, b Holder) int { return cmp.Compare(a.PID, b.PID) })
+	return out
+}
+
+// compareNodes puts /dev/kfd first and the others by name and number.
+func compareNodes(a, b string) int {
+	return cmp.Or(strings.Count(a, "/")-strings.Count(b, "/"), len(a)-len(b), cmp.Compare(a, b))
+}
+
+// command is a process's name. The kernel cuts it off at 15 bytes (comm in
+// proc_pid_comm(5)); then the whole one is taken from its arguments, if it is
+// there.
+func command(dir string) string {
+	comm, _ := readOptional(filepath.Join(dir, "comm"))
+	if len(comm) < 15 {
+		return comm
+	}
+	line, _ := readOptional(filepath.Join(dir, "cmdline"))
+	first, _, _ := strings.Cut(line, "\x00")
+	if base := filepath.Base(first); strings.HasPrefix(base, comm) {
+		return base
+	}
+	return comm
+}

@@ -1,0 +1,171 @@
+package amdgpu
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// process adds a process that has the paths open. Where a path starts with "/"
+// it is one of another mount namespace.
+func (f *fixture) process(pid int, comm, cmdline, cgroup string, open ...string) {
+	f.t.Helper()
+	dir := fmt.Sprintf("proc/%d", pid)
+	f.write(dir+"/comm", comm+"\n")
+	f.write(dir+"/cmdline", cmdline)
+	f.write(dir+"/cgroup", "0::"+cgroup+"\n")
+	f.must(os.MkdirAll(f.path(dir, "fd"), 0o755))
+	for i, path := range open {
+		if !filepath.IsAbs(path) {
+			path = f.path(path)
+		}
+		f.link(fmt.Sprintf("%s/fd/%d", dir, i), path)
+	}
+}
+
+// devices adds the device files of two MI300X in DPX, and of a BMC.
+func (f *fixture) devices() {
+	f.t.Helper()
+	f.mi300x("0000:0c:00.0", "card1")
+	f.mi300x("0000:22:00.0", "card2")
+	f.function("0000:c3:00.0", "030000", "1a03:2000", "ast", "card0")
+	for _, name := range []string{"kfd", "dri/card0", "dri/card1", "dri/card2", "dri/renderD128", "dri/renderD129", "dri/renderD136"} {
+		f.write("dev/"+name, "")
+	}
+	pci := f.path("sys/bus/pci/devices")
+	for card, parent := range map[string]string{
+		"card0": "0000:c3:00.0", "card1": "0000:0c:00.0", "card2": "0000:22:00.0",
+		"renderD128": "0000:0c:00.0", "renderD136": "0000:22:00.0",
+	} {
+		os.Remove(f.path("sys/class/drm", card, "device"))
+		f.link("sys/class/drm/"+card+"/device", filepath.Join(pci, parent))
+	}
+	f.link("sys/class/drm/renderD129/device", "../../../platform/amdgpu_xcp.0")
+	f.must(os.MkdirAll(f.path("sys/class/drm/card1-DP-1"), 0o755))
+}
+
+func TestHoldersAreThoseWithAGPUOpen(t *testing.T) {
+	f := newFixture(t)
+	f.devices()
+	// The same file by another path, as in another mount namespace.
+	f.must(os.MkdirAll(f.path("elsewhere/dev/dri"), 0o755))
+	f.must(os.Link(f.path("dev/dri/renderD136"), f.path("elsewhere/dev/dri/renderD128")))
+	f.write("elsewhere/dev/kfd", "another device of that name")
+
+	f.process(1, "systemd", "/sbin/init\x00", "/init.scope", "/dev/null")
+	f.process(900, "gpuagent", "/usr/bin/gpuagent\x00-v\x00", "/system.slice/gpuagent.service",
+		"dev/dri/renderD136", "dev/kfd", "/dev/null", "dev/kfd", "dev/dri/renderD129", "dev/dri/renderD128", "dev/dri/card1")
+	f.process(90, "amd-metrics-exp", "/usr/bin/amd-metrics-exporter\x00", "/system.slice/amd-metrics-exporter.service", "dev/kfd")
+	f.process(91, "systemd-logind", "", "/system.slice/systemd-logind.service", "dev/dri/card0")
+	f.process(92, "python3", "python3\x00", "/machine.slice/machine-a.scope/payload/system.slice/b.service", "elsewhere/dev/dri/renderD128")
+	f.process(93, "cat", "", "/", "elsewhere/dev/kfd", "dev/dri/nothing", "proc/1/comm")
+	f.process(94, "compute", "", "/user.slice/user-1000.slice/session-3.scope")
+	f.process(os.Getpid(), "dcm", "", "/system.slice/dcm.service", "dev/kfd")
+	f.write("sys/class/kfd/kfd/proc/94/pasid", "32770\n")
+	f.write("sys/class/kfd/kfd/proc/4711/pasid", "32771\n") // has ended
+	f.must(os.MkdirAll(f.path("proc/95"), 0o755))           // ends just now
+
+	got, err := Open(f.roots()).Holders(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Holder{
+		{90, "amd-metrics-exporter", "amd-metrics-exporter.service", []string{"/dev/kfd"}},
+		{92, "python3", "machine-a.scope", []string{"/dev/dri/renderD136"}},
+		{94, "compute", "session-3.scope", []string{"/dev/kfd"}},
+		{900, "gpuagent", "gpuagent.service", []string{"/dev/kfd", "/dev/dri/card1", "/dev/dri/renderD128", "/dev/dri/renderD129", "/dev/dri/renderD136"}},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("holders (-want +got):\n%s", d)
+	}
+}
+
+// With PrivateDevices= the nodes are not in this process's /dev, but others have
+// them open. /dev/null stands for /dev/kfd, by its number.
+func TestHoldersAreFoundByDeviceNumberWhereTheNodesAreHidden(t *testing.T) {
+	f := newFixture(t)
+	f.write("sys/class/kfd/kfd/dev", "1:3\n")
+	f.link("elsewhere/kfd", "/dev/null")
+	f.link("elsewhere/card", "/dev/zero")
+	f.process(90, "a", "", "/", "elsewhere/kfd")
+	f.process(91, "b", "", "/", "elsewhere/card")
+	got, err := Open(f.roots()).Holders(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]Holder{{PID: 90, Command: "a", Devices: []string{"/dev/kfd"}}}, got); d != "" {
+		t.Errorf("holders (-want +got):\n%s", d)
+	}
+}
+
+func TestProcessesThatMayNotBeLookedAtMakeTheListPartial(t *testing.T) {
+	f := newFixture(t)
+	f.devices()
+	f.process(90, "own", "", "/", "dev/kfd")
+	f.process(91, "foreign", "", "/", "dev/kfd")
+	f.must(os.Chmod(f.path("proc/91/fd"), 0))
+	for dir := f.dir; strings.HasPrefix(dir, os.TempDir()+"/"); dir = filepath.Dir(dir) {
+		f.must(os.Chmod(dir, 0o755))
+	}
+	defer unprivileged(t)()
+	got, partial, err := Open(f.roots()).holders()
+	if err != nil || !partial {
+		t.Errorf("partial %v, error %v; want a partial list", partial, err)
+	}
+	if d := cmp.Diff([]Holder{{PID: 90, Command: "own", Devices: []string{"/dev/kfd"}}}, got); d != "" {
+		t.Errorf("holders (-want +got):\n%s", d)
+	}
+}
+
+// unprivileged lets this thread look at files as somebody who is not root.
+func unprivileged(t *testing.T) (restore func()) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return func() {}
+	}
+	runtime.LockOSThread()
+	if _, err := unix.SetfsuidRetUid(65534); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		unix.SetfsuidRetUid(0)
+		runtime.UnlockOSThread()
+	}
+}
+
+func TestHoldersOfThisMachineCanBeLookedFor(t *testing.T) {
+	_, err := Open(Roots{"/sys", "/proc", "/dev"}).Holders(t.Context())
+	if err != nil && !errors.Is(err, ErrPartial) {
+		t.Error(err)
+	}
+}
+
+// 4000 processes with 25 open files each, and 16 that have a GPU open.
+func BenchmarkHolders(b *testing.B) {
+	f := newFixture(b)
+	f.mi300x("0000:0c:00.0", "card1")
+	f.write("dev/kfd", "")
+	for pid := 1000; pid < 5000; pid++ {
+		open := make([]string, 25)
+		for i := range open {
+			open[i] = "/usr/lib/x86_64-linux-gnu/libc.so.6"
+		}
+		if pid%250 == 0 {
+			open[24] = "dev/kfd"
+		}
+		f.process(pid, "worker", "", "/system.slice/worker.service", open...)
+	}
+	n := Open(f.roots())
+	for b.Loop() {
+		if got, err := n.Holders(b.Context()); err != nil || len(got) != 16 {
+			b.Fatalf("%d holders, %v", len(got), err)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package amdgpu
+
+import (
+	"path/filepath"
+	"time"
+
+	"dcm/internal/partition"
+)
+
+// Roots are the directories under which the kernel's file systems are found:
+// "/sys", "/proc" and "/dev" on a host.
+type Roots struct{ Sys, Proc, Dev string }
+
+// Node is the machine whose GPUs are looked at and changed. Its methods may be
+// called concurrently.
+type Node struct {
+	roots    Roots
+	modprobe []string      // the command and its first arguments; nil: modprobe, looked up
+	settle   time.Duration // how long a busy GPU may take to let go of a process that ended
+	retry    time.Duration // between two writes meanwhile
+	poll     time.Duration // between two looks at a driver that is coming up
+	grace    time.Duration // for loading the driver when the caller's deadline is over
+
+	smi     *SMI          // nil: AMD's library is not used
+	smiSets bool          // modes are set through it
+	smiTurn chan struct{} // holds a value while one is being set
+}
+
+// Option changes how a node is treated.
+type Option func(*Node)
+
+// Modprobe sets the command that loads and unloads the driver, with its first
+// arguments; "-r amdgpu" or "amdgpu" is added. Without it, it is modprobe.
+func Modprobe(command ...string) Option { return func(n *Node) { n.modprobe = command } }
+
+// Settle sets how long a write that finds the GPU busy is repeated, and how
+// often. The driver tears a compute process down asynchronously, so that EBUSY
+// outlives the process by a moment (kfd_process_wq_release).
+func Settle(total, every time.Duration) Option {
+	return func(n *Node) { n.settle, n.retry = total, every }
+}
+
+// Poll sets how often a driver that is coming up is looked at.
+func Poll(every time.Duration) Option { return func(n *Node) { n.poll = every } }
+
+// Open returns the node under the roots. It touches nothing.
+func Open(r Roots, opts ...Option) *Node {
+	n := &Node{
+		roots:  r,
+		settle: 2 * time.Second,
+		retry:  30 * time.Millisecond,
+		poll:   100 * time.Millisecond,
+		grace:  2 * time.Minute,
+	}
+	for _, o := range opts {
+		o(n)
+	}
+	return n
+}
+
+// Files of a GPU's PCI device.
+const (
+	computeFile          = "current_compute_partition"
+	availableComputeFile = "available_compute_partition"
+	memoryFile           = "current_memory_partition"
+	availableMemoryFile  = "available_memory_partition"
+)
+
+const driver = "amdgpu"
+
+func (n *Node) sys(elem ...string) string {
+	return filepath.Join(append([]string{n.roots.Sys}, elem...)...)
+}
+
+func (n *Node) pci(a partition.Address, file string) string {
+	return n.sys("bus/pci/devices", string(a), file)
+}
