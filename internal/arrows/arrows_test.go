@@ -17,6 +17,7 @@ import (
 // its tests, beside the vocabulary. A package that is not listed may import none.
 var allowed = map[string][]string{
 	"internal/partition":   {},
+	"internal/placement":   {},
 	"internal/report":      {},
 	"internal/systemd":     {},
 	"internal/watch":       {},
