@@ -64,7 +64,11 @@ func (m *mirror) caughtUp(ctx context.Context) {
 	shown := make(chan struct{})
 	select {
 	case m.wanted <- shown:
-		<-shown
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-shown:
 	case <-ctx.Done():
 	}
 }
