@@ -52,6 +52,18 @@ func (c control) Apply(ctx context.Context) (string, error) {
 	return string(s.Phase), nil
 }
 
+func (c control) Known(profile string) error {
+	cfg, err := c.host.config()
+	if err != nil {
+		return &bus.ConfigError{Err: err}
+	}
+	if profile == config.None {
+		return nil
+	}
+	_, err = cfg.Lookup(profile)
+	return err
+}
+
 func (c control) Use(ctx context.Context, profile string) (string, error) {
 	if profile == "" {
 		return "", errors.New("nothing was changed: no profile is named")

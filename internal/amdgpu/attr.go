@@ -12,19 +12,29 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"dcm/internal/foreign"
 )
 
 // An attribute is at most a page; the topology's files and /proc's stay below
 // this too. What is longer is no such file.
 const attributeLimit = 64 << 10
 
-// read returns an attribute's text without the space around it. It goes by
-// read(2) and not by os.File, whose poller takes EAGAIN from an attribute for
-// "not yet" and waits.
+// read returns an attribute's text, escaped, without the space around it.
 func read(path string) (string, error) {
+	text, err := readBytes(path)
+	if err != nil {
+		return "", foreign.Error(err)
+	}
+	return foreign.Lines(strings.TrimSpace(string(text))), nil
+}
+
+// readBytes goes by read(2) and not by os.File, whose poller takes EAGAIN from an
+// attribute for "not yet" and waits.
+func readBytes(path string) ([]byte, error) {
 	fd, err := open(path, unix.O_RDONLY)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer unix.Close(fd)
 	buf := make([]byte, 0, 4096)
@@ -37,11 +47,11 @@ func read(path string) (string, error) {
 		case err == unix.EINTR:
 			continue
 		case err != nil:
-			return "", &fs.PathError{Op: "read", Path: path, Err: err}
+			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
 		case n == 0:
-			return strings.TrimSpace(string(buf)), nil
+			return buf, nil
 		case len(buf)+n > attributeLimit:
-			return "", &fs.PathError{Op: "read", Path: path, Err: unix.EFBIG}
+			return nil, &fs.PathError{Op: "read", Path: path, Err: unix.EFBIG}
 		}
 		buf = buf[:len(buf)+n]
 	}
@@ -97,7 +107,7 @@ func linkBase(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Base(target), nil
+	return foreign.Text(filepath.Base(target)), nil
 }
 
 // number reads an attribute that is one number, decimal or with 0x.

@@ -1,6 +1,7 @@
 package amdgpu
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"dcm/internal/foreign"
 )
 
 // Holder is a process that has a GPU's device open.
@@ -111,16 +114,17 @@ func compareNodes(a, b string) int {
 
 // command is a process's name. The kernel cuts it off at 15 bytes (comm in
 // proc_pid_comm(5)); then the whole one is taken from its arguments, if it is
-// there.
+// there. Whoever started the process chose both.
 func command(dir string) string {
-	comm, _ := readOptional(filepath.Join(dir, "comm"))
+	comm, _ := readBytes(filepath.Join(dir, "comm"))
+	comm = bytes.TrimSuffix(comm, []byte("\n"))
 	if len(comm) < 15 {
-		return comm
+		return foreign.Text(string(comm))
 	}
-	line, _ := readOptional(filepath.Join(dir, "cmdline"))
-	first, _, _ := strings.Cut(line, "\x00")
-	if base := filepath.Base(first); strings.HasPrefix(base, comm) {
-		return base
+	line, _ := readBytes(filepath.Join(dir, "cmdline"))
+	first, _, _ := strings.Cut(string(line), "\x00")
+	if base := filepath.Base(first); strings.HasPrefix(base, string(comm)) {
+		return foreign.Text(base)
 	}
-	return comm
+	return foreign.Text(string(comm))
 }

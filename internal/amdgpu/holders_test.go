@@ -169,3 +169,22 @@ func BenchmarkHolders(b *testing.B) {
 		}
 	}
 }
+
+// Whoever starts a process chooses its name, and root reads it.
+func TestAForeignNameCannotSteerATerminal(t *testing.T) {
+	f := newFixture(t)
+	f.devices()
+	f.process(7, "\xff\x1b[31m", "", "/system.slice/x.service", "dev/kfd")
+	f.process(8, "fifteen-bytes-\xff", "/opt/fifteen-bytes-\xff\u202e\n\x00-v\x00", "/\x1b[2J.service", "dev/kfd")
+	got, err := Open(f.roots()).Holders(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, h := range got {
+		told = append(told, h.Command+" "+h.Unit)
+	}
+	if diff := cmp.Diff([]string{`\xff\x1b[31m x.service`, `fifteen-bytes-\xff\u202e\n `}, told); diff != "" {
+		t.Errorf("holders (-want +got):\n%s", diff)
+	}
+}

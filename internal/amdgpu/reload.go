@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dcm/internal/foreign"
 )
 
 // ReloadError says how far a reload of the driver came.
@@ -139,7 +141,7 @@ func (n *Node) module(ctx context.Context, args ...string) error {
 	cmd.WaitDelay = time.Second
 	text, err := within(ctx, func() (string, error) {
 		err := cmd.Run()
-		return strings.TrimSpace(stderr.String()), err
+		return foreign.Lines(strings.TrimSpace(stderr.String())), err
 	})
 	if err == nil {
 		return nil

@@ -1,11 +1,11 @@
 package amdgpu
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"golang.org/x/sys/unix"
 
+	"dcm/internal/foreign"
 	"dcm/internal/partition"
 )
 
@@ -66,7 +66,7 @@ type smiFailure struct {
 
 func parseSMIReply(out []byte) (smiReply, error) {
 	var r smiReply
-	if err := json.Unmarshal(out, &r); err != nil {
+	if err := foreign.JSON(out, &r); err != nil {
 		return smiReply{}, fmt.Errorf("its answer is not JSON: %w", err)
 	}
 	return r, nil

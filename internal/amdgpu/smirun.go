@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dcm/internal/foreign"
 )
 
 const (
@@ -144,7 +146,7 @@ func (l *limited) Write(p []byte) (int, error) {
 func firstLine(text string) string {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" {
-			return ": " + strings.ToValidUTF8(line, "?")
+			return ": " + foreign.Text(line)
 		}
 	}
 	return ""

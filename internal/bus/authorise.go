@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/godbus/dbus/v5"
+
+	"dcm/internal/foreign"
 )
 
 // How long polkit may take: to decide by itself, and to ask a person.
@@ -25,7 +27,7 @@ func (s *Service) authorise(c call, action string, details map[string]string) er
 	defer cancel()
 	uid, err := s.user(ctx, c)
 	if err != nil {
-		return fault(errorDenied, fmt.Sprintf("it cannot be told who asks: %v", err))
+		return fault(errorDenied, fmt.Sprintf("it cannot be told who asks: %v", foreign.Error(err)))
 	}
 	if uid != 0 {
 		leave, err := s.enter()
@@ -33,6 +35,13 @@ func (s *Service) authorise(c call, action string, details map[string]string) er
 			return err
 		}
 		defer leave()
+		// Whoever is to authorise it reads the name: it is one of a profile, and not
+		// what anybody likes to have read.
+		if profile, ok := details["profile"]; ok {
+			if err := s.control.Known(profile); err != nil {
+				return told(err)
+			}
+		}
 		if err := permitted(c, action, details); err != nil {
 			s.log.Warn("refused over the bus", "action", action, "uid", uid, "reason", err)
 			return err
@@ -79,7 +88,7 @@ func permitted(c call, action string, details map[string]string) error {
 	case absent(err):
 		return fault(errorDenied, "only root may do this: polkit, which could allow it to others, is not there")
 	case err != nil:
-		return fault(errorDenied, fmt.Sprintf("only root may do this: polkit cannot be asked: %v", err))
+		return fault(errorDenied, fmt.Sprintf("only root may do this: polkit cannot be asked: %v", foreign.Error(err)))
 	case result.Authorised:
 		return nil
 	case result.Challenge && !interactive:

@@ -25,6 +25,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"root is never asked about", 0, onlyApply, "Use", []any{"cpx"}, "", "use:cpx", ""},
 		{"nobody else without polkit", 1000, nil, "Apply", nil, "", "", errorDenied},
 		{"whom polkit allows", 1000, everything, "Use", []any{"cpx"}, "use:cpx", "use:cpx", ""},
+		{"nobody is asked about what is no profile", 1000, everything, "Use", []any{"\x1b[2Jpress yes\u202e"}, "", "", errorFailed},
 		{"polkit allows something else", 1000, onlyApply, "Reload", nil, "reload", "", errorInteractive},
 		{"everybody may plan", 1000, nil, "Plan", []any{""}, "", "plan:", ""},
 	}

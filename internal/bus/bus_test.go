@@ -3,6 +3,7 @@ package bus
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -141,7 +142,13 @@ func (d *desk) did() string {
 
 func (d *desk) Apply(context.Context) (string, error)           { return d.note("apply") }
 func (d *desk) Use(_ context.Context, p string) (string, error) { return d.note("use:" + p) }
-func (d *desk) Reload(context.Context) error                    { _, err := d.note("reload"); return err }
+func (d *desk) Known(p string) error {
+	if p != "cpx" {
+		return fmt.Errorf("%s: no such profile", p)
+	}
+	return nil
+}
+func (d *desk) Reload(context.Context) error { _, err := d.note("reload"); return err }
 
 func (d *desk) Plan(ctx context.Context, profile string) (Plan, error) {
 	if d.wait != nil {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/godbus/dbus/v5"
+
+	"dcm/internal/foreign"
 )
 
 // ErrAbsent is that of a call that nobody is there to answer: no bus, or no dcm on
@@ -102,13 +104,14 @@ func understood(err error) error {
 	if !errors.As(err, &remote) {
 		return err
 	}
+	text := foreign.Lines(remote.Error())
 	switch remote.Name {
 	case errorNoService, errorNoOwner:
 		return ErrAbsent
 	case errorDenied, errorInteractive:
-		return fmt.Errorf("%w: %s", ErrDenied, remote.Error())
+		return fmt.Errorf("%w: %s", ErrDenied, text)
 	case errorConfiguration:
-		return &ConfigError{errors.New(remote.Error())}
+		return &ConfigError{errors.New(text)}
 	}
-	return errors.New(remote.Error())
+	return errors.New(text)
 }

@@ -13,6 +13,9 @@ type Control interface {
 	// daemon is at when it has come to rest. That the profile is not on the GPUs
 	// then is an error.
 	Apply(ctx context.Context) (state string, err error)
+	// Known tells why the profile cannot be one that Use selects; it looks at nothing
+	// but the configuration.
+	Known(profile string) error
 	// Use selects the profile for good, and then does as Apply.
 	Use(ctx context.Context, profile string) (state string, err error)
 	// Reload has the configuration read, and the GPUs looked at. That the

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/godbus/dbus/v5"
+
+	"dcm/internal/foreign"
 )
 
 // arg is an argument of a method or a signal, with its D-Bus type.
@@ -25,8 +27,8 @@ type method struct {
 	run     func(call) ([]any, error)
 }
 
-// DecodeArguments refuses what the method does not declare, and makes the one
-// argument that the method is called with.
+// DecodeArguments refuses what the method does not declare, escapes the text that
+// anybody may send, and makes the one argument that the method is called with.
 func (m *method) DecodeArguments(conn *dbus.Conn, sender string, msg *dbus.Message, body []any) ([]any, error) {
 	want, got := "", ""
 	for _, a := range m.in {
@@ -37,6 +39,11 @@ func (m *method) DecodeArguments(conn *dbus.Conn, sender string, msg *dbus.Messa
 	}
 	if got != want {
 		return nil, fault(errorArguments, fmt.Sprintf("%s takes arguments of type %q, not %q", m.name, want, got))
+	}
+	for i, a := range body {
+		if text, ok := a.(string); ok {
+			body[i] = foreign.Text(text)
+		}
 	}
 	return []any{call{conn, sender, msg.Flags, body}}, nil
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"unicode/utf8"
+
+	"dcm/internal/foreign"
 )
 
 // largest is the size above which a file is no configuration.
@@ -18,10 +20,10 @@ const largest = 1 << 20
 
 // layers reads every file there is, in order.
 func (p Paths) layers() ([]layer, []Problem) {
-	r := &reader{seen: make(map[string]bool)}
+	r := &reader{seen: make(map[foreign.Name]bool)}
 	r.dropins(p.Shipped)
-	r.file(p.Kubernetes, readKubernetes)
-	r.file(p.Admin, readTOML)
+	r.file(foreign.Named(p.Kubernetes), readKubernetes)
+	r.file(foreign.Named(p.Admin), readTOML)
 	r.dropins(p.Local)
 	lasting := len(r.layers)
 	r.dropins(p.Runtime)
@@ -34,17 +36,18 @@ func (p Paths) layers() ([]layer, []Problem) {
 type reader struct {
 	layers   []layer
 	problems []Problem
-	seen     map[string]bool // directories judged: whether they are safe
+	seen     map[foreign.Name]bool // directories judged: whether they are safe
 }
 
-func (r *reader) fail(file string, line int, format string, args ...any) {
-	r.problems = append(r.problems, Problem{File: file, Line: line, Text: fmt.Sprintf(format, args...)})
+func (r *reader) fail(file foreign.Name, line int, format string, args ...any) {
+	r.problems = append(r.problems, Problem{File: file.String(), Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
 // dropins reads the files of a directory that count: those whose name ends in
 // .toml and is not hidden, as a temporary file of an editor is.
-func (r *reader) dropins(dir string) {
-	entries, err := os.ReadDir(dir) // in lexical order
+func (r *reader) dropins(path string) {
+	dir := foreign.Named(path)
+	entries, err := os.ReadDir(dir.Raw()) // in lexical order
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -55,16 +58,16 @@ func (r *reader) dropins(dir string) {
 	names := slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
 		return strings.HasPrefix(e.Name(), ".") || !strings.HasSuffix(e.Name(), ".toml")
 	})
-	if len(names) == 0 || !r.safe(filepath.Dir(dir)) {
+	if len(names) == 0 || !r.safe(dir.Dir()) {
 		return
 	}
 	for _, e := range names {
-		r.file(filepath.Join(dir, e.Name()), readTOML)
+		r.file(dir.Join(e.Name()), readTOML)
 	}
 }
 
-func (r *reader) file(path string, form func(*checker, layer) *node) {
-	info, err := os.Stat(path)
+func (r *reader) file(path foreign.Name, form func(*checker, layer) *node) {
+	info, err := os.Stat(path.Raw())
 	if errors.Is(err, fs.ErrNotExist) {
 		r.dangling(path)
 		return
@@ -73,29 +76,29 @@ func (r *reader) file(path string, form func(*checker, layer) *node) {
 		r.fail(path, 0, "cannot read it: %s", cause(err))
 		return
 	}
-	if !r.plain(path, info) || !r.safe(filepath.Dir(path)) {
+	if !r.plain(path, info) || !r.safe(path.Dir()) {
 		return
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil && !r.safe(filepath.Dir(real)) {
+	if real, err := filepath.EvalSymlinks(path.Raw()); err == nil && !r.safe(foreign.Named(real).Dir()) {
 		return
 	}
 	if text, ok := r.text(path); ok {
-		r.layers = append(r.layers, layer{file: path, text: text, form: form})
+		r.layers = append(r.layers, layer{file: path.String(), text: text, form: form})
 	}
 }
 
 // dangling complains of a symbolic link that leads nowhere; a file that is not
 // there at all is no layer.
-func (r *reader) dangling(path string) {
-	if _, err := os.Lstat(path); err == nil {
+func (r *reader) dangling(path foreign.Name) {
+	if _, err := os.Lstat(path.Raw()); err == nil {
 		r.fail(path, 0, "refused: it is a symbolic link to a file that does not exist")
 	}
 }
 
 // text opens the file without waiting for a writer of a FIFO, and judges what
 // was opened: the name may mean something else by now.
-func (r *reader) text(path string) (string, bool) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+func (r *reader) text(path foreign.Name) (string, bool) {
+	f, err := os.OpenFile(path.Raw(), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
 		r.fail(path, 0, "cannot read it: %s", cause(err))
 		return "", false
@@ -145,5 +148,5 @@ func cause(err error) string {
 	if errors.As(err, &at) {
 		err = at.Err
 	}
-	return err.Error()
+	return foreign.Text(err.Error())
 }

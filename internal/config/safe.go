@@ -4,11 +4,13 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"dcm/internal/foreign"
 )
 
 // plain reports whether path is a regular file that nobody but root, or whoever
 // runs this, could have written.
-func (r *reader) plain(path string, info fs.FileInfo) bool {
+func (r *reader) plain(path foreign.Name, info fs.FileInfo) bool {
 	switch {
 	case !info.Mode().IsRegular():
 		r.fail(path, 0, "refused: it is %s, not a regular file", kind(info.Mode()))
@@ -22,12 +24,12 @@ func (r *reader) plain(path string, info fs.FileInfo) bool {
 
 // safe reports whether nobody else could replace the files in dir. A sticky bit
 // does not help: it leaves others free to add files.
-func (r *reader) safe(dir string) bool {
+func (r *reader) safe(dir foreign.Name) bool {
 	if ok, done := r.seen[dir]; done {
 		return ok
 	}
 	r.seen[dir] = false
-	info, err := os.Stat(dir)
+	info, err := os.Stat(dir.Raw())
 	if err != nil {
 		r.fail(dir, 0, "cannot read the directory: %s", cause(err))
 		return false
@@ -36,7 +38,7 @@ func (r *reader) safe(dir string) bool {
 	return r.seen[dir]
 }
 
-func (r *reader) trusted(path string, info fs.FileInfo) bool {
+func (r *reader) trusted(path foreign.Name, info fs.FileInfo) bool {
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
 		r.fail(path, 0, "refused: its group or others can write to it (mode %04o): chmod go-w %s", mode, path)
 		return false

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/foreign"
 )
 
 // refusals changes a good tree at its dcm.toml or around it, and tells what Load
@@ -104,7 +106,7 @@ func TestWhatBelongsToRootIsTrusted(t *testing.T) {
 	}
 	info, err := os.Stat("/")
 	must(t, err)
-	if r := new(reader); !r.trusted("/", info) {
+	if r := new(reader); !r.trusted(foreign.Named("/"), info) {
 		t.Error(r.problems)
 	}
 }
@@ -114,7 +116,7 @@ func TestAFileThatBecameAFIFOIsNotWaitedFor(t *testing.T) {
 	must(t, syscall.Mkfifo(fifo, 0o644))
 	read := make(chan bool)
 	go func() {
-		_, ok := new(reader).text(fifo)
+		_, ok := new(reader).text(foreign.Named(fifo))
 		read <- ok
 	}()
 	select {

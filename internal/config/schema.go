@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"dcm/internal/foreign"
 	"dcm/internal/partition"
 )
 
@@ -106,7 +107,7 @@ func timeout() rule {
 }
 
 func absolute(path string) *fault {
-	if path == "" || filepath.IsAbs(path) && filepath.Clean(path) == path && !strings.ContainsFunc(path, unicode.IsControl) {
+	if path == "" || filepath.IsAbs(path) && filepath.Clean(path) == path && foreign.Text(path) == path {
 		return nil
 	}
 	return &fault{text: "not a plain absolute path", accepted: `a path such as "/opt/rocm/lib/libamd_smi.so", or "" for the usual places`}

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
+
+	"dcm/internal/foreign"
 )
 
 // parseTOML returns the document as nodes, or what keeps it from being read.
@@ -42,13 +42,7 @@ func notTOML(file, text string, err error) *Problem {
 // oneLine gives a message of a library the form of ours: one line that neither
 // begins nor ends as a sentence.
 func oneLine(s string) string {
-	s = strings.TrimSuffix(strings.Join(strings.Fields(s), " "), ".")
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return utf8.RuneError
-		}
-		return r
-	}, s)
+	s = foreign.Text(strings.TrimSuffix(strings.Join(strings.Fields(s), " "), "."))
 	if r := []rune(s); len(r) > 300 {
 		s = string(r[:300]) + "…"
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/godbus/dbus/v5"
+
+	"dcm/internal/foreign"
 )
 
 // Where PID 1 can be asked: by the system bus, and for root by a socket of its
@@ -106,9 +108,9 @@ func (c *Conn) once(ctx context.Context, reply any, path dbus.ObjectPath, method
 	// Without this flag a bus without PID 1 would try to start one.
 	call := l.Object(service, path).CallWithContext(ctx, method, dbus.FlagNoAutoStart, args...)
 	if reply == nil {
-		return call.Err
+		return foreign.Error(call.Err)
 	}
-	return call.Store(reply)
+	return foreign.Error(call.Store(reply))
 }
 
 // listen begins to hear the signals of these rules. A link that breaks meanwhile

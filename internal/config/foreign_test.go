@@ -1,0 +1,51 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What an odd name is a name of is read; nothing that tells of it says more than
+// can be seen.
+func TestAnOddFileNameIsReadAndToldEscaped(t *testing.T) {
+	const odd = "z\xff\x1b[31m\u202e.toml"
+	told := func(files files) (*Config, string) {
+		t.Helper()
+		root := t.TempDir()
+		for name, text := range files {
+			path := filepath.Join(root, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c, err := Load(DefaultPaths(root))
+		if err != nil {
+			return nil, err.Error()
+		}
+		return c, strings.Join(append(c.Warnings, c.Source, c.Origin["p"]), "\n")
+	}
+	const profiles = "[profiles.p]\ncompute = \"SPX\"\n[profiles.q]\ncompute = \"SPX\"\n"
+	for name, in := range map[string]files{
+		"selects":     {"etc/dcm/dcm.toml.d/" + odd: "profile = \"p\"\n" + profiles},
+		"hides":       {"etc/dcm/dcm.toml": "profile = \"q\"\n" + profiles, "etc/dcm/dcm.toml.d/" + odd: "profile = \"p\"\n"},
+		"is no TOML":  {"etc/dcm/dcm.toml.d/" + odd: "\x1b[31m"},
+		"wrong value": {"etc/dcm/dcm.toml.d/" + odd: "profile = \"\\u001b\\u202e\"\n\"\\u001b\" = 1\n[gpu]\nlibrary = \"/\\u202e\"\n"},
+		"no UTF-8":    {"etc/dcm/dcm.toml.d/" + odd: "profile = \"\xff\"\n"},
+		"kernel's":    {"proc/cmdline": "dcm.profile=\xff\x1b[31m\u202e\n"},
+	} {
+		_, got := told(in)
+		if !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' }) {
+			t.Errorf("%s: told as %q", name, got)
+		}
+		if want := `z\xff\x1b[31m\u202e.toml`; !strings.Contains(got, want) && name != "kernel's" {
+			t.Errorf("%s: %q does not name the file as %s", name, got, want)
+		}
+	}
+}
