@@ -28,6 +28,7 @@ var allowed = map[string][]string{
 	"internal/amdsmi":      {},
 	"internal/config":      {},
 	"internal/amdgpu":      {},
+	"internal/account":     {"internal/report"},
 	"internal/apply":       {"internal/event", "internal/amdgpu", "internal/report"},
 	"internal/daemon":      {"internal/event", "internal/report", "internal/systemd"},
 	"internal/reboot":      {},

@@ -1,0 +1,245 @@
+package account
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"dcm/internal/report"
+)
+
+// dcm's own units, and what says how many GPUs there should be.
+const (
+	DaemonUnit      = "dcm.service"
+	ApplyUnit       = "dcm-apply.service"
+	ByConfiguration = "configuration"
+	ByLastSuccess   = "last success"
+)
+
+// The parts that may be hidden, by their keys in the JSON form.
+const (
+	partGPUs     = "gpus"
+	partUnits    = "units"
+	partClients  = "clients"
+	partHolders  = "holders"
+	partRun      = "last_run"
+	partDaemon   = "daemon"
+	partExpected = "expected"
+)
+
+// Patience is how long one part may take.
+const Patience = 10 * time.Second
+
+// Settings is what the configuration says, as far as an account needs it.
+type Settings struct {
+	Profile     string // the selected one
+	Source      string
+	UntilReboot bool
+	Defined     []string
+	Warnings    []string
+	Count       int // of GPUs that there should be; 0 if it does not say
+}
+
+// Sight is what was seen of the GPUs, beside the profile in force.
+type Sight struct {
+	GPUs     []GPU
+	Parts    []Part
+	Problems []Problem // that the profile does not fit them, say
+}
+
+// Standing is how systemd has the units.
+type Standing struct {
+	Own     []Unit
+	Clients []Client // without what the last restart did to them
+}
+
+// Sources is who looks, part by part. One that is nil is not asked. An error tells
+// why a part is hidden, or, beside what was seen, why some of it is.
+type Sources struct {
+	Host Host
+	DCM  string // its version
+
+	// Settings returns those in force, and why the configuration on disk is not.
+	Settings func() (Settings, error)
+
+	GPUs    func(context.Context) (Sight, error)
+	Units   func(context.Context) (Standing, error)
+	Holders func(context.Context) ([]report.Holder, error)
+	Daemon  func(context.Context) (*report.State, error) // nil: it has told nothing in this boot
+	Run     func(context.Context) (*report.Run, error)   // nil: there was none in this boot
+	Known   func(context.Context) ([]string, error)      // addresses of the GPUs of the last success
+}
+
+// Gather looks at all parts at once, each within its own time, and judges what it
+// saw. It never fails: what could not be looked at is hidden.
+func Gather(ctx context.Context, now time.Time, s Sources) Account {
+	a := Account{Version: Version, Taken: now, Host: s.Host, DCM: s.DCM}
+	gpus, units, holders := begin(ctx, s.GPUs), begin(ctx, s.Units), begin(ctx, s.Holders)
+	state, run, known := begin(ctx, s.Daemon), begin(ctx, s.Run), begin(ctx, s.Known)
+
+	a.daemon(take(&a, partDaemon, state))
+	a.settings(s.Settings())
+	a.LastRun = take(&a, partRun, run)
+	a.sight(take(&a, partGPUs, gpus))
+	a.standing(units != nil, take(&a, partUnits, units))
+	a.holders(holders != nil, take(&a, partHolders, holders))
+	a.expect(take(&a, partExpected, known))
+	a.pending()
+	return Judge(a)
+}
+
+type answer[T any] struct {
+	value T
+	err   error
+}
+
+// begin has one part looked at. What does not answer in time is left to itself: a
+// system call into a driver that hangs cannot be taken back.
+func begin[T any](ctx context.Context, look func(context.Context) (T, error)) <-chan answer[T] {
+	if look == nil {
+		return nil
+	}
+	answers, done := make(chan answer[T], 1), make(chan answer[T], 1)
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	go func() {
+		v, err := look(ctx)
+		done <- answer[T]{v, err}
+	}()
+	go func() {
+		defer cancel()
+		select {
+		case a := <-done:
+			answers <- a
+		case <-ctx.Done():
+			answers <- answer[T]{err: ctx.Err()}
+		}
+	}()
+	return answers
+}
+
+func take[T any](a *Account, part string, answers <-chan answer[T]) T {
+	if answers == nil {
+		var none T
+		return none
+	}
+	got := <-answers
+	if got.err != nil {
+		a.hide(part, got.err)
+	}
+	return got.value
+}
+
+func (a *Account) hide(part string, err error) {
+	a.Hidden = append(a.Hidden, Hidden{part, err.Error()})
+}
+
+// daemon takes over what the daemon says of itself. What it says of the hardware
+// and the clients is judged again by what is seen.
+func (a *Account) daemon(s *report.State) {
+	if s == nil {
+		return
+	}
+	a.Daemon = Daemon{Phase: s.Phase, Since: s.Since, Retry: s.Retry, Owed: s.Owed, Config: s.Config}
+	if s.Error != nil {
+		a.Daemon.Error = &Problem{stateOf(s.Phase), s.Error.Text, s.Error.Cure}
+	}
+	a.Profile.InForce, a.Profile.Source = s.Profile, s.Source
+	a.Warnings = append(a.Warnings, s.Warnings...)
+	a.Restart = s.Restart
+	for _, h := range s.Holders {
+		a.Holders = append(a.Holders, holder(h, true))
+	}
+	for _, c := range s.Clients {
+		a.Clients = append(a.Clients, Client{Unit: c.Unit, Load: "loaded", Active: c.Now, Sub: c.Sub, Result: c.Result,
+			Restarts: c.Restarts, Ran: true, Before: c.Before, Back: c.Back})
+	}
+}
+
+// stateOf is the state that an error stands for which the daemon has in a phase.
+func stateOf(p report.Phase) State {
+	if s, ok := offStates()[p]; ok {
+		return s
+	}
+	return Clients // all else is in order then
+}
+
+func (a *Account) settings(s Settings, err error) {
+	a.Profile.Defined = s.Defined
+	for _, w := range s.Warnings {
+		if !slices.Contains(a.Warnings, w) {
+			a.Warnings = append(a.Warnings, w)
+		}
+	}
+	a.Expected = Expected{GPUs: s.Count, By: ByConfiguration}
+	switch {
+	case err == nil:
+		a.Profile.Selected = s.Profile
+	default:
+		a.Profile.Broken = err.Error()
+		if s.Defined == nil {
+			return // what the daemon has said has to do
+		}
+	}
+	a.Profile.InForce, a.Profile.Source, a.Profile.UntilReboot = s.Profile, s.Source, s.UntilReboot
+}
+
+func (a *Account) sight(s Sight) {
+	a.GPUs, a.Parts = s.GPUs, s.Parts
+	a.Problems = append(a.Problems, s.Problems...)
+}
+
+// standing puts the clients' states seen now beside those of the last restart.
+func (a *Account) standing(asked bool, s Standing) {
+	a.Units = s.Own
+	if !asked || a.hidden(partUnits) {
+		a.Hidden = append(a.Hidden, Hidden{partClients, "systemd was not asked: these are as the last restart left them"})
+		return
+	}
+	before := make(map[string]Client, len(a.Clients))
+	for _, c := range a.Clients {
+		before[c.Unit] = c
+	}
+	a.Clients = nil
+	for _, c := range s.Clients {
+		was, known := before[c.Unit]
+		c.Before = was.Before
+		c.Back = !known || was.Back || c.Active == "active"
+		a.Clients = append(a.Clients, c)
+	}
+}
+
+// holders replaces those that the daemon has found in the way by all that are seen
+// now.
+func (a *Account) holders(asked bool, now []report.Holder) {
+	if !asked || len(now) == 0 && a.hidden(partHolders) {
+		return
+	}
+	way := a.Holders
+	a.Holders = nil
+	for _, h := range now {
+		in := slices.ContainsFunc(way, func(w Holder) bool { return w.PID == h.PID })
+		a.Holders = append(a.Holders, holder(h, in))
+	}
+}
+
+func holder(h report.Holder, in bool) Holder {
+	return Holder{PID: h.PID, Command: h.Command, Unit: h.Unit, Devices: h.Devices, InWay: in}
+}
+
+// expect says which GPUs are missing of those that there were.
+func (a *Account) expect(known []string) {
+	if a.Expected.GPUs == 0 {
+		a.Expected = Expected{GPUs: len(known), By: ByLastSuccess}
+	}
+	if a.Expected.GPUs == 0 {
+		a.Expected.By = ""
+	}
+	if a.managed() >= a.Expected.GPUs {
+		return
+	}
+	for _, address := range known {
+		if !slices.ContainsFunc(a.GPUs, func(g GPU) bool { return g.Managed() && g.Address == address }) {
+			a.Expected.Missing = append(a.Expected.Missing, address)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/partition"
+	"dcm/internal/report"
+)
+
+func sources() Sources {
+	a := eight()
+	return Sources{
+		Settings: func() (Settings, error) {
+			return Settings{Profile: "cpx", Source: "/etc/dcm/dcm.toml:1", Defined: []string{"cpx"}}, nil
+		},
+		GPUs:    func(context.Context) (Sight, error) { return Sight{GPUs: a.GPUs}, nil },
+		Units:   func(context.Context) (Standing, error) { return Standing{Own: a.Units, Clients: a.Clients}, nil },
+		Holders: func(context.Context) ([]report.Holder, error) { return nil, nil },
+		Daemon: func(context.Context) (*report.State, error) {
+			return &report.State{Phase: report.InSync, Profile: "cpx", Clients: []report.Client{{Unit: "vllm.service", Before: "active", Now: "inactive"}}}, nil
+		},
+		Run:   func(context.Context) (*report.Run, error) { return nil, nil },
+		Known: func(context.Context) ([]string, error) { return []string{a.GPUs[0].Address, "0000:ff:00.0"}, nil },
+	}
+}
+
+func hiddenParts(a Account) string {
+	var out []string
+	for _, h := range a.Hidden {
+		out = append(out, h.Part+": "+h.Why)
+	}
+	return strings.Join(out, "\n")
+}
+
+func TestAPartThatFailsHidesItselfAlone(t *testing.T) {
+	no := errors.New("permission denied")
+	tests := map[string]struct {
+		change func(*Sources)
+		hidden string
+	}{
+		"gpus":     {func(s *Sources) { s.GPUs = func(context.Context) (Sight, error) { return Sight{}, no } }, "gpus: permission denied"},
+		"holders":  {func(s *Sources) { s.Holders = func(context.Context) ([]report.Holder, error) { return nil, no } }, "holders: permission denied"},
+		"daemon":   {func(s *Sources) { s.Daemon = func(context.Context) (*report.State, error) { return nil, no } }, "daemon: permission denied"},
+		"last_run": {func(s *Sources) { s.Run = func(context.Context) (*report.Run, error) { return nil, no } }, "last_run: permission denied"},
+		"units":    {func(s *Sources) { s.Units = func(context.Context) (Standing, error) { return Standing{}, no } }, "units: permission denied\nclients: systemd was not asked: these are as the last restart left them"},
+		"expected": {func(s *Sources) { s.Known = func(context.Context) ([]string, error) { return nil, no } }, "expected: permission denied"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := sources()
+			tt.change(&s)
+			a := Gather(t.Context(), time.Now(), s)
+			if diff := cmp.Diff(tt.hidden, hiddenParts(a)); diff != "" {
+				t.Errorf("hidden (-want +got):\n%s", diff)
+			}
+			if a.Profile.InForce != "cpx" || a.Health.Summary == "" {
+				t.Errorf("nothing is told of the rest: %+v", a.Health)
+			}
+		})
+	}
+}
+
+func TestAPartThatHangsCostsItsOwnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sources()
+		hang := make(chan struct{})
+		s.Holders = func(context.Context) ([]report.Holder, error) { <-hang; return nil, nil }
+		s.Run = func(context.Context) (*report.Run, error) { <-hang; return nil, nil }
+		began := time.Now()
+		a := Gather(t.Context(), time.Now(), s)
+		if took := time.Since(began); took != Patience {
+			t.Errorf("took %s, want %s", took, Patience)
+		}
+		if len(a.Hidden) != 2 || len(a.GPUs) != 8 {
+			t.Errorf("%d GPUs, hidden: %s", len(a.GPUs), hiddenParts(a))
+		}
+		close(hang)
+	})
+}
+
+func TestAClientIsBackAsSoonAsItRuns(t *testing.T) {
+	a := Gather(t.Context(), time.Now(), sources())
+	if len(a.Clients) != 1 || !a.Clients[0].Back || a.Clients[0].Before != "active" {
+		t.Errorf("clients: %+v", a.Clients)
+	}
+}
+
+func TestWhatIsMissingIsNamed(t *testing.T) {
+	s := sources()
+	gpus := eight().GPUs
+	s.GPUs = func(context.Context) (Sight, error) { return Sight{GPUs: gpus[:1]}, nil }
+	a := Gather(t.Context(), time.Now(), s)
+	want := Expected{GPUs: 2, By: ByLastSuccess, Missing: []string{"0000:ff:00.0"}}
+	if diff := cmp.Diff(want, a.Expected); diff != "" {
+		t.Errorf("expected (-want +got):\n%s", diff)
+	}
+	s.Settings = func() (Settings, error) { return Settings{Profile: "cpx", Defined: []string{}, Count: 1}, nil }
+	if a = Gather(t.Context(), time.Now(), s); a.Health.State != Healthy {
+		t.Errorf("with count = 1: %+v", a.Health)
+	}
+}
+
+func TestABrokenFileLeavesTheDaemonsProfileInForce(t *testing.T) {
+	s := sources()
+	s.Settings = func() (Settings, error) { return Settings{}, errors.New("dcm.toml:1: no") }
+	a := Gather(t.Context(), time.Now(), s)
+	if a.Profile.Selected != "" || a.Profile.InForce != "cpx" || a.Health.State != Kept {
+		t.Errorf("%+v, %+v", a.Profile, a.Health)
+	}
+}
+
+func TestARequestIsPendingUntilTheDriverIsLoaded(t *testing.T) {
+	done := time.Now()
+	request := report.Step{Step: partition.Step{Kind: partition.RequestMemory, GPU: "0000:00:00.0", Hive: []partition.Address{"0000:00:00.0", "0000:01:00.0"}, To: "NPS4"},
+		Started: done, Finished: done}
+	refused := report.Step{Step: partition.Step{Kind: partition.ReloadDriver}, Started: done, Finished: done, Error: "busy"}
+	loaded := report.Step{Step: partition.Step{Kind: partition.ReloadDriver}, Started: done, Finished: done}
+	tests := map[string]struct {
+		steps []report.Step
+		boot  string
+		want  string
+	}{
+		"the reload was refused":   {[]report.Step{request, refused}, "b", "NPS4"},
+		"it was loaded":            {[]report.Step{request, loaded}, "b", ""},
+		"it was of another boot":   {[]report.Step{request, refused}, "a", ""},
+		"the request was not made": {[]report.Step{{Step: request.Step}}, "b", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := sources()
+			s.Host.Boot = "b"
+			s.Run = func(context.Context) (*report.Run, error) { return &report.Run{Boot: tt.boot, Steps: tt.steps}, nil }
+			a := Gather(t.Context(), time.Now(), s)
+			if a.GPUs[0].Pending != tt.want || a.GPUs[1].Pending != tt.want || a.GPUs[2].Pending != "" {
+				t.Errorf("pending: %q %q %q, want %q", a.GPUs[0].Pending, a.GPUs[1].Pending, a.GPUs[2].Pending, tt.want)
+			}
+		})
+	}
+}
+
+func TestHoldersInTheWayAreMarked(t *testing.T) {
+	s := sources()
+	s.Daemon = func(context.Context) (*report.State, error) {
+		return &report.State{Phase: report.Waiting, Profile: "cpx", Holders: []report.Holder{{PID: 7}}}, nil
+	}
+	s.Holders = func(context.Context) ([]report.Holder, error) { return []report.Holder{{PID: 7}, {PID: 8}}, nil }
+	a := Gather(t.Context(), time.Now(), s)
+	if len(a.Holders) != 2 || !a.Holders[0].InWay || a.Holders[1].InWay {
+		t.Errorf("holders: %+v", a.Holders)
+	}
+	s.Holders = nil
+	if a = Gather(t.Context(), time.Now(), s); len(a.Holders) != 1 || !a.Holders[0].InWay {
+		t.Errorf("holders that were not looked for: %+v", a.Holders)
+	}
+}

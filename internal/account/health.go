@@ -1,0 +1,292 @@
+package account
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"dcm/internal/report"
+)
+
+// Health is the verdict on an account.
+type Health struct {
+	State   State  `json:"state"`
+	Code    int    `json:"code"`    // see [State.Code]
+	InSync  bool   `json:"in_sync"` // the GPUs, all that there should be, are as the profile in force says, or none is selected
+	Summary string `json:"summary"` // a sentence
+}
+
+// Judge returns the account with its verdict, and with what is wrong among the
+// problems. It is the only place where it is decided how a host is.
+func Judge(a Account) Account {
+	j := judge{a: a, state: Healthy}
+	j.a.Problems = slices.Clone(a.Problems)
+	j.profile()
+	j.gpus()
+	j.clients()
+	j.units()
+	for _, p := range a.Problems {
+		j.worse(p.State)
+	}
+	j.a.Health.State, j.a.Health.Code = j.state, j.state.Code()
+	j.a.Health.Summary = j.summary()
+	return j.a
+}
+
+type judge struct {
+	a     Account
+	state State
+	but   []string // what is wrong beside the GPUs' modes, in a few words
+}
+
+func (j *judge) worse(s State) {
+	if s.rank() > j.state.rank() {
+		j.state = s
+	}
+}
+
+// find notes a state, and what is to be said of it.
+func (j *judge) find(s State, text, cure string) {
+	j.worse(s)
+	if text == "" || slices.ContainsFunc(j.a.Problems, func(p Problem) bool { return p.Text == text }) {
+		return
+	}
+	j.a.Problems = append(j.a.Problems, Problem{s, text, cure})
+}
+
+// hidden reports whether a part could not be looked at.
+func (a Account) hidden(part string) bool {
+	return slices.ContainsFunc(a.Hidden, func(h Hidden) bool { return h.Part == part })
+}
+
+// unit returns one of dcm's own units.
+func (a Account) unit(name string) (Unit, bool) {
+	i := slices.IndexFunc(a.Units, func(u Unit) bool { return u.Unit == name })
+	if i < 0 {
+		return Unit{}, false
+	}
+	return a.Units[i], true
+}
+
+// running reports whether somebody is at work on the GPUs now.
+func (a Account) running() bool { return a.Daemon.Phase == report.Applying }
+
+// as reports whether the GPUs are as the profile in force says. Where only the
+// daemon knows what that profile is, its word has to do.
+func (a Account) as() bool {
+	managed, told := 0, 0
+	for _, g := range a.GPUs {
+		if !g.Managed() {
+			continue
+		}
+		managed++
+		if !g.Want.empty() {
+			told++
+		}
+		if !g.AsWanted() {
+			return false
+		}
+	}
+	if told == 0 && a.Profile.Broken != "" {
+		return a.Daemon.Phase == report.InSync
+	}
+	return managed > 0 && told == managed
+}
+
+// profile judges the configuration and what the GPUs are seen to have.
+func (j *judge) profile() {
+	a := &j.a
+	const mend = "dcm check shows what is wrong; repair the file"
+	a.Profile.Applied, a.Health.InSync = "", false
+	switch {
+	case a.Profile.InForce == "" && a.Profile.Broken != "":
+		j.find(Broken, a.Profile.Broken, mend)
+		return
+	case a.Profile.Broken != "":
+		j.find(Kept, a.Profile.Broken, "the last good configuration stays in force; "+mend)
+		j.but = append(j.but, "the configuration on disk cannot be used")
+	}
+	switch {
+	case a.Profile.InForce == "":
+		j.worse(Idle)
+		a.Health.InSync = true
+	case a.hidden(partGPUs) && len(a.GPUs) == 0:
+		j.worse(Unseen)
+	case a.as():
+		a.Profile.Applied = a.Profile.InForce
+		a.Health.InSync = true
+	default:
+		j.off()
+	}
+	if a.running() {
+		j.worse(Changing)
+	}
+	j.told()
+}
+
+// off judges GPUs that are not as they should be by what the daemon is at.
+func (j *judge) off() {
+	s, ok := offStates()[j.a.Daemon.Phase]
+	if !ok {
+		s = NotOn
+	}
+	j.worse(s)
+}
+
+// offStates are those of a host whose GPUs are not as they should be, by what the
+// daemon is at.
+func offStates() map[report.Phase]State {
+	return map[report.Phase]State{
+		report.Applying: Changing, report.Waiting: Waiting, report.Rebooting: Rebooting, report.Drifted: Drifted, report.Stuck: Failed,
+	}
+}
+
+// told takes over what the daemon says is wrong, as long as it is so. That clients
+// were not back is over when they are.
+func (j *judge) told() {
+	e := j.a.Daemon.Error
+	if e == nil {
+		return
+	}
+	over := j.a.Health.InSync && !j.a.running() && len(j.a.Daemon.Owed) == 0 && !j.a.hidden(partClients) &&
+		!slices.ContainsFunc(j.a.Clients, Client.down)
+	if !over {
+		j.find(e.State, e.Text, e.Cure)
+	}
+}
+
+// gpus judges how many there are, and what is pending.
+func (j *judge) gpus() {
+	a := &j.a
+	if a.hidden(partGPUs) && len(a.GPUs) == 0 || a.running() {
+		return // in a reload of the driver there are none
+	}
+	if n := a.managed(); n < a.Expected.GPUs {
+		a.Health.InSync = false
+		text := fmt.Sprintf("%d of %d GPUs", n, a.Expected.GPUs)
+		if len(a.Expected.Missing) > 0 {
+			text += ": not there is " + strings.Join(a.Expected.Missing, ", ")
+		}
+		j.find(Missing, text, a.Expected.cure(n))
+	}
+	for _, g := range a.GPUs {
+		if g.Pending != "" && g.Pending != g.Mode.Memory && g.Pending != g.Want.Memory {
+			j.find(Pending, fmt.Sprintf("%s was requested of %s, and comes with the next load of the driver", g.Pending, g.Address),
+				"select a profile with that memory mode, or reboot before the driver is loaded again")
+			j.but = append(j.but, g.Pending+" is pending")
+			break // a request is of a whole hive
+		}
+	}
+}
+
+func (a Account) managed() int {
+	n := 0
+	for _, g := range a.GPUs {
+		if g.Managed() {
+			n++
+		}
+	}
+	return n
+}
+
+func (e Expected) cure(n int) string {
+	if e.By == ByConfiguration {
+		return "see the kernel's log (journalctl -k); if there are to be so few, set count under [gpu]"
+	}
+	return fmt.Sprintf("see the kernel's log (journalctl -k); if one was taken out, set count = %d under [gpu]", n)
+}
+
+// down reports whether a client is not as it was, or has failed.
+func (c Client) down() bool { return !c.Back || c.Active == "failed" }
+
+// clients judges the units that use the GPUs. During a run they are down because
+// they have to be.
+func (j *judge) clients() {
+	a := j.a
+	if a.running() {
+		return
+	}
+	apply, known := a.unit(ApplyUnit)
+	stopped := known && apply.Ran && apply.Active == "inactive"
+	n := 0
+	for _, c := range a.Clients {
+		switch {
+		case c.down():
+			j.find(Clients, fmt.Sprintf("%s is down: it is %s", c.Unit, words(c.Active, c.Sub, c.Result)), "systemctl status "+c.Unit+" tells why; once repaired, start it")
+		case stopped && c.Load == "loaded" && c.Active == "inactive" && c.Ran:
+			j.find(Clients, fmt.Sprintf("%s is down: it went with %s, which was stopped", c.Unit, ApplyUnit), "systemctl start "+ApplyUnit+" "+c.Unit)
+		default:
+			continue
+		}
+		n++
+	}
+	switch {
+	case n == 1:
+		j.but = append(j.but, "a client is down")
+	case n > 1:
+		j.but = append(j.but, fmt.Sprintf("%d clients are down", n))
+	}
+}
+
+// words is a unit's state as systemctl puts it.
+func words(active, sub, result string) string {
+	s := active
+	if sub != "" {
+		s += " (" + sub + ")"
+	}
+	if result != "" && result != "success" {
+		s += ", result " + result
+	}
+	return s
+}
+
+// units judges dcm's own units, where a profile is to be kept.
+func (j *judge) units() {
+	if j.a.Profile.InForce == "" && j.a.Profile.Broken == "" {
+		return
+	}
+	for _, u := range j.a.Units {
+		if slices.Contains([]string{"disabled", "masked", "masked-runtime"}, u.Enabled) {
+			j.find(Disabled, fmt.Sprintf("%s is %s: it is not started at boot", u.Unit, u.Enabled), "systemctl enable "+u.Unit)
+			j.but = append(j.but, u.Unit+" is "+u.Enabled)
+		}
+	}
+	if u, ok := j.a.unit(DaemonUnit); ok && (u.Active == "inactive" || u.Active == "failed") {
+		j.find(Down, fmt.Sprintf("%s is %s: nobody watches the configuration and the GPUs", u.Unit, words(u.Active, u.Sub, u.Result)),
+			"systemctl start "+u.Unit)
+		j.but = append(j.but, u.Unit+" does not run")
+	}
+}
+
+// summary is the verdict as a sentence.
+func (j *judge) summary() string {
+	p := j.a.Profile
+	var s string
+	switch {
+	case p.InForce == "" && p.Broken != "":
+		return "The configuration cannot be used"
+	case j.a.running():
+		return fmt.Sprintf("Profile %s is being put on the GPUs", p.InForce)
+	case p.InForce == "":
+		s = "No profile is selected; the GPUs are left alone"
+	case j.a.hidden(partGPUs) && len(j.a.GPUs) == 0:
+		s = fmt.Sprintf("Profile %s is selected; the GPUs cannot be seen", p.InForce)
+	case p.Applied != "":
+		s = fmt.Sprintf("Profile %s is on the GPUs", p.InForce)
+		if n := j.a.managed(); n < j.a.Expected.GPUs {
+			s = fmt.Sprintf("Profile %s is on %d of %d GPUs", p.InForce, n, j.a.Expected.GPUs)
+		}
+	case j.a.Daemon.Phase == report.Rebooting:
+		s = fmt.Sprintf("Rebooting, to put profile %s on the GPUs", p.InForce)
+	default:
+		s = fmt.Sprintf("Profile %s is not on the GPUs", p.InForce)
+		if retry := j.a.Daemon.Retry; !retry.IsZero() && j.a.Daemon.Phase == report.Waiting {
+			s += ", trying again at " + retry.Local().Format(time.TimeOnly)
+		}
+	}
+	if len(j.but) > 0 {
+		s += ", but " + strings.Join(j.but, ", ")
+	}
+	return s
+}

@@ -1,0 +1,51 @@
+package account
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Shape is how a GPU is divided. It is told either by modes or by a list of
+// slices, whichever the GPU's vendor has.
+type Shape struct {
+	Compute string   `json:"compute,omitempty"` // "CPX"
+	Memory  string   `json:"memory,omitempty"`  // "NPS4"; "" on a GPU that shows none
+	Slices  []string `json:"slices,omitempty"`  // "3g.40gb", "4g.40gb"
+}
+
+func (s Shape) empty() bool { return s.Compute == "" && s.Memory == "" && len(s.Slices) == 0 }
+
+// Equal reports whether the two are the same.
+func (s Shape) Equal(o Shape) bool {
+	return s.Compute == o.Compute && s.Memory == o.Memory && slices.Equal(s.Slices, o.Slices)
+}
+
+// String is the usual short form: "CPX/NPS4", "2 × 3g.40gb".
+func (s Shape) String() string {
+	switch {
+	case len(s.Slices) > 0:
+		return runs(s.Slices)
+	case s.Memory == "":
+		return s.Compute
+	}
+	return s.Compute + "/" + s.Memory
+}
+
+// runs counts neighbours that are alike.
+func runs(all []string) string {
+	var out []string
+	for i := 0; i < len(all); {
+		n := 1
+		for i+n < len(all) && all[i+n] == all[i] {
+			n++
+		}
+		if n > 1 {
+			out = append(out, fmt.Sprintf("%d × %s", n, all[i]))
+		} else {
+			out = append(out, all[i])
+		}
+		i += n
+	}
+	return strings.Join(out, ", ")
+}
