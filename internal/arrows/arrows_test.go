@@ -19,6 +19,8 @@ var allowed = map[string][]string{
 	"internal/partition":   {},
 	"internal/foreign":     {},
 	"internal/placement":   {},
+	"internal/guard":       {},
+	"internal/cdi":         {},
 	"internal/report":      {},
 	"internal/systemd":     {},
 	"internal/watch":       {},
@@ -46,7 +48,7 @@ var allowed = map[string][]string{
 // outside says which modules only certain packages may import.
 var outside = map[string][]string{
 	"github.com/ebitengine/purego":        {"internal/amdsmi"},
-	"unsafe":                              {"internal/amdsmi", "internal/amdgpu"},
+	"unsafe":                              {"internal/amdsmi", "internal/amdgpu", "internal/guard"},
 	"C":                                   {},
 	"github.com/godbus/dbus":              {"internal/systemd", "internal/bus"},
 	"github.com/coreos/go-systemd/v22/db": {"internal/systemd"},

@@ -1,0 +1,105 @@
+package guard
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// depth is how far below the root of the cgroup tree the guarded cgroup may be, as
+// the kernel counts: in a container its own root is some levels down already.
+const depth = 24
+
+// instruction is struct bpf_insn of linux/bpf.h.
+type instruction struct {
+	code     uint8
+	register uint8 // destination, and source times 16
+	offset   int16
+	value    int32
+}
+
+// Codes of the instructions that are used (Documentation/bpf/standardization).
+const (
+	moveRegister  = 0xbf // dst = src
+	moveValue     = 0xb7 // dst = value
+	addValue      = 0x07 // dst += value
+	andValue      = 0x57 // dst &= value
+	load32        = 0x61 // dst = *(u32 *)(src + offset)
+	load64        = 0x79 // dst = *(u64 *)(src + offset)
+	store32       = 0x63 // *(u32 *)(dst + offset) = src
+	loadMap       = 0x18 // dst = map; takes two instructions
+	call          = 0x85
+	exit          = 0x95
+	ifEqual       = 0x15 // if dst == value, skip offset instructions
+	ifNotEqual    = 0x55
+	ifEqualSource = 0x1d // if dst == src
+)
+
+// Helpers of the kernel (bpf-helpers(7)), and numbers of linux/bpf.h.
+const (
+	lookupElement   = 1
+	ancestorID      = 123 // bpf_get_current_ancestor_cgroup_id
+	pseudoMap       = 1 << 4
+	characterDevice = 2 // BPF_DEVCG_DEV_CHAR
+)
+
+// program is the instructions. The kernel hands over struct bpf_cgroup_dev_ctx:
+// access_type, with the kind of device in its lower half, major and minor. The
+// answer 1 allows, unless another program denies; 0 denies.
+func program(table int) []instruction {
+	p := []instruction{
+		{load32, 2 | 1<<4, 0, 0},
+		{andValue, 2, 0, 0xffff},
+		{ifNotEqual, 2, allow, characterDevice},
+		{load32, 2 | 1<<4, 4, 0}, // the key: major and minor
+		{store32, 10 | 2<<4, -8, 0},
+		{load32, 2 | 1<<4, 8, 0},
+		{store32, 10 | 2<<4, -4, 0},
+		{loadMap, 1 | pseudoMap, 0, int32(table)}, {},
+		{moveRegister, 2 | 10<<4, 0, 0},
+		{addValue, 2, 0, -8},
+		{call, 0, 0, lookupElement},
+		{ifEqual, 0, allow, 0}, // nobody's
+		{load64, 7 | 0<<4, 0, 0},
+	}
+	// The cgroup of the process that asks, from the root down. Past its own there is
+	// none, which is 0.
+	for level := int32(1); level <= depth; level++ {
+		p = append(p,
+			instruction{moveValue, 1, 0, level},
+			instruction{call, 0, 0, ancestorID},
+			instruction{ifEqual, 0, deny, 0},
+			instruction{ifEqualSource, 0 | 7<<4, allow, 0},
+		)
+	}
+	p = append(p, instruction{moveValue, 0, 0, 0}, instruction{exit, 0, 0, 0}, instruction{moveValue, 0, 0, 1}, instruction{exit, 0, 0, 0})
+	return resolve(p)
+}
+
+// allow and deny stand for the distances to the two ends, until they are known.
+const (
+	allow int16 = -1
+	deny  int16 = -2
+)
+
+func resolve(p []instruction) []instruction {
+	for i := range p {
+		jump := p[i].code == ifEqual || p[i].code == ifNotEqual || p[i].code == ifEqualSource
+		switch {
+		case jump && p[i].offset == allow:
+			p[i].offset = int16(len(p) - 2 - i - 1)
+		case jump && p[i].offset == deny:
+			p[i].offset = int16(len(p) - 4 - i - 1)
+		}
+	}
+	return p
+}
+
+// encode is what the kernel reads.
+func encode(p []instruction) []byte {
+	var b bytes.Buffer
+	for _, i := range p {
+		// A bytes.Buffer takes everything, and the type has a fixed size.
+		_ = binary.Write(&b, binary.NativeEndian, i)
+	}
+	return b.Bytes()
+}
