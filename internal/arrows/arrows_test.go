@@ -3,9 +3,11 @@
 package arrows
 
 import (
+	"fmt"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -39,8 +41,13 @@ var allowed = map[string][]string{
 	"internal/metrics":     {"internal/report"},
 	"internal/sim":         {},
 	"internal/sim/simtest": {"internal/sim"},
-	"cmd/dcm": {"internal/reboot", "internal/atload", "internal/report", "internal/systemd", "internal/watch", "internal/journal", "internal/bus", "internal/event",
-		"internal/config", "internal/amdgpu", "internal/apply", "internal/daemon", "internal/metrics", "internal/bundle"},
+	"internal/host":        {"internal/amdgpu", "internal/apply", "internal/config", "internal/report", "internal/systemd"},
+	"internal/exit":        {},
+	"internal/service": {"internal/amdgpu", "internal/apply", "internal/atload", "internal/bus", "internal/config", "internal/daemon", "internal/event", "internal/exit", "internal/host",
+		"internal/metrics", "internal/reboot", "internal/report", "internal/systemd", "internal/watch"},
+	"internal/cli": {"internal/amdgpu", "internal/apply", "internal/bundle", "internal/bus", "internal/config", "internal/daemon", "internal/exit", "internal/host", "internal/journal",
+		"internal/metrics", "internal/report", "internal/service", "internal/systemd", "internal/watch"},
+	"cmd/dcm":     {"internal/cli", "internal/host", "internal/service"},
 	"cmd/dcm-smi": {"internal/amdsmi"},
 	"cmd/dcm-sim": {"internal/sim"},
 }
@@ -54,7 +61,7 @@ var outside = map[string][]string{
 	"github.com/coreos/go-systemd/v22/db": {"internal/systemd"},
 	"github.com/fsnotify/fsnotify":        {"internal/watch"},
 	"github.com/BurntSushi/toml":          {"internal/config"},
-	"github.com/spf13/cobra":              {"cmd/dcm", "cmd/dcm-sim"},
+	"github.com/spf13/cobra":              {"internal/cli", "cmd/dcm-sim"},
 	"github.com/hanwen/go-fuse":           {"internal/sim"},
 	"github.com/prometheus":               {"internal/metrics"},
 }
@@ -126,4 +133,37 @@ func each(t *testing.T, f func(pkg, file string, test bool, path string)) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestFloors prints the house: a package stands a floor above all that it imports.
+func TestFloors(t *testing.T) {
+	imports := make(map[string][]string)
+	each(t, func(pkg, _ string, test bool, path string) {
+		inner, ok := strings.CutPrefix(path, "dcm/")
+		if ok && !test && inner != pkg && !slices.Contains(imports[pkg], inner) {
+			imports[pkg] = append(imports[pkg], inner)
+		}
+	})
+	floors := make(map[int][]string)
+	for _, pkg := range slices.Sorted(maps.Keys(allowed)) {
+		n := floor(imports, pkg)
+		slices.Sort(imports[pkg])
+		floors[n] = append(floors[n], strings.TrimRight(pkg+"  "+strings.Join(imports[pkg], " "), " "))
+	}
+	var lines strings.Builder
+	for _, n := range slices.Backward(slices.Sorted(maps.Keys(floors))) {
+		for _, line := range floors[n] {
+			fmt.Fprintf(&lines, "\nfloor %d  %s", n, strings.ReplaceAll(line, "internal/", ""))
+		}
+	}
+	t.Log(lines.String())
+}
+
+// floor is 1 for a package that imports none of dcm's. Go allows no circle.
+func floor(imports map[string][]string, pkg string) int {
+	n := 1
+	for _, below := range imports[pkg] {
+		n = max(n, floor(imports, below)+1)
+	}
+	return n
 }

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/amdgpu"
+	"dcm/internal/config"
+	"dcm/internal/exit"
+	"dcm/internal/host"
+	"dcm/internal/partition"
+)
+
+func checkCmd(h *host.Host, con *Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check [FILE] [--node KIND]",
+		Short: "Check the configuration, and whether the GPUs can have it",
+		Long: `Check the configuration, or the one that would result if FILE took the place of
+/etc/dcm/dcm.toml. On a host with GPUs, or with --node, every profile is also
+checked against what they can do. The exit status is 78 if the configuration is
+broken, 1 if the selected profile does not fit the GPUs.`,
+		Example: "  dcm check\n  dcm check ./dcm.toml --node mi300x-8",
+		Args:    args(cobra.MaximumNArgs(1)),
+	}
+	kind := cmd.Flags().String("node", "", "check against a `KIND` of node, such as mi300x-8, instead of this host")
+	cmd.RunE = func(c *cobra.Command, given []string) error { return check(c.Context(), h, con, given, *kind) }
+	return cmd
+}
+
+func check(ctx context.Context, h *host.Host, con *Console, given []string, kind string) error {
+	paths := config.DefaultPaths(h.Root)
+	if len(given) > 0 {
+		paths.Admin = given[0]
+	}
+	cfg, err := config.Load(paths)
+	if err != nil {
+		return err
+	}
+	for _, w := range cfg.Warnings {
+		fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+w)
+	}
+	fmt.Fprintf(con.out, "The configuration is in order: %d profiles, %s.\n", len(cfg.Profiles), selection(cfg))
+	if kind == "" {
+		checkUsers(ctx, h, con, cfg)
+	}
+	gpus, others, err := judges(ctx, h, cfg, kind)
+	if err != nil {
+		return err
+	}
+	if n := minorsOf(gpus) + others; n > drmMinors {
+		fmt.Fprintf(con.err, "%s: this node takes %d DRM devices, whatever the profile, and older kernels have %d in all: a partition may be missing there\n", con.yellow("dcm: warning"), n, drmMinors)
+	}
+	if len(gpus) == 0 {
+		fmt.Fprintln(con.out, "There are no partitionable GPUs here to check it against; see --node.")
+		return nil
+	}
+	return checkProfiles(con, cfg, gpus)
+}
+
+func selection(cfg *config.Config) string {
+	if cfg.Selected == "" {
+		return "none is selected"
+	}
+	return fmt.Sprintf("%s is selected (%s)", cfg.Selected, cfg.Source)
+}
+
+// judges returns the GPUs that profiles are checked against, and how many other
+// display devices are beside them; none is no error.
+func judges(ctx context.Context, h *host.Host, cfg *config.Config, kind string) ([]partition.GPU, int, error) {
+	if kind != "" {
+		gpus, err := partition.ParseNode(kind)
+		if err != nil {
+			return nil, 0, exit.With(exit.Usage, err)
+		}
+		return gpus, 0, nil
+	}
+	devices, err := h.Node(cfg).Devices(ctx)
+	if err != nil && !errors.Is(err, amdgpu.ErrNoGPU) {
+		return nil, 0, err
+	}
+	gpus := amdgpu.Partitionable(devices)
+	return gpus, len(devices) - len(gpus), nil
+}
+
+// drmMinors is how many DRM devices older kernels have in all.
+const drmMinors = 64
+
+// minorsOf returns how many DRM devices the GPUs take: the driver registers one
+// for each XCC when it is loaded (amdgpu_xcp_drm_dev_alloc), used or not.
+func minorsOf(gpus []partition.GPU) int {
+	n := 0
+	for _, g := range gpus {
+		n += max(1, g.XCC)
+	}
+	return n
+}
+
+// checkProfiles prints what each profile means for the GPUs. Only the selected
+// one has to fit: a host is not expected to take every profile that is shipped.
+func checkProfiles(con *Console, cfg *config.Config, gpus []partition.GPU) error {
+	var failure error
+	t := newTable(con.out, "PROFILE", "FITS", "PARTITIONS", "REMARK")
+	for _, name := range cfg.Names() {
+		p := cfg.Profiles[name]
+		after, err := outcome(p, gpus)
+		mark := name
+		if name == cfg.Selected {
+			mark += " *"
+			failure = err
+		}
+		if err != nil {
+			first, rest, more := strings.Cut(err.Error(), "\n")
+			if more {
+				first += fmt.Sprintf(" (and %d more)", strings.Count(rest, "\n")+1)
+			}
+			t.row(mark, "no", "-", first)
+			continue
+		}
+		t.row(mark, "yes", fmt.Sprint(partitions(after)), remark(after))
+	}
+	t.flush()
+	return failure
+}
+
+// outcome is what the GPUs would be with the profile.
+func outcome(p partition.Profile, gpus []partition.GPU) ([]partition.GPU, error) {
+	layout, err := p.Layout(gpus)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := partition.Plan(layout, gpus)
+	if err != nil {
+		return nil, err
+	}
+	return partition.Forecast(gpus, steps), nil
+}
+
+func partitions(gpus []partition.GPU) int {
+	n := 0
+	for _, g := range gpus {
+		n += g.Partitions()
+	}
+	return n
+}
+
+// remark tells apart what the driver accepts and what AMD validates.
+func remark(after []partition.GPU) string {
+	for _, g := range after {
+		if m, known := partition.LookupModel(g.Device); known && !m.Validated(g.Compute, g.Memory) {
+			return fmt.Sprintf("accepted by the driver; AMD does not list %s as validated on %s", g.Mode(), m.Name)
+		}
+	}
+	return ""
+}

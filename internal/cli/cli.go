@@ -1,0 +1,42 @@
+// Package cli is dcm's command line: a command parses, asks, and renders. What is
+// done is done elsewhere; a command's file is used by root alone.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"dcm/internal/config"
+	"dcm/internal/exit"
+	"dcm/internal/host"
+)
+
+// Run executes one command line and returns its exit status. What went wrong goes
+// to standard error; standard output holds nothing but answers.
+func Run(ctx context.Context, h *host.Host, con *Console, args []string) int {
+	cmd := root(h, con, func(ctx context.Context, con *Console, args []string) int {
+		other := *h // the flags of a command line are its own
+		return Run(ctx, &other, con, args)
+	})
+	cmd.SetArgs(args)
+	cmd.SetOut(con.out)
+	cmd.SetErr(con.err)
+	err := cmd.ExecuteContext(ctx)
+	if err != nil && err.Error() != "" {
+		for line := range strings.Lines(err.Error()) {
+			fmt.Fprintln(con.err, con.red("dcm: ")+strings.TrimRight(line, "\n"))
+		}
+	}
+	return code(err)
+}
+
+// code is the exit status for err.
+func code(err error) int {
+	var problems *config.Errors
+	if c := exit.Code(err); c != exit.Failed || !errors.As(err, &problems) {
+		return c
+	}
+	return exit.Config
+}

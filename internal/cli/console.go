@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// Console is where a command answers, and says what stands in its way.
+type Console struct {
+	out, err io.Writer
+	terminal bool // out is a terminal
+	colour   bool
+}
+
+// Stdio is the console of a program: its answers and nothing else are on out.
+func Stdio(out, err *os.File) *Console {
+	terminal := term.IsTerminal(int(out.Fd()))
+	return &Console{
+		out: out, err: err,
+		terminal: terminal,
+		// https://no-color.org
+		colour: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+	}
+}
+
+// answer writes v as JSON to standard output.
+func (c *Console) answer(v any) error {
+	e := json.NewEncoder(c.out)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+func (c *Console) paint(code, s string) string {
+	if !c.colour {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+func (c *Console) red(s string) string    { return c.paint("31", s) }
+func (c *Console) green(s string) string  { return c.paint("32", s) }
+func (c *Console) yellow(s string) string { return c.paint("33", s) }
+func (c *Console) bold(s string) string   { return c.paint("1", s) }

@@ -1,0 +1,24 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"dcm/internal/host"
+	"dcm/internal/journal"
+	"dcm/internal/service"
+)
+
+func daemonCmd(h *host.Host, con *Console) *cobra.Command {
+	return &cobra.Command{
+		Use:   "daemon",
+		Short: "Watch the configuration and keep the profile applied; dcm.service runs this",
+		Long: `Watch the configuration and keep the selected profile on the GPUs.
+
+This is what dcm.service runs. It changes no GPU itself: when there is something
+to do it has systemd restart dcm-apply.service, and the client units with it.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return service.Daemon(c.Context(), h, journal.Log(con.err, "dcm"))
+		},
+	}
+}

@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"dcm/internal/host"
+	"dcm/internal/journal"
+	"dcm/internal/service"
+)
+
+func oneshotCmd(h *host.Host, con *Console) *cobra.Command {
+	return &cobra.Command{
+		Use:   "oneshot",
+		Short: "Put the selected profile on the GPUs; dcm-apply.service runs this",
+		Long: `Put the selected profile on the GPUs and write /run/dcm/report.json.
+
+This is what dcm-apply.service runs. It stops and starts nothing: it refuses to
+begin while a process holds a GPU. Use 'dcm apply' to have the client units
+restarted around the change.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return service.Oneshot(c.Context(), h, journal.Log(con.err, "dcm-apply"))
+		},
+	}
+}

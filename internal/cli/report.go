@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/exit"
+	"dcm/internal/host"
+	"dcm/internal/metrics"
+	"dcm/internal/report"
+)
+
+func reportCmd(h *host.Host, con *Console, run runner) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "report [--json] [--bundle [FILE]]",
+		Short: "Tell the last run step by step, or pack all that support may ask for",
+		Long: `Tell the last run of dcm-apply.service step by step, from its report.
+
+With --bundle, write one archive with the configuration, the reports, the units'
+states, the inventory, the journal of both units and the kernel's lines on amdgpu, to
+FILE ("-" for standard output) or to a new file in the current directory. It holds
+nothing secret; its CONTENTS.txt lists what it holds. Root sees all of it.`,
+		Example: "  dcm report\n  sudo dcm report --bundle",
+		Args:    args(cobra.MaximumNArgs(1)),
+	}
+	asJSON := jsonFlag(cmd)
+	packing := cmd.Flags().Bool("bundle", false, "pack an archive for support")
+	cmd.RunE = func(c *cobra.Command, given []string) error {
+		switch {
+		case *packing:
+			return pack(c.Context(), h, con, run, strings.Join(given, ""), time.Now())
+		case len(given) > 0:
+			return exit.With(exit.Usage, fmt.Errorf("only --bundle takes a FILE; see '%s --help'", c.CommandPath()))
+		}
+		return lastReport(h, con, *asJSON)
+	}
+	return cmd
+}
+
+func lastReport(h *host.Host, con *Console, asJSON bool) error {
+	run, err := report.ReadRun(h.Runtime())
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return con.answer(run)
+	}
+	if run == nil {
+		fmt.Fprintln(con.out, "There was no run since the boot.")
+		return nil
+	}
+	state, _ := report.ReadState(h.Runtime()) // without it two durations are not known
+	printRun(con, run, state)
+	return nil
+}
+
+func printRun(con *Console, run *report.Run, state *report.State) {
+	fmt.Fprintf(con.out, "Run %s: %s\n", run.ID, con.bold(string(run.Result)))
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(con.out, "  %-10s %s\n", name, value)
+		}
+	}
+	profile := run.Profile
+	if run.Source != "" {
+		profile += " (" + run.Source + ")"
+	}
+	line("Profile", strings.TrimSpace(profile))
+	line("Began", run.Started.Format(time.DateTime))
+	if !run.Finished.IsZero() {
+		line("Took", run.Finished.Sub(run.Started).Round(time.Millisecond).String())
+	}
+	line("Phases", phases(run, state))
+	line("This boot", totals(run.Totals))
+	if run.Error != nil {
+		line("Error", strings.ReplaceAll(run.Error.Text, "\n", "\n             "))
+		line("Cure", run.Error.Cure)
+	}
+	for _, p := range run.Holders {
+		line("In use by", p.String())
+	}
+	printSteps(con, run.Steps)
+	printModes(con, run.GPUs)
+}
+
+// phases are what could be measured, in the order in which it happened.
+func phases(run *report.Run, state *report.State) string {
+	var restart report.Restart
+	if state != nil {
+		restart = state.Restart
+	}
+	var out []string
+	took := metrics.Phases(restart, *run)
+	for _, name := range []string{"stop", "reload", "switch", "start"} {
+		if d, ok := took[name]; ok {
+			out = append(out, fmt.Sprintf("%s %s", name, d.Round(time.Millisecond)))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func totals(t report.Totals) string {
+	var out []string
+	for _, r := range slices.Sorted(maps.Keys(t.Runs)) {
+		out = append(out, fmt.Sprintf("%d %s", t.Runs[r], r))
+	}
+	return strings.Join(out, ", ")
+}
+
+func printSteps(con *Console, steps []report.Step) {
+	if len(steps) == 0 {
+		return
+	}
+	fmt.Fprintln(con.out)
+	t := newTable(con.out, "STEP", "TOOK", "RESULT")
+	for _, s := range steps {
+		what, took, result := s.Step.String(), "-", "not begun"
+		if s.Undo {
+			what = "go back: " + what
+		}
+		switch {
+		case s.Error != "":
+			result = s.Error
+		case !s.Finished.IsZero():
+			result = "done"
+		case !s.Started.IsZero():
+			result = "not finished"
+		}
+		if !s.Finished.IsZero() {
+			took = s.Finished.Sub(s.Started).Round(time.Millisecond).String()
+		}
+		t.row(what, took, result)
+	}
+	t.flush()
+}
+
+func printModes(con *Console, gpus []report.GPU) {
+	if len(gpus) == 0 {
+		return
+	}
+	fmt.Fprintln(con.out)
+	t := newTable(con.out, "ADDRESS", "MODEL", "BEFORE", "WANTED", "NOW")
+	for _, g := range gpus {
+		t.row(string(g.Address), g.Model, g.Before.String(), g.Want.String(), g.Now.String())
+	}
+	t.flush()
+}

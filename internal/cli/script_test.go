@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"dcm/internal/host"
+	"dcm/internal/sim"
+	"dcm/internal/sim/simtest"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"dcm": func() {
+			args := os.Args[1:]
+			if root := os.Getenv("DCM_TEST_ROOT"); root != "" {
+				args = append([]string{"--root", root}, args...)
+			}
+			os.Exit(Run(context.Background(), &host.Host{Root: "/", Version: "devel"}, Stdio(os.Stdout, os.Stderr), args))
+		},
+	})
+}
+
+// TestPlainScripts are the scripts in testdata/plain, on a host without a GPU.
+func TestPlainScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{Dir: "testdata/plain", Setup: func(e *testscript.Env) error {
+		return layOut(e, "")
+	}})
+}
+
+// TestNodeScripts are the scripts in testdata/node, each on a simulated node of
+// its own. The first word of a file's name is the kind of node.
+func TestNodeScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/node/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		kind, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".txtar"), "_")
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			node := simtest.Start(t, kind, sim.Options{})
+			testscript.Run(t, testscript.Params{Files: []string{file}, Setup: func(e *testscript.Env) error {
+				// What modprobe is, the oneshot finds in PATH.
+				e.Setenv("PATH", filepath.Dir(node.Modprobe)+string(filepath.ListSeparator)+e.Getenv("PATH"))
+				e.Setenv("CTL", filepath.Join(node.Mount, "ctl"))
+				return layOut(e, node.Mount)
+			}})
+		})
+	}
+}
+
+// layOut makes the script's directory a host: the shipped profiles, the real
+// /proc, and the node's files if there is one.
+func layOut(e *testscript.Env, node string) error {
+	e.Setenv("DCM_TEST_ROOT", e.WorkDir)
+	shipped := filepath.Join(e.WorkDir, "usr/lib/dcm/dcm.toml.d")
+	links := map[string]string{"proc": "/proc"}
+	if node != "" {
+		links["sys"], links["dev"] = filepath.Join(node, "sys"), filepath.Join(node, "dev")
+	}
+	var errs []error
+	for name, target := range links {
+		errs = append(errs, os.Symlink(target, filepath.Join(e.WorkDir, name)))
+	}
+	for _, dir := range []string{"etc/dcm/dcm.toml.d", "run/dcm", "sys"} {
+		if err := os.MkdirAll(filepath.Join(e.WorkDir, dir), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			errs = append(errs, err)
+		}
+	}
+	errs = append(errs, os.CopyFS(shipped, os.DirFS("../../packaging/profiles")))
+	return errors.Join(errs...)
+}

@@ -1,0 +1,20 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+
+	"dcm/internal/report"
+)
+
+// Failure is what keeps the selected profile from the GPUs, with its cure.
+func Failure(s *report.State) error {
+	if s.Error == nil {
+		return fmt.Errorf("%s is %s; see dcm status", Unit, s.Phase)
+	}
+	text := s.Error.Text
+	if s.Error.Cure != "" {
+		text += "\ncure: " + s.Error.Cure
+	}
+	return errors.New(text)
+}

@@ -1,0 +1,131 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"dcm/internal/amdgpu"
+	"dcm/internal/apply"
+	"dcm/internal/bus"
+	"dcm/internal/config"
+	"dcm/internal/daemon"
+	"dcm/internal/host"
+	"dcm/internal/report"
+)
+
+// control is the daemon as the bus asks it. It is a [bus.Control].
+type control struct {
+	host     *host.Host
+	node     *amdgpu.Node // by sysfs alone: nobody has a program run by asking
+	requests chan<- daemon.Request
+	caughtUp func(context.Context) // waits until the bus shows what the daemon has told
+}
+
+// ask has the daemon look, and waits until it is at rest.
+func (c control) ask(ctx context.Context, why string) (report.State, error) {
+	done := make(chan report.State, 1)
+	select {
+	case c.requests <- daemon.Request{Why: why, Done: done}:
+	case <-ctx.Done():
+		return report.State{}, ctx.Err()
+	}
+	select {
+	case s := <-done:
+		c.caughtUp(ctx) // so that who asked sees what came of it
+		return s, nil
+	case <-ctx.Done():
+		return report.State{}, ctx.Err()
+	}
+}
+
+func (c control) Apply(ctx context.Context) (string, error) {
+	s, err := c.ask(ctx, "asked over the bus to apply")
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case s.Config != "":
+		return "", &bus.ConfigError{Err: errors.New(s.Config)}
+	case s.Phase != report.InSync && s.Phase != report.Idle, s.Error != nil:
+		return "", daemon.Failure(&s)
+	}
+	return string(s.Phase), nil
+}
+
+func (c control) Known(profile string) error {
+	cfg, err := c.host.Config()
+	if err != nil {
+		return &bus.ConfigError{Err: err}
+	}
+	if profile == config.None {
+		return nil
+	}
+	_, err = cfg.Lookup(profile)
+	return err
+}
+
+func (c control) Use(ctx context.Context, profile string) (string, error) {
+	if profile == "" {
+		return "", errors.New("nothing was changed: no profile is named")
+	}
+	if _, _, err := c.compare(ctx, profile); err != nil {
+		return "", fmt.Errorf("nothing was changed: %w", err)
+	}
+	if err := c.host.Select(profile); err != nil {
+		return "", err
+	}
+	return c.Apply(ctx)
+}
+
+func (c control) Reload(ctx context.Context) error {
+	s, err := c.ask(ctx, "asked over the bus to reload")
+	if err == nil && s.Config != "" {
+		err = &bus.ConfigError{Err: errors.New(s.Config)}
+	}
+	return err
+}
+
+func (c control) Plan(ctx context.Context, profile string) (bus.Plan, error) {
+	cfg, d, err := c.compare(ctx, profile)
+	if err != nil {
+		return bus.Plan{}, err
+	}
+	p := bus.Plan{Profile: cfg.Selected}
+	if profile != "" {
+		p.Profile = profile
+	}
+	for _, s := range d.Steps {
+		step := bus.Step{Kind: string(s.Kind), Devices: texts(s.Hive), From: s.From, To: s.To}
+		if len(s.Hive) == 0 && s.GPU != "" {
+			step.Devices = []string{string(s.GPU)}
+		}
+		p.Steps = append(p.Steps, step)
+	}
+	if len(p.Steps) > 0 {
+		p.Clients, err = c.host.Restarted(ctx, c.host.Clients(cfg))
+	}
+	return p, err
+}
+
+// compare plans the named profile, or for "" the selected one.
+func (c control) compare(ctx context.Context, profile string) (*config.Config, apply.Difference, error) {
+	cfg, err := c.host.Config()
+	if err != nil {
+		return nil, apply.Difference{}, &bus.ConfigError{Err: err}
+	}
+	var named []string
+	if profile != "" {
+		named = []string{profile}
+	}
+	p, err := host.Choose(cfg, named...)
+	if err != nil {
+		return nil, apply.Difference{}, err
+	}
+	devices, err := c.node.Devices(ctx)
+	if err != nil {
+		return nil, apply.Difference{}, err
+	}
+	d, err := apply.Compare(devices, p)
+	return cfg, d, err
+}

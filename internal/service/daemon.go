@@ -1,0 +1,176 @@
+// Package service puts together what systemd runs: the daemon, the oneshot and the
+// generator, from the parts of a host. Its end is an exit code; it answers nobody.
+package service
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"dcm/internal/amdgpu"
+	"dcm/internal/apply"
+	"dcm/internal/config"
+	"dcm/internal/daemon"
+	"dcm/internal/exit"
+	"dcm/internal/host"
+	"dcm/internal/partition"
+	"dcm/internal/report"
+	"dcm/internal/systemd"
+	"dcm/internal/watch"
+)
+
+// quiet is how long the configuration must have been left alone before it is
+// read: editors and configuration management write in several steps.
+const quiet = 200 * time.Millisecond
+
+// storm is for how long edits that do not pause may put that off: each run restarts
+// the clients, and what is between two edits is nobody's intention.
+const storm = 15 * time.Second
+
+// calm is the same for devices: a driver tells of each GPU with many events.
+const calm = 100 * time.Millisecond
+
+// Daemon is what dcm.service runs, until ctx ends.
+func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
+	if err := h.NeedRoot("the daemon"); err != nil {
+		return err
+	}
+	notify := systemd.NewNotifier(os.Getenv)
+	changed, err := watch.FilesWithin(ctx, config.DefaultPaths(h.Root).Watched(), quiet, storm, log)
+	if err != nil {
+		return err
+	}
+	node := h.Node(nil)
+	devices, err := watch.Devices(ctx, watch.Interest{
+		About: func(u watch.Uevent) bool { return amdgpu.Concerns(u.Subsystem, u.Path) },
+		Files: node.ModeFiles,
+	}, calm, log)
+	if err != nil {
+		return err
+	}
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	for _, file := range []string{report.StateFile, report.DiscoveredFile} {
+		if err := report.Sweep(h.Path("run/dcm", file)); err != nil {
+			log.Warn(err.Error())
+		}
+	}
+	forget(ctx, h, log)
+	requests := make(chan daemon.Request)
+	shown := newMirror(h, requests, log)
+	go shown.run(ctx)
+	metrics := &exporter{host: h, node: node, log: log}
+	d := &daemon.Daemon{
+		Load: func() (daemon.Settings, error) {
+			s, err := shown.load()
+			metrics.configure(shown.config.Load().Metrics)
+			if err == nil && !s.Include {
+				err = report.WriteDiscovered(h.Runtime(), nil)
+			}
+			return s, err
+		},
+		Stale:   func(s daemon.Settings) (bool, error) { return stale(h, s) },
+		Dial:    func(ctx context.Context) (daemon.Units, error) { return systemd.Dial(ctx) },
+		Busy:    func() (bool, error) { return apply.UnderWay(h.Lock()) },
+		LastRun: func() (*report.Run, error) { return report.ReadRun(h.Runtime()) },
+		Save: func(s report.State) error {
+			defer metrics.write(ctx, s)
+			return shown.save(s)
+		},
+		Fit:     h.Fit,
+		Include: include(h),
+		GPUs:    watched{h, node}, Host: rebooter{h, reboots(h)},
+		Notify: notify, Log: log,
+		Changed: changed, Devices: devices, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()), Requests: requests,
+	}
+	return status(d.Run(ctx, initial(h, log)))
+}
+
+// initial is the daemon's state before it knows anything. What the last restart
+// did to the clients, and owes them, is still true if there was no boot since.
+func initial(h *host.Host, log *slog.Logger) report.State {
+	s := report.State{Program: h.Version, PID: os.Getpid(), Boot: h.BootID()}
+	last, err := report.ReadState(h.Runtime())
+	if err != nil {
+		log.Warn(err.Error()) // it is about to be replaced
+	} else if last != nil && last.Boot == s.Boot {
+		s.Clients, s.Restart, s.Owed = last.Clients, last.Restart, last.Owed
+	}
+	return s
+}
+
+// ticks paces the watchdog at half its interval, as sd_watchdog_enabled(3) asks.
+func ticks(interval time.Duration) <-chan time.Time {
+	if interval == 0 {
+		return nil
+	}
+	return time.Tick(interval / 2)
+}
+
+// status turns the reason of a failed start into an exit code. The reason itself
+// is in the journal already; what remains to be said is for systemctl status.
+func status(err error) error {
+	var broken *daemon.ConfigError
+	var failed *daemon.StartError
+	switch {
+	case errors.As(err, &broken):
+		return exit.With(exit.Config, nil)
+	case errors.As(err, &failed) && failed.Reason.Transient:
+		return exit.With(exit.Transient, nil)
+	case errors.As(err, &failed):
+		return exit.With(exit.Permanent, nil)
+	}
+	return err
+}
+
+func settings(h *host.Host, cfg *config.Config) daemon.Settings {
+	return daemon.Settings{
+		Profile: cfg.Profile, Selected: cfg.Selected != "", Source: cfg.Source,
+		Clients: h.Clients(cfg), Require: cfg.Require, Warnings: cfg.Warnings,
+		Timeout: cfg.DeviceTimeout, Reboot: cfg.Reboot == config.Once, LeaveDrift: cfg.Drift == config.Report,
+		Suggest: cfg.Discover == config.Suggest, Include: cfg.Discover == config.Include,
+	}
+}
+
+func stale(h *host.Host, s daemon.Settings) (bool, error) {
+	return systemd.Stale(h.Path("run/systemd/generator"), systemd.Dropins(s.Clients, s.Require))
+}
+
+// watched is the hardware as the daemon asks for it.
+type watched struct {
+	host *host.Host
+	node *amdgpu.Node
+}
+
+func (w watched) Steps(ctx context.Context, p partition.Profile) (int, []report.Holder, error) {
+	last, err := report.ReadRun(w.host.Runtime())
+	if err == nil && !w.node.Loaded() && apply.HalfReloaded(last, w.host.BootID()) {
+		return 1, nil, nil // the run has to load the driver before anything can be seen
+	}
+	devices, err := w.node.Wait(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	d, err := apply.Compare(devices, p)
+	if err != nil || len(d.Steps) == 0 {
+		return 0, nil, err
+	}
+	blocking, err := d.Blockers(ctx, w.node)
+	return len(d.Steps), blocking, err
+}
+
+func (w watched) Seen(ctx context.Context) string { return w.node.Seen(ctx) }
+
+func (w watched) Explain(err error) report.Error { return apply.Explain(err) }
+
+func (w watched) Gone(ctx context.Context, holders []report.Holder) error {
+	pids := make([]int, len(holders))
+	for i, h := range holders {
+		pids[i] = h.PID
+	}
+	return amdgpu.WaitGone(ctx, pids)
+}

@@ -1,0 +1,106 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"syscall"
+	"time"
+
+	"dcm/internal/amdgpu"
+	"dcm/internal/config"
+	"dcm/internal/host"
+	"dcm/internal/metrics"
+	"dcm/internal/report"
+)
+
+// exporter writes the file of metrics whenever the daemon publishes its state.
+type exporter struct {
+	host *host.Host
+	node *amdgpu.Node
+	log  *slog.Logger
+	dir  string // "": no metrics
+	gpus []metrics.GPU
+	told string // the failure that was logged last, which is not told at each write
+}
+
+// glance is how long the GPUs' modes may take to be read for the metrics; those
+// seen before have to do otherwise.
+const glance = 2 * time.Second
+
+// configure follows the configuration. A file in a directory that is no longer
+// used would tell for ever how things once were.
+func (e *exporter) configure(textfile string) {
+	usual := e.host.Path(metrics.Usual)
+	dir := textfile
+	switch textfile {
+	case config.Off:
+		dir = ""
+	case "":
+		if info, err := os.Stat(usual); err == nil && info.IsDir() {
+			dir = usual
+		}
+	}
+	for _, old := range []string{usual, e.dir} {
+		if old == dir || old == "" {
+			continue
+		}
+		if err := metrics.Remove(old); err != nil {
+			e.log.Warn(err.Error())
+		}
+	}
+	e.dir = dir
+}
+
+// write writes the metrics of a state. It is for the daemon's loop alone.
+func (e *exporter) write(ctx context.Context, s report.State) {
+	if e.dir == "" {
+		return
+	}
+	if s.Phase != report.Applying { // then they are on the move, and the driver may be
+		e.look(ctx)
+	}
+	run, err := report.ReadRun(e.host.Runtime())
+	if err != nil || run != nil && run.Boot != s.Boot {
+		run = nil // the daemon tells of an unreadable report itself
+	}
+	e.tell(metrics.Write(e.dir, metrics.Facts{State: s, Run: run, GPUs: e.gpus}))
+}
+
+// tell logs a failure, and no more: dcm's work does not depend on monitoring.
+func (e *exporter) tell(err error) {
+	if err == nil {
+		e.told = ""
+		return
+	}
+	text := err.Error()
+	switch {
+	case !errors.Is(err, syscall.EROFS):
+	case e.dir == e.host.Path(metrics.Usual):
+		// The unit's file system is laid out when it starts.
+		text += "; the directory is newer than this daemon: systemctl restart dcm"
+	default:
+		text += fmt.Sprintf("; let the unit write there: systemctl edit dcm, [Service], ReadWritePaths=%s", e.dir)
+	}
+	if text != e.told {
+		e.log.Warn(text)
+	}
+	e.told = text
+}
+
+func (e *exporter) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, glance)
+	defer cancel()
+	devices, err := e.node.Devices(ctx)
+	if err != nil && len(devices) == 0 {
+		return
+	}
+	e.gpus = nil
+	for _, d := range devices {
+		if d.Why == "" {
+			e.gpus = append(e.gpus, metrics.GPU{Address: d.Address, Model: d.Model, Mode: d.Mode(), Partitions: d.Partitions()})
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"time"
+
+	"dcm/internal/apply"
+	"dcm/internal/config"
+	"dcm/internal/event"
+	"dcm/internal/exit"
+	"dcm/internal/host"
+	"dcm/internal/report"
+	"dcm/internal/systemd"
+)
+
+// How long one step may take. amd-smi allows a memory change 140 s; AMD's own
+// sample shows about 90 s for it. No figures are published for a compute switch.
+const (
+	stepTimeout   = 60 * time.Second
+	reloadTimeout = 180 * time.Second
+)
+
+// Oneshot is what dcm-apply.service runs: it puts the selected profile on the GPUs.
+func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
+	if err := h.NeedRoot("changing GPUs"); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(h.Runtime(), 0o755); err != nil {
+		return err
+	}
+	release, err := apply.Lock(h.Lock())
+	if err != nil {
+		return exit.With(exit.Transient, err)
+	}
+	defer release()
+	if err := report.Sweep(h.Path("run/dcm", report.RunFile)); err != nil {
+		log.Warn(err.Error())
+	}
+	last, err := report.ReadRun(h.Runtime())
+	if err != nil {
+		log.Warn(err.Error()) // it is about to be replaced
+	}
+	self := identity(h)
+	self.Totals = report.Since(last, self.Boot)
+	log = log.With("run", self.ID)
+	rec := apply.NewRecorder(self, log, func(r report.Run) {
+		if err := report.Write(h.Path("run/dcm", report.RunFile), r); err != nil {
+			log.Error(err.Error())
+		}
+	})
+	cfg, err := h.Config()
+	if err != nil {
+		rec.Refuse("", report.Error{Text: err.Error(), Cure: "repair the configuration; dcm check shows what is wrong"})
+		log.Error("the configuration cannot be used, and the GPUs are left alone:\n"+err.Error(), "error", err.Error(), event.ConfigRejected.Attr())
+		return exit.With(exit.Config, nil)
+	}
+	rec.Source(cfg.Source)
+	unsettle(h, cfg, log)
+	if cfg.Selected == "" {
+		rec.Nothing()
+		log.Info("no profile is selected; the GPUs are left alone")
+		return nil
+	}
+	opt := options(cfg)
+	if now, err := atBoot(h, last == nil, cfg); err != nil {
+		log.Warn(err.Error())
+	} else if now {
+		opt.ReloadDriver = true
+		log.Info("the driver may be reloaded this once, since the host was rebooted for it")
+	}
+	if more := beyond(opt); more > 0 {
+		if err := systemd.NewNotifier(os.Getenv).ExtendTimeout(more); err != nil {
+			log.Warn(err.Error())
+		}
+	}
+	opt.Load = apply.HalfReloaded(last, self.Boot)
+	run := apply.Run(ctx, h.Node(cfg), cfg.Profile, opt, rec)
+	if run.Result.OK() {
+		settle(h, cfg, log)
+	}
+	return told(log, run)
+}
+
+// usual is the device-timeout that the unit's TimeoutStartSec= reckons with.
+const usual = time.Minute
+
+// beyond is how long a run may take, with every step at its limit and then going
+// back, when device-timeout is raised above what TimeoutStartSec= reckons with; 0
+// when it is not. systemd never shortens a timeout at a notification, so that
+// without need it would overrule what an administrator set.
+func beyond(o apply.Options) time.Duration {
+	if o.DeviceTimeout <= usual {
+		return 0
+	}
+	once := o.DeviceTimeout + 2*o.StepTimeout + o.ReloadTimeout + o.DeviceTimeout
+	return 2 * once
+}
+
+func options(cfg *config.Config) apply.Options {
+	return apply.Options{
+		Rollback:      cfg.OnFailure == config.Rollback,
+		ReloadDriver:  cfg.ReloadDriver,
+		DeviceTimeout: cfg.DeviceTimeout,
+		StepTimeout:   stepTimeout,
+		ReloadTimeout: reloadTimeout,
+	}
+}
+
+// identity is what ties a report to this run of the unit and this boot.
+func identity(h *host.Host) report.Run {
+	return report.Run{ID: os.Getenv("INVOCATION_ID"), Boot: h.BootID(), PID: os.Getpid()}
+}

@@ -1,0 +1,54 @@
+package service
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"dcm/internal/event"
+	"dcm/internal/exit"
+	"dcm/internal/report"
+)
+
+// told says in the journal how the run ended, and makes it the exit status.
+func told(log *slog.Logger, run report.Run) error {
+	log = log.With("profile", run.Profile, "result", string(run.Result))
+	if run.Result.OK() {
+		log.Info(fmt.Sprintf("profile %s is on the GPUs (%s)", run.Profile, summary(run)), event.Applied.Attr())
+		return nil
+	}
+	text := fmt.Sprintf("profile %s is not on the GPUs (%s): %s", run.Profile, summary(run), run.Error.Text)
+	if run.Error.Cure != "" {
+		text += "\ncure: " + run.Error.Cure
+	}
+	log.Error(text, "error", run.Error.Text, "cure", run.Error.Cure, ending(run).Attr())
+	if run.Error.Transient {
+		return exit.With(exit.Transient, nil)
+	}
+	return exit.With(exit.Permanent, nil)
+}
+
+// summary is a run in a few words: "applied, 8 GPUs changed in 1.2s".
+func summary(run report.Run) string {
+	changed := 0
+	for _, g := range run.GPUs {
+		if g.Before != g.Now {
+			changed++
+		}
+	}
+	took := run.Finished.Sub(run.Started).Round(time.Millisecond)
+	return fmt.Sprintf("%s, %d of %d GPUs changed in %s", run.Result, changed, len(run.GPUs), took)
+}
+
+// ending is the event that a failed run ended with.
+func ending(run report.Run) event.ID {
+	switch {
+	case len(run.Holders) > 0:
+		return event.InUse
+	case run.Result == report.Refused:
+		return event.Refused
+	case run.Result == report.RolledBack:
+		return event.RolledBack
+	}
+	return event.RunFailed
+}
