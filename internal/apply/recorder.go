@@ -129,7 +129,7 @@ func (r *Recorder) undoing() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.undo = true
-	r.log.Warn("going back to what was before")
+	r.log.With("gpu", r.run.Touched()).Warn("going back to what was before")
 }
 
 // planned replaces the steps not yet begun by those of a new plan.

@@ -17,7 +17,7 @@ func (r *Recorder) begins(steps partition.Steps) {
 	if steps.Reloads() {
 		text += ", among them a driver reload"
 	}
-	r.log.Info(text, event.RunBegan.Attr())
+	r.log.With("gpu", r.run.Touched()).Info(text, event.RunBegan.Attr())
 }
 
 func count(n int, what string) string {
@@ -30,9 +30,9 @@ func count(n int, what string) string {
 // ended tells how a step ended, with the fields by which it is found.
 func (r *Recorder) ended(s report.Step, err error) {
 	took := s.Finished.Sub(s.Started).Round(time.Millisecond)
-	log := r.log.With("step", string(s.Kind), "took", took)
+	log := r.log.With("step", string(s.Kind), "took", took, "gpu", r.about(s))
 	if s.GPU != "" {
-		log = log.With("gpu", string(s.GPU), "from", s.From, "to", s.To)
+		log = log.With("from", s.From, "to", s.To)
 	}
 	if err != nil {
 		id := event.StepFailed
@@ -43,6 +43,25 @@ func (r *Recorder) ended(s report.Step, err error) {
 		return
 	}
 	log.Info(done(s, took))
+}
+
+// about lists the GPUs whose story a step belongs to: a request is for a whole hive,
+// and a reload is for all. The first is the one that the step is made through.
+func (r *Recorder) about(s report.Step) []string {
+	var all []string
+	if s.GPU == "" {
+		for _, g := range r.run.GPUs {
+			all = append(all, string(g.Address))
+		}
+		return all
+	}
+	all = append(all, string(s.GPU))
+	for _, a := range s.Hive {
+		if a != s.GPU {
+			all = append(all, string(a))
+		}
+	}
+	return all
 }
 
 // done is a step in the past tense.

@@ -1,6 +1,7 @@
 // Package journal is a slog handler that writes to systemd's journal with the
 // attributes as fields, so that journalctl can select by them: an attribute "gpu"
-// becomes DCM_GPU. It knows nothing of what is logged.
+// becomes DCM_GPU, and one that is a list becomes as many. It knows nothing of what is
+// logged.
 //
 // The message is for people. What a logger was given with With is context, and a
 // field only; what comes with one entry follows its text, unless the text says it.
@@ -10,10 +11,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
+	"os"
+	"slices"
 	"strings"
 
-	"github.com/coreos/go-systemd/v22/journal"
+	"dcm/internal/foreign"
 )
 
 // MessageID is the attribute that becomes MESSAGE_ID, which ties an entry to the
@@ -23,19 +25,18 @@ const MessageID = "message_id"
 // Handler writes records to the journal.
 type Handler struct {
 	name   string
-	send   func(text string, p journal.Priority, fields map[string]string) error
-	fields map[string]string
+	send   func([]field) error
+	fields []field
 	prefix string // the groups
 }
 
 // New returns a handler if standard error is connected to the journal, which is
 // so in a service that systemd started. name becomes SYSLOG_IDENTIFIER.
 func New(name string) (*Handler, bool) {
-	connected, err := journal.StderrIsJournalStream()
-	if err != nil || !connected {
+	if !connected(os.Stderr, foreign.Env("JOURNAL_STREAM")) {
 		return nil, false
 	}
-	return &Handler{name: name, send: journal.Send}, true
+	return &Handler{name: name, send: (&sender{path: Socket}).send}, true
 }
 
 // Enabled implements [slog.Handler]: everything but debugging is written.
@@ -46,14 +47,14 @@ func (h *Handler) Handle(_ context.Context, r slog.Record) error {
 	with := h.clone()
 	text := r.Message
 	r.Attrs(func(a slog.Attr) bool {
-		key, value := with.add(a)
-		if value != "" && !strings.Contains(r.Message, value) {
+		key, values := with.add(a)
+		if value := strings.Join(values, ","); value != "" && !strings.Contains(r.Message, value) {
 			text += tail(key, value)
 		}
 		return true
 	})
-	with.fields["SYSLOG_IDENTIFIER"] = h.name
-	return h.send(text, priority(r.Level), with.fields)
+	own := []field{{"MESSAGE", text}, {"PRIORITY", priority(r.Level)}, {"SYSLOG_IDENTIFIER", h.name}}
+	return h.send(append(own, with.fields...))
 }
 
 // WithAttrs implements [slog.Handler].
@@ -74,27 +75,36 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 
 func (h *Handler) clone() *Handler {
 	with := *h
-	with.fields = maps.Clone(h.fields)
-	if with.fields == nil {
-		with.fields = make(map[string]string)
-	}
+	with.fields = slices.Clone(h.fields)
 	return &with
 }
 
-// add makes an attribute a field, and returns it as a reader of the message alone
-// may want it; an id is not for readers.
-func (h *Handler) add(a slog.Attr) (key, value string) {
-	value = a.Value.Resolve().String()
-	switch {
-	case value == "":
-		return "", ""
-	case a.Key == MessageID:
-		h.fields["MESSAGE_ID"] = value
-		return "", ""
+// add makes an attribute a field, or several of one name if its value is a
+// []string, in the place of those it had before. It returns it as a reader of the
+// message alone may want it; an id is not for readers.
+func (h *Handler) add(a slog.Attr) (key string, values []string) {
+	value := a.Value.Resolve()
+	values, several := value.Any().([]string)
+	if !several {
+		values = []string{value.String()}
+	}
+	values = slices.DeleteFunc(slices.Clone(values), func(v string) bool { return v == "" })
+	if len(values) == 0 {
+		return "", nil
 	}
 	key = h.prefix + a.Key
-	h.fields["DCM_"+field(key)] = value
-	return key, value
+	name := "DCM_" + upper(key)
+	if a.Key == MessageID {
+		name, key = "MESSAGE_ID", ""
+	}
+	h.fields = slices.DeleteFunc(h.fields, func(f field) bool { return f.name == name })
+	for _, v := range values {
+		h.fields = append(h.fields, field{name, v})
+	}
+	if key == "" {
+		return "", nil
+	}
+	return key, values
 }
 
 // tail is what a message says of an attribute that its text does not name.
@@ -105,9 +115,9 @@ func tail(key, value string) string {
 	return " " + key + "=" + value
 }
 
-// field keeps to what a journal field's name may hold
+// upper keeps to what a journal field's name may hold
 // (systemd.journal-fields(7)): upper-case letters, digits and underscores.
-func field(key string) string {
+func upper(key string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
@@ -119,12 +129,13 @@ func field(key string) string {
 	}, key)
 }
 
-func priority(l slog.Level) journal.Priority {
+// priority is syslog(3)'s number.
+func priority(l slog.Level) string {
 	switch {
 	case l >= slog.LevelError:
-		return journal.PriErr
+		return "3"
 	case l >= slog.LevelWarn:
-		return journal.PriWarning
+		return "4"
 	}
-	return journal.PriInfo
+	return "6"
 }

@@ -84,6 +84,18 @@ type GPU struct {
 	Error   string            `json:"error,omitempty"`
 }
 
+// Touched lists the GPUs that the run is about: all but those that the profile
+// leaves alone.
+func (r Run) Touched() []string {
+	var all []string
+	for _, g := range r.GPUs {
+		if !g.Skipped {
+			all = append(all, string(g.Address))
+		}
+	}
+	return all
+}
+
 // Step is one step of a run. A step without Started has not begun.
 type Step struct {
 	partition.Step

@@ -12,7 +12,7 @@ import (
 
 // told says in the journal how the run ended, and makes it the exit status.
 func told(log *slog.Logger, run report.Run) error {
-	log = log.With("profile", run.Profile, "result", string(run.Result))
+	log = log.With("profile", run.Profile, "result", string(run.Result), "gpu", run.Touched())
 	if run.Result.OK() {
 		log.Info(fmt.Sprintf("profile %s is on the GPUs (%s)", run.Profile, summary(run)), event.Applied.Attr())
 		return nil
