@@ -63,7 +63,6 @@ var outside = map[string][]string{
 	"github.com/BurntSushi/toml":          {"internal/config"},
 	"github.com/spf13/cobra":              {"internal/cli", "cmd/dcm-sim"},
 	"github.com/hanwen/go-fuse":           {"internal/sim"},
-	"github.com/prometheus":               {"internal/metrics"},
 }
 
 func TestImportsRunOneWay(t *testing.T) {

@@ -33,7 +33,7 @@ func operations(t *testing.T, p product) {
 			s.run(m)
 		})
 	}
-	m.run("dpkg --remove dcm && ! ls " + textfile)
+	m.run("dpkg --remove dcm && ! ls -l " + textfile)
 }
 
 // metrics: a real node_exporter serves what the daemon knows.
@@ -63,12 +63,14 @@ func metrics(m machine) {
 		`node_textfile_scrape_error 0`,
 	)
 	m.judged()
+	m.onlyALink()
 	m.put(settings, "profile = 7\n")
-	m.await(textfile, "dcm_config_last_load_successful 0", "dcm_in_sync 1")
+	m.await("/run/dcm/metrics/dcm.prom", "dcm_config_last_load_successful 0", "dcm_in_sync 1")
 	m.put(settings, selecting("spx-fast")+"[metrics]\ntextfile = \"off\"\n")
-	m.run("systemctl restart dcm && ! ls " + textfile)
+	m.run("systemctl restart dcm && ! ls -l " + textfile)
 	m.put(settings, selecting("spx-fast"))
-	m.run("systemctl restart dcm && ls " + textfile)
+	m.run("systemctl restart dcm && test -f " + textfile)
+	m.run("systemctl stop dcm && ! ls -l " + textfile + " && systemctl start dcm && test -f " + textfile)
 	m.t.Logf("resident memory of the daemon: %s", m.run("grep VmRSS /proc/$(systemctl show --property=MainPID --value dcm)/status"))
 }
 
@@ -85,6 +87,30 @@ func (m machine) scraped(patterns ...string) {
 		}
 	}
 	m.t.Log(strings.Join(regexp.MustCompile(`(?m)^(dcm|node_textfile)_.*$`).FindAllString(text, -1), "\n"))
+}
+
+// onlyALink: Debian's user prometheus rules above the directory, and can put a link of
+// its own there while dcm writes. Nothing of dcm's goes that way, in the daemon's
+// sandbox either.
+func (m machine) onlyALink() {
+	m.t.Helper()
+	const dir = "/var/lib/prometheus/node-exporter"
+	if to := m.run("readlink " + textfile); to != "/run/dcm/metrics/dcm.prom" {
+		m.t.Errorf("the file is a link to %q", to)
+	}
+	// A directory of an overlay's lower layer cannot be renamed.
+	m.run("cp -a " + dir + " " + dir + ".new && rm -r " + dir + " && mv " + dir + ".new " + dir)
+	m.run("runuser -u prometheus -- mv " + dir + " " + dir + ".away && mkdir -m 0777 /run/victim && touch /run/victim/dcm.prom1 && chmod 0600 /run/victim/dcm.prom1")
+	m.run("runuser -u prometheus -- ln -s /run/victim " + dir)
+	m.run("systemctl restart dcm")
+	if got := m.run("stat -c '%n %a' /run/victim/*"); got != "/run/victim/dcm.prom1 600" {
+		m.t.Errorf("dcm followed the link and left %s", got)
+	}
+	if said := m.run("journalctl --boot --unit=dcm --grep='node-exporter: a symbolic link' --output=cat"); said == "" {
+		m.t.Error("nothing is said of the link")
+	}
+	m.run("rm " + dir + " && mv " + dir + ".away " + dir + " && touch " + dir + "/dcm.prom123456 && rm " + textfile)
+	m.run("systemctl restart dcm && test -f " + textfile + " && ! ls " + dir + "/dcm.prom?*")
 }
 
 // judged has promtool judge the file.

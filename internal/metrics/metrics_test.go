@@ -1,9 +1,7 @@
 package metrics
 
 import (
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -40,23 +38,6 @@ func facts() Facts {
 	}
 }
 
-func write(t *testing.T, f Facts) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := Write(dir, f); err != nil {
-		t.Fatal(err)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 1 {
-		t.Fatalf("the directory holds %v, %v", entries, err)
-	}
-	text, err := os.ReadFile(filepath.Join(dir, File))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 // samples are the lines that are no comments, without those that depend on the
 // compiler.
 func samples(text string) []string {
@@ -71,42 +52,42 @@ func samples(text string) []string {
 
 func TestEverythingKnownIsWritten(t *testing.T) {
 	want := []string{
-		"dcm_clients_not_back 1",
+		`dcm_profile_info{profile="odd\\name",source="/etc/dcm/dcm.toml:7"} 1`,
+		"dcm_in_sync 1",
 		"dcm_config_last_load_successful 1",
-		`dcm_gpu_mode_info{compute="CPX",gpu="0000:05:00.0",memory="NPS4",model="MI300X"} 1`,
-		`dcm_gpu_mode_info{compute="SPX",gpu="0000:26:00.0",memory="NPS4",model="MI300X"} 1`,
+		"dcm_clients_not_back 1",
+		`dcm_gpu_mode_info{gpu="0000:05:00.0",model="MI300X",compute="CPX",memory="NPS4"} 1`,
+		`dcm_gpu_mode_info{gpu="0000:26:00.0",model="MI300X",compute="SPX",memory="NPS4"} 1`,
 		`dcm_gpu_partitions{gpu="0000:05:00.0"} 8`,
 		`dcm_gpu_partitions{gpu="0000:26:00.0"} 1`,
-		"dcm_in_sync 1",
+		`dcm_runs_total{result="unchanged"} 0`,
+		`dcm_runs_total{result="applied"} 3`,
+		`dcm_runs_total{result="no-profile"} 0`,
+		`dcm_runs_total{result="refused"} 0`,
+		`dcm_runs_total{result="rolled-back"} 0`,
+		`dcm_runs_total{result="failed"} 0`,
+		`dcm_runs_total{result="interrupted"} 0`,
+		`dcm_runs_total{result="killed"} 1`,
+		"dcm_last_success_timestamp_seconds 1009",
 		"dcm_last_run_duration_seconds 9",
 		`dcm_last_run_phase_seconds{phase="reload"} 7.99`,
 		`dcm_last_run_phase_seconds{phase="start"} 0.25`,
 		`dcm_last_run_phase_seconds{phase="stop"} 1.5`,
 		`dcm_last_run_phase_seconds{phase="switch"} 0.9`,
-		"dcm_last_success_timestamp_seconds 1009",
-		`dcm_profile_info{profile="odd\\name",source="/etc/dcm/dcm.toml:7"} 1`,
-		`dcm_runs_total{result="applied"} 3`,
-		`dcm_runs_total{result="failed"} 0`,
-		`dcm_runs_total{result="interrupted"} 0`,
-		`dcm_runs_total{result="killed"} 1`,
-		`dcm_runs_total{result="no-profile"} 0`,
-		`dcm_runs_total{result="refused"} 0`,
-		`dcm_runs_total{result="rolled-back"} 0`,
-		`dcm_runs_total{result="unchanged"} 0`,
 	}
-	if diff := cmp.Diff(want, samples(write(t, facts()))); diff != "" {
+	if diff := cmp.Diff(want, samples(string(Render(facts())))); diff != "" {
 		t.Errorf("samples (-want +got):\n%s", diff)
 	}
 }
 
 func TestWhatIsNotKnownIsLeftOut(t *testing.T) {
 	want := []string{
-		"dcm_clients_not_back 0",
-		"dcm_config_last_load_successful 0",
-		"dcm_in_sync 0",
 		`dcm_profile_info{profile="none",source=""} 1`,
+		"dcm_in_sync 0",
+		"dcm_config_last_load_successful 0",
+		"dcm_clients_not_back 0",
 	}
-	got := samples(write(t, Facts{State: report.State{Phase: report.Stuck, Config: "dcm.toml:1: bad"}}))
+	got := samples(string(Render(Facts{State: report.State{Phase: report.Stuck, Config: "dcm.toml:1: bad"}})))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("samples (-want +got):\n%s", diff)
 	}
@@ -128,23 +109,8 @@ func TestPromtoolFindsNothing(t *testing.T) {
 		t.Skip("promtool is not installed (Debian: prometheus)")
 	}
 	cmd := exec.Command(promtool, "check", "metrics")
-	cmd.Stdin = strings.NewReader(write(t, facts()))
+	cmd.Stdin = strings.NewReader(string(Render(facts())))
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v\n%s", err, out)
-	}
-}
-
-func TestRemoveLeavesNothing(t *testing.T) {
-	dir := t.TempDir()
-	if err := Write(dir, facts()); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := Remove(dir); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := os.Stat(filepath.Join(dir, File)); !os.IsNotExist(err) {
-		t.Errorf("the file is still there: %v", err)
 	}
 }

@@ -87,7 +87,11 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		Notify: notify, Log: log,
 		Changed: changed, Devices: devices, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()), Requests: requests,
 	}
-	return status(d.Run(ctx, initial(h, log)))
+	err = d.Run(ctx, initial(h, log))
+	if err == nil {
+		metrics.stop()
+	}
+	return status(err)
 }
 
 // initial is the daemon's state before it knows anything. What the last restart

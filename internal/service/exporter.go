@@ -21,9 +21,13 @@ type exporter struct {
 	host *host.Host
 	node *amdgpu.Node
 	log  *slog.Logger
-	dir  string // "": no metrics
+	dir  string // the collector's; "": no metrics
 	gpus []metrics.GPU
 	told string // the failure that was logged last, which is not told at each write
+}
+
+func (e *exporter) outlet(dir string) metrics.Outlet {
+	return metrics.Outlet{Own: e.host.Path("run/dcm/metrics"), Collector: dir}
 }
 
 // glance is how long the GPUs' modes may take to be read for the metrics; those
@@ -47,11 +51,32 @@ func (e *exporter) configure(textfile string) {
 		if old == dir || old == "" {
 			continue
 		}
-		if err := metrics.Remove(old); err != nil {
+		remove := e.outlet(old).Unlink
+		if dir == "" {
+			remove = e.outlet(old).Remove
+		}
+		if err := remove(); err != nil {
+			e.log.Warn(err.Error())
+		}
+	}
+	if dir != "" && dir != e.dir {
+		if err := e.outlet(dir).Sweep(); err != nil {
 			e.log.Warn(err.Error())
 		}
 	}
 	e.dir = dir
+}
+
+// stop takes the metrics of a daemon away that was told to stop: the link would lead
+// nowhere after the next boot, which the collector counts as an error. A daemon that
+// failed leaves its last word.
+func (e *exporter) stop() {
+	if e.dir == "" {
+		return
+	}
+	if err := e.outlet(e.dir).Remove(); err != nil {
+		e.log.Warn(err.Error())
+	}
 }
 
 // write writes the metrics of a state. It is for the daemon's loop alone.
@@ -66,7 +91,7 @@ func (e *exporter) write(ctx context.Context, s report.State) {
 	if err != nil || run != nil && run.Boot != s.Boot {
 		run = nil // the daemon tells of an unreadable report itself
 	}
-	e.tell(metrics.Write(e.dir, metrics.Facts{State: s, Run: run, GPUs: e.gpus}))
+	e.tell(e.outlet(e.dir).Write(metrics.Facts{State: s, Run: run, GPUs: e.gpus}))
 }
 
 // tell logs a failure, and no more: dcm's work does not depend on monitoring.

@@ -1,0 +1,151 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/report"
+)
+
+// File is the file's name. The collector reads every *.prom of its directory.
+const File = "dcm.prom"
+
+// Usual is the collector's directory on Debian (--collector.textfile.directory in
+// the defaults of prometheus-node-exporter).
+const Usual = "/var/lib/prometheus/node-exporter"
+
+// Outlet is where the metrics go. The file is in a directory of dcm's own. The
+// collector's directory may be below somebody else's: Debian gives
+// /var/lib/prometheus to the user prometheus, who can put anything in its place at
+// any moment. So there is only a symbolic link there, and nothing in there is ever
+// opened, written to or given a mode.
+type Outlet struct {
+	Own       string // made if it is not there; its parents are root's
+	Collector string // "": no metrics
+}
+
+// Write replaces the file atomically and sees to it that the link is there.
+func (o Outlet) Write(f Facts) error {
+	if err := os.Mkdir(o.Own, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("cannot write the metrics: %w", err)
+	}
+	file := filepath.Join(o.Own, File)
+	if err := renameio.WriteFile(file, Render(f), 0o644, renameio.WithTempDir(o.Own)); err != nil {
+		return fmt.Errorf("cannot write the metrics: %w", err)
+	}
+	if err := within(o.Collector, func(dir int) error { return link(dir, file) }); err != nil {
+		return fmt.Errorf("cannot show the metrics in %s: %w", o.Collector, err)
+	}
+	return nil
+}
+
+// Remove takes link and file away, so that no monitoring sees what was true once.
+func (o Outlet) Remove() error {
+	err := o.Unlink()
+	if file := os.Remove(filepath.Join(o.Own, File)); file != nil && !errors.Is(file, fs.ErrNotExist) {
+		err = errors.Join(err, fmt.Errorf("cannot remove the metrics: %w", file))
+	}
+	return err
+}
+
+// Unlink takes the link alone away.
+func (o Outlet) Unlink() error {
+	err := within(o.Collector, func(dir int) error { return unix.Unlinkat(dir, File, 0) })
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot remove the metrics from %s: %w", o.Collector, err)
+	}
+	return nil
+}
+
+// beginning is what a writer leaves that was killed: a link of ours, or a file of a
+// version of dcm that wrote into the collector's directory.
+var beginning = regexp.MustCompile(`^(dcm\.prom|\.dcm\.link)[0-9]+$`)
+
+// Sweep removes the beginnings of killed writers. It is for the one writer, before its
+// first Write.
+func (o Outlet) Sweep() error {
+	err := within(o.Collector, func(dir int) error {
+		names, err := list(dir)
+		for _, name := range names {
+			if beginning.MatchString(name) {
+				err = errors.Join(err, unix.Unlinkat(dir, name, 0))
+			}
+		}
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err = errors.Join(err, report.Sweep(filepath.Join(o.Own, File))); err != nil {
+		return fmt.Errorf("cannot remove beginnings of the metrics: %w", err)
+	}
+	return nil
+}
+
+// link makes the link to the file, in the place of whatever has its name.
+func link(dir int, file string) error {
+	buf := make([]byte, len(file)+1)
+	if n, err := unix.Readlinkat(dir, File, buf); err == nil && string(buf[:n]) == file {
+		return nil
+	}
+	temp := fmt.Sprintf(".dcm.link%d", os.Getpid())
+	if err := unix.Unlinkat(dir, temp, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := unix.Symlinkat(file, dir, temp); err != nil {
+		return err
+	}
+	if err := unix.Renameat(dir, temp, dir, File); err != nil {
+		return errors.Join(err, unix.Unlinkat(dir, temp, 0))
+	}
+	return nil
+}
+
+// within calls f with the directory, to which the path leads without a symbolic link.
+// That is openat2(2) with RESOLVE_NO_SYMLINKS, step by step: systemd's
+// RestrictSUIDSGID= forbids openat2 itself, whose flags a filter cannot see.
+func within(path string, f func(dir int) error) error {
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	dir, err := unix.Open("/", flags, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { unix.Close(dir) }()
+	for name := range strings.SplitSeq(strings.Trim(filepath.Clean(path), "/"), "/") {
+		next, err := unix.Openat(dir, name, flags, 0)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, because(dir, name, err))
+		}
+		unix.Close(dir)
+		dir = next
+	}
+	return f(dir)
+}
+
+var errLink = errors.New("a symbolic link, which is not followed here: whoever owns it could lead dcm anywhere")
+
+func because(dir int, name string, err error) error {
+	var st unix.Stat_t
+	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		return errLink
+	}
+	return err
+}
+
+func list(dir int) ([]string, error) {
+	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), ".")
+	defer f.Close()
+	return f.Readdirnames(-1)
+}

@@ -1,0 +1,153 @@
+package metrics
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// outlet is one whose collector's directory can be replaced by the test.
+func outlet(t *testing.T) Outlet {
+	t.Helper()
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Outlet{Own: filepath.Join(top, "own"), Collector: filepath.Join(top, "theirs", "node-exporter")}
+	if err := os.MkdirAll(o.Collector, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// content is a directory with what its links lead to, by name.
+func content(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]string)
+	for _, e := range entries {
+		got[e.Name()], _ = os.Readlink(filepath.Join(dir, e.Name()))
+	}
+	return got
+}
+
+func TestTheCollectorsDirectoryHoldsOnlyALink(t *testing.T) {
+	o := outlet(t)
+	// As a version of dcm that wrote there has left it.
+	if err := os.WriteFile(filepath.Join(o.Collector, File), []byte("dcm_in_sync 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := o.Write(facts()); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{File: filepath.Join(o.Own, File)}
+		if diff := cmp.Diff(want, content(t, o.Collector)); diff != "" {
+			t.Errorf("the collector's directory (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string]string{File: ""}, content(t, o.Own)); diff != "" {
+			t.Errorf("dcm's directory (-want +got):\n%s", diff)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(o.Collector, File))
+	if err != nil || string(text) != string(Render(facts())) {
+		t.Errorf("%v\n%s", err, text)
+	}
+	info, err := os.Stat(filepath.Join(o.Collector, File))
+	if err != nil || info.Mode() != 0o644 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// Whoever owns a parent of the collector's directory can put a link in its place.
+func TestASwappedDirectoryIsNotFollowed(t *testing.T) {
+	for _, swapped := range []string{"node-exporter", "its parent"} {
+		t.Run(swapped, func(t *testing.T) {
+			o := outlet(t)
+			if err := o.Write(facts()); err != nil {
+				t.Fatal(err)
+			}
+			old := o.Collector
+			if swapped != "node-exporter" {
+				old = filepath.Dir(o.Collector)
+			}
+			elsewhere := filepath.Join(t.TempDir(), "node-exporter")
+			for _, err := range []error{
+				os.Mkdir(elsewhere, 0o755),
+				os.WriteFile(filepath.Join(elsewhere, "dcm.prom123"), []byte("a device"), 0o600),
+				os.WriteFile(filepath.Join(elsewhere, File), []byte("a device"), 0o600),
+				os.Rename(old, old+".away"),
+			} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			target := elsewhere
+			if old != o.Collector {
+				target = filepath.Dir(elsewhere)
+			}
+			if err := os.Symlink(target, old); err != nil {
+				t.Fatal(err)
+			}
+			for what, err := range map[string]error{"write": o.Write(facts()), "sweep": o.Sweep(), "remove": o.Remove()} {
+				if err == nil || !strings.Contains(err.Error(), "symbolic link") {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			if diff := cmp.Diff(map[string]string{File: "", "dcm.prom123": ""}, content(t, elsewhere)); diff != "" {
+				t.Errorf("what the link leads to (-want +got):\n%s", diff)
+			}
+			if info, err := os.Stat(filepath.Join(elsewhere, File)); err != nil || info.Mode() != 0o600 {
+				t.Errorf("%v, %v", info.Mode(), err)
+			}
+		})
+	}
+}
+
+func TestBeginningsOfKilledWritersAreSwept(t *testing.T) {
+	o := outlet(t)
+	if err := os.Mkdir(o.Own, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{
+		o.Collector + "/dcm.prom1234567", o.Collector + "/.dcm.link99", o.Own + "/." + File + "4711",
+		o.Collector + "/other.prom", o.Collector + "/dcm.prom.bak",
+	} {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := o.Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"other.prom": "", "dcm.prom.bak": ""}, content(t, o.Collector)); diff != "" {
+		t.Errorf("the collector's directory (-want +got):\n%s", diff)
+	}
+	if got := content(t, o.Own); len(got) != 0 {
+		t.Errorf("dcm's directory holds %v", got)
+	}
+}
+
+func TestRemoveLeavesNothing(t *testing.T) {
+	o := outlet(t)
+	if err := o.Write(facts()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := o.Remove(); err != nil {
+			t.Fatal(err)
+		}
+		if left := content(t, o.Collector); len(left) != 0 {
+			t.Errorf("left: %v", left)
+		}
+		if left := content(t, o.Own); len(left) != 0 {
+			t.Errorf("left: %v", left)
+		}
+	}
+}
