@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,55 +22,17 @@ type Holder struct {
 }
 
 // Holders returns the processes, other than this one, that have a GPU of the
-// amdgpu driver open, by pid: those whose open files tell so, in whatever mount
-// namespace, and those that the KFD lists.
+// amdgpu driver open, by pid: those whose open files and mappings tell so, in
+// whatever mount namespace, and those that the KFD lists.
 //
-// Where some processes may not be looked at, it returns the others with
-// [ErrPartial].
+// Where some processes could not be looked at, it returns the others with a
+// [PartialError], which is [ErrPartial].
 func (n *Node) Holders(ctx context.Context) ([]Holder, error) {
-	type found struct {
-		holders []Holder
-		partial bool
+	u, err := n.Usage(ctx)
+	if err == nil && len(u.Unlooked) > 0 {
+		err = &PartialError{u.Unlooked}
 	}
-	f, err := within(ctx, func() (f found, err error) {
-		f.holders, f.partial, err = n.holders()
-		return f, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("cannot look for processes that use the GPUs: %w", err)
-	}
-	if f.partial {
-		return f.holders, ErrPartial
-	}
-	return f.holders, nil
-}
-
-func (n *Node) holders() ([]Holder, bool, error) {
-	nodes, err := n.deviceNodes()
-	if err != nil {
-		return nil, false, err
-	}
-	pids, err := numbers(n.roots.Proc)
-	if err != nil {
-		return nil, false, err
-	}
-	compute, err := numbers(n.sys("class/kfd/kfd/proc"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, false, err
-	}
-	s := scan{nodes: nodes, buf: make([]byte, 32<<10), found: make(map[int][]string)}
-	for _, pid := range pids {
-		if pid != os.Getpid() {
-			s.process(pid, filepath.Join(n.roots.Proc, strconv.Itoa(pid), "fd"))
-		}
-	}
-	for _, pid := range compute {
-		// The driver's entry may outlive the process by a moment.
-		if pid != os.Getpid() && slices.Contains(pids, pid) {
-			s.add(pid, "/dev/kfd")
-		}
-	}
-	return n.describeHolders(s.found), s.partial, nil
+	return u.Holders, err
 }
 
 // numbers lists the entries of a directory that are numbers.
@@ -93,15 +52,19 @@ func numbers(dir string) ([]int, error) {
 	return out, err
 }
 
-func (n *Node) describeHolders(found map[int][]string) []Holder {
+func (n *Node) describeHolders(found map[int][]use) []Holder {
 	one, _ := readOptional(filepath.Join(n.roots.Proc, "1/cgroup"))
 	root := cgroupRoot(one)
 	out := make([]Holder, 0, len(found))
-	for pid, devices := range found {
+	for pid, uses := range found {
+		var devices []string
+		for _, u := range uses {
+			devices = append(devices, u.device)
+		}
 		dir := filepath.Join(n.roots.Proc, strconv.Itoa(pid))
 		cgroup, _ := readOptional(filepath.Join(dir, "cgroup"))
 		slices.SortFunc(devices, compareNodes)
-		out = append(out, Holder{pid, command(dir), unitOf(cgroup, root), devices})
+		out = append(out, Holder{pid, command(dir), unitOf(cgroup, root), slices.Compact(devices)})
 	}
 	slices.SortFunc(out, func(a, b Holder) int { return cmp.Compare(a.PID, b.PID) })
 	return out

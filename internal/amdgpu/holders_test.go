@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -115,12 +116,17 @@ func TestProcessesThatMayNotBeLookedAtMakeTheListPartial(t *testing.T) {
 		f.must(os.Chmod(dir, 0o755))
 	}
 	defer unprivileged(t)()
-	got, partial, err := Open(f.roots()).holders()
-	if err != nil || !partial {
-		t.Errorf("partial %v, error %v; want a partial list", partial, err)
+	n := Open(f.roots())
+	nodes, err := n.deviceNodes()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if d := cmp.Diff([]Holder{{PID: 90, Command: "own", Devices: []string{"/dev/kfd"}}}, got); d != "" {
-		t.Errorf("holders (-want +got):\n%s", d)
+	scan := &scan{proc: n.roots.Proc, nodes: nodes, each: time.Minute}
+	if got := scan.process(t.Context(), 90); len(got.uses) != 1 || got.why != "" {
+		t.Errorf("one's own process: %+v", got)
+	}
+	if got := scan.process(t.Context(), 91); got.why != notAllowed {
+		t.Errorf("another's: %+v", got)
 	}
 }
 

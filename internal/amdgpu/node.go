@@ -2,6 +2,7 @@ package amdgpu
 
 import (
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"dcm/internal/partition"
@@ -19,6 +20,8 @@ type Node struct {
 	settle   time.Duration // how long a busy GPU may take to let go of a process that ended
 	retry    time.Duration // between two writes meanwhile
 	poll     time.Duration // between two looks at a driver that is coming up
+	lookAll  time.Duration // for looking who uses the GPUs
+	lookEach time.Duration // for looking at one process
 	grace    time.Duration // for loading the driver when the caller's deadline is over
 
 	smi     *SMI          // nil: AMD's library is not used
@@ -43,14 +46,20 @@ func Settle(total, every time.Duration) Option {
 // Poll sets how often a driver that is coming up is looked at.
 func Poll(every time.Duration) Option { return func(n *Node) { n.poll = every } }
 
+// Look sets how long it may take to look who uses the GPUs, in all and at one process.
+func Look(total, each time.Duration) Option {
+	return func(n *Node) { n.lookAll, n.lookEach = total, each }
+}
+
 // Open returns the node under the roots. It touches nothing.
 func Open(r Roots, opts ...Option) *Node {
 	n := &Node{
-		roots:  r,
-		settle: 2 * time.Second,
-		retry:  30 * time.Millisecond,
-		poll:   100 * time.Millisecond,
-		grace:  2 * time.Minute,
+		roots:   r,
+		settle:  2 * time.Second,
+		retry:   30 * time.Millisecond,
+		poll:    100 * time.Millisecond,
+		grace:   2 * time.Minute,
+		lookAll: 20 * time.Second, lookEach: 5 * time.Second,
 	}
 	for _, o := range opts {
 		o(n)
@@ -70,6 +79,10 @@ const driver = "amdgpu"
 
 func (n *Node) sys(elem ...string) string {
 	return filepath.Join(append([]string{n.roots.Sys}, elem...)...)
+}
+
+func (n *Node) proc(pid int, file string) string {
+	return filepath.Join(n.roots.Proc, strconv.Itoa(pid), file)
 }
 
 func (n *Node) pci(a partition.Address, file string) string {

@@ -23,6 +23,13 @@ func identify(st *unix.Stat_t) identity {
 	return identity{dev: st.Dev, ino: st.Ino}
 }
 
+func identifyStatx(st *unix.Statx_t) identity {
+	if st.Mode&unix.S_IFMT == unix.S_IFCHR {
+		return identity{rdev: unix.Mkdev(st.Rdev_major, st.Rdev_minor)}
+	}
+	return identity{dev: unix.Mkdev(st.Dev_major, st.Dev_minor), ino: st.Ino}
+}
+
 // deviceNodes returns the nodes through which the GPUs of the amdgpu driver are
 // opened, with their names: the KFD's, and those of each GPU's partitions. Other
 // cards' are not among them.
@@ -74,6 +81,7 @@ func (n *Node) addNode(nodes map[identity]string, name, number string) error {
 	switch {
 	case err == nil:
 		nodes[identify(&st)] = "/dev/" + name
+		nodes[identity{dev: st.Dev, ino: st.Ino}] = "/dev/" + name // as /proc/PID/maps has it
 		return nil
 	case err != unix.ENOENT:
 		return &fs.PathError{Op: "stat", Path: path, Err: err}

@@ -1,82 +1,178 @@
 package amdgpu
 
 import (
-	"bytes"
+	"cmp"
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// scan looks at open files. A node may have thousands of processes with hundreds
-// of files each, so the path alone rules most out, and no more is allocated than
-// the directory's names.
+// scan looks at the open files of every process. Anybody may have as many as he
+// likes, and one of a file system whose server does not answer, so each process has
+// its own time, those with few files come first, several are looked at at once, and
+// who could not be looked at is told by name.
 type scan struct {
-	nodes   map[identity]string
-	found   map[int][]string
-	partial bool
-	buf     []byte
-	names   []string
-	link    [4096]byte
+	proc  string
+	nodes map[identity]string
+	each  time.Duration // the longest that one process is looked at
+	width int           // how many at once
+	maps  bool          // what is mapped into memory counts too
+
+	found    map[int][]use
+	unlooked map[int]string // why
+	seen     map[int]bool
 }
 
-func (s *scan) add(pid int, device string) {
-	if !slices.Contains(s.found[pid], device) {
-		s.found[pid] = append(s.found[pid], device)
-	}
+// use is one open file, or mapping, of a GPU's device.
+type use struct {
+	pid, fd int // of the thread whose table it is in; fd is -1 for a mapping
+	device  string
+	weight  int // what it adds to the driver's use count
 }
 
-// process adds what the process has open. One that ended meanwhile has nothing.
-func (s *scan) process(pid int, dir string) {
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		s.denied(err)
-		return
+// look is what one process showed.
+type look struct {
+	pid  int
+	uses []use
+	why  string // it could not be looked at as a whole
+}
+
+const (
+	notAllowed = "it may not be looked at"
+	notInTime  = "there was no time for all of its open files"
+	noAnswer   = "a look at its open files does not return"
+)
+
+// all looks at the processes until there are no new ones: what a process has open
+// its children have too, when it is gone.
+func (s *scan) all(ctx context.Context) error {
+	const rounds = 5 // one who forks without end is not outrun
+	for range rounds {
+		pids, err := numbers(s.proc)
+		if err != nil {
+			return err
+		}
+		fresh := slices.DeleteFunc(pids, func(pid int) bool { return s.seen[pid] || pid == os.Getpid() })
+		if len(fresh) == 0 {
+			return nil
+		}
+		s.these(ctx, s.order(fresh))
 	}
-	defer unix.Close(fd)
-	for {
-		size, err := unix.ReadDirent(fd, s.buf)
-		if err != nil || size == 0 {
-			s.denied(err)
+	return nil
+}
+
+// order puts those with few open files first. The size of the directory is their
+// number (proc_fd_getattr, Linux 6.2 and later).
+func (s *scan) order(pids []int) []int {
+	type sized struct {
+		pid   int
+		files int64
+	}
+	all := make([]sized, len(pids))
+	for i, pid := range pids {
+		var st unix.Stat_t
+		if unix.Stat(s.dir(pid, "fd"), &st) == nil {
+			all[i].files = st.Size
+		}
+		all[i].pid = pid
+	}
+	slices.SortFunc(all, func(a, b sized) int {
+		return cmp.Or(cmp.Compare(a.files, b.files), cmp.Compare(a.pid, b.pid))
+	})
+	for i, a := range all {
+		pids[i] = a.pid
+	}
+	return pids
+}
+
+func (s *scan) dir(pid int, name string) string {
+	return filepath.Join(s.proc, strconv.Itoa(pid), name)
+}
+
+// these looks at the processes in their order. A look that hangs is left to itself,
+// and another one has its place.
+func (s *scan) these(ctx context.Context, pids []int) {
+	results := make(chan look, len(pids))
+	running := make(map[int]time.Time)
+	tick := time.NewTicker(max(s.each/4, time.Millisecond))
+	defer tick.Stop()
+	next := 0
+	for next < len(pids) || len(running) > 0 {
+		for ; next < len(pids) && len(running) < s.width && ctx.Err() == nil; next++ {
+			pid := pids[next]
+			s.seen[pid] = true
+			running[pid] = time.Now()
+			go func() { results <- s.process(ctx, pid) }()
+		}
+		select {
+		case l := <-results:
+			if _, awaited := running[l.pid]; awaited {
+				delete(running, l.pid)
+				s.take(l)
+			}
+		case <-tick.C:
+			s.abandon(running)
+		case <-ctx.Done():
+			for pid := range running {
+				s.unlooked[pid] = notInTime
+			}
+			for _, pid := range pids[next:] {
+				s.seen[pid] = true
+				s.unlooked[pid] = notInTime
+			}
 			return
 		}
-		_, _, s.names = unix.ParseDirent(s.buf[:size], -1, s.names[:0])
-		for _, name := range s.names {
-			s.file(pid, fd, name)
+	}
+}
+
+func (s *scan) take(l look) {
+	if len(l.uses) > 0 {
+		s.found[l.pid] = append(s.found[l.pid], l.uses...)
+	}
+	if l.why != "" {
+		s.unlooked[l.pid] = l.why
+	}
+}
+
+// abandon gives those up that do not even notice that their time is over.
+func (s *scan) abandon(running map[int]time.Time) {
+	for pid, since := range running {
+		if time.Since(since) > 2*s.each {
+			delete(running, pid)
+			s.unlooked[pid] = noAnswer
 		}
 	}
 }
 
-// file looks at one open file: by the link's text whether it may be a GPU's
-// node, and by what the link leads to, in that process's mount namespace,
-// whether it is.
-func (s *scan) file(pid, dir int, name string) {
-	size, err := unix.Readlinkat(dir, name, s.link[:])
-	if err != nil {
-		s.denied(err)
-		return
+// process looks at one process: at its open files, at those of its threads that
+// have others, and, if that is asked for, at what it has mapped.
+func (s *scan) process(ctx context.Context, pid int) look {
+	p := &prober{scan: s, ctx: ctx, until: time.Now().Add(s.each), look: look{pid: pid}, buf: make([]byte, 32<<10)}
+	p.files(pid, s.dir(pid, "fd"))
+	p.threads()
+	if s.maps {
+		p.mappings()
 	}
-	if !mayBeNode(s.link[:size]) {
-		return
-	}
-	var st unix.Stat_t
-	if err := unix.Fstatat(dir, name, &st, 0); err != nil {
-		s.denied(err)
-		return
-	}
-	if device, ok := s.nodes[identify(&st)]; ok {
-		s.add(pid, device)
-	}
+	return p.look
 }
 
-func (s *scan) denied(err error) {
-	if err == unix.EACCES || err == unix.EPERM {
-		s.partial = true
+// again looks at the mappings of the processes that were looked at before.
+func (s *scan) again(ctx context.Context) {
+	s.maps = true
+	pids := make([]int, 0, len(s.seen))
+	for pid := range s.seen {
+		if s.unlooked[pid] == "" {
+			pids = append(pids, pid)
+		}
 	}
+	s.found = make(map[int][]use)
+	s.these(ctx, s.order(pids))
 }
 
-// mayBeNode goes by the name, since a container may have the node anywhere. A
-// node that was removed while it was open has a suffix, which does not matter.
-func mayBeNode(path []byte) bool {
-	base := path[bytes.LastIndexByte(path, '/')+1:]
-	return bytes.HasPrefix(base, []byte("renderD")) || bytes.HasPrefix(base, []byte("card")) || bytes.HasPrefix(base, []byte("kfd"))
-}
+func lookWidth() int { return min(4, runtime.GOMAXPROCS(0)) }

@@ -1,5 +1,12 @@
 package sim
 
+import (
+	"context"
+	"slices"
+	"strconv"
+	"syscall"
+)
+
 // driverVersion is the version that the module tells.
 const driverVersion = "6.12.12"
 
@@ -13,9 +20,21 @@ func (n *Node) addModule(t tree) {
 	t.text(dir+"version", driverVersion)
 	t.text(dir+"srcversion", "533BB7E5866E52F63B9ACCB")
 	t.text(dir+"coresize", "20000768")
-	t.text(dir+"refcnt", "0")
+	t.put(dir+"refcnt", attribute(0o444, func(context.Context) (string, error) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return strconv.Itoa(n.references()) + "\n", nil
+	}))
 	t.text(dir+"parameters/user_partt_mode", n.params.String())
-	t.dir(dir + "holders")
+	t.put(dir+"holders", directory(func() map[string]*Entry {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		t := newTree()
+		if n.usedByModule() {
+			t.dir(user)
+		}
+		return t
+	}))
 	t.link(dir+"drivers/pci:amdgpu", "sys/bus/pci/drivers/amdgpu")
 	t.link("sys/bus/pci/drivers/amdgpu/module", "sys/module/amdgpu")
 }
@@ -35,4 +54,32 @@ func (n *Node) addDev(t tree) {
 			t.put("dev/dri/"+m.name, device(func(pid int) (*Handle, error) { return n.openDRM(b, m, pid) }))
 		}
 	}
+}
+
+// user is the module that uses amdgpu where the driver is to stay busy.
+const user = "amdgpu_peer"
+
+// references is the module's reference count: two for each open /dev/kfd, whose
+// character device is the module's too, one for each open DRM device, and one for
+// each module that uses it. n.mu is held.
+func (n *Node) references() int {
+	count := 0
+	for h := range n.handles {
+		count++
+		if h.board == nil {
+			count++
+		}
+	}
+	if n.usedByModule() {
+		count++
+	}
+	return count
+}
+
+// usedByModule tells whether a fault keeps the driver from ever being unloaded. In a
+// kernel that is another module's doing. n.mu is held.
+func (n *Node) usedByModule() bool {
+	return slices.ContainsFunc(n.faults, func(f Fault) bool {
+		return f.Op == OpUnload && f.Always && f.Errno == Errno(syscall.EBUSY)
+	})
 }

@@ -272,3 +272,35 @@ func TestScaledNodesKeepIdentitiesApart(t *testing.T) {
 }
 
 func (b *board) hive(n *Node) []*board { return n.hive(b) }
+
+func TestTheModuleCountsWhoUsesIt(t *testing.T) {
+	n := newNode(t, "mi300x-8", Options{})
+	count := func(want string) {
+		t.Helper()
+		got, err := n.ReadFile(t.Context(), "sys/module/amdgpu/refcnt")
+		if err != nil || got != want+"\n" {
+			t.Errorf("refcnt %q, %v; want %s", got, err, want)
+		}
+	}
+	count("0")
+	kfd, err := n.openKFD(7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count("2")
+	drm, err := n.openDRM(n.boards[0], n.boards[0].minors[0], 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count("3")
+	kfd.Close()
+	drm.Close()
+	count("0")
+	if err := n.Inject(Fault{Op: OpUnload, Errno: Errno(syscall.EBUSY), Always: true}); err != nil {
+		t.Fatal(err)
+	}
+	count("1")
+	if _, ok := n.Lookup("sys/module/amdgpu/holders/" + user); !ok {
+		t.Error("the module that uses it is not listed")
+	}
+}

@@ -1,0 +1,267 @@
+package amdgpu
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// helper is the environment variable by which this test's program is another one.
+const helper = "DCM_TEST_HOLDER"
+
+// TestHolderProcess is what another process does, in these tests; by itself it is
+// none. It tells when it is ready, and ends with its input.
+func TestHolderProcess(t *testing.T) {
+	how, file, _ := strings.Cut(os.Getenv(helper), " ")
+	if how == "" {
+		return
+	}
+	must := func(err error) {
+		if err != nil {
+			panic(err)
+		}
+	}
+	switch how {
+	case "thread": // whose open files are not its process's
+		ready := make(chan error)
+		go func() {
+			runtime.LockOSThread()
+			err := unix.Unshare(unix.CLONE_FILES)
+			if err == nil {
+				_, err = unix.Open(file, unix.O_RDONLY, 0)
+			}
+			ready <- err
+			select {}
+		}()
+		must(<-ready)
+	case "mapped":
+		fd, err := unix.Open(file, unix.O_RDWR, 0)
+		must(err)
+		_, err = unix.Mmap(fd, 0, 4096, unix.PROT_READ, unix.MAP_SHARED)
+		must(err)
+		must(unix.Close(fd))
+	case "path":
+		_, err := unix.Open(file, unix.O_PATH, 0)
+		must(err)
+	case "twice":
+		fd, err := unix.Open(file, unix.O_RDONLY, 0)
+		must(err)
+		_, err = unix.Dup(fd)
+		must(err)
+	case "many":
+		fd, err := unix.Open(file, unix.O_RDONLY, 0)
+		must(err)
+		for range 19_000 {
+			if _, err := unix.Dup(fd); err != nil {
+				break
+			}
+		}
+	}
+	fmt.Println("ready")
+	bufio.NewReader(os.Stdin).ReadString('\n')
+}
+
+// other starts another process, until the test ends.
+func other(t testing.TB, how, file string) (pid int) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestHolderProcess$")
+	cmd.Env = append(os.Environ(), helper+"="+how+" "+file)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		cmd.Wait()
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("%s: %q, %v", how, line, err)
+	}
+	return cmd.Process.Pid
+}
+
+// seesHere is a node with one GPU of a fixture's on which this machine's processes
+// are looked at, and the count that its driver tells.
+func seesHere(t testing.TB, count string) (f *fixture, n *Node) {
+	f = newFixture(t)
+	f.mi300x("0000:0c:00.0", "card1")
+	f.write("dev/kfd", strings.Repeat("\x00", 4096))
+	if count != "" {
+		f.write("sys/module/amdgpu/refcnt", count+"\n")
+	}
+	return f, Open(Roots{f.path("sys"), "/proc", f.path("dev")})
+}
+
+func (n *Node) usageOf(t *testing.T) Usage {
+	t.Helper()
+	u, err := n.Usage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func holds(u Usage, pid int) bool {
+	for _, h := range u.Holders {
+		if h.PID == pid {
+			return true
+		}
+	}
+	return false
+}
+
+func TestAnOpenGPUIsFoundHoweverItIsHeld(t *testing.T) {
+	for _, how := range []string{"thread", "mapped", "twice"} {
+		t.Run(how, func(t *testing.T) {
+			f, n := seesHere(t, "2")
+			pid := other(t, how, f.path("dev/kfd"))
+			u := n.usageOf(t)
+			if !holds(u, pid) || u.Unseen() != 0 || u.Nobody(0) {
+				t.Errorf("usage %+v, want process %d to account for all of the count", u, pid)
+			}
+		})
+	}
+}
+
+// A name for the device needs no right to it, and does not open it.
+func TestWhoHasOnlyAPathToAGPUDoesNotHoldIt(t *testing.T) {
+	f, n := seesHere(t, "0")
+	pid := other(t, "path", f.path("dev/kfd"))
+	if u := n.usageOf(t); holds(u, pid) {
+		t.Errorf("usage %+v, want process %d not to be among the holders", u, pid)
+	}
+}
+
+func TestANodeUnderAnotherNameIsFound(t *testing.T) {
+	f := newFixture(t)
+	f.devices()
+	f.must(os.MkdirAll(f.path("elsewhere"), 0o755))
+	f.must(os.Link(f.path("dev/kfd"), f.path("elsewhere/accelerator0")))
+	f.process(90, "a", "", "/", "elsewhere/accelerator0")
+	if u := Open(f.roots()).usageOf(t); !holds(u, 90) {
+		t.Errorf("usage %+v, want process 90 among the holders", u)
+	}
+}
+
+func TestTheDriversCountBearsWitness(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		make   func(*fixture)
+		idle   int
+		unseen int
+		nobody bool
+	}{
+		{"nobody uses it", func(f *fixture) { f.write("sys/module/amdgpu/refcnt", "0\n") }, 0, 0, true},
+		{"somebody unseen does", func(f *fixture) { f.write("sys/module/amdgpu/refcnt", "2\n") }, 0, 2, false},
+		{"a module does", func(f *fixture) {
+			f.write("sys/module/amdgpu/refcnt", "1\n")
+			f.write("sys/module/amdgpu/holders/amdgpu_peer/initstate", "live\n")
+		}, 0, 0, true},
+		{"it holds itself", func(f *fixture) { f.write("sys/module/amdgpu/refcnt", "1\n") }, 1, 1, true},
+		{"a process that is seen does", func(f *fixture) {
+			f.write("sys/module/amdgpu/refcnt", "2\n")
+			f.process(90, "a", "", "/", "dev/kfd")
+		}, 0, 0, false},
+		{"one that is seen, and another", func(f *fixture) {
+			f.write("sys/module/amdgpu/refcnt", "3\n")
+			f.process(90, "a", "", "/", "dev/kfd")
+		}, 0, 1, false},
+		{"the KFD lists a process that is not to be found", func(f *fixture) {
+			f.write("sys/module/amdgpu/refcnt", "0\n")
+			f.write("sys/class/kfd/kfd/proc/4711/pasid", "32771\n")
+		}, 0, 0, false},
+		{"it does not count", func(*fixture) {}, 0, 0, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.devices()
+			test.make(f)
+			u := Open(f.roots()).usageOf(t)
+			if u.Unseen() != test.unseen || u.Nobody(test.idle) != test.nobody {
+				t.Errorf("unseen %d, nobody %t of %+v; want %d, %t", u.Unseen(), u.Nobody(test.idle), u, test.unseen, test.nobody)
+			}
+		})
+	}
+}
+
+// Whoever has very many files open is told of, and hides nobody else.
+func TestWhoHasTooManyFilesOpenIsNamed(t *testing.T) {
+	f := newFixture(t)
+	f.devices()
+	var many []string
+	for range 200 {
+		many = append(many, "/dev/null")
+	}
+	f.process(80, "hog", "", "/", many...)
+	f.process(90, "a", "", "/", "dev/kfd")
+	found, err := Open(f.roots(), Look(time.Minute, time.Nanosecond)).Holders(t.Context())
+	if len(found) != 1 || found[0].PID != 90 {
+		t.Errorf("holders %+v, want process 90", found)
+	}
+	if !errors.Is(err, ErrPartial) || !strings.Contains(err.Error(), "hog (pid 80, user 0") || strings.Contains(Cure(err), "kernel log") || Cure(err) == "" {
+		t.Errorf("error %v, cure %q; want it to name the process", err, Cure(err))
+	}
+}
+
+// A look at a process may never return, as with a file of a server that is gone. A
+// FIFO in its directory stands for that.
+func TestAProcessThatCannotBeLookedAtDoesNotHoldUpTheOthers(t *testing.T) {
+	f := newFixture(t)
+	f.devices()
+	f.process(80, "hung", "", "/")
+	f.process(90, "a", "", "/", "dev/kfd")
+	f.write("sys/module/amdgpu/refcnt", "3\n") // so that mappings are looked at
+	fifo := f.path("proc/80/maps")
+	f.must(unix.Mkfifo(fifo, 0o644))
+	t.Cleanup(func() {
+		if fd, err := unix.Open(fifo, unix.O_WRONLY|unix.O_NONBLOCK, 0); err == nil {
+			unix.Close(fd)
+		}
+	})
+	u, err := Open(f.roots(), Look(time.Minute, 20*time.Millisecond)).Usage(patient(t))
+	if err != nil || !holds(u, 90) || len(u.Unlooked) != 1 || u.Unlooked[0].PID != 80 || u.Unlooked[0].Why != noAnswer {
+		t.Errorf("usage %+v, %v", u, err)
+	}
+}
+
+// A look that its caller's time is too short for is no driver that hangs.
+func TestALookThatIsCutShortSaysWhoIsLeft(t *testing.T) {
+	f := newFixture(t)
+	f.devices()
+	f.process(80, "a", "", "/")
+	_, err := Open(f.roots(), Look(0, time.Second)).Holders(t.Context())
+	if !errors.Is(err, ErrPartial) || !strings.Contains(err.Error(), "a (pid 80") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Sixty processes with 19,000 open files each: what one user may have.
+func BenchmarkHoldersAmongAMillionFiles(b *testing.B) {
+	f, n := seesHere(b, "0")
+	for range 60 {
+		other(b, "many", filepath.Join(f.dir, "dev"))
+	}
+	for b.Loop() {
+		u, err := n.Usage(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(len(u.Unlooked)), "unlooked")
+	}
+}
