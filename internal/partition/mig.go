@@ -1,0 +1,147 @@
+package partition
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// MIG is the geometry of one NVIDIA GPU in MIG mode: its GPU instances. None is a
+// GPU in MIG mode that has nothing to offer.
+type MIG struct {
+	Instances []Instance `json:"instances"`
+}
+
+// Instance is a GPU instance.
+type Instance struct {
+	Profile string   `json:"profile"`           // "3g.40gb"
+	Start   int      `json:"start"`             // the first memory slot; -1 where any will do
+	Compute []string `json:"compute,omitempty"` // its compute instances, "1c.3g.40gb"; none: one that spans it
+}
+
+// anywhere is the Start of an instance that has no place yet.
+const anywhere = -1
+
+// Slots is a GPU instance profile as a device tells of it: which runs of memory slots
+// it can take.
+type Slots struct {
+	Name   string
+	ID     int   // the driver's, not the same on every board
+	Max    int   // instances at a time
+	Size   int   // memory slots of each
+	Starts []int // first slots, ascending
+}
+
+// NewMIG makes a geometry without places out of profiles and how many are wanted of
+// each. Compute instances of the same GPU instance profile share GPU instances for as
+// long as there are slices: three of "1c.3g.40gb" are one GPU instance.
+func NewMIG(counts map[string]int) (MIG, error) {
+	var list []MIGProfile
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		p, err := ParseMIGProfile(name)
+		if err != nil {
+			return MIG{}, err
+		}
+		if n := counts[name]; n < 1 || n > 64 {
+			return MIG{}, fmt.Errorf("%d of %s: accepted are 1 to 64", n, name)
+		}
+		list = append(list, slices.Repeat([]MIGProfile{p}, counts[name])...)
+	}
+	slices.SortStableFunc(list, func(a, b MIGProfile) int {
+		return cmp.Or(cmp.Compare(b.Slices, a.Slices), cmp.Compare(b.Memory, a.Memory),
+			strings.Compare(a.Attribute, b.Attribute), cmp.Compare(b.slices(), a.slices()))
+	})
+	var m MIG
+	free := 0 // slices of the last instance
+	for _, p := range list {
+		gi, last := p.GPUInstance(), len(m.Instances)-1
+		switch {
+		case p.wholly():
+			m.Instances = append(m.Instances, Instance{Profile: gi, Start: anywhere})
+			free = 0
+		case last >= 0 && m.Instances[last].Profile == gi && free >= p.Compute:
+			m.Instances[last].Compute = append(m.Instances[last].Compute, p.String())
+			free -= p.Compute
+		default:
+			m.Instances = append(m.Instances, Instance{Profile: gi, Start: anywhere, Compute: []string{p.String()}})
+			free = p.Slices - p.Compute
+		}
+	}
+	return m, nil
+}
+
+// Same tells whether two geometries offer the same: as many instances of each
+// profile, with the same compute instances. Where in the GPU they are does not
+// matter, unless both say it.
+func (m MIG) Same(o MIG) bool {
+	if len(m.Instances) != len(o.Instances) {
+		return false
+	}
+	a, b := m.inOrder(), o.inOrder()
+	for i := range a {
+		if compareInstances(a[i], b[i]) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Partitions is how many MIG devices the geometry has.
+func (m MIG) Partitions() int {
+	n := 0
+	for _, i := range m.Instances {
+		n += max(1, len(i.Compute))
+	}
+	return n
+}
+
+func (m MIG) inOrder() []Instance {
+	out := slices.Clone(m.Instances)
+	for i := range out {
+		out[i].Compute = slices.Sorted(slices.Values(out[i].Compute))
+		if len(out[i].Compute) == 1 && spans(out[i].Compute[0]) {
+			out[i].Compute = nil
+		}
+	}
+	slices.SortFunc(out, compareInstances)
+	return out
+}
+
+func spans(compute string) bool {
+	p, err := ParseMIGProfile(compute)
+	return err == nil && p.wholly()
+}
+
+// compareInstances puts the large first.
+func compareInstances(a, b Instance) int {
+	p, _ := ParseMIGProfile(a.Profile) // a name that is none sorts last
+	q, _ := ParseMIGProfile(b.Profile)
+	return cmp.Or(cmp.Compare(q.Slices, p.Slices), cmp.Compare(q.Memory, p.Memory),
+		strings.Compare(a.Profile, b.Profile), slices.Compare(a.Compute, b.Compute))
+}
+
+// String is the short form "3g.40gb, 2×2g.20gb", and "MIG on, empty" for none.
+func (m MIG) String() string {
+	if len(m.Instances) == 0 {
+		return "MIG on, empty"
+	}
+	var names []string
+	count := make(map[string]int)
+	for _, i := range m.inOrder() {
+		name := i.Profile
+		if len(i.Compute) > 0 {
+			name = strings.Join(i.Compute, "+")
+		}
+		if count[name]++; count[name] == 1 {
+			names = append(names, name)
+		}
+	}
+	for i, n := range names {
+		if c := count[n]; c > 1 {
+			names[i] = fmt.Sprintf("%d×%s", c, n)
+		}
+	}
+	return strings.Join(names, ", ")
+}

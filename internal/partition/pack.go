@@ -1,0 +1,253 @@
+package partition
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Pack gives every instance of a geometry its memory slots, out of the profiles that
+// the GPU offers. It goes through all possibilities, of which eight slots leave few, so
+// that its refusal is final: nothing has to be tried on the hardware. Instances come
+// out in the order of their slots, the order in which they are to be made.
+//
+// It returns every name that the GPU does not know, or a [PackError].
+func Pack(offered []Slots, m MIG) (MIG, error) {
+	p := packer{offered: make(map[string]Slots, len(offered))}
+	for _, s := range offered {
+		p.offered[s.Name] = s
+	}
+	if err := p.known(offered, m); err != nil {
+		return MIG{}, err
+	}
+	list := m.inOrder()
+	slices.SortStableFunc(list, func(a, b Instance) int { // the hard ones first
+		return cmp.Or(compareFixed(a, b), cmp.Compare(p.offered[b.Profile].Size, p.offered[a.Profile].Size))
+	})
+	for _, i := range list {
+		if i.Start != anywhere {
+			p.fixed++
+		}
+	}
+	if !p.place(list, 0, 0) {
+		return MIG{}, p.explain(offered, list)
+	}
+	slices.SortStableFunc(list, func(a, b Instance) int { return cmp.Compare(a.Start, b.Start) })
+	return MIG{list}, nil
+}
+
+// compareFixed puts those first that have a place already.
+func compareFixed(a, b Instance) int {
+	rank := func(i Instance) int {
+		if i.Start == anywhere {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Compare(rank(a), rank(b))
+}
+
+type packer struct {
+	offered map[string]Slots
+	fixed   int // instances, the first in the list, that have a place already
+}
+
+// known refuses what the GPU does not offer, or not so often.
+func (p packer) known(offered []Slots, m MIG) error {
+	var errs []error
+	count := make(map[string]int)
+	for _, i := range m.Instances {
+		if count[i.Profile]++; count[i.Profile] > 1 {
+			continue
+		}
+		if _, ok := p.offered[i.Profile]; !ok {
+			errs = append(errs, fmt.Errorf("%s is no profile of this GPU%s: it has %s", i.Profile, meant(offered, i.Profile), names(offered)))
+		}
+	}
+	for _, s := range offered {
+		if n := count[s.Name]; n > s.Max {
+			errs = append(errs, fmt.Errorf("%d of %s do not fit: this GPU has room for %d", n, s.Name, s.Max))
+		}
+	}
+	for _, i := range m.Instances {
+		if err := alone(i.Profile, m); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// alone tells of a profile that has all media engines, beside one that needs some.
+func alone(profile string, m MIG) error {
+	if !strings.HasSuffix(profile, "+me.all") {
+		return nil
+	}
+	for _, o := range m.Instances {
+		if o.Profile != profile && !strings.HasSuffix(o.Profile, "-me") {
+			return fmt.Errorf("%s takes all media engines, so that only profiles with -me fit beside it, and %s is none", profile, o.Profile)
+		}
+	}
+	return nil
+}
+
+func names(offered []Slots) string {
+	list := make([]string, len(offered))
+	for i, s := range offered {
+		list[i] = s.Name
+	}
+	return List(list)
+}
+
+// meant is the smallest profile of this board that has the same slices, where the name
+// is one of a board with other memory.
+func meant(offered []Slots, name string) string {
+	want, err := ParseMIGProfile(name)
+	if err != nil {
+		return ""
+	}
+	best, size := "", 0
+	for _, s := range offered {
+		has, err := ParseMIGProfile(s.Name)
+		same := err == nil && has.Slices == want.Slices && has.Attribute == want.Attribute
+		if same && (best == "" || s.Size < size) {
+			best, size = " (here that is "+s.Name+")", s.Size
+		}
+	}
+	return best
+}
+
+// place puts the instances from the i-th on into the slots that are not taken. Of
+// equal neighbours the later one has the later place: the others would be the same
+// again.
+func (p packer) place(list []Instance, i int, taken uint) bool {
+	if i == len(list) {
+		return true
+	}
+	one := &list[i]
+	s, after := p.offered[one.Profile], anywhere
+	if i > p.fixed && list[i-1].Profile == one.Profile {
+		after = list[i-1].Start
+	}
+	for _, start := range s.Starts {
+		if i < p.fixed && start != one.Start || start <= after || taken&s.run(start) != 0 {
+			continue
+		}
+		was := one.Start
+		one.Start = start
+		if p.place(list, i+1, taken|s.run(start)) {
+			return true
+		}
+		one.Start = was
+	}
+	return false
+}
+
+// run is the slots from start on, as bits.
+func (s Slots) run(start int) uint { return (1<<s.Size - 1) << start }
+
+// PackError tells that instances do not fit beside each other.
+type PackError struct {
+	Placed []Instance // those that fit, the largest first
+	Next   string     // the profile of which one more does not fit beside them
+	Free   []int      // the slots that are then free
+	Fits   []string   // what would fit there instead: "3g.40gb", "2×2g.20gb"
+}
+
+func (e *PackError) Error() string {
+	beside := MIG{e.Placed}.String()
+	switch {
+	case len(e.Free) == 0:
+		return fmt.Sprintf("%s leaves nothing for %s", beside, e.Next)
+	case len(e.Fits) == 0:
+		return fmt.Sprintf("%s leaves no room for %s: free after it are slots %s, which no profile can take", beside, e.Next, runs(e.Free))
+	}
+	return fmt.Sprintf("%s leaves no room for %s; free after it: slots %s, such as %s", beside, e.Next, runs(e.Free), strings.Join(e.Fits, " or "))
+}
+
+// explain finds the first instance that does not fit beside those before it.
+func (p packer) explain(offered []Slots, list []Instance) error {
+	n := 0
+	var placed []Instance
+	for ; n < len(list); n++ {
+		try := slices.Clone(list[:n+1])
+		if !p.place(try, 0, 0) {
+			break
+		}
+		placed = try
+	}
+	e := &PackError{Placed: placed, Next: list[n].Profile}
+	var taken uint
+	for _, i := range placed {
+		taken |= p.offered[i.Profile].run(i.Start)
+	}
+	e.Free = free(offered, taken)
+	for _, s := range offered {
+		if fit := p.more(s, placed, taken); fit > 0 {
+			e.Fits = append(e.Fits, times(fit, s.Name))
+		}
+	}
+	e.Fits = e.Fits[:min(len(e.Fits), 3)]
+	return e
+}
+
+// more is how many instances of one profile fit beside those placed.
+func (p packer) more(s Slots, placed []Instance, taken uint) int {
+	n := 0
+	for _, i := range placed {
+		if i.Profile == s.Name {
+			n++
+		}
+	}
+	fit := 0
+	for _, start := range s.Starts {
+		if run := s.run(start); taken&run == 0 && n+fit < s.Max {
+			taken |= run
+			fit++
+		}
+	}
+	return fit
+}
+
+func times(n int, name string) string {
+	if n == 1 {
+		return name
+	}
+	return fmt.Sprintf("%d×%s", n, name)
+}
+
+// free lists the slots of the GPU that are not taken.
+func free(offered []Slots, taken uint) []int {
+	var all uint
+	for _, s := range offered {
+		for _, start := range s.Starts {
+			all |= s.run(start)
+		}
+	}
+	var out []int
+	for slot := range 64 {
+		if bit := uint(1) << slot; all&bit != 0 && taken&bit == 0 {
+			out = append(out, slot)
+		}
+	}
+	return out
+}
+
+// runs writes numbers in ascending order: "4–7", "0–3, 6".
+func runs(list []int) string {
+	var out []string
+	for i := 0; i < len(list); {
+		j := i
+		for j+1 < len(list) && list[j+1] == list[j]+1 {
+			j++
+		}
+		if i == j {
+			out = append(out, fmt.Sprint(list[i]))
+		} else {
+			out = append(out, fmt.Sprintf("%d–%d", list[i], list[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(out, ", ")
+}
