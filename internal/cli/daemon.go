@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"os"
+
 	"github.com/spf13/cobra"
 
 	"dcm/internal/host"
@@ -9,7 +11,7 @@ import (
 )
 
 func daemonCmd(h *host.Host, con *Console) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "daemon",
 		Short: "Watch the configuration and keep the profile applied; dcm.service runs this",
 		Long: `Watch the configuration and keep the selected profile on the GPUs.
@@ -17,8 +19,14 @@ func daemonCmd(h *host.Host, con *Console) *cobra.Command {
 This is what dcm.service runs. It changes no GPU itself: when there is something
 to do it has systemd restart dcm-apply.service, and the client units with it.`,
 		Args: args(cobra.NoArgs),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return service.Daemon(c.Context(), h, journal.Log(con.err, "dcm"))
-		},
 	}
+	reload := cmd.Flags().Bool("reload", false, "have the daemon $MAINPID look again")
+	cobra.CheckErr(cmd.Flags().MarkHidden("reload"))
+	cmd.RunE = func(c *cobra.Command, _ []string) error {
+		if *reload {
+			return service.HangUp(os.Getenv("MAINPID"))
+		}
+		return service.Daemon(c.Context(), h, journal.Log(con.err, "dcm"))
+	}
+	return cmd
 }

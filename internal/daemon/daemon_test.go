@@ -288,19 +288,6 @@ func TestChangesDuringARunMakeOneMoreLook(t *testing.T) {
 	}
 }
 
-func TestAStartAfterAFailedOneIsHeldBackBeforeClientsAreRestarted(t *testing.T) {
-	h := newHost(t)
-	h.steps = 3
-	h.units[Unit] = systemd.Unit{Name: Unit, Load: "loaded", Active: "activating", Restarts: 3}
-	h.retry = Backoff{First: time.Hour, Most: time.Hour}
-	h.start()
-	h.until("starting", phase(report.Starting))
-	h.tick()
-	if got := h.did(); got != "" {
-		t.Errorf("events %q before the wait is over, want none", got)
-	}
-}
-
 func TestBackoffGrowsToItsMost(t *testing.T) {
 	b := Backoff{First: 4 * time.Second, Most: 60 * time.Second}
 	for n, most := range map[int]time.Duration{1: 4 * time.Second, 2: 8 * time.Second, 4: 32 * time.Second, 5: 60 * time.Second, 1000: 60 * time.Second} {

@@ -42,9 +42,12 @@ type host struct {
 	retry    Backoff
 	initial  report.State
 
+	saveErr   error
+	log       *slog.Logger
 	rebootErr error
 	reached   string // the last profile that was
 
+	stop    func() // ends the daemon
 	states  chan report.State
 	changed chan struct{}
 	devices chan struct{}
@@ -66,7 +69,7 @@ func newHost(t *testing.T) *host {
 		gone: make(chan struct{}), retry: Backoff{First: time.Millisecond, Most: 4 * time.Millisecond},
 		states: make(chan report.State, 100), changed: make(chan struct{}, 1), devices: make(chan struct{}),
 		hangup: make(chan os.Signal, 1), ticks: make(chan time.Time),
-		requests: make(chan Request),
+		requests: make(chan Request), log: slog.New(slog.DiscardHandler),
 	}
 	h.run = succeed
 	return h
@@ -99,6 +102,19 @@ func (h *host) did() string {
 	return s
 }
 
+// startedAgain makes the daemon one that systemd has started again by itself.
+func (h *host) startedAgain() {
+	h.units[Unit] = systemd.Unit{Name: Unit, Load: "loaded", Active: "activating", Restarts: 7}
+}
+
+// left is the last state that the daemon has written.
+func (h *host) left() (s report.State) {
+	for len(h.states) > 0 {
+		s = <-h.states
+	}
+	return s
+}
+
 func (h *host) set(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,7 +133,7 @@ func (h *host) start() <-chan error {
 		Dial:    func(context.Context) (Units, error) { return h, nil },
 		Busy:    func() (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.busy, nil },
 		LastRun: func() (*report.Run, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.last, nil },
-		Save:    func(s report.State) error { h.states <- s; return nil },
+		Save:    func(s report.State) error { h.mu.Lock(); defer h.mu.Unlock(); h.states <- s; return h.saveErr },
 		Fit: func(units []string) []string {
 			return slices.DeleteFunc(units, func(u string) bool { return !strings.HasPrefix(u, "fit-") })
 		},
@@ -128,11 +144,12 @@ func (h *host) start() <-chan error {
 			})
 			return nil
 		},
-		GPUs: (*hardware)(h), Host: (*power)(h), Notify: (*ear)(h), Log: slog.New(slog.DiscardHandler),
+		GPUs: (*hardware)(h), Host: (*power)(h), Notify: (*ear)(h), Log: h.log,
 		Changed: h.changed, Devices: h.devices, Hangup: h.hangup, Ticks: h.ticks, Requests: h.requests,
 		Limits: Limits{Retry: h.retry},
 	}
 	ctx, cancel := context.WithCancel(h.t.Context())
+	h.stop = cancel
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx, h.initial) }()
 	h.t.Cleanup(cancel)

@@ -3,15 +3,13 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
-	"dcm/internal/event"
 	"dcm/internal/report"
+	"dcm/internal/systemd"
 )
 
 const (
@@ -26,35 +24,38 @@ const (
 type loop struct {
 	*Daemon
 	Log      *slog.Logger // with the profile that the story is about
+	last     report.State // what the daemon before this one left in this boot
 	state    report.State
 	settings Settings
-	started  bool // READY=1 was sent
-	reload   bool // a start or a SIGHUP is to be answered with READY=1
-	again    bool // something changed while a pass was under way
-	failures int  // transient failures in a row
+	usable   bool          // there are settings: a configuration was read that can be used
+	started  bool          // READY=1 was sent
+	reload   bool          // a start or a SIGHUP is to be answered with READY=1
+	again    bool          // something changed while a pass was under way
+	failures int           // transient failures in a row
+	blamed   string        // the failure that the journal has last been told of
+	own      *systemd.Unit // the daemon's unit; nil until it was read
 	drift
 
 	pass     chan outcome       // the pass under way delivers here; nil if none is
-	applying chan []string      // the pass has found work and is about to begin it
+	applying chan intent        // the pass has found work and is about to begin it
 	retry    <-chan time.Time   // the next try; nil if none is due
 	freed    chan struct{}      // a holder has ended
 	stop     context.CancelFunc // ends the watch on holders
 	requests []Request          // to be answered when there is rest
 }
 
-// Run is the daemon until ctx ends. Before it has said READY=1 a failure ends it
-// with a [ConfigError] or a [StartError]; afterwards it tells, and stays.
-func (d *Daemon) Run(ctx context.Context, initial report.State) error {
+// Run is the daemon until ctx ends. A failure before it has said READY=1 ends a
+// daemon that somebody has started, with a [ConfigError] or a [StartError]; one
+// that systemd has started again tells, and stays, as it does later on. last is
+// what the daemon before it has left.
+func (d *Daemon) Run(ctx context.Context, last report.State) error {
 	d.defaults()
-	l := &loop{Daemon: d, Log: d.Log, state: initial, freed: make(chan struct{}, 1), stop: func() {}}
-	l.applying = make(chan []string)
+	l := &loop{Daemon: d, Log: d.Log, last: last, state: last, freed: make(chan struct{}, 1), stop: func() {}}
+	l.applying = make(chan intent)
 	l.state.Version, l.state.Phase, l.state.Since = report.Version, report.Starting, time.Now()
-	if err := l.configure(); err != nil {
-		l.fail(report.Stuck, &report.Error{Text: err.Error()})
-		return &ConfigError{err}
+	if err := l.start(ctx); err != nil {
+		return err
 	}
-	l.announce()
-	l.begin(ctx)
 	for {
 		if err := l.event(ctx); err != nil {
 			l.stop()
@@ -99,13 +100,11 @@ func (l *loop) event(ctx context.Context) error {
 	case r := <-l.Requests:
 		l.asked(ctx, r)
 	case <-l.retry:
-		l.look(ctx, "trying again")
+		l.look(ctx, "") // that it is tried again was told with the failure
 	case <-l.freed:
 		l.look(ctx, "a process that held a GPU has ended")
-	case owed := <-l.applying:
-		l.state.Holders, l.state.Owed = nil, owed
-		l.enter(report.Applying, nil)
-		l.announce()
+	case i := <-l.applying:
+		i.written <- l.intend(i)
 	case o := <-l.pass:
 		l.pass = nil
 		return l.finish(ctx, o)
@@ -115,13 +114,13 @@ func (l *loop) event(ctx context.Context) error {
 
 // look begins a pass, or has one begun when the present one is over.
 func (l *loop) look(ctx context.Context, why string) {
-	l.Log.Info("looking at the GPUs: "+why, "reason", why)
+	l.looking(why)
 	if l.pass != nil {
 		l.again = true
 		return
 	}
 	// A bad configuration was told; the last good one stays in force.
-	_ = l.configure()
+	_ = l.configure(ctx)
 	l.begin(ctx)
 }
 
@@ -134,14 +133,14 @@ func (l *loop) edited(ctx context.Context) {
 		l.look(ctx, why)
 		return
 	}
-	before := l.settings
-	err := l.configure()
+	before, usable := l.settings, l.usable
+	err := l.configure(ctx)
 	left := l.state.Phase == report.Stuck || l.state.Phase == report.Drifted
-	if err != nil || left && before.same(l.settings) {
+	if err != nil || usable && left && before.same(l.settings) {
 		l.answer()
 		return
 	}
-	l.Log.Info("looking at the GPUs: "+why, "reason", why)
+	l.looking(why)
 	l.begin(ctx)
 }
 
@@ -152,18 +151,17 @@ func (s Settings) same(other Settings) bool {
 }
 
 // configure reads the configuration. A bad one leaves the last good one in force.
-func (l *loop) configure() error {
+func (l *loop) configure(ctx context.Context) error {
 	s, err := l.Load()
 	if err != nil {
-		l.state.Config = err.Error()
-		l.Log.Error(rejected(l.started)+":\n"+err.Error(), "error", err.Error(), event.ConfigRejected.Attr())
+		l.reject(ctx, err)
 		return err
 	}
 	if l.state.Config != "" {
 		l.Log.Info("the configuration is in order again")
 	}
 	l.state.Config = ""
-	l.settings = s
+	l.settings, l.usable = s, true
 	l.Log = l.Daemon.Log.With("profile", s.Profile.Name)
 	l.state.Profile, l.state.Source, l.state.Warnings = s.Profile.Name, s.Source, s.Warnings
 	for _, w := range s.Warnings {
@@ -187,16 +185,19 @@ func (l *loop) forget() {
 }
 
 func (l *loop) newPass() *pass {
-	return &pass{Daemon: l.Daemon, Log: l.Log, settings: l.settings, started: l.started, owed: l.state.Owed}
+	return &pass{Daemon: l.Daemon, Log: l.Log, settings: l.settings, usable: l.usable, last: l.verdict(), owed: l.state.Owed}
 }
 
 func (l *loop) run(ctx context.Context, p *pass) {
 	results := make(chan outcome, 1)
 	l.pass = results
-	p.applying = func(owed []string) {
+	p.applying = func(owed []string) error {
+		i := intent{owed: owed, written: make(chan error, 1)}
 		select {
-		case l.applying <- owed: // taken before the pass goes on, and so before its end
+		case l.applying <- i:
+			return <-i.written
 		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 	go func() { results <- p.do(ctx) }()
@@ -250,12 +251,15 @@ func (l *loop) next(ctx context.Context) {
 }
 
 func (l *loop) succeeded(o outcome) {
-	l.failures = 0
+	l.failures, l.blamed, l.state.Tries = 0, "", 0
 	l.mended(o)
 	phase := report.InSync
-	if !l.settings.Selected {
+	switch {
+	case !l.usable:
+		phase, o.problem = report.Stuck, &report.Error{Text: l.state.Config}
+	case !l.settings.Selected:
 		phase = report.Idle
-	} else {
+	default:
 		l.tell(l.Host.Reached(l.settings.Profile))
 	}
 	if o.stirred && o.clients == nil && l.state.Phase == report.InSync {
@@ -263,45 +267,47 @@ func (l *loop) succeeded(o outcome) {
 	}
 	l.enter(phase, o.problem)
 	l.content(o)
-	if !l.started {
-		l.started, l.reload = true, true
-	}
+	l.up()
 }
 
-// failed decides what comes after a failed pass. Before READY=1 that is systemd's
-// business: it shows the reason and restarts by its own back-off.
+// failed decides what comes after a failed pass. Before READY=1 that is, for a
+// daemon that somebody has started, to end with the reason.
 func (l *loop) failed(ctx context.Context, o outcome) error {
-	l.blame(o)
+	l.advise(&o)
+	l.blame(ctx, o)
 	rebooting := l.reboot(ctx, &o)
-	if !l.started {
-		phase := report.Stuck
-		if rebooting {
-			phase = report.Rebooting
-		}
-		if o.failure.Transient {
-			phase = report.Waiting
-		}
+	phase := report.Stuck
+	switch {
+	case rebooting:
+		phase = report.Rebooting
+	case o.failure.Transient:
+		phase = report.Waiting
+	}
+	if !l.started && !l.restarted(ctx) {
 		l.fail(phase, o.failure)
 		return &StartError{Reason: *o.failure}
 	}
-	switch {
-	case rebooting:
-		l.enter(report.Rebooting, o.failure)
-		return nil
-	case !o.failure.Transient:
-		l.enter(report.Stuck, o.failure)
-		return nil
+	l.up()
+	if phase == report.Waiting {
+		l.wait(ctx, o)
 	}
+	l.enter(phase, o.failure)
+	return nil
+}
+
+// wait has the next try made after a while, or when a holder has ended.
+func (l *loop) wait(ctx context.Context, o outcome) {
 	if o.held {
 		l.putOff()
 	}
 	l.failures++
 	wait := l.Limits.Retry.After(l.failures)
+	if o.spared > 0 {
+		wait = o.spared
+	}
 	l.retry = time.After(wait)
 	l.state.Retry = time.Now().Add(wait)
 	l.watch(ctx, o.holders)
-	l.enter(report.Waiting, o.failure)
-	return nil
 }
 
 // watch wakes the loop as soon as a process that is in the way has ended.
@@ -362,43 +368,3 @@ func (l *loop) announce() {
 	}
 	l.tell(l.Notify.Status(l.status()))
 }
-
-// status is the line that systemctl status shows.
-func (l *loop) status() string {
-	s := l.state
-	var b strings.Builder
-	switch s.Phase {
-	case report.Idle:
-		b.WriteString("No profile is selected; the GPUs are left alone")
-	case report.InSync:
-		fmt.Fprintf(&b, "Profile %s is on the GPUs", s.Profile)
-	case report.Rebooting:
-		fmt.Fprintf(&b, "Rebooting, to put profile %s on the GPUs", s.Profile)
-	case report.Drifted:
-		fmt.Fprintf(&b, "Profile %s is not on the GPUs any more", s.Profile)
-	case report.Waiting:
-		fmt.Fprintf(&b, "Profile %s is not on the GPUs", s.Profile)
-		if !s.Retry.IsZero() {
-			b.WriteString(", trying again at " + s.Retry.Format(time.TimeOnly))
-		}
-	case report.Stuck:
-		if s.Profile != "" {
-			fmt.Fprintf(&b, "Profile %s is not on the GPUs", s.Profile)
-		} else {
-			b.WriteString("Not started")
-		}
-	case report.Applying:
-		fmt.Fprintf(&b, "Putting profile %s on the GPUs", s.Profile)
-	default:
-		b.WriteString("Looking at the GPUs")
-	}
-	if s.Error != nil {
-		b.WriteString(": " + oneLine(s.Error.Text))
-	}
-	if s.Config != "" && s.Phase != report.Stuck {
-		b.WriteString(" (the configuration on disk is not in force: " + oneLine(s.Config) + ")")
-	}
-	return b.String()
-}
-
-func oneLine(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "\n", "; ") }

@@ -18,10 +18,11 @@ type pass struct {
 	*Daemon
 	Log      *slog.Logger // with what the pass is about
 	settings Settings
-	started  bool                // the daemon has been up
-	applying func(owed []string) // called before a restart, with what is owed if it fails
-	owed     []string            // see [pass.repay]
-	owes     []string            // the same, once a run was begun
+	usable   bool // there are settings
+	last     verdict
+	applying func(owed []string) error // called before a restart, with what is owed if it fails
+	owed     []string                  // see [pass.repay]
+	owes     []string                  // the same, once a run was begun
 
 	stirred bool   // nobody asked for it: devices told of something
 	seen    string // the GPUs as they were; of a stirred pass
@@ -44,6 +45,7 @@ type outcome struct {
 	unchanged bool          // a stirred pass has found nothing new, and the rest is empty
 	drift     *report.Error // the GPUs are to be left as somebody made them
 	held      bool          // the failure is a repair that was put off
+	spared    time.Duration // for this long no run is to be made
 }
 
 // transient is a failure of the way to PID 1: the next try may find it mended.
@@ -67,8 +69,10 @@ func (p *pass) do(ctx context.Context) outcome {
 
 // decide reads the difference between the GPUs and the settings, and acts on it.
 func (p *pass) decide(ctx context.Context) outcome {
-	if err := p.order(ctx); err != nil {
-		return transient(err)
+	if p.usable {
+		if err := p.order(ctx); err != nil {
+			return transient(err)
+		}
 	}
 	if err := p.await(ctx); err != nil {
 		return transient(err)
@@ -169,7 +173,14 @@ func (p *pass) change(ctx context.Context, blocking []report.Holder) outcome {
 	if foreign := remaining(blocking, bounced); len(foreign) > 0 {
 		return p.foreign(ctx, foreign)
 	}
-	if err := p.space(ctx, u); err != nil {
+	if o, spared, err := p.spare(ctx, u); err != nil {
+		return transient(err)
+	} else if spared {
+		return o
+	}
+	p.owes = p.owing(bounced)
+	if err := p.applying(p.owes); err != nil {
+		p.owes = nil
 		return transient(err)
 	}
 	// Each restart counts against a unit's start limit; a unit that reached it
@@ -179,8 +190,6 @@ func (p *pass) change(ctx context.Context, blocking []report.Holder) outcome {
 			p.Log.Warn("cannot clear the start counter", "unit", name, "error", err)
 		}
 	}
-	p.owes = p.owing(bounced)
-	p.applying(p.owes)
 	p.Log.Info(restarting(bounced))
 	run := p.restart(ctx, u)
 	run.clients = p.verify(ctx, u, before)
@@ -189,25 +198,6 @@ func (p *pass) change(ctx context.Context, blocking []report.Holder) outcome {
 		run.problem = notBack(run.clients)
 	}
 	return run
-}
-
-// space spaces the runs of a daemon that systemd starts again and again because
-// none of them succeeds: each of them would restart the clients. A start by hand
-// resets systemd's count, and so is never held back.
-func (p *pass) space(ctx context.Context, u Units) error {
-	own, err := u.Units(ctx, []string{Unit})
-	if err != nil || len(own) == 0 || own[0].Restarts == 0 || p.started {
-		return err
-	}
-	wait := p.Limits.Retry.After(int(own[0].Restarts))
-	p.Log.Info(fmt.Sprintf("waiting for %s before the clients are restarted once more", wait.Round(time.Second)), "attempt", own[0].Restarts)
-	p.extend(wait + p.Limits.Run)
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(wait):
-		return nil
-	}
 }
 
 // moving waits for a run that has begun but not yet taken its lock, or has just

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -10,8 +11,8 @@ import (
 )
 
 // rejected introduces the problems of a configuration.
-func rejected(started bool) string {
-	if started {
+func rejected(usable bool) string {
+	if usable {
 		return "the configuration cannot be used, and the last good one stays in force"
 	}
 	return "the configuration cannot be used"
@@ -28,6 +29,7 @@ func restarting(bounced []string) string {
 // content tells that a pass ended well.
 func (l *loop) content(o outcome) {
 	switch {
+	case !l.usable: // which was told
 	case o.stirred && o.restart.Run == "": // the kernel's event was of no consequence
 	case l.state.Phase == report.Idle:
 		l.Log.Info("no profile is selected; the GPUs are left alone")
@@ -39,8 +41,37 @@ func (l *loop) content(o outcome) {
 	}
 }
 
-// blame tells why a pass failed.
-func (l *loop) blame(o outcome) {
+// looking tells that the GPUs are looked at because something has happened.
+func (l *loop) looking(why string) {
+	if why != "" {
+		l.Log.Info("looking at the GPUs: "+why, "reason", why)
+	}
+}
+
+// advise says of a selection that these GPUs cannot have how to withdraw it.
+func (l *loop) advise(o *outcome) {
+	if o.failure.Transient || !l.settings.Selected || strings.Contains(o.failure.Cure, withdraw) {
+		return
+	}
+	failure := *o.failure
+	if failure.Cure != "" {
+		failure.Cure = strings.TrimSuffix(failure.Cure, ".") + "; "
+	}
+	failure.Cure += fmt.Sprintf("%s (it is selected by %s)", withdraw, l.settings.Source)
+	o.failure = &failure
+}
+
+const withdraw = "to withdraw the selection: dcm use none, or dcm use PROFILE for another"
+
+// blame tells why a pass failed: once, however often it is tried again.
+func (l *loop) blame(ctx context.Context, o outcome) {
+	known := l.blamed
+	if known == "" && !l.started && l.last.Error != nil && l.restarted(ctx) {
+		known = l.last.Error.Text
+	}
+	if l.blamed = o.failure.Text; known == l.blamed {
+		return
+	}
 	text := fmt.Sprintf("profile %s is not on the GPUs: %s", l.state.Profile, o.failure.Text)
 	if o.failure.Cure != "" {
 		text += "\ncure: " + o.failure.Cure

@@ -16,6 +16,7 @@ type fault struct {
 	before  string        // arms the fault, ahead of the edit that selects the profile
 	amid    string        // is done in the middle of the run; nothing if there is no such
 	by      string        // has the daemon look, where it cannot tell its state by its file
+	spared  bool          // no client is touched: it is known before that the run would be in vain
 	state   []string      // parts of the daemon's state at the end
 	result  report.Result // in the report; "" if it is still that of the run before
 	unit    string        // result and exit status of dcm-apply.service
@@ -73,7 +74,7 @@ func faultMatrix() []fault {
 		{name: "the runtime directory is full", profile: "spx-fast", before: "mount -o remount,size=1m /run; dd if=/dev/zero of=/run/filler bs=4k 2>/dev/null; dcm-sim fault --gpu all --op compute --hang 100ms",
 			by: "systemctl restart dcm", unit: "success 0", gpus: atSPX, command: "dcm use spx-fast && " + log, told: "no space left", heal: "rm /run/filler; mount -o remount,size=100m /run; rm -f /etc/dcm/dcm.toml.d/*selected*; systemctl restart dcm"},
 		{name: "the runtime directory is read-only", profile: "spx-fast", before: "mount --bind /run/dcm /run/dcm; mount -o remount,ro,bind /run/dcm",
-			by: "systemctl restart dcm", unit: "exit-code 75", gpus: atCPX, verify: 2, command: "dcm use spx-fast; " + log, told: "read-only file system", heal: "umount /run/dcm; systemctl restart dcm"},
+			by: "systemctl restart dcm", spared: true, unit: "success 0", gpus: atCPX, verify: 2, command: "dcm use spx-fast; " + log, told: "read-only file system", heal: "umount /run/dcm; systemctl restart dcm"},
 		{name: "what the host keeps for good is read-only", profile: "spx-fast", before: "mount --bind /var /var; mount -o remount,ro,bind /var",
 			state: inSync, result: report.Applied, unit: "success 0", gpus: atSPX, command: "dcm status", told: "Profile spx-fast is on the GPUs", heal: "umount /var"},
 		{name: "the driver does not load again", profile: "cpx-nps4", before: "dcm-sim fault --op load --errno EIO --times 3",
@@ -112,7 +113,11 @@ func (f fault) try(m machine) {
 		m.duringMemory(f.profile, func() { m.run(f.amid) })
 	}
 	f.end(m)
-	m.bounced(before)
+	if f.spared {
+		m.untouched(before)
+	} else {
+		m.bounced(before)
+	}
 	f.judge(m)
 	m.run(f.heal)
 	m.applied(f.healed())

@@ -138,6 +138,9 @@ type State struct {
 	Holders  []Holder  `json:"holders,omitempty"`
 	Owed     []string  `json:"owed,omitempty"`   // units that a failed run keeps down: to be started once the profile is on the GPUs
 	Restart  Restart   `json:"restart,omitzero"` // the last one that the daemon asked for
+	Tries    int       `json:"tries,omitempty"`  // the restarts asked for since the profile was last on the GPUs
+	Tried    time.Time `json:"tried,omitzero"`   // when the last of them was
+	Wish     string    `json:"wish,omitempty"`   // a sum of the settings that it was for
 }
 
 // Restart is one restart transaction, as the daemon saw it from outside: before

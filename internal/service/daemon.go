@@ -94,16 +94,18 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	return status(err)
 }
 
-// initial is the daemon's state before it knows anything. What the last restart
-// did to the clients, and owes them, is still true if there was no boot since.
+// initial is what the daemon begins with: what the one before it in this boot has
+// left, under its own name.
 func initial(h *host.Host, log *slog.Logger) report.State {
-	s := report.State{Program: h.Version, PID: os.Getpid(), Boot: h.BootID()}
+	var s report.State
+	boot := h.BootID()
 	last, err := report.ReadState(h.Runtime())
 	if err != nil {
 		log.Warn(err.Error()) // it is about to be replaced
-	} else if last != nil && last.Boot == s.Boot {
-		s.Clients, s.Restart, s.Owed = last.Clients, last.Restart, last.Owed
+	} else if last != nil && last.Boot == boot {
+		s = *last
 	}
+	s.Program, s.PID, s.Boot = h.Version, os.Getpid(), boot
 	return s
 }
 

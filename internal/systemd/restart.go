@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/godbus/dbus/v5"
 )
@@ -118,8 +117,9 @@ func (c *Conn) queue(ctx context.Context, before Unit) (job dbus.ObjectPath, err
 // one.
 func ended(before, now Unit, ear *ear, job dbus.ObjectPath) (bool, error) {
 	result, certain := ear.result(job)
-	// By Restart= systemd tries a start that failed again; that is another run.
-	again := result == "failed" && strings.HasPrefix(now.Sub, "auto-restart")
+	// By Restart= systemd tries a start that failed again, within a second or so; that
+	// is another run.
+	again := result == "failed"
 	if !now.Settled() && !again {
 		return false, nil
 	}

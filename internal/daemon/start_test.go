@@ -1,0 +1,176 @@
+package daemon
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"dcm/internal/report"
+	"dcm/internal/systemd"
+)
+
+// What makes a start by hand fail is no reason for the next one, which systemd makes,
+// not to come up: it is there to see the reason go.
+func TestTheStartBehindAFailedOneComesUpWithItsVerdict(t *testing.T) {
+	user := []report.Holder{{PID: 7, Command: "python3", Unit: "session-1.scope", Devices: []string{"/dev/kfd"}}}
+	for _, test := range []struct {
+		name  string
+		given func(h *host)
+		phase report.Phase
+		err   any
+		mend  func(h *host)
+	}{
+		{"a holder", func(h *host) { h.steps, h.blocking, h.retry = 3, user, Backoff{time.Hour, time.Hour} }, report.Waiting, new(*StartError),
+			func(h *host) { h.blocking = nil; close(h.gone) }},
+		{"a profile that the GPUs cannot have", func(h *host) { h.stepsErr = errors.New("no such mode") }, report.Stuck, new(*StartError),
+			func(h *host) { h.stepsErr, h.settings.Profile.Name = nil, "other"; h.changed <- struct{}{} }},
+		{"a broken configuration", func(h *host) { h.loadErr = errors.New("dcm.toml:3: bad") }, report.Stuck, new(*ConfigError),
+			func(h *host) { h.loadErr = nil; h.changed <- struct{}{} }},
+		{"a broken configuration that is repaired to select nothing", func(h *host) { h.loadErr = errors.New("dcm.toml:3: bad") }, report.Stuck, new(*ConfigError),
+			func(h *host) { h.loadErr, h.settings = nil, Settings{}; h.changed <- struct{}{} }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHost(t)
+			test.given(h)
+			if err := <-h.start(); !errors.As(err, test.err) {
+				t.Errorf("the start by hand ends with %v, want a %T", err, test.err)
+			}
+			if got := h.did(); got != "" {
+				t.Errorf("events %q, want none", got)
+			}
+			h.initial = h.left()
+			h.startedAgain()
+			ended := h.start()
+			s := h.until("a verdict that is announced", func(s report.State) bool { return s.Phase == test.phase })
+			if s.Error == nil {
+				t.Error("no reason is told")
+			}
+			h.tick()
+			if got := h.did(); got != "READY" {
+				t.Errorf("events %q, want READY and nothing else", got)
+			}
+			h.set(func() { test.mend(h) })
+			h.until("rest", func(s report.State) bool { return s.Phase == report.InSync || s.Phase == report.Idle })
+			select {
+			case err := <-ended:
+				t.Errorf("the daemon has ended: %v", err)
+			default:
+			}
+		})
+	}
+}
+
+func TestADaemonThatIsStartedAgainRestartsNoClientInVain(t *testing.T) {
+	refused := report.Error{Text: "no such mode"}
+	busy := report.Error{Text: "busy", Transient: true}
+	for _, test := range []struct {
+		name   string
+		given  func(h *host)
+		phase  report.Phase
+		events string
+	}{
+		{"a run has shown that it would be", func(h *host) {
+			h.initial.Tries, h.initial.Tried, h.initial.Wish, h.initial.Error = 1, time.Now().Add(-time.Hour), h.settings.sum(), &refused
+		}, report.Stuck, "READY"},
+		{"that was with another configuration", func(h *host) {
+			h.initial.Tries, h.initial.Tried, h.initial.Wish, h.initial.Error = 1, time.Now().Add(-2*time.Hour), "other", &refused
+		}, report.InSync, "reset:a.service restart:dcm-apply.service READY"},
+		{"its time has not come", func(h *host) {
+			h.initial.Tries, h.initial.Tried, h.initial.Error = 1, time.Now(), &busy
+		}, report.Waiting, "READY"},
+		{"the one before was killed in a run, and its time has not come", func(h *host) {
+			h.initial.Tries, h.initial.Tried = 1, time.Now()
+		}, report.Waiting, "READY"},
+		{"its time has come", func(h *host) {
+			h.initial.Tries, h.initial.Tried, h.initial.Error = 3, time.Now().Add(-2*time.Hour), &busy
+		}, report.InSync, "reset:a.service restart:dcm-apply.service READY"},
+		{"it has had no failure since the profile was last on the GPUs", func(h *host) {},
+			report.InSync, "reset:a.service restart:dcm-apply.service READY"},
+		{"somebody starts it", func(h *host) {
+			h.initial.Tries, h.initial.Tried, h.initial.Wish, h.initial.Error = 1, time.Now(), h.settings.sum(), &refused
+			delete(h.units, Unit)
+		}, report.InSync, "reset:a.service restart:dcm-apply.service READY"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHost(t)
+			h.steps, h.retry = 3, Backoff{First: time.Hour, Most: time.Hour}
+			h.startedAgain()
+			test.given(h)
+			h.start()
+			h.until(string(test.phase), phase(test.phase))
+			h.tick()
+			if got := h.did(); got != test.events {
+				t.Errorf("events %q, want %q", got, test.events)
+			}
+		})
+	}
+}
+
+func TestTriesAreCountedUntilTheProfileIsOnTheGPUs(t *testing.T) {
+	h := newHost(t)
+	h.steps = 3
+	h.startedAgain()
+	tries := 0
+	h.run = func(h *host) (systemd.Unit, *report.Run, error) {
+		if tries++; tries == 3 {
+			return succeed(h)
+		}
+		return failing(report.Error{Text: "busy", Transient: true})(h)
+	}
+	h.start()
+	for want := range 3 {
+		if s := h.until("applying", phase(report.Applying)); s.Tries != want+1 || s.Tried.IsZero() {
+			t.Errorf("try %d at %v, want %d", s.Tries, s.Tried, want+1)
+		}
+	}
+	if s := h.until("in sync", phase(report.InSync)); s.Tries != 0 {
+		t.Errorf("%d tries are counted in sync", s.Tries)
+	}
+}
+
+func TestAReasonIsToldOnce(t *testing.T) {
+	for name, reason := range map[string]func(h *host){
+		"busy": func(h *host) { h.stepsErr = errPassing },
+		"dcm.toml:3: bad": func(h *host) {
+			h.loadErr = errors.New("dcm.toml:3: bad")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			var journal bytes.Buffer
+			h.log = slog.New(slog.NewTextHandler(&journal, nil))
+			reason(h)
+			<-h.start()
+			h.initial = h.left()
+			h.startedAgain()
+			ended := h.start()
+			for range 3 { // tries
+				h.until("a verdict", func(s report.State) bool {
+					return s.Error != nil && (s.Phase == report.Waiting || s.Phase == report.Stuck)
+				})
+				h.hangup <- nil
+			}
+			h.stop()
+			<-ended
+			if n := strings.Count(journal.String(), "level=ERROR"); n != 1 {
+				t.Errorf("%d entries tell the reason, want one:\n%s", n, journal.String())
+			}
+		})
+	}
+}
+
+func TestNothingIsStoppedThatCouldNotBeFoundAgain(t *testing.T) {
+	h := newHost(t)
+	h.steps, h.saveErr = 3, errors.New("read-only file system")
+	h.units[ApplyUnit] = systemd.Unit{Name: ApplyUnit, Load: "loaded", Active: "active"}
+	err := <-h.start()
+	if err == nil || !strings.Contains(err.Error(), "no unit is stopped") || !strings.Contains(err.Error(), "read-only file system") {
+		t.Errorf("Run returned %v, want the reason", err)
+	}
+	if got := h.did(); got != "" {
+		t.Errorf("events %q, want none", got)
+	}
+}
