@@ -37,6 +37,7 @@ type outcome struct {
 	clients []report.Client // after a restart
 	holders []report.Holder // who is in the way
 	restart report.Restart  // the one that was made, if one was
+	end     event.ID        // how its run ended, if it failed
 	advice  []string        // warnings beside those of the configuration
 	owed    []string        // units to be started once the profile is on the GPUs
 
@@ -285,7 +286,7 @@ func (p *pass) restart(ctx context.Context, u Units) outcome {
 	if succeeded := unit.Active == "active" && unit.Result == "success"; succeeded && (run.Result.OK() || run.ID == "" && p.reached(ctx)) {
 		return outcome{restart: asked}
 	}
-	return outcome{failure: whyFailed(unit, run), holders: run.Holders, restart: asked}
+	return outcome{failure: whyFailed(unit, run), holders: run.Holders, restart: asked, end: ending(unit, run)}
 }
 
 // reached reports whether the GPUs are as selected, for a run that could not write
@@ -303,8 +304,14 @@ func whyFailed(u systemd.Unit, run *report.Run) *report.Error {
 		return run.Error
 	}
 	text := fmt.Sprintf("%s ended with result %q before it could say why", ApplyUnit, u.Result)
+	if u.Failed.Path != "" {
+		text = fmt.Sprintf("%s failed: %s", ApplyUnit, u.Failed)
+	}
 	if u.Result == "timeout" {
 		text = ApplyUnit + " took longer than its TimeoutStartSec= and was ended"
+		if u.Failed.Path != "" {
+			text += fmt.Sprintf(": %s", u.Failed)
+		}
 	}
 	var open []string
 	for _, s := range run.Steps {

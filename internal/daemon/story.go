@@ -8,6 +8,7 @@ import (
 
 	"dcm/internal/event"
 	"dcm/internal/report"
+	"dcm/internal/systemd"
 )
 
 // rejected introduces the problems of a configuration.
@@ -76,12 +77,27 @@ func (l *loop) blame(ctx context.Context, o outcome) {
 	if o.failure.Cure != "" {
 		text += "\ncure: " + o.failure.Cure
 	}
-	id := event.Refused
+	id := o.end
 	switch {
+	case id != "":
 	case len(o.holders) > 0:
 		id = event.InUse
-	case o.restart.Run != "":
-		id = event.RunFailed
+	default:
+		id = event.Refused
 	}
 	l.Log.With("run", o.restart.Run, "cure", o.failure.Cure).Error(text, "error", o.failure.Text, id.Attr())
+}
+
+// ending is the event that a failed run ended with, which is the one that the run
+// has told itself, if it came to that.
+func ending(u systemd.Unit, run *report.Run) event.ID {
+	switch {
+	case len(run.Holders) > 0:
+		return event.InUse
+	case run.Result == report.Refused, run.Result == "" && u.Failed.Before():
+		return event.Refused
+	case run.Result == report.RolledBack:
+		return event.RolledBack
+	}
+	return event.RunFailed
 }

@@ -189,6 +189,9 @@ func (p *pid1) get(m dbus.Message, iface, property string) (dbus.Variant, *dbus.
 		case "NRestarts", "MainPID":
 			return dbus.MakeVariant(uint32(0)), nil
 		}
+		if strings.HasPrefix(property, "Exec") {
+			return dbus.MakeVariant([]execution{}), nil
+		}
 		return dbus.MakeVariant([]string{}), nil
 	}
 	return dbus.Variant{}, dbus.NewError("org.freedesktop.DBus.Error.UnknownObject", nil)

@@ -16,15 +16,16 @@ import (
 
 // Unit is a unit's state, in the words of org.freedesktop.systemd1(5).
 type Unit struct {
-	Name       string // as it was asked for, which may be an alias; an instance's own where a template was
-	Load       string // "loaded", "not-found", "masked", "bad-setting", "error"
-	Active     string // "active", "reloading", "inactive", "failed", "activating", "deactivating"
-	Sub        string // "running", "exited", "dead", "auto-restart", …
-	Result     string // how a service's last run ended: "success", "exit-code", "signal", "timeout", …
-	Invocation string // of the current or the last run, in hexadecimal; "" if it never ran
-	Restarts   uint32 // how often systemd restarted a service by Restart=
-	MainPID    uint32 // of a service; 0 if it does not run
-	Job        bool   // a job is queued or under way
+	Name       string  // as it was asked for, which may be an alias; an instance's own where a template was
+	Load       string  // "loaded", "not-found", "masked", "bad-setting", "error"
+	Active     string  // "active", "reloading", "inactive", "failed", "activating", "deactivating"
+	Sub        string  // "running", "exited", "dead", "auto-restart", …
+	Result     string  // how a service's last run ended: "success", "exit-code", "signal", "timeout", …
+	Invocation string  // of the current or the last run, in hexadecimal; "" if it never ran
+	Restarts   uint32  // how often systemd restarted a service by Restart=
+	MainPID    uint32  // of a service; 0 if it does not run
+	Job        bool    // a job is queued or under way
+	Failed     Command // of a service that failed: the command that did; zero where none is known to have
 }
 
 // Settled reports whether the unit's state is one that lasts: no job, and no
@@ -146,6 +147,9 @@ func (c *Conn) detail(ctx context.Context, u Unit) (Unit, error) {
 			c.property(ctx, u.Name, serviceInterface, "Result", &u.Result),
 			c.property(ctx, u.Name, serviceInterface, "NRestarts", &u.Restarts),
 			c.property(ctx, u.Name, serviceInterface, "MainPID", &u.MainPID))
+		if err == nil && u.Result != "success" {
+			u.Failed, err = c.failed(ctx, u.Name)
+		}
 	}
 	return u, err
 }
