@@ -37,6 +37,8 @@ var bad = []struct{ name, text, want string }{
 	{"backend and library", "[gpu]\nbackend = \"sysf\"\nlibrary = \"lib/x.so\"",
 		`:2: gpu.backend = "sysf": not a backend; did you mean "sysfs"? accepted: auto, sysfs, amdsmi
 :3: gpu.library = "lib/x.so": not a plain absolute path; accepted: a path such as "/opt/rocm/lib/libamd_smi.so", or "" for the usual places`},
+	{"a count of GPUs", "[gpu]\ncount = -1", `:2: gpu.count = -1: no number of GPUs; accepted: an integer from 1, or 0 for as many as there were at the last success`},
+	{"a count that is text", "[gpu]\ncount = \"8\"", `:2: gpu.count = "8": must be an integer, not a string`},
 	{"profile without modes", "[profiles.x]\nmemory = \"NPS1\"", "\x3a1: profiles.x: the profile says no compute mode; accepted: compute = \"…\" for the whole node, or [[profiles.x.group]]"},
 	{"profile with both", "[profiles.x]\ncompute = \"SPX\"\n[[profiles.x.group]]\ncompute = \"CPX\"\ncount = \"rest\"",
 		`:3: profiles.x.group: the profile says its compute mode twice, also at /etc/dcm/dcm.toml:2; accepted: either compute for the whole node, or groups`},

@@ -24,6 +24,9 @@ func build(root *node) *Config {
 	readAs(root.at("daemon", "drift"), &c.Drift)
 	readAs(root.at("gpu", "backend"), &c.Backend)
 	read(root.at("gpu", "library"), &c.Library)
+	if n := root.at("gpu", "count"); n != nil {
+		c.Count = int(n.value.(int64))
+	}
 	read(root.at("metrics", "textfile"), &c.Metrics)
 	if n := root.at("apply", "device-timeout"); n != nil {
 		c.DeviceTimeout, _ = time.ParseDuration(n.value.(string))

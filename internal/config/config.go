@@ -36,6 +36,7 @@ type Config struct {
 
 	Backend Backend
 	Library string // path of libamd_smi; "": the usual places
+	Count   int    // how many GPUs there should be to manage; 0: as many as at the last success
 
 	Metrics string // directory for the file of metrics; "": the usual one, if it is there; [Off]
 

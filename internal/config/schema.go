@@ -36,6 +36,7 @@ func schema() rule {
 		"gpu": fixed(map[string]rule{
 			"backend": oneOf("a backend", Auto, Sysfs, AMDSMI),
 			"library": scalar("a string", absolute),
+			"count":   scalar("an integer", gpuCount),
 		}, nil),
 		"metrics": fixed(map[string]rule{
 			"textfile": scalar("a string", directory),
@@ -104,6 +105,13 @@ func timeout() rule {
 			return nil
 		}).judge(c, key, n)
 	}}
+}
+
+func gpuCount(n int64) *fault {
+	if n >= 0 && n <= mostGPUs {
+		return nil
+	}
+	return &fault{text: "no number of GPUs", accepted: "an integer from 1, or 0 for as many as there were at the last success"}
 }
 
 func absolute(path string) *fault {

@@ -171,6 +171,12 @@ func (c *Conn) property(ctx context.Context, unit, iface, name string, value any
 	return nil
 }
 
+// Enabled returns a unit's UnitFileState: "enabled", "disabled", "masked", "static",
+// …; "" for one without a file.
+func (c *Conn) Enabled(ctx context.Context, name string) (state string, err error) {
+	return state, c.property(ctx, name, unitInterface, "UnitFileState", &state)
+}
+
 // progress reads of one unit, which is no template, what tells whether it runs and
 // which run that is.
 func (c *Conn) progress(ctx context.Context, name string) (Unit, error) {

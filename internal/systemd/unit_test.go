@@ -309,3 +309,13 @@ func TestUnitPathIsEscapedAsSystemdDoes(t *testing.T) {
 		}
 	}
 }
+
+func TestEnabledTellsWhetherAUnitIsStartedAtBoot(t *testing.T) {
+	p := startPID1(t)
+	p.set("dcm.service", "active/running", "")
+	p.property("dcm.service", "UnitFileState", "disabled")
+	c, ctx := p.dial()
+	if got, err := c.Enabled(ctx, "dcm.service"); got != "disabled" || err != nil {
+		t.Errorf("enabled: %q, %v", got, err)
+	}
+}
