@@ -19,6 +19,7 @@ type Device struct {
 	NUMA        int      // the node it is attached to; -1 where not known
 	Card        string   // DRM's name, "card1"; not stable
 	RenderNodes []string // of the active partitions, in order: "/dev/dri/renderD128"
+	Parts       []Part   // the active partitions, in order
 	UniqueID    string   // hexadecimal, as the driver shows it
 
 	// From AMD's library, where it is used; "" otherwise.

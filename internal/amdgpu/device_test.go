@@ -46,7 +46,7 @@ func TestDevicesListsEveryDisplayFunctionInPCIOrder(t *testing.T) {
 	}
 	want := []Device{
 		{GPU: gpu("0000:0c:00.0"), Vendor: 0x1002, Model: "MI300X", Driver: "amdgpu", NUMA: 1, Card: "card1",
-			RenderNodes: []string{"/dev/dri/renderD128"}, UniqueID: "5e1c0f9a2b3d4c5e", Source: sources},
+			RenderNodes: []string{"/dev/dri/renderD128"}, Parts: []Part{{Minor: 128, Node: 1}}, UniqueID: "5e1c0f9a2b3d4c5e", Source: sources},
 		{GPU: partition.GPU{Address: "0000:22:00.0", Device: 0x73bf}, Vendor: 0x1002, Model: "0x1002:0x73bf", Driver: "amdgpu", NUMA: 1, Card: "card2",
 			Why: "no partition files: the driver shows no current_compute_partition", Source: map[string]string{"model": sysfs}},
 		{GPU: unused("0000:23:00.0", 8), Vendor: 0x1002, Model: "MI300X", NUMA: 1,
@@ -56,7 +56,7 @@ func TestDevicesListsEveryDisplayFunctionInPCIOrder(t *testing.T) {
 		{GPU: partition.GPU{Address: "0000:c3:00.0", Device: 0x2000}, Vendor: 0x1a03, Model: "0x1a03:0x2000", Driver: "ast", NUMA: 1, Card: "card0",
 			Why: "not an AMD GPU", Source: map[string]string{"model": sysfs}},
 		{GPU: gpu("0001:05:00.0"), Vendor: 0x1002, Model: "MI300X", Driver: "amdgpu", NUMA: 1, Card: "card3",
-			RenderNodes: []string{"/dev/dri/renderD136"}, UniqueID: "222", Source: sources},
+			RenderNodes: []string{"/dev/dri/renderD136"}, Parts: []Part{{Minor: 136, Node: 2}}, UniqueID: "222", Source: sources},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("devices (-want +got):\n%s", d)
@@ -96,13 +96,13 @@ func TestPartitionsAreThoseOfTheTopology(t *testing.T) {
 			f.node("location_id 268438528\ndomain 0\ndrm_render_minor -1\nnum_xcc 1\n")
 		}, 8, "/dev/dri/renderD128", "77"},
 		{"another domain", func(f *fixture) { f.partition(1, a, 8, 128, "77") }, 8, "", ""},
-		{"more nodes than nine", func(f *fixture) {
+		{"nodes in another order than their minors", func(f *fixture) {
 			for range 9 {
 				f.node("cpu_cores_count 4\n")
 			}
 			f.partition(0, a, 4, 130, "77")
 			f.partition(0, a|1<<28, 4, 129, "77")
-		}, 8, "/dev/dri/renderD130 /dev/dri/renderD129", "77"},
+		}, 8, "/dev/dri/renderD129 /dev/dri/renderD130", "77"},
 		{"no topology", func(*fixture) {}, 8, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -22,6 +22,8 @@ type kfdNode struct {
 	location uint32 // bus, device and function, and the partition's number, see address
 	minor    uint32 // of the DRM render node; 0 on a CPU
 	xcc      uint32 // XCCs of this partition, not of the GPU
+	simds    uint32 // of this partition
+	perCU    uint32 // SIMDs in a compute unit
 	hive     uint64
 	unique   string // of the partition, where the driver has one for each
 }
@@ -42,6 +44,10 @@ func parseProperties(text string) (kfdNode, error) {
 			n.minor, err = renderMinor(value)
 		case "num_xcc":
 			n.xcc, err = parse32(value)
+		case "simd_count":
+			n.simds, err = parse32(value)
+		case "simd_per_cu":
+			n.perCU, err = parse32(value)
 		case "hive_id":
 			n.hive, err = strconv.ParseUint(value, 10, 64)
 		case "unique_id":
@@ -146,7 +152,10 @@ func (n *Node) topology() ([]kfdNode, error) {
 // describe adds to d what the nodes of its partitions tell.
 func (d *Device) describe(nodes []kfdNode) {
 	xcc, unique := 0, ""
-	for _, k := range nodes {
+	// KFD's order is that of the partitions; their render nodes are registered in it.
+	slices.SortStableFunc(nodes, func(a, b kfdNode) int { return cmp.Compare(a.minor, b.minor) })
+	for i, k := range nodes {
+		d.Parts = append(d.Parts, k.part(i))
 		xcc += int(k.xcc)
 		d.Hive = k.hive
 		d.RenderNodes = append(d.RenderNodes, fmt.Sprintf("/dev/dri/renderD%d", k.minor))

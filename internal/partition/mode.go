@@ -84,6 +84,31 @@ func (c Compute) Partitions(xcc int) int {
 	return 0
 }
 
+// Domains returns into how many domains the mode divides a GPU's memory, or 0 where
+// that is not known.
+func (m Memory) Domains() int {
+	switch m {
+	case NPS1:
+		return 1
+	case NPS2:
+		return 2
+	case NPS4:
+		return 4
+	case NPS8:
+		return 8
+	}
+	return 0
+}
+
+// Domain returns in which of them a partition lies, by its index among as many: the
+// driver gives neighbours the same one (amdgpu_xcp.c: amdgpu_xcp_get_mem_id).
+func (m Memory) Domain(index, of int) int {
+	if of == 0 {
+		return 0
+	}
+	return index * m.Domains() / of
+}
+
 // AfterLoad returns the compute mode that the driver picks by itself when it is
 // loaded with memory mode m, or "" where that is not known
 // (gfx_v9_4_3: __aqua_vanjaram_get_auto_mode).

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -116,6 +117,25 @@ func TestAcceptedIsMoreThanValidated(t *testing.T) {
 	} {
 		if a, v := m.Accepts(test.c, test.n), m.Validated(test.c, test.n); a != test.accepted || v != test.validated {
 			t.Errorf("%s/%s: accepted %t, validated %t; want %t, %t", test.c, test.n, a, v, test.accepted, test.validated)
+		}
+	}
+}
+
+func TestNeighboursShareAMemoryDomain(t *testing.T) {
+	for _, tt := range []struct {
+		mode Memory
+		of   int
+		want string
+	}{
+		{NPS1, 8, "[0 0 0 0 0 0 0 0]"}, {NPS4, 8, "[0 0 1 1 2 2 3 3]"}, {NPS4, 4, "[0 1 2 3]"},
+		{NPS2, 2, "[0 1]"}, {NPS2, 4, "[0 0 1 1]"}, {NPS1, 1, "[0]"}, {"", 3, "[0 0 0]"},
+	} {
+		var got []int
+		for i := range tt.of {
+			got = append(got, tt.mode.Domain(i, tt.of))
+		}
+		if fmt.Sprint(got) != tt.want {
+			t.Errorf("%s with %d partitions: %v, want %s", tt.mode, tt.of, got, tt.want)
 		}
 	}
 }
