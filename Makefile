@@ -15,6 +15,7 @@ VERSION ?= $(shell $(GIT) describe --tags --match 'v[0-9]*' 2>/dev/null | \
 # The packages are the same bytes whoever builds them.
 SOURCE_DATE_EPOCH ?= $(shell $(GIT) log -1 --format=%ct 2>/dev/null || date --reference=go.sum +%s)
 
+RECIPE ?= packaging/nfpm.yaml
 # Each build of packages has a place of its own, so that two do not meet.
 STAGE = $(DIST)/stage
 
@@ -38,7 +39,7 @@ packages:
 	for arch in $(ARCHES); do \
 		packaging/stage.sh $$arch || exit 1; \
 		for packager in deb rpm; do \
-			ARCH=$$arch $(GO) tool nfpm package -f packaging/nfpm.yaml -p $$packager -t $(DIST)/ || exit 1; \
+			ARCH=$$arch $(GO) tool nfpm package -f $(RECIPE) -p $$packager -t $(DIST)/ || exit 1; \
 		done; \
 	done
 

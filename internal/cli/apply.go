@@ -20,8 +20,8 @@ func applyCmd(h *host.Host, con *Console) *cobra.Command {
 around the change, and follow it to its end. If the GPUs are as selected, no unit
 is restarted.
 
-With PROFILE that one is selected until reboot, in /run/dcm/dcm.toml.d; 'dcm use'
-selects for good. 'dcm apply --clear' ends such a selection.`,
+With PROFILE that one is selected until reboot, or until another one is selected for
+good, with 'dcm use' or by an edit. 'dcm apply --clear' ends such a selection.`,
 		Args:              args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: profileNames(h),
 	}
@@ -42,17 +42,17 @@ func applyNow(ctx context.Context, h *host.Host, con *Console, given []string, c
 	if err := h.NeedRoot("applying a profile until reboot"); err != nil {
 		return err
 	}
-	if len(given) > 0 {
+	if len(given) > 0 && given[0] != config.None {
 		if err := fits(ctx, h, given); err != nil {
 			return err
 		}
 	}
 	return follow(ctx, h, con, func() error {
-		switch runtime := config.DefaultPaths(h.Root).Runtime; {
+		switch paths := config.DefaultPaths(h.Root); {
 		case clearing:
-			return config.RemoveSelection(runtime)
+			return config.EndPassing(paths)
 		case len(given) > 0:
-			return config.WriteSelection(runtime, given[0])
+			return config.SelectPassing(paths, given[0])
 		}
 		return nil
 	})

@@ -34,7 +34,7 @@ broken, 1 if the selected profile does not fit the GPUs.`,
 func check(ctx context.Context, h *host.Host, con *Console, given []string, kind string) error {
 	paths := config.DefaultPaths(h.Root)
 	if len(given) > 0 {
-		paths.Admin = given[0]
+		paths.Admin, paths.Judged = given[0], true
 	}
 	cfg, err := config.Load(paths)
 	if err != nil {

@@ -15,9 +15,13 @@ const None = "none"
 
 // Config is the validated sum of all layers.
 type Config struct {
-	Profile  partition.Profile            // the selected one; zero if Selected is ""
-	Selected string                       // "": dcm leaves the GPUs alone
-	Source   string                       // what selected it, "/etc/dcm/dcm.toml:7" or "kernel command line"; "" if nothing says
+	Profile       partition.Profile // the selected one; zero if Selected is ""
+	Selected      string            // "": dcm leaves the GPUs alone
+	Source        string            // what selected it, "/etc/dcm/dcm.toml:7" or "kernel command line"; "" if nothing says
+	Lasting       string            // what the files that outlive a boot select; Selected, if nothing overrides them
+	LastingSource string
+	Ended         string // in words, of a selection until reboot that does not count any more; [EndPassing] removes it
+
 	Profiles map[string]partition.Profile // all that are defined
 	Origin   map[string]string            // profile → file:line of its last definition
 

@@ -13,8 +13,8 @@ import (
 // same compares what configurations mean, not where it stands.
 func same(a, b *Config) string {
 	x, y := *a, *b
-	x.Source, x.Origin, x.Warnings = "", nil, nil
-	y.Source, y.Origin, y.Warnings = "", nil, nil
+	x.Source, x.LastingSource, x.Origin, x.Warnings = "", "", nil, nil
+	y.Source, y.LastingSource, y.Origin, y.Warnings = "", "", nil, nil
 	return cmp.Diff(x, y)
 }
 

@@ -30,14 +30,25 @@ func Import(file string, text []byte, gpus int) (toml string, warnings []string,
 	return imported(cfg) + Format(cfg), c.warnings, nil
 }
 
-// imported is the head of an imported file: the one line left to write.
+// imported is the head of an imported file: the one command left to give. The selection
+// is not written into the file: it would be a drop-in mostly, which an edit of dcm.toml
+// and `dcm use` could not change.
 func imported(c *Config) string {
 	var b strings.Builder
 	b.WriteString("# Imported from the Kubernetes form, which selects a profile by a label of the\n" +
-		"# node, dcm.amd.com/gpu-config-profile. To select one here, write above all tables:\n")
+		"# node, dcm.amd.com/gpu-config-profile. To select one here:\n")
 	for _, name := range c.Names() {
-		fmt.Fprintf(&b, "#   profile = %s\n", quote(name))
+		fmt.Fprintf(&b, "#   dcm use %s\n", word(name))
 	}
 	b.WriteByte('\n')
 	return b.String()
+}
+
+// word writes a name as a shell reads one word.
+func word(name string) string {
+	const bare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/@%+,"
+	if strings.Trim(name, bare) == "" {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }

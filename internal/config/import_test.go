@@ -23,9 +23,9 @@ func TestImportOfTheOperatorsConfiguration(t *testing.T) {
 		t.Fatal(err, warnings)
 	}
 	want := `# Imported from the Kubernetes form, which selects a profile by a label of the
-# node, dcm.amd.com/gpu-config-profile. To select one here, write above all tables:
-#   profile = "cpx-profile"
-#   profile = "spx-profile"
+# node, dcm.amd.com/gpu-config-profile. To select one here:
+#   dcm use cpx-profile
+#   dcm use spx-profile
 
 version = 1
 
@@ -84,6 +84,9 @@ func TestImportedGroupsLoadBackToTheSameMeaning(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, meaning(t, text).Profiles); diff != "" {
 		t.Errorf("profiles (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(text, "\n#   dcm use 'odd name'\n#   dcm use part\n") {
+		t.Errorf("the commands to give are not as a shell wants them:\n%s", text)
 	}
 	if len(warnings) != 2 || !strings.HasPrefix(warnings[0], `config.json:4: gpu-config-profiles."odd name".skippedGPUs.ids: these indices`) {
 		t.Errorf("warnings: %q", warnings)

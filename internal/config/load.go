@@ -48,16 +48,25 @@ func assemble(layers []layer, problems []Problem, cmdline string) (*Config, erro
 	c := &checker{problems: problems}
 	sum := &node{value: table{}}
 	whole := len(problems) == 0
+	var lasting choice
+	ended := ""
 	for _, l := range layers {
 		root := l.form(c, l)
 		if root == nil {
 			whole = false
 			continue
 		}
-		if !l.passing {
+		if l.passing {
+			if ended = over(root, lasting); ended != "" {
+				continue
+			}
+		} else {
 			c.hidden(sum.at("profile"), root.at("profile"))
 		}
 		sum = merge(sum, root)
+		if !l.passing {
+			lasting = says(sum)
+		}
 	}
 	c.profiles(sum)
 	pick := c.selected(sum, cmdline, whole)
@@ -66,8 +75,35 @@ func assemble(layers []layer, problems []Problem, cmdline string) (*Config, erro
 	}
 	cfg := build(sum)
 	cfg.Selected, cfg.Source, cfg.Warnings = pick.name, pick.source, c.warnings
+	cfg.Lasting, cfg.LastingSource, cfg.Ended = lasting.name, lasting.source, ended
 	cfg.Profile = cfg.Profiles[pick.name]
 	return cfg, nil
+}
+
+// over says of a selection until reboot that it has ended: the files that stay do not
+// select any more what they selected when it was made. Of all else it says "".
+func over(root *node, lasting choice) string {
+	before, ok := root.at("instead").text()
+	if !ok || orNothing(before) == lasting.name {
+		return ""
+	}
+	at := lasting.source
+	if at == "" {
+		at = "nothing"
+	}
+	name, _ := root.at("profile").text()
+	return fmt.Sprintf("the selection of %s until reboot has ended: it was made instead of %s, and now %s selects %s",
+		orNone(name), orNone(before), at, orNone(lasting.name))
+}
+
+// says is what the files select, right or wrong.
+func says(root *node) choice {
+	n := root.at("profile")
+	if n == nil {
+		return choice{}
+	}
+	name, _ := n.text()
+	return choice{orNothing(name), n.place()}
 }
 
 // hidden warns of a selection that an administrator wrote and another layer

@@ -57,6 +57,7 @@ func load(t *testing.T, f files) *Config {
 		t.Fatal(err)
 	}
 	c.Source = strings.TrimPrefix(c.Source, p.root())
+	c.LastingSource = strings.TrimPrefix(c.LastingSource, p.root())
 	for name, at := range c.Origin {
 		c.Origin[name] = strings.TrimPrefix(at, p.root())
 	}
@@ -132,6 +133,7 @@ count   = "rest"
 	}
 	want := &Config{
 		Profile: mixed, Selected: "mixed", Source: "/etc/dcm/dcm.toml:2",
+		Lasting: "mixed", LastingSource: "/etc/dcm/dcm.toml:2",
 		Profiles: map[string]partition.Profile{
 			"whole": {Name: "whole", Compute: partition.CPX, Memory: partition.NPS4},
 			"mixed": mixed,

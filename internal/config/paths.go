@@ -13,6 +13,14 @@ type Paths struct {
 	Local      string // directory of drop-ins that stay
 	Runtime    string // directory of drop-ins that last until reboot
 	Cmdline    string // the kernel command line
+	Template   string // what the administrator's file is made from where there is none
+	Root       string // whatever is above it is trusted
+
+	// Judged says that Admin is looked at and not used: it may belong to anyone.
+	Judged bool
+
+	given   map[string]string // texts to take in the place of files
+	without map[string]bool   // files to take as not there
 }
 
 // DefaultPaths returns the usual paths under root, "/" on a host.
@@ -27,6 +35,8 @@ func DefaultPaths(root string) Paths {
 		Local:      filepath.Join(root, "etc/dcm/dcm.toml.d"),
 		Runtime:    filepath.Join(root, "run/dcm/dcm.toml.d"),
 		Cmdline:    filepath.Join(root, "proc/cmdline"),
+		Template:   filepath.Join(root, "usr/share/dcm/dcm.toml"),
+		Root:       filepath.Clean(root),
 	}
 }
 

@@ -15,58 +15,145 @@ import (
 	"dcm/internal/foreign"
 )
 
-// largest is the size above which a file is no configuration.
-const largest = 1 << 20
+// What is read at all: above this nothing is configuration, and reading it would hold
+// up whoever waits, systemd's reload among them.
+const (
+	largest     = 1 << 20 // bytes of a file
+	mostBytes   = 2 << 20 // of all files together
+	mostFiles   = 100
+	mostEntries = 1000 // of a directory, whatever they are
+)
 
-// layers reads every file there is, in order.
+// layers reads every file there is, in order, once it is clear that they are not too
+// many.
 func (p Paths) layers() ([]layer, []Problem) {
-	r := &reader{seen: make(map[foreign.Name]bool)}
-	r.dropins(p.Shipped)
-	r.file(foreign.Named(p.Kubernetes), readKubernetes)
-	r.file(foreign.Named(p.Admin), readTOML)
-	r.dropins(p.Local)
-	lasting := len(r.layers)
-	r.dropins(p.Runtime)
-	for i := range r.layers[lasting:] {
-		r.layers[lasting+i].passing = true
+	r := newReader(p)
+	r.find(p)
+	if r.bounded() {
+		for _, f := range r.found {
+			r.read(f)
+		}
 	}
 	return r.layers, r.problems
 }
 
+// origin of a layer: a file that is there, or text that stands for one.
+type origin struct {
+	path    foreign.Name
+	size    int64
+	form    func(*checker, layer) *node
+	passing bool
+}
+
 type reader struct {
+	top      string            // whatever is above it is trusted
+	judged   foreign.Name      // a file that may belong to anyone
+	given    map[string]string // texts to take in the place of files
+	without  map[string]bool   // files to take as not there
+	found    []origin
 	layers   []layer
 	problems []Problem
 	seen     map[foreign.Name]bool // directories judged: whether they are safe
+}
+
+func newReader(p Paths) *reader {
+	r := &reader{top: p.Root, given: p.given, without: p.without, seen: make(map[foreign.Name]bool)}
+	if p.Judged {
+		r.judged = foreign.Named(p.Admin)
+	}
+	return r
 }
 
 func (r *reader) fail(file foreign.Name, line int, format string, args ...any) {
 	r.problems = append(r.problems, Problem{File: file.String(), Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
-// dropins reads the files of a directory that count: those whose name ends in
-// .toml and is not hidden, as a temporary file of an editor is.
-func (r *reader) dropins(path string) {
-	dir := foreign.Named(path)
-	entries, err := os.ReadDir(dir.Raw()) // in lexical order
-	if errors.Is(err, fs.ErrNotExist) {
-		return
+// find notes the files there are, in the order in which they count.
+func (r *reader) find(p Paths) {
+	r.dropins(p.Shipped, false)
+	r.note(foreign.Named(p.Kubernetes), readKubernetes, false)
+	r.note(foreign.Named(p.Admin), readTOML, false)
+	r.dropins(p.Local, false)
+	r.dropins(p.Runtime, true)
+}
+
+// bounded refuses what is too much before any of it is read.
+func (r *reader) bounded() bool {
+	in, sum := make(map[foreign.Name]int), int64(0)
+	var most foreign.Name // the directory that holds most of them
+	for _, f := range r.found {
+		dir := f.path.Dir()
+		if in[dir]++; in[dir] > in[most] {
+			most = dir
+		}
+		sum += f.size
 	}
-	if err != nil {
+	switch {
+	case len(r.found) > mostFiles:
+		r.fail(most, 0, "refused: there are %d configuration files, %d of them here; accepted: at most %d", len(r.found), in[most], mostFiles)
+	case sum > mostBytes:
+		r.fail(most, 0, "refused: the configuration files are %d bytes together; accepted: at most %d", sum, mostBytes)
+	default:
+		return true
+	}
+	return false
+}
+
+// dropins notes the files of a directory that count: those whose name ends in
+// .toml and is not hidden, as a temporary file of an editor is.
+func (r *reader) dropins(path string, passing bool) {
+	dir := foreign.Named(path)
+	entries, err := names(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.fail(dir, 0, "cannot read the directory: %s", cause(err))
 		return
 	}
-	names := slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
-		return strings.HasPrefix(e.Name(), ".") || !strings.HasSuffix(e.Name(), ".toml")
-	})
-	if len(names) == 0 || !r.safe(dir.Dir()) {
+	if len(entries) > mostEntries {
+		r.fail(dir, 0, "refused: the directory holds more than %d entries", mostEntries)
 		return
 	}
-	for _, e := range names {
-		r.file(dir.Join(e.Name()), readTOML)
+	for file := range r.given {
+		if filepath.Dir(file) == path {
+			entries = append(entries, filepath.Base(file))
+		}
+	}
+	slices.Sort(entries)
+	for _, name := range slices.Compact(entries) {
+		if strings.HasPrefix(name, ".") || !strings.HasSuffix(name, ".toml") {
+			continue
+		}
+		form := readTOML
+		if passing && name == SelectionFile {
+			form = readSelection
+		}
+		r.note(dir.Join(name), form, passing)
 	}
 }
 
-func (r *reader) file(path foreign.Name, form func(*checker, layer) *node) {
+// names returns the names in a directory, or one more than there may be.
+func names(dir string) ([]string, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	all, err := d.Readdirnames(mostEntries + 1)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	return all, nil
+}
+
+func (r *reader) note(path foreign.Name, form func(*checker, layer) *node, passing bool) {
+	if r.without[path.Raw()] {
+		return
+	}
+	f := origin{path: path, form: form, passing: passing}
+	if text, ok := r.given[path.Raw()]; ok {
+		f.size = int64(len(text))
+		r.found = append(r.found, f)
+		return
+	}
 	info, err := os.Stat(path.Raw())
 	if errors.Is(err, fs.ErrNotExist) {
 		r.dangling(path)
@@ -76,15 +163,20 @@ func (r *reader) file(path foreign.Name, form func(*checker, layer) *node) {
 		r.fail(path, 0, "cannot read it: %s", cause(err))
 		return
 	}
-	if !r.plain(path, info) || !r.safe(path.Dir()) {
-		return
+	if r.plain(path, info) && (path == r.judged || r.reached(path)) {
+		f.size = info.Size()
+		r.found = append(r.found, f)
 	}
-	if real, err := filepath.EvalSymlinks(path.Raw()); err == nil && !r.safe(foreign.Named(real).Dir()) {
-		return
+}
+
+func (r *reader) read(f origin) {
+	text, ok := r.given[f.path.Raw()]
+	if !ok {
+		if text, ok = r.text(f.path); !ok {
+			return
+		}
 	}
-	if text, ok := r.text(path); ok {
-		r.layers = append(r.layers, layer{file: path.String(), text: text, form: form})
-	}
+	r.layers = append(r.layers, layer{file: f.path.String(), text: text, form: f.form, passing: f.passing})
 }
 
 // dangling complains of a symbolic link that leads nowhere; a file that is not

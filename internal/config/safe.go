@@ -3,6 +3,8 @@ package config
 import (
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"dcm/internal/foreign"
@@ -22,6 +24,54 @@ func (r *reader) plain(path foreign.Name, info fs.FileInfo) bool {
 	return false
 }
 
+// mostLinks is how many symbolic links the kernel follows in a path.
+const mostLinks = 40
+
+// reached reports whether nobody else could put another file in the place of path:
+// every directory on the way to it is safe, those that symbolic links lead through
+// too.
+func (r *reader) reached(path foreign.Name) bool {
+	at, rest := "/", path.Raw()
+	if below, ok := strings.CutPrefix(rest, strings.TrimSuffix(r.top, "/")+"/"); ok && r.top != "" {
+		at, rest = r.top, below
+	}
+	if !r.safe(foreign.Named(at)) {
+		return false
+	}
+	for links := 0; rest != ""; {
+		var name string
+		name, rest, _ = strings.Cut(strings.TrimLeft(rest, "/"), "/")
+		next := filepath.Join(at, name)
+		info, err := os.Lstat(next)
+		if err != nil {
+			r.fail(path, 0, "cannot read it: %s", cause(err))
+			return false
+		}
+		switch {
+		case info.Mode()&fs.ModeSymlink != 0:
+			if links++; links > mostLinks {
+				r.fail(path, 0, "cannot read it: %s", syscall.ELOOP)
+				return false
+			}
+			target, err := os.Readlink(next)
+			if err != nil {
+				r.fail(path, 0, "cannot read it: %s", cause(err))
+				return false
+			}
+			rest = target + "/" + rest
+			if filepath.IsAbs(target) {
+				at = "/"
+			}
+		case info.IsDir():
+			at = next
+		}
+		if !r.safe(foreign.Named(at)) {
+			return false
+		}
+	}
+	return true
+}
+
 // safe reports whether nobody else could replace the files in dir. A sticky bit
 // does not help: it leaves others free to add files.
 func (r *reader) safe(dir foreign.Name) bool {
@@ -39,6 +89,9 @@ func (r *reader) safe(dir foreign.Name) bool {
 }
 
 func (r *reader) trusted(path foreign.Name, info fs.FileInfo) bool {
+	if path == r.judged {
+		return true
+	}
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
 		r.fail(path, 0, "refused: its group or others can write to it (mode %04o): chmod go-w %s", mode, path)
 		return false

@@ -31,8 +31,7 @@ func (c *checker) selected(root *node, cmdline string, whole bool) choice {
 	var pick choice
 	if n := root.at("profile"); n != nil {
 		judge(n)
-		name, _ := n.value.(string)
-		pick = choice{name, n.place()}
+		pick = says(root)
 	}
 	switch name, given, valued := parameter(cmdline); {
 	case given && !valued:

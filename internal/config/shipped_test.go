@@ -71,6 +71,7 @@ func TestShippedFileShowsEveryKeyWithItsDefault(t *testing.T) {
 	}
 	want := defaults()
 	want.Profile, want.Selected, want.Source = got.Profile, "cpx-nps4", got.Source
+	want.Lasting, want.LastingSource = "cpx-nps4", got.Source
 	want.Profiles, want.Origin, want.Clients = got.Profiles, got.Origin, got.Clients
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the defaults shown are not the defaults (-want +got):\n%s", diff)

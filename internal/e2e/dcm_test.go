@@ -31,7 +31,7 @@ var (
 )
 
 // settings is the file that the scenarios edit.
-const settings = "/etc/dcm/dcm.toml.d/50-test.toml"
+const settings = "/etc/dcm/dcm.toml"
 
 // selecting is its content: it goes between the two layouts.
 func selecting(profile string) string {

@@ -69,9 +69,35 @@ func brokenAtBoot(m machine) {
 	}
 }
 
-// What is selected with `dcm apply` ends with the boot, with `dcm use` it does not.
+// What is selected with `dcm use` is the file's one line, and stays until that is edited.
+// What is selected with `dcm apply` ends with the boot, or with another selection.
 func selections(m machine) {
 	m.run("dcm use spx-fast")
+	m.has(spx)
+	if got := m.run("cat " + settings); got != strings.TrimSpace(selecting("spx-fast")) {
+		m.t.Errorf("the file is\n%s", got)
+	}
+	m.run(`sed -i 's/^profile = .*/profile = "cpx-fast"/' ` + settings + ` && systemctl restart dcm && dcm verify`)
+	m.has(partition.Mode{Compute: "CPX", Memory: "NPS1"})
+
+	m.run("dcm apply spx-fast")
+	m.has(spx)
+	m.run(`sed -i 's/^profile = .*/profile = "dpx-nps2"/' ` + settings)
+	m.applied("dpx-nps2")
+	m.run("test ! -e /run/dcm/dcm.toml.d/zz-selected.toml")
+	if text := m.run("journalctl --boot --unit=dcm --output=cat --lines=50"); !strings.Contains(text, "the selection of spx-fast until reboot has ended") {
+		m.t.Errorf("the journal does not tell that the selection has ended:\n%s", text)
+	}
+
+	m.put("/etc/dcm/dcm.toml.d/70-other.toml", "\nprofile = \"cpx-fast\"\n")
+	m.applied("cpx-fast")
+	for _, command := range []string{"dcm use spx-fast", "dcm use none", "dcm use --clear", "busctl call " + manager + " Use s spx-fast"} {
+		if r := m.try(command); r.Code == 0 || !strings.Contains(r.Stderr, "/etc/dcm/dcm.toml.d/70-other.toml:2 selects cpx-fast") {
+			m.t.Errorf("%s beside a drop-in ends with %d: %s", command, r.Code, r.Stderr)
+		}
+	}
+	m.run("rm /etc/dcm/dcm.toml.d/70-other.toml; dcm use none && dcm status | grep 'No profile is selected'; dcm use spx-fast")
+
 	m.run("dcm apply dpx-nps2")
 	m.has(partition.Mode{Compute: "DPX", Memory: "NPS2"})
 	if text := m.run("dcm status"); !strings.Contains(text, "until reboot") {

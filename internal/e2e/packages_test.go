@@ -1,6 +1,9 @@
 package e2e_test
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -9,11 +12,14 @@ import (
 
 // packages is what the packages' scripts do on a host in use.
 func packages(t *testing.T, p product) {
+	former := formerPackages(t)
 	for _, recipe := range suites() {
 		t.Run("deb on "+recipe.Suite, func(t *testing.T) {
 			t.Parallel()
-			m := install(t, recipe, p)
+			m := install(t, recipe, product{agent: p.agent, sim: p.sim, packages: former})
 			m.ready()
+			m.put("/root/dcm.deb", string(only(t, p.packages+"/*_amd64.deb")))
+			m.takenOver("dpkg --install /root/dcm.deb </dev/null")
 			m.put("/root/newer.deb", string(only(t, p.newer+"/*_amd64.deb")))
 			m.upgraded("dpkg --install /root/newer.deb")
 			m.removed("dpkg --remove dcm")
@@ -31,15 +37,58 @@ func packages(t *testing.T, p product) {
 			t.Fatal(err)
 		}
 		m := boot(t, e2e.Trixie(), p.agent, seed)
+		m.put("/root/former.rpm", string(only(t, former+"/*.x86_64.rpm")))
 		m.put("/root/dcm.rpm", string(only(t, p.packages+"/*.x86_64.rpm")))
 		m.put("/root/newer.rpm", string(only(t, p.newer+"/*.x86_64.rpm")))
 		// Debian's rpm knows nothing of what dpkg has installed.
-		m.run("rpm --install --nodeps /root/dcm.rpm")
+		m.run("rpm --install --nodeps /root/former.rpm")
 		m.ready()
+		m.takenOver("rpm --upgrade --nodeps /root/dcm.rpm")
 		m.upgraded("rpm --upgrade --nodeps /root/newer.rpm")
 		m.removed("rpm --erase dcm")
-		m.run("! test -e /usr/bin/dcm")
+		m.run("! test -e /usr/bin/dcm && test -e /etc/dcm/dcm.toml.rpmsave && ! test -e /etc/dcm/dcm.toml")
 	})
+}
+
+// formerPackages are of before dcm.toml was `dcm use`'s to edit: it is a conffile.
+func formerPackages(t *testing.T) string {
+	t.Helper()
+	recipe, err := os.ReadFile("../../packaging/nfpm.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const template = "dst: /usr/share/dcm/dcm.toml\n"
+	ghost := regexp.MustCompile(`    dst: /etc/dcm/dcm.toml\n    type: ghost\n    packager: rpm\n`)
+	text := strings.Replace(string(recipe), template, "dst: /usr/share/dcm/unused.toml\n", 1)
+	text = ghost.ReplaceAllString(text, "    dst: /etc/dcm/dcm.toml\n    type: config|noreplace\n")
+	if text == string(recipe) || !strings.Contains(text, "noreplace") {
+		t.Fatal("packaging/nfpm.yaml has another form than this test knows")
+	}
+	file := filepath.Join(t.TempDir(), "nfpm.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return buildPackages(t, "0.0.9", "RECIPE="+file)
+}
+
+// takenOver: an upgrade from then asks nothing, bounces no client, and what was
+// selected is the file's one line, beside all that was edited in it.
+func (m machine) takenOver(command string) {
+	m.t.Helper()
+	m.put("/etc/dcm/dcm.toml.d/zz-selected.toml", "# Written by dcm: \"dcm use\" in /etc, to stay.\nprofile = \"cpx-fast\"\n")
+	m.put(settings, "# edited\n"+selecting("spx-fast"))
+	m.applied("cpx-fast")
+	before := m.units(exporter, agentUnit, dashboard)
+	m.run(command)
+	m.untouched(before)
+	if got := m.run("cat " + settings); got != strings.TrimSpace("# edited\n"+selecting("cpx-fast")) {
+		m.t.Errorf("dcm.toml is\n%s", got)
+	}
+	if got := m.run("ls -A /etc/dcm /etc/dcm/dcm.toml.d"); strings.Contains(got, "zz-selected") || strings.Contains(got, "rpm") || strings.Contains(got, "dpkg") {
+		m.t.Errorf("there are %s", got)
+	}
+	m.run("dcm verify")
+	m.put(settings, selecting("cpx-fast"))
 }
 
 // upgraded: an upgrade keeps the selection and bounces no client; the daemon is

@@ -58,10 +58,10 @@ func buildProduct(t *testing.T) product {
 }
 
 // buildPackages makes the packages that a user gets.
-func buildPackages(t *testing.T, version string) string {
+func buildPackages(t *testing.T, version string, more ...string) string {
 	t.Helper()
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "make", "--directory=../..", "packages", "ARCHES=amd64", "VERSION="+version, "DIST="+dir)
+	cmd := exec.CommandContext(t.Context(), "make", append([]string{"--directory=../..", "packages", "ARCHES=amd64", "VERSION=" + version, "DIST=" + dir}, more...)...)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("cannot build the packages: %v\n%s", err, text)
 	}

@@ -69,8 +69,10 @@ func (c control) Use(ctx context.Context, profile string) (string, error) {
 	if profile == "" {
 		return "", errors.New("nothing was changed: no profile is named")
 	}
-	if _, _, err := c.compare(ctx, profile); err != nil {
-		return "", fmt.Errorf("nothing was changed: %w", err)
+	if profile != config.None {
+		if _, _, err := c.compare(ctx, profile); err != nil {
+			return "", fmt.Errorf("nothing was changed: %w", err)
+		}
 	}
 	if err := c.host.Select(profile); err != nil {
 		return "", err

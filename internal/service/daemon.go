@@ -34,12 +34,24 @@ const storm = 15 * time.Second
 // calm is the same for devices: a driver tells of each GPU with many events.
 const calm = 100 * time.Millisecond
 
+// takeOver makes the profile of dcm.toml of what an older dcm has selected in a drop-in.
+func takeOver(h *host.Host, log *slog.Logger) {
+	done, err := config.TakeOver(config.DefaultPaths(h.Root))
+	switch {
+	case err != nil:
+		log.Warn(err.Error()) // it counts as before
+	case done:
+		log.Info("the selection that an older dcm wrote as a drop-in is now the profile of dcm.toml")
+	}
+}
+
 // Daemon is what dcm.service runs, until ctx ends.
 func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	if err := h.NeedRoot("the daemon"); err != nil {
 		return err
 	}
 	notify := systemd.NewNotifier(os.Getenv)
+	takeOver(h, log)
 	changed, err := watch.FilesWithin(ctx, config.DefaultPaths(h.Root).Watched(), quiet, storm, log)
 	if err != nil {
 		return err

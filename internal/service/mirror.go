@@ -46,6 +46,12 @@ func (m *mirror) load() (daemon.Settings, error) {
 	if err != nil {
 		return daemon.Settings{}, err
 	}
+	if cfg.Ended != "" {
+		m.log.Info(cfg.Ended)
+		if err := config.EndPassing(config.DefaultPaths(m.host.Root)); err != nil {
+			m.log.Warn(err.Error()) // it does not count all the same
+		}
+	}
 	m.config.Store(cfg)
 	return settings(m.host, cfg), nil
 }

@@ -1,0 +1,148 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+)
+
+// withProfile returns the text of a dcm.toml with the profile selected, and all else
+// as it stands: comments, layout, line ends. name is a profile's or [None]; "" takes
+// the selection out. The text must be TOML. The result is read back and compared, so
+// that it either says what is wanted, and the same as before of everything else, or
+// is not returned.
+func withProfile(text, name string) (string, error) {
+	edited := edit(text, name)
+	before, broken := parseTOML("", text)
+	if broken != nil {
+		return "", fmt.Errorf("%s", broken)
+	}
+	after, broken := parseTOML("", edited)
+	if broken != nil {
+		return "", fmt.Errorf("what was to be written is not TOML: %s", broken)
+	}
+	var want any
+	if name != "" {
+		want = name
+	}
+	old, _ := said(before).(map[string]any)
+	now, _ := said(after).(map[string]any)
+	if got := now["profile"]; got != want {
+		return "", fmt.Errorf("what was to be written would select %v", got)
+	}
+	delete(old, "profile")
+	delete(now, "profile")
+	if !reflect.DeepEqual(old, now) {
+		return "", fmt.Errorf("what was to be written would change more than the profile")
+	}
+	return edited, nil
+}
+
+// said is what a node says, without where it stands.
+func said(n *node) any {
+	switch v := n.value.(type) {
+	case table:
+		all := make(map[string]any, len(v))
+		for key, child := range v {
+			all[key] = said(child)
+		}
+		return all
+	case []*node:
+		all := make([]any, len(v))
+		for i, item := range v {
+			all[i] = said(item)
+		}
+		return all
+	}
+	return n.value
+}
+
+func edit(text, name string) string {
+	at := find(text)
+	switch {
+	case at.end > 0 && name == "":
+		return text[:at.key] + remainder(text[at.end:])
+	case at.end > 0:
+		return text[:at.value] + quote(name) + text[at.end:]
+	case name == "":
+		return text
+	}
+	lineEnd := "\n"
+	if strings.Contains(text, "\r\n") {
+		lineEnd = "\r\n"
+	}
+	above, line := text[:at.free], "profile = "+quote(name)+lineEnd
+	if at.free == at.top && len(text) > at.top {
+		line += lineEnd // above everything: apart from what it has nothing to do with
+	} else if above != "" && at.free > at.top && !strings.HasSuffix(above, "\n") {
+		above += lineEnd
+	}
+	return above + line + text[at.free:]
+}
+
+// remainder is what stays of the text behind an assignment that is taken out: a
+// comment on its line, or else what begins with the next line.
+func remainder(text string) string {
+	text = strings.TrimLeft(text, " \t")
+	if rest, ok := strings.CutPrefix(text, "\r\n"); ok {
+		return rest
+	}
+	return strings.TrimPrefix(text, "\n")
+}
+
+// spot is the place of the profile among the keys of the top level, in bytes.
+type spot struct {
+	key, value, end int // of the assignment; end is 0 if there is none
+	top             int // where the text begins, behind a byte order mark
+	free            int // the begin of the line where one belongs that is to be added
+}
+
+// example is a line that shows how the profile is selected.
+var example = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*profile[ \t]*=`)
+
+// find finds the assignment of the profile, or where one belongs: below an example
+// of it, else below the last key above the tables, else above everything.
+func find(text string) spot {
+	at := spot{}
+	if strings.HasPrefix(text, "\ufeff") {
+		at.top = len("\ufeff")
+	}
+	at.free = at.top
+	f := &finder{text: text, off: at.top, line: 1}
+	shown := false
+	for {
+		gap := f.off
+		f.blank()
+		if m := example.FindStringIndex(text[gap:f.off]); m != nil && !shown {
+			shown, at.free = true, below(text, gap+m[1])
+		}
+		if f.peek() == '[' || f.off >= len(text) {
+			return at
+		}
+		key := f.off
+		keys := f.keys()
+		f.blank()
+		if len(keys) == 0 || !f.take("=") {
+			return at // not TOML
+		}
+		f.blank()
+		value := f.off
+		f.value(new(position))
+		if len(keys) == 1 && keys[0] == "profile" {
+			at.key, at.value, at.end = key, value, f.off
+			return at
+		}
+		if !shown {
+			at.free = below(text, f.off)
+		}
+	}
+}
+
+// below is where the line after the one with the offset begins.
+func below(text string, off int) int {
+	if n := strings.IndexByte(text[off:], '\n'); n >= 0 {
+		return off + n + 1
+	}
+	return len(text)
+}
