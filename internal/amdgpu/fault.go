@@ -34,6 +34,7 @@ func faults() []fault {
 			"End the processes that `dcm holders` names, or list their units as clients.", true},
 		{unix.EPERM, "the GPU is in reset",
 			"Wait until the reset is over; the kernel log tells what caused it.", true},
+		{ErrPartial, "", "", true},
 		{unix.EAGAIN, "", "", true},
 		{unix.EINTR, "", "", true},
 		{unix.ETIME, "the GPU's firmware does not answer", "See the kernel log.", true},

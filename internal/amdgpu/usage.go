@@ -50,6 +50,7 @@ type Unlooked struct {
 	UID     int
 	Files   int    // how many it has open; 0 where the kernel does not tell
 	Why     string // "there was no time for all of its open files"
+	Late    bool   // it may be looked at, but took too long
 }
 
 func (u Unlooked) String() string {
@@ -194,7 +195,7 @@ func (n *Node) describeUnlooked(why map[int]string) []Unlooked {
 			continue // it has ended
 		}
 		_ = unix.Stat(n.proc(pid, "fd"), &files)
-		out = append(out, Unlooked{pid, command(dir), int(st.Uid), int(files.Size), reason})
+		out = append(out, Unlooked{pid, command(dir), int(st.Uid), int(files.Size), reason, reason != notAllowed})
 	}
 	slices.SortFunc(out, func(a, b Unlooked) int { return a.PID - b.PID })
 	return out

@@ -22,8 +22,7 @@ import (
 type Node interface {
 	// Wait returns the devices once the driver has brought them up.
 	Wait(ctx context.Context) ([]amdgpu.Device, error)
-	// Holders returns the processes that have a GPU's device open.
-	Holders(ctx context.Context) ([]amdgpu.Holder, error)
+	Looker
 	// SetMemory records the memory mode for the next driver load.
 	SetMemory(ctx context.Context, gpu partition.Address, mode partition.Memory) error
 	// Reload unloads and loads the driver.
@@ -74,6 +73,8 @@ type run struct {
 	node Node
 	opt  Options
 	rec  *Recorder
+
+	difference Difference // what is to be done
 }
 
 func (r *run) do(ctx context.Context, profile partition.Profile) (report.Result, error) {
@@ -100,6 +101,7 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (report.Result,
 	if err := r.permitted(ctx, d); err != nil {
 		return report.Refused, err
 	}
+	r.difference = d
 	before := partition.Now(d.GPUs)
 	r.rec.begins(d.Steps)
 	err = r.converge(ctx, d.Want, devices)
@@ -133,15 +135,16 @@ func (r *run) load(ctx context.Context) error {
 
 // permitted refuses a run before its first change, when it could not succeed.
 func (r *run) permitted(ctx context.Context, d Difference) error {
-	blocking, err := d.Blockers(ctx, r.node)
+	u, err := r.node.Usage(ctx)
 	if err != nil {
 		return err
 	}
+	blocking := Holders(d.blocking(u.Holders))
 	if d.Steps.Reloads() && !r.opt.ReloadDriver {
 		return &refusal{
 			err:    errors.New("a memory partition mode takes effect only when the driver is reloaded, and reload-driver is false"),
 			cure:   "set reload-driver = true in [apply], or select a profile with the memory mode the GPUs have",
-			reboot: len(blocking) == 0,
+			reboot: r.nobody(u),
 		}
 	}
 	if len(blocking) > 0 {
@@ -149,7 +152,7 @@ func (r *run) permitted(ctx context.Context, d Difference) error {
 		busy := report.InUse(blocking)
 		return &refusal{err: errors.New(busy.Text), cure: busy.Cure, transient: busy.Transient}
 	}
-	return nil
+	return unsure(u)
 }
 
 // goBack undoes a failed run. The failure stays the run's error, whatever the
@@ -213,7 +216,8 @@ func (r *run) memory(ctx context.Context, want partition.Layout, steps partition
 				return r.node.SetMemory(ctx, s.GPU, partition.Memory(s.To))
 			})
 		case partition.ReloadDriver:
-			err = r.hopeless(ctx, r.step(ctx, s, r.opt.ReloadTimeout, r.node.Reload))
+			err = r.whose(ctx, r.step(ctx, s, r.opt.ReloadTimeout, r.node.Reload))
+			r.idle(ctx, err)
 		}
 		if err != nil {
 			return nil, err
@@ -225,7 +229,7 @@ func (r *run) memory(ctx context.Context, want partition.Layout, steps partition
 			err:  fmt.Errorf("the driver was reloaded, but the memory mode did not take effect: still to do is %q", next[0]),
 			cure: "see the kernel's log (journalctl -k -g amdgpu); the firmware may refuse the mode until a reboot",
 
-			reboot: true,
+			reboot: r.nobodyNow(ctx),
 		}
 	}
 	return next, err
@@ -240,7 +244,7 @@ func (r *run) compute(ctx context.Context, want partition.Layout, steps partitio
 	if err := r.node.Switch(limit, steps, r.rec.step); err != nil {
 		// What the others became is worth telling.
 		_, seen := r.replan(context.WithoutCancel(ctx), want)
-		return nil, errors.Join(err, seen)
+		return nil, errors.Join(r.whose(ctx, err), seen)
 	}
 	return r.replan(context.WithoutCancel(ctx), want)
 }
@@ -321,6 +325,9 @@ func Explain(err error) report.Error {
 	}
 	if errors.Is(err, errInterrupted) {
 		out.Transient = true
+	}
+	if u, ok := errors.AsType[*unseenError](err); ok {
+		out.Unseen, out.Cure, out.Transient = &u.use, unseenCure, true
 	}
 	_, out.Reboot = errors.AsType[*rebootError](err)
 	out.Reboot = out.Reboot || no != nil && no.reboot

@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -35,23 +34,27 @@ func Compare(devices []amdgpu.Device, profile partition.Profile) (Difference, er
 	return d, err
 }
 
-// Looker finds who has a GPU open. [amdgpu.Node] is one.
+// Looker finds who uses the GPUs. [amdgpu.Node] is one.
 type Looker interface {
-	Holders(ctx context.Context) ([]amdgpu.Holder, error)
+	Usage(ctx context.Context) (amdgpu.Usage, error)
 }
 
-// Blockers looks who keeps the steps from succeeding now. Where a security module
-// hides some processes, those seen have to do: the driver itself refuses while
-// another one is there.
+// Blockers looks who keeps the steps from succeeding now. With nobody to be seen it
+// is an error that there was no time to look at everybody, unless the driver's own
+// count has it that nobody is left.
 func (d Difference) Blockers(ctx context.Context, node Looker) ([]report.Holder, error) {
 	if len(d.Steps) == 0 {
 		return nil, nil
 	}
-	holders, err := node.Holders(ctx)
-	if err != nil && !errors.Is(err, amdgpu.ErrPartial) {
+	u, err := node.Usage(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return Holders(d.blocking(holders)), nil
+	blocking := d.blocking(u.Holders)
+	if len(blocking) == 0 {
+		return nil, unsure(u)
+	}
+	return Holders(blocking), nil
 }
 
 // Holders converts to the report's form.

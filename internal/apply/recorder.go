@@ -125,6 +125,19 @@ func (r *Recorder) holders(all []report.Holder) {
 	r.run.Holders = all
 }
 
+// idle records what the driver counts when nobody uses it.
+func (r *Recorder) idle(count int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run.Idle = count
+}
+
+func (r *Recorder) idleCount() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.run.Idle
+}
+
 func (r *Recorder) undoing() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

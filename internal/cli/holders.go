@@ -31,11 +31,16 @@ and whether each is a client.`,
 }
 
 func holders(ctx context.Context, h *host.Host, con *Console, units, asJSON bool) error {
-	found, err := h.Node(nil).Holders(ctx)
-	if err != nil && !errors.Is(err, amdgpu.ErrPartial) {
+	u, err := h.Node(nil).Usage(ctx)
+	if err != nil {
 		return err
 	}
-	list := append([]report.Holder{}, apply.Holders(found)...)
+	if len(u.Unlooked) > 0 {
+		err = &amdgpu.PartialError{Unlooked: u.Unlooked}
+	} else if n := u.Unseen(); n > 0 && len(u.Holders) == 0 {
+		fmt.Fprintf(con.err, "%sof the driver's use count of %d, %d is no process's that can be seen\n", con.yellow("dcm: warning: "), u.Count, n)
+	}
+	list := append([]report.Holder{}, apply.Holders(u.Holders)...)
 	if units && (asJSON || len(list) > 0) {
 		return errors.Join(holderUnits(h, con, list, asJSON), err)
 	}

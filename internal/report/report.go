@@ -62,6 +62,7 @@ type Run struct {
 	GPUs     []GPU     `json:"gpus,omitempty"`
 	Steps    []Step    `json:"steps,omitempty"`
 	Holders  []Holder  `json:"holders,omitempty"` // who prevented the run
+	Idle     int       `json:"idle,omitempty"`    // what the driver counts when nobody uses it, beside modules, as seen after a load
 	Totals   Totals    `json:"totals,omitzero"`   // of this boot's runs, this one included once it has ended
 }
 
@@ -71,6 +72,7 @@ type Error struct {
 	Cure      string `json:"cure,omitempty"`      // what an operator can do about it
 	Transient bool   `json:"transient,omitempty"` // trying again may help
 	Reboot    bool   `json:"reboot,omitempty"`    // a reboot may, and nothing less
+	Unseen    *Use   `json:"unseen,omitempty"`    // the GPUs are in use, and nobody who can be seen uses them
 }
 
 // GPU is one GPU in a run.

@@ -44,6 +44,7 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	}
 	self := identity(h)
 	self.Totals = report.Since(last, self.Boot)
+	self.Idle = report.IdleSince(last, self.Boot)
 	log = log.With("run", self.ID)
 	rec := apply.NewRecorder(self, log, func(r report.Run) {
 		if err := report.Write(h.Path("run/dcm", report.RunFile), r); err != nil {
