@@ -22,6 +22,7 @@ var allowed = map[string][]string{
 	"internal/foreign":     {},
 	"internal/placement":   {},
 	"internal/guard":       {},
+	"internal/lease":       {"internal/placement"},
 	"internal/cdi":         {},
 	"internal/report":      {},
 	"internal/systemd":     {},

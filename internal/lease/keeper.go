@@ -1,0 +1,350 @@
+package lease
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"dcm/internal/placement"
+)
+
+// Caller is a process that wants a lease for itself. Its start time makes sure that it
+// is still the same one that asked.
+type Caller struct {
+	UID   uint32
+	PID   int
+	Start uint64 // in clock ticks since the boot, field 22 of proc_pid_stat(5)
+}
+
+// Request is what is asked for.
+type Request struct {
+	placement.Want
+	Kind Kind
+	Wait bool          // until there is enough
+	Time time.Duration // after which the lease ends; 0 for no limit
+	What string        // the command, for people
+}
+
+// Lease is what was given.
+type Lease struct {
+	Unit   string
+	Choice placement.Choice
+	Nodes  []string // all that the scope may open beside what every unit may
+	Notes  []string // what the caller should know: limits that were not taken over, no guard
+}
+
+// Scope is the unit to be made for a caller.
+type Scope struct {
+	Unit        string
+	Description string
+	PID         int
+	Allow       []string // device nodes
+	Time        time.Duration
+}
+
+// Host is what the keeper needs of the machine.
+type Host interface {
+	// Facts looks at what is so now.
+	Facts(ctx context.Context) (Facts, error)
+	// Start has the scope made, waits until the process is in it, and returns what
+	// of the limits that the process had is not in force any more.
+	Start(ctx context.Context, s Scope) (notes []string, err error)
+	// Stop ends a unit and whatever is in it.
+	Stop(ctx context.Context, unit string) error
+	// StartOf returns a process's start time.
+	StartOf(pid int) (uint64, error)
+	// Still keeps the partitions as they are until release is called. It fails with
+	// ErrChanging while they are being changed.
+	Still() (release func(), err error)
+	// Guard makes what exclusive leases have open nowhere else, and returns why it
+	// cannot, "" if it can.
+	Guard(ctx context.Context) (why string)
+	// Changed is closed when units have come or gone, or the partitions were changed,
+	// since it was called.
+	Changed() <-chan struct{}
+}
+
+// ErrChanging is the refusal while GPUs are being partitioned.
+var ErrChanging = errors.New("the GPUs are being partitioned")
+
+// Limits are the configuration's.
+type Limits struct {
+	PerUser int // partitions that one user may have by leases; 0 for no limit
+	Shares  int // leases that may share one partition
+}
+
+// Keeper gives leases, one at a time.
+type Keeper struct {
+	Host   Host
+	Common []string // nodes that every lease gets: "/dev/kfd"
+
+	mu     sync.Mutex
+	limits Limits
+	line   []place // in order; the first is being served
+}
+
+// Limit sets the limits for what is asked from now on.
+func (k *Keeper) Limit(l Limits) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.limits = l
+}
+
+// LimitError is a refusal for what one user has already.
+type LimitError struct{ Has, Wants, Most int }
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("%d more would be over max-per-user = %d: you have %d", e.Wants, e.Most, e.Has)
+}
+
+// ShortError is a refusal for want of partitions. It names who has them.
+type ShortError struct {
+	Err   error
+	Whose []string
+}
+
+func (e *ShortError) Error() string {
+	if len(e.Whose) == 0 {
+		return e.Err.Error()
+	}
+	list := e.Whose[:min(len(e.Whose), 8)]
+	more := ""
+	if n := len(e.Whose) - len(list); n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("%s; the others have %s%s", e.Err, strings.Join(list, ", "), more)
+}
+
+func (e *ShortError) Unwrap() error { return e.Err }
+
+// Acquire chooses partitions and moves the caller into a scope that may open them and
+// no others. With Wait it stands in line until there is enough, and leaves the line
+// when ctx ends.
+func (k *Keeper) Acquire(ctx context.Context, c Caller, r Request) (Lease, error) {
+	leave, err := k.queue(ctx, r.Wait)
+	if err != nil {
+		return Lease{}, err
+	}
+	defer leave()
+	for {
+		changed := k.Host.Changed()
+		l, err := k.attempt(ctx, c, r)
+		var short *ShortError
+		passing := errors.As(err, &short) && possible(short) || errors.Is(err, ErrChanging)
+		if err == nil || !r.Wait || !passing {
+			return l, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return Lease{}, fmt.Errorf("%w; it is not waited for any longer: %w", err, ctx.Err())
+		}
+	}
+}
+
+// possible tells whether there can be enough when others have ended.
+func possible(e *ShortError) bool {
+	var short *placement.ShortError
+	if !errors.As(e.Err, &short) {
+		return false
+	}
+	n := max(short.Want.Partitions, short.Want.GPUs)
+	return n <= short.Of
+}
+
+// place is one who stands in line.
+type place struct {
+	turn chan struct{} // closed when it is his
+	wait bool          // for as long as it takes
+}
+
+// queue waits for the caller's turn. Who does not want to wait is let in only where
+// nobody waits for more than the answer.
+func (k *Keeper) queue(ctx context.Context, wait bool) (leave func(), err error) {
+	own := place{make(chan struct{}), wait}
+	if err := k.stand(own); err != nil {
+		return nil, err
+	}
+	leave = func() { k.leave(own) }
+	select {
+	case <-own.turn:
+		return leave, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
+}
+
+func (k *Keeper) stand(own place) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := 0
+	for _, p := range k.line {
+		if p.wait {
+			n++
+		}
+	}
+	if n > 0 && !own.wait {
+		return fmt.Errorf("%d in line already; ask with --wait to stand in it", n)
+	}
+	k.line = append(k.line, own)
+	if len(k.line) == 1 {
+		close(own.turn)
+	}
+	return nil
+}
+
+func (k *Keeper) leave(own place) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	i := slices.Index(k.line, own)
+	k.line = slices.Delete(k.line, i, i+1)
+	if i == 0 && len(k.line) > 0 {
+		close(k.line[0].turn)
+	}
+}
+
+// attempt gives a lease if that can be done now.
+func (k *Keeper) attempt(ctx context.Context, c Caller, r Request) (Lease, error) {
+	release, err := k.Host.Still()
+	if err != nil {
+		return Lease{}, err
+	}
+	defer release()
+	facts, err := k.Host.Facts(ctx)
+	if err != nil {
+		return Lease{}, fmt.Errorf("cannot tell who has which partition: %w", err)
+	}
+	choice, err := k.choose(facts, c.UID, r)
+	if err != nil {
+		return Lease{}, err
+	}
+	if err := k.same(c); err != nil {
+		return Lease{}, err
+	}
+	return k.give(ctx, c, r, facts, choice)
+}
+
+// same refuses a caller that has ended, and whose number may be another's.
+func (k *Keeper) same(c Caller) error {
+	start, err := k.Host.StartOf(c.PID)
+	if err == nil && start != c.Start {
+		err = errors.New("it is another process now")
+	}
+	if err != nil {
+		return fmt.Errorf("process %d, which asked, has ended: %w", c.PID, err)
+	}
+	return nil
+}
+
+func (k *Keeper) choose(f Facts, uid uint32, r Request) (placement.Choice, error) {
+	book := Book(f)
+	no := taken(book)
+	if r.Kind == Shared {
+		no = k.full(book)
+	}
+	choice, err := placement.Choose(all(book), no, r.Want)
+	if err != nil {
+		return choice, &ShortError{err, whose(book, r.Want)}
+	}
+	k.mu.Lock()
+	most := k.limits.PerUser
+	k.mu.Unlock()
+	if has := count(book, uid); most > 0 && uid != 0 && has+len(choice.Partitions) > most {
+		return choice, &LimitError{has, len(choice.Partitions), most}
+	}
+	return choice, nil
+}
+
+// full is what cannot be given to one more who shares.
+func (k *Keeper) full(book []Held) map[string]bool {
+	no := shareable(book)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, h := range book {
+		if len(h.Units) >= max(k.limits.Shares, 1) {
+			no[h.Name] = true
+		}
+	}
+	return no
+}
+
+// count is how many partitions a user has by leases.
+func count(book []Held, uid uint32) int {
+	n := 0
+	for _, h := range book {
+		for _, unit := range h.Units {
+			if name, ok := ParseName(unit); ok && name.UID == uid {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// whose lists who has what could have been chosen.
+func whose(book []Held, w placement.Want) []string {
+	var out []string
+	for _, h := range book {
+		if w.Among != nil && !slices.Contains(w.Among, h.GPU) {
+			continue
+		}
+		for _, who := range h.Whose() {
+			if !slices.Contains(out, who) {
+				out = append(out, who)
+			}
+		}
+	}
+	return out
+}
+
+// give has the scope made. That the process which is in it is the one that asked is
+// looked at again: between the last look and PID 1's its number may have become
+// another's, and then that one must not stay.
+func (k *Keeper) give(ctx context.Context, c Caller, r Request, f Facts, choice placement.Choice) (Lease, error) {
+	l := Lease{Unit: name(c.UID, r.Kind, f).String(), Choice: choice, Nodes: slices.Clone(k.Common)}
+	for _, p := range choice.Partitions {
+		i := slices.IndexFunc(f.Parts, func(o Part) bool { return o.Name == p.Name })
+		l.Nodes = append(l.Nodes, f.Parts[i].Nodes...)
+	}
+	notes, err := k.Host.Start(ctx, Scope{Unit: l.Unit, Description: describe(r, choice), PID: c.PID, Allow: l.Nodes, Time: r.Time})
+	if err != nil {
+		return Lease{}, fmt.Errorf("cannot make %s: %w", l.Unit, err)
+	}
+	l.Notes = notes
+	if err := k.same(c); err != nil {
+		return Lease{}, errors.Join(err, k.Host.Stop(context.WithoutCancel(ctx), l.Unit))
+	}
+	if r.Kind == Exclusive {
+		if why := k.Host.Guard(ctx); why != "" {
+			l.Notes = append(l.Notes, "confined, not exclusive: "+why)
+		}
+	}
+	return l, nil
+}
+
+func describe(r Request, c placement.Choice) string {
+	names := make([]string, len(c.Partitions))
+	for i, p := range c.Partitions {
+		names[i] = p.Name
+	}
+	return fmt.Sprintf("Lease of %s: %s", strings.Join(names, " "), r.What)
+}
+
+// name is one that no unit has.
+func name(uid uint32, kind Kind, f Facts) Name {
+	for {
+		var id [4]byte
+		rand.Read(id[:]) // never fails
+		n := Name{kind, uid, hex.EncodeToString(id[:])}
+		if !slices.ContainsFunc(f.Tenants, func(t Tenant) bool { return t.Unit == n.String() }) {
+			return n
+		}
+	}
+}

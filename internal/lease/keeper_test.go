@@ -1,0 +1,338 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"dcm/internal/partition"
+	"dcm/internal/placement"
+)
+
+// host is PID 1 and a node of two GPUs with four partitions each, in memory.
+type host struct {
+	mu       sync.Mutex
+	tenants  []Tenant
+	reserved map[string]string
+	open     map[string][]string
+	starts   map[int]uint64
+	changing bool
+	onStart  func(Scope) error
+	changed  chan struct{}
+	guard    string
+}
+
+func newHost() *host {
+	return &host{starts: map[int]uint64{1: 1, 2: 2, 3: 3}, changed: make(chan struct{})}
+}
+
+func parts() []Part {
+	var out []Part
+	for g, address := range []partition.Address{"0000:05:00.0", "0000:26:00.0"} {
+		for i := range 4 {
+			out = append(out, Part{
+				placement.Partition{Name: fmt.Sprintf("%s-%d", address, i), GPU: address, Index: i, Domain: i / 2},
+				[]string{fmt.Sprintf("/dev/dri/renderD%d", 128+8*g+i)},
+			})
+		}
+	}
+	return out
+}
+
+func (h *host) Facts(context.Context) (Facts, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return Facts{Parts: parts(), Tenants: slices.Clone(h.tenants), Reserved: h.reserved, Open: h.open}, nil
+}
+
+func (h *host) Start(_ context.Context, s Scope) ([]string, error) {
+	if h.onStart != nil {
+		if err := h.onStart(s); err != nil {
+			return nil, err
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tenants = append(h.tenants, Tenant{s.Unit, true, s.Allow})
+	return nil, nil
+}
+
+func (h *host) Stop(_ context.Context, unit string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tenants = slices.DeleteFunc(h.tenants, func(t Tenant) bool { return t.Unit == unit })
+	close(h.changed)
+	h.changed = make(chan struct{})
+	return nil
+}
+
+func (h *host) StartOf(pid int) (uint64, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	start, ok := h.starts[pid]
+	if !ok {
+		return 0, errors.New("no such process")
+	}
+	return start, nil
+}
+
+func (h *host) Still() (func(), error) {
+	if h.changing {
+		return nil, ErrChanging
+	}
+	return func() {}, nil
+}
+
+func (h *host) Guard(context.Context) string { return h.guard }
+
+func (h *host) Changed() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.changed
+}
+
+func ask(n int) Request {
+	return Request{Want: placement.Want{Partitions: n}, Kind: Confined, What: "true"}
+}
+
+var alice = Caller{UID: 1000, PID: 1, Start: 1}
+
+func acquire(t *testing.T, k *Keeper, c Caller, r Request) Lease {
+	t.Helper()
+	l, err := k.Acquire(t.Context(), c, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestALeaseIsAScopeWithItsNodes(t *testing.T) {
+	h := newHost()
+	k := &Keeper{Host: h, Common: []string{"/dev/kfd"}}
+	var made Scope
+	h.onStart = func(s Scope) error { made = s; return nil }
+	l := acquire(t, k, alice, ask(2))
+	if want := "/dev/kfd /dev/dri/renderD128 /dev/dri/renderD129"; strings.Join(made.Allow, " ") != want || strings.Join(l.Nodes, " ") != want {
+		t.Errorf("allowed are %s and %s, want %s", made.Allow, l.Nodes, want)
+	}
+	n, ok := ParseName(made.Unit)
+	if !ok || n.UID != 1000 || n.Kind != Confined || made.Unit != l.Unit || made.PID != 1 {
+		t.Errorf("the scope is %+v", made)
+	}
+	if want := "Lease of 0000:05:00.0-0 0000:05:00.0-1: true"; made.Description != want {
+		t.Errorf("described as %q, want %q", made.Description, want)
+	}
+	again := acquire(t, k, alice, ask(2))
+	if again.Choice.Partitions[0].Name != "0000:05:00.0-2" {
+		t.Errorf("a second lease is given %s", again.Choice.Reason)
+	}
+}
+
+func TestWhatIsNotFreeIsNotGiven(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		set  func(*host)
+		ask  Request
+		text string
+	}{
+		{"more than there is", func(*host) {}, ask(9), "9 partitions asked for, but 8 of 8 are free"},
+		{"reserved, its unit down", func(h *host) { h.reserved = map[string]string{"0000:05:00.0-1": "vllm"} }, ask(8), "8 partitions asked for, but 7 of 8 are free; the others have reservation vllm"},
+		{"a unit has it", func(h *host) {
+			h.tenants = []Tenant{{"vllm.service", true, []string{"/dev/kfd", "/dev/dri/renderD130"}}, {"old.service", false, []string{"/dev/dri/renderD131"}}}
+		}, ask(8), "8 partitions asked for, but 7 of 8 are free; the others have vllm.service"},
+		{"somebody has it open", func(h *host) { h.open = map[string][]string{"0000:26:00.0-3": {"python[4711]"}} }, ask(8), "7 of 8 are free; the others have python[4711]"},
+		{"a whole GPU", func(h *host) { h.open = map[string][]string{"0000:26:00.0-3": {"python[4711]"}} }, Request{Want: placement.Want{GPUs: 2}}, "2 whole GPUs asked for, but 1 of 2 is free; the others have python[4711]"},
+		{"partitioning", func(h *host) { h.changing = true }, ask(1), "the GPUs are being partitioned"},
+		{"the caller is gone", func(h *host) { delete(h.starts, 1) }, ask(1), "process 1, which asked, has ended"},
+		{"the caller is another one", func(h *host) { h.starts[1] = 9 }, ask(1), "process 1, which asked, has ended: it is another process now"},
+		{"PID 1 refuses", func(h *host) { h.onStart = func(Scope) error { return errors.New("no") } }, ask(1), ".scope: no"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost()
+			tt.set(h)
+			before := len(h.tenants)
+			_, err := (&Keeper{Host: h}).Acquire(t.Context(), alice, tt.ask)
+			if err == nil || !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("error %v, want one with %q", err, tt.text)
+			}
+			if len(h.tenants) != before {
+				t.Errorf("left is %+v", h.tenants)
+			}
+		})
+	}
+}
+
+// Between the last look at the caller and PID 1's its number may become another's.
+func TestAnotherProcessIsNotKept(t *testing.T) {
+	h := newHost()
+	h.onStart = func(Scope) error {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.starts[1] = 99
+		return nil
+	}
+	if l, err := (&Keeper{Host: h}).Acquire(t.Context(), alice, ask(1)); err == nil || len(h.tenants) > 0 {
+		t.Errorf("%+v, %v; left is %+v", l, err, h.tenants)
+	}
+}
+
+func TestAUserHasAtMost(t *testing.T) {
+	k := &Keeper{Host: newHost()}
+	k.Limit(Limits{PerUser: 3})
+	acquire(t, k, alice, ask(2))
+	var limit *LimitError
+	if _, err := k.Acquire(t.Context(), alice, ask(2)); !errors.As(err, &limit) || limit.Has != 2 {
+		t.Errorf("two more: %v", err)
+	}
+	acquire(t, k, alice, ask(1))
+	acquire(t, k, Caller{UID: 1001, PID: 2, Start: 2}, ask(2))
+	acquire(t, k, Caller{UID: 0, PID: 3, Start: 3}, ask(3))
+}
+
+func TestShares(t *testing.T) {
+	k := &Keeper{Host: newHost()}
+	k.Limit(Limits{Shares: 2})
+	share := Request{Want: placement.Want{Partitions: 4, Among: []partition.Address{"0000:05:00.0"}}, Kind: Shared}
+	first, second := acquire(t, k, alice, share), acquire(t, k, alice, share)
+	if first.Choice.Reason != second.Choice.Reason {
+		t.Errorf("given are %s and %s", first.Choice.Reason, second.Choice.Reason)
+	}
+	if _, err := k.Acquire(t.Context(), alice, share); err == nil {
+		t.Error("a third shares what is for two")
+	}
+	whole := ask(4)
+	whole.Among = share.Among
+	if _, err := k.Acquire(t.Context(), alice, whole); err == nil {
+		t.Error("what is shared was given to one alone")
+	}
+}
+
+func TestWaitingInLine(t *testing.T) {
+	h := newHost()
+	k := &Keeper{Host: h}
+	all := acquire(t, k, alice, ask(8))
+	type answer struct {
+		who int
+		l   Lease
+		err error
+	}
+	answers := make(chan answer)
+	wait := func(who, n int) {
+		r := ask(n)
+		r.Wait = true
+		go func() {
+			l, err := k.Acquire(t.Context(), Caller{UID: 1000, PID: 2, Start: 2}, r)
+			answers <- answer{who, l, err}
+		}()
+		for inLine := 0; inLine < who; { // nothing tells when it stands there
+			k.mu.Lock()
+			inLine = len(k.line)
+			k.mu.Unlock()
+		}
+	}
+	wait(1, 8)
+	wait(2, 1)
+	if _, err := k.Acquire(t.Context(), alice, ask(1)); err == nil || !strings.Contains(err.Error(), "2 in line already") {
+		t.Errorf("past the line: %v", err)
+	}
+	h.Stop(t.Context(), all.Unit)
+	one := <-answers
+	if one.who != 1 || one.err != nil {
+		t.Fatalf("the first answer is %+v", one)
+	}
+	h.Stop(t.Context(), one.l.Unit)
+	if two := <-answers; two.err != nil {
+		t.Errorf("the second answer is %+v", two)
+	}
+	// What can never be is not waited for.
+	r := ask(9)
+	r.Wait = true
+	if _, err := k.Acquire(t.Context(), alice, r); err == nil {
+		t.Error("9 of 8 were given")
+	}
+	// Who goes away leaves the line.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r = ask(8)
+	r.Wait = true
+	if _, err := k.Acquire(ctx, alice, r); !errors.Is(err, context.Canceled) || len(k.line) != 0 {
+		t.Errorf("%v; %d in line", err, len(k.line))
+	}
+}
+
+func TestConfinedIsNotCalledExclusive(t *testing.T) {
+	h := newHost()
+	h.guard = "this kernel has no guard"
+	r := ask(1)
+	r.Kind = Exclusive
+	l := acquire(t, &Keeper{Host: h}, alice, r)
+	if !slices.Contains(l.Notes, "confined, not exclusive: this kernel has no guard") {
+		t.Errorf("notes are %q", l.Notes)
+	}
+}
+
+// TestNoPartitionIsGivenTwice lets many acquire and end at once.
+func TestNoPartitionIsGivenTwice(t *testing.T) {
+	h := newHost()
+	k := &Keeper{Host: h}
+	h.onStart = func(s Scope) error {
+		f, _ := h.Facts(context.Background())
+		for _, b := range Book(f) {
+			if slices.Contains(s.Allow, b.Nodes[0]) && !b.Free() {
+				return fmt.Errorf("%s is given to %s and has %s", b.Name, s.Unit, b.Units)
+			}
+		}
+		return nil
+	}
+	var wg sync.WaitGroup
+	for seed := range uint64(8) {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(seed, 1))
+			var mine []string
+			for range 300 {
+				if len(mine) > 0 && r.IntN(2) == 0 {
+					h.Stop(t.Context(), mine[0])
+					mine = mine[1:]
+					continue
+				}
+				l, err := k.Acquire(t.Context(), alice, ask(1+r.IntN(3)))
+				var short *ShortError
+				switch {
+				case err == nil:
+					mine = append(mine, l.Unit)
+				case !errors.As(err, &short):
+					t.Error(err)
+				}
+			}
+			for _, unit := range mine {
+				h.Stop(t.Context(), unit)
+			}
+		})
+	}
+	wg.Wait()
+	f, _ := h.Facts(t.Context())
+	for _, b := range Book(f) {
+		if !b.Free() {
+			t.Errorf("%s is lost to %s", b.Name, b.Whose())
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, kind := range []Kind{Confined, Exclusive, Shared} {
+		n := Name{kind, 4294967294, "00c0ffee"}
+		if got, ok := ParseName(n.String()); !ok || got != n {
+			t.Errorf("%s is read as %+v, %v", n, got, ok)
+		}
+	}
+	for _, unit := range []string{"dcm-lease-1000-00c0ffee.service", "dcm-lease--00c0ffee.scope", "dcm-lease-99999999999-00c0ffee.scope", "session-1.scope", "dcm-lease-4294967296-00c0ffee.scope"} {
+		if n, ok := ParseName(unit); ok {
+			t.Errorf("%s is read as %+v", unit, n)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package lease
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func TestTheTightestLimitOfAllAncestorsHolds(t *testing.T) {
+	root := t.TempDir()
+	for file, text := range map[string]string{
+		"memory.max":            "1", // of the root, where nothing limits
+		"user.slice/memory.max": "max", "user.slice/pids.max": "500",
+		"user.slice/user-1000.slice/memory.max": "8589934592", "user.slice/user-1000.slice/memory.high": "max",
+		"user.slice/user-1000.slice/cpu.max": "200000 100000", "user.slice/user-1000.slice/cpuset.cpus": "0-7",
+		"user.slice/user-1000.slice/cpu.weight": "50", "user.slice/user-1000.slice/io.max": "",
+		"user.slice/user-1000.slice/session-1.scope/memory.max": "17179869184", "user.slice/user-1000.slice/session-1.scope/cpu.max": "max 100000",
+		"user.slice/user-1000.slice/session-1.scope/pids.max": "700", "user.slice/user-1000.slice/session-1.scope/cpuset.cpus": "0-3",
+		"user.slice/user-1000.slice/session-1.scope/io.max":     "8:0 rbps=1024 wbps=max",
+		"user.slice/user-1000.slice/session-1.scope/cpu.weight": "100",
+	} {
+		path := filepath.Join(root, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := ReadBounds(root, "/user.slice/user-1000.slice/session-1.scope")
+	want := Bounds{
+		Memory: 8 << 30, MemoryHigh: unbounded, Swap: unbounded, Tasks: 500, CPU: 2_000_000, CPUs: "0-3",
+		Others: []string{"cpu.weight of user-1000.slice", "io.max of session-1.scope"},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.SortSlices(func(a, b string) bool { return a < b })); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if got, err := ReadBounds(root, "/"); err != nil || got.Memory != unbounded {
+		t.Errorf("of the root: %+v, %v", got, err)
+	}
+}
