@@ -1,6 +1,18 @@
 package amdgpu
 
-import "strings"
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// UnitOf returns the system unit that a process belongs to, by the /proc given; ""
+// if it belongs to none, or has ended.
+func UnitOf(proc string, pid int) string {
+	one, _ := readOptional(filepath.Join(proc, "1/cgroup"))
+	own, _ := readOptional(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
+	return unitOf(own, cgroupRoot(one))
+}
 
 // unitOf returns the system unit that a process belongs to, from its
 // /proc/PID/cgroup; "" if it belongs to none. root is the path of PID 1's cgroup

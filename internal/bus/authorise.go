@@ -22,33 +22,43 @@ const (
 //
 // The caller is known by its unique name on the bus, never by its process id,
 // which may be another process's by the time it is looked at.
-func (s *Service) authorise(c call, action string, details map[string]string) error {
+func (s *Service) authorise(c call, action string, details map[string]string) (Caller, error) {
 	ctx, cancel := context.WithTimeout(s.ctx(c), deciding)
 	defer cancel()
 	uid, err := s.user(ctx, c)
 	if err != nil {
-		return fault(errorDenied, fmt.Sprintf("it cannot be told who asks: %v", foreign.Error(err)))
+		return Caller{}, fault(errorDenied, fmt.Sprintf("it cannot be told who asks: %v", foreign.Error(err)))
 	}
 	if uid != 0 {
 		leave, err := s.enter()
 		if err != nil {
-			return err
+			return Caller{}, err
 		}
 		defer leave()
 		// Whoever is to authorise it reads the name: it is one of a profile, and not
 		// what anybody likes to have read.
 		if profile, ok := details["profile"]; ok {
 			if err := s.control.Known(profile); err != nil {
-				return told(err)
+				return Caller{}, told(err)
 			}
 		}
 		if err := permitted(c, action, details); err != nil {
 			s.log.Warn("refused over the bus", "action", action, "uid", uid, "reason", err)
-			return err
+			return Caller{}, err
 		}
 	}
 	s.log.Info("asked over the bus", "action", action, "uid", uid, "profile", details["profile"])
-	return nil
+	return Caller{UID: uid, PID: processOf(ctx, c)}, nil
+}
+
+// processOf asks the bus for a caller's process, to tell of it and nothing more; 0 if
+// it is not known.
+func processOf(ctx context.Context, c call) int {
+	var pid uint32
+	if c.conn.BusObject().CallWithContext(ctx, busName+".GetConnectionUnixProcessID", 0, c.sender).Store(&pid) != nil {
+		return 0
+	}
+	return int(pid)
 }
 
 // userOf asks the bus who is behind a caller's name.

@@ -140,15 +140,15 @@ func (d *desk) did() string {
 	return strings.Join(d.asked, " ")
 }
 
-func (d *desk) Apply(context.Context) (string, error)           { return d.note("apply") }
-func (d *desk) Use(_ context.Context, p string) (string, error) { return d.note("use:" + p) }
+func (d *desk) Apply(context.Context, Caller) (string, error)             { return d.note("apply") }
+func (d *desk) Use(_ context.Context, _ Caller, p string) (string, error) { return d.note("use:" + p) }
 func (d *desk) Known(p string) error {
 	if p != "cpx" {
 		return fmt.Errorf("%s: no such profile", p)
 	}
 	return nil
 }
-func (d *desk) Reload(context.Context) error { _, err := d.note("reload"); return err }
+func (d *desk) Reload(context.Context, Caller) error { _, err := d.note("reload"); return err }
 
 func (d *desk) Plan(ctx context.Context, profile string) (Plan, error) {
 	if d.wait != nil {

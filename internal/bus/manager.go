@@ -12,17 +12,24 @@ type Control interface {
 	// Apply has the GPUs looked at and, if need be, changed, and returns what the
 	// daemon is at when it has come to rest. That the profile is not on the GPUs
 	// then is an error.
-	Apply(ctx context.Context) (state string, err error)
+	Apply(ctx context.Context, who Caller) (state string, err error)
 	// Known tells why the profile cannot be one that Use selects; it looks at nothing
 	// but the configuration.
 	Known(profile string) error
 	// Use selects the profile for good, and then does as Apply.
-	Use(ctx context.Context, profile string) (state string, err error)
+	Use(ctx context.Context, who Caller, profile string) (state string, err error)
 	// Reload has the configuration read, and the GPUs looked at. That the
 	// configuration cannot be used is an error.
-	Reload(ctx context.Context) error
+	Reload(ctx context.Context, who Caller) error
 	// Plan tells what would be done for the profile, "" meaning the selected one.
 	Plan(ctx context.Context, profile string) (Plan, error)
+}
+
+// Caller is who calls a method, as the bus knows it. By the time that something is
+// read by the PID it may be another process's.
+type Caller struct {
+	UID uint32
+	PID int // 0 if the bus does not tell
 }
 
 // Plan is what would be done to have a profile on the GPUs.
@@ -62,10 +69,11 @@ func (s *Service) methods() []method {
 }
 
 func (s *Service) apply(c call) ([]any, error) {
-	if err := s.authorise(c, actionApply, nil); err != nil {
+	who, err := s.authorise(c, actionApply, nil)
+	if err != nil {
 		return nil, err
 	}
-	state, err := s.control.Apply(s.ctx(c))
+	state, err := s.control.Apply(s.ctx(c), who)
 	return []any{state}, told(err)
 }
 
@@ -74,18 +82,20 @@ func (s *Service) use(c call) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.authorise(c, actionUse, map[string]string{"profile": profile}); err != nil {
+	who, err := s.authorise(c, actionUse, map[string]string{"profile": profile})
+	if err != nil {
 		return nil, err
 	}
-	state, err := s.control.Use(s.ctx(c), profile)
+	state, err := s.control.Use(s.ctx(c), who, profile)
 	return []any{state}, told(err)
 }
 
 func (s *Service) reload(c call) ([]any, error) {
-	if err := s.authorise(c, actionReload, nil); err != nil {
+	who, err := s.authorise(c, actionReload, nil)
+	if err != nil {
 		return nil, err
 	}
-	return nil, told(s.control.Reload(s.ctx(c)))
+	return nil, told(s.control.Reload(s.ctx(c), who))
 }
 
 // plan is for everyone, and so one at a time.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"dcm/internal/daemon"
@@ -30,6 +31,9 @@ func follow(ctx context.Context, h *host.Host, con *Console, choose func() error
 	before, err := report.ReadState(h.Runtime())
 	if err != nil {
 		before = nil // the new daemon replaces it
+	}
+	if err := h.Sign(append([]string{"dcm"}, os.Args[1:]...)); err != nil {
+		fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+"the history of runs will not know who asked: "+err.Error())
 	}
 	return watchRun(ctx, h, con, func() error {
 		_, err := conn.Restart(ctx, daemon.Unit)

@@ -17,9 +17,11 @@ import (
 
 func reportCmd(h *host.Host, con *Console, run runner) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "report [--json] [--bundle [FILE]]",
+		Use:   "report [--list] [--json] [--bundle [FILE]]",
 		Short: "Tell the last run step by step, or pack all that support may ask for",
-		Long: `Tell the last run of dcm-apply.service step by step, from its report.
+		Long: `Tell the last run of dcm-apply.service step by step, from its report. With --list,
+tell the last hundred runs in a line each, of earlier boots too: how they ended, what
+asked for them, and who.
 
 With --bundle, write one archive with the configuration, the reports, the units'
 states, the inventory, the journal of both units and the kernel's lines on amdgpu, to
@@ -29,11 +31,14 @@ nothing secret; its CONTENTS.txt lists what it holds. Root sees all of it.`,
 		Args:    args(cobra.MaximumNArgs(1)),
 	}
 	asJSON := jsonFlag(cmd)
+	listing := cmd.Flags().Bool("list", false, "tell the last runs, in a line each")
 	packing := cmd.Flags().Bool("bundle", false, "pack an archive for support")
 	cmd.RunE = func(c *cobra.Command, given []string) error {
 		switch {
 		case *packing:
 			return pack(c.Context(), h, con, run, strings.Join(given, ""), time.Now())
+		case *listing && len(given) == 0:
+			return listRuns(h, con, *asJSON)
 		case len(given) > 0:
 			return exit.With(exit.Usage, fmt.Errorf("only --bundle takes a FILE; see '%s --help'", c.CommandPath()))
 		}
@@ -71,6 +76,7 @@ func printRun(con *Console, run *report.Run, state *report.State) {
 		profile += " (" + run.Source + ")"
 	}
 	line("Profile", strings.TrimSpace(profile))
+	line("Asked for", run.Asked.String())
 	line("Began", run.Started.Format(time.DateTime))
 	if !run.Finished.IsZero() {
 		line("Took", run.Finished.Sub(run.Started).Round(time.Millisecond).String())

@@ -99,6 +99,7 @@ type Daemon struct {
 	Ticks   <-chan time.Time // the watchdog's pace; nil without a watchdog
 
 	Requests <-chan Request // programs ask to look again; nil if none can
+	Started  report.Asked   // who has started the daemon, and for what; zero if that is not known
 
 	Limits Limits
 }

@@ -43,6 +43,7 @@ func (l *loop) stir(ctx context.Context) {
 	}
 	p := l.newPass()
 	p.stirred, p.seen, p.hold = true, l.seen, l.repairs > 0
+	p.asked = report.Asked{Why: "somebody else has changed the GPUs"}
 	l.run(ctx, p)
 }
 

@@ -42,6 +42,9 @@ type loop struct {
 	freed    chan struct{}      // a holder has ended
 	stop     context.CancelFunc // ends the watch on holders
 	requests []Request          // to be answered when there is rest
+
+	why   report.Asked // what the next pass is for; zero for one that tries again
+	first report.Asked // what the last pass was for that did not
 }
 
 // Run is the daemon until ctx ends. A failure before it has said READY=1 ends a
@@ -115,6 +118,7 @@ func (l *loop) event(ctx context.Context) error {
 // look begins a pass, or has one begun when the present one is over.
 func (l *loop) look(ctx context.Context, why string) {
 	l.looking(why)
+	l.because(report.Asked{Why: why})
 	if l.pass != nil {
 		l.again = true
 		return
@@ -141,6 +145,7 @@ func (l *loop) edited(ctx context.Context) {
 		return
 	}
 	l.looking(why)
+	l.because(report.Asked{Why: why})
 	l.begin(ctx)
 }
 
@@ -174,7 +179,9 @@ func (l *loop) configure(ctx context.Context) error {
 func (l *loop) begin(ctx context.Context) {
 	l.again, l.stirred = false, false
 	l.forget()
-	l.run(ctx, l.newPass())
+	p := l.newPass()
+	p.asked = l.reason()
+	l.run(ctx, p)
 }
 
 // forget cancels the next try.
@@ -192,7 +199,7 @@ func (l *loop) run(ctx context.Context, p *pass) {
 	results := make(chan outcome, 1)
 	l.pass = results
 	p.applying = func(owed []string) error {
-		i := intent{owed: owed, written: make(chan error, 1)}
+		i := intent{owed: owed, asked: p.asked, written: make(chan error, 1)}
 		select {
 		case l.applying <- i:
 			return <-i.written

@@ -20,6 +20,7 @@ type pass struct {
 	settings Settings
 	usable   bool // there are settings
 	last     verdict
+	asked    report.Asked
 	applying func(owed []string) error // called before a restart, with what is owed if it fails
 	owed     []string                  // see [pass.repay]
 	owes     []string                  // the same, once a run was begun

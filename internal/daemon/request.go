@@ -10,14 +10,15 @@ import (
 // is to be done. It is answered with the daemon's state once the daemon has come to
 // rest after it; not at all if the daemon ends before.
 type Request struct {
-	Why  string
-	Done chan<- report.State // of 1: the daemon does not wait for it to be taken
+	Asked report.Asked
+	Done  chan<- report.State // of 1: the daemon does not wait for it to be taken
 }
 
 // asked begins a look, or has one begun when the present one is over.
 func (l *loop) asked(ctx context.Context, r Request) {
 	l.requests = append(l.requests, r)
-	l.look(ctx, r.Why)
+	l.because(r.Asked)
+	l.look(ctx, r.Asked.Why)
 }
 
 // reply answers every request: no pass is under way, and the last one began after
@@ -27,4 +28,28 @@ func (l *loop) reply() {
 		r.Done <- l.state
 	}
 	l.requests = nil
+}
+
+// because notes what the next pass is for. Of several reasons the one with a person
+// behind it is told, and else the first.
+func (l *loop) because(a report.Asked) {
+	if a.Why != "" && (l.why.Why == "" || l.why.Who == nil && a.Who != nil) {
+		l.why = a
+	}
+}
+
+// reason returns what the pass that begins is for. One that tries again is for what
+// the first one was for.
+func (l *loop) reason() report.Asked {
+	why := l.why
+	l.why = report.Asked{}
+	switch {
+	case why.Why != "":
+		l.first = why
+	case l.first.Why != "":
+		why = report.Asked{Why: "trying again: " + l.first.Why, Who: l.first.Who}
+	default:
+		why.Why = "trying again"
+	}
+	return why
 }

@@ -14,7 +14,7 @@ func (h *host) ask() <-chan report.State {
 	h.t.Helper()
 	done := make(chan report.State, 1)
 	select {
-	case h.requests <- Request{"asked by a test", done}:
+	case h.requests <- Request{report.Asked{Why: "asked by a test"}, done}:
 	case <-time.After(10 * time.Second):
 		h.t.Fatal("the loop takes no request")
 	}
@@ -94,5 +94,35 @@ func TestARequestIsToldOfABadConfigurationAndOfAFailure(t *testing.T) {
 	h.set(func() { h.loadErr, h.stepsErr = nil, errors.New("no such mode") })
 	if s := h.answered(h.ask()); s.Phase != report.Stuck || s.Error == nil || s.Error.Text != "no such mode" {
 		t.Errorf("answered with %s, %v", s.Phase, s.Error)
+	}
+}
+
+// What a run is for is written down before it begins, and of several reasons the one
+// with a person behind it.
+func TestWhoAskedForARunIsWrittenDown(t *testing.T) {
+	h := newHost(t)
+	h.start()
+	h.until("in sync", phase(report.InSync))
+	asked := func(begin func()) string {
+		t.Helper()
+		h.set(func() { h.steps = 1 })
+		begin()
+		s := h.until("applying", phase(report.Applying))
+		h.until("in sync", phase(report.InSync))
+		if s.Asked == nil {
+			return ""
+		}
+		return s.Asked.String()
+	}
+	if got, want := asked(func() { h.changed <- struct{}{} }), "the configuration changed"; got != want {
+		t.Errorf("after an edit: %q, want %q", got, want)
+	}
+	if got, want := asked(func() { h.devices <- struct{}{} }), "somebody else has changed the GPUs"; got != want {
+		t.Errorf("after a drift: %q, want %q", got, want)
+	}
+	done := make(chan report.State, 1)
+	person := report.Asked{Why: "asked over the bus to apply", Who: &report.Who{UID: 1000, User: "alice"}}
+	if got, want := asked(func() { h.requests <- Request{person, done} }), "asked over the bus to apply, by alice"; got != want {
+		t.Errorf("after a request: %q, want %q", got, want)
 	}
 }

@@ -33,6 +33,8 @@ func (l *loop) start(ctx context.Context) error {
 		l.enter(report.Stuck, failure)
 	}
 	l.announce()
+	l.because(l.Started)
+	l.because(report.Asked{Why: "the daemon was started"})
 	l.begin(ctx)
 	return nil
 }
@@ -88,6 +90,7 @@ func (l *loop) reject(ctx context.Context, err error) {
 // when that is written down.
 type intent struct {
 	owed    []string
+	asked   report.Asked
 	written chan error // of 1
 }
 
@@ -98,6 +101,7 @@ func (l *loop) intend(i intent) error {
 	l.state.Holders, l.state.Owed = nil, i.owed
 	l.state.Tries++
 	l.state.Tried, l.state.Wish = time.Now(), l.settings.sum()
+	l.state.Asked = &i.asked
 	l.enter(report.Applying, nil)
 	if err := l.Save(l.state); err != nil {
 		l.state = before

@@ -55,6 +55,7 @@ type Run struct {
 	PID      int       `json:"pid"`
 	Profile  string    `json:"profile"`
 	Source   string    `json:"source,omitempty"` // what selected it: a file and line, or the kernel command line
+	Asked    Asked     `json:"asked,omitzero"`   // what asked for it
 	Result   Result    `json:"result"`
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished,omitzero"`
@@ -143,6 +144,7 @@ type State struct {
 	Tries    int       `json:"tries,omitempty"`  // the restarts asked for since the profile was last on the GPUs
 	Tried    time.Time `json:"tried,omitzero"`   // when the last of them was
 	Wish     string    `json:"wish,omitempty"`   // a sum of the settings that it was for
+	Asked    *Asked    `json:"asked,omitempty"`  // what asked for it
 }
 
 // Restart is one restart transaction, as the daemon saw it from outside: before

@@ -23,10 +23,10 @@ type control struct {
 }
 
 // ask has the daemon look, and waits until it is at rest.
-func (c control) ask(ctx context.Context, why string) (report.State, error) {
+func (c control) ask(ctx context.Context, who bus.Caller, why string) (report.State, error) {
 	done := make(chan report.State, 1)
 	select {
-	case c.requests <- daemon.Request{Why: why, Done: done}:
+	case c.requests <- daemon.Request{Asked: report.Asked{Why: why, Who: c.host.Who(who.PID, who.UID)}, Done: done}:
 	case <-ctx.Done():
 		return report.State{}, ctx.Err()
 	}
@@ -39,8 +39,12 @@ func (c control) ask(ctx context.Context, why string) (report.State, error) {
 	}
 }
 
-func (c control) Apply(ctx context.Context) (string, error) {
-	s, err := c.ask(ctx, "asked over the bus to apply")
+func (c control) Apply(ctx context.Context, who bus.Caller) (string, error) {
+	return c.apply(ctx, who, "asked over the bus to apply")
+}
+
+func (c control) apply(ctx context.Context, who bus.Caller, why string) (string, error) {
+	s, err := c.ask(ctx, who, why)
 	if err != nil {
 		return "", err
 	}
@@ -65,7 +69,7 @@ func (c control) Known(profile string) error {
 	return err
 }
 
-func (c control) Use(ctx context.Context, profile string) (string, error) {
+func (c control) Use(ctx context.Context, who bus.Caller, profile string) (string, error) {
 	if profile == "" {
 		return "", errors.New("nothing was changed: no profile is named")
 	}
@@ -77,11 +81,11 @@ func (c control) Use(ctx context.Context, profile string) (string, error) {
 	if err := c.host.Select(profile); err != nil {
 		return "", err
 	}
-	return c.Apply(ctx)
+	return c.apply(ctx, who, "asked over the bus to use "+profile)
 }
 
-func (c control) Reload(ctx context.Context) error {
-	s, err := c.ask(ctx, "asked over the bus to reload")
+func (c control) Reload(ctx context.Context, who bus.Caller) error {
+	s, err := c.ask(ctx, who, "asked over the bus to reload")
 	if err == nil && s.Config != "" {
 		err = &bus.ConfigError{Err: errors.New(s.Config)}
 	}

@@ -96,7 +96,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		Fit:     h.Fit,
 		Include: include(h),
 		GPUs:    watched{h, node}, Host: rebooter{h, reboots(h)},
-		Notify: notify, Log: log,
+		Notify: notify, Log: log, Started: startedBy(h, log),
 		Changed: changed, Devices: devices, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()), Requests: requests,
 	}
 	err = d.Run(ctx, initial(h, log))

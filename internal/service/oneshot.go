@@ -45,11 +45,18 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	self := identity(h)
 	self.Totals = report.Since(last, self.Boot)
 	self.Idle = report.IdleSince(last, self.Boot)
+	state, err := report.ReadState(h.Runtime())
+	if err != nil {
+		log.Warn(err.Error())
+	}
+	self.Asked = report.ForRun(state, last, self.Boot)
 	log = log.With("run", self.ID)
+	chronicle := newChronicle(h, log)
 	rec := apply.NewRecorder(self, log, func(r report.Run) {
 		if err := report.Write(h.Path("run/dcm", report.RunFile), r); err != nil {
 			log.Error(err.Error())
 		}
+		chronicle.note(r)
 	})
 	cfg, err := h.Config()
 	if err != nil {

@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"dcm/internal/apply"
+	"dcm/internal/history"
+	"dcm/internal/host"
+)
+
+// listRuns tells the history of runs, the latest last, as a log does.
+func listRuns(h *host.Host, con *Console, asJSON bool) error {
+	// One that is under way has no end yet. Where that cannot be told there is none.
+	busy, err := apply.UnderWay(h.Lock())
+	all, bad := history.Read(h.Path("var/lib/dcm", history.File), busy && err == nil)
+	switch {
+	case bad != nil:
+		return bad
+	case asJSON:
+		if all == nil {
+			all = []history.Entry{}
+		}
+		return con.answer(all)
+	case len(all) == 0:
+		fmt.Fprintln(con.out, "No run is known.")
+		return nil
+	}
+	t := newTable(con.out, "BEGAN", "TOOK", "RESULT", "PROFILE", "CHANGED", "ASKED FOR")
+	for _, e := range all {
+		took := "-"
+		if !e.Finished.IsZero() {
+			took = e.Finished.Sub(e.Started).Round(time.Millisecond).String()
+		}
+		t.row(e.Started.Local().Format(time.DateTime), took, string(e.Result), orDash(e.Profile), fmt.Sprintf("%d of %d", e.Changed, e.GPUs), strings.TrimSpace(e.Asked.String()))
+	}
+	t.flush()
+	return nil
+}
