@@ -10,8 +10,7 @@ ARCHES  ?= amd64 arm64
 # As root in somebody's checkout, too.
 GIT     = git -c safe.directory=$(CURDIR)
 # A release is a tag vX.Y.Z; what is built after it sorts after it, in DEB and RPM.
-VERSION ?= $(shell $(GIT) describe --tags --match 'v[0-9]*' 2>/dev/null | \
-	sed -e 's/^v//' -e 's/-\([0-9]*\)-g/+\1.g/' | grep . || echo 0.1.0)
+VERSION ?= $(shell packaging/version.sh)
 # The packages are the same bytes whoever builds them.
 SOURCE_DATE_EPOCH ?= $(shell $(GIT) log -1 --format=%ct 2>/dev/null || date --reference=go.sum +%s)
 
@@ -26,7 +25,7 @@ export GOFLAGS = -buildvcs=false
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 PROGRAMS = dcm dcm-smi dcm-sim
 
-.PHONY: build packages install demo test race soak bench lint lint-go lint-sh lint-packages clean
+.PHONY: build packages install demo test race roots soak bench lint lint-go lint-vuln lint-sh lint-packages clean
 
 build:
 	for program in $(PROGRAMS); do \
@@ -47,17 +46,29 @@ install:
 	./install.sh
 
 # The simulated node and the container are the tests' own.
-demo: packages
-	$(GO) run ./internal/e2e/demo -dist $(DIST)
+demo: packages bin/demo
+	exec bin/demo -dist $(DIST)
 
 # Everything, as root. `go test ./...` runs what needs neither root nor a container.
-test: race
-	DCM_E2E=require $(GO) test -count=1 -timeout=20m -json ./... | $(GO) run ./internal/e2e/summary
+# There is no time limit, which a busy machine would break: each wait in a test has its
+# own, and what is under way is told all the while.
+test: race bin/summary
+	DCM_E2E=require exec bin/summary -count=1 -timeout=0 ./...
 
 # The packages with goroutines, under the race detector, which needs a C compiler. The
 # fault matrix goes by deadlines that are too short for its pace.
-race:
-	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout=10m -skip TestFaultMatrix $(RACY:%=./internal/%)
+race: bin/summary
+	CGO_ENABLED=1 exec bin/summary -race -count=1 -timeout=0 -skip TestFaultMatrix $(RACY:%=./internal/%)
+
+# The root file systems of the containers, which the tests make too where they are not
+# there: beside something else it costs less time.
+roots: bin/roots
+	exec bin/roots
+
+# What runs containers is a program of its own, and not run by the go command, which
+# would not pass a signal on.
+bin/%: $(shell find internal/e2e -type f) go.mod
+	$(GO) build -o $@ ./internal/e2e/$*
 
 RACY = apply bus daemon event metrics report systemd watch
 
@@ -75,7 +86,7 @@ bench: packages
 		$$(grep -rl --include='*_test.go' '^func Benchmark' cmd internal | xargs -n1 dirname | sort -u | sed 's|^|./|')
 	$(GO) run ./internal/e2e/bench -dist $(DIST)
 
-lint: lint-go lint-sh lint-packages
+lint: lint-go lint-vuln lint-sh lint-packages
 
 lint-go:
 	test -z "$$(gofmt -l cmd internal)" || { gofmt -d cmd internal; exit 1; }
@@ -84,14 +95,30 @@ lint-go:
 
 STATICCHECK = v0.8.2
 
+# Known holes in what is linked in. The list of them is on the network; where that cannot
+# be reached this is said to be missing, no more.
+lint-vuln:
+	@out=$$(timeout 120 $(GO) run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) ./cmd/... 2>&1) && code=0 || code=$$?; \
+	case "$$code $$out" in \
+	"0 "*) echo "govulncheck: nothing known" ;; \
+	*"exit status 3"* | "3 "*) echo "$$out"; exit 1 ;; \
+	*) echo "govulncheck: not run: $$(echo "$$out" | grep -v '^go: downloading' | head -n 1 | grep . || echo 'no answer in 120 s')" ;; \
+	esac
+
+GOVULNCHECK = v1.1.4
+
 lint-sh:
 	shellcheck install.sh .ci/run internal/e2e/node/usr/local/lib/* internal/e2e/node/usr/local/bin/*
-	shellcheck --shell=sh internal/e2e/boot.sh packaging/stage.sh packaging/deb/p* packaging/rpm/p* packaging/rpm/lint.sh
+	shellcheck --shell=sh internal/e2e/boot.sh packaging/stage.sh packaging/version.sh packaging/deb/p* packaging/rpm/p* packaging/rpm/lint.sh
 
 # A tool that the distribution does not have is said to be missing, no more.
 lint-packages: packages
 	if command -v lintian; then lintian --fail-on error $(DIST)/*.deb; fi
 	if command -v rpmlint; then packaging/rpm/lint.sh $(DIST)/*.rpm; fi
 
+# The roots of the tests are root's.
 clean:
 	rm -rf bin $(DIST)
+	if [ -e $(CACHE) ]; then du -sh $(CACHE); rm -rf --one-file-system $(CACHE); fi
+
+CACHE = $(or $(DCM_TEST_CACHE),/var/cache/dcm-test)

@@ -1,7 +1,6 @@
 package amdgpu
 
 import (
-	"context"
 	_ "embed"
 	"fmt"
 	"os"
@@ -25,9 +24,9 @@ type real struct {
 
 func reals() []real {
 	return []real{
-		{"24.5.2.0", e2e.Recipe{Suite: "trixie", Packages: []string{"libamd-smi0"}, Bare: true},
+		{"24.5.2.0", e2e.OldLibrary(),
 			map[partition.Compute]uint32{"SPX": 2, "DPX": 3, "QPX": 5, "CPX": 1}}, // ROCm 6.1.2
-		{"27.1.0", e2e.Recipe{Suite: "sid", Packages: []string{"libamd-smi27"}, Bare: true},
+		{"27.1.0", e2e.NewLibrary(),
 			map[partition.Compute]uint32{"SPX": 1, "DPX": 2, "QPX": 4, "CPX": 5}}, // ROCm 10.1
 	}
 }
@@ -63,9 +62,7 @@ func (r real) root(t testing.TB) string {
 	if err := e2e.Missing(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	root, err := r.recipe.Directory(ctx, t.Output())
+	root, err := r.recipe.Directory(t.Context(), t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}

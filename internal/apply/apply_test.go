@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dcm/internal/amdgpu"
+	"dcm/internal/ample"
 	"dcm/internal/partition"
 	"dcm/internal/report"
 	"dcm/internal/sim"
@@ -266,7 +267,7 @@ func TestWhatIsHeldBackIsPublishedWhenNothingFollows(t *testing.T) {
 	rec.begin("test")
 	rec.planned(partition.Steps{step})
 	rec.step(step, true, nil) // and then it hangs
-	deadline := time.After(10 * time.Second)
+	deadline := ample.After(10 * time.Second)
 	for {
 		select {
 		case r := <-published:

@@ -42,6 +42,7 @@ var allowed = map[string][]string{
 	"internal/bundle":      {},
 	"internal/metrics":     {"internal/report"},
 	"internal/sim":         {},
+	"internal/ample":       {},
 	"internal/sim/simtest": {"internal/sim"},
 	"internal/host":        {"internal/amdgpu", "internal/apply", "internal/config", "internal/report", "internal/systemd"},
 	"internal/exit":        {},
@@ -97,10 +98,10 @@ func TestImportsRunOneWay(t *testing.T) {
 // text from outside comes in.
 var common = []string{"internal/partition", "internal/foreign"}
 
-// standIn tells whether a package stands in for hardware or for a library, or
-// makes the roots of other systems, which is what any test may use.
+// standIn tells whether a package stands in for hardware or for a library, makes the
+// roots of other systems, or gives time enough, which is what any test may use.
 func standIn(pkg string) bool {
-	return strings.HasPrefix(pkg, "internal/sim") || strings.HasPrefix(pkg, "internal/amdsmi") || pkg == "internal/e2e"
+	return strings.HasPrefix(pkg, "internal/sim") || strings.HasPrefix(pkg, "internal/amdsmi") || pkg == "internal/e2e" || pkg == "internal/ample"
 }
 
 // each calls f for every import of every package but the end-to-end tests, which

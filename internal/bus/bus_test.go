@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/godbus/dbus/v5"
+
+	"dcm/internal/ample"
 )
 
 // patience is what any one wait may take; it is only used up by a test that fails.
@@ -94,7 +96,7 @@ func (b *broker) owned() {
 	if err := conn.AddMatchSignal(dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, Name)); err != nil {
 		b.Fatal(err)
 	}
-	deadline := time.After(patience)
+	deadline := ample.After(patience)
 	for {
 		var yes bool
 		if err := conn.BusObject().Call(busName+".NameHasOwner", 0, Name).Store(&yes); err != nil {

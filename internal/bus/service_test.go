@@ -9,6 +9,8 @@ import (
 
 	"github.com/godbus/dbus/v5"
 	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/ample"
 )
 
 var twoGPUs = []GPU{
@@ -84,7 +86,7 @@ func TestOnlyWhatChangedIsSignalled(t *testing.T) {
 			if strings.HasPrefix(string(signal.Path), string(Path)) { // and not the bus's own
 				got = append(got, spell(signal))
 			}
-		case <-time.After(patience):
+		case <-ample.After(patience):
 			t.Fatalf("heard only %q", got)
 		}
 	}

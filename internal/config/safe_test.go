@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/ample"
 	"dcm/internal/foreign"
 )
 
@@ -124,7 +125,7 @@ func TestAFileThatBecameAFIFOIsNotWaitedFor(t *testing.T) {
 		if ok {
 			t.Error("it was read")
 		}
-	case <-time.After(10 * time.Second):
+	case <-ample.After(10 * time.Second):
 		t.Error("it waits for a writer")
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/ample"
 	"dcm/internal/partition"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
@@ -117,7 +118,7 @@ func (h *host) tick() {
 	for range 2 {
 		select {
 		case h.ticks <- time.Time{}:
-		case <-time.After(10 * time.Second):
+		case <-ample.After(10 * time.Second):
 			h.t.Fatal("the loop does not answer the watchdog")
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"dcm/internal/ample"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
 )
@@ -15,7 +16,7 @@ func (h *host) tell() {
 	h.t.Helper()
 	select {
 	case h.devices <- struct{}{}:
-	case <-time.After(10 * time.Second):
+	case <-ample.After(10 * time.Second):
 		h.t.Fatal("the loop does not listen to devices")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"dcm/internal/ample"
 	"dcm/internal/partition"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
@@ -159,7 +160,7 @@ func (h *host) start() <-chan error {
 // until waits for a state that the daemon publishes.
 func (h *host) until(what string, is func(report.State) bool) report.State {
 	h.t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := ample.After(10 * time.Second)
 	for {
 		select {
 		case s := <-h.states:

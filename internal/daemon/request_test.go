@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"dcm/internal/ample"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
 )
@@ -15,7 +16,7 @@ func (h *host) ask() <-chan report.State {
 	done := make(chan report.State, 1)
 	select {
 	case h.requests <- Request{report.Asked{Why: "asked by a test"}, done}:
-	case <-time.After(10 * time.Second):
+	case <-ample.After(10 * time.Second):
 		h.t.Fatal("the loop takes no request")
 	}
 	return done
@@ -26,7 +27,7 @@ func (h *host) answered(done <-chan report.State) report.State {
 	select {
 	case s := <-done:
 		return s
-	case <-time.After(10 * time.Second):
+	case <-ample.After(10 * time.Second):
 		h.t.Fatal("the request is not answered")
 	}
 	panic("unreachable")

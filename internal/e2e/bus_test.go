@@ -29,9 +29,11 @@ const operators = `polkit.addRule(function(action, subject) {
 
 // TestBus is what other users and programs see of the daemon, and may do.
 func TestBus(t *testing.T) {
+	t.Parallel()
 	requireContainers(t)
 	p := buildProduct(t)
 	t.Run("without polkit only root", func(t *testing.T) {
+		t.Parallel()
 		m := install(t, e2e.Trixie(), p)
 		m.withUser()
 		// busctl keeps the reason of a denial to itself.
@@ -56,6 +58,7 @@ func TestBus(t *testing.T) {
 		m.has(partition.Mode{Compute: partition.SPX, Memory: "NPS1"})
 	})
 	t.Run("with polkit", func(t *testing.T) {
+		t.Parallel()
 		m := install(t, e2e.Polkit(), p)
 		m.withUser()
 		m.everybodyLooks()

@@ -11,7 +11,10 @@ import (
 
 // cgroup holds every process of one container. Two containers in one cgroup
 // would share systemd-nspawn's "payload" below it.
-type cgroup struct{ dir string }
+type cgroup struct {
+	dir  string
+	held *os.File // locked as long as its maker lives
+}
 
 func unifiedCgroup() (string, error) {
 	for _, dir := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
@@ -27,11 +30,20 @@ func newCgroup(name string) (cgroup, error) {
 	if err != nil {
 		return cgroup{}, err
 	}
+	done, err := making()
+	if err != nil {
+		return cgroup{}, fmt.Errorf("cannot make a cgroup: %w", err)
+	}
+	defer done()
 	dir := filepath.Join(root, name)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return cgroup{}, fmt.Errorf("cannot make a cgroup: %w", err)
 	}
-	return cgroup{dir}, nil
+	held, ok, err := hold(dir)
+	if err != nil || !ok {
+		return cgroup{}, fmt.Errorf("cannot lock the cgroup %s: %w", dir, err)
+	}
+	return cgroup{dir, held}, nil
 }
 
 // kill ends every process below. It does not wait for them to be gone.
@@ -50,6 +62,9 @@ func (c cgroup) remove() error {
 	})
 	for _, dir := range slices.Backward(dirs) {
 		err = errors.Join(err, os.Remove(dir))
+	}
+	if c.held != nil {
+		err = errors.Join(err, c.held.Close())
 	}
 	return err
 }

@@ -25,7 +25,8 @@ const shutdownTimeout = 10 * time.Second
 // Container is a booted container. Its methods are safe for concurrent use, but
 // for Reboot and Close.
 type Container struct {
-	dir     string // console.log; seed; work, where its root is mounted; share, its /e2e
+	dir     string       // console.log; seed; work, where its root is mounted; share, its /e2e
+	release func() error // removes dir
 	cgroup  cgroup
 	greeter *greeter
 	exited  chan struct{} // closed when all of the container's boots are over
@@ -36,11 +37,11 @@ type Container struct {
 // over it, and returns when systemd has finished starting up. agent is the static
 // binary of the command agent.
 func Boot(ctx context.Context, root, agent string, seed Seed) (_ *Container, err error) {
-	dir, err := os.MkdirTemp("", "dcm-e2e-")
+	dir, release, err := Scratch()
 	if err != nil {
 		return nil, err
 	}
-	c := &Container{dir: dir, exited: make(chan struct{})}
+	c := &Container{dir: dir, release: release, exited: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("cannot boot %s: %w\n%s", root, err, c.Console())
@@ -77,18 +78,13 @@ func (c *Container) start(root string) error {
 		return err
 	}
 	defer console.Close()
-	group, err := os.Open(c.cgroup.dir)
-	if err != nil {
-		return err
-	}
-	defer group.Close()
 	cmd := exec.Command("sh", "-c", bootScript, "boot.sh", c.path("work"), c.path("seed"), root,
 		"--boot", "--quiet", "--register=no", "--keep-unit", "--private-network",
 		"--machine="+filepath.Base(c.dir), "--bind="+c.path("share")+":/e2e", "--bind=/dev/fuse")
 	cmd.Stdout, cmd.Stderr = console, console
 	cmd.Env = append(os.Environ(), "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Unshareflags: syscall.CLONE_NEWNS, UseCgroupFD: true, CgroupFD: int(group.Fd()), Setpgid: true,
+		Unshareflags: syscall.CLONE_NEWNS, UseCgroupFD: true, CgroupFD: int(c.cgroup.held.Fd()), Setpgid: true,
 	}
 	if err := cmd.Start(); err != nil {
 		return err
@@ -185,5 +181,5 @@ func (c *Container) Close() error {
 		}
 		errs = append(errs, c.cgroup.remove())
 	}
-	return errors.Join(append(errs, os.RemoveAll(c.dir))...)
+	return errors.Join(append(errs, c.release())...)
 }

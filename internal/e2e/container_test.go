@@ -10,6 +10,7 @@ import (
 // The harness itself: what every other test here stands on.
 
 func TestContainerKeepsItsFilesOverAReboot(t *testing.T) {
+	t.Parallel()
 	requireContainers(t)
 	agent := build(t, "./agent")
 	for _, recipe := range suites() {

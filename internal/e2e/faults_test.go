@@ -89,6 +89,7 @@ const exitAny = -1
 
 // faults share one container, one after the other.
 func faults(t *testing.T, p product) {
+	t.Parallel()
 	for _, recipe := range suites() {
 		t.Run(recipe.Suite, func(t *testing.T) {
 			t.Parallel()

@@ -14,6 +14,7 @@ const rocm = "/opt/rocm/lib/libamd_smi.so.27"
 
 // library sets the modes through libamd_smi, from the unit with its sandbox.
 func library(t *testing.T, p product) {
+	t.Parallel()
 	for _, recipe := range suites() {
 		t.Run(recipe.Suite, func(t *testing.T) {
 			t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"dcm/internal/ample"
 	"dcm/internal/e2e"
 	"dcm/internal/e2e/remote"
 )
@@ -22,7 +23,7 @@ func boot(t *testing.T, recipe e2e.Recipe, agent string, seed e2e.Seed) machine 
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := ample.Context(t.Context(), patience)
 	defer cancel()
 	c, err := e2e.Boot(ctx, root, agent, seed)
 	if err != nil {
@@ -40,7 +41,7 @@ func boot(t *testing.T, recipe e2e.Recipe, agent string, seed e2e.Seed) machine 
 func (m machine) in(t *testing.T) machine {
 	t.Cleanup(func() {
 		if t.Failed() {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			ctx, cancel := ample.Context(context.Background(), patience)
 			defer cancel()
 			m.Diagnose(ctx, t.Output())
 		}
@@ -51,7 +52,7 @@ func (m machine) in(t *testing.T) machine {
 // try runs a shell command, whatever its exit status.
 func (m machine) try(script string, args ...string) remote.Result {
 	m.t.Helper()
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	ctx, cancel := ample.Context(m.t.Context(), patience)
 	defer cancel()
 	r, err := m.Run(ctx, append([]string{"sh", "-c", script, "sh"}, args...)...)
 	if err != nil {
@@ -73,7 +74,7 @@ func (m machine) run(script string, args ...string) string {
 // await waits until a file holds all of the texts.
 func (m machine) await(file string, texts ...string) {
 	m.t.Helper()
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	ctx, cancel := ample.Context(m.t.Context(), patience)
 	defer cancel()
 	if r, err := m.Run(ctx, append([]string{"e2e-agent", "await", file}, texts...)...); err != nil || r.Code != 0 {
 		m.t.Fatalf("%s never held %q: %v %s", file, texts, err, r.Stderr)
@@ -82,7 +83,7 @@ func (m machine) await(file string, texts ...string) {
 
 func (m machine) put(path, content string) {
 	m.t.Helper()
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	ctx, cancel := ample.Context(m.t.Context(), patience)
 	defer cancel()
 	if err := m.Put(ctx, path, []byte(content), 0o644); err != nil {
 		m.t.Fatal(err)
@@ -91,7 +92,7 @@ func (m machine) put(path, content string) {
 
 func (m machine) reboot() {
 	m.t.Helper()
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	ctx, cancel := ample.Context(m.t.Context(), patience)
 	defer cancel()
 	if err := m.Reboot(ctx); err != nil {
 		m.t.Fatalf("%v\n%s", err, m.Console())

@@ -4,6 +4,7 @@ import "testing"
 
 // TestNode is what a user sees of dcm on a real systemd, on each Debian.
 func TestNode(t *testing.T) {
+	t.Parallel()
 	requireContainers(t)
 	p := buildProduct(t)
 	t.Run("flow", func(t *testing.T) { flow(t, p) })
@@ -19,6 +20,7 @@ func TestNode(t *testing.T) {
 
 // The scenarios share one container and each begins with the machine made ready.
 func scenarios(t *testing.T, p product) {
+	t.Parallel()
 	list := []struct {
 		name string
 		run  func(machine)

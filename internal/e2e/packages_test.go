@@ -12,6 +12,7 @@ import (
 
 // packages is what the packages' scripts do on a host in use.
 func packages(t *testing.T, p product) {
+	t.Parallel()
 	former := formerPackages(t)
 	for _, recipe := range suites() {
 		t.Run("deb on "+recipe.Suite, func(t *testing.T) {

@@ -1,9 +1,9 @@
 package e2e_test
 
 import (
-	"context"
 	"strings"
 
+	"dcm/internal/ample"
 	"dcm/internal/report"
 )
 
@@ -23,7 +23,7 @@ const wants = "/etc/systemd/system/sysinit.target.wants/e2e-refuse.service"
 // rebootedByItself waits for a reboot that nobody here asks for.
 func (m machine) rebootedByItself() {
 	m.t.Helper()
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	ctx, cancel := ample.Context(m.t.Context(), patience)
 	defer cancel()
 	if err := m.Rebooted(ctx); err != nil {
 		m.t.Fatalf("%v\n%s", err, m.Console())

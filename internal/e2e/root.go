@@ -42,6 +42,26 @@ func Monitored() Recipe {
 	return Recipe{Suite: "trixie", Packages: []string{"prometheus", "prometheus-node-exporter"}}
 }
 
+// OldLibrary has Debian's first libamd_smi, of ROCm 6.1.
+func OldLibrary() Recipe {
+	return Recipe{Suite: "trixie", Packages: []string{"libamd-smi0"}, Bare: true}
+}
+
+// NewLibrary has Debian's latest, of ROCm 10.
+func NewLibrary() Recipe {
+	return Recipe{Suite: "sid", Packages: []string{"libamd-smi27"}, Bare: true}
+}
+
+// Recipes are all of them, those first that are used first.
+func Recipes() []Recipe {
+	return []Recipe{Trixie(), Bookworm(), Polkit(), OldLibrary(), NewLibrary(), Monitored()}
+}
+
+// Dependencies are those of dcm's package. Beside them a root has what every Debian
+// has and what a container needs to boot, so that a program which the package uses
+// and does not depend on is missed.
+func Dependencies() []string { return []string{"default-dbus-system-bus", "kmod", "libc6", "systemd"} }
+
 // CacheDir is where the roots are kept between runs.
 func CacheDir() string {
 	if dir := os.Getenv("DCM_TEST_CACHE"); dir != "" {
@@ -53,7 +73,8 @@ func CacheDir() string {
 func (r Recipe) arguments() []string {
 	packages := slices.Clone(r.Packages)
 	if !r.Bare {
-		packages = append(packages, "dbus", "kmod", "man-db", "procps", "systemd", "systemd-sysv")
+		packages = append(packages, "systemd-sysv")
+		packages = append(packages, Dependencies()...)
 	}
 	slices.Sort(packages)
 	return []string{
@@ -70,11 +91,15 @@ func (r Recipe) arguments() []string {
 	}
 }
 
+func (r Recipe) place() string {
+	sum := sha256.Sum256([]byte(strings.Join(r.arguments(), "\n")))
+	return filepath.Join(CacheDir(), r.Suite+"-"+hex.EncodeToString(sum[:6]))
+}
+
 // Directory returns the root's place in the cache, and makes the root if it is
 // not there yet: half a minute with a fast mirror. It must not be written to.
 func (r Recipe) Directory(ctx context.Context, log io.Writer) (string, error) {
-	sum := sha256.Sum256([]byte(strings.Join(r.arguments(), "\n")))
-	dir := filepath.Join(CacheDir(), r.Suite+"-"+hex.EncodeToString(sum[:6]))
+	dir := r.place()
 	if err := os.MkdirAll(CacheDir(), 0o755); err != nil {
 		return "", fmt.Errorf("cannot cache the root %s: %w", r.Suite, err)
 	}

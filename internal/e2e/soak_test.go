@@ -23,6 +23,7 @@ const shortSoak = 30 * time.Second
 // random does at random what operators, crashes and jobs do to a node, and checks
 // after each that nothing was lost. DCM_SEED repeats a run's choices.
 func random(t *testing.T, p product) {
+	t.Parallel()
 	length, err := time.ParseDuration(os.Getenv("DCM_SOAK"))
 	if err != nil {
 		length = shortSoak

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"dcm/internal/ample"
 )
 
 // Who asks over the bus waits no longer than its own call lasts, though the mirror is
@@ -20,7 +22,7 @@ func TestCatchingUpEndsWithTheCall(t *testing.T) {
 	cancel()
 	select {
 	case <-ended:
-	case <-time.After(20 * time.Second):
+	case <-ample.After(20 * time.Second):
 		t.Error("it waits for what is never shown")
 	}
 }

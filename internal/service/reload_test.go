@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"dcm/internal/ample"
 	"dcm/internal/exit"
 )
 
@@ -25,7 +26,7 @@ func TestAReloadHangsUpTheDaemonAlone(t *testing.T) {
 	}
 	select {
 	case <-heard:
-	case <-time.After(10 * time.Second):
+	case <-ample.After(10 * time.Second):
 		t.Error("no SIGHUP came")
 	}
 }

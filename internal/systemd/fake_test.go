@@ -15,6 +15,8 @@ import (
 
 	sd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
+
+	"dcm/internal/ample"
 )
 
 // pid1 is a stand-in for PID 1 on a bus of its own: a few units, jobs that the
@@ -279,7 +281,7 @@ func (p *pid1) count(what *int) int {
 
 func (p *pid1) dial() (*Conn, context.Context) {
 	p.Helper()
-	ctx, cancel := context.WithTimeout(p.Context(), 20*time.Second)
+	ctx, cancel := ample.Context(p.Context(), 20*time.Second)
 	p.Cleanup(cancel)
 	c, err := DialAt(ctx, p.address, "")
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -157,30 +158,24 @@ func TestAWriteSignalsAlsoToAFileThatIsNew(t *testing.T) {
 	}
 }
 
+// The clock is the bubble's own, which goes on when everybody waits: no load matters.
 func TestAStormIsOneSignalAndDoesNotPutItOffForEver(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	changed, signalled := make(chan struct{}), make(chan time.Time, 100)
-	began := time.Now()
-	go coalesce(ctx, debounce{quiet: 50 * time.Millisecond}, changed, func() { signalled <- time.Now() })
-	storm := time.After(800 * time.Millisecond)
-	for going := true; going; {
-		select {
-		case changed <- struct{}{}:
-		case <-storm:
-			going = false
+	synctest.Test(t, func(t *testing.T) {
+		changed, signalled := make(chan struct{}), make(chan time.Duration, 100)
+		began := time.Now()
+		go coalesce(t.Context(), debounce{quiet: 50 * time.Millisecond}, changed, func() { signalled <- time.Since(began) })
+		for range 800 {
+			changed <- struct{}{}
+			<-time.After(time.Millisecond)
 		}
-	}
-	first := <-signalled
-	if d := first.Sub(began); d < 450*time.Millisecond || d > 700*time.Millisecond {
-		t.Errorf("the first signal came after %s, want it after 10 times the quiet time", d)
-	}
-	<-signalled
-	select {
-	case <-signalled:
-		t.Error("more than two signals for a storm of 0.8 s")
-	case <-time.After(200 * time.Millisecond):
-	}
+		<-time.After(time.Minute)
+		if n := len(signalled); n != 2 {
+			t.Fatalf("%d signals for a storm of 0.8 s, want 2", n)
+		}
+		if d := <-signalled; d < 500*time.Millisecond || d > 510*time.Millisecond {
+			t.Errorf("the first signal came after %s, want it after 10 times the quiet time", d)
+		}
+	})
 }
 
 func TestDevicesEndsWithItsContext(t *testing.T) {

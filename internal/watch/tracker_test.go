@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/ample"
 )
 
 // tree is a directory under test and a tracker, which is fed by hand.
@@ -89,7 +91,7 @@ func (f *tree) changed() bool {
 	mark := f.path(fmt.Sprintf("mark/%d", f.marks))
 	f.do([]string{"mkdir", mark})
 	changed := false
-	for late := time.After(10 * time.Second); ; {
+	for late := ample.After(10 * time.Second); ; {
 		select {
 		case ev := <-f.tracker.watcher.Events:
 			if ev.Name == mark {

@@ -1,108 +1,97 @@
-// Command summary reads the output of `go test -json` and prints what a person
-// wants of it: a line for each package and end-to-end test, why tests were
-// skipped, all that failing tests said, and at the end the counts. It exits
-// with 1 if anything failed or nothing was run.
+// Command summary runs `go test -json` with the arguments given to it and prints what
+// a person wants of it: a line for each package and end-to-end test, why tests were
+// skipped, all that failing tests said, what is under way when nothing ended for a
+// while, and at the end the counts. It exits with 1 if anything failed or nothing was
+// run.
+//
+// It leaves nothing behind, also when it is cut off: what tests write is in one
+// directory, what they start in cgroups of their own, and who is the last to go, or
+// the next to come, removes both.
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"strings"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/e2e"
 )
 
+// silence is how long nothing may be said.
+const silence = 15 * time.Second
+
 func main() {
-	s := newSummary(os.Stdout)
-	if err := s.read(os.Stdin); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	green, err := run(ctx, os.Args[1:])
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "summary:", err)
+	}
+	if err != nil || !green {
 		os.Exit(1)
 	}
-	if !s.end() {
-		os.Exit(1)
+}
+
+func run(ctx context.Context, args []string) (green bool, err error) {
+	tidy(os.TempDir())
+	scratch, release, err := e2e.Scratch()
+	if err != nil {
+		return false, err
 	}
-}
-
-// event is one line of the output, see `go doc test2json`.
-type event struct {
-	Action, Package, ImportPath, Test, Output, FailedBuild string
-	Elapsed                                                float64
-}
-
-type name struct{ pkg, test string }
-
-type summary struct {
-	w      io.Writer
-	output map[name]*strings.Builder // of tests and packages that have not ended
-	tests  map[string]int            // by the action they ended with
-	pkgs   map[string]int
-}
-
-func newSummary(w io.Writer) *summary {
-	return &summary{w: w, output: map[name]*strings.Builder{}, tests: map[string]int{}, pkgs: map[string]int{}}
-}
-
-func (s *summary) read(r io.Reader) error {
-	dec := json.NewDecoder(r)
-	for {
-		var e event
-		if err := dec.Decode(&e); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("this is not the output of go test -json: %w", err)
+	defer func() {
+		tidy(scratch)
+		err = errors.Join(err, release())
+	}()
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+scratch)
+	cmd.Stderr = os.Stderr
+	// ^C is for this process, which then ends the tests and cleans up.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return false, err
+	}
+	if err := cmd.Start(); err != nil {
+		return false, err
+	}
+	// Who belongs to a test that was killed becomes a child of this process.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return false, err
+	}
+	cut := context.AfterFunc(ctx, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	defer cut()
+	s := newSummary(os.Stdout)
+	if err := s.watch(out, silence); err != nil && ctx.Err() == nil {
+		return false, err
+	}
+	failed := cmd.Wait()
+	if ctx.Err() != nil {
+		for err := error(nil); !errors.Is(err, unix.ECHILD); {
+			_, err = unix.Wait4(-cmd.Process.Pid, nil, 0, nil)
 		}
-		s.add(e)
+		return false, errors.New("cut off by a signal")
 	}
+	var status *exec.ExitError
+	if failed != nil && !errors.As(failed, &status) {
+		return false, failed
+	}
+	return s.end() && failed == nil, nil
 }
 
-func (s *summary) add(e event) {
-	n := name{e.Package, e.Test}
-	switch e.Action {
-	case "output":
-		if s.output[n] == nil {
-			s.output[n] = new(strings.Builder)
-		}
-		s.output[n].WriteString(e.Output)
-	case "build-output":
-		fmt.Fprint(s.w, e.Output)
-	case "pass", "fail", "skip":
-		s.ended(n, e)
+// tidy removes what killed tests have left, and says so.
+func tidy(dir string) {
+	swept, err := e2e.Sweep(dir)
+	for _, name := range swept {
+		fmt.Println("removed what a test left that was cut off:", name)
 	}
-}
-
-func (s *summary) ended(n name, e event) {
-	text := ""
-	if b := s.output[n]; b != nil {
-		text = b.String()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "summary:", err)
 	}
-	delete(s.output, n)
-	if n.test == "" {
-		s.pkgs[e.Action]++
-		s.tell(e, e.Action == "fail", text)
-		return
-	}
-	s.tests[e.Action]++
-	if e.Action != "pass" || strings.HasSuffix(n.pkg, "/e2e") {
-		s.tell(e, e.Action != "pass", text)
-	}
-}
-
-func (s *summary) tell(e event, whole bool, text string) {
-	if whole {
-		fmt.Fprint(s.w, text)
-	}
-	fmt.Fprintf(s.w, "%-4s %s %s (%.1fs)\n", e.Action, e.Package, e.Test, e.Elapsed)
-}
-
-// end prints the counts. Nothing run is a failure: the tests are not where they
-// were looked for.
-func (s *summary) end() bool {
-	// What never ended was cut off by a panic or the time limit.
-	for n, b := range s.output {
-		fmt.Fprintf(s.w, "%scut off: %s %s\n", b, n.pkg, n.test)
-	}
-	fmt.Fprintf(s.w, "\ntests:    %d passed, %d failed, %d skipped\n", s.tests["pass"], s.tests["fail"], s.tests["skip"])
-	fmt.Fprintf(s.w, "packages: %d passed, %d failed, %d without tests\n", s.pkgs["pass"], s.pkgs["fail"], s.pkgs["skip"])
-	return s.tests["fail"] == 0 && s.pkgs["fail"] == 0 && s.tests["pass"] > 0 && len(s.output) == 0
 }

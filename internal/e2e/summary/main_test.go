@@ -1,8 +1,12 @@
 package main
 
 import (
+	"io"
 	"strings"
 	"testing"
+	"time"
+
+	"dcm/internal/ample"
 )
 
 func TestSummaryIsRedWhereTheTestsAre(t *testing.T) {
@@ -37,7 +41,7 @@ func TestSummaryIsRedWhereTheTestsAre(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var b strings.Builder
 			s := newSummary(&b)
-			if err := s.read(strings.NewReader(tt.input)); err != nil {
+			if err := s.watch(strings.NewReader(tt.input), time.Hour); err != nil {
 				t.Fatal(err)
 			}
 			if got := s.end(); got != tt.green {
@@ -51,7 +55,39 @@ func TestSummaryIsRedWhereTheTestsAre(t *testing.T) {
 }
 
 func TestSummaryRefusesOtherInput(t *testing.T) {
-	if err := newSummary(new(strings.Builder)).read(strings.NewReader("ok dcm 1s")); err == nil {
+	if err := newSummary(new(strings.Builder)).watch(strings.NewReader("ok dcm 1s"), time.Hour); err == nil {
 		t.Error("plain output of go test was taken for JSON")
+	}
+}
+
+// said is what was said, to be read while more is.
+type said struct{ lines chan string }
+
+func (s said) Write(text []byte) (int, error) {
+	s.lines <- string(text)
+	return len(text), nil
+}
+
+func TestWhatIsUnderWayIsToldInTheSilence(t *testing.T) {
+	r, w := io.Pipe()
+	said := said{make(chan string)}
+	go newSummary(said).watch(r, 10*time.Millisecond)
+	defer w.Close()
+	for _, step := range []struct{ event, want string }{
+		{``, "building"},
+		{`{"Action":"start","Package":"dcm/e2e"}`, "dcm/e2e ("},
+		{`{"Action":"run","Package":"dcm/e2e","Test":"TestNode"}{"Action":"run","Package":"dcm/e2e","Test":"TestNode/scale"}`, "dcm/e2e TestNode/scale ("},
+		{`{"Action":"pause","Package":"dcm/e2e","Test":"TestNode/scale"}`, "dcm/e2e TestNode ("},
+	} {
+		go io.WriteString(w, step.event)
+		deadline := ample.After(10 * time.Second)
+		for found := false; !found; {
+			select {
+			case line := <-said.lines:
+				found = strings.HasPrefix(line, ".... "+step.want)
+			case <-deadline:
+				t.Fatalf("after %s nothing of %q", step.event, step.want)
+			}
+		}
 	}
 }

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// event is one line of the output, see `go doc test2json`.
+type event struct {
+	Action, Package, ImportPath, Test, Output, FailedBuild string
+	Elapsed                                                float64
+}
+
+type name struct{ pkg, test string }
+
+func (n name) String() string { return strings.TrimSpace(n.pkg + " " + n.test) }
+
+type summary struct {
+	w      io.Writer
+	output map[name]*strings.Builder // of tests and packages that have not ended
+	began  map[name]time.Time        // of those that are not waiting for others
+	tests  map[string]int            // by the action they ended with
+	pkgs   map[string]int
+	told   bool // something was said since the last beat
+}
+
+func newSummary(w io.Writer) *summary {
+	return &summary{w: w, output: map[name]*strings.Builder{}, began: map[name]time.Time{}, tests: map[string]int{}, pkgs: map[string]int{}}
+}
+
+// watch reads events, and says what is under way when nothing was said for a while.
+func (s *summary) watch(r io.Reader, silence time.Duration) error {
+	events, failed := make(chan event), make(chan error, 1)
+	go func() {
+		failed <- read(r, func(e event) { events <- e })
+		close(events)
+	}()
+	beat := time.NewTicker(silence)
+	defer beat.Stop()
+	for {
+		select {
+		case e, more := <-events:
+			if !more {
+				return <-failed
+			}
+			s.add(e)
+			if s.told {
+				beat.Reset(silence)
+				s.told = false
+			}
+		case <-beat.C:
+			s.underWay(time.Now())
+		}
+	}
+}
+
+func read(r io.Reader, f func(event)) error {
+	dec := json.NewDecoder(r)
+	for {
+		var e event
+		if err := dec.Decode(&e); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("this is not the output of go test -json: %w", err)
+		}
+		f(e)
+	}
+}
+
+func (s *summary) add(e event) {
+	n := name{e.Package, e.Test}
+	switch e.Action {
+	case "start", "run", "cont":
+		s.began[n] = time.Now()
+	case "pause":
+		delete(s.began, n)
+	case "output":
+		if s.output[n] == nil {
+			s.output[n] = new(strings.Builder)
+		}
+		s.output[n].WriteString(e.Output)
+	case "build-output":
+		s.say("%s", e.Output)
+	case "pass", "fail", "skip":
+		s.ended(n, e)
+	}
+}
+
+func (s *summary) say(format string, args ...any) {
+	fmt.Fprintf(s.w, format, args...)
+	s.told = true
+}
+
+// underWay names the innermost of what runs, the longest first.
+func (s *summary) underWay(now time.Time) {
+	var inner []name
+	for n := range maps.Keys(s.began) {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(s.began)), func(o name) bool {
+			return o.pkg == n.pkg && o != n && (n.test == "" || strings.HasPrefix(o.test, n.test+"/"))
+		}) {
+			inner = append(inner, n)
+		}
+	}
+	slices.SortFunc(inner, func(a, b name) int { return cmp.Or(s.began[a].Compare(s.began[b]), strings.Compare(a.test, b.test)) })
+	if len(inner) == 0 {
+		s.say(".... building, or waiting for a lock\n")
+	}
+	for _, n := range inner[:min(4, len(inner))] {
+		s.say(".... %s (%.0fs so far)\n", n, now.Sub(s.began[n]).Seconds())
+	}
+}
+
+func (s *summary) ended(n name, e event) {
+	text := ""
+	if b := s.output[n]; b != nil {
+		text = b.String()
+	}
+	delete(s.output, n)
+	delete(s.began, n)
+	if n.test == "" {
+		s.pkgs[e.Action]++
+		if e.Action != "skip" { // a package without tests
+			s.tell(e, e.Action == "fail", text)
+		}
+		return
+	}
+	s.tests[e.Action]++
+	if e.Action != "pass" || strings.HasSuffix(n.pkg, "/e2e") {
+		s.tell(e, e.Action != "pass", text)
+	}
+}
+
+func (s *summary) tell(e event, whole bool, text string) {
+	if whole {
+		s.say("%s", text)
+	}
+	s.say("%-4s %s (%.1fs)\n", e.Action, name{e.Package, e.Test}, e.Elapsed)
+}
+
+// end prints the counts. Nothing run is a failure: the tests are not where they
+// were looked for.
+func (s *summary) end() bool {
+	// What never ended was cut off by a panic.
+	for n, b := range s.output {
+		s.say("%scut off: %s\n", b, n)
+	}
+	s.say("\ntests:    %d passed, %d failed, %d skipped\n", s.tests["pass"], s.tests["fail"], s.tests["skip"])
+	s.say("packages: %d passed, %d failed, %d without tests\n", s.pkgs["pass"], s.pkgs["fail"], s.pkgs["skip"])
+	return s.tests["fail"] == 0 && s.pkgs["fail"] == 0 && s.tests["pass"] > 0 && len(s.output) == 0
+}

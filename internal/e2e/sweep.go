@@ -1,0 +1,130 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The directories and cgroups of tests begin with prefix, and are locked by who made
+// them for as long as that process lives. So a later one can tell what a killed one
+// has left behind.
+const prefix = "dcm-test-"
+
+// Scratch makes a directory for what one process, and those it starts with it as their
+// TMPDIR, write meanwhile. It is left to the next [Sweep] where release is not called.
+func Scratch() (dir string, release func() error, err error) {
+	done, err := making()
+	if err != nil {
+		return "", nil, fmt.Errorf("cannot make a directory for the tests: %w", err)
+	}
+	defer done()
+	dir, err = os.MkdirTemp("", prefix)
+	if err != nil {
+		return "", nil, err
+	}
+	held, ok, err := hold(dir)
+	if err != nil || !ok {
+		return "", nil, fmt.Errorf("cannot lock %s: %w", dir, err)
+	}
+	return dir, func() error { return errors.Join(os.RemoveAll(dir), held.Close()) }, nil
+}
+
+// Sweep ends the containers of test processes that are no more, and removes what they
+// have left in directory and in the tree of cgroups. It names what it has removed.
+func Sweep(directory string) ([]string, error) {
+	done, err := making()
+	if err != nil {
+		return nil, fmt.Errorf("cannot look for what other tests left: %w", err)
+	}
+	defer done()
+	root, err := unifiedCgroup()
+	if err != nil {
+		return nil, err
+	}
+	swept, err := sweep(root, func(dir string) error { return cgroup{dir: dir}.end() })
+	files, more := sweep(directory, os.RemoveAll)
+	return append(swept, files...), errors.Join(err, more)
+}
+
+// sweep removes what nobody holds.
+func sweep(in string, remove func(string) error) (swept []string, err error) {
+	entries, err := os.ReadDir(in)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), prefix) {
+			continue
+		}
+		dir := filepath.Join(in, e.Name())
+		held, ok, failed := hold(dir)
+		if ok {
+			failed = errors.Join(remove(dir), held.Close())
+			swept = append(swept, dir)
+		}
+		if failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+			err = errors.Join(err, fmt.Errorf("cannot remove %s: %w", dir, failed))
+		}
+	}
+	return swept, err
+}
+
+// hold locks a directory for as long as the file is open; ok is false if somebody
+// holds it already.
+func hold(dir string) (f *os.File, ok bool, err error) {
+	f, err = os.Open(dir)
+	if err != nil {
+		return nil, false, err
+	}
+	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return nil, false, f.Close()
+	case err != nil:
+		return nil, false, errors.Join(err, f.Close())
+	}
+	return f, true, nil
+}
+
+// making is held by who makes a directory until it is locked, and by who sweeps.
+func making() (done func() error, err error) {
+	if err := os.MkdirAll(CacheDir(), 0o755); err != nil {
+		return nil, err
+	}
+	return lock(filepath.Join(CacheDir(), "making.lock"))
+}
+
+// end kills what is in the cgroup and removes it, as soon as the kernel has seen the
+// last process out.
+func (c cgroup) end() error {
+	if err := c.kill(); err != nil {
+		return err
+	}
+	events, err := os.Open(filepath.Join(c.dir, "cgroup.events"))
+	if err != nil {
+		return err
+	}
+	defer events.Close()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		text := make([]byte, 256)
+		n, err := events.ReadAt(text, 0)
+		if n == 0 {
+			return err
+		}
+		if strings.Contains(string(text[:n]), "populated 0") {
+			return c.remove()
+		}
+		// The kernel tells of a change of the file by POLLPRI.
+		fds := []unix.PollFd{{Fd: int32(events.Fd()), Events: unix.POLLPRI}}
+		if _, err := unix.Poll(fds, 1000); err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+	return errors.New("its processes do not end")
+}
