@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,6 +36,8 @@ func faults() []fault {
 		{unix.EPERM, "the GPU is in reset",
 			"Wait until the reset is over; the kernel log tells what caused it.", true},
 		{ErrPartial, "", "", true},
+		{errSettled, "", "", true},
+		{errKilled, "", "", true},
 		{unix.EAGAIN, "", "", true},
 		{unix.EINTR, "", "", true},
 		{unix.ETIME, "the GPU's firmware does not answer", "See the kernel log.", true},
@@ -42,7 +45,7 @@ func faults() []fault {
 		{context.DeadlineExceeded, "the driver has not answered in time",
 			"See the kernel log: a driver that hangs needs a reboot.", true},
 		{unix.EINVAL, "the driver does not accept this mode together with the GPU's memory mode",
-			"Choose a mode that `dcm gpus` lists as available.", false},
+			"Choose a profile with another mode, one that `dcm gpus` lists for the GPU in the memory mode that it has then.", false},
 		{unix.EIO, "the driver could not bring compute up again after the switch",
 			"See the kernel log; reload the driver or reboot.", false},
 		{unix.ENODEV, "the GPU is gone", lost, false},
@@ -60,9 +63,24 @@ func faults() []fault {
 
 const lost = "See the kernel log: the GPU may have left the bus, and then needs a reboot."
 
+// memoryFaults are the errors that mean something else of a memory mode, which is only
+// a request: nothing is switched, and nothing is brought up again.
+func memoryFaults() []fault {
+	return []fault{
+		{unix.EINVAL, "the driver does not know this memory mode for the GPU, or another GPU of its hive cannot have it",
+			"Choose a profile whose memory mode `dcm gpus` lists for every GPU of the hive.", false},
+		{unix.EIO, "the driver could not take the request for a memory mode",
+			"See the kernel log. Nothing was switched; a request that is pending is told by `dcm status`.", false},
+	}
+}
+
 // meaning finds what err is a case of.
 func meaning(err error) fault {
-	for _, f := range faults() {
+	all := faults()
+	if set, ok := errors.AsType[*SetError](err); ok && filepath.Base(set.File) == memoryFile {
+		all = append(memoryFaults(), all...)
+	}
+	for _, f := range all {
 		if errors.Is(err, f.err) {
 			return f
 		}

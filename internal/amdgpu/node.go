@@ -1,6 +1,7 @@
 package amdgpu
 
 import (
+	"context"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -16,13 +17,15 @@ type Roots struct{ Sys, Proc, Dev string }
 // called concurrently.
 type Node struct {
 	roots    Roots
-	modprobe []string      // the command and its first arguments; nil: modprobe, looked up
-	settle   time.Duration // how long a busy GPU may take to let go of a process that ended
-	retry    time.Duration // between two writes meanwhile
-	poll     time.Duration // between two looks at a driver that is coming up
-	lookAll  time.Duration // for looking who uses the GPUs
-	lookEach time.Duration // for looking at one process
-	grace    time.Duration // for loading the driver when the caller's deadline is over
+	modprobe []string                              // the command and its first arguments; nil: modprobe, looked up
+	settle   time.Duration                         // how long a busy GPU may take to let go of a process that ended
+	retry    time.Duration                         // between two writes meanwhile
+	poll     time.Duration                         // between two glances at a driver that is coming up
+	quiet    time.Duration                         // how long a loaded driver may bring up nothing while a GPU is missing
+	events   func(context.Context) <-chan struct{} // tells when the kernel tells of a device; nil: nobody listens
+	lookAll  time.Duration                         // for looking who uses the GPUs
+	lookEach time.Duration                         // for looking at one process
+	grace    time.Duration                         // for loading the driver when the caller's deadline is over
 
 	smi     *SMI          // nil: AMD's library is not used
 	smiSets bool          // modes are set through it
@@ -43,8 +46,18 @@ func Settle(total, every time.Duration) Option {
 	return func(n *Node) { n.settle, n.retry = total, every }
 }
 
-// Poll sets how often a driver that is coming up is looked at.
+// Poll sets how often there is a glance at a driver that is coming up.
 func Poll(every time.Duration) Option { return func(n *Node) { n.poll = every } }
+
+// Quiet sets for how long nothing more may come up, after a load, for the GPUs that
+// are missing to be given up.
+func Quiet(d time.Duration) Option { return func(n *Node) { n.quiet = d } }
+
+// Events sets who tells when the kernel tells of a device, until the context ends.
+// With it the driver is looked at when something happens, and otherwise seldom.
+func Events(listen func(context.Context) <-chan struct{}) Option {
+	return func(n *Node) { n.events, n.poll = listen, 10*n.poll }
+}
 
 // Look sets how long it may take to look who uses the GPUs, in all and at one process.
 func Look(total, each time.Duration) Option {

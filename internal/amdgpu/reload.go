@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,15 +38,18 @@ func (e *ReloadError) Error() string {
 func (e *ReloadError) Unwrap() error { return e.Err }
 
 func (e *ReloadError) cure() string {
+	if errors.Is(e.Err, errKilled) {
+		return "Find out what has killed modprobe: the kernel log tells if memory ran out. dcm tries again by itself."
+	}
 	if e.Unload {
 		return "End what uses the driver (`dcm holders`; a console and snd_hda_intel count too), or reboot."
 	}
 	return "Load it by hand with `modprobe " + driver + "` and see the kernel log; otherwise reboot."
 }
 
-// Reload unloads the driver, loads it and waits until it has brought its GPUs
-// up. Memory modes requested before are in force then, and the driver has picked
-// each compute mode itself.
+// Reload unloads the driver and loads it. Memory modes requested before are in force
+// on the GPUs that it brings up then, see [Node.Settled], and it has picked each
+// compute mode itself.
 //
 // Once the driver is unloaded it is loaded again whatever becomes of ctx: a node
 // without its driver is the worst of all ends.
@@ -56,8 +60,7 @@ func (n *Node) Reload(ctx context.Context) error {
 	if err := n.load(ctx); err != nil {
 		return &ReloadError{Loaded: n.Loaded(), Err: err}
 	}
-	_, err := n.Wait(ctx)
-	return err
+	return nil
 }
 
 // unload is repeated while the driver is in use, for as long as a busy GPU may take
@@ -84,15 +87,14 @@ func (n *Node) unload(ctx context.Context) error {
 }
 
 // Load loads the driver if it is not loaded, as after a reload that was killed
-// half-way, and waits until it has brought its GPUs up.
+// half-way.
 func (n *Node) Load(ctx context.Context) error {
 	if !n.Loaded() {
 		if err := n.load(ctx); err != nil {
 			return &ReloadError{Loaded: n.Loaded(), Err: err}
 		}
 	}
-	_, err := n.Wait(ctx)
-	return err
+	return nil
 }
 
 // load tries twice.
@@ -152,7 +154,19 @@ func (n *Node) module(ctx context.Context, args ...string) error {
 	if strings.Contains(text, "in use") {
 		err = unix.EBUSY
 	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && signalled(exit) {
+		err = fmt.Errorf("%w: %v", errKilled, err)
+	}
 	return fmt.Errorf("%s: %w%s", strings.Join(append([]string{"modprobe"}, args[len(command)-1:]...), " "), err, after(text))
+}
+
+// errKilled says that modprobe was ended by a signal, which tells nothing of the
+// driver: another one may do.
+var errKilled = errors.New("it was killed")
+
+func signalled(exit *exec.ExitError) bool {
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled()
 }
 
 func after(stderr string) string {

@@ -27,7 +27,7 @@ func (e *SetError) Error() string {
 	if e.From != "" {
 		text += " (" + e.From + ")"
 	}
-	if why := meaning(e.Err).why; why != "" {
+	if why := meaning(e).why; why != "" {
 		text += ": " + why
 	}
 	text += ": " + e.Err.Error()

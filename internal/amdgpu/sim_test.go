@@ -175,6 +175,9 @@ func TestReloadOverTheSimulator(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
 			err := b.node.Reload(ctx)
+			if err == nil {
+				_, err = b.node.Settled(ctx)
+			}
 			if test.want == "" && err != nil || test.want != "" && !strings.Contains(fmt.Sprint(err), test.want) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}

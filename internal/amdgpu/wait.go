@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,17 +39,43 @@ func (e *LateError) Error() string {
 func (e *LateError) Unwrap() error { return e.Err }
 
 func (e *LateError) cure() string {
+	if e.unloaded() {
+		return "Load the driver with `modprobe " + driver + "`; if it is not loaded at boot, see whether it is blacklisted in /etc/modprobe.d or on the kernel command line."
+	}
 	return "See the kernel log for why the driver did not bring them up, and whether it is blacklisted."
 }
+
+// unloaded tells that all that is wrong is that there is no driver.
+func (e *LateError) unloaded() bool {
+	return len(e.Late) > 0 && !slices.ContainsFunc(e.Late, func(l Late) bool { return l.Lacks != notLoaded })
+}
+
+const notLoaded = "the " + driver + " driver is not loaded"
+
+// errSettled ends the wait for a GPU that the driver has left alone.
+var errSettled = errors.New("the driver was loaded, and has brought up no other GPU since")
 
 // Wait returns the devices once the driver has brought every AMD GPU up that it
 // may partition, or [ErrNoGPU] at once if there is none on the bus. At the end of
 // ctx it returns the devices as they are, with a [LateError].
-func (n *Node) Wait(ctx context.Context) ([]Device, error) {
+func (n *Node) Wait(ctx context.Context) ([]Device, error) { return n.wait(ctx, 0) }
+
+// Settled is Wait for a driver that was loaded just now. It waits no longer for a
+// GPU when the load has ended and for a while no other one has come up either: the
+// driver has probed what it found, and what it refused then it leaves alone.
+func (n *Node) Settled(ctx context.Context) ([]Device, error) { return n.wait(ctx, n.quiet) }
+
+// wait looks when something has happened, or when it may have: little tells, of what
+// is awaited, whether it has. quiet is how long nothing may happen once the module is
+// live; 0 is for ever.
+func (n *Node) wait(ctx context.Context, quiet time.Duration) ([]Device, error) {
+	events, stop := n.listen(ctx)
+	defer stop()
 	tick := time.NewTicker(n.poll)
 	defer tick.Stop()
 	late := new(LateError)
 	var devices []Device
+	changed := time.Now()
 	for {
 		found, err := within(ctx, n.functions)
 		if ctx.Err() != nil {
@@ -64,11 +92,54 @@ func (n *Node) Wait(ctx context.Context) ([]Device, error) {
 				return devices, nil
 			}
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		looked, before := time.Now(), n.pulse(late.Late)
+		for waiting := true; waiting; {
+			select {
+			case <-events:
+				changed, waiting = time.Now(), false
+			case <-tick.C:
+				now := n.pulse(late.Late)
+				if now.signs != before.signs {
+					changed, waiting = time.Now(), false
+				}
+				if quiet > 0 && now.live && time.Since(changed) > quiet {
+					late.Err = errors.Join(late.Err, errSettled)
+					return devices, late
+				}
+				waiting = waiting && time.Since(looked) < 20*n.poll
+			case <-ctx.Done():
+				waiting = false
+			}
 		}
 	}
+}
+
+// listen has the kernel tell of devices, where somebody can listen.
+func (n *Node) listen(ctx context.Context) (<-chan struct{}, context.CancelFunc) {
+	ctx, stop := context.WithCancel(ctx)
+	if n.events == nil {
+		return nil, stop
+	}
+	return n.events(ctx), stop
+}
+
+// pulse is the little that changes when an awaited GPU comes up.
+type pulse struct {
+	signs string
+	live  bool // the module has been loaded, with all that it probed on the way
+}
+
+func (n *Node) pulse(late []Late) pulse {
+	state, _ := readOptional(n.sys("module", driver, "initstate"))
+	var b strings.Builder
+	b.WriteString(state)
+	for _, l := range late {
+		for _, sign := range []string{"driver", "drm", computeFile} {
+			_, err := os.Lstat(n.pci(l.GPU, sign))
+			fmt.Fprint(&b, err == nil)
+		}
+	}
+	return pulse{b.String(), state == "live"}
 }
 
 // hopeless is the error that waiting does not change.
@@ -100,7 +171,7 @@ func (n *Node) late(found []function) []Late {
 		case f.err != nil:
 			lacks = f.err.Error()
 		case f.Driver == "" && !n.Loaded():
-			lacks = "the " + driver + " driver is not loaded"
+			lacks = notLoaded
 		case f.Driver == "":
 			lacks = "driver not bound"
 		case f.Driver != driver: // given to a virtual machine, say

@@ -167,3 +167,60 @@ func TestADriverThatHangsEndsInTheCallersDeadline(t *testing.T) {
 		}
 	}
 }
+
+// The driver has probed all it found, and left one GPU alone.
+func TestSettledGivesUpWhatALoadedDriverLeavesAlone(t *testing.T) {
+	f := newFixture(t)
+	f.write("sys/module/amdgpu/initstate", "live\n")
+	f.mi300x("0000:05:00.0", "card1")
+	f.function("0000:0c:00.0", "120000", "1002:74a1", "", "")
+	devices, err := f.open(Quiet(20 * time.Millisecond)).Settled(patient(t))
+	late, ok := errors.AsType[*LateError](err)
+	if !ok || len(late.Late) != 1 || late.Late[0].GPU != "0000:0c:00.0" || !errors.Is(err, errSettled) || !Transient(err) {
+		t.Errorf("error %v, want one of the second GPU alone", err)
+	}
+	if len(Partitionable(devices)) != 1 {
+		t.Errorf("devices %+v, want the first GPU among them", devices)
+	}
+}
+
+// While the module is coming up, or is not there, nothing has settled.
+func TestSettledWaitsForADriverThatIsStillComingUp(t *testing.T) {
+	f := newFixture(t)
+	f.write("sys/module/amdgpu/initstate", "coming\n")
+	f.function("0000:0c:00.0", "120000", "1002:74a1", "", "")
+	if _, err := f.open(Quiet(time.Millisecond)).Settled(soon(t)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v, want that of the deadline", err)
+	}
+}
+
+// A look at all GPUs costs too much to be repeated many times a second for a minute.
+func TestWaitLooksWhenSomethingHappens(t *testing.T) {
+	f := newFixture(t)
+	f.write("sys/module/amdgpu/initstate", "live\n")
+	f.function("0000:0c:00.0", "120000", "1002:74a1", "", "")
+	told, listening := make(chan struct{}, 1), make(chan struct{})
+	n := f.open(Poll(time.Hour), Events(func(context.Context) <-chan struct{} { close(listening); return told }))
+	done := make(chan error)
+	go func() {
+		_, err := n.Wait(patient(t))
+		done <- err
+	}()
+	<-listening
+	f.modes("0000:0c:00.0", "SPX", "SPX, DPX, QPX, CPX", "NPS1", "NPS1, NPS4")
+	f.write(pciFile("0000:0c:00.0", "drm/card1/dev"), "226:1\n")
+	f.link(pciFile("0000:0c:00.0", "driver"), "../../../../bus/pci/drivers/amdgpu")
+	told <- struct{}{}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnUnloadedDriverGetsACure(t *testing.T) {
+	f := newFixture(t)
+	f.function("0000:0c:00.0", "120000", "1002:74a1", "", "")
+	_, err := f.open().Wait(soon(t))
+	if cure := Cure(err); !strings.Contains(cure, "modprobe amdgpu") {
+		t.Errorf("cure %q of %v", cure, err)
+	}
+}

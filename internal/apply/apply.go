@@ -22,6 +22,10 @@ import (
 type Node interface {
 	// Wait returns the devices once the driver has brought them up.
 	Wait(ctx context.Context) ([]amdgpu.Device, error)
+	// Settled is Wait after a load, and gives up the GPUs that the driver leaves alone.
+	Settled(ctx context.Context) ([]amdgpu.Device, error)
+	// Devices returns the devices as they are.
+	Devices(ctx context.Context) ([]amdgpu.Device, error)
 	Looker
 	// SetMemory records the memory mode for the next driver load.
 	SetMemory(ctx context.Context, gpu partition.Address, mode partition.Memory) error
@@ -74,7 +78,9 @@ type run struct {
 	opt  Options
 	rec  *Recorder
 
-	difference Difference // what is to be done
+	difference Difference    // what is to be done
+	loaded     bool          // the run has loaded the driver
+	waited     time.Duration // for GPUs that the driver did not bring up then
 }
 
 func (r *run) do(ctx context.Context, profile partition.Profile) (report.Result, error) {
@@ -116,11 +122,37 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (report.Result,
 	return r.goBack(ctx, before, err)
 }
 
-// observe waits for the driver, within the device timeout.
+// observe waits for the driver, within the device timeout. Of that there is one for
+// the whole run: GPUs that do not come up after the load keep the clients waiting
+// for no longer, however often the driver is loaded again on the way back.
 func (r *run) observe(ctx context.Context) ([]amdgpu.Device, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.opt.DeviceTimeout)
+	if !r.loaded {
+		ctx, cancel := context.WithTimeout(ctx, r.opt.DeviceTimeout)
+		defer cancel()
+		return r.node.Wait(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(r.opt.DeviceTimeout-r.waited, leastWait))
 	defer cancel()
-	return r.node.Wait(ctx)
+	began := time.Now()
+	devices, err := r.node.Settled(ctx)
+	if err != nil {
+		r.waited += time.Since(began)
+	}
+	return devices, err
+}
+
+// leastWait is for one look, when the time to wait is used up.
+const leastWait = time.Second
+
+// glance returns the devices for the way back. What has just been waited for in vain
+// is not waited for again.
+func (r *run) glance(ctx context.Context, cause error) ([]amdgpu.Device, error) {
+	if _, late := errors.AsType[*amdgpu.LateError](cause); !late {
+		return r.observe(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.opt.StepTimeout)
+	defer cancel()
+	return r.node.Devices(ctx)
 }
 
 // load loads a driver that a reload has left unloaded.
@@ -130,6 +162,7 @@ func (r *run) load(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.opt.ReloadTimeout)
 	defer cancel()
+	r.loaded = true
 	return r.node.Load(ctx)
 }
 
@@ -166,7 +199,7 @@ func (r *run) goBack(ctx context.Context, before partition.Layout, cause error) 
 		// A GPU that the driver has not brought up may come up with the reload that
 		// the way back is. converge judges.
 		var devices []amdgpu.Device
-		if devices, err = r.observe(ctx); err == nil || len(devices) > 0 {
+		if devices, err = r.glance(ctx, cause); err == nil || len(devices) > 0 {
 			err = r.converge(ctx, before, devices)
 		}
 	}
@@ -217,6 +250,7 @@ func (r *run) memory(ctx context.Context, want partition.Layout, steps partition
 			})
 		case partition.ReloadDriver:
 			err = r.whose(ctx, r.step(ctx, s, r.opt.ReloadTimeout, r.node.Reload))
+			r.loaded = r.loaded || err == nil
 			r.idle(ctx, err)
 		}
 		if err != nil {

@@ -33,7 +33,7 @@ func newBench(t *testing.T, kind string) *bench {
 	return &bench{
 		t: t, sim: s,
 		node: amdgpu.Open(amdgpu.Roots{Sys: s.Sys, Proc: "/proc", Dev: s.Dev}, amdgpu.Modprobe(s.Modprobe),
-			amdgpu.Settle(500*time.Millisecond, 5*time.Millisecond), amdgpu.Poll(5*time.Millisecond)),
+			amdgpu.Settle(500*time.Millisecond, 5*time.Millisecond), amdgpu.Poll(5*time.Millisecond), amdgpu.Quiet(2*time.Second)),
 		opt: Options{Rollback: true, ReloadDriver: true, DeviceTimeout: 10 * time.Second, StepTimeout: 10 * time.Second, ReloadTimeout: 10 * time.Second},
 	}
 }
@@ -336,5 +336,25 @@ func TestWhatCannotBeSeenIsNotToldToBeGone(t *testing.T) {
 	}
 	if !run.Error.Transient {
 		t.Error("told to be for good")
+	}
+}
+
+// What the driver has left alone is not waited for, once more after each load.
+func TestAGPUThatStaysUnboundDoesNotKeepTheClientsDown(t *testing.T) {
+	b := newBench(t, "mi300x-8")
+	b.opt.DeviceTimeout, b.opt.ReloadTimeout, b.opt.StepTimeout = time.Hour, time.Hour, time.Hour
+	b.inject(always(at(third, fail(sim.OpLoad, syscall.EIO))))
+	ended := make(chan report.Run)
+	go func() { ended <- b.run(profile(partition.CPX, partition.NPS4)) }()
+	select {
+	case run := <-ended:
+		if run.Result != report.Failed || !run.Error.Transient || !strings.Contains(run.Error.Text, string(third)+" (MI300X): driver not bound") {
+			t.Errorf("%s, %+v; want it to name the GPU", run.Result, run.Error)
+		}
+		if s := b.sim.State(); s.Loads != 2 {
+			t.Errorf("%d loads, want one and the way back", s.Loads)
+		}
+	case <-time.After(2 * time.Minute):
+		t.Fatal("the run still waits")
 	}
 }

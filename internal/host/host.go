@@ -44,12 +44,12 @@ func (h *Host) Config() (*config.Config, error) {
 
 // Node is the hardware, set up as the configuration says; without one, by sysfs
 // alone.
-func (h *Host) Node(cfg *config.Config) *amdgpu.Node {
+func (h *Host) Node(cfg *config.Config, opts ...amdgpu.Option) *amdgpu.Node {
 	roots := amdgpu.Roots{Sys: h.Path("sys"), Proc: h.Path("proc"), Dev: h.Path("dev")}
 	if cfg == nil || cfg.Backend == config.Sysfs || !h.Here() {
-		return amdgpu.Open(roots)
+		return amdgpu.Open(roots, opts...)
 	}
-	return amdgpu.Open(roots, amdgpu.Library(amdgpu.SMI{Library: cfg.Library}, cfg.Backend == config.AMDSMI))
+	return amdgpu.Open(roots, append(opts, amdgpu.Library(amdgpu.SMI{Library: cfg.Library}, cfg.Backend == config.AMDSMI))...)
 }
 
 // DialTimeout keeps a look from waiting for a bus that does not answer.

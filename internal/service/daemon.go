@@ -56,7 +56,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	node := h.Node(nil)
+	node := h.Node(nil, woken(log))
 	devices, err := watch.Devices(ctx, watch.Interest{
 		About: func(u watch.Uevent) bool { return amdgpu.Concerns(u.Subsystem, u.Path) },
 		Files: node.ModeFiles,

@@ -84,7 +84,7 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		}
 	}
 	opt.Load = apply.HalfReloaded(last, self.Boot)
-	run := apply.Run(ctx, h.Node(cfg), cfg.Profile, opt, rec)
+	run := apply.Run(ctx, h.Node(cfg, woken(log)), cfg.Profile, opt, rec)
 	if run.Result.OK() {
 		settle(h, cfg, log)
 	}
