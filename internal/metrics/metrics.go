@@ -10,6 +10,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"time"
 
 	"dcm/internal/partition"
 	"dcm/internal/report"
@@ -20,6 +21,7 @@ type Facts struct {
 	State report.State
 	Run   *report.Run // the last one of this boot; nil if there was none
 	GPUs  []GPU
+	Alive time.Time // when the daemon wrote this; zero where it does not write at intervals
 }
 
 // GPU is one GPU as it was seen last.
@@ -35,6 +37,9 @@ type GPU struct {
 func Render(f Facts) []byte {
 	var e exposition
 	e.state(f.State)
+	if !f.Alive.IsZero() {
+		e.gauge("daemon_alive_timestamp_seconds", "When the daemon was alive; told anew each minute, whatever happens.").set(float64(f.Alive.Unix()))
+	}
 	e.gpus(f.GPUs)
 	if f.Run != nil {
 		e.run(*f.Run)
@@ -64,6 +69,15 @@ func (e *exposition) state(s report.State) {
 	}
 	e.gauge("clients_not_back", "Client units that were active before the last restart and not active after it.").
 		set(float64(missing))
+	unseen := s.Error != nil && s.Error.Unseen != nil
+	e.gauge("blocked", "Whether the selected profile waits for somebody to let go of the GPUs.").
+		set(truth(len(s.Holders) > 0 || unseen))
+	e.gauge("blocking_processes", "The processes that it waits for, as far as they can be seen.").
+		set(float64(len(s.Holders)))
+	if !s.Retry.IsZero() {
+		e.gauge("next_try_timestamp_seconds", "When the selected profile is tried again, if nothing happens before.").
+			set(float64(s.Retry.Unix()))
+	}
 }
 
 func (e *exposition) gpus(all []GPU) {

@@ -25,6 +25,7 @@ func facts() Facts {
 			Program: "0.1.0", Phase: report.InSync, Profile: `odd\name`, Source: "/etc/dcm/dcm.toml:7",
 			Clients: []report.Client{{Unit: "a.service", Back: true}, {Unit: "b.service"}},
 			Restart: report.Restart{Run: "r", Asked: at(-1500), Settled: at(9250)},
+			Holders: []report.Holder{{PID: 1}, {PID: 2}}, Retry: at(30000),
 		},
 		Run: &report.Run{
 			ID: "r", Started: at(0), Finished: at(9000), Result: report.Applied,
@@ -35,6 +36,7 @@ func facts() Facts {
 			{"0000:05:00.0", "MI300X", partition.Mode{Compute: "CPX", Memory: "NPS4"}, 8},
 			{"0000:26:00.0", "MI300X", partition.Mode{Compute: "SPX", Memory: "NPS4"}, 1},
 		},
+		Alive: at(20000),
 	}
 }
 
@@ -56,6 +58,10 @@ func TestEverythingKnownIsWritten(t *testing.T) {
 		"dcm_in_sync 1",
 		"dcm_config_last_load_successful 1",
 		"dcm_clients_not_back 1",
+		"dcm_blocked 1",
+		"dcm_blocking_processes 2",
+		"dcm_next_try_timestamp_seconds 1030",
+		"dcm_daemon_alive_timestamp_seconds 1020",
 		`dcm_gpu_mode_info{gpu="0000:05:00.0",model="MI300X",compute="CPX",memory="NPS4"} 1`,
 		`dcm_gpu_mode_info{gpu="0000:26:00.0",model="MI300X",compute="SPX",memory="NPS4"} 1`,
 		`dcm_gpu_partitions{gpu="0000:05:00.0"} 8`,
@@ -86,6 +92,8 @@ func TestWhatIsNotKnownIsLeftOut(t *testing.T) {
 		"dcm_in_sync 0",
 		"dcm_config_last_load_successful 0",
 		"dcm_clients_not_back 0",
+		"dcm_blocked 0",
+		"dcm_blocking_processes 0",
 	}
 	got := samples(string(Render(Facts{State: report.State{Phase: report.Stuck, Config: "dcm.toml:1: bad"}})))
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -112,5 +120,13 @@ func TestPromtoolFindsNothing(t *testing.T) {
 	cmd.Stdin = strings.NewReader(string(Render(facts())))
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// What nobody can see blocks as much as what can be seen.
+func TestAnUnseenHolderBlocks(t *testing.T) {
+	got := string(Render(Facts{State: report.State{Phase: report.Waiting, Error: &report.Error{Unseen: &report.Use{Counted: true, Unseen: 1}}}}))
+	if !strings.Contains(got, "\ndcm_blocked 1\n") || !strings.Contains(got, "\ndcm_blocking_processes 0\n") {
+		t.Errorf("metrics:\n%s", got)
 	}
 }

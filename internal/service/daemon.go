@@ -76,6 +76,9 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	shown := newMirror(h, requests, log)
 	go shown.run(ctx)
 	metrics := &exporter{host: h, node: node, log: log}
+	if notify.WatchdogInterval() > 0 {
+		metrics.last.Alive = time.Now()
+	}
 	d := &daemon.Daemon{
 		Load: func() (daemon.Settings, error) {
 			s, err := shown.load()
@@ -96,7 +99,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		Fit:     h.Fit,
 		Include: include(h),
 		GPUs:    watched{h, node}, Host: rebooter{h, reboots(h)},
-		Notify: notify, Log: log, Started: startedBy(h, log),
+		Notify: beats{notify, metrics}, Log: log, Started: startedBy(h, log),
 		Changed: changed, Devices: devices, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()), Requests: requests,
 	}
 	err = d.Run(ctx, initial(h, log))

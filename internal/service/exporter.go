@@ -14,6 +14,7 @@ import (
 	"dcm/internal/host"
 	"dcm/internal/metrics"
 	"dcm/internal/report"
+	"dcm/internal/systemd"
 )
 
 // exporter writes the file of metrics whenever the daemon publishes its state.
@@ -23,7 +24,8 @@ type exporter struct {
 	log  *slog.Logger
 	dir  string // the collector's; "": no metrics
 	gpus []metrics.GPU
-	told string // the failure that was logged last, which is not told at each write
+	last metrics.Facts // as written
+	told string        // the failure that was logged last, which is not told at each write
 }
 
 func (e *exporter) outlet(dir string) metrics.Outlet {
@@ -91,7 +93,31 @@ func (e *exporter) write(ctx context.Context, s report.State) {
 	if err != nil || run != nil && run.Boot != s.Boot {
 		run = nil // the daemon tells of an unreadable report itself
 	}
-	e.tell(e.outlet(e.dir).Write(metrics.Facts{State: s, Run: run, GPUs: e.gpus}))
+	e.last = metrics.Facts{State: s, Run: run, GPUs: e.gpus, Alive: e.last.Alive}
+	e.put()
+}
+
+func (e *exporter) put() {
+	if !e.last.Alive.IsZero() {
+		e.last.Alive = time.Now()
+	}
+	e.tell(e.outlet(e.dir).Write(e.last))
+}
+
+// beats is the watchdog's ear: what tells systemd that the daemon is alive tells the
+// metrics too. That is the one thing for which the daemon wakes up at rest.
+type beats struct {
+	*systemd.Notifier
+	*exporter
+}
+
+func (b beats) Watchdog() error {
+	err := b.Notifier.Watchdog()
+	if b.dir != "" && b.last.State.Version != 0 {
+		b.last.Alive = time.Now()
+		b.put()
+	}
+	return err
 }
 
 // tell logs a failure, and no more: dcm's work does not depend on monitoring.
