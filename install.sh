@@ -13,19 +13,31 @@ usage: ./install.sh [--uninstall | --demo | --test | --help]
                real package, a simulated node of eight MI300X
   --test       run all checks and tests, those in containers too
 
-Needs root, Go 1.26 or later in PATH or /usr/local/go/bin, and a distribution of
-the Debian or the Fedora family. What else is needed is installed from the
-distribution; it is named first. Nothing is asked.
+Needs root, Go 1.26 or later, and a distribution of the Debian or the Fedora
+family. What else is needed is installed from the distribution; it is named
+first. Nothing is asked. What is built belongs to who called sudo.
 END
 }
 
+say() { echo "install.sh: $*"; }
+
 die() {
-	echo "install.sh: $*" >&2
+	say "$*" >&2
 	exit 1
 }
 
-# family says which package manager this host has.
+# family says how packages are installed on this host: as its distribution does, which
+# may have the other family's tools too.
 family() {
+	ID='' ID_LIKE=''
+	# shellcheck disable=SC1090 # as os-release(5) asks
+	[ ! -r "${OS_RELEASE:=/etc/os-release}" ] || . "$OS_RELEASE"
+	for id in $ID $ID_LIKE; do
+		case $id in
+		debian | ubuntu) echo debian; return ;;
+		fedora | rhel | centos) echo fedora; return ;;
+		esac
+	done
 	if command -v apt-get >/dev/null && command -v dpkg >/dev/null; then
 		echo debian
 	elif command -v dnf >/dev/null; then
@@ -51,7 +63,7 @@ need() {
 		installed "$kind" "$package" || missing="$missing $package"
 	done
 	[ -n "$missing" ] || return 0
-	echo "install.sh: installing from the distribution:$missing"
+	say "installing from the distribution:$missing"
 	# One word a package is meant.
 	# shellcheck disable=SC2086
 	case $kind in
@@ -80,27 +92,147 @@ checkers() {
 	esac
 }
 
+# at_least tells whether a version is another one or later.
+at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$2" ]; }
+
+# places are the directories in which a Go may be: sudo has a PATH of its own, and an
+# older one of the distribution may come first in it.
+places() {
+	echo "$PATH" | tr : '\n'
+	home=$(getent passwd "${SUDO_UID:-0}" | cut -d: -f6)
+	# shellcheck disable=SC2231 # globs are meant
+	for place in ${GO_PLACES:-/usr/local/go/bin /usr/lib/go-*/bin /usr/lib/golang/bin /snap/bin "$home"/sdk/go*/bin "$home"/go/bin "$home"/.local/go/bin}; do
+		echo "$place"
+	done
+}
+
+go_version() { GOTOOLCHAIN=$2 "$1/go" version 2>/dev/null | sed -n 's/^go version go\([0-9][^ ]*\).*/\1/p'; }
+
+# find_go puts the newest Go first in PATH. From 1.21 on one fetches the one that go.mod
+# asks for.
 find_go() {
-	command -v go >/dev/null || PATH=$PATH:/usr/local/go/bin
-	command -v go >/dev/null || die "no go in PATH or /usr/local/go/bin: install Go 1.26 or later, see https://go.dev/doc/install"
+	wanted=$(sed -n 's/^go //p' go.mod)
+	best='' at=''
+	for place in $(places); do
+		[ -x "$place/go" ] || continue
+		version=$(go_version "$place" local)
+		if [ -n "$version" ] && { [ -z "$best" ] || { ! at_least "$best" "$version"; }; }; then
+			best=$version at=$place
+		fi
+	done
+	[ -n "$best" ] || die "no Go found, in PATH or /usr/local/go/bin: install Go $wanted or later, see https://go.dev/doc/install"
+	if ! at_least "$best" "$wanted"; then
+		fetched=$(go_version "$at" auto)
+		if [ -z "$fetched" ] || ! at_least "$fetched" "$wanted"; then
+			die "the newest Go found is $best in $at, and dcm needs $wanted: see https://go.dev/doc/install"
+		fi
+	fi
+	PATH=$at:$PATH
 	export PATH
+}
+
+# as_caller runs a command as who called sudo, so that what is built and cached is
+# theirs: where the tree is theirs to write to.
+as_caller() {
+	if [ "${SUDO_UID:-0}" = 0 ] || ! drop test -w .; then
+		"$@"
+	else
+		drop "$@"
+	fi
+}
+
+drop() {
+	setpriv --reuid="$SUDO_UID" --regid="$SUDO_GID" --init-groups \
+		env HOME="$(getent passwd "$SUDO_UID" | cut -d: -f6)" USER="$SUDO_USER" LOGNAME="$SUDO_USER" "$@"
+}
+
+# as_root has root's own caches used, where sudo has left the caller's in place.
+as_root() {
+	if [ "${SUDO_UID:-0}" = 0 ]; then
+		"$@"
+	else
+		env -u GOCACHE -u GOMODCACHE -u GOPATH -u GOBIN HOME="$(getent passwd 0 | cut -d: -f6)" "$@"
+	fi
+}
+
+# stage runs a command and tells every 15 seconds that it does.
+stage() {
+	say "$1"
+	what=$1 began=$(date +%s)
+	shift
+	(
+		trap 'kill $!; exit' TERM
+		while sleep 15 & wait $! && kill -0 $$ 2>/dev/null; do
+			say "$what: $(($(date +%s) - began)) s so far"
+		done
+	) &
+	beat=$!
+	code=0
+	"$@" || code=$?
+	kill "$beat" 2>/dev/null || :
+	[ "$code" = 0 ] || exit "$code"
+}
+
+units="dcm-apply.service dcm.service"
+
+# known tells whether this host has dcm's units, or Debian remembers what they were.
+known() {
+	case $1 in
+	debian) dpkg-query --show dcm >/dev/null 2>&1 ;;
+	fedora) rpm --query dcm >/dev/null 2>&1 ;;
+	esac
+}
+
+# put installs the package that was built, in the place of any other build.
+put() {
+	case $1 in
+	debian) apt-get install -y --reinstall --allow-downgrades ./dist/*.deb </dev/null ;;
+	fedora)
+		file=$(ls ./dist/*.rpm)
+		built=$(rpm --query --package --queryformat '%{EVR}' "$file")
+		if [ "$(rpm --query --queryformat '%{EVR}' dcm)" = "$built" ]; then
+			dnf reinstall -y "$file" </dev/null
+		else
+			dnf install -y "$file" </dev/null
+			[ "$(rpm --query --queryformat '%{EVR}' dcm)" = "$built" ] || dnf downgrade -y "$file" </dev/null
+		fi
+		;;
+	esac
 }
 
 host_install() {
 	find_go
 	need "$1" make
-	arch=$(go env GOARCH)
-	make packages "ARCHES=$arch"
-	case $1 in
-	debian) apt-get install -y --reinstall --allow-downgrades ./dist/*.deb </dev/null ;;
-	fedora) dnf install -y ./dist/*.rpm </dev/null ;;
-	esac
-	# The packages enable their units as the host's presets say; this was asked for.
-	systemctl enable dcm-apply.service dcm.service
-	systemctl start dcm.service
-	cat <<'END'
+	as_caller make packages "ARCHES=$(go env GOARCH)"
+	fresh=yes
+	! known "$1" || fresh=
+	put "$1"
+	for unit in $units; do
+		is=$(systemctl is-enabled "$unit" 2>/dev/null || :)
+		case $is,$fresh in
+		enabled,*) ;;
+		# The package goes by the host's presets; this was asked for.
+		disabled,yes) systemctl enable "$unit" ;;
+		*) say "$unit is ${is:-not known} and stays so" ;;
+		esac
+	done
+	if [ ! -d "${RUNS_SYSTEMD:-/run/systemd/system}" ]; then
+		say "systemd does not run here, so nothing was started"
+		return
+	fi
+	if [ -n "$fresh" ]; then
+		systemctl start dcm.service || { dcm status || :; die "dcm is installed, but it did not start"; }
+	fi
+	told
+}
 
-dcm is installed and runs. It leaves the GPUs alone until a profile is selected:
+# told ends with what there is to do next, or with what is so.
+told() {
+	status=$(dcm status 2>&1) || :
+	if echo "$status" | grep -q 'No profile is selected'; then
+		cat <<'END'
+
+dcm is installed. It leaves the GPUs alone until a profile is selected:
 
   dcm gpus                  the GPUs of this host and what they have now
   dcm profiles              the profiles to choose from
@@ -113,13 +245,36 @@ started around every change. Or import the Kubernetes configuration:
 
   dcm import config.json >/etc/dcm/dcm.toml.d/10-kubernetes.toml
 END
+		return
+	fi
+	printf '\ndcm is installed, and this is so:\n\n%s\n' "$status"
 }
 
 uninstall() {
+	installed "$1" dcm || { say "dcm is not installed"; return; }
 	case $1 in
 	debian) apt-get remove -y dcm </dev/null ;;
 	fedora) dnf remove -y dcm </dev/null ;;
 	esac
+}
+
+run_tests() {
+	began_all=$(date +%s)
+	# shellcheck disable=SC2046 # one word a package
+	stage "preparing" need "$1" $(containers "$1") $(checkers "$1")
+	stage "building the tests" as_caller make bin/summary bin/roots
+	# The roots take a minute each, mostly of waiting: meanwhile the checks are run.
+	bin/roots &
+	roots=$!
+	trap 'kill $roots 2>/dev/null || :' EXIT
+	stage "checking" as_caller make lint
+	trap - EXIT
+	code=0
+	as_root make test || code=$?
+	cache=${DCM_TEST_CACHE:-/var/cache/dcm-test}
+	say "kept for the next run: $(du -sh "$cache" | cut -f 1) in $cache, which 'make clean' removes"
+	say "$((($(date +%s) - began_all) / 60)) minutes in all"
+	exit "$code"
 }
 
 action=${1-install}
@@ -139,13 +294,11 @@ install) host_install "$host" ;;
 	find_go
 	# shellcheck disable=SC2046 # one word a package
 	need "$host" $(containers "$host")
-	make demo "ARCHES=$(go env GOARCH)"
+	as_caller make packages bin/demo "ARCHES=$(go env GOARCH)"
+	as_root bin/demo
 	;;
 --test)
 	find_go
-	# shellcheck disable=SC2046 # one word a package
-	need "$host" $(containers "$host") $(checkers "$host")
-	make lint
-	make test
+	run_tests "$host"
 	;;
 esac

@@ -18,9 +18,6 @@ tag=$(history describe --tags --abbrev=0 --match 'v[0-9]*' || :)
 version=${tag#v}
 version=${version:-0.1.0}
 commits=$(history rev-list --count "${tag:+$tag..}HEAD")
-if [ -z "$tag" ] || [ "$commits" -gt 0 ]; then
-	version=$version+$commits.g$(history rev-parse --short=8 HEAD)
-fi
 
 changed() {
 	history diff --name-only HEAD
@@ -32,8 +29,7 @@ newest=$(changed | while read -r file; do
 	while [ ! -e "$file" ]; do file=$(dirname "$file"); done
 	stat --format=%Y "$file"
 done | sort -n | tail -n 1)
-case $version in
-*+*) dot=. ;;
-*) dot=+ ;;
-esac
-echo "$version${newest:+${dot}d$newest}"
+if [ -z "$tag" ] || [ "$commits" -gt 0 ] || [ -n "$newest" ]; then
+	version=$version+$commits.g$(history rev-parse --short=8 HEAD)
+fi
+echo "$version${newest:+.d$newest}"

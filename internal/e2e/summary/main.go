@@ -49,6 +49,10 @@ func run(ctx context.Context, args []string) (green bool, err error) {
 		tidy(scratch)
 		err = errors.Join(err, release())
 	}()
+	// Some tests are another user for a while.
+	if err := os.Chmod(scratch, 0o755); err != nil {
+		return false, err
+	}
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+scratch)
 	cmd.Stderr = os.Stderr
