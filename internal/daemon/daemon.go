@@ -60,6 +60,7 @@ type Host interface {
 type Units interface {
 	Units(ctx context.Context, names []string) ([]systemd.Unit, error)
 	Dependents(ctx context.Context, names []string) ([]string, error)
+	End(ctx context.Context, name string) (systemd.End, error)
 	Reload(ctx context.Context) error
 	ResetFailed(ctx context.Context, name string) error
 	Start(ctx context.Context, name string) error

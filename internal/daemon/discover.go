@@ -14,7 +14,7 @@ import (
 // Otherwise a restart would be in vain.
 func (p *pass) foreign(ctx context.Context, holders []report.Holder) outcome {
 	found := p.Fit(p.unlisted(holders))
-	if p.settings.Include && len(found) > 0 && len(remaining(holders, found)) == 0 {
+	if p.settings.Include && len(found) > 0 && !slices.ContainsFunc(holders, func(h report.Holder) bool { return !slices.Contains(found, h.Unit) }) {
 		p.Log.Info(fmt.Sprintf("%s: found using a GPU, and made a client until the next boot", strings.Join(found, ", ")))
 		if err := p.Include(found); err != nil {
 			return transient(err)

@@ -37,6 +37,7 @@ type host struct {
 	blocking []report.Holder
 	units    map[string]systemd.Unit
 	depend   []string
+	ends     map[string]systemd.End
 	run      func(h *host) (systemd.Unit, *report.Run, error) // what a restart of the oneshot does
 	last     *report.Run
 	gone     chan struct{}
@@ -186,12 +187,21 @@ func (h *host) Units(_ context.Context, names []string) ([]systemd.Unit, error) 
 		if !ok {
 			u = systemd.Unit{Name: n, Load: "not-found", Active: "inactive"}
 		}
+		if u.ID == "" {
+			u.ID = n
+		}
 		out = append(out, u)
 	}
 	return out, nil
 }
 
 func (h *host) Dependents(context.Context, []string) ([]string, error) { return h.depend, nil }
+
+func (h *host) End(_ context.Context, name string) (systemd.End, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ends[name], nil
+}
 
 func (h *host) Reload(context.Context) error {
 	h.mu.Lock()

@@ -192,13 +192,13 @@ func (l *loop) forget() {
 }
 
 func (l *loop) newPass() *pass {
-	return &pass{Daemon: l.Daemon, Log: l.Log, settings: l.settings, usable: l.usable, last: l.verdict(), owed: l.state.Owed}
+	return &pass{Daemon: l.Daemon, Log: l.Log, settings: l.settings, usable: l.usable, last: l.verdict(), owed: debtsOf(l.state)}
 }
 
 func (l *loop) run(ctx context.Context, p *pass) {
 	results := make(chan outcome, 1)
 	l.pass = results
-	p.applying = func(owed []string) error {
+	p.applying = func(owed debts) error {
 		i := intent{owed: owed, asked: p.asked, written: make(chan error, 1)}
 		select {
 		case l.applying <- i:
@@ -221,11 +221,13 @@ func (l *loop) finish(ctx context.Context, o outcome) error {
 	}
 	l.forget()
 	l.seen = o.seen
-	l.state.Holders, l.state.Owed = o.holders, o.owed
+	l.state.Holders = o.holders
+	o.owed.into(&l.state)
 	l.state.Warnings = append(slices.Clone(l.settings.Warnings), o.advice...)
 	if o.clients != nil {
 		l.state.Clients = o.clients
 	}
+	l.state.Clients = amended(l.state.Clients, o.repaid)
 	if o.restart.Run != "" {
 		l.state.Restart = o.restart
 	}

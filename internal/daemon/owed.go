@@ -2,45 +2,154 @@ package daemon
 
 import (
 	"context"
+	"maps"
 	"slices"
+
+	"dcm/internal/report"
+	"dcm/internal/systemd"
 )
 
 // A run that fails in the middle of a driver reload leaves clients that systemd
-// started again without a device, and they end at once. With require = true they
-// are not even started: their start jobs fail with the run. The run that then
-// succeeds restarts what is active, and that they no longer are. So what was up
-// before the first of these runs is owed to them: it is in the state before the run
-// begins, outlives the daemon there, and is started when the profile is on the GPUs.
+// started again without a device: they fail, or end and are content, or are not even
+// started, by a condition of their own or because what they require has failed. With
+// require = true their start jobs fail with the run. The run that then succeeds
+// restarts what is active, and that they no longer are. So what a run takes down is
+// owed: it is in the state before the run begins, outlives the daemon there, and what
+// is missing is started when the profile is on the GPUs. What somebody has stopped
+// meanwhile is not missing, and PID 1 knows.
 
-// owing returns what is owed if a run that stops these units fails.
-func (p *pass) owing(bounced []string) []string {
-	owed := slices.Concat(p.owed, bounced)
-	slices.Sort(owed)
-	return slices.Compact(owed)
+// debts are units that were up when a run took them down, with the invocation that
+// they then had; "" where that is not known.
+type debts map[string]string
+
+// debtsOf reads them from a state.
+func debtsOf(s report.State) debts {
+	d := make(debts, len(s.Owed))
+	for _, name := range s.Owed {
+		d[name] = s.OwedRuns[name]
+	}
+	return d
 }
 
-// pay returns what is still owed at the end of a pass.
-func (p *pass) pay(ctx context.Context, o outcome) []string {
+// into writes them into a state.
+func (d debts) into(s *report.State) {
+	s.Owed, s.OwedRuns = d.names(), maps.Clone(d)
+	if len(d) == 0 {
+		s.Owed, s.OwedRuns = nil, nil
+	}
+}
+
+func (d debts) names() []string { return slices.Sorted(maps.Keys(d)) }
+
+// plus returns what is owed if a run that stops these units fails.
+func (d debts) plus(taken []systemd.Unit) debts {
+	all := maps.Clone(d)
+	if all == nil {
+		all = make(debts)
+	}
+	for _, u := range taken {
+		all[u.ID] = u.Invocation
+	}
+	return all
+}
+
+// kept returns the debts without those units that are still in the invocation they
+// were in: they were not taken down.
+func (d debts) kept(now []systemd.Unit) debts {
+	out := maps.Clone(d)
+	for _, u := range now {
+		if up(u) && u.Invocation != "" && d[u.ID] == u.Invocation {
+			delete(out, u.ID)
+		}
+	}
+	return out
+}
+
+// down is a unit that is owed and not up.
+type down struct {
+	systemd.Unit
+	end systemd.End
+}
+
+// missing returns those that nobody has stopped.
+func (d debts) missing(units []down, require bool) []string {
+	lost := make(map[string]down)
+	for {
+		before := len(lost)
+		for _, u := range units {
+			if d.lost(u, lost, require) {
+				lost[u.ID] = u
+			}
+		}
+		if len(lost) == before {
+			return slices.Sorted(maps.Keys(lost))
+		}
+	}
+}
+
+func (d debts) lost(u down, others map[string]down, require bool) bool {
+	run := d[u.ID]
+	in := func(names []string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { _, ok := others[name]; return ok })
+	}
+	switch {
+	case run == "": // from a dcm that did not write it down
+		return u.Active == "failed" || require
+	case u.Invocation == run: // it was taken down, and not started since
+		// Its start job was canceled by somebody who stopped it, unless there is
+		// another reason for it not to have run.
+		return u.Active == "failed" || u.end.Skipped || require || slices.Contains(u.end.Needs, ApplyUnit) || in(u.end.Needs)
+	case u.end.ByItself(u.Unit) || u.end.Skipped:
+		return true
+	}
+	// What is bound to a unit that has ended is stopped by PID 1, and not by anybody.
+	return slices.ContainsFunc(u.end.Bound, func(name string) bool {
+		other, ok := others[name]
+		return ok && other.end.Left <= u.end.Left
+	})
+}
+
+// pay starts what is owed and missing when the profile is on the GPUs, and notes what
+// is owed still.
+func (p *pass) pay(ctx context.Context, o *outcome) {
 	switch {
 	case o.failure != nil && p.owes != nil:
-		return p.owes
-	case o.failure != nil, o.drift != nil:
-		return p.owed
-	case len(p.owed) > 0 && ctx.Err() == nil:
-		p.repay(ctx)
+		o.owed = p.owes
+	case o.failure != nil, o.drift != nil, ctx.Err() != nil:
+		o.owed = p.owed
+	case len(p.owed) > 0:
+		if err := p.repay(ctx, o); err != nil {
+			p.Log.Error("cannot start the clients that a failed run kept down", "units", p.owed.names(), "error", err)
+			o.owed = p.owed
+		}
 	}
-	return nil
 }
 
-// repay starts what is owed and down. A unit that cannot be started is systemd's to
-// tell of.
-func (p *pass) repay(ctx context.Context) {
-	down, u, err := p.down(ctx)
+// repay starts what is missing, and compares all that was owed with what it was. A
+// unit that cannot be started is systemd's to tell of.
+func (p *pass) repay(ctx context.Context, o *outcome) error {
+	u, err := p.connect(ctx)
 	if err != nil {
-		p.Log.Error("cannot start the clients that a failed run kept down", "units", p.owed, "error", err)
-		return
+		return err
 	}
-	for _, name := range down {
+	limit, cancel := context.WithTimeout(ctx, 2*p.Limits.Clients)
+	defer cancel()
+	p.extend(2 * p.Limits.Clients)
+	now, err := u.Settle(limit, p.owed.names())
+	if err != nil {
+		return err
+	}
+	lying, err := ends(ctx, u, now)
+	if err != nil {
+		return err
+	}
+	missing := p.owed.missing(lying, p.settings.Require)
+	for _, l := range lying {
+		if l.Invocation == "" && p.owed[l.ID] != "" { // it was unloaded, and PID 1 has forgotten
+			o.advice = append(o.advice, l.ID+" was active before a run that failed and is "+l.Active+"; whether somebody has stopped it cannot be told, so it is left so")
+		}
+	}
+	for _, name := range missing {
 		p.Log.Info("starting "+name+", which a failed run kept down", "unit", name)
 		if err := u.ResetFailed(ctx, name); err != nil {
 			p.Log.Warn("cannot clear the start counter", "unit", name, "error", err)
@@ -49,22 +158,30 @@ func (p *pass) repay(ctx context.Context) {
 			p.Log.Error(err.Error())
 		}
 	}
+	if now, err = u.Settle(limit, missing); err != nil {
+		p.Log.Error("cannot follow the clients' return", "error", err)
+	}
+	for _, n := range now {
+		o.repaid = append(o.repaid, p.compare(systemd.Unit{Name: n.ID, ID: n.ID, Active: "active"}, n))
+	}
+	if o.problem == nil {
+		o.problem = notBack(o.repaid)
+	}
+	return nil
 }
 
-// down returns those of the owed units that the run has left down. One that is
-// inactive without having failed was stopped by somebody, unless it is required
-// that it waits for the profile.
-func (p *pass) down(ctx context.Context) ([]string, Units, error) {
-	u, err := p.connect(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	units, err := u.Units(ctx, p.owed)
-	var out []string
+// ends reads of those units that are not up how they came to be so.
+func ends(ctx context.Context, u Units, units []systemd.Unit) ([]down, error) {
+	var out []down
 	for _, now := range units {
-		if now.Active == "failed" || p.settings.Require && now.Active == "inactive" {
-			out = append(out, now.Name)
+		if up(now) || now.Load != "loaded" {
+			continue
 		}
+		end, err := u.End(ctx, now.ID)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, down{now, end})
 	}
-	return out, u, err
+	return out, nil
 }

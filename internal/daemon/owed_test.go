@@ -92,3 +92,39 @@ func TestWhatADaemonBeforeOwedIsStarted(t *testing.T) {
 		})
 	}
 }
+
+// What a failed run has cost is told and started also where it is no client.
+func TestWhatDependsOnAClientIsOwedToo(t *testing.T) {
+	h := newHost(t)
+	h.depend = []string{"c.service", "d.service"}
+	for _, name := range append(h.depend, "a.service") {
+		h.units[name] = systemd.Unit{Name: name, Load: "loaded", Active: "active", Result: "success", Invocation: "old"}
+	}
+	h.ends = map[string]systemd.End{"a.service": {Skipped: true}, "c.service": {Needs: []string{"a.service"}}}
+	h.start()
+	h.until("in sync", phase(report.InSync))
+	h.run = func(h *host) (systemd.Unit, *report.Run, error) {
+		for name, u := range h.units {
+			if u.Invocation == "old" {
+				u.Active = "inactive"
+				h.units[name] = u
+			}
+		}
+		h.run = succeed
+		return failing(report.Error{Text: "killed", Transient: true})(h)
+	}
+	h.set(func() { h.steps = 8 })
+	h.changed <- struct{}{}
+	s := h.until("waiting", phase(report.Waiting))
+	if diff := cmp.Diff([]string{"a.service", "c.service", "d.service"}, s.Owed); diff != "" {
+		t.Errorf("owed (-want +got):\n%s", diff)
+	}
+	s = h.until("in sync", phase(report.InSync))
+	if s.Error == nil || s.Error.Text != "not back: a.service was active and is inactive (success), c.service was active and is inactive (success)" {
+		t.Errorf("told is %v, want what did not come back", s.Error)
+	}
+	h.tick()
+	if got, want := h.did(), "reset:a.service start:a.service reset:c.service start:c.service"; !strings.HasSuffix(got, want) {
+		t.Errorf("events %q, want them to end with %q: d was stopped by somebody", got, want)
+	}
+}

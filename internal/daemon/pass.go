@@ -21,9 +21,9 @@ type pass struct {
 	usable   bool // there are settings
 	last     verdict
 	asked    report.Asked
-	applying func(owed []string) error // called before a restart, with what is owed if it fails
-	owed     []string                  // see [pass.repay]
-	owes     []string                  // the same, once a run was begun
+	applying func(debts) error // called before a restart, with what is owed if it fails
+	owed     debts             // see [pass.repay]
+	owes     debts             // the same, once a run was begun
 
 	stirred bool   // nobody asked for it: devices told of something
 	seen    string // the GPUs as they were; of a stirred pass
@@ -40,7 +40,8 @@ type outcome struct {
 	restart report.Restart  // the one that was made, if one was
 	end     event.ID        // how its run ended, if it failed
 	advice  []string        // warnings beside those of the configuration
-	owed    []string        // units to be started once the profile is on the GPUs
+	owed    debts           // units to be started once the profile is on the GPUs
+	repaid  []report.Client // what was owed before, as it is now
 
 	seen      string        // the GPUs at the end
 	stirred   bool          // of a stirred pass
@@ -64,7 +65,7 @@ func (p *pass) do(ctx context.Context) outcome {
 		return outcome{unchanged: true}
 	}
 	o := p.decide(ctx)
-	o.owed = p.pay(ctx, o)
+	p.pay(ctx, &o)
 	o.stirred, o.seen = p.stirred, p.remember(ctx, before, o)
 	return o
 }
@@ -180,26 +181,26 @@ func (p *pass) change(ctx context.Context, blocking []report.Holder) outcome {
 	} else if spared {
 		return o
 	}
-	p.owes = p.owing(bounced)
-	if err := p.applying(p.owes); err != nil {
-		p.owes = nil
+	owes := p.owed.plus(bounced)
+	if err := p.applying(owes); err != nil {
 		return transient(err)
 	}
-	// Each restart counts against a unit's start limit; a unit that reached it
-	// would be left failed by systemd. This clears the count.
-	for _, name := range bounced {
-		if err := u.ResetFailed(ctx, name); err != nil {
-			p.Log.Warn("cannot clear the start counter", "unit", name, "error", err)
-		}
-	}
+	p.owes = owes
+	p.clearCounters(ctx, u, bounced)
 	p.Log.Info(restarting(bounced))
 	run := p.restart(ctx, u)
-	run.clients = p.verify(ctx, u, before)
-	run.restart.Settled = time.Now()
-	if run.failure == nil {
-		run.problem = notBack(run.clients)
-	}
+	p.verify(ctx, u, before, bounced, &run)
 	return run
+}
+
+// clearCounters is for the start limits: each restart counts against one, and a unit
+// that reached it would be left failed by systemd.
+func (p *pass) clearCounters(ctx context.Context, u Units, bounced []systemd.Unit) {
+	for _, b := range bounced {
+		if err := u.ResetFailed(ctx, b.ID); err != nil {
+			p.Log.Warn("cannot clear the start counter", "unit", b.ID, "error", err)
+		}
+	}
 }
 
 // moving waits for a run that has begun but not yet taken its lock, or has just
@@ -234,16 +235,28 @@ func (p *pass) extend(d time.Duration) {
 }
 
 // bounced returns the units that the restart stops and starts again: active
-// clients and what depends on them.
-func (p *pass) bounced(ctx context.Context, u Units, clients []systemd.Unit) ([]string, error) {
-	var active []string
+// clients and what depends on them, or on the oneshot.
+func (p *pass) bounced(ctx context.Context, u Units, clients []systemd.Unit) ([]systemd.Unit, error) {
+	var active []systemd.Unit
 	for _, c := range clients {
 		if up(c) {
-			active = append(active, c.Name)
+			active = append(active, c)
 		}
 	}
-	more, err := u.Dependents(ctx, active)
-	return append(active, more...), err
+	more, err := u.Dependents(ctx, append(ids(active), ApplyUnit))
+	if err != nil || len(more) == 0 {
+		return active, err
+	}
+	dependents, err := u.Units(ctx, more)
+	return append(active, dependents...), err
+}
+
+func ids(units []systemd.Unit) []string {
+	out := make([]string, len(units))
+	for i, u := range units {
+		out[i] = u.ID
+	}
+	return out
 }
 
 // up reports whether a unit runs or is on its way there.
@@ -252,10 +265,11 @@ func up(u systemd.Unit) bool {
 }
 
 // remaining returns the holders that a stop of the units would not free.
-func remaining(holders []report.Holder, units []string) []report.Holder {
+func remaining(holders []report.Holder, units []systemd.Unit) []report.Holder {
+	stopped := ids(units)
 	var out []report.Holder
 	for _, h := range holders {
-		if !slices.Contains(units, h.Unit) {
+		if !slices.Contains(stopped, h.Unit) {
 			out = append(out, h)
 		}
 	}
@@ -324,60 +338,4 @@ func whyFailed(u systemd.Unit, run *report.Run) *report.Error {
 		text += "; under way was: " + strings.Join(open, ", ")
 	}
 	return &report.Error{Text: text, Cure: "journalctl -u " + ApplyUnit + " may tell more", Transient: true}
-}
-
-// verify waits until the clients have come to rest and compares.
-func (p *pass) verify(ctx context.Context, u Units, before []systemd.Unit) []report.Client {
-	limit, cancel := context.WithTimeout(ctx, p.Limits.Clients)
-	defer cancel()
-	p.extend(p.Limits.Clients)
-	names := make([]string, len(before))
-	for i, b := range before {
-		names[i] = b.Name
-	}
-	after, err := u.Settle(limit, names)
-	if err != nil {
-		p.Log.Error("cannot follow the clients' return", "error", err)
-	}
-	now := make(map[string]systemd.Unit, len(after))
-	for _, a := range after {
-		now[a.Name] = a
-	}
-	clients := make([]report.Client, len(before))
-	for i, b := range before {
-		clients[i] = client(b, now[b.Name])
-		if c := clients[i]; !c.Back {
-			p.Log.Error(fmt.Sprintf("%s is not back: it was %s and is %s", c.Unit, c.Before, c.Now),
-				"unit", c.Unit, "before", c.Before, "now", c.Now, "result", c.Result, "restarts", c.Restarts, event.ClientNotBack.Attr())
-		}
-	}
-	return clients
-}
-
-func client(before, now systemd.Unit) report.Client {
-	c := report.Client{
-		Unit: before.Name, Before: before.Active, Now: now.Active, Sub: now.Sub,
-		Result: now.Result, Restarts: now.Restarts,
-		Back: !up(before) || now.Active == "active",
-	}
-	if before.Load == "not-found" {
-		c.Before = before.Load
-	}
-	if now.Load == "not-found" {
-		c.Now = now.Load
-	}
-	return c
-}
-
-func notBack(clients []report.Client) *report.Error {
-	var out []string
-	for _, c := range clients {
-		if !c.Back {
-			out = append(out, fmt.Sprintf("%s was %s and is %s (%s)", c.Unit, c.Before, c.Now, c.Result))
-		}
-	}
-	if len(out) == 0 {
-		return nil
-	}
-	return &report.Error{Text: "not back: " + strings.Join(out, ", "), Cure: "systemctl status of the unit tells why; once repaired, start it"}
 }

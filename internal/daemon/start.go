@@ -89,7 +89,7 @@ func (l *loop) reject(ctx context.Context, err error) {
 // intent is a run that is about to begin: what is owed if it fails. The pass goes on
 // when that is written down.
 type intent struct {
-	owed    []string
+	owed    debts
 	asked   report.Asked
 	written chan error // of 1
 }
@@ -98,7 +98,8 @@ type intent struct {
 // may be stopped: what is lost then would never be found.
 func (l *loop) intend(i intent) error {
 	before := l.state
-	l.state.Holders, l.state.Owed = nil, i.owed
+	l.state.Holders = nil
+	i.owed.into(&l.state)
 	l.state.Tries++
 	l.state.Tried, l.state.Wish = time.Now(), l.settings.sum()
 	l.state.Asked = &i.asked

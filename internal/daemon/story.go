@@ -20,11 +20,11 @@ func rejected(usable bool) string {
 }
 
 // restarting names the units that a transaction takes down and brings up.
-func restarting(bounced []string) string {
+func restarting(bounced []systemd.Unit) string {
 	if len(bounced) == 0 {
 		return "restarting " + ApplyUnit + "; no client is active"
 	}
-	return fmt.Sprintf("restarting %s, and with it %s", ApplyUnit, strings.Join(bounced, ", "))
+	return fmt.Sprintf("restarting %s, and with it %s", ApplyUnit, strings.Join(ids(bounced), ", "))
 }
 
 // content tells that a pass ended well.

@@ -31,6 +31,7 @@ func scenarios(t *testing.T, p product) {
 		{"a broken edit changes nothing and is told", brokenEdit},
 		{"the oneshot is killed", oneshotKilled},
 		{"the daemon is killed", daemonKilled},
+		{"the oneshot is killed in a driver reload", killedInAReload},
 		{"systemd is re-executed in the middle", systemdReexecuted},
 		{"the oneshot is restarted in the middle", restartedInTheMiddle},
 		{"the oneshot is started with the clients up", startedWithClients},

@@ -145,6 +145,8 @@ type State struct {
 	Tried    time.Time `json:"tried,omitzero"`   // when the last of them was
 	Wish     string    `json:"wish,omitempty"`   // a sum of the settings that it was for
 	Asked    *Asked    `json:"asked,omitempty"`  // what asked for it
+
+	OwedRuns map[string]string `json:"owed-runs,omitempty"` // the invocation that each unit owed was in
 }
 
 // Restart is one restart transaction, as the daemon saw it from outside: before

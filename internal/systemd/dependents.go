@@ -15,7 +15,8 @@ func stopsToo() []string {
 
 // Dependents returns the active units that a restart of the named ones takes
 // down and brings up with them, sorted, without the named ones. As in a restart,
-// nothing is reached by way of a unit that is not active.
+// nothing is reached by way of a unit that is not active, but for the one that
+// the restart is asked of.
 func (c *Conn) Dependents(ctx context.Context, names []string) ([]string, error) {
 	level, err := c.up(ctx, names)
 	if err != nil {
@@ -63,10 +64,10 @@ func (c *Conn) stoppedBy(ctx context.Context, level []listed, seen map[string]bo
 	return next, err
 }
 
-// up lists those of the units that are active or about to be.
+// up lists those of the units that are active or about to be, and [Apply].
 func (c *Conn) up(ctx context.Context, names []string) ([]listed, error) {
 	list, err := c.list(ctx, names)
 	return slices.DeleteFunc(list, func(l listed) bool {
-		return slices.Contains([]string{"inactive", "failed", "deactivating"}, l.unit.Active)
+		return l.primary != Apply && slices.Contains([]string{"inactive", "failed", "deactivating"}, l.unit.Active)
 	}), err
 }

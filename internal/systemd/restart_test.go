@@ -209,7 +209,7 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 			if tt.err == "" {
 				tt.want.Result = "success"
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			if diff := cmp.Diff(called([]Unit{tt.want}), []Unit{got}); diff != "" {
 				t.Errorf("unit (-want +got):\n%s", diff)
 			}
 			if n := p.count(&p.restarts); n != tt.restarts {

@@ -17,6 +17,7 @@ import (
 // Unit is a unit's state, in the words of org.freedesktop.systemd1(5).
 type Unit struct {
 	Name       string  // as it was asked for, which may be an alias; an instance's own where a template was
+	ID         string  // the name that PID 1 gives it
 	Load       string  // "loaded", "not-found", "masked", "bad-setting", "error"
 	Active     string  // "active", "reloading", "inactive", "failed", "activating", "deactivating"
 	Sub        string  // "running", "exited", "dead", "auto-restart", …
@@ -130,7 +131,7 @@ func isTemplate(name string) bool { return strings.Contains(name, "@.") }
 
 func listing(name string, s sd.UnitStatus) listed {
 	return listed{primary: s.Name, unit: Unit{
-		Name: name, Load: s.LoadState, Active: s.ActiveState, Sub: s.SubState, Job: s.JobId != 0,
+		Name: name, ID: s.Name, Load: s.LoadState, Active: s.ActiveState, Sub: s.SubState, Job: s.JobId != 0,
 	}}
 }
 

@@ -1,0 +1,103 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"dcm/internal/event"
+	"dcm/internal/report"
+	"dcm/internal/systemd"
+)
+
+// verify waits until the clients, and what else the run has taken down, have come to
+// rest, and compares.
+func (p *pass) verify(ctx context.Context, u Units, clients, bounced []systemd.Unit, run *outcome) {
+	limit, cancel := context.WithTimeout(ctx, p.Limits.Clients)
+	defer cancel()
+	p.extend(p.Limits.Clients)
+	before := slices.Clone(clients)
+	for _, b := range bounced {
+		if !slices.ContainsFunc(clients, func(c systemd.Unit) bool { return c.ID == b.ID }) {
+			before = append(before, b)
+		}
+	}
+	after, err := u.Settle(limit, names(before))
+	if err != nil {
+		p.Log.Error("cannot follow the clients' return", "error", err)
+	}
+	now := make(map[string]systemd.Unit, len(after))
+	for _, a := range after {
+		now[a.Name] = a
+	}
+	run.clients = make([]report.Client, len(before))
+	for i, b := range before {
+		run.clients[i] = p.compare(b, now[b.Name])
+	}
+	run.restart.Settled = time.Now()
+	if run.failure == nil {
+		run.problem = notBack(run.clients)
+	}
+	p.owes = p.owes.kept(after)
+}
+
+func names(units []systemd.Unit) []string {
+	out := make([]string, len(units))
+	for i, u := range units {
+		out[i] = u.Name
+	}
+	return out
+}
+
+// compare tells of a unit that is not as it was.
+func (p *pass) compare(before, now systemd.Unit) report.Client {
+	c := client(before, now)
+	if !c.Back {
+		p.Log.Error(fmt.Sprintf("%s is not back: it was %s and is %s", c.Unit, c.Before, c.Now),
+			"unit", c.Unit, "before", c.Before, "now", c.Now, "result", c.Result, "restarts", c.Restarts, event.ClientNotBack.Attr())
+	}
+	return c
+}
+
+func client(before, now systemd.Unit) report.Client {
+	c := report.Client{
+		Unit: before.Name, Before: before.Active, Now: now.Active, Sub: now.Sub,
+		Result: now.Result, Restarts: now.Restarts,
+		Back: !up(before) || now.Active == "active",
+	}
+	if before.Load == "not-found" {
+		c.Before = before.Load
+	}
+	if now.Load == "not-found" {
+		c.Now = now.Load
+	}
+	return c
+}
+
+func notBack(clients []report.Client) *report.Error {
+	var out []string
+	for _, c := range clients {
+		if !c.Back {
+			out = append(out, fmt.Sprintf("%s was %s and is %s (%s)", c.Unit, c.Before, c.Now, c.Result))
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return &report.Error{Text: "not back: " + strings.Join(out, ", "), Cure: "systemctl status of the unit tells why; once repaired, start it"}
+}
+
+// amended returns the clients with what is newer of some of them.
+func amended(clients, newer []report.Client) []report.Client {
+	for _, n := range newer {
+		i := slices.IndexFunc(clients, func(c report.Client) bool { return c.Unit == n.Unit })
+		if i < 0 {
+			clients = append(clients, n)
+		} else {
+			clients[i] = n
+		}
+	}
+	return clients
+}

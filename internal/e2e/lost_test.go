@@ -1,0 +1,65 @@
+package e2e_test
+
+import "strings"
+
+// fragile are units that do not outlive a driver that is away, and tell nobody: a
+// client that systemd does not even start then, one that ends and is content, and
+// what requires or is bound to a client without being listed.
+var fragile = map[string]string{
+	"guarded.service":  "[Unit]\nConditionPathExists=/sys/module/amdgpu\n[Service]\nExecStart=/usr/local/bin/gpu-client\n",
+	"leaver.service":   "[Service]\nExecStart=sh -c 'test -e /sys/module/amdgpu || exit 0; exec /usr/local/bin/gpu-client'\n",
+	"breaker.service":  "[Service]\nExecStart=sh -c 'test -e /sys/module/amdgpu || exit 1; exec /usr/local/bin/gpu-client'\n",
+	"shadow.service":   "[Unit]\nBindsTo=leaver.service\nAfter=leaver.service\n[Service]\nExecStart=sleep infinity\n",
+	"follower.service": "[Unit]\nRequires=breaker.service\nAfter=breaker.service\n[Service]\nExecStart=sleep infinity\n",
+	"stopped.service":  "[Service]\nExecStart=sleep infinity\n",
+}
+
+// fragileUnits are those that have to be up at the end, in the order of their start.
+const fragileUnits = "guarded leaver breaker shadow follower"
+
+// lists is a selection of the profile with the clients among them beside the others.
+func lists(profile string) string {
+	return strings.Replace(selecting(profile), `"not-there"`, `"not-there", "guarded", "leaver", "breaker", "stopped"`, 1)
+}
+
+// fragileReady installs and starts them.
+func (m machine) fragileReady() {
+	m.t.Helper()
+	for name, text := range fragile {
+		m.put("/run/systemd/system/"+name, text)
+	}
+	m.run("systemctl daemon-reload; systemctl start " + fragileUnits + " stopped")
+}
+
+func (m machine) fragileGone() {
+	m.run("systemctl stop stopped " + fragileUnits + "; rm -f /run/systemd/system/*er.service /run/systemd/system/shadow.service /run/systemd/system/guarded.service /run/systemd/system/stopped.service; systemctl daemon-reload")
+}
+
+// duringReload selects cpx-nps4 and acts while the driver is about to be loaded again.
+func (m machine) duringReload(act string) {
+	m.t.Helper()
+	m.run("dcm-sim fault --op load --hang 5s")
+	m.put(settings, lists("cpx-nps4"))
+	m.run("until grep -q coming /sys/module/amdgpu/initstate 2>/dev/null; do :; done; " + act)
+}
+
+// A run that is killed while the driver is away costs no client, whatever that then
+// does, and no unit that depends on one; but what somebody stops stays stopped.
+func killedInAReload(m machine) {
+	m.put(settings, lists("cpx-fast"))
+	m.fragileReady()
+	defer m.fragileGone()
+	m.run("systemctl restart dcm; systemctl is-active " + fragileUnits)
+	m.duringReload("systemctl kill --signal=KILL dcm-apply")
+	m.await("/run/dcm/state.json", `"phase": "waiting"`)
+	m.run("systemctl stop stopped")
+	m.applied("cpx-nps4")
+	m.has(cpx)
+	m.run("systemctl is-active amd-metrics-exporter gpuagent dashboard " + fragileUnits)
+	if got := m.show("stopped.service", "ActiveState")["ActiveState"]; got != "inactive" {
+		m.t.Errorf("stopped.service is %s, although somebody has stopped it", got)
+	}
+	if s := m.state(); s.Error != nil || len(s.Owed) > 0 {
+		m.t.Errorf("the daemon tells %v, and owes %v", s.Error, s.Owed)
+	}
+}

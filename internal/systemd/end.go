@@ -1,0 +1,67 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// End is what PID 1 knows of how a unit came to be down. Times are microseconds of
+// the monotonic clock, 0 for never, as in org.freedesktop.systemd1(5).
+type End struct {
+	Began   uint64 // the last start (InactiveExit)
+	Left    uint64 // when it ceased to be active (ActiveExit)
+	Exited  uint64 // when the main process of a service ended
+	Remains bool   // a service that stays active behind its process (RemainAfterExit=)
+	Skipped bool   // the last start was not made: a condition was not met
+
+	Needs []string // units without which it does not start (Requires=, Requisite=, BindsTo=)
+	Bound []string // units without which it does not stay (BindsTo=)
+}
+
+// End reads how a unit came to be down.
+func (c *Conn) End(ctx context.Context, name string) (End, error) {
+	var e End
+	var requires, requisite []string
+	var met, asserted bool
+	var tried, judged uint64
+	err := errors.Join(
+		c.property(ctx, name, unitInterface, "InactiveExitTimestampMonotonic", &e.Began),
+		c.property(ctx, name, unitInterface, "ActiveExitTimestampMonotonic", &e.Left),
+		c.property(ctx, name, unitInterface, "ConditionResult", &met),
+		c.property(ctx, name, unitInterface, "ConditionTimestampMonotonic", &tried),
+		c.property(ctx, name, unitInterface, "AssertResult", &asserted),
+		c.property(ctx, name, unitInterface, "AssertTimestampMonotonic", &judged),
+		c.property(ctx, name, unitInterface, "Requires", &requires),
+		c.property(ctx, name, unitInterface, "Requisite", &requisite),
+		c.property(ctx, name, unitInterface, "BindsTo", &e.Bound))
+	if strings.HasSuffix(name, ".service") {
+		err = errors.Join(err,
+			c.property(ctx, name, serviceInterface, "ExecMainExitTimestampMonotonic", &e.Exited),
+			c.property(ctx, name, serviceInterface, "RemainAfterExit", &e.Remains))
+	}
+	// The conditions of a start that was made are older than its end.
+	e.Skipped = !met && tried > e.Left || !asserted && judged > e.Left
+	e.Needs = slices.Concat(requires, requisite, e.Bound)
+	return e, err
+}
+
+// ByItself reports whether a unit that is down ended without being asked to. Of a
+// service whose process had ended before the unit ceased to be active nobody had
+// asked for it; of one whose process ended after, somebody had.
+func (e End) ByItself(u Unit) bool {
+	never := e.Left < e.Began // this start did not get so far as to be active
+	switch {
+	case u.Active == "failed":
+		ofItself := []string{"watchdog", "start-limit-hit", "resources", "protocol", "oom-kill"}
+		return never || e.Exited <= e.Left || slices.Contains(ofItself, u.Result)
+	case !strings.HasSuffix(u.Name, ".service"):
+		return false
+	case never:
+		return u.Result != "success"
+	case e.Remains:
+		return false
+	}
+	return e.Exited != 0 && e.Exited <= e.Left
+}
