@@ -35,11 +35,12 @@ func NewRecorder(run report.Run, log *slog.Logger, publish func(report.Run)) *Re
 	return &Recorder{publish: publish, log: log, now: time.Now, run: run}
 }
 
-// Source records what selected the profile.
-func (r *Recorder) Source(source string) {
+// Source records what selected the profile, and why the configuration on disk is not
+// what did, "" if it is.
+func (r *Recorder) Source(source, broken string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.run.Source = source
+	r.run.Source, r.run.Config = source, broken
 }
 
 // Refuse publishes a run that ended before it began.

@@ -77,6 +77,9 @@ func printRun(con *Console, run *report.Run, state *report.State) {
 	}
 	line("Profile", strings.TrimSpace(profile))
 	line("Asked for", run.Asked.String())
+	if run.Config != "" {
+		line("By", "the last good configuration; the one on disk cannot be used: "+strings.ReplaceAll(run.Config, "\n", "\n             "))
+	}
 	line("Began", run.Started.Format(time.DateTime))
 	if !run.Finished.IsZero() {
 		line("Took", run.Finished.Sub(run.Started).Round(time.Millisecond).String())

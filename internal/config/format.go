@@ -19,7 +19,8 @@ func Format(c *Config) string {
 	d := defaults()
 	section(&b, "clients",
 		pair{"units", array(c.Clients, quote), len(c.Clients) > 0},
-		pair{"require", strconv.FormatBool(c.Require), c.Require != d.Require})
+		pair{"require", strconv.FormatBool(c.Require), c.Require != d.Require},
+		pair{"discover", quote(string(c.Discover)), c.Discover != d.Discover})
 	section(&b, "apply",
 		pair{"on-failure", quote(string(c.OnFailure)), c.OnFailure != d.OnFailure},
 		pair{"reload-driver", strconv.FormatBool(c.ReloadDriver), c.ReloadDriver != d.ReloadDriver},
@@ -30,7 +31,10 @@ func Format(c *Config) string {
 		pair{"drift", quote(string(c.Drift)), c.Drift != d.Drift})
 	section(&b, "gpu",
 		pair{"backend", quote(string(c.Backend)), c.Backend != d.Backend},
-		pair{"library", quote(c.Library), c.Library != d.Library})
+		pair{"library", quote(c.Library), c.Library != d.Library},
+		pair{"count", strconv.Itoa(c.Count), c.Count != d.Count})
+	section(&b, "metrics",
+		pair{"textfile", quote(c.Metrics), c.Metrics != d.Metrics})
 	for _, name := range c.Names() {
 		b.WriteString("\n" + FormatProfile(c.Profiles[name]))
 	}

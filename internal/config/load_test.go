@@ -79,8 +79,8 @@ func TestNothingConfiguredSelectsNothing(t *testing.T) {
 	}
 }
 
-func TestEveryKeyIsRead(t *testing.T) {
-	got := load(t, files{"etc/dcm/dcm.toml": `version = 1
+// everyKey is a file that sets each key, none to its default.
+const everyKey = `version = 1
 profile = "mixed"
 
 [clients]
@@ -101,6 +101,7 @@ drift = "report"
 [gpu]
 backend = "amdsmi"
 library = "/opt/rocm/lib/libamd_smi.so"
+count = 8
 
 [metrics]
 textfile = "/var/lib/node_exporter"
@@ -121,7 +122,10 @@ gpus    = ["0c:00.0"]
 [[profiles.mixed.group]]
 compute = "SPX"
 count   = "rest"
-`})
+`
+
+func TestEveryKeyIsRead(t *testing.T) {
+	got := load(t, files{"etc/dcm/dcm.toml": everyKey})
 	mixed := partition.Profile{
 		Name: "mixed", Memory: partition.NPS1,
 		Skip: []partition.Selector{{Address: "0000:c5:00.0"}, {Index: 7}},
@@ -138,12 +142,12 @@ count   = "rest"
 			"whole": {Name: "whole", Compute: partition.CPX, Memory: partition.NPS4},
 			"mixed": mixed,
 		},
-		Origin:    map[string]string{"whole": "/etc/dcm/dcm.toml:26", "mixed": "/etc/dcm/dcm.toml:30"},
+		Origin:    map[string]string{"whole": "/etc/dcm/dcm.toml:27", "mixed": "/etc/dcm/dcm.toml:31"},
 		Clients:   []string{"amd-metrics-exporter.service", "gpuagent.service", "vllm@.service", "vllm@7b.service", "feed.socket", "app.v2.service"},
 		Require:   true,
 		Discover:  Include,
 		OnFailure: Keep, AtLoad: true, DeviceTimeout: 90 * time.Second, Reboot: Once,
-		Drift: Report, Backend: AMDSMI, Library: "/opt/rocm/lib/libamd_smi.so",
+		Drift: Report, Backend: AMDSMI, Library: "/opt/rocm/lib/libamd_smi.so", Count: 8,
 		Metrics: "/var/lib/node_exporter",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -14,6 +14,7 @@ type Paths struct {
 	Runtime    string // directory of drop-ins that last until reboot
 	Cmdline    string // the kernel command line
 	Template   string // what the administrator's file is made from where there is none
+	Kept       string // the last configuration that was in order
 	Root       string // whatever is above it is trusted
 
 	// Judged says that Admin is looked at and not used: it may belong to anyone.
@@ -36,6 +37,7 @@ func DefaultPaths(root string) Paths {
 		Runtime:    filepath.Join(root, "run/dcm/dcm.toml.d"),
 		Cmdline:    filepath.Join(root, "proc/cmdline"),
 		Template:   filepath.Join(root, "usr/share/dcm/dcm.toml"),
+		Kept:       filepath.Join(root, "run/dcm/last-good.toml"),
 		Root:       filepath.Clean(root),
 	}
 }

@@ -27,6 +27,7 @@ type host struct {
 	mu       sync.Mutex
 	events   []string
 	settings Settings
+	good     *Settings // what an earlier daemon has left
 	loadErr  error
 	stale    bool
 	busy     bool
@@ -130,6 +131,14 @@ func (h *host) start() <-chan error {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			return h.settings, h.loadErr
+		},
+		LastGood: func() (Settings, error) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.good == nil {
+				return Settings{}, errors.New("none")
+			}
+			return *h.good, nil
 		},
 		Stale:   func(Settings) (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.stale, nil },
 		Dial:    func(context.Context) (Units, error) { return h, nil },

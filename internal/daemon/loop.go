@@ -166,13 +166,18 @@ func (l *loop) configure(ctx context.Context) error {
 		l.Log.Info("the configuration is in order again")
 	}
 	l.state.Config = ""
+	l.adopt(s)
+	return nil
+}
+
+// adopt puts settings in force.
+func (l *loop) adopt(s Settings) {
 	l.settings, l.usable = s, true
 	l.Log = l.Daemon.Log.With("profile", s.Profile.Name)
 	l.state.Profile, l.state.Source, l.state.Warnings = s.Profile.Name, s.Source, s.Warnings
 	for _, w := range s.Warnings {
 		l.Log.Warn(w)
 	}
-	return nil
 }
 
 // begin starts a pass with the settings in force.

@@ -30,7 +30,11 @@ func (l *loop) start(ctx context.Context) error {
 			return &ConfigError{err}
 		}
 		l.up()
-		l.enter(report.Stuck, failure)
+		if s, err := l.LastGood(); err == nil {
+			l.adopt(s)
+		} else {
+			l.enter(report.Stuck, failure)
+		}
 	}
 	l.announce()
 	l.because(l.Started)

@@ -48,8 +48,12 @@ func TestTheStartBehindAFailedOneComesUpWithItsVerdict(t *testing.T) {
 			if s.Error == nil {
 				t.Error("no reason is told")
 			}
-			h.tick()
-			if got := h.did(); got != "READY" {
+			// A broken configuration is a verdict before anything is looked at.
+			got := h.did()
+			for wait := time.Now().Add(10 * time.Second); got == "" && time.Now().Before(wait); got = h.did() {
+				h.tick()
+			}
+			if got != "READY" {
 				t.Errorf("events %q, want READY and nothing else", got)
 			}
 			h.set(func() { test.mend(h) })
@@ -60,6 +64,23 @@ func TestTheStartBehindAFailedOneComesUpWithItsVerdict(t *testing.T) {
 			default:
 			}
 		})
+	}
+}
+
+// The daemon may be killed while the file is broken: what it had in force stays so.
+func TestADaemonThatIsStartedAgainKeepsToTheLastGoodConfiguration(t *testing.T) {
+	h := newHost(t)
+	h.good = &Settings{Profile: h.settings.Profile, Selected: true}
+	h.loadErr = errors.New("dcm.toml:3: bad")
+	h.startedAgain()
+	h.start()
+	s := h.until("a verdict", func(s report.State) bool { return s.Phase == report.InSync })
+	if s.Config != "dcm.toml:3: bad" || s.Profile != h.good.Profile.Name || s.Error != nil {
+		t.Errorf("it tells %+v", s)
+	}
+	h.tick()
+	if got := h.did(); got != "READY" {
+		t.Errorf("events %q, want READY and nothing else", got)
 	}
 }
 

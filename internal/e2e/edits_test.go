@@ -34,10 +34,42 @@ func brokenEdit(m machine) {
 	if got := m.show("dcm.service", "ActiveState")["ActiveState"]; got != "active" {
 		m.t.Errorf("the daemon is %s", got)
 	}
+	m.lastGoodStaysInForce()
 	m.put(settings, selecting("spx-fast"))
 	m.applied("spx-fast")
 	if got := m.state(); got.Config != "" {
 		m.t.Errorf("the repaired configuration is told to be wrong: %s", got.Config)
+	}
+}
+
+// lastGoodStaysInForce: not for the daemon alone, but for a reload of systemd, for a
+// run that it or somebody else asks for, and for the daemon that comes after it.
+func (m machine) lastGoodStaysInForce() {
+	m.t.Helper()
+	dropins := m.show(agentUnit, "DropInPaths")["DropInPaths"]
+	m.run("systemctl daemon-reload")
+	if got := m.show(agentUnit, "DropInPaths")["DropInPaths"]; got == "" || got != dropins {
+		m.t.Errorf("after a reload of systemd the drop-ins are %q, were %q", got, dropins)
+	}
+	before := m.units(exporter, agentUnit, dashboard)
+	m.run("systemctl restart dcm-apply")
+	m.bounced(before)
+	run := m.lastRun()
+	if run.Result != report.Unchanged || !strings.Contains(run.Config, settings+":2") {
+		m.t.Errorf("the run is %+v", run)
+	}
+	if text := m.run("dcm report"); !strings.Contains(text, "the last good configuration") {
+		m.t.Errorf("dcm report does not tell by which configuration:\n%s", text)
+	}
+	state := m.state()
+	m.run("systemctl stop amd-metrics-exporter gpuagent dashboard && echo SPX >/sys/bus/pci/devices/0000:05:00.0/current_compute_partition")
+	m.await("/run/dcm/report.json", `"result": "applied"`)
+	m.applied("cpx-fast")
+	m.has(partition.Mode{Compute: "CPX", Memory: "NPS1"})
+	m.run("systemctl kill --signal=KILL dcm; rm /run/dcm/state.json")
+	m.await("/run/dcm/state.json", `"phase": "in-sync"`, settings+":2")
+	if now := m.state(); now.Profile != "cpx-fast" || now.PID == state.PID {
+		m.t.Errorf("the daemon that was started again is %+v", now)
 	}
 }
 

@@ -56,6 +56,7 @@ type Run struct {
 	Profile  string    `json:"profile"`
 	Source   string    `json:"source,omitempty"` // what selected it: a file and line, or the kernel command line
 	Asked    Asked     `json:"asked,omitzero"`   // what asked for it
+	Config   string    `json:"config,omitempty"` // why the configuration on disk is not the one it went by; one problem a line
 	Result   Result    `json:"result"`
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished,omitzero"`

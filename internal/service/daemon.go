@@ -88,10 +88,11 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 			}
 			return s, err
 		},
-		Stale:   func(s daemon.Settings) (bool, error) { return stale(h, s) },
-		Dial:    func(ctx context.Context) (daemon.Units, error) { return systemd.Dial(ctx) },
-		Busy:    func() (bool, error) { return apply.UnderWay(h.Lock()) },
-		LastRun: func() (*report.Run, error) { return report.ReadRun(h.Runtime()) },
+		LastGood: shown.lastGood,
+		Stale:    func(s daemon.Settings) (bool, error) { return stale(h, s) },
+		Dial:     func(ctx context.Context) (daemon.Units, error) { return systemd.Dial(ctx) },
+		Busy:     func() (bool, error) { return apply.UnderWay(h.Lock()) },
+		LastRun:  func() (*report.Run, error) { return report.ReadRun(h.Runtime()) },
 		Save: func(s report.State) error {
 			defer metrics.write(ctx, s)
 			return shown.save(s)

@@ -40,17 +40,32 @@ func newMirror(h *host.Host, requests chan<- daemon.Request, log *slog.Logger) *
 	return m
 }
 
-// load is the daemon's way to its settings, overheard.
+// load is the daemon's way to its settings, overheard. What is in order is handed on to
+// the oneshot and the generator, for when it is not any more.
 func (m *mirror) load() (daemon.Settings, error) {
 	cfg, err := m.host.Config()
 	if err != nil {
 		return daemon.Settings{}, err
 	}
+	paths := config.DefaultPaths(m.host.Root)
 	if cfg.Ended != "" {
 		m.log.Info(cfg.Ended)
-		if err := config.EndPassing(config.DefaultPaths(m.host.Root)); err != nil {
+		if err := config.EndPassing(paths); err != nil {
 			m.log.Warn(err.Error()) // it does not count all the same
 		}
+	}
+	if err := config.HandOn(paths, cfg); err != nil {
+		m.log.Warn(err.Error())
+	}
+	m.config.Store(cfg)
+	return settings(m.host, cfg), nil
+}
+
+// lastGood is load where that fails, and an earlier daemon has handed something on.
+func (m *mirror) lastGood() (daemon.Settings, error) {
+	cfg, err := config.LastGood(config.DefaultPaths(m.host.Root))
+	if err != nil {
+		return daemon.Settings{}, err
 	}
 	m.config.Store(cfg)
 	return settings(m.host, cfg), nil

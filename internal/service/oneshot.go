@@ -58,13 +58,13 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		}
 		chronicle.note(r)
 	})
-	cfg, err := h.Config()
+	cfg, broken, err := config.InForce(config.DefaultPaths(h.Root))
 	if err != nil {
 		rec.Refuse("", report.Error{Text: err.Error(), Cure: "repair the configuration; dcm check shows what is wrong"})
 		log.Error("the configuration cannot be used, and the GPUs are left alone:\n"+err.Error(), "error", err.Error(), event.ConfigRejected.Attr())
 		return exit.With(exit.Config, nil)
 	}
-	rec.Source(cfg.Source)
+	rec.Source(cfg.Source, mistakes(log, broken))
 	unsettle(h, cfg, log)
 	if cfg.Selected == "" {
 		rec.Nothing()
@@ -89,6 +89,15 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		settle(h, cfg, log)
 	}
 	return told(log, run)
+}
+
+// mistakes tells of a configuration in whose place the last good one is in force.
+func mistakes(log *slog.Logger, broken error) string {
+	if broken == nil {
+		return ""
+	}
+	log.Error("the configuration cannot be used, and the last good one stays in force:\n"+broken.Error(), "error", broken.Error(), event.ConfigRejected.Attr())
+	return broken.Error()
 }
 
 // usual is the device-timeout that the unit's TimeoutStartSec= reckons with.
