@@ -265,3 +265,28 @@ func BenchmarkHoldersAmongAMillionFiles(b *testing.B) {
 		b.ReportMetric(float64(len(u.Unlooked)), "unlooked")
 	}
 }
+
+func TestWaitUsageReturnsWhenTheCountIsAnother(t *testing.T) {
+	f := newFixture(t)
+	f.devices()
+	f.write("sys/module/amdgpu/refcnt", "2\n")
+	looked := make(chan int, 10)
+	done := make(chan error)
+	go func() {
+		done <- f.open().WaitUsage(patient(t), func(u Usage) bool {
+			looked <- u.Unseen()
+			return u.Unseen() < 2
+		})
+	}()
+	if got := <-looked; got != 2 {
+		t.Errorf("first look: %d", got)
+	}
+	f.must(os.WriteFile(f.path("refcnt"), []byte("1\n"), 0o644))
+	f.must(os.Rename(f.path("refcnt"), f.path("sys/module/amdgpu/refcnt")))
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got := <-looked; got != 1 || len(looked) > 0 {
+		t.Errorf("second look: %d, and %d more", got, len(looked))
+	}
+}

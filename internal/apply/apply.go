@@ -185,7 +185,10 @@ func (r *run) permitted(ctx context.Context, d Difference) error {
 		busy := report.InUse(blocking)
 		return &refusal{err: errors.New(busy.Text), cure: busy.Cure, transient: busy.Transient}
 	}
-	return unsure(u)
+	if err := unsure(u); err != nil {
+		return &unseenError{err, Use(u)}
+	}
+	return nil
 }
 
 // goBack undoes a failed run. The failure stays the run's error, whatever the
@@ -361,7 +364,10 @@ func Explain(err error) report.Error {
 		out.Transient = true
 	}
 	if u, ok := errors.AsType[*unseenError](err); ok {
-		out.Unseen, out.Cure, out.Transient = &u.use, unseenCure, true
+		out.Unseen, out.Transient = &u.use, true
+		if !errors.Is(err, amdgpu.ErrPartial) {
+			out.Cure = unseenCure
+		}
 	}
 	_, out.Reboot = errors.AsType[*rebootError](err)
 	out.Reboot = out.Reboot || no != nil && no.reboot

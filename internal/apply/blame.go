@@ -61,7 +61,7 @@ func (r *run) whose(ctx context.Context, err error) error {
 	case r.nobody(u):
 		return err
 	}
-	return &unseenError{fmt.Errorf("%w; %s", err, unseenText(u)), use(u)}
+	return &unseenError{fmt.Errorf("%w; %s", err, unseenText(u)), Use(u)}
 }
 
 func by(modules []string) string {
@@ -89,14 +89,15 @@ func unseenText(u amdgpu.Usage) string {
 	return strings.Join(text, "; ")
 }
 
-func use(u amdgpu.Usage) report.Use {
+// Use converts to the report's form.
+func Use(u amdgpu.Usage) report.Use {
 	return report.Use{Counted: u.Counted, Unseen: u.Unseen(), Lost: len(u.Lost)}
 }
 
-// UseOf converts to the report's form.
+// UseOf looks who uses the GPUs, for the report.
 func UseOf(ctx context.Context, node Looker) (report.Use, error) {
 	u, err := node.Usage(ctx)
-	return use(u), err
+	return Use(u), err
 }
 
 // nobody tells whether there is evidence that no process uses the GPUs: everybody was

@@ -46,6 +46,10 @@ type GPUs interface {
 	Explain(err error) report.Error
 	// Gone returns when one of the processes has ended, or ctx has.
 	Gone(ctx context.Context, holders []report.Holder) error
+	// Use returns what of the driver's use nobody who can be seen accounts for.
+	Use(ctx context.Context) (report.Use, error)
+	// Eased returns when that has become less than it was, or ctx has ended.
+	Eased(ctx context.Context, than report.Use) error
 }
 
 // Host can be rebooted.

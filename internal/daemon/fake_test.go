@@ -42,6 +42,8 @@ type host struct {
 	run      func(h *host) (systemd.Unit, *report.Run, error) // what a restart of the oneshot does
 	last     *report.Run
 	gone     chan struct{}
+	use      report.Use    // what the driver counts that is nobody's
+	eased    chan struct{} // it has become less
 	retry    Backoff
 	initial  report.State
 
@@ -69,7 +71,7 @@ func newHost(t *testing.T) *host {
 			"b.service": {Name: "b.service", Load: "loaded", Active: "inactive", Sub: "dead", Result: "success"},
 			ApplyUnit:   {Name: ApplyUnit, Load: "loaded", Active: "active", Sub: "exited", Result: "success"},
 		},
-		gone: make(chan struct{}), retry: Backoff{First: time.Millisecond, Most: 4 * time.Millisecond},
+		gone: make(chan struct{}), eased: make(chan struct{}), retry: Backoff{First: time.Millisecond, Most: 4 * time.Millisecond},
 		states: make(chan report.State, 100), changed: make(chan struct{}, 1), devices: make(chan struct{}),
 		hangup: make(chan os.Signal, 1), ticks: make(chan time.Time),
 		requests: make(chan Request), log: slog.New(slog.DiscardHandler),
@@ -289,6 +291,21 @@ func (h *hardware) Seen(context.Context) string {
 	defer h.mu.Unlock()
 	h.looks.Add(1)
 	return fmt.Sprint(h.steps, h.turns)
+}
+
+func (h *hardware) Use(context.Context) (report.Use, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.use, nil
+}
+
+func (h *hardware) Eased(ctx context.Context, _ report.Use) error {
+	select {
+	case <-h.eased:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (h *hardware) Explain(err error) report.Error {

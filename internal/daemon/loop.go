@@ -31,6 +31,7 @@ type loop struct {
 	started  bool          // READY=1 was sent
 	reload   bool          // a start or a SIGHUP is to be answered with READY=1
 	again    bool          // something changed while a pass was under way
+	word     bool          // an administrator has asked for the next pass
 	failures int           // transient failures in a row
 	blamed   string        // the failure that the journal has last been told of
 	own      *systemd.Unit // the daemon's unit; nil until it was read
@@ -98,14 +99,14 @@ func (l *loop) event(ctx context.Context) error {
 		l.stir(ctx)
 	case <-l.Hangup:
 		l.tell(l.Notify.Reloading())
-		l.reload = true
+		l.reload, l.word = true, true
 		l.look(ctx, "asked to reload")
 	case r := <-l.Requests:
 		l.asked(ctx, r)
 	case <-l.retry:
 		l.look(ctx, "") // that it is tried again was told with the failure
 	case <-l.freed:
-		l.look(ctx, "a process that held a GPU has ended")
+		l.look(ctx, "what held a GPU has let go of it")
 	case i := <-l.applying:
 		i.written <- l.intend(i)
 	case o := <-l.pass:
@@ -187,6 +188,7 @@ func (l *loop) begin(ctx context.Context) {
 	p := l.newPass()
 	p.asked = l.reason()
 	l.run(ctx, p)
+	l.word = false
 }
 
 // forget cancels the next try.
@@ -203,6 +205,7 @@ func (l *loop) newPass() *pass {
 func (l *loop) run(ctx context.Context, p *pass) {
 	results := make(chan outcome, 1)
 	l.pass = results
+	p.hidden = l.hidden(ctx)
 	p.applying = func(owed debts) error {
 		i := intent{owed: owed, asked: p.asked, written: make(chan error, 1)}
 		select {
@@ -226,6 +229,7 @@ func (l *loop) finish(ctx context.Context, o outcome) error {
 	}
 	l.forget()
 	l.seen = o.seen
+	l.remain(o)
 	l.state.Holders = o.holders
 	o.owed.into(&l.state)
 	l.state.Warnings = append(slices.Clone(l.settings.Warnings), o.advice...)
@@ -321,6 +325,10 @@ func (l *loop) wait(ctx context.Context, o outcome) {
 	}
 	l.retry = time.After(wait)
 	l.state.Retry = time.Now().Add(wait)
+	if o.failure.Unseen != nil {
+		l.ease(ctx, wait, *o.failure.Unseen)
+		return
+	}
 	l.watch(ctx, o.holders)
 }
 

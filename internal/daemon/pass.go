@@ -21,6 +21,7 @@ type pass struct {
 	usable   bool // there are settings
 	last     verdict
 	asked    report.Asked
+	hidden   *report.Use       // see [pass.hiding]
 	applying func(debts) error // called before a restart, with what is owed if it fails
 	owed     debts             // see [pass.repay]
 	owes     debts             // the same, once a run was begun
@@ -175,6 +176,9 @@ func (p *pass) change(ctx context.Context, blocking []report.Holder) outcome {
 	}
 	if foreign := remaining(blocking, bounced); len(foreign) > 0 {
 		return p.foreign(ctx, foreign)
+	}
+	if o, hidden := p.hiding(ctx); hidden {
+		return o
 	}
 	if o, spared, err := p.spare(ctx, u); err != nil {
 		return transient(err)

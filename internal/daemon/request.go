@@ -18,6 +18,7 @@ type Request struct {
 func (l *loop) asked(ctx context.Context, r Request) {
 	l.requests = append(l.requests, r)
 	l.because(r.Asked)
+	l.word = true
 	l.look(ctx, r.Asked.Why)
 }
 

@@ -146,6 +146,7 @@ type State struct {
 	Tried    time.Time `json:"tried,omitzero"`   // when the last of them was
 	Wish     string    `json:"wish,omitempty"`   // a sum of the settings that it was for
 	Asked    *Asked    `json:"asked,omitempty"`  // what asked for it
+	Unseen   *Use      `json:"unseen,omitempty"` // no other one is asked for until this has become less
 
 	OwedRuns map[string]string `json:"owed-runs,omitempty"` // the invocation that each unit owed was in
 }
