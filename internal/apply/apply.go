@@ -81,6 +81,9 @@ type run struct {
 	difference Difference    // what is to be done
 	loaded     bool          // the run has loaded the driver
 	waited     time.Duration // for GPUs that the driver did not bring up then
+
+	back bool  // going back
+	gone error // the GPUs that are gone, as seen on the way back
 }
 
 func (r *run) do(ctx context.Context, profile partition.Profile) (report.Result, error) {
@@ -197,6 +200,7 @@ func (r *run) goBack(ctx context.Context, before partition.Layout, cause error) 
 	// A stop request must not leave the node between two layouts.
 	ctx = context.WithoutCancel(ctx)
 	r.rec.undoing()
+	r.back = true
 	err := r.load(ctx)
 	if err == nil {
 		// A GPU that the driver has not brought up may come up with the reload that
@@ -204,6 +208,7 @@ func (r *run) goBack(ctx context.Context, before partition.Layout, cause error) 
 		var devices []amdgpu.Device
 		if devices, err = r.glance(ctx, cause); err == nil || len(devices) > 0 {
 			err = r.converge(ctx, before, devices)
+			err = errors.Join(err, r.gone)
 		}
 	}
 	if err != nil {
@@ -218,7 +223,7 @@ func (r *run) converge(ctx context.Context, want partition.Layout, devices []amd
 	gpus := amdgpu.Partitionable(devices)
 	steps, err := partition.Plan(want, gpus)
 	if err == nil && !steps.Reloads() {
-		err = missing(want, gpus)
+		err = r.lost(want, gpus)
 	}
 	if err != nil {
 		return err
@@ -296,12 +301,23 @@ func (r *run) replan(ctx context.Context, want partition.Layout) (partition.Step
 	r.rec.seen(gpus)
 	steps, err := partition.Plan(want, gpus)
 	if err == nil {
-		err = missing(want, gpus)
+		err = r.lost(want, gpus)
 	}
 	if err == nil {
 		r.rec.planned(steps)
 	}
 	return steps, err
+}
+
+// lost tells of GPUs that are gone. On the way back it is noted, and the others go
+// on: half of a node in a mode that nobody wants is no help.
+func (r *run) lost(want partition.Layout, gpus []partition.GPU) error {
+	err := missing(want, gpus)
+	if r.back {
+		r.gone = err
+		return nil
+	}
+	return err
 }
 
 // missing tells of GPUs that were there before and are gone.

@@ -358,3 +358,32 @@ func TestAGPUThatStaysUnboundDoesNotKeepTheClientsDown(t *testing.T) {
 		t.Fatal("the run still waits")
 	}
 }
+
+// A GPU that falls off the bus in the middle fails the run, and the others get back
+// what they had: half a node in a mode that nobody else has is no help.
+func TestAGPUThatIsGoneInARunDoesNotKeepTheOthersFromGoingBack(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		want partition.Profile
+		op   sim.Op
+	}{
+		{"in a switch", profile(partition.CPX, partition.NPS1), sim.OpCompute},
+		{"in a switch after a reload", profile(partition.QPX, partition.NPS4), sim.OpCompute},
+		{"in a reload", profile(partition.CPX, partition.NPS4), sim.OpLoad},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, "mi300x-8")
+			b.opt.DeviceTimeout = time.Second
+			if err := b.sim.Inject(sim.Fault{Op: tt.op, GPU: third, Vanish: true}); err != nil {
+				t.Fatal(err)
+			}
+			run := b.run(tt.want)
+			if run.Result != report.Failed || !strings.Contains(run.Error.Text, string(third)) {
+				t.Errorf("the run is %s: %+v", run.Result, run.Error)
+			}
+			if got := b.modes(); got != "7 SPX/NPS1" {
+				t.Errorf("the GPUs are %s", got)
+			}
+		})
+	}
+}
