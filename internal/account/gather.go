@@ -141,7 +141,7 @@ func (a *Account) daemon(s *report.State) {
 	}
 	a.Daemon = Daemon{Phase: s.Phase, Since: s.Since, Retry: s.Retry, Owed: s.Owed, Config: s.Config}
 	if s.Error != nil {
-		a.Daemon.Error = &Problem{stateOf(s.Phase), s.Error.Text, s.Error.Cure}
+		a.Daemon.Error = &Problem{stateOf(s), s.Error.Text, s.Error.Cure}
 	}
 	a.Profile.InForce, a.Profile.Source = s.Profile, s.Source
 	a.Warnings = append(a.Warnings, s.Warnings...)
@@ -155,10 +155,13 @@ func (a *Account) daemon(s *report.State) {
 	}
 }
 
-// stateOf is the state that an error stands for which the daemon has in a phase.
-func stateOf(p report.Phase) State {
-	if s, ok := offStates()[p]; ok {
-		return s
+// stateOf is the state that the daemon's error stands for.
+func stateOf(s *report.State) State {
+	if s.Error.Unseen != nil {
+		return Held
+	}
+	if off, ok := offStates()[s.Phase]; ok {
+		return off
 	}
 	return Clients // all else is in order then
 }
@@ -228,18 +231,33 @@ func holder(h report.Holder, in bool) Holder {
 
 // expect says which GPUs are missing of those that there were.
 func (a *Account) expect(known []string) {
-	if a.Expected.GPUs == 0 {
-		a.Expected = Expected{GPUs: len(known), By: ByLastSuccess}
-	}
-	if a.Expected.GPUs == 0 {
-		a.Expected.By = ""
-	}
-	if a.managed() >= a.Expected.GPUs {
-		return
-	}
-	for _, address := range known {
-		if !slices.ContainsFunc(a.GPUs, func(g GPU) bool { return g.Managed() && g.Address == address }) {
-			a.Expected.Missing = append(a.Expected.Missing, address)
+	var there []string
+	for _, g := range a.GPUs {
+		if g.Managed() {
+			there = append(there, g.Address)
 		}
 	}
+	a.Expected = Expect(a.Expected.GPUs, known, there)
+}
+
+// Expect returns how many GPUs there should be: as many as the configuration says, or
+// 0 if it does not and then as many as were known at the last success; and which of
+// those known are missing among those that are there.
+func Expect(count int, known, there []string) Expected {
+	e := Expected{GPUs: count, By: ByConfiguration}
+	switch {
+	case count == 0 && len(known) == 0:
+		return Expected{}
+	case count == 0:
+		e = Expected{GPUs: len(known), By: ByLastSuccess}
+	}
+	if len(there) >= e.GPUs {
+		return e
+	}
+	for _, address := range known {
+		if !slices.Contains(there, address) {
+			e.Missing = append(e.Missing, address)
+		}
+	}
+	return e
 }

@@ -164,11 +164,7 @@ func (j *judge) gpus() {
 	}
 	if n := a.managed(); n < a.Expected.GPUs {
 		a.Health.InSync = false
-		text := fmt.Sprintf("%d of %d GPUs", n, a.Expected.GPUs)
-		if len(a.Expected.Missing) > 0 {
-			text += ": not there is " + strings.Join(a.Expected.Missing, ", ")
-		}
-		j.find(Missing, text, a.Expected.cure(n))
+		j.find(Missing, a.Expected.Text(n), a.Expected.cure(n))
 	}
 	for _, g := range a.GPUs {
 		if g.Pending != "" && g.Pending != g.Mode.Memory && g.Pending != g.Want.Memory {
@@ -188,6 +184,15 @@ func (a Account) managed() int {
 		}
 	}
 	return n
+}
+
+// Text says that there are only n.
+func (e Expected) Text(n int) string {
+	text := fmt.Sprintf("%d of %d GPUs", n, e.GPUs)
+	if len(e.Missing) > 0 {
+		text += ": not there is " + strings.Join(e.Missing, ", ")
+	}
+	return text
 }
 
 func (e Expected) cure(n int) string {
@@ -289,4 +294,15 @@ func (j *judge) summary() string {
 		s += ", but " + strings.Join(j.but, ", ")
 	}
 	return s
+}
+
+// DownClients are the clients that are not as they should be, with their states.
+func (a Account) DownClients() map[string]string {
+	out := make(map[string]string)
+	for _, c := range a.Clients {
+		if c.down() {
+			out[c.Unit] = c.Active
+		}
+	}
+	return out
 }

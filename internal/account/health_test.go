@@ -50,6 +50,9 @@ func TestHealth(t *testing.T) {
 			"Profile cpx is being put on the GPUs", ""},
 		{"a holder in the way", func(a *Account) { a.Daemon.Phase, a.Daemon.Error, a.GPUs[3].Mode = report.Waiting, failed, other }, Waiting, false,
 			"Profile cpx is not on the GPUs", "GPUs are in use"},
+		{"a holder whom nobody sees", func(a *Account) {
+			a.Daemon.Phase, a.Daemon.Error, a.GPUs[3].Mode = report.Waiting, &Problem{Held, "the driver is in use", ""}, other
+		}, Held, false, "Profile cpx is not on the GPUs", "the driver is in use"},
 		{"drifted", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = report.Drifted, other }, Drifted, false, "Profile cpx is not on the GPUs", ""},
 		{"rebooting", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = report.Rebooting, other }, Rebooting, false, "Rebooting, to put profile cpx", ""},
 		{"refused for good", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = report.Stuck, other }, Failed, false, "Profile cpx is not on the GPUs", ""},

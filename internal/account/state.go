@@ -16,6 +16,7 @@ const (
 	Rebooting State = "rebooting"            // the host is being rebooted for the profile
 	Drifted   State = "drifted"              // somebody has changed the GPUs, and they are left so
 	Waiting   State = "waiting"              // not now: it is tried again
+	Held      State = "unseen-holder"        // somebody who cannot be seen holds the GPUs
 	NotOn     State = "not-applied"          // the GPUs are not as the profile in force says
 	Failed    State = "failed"               // it could not be put on the GPUs, and trying again does not help
 	Broken    State = "configuration-broken" // it cannot be used, and there is no good one in force
@@ -33,7 +34,7 @@ const (
 
 // States lists all of them, the best first.
 func States() []State {
-	return []State{Healthy, Idle, Changing, Pending, Disabled, Down, Kept, Unseen, Rebooting, Drifted, Waiting, NotOn, Failed, Broken, Clients, Missing}
+	return []State{Healthy, Idle, Changing, Pending, Disabled, Down, Kept, Unseen, Rebooting, Drifted, Waiting, Held, NotOn, Failed, Broken, Clients, Missing}
 }
 
 // Code is what a monitoring plugin exits with.

@@ -47,6 +47,13 @@ func (c *Client) Use(ctx context.Context, profile string) (state string, err err
 	return state, understood(err)
 }
 
+// Account returns what the daemon sees at this moment, in the JSON form of an
+// account.
+func (c *Client) Account(ctx context.Context) (text string, err error) {
+	err = c.conn.Object(Name, Path).CallWithContext(ctx, Interface+".Account", dbus.FlagNoAutoStart).Store(&text)
+	return text, understood(err)
+}
+
 // Manager returns what the daemon shows of itself, but for its clients.
 func (c *Client) Manager(ctx context.Context) (Manager, error) {
 	var all map[string]dbus.Variant

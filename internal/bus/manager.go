@@ -23,6 +23,8 @@ type Control interface {
 	Reload(ctx context.Context, who Caller) error
 	// Plan tells what would be done for the profile, "" meaning the selected one.
 	Plan(ctx context.Context, profile string) (Plan, error)
+	// Account takes an account of what is so at this moment, in its JSON form.
+	Account(ctx context.Context) (string, error)
 }
 
 // Caller is who calls a method, as the bus knows it. By the time that something is
@@ -65,6 +67,7 @@ func (s *Service) methods() []method {
 		{name: "Use", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, run: s.use},
 		{name: "Reload", run: s.reload},
 		{name: "Plan", in: []arg{{"profile", "s"}}, out: []arg{{"profile", "s"}, {"steps", "a(sasss)"}, {"clients", "as"}}, run: s.plan},
+		{name: "Account", out: []arg{{"account", "s"}}, run: s.account},
 	}
 }
 
@@ -111,17 +114,42 @@ func (s *Service) plan(c call) ([]any, error) {
 	defer leave()
 	ctx, cancel := context.WithTimeout(s.ctx(c), looking)
 	defer cancel()
-	select {
-	case s.planning <- struct{}{}:
-		defer func() { <-s.planning }()
-	case <-ctx.Done():
-		return nil, told(ctx.Err())
+	if err := alone(ctx, s.planning); err != nil {
+		return nil, told(err)
 	}
+	defer func() { <-s.planning }()
 	p, err := s.control.Plan(ctx, profile)
 	if err != nil {
 		return nil, told(err)
 	}
 	return []any{p.Profile, list(p.Steps), list(p.Clients)}, nil
+}
+
+// account is for everyone too.
+func (s *Service) account(c call) ([]any, error) {
+	leave, err := s.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(s.ctx(c), looking)
+	defer cancel()
+	if err := alone(ctx, s.taking); err != nil {
+		return nil, told(err)
+	}
+	defer func() { <-s.taking }()
+	text, err := s.control.Account(ctx)
+	return []any{text}, told(err)
+}
+
+// alone waits for its turn.
+func alone(ctx context.Context, turn chan struct{}) error {
+	select {
+	case turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // longest is how long the name of a profile may be. Anyone can send any text, and

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/godbus/dbus/v5"
@@ -15,6 +16,8 @@ const (
 
 	gpuPaths     = Path + "/gpu"
 	gpuInterface = Interface + ".GPU"
+
+	partInterface = Interface + ".Partition"
 )
 
 // SystemBus is the address of the system bus.
@@ -55,6 +58,11 @@ const (
 	errorNoService   = "org.freedesktop.DBus.Error.ServiceUnknown"
 	errorNoOwner     = "org.freedesktop.DBus.Error.NameHasNoOwner"
 )
+
+// partPath is the object of a partition, below its GPU's.
+func partPath(address string, index int) dbus.ObjectPath {
+	return gpuPath(address) + "/_" + dbus.ObjectPath(strconv.Itoa(index))
+}
 
 // gpuPath is the object of the GPU at a PCI address. The digit that an address
 // begins with must not begin a name in many a language's bindings, hence the "_".

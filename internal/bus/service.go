@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/godbus/dbus/v5"
+
+	"dcm/internal/account"
 )
 
 // Service is dcm on a bus. Publish and Run may be called from any goroutine.
@@ -23,6 +25,7 @@ type Service struct {
 	tree     tree
 	inside   chan struct{} // calls under way of those who need not be root
 	planning chan struct{}
+	taking   chan struct{}
 
 	mu   sync.Mutex
 	conn *dbus.Conn // nil while there is none
@@ -32,25 +35,18 @@ type Service struct {
 func New(address string, control Control, log *slog.Logger) *Service {
 	s := &Service{
 		address: address, control: control, log: log, user: userOf,
-		inside: make(chan struct{}, crowd), planning: make(chan struct{}, 1),
+		inside: make(chan struct{}, crowd), planning: make(chan struct{}, 1), taking: make(chan struct{}, 1),
 	}
-	s.Publish(Manager{}, nil)
+	s.Publish(account.Account{})
 	return s
 }
 
-// Publish shows other facts and signals those that changed. It may wait for the
+// Publish shows another account and signals those that changed. It may wait for the
 // bus to take the signals.
-func (s *Service) Publish(m Manager, gpus []GPU) {
+func (s *Service) Publish(a account.Account) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	objects := make(map[dbus.ObjectPath][]shown, len(gpus)+1)
-	paths := make([]dbus.ObjectPath, len(gpus))
-	for i, g := range gpus {
-		paths[i] = gpuPath(g.Address)
-		objects[paths[i]] = []shown{{name: gpuInterface, properties: g.properties()}}
-	}
-	objects[Path] = []shown{{name: Interface, methods: s.methods(), properties: m.properties(paths)}}
-	for _, c := range s.tree.replace(objects) {
+	for _, c := range s.tree.replace(s.objects(a)) {
 		s.signal(c)
 	}
 }

@@ -10,20 +10,32 @@ import (
 	"github.com/godbus/dbus/v5"
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/account"
 	"dcm/internal/ample"
+	"dcm/internal/report"
 )
 
-var twoGPUs = []GPU{
-	{Address: "0000:05:00.0", Model: "MI300X", Compute: "SPX", Memory: "NPS1", Partitions: 1, RenderNodes: []string{"/dev/dri/renderD128"}},
-	{Address: "0000:26:00.0", Index: 1, Model: "MI300X", Compute: "SPX", Memory: "NPS1", Partitions: 1},
+var twoGPUs = []account.GPU{
+	{Address: "0000:05:00.0", Vendor: "amd", Model: "MI300X", Mode: account.Shape{Compute: "SPX", Memory: "NPS1"}, Partitions: 1, Nodes: []string{"/dev/dri/renderD128"}},
+	{Address: "0000:26:00.0", Index: 1, Model: "MI300X", Mode: account.Shape{Compute: "SPX", Memory: "NPS1"}, Partitions: 1},
+}
+
+// at is an account of the two.
+func at(phase report.Phase, run string, gpus []account.GPU) account.Account {
+	return account.Account{Daemon: account.Daemon{Phase: phase}, Profile: account.Profile{InForce: "cpx"}, LastRun: &report.Run{ID: run}, GPUs: gpus}
 }
 
 func TestWhatIsPublishedIsOnTheBus(t *testing.T) {
 	b := startBus(t)
 	s, _ := b.serve(&desk{}, 1000)
 	since := time.UnixMicro(1700000000000000)
-	s.Publish(Manager{Version: "1.2", State: "in-sync", Selected: "cpx", Applied: "cpx", Since: since, Profiles: []string{"cpx", "spx"},
-		Clients: []ClientUnit{{"a.service", "active", "active", "success", true}}}, twoGPUs)
+	a := at(report.InSync, "1", twoGPUs)
+	a.DCM, a.Daemon.Since, a.Profile.Defined = "1.2", since, []string{"cpx", "spx"}
+	a.Clients = []account.Client{{Unit: "a.service", Before: "active", Active: "active", Result: "success", Back: true}}
+	a.Parts = []account.Part{{Name: "0000:26:00.0-1", GPU: "0000:26:00.0", Index: 1, RenderNode: "/dev/dri/renderD137", RenderMinor: 137, Memory: 24 << 30, Domain: 3}}
+	a.Health = account.Health{State: account.Clients, InSync: true, Summary: "Profile cpx is on the GPUs, but"}
+	a.Problems = []account.Problem{{State: account.Disabled, Text: "off"}, {State: account.Clients, Text: "a client is down", Cure: "start it"}}
+	s.Publish(a)
 	b.owned()
 	conn := b.connect()
 	get := func(path dbus.ObjectPath, intf, name string) string {
@@ -35,17 +47,23 @@ func TestWhatIsPublishedIsOnTheBus(t *testing.T) {
 		return v.Signature().String() + " " + v.String()
 	}
 	got := map[string]string{}
-	for _, name := range []string{"Version", "State", "Since", "Profiles", "Clients", "GPUs", "Error", "Warnings"} {
+	for _, name := range []string{"Version", "State", "Since", "Profiles", "Clients", "GPUs", "Error", "Cure", "Warnings", "Health", "InSync", "Summary"} {
 		got[name] = get(Path, Interface, name)
 	}
 	for _, name := range []string{"Address", "ComputeMode", "Partitions", "RenderNodes", "NUMANode"} {
 		got[name] = get("/org/deviceconfig/Manager1/gpu/_0000_05_00_0", gpuInterface, name)
 	}
+	for _, name := range []string{"Name", "GPU", "RenderMinor", "MemoryBytes", "MemoryDomain"} {
+		got[name] = get("/org/deviceconfig/Manager1/gpu/_0000_26_00_0/_1", partInterface, name)
+	}
 	want := map[string]string{
 		"Version": `s "1.2"`, "State": `s "in-sync"`, "Since": "t @t 1700000000000000", "Profiles": `as ["cpx", "spx"]`,
 		"Clients": `a(ssssb) [["a.service", "active", "active", "success", true]]`,
 		"GPUs":    `ao @ao ["/org/deviceconfig/Manager1/gpu/_0000_05_00_0", "/org/deviceconfig/Manager1/gpu/_0000_26_00_0"]`,
-		"Error":   `s ""`, "Warnings": "as @as []",
+		"Error":   `s "a client is down"`, "Cure": `s "start it"`, "Warnings": "as @as []",
+		"Health": `s "clients-down"`, "InSync": "b true", "Summary": `s "Profile cpx is on the GPUs, but"`,
+		"Name": `s "0000:26:00.0-1"`, "GPU": `o @o "/org/deviceconfig/Manager1/gpu/_0000_26_00_0"`, "RenderMinor": "u @u 137",
+		"MemoryBytes": "t @t 25769803776", "MemoryDomain": "u @u 3",
 		"Address": `s "0000:05:00.0"`, "ComputeMode": `s "SPX"`, "Partitions": "u @u 1", "RenderNodes": `as ["/dev/dri/renderD128"]`, "NUMANode": "i 0",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -65,7 +83,7 @@ func TestWhatIsPublishedIsOnTheBus(t *testing.T) {
 func TestOnlyWhatChangedIsSignalled(t *testing.T) {
 	b := startBus(t)
 	s, _ := b.serve(&desk{}, 1000)
-	s.Publish(Manager{State: "in-sync", Selected: "cpx", Report: "{}"}, twoGPUs)
+	s.Publish(at(report.InSync, "0", twoGPUs))
 	b.owned()
 	conn := b.connect()
 	heard := make(chan *dbus.Signal, 100)
@@ -74,11 +92,11 @@ func TestOnlyWhatChangedIsSignalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	changed := slices.Clone(twoGPUs)
-	changed[0].Compute = "CPX"
-	s.Publish(Manager{State: "in-sync", Selected: "cpx", Report: "{}"}, twoGPUs) // nothing new
-	s.Publish(Manager{State: "applying", Selected: "cpx", Report: "{1}"}, changed)
-	s.Publish(Manager{State: "applying", Selected: "cpx", Report: "{1}"}, changed[:1])
-	s.Publish(Manager{State: "applying", Selected: "cpx", Report: "{1}"}, changed)
+	changed[0].Mode.Compute = "CPX"
+	s.Publish(at(report.InSync, "0", twoGPUs)) // nothing new
+	s.Publish(at(report.Applying, "1", changed))
+	s.Publish(at(report.Applying, "1", changed[:1]))
+	s.Publish(at(report.Applying, "1", changed))
 	var got []string
 	for len(got) < 6 {
 		select {
@@ -96,7 +114,7 @@ func TestOnlyWhatChangedIsSignalled(t *testing.T) {
 		"InterfacesRemoved gpu/_0000_26_00_0",
 		"PropertiesChanged Manager1: GPUs; ",
 		"PropertiesChanged Manager1: GPUs; ",
-		"InterfacesAdded gpu/_0000_26_00_0 with 17",
+		"InterfacesAdded gpu/_0000_26_00_0 with 21",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("signals (-want +got):\n%s", diff)
@@ -173,7 +191,7 @@ func TestItTakesItsNameWhenAnotherLetsGo(t *testing.T) {
 func TestIntrospectionLeadsToEveryObject(t *testing.T) {
 	b := startBus(t)
 	s, _ := b.serve(&desk{}, 1000)
-	s.Publish(Manager{}, twoGPUs)
+	s.Publish(account.Account{GPUs: twoGPUs})
 	b.owned()
 	conn := b.connect()
 	tests := []struct {

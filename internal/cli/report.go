@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -42,29 +43,28 @@ nothing secret; its CONTENTS.txt lists what it holds. Root sees all of it.`,
 		case len(given) > 0:
 			return exit.With(exit.Usage, fmt.Errorf("only --bundle takes a FILE; see '%s --help'", c.CommandPath()))
 		}
-		return lastReport(h, con, *asJSON)
+		return lastReport(c.Context(), h, con, *asJSON)
 	}
 	return cmd
 }
 
-func lastReport(h *host.Host, con *Console, asJSON bool) error {
-	run, err := report.ReadRun(h.Runtime())
-	if err != nil {
+func lastReport(ctx context.Context, h *host.Host, con *Console, asJSON bool) error {
+	a := take(ctx, h)
+	if err := unseen(a, "last_run"); err != nil {
 		return err
 	}
 	if asJSON {
-		return con.answer(run)
+		return con.answer(a.LastRun)
 	}
-	if run == nil {
+	if a.LastRun == nil {
 		fmt.Fprintln(con.out, "There was no run since the boot.")
 		return nil
 	}
-	state, _ := report.ReadState(h.Runtime()) // without it two durations are not known
-	printRun(con, run, state)
+	printRun(con, a.LastRun, a.Restart)
 	return nil
 }
 
-func printRun(con *Console, run *report.Run, state *report.State) {
+func printRun(con *Console, run *report.Run, restart report.Restart) {
 	fmt.Fprintf(con.out, "Run %s: %s\n", run.ID, con.bold(string(run.Result)))
 	line := func(name, value string) {
 		if value != "" {
@@ -84,7 +84,7 @@ func printRun(con *Console, run *report.Run, state *report.State) {
 	if !run.Finished.IsZero() {
 		line("Took", run.Finished.Sub(run.Started).Round(time.Millisecond).String())
 	}
-	line("Phases", phases(run, state))
+	line("Phases", phases(run, restart))
 	line("This boot", totals(run.Totals))
 	if run.Error != nil {
 		line("Error", strings.ReplaceAll(run.Error.Text, "\n", "\n             "))
@@ -98,11 +98,7 @@ func printRun(con *Console, run *report.Run, state *report.State) {
 }
 
 // phases are what could be measured, in the order in which it happened.
-func phases(run *report.Run, state *report.State) string {
-	var restart report.Restart
-	if state != nil {
-		restart = state.Restart
-	}
+func phases(run *report.Run, restart report.Restart) string {
 	var out []string
 	took := metrics.Phases(restart, *run)
 	for _, name := range []string{"stop", "reload", "switch", "start"} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dcm/internal/account"
 	"dcm/internal/exit"
 	"dcm/internal/host"
 	"dcm/internal/journal"
@@ -23,8 +24,9 @@ func statusCmd(h *host.Host, con *Console) *cobra.Command {
 		Use:   "status [--json] [--watch]",
 		Short: "Show the selected profile, the GPUs, the clients and what is wrong",
 		Long: `Show the profile selected and applied, each GPU's mode, the client units, the
-last run, and what is wrong. The exit status is 0 if the GPUs are as selected,
-and 2 if they are not.`,
+last run, and what is wrong. The exit status is that of a monitoring plugin: 0 if
+all is in order, 1 if somebody should look, 2 if the GPUs or their clients are not
+as they should be, 3 if that cannot be seen. See dcm-account(5).`,
 		Args: args(cobra.NoArgs),
 	}
 	asJSON := jsonFlag(cmd)
@@ -39,18 +41,22 @@ and 2 if they are not.`,
 }
 
 func showStatus(ctx context.Context, h *host.Host, con *Console, asJSON bool) error {
-	o := look(ctx, h)
-	if asJSON {
-		if err := con.answer(o); err != nil {
-			return err
-		}
-	} else {
-		o.print(con, con.out, time.Now())
+	a := take(ctx, h)
+	if err := tellStatus(con, con.out, a, asJSON); err != nil {
+		return err
 	}
-	if !o.Applied {
-		return exit.With(exit.Differs, nil)
+	if a.Health.Code != account.CodeOK {
+		return exit.With(a.Health.Code, nil)
 	}
 	return nil
+}
+
+func tellStatus(con *Console, w io.Writer, a account.Account, asJSON bool) error {
+	if asJSON {
+		return con.answer(a)
+	}
+	_, err := w.Write(status(con, a, time.Now()))
+	return err
 }
 
 // watchStatus shows the status now and at every change until it is interrupted.
@@ -60,18 +66,11 @@ func watchStatus(ctx context.Context, h *host.Host, con *Console, asJSON bool) e
 		return err
 	}
 	for {
-		var b bytes.Buffer
-		if o := look(ctx, h); asJSON {
-			if err := con.answer(o); err != nil {
-				return err
-			}
-		} else {
-			o.print(con, &b, time.Now())
-		}
+		a := take(ctx, h)
 		if con.terminal {
 			fmt.Fprint(con.out, "\x1b[H\x1b[2J")
 		}
-		if _, err := b.WriteTo(con.out); err != nil {
+		if err := tellStatus(con, con.out, a, asJSON); err != nil {
 			return err
 		}
 		select {
@@ -82,109 +81,115 @@ func watchStatus(ctx context.Context, h *host.Host, con *Console, asJSON bool) e
 	}
 }
 
-func (o *overview) print(con *Console, w io.Writer, now time.Time) {
-	fmt.Fprintln(w, o.headline(con))
+// status is an account as a page.
+func status(con *Console, a account.Account, now time.Time) []byte {
+	w := new(bytes.Buffer)
+	fmt.Fprintln(w, headline(con, a.Health))
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, value string) { fmt.Fprintf(tab, "  %s\t%s\n", name, value) }
-	if o.Profile != "" {
-		row("Selected", o.selected())
+	switch {
+	case a.Profile.Broken != "" && a.Profile.InForce != "":
+		row("In force", selected(a.Profile))
+	case a.Profile.InForce != "":
+		row("Selected", selected(a.Profile))
 	}
-	for _, u := range o.Units {
+	for _, u := range a.Units {
 		row(strings.TrimSuffix(u.Unit, ".service"), unitState(u.Active, u.Sub, u.Result))
 	}
-	if o.Run != nil {
-		row("Last run", lastRun(o.Run, o.killed, now))
+	if a.LastRun != nil {
+		row("Last run", lastRun(a.LastRun, now))
 	}
-	if o.state != nil && !o.state.Retry.IsZero() && o.state.Phase == report.Waiting {
-		row("Next try", "at "+o.state.Retry.Format(time.TimeOnly))
+	if retry := a.Daemon.Retry; !retry.IsZero() && a.Daemon.Phase == report.Waiting {
+		row("Next try", "at "+retry.Local().Format(time.TimeOnly))
 	}
 	tab.Flush()
-	o.printGPUs(w)
-	o.printClients(w)
-	o.printProblems(con, w)
+	tellGPUs(w, a.GPUs)
+	tellClients(w, a.Clients)
+	tellProblems(con, w, a)
+	return w.Bytes()
 }
 
-func (o *overview) headline(con *Console) string {
+func headline(con *Console, h account.Health) string {
 	switch {
-	case o.Phase == report.Applying:
-		return con.yellow("●") + " " + con.bold("Profile "+o.Profile+" is being put on the GPUs")
-	case o.Profile == "" && o.Applied:
-		return "○ " + con.bold("No profile is selected; the GPUs are left alone")
-	case o.Applied && len(o.Problems) == 0:
-		return con.green("●") + " " + con.bold("Profile "+o.Profile+" is on the GPUs")
-	case o.Applied:
-		return con.yellow("●") + " " + con.bold("Profile "+o.Profile+" is on the GPUs, but there are problems")
-	case o.Profile == "":
-		return con.red("×") + " " + con.bold("The configuration cannot be used")
+	case h.State == account.Idle:
+		return "○ " + con.bold(h.Summary)
+	case h.Code == account.CodeOK:
+		return con.green("●") + " " + con.bold(h.Summary)
+	case h.Code == account.CodeCritical:
+		return con.red("×") + " " + con.bold(h.Summary)
 	}
-	return con.red("×") + " " + con.bold("Profile "+o.Profile+" is not on the GPUs")
+	return con.yellow("●") + " " + con.bold(h.Summary)
 }
 
-func (o *overview) selected() string {
-	s := o.Profile
-	if o.Source != "" {
-		s += " (" + o.Source + ")"
+func selected(p account.Profile) string {
+	s := p.InForce
+	if p.Source != "" {
+		s += " (" + p.Source + ")"
 	}
-	if o.Runtime {
+	if p.UntilReboot {
 		s += ", until reboot"
 	}
 	return s
 }
 
-func lastRun(r *report.Run, killed bool, now time.Time) string {
+func lastRun(r *report.Run, now time.Time) string {
 	s := string(r.Result)
-	if killed {
+	if r.Result == report.Killed {
 		s = "killed while it put"
 	}
 	if r.Profile != "" {
 		s += " " + r.Profile
 	}
-	if killed {
-		return s + " on the GPUs, begun at " + r.Started.Format(time.TimeOnly)
+	if r.Result == report.Killed {
+		return s + " on the GPUs, begun at " + r.Started.Local().Format(time.TimeOnly)
 	}
 	if r.Finished.IsZero() {
-		return s + ", since " + r.Started.Format(time.TimeOnly)
+		return s + ", since " + r.Started.Local().Format(time.TimeOnly)
 	}
 	return fmt.Sprintf("%s in %s, %s ago", s, r.Finished.Sub(r.Started).Round(time.Millisecond), now.Sub(r.Finished).Round(time.Second))
 }
 
-func (o *overview) printGPUs(w io.Writer) {
-	if len(o.GPUs) == 0 {
+func tellGPUs(w io.Writer, all []account.GPU) {
+	if len(all) == 0 {
 		return
 	}
 	fmt.Fprintln(w)
 	t := newTable(w, "GPU", "ADDRESS", "MODEL", "MODE", "PARTITIONS", "SELECTED")
-	for _, g := range o.GPUs {
-		if g.Index < 0 {
-			t.row("-", string(g.Address), g.Model, "-", "-", "not touched: "+g.Why)
+	for _, g := range all {
+		if !g.Managed() {
+			t.row("-", g.Address, g.Model, "-", "-", "not touched: "+g.Why)
 			continue
 		}
-		t.row(fmt.Sprint(g.Index), string(g.Address), g.Model, g.Mode.String(), fmt.Sprint(g.Partitions), verdict(g))
+		t.row(fmt.Sprint(g.Index), g.Address, g.Model, g.Mode.String(), fmt.Sprint(g.Partitions), wanted(g))
 	}
 	t.flush()
 }
 
-func verdict(g host.View) string {
+func wanted(g account.GPU) string {
+	s := "no, " + g.Want.String()
 	switch {
 	case g.Skipped:
-		return "skipped"
-	case g.Want.Compute == "":
-		return "-"
-	case g.Want == g.Mode:
-		return "yes"
+		s = "skipped"
+	case g.Want.String() == "":
+		s = "-"
+	case g.AsWanted():
+		s = "yes"
 	}
-	return "no, " + g.Want.String()
+	if g.Pending != "" {
+		s += "; " + g.Pending + " pending"
+	}
+	return s
 }
 
-func (o *overview) printClients(w io.Writer) {
-	if len(o.Clients) == 0 {
+func tellClients(w io.Writer, all []account.Client) {
+	if len(all) == 0 {
 		return
 	}
 	fmt.Fprintln(w)
 	t := newTable(w, "CLIENT", "STATE", "LAST RESTART")
-	for _, c := range o.Clients {
-		state := unitState(c.Now, c.Sub, c.Result)
-		if c.Now == "not-found" {
+	for _, c := range all {
+		state := unitState(c.Active, c.Sub, c.Result)
+		if c.Load == "not-found" {
 			state = "not installed"
 		}
 		t.row(c.Unit, state, lastRestart(c))
@@ -192,11 +197,11 @@ func (o *overview) printClients(w io.Writer) {
 	t.flush()
 }
 
-func (o *overview) printProblems(con *Console, w io.Writer) {
-	if len(o.Problems)+len(o.Warnings) > 0 {
+func tellProblems(con *Console, w io.Writer, a account.Account) {
+	if len(a.Problems)+len(a.Warnings)+len(a.Hidden) > 0 {
 		fmt.Fprintln(w)
 	}
-	for _, p := range o.Problems {
+	for _, p := range a.Problems {
 		for line := range strings.Lines(p.Text) {
 			fmt.Fprintln(w, con.red("problem: ")+strings.TrimRight(line, "\n"))
 		}
@@ -204,13 +209,16 @@ func (o *overview) printProblems(con *Console, w io.Writer) {
 			fmt.Fprintln(w, "   cure: "+p.Cure)
 		}
 	}
-	for _, s := range o.Warnings {
+	for _, s := range a.Warnings {
 		fmt.Fprintln(w, con.yellow("warning: ")+s)
+	}
+	for _, p := range a.Hidden {
+		fmt.Fprintf(w, "not visible from here: %s: %s\n", strings.ReplaceAll(p.Part, "_", " "), p.Why)
 	}
 }
 
 // lastRestart says what the last restart did to a client.
-func lastRestart(c report.Client) string {
+func lastRestart(c account.Client) string {
 	switch {
 	case !c.Back:
 		return "was " + c.Before + ", not back"

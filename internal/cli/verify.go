@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dcm/internal/account"
 	"dcm/internal/exit"
 	"dcm/internal/host"
 	"dcm/internal/partition"
@@ -32,31 +33,50 @@ if they are so, 2 if they are not, 1 if it cannot be told.`,
 	return cmd
 }
 
+// verified is what `dcm verify --json` tells.
+type verified struct {
+	Profile     string           `json:"profile"`
+	Matches     bool             `json:"matches"`
+	GPUs        int              `json:"gpus"`
+	Expected    account.Expected `json:"expected"`
+	Differences []deviation      `json:"differences"`
+}
+
 func verify(ctx context.Context, h *host.Host, con *Console, given []string, asJSON bool) error {
-	_, d, name, err := h.Compare(ctx, given...)
+	cfg, d, name, err := h.Compare(ctx, given...)
 	if err != nil {
 		return err
 	}
 	found := []deviation{}
+	var there []string
 	for _, g := range d.GPUs {
+		there = append(there, string(g.Address))
 		if want := d.Want.Modes[g.Address]; want != g.Mode() {
 			found = append(found, deviation{g.Address, g.Mode(), want})
 		}
 	}
+	o := verified{Profile: name, GPUs: len(there), Expected: h.Expected(cfg, there), Differences: found}
+	o.Matches = len(found) == 0 && len(there) >= o.Expected.GPUs
 	if asJSON {
-		if err := con.answer(map[string]any{"profile": name, "matches": len(found) == 0, "differences": found}); err != nil {
-			return err
-		}
-	} else if len(found) == 0 {
-		fmt.Fprintf(con.out, "All %d GPUs are as profile %s says.\n", len(d.GPUs), name)
+		err = con.answer(o)
+	} else {
+		o.print(con)
 	}
-	if len(found) == 0 {
-		return nil
+	if err == nil && !o.Matches {
+		return exit.With(exit.Differs, nil)
 	}
-	if !asJSON {
-		for _, f := range found {
-			fmt.Fprintf(con.out, "%s is %s, profile %s says %s\n", f.Address, f.Mode, name, f.Want)
-		}
+	return err
+}
+
+func (o verified) print(con *Console) {
+	if o.Matches {
+		fmt.Fprintf(con.out, "All %d GPUs are as profile %s says.\n", o.GPUs, o.Profile)
+		return
 	}
-	return exit.With(exit.Differs, nil)
+	if o.GPUs < o.Expected.GPUs {
+		fmt.Fprintln(con.out, o.Expected.Text(o.GPUs))
+	}
+	for _, f := range o.Differences {
+		fmt.Fprintf(con.out, "%s is %s, profile %s says %s\n", f.Address, f.Mode, o.Profile, f.Want)
+	}
 }

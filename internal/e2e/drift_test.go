@@ -100,7 +100,7 @@ func driftReported(m machine) {
 	if status.Code != 2 || !strings.Contains(status.Stdout, "changed by somebody else") {
 		m.t.Errorf("dcm status ended with %d:\n%s", status.Code, status.Stdout)
 	}
-	if text := m.run("systemctl show --property=StatusText dcm"); !strings.Contains(text, "not on the GPUs any more") {
+	if text := m.run("systemctl show --property=StatusText dcm"); !strings.Contains(text, "changed by somebody else") {
 		m.t.Errorf("systemctl shows %q", text)
 	}
 	m.untouched(clients)

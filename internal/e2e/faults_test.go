@@ -70,7 +70,7 @@ func faultMatrix() []fault {
 		{name: "another edit in the middle", profile: "spx-fast", amid: "sed -i 's/^profile = .*/profile = \"cpx-nps4\"/' " + settings,
 			state: []string{`"phase": "in-sync"`, `"profile": "cpx-nps4"`}, result: report.Applied, unit: "success 0", gpus: atNPS4, command: "dcm status", told: "Profile cpx-nps4 is on the GPUs"},
 		{name: "a broken edit in the middle", profile: "spx-fast", amid: "echo 'colour = \"red\"' >>" + settings,
-			state: append([]string{"colour"}, inSync...), result: report.Applied, unit: "success 0", gpus: atSPX, verify: 78, command: "systemctl status dcm", told: "the configuration on disk is not in force"},
+			state: append([]string{"colour"}, inSync...), result: report.Applied, unit: "success 0", gpus: atSPX, verify: 78, command: "systemctl status dcm", told: "the configuration on disk cannot be used"},
 		{name: "the runtime directory is full", profile: "spx-fast", before: "mount -o remount,size=1m /run; dd if=/dev/zero of=/run/filler bs=4k 2>/dev/null; dcm-sim fault --gpu all --op compute --hang 100ms",
 			by: "systemctl restart dcm", unit: "success 0", gpus: atSPX, command: "dcm use spx-fast && " + log, told: "no space left", heal: "rm /run/filler; mount -o remount,size=100m /run; rm -f /etc/dcm/dcm.toml.d/*selected*; systemctl restart dcm"},
 		{name: "the runtime directory is read-only", profile: "spx-fast", before: "mount --bind /run/dcm /run/dcm; mount -o remount,ro,bind /run/dcm",

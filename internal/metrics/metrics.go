@@ -1,5 +1,5 @@
 // Package metrics renders what dcm knows for node_exporter's textfile collector, and
-// puts it where the collector finds it. It knows the reports and no device, and
+// puts it where the collector finds it. It knows the account and no device, and
 // nothing of it is kept between two writes.
 //
 // Prometheus' own library is not used: for a few gauges in a file it links an HTTP
@@ -12,81 +12,81 @@ import (
 	"slices"
 	"time"
 
-	"dcm/internal/partition"
+	"dcm/internal/account"
 	"dcm/internal/report"
 )
 
-// Facts is what the metrics are made of.
-type Facts struct {
-	State report.State
-	Run   *report.Run // the last one of this boot; nil if there was none
-	GPUs  []GPU
-	Alive time.Time // when the daemon wrote this; zero where it does not write at intervals
-}
-
-// GPU is one GPU as it was seen last.
-type GPU struct {
-	Address    partition.Address
-	Model      string
-	Mode       partition.Mode
-	Partitions int
-}
-
 // Render returns the metrics in the text format that node_exporter's textfile
-// collector reads.
-func Render(f Facts) []byte {
+// collector reads. alive is when the daemon was; zero where it does not write at
+// intervals.
+func Render(a account.Account, alive time.Time) []byte {
 	var e exposition
-	e.state(f.State)
-	if !f.Alive.IsZero() {
-		e.gauge("daemon_alive_timestamp_seconds", "When the daemon was alive; told anew each minute, whatever happens.").set(float64(f.Alive.Unix()))
+	e.state(a)
+	if !alive.IsZero() {
+		e.gauge("daemon_alive_timestamp_seconds", "When the daemon was alive; told anew each minute, whatever happens.").set(float64(alive.Unix()))
 	}
-	e.gpus(f.GPUs)
-	if f.Run != nil {
-		e.run(*f.Run)
-		e.phases(f.State.Restart, *f.Run)
+	e.gpus(a)
+	if a.LastRun != nil {
+		e.run(*a.LastRun)
+		e.phases(a.Restart, *a.LastRun)
 	}
 	return e.text()
 }
 
-func (e *exposition) state(s report.State) {
+func (e *exposition) state(a account.Account) {
 	e.gauge("build_info", "A metric with the constant value 1, labelled with the version of dcm and of the Go it was built with.", "version", "goversion").
-		set(1, s.Program, runtime.Version())
-	name := s.Profile
+		set(1, a.DCM, runtime.Version())
+	name := a.Profile.InForce
 	if name == "" {
 		name = "none" // which no profile can be called
 	}
-	e.gauge("profile_info", "The selected profile and what selected it; profile is none if none is.", "profile", "source").
-		set(1, name, s.Source)
-	e.gauge("in_sync", "Whether the GPUs are as the selected profile says, or none is selected.").
-		set(truth(s.Phase == report.InSync || s.Phase == report.Idle))
+	e.gauge("profile_info", "The profile in force and what selected it; profile is none if none is.", "profile", "source").
+		set(1, name, a.Profile.Source)
+	e.gauge("health", "How the host is: 0 in order, 1 a warning, 2 an alarm, 3 unknown; see dcm-account(5).").
+		set(float64(a.Health.Code))
+	e.gauge("health_info", "The state that dcm_health stands for.", "state").
+		set(1, string(a.Health.State))
+	e.gauge("in_sync", "Whether the GPUs, all that there should be, are as the profile in force says, or none is selected.").
+		set(truth(a.Health.InSync))
 	e.gauge("config_last_load_successful", "Whether the configuration on disk is the one in force.").
-		set(truth(s.Config == ""))
-	missing := 0
-	for _, c := range s.Clients {
+		set(truth(a.Profile.Broken == ""))
+	missing, way := 0, 0
+	for _, c := range a.Clients {
 		if !c.Back {
 			missing++
 		}
 	}
-	e.gauge("clients_not_back", "Client units that were active before the last restart and not active after it.").
+	e.gauge("clients_not_back", "Client units that were active before the last restart and are not active now.").
 		set(float64(missing))
-	unseen := s.Error != nil && s.Error.Unseen != nil
-	e.gauge("blocked", "Whether the selected profile waits for somebody to let go of the GPUs.").
-		set(truth(len(s.Holders) > 0 || unseen))
+	for _, h := range a.Holders {
+		if h.InWay {
+			way++
+		}
+	}
+	e.gauge("blocked", "Whether the profile in force waits for somebody to let go of the GPUs.").
+		set(truth(way > 0 || a.Health.State == account.Held))
 	e.gauge("blocking_processes", "The processes that it waits for, as far as they can be seen.").
-		set(float64(len(s.Holders)))
-	if !s.Retry.IsZero() {
-		e.gauge("next_try_timestamp_seconds", "When the selected profile is tried again, if nothing happens before.").
-			set(float64(s.Retry.Unix()))
+		set(float64(way))
+	if retry := a.Daemon.Retry; !retry.IsZero() {
+		e.gauge("next_try_timestamp_seconds", "When the profile in force is tried again, if nothing happens before.").
+			set(float64(retry.Unix()))
 	}
 }
 
-func (e *exposition) gpus(all []GPU) {
+func (e *exposition) gpus(a account.Account) {
+	n := 0
 	info := e.gauge("gpu_mode_info", "The partition modes of a GPU, by its PCI address.", "gpu", "model", "compute", "memory")
 	count := e.gauge("gpu_partitions", "Into how many partitions a GPU is divided.", "gpu")
-	for _, g := range all {
-		info.set(1, string(g.Address), g.Model, string(g.Mode.Compute), string(g.Mode.Memory))
-		count.set(float64(g.Partitions), string(g.Address))
+	for _, g := range a.GPUs {
+		if !g.Managed() {
+			continue
+		}
+		n++
+		info.set(1, g.Address, g.Model, g.Mode.Compute, g.Mode.Memory)
+		count.set(float64(g.Partitions), g.Address)
 	}
+	e.gauge("gpus", "How many GPUs there are to manage.").set(float64(n))
+	e.gauge("gpus_expected", "How many there should be; 0 if nobody can say.").set(float64(a.Expected.GPUs))
 }
 
 func (e *exposition) run(r report.Run) {

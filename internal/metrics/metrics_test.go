@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/account"
 	"dcm/internal/partition"
 	"dcm/internal/report"
 )
@@ -19,24 +20,27 @@ func step(kind partition.Kind, from, to int) report.Step {
 	return report.Step{Step: partition.Step{Kind: kind}, Started: at(from), Finished: at(to)}
 }
 
-func facts() Facts {
-	return Facts{
-		State: report.State{
-			Program: "0.1.0", Phase: report.InSync, Profile: `odd\name`, Source: "/etc/dcm/dcm.toml:7",
-			Clients: []report.Client{{Unit: "a.service", Back: true}, {Unit: "b.service"}},
-			Restart: report.Restart{Run: "r", Asked: at(-1500), Settled: at(9250)},
-			Holders: []report.Holder{{PID: 1}, {PID: 2}}, Retry: at(30000),
-		},
-		Run: &report.Run{
+func facts() account.Account {
+	gpu := func(i int, address, compute string, n int) account.GPU {
+		return account.GPU{Index: i, Address: address, Model: "MI300X", Mode: account.Shape{Compute: compute, Memory: "NPS4"}, Partitions: n}
+	}
+	return account.Account{
+		DCM:     "0.1.0",
+		Profile: account.Profile{InForce: `odd\name`, Source: "/etc/dcm/dcm.toml:7"},
+		Health:  account.Health{State: account.Clients, Code: 2, InSync: true},
+		Daemon:  account.Daemon{Phase: report.InSync, Retry: at(30000)},
+		Clients: []account.Client{{Unit: "a.service", Back: true}, {Unit: "b.service"}},
+		Holders: []account.Holder{{PID: 7, InWay: true}, {PID: 8, InWay: true}, {PID: 9}},
+		Restart: report.Restart{Run: "r", Asked: at(-1500), Settled: at(9250)},
+		LastRun: &report.Run{
 			ID: "r", Started: at(0), Finished: at(9000), Result: report.Applied,
 			Steps:  []report.Step{step(partition.RequestMemory, 0, 10), step(partition.ReloadDriver, 10, 8000), step(partition.SwitchCompute, 8000, 8500), step(partition.SwitchCompute, 8100, 8900)},
 			Totals: report.Totals{Runs: map[report.Result]int{report.Applied: 3, report.Killed: 1}, Succeeded: at(9000)},
 		},
-		GPUs: []GPU{
-			{"0000:05:00.0", "MI300X", partition.Mode{Compute: "CPX", Memory: "NPS4"}, 8},
-			{"0000:26:00.0", "MI300X", partition.Mode{Compute: "SPX", Memory: "NPS4"}, 1},
+		GPUs: []account.GPU{
+			gpu(0, "0000:05:00.0", "CPX", 8), gpu(1, "0000:26:00.0", "SPX", 1), {Index: -1, Address: "0000:03:00.0", Why: "a display"},
 		},
-		Alive: at(20000),
+		Expected: account.Expected{GPUs: 3},
 	}
 }
 
@@ -55,6 +59,8 @@ func samples(text string) []string {
 func TestEverythingKnownIsWritten(t *testing.T) {
 	want := []string{
 		`dcm_profile_info{profile="odd\\name",source="/etc/dcm/dcm.toml:7"} 1`,
+		"dcm_health 2",
+		`dcm_health_info{state="clients-down"} 1`,
 		"dcm_in_sync 1",
 		"dcm_config_last_load_successful 1",
 		"dcm_clients_not_back 1",
@@ -66,6 +72,8 @@ func TestEverythingKnownIsWritten(t *testing.T) {
 		`dcm_gpu_mode_info{gpu="0000:26:00.0",model="MI300X",compute="SPX",memory="NPS4"} 1`,
 		`dcm_gpu_partitions{gpu="0000:05:00.0"} 8`,
 		`dcm_gpu_partitions{gpu="0000:26:00.0"} 1`,
+		"dcm_gpus 2",
+		"dcm_gpus_expected 3",
 		`dcm_runs_total{result="unchanged"} 0`,
 		`dcm_runs_total{result="applied"} 3`,
 		`dcm_runs_total{result="no-profile"} 0`,
@@ -81,7 +89,7 @@ func TestEverythingKnownIsWritten(t *testing.T) {
 		`dcm_last_run_phase_seconds{phase="stop"} 1.5`,
 		`dcm_last_run_phase_seconds{phase="switch"} 0.9`,
 	}
-	if diff := cmp.Diff(want, samples(string(Render(facts())))); diff != "" {
+	if diff := cmp.Diff(want, samples(string(Render(facts(), at(20000))))); diff != "" {
 		t.Errorf("samples (-want +got):\n%s", diff)
 	}
 }
@@ -89,13 +97,17 @@ func TestEverythingKnownIsWritten(t *testing.T) {
 func TestWhatIsNotKnownIsLeftOut(t *testing.T) {
 	want := []string{
 		`dcm_profile_info{profile="none",source=""} 1`,
+		"dcm_health 2",
+		`dcm_health_info{state="configuration-broken"} 1`,
 		"dcm_in_sync 0",
 		"dcm_config_last_load_successful 0",
 		"dcm_clients_not_back 0",
 		"dcm_blocked 0",
 		"dcm_blocking_processes 0",
+		"dcm_gpus 0",
+		"dcm_gpus_expected 0",
 	}
-	got := samples(string(Render(Facts{State: report.State{Phase: report.Stuck, Config: "dcm.toml:1: bad"}})))
+	got := samples(string(Render(account.Judge(account.Account{Profile: account.Profile{Broken: "dcm.toml:1: bad"}}), time.Time{})))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("samples (-want +got):\n%s", diff)
 	}
@@ -103,8 +115,8 @@ func TestWhatIsNotKnownIsLeftOut(t *testing.T) {
 
 func TestPhasesOfARunThatTheDaemonDidNotAskFor(t *testing.T) {
 	f := facts()
-	f.Run.ID = "another"
-	got := Phases(f.State.Restart, *f.Run)
+	f.LastRun.ID = "another"
+	got := Phases(f.Restart, *f.LastRun)
 	if _, ok := got["stop"]; ok || len(got) != 2 {
 		t.Errorf("phases are %v", got)
 	}
@@ -117,7 +129,7 @@ func TestPromtoolFindsNothing(t *testing.T) {
 		t.Skip("promtool is not installed (Debian: prometheus)")
 	}
 	cmd := exec.Command(promtool, "check", "metrics")
-	cmd.Stdin = strings.NewReader(string(Render(facts())))
+	cmd.Stdin = strings.NewReader(string(Render(facts(), at(20000))))
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -125,7 +137,7 @@ func TestPromtoolFindsNothing(t *testing.T) {
 
 // What nobody can see blocks as much as what can be seen.
 func TestAnUnseenHolderBlocks(t *testing.T) {
-	got := string(Render(Facts{State: report.State{Phase: report.Waiting, Error: &report.Error{Unseen: &report.Use{Counted: true, Unseen: 1}}}}))
+	got := string(Render(account.Account{Health: account.Health{State: account.Held}}, time.Time{}))
 	if !strings.Contains(got, "\ndcm_blocked 1\n") || !strings.Contains(got, "\ndcm_blocking_processes 0\n") {
 		t.Errorf("metrics:\n%s", got)
 	}

@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
+	"dcm/internal/account"
 	"dcm/internal/report"
 )
 
@@ -33,12 +35,12 @@ type Outlet struct {
 }
 
 // Write replaces the file atomically and sees to it that the link is there.
-func (o Outlet) Write(f Facts) error {
+func (o Outlet) Write(a account.Account, alive time.Time) error {
 	if err := os.Mkdir(o.Own, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("cannot write the metrics: %w", err)
 	}
 	file := filepath.Join(o.Own, File)
-	if err := renameio.WriteFile(file, Render(f), 0o644, renameio.WithTempDir(o.Own)); err != nil {
+	if err := renameio.WriteFile(file, Render(a, alive), 0o644, renameio.WithTempDir(o.Own)); err != nil {
 		return fmt.Errorf("cannot write the metrics: %w", err)
 	}
 	if err := within(o.Collector, func(dir int) error { return link(dir, file) }); err != nil {

@@ -44,7 +44,7 @@ func TestTheCollectorsDirectoryHoldsOnlyALink(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := o.Write(facts()); err != nil {
+		if err := o.Write(facts(), at(20000)); err != nil {
 			t.Fatal(err)
 		}
 		want := map[string]string{File: filepath.Join(o.Own, File)}
@@ -56,7 +56,7 @@ func TestTheCollectorsDirectoryHoldsOnlyALink(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(o.Collector, File))
-	if err != nil || string(text) != string(Render(facts())) {
+	if err != nil || string(text) != string(Render(facts(), at(20000))) {
 		t.Errorf("%v\n%s", err, text)
 	}
 	info, err := os.Stat(filepath.Join(o.Collector, File))
@@ -70,7 +70,7 @@ func TestASwappedDirectoryIsNotFollowed(t *testing.T) {
 	for _, swapped := range []string{"node-exporter", "its parent"} {
 		t.Run(swapped, func(t *testing.T) {
 			o := outlet(t)
-			if err := o.Write(facts()); err != nil {
+			if err := o.Write(facts(), at(20000)); err != nil {
 				t.Fatal(err)
 			}
 			old := o.Collector
@@ -95,7 +95,7 @@ func TestASwappedDirectoryIsNotFollowed(t *testing.T) {
 			if err := os.Symlink(target, old); err != nil {
 				t.Fatal(err)
 			}
-			for what, err := range map[string]error{"write": o.Write(facts()), "sweep": o.Sweep(), "remove": o.Remove()} {
+			for what, err := range map[string]error{"write": o.Write(facts(), at(20000)), "sweep": o.Sweep(), "remove": o.Remove()} {
 				if err == nil || !strings.Contains(err.Error(), "symbolic link") {
 					t.Errorf("%s: %v", what, err)
 				}
@@ -136,7 +136,7 @@ func TestBeginningsOfKilledWritersAreSwept(t *testing.T) {
 
 func TestRemoveLeavesNothing(t *testing.T) {
 	o := outlet(t)
-	if err := o.Write(facts()); err != nil {
+	if err := o.Write(facts(), at(20000)); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

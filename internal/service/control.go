@@ -19,7 +19,10 @@ type control struct {
 	host     *host.Host
 	node     *amdgpu.Node // by sysfs alone: nobody has a program run by asking
 	requests chan<- daemon.Request
-	caughtUp func(context.Context) // waits until the bus shows what the daemon has told
+	shown    interface {
+		caughtUp(context.Context) // waits until the bus shows what the daemon has told
+		Account(context.Context) (string, error)
+	}
 }
 
 // ask has the daemon look, and waits until it is at rest.
@@ -32,7 +35,7 @@ func (c control) ask(ctx context.Context, who bus.Caller, why string) (report.St
 	}
 	select {
 	case s := <-done:
-		c.caughtUp(ctx) // so that who asked sees what came of it
+		c.shown.caughtUp(ctx) // so that who asked sees what came of it
 		return s, nil
 	case <-ctx.Done():
 		return report.State{}, ctx.Err()
@@ -84,6 +87,8 @@ func (c control) Use(ctx context.Context, who bus.Caller, profile string) (strin
 	return c.apply(ctx, who, "asked over the bus to use "+profile)
 }
 
+func (c control) Account(ctx context.Context) (string, error) { return c.shown.Account(ctx) }
+
 func (c control) Reload(ctx context.Context, who bus.Caller) error {
 	s, err := c.ask(ctx, who, "asked over the bus to reload")
 	if err == nil && s.Config != "" {
@@ -134,4 +139,12 @@ func (c control) compare(ctx context.Context, profile string) (*config.Config, a
 	}
 	d, err := apply.Compare(devices, p)
 	return cfg, d, err
+}
+
+func texts[S ~string](items []S) []string {
+	out := make([]string, len(items))
+	for i, s := range items {
+		out[i] = string(s)
+	}
+	return out
 }

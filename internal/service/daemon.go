@@ -73,11 +73,11 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	}
 	forget(ctx, h, log)
 	requests := make(chan daemon.Request)
-	shown := newMirror(h, requests, log)
+	metrics := &exporter{host: h, log: log}
+	shown := newMirror(h, requests, metrics, notify.Status, log)
 	go shown.run(ctx)
-	metrics := &exporter{host: h, node: node, log: log}
 	if notify.WatchdogInterval() > 0 {
-		metrics.last.Alive = time.Now()
+		metrics.alive = time.Now()
 	}
 	d := &daemon.Daemon{
 		Load: func() (daemon.Settings, error) {
@@ -93,13 +93,10 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		Dial:     func(ctx context.Context) (daemon.Units, error) { return systemd.Dial(ctx) },
 		Busy:     func() (bool, error) { return apply.UnderWay(h.Lock()) },
 		LastRun:  func() (*report.Run, error) { return report.ReadRun(h.Runtime()) },
-		Save: func(s report.State) error {
-			defer metrics.write(ctx, s)
-			return shown.save(s)
-		},
-		Fit:     h.Fit,
-		Include: include(h),
-		GPUs:    watched{h, node}, Host: rebooter{h, reboots(h)},
+		Save:     func(s report.State) error { return shown.save(ctx, s) },
+		Fit:      h.Fit,
+		Include:  include(h),
+		GPUs:     watched{h, node}, Host: rebooter{h, reboots(h)},
 		Notify: beats{notify, metrics}, Log: log, Started: startedBy(h, log),
 		Changed: changed, Devices: devices, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()), Requests: requests,
 	}

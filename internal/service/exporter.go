@@ -1,44 +1,42 @@
 package service
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
-	"dcm/internal/amdgpu"
+	"dcm/internal/account"
 	"dcm/internal/config"
 	"dcm/internal/host"
 	"dcm/internal/metrics"
-	"dcm/internal/report"
 	"dcm/internal/systemd"
 )
 
-// exporter writes the file of metrics whenever the daemon publishes its state.
+// exporter writes the file of metrics.
 type exporter struct {
 	host *host.Host
-	node *amdgpu.Node
 	log  *slog.Logger
-	dir  string // the collector's; "": no metrics
-	gpus []metrics.GPU
-	last metrics.Facts // as written
-	told string        // the failure that was logged last, which is not told at each write
+
+	mu    sync.Mutex
+	dir   string           // the collector's; "": no metrics
+	last  *account.Account // as written
+	alive time.Time        // when the daemon was; zero where it does not write at intervals
+	told  string           // the failure that was logged last, which is not told at each write
 }
 
 func (e *exporter) outlet(dir string) metrics.Outlet {
 	return metrics.Outlet{Own: e.host.Path("run/dcm/metrics"), Collector: dir}
 }
 
-// glance is how long the GPUs' modes may take to be read for the metrics; those
-// seen before have to do otherwise.
-const glance = 2 * time.Second
-
 // configure follows the configuration. A file in a directory that is no longer
 // used would tell for ever how things once were.
 func (e *exporter) configure(textfile string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	usual := e.host.Path(metrics.Usual)
 	dir := textfile
 	switch textfile {
@@ -73,35 +71,40 @@ func (e *exporter) configure(textfile string) {
 // nowhere after the next boot, which the collector counts as an error. A daemon that
 // failed leaves its last word.
 func (e *exporter) stop() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.dir == "" {
 		return
 	}
 	if err := e.outlet(e.dir).Remove(); err != nil {
 		e.log.Warn(err.Error())
 	}
+	e.dir = ""
 }
 
-// write writes the metrics of a state. It is for the daemon's loop alone.
-func (e *exporter) write(ctx context.Context, s report.State) {
-	if e.dir == "" {
-		return
-	}
-	if s.Phase != report.Applying { // then they are on the move, and the driver may be
-		e.look(ctx)
-	}
-	run, err := report.ReadRun(e.host.Runtime())
-	if err != nil || run != nil && run.Boot != s.Boot {
-		run = nil // the daemon tells of an unreadable report itself
-	}
-	e.last = metrics.Facts{State: s, Run: run, GPUs: e.gpus, Alive: e.last.Alive}
+// on tells whether metrics are written at all.
+func (e *exporter) on() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.dir != ""
+}
+
+// write writes the metrics of an account.
+func (e *exporter) write(a account.Account) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.last = &a
 	e.put()
 }
 
 func (e *exporter) put() {
-	if !e.last.Alive.IsZero() {
-		e.last.Alive = time.Now()
+	if e.dir == "" {
+		return
 	}
-	e.tell(e.outlet(e.dir).Write(e.last))
+	if !e.alive.IsZero() {
+		e.alive = time.Now()
+	}
+	e.tell(e.outlet(e.dir).Write(*e.last, e.alive))
 }
 
 // beats is the watchdog's ear: what tells systemd that the daemon is alive tells the
@@ -113,8 +116,10 @@ type beats struct {
 
 func (b beats) Watchdog() error {
 	err := b.Notifier.Watchdog()
-	if b.dir != "" && b.last.State.Version != 0 {
-		b.last.Alive = time.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.last != nil {
+		b.alive = time.Now()
 		b.put()
 	}
 	return err
@@ -139,19 +144,4 @@ func (e *exporter) tell(err error) {
 		e.log.Warn(text)
 	}
 	e.told = text
-}
-
-func (e *exporter) look(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, glance)
-	defer cancel()
-	devices, err := e.node.Devices(ctx)
-	if err != nil && len(devices) == 0 {
-		return
-	}
-	e.gpus = nil
-	for _, d := range devices {
-		if d.Why == "" {
-			e.gpus = append(e.gpus, metrics.GPU{Address: d.Address, Model: d.Model, Mode: d.Mode(), Partitions: d.Partitions()})
-		}
-	}
 }

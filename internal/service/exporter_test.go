@@ -8,10 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"dcm/internal/amdgpu"
+	"dcm/internal/account"
 	"dcm/internal/host"
 	"dcm/internal/metrics"
-	"dcm/internal/report"
 	"dcm/internal/systemd"
 )
 
@@ -26,7 +25,7 @@ func TestASignOfLifeIsInTheMetrics(t *testing.T) {
 		}
 	}
 	h := &host.Host{Root: root}
-	e := &exporter{host: h, node: amdgpu.Open(amdgpu.Roots{Sys: root, Proc: root, Dev: root}), log: slog.New(slog.DiscardHandler), dir: collector}
+	e := &exporter{host: h, log: slog.New(slog.DiscardHandler), dir: collector}
 	told := func() string {
 		text, err := os.ReadFile(filepath.Join(collector, metrics.File))
 		if err != nil {
@@ -35,7 +34,8 @@ func TestASignOfLifeIsInTheMetrics(t *testing.T) {
 		return string(text)
 	}
 	const alive = "\ndcm_daemon_alive_timestamp_seconds "
-	e.write(t.Context(), report.State{Version: report.Version, Phase: report.InSync})
+	inSync := account.Account{Health: account.Health{InSync: true}}
+	e.write(inSync)
 	if strings.Contains(told(), alive) {
 		t.Error("a sign of life without a watchdog, which nobody renews")
 	}
@@ -45,8 +45,8 @@ func TestASignOfLifeIsInTheMetrics(t *testing.T) {
 	if !strings.Contains(told(), alive) || !strings.Contains(told(), "\ndcm_in_sync 1\n") {
 		t.Errorf("after a sign of life the metrics are:\n%s", told())
 	}
-	e.last.Alive = time.Unix(1, 0)
-	e.write(t.Context(), report.State{Version: report.Version, Phase: report.InSync})
+	e.alive = time.Unix(1, 0)
+	e.write(inSync)
 	if strings.Contains(told(), alive+"1\n") {
 		t.Error("an old sign of life is told as the present")
 	}

@@ -3,40 +3,49 @@ package service
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"runtime/debug"
-	"strings"
+	"slices"
 	"sync/atomic"
 	"time"
 
-	"dcm/internal/amdgpu"
-	"dcm/internal/apply"
+	"dcm/internal/account"
 	"dcm/internal/bus"
 	"dcm/internal/config"
 	"dcm/internal/daemon"
 	"dcm/internal/host"
-	"dcm/internal/partition"
 	"dcm/internal/report"
 	"dcm/internal/watch"
 )
 
-// mirror shows on the bus what the daemon does. It has a goroutine of its own: the
-// daemon neither waits for the bus nor for the look at the GPUs that is shown.
+// mirror takes accounts of what the daemon does and has them told: on the bus, in the
+// metrics, in the unit's status line. It has a goroutine of its own: the daemon waits
+// neither for the bus nor for the look at the GPUs that is shown.
 type mirror struct {
 	host    *host.Host
-	node    *amdgpu.Node
 	service *bus.Service
+	metrics *exporter
+	status  func(string) error // the unit's status line
 	log     *slog.Logger
 	states  chan report.State             // of 1: only the last one is shown
 	wanted  chan chan<- struct{}          // closed once what was saved before is shown
+	again   chan struct{}                 // of 1: something may be otherwise than it was shown
+	state   atomic.Pointer[report.State]  // the last one saved
 	config  atomic.Pointer[config.Config] // in force
-	gpus    []bus.GPU                     // as seen last
+	seen    atomic.Pointer[account.Sight] // the GPUs, as seen last
+	told    atomic.Pointer[account.Health]
+	warned  []string           // what the journal was told last
+	waiting context.CancelFunc // ends the watch on clients that are down
 }
 
-func newMirror(h *host.Host, requests chan<- daemon.Request, log *slog.Logger) *mirror {
-	m := &mirror{host: h, node: h.Node(nil), log: log, states: make(chan report.State, 1), wanted: make(chan chan<- struct{})}
-	m.service = bus.New(bus.SystemBus, control{h, m.node, requests, m.caughtUp}, log)
+func newMirror(h *host.Host, requests chan<- daemon.Request, metrics *exporter, status func(string) error, log *slog.Logger) *mirror {
+	m := &mirror{host: h, metrics: metrics, status: status, log: log, states: make(chan report.State, 1), wanted: make(chan chan<- struct{}),
+		again: make(chan struct{}, 1), waiting: func() {}}
+	m.service = bus.New(bus.SystemBus, control{h, h.Node(nil), requests, m}, log)
 	m.config.Store(&config.Config{})
+	m.state.Store(&report.State{Phase: report.Starting})
+	m.seen.Store(&account.Sight{})
 	return m
 }
 
@@ -72,14 +81,25 @@ func (m *mirror) lastGood() (daemon.Settings, error) {
 }
 
 // save writes the daemon's state down, and has it shown. The daemon alone calls it.
-func (m *mirror) save(s report.State) error {
+// Metrics that are to be written are so when it returns, if nothing hangs.
+func (m *mirror) save(ctx context.Context, s report.State) error {
+	err := report.Replace(m.host.Path("run/dcm", report.StateFile), s)
+	m.state.Store(&s)
 	select {
 	case <-m.states: // one that has not been shown yet is out of date
 	default:
 	}
 	m.states <- s
-	return report.Replace(m.host.Path("run/dcm", report.StateFile), s)
+	if m.metrics.on() {
+		ctx, cancel := context.WithTimeout(ctx, glance)
+		defer cancel()
+		m.caughtUp(ctx)
+	}
+	return err
 }
+
+// glance is how long the daemon waits for its metrics.
+const glance = 2 * time.Second
 
 // caughtUp returns when all that was saved before is shown, or ctx ends.
 func (m *mirror) caughtUp(ctx context.Context) {
@@ -111,11 +131,8 @@ func (m *mirror) run(ctx context.Context) {
 			return
 		case s := <-m.states:
 			m.show(ctx, s)
-			if atRest(s.Phase) {
-				// Nothing may happen for days. What the work took goes back to the
-				// system now, not when the runtime comes to it, which wakes up for it.
-				debug.FreeOSMemory()
-			}
+		case <-m.again:
+			m.show(ctx, *m.state.Load())
 		case shown := <-m.wanted:
 			select {
 			case s := <-m.states:
@@ -134,74 +151,102 @@ func (m *mirror) run(ctx context.Context) {
 // atRest reports whether the daemon has come to a verdict, and now waits.
 func atRest(p report.Phase) bool { return p != report.Applying && p != report.Starting }
 
-// lookTimeout is what a look at the GPUs may take that nobody's work depends on.
-const lookTimeout = 10 * time.Second
-
+// show takes an account for a state and has it told.
 func (m *mirror) show(ctx context.Context, s report.State) {
-	// In a run and before the first look the GPUs are somebody else's.
+	a := m.take(ctx, s, false)
+	m.told.Store(&a.Health)
+	if s.Phase != report.Starting {
+		if err := m.status(a.Line()); err != nil {
+			m.log.Warn(err.Error())
+		}
+		m.remember(a)
+		m.follow(ctx, a)
+	}
+	m.metrics.write(a)
+	m.service.Publish(a)
 	if atRest(s.Phase) {
-		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-		defer cancel()
-		if devices, err := m.node.Devices(ctx); err != nil && len(devices) == 0 {
-			m.log.Warn("the GPUs shown on the bus are those of the look before", "error", err)
-		} else {
-			m.gpus = busGPUs(devices, m.config.Load())
+		// Nothing may happen for days. What the work took goes back to the system now,
+		// not when the runtime comes to it, which wakes up for it.
+		debug.FreeOSMemory()
+	}
+}
+
+// take takes an account; in full with all processes that have a GPU open.
+func (m *mirror) take(ctx context.Context, s report.State, full bool) account.Account {
+	cfg := m.config.Load()
+	return account.Gather(ctx, time.Now(), m.host.Sources(host.Outlook{
+		Config: func() (*config.Config, error) {
+			if s.Config != "" {
+				return cfg, errors.New(s.Config)
+			}
+			return cfg, nil
+		},
+		State: func(context.Context) (*report.State, error) { return &s, nil },
+		GPUs: func(ctx context.Context) (account.Sight, error) {
+			if !atRest(s.Phase) {
+				return *m.seen.Load(), nil // in a run and before the first look the GPUs are somebody else's
+			}
+			sight, err := m.host.Sight(ctx, cfg, *m.seen.Load())
+			if len(sight.GPUs) > 0 {
+				m.seen.Store(&sight)
+			}
+			return sight, err
+		},
+		Holders: full,
+	}))
+}
+
+// Account is what is so at this moment. What is told elsewhere follows it.
+func (m *mirror) Account(ctx context.Context) (string, error) {
+	a := m.take(ctx, *m.state.Load(), true)
+	if told := m.told.Load(); told != nil && *told != a.Health {
+		m.stir()
+	}
+	text, err := json.Marshal(a)
+	return string(text), err
+}
+
+// stir has what is shown looked at again.
+func (m *mirror) stir() {
+	select {
+	case m.again <- struct{}{}:
+	default:
+	}
+}
+
+// remember notes the GPUs of a success. What is to be warned of, clients that are not
+// installed among it, is so once.
+func (m *mirror) remember(a account.Account) {
+	warnings := a.NotInstalled()
+	if err := account.Remember(m.host.KnownGPUs(), a); err != nil {
+		warnings = append(warnings, err.Error())
+	}
+	for _, w := range warnings {
+		if !slices.Contains(m.warned, w) {
+			m.log.Warn(w)
 		}
 	}
-	m.service.Publish(m.manager(s), m.gpus)
+	m.warned = warnings
 }
 
-func (m *mirror) manager(s report.State) bus.Manager {
-	out := bus.Manager{
-		Version: m.host.Version, Selected: s.Profile, Source: s.Source, State: string(s.Phase),
-		Since: s.Since, Retry: s.Retry, Profiles: m.config.Load().Names(), Warnings: s.Warnings,
+// follow waits for clients that are down, as long as there are any: what is told of
+// them is to end with it.
+func (m *mirror) follow(ctx context.Context, a account.Account) {
+	m.waiting()
+	m.waiting = func() {}
+	down := a.DownClients()
+	if len(down) == 0 || !m.host.Here() || !atRest(a.Daemon.Phase) {
+		return
 	}
-	if s.Phase == report.InSync {
-		out.Applied = s.Profile
-	}
-	if s.Error != nil {
-		out.Error, out.Cure = s.Error.Text, s.Error.Cure
-	}
-	if s.Config != "" {
-		out.Problems = strings.Split(strings.TrimSpace(s.Config), "\n")
-	}
-	for _, c := range s.Clients {
-		out.Clients = append(out.Clients, bus.ClientUnit{Unit: c.Unit, Before: c.Before, Now: c.Now, Result: c.Result, Back: c.Back})
-	}
-	if run, err := report.ReadRun(m.host.Runtime()); err != nil {
-		m.log.Warn(err.Error())
-	} else if run != nil {
-		text, _ := json.Marshal(run) // it was just read from JSON
-		out.Report = string(text)
-	}
-	return out
-}
-
-func busGPUs(devices []amdgpu.Device, cfg *config.Config) []bus.GPU {
-	var want partition.Layout
-	if cfg.Selected != "" {
-		// What there is of a layout is shown; what is wrong is the daemon's to tell.
-		d, _ := apply.Compare(devices, cfg.Profile)
-		want = d.Want
-	}
-	var out []bus.GPU
-	for i, v := range host.Views(devices, want) {
-		d := devices[i]
-		out = append(out, bus.GPU{
-			Address: string(d.Address), Index: int32(v.Index), Model: d.Model, Name: d.Name, Serial: d.Serial, UniqueID: d.UniqueID,
-			Compute: string(d.Compute), Memory: string(d.Memory),
-			WantedCompute: string(v.Want.Compute), WantedMemory: string(v.Want.Memory), Partitions: uint32(v.Partitions),
-			AvailableCompute: texts(d.AvailableCompute), AvailableMemory: texts(d.AvailableMemory),
-			RenderNodes: d.RenderNodes, NUMANode: int32(d.NUMA), Driver: d.Driver, Unmanaged: d.Why,
-		})
-	}
-	return out
-}
-
-func texts[S ~string](items []S) []string {
-	out := make([]string, len(items))
-	for i, s := range items {
-		out[i] = string(s)
-	}
-	return out
+	ctx, m.waiting = context.WithCancel(ctx)
+	go func() {
+		conn, err := m.host.Dial(ctx)
+		if err != nil {
+			return // the next account tells
+		}
+		defer conn.Close()
+		if conn.Changed(ctx, down) == nil {
+			m.stir()
+		}
+	}()
 }

@@ -3,6 +3,8 @@ package systemd
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -63,4 +65,35 @@ func (c *Conn) moving(ctx context.Context, names []string) ([]string, error) {
 		}
 	}
 	return out, err
+}
+
+// Changed returns when one of the units has another ActiveState than it had, by its
+// name, or with ctx's error. Meanwhile it hears of these units alone.
+func (c *Conn) Changed(ctx context.Context, had map[string]string) error {
+	names := slices.Sorted(maps.Keys(had))
+	var rules []rule
+	for _, name := range names {
+		rules = append(rules, unitRules(name)...)
+	}
+	ear, err := c.listen(ctx, rules)
+	if err != nil {
+		return err
+	}
+	defer c.hub.forget(ear)
+	for {
+		list, err := c.list(ctx, names)
+		if err != nil {
+			return err
+		}
+		for _, l := range list {
+			if l.unit.Active != had[l.unit.Name] {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ear.wake:
+		}
+	}
 }

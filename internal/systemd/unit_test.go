@@ -331,3 +331,25 @@ func TestEnabledTellsWhetherAUnitIsStartedAtBoot(t *testing.T) {
 		t.Errorf("enabled: %q, %v", got, err)
 	}
 }
+
+func TestChangedWaitsForAnotherState(t *testing.T) {
+	p := startPID1(t)
+	p.set("a.service", "failed/failed", "")
+	p.set("b.service", "inactive/dead", "")
+	c, ctx := p.dial()
+	had := map[string]string{"a.service": "failed", "b.service": "inactive"}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Changed(ctx, had) }()
+	p.signal("b.service", "active/running", "")
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Changed(ctx, had); err != nil { // it has changed before
+		t.Fatal(err)
+	}
+	stopped, stop := context.WithCancel(ctx)
+	stop()
+	if err := c.Changed(stopped, map[string]string{"a.service": "failed"}); err == nil {
+		t.Error("no error when it is told to stop")
+	}
+}

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"dcm/internal/account"
+	"dcm/internal/bus"
+	"dcm/internal/config"
+	"dcm/internal/host"
+	"dcm/internal/report"
+)
+
+// take returns the daemon's account, which has everything whoever asks. Where none
+// answers, on a host without one or of another tree, it looks itself.
+func take(ctx context.Context, h *host.Host) account.Account {
+	if h.Here() {
+		if a, err := fromDaemon(ctx); err == nil {
+			return a
+		}
+	}
+	return account.Gather(ctx, time.Now(), h.Sources(host.Outlook{
+		Config:  func() (*config.Config, error) { return h.Config() },
+		State:   func(ctx context.Context) (*report.State, error) { return daemonState(ctx, h) },
+		Holders: true,
+	}))
+}
+
+func fromDaemon(ctx context.Context) (a account.Account, err error) {
+	dialling, cancel := context.WithTimeout(ctx, host.DialTimeout)
+	defer cancel()
+	c, err := bus.Dial(dialling, bus.SystemBus)
+	if err != nil {
+		return a, err
+	}
+	defer c.Close()
+	ctx, cancel = context.WithTimeout(ctx, account.Patience+host.DialTimeout)
+	defer cancel()
+	text, err := c.Account(ctx)
+	if err != nil {
+		return a, err
+	}
+	if err := json.Unmarshal([]byte(text), &a); err != nil {
+		return a, err
+	}
+	if a.Version != account.Version {
+		return a, fmt.Errorf("the daemon's account has version %d, this dcm reads %d", a.Version, account.Version)
+	}
+	return a, nil
+}
+
+// unseen is why a part of the account could not be looked at, or not all of it.
+func unseen(a account.Account, part string) error {
+	for _, h := range a.Hidden {
+		if h.Part == part {
+			return errors.New(h.Why)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/account"
+	"dcm/internal/bus"
+	"dcm/internal/metrics"
+	"dcm/internal/report"
+)
+
+// verdict is what every teller has to say of an account.
+type verdict struct {
+	Selected string // in force
+	InSync   bool
+	Health   string
+	Modes    string // of the managed GPUs
+	NotBack  int    // clients
+}
+
+// TestAllTellersAgree: whatever an account is, whoever tells of it says the same.
+func TestAllTellersAgree(t *testing.T) {
+	for seed := range uint64(500) {
+		a := random(rand.New(rand.NewPCG(seed, 9)))
+		want := verdict{a.Profile.InForce, a.Health.InSync, string(a.Health.State), modes(a), notBack(a)}
+		for name, tell := range map[string]func(account.Account) verdict{"json": byJSON, "metrics": byMetrics, "bus": byBus} {
+			if diff := cmp.Diff(want, tell(a)); diff != "" {
+				t.Errorf("seed %d, %s (-account +told):\n%s", seed, name, diff)
+			}
+		}
+		text := string(status(&Console{}, a, time.Now()))
+		if !strings.Contains(text, a.Health.Summary) || !strings.HasPrefix(a.Line(), a.Health.Summary) {
+			t.Errorf("seed %d: the summary is %q, the status line %q, and dcm status says\n%s", seed, a.Health.Summary, a.Line(), text)
+		}
+		for _, g := range a.GPUs {
+			if g.Managed() && !regexp.MustCompile(regexp.QuoteMeta(g.Address)+` +\S+ +`+regexp.QuoteMeta(g.Mode.String())+` `).MatchString(text) {
+				t.Errorf("seed %d: dcm status does not say that %s has %s:\n%s", seed, g.Address, g.Mode, text)
+			}
+		}
+		if n := strings.Count(text, ", not back"); n != want.NotBack {
+			t.Errorf("seed %d: dcm status has %d clients not back, want %d", seed, n, want.NotBack)
+		}
+	}
+}
+
+func random(r *rand.Rand) account.Account {
+	pick := func(all ...string) string { return all[r.IntN(len(all))] }
+	a := account.Account{
+		Profile:  account.Profile{InForce: pick("", "cpx", "spx"), Broken: pick("", "", "dcm.toml:1: no")},
+		Daemon:   account.Daemon{Phase: report.Phase(pick("", "idle", "in-sync", "applying", "waiting", "failed", "drifted", "rebooting"))},
+		Expected: account.Expected{GPUs: r.IntN(4)},
+	}
+	for i := range r.IntN(4) {
+		g := account.GPU{Index: i, Address: fmt.Sprintf("0000:%02x:00.0", i), Model: "MI300X", Mode: account.Shape{Compute: pick("SPX", "CPX"), Memory: "NPS1"}, Why: pick("", "", "", "a display")}
+		if a.Profile.InForce != "" {
+			g.Want = account.Shape{Compute: pick("CPX", g.Mode.Compute), Memory: "NPS1"}
+		}
+		a.GPUs = append(a.GPUs, g)
+	}
+	for i := range r.IntN(4) {
+		a.Clients = append(a.Clients, account.Client{Unit: fmt.Sprintf("c%d.service", i), Load: "loaded", Active: pick("active", "inactive", "failed"), Before: "active", Back: r.IntN(2) == 0})
+	}
+	for _, unit := range []string{account.DaemonUnit, account.ApplyUnit} {
+		a.Units = append(a.Units, account.Unit{Unit: unit, Active: pick("active", "inactive"), Enabled: pick("enabled", "disabled"), Ran: true})
+	}
+	if r.IntN(4) == 0 {
+		a.Hidden = append(a.Hidden, account.Hidden{Part: pick("gpus", "clients", "holders"), Why: "permission denied"})
+	}
+	return account.Judge(a)
+}
+
+func modes(a account.Account) string {
+	var out []string
+	for _, g := range a.GPUs {
+		if g.Managed() {
+			out = append(out, g.Address+" "+g.Mode.String())
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func notBack(a account.Account) int {
+	return len(slices.DeleteFunc(slices.Clone(a.Clients), func(c account.Client) bool { return c.Back }))
+}
+
+func byJSON(a account.Account) verdict {
+	var out bytes.Buffer
+	var back account.Account
+	if err := tellStatus(&Console{out: &out}, &out, a, true); err != nil {
+		panic(err)
+	}
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil {
+		panic(err)
+	}
+	return verdict{back.Profile.InForce, back.Health.InSync, string(back.Health.State), modes(back), notBack(back)}
+}
+
+func byMetrics(a account.Account) verdict {
+	text := string(metrics.Render(a, time.Time{}))
+	one := func(pattern string) string {
+		if m := regexp.MustCompile(`(?m)^` + pattern).FindStringSubmatch(text); m != nil {
+			return m[1]
+		}
+		return ""
+	}
+	v := verdict{Selected: strings.Replace(one(`dcm_profile_info{profile="([^"]*)"`), "none", "", 1),
+		InSync: one(`dcm_in_sync (.*)`) == "1", Health: one(`dcm_health_info{state="([^"]*)"`)}
+	fmt.Sscan(one(`dcm_clients_not_back (.*)`), &v.NotBack)
+	var all []string
+	for _, m := range regexp.MustCompile(`(?m)^dcm_gpu_mode_info{gpu="([^"]*)",model="[^"]*",compute="([^"]*)",memory="([^"]*)"`).FindAllStringSubmatch(text, -1) {
+		all = append(all, m[1]+" "+m[2]+"/"+m[3])
+	}
+	v.Modes = strings.Join(all, ", ")
+	return v
+}
+
+func byBus(a account.Account) verdict {
+	told := bus.Told(a)
+	m := told[""]
+	v := verdict{Selected: m["SelectedProfile"].(string), InSync: m["InSync"].(bool), Health: m["Health"].(string)}
+	for _, c := range m["Clients"].([]bus.ClientUnit) {
+		if !c.Back {
+			v.NotBack++
+		}
+	}
+	var all []string
+	for path, g := range told {
+		if strings.HasPrefix(path, "/gpu/") && g["Unmanaged"] == "" {
+			all = append(all, fmt.Sprintf("%s %s/%s", g["Address"], g["ComputeMode"], g["MemoryMode"]))
+		}
+	}
+	slices.Sort(all)
+	v.Modes = strings.Join(all, ", ")
+	return v
+}

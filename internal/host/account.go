@@ -1,0 +1,121 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"dcm/internal/account"
+	"dcm/internal/config"
+	"dcm/internal/report"
+)
+
+// Outlook is what an account of this host is taken by, beside what can be read
+// below its root.
+type Outlook struct {
+	Config  func() (*config.Config, error)               // the one in force, and why that on disk is not
+	State   func(context.Context) (*report.State, error) // what the daemon knows
+	GPUs    func(context.Context) (account.Sight, error) // nil: a look at all of them
+	Holders bool                                         // look at every process for them
+}
+
+// Sources looks, part by part, for an account of this host.
+func (h *Host) Sources(o Outlook) account.Sources {
+	cfg, broken := o.Config()
+	s := account.Sources{
+		Host: h.about(), DCM: h.Version,
+		Settings: func() (account.Settings, error) { return h.settings(cfg), broken },
+		GPUs:     o.GPUs,
+		Daemon:   o.State,
+		Run:      h.lastRun,
+		Known:    func(context.Context) ([]string, error) { return account.ReadKnown(h.KnownGPUs()) },
+	}
+	if s.GPUs == nil {
+		s.GPUs = func(ctx context.Context) (account.Sight, error) { return h.Sight(ctx, cfg, account.Sight{}) }
+	}
+	if h.Here() {
+		s.Units = func(ctx context.Context) (account.Standing, error) { return h.standing(ctx, cfg) }
+	}
+	if o.Holders {
+		s.Holders = h.Holders
+	}
+	return s
+}
+
+// KnownGPUs is the daemon's file of the GPUs of the last success.
+func (h *Host) KnownGPUs() string { return h.Path("var/lib/dcm", account.KnownFile) }
+
+// Expected says how many GPUs there should be, beside those that are there. What was
+// known of them and cannot be read is as if nothing was.
+func (h *Host) Expected(cfg *config.Config, there []string) account.Expected {
+	known, _ := account.ReadKnown(h.KnownGPUs())
+	return account.Expect(cfg.Count, known, there)
+}
+
+func (h *Host) about() account.Host {
+	out := account.Host{Boot: h.BootID()}
+	kernel, _ := os.ReadFile(h.Path("proc/sys/kernel/osrelease")) // "" where it does not tell
+	out.Kernel = strings.TrimSpace(string(kernel))
+	name, _ := os.ReadFile(h.Path("proc/sys/kernel/hostname"))
+	out.Name = strings.TrimSpace(string(name))
+	return out
+}
+
+func (h *Host) settings(cfg *config.Config) account.Settings {
+	if cfg == nil {
+		return account.Settings{}
+	}
+	return account.Settings{Profile: cfg.Selected, Source: cfg.Source, UntilReboot: h.UntilReboot(cfg),
+		Defined: cfg.Names(), Warnings: cfg.Warnings, Count: cfg.Count}
+}
+
+// lastRun is the last run of this boot. One that has ended without a word was
+// killed.
+func (h *Host) lastRun(context.Context) (*report.Run, error) {
+	run, err := report.ReadRun(h.Runtime())
+	if run == nil || run.Boot != "" && run.Boot != h.BootID() {
+		return nil, err
+	}
+	if run.Result == report.Running {
+		if _, gone := os.Stat(h.Path("proc", strconv.Itoa(run.PID))); errors.Is(gone, fs.ErrNotExist) {
+			run.Result = report.Killed
+		}
+	}
+	return run, err
+}
+
+// standing asks systemd how the units are.
+func (h *Host) standing(ctx context.Context, cfg *config.Config) (account.Standing, error) {
+	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
+	defer cancel()
+	conn, err := h.Dial(ctx)
+	if err != nil {
+		return account.Standing{}, err
+	}
+	defer conn.Close()
+	var out account.Standing
+	own, err := conn.Units(ctx, []string{account.DaemonUnit, account.ApplyUnit})
+	if err != nil {
+		return out, err
+	}
+	for _, u := range own {
+		enabled, err := conn.Enabled(ctx, u.Name)
+		if err != nil {
+			return out, err
+		}
+		out.Own = append(out.Own, account.Unit{Unit: u.Name, Load: u.Load, Active: u.Active, Sub: u.Sub, Result: u.Result,
+			Ran: u.Invocation != "", Enabled: enabled})
+	}
+	if cfg == nil {
+		return out, nil
+	}
+	clients, err := conn.Units(ctx, h.Clients(cfg))
+	for _, u := range clients {
+		out.Clients = append(out.Clients, account.Client{Unit: u.Name, Load: u.Load, Active: u.Active, Sub: u.Sub, Result: u.Result,
+			Restarts: u.Restarts, Ran: u.Invocation != ""})
+	}
+	return out, err
+}

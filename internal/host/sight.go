@@ -1,0 +1,167 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"dcm/internal/account"
+	"dcm/internal/amdgpu"
+	"dcm/internal/apply"
+	"dcm/internal/config"
+	"dcm/internal/partition"
+	"dcm/internal/report"
+)
+
+// Sight looks at the GPUs, beside what the configuration wants of them. What takes
+// long to read of a partition is taken from the sight before, if it is the same
+// partition still.
+func (h *Host) Sight(ctx context.Context, cfg *config.Config, before account.Sight) (account.Sight, error) {
+	node := h.Node(nil) // by sysfs alone: nobody has a program run by asking
+	devices, unread := node.Devices(ctx)
+	if unread != nil && len(devices) == 0 {
+		return account.Sight{}, unread
+	}
+	var s account.Sight
+	var d apply.Difference
+	if cfg != nil && cfg.Selected != "" {
+		var unfit error
+		d, unfit = apply.Compare(devices, cfg.Profile)
+		for _, err := range []error{unread, unfit} {
+			if err != nil {
+				e := apply.Explain(err)
+				s.Problems = append(s.Problems, account.Problem{State: account.NotOn, Text: e.Text, Cure: e.Cure})
+			}
+		}
+	}
+	s.GPUs = gpus(devices, d.Want)
+	s.Parts = parts(devices)
+	if !known(s.Parts, before.Parts) {
+		unread = errors.Join(unread, node.Detail(ctx, devices))
+		s.Parts = parts(devices)
+	}
+	return s, unread
+}
+
+// known completes the parts by those seen before, if they are the same.
+func known(now, before []account.Part) bool {
+	same := func(a, b account.Part) bool {
+		return a.Name == b.Name && a.Mode == b.Mode && a.RenderMinor == b.RenderMinor && b.DriverID != ""
+	}
+	if !slices.EqualFunc(now, before, same) {
+		return false
+	}
+	copy(now, before)
+	return true
+}
+
+func gpus(devices []amdgpu.Device, want partition.Layout) []account.GPU {
+	var out []account.GPU
+	index := 0
+	for _, d := range devices {
+		g := account.GPU{
+			Index: -1, Address: string(d.Address), Vendor: vendor(d.Vendor), Model: d.Model, Why: d.Why,
+			Mode: shape(d.Mode()), Want: shape(want.Modes[d.Address]), Skipped: want.Skipped[d.Address],
+			Offers:   account.Offers{Compute: texts(d.AvailableCompute), Memory: texts(d.AvailableMemory)},
+			ReadOnly: d.ReadOnly, Nodes: d.RenderNodes,
+			Name: d.Name, Serial: d.Serial, UUID: d.UUID, UniqueID: d.UniqueID, NUMA: d.NUMA,
+			Driver: d.Driver, DriverVersion: d.DriverVersion, Card: d.Card, Source: d.Source,
+		}
+		if d.Hive != 0 {
+			g.Hive = fmt.Sprintf("%016x", d.Hive)
+		}
+		if d.Why == "" {
+			g.Index, g.Partitions = index, d.Partitions()
+			index++
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+func vendor(id uint16) string {
+	if id == partition.Vendor {
+		return "amd"
+	}
+	return ""
+}
+
+func shape(m partition.Mode) account.Shape {
+	return account.Shape{Compute: string(m.Compute), Memory: string(m.Memory)}
+}
+
+func parts(devices []amdgpu.Device) []account.Part {
+	var out []account.Part
+	for _, d := range devices {
+		var bytes uint64
+		units := 0
+		for _, p := range d.Parts {
+			bytes += p.Bytes
+			units += p.CUs
+		}
+		for _, p := range d.Parts {
+			if d.Why != "" {
+				break
+			}
+			one := account.Part{
+				Name: string(d.Address) + "-" + strconv.Itoa(p.Index), GPU: string(d.Address), Index: p.Index, Mode: d.Mode().String(),
+				RenderNode: p.RenderNode(), RenderMinor: p.Minor, DriverID: p.KFD, NUMA: d.NUMA,
+				Domain: d.Memory.Domain(p.Index, d.Partitions()), Memory: p.Bytes, ComputeUnits: p.CUs,
+			}
+			if p.Card != "" {
+				one.Card = "/dev/dri/" + p.Card
+			}
+			if units > 0 {
+				one.ComputeShare = float64(p.CUs) / float64(units)
+			}
+			if bytes > 0 {
+				one.MemoryShare = float64(p.Bytes) / float64(bytes)
+			}
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+func texts[S ~string](items []S) []string {
+	out := make([]string, len(items))
+	for i, s := range items {
+		out[i] = string(s)
+	}
+	return out
+}
+
+// Holders are the processes that have a GPU open; where some may not be looked at,
+// the others, with an error that says so.
+func (h *Host) Holders(ctx context.Context) ([]report.Holder, error) {
+	found, err := h.Node(nil).Holders(ctx)
+	if err != nil && !errors.Is(err, amdgpu.ErrPartial) {
+		return nil, err
+	}
+	return apply.Holders(found), err
+}
+
+// Names adds to the GPUs of an account what their vendor's library calls them.
+func (h *Host) Names(ctx context.Context, cfg *config.Config, a *account.Account) error {
+	node := h.Node(cfg)
+	devices, err := node.Devices(ctx)
+	if err != nil && len(devices) == 0 {
+		return nil // the account tells
+	}
+	err = node.Enrich(ctx, devices)
+	var failed *amdgpu.SMIError
+	if cfg.Backend == config.Auto && errors.As(err, &failed) && failed.Absent() {
+		err = nil
+	}
+	for i := range a.GPUs {
+		g := &a.GPUs[i]
+		for _, d := range devices {
+			if string(d.Address) == g.Address {
+				g.Name, g.Serial, g.UUID, g.DriverVersion, g.Source = d.Name, d.Serial, d.UUID, d.DriverVersion, d.Source
+			}
+		}
+	}
+	return err
+}
