@@ -7,6 +7,7 @@ SHELL       = /bin/bash
 GO      ?= go
 DIST    ?= dist
 ARCHES  ?= amd64 arm64
+PACKAGERS ?= deb rpm
 # As root in somebody's checkout, too.
 GIT     = git -c safe.directory=$(CURDIR)
 # A release is a tag vX.Y.Z; what is built after it sorts after it, in DEB and RPM.
@@ -37,7 +38,7 @@ packages:
 	rm -f $(DIST)/dcm[-_]*.deb $(DIST)/dcm[-_]*.rpm
 	for arch in $(ARCHES); do \
 		packaging/stage.sh $$arch || exit 1; \
-		for packager in deb rpm; do \
+		for packager in $(PACKAGERS); do \
 			ARCH=$$arch $(GO) tool nfpm package -f $(RECIPE) -p $$packager -t $(DIST)/ || exit 1; \
 		done; \
 	done
@@ -46,6 +47,7 @@ install:
 	./install.sh
 
 # The simulated node and the container are the tests' own.
+demo: PACKAGERS = deb
 demo: packages bin/demo
 	exec bin/demo -dist $(DIST)
 

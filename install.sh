@@ -203,7 +203,11 @@ put() {
 host_install() {
 	find_go
 	need "$1" make
-	as_caller make packages "ARCHES=$(go env GOARCH)"
+	case $1 in
+	debian) packager=deb ;;
+	fedora) packager=rpm ;;
+	esac
+	as_caller make packages "ARCHES=$(go env GOARCH)" "PACKAGERS=$packager"
 	fresh=yes
 	! known "$1" || fresh=
 	put "$1"
@@ -294,7 +298,7 @@ install) host_install "$host" ;;
 	find_go
 	# shellcheck disable=SC2046 # one word a package
 	need "$host" $(containers "$host")
-	as_caller make packages bin/demo "ARCHES=$(go env GOARCH)"
+	as_caller make packages bin/demo "ARCHES=$(go env GOARCH)" PACKAGERS=deb
 	as_root bin/demo
 	;;
 --test)

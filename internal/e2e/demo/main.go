@@ -1,6 +1,7 @@
 // Command demo walks through dcm's whole flow in a container with a real systemd,
 // the real package and a simulated node of eight MI300X. It shows each command
-// with its output, and exits with 1 if anything is not as told.
+// with its output, ends with a picture of the node before and after, and exits with 1
+// if anything is not as told.
 package main
 
 import (
@@ -14,22 +15,21 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
-	"time"
 
 	"dcm/internal/e2e"
 )
 
-// limit is for the whole demo; the first one also makes the root file system.
-const limit = 15 * time.Minute
-
 func main() {
 	dist := flag.String("dist", "dist", "`DIR` with the packages")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
 	err := run(ctx, *dist)
-	cancel()
-	stop()
+	if ctx.Err() != nil {
+		// Whatever failed then did so because of that.
+		fmt.Fprintln(os.Stderr, "\ndemo: stopped, and the container is gone")
+		os.Exit(130)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
@@ -40,13 +40,19 @@ func run(ctx context.Context, dist string) (err error) {
 	if err := e2e.Missing(); err != nil {
 		return err
 	}
+	if _, err := e2e.Sweep(os.TempDir()); err != nil {
+		return err
+	}
 	node, err := boot(ctx, dist)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, node.Close()) }()
-	s := &show{node: node, w: os.Stdout}
+	s := &show{node: node, w: os.Stdout, stopped: func() bool { return ctx.Err() != nil }}
 	walk(ctx, s)
+	if s.stopped() {
+		return ctx.Err()
+	}
 	if s.wrong > 0 {
 		node.Diagnose(ctx, os.Stderr)
 		return fmt.Errorf("%d things are not as told", s.wrong)

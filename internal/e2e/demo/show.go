@@ -11,15 +11,23 @@ import (
 
 // show runs commands on the node before the eyes of the user.
 type show struct {
-	node  *e2e.Container
-	w     io.Writer
-	wrong int
+	node    *e2e.Container
+	w       io.Writer
+	wrong   int
+	stopped func() bool // by the user: from then on nothing is shown, and nothing is wrong
 }
 
-func (s *show) title(text string) { fmt.Fprintf(s.w, "\n== %s\n\n", text) }
+func (s *show) title(text string) {
+	if !s.stopped() {
+		fmt.Fprintf(s.w, "\n== %s\n\n", text)
+	}
+}
 
 // command shows a command and what it says. It must succeed.
 func (s *show) command(ctx context.Context, script string) {
+	if s.stopped() {
+		return
+	}
 	fmt.Fprintf(s.w, "# %s\n", script)
 	r, err := s.node.Run(ctx, "sh", "-c", script)
 	fmt.Fprint(s.w, r.Stdout, r.Stderr)
@@ -50,10 +58,34 @@ func (s *show) same(ctx context.Context, what string, before [2]string) {
 }
 
 func (s *show) check(what string, ok bool, seen any) {
+	if s.stopped() {
+		return
+	}
 	if ok {
 		fmt.Fprintf(s.w, "[ok] %s\n", what)
 		return
 	}
 	s.wrong++
 	fmt.Fprintf(s.w, "[WRONG] %s: %v\n", what, seen)
+}
+
+// show shows text.
+func (s *show) show(text string) {
+	if !s.stopped() {
+		fmt.Fprint(s.w, text)
+	}
+}
+
+// modes reads the GPUs' modes from where the kernel shows them, in PCI order.
+func (s *show) modes(ctx context.Context) []gpu {
+	text := s.ask(ctx, `cd /sys/bus/pci/devices && for gpu in *; do
+		[ ! -e $gpu/current_compute_partition ] || echo $gpu $(cat $gpu/current_compute_partition $gpu/current_memory_partition)
+	done`)
+	var all []gpu
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) == 3 {
+			all = append(all, gpu{f[0], f[1], f[2]})
+		}
+	}
+	return all
 }

@@ -12,6 +12,7 @@ func walk(ctx context.Context, s *show) {
 	s.command(ctx, "systemctl --version | head -n 1")
 	s.command(ctx, "systemctl is-active amd-metrics-exporter gpuagent")
 	before := s.pids(ctx)
+	were := s.modes(ctx)
 
 	s.title("1. Install the package. It touches nothing until a profile is selected")
 	s.command(ctx, "dpkg --install /root/dcm_*.deb")
@@ -45,6 +46,8 @@ func walk(ctx context.Context, s *show) {
 	}
 	s.applied(ctx)
 	s.order(ctx)
+	s.title("The node as it came, and as it is after every boot")
+	s.show(picture(were, s.modes(ctx)))
 }
 
 // applied shows that eight GPUs have 64 partitions and both services are up.

@@ -1,0 +1,19 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+)
+
+func TestAStoppedDemoRaisesNoAlarm(t *testing.T) {
+	var b strings.Builder
+	s := &show{w: &b, stopped: func() bool { return true }}
+	s.title("Next")
+	s.command(context.Background(), "dcm status")
+	s.check("all is well", false, "context canceled")
+	s.show("picture")
+	if b.String() != "" || s.wrong != 0 {
+		t.Errorf("%d wrong, and shown: %s", s.wrong, &b)
+	}
+}
