@@ -58,9 +58,8 @@ var bad = []struct{ name, text, want string }{
 		`:3: profiles.x.group.count = 0: no number of GPUs; accepted: an integer from 1, or "rest"
 :4: profiles.x.group.count = "rset": no number of GPUs; did you mean "rest"? accepted: an integer from 1, or "rest"
 :5: profiles.x.group.count = 1.5: must be an integer from 1, or "rest", not a number with a fraction`},
-	{"after the rest", "[profiles.x]\ngroup = [\n {compute = \"CPX\", count = \"rest\"},\n {compute = \"SPX\", count = \"rest\"},\n {compute = \"SPX\", count = 1},\n]",
-		`:4: profiles.x.group.count = "rest": only one group can take the rest, and one does on line 3
-:5: profiles.x.group.count = 1: nothing is left for it after the group that takes the rest on line 3: put that one last`},
+	{"two rests", "[profiles.x]\ngroup = [\n {compute = \"CPX\", count = \"rest\"},\n {compute = \"SPX\", count = \"rest\"},\n {compute = \"SPX\", count = 1},\n]",
+		`:4: profiles.x.group.count = "rest": only one group can take the rest, and one does on line 3`},
 	{"no group", "[profiles.x]\ngroup = []", `:2: profiles.x.group: holds no group`},
 	{"selectors", "[profiles.x]\ncompute = \"SPX\"\nskip = [\n \"0000:c5:00.0\",\n \"C5:00.0\",\n \"3\",\n -1,\n \"gpu0\",\n true,\n]",
 		`:5: profiles.x.skip = "C5:00.0": GPU 0000:c5:00.0 is named twice, first on line 4

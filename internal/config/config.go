@@ -23,6 +23,7 @@ type Config struct {
 	Ended         string // in words, of a selection until reboot that does not count any more; [EndPassing] removes it
 
 	Profiles map[string]partition.Profile // all that are defined
+	Unusable map[string]*Errors           // profiles of the Kubernetes form that are left out
 	Origin   map[string]string            // profile → file:line of its last definition
 
 	Clients []string // unit names with their suffix, in the order given, without duplicates
@@ -108,6 +109,9 @@ func (c *Config) Names() []string { return slices.Sorted(maps.Keys(c.Profiles)) 
 func (c *Config) Lookup(name string) (partition.Profile, error) {
 	if p, ok := c.Profiles[name]; ok {
 		return p, nil
+	}
+	if why := c.Unusable[name]; why != nil {
+		return partition.Profile{}, fmt.Errorf("profile %s cannot be selected: %w", clip(name), why)
 	}
 	f := noProfile(name, c.Names())
 	return partition.Profile{}, fmt.Errorf("%q: %s", name, f)

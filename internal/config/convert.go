@@ -34,12 +34,8 @@ func derived(from *node, value any) *node {
 }
 
 // convertProfile makes a profile of the whole node of one that assigns every GPU
-// to one group, and groups otherwise. One that was complained about is still
-// known by its name.
+// to one group, and groups otherwise.
 func convertProfile(n *node) *node {
-	if n.broken() {
-		return &node{file: n.file, line: n.line, value: table{}, bad: true}
-	}
 	entries, skipped := n.at("profiles").items(), n.at("skippedGPUs", "ids")
 	t := table{"memory": entries[0].at("memoryPartition")}
 	if len(entries) == 1 && len(skipped.items()) == 0 {
@@ -51,7 +47,11 @@ func convertProfile(n *node) *node {
 	}
 	var groups []*node
 	for _, e := range entries {
-		groups = append(groups, derived(e, table{"compute": e.at("computePartition"), "count": e.at("numGPUsAssigned")}))
+		count := e.at("numGPUsAssigned")
+		if gpusOf(e) == 0 {
+			count = derived(e, rest)
+		}
+		groups = append(groups, derived(e, table{"compute": e.at("computePartition"), "count": count}))
 	}
 	t["group"] = derived(n.at("profiles"), groups)
 	return derived(n, t)

@@ -96,23 +96,20 @@ func oneGroup(c *checker, key string, n *node) {
 	}
 }
 
-// allGroups judges the groups of a profile together: what comes after "rest" in
-// PCI order is nothing.
+// allGroups judges the groups of a profile together.
 func allGroups(c *checker, key string, n *node) {
 	if len(n.items()) == 0 {
 		c.fail(n, key, &fault{text: "holds no group"})
 	}
-	var last *node
+	var taken *node
 	for _, group := range n.items() {
 		number := group.at("count")
 		switch {
-		case number == nil:
-		case last != nil && number.value == rest:
-			c.fail(number, dotted(key, "count"), &fault{text: fmt.Sprintf("only one group can take the rest, and one does on line %d", last.line)})
-		case last != nil:
-			c.fail(number, dotted(key, "count"), &fault{text: fmt.Sprintf("nothing is left for it after the group that takes the rest on line %d: put that one last", last.line)})
-		case number.value == rest:
-			last = number
+		case number == nil || number.value != rest:
+		case taken != nil:
+			c.fail(number, dotted(key, "count"), &fault{text: fmt.Sprintf("only one group can take the rest, and one does on line %d", taken.line)})
+		default:
+			taken = number
 		}
 	}
 }

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -9,7 +11,8 @@ import (
 // Import turns the Kubernetes form, a config.json or the ConfigMap in YAML or
 // JSON that holds one, into the text of a dcm.toml. file is for messages only.
 // gpus is the number of GPUs of the node that the profiles are meant for, which
-// they are then checked against; 0 if it is not known.
+// they are then checked against; 0 if it is not known. A profile that cannot be had is
+// left out with a warning, unless there is no other.
 //
 // No profile is selected: that form leaves it to a label of the node. The error
 // is an [*Errors]; the warnings are for a human.
@@ -23,10 +26,14 @@ func Import(file string, text []byte, gpus int) (toml string, warnings []string,
 	}
 	c := new(checker)
 	root := c.kubernetes(file, string(text), gpus)
-	if len(c.problems) > 0 {
+	if len(c.problems) > 0 || len(c.out) > 0 && len(tables(root.at("profiles"))) == 0 {
+		for _, name := range slices.Sorted(maps.Keys(c.out)) {
+			c.problems = append(c.problems, c.out[name]...)
+		}
 		return "", nil, &Errors{sorted(c.problems, []layer{{file: file}})}
 	}
 	cfg := build(root)
+	cfg.Unusable = c.unusable(cfg)
 	return imported(cfg) + Format(cfg), c.warnings, nil
 }
 
@@ -39,6 +46,9 @@ func imported(c *Config) string {
 		"# node, dcm.amd.com/gpu-config-profile. To select one here:\n")
 	for _, name := range c.Names() {
 		fmt.Fprintf(&b, "#   dcm use %s\n", word(name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Unusable)) {
+		fmt.Fprintf(&b, "# Left out, since it cannot be selected: %s\n", clip(name))
 	}
 	b.WriteByte('\n')
 	return b.String()

@@ -147,14 +147,17 @@ f:2: gpu-config-profiles.a.skippedGPUs.ids = 1: GPU 1 is named twice, first on l
 f:1: gpu-config-profiles.a.skippedGPU: unknown key; did you mean "skippedGPUs"? accepted: profiles, skippedGPUs
 f:2: gpu-config-profiles.a.profiles.computePartion = "CPX": unknown key; did you mean "computePartition"? accepted: computePartition, memoryPartition, numGPUsAssigned
 f:2: gpu-config-profiles.a.profiles.computePartition: is missing`},
-		{"modes and counts", doc(`"profiles": [` + one("cpx", "NPS3", "0") + ",\n" + one("CPX", "NPS1", "1.5") + ",\n{}]"),
+		{"modes and counts", doc(`"profiles": [` + one("cpx", "NPS3", "-1") + ",\n" + one("CPX", "NPS1", "1.5") + ",\n{}]"),
 			`f:2: gpu-config-profiles.a.profiles.computePartition = "cpx": not a compute partition mode; did you mean "CPX"? accepted: SPX, DPX, TPX, QPX, CPX
 f:2: gpu-config-profiles.a.profiles.memoryPartition = "NPS3": not a memory partition mode; accepted: NPS1, NPS2, NPS4, NPS8
-f:2: gpu-config-profiles.a.profiles.numGPUsAssigned = 0: no number of GPUs; accepted: an integer from 1
+f:2: gpu-config-profiles.a.profiles.numGPUsAssigned = -1: no number of GPUs; accepted: an integer from 1, or 0 or no such key for all that are left
 f:3: gpu-config-profiles.a.profiles.numGPUsAssigned = 1.5: must be an integer, not a number with a fraction
 f:4: gpu-config-profiles.a.profiles.computePartition: is missing
-f:4: gpu-config-profiles.a.profiles.memoryPartition: is missing
-f:4: gpu-config-profiles.a.profiles.numGPUsAssigned: is missing`},
+f:4: gpu-config-profiles.a.profiles.memoryPartition: is missing`},
+		{"two that take what is left", doc(`"profiles": [` + one("CPX", "NPS1", "0") + ",\n" + `{"computePartition": "SPX", "memoryPartition": "NPS1"}]`),
+			`f:3: gpu-config-profiles.a.profiles: only one entry can do without numGPUsAssigned, and take what is left: one does on line 2`},
+		{"too many beside one that takes what is left", doc(`"profiles": [` + one("CPX", "NPS1", "9") + ",\n" + one("SPX", "NPS1", "0") + `]`),
+			`f:1: gpu-config-profiles.a: numGPUsAssigned adds up to 9 and 0 are skipped: together 9, but this node has 8 GPUs`},
 		{"units", "{\"gpu-config-profiles\": {},\n\"gpuClientSystemdServices\": {\"names\": [\"../x\",\nnull]}}",
 			`f:2: gpuClientSystemdServices.names = "../x": not a unit name: '/' cannot be in one; accepted: letters, digits and :-_.\@ (systemd-escape --mangle writes the rest)
 f:3: gpuClientSystemdServices.names: must be a string, not null`},
@@ -192,5 +195,73 @@ func TestImportWithoutTheNumberOfGPUsTakesAnySum(t *testing.T) {
 	text := strings.ReplaceAll(operators, "8}", "3}")
 	if _, _, err := Import("f", []byte(text), 0); err != nil {
 		t.Error(err)
+	}
+}
+
+// fleet is in the form of the operator's own default, which leaves counts open, with
+// profiles for other nodes than this one.
+const fleet = `{"gpu-config-profiles": {
+  "all": {"profiles": [{"computePartition": "QPX", "memoryPartition": "NPS8"}]},
+  "mixed": {"profiles": [{"computePartition": "CPX", "memoryPartition": "NPS1", "numGPUsAssigned": 2}, {"computePartition": "SPX", "memoryPartition": "NPS1"}]},
+  "first": {"skippedGPUs": {"ids": [3]}, "profiles": [{"computePartition": "CPX", "memoryPartition": "NPS1", "numGPUsAssigned": 0}, {"computePartition": "SPX", "memoryPartition": "NPS1", "numGPUsAssigned": 4}]},
+  "odd": {"profiles": [{"computePartition": "FPX", "memoryPartition": "NPS1"},
+    {"computePartition": "SPX", "memoryPartition": "NPS16"}]},
+  "none": {"profiles": [{"computePartition": "SPX", "memoryPartition": "NPS1"}]},
+  "sixteen": {"profiles": [{"computePartition": "SPX", "memoryPartition": "NPS1", "numGPUsAssigned": 16}]}
+}}`
+
+func TestWhatIsLeftOpenIsTheRest(t *testing.T) {
+	for gpus, names := range map[int]int{0: 4, 8: 3} {
+		text, warnings, err := Import("f", []byte(fleet), gpus)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := meaning(t, text).Profiles
+		if len(got) != names {
+			t.Errorf("with %d GPUs there are %d profiles: %v", gpus, len(got), got)
+		}
+		delete(got, "sixteen")
+		want := map[string]partition.Profile{
+			"all":   {Name: "all", Compute: partition.QPX, Memory: "NPS8"},
+			"mixed": {Name: "mixed", Memory: partition.NPS1, Groups: []partition.Group{{Compute: partition.CPX, Count: 2}, {Compute: partition.SPX, Rest: true}}},
+			"first": {Name: "first", Memory: partition.NPS1, Skip: []partition.Selector{{Index: 3}}, Groups: []partition.Group{{Compute: partition.CPX, Rest: true}, {Compute: partition.SPX, Count: 4}}},
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("with %d GPUs (-want +got):\n%s", gpus, diff)
+		}
+		told := strings.Join(warnings, "\n")
+		for _, want := range []string{
+			`f:5: profile "odd" cannot be selected: gpu-config-profiles.odd.profiles.computePartition = "FPX": not a compute partition mode; accepted: SPX, DPX, TPX, QPX, CPX (and 2 more)`,
+			`f:7: profile "none" cannot be selected: gpu-config-profiles.none: no profile can have this name: it selects none`,
+		} {
+			if !strings.Contains(told, want) {
+				t.Errorf("the warnings are without %s:\n%s", want, told)
+			}
+		}
+		if gpus == 8 && !strings.Contains(told, `profile "sixteen" cannot be selected`) || !strings.Contains(text, "\n# Left out, since it cannot be selected: \"odd\"\n") {
+			t.Errorf("warnings:\n%s\nof\n%s", told, text)
+		}
+	}
+}
+
+func TestABadProfileThatIsNotSelectedIsAWarning(t *testing.T) {
+	c := load(t, files{"etc/dcm/config.json": fleet, "etc/dcm/dcm.toml": "profile = \"all\"\n"})
+	if c.Selected != "all" || len(c.Warnings) != 3 {
+		t.Errorf("selected %q, warnings %q", c.Selected, c.Warnings)
+	}
+	if _, err := c.Lookup("odd"); err == nil || !strings.Contains(err.Error(), `profile "odd" cannot be selected: `) || !strings.Contains(err.Error(), "NPS16") {
+		t.Errorf("looked up: %v", err)
+	}
+	got := complaint(t, files{"etc/dcm/config.json": fleet, "etc/dcm/dcm.toml": "profile = \"odd\"\n"}.write(t))
+	if !strings.HasPrefix(got, `/etc/dcm/config.json:5: gpu-config-profiles.odd.profiles.computePartition = "FPX": not`) || strings.Contains(got, "no such profile") {
+		t.Errorf("selected: %s", got)
+	}
+	c = load(t, files{"etc/dcm/config.json": fleet, "etc/dcm/dcm.toml": "profile = \"odd\"\n[profiles.odd]\ncompute = \"CPX\"\n"})
+	if c.Profile.Compute != partition.CPX || len(c.Warnings) != 2 {
+		t.Errorf("defined otherwise: %+v, warnings %q", c.Profile, c.Warnings)
+	}
+	got = complaint(t, files{"etc/dcm/config.json": fleet, "proc/cmdline": "dcm.profile=odd"}.write(t))
+	if !strings.HasPrefix(got, `/etc/dcm/config.json:5: gpu-config-profiles.odd`) {
+		t.Errorf("selected on the command line: %s", got)
 	}
 }

@@ -74,10 +74,39 @@ func assemble(layers []layer, problems []Problem, cmdline string) (*Config, erro
 		return nil, &Errors{sorted(c.problems, layers)}
 	}
 	cfg := build(sum)
+	cfg.Unusable = c.unusable(cfg)
 	cfg.Selected, cfg.Source, cfg.Warnings = pick.name, pick.source, c.warnings
 	cfg.Lasting, cfg.LastingSource, cfg.Ended = lasting.name, lasting.source, ended
 	cfg.Profile = cfg.Profiles[pick.name]
 	return cfg, nil
+}
+
+// unusable warns of the profiles that were left out, and that no layer defines
+// otherwise.
+func (c *checker) unusable(cfg *Config) map[string]*Errors {
+	var all map[string]*Errors
+	for _, name := range slices.Sorted(maps.Keys(c.out)) {
+		if _, defined := cfg.Profiles[name]; defined {
+			continue
+		}
+		if all == nil {
+			all = make(map[string]*Errors)
+		}
+		all[name] = &Errors{c.out[name]}
+		c.warnings = append(c.warnings, leftOut(name, c.out[name]))
+	}
+	return all
+}
+
+// leftOut tells of the first problem of a profile that is left out.
+func leftOut(name string, problems []Problem) string {
+	first, more := problems[0], ""
+	if n := len(problems) - 1; n > 0 {
+		more = fmt.Sprintf(" (and %d more)", n)
+	}
+	at := place(first.File, first.Line)
+	first.File, first.Line = "", 0
+	return fmt.Sprintf("%s: profile %s cannot be selected: %s%s", at, clip(name), first, more)
 }
 
 // over says of a selection until reboot that it has ended: the files that stay do not

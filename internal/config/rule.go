@@ -18,6 +18,15 @@ type checker struct {
 	root     rule
 	problems []Problem
 	warnings []string
+	out      map[string][]Problem // what is wrong with profiles that are left out
+}
+
+// leaveOut does without a profile.
+func (c *checker) leaveOut(name string, problems []Problem) {
+	if c.out == nil {
+		c.out = make(map[string][]Problem)
+	}
+	c.out[name] = problems
 }
 
 // fail complains about n.

@@ -22,6 +22,11 @@ func (c *checker) selected(root *node, cmdline string, whole bool) choice {
 		if !ok || n.bad || name == "" || name == None || slices.Contains(all, name) {
 			return
 		}
+		if why := c.out[name]; why != nil {
+			n.bad = true
+			c.problems = append(c.problems, why...)
+			return
+		}
 		f := noProfile(name, all)
 		if !whole {
 			f.text += " in the files that can be read"
@@ -39,8 +44,8 @@ func (c *checker) selected(root *node, cmdline string, whole bool) choice {
 	case given:
 		n := &node{file: commandLine, value: name}
 		judge(n)
-		if n.bad {
-			c.problems[len(c.problems)-1].Key = "dcm.profile"
+		if last := len(c.problems) - 1; n.bad && c.problems[last].File == commandLine {
+			c.problems[last].Key = "dcm.profile"
 		}
 		pick = choice{name, commandLine}
 	}

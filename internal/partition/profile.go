@@ -16,7 +16,8 @@ type Profile struct {
 }
 
 // Group gives one compute mode to some of a node's GPUs: the ones it names, or
-// the next Count in PCI order, or all that are left.
+// the next Count in PCI order, or all that are left but for those that groups after
+// it count.
 type Group struct {
 	Compute Compute
 	GPUs    []Selector
@@ -59,7 +60,11 @@ func (p Profile) Layout(gpus []GPU) (Layout, error) {
 		}
 	}
 	for i, group := range groups {
-		for _, g := range r.next(group, i+1) {
+		later := 0
+		for _, g := range groups[i+1:] {
+			later += g.Count
+		}
+		for _, g := range r.next(group, i+1, later) {
 			l.Modes[g.Address] = p.mode(group, g)
 		}
 	}
@@ -120,9 +125,13 @@ func (r *resolver) free() []GPU {
 	return out
 }
 
-func (r *resolver) next(group Group, n int) []GPU {
+// next takes the GPUs of the group with the number n; later are those that groups
+// after it count.
+func (r *resolver) next(group Group, n, later int) []GPU {
 	free := r.free()
-	if !group.Rest {
+	if group.Rest {
+		free = free[:max(0, len(free)-later)]
+	} else {
 		if group.Count > len(free) {
 			r.fail("group %d: asks for %d GPUs, %d are left of %d", n, group.Count, len(free), len(r.gpus))
 			return nil

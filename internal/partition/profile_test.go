@@ -18,6 +18,8 @@ func TestLayoutResolvesGroups(t *testing.T) {
 		{"the next two, then the rest", Profile{Groups: []Group{{Compute: CPX, Count: 2}, {Compute: DPX, Rest: true}}}, "CPX CPX DPX DPX"},
 		{"skipped GPUs are not counted", Profile{Skip: []Selector{{Index: 0}}, Groups: []Group{{Compute: CPX, Count: 2}, {Compute: DPX, Rest: true}}}, "- CPX CPX DPX"},
 		{"a GPU named later is not taken earlier", Profile{Groups: []Group{{Compute: CPX, Count: 2}, {Compute: DPX, GPUs: []Selector{{Index: 0}}}, {Compute: QPX, Rest: true}}}, "DPX CPX CPX QPX"},
+		{"the rest before the last two", Profile{Groups: []Group{{Compute: DPX, Rest: true}, {Compute: CPX, Count: 2}}}, "DPX DPX CPX CPX"},
+		{"the rest between", Profile{Groups: []Group{{Compute: SPX, Count: 1}, {Compute: DPX, Rest: true}, {Compute: CPX, Count: 1}}}, "SPX DPX DPX CPX"},
 		{"an empty rest is no error", Profile{Groups: []Group{{Compute: CPX, Count: 4}, {Compute: DPX, Rest: true}}}, "CPX CPX CPX CPX"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
