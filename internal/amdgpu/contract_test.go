@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"dcm/internal/gpu"
 	"dcm/internal/partition"
 	"dcm/internal/sim"
 	"dcm/internal/sim/simtest"
@@ -28,7 +29,7 @@ type setter interface {
 // backend is a simulated node, what looks at it and what changes it.
 type backend struct {
 	sim    *simtest.Node
-	node   *Node
+	node   node
 	set    setter
 	errnos bool // errors tell the driver's errno
 
@@ -42,7 +43,7 @@ type opener func(t *testing.T, kind string, o sim.Options) backend
 func overSysfs(t *testing.T, kind string, o sim.Options) backend {
 	t.Helper()
 	s := simtest.Start(t, kind, o)
-	n := Open(Roots{s.Sys, "/proc", s.Dev}, Modprobe(s.Modprobe), Poll(5*time.Millisecond), Settle(300*time.Millisecond, 5*time.Millisecond))
+	n := whole(gpu.Roots{Sys: s.Sys, Proc: "/proc", Dev: s.Dev}, Modprobe(s.Modprobe), Settle(300*time.Millisecond, 5*time.Millisecond))
 	return backend{sim: s, node: n, set: n, errnos: true}
 }
 
@@ -58,7 +59,7 @@ func contract(t *testing.T, open opener) {
 	t.Run("memory", func(t *testing.T) { memory(t, open) })
 }
 
-func (b backend) devices(t *testing.T) []Device {
+func (b backend) devices(t *testing.T) []gpu.Device {
 	t.Helper()
 	d, err := b.node.Devices(patient(t))
 	if err != nil {
@@ -70,7 +71,7 @@ func (b backend) devices(t *testing.T) []Device {
 func (b backend) modes(t *testing.T) map[partition.Address]string {
 	t.Helper()
 	out := make(map[partition.Address]string)
-	for _, g := range Partitionable(b.devices(t)) {
+	for _, g := range gpu.Partitionable(b.devices(t)) {
 		out[g.Address] = g.Mode().String()
 	}
 	return out
@@ -79,7 +80,7 @@ func (b backend) modes(t *testing.T) map[partition.Address]string {
 // first is the first GPU's address.
 func (b backend) first(t *testing.T) partition.Address {
 	t.Helper()
-	gpus := Partitionable(b.devices(t))
+	gpus := gpu.Partitionable(b.devices(t))
 	if len(gpus) == 0 {
 		t.Fatal("no GPU")
 	}
@@ -96,7 +97,7 @@ func discover(t *testing.T, open opener) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			gpus := Partitionable(devices)
+			gpus := gpu.Partitionable(devices)
 			if len(gpus) != want.gpus || len(devices) != want.gpus+want.others {
 				t.Fatalf("%d GPUs among %d devices, want %+v", len(gpus), len(devices), want)
 			}
@@ -266,7 +267,7 @@ func letGo(t *testing.T) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	stacks := make([]byte, 1<<20)
-	for ctx := patient(t); strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "gpu.within["); {
+	for ctx := patient(t); strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "attr.Within["); {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"dcm/internal/gpu"
 	"dcm/internal/partition"
 )
 
@@ -31,37 +32,37 @@ func TestDevicesListsEveryDisplayFunctionInPCIOrder(t *testing.T) {
 	f.partition(0, 0x0c00, 8, 128, "111")
 	f.partition(1, 0x0500, 8, 136, "222")
 
-	got, err := Open(f.roots()).Devices(t.Context())
+	got, err := whole(f.roots()).Devices(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	sources := map[string]string{"model": table, "xcc": sysfs}
-	gpu := func(a partition.Address) partition.GPU {
-		return partition.GPU{Address: a, Device: 0x74a1, XCC: 8, Hive: 8437823954852,
+	sources := map[string]string{"model": gpu.Table, "xcc": gpu.Sysfs}
+	mi300x := func(a partition.Address) partition.GPU {
+		return partition.GPU{Address: a, Vendor: partition.AMD, Device: 0x74a1, XCC: 8, Hive: 8437823954852,
 			Compute: partition.SPX, AvailableCompute: eight(),
 			Memory: partition.NPS1, AvailableMemory: []partition.Memory{partition.NPS1, partition.NPS4}}
 	}
 	unused := func(a partition.Address, xcc int) partition.GPU {
-		return partition.GPU{Address: a, Device: 0x74a1, XCC: xcc}
+		return partition.GPU{Address: a, Vendor: partition.AMD, Device: 0x74a1, XCC: xcc}
 	}
-	want := []Device{
-		{GPU: gpu("0000:0c:00.0"), Vendor: 0x1002, Model: "MI300X", Driver: "amdgpu", NUMA: 1, Card: "card1",
-			RenderNodes: []string{"/dev/dri/renderD128"}, Parts: []Part{{Minor: 128, Node: 1}}, UniqueID: "5e1c0f9a2b3d4c5e", Source: sources},
-		{GPU: partition.GPU{Address: "0000:22:00.0", Device: 0x73bf}, Vendor: 0x1002, Model: "0x1002:0x73bf", Driver: "amdgpu", NUMA: 1, Card: "card2",
-			Why: "no partition files: the driver shows no current_compute_partition", Source: map[string]string{"model": sysfs}},
-		{GPU: unused("0000:23:00.0", 8), Vendor: 0x1002, Model: "MI300X", NUMA: 1,
-			Why: "driver not bound", Source: map[string]string{"model": table, "xcc": table}},
-		{GPU: unused("0000:24:00.0", 8), Vendor: 0x1002, Model: "MI300X", Driver: "vfio-pci", NUMA: 1,
-			Why: "bound to vfio-pci, not to amdgpu", Source: map[string]string{"model": table, "xcc": table}},
-		{GPU: partition.GPU{Address: "0000:c3:00.0", Device: 0x2000}, Vendor: 0x1a03, Model: "0x1a03:0x2000", Driver: "ast", NUMA: 1, Card: "card0",
-			Why: "not an AMD GPU", Source: map[string]string{"model": sysfs}},
-		{GPU: gpu("0001:05:00.0"), Vendor: 0x1002, Model: "MI300X", Driver: "amdgpu", NUMA: 1, Card: "card3",
-			RenderNodes: []string{"/dev/dri/renderD136"}, Parts: []Part{{Minor: 136, Node: 2}}, UniqueID: "222", Source: sources},
+	want := []gpu.Device{
+		{GPU: mi300x("0000:0c:00.0"), Model: "MI300X", Driver: "amdgpu", NUMA: 1, Card: "card1",
+			RenderNodes: []string{"/dev/dri/renderD128"}, Closed: []string{"/dev/kfd", "/dev/dri/renderD128"}, Parts: []gpu.Part{{Minor: 128, Number: 1}}, UniqueID: "5e1c0f9a2b3d4c5e", Source: sources},
+		{GPU: partition.GPU{Address: "0000:22:00.0", Vendor: partition.AMD, Device: 0x73bf}, Model: "0x1002:0x73bf", Driver: "amdgpu", NUMA: 1, Card: "card2",
+			Why: "no partition files: the driver shows no current_compute_partition", Source: map[string]string{"model": gpu.Sysfs}},
+		{GPU: unused("0000:23:00.0", 8), Model: "MI300X", NUMA: 1,
+			Why: "driver not bound", Source: map[string]string{"model": gpu.Table, "xcc": gpu.Table}},
+		{GPU: unused("0000:24:00.0", 8), Model: "MI300X", Driver: "vfio-pci", NUMA: 1,
+			Why: "bound to vfio-pci, not to amdgpu", Source: map[string]string{"model": gpu.Table, "xcc": gpu.Table}},
+		{GPU: partition.GPU{Address: "0000:c3:00.0", Vendor: 0x1a03, Device: 0x2000}, Model: "0x1a03:0x2000", Driver: "ast", NUMA: 1, Card: "card0",
+			Why: "not an AMD GPU", Source: map[string]string{"model": gpu.Sysfs}},
+		{GPU: mi300x("0001:05:00.0"), Model: "MI300X", Driver: "amdgpu", NUMA: 1, Card: "card3",
+			RenderNodes: []string{"/dev/dri/renderD136"}, Closed: []string{"/dev/kfd", "/dev/dri/renderD136"}, Parts: []gpu.Part{{Minor: 136, Number: 2}}, UniqueID: "222", Source: sources},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("devices (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff([]partition.GPU{want[0].GPU, want[5].GPU}, Partitionable(got)); d != "" {
+	if d := cmp.Diff([]partition.GPU{want[0].GPU, want[5].GPU}, gpu.Partitionable(got)); d != "" {
 		t.Errorf("partitionable (-want +got):\n%s", d)
 	}
 }
@@ -110,7 +111,7 @@ func TestPartitionsAreThoseOfTheTopology(t *testing.T) {
 			f.mi300x("0000:0c:00.0", "card1")
 			f.mi300x("0000:22:00.0", "card2")
 			test.nodes(f)
-			got, err := Open(f.roots()).Devices(t.Context())
+			got, err := whole(f.roots()).Devices(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -167,7 +168,7 @@ func TestModesAreReadAsTheDriverShowsThem(t *testing.T) {
 			f := newFixture(t)
 			f.function(a, "120000", "1002:74a1", "amdgpu", "card1")
 			test.make(f)
-			got, err := Open(f.roots()).Devices(t.Context())
+			got, err := whole(f.roots()).Devices(t.Context())
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) || !strings.Contains(err.Error(), a) {
 					t.Errorf("error %v, want one with %q and %s", err, test.err, a)
@@ -180,7 +181,7 @@ func TestModesAreReadAsTheDriverShowsThem(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			test.want.Address, test.want.Device, test.want.XCC = a, 0x74a1, 8
+			test.want.Address, test.want.Vendor, test.want.Device, test.want.XCC = a, partition.AMD, 0x74a1, 8
 			if d := cmp.Diff(test.want, got[0].GPU); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}
@@ -192,7 +193,7 @@ func TestAVirtualFunctionIsReadOnly(t *testing.T) {
 	f := newFixture(t)
 	f.function("0000:02:00.0", "038000", "1002:74b5", "amdgpu", "card1")
 	f.modes("0000:02:00.0", "SPX", "SPX", "NPS1", "")
-	got, err := Open(f.roots()).Devices(t.Context())
+	got, err := whole(f.roots()).Devices(t.Context())
 	if err != nil || len(got) != 1 || !got[0].ReadOnly || got[0].Model != "MI300X VF" {
 		t.Errorf("devices %+v, error %v; want one read-only MI300X VF", got, err)
 	}
@@ -202,21 +203,21 @@ func TestATopologyThatCannotBeReadIsAnError(t *testing.T) {
 	f := newFixture(t)
 	f.mi300x("0000:0c:00.0", "card1")
 	f.must(os.MkdirAll(f.path("sys/class/kfd/kfd/topology/nodes/1/properties"), 0o755))
-	_, err := Open(f.roots()).Devices(t.Context())
+	_, err := whole(f.roots()).Devices(t.Context())
 	if !errors.Is(err, unix.EISDIR) {
 		t.Errorf("error %v, want EISDIR", err)
 	}
 }
 
 func TestNoPCIBusIsNoDevices(t *testing.T) {
-	got, err := Open(Roots{Sys: t.TempDir()}).Devices(t.Context())
+	got, err := whole(gpu.Roots{Sys: t.TempDir()}).Devices(t.Context())
 	if err != nil || len(got) != 0 {
 		t.Errorf("devices %v, error %v; want none", got, err)
 	}
 }
 
 // crowd is a fixture of that many GPUs with eight partitions each.
-func crowd(t testing.TB, gpus int) *Node {
+func crowd(t testing.TB, gpus int) node {
 	f := newFixture(t)
 	minor := 128
 	for gpu := range gpus {
@@ -227,7 +228,7 @@ func crowd(t testing.TB, gpus int) *Node {
 			minor++
 		}
 	}
-	return Open(f.roots())
+	return whole(f.roots())
 }
 
 // The least that every look costs.

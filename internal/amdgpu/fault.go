@@ -9,13 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoGPU says that there is no AMD GPU on the PCI bus.
-var ErrNoGPU = errors.New("there is no AMD GPU on the PCI bus")
-
-// ErrPartial says that some processes' open files may not be looked at, so that
-// the holders found may not be all.
-var ErrPartial = errors.New("not every process may be looked at")
-
 // errReadOnly stands for a write that was not tried.
 var errReadOnly = errors.New("the driver offers the mode for reading only")
 
@@ -35,8 +28,6 @@ func faults() []fault {
 			"End the processes that `dcm holders` names, or list their units as clients.", true},
 		{unix.EPERM, "the GPU is in reset",
 			"Wait until the reset is over; the kernel log tells what caused it.", true},
-		{ErrPartial, "", "", true},
-		{errSettled, "", "", true},
 		{errKilled, "", "", true},
 		{unix.EAGAIN, "", "", true},
 		{unix.EINTR, "", "", true},
@@ -57,7 +48,6 @@ func faults() []fault {
 		{unix.EACCES, "", "Run it as root.", false},
 		{unix.EROFS, "sysfs is read-only for this process",
 			"Run it as dcm-apply.service does: as root, with a writable /sys.", false},
-		{ErrNoGPU, "", "See whether lspci shows the GPU; it may be given to a virtual machine.", false},
 	}
 }
 
@@ -116,11 +106,14 @@ func Transient(err error) bool {
 func Cure(err error) string {
 	if c, ok := errors.AsType[interface {
 		error
-		cure() string
+		Cure() string
 	}](err); ok {
-		if s := c.cure(); s != "" {
+		if s := c.Cure(); s != "" {
 			return s
 		}
 	}
 	return meaning(err).cure
 }
+
+// Explain is [Cure] and [Transient] at once.
+func (n *Node) Explain(err error) (cure string, transient bool) { return Cure(err), Transient(err) }

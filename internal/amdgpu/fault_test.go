@@ -3,7 +3,6 @@ package amdgpu
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"testing"
 
@@ -37,7 +36,6 @@ func TestErrorsSayWhatHappenedWhetherToTryAgainAndWhatToDo(t *testing.T) {
 			"set CPX on 0000:0c:00.0, but current_compute_partition reads SPX", false, true},
 		{&ModeError{"/sys/f", "UNKNOWN"}, `/sys/f holds "UNKNOWN", not a mode dcm knows`, true, false},
 		{&ModeError{"/sys/f", "HPX"}, `/sys/f holds "HPX", not a mode dcm knows`, false, false},
-		{fmt.Errorf("wrapped: %w", ErrNoGPU), "wrapped: there is no AMD GPU on the PCI bus", false, true},
 		{errors.Join(unix.EBUSY, unix.EPERM), "device or resource busy\noperation not permitted", true, true},
 		{errors.Join(set(unix.EBUSY), unix.EINVAL), set(unix.EBUSY).Error() + "\ninvalid argument", false, true},
 		{context.Canceled, "context canceled", false, false},

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"dcm/internal/gpu"
 )
 
 // fixture is a directory that looks like a node's /sys, /proc and /dev.
@@ -30,8 +32,8 @@ func (f *fixture) must(err error) {
 	}
 }
 
-func (f *fixture) roots() Roots {
-	return Roots{f.path("sys"), f.path("proc"), f.path("dev")}
+func (f *fixture) roots() gpu.Roots {
+	return gpu.Roots{Sys: f.path("sys"), Proc: f.path("proc"), Dev: f.path("dev")}
 }
 
 func (f *fixture) path(elem ...string) string {

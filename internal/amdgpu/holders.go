@@ -3,37 +3,16 @@ package amdgpu
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"dcm/internal/attr"
 	"dcm/internal/foreign"
+	"dcm/internal/gpu"
 )
-
-// Holder is a process that has a GPU's device open.
-type Holder struct {
-	PID     int
-	Command string
-	Unit    string   // the system unit it belongs to; "" if it belongs to none
-	Devices []string // "/dev/kfd", "/dev/dri/renderD128"
-}
-
-// Holders returns the processes, other than this one, that have a GPU of the
-// amdgpu driver open, by pid: those whose open files and mappings tell so, in
-// whatever mount namespace, and those that the KFD lists.
-//
-// Where some processes could not be looked at, it returns the others with a
-// [PartialError], which is [ErrPartial].
-func (n *Node) Holders(ctx context.Context) ([]Holder, error) {
-	u, err := n.Usage(ctx)
-	if err == nil && len(u.Unlooked) > 0 {
-		err = &PartialError{u.Unlooked}
-	}
-	return u.Holders, err
-}
 
 // numbers lists the entries of a directory that are numbers.
 func numbers(dir string) ([]int, error) {
@@ -52,21 +31,18 @@ func numbers(dir string) ([]int, error) {
 	return out, err
 }
 
-func (n *Node) describeHolders(found map[int][]use) []Holder {
-	one, _ := readOptional(filepath.Join(n.roots.Proc, "1/cgroup"))
-	root := cgroupRoot(one)
-	out := make([]Holder, 0, len(found))
+func (n *Node) describeHolders(found map[int][]use) []gpu.Holder {
+	out := make([]gpu.Holder, 0, len(found))
 	for pid, uses := range found {
 		var devices []string
 		for _, u := range uses {
 			devices = append(devices, u.device)
 		}
 		dir := filepath.Join(n.roots.Proc, strconv.Itoa(pid))
-		cgroup, _ := readOptional(filepath.Join(dir, "cgroup"))
 		slices.SortFunc(devices, compareNodes)
-		out = append(out, Holder{pid, command(dir), unitOf(cgroup, root), slices.Compact(devices)})
+		out = append(out, gpu.Holder{PID: pid, Command: command(dir), Unit: gpu.UnitOf(n.roots.Proc, pid), Devices: slices.Compact(devices)})
 	}
-	slices.SortFunc(out, func(a, b Holder) int { return cmp.Compare(a.PID, b.PID) })
+	slices.SortFunc(out, func(a, b gpu.Holder) int { return cmp.Compare(a.PID, b.PID) })
 	return out
 }
 
@@ -79,12 +55,12 @@ func compareNodes(a, b string) int {
 // proc_pid_comm(5)); then the whole one is taken from its arguments, if it is
 // there. Whoever started the process chose both.
 func command(dir string) string {
-	comm, _ := readBytes(filepath.Join(dir, "comm"))
+	comm, _ := attr.Bytes(filepath.Join(dir, "comm"))
 	comm = bytes.TrimSuffix(comm, []byte("\n"))
 	if len(comm) < 15 {
 		return foreign.Text(string(comm))
 	}
-	line, _ := readBytes(filepath.Join(dir, "cmdline"))
+	line, _ := attr.Bytes(filepath.Join(dir, "cmdline"))
 	first, _, _ := strings.Cut(string(line), "\x00")
 	if base := filepath.Base(first); strings.HasPrefix(base, string(comm)) {
 		return foreign.Text(base)

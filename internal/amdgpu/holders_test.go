@@ -12,6 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"dcm/internal/gpu"
+	"dcm/internal/partition"
 )
 
 // process adds a process that has the paths open. Where a path starts with "/"
@@ -73,15 +76,16 @@ func TestHoldersAreThoseWithAGPUOpen(t *testing.T) {
 	f.write("sys/class/kfd/kfd/proc/4711/pasid", "32771\n") // has ended
 	f.must(os.MkdirAll(f.path("proc/95"), 0o755))           // ends just now
 
-	got, err := Open(f.roots()).Holders(t.Context())
+	got, err := whole(f.roots()).Holders(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Holder{
-		{90, "amd-metrics-exporter", "amd-metrics-exporter.service", []string{"/dev/kfd"}},
-		{92, "python3", "machine-a.scope", []string{"/dev/dri/renderD136"}},
-		{94, "compute", "session-3.scope", []string{"/dev/kfd"}},
-		{900, "gpuagent", "gpuagent.service", []string{"/dev/kfd", "/dev/dri/card1", "/dev/dri/renderD128", "/dev/dri/renderD129", "/dev/dri/renderD136"}},
+	ours := []partition.Vendor{partition.AMD}
+	want := []gpu.Holder{
+		{PID: 90, Command: "amd-metrics-exporter", Unit: "amd-metrics-exporter.service", Devices: []string{"/dev/kfd"}, Vendors: ours},
+		{PID: 92, Command: "python3", Unit: "machine-a.scope", Devices: []string{"/dev/dri/renderD136"}, Vendors: ours},
+		{PID: 94, Command: "compute", Unit: "session-3.scope", Devices: []string{"/dev/kfd"}, Vendors: ours},
+		{PID: 900, Command: "gpuagent", Unit: "gpuagent.service", Devices: []string{"/dev/kfd", "/dev/dri/card1", "/dev/dri/renderD128", "/dev/dri/renderD129", "/dev/dri/renderD136"}, Vendors: ours},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("holders (-want +got):\n%s", d)
@@ -92,16 +96,17 @@ func TestHoldersAreThoseWithAGPUOpen(t *testing.T) {
 // them open. /dev/null stands for /dev/kfd, by its number.
 func TestHoldersAreFoundByDeviceNumberWhereTheNodesAreHidden(t *testing.T) {
 	f := newFixture(t)
+	f.mi300x("0000:05:00.0", "")
 	f.write("sys/class/kfd/kfd/dev", "1:3\n")
 	f.link("elsewhere/kfd", "/dev/null")
 	f.link("elsewhere/card", "/dev/zero")
 	f.process(90, "a", "", "/", "elsewhere/kfd")
 	f.process(91, "b", "", "/", "elsewhere/card")
-	got, err := Open(f.roots()).Holders(t.Context())
+	got, err := whole(f.roots()).Holders(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]Holder{{PID: 90, Command: "a", Devices: []string{"/dev/kfd"}}}, got); d != "" {
+	if d := cmp.Diff([]gpu.Holder{{PID: 90, Command: "a", Devices: []string{"/dev/kfd"}, Vendors: []partition.Vendor{partition.AMD}}}, got); d != "" {
 		t.Errorf("holders (-want +got):\n%s", d)
 	}
 }
@@ -116,7 +121,7 @@ func TestProcessesThatMayNotBeLookedAtMakeTheListPartial(t *testing.T) {
 		f.must(os.Chmod(dir, 0o755))
 	}
 	defer unprivileged(t)()
-	n := Open(f.roots())
+	n := whole(f.roots())
 	nodes, err := n.deviceNodes()
 	if err != nil {
 		t.Fatal(err)
@@ -147,8 +152,8 @@ func unprivileged(t *testing.T) (restore func()) {
 }
 
 func TestHoldersOfThisMachineCanBeLookedFor(t *testing.T) {
-	_, err := Open(Roots{"/sys", "/proc", "/dev"}).Holders(t.Context())
-	if err != nil && !errors.Is(err, ErrPartial) {
+	_, err := whole(gpu.Roots{Sys: "/sys", Proc: "/proc", Dev: "/dev"}).Holders(t.Context())
+	if err != nil && !errors.Is(err, gpu.ErrPartial) {
 		t.Error(err)
 	}
 }
@@ -168,7 +173,7 @@ func BenchmarkHolders(b *testing.B) {
 		}
 		f.process(pid, "worker", "", "/system.slice/worker.service", open...)
 	}
-	n := Open(f.roots())
+	n := whole(f.roots())
 	for b.Loop() {
 		if got, err := n.Holders(b.Context()); err != nil || len(got) != 16 {
 			b.Fatalf("%d holders, %v", len(got), err)
@@ -182,7 +187,7 @@ func TestAForeignNameCannotSteerATerminal(t *testing.T) {
 	f.devices()
 	f.process(7, "\xff\x1b[31m", "", "/system.slice/x.service", "dev/kfd")
 	f.process(8, "fifteen-bytes-\xff", "/opt/fifteen-bytes-\xff\u202e\n\x00-v\x00", "/\x1b[2J.service", "dev/kfd")
-	got, err := Open(f.roots()).Holders(t.Context())
+	got, err := whole(f.roots()).Holders(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"dcm/internal/attr"
+	"dcm/internal/gpu"
 	"dcm/internal/partition"
 )
 
@@ -84,7 +86,7 @@ func (n kfdNode) address() partition.Address {
 
 // byGPU sorts the nodes to the GPUs that they are partitions of: the function
 // named, or else the one in the same slot.
-func byGPU(nodes []kfdNode, gpus []function) map[partition.Address][]kfdNode {
+func byGPU(nodes []kfdNode, gpus []*gpu.Function) map[partition.Address][]kfdNode {
 	owner := make(map[string]partition.Address)
 	for _, g := range slices.Backward(gpus) {
 		owner[string(g.Address)] = g.Address
@@ -131,7 +133,7 @@ func (n *Node) topology() ([]kfdNode, error) {
 			continue
 		}
 		file := filepath.Join(dir, e.Name(), "properties")
-		text, err := read(file)
+		text, err := attr.Read(file)
 		if errors.Is(err, fs.ErrNotExist) { // renumbered meanwhile
 			continue
 		}
@@ -150,7 +152,7 @@ func (n *Node) topology() ([]kfdNode, error) {
 }
 
 // describe adds to d what the nodes of its partitions tell.
-func (d *Device) describe(nodes []kfdNode) {
+func describe(d *gpu.Device, nodes []kfdNode) {
 	xcc, unique := 0, ""
 	// KFD's order is that of the partitions; their render nodes are registered in it.
 	slices.SortStableFunc(nodes, func(a, b kfdNode) int { return cmp.Compare(a.minor, b.minor) })
@@ -170,7 +172,7 @@ func (d *Device) describe(nodes []kfdNode) {
 	// missing from the sum, but not from the GPU.
 	if xcc > 0 && xcc >= d.XCC {
 		d.XCC = xcc
-		d.Source["xcc"] = sysfs
+		d.Source["xcc"] = gpu.Sysfs
 	}
 	if d.UniqueID == "" && unique != "differs" {
 		d.UniqueID = unique

@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dcm/internal/attr"
+	"dcm/internal/gpu"
 	"dcm/internal/partition"
 )
 
@@ -21,29 +23,50 @@ func Library(s SMI, sets bool) Option {
 
 // Enrich adds to the devices what the library tells of them, matched by PCI
 // address: name, serial, UUID and the driver's version. Nothing that sysfs told
-// is replaced. Without [Library] it does nothing.
+// is replaced. Without [Library] it does nothing, nor where the library is not
+// installed and need not be.
 //
 // An error leaves the devices as they are: they are complete without it. It is
-// an [*SMIError]; most often the library is absent.
-func (n *Node) Enrich(ctx context.Context, devices []Device) error {
+// an [*SMIError].
+func (n *Node) Enrich(ctx context.Context, devices []*gpu.Device) error {
 	if n.smi == nil {
 		return nil
 	}
 	found, err := n.smi.Inventory(ctx)
+	var failed *SMIError
+	if !n.smiSets && errors.As(err, &failed) && failed.Absent() {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	for i := range devices {
-		d := &devices[i]
+	for _, d := range devices {
 		at := slices.IndexFunc(found.GPUs, func(g SMIGPU) bool { return g.Address == d.Address })
-		if at >= 0 && d.Vendor == partition.Vendor {
-			d.enrich(found.GPUs[at], found.Library.String())
+		if at >= 0 {
+			enrich(d, found.GPUs[at], found.Library.String())
 		}
 	}
 	return nil
 }
 
-func (d *Device) enrich(g SMIGPU, source string) {
+// Library names libamd_smi, or says why it is not used.
+func (n *Node) Library(ctx context.Context) (name, state string) {
+	const library = "libamd_smi"
+	if n.smi == nil {
+		return library, `not used ([gpu] backend = "sysfs")`
+	}
+	found, err := n.smi.Version(ctx)
+	var failed *SMIError
+	switch {
+	case errors.As(err, &failed) && failed.Absent():
+		return library, "none (" + failed.Err.Error() + ")"
+	case err != nil:
+		return library, "unusable: " + err.Error()
+	}
+	return library, found.String() + ", " + found.File
+}
+
+func enrich(d *gpu.Device, g SMIGPU, source string) {
 	sources := make(map[string]string)
 	for k, v := range d.Source {
 		sources[k] = v
@@ -82,7 +105,7 @@ func (e *DisagreementError) Unwrap() error {
 	return &MismatchError{e.GPU, e.File, e.Want, e.ReadFile}
 }
 
-func (e *DisagreementError) cure() string {
+func (e *DisagreementError) Cure() string {
 	return `Set [gpu] backend = "auto", so that modes are set through sysfs.`
 }
 
@@ -111,7 +134,7 @@ func (n *Node) inReset(c *change, list string, err error) error {
 	if !errors.As(err, &failed) || failed.Status != statusUnsupported {
 		return err
 	}
-	listed, listErr := readOptional(n.pci(c.gpu, list))
+	listed, listErr := attr.Optional(n.pci(c.gpu, list))
 	if listErr == nil && slices.Contains(strings.Split(listed, ", "), c.to) {
 		failed.Err = &statusError{failed.Err.Error(), unix.EPERM}
 	}

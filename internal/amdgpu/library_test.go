@@ -7,17 +7,18 @@ import (
 	"testing"
 	"time"
 
-	"dcm/internal/amdsmi/standin"
-	"dcm/internal/partition"
-
 	"golang.org/x/sys/unix"
+
+	"dcm/internal/amdsmi/standin"
+	"dcm/internal/attr"
+	"dcm/internal/partition"
 )
 
 func TestModesAreSetThroughTheLibraryAndReadBack(t *testing.T) {
 	for _, g := range standin.Generations() {
 		t.Run(g.Name, func(t *testing.T) {
 			f := smiFixture(t)
-			n := Open(f.roots(), Library(smiOn(t, f, g), true))
+			n := whole(f.roots(), Library(smiOn(t, f, g), true))
 			for _, mode := range []partition.Compute{partition.DPX, partition.QPX, partition.CPX, partition.SPX} {
 				if err := n.SetCompute(t.Context(), gpuB, mode); err != nil {
 					t.Fatal(err)
@@ -44,14 +45,14 @@ func TestModesAreSetThroughTheLibraryAndReadBack(t *testing.T) {
 
 func (f *fixture) text(name string) string {
 	f.t.Helper()
-	text, err := read(f.path(name))
+	text, err := attr.Read(f.path(name))
 	f.must(err)
 	return text
 }
 
 func TestALibraryThatSetsAnotherModeIsFoundOut(t *testing.T) {
 	f := smiFixture(t)
-	n := Open(f.roots(), Library(smiOn(t, f, standin.Latest(), "set-wrong DPX"), true))
+	n := whole(f.roots(), Library(smiOn(t, f, standin.Latest(), "set-wrong DPX"), true))
 	err := n.SetCompute(t.Context(), gpuA, partition.CPX)
 	var disagree *DisagreementError
 	if !errors.As(err, &disagree) || disagree.ReadLibrary != "DPX" || disagree.ReadFile != "DPX" || disagree.Number != 5 {
@@ -71,7 +72,7 @@ func TestALibraryThatOnlyClaimsAModeIsFoundOut(t *testing.T) {
 	other := smiFixture(t)
 	other.write("sys/module/amdgpu/initstate", "live\n")
 	f.must(standin.Turn(smi.Library, "sys "+other.path("sys")))
-	err := Open(f.roots(), Library(smi, true)).SetCompute(t.Context(), gpuA, partition.CPX)
+	err := whole(f.roots(), Library(smi, true)).SetCompute(t.Context(), gpuA, partition.CPX)
 	want := "the library reads CPX, but current_compute_partition reads SPX"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want one with %q", err, want)
@@ -97,7 +98,7 @@ func TestALibrarysStatusIsJudgedAsTheDriversErrno(t *testing.T) {
 		t.Run(c.status, func(t *testing.T) {
 			f := smiFixture(t)
 			smi := smiOn(t, f, standin.Latest(), "set-status "+c.status)
-			n := Open(f.roots(), Library(smi, true), Settle(time.Millisecond, time.Millisecond))
+			n := whole(f.roots(), Library(smi, true), Settle(time.Millisecond, time.Millisecond))
 			err := n.SetCompute(t.Context(), gpuA, partition.CPX)
 			if err == nil || c.errno != nil && !errors.Is(err, c.errno) || Transient(err) != c.transient {
 				t.Errorf("error %v, transient %v", err, Transient(err))
@@ -112,7 +113,7 @@ func TestALibrarysStatusIsJudgedAsTheDriversErrno(t *testing.T) {
 func TestAModeThatTheDeviceDoesNotListIsNotSupported(t *testing.T) {
 	f := smiFixture(t)
 	f.must(os.Remove(f.path(pciFile(gpuA, availableComputeFile))))
-	n := Open(f.roots(), Library(smiOn(t, f, standin.Latest(), "set-status 2"), true))
+	n := whole(f.roots(), Library(smiOn(t, f, standin.Latest(), "set-status 2"), true))
 	if err := n.SetCompute(t.Context(), gpuA, partition.CPX); !errors.Is(err, unix.EOPNOTSUPP) || Transient(err) {
 		t.Errorf("error %v, transient %v", err, Transient(err))
 	}
@@ -121,14 +122,14 @@ func TestAModeThatTheDeviceDoesNotListIsNotSupported(t *testing.T) {
 // Set, and then the library brings its process down: sysfs tells what happened.
 func TestACrashAfterTheSwitchTellsTheModeThatIsThere(t *testing.T) {
 	f := smiFixture(t)
-	n := Open(f.roots(), Library(smiOn(t, f, standin.Latest(), "set-abort"), true))
+	n := whole(f.roots(), Library(smiOn(t, f, standin.Latest(), "set-abort"), true))
 	err := n.SetCompute(t.Context(), gpuA, partition.CPX)
 	wantSMIError(t, err, "no-answer", "it reads CPX now")
 }
 
 func TestSwitchesThroughTheLibraryAllHappen(t *testing.T) {
 	f := smiFixture(t)
-	n := Open(f.roots(), Library(smiOn(t, f, standin.Latest()), true))
+	n := whole(f.roots(), Library(smiOn(t, f, standin.Latest()), true))
 	steps := []partition.Step{
 		{Kind: partition.SwitchCompute, GPU: gpuA, From: "SPX", To: "CPX"},
 		{Kind: partition.SwitchCompute, GPU: gpuB, From: "SPX", To: "QPX"},

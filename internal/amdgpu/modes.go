@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"dcm/internal/attr"
 	"dcm/internal/partition"
 )
 
@@ -24,6 +25,9 @@ func (e *ModeError) Error() string {
 // passing reports whether the value may become a mode: the driver shows UNKNOWN
 // while a switch has failed half-way (amdgpu_gfx_compute_mode_desc).
 func (e *ModeError) passing() bool { return e.Value == "UNKNOWN" || e.Value == "" }
+
+// ForGood reports that waiting does not help.
+func (e *ModeError) ForGood() bool { return !e.passing() }
 
 // notSupported is what available_compute_partition reads where the driver has
 // no list.
@@ -79,7 +83,7 @@ func (n *Node) readModes(g *partition.GPU) (shown bool, err error) {
 }
 
 func readMode[M ~string](file string, parse func(string) (M, error)) (M, error) {
-	text, err := read(file)
+	text, err := attr.Read(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -94,7 +98,7 @@ func readMode[M ~string](file string, parse func(string) (M, error)) (M, error) 
 }
 
 func readList[M ~string](file string, parse func(string) (M, error)) ([]M, error) {
-	text, err := readOptional(file)
+	text, err := attr.Optional(file)
 	if err != nil {
 		return nil, err
 	}

@@ -1,31 +1,24 @@
 package amdgpu
 
 import (
-	"context"
 	"path/filepath"
 	"strconv"
 	"time"
 
+	"dcm/internal/gpu"
 	"dcm/internal/partition"
 )
 
-// Roots are the directories under which the kernel's file systems are found:
-// "/sys", "/proc" and "/dev" on a host.
-type Roots struct{ Sys, Proc, Dev string }
-
-// Node is the machine whose GPUs are looked at and changed. Its methods may be
-// called concurrently.
+// Node is the part of a machine that the driver drives: its GPUs, looked at and
+// changed. It is a [gpu.Vendor]. Its methods may be called concurrently.
 type Node struct {
-	roots    Roots
-	modprobe []string                              // the command and its first arguments; nil: modprobe, looked up
-	settle   time.Duration                         // how long a busy GPU may take to let go of a process that ended
-	retry    time.Duration                         // between two writes meanwhile
-	poll     time.Duration                         // between two glances at a driver that is coming up
-	quiet    time.Duration                         // how long a loaded driver may bring up nothing while a GPU is missing
-	events   func(context.Context) <-chan struct{} // tells when the kernel tells of a device; nil: nobody listens
-	lookAll  time.Duration                         // for looking who uses the GPUs
-	lookEach time.Duration                         // for looking at one process
-	grace    time.Duration                         // for loading the driver when the caller's deadline is over
+	roots    gpu.Roots
+	modprobe []string      // the command and its first arguments; nil: modprobe, looked up
+	settle   time.Duration // how long a busy GPU may take to let go of a process that ended
+	retry    time.Duration // between two writes meanwhile
+	lookAll  time.Duration // for looking who uses the GPUs
+	lookEach time.Duration // for looking at one process
+	grace    time.Duration // for loading the driver when the caller's deadline is over
 
 	smi     *SMI          // nil: AMD's library is not used
 	smiSets bool          // modes are set through it
@@ -46,31 +39,22 @@ func Settle(total, every time.Duration) Option {
 	return func(n *Node) { n.settle, n.retry = total, every }
 }
 
-// Poll sets how often there is a glance at a driver that is coming up.
-func Poll(every time.Duration) Option { return func(n *Node) { n.poll = every } }
-
-// Quiet sets for how long nothing more may come up, after a load, for the GPUs that
-// are missing to be given up.
-func Quiet(d time.Duration) Option { return func(n *Node) { n.quiet = d } }
-
-// Events sets who tells when the kernel tells of a device, until the context ends.
-// With it the driver is looked at when something happens, and otherwise seldom.
-func Events(listen func(context.Context) <-chan struct{}) Option {
-	return func(n *Node) { n.events, n.poll = listen, 10*n.poll }
-}
-
 // Look sets how long it may take to look who uses the GPUs, in all and at one process.
 func Look(total, each time.Duration) Option {
 	return func(n *Node) { n.lookAll, n.lookEach = total, each }
 }
 
+// Traits is what is always so of the driver.
+func (n *Node) Traits() gpu.Traits {
+	return gpu.Traits{Vendor: partition.AMD, Driver: driver, Log: []string{"amdgpu", "kfd", "amd_xcp"}}
+}
+
 // Open returns the node under the roots. It touches nothing.
-func Open(r Roots, opts ...Option) *Node {
+func Open(r gpu.Roots, opts ...Option) *Node {
 	n := &Node{
 		roots:   r,
 		settle:  2 * time.Second,
 		retry:   30 * time.Millisecond,
-		poll:    100 * time.Millisecond,
 		grace:   2 * time.Minute,
 		lookAll: 20 * time.Second, lookEach: 5 * time.Second,
 	}

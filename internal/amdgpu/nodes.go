@@ -9,6 +9,9 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"dcm/internal/attr"
+	"dcm/internal/gpu"
 )
 
 // identity is what a device node is, by whatever name and in whatever mount
@@ -43,7 +46,7 @@ func (n *Node) deviceNodes() (map[identity]string, error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		if !drmName.MatchString(e.Name()) {
+		if _, _, ok := gpu.DRMName(e.Name()); !ok {
 			continue
 		}
 		ours, err := n.drivesCard(e.Name())
@@ -64,11 +67,11 @@ func (n *Node) deviceNodes() (map[identity]string, error) {
 // function that the driver is bound to, or the platform device of a further
 // partition, which is "amdgpu_xcp.N" or "amdgpu_xcp_N" (amdgpu_xcp_drv.c).
 func (n *Node) drivesCard(name string) (bool, error) {
-	parent, err := linkBase(n.sys("class/drm", name, "device"))
+	parent, err := attr.Link(n.sys("class/drm", name, "device"))
 	if err != nil || strings.HasPrefix(parent, driver+"_xcp") {
 		return err == nil, err
 	}
-	bound, err := linkBase(n.sys("class/drm", name, "device/driver"))
+	bound, err := attr.Link(n.sys("class/drm", name, "device/driver"))
 	return bound == driver, err
 }
 
@@ -86,7 +89,7 @@ func (n *Node) addNode(nodes map[identity]string, name, number string) error {
 	case err != unix.ENOENT:
 		return &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
-	text, err := readOptional(number)
+	text, err := attr.Optional(number)
 	if text == "" || err != nil {
 		return err
 	}

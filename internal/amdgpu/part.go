@@ -9,27 +9,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"dcm/internal/attr"
+	"dcm/internal/gpu"
 )
 
-// Part is one active partition of a GPU: a node of the KFD topology.
-type Part struct {
-	Index int // in the GPU, by the minor numbers
-	Minor int // of the render node
-	CUs   int // compute units; 0 where not known
-
-	// From [Node.Detail]; zero before.
-	Card  string // DRM's name, "card9"; not stable
-	KFD   string // gpu_id
-	Bytes uint64 // of memory
-
-	Node int // KFD's number of it
-}
-
-// RenderNode is the device node's path.
-func (p Part) RenderNode() string { return fmt.Sprintf("/dev/dri/renderD%d", p.Minor) }
-
-func (k kfdNode) part(index int) Part {
-	p := Part{Index: index, Minor: int(k.minor), Node: k.id}
+func (k kfdNode) part(index int) gpu.Part {
+	p := gpu.Part{Index: index, Minor: int(k.minor), Number: k.id}
 	if k.perCU > 0 {
 		p.CUs = int(k.simds / k.perCU)
 	}
@@ -38,8 +24,8 @@ func (k kfdNode) part(index int) Part {
 
 // Detail adds to the partitions what takes a look at several files for each. What
 // the device cgroup forbids to look at stays zero, and is told.
-func (n *Node) Detail(ctx context.Context, devices []Device) error {
-	_, err := within(ctx, func() (struct{}, error) {
+func (n *Node) Detail(ctx context.Context, devices []*gpu.Device) error {
+	_, err := attr.Within(ctx, func() (struct{}, error) {
 		var errs []error
 		for _, d := range devices {
 			for i := range d.Parts {
@@ -54,13 +40,13 @@ func (n *Node) Detail(ctx context.Context, devices []Device) error {
 	return nil
 }
 
-func (n *Node) detail(p *Part) error {
-	dir := n.sys("class/kfd/kfd/topology/nodes", strconv.Itoa(p.Node))
-	id, err := readOptional(filepath.Join(dir, "gpu_id"))
+func (n *Node) detail(p *gpu.Part) error {
+	dir := n.sys("class/kfd/kfd/topology/nodes", strconv.Itoa(p.Number))
+	id, err := attr.Optional(filepath.Join(dir, "gpu_id"))
 	if err != nil {
 		return err
 	}
-	p.KFD = id
+	p.ID = id
 	if p.Bytes, err = bankSizes(filepath.Join(dir, "mem_banks")); err != nil {
 		return err
 	}
@@ -69,7 +55,7 @@ func (n *Node) detail(p *Part) error {
 		return err
 	}
 	for _, e := range entries {
-		if m := drmName.FindStringSubmatch(e.Name()); m != nil && m[1] == "card" {
+		if kind, _, ok := gpu.DRMName(e.Name()); ok && kind == "card" {
 			p.Card = e.Name()
 		}
 	}
@@ -84,7 +70,7 @@ func bankSizes(dir string) (uint64, error) {
 	}
 	var sum uint64
 	for _, bank := range banks {
-		text, err := readOptional(filepath.Join(dir, strconv.Itoa(bank), "properties"))
+		text, err := attr.Optional(filepath.Join(dir, strconv.Itoa(bank), "properties"))
 		if err != nil {
 			return 0, err
 		}

@@ -31,10 +31,10 @@ func TestPartitionsHaveTheirNodesAndTheirShare(t *testing.T) {
 			if p.Index != i || p.RenderNode() != d.RenderNodes[i] || i > 0 && p.Minor != d.Parts[i-1].Minor+1 {
 				t.Errorf("%s is %+v, its GPU has %q", name, p, d.RenderNodes)
 			}
-			if p.CUs != 38 || p.Bytes != 24<<30 || !strings.HasPrefix(p.Card, "card") || p.KFD == "" || p.KFD == "0" {
+			if p.CUs != 38 || p.Bytes != 24<<30 || !strings.HasPrefix(p.Card, "card") || p.ID == "" || p.ID == "0" {
 				t.Errorf("%s is %+v", name, p)
 			}
-			for _, fact := range []string{"kfd " + p.KFD, p.Card, fmt.Sprint(p.Minor)} {
+			for _, fact := range []string{"kfd " + p.ID, p.Card, fmt.Sprint(p.Minor)} {
 				if other := seen[fact]; other != "" {
 					t.Errorf("%s and %s both are %s", other, name, fact)
 				}
@@ -52,13 +52,13 @@ func TestWhatMayNotBeLookedAtOfAPartitionIsTold(t *testing.T) {
 	f.partition(0, 0x500, 8, 128, "1")
 	f.write("sys/class/kfd/kfd/topology/nodes/0/gpu_id", "4711\n")
 	f.write("sys/class/kfd/kfd/topology/nodes/0/mem_banks/0/properties", "heap_type 1\nsize_in_bytes many\n")
-	n := Open(f.roots())
+	n := whole(f.roots())
 	devices, err := n.Devices(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = n.Detail(t.Context(), devices)
-	if p := devices[0].Parts[0]; err == nil || !strings.Contains(err.Error(), `the size "many"`) || p.KFD != "4711" || p.Bytes != 0 {
+	if p := devices[0].Parts[0]; err == nil || !strings.Contains(err.Error(), `the size "many"`) || p.ID != "4711" || p.Bytes != 0 {
 		t.Errorf("%+v, error %v", p, err)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dcm/internal/attr"
 )
 
 // prober looks at one process.
@@ -133,7 +135,7 @@ func onlyPath(dir int, path, name string) bool {
 	if unix.Fstatat(dir, name, &link, unix.AT_SYMLINK_NOFOLLOW) != nil || link.Mode&0o777 != 0 {
 		return false
 	}
-	text, err := readOptional(filepath.Join(filepath.Dir(path), "fdinfo", name))
+	text, err := attr.Optional(filepath.Join(filepath.Dir(path), "fdinfo", name))
 	if err != nil {
 		return false
 	}

@@ -78,7 +78,7 @@ func (r real) opener(root string) opener {
 		b := overSysfs(t, kind, o).through(t, SMI{}, false)
 		// An answer takes a second: the library reads thousands of files.
 		for _, option := range []Option{Library(r.install(t, root, b.sim.Sys), true), Settle(8*time.Second, 5*time.Millisecond)} {
-			option(b.node)
+			option(b.node.Node)
 		}
 		return b
 	}

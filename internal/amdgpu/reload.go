@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dcm/internal/attr"
 	"dcm/internal/foreign"
 )
 
@@ -37,7 +38,11 @@ func (e *ReloadError) Error() string {
 
 func (e *ReloadError) Unwrap() error { return e.Err }
 
-func (e *ReloadError) cure() string {
+// Kept reports that it is the unloading that failed: something uses the driver.
+func (e *ReloadError) Kept() bool { return e.Unload }
+
+// Cure is what to do about it.
+func (e *ReloadError) Cure() string {
 	if errors.Is(e.Err, errKilled) {
 		return "Find out what has killed modprobe: the kernel log tells if memory ran out. dcm tries again by itself."
 	}
@@ -47,9 +52,9 @@ func (e *ReloadError) cure() string {
 	return "Load it by hand with `modprobe " + driver + "` and see the kernel log; otherwise reboot."
 }
 
-// Reload unloads the driver and loads it. Memory modes requested before are in force
-// on the GPUs that it brings up then, see [Node.Settled], and it has picked each
-// compute mode itself.
+// Reload unloads the driver and loads it. When it has brought its GPUs up, memory
+// modes requested before are in force, and the driver has picked each compute mode
+// itself.
 //
 // Once the driver is unloaded it is loaded again whatever becomes of ctx: a node
 // without its driver is the worst of all ends.
@@ -89,10 +94,11 @@ func (n *Node) unload(ctx context.Context) error {
 // Load loads the driver if it is not loaded, as after a reload that was killed
 // half-way.
 func (n *Node) Load(ctx context.Context) error {
-	if !n.Loaded() {
-		if err := n.load(ctx); err != nil {
-			return &ReloadError{Loaded: n.Loaded(), Err: err}
-		}
+	if n.Loaded() {
+		return nil
+	}
+	if err := n.load(ctx); err != nil {
+		return &ReloadError{Loaded: n.Loaded(), Err: err}
 	}
 	return nil
 }
@@ -141,7 +147,7 @@ func (n *Node) module(ctx context.Context, args ...string) error {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	cmd.WaitDelay = time.Second
-	text, err := within(ctx, func() (string, error) {
+	text, err := attr.Within(ctx, func() (string, error) {
 		err := cmd.Run()
 		return foreign.Lines(strings.TrimSpace(stderr.String())), err
 	})

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dcm/internal/attr"
 )
 
 // modprobe stands in for the command: a shell script that finds the fixture in
@@ -23,7 +25,7 @@ esac`, "modprobe")
 }
 
 func (f *fixture) calls() string {
-	text, err := readOptional(f.path("calls"))
+	text, err := attr.Optional(f.path("calls"))
 	f.must(err)
 	return strings.ReplaceAll(text, "\n", "; ")
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dcm/internal/attr"
 	"dcm/internal/partition"
 )
 
@@ -51,7 +52,7 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("set %s on %s, but %s reads %s", e.Want, e.GPU, filepath.Base(e.File), e.Got)
 }
 
-func (e *MismatchError) cure() string {
+func (e *MismatchError) Cure() string {
 	return "See the kernel log: the driver did not do what it reported."
 }
 
@@ -120,8 +121,8 @@ func (n *Node) carryOut(ctx context.Context, c *change, until time.Time) (now st
 // prepare returns the mode that the file shows, with an error unless it may be
 // written.
 func (c *change) prepare(ctx context.Context) (string, error) {
-	return within(ctx, func() (string, error) {
-		text, err := read(c.file)
+	return attr.Within(ctx, func() (string, error) {
+		text, err := attr.Read(c.file)
 		if err != nil {
 			return "", err
 		}
@@ -157,10 +158,10 @@ func (n *Node) put(ctx context.Context, c *change) (err error) {
 		c.library, err = n.setThrough(ctx, c)
 		return err
 	}
-	_, err = within(ctx, func() (struct{}, error) { return struct{}{}, write(c.file, c.to) })
+	_, err = attr.Within(ctx, func() (struct{}, error) { return struct{}{}, attr.Write(c.file, c.to) })
 	return err
 }
 
 func readWithin(ctx context.Context, file string) (string, error) {
-	return within(ctx, func() (string, error) { return read(file) })
+	return attr.Within(ctx, func() (string, error) { return attr.Read(file) })
 }

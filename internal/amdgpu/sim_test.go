@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"dcm/internal/gpu"
 	"dcm/internal/partition"
 	"dcm/internal/sim"
 )
@@ -23,7 +24,7 @@ import (
 func (b backend) switches(t *testing.T, to partition.Compute) []partition.Step {
 	t.Helper()
 	var steps []partition.Step
-	for _, g := range Partitionable(b.devices(t)) {
+	for _, g := range gpu.Partitionable(b.devices(t)) {
 		steps = append(steps, partition.Step{Kind: partition.SwitchCompute, GPU: g.Address, From: string(g.Compute), To: string(to)})
 	}
 	return steps
@@ -220,10 +221,10 @@ func (b backend) holds(t *testing.T, names ...string) (pid int, end func()) {
 
 // holders lists them. That a security module hides some of this machine's other
 // processes is none of the test's business.
-func (b backend) holders(t *testing.T) []Holder {
+func (b backend) holders(t *testing.T) []gpu.Holder {
 	t.Helper()
 	got, err := b.node.Holders(patient(t))
-	if err != nil && !errors.Is(err, ErrPartial) {
+	if err != nil && !errors.Is(err, gpu.ErrPartial) {
 		t.Fatal(err)
 	}
 	return got
@@ -239,14 +240,15 @@ func TestHoldersOverTheSimulator(t *testing.T) {
 	b.holds(t, "dri/card0") // the BMC's
 	greeter, end := b.holds(t, "dri/card1")
 	got := b.holders(t)
-	want := []Holder{
-		{agent, "sh", "", []string{"/dev/kfd", "/dev/" + render}},
-		{greeter, "sh", "", []string{"/dev/dri/card1"}},
+	ours := []partition.Vendor{partition.AMD}
+	want := []gpu.Holder{
+		{PID: agent, Command: "sh", Unit: "", Devices: []string{"/dev/kfd", "/dev/" + render}, Vendors: ours},
+		{PID: greeter, Command: "sh", Unit: "", Devices: []string{"/dev/dri/card1"}, Vendors: ours},
 	}
 	for i := range got {
 		got[i].Unit = "" // this machine's affair
 	}
-	slices.SortFunc(want, func(a, b Holder) int { return a.PID - b.PID })
+	slices.SortFunc(want, func(a, b gpu.Holder) int { return a.PID - b.PID })
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("holders (-want +got):\n%s", d)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dcm/internal/amdsmi/standin"
+	"dcm/internal/gpu"
 	"dcm/internal/sim"
 	"dcm/internal/sim/simtest"
 )
@@ -21,23 +22,23 @@ import (
 func BenchmarkInventory(b *testing.B) {
 	smiProgram(b) // sets TMPDIR, under which the node is mounted
 	node := simtest.Start(b, "mi300x-8", sim.Options{Cache: 300 * time.Millisecond})
-	roots := Roots{node.Sys, "/proc", node.Dev}
-	b.Run("sysfs", func(b *testing.B) { inventory(b, Open(roots)) })
+	roots := gpu.Roots{Sys: node.Sys, Proc: "/proc", Dev: node.Dev}
+	b.Run("sysfs", func(b *testing.B) { inventory(b, whole(roots)) })
 	b.Run("stand-in", func(b *testing.B) {
 		smi := standinOver(b, node.Sys, standin.Latest())
-		inventory(b, Open(roots, Library(smi, false)))
+		inventory(b, whole(roots, Library(smi, false)))
 		b.ReportMetric(peak(b, smi), "MiB-dcm-smi")
 	})
 	for _, r := range reals() {
 		b.Run(r.version, func(b *testing.B) {
 			smi := r.install(b, r.root(b), node.Sys)
-			inventory(b, Open(roots, Library(smi, false)))
+			inventory(b, whole(roots, Library(smi, false)))
 			b.ReportMetric(peak(b, smi), "MiB-dcm-smi")
 		})
 	}
 }
 
-func inventory(b *testing.B, n *Node) {
+func inventory(b *testing.B, n node) {
 	b.Helper()
 	for b.Loop() {
 		devices, err := n.Devices(b.Context())

@@ -14,12 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"dcm/internal/amdsmi"
-	"dcm/internal/amdsmi/standin"
-	"dcm/internal/partition"
-
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"dcm/internal/amdsmi"
+	"dcm/internal/amdsmi/standin"
+	"dcm/internal/gpu"
+	"dcm/internal/partition"
 )
 
 // builder builds dcm-smi once for all tests.
@@ -108,13 +109,13 @@ func TestEnrichAddsTheLibrarysFactsByAddress(t *testing.T) {
 	for _, g := range standin.Generations() {
 		t.Run(g.Name, func(t *testing.T) {
 			f := smiFixture(t)
-			n := Open(f.roots(), Library(smiOn(t, f, g), false))
+			n := whole(f.roots(), Library(smiOn(t, f, g), false))
 			plain, err := n.Devices(t.Context())
 			f.must(err)
 			devices, err := n.Devices(t.Context())
 			f.must(err)
 			f.must(n.Enrich(t.Context(), devices))
-			want := append([]Device(nil), plain...)
+			want := append([]gpu.Device(nil), plain...)
 			for i, serial := range map[int]string{1: "0xB6A11DBDFFF8C2A1", 2: "0xB6A11DBDFFF8C2A2"} {
 				w := &want[i]
 				w.Name, w.Serial, w.DriverVersion = "AMD Instinct MI300X", serial, "6.10.5"
@@ -150,7 +151,7 @@ func TestALibraryThatFailsLeavesTheInventoryOfSysfs(t *testing.T) {
 			f := smiFixture(t)
 			smi := smiOn(t, f, standin.Latest(), c.knob)
 			smi.Timeout = 2 * time.Second
-			n := Open(f.roots(), Library(smi, false))
+			n := whole(f.roots(), Library(smi, false))
 			devices, err := n.Devices(t.Context())
 			f.must(err)
 			plain, err := n.Devices(t.Context())

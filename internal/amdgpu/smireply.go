@@ -98,7 +98,7 @@ func (e *SMIError) Unwrap() error { return e.Err }
 // Absent reports that there is nothing to ask: no library, or no dcm-smi.
 func (e *SMIError) Absent() bool { return e.Kind == "not-found" || e.Kind == "no-program" }
 
-func (e *SMIError) cure() string {
+func (e *SMIError) Cure() string {
 	switch e.Kind {
 	case "refused":
 		return "" // the driver's error, whose cure is the same as without the library

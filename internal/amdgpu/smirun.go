@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dcm/internal/attr"
 	"dcm/internal/foreign"
 )
 
@@ -34,7 +35,7 @@ func (s SMI) ask(ctx context.Context, r smiRequest) (smiReply, error) {
 	last, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(smiGrace, stop) })()
-	out, err := within(last, func() ([]byte, error) { return s.run(ctx, r) })
+	out, err := attr.Within(last, func() ([]byte, error) { return s.run(ctx, r) })
 	if ctx.Err() != nil {
 		return smiReply{}, s.fail(r, "deadline", fmt.Errorf("no answer in time, killed: %w", ctx.Err()))
 	}

@@ -7,8 +7,38 @@ import (
 	"sync"
 	"time"
 
+	"dcm/internal/gpu"
 	"dcm/internal/partition"
 )
+
+// Make carries out steps that may be made at once.
+func (n *Node) Make(ctx context.Context, steps []partition.Step, tell gpu.Tell) error {
+	if len(steps) > 0 && steps[0].Kind == partition.SwitchCompute {
+		return n.Switch(ctx, steps, tell)
+	}
+	var errs []error
+	for _, s := range steps {
+		tell(s, true, nil)
+		err := n.one(ctx, s)
+		tell(s, false, err)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (n *Node) one(ctx context.Context, s partition.Step) error {
+	switch s.Kind {
+	case partition.RequestMemory:
+		to, err := partition.ParseMemory(s.To)
+		if err != nil {
+			return err
+		}
+		return n.SetMemory(ctx, s.GPU, to)
+	case partition.ReloadDriver:
+		return n.Reload(ctx)
+	}
+	return fmt.Errorf("%q is not a step of AMD's", s)
+}
 
 // Switch carries compute switches out, all at once, and returns their errors
 // joined in the order of the steps.

@@ -8,95 +8,28 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dcm/internal/attr"
+	"dcm/internal/gpu"
 )
-
-// Usage is what there is to see of who uses the GPUs, from two sides: the open files
-// of the processes, and what the driver itself counts. The driver counts more: an
-// open file that was sent to a socket and not yet received, one that only the kernel
-// keeps, a buffer shared with another driver.
-type Usage struct {
-	Holders  []Holder
-	Unlooked []Unlooked // processes that could not be looked at, or not in time
-
-	Counted bool     // the driver is a module, whose use count can be read
-	Count   int      // the use count, of /sys/module/amdgpu/refcnt
-	Modules []string // those of the kernel that use the driver, each of which is counted
-	Seen    int      // what the holders' open files add to the count
-	Lost    []int    // processes that the KFD lists and that are not to be found
-}
-
-// Unseen is how much of the use count nothing that was seen accounts for.
-//
-// A driver that nobody uses counts the modules that use it, and nothing else: its
-// GPUs, its own threads and the KFD are no use of it. On some hosts it is held from
-// within besides, by a console or a sound device; what it counts there when nobody
-// uses it is known only after a load (see [Usage.Idle]).
-func (u Usage) Unseen() int { return max(0, u.Count-len(u.Modules)-u.Seen) }
-
-// Nobody reports whether the driver itself bears witness that no process uses it.
-// idle is what it is known to count, beside modules, when that is so.
-func (u Usage) Nobody(idle int) bool {
-	return u.Counted && len(u.Holders)+len(u.Lost) == 0 && u.Unseen() <= idle
-}
-
-// Unlooked is a process whose open files could not all be looked at.
-type Unlooked struct {
-	PID     int
-	Command string
-	UID     int
-	Files   int    // how many it has open; 0 where the kernel does not tell
-	Why     string // "there was no time for all of its open files"
-	Late    bool   // it may be looked at, but took too long
-}
-
-func (u Unlooked) String() string {
-	text := fmt.Sprintf("%s (pid %d, user %d", u.Command, u.PID, u.UID)
-	if u.Files > 0 {
-		text += fmt.Sprintf(", %d open files", u.Files)
-	}
-	return text + "): " + u.Why
-}
-
-// PartialError names the processes that could not be looked at.
-type PartialError struct{ Unlooked []Unlooked }
-
-func (e *PartialError) Error() string {
-	const most = 3
-	var text []string
-	for _, u := range e.Unlooked[:min(most, len(e.Unlooked))] {
-		text = append(text, u.String())
-	}
-	if more := len(e.Unlooked) - most; more > 0 {
-		text = append(text, fmt.Sprintf("and %d more", more))
-	}
-	return ErrPartial.Error() + ": " + strings.Join(text, "; ")
-}
-
-// Is makes it [ErrPartial].
-func (e *PartialError) Is(target error) bool { return target == ErrPartial }
-
-func (e *PartialError) cure() string {
-	return "End these processes, or have them close files; dcm needs to see who has a GPU open."
-}
 
 // Usage looks who uses the GPUs. It takes no longer than the node's limit, and for
 // no process longer than that for one; who is left out is in Unlooked.
-func (n *Node) Usage(ctx context.Context) (Usage, error) {
-	u, err := within(ctx, func() (Usage, error) { return n.usage(ctx) })
+func (n *Node) Usage(ctx context.Context) (gpu.Usage, error) {
+	u, err := attr.Within(ctx, func() (gpu.Usage, error) { return n.usage(ctx) })
 	if err != nil {
-		return Usage{}, fmt.Errorf("cannot look for processes that use the GPUs: %w", err)
+		return gpu.Usage{}, fmt.Errorf("cannot look for processes that use the GPUs: %w", err)
 	}
 	return u, nil
 }
 
-func (n *Node) usage(ctx context.Context) (Usage, error) {
+func (n *Node) usage(ctx context.Context) (gpu.Usage, error) {
 	nodes, err := n.deviceNodes()
 	if err != nil {
-		return Usage{}, err
+		return gpu.Usage{}, err
 	}
 	s := &scan{
 		proc: n.roots.Proc, nodes: nodes, each: n.lookEach, width: lookWidth(),
@@ -105,17 +38,17 @@ func (n *Node) usage(ctx context.Context) (Usage, error) {
 	limit, cancel := context.WithTimeout(ctx, n.lookTime(ctx))
 	defer cancel()
 	if err := s.all(limit); err != nil {
-		return Usage{}, err
+		return gpu.Usage{}, err
 	}
-	var u Usage
+	var u gpu.Usage
 	if err := n.tally(&u, s); err != nil {
-		return Usage{}, err
+		return gpu.Usage{}, err
 	}
 	// Mappings cost as much again, and mostly there is nothing to explain.
 	if !u.Counted && len(s.found) == 0 || u.Unseen() > 0 {
 		s.again(limit)
 		if err := n.tally(&u, s); err != nil {
-			return Usage{}, err
+			return gpu.Usage{}, err
 		}
 	}
 	u.Holders, u.Unlooked = n.describeHolders(s.found), n.describeUnlooked(s.unlooked)
@@ -131,7 +64,7 @@ func (n *Node) lookTime(ctx context.Context) time.Duration {
 }
 
 // tally adds what the driver tells to what was seen.
-func (n *Node) tally(u *Usage, s *scan) error {
+func (n *Node) tally(u *gpu.Usage, s *scan) error {
 	compute, err := numbers(n.sys("class/kfd/kfd/proc"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -172,7 +105,7 @@ func accounted(found map[int][]use) int {
 // useCount reads what the module tells of its use (Documentation/ABI/testing/
 // sysfs-module). A driver that is built in counts nothing.
 func (n *Node) useCount() (count int, modules []string, ok bool) {
-	text, err := read(n.sys("module", driver, "refcnt"))
+	text, err := attr.Read(n.sys("module", driver, "refcnt"))
 	if err != nil {
 		return 0, nil, false
 	}
@@ -186,8 +119,8 @@ func (n *Node) useCount() (count int, modules []string, ok bool) {
 	return count, modules, true
 }
 
-func (n *Node) describeUnlooked(why map[int]string) []Unlooked {
-	var out []Unlooked
+func (n *Node) describeUnlooked(why map[int]string) []gpu.Unlooked {
+	var out []gpu.Unlooked
 	for pid, reason := range why {
 		dir := n.proc(pid, "")
 		var st, files unix.Stat_t
@@ -195,8 +128,16 @@ func (n *Node) describeUnlooked(why map[int]string) []Unlooked {
 			continue // it has ended
 		}
 		_ = unix.Stat(n.proc(pid, "fd"), &files)
-		out = append(out, Unlooked{pid, command(dir), int(st.Uid), int(files.Size), reason, reason != notAllowed})
+		out = append(out, gpu.Unlooked{PID: pid, Command: command(dir), UID: int(st.Uid), Files: int(files.Size), Why: reason, Late: reason != notAllowed})
 	}
-	slices.SortFunc(out, func(a, b Unlooked) int { return a.PID - b.PID })
+	slices.SortFunc(out, func(a, b gpu.Unlooked) int { return a.PID - b.PID })
 	return out
+}
+
+// Tally is the module's use count, with the KFD's list.
+func (n *Node) Tally() string {
+	count, modules, ok := n.useCount()
+	compute, _ := numbers(n.sys("class/kfd/kfd/proc"))
+	slices.Sort(compute)
+	return fmt.Sprint(count, modules, ok, compute)
 }

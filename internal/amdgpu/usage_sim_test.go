@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dcm/internal/gpu"
 	"dcm/internal/sim"
 	"dcm/internal/sim/simtest"
 )
@@ -35,7 +36,7 @@ func inFlight(t *testing.T, file string) (end func()) {
 
 func TestAFileInFlightIsMissedByTheCount(t *testing.T) {
 	s := simtest.Start(t, "mi300x-8", sim.Options{})
-	n := Open(Roots{s.Sys, "/proc", s.Dev})
+	n := whole(gpu.Roots{Sys: s.Sys, Proc: "/proc", Dev: s.Dev})
 	if u := n.usageOf(t); !u.Nobody(0) {
 		t.Errorf("usage %+v of a driver that nobody uses", u)
 	}

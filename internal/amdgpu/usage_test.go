@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dcm/internal/gpu"
 )
 
 // helper is the environment variable by which this test's program is another one.
@@ -98,17 +100,17 @@ func other(t testing.TB, how, file string) (pid int) {
 
 // seesHere is a node with one GPU of a fixture's on which this machine's processes
 // are looked at, and the count that its driver tells.
-func seesHere(t testing.TB, count string) (f *fixture, n *Node) {
+func seesHere(t testing.TB, count string) (f *fixture, n node) {
 	f = newFixture(t)
 	f.mi300x("0000:0c:00.0", "card1")
 	f.write("dev/kfd", strings.Repeat("\x00", 4096))
 	if count != "" {
 		f.write("sys/module/amdgpu/refcnt", count+"\n")
 	}
-	return f, Open(Roots{f.path("sys"), "/proc", f.path("dev")})
+	return f, whole(gpu.Roots{Sys: f.path("sys"), Proc: "/proc", Dev: f.path("dev")})
 }
 
-func (n *Node) usageOf(t *testing.T) Usage {
+func (n node) usageOf(t *testing.T) gpu.Usage {
 	t.Helper()
 	u, err := n.Usage(t.Context())
 	if err != nil {
@@ -117,7 +119,7 @@ func (n *Node) usageOf(t *testing.T) Usage {
 	return u
 }
 
-func holds(u Usage, pid int) bool {
+func holds(u gpu.Usage, pid int) bool {
 	for _, h := range u.Holders {
 		if h.PID == pid {
 			return true
@@ -154,7 +156,7 @@ func TestANodeUnderAnotherNameIsFound(t *testing.T) {
 	f.must(os.MkdirAll(f.path("elsewhere"), 0o755))
 	f.must(os.Link(f.path("dev/kfd"), f.path("elsewhere/accelerator0")))
 	f.process(90, "a", "", "/", "elsewhere/accelerator0")
-	if u := Open(f.roots()).usageOf(t); !holds(u, 90) {
+	if u := whole(f.roots()).usageOf(t); !holds(u, 90) {
 		t.Errorf("usage %+v, want process 90 among the holders", u)
 	}
 }
@@ -192,7 +194,7 @@ func TestTheDriversCountBearsWitness(t *testing.T) {
 			f := newFixture(t)
 			f.devices()
 			test.make(f)
-			u := Open(f.roots()).usageOf(t)
+			u := whole(f.roots()).usageOf(t)
 			if u.Unseen() != test.unseen || u.Nobody(test.idle) != test.nobody {
 				t.Errorf("unseen %d, nobody %t of %+v; want %d, %t", u.Unseen(), u.Nobody(test.idle), u, test.unseen, test.nobody)
 			}
@@ -210,11 +212,11 @@ func TestWhoHasTooManyFilesOpenIsNamed(t *testing.T) {
 	}
 	f.process(80, "hog", "", "/", many...)
 	f.process(90, "a", "", "/", "dev/kfd")
-	found, err := Open(f.roots(), Look(time.Minute, time.Nanosecond)).Holders(t.Context())
+	found, err := whole(f.roots(), Look(time.Minute, time.Nanosecond)).Holders(t.Context())
 	if len(found) != 1 || found[0].PID != 90 {
 		t.Errorf("holders %+v, want process 90", found)
 	}
-	if !errors.Is(err, ErrPartial) || !strings.Contains(err.Error(), "hog (pid 80, user 0") || strings.Contains(Cure(err), "kernel log") || Cure(err) == "" {
+	if !errors.Is(err, gpu.ErrPartial) || !strings.Contains(err.Error(), "hog (pid 80, user 0") || strings.Contains(Cure(err), "kernel log") || Cure(err) == "" {
 		t.Errorf("error %v, cure %q; want it to name the process", err, Cure(err))
 	}
 }
@@ -234,7 +236,7 @@ func TestAProcessThatCannotBeLookedAtDoesNotHoldUpTheOthers(t *testing.T) {
 			unix.Close(fd)
 		}
 	})
-	u, err := Open(f.roots(), Look(time.Minute, 20*time.Millisecond)).Usage(patient(t))
+	u, err := whole(f.roots(), Look(time.Minute, 20*time.Millisecond)).Usage(patient(t))
 	if err != nil || !holds(u, 90) || len(u.Unlooked) != 1 || u.Unlooked[0].PID != 80 || u.Unlooked[0].Why != noAnswer {
 		t.Errorf("usage %+v, %v", u, err)
 	}
@@ -245,8 +247,8 @@ func TestALookThatIsCutShortSaysWhoIsLeft(t *testing.T) {
 	f := newFixture(t)
 	f.devices()
 	f.process(80, "a", "", "/")
-	_, err := Open(f.roots(), Look(0, time.Second)).Holders(t.Context())
-	if !errors.Is(err, ErrPartial) || !strings.Contains(err.Error(), "a (pid 80") {
+	_, err := whole(f.roots(), Look(0, time.Second)).Holders(t.Context())
+	if !errors.Is(err, gpu.ErrPartial) || !strings.Contains(err.Error(), "a (pid 80") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -273,7 +275,7 @@ func TestWaitUsageReturnsWhenTheCountIsAnother(t *testing.T) {
 	looked := make(chan int, 10)
 	done := make(chan error)
 	go func() {
-		done <- f.open().WaitUsage(patient(t), func(u Usage) bool {
+		done <- f.open().WaitUsage(patient(t), func(u gpu.Usage) bool {
 			looked <- u.Unseen()
 			return u.Unseen() < 2
 		})

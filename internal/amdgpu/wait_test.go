@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dcm/internal/gpu"
 )
 
-func (f *fixture) open(opts ...Option) *Node {
-	return Open(f.roots(), append([]Option{Poll(time.Millisecond), Settle(50*time.Millisecond, time.Millisecond)}, opts...)...)
+func (f *fixture) open(opts ...Option) node {
+	return whole(f.roots(), append([]Option{Settle(50*time.Millisecond, time.Millisecond)}, opts...)...)
 }
 
 // soon is a context that is over in a moment, but gives a busy machine the time to
@@ -104,7 +106,7 @@ func TestWaitEndsAtOnceWhereWaitingIsOfNoUse(t *testing.T) {
 	t.Run("no AMD GPU", func(t *testing.T) {
 		f := newFixture(t)
 		f.function("0000:c3:00.0", "030000", "1a03:2000", "ast", "card0")
-		if _, err := f.open().Wait(patient(t)); !errors.Is(err, ErrNoGPU) {
+		if _, err := f.open().Wait(patient(t)); !errors.Is(err, gpu.ErrNoGPU) {
 			t.Errorf("error %v, want ErrNoGPU", err)
 		}
 	})
@@ -124,7 +126,7 @@ func TestWaitReturnsWhenTheLastGPUIsUp(t *testing.T) {
 	f.mi300x("0000:05:00.0", "card1")
 	f.mi300x("0000:0c:00.0", "")
 	type result struct {
-		devices []Device
+		devices []gpu.Device
 		err     error
 	}
 	done := make(chan result)
@@ -133,7 +135,7 @@ func TestWaitReturnsWhenTheLastGPUIsUp(t *testing.T) {
 		done <- result{devices, err}
 	}()
 	f.write(pciFile("0000:0c:00.0", "drm/card2/dev"), "226:2\n")
-	if r := <-done; r.err != nil || len(Partitionable(r.devices)) != 2 {
+	if r := <-done; r.err != nil || len(gpu.Partitionable(r.devices)) != 2 {
 		t.Errorf("%d devices, %v; want two GPUs", len(r.devices), r.err)
 	}
 }
@@ -162,7 +164,7 @@ func TestADriverThatHangsEndsInTheCallersDeadline(t *testing.T) {
 		"SetCompute": func(ctx context.Context) error { return n.SetCompute(ctx, "0000:05:00.0", "CPX") },
 	} {
 		err := call(soon(t))
-		if !errors.Is(err, context.DeadlineExceeded) || !Transient(err) {
+		if !errors.Is(err, context.DeadlineExceeded) || !gpu.Transient(err) {
 			t.Errorf("%s: error %v, transient %v; want the deadline's, transient", name, err, Transient(err))
 		}
 	}
@@ -174,12 +176,12 @@ func TestSettledGivesUpWhatALoadedDriverLeavesAlone(t *testing.T) {
 	f.write("sys/module/amdgpu/initstate", "live\n")
 	f.mi300x("0000:05:00.0", "card1")
 	f.function("0000:0c:00.0", "120000", "1002:74a1", "", "")
-	devices, err := f.open(Quiet(20 * time.Millisecond)).Settled(patient(t))
-	late, ok := errors.AsType[*LateError](err)
-	if !ok || len(late.Late) != 1 || late.Late[0].GPU != "0000:0c:00.0" || !errors.Is(err, errSettled) || !Transient(err) {
+	devices, err := f.open().with(gpu.Quiet(20 * time.Millisecond)).Settled(patient(t))
+	late, ok := errors.AsType[*gpu.LateError](err)
+	if !ok || len(late.Late) != 1 || late.Late[0].GPU != "0000:0c:00.0" || errors.Is(err, context.DeadlineExceeded) || !gpu.Transient(err) {
 		t.Errorf("error %v, want one of the second GPU alone", err)
 	}
-	if len(Partitionable(devices)) != 1 {
+	if len(gpu.Partitionable(devices)) != 1 {
 		t.Errorf("devices %+v, want the first GPU among them", devices)
 	}
 }
@@ -189,7 +191,7 @@ func TestSettledWaitsForADriverThatIsStillComingUp(t *testing.T) {
 	f := newFixture(t)
 	f.write("sys/module/amdgpu/initstate", "coming\n")
 	f.function("0000:0c:00.0", "120000", "1002:74a1", "", "")
-	if _, err := f.open(Quiet(time.Millisecond)).Settled(soon(t)); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := f.open().with(gpu.Quiet(time.Millisecond)).Settled(soon(t)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v, want that of the deadline", err)
 	}
 }
@@ -200,7 +202,10 @@ func TestWaitLooksWhenSomethingHappens(t *testing.T) {
 	f.write("sys/module/amdgpu/initstate", "live\n")
 	f.function("0000:0c:00.0", "120000", "1002:74a1", "", "")
 	told, listening := make(chan struct{}, 1), make(chan struct{})
-	n := f.open(Poll(time.Hour), Events(func(context.Context) <-chan struct{} { close(listening); return told }))
+	n := f.open().with(gpu.Poll(time.Hour), gpu.Events(func(context.Context, func(string, string) bool) <-chan struct{} {
+		close(listening)
+		return told
+	}))
 	done := make(chan error)
 	go func() {
 		_, err := n.Wait(patient(t))
@@ -220,7 +225,7 @@ func TestAnUnloadedDriverGetsACure(t *testing.T) {
 	f := newFixture(t)
 	f.function("0000:0c:00.0", "120000", "1002:74a1", "", "")
 	_, err := f.open().Wait(soon(t))
-	if cure := Cure(err); !strings.Contains(cure, "modprobe amdgpu") {
+	if cure := gpu.Cure(err); !strings.Contains(cure, "modprobe amdgpu") {
 		t.Errorf("cure %q of %v", cure, err)
 	}
 }

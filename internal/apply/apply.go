@@ -13,30 +13,26 @@ import (
 	"slices"
 	"time"
 
-	"dcm/internal/amdgpu"
+	"dcm/internal/gpu"
 	"dcm/internal/partition"
 	"dcm/internal/report"
 )
 
-// Node is what a run needs of the machine. [amdgpu.Node] is one.
+// Node is what a run needs of the machine. [gpu.Node] is one.
 type Node interface {
 	// Wait returns the devices once the driver has brought them up.
-	Wait(ctx context.Context) ([]amdgpu.Device, error)
+	Wait(ctx context.Context) ([]gpu.Device, error)
 	// Settled is Wait after a load, and gives up the GPUs that the driver leaves alone.
-	Settled(ctx context.Context) ([]amdgpu.Device, error)
+	Settled(ctx context.Context) ([]gpu.Device, error)
 	// Devices returns the devices as they are.
-	Devices(ctx context.Context) ([]amdgpu.Device, error)
+	Devices(ctx context.Context) ([]gpu.Device, error)
 	Looker
-	// SetMemory records the memory mode for the next driver load.
-	SetMemory(ctx context.Context, gpu partition.Address, mode partition.Memory) error
-	// Reload unloads and loads the driver.
-	Reload(ctx context.Context) error
-	// Loaded reports whether the driver is loaded, and Load loads it.
+	// Make carries out steps that may be made at once, and reads each one back. It
+	// tells of each when it starts and, with its error, when it has its end.
+	Make(ctx context.Context, steps []partition.Step, tell gpu.Tell) error
+	// Loaded reports whether the drivers are loaded, and Load loads them.
 	Loaded() bool
 	Load(ctx context.Context) error
-	// Switch makes compute switches and reads each one back. It tells of each
-	// when it starts and, with its error, when it has its end.
-	Switch(ctx context.Context, steps []partition.Step, tell func(s partition.Step, started bool, err error)) error
 }
 
 // Options are the run's settings.
@@ -128,7 +124,7 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (report.Result,
 // observe waits for the driver, within the device timeout. Of that there is one for
 // the whole run: GPUs that do not come up after the load keep the clients waiting
 // for no longer, however often the driver is loaded again on the way back.
-func (r *run) observe(ctx context.Context) ([]amdgpu.Device, error) {
+func (r *run) observe(ctx context.Context) ([]gpu.Device, error) {
 	if !r.loaded {
 		ctx, cancel := context.WithTimeout(ctx, r.opt.DeviceTimeout)
 		defer cancel()
@@ -149,8 +145,8 @@ const leastWait = time.Second
 
 // glance returns the devices for the way back. What has just been waited for in vain
 // is not waited for again.
-func (r *run) glance(ctx context.Context, cause error) ([]amdgpu.Device, error) {
-	if _, late := errors.AsType[*amdgpu.LateError](cause); !late {
+func (r *run) glance(ctx context.Context, cause error) ([]gpu.Device, error) {
+	if _, late := errors.AsType[*gpu.LateError](cause); !late {
 		return r.observe(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.opt.StepTimeout)
@@ -175,7 +171,7 @@ func (r *run) permitted(ctx context.Context, d Difference) error {
 	if err != nil {
 		return err
 	}
-	blocking := Holders(d.blocking(u.Holders))
+	blocking := Holders(gpu.InWay(d.Steps, d.Devices, u.Holders))
 	if d.Steps.Reloads() && !r.opt.ReloadDriver {
 		return &refusal{
 			err:    errors.New("a memory partition mode takes effect only when the driver is reloaded, and reload-driver is false"),
@@ -205,7 +201,7 @@ func (r *run) goBack(ctx context.Context, before partition.Layout, cause error) 
 	if err == nil {
 		// A GPU that the driver has not brought up may come up with the reload that
 		// the way back is. converge judges.
-		var devices []amdgpu.Device
+		var devices []gpu.Device
 		if devices, err = r.glance(ctx, cause); err == nil || len(devices) > 0 {
 			err = r.converge(ctx, before, devices)
 			err = errors.Join(err, r.gone)
@@ -219,8 +215,8 @@ func (r *run) goBack(ctx context.Context, before partition.Layout, cause error) 
 
 // converge takes the GPUs from what devices shows to the layout wanted. It has
 // succeeded only when a fresh observation leaves nothing to plan.
-func (r *run) converge(ctx context.Context, want partition.Layout, devices []amdgpu.Device) error {
-	gpus := amdgpu.Partitionable(devices)
+func (r *run) converge(ctx context.Context, want partition.Layout, devices []gpu.Device) error {
+	gpus := gpu.Partitionable(devices)
 	steps, err := partition.Plan(want, gpus)
 	if err == nil && !steps.Reloads() {
 		err = r.lost(want, gpus)
@@ -229,66 +225,62 @@ func (r *run) converge(ctx context.Context, want partition.Layout, devices []amd
 		return err
 	}
 	r.rec.planned(steps)
-	if steps.Reloads() {
-		if steps, err = r.memory(ctx, want, steps); err != nil {
+	for len(steps) > 0 {
+		now, then := steps.Round()
+		if err := r.make(ctx, want, now); err != nil {
 			return err
 		}
-	}
-	if len(steps) == 0 {
-		return nil
-	}
-	if steps, err = r.compute(ctx, want, steps); err != nil {
-		return err
-	}
-	if len(steps) > 0 {
-		return fmt.Errorf("after all switches had succeeded the GPUs were seen otherwise: still to do is %q", steps[0])
+		if steps = then; !now[0].Kind.Shows() {
+			continue
+		}
+		if steps, err = r.replan(ctx, want); err != nil {
+			return err
+		}
+		if len(steps) > 0 && !steps[0].Kind.After(now[0].Kind) {
+			return r.stuck(ctx, now[0], steps[0])
+		}
 	}
 	return nil
 }
 
-// memory makes the requests and the reload, and returns the plan for what is
-// seen then: the driver has chosen compute modes itself.
-func (r *run) memory(ctx context.Context, want partition.Layout, steps partition.Steps) (partition.Steps, error) {
-	for _, s := range steps {
-		var err error
-		switch s.Kind {
-		case partition.RequestMemory:
-			err = r.step(ctx, s, r.opt.StepTimeout, func(ctx context.Context) error {
-				return r.node.SetMemory(ctx, s.GPU, partition.Memory(s.To))
-			})
-		case partition.ReloadDriver:
-			err = r.whose(ctx, r.step(ctx, s, r.opt.ReloadTimeout, r.node.Reload))
-			r.loaded = r.loaded || err == nil
-			r.idle(ctx, err)
-		}
-		if err != nil {
-			return nil, err
-		}
+// make makes one round of a plan. A stop request never cuts a round short, it
+// prevents the next one.
+func (r *run) make(ctx context.Context, want partition.Layout, round partition.Steps) error {
+	if ctx.Err() != nil {
+		return errInterrupted
 	}
-	next, err := r.replan(ctx, want)
-	if err == nil && next.Reloads() {
-		return nil, &refusal{
-			err:  fmt.Errorf("the driver was reloaded, but the memory mode did not take effect: still to do is %q", next[0]),
-			cure: "see the kernel's log (journalctl -k -g amdgpu); the firmware may refuse the mode until a reboot",
-
-			reboot: r.nobodyNow(ctx),
-		}
+	limit := r.opt.StepTimeout
+	if round.Reloads() {
+		limit = r.opt.ReloadTimeout
 	}
-	return next, err
+	ctx = context.WithoutCancel(ctx)
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := r.node.Make(within, round, r.rec.step)
+	switch {
+	case round.Reloads():
+		r.loaded = r.loaded || err == nil
+		r.idle(ctx, err)
+		return r.whose(ctx, err)
+	case err != nil && round[0].Kind.Shows():
+		// What the others became is worth telling.
+		_, seen := r.replan(ctx, want)
+		return errors.Join(r.whose(ctx, err), seen)
+	}
+	return err
 }
 
-func (r *run) compute(ctx context.Context, want partition.Layout, steps partition.Steps) (partition.Steps, error) {
-	if ctx.Err() != nil {
-		return nil, errInterrupted
+// stuck is the error of a step that has succeeded, and did not do what it should.
+func (r *run) stuck(ctx context.Context, done, next partition.Step) error {
+	if !done.Kind.Reloads() {
+		return fmt.Errorf("after all switches had succeeded the GPUs were seen otherwise: still to do is %q", next)
 	}
-	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.opt.StepTimeout)
-	defer cancel()
-	if err := r.node.Switch(limit, steps, r.rec.step); err != nil {
-		// What the others became is worth telling.
-		_, seen := r.replan(context.WithoutCancel(ctx), want)
-		return nil, errors.Join(r.whose(ctx, err), seen)
+	return &refusal{
+		err:  fmt.Errorf("the driver was reloaded, but the memory mode did not take effect: still to do is %q", next),
+		cure: "see the kernel's log (journalctl -k -g amdgpu); the firmware may refuse the mode until a reboot",
+
+		reboot: r.nobodyNow(ctx),
 	}
-	return r.replan(context.WithoutCancel(ctx), want)
 }
 
 // replan observes again and plans from there.
@@ -297,7 +289,7 @@ func (r *run) replan(ctx context.Context, want partition.Layout) (partition.Step
 	if err != nil {
 		return nil, err
 	}
-	gpus := amdgpu.Partitionable(devices)
+	gpus := gpu.Partitionable(devices)
 	r.rec.seen(gpus)
 	steps, err := partition.Plan(want, gpus)
 	if err == nil {
@@ -332,20 +324,6 @@ func missing(want partition.Layout, gpus []partition.GPU) error {
 	return errors.Join(errs...)
 }
 
-// step makes one change. A stop request never cuts a step short, it prevents the
-// next one.
-func (r *run) step(ctx context.Context, s partition.Step, limit time.Duration, do func(context.Context) error) error {
-	if ctx.Err() != nil {
-		return errInterrupted
-	}
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
-	defer cancel()
-	r.rec.step(s, true, nil)
-	err := do(within)
-	r.rec.step(s, false, err)
-	return err
-}
-
 // explain turns an error into what the report says of it.
 func (r *run) explain(err error) *report.Error {
 	if err == nil {
@@ -368,7 +346,7 @@ func HalfReloaded(last *report.Run, boot string) bool {
 // Explain says of an error from this package or from gpu whether trying again
 // may help, and what an operator can do.
 func Explain(err error) report.Error {
-	out := report.Error{Text: err.Error(), Cure: amdgpu.Cure(err), Transient: amdgpu.Transient(err)}
+	out := report.Error{Text: err.Error(), Cure: gpu.Cure(err), Transient: gpu.Transient(err)}
 	var no *refusal
 	if errors.As(err, &no) {
 		out.Transient = no.transient
@@ -381,7 +359,7 @@ func Explain(err error) report.Error {
 	}
 	if u, ok := errors.AsType[*unseenError](err); ok {
 		out.Unseen, out.Transient = &u.use, true
-		if !errors.Is(err, amdgpu.ErrPartial) {
+		if !errors.Is(err, gpu.ErrPartial) {
 			out.Cure = unseenCure
 		}
 	}

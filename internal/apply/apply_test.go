@@ -13,17 +13,18 @@ import (
 
 	"dcm/internal/amdgpu"
 	"dcm/internal/ample"
+	"dcm/internal/gpu"
 	"dcm/internal/partition"
 	"dcm/internal/report"
 	"dcm/internal/sim"
 	"dcm/internal/sim/simtest"
 )
 
-// bench is a simulated node, the real amdgpu.Node on it, and every report published.
+// bench is a simulated node, the real gpu.Node on it, and every report published.
 type bench struct {
 	t    *testing.T
 	sim  *simtest.Node
-	node *amdgpu.Node
+	node *gpu.Node
 	opt  Options
 	runs []report.Run
 }
@@ -32,10 +33,15 @@ func newBench(t *testing.T, kind string) *bench {
 	s := simtest.Start(t, kind, sim.Options{})
 	return &bench{
 		t: t, sim: s,
-		node: amdgpu.Open(amdgpu.Roots{Sys: s.Sys, Proc: "/proc", Dev: s.Dev}, amdgpu.Modprobe(s.Modprobe),
-			amdgpu.Settle(500*time.Millisecond, 5*time.Millisecond), amdgpu.Poll(5*time.Millisecond), amdgpu.Quiet(2*time.Second)),
-		opt: Options{Rollback: true, ReloadDriver: true, DeviceTimeout: 10 * time.Second, StepTimeout: 10 * time.Second, ReloadTimeout: 10 * time.Second},
+		node: over(s, amdgpu.Settle(500*time.Millisecond, 5*time.Millisecond)),
+		opt:  Options{Rollback: true, ReloadDriver: true, DeviceTimeout: 10 * time.Second, StepTimeout: 10 * time.Second, ReloadTimeout: 10 * time.Second},
 	}
+}
+
+// over is the simulated node, looked at as a host's is.
+func over(s *simtest.Node, opts ...amdgpu.Option) *gpu.Node {
+	roots := gpu.Roots{Sys: s.Sys, Proc: "/proc", Dev: s.Dev}
+	return gpu.Open(s.Sys, []gpu.Vendor{amdgpu.Open(roots, append(opts, amdgpu.Modprobe(s.Modprobe))...)}, gpu.Poll(5*time.Millisecond), gpu.Quiet(2*time.Second))
 }
 
 func (b *bench) run(p partition.Profile) report.Run {
@@ -57,7 +63,7 @@ func (b *bench) modes() string {
 		b.t.Fatal(err)
 	}
 	var out []string
-	for _, g := range amdgpu.Partitionable(devices) {
+	for _, g := range gpu.Partitionable(devices) {
 		out = append(out, g.Mode().String())
 	}
 	return counted(out)
@@ -198,13 +204,13 @@ func TestAStopRequestEndsTheWaitForTheDriver(t *testing.T) {
 
 // stopAfterMemory is a node during whose first step a stop is asked for.
 type stopAfterMemory struct {
-	*amdgpu.Node
+	*gpu.Node
 	stop func()
 }
 
-func (s *stopAfterMemory) SetMemory(ctx context.Context, a partition.Address, m partition.Memory) error {
+func (s *stopAfterMemory) Make(ctx context.Context, steps []partition.Step, tell gpu.Tell) error {
 	s.stop()
-	return s.Node.SetMemory(ctx, a, m)
+	return s.Node.Make(ctx, steps, tell)
 }
 
 func TestADriverLeftUnloadedIsLoaded(t *testing.T) {
@@ -307,19 +313,19 @@ func TestEveryPublishedReportIsConsistent(t *testing.T) {
 
 // blind is a node that nothing can be seen of after a switch has failed.
 type blind struct {
-	*amdgpu.Node
+	*gpu.Node
 	failed bool
 }
 
-func (b *blind) Switch(ctx context.Context, steps []partition.Step, tell func(partition.Step, bool, error)) error {
-	err := b.Node.Switch(ctx, steps, tell)
+func (b *blind) Make(ctx context.Context, steps []partition.Step, tell gpu.Tell) error {
+	err := b.Node.Make(ctx, steps, tell)
 	b.failed = b.failed || err != nil
 	return err
 }
 
-func (b *blind) Wait(ctx context.Context) ([]amdgpu.Device, error) {
+func (b *blind) Wait(ctx context.Context) ([]gpu.Device, error) {
 	if b.failed {
-		return nil, &amdgpu.LateError{Err: context.DeadlineExceeded}
+		return nil, &gpu.LateError{Err: context.DeadlineExceeded}
 	}
 	return b.Node.Wait(ctx)
 }

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dcm/internal/amdgpu"
+	"dcm/internal/gpu"
 	"dcm/internal/report"
 )
 
@@ -42,16 +42,15 @@ const unseenCure = "Find what has a GPU open and shows no process: an open file 
 // Otherwise somebody unseen uses them, or nobody knows. Neither a reboot nor a second
 // try, with its restart of the clients, is justified.
 func (r *run) whose(ctx context.Context, err error) error {
-	if !errors.Is(err, unix.EBUSY) || !amdgpu.Transient(err) {
+	if !errors.Is(err, unix.EBUSY) || !gpu.Transient(err) {
 		return err
 	}
 	u, look := r.node.Usage(context.WithoutCancel(ctx))
 	if look != nil {
 		return errors.Join(err, look)
 	}
-	blocking := r.difference.blocking(u.Holders)
-	reload, ok := errors.AsType[*amdgpu.ReloadError](err)
-	unload := ok && reload.Unload
+	blocking := gpu.InWay(r.difference.Steps, r.difference.Devices, u.Holders)
+	unload := gpu.Kept(err)
 	switch {
 	case len(blocking) > 0:
 		r.rec.holders(Holders(blocking))
@@ -72,7 +71,7 @@ func by(modules []string) string {
 }
 
 // unseenText says in plain words what nobody can be blamed for.
-func unseenText(u amdgpu.Usage) string {
+func unseenText(u gpu.Usage) string {
 	var text []string
 	if u.Unseen() > 0 {
 		text = append(text, fmt.Sprintf("something that cannot be seen holds the driver: of its use count of %d, %d is no process's that could be looked at", u.Count, u.Unseen()))
@@ -81,7 +80,7 @@ func unseenText(u amdgpu.Usage) string {
 		text = append(text, fmt.Sprintf("the driver's compute side lists process %d, which is not to be found", u.Lost[0]))
 	}
 	if len(u.Unlooked) > 0 {
-		text = append(text, (&amdgpu.PartialError{Unlooked: u.Unlooked}).Error())
+		text = append(text, (&gpu.PartialError{Unlooked: u.Unlooked}).Error())
 	}
 	if len(text) == 0 {
 		text = append(text, "something that cannot be seen holds the driver: no process has a GPU open")
@@ -90,7 +89,7 @@ func unseenText(u amdgpu.Usage) string {
 }
 
 // Use converts to the report's form.
-func Use(u amdgpu.Usage) report.Use {
+func Use(u gpu.Usage) report.Use {
 	return report.Use{Counted: u.Counted, Unseen: u.Unseen(), Lost: len(u.Lost)}
 }
 
@@ -102,7 +101,7 @@ func UseOf(ctx context.Context, node Looker) (report.Use, error) {
 
 // nobody tells whether there is evidence that no process uses the GPUs: everybody was
 // looked at, and the driver counts no more than it does by itself.
-func (r *run) nobody(u amdgpu.Usage) bool {
+func (r *run) nobody(u gpu.Usage) bool {
 	return len(u.Unlooked) == 0 && u.Nobody(r.rec.idleCount())
 }
 
@@ -125,10 +124,10 @@ func (r *run) idle(ctx context.Context, err error) {
 // unsure is a refusal where there was no time to look at everybody, unless those who
 // were looked at account for all that the driver counts. Those whom a security module
 // hides it says nothing of: the driver refuses while one of them is there.
-func unsure(u amdgpu.Usage) error {
-	late := slices.DeleteFunc(slices.Clone(u.Unlooked), func(p amdgpu.Unlooked) bool { return !p.Late })
+func unsure(u gpu.Usage) error {
+	late := slices.DeleteFunc(slices.Clone(u.Unlooked), func(p gpu.Unlooked) bool { return !p.Late })
 	if len(late) == 0 || u.Counted && u.Unseen() == 0 && len(u.Lost) == 0 {
 		return nil
 	}
-	return fmt.Errorf("it cannot be told whether the GPUs are in use: %w", &amdgpu.PartialError{Unlooked: late})
+	return fmt.Errorf("it cannot be told whether the GPUs are in use: %w", &gpu.PartialError{Unlooked: late})
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"dcm/internal/amdgpu"
+	"dcm/internal/gpu"
 	"dcm/internal/partition"
 	"dcm/internal/report"
 	"dcm/internal/sim"
@@ -50,8 +50,8 @@ func TestARebootIsSaidToHelpWhereNothingLessDoes(t *testing.T) {
 func TestALateHolderIsNoReasonForAReboot(t *testing.T) {
 	b := newBench(t, "mi300x-8")
 	b.inject(always(fail(sim.OpUnload, syscall.EBUSY)))
-	err := b.node.Reload(t.Context())
-	told := func(unlooked ...amdgpu.Unlooked) report.Error {
+	err := b.node.Make(t.Context(), partition.Steps{{Kind: partition.ReloadDriver}}, func(partition.Step, bool, error) {})
+	told := func(unlooked ...gpu.Unlooked) report.Error {
 		t.Helper()
 		r := &run{node: seeing{b.node, unlooked}, opt: b.opt, rec: b.recorder()}
 		r.difference.Steps = partition.Steps{{Kind: partition.ReloadDriver}}
@@ -60,7 +60,7 @@ func TestALateHolderIsNoReasonForAReboot(t *testing.T) {
 	if got := told(); !got.Reboot || got.Unseen != nil || !strings.Contains(got.Text, "used from within the kernel by amdgpu_peer") {
 		t.Errorf("%+v; want a reboot, since a module alone uses the driver", got)
 	}
-	if got := told(amdgpu.Unlooked{PID: 7, Command: "sshd"}); got.Reboot || got.Unseen == nil {
+	if got := told(gpu.Unlooked{PID: 7, Command: "sshd"}); got.Reboot || got.Unseen == nil {
 		t.Errorf("%+v; want no reboot while not everybody could be looked at", got)
 	}
 	b.hold()
@@ -121,21 +121,21 @@ func TestWhatTheDriverCountsByItselfIsLearnt(t *testing.T) {
 
 // counting is a node whose driver counts so much, and nobody is to be seen.
 type counting struct {
-	*amdgpu.Node
+	*gpu.Node
 	count int
 }
 
-func (c counting) Usage(context.Context) (amdgpu.Usage, error) {
-	return amdgpu.Usage{Counted: true, Count: c.count}, nil
+func (c counting) Usage(context.Context) (gpu.Usage, error) {
+	return gpu.Usage{Counted: true, Count: c.count}, nil
 }
 
 // With a count that accounts for everybody nobody can keep a change back by having
 // more files open than there is time to look at.
 func TestWhoCannotBeLookedAtInTimeKeepsAChangeBackOnlyIfTheCountDoesNotKnowBetter(t *testing.T) {
 	b := newBench(t, "mi300x-8")
-	hog := amdgpu.Unlooked{PID: 7, Command: "hog", UID: 1000, Files: 20000, Why: "there was no time", Late: true}
+	hog := gpu.Unlooked{PID: 7, Command: "hog", UID: 1000, Files: 20000, Why: "there was no time", Late: true}
 	run := func() report.Run {
-		return Run(t.Context(), seeing{b.node, []amdgpu.Unlooked{hog}}, profile(partition.CPX, partition.NPS1), b.opt, b.recorder())
+		return Run(t.Context(), seeing{b.node, []gpu.Unlooked{hog}}, profile(partition.CPX, partition.NPS1), b.opt, b.recorder())
 	}
 	end := inFlight(t, filepath.Join(b.sim.Dev, "kfd"))
 	got := run()
@@ -161,11 +161,11 @@ func TestWhoCannotBeLookedAtInTimeKeepsAChangeBackOnlyIfTheCountDoesNotKnowBette
 // seeing is a node all of whose processes may be looked at, but for some: that
 // depends on what else runs on the machine of the test.
 type seeing struct {
-	*amdgpu.Node
-	unlooked []amdgpu.Unlooked
+	*gpu.Node
+	unlooked []gpu.Unlooked
 }
 
-func (s seeing) Usage(ctx context.Context) (amdgpu.Usage, error) {
+func (s seeing) Usage(ctx context.Context) (gpu.Usage, error) {
 	u, err := s.Node.Usage(ctx)
 	u.Unlooked = s.unlooked
 	return u, err

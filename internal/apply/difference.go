@@ -3,17 +3,15 @@ package apply
 import (
 	"context"
 	"fmt"
-	"path/filepath"
-	"slices"
 
-	"dcm/internal/amdgpu"
+	"dcm/internal/gpu"
 	"dcm/internal/partition"
 	"dcm/internal/report"
 )
 
 // Difference is what a profile means for the devices seen.
 type Difference struct {
-	Devices []amdgpu.Device
+	Devices []gpu.Device
 	GPUs    []partition.GPU // the partitionable ones
 	Want    partition.Layout
 	Steps   partition.Steps // empty: the GPUs are as the profile says
@@ -21,8 +19,8 @@ type Difference struct {
 
 // Compare plans a profile for the devices seen. What it could find out is in the
 // difference even when there is an error.
-func Compare(devices []amdgpu.Device, profile partition.Profile) (Difference, error) {
-	d := Difference{Devices: devices, GPUs: amdgpu.Partitionable(devices)}
+func Compare(devices []gpu.Device, profile partition.Profile) (Difference, error) {
+	d := Difference{Devices: devices, GPUs: gpu.Partitionable(devices)}
 	if len(d.GPUs) == 0 {
 		return d, fmt.Errorf("none of the %d display and accelerator devices can be partitioned", len(devices))
 	}
@@ -34,9 +32,9 @@ func Compare(devices []amdgpu.Device, profile partition.Profile) (Difference, er
 	return d, err
 }
 
-// Looker finds who uses the GPUs. [amdgpu.Node] is one.
+// Looker finds who uses the GPUs. [gpu.Node] is one.
 type Looker interface {
-	Usage(ctx context.Context) (amdgpu.Usage, error)
+	Usage(ctx context.Context) (gpu.Usage, error)
 }
 
 // Blockers looks who keeps the steps from succeeding now. With nobody to be seen it
@@ -50,7 +48,7 @@ func (d Difference) Blockers(ctx context.Context, node Looker) ([]report.Holder,
 	if err != nil {
 		return nil, err
 	}
-	blocking := d.blocking(u.Holders)
+	blocking := gpu.InWay(d.Steps, d.Devices, u.Holders)
 	if len(blocking) == 0 {
 		return nil, unsure(u)
 	}
@@ -58,35 +56,10 @@ func (d Difference) Blockers(ctx context.Context, node Looker) ([]report.Holder,
 }
 
 // Holders converts to the report's form.
-func Holders(all []amdgpu.Holder) []report.Holder {
+func Holders(all []gpu.Holder) []report.Holder {
 	var out []report.Holder
 	for _, h := range all {
-		out = append(out, report.Holder(h))
-	}
-	return out
-}
-
-// blocking returns the holders that keep the steps from succeeding. A reload
-// needs every device closed. A compute switch is refused while a KFD process is
-// attached, on older kernels to any GPU, so /dev/kfd always counts; of the
-// render nodes only those of a GPU that is to be switched do.
-func (d Difference) blocking(holders []amdgpu.Holder) []amdgpu.Holder {
-	if d.Steps.Reloads() {
-		return holders
-	}
-	nodes := map[string]bool{"kfd": true}
-	for _, dev := range d.Devices {
-		if slices.ContainsFunc(d.Steps, func(s partition.Step) bool { return s.GPU == dev.Address }) {
-			for _, n := range dev.RenderNodes {
-				nodes[filepath.Base(n)] = true
-			}
-		}
-	}
-	var out []amdgpu.Holder
-	for _, h := range holders {
-		if slices.ContainsFunc(h.Devices, func(n string) bool { return nodes[filepath.Base(n)] }) {
-			out = append(out, h)
-		}
+		out = append(out, report.Holder{PID: h.PID, Command: h.Command, Unit: h.Unit, Devices: h.Devices})
 	}
 	return out
 }

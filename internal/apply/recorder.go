@@ -199,8 +199,8 @@ func (r *Recorder) step(s partition.Step, started bool, err error) {
 			g.Error = step.Error
 		}
 	default:
-		if g != nil && s.Kind == partition.SwitchCompute {
-			g.Now.Compute, g.Error = partition.Compute(s.To), ""
+		if g != nil && s.Kind.Shows() {
+			g.Now, g.Error = g.Now.After(s), ""
 		}
 	}
 	r.ended(*step, err)

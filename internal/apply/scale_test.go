@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"dcm/internal/amdgpu"
+	"dcm/internal/gpu"
 	"dcm/internal/partition"
 	"dcm/internal/report"
 	"dcm/internal/sim"
@@ -15,13 +15,13 @@ import (
 )
 
 // scaled is a simulated node of that many GPUs, eight to a hive.
-func scaled(t testing.TB, gpus int) (*simtest.Node, *amdgpu.Node) {
+func scaled(t testing.TB, gpus int) (*simtest.Node, *gpu.Node) {
 	k, err := sim.LookupKind("mi300x-8")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := simtest.StartKind(t, k.Scaled(gpus), sim.Options{})
-	return s, amdgpu.Open(amdgpu.Roots{Sys: s.Sys, Proc: "/proc", Dev: s.Dev}, amdgpu.Modprobe(s.Modprobe), amdgpu.Poll(5*time.Millisecond))
+	return s, over(s)
 }
 
 // BenchmarkRun is a whole run with its reports, from one compute mode to another.

@@ -32,10 +32,12 @@ var allowed = map[string][]string{
 	"internal/event":       {"internal/journal"},
 	"internal/amdsmi":      {},
 	"internal/config":      {},
-	"internal/amdgpu":      {},
 	"internal/account":     {"internal/report"},
 	"internal/history":     {"internal/report"},
-	"internal/apply":       {"internal/event", "internal/amdgpu", "internal/report"},
+	"internal/attr":        {"internal/foreign"},
+	"internal/gpu":         {"internal/attr", "internal/foreign"},
+	"internal/amdgpu":      {"internal/attr", "internal/foreign", "internal/gpu"},
+	"internal/apply":       {"internal/event", "internal/gpu", "internal/report"},
 	"internal/daemon":      {"internal/event", "internal/report", "internal/systemd"},
 	"internal/reboot":      {},
 	"internal/atload":      {},
@@ -44,11 +46,11 @@ var allowed = map[string][]string{
 	"internal/sim":         {},
 	"internal/ample":       {},
 	"internal/sim/simtest": {"internal/sim"},
-	"internal/host":        {"internal/account", "internal/amdgpu", "internal/apply", "internal/config", "internal/report", "internal/systemd"},
+	"internal/host":        {"internal/account", "internal/amdgpu", "internal/apply", "internal/config", "internal/gpu", "internal/report", "internal/systemd"},
 	"internal/exit":        {},
-	"internal/service": {"internal/account", "internal/amdgpu", "internal/apply", "internal/atload", "internal/bus", "internal/config", "internal/daemon", "internal/event", "internal/exit", "internal/history", "internal/host",
+	"internal/service": {"internal/account", "internal/apply", "internal/atload", "internal/bus", "internal/config", "internal/daemon", "internal/event", "internal/exit", "internal/gpu", "internal/history", "internal/host",
 		"internal/metrics", "internal/reboot", "internal/report", "internal/systemd", "internal/watch"},
-	"internal/cli": {"internal/account", "internal/amdgpu", "internal/apply", "internal/bundle", "internal/bus", "internal/config", "internal/daemon", "internal/exit", "internal/history", "internal/host", "internal/journal",
+	"internal/cli": {"internal/account", "internal/apply", "internal/bundle", "internal/bus", "internal/config", "internal/daemon", "internal/exit", "internal/gpu", "internal/history", "internal/host", "internal/journal",
 		"internal/metrics", "internal/report", "internal/service", "internal/systemd", "internal/watch"},
 	"cmd/dcm":     {"internal/cli", "internal/host", "internal/service"},
 	"cmd/dcm-smi": {"internal/amdsmi"},
@@ -98,10 +100,12 @@ func TestImportsRunOneWay(t *testing.T) {
 // text from outside comes in.
 var common = []string{"internal/partition", "internal/foreign"}
 
-// standIn tells whether a package stands in for hardware or for a library, makes the
-// roots of other systems, or gives time enough, which is what any test may use.
+// standIn tells whether a package stands in for hardware or for a library, drives the
+// hardware that is stood in for, makes the roots of other systems, or gives time
+// enough, which is what any test may use.
 func standIn(pkg string) bool {
-	return strings.HasPrefix(pkg, "internal/sim") || strings.HasPrefix(pkg, "internal/amdsmi") || pkg == "internal/e2e" || pkg == "internal/ample"
+	return strings.HasPrefix(pkg, "internal/sim") || strings.HasPrefix(pkg, "internal/amdsmi") ||
+		slices.Contains([]string{"internal/amdgpu", "internal/e2e", "internal/ample"}, pkg)
 }
 
 // each calls f for every import of every package but the end-to-end tests, which

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dcm/internal/amdgpu"
 	"dcm/internal/config"
 	"dcm/internal/exit"
+	"dcm/internal/gpu"
 	"dcm/internal/host"
 	"dcm/internal/partition"
 )
@@ -79,10 +79,10 @@ func judges(ctx context.Context, h *host.Host, cfg *config.Config, kind string) 
 		return gpus, 0, nil
 	}
 	devices, err := h.Node(cfg).Devices(ctx)
-	if err != nil && !errors.Is(err, amdgpu.ErrNoGPU) {
+	if err != nil && !errors.Is(err, gpu.ErrNoGPU) {
 		return nil, 0, err
 	}
-	gpus := amdgpu.Partitionable(devices)
+	gpus := gpu.Partitionable(devices)
 	return gpus, len(devices) - len(gpus), nil
 }
 
@@ -147,11 +147,11 @@ func partitions(gpus []partition.GPU) int {
 	return n
 }
 
-// remark tells apart what the driver accepts and what AMD validates.
+// remark tells apart what the driver accepts and what its maker validates.
 func remark(after []partition.GPU) string {
 	for _, g := range after {
-		if m, known := partition.LookupModel(g.Device); known && !m.Validated(g.Compute, g.Memory) {
-			return fmt.Sprintf("accepted by the driver; AMD does not list %s as validated on %s", g.Mode(), m.Name)
+		if text := g.Remark(); text != "" {
+			return text
 		}
 	}
 	return ""

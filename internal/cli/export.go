@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dcm/internal/amdgpu"
 	"dcm/internal/config"
+	"dcm/internal/gpu"
 	"dcm/internal/host"
 	"dcm/internal/partition"
 )
@@ -28,7 +28,7 @@ func export(ctx context.Context, h *host.Host, con *Console, name string) error 
 	if err != nil {
 		return err
 	}
-	p, err := partition.Describe(name, amdgpu.Partitionable(devices))
+	p, err := partition.Describe(name, gpu.Partitionable(devices))
 	if err != nil {
 		return err
 	}

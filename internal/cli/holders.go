@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dcm/internal/amdgpu"
 	"dcm/internal/apply"
+	"dcm/internal/gpu"
 	"dcm/internal/host"
 	"dcm/internal/report"
 )
@@ -36,7 +36,7 @@ func holders(ctx context.Context, h *host.Host, con *Console, units, asJSON bool
 		return err
 	}
 	if len(u.Unlooked) > 0 {
-		err = &amdgpu.PartialError{Unlooked: u.Unlooked}
+		err = &gpu.PartialError{Unlooked: u.Unlooked}
 	} else if n := u.Unseen(); n > 0 && len(u.Holders) == 0 {
 		fmt.Fprintf(con.err, "%sof the driver's use count of %d, %d is no process's that can be seen\n", con.yellow("dcm: warning: "), u.Count, n)
 	}

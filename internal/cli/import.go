@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dcm/internal/amdgpu"
 	"dcm/internal/config"
+	"dcm/internal/gpu"
 	"dcm/internal/host"
 )
 
@@ -36,7 +36,7 @@ func importFile(ctx context.Context, h *host.Host, con *Console, file string, gp
 	if gpus == 0 {
 		// Nothing to count is no error: the file may be for another host.
 		devices, _ := h.Node(nil).Devices(ctx)
-		gpus = len(amdgpu.Partitionable(devices))
+		gpus = len(gpu.Partitionable(devices))
 	}
 	toml, warnings, err := config.Import(file, text, gpus)
 	if err != nil {

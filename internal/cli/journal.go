@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"dcm/internal/daemon"
@@ -27,11 +28,15 @@ func journalOf(options ...string) func(context.Context) ([]byte, error) {
 
 // kernelLines are the kernel's messages that have to do with the GPUs, and those that
 // the generator left there. Not every journalctl can search by itself.
-func kernelLines(ctx context.Context) ([]byte, error) {
+func kernelLines(ctx context.Context, h *host.Host) ([]byte, error) {
+	words := []string{"dcm-generator"}
+	for _, t := range h.Node(nil).Traits() {
+		words = append(words, t.Log...)
+	}
 	all, err := output(ctx, "journalctl", "--no-pager", "--quiet", "--dmesg", "--boot", "--output=short-monotonic")
 	var out []byte
 	for line := range bytes.Lines(all) {
-		for _, word := range []string{"amdgpu", "kfd", "amd_xcp", "dcm-generator"} {
+		for _, word := range words {
 			if bytes.Contains(line, []byte(word)) {
 				out = append(out, line...)
 				break
@@ -61,15 +66,20 @@ func output(ctx context.Context, program string, arguments ...string) ([]byte, e
 // may hold secrets, only dcm's own words are taken.
 func versions(ctx context.Context, h *host.Host) ([]byte, error) {
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "dcm %s, %s, %s\nlibamd_smi: %s\n", h.Version, runtime.Version(), runtime.GOARCH, library(ctx, h))
-	for _, path := range []string{"proc/sys/kernel/osrelease", "sys/module/amdgpu/version", "etc/os-release"} {
+	out.WriteString(versionText(h, h.Libraries(ctx)))
+	files, prefixes := []string{"proc/sys/kernel/osrelease"}, []string{"dcm."}
+	for _, t := range h.Node(nil).Traits() {
+		files = append(files, filepath.Join("sys/module", t.Driver, "version"))
+		prefixes = append(prefixes, t.Driver+".")
+	}
+	for _, path := range append(files, "etc/os-release") {
 		if text, err := os.ReadFile(h.Path(path)); err == nil {
 			fmt.Fprintf(&out, "%s: %s\n", path, strings.TrimSpace(string(text)))
 		}
 	}
 	cmdline, err := os.ReadFile(h.Path("proc/cmdline"))
 	for word := range strings.FieldsSeq(string(cmdline)) {
-		if strings.HasPrefix(word, "dcm.") || strings.HasPrefix(word, "amdgpu.") {
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(word, p) }) {
 			fmt.Fprintln(&out, "kernel command line:", word)
 		}
 	}

@@ -17,11 +17,15 @@ func versionCmd(h *host.Host, con *Console) *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
-		library := library(c.Context(), h)
+		libraries := h.Libraries(c.Context())
 		if *asJSON {
-			return con.answer(map[string]string{"version": h.Version, "go": runtime.Version(), "arch": runtime.GOARCH, "libamd_smi": library})
+			facts := map[string]string{"version": h.Version, "go": runtime.Version(), "arch": runtime.GOARCH}
+			for _, l := range libraries {
+				facts[l.Name] = l.State
+			}
+			return con.answer(facts)
 		}
-		_, err := fmt.Fprintf(con.out, "dcm %s (%s, %s)\nlibamd_smi: %s\n", h.Version, runtime.Version(), runtime.GOARCH, library)
+		_, err := fmt.Fprint(con.out, versionText(h, libraries))
 		return err
 	}
 	return cmd

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"dcm/internal/amdgpu"
 	"dcm/internal/config"
 	"dcm/internal/systemd"
 )
@@ -40,16 +39,6 @@ func (h *Host) Lock() string { return h.Path("run/dcm/apply.lock") }
 // Config is the configuration of every layer together.
 func (h *Host) Config() (*config.Config, error) {
 	return config.Load(config.DefaultPaths(h.Root))
-}
-
-// Node is the hardware, set up as the configuration says; without one, by sysfs
-// alone.
-func (h *Host) Node(cfg *config.Config, opts ...amdgpu.Option) *amdgpu.Node {
-	roots := amdgpu.Roots{Sys: h.Path("sys"), Proc: h.Path("proc"), Dev: h.Path("dev")}
-	if cfg == nil || cfg.Backend == config.Sysfs || !h.Here() {
-		return amdgpu.Open(roots, opts...)
-	}
-	return amdgpu.Open(roots, append(opts, amdgpu.Library(amdgpu.SMI{Library: cfg.Library}, cfg.Backend == config.AMDSMI))...)
 }
 
 // DialTimeout keeps a look from waiting for a bus that does not answer.

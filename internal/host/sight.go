@@ -8,9 +8,9 @@ import (
 	"strconv"
 
 	"dcm/internal/account"
-	"dcm/internal/amdgpu"
 	"dcm/internal/apply"
 	"dcm/internal/config"
+	"dcm/internal/gpu"
 	"dcm/internal/partition"
 	"dcm/internal/report"
 )
@@ -57,12 +57,12 @@ func known(now, before []account.Part) bool {
 	return true
 }
 
-func gpus(devices []amdgpu.Device, want partition.Layout) []account.GPU {
+func gpus(devices []gpu.Device, want partition.Layout) []account.GPU {
 	var out []account.GPU
 	index := 0
 	for _, d := range devices {
 		g := account.GPU{
-			Index: -1, Address: string(d.Address), Vendor: vendor(d.Vendor), Model: d.Model, Why: d.Why,
+			Index: -1, Address: string(d.Address), Vendor: d.Vendor.Name(), Model: d.Model, Why: d.Why,
 			Mode: shape(d.Mode()), Want: shape(want.Modes[d.Address]), Skipped: want.Skipped[d.Address],
 			Offers:   account.Offers{Compute: texts(d.AvailableCompute), Memory: texts(d.AvailableMemory)},
 			ReadOnly: d.ReadOnly, Nodes: d.RenderNodes,
@@ -81,18 +81,11 @@ func gpus(devices []amdgpu.Device, want partition.Layout) []account.GPU {
 	return out
 }
 
-func vendor(id uint16) string {
-	if id == partition.Vendor {
-		return "amd"
-	}
-	return ""
-}
-
 func shape(m partition.Mode) account.Shape {
 	return account.Shape{Compute: string(m.Compute), Memory: string(m.Memory)}
 }
 
-func parts(devices []amdgpu.Device) []account.Part {
+func parts(devices []gpu.Device) []account.Part {
 	var out []account.Part
 	for _, d := range devices {
 		var bytes uint64
@@ -107,7 +100,7 @@ func parts(devices []amdgpu.Device) []account.Part {
 			}
 			one := account.Part{
 				Name: string(d.Address) + "-" + strconv.Itoa(p.Index), GPU: string(d.Address), Index: p.Index, Mode: d.Mode().String(),
-				RenderNode: p.RenderNode(), RenderMinor: p.Minor, DriverID: p.KFD, NUMA: d.NUMA,
+				RenderNode: p.RenderNode(), RenderMinor: p.Minor, DriverID: p.ID, NUMA: d.NUMA,
 				Domain: d.Memory.Domain(p.Index, d.Partitions()), Memory: p.Bytes, ComputeUnits: p.CUs,
 			}
 			if p.Card != "" {
@@ -137,7 +130,7 @@ func texts[S ~string](items []S) []string {
 // the others, with an error that says so.
 func (h *Host) Holders(ctx context.Context) ([]report.Holder, error) {
 	found, err := h.Node(nil).Holders(ctx)
-	if err != nil && !errors.Is(err, amdgpu.ErrPartial) {
+	if err != nil && !errors.Is(err, gpu.ErrPartial) {
 		return nil, err
 	}
 	return apply.Holders(found), err
@@ -151,10 +144,6 @@ func (h *Host) Names(ctx context.Context, cfg *config.Config, a *account.Account
 		return nil // the account tells
 	}
 	err = node.Enrich(ctx, devices)
-	var failed *amdgpu.SMIError
-	if cfg.Backend == config.Auto && errors.As(err, &failed) && failed.Absent() {
-		err = nil
-	}
 	for i := range a.GPUs {
 		g := &a.GPUs[i]
 		for _, d := range devices {

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"dcm/internal/amdgpu"
 	"dcm/internal/foreign"
+	"dcm/internal/gpu"
 	"dcm/internal/report"
 )
 
@@ -23,7 +23,7 @@ func (h *Host) Who(pid int, uid uint32) *report.Who {
 	if pid <= 0 {
 		return w
 	}
-	w.Unit = amdgpu.UnitOf(h.Path("proc"), pid)
+	w.Unit = gpu.UnitOf(h.Path("proc"), pid)
 	login, err := os.ReadFile(h.Path("proc", strconv.Itoa(pid), "loginuid"))
 	const none = "4294967295" // nobody has logged in: a service, or a kernel without audit
 	if id := foreign.Text(strings.TrimSpace(string(login))); err == nil && id != none && id != "" {

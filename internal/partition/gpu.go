@@ -40,7 +40,8 @@ func (a Address) Compare(b Address) int {
 // partitions it shows.
 type GPU struct {
 	Address Address
-	Device  uint16 // PCI device id; the vendor is AMD
+	Vendor  Vendor
+	Device  uint16 // PCI device id
 	XCC     int    // accelerated compute dies in the GPU; 0 where not known
 	Hive    uint64 // XGMI hive id; 0 for a GPU that is in none
 
@@ -63,6 +64,15 @@ func (m Mode) String() string {
 		return string(m.Compute)
 	}
 	return string(m.Compute) + "/" + string(m.Memory)
+}
+
+// After is the mode of a GPU that the step has succeeded on, as far as the step's kind
+// is seen at once.
+func (m Mode) After(s Step) Mode {
+	if s.Kind == SwitchCompute {
+		m.Compute = Compute(s.To)
+	}
+	return m
 }
 
 // Mode returns the modes the GPU has.

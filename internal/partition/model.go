@@ -1,9 +1,9 @@
 package partition
 
-import "slices"
-
-// Vendor is AMD's PCI vendor id.
-const Vendor = 0x1002
+import (
+	"fmt"
+	"slices"
+)
 
 // Model is what is known beforehand about a GPU model. What a device lists
 // about itself goes before it.
@@ -85,6 +85,14 @@ func (m Model) computeFor(n Memory) []Compute {
 		}
 	}
 	return out
+}
+
+// Remark says what is known against the GPU's modes, although the driver accepts them.
+func (g GPU) Remark() string {
+	if m, known := LookupModel(g.Device); known && !m.Validated(g.Compute, g.Memory) {
+		return fmt.Sprintf("accepted by the driver; AMD does not list %s as validated on %s", g.Mode(), m.Name)
+	}
+	return ""
 }
 
 func has(all []combination, c Compute, n Memory) bool {

@@ -16,6 +16,28 @@ const (
 	SwitchCompute Kind = "compute" // switch one GPU's compute mode
 )
 
+// kinds lists them in that order.
+func kinds() []Kind { return []Kind{RequestMemory, ReloadDriver, SwitchCompute} }
+
+// Vendor tells whose GPUs have steps of the kind.
+func (k Kind) Vendor() Vendor { return AMD }
+
+// Reloads reports whether a step of the kind takes the vendor's driver away, and so
+// touches every GPU of its node.
+func (k Kind) Reloads() bool { return k == ReloadDriver }
+
+// Shows reports whether the GPUs are seen otherwise after a step of the kind. A
+// request is not seen before the driver is loaded the next time.
+func (k Kind) Shows() bool { return k != RequestMemory }
+
+// Together reports whether steps of the kind may be made at once.
+func (k Kind) Together() bool { return k == SwitchCompute }
+
+// After reports whether steps of the kind follow those of another in a plan.
+func (k Kind) After(other Kind) bool {
+	return slices.Index(kinds(), k) > slices.Index(kinds(), other)
+}
+
 // Step is one change.
 type Step struct {
 	Kind Kind      `json:"kind"`
@@ -44,7 +66,20 @@ type Steps []Step
 // Reloads reports whether the plan reloads the driver, and so touches every GPU
 // of the node.
 func (s Steps) Reloads() bool {
-	return slices.ContainsFunc(s, func(st Step) bool { return st.Kind == ReloadDriver })
+	return slices.ContainsFunc(s, func(st Step) bool { return st.Kind.Reloads() })
+}
+
+// Round takes from the plan the steps that are to be made next, all at once. What is
+// left behind a round that shows is a forecast.
+func (s Steps) Round() (now, then Steps) {
+	if len(s) == 0 {
+		return nil, nil
+	}
+	n := 1
+	for n < len(s) && s[0].Kind.Together() && s[n].Kind == s[0].Kind {
+		n++
+	}
+	return s[:n], s[n:]
 }
 
 // Plan returns the steps that bring the GPUs seen to the layout wanted: all

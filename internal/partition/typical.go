@@ -28,7 +28,7 @@ func Typical(device uint16, n int) []GPU {
 		domain, bus := i/len(buses), buses[i%len(buses)]
 		gpus[i] = GPU{
 			Address: Address(fmt.Sprintf("%04x:%02x:00.0", domain, bus)),
-			Device:  device, XCC: model.XCC, Hive: 1,
+			Vendor:  AMD, Device: device, XCC: model.XCC, Hive: 1,
 			Compute: SPX, AvailableCompute: model.computeFor(NPS1),
 			Memory: NPS1, AvailableMemory: memory,
 		}

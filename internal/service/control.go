@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"dcm/internal/amdgpu"
 	"dcm/internal/apply"
 	"dcm/internal/bus"
 	"dcm/internal/config"
 	"dcm/internal/daemon"
+	"dcm/internal/gpu"
 	"dcm/internal/host"
 	"dcm/internal/report"
 )
@@ -17,7 +17,7 @@ import (
 // control is the daemon as the bus asks it. It is a [bus.Control].
 type control struct {
 	host     *host.Host
-	node     *amdgpu.Node // by sysfs alone: nobody has a program run by asking
+	node     *gpu.Node // by sysfs alone: nobody has a program run by asking
 	requests chan<- daemon.Request
 	shown    interface {
 		caughtUp(context.Context) // waits until the bus shows what the daemon has told

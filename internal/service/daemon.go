@@ -11,11 +11,11 @@ import (
 	"syscall"
 	"time"
 
-	"dcm/internal/amdgpu"
 	"dcm/internal/apply"
 	"dcm/internal/config"
 	"dcm/internal/daemon"
 	"dcm/internal/exit"
+	"dcm/internal/gpu"
 	"dcm/internal/host"
 	"dcm/internal/partition"
 	"dcm/internal/report"
@@ -58,7 +58,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	}
 	node := h.Node(nil, woken(log))
 	devices, err := watch.Devices(ctx, watch.Interest{
-		About: func(u watch.Uevent) bool { return amdgpu.Concerns(u.Subsystem, u.Path) },
+		About: func(u watch.Uevent) bool { return node.Concerns(u.Subsystem, u.Path) },
 		Files: node.ModeFiles,
 	}, calm, log)
 	if err != nil {
@@ -162,7 +162,7 @@ func stale(h *host.Host, s daemon.Settings) (bool, error) {
 // watched is the hardware as the daemon asks for it.
 type watched struct {
 	host *host.Host
-	node *amdgpu.Node
+	node *gpu.Node
 }
 
 func (w watched) Steps(ctx context.Context, p partition.Profile) (int, []report.Holder, error) {
@@ -191,5 +191,5 @@ func (w watched) Gone(ctx context.Context, holders []report.Holder) error {
 	for i, h := range holders {
 		pids[i] = h.PID
 	}
-	return amdgpu.WaitGone(ctx, pids)
+	return gpu.WaitGone(ctx, pids)
 }

@@ -4,16 +4,16 @@ import (
 	"context"
 	"log/slog"
 
-	"dcm/internal/amdgpu"
+	"dcm/internal/gpu"
 	"dcm/internal/watch"
 )
 
 // woken has the kernel wake who waits for a GPU. Where it cannot be listened to, the
 // wait looks by itself now and then.
-func woken(log *slog.Logger) amdgpu.Option {
-	return amdgpu.Events(func(ctx context.Context) <-chan struct{} {
+func woken(log *slog.Logger) gpu.Option {
+	return gpu.Events(func(ctx context.Context, about func(subsystem, path string) bool) <-chan struct{} {
 		events, err := watch.Devices(ctx, watch.Interest{
-			About: func(u watch.Uevent) bool { return amdgpu.Concerns(u.Subsystem, u.Path) },
+			About: func(u watch.Uevent) bool { return about(u.Subsystem, u.Path) },
 			Files: func() []string { return nil },
 		}, calm, log)
 		if err != nil {

@@ -71,7 +71,7 @@ func mi300x() Chip {
 	const spx, dpx, qpx, cpx = partition.SPX, partition.DPX, partition.QPX, partition.CPX
 	return Chip{
 		Product: "AMD Instinct MI300X OAM", Driver: "amdgpu", Class: 0x120000,
-		Vendor: partition.Vendor, Device: 0x74a1, SubVendor: partition.Vendor, SubDevice: 0x74a1,
+		Vendor: uint16(partition.AMD), Device: 0x74a1, SubVendor: uint16(partition.AMD), SubDevice: 0x74a1,
 		GFX: 90402, XCC: 8, CU: 38, SDMA: 16, VCN: 4, JPEG: 4, VRAM: 192 * gib,
 		Accepts: []Accepted{
 			{partition.NPS1, []partition.Compute{spx, dpx, qpx, cpx}},
@@ -120,7 +120,7 @@ func mi300a() Chip {
 func mi210() Chip {
 	return Chip{
 		Product: "AMD Instinct MI210", Driver: "amdgpu", Class: 0x038000, Revision: 2,
-		Vendor: partition.Vendor, Device: 0x740f, SubVendor: partition.Vendor, SubDevice: 0x0c34,
+		Vendor: uint16(partition.AMD), Device: 0x740f, SubVendor: uint16(partition.AMD), SubDevice: 0x0c34,
 		GFX: 90010, CU: 104, SDMA: 5, VCN: 2, VRAM: 64 * gib,
 	}
 }

@@ -1,17 +1,16 @@
-package amdgpu
+package gpu
 
 import (
 	"context"
 	"fmt"
-	"slices"
+	"strings"
 	"time"
 )
 
 // WaitUsage returns when the usage is as wanted, or with ctx's error.
 //
-// A count in sysfs tells nobody when it changes. So it is read every now and then,
-// with the KFD's list, which costs next to nothing; only when one of the two is
-// another is everybody looked at.
+// What a driver counts tells nobody when it changes. So it is read every now and then,
+// which costs next to nothing; only when it is another is everybody looked at.
 func (n *Node) WaitUsage(ctx context.Context, wanted func(Usage) bool) error {
 	tick := time.NewTicker(20 * n.poll)
 	defer tick.Stop()
@@ -33,10 +32,11 @@ func (n *Node) WaitUsage(ctx context.Context, wanted func(Usage) bool) error {
 	}
 }
 
-// tallied is what the driver tells of its use, to be compared.
+// tallied is what the drivers tell of their use, to be compared.
 func (n *Node) tallied() string {
-	count, modules, ok := n.useCount()
-	compute, _ := numbers(n.sys("class/kfd/kfd/proc"))
-	slices.Sort(compute)
-	return fmt.Sprint(count, modules, ok, compute)
+	var b strings.Builder
+	for _, v := range n.vendors {
+		fmt.Fprintln(&b, v.Tally())
+	}
+	return b.String()
 }

@@ -1,16 +1,18 @@
-package amdgpu
+package gpu
 
 import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"dcm/internal/attr"
 )
 
 // UnitOf returns the system unit that a process belongs to, by the /proc given; ""
 // if it belongs to none, or has ended.
 func UnitOf(proc string, pid int) string {
-	one, _ := readOptional(filepath.Join(proc, "1/cgroup"))
-	own, _ := readOptional(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
+	one, _ := attr.Optional(filepath.Join(proc, "1/cgroup"))
+	own, _ := attr.Optional(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
 	return unitOf(own, cgroupRoot(one))
 }
 

@@ -1,4 +1,4 @@
-package amdgpu
+package gpu
 
 import (
 	"context"
@@ -7,7 +7,15 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 )
+
+// patient is a context that only a hanging test meets the end of.
+func patient(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
 
 // reader starts a process that ends when its input does.
 func reader(t *testing.T) (pid int, end io.Closer) {

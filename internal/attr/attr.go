@@ -1,4 +1,6 @@
-package amdgpu
+// Package attr reads and writes the attributes of the kernel's file systems: small
+// texts, each in one system call. It knows none of them.
+package attr
 
 import (
 	"context"
@@ -20,18 +22,18 @@ import (
 // this too. What is longer is no such file.
 const attributeLimit = 64 << 10
 
-// read returns an attribute's text, escaped, without the space around it.
-func read(path string) (string, error) {
-	text, err := readBytes(path)
+// Read returns an attribute's text, escaped, without the space around it.
+func Read(path string) (string, error) {
+	text, err := Bytes(path)
 	if err != nil {
 		return "", foreign.Error(err)
 	}
 	return foreign.Lines(strings.TrimSpace(string(text))), nil
 }
 
-// readBytes goes by read(2) and not by os.File, whose poller takes EAGAIN from an
+// Bytes goes by read(2) and not by os.File, whose poller takes EAGAIN from an
 // attribute for "not yet" and waits.
-func readBytes(path string) ([]byte, error) {
+func Bytes(path string) ([]byte, error) {
 	fd, err := open(path, unix.O_RDONLY)
 	if err != nil {
 		return nil, err
@@ -57,18 +59,18 @@ func readBytes(path string) ([]byte, error) {
 	}
 }
 
-// readOptional is read for an attribute that need not be there: that one is "".
-func readOptional(path string) (string, error) {
-	text, err := read(path)
+// Optional is [Read] for an attribute that need not be there: that one is "".
+func Optional(path string) (string, error) {
+	text, err := Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	return text, err
 }
 
-// write hands value to an attribute in exactly one write(2): the driver acts on
+// Write hands value to an attribute in exactly one write(2): the driver acts on
 // each, so that a library's silent second one would be a second change.
-func write(path, value string) error {
+func Write(path, value string) error {
 	fd, err := open(path, unix.O_WRONLY)
 	if err != nil {
 		return err
@@ -97,9 +99,9 @@ func open(path string, how int) (int, error) {
 	}
 }
 
-// linkBase returns the last element of what a symbolic link points to, "" if
+// Link returns the last element of what a symbolic link points to, "" if
 // there is no link.
-func linkBase(path string) (string, error) {
+func Link(path string) (string, error) {
 	target, err := os.Readlink(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -110,9 +112,9 @@ func linkBase(path string) (string, error) {
 	return foreign.Text(filepath.Base(target)), nil
 }
 
-// number reads an attribute that is one number, decimal or with 0x.
-func number(path string, bits int) (uint64, error) {
-	text, err := read(path)
+// Number reads an attribute that is one number, decimal or with 0x.
+func Number(path string, bits int) (uint64, error) {
+	text, err := Read(path)
 	if err != nil {
 		return 0, err
 	}
@@ -123,10 +125,10 @@ func number(path string, bits int) (uint64, error) {
 	return v, nil
 }
 
-// within returns what f returns, or ctx's error as soon as ctx ends. A system
+// Within returns what f returns, or ctx's error as soon as ctx ends. A system
 // call into a hung driver cannot be taken back: then f is left to itself, with
 // its goroutine and thread, until the driver lets go of it or the process ends.
-func within[T any](ctx context.Context, f func() (T, error)) (T, error) {
+func Within[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		v   T
 		err error

@@ -1,0 +1,131 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"dcm/internal/attr"
+	"dcm/internal/partition"
+)
+
+// Function is a device and what waiting for it looks at.
+type Function struct {
+	Device
+	Class uint32
+	DRM   bool  // it is registered with DRM, which is the last thing that probing does
+	Err   error // something of it cannot be read
+}
+
+// Accelerator tells whether the function is no display (PCI Code and ID Assignment
+// Specification).
+func (f *Function) Accelerator() bool { return f.Class>>16 == classAccelerator }
+
+// PCI base classes.
+const (
+	classDisplay     = 0x03
+	classAccelerator = 0x12
+)
+
+// scan lists the display and accelerator functions of the bus, with what every PCI
+// function has.
+func scan(sys string) ([]*Function, error) {
+	entries, err := os.ReadDir(filepath.Join(sys, "bus/pci/devices"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var out []*Function
+	for _, e := range entries {
+		a, err := partition.ParseAddress(e.Name())
+		if err != nil {
+			continue
+		}
+		class, err := attr.Number(Attribute(sys, a, "class"), 24)
+		if errors.Is(err, fs.ErrNotExist) { // gone meanwhile
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if c := class >> 16; c == classDisplay || c == classAccelerator {
+			f := &Function{Device: Device{GPU: partition.GPU{Address: a}}, Class: uint32(class)}
+			f.Err = f.identify(sys)
+			out = append(out, f)
+		}
+	}
+	slices.SortFunc(out, func(a, b *Function) int { return a.Address.Compare(b.Address) })
+	return out, nil
+}
+
+// identify reads what every PCI function has.
+func (f *Function) identify(sys string) error {
+	f.NUMA, f.Source = -1, make(map[string]string)
+	vendor, err := attr.Number(Attribute(sys, f.Address, "vendor"), 16)
+	if err != nil {
+		return err
+	}
+	device, err := attr.Number(Attribute(sys, f.Address, "device"), 16)
+	if err != nil {
+		return err
+	}
+	f.Vendor, f.Device.Device = partition.Vendor(vendor), uint16(device)
+	if f.Driver, err = attr.Link(Attribute(sys, f.Address, "driver")); err != nil {
+		return err
+	}
+	f.Model = fmt.Sprintf("%#04x:%#04x", vendor, device)
+	f.Source["model"] = Sysfs
+	numa, err := attr.Optional(Attribute(sys, f.Address, "numa_node"))
+	if err != nil {
+		return err
+	}
+	if v, err := strconv.Atoi(numa); err == nil {
+		f.NUMA = v
+	}
+	return f.cards(sys)
+}
+
+// cards reads the function's own DRM devices, which are its first partition's.
+func (f *Function) cards(sys string) error {
+	entries, err := os.ReadDir(Attribute(sys, f.Address, "drm"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	f.DRM = true
+	for _, e := range entries {
+		if kind, _, ok := DRMName(e.Name()); ok && kind == "card" {
+			f.Card = e.Name()
+		}
+	}
+	return nil
+}
+
+// DRMName takes "card1" and "renderD128" apart.
+func DRMName(name string) (kind string, number int, ok bool) {
+	for _, kind := range []string{"card", "renderD"} {
+		if rest, found := cutDigits(name, kind); found {
+			n, err := strconv.Atoi(rest)
+			return kind, n, err == nil
+		}
+	}
+	return "", 0, false
+}
+
+func cutDigits(name, kind string) (string, bool) {
+	if len(name) <= len(kind) || name[:len(kind)] != kind {
+		return "", false
+	}
+	rest := name[len(kind):]
+	for _, c := range []byte(rest) {
+		if c < '0' || c > '9' {
+			return "", false
+		}
+	}
+	return rest, true
+}

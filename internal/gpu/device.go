@@ -1,0 +1,78 @@
+package gpu
+
+import (
+	"fmt"
+
+	"dcm/internal/partition"
+)
+
+// Roots are the directories under which the kernel's file systems are found:
+// "/sys", "/proc" and "/dev" on a host.
+type Roots struct{ Sys, Proc, Dev string }
+
+// Device is a display or accelerator function on the PCI bus.
+type Device struct {
+	partition.GPU        // without a mode on what cannot be partitioned; Why tells
+	Why           string // why the GPU is left alone; "" if it is partitionable
+
+	Model       string   // "MI300X"; "0x1002:0x1234" where not known
+	Driver      string   // that is bound; "" if none is
+	NUMA        int      // the node it is attached to; -1 where not known
+	Card        string   // DRM's name, "card1"; not stable
+	RenderNodes []string // of the active partitions, in order: "/dev/dri/renderD128"
+	Parts       []Part   // the active partitions, in order
+	UniqueID    string   // hexadecimal, as the driver shows it
+
+	// Closed are the device nodes that nobody may have open while this GPU is changed.
+	Closed []string
+
+	// From the vendor's library, where it is used; "" otherwise.
+	Name, Serial, UUID, DriverVersion string
+
+	// Source tells where a fact came from, for those that have several places:
+	// [Sysfs], [Table], or a library's name.
+	Source map[string]string
+}
+
+// Part is one active partition of a GPU.
+type Part struct {
+	Index int // in the GPU
+	Minor int // of the render node
+	CUs   int // compute units; 0 where not known
+
+	// From [Node.Detail]; zero before.
+	Card  string // DRM's name, "card9"; not stable
+	ID    string // by which the driver's interfaces name it; it changes with the mode
+	Bytes uint64 // of memory
+
+	Number int // the driver's own, for [Vendor.Detail]
+}
+
+// RenderNode is the device node's path.
+func (p Part) RenderNode() string { return fmt.Sprintf("/dev/dri/renderD%d", p.Minor) }
+
+// Where a fact came from.
+const (
+	Sysfs = "sysfs"
+	Table = "table" // what dcm knows of the model
+)
+
+// Partitionable returns the GPUs among devices whose modes the driver shows.
+func Partitionable(devices []Device) []partition.GPU {
+	var out []partition.GPU
+	for _, d := range devices {
+		if d.Why == "" {
+			out = append(out, d.GPU)
+		}
+	}
+	return out
+}
+
+// Holder is a process that has a GPU's device open.
+type Holder struct {
+	PID     int
+	Command string
+	Unit    string             // the system unit it belongs to; "" if it belongs to none
+	Devices []string           // "/dev/kfd", "/dev/dri/renderD128"
+	Vendors []partition.Vendor // whose GPUs it holds
+}

@@ -1,0 +1,236 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"dcm/internal/attr"
+	"dcm/internal/partition"
+)
+
+// Node is the machine whose GPUs are looked at and changed. Its methods may be
+// called concurrently.
+type Node struct {
+	sys     string
+	vendors []Vendor
+	poll    time.Duration // between two glances at a driver that is coming up
+	quiet   time.Duration // how long a loaded driver may bring up nothing while a GPU is missing
+	events  Listen        // nil: nobody listens
+}
+
+// Option changes how a node is treated.
+type Option func(*Node)
+
+// Poll sets how often there is a glance at a driver that is coming up.
+func Poll(every time.Duration) Option { return func(n *Node) { n.poll = every } }
+
+// Quiet sets for how long nothing more may come up, after a load, for the GPUs that
+// are missing to be given up.
+func Quiet(d time.Duration) Option { return func(n *Node) { n.quiet = d } }
+
+// Listen tells when the kernel tells of a device that is about a GPU (subsystem and
+// path of a uevent), until the context ends.
+type Listen func(ctx context.Context, about func(subsystem, path string) bool) <-chan struct{}
+
+// Events sets who listens to the kernel. Then a driver that is coming up is looked at
+// when something happens, and otherwise seldom.
+func Events(l Listen) Option {
+	return func(n *Node) { n.events, n.poll = l, 10*n.poll }
+}
+
+// Open returns the node under the root of sysfs, with the GPUs of these vendors. It
+// touches nothing.
+func Open(sys string, vendors []Vendor, opts ...Option) *Node {
+	n := &Node{sys: sys, vendors: vendors, poll: 100 * time.Millisecond, quiet: 15 * time.Second}
+	for _, o := range opts {
+		o(n)
+	}
+	return n
+}
+
+// Devices returns every display and accelerator function in PCI order. Those that
+// cannot be partitioned are among them, with Why.
+//
+// A GPU that could not be read makes an error that names it and is returned too,
+// with the error as its Why.
+func (n *Node) Devices(ctx context.Context) ([]Device, error) {
+	found, err := attr.Within(ctx, n.functions)
+	if err != nil {
+		return nil, fmt.Errorf("cannot look at the GPUs: %w", err)
+	}
+	var errs []error
+	for _, f := range found {
+		if f.Err != nil {
+			errs = append(errs, fmt.Errorf("cannot look at %s: %w", f.Address, f.Err))
+		}
+	}
+	return deviceList(found), errors.Join(errs...)
+}
+
+func deviceList(found []*Function) []Device {
+	devices := make([]Device, len(found))
+	for i, f := range found {
+		devices[i] = f.Device
+	}
+	return devices
+}
+
+// functions looks at the bus, and has each vendor describe what is its own.
+func (n *Node) functions() ([]*Function, error) {
+	found, err := scan(n.sys)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range n.vendors {
+		own := of(v, found)
+		if len(own) == 0 {
+			continue
+		}
+		if err := v.Describe(own); err != nil {
+			return found, wrap(v, err)
+		}
+		for _, f := range own {
+			f.Err = wrap(v, f.Err)
+		}
+	}
+	for _, f := range found {
+		switch {
+		case f.Err != nil:
+			f.Why = f.Err.Error()
+		case n.vendor(f.Vendor) == nil:
+			f.Why = "not an " + n.makers() + " GPU"
+		}
+	}
+	return found, nil
+}
+
+// of returns the functions that are the vendor's.
+func of(v Vendor, all []*Function) []*Function {
+	return slices.DeleteFunc(slices.Clone(all), func(f *Function) bool { return f.Vendor != v.Traits().Vendor })
+}
+
+func (n *Node) vendor(id partition.Vendor) Vendor {
+	for _, v := range n.vendors {
+		if v.Traits().Vendor == id {
+			return v
+		}
+	}
+	return nil
+}
+
+// makers names the vendors: "AMD", "AMD or NVIDIA".
+func (n *Node) makers() string {
+	names := make([]string, len(n.vendors))
+	for i, v := range n.vendors {
+		names[i] = v.Traits().Vendor.String()
+	}
+	return strings.Join(names, " or ")
+}
+
+// present are the vendors of which there is a function on the bus.
+func (n *Node) present() ([]Vendor, error) {
+	found, err := scan(n.sys)
+	var out []Vendor
+	for _, v := range n.vendors {
+		if len(of(v, found)) > 0 {
+			out = append(out, v)
+		}
+	}
+	return out, err
+}
+
+// Seen sums up the GPUs as they are this moment, without waiting for a driver: two
+// equal sums mean that nothing has happened between them, or was undone.
+func (n *Node) Seen(ctx context.Context) string {
+	found, err := attr.Within(ctx, n.functions)
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	for _, f := range found {
+		if n.vendor(f.Vendor) != nil {
+			fmt.Fprintf(&b, "%s %q %s %q %t\n", f.Address, f.Driver, f.Mode(), f.Why, f.DRM)
+		}
+	}
+	return b.String()
+}
+
+// Concerns tells whether what the kernel says of a device (subsystem and path of a
+// uevent) may mean that a GPU came, went or got a driver.
+func (n *Node) Concerns(subsystem, path string) bool {
+	switch subsystem {
+	case "pci", "drm":
+		return true
+	}
+	return slices.ContainsFunc(n.vendors, func(v Vendor) bool { return v.Concerns(subsystem, path) })
+}
+
+// ModeFiles lists the files that modes are written to, of the GPUs that have some
+// now. No driver tells of a write to them.
+func (n *Node) ModeFiles() []string {
+	var all []string
+	for _, v := range n.vendors {
+		all = append(all, v.ModeFiles()...)
+	}
+	return all
+}
+
+// Traits are those of the vendors that the node knows, there or not.
+func (n *Node) Traits() []Traits {
+	var all []Traits
+	for _, v := range n.vendors {
+		all = append(all, v.Traits())
+	}
+	return all
+}
+
+// Enrich has each vendor's library add what it knows of the devices.
+func (n *Node) Enrich(ctx context.Context, devices []Device) error {
+	return n.each(devices, func(v Vendor, own []*Device) error { return v.Enrich(ctx, own) })
+}
+
+// Detail adds to the devices' partitions what takes a closer look.
+func (n *Node) Detail(ctx context.Context, devices []Device) error {
+	return n.each(devices, func(v Vendor, own []*Device) error { return v.Detail(ctx, own) })
+}
+
+// each hands every vendor its own devices.
+func (n *Node) each(devices []Device, f func(v Vendor, own []*Device) error) error {
+	var errs []error
+	for _, v := range n.vendors {
+		var own []*Device
+		for i := range devices {
+			if devices[i].Vendor == v.Traits().Vendor {
+				own = append(own, &devices[i])
+			}
+		}
+		if len(own) > 0 {
+			errs = append(errs, wrap(v, f(v, own)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Library is a vendor's, as it is installed.
+type Library struct{ Name, State string }
+
+// Libraries names those that the vendors could use, there or not.
+func (n *Node) Libraries(ctx context.Context) []Library {
+	var all []Library
+	for _, v := range n.vendors {
+		if name, state := v.Library(ctx); name != "" {
+			all = append(all, Library{name, state})
+		}
+	}
+	return all
+}
+
+// Attribute is the path of a PCI function's attribute.
+func Attribute(sys string, a partition.Address, file string) string {
+	return filepath.Join(sys, "bus/pci/devices", string(a), file)
+}

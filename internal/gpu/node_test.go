@@ -1,0 +1,206 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/partition"
+)
+
+// maker is a vendor as a test has it. What it does not say it is not asked.
+type maker struct {
+	Vendor
+	id     partition.Vendor
+	late   map[partition.Address]string
+	usage  Usage
+	loaded bool
+	fails  error
+	made   []string
+}
+
+func (m *maker) Traits() Traits { return Traits{Vendor: m.id} }
+
+func (m *maker) Describe(functions []*Function) error {
+	for _, f := range functions {
+		f.Compute = "SPX"
+	}
+	return nil
+}
+
+func (m *maker) Late(f Function) (lacks, cure string)                { return m.late[f.Address], "" }
+func (m *maker) Pulse([]partition.Address) (signs string, live bool) { return "", m.loaded }
+func (m *maker) Usage(context.Context) (Usage, error)                { return m.usage, nil }
+func (m *maker) Loaded() bool                                        { return m.loaded }
+func (m *maker) Explain(error) (cure string, again bool)             { return "Ask " + m.id.String() + ".", true }
+func (m *maker) Concerns(subsystem, path string) bool                { return path == "/module/"+m.id.String() }
+func (m *maker) ModeFiles() []string                                 { return []string{m.id.String()} }
+func (m *maker) Load(context.Context) error                          { m.loaded = true; return nil }
+func (m *maker) Enrich(_ context.Context, d []*Device) error {
+	for _, d := range d {
+		d.Name = m.id.String()
+	}
+	return nil
+}
+
+func (m *maker) Make(_ context.Context, steps []partition.Step, tell Tell) error {
+	for _, s := range steps {
+		tell(s, true, nil)
+		m.made = append(m.made, s.String())
+		tell(s, false, m.fails)
+	}
+	return m.fails
+}
+
+const (
+	other partition.Vendor  = 0x1234
+	a, b  partition.Address = "0000:05:00.0", "0000:06:00.0"
+	lit   partition.Address = "0000:03:00.0"
+)
+
+// bus is a root of sysfs with a display of nobody's at lit, AMD's GPU at a, and
+// another maker's at b.
+func bus(t *testing.T) string {
+	t.Helper()
+	sys := t.TempDir()
+	for address, ids := range map[partition.Address]string{a: "0x120000 0x1002 0x74a1", b: "0x030200 0x1234 0x0001", lit: "0x030000 0x1a03 0x2000", "0000:01:00.0": "0x010802 0x144d 0xa824"} {
+		for i, name := range []string{"class", "vendor", "device"} {
+			file := Attribute(sys, address, name)
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(strings.Fields(ids)[i]+"\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return sys
+}
+
+func two(t *testing.T) (*Node, *maker, *maker) {
+	t.Helper()
+	amd, second := &maker{id: partition.AMD}, &maker{id: other}
+	return Open(bus(t), []Vendor{second, amd}, Poll(time.Millisecond)), amd, second
+}
+
+func TestEachFunctionIsItsVendorsAndAllAreInPCIOrder(t *testing.T) {
+	n, _, _ := two(t)
+	devices, err := n.Devices(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Enrich(t.Context(), devices); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, d := range devices {
+		got = append(got, fmt.Sprintf("%s %q %q", d.Address, d.Name, d.Why))
+	}
+	want := []string{`0000:03:00.0 "" "not an 0x1234 or AMD GPU"`, `0000:05:00.0 "AMD" ""`, `0000:06:00.0 "0x1234" ""`}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("devices (-want +got):\n%s", d)
+	}
+}
+
+func TestWaitingIsForEveryVendorsGPUs(t *testing.T) {
+	n, _, second := two(t)
+	second.late = map[partition.Address]string{b: "it sleeps"}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := n.Wait(ctx); err == nil || !strings.Contains(err.Error(), "0000:06:00.0 (0x1234:0x0001): it sleeps") || !Transient(err) || Cure(err) == "" {
+		t.Errorf("error %v, transient %t, cure %q", err, Transient(err), Cure(err))
+	}
+}
+
+func TestWithoutAGPUOfAKnownMakerNothingIsWaitedFor(t *testing.T) {
+	n := Open(bus(t), []Vendor{&maker{id: 0x5678}})
+	_, err := n.Wait(t.Context())
+	if !errors.Is(err, ErrNoGPU) || err.Error() != "there is no 0x5678 GPU on the PCI bus" || Cure(err) == "" || Transient(err) {
+		t.Errorf("error %v, cure %q", err, Cure(err))
+	}
+}
+
+func TestAnErrorIsExplainedByItsVendor(t *testing.T) {
+	n, amd, _ := two(t)
+	amd.fails = errors.New("broken")
+	err := n.Make(t.Context(), partition.Steps{{Kind: partition.SwitchCompute, GPU: a, To: "CPX"}}, func(partition.Step, bool, error) {})
+	if err == nil || !errors.Is(err, amd.fails) || Cure(err) != "Ask AMD." || !Transient(err) {
+		t.Errorf("error %v, cure %q, transient %t", err, Cure(err), Transient(err))
+	}
+}
+
+func TestWhatALoadedDriverLeavesAloneIsGivenUp(t *testing.T) {
+	n, amd, second := two(t)
+	Quiet(5 * time.Millisecond)(n)
+	amd.late, amd.loaded = map[partition.Address]string{a: "it sleeps"}, true
+	devices, err := n.Settled(t.Context())
+	if !errors.Is(err, errSettled) || len(devices) != 3 || !Transient(err) {
+		t.Errorf("error %v with %d devices", err, len(devices))
+	}
+	second.late = map[partition.Address]string{b: "its driver is coming up"}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := n.Settled(ctx); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errSettled) {
+		t.Errorf("error %v, want to have waited for the other driver", err)
+	}
+}
+
+func TestOnlyDriversOfGPUsThatAreThereAreLoaded(t *testing.T) {
+	amd, absent := &maker{id: partition.AMD}, &maker{id: 0x5678}
+	n := Open(bus(t), []Vendor{amd, absent})
+	if n.Loaded() {
+		t.Error("loaded")
+	}
+	if err := n.Load(t.Context()); err != nil || !n.Loaded() || absent.loaded {
+		t.Errorf("error %v, loaded %t, the absent one %t", err, n.Loaded(), absent.loaded)
+	}
+}
+
+func TestOneProcessMayHoldGPUsOfSeveralVendors(t *testing.T) {
+	n, amd, second := two(t)
+	amd.usage = Usage{Holders: []Holder{{PID: 7, Devices: []string{"/dev/kfd"}}}, Counted: true, Count: 2, Seen: 1}
+	second.usage = Usage{Holders: []Holder{{PID: 7, Devices: []string{"/dev/x0"}}, {PID: 3, Devices: []string{"/dev/x1"}}}, Counted: true, Count: 1, Seen: 1}
+	u, err := n.Usage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Holder{
+		{PID: 3, Devices: []string{"/dev/x1"}, Vendors: []partition.Vendor{other}},
+		{PID: 7, Devices: []string{"/dev/x0", "/dev/kfd"}, Vendors: []partition.Vendor{other, partition.AMD}},
+	}
+	if d := cmp.Diff(want, u.Holders); d != "" || u.Unseen() != 1 || !u.Counted {
+		t.Errorf("unseen %d, counted %t, holders (-want +got):\n%s", u.Unseen(), u.Counted, d)
+	}
+	devices := []Device{{GPU: partition.GPU{Address: a}, Closed: []string{"/dev/kfd"}}, {GPU: partition.GPU{Address: b}, Closed: []string{"/dev/x1"}}}
+	for _, test := range []struct {
+		name string
+		step partition.Step
+		want []Holder
+	}{
+		{"a switch of one GPU", partition.Step{Kind: partition.SwitchCompute, GPU: b}, u.Holders[:1]},
+		{"a reload, which is of one vendor's driver", partition.Step{Kind: partition.ReloadDriver}, u.Holders[1:]},
+	} {
+		if d := cmp.Diff(test.want, InWay(partition.Steps{test.step}, devices, u.Holders)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, d)
+		}
+	}
+}
+
+func TestWhatAnyVendorConcernsConcernsTheNode(t *testing.T) {
+	n, _, _ := two(t)
+	for path, want := range map[string]bool{"/module/AMD": true, "/module/0x1234": true, "/module/x": false} {
+		if got := n.Concerns("module", path); got != want {
+			t.Errorf("%s: %t", path, got)
+		}
+	}
+	if d := cmp.Diff([]string{"0x1234", "AMD"}, n.ModeFiles()); d != "" || !n.Concerns("pci", "") {
+		t.Errorf("mode files (-want +got):\n%s", d)
+	}
+}

@@ -1,0 +1,187 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"dcm/internal/attr"
+	"dcm/internal/partition"
+)
+
+// ErrNoGPU says that there is no GPU of a maker that the node knows on the PCI bus.
+var ErrNoGPU = errors.New("there is no GPU on the PCI bus that could be partitioned")
+
+// noGPU is [ErrNoGPU] with the makers' names.
+type noGPU struct{ makers string }
+
+func (e *noGPU) Error() string        { return "there is no " + e.makers + " GPU on the PCI bus" }
+func (e *noGPU) Is(target error) bool { return target == ErrNoGPU }
+
+// LateError says which GPUs their driver has not brought up.
+type LateError struct {
+	Late []Late
+	Err  error // why waiting ended, and what could not be read
+}
+
+// Late is one of them.
+type Late struct {
+	GPU   partition.Address
+	Model string
+	Lacks string
+	cure  string
+}
+
+func (e *LateError) Error() string {
+	if len(e.Late) == 0 {
+		return "cannot look at the GPUs: " + e.Err.Error()
+	}
+	text := make([]string, len(e.Late))
+	for i, l := range e.Late {
+		text[i] = fmt.Sprintf("%s (%s): %s", l.GPU, l.Model, l.Lacks)
+	}
+	return "the driver has not brought every GPU up: " + strings.Join(text, "; ")
+}
+
+func (e *LateError) Unwrap() error { return e.Err }
+
+// Cure is what to do about it.
+func (e *LateError) Cure() string {
+	if len(e.Late) > 0 && e.Late[0].cure != "" && !slices.ContainsFunc(e.Late, func(l Late) bool { return l.cure != e.Late[0].cure }) {
+		return e.Late[0].cure
+	}
+	return "See the kernel log for why the driver did not bring them up, and whether it is blacklisted."
+}
+
+// errSettled ends the wait for a GPU that the driver has left alone.
+var errSettled = errors.New("the driver was loaded, and has brought up no other GPU since")
+
+// Wait returns the devices once their drivers have brought every GPU up that may be
+// partitioned, or [ErrNoGPU] at once if there is none on the bus. At the end of ctx
+// it returns the devices as they are, with a [LateError].
+func (n *Node) Wait(ctx context.Context) ([]Device, error) { return n.wait(ctx, 0) }
+
+// Settled is Wait for a driver that was loaded just now. It waits no longer for a
+// GPU when the load has ended and for a while no other one has come up either: the
+// driver has probed what it found, and what it refused then it leaves alone.
+func (n *Node) Settled(ctx context.Context) ([]Device, error) { return n.wait(ctx, n.quiet) }
+
+// wait looks when something has happened, or when it may have: little tells, of what
+// is awaited, whether it has. quiet is how long nothing may happen once the module is
+// live; 0 is for ever.
+func (n *Node) wait(ctx context.Context, quiet time.Duration) ([]Device, error) {
+	events, stop := n.listen(ctx)
+	defer stop()
+	tick := time.NewTicker(n.poll)
+	defer tick.Stop()
+	late := new(LateError)
+	var devices []Device
+	changed := time.Now()
+	for {
+		found, err := attr.Within(ctx, n.functions)
+		if ctx.Err() != nil {
+			late.Err = errors.Join(late.Err, ctx.Err())
+			return devices, late
+		}
+		late.Err = err
+		if err == nil {
+			devices = deviceList(found)
+			if err := n.hopeless(found); err != nil {
+				return devices, err
+			}
+			if late.Late = n.late(found); len(late.Late) == 0 {
+				return devices, nil
+			}
+		}
+		looked, before := time.Now(), n.pulse(found, late.Late)
+		for waiting := true; waiting; {
+			select {
+			case <-events:
+				changed, waiting = time.Now(), false
+			case <-tick.C:
+				now := n.pulse(found, late.Late)
+				if now.signs != before.signs {
+					changed, waiting = time.Now(), false
+				}
+				if quiet > 0 && now.live && time.Since(changed) > quiet {
+					late.Err = errors.Join(late.Err, errSettled)
+					return devices, late
+				}
+				waiting = waiting && time.Since(looked) < 20*n.poll
+			case <-ctx.Done():
+				waiting = false
+			}
+		}
+	}
+}
+
+// listen has the kernel tell of devices, where somebody can listen.
+func (n *Node) listen(ctx context.Context) (<-chan struct{}, context.CancelFunc) {
+	ctx, stop := context.WithCancel(ctx)
+	if n.events == nil {
+		return nil, stop
+	}
+	return n.events(ctx, n.Concerns), stop
+}
+
+// pulse is the little that changes when an awaited GPU comes up.
+type pulse struct {
+	signs string
+	live  bool // the drivers of what is awaited have been loaded
+}
+
+func (n *Node) pulse(found []*Function, late []Late) pulse {
+	p := pulse{live: true}
+	for _, v := range n.vendors {
+		var awaited []partition.Address
+		for _, f := range of(v, found) {
+			if slices.ContainsFunc(late, func(l Late) bool { return l.GPU == f.Address }) {
+				awaited = append(awaited, f.Address)
+			}
+		}
+		if len(awaited) == 0 {
+			continue
+		}
+		signs, live := v.Pulse(awaited)
+		p.signs += signs
+		p.live = p.live && live
+	}
+	return p
+}
+
+// hopeless is the error that waiting does not change.
+func (n *Node) hopeless(found []*Function) error {
+	any := false
+	var errs []error
+	for _, f := range found {
+		any = any || n.vendor(f.Vendor) != nil
+		if e, ok := errors.AsType[interface {
+			error
+			ForGood() bool
+		}](f.Err); ok && e.ForGood() {
+			errs = append(errs, fmt.Errorf("cannot look at %s: %w", f.Address, f.Err))
+		}
+	}
+	if !any {
+		return &noGPU{n.makers()}
+	}
+	return errors.Join(errs...)
+}
+
+// late lists what is not ready.
+func (n *Node) late(found []*Function) []Late {
+	var late []Late
+	for _, f := range found {
+		v := n.vendor(f.Vendor)
+		if v == nil {
+			continue
+		}
+		if lacks, cure := v.Late(*f); lacks != "" {
+			late = append(late, Late{f.Address, f.Model, lacks, cure})
+		}
+	}
+	return late
+}
