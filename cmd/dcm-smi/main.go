@@ -7,6 +7,9 @@
 // Without REQUEST it reads one from stdin. With --private its mount namespace is
 // its own, and it mounts an empty /tmp and /dev/shm for the files that the library
 // leaves there. Exit status: 0 done, 1 the answer is an error, 64 usage.
+//
+// Before it loads anything it runs itself again without the rights that it does not
+// need, see package dcm/internal/confine.
 package main
 
 import (
@@ -16,10 +19,12 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"dcm/internal/amdsmi"
+	"dcm/internal/confine"
 )
 
 func main() {
@@ -27,6 +32,9 @@ func main() {
 }
 
 func run(args []string) int {
+	if len(args) == 3 && args[0] == again {
+		return answer(func() amdsmi.Reply { return confined(args[1], args[2]) })
+	}
 	private := len(args) > 0 && args[0] == "--private"
 	if private {
 		args = args[1:]
@@ -35,35 +43,63 @@ func run(args []string) int {
 		fmt.Fprintln(os.Stderr, "usage: dcm-smi [--private] [REQUEST]")
 		return 64
 	}
-	answer, err := keepStdout()
+	err := confineSelf(args, private)
+	return answer(func() amdsmi.Reply { return amdsmi.Reply{Error: err} })
+}
+
+// again comes first when the program runs itself again; behind it are the user whom
+// it runs for, and the request.
+const again = "--confined"
+
+// confineSelf runs the program again with less rights, and returns only with what
+// is wrong.
+func confineSelf(args []string, private bool) *amdsmi.Failure {
+	data, err := input(args)
+	if err != nil {
+		return &amdsmi.Failure{Kind: amdsmi.BadRequest, Text: err.Error()}
+	}
+	request, err := amdsmi.ParseRequest(data)
+	if err != nil {
+		return &amdsmi.Failure{Kind: amdsmi.BadRequest, Text: err.Error()}
+	}
+	if err = isolate(private); err == nil {
+		err = confine.Again([]string{again, strconv.Itoa(os.Getuid()), string(data)}, request.Looks(), "/dev/kfd", "/dev/dri/*")
+	}
+	return &amdsmi.Failure{Kind: amdsmi.Unconfined, Text: err.Error()}
+}
+
+// confined answers the request of a user.
+func confined(user, data string) amdsmi.Reply {
+	request, err := amdsmi.ParseRequest([]byte(data))
+	if err != nil {
+		return amdsmi.Reply{Error: &amdsmi.Failure{Kind: amdsmi.BadRequest, Text: err.Error()}}
+	}
+	uid, err := strconv.Atoi(user)
+	if err == nil {
+		err = confine.Seal()
+	}
+	if err != nil {
+		return amdsmi.Reply{Error: &amdsmi.Failure{Kind: amdsmi.Unconfined, Text: err.Error()}}
+	}
+	return amdsmi.Serve(request, confine.TrustOf(uid))
+}
+
+// answer prints a reply where the library cannot.
+func answer(reply func() amdsmi.Reply) int {
+	out, err := keepStdout()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "dcm-smi:", err)
 		return 1
 	}
-	reply := reply(args, private)
-	if err := json.NewEncoder(answer).Encode(reply); err != nil {
+	r := reply()
+	if err := json.NewEncoder(out).Encode(r); err != nil {
 		fmt.Fprintln(os.Stderr, "dcm-smi: cannot write the answer:", err)
 		return 1
 	}
-	if reply.Error != nil {
+	if r.Error != nil {
 		return 1
 	}
 	return 0
-}
-
-func reply(args []string, private bool) amdsmi.Reply {
-	data, err := input(args)
-	if err == nil {
-		err = isolate(private)
-	}
-	if err != nil {
-		return amdsmi.Reply{Error: &amdsmi.Failure{Kind: amdsmi.BadRequest, Text: err.Error()}}
-	}
-	request, err := amdsmi.ParseRequest(data)
-	if err != nil {
-		return amdsmi.Reply{Error: &amdsmi.Failure{Kind: amdsmi.BadRequest, Text: err.Error()}}
-	}
-	return amdsmi.Serve(request)
 }
 
 func input(args []string) ([]byte, error) {
@@ -91,19 +127,12 @@ func keepStdout() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "answer"), nil
 }
 
-// isolate takes from the library what it must not have. The library of ROCm 6
-// runs systemctl and modprobe by itself, in the background, when it sets a
-// memory mode: with this PATH its shell finds neither, and the driver is
-// reloaded by dcm, in its turn.
+// isolate takes from the library the places where it would leave something.
 func isolate(private bool) error {
-	runtime.LockOSThread()
-	os.Clearenv()
-	if err := os.Setenv("PATH", "/nonexistent"); err != nil {
-		return fmt.Errorf("cannot set PATH: %w", err)
-	}
 	if !private {
 		return nil
 	}
+	runtime.LockOSThread()
 	return errors.Join(hide("/tmp"), hide("/dev/shm"))
 }
 

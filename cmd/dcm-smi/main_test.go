@@ -19,7 +19,7 @@ const runMain = "DCM_SMI_TEST_RUN_MAIN"
 // TestMain lets the test binary be dcm-smi: what a library does to its process
 // must not happen to the tests.
 func TestMain(m *testing.M) {
-	if os.Getenv(runMain) != "" {
+	if os.Getenv(runMain) != "" || len(os.Args) > 1 && os.Args[1] == again {
 		os.Exit(run(os.Args[1:]))
 	}
 	os.Exit(m.Run())
@@ -42,6 +42,9 @@ func library(t *testing.T, g standin.Generation, hidden ...string) string {
 func tree(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
+	if err := standin.Readable(root); err != nil {
+		t.Fatal(err)
+	}
 	put := func(name, text string) {
 		path := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -85,7 +85,7 @@ func standinOver(t testing.TB, sys string, g standin.Generation, knobs ...string
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := standin.Turn(lib, append(knobs, "sys "+sys)...); err != nil {
+	if err := errors.Join(standin.Readable(sys), standin.Turn(lib, append(knobs, "sys "+sys)...)); err != nil {
 		t.Fatal(err)
 	}
 	return SMI{Program: program, Library: lib}

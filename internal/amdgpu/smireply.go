@@ -104,6 +104,8 @@ func (e *SMIError) Cure() string {
 		return "" // the driver's error, whose cure is the same as without the library
 	case "unknown-number", "unknown-version":
 		return `Set [gpu] backend = "auto", so that modes are set through sysfs.`
+	case "untrusted":
+		return "Make the library, and every directory and link on the way to it, root's alone to write to, or name another one in [gpu] library."
 	case "not-found", "not-loaded", "unusable":
 		return `Install AMD's libamd_smi, name it in [gpu] library, or set [gpu] backend = "auto".`
 	}

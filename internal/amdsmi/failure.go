@@ -13,6 +13,8 @@ const (
 	BadRequest     Kind = "bad-request"     // not a request, or one that names no mode or GPU
 	NotFound       Kind = "not-found"       // there is no library
 	NotLoaded      Kind = "not-loaded"      // there is one, which the loader refuses
+	Untrusted      Kind = "untrusted"       // there is one, which others than root could have put there
+	Unconfined     Kind = "unconfined"      // the rights that it does not need could not be given up: nothing was loaded
 	Unusable       Kind = "unusable"        // it lacks symbols, or cannot be initialised
 	UnknownVersion Kind = "unknown-version" // what it tells of itself is not a version
 	UnknownNumber  Kind = "unknown-number"  // the mode numbers of this version are not known: nothing was set

@@ -66,12 +66,6 @@ func numbersIn(dir string) []int {
 	return out
 }
 
-// absent tells from dlopen's message that there is no such library, as opposed
-// to one that is there and cannot be loaded.
-func absent(name, message string) bool {
-	return strings.HasPrefix(message, name+": cannot open shared object file: No such file or directory")
-}
-
 // mappedFile returns the file that holds addr, from the text of
 // /proc/self/maps; "" if there is none.
 func mappedFile(maps string, addr uint64) string {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/ebitengine/purego"
 	"golang.org/x/sys/unix"
+
+	"dcm/internal/confine"
 )
 
 // bufferSize is what every buffer handed to the library has. The structures are
@@ -49,14 +51,19 @@ type library struct {
 	extras
 }
 
-// load loads the first candidate that is there.
-func load(candidates []string) (*library, error) {
+// load loads the first candidate that is there, from where nobody but root can have
+// put it.
+func load(candidates []string, trust confine.Trust) (*library, error) {
+	loader := confine.Loader{Trust: trust, Open: open, Loaded: loaded}
 	for _, name := range candidates {
-		handle, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
-		if err == nil {
+		handle, err := loader.Load(name, drm()...)
+		var untrusted *confine.UntrustedError
+		switch {
+		case err == nil:
 			return bind(handle, name)
-		}
-		if !absent(name, err.Error()) {
+		case errors.As(err, &untrusted):
+			return nil, fail(Untrusted, "%w", err)
+		case !errors.Is(err, confine.ErrAbsent):
 			return nil, fail(NotLoaded, "cannot load %s: %w", name, err)
 		}
 	}
@@ -64,6 +71,19 @@ func load(candidates []string) (*library, error) {
 		return nil, fail(NotFound, "there is no %s", candidates[0])
 	}
 	return nil, fail(NotFound, "no libamd_smi found: tried %s", strings.Join(candidates, ", "))
+}
+
+// drm lists what the library loads by name while it runs.
+func drm() []string { return []string{"libdrm.so.2", "libdrm_amdgpu.so.1"} }
+
+func open(path string) (uintptr, error) {
+	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+}
+
+func loaded(name string) bool {
+	const noLoad = 4 // RTLD_NOLOAD of glibc
+	_, err := purego.Dlopen(name, purego.RTLD_NOW|noLoad)
+	return err == nil
 }
 
 func bind(handle uintptr, name string) (*library, error) {

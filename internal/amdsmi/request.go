@@ -40,6 +40,9 @@ func ParseRequest(data []byte) (Request, error) {
 	return r, r.check()
 }
 
+// Looks reports whether the request changes nothing.
+func (r Request) Looks() bool { return r.Do == TellVersion || r.Do == Inventory }
+
 func (r Request) check() error {
 	var err error
 	switch r.Do {

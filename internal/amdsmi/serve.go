@@ -1,17 +1,18 @@
 package amdsmi
 
 import (
+	"dcm/internal/confine"
 	"dcm/internal/partition"
 )
 
 // Serve answers a request. It loads the library into this process and leaves it
 // there: the process should end soon.
-func Serve(r Request) Reply {
+func Serve(r Request, trust confine.Trust) Reply {
 	if err := r.check(); err != nil {
 		return Reply{Error: failure(err)}
 	}
 	var reply Reply
-	lib, err := load(Candidates(r.Library, "/"))
+	lib, err := load(Candidates(r.Library, "/"), trust)
 	if lib != nil {
 		reply.Library = lib.file
 	}

@@ -30,7 +30,8 @@ var allowed = map[string][]string{
 	"internal/bus":         {"internal/account", "internal/report"},
 	"internal/journal":     {},
 	"internal/event":       {"internal/journal"},
-	"internal/amdsmi":      {},
+	"internal/confine":     {},
+	"internal/amdsmi":      {"internal/confine"},
 	"internal/config":      {},
 	"internal/account":     {"internal/report"},
 	"internal/history":     {"internal/report"},
@@ -53,14 +54,14 @@ var allowed = map[string][]string{
 	"internal/cli": {"internal/account", "internal/apply", "internal/bundle", "internal/bus", "internal/config", "internal/daemon", "internal/exit", "internal/gpu", "internal/history", "internal/host", "internal/journal",
 		"internal/metrics", "internal/report", "internal/service", "internal/systemd", "internal/watch"},
 	"cmd/dcm":     {"internal/cli", "internal/host", "internal/service"},
-	"cmd/dcm-smi": {"internal/amdsmi"},
+	"cmd/dcm-smi": {"internal/amdsmi", "internal/confine"},
 	"cmd/dcm-sim": {"internal/sim"},
 }
 
 // outside says which modules only certain packages may import.
 var outside = map[string][]string{
 	"github.com/ebitengine/purego":        {"internal/amdsmi"},
-	"unsafe":                              {"internal/amdsmi", "internal/amdgpu", "internal/guard"},
+	"unsafe":                              {"internal/amdsmi", "internal/amdgpu", "internal/confine", "internal/guard"},
 	"C":                                   {},
 	"github.com/godbus/dbus":              {"internal/systemd", "internal/bus"},
 	"github.com/coreos/go-systemd/v22/db": {"internal/systemd"},

@@ -67,6 +67,11 @@ func (m machine) toldByLibrary() {
 	if got := m.run("dcm version"); !strings.Contains(got, "amdsmi 27.1.0, "+rocm) {
 		m.t.Errorf("dcm version:\n%s", got)
 	}
+	m.run("useradd eve && chown eve /opt/rocm")
+	if r := m.try("dcm gpus"); strings.Contains(r.Stdout, "AMD Instinct") || !strings.Contains(r.Stdout+r.Stderr, "/opt/rocm, on the way to it, belongs to user") {
+		m.t.Errorf("dcm gpus with a library below a directory of eve's:\n%s%s", r.Stdout, r.Stderr)
+	}
+	m.run("chown root /opt/rocm")
 }
 
 // refusedByLibrary: a version that nobody knows sets nothing, and says why.

@@ -64,6 +64,9 @@ var ErrNoCompiler = errors.New("there is no C compiler (cc)")
 // path.
 func Build(ctx context.Context, dir string, g Generation, hidden ...string) (string, error) {
 	lib := filepath.Join(dir, "libamd_smi.so."+g.Name)
+	if err := Readable(dir); err != nil {
+		return "", err
+	}
 	flags := []string{"-DGEN=" + g.number, fmt.Sprintf("-DVERSION=%q", g.Version)}
 	if len(hidden) > 0 {
 		script := filepath.Join(dir, "hidden.map")
@@ -82,6 +85,17 @@ func BuildDRM(ctx context.Context, dir string) error {
 	for _, name := range []string{"libdrm.so.2", "libdrm_amdgpu.so.1"} {
 		if err := compile(ctx, drm, filepath.Join(dir, name), "-Wl,-soname,"+name); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// Readable lets every user into a directory that a test has made for itself below
+// the system's temporary one, as dcm-smi looks as a user who owns nothing.
+func Readable(dir string) error {
+	for top := filepath.Clean(os.TempDir()); len(dir) > len(top) && strings.HasPrefix(dir, top); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			return fmt.Errorf("cannot let others in: %w", err)
 		}
 	}
 	return nil

@@ -1,0 +1,23 @@
+package confine
+
+import "golang.org/x/sys/unix"
+
+const architecture = unix.AUDIT_ARCH_X86_64
+
+// ownRefused are the calls that only this architecture has, most of them older names
+// of others.
+func ownRefused() []uint32 {
+	return []uint32{
+		unix.SYS_MKNOD, unix.SYS_CHOWN, unix.SYS_LCHOWN, unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS_KEXEC_FILE_LOAD,
+		unix.SYS_USELIB, unix.SYS_CREATE_MODULE, unix.SYS_NFSSERVCTL,
+	}
+}
+
+// foreignNumbers refuses the calls of x32, which are others under the same numbers.
+func foreignNumbers() []unix.SockFilter {
+	const x32 = 0x40000000
+	return []unix.SockFilter{
+		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, Jf: 1, K: x32},
+		result(unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)),
+	}
+}

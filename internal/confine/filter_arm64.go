@@ -1,0 +1,10 @@
+package confine
+
+import "golang.org/x/sys/unix"
+
+const architecture = unix.AUDIT_ARCH_AARCH64
+
+// ownRefused are the calls that only this architecture has.
+func ownRefused() []uint32 { return []uint32{unix.SYS_KEXEC_FILE_LOAD} }
+
+func foreignNumbers() []unix.SockFilter { return nil }
