@@ -23,18 +23,7 @@ const (
 // The caller is known by its unique name on the bus, never by its process id,
 // which may be another process's by the time it is looked at.
 func (s *Service) authorise(c call, action string, details map[string]string) (Caller, error) {
-	ctx, cancel := context.WithTimeout(s.ctx(c), deciding)
-	defer cancel()
-	uid, err := s.user(ctx, c)
-	if err != nil {
-		return Caller{}, fault(errorDenied, fmt.Sprintf("it cannot be told who asks: %v", foreign.Error(err)))
-	}
-	if uid != 0 {
-		leave, err := s.enter()
-		if err != nil {
-			return Caller{}, err
-		}
-		defer leave()
+	if c.uid != 0 {
 		// Whoever is to authorise it reads the name: it is one of a profile, and not
 		// what anybody likes to have read.
 		if profile, ok := details["profile"]; ok {
@@ -43,12 +32,14 @@ func (s *Service) authorise(c call, action string, details map[string]string) (C
 			}
 		}
 		if err := permitted(c, action, details); err != nil {
-			s.log.Warn("refused over the bus", "action", action, "uid", uid, "reason", err)
+			s.log.Warn("refused over the bus", "action", action, "uid", c.uid, "reason", err)
 			return Caller{}, err
 		}
 	}
-	s.log.Info("asked over the bus", "action", action, "uid", uid, "profile", details["profile"])
-	return Caller{UID: uid, PID: processOf(ctx, c)}, nil
+	s.log.Info("asked over the bus", "action", action, "uid", c.uid, "profile", details["profile"])
+	ctx, cancel := context.WithTimeout(s.ctx(c), deciding)
+	defer cancel()
+	return Caller{UID: c.uid, PID: processOf(ctx, c)}, nil
 }
 
 // processOf asks the bus for a caller's process, to tell of it and nothing more; 0 if
@@ -61,10 +52,23 @@ func processOf(ctx context.Context, c call) int {
 	return int(pid)
 }
 
-// userOf asks the bus who is behind a caller's name.
-func userOf(ctx context.Context, c call) (uid uint32, err error) {
-	err = c.conn.BusObject().CallWithContext(ctx, busName+".GetConnectionUnixUser", 0, c.sender).Store(&uid)
-	return uid, err
+// admitted is a method that knows who calls it, and lets no user crowd out others.
+func (s *Service) admitted(run func(call) ([]any, error)) func(call) ([]any, error) {
+	return func(c call) ([]any, error) {
+		ctx, cancel := context.WithTimeout(s.ctx(c), deciding)
+		defer cancel()
+		uid, err := s.user(ctx, c)
+		if err != nil {
+			return nil, fault(errorDenied, fmt.Sprintf("it cannot be told who asks: %v", foreign.Error(err)))
+		}
+		leave, err := s.crowd.enter(uid)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+		c.uid = uid
+		return run(c)
+	}
 }
 
 // subject is whom polkit is asked about.

@@ -121,28 +121,3 @@ func TestAClientTellsWhyNobodyAnswers(t *testing.T) {
 		t.Errorf("without a bus: %v", err)
 	}
 }
-
-func TestACrowdIsRefusedAndRootIsNot(t *testing.T) {
-	b := startBus(t)
-	d := &desk{wait: make(chan struct{})}
-	b.serve(d, 0)
-	b.owned()
-	plans := b.connect().Object(Name, Path)
-	ended := make(chan *dbus.Call, crowd+1)
-	for range crowd + 1 {
-		plans.Go(Interface+".Plan", 0, ended, "cpx")
-	}
-	var remote dbus.Error
-	if err := (<-ended).Err; !errors.As(err, &remote) || remote.Name != errorLimit {
-		t.Errorf("one too many: %v", err)
-	}
-	if err := b.connect().Object(Name, Path).Call(Interface+".Apply", 0).Err; err != nil {
-		t.Errorf("root is kept out by the others: %v", err)
-	}
-	close(d.wait)
-	for range crowd {
-		if err := (<-ended).Err; err != nil {
-			t.Error(err)
-		}
-	}
-}

@@ -167,8 +167,14 @@ func (d *desk) Plan(ctx context.Context, profile string) (Plan, error) {
 // serve runs a service until the test ends.
 func (b *broker) serve(d *desk, uid uint32) (*Service, chan<- struct{}) {
 	b.Helper()
+	return b.serveAs(d, func(string) uint32 { return uid })
+}
+
+// serveAs is serve where the names of connections stand for users.
+func (b *broker) serveAs(d *desk, uid func(sender string) uint32) (*Service, chan<- struct{}) {
+	b.Helper()
 	s := New(b.address, d, slog.New(slog.NewTextHandler(b.Output(), nil)))
-	s.user = func(context.Context, call) (uint32, error) { return uid, nil }
+	s.user = func(_ context.Context, c call) (uint32, error) { return uid(c.sender), nil }
 	ctx, cancel := context.WithCancel(b.Context())
 	ended, appeared := make(chan struct{}), make(chan struct{}, 1)
 	go func() { defer close(ended); s.Run(ctx, appeared) }()

@@ -57,17 +57,14 @@ func (e *ConfigError) Unwrap() error { return e.Err }
 // looking is what one answer that changes nothing may take.
 const looking = 30 * time.Second
 
-// crowd is how many calls of those who need not be root may be under way.
-const crowd = 16
-
 // methods are those of the manager.
 func (s *Service) methods() []method {
 	return []method{
-		{name: "Apply", out: []arg{{"state", "s"}}, run: s.apply},
-		{name: "Use", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, run: s.use},
-		{name: "Reload", run: s.reload},
-		{name: "Plan", in: []arg{{"profile", "s"}}, out: []arg{{"profile", "s"}, {"steps", "a(sasss)"}, {"clients", "as"}}, run: s.plan},
-		{name: "Account", out: []arg{{"account", "s"}}, run: s.account},
+		{name: "Apply", out: []arg{{"state", "s"}}, run: s.admitted(s.apply)},
+		{name: "Use", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, run: s.admitted(s.use)},
+		{name: "Reload", run: s.admitted(s.reload)},
+		{name: "Plan", in: []arg{{"profile", "s"}}, out: []arg{{"profile", "s"}, {"steps", "a(sasss)"}, {"clients", "as"}}, run: s.admitted(s.plan)},
+		{name: "Account", out: []arg{{"account", "s"}}, run: s.admitted(s.account)},
 	}
 }
 
@@ -107,17 +104,13 @@ func (s *Service) plan(c call) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	leave, err := s.enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
 	ctx, cancel := context.WithTimeout(s.ctx(c), looking)
 	defer cancel()
-	if err := alone(ctx, s.planning); err != nil {
+	leave, err := s.planning.take(ctx, c.uid)
+	if err != nil {
 		return nil, told(err)
 	}
-	defer func() { <-s.planning }()
+	defer leave()
 	p, err := s.control.Plan(ctx, profile)
 	if err != nil {
 		return nil, told(err)
@@ -127,29 +120,15 @@ func (s *Service) plan(c call) ([]any, error) {
 
 // account is for everyone too.
 func (s *Service) account(c call) ([]any, error) {
-	leave, err := s.enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
 	ctx, cancel := context.WithTimeout(s.ctx(c), looking)
 	defer cancel()
-	if err := alone(ctx, s.taking); err != nil {
+	leave, err := s.taking.take(ctx, c.uid)
+	if err != nil {
 		return nil, told(err)
 	}
-	defer func() { <-s.taking }()
+	defer leave()
 	text, err := s.control.Account(ctx)
 	return []any{text}, told(err)
-}
-
-// alone waits for its turn.
-func alone(ctx context.Context, turn chan struct{}) error {
-	select {
-	case turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // longest is how long the name of a profile may be. Anyone can send any text, and
@@ -167,16 +146,6 @@ func (c call) profile() (string, error) {
 // ctx is the context of a call: it ends with the connection, and so with the
 // service. A caller that goes away does not end what it has asked for.
 func (s *Service) ctx(c call) context.Context { return c.conn.Context() }
-
-// enter lets a caller in who need not be root, unless there is a crowd.
-func (s *Service) enter() (leave func(), err error) {
-	select {
-	case s.inside <- struct{}{}:
-		return func() { <-s.inside }, nil
-	default:
-		return nil, fault(errorLimit, "too many calls are under way; try again")
-	}
-}
 
 // told is an error as it goes over the bus.
 func told(err error) error {

@@ -16,7 +16,8 @@ type call struct {
 	conn   *dbus.Conn
 	sender string // the caller's unique name, which the bus vouches for and never gives twice
 	flags  dbus.Flags
-	body   []any // of the types that the method declares
+	body   []any  // of the types that the method declares
+	uid    uint32 // the caller's, of the manager's methods alone
 }
 
 // method is one method of an interface. It is a [dbus.Method]. Each call has a
@@ -45,7 +46,7 @@ func (m *method) DecodeArguments(conn *dbus.Conn, sender string, msg *dbus.Messa
 			body[i] = foreign.Text(text)
 		}
 	}
-	return []any{call{conn, sender, msg.Flags, body}}, nil
+	return []any{call{conn: conn, sender: sender, flags: msg.Flags, body: body}}, nil
 }
 
 // Call makes the call.

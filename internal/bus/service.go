@@ -23,9 +23,10 @@ type Service struct {
 	user    func(context.Context, call) (uint32, error)
 
 	tree     tree
-	inside   chan struct{} // calls under way of those who need not be root
-	planning chan struct{}
-	taking   chan struct{}
+	callers  callers
+	crowd    crowd
+	planning *turns
+	taking   *turns
 
 	mu   sync.Mutex
 	conn *dbus.Conn // nil while there is none
@@ -33,10 +34,8 @@ type Service struct {
 
 // New returns a service for the bus at that address.
 func New(address string, control Control, log *slog.Logger) *Service {
-	s := &Service{
-		address: address, control: control, log: log, user: userOf,
-		inside: make(chan struct{}, crowd), planning: make(chan struct{}, 1), taking: make(chan struct{}, 1),
-	}
+	s := &Service{address: address, control: control, log: log, planning: newTurns(), taking: newTurns()}
+	s.user = func(ctx context.Context, c call) (uint32, error) { return s.callers.user(ctx, c.conn, c.sender) }
 	s.Publish(account.Account{})
 	return s
 }

@@ -1,0 +1,144 @@
+package bus
+
+import (
+	"context"
+	"sync"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// How many calls may be under way: of one user, and of all users but root. A user may
+// have more numbers than one (subuid(5)), hence the second.
+const (
+	ofOne = 16
+	ofAll = 256
+)
+
+// crowd lets callers in: each user's own apart, so that one who calls without end
+// keeps nobody else out, and root always.
+type crowd struct {
+	mu     sync.Mutex
+	inside map[uint32]int
+	all    int
+}
+
+func (c *crowd) enter(uid uint32) (leave func(), err error) {
+	if uid == 0 {
+		return func() {}, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.inside[uid] >= ofOne:
+		return nil, fault(errorLimit, "too many of your calls are under way; try again")
+	case c.all >= ofAll:
+		return nil, fault(errorLimit, "too many calls are under way; try again")
+	}
+	if c.inside == nil {
+		c.inside = make(map[uint32]int)
+	}
+	c.inside[uid]++
+	c.all++
+	return func() { c.leave(uid) }, nil
+}
+
+func (c *crowd) leave(uid uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all--
+	if c.inside[uid]--; c.inside[uid] == 0 {
+		delete(c.inside, uid)
+	}
+}
+
+// turns has what is done one at a time done in turn: first a user's own calls among
+// each other, and then one of each user's. So a user's call waits for one of every
+// other user's, however many these make. Root's wait for root's.
+type turns struct {
+	mu    sync.Mutex
+	users map[uint32]*turn
+	next  chan struct{} // of 1
+}
+
+// turn is one user's; waiting counts who holds it or waits for it.
+type turn struct {
+	free    chan struct{} // of 1
+	waiting int
+}
+
+func newTurns() *turns {
+	return &turns{users: make(map[uint32]*turn), next: make(chan struct{}, 1)}
+}
+
+// take waits for the user's turn.
+func (t *turns) take(ctx context.Context, uid uint32) (leave func(), err error) {
+	own := t.queue(uid)
+	drop := func() { t.drop(uid, own) }
+	select {
+	case own.free <- struct{}{}:
+	case <-ctx.Done():
+		drop()
+		return nil, ctx.Err()
+	}
+	if uid == 0 {
+		return func() { <-own.free; drop() }, nil
+	}
+	select {
+	case t.next <- struct{}{}:
+	case <-ctx.Done():
+		<-own.free
+		drop()
+		return nil, ctx.Err()
+	}
+	return func() { <-t.next; <-own.free; drop() }, nil
+}
+
+func (t *turns) queue(uid uint32) *turn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	own := t.users[uid]
+	if own == nil {
+		own = &turn{free: make(chan struct{}, 1)}
+		t.users[uid] = own
+	}
+	own.waiting++
+	return own
+}
+
+func (t *turns) drop(uid uint32, own *turn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if own.waiting--; own.waiting == 0 {
+		delete(t.users, uid)
+	}
+}
+
+// callers remembers who is behind the names of connections. The bus never gives a
+// name twice, so what is remembered stays true; past some number it is asked again.
+type callers struct {
+	mu    sync.Mutex
+	users map[string]uint32
+}
+
+const remembered = 1024
+
+// user asks the bus who is behind a call, unless it is known.
+func (c *callers) user(ctx context.Context, conn *dbus.Conn, sender string) (uid uint32, err error) {
+	c.mu.Lock()
+	uid, ok := c.users[sender]
+	c.mu.Unlock()
+	if ok {
+		return uid, nil
+	}
+	err = conn.BusObject().CallWithContext(ctx, busName+".GetConnectionUnixUser", 0, sender).Store(&uid)
+	if err != nil {
+		return 0, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.users == nil || len(c.users) >= remembered {
+		c.users = make(map[string]uint32)
+	}
+	c.users[sender] = uid
+	return uid, nil
+}

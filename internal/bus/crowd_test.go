@@ -1,0 +1,118 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/godbus/dbus/v5"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestOneUsersCallsKeepNobodyElseOut(t *testing.T) {
+	var c crowd
+	var leaves []func()
+	for range ofOne {
+		leave, err := c.enter(1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaves = append(leaves, leave)
+	}
+	if _, err := c.enter(1000); err == nil {
+		t.Error("one more was let in")
+	}
+	for _, uid := range []uint32{1001, 0} {
+		if leave, err := c.enter(uid); err != nil {
+			t.Errorf("user %d is kept out by another: %v", uid, err)
+		} else {
+			leave()
+		}
+	}
+	leaves[0]()
+	if _, err := c.enter(1000); err != nil {
+		t.Errorf("after one has left: %v", err)
+	}
+	for uid := uint32(2000); ; uid++ { // the same with many numbers
+		if _, err := c.enter(uid); err != nil {
+			break
+		}
+		if uid > 2000+ofAll {
+			t.Fatal("there is no end to them")
+		}
+	}
+	if _, err := c.enter(0); err != nil {
+		t.Errorf("root is kept out: %v", err)
+	}
+}
+
+func TestUsersTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns()
+		var order []uint32
+		wait := make(chan struct{})
+		for _, uid := range []uint32{1, 1, 1, 2, 2, 3, 0} {
+			go func() {
+				leave, err := turns.take(t.Context(), uid)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				<-wait
+				order = append(order, uid)
+				leave()
+			}()
+			synctest.Wait()
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := turns.take(gone, 2); !errors.Is(err, context.Canceled) {
+			t.Errorf("who does not wait any longer: %v", err)
+		}
+		for range 7 {
+			wait <- struct{}{}
+			synctest.Wait()
+		}
+		// The first and root's were at it together.
+		if diff := cmp.Diff([]uint32{1, 0, 2, 3, 1, 2, 1}, order); diff != "" {
+			t.Errorf("order (-want +got):\n%s", diff)
+		}
+		if len(turns.users) > 0 {
+			t.Errorf("%d are remembered", len(turns.users))
+		}
+	})
+}
+
+// Two users on one bus: the first plans without end.
+func TestAFloodByOneUserLeavesOthersServed(t *testing.T) {
+	b := startBus(t)
+	d := &desk{wait: make(chan struct{})}
+	flood, other := b.connect(), b.connect()
+	users := map[string]uint32{flood.Names()[0]: 1000, other.Names()[0]: 1001}
+	b.serveAs(d, func(sender string) uint32 { return users[sender] })
+	b.owned()
+	ended := make(chan *dbus.Call, 4*ofOne)
+	for range 4 * ofOne {
+		flood.Object(Name, Path).Go(Interface+".Plan", 0, ended, "flood")
+	}
+	var remote dbus.Error
+	for range 3 * ofOne {
+		if err := (<-ended).Err; !errors.As(err, &remote) || remote.Name != errorLimit {
+			t.Fatalf("one too many: %v", err)
+		}
+	}
+	asked := other.Object(Name, Path).Go(Interface+".Plan", 0, make(chan *dbus.Call, 1), "other")
+	if err := b.connect().Object(Name, Path).Call(Interface+".Apply", 0).Err; err != nil {
+		t.Errorf("root is kept out by the others: %v", err)
+	}
+	close(d.wait)
+	if err := (<-asked.Done).Err; err != nil {
+		t.Errorf("another user is kept out by the first: %v", err)
+	}
+	for range ofOne {
+		if err := (<-ended).Err; err != nil {
+			t.Error(err)
+		}
+	}
+}
