@@ -26,7 +26,7 @@ export GOFLAGS = -buildvcs=false
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 PROGRAMS = dcm dcm-smi dcm-sim
 
-.PHONY: build packages install demo test race roots soak bench lint lint-go lint-vuln lint-sh lint-packages clean
+.PHONY: build packages install demo test race roots soak fuzz bench lint lint-go lint-vuln lint-sh lint-packages clean
 
 build:
 	for program in $(PROGRAMS); do \
@@ -79,6 +79,15 @@ soak:
 	DCM_E2E=require DCM_SOAK=$(SOAK) $(GO) test -count=1 -timeout=24h -run TestNode/random -v ./internal/e2e
 
 SOAK ?= 10m
+
+# Every fuzz target for a time. Seeds and what was once found run with every go test.
+fuzz:
+	grep -r --include='*_test.go' -o '^func Fuzz[A-Za-z0-9]*' cmd internal packaging | sort | while IFS=: read -r file target; do \
+		echo "$${target#func } in $$(dirname "$$file"), for $(FUZZ)"; \
+		$(GO) test -run '^$$' -fuzz "^$${target#func }\$$" -fuzztime $(FUZZ) "./$$(dirname "$$file")" </dev/null || exit 1; \
+	done
+
+FUZZ ?= 10s
 
 # The packages' own benchmarks, then dcm in a container beside the least that the
 # same work can cost. Never fails for a figure: it depends on what else runs.

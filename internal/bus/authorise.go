@@ -39,7 +39,7 @@ func (s *Service) authorise(c call, action string, details map[string]string) (C
 	s.log.Info("asked over the bus", "action", action, "uid", c.uid, "profile", details["profile"])
 	ctx, cancel := context.WithTimeout(s.ctx(c), deciding)
 	defer cancel()
-	return Caller{UID: c.uid, PID: processOf(ctx, c)}, nil
+	return Caller{UID: c.uid, PID: s.process(ctx, c)}, nil
 }
 
 // processOf asks the bus for a caller's process, to tell of it and nothing more; 0 if

@@ -1,0 +1,43 @@
+package amdgpu
+
+import (
+	"errors"
+	"testing"
+	"unicode"
+)
+
+// FuzzSMIReply: whatever dcm-smi, or what the library makes of it, prints is an error
+// or an answer, and what is told of it is one line of text.
+func FuzzSMIReply(f *testing.F) {
+	for _, s := range []string{
+		`{"library":"/l","version":"27.1.0","compute":{"known":true},"gpus":[{"address":"0000:05:00.0","name":"n","notes":["x"]}]}`,
+		`{"error":{"kind":"refused","text":"t\u001b[2J","status":30}}`, `{"set":{"gpu":"0000:05:00.0","mode":"CPX","number":5}}`,
+		`{"version":"\u202e"}`, `null`, `{}{}`, `{"gpus":[null]}`, `[]`, "\xff", `{"error":null,"memory":null}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, out []byte) {
+		reply, err := parseSMIReply(out)
+		texts := []string{reply.Library, reply.Version, reply.Compute.Why, reply.Memory.Why, reply.library().String()}
+		for _, g := range reply.GPUs {
+			texts = append(append(texts, string(g.Address), g.Name, g.Serial, g.UUID, g.Compute, g.Memory, g.Driver, g.DriverVersion), g.Notes...)
+		}
+		if reply.Set != nil {
+			texts = append(texts, reply.Set.Mode, reply.Set.Before, reply.Set.After, reply.Set.Function)
+		}
+		if err == nil && reply.Error != nil {
+			err = &SMIError{"inventory", "", reply.Error.Kind, reply.Error.Status, reply.Error.err()}
+		}
+		var failed *SMIError
+		if errors.As(err, &failed) {
+			texts = append(texts, err.Error(), failed.Cure())
+		}
+		for _, text := range texts {
+			for _, r := range text {
+				if !unicode.IsPrint(r) {
+					t.Fatalf("%q is told", text)
+				}
+			}
+		}
+	})
+}
