@@ -45,6 +45,7 @@ type Profile struct {
 	Applied     string       `json:"applied"`      // what the GPUs are seen to have; "" if that is not the one in force
 	Source      string       `json:"source"`       // what selected the one in force
 	UntilReboot bool         `json:"until_reboot"` // its selection ends with the boot
+	Lasting     string       `json:"lasting"`      // what is selected for good
 	Defined     List[string] `json:"defined"`      // the profiles that can be selected
 	Broken      string       `json:"broken"`       // why the configuration on disk cannot be used, one problem a line
 }

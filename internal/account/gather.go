@@ -35,6 +35,7 @@ type Settings struct {
 	Profile     string // the selected one
 	Source      string
 	UntilReboot bool
+	Lasting     string // what is selected for good
 	Defined     []string
 	Warnings    []string
 	Count       int // of GPUs that there should be; 0 if it does not say
@@ -183,7 +184,8 @@ func (a *Account) settings(s Settings, err error) {
 			return // what the daemon has said has to do
 		}
 	}
-	a.Profile.InForce, a.Profile.Source, a.Profile.UntilReboot = s.Profile, s.Source, s.UntilReboot
+	a.Profile.InForce, a.Profile.Source = s.Profile, s.Source
+	a.Profile.UntilReboot, a.Profile.Lasting = s.UntilReboot, s.Lasting
 }
 
 func (a *Account) sight(s Sight) {

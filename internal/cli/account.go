@@ -9,7 +9,6 @@ import (
 
 	"dcm/internal/account"
 	"dcm/internal/bus"
-	"dcm/internal/config"
 	"dcm/internal/host"
 	"dcm/internal/report"
 )
@@ -23,7 +22,7 @@ func take(ctx context.Context, h *host.Host) account.Account {
 		}
 	}
 	return account.Gather(ctx, time.Now(), h.Sources(host.Outlook{
-		Config:  func() (*config.Config, error) { return h.Config() },
+		Config:  h.InForce,
 		State:   func(ctx context.Context) (*report.State, error) { return daemonState(ctx, h) },
 		Holders: true,
 	}))

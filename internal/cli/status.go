@@ -128,6 +128,9 @@ func selected(p account.Profile) string {
 	}
 	if p.UntilReboot {
 		s += ", until reboot"
+		if p.Lasting != "" && p.Lasting != p.InForce {
+			s += " instead of " + p.Lasting
+		}
 	}
 	return s
 }

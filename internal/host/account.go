@@ -68,7 +68,7 @@ func (h *Host) settings(cfg *config.Config) account.Settings {
 	if cfg == nil {
 		return account.Settings{}
 	}
-	return account.Settings{Profile: cfg.Selected, Source: cfg.Source, UntilReboot: h.UntilReboot(cfg),
+	return account.Settings{Profile: cfg.Selected, Source: cfg.Source, UntilReboot: h.UntilReboot(cfg), Lasting: cfg.Lasting,
 		Defined: cfg.Names(), Warnings: cfg.Warnings, Count: cfg.Count}
 }
 

@@ -41,6 +41,13 @@ func (h *Host) Config() (*config.Config, error) {
 	return config.Load(config.DefaultPaths(h.Root))
 }
 
+// InForce is Config, or where that cannot be used what the daemon has handed on, beside
+// the reason.
+func (h *Host) InForce() (*config.Config, error) {
+	cfg, broken, err := config.InForce(config.DefaultPaths(h.Root))
+	return cfg, errors.Join(broken, err)
+}
+
 // DialTimeout keeps a look from waiting for a bus that does not answer.
 const DialTimeout = 3 * time.Second
 
