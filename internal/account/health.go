@@ -69,8 +69,15 @@ func (a Account) unit(name string) (Unit, bool) {
 	return a.Units[i], true
 }
 
-// running reports whether somebody is at work on the GPUs now.
-func (a Account) running() bool { return a.Daemon.Phase == report.Applying }
+// running reports whether somebody is at work on the GPUs now. A daemon that was
+// killed at it has left its last word.
+func (a Account) running() bool {
+	if u, ok := a.unit(ApplyUnit); ok && u.Active == "activating" {
+		return true
+	}
+	u, ok := a.unit(DaemonUnit)
+	return a.Daemon.Phase == report.Applying && !(ok && (u.Active == "inactive" || u.Active == "failed"))
+}
 
 // as reports whether the GPUs are as the profile in force says. Where only the
 // daemon knows what that profile is, its word has to do.
@@ -116,7 +123,7 @@ func (j *judge) profile() {
 	case a.as():
 		a.Profile.Applied = a.Profile.InForce
 		a.Health.InSync = true
-	default:
+	case !a.running():
 		j.off()
 	}
 	if a.running() {
@@ -128,7 +135,7 @@ func (j *judge) profile() {
 // off judges GPUs that are not as they should be by what the daemon is at.
 func (j *judge) off() {
 	s, ok := offStates()[j.a.Daemon.Phase]
-	if !ok {
+	if !ok || s == Changing { // which is judged by more than the daemon's word
 		s = NotOn
 	}
 	j.worse(s)
@@ -205,6 +212,13 @@ func (e Expected) cure(n int) string {
 // down reports whether a client is not as it was, or has failed.
 func (c Client) down() bool { return !c.Back || c.Active == "failed" }
 
+// went reports whether a client was stopped with the oneshot, of which it is part, and
+// not by itself.
+func (a Account) went(c Client) bool {
+	u, known := a.unit(ApplyUnit)
+	return known && u.Ran && u.Active == "inactive" && c.Load == "loaded" && c.Active == "inactive" && c.Ran
+}
+
 // clients judges the units that use the GPUs. During a run they are down because
 // they have to be.
 func (j *judge) clients() {
@@ -212,14 +226,12 @@ func (j *judge) clients() {
 	if a.running() {
 		return
 	}
-	apply, known := a.unit(ApplyUnit)
-	stopped := known && apply.Ran && apply.Active == "inactive"
 	n := 0
 	for _, c := range a.Clients {
 		switch {
 		case c.down():
 			j.find(Clients, fmt.Sprintf("%s is down: it is %s", c.Unit, words(c.Active, c.Sub, c.Result)), "systemctl status "+c.Unit+" tells why; once repaired, start it")
-		case stopped && c.Load == "loaded" && c.Active == "inactive" && c.Ran:
+		case a.went(c):
 			j.find(Clients, fmt.Sprintf("%s is down: it went with %s, which was stopped", c.Unit, ApplyUnit), "systemctl start "+ApplyUnit+" "+c.Unit)
 		default:
 			continue
@@ -300,7 +312,7 @@ func (j *judge) summary() string {
 func (a Account) DownClients() map[string]string {
 	out := make(map[string]string)
 	for _, c := range a.Clients {
-		if c.down() {
+		if c.down() || a.went(c) {
 			out[c.Unit] = c.Active
 		}
 	}

@@ -48,6 +48,10 @@ func TestHealth(t *testing.T) {
 		{"a run under way", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = report.Applying, other }, Changing, false, "Profile cpx is being put on the GPUs", ""},
 		{"clients down in a run", func(a *Account) { a.Daemon.Phase, a.Clients[0].Active, a.GPUs = report.Applying, "inactive", nil }, Changing, false,
 			"Profile cpx is being put on the GPUs", ""},
+		{"a run that nobody asked the daemon for", func(a *Account) { a.Units[1].Active, a.GPUs[3].Mode = "activating", other }, Changing, false,
+			"Profile cpx is being put on the GPUs", ""},
+		{"a daemon killed in a run", func(a *Account) { a.Daemon.Phase, a.Units[0].Active = report.Applying, "failed" }, Down, true,
+			"Profile cpx is on the GPUs, but dcm.service does not run", "dcm.service is failed"},
 		{"a holder in the way", func(a *Account) { a.Daemon.Phase, a.Daemon.Error, a.GPUs[3].Mode = report.Waiting, failed, other }, Waiting, false,
 			"Profile cpx is not on the GPUs", "GPUs are in use"},
 		{"a holder whom nobody sees", func(a *Account) {

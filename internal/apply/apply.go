@@ -172,17 +172,11 @@ func (r *run) permitted(ctx context.Context, d Difference) error {
 		return err
 	}
 	blocking := Holders(gpu.InWay(d.Steps, d.Devices, u.Holders))
-	if d.Steps.Reloads() && !r.opt.ReloadDriver {
-		return &refusal{
-			err:    errors.New("a memory partition mode takes effect only when the driver is reloaded, and reload-driver is false"),
-			cure:   "set reload-driver = true in [apply], or select a profile with the memory mode the GPUs have",
-			reboot: r.nobody(u),
+	if no := d.Refusal(r.opt.ReloadDriver, blocking); no != nil {
+		if no.Transient {
+			r.rec.holders(blocking)
 		}
-	}
-	if len(blocking) > 0 {
-		r.rec.holders(blocking)
-		busy := report.InUse(blocking)
-		return &refusal{err: errors.New(busy.Text), cure: busy.Cure, transient: busy.Transient}
+		return &refusal{err: errors.New(no.Text), cure: no.Cure, transient: no.Transient, reboot: !no.Transient && r.nobody(u)}
 	}
 	if err := unsure(u); err != nil {
 		return &unseenError{err, Use(u)}

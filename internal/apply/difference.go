@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"dcm/internal/gpu"
 	"dcm/internal/partition"
@@ -60,6 +61,52 @@ func Holders(all []gpu.Holder) []report.Holder {
 	var out []report.Holder
 	for _, h := range all {
 		out = append(out, report.Holder{PID: h.PID, Command: h.Command, Unit: h.Unit, Devices: h.Devices})
+	}
+	return out
+}
+
+// Refusal is why a run would touch nothing, where the driver may be reloaded or may
+// not, and these processes are in the way. nil: it would begin.
+func (d Difference) Refusal(mayReload bool, blocking []report.Holder) *report.Error {
+	switch {
+	case d.Steps.Reloads() && !mayReload:
+		return &report.Error{
+			Text: "a memory partition mode takes effect only when the driver is reloaded, and reload-driver is false",
+			Cure: "set reload-driver = true in [apply], or select a profile with the memory mode the GPUs have",
+		}
+	case len(blocking) > 0:
+		return report.InUse(blocking)
+	}
+	return nil
+}
+
+// InWay returns those of the processes that keep the steps from succeeding, as
+// somebody has told of them.
+func (d Difference) InWay(all []report.Holder) []report.Holder {
+	var out []report.Holder
+	for _, h := range all {
+		if len(gpu.InWay(d.Steps, d.Devices, []gpu.Holder{{PID: h.PID, Devices: h.Devices, Vendors: d.vendors(h)}})) > 0 {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// vendors are those whose GPUs a process has open. Of a node that is none of a GPU's
+// own, a partition's card, it may be any of them.
+func (d Difference) vendors(h report.Holder) []partition.Vendor {
+	var out []partition.Vendor
+	for _, dev := range d.Devices {
+		nodes := append(append([]string{"/dev/dri/" + dev.Card}, dev.RenderNodes...), dev.Closed...)
+		if slices.ContainsFunc(h.Devices, func(open string) bool { return slices.Contains(nodes, open) }) && !slices.Contains(out, dev.Vendor) {
+			out = append(out, dev.Vendor)
+		}
+	}
+	if len(out) > 0 {
+		return out
+	}
+	for _, g := range d.GPUs {
+		out = append(out, g.Vendor)
 	}
 	return out
 }

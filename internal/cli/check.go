@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"dcm/internal/account"
 	"dcm/internal/config"
 	"dcm/internal/exit"
 	"dcm/internal/gpu"
@@ -21,8 +23,9 @@ func checkCmd(h *host.Host, con *Console) *cobra.Command {
 		Short: "Check the configuration, and whether the GPUs can have it",
 		Long: `Check the configuration, or the one that would result if FILE took the place of
 /etc/dcm/dcm.toml. On a host with GPUs, or with --node, every profile is also
-checked against what they can do. The exit status is 78 if the configuration is
-broken, 1 if the selected profile does not fit the GPUs.`,
+checked against what they can do. FILE may be - for standard input. The exit
+status is 78 if the configuration is broken, 1 if there is no FILE or the selected
+profile does not fit the GPUs.`,
 		Example: "  dcm check\n  dcm check ./dcm.toml --node mi300x-8",
 		Args:    args(cobra.MaximumNArgs(1)),
 	}
@@ -34,7 +37,10 @@ broken, 1 if the selected profile does not fit the GPUs.`,
 func check(ctx context.Context, h *host.Host, con *Console, given []string, kind string) error {
 	paths := config.DefaultPaths(h.Root)
 	if len(given) > 0 {
-		paths.Admin, paths.Judged = given[0], true
+		var err error
+		if paths, err = judging(paths, given[0]); err != nil {
+			return err
+		}
 	}
 	cfg, err := config.Load(paths)
 	if err != nil {
@@ -45,6 +51,7 @@ func check(ctx context.Context, h *host.Host, con *Console, given []string, kind
 	}
 	fmt.Fprintf(con.out, "The configuration is in order: %d profiles, %s.\n", len(cfg.Profiles), selection(cfg))
 	if kind == "" {
+		checkClients(ctx, h, con, cfg)
 		checkUsers(ctx, h, con, cfg)
 	}
 	gpus, others, err := judges(ctx, h, cfg, kind)
@@ -58,7 +65,50 @@ func check(ctx context.Context, h *host.Host, con *Console, given []string, kind
 		fmt.Fprintln(con.out, "There are no partitionable GPUs here to check it against; see --node.")
 		return nil
 	}
-	return checkProfiles(con, cfg, gpus)
+	name := func(text string) string { return text }
+	if kind != "" {
+		name = byIndex(gpus)
+	}
+	return checkProfiles(con, cfg, gpus, name)
+}
+
+// byIndex names GPUs by their index: those of a kind of node have no addresses but
+// invented ones.
+func byIndex(gpus []partition.GPU) func(string) string {
+	var pairs []string
+	for i, g := range gpus {
+		pairs = append(pairs, string(g.Address), fmt.Sprintf("GPU %d", i))
+	}
+	return strings.NewReplacer(pairs...).Replace
+}
+
+// judging puts a file in the place of the administrator's; "-" is standard input.
+func judging(paths config.Paths, file string) (config.Paths, error) {
+	if file == "-" {
+		return paths.Judging("standard input", os.Stdin)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return paths, err
+	}
+	defer f.Close()
+	return paths.Judging(file, f)
+}
+
+// checkClients names those that are not installed. Without systemd, as in a chroot,
+// nobody can tell.
+func checkClients(ctx context.Context, h *host.Host, con *Console, cfg *config.Config) {
+	if !h.Here() {
+		return
+	}
+	now, err := h.Standing(ctx, h.Clients(cfg))
+	if err != nil {
+		return
+	}
+	a := account.Account{Clients: now.Clients}
+	for _, w := range a.NotInstalled() {
+		fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+w)
+	}
 }
 
 func selection(cfg *config.Config) string {
@@ -101,19 +151,22 @@ func minorsOf(gpus []partition.GPU) int {
 
 // checkProfiles prints what each profile means for the GPUs. Only the selected
 // one has to fit: a host is not expected to take every profile that is shipped.
-func checkProfiles(con *Console, cfg *config.Config, gpus []partition.GPU) error {
+func checkProfiles(con *Console, cfg *config.Config, gpus []partition.GPU, name func(string) string) error {
 	var failure error
 	t := newTable(con.out, "PROFILE", "FITS", "PARTITIONS", "REMARK")
-	for _, name := range cfg.Names() {
-		p := cfg.Profiles[name]
+	for _, profile := range cfg.Names() {
+		p := cfg.Profiles[profile]
 		after, err := outcome(p, gpus)
-		mark := name
-		if name == cfg.Selected {
+		mark := profile
+		if profile == cfg.Selected {
 			mark += " *"
-			failure = err
 		}
 		if err != nil {
-			first, rest, more := strings.Cut(err.Error(), "\n")
+			text := name(err.Error())
+			if profile == cfg.Selected {
+				failure = errors.New(text)
+			}
+			first, rest, more := strings.Cut(text, "\n")
 			if more {
 				first += fmt.Sprintf(" (and %d more)", strings.Count(rest, "\n")+1)
 			}

@@ -24,6 +24,9 @@ func Run(ctx context.Context, h *host.Host, con *Console, args []string) int {
 	cmd.SetOut(con.out)
 	cmd.SetErr(con.err)
 	err := cmd.ExecuteContext(ctx)
+	if out, ok := con.out.(*answers); ok && out.err != nil {
+		err = fmt.Errorf("cannot write the answer: %w", out.err)
+	}
 	if err != nil && err.Error() != "" {
 		for line := range strings.Lines(err.Error()) {
 			fmt.Fprintln(con.err, con.red("dcm: ")+strings.TrimRight(line, "\n"))

@@ -15,11 +15,26 @@ type Console struct {
 	colour   bool
 }
 
+// answers remembers that an answer could not be written, as on a full disk: every
+// command fails then, whatever else it has done.
+type answers struct {
+	io.Writer
+	err error
+}
+
+func (a *answers) Write(p []byte) (int, error) {
+	n, err := a.Writer.Write(p)
+	if a.err == nil {
+		a.err = err
+	}
+	return n, err
+}
+
 // Stdio is the console of a program: its answers and nothing else are on out.
 func Stdio(out, err *os.File) *Console {
 	terminal := term.IsTerminal(int(out.Fd()))
 	return &Console{
-		out: out, err: err,
+		out: &answers{Writer: out}, err: err,
 		terminal: terminal,
 		// https://no-color.org
 		colour: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",

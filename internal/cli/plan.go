@@ -3,12 +3,16 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"dcm/internal/apply"
+	"dcm/internal/config"
 	"dcm/internal/exit"
 	"dcm/internal/host"
 	"dcm/internal/partition"
+	"dcm/internal/report"
 )
 
 // proposal is what `dcm plan` tells.
@@ -17,15 +21,19 @@ type proposal struct {
 	Steps   []partition.Step `json:"steps"`
 	Clients []string         `json:"clients"` // the units that would be restarted
 	Reload  bool             `json:"reload"`  // the driver would be reloaded: every GPU of the node is out of use
+	Holders []report.Holder  `json:"holders"` // who would be in the way, the clients aside
+	Refused *report.Error    `json:"refused,omitempty"`
+	Pending string           `json:"pending"` // a memory mode that was requested before, and comes with the next load of the driver
 }
 
 func planCmd(h *host.Host, con *Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [PROFILE] [--json]",
 		Short: "Show what applying a profile would do",
-		Long: `Show what applying the profile would do and which units would be restarted.
-Nothing is changed. Without PROFILE, the selected one. The exit status is 0 if
-there is nothing to do, 2 if there are changes, 1 if it cannot be applied.`,
+		Long: `Show what applying the profile would do, which units would be restarted, and what
+it would be refused for now. Nothing is changed. Without PROFILE, the selected one.
+The exit status is 0 if there is nothing to do, 2 if there are changes, 1 if it
+cannot be applied or would be refused.`,
 		Args:              args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: profileNames(h),
 	}
@@ -39,21 +47,49 @@ func plan(ctx context.Context, h *host.Host, con *Console, given []string, asJSO
 	if err != nil {
 		return err
 	}
-	p := proposal{Profile: name, Steps: append([]partition.Step{}, d.Steps...), Clients: []string{}, Reload: d.Steps.Reloads()}
+	p := proposal{Profile: name, Steps: append([]partition.Step{}, d.Steps...), Clients: []string{}, Reload: d.Steps.Reloads(), Holders: []report.Holder{}}
 	if len(d.Steps) > 0 {
 		if p.Clients, err = h.Restarted(ctx, h.Clients(cfg)); err != nil {
 			fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+"cannot tell which clients would restart: "+err.Error())
 		}
+		p.ask(ctx, h, con, cfg, d)
 	}
 	if asJSON {
 		err = con.answer(p)
 	} else {
+		err = nil
 		p.print(con)
 	}
-	if err == nil && len(p.Steps) > 0 {
+	switch {
+	case err != nil:
+		return err
+	case p.Refused != nil:
+		return exit.With(exit.Failed, nil)
+	case len(p.Steps) > 0:
 		return exit.With(exit.Differs, nil)
 	}
-	return err
+	return nil
+}
+
+// ask finds out whether the run would be refused, as it would itself.
+func (p *proposal) ask(ctx context.Context, h *host.Host, con *Console, cfg *config.Config, d apply.Difference) {
+	a := take(ctx, h)
+	if err := unseen(a, "holders"); err != nil {
+		fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+err.Error())
+	}
+	var others []report.Holder
+	for _, u := range a.Holders {
+		if !slices.Contains(p.Clients, u.Unit) {
+			others = append(others, report.Holder{PID: u.PID, Command: u.Command, Unit: u.Unit, Devices: u.Devices})
+		}
+	}
+	p.Holders = append(p.Holders, d.InWay(others)...)
+	p.Refused = d.Refusal(cfg.ReloadDriver, p.Holders)
+	for _, g := range a.GPUs {
+		if g.Pending != "" {
+			p.Pending = g.Pending
+		}
+	}
 }
 
 func (p proposal) print(con *Console) {
@@ -64,6 +100,14 @@ func (p proposal) print(con *Console) {
 	fmt.Fprintf(con.out, "To put profile %s on the GPUs:\n", p.Profile)
 	for i, s := range p.Steps {
 		fmt.Fprintf(con.out, "  %d. %s\n", i+1, s)
+	}
+	if p.Pending != "" {
+		fmt.Fprintf(con.out, "%s was requested before, and comes with the next load of the driver, whatever that is for.\n", p.Pending)
+	}
+	if p.Refused != nil {
+		fmt.Fprintln(con.out, con.red("It would be refused now: ")+p.Refused.Text)
+		fmt.Fprintln(con.out, "   cure: "+p.Refused.Cure)
+		return
 	}
 	if len(p.Clients) == 0 {
 		fmt.Fprintln(con.out, "No unit would be restarted.")

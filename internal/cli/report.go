@@ -33,11 +33,15 @@ nothing secret; its CONTENTS.txt lists what it holds. Root sees all of it.`,
 	}
 	asJSON := jsonFlag(cmd)
 	listing := cmd.Flags().Bool("list", false, "tell the last runs, in a line each")
-	packing := cmd.Flags().Bool("bundle", false, "pack an archive for support")
+	var bundle archive
+	packing := cmd.Flags().VarPF(&bundle, "bundle", "", "pack an archive for support")
+	packing.NoOptDefVal = "true"
 	cmd.RunE = func(c *cobra.Command, given []string) error {
 		switch {
-		case *packing:
-			return pack(c.Context(), h, con, run, strings.Join(given, ""), time.Now())
+		case packing.Changed && bundle != "" && len(given) > 0:
+			return exit.With(exit.Usage, fmt.Errorf("--bundle takes one FILE, not both %q and %q", bundle, given[0]))
+		case packing.Changed:
+			return pack(c.Context(), h, con, run, string(bundle)+strings.Join(given, ""), time.Now())
 		case *listing && len(given) == 0:
 			return listRuns(h, con, *asJSON)
 		case len(given) > 0:
@@ -46,6 +50,19 @@ nothing secret; its CONTENTS.txt lists what it holds. Root sees all of it.`,
 		return lastReport(c.Context(), h, con, *asJSON)
 	}
 	return cmd
+}
+
+// archive is the value of --bundle, which need not have one: --bundle=FILE and
+// --bundle FILE are the same, and FILE may be left out.
+type archive string
+
+func (a *archive) String() string { return string(*a) }
+func (a *archive) Type() string   { return "bool" } // which is how help shows a flag that needs no value
+func (a *archive) Set(file string) error {
+	if file != "true" {
+		*a = archive(file)
+	}
+	return nil
 }
 
 func lastReport(ctx context.Context, h *host.Host, con *Console, asJSON bool) error {

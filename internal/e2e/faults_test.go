@@ -80,7 +80,7 @@ func faultMatrix() []fault {
 		{name: "the driver does not load again", profile: "cpx-nps4", before: "dcm-sim fault --op load --errno EIO --times 3",
 			state: []string{`"phase": "failed"`}, result: report.RolledBack, unit: "exit-code 69", gpus: atCPX, verify: 2, command: "dcm status", told: "driver is not loaded", heal: "systemctl restart dcm"},
 		{name: "a GPU falls off the bus", profile: "spx-fast", before: "dcm-sim fault --gpu 0000:c6:00.0 --op compute --vanish",
-			state: []string{`"phase": "failed"`}, result: report.Failed, unit: "exit-code 69", gpus: "7 × SPX/NPS1", verify: exitAny, command: "dcm status", told: "0000:c6:00.0", heal: "dcm-sim reset; systemctl restart dcm"},
+			state: []string{`"phase": "failed"`}, result: report.Failed, unit: "exit-code 69", gpus: "7 × CPX/NPS1", verify: exitAny, command: "dcm status", told: "0000:c6:00.0", heal: "dcm-sim reset; systemctl restart dcm"},
 	}
 }
 

@@ -45,6 +45,7 @@ func scenarios(t *testing.T, p product) {
 		{"a drift is only reported", driftReported},
 		{"the kernel tells of a device", kernelTells},
 		{"the daemon sees the host's devices", daemonSeesTheHost},
+		{"what is wrong is told everywhere", toldEverywhere},
 		{"a broken file at boot", brokenAtBoot},
 		{"a reboot happens once", rebootOnce},
 		{"the driver is reloaded at boot alone", reloadAtBoot},

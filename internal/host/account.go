@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,7 +38,10 @@ func (h *Host) Sources(o Outlook) account.Sources {
 		s.GPUs = func(ctx context.Context) (account.Sight, error) { return h.Sight(ctx, cfg, account.Sight{}) }
 	}
 	if h.Here() {
-		s.Units = func(ctx context.Context) (account.Standing, error) { return h.standing(ctx, cfg) }
+		s.Units = func(ctx context.Context) (account.Standing, error) {
+			state, _ := o.State(ctx) // what is wrong with it is told of the daemon
+			return h.Standing(ctx, h.bounced(cfg, state))
+		}
 	}
 	if o.Holders {
 		s.Holders = h.Holders
@@ -87,8 +91,25 @@ func (h *Host) lastRun(context.Context) (*report.Run, error) {
 	return run, err
 }
 
-// standing asks systemd how the units are.
-func (h *Host) standing(ctx context.Context, cfg *config.Config) (account.Standing, error) {
+// bounced are the clients, and what else the last restart took down.
+func (h *Host) bounced(cfg *config.Config, s *report.State) []string {
+	var all []string
+	if cfg != nil {
+		all = slices.Clone(h.Clients(cfg))
+	}
+	if s == nil {
+		return all
+	}
+	for _, c := range s.Clients {
+		if !config.Lists(all, c.Unit) {
+			all = append(all, c.Unit)
+		}
+	}
+	return all
+}
+
+// Standing asks systemd how dcm's units are, and these clients.
+func (h *Host) Standing(ctx context.Context, clients []string) (account.Standing, error) {
 	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
 	conn, err := h.Dial(ctx)
@@ -109,11 +130,8 @@ func (h *Host) standing(ctx context.Context, cfg *config.Config) (account.Standi
 		out.Own = append(out.Own, account.Unit{Unit: u.Name, Load: u.Load, Active: u.Active, Sub: u.Sub, Result: u.Result,
 			Ran: u.Invocation != "", Enabled: enabled})
 	}
-	if cfg == nil {
-		return out, nil
-	}
-	clients, err := conn.Units(ctx, h.Clients(cfg))
-	for _, u := range clients {
+	all, err := conn.Units(ctx, clients)
+	for _, u := range all {
 		out.Clients = append(out.Clients, account.Client{Unit: u.Name, Load: u.Load, Active: u.Active, Sub: u.Sub, Result: u.Result,
 			Restarts: u.Restarts, Ran: u.Invocation != ""})
 	}

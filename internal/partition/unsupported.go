@@ -9,6 +9,7 @@ import (
 // does not help.
 type Unsupported struct {
 	GPUs     []Address // for which the rest is the same
+	All      bool      // they are all that the node has
 	Model    string    // "" where not known
 	Want     Mode
 	Why      string    // when it is not a matter of accepted modes
@@ -29,7 +30,11 @@ func (e *Unsupported) Error() string {
 	return fmt.Sprintf("%s %s not support %s: accepted with %s are %s", who, do, e.Want, e.Want.Memory, List(e.Accepted))
 }
 
-// subject is "0000:05:00.0 (MI300X)" or "2 GPUs (MI300X at A, B)", and the verb.
+// named is how many GPUs are named, where it is not all of them.
+const named = 3
+
+// subject is "0000:05:00.0 (MI300X)", "2 GPUs (MI300X at A, B)" or, of a whole node,
+// "8 GPUs (MI300X)", and the verb.
 func (e *Unsupported) subject() (who, do string) {
 	if len(e.GPUs) == 1 {
 		who = string(e.GPUs[0])
@@ -38,7 +43,13 @@ func (e *Unsupported) subject() (who, do string) {
 		}
 		return who, "does"
 	}
-	at := List(e.GPUs)
+	if e.All && e.Model != "" {
+		return fmt.Sprintf("%d GPUs (%s)", len(e.GPUs), e.Model), "do"
+	}
+	at := List(e.GPUs[:min(named, len(e.GPUs))])
+	if len(e.GPUs) > named {
+		at += ", …"
+	}
 	if e.Model != "" {
 		at = e.Model + " at " + at
 	}
