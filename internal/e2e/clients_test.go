@@ -24,6 +24,7 @@ func clientsComeBack(m machine) {
 	want := map[string]client{
 		exporter:  {"active", "active", true},
 		agentUnit: {"active", "active", true},
+		dashboard: {"active", "active", true}, // which requires one of them
 		idle:      {"inactive", "inactive", true},
 		absent:    {"not-found", "not-found", true},
 	}

@@ -21,6 +21,7 @@ type Outlook struct {
 	State   func(context.Context) (*report.State, error) // what the daemon knows
 	GPUs    func(context.Context) (account.Sight, error) // nil: a look at all of them
 	Holders bool                                         // look at every process for them
+	Busy    bool                                         // ask systemd nothing: it has enough to do
 }
 
 // Sources looks, part by part, for an account of this host.
@@ -37,7 +38,7 @@ func (h *Host) Sources(o Outlook) account.Sources {
 	if s.GPUs == nil {
 		s.GPUs = func(ctx context.Context) (account.Sight, error) { return h.Sight(ctx, cfg, account.Sight{}) }
 	}
-	if h.Here() {
+	if h.Here() && !o.Busy {
 		s.Units = func(ctx context.Context) (account.Standing, error) {
 			state, _ := o.State(ctx) // what is wrong with it is told of the daemon
 			return h.Standing(ctx, h.bounced(cfg, state))

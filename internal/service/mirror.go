@@ -193,6 +193,7 @@ func (m *mirror) take(ctx context.Context, s report.State, full bool) account.Ac
 			return sight, err
 		},
 		Holders: full,
+		Busy:    !full && !atRest(s.Phase),
 	}))
 }
 
