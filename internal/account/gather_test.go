@@ -116,32 +116,16 @@ func TestABrokenFileLeavesTheDaemonsProfileInForce(t *testing.T) {
 	}
 }
 
-func TestARequestIsPendingUntilTheDriverIsLoaded(t *testing.T) {
-	done := time.Now()
-	request := report.Step{Step: partition.Step{Kind: partition.RequestMemory, GPU: "0000:00:00.0", Hive: []partition.Address{"0000:00:00.0", "0000:01:00.0"}, To: "NPS4"},
-		Started: done, Finished: done}
-	refused := report.Step{Step: partition.Step{Kind: partition.ReloadDriver}, Started: done, Finished: done, Error: "busy"}
-	loaded := report.Step{Step: partition.Step{Kind: partition.ReloadDriver}, Started: done, Finished: done}
-	tests := map[string]struct {
-		steps []report.Step
-		boot  string
-		want  string
-	}{
-		"the reload was refused":   {[]report.Step{request, refused}, "b", "NPS4"},
-		"it was loaded":            {[]report.Step{request, loaded}, "b", ""},
-		"it was of another boot":   {[]report.Step{request, refused}, "a", ""},
-		"the request was not made": {[]report.Step{{Step: request.Step}}, "b", ""},
+// Whatever runs come after a refused reload, the request stays.
+func TestARequestIsPendingAfterARunThatHadNothingToDo(t *testing.T) {
+	s := sources()
+	s.Host.Boot = "b"
+	s.Run = func(context.Context) (*report.Run, error) {
+		return &report.Run{Boot: "b", Result: report.Unchanged, Pending: map[partition.Address]partition.Memory{"0000:00:00.0": "NPS4", "0000:01:00.0": "NPS1"}}, nil
 	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			s := sources()
-			s.Host.Boot = "b"
-			s.Run = func(context.Context) (*report.Run, error) { return &report.Run{Boot: tt.boot, Steps: tt.steps}, nil }
-			a := Gather(t.Context(), time.Now(), s)
-			if a.GPUs[0].Pending != tt.want || a.GPUs[1].Pending != tt.want || a.GPUs[2].Pending != "" {
-				t.Errorf("pending: %q %q %q, want %q", a.GPUs[0].Pending, a.GPUs[1].Pending, a.GPUs[2].Pending, tt.want)
-			}
-		})
+	a := Gather(t.Context(), time.Now(), s)
+	if a.GPUs[0].Pending != "NPS4" || a.GPUs[1].Pending != "" || a.Health.State != Pending {
+		t.Errorf("pending: %q, %q; %+v", a.GPUs[0].Pending, a.GPUs[1].Pending, a.Health)
 	}
 }
 

@@ -65,7 +65,9 @@ type Run struct {
 	Steps    []Step    `json:"steps,omitempty"`
 	Holders  []Holder  `json:"holders,omitempty"` // who prevented the run
 	Idle     int       `json:"idle,omitempty"`    // what the driver counts when nobody uses it, beside modules, as seen after a load
-	Totals   Totals    `json:"totals,omitzero"`   // of this boot's runs, this one included once it has ended
+	// Pending are the memory modes that were requested before, see [PendingSince].
+	Pending map[partition.Address]partition.Memory `json:"pending,omitempty"`
+	Totals  Totals                                 `json:"totals,omitzero"` // of this boot's runs, this one included once it has ended
 }
 
 // Error is why a run failed.

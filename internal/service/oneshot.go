@@ -45,6 +45,7 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	self := identity(h)
 	self.Totals = report.Since(last, self.Boot)
 	self.Idle = report.IdleSince(last, self.Boot)
+	self.Pending = report.PendingSince(last, self.Boot)
 	state, err := report.ReadState(h.Runtime())
 	if err != nil {
 		log.Warn(err.Error())
