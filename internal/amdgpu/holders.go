@@ -3,7 +3,6 @@ package amdgpu
 import (
 	"bytes"
 	"cmp"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,12 +15,7 @@ import (
 
 // numbers lists the entries of a directory that are numbers.
 func numbers(dir string) ([]int, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
+	names, err := attr.Names(dir)
 	var out []int
 	for _, name := range names {
 		if v, err := strconv.Atoi(name); err == nil {

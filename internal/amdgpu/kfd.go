@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -119,7 +118,7 @@ func slot(a partition.Address) string {
 // (kfd_devcgroup_check_permission): without its hive, a plan would be wrong.
 func (n *Node) topology() ([]kfdNode, error) {
 	dir := n.sys("class/kfd/kfd/topology/nodes")
-	entries, err := os.ReadDir(dir)
+	names, err := attr.Names(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -127,12 +126,12 @@ func (n *Node) topology() ([]kfdNode, error) {
 		return nil, fmt.Errorf("cannot read the KFD topology: %w", err)
 	}
 	var nodes []kfdNode
-	for _, e := range entries {
-		id, err := strconv.Atoi(e.Name())
+	for _, name := range names {
+		id, err := strconv.Atoi(name)
 		if err != nil {
 			continue
 		}
-		file := filepath.Join(dir, e.Name(), "properties")
+		file := filepath.Join(dir, name, "properties")
 		text, err := attr.Read(file)
 		if errors.Is(err, fs.ErrNotExist) { // renumbered meanwhile
 			continue

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -41,22 +40,22 @@ func (n *Node) deviceNodes() (map[identity]string, error) {
 	if err := n.addNode(nodes, "kfd", n.sys("class/kfd/kfd/dev")); err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(n.sys("class/drm"))
+	names, err := attr.Names(n.sys("class/drm"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	for _, e := range entries {
-		if _, _, ok := gpu.DRMName(e.Name()); !ok {
+	for _, name := range names {
+		if _, _, ok := gpu.DRMName(name); !ok {
 			continue
 		}
-		ours, err := n.drivesCard(e.Name())
+		ours, err := n.drivesCard(name)
 		if err != nil {
 			return nil, err
 		}
 		if !ours {
 			continue
 		}
-		if err := n.addNode(nodes, "dri/"+e.Name(), n.sys("class/drm", e.Name(), "dev")); err != nil {
+		if err := n.addNode(nodes, "dri/"+name, n.sys("class/drm", name, "dev")); err != nil {
 			return nil, err
 		}
 	}

@@ -26,10 +26,11 @@ func (k kfdNode) part(index int) gpu.Part {
 // the device cgroup forbids to look at stays zero, and is told.
 func (n *Node) Detail(ctx context.Context, devices []*gpu.Device) error {
 	_, err := attr.Within(ctx, func() (struct{}, error) {
-		var errs []error
+		cards, err := n.cards()
+		errs := []error{err}
 		for _, d := range devices {
 			for i := range d.Parts {
-				errs = append(errs, n.detail(&d.Parts[i]))
+				errs = append(errs, n.detail(&d.Parts[i], cards))
 			}
 		}
 		return struct{}{}, errors.Join(errs...)
@@ -40,37 +41,52 @@ func (n *Node) Detail(ctx context.Context, devices []*gpu.Device) error {
 	return nil
 }
 
-func (n *Node) detail(p *gpu.Part) error {
+func (n *Node) detail(p *gpu.Part, cards map[int]string) error {
 	dir := n.sys("class/kfd/kfd/topology/nodes", strconv.Itoa(p.Number))
 	id, err := attr.Optional(filepath.Join(dir, "gpu_id"))
 	if err != nil {
 		return err
 	}
-	p.ID = id
-	if p.Bytes, err = bankSizes(filepath.Join(dir, "mem_banks")); err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(n.sys("class/drm", "renderD"+strconv.Itoa(p.Minor), "device/drm"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, e := range entries {
-		if kind, _, ok := gpu.DRMName(e.Name()); ok && kind == "card" {
-			p.Card = e.Name()
-		}
-	}
-	return nil
+	p.ID, p.Card = id, cards[p.Minor]
+	p.Bytes, err = bankSizes(filepath.Join(dir, "mem_banks"))
+	return err
 }
 
-// bankSizes is the sum of a KFD node's banks (kfd_topology.c: mem_show).
-func bankSizes(dir string) (uint64, error) {
-	banks, err := numbers(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+// cards are DRM's names of the devices that the render nodes are of, by minor. Where a
+// device's links lead tells whose it is.
+func (n *Node) cards() (map[int]string, error) {
+	names, err := attr.Names(n.sys("class/drm"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
+	card, render := make(map[string]string), make(map[string]int)
+	for _, name := range names {
+		kind, minor, ok := gpu.DRMName(name)
+		target, err := os.Readlink(n.sys("class/drm", name))
+		switch device := filepath.Dir(target); {
+		case !ok || err != nil: // a connector, or gone meanwhile
+		case kind == "card":
+			card[device] = name
+		default:
+			render[device] = minor
+		}
+	}
+	out := make(map[int]string)
+	for device, minor := range render {
+		out[minor] = card[device]
+	}
+	return out, nil
+}
+
+// bankSizes is the sum of a KFD node's banks, which are numbered from 0
+// (kfd_topology.c: kfd_build_sysfs_node_entry, mem_show).
+func bankSizes(dir string) (uint64, error) {
 	var sum uint64
-	for _, bank := range banks {
-		text, err := attr.Optional(filepath.Join(dir, strconv.Itoa(bank), "properties"))
+	for bank := 0; ; bank++ {
+		text, err := attr.Read(filepath.Join(dir, strconv.Itoa(bank), "properties"))
+		if errors.Is(err, fs.ErrNotExist) {
+			return sum, nil
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -84,5 +100,4 @@ func bankSizes(dir string) (uint64, error) {
 			}
 		}
 	}
-	return sum, err
 }

@@ -34,13 +34,19 @@ type Settings struct {
 	LeaveDrift bool // GPUs that somebody else changes are told of and left so
 }
 
+// Look is what one look at the GPUs has shown.
+type Look struct {
+	Steps    int             // that the profile is away
+	Blocking []report.Holder // processes that would keep them from succeeding
+	Seen     string          // the GPUs in sum: two equal sums mean that nothing has happened between them; "" if they were not seen
+}
+
 // GPUs is what the daemon asks of the hardware. All of it only looks.
 type GPUs interface {
-	// Steps returns how many steps the profile is away; blocking names the
-	// processes, as they are now, that would keep them from succeeding.
-	Steps(ctx context.Context, p partition.Profile) (steps int, blocking []report.Holder, err error)
-	// Seen sums up the GPUs as they are this moment: two equal sums mean that
-	// nothing has happened between them.
+	// Steps looks how far the GPUs are from the profile. What was seen is told beside
+	// an error too.
+	Steps(ctx context.Context, p partition.Profile) (Look, error)
+	// Seen sums up the GPUs as they are this moment.
 	Seen(ctx context.Context) string
 	// Explain classifies an error of Steps.
 	Explain(err error) report.Error

@@ -77,17 +77,22 @@ func (p *pass) unchanged(now string) bool {
 	return true
 }
 
-// remember returns what the next stirred pass compares the GPUs with. It is how
-// they were before they were looked at, so that no change slips in between. After a
-// run that is of no use: a success needs no memory, the next look is a full one;
-// but what a failed run left must not look like something new.
-func (p *pass) remember(ctx context.Context, before string, o outcome) string {
+// remember returns what the next stirred pass compares the GPUs with. It is what was
+// planned for, so that no change slips in between. After a run that is of no use: a
+// success needs no memory, the next look is a full one; but what a failed run left
+// must not look like something new.
+func (p *pass) remember(ctx context.Context, o outcome) string {
 	switch {
 	case o.clients == nil:
-		return before
+		return p.looked
 	case o.failure == nil:
 		return ""
 	}
+	return p.sum(ctx)
+}
+
+// sum is the GPUs in sum.
+func (p *pass) sum(ctx context.Context) string {
 	limit, cancel := context.WithTimeout(ctx, orDefault(p.settings.Timeout, defaultDevices))
 	defer cancel()
 	return p.GPUs.Seen(limit)

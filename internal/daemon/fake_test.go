@@ -280,10 +280,10 @@ func (p *power) Reached(profile partition.Profile) error {
 // hardware is the host as GPUs.
 type hardware host
 
-func (h *hardware) Steps(context.Context, partition.Profile) (int, []report.Holder, error) {
+func (h *hardware) Steps(context.Context, partition.Profile) (Look, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.steps, h.blocking, h.stepsErr
+	return Look{h.steps, h.blocking, fmt.Sprint(h.steps, h.turns)}, h.stepsErr
 }
 
 func (h *hardware) Seen(context.Context) string {

@@ -28,6 +28,7 @@ type pass struct {
 
 	stirred bool   // nobody asked for it: devices told of something
 	seen    string // the GPUs as they were; of a stirred pass
+	looked  string // the GPUs as this pass saw them, before a run
 	hold    bool   // another repair follows too soon; of a stirred pass
 	units   Units  // nil until PID 1 is needed
 }
@@ -59,15 +60,15 @@ func transient(err error) outcome {
 
 func (p *pass) do(ctx context.Context) outcome {
 	defer p.hangUp()
-	limit, cancel := context.WithTimeout(ctx, orDefault(p.settings.Timeout, defaultDevices))
-	before := p.GPUs.Seen(limit)
-	cancel()
-	if p.stirred && p.unchanged(before) {
-		return outcome{unchanged: true}
+	if p.stirred {
+		p.looked = p.sum(ctx)
+		if p.unchanged(p.looked) {
+			return outcome{unchanged: true}
+		}
 	}
 	o := p.decide(ctx)
 	p.pay(ctx, &o)
-	o.stirred, o.seen = p.stirred, p.remember(ctx, before, o)
+	o.stirred, o.seen = p.stirred, p.remember(ctx, o)
 	return o
 }
 
@@ -86,7 +87,8 @@ func (p *pass) decide(ctx context.Context) outcome {
 	}
 	limit, cancel := context.WithTimeout(ctx, orDefault(p.settings.Timeout, defaultDevices))
 	defer cancel()
-	steps, blocking, err := p.GPUs.Steps(limit, p.settings.Profile)
+	look, err := p.GPUs.Steps(limit, p.settings.Profile)
+	p.looked = look.Seen
 	if err != nil {
 		e := p.GPUs.Explain(err)
 		if p.stirred && p.settings.LeaveDrift {
@@ -94,15 +96,15 @@ func (p *pass) decide(ctx context.Context) outcome {
 		}
 		return outcome{failure: &e}
 	}
-	if steps == 0 {
+	if look.Steps == 0 {
 		return outcome{}
 	}
 	if p.stirred {
-		if o, repair := p.found(steps); !repair {
+		if o, repair := p.found(look.Steps); !repair {
 			return o
 		}
 	}
-	return p.change(ctx, blocking)
+	return p.change(ctx, look.Blocking)
 }
 
 // order has systemd read the clients' drop-ins again if the list changed.
@@ -313,8 +315,8 @@ func (p *pass) restart(ctx context.Context, u Units) outcome {
 func (p *pass) reached(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, orDefault(p.settings.Timeout, defaultDevices))
 	defer cancel()
-	steps, _, err := p.GPUs.Steps(ctx, p.settings.Profile)
-	return err == nil && steps == 0
+	look, err := p.GPUs.Steps(ctx, p.settings.Profile)
+	return err == nil && look.Steps == 0
 }
 
 // whyFailed prefers what the run said itself to what systemd saw of it.

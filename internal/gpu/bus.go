@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -34,13 +33,13 @@ const (
 // scan lists the display and accelerator functions of the bus, with what every PCI
 // function has.
 func scan(sys string) ([]*Function, error) {
-	entries, err := os.ReadDir(filepath.Join(sys, "bus/pci/devices"))
+	names, err := attr.Names(filepath.Join(sys, "bus/pci/devices"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	var out []*Function
-	for _, e := range entries {
-		a, err := partition.ParseAddress(e.Name())
+	for _, name := range names {
+		a, err := partition.ParseAddress(name)
 		if err != nil {
 			continue
 		}
@@ -90,7 +89,7 @@ func (f *Function) identify(sys string) error {
 
 // cards reads the function's own DRM devices, which are its first partition's.
 func (f *Function) cards(sys string) error {
-	entries, err := os.ReadDir(Attribute(sys, f.Address, "drm"))
+	names, err := attr.Names(Attribute(sys, f.Address, "drm"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -98,9 +97,9 @@ func (f *Function) cards(sys string) error {
 		return err
 	}
 	f.DRM = true
-	for _, e := range entries {
-		if kind, _, ok := DRMName(e.Name()); ok && kind == "card" {
-			f.Card = e.Name()
+	for _, name := range names {
+		if kind, _, ok := DRMName(name); ok && kind == "card" {
+			f.Card = name
 		}
 	}
 	return nil

@@ -144,18 +144,12 @@ func (n *Node) present() ([]Vendor, error) {
 	return out, err
 }
 
-// Seen sums up the GPUs as they are this moment, without waiting for a driver: two
-// equal sums mean that nothing has happened between them, or was undone.
-func (n *Node) Seen(ctx context.Context) string {
-	found, err := attr.Within(ctx, n.functions)
-	if err != nil {
-		return err.Error()
-	}
+// Seen sums up devices: two equal sums mean that nothing has happened to them in
+// between, or was undone.
+func Seen(devices []Device) string {
 	var b strings.Builder
-	for _, f := range found {
-		if n.vendor(f.Vendor) != nil {
-			fmt.Fprintf(&b, "%s %q %s %q %t\n", f.Address, f.Driver, f.Mode(), f.Why, f.DRM)
-		}
+	for _, d := range devices {
+		fmt.Fprintf(&b, "%s %q %s %q %s\n", d.Address, d.Driver, d.Mode(), d.Why, d.Card)
 	}
 	return b.String()
 }

@@ -19,11 +19,19 @@ import (
 // long to read of a partition is taken from the sight before, if it is the same
 // partition still.
 func (h *Host) Sight(ctx context.Context, cfg *config.Config, before account.Sight) (account.Sight, error) {
-	node := h.Node(nil) // by sysfs alone: nobody has a program run by asking
-	devices, unread := node.Devices(ctx)
+	devices, unread := h.Node(nil).Devices(ctx) // by sysfs alone: nobody has a program run by asking
 	if unread != nil && len(devices) == 0 {
 		return account.Sight{}, unread
 	}
+	return h.sight(ctx, cfg, devices, unread, before)
+}
+
+// SightOf is Sight of devices that were looked at just now.
+func (h *Host) SightOf(ctx context.Context, cfg *config.Config, devices []gpu.Device, before account.Sight) (account.Sight, error) {
+	return h.sight(ctx, cfg, devices, nil, before)
+}
+
+func (h *Host) sight(ctx context.Context, cfg *config.Config, devices []gpu.Device, unread error, before account.Sight) (account.Sight, error) {
 	var s account.Sight
 	var d apply.Difference
 	if cfg != nil && cfg.Selected != "" {
@@ -39,7 +47,7 @@ func (h *Host) Sight(ctx context.Context, cfg *config.Config, before account.Sig
 	s.GPUs = gpus(devices, d.Want)
 	s.Parts = parts(devices)
 	if !known(s.Parts, before.Parts) {
-		unread = errors.Join(unread, node.Detail(ctx, devices))
+		unread = errors.Join(unread, h.Node(nil).Detail(ctx, devices))
 		s.Parts = parts(devices)
 	}
 	return s, unread

@@ -96,7 +96,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		Save:     func(s report.State) error { return shown.save(ctx, s) },
 		Fit:      h.Fit,
 		Include:  include(h),
-		GPUs:     watched{h, node}, Host: rebooter{h, reboots(h)},
+		GPUs:     watched{h, node, &shown.looked}, Host: rebooter{h, reboots(h)},
 		Notify: beats{notify, metrics}, Log: log, Started: startedBy(h, log),
 		Changed: changed, Devices: devices, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()), Requests: requests,
 	}
@@ -161,28 +161,38 @@ func stale(h *host.Host, s daemon.Settings) (bool, error) {
 
 // watched is the hardware as the daemon asks for it.
 type watched struct {
-	host *host.Host
-	node *gpu.Node
+	host   *host.Host
+	node   *gpu.Node
+	looked *fresh
 }
 
-func (w watched) Steps(ctx context.Context, p partition.Profile) (int, []report.Holder, error) {
+func (w watched) Steps(ctx context.Context, p partition.Profile) (daemon.Look, error) {
 	last, err := report.ReadRun(w.host.Runtime())
-	if err == nil && !w.node.Loaded() && apply.HalfReloaded(last, w.host.BootID()) {
-		return 1, nil, nil // the run has to load the driver before anything can be seen
+	if err == nil && apply.HalfReloaded(last, w.host.BootID()) && !w.node.Loaded() {
+		return daemon.Look{Steps: 1}, nil // the run has to load the driver before anything can be seen
 	}
 	devices, err := w.node.Wait(ctx)
+	look := daemon.Look{Seen: gpu.Seen(devices)}
 	if err != nil {
-		return 0, nil, err
+		return look, err
 	}
+	w.looked.put(devices)
 	d, err := apply.Compare(devices, p)
 	if err != nil || len(d.Steps) == 0 {
-		return 0, nil, err
+		return look, err
 	}
-	blocking, err := d.Blockers(ctx, w.node)
-	return len(d.Steps), blocking, err
+	look.Steps = len(d.Steps)
+	look.Blocking, err = d.Blockers(ctx, w.node)
+	return look, err
 }
 
-func (w watched) Seen(ctx context.Context) string { return w.node.Seen(ctx) }
+func (w watched) Seen(ctx context.Context) string {
+	devices, err := w.node.Devices(ctx)
+	if err != nil && len(devices) == 0 {
+		return err.Error()
+	}
+	return gpu.Seen(devices)
+}
 
 func (w watched) Explain(err error) report.Error { return apply.Explain(err) }
 

@@ -34,6 +34,7 @@ type mirror struct {
 	state   atomic.Pointer[report.State]  // the last one saved
 	config  atomic.Pointer[config.Config] // in force
 	seen    atomic.Pointer[account.Sight] // the GPUs, as seen last
+	looked  fresh                         // the daemon's own last look at the GPUs
 	told    atomic.Pointer[account.Health]
 	warned  []string           // what the journal was told last
 	waiting context.CancelFunc // ends the watch on clients that are down
@@ -84,6 +85,9 @@ func (m *mirror) lastGood() (daemon.Settings, error) {
 // Metrics that are to be written are so when it returns, if nothing hangs.
 func (m *mirror) save(ctx context.Context, s report.State) error {
 	err := report.Replace(m.host.Path("run/dcm", report.StateFile), s)
+	if !atRest(s.Phase) {
+		m.looked.take() // the GPUs are about to be otherwise
+	}
 	m.state.Store(&s)
 	select {
 	case <-m.states: // one that has not been shown yet is out of date
@@ -186,7 +190,7 @@ func (m *mirror) take(ctx context.Context, s report.State, full bool) account.Ac
 			if !atRest(s.Phase) {
 				return *m.seen.Load(), nil // in a run and before the first look the GPUs are somebody else's
 			}
-			sight, err := m.host.Sight(ctx, cfg, *m.seen.Load())
+			sight, err := m.sight(ctx, cfg)
 			if len(sight.GPUs) > 0 {
 				m.seen.Store(&sight)
 			}
@@ -195,6 +199,15 @@ func (m *mirror) take(ctx context.Context, s report.State, full bool) account.Ac
 		Holders: full,
 		Busy:    !full && !atRest(s.Phase),
 	}))
+}
+
+// sight looks at the GPUs, unless the daemon has done so just now: what it came to its
+// verdict by is what is shown beside it.
+func (m *mirror) sight(ctx context.Context, cfg *config.Config) (account.Sight, error) {
+	if devices := m.looked.take(); devices != nil {
+		return m.host.SightOf(ctx, cfg, devices, *m.seen.Load())
+	}
+	return m.host.Sight(ctx, cfg, *m.seen.Load())
 }
 
 // Account is what is so at this moment. What is told elsewhere follows it.
