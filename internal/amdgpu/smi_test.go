@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 
 func (b *builder) program() (string, error) {
 	b.once.Do(func() {
-		if b.dir, b.err = os.MkdirTemp("/var/tmp", "dcm-smi-test-"); b.err != nil {
+		if b.dir, b.err = os.MkdirTemp(visible(), "dcm-smi-test-"); b.err != nil {
 			return
 		}
 		cmd := exec.Command("go", "build", "-o", b.dir, "dcm/cmd/dcm-smi")
@@ -52,11 +52,19 @@ func (b *builder) program() (string, error) {
 	return filepath.Join(b.dir, "dcm-smi"), b.err
 }
 
+// visible is the directory for temporary files, or one that is not below /tmp.
+func visible() string {
+	if dir := os.TempDir(); strings.HasPrefix(dir, "/var/tmp") {
+		return dir
+	}
+	return "/var/tmp"
+}
+
 // smiProgram returns dcm-smi, or skips where it cannot have mounts of its own.
 func smiProgram(t testing.TB) string {
 	t.Helper()
 	// dcm-smi hides /tmp from the library, and what a test puts there with it.
-	t.(interface{ Setenv(key, value string) }).Setenv("TMPDIR", "/var/tmp")
+	t.(interface{ Setenv(key, value string) }).Setenv("TMPDIR", visible())
 	path, err := smiBuilder.program()
 	if err != nil {
 		t.Fatalf("cannot build dcm-smi: %v", err)

@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -60,12 +61,6 @@ var refusals = []struct {
 		"/etc/dcm/dcm.toml: refused: it belongs to user 65534, not to root: chown root /etc/dcm/dcm.toml"},
 	{"in a directory of another user", func(t *testing.T, file string) { needRoot(t); must(t, os.Chown(filepath.Dir(file), 65534, 65534)) },
 		"/etc/dcm: refused: it belongs to user 65534, not to root: chown root /etc/dcm"},
-	{"not readable", func(t *testing.T, file string) {
-		if os.Geteuid() == 0 {
-			t.Skip("root can read everything")
-		}
-		must(t, os.Chmod(file, 0))
-	}, "/etc/dcm/dcm.toml: cannot read it: permission denied"},
 }
 
 func TestUnsafeFilesAreRefused(t *testing.T) {
@@ -101,14 +96,50 @@ func TestAnUnsafeDirectoryWithoutFilesDoesNoHarm(t *testing.T) {
 	}
 }
 
-func TestWhatBelongsToRootIsTrusted(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("needs a user other than root, who reads what is root's")
-	}
+func TestAnotherUserTrustsWhatIsRoots(t *testing.T) {
 	info, err := os.Stat("/")
 	must(t, err)
-	if r := new(reader); !r.trusted(foreign.Named("/"), info) {
+	r := new(reader)
+	if !asAnotherUser(t, func() bool { return r.trusted(foreign.Named("/"), info) }) {
 		t.Error(r.problems)
+	}
+}
+
+func TestWhatAnotherUserCannotReadIsToldAsSuch(t *testing.T) {
+	p := files{"etc/dcm/dcm.toml": "version = 1\n"}.write(t)
+	must(t, os.Chmod(p.Admin, 0))
+	want := "/etc/dcm/dcm.toml: cannot read it: permission denied"
+	if diff := cmp.Diff(want, asAnotherUser(t, func() string { return complaint(t, p) })); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+}
+
+// asAnotherUser calls f as somebody who is not root: who root becomes for a while, on a
+// thread that ends with it. The test's directory lets them in.
+func asAnotherUser[T any](t *testing.T, f func() T) T {
+	t.Helper()
+	const nobody = 65534
+	if os.Geteuid() != 0 {
+		return f()
+	}
+	must(t, os.Chmod(filepath.Dir(t.TempDir()), 0o755))
+	result, failed := make(chan T, 1), make(chan syscall.Errno, 1)
+	go func() {
+		defer close(result) // also where f ends the test
+		runtime.LockOSThread()
+		// The raw call is for this thread, syscall.Setresuid for the process.
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
+			failed <- errno
+			return
+		}
+		result <- f()
+	}()
+	select {
+	case v := <-result:
+		return v
+	case errno := <-failed:
+		t.Fatal(errno)
+		panic("not reached")
 	}
 }
 

@@ -37,7 +37,7 @@ type Container struct {
 // over it, and returns when systemd has finished starting up. agent is the static
 // binary of the command agent.
 func Boot(ctx context.Context, root, agent string, seed Seed) (_ *Container, err error) {
-	dir, release, err := Scratch()
+	dir, release, err := Scratch("")
 	if err != nil {
 		return nil, err
 	}

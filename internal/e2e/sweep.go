@@ -17,15 +17,19 @@ import (
 // has left behind.
 const prefix = "dcm-test-"
 
+// Large is for the directories of whole test runs: it outlives a boot, so that what a
+// power cut has left is found, and dcm-smi hides /tmp from the library.
+const Large = "/var/tmp"
+
 // Scratch makes a directory for what one process, and those it starts with it as their
 // TMPDIR, write meanwhile. It is left to the next [Sweep] where release is not called.
-func Scratch() (dir string, release func() error, err error) {
+func Scratch(in string) (dir string, release func() error, err error) {
 	done, err := making()
 	if err != nil {
 		return "", nil, fmt.Errorf("cannot make a directory for the tests: %w", err)
 	}
 	defer done()
-	dir, err = os.MkdirTemp("", prefix)
+	dir, err = os.MkdirTemp(in, prefix)
 	if err != nil {
 		return "", nil, err
 	}

@@ -40,8 +40,10 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) (green bool, err error) {
-	tidy(os.TempDir())
-	scratch, release, err := e2e.Scratch()
+	for _, dir := range []string{os.TempDir(), e2e.Large} {
+		tidy(dir)
+	}
+	scratch, release, err := e2e.Scratch(e2e.Large)
 	if err != nil {
 		return false, err
 	}
@@ -56,8 +58,9 @@ func run(ctx context.Context, args []string) (green bool, err error) {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+scratch)
 	cmd.Stderr = os.Stderr
-	// ^C is for this process, which then ends the tests and cleans up.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// ^C is for this process, which then ends the tests and cleans up. What they mount is
+	// gone with them.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Unshareflags: syscall.CLONE_NEWNS}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return false, err
