@@ -20,6 +20,7 @@ type Node struct {
 	lookEach time.Duration // for looking at one process
 	grace    time.Duration // for loading the driver when the caller's deadline is over
 
+	writes  writes
 	smi     *SMI          // nil: AMD's library is not used
 	smiSets bool          // modes are set through it
 	smiTurn chan struct{} // holds a value while one is being set

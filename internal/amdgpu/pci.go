@@ -44,7 +44,7 @@ func (n *Node) Describe(functions []*gpu.Function) error {
 func (n *Node) look(f *gpu.Function, nodes []kfdNode) (why string, err error) {
 	switch {
 	case f.Driver == "":
-		return "driver not bound", nil
+		return gpu.NotBound, nil
 	case f.Driver != driver:
 		return "bound to " + f.Driver + ", not to " + driver, nil
 	}

@@ -158,8 +158,7 @@ func (n *Node) put(ctx context.Context, c *change) (err error) {
 		c.library, err = n.setThrough(ctx, c)
 		return err
 	}
-	_, err = attr.Within(ctx, func() (struct{}, error) { return struct{}{}, attr.Write(c.file, c.to) })
-	return err
+	return n.writes.within(ctx, c, func() error { return attr.Write(c.file, c.to) })
 }
 
 func readWithin(ctx context.Context, file string) (string, error) {

@@ -22,7 +22,7 @@ func (n *Node) Late(f gpu.Function) (lacks, cure string) {
 		return "the " + driver + " driver is not loaded", "Load the driver with `modprobe " + driver +
 			"`; if it is not loaded at boot, see whether it is blacklisted in /etc/modprobe.d or on the kernel command line."
 	case f.Driver == "":
-		return "driver not bound", ""
+		return gpu.NotBound, ""
 	case f.Driver != driver: // given to a virtual machine, say
 	case !f.DRM:
 		return "it has no DRM device yet", ""

@@ -33,6 +33,8 @@ type Node interface {
 	// Loaded reports whether the drivers are loaded, and Load loads them.
 	Loaded() bool
 	Load(ctx context.Context) error
+	// UnderWay lists the writes that were given up and that a driver still has.
+	UnderWay() []gpu.Write
 }
 
 // Options are the run's settings.
@@ -65,7 +67,7 @@ func (e *refusal) Unwrap() error { return e.err }
 func Run(ctx context.Context, node Node, profile partition.Profile, opt Options, rec *Recorder) report.Run {
 	r := &run{node: node, opt: opt, rec: rec}
 	rec.begin(profile.Name)
-	result, err := r.do(ctx, profile)
+	result, err := r.left(r.do(ctx, profile))
 	return rec.end(result, r.explain(err))
 }
 

@@ -393,3 +393,46 @@ func TestAGPUThatIsGoneInARunDoesNotKeepTheOthersFromGoingBack(t *testing.T) {
 		})
 	}
 }
+
+func TestGPUsWithoutADriverGetACure(t *testing.T) {
+	b := newBench(t, "mi300x-8")
+	if err := b.sim.Unload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	devices, err := b.node.Devices(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Compare(devices, profile(partition.CPX, partition.NPS1))
+	if e := Explain(err); !strings.Contains(e.Text, "has no driver") || !strings.Contains(e.Cure, "modprobe") {
+		t.Errorf("%+v", e)
+	}
+}
+
+// The way back is done, and the write that it undoes is not.
+func TestAWriteThatOutlivesTheRunIsNotToldToBeTakenBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "mi300x-8")
+	b.opt.StepTimeout = time.Second
+	b.inject(at(third, sim.Fault{Op: sim.OpCompute, Hang: sim.Duration(20 * time.Second)}))
+	run := b.run(profile(partition.CPX, partition.NPS1))
+	if run.Result != report.Failed || !strings.Contains(run.Error.Text, "still under way") {
+		t.Errorf("%s, %+v", run.Result, run.Error)
+	}
+	n := slices.IndexFunc(run.Steps, func(s report.Step) bool { return s.UnderWay })
+	if n < 0 || run.Steps[n].GPU != third || run.Steps[n].Undo {
+		t.Errorf("steps %+v, want the first one of %s to be told as under way", run.Steps, third)
+	}
+	deadline, tick := time.After(2*time.Minute), time.NewTicker(20*time.Millisecond)
+	defer tick.Stop()
+	for len(b.node.UnderWay()) > 0 {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal("the write does not end")
+		}
+	}
+	if got := b.hardware(); got != "2 SPX/NPS1 1 CPX/NPS1 5 SPX/NPS1" {
+		t.Errorf("then the GPUs are %s, want that the write has been carried out", got)
+	}
+}

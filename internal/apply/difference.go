@@ -23,7 +23,7 @@ type Difference struct {
 func Compare(devices []gpu.Device, profile partition.Profile) (Difference, error) {
 	d := Difference{Devices: devices, GPUs: gpu.Partitionable(devices)}
 	if len(d.GPUs) == 0 {
-		return d, fmt.Errorf("none of the %d display and accelerator devices can be partitioned", len(devices))
+		return d, none(devices)
 	}
 	var err error
 	if d.Want, err = profile.Layout(d.GPUs); err != nil {
@@ -109,4 +109,16 @@ func (d Difference) vendors(h report.Holder) []partition.Vendor {
 		out = append(out, g.Vendor)
 	}
 	return out
+}
+
+// none says that no device can be partitioned, and what to do if that is only because
+// their driver is not there.
+func none(devices []gpu.Device) error {
+	err := fmt.Errorf("none of the %d display and accelerator devices can be partitioned", len(devices))
+	unbound := slices.IndexFunc(devices, func(d gpu.Device) bool { return d.Why == gpu.NotBound })
+	if unbound < 0 {
+		return err
+	}
+	return &refusal{err: fmt.Errorf("%w: %s has no driver", err, devices[unbound].Address),
+		cure: "Load the driver with modprobe; if it is loaded, the kernel log tells why it does not drive the GPU."}
 }

@@ -76,3 +76,6 @@ type Holder struct {
 	Devices []string           // "/dev/kfd", "/dev/dri/renderD128"
 	Vendors []partition.Vendor // whose GPUs it holds
 }
+
+// NotBound is why a GPU is left alone that has no driver.
+const NotBound = "driver not bound"

@@ -30,6 +30,24 @@ func (n *Node) through(ctx context.Context, v Vendor, steps []partition.Step, te
 	return wrap(v, v.Make(ctx, steps, tell))
 }
 
+// Write is a mode that was handed to a driver.
+type Write struct {
+	GPU  partition.Address
+	Mode string
+}
+
+// UnderWay lists the writes that their callers have given up and that a driver still
+// has, of the vendors that can leave any.
+func (n *Node) UnderWay() []Write {
+	var all []Write
+	for _, v := range n.vendors {
+		if leaves, ok := v.(interface{ UnderWay() []Write }); ok {
+			all = append(all, leaves.UnderWay()...)
+		}
+	}
+	return all
+}
+
 // StepError is a step that nobody here can make.
 type StepError struct{ Step partition.Step }
 

@@ -105,7 +105,8 @@ func (r Run) Touched() []string {
 // Step is one step of a run. A step without Started has not begun.
 type Step struct {
 	partition.Step
-	Undo     bool      `json:"undo,omitempty"` // part of the rollback
+	Undo     bool      `json:"undo,omitempty"`      // part of the rollback
+	UnderWay bool      `json:"under_way,omitempty"` // given up, but the driver still has it
 	Started  time.Time `json:"started,omitzero"`
 	Finished time.Time `json:"finished,omitzero"`
 	Error    string    `json:"error,omitempty"`

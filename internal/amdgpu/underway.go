@@ -1,0 +1,62 @@
+package amdgpu
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"dcm/internal/gpu"
+)
+
+// writes are those that have not returned. One that its caller has given up stays
+// among them: it cannot be taken back, and may be carried out at any time.
+type writes struct {
+	mu   sync.Mutex
+	open map[*change]gpu.Write
+}
+
+func (w *writes) begin(c *change) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.open == nil {
+		w.open = make(map[*change]gpu.Write)
+	}
+	w.open[c] = gpu.Write{GPU: c.gpu, Mode: c.to}
+}
+
+func (w *writes) end(c *change) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.open, c)
+}
+
+// within is [attr.Within] for a write, which is among those under way until it returns.
+func (w *writes) within(ctx context.Context, c *change, write func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w.begin(c)
+	done := make(chan error, 1)
+	go func() {
+		err := write()
+		w.end(c)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// UnderWay lists the writes that the driver has not returned from, by GPU.
+func (n *Node) UnderWay() []gpu.Write {
+	n.writes.mu.Lock()
+	defer n.writes.mu.Unlock()
+	return slices.SortedFunc(maps.Values(n.writes.open), func(a, b gpu.Write) int {
+		return cmp.Or(a.GPU.Compare(b.GPU), cmp.Compare(a.Mode, b.Mode))
+	})
+}
