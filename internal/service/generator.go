@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"dcm/internal/config"
 	"dcm/internal/exit"
@@ -22,6 +23,28 @@ func Generator(root string, dirs []string) int {
 		return exit.Usage
 	}
 	log := systemd.KernelLog("/dev/kmsg", "dcm-generator", os.Stderr)
+	return within(generating, log, func() int { return generate(root, dirs[0], log) })
+}
+
+// generating is what the generator may take. A boot and every daemon-reload wait for
+// it, up to the minute and a half after which systemd kills it; it takes 10 ms.
+const generating = 20 * time.Second
+
+// within does the work, or ends without: the program is over then, whatever the work
+// is held up by.
+func within(limit time.Duration, log func(slog.Level, string), work func() int) int {
+	done := make(chan int, 1)
+	go func() { done <- work() }()
+	select {
+	case code := <-done:
+		return code
+	case <-time.After(limit):
+		log(slog.LevelError, fmt.Sprintf("the configuration was not read within %s, so client units are not ordered after dcm-apply.service", limit))
+		return exit.Failed
+	}
+}
+
+func generate(root, dir string, log func(slog.Level, string)) int {
 	cfg, broken, err := config.InForce(config.DefaultPaths(root))
 	if broken != nil {
 		log(slog.LevelError, "the configuration cannot be used, and client units are ordered as the last good one says:\n"+broken.Error())
@@ -31,7 +54,7 @@ func Generator(root string, dirs []string) int {
 		return exit.OK
 	}
 	h := &host.Host{Root: root}
-	if err := systemd.Generate(dirs[0], h.Clients(cfg), cfg.Require); err != nil {
+	if err := systemd.Generate(dir, h.Clients(cfg), cfg.Require); err != nil {
 		log(slog.LevelError, "cannot write every drop-in of the client units: "+err.Error())
 		return exit.Failed
 	}
