@@ -272,7 +272,6 @@ run_tests() {
 	roots=$!
 	trap 'kill $roots 2>/dev/null || :' EXIT
 	stage "checking" as_caller make lint
-	trap - EXIT
 	code=0
 	as_root make test || code=$?
 	cache=${DCM_TEST_CACHE:-/var/cache/dcm-test}

@@ -31,6 +31,10 @@ func packages(t *testing.T, p product) {
 			}
 		})
 	}
+	t.Run("install.sh", func(t *testing.T) {
+		t.Parallel()
+		fromSource(t, p)
+	})
 	t.Run("rpm", func(t *testing.T) {
 		t.Parallel()
 		seed, err := e2e.Node("mi300x-8", p.sim)
