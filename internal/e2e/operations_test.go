@@ -27,6 +27,8 @@ func operations(t *testing.T, p product) {
 		{"journal", journal},
 		{"discovery", discovery},
 		{"support", support},
+		{"foreign text", foreignText},
+		{"history", told},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			m := m.in(t)
