@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dcm/internal/attr"
+	"dcm/internal/foreign"
 	"dcm/internal/gpu"
 )
 
@@ -114,7 +115,7 @@ func (n *Node) useCount() (count int, modules []string, ok bool) {
 	}
 	entries, _ := os.ReadDir(n.sys("module", driver, "holders"))
 	for _, e := range entries {
-		modules = append(modules, e.Name())
+		modules = append(modules, foreign.Text(e.Name()))
 	}
 	return count, modules, true
 }

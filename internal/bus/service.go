@@ -13,6 +13,8 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"dcm/internal/account"
+
+	"dcm/internal/foreign"
 )
 
 // Service is dcm on a bus. Publish and Run may be called from any goroutine.
@@ -144,7 +146,7 @@ func (s *Service) claim(ctx context.Context, conn *dbus.Conn) error {
 	var reply dbus.RequestNameReply
 	call := conn.BusObject().CallWithContext(ctx, busName+".RequestName", 0, Name, uint32(0))
 	if err := call.Store(&reply); err != nil {
-		return fmt.Errorf("cannot have the name %s: %w", Name, err)
+		return fmt.Errorf("cannot have the name %s: %w", Name, foreign.Error(err))
 	}
 	if reply == dbus.RequestNameReplyInQueue {
 		s.log.Warn("another process has the name on the bus; dcm has it when that one ends", "name", Name)
@@ -175,7 +177,7 @@ func dial(ctx context.Context, address string, options ...dbus.ConnOption) (*dbu
 	}
 	if err != nil {
 		conn.Close()
-		return nil, fmt.Errorf("%s: %w", address, err)
+		return nil, fmt.Errorf("%s: %w", address, foreign.Error(err))
 	}
 	return conn, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"dcm/internal/bundle"
+	"dcm/internal/foreign"
 	"dcm/internal/host"
 	"dcm/internal/report"
 )
@@ -34,7 +35,7 @@ func pack(ctx context.Context, h *host.Host, con *Console, run runner, file stri
 	if err != nil {
 		name = "host"
 	}
-	dir := fmt.Sprintf("dcm-report-%s-%s", name, now.Format("20060102T150405"))
+	dir := fmt.Sprintf("dcm-report-%s-%s", foreign.Text(name), now.Format("20060102T150405"))
 	var packed bytes.Buffer
 	if err := bundle.Write(ctx, &packed, dir, now, about, bundleParts(h, run)); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"dcm/internal/bundle"
 	"dcm/internal/config"
+	"dcm/internal/foreign"
 	"dcm/internal/host"
 )
 
@@ -32,11 +33,11 @@ func configuration(h *host.Host) []bundle.Part {
 // directories is not followed: what is there is not dcm's to give away.
 func ownFile(h *host.Host, path string) bundle.Part {
 	path = strings.TrimPrefix(path, "/")
-	return bundle.Part{Name: "files/" + path, From: "/" + path, Read: func(context.Context) ([]byte, error) {
+	return bundle.Part{Name: "files/" + foreign.Text(path), From: "/" + foreign.Text(path), Read: func(context.Context) ([]byte, error) {
 		full := h.Path(path)
 		real, err := filepath.EvalSymlinks(full)
 		if err != nil {
-			return nil, err
+			return nil, foreign.Error(err)
 		}
 		for _, dir := range []string{"etc/dcm", "usr/lib/dcm", "run/dcm", "run/systemd/generator"} {
 			own, err := filepath.EvalSymlinks(h.Path(dir))
@@ -44,7 +45,7 @@ func ownFile(h *host.Host, path string) bundle.Part {
 				return readRegular(real)
 			}
 		}
-		return nil, errors.New("a link to " + real + ", which is not dcm's")
+		return nil, errors.New("a link to " + foreign.Text(real) + ", which is not dcm's")
 	}}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"dcm/internal/daemon"
+	"dcm/internal/foreign"
 	"dcm/internal/host"
 )
 
@@ -54,7 +55,7 @@ func output(ctx context.Context, program string, arguments ...string) ([]byte, e
 	out, err := exec.CommandContext(ctx, program, arguments...).Output()
 	var failed *exec.ExitError
 	if errors.As(err, &failed) && len(failed.Stderr) > 0 {
-		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(failed.Stderr)))
+		err = fmt.Errorf("%w: %s", err, foreign.Lines(strings.TrimSpace(string(failed.Stderr))))
 	}
 	if len(out) == 0 && err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 
 	"dcm/internal/account"
 	"dcm/internal/config"
+	"dcm/internal/foreign"
 	"dcm/internal/report"
 )
 
@@ -63,9 +64,9 @@ func (h *Host) Expected(cfg *config.Config, there []string) account.Expected {
 func (h *Host) about() account.Host {
 	out := account.Host{Boot: h.BootID()}
 	kernel, _ := os.ReadFile(h.Path("proc/sys/kernel/osrelease")) // "" where it does not tell
-	out.Kernel = strings.TrimSpace(string(kernel))
+	out.Kernel = foreign.Text(strings.TrimSpace(string(kernel)))
 	name, _ := os.ReadFile(h.Path("proc/sys/kernel/hostname"))
-	out.Name = strings.TrimSpace(string(name))
+	out.Name = foreign.Text(strings.TrimSpace(string(name)))
 	return out
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dcm/internal/config"
+	"dcm/internal/foreign"
 	"dcm/internal/systemd"
 )
 
@@ -65,7 +66,7 @@ func (h *Host) BootID() string {
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(string(id))
+	return foreign.Text(strings.TrimSpace(string(id)))
 }
 
 // NeedRoot refuses what only root can do before anything is half done.

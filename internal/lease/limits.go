@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"dcm/internal/foreign"
 )
 
 // Bounds are the limits that the kernel holds a cgroup to, with its own or an
@@ -88,5 +90,5 @@ func attribute(dir, file string) (string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	return strings.TrimSpace(string(text)), err
+	return foreign.Text(strings.TrimSpace(string(text))), foreign.Error(err)
 }

@@ -10,6 +10,7 @@ import (
 	"dcm/internal/config"
 	"dcm/internal/event"
 	"dcm/internal/exit"
+	"dcm/internal/foreign"
 	"dcm/internal/host"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
@@ -128,5 +129,5 @@ func options(cfg *config.Config) apply.Options {
 
 // identity is what ties a report to this run of the unit and this boot.
 func identity(h *host.Host) report.Run {
-	return report.Run{ID: os.Getenv("INVOCATION_ID"), Boot: h.BootID(), PID: os.Getpid()}
+	return report.Run{ID: foreign.Env("INVOCATION_ID"), Boot: h.BootID(), PID: os.Getpid()}
 }

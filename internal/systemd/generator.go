@@ -7,6 +7,8 @@ import (
 	"os"
 	"path"
 	"strings"
+
+	"dcm/internal/foreign"
 )
 
 // Generate writes the clients' drop-ins below dir, the directory for normal
@@ -83,7 +85,7 @@ func dropins(root *os.Root) ([]string, error) {
 		if _, err := root.Lstat(file); err == nil {
 			out = append(out, file)
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("cannot look for %s: %w", file, err)
+			return nil, fmt.Errorf("cannot look for %s: %w", foreign.Text(file), foreign.Error(err))
 		}
 	}
 	return out, nil
@@ -121,7 +123,7 @@ func holds(root *os.Root, file, text string) bool {
 // remove takes away a drop-in, and its directory if nothing else is in it.
 func remove(root *os.Root, file string) error {
 	if err := root.Remove(file); err != nil {
-		return fmt.Errorf("cannot remove %s: %w", file, err)
+		return fmt.Errorf("cannot remove %s: %w", foreign.Text(file), foreign.Error(err))
 	}
 	if left, err := fs.ReadDir(root.FS(), path.Dir(file)); err != nil || len(left) > 0 {
 		return nil // another generator's drop-ins keep the directory

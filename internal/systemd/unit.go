@@ -12,6 +12,8 @@ import (
 
 	sd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
+
+	"dcm/internal/foreign"
 )
 
 // Unit is a unit's state, in the words of org.freedesktop.systemd1(5).
@@ -168,6 +170,9 @@ func (c *Conn) property(ctx context.Context, unit, iface, name string, value any
 	}
 	if err := v.Store(value); err != nil {
 		return fmt.Errorf("cannot read %s of %s: %w", name, unit, err)
+	}
+	if text, ok := value.(*string); ok {
+		*text = foreign.Text(*text)
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"dcm/internal/foreign"
 )
 
 // maxLinks is the kernel's limit of symbolic links in one path (MAXSYMLINKS).
@@ -42,7 +44,7 @@ func (s *scope) directory(path string) error {
 	}
 	entries, err := os.ReadDir(real)
 	if err != nil {
-		return gone(err)
+		return gone(foreign.Error(err))
 	}
 	for _, e := range entries {
 		if e.Type()&fs.ModeSymlink == 0 {
@@ -133,7 +135,7 @@ func (s *scope) watch(path string) error {
 		return nil
 	}
 	if err := s.add(path); err != nil {
-		return gone(fmt.Errorf("cannot watch %s: %w", path, err))
+		return gone(foreign.Error(fmt.Errorf("cannot watch %s: %w", path, err)))
 	}
 	s.watched[path] = true
 	return nil
