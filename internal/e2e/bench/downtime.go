@@ -36,10 +36,10 @@ func (n *node) frozen(ctx context.Context, t *table) error {
 	if _, err := n.run(ctx, freeze); err != nil {
 		return err
 	}
-	if err := n.downtime(ctx, t, "driver without latency", compute, 2, n.rounds(20), 1.25); err != nil {
+	if err := n.downtime(ctx, t, "driver without latency", compute, 2, n.rounds(20), 1.1); err != nil {
 		return err
 	}
-	return n.downtime(ctx, t, "driver without latency", compute, 50, n.rounds(9), 1.25)
+	return n.downtime(ctx, t, "driver without latency", compute, 50, n.rounds(9), 1.1)
 }
 
 const freeze = `set -e

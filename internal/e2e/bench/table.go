@@ -16,16 +16,16 @@ type table struct{ lines [][]string }
 // one thing are gone in turn, so that what else the machine does hits all alike.
 type way struct {
 	name   string
-	target float64 // of the ratio to the first way; 0: none
+	target float64 // of the ratio to the way before; 0: none
 	took   []time.Duration
 }
 
 // compare adds the ways of doing a thing, the least that it can cost first. Of the
 // times it shows the median and, in brackets, the middle half; of the medians the
-// ratio to the first way, which the target is for, and to the one before.
+// ratio to the first way, and to the one before, which the target is for.
 func (t *table) compare(what string, ways []way) {
 	rounds := fmt.Sprintf("%d rounds", len(ways[0].took))
-	t.lines = append(t.lines, nil, []string{what, "median", "[half]", "ratio", "target", "to line above", rounds})
+	t.lines = append(t.lines, nil, []string{what, "median", "[half]", "ratio", "to line above", "target", rounds})
 	base := quantile(ways[0].took, 2)
 	before := base
 	for _, w := range ways {
@@ -36,7 +36,7 @@ func (t *table) compare(what string, ways []way) {
 			target = strconv.FormatFloat(w.target, 'g', -1, 64)
 		}
 		t.lines = append(t.lines, []string{"  " + w.name, millis(median) + " ms", half,
-			ratio(median, base), target, ratio(median, before)})
+			ratio(median, base), ratio(median, before), target})
 		before = median
 	}
 }

@@ -27,9 +27,9 @@ func TestTableSetsWaysBesideTheFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `
-restart  median   [half]       ratio  target  to line above  5 rounds
-  bare   30.0 ms  [20.0 40.0]  1.00           1.00
-  dcm    36.0 ms  [36.0 36.0]  1.20   1.25    1.20
+restart  median   [half]       ratio  to line above  target  5 rounds
+  bare   30.0 ms  [20.0 40.0]  1.00   1.00           
+  dcm    36.0 ms  [36.0 36.0]  1.20   1.20           1.25
 
 at rest
   RSS  7.0 MiB  target: below 15 MiB

@@ -2,8 +2,10 @@
 // and out of it would blur.
 //
 // "probe restart ROUNDS UNIT..." restarts the units in turn and prints for each
-// restart how long systemctl took, in nanoseconds. "probe rest PID SECONDS" watches
-// a process that has nothing to do and prints what it did all the same.
+// restart how long systemctl took, in nanoseconds. "probe processor ROUNDS UNIT..."
+// prints instead how much processor time each had when the others were up again too.
+// "probe rest PID SECONDS" watches a process that has nothing to do and prints what it
+// did all the same.
 package main
 
 import (
@@ -13,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -29,7 +32,7 @@ func main() {
 
 func run(args []string) (any, error) {
 	if len(args) < 3 {
-		return nil, errors.New("usage: probe restart ROUNDS UNIT... | probe rest PID SECONDS")
+		return nil, errors.New("usage: probe restart|processor ROUNDS UNIT... | probe rest PID SECONDS")
 	}
 	n, err := strconv.Atoi(args[1])
 	switch {
@@ -37,6 +40,8 @@ func run(args []string) (any, error) {
 		return nil, err
 	case args[0] == "restart":
 		return restart(n, args[2:])
+	case args[0] == "processor":
+		return processor(n, args[2:])
 	case args[0] != "rest":
 		return nil, fmt.Errorf("cannot measure %q", args[0])
 	}
@@ -59,4 +64,26 @@ func restart(rounds int, units []string) (map[string][]time.Duration, error) {
 		}
 	}
 	return took, nil
+}
+
+// processor asks late, since a daemon that is up may still have something to do.
+func processor(rounds int, units []string) (map[string][]time.Duration, error) {
+	used := make(map[string][]time.Duration)
+	for range rounds {
+		if _, err := restart(1, units); err != nil {
+			return nil, err
+		}
+		for _, unit := range units {
+			text, err := exec.Command("systemctl", "show", "--property=CPUUsageNSec", "--value", unit).Output()
+			if err != nil {
+				return nil, err
+			}
+			ns, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+			if err != nil {
+				return nil, err
+			}
+			used[unit] = append(used[unit], time.Duration(ns))
+		}
+	}
+	return used, nil
 }
