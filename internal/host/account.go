@@ -132,10 +132,10 @@ func (h *Host) Standing(ctx context.Context, clients []string) (account.Standing
 		out.Own = append(out.Own, account.Unit{Unit: u.Name, Load: u.Load, Active: u.Active, Sub: u.Sub, Result: u.Result,
 			Ran: u.Invocation != "", Enabled: enabled})
 	}
-	all, err := conn.Units(ctx, clients)
+	all, err := conn.Brief(ctx, clients)
 	for _, u := range all {
 		out.Clients = append(out.Clients, account.Client{Unit: u.Name, Load: u.Load, Active: u.Active, Sub: u.Sub, Result: u.Result,
-			Restarts: u.Restarts, Ran: u.Invocation != ""})
+			Restarts: u.Restarts, Ran: u.Active == "active" || u.Invocation != ""})
 	}
 	return out, err
 }

@@ -57,6 +57,29 @@ func (c *Conn) Units(ctx context.Context, names []string) ([]Unit, error) {
 	return units, err
 }
 
+// Brief is Units for a look at many. Of a service that is active it reads the restarts
+// alone, which is a quarter of the calls, for PID 1 too: its result is success, and
+// of what is left out, its invocation and main process, it has some.
+func (c *Conn) Brief(ctx context.Context, names []string) ([]Unit, error) {
+	list, err := c.list(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	units := make([]Unit, len(list))
+	err = each(len(list), func(i int) (err error) {
+		units[i] = list[i].unit
+		switch u := &units[i]; {
+		case u.Active != "active":
+			*u, err = c.detail(ctx, *u)
+		case strings.HasSuffix(u.Name, ".service"):
+			u.Result = "success"
+			err = c.property(ctx, u.Name, serviceInterface, "NRestarts", &u.Restarts)
+		}
+		return err
+	})
+	return units, err
+}
+
 // each calls f for 0 to n-1, some of them at a time.
 func each(n int, f func(i int) error) error {
 	errs, slots := make([]error, n), make(chan struct{}, parallel)
