@@ -37,6 +37,7 @@ func scenarios(t *testing.T, p product) {
 		{"the oneshot is started with the clients up", startedWithClients},
 		{"a foreign process holds the GPUs", foreignHolder},
 		{"a start meets a holder", startedWhileBusy},
+		{"what cannot be seen holds the driver", unseenHolder},
 		{"a client started during a run waits", clientStartedDuringRun},
 		{"applies in quick succession", startLimits},
 		{"one GPU fails and the others go back", oneGPUFails},

@@ -4,6 +4,7 @@
 // to DIR/hello.sock, where the test waits for it, and says which boot this is.
 // When that connection ends, the test is gone, and the container powers itself
 // off. "agent await FILE TEXT..." waits until a file holds all of the texts.
+// "agent flight FILE READY" has a file open that no process has open.
 package main
 
 import (
@@ -31,10 +32,12 @@ func run(ctx context.Context, args []string) error {
 	switch {
 	case len(args) > 2 && args[0] == "await":
 		return await(args[1], args[2:])
+	case len(args) == 3 && args[0] == "flight":
+		return flight(args[1], args[2])
 	case len(args) == 2 && args[0] == "serve":
 		return serve(ctx, args[1])
 	}
-	return errors.New("usage: agent serve DIR | agent await FILE TEXT")
+	return errors.New("usage: agent serve DIR | agent await FILE TEXT | agent flight FILE READY")
 }
 
 func serve(ctx context.Context, dir string) error {
