@@ -22,9 +22,9 @@ func take(ctx context.Context, h *host.Host) account.Account {
 		}
 	}
 	return account.Gather(ctx, time.Now(), h.Sources(host.Outlook{
-		Config:  h.InForce,
-		State:   func(ctx context.Context) (*report.State, error) { return daemonState(ctx, h) },
-		Holders: true,
+		Config: h.InForce,
+		State:  func(ctx context.Context) (*report.State, error) { return daemonState(ctx, h) },
+		All:    true,
 	}))
 }
 

@@ -18,11 +18,11 @@ import (
 // Outlook is what an account of this host is taken by, beside what can be read
 // below its root.
 type Outlook struct {
-	Config  func() (*config.Config, error)               // the one in force, and why that on disk is not
-	State   func(context.Context) (*report.State, error) // what the daemon knows
-	GPUs    func(context.Context) (account.Sight, error) // nil: a look at all of them
-	Holders bool                                         // look at every process for them
-	Busy    bool                                         // ask systemd nothing: it has enough to do
+	Config func() (*config.Config, error)               // the one in force, and why that on disk is not
+	State  func(context.Context) (*report.State, error) // what the daemon knows
+	GPUs   func(context.Context) (account.Sight, error) // nil: a look at all of them
+	All    bool                                         // look at what takes long, too: every process, every partition
+	Busy   bool                                         // ask systemd nothing: it has enough to do
 }
 
 // Sources looks, part by part, for an account of this host.
@@ -37,7 +37,7 @@ func (h *Host) Sources(o Outlook) account.Sources {
 		Known:    func(context.Context) ([]string, error) { return account.ReadKnown(h.KnownGPUs()) },
 	}
 	if s.GPUs == nil {
-		s.GPUs = func(ctx context.Context) (account.Sight, error) { return h.Sight(ctx, cfg, account.Sight{}) }
+		s.GPUs = func(ctx context.Context) (account.Sight, error) { return h.Sight(ctx, cfg, account.Sight{}, o.All) }
 	}
 	if h.Here() && !o.Busy {
 		s.Units = func(ctx context.Context) (account.Standing, error) {
@@ -45,7 +45,7 @@ func (h *Host) Sources(o Outlook) account.Sources {
 			return h.Standing(ctx, h.bounced(cfg, state))
 		}
 	}
-	if o.Holders {
+	if o.All {
 		s.Holders = h.Holders
 	}
 	return s

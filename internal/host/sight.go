@@ -17,21 +17,21 @@ import (
 
 // Sight looks at the GPUs, beside what the configuration wants of them. What takes
 // long to read of a partition is taken from the sight before, if it is the same
-// partition still.
-func (h *Host) Sight(ctx context.Context, cfg *config.Config, before account.Sight) (account.Sight, error) {
+// partition still; otherwise it is read if all is wanted, and left out if not.
+func (h *Host) Sight(ctx context.Context, cfg *config.Config, before account.Sight, all bool) (account.Sight, error) {
 	devices, unread := h.Node(nil).Devices(ctx) // by sysfs alone: nobody has a program run by asking
 	if unread != nil && len(devices) == 0 {
 		return account.Sight{}, unread
 	}
-	return h.sight(ctx, cfg, devices, unread, before)
+	return h.sight(ctx, cfg, devices, unread, before, all)
 }
 
-// SightOf is Sight of devices that were looked at just now.
+// SightOf is Sight of devices that were looked at just now, without what takes long.
 func (h *Host) SightOf(ctx context.Context, cfg *config.Config, devices []gpu.Device, before account.Sight) (account.Sight, error) {
-	return h.sight(ctx, cfg, devices, nil, before)
+	return h.sight(ctx, cfg, devices, nil, before, false)
 }
 
-func (h *Host) sight(ctx context.Context, cfg *config.Config, devices []gpu.Device, unread error, before account.Sight) (account.Sight, error) {
+func (h *Host) sight(ctx context.Context, cfg *config.Config, devices []gpu.Device, unread error, before account.Sight, all bool) (account.Sight, error) {
 	var s account.Sight
 	var d apply.Difference
 	if cfg != nil && cfg.Selected != "" {
@@ -46,7 +46,7 @@ func (h *Host) sight(ctx context.Context, cfg *config.Config, devices []gpu.Devi
 	}
 	s.GPUs = gpus(devices, d.Want)
 	s.Parts = parts(devices)
-	if !known(s.Parts, before.Parts) {
+	if !known(s.Parts, before.Parts) && all {
 		unread = errors.Join(unread, h.Node(nil).Detail(ctx, devices))
 		s.Parts = parts(devices)
 	}

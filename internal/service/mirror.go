@@ -190,30 +190,31 @@ func (m *mirror) take(ctx context.Context, s report.State, full bool) account.Ac
 			if !atRest(s.Phase) {
 				return *m.seen.Load(), nil // in a run and before the first look the GPUs are somebody else's
 			}
-			sight, err := m.sight(ctx, cfg)
+			sight, err := m.sight(ctx, cfg, full)
 			if len(sight.GPUs) > 0 {
 				m.seen.Store(&sight)
 			}
 			return sight, err
 		},
-		Holders: full,
-		Busy:    !full && !atRest(s.Phase),
+		All:  full,
+		Busy: !full && !atRest(s.Phase),
 	}))
 }
 
 // sight looks at the GPUs, unless the daemon has done so just now: what it came to its
 // verdict by is what is shown beside it.
-func (m *mirror) sight(ctx context.Context, cfg *config.Config) (account.Sight, error) {
-	if devices := m.looked.take(); devices != nil {
+func (m *mirror) sight(ctx context.Context, cfg *config.Config, full bool) (account.Sight, error) {
+	if devices := m.looked.take(); devices != nil && !full {
 		return m.host.SightOf(ctx, cfg, devices, *m.seen.Load())
 	}
-	return m.host.Sight(ctx, cfg, *m.seen.Load())
+	return m.host.Sight(ctx, cfg, *m.seen.Load(), full)
 }
 
 // Account is what is so at this moment. What is told elsewhere follows it.
 func (m *mirror) Account(ctx context.Context) (string, error) {
+	before := m.seen.Load()
 	a := m.take(ctx, *m.state.Load(), true)
-	if told := m.told.Load(); told != nil && *told != a.Health {
+	if told := m.told.Load(); told != nil && *told != a.Health || !slices.Equal(before.Parts, m.seen.Load().Parts) {
 		m.stir()
 	}
 	text, err := json.Marshal(a)
