@@ -21,7 +21,7 @@ import (
 const about = `What dcm knows of this host, for support. There is nothing secret of dcm's in it: its
 configuration has no secrets, and of other programs there are the names, pids and units
 of those that have a GPU open, never their arguments or environment. There are names of
-hosts, units and profiles, and serial numbers of GPUs. If hooks were added to the units,
+hosts, units and profiles, of the users who asked for a run, and serial numbers of GPUs. If hooks were added to the units,
 what they print is in the journal.
 `
 
@@ -63,6 +63,7 @@ func bundleParts(h *host.Host, run runner) []bundle.Part {
 		answered(run, "status.txt", "status"),
 		answered(run, "status.json", "status", "--json"),
 		answered(run, "report.txt", "report"),
+		answered(run, "history.txt", "report", "--list"),
 		answered(run, "check.txt", "check"),
 		answered(run, "gpus.json", "gpus", "--json"),
 		answered(run, "holders.json", "holders", "--json"),
