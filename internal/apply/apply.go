@@ -39,12 +39,13 @@ type Node interface {
 
 // Options are the run's settings.
 type Options struct {
-	Rollback      bool          // on failure of one GPU go back to what was; otherwise keep what succeeded
-	ReloadDriver  bool          // allowed to reload the driver for a memory mode
-	DeviceTimeout time.Duration // how long to wait for the driver to bring its GPUs up
-	StepTimeout   time.Duration // how long one request or one round of switches may take
-	ReloadTimeout time.Duration // how long a driver reload may take
-	Load          bool          // an earlier run may have left the driver unloaded, see [HalfReloaded]
+	Rollback      bool                              // on failure of one GPU go back to what was; otherwise keep what succeeded
+	ReloadDriver  bool                              // allowed to reload the driver for a memory mode
+	DeviceTimeout time.Duration                     // how long to wait for the driver to bring its GPUs up
+	StepTimeout   time.Duration                     // how long one request or one round of switches may take
+	ReloadTimeout time.Duration                     // how long a driver reload may take
+	Fits          func(after []partition.GPU) error // why the GPUs must not become so; nil: nobody minds
+	Load          bool                              // an earlier run may have left the driver unloaded, see [HalfReloaded]
 }
 
 // errInterrupted ends a run that was told to stop.
@@ -104,6 +105,9 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (report.Result,
 	}
 	if len(d.Steps) == 0 {
 		return report.Unchanged, nil
+	}
+	if err := d.Judge(r.opt.Fits); err != nil {
+		return report.Refused, err
 	}
 	if err := r.permitted(ctx, d); err != nil {
 		return report.Refused, err

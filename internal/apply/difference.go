@@ -33,6 +33,18 @@ func Compare(devices []gpu.Device, profile partition.Profile) (Difference, error
 	return d, err
 }
 
+// Judge refuses what would leave somebody without what is kept for him: fits tells why
+// the GPUs must not become as they would; nil: nobody minds.
+func (d Difference) Judge(fits func(after []partition.GPU) error) error {
+	if fits == nil {
+		return nil
+	}
+	if err := fits(partition.Forecast(d.GPUs, d.Steps)); err != nil {
+		return &refusal{err: err, cure: "reserve less, or select a profile with more partitions"}
+	}
+	return nil
+}
+
 // Looker finds who uses the GPUs. [gpu.Node] is one.
 type Looker interface {
 	Usage(ctx context.Context) (gpu.Usage, error)

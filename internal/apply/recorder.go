@@ -2,6 +2,7 @@ package apply
 
 import (
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,6 +54,15 @@ func (r *Recorder) Refuse(profile string, why report.Error) report.Run {
 func (r *Recorder) Nothing() report.Run {
 	r.begin("")
 	return r.end(report.NoProfile, nil)
+}
+
+// Run returns the report as it is now.
+func (r *Recorder) Run() report.Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	run := r.run
+	run.GPUs, run.Steps = slices.Clone(run.GPUs), slices.Clone(run.Steps)
+	return run
 }
 
 func (r *Recorder) begin(profile string) {

@@ -24,10 +24,12 @@ func build(root *node) *Config {
 	readAs(root.at("daemon", "drift"), &c.Drift)
 	readAs(root.at("gpu", "backend"), &c.Backend)
 	read(root.at("gpu", "library"), &c.Library)
-	if n := root.at("gpu", "count"); n != nil {
-		c.Count = int(n.value.(int64))
-	}
+	readCount(root.at("gpu", "count"), &c.Count)
 	read(root.at("metrics", "textfile"), &c.Metrics)
+	c.Reservations = readReservations(root.at("reservation"))
+	c.Observers = units(root.at("guard", "observers"))
+	readCount(root.at("leases", "max-per-user"), &c.Leases.PerUser)
+	readCount(root.at("leases", "shares"), &c.Leases.Shares)
 	if n := root.at("apply", "device-timeout"); n != nil {
 		c.DeviceTimeout, _ = time.ParseDuration(n.value.(string))
 	}
@@ -57,6 +59,12 @@ func tables(n *node) table {
 func read[T any](n *node, to *T) {
 	if n != nil {
 		*to = n.value.(T)
+	}
+}
+
+func readCount(n *node, to *int) {
+	if n != nil {
+		*to = int(n.value.(int64))
 	}
 }
 

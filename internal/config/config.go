@@ -43,6 +43,10 @@ type Config struct {
 	Library string // path of libamd_smi; "": the usual places
 	Count   int    // how many GPUs there should be to manage; 0: as many as at the last success
 
+	Reservations []Reservation
+	Leases       Leases
+	Observers    []string // services that look at all partitions, guarded ones too
+
 	Metrics string // directory for the file of metrics; "": the usual one, if it is there; [Off]
 
 	Warnings []string // things accepted that look like mistakes, each with file:line
@@ -98,6 +102,7 @@ func defaults() *Config {
 		Reboot:        Never,
 		Drift:         Repair,
 		Backend:       Auto,
+		Leases:        Leases{Shares: 1},
 	}
 }
 

@@ -63,12 +63,13 @@ func assemble(layers []layer, problems []Problem, cmdline string) (*Config, erro
 		} else {
 			c.hidden(sum.at("profile"), root.at("profile"))
 		}
-		sum = merge(sum, root)
+		sum = layOver(sum, root)
 		if !l.passing {
 			lasting = says(sum)
 		}
 	}
 	c.profiles(sum)
+	c.reserved(sum.at("reservation"))
 	pick := c.selected(sum, cmdline, whole)
 	if len(c.problems) > 0 {
 		return nil, &Errors{sorted(c.problems, layers)}

@@ -72,7 +72,7 @@ func TestNothingConfiguredSelectsNothing(t *testing.T) {
 	want := &Config{
 		Profiles: map[string]partition.Profile{}, Origin: map[string]string{},
 		OnFailure: Rollback, ReloadDriver: true, DeviceTimeout: time.Minute, Reboot: Never, Drift: Repair, Backend: Auto,
-		Discover: Suggest,
+		Discover: Suggest, Leases: Leases{Shares: 1},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
@@ -103,8 +103,22 @@ backend = "amdsmi"
 library = "/opt/rocm/lib/libamd_smi.so"
 count = 8
 
+[leases]
+max-per-user = 8
+shares = 4
+
+[guard]
+observers = ["amd-metrics-exporter"]
+
 [metrics]
 textfile = "/var/lib/node_exporter"
+
+[[reservation]]
+unit = "vllm@7b"
+partitions = 2
+place = "link"
+exclusive = true
+gpus = [1]
 
 [profiles.whole]
 compute = "CPX"
@@ -142,13 +156,16 @@ func TestEveryKeyIsRead(t *testing.T) {
 			"whole": {Name: "whole", Compute: partition.CPX, Memory: partition.NPS4},
 			"mixed": mixed,
 		},
-		Origin:    map[string]string{"whole": "/etc/dcm/dcm.toml:27", "mixed": "/etc/dcm/dcm.toml:31"},
+		Origin:    map[string]string{"whole": "/etc/dcm/dcm.toml:41", "mixed": "/etc/dcm/dcm.toml:45"},
 		Clients:   []string{"amd-metrics-exporter.service", "gpuagent.service", "vllm@.service", "vllm@7b.service", "feed.socket", "app.v2.service"},
 		Require:   true,
 		Discover:  Include,
 		OnFailure: Keep, AtLoad: true, DeviceTimeout: 90 * time.Second, Reboot: Once,
 		Drift: Report, Backend: AMDSMI, Library: "/opt/rocm/lib/libamd_smi.so", Count: 8,
 		Metrics: "/var/lib/node_exporter",
+		Leases:  Leases{PerUser: 8, Shares: 4}, Observers: []string{"amd-metrics-exporter.service"},
+		Reservations: []Reservation{{Name: "vllm-7b", Unit: "vllm@7b.service", Partitions: 2, Place: "link", Exclusive: true,
+			GPUs: []partition.Selector{{Index: 1}}, Source: got.Reservations[0].Source}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)

@@ -38,6 +38,11 @@ func schema() rule {
 			"library": scalar("a string", absolute),
 			"count":   scalar("an integer", gpuCount),
 		}, nil),
+		"reservation": reservations(),
+		"leases":      leases(),
+		"guard": fixed(map[string]rule{
+			"observers": list(scalar("a string", reservedUnit), onceEach),
+		}, nil),
 		"metrics": fixed(map[string]rule{
 			"textfile": scalar("a string", directory),
 		}, nil),

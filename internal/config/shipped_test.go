@@ -73,6 +73,8 @@ func TestShippedFileShowsEveryKeyWithItsDefault(t *testing.T) {
 	want.Profile, want.Selected, want.Source = got.Profile, "cpx-nps4", got.Source
 	want.Lasting, want.LastingSource = "cpx-nps4", got.Source
 	want.Profiles, want.Origin, want.Clients = got.Profiles, got.Origin, got.Clients
+	want.Reservations = got.Reservations
+	want.Leases, want.Observers = Leases{Shares: 1}, got.Observers
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the defaults shown are not the defaults (-want +got):\n%s", diff)
 	}
@@ -83,6 +85,14 @@ func TestShippedFileShowsEveryKeyWithItsDefault(t *testing.T) {
 	}
 	for key, r := range schema().keys {
 		if key == "version" || key == "profiles" {
+			continue
+		}
+		if key == "reservation" {
+			for sub := range r.keys {
+				if len(root.at(key).items()) != 1 || root.at(key).items()[0].at(sub) == nil {
+					t.Errorf("%s.%s is not in the shipped dcm.toml", key, sub)
+				}
+			}
 			continue
 		}
 		for sub := range r.keys {

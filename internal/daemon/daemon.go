@@ -25,8 +25,9 @@ type Settings struct {
 	Source   string // what selected it
 	Clients  []string
 	Require  bool
-	Suggest  bool // name the services that are in the way and could be clients
-	Include  bool // make them clients
+	Order    systemd.Order // what the generator writes for it
+	Suggest  bool          // name the services that are in the way and could be clients
+	Include  bool          // make them clients
 	Warnings []string
 	Timeout  time.Duration // how long to wait for the driver to bring its GPUs up
 
@@ -94,6 +95,7 @@ type Daemon struct {
 	Load     func() (Settings, error)             // reads the configuration; every problem in one error
 	LastGood func() (Settings, error)             // what an earlier daemon of this boot has last loaded
 	Stale    func(Settings) (bool, error)         // the generator's drop-ins are not those of the settings
+	Reserve  func(Settings) (bool, error)         // reservations are others than what was chosen for; nil: there are none
 	Dial     func(context.Context) (Units, error) // connects to PID 1
 	Busy     func() (bool, error)                 // a run is under way
 	LastRun  func() (*report.Run, error)          // the oneshot's report
@@ -125,8 +127,9 @@ type Limits struct {
 
 // The units: the daemon's own, and the oneshot that does the GPU work.
 const (
-	Unit      = "dcm.service"
-	ApplyUnit = "dcm-apply.service"
+	Unit       = "dcm.service"
+	ApplyUnit  = "dcm-apply.service"
+	ChooseUnit = systemd.Reserve
 )
 
 // ConfigError is a configuration that cannot be used.

@@ -83,7 +83,7 @@ func (p *pass) decide(ctx context.Context) outcome {
 		return transient(err)
 	}
 	if !p.settings.Selected {
-		return outcome{}
+		return p.reserve(ctx)
 	}
 	limit, cancel := context.WithTimeout(ctx, orDefault(p.settings.Timeout, defaultDevices))
 	defer cancel()
@@ -97,7 +97,7 @@ func (p *pass) decide(ctx context.Context) outcome {
 		return outcome{failure: &e}
 	}
 	if look.Steps == 0 {
-		return outcome{}
+		return p.reserve(ctx)
 	}
 	if p.stirred {
 		if o, repair := p.found(look.Steps); !repair {

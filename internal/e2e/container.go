@@ -81,6 +81,9 @@ func (c *Container) start(root string) error {
 	cmd := exec.Command("sh", "-c", bootScript, "boot.sh", c.path("work"), c.path("seed"), root,
 		"--boot", "--quiet", "--register=no", "--keep-unit", "--private-network",
 		"--machine="+filepath.Base(c.dir), "--bind="+c.path("share")+":/e2e", "--bind=/dev/fuse")
+	if _, err := os.Stat(c.path("seed" + DevicePrograms)); err == nil {
+		cmd.Args = append(cmd.Args, "--capability=CAP_BPF", "--system-call-filter=bpf")
+	}
 	cmd.Stdout, cmd.Stderr = console, console
 	cmd.Env = append(os.Environ(), "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{

@@ -53,10 +53,17 @@ memory = "NPS1"
 // install boots a node of eight MI300X and installs the package on it.
 func install(t *testing.T, recipe e2e.Recipe, p product) machine {
 	t.Helper()
+	return installWith(t, recipe, p, nil)
+}
+
+// installWith lays more files over the node's.
+func installWith(t *testing.T, recipe e2e.Recipe, p product, more e2e.Seed) machine {
+	t.Helper()
 	seed, err := e2e.Node("mi300x-8", p.sim)
 	if err != nil {
 		t.Fatal(err)
 	}
+	maps.Copy(seed, more)
 	m := boot(t, recipe, p.agent, seed)
 	m.put("/root/dcm.deb", string(only(t, p.packages+"/*_amd64.deb")))
 	m.run("dpkg --install /root/dcm.deb")

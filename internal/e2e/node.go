@@ -48,6 +48,11 @@ func Node(kind, sim string) (Seed, error) {
 	return seed, err
 }
 
+// DevicePrograms is a file that has a container's systemd, and what it starts, load
+// programs that decide who may open a device, as on a host. Without it a unit's list of
+// devices has no effect there.
+const DevicePrograms = "/etc/e2e/device-programs"
+
 // modeOf makes up for an embedded file having no mode of its own.
 func modeOf(path string) os.FileMode {
 	if filepath.Base(filepath.Dir(path)) == "system" {

@@ -15,6 +15,7 @@ func TestNode(t *testing.T) {
 	t.Run("scale", func(t *testing.T) { scale(t, p) })
 	t.Run("privileges", func(t *testing.T) { privileges(t, p) })
 	t.Run("packages", func(t *testing.T) { packages(t, p) })
+	t.Run("partitions", func(t *testing.T) { partitions(t, p) })
 	t.Run("random", func(t *testing.T) { random(t, p) })
 }
 

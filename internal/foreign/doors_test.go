@@ -14,6 +14,12 @@ func doors() map[string]string {
 		packed   = "goes into an archive as it is, to nobody's terminal"
 	)
 	return map[string]string{
+		// reservations and leases
+		"dcm-guard.main":    callers,
+		"lease.Links.Read":  escapes,
+		"lease.Links.of":    escapes,
+		"lease.Links.clean": compared,
+		"lease.Links.write": compared,
 		// sysfs and procfs
 		"attr.Bytes":              "the bytes for those who look for one form in them; Read, which all others use, escapes",
 		"attr.Names":              "the names for those who look for ones of a form",

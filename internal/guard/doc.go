@@ -12,7 +12,7 @@
 // The package refuses to know what the devices are, who reserved them and why. It
 // closes no file that is open already: neither the kernel nor systemd does.
 //
-// The instructions are written out here: fourteen, four for each level of the cgroup
+// The instructions are written out here: seventeen, four for each level of the cgroup
 // tree, and the two ends. A loader library would be some ten thousand lines to audit in a
 // program that holds CAP_BPF, for one program that never changes.
 package guard

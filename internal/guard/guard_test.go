@@ -153,6 +153,9 @@ func TestReservedDevicesOpenBelowTheCgroupAlone(t *testing.T) {
 	n.expect(map[string]string{"system.slice": all, "dcm.slice/job.scope": all})
 	n.set(reserved)
 	n.expect(map[string]string{"": guarded, "system.slice": guarded, "dcm.slice": all, "dcm.slice/job.scope": all})
+	if err := unix.Access(n.device(reserved.Minor), unix.F_OK); err != nil {
+		t.Errorf("systemd, which looks whether the node is there, is told: %v", err)
+	}
 	n.set(reserved) // the same again
 	n.expect(map[string]string{"system.slice": guarded, "dcm.slice/job.scope": all})
 	n.set()

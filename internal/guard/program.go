@@ -23,6 +23,7 @@ const (
 	moveValue     = 0xb7 // dst = value
 	addValue      = 0x07 // dst += value
 	andValue      = 0x57 // dst &= value
+	shiftRight    = 0x77 // dst >>= value
 	load32        = 0x61 // dst = *(u32 *)(src + offset)
 	load64        = 0x79 // dst = *(u64 *)(src + offset)
 	store32       = 0x63 // *(u32 *)(dst + offset) = src
@@ -48,6 +49,9 @@ const (
 func program(table int) []instruction {
 	p := []instruction{
 		{load32, 2 | 1<<4, 0, 0},
+		{moveRegister, 3 | 2<<4, 0, 0},
+		{shiftRight, 3, 0, 16},
+		{ifEqual, 3, allow, 0}, // to see that it is there, with access(2), is no use of it
 		{andValue, 2, 0, 0xffff},
 		{ifNotEqual, 2, allow, characterDevice},
 		{load32, 2 | 1<<4, 4, 0}, // the key: major and minor

@@ -10,14 +10,19 @@ import (
 	"dcm/internal/report"
 )
 
-// Clients are the configured clients and, if that is configured, those that the
-// daemon has found in this boot. A file of them that cannot be read is as none: what
+// Clients are the configured clients, the services that partitions are reserved for
+// and, if that is configured, those that the daemon has found in this boot. A file of them that cannot be read is as none: what
 // it named is found again.
 func (h *Host) Clients(cfg *config.Config) []string {
-	if cfg.Discover != config.Include {
-		return cfg.Clients
-	}
 	all := slices.Clone(cfg.Clients)
+	for _, r := range cfg.Reservations {
+		if r.Unit != "" && !config.Lists(all, r.Unit) {
+			all = append(all, r.Unit)
+		}
+	}
+	if cfg.Discover != config.Include {
+		return all
+	}
 	found, _ := report.ReadDiscovered(h.Runtime())
 	for _, unit := range found {
 		if config.Discoverable(unit) && !config.Lists(all, unit) {

@@ -25,6 +25,9 @@ func (h *Host) Compare(ctx context.Context, named ...string) (*config.Config, ap
 		return nil, apply.Difference{}, "", err
 	}
 	d, err := apply.Compare(devices, profile)
+	if err == nil && len(d.Steps) > 0 {
+		err = d.Judge(Fits(cfg.Reservations))
+	}
 	return cfg, d, profile.Name, err
 }
 

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -143,4 +144,21 @@ func inOrder(gpus []GPU) []GPU {
 	out := slices.Clone(gpus)
 	slices.SortFunc(out, func(a, b GPU) int { return a.Address.Compare(b.Address) })
 	return out
+}
+
+// Select returns the GPUs that the selectors name, nil for no selectors at all; with
+// an error for each that names none it returns the others.
+func Select(list []Selector, gpus []GPU) ([]Address, error) {
+	gpus = inOrder(gpus)
+	var out []Address
+	var errs []error
+	for _, s := range list {
+		i, err := s.find(gpus)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out = append(out, gpus[i].Address)
+	}
+	return out, errors.Join(errs...)
 }

@@ -138,6 +138,9 @@ func (c control) compare(ctx context.Context, profile string) (*config.Config, a
 		return nil, apply.Difference{}, err
 	}
 	d, err := apply.Compare(devices, p)
+	if err == nil && len(d.Steps) > 0 {
+		err = d.Judge(host.Fits(cfg.Reservations))
+	}
 	return cfg, d, err
 }
 

@@ -79,6 +79,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	if notify.WatchdogInterval() > 0 {
 		metrics.alive = time.Now()
 	}
+	reserved := func() []config.Reservation { return shown.config.Load().Reservations }
 	d := &daemon.Daemon{
 		Load: func() (daemon.Settings, error) {
 			s, err := shown.load()
@@ -90,13 +91,14 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		},
 		LastGood: shown.lastGood,
 		Stale:    func(s daemon.Settings) (bool, error) { return stale(h, s) },
+		Reserve:  func(daemon.Settings) (bool, error) { return h.ReserveDue(reserved()) },
 		Dial:     func(ctx context.Context) (daemon.Units, error) { return systemd.Dial(ctx) },
 		Busy:     func() (bool, error) { return apply.UnderWay(h.Lock()) },
 		LastRun:  func() (*report.Run, error) { return report.ReadRun(h.Runtime()) },
 		Save:     func(s report.State) error { return shown.save(ctx, s) },
 		Fit:      h.Fit,
 		Include:  include(h),
-		GPUs:     watched{h, node, &shown.looked}, Host: rebooter{h, reboots(h)},
+		GPUs:     watched{h, node, &shown.looked, reserved}, Host: rebooter{h, reboots(h)},
 		Notify: beats{notify, metrics}, Log: log, Started: startedBy(h, log),
 		Changed: changed, Devices: devices, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()), Requests: requests,
 	}
@@ -147,23 +149,25 @@ func status(err error) error {
 }
 
 func settings(h *host.Host, cfg *config.Config) daemon.Settings {
+	order := h.Order(cfg)
 	return daemon.Settings{
 		Profile: cfg.Profile, Selected: cfg.Selected != "", Source: cfg.Source,
-		Clients: h.Clients(cfg), Require: cfg.Require, Warnings: cfg.Warnings,
+		Clients: order.Clients, Require: cfg.Require, Order: order, Warnings: cfg.Warnings,
 		Timeout: cfg.DeviceTimeout, Reboot: cfg.Reboot == config.Once, LeaveDrift: cfg.Drift == config.Report,
 		Suggest: cfg.Discover == config.Suggest, Include: cfg.Discover == config.Include,
 	}
 }
 
 func stale(h *host.Host, s daemon.Settings) (bool, error) {
-	return systemd.Stale(h.Path("run/systemd/generator"), systemd.Dropins(s.Clients, s.Require))
+	return systemd.Stale(h.Path("run/systemd/generator"), s.Order.Dropins())
 }
 
 // watched is the hardware as the daemon asks for it.
 type watched struct {
-	host   *host.Host
-	node   *gpu.Node
-	looked *fresh
+	host     *host.Host
+	node     *gpu.Node
+	looked   *fresh
+	reserved func() []config.Reservation
 }
 
 func (w watched) Steps(ctx context.Context, p partition.Profile) (daemon.Look, error) {
@@ -179,6 +183,9 @@ func (w watched) Steps(ctx context.Context, p partition.Profile) (daemon.Look, e
 	w.looked.put(devices)
 	d, err := apply.Compare(devices, p)
 	if err != nil || len(d.Steps) == 0 {
+		return look, err
+	}
+	if err := d.Judge(host.Fits(w.reserved())); err != nil {
 		return look, err
 	}
 	look.Steps = len(d.Steps)

@@ -51,12 +51,23 @@ func generate(root, dir string, log func(slog.Level, string)) int {
 	}
 	if err != nil {
 		log(slog.LevelError, "the configuration cannot be used, so client units are not ordered after dcm-apply.service:\n"+err.Error())
-		return exit.OK
 	}
-	h := &host.Host{Root: root}
-	if err := systemd.Generate(dir, h.Clients(cfg), cfg.Require); err != nil {
+	if err := systemd.Generate(dir, order(&host.Host{Root: root}, cfg, log)); err != nil {
 		log(slog.LevelError, "cannot write every drop-in of the client units: "+err.Error())
 		return exit.Failed
 	}
 	return exit.OK
+}
+
+// order is what is to be written. Reservations are read on their own where the rest
+// cannot be: no reserved unit starts with everything for somebody else's mistake.
+func order(h *host.Host, cfg *config.Config, log func(slog.Level, string)) systemd.Order {
+	if cfg != nil {
+		return h.Order(cfg)
+	}
+	all, lost := h.Reservations()
+	for _, unit := range lost {
+		log(slog.LevelError, unconfined(unit))
+	}
+	return h.Reserve(systemd.Order{}, all)
 }

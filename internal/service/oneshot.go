@@ -61,11 +61,15 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		chronicle.note(r)
 	})
 	cfg, broken, err := config.InForce(config.DefaultPaths(h.Root))
+	share := sharing{host: h, node: h.Node(cfg, woken(log)), log: log}
+	defer func() { share.after(ctx, rec.Run()) }()
 	if err != nil {
+		share.read()
 		rec.Refuse("", report.Error{Text: err.Error(), Cure: "repair the configuration; dcm check shows what is wrong"})
 		log.Error("the configuration cannot be used, and the GPUs are left alone:\n"+err.Error(), "error", err.Error(), event.ConfigRejected.Attr())
 		return exit.With(exit.Config, nil)
 	}
+	share.reserved = cfg.Reservations
 	rec.Source(cfg.Source, mistakes(log, broken))
 	unsettle(h, cfg, log)
 	if cfg.Selected == "" {
@@ -86,7 +90,8 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		}
 	}
 	opt.Load = apply.HalfReloaded(last, self.Boot)
-	run := apply.Run(ctx, h.Node(cfg, woken(log)), cfg.Profile, opt, rec)
+	opt.Fits = host.Fits(cfg.Reservations)
+	run := apply.Run(ctx, share.node, cfg.Profile, opt, rec)
 	if run.Result.OK() {
 		settle(h, cfg, log)
 	}

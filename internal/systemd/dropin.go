@@ -29,18 +29,99 @@ const required = `# [clients] require = true: not to be started unless the profi
 Requires=` + Apply + `
 `
 
+// Order is what the generator makes drop-ins of.
+type Order struct {
+	Clients   []string   // that wait, and are restarted
+	Require   bool       // they do not start unless the profile was applied
+	Reserved  []Reserved // units with partitions of their own
+	Released  []string   // that had a reservation, and are restarted with [Reserve] to have all again
+	Observers []string   // services that may look at all partitions, guarded ones too
+}
+
+// Reserved is a service that partitions are kept for. It is a client, too.
+type Reserved struct {
+	Unit      string
+	Name      string // its directory below /dev/dcm
+	Count     int    // links in it; 0 where something is wrong: the unit had better not start then
+	Exclusive bool   // they open nowhere else
+	Changed   bool   // it is to be restarted with [Reserve] for another choice
+}
+
+// Reserve is the unit that chooses partitions when reservations alone have changed.
+const Reserve = "dcm-reserve.service"
+
+const chosen = `# Partitions of GPUs are reserved for this unit. Which ones is known when the links
+# below /dev/dcm are made, and what it may open beside them is what every unit may.
+After=` + Reserve + ` dcm-guard.service
+`
+
+// The list of the unit's own file goes: it would let in what is not reserved.
+const confined = `[Service]
+Slice=dcm.slice
+DevicePolicy=closed
+DeviceAllow=
+DeviceAllow=/dev/kfd rwm
+`
+
+const released = `# Written by dcm-generator: nothing is reserved for this unit any more, and it is
+# restarted with what tells so.
+[Unit]
+After=` + Reserve + `
+PartOf=` + Reserve + `
+`
+
+const observer = `# Written by dcm-generator: [guard] observers names this service; see ` + "`man dcm.toml`" + `.
+# An edit here is lost at the next daemon-reload.
+[Service]
+# Where partitions that are reserved exclusively can be seen.
+Slice=dcm.slice
+`
+
 // Dropins returns the generator's files: the path below its directory, and the
 // text. A template gets one drop-in that holds for all its instances.
-func Dropins(clients []string, require bool) map[string]string {
-	text := ordered
-	if require {
-		text += required
+func (o Order) Dropins() map[string]string {
+	client := ordered
+	if o.Require {
+		client += required
 	}
-	files := make(map[string]string, len(clients))
-	for _, unit := range clients {
-		files[unit+".d/"+dropin] = text
+	files := make(map[string]string, len(o.Clients))
+	for _, unit := range o.Clients {
+		files[file(unit)] = client
+	}
+	for _, unit := range o.Released {
+		files[file(unit)] += released
+	}
+	for _, unit := range o.Observers {
+		files[file(unit)] = observer
+	}
+	for _, r := range o.Reserved {
+		text := ordered
+		if o.Require && slices.Contains(o.Clients, r.Unit) {
+			text = client
+		}
+		files[file(r.Unit)] = text + r.text()
 	}
 	return files
+}
+
+func file(unit string) string { return unit + ".d/" + dropin }
+
+func (r Reserved) text() string {
+	var unit, service strings.Builder
+	unit.WriteString(chosen)
+	if r.Changed {
+		unit.WriteString("# The reservation has changed: with this the unit alone is restarted.\nPartOf=" + Reserve + "\n")
+	}
+	if r.Exclusive {
+		unit.WriteString("Wants=dcm-guard.service\n")
+	}
+	service.WriteString(confined)
+	for i := range max(r.Count, 1) {
+		link := fmt.Sprintf("/dev/dcm/%s/render%d", r.Name, i)
+		unit.WriteString("AssertPathExists=" + link + "\n")
+		service.WriteString("DeviceAllow=" + link + " rwm\n")
+	}
+	return unit.String() + service.String()
 }
 
 // unitForm is systemd's own alphabet for a unit name (VALID_CHARS), so it has no
@@ -74,4 +155,24 @@ func checkUnits(units []string) (good []string, bad []error) {
 		}
 	}
 	return good, bad
+}
+
+// checked leaves out what cannot be a unit's name, with an error for each.
+func (o Order) checked() (Order, []error) {
+	var errs, more []error
+	o.Clients, errs = checkUnits(o.Clients)
+	o.Observers, more = checkUnits(o.Observers)
+	errs = append(errs, more...)
+	o.Released, more = checkUnits(o.Released)
+	errs = append(errs, more...)
+	var reserved []Reserved
+	for _, r := range o.Reserved {
+		if err := checkUnit(r.Unit); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		reserved = append(reserved, r)
+	}
+	o.Reserved = reserved
+	return o, errs
 }

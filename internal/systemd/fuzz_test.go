@@ -22,7 +22,7 @@ func FuzzGenerate(f *testing.F) {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		Generate(dir, []string{a, b}, false) // an error is fine, a file elsewhere is not
+		Generate(dir, Order{Clients: []string{a, b}, Require: false}) // an error is fine, a file elsewhere is not
 		written := 0
 		err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {

@@ -11,19 +11,19 @@ import (
 	"dcm/internal/foreign"
 )
 
-// Generate writes the clients' drop-ins below dir, the directory for normal
+// Generate writes the drop-ins of o below dir, the directory for normal
 // priority that systemd.generator(7) hands a generator, and removes any other
 // drop-in of dcm there. Nothing outside dir is ever touched. A name that cannot
 // be a unit's is left out, and told in the error; the others are written.
-func Generate(dir string, clients []string, require bool) error {
+func Generate(dir string, o Order) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return fmt.Errorf("cannot open the generator's directory: %w", err)
 	}
 	defer root.Close()
 
-	good, errs := checkUnits(clients)
-	want := Dropins(good, require)
+	o, errs := o.checked()
+	want := o.Dropins()
 	for file, text := range want {
 		if err := place(root, file, text); err != nil {
 			errs = append(errs, fmt.Errorf("cannot write %s: %w", file, err))

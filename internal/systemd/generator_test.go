@@ -67,7 +67,7 @@ func TestDropinsOrderClientsAfterTheApply(t *testing.T) {
 		{"an escaped name", []string{`srv-a\x2db.mount`}, false, map[string]string{`srv-a\x2db.mount.d/50-dcm.conf`: ordered}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := Dropins(tt.clients, tt.require)
+			got := Order{Clients: tt.clients, Require: tt.require}.Dropins()
 			for file, text := range got {
 				if !strings.HasPrefix(text, "# Written by dcm-generator") || !strings.Contains(text, "man dcm.toml") {
 					t.Errorf("%s does not say where it comes from:\n%s", file, text)
@@ -98,10 +98,10 @@ func TestGenerateLeavesExactlyTheWantedDropins(t *testing.T) {
 		{"another text", []string{"gpuagent.service"}, true},
 		{"none", nil, false},
 	} {
-		if err := Generate(dir, step.clients, step.require); err != nil {
+		if err := Generate(dir, Order{Clients: step.clients, Require: step.require}); err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
-		want := Dropins(step.clients, step.require)
+		want := Order{Clients: step.clients, Require: step.require}.Dropins()
 		stale, err := Stale(dir, want)
 		if err != nil || stale {
 			t.Errorf("%s: stale is %v, %v right after Generate", step.name, stale, err)
@@ -141,11 +141,11 @@ func TestGenerateRefusesNamesThatAreNoUnits(t *testing.T) {
 			top := t.TempDir()
 			dir := filepath.Join(top, "a", "normal")
 			write(t, filepath.Join(dir, "keep"), "")
-			if err := Generate(dir, []string{tt.unit, "good.service"}, false); err == nil {
+			if err := Generate(dir, Order{Clients: []string{tt.unit, "good.service"}}); err == nil {
 				t.Errorf("no error for %q", tt.unit)
 			}
 			want := map[string]string{"a/normal/keep": ""}
-			for file, text := range Dropins([]string{"good.service"}, false) {
+			for file, text := range (Order{Clients: []string{"good.service"}}).Dropins() {
 				want["a/normal/"+file] = text
 			}
 			if diff := cmp.Diff(want, tree(t, top)); diff != "" {
@@ -170,7 +170,7 @@ func TestGenerateFollowsNoLinkOutOfItsDirectory(t *testing.T) {
 			if err := os.Symlink(filepath.Join(outside, tt.target), link); err != nil {
 				t.Fatal(err)
 			}
-			err := Generate(dir, []string{"gpuagent.service"}, false)
+			err := Generate(dir, Order{Clients: []string{"gpuagent.service"}})
 			if diff := cmp.Diff(map[string]string{"victim": "untouched"}, tree(t, outside)); diff != "" {
 				t.Errorf("outside, with error %v (-want +got):\n%s", err, diff)
 			}
@@ -180,11 +180,11 @@ func TestGenerateFollowsNoLinkOutOfItsDirectory(t *testing.T) {
 
 func TestGenerateReplacesALinkToTheSameText(t *testing.T) {
 	dir, file := t.TempDir(), "a.service.d/50-dcm.conf"
-	write(t, filepath.Join(dir, "a.service.d/other"), Dropins([]string{"a.service"}, false)[file])
+	write(t, filepath.Join(dir, "a.service.d/other"), Order{Clients: []string{"a.service"}}.Dropins()[file])
 	if err := os.Symlink("other", filepath.Join(dir, file)); err != nil {
 		t.Fatal(err)
 	}
-	if err := Generate(dir, []string{"a.service"}, false); err != nil {
+	if err := Generate(dir, Order{Clients: []string{"a.service"}}); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Lstat(filepath.Join(dir, file)); err != nil || !info.Mode().IsRegular() {
@@ -193,7 +193,7 @@ func TestGenerateReplacesALinkToTheSameText(t *testing.T) {
 }
 
 func TestStaleSeesEveryDifference(t *testing.T) {
-	want := Dropins([]string{"a.service", "b.service"}, false)
+	want := Order{Clients: []string{"a.service", "b.service"}}.Dropins()
 	for _, tt := range []struct {
 		name   string
 		change func(dir string) error
@@ -203,13 +203,15 @@ func TestStaleSeesEveryDifference(t *testing.T) {
 		{"another generator's file", func(dir string) error { return os.WriteFile(filepath.Join(dir, "x.service"), nil, 0o644) }, false},
 		{"missing", func(dir string) error { return os.Remove(filepath.Join(dir, "a.service.d/50-dcm.conf")) }, true},
 		{"different", func(dir string) error { return os.WriteFile(filepath.Join(dir, "a.service.d/50-dcm.conf"), nil, 0o644) }, true},
-		{"extra", func(dir string) error { return Generate(dir, []string{"a.service", "b.service", "c.service"}, false) }, true},
-		{"another one", func(dir string) error { return Generate(dir, []string{"a.service", "c.service"}, false) }, true},
+		{"extra", func(dir string) error {
+			return Generate(dir, Order{Clients: []string{"a.service", "b.service", "c.service"}})
+		}, true},
+		{"another one", func(dir string) error { return Generate(dir, Order{Clients: []string{"a.service", "c.service"}}) }, true},
 		{"no directory", os.RemoveAll, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := Generate(dir, []string{"a.service", "b.service"}, false); err != nil {
+			if err := Generate(dir, Order{Clients: []string{"a.service", "b.service"}}); err != nil {
 				t.Fatal(err)
 			}
 			if err := tt.change(dir); err != nil {

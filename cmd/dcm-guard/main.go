@@ -1,0 +1,125 @@
+// Command dcm-guard keeps what is reserved exclusively for those who have it, by the
+// program of package dcm/internal/guard. It is the only program of dcm that may load
+// one, runs for a moment when something has changed, and holds no state: what is
+// exclusive stands in /run/dcm/partitions.json and in the names of PID 1's units.
+//
+//	dcm-guard set    guard what is exclusive now; dcm-guard.service runs this
+//	dcm-guard empty  guard nothing while the GPUs are partitioned
+//	dcm-guard off    take the guard out of the kernel until it is set again
+//
+// Exit status: 0 done, or told in /run/dcm/guard.json why it cannot be; 1 failed; 64
+// usage.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/guard"
+	"dcm/internal/journal"
+	"dcm/internal/lease"
+	"dcm/internal/report"
+	"dcm/internal/systemd"
+)
+
+const (
+	runtime = "/run/dcm"
+	// asking is how long PID 1 may take to say who holds leases.
+	asking = 30 * time.Second
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], journal.Log(os.Stderr, "dcm-guard")))
+}
+
+func run(args []string, log *slog.Logger) int {
+	if len(args) != 1 || args[0] != "set" && args[0] != "empty" && args[0] != "off" {
+		fmt.Fprintln(os.Stderr, "usage: dcm-guard set | empty | off; dcm-guard.service runs it")
+		return 64
+	}
+	g := guard.Guard{Cgroups: "/sys/fs/cgroup", Pins: "/sys/fs/bpf/dcm"}
+	state, err := act(args[0], g)
+	if unsupported, ok := errors.AsType[*guard.UnsupportedError](err); ok {
+		// Whoever reserved something exclusively is told at each look; the journal once.
+		if before, _ := report.ReadGuard(runtime); before == nil || before.Why != unsupported.Error() {
+			log.Warn("what is reserved exclusively is confined, and not exclusive: " + unsupported.Error())
+		}
+		state, err = report.Guard{Why: unsupported.Error()}, nil
+	}
+	if err == nil {
+		err = report.WriteGuard(runtime, state)
+	}
+	if err != nil {
+		log.Error(err.Error())
+		return 1
+	}
+	return 0
+}
+
+func act(verb string, g guard.Guard) (report.Guard, error) {
+	if verb == "off" {
+		return report.Guard{}, g.Off()
+	}
+	var devices []guard.Device
+	if verb == "set" {
+		var err error
+		if devices, err = exclusive(); err != nil {
+			return report.Guard{}, err
+		}
+	}
+	// Where nothing is exclusive, no program is asked at every open of a device.
+	if len(devices) == 0 && !g.Loaded() {
+		return report.Guard{}, nil
+	}
+	if err := g.Set(lease.Slice, devices); err != nil {
+		return report.Guard{}, err
+	}
+	return report.Guard{Loaded: true, Devices: len(devices)}, nil
+}
+
+// exclusive lists the devices of exclusive reservations, whether their units are up or
+// not, and of exclusive leases.
+func exclusive() ([]guard.Device, error) {
+	p, err := report.ReadPartitions(runtime)
+	if err != nil || p == nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), asking)
+	defer cancel()
+	conn, err := systemd.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	tenants, err := conn.Tenants(ctx, lease.Slice)
+	if err != nil {
+		return nil, err
+	}
+	var out []guard.Device
+	for _, path := range lease.ExclusiveNodes(*p, allowed(tenants)) {
+		var st unix.Stat_t
+		switch err := unix.Stat(path, &st); {
+		case errors.Is(err, fs.ErrNotExist): // nobody can open it
+		case err != nil:
+			return nil, &os.PathError{Op: "stat", Path: path, Err: err}
+		case st.Mode&unix.S_IFMT == unix.S_IFCHR:
+			out = append(out, guard.Device{Major: unix.Major(st.Rdev), Minor: unix.Minor(st.Rdev)})
+		}
+	}
+	return out, nil
+}
+
+func allowed(tenants []systemd.Tenant) map[string][]string {
+	out := make(map[string][]string)
+	for _, t := range tenants {
+		out[t.Unit] = t.Allow
+	}
+	return out
+}

@@ -1,0 +1,193 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"dcm/internal/partition"
+)
+
+// Reservation is partitions that are kept for one unit or, where it has none, out of
+// dcm's hands for somebody else to give away.
+type Reservation struct {
+	Name       string // of its directory below /dev/dcm
+	Unit       string // "vllm@a.service"; "" for none
+	Partitions int
+	Place      string // how they shall lie to each other: "pack", "spread", "link"
+	Exclusive  bool   // they open nowhere else
+	GPUs       []partition.Selector
+	Source     string // file:line
+	Broken     bool   // there is something wrong with it, and no partition for it
+}
+
+// Asks is all that the reservation says, in one text: where it is the same, the choice
+// holds.
+func (r Reservation) Asks() string {
+	return fmt.Sprintf("%s %d %s %t %v", r.Unit, r.Partitions, r.Place, r.Exclusive, r.GPUs)
+}
+
+// format writes the reservation as the table of a dcm.toml.
+func (r Reservation) format() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "[[reservation]]\nname = %s\n", quote(r.Name))
+	if r.Unit != "" {
+		fmt.Fprintf(&b, "unit = %s\n", quote(r.Unit))
+	}
+	fmt.Fprintf(&b, "partitions = %d\nplace = %s\nexclusive = %t\n", r.Partitions, quote(r.Place), r.Exclusive)
+	if len(r.GPUs) > 0 {
+		fmt.Fprintf(&b, "gpus = %s\n", array(r.GPUs, formatSelector))
+	}
+	return b.String()
+}
+
+// Leases is what users may have at run time.
+type Leases struct {
+	PerUser int // partitions that one user may have; 0 for no limit
+	Shares  int // leases that may share one partition
+}
+
+// mostPartitions is how many one reservation can ask for: the DRM minors of one
+// system are fewer.
+const mostPartitions = 1024
+
+func reservations() rule {
+	return list(fixed(map[string]rule{
+		"name":       scalar("a string", reservationName),
+		"unit":       scalar("a string", reservedUnit),
+		"partitions": scalar("an integer", between(1, mostPartitions)),
+		"place":      oneOf("a place", "pack", "spread", "link"),
+		"exclusive":  boolean(),
+		"gpus":       selectors(),
+	}, oneReservation), nil)
+}
+
+func leases() rule {
+	return fixed(map[string]rule{
+		"max-per-user": scalar("an integer", between(0, mostPartitions)),
+		"shares":       scalar("an integer", between(1, 64)),
+	}, nil)
+}
+
+func between(least, most int64) func(int64) *fault {
+	return func(n int64) *fault {
+		if n < least || n > most {
+			return &fault{text: "out of range", accepted: fmt.Sprintf("%d to %d", least, most)}
+		}
+		return nil
+	}
+}
+
+// nameForm is what is a file name, a part of a CDI device's name and a word.
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,62}[A-Za-z0-9])?$`)
+
+func reservationName(name string) *fault {
+	if nameForm.MatchString(name) {
+		return nil
+	}
+	return &fault{text: "not a name for a reservation", accepted: "at most 64 of A-Z, a-z, 0-9 and, inside, _ . -"}
+}
+
+// reservedUnit is a service that a client could be, and no template: the partitions
+// are one service's.
+func reservedUnit(name string) *fault {
+	full, f := unit(name)
+	switch {
+	case f != nil:
+		return f
+	case !strings.HasSuffix(full, ".service"):
+		return &fault{text: "partitions can be reserved for a service only", accepted: "a .service unit"}
+	case strings.Contains(full, "@."):
+		return &fault{text: "a template is many services", accepted: "an instance, such as " + strings.Replace(full, "@.", "@a.", 1)}
+	}
+	return nil
+}
+
+func oneReservation(c *checker, key string, n *node) {
+	if n.at("unit") == nil && n.at("name") == nil {
+		c.fail(n, key, &fault{text: "a reservation needs to say for whom", accepted: `unit = "vllm.service", or name = "slurm" for partitions that dcm gives to nobody`})
+	}
+	if n.at("partitions") == nil {
+		c.fail(n, key, &fault{text: "a reservation needs a number of partitions", accepted: "partitions = 2"})
+	}
+	if gpus := n.at("gpus"); gpus != nil && !gpus.bad && len(gpus.items()) == 0 {
+		c.fail(gpus, dotted(key, "gpus"), &fault{text: "no GPU is left to choose from", accepted: "the GPUs to choose from, or no gpus at all for any"})
+	}
+}
+
+// reservation reads one that has been judged.
+func reservation(n *node) Reservation {
+	r := Reservation{Place: "pack", GPUs: chosen(n.at("gpus")), Source: n.place()}
+	if u, ok := n.at("unit").text(); ok {
+		r.Unit, _ = unit(u)
+		r.Name = nameOf(r.Unit)
+	}
+	read(n.at("name"), &r.Name)
+	if v := n.at("partitions"); v != nil {
+		r.Partitions = int(v.value.(int64))
+	}
+	readAs(n.at("place"), &r.Place)
+	read(n.at("exclusive"), &r.Exclusive)
+	return r
+}
+
+// nameOf makes a unit's name one of a directory: "vllm@a.service" is "vllm-a".
+func nameOf(unit string) string {
+	stem := strings.TrimSuffix(unit, ".service")
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r == '@':
+			return '-'
+		case strings.ContainsRune(`:\`, r):
+			return '_'
+		}
+		return r
+	}, stem)
+	return strings.Trim(name[:min(len(name), 64)], "-_.")
+}
+
+// reserved judges the reservations of all layers together: two of them must not have
+// one unit or one directory.
+func (c *checker) reserved(n *node) {
+	units, names := make(map[string]*node), make(map[string]*node)
+	for _, item := range n.items() {
+		if item.broken() {
+			continue
+		}
+		r := reservation(item)
+		if before := units[r.Unit]; before != nil {
+			c.fail(item, "reservation", &fault{text: fmt.Sprintf("%s has a reservation already, at %s", r.Unit, before.place())})
+		} else if before := names[r.Name]; before != nil {
+			c.fail(item, "reservation", &fault{text: fmt.Sprintf("there is a reservation %q already, at %s", r.Name, before.place()), accepted: "another name = "})
+		} else if f := reservationName(r.Name); f != nil {
+			c.fail(item, "reservation", &fault{text: fmt.Sprintf("of the unit's name no directory can be made: %q", r.Name), accepted: `name = "…"`})
+		}
+		if r.Unit != "" {
+			units[r.Unit] = item
+		}
+		names[r.Name] = item
+	}
+}
+
+func readReservations(n *node) []Reservation {
+	var out []Reservation
+	for _, item := range n.items() {
+		out = append(out, reservation(item))
+	}
+	return out
+}
+
+// layOver merges a layer into the sum of those before it. Unlike other arrays
+// reservations add up, so that a package's drop-in takes none away.
+func layOver(sum, root *node) *node {
+	before, now := sum.at("reservation"), root.at("reservation")
+	out := merge(sum, root)
+	if before != nil && now != nil {
+		tables(out)["reservation"] = &node{
+			file: now.file, line: now.line, bad: before.bad || now.bad,
+			value: slices.Concat(before.items(), now.items()),
+		}
+	}
+	return out
+}

@@ -1,0 +1,43 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+
+	"dcm/internal/report"
+)
+
+// reserve has partitions chosen anew where reservations alone have changed: one restart
+// of the unit that chooses, which the units that have to move are part of by then, and
+// no others.
+func (p *pass) reserve(ctx context.Context) outcome {
+	if p.Reserve == nil {
+		return outcome{}
+	}
+	due, err := p.Reserve(p.settings)
+	switch {
+	case err != nil:
+		return transient(err)
+	case !due:
+		return outcome{}
+	}
+	u, err := p.connect(ctx)
+	if err != nil {
+		return transient(err)
+	}
+	before, err := u.Units(ctx, p.settings.Clients)
+	if err != nil {
+		return transient(fmt.Errorf("cannot read the clients' states: %w", err))
+	}
+	p.Log.Info("choosing partitions: the reservations have changed")
+	run, err := u.Restart(ctx, ChooseUnit)
+	if err != nil {
+		return transient(err)
+	}
+	var o outcome
+	p.verify(ctx, u, before, nil, &o)
+	if run.Active == "failed" {
+		o.problem = &report.Error{Text: "not all reservations can be met", Cure: "reserve less, or select a profile with more partitions; journalctl -u " + ChooseUnit + " tells more"}
+	}
+	return o
+}

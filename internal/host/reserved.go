@@ -1,0 +1,110 @@
+package host
+
+import (
+	"fmt"
+
+	"dcm/internal/config"
+	"dcm/internal/lease"
+	"dcm/internal/partition"
+	"dcm/internal/placement"
+	"dcm/internal/report"
+	"dcm/internal/systemd"
+)
+
+// Reservations are those of the configuration, as far as they can be read, whatever
+// else is wrong with it. Units whose reservation cannot be read start unconfined.
+func (h *Host) Reservations() (all []config.Reservation, unconfined []string) {
+	return config.Reservations(config.DefaultPaths(h.Root))
+}
+
+// Order is what the generator makes of a configuration.
+func (h *Host) Order(cfg *config.Config) systemd.Order {
+	o := systemd.Order{Clients: h.Clients(cfg), Require: cfg.Require, Observers: cfg.Observers}
+	return h.Reserve(o, cfg.Reservations)
+}
+
+// Reserve adds the reservations. Those that are other ones than what was chosen for
+// last are marked, and units that have lost theirs are let go, so that a restart of
+// dcm-reserve.service restarts these units and no others.
+func (h *Host) Reserve(o systemd.Order, list []config.Reservation) systemd.Order {
+	last := h.chosen()
+	for _, r := range list {
+		before, had := last[r.Unit]
+		delete(last, r.Unit)
+		if r.Unit == "" {
+			continue
+		}
+		one := systemd.Reserved{Unit: r.Unit, Name: r.Name, Count: r.Partitions, Exclusive: r.Exclusive}
+		one.Changed = had && before.Asks != r.Asks()
+		o.Reserved = append(o.Reserved, one)
+	}
+	for unit := range last {
+		o.Released = append(o.Released, unit)
+	}
+	return o
+}
+
+// chosen is what the last run chose, by unit; nothing at boot, when /run is empty. The
+// boot's id is not compared: systemd 252 has shown a generator another one in a container.
+func (h *Host) chosen() map[string]report.Reservation {
+	out := make(map[string]report.Reservation)
+	p, err := report.ReadPartitions(h.Runtime())
+	if err != nil || p == nil {
+		return out
+	}
+	for _, r := range p.Reservations {
+		if r.Unit != "" {
+			out[r.Unit] = r
+		}
+	}
+	return out
+}
+
+// ReserveDue tells whether reservations are other ones than what was chosen for last.
+func (h *Host) ReserveDue(list []config.Reservation) (bool, error) {
+	p, err := report.ReadPartitions(h.Runtime())
+	if err != nil || p == nil {
+		return false, err // the next run of dcm-apply.service chooses
+	}
+	asks := make(map[string]string)
+	for _, r := range p.Reservations {
+		asks[r.Name] = r.Asks
+	}
+	for _, r := range list {
+		if asks[r.Name] != r.Asks() {
+			return true, nil
+		}
+		delete(asks, r.Name)
+	}
+	return len(asks) > 0, nil
+}
+
+// Fits returns a function that tells why reservations could not be met on GPUs that
+// become so, for [apply.Difference.Judge]; nil where there are none.
+func Fits(list []config.Reservation) func([]partition.GPU) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return func(after []partition.GPU) error { return fits(list, after) }
+}
+
+func fits(list []config.Reservation, after []partition.GPU) error {
+	var node []placement.Partition
+	for _, g := range after {
+		n := g.Partitions()
+		for i := range n {
+			node = append(node, placement.Partition{
+				Name: fmt.Sprintf("%s-%d", g.Address, i), GPU: g.Address, Index: i, Domain: g.Memory.Domain(i, n), Hive: g.Hive,
+			})
+		}
+	}
+	var wants []lease.Reservation
+	for _, r := range list {
+		among, err := partition.Select(r.GPUs, after)
+		if err != nil {
+			return fmt.Errorf("%s: reservation %s: %w", r.Source, r.Name, err)
+		}
+		wants = append(wants, lease.Reservation{Name: r.Name, Want: placement.Want{Partitions: r.Partitions, Among: among}})
+	}
+	return lease.Fit(node, wants)
+}

@@ -1,0 +1,218 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"reflect"
+
+	"dcm/internal/apply"
+	"dcm/internal/cdi"
+	"dcm/internal/config"
+	"dcm/internal/exit"
+	"dcm/internal/gpu"
+	"dcm/internal/host"
+	"dcm/internal/lease"
+	"dcm/internal/partition"
+	"dcm/internal/placement"
+	"dcm/internal/report"
+)
+
+// sharing publishes what there is to give away: the links of reservations, what
+// container engines are told, and the list of partitions. Whoever calls it holds the
+// lock on runs.
+type sharing struct {
+	host     *host.Host
+	node     *gpu.Node
+	reserved []config.Reservation
+	log      *slog.Logger
+}
+
+// Reserve is what dcm-reserve.service runs: it chooses anew for reservations that have
+// changed, while those units that have to move are down.
+func Reserve(ctx context.Context, h *host.Host, log *slog.Logger) error {
+	if err := h.NeedRoot("choosing partitions"); err != nil {
+		return err
+	}
+	release, err := apply.Lock(h.Lock())
+	if err != nil {
+		return exit.With(exit.Transient, err)
+	}
+	defer release()
+	s := sharing{host: h, node: h.Node(nil), log: log}
+	s.read()
+	return s.publish(ctx)
+}
+
+// read takes the reservations that can be read, whatever else is wrong.
+func (s *sharing) read() {
+	var lost []string
+	s.reserved, lost = s.host.Reservations()
+	for _, unit := range lost {
+		s.log.Error(unconfined(unit), "unit", unit)
+	}
+}
+
+func unconfined(unit string) string {
+	return "the reservation of " + unit + " cannot be read: it starts unconfined"
+}
+
+// after publishes behind a run, unless what was published holds: where the run has
+// found nothing to do it mostly does.
+func (s sharing) after(ctx context.Context, run report.Run) {
+	last, err := report.ReadPartitions(s.host.Runtime())
+	if err == nil && last != nil && last.Boot == s.host.BootID() && reflect.DeepEqual(s.asks(), asksIn(last)) && asSeen(run, last.Modes) {
+		return
+	}
+	if err := s.publish(ctx); err != nil {
+		s.log.Error(err.Error())
+	}
+}
+
+func (s sharing) asks() map[string]string {
+	out := make(map[string]string)
+	for _, r := range s.reserved {
+		out[r.Name] = r.Asks()
+	}
+	return out
+}
+
+// asSeen tells whether the run has last seen every GPU with those modes.
+func asSeen(run report.Run, modes map[string]string) bool {
+	for _, g := range run.GPUs {
+		if modes[string(g.Address)] != g.Now.String() {
+			return false
+		}
+	}
+	return len(run.GPUs) > 0
+}
+
+func asksIn(p *report.Partitions) map[string]string {
+	out := make(map[string]string)
+	for _, r := range p.Reservations {
+		out[r.Name] = r.Asks
+	}
+	return out
+}
+
+// publish does all of it that can be done, and tells what cannot.
+func (s sharing) publish(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx) // a run that was told to stop leaves links for what there is
+	devices, err := s.node.Devices(ctx)
+	errs := []error{err, s.node.Detail(ctx, devices)}
+	p := report.Partitions{Version: report.Version, Boot: s.host.BootID(), Modes: modesOf(devices), Parts: partsOf(devices), Reservations: []report.Reservation{}}
+	links := lease.Links{Dir: s.host.Path("dev/dcm")}
+	now, err := links.Read()
+	errs = append(errs, err)
+	granted, err := lease.Reserve(parts(p.Parts), wants(s.reserved, devices, s.log), now)
+	errs = append(errs, err)
+	nodes := make(map[string][]string)
+	for _, r := range s.reserved {
+		g := granted[r.Name]
+		nodes[r.Name] = g.Nodes
+		s.tell(r, g, now[r.Name])
+		p.Reservations = append(p.Reservations, report.Reservation{
+			Name: r.Name, Unit: r.Unit, Wants: r.Partitions, Partitions: g.Partitions, Exclusive: r.Exclusive, Reason: g.Reason, Asks: r.Asks(),
+		})
+	}
+	errs = append(errs,
+		links.Write(nodes),
+		cdi.Write(s.host.Path("run/cdi"), containers(p, nodes)),
+		report.Write(filepath.Join(s.host.Runtime(), report.PartitionsFile), p))
+	return errors.Join(errs...)
+}
+
+// tell logs a choice that is another than before.
+func (s sharing) tell(r config.Reservation, g lease.Grant, before []string) {
+	switch {
+	case len(g.Nodes) == 0:
+		s.log.Error(fmt.Sprintf("reservation %s has no partitions: %s", r.Name, g.Reason), "reservation", r.Name, "unit", r.Unit)
+	case !reflect.DeepEqual(g.Nodes, before):
+		s.log.Info(fmt.Sprintf("reservation %s has %s", r.Name, g.Reason), "reservation", r.Name, "unit", r.Unit)
+	}
+}
+
+func modesOf(devices []gpu.Device) map[string]string {
+	out := make(map[string]string)
+	for _, g := range gpu.Partitionable(devices) {
+		out[string(g.Address)] = g.Mode().String()
+	}
+	return out
+}
+
+func partsOf(devices []gpu.Device) []report.Part {
+	out := []report.Part{}
+	for _, d := range devices {
+		if d.Why != "" {
+			continue
+		}
+		for _, p := range d.Parts {
+			one := report.Part{
+				Name: fmt.Sprintf("%s-%d", d.Address, p.Index), GPU: string(d.Address), Index: p.Index,
+				Domain: d.Memory.Domain(p.Index, len(d.Parts)), NUMA: d.NUMA, Hive: d.Hive,
+				Render: p.RenderNode(), Memory: p.Bytes,
+			}
+			if p.Card != "" {
+				one.Card = "/dev/dri/" + p.Card
+			}
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// parts is the list as placement and leases see it.
+func parts(list []report.Part) []lease.Part {
+	out := make([]lease.Part, len(list))
+	for i, p := range list {
+		out[i] = lease.Part{Partition: placement.Partition{
+			Name: p.Name, GPU: partition.Address(p.GPU), Index: p.Index, Domain: p.Domain, NUMA: p.NUMA, Hive: p.Hive,
+		}, Nodes: []string{p.Render}}
+	}
+	return out
+}
+
+// wants is what the configuration reserves, on these GPUs. One that names a GPU which
+// is not there has the others to choose from, and is told of.
+func wants(list []config.Reservation, devices []gpu.Device, log *slog.Logger) []lease.Reservation {
+	var out []lease.Reservation
+	for _, r := range list {
+		w := placement.Want{Partitions: r.Partitions, Place: placement.Place(r.Place)}
+		if r.Broken {
+			continue
+		}
+		if len(r.GPUs) > 0 {
+			among, err := partition.Select(r.GPUs, gpu.Partitionable(devices))
+			if err != nil {
+				log.Warn(fmt.Sprintf("reservation %s: %v", r.Name, err), "reservation", r.Name)
+			}
+			w.Among = append([]partition.Address{}, among...)
+		}
+		out = append(out, lease.Reservation{Name: r.Name, Want: w})
+	}
+	return out
+}
+
+// common is what every user of a partition has to open beside it.
+const common = "/dev/kfd"
+
+// containers is what engines are told: each partition, each reservation, and all.
+func containers(p report.Partitions, reserved map[string][]string) []cdi.Device {
+	var out []cdi.Device
+	all := []string{common}
+	for _, part := range p.Parts {
+		out = append(out, cdi.Device{Name: part.Name, Nodes: []string{common, part.Render}})
+		all = append(all, part.Render)
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	for name, nodes := range reserved {
+		if len(nodes) > 0 {
+			out = append(out, cdi.Device{Name: "reservation-" + name, Nodes: append([]string{common}, nodes...)})
+		}
+	}
+	return append(out, cdi.Device{Name: "all", Nodes: all})
+}

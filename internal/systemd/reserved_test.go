@@ -1,0 +1,42 @@
+package systemd
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestDropinsOfReservations(t *testing.T) {
+	const (
+		client = "[Unit]|After=dcm-apply.service|PartOf=dcm-apply.service"
+		behind = "|After=dcm-reserve.service dcm-guard.service"
+		closed = "|[Service]|Slice=dcm.slice|DevicePolicy=closed|DeviceAllow=|DeviceAllow=/dev/kfd rwm"
+	)
+	got := Order{
+		Clients: []string{"a.service", "gpuagent.service"}, Require: true,
+		Reserved: []Reserved{
+			{Unit: "a.service", Name: "a", Count: 2},
+			{Unit: "b@1.service", Name: "b-1", Count: 1, Exclusive: true, Changed: true},
+			{Unit: "broken.service", Name: "broken"},
+		},
+		Released:  []string{"gone.service", "gpuagent.service"},
+		Observers: []string{"exporter.service"},
+	}.Dropins()
+	want := map[string]string{
+		"gpuagent.service.d/50-dcm.conf": client + "|Requires=dcm-apply.service|[Unit]|After=dcm-reserve.service|PartOf=dcm-reserve.service",
+		"gone.service.d/50-dcm.conf":     "[Unit]|After=dcm-reserve.service|PartOf=dcm-reserve.service",
+		"a.service.d/50-dcm.conf": client + "|Requires=dcm-apply.service" + behind +
+			"|AssertPathExists=/dev/dcm/a/render0|AssertPathExists=/dev/dcm/a/render1" +
+			closed + "|DeviceAllow=/dev/dcm/a/render0 rwm|DeviceAllow=/dev/dcm/a/render1 rwm",
+		"b@1.service.d/50-dcm.conf": client + behind + "|PartOf=dcm-reserve.service|Wants=dcm-guard.service" +
+			"|AssertPathExists=/dev/dcm/b-1/render0" + closed + "|DeviceAllow=/dev/dcm/b-1/render0 rwm",
+		"broken.service.d/50-dcm.conf":   client + behind + "|AssertPathExists=/dev/dcm/broken/render0" + closed + "|DeviceAllow=/dev/dcm/broken/render0 rwm",
+		"exporter.service.d/50-dcm.conf": "[Service]|Slice=dcm.slice",
+	}
+	for file, text := range got {
+		got[file] = directives(text)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("drop-ins (-want +got):\n%s", diff)
+	}
+}
