@@ -1,6 +1,6 @@
 // Package amdgpu is what the amdgpu driver shows of a node's GPUs and lets be
 // changed: the inventory, one mode change at a time, the driver's reload, and
-// the processes that have a GPU open.
+// the processes that have a GPU open. To the node ([gpu.Node]) it is one vendor.
 //
 // It speaks the kernel's sysfs ABI alone. Each change is read back. It waits out
 // the moment in which the driver still tears a process down, and no longer: when
