@@ -52,7 +52,7 @@ func TestTheLibraryHasNothingItDoesNotNeed(t *testing.T) {
 			want := map[string]string{
 				"CapInh": none, "CapPrm": none, "CapEff": none, "CapAmb": none, "NoNewPrivs": "1", "Seccomp": "2", "user": c.user,
 				"socket": "Operation not permitted", "signal the caller": "Operation not permitted", "user namespace": "Operation not permitted",
-				"run a program": "Operation not permitted", "shell": "Operation not permitted", "type at the terminal": "Operation not permitted",
+				"type at the terminal": "Operation not permitted", "shell's signal": "refused",
 			}
 			if c.user != "0" {
 				want["read shadow"] = "Permission denied"

@@ -9,6 +9,7 @@ mkdir '@ROOT@/dev/dri' '@ROOT@/dev/shm'
 for node in null kfd $(seq -f dri/renderD%g 128 191); do
 	: >"@ROOT@/dev/$node"
 done
+chmod 666 '@ROOT@/dev/kfd' '@ROOT@'/dev/dri/* # as udev makes them; it looks as nobody
 mount --bind /dev/null '@ROOT@/dev/null'
 for name in libdrm.so.2 libdrm_amdgpu.so.1; do
 	mount --bind "@DRM@/$name" "$(readlink -f @ROOT@/usr/lib/*-linux-gnu/$name)"

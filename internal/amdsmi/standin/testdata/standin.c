@@ -189,8 +189,11 @@ static void confess(void)
 	TRY("socket", socket(AF_UNIX, SOCK_STREAM, 0));
 	TRY("signal the caller", kill(getppid(), 0));
 	TRY("user namespace", unshare(CLONE_NEWUSER));
-	TRY("run a program", execl("/bin/true", "true", (char *)0));
-	TRY("shell", system("exit 0") == 0 ? 0 : (errno = EPERM, -1));
+	/* As the real one does; it does not look whether it got a pipe. */
+	FILE *pipe = popen("kill -0 $PPID && echo signal: sent || echo signal: refused", "r");
+	while (fgets(line, sizeof line, pipe))
+		fprintf(out, "shell's %s", line);
+	pclose(pipe);
 	TRY("type at the terminal", ioctl(2, TIOCSTI, "x"));
 	fclose(out);
 }
