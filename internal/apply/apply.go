@@ -90,6 +90,7 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (report.Result,
 		if err := r.load(ctx); err != nil {
 			return report.Failed, err
 		}
+		r.rec.loaded()
 	}
 	devices, err := r.observe(ctx)
 	if ctx.Err() != nil {
@@ -333,11 +334,27 @@ func (r *run) explain(err error) *report.Error {
 	return &e
 }
 
+// Load loads a driver that an earlier run has left unloaded, for a run that has
+// nothing else to do, or cannot tell what: a host without its driver is the worst
+// of all ends, whatever the configuration says.
+func Load(ctx context.Context, node Node, limit time.Duration, rec *Recorder) error {
+	r := &run{node: node, opt: Options{ReloadTimeout: limit}, rec: rec}
+	if err := r.load(ctx); err != nil {
+		return err
+	}
+	rec.loaded()
+	return nil
+}
+
 // HalfReloaded reports whether the run ended, in whatever way, between the
-// unloading and the loading of the driver or may have. A killed run may not have
-// come to tell that it had begun: that a reload was planned is told before.
+// unloading and the loading of the driver or may have, or has not mended that of an
+// earlier one. A killed run may not have come to tell that it had begun: that a
+// reload was planned is told before.
 func HalfReloaded(last *report.Run, boot string) bool {
-	return last != nil && last.Boot == boot && slices.ContainsFunc(last.Steps, func(s report.Step) bool {
+	if last == nil || last.Boot != boot {
+		return false
+	}
+	return last.Unloaded || slices.ContainsFunc(last.Steps, func(s report.Step) bool {
 		begun := !s.Started.IsZero() || last.Result == report.Running
 		return s.Kind == partition.ReloadDriver && begun && (s.Finished.IsZero() || s.Error != "")
 	})

@@ -51,7 +51,7 @@ func (b *bench) run(p partition.Profile) report.Run {
 
 func (b *bench) runUntil(ctx context.Context, p partition.Profile) report.Run {
 	b.t.Helper()
-	rec := NewRecorder(report.Run{ID: "test"}, slog.New(slog.DiscardHandler), func(r report.Run) { b.runs = append(b.runs, r) })
+	rec := NewRecorder(report.Run{ID: "test", Unloaded: b.opt.Load}, slog.New(slog.DiscardHandler), func(r report.Run) { b.runs = append(b.runs, r) })
 	return Run(ctx, seeing{b.node, nil}, p, b.opt, rec)
 }
 
@@ -172,7 +172,7 @@ func TestAStopRequestFinishesTheStepAndNothingMore(t *testing.T) {
 	b := newBench(t, "mi300x-8")
 	ctx, cancel := context.WithCancel(t.Context())
 	stopping := &stopAfterMemory{Node: b.node, stop: cancel}
-	rec := NewRecorder(report.Run{ID: "test"}, slog.New(slog.DiscardHandler), func(r report.Run) { b.runs = append(b.runs, r) })
+	rec := NewRecorder(report.Run{ID: "test", Unloaded: b.opt.Load}, slog.New(slog.DiscardHandler), func(r report.Run) { b.runs = append(b.runs, r) })
 	run := Run(ctx, stopping, profile(partition.CPX, partition.NPS4), b.opt, rec)
 	if run.Result != report.Interrupted || !run.Error.Transient {
 		t.Errorf("result %s, error %v; want a transient interruption", run.Result, run.Error)
@@ -219,8 +219,29 @@ func TestADriverLeftUnloadedIsLoaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.opt.Load = true
-	if run := b.run(profile(partition.CPX, partition.NPS4)); run.Result != report.Applied {
+	if run := b.run(profile(partition.CPX, partition.NPS4)); run.Result != report.Applied || run.Unloaded {
 		t.Errorf("result %s, %v; want it loaded and applied", run.Result, run.Error)
+	}
+}
+
+func TestADriverLeftUnloadedIsRememberedUntilItIsLoaded(t *testing.T) {
+	b := newBench(t, "mi300x-8")
+	if err := b.sim.Unload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.opt.Load = true
+	b.inject(times(2, fail(sim.OpLoad, syscall.EIO)))
+	run := b.run(profile(partition.CPX, partition.NPS4))
+	if run.Result != report.Failed || !HalfReloaded(&run, run.Boot) {
+		t.Errorf("result %s, unloaded %v; want the next run to try again", run.Result, run.Unloaded)
+	}
+	var last report.Run
+	rec := NewRecorder(report.Run{Unloaded: true}, slog.New(slog.DiscardHandler), func(r report.Run) { last = r })
+	if err := Load(t.Context(), seeing{b.node, nil}, time.Minute, rec); err != nil {
+		t.Fatal(err)
+	}
+	if rec.Nothing(); last.Unloaded || !b.node.Loaded() {
+		t.Errorf("loaded %v, and the report says unloaded %v", b.node.Loaded(), last.Unloaded)
 	}
 }
 
@@ -236,6 +257,7 @@ func TestHalfReloadedSeesOnlyAReloadWithoutEndInThisBoot(t *testing.T) {
 	}{
 		{"no run", nil, false},
 		{"killed in the middle", &report.Run{Boot: "b", Steps: []report.Step{begun}}, true},
+		{"one before, and not mended", &report.Run{Boot: "b", Unloaded: true}, true},
 		{"failed", &report.Run{Boot: "b", Steps: []report.Step{failed}}, true},
 		{"ended", &report.Run{Boot: "b", Steps: []report.Step{ended}}, false},
 		{"before a reboot", &report.Run{Boot: "a", Steps: []report.Step{begun}}, false},

@@ -82,6 +82,13 @@ func (r *Recorder) end(result report.Result, failure *report.Error) report.Run {
 	return r.run
 }
 
+// loaded records that the driver is there again.
+func (r *Recorder) loaded() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run.Unloaded = false
+}
+
 // out publishes the report, now or, unless that is asked for, when the pace allows.
 func (r *Recorder) out(now bool) {
 	wait := pace - r.now().Sub(r.published)

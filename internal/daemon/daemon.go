@@ -47,6 +47,9 @@ type GPUs interface {
 	// Steps looks how far the GPUs are from the profile. What was seen is told beside
 	// an error too.
 	Steps(ctx context.Context, p partition.Profile) (Look, error)
+	// Left tells that a run has left the driver unloaded: the next one loads it,
+	// whatever the configuration says, and before that nothing can be seen.
+	Left() bool
 	// Seen sums up the GPUs as they are this moment.
 	Seen(ctx context.Context) string
 	// Explain classifies an error of Steps.

@@ -35,7 +35,8 @@ func (l *loop) stir(ctx context.Context) {
 	}
 	l.stirred = false
 	watched := l.state.Phase == report.InSync || l.state.Phase == report.Drifted
-	if !l.started || !l.settings.Selected || l.settings.LeaveDrift && !watched {
+	ignored := !l.settings.Selected || l.settings.LeaveDrift && !watched
+	if !l.started || ignored && !l.GPUs.Left() {
 		return
 	}
 	if time.Since(l.repaired) > calm {

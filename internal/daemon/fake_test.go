@@ -35,6 +35,7 @@ type host struct {
 	looks    atomic.Int64
 	turns    int // what the GPUs show beside their distance from the profile
 	stepsErr error
+	unloaded bool // a run has left the driver unloaded
 	blocking []report.Holder
 	units    map[string]systemd.Unit
 	depend   []string
@@ -285,6 +286,8 @@ func (h *hardware) Steps(context.Context, partition.Profile) (Look, error) {
 	defer h.mu.Unlock()
 	return Look{h.steps, h.blocking, fmt.Sprint(h.steps, h.turns)}, h.stepsErr
 }
+
+func (h *hardware) Left() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.unloaded }
 
 func (h *hardware) Seen(context.Context) string {
 	h.mu.Lock()

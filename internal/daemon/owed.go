@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -115,6 +116,12 @@ func (p *pass) pay(ctx context.Context, o *outcome) {
 	switch {
 	case o.failure != nil && p.owes != nil:
 		o.owed = p.owes
+		if !p.settings.Require && !p.GPUs.Left() && len(p.owed) > 0 {
+			// The driver is there, which is all that they wait for.
+			if err := p.repay(ctx, o); err != nil {
+				p.Log.Error("cannot start the clients that an earlier run kept down", "units", p.owed.names(), "error", err)
+			}
+		}
 	case o.failure != nil, o.drift != nil, ctx.Err() != nil:
 		o.owed = p.owed
 	case len(p.owed) > 0:
@@ -143,6 +150,9 @@ func (p *pass) repay(ctx context.Context, o *outcome) error {
 	if err != nil {
 		return err
 	}
+	if o.failure != nil { // such units wait for the profile
+		lying = slices.DeleteFunc(lying, func(d down) bool { return slices.Contains(d.end.Needs, ApplyUnit) })
+	}
 	missing := p.owed.missing(lying, p.settings.Require)
 	for _, l := range lying {
 		if l.Invocation == "" && p.owed[l.ID] != "" { // it was unloaded, and PID 1 has forgotten
@@ -164,7 +174,7 @@ func (p *pass) repay(ctx context.Context, o *outcome) error {
 	for _, n := range now {
 		o.repaid = append(o.repaid, p.compare(systemd.Unit{Name: n.ID, ID: n.ID, Active: "active"}, n))
 	}
-	if o.problem == nil {
+	if o.failure == nil && o.problem == nil {
 		o.problem = notBack(o.repaid)
 	}
 	return nil
@@ -184,4 +194,35 @@ func ends(ctx context.Context, u Units, units []systemd.Unit) ([]down, error) {
 		out = append(out, down{now, end})
 	}
 	return out, nil
+}
+
+// bringBack makes a run for a driver that one has left unloaded. Whoever asked for
+// that one, clients that systemd started behind it and that ended without the driver
+// are owed as well.
+func (p *pass) bringBack(ctx context.Context) outcome {
+	u, err := p.connect(ctx)
+	if err != nil {
+		return transient(err)
+	}
+	killed, err := u.End(ctx, ApplyUnit)
+	if err != nil {
+		return transient(err)
+	}
+	// Where the configuration is broken, PID 1 still knows the clients.
+	clients, err := u.Units(ctx, slices.Concat(p.settings.Clients, killed.Parts))
+	if err != nil {
+		return transient(fmt.Errorf("cannot read the clients' states: %w", err))
+	}
+	lying, err := ends(ctx, u, clients)
+	if err != nil {
+		return transient(err)
+	}
+	for _, l := range lying {
+		_, known := p.owed[l.ID]
+		if !known && l.end.Tried > killed.Began && (l.end.Skipped || l.end.ByItself(l.Unit)) {
+			p.owed[l.ID] = "of another run"
+		}
+	}
+	p.Log.Warn("a run has left the driver unloaded: making another to load it")
+	return p.change(ctx, nil)
 }

@@ -82,6 +82,9 @@ func (p *pass) decide(ctx context.Context) outcome {
 	if err := p.await(ctx); err != nil {
 		return transient(err)
 	}
+	if p.GPUs.Left() {
+		return p.bringBack(ctx)
+	}
 	if !p.settings.Selected {
 		return p.reserve(ctx)
 	}

@@ -156,7 +156,7 @@ func (p *pass) spare(ctx context.Context, u Units) (outcome, bool, error) {
 	if err != nil || len(own) == 0 || own[0].Restarts == 0 {
 		return outcome{}, false, err
 	}
-	if v.final != nil {
+	if v.final != nil && !p.GPUs.Left() {
 		return outcome{failure: v.final}, true, nil
 	}
 	wait := time.Until(v.tried.Add(p.Limits.Retry.After(v.tries)))

@@ -195,3 +195,74 @@ func TestNothingIsStoppedThatCouldNotBeFoundAgain(t *testing.T) {
 		t.Errorf("events %q, want none", got)
 	}
 }
+
+func TestADriverThatWasLeftUnloadedIsLoadedWhateverTheConfigurationSays(t *testing.T) {
+	load := func(h *host) (systemd.Unit, *report.Run, error) {
+		h.unloaded = false
+		return succeed(h)
+	}
+	for _, test := range []struct {
+		name   string
+		given  func(h *host)
+		phase  report.Phase
+		events string
+	}{
+		{"no profile", func(h *host) { h.settings.Selected = false }, report.Idle, "reset:a.service restart:dcm-apply.service READY"},
+		{"a profile", func(*host) {}, report.InSync, "reset:a.service restart:dcm-apply.service READY"},
+		{"a broken configuration", func(h *host) {
+			h.startedAgain()
+			h.loadErr = errors.New("dcm.toml:3: bad")
+		}, report.Stuck, "restart:dcm-apply.service READY"},
+		{"a broken configuration, and a client that ended without the driver", func(h *host) {
+			h.startedAgain()
+			h.loadErr = errors.New("dcm.toml:3: bad")
+			h.units["b.service"] = systemd.Unit{Name: "b.service", Load: "loaded", Active: "failed", Result: "exit-code", Invocation: "7"}
+			h.ends = map[string]systemd.End{"b.service": {Tried: 6, Began: 6, Exited: 7, Left: 8}, ApplyUnit: {Began: 5, Parts: []string{"b.service"}}}
+			h.run = func(h *host) (systemd.Unit, *report.Run, error) {
+				h.unloaded = false
+				return failing(report.Error{Text: "dcm.toml:3: bad"})(h)
+			}
+		}, report.Stuck, "restart:dcm-apply.service reset:b.service start:b.service READY"},
+		{"a client that ended without the driver", func(h *host) {
+			h.settings.Selected = false
+			h.units["b.service"] = systemd.Unit{Name: "b.service", Load: "loaded", Active: "inactive", Result: "success", Invocation: "7"}
+			h.ends = map[string]systemd.End{"b.service": {Tried: 6, Began: 6, Exited: 7, Left: 8}, ApplyUnit: {Began: 5}}
+		}, report.Idle, "reset:a.service restart:dcm-apply.service reset:b.service start:b.service READY"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHost(t)
+			h.unloaded, h.run = true, load
+			test.given(h)
+			h.start()
+			h.until("applying", phase(report.Applying))
+			h.until(string(test.phase), func(s report.State) bool {
+				return s.Phase == test.phase && len(s.Owed) == 0 || test.phase == report.Stuck && len(s.Owed) > 0
+			})
+			h.tick()
+			if got := h.did(); got != test.events {
+				t.Errorf("events %q, want %q", got, test.events)
+			}
+		})
+	}
+}
+
+// With no profile selected nothing that devices tell matters, but this.
+func TestADriverThatSomebodysRunHasLeftUnloadedIsLoaded(t *testing.T) {
+	h := newHost(t)
+	h.settings.Selected = false
+	h.start()
+	h.until("idle", phase(report.Idle))
+	h.tick()
+	h.did()
+	h.set(func() {
+		h.unloaded, h.turns = true, 1
+		h.run = func(h *host) (systemd.Unit, *report.Run, error) { h.unloaded = false; return succeed(h) }
+	})
+	h.devices <- struct{}{}
+	h.until("applying", phase(report.Applying))
+	h.until("idle", phase(report.Idle))
+	h.tick()
+	if got, want := h.did(), "reset:a.service restart:dcm-apply.service"; got != want {
+		t.Errorf("events %q, want %q", got, want)
+	}
+}

@@ -63,3 +63,27 @@ func killedInAReload(m machine) {
 		m.t.Errorf("the daemon tells %v, and owes %v", s.Error, s.Owed)
 	}
 }
+
+// Whoever has the driver unloaded and whatever the file says after: it is loaded.
+func driverLeftUnloaded(m machine) {
+	for _, c := range []struct {
+		edit string
+		code int // of the start of the daemon
+	}{
+		{"sed -i '/^profile/d' " + settings, 0},
+		{"echo 'colour = \"red\"' >>" + settings, 1},
+	} {
+		m.ready()
+		m.run("systemctl stop dcm; dcm-sim fault --op load --hang 30s")
+		m.put(settings, selecting("cpx-nps4"))
+		m.run("systemctl restart --no-block dcm-apply; until grep -q coming /sys/module/amdgpu/initstate 2>/dev/null; do :; done; systemctl kill --signal=KILL dcm-apply")
+		m.run("systemctl start " + strings.Join(bouncing, " ") + "; ! [ -e /sys/module/amdgpu ]")
+		m.run(c.edit)
+		if r := m.try("systemctl start dcm"); (r.Code != 0) != (c.code != 0) {
+			m.t.Errorf("%s: systemctl start dcm exits with %d: %s", c.edit, r.Code, r.Stderr)
+		}
+		m.run("systemctl start dcm") // the one behind it
+		m.await("/sys/module/amdgpu/initstate", "live")
+		m.clientsAreUp()
+	}
+}

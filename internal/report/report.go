@@ -68,6 +68,8 @@ type Run struct {
 	// Pending are the memory modes that were requested before, see [PendingSince].
 	Pending map[partition.Address]partition.Memory `json:"pending,omitempty"`
 	Totals  Totals                                 `json:"totals,omitzero"` // of this boot's runs, this one included once it has ended
+
+	Unloaded bool `json:"unloaded,omitempty"` // an earlier run has left the driver unloaded, and this one has not loaded it
 }
 
 // Error is why a run failed.

@@ -170,11 +170,15 @@ type watched struct {
 	reserved func() []config.Reservation
 }
 
-func (w watched) Steps(ctx context.Context, p partition.Profile) (daemon.Look, error) {
-	last, err := report.ReadRun(w.host.Runtime())
-	if err == nil && apply.HalfReloaded(last, w.host.BootID()) && !w.node.Loaded() {
-		return daemon.Look{Steps: 1}, nil // the run has to load the driver before anything can be seen
+func (w watched) Left() bool {
+	if w.node.Loaded() {
+		return false
 	}
+	last, err := report.ReadRun(w.host.Runtime())
+	return err == nil && apply.HalfReloaded(last, w.host.BootID())
+}
+
+func (w watched) Steps(ctx context.Context, p partition.Profile) (daemon.Look, error) {
 	devices, err := w.node.Wait(ctx)
 	look := daemon.Look{Seen: gpu.Seen(devices)}
 	if err != nil {

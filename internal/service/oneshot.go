@@ -51,6 +51,8 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	if err != nil {
 		log.Warn(err.Error())
 	}
+	half := apply.HalfReloaded(last, self.Boot)
+	self.Unloaded = half && !h.Node(nil).Loaded()
 	self.Asked = report.ForRun(state, last, self.Boot)
 	log = log.With("run", self.ID)
 	chronicle := newChronicle(h, log)
@@ -63,6 +65,11 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	cfg, broken, err := config.InForce(config.DefaultPaths(h.Root))
 	share := sharing{host: h, node: h.Node(cfg, woken(log)), log: log}
 	defer func() { share.after(ctx, rec.Run()) }()
+	if self.Unloaded && (err != nil || cfg.Selected == "") {
+		if err := bringBack(ctx, h, rec, log); err != nil {
+			return err
+		}
+	}
 	if err != nil {
 		share.read()
 		rec.Refuse("", report.Error{Text: err.Error(), Cure: "repair the configuration; dcm check shows what is wrong"})
@@ -89,7 +96,7 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 			log.Warn(err.Error())
 		}
 	}
-	opt.Load = apply.HalfReloaded(last, self.Boot)
+	opt.Load = half
 	opt.Fits = host.Fits(cfg.Reservations)
 	run := apply.Run(ctx, share.node, cfg.Profile, opt, rec)
 	if run.Result.OK() {

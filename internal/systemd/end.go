@@ -10,7 +10,8 @@ import (
 // End is what PID 1 knows of how a unit came to be down. Times are microseconds of
 // the monotonic clock, 0 for never, as in org.freedesktop.systemd1(5).
 type End struct {
-	Began   uint64 // the last start (InactiveExit)
+	Began   uint64 // the last start that was made (InactiveExit)
+	Tried   uint64 // the last start that was asked for (when its conditions were judged)
 	Left    uint64 // when it ceased to be active (ActiveExit)
 	Exited  uint64 // when the main process of a service ended
 	Remains bool   // a service that stays active behind its process (RemainAfterExit=)
@@ -18,6 +19,7 @@ type End struct {
 
 	Needs []string // units without which it does not start (Requires=, Requisite=, BindsTo=)
 	Bound []string // units without which it does not stay (BindsTo=)
+	Parts []string // units that are restarted with it (the reverse of PartOf=)
 }
 
 // End reads how a unit came to be down.
@@ -25,24 +27,25 @@ func (c *Conn) End(ctx context.Context, name string) (End, error) {
 	var e End
 	var requires, requisite []string
 	var met, asserted bool
-	var tried, judged uint64
+	var judged uint64
 	err := errors.Join(
 		c.property(ctx, name, unitInterface, "InactiveExitTimestampMonotonic", &e.Began),
 		c.property(ctx, name, unitInterface, "ActiveExitTimestampMonotonic", &e.Left),
 		c.property(ctx, name, unitInterface, "ConditionResult", &met),
-		c.property(ctx, name, unitInterface, "ConditionTimestampMonotonic", &tried),
+		c.property(ctx, name, unitInterface, "ConditionTimestampMonotonic", &e.Tried),
 		c.property(ctx, name, unitInterface, "AssertResult", &asserted),
 		c.property(ctx, name, unitInterface, "AssertTimestampMonotonic", &judged),
 		c.property(ctx, name, unitInterface, "Requires", &requires),
 		c.property(ctx, name, unitInterface, "Requisite", &requisite),
-		c.property(ctx, name, unitInterface, "BindsTo", &e.Bound))
+		c.property(ctx, name, unitInterface, "BindsTo", &e.Bound),
+		c.property(ctx, name, unitInterface, "ConsistsOf", &e.Parts))
 	if strings.HasSuffix(name, ".service") {
 		err = errors.Join(err,
 			c.property(ctx, name, serviceInterface, "ExecMainExitTimestampMonotonic", &e.Exited),
 			c.property(ctx, name, serviceInterface, "RemainAfterExit", &e.Remains))
 	}
 	// The conditions of a start that was made are older than its end.
-	e.Skipped = !met && tried > e.Left || !asserted && judged > e.Left
+	e.Skipped = !met && e.Tried > e.Left || !asserted && judged > e.Left
 	e.Needs = slices.Concat(requires, requisite, e.Bound)
 	return e, err
 }
