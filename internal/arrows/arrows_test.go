@@ -40,7 +40,7 @@ var allowed = map[string][]string{
 	"internal/amdgpu":      {"internal/attr", "internal/foreign", "internal/gpu"},
 	"internal/apply":       {"internal/event", "internal/gpu", "internal/report"},
 	"internal/daemon":      {"internal/event", "internal/report", "internal/systemd"},
-	"internal/reboot":      {},
+	"internal/reboot":      {"internal/foreign"},
 	"internal/atload":      {},
 	"internal/bundle":      {},
 	"internal/metrics":     {"internal/account", "internal/report"},

@@ -56,7 +56,15 @@ func rebootOnce(m machine) {
 	m.put("/etc/systemd/system/e2e-refuse.service", refusing)
 	m.run("ln -s ../e2e-refuse.service " + wants + "; systemctl daemon-reload; systemctl start e2e-refuse; rm -f /var/lib/dcm/reboot.json")
 	before := m.bootID()
+	// On a host that forgets there would be no end of it.
+	m.run("systemctl stop dcm; mount -t tmpfs tmpfs /var/lib/dcm")
 	m.put(settings, selecting("cpx-nps4")+"[apply]\nreboot = \"once\"\n")
+	if r := m.try("systemctl start dcm"); r.Code == 0 {
+		m.t.Error("the daemon is content")
+	}
+	m.run("systemctl start dcm; grep -q 'not rebooted: .*tmpfs, which does not outlive a reboot' /run/dcm/state.json; systemctl stop dcm; umount /var/lib/dcm")
+	// The container's own root is an overlay, of which only a boot before can tell.
+	m.run("echo of another boot >/var/lib/dcm/lasts; systemctl start --no-block dcm")
 	m.rebootedByItself()
 	after := m.bootID()
 	if after == before {
@@ -91,7 +99,7 @@ func rebootOnce(m machine) {
 }
 
 func reloadAtBoot(m machine) {
-	m.run("rm -f /var/lib/dcm/reboot.json")
+	m.run("rm -f /var/lib/dcm/reboot.json; echo of another boot >/var/lib/dcm/lasts")
 	m.put(settings, selecting("cpx-nps4")+"[apply]\nreboot = \"once\"\nreload-driver = false\n")
 	m.rebootedByItself()
 	m.applied("cpx-nps4")

@@ -87,6 +87,11 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 			if err == nil && !s.Include {
 				err = report.WriteDiscovered(h.Runtime(), nil)
 			}
+			if err == nil && s.Reboot {
+				if err := keeping(h).Testify(); err != nil {
+					log.Warn(err.Error()) // a reboot may be refused for it
+				}
+			}
 			return s, err
 		},
 		LastGood: shown.lastGood,
@@ -98,7 +103,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		Save:     func(s report.State) error { return shown.save(ctx, s) },
 		Fit:      h.Fit,
 		Include:  include(h),
-		GPUs:     watched{h, node, &shown.looked, reserved}, Host: rebooter{h, reboots(h)},
+		GPUs:     watched{h, node, &shown.looked, reserved}, Host: rebooter{h, reboots(h), keeping(h).Lasting},
 		Notify: beats{notify, metrics}, Log: log, Started: startedBy(h, log),
 		Changed: changed, Devices: devices, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()), Requests: requests,
 	}

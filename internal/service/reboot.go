@@ -22,8 +22,14 @@ func rebootRecord(h *host.Host) string { return h.Path("var/lib/dcm/reboot.json"
 
 // rebooter reboots the host as the daemon asks for it.
 type rebooter struct {
-	host *host.Host
-	ask  func(context.Context) error // [systemd.Reboot]
+	host  *host.Host
+	ask   func(context.Context) error // [systemd.Reboot]
+	lasts func() error                // why the record may not outlive the reboot
+}
+
+// keeping is where the record is kept.
+func keeping(h *host.Host) reboot.Host {
+	return reboot.Host{Dir: h.Path("var/lib/dcm"), Proc: h.Path("proc"), Sys: h.Path("sys")}
 }
 
 func (r rebooter) Reboot(ctx context.Context, p partition.Profile, why string) error {
@@ -37,6 +43,9 @@ func (r rebooter) Reboot(ctx context.Context, p partition.Profile, why string) e
 		return errors.New("the host is not rebooted: the kernel does not tell its boot id, and so it could become a loop")
 	}
 	if err := reboot.May(last, next); err != nil {
+		return err
+	}
+	if err := r.lasts(); err != nil {
 		return err
 	}
 	if err := reboot.Write(path, next); err != nil {

@@ -39,7 +39,7 @@ func TestTheRebootIsWrittenDownBeforeItIsAskedFor(t *testing.T) {
 			t.Errorf("written down is %+v, %v", last, err)
 		}
 		return nil
-	}}
+	}, lasting}
 	p := partition.Profile{Name: "p", Compute: partition.CPX, Memory: partition.NPS4}
 	if err := r.Reboot(t.Context(), p, "in use"); err == nil || asked > 0 {
 		t.Errorf("without a boot id: asked %d times, %v", asked, err)
@@ -67,7 +67,7 @@ func TestARebootThatIsRefusedMayBeAskedForAgain(t *testing.T) {
 		{fmt.Errorf("%w: inhibited", systemd.ErrNoReboot), false},
 		{errors.New("the connection broke"), true}, // nobody can tell
 	} {
-		r := rebooter{h, func(context.Context) error { return tt.answer }}
+		r := rebooter{h, func(context.Context) error { return tt.answer }, lasting}
 		if err := r.Reboot(t.Context(), p, ""); !errors.Is(err, tt.answer) {
 			t.Errorf("got %v, want %v", err, tt.answer)
 		}
@@ -106,5 +106,20 @@ func TestTheDriverIsReloadedAtBootOnlyAfterARebootForIt(t *testing.T) {
 		if got, err := atBoot(h, tt.first, &tt.cfg); got != tt.want || err != nil {
 			t.Errorf("%s: %v, %v; want %v", tt.name, got, err, tt.want)
 		}
+	}
+}
+
+func lasting() error { return nil }
+
+func TestAHostThatForgetsIsNotRebooted(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	bootOf(t, h, "one")
+	forgets := errors.New("tmpfs")
+	r := rebooter{h, func(context.Context) error { t.Error("asked for"); return nil }, func() error { return forgets }}
+	if err := r.Reboot(t.Context(), partition.Profile{Name: "p"}, ""); !errors.Is(err, forgets) {
+		t.Errorf("got %v, want %v", err, forgets)
+	}
+	if last, err := reboot.Read(rebootRecord(h)); last != nil || err != nil {
+		t.Errorf("written down is %+v, %v", last, err)
 	}
 }
