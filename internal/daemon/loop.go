@@ -199,7 +199,7 @@ func (l *loop) forget() {
 }
 
 func (l *loop) newPass() *pass {
-	return &pass{Daemon: l.Daemon, Log: l.Log, settings: l.settings, usable: l.usable, last: l.verdict(), owed: debtsOf(l.state)}
+	return &pass{Daemon: l.Daemon, Log: l.Log, settings: l.settings, usable: l.usable, last: l.verdict(), failedBefore: l.state.Error != nil, owed: debtsOf(l.state)}
 }
 
 func (l *loop) run(ctx context.Context, p *pass) {

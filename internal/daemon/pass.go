@@ -16,15 +16,16 @@ import (
 // pass is one look at configuration and GPUs, and at most one restart.
 type pass struct {
 	*Daemon
-	Log      *slog.Logger // with what the pass is about
-	settings Settings
-	usable   bool // there are settings
-	last     verdict
-	asked    report.Asked
-	hidden   *report.Use       // see [pass.hiding]
-	applying func(debts) error // called before a restart, with what is owed if it fails
-	owed     debts             // see [pass.repay]
-	owes     debts             // the same, once a run was begun
+	Log          *slog.Logger // with what the pass is about
+	settings     Settings
+	usable       bool // there are settings
+	last         verdict
+	failedBefore bool // so did the last pass
+	asked        report.Asked
+	hidden       *report.Use       // see [pass.hiding]
+	applying     func(debts) error // called before a restart, with what is owed if it fails
+	owed         debts             // see [pass.repay]
+	owes         debts             // the same, once a run was begun
 
 	stirred bool   // nobody asked for it: devices told of something
 	seen    string // the GPUs as they were; of a stirred pass
@@ -68,6 +69,7 @@ func (p *pass) do(ctx context.Context) outcome {
 	}
 	o := p.decide(ctx)
 	p.pay(ctx, &o)
+	p.absolve(ctx, o)
 	o.stirred, o.seen = p.stirred, p.remember(ctx, o)
 	return o
 }
@@ -108,6 +110,29 @@ func (p *pass) decide(ctx context.Context) outcome {
 		}
 	}
 	return p.change(ctx, look.Blocking)
+}
+
+// absolve clears the failure of an earlier run when the GPUs are as they should be
+// without another one: it would keep the host "degraded" for nothing.
+func (p *pass) absolve(ctx context.Context, o outcome) {
+	if o.failure != nil || o.drift != nil || o.restart.Run != "" || !p.usable {
+		return
+	}
+	if last, err := p.LastRun(); err != nil || last == nil || last.Result.OK() && !p.failedBefore {
+		return
+	}
+	u, err := p.connect(ctx)
+	if err == nil {
+		var now []systemd.Unit
+		now, err = u.Units(ctx, []string{ApplyUnit})
+		if err == nil && len(now) == 1 && now[0].Active == "failed" {
+			p.Log.Info("clearing the failure of "+ApplyUnit+", as all is in order now", "unit", ApplyUnit)
+			err = u.ResetFailed(ctx, ApplyUnit)
+		}
+	}
+	if err != nil {
+		p.Log.Warn("cannot clear the failure of "+ApplyUnit, "error", err)
+	}
 }
 
 // order has systemd read the clients' drop-ins again if the list changed.

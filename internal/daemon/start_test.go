@@ -266,3 +266,25 @@ func TestADriverThatSomebodysRunHasLeftUnloadedIsLoaded(t *testing.T) {
 		t.Errorf("events %q, want %q", got, want)
 	}
 }
+
+func TestTheFailureOfAnEarlierRunIsClearedOnceAllIsInOrder(t *testing.T) {
+	for name, given := range map[string]func(h *host){
+		"it was killed, and had done its work": func(h *host) { h.last = &report.Run{Result: report.Running} },
+		"a hook of it failed":                  func(h *host) { h.last, h.initial.Error = &report.Run{Result: report.Applied}, &report.Error{Text: "x"} },
+		"nothing is selected by now": func(h *host) {
+			h.last, h.settings.Selected = &report.Run{Result: report.Failed}, false
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			h.units[ApplyUnit] = systemd.Unit{Name: ApplyUnit, Load: "loaded", Active: "failed", Result: "signal"}
+			given(h)
+			h.start()
+			h.until("a verdict", func(s report.State) bool { return s.Phase == report.InSync || s.Phase == report.Idle })
+			h.tick()
+			if got, want := h.did(), "reset:dcm-apply.service READY"; got != want {
+				t.Errorf("events %q, want %q", got, want)
+			}
+		})
+	}
+}
