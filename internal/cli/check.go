@@ -53,6 +53,7 @@ func check(ctx context.Context, h *host.Host, con *Console, given []string, kind
 	if kind == "" {
 		checkClients(ctx, h, con, cfg)
 		checkUsers(ctx, h, con, cfg)
+		checkRestart(ctx, h, con, cfg)
 	}
 	gpus, others, err := judges(ctx, h, cfg, kind)
 	if err != nil {

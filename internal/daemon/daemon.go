@@ -75,6 +75,7 @@ type Units interface {
 	Units(ctx context.Context, names []string) ([]systemd.Unit, error)
 	Dependents(ctx context.Context, names []string) ([]string, error)
 	End(ctx context.Context, name string) (systemd.End, error)
+	WaitsFor(ctx context.Context, unit string, others []string) ([]string, error)
 	Reload(ctx context.Context) error
 	ResetFailed(ctx context.Context, name string) error
 	Start(ctx context.Context, name string) error

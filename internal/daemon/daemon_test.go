@@ -28,7 +28,10 @@ func TestStart(t *testing.T) {
 		{"one restart, with the start counter of the active client cleared",
 			func(h *host) { h.steps = 3 }, "reset:a.service restart:dcm-apply.service READY", ""},
 		{"what depends on a client has its counter cleared too",
-			func(h *host) { h.steps, h.depend = 3, []string{"c.service"} }, "reset:a.service reset:c.service restart:dcm-apply.service READY", ""},
+			func(h *host) {
+				h.steps, h.depend = 3, []string{"c.service"}
+				h.units["c.service"] = systemd.Unit{Name: "c.service", Load: "loaded", Active: "active"}
+			}, "reset:a.service reset:c.service restart:dcm-apply.service READY", ""},
 		{"a changed list of clients reloads systemd and restarts nothing",
 			func(h *host) { h.stale = true }, "daemon-reload READY", ""},
 		{"drop-ins come before the restart",

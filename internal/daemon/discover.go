@@ -23,6 +23,9 @@ func (p *pass) foreign(ctx context.Context, holders []report.Holder) outcome {
 		return p.do(ctx)
 	}
 	out := outcome{failure: report.InUse(holders), holders: holders}
+	if text := p.unfit(holders); text != "" {
+		out.failure.Text += "; " + text
+	}
 	if p.settings.Suggest || p.settings.Include {
 		for _, unit := range found {
 			out.advice = append(out.advice, unit+" has a GPU open and is not listed under [clients]; listed there, it would be restarted around a change")
@@ -35,9 +38,43 @@ func (p *pass) foreign(ctx context.Context, holders []report.Holder) outcome {
 func (p *pass) unlisted(holders []report.Holder) []string {
 	var out []string
 	for _, h := range holders {
-		if h.Unit != "" && !slices.Contains(p.settings.Clients, h.Unit) && !slices.Contains(out, h.Unit) {
+		if h.Unit != "" && !slices.Contains(ids(p.clients), h.Unit) && !slices.Contains(out, h.Unit) {
 			out = append(out, h.Unit)
 		}
 	}
 	return out
+}
+
+// unfit tells of clients among the holders that systemd cannot restart.
+func (p *pass) unfit(holders []report.Holder) string {
+	var out []string
+	for _, c := range p.clients {
+		holds := slices.ContainsFunc(holders, func(h report.Holder) bool { return h.Unit == c.ID })
+		if !holds || !up(c) || c.Load == "loaded" {
+			continue
+		}
+		why := "its unit file cannot be used (" + c.Load + ")"
+		switch c.Load {
+		case "masked":
+			why = "it is masked"
+		case "not-found":
+			why = "its unit file is gone"
+		}
+		out = append(out, "systemd cannot restart "+c.ID+", a client: "+why)
+	}
+	return strings.Join(out, "; ")
+}
+
+// cycle names the client that the oneshot waits for, and that waits for it.
+func (p *pass) cycle(ctx context.Context, u Units) *report.Error {
+	e := &report.Error{Text: "systemd makes no transaction: clients and " + ApplyUnit + " wait for each other", Transient: true}
+	way, err := u.WaitsFor(ctx, ApplyUnit, ids(p.clients))
+	switch {
+	case err != nil:
+		e.Text += "; cannot tell which: " + err.Error()
+	case way != nil:
+		e.Text += ": " + strings.Join(way, " is ordered after ") + ", a client"
+		e.Cure = "a client must not be ordered before " + ApplyUnit + ": systemctl cat " + strings.Join(way[1:], " ") + " shows where it is (Before=, or After= of the one before); then systemctl daemon-reload"
+	}
+	return e
 }

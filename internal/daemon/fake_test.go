@@ -215,6 +215,10 @@ func (h *host) End(_ context.Context, name string) (systemd.End, error) {
 	return h.ends[name], nil
 }
 
+func (h *host) WaitsFor(_ context.Context, unit string, others []string) ([]string, error) {
+	return []string{unit, "x.target", others[0]}, nil
+}
+
 func (h *host) Reload(context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

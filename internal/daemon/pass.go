@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -32,6 +33,8 @@ type pass struct {
 	looked  string // the GPUs as this pass saw them, before a run
 	hold    bool   // another repair follows too soon; of a stirred pass
 	units   Units  // nil until PID 1 is needed
+
+	clients []systemd.Unit // as they were when a restart was considered
 }
 
 // outcome is how a pass ended.
@@ -269,11 +272,13 @@ func (p *pass) extend(d time.Duration) {
 }
 
 // bounced returns the units that the restart stops and starts again: active
-// clients and what depends on them, or on the oneshot.
+// clients and what depends on them, or on the oneshot. One that systemd could not
+// start again, as its file is masked or gone, it does not stop either.
 func (p *pass) bounced(ctx context.Context, u Units, clients []systemd.Unit) ([]systemd.Unit, error) {
+	p.clients = clients
 	var active []systemd.Unit
 	for _, c := range clients {
-		if up(c) {
+		if up(c) && c.Load == "loaded" && !slices.Contains(ids(active), c.ID) {
 			active = append(active, c)
 		}
 	}
@@ -282,6 +287,7 @@ func (p *pass) bounced(ctx context.Context, u Units, clients []systemd.Unit) ([]
 		return active, err
 	}
 	dependents, err := u.Units(ctx, more)
+	dependents = slices.DeleteFunc(dependents, func(d systemd.Unit) bool { return d.Load != "loaded" })
 	return append(active, dependents...), err
 }
 
@@ -319,6 +325,9 @@ func (p *pass) restart(ctx context.Context, u Units) outcome {
 	began := time.Now()
 	unit, err := u.Restart(limit, ApplyUnit)
 	asked := report.Restart{Run: unit.Invocation, Asked: began}
+	if errors.Is(err, systemd.ErrCyclic) {
+		return outcome{failure: p.cycle(ctx, u)}
+	}
 	if err != nil {
 		return transient(fmt.Errorf("cannot run %s: %w", ApplyUnit, err))
 	}

@@ -87,3 +87,36 @@ func driverLeftUnloaded(m machine) {
 		m.clientsAreUp()
 	}
 }
+
+// Clients that systemd cannot restart are told of by name, before any is stopped; one
+// that is listed by an alias is as good as any.
+func oddClients(m machine) {
+	clients := func(profile, more string) {
+		m.put(settings, strings.Replace(selecting(profile), `"not-there"`, more, 1))
+	}
+	m.put("/run/systemd/system/odd.service", "[Service]\nExecStart=/usr/local/bin/gpu-client\n")
+	m.run("ln -s odd.service /run/systemd/system/other-name.service; systemctl daemon-reload; systemctl start odd")
+	clients("spx-fast", `"other-name"`)
+	m.applied("spx-fast")
+	m.has(spx)
+	m.run("systemctl is-active odd")
+
+	before := m.units(exporter, agentUnit, dashboard, "odd.service", "dcm-apply.service")
+	m.run("rm /run/systemd/system/other-name.service; systemctl mask --runtime --force odd || ln -sf /dev/null /run/systemd/system/odd.service; systemctl daemon-reload")
+	clients("cpx-fast", `"odd"`)
+	m.await("/run/dcm/state.json", `"phase": "waiting"`, "systemd cannot restart odd.service, a client: it is masked")
+	m.untouched(before)
+
+	m.run("systemctl stop odd; rm -f /run/systemd/system/odd.service")
+	m.applied("cpx-fast")
+	m.put("/run/systemd/system/odd.service", "[Unit]\nBefore=dcm-apply.service\n[Service]\nExecStart=/usr/local/bin/gpu-client\n")
+	m.run("systemctl daemon-reload; systemctl start odd")
+	m.put(settings, strings.Replace(selecting("spx-fast"), `"not-there"`, `"odd"`, 1))
+	m.await("/run/dcm/state.json", `"phase": "waiting"`, "dcm-apply.service is ordered after odd.service, a client")
+	if text := m.try("dcm check").Stderr; !strings.Contains(text, "odd.service") {
+		m.t.Errorf("dcm check does not name odd.service:\n%s", text)
+	}
+	m.untouched(map[string]string{exporter: m.units(exporter)[exporter]})
+	m.run("systemctl stop odd; rm /run/systemd/system/odd.service; systemctl daemon-reload; systemctl restart dcm")
+	m.has(spx)
+}

@@ -34,6 +34,7 @@ func scenarios(t *testing.T, p product) {
 		{"the daemon is killed", daemonKilled},
 		{"the oneshot is killed in a driver reload", killedInAReload},
 		{"the driver was left unloaded", driverLeftUnloaded},
+		{"clients that systemd cannot restart", oddClients},
 		{"systemd is re-executed in the middle", systemdReexecuted},
 		{"the oneshot is restarted in the middle", restartedInTheMiddle},
 		{"the oneshot is started with the clients up", startedWithClients},

@@ -12,6 +12,7 @@ import (
 var (
 	ErrNotFound = errors.New("the unit is not installed")
 	ErrMasked   = errors.New("the unit is masked")
+	ErrCyclic   = errors.New("units of the transaction wait for each other")
 )
 
 // JobError is the error of a restart in which the unit did not run.
@@ -139,6 +140,8 @@ func cannotRestart(name string, err error) error {
 		err = ErrNotFound
 	case isRemote(err, "org.freedesktop.systemd1.UnitMasked"):
 		err = ErrMasked
+	case isRemote(err, "org.freedesktop.systemd1.TransactionOrderIsCyclic"):
+		err = ErrCyclic
 	}
 	return fmt.Errorf("cannot restart %s: %w", name, err)
 }

@@ -143,6 +143,12 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 			},
 			want: Unit{Active: "inactive", Sub: "dead", Invocation: "01"},
 			err:  "cannot restart dcm-apply.service: the unit is masked", restarts: 1},
+		{name: "cyclic", before: "inactive/dead",
+			script: func(*pid1, int) *dbus.Error {
+				return dbus.NewError("org.freedesktop.systemd1.TransactionOrderIsCyclic", []any{"Transaction order is cyclic."})
+			},
+			want: Unit{Active: "inactive", Sub: "dead", Invocation: "01"},
+			err:  "cannot restart dcm-apply.service: units of the transaction wait for each other", restarts: 1},
 		{name: "refused otherwise", before: "active/exited",
 			script: func(*pid1, int) *dbus.Error {
 				return dbus.NewError("org.freedesktop.systemd1.ShuttingDown", []any{"The system is shutting down."})

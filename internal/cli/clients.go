@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"dcm/internal/config"
+	"dcm/internal/daemon"
+	"dcm/internal/host"
+)
+
+// checkRestart names the clients that systemd could not restart around a change, in
+// its own words. Where it cannot be asked, it is not.
+func checkRestart(ctx context.Context, h *host.Host, con *Console, cfg *config.Config) {
+	clients := h.Clients(cfg)
+	if !h.Here() || len(clients) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)
+	defer cancel()
+	conn, err := h.Dial(ctx)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	warn := func(format string, args ...any) {
+		fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+fmt.Sprintf(format, args...))
+	}
+	units, err := conn.Units(ctx, clients)
+	if err != nil {
+		warn("%v", err)
+		return
+	}
+	var names []string
+	for _, u := range units {
+		switch u.Load {
+		case "loaded":
+			names = append(names, u.ID)
+		case "not-found": // see checkClients
+		case "masked":
+			warn("%s is a client, and masked: systemd cannot restart it", u.Name)
+		default:
+			warn("%s is a client, and its unit file cannot be used (%s)", u.Name, u.Load)
+		}
+	}
+	way, err := conn.WaitsFor(ctx, daemon.ApplyUnit, names)
+	if err != nil {
+		warn("%v", err)
+	} else if way != nil {
+		warn("clients wait for %s, but %s, a client: systemctl cat %s shows where", daemon.ApplyUnit,
+			strings.Join(way, " is ordered after "), strings.Join(way[1:], " "))
+	}
+}

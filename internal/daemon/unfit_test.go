@@ -1,0 +1,58 @@
+package daemon
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"dcm/internal/report"
+	"dcm/internal/systemd"
+)
+
+func TestAClientThatSystemdCannotRestartIsToldBeforeAnyIsStopped(t *testing.T) {
+	for load, want := range map[string]string{
+		"masked":      "systemd cannot restart a.service, a client: it is masked",
+		"not-found":   "systemd cannot restart a.service, a client: its unit file is gone",
+		"bad-setting": "systemd cannot restart a.service, a client: its unit file cannot be used (bad-setting)",
+	} {
+		h := newHost(t)
+		h.steps, h.blocking = 3, []report.Holder{{PID: 7, Command: "a", Unit: "a.service", Devices: []string{"/dev/kfd"}}}
+		h.units["a.service"] = systemd.Unit{Name: "a.service", Load: load, Active: "active"}
+		h.units["b.service"] = systemd.Unit{Name: "b.service", Load: "loaded", Active: "active"}
+		if err := <-h.start(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Run returned %v, want %q", err, want)
+		}
+		if got := h.did(); got != "" {
+			t.Errorf("%s: events %q, want none", load, got)
+		}
+	}
+}
+
+func TestAnAliasIsTheUnitItStandsFor(t *testing.T) {
+	h := newHost(t)
+	h.steps, h.blocking = 3, []report.Holder{{PID: 7, Command: "a", Unit: "real.service", Devices: []string{"/dev/kfd"}}}
+	h.units["a.service"] = systemd.Unit{Name: "a.service", ID: "real.service", Load: "loaded", Active: "active"}
+	h.settings.Clients = append(h.settings.Clients, "real.service")
+	h.units["real.service"] = systemd.Unit{Name: "real.service", Load: "loaded", Active: "active"}
+	h.start()
+	h.until("in sync", phase(report.InSync))
+	h.tick()
+	if got, want := h.did(), "reset:real.service restart:dcm-apply.service READY"; got != want {
+		t.Errorf("events %q, want %q", got, want)
+	}
+}
+
+func TestTheClientInACycleIsNamed(t *testing.T) {
+	h := newHost(t)
+	h.steps = 3
+	h.run = func(*host) (systemd.Unit, *report.Run, error) {
+		return systemd.Unit{}, nil, fmt.Errorf("cannot restart: %w", systemd.ErrCyclic)
+	}
+	want := "dcm-apply.service is ordered after x.target is ordered after a.service, a client"
+	if err := <-h.start(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Run returned %v, want %q", err, want)
+	}
+	if s := h.left(); len(s.Owed) > 0 && s.OwedRuns["a.service"] != "" {
+		t.Errorf("owed is %v, although nothing was stopped", s.Owed)
+	}
+}

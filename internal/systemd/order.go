@@ -1,0 +1,50 @@
+package systemd
+
+import (
+	"context"
+	"slices"
+)
+
+// most bounds how many units are looked at for their order.
+const most = 2000
+
+// WaitsFor returns how the unit is ordered after one of the others (After=, and the
+// Before= of the other end), from the unit to the first of them that is reached; nil
+// if it waits for none. Then these must not wait for the unit.
+func (c *Conn) WaitsFor(ctx context.Context, unit string, others []string) ([]string, error) {
+	from := map[string]string{unit: ""}
+	for level := []string{unit}; len(level) > 0 && len(from) < most; {
+		after := make([][]string, len(level))
+		err := each(len(level), func(i int) error {
+			return c.property(ctx, level[i], unitInterface, "After", &after[i])
+		})
+		if err != nil {
+			return nil, err
+		}
+		var next []string
+		for i, names := range after {
+			for _, name := range names {
+				if _, seen := from[name]; seen {
+					continue
+				}
+				from[name] = level[i]
+				if slices.Contains(others, name) {
+					return way(from, name), nil
+				}
+				next = append(next, name)
+			}
+		}
+		level = next
+	}
+	return nil, nil
+}
+
+// way goes back to where the search began.
+func way(from map[string]string, to string) []string {
+	var out []string
+	for name := to; name != ""; name = from[name] {
+		out = append(out, name)
+	}
+	slices.Reverse(out)
+	return out
+}
