@@ -84,7 +84,7 @@ func newHost(t *testing.T) *host {
 // succeed is a run that puts the profile on the GPUs.
 func succeed(h *host) (systemd.Unit, *report.Run, error) {
 	h.steps = 0
-	return systemd.Unit{Name: ApplyUnit, Active: "active", Sub: "exited", Result: "success", Invocation: "1"}, &report.Run{ID: "1", Result: report.Applied}, nil
+	return systemd.Unit{Name: ApplyUnit, Active: "active", Sub: "exited", Result: "success", Invocation: "1"}, &report.Run{ID: "1", Profile: h.settings.Profile.Name, Result: report.Applied}, nil
 }
 
 // failing is a run that ends with the error.

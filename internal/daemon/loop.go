@@ -240,6 +240,9 @@ func (l *loop) finish(ctx context.Context, o outcome) error {
 	if o.restart.Run != "" {
 		l.state.Restart = o.restart
 	}
+	if o.other {
+		l.overtaken(ctx)
+	}
 	switch {
 	case o.drift != nil:
 		l.drifted(o)

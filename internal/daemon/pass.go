@@ -45,6 +45,7 @@ type outcome struct {
 	holders []report.Holder // who is in the way
 	restart report.Restart  // the one that was made, if one was
 	end     event.ID        // how its run ended, if it failed
+	other   bool            // the run was for another selection
 	advice  []string        // warnings beside those of the configuration
 	owed    debts           // units to be started once the profile is on the GPUs
 	repaid  []report.Client // what was owed before, as it is now
@@ -341,10 +342,21 @@ func (p *pass) restart(ctx context.Context, u Units) outcome {
 	p.Log = p.Log.With("run", unit.Invocation)
 	took := time.Since(began).Round(time.Millisecond)
 	p.Log.Info(fmt.Sprintf("%s has ended after %s: %s", ApplyUnit, took, unit.Result), "unit", ApplyUnit, "result", unit.Result, "took", took)
+	out := outcome{restart: asked, other: p.usable && p.other(run)}
 	if succeeded := unit.Active == "active" && unit.Result == "success"; succeeded && (run.Result.OK() || run.ID == "" && p.reached(ctx)) {
-		return outcome{restart: asked}
+		return out
 	}
-	return outcome{failure: whyFailed(unit, run), holders: run.Holders, restart: asked, end: ending(unit, run)}
+	out.failure, out.holders, out.end = whyFailed(unit, run), run.Holders, ending(unit, run)
+	return out
+}
+
+// other tells that a run was for another selection than this pass is for: it has read
+// a newer edit.
+func (p *pass) other(run *report.Run) bool {
+	if run.Profile == "" {
+		return p.settings.Selected && run.Result == report.NoProfile
+	}
+	return !p.settings.Selected || run.Profile != p.settings.Profile.Name
 }
 
 // reached reports whether the GPUs are as selected, for a run that could not write

@@ -116,6 +116,15 @@ func (l *loop) intend(i intent) error {
 	return nil
 }
 
+// overtaken reads the edit that a run has found before the daemon did, so that what
+// came of it is told of its own profile.
+func (l *loop) overtaken(ctx context.Context) {
+	before := l.settings
+	_ = l.configure(ctx) // a bad one is told
+	l.state.Wish = l.settings.sum()
+	l.again = l.again || before.same(l.settings) // what the run has read is gone again
+}
+
 // sum is a text that is equal for settings that ask for the same.
 func (s Settings) sum() string {
 	s.Source, s.Warnings = "", nil

@@ -288,3 +288,30 @@ func TestTheFailureOfAnEarlierRunIsClearedOnceAllIsInOrder(t *testing.T) {
 		})
 	}
 }
+
+func TestARunThatFoundANewerEditIsToldUnderItsOwnProfile(t *testing.T) {
+	h := newHost(t)
+	var journal bytes.Buffer
+	h.log = slog.New(slog.NewTextHandler(&journal, nil))
+	h.start()
+	h.until("in sync", phase(report.InSync))
+	h.set(func() {
+		h.steps = 3
+		h.run = func(h *host) (systemd.Unit, *report.Run, error) {
+			h.settings.Profile.Name = "spx"
+			u, run, err := succeed(h)
+			run.Profile = "spx"
+			return u, run, err
+		}
+	})
+	h.changed <- struct{}{}
+	s := h.until("in sync", func(s report.State) bool { return s.Phase == report.InSync && s.Restart.Run != "" })
+	if s.Profile != "spx" {
+		t.Errorf("profile %s is told to be on the GPUs, want spx", s.Profile)
+	}
+	h.tick()
+	h.stop()
+	if text := journal.String(); strings.Contains(text, "profile cpx is on the GPUs, and") || !strings.Contains(text, "profile spx is on the GPUs") {
+		t.Errorf("the journal tells:\n%s", text)
+	}
+}
