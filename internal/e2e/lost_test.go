@@ -22,11 +22,11 @@ func lists(profile string) string {
 	return strings.Replace(selecting(profile), `"not-there"`, `"not-there", "guarded", "leaver", "breaker", "stopped"`, 1)
 }
 
-// fragileReady installs and starts them.
-func (m machine) fragileReady() {
+// fragileReady installs and starts them: for this boot, or below /etc for all.
+func (m machine) fragileReady(below string) {
 	m.t.Helper()
 	for name, text := range fragile {
-		m.put("/run/systemd/system/"+name, text)
+		m.put(below+"/systemd/system/"+name, text)
 	}
 	m.run("systemctl daemon-reload; systemctl start " + fragileUnits + " stopped")
 }
@@ -47,7 +47,7 @@ func (m machine) duringReload(act string) {
 // does, and no unit that depends on one; but what somebody stops stays stopped.
 func killedInAReload(m machine) {
 	m.put(settings, lists("cpx-fast"))
-	m.fragileReady()
+	m.fragileReady("/run")
 	defer m.fragileGone()
 	m.run("systemctl restart dcm; systemctl is-active " + fragileUnits)
 	m.duringReload("systemctl kill --signal=KILL dcm-apply")

@@ -57,13 +57,18 @@ var modesOf = map[string]partition.Mode{
 
 func newSoak(t *testing.T, p product, seed uint64) *soak {
 	m := install(t, e2e.Trixie(), p)
-	// As long as on a host these would be waits for nothing here.
-	m.put("/run/systemd/system/dcm.service.d/soak.conf", "[Service]\nRestartSec=100ms\n")
-	m.run("systemctl daemon-reload")
 	m.ready()
-	// Long enough for a kill to fall into the middle of a run.
-	m.run("dcm-sim fault --gpu all --op compute --hang 20ms --times always")
-	return &soak{m, rand.New(rand.NewPCG(seed, 0)), "cpx-fast", make(map[string]int)}
+	m.fragileReady("/etc")
+	m.run("systemctl add-wants multi-user.target " + fragileUnits)
+	m.put(settings, lists("cpx-fast"))
+	s := &soak{m, rand.New(rand.NewPCG(seed, 0)), "cpx-fast", make(map[string]int)}
+	s.slow()
+	return s
+}
+
+// slow makes the steps long enough for a kill to fall into the middle of each.
+func (s *soak) slow() {
+	s.run("dcm-sim fault --gpu all --op compute --hang 20ms --times always; dcm-sim fault --op unload --hang 150ms --times always; dcm-sim fault --op load --hang 150ms --times always")
 }
 
 // trial does one thing and checks that all is well once it is quiet.
@@ -78,14 +83,22 @@ func (s *soak) trial() {
 		{"kill of the oneshot", 8, func() { s.kill("dcm-apply") }},
 		{"kill of the daemon", 8, func() { s.kill("dcm") }},
 		{"series of kills", 4, s.kills},
+		{"two kills in a row", 4, s.killTwice},
+		{"kill of modprobe", 4, s.killModprobe},
+		{"kill of somebody's own run", 3, s.killForeign},
+		{"kill of the message bus", 1, func() { s.during("systemctl kill --signal=KILL dbus") }},
+		{"kill of the journal", 1, func() { s.during("systemctl kill --signal=KILL systemd-journald") }},
+		{"edit broken and mended", 3, s.breaks},
 		{"second restart in the middle", 2, func() { s.during("systemctl restart dcm") }},
 		{"daemon-reload in the middle", 2, func() { s.during("systemctl daemon-reload") }},
 		{"daemon-reexec in the middle", 1, func() { s.during("systemctl daemon-reexec") }},
 		{"stop of the daemon in the middle", 2, func() { s.during("systemctl stop dcm") }},
-		{"SIGSTOP of the oneshot", 1, s.freeze},
+		{"SIGSTOP of the oneshot", 2, func() { s.freeze("dcm-apply") }},
+		{"SIGSTOP of the daemon", 1, func() { s.freeze("dcm") }},
 		{"two edits at once", 3, func() { s.edit(); s.edit() }},
 		{"holder comes and goes", 2, s.holder},
 		{"reboot", 1, s.restarted},
+		{"power cut", 1, s.cut},
 	}
 	total := 0
 	for _, t := range trials {
@@ -106,7 +119,7 @@ func (s *soak) trial() {
 func (s *soak) edit() {
 	others := slices.DeleteFunc(slices.Sorted(maps.Keys(modesOf)), func(name string) bool { return name == s.profile })
 	s.profile = others[s.rand.IntN(len(others))]
-	s.put(settings, selecting(s.profile))
+	s.put(settings, lists(s.profile))
 }
 
 // moment is some time within a run, as an argument of sleep(1).
@@ -141,10 +154,62 @@ func (s *soak) kills() {
 	}
 }
 
-// freeze stops the oneshot for a while, as a debugger or a freezer does.
-func (s *soak) freeze() {
+// killTwice ends what is tried again as well.
+func (s *soak) killTwice() {
+	s.kill("dcm-apply")
+	s.killNow([]string{"dcm", "dcm-apply"}[s.rand.IntN(2)])
+}
+
+// reloads selects another memory mode, so that the driver is reloaded.
+func (s *soak) reloads() {
+	s.profile = map[bool]string{true: "cpx-fast", false: "cpx-nps4"}[s.profile == "cpx-nps4"]
+	s.put(settings, lists(s.profile))
+}
+
+// killModprobe ends the program that loads or unloads the driver, under the oneshot's
+// feet or together with it.
+func (s *soak) killModprobe() {
+	s.reloads()
+	for range 1 + s.rand.IntN(2) {
+		s.try("e2e-agent await /run/dcm/report.json '\"result\": \"running\"'; sleep " + s.moment() + "; pkill -KILL -x modprobe")
+	}
+	if s.rand.IntN(2) == 0 {
+		s.killNow("dcm-apply")
+	}
+}
+
+// killForeign ends a run that the daemon has not asked for, and then says something
+// else, or nothing at all, for a while.
+func (s *soak) killForeign() {
+	s.reloads()
+	s.try("systemctl restart --no-block dcm-apply; sleep " + s.moment() + "; systemctl kill --signal=KILL dcm-apply")
+	if s.rand.IntN(2) == 0 {
+		s.put(settings, strings.Replace(lists(s.profile), "profile = ", "# profile = ", 1))
+		s.run("systemctl restart dcm; test -e /sys/module/amdgpu")
+		s.put(settings, lists(s.profile))
+	}
+}
+
+// breaks makes an edit that cannot be used, does something over it, and mends it.
+func (s *soak) breaks() {
 	s.edit()
-	s.try("sleep " + s.moment() + "; systemctl kill --signal=STOP dcm-apply; sleep " + s.moment() + "; systemctl kill --signal=CONT dcm-apply")
+	s.try("sleep " + s.moment())
+	s.put(settings, lists(s.profile)+"colour = \"red\"\n")
+	switch s.rand.IntN(3) {
+	case 0:
+		s.killNow("dcm-apply")
+	case 1:
+		s.try("systemctl restart dcm")
+	case 2:
+		s.try("systemctl daemon-reload")
+	}
+	s.put(settings, lists(s.profile))
+}
+
+// freeze stops a unit's processes for a while, as a debugger or a freezer does.
+func (s *soak) freeze(unit string) {
+	s.edit()
+	s.try("sleep " + s.moment() + "; systemctl kill --signal=STOP " + unit + "; sleep " + s.moment() + "; systemctl kill --signal=CONT " + unit)
 }
 
 // holder lets a user's job hold the GPUs over an edit.
@@ -158,9 +223,15 @@ func (s *soak) holder() {
 func (s *soak) restarted() {
 	s.edit()
 	s.reboot()
-	s.run("dcm-sim fault --gpu all --op compute --hang 20ms --times always")
-	s.put("/run/systemd/system/dcm.service.d/soak.conf", "[Service]\nRestartSec=100ms\n")
-	s.run("systemctl daemon-reload")
+	s.slow()
+}
+
+// cut ends the boot in the middle of a run, with nothing shut down.
+func (s *soak) cut() {
+	s.edit()
+	s.try("sleep " + s.moment() + "; systemd-run --quiet --no-block systemctl reboot --force --force")
+	s.rebootedByItself()
+	s.slow()
 }
 
 // well checks that the profile is on the GPUs, that every client is up, that no
@@ -168,7 +239,10 @@ func (s *soak) restarted() {
 func (s *soak) well(after string) {
 	s.t.Helper()
 	s.run("systemctl restart dcm")
-	s.run("systemctl is-active amd-metrics-exporter gpuagent dashboard")
+	s.run("systemctl is-active amd-metrics-exporter gpuagent dashboard " + fragileUnits)
+	if failed := s.run("systemctl list-units --failed --no-legend --plain"); failed != "" {
+		s.t.Errorf("after %s: failed are\n%s", after, failed)
+	}
 	want := modesOf[s.profile]
 	for gpu, mode := range s.modes() {
 		if mode != want {
