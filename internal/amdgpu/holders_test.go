@@ -5,13 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 
 	"dcm/internal/gpu"
 	"dcm/internal/partition"
@@ -108,46 +104,6 @@ func TestHoldersAreFoundByDeviceNumberWhereTheNodesAreHidden(t *testing.T) {
 	}
 	if d := cmp.Diff([]gpu.Holder{{PID: 90, Command: "a", Devices: []string{"/dev/kfd"}, Vendors: []partition.Vendor{partition.AMD}}}, got); d != "" {
 		t.Errorf("holders (-want +got):\n%s", d)
-	}
-}
-
-func TestProcessesThatMayNotBeLookedAtMakeTheListPartial(t *testing.T) {
-	f := newFixture(t)
-	f.devices()
-	f.process(90, "own", "", "/", "dev/kfd")
-	f.process(91, "foreign", "", "/", "dev/kfd")
-	f.must(os.Chmod(f.path("proc/91/fd"), 0))
-	for dir := f.dir; strings.HasPrefix(dir, os.TempDir()+"/"); dir = filepath.Dir(dir) {
-		f.must(os.Chmod(dir, 0o755))
-	}
-	defer unprivileged(t)()
-	n := whole(f.roots())
-	nodes, err := n.deviceNodes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	scan := &scan{proc: n.roots.Proc, nodes: nodes, each: time.Minute}
-	if got := scan.process(t.Context(), 90); len(got.uses) != 1 || got.why != "" {
-		t.Errorf("one's own process: %+v", got)
-	}
-	if got := scan.process(t.Context(), 91); got.why != notAllowed {
-		t.Errorf("another's: %+v", got)
-	}
-}
-
-// unprivileged lets this thread look at files as somebody who is not root.
-func unprivileged(t *testing.T) (restore func()) {
-	t.Helper()
-	if os.Getuid() != 0 {
-		return func() {}
-	}
-	runtime.LockOSThread()
-	if _, err := unix.SetfsuidRetUid(65534); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		unix.SetfsuidRetUid(0)
-		runtime.UnlockOSThread()
 	}
 }
 

@@ -2,7 +2,6 @@ package amdgpu
 
 import (
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"dcm/internal/gpu"
@@ -77,10 +76,6 @@ const driver = "amdgpu"
 
 func (n *Node) sys(elem ...string) string {
 	return filepath.Join(append([]string{n.roots.Sys}, elem...)...)
-}
-
-func (n *Node) proc(pid int, file string) string {
-	return filepath.Join(n.roots.Proc, strconv.Itoa(pid), file)
 }
 
 func (n *Node) pci(a partition.Address, file string) string {

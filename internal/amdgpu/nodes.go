@@ -2,42 +2,23 @@ package amdgpu
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
-	"path/filepath"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"dcm/internal/attr"
 	"dcm/internal/gpu"
+	"dcm/internal/opened"
 )
-
-// identity is what a device node is, by whatever name and in whatever mount
-// namespace it is opened: the device's number, or the file itself where the node
-// is none.
-type identity struct{ rdev, dev, ino uint64 }
-
-func identify(st *unix.Stat_t) identity {
-	if st.Mode&unix.S_IFMT == unix.S_IFCHR {
-		return identity{rdev: st.Rdev}
-	}
-	return identity{dev: st.Dev, ino: st.Ino}
-}
-
-func identifyStatx(st *unix.Statx_t) identity {
-	if st.Mode&unix.S_IFMT == unix.S_IFCHR {
-		return identity{rdev: unix.Mkdev(st.Rdev_major, st.Rdev_minor)}
-	}
-	return identity{dev: unix.Mkdev(st.Dev_major, st.Dev_minor), ino: st.Ino}
-}
 
 // deviceNodes returns the nodes through which the GPUs of the amdgpu driver are
 // opened, with their names: the KFD's, and those of each GPU's partitions. Other
 // cards' are not among them.
-func (n *Node) deviceNodes() (map[identity]string, error) {
-	nodes := make(map[identity]string)
-	if err := n.addNode(nodes, "kfd", n.sys("class/kfd/kfd/dev")); err != nil {
+func (n *Node) deviceNodes() (*opened.Nodes, error) {
+	nodes := opened.NewNodes(n.roots.Dev)
+	// KFD's events outlive the /dev/kfd that they were asked for through
+	// (kfd_smi_event_open).
+	nodes.Anonymous("kfd", "/dev/kfd")
+	if err := nodes.Add("kfd", n.sys("class/kfd/kfd/dev"), weightKFD); err != nil {
 		return nil, err
 	}
 	names, err := attr.Names(n.sys("class/drm"))
@@ -55,7 +36,7 @@ func (n *Node) deviceNodes() (map[identity]string, error) {
 		if !ours {
 			continue
 		}
-		if err := n.addNode(nodes, "dri/"+name, n.sys("class/drm", name, "dev")); err != nil {
+		if err := nodes.Add("dri/"+name, n.sys("class/drm", name, "dev"), weightDRM); err != nil {
 			return nil, err
 		}
 	}
@@ -74,28 +55,10 @@ func (n *Node) drivesCard(name string) (bool, error) {
 	return bound == driver, err
 }
 
-// addNode adds the node under the device root, or, where it is hidden from this
-// process (PrivateDevices=), the device number that sysfs has for it.
-func (n *Node) addNode(nodes map[identity]string, name, number string) error {
-	var st unix.Stat_t
-	path := filepath.Join(n.roots.Dev, name)
-	err := unix.Stat(path, &st)
-	switch {
-	case err == nil:
-		nodes[identify(&st)] = "/dev/" + name
-		nodes[identity{dev: st.Dev, ino: st.Ino}] = "/dev/" + name // as /proc/PID/maps has it
-		return nil
-	case err != unix.ENOENT:
-		return &fs.PathError{Op: "stat", Path: path, Err: err}
-	}
-	text, err := attr.Optional(number)
-	if text == "" || err != nil {
-		return err
-	}
-	var major, minor uint32
-	if _, err := fmt.Sscanf(text, "%d:%d", &major, &minor); err != nil {
-		return fmt.Errorf("%s holds %q, not a device number", number, text)
-	}
-	nodes[identity{rdev: unix.Mkdev(major, minor)}] = "/dev/" + name
-	return nil
-}
+// What an open device adds to the driver's use count: a DRM device one
+// (drm_stub_open), KFD's two, since the character device is amdgpu's own too
+// (chrdev_open: cdev_get and fops_get).
+const (
+	weightDRM = 1
+	weightKFD = 2
+)

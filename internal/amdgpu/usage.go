@@ -10,11 +10,10 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"dcm/internal/attr"
 	"dcm/internal/foreign"
 	"dcm/internal/gpu"
+	"dcm/internal/opened"
 )
 
 // Usage looks who uses the GPUs. It takes no longer than the node's limit, and for
@@ -32,13 +31,10 @@ func (n *Node) usage(ctx context.Context) (gpu.Usage, error) {
 	if err != nil {
 		return gpu.Usage{}, err
 	}
-	s := &scan{
-		proc: n.roots.Proc, nodes: nodes, each: n.lookEach, width: lookWidth(),
-		found: make(map[int][]use), unlooked: make(map[int]string), seen: make(map[int]bool),
-	}
+	s := opened.New(n.roots.Proc, nodes, n.lookEach)
 	limit, cancel := context.WithTimeout(ctx, n.lookTime(ctx))
 	defer cancel()
-	if err := s.all(limit); err != nil {
+	if err := s.All(limit); err != nil {
 		return gpu.Usage{}, err
 	}
 	var u gpu.Usage
@@ -46,13 +42,13 @@ func (n *Node) usage(ctx context.Context) (gpu.Usage, error) {
 		return gpu.Usage{}, err
 	}
 	// Mappings cost as much again, and mostly there is nothing to explain.
-	if !u.Counted && len(s.found) == 0 || u.Unseen() > 0 {
-		s.again(limit)
+	if !u.Counted && !s.Found() || u.Unseen() > 0 {
+		s.Mapped(limit)
 		if err := n.tally(&u, s); err != nil {
 			return gpu.Usage{}, err
 		}
 	}
-	u.Holders, u.Unlooked = n.describeHolders(s.found), n.describeUnlooked(s.unlooked)
+	u.Holders, u.Unlooked = s.Holders(), s.Unlooked()
 	return u, nil
 }
 
@@ -65,8 +61,8 @@ func (n *Node) lookTime(ctx context.Context) time.Duration {
 }
 
 // tally adds what the driver tells to what was seen.
-func (n *Node) tally(u *gpu.Usage, s *scan) error {
-	compute, err := numbers(n.sys("class/kfd/kfd/proc"))
+func (n *Node) tally(u *gpu.Usage, s *opened.Scan) error {
+	compute, err := attr.Numbers(n.sys("class/kfd/kfd/proc"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -74,33 +70,15 @@ func (n *Node) tally(u *gpu.Usage, s *scan) error {
 	for _, pid := range compute {
 		switch {
 		case pid == os.Getpid():
-		case s.seen[pid]:
-			if !slices.ContainsFunc(s.found[pid], func(v use) bool { return v.device == "/dev/kfd" }) {
-				s.found[pid] = append(s.found[pid], use{pid, -1, "/dev/kfd", 0})
-			}
+		case s.Seen(pid):
+			s.Also(pid, "/dev/kfd")
 		default:
 			u.Lost = append(u.Lost, pid)
 		}
 	}
 	u.Count, u.Modules, u.Counted = n.useCount()
-	u.Seen = accounted(s.found)
+	u.Seen = s.Weight()
 	return nil
-}
-
-// accounted is what open files add to the use count, each counted once however many
-// processes have it.
-func accounted(found map[int][]use) int {
-	byDevice := make(map[string][]use)
-	sum := 0
-	for _, uses := range found {
-		for _, u := range uses {
-			if !slices.ContainsFunc(byDevice[u.device], func(other use) bool { return sameFile(u, other) }) {
-				byDevice[u.device] = append(byDevice[u.device], u)
-				sum += u.weight
-			}
-		}
-	}
-	return sum
 }
 
 // useCount reads what the module tells of its use (Documentation/ABI/testing/
@@ -120,25 +98,10 @@ func (n *Node) useCount() (count int, modules []string, ok bool) {
 	return count, modules, true
 }
 
-func (n *Node) describeUnlooked(why map[int]string) []gpu.Unlooked {
-	var out []gpu.Unlooked
-	for pid, reason := range why {
-		dir := n.proc(pid, "")
-		var st, files unix.Stat_t
-		if unix.Stat(dir, &st) != nil {
-			continue // it has ended
-		}
-		_ = unix.Stat(n.proc(pid, "fd"), &files)
-		out = append(out, gpu.Unlooked{PID: pid, Command: command(dir), UID: int(st.Uid), Files: int(files.Size), Why: reason, Late: reason != notAllowed})
-	}
-	slices.SortFunc(out, func(a, b gpu.Unlooked) int { return a.PID - b.PID })
-	return out
-}
-
 // Tally is the module's use count, with the KFD's list.
 func (n *Node) Tally() string {
 	count, modules, ok := n.useCount()
-	compute, _ := numbers(n.sys("class/kfd/kfd/proc"))
+	compute, _ := attr.Numbers(n.sys("class/kfd/kfd/proc"))
 	slices.Sort(compute)
 	return fmt.Sprint(count, modules, ok, compute)
 }

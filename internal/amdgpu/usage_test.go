@@ -237,7 +237,7 @@ func TestAProcessThatCannotBeLookedAtDoesNotHoldUpTheOthers(t *testing.T) {
 		}
 	})
 	u, err := whole(f.roots(), Look(time.Minute, 20*time.Millisecond)).Usage(patient(t))
-	if err != nil || !holds(u, 90) || len(u.Unlooked) != 1 || u.Unlooked[0].PID != 80 || u.Unlooked[0].Why != noAnswer {
+	if err != nil || !holds(u, 90) || len(u.Unlooked) != 1 || u.Unlooked[0].PID != 80 || u.Unlooked[0].Why != "a look at its open files does not return" {
 		t.Errorf("usage %+v, %v", u, err)
 	}
 }

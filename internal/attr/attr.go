@@ -136,6 +136,18 @@ func Names(dir string) ([]string, error) {
 	}
 }
 
+// Numbers lists those entries of a directory that are numbers.
+func Numbers(dir string) ([]int, error) {
+	names, err := Names(dir)
+	var out []int
+	for _, name := range names {
+		if v, err := strconv.Atoi(name); err == nil {
+			out = append(out, v)
+		}
+	}
+	return out, err
+}
+
 // Number reads an attribute that is one number, decimal or with 0x.
 func Number(path string, bits int) (uint64, error) {
 	text, err := Read(path)

@@ -36,7 +36,8 @@ type Vendor interface {
 	Loaded() bool
 	Load(ctx context.Context) error
 
-	// Usage looks who, other than this process, uses the GPUs.
+	// Usage looks who, other than this process, uses the GPUs: package opened finds who
+	// has their device nodes open.
 	Usage(ctx context.Context) (Usage, error)
 
 	// Tally is what the driver itself tells of its use, at little cost, in a form to be

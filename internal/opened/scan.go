@@ -1,4 +1,4 @@
-package amdgpu
+package opened
 
 import (
 	"cmp"
@@ -11,15 +11,17 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dcm/internal/attr"
 )
 
-// scan looks at the open files of every process. Anybody may have as many as he
+// Scan looks at the open files of every process. Anybody may have as many as he
 // likes, and one of a file system whose server does not answer, so each process has
 // its own time, those with few files come first, several are looked at at once, and
 // who could not be looked at is told by name.
-type scan struct {
+type Scan struct {
 	proc  string
-	nodes map[identity]string
+	nodes *Nodes
 	each  time.Duration // the longest that one process is looked at
 	width int           // how many at once
 	maps  bool          // what is mapped into memory counts too
@@ -29,7 +31,13 @@ type scan struct {
 	seen     map[int]bool
 }
 
-// use is one open file, or mapping, of a GPU's device.
+// New returns a look at the processes of /proc for those nodes, each given its time.
+func New(proc string, nodes *Nodes, each time.Duration) *Scan {
+	return &Scan{proc: proc, nodes: nodes, each: each, width: min(4, runtime.GOMAXPROCS(0)),
+		found: make(map[int][]use), unlooked: make(map[int]string), seen: make(map[int]bool)}
+}
+
+// use is one open file, or mapping, of a node.
 type use struct {
 	pid, fd int // of the thread whose table it is in; fd is -1 for a mapping
 	device  string
@@ -49,12 +57,12 @@ const (
 	noAnswer   = "a look at its open files does not return"
 )
 
-// all looks at the processes until there are no new ones: what a process has open
+// All looks at the processes until there are no new ones: what a process has open
 // its children have too, when it is gone.
-func (s *scan) all(ctx context.Context) error {
+func (s *Scan) All(ctx context.Context) error {
 	const rounds = 5 // one who forks without end is not outrun
 	for range rounds {
-		pids, err := numbers(s.proc)
+		pids, err := attr.Numbers(s.proc)
 		if err != nil {
 			return err
 		}
@@ -69,7 +77,7 @@ func (s *scan) all(ctx context.Context) error {
 
 // order puts those with few open files first. The size of the directory is their
 // number (proc_fd_getattr, Linux 6.2 and later).
-func (s *scan) order(pids []int) []int {
+func (s *Scan) order(pids []int) []int {
 	type sized struct {
 		pid   int
 		files int64
@@ -91,13 +99,13 @@ func (s *scan) order(pids []int) []int {
 	return pids
 }
 
-func (s *scan) dir(pid int, name string) string {
+func (s *Scan) dir(pid int, name string) string {
 	return filepath.Join(s.proc, strconv.Itoa(pid), name)
 }
 
 // these looks at the processes in their order. A look that hangs is left to itself,
 // and another one has its place.
-func (s *scan) these(ctx context.Context, pids []int) {
+func (s *Scan) these(ctx context.Context, pids []int) {
 	results := make(chan look, len(pids))
 	running := make(map[int]time.Time)
 	tick := time.NewTicker(max(s.each/4, time.Millisecond))
@@ -131,7 +139,7 @@ func (s *scan) these(ctx context.Context, pids []int) {
 	}
 }
 
-func (s *scan) take(l look) {
+func (s *Scan) take(l look) {
 	if len(l.uses) > 0 {
 		s.found[l.pid] = append(s.found[l.pid], l.uses...)
 	}
@@ -141,7 +149,7 @@ func (s *scan) take(l look) {
 }
 
 // abandon gives those up that do not even notice that their time is over.
-func (s *scan) abandon(running map[int]time.Time) {
+func (s *Scan) abandon(running map[int]time.Time) {
 	for pid, since := range running {
 		if time.Since(since) > 2*s.each {
 			delete(running, pid)
@@ -152,8 +160,8 @@ func (s *scan) abandon(running map[int]time.Time) {
 
 // process looks at one process: at its open files, at those of its threads that
 // have others, and, if that is asked for, at what it has mapped.
-func (s *scan) process(ctx context.Context, pid int) look {
-	p := &prober{scan: s, ctx: ctx, until: time.Now().Add(s.each), look: look{pid: pid}, buf: make([]byte, 32<<10)}
+func (s *Scan) process(ctx context.Context, pid int) look {
+	p := &prober{Scan: s, ctx: ctx, until: time.Now().Add(s.each), look: look{pid: pid}, buf: make([]byte, 32<<10)}
 	p.files(pid, s.dir(pid, "fd"))
 	p.threads()
 	if s.maps {
@@ -162,8 +170,8 @@ func (s *scan) process(ctx context.Context, pid int) look {
 	return p.look
 }
 
-// again looks at the mappings of the processes that were looked at before.
-func (s *scan) again(ctx context.Context) {
+// Mapped looks at the mappings of the processes that were looked at before.
+func (s *Scan) Mapped(ctx context.Context) {
 	s.maps = true
 	pids := make([]int, 0, len(s.seen))
 	for pid := range s.seen {
@@ -175,4 +183,15 @@ func (s *scan) again(ctx context.Context) {
 	s.these(ctx, s.order(pids))
 }
 
-func lookWidth() int { return min(4, runtime.GOMAXPROCS(0)) }
+// Seen tells whether the process was looked at.
+func (s *Scan) Seen(pid int) bool { return s.seen[pid] }
+
+// Found tells whether anybody has a node open.
+func (s *Scan) Found() bool { return len(s.found) > 0 }
+
+// Also adds what somebody else knows: that a process uses a node.
+func (s *Scan) Also(pid int, name string) {
+	if !slices.ContainsFunc(s.found[pid], func(u use) bool { return u.device == name }) {
+		s.found[pid] = append(s.found[pid], use{pid, -1, name, 0})
+	}
+}

@@ -1,4 +1,4 @@
-package amdgpu
+package opened
 
 import (
 	"bufio"
@@ -26,22 +26,22 @@ func (p *prober) mappings() {
 		if !ok {
 			continue
 		}
-		device, ok := p.nodes[identity{dev: m.dev, ino: m.ino}]
+		device, ok := p.nodes.known[identity{dev: m.dev, ino: m.ino}]
 		if !ok && strings.HasPrefix(m.path, "/dev/") {
 			device, ok = p.mapped(m.area)
 		}
-		if ok && !slices.ContainsFunc(p.uses, func(u use) bool { return u.device == device }) {
-			p.uses = append(p.uses, use{p.pid, -1, device, weight(device)})
+		if ok && !slices.ContainsFunc(p.uses, func(u use) bool { return u.device == device.name }) {
+			p.uses = append(p.uses, use{p.pid, -1, device.name, device.weight})
 		}
 	}
 }
 
-func (p *prober) mapped(area string) (string, bool) {
+func (p *prober) mapped(area string) (node, bool) {
 	var st unix.Stat_t
 	if unix.Stat(p.dir(p.pid, "map_files/"+area), &st) != nil {
-		return "", false
+		return node{}, false
 	}
-	device, ok := p.nodes[identify(&st)]
+	device, ok := p.nodes.known[identify(&st)]
 	return device, ok
 }
 

@@ -1,4 +1,4 @@
-package amdgpu
+package opened
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 
 // prober looks at one process.
 type prober struct {
-	*scan
+	*Scan
 	look
 	ctx   context.Context
 	until time.Time
@@ -80,21 +80,25 @@ func (p *prober) file(task, dir int, path, name string) {
 		p.anonymous(task, dir, name)
 		return
 	}
-	device, ok := p.nodes[identifyStatx(&st)]
+	device, ok := p.nodes.known[identifyStatx(&st)]
 	if !ok || onlyPath(dir, path, name) {
 		return
 	}
 	number, _ := strconv.Atoi(name)
-	p.uses = append(p.uses, use{task, number, device, weight(device)})
+	p.uses = append(p.uses, use{task, number, device.name, device.weight})
 }
 
-// anonymous files have no node. The driver makes some of them: KFD's events, which
-// outlive the /dev/kfd that they were asked for through (kfd_smi_event_open).
+// anonymous looks at a file that has no node: a driver may make some.
 func (p *prober) anonymous(task, dir int, name string) {
 	size, err := unix.Readlinkat(dir, name, p.link[:])
-	if err == nil && bytes.HasPrefix(p.link[:size], []byte("anon_inode:kfd")) {
-		number, _ := strconv.Atoi(name)
-		p.uses = append(p.uses, use{task, number, "/dev/kfd", 1})
+	if err != nil {
+		return
+	}
+	for begin, device := range p.nodes.anonymous {
+		if bytes.HasPrefix(p.link[:size], []byte(begin)) {
+			number, _ := strconv.Atoi(name)
+			p.uses = append(p.uses, use{task, number, device, 1})
+		}
 	}
 }
 
@@ -107,7 +111,7 @@ func (p *prober) threads() {
 	if err := unix.Stat(dir, &st); err != nil || st.Nlink <= alone {
 		return
 	}
-	tids, err := numbers(dir)
+	tids, err := attr.Numbers(dir)
 	if err != nil {
 		return
 	}
@@ -146,16 +150,6 @@ func onlyPath(dir int, path, name string) bool {
 		}
 	}
 	return false
-}
-
-// weight is what an open device adds to the driver's use count: a DRM device one
-// (drm_stub_open), KFD's two, since the character device is amdgpu's own too
-// (chrdev_open: cdev_get and fops_get).
-func weight(device string) int {
-	if device == "/dev/kfd" {
-		return 2
-	}
-	return 1
 }
 
 // kcmp(2) has no wrapper. The kernel has it wherever there is DRM (CONFIG_KCMP).

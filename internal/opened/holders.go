@@ -1,0 +1,84 @@
+package opened
+
+import (
+	"bytes"
+	"cmp"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/attr"
+	"dcm/internal/foreign"
+	"dcm/internal/gpu"
+)
+
+// Holders are the processes that were found to have a node open, by pid.
+func (s *Scan) Holders() []gpu.Holder {
+	out := make([]gpu.Holder, 0, len(s.found))
+	for pid, uses := range s.found {
+		var devices []string
+		for _, u := range uses {
+			devices = append(devices, u.device)
+		}
+		slices.SortFunc(devices, compareNodes)
+		out = append(out, gpu.Holder{PID: pid, Command: command(s.dir(pid, "")), Unit: gpu.UnitOf(s.proc, pid), Devices: slices.Compact(devices)})
+	}
+	slices.SortFunc(out, func(a, b gpu.Holder) int { return cmp.Compare(a.PID, b.PID) })
+	return out
+}
+
+// compareNodes puts /dev/kfd first and the others by name and number.
+func compareNodes(a, b string) int {
+	return cmp.Or(strings.Count(a, "/")-strings.Count(b, "/"), len(a)-len(b), cmp.Compare(a, b))
+}
+
+// command is a process's name. The kernel cuts it off at 15 bytes (comm in
+// proc_pid_comm(5)); then the whole one is taken from its arguments, if it is
+// there. Whoever started the process chose both.
+func command(dir string) string {
+	comm, _ := attr.Bytes(filepath.Join(dir, "comm"))
+	comm = bytes.TrimSuffix(comm, []byte("\n"))
+	if len(comm) < 15 {
+		return foreign.Text(string(comm))
+	}
+	line, _ := attr.Bytes(filepath.Join(dir, "cmdline"))
+	first, _, _ := strings.Cut(string(line), "\x00")
+	if base := filepath.Base(first); strings.HasPrefix(base, string(comm)) {
+		return foreign.Text(base)
+	}
+	return foreign.Text(string(comm))
+}
+
+// Unlooked are those that could not be looked at, by pid.
+func (s *Scan) Unlooked() []gpu.Unlooked {
+	var out []gpu.Unlooked
+	for pid, reason := range s.unlooked {
+		dir := s.dir(pid, "")
+		var st, files unix.Stat_t
+		if unix.Stat(dir, &st) != nil {
+			continue // it has ended
+		}
+		_ = unix.Stat(s.dir(pid, "fd"), &files)
+		out = append(out, gpu.Unlooked{PID: pid, Command: command(dir), UID: int(st.Uid), Files: int(files.Size), Why: reason, Late: reason != notAllowed})
+	}
+	slices.SortFunc(out, func(a, b gpu.Unlooked) int { return a.PID - b.PID })
+	return out
+}
+
+// Weight is what the open files add to the use count of the driver, each counted once
+// however many processes have it.
+func (s *Scan) Weight() int {
+	byDevice := make(map[string][]use)
+	sum := 0
+	for _, uses := range s.found {
+		for _, u := range uses {
+			if !slices.ContainsFunc(byDevice[u.device], func(other use) bool { return sameFile(u, other) }) {
+				byDevice[u.device] = append(byDevice[u.device], u)
+				sum += u.weight
+			}
+		}
+	}
+	return sum
+}

@@ -1,0 +1,82 @@
+// Package opened finds who has device nodes open: by what a file is and not by its
+// name, in whatever mount namespace, whoever the process belongs to. It knows /proc,
+// and no driver: whose the nodes are, and what an open one means, its callers know.
+package opened
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/attr"
+)
+
+// Nodes are the device nodes that are looked for.
+type Nodes struct {
+	dev       string
+	known     map[identity]node
+	anonymous map[string]string // the begin of a name behind "anon_inode:" → the node
+}
+
+// node is one of them.
+type node struct {
+	name   string // "/dev/kfd"
+	weight int    // what each open file of it adds to its driver's use count
+}
+
+// NewNodes returns none yet, of those under the device root.
+func NewNodes(dev string) *Nodes {
+	return &Nodes{dev: dev, known: make(map[identity]node), anonymous: make(map[string]string)}
+}
+
+// Anonymous has files without a node, whose name begins so, count for that node.
+func (n *Nodes) Anonymous(begin, name string) { n.anonymous["anon_inode:"+begin] = name }
+
+// identity is what a device node is, by whatever name and in whatever mount
+// namespace it is opened: the device's number, or the file itself where the node
+// is none.
+type identity struct{ rdev, dev, ino uint64 }
+
+func identify(st *unix.Stat_t) identity {
+	if st.Mode&unix.S_IFMT == unix.S_IFCHR {
+		return identity{rdev: st.Rdev}
+	}
+	return identity{dev: st.Dev, ino: st.Ino}
+}
+
+func identifyStatx(st *unix.Statx_t) identity {
+	if st.Mode&unix.S_IFMT == unix.S_IFCHR {
+		return identity{rdev: unix.Mkdev(st.Rdev_major, st.Rdev_minor)}
+	}
+	return identity{dev: unix.Mkdev(st.Dev_major, st.Dev_minor), ino: st.Ino}
+}
+
+// Add adds the node of that name under the device root, or, where it is hidden from
+// this process (PrivateDevices=), the device number that sysfs has for it in a file.
+// weight is what each open file of it adds to the use count of its driver.
+func (n *Nodes) Add(name, number string, weight int) error {
+	known := node{"/dev/" + name, weight}
+	var st unix.Stat_t
+	path := filepath.Join(n.dev, name)
+	err := unix.Stat(path, &st)
+	switch {
+	case err == nil:
+		n.known[identify(&st)] = known
+		n.known[identity{dev: st.Dev, ino: st.Ino}] = known // as /proc/PID/maps has it
+		return nil
+	case err != unix.ENOENT:
+		return &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	text, err := attr.Optional(number)
+	if text == "" || err != nil {
+		return err
+	}
+	var major, minor uint32
+	if _, err := fmt.Sscanf(text, "%d:%d", &major, &minor); err != nil {
+		return fmt.Errorf("%s holds %q, not a device number", number, text)
+	}
+	n.known[identity{rdev: unix.Mkdev(major, minor)}] = known
+	return nil
+}
