@@ -21,6 +21,8 @@ type Account struct {
 	GPUs     List[GPU]      `json:"gpus"`
 	Expected Expected       `json:"expected"`
 	Parts    List[Part]     `json:"partitions"`
+	Reserved List[Reserved] `json:"reservations"`
+	Guard    Guard          `json:"guard"`
 	Clients  List[Client]   `json:"clients"`
 	Holders  List[Holder]   `json:"holders"`
 	Units    List[Unit]     `json:"units"`
@@ -117,6 +119,23 @@ type Part struct {
 	MemoryShare  float64 `json:"memory_share"`  // of the GPU's memory
 	ComputeUnits int     `json:"compute_units"` // 0 where not known
 	ComputeShare float64 `json:"compute_share"` // of the GPU's compute units
+}
+
+// Reserved is a reservation, and what it has.
+type Reserved struct {
+	Name       string       `json:"name"`
+	Unit       string       `json:"unit"` // "" for one that is no unit's
+	Wants      int          `json:"wants"`
+	Partitions List[string] `json:"partitions"`
+	Exclusive  bool         `json:"exclusive"`
+	Reason     string       `json:"reason"` // why these, or why none
+}
+
+// Guard is what became of what is reserved exclusively.
+type Guard struct {
+	Loaded  bool   `json:"loaded"`
+	Devices int    `json:"devices"` // that open for their holders alone
+	Why     string `json:"why"`     // it cannot be done here; "" if it can
 }
 
 // Client is a unit that is restarted around a change.

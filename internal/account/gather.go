@@ -25,6 +25,7 @@ const (
 	partRun      = "last_run"
 	partDaemon   = "daemon"
 	partExpected = "expected"
+	partReserved = "reservations"
 )
 
 // Patience is how long one part may take.
@@ -48,6 +49,13 @@ type Sight struct {
 	Problems []Problem // that the profile does not fit them, say
 }
 
+// Reserve is what is reserved, and of whom that cannot be read.
+type Reserve struct {
+	List  []Reserved
+	Guard Guard
+	Open  []string // units
+}
+
 // Standing is how systemd has the units.
 type Standing struct {
 	Own     []Unit
@@ -68,6 +76,7 @@ type Sources struct {
 	Holders func(context.Context) ([]report.Holder, error)
 	Daemon  func(context.Context) (*report.State, error) // nil: it has told nothing in this boot
 	Run     func(context.Context) (*report.Run, error)   // nil: there was none in this boot
+	Reserve func(context.Context) (Reserve, error)       // what is reserved
 	Known   func(context.Context) ([]string, error)      // addresses of the GPUs of the last success
 }
 
@@ -76,6 +85,7 @@ type Sources struct {
 func Gather(ctx context.Context, now time.Time, s Sources) Account {
 	a := Account{Version: Version, Taken: now, Host: s.Host, DCM: s.DCM}
 	gpus, units, holders := begin(ctx, s.GPUs), begin(ctx, s.Units), begin(ctx, s.Holders)
+	reserved := begin(ctx, s.Reserve)
 	state, run, known := begin(ctx, s.Daemon), begin(ctx, s.Run), begin(ctx, s.Known)
 
 	a.daemon(take(&a, partDaemon, state))
@@ -84,6 +94,7 @@ func Gather(ctx context.Context, now time.Time, s Sources) Account {
 	a.sight(take(&a, partGPUs, gpus))
 	a.standing(units != nil, take(&a, partUnits, units))
 	a.holders(holders != nil, take(&a, partHolders, holders))
+	a.reserve(take(&a, partReserved, reserved))
 	a.expect(take(&a, partExpected, known))
 	a.pending()
 	return Judge(a)

@@ -25,6 +25,7 @@ func Judge(a Account) Account {
 	j.profile()
 	j.gpus()
 	j.clients()
+	j.reserved()
 	j.units()
 	for _, p := range a.Problems {
 		j.worse(p.State)

@@ -44,6 +44,16 @@ func TestHealth(t *testing.T) {
 		{"none selected", func(a *Account) { a.Profile = Profile{} }, Idle, true, "No profile is selected; the GPUs are left alone", ""},
 		{"nothing known but the GPUs", func(a *Account) { a.Daemon, a.Units, a.Clients, a.Expected = Daemon{}, nil, nil, Expected{} }, Healthy, true,
 			"Profile cpx is on the GPUs", ""},
+		{"a reservation without partitions", func(a *Account) { a.Reserved = []Reserved{{Name: "vllm", Wants: 2, Reason: "there are none"}} }, Unmet, true,
+			"Profile cpx is on the GPUs, but a reservation has no partitions", "reservation vllm has no partitions: there are none"},
+		{"no guard, and nothing exclusive", func(a *Account) {
+			a.Reserved, a.Guard.Why = []Reserved{{Name: "vllm", Wants: 1, Partitions: []string{"a-0"}}}, "no"
+		}, Healthy, true, "Profile cpx is on the GPUs", ""},
+		{"no guard for what is exclusive", func(a *Account) {
+			a.Reserved, a.Guard.Why = []Reserved{{Name: "vllm", Wants: 1, Partitions: []string{"a-0"}, Exclusive: true}}, "this kernel has no guard"
+		}, Shared, true, "Profile cpx is on the GPUs, but reservations are confined, not exclusive", "this kernel has no guard"},
+		{"a reservation that cannot be read", func(a *Account) { a.reserve(Reserve{Open: []string{"vllm.service"}}) }, Open, true,
+			"Profile cpx is on the GPUs", "it starts with all devices"},
 		{"one GPU otherwise", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = "", other }, NotOn, false, "Profile cpx is not on the GPUs", ""},
 		{"a run under way", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = report.Applying, other }, Changing, false, "Profile cpx is being put on the GPUs", ""},
 		{"clients down in a run", func(a *Account) { a.Daemon.Phase, a.Clients[0].Active, a.GPUs = report.Applying, "inactive", nil }, Changing, false,

@@ -11,6 +11,7 @@ const (
 	Pending   State = "memory-pending"       // a memory mode that nobody wants any more comes with the next load of the driver
 	Disabled  State = "disabled"             // a unit of dcm's is not started at boot
 	Down      State = "daemon-down"          // dcm.service does not run: nobody watches
+	Shared    State = "not-exclusive"        // what is reserved exclusively is confined, and open to others
 	Kept      State = "configuration-kept"   // that on disk is broken; the last good one stays in force
 	Unseen    State = "unknown"              // the GPUs may not be looked at from here
 	Rebooting State = "rebooting"            // the host is being rebooted for the profile
@@ -21,6 +22,8 @@ const (
 	Failed    State = "failed"               // it could not be put on the GPUs, and trying again does not help
 	Broken    State = "configuration-broken" // it cannot be used, and there is no good one in force
 	Clients   State = "clients-down"         // clients are not as they were, or have failed
+	Unmet     State = "reservation-unmet"    // a reservation has no partitions
+	Open      State = "unconfined"           // a reserved unit starts with all devices
 	Missing   State = "gpu-missing"          // there are fewer GPUs than there should be
 )
 
@@ -34,7 +37,7 @@ const (
 
 // States lists all of them, the best first.
 func States() []State {
-	return []State{Healthy, Idle, Changing, Pending, Disabled, Down, Kept, Unseen, Rebooting, Drifted, Waiting, Held, NotOn, Failed, Broken, Clients, Missing}
+	return []State{Healthy, Idle, Changing, Pending, Disabled, Down, Shared, Kept, Unseen, Rebooting, Drifted, Waiting, Held, NotOn, Failed, Broken, Clients, Unmet, Open, Missing}
 }
 
 // Code is what a monitoring plugin exits with.
@@ -42,7 +45,7 @@ func (s State) Code() int {
 	switch s {
 	case Healthy, Idle:
 		return CodeOK
-	case Changing, Pending, Disabled, Down, Kept:
+	case Changing, Pending, Disabled, Down, Shared, Kept:
 		return CodeWarning
 	case Unseen:
 		return CodeUnknown

@@ -60,6 +60,7 @@ func partitions(t *testing.T, p product) {
 				{"a profile with too few is refused beforehand", reservedRefused},
 				{"a broken edit leaves them confined", reservedBroken},
 				{"a reservation that is gone lets its unit go", reservedReleased},
+				{"an administrator's word, and removal, take the guard out", guardOff},
 			} {
 				t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) })
 			}
@@ -214,4 +215,26 @@ func reservedReleased(m machine) {
 	if got := m.opens("", "/dev/dri/renderD128"); got != "yes" {
 		m.t.Errorf("a partition that is not exclusive any more opens for others: %s", got)
 	}
+}
+
+func guardOff(m machine) {
+	m.reserve("cpx-fast", 1)
+	m.run("dcm apply; systemctl start alpha beta@1")
+	alpha := m.mine("alpha")
+	shut := func(want string) {
+		m.t.Helper()
+		if got := m.opens("", alpha[0]); got != want {
+			m.t.Errorf("root's shell opens %s: %s, want %s", alpha[0], got, want)
+		}
+	}
+	shut("no")
+	m.run("dcm guard off")
+	shut("yes")
+	m.run("dcm apply; systemctl restart alpha")
+	shut("yes")
+	m.run("dcm guard on; systemctl is-active --wait dcm-guard || systemctl start dcm-guard")
+	shut("no")
+	m.run("dpkg --remove dcm")
+	shut("yes")
+	m.run("[ ! -e /sys/fs/bpf/dcm ] && [ ! -e /dev/dcm ] && [ ! -e /run/cdi/dcm.json ] && systemctl is-active alpha gpuagent")
 }

@@ -15,6 +15,7 @@ func doors() map[string]string {
 	)
 	return map[string]string{
 		// reservations and leases
+		"cli.guardCmd":      callers,
 		"dcm-guard.main":    callers,
 		"lease.Links.Read":  escapes,
 		"lease.Links.of":    escapes,

@@ -34,6 +34,7 @@ func (h *Host) Sources(o Outlook) account.Sources {
 		GPUs:     o.GPUs,
 		Daemon:   o.State,
 		Run:      h.lastRun,
+		Reserve:  func(context.Context) (account.Reserve, error) { return h.reserve(broken != nil) },
 		Known:    func(context.Context) ([]string, error) { return account.ReadKnown(h.KnownGPUs()) },
 	}
 	if s.GPUs == nil {
@@ -49,6 +50,27 @@ func (h *Host) Sources(o Outlook) account.Sources {
 		s.Holders = h.Holders
 	}
 	return s
+}
+
+// reserve is what the last run has chosen. Reservations are read by themselves only
+// where something is wrong with the configuration: else there is none that cannot be.
+func (h *Host) reserve(broken bool) (account.Reserve, error) {
+	var out account.Reserve
+	if broken {
+		_, out.Open = h.Reservations()
+	}
+	p, err := report.ReadPartitions(h.Runtime())
+	if err != nil || p == nil || len(p.Reservations) == 0 {
+		return out, err
+	}
+	for _, r := range p.Reservations {
+		out.List = append(out.List, account.Reserved{Name: r.Name, Unit: r.Unit, Wants: r.Wants, Partitions: r.Partitions, Exclusive: r.Exclusive, Reason: r.Reason})
+	}
+	g, err := report.ReadGuard(h.Runtime())
+	if g != nil {
+		out.Guard = account.Guard{Loaded: g.Loaded, Devices: g.Devices, Why: g.Why}
+	}
+	return out, err
 }
 
 // KnownGPUs is the daemon's file of the GPUs of the last success.

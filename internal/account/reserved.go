@@ -1,0 +1,37 @@
+package account
+
+import "fmt"
+
+// reserve takes over what is reserved, and names whose reservation cannot be read.
+func (a *Account) reserve(r Reserve) {
+	a.Reserved, a.Guard = r.List, r.Guard
+	for _, unit := range r.Open {
+		a.Problems = append(a.Problems, Problem{Open, fmt.Sprintf("the reservation of %s cannot be read: it starts with all devices", unit),
+			"dcm check shows what is wrong; repair the file, and restart the unit"})
+	}
+}
+
+// reserved judges what became of the reservations.
+func (j *judge) reserved() {
+	if j.a.running() {
+		return
+	}
+	n, exclusive := 0, false
+	for _, r := range j.a.Reserved {
+		if r.Wants > 0 && len(r.Partitions) == 0 {
+			j.find(Unmet, fmt.Sprintf("reservation %s has no partitions: %s", r.Name, r.Reason), "reserve less, or select a profile with more partitions")
+			n++
+		}
+		exclusive = exclusive || r.Exclusive && len(r.Partitions) > 0
+	}
+	switch {
+	case n == 1:
+		j.but = append(j.but, "a reservation has no partitions")
+	case n > 1:
+		j.but = append(j.but, fmt.Sprintf("%d reservations have no partitions", n))
+	}
+	if exclusive && j.a.Guard.Why != "" {
+		j.find(Shared, "what is reserved exclusively is confined, and not exclusive: "+j.a.Guard.Why, "see dcm-partitions(7)")
+		j.but = append(j.but, "reservations are confined, not exclusive")
+	}
+}
