@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dcm/internal/account"
 	"dcm/internal/apply"
 	"dcm/internal/config"
 	"dcm/internal/exit"
@@ -48,11 +49,13 @@ func plan(ctx context.Context, h *host.Host, con *Console, given []string, asJSO
 		return err
 	}
 	p := proposal{Profile: name, Steps: append([]partition.Step{}, d.Steps...), Clients: []string{}, Reload: d.Steps.Reloads(), Holders: []report.Holder{}}
+	a := take(ctx, h)
+	p.Pending = pending(a)
 	if len(d.Steps) > 0 {
 		if p.Clients, err = h.Restarted(ctx, h.Clients(cfg)); err != nil {
 			fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+"cannot tell which clients would restart: "+err.Error())
 		}
-		p.ask(ctx, h, con, cfg, d)
+		p.ask(con, a, cfg, d)
 	}
 	if asJSON {
 		err = con.answer(p)
@@ -72,8 +75,7 @@ func plan(ctx context.Context, h *host.Host, con *Console, given []string, asJSO
 }
 
 // ask finds out whether the run would be refused, as it would itself.
-func (p *proposal) ask(ctx context.Context, h *host.Host, con *Console, cfg *config.Config, d apply.Difference) {
-	a := take(ctx, h)
+func (p *proposal) ask(con *Console, a account.Account, cfg *config.Config, d apply.Difference) {
 	if err := unseen(a, "holders"); err != nil {
 		fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+err.Error())
 	}
@@ -85,24 +87,33 @@ func (p *proposal) ask(ctx context.Context, h *host.Host, con *Console, cfg *con
 	}
 	p.Holders = append(p.Holders, d.InWay(others)...)
 	p.Refused = d.Refusal(cfg.ReloadDriver, p.Holders)
+}
+
+// pending is a memory mode that was requested and has not come; "" for none. A request
+// is of a whole hive.
+func pending(a account.Account) string {
 	for _, g := range a.GPUs {
 		if g.Pending != "" {
-			p.Pending = g.Pending
+			return g.Pending
 		}
 	}
+	return ""
 }
 
 func (p proposal) print(con *Console) {
 	if len(p.Steps) == 0 {
 		fmt.Fprintf(con.out, "Nothing to do: the GPUs are as profile %s says.\n", p.Profile)
-		return
+	} else {
+		fmt.Fprintf(con.out, "To put profile %s on the GPUs:\n", p.Profile)
 	}
-	fmt.Fprintf(con.out, "To put profile %s on the GPUs:\n", p.Profile)
 	for i, s := range p.Steps {
 		fmt.Fprintf(con.out, "  %d. %s\n", i+1, s)
 	}
 	if p.Pending != "" {
 		fmt.Fprintf(con.out, "%s was requested before, and comes with the next load of the driver, whatever that is for.\n", p.Pending)
+	}
+	if len(p.Steps) == 0 {
+		return
 	}
 	if p.Refused != nil {
 		fmt.Fprintln(con.out, con.red("It would be refused now: ")+p.Refused.Text)
