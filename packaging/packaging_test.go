@@ -57,8 +57,8 @@ func TestUnitsAreWithoutMistake(t *testing.T) {
 	need(t, "systemd-analyze")
 	dir := t.TempDir()
 	var units []string
-	for _, name := range []string{"dcm.service", "dcm-apply.service"} {
-		text := strings.ReplaceAll(read(t, "../systemd/"+name), "/usr/bin/dcm ", "/bin/true ")
+	for _, name := range []string{"dcm.service", "dcm-apply.service", "dcm-reserve.service", "dcm-guard.service", "dcm.slice"} {
+		text := strings.NewReplacer("/usr/bin/dcm ", "/bin/true ", "/usr/libexec/dcm/dcm-guard ", "/bin/true ").Replace(read(t, "../systemd/"+name))
 		unit := filepath.Join(dir, name)
 		if err := os.WriteFile(unit, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -92,10 +92,29 @@ func TestManualIsWithoutWarning(t *testing.T) {
 	}
 }
 
+// A DEB takes all pages there are; to rpm each has to be named.
+func TestBothPackagesHaveEveryPage(t *testing.T) {
+	pages, err := filepath.Glob("man/*.[1-8]")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no pages: %v", err)
+	}
+	recipe := read(t, "nfpm.yaml")
+	for _, page := range pages {
+		section := strings.TrimPrefix(filepath.Ext(page), ".")
+		name := filepath.Base(page) + ".gz"
+		if rpm := "/man/" + name + "\n    dst: /usr/share/man/man" + section + "/" + name + "\n    type: doc\n    packager: rpm\n"; !strings.Contains(recipe, rpm) {
+			t.Errorf("the RPM lacks %s", page)
+		}
+		if deb := "/man/*." + section + ".gz\n    dst: /usr/share/man/man" + section + "/\n    packager: deb\n"; !strings.Contains(recipe, deb) {
+			t.Errorf("the DEB lacks %s", page)
+		}
+	}
+}
+
 // What is linked in has to be named with its licence.
 func TestCopyrightNamesEveryModule(t *testing.T) {
 	need(t, "go")
-	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/dcm", "./cmd/dcm-smi")
+	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/dcm", "./cmd/dcm-smi", "./cmd/dcm-guard")
 	cmd.Dir = ".."
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
