@@ -50,7 +50,7 @@ func (p *pass) unfit(holders []report.Holder) string {
 	var out []string
 	for _, c := range p.clients {
 		holds := slices.ContainsFunc(holders, func(h report.Holder) bool { return h.Unit == c.ID })
-		if !holds || !up(c) || c.Load == "loaded" {
+		if !holds || !c.Up() || c.Load == "loaded" {
 			continue
 		}
 		why := "its unit file cannot be used (" + c.Load + ")"

@@ -59,7 +59,7 @@ func (d debts) plus(taken []systemd.Unit) debts {
 func (d debts) kept(now []systemd.Unit) debts {
 	out := maps.Clone(d)
 	for _, u := range now {
-		if up(u) && u.Invocation != "" && d[u.ID] == u.Invocation {
+		if u.Up() && u.Invocation != "" && d[u.ID] == u.Invocation {
 			delete(out, u.ID)
 		}
 	}
@@ -184,7 +184,7 @@ func (p *pass) repay(ctx context.Context, o *outcome) error {
 func ends(ctx context.Context, u Units, units []systemd.Unit) ([]down, error) {
 	var out []down
 	for _, now := range units {
-		if up(now) || now.Load != "loaded" {
+		if now.Up() || now.Load != "loaded" {
 			continue
 		}
 		end, err := u.End(ctx, now.ID)

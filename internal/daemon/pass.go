@@ -204,7 +204,8 @@ func (p *pass) change(ctx context.Context, blocking []report.Holder) outcome {
 	if err != nil {
 		return transient(fmt.Errorf("cannot read the clients' states: %w", err))
 	}
-	bounced, err := p.bounced(ctx, u, before)
+	p.clients = before
+	bounced, err := systemd.Bounced(ctx, u, ApplyUnit, before)
 	if err != nil {
 		return transient(fmt.Errorf("cannot tell which units a restart would stop: %w", err))
 	}
@@ -272,37 +273,12 @@ func (p *pass) extend(d time.Duration) {
 	}
 }
 
-// bounced returns the units that the restart stops and starts again: active
-// clients and what depends on them, or on the oneshot. One that systemd could not
-// start again, as its file is masked or gone, it does not stop either.
-func (p *pass) bounced(ctx context.Context, u Units, clients []systemd.Unit) ([]systemd.Unit, error) {
-	p.clients = clients
-	var active []systemd.Unit
-	for _, c := range clients {
-		if up(c) && c.Load == "loaded" && !slices.Contains(ids(active), c.ID) {
-			active = append(active, c)
-		}
-	}
-	more, err := u.Dependents(ctx, append(ids(active), ApplyUnit))
-	if err != nil || len(more) == 0 {
-		return active, err
-	}
-	dependents, err := u.Units(ctx, more)
-	dependents = slices.DeleteFunc(dependents, func(d systemd.Unit) bool { return d.Load != "loaded" })
-	return append(active, dependents...), err
-}
-
 func ids(units []systemd.Unit) []string {
 	out := make([]string, len(units))
 	for i, u := range units {
 		out[i] = u.ID
 	}
 	return out
-}
-
-// up reports whether a unit runs or is on its way there.
-func up(u systemd.Unit) bool {
-	return slices.Contains([]string{"active", "activating", "reloading", "refreshing"}, u.Active)
 }
 
 // remaining returns the holders that a stop of the units would not free.

@@ -65,7 +65,7 @@ func client(before, now systemd.Unit) report.Client {
 	c := report.Client{
 		Unit: before.Name, Before: before.Active, Now: now.Active, Sub: now.Sub,
 		Result: now.Result, Restarts: now.Restarts,
-		Back: !up(before) || now.Active == "active",
+		Back: !before.Up() || now.Active == "active",
 	}
 	if before.Load == "not-found" {
 		c.Before = before.Load

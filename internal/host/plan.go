@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"strings"
 
+	"dcm/internal/account"
 	"dcm/internal/apply"
 	"dcm/internal/config"
+	"dcm/internal/gpu"
 	"dcm/internal/partition"
+	"dcm/internal/systemd"
 )
 
 // Compare plans the named profile, or the selected one.
@@ -16,19 +19,26 @@ func (h *Host) Compare(ctx context.Context, named ...string) (*config.Config, ap
 	if err != nil {
 		return nil, apply.Difference{}, "", err
 	}
+	d, name, err := Compare(ctx, cfg, h.Node(cfg), named...)
+	return cfg, d, name, err
+}
+
+// Compare plans the named profile, or the selected one, for a node, and judges whether
+// the reservations fit what comes of it.
+func Compare(ctx context.Context, cfg *config.Config, node *gpu.Node, named ...string) (apply.Difference, string, error) {
 	profile, err := Choose(cfg, named...)
 	if err != nil {
-		return nil, apply.Difference{}, "", err
+		return apply.Difference{}, "", err
 	}
-	devices, err := h.Node(cfg).Devices(ctx)
+	devices, err := node.Devices(ctx)
 	if err != nil {
-		return nil, apply.Difference{}, "", err
+		return apply.Difference{}, "", err
 	}
 	d, err := apply.Compare(devices, profile)
 	if err == nil && len(d.Steps) > 0 {
 		err = d.Judge(Fits(cfg.Reservations))
 	}
-	return cfg, d, profile.Name, err
+	return d, profile.Name, err
 }
 
 // Choose returns the named profile, or the selected one.
@@ -68,11 +78,9 @@ func (h *Host) Restarted(ctx context.Context, clients []string) ([]string, error
 	if err != nil {
 		return out, err
 	}
-	for _, u := range units {
-		if u.Active == "active" || u.Active == "activating" || u.Active == "reloading" {
-			out = append(out, u.Name)
-		}
+	bounced, err := systemd.Bounced(ctx, conn, account.ApplyUnit, units)
+	for _, u := range bounced {
+		out = append(out, u.ID)
 	}
-	more, err := conn.Dependents(ctx, out)
-	return append(out, more...), err
+	return out, err
 }

@@ -129,18 +129,7 @@ func (c control) compare(ctx context.Context, profile string) (*config.Config, a
 	if profile != "" {
 		named = []string{profile}
 	}
-	p, err := host.Choose(cfg, named...)
-	if err != nil {
-		return nil, apply.Difference{}, err
-	}
-	devices, err := c.node.Devices(ctx)
-	if err != nil {
-		return nil, apply.Difference{}, err
-	}
-	d, err := apply.Compare(devices, p)
-	if err == nil && len(d.Steps) > 0 {
-		err = d.Judge(host.Fits(cfg.Reservations))
-	}
+	d, _, err := host.Compare(ctx, cfg, c.node, named...)
 	return cfg, d, err
 }
 
