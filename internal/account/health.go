@@ -214,10 +214,12 @@ func (e Expected) cure(n int) string {
 func (c Client) down() bool { return !c.Back || c.Active == "failed" }
 
 // went reports whether a client was stopped with the oneshot, of which it is part, and
-// not by itself.
+// not by itself. PID 1 forgets that a unit ran which nothing refers to; the last
+// restart is known all the same.
 func (a Account) went(c Client) bool {
 	u, known := a.unit(ApplyUnit)
-	return known && u.Ran && u.Active == "inactive" && c.Load == "loaded" && c.Active == "inactive" && c.Ran
+	ran := c.Ran || c.Before == "active"
+	return known && u.Ran && u.Active == "inactive" && c.Load == "loaded" && c.Active == "inactive" && ran
 }
 
 // clients judges the units that use the GPUs. During a run they are down because
@@ -231,7 +233,7 @@ func (j *judge) clients() {
 	for _, c := range a.Clients {
 		switch {
 		case c.down():
-			j.find(Clients, fmt.Sprintf("%s is down: it is %s", c.Unit, words(c.Active, c.Sub, c.Result)), "systemctl status "+c.Unit+" tells why; once repaired, start it")
+			j.find(Clients, fmt.Sprintf("%s is down: it is %s", c.Unit, Words(c.Active, c.Sub, c.Result)), "systemctl status "+c.Unit+" tells why; once repaired, start it")
 		case a.went(c):
 			j.find(Clients, fmt.Sprintf("%s is down: it went with %s, which was stopped", c.Unit, ApplyUnit), "systemctl start "+ApplyUnit+" "+c.Unit)
 		default:
@@ -247,8 +249,8 @@ func (j *judge) clients() {
 	}
 }
 
-// words is a unit's state as systemctl puts it.
-func words(active, sub, result string) string {
+// Words is a unit's state as systemctl puts it.
+func Words(active, sub, result string) string {
 	s := active
 	if sub != "" {
 		s += " (" + sub + ")"
@@ -271,7 +273,7 @@ func (j *judge) units() {
 		}
 	}
 	if u, ok := j.a.unit(DaemonUnit); ok && (u.Active == "inactive" || u.Active == "failed") {
-		j.find(Down, fmt.Sprintf("%s is %s: nobody watches the configuration and the GPUs", u.Unit, words(u.Active, u.Sub, u.Result)),
+		j.find(Down, fmt.Sprintf("%s is %s: nobody watches the configuration and the GPUs", u.Unit, Words(u.Active, u.Sub, u.Result)),
 			"systemctl start "+u.Unit)
 		j.but = append(j.but, u.Unit+" does not run")
 	}

@@ -86,6 +86,12 @@ func TestHealth(t *testing.T) {
 		{"a client that its administrator stopped", func(a *Account) { a.Clients[0].Active = "inactive" }, Healthy, true, "Profile cpx is on the GPUs", ""},
 		{"clients that went with the oneshot", func(a *Account) { a.Clients[0].Active, a.Units[1].Active = "inactive", "inactive" }, Clients, true,
 			"Profile cpx is on the GPUs, but a client is down", "vllm.service is down: it went with dcm-apply.service"},
+		{"clients that went with it, and that PID 1 has forgotten", func(a *Account) {
+			a.Clients[0].Active, a.Clients[0].Ran, a.Units[1].Active = "inactive", false, "inactive"
+		}, Clients, true, "Profile cpx is on the GPUs, but a client is down", "vllm.service is down: it went with dcm-apply.service"},
+		{"clients that never ran", func(a *Account) {
+			a.Clients[0].Active, a.Clients[0].Ran, a.Clients[0].Before, a.Units[1].Active = "inactive", false, "inactive", "inactive"
+		}, Healthy, true, "Profile cpx is on the GPUs", ""},
 		{"a client not back that is now", func(a *Account) { a.Daemon.Error = &Problem{Clients, "not back: vllm.service", ""} }, Healthy, true,
 			"Profile cpx is on the GPUs", ""},
 		{"the daemon down", func(a *Account) { a.Units[0].Active, a.Units[0].Sub = "inactive", "dead" }, Down, true,

@@ -94,7 +94,7 @@ func status(con *Console, a account.Account, now time.Time) []byte {
 		row("Selected", selected(a.Profile))
 	}
 	for _, u := range a.Units {
-		row(strings.TrimSuffix(u.Unit, ".service"), unitState(u.Active, u.Sub, u.Result))
+		row(strings.TrimSuffix(u.Unit, ".service"), account.Words(u.Active, u.Sub, u.Result))
 	}
 	if a.LastRun != nil {
 		row("Last run", lastRun(a.LastRun, now))
@@ -191,9 +191,12 @@ func tellClients(w io.Writer, all []account.Client) {
 	fmt.Fprintln(w)
 	t := newTable(w, "CLIENT", "STATE", "LAST RESTART")
 	for _, c := range all {
-		state := unitState(c.Active, c.Sub, c.Result)
-		if c.Load == "not-found" {
+		state := account.Words(c.Active, c.Sub, c.Result)
+		switch c.Load {
+		case "not-found":
 			state = "not installed"
+		case "masked":
+			state += ", masked"
 		}
 		t.row(c.Unit, state, lastRestart(c))
 	}
@@ -229,15 +232,4 @@ func lastRestart(c account.Client) string {
 		return "restarted"
 	}
 	return "-"
-}
-
-func unitState(active, sub, result string) string {
-	s := active
-	if sub != "" {
-		s += " (" + sub + ")"
-	}
-	if result != "" && result != "success" {
-		s += ", result " + result
-	}
-	return s
 }

@@ -143,3 +143,16 @@ func byBus(a account.Account) verdict {
 	v.Modes = strings.Join(all, ", ")
 	return v
 }
+
+func TestStatusTellsOfClientsThatCannotBeRestarted(t *testing.T) {
+	a := account.Account{Clients: []account.Client{
+		{Unit: "masked.service", Load: "masked", Active: "active", Sub: "running", Back: true},
+		{Unit: "none.service", Load: "not-found", Active: "inactive", Back: true},
+	}}
+	text := string(status(&Console{}, account.Judge(a), time.Now()))
+	for _, want := range []string{`masked\.service +active \(running\), masked `, `none\.service +not installed `} {
+		if !regexp.MustCompile(want).MatchString(text) {
+			t.Errorf("%s is not in\n%s", want, text)
+		}
+	}
+}
