@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"dcm/internal/gpu"
 )
 
 // errReadOnly stands for a write that was not tried.
@@ -81,24 +83,12 @@ func meaning(err error) fault {
 // Transient reports whether trying again may help. Of several errors joined
 // each has to be such.
 func Transient(err error) bool {
-	if err == nil {
-		return false
-	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			if !Transient(e) {
-				return false
-			}
+	return gpu.Passing(err, func(err error, last bool) (passing, known bool) {
+		if mode, ok := err.(*ModeError); ok {
+			return mode.passing(), true
 		}
-		return true
-	}
-	if mode, ok := err.(*ModeError); ok {
-		return mode.passing()
-	}
-	if inner := errors.Unwrap(err); inner != nil {
-		return Transient(inner)
-	}
-	return meaning(err).transient
+		return last && meaning(err).transient, last
+	})
 }
 
 // Cure is one sentence for an operator on what to do about err, "" if there is

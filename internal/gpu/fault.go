@@ -23,25 +23,36 @@ func wrap(v Vendor, err error) error {
 // Transient reports whether trying again may help. Of several errors joined each has
 // to be such.
 func Transient(err error) bool {
+	return Passing(err, func(err error, last bool) (passing, known bool) {
+		if of, ok := err.(*vendorError); ok {
+			_, passing = of.vendor.Explain(of.error)
+			return passing, true
+		}
+		return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrPartial) || errors.Is(err, errSettled), last
+	})
+}
+
+// Passing walks an error for those who know what errors mean: judge is asked of each
+// that wraps another one, and of the last, which it has to know. Of several errors
+// joined each has to be passing.
+func Passing(err error, judge func(err error, last bool) (passing, known bool)) bool {
 	if err == nil {
 		return false
 	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range joined.Unwrap() {
-			if !Transient(e) {
+			if !Passing(e, judge) {
 				return false
 			}
 		}
 		return true
 	}
-	if of, ok := err.(*vendorError); ok {
-		_, transient := of.vendor.Explain(of.error)
-		return transient
+	inner := errors.Unwrap(err)
+	passing, known := judge(err, inner == nil)
+	if known || inner == nil {
+		return passing
 	}
-	if inner := errors.Unwrap(err); inner != nil {
-		return Transient(inner)
-	}
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrPartial) || errors.Is(err, errSettled)
+	return Passing(inner, judge)
 }
 
 // Cure is one sentence for an operator on what to do about err, "" if there is
