@@ -175,7 +175,7 @@ func (j *judge) gpus() {
 		j.find(Missing, a.Expected.Text(n), a.Expected.cure(n))
 	}
 	for _, g := range a.GPUs {
-		if g.Pending != "" && g.Pending != g.Mode.Memory && g.Pending != g.Want.Memory {
+		if g.Managed() && g.Pending != "" && g.Pending != g.Mode.Memory && g.Pending != g.Want.Memory {
 			j.find(Pending, fmt.Sprintf("%s was requested of %s, and comes with the next load of the driver", g.Pending, g.Address),
 				"select a profile with that memory mode, or reboot before the driver is loaded again")
 			j.but = append(j.but, g.Pending+" is pending")

@@ -155,3 +155,15 @@ func TestAWaitingDaemonSaysWhenItTriesAgain(t *testing.T) {
 		t.Errorf("summary %q", got)
 	}
 }
+
+// What a GPU without a driver has been asked for may be what the profile wants of it,
+// which is not known then.
+func TestWhatIsPendingOfAGPUWithoutADriverIsNotJudged(t *testing.T) {
+	a := eight()
+	for i := range a.GPUs {
+		a.GPUs[i].Mode, a.GPUs[i].Want, a.GPUs[i].Pending, a.GPUs[i].Why = Shape{}, Shape{}, "NPS4", "driver not bound"
+	}
+	if got := Judge(a); strings.Contains(got.Line(), "pending") || got.Health.Code != CodeCritical {
+		t.Errorf("told %q, exit status %d", got.Line(), got.Health.Code)
+	}
+}

@@ -29,3 +29,13 @@ func (a Account) NotInstalled() []string {
 	}
 	return out
 }
+
+// Lost says which GPUs are missing, "" if none are.
+func (a Account) Lost() string {
+	for _, p := range a.Problems {
+		if p.State == Missing {
+			return p.Text
+		}
+	}
+	return ""
+}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"dcm/internal/account"
 	"dcm/internal/daemon"
 	"dcm/internal/exit"
 	"dcm/internal/host"
@@ -111,7 +112,7 @@ func concluded(ctx context.Context, h *host.Host, con *Console, view *progress, 
 	}
 	switch state.Phase {
 	case report.InSync:
-		return applied(con, state, view.ran)
+		return applied(con, state, view.ran, take(ctx, h).Problems)
 	case report.Idle:
 		fmt.Fprintln(con.out, "No profile is selected; the GPUs are left alone.")
 		return nil
@@ -119,7 +120,9 @@ func concluded(ctx context.Context, h *host.Host, con *Console, view *progress, 
 	return failure(state)
 }
 
-func applied(con *Console, state *report.State, ran bool) error {
+// applied tells of a success, and of what else is wrong: a GPU that is missing has no
+// mode that could be another one.
+func applied(con *Console, state *report.State, ran bool, problems []account.Problem) error {
 	if ran {
 		fmt.Fprintf(con.out, "Profile %s is on the GPUs.\n", state.Profile)
 	} else {
@@ -127,6 +130,9 @@ func applied(con *Console, state *report.State, ran bool) error {
 	}
 	if state.Error != nil {
 		return failure(state)
+	}
+	for _, p := range problems {
+		fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+p.Text)
 	}
 	return nil
 }

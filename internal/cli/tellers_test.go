@@ -156,3 +156,18 @@ func TestStatusTellsOfClientsThatCannotBeRestarted(t *testing.T) {
 		}
 	}
 }
+
+func TestASuccessTellsWhatElseIsWrong(t *testing.T) {
+	a := account.Judge(account.Account{
+		Profile:  account.Profile{InForce: "cpx"},
+		GPUs:     []account.GPU{{Address: "0000:05:00.0", Mode: account.Shape{Compute: "CPX"}, Want: account.Shape{Compute: "CPX"}}},
+		Expected: account.Expected{GPUs: 2, By: account.ByLastSuccess, Missing: []string{"0000:26:00.0"}},
+	})
+	var out, err bytes.Buffer
+	if got := applied(&Console{out: &out, err: &err}, &report.State{Phase: report.InSync, Profile: "cpx"}, true, a.Problems); got != nil {
+		t.Error(got)
+	}
+	if want := "dcm: warning: 1 of 2 GPUs: not there is 0000:26:00.0\n"; err.String() != want {
+		t.Errorf("warned %q, want %q", &err, want)
+	}
+}

@@ -230,9 +230,12 @@ func (m *mirror) stir() {
 }
 
 // remember notes the GPUs of a success. What is to be warned of, clients that are not
-// installed among it, is so once.
+// installed and GPUs that are missing among it, is so once.
 func (m *mirror) remember(a account.Account) {
 	warnings := a.NotInstalled()
+	if lost := a.Lost(); lost != "" {
+		warnings = append(warnings, lost)
+	}
 	if err := account.Remember(m.host.KnownGPUs(), a); err != nil {
 		warnings = append(warnings, err.Error())
 	}

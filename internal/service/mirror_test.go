@@ -1,11 +1,16 @@
 package service
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
+	"dcm/internal/account"
 	"dcm/internal/ample"
+	"dcm/internal/host"
 )
 
 // Who asks over the bus waits no longer than its own call lasts, though the mirror is
@@ -24,5 +29,18 @@ func TestCatchingUpEndsWithTheCall(t *testing.T) {
 	case <-ended:
 	case <-ample.After(20 * time.Second):
 		t.Error("it waits for what is never shown")
+	}
+}
+
+// The run is content with the GPUs that there are; the journal has to tell that one is
+// not.
+func TestAMissingGPUIsToldInTheJournalOnce(t *testing.T) {
+	var told bytes.Buffer
+	m := &mirror{host: &host.Host{Root: t.TempDir()}, log: slog.New(slog.NewTextHandler(&told, nil))}
+	a := account.Judge(account.Account{Expected: account.Expected{GPUs: 1, Missing: []string{"0000:05:00.0"}}})
+	m.remember(a)
+	m.remember(a)
+	if n := strings.Count(told.String(), "0 of 1 GPUs: not there is 0000:05:00.0"); n != 1 {
+		t.Errorf("told %d times:\n%s", n, &told)
 	}
 }
