@@ -72,7 +72,7 @@ roots: bin/roots
 bin/%: $(shell find internal/e2e -type f) go.mod
 	$(GO) build -o $@ ./internal/e2e/$*
 
-RACY = apply bus daemon event gpu metrics report systemd watch
+RACY = account apply bundle bus daemon event gpu lease metrics opened report service systemd watch
 
 # The random trials for as long as it takes to believe in it.
 soak:

@@ -1,0 +1,32 @@
+package systemd
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestHowAUnitEnded(t *testing.T) {
+	p := startPID1(t)
+	p.set("a.service", "inactive/dead", "02")
+	for property, value := range map[string]any{
+		"InactiveExitTimestampMonotonic": uint64(5), "ActiveExitTimestampMonotonic": uint64(8), "ConditionTimestampMonotonic": uint64(9),
+		"ConditionResult": false, "AssertTimestampMonotonic": uint64(4), "AssertResult": true,
+		"ExecMainExitTimestampMonotonic": uint64(7), "RemainAfterExit": false,
+		"Requires": []string{"r.service"}, "BindsTo": []string{"b.service"}, "ConsistsOf": []string{"c.service"},
+	} {
+		p.property("a.service", property, value)
+	}
+	c, ctx := p.dial()
+	got, err := c.End(ctx, "a.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := End{Began: 5, Tried: 9, Left: 8, Exited: 7, Skipped: true, Needs: []string{"r.service", "b.service"}, Bound: []string{"b.service"}, Parts: []string{"c.service"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("end (-want +got):\n%s", diff)
+	}
+	if !got.ByItself(Unit{Name: "a.service", Active: "inactive", Result: "success"}) {
+		t.Error("a process that ended before its unit was told to was stopped")
+	}
+}
