@@ -122,7 +122,10 @@ func (p *pass) absolve(ctx context.Context, o outcome) {
 	if o.failure != nil || o.drift != nil || o.restart.Run != "" || !p.usable {
 		return
 	}
-	if last, err := p.LastRun(); err != nil || last == nil || last.Result.OK() && !p.failedBefore {
+	last, err := p.LastRun()
+	told := err == nil && last != nil && !last.Result.OK()
+	// A run that is killed at its very end, or in a hook, has told that it went well.
+	if !told && !p.failedBefore && !p.last.fresh && p.last.tries == 0 && p.units == nil {
 		return
 	}
 	u, err := p.connect(ctx)

@@ -271,6 +271,8 @@ func TestTheFailureOfAnEarlierRunIsClearedOnceAllIsInOrder(t *testing.T) {
 	for name, given := range map[string]func(h *host){
 		"it was killed, and had done its work": func(h *host) { h.last = &report.Run{Result: report.Running} },
 		"a hook of it failed":                  func(h *host) { h.last, h.initial.Error = &report.Run{Result: report.Applied}, &report.Error{Text: "x"} },
+		"it was killed behind its report":      func(h *host) { h.last = &report.Run{Result: report.Applied} },
+		"it has never reported":                func(*host) {},
 		"nothing is selected by now": func(h *host) {
 			h.last, h.settings.Selected = &report.Run{Result: report.Failed}, false
 		},
