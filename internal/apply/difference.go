@@ -72,7 +72,7 @@ func (d Difference) Blockers(ctx context.Context, node Looker) ([]report.Holder,
 func Holders(all []gpu.Holder) []report.Holder {
 	var out []report.Holder
 	for _, h := range all {
-		out = append(out, report.Holder{PID: h.PID, Command: h.Command, Unit: h.Unit, Devices: h.Devices})
+		out = append(out, report.Holder{PID: h.PID, Command: h.Command, Unit: h.Unit, Devices: h.Devices, Lessee: h.Lessee})
 	}
 	return out
 }
@@ -97,7 +97,7 @@ func (d Difference) Refusal(mayReload bool, blocking []report.Holder) *report.Er
 func (d Difference) InWay(all []report.Holder) []report.Holder {
 	var out []report.Holder
 	for _, h := range all {
-		if len(gpu.InWay(d.Steps, d.Devices, []gpu.Holder{{PID: h.PID, Devices: h.Devices, Vendors: d.vendors(h)}})) > 0 {
+		if len(gpu.InWay(d.Steps, d.Devices, []gpu.Holder{{PID: h.PID, Devices: h.Devices, Vendors: d.vendors(h), Lessee: h.Lessee}})) > 0 {
 			out = append(out, h)
 		}
 	}

@@ -30,6 +30,25 @@ func Lock(path string) (release func(), err error) {
 	return func() { f.Close() }, nil
 }
 
+// Await is Lock that waits for a process which has the lock for a moment.
+func Await(path string) (release func(), err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot wait for a lock: %w", err)
+	}
+	for {
+		err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLKW, whole())
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			f.Close()
+			return nil, fmt.Errorf("cannot wait for the lock %s: %w", path, err)
+		default:
+			return func() { f.Close() }, nil
+		}
+	}
+}
+
 // UnderWay reports whether a process holds the lock of a run. It asks without
 // taking the lock, so it never gets in the way of a run that begins.
 func UnderWay(path string) (bool, error) {

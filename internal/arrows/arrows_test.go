@@ -52,7 +52,7 @@ var allowed = map[string][]string{
 	"internal/exit":        {},
 	"internal/service": {"internal/account", "internal/cdi", "internal/lease", "internal/placement", "internal/apply", "internal/atload", "internal/bus", "internal/config", "internal/daemon", "internal/event", "internal/exit", "internal/gpu", "internal/history", "internal/host",
 		"internal/metrics", "internal/reboot", "internal/report", "internal/systemd", "internal/watch"},
-	"internal/cli": {"internal/account", "internal/apply", "internal/bundle", "internal/bus", "internal/config", "internal/daemon", "internal/exit", "internal/gpu", "internal/history", "internal/host", "internal/journal",
+	"internal/cli": {"internal/account", "internal/apply", "internal/bundle", "internal/bus", "internal/config", "internal/daemon", "internal/exit", "internal/gpu", "internal/history", "internal/host", "internal/journal", "internal/lease", "internal/placement",
 		"internal/metrics", "internal/report", "internal/service", "internal/systemd", "internal/watch"},
 	"cmd/dcm":       {"internal/cli", "internal/host", "internal/service"},
 	"cmd/dcm-smi":   {"internal/amdsmi", "internal/confine"},

@@ -11,6 +11,7 @@ import (
 func TestWhoMayDoWhat(t *testing.T) {
 	everything := []string{actionApply, actionUse, actionReload}
 	onlyApply := []string{actionApply}
+	none := map[string]dbus.Variant{}
 	tests := []struct {
 		name   string
 		uid    uint32
@@ -27,6 +28,13 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"whom polkit allows", 1000, everything, "Use", []any{"cpx"}, "use:cpx", "use:cpx", ""},
 		{"nobody is asked about what is no profile", 1000, everything, "Use", []any{"\x1b[2Jpress yes\u202e"}, "", "", errorFailed},
 		{"polkit allows something else", 1000, onlyApply, "Reload", nil, "reload", "", errorInteractive},
+		{"root has a lease without polkit", 0, nil, "Acquire", []any{none}, "", "acquire:1:0:5", ""},
+		{"nobody else has one without polkit", 1000, nil, "Acquire", []any{none}, "", "", errorDenied},
+		{"whom polkit lets has a lease", 1000, []string{actionLease}, "Acquire", []any{none}, "lease", "acquire:1:0:5", ""},
+		{"everybody may ask what a lease would be", 1000, nil, "Acquire", []any{map[string]dbus.Variant{"dry-run": dbus.MakeVariant(true)}}, "", "acquire:1:0:5", ""},
+		{"an option that is not known", 0, nil, "Acquire", []any{map[string]dbus.Variant{"prio": dbus.MakeVariant("x")}}, "", "", errorArguments},
+		{"an option of another type", 0, nil, "Acquire", []any{map[string]dbus.Variant{"time": dbus.MakeVariant("2h")}}, "", "", errorArguments},
+		{"a user releases", 1000, nil, "Release", []any{"x.scope"}, "", "release:x.scope:1000", ""},
 		{"everybody may plan", 1000, nil, "Plan", []any{""}, "", "plan:", ""},
 	}
 	for _, tt := range tests {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -119,7 +120,7 @@ type desk struct {
 	asked []string
 	state string
 	err   error
-	wait  chan struct{} // a call of Plan waits for it to be closed
+	wait  chan struct{} // a call of Plan waits for it to be closed; one of Acquire tells that it is there, and that its caller has gone
 }
 
 func (d *desk) note(what string) (string, error) {
@@ -151,6 +152,28 @@ func (d *desk) Known(p string) error {
 	return nil
 }
 func (d *desk) Reload(context.Context, Caller) error { _, err := d.note("reload"); return err }
+
+func (d *desk) Started(pid int, uid uint32) (uint64, error) { return 5, nil }
+
+func (d *desk) Member(groups []uint32) bool { return slices.Contains(groups, desksGroup) }
+
+// desksGroup is the one whose members may have leases.
+const desksGroup = 77
+
+func (d *desk) Acquire(ctx context.Context, who Caller, w Want) (Lease, error) {
+	_, err := d.note(fmt.Sprintf("acquire:%d:%d:%d", w.Partitions, w.Time/time.Second, who.Start))
+	if d.wait != nil {
+		d.wait <- struct{}{}
+		<-ctx.Done()
+		close(d.wait)
+	}
+	return Lease{"dcm-lease-1000-4f1c09aa.scope", []string{"0000:05:00.0-3"}, "1 of 0000:05:00.0", []string{"a note"}}, err
+}
+
+func (d *desk) Release(_ context.Context, who Caller, lease string) error {
+	_, err := d.note(fmt.Sprintf("release:%s:%d", lease, who.UID))
+	return err
+}
 
 func (d *desk) Account(context.Context) (string, error) { return `{"version":1}`, nil }
 

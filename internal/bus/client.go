@@ -117,6 +117,8 @@ func understood(err error) error {
 		return ErrAbsent
 	case errorDenied, errorInteractive:
 		return fmt.Errorf("%w: %s", ErrDenied, text)
+	case errorShort:
+		return &ShortError{errors.New(text)}
 	case errorConfiguration:
 		return &ConfigError{errors.New(text)}
 	}

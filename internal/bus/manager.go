@@ -25,13 +25,15 @@ type Control interface {
 	Plan(ctx context.Context, profile string) (Plan, error)
 	// Account takes an account of what is so at this moment, in its JSON form.
 	Account(ctx context.Context) (string, error)
+	Lessor
 }
 
 // Caller is who calls a method, as the bus knows it. By the time that something is
 // read by the PID it may be another process's.
 type Caller struct {
-	UID uint32
-	PID int // 0 if the bus does not tell
+	UID   uint32
+	PID   int    // 0 if the bus does not tell
+	Start uint64 // the process's start time, where it matters which process it is
 }
 
 // Plan is what would be done to have a profile on the GPUs.
@@ -65,6 +67,8 @@ func (s *Service) methods() []method {
 		{name: "Reload", run: s.admitted(s.reload)},
 		{name: "Plan", in: []arg{{"profile", "s"}}, out: []arg{{"profile", "s"}, {"steps", "a(sasss)"}, {"clients", "as"}}, run: s.admitted(s.plan)},
 		{name: "Account", out: []arg{{"account", "s"}}, run: s.admitted(s.account)},
+		{name: "Acquire", in: []arg{{"options", "a{sv}"}}, out: []arg{{"lease", "s"}, {"partitions", "as"}, {"reason", "s"}, {"notes", "as"}}, run: s.admitted(s.acquire)},
+		{name: "Release", in: []arg{{"lease", "s"}}, run: s.admitted(s.release)},
 	}
 }
 
@@ -150,9 +154,12 @@ func (s *Service) ctx(c call) context.Context { return c.conn.Context() }
 // told is an error as it goes over the bus.
 func told(err error) error {
 	var config *ConfigError
+	var short *ShortError
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &short):
+		return fault(errorShort, err.Error())
 	case errors.As(err, &config):
 		return fault(errorConfiguration, err.Error())
 	}

@@ -28,6 +28,7 @@ const (
 	actionApply  = "org.deviceconfig.dcm.apply"
 	actionUse    = "org.deviceconfig.dcm.use"
 	actionReload = "org.deviceconfig.dcm.reload"
+	actionLease  = "org.deviceconfig.dcm.lease"
 )
 
 // Names of the D-Bus specification and of its services.
@@ -47,6 +48,7 @@ const (
 const (
 	errorFailed        = Interface + ".Error.Failed"        // the reason is the text
 	errorConfiguration = Interface + ".Error.Configuration" // one problem a line
+	errorShort         = Interface + ".Error.Short"         // not enough is free now
 
 	errorDenied      = "org.freedesktop.DBus.Error.AccessDenied"
 	errorInteractive = "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired"

@@ -24,6 +24,7 @@ type Service struct {
 	log     *slog.Logger
 	user    func(context.Context, call) (uint32, error)
 	process func(context.Context, call) int
+	groups  func(context.Context, call) []uint32
 
 	tree     tree
 	callers  callers
@@ -37,7 +38,7 @@ type Service struct {
 
 // New returns a service for the bus at that address.
 func New(address string, control Control, log *slog.Logger) *Service {
-	s := &Service{address: address, control: control, log: log, process: processOf, planning: newTurns(), taking: newTurns()}
+	s := &Service{address: address, control: control, log: log, process: processOf, groups: groupsOf, planning: newTurns(), taking: newTurns()}
 	s.user = func(ctx context.Context, c call) (uint32, error) { return s.callers.user(ctx, c.conn, c.sender) }
 	s.Publish(account.Account{})
 	return s

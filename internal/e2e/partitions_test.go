@@ -59,6 +59,8 @@ func partitions(t *testing.T, p product) {
 				{"a change of reservations moves those alone", reservedAlone},
 				{"a profile with too few is refused beforehand", reservedRefused},
 				{"a broken edit leaves them confined", reservedBroken},
+				{"who may has leases, confined to them", leasesGiven},
+				{"leases last over kills, and are waited for", leasesLast},
 				{"a reservation that is gone lets its unit go", reservedReleased},
 				{"an administrator's word, and removal, take the guard out", guardOff},
 			} {

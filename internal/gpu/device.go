@@ -75,6 +75,7 @@ type Holder struct {
 	Unit    string             // the system unit it belongs to; "" if it belongs to none
 	Devices []string           // "/dev/kfd", "/dev/dri/renderD128"
 	Vendors []partition.Vendor // whose GPUs it holds
+	Lessee  string             // who was given partitions for it, whether it has opened them or not; "" for nobody
 }
 
 // NotBound is why a GPU is left alone that has no driver.

@@ -33,7 +33,7 @@ func merge(all []Holder, h Holder) []Holder {
 
 // InWay returns the holders that keep the steps from succeeding: with a driver's
 // reload all that hold one of its GPUs, otherwise those that have open what a GPU
-// that is to be changed wants closed.
+// that is to be changed wants closed. Leases are in the way of every change.
 func InWay(steps partition.Steps, devices []Device, holders []Holder) []Holder {
 	closed := make(map[string]bool)
 	for _, d := range devices {
@@ -48,7 +48,7 @@ func InWay(steps partition.Steps, devices []Device, holders []Holder) []Holder {
 		reloaded := slices.ContainsFunc(steps, func(s partition.Step) bool {
 			return s.Kind.Reloads() && slices.Contains(h.Vendors, s.Kind.Vendor())
 		})
-		if reloaded || slices.ContainsFunc(h.Devices, func(node string) bool { return closed[filepath.Base(node)] }) {
+		if reloaded || h.Lessee != "" || slices.ContainsFunc(h.Devices, func(node string) bool { return closed[filepath.Base(node)] }) {
 			out = append(out, h)
 		}
 	}

@@ -21,6 +21,7 @@ type Node struct {
 	poll    time.Duration // between two glances at a driver that is coming up
 	quiet   time.Duration // how long a loaded driver may bring up nothing while a GPU is missing
 	events  Listen        // nil: nobody listens
+	leases  func() []Holder
 }
 
 // Option changes how a node is treated.
@@ -42,6 +43,10 @@ type Listen func(ctx context.Context, about func(subsystem, path string) bool) <
 func Events(l Listen) Option {
 	return func(n *Node) { n.events, n.poll = l, 10*n.poll }
 }
+
+// Leases sets who tells of processes that were given partitions. They are in the way of
+// every change, since they may open them at any time.
+func Leases(list func() []Holder) Option { return func(n *Node) { n.leases = list } }
 
 // Open returns the node under the root of sysfs, with the GPUs of these vendors. It
 // touches nothing.

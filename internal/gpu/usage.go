@@ -99,8 +99,26 @@ func (n *Node) Usage(ctx context.Context) (Usage, error) {
 		}
 		all.add(u, v.Traits().Vendor)
 	}
+	if n.leases != nil {
+		all.lease(n.leases())
+	}
 	slices.SortFunc(all.Holders, func(a, b Holder) int { return cmp.Compare(a.PID, b.PID) })
 	return all, nil
+}
+
+// lease adds a process of each lease, unless some are known to have something open.
+func (u *Usage) lease(leases []Holder) {
+	for _, l := range leases {
+		open := false
+		for i := range u.Holders {
+			if h := &u.Holders[i]; h.Unit == l.Unit {
+				h.Lessee, open = l.Lessee, true
+			}
+		}
+		if !open {
+			u.Holders = append(u.Holders, l)
+		}
+	}
 }
 
 // add takes a vendor's usage in. The sums stay what they mean: each driver counts its

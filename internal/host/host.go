@@ -37,6 +37,9 @@ func (h *Host) Runtime() string { return h.Path("run/dcm") }
 // Lock is the file that a run holds a lock on.
 func (h *Host) Lock() string { return h.Path("run/dcm/apply.lock") }
 
+// Leases is the file that is locked while a lease is given, and over a run.
+func (h *Host) Leases() string { return h.Path("run/dcm/leases.lock") }
+
 // Config is the configuration of every layer together.
 func (h *Host) Config() (*config.Config, error) {
 	return config.Load(config.DefaultPaths(h.Root))

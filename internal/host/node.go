@@ -29,7 +29,7 @@ func (h *Host) Libraries(ctx context.Context) []gpu.Library {
 // node is where a vendor is added.
 func (h *Host) node(cfg *config.Config, opts ...gpu.Option) *gpu.Node {
 	roots := gpu.Roots{Sys: h.Path("sys"), Proc: h.Path("proc"), Dev: h.Path("dev")}
-	return gpu.Open(roots.Sys, []gpu.Vendor{amd(roots, cfg)}, opts...)
+	return gpu.Open(roots.Sys, []gpu.Vendor{amd(roots, cfg)}, append([]gpu.Option{gpu.Leases(h.leases)}, opts...)...)
 }
 
 func amd(roots gpu.Roots, cfg *config.Config) gpu.Vendor {

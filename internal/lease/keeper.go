@@ -66,8 +66,8 @@ type Host interface {
 	// cannot, "" if it can.
 	Guard(ctx context.Context) (why string)
 	// Changed is closed when units have come or gone, or the partitions were changed,
-	// since it was called.
-	Changed() <-chan struct{}
+	// since it was called. It is called only for who waits, until ctx ends.
+	Changed(ctx context.Context) <-chan struct{}
 }
 
 // ErrChanging is the refusal while GPUs are being partitioned.
@@ -132,20 +132,63 @@ func (k *Keeper) Acquire(ctx context.Context, c Caller, r Request) (Lease, error
 		return Lease{}, err
 	}
 	defer leave()
+	if !r.Wait {
+		return k.attempt(ctx, c, r)
+	}
 	for {
-		changed := k.Host.Changed()
-		l, err := k.attempt(ctx, c, r)
-		var short *ShortError
-		passing := errors.As(err, &short) && possible(short) || errors.Is(err, ErrChanging)
-		if err == nil || !r.Wait || !passing {
+		l, again, err := k.turn(ctx, c, r)
+		if !again {
 			return l, err
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return Lease{}, fmt.Errorf("%w; it is not waited for any longer: %w", err, ctx.Err())
-		}
 	}
+}
+
+// turn is one attempt of somebody who waits. It returns when another one is worth it,
+// or when there is nothing more to wait for.
+func (k *Keeper) turn(ctx context.Context, c Caller, r Request) (l Lease, again bool, err error) {
+	own, cancel := context.WithCancel(ctx)
+	defer cancel()
+	changed := k.Host.Changed(own)
+	l, err = k.attempt(ctx, c, r)
+	var short *ShortError
+	passing := errors.As(err, &short) && possible(short) || errors.Is(err, ErrChanging)
+	if err == nil || !passing {
+		return l, false, err
+	}
+	select {
+	case <-changed:
+		return l, true, err
+	case <-ctx.Done():
+		return Lease{}, false, fmt.Errorf("%w; it is not waited for any longer: %w", err, ctx.Err())
+	}
+}
+
+// Consider tells what would be given now, and gives nothing.
+func (k *Keeper) Consider(ctx context.Context, uid uint32, r Request) (placement.Choice, error) {
+	facts, err := k.Host.Facts(ctx)
+	if err != nil {
+		return placement.Choice{}, fmt.Errorf("cannot tell who has which partition: %w", err)
+	}
+	return k.choose(facts, uid, r)
+}
+
+// Release ends a lease and whatever runs in it: root any, a user his own.
+func (k *Keeper) Release(ctx context.Context, uid uint32, unit string) error {
+	name, ok := ParseName(unit)
+	if !ok {
+		return fmt.Errorf("%q is not the name of a lease, such as %s", unit, Name{Confined, 1000, "4f1c09aa"})
+	}
+	facts, err := k.Host.Facts(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot tell who has which partition: %w", err)
+	}
+	if !slices.ContainsFunc(facts.Tenants, func(t Tenant) bool { return t.Unit == unit }) {
+		return fmt.Errorf("there is no lease %s; it may have ended", unit)
+	}
+	if uid != 0 && uid != name.UID {
+		return fmt.Errorf("%s is the lease of user %d, which that user and root can end", unit, name.UID)
+	}
+	return k.Host.Stop(ctx, unit)
 }
 
 // possible tells whether there can be enough when others have ended.

@@ -90,7 +90,7 @@ func (h *host) Still() (func(), error) {
 
 func (h *host) Guard(context.Context) string { return h.guard }
 
-func (h *host) Changed() <-chan struct{} {
+func (h *host) Changed(context.Context) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.changed

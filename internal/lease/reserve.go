@@ -23,8 +23,8 @@ type Grant struct {
 // Reserve chooses for all reservations together; now is the nodes that each has. Where
 // not all can be met those that come first are, each as if it and those before it were
 // all: what there is is not kept back for somebody who cannot have enough. The error
-// tells of that.
-func Reserve(parts []Part, list []Reservation, now map[string][]string) (map[string]Grant, error) {
+// tells of that. What leases have, the nodes of leased, is theirs.
+func Reserve(parts []Part, list []Reservation, now map[string][]string, leased []string) (map[string]Grant, error) {
 	node := make([]placement.Partition, len(parts))
 	for i, p := range parts {
 		node[i] = p.Partition
@@ -33,12 +33,16 @@ func Reserve(parts []Part, list []Reservation, now map[string][]string) (map[str
 	for i, r := range list {
 		wants[i] = placement.Reservation{Name: r.Name, Want: r.Want, Now: namesOf(parts, now[r.Name])}
 	}
+	taken := make(map[string]bool)
+	for _, name := range namesOf(parts, leased) {
+		taken[name] = true
+	}
 	out := make(map[string]Grant)
-	choices, err := placement.Assign(node, nil, wants)
+	choices, err := placement.Assign(node, taken, wants)
 	if err != nil {
 		var met []placement.Reservation
 		for i, w := range wants {
-			if some, lack := placement.Assign(node, nil, append(slices.Clip(met), w)); lack == nil {
+			if some, lack := placement.Assign(node, taken, append(slices.Clip(met), w)); lack == nil {
 				met, choices = append(met, w), some
 			} else {
 				out[list[i].Name] = Grant{Reason: lack.Error()}

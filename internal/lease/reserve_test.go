@@ -37,7 +37,7 @@ func TestReserve(t *testing.T) {
 			"11 partitions reserved (a 6, b 3, c 2), and there are 8"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := Reserve(parts(), wants(tt.wants), tt.now)
+			got, err := Reserve(parts(), wants(tt.wants), tt.now, nil)
 			if text := message(err); text != tt.err {
 				t.Errorf("error %q, want %q", text, tt.err)
 			}

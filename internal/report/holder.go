@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -11,12 +12,18 @@ type Holder struct {
 	Command string   `json:"command"`
 	Unit    string   `json:"unit,omitempty"` // the system unit; "" where there is none
 	Devices []string `json:"devices"`        // "/dev/kfd", "/dev/dri/renderD128"
+	// Lessee is who was given partitions for it by a lease; "" for nobody. It may have
+	// none of them open yet.
+	Lessee string `json:"lessee,omitempty"`
 }
 
 func (h Holder) String() string {
 	unit := h.Unit
 	if unit == "" {
 		unit = "no unit"
+	}
+	if h.Lessee != "" {
+		unit += ", a lease of " + h.Lessee
 	}
 	return fmt.Sprintf("%s (pid %d, %s)", h.Command, h.PID, unit)
 }
@@ -26,14 +33,22 @@ func InUse(holders []Holder) *Error {
 	const most = 3
 	var names []string
 	for _, h := range holders[:min(most, len(holders))] {
+		if len(h.Devices) == 0 {
+			names = append(names, fmt.Sprintf("%s may open partitions", h))
+			continue
+		}
 		names = append(names, fmt.Sprintf("%s has %s open", h, strings.Join(h.Devices, ", ")))
 	}
 	if more := len(holders) - most; more > 0 {
 		names = append(names, fmt.Sprintf("%d more (dcm holders lists them)", more))
 	}
+	cure := "stop these processes, or list their units under [clients] so that they are restarted around a change; dcm tries again by itself"
+	if !slices.ContainsFunc(holders, func(h Holder) bool { return h.Lessee == "" }) {
+		cure = "wait for the end of these leases, or end them with dcm release; dcm tries again by itself"
+	}
 	return &Error{
 		Text:      "GPUs are in use: " + strings.Join(names, "; "),
-		Cure:      "stop these processes, or list their units under [clients] so that they are restarted around a change; dcm tries again by itself",
+		Cure:      cure,
 		Transient: true,
 	}
 }

@@ -23,6 +23,7 @@ type control struct {
 		caughtUp(context.Context) // waits until the bus shows what the daemon has told
 		Account(context.Context) (string, error)
 	}
+	*lessor
 }
 
 // ask has the daemon look, and waits until it is at rest.

@@ -25,6 +25,7 @@ import (
 type mirror struct {
 	host    *host.Host
 	service *bus.Service
+	leases  *lessor
 	metrics *exporter
 	status  func(string) error // the unit's status line
 	log     *slog.Logger
@@ -43,7 +44,8 @@ type mirror struct {
 func newMirror(h *host.Host, requests chan<- daemon.Request, metrics *exporter, status func(string) error, log *slog.Logger) *mirror {
 	m := &mirror{host: h, metrics: metrics, status: status, log: log, states: make(chan report.State, 1), wanted: make(chan chan<- struct{}),
 		again: make(chan struct{}, 1), waiting: func() {}}
-	m.service = bus.New(bus.SystemBus, control{h, h.Node(nil), requests, m}, log)
+	m.leases = newLessor(h, m.config.Load, log)
+	m.service = bus.New(bus.SystemBus, control{h, h.Node(nil), requests, m, m.leases}, log)
 	m.config.Store(&config.Config{})
 	m.state.Store(&report.State{Phase: report.Starting})
 	m.seen.Store(&account.Sight{})
@@ -148,6 +150,7 @@ func (m *mirror) run(ctx context.Context) {
 		if !up && m.host.Here() {
 			up = true
 			go m.service.Run(ctx, appeared)
+			go m.leases.ground.resume(ctx)
 		}
 	}
 }

@@ -36,6 +36,11 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		return exit.With(exit.Transient, err)
 	}
 	defer release()
+	let, err := apply.Await(h.Leases())
+	if err != nil {
+		return exit.With(exit.Transient, err)
+	}
+	defer let()
 	if err := report.Sweep(h.Path("run/dcm", report.RunFile)); err != nil {
 		log.Warn(err.Error())
 	}

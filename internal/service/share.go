@@ -41,6 +41,11 @@ func Reserve(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		return exit.With(exit.Transient, err)
 	}
 	defer release()
+	let, err := apply.Await(h.Leases())
+	if err != nil {
+		return exit.With(exit.Transient, err)
+	}
+	defer let()
 	s := sharing{host: h, node: h.Node(nil), log: log}
 	s.read()
 	return s.publish(ctx)
@@ -106,7 +111,7 @@ func (s sharing) publish(ctx context.Context) error {
 	links := lease.Links{Dir: s.host.Path("dev/dcm")}
 	now, err := links.Read()
 	errs = append(errs, err)
-	granted, err := lease.Reserve(parts(p.Parts), wants(s.reserved, devices, s.log), now)
+	granted, err := lease.Reserve(parts(p.Parts), wants(s.reserved, devices, s.log), now, s.leased(ctx))
 	errs = append(errs, err)
 	nodes := make(map[string][]string)
 	for _, r := range s.reserved {
@@ -122,6 +127,23 @@ func (s sharing) publish(ctx context.Context) error {
 		cdi.Write(s.host.Path("run/cdi"), containers(p, nodes)),
 		report.Write(filepath.Join(s.host.Runtime(), report.PartitionsFile), p))
 	return errors.Join(errs...)
+}
+
+// leased are the nodes that leases have, which stay with them.
+func (s sharing) leased(ctx context.Context) []string {
+	ctx, cancel := context.WithTimeout(ctx, answering)
+	defer cancel()
+	list, err := (&premises{host: s.host}).tenants(ctx)
+	if err != nil {
+		s.log.Warn(fmt.Sprintf("it cannot be told what leases have: %v", err))
+	}
+	var nodes []string
+	for _, t := range list {
+		if leased(t.Unit) {
+			nodes = append(nodes, t.Allowed...)
+		}
+	}
+	return nodes
 }
 
 // tell logs a choice that is another than before.

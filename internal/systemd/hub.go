@@ -110,6 +110,8 @@ func (e *ear) hear(signal *dbus.Signal) {
 		}
 	case managerInterface + ".JobRemoved":
 		e.removed(signal)
+	case managerInterface + ".UnitRemoved":
+		e.unloaded(signal)
 	case "org.freedesktop.DBus.NameOwnerChanged", managerInterface + ".Reloading":
 		e.miss()
 	}
@@ -127,6 +129,16 @@ func (e *ear) removed(signal *dbus.Signal) {
 	e.jobs[job] = result
 	e.mu.Unlock()
 	e.ring()
+}
+
+// unloaded tells of a unit that PID 1 has forgotten: (id, unit). It is how the end of a
+// scope is heard of.
+func (e *ear) unloaded(signal *dbus.Signal) {
+	var id string
+	var unit dbus.ObjectPath
+	if dbus.Store(signal.Body, &id, &unit) == nil && e.wants(unitPath(id)) {
+		e.ring()
+	}
 }
 
 func (e *ear) miss() {

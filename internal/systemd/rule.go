@@ -34,6 +34,14 @@ func anyUnitRules() []rule {
 	return []rule{append(changed(), dbus.WithMatchPathNamespace(unitPaths))}
 }
 
+// comings are for the units that go, and for the ends of all jobs.
+func comings() []rule {
+	return []rule{
+		{dbus.WithMatchSender(service), dbus.WithMatchInterface(managerInterface), dbus.WithMatchMember("UnitRemoved")},
+		{dbus.WithMatchSender(service), dbus.WithMatchInterface(managerInterface), dbus.WithMatchMember("JobRemoved")},
+	}
+}
+
 func changed() rule {
 	return rule{dbus.WithMatchSender(service), dbus.WithMatchInterface(properties),
 		dbus.WithMatchMember("PropertiesChanged"), dbus.WithMatchArg(0, unitInterface)}

@@ -1,0 +1,252 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+
+	"dcm/internal/foreign"
+)
+
+// Lessor gives partitions to processes.
+type Lessor interface {
+	// Started returns when a process was started, if it is wholly that user's.
+	Started(pid int, uid uint32) (uint64, error)
+	// Member tells whether one of these groups is the one whose members may have
+	// leases without being asked about.
+	Member(groups []uint32) bool
+	// Acquire moves the caller's process into a lease. ctx ends when the caller goes
+	// away. An error that wraps a [ShortError] passes when others have ended.
+	Acquire(ctx context.Context, who Caller, w Want) (Lease, error)
+	// Release ends a lease: root any, a user his own.
+	Release(ctx context.Context, who Caller, lease string) error
+}
+
+// Want is what somebody asks for.
+type Want struct {
+	Partitions, GPUs int
+	Place            string // "" for the usual one
+	Exclusive, Share bool
+	Wait             bool          // until there is enough
+	DryRun           bool          // tell what would be given
+	Time             time.Duration // after which the lease ends; 0 for none
+	Command          string        // for people
+}
+
+// Lease is what was given.
+type Lease struct {
+	Unit       string // "" of a dry run
+	Partitions []string
+	Reason     string
+	Notes      []string
+}
+
+// ShortError is that there is not enough free now.
+type ShortError struct{ Err error }
+
+func (e *ShortError) Error() string { return e.Err.Error() }
+func (e *ShortError) Unwrap() error { return e.Err }
+
+// option is one that Acquire takes; to points to where it goes.
+type option struct {
+	name string
+	to   any
+}
+
+// options of a call. The numbers come as u, a time as t in microseconds.
+func (w *Want) options() []option {
+	return []option{
+		{"partitions", &w.Partitions}, {"gpus", &w.GPUs}, {"place", &w.Place}, {"exclusive", &w.Exclusive}, {"share", &w.Share},
+		{"wait", &w.Wait}, {"dry-run", &w.DryRun}, {"time", &w.Time}, {"command", &w.Command},
+	}
+}
+
+// values are the options of a call, without those that say nothing.
+func (w Want) values() map[string]dbus.Variant {
+	out := make(map[string]dbus.Variant)
+	for _, o := range w.options() {
+		switch v := o.to.(type) {
+		case *int:
+			if *v > 0 {
+				out[o.name] = dbus.MakeVariant(uint32(*v))
+			}
+		case *string:
+			if *v != "" {
+				out[o.name] = dbus.MakeVariant(*v)
+			}
+		case *bool:
+			if *v {
+				out[o.name] = dbus.MakeVariant(true)
+			}
+		case *time.Duration:
+			if *v > 0 {
+				out[o.name] = dbus.MakeVariant(uint64(v.Microseconds()))
+			}
+		}
+	}
+	return out
+}
+
+// read takes the options of a call in. Any of them that is not known is an error: it
+// might be what the caller relies on.
+func (w *Want) read(values map[string]dbus.Variant) error {
+	known := w.options()
+	for name, v := range values {
+		i := slices.IndexFunc(known, func(o option) bool { return o.name == name })
+		if i < 0 || !known[i].take(v.Value()) {
+			return fault(errorArguments, fmt.Sprintf("Acquire takes no option %q of type %q", foreign.Text(name), v.Signature()))
+		}
+	}
+	switch {
+	case w.Exclusive && w.Share:
+		return fault(errorArguments, "a lease is exclusive or shared, not both")
+	case w.Partitions > 0 && w.GPUs > 0:
+		return fault(errorArguments, "partitions are asked for, or whole GPUs, not both")
+	case w.Partitions == 0 && w.GPUs == 0:
+		w.Partitions = 1
+	}
+	return nil
+}
+
+// mostAsked is more than any host has partitions, longestLease than anybody waits for.
+const (
+	mostAsked    = 1 << 16
+	longestLease = 10 * 365 * 24 * time.Hour
+)
+
+func (o option) take(value any) bool {
+	switch v := value.(type) {
+	case uint32:
+		to, ok := o.to.(*int)
+		if ok {
+			*to = int(min(v, mostAsked))
+		}
+		return ok
+	case string:
+		to, ok := o.to.(*string)
+		if ok {
+			*to = foreign.Text(v)
+		}
+		return ok
+	case bool:
+		to, ok := o.to.(*bool)
+		if ok {
+			*to = v
+		}
+		return ok
+	case uint64:
+		to, ok := o.to.(*time.Duration)
+		if ok {
+			*to = time.Duration(min(v, uint64(longestLease.Microseconds()))) * time.Microsecond
+		}
+		return ok
+	}
+	return false
+}
+
+// acquire is for the caller's own process. Which process that is the bus tells, and it
+// is held to by its start time, read before anybody is asked anything.
+func (s *Service) acquire(c call) ([]any, error) {
+	var w Want
+	if err := w.read(c.body[0].(map[string]dbus.Variant)); err != nil {
+		return nil, err
+	}
+	ctx, cancel := s.presence(c)
+	defer cancel()
+	who := Caller{UID: c.uid, PID: s.process(ctx, c)}
+	var err error
+	if who.Start, err = s.control.Started(who.PID, who.UID); err != nil {
+		return nil, told(err)
+	}
+	if !w.DryRun {
+		if err := s.lessee(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	l, err := s.control.Acquire(ctx, who, w)
+	if err != nil {
+		return nil, told(err)
+	}
+	return []any{l.Unit, list(l.Partitions), l.Reason, list(l.Notes)}, nil
+}
+
+// lessee returns an error unless the caller may have a lease: root, the members of a
+// group, and whom polkit lets.
+func (s *Service) lessee(ctx context.Context, c call) error {
+	if c.uid == 0 || s.control.Member(s.groups(ctx, c)) {
+		return nil
+	}
+	err := permitted(c, actionLease, nil)
+	if err != nil {
+		s.log.Warn("refused over the bus", "action", actionLease, "uid", c.uid, "reason", err)
+	}
+	return err
+}
+
+// groupsOf asks the bus for the groups that a caller had when it connected; none where
+// the bus does not tell.
+func groupsOf(ctx context.Context, c call) []uint32 {
+	var all map[string]dbus.Variant
+	if c.conn.BusObject().CallWithContext(ctx, busName+".GetConnectionCredentials", 0, c.sender).Store(&all) != nil {
+		return nil
+	}
+	groups, _ := all["UnixGroupIDs"].Value().([]uint32)
+	return groups
+}
+
+// presence is the context of a call that nobody wants answered when the caller has
+// gone.
+func (s *Service) presence(c call) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(s.ctx(c))
+	rule := []dbus.MatchOption{dbus.WithMatchSender(busName), dbus.WithMatchInterface(busName),
+		dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, c.sender)}
+	heard := make(chan *dbus.Signal, 1) // what does not fit was no news
+	c.conn.Signal(heard)
+	there := c.conn.AddMatchSignalContext(ctx, rule...) == nil
+	go func() {
+		for there && ctx.Err() == nil {
+			var yes bool
+			if err := c.conn.BusObject().CallWithContext(ctx, busName+".NameHasOwner", 0, c.sender).Store(&yes); err != nil || !yes {
+				break
+			}
+			select {
+			case <-heard:
+			case <-ctx.Done():
+			}
+		}
+		cancel()
+	}()
+	return ctx, func() {
+		cancel()
+		c.conn.RemoveSignal(heard)
+		_ = c.conn.RemoveMatchSignal(rule...) // the connection is gone, or knows it
+	}
+}
+
+func (s *Service) release(c call) ([]any, error) {
+	s.log.Info("asked over the bus to release a lease", "uid", c.uid, "lease", c.body[0])
+	ctx, cancel := context.WithTimeout(s.ctx(c), looking)
+	defer cancel()
+	return nil, told(s.control.Release(ctx, Caller{UID: c.uid}, c.body[0].(string)))
+}
+
+// Acquire moves this process into a lease, and returns when it is in it.
+func (c *Client) Acquire(ctx context.Context, w Want) (l Lease, err error) {
+	err = c.call(ctx, "Acquire", w.values()).Store(&l.Unit, &l.Partitions, &l.Reason, &l.Notes)
+	return l, understood(err)
+}
+
+// Release ends a lease.
+func (c *Client) Release(ctx context.Context, lease string) error {
+	return understood(c.call(ctx, "Release", lease).Err)
+}
+
+// IsShort tells whether there was not enough, which passes.
+func IsShort(err error) bool {
+	_, ok := errors.AsType[*ShortError](err)
+	return ok
+}

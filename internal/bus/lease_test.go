@@ -1,0 +1,67 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/ample"
+)
+
+func TestALeaseIsAskedForByAClient(t *testing.T) {
+	b := startBus(t)
+	d := &desk{}
+	s, _ := b.serve(d, 1000)
+	s.groups = func(context.Context, call) []uint32 { return []uint32{5, desksGroup} }
+	b.owned()
+	c, err := Dial(t.Context(), b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	got, err := c.Acquire(t.Context(), Want{Partitions: 3, Time: 2 * time.Hour, Command: "x\x1b"})
+	want := Lease{"dcm-lease-1000-4f1c09aa.scope", []string{"0000:05:00.0-3"}, "1 of 0000:05:00.0", []string{"a note"}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v, (-want +got):\n%s", err, diff)
+	}
+	if got := d.did(); got != "acquire:3:7200:5" {
+		t.Errorf("the daemon was asked %q", got)
+	}
+	d.answer("", &ShortError{errors.New("1 is free")})
+	if _, err := c.Acquire(t.Context(), Want{GPUs: 1}); !IsShort(err) || err.Error() != "1 is free" {
+		t.Errorf("with too few: %v", err)
+	}
+}
+
+func TestACallerThatGoesAwayLeavesTheLine(t *testing.T) {
+	b := startBus(t)
+	d := &desk{wait: make(chan struct{})}
+	b.serve(d, 0)
+	b.owned()
+	c, err := Dial(t.Context(), b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	answered := make(chan error, 1)
+	go func() {
+		_, err := c.Acquire(ctx, Want{Wait: true})
+		answered <- err
+	}()
+	select {
+	case <-d.wait:
+	case <-ample.After(patience):
+		t.Fatal("it never stood in the line")
+	}
+	cancel()
+	<-answered
+	c.Close()
+	select {
+	case <-d.wait:
+	case <-ample.After(patience):
+		t.Error("it still stands in it")
+	}
+}

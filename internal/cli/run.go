@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/bus"
+	"dcm/internal/exit"
+	"dcm/internal/host"
+)
+
+// What a shell's status is for a command that is not there, or cannot be executed.
+const (
+	notFound      = 127
+	notExecutable = 126
+)
+
+func runCmd(h *host.Host, con *Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "run [-n N | --gpus N] [--place PLACE] [--exclusive | --share] [--wait] [--time TIME] [--dry-run [--json]] -- COMMAND [ARGUMENT...]",
+		Short: "Run a command with partitions of its own, and no others",
+		Long: `Have the daemon choose partitions that nobody has, move this process to where it can
+open them and no others, and execute the command in its place. The partitions are its
+own until its last process has ended: that is a lease, and systemd keeps it.
+
+The command has the caller's user, environment, terminal and limits, and its exit
+status is the one of dcm. If there is not enough free, the exit status is 75.`,
+		Args: args(cobra.ArbitraryArgs),
+	}
+	var w bus.Want
+	f := cmd.Flags()
+	f.SetInterspersed(false)
+	f.IntVarP(&w.Partitions, "partitions", "n", 0, "how many partitions; 1 if nothing is said")
+	f.IntVar(&w.GPUs, "gpus", 0, "how many whole GPUs")
+	f.StringVar(&w.Place, "place", "", "how they lie to each other: pack, spread or link")
+	f.BoolVar(&w.Exclusive, "exclusive", false, "have them open for nobody else")
+	f.BoolVar(&w.Share, "share", false, "share them with others who share")
+	f.BoolVar(&w.Wait, "wait", false, "wait until there is enough")
+	f.DurationVar(&w.Time, "time", 0, "end the lease after that time")
+	f.BoolVar(&w.DryRun, "dry-run", false, "tell what would be given, and do nothing")
+	asJSON := f.Bool("json", false, "answer in JSON")
+	cmd.RunE = func(c *cobra.Command, given []string) error {
+		if err := sensible(w, given, *asJSON); err != nil {
+			return exit.With(exit.Usage, err)
+		}
+		w.Command = strings.Join(given, " ")
+		if w.DryRun {
+			return considered(c.Context(), con, w, *asJSON)
+		}
+		return runWith(c.Context(), h, con, w, given)
+	}
+	return cmd
+}
+
+func sensible(w bus.Want, command []string, asJSON bool) error {
+	switch {
+	case w.Partitions < 0 || w.GPUs < 0 || w.Time < 0:
+		return errors.New("numbers and times are not negative")
+	case w.Partitions > 0 && w.GPUs > 0:
+		return errors.New("ask for partitions or for whole GPUs")
+	case w.Exclusive && w.Share:
+		return errors.New("a lease is exclusive or shared, not both")
+	case asJSON && !w.DryRun:
+		return errors.New("--json goes with --dry-run")
+	case len(command) == 0 && !w.DryRun:
+		return errors.New("name a command")
+	}
+	return nil
+}
+
+// considered tells what would be given.
+func considered(ctx context.Context, con *Console, w bus.Want, asJSON bool) error {
+	l, err := acquire(ctx, w)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return con.answer(map[string]any{"partitions": l.Partitions, "reason": l.Reason})
+	}
+	fmt.Fprintf(con.out, "%s\n%s\n", l.Reason, strings.Join(l.Partitions, "\n"))
+	return nil
+}
+
+// runWith finds out first all that could be in the way of the command: a lease is
+// asked for when it can be used.
+func runWith(ctx context.Context, h *host.Host, con *Console, w bus.Want, command []string) error {
+	path, err := exec.LookPath(command[0])
+	if errors.Is(err, fs.ErrPermission) {
+		return exit.With(notExecutable, err)
+	}
+	if err != nil {
+		return exit.With(notFound, err)
+	}
+	if err := mayOpen(h.Path("dev/kfd")); err != nil {
+		return err
+	}
+	l, err := acquire(ctx, w)
+	if err != nil {
+		return err
+	}
+	for _, note := range l.Notes {
+		fmt.Fprintln(con.err, con.yellow("dcm: ")+note)
+	}
+	err = syscall.Exec(path, command, os.Environ())
+	return exit.With(notExecutable, fmt.Errorf("cannot execute %s: %w", command[0], err))
+}
+
+func acquire(ctx context.Context, w bus.Want) (bus.Lease, error) {
+	c, err := bus.Dial(ctx, bus.SystemBus)
+	if err == nil {
+		defer c.Close()
+		var l bus.Lease
+		if l, err = c.Acquire(ctx, w); err == nil {
+			return l, nil
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return bus.Lease{}, errors.New("no lease: it is not waited for any longer")
+	case errors.Is(err, bus.ErrAbsent):
+		err = fmt.Errorf("leases are given by the daemon: %w; systemctl start dcm", err)
+	case errors.Is(err, bus.ErrDenied):
+		err = fmt.Errorf("a lease is for root, members of the group dcm and whom polkit lets: %w", err)
+	case bus.IsShort(err):
+		return bus.Lease{}, exit.With(exit.Transient, err)
+	}
+	return bus.Lease{}, err
+}
+
+// mayOpen tells a user whom the mode of the device file keeps out what to do about it.
+// A list of devices, or a driver that is not loaded, is not for here.
+func mayOpen(node string) error {
+	err := unix.Faccessat(unix.AT_FDCWD, node, unix.R_OK|unix.W_OK, unix.AT_EACCESS)
+	if !errors.Is(err, unix.EACCES) {
+		return nil
+	}
+	whose := "its group"
+	var st unix.Stat_t
+	if unix.Stat(node, &st) == nil {
+		whose = groupName(st.Gid)
+	}
+	return fmt.Errorf("you may not open %s, and a lease would not help: have yourself added to the group %s (sudo usermod --append --groups %s NAME) and log in anew", node, whose, whose)
+}
+
+func groupName(gid uint32) string {
+	id := strconv.FormatUint(uint64(gid), 10)
+	g, err := user.LookupGroupId(id)
+	if err != nil {
+		return id
+	}
+	return g.Name
+}
+
+func releaseCmd(con *Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "release LEASE",
+		Short: "End a lease, and what runs in it",
+		Long: `End a lease, by the name of its unit (dcm partitions lists them). What runs in it is
+told to end (SIGTERM), and killed a while later. Root may end any, a user his own.`,
+		Args: args(cobra.ExactArgs(1)),
+	}
+	cmd.RunE = func(c *cobra.Command, given []string) error { return release(c.Context(), given[0]) }
+	return cmd
+}
+
+// releasing is how long the daemon may take to answer.
+const releasing = time.Minute
+
+func release(ctx context.Context, lease string) error {
+	ctx, cancel := context.WithTimeout(ctx, releasing)
+	defer cancel()
+	c, err := bus.Dial(ctx, bus.SystemBus)
+	if err != nil {
+		return fmt.Errorf("%w; as root, systemctl stop %s", err, lease)
+	}
+	defer c.Close()
+	return c.Release(ctx, lease)
+}

@@ -1,0 +1,109 @@
+package e2e_test
+
+import (
+	"strings"
+)
+
+// probe prints how many render nodes it can open and where it runs, and ends with 7.
+const probe = `#!/bin/sh
+n=0
+for node in /dev/dri/renderD*; do
+	case $( (exec 3<>"$node") 2>&1) in *"No such device"*) n=$((n+1)) ;; esac
+done
+group=$(sed -n 's/^0:://p' /proc/self/cgroup)
+echo "$n of $MINE in $group, at most $(cat "/sys/fs/cgroup$group/pids.max") tasks"
+exit 7
+`
+
+// ada runs a command as a user of that name.
+const ada = "setpriv --reuid=ada --regid=ada --init-groups "
+
+// leasesGiven begins with five partitions reserved of 64.
+func leasesGiven(m machine) {
+	m.put("/usr/local/bin/probe", probe)
+	m.run("chmod 755 /usr/local/bin/probe; useradd --create-home ada")
+	if r := m.try(ada + "dcm run -- probe"); r.Code != 1 || !strings.Contains(r.Stderr, "members of the group dcm") {
+		m.t.Errorf("somebody without leave: %d, %s", r.Code, r.Stderr)
+	}
+	m.run("usermod --append --groups dcm ada")
+	r := m.try("systemd-run --quiet --scope --property=TasksMax=77 " + ada + "env MINE=hers dcm run -n 2 --time 1h -- probe")
+	if uid := strings.TrimSpace(m.run("id -u ada")); r.Code != 7 || !strings.Contains(r.Stdout, "2 of hers in /dcm.slice/dcm-lease-"+uid) || !strings.Contains(r.Stdout, "at most 77 tasks") {
+		m.t.Errorf("a user's lease: %d, %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	m.run("chmod 600 /dev/kfd")
+	if r := m.try(ada + "dcm run -- probe"); r.Code != 1 || !strings.Contains(r.Stderr, "may not open /dev/kfd") {
+		m.t.Errorf("somebody whom the mode keeps out: %d, %s", r.Code, r.Stderr)
+	}
+	m.run("chmod 666 /dev/kfd")
+	if got := m.run(ada + "dcm run --gpus 1 --dry-run"); !strings.Contains(got, "all of 0000:") {
+		m.t.Errorf("a dry run says %s", got)
+	}
+}
+
+// lent begins two leases that last, and returns their units.
+func (m machine) lent() (hers, roots string) {
+	m.t.Helper()
+	m.run("rm -f /tmp/hers /run/roots; setsid " + ada + `dcm run -n 3 -- sh -c 'echo held >/tmp/hers; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
+	m.await("/tmp/hers", "held")
+	m.run(`setsid dcm run --exclusive -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
+	m.await("/run/roots", "held")
+	scope := func(kind string) string {
+		return strings.TrimSpace(m.run("systemctl list-units --plain --no-legend 'dcm-" + kind + "-*.scope' | cut -d' ' -f1"))
+	}
+	return scope("lease"), scope("exclusive")
+}
+
+// allowed lists the render nodes that a unit may open.
+func (m machine) allowed(unit string) []string {
+	m.t.Helper()
+	return strings.Fields(m.run("systemctl show -P DeviceAllow " + unit + " | tr ' ' '\\n' | grep -o '/dev/dri/renderD[0-9]*'"))
+}
+
+func leasesLast(m machine) {
+	hers, roots := m.lent()
+	mine, exclusive := m.allowed(hers), m.allowed(roots)
+	check := func(when string) {
+		m.t.Helper()
+		for _, c := range []struct {
+			unit  string
+			nodes []string
+			want  string
+		}{
+			{hers, mine, "yes yes yes"}, {hers, exclusive, "no"}, {hers, m.mine("alpha"), "no no"}, {"alpha.service", mine, "no no no"},
+			{roots, exclusive, "yes"}, {roots, mine, "no no no"}, {"", exclusive, "no"}, {"", mine, "yes yes yes"}, {"gpuagent.service", exclusive, "no"},
+		} {
+			if got := m.opens(c.unit, c.nodes...); got != c.want {
+				m.t.Errorf("%s, %q opens %s: %s, want %s", when, c.unit, c.nodes, got, c.want)
+			}
+		}
+		r := m.try("dcm run -n 56 -- true")
+		if r.Code != 75 || !strings.Contains(r.Stderr, "55 of 64 are free") || !strings.Contains(r.Stderr, hers) || !strings.Contains(r.Stderr, "alpha.service") {
+			m.t.Errorf("%s, more than there is: %d, %s", when, r.Code, r.Stderr)
+		}
+		if list := m.run("dcm partitions"); strings.Count(list, hers) != 3 || strings.Count(list, roots) != 1 {
+			m.t.Errorf("%s, dcm partitions:\n%s", when, list)
+		}
+	}
+	check("at first")
+	m.run("systemctl kill --signal=KILL dcm; systemctl daemon-reexec; systemctl restart dcm")
+	check("after a kill of the daemon and a daemon-reexec")
+	if text := m.run("dcm topology"); strings.Count(text, hers) != 3 || !strings.Contains(text, "NUMA node 1") {
+		m.t.Errorf("dcm topology:\n%s", text)
+	}
+	m.reserve("qpx-fast", 3)
+	if r := m.try("dcm apply"); r.Code == 0 || !strings.Contains(r.Stderr, "a lease of ada") {
+		m.t.Errorf("a repartition with leases: %d, %s", r.Code, r.Stderr)
+	}
+	m.reserve("cpx-fast", 3)
+	m.run("dcm apply")
+	check("after a repartition that was refused")
+	if r := m.try(ada + "dcm release " + roots); r.Code != 1 || !strings.Contains(r.Stderr, "the lease of user 0") {
+		m.t.Errorf("she releases root's: %d, %s", r.Code, r.Stderr)
+	}
+	// Who waits is served when the last has ended, the one by a kill.
+	m.run("timeout 60 dcm run -n 59 --wait -- true & waits=$!\n" + ada + "dcm release " + hers + "\nsystemctl kill --signal=KILL " + roots + "\nwait $waits")
+	m.run("timeout 60 sh -c 'until (exec 3<>" + exclusive[0] + ") 2>&1 | grep -q \"No such device\"; do systemctl show dcm >/dev/null; done'")
+	if left := m.run("systemctl list-units --plain --no-legend 'dcm-*.scope' | wc -l"); strings.TrimSpace(left) != "0" {
+		m.t.Errorf("%s leases are left", left)
+	}
+}

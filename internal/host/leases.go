@@ -1,0 +1,58 @@
+package host
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"dcm/internal/foreign"
+	"dcm/internal/gpu"
+	"dcm/internal/lease"
+)
+
+// leases are those that there are, by the cgroups of their units: a process of each.
+// Nobody has to be asked, so that the oneshot sees them too.
+func (h *Host) leases() []gpu.Holder {
+	slice := h.Path("sys/fs/cgroup", lease.Slice)
+	entries, err := os.ReadDir(slice)
+	if err != nil {
+		return nil // nobody has ever had one
+	}
+	var out []gpu.Holder
+	for _, e := range entries {
+		name, ok := lease.ParseName(e.Name())
+		if !ok {
+			continue
+		}
+		pid := first(filepath.Join(slice, e.Name()))
+		if pid == 0 {
+			continue // it is ending
+		}
+		comm, _ := os.ReadFile(h.Path("proc", strconv.Itoa(pid), "comm")) // it may have ended
+		out = append(out, gpu.Holder{
+			PID: pid, Command: foreign.Text(strings.TrimSuffix(string(comm), "\n")), Unit: name.String(),
+			Lessee: named(strconv.Itoa(int(name.UID))),
+		})
+	}
+	return out
+}
+
+// first is the first process of a cgroup or of one below it, 0 if there is none.
+func first(cgroup string) int {
+	pid := 0
+	_ = filepath.WalkDir(cgroup, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.Name() != "cgroup.procs" {
+			return nil // a part of it is gone
+		}
+		text, _ := os.ReadFile(path)
+		line, _, _ := strings.Cut(string(text), "\n")
+		if n, err := strconv.Atoi(line); err == nil && n > 0 {
+			pid = n
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return pid
+}

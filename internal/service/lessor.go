@@ -1,0 +1,100 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os/user"
+	"slices"
+	"strconv"
+
+	"dcm/internal/bus"
+	"dcm/internal/config"
+	"dcm/internal/host"
+	"dcm/internal/lease"
+	"dcm/internal/placement"
+)
+
+// lesseeGroup is whose members may have leases without being asked about.
+const lesseeGroup = "dcm"
+
+// lessor gives leases to who asks over the bus. It is a [bus.Lessor].
+type lessor struct {
+	keeper *lease.Keeper
+	config func() *config.Config // in force
+	log    *slog.Logger
+	ground *premises
+}
+
+func newLessor(h *host.Host, inForce func() *config.Config, log *slog.Logger) *lessor {
+	p := &premises{host: h, node: h.Node(nil), config: inForce, log: log}
+	return &lessor{keeper: &lease.Keeper{Host: p, Common: []string{common}}, config: inForce, log: log, ground: p}
+}
+
+func (l *lessor) Started(pid int, uid uint32) (uint64, error) { return l.ground.started(pid, uid) }
+
+func (l *lessor) Member(groups []uint32) bool {
+	g, err := user.LookupGroup(lesseeGroup)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(groups, func(gid uint32) bool { return strconv.Itoa(int(gid)) == g.Gid })
+}
+
+func (l *lessor) Acquire(ctx context.Context, who bus.Caller, w bus.Want) (bus.Lease, error) {
+	limits := l.config().Leases
+	l.keeper.Limit(lease.Limits{PerUser: limits.PerUser, Shares: limits.Shares})
+	r, err := request(w)
+	if err != nil {
+		return bus.Lease{}, err
+	}
+	if w.DryRun {
+		c, err := l.keeper.Consider(ctx, who.UID, r)
+		return bus.Lease{Partitions: names(c), Reason: c.Reason}, passing(err)
+	}
+	given, err := l.keeper.Acquire(ctx, lease.Caller{UID: who.UID, PID: who.PID, Start: who.Start}, r)
+	if err != nil {
+		l.log.Info("no lease was given: "+err.Error(), "uid", who.UID)
+		return bus.Lease{}, passing(err)
+	}
+	l.log.Info("a lease was given: "+given.Choice.Reason, "unit", given.Unit, "uid", who.UID)
+	if r.Kind == lease.Exclusive {
+		go l.ground.reopen(context.WithoutCancel(ctx), given.Unit) // longer than the call
+	}
+	return bus.Lease{Unit: given.Unit, Partitions: names(given.Choice), Reason: given.Choice.Reason, Notes: given.Notes}, nil
+}
+
+func (l *lessor) Release(ctx context.Context, who bus.Caller, unit string) error {
+	return l.keeper.Release(ctx, who.UID, unit)
+}
+
+func request(w bus.Want) (lease.Request, error) {
+	place, err := placement.ParsePlace(w.Place)
+	if err != nil {
+		return lease.Request{}, err
+	}
+	r := lease.Request{Want: placement.Want{Partitions: w.Partitions, GPUs: w.GPUs, Place: place}, Kind: lease.Confined, Wait: w.Wait, Time: w.Time, What: w.Command}
+	switch {
+	case w.Exclusive:
+		r.Kind = lease.Exclusive
+	case w.Share:
+		r.Kind = lease.Shared
+	}
+	return r, nil
+}
+
+// passing marks what another try may not meet.
+func passing(err error) error {
+	if _, short := errors.AsType[*lease.ShortError](err); short || errors.Is(err, lease.ErrChanging) {
+		return &bus.ShortError{Err: err}
+	}
+	return err
+}
+
+func names(c placement.Choice) []string {
+	out := make([]string, len(c.Partitions))
+	for i, p := range c.Partitions {
+		out[i] = p.Name
+	}
+	return out
+}

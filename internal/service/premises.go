@@ -1,0 +1,383 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dcm/internal/apply"
+	"dcm/internal/config"
+	"dcm/internal/foreign"
+	"dcm/internal/gpu"
+	"dcm/internal/host"
+	"dcm/internal/lease"
+	"dcm/internal/report"
+	"dcm/internal/systemd"
+)
+
+// premises is the machine as leases see it. It is a [lease.Host].
+type premises struct {
+	host   *host.Host
+	node   *gpu.Node // by sysfs alone
+	config func() *config.Config
+	log    *slog.Logger
+}
+
+// answering is what PID 1 and the kernel may take. A run that begins waits for it.
+const answering = 30 * time.Second
+
+// Facts: what there is, from the last run; who has it, from PID 1 and the open files.
+func (p *premises) Facts(ctx context.Context) (lease.Facts, error) {
+	ctx, cancel := context.WithTimeout(ctx, answering)
+	defer cancel()
+	last, err := report.ReadPartitions(p.host.Runtime())
+	if err == nil && (last == nil || last.Boot != p.host.BootID()) {
+		err = errors.New("the partitions are not listed yet; dcm-apply.service does it at the end of each run")
+	}
+	if err != nil {
+		return lease.Facts{}, err
+	}
+	f := lease.Facts{Reserved: make(map[string]string), Open: make(map[string][]string)}
+	// One whose node is not there could be given, and nothing would be in the lease.
+	there := slices.DeleteFunc(last.Parts, func(part report.Part) bool {
+		_, err := os.Stat(p.host.Path(part.Render))
+		return err != nil
+	})
+	f.Parts = parts(there)
+	for _, r := range last.Reservations {
+		for _, name := range r.Partitions {
+			f.Reserved[name] = r.Name
+		}
+	}
+	if f.Tenants, err = p.tenants(ctx); err != nil {
+		return f, err
+	}
+	usage, err := p.node.Usage(ctx)
+	if err != nil {
+		return f, err
+	}
+	for _, part := range there {
+		f.Open[part.Name] = users(part, usage.Holders, p.config().Observers)
+	}
+	return f, nil
+}
+
+// Held says of every partition of the host who has it.
+func Held(ctx context.Context, h *host.Host) ([]lease.Held, error) {
+	cfg, err := h.InForce()
+	if cfg == nil {
+		return nil, err
+	}
+	p := &premises{host: h, node: h.Node(nil), config: func() *config.Config { return cfg }}
+	f, err := p.Facts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return lease.Book(f), nil
+}
+
+// users are who has a partition open, but for those whose work it is to look at all.
+func users(part report.Part, holders []gpu.Holder, observers []string) []string {
+	var out []string
+	for _, h := range holders {
+		open := slices.Contains(h.Devices, part.Render) || part.Card != "" && slices.Contains(h.Devices, part.Card)
+		if !open || slices.Contains(observers, h.Unit) {
+			continue
+		}
+		who := h.Unit
+		if who == "" || strings.HasSuffix(who, ".scope") && !leased(who) || strings.HasPrefix(who, "user@") {
+			who = fmt.Sprintf("%s[%d]", h.Command, h.PID) // a user's own: the session says nothing
+		}
+		if !slices.Contains(out, who) {
+			out = append(out, who)
+		}
+	}
+	return out
+}
+
+func leased(unit string) bool {
+	_, ok := lease.ParseName(unit)
+	return ok
+}
+
+// tenants are the units of the slice, with the links that they name followed.
+func (p *premises) tenants(ctx context.Context) ([]lease.Tenant, error) {
+	conn, err := p.host.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	list, err := conn.Tenants(ctx, lease.Slice)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]lease.Tenant, len(list))
+	for i, t := range list {
+		out[i] = lease.Tenant{Unit: t.Unit, Active: true}
+		for _, path := range t.Allow {
+			if to, err := os.Readlink(p.host.Path(path)); err == nil {
+				path = foreign.Text(to)
+			}
+			out[i].Allowed = append(out[i].Allowed, path)
+		}
+	}
+	return out, nil
+}
+
+// Start has the scope made.
+func (p *premises) Start(ctx context.Context, s lease.Scope) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, answering)
+	defer cancel()
+	cgroup, err := p.cgroup(s.PID)
+	if err != nil {
+		return nil, err
+	}
+	bounds, err := lease.ReadBounds(p.host.Path("sys/fs/cgroup"), cgroup)
+	if err != nil {
+		return nil, err
+	}
+	extra := limits(bounds)
+	if s.Time > 0 {
+		extra = append(extra, systemd.Property{Name: "RuntimeMaxUSec", Value: uint64(s.Time.Microseconds())})
+	}
+	conn, err := p.host.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	var notes []string
+	for _, other := range bounds.Others {
+		notes = append(notes, "not taken over: "+other)
+	}
+	return notes, conn.StartScope(ctx, systemd.Scope{
+		Name: s.Unit, Description: s.Description, Slice: lease.Slice, PID: uint32(s.PID), Allow: s.Allow, Extra: extra,
+	})
+}
+
+// limits are bounds as properties of a unit.
+func limits(b lease.Bounds) []systemd.Property {
+	var out []systemd.Property
+	for _, l := range []struct {
+		name  string
+		value uint64
+	}{
+		{"MemoryMax", b.Memory}, {"MemoryHigh", b.MemoryHigh}, {"MemorySwapMax", b.Swap}, {"TasksMax", b.Tasks}, {"CPUQuotaPerSecUSec", b.CPU},
+	} {
+		if l.value != math.MaxUint64 {
+			out = append(out, systemd.Property{Name: l.name, Value: l.value})
+		}
+	}
+	if mask := bitmap(b.CPUs); len(mask) > 0 {
+		out = append(out, systemd.Property{Name: "AllowedCPUs", Value: mask})
+	}
+	return out
+}
+
+// bitmap is a list of processors, "0-3,8", as systemd takes it: a bit for each, the
+// first one the lowest of the first byte. It is empty for what is no such list.
+func bitmap(list string) []byte {
+	const most = 1 << 16
+	var out []byte
+	for part := range strings.SplitSeq(list, ",") {
+		from, to, ranged := strings.Cut(part, "-")
+		if !ranged {
+			to = from
+		}
+		first, err := strconv.Atoi(from)
+		last, other := strconv.Atoi(to)
+		if err != nil || other != nil || first < 0 || last < first || last >= most {
+			return nil
+		}
+		for n := first; n <= last; n++ {
+			if grow := n/8 + 1 - len(out); grow > 0 {
+				out = append(out, make([]byte, grow)...)
+			}
+			out[n/8] |= 1 << (n % 8)
+		}
+	}
+	return out
+}
+
+// cgroup is where a process is, in the unified hierarchy.
+func (p *premises) cgroup(pid int) (string, error) {
+	text, err := os.ReadFile(p.host.Path("proc", strconv.Itoa(pid), "cgroup"))
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if path, ok := strings.CutPrefix(line, "0::"); ok {
+			return strings.TrimRight(path, "\n"), nil
+		}
+	}
+	return "", errors.New("the host has no unified cgroup hierarchy")
+}
+
+func (p *premises) Stop(ctx context.Context, unit string) error {
+	conn, err := p.host.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.Stop(ctx, unit)
+}
+
+// StartOf reads field 22 of proc_pid_stat(5). The second may hold anything.
+func (p *premises) StartOf(pid int) (uint64, error) {
+	text, err := os.ReadFile(p.host.Path("proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(fields) < 20 {
+		return 0, errors.New("the kernel does not tell when it was started")
+	}
+	return strconv.ParseUint(fields[19], 10, 64)
+}
+
+// started is StartOf for a process that is that user's by each of its ids. One with
+// another's rights, by a set-uid bit, is not moved for who runs it.
+func (p *premises) started(pid int, uid uint32) (uint64, error) {
+	if pid <= 0 {
+		return 0, errors.New("the bus does not tell which process asks")
+	}
+	start, err := p.StartOf(pid)
+	if err != nil {
+		return 0, fmt.Errorf("cannot look at process %d, which asks: %w", pid, err)
+	}
+	status, err := os.ReadFile(p.host.Path("proc", strconv.Itoa(pid), "status"))
+	if err != nil {
+		return 0, fmt.Errorf("cannot look at process %d, which asks: %w", pid, err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if ids, ok := strings.CutPrefix(line, "Uid:"); ok {
+			own := strconv.Itoa(int(uid))
+			if !slices.ContainsFunc(strings.Fields(ids), func(id string) bool { return id != own }) {
+				return start, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("process %d, which asks, has the rights of more users than %d", pid, uid)
+}
+
+// Still: leases have a lock of their own, so that a run that begins meanwhile waits
+// for a moment, and does not fail because somebody was given a partition.
+func (p *premises) Still() (func(), error) {
+	release, err := apply.Lock(p.host.Leases())
+	if errors.Is(err, apply.ErrLocked) {
+		return nil, lease.ErrChanging
+	}
+	if err != nil {
+		return nil, err
+	}
+	busy, err := apply.UnderWay(p.host.Lock())
+	if err == nil && busy {
+		err = lease.ErrChanging
+	}
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// guarding is what the guard may take. It is set behind a run, if one is under way.
+const guarding = 10 * time.Second
+
+const guardUnit = "dcm-guard.service"
+
+func (p *premises) Guard(ctx context.Context) string {
+	if _, err := os.Stat(p.host.Path("run/dcm/guard.off")); err == nil {
+		return "an administrator has switched the guard off"
+	}
+	ctx, cancel := context.WithTimeout(ctx, guarding)
+	defer cancel()
+	conn, err := p.host.Dial(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	defer conn.Close()
+	if err := conn.Refresh(ctx, guardUnit); err != nil {
+		return err.Error()
+	}
+	state, err := report.ReadGuard(p.host.Runtime())
+	switch {
+	case err != nil:
+		return err.Error()
+	case state == nil:
+		return "dcm-guard has not said what it did"
+	}
+	return state.Why
+}
+
+// resume goes on where the daemon before has left off: exclusive leases may have ended
+// since, and others will.
+func (p *premises) resume(ctx context.Context) {
+	if state, err := report.ReadGuard(p.host.Runtime()); err != nil || state == nil || !state.Loaded {
+		return
+	}
+	list, err := p.tenants(ctx)
+	if err != nil {
+		p.log.Warn(fmt.Sprintf("it cannot be told which leases there are: %v", err))
+		return
+	}
+	if why := p.Guard(ctx); why != "" {
+		p.log.Warn("what was exclusive may still be closed to others: " + why)
+	}
+	for _, t := range list {
+		if n, ok := lease.ParseName(t.Unit); ok && n.Kind == lease.Exclusive {
+			go p.reopen(ctx, t.Unit)
+		}
+	}
+}
+
+// reopen has the guard let everybody in again when an exclusive lease has ended.
+func (p *premises) reopen(ctx context.Context, unit string) {
+	for ctx.Err() == nil {
+		changed := p.Changed(ctx)
+		list, err := p.tenants(ctx)
+		if err == nil && !slices.ContainsFunc(list, func(t lease.Tenant) bool { return t.Unit == unit }) {
+			if why := p.Guard(ctx); why != "" {
+				p.log.Warn("a partition whose exclusive lease has ended may still be closed to others: "+why, "unit", unit)
+			}
+			return
+		}
+		<-changed
+	}
+}
+
+// unheard is how long somebody waits for what nobody tells of: the end of a process
+// that is in no unit of its own.
+const unheard = 15 * time.Second
+
+// Changed hears of units that end, and looks anew from time to time.
+func (p *premises) Changed(ctx context.Context) <-chan struct{} {
+	changed := make(chan struct{})
+	ready := make(chan struct{})
+	go func() {
+		defer close(changed)
+		limit, cancel := context.WithTimeout(ctx, unheard)
+		defer cancel()
+		var ended <-chan struct{}
+		if conn, err := p.host.Dial(limit); err == nil {
+			defer conn.Close()
+			if heard, stop, err := conn.Turnover(limit); err == nil {
+				defer stop()
+				ended = heard
+			}
+		}
+		close(ready)
+		select {
+		case <-ended:
+		case <-limit.Done():
+		}
+	}()
+	<-ready // what comes from now on is heard
+	return changed
+}

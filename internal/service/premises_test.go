@@ -1,0 +1,66 @@
+package service
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"dcm/internal/gpu"
+	"dcm/internal/host"
+	"dcm/internal/report"
+)
+
+func TestALimitOnProcessorsIsABitmap(t *testing.T) {
+	for list, want := range map[string][]byte{
+		"": nil, "0": {1}, "0-3,8": {0x0f, 1}, "15": {0, 0x80}, "3-1": nil, "a": nil, "0-99999999": nil,
+	} {
+		if got := bitmap(list); !slices.Equal(got, want) {
+			t.Errorf("%q is %x, want %x", list, got, want)
+		}
+	}
+}
+
+func TestAProcessIsKnownByItsStartAndItsUser(t *testing.T) {
+	root := t.TempDir()
+	put := func(name, text string) {
+		path := filepath.Join(root, "proc/7", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("stat", "7 (a) b (c) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 1 2 3\n")
+	put("status", "Name:\tx\nUid:\t1000\t1000\t1000\t1000\n")
+	p := &premises{host: &host.Host{Root: root}}
+	if start, err := p.started(7, 1000); start != 4711 || err != nil {
+		t.Errorf("it was started at %d, %v", start, err)
+	}
+	put("status", "Uid:\t1000\t0\t0\t0\n")
+	for _, who := range []struct {
+		pid int
+		uid uint32
+	}{{7, 1000}, {7, 0}, {8, 1000}, {0, 0}} {
+		if _, err := p.started(who.pid, who.uid); err == nil {
+			t.Errorf("process %d is taken for one of user %d alone", who.pid, who.uid)
+		}
+	}
+}
+
+func TestWhoHasAPartitionOpen(t *testing.T) {
+	part := report.Part{Render: "/dev/dri/renderD129", Card: "/dev/dri/card1"}
+	open := []string{"/dev/kfd", part.Render}
+	got := users(part, []gpu.Holder{
+		{PID: 1, Unit: "vllm.service", Devices: open},
+		{PID: 2, Unit: "vllm.service", Devices: open},
+		{PID: 3, Unit: "exporter.service", Devices: open},
+		{PID: 4, Unit: "session-3.scope", Command: "python", Devices: []string{part.Card}},
+		{PID: 5, Unit: "other.service", Devices: []string{"/dev/kfd", "/dev/dri/renderD130"}},
+		{PID: 6, Unit: "dcm-lease-1000-4f1c09aa.scope", Devices: open},
+	}, []string{"exporter.service"})
+	if want := []string{"vllm.service", "python[4]", "dcm-lease-1000-4f1c09aa.scope"}; !slices.Equal(got, want) {
+		t.Errorf("it is open by %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,54 @@
+package systemd
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// Turnover hears of units that end: its channel gets a value, of 1, when a job has
+// ended or a unit was unloaded, as a scope is with its last process, or when that may
+// have been missed. It ends with stop.
+func (c *Conn) Turnover(ctx context.Context) (ended <-chan struct{}, stop func(), err error) {
+	ear, err := c.listen(ctx, comings())
+	if err != nil {
+		return nil, nil, err
+	}
+	return ear.wake, func() { c.hub.forget(ear) }, nil
+}
+
+// Refresh has a service reloaded, or started if it is not up, and waits until that is
+// over. How it went is for the service to say.
+func (c *Conn) Refresh(ctx context.Context, name string) error {
+	ear, err := c.listen(ctx, unitRules(name))
+	if err != nil {
+		return err
+	}
+	defer c.hub.forget(ear)
+	ear.follow(name)
+	var job dbus.ObjectPath
+	err = c.once(ctx, &job, managerPath, managerInterface+".ReloadOrRestartUnit", name, "replace")
+	if err != nil && !lost(err) {
+		return fmt.Errorf("cannot start %s: %w", name, err)
+	}
+	for {
+		result, certain := ear.result(job)
+		switch {
+		case result == "done" || result == "skipped": // a condition is not met
+			return nil
+		case result != "":
+			return fmt.Errorf("cannot start %s: systemd says %q", name, result)
+		case !certain:
+			list, err := c.list(ctx, []string{name})
+			if err != nil || list[0].unit.Settled() {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("cannot start %s: %w", name, ctx.Err())
+		case <-ear.wake:
+		}
+	}
+}
