@@ -147,6 +147,13 @@ func (p *pid1) manager() map[string]any {
 			}
 			return job, script(name, n)
 		},
+		"ReloadOrRestartUnit": func(name, mode string) (dbus.ObjectPath, *dbus.Error) {
+			p.mu.Lock()
+			p.jobs++
+			job, script := jobPath(p.jobs), p.script
+			p.mu.Unlock()
+			return job, script(name, 1)
+		},
 		"Reload": func() *dbus.Error { p.mu.Lock(); defer p.mu.Unlock(); p.reloads++; return nil },
 		"ResetFailedUnit": func(name string) *dbus.Error {
 			p.mu.Lock()

@@ -1,0 +1,48 @@
+package lease
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestOnlyItsOwnerAndRootReleaseALease(t *testing.T) {
+	h := newHost()
+	k := &Keeper{Host: h}
+	hers, another := acquire(t, k, alice, ask(1)), acquire(t, k, alice, ask(1))
+	for _, tt := range []struct {
+		uid        uint32
+		unit, text string
+	}{
+		{1001, hers.Unit, "is the lease of user 1000"},
+		{1000, "sshd.service", "is not the name of a lease"},
+		{0, "dcm-lease-1000-00000000.scope", "there is no lease"},
+		{1000, hers.Unit, ""},
+		{0, another.Unit, ""},
+	} {
+		err := k.Release(t.Context(), tt.uid, tt.unit)
+		if (err == nil) != (tt.text == "") || err != nil && !strings.Contains(err.Error(), tt.text) {
+			t.Errorf("user %d releases %s: %v, want %q", tt.uid, tt.unit, err, tt.text)
+		}
+	}
+	if len(h.tenants) > 0 {
+		t.Errorf("left is %+v", h.tenants)
+	}
+}
+
+func TestWhatWouldBeGivenIsNot(t *testing.T) {
+	h := newHost()
+	h.changing = true // to be told what there is does not wait
+	c, err := (&Keeper{Host: h}).Consider(t.Context(), 1000, ask(2))
+	if err != nil || len(c.Partitions) != 2 || len(h.tenants) > 0 {
+		t.Errorf("%+v, %v; given is %+v", c, err, h.tenants)
+	}
+}
+
+func TestAReservationDoesNotTakeWhatIsLeased(t *testing.T) {
+	var want Reservation
+	want.Name, want.Partitions = "a", 7
+	got, err := Reserve(parts(), []Reservation{want}, nil, []string{"/dev/kfd", "/dev/dri/renderD130"})
+	if err != nil || len(got["a"].Partitions) != 7 || strings.Contains(strings.Join(got["a"].Nodes, " "), "renderD130") {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
