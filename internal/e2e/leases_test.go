@@ -11,7 +11,7 @@ for node in /dev/dri/renderD*; do
 	case $( (exec 3<>"$node") 2>&1) in *"No such device"*) n=$((n+1)) ;; esac
 done
 group=$(sed -n 's/^0:://p' /proc/self/cgroup)
-echo "$n of $MINE in $group, at most $(cat "/sys/fs/cgroup$group/pids.max") tasks"
+echo "$n of $MINE in $group"
 exit 7
 `
 
@@ -26,8 +26,8 @@ func leasesGiven(m machine) {
 		m.t.Errorf("somebody without leave: %d, %s", r.Code, r.Stderr)
 	}
 	m.run("usermod --append --groups dcm ada")
-	r := m.try("systemd-run --quiet --scope --property=TasksMax=77 " + ada + "env MINE=hers dcm run -n 2 --time 1h -- probe")
-	if uid := strings.TrimSpace(m.run("id -u ada")); r.Code != 7 || !strings.Contains(r.Stdout, "2 of hers in /dcm.slice/dcm-lease-"+uid) || !strings.Contains(r.Stdout, "at most 77 tasks") {
+	r := m.try(ada + "env MINE=hers dcm run -n 2 --time 1h -- probe")
+	if uid := strings.TrimSpace(m.run("id -u ada")); r.Code != 7 || !strings.Contains(r.Stdout, "2 of hers in /dcm.slice/dcm-lease-"+uid) {
 		m.t.Errorf("a user's lease: %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	m.run("chmod 600 /dev/kfd")

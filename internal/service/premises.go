@@ -38,7 +38,9 @@ func (p *premises) Facts(ctx context.Context) (lease.Facts, error) {
 	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
 	last, err := report.ReadPartitions(p.host.Runtime())
-	if err == nil && (last == nil || last.Boot != p.host.BootID()) {
+	// At boot /run is empty. The boot's id is not compared: in a container systemd 252
+	// shows some processes another one.
+	if err == nil && last == nil {
 		err = errors.New("the partitions are not listed yet; dcm-apply.service does it at the end of each run")
 	}
 	if err != nil {
@@ -319,20 +321,27 @@ func (p *premises) Guard(ctx context.Context) string {
 // resume goes on where the daemon before has left off: exclusive leases may have ended
 // since, and others will.
 func (p *premises) resume(ctx context.Context) {
-	if state, err := report.ReadGuard(p.host.Runtime()); err != nil || state == nil || !state.Loaded {
+	state, err := report.ReadGuard(p.host.Runtime())
+	if err != nil || state == nil || !state.Loaded {
 		return
 	}
 	list, err := p.tenants(ctx)
-	if err != nil {
-		p.log.Warn(fmt.Sprintf("it cannot be told which leases there are: %v", err))
+	last, unread := report.ReadPartitions(p.host.Runtime())
+	if err := errors.Join(err, unread); err != nil || last == nil {
+		p.log.Warn(fmt.Sprintf("it cannot be told which exclusive leases there are: %v", err))
 		return
 	}
-	if why := p.Guard(ctx); why != "" {
-		p.log.Warn("what was exclusive may still be closed to others: " + why)
-	}
+	units := make(map[string][]string)
 	for _, t := range list {
+		units[t.Unit] = t.Allowed
 		if n, ok := lease.ParseName(t.Unit); ok && n.Kind == lease.Exclusive {
 			go p.reopen(ctx, t.Unit)
+		}
+	}
+	// Else it is left alone: somebody may be about to restart it with the reservations.
+	if len(lease.ExclusiveNodes(*last, units)) < state.Devices {
+		if why := p.Guard(ctx); why != "" {
+			p.log.Warn("what was exclusive may still be closed to others: " + why)
 		}
 	}
 }
