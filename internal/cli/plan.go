@@ -79,6 +79,11 @@ func (p *proposal) ask(con *Console, a account.Account, cfg *config.Config, d ap
 	if err := unseen(a, "holders"); err != nil {
 		fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+err.Error())
 	}
+	for _, found := range a.Problems {
+		if found.State == account.Held { // by whom cannot be seen here either
+			fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+found.Text)
+		}
+	}
 	var others []report.Holder
 	for _, u := range a.Holders {
 		if !slices.Contains(p.Clients, u.Unit) {

@@ -14,7 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dcm/internal/account"
+	"dcm/internal/apply"
 	"dcm/internal/bus"
+	"dcm/internal/config"
 	"dcm/internal/metrics"
 	"dcm/internal/report"
 )
@@ -169,5 +171,15 @@ func TestASuccessTellsWhatElseIsWrong(t *testing.T) {
 	}
 	if want := "dcm: warning: 1 of 2 GPUs: not there is 0000:26:00.0\n"; err.String() != want {
 		t.Errorf("warned %q, want %q", &err, want)
+	}
+}
+
+func TestAPlanTellsOfAHolderWhomNobodySees(t *testing.T) {
+	a := account.Account{Problems: []account.Problem{{State: account.Held, Text: "something that cannot be seen holds the driver"}, {State: account.NotOn, Text: "else"}}}
+	var told bytes.Buffer
+	var p proposal
+	p.ask(&Console{err: &told}, a, &config.Config{ReloadDriver: true}, apply.Difference{})
+	if want := "dcm: warning: something that cannot be seen holds the driver\n"; told.String() != want {
+		t.Errorf("told %q, want %q", &told, want)
 	}
 }
