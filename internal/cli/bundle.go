@@ -67,8 +67,8 @@ func bundleParts(h *host.Host, run runner) []bundle.Part {
 		answered(run, "check.txt", "check"),
 		answered(run, "gpus.json", "gpus", "--json"),
 		answered(run, "holders.json", "holders", "--json"),
-		{Name: "units.txt", From: "systemctl show of both units and the clients", Read: onlyHere(h, func(ctx context.Context) ([]byte, error) { return unitStates(ctx, h) })},
-		{Name: "journal.txt", From: "the journal of both units", Read: onlyHere(h, journalOf("--output=short-iso-precise"))},
+		{Name: "units.txt", From: "systemctl show of dcm's units and the clients", Read: onlyHere(h, func(ctx context.Context) ([]byte, error) { return unitStates(ctx, h) })},
+		{Name: "journal.txt", From: "the journal of dcm's units", Read: onlyHere(h, journalOf("--output=short-iso-precise"))},
 		{Name: "journal.json", From: "the same with dcm's fields", Read: onlyHere(h, journalOf("--output=json", "--output-fields="+journalFields))},
 		{Name: "kernel.txt", From: "the kernel's lines on amdgpu, kfd and dcm since the boot", Read: onlyHere(h, func(ctx context.Context) ([]byte, error) { return kernelLines(ctx, h) })},
 	}

@@ -25,7 +25,7 @@ tell the last hundred runs in a line each, of earlier boots too: how they ended,
 asked for them, and who.
 
 With --bundle, write one archive with the configuration, the reports, the units'
-states, the inventory, the journal of both units and the kernel's lines on amdgpu, to
+states, the inventory, the journal of dcm's units and the kernel's lines on amdgpu, to
 FILE ("-" for standard output) or to a new file in the current directory. It holds
 nothing secret; its CONTENTS.txt lists what it holds. Root sees all of it.`,
 		Example: "  dcm report\n  sudo dcm report --bundle",

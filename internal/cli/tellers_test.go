@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -181,5 +182,18 @@ func TestAPlanTellsOfAHolderWhomNobodySees(t *testing.T) {
 	p.ask(&Console{err: &told}, a, &config.Config{ReloadDriver: true}, apply.Difference{})
 	if want := "dcm: warning: something that cannot be seen holds the driver\n"; told.String() != want {
 		t.Errorf("told %q, want %q", &told, want)
+	}
+}
+
+// Support sees all that dcm runs on the host.
+func TestTheBundleAsksOfEveryUnit(t *testing.T) {
+	files, err := filepath.Glob("../../systemd/*.service")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no units: %v", err)
+	}
+	for _, file := range files {
+		if unit := filepath.Base(file); !slices.Contains(ownUnits(), unit) {
+			t.Errorf("%s is not asked of", unit)
+		}
 	}
 }
