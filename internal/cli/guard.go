@@ -11,13 +11,11 @@ import (
 
 	"dcm/internal/exit"
 	"dcm/internal/host"
+	"dcm/internal/systemd"
 )
 
-// guardUnit guards what is exclusive, and guardProgram is what it runs.
-const (
-	guardUnit    = "dcm-guard.service"
-	guardProgram = "/usr/libexec/dcm/dcm-guard"
-)
+// guardProgram is what the unit that guards what is exclusive runs.
+const guardProgram = "/usr/libexec/dcm/dcm-guard"
 
 func guardCmd(h *host.Host, con *Console) *cobra.Command {
 	return &cobra.Command{
@@ -42,12 +40,12 @@ is reserved exclusively is confined to its holders' units no less, and open to o
 				if err := os.Remove(mark); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					return err
 				}
-				return conn.Start(ctx, guardUnit)
+				return conn.Start(ctx, systemd.Guard)
 			}
 			if err := os.WriteFile(mark, nil, 0o644); err != nil {
 				return err
 			}
-			if err := conn.Stop(ctx, guardUnit); err != nil {
+			if err := conn.Stop(ctx, systemd.Guard); err != nil {
 				return err
 			}
 			if out, err := exec.CommandContext(ctx, guardProgram, "off").CombinedOutput(); err != nil {

@@ -14,6 +14,7 @@ import (
 	"dcm/internal/daemon"
 	"dcm/internal/foreign"
 	"dcm/internal/host"
+	"dcm/internal/systemd"
 )
 
 // journalFields are those of an entry that are worth sending: its text and dcm's own.
@@ -23,7 +24,7 @@ const journalFields = "MESSAGE,MESSAGE_ID,PRIORITY,SYSLOG_IDENTIFIER,UNIT,_PID,_
 
 // ownUnits are dcm's.
 func ownUnits() []string {
-	return []string{daemon.Unit, daemon.ApplyUnit, daemon.ChooseUnit, guardUnit}
+	return []string{daemon.Unit, daemon.ApplyUnit, systemd.Reserve, systemd.Guard}
 }
 
 // journalOf reads the journal of dcm's units in the form that the options say.

@@ -292,8 +292,6 @@ func (p *premises) Still() (func(), error) {
 // guarding is what the guard may take. It is set behind a run, if one is under way.
 const guarding = 10 * time.Second
 
-const guardUnit = "dcm-guard.service"
-
 func (p *premises) Guard(ctx context.Context) string {
 	if _, err := os.Stat(p.host.Path("run/dcm/guard.off")); err == nil {
 		return "an administrator has switched the guard off"
@@ -305,7 +303,7 @@ func (p *premises) Guard(ctx context.Context) string {
 		return err.Error()
 	}
 	defer conn.Close()
-	if err := conn.Refresh(ctx, guardUnit); err != nil {
+	if err := conn.Refresh(ctx, systemd.Guard); err != nil {
 		return err.Error()
 	}
 	state, err := report.ReadGuard(p.host.Runtime())

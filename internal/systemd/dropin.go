@@ -50,9 +50,12 @@ type Reserved struct {
 // Reserve is the unit that chooses partitions when reservations alone have changed.
 const Reserve = "dcm-reserve.service"
 
+// Guard keeps what is exclusive for its holders.
+const Guard = "dcm-guard.service"
+
 const chosen = `# Partitions of GPUs are reserved for this unit. Which ones is known when the links
 # below /dev/dcm are made, and what it may open beside them is what every unit may.
-After=` + Reserve + ` dcm-guard.service
+After=` + Reserve + ` ` + Guard + `
 `
 
 // The list of the unit's own file goes: it would let in what is not reserved.
@@ -113,7 +116,7 @@ func (r Reserved) text() string {
 		unit.WriteString("# The reservation has changed: with this the unit alone is restarted.\nPartOf=" + Reserve + "\n")
 	}
 	if r.Exclusive {
-		unit.WriteString("Wants=dcm-guard.service\n")
+		unit.WriteString("Wants=" + Guard + "\n")
 	}
 	service.WriteString(confined)
 	for i := range max(r.Count, 1) {
