@@ -45,7 +45,7 @@ func unit(name string) (string, *fault) {
 		return "", f
 	}
 	switch {
-	case name == "dcm.service" || name == "dcm-apply.service":
+	case slices.Contains([]string{"dcm.service", "dcm-apply.service", "dcm-reserve.service", "dcm-guard.service"}, name):
 		return "", &fault{text: "dcm's own unit cannot be its client"}
 	case slices.Contains(early(), name):
 		return "", &fault{text: "dcm-apply.service is started after it, so it cannot wait for dcm-apply.service"}

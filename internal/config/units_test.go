@@ -51,6 +51,8 @@ func TestUnitNamesAreRefused(t *testing.T) {
 		"user.slice":             "a .slice unit cannot be a client",
 		"dcm":                    "dcm's own unit cannot be its client",
 		"dcm-apply.service":      "dcm's own unit cannot be its client",
+		"dcm-guard":              "dcm's own unit cannot be its client",
+		"dcm-reserve.service":    "dcm's own unit cannot be its client",
 		"basic.target":           "dcm-apply.service is started after it, so it cannot wait for dcm-apply.service",
 	} {
 		got, f := unit(name)
