@@ -83,7 +83,7 @@ func TestAGPUThatIsGoneInARunDoesNotKeepTheOthersFromGoingBack(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, "mi300x-8")
-			b.opt.DeviceTimeout = time.Second
+			b.opt.DeviceTimeout = time.Minute
 			if err := b.sim.Inject(sim.Fault{Op: tt.op, GPU: third, Vanish: true}); err != nil {
 				t.Fatal(err)
 			}
