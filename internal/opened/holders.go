@@ -71,13 +71,26 @@ func (s *Scan) Unlooked() []gpu.Unlooked {
 // however many processes have it.
 func (s *Scan) Weight() int {
 	byDevice := make(map[string][]use)
-	sum := 0
 	for _, uses := range s.found {
 		for _, u := range uses {
-			if !slices.ContainsFunc(byDevice[u.device], func(other use) bool { return sameFile(u, other) }) {
-				byDevice[u.device] = append(byDevice[u.device], u)
-				sum += u.weight
-			}
+			byDevice[u.device] = append(byDevice[u.device], u)
+		}
+	}
+	sum := 0
+	for _, uses := range byDevice {
+		sum += weigh(uses, compareFiles)
+	}
+	return sum
+}
+
+// weigh adds each file once. It puts the same ones beside each other first: somebody
+// may have a device open as often as he likes, and each with each would take minutes.
+func weigh(uses []use, compare func(a, b use) int) int {
+	slices.SortFunc(uses, compare)
+	sum := 0
+	for i, u := range uses {
+		if i == 0 || compare(uses[i-1], u) != 0 {
+			sum += u.weight
 		}
 	}
 	return sum

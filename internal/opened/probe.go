@@ -2,6 +2,7 @@ package opened
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"path/filepath"
 	"strconv"
@@ -165,11 +166,21 @@ func sameFiles(a, b int) bool {
 	return errno == 0 && r == 0
 }
 
-// sameFile tells whether two descriptors are of one open file, as after fork(2).
-func sameFile(a, b use) bool {
-	if a.fd < 0 || b.fd < 0 {
-		return false
+// compareFiles orders descriptors by the open files behind them: 0 is one open file,
+// as after fork(2). Two that the kernel does not compare are two.
+func compareFiles(a, b use) int {
+	if a.fd >= 0 && b.fd >= 0 {
+		r, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(a.pid), uintptr(b.pid), kcmpFile, uintptr(a.fd), uintptr(b.fd), 0)
+		switch {
+		case errno != 0:
+		case r == 0:
+			return 0
+		case r == 1:
+			return -1
+		case r == 2:
+			return 1
+		}
 	}
-	r, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(a.pid), uintptr(b.pid), kcmpFile, uintptr(a.fd), uintptr(b.fd), 0)
-	return errno == 0 && r == 0
+	// Of a device a process has one mapping at most.
+	return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.fd, b.fd))
 }

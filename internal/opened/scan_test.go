@@ -100,3 +100,40 @@ func unprivileged(t *testing.T) (restore func()) {
 		runtime.UnlockOSThread()
 	}
 }
+
+// A user who may open a GPU does so 20,000 times, in five processes that share each
+// open file.
+func TestManyOpenFilesAreWeighedInTime(t *testing.T) {
+	const files, processes = 20_000, 5
+	var all []use
+	for fd := range files {
+		for pid := range processes {
+			all = append(all, use{pid: pid, fd: (fd * 7919) % files, weight: 2})
+		}
+	}
+	asked := 0
+	got := weigh(all, func(a, b use) int { asked++; return a.fd - b.fd })
+	if got != 2*files || asked > 50*len(all) {
+		t.Errorf("weight %d after %d comparisons of %d, want %d", got, asked, len(all), 2*files)
+	}
+}
+
+func TestOneOpenFileOfManyDescriptorsIsOne(t *testing.T) {
+	f, err := os.Open(os.DevNull)
+	must(t, err)
+	defer f.Close()
+	again, err := os.Open(os.DevNull)
+	must(t, err)
+	defer again.Close()
+	copied, err := unix.Dup(int(f.Fd()))
+	must(t, err)
+	defer unix.Close(copied)
+	var all []use
+	for _, fd := range []int{int(f.Fd()), int(again.Fd()), copied, -1} {
+		all = append(all, use{pid: os.Getpid(), fd: fd, weight: 1})
+	}
+	all = append(all, use{pid: 1, fd: -1, weight: 1})
+	if got := weigh(all, compareFiles); got != 4 { // two open files, and two mappings
+		t.Errorf("weight %d, want 4", got)
+	}
+}
