@@ -28,6 +28,15 @@ func (h Holder) String() string {
 	return fmt.Sprintf("%s (pid %d, %s)", h.Command, h.PID, unit)
 }
 
+// devices names the first ones: one that uses a whole node has 64 partitions open.
+func (h Holder) devices() string {
+	const most = 3
+	if more := len(h.Devices) - most; more > 1 {
+		return fmt.Sprintf("%s and %d more devices", strings.Join(h.Devices[:most], ", "), more)
+	}
+	return strings.Join(h.Devices, ", ")
+}
+
 // InUse is the error of work that processes keep from being done.
 func InUse(holders []Holder) *Error {
 	const most = 3
@@ -37,7 +46,7 @@ func InUse(holders []Holder) *Error {
 			names = append(names, fmt.Sprintf("%s may open partitions", h))
 			continue
 		}
-		names = append(names, fmt.Sprintf("%s has %s open", h, strings.Join(h.Devices, ", ")))
+		names = append(names, fmt.Sprintf("%s has %s open", h, h.devices()))
 	}
 	if more := len(holders) - most; more > 0 {
 		names = append(names, fmt.Sprintf("%d more (dcm holders lists them)", more))
