@@ -225,6 +225,9 @@ func failures(t *testing.T, open opener) {
 			b := open(t, "mi300x-8", sim.Options{})
 			gpu := b.first(t)
 			test.fault.GPU = gpu
+			if library && test.fault.Times > 1 {
+				test.fault.Times = 1 // on a busy machine a program takes long
+			}
 			if err := b.sim.Inject(test.fault); err != nil {
 				t.Fatal(err)
 			}
