@@ -53,6 +53,9 @@ type host struct {
 	rebootErr error
 	reached   string // the last profile that was
 
+	due    bool         // the reservations have changed
+	choice systemd.Unit // the unit that chooses, after its run
+
 	stop    func() // ends the daemon
 	states  chan report.State
 	changed chan struct{}
@@ -144,6 +147,7 @@ func (h *host) start() <-chan error {
 			return *h.good, nil
 		},
 		Stale:   func(Settings) (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.stale, nil },
+		Reserve: func(Settings) (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.due, nil },
 		Dial:    func(context.Context) (Units, error) { return h, nil },
 		Busy:    func() (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.busy, nil },
 		LastRun: func() (*report.Run, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.last, nil },
@@ -245,6 +249,10 @@ func (h *host) Restart(_ context.Context, name string) (systemd.Unit, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.note("restart:%s", name)
+	if name == ChooseUnit {
+		h.due = false
+		return h.choice, nil
+	}
 	u, run, err := h.run(h)
 	h.last = run
 	return u, err

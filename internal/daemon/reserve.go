@@ -3,9 +3,14 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"dcm/internal/report"
+	"dcm/internal/systemd"
 )
+
+// guardUnit keeps what is exclusive for its holders.
+const guardUnit = "dcm-guard.service"
 
 // reserve has partitions chosen anew where reservations alone have changed: one restart
 // of the unit that chooses, which the units that have to move are part of by then, and
@@ -29,13 +34,18 @@ func (p *pass) reserve(ctx context.Context) outcome {
 	if err != nil {
 		return transient(fmt.Errorf("cannot read the clients' states: %w", err))
 	}
+	// It is part of the unit that chooses: what was let go opens for others when it is back.
+	guard, err := u.Units(ctx, []string{guardUnit})
+	if err != nil {
+		return transient(fmt.Errorf("cannot read the guard's state: %w", err))
+	}
 	p.Log.Info("choosing partitions: the reservations have changed")
 	run, err := u.Restart(ctx, ChooseUnit)
 	if err != nil {
 		return transient(err)
 	}
 	var o outcome
-	p.verify(ctx, u, before, nil, &o)
+	p.verify(ctx, u, before, slices.DeleteFunc(guard, func(u systemd.Unit) bool { return u.Active != "active" }), &o)
 	if run.Active == "failed" {
 		o.problem = &report.Error{Text: "not all reservations can be met", Cure: "reserve less, or select a profile with more partitions; journalctl -u " + ChooseUnit + " tells more"}
 	}

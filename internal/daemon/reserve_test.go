@@ -1,0 +1,49 @@
+package daemon
+
+import (
+	"strings"
+	"testing"
+
+	"dcm/internal/report"
+	"dcm/internal/systemd"
+)
+
+// A change of reservations alone restarts the unit that chooses, and not the one that
+// changes GPUs.
+func TestReservationsAloneRestartWhatChooses(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		steps  int
+		choice string // how the unit that chooses is then
+		events string
+		told   string
+	}{
+		{"all met", 0, "active", "restart:dcm-reserve.service", ""},
+		{"too few partitions", 0, "failed", "restart:dcm-reserve.service", "not all reservations can be met"},
+		{"the GPUs are to be changed anyway", 1, "active", "restart:dcm-apply.service", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost(t)
+			h.due, h.steps = true, tt.steps
+			h.choice = systemd.Unit{Name: ChooseUnit, Load: "loaded", Active: tt.choice, Invocation: "2"}
+			h.start()
+			s := h.until("the profile", phase(report.InSync))
+			told := ""
+			if s.Error != nil {
+				told = s.Error.Text
+			}
+			if told != tt.told {
+				t.Errorf("told is %q, want %q", told, tt.told)
+			}
+			var restarts []string
+			for e := range strings.FieldsSeq(h.did()) {
+				if strings.HasPrefix(e, "restart:") {
+					restarts = append(restarts, e)
+				}
+			}
+			if got := strings.Join(restarts, " "); got != tt.events {
+				t.Errorf("restarted are %q, want %q", got, tt.events)
+			}
+		})
+	}
+}
