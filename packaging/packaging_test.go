@@ -36,6 +36,8 @@ func TestUnitsKeepToTheirExposure(t *testing.T) {
 	tests := []struct{ unit, tenths string }{
 		{"dcm.service", "16"},
 		{"dcm-apply.service", "39"},
+		{"dcm-reserve.service", "16"},
+		{"dcm-guard.service", "21"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.unit, func(t *testing.T) {
