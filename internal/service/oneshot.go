@@ -31,16 +31,11 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	if err := os.MkdirAll(h.Runtime(), 0o755); err != nil {
 		return err
 	}
-	release, err := apply.Lock(h.Lock())
+	release, err := alone(h)
 	if err != nil {
-		return exit.With(exit.Transient, err)
+		return err
 	}
 	defer release()
-	let, err := apply.Await(h.Leases())
-	if err != nil {
-		return exit.With(exit.Transient, err)
-	}
-	defer let()
 	if err := report.Sweep(h.Path("run/dcm", report.RunFile)); err != nil {
 		log.Warn(err.Error())
 	}

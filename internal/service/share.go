@@ -8,10 +8,8 @@ import (
 	"path/filepath"
 	"reflect"
 
-	"dcm/internal/apply"
 	"dcm/internal/cdi"
 	"dcm/internal/config"
-	"dcm/internal/exit"
 	"dcm/internal/gpu"
 	"dcm/internal/host"
 	"dcm/internal/lease"
@@ -36,16 +34,11 @@ func Reserve(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	if err := h.NeedRoot("choosing partitions"); err != nil {
 		return err
 	}
-	release, err := apply.Lock(h.Lock())
+	release, err := alone(h)
 	if err != nil {
-		return exit.With(exit.Transient, err)
+		return err
 	}
 	defer release()
-	let, err := apply.Await(h.Leases())
-	if err != nil {
-		return exit.With(exit.Transient, err)
-	}
-	defer let()
 	s := sharing{host: h, node: h.Node(nil), log: log}
 	s.read()
 	return s.publish(ctx)
