@@ -9,9 +9,6 @@ import (
 	"dcm/internal/systemd"
 )
 
-// guardUnit keeps what is exclusive for its holders.
-const guardUnit = "dcm-guard.service"
-
 // reserve has partitions chosen anew where reservations alone have changed: one restart
 // of the unit that chooses, which the units that have to move are part of by then, and
 // no others.
@@ -35,7 +32,7 @@ func (p *pass) reserve(ctx context.Context) outcome {
 		return transient(fmt.Errorf("cannot read the clients' states: %w", err))
 	}
 	// It is part of the unit that chooses: what was let go opens for others when it is back.
-	guard, err := u.Units(ctx, []string{guardUnit})
+	guard, err := u.Units(ctx, []string{systemd.Guard})
 	if err != nil {
 		return transient(fmt.Errorf("cannot read the guard's state: %w", err))
 	}
