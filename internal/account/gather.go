@@ -52,6 +52,7 @@ type Sight struct {
 // Reserve is what is reserved, and of whom that cannot be read.
 type Reserve struct {
 	List  []Reserved
+	Wrong []Problem // with them
 	Guard Guard
 	Open  []string // units
 }

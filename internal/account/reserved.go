@@ -5,6 +5,7 @@ import "fmt"
 // reserve takes over what is reserved, and names whose reservation cannot be read.
 func (a *Account) reserve(r Reserve) {
 	a.Reserved, a.Guard = r.List, r.Guard
+	a.Problems = append(a.Problems, r.Wrong...)
 	for _, unit := range r.Open {
 		a.Problems = append(a.Problems, Problem{Open, fmt.Sprintf("the reservation of %s cannot be read: it starts with all devices", unit),
 			"dcm check shows what is wrong; repair the file, and restart the unit"})

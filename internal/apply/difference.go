@@ -40,7 +40,11 @@ func (d Difference) Judge(fits func(after []partition.GPU) error) error {
 		return nil
 	}
 	if err := fits(partition.Forecast(d.GPUs, d.Steps)); err != nil {
-		return &refusal{err: err, cure: "reserve less, or select a profile with more partitions"}
+		cure := gpu.Cure(err)
+		if cure == "" {
+			cure = "reserve less, or select a profile with more partitions"
+		}
+		return &refusal{err: err, cure: cure}
 	}
 	return nil
 }

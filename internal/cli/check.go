@@ -55,6 +55,10 @@ func check(ctx context.Context, h *host.Host, con *Console, given []string, kind
 		checkUsers(ctx, h, con, cfg)
 		checkRestart(ctx, h, con, cfg)
 	}
+	var misplaced error
+	if kind == "" {
+		misplaced = checkReserved(h, cfg)
+	}
 	gpus, others, err := judges(ctx, h, cfg, kind)
 	if err != nil {
 		return err
@@ -64,13 +68,13 @@ func check(ctx context.Context, h *host.Host, con *Console, given []string, kind
 	}
 	if len(gpus) == 0 {
 		fmt.Fprintln(con.out, "There are no partitionable GPUs here to check it against; see --node.")
-		return nil
+		return misplaced
 	}
 	name := func(text string) string { return text }
 	if kind != "" {
 		name = byIndex(gpus)
 	}
-	return checkProfiles(con, cfg, gpus, name)
+	return errors.Join(misplaced, checkProfiles(con, cfg, gpus, name))
 }
 
 // byIndex names GPUs by their index: those of a kind of node have no addresses but
@@ -110,6 +114,14 @@ func checkClients(ctx context.Context, h *host.Host, con *Console, cfg *config.C
 	for _, w := range a.NotInstalled() {
 		fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+w)
 	}
+}
+
+// checkReserved tells of units that would not start with what is reserved for them.
+func checkReserved(h *host.Host, cfg *config.Config) error {
+	if err := h.Misplaced(cfg.Reservations); err != nil {
+		return fmt.Errorf("%w\n%s", err, gpu.Cure(err))
+	}
+	return nil
 }
 
 func selection(cfg *config.Config) string {

@@ -54,6 +54,7 @@ type host struct {
 	reached   string // the last profile that was
 
 	due    bool         // the reservations have changed
+	notDue error        // and must not be chosen for
 	choice systemd.Unit // the unit that chooses, after its run
 
 	stop    func() // ends the daemon
@@ -147,7 +148,7 @@ func (h *host) start() <-chan error {
 			return *h.good, nil
 		},
 		Stale:   func(Settings) (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.stale, nil },
-		Reserve: func(Settings) (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.due, nil },
+		Reserve: func(Settings) (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.due, h.notDue },
 		Dial:    func(context.Context) (Units, error) { return h, nil },
 		Busy:    func() (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.busy, nil },
 		LastRun: func() (*report.Run, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.last, nil },

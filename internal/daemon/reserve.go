@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -17,7 +18,13 @@ func (p *pass) reserve(ctx context.Context) outcome {
 		return outcome{}
 	}
 	due, err := p.Reserve(p.settings)
+	wrong, refused := errors.AsType[interface {
+		error
+		Cure() string
+	}](err)
 	switch {
+	case refused: // those who would have to move are left as they are
+		return outcome{problem: &report.Error{Text: err.Error(), Cure: wrong.Cure()}}
 	case err != nil:
 		return transient(err)
 	case !due:

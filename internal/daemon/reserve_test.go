@@ -1,12 +1,31 @@
 package daemon
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"dcm/internal/report"
 	"dcm/internal/systemd"
 )
+
+type cured struct{ error }
+
+func (cured) Cure() string { return "take it away" }
+
+// Nobody is stopped for what is refused.
+func TestReservationsThatAreRefusedRestartNothing(t *testing.T) {
+	h := newHost(t)
+	h.due, h.notDue = true, cured{errors.New("a.service has a slice of its own")}
+	h.start()
+	s := h.until("the profile", phase(report.InSync))
+	if s.Error == nil || s.Error.Text != "a.service has a slice of its own" || s.Error.Cure != "take it away" {
+		t.Errorf("told is %+v", s.Error)
+	}
+	if did := h.did(); strings.Contains(did, "restart:") {
+		t.Errorf("it did %s", did)
+	}
+}
 
 // A change of reservations alone restarts the unit that chooses, and not the one that
 // changes GPUs.

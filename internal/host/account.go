@@ -34,7 +34,7 @@ func (h *Host) Sources(o Outlook) account.Sources {
 		GPUs:     o.GPUs,
 		Daemon:   o.State,
 		Run:      h.lastRun,
-		Reserve:  func(context.Context) (account.Reserve, error) { return h.reserve(broken != nil) },
+		Reserve:  func(context.Context) (account.Reserve, error) { return h.reserve(cfg, broken != nil) },
 		Known:    func(context.Context) ([]string, error) { return account.ReadKnown(h.KnownGPUs()) },
 	}
 	if s.GPUs == nil {
@@ -54,8 +54,11 @@ func (h *Host) Sources(o Outlook) account.Sources {
 
 // reserve is what the last run has chosen. Reservations are read by themselves only
 // where something is wrong with the configuration: else there is none that cannot be.
-func (h *Host) reserve(broken bool) (account.Reserve, error) {
+func (h *Host) reserve(cfg *config.Config, broken bool) (account.Reserve, error) {
 	var out account.Reserve
+	if cfg != nil {
+		out.Wrong = h.wrong(cfg.Reservations)
+	}
 	if broken {
 		_, out.Open = h.Reservations()
 	}
@@ -71,6 +74,17 @@ func (h *Host) reserve(broken bool) (account.Reserve, error) {
 		out.Guard = account.Guard{Loaded: g.Loaded, Devices: g.Devices, Why: g.Why}
 	}
 	return out, err
+}
+
+// wrong are reservations whose units do not start.
+func (h *Host) wrong(list []config.Reservation) []account.Problem {
+	var out []account.Problem
+	for _, r := range list {
+		if e := h.misplaced(r, true); e != nil {
+			out = append(out, account.Problem{State: account.Unmet, Text: e.Error(), Cure: e.Cure()})
+		}
+	}
+	return out
 }
 
 // KnownGPUs is the daemon's file of the GPUs of the last success.

@@ -19,13 +19,13 @@ func (h *Host) Compare(ctx context.Context, named ...string) (*config.Config, ap
 	if err != nil {
 		return nil, apply.Difference{}, "", err
 	}
-	d, name, err := Compare(ctx, cfg, h.Node(cfg), named...)
+	d, name, err := h.CompareOn(ctx, cfg, h.Node(cfg), named...)
 	return cfg, d, name, err
 }
 
-// Compare plans the named profile, or the selected one, for a node, and judges whether
+// CompareOn plans the named profile, or the selected one, for a node, and judges whether
 // the reservations fit what comes of it.
-func Compare(ctx context.Context, cfg *config.Config, node *gpu.Node, named ...string) (apply.Difference, string, error) {
+func (h *Host) CompareOn(ctx context.Context, cfg *config.Config, node *gpu.Node, named ...string) (apply.Difference, string, error) {
 	profile, err := Choose(cfg, named...)
 	if err != nil {
 		return apply.Difference{}, "", err
@@ -36,7 +36,7 @@ func Compare(ctx context.Context, cfg *config.Config, node *gpu.Node, named ...s
 	}
 	d, err := apply.Compare(devices, profile)
 	if err == nil && len(d.Steps) > 0 {
-		err = d.Judge(Fits(cfg.Reservations))
+		err = d.Judge(h.Fits(cfg.Reservations))
 	}
 	return d, profile.Name, err
 }

@@ -27,7 +27,7 @@ func (h *Host) Order(cfg *config.Config) systemd.Order {
 // last are marked, and units that have lost theirs are let go, so that a restart of
 // dcm-reserve.service restarts these units and no others.
 func (h *Host) Reserve(o systemd.Order, list []config.Reservation) systemd.Order {
-	last := h.chosen()
+	last, chosen := h.chosen()
 	for _, r := range list {
 		before, had := last[r.Unit]
 		delete(last, r.Unit)
@@ -35,7 +35,8 @@ func (h *Host) Reserve(o systemd.Order, list []config.Reservation) systemd.Order
 			continue
 		}
 		one := systemd.Reserved{Unit: r.Unit, Name: r.Name, Count: r.Partitions, Exclusive: r.Exclusive}
-		one.Changed = had && before.Asks != r.Asks()
+		one.Changed = chosen && (!had || before.Asks != r.Asks())
+		one.Slice = h.sliceOf(r, false)
 		o.Reserved = append(o.Reserved, one)
 	}
 	for unit := range last {
@@ -44,24 +45,34 @@ func (h *Host) Reserve(o systemd.Order, list []config.Reservation) systemd.Order
 	return o
 }
 
-// chosen is what the last run chose, by unit; nothing at boot, when /run is empty. The
-// boot's id is not compared: systemd 252 has shown a generator another one in a container.
-func (h *Host) chosen() map[string]report.Reservation {
-	out := make(map[string]report.Reservation)
+// chosen is what the last run chose, by unit; ok is false where none has, as at boot,
+// when /run is empty. The boot's id is not compared: systemd 252 has shown a generator
+// another one in a container.
+func (h *Host) chosen() (out map[string]report.Reservation, ok bool) {
+	out = make(map[string]report.Reservation)
 	p, err := report.ReadPartitions(h.Runtime())
 	if err != nil || p == nil {
-		return out
+		return out, false
 	}
 	for _, r := range p.Reservations {
 		if r.Unit != "" {
 			out[r.Unit] = r
 		}
 	}
-	return out
+	return out, true
 }
 
 // ReserveDue tells whether reservations are other ones than what was chosen for last.
+// It is an error where they must not be chosen for.
 func (h *Host) ReserveDue(list []config.Reservation) (bool, error) {
+	due, err := h.reserveDue(list)
+	if err == nil && due {
+		err = h.Misplaced(list)
+	}
+	return due, err
+}
+
+func (h *Host) reserveDue(list []config.Reservation) (bool, error) {
 	p, err := report.ReadPartitions(h.Runtime())
 	if err != nil || p == nil {
 		return false, err // the next run of dcm-apply.service chooses
@@ -80,12 +91,18 @@ func (h *Host) ReserveDue(list []config.Reservation) (bool, error) {
 }
 
 // Fits returns a function that tells why reservations could not be met on GPUs that
-// become so, for [apply.Difference.Judge]; nil where there are none.
-func Fits(list []config.Reservation) func([]partition.GPU) error {
+// become so, for [apply.Difference.Judge]; nil where there are none. Units that would
+// not start again are a reason too.
+func (h *Host) Fits(list []config.Reservation) func([]partition.GPU) error {
 	if len(list) == 0 {
 		return nil
 	}
-	return func(after []partition.GPU) error { return fits(list, after) }
+	return func(after []partition.GPU) error {
+		if err := h.Misplaced(list); err != nil {
+			return err
+		}
+		return fits(list, after)
+	}
 }
 
 func fits(list []config.Reservation, after []partition.GPU) error {

@@ -130,7 +130,7 @@ func (c control) compare(ctx context.Context, profile string) (*config.Config, a
 	if profile != "" {
 		named = []string{profile}
 	}
-	d, _, err := host.Compare(ctx, cfg, c.node, named...)
+	d, _, err := c.host.CompareOn(ctx, cfg, c.node, named...)
 	return cfg, d, err
 }
 

@@ -194,7 +194,7 @@ func (w watched) Steps(ctx context.Context, p partition.Profile) (daemon.Look, e
 	if err != nil || len(d.Steps) == 0 {
 		return look, err
 	}
-	if err := d.Judge(host.Fits(w.reserved())); err != nil {
+	if err := d.Judge(w.host.Fits(w.reserved())); err != nil {
 		return look, err
 	}
 	look.Steps = len(d.Steps)

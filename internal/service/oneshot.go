@@ -97,7 +97,7 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		}
 	}
 	opt.Load = half
-	opt.Fits = host.Fits(cfg.Reservations)
+	opt.Fits = h.Fits(cfg.Reservations)
 	run := apply.Run(ctx, share.node, cfg.Profile, opt, rec)
 	if run.Result.OK() {
 		settle(h, cfg, log)

@@ -45,7 +45,12 @@ type Reserved struct {
 	Count     int    // links in it; 0 where something is wrong: the unit had better not start then
 	Exclusive bool   // they open nowhere else
 	Changed   bool   // it is to be restarted with [Reserve] for another choice
+
+	Slice Setting // of its own
 }
+
+// Slice is where everybody runs who has partitions.
+const Slice = "dcm.slice"
 
 // Reserve is the unit that chooses partitions when reservations alone have changed.
 const Reserve = "dcm-reserve.service"
@@ -59,11 +64,19 @@ After=` + Reserve + ` ` + Guard + `
 `
 
 // The list of the unit's own file goes: it would let in what is not reserved.
-const confined = `[Service]
-Slice=dcm.slice
-DevicePolicy=closed
+const confined = `DevicePolicy=closed
 DeviceAllow=
 DeviceAllow=/dev/kfd rwm
+`
+
+// placed puts a unit where the guard lets it in, and where it is seen.
+const placed = `Slice=` + Slice + `
+`
+
+// misplaced keeps a unit from starting that somebody wants to have elsewhere.
+const misplaced = `# It is refused: it has %s, and who has partitions runs in ` + Slice + `.
+# Take that line away, or make the slice one below: Slice=dcm-NAME.slice
+AssertPathExists=/run/dcm/refused-for-its-own-Slice
 `
 
 const released = `# Written by dcm-generator: nothing is reserved for this unit any more, and it is
@@ -117,6 +130,13 @@ func (r Reserved) text() string {
 	}
 	if r.Exclusive {
 		unit.WriteString("Wants=" + Guard + "\n")
+	}
+	service.WriteString("[Service]\n")
+	switch {
+	case r.Slice.Value == "":
+		service.WriteString(placed)
+	case !r.Slice.Inside(Slice):
+		fmt.Fprintf(&unit, misplaced, r.Slice)
 	}
 	service.WriteString(confined)
 	for i := range max(r.Count, 1) {

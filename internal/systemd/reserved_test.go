@@ -18,6 +18,8 @@ func TestDropinsOfReservations(t *testing.T) {
 			{Unit: "a.service", Name: "a", Count: 2},
 			{Unit: "b@1.service", Name: "b-1", Count: 1, Exclusive: true, Changed: true},
 			{Unit: "broken.service", Name: "broken"},
+			{Unit: "below.service", Name: "below", Count: 1, Slice: Setting{"dcm-ml.slice", "/x:1"}},
+			{Unit: "beside.service", Name: "beside", Count: 1, Slice: Setting{"ml.slice", "/x:1"}},
 		},
 		Released:  []string{"gone.service", "gpuagent.service"},
 		Observers: []string{"exporter.service"},
@@ -30,7 +32,11 @@ func TestDropinsOfReservations(t *testing.T) {
 			closed + "|DeviceAllow=/dev/dcm/a/render0 rwm|DeviceAllow=/dev/dcm/a/render1 rwm",
 		"b@1.service.d/50-dcm.conf": client + behind + "|PartOf=dcm-reserve.service|Wants=dcm-guard.service" +
 			"|AssertPathExists=/dev/dcm/b-1/render0" + closed + "|DeviceAllow=/dev/dcm/b-1/render0 rwm",
-		"broken.service.d/50-dcm.conf":   client + behind + "|AssertPathExists=/dev/dcm/broken/render0" + closed + "|DeviceAllow=/dev/dcm/broken/render0 rwm",
+		"broken.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/dev/dcm/broken/render0" + closed + "|DeviceAllow=/dev/dcm/broken/render0 rwm",
+		"below.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/dev/dcm/below/render0|[Service]|DevicePolicy=closed|DeviceAllow=|DeviceAllow=/dev/kfd rwm" +
+			"|DeviceAllow=/dev/dcm/below/render0 rwm",
+		"beside.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/run/dcm/refused-for-its-own-Slice|AssertPathExists=/dev/dcm/beside/render0" +
+			"|[Service]|DevicePolicy=closed|DeviceAllow=|DeviceAllow=/dev/kfd rwm|DeviceAllow=/dev/dcm/beside/render0 rwm",
 		"exporter.service.d/50-dcm.conf": "[Service]|Slice=dcm.slice",
 	}
 	for file, text := range got {

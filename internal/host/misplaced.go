@@ -1,0 +1,56 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+
+	"dcm/internal/config"
+	"dcm/internal/systemd"
+)
+
+// SliceError is that a reservation's unit has a Slice= of its own. It would have to be
+// overridden, and whoever wrote it down may have had a reason: so it is refused.
+type SliceError struct {
+	Reservation config.Reservation
+	Slice       systemd.Setting
+}
+
+func (e *SliceError) Error() string {
+	return fmt.Sprintf("%s: %s has %s, and who has partitions runs in %s", e.Reservation.Source, e.Reservation.Unit, e.Slice, systemd.Slice)
+}
+
+// Cure is what an administrator can do about it.
+func (e *SliceError) Cure() string {
+	return fmt.Sprintf("take that Slice= away, or make the slice one below %s (Slice=dcm-NAME.slice); then systemctl daemon-reload and dcm apply", systemd.Slice)
+}
+
+// Misplaced tells which reservations' units have a Slice= of their own that is not
+// below dcm.slice. What cannot be read says nothing.
+func (h *Host) Misplaced(list []config.Reservation) error {
+	var errs []error
+	for _, r := range list {
+		if e := h.misplaced(r, true); e != nil {
+			errs = append(errs, e)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (h *Host) misplaced(r config.Reservation, generated bool) *SliceError {
+	if s := h.sliceOf(r, generated); s.Value != "" && !s.Inside(systemd.Slice) {
+		return &SliceError{r, s}
+	}
+	return nil
+}
+
+// sliceOf is what a reservation's unit says itself of where it runs.
+func (h *Host) sliceOf(r config.Reservation, generated bool) systemd.Setting {
+	if r.Unit == "" {
+		return systemd.Setting{}
+	}
+	s, err := systemd.OwnSlice(h.Path(), r.Unit, generated)
+	if err != nil {
+		return systemd.Setting{} // systemd tells of a unit that it cannot read
+	}
+	return s
+}

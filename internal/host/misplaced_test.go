@@ -1,0 +1,71 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"dcm/internal/config"
+	"dcm/internal/gpu"
+	"dcm/internal/report"
+	"dcm/internal/systemd"
+)
+
+func (h *Host) plant(t *testing.T, name, text string) {
+	t.Helper()
+	file := h.Path(name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReservationsOfUnitsWithASliceAreRefused(t *testing.T) {
+	h := &Host{Root: t.TempDir()}
+	h.plant(t, "etc/systemd/system/a.service", "[Service]\nSlice=ml.slice\n")
+	h.plant(t, "etc/systemd/system/b.service", "[Service]\nSlice=dcm-ml.slice\n")
+	h.plant(t, "run/systemd/generator/c.service", "[Service]\nSlice=user.slice\n")
+	list := []config.Reservation{
+		{Name: "a", Unit: "a.service", Partitions: 1, Source: "dcm.toml:3"}, {Name: "b", Unit: "b.service", Partitions: 1},
+		{Name: "c", Unit: "c.service", Partitions: 1, Source: "dcm.toml:9"}, {Name: "slurm", Partitions: 1},
+	}
+	err := h.Misplaced(list)
+	const want = "dcm.toml:3: a.service has Slice=ml.slice (/etc/systemd/system/a.service:2), and who has partitions runs in dcm.slice\n" +
+		"dcm.toml:9: c.service has Slice=user.slice (/run/systemd/generator/c.service:2), and who has partitions runs in dcm.slice"
+	if err == nil || err.Error() != want || !strings.Contains(gpu.Cure(err), "Slice=dcm-NAME.slice") {
+		t.Errorf("it is refused with %v (%s), want %s", err, gpu.Cure(err), want)
+	}
+	if err := h.Fits(list)(nil); err == nil || err.Error() != want {
+		t.Errorf("a plan is judged with %v", err)
+	}
+	if _, err := h.ReserveDue(list); err != nil {
+		t.Errorf("where the next run chooses: %v", err)
+	}
+	h.plant(t, "run/dcm/partitions.json", `{"version": 1}`)
+	if due, err := h.ReserveDue(list); !due || err == nil {
+		t.Errorf("due is %t, with %v", due, err)
+	}
+	if got := h.wrong(list); len(got) != 2 {
+		t.Errorf("what is wrong is %v", got)
+	}
+}
+
+// A unit that runs already when it is given a reservation is restarted with it.
+func TestUnitsOfNewReservationsAreRestarted(t *testing.T) {
+	h := &Host{Root: t.TempDir()}
+	list := []config.Reservation{{Name: "a", Unit: "a.service", Partitions: 1, Place: "pack"}, {Name: "b", Unit: "b.service", Partitions: 1}}
+	if o := h.Reserve(systemd.Order{}, list); o.Reserved[0].Changed || o.Reserved[1].Changed {
+		t.Errorf("at boot: %+v", o.Reserved)
+	}
+	last := report.Partitions{Version: report.Version, Reservations: []report.Reservation{{Name: "a", Unit: "a.service", Asks: list[0].Asks()}}}
+	h.plant(t, "run/dcm/partitions.json", "")
+	if err := report.Write(h.Path("run/dcm/partitions.json"), last); err != nil {
+		t.Fatal(err)
+	}
+	if o := h.Reserve(systemd.Order{}, list); o.Reserved[0].Changed || !o.Reserved[1].Changed {
+		t.Errorf("with a new one for b: %+v", o.Reserved)
+	}
+}
