@@ -25,6 +25,8 @@ type Chip struct {
 	APU    bool
 	Locked bool // an SR-IOV virtual function: its modes are the host's
 
+	MIG string // the stand-in library's name of the board; "" for none of NVIDIA's
+
 	Accepts []Accepted         // which compute modes fit which memory mode
 	Memory  []partition.Memory // supported memory modes; one: it is fixed
 }
@@ -37,6 +39,9 @@ type Accepted struct {
 
 // AMD reports whether amdgpu drives the chip.
 func (c Chip) AMD() bool { return c.Driver == "amdgpu" }
+
+// NVIDIA reports whether nvidia drives the chip.
+func (c Chip) NVIDIA() bool { return c.Driver == "nvidia" }
 
 // fits lists the compute modes that the driver accepts with m.
 func (c Chip) fits(m partition.Memory) []partition.Compute {

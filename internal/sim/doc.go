@@ -1,6 +1,8 @@
-// Package sim is a simulated node with AMD GPUs: the behaviour of the amdgpu
-// driver's partitioning interface as a state machine, and a FUSE file system
-// that shows it as a /sys and a /dev.
+// Package sim is a simulated node with GPUs of AMD and NVIDIA: the behaviour of the
+// amdgpu driver's partitioning interface as a state machine, and a FUSE file system
+// that shows it as a /sys and a /dev. Of NVIDIA's GPUs it shows what the kernel has; what
+// their library does to them is the stand-in library's, which keeps it in a file that is
+// read here.
 //
 // The state machine ([Node]) knows no file system: it is told of writes, opens
 // and module loads and answers with an errno, as the driver would. The tree maps

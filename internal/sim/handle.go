@@ -9,8 +9,9 @@ import (
 // Handle is an open device file.
 type Handle struct {
 	PID    int
-	Device string // "kfd", "dri/renderD128"
-	board  *board // nil for kfd
+	Device string // "kfd", "dri/renderD128", "nvidia0"
+	board  *board // nil for those of a driver as a whole
+	nvidia bool   // it is nvidia's, not amdgpu's
 	node   *Node
 }
 
@@ -39,14 +40,14 @@ func (n *Node) openDRM(b *board, m minor, pid int) (*Handle, error) {
 	case m.render && b.Chip.XCC > 0 && m.partition >= b.partitions():
 		return nil, syscall.ENOENT
 	}
-	return n.open(&Handle{PID: pid, Device: "dri/" + m.name, board: b}), nil
+	return n.open(&Handle{PID: pid, Device: "dri/" + m.name, board: b, nvidia: b.Chip.NVIDIA()}), nil
 }
 
 // open counts the handle, unless it is of another driver's device, which does
 // not keep amdgpu busy. n.mu is held.
 func (n *Node) open(h *Handle) *Handle {
 	h.node = n
-	if h.board == nil || h.board.Chip.AMD() {
+	if h.board == nil || h.board.Chip.AMD() || h.nvidia {
 		n.handles[h] = true
 	}
 	return h
@@ -62,6 +63,9 @@ func (h *Handle) Close() {
 		return
 	}
 	delete(n.handles, h)
+	if h.nvidia {
+		return
+	}
 	if h.board == nil {
 		n.settled = time.Now().Add(n.opts.Settle)
 	} else {
@@ -82,7 +86,7 @@ func (n *Node) held(match func(*Handle) bool) bool {
 func (n *Node) kfdPIDs() []int {
 	var out []int
 	for h := range n.handles {
-		if h.board == nil && !slices.Contains(out, h.PID) {
+		if h.board == nil && !h.nvidia && !slices.Contains(out, h.PID) {
 			out = append(out, h.PID)
 		}
 	}

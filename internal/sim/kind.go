@@ -27,6 +27,7 @@ type Board struct {
 // Kinds lists every kind of node.
 func Kinds() []Kind {
 	oam := []string{"05", "26", "46", "65", "85", "a6", "c6", "e5"}
+	sxm := []string{"1b", "43", "52", "61", "9d", "c3", "d1", "df"}
 	return []Kind{
 		{Name: "mi300x-8", About: "8 MI300X in one XGMI hive", CPUs: 2, Boards: eight(mi300x(), oam, 8)},
 		{Name: "mi300x-8-bmc", About: "8 MI300X, and a BMC's VGA as card0", CPUs: 2, Boards: append(vga(), eight(mi300x(), oam, 8)...)},
@@ -35,6 +36,12 @@ func Kinds() []Kind {
 		{Name: "mi325x-8", About: "8 MI325X in one XGMI hive", CPUs: 2, Boards: eight(mi325x(), oam, 8)},
 		{Name: "mi355x-8", About: "8 MI355X in one XGMI hive", CPUs: 2, Boards: eight(mi355x(), oam, 8)},
 		{Name: "mi300a-4", About: "4 MI300A, whose memory mode is fixed", CPUs: 4, Boards: apus()},
+		{Name: "a100-8", About: "8 A100, whose MIG mode outlasts a reboot", CPUs: 2, Boards: eight(a100(), sxm, 0)},
+		{Name: "h100-8", About: "8 H100, which are as new after a reboot", CPUs: 2, Boards: eight(h100(), sxm, 0)},
+		{Name: "b200-8", About: "8 B200", CPUs: 2, Boards: eight(b200(), sxm, 0)},
+		{Name: "a30-4", About: "4 A30, of four slices", CPUs: 2, Boards: eight(a30(), sxm[:4], 0)},
+		{Name: "rtx-pro-6000-4", About: "4 RTX PRO 6000, of four slices, with graphics", CPUs: 2, Boards: eight(rtxPro(), sxm[:4], 0)},
+		{Name: "mi300x-4+h100-4", About: "4 MI300X in one XGMI hive and 4 H100", CPUs: 2, Boards: append(eight(mi300x(), oam[:4], 4), eight(h100(), sxm[4:], 0)...)},
 		{Name: "mi210-2", About: "2 MI210, which cannot be partitioned", CPUs: 2, Boards: eight(mi210(), []string{"27", "a3"}, 0)},
 	}
 }
@@ -56,7 +63,7 @@ func LookupKind(name string) (Kind, error) {
 func (k Kind) Scaled(gpus int) Kind {
 	var others, all []Board
 	for _, b := range k.Boards {
-		if b.Chip.AMD() {
+		if b.Chip.AMD() || b.Chip.NVIDIA() {
 			all = append(all, b)
 		} else {
 			others = append(others, b)

@@ -34,7 +34,7 @@ func allocateMinors(boards []*board) {
 			devices = xcps
 		}
 		for p := range devices {
-			if b.Chip.AMD() {
+			if b.Chip.AMD() || b.Chip.NVIDIA() {
 				m := take(&render, 192)
 				b.minors = append(b.minors, minor{fmt.Sprintf("renderD%d", m), m, true, p})
 			}

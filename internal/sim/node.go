@@ -20,6 +20,10 @@ type Options struct {
 
 	Memory partition.Memory // the mode that GPUs which support it boot in; "" for their first
 
+	// MIG is the file in which the stand-in of NVIDIA's library keeps what the GPUs have;
+	// "" for GPUs that nobody has partitioned.
+	MIG string
+
 	// Cache is how long the kernel may take what it has seen to be there still; what
 	// a directory lists and a file holds is asked for anew. It is for readers that
 	// open ten thousands of files.
@@ -34,7 +38,8 @@ type Node struct {
 
 	mu      sync.Mutex
 	boards  []*board
-	module  moduleState
+	module  moduleState // of amdgpu
+	nvidia  moduleState // and of nvidia
 	params  Parameters
 	loads   int
 	unloads int
@@ -88,7 +93,7 @@ func (n *Node) Reset() {
 
 func (n *Node) boot() {
 	n.faults, n.loads, n.unloads = nil, 0, 0
-	n.module, n.params = live, n.opts.Parameters
+	n.module, n.nvidia, n.params = n.driven(Chip.AMD), n.driven(Chip.NVIDIA), n.opts.Parameters
 	for _, b := range n.boards {
 		b.vanished, b.pending, b.next = false, "", ""
 		b.switches, b.writes = 0, make(map[string]int)
@@ -100,6 +105,14 @@ func (n *Node) boot() {
 		}
 		n.bind(b)
 	}
+}
+
+// driven is how a module is at boot: there, if there is one of its chips.
+func (n *Node) driven(by func(Chip) bool) moduleState {
+	if slices.ContainsFunc(n.boards, func(b *board) bool { return by(b.Chip) }) {
+		return live
+	}
+	return absent
 }
 
 // bind is the driver's probe of a GPU. n.mu is held.

@@ -34,8 +34,13 @@ func TestWhateverIsDoneTheNodeStaysOne(t *testing.T) {
 			},
 			"open drm": func(t *rapid.T) {
 				b := n.find(gpu(t))
-				if h, err := n.openDRM(b, rapid.SampledFrom(b.minors).Draw(t, "minor"), 2); err == nil && b.Chip.AMD() {
+				h, err := n.openDRM(b, rapid.SampledFrom(b.minors).Draw(t, "minor"), 2)
+				switch {
+				case err != nil:
+				case b.Chip.AMD():
 					open = append(open, h)
+				default:
+					h.Close()
 				}
 			},
 			"close": func(t *rapid.T) {
@@ -52,8 +57,10 @@ func TestWhateverIsDoneTheNodeStaysOne(t *testing.T) {
 			"load": func(t *rapid.T) {
 				n.Load(ctx, Parameters{Mode: rapid.SampledFrom(append(partition.ComputeModes(), "")).Draw(t, "parameter")})
 			},
-			"vanish": func(t *rapid.T) { n.Inject(Fault{Op: OpNow, GPU: gpu(t), Vanish: true}) },
-			"reset":  func(*rapid.T) { n.Reset() },
+			"unload nvidia": func(*rapid.T) { n.UnloadNVIDIA() },
+			"load nvidia":   func(*rapid.T) { n.LoadNVIDIA() },
+			"vanish":        func(t *rapid.T) { n.Inject(Fault{Op: OpNow, GPU: gpu(t), Vanish: true}) },
+			"reset":         func(*rapid.T) { n.Reset() },
 		})
 	})
 }
@@ -64,7 +71,11 @@ func consistent(t *rapid.T, n *Node, open int) {
 	for _, g := range s.GPUs {
 		b := n.find(g.Address)
 		partitions += g.Partitions
-		if g.Bound && (s.Module != "live" || g.Vanished) {
+		module := s.Module
+		if b.Chip.NVIDIA() {
+			module = s.NVIDIA
+		}
+		if g.Bound && (module != "live" || g.Vanished) {
 			t.Fatalf("%s is bound to a driver that is not there: %+v", g.Address, g)
 		}
 		fits := b.Chip.fits(g.Memory)

@@ -87,14 +87,14 @@ func (n *Node) lockable(b *board, now time.Time) error {
 // unloadable is the module's reference count: every open device file holds it.
 // A teardown under way does not.
 func (n *Node) unloadable() error {
-	if len(n.handles) > 0 || slices.ContainsFunc(n.boards, func(b *board) bool { return b.switching }) {
+	if n.held(func(h *Handle) bool { return !h.nvidia }) || slices.ContainsFunc(n.boards, func(b *board) bool { return b.switching }) {
 		return syscall.EBUSY
 	}
 	return nil
 }
 
 func (n *Node) busyKFD(now time.Time) bool {
-	return now.Before(n.settled) || n.held(func(h *Handle) bool { return h.board == nil })
+	return now.Before(n.settled) || n.held(func(h *Handle) bool { return h.board == nil && !h.nvidia })
 }
 
 func (n *Node) busyDRM(b *board, now time.Time) bool {

@@ -11,6 +11,7 @@ import (
 type State struct {
 	Kind       string     `json:"kind"`
 	Module     string     `json:"module"` // "live", "coming"; "" when the driver is not loaded
+	NVIDIA     string     `json:"nvidia"` // the same of the other driver
 	Parameters Parameters `json:"parameters"`
 	Loads      int        `json:"loads"` // since boot, without the first
 	Unloads    int        `json:"unloads"`
@@ -51,19 +52,19 @@ func (n *Node) State() State {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s := State{
-		Kind: n.kind.Name, Module: string(n.module), Parameters: n.params,
+		Kind: n.kind.Name, Module: string(n.module), NVIDIA: string(n.nvidia), Parameters: n.params,
 		Loads: n.loads, Unloads: n.unloads,
 		Holders: n.holders(), Faults: append([]Fault{}, n.faults...),
 	}
 	for _, b := range n.boards {
-		if !b.Chip.AMD() {
+		if !b.Chip.AMD() && !b.Chip.NVIDIA() {
 			continue
 		}
 		g := GPUState{
 			Address: b.Address, Compute: b.compute, Memory: b.memory, Pending: b.pending,
 			Bound: b.bound, Vanished: b.vanished, Switches: b.switches, Writes: maps.Clone(b.writes),
 		}
-		if b.bound {
+		if b.bound && b.Chip.AMD() {
 			g.Partitions = b.partitions()
 		}
 		if b.next != "" {

@@ -99,6 +99,7 @@ func (n *Node) root() *Entry {
 		t := newTree()
 		n.addSys(t)
 		n.addDev(t)
+		n.addNVIDIA(t)
 		n.addCtl(t)
 		n.cache.root, n.cache.structure = t.root(), n.structure
 	}

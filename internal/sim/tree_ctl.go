@@ -10,6 +10,7 @@ import (
 // addCtl adds the files through which the node is driven.
 //
 //	module  write "load user_partt_mode=4" or "unload"
+//	nvidia  write "load" or "unload"
 //	faults  write a fault, a list of them, or "clear"; read those that are armed
 //	reset   write anything: the node is as after boot
 //	state   read the state
@@ -17,6 +18,7 @@ import (
 // They are JSON where they are not words.
 func (n *Node) addCtl(t tree) {
 	t.put("ctl/module", control(func() any { return n.State().Module }, n.controlModule))
+	t.put("ctl/nvidia", control(func() any { return n.State().NVIDIA }, n.controlNVIDIA))
 	t.put("ctl/faults", control(func() any { return n.State().Faults }, n.controlFaults))
 	t.put("ctl/state", control(func() any { return n.State() }, nil))
 	t.put("ctl/reset", control(nil, func(context.Context, string) error { n.Reset(); return nil }))

@@ -65,6 +65,9 @@ const user = "amdgpu_peer"
 func (n *Node) references() int {
 	count := 0
 	for h := range n.handles {
+		if h.nvidia {
+			continue
+		}
 		count++
 		if h.board == nil {
 			count++

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"dcm/internal/partition"
 )
@@ -23,6 +24,10 @@ func (n *Node) addPCI(t tree, b *board) {
 		addMinors(t.dir("drm"), dir, b.ofPartition(0))
 		if b.Chip.AMD() {
 			addAMD(t, b)
+		}
+		if b.Chip.NVIDIA() {
+			t["reset"] = uevent("")
+			t["reset"].Mode = syscall.S_IFREG | 0o200
 		}
 		if b.Chip.XCC > 0 {
 			n.addPartitionFiles(t, b)

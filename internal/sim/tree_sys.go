@@ -29,6 +29,7 @@ func (n *Node) addSys(t tree) {
 		}
 	}
 	n.addModule(t)
+	n.addNVIDIAModule(t)
 	if n.module == live {
 		n.addKFD(t)
 	}

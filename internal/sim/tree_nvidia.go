@@ -1,0 +1,154 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// nvidiaVersion is the version that the nvidia module tells.
+const nvidiaVersion = "550.163.01"
+
+// addNVIDIAModule adds /sys/module/nvidia.
+func (n *Node) addNVIDIAModule(t tree) {
+	if n.nvidia == absent {
+		return
+	}
+	const dir = "sys/module/nvidia/"
+	t.text(dir+"initstate", string(n.nvidia))
+	t.text(dir+"version", nvidiaVersion)
+	t.put(dir+"refcnt", attribute(0o444, func(context.Context) (string, error) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		count := len(nvidiaUsers)
+		for h := range n.handles {
+			if h.nvidia {
+				count++
+			}
+		}
+		return strconv.Itoa(count) + "\n", nil
+	}))
+	for _, user := range nvidiaUsers {
+		t.dir(dir + "holders/" + user)
+	}
+	t.link(dir+"drivers/pci:nvidia", "sys/bus/pci/drivers/nvidia")
+	t.dir("sys/bus/pci/drivers/nvidia")
+	t.link("sys/bus/pci/drivers/nvidia/module", "sys/module/nvidia")
+}
+
+// nvidiaUsers are the modules that use nvidia.
+var nvidiaUsers = [...]string{"nvidia_modeset", "nvidia_uvm"}
+
+// addNVIDIA adds what the driver has in /proc and /dev. The names of its device nodes
+// are always known, so that what is bound over them stays the same over a reload.
+func (n *Node) addNVIDIA(t tree) {
+	boards := n.nvidias()
+	if len(boards) == 0 {
+		return
+	}
+	t.dir("proc/driver")
+	for i, b := range boards {
+		n.addNVIDIANode(t, fmt.Sprintf("nvidia%d", i), b)
+	}
+	for _, name := range []string{"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"} {
+		n.addNVIDIANode(t, name, nil)
+	}
+	t.put("dev/nvidia-caps", directory(func() map[string]*Entry { return n.capNodes(boards) }))
+	if n.nvidia != live {
+		return
+	}
+	t.put("proc/driver/nvidia", directory(func() map[string]*Entry { return n.nvidiaProc(boards) }))
+	t.text("proc/driver/nvidia-caps/mig-minors", migMinors())
+}
+
+func (n *Node) addNVIDIANode(t tree, name string, b *board) {
+	e := device(func(pid int) (*Handle, error) { return n.openNVIDIA(name, b, pid) })
+	e.hidden = n.nvidia != live || b != nil && !b.bound
+	t.put("dev/"+name, e)
+}
+
+// nvidiaProc is /proc/driver/nvidia, whose capabilities come and go with MIG devices.
+func (n *Node) nvidiaProc(boards []*board) map[string]*Entry {
+	t := newTree()
+	t.text("version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  "+nvidiaVersion+"  Tue Apr  8 12:41:17 UTC 2025\nGCC version:  gcc version 14.2.0\n")
+	for i, b := range boards {
+		if b.bound {
+			t.text("gpus/"+string(b.Address)+"/information", information(b, i))
+		}
+	}
+	for path, minor := range n.capabilities(boards) {
+		t.text("capabilities/"+path, fmt.Sprintf("DeviceFileMinor: %d\nDeviceFileMode: %d\nDeviceFileModify: 1\n", minor, 0o444))
+	}
+	return t
+}
+
+// information is what the driver tells of a GPU that is bound.
+func information(b *board, minor int) string {
+	return fmt.Sprintf("Model: \t\t %s\nIRQ:   \t\t %d\nGPU UUID: \t %s\nVideo BIOS: \t 96.00.61.00.01\nBus Type: \t PCIe\n"+
+		"DMA Size: \t 52 bits\nDMA Mask: \t 0xfffffffffffff\nBus Location: \t %s\nDevice Minor: \t %d\nGPU Firmware: \t %s\nGPU Excluded:\t No\n",
+		b.Chip.Product, 64+bus(b.Address), b.gpuUUID(), b.Address, minor, nvidiaVersion)
+}
+
+func (b *board) gpuUUID() string {
+	id := b.uniqueID()
+	return fmt.Sprintf("GPU-%08x-%04x-%04x-%04x-%012x", id>>32, id>>16&0xffff, id&0xffff, b.index, id&0xffffffffffff)
+}
+
+// Minors of nvidia-caps, as the driver numbers them: for each of 32 GPUs 15 GPU
+// instances, with 8 compute instances each.
+const (
+	capConfig, capMonitor, capFirst = 1, 2, 3
+	capsPerGPU, capsPerInstance     = 135, 9
+	mostGPUs, mostInstances         = 32, 15
+)
+
+func giMinor(gpu, gi int) int { return capFirst + capsPerGPU*gpu + capsPerInstance*gi }
+
+func ciMinor(gpu, gi, ci int) int { return giMinor(gpu, gi) + 1 + ci }
+
+// migMinors is /proc/driver/nvidia-caps/mig-minors, which never changes.
+func migMinors() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "config %d\nmonitor %d\n", capConfig, capMonitor)
+	for gpu := range mostGPUs {
+		for gi := range mostInstances {
+			fmt.Fprintf(&b, "gpu%d/gi%d/access %d\n", gpu, gi, giMinor(gpu, gi))
+			for ci := range capsPerInstance - 1 {
+				fmt.Fprintf(&b, "gpu%d/gi%d/ci%d/access %d\n", gpu, gi, ci, ciMinor(gpu, gi, ci))
+			}
+		}
+	}
+	return b.String()
+}
+
+// capabilities are the files below capabilities, with the minors of their nodes.
+func (n *Node) capabilities(boards []*board) map[string]int {
+	out := map[string]int{"mig/config": capConfig, "mig/monitor": capMonitor}
+	for gpu, b := range boards {
+		for _, gi := range n.instances(b) {
+			dir := fmt.Sprintf("gpu%d/mig/gi%d/", gpu, gi.ID)
+			out[dir+"access"] = giMinor(gpu, gi.ID)
+			for _, ci := range gi.Compute {
+				out[fmt.Sprintf("%sci%d/access", dir, ci)] = ciMinor(gpu, gi.ID, ci)
+			}
+		}
+	}
+	return out
+}
+
+// capNodes is /dev/nvidia-caps.
+func (n *Node) capNodes(boards []*board) map[string]*Entry {
+	t := newTree()
+	n.mu.Lock()
+	up := n.nvidia == live
+	n.mu.Unlock()
+	if !up {
+		return t
+	}
+	for _, minor := range n.capabilities(boards) {
+		name := fmt.Sprintf("nvidia-cap%d", minor)
+		t[name] = device(func(pid int) (*Handle, error) { return n.openNVIDIA("nvidia-caps/"+name, nil, pid) })
+	}
+	return t
+}
