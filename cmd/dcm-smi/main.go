@@ -63,9 +63,14 @@ func confineSelf(args []string, private bool) *amdsmi.Failure {
 		return &amdsmi.Failure{Kind: amdsmi.BadRequest, Text: err.Error()}
 	}
 	if err = isolate(private); err == nil {
-		err = confine.Again([]string{again, strconv.Itoa(os.Getuid()), string(data)}, request.Looks(), "/dev/kfd", "/dev/dri/*")
+		err = rights(request).Again([]string{again, strconv.Itoa(os.Getuid()), string(data)})
 	}
 	return &amdsmi.Failure{Kind: amdsmi.Unconfined, Text: err.Error()}
+}
+
+// rights are what the library needs: to look, the devices; to set, root's files.
+func rights(r amdsmi.Request) confine.Rights {
+	return confine.Rights{Nobody: r.Looks(), Devices: []string{"/dev/kfd", "/dev/dri/*"}, Programs: true}
 }
 
 // confined answers the request of a user.
@@ -76,7 +81,7 @@ func confined(user, data string) amdsmi.Reply {
 	}
 	uid, err := strconv.Atoi(user)
 	if err == nil {
-		err = confine.Seal()
+		err = rights(request).Seal()
 	}
 	if err != nil {
 		return amdsmi.Reply{Error: &amdsmi.Failure{Kind: amdsmi.Unconfined, Text: err.Error()}}

@@ -6,33 +6,23 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"dcm/internal/ask"
 )
 
-// isolation is a way to keep from the host what the library leaves in /tmp, and
-// to have dcm-smi end with its caller.
-type isolation struct {
-	attr *syscall.SysProcAttr
-	args []string // "--private": its mounts are its own, and it hides /tmp
-}
-
-// isolations lists the ways, best first. The next is for a caller that may not
-// go the one before: it fails with EPERM.
-func isolations() []isolation {
+// isolations lists the ways to keep from the host what the library leaves in /tmp,
+// best first. With --private the mounts of dcm-smi are its own, and it hides /tmp.
+func isolations() []ask.Way {
 	private := []string{"--private"}
-	out := []isolation{{ownMounts(), private}, {ownMountsAndUser(), private}}
+	out := []ask.Way{{Args: private, Attr: ownMounts()}, {Args: private, Attr: ownMountsAndUser()}}
 	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err == nil && privateTmp(string(mounts)) {
-		out = append(out, isolation{attr: group()})
+		out = append(out, ask.Way{Attr: ask.Group()})
 	}
 	return out
 }
 
-// group lets dcm-smi be killed with what it started, and when the caller ends.
-func group() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
-}
-
 func ownMounts() *syscall.SysProcAttr {
-	a := group()
+	a := ask.Group()
 	a.Unshareflags = unix.CLONE_NEWNS
 	return a
 }
@@ -40,7 +30,7 @@ func ownMounts() *syscall.SysProcAttr {
 // ownMountsAndUser is for a caller without CAP_SYS_ADMIN. The user stays the
 // same.
 func ownMountsAndUser() *syscall.SysProcAttr {
-	a := group()
+	a := ask.Group()
 	a.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS
 	a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
 	a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}

@@ -17,15 +17,29 @@ import (
 // one more thing that a package has to make and to remove.
 const nobody = 65534
 
+// Rights are what is left to the program; nothing at all is what the zero value leaves.
+type Rights struct {
+	// Nobody has root be a user who owns nothing, with the groups of these devices.
+	Nobody  bool
+	Devices []string
+	// Capabilities stay, as far as the caller has them.
+	Capabilities []uintptr
+	// Programs may be run: libamd_smi 24.5 crashes where its shell does not start.
+	Programs bool
+	// Sockets of this host may be connected to, of no other kind and by no other way.
+	Sockets bool
+	// Nodes of devices may be made, and given to root.
+	Nodes bool
+}
+
 // Again runs the program once more in its own place, with other arguments, no
-// environment and fewer rights: no capability, none to be had by a set-user-ID
-// program or a file's capabilities, and, if root is to look only, as a user who owns
-// nothing and has the groups of these devices. It returns only with an error.
+// environment and fewer rights: no capability but those left to it, none to be had by a
+// set-user-ID program or a file's capabilities. It returns only with an error.
 //
 // What is taken is taken from one thread, since a process without cgo that loads a
 // library by itself has no way to ask all of its threads. The kernel makes that one
 // the whole process when it runs a program.
-func Again(args []string, look bool, devices ...string) error {
+func (r Rights) Again(args []string) error {
 	runtime.LockOSThread()
 	parent := os.Getppid()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -33,16 +47,16 @@ func Again(args []string, look bool, devices ...string) error {
 	}
 	// Capabilities that a program could get back; only CAP_SETPCAP may.
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
-		if unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) != nil {
+		if !slices.Contains(r.Capabilities, c) && unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) != nil {
 			break
 		}
 	}
-	if look && os.Geteuid() == 0 {
-		if err := become(nobody, groupsOf(devices)); err != nil {
+	if r.Nobody && os.Geteuid() == 0 {
+		if err := become(nobody, groupsOf(r.Devices)); err != nil {
 			return err
 		}
 	}
-	if err := renounce(); err != nil {
+	if err := r.renounce(); err != nil {
 		return err
 	}
 	// Another user's process is not ended with its parent, unless it says so again.
@@ -92,16 +106,41 @@ func groupsOf(patterns []string) []uint32 {
 	return out
 }
 
-// renounce drops every capability of this thread. With no_new_privs not even uid 0
-// gets them back from running a program.
-func renounce() error {
+// renounce drops the capabilities of this thread that are not left to it. With
+// no_new_privs not even uid 0 gets them back from running a program.
+func (r Rights) renounce() error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot drop the ambient capabilities: %w", err)
 	}
+	have, err := capabilities()
+	if err != nil {
+		return err
+	}
+	left := r.left()
+	for i := range have {
+		have[i].Permitted &= left[i]
+		have[i].Effective = have[i].Permitted
+		have[i].Inheritable = 0
+	}
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
-	if err := unix.Capset(&header, &none[0]); err != nil {
+	if err := unix.Capset(&header, &have[0]); err != nil {
 		return fmt.Errorf("cannot drop the capabilities: %w", err)
 	}
 	return nil
+}
+
+// left is the capabilities that stay, as bits.
+func (r Rights) left() (bits [2]uint32) {
+	for _, c := range r.Capabilities {
+		bits[c/32] |= 1 << (c % 32)
+	}
+	return bits
+}
+
+func capabilities() (have [2]unix.CapUserData, err error) {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	if err := unix.Capget(&header, &have[0]); err != nil {
+		return have, fmt.Errorf("cannot tell the capabilities: %w", err)
+	}
+	return have, nil
 }

@@ -3,12 +3,12 @@
 //
 //   - [Loader] loads a library, and what that needs, from files that nobody but
 //     root, or whoever runs the program, can have put there;
-//   - [Again] and [Seal] take from the process, before any of the library's code
-//     runs, what a question about a GPU does not need.
+//   - [Rights.Again] and [Rights.Seal] take from the process, before any of the
+//     library's code runs, what a question about a GPU does not need.
 //
 // It knows no vendor, no library by name and no GPU, and it calls no C: how a file
 // is loaded is handed in.
 //
 // It is not a wall around hostile code of root's own: a library that sets modes
-// runs as uid 0, without a capability, and what belongs to root is open to it.
+// runs as uid 0, and what belongs to root is open to it, if it has no capability too.
 package confine

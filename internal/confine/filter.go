@@ -10,14 +10,32 @@ import (
 // with EPERM: libraries cope with that better than with a signal, and say so.
 //
 // It is a list of what is refused. One of what is allowed would have to know what the
-// next version of somebody else's library calls. Programs may be run: libamd_smi 24.5
-// crashes where its shell does not start. They have no more rights than the library.
-func refused() []uint32 {
-	return append(ownRefused(),
+// next version of somebody else's library calls. Programs that may be run have no more
+// rights than the library.
+func (r Rights) refused() []uint32 {
+	out := append(ownRefused(), always()...)
+	for _, group := range []struct {
+		left  bool
+		calls []uint32
+	}{
+		{r.Programs, []uint32{unix.SYS_EXECVE, unix.SYS_EXECVEAT}},
+		{r.Sockets, []uint32{unix.SYS_SOCKET, unix.SYS_CONNECT}},
+		{r.Nodes, append(nodes(), unix.SYS_MKNODAT, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT)},
+	} {
+		if !group.left {
+			out = append(out, group.calls...)
+		}
+	}
+	return out
+}
+
+// always are those that nobody is left.
+func always() []uint32 {
+	return []uint32{
 		unix.SYS_PTRACE, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_KCMP,
 		unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_GETFD, unix.SYS_PIDFD_SEND_SIGNAL,
 		unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO,
-		unix.SYS_SOCKET, unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4,
+		unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4,
 		unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_CHROOT, unix.SYS_PIVOT_ROOT, unix.SYS_MOUNT, unix.SYS_UMOUNT2,
 		unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK,
 		unix.SYS_MOUNT_SETATTR, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_QUOTACTL, unix.SYS_ACCT,
@@ -28,13 +46,12 @@ func refused() []uint32 {
 		unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_OPEN_BY_HANDLE_AT,
 		unix.SYS_SETUID, unix.SYS_SETGID, unix.SYS_SETREUID, unix.SYS_SETREGID, unix.SYS_SETRESUID, unix.SYS_SETRESGID,
 		unix.SYS_SETGROUPS, unix.SYS_SETFSUID, unix.SYS_SETFSGID, unix.SYS_CAPSET, unix.SYS_PERSONALITY,
-		unix.SYS_MKNODAT, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT,
 		unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR,
 		unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX,
 		unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SYSLOG, unix.SYS_VHANGUP,
 		unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETATTR,
 		unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES,
-	)
+	}
 }
 
 // namespaces are the flags of clone(2) with which a process makes itself root of a
@@ -51,15 +68,18 @@ const (
 
 // filter is a program of seccomp(2). pid is the process's own: it may send signals to
 // its threads, read its own memory and set its own limits.
-func filter(pid uint32) []unix.SockFilter {
+func (r Rights) filter(pid uint32) []unix.SockFilter {
 	const refuse = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 	code := []unix.SockFilter{
 		load(offsetArch), skipIf(architecture, 1), result(unix.SECCOMP_RET_KILL_PROCESS),
 		load(offsetNumber),
 	}
 	code = append(code, foreignNumbers()...)
-	for _, number := range refused() {
+	for _, number := range r.refused() {
 		code = append(code, skipUnless(number, 1), result(refuse))
+	}
+	if r.Sockets {
+		code = append(code, skipUnless(unix.SYS_SOCKET, 4), load(offsetFirst), skipIf(unix.AF_UNIX, 1), result(refuse), result(unix.SECCOMP_RET_ALLOW))
 	}
 	// Its flags are behind a pointer; without it libraries take clone.
 	code = append(code, skipUnless(unix.SYS_CLONE3, 1), result(unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS)))

@@ -8,10 +8,13 @@ const architecture = unix.AUDIT_ARCH_X86_64
 // of others.
 func ownRefused() []uint32 {
 	return []uint32{
-		unix.SYS_MKNOD, unix.SYS_CHOWN, unix.SYS_LCHOWN, unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS_KEXEC_FILE_LOAD,
+		unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS_KEXEC_FILE_LOAD,
 		unix.SYS_USELIB, unix.SYS_CREATE_MODULE, unix.SYS_NFSSERVCTL,
 	}
 }
+
+// nodes are the older names of the calls that make nodes and give them away.
+func nodes() []uint32 { return []uint32{unix.SYS_MKNOD, unix.SYS_CHOWN, unix.SYS_LCHOWN} }
 
 // foreignNumbers refuses the calls of x32, which are others under the same numbers.
 func foreignNumbers() []unix.SockFilter {

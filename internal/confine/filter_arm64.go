@@ -7,4 +7,6 @@ const architecture = unix.AUDIT_ARCH_AARCH64
 // ownRefused are the calls that only this architecture has.
 func ownRefused() []uint32 { return []uint32{unix.SYS_KEXEC_FILE_LOAD} }
 
+func nodes() []uint32 { return nil }
+
 func foreignNumbers() []unix.SockFilter { return nil }

@@ -9,17 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Seal is for the program that [Again] has run, before it loads anything: it makes
-// sure that the rights are gone, keeps other processes of the same user out, and has
+// Seal is for the program that [Rights.Again] has run, before it loads anything: it
+// makes sure that the rights are gone, keeps other processes of the same user out, and has
 // the kernel refuse from then on what no question about a GPU needs (see filter).
-func Seal() error {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var have [2]unix.CapUserData
-	if err := unix.Capget(&header, &have[0]); err != nil {
-		return fmt.Errorf("cannot tell the capabilities: %w", err)
+func (r Rights) Seal() error {
+	have, err := capabilities()
+	if err != nil {
+		return err
 	}
-	if have != [2]unix.CapUserData{} {
-		return errors.New("it has capabilities still")
+	for i, left := range r.left() {
+		if (have[i].Permitted|have[i].Effective|have[i].Inheritable)&^left != 0 {
+			return errors.New("it has capabilities still")
+		}
 	}
 	if n, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || n != 1 {
 		return errors.New("it could have new privileges still")
@@ -27,7 +28,7 @@ func Seal() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot keep others out: %w", err)
 	}
-	return install(filter(uint32(os.Getpid())))
+	return install(r.filter(uint32(os.Getpid())))
 }
 
 // install sets the filter for every thread. A kernel without seccomp goes without.

@@ -59,7 +59,7 @@ func doors() map[string]string {
 
 		// other programs
 		"amdgpu.Node.module": escapes,
-		"amdgpu.SMI.runIn":   "its answer is read by amdgpu.parseSMIReply and its complaint by amdgpu.firstLine, which escape",
+		"ask.runIn":          "its answer is read by amdgpu.parseSMIReply or nvml.ParseReply and its complaint by ask.firstLine, which escape",
 		"cli.output":         escapes,
 		"cli.fromDaemon":     own,
 
