@@ -1,6 +1,7 @@
 package account
 
 import (
+	"encoding"
 	"encoding/json"
 	"maps"
 	"os"
@@ -50,6 +51,9 @@ func forms(to map[string]string, at string, t reflect.Type) {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		to[at] = "time"
+		return
+	case t.Kind() == reflect.Pointer && t.Elem().Implements(reflect.TypeFor[encoding.TextMarshaler]()):
+		to[at] = "string"
 		return
 	case at != "":
 		to[at] = kind[t.Kind()]

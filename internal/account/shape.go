@@ -12,20 +12,23 @@ type Shape struct {
 	Compute string   `json:"compute,omitempty"` // "CPX"
 	Memory  string   `json:"memory,omitempty"`  // "NPS4"; "" on a GPU that shows none
 	Slices  []string `json:"slices,omitempty"`  // "3g.40gb", "4g.40gb"
+	Whole   string   `json:"whole,omitempty"`   // why there are no slices: "MIG off"
 }
 
-func (s Shape) empty() bool { return s.Compute == "" && s.Memory == "" && len(s.Slices) == 0 }
+func (s Shape) empty() bool { return s.Equal(Shape{}) }
 
 // Equal reports whether the two are the same.
 func (s Shape) Equal(o Shape) bool {
-	return s.Compute == o.Compute && s.Memory == o.Memory && slices.Equal(s.Slices, o.Slices)
+	return s.Compute == o.Compute && s.Memory == o.Memory && s.Whole == o.Whole && slices.Equal(s.Slices, o.Slices)
 }
 
-// String is the usual short form: "CPX/NPS4", "2 × 3g.40gb".
+// String is the usual short form: "CPX/NPS4", "2 × 3g.40gb", "MIG off".
 func (s Shape) String() string {
 	switch {
 	case len(s.Slices) > 0:
 		return runs(s.Slices)
+	case s.Whole != "":
+		return s.Whole
 	case s.Memory == "":
 		return s.Compute
 	}

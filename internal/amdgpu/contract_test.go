@@ -102,7 +102,7 @@ func discover(t *testing.T, open opener) {
 				t.Fatalf("%d GPUs among %d devices, want %+v", len(gpus), len(devices), want)
 			}
 			for i, g := range gpus {
-				model, _ := partition.LookupModel(g.Device)
+				model, _ := partition.LookupModel(partition.AMD, g.Device)
 				if g.Mode().String() != "SPX/NPS1" || g.XCC != model.XCC || len(g.AvailableCompute) == 0 || g.ReadOnly != model.Virtual {
 					t.Errorf("GPU %+v", g)
 				}

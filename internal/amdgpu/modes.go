@@ -75,7 +75,7 @@ func (n *Node) readModes(g *partition.GPU) (shown bool, err error) {
 	if err != nil {
 		return true, err
 	}
-	model, _ := partition.LookupModel(g.Device)
+	model, _ := partition.LookupModel(partition.AMD, g.Device)
 	g.Compute, g.Memory = compute, memory
 	g.AvailableCompute, g.AvailableMemory = availableCompute, availableMemory
 	g.ReadOnly = model.Virtual || !writable

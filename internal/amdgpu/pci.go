@@ -17,7 +17,7 @@ func (n *Node) Describe(functions []*gpu.Function) error {
 	}
 	parts := byGPU(nodes, functions)
 	for _, f := range functions {
-		if m, ok := partition.LookupModel(f.Device.Device); ok {
+		if m, ok := partition.LookupModel(partition.AMD, f.Device.Device); ok {
 			f.Model, f.XCC = m.Name, m.XCC
 			f.Source["model"] = gpu.Table
 			if m.XCC > 0 {

@@ -55,6 +55,6 @@ func (n *Node) state() string {
 // awaited tells whether f is a GPU that the driver may show modes for. Other
 // AMD cards may have another driver, or none, for good.
 func awaited(f gpu.Function) bool {
-	_, known := partition.LookupModel(f.Device.Device)
+	_, known := partition.LookupModel(partition.AMD, f.Device.Device)
 	return known || f.Accelerator()
 }

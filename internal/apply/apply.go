@@ -317,8 +317,8 @@ func (r *run) lost(want partition.Layout, gpus []partition.GPU) error {
 func missing(want partition.Layout, gpus []partition.GPU) error {
 	there := partition.Now(gpus)
 	var errs []error
-	for a := range want.Modes {
-		if _, ok := there.Modes[a]; !ok {
+	for a := range want.Shapes {
+		if _, ok := there.Shapes[a]; !ok {
 			errs = append(errs, fmt.Errorf("%s is gone: the driver does not show it any more", a))
 		}
 	}

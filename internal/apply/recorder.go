@@ -125,13 +125,13 @@ func (r *Recorder) observed(d Difference) {
 	}
 	r.run.GPUs = nil
 	for _, g := range d.GPUs {
-		want, ok := d.Want.Modes[g.Address]
+		want, ok := d.Want.Shapes[g.Address]
 		if !ok {
-			want = g.Mode()
+			want = g.Shape()
 		}
 		r.run.GPUs = append(r.run.GPUs, report.GPU{
 			Address: g.Address, Model: models[g.Address],
-			Before: g.Mode(), Now: g.Mode(), Want: want,
+			Before: g.Shape(), Now: g.Shape(), Want: want,
 			Skipped: d.Want.Skipped[g.Address],
 		})
 	}
@@ -181,13 +181,13 @@ func (r *Recorder) planned(steps partition.Steps) {
 	r.out(steps.Reloads()) // see HalfReloaded
 }
 
-// seen records modes that were read back.
+// seen records shapes that were read back.
 func (r *Recorder) seen(gpus []partition.GPU) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, g := range gpus {
 		if into := r.gpu(g.Address); into != nil {
-			into.Now = g.Mode()
+			into.Now = g.Shape()
 		}
 	}
 }

@@ -66,16 +66,9 @@ func (r *Recorder) about(s report.Step) []string {
 
 // done is a step in the past tense.
 func done(s report.Step, took time.Duration) string {
-	back := ""
-	if s.Undo {
-		back = " back"
+	text := fmt.Sprintf("%s, in %s", s.Done(s.Undo), took)
+	if !s.Kind.Shows() {
+		text += "; the next driver load brings it"
 	}
-	switch s.Kind {
-	case partition.RequestMemory:
-		return fmt.Sprintf("requested %s instead of %s for %s through %s, in %s; the next driver load brings it",
-			s.To, s.From, count(max(1, len(s.Hive)), "GPU"), s.GPU, took)
-	case partition.ReloadDriver:
-		return fmt.Sprintf("reloaded the driver, in %s", took)
-	}
-	return fmt.Sprintf("switched %s%s from %s to %s, in %s", s.GPU, back, s.From, s.To, took)
+	return text
 }

@@ -15,8 +15,8 @@ import (
 // deviation is one GPU that is not as the profile says.
 type deviation struct {
 	Address partition.Address `json:"address"`
-	Mode    partition.Mode    `json:"mode"`
-	Want    partition.Mode    `json:"want"`
+	Mode    partition.Shape   `json:"mode"`
+	Want    partition.Shape   `json:"want"`
 }
 
 func verifyCmd(h *host.Host, con *Console) *cobra.Command {
@@ -51,8 +51,8 @@ func verify(ctx context.Context, h *host.Host, con *Console, given []string, asJ
 	var there []string
 	for _, g := range d.GPUs {
 		there = append(there, string(g.Address))
-		if want := d.Want.Modes[g.Address]; want != g.Mode() {
-			found = append(found, deviation{g.Address, g.Mode(), want})
+		if want := d.Want.Shapes[g.Address]; !want.Same(g.Shape()) {
+			found = append(found, deviation{g.Address, g.Shape(), want})
 		}
 	}
 	o := verified{Profile: name, GPUs: len(there), Expected: h.Expected(cfg, there), Differences: found}

@@ -79,7 +79,7 @@ func (m machine) rebooted() {
 	m.has(cpx)
 	m.run("dcm verify && systemctl is-active dcm dcm-apply")
 	run := m.lastRun()
-	if run.Result != report.Applied || len(run.GPUs) != 8 || run.GPUs[0].Before != spx {
+	if run.Result != report.Applied || len(run.GPUs) != 8 || run.GPUs[0].Before.Mode != spx {
 		m.t.Errorf("the boot's run ended %s, from %+v", run.Result, run.GPUs)
 	}
 	done := m.monotonic("dcm-apply.service", "ExecMainExitTimestampMonotonic")

@@ -154,7 +154,7 @@ func (n *Node) present() ([]Vendor, error) {
 func Seen(devices []Device) string {
 	var b strings.Builder
 	for _, d := range devices {
-		fmt.Fprintf(&b, "%s %q %s %q %s\n", d.Address, d.Driver, d.Mode(), d.Why, d.Card)
+		fmt.Fprintf(&b, "%s %q %s %q %s\n", d.Address, d.Driver, d.Shape().Key(), d.Why, d.Card)
 	}
 	return b.String()
 }

@@ -21,7 +21,7 @@ func run(n int, result report.Result) report.Run {
 	}
 	if result != report.Running {
 		r.Finished = r.Started.Add(time.Second)
-		r.GPUs = []report.GPU{{Before: partition.Mode{Compute: "SPX"}, Now: partition.Mode{Compute: "CPX"}}, {}}
+		r.GPUs = []report.GPU{{Before: partition.Shape{Mode: partition.Mode{Compute: "SPX"}}, Now: partition.Shape{Mode: partition.Mode{Compute: "CPX"}}}, {}}
 	}
 	return r
 }

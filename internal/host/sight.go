@@ -71,7 +71,7 @@ func gpus(devices []gpu.Device, want partition.Layout) []account.GPU {
 	for _, d := range devices {
 		g := account.GPU{
 			Index: -1, Address: string(d.Address), Vendor: d.Vendor.Name(), Model: d.Model, Why: d.Why,
-			Mode: shape(d.Mode()), Want: shape(want.Modes[d.Address]), Skipped: want.Skipped[d.Address],
+			Mode: shape(d.Shape()), Want: shape(want.Shapes[d.Address]), Skipped: want.Skipped[d.Address],
 			Offers:   account.Offers{Compute: texts(d.AvailableCompute), Memory: texts(d.AvailableMemory)},
 			ReadOnly: d.ReadOnly, Nodes: d.RenderNodes,
 			Name: d.Name, Serial: d.Serial, UUID: d.UUID, UniqueID: d.UniqueID, NUMA: d.NUMA,
@@ -89,8 +89,14 @@ func gpus(devices []gpu.Device, want partition.Layout) []account.GPU {
 	return out
 }
 
-func shape(m partition.Mode) account.Shape {
-	return account.Shape{Compute: string(m.Compute), Memory: string(m.Memory)}
+func shape(s partition.Shape) account.Shape {
+	if s.MIG == nil {
+		return account.Shape{Compute: string(s.Compute), Memory: string(s.Memory)}
+	}
+	if names := s.MIG.Names(); len(names) > 0 {
+		return account.Shape{Slices: names}
+	}
+	return account.Shape{Whole: s.String()}
 }
 
 func parts(devices []gpu.Device) []account.Part {
@@ -107,7 +113,7 @@ func parts(devices []gpu.Device) []account.Part {
 				break
 			}
 			one := account.Part{
-				Name: string(d.Address) + "-" + strconv.Itoa(p.Index), GPU: string(d.Address), Index: p.Index, Mode: d.Mode().String(),
+				Name: string(d.Address) + "-" + strconv.Itoa(p.Index), GPU: string(d.Address), Index: p.Index, Mode: d.Shape().String(),
 				RenderNode: p.RenderNode(), RenderMinor: p.Minor, DriverID: p.ID, NUMA: d.NUMA,
 				Domain: d.Memory.Domain(p.Index, d.Partitions()), Memory: p.Bytes, ComputeUnits: p.CUs,
 			}

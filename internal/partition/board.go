@@ -26,6 +26,16 @@ func Boards() []Board {
 	}
 }
 
+// boardOf returns the board that the GPU is.
+func boardOf(g GPU) (Board, bool) {
+	for _, b := range Boards() {
+		if g.Vendor == NVIDIA && b.Device == g.Device {
+			return b, true
+		}
+	}
+	return Board{}, false
+}
+
 // LookupBoard returns the board of that name.
 func LookupBoard(name string) (Board, bool) {
 	for _, b := range Boards() {

@@ -51,11 +51,20 @@ type GPU struct {
 	Memory           Memory    // current memory mode; "" where the device shows none
 	AvailableMemory  []Memory  // what the device lists; nil: the memory mode cannot be changed
 	ReadOnly         bool      // modes can be read but not set (an SR-IOV virtual function)
+
+	// Of a GPU with MIG, instead of modes:
+	MIG        *MIG    // the current geometry; nil: it is not divided by MIG
+	MIGPending bool    // MIG is turned on or off, against that, with the GPU's next reset
+	Profiles   []Slots // the GPU instances that it offers; nil: not told, as with MIG off
+	Resets     bool    // to turn MIG on or off resets it
+	Barred     string  // why its geometry cannot be changed; "" if it can
+
+	SubVendor, SubDevice uint16 // of the board; 0 where not read
 }
 
 // Mode is the pair of modes of one GPU.
 type Mode struct {
-	Compute Compute `json:"compute"`
+	Compute Compute `json:"compute,omitempty"`
 	Memory  Memory  `json:"memory,omitempty"` // "" on a GPU that shows none
 }
 
@@ -67,26 +76,23 @@ func (m Mode) String() string {
 	return string(m.Compute) + "/" + string(m.Memory)
 }
 
-// After is the mode of a GPU that the step has succeeded on, as far as the step's kind
-// is seen at once.
-func (m Mode) After(s Step) Mode {
-	if s.Kind == SwitchCompute {
-		m.Compute = Compute(s.To)
-	}
-	return m
-}
-
 // Mode returns the modes the GPU has.
 func (g GPU) Mode() Mode { return Mode{g.Compute, g.Memory} }
 
-// Partitions returns how many partitions the GPU shows in its current mode.
-func (g GPU) Partitions() int { return g.Compute.Partitions(g.xcc()) }
+// Partitions returns how many partitions the GPU shows as it is divided now. With MIG
+// off it is one.
+func (g GPU) Partitions() int {
+	if g.MIG != nil {
+		return g.MIG.Partitions()
+	}
+	return g.Compute.Partitions(g.xcc())
+}
 
 func (g GPU) xcc() int {
 	if g.XCC > 0 {
 		return g.XCC
 	}
-	m, _ := LookupModel(g.Device)
+	m, _ := LookupModel(g.Vendor, g.Device)
 	return m.XCC
 }
 

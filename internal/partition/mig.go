@@ -11,14 +11,15 @@ import (
 // MIG is the geometry of one NVIDIA GPU in MIG mode: its GPU instances. None is a
 // GPU in MIG mode that has nothing to offer.
 type MIG struct {
-	Instances []Instance `json:"instances"`
+	Off       bool // MIG is turned off: the GPU is one
+	Instances []Instance
 }
 
 // Instance is a GPU instance.
 type Instance struct {
-	Profile string   `json:"profile"`           // "3g.40gb"
-	Start   int      `json:"start"`             // the first memory slot; -1 where any will do
-	Compute []string `json:"compute,omitempty"` // its compute instances, "1c.3g.40gb"; none: one that spans it
+	Profile string   // "3g.40gb"
+	Start   int      // the first memory slot; -1 where any will do
+	Compute []string // its compute instances, "1c.3g.40gb"; none: one that spans it
 }
 
 // anywhere is the Start of an instance that has no place yet.
@@ -76,8 +77,11 @@ func NewMIG(counts map[string]int) (MIG, error) {
 // profile, with the same compute instances. Where in the GPU they are does not
 // matter, unless both say it.
 func (m MIG) Same(o MIG) bool {
-	if len(m.Instances) != len(o.Instances) {
+	if m.Off != o.Off || len(m.Instances) != len(o.Instances) {
 		return false
+	}
+	if m.placed() && o.placed() {
+		return m.key() == o.key()
 	}
 	a, b := m.inOrder(), o.inOrder()
 	for i := range a {
@@ -88,8 +92,25 @@ func (m MIG) Same(o MIG) bool {
 	return true
 }
 
-// Partitions is how many MIG devices the geometry has.
+// placed tells whether every instance has its place.
+func (m MIG) placed() bool {
+	return !slices.ContainsFunc(m.Instances, func(i Instance) bool { return i.Start == anywhere })
+}
+
+// key tells apart what differs in anything.
+func (m MIG) key() string {
+	m.Instances = m.inOrder()
+	slices.SortStableFunc(m.Instances, func(a, b Instance) int { return cmp.Compare(a.Start, b.Start) })
+	text, _ := m.MarshalText() // never fails
+	return string(text)
+}
+
+// Partitions is how many MIG devices the geometry has; a GPU with MIG off is one
+// partition itself.
 func (m MIG) Partitions() int {
+	if m.Off {
+		return 1
+	}
 	n := 0
 	for _, i := range m.Instances {
 		n += max(1, len(i.Compute))
@@ -122,18 +143,34 @@ func compareInstances(a, b Instance) int {
 		strings.Compare(a.Profile, b.Profile), slices.Compare(a.Compute, b.Compute))
 }
 
-// String is the short form "3g.40gb, 2×2g.20gb", and "MIG on, empty" for none.
+// What [MIG.String] says of a GPU without instances.
+const (
+	migOff   = "MIG off"
+	migEmpty = "MIG on, empty"
+)
+
+// Names lists what the geometry offers, the large first, each as often as it is there:
+// "3g.40gb", "2g.20gb", "2g.20gb". There are none with MIG off.
+func (m MIG) Names() []string {
+	var names []string
+	for _, i := range m.inOrder() {
+		i.Start = anywhere
+		names = append(names, i.String())
+	}
+	return names
+}
+
+// String is the short form "3g.40gb, 2×2g.20gb", or "MIG off", or "MIG on, empty".
 func (m MIG) String() string {
-	if len(m.Instances) == 0 {
-		return "MIG on, empty"
+	switch {
+	case m.Off:
+		return migOff
+	case len(m.Instances) == 0:
+		return migEmpty
 	}
 	var names []string
 	count := make(map[string]int)
-	for _, i := range m.inOrder() {
-		name := i.Profile
-		if len(i.Compute) > 0 {
-			name = strings.Join(i.Compute, "+")
-		}
+	for _, name := range m.Names() {
 		if count[name]++; count[name] == 1 {
 			names = append(names, name)
 		}

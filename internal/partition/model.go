@@ -55,10 +55,10 @@ func models() []Model {
 	}
 }
 
-// LookupModel returns the model with that PCI device id.
-func LookupModel(device uint16) (Model, bool) {
+// LookupModel returns the model with that PCI vendor and device id.
+func LookupModel(vendor Vendor, device uint16) (Model, bool) {
 	for _, m := range models() {
-		if m.Device == device {
+		if vendor == AMD && m.Device == device {
 			return m, true
 		}
 	}
@@ -89,7 +89,7 @@ func (m Model) computeFor(n Memory) []Compute {
 
 // Remark says what is known against the GPU's modes, although the driver accepts them.
 func (g GPU) Remark() string {
-	if m, known := LookupModel(g.Device); known && !m.Validated(g.Compute, g.Memory) {
+	if m, known := LookupModel(g.Vendor, g.Device); known && !m.Validated(g.Compute, g.Memory) {
 		return fmt.Sprintf("accepted by the driver; AMD does not list %s as validated on %s", g.Mode(), m.Name)
 	}
 	return ""

@@ -35,7 +35,7 @@ func Pack(offered []Slots, m MIG) (MIG, error) {
 		return MIG{}, p.explain(offered, list)
 	}
 	slices.SortStableFunc(list, func(a, b Instance) int { return cmp.Compare(a.Start, b.Start) })
-	return MIG{list}, nil
+	return MIG{Instances: list}, nil
 }
 
 // compareFixed puts those first that have a place already.
@@ -156,7 +156,7 @@ type PackError struct {
 }
 
 func (e *PackError) Error() string {
-	beside := MIG{e.Placed}.String()
+	beside := MIG{Instances: e.Placed}.String()
 	switch {
 	case len(e.Free) == 0:
 		return fmt.Sprintf("%s leaves nothing for %s", beside, e.Next)

@@ -184,7 +184,7 @@ func TestTheSameGeometry(t *testing.T) {
 		{geometry(t, "2×1g.10gb"), geometry(t, "3×1g.10gb"), false},
 		{geometry(t, ""), geometry(t, ""), true},
 		{geometry(t, "3g.40gb"), geometry(t, "1c.3g.40gb"), false},
-		{geometry(t, "3g.40gb"), MIG{[]Instance{{Profile: "3g.40gb", Compute: []string{"3c.3g.40gb"}}}}, true},
+		{geometry(t, "3g.40gb"), MIG{Instances: []Instance{{Profile: "3g.40gb", Start: anywhere, Compute: []string{"3c.3g.40gb"}}}}, true},
 		{geometry(t, "3g.40gb, 1g.10gb"), geometry(t, "1g.10gb, 3g.40gb"), true},
 	} {
 		if tt.a.Same(tt.b) != tt.same || tt.b.Same(tt.a) != tt.same {

@@ -6,88 +6,15 @@ import (
 	"slices"
 )
 
-// Kind is what a step does.
-type Kind string
-
-// The kinds of step, in the order in which a plan holds them.
-const (
-	RequestMemory Kind = "memory"  // record the memory mode for the next driver load, for a whole hive
-	ReloadDriver  Kind = "reload"  // unload and load the driver: every GPU of the node
-	SwitchCompute Kind = "compute" // switch one GPU's compute mode
-)
-
-// kinds lists them in that order.
-func kinds() []Kind { return []Kind{RequestMemory, ReloadDriver, SwitchCompute} }
-
-// Vendor tells whose GPUs have steps of the kind.
-func (k Kind) Vendor() Vendor { return AMD }
-
-// Reloads reports whether a step of the kind takes the vendor's driver away, and so
-// touches every GPU of its node.
-func (k Kind) Reloads() bool { return k == ReloadDriver }
-
-// Shows reports whether the GPUs are seen otherwise after a step of the kind. A
-// request is not seen before the driver is loaded the next time.
-func (k Kind) Shows() bool { return k != RequestMemory }
-
-// Together reports whether steps of the kind may be made at once.
-func (k Kind) Together() bool { return k == SwitchCompute }
-
-// After reports whether steps of the kind follow those of another in a plan.
-func (k Kind) After(other Kind) bool {
-	return slices.Index(kinds(), k) > slices.Index(kinds(), other)
-}
-
-// Step is one change.
-type Step struct {
-	Kind Kind      `json:"kind"`
-	GPU  Address   `json:"gpu,omitempty"`  // the GPU written to; empty for a reload
-	Hive []Address `json:"hive,omitempty"` // every GPU that a memory request covers
-	From string    `json:"from,omitempty"`
-	To   string    `json:"to,omitempty"`
-}
-
-func (s Step) String() string {
-	switch s.Kind {
-	case RequestMemory:
-		if len(s.Hive) > 1 {
-			return fmt.Sprintf("request %s for %d GPUs of one hive, through %s (now %s)", s.To, len(s.Hive), s.GPU, s.From)
-		}
-		return fmt.Sprintf("request %s for %s (now %s)", s.To, s.GPU, s.From)
-	case ReloadDriver:
-		return "reload the driver"
-	}
-	return fmt.Sprintf("switch %s from %s to %s", s.GPU, s.From, s.To)
-}
-
-// Steps is an ordered plan; empty when there is nothing to do.
-type Steps []Step
-
-// Reloads reports whether the plan reloads the driver, and so touches every GPU
-// of the node.
-func (s Steps) Reloads() bool {
-	return slices.ContainsFunc(s, func(st Step) bool { return st.Kind.Reloads() })
-}
-
-// Round takes from the plan the steps that are to be made next, all at once. What is
-// left behind a round that shows is a forecast.
-func (s Steps) Round() (now, then Steps) {
-	if len(s) == 0 {
-		return nil, nil
-	}
-	n := 1
-	for n < len(s) && s[0].Kind.Together() && s[n].Kind == s[0].Kind {
-		n++
-	}
-	return s[:n], s[n:]
-}
-
 // Plan returns the steps that bring the GPUs seen to the layout wanted: all
 // memory requests, one driver reload if there is any request, then the compute
-// switches. There is no step for a GPU that is already right.
+// switches, then what changes MIG geometries. There is no step for a GPU that is already right.
 //
 // The compute switches behind a reload are a forecast, since the driver picks a
 // compute mode itself when it loads: observe and plan again after the reload.
+//
+// The instances behind a switch of MIG are one too, where a driver tells only then
+// what a GPU offers.
 //
 // Every GPU that cannot have what is wanted is told, as [Unsupported].
 func Plan(want Layout, have []GPU) (Steps, error) {
@@ -112,11 +39,11 @@ func Plan(want Layout, have []GPU) (Steps, error) {
 		gpus = Forecast(gpus, steps)
 	}
 	for _, g := range gpus {
-		if w, ok := want.Modes[g.Address]; ok && w.Compute != g.Compute {
+		if w, ok := want.Shapes[g.Address]; ok && w.MIG == nil && w.Compute != g.Compute {
 			steps = append(steps, Step{Kind: SwitchCompute, GPU: g.Address, From: string(g.Compute), To: string(w.Compute)})
 		}
 	}
-	return steps, nil
+	return append(steps, migSteps(want, gpus)...), nil
 }
 
 // memorySteps returns one request per hive that has a GPU in another memory mode
@@ -126,7 +53,7 @@ func memorySteps(want Layout, gpus []GPU) (Steps, error) {
 	var errs []error
 	done := make(map[uint64]bool)
 	for _, g := range gpus {
-		w, ok := want.Modes[g.Address]
+		w, ok := want.Shapes[g.Address]
 		if !ok || w.Memory == g.Memory || g.Hive != 0 && done[g.Hive] {
 			continue
 		}
@@ -165,14 +92,19 @@ func Forecast(have []GPU, steps Steps) []GPU {
 				}
 			case ReloadDriver:
 				g.reload(pending[g.Address])
-			case SwitchCompute:
+			default:
 				if s.GPU == g.Address {
-					g.Compute = Compute(s.To)
+					g.become(g.Shape().After(s))
 				}
 			}
 		}
 	}
 	return gpus
+}
+
+// become is what a step at once makes of a GPU.
+func (g *GPU) become(s Shape) {
+	g.Compute, g.MIG, g.MIGPending = s.Compute, s.MIG, false
 }
 
 // reload is what a driver load does to a GPU with a pending memory request, or
@@ -181,7 +113,7 @@ func (g *GPU) reload(pending Memory) {
 	if pending != "" && pending != g.Memory {
 		g.Memory = pending
 		// The device's list was for the old memory mode.
-		m, _ := LookupModel(g.Device)
+		m, _ := LookupModel(g.Vendor, g.Device)
 		g.AvailableCompute = m.computeFor(pending)
 	}
 	if c := g.Memory.AfterLoad(); c != "" {

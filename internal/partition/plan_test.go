@@ -140,7 +140,7 @@ func TestPlanNamesEveryGPUThatCannot(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
-	layout.Modes[have[2].Address] = have[2].Mode()
+	layout.Shapes[have[2].Address] = have[2].Shape()
 	_, err = Plan(layout, have)
 	want = "7 GPUs (MI300X at 0000:05:00.0, 0000:26:00.0, 0000:65:00.0, …) do not support TPX/NPS1: accepted with NPS1 are SPX, DPX, QPX, CPX"
 	if err == nil || err.Error() != want {
@@ -171,7 +171,7 @@ func anyNode(t *rapid.T) []GPU {
 	device := rapid.SampledFrom([]uint16{mi300a, mi300x, mi355x}).Draw(t, "device")
 	gpus := Typical(device, rapid.IntRange(1, 8).Draw(t, "gpus"))
 	split := rapid.IntRange(0, len(gpus)).Draw(t, "split")
-	model, _ := LookupModel(device)
+	model, _ := LookupModel(AMD, device)
 	for _, hive := range [][]GPU{gpus[:split], gpus[split:]} {
 		m := NPS1
 		if len(hive) > 0 && hive[0].AvailableMemory != nil {
@@ -225,7 +225,7 @@ func TestPlanProperties(t *testing.T) {
 			if i > 0 && rank[s.Kind] < rank[steps[i-1].Kind] {
 				t.Fatalf("%q is out of order in %q", s, lines(steps))
 			}
-			if s.Kind == SwitchCompute && !steps.Reloads() && layout.Modes[s.GPU] == now.Modes[s.GPU] {
+			if s.Kind == SwitchCompute && !steps.Reloads() && layout.Shapes[s.GPU] == now.Shapes[s.GPU] {
 				t.Fatalf("%q is for a GPU that is already right", s)
 			}
 			if s.Kind != ReloadDriver && s.From == s.To {

@@ -25,10 +25,10 @@ type Group struct {
 	Rest    bool
 }
 
-// Layout is a profile resolved against the GPUs of a node: the mode wanted of
-// each of them.
+// Layout is a profile resolved against the GPUs of a node: the shape wanted
+// of each of them.
 type Layout struct {
-	Modes   map[Address]Mode // for every GPU; skipped ones with the mode they had
+	Shapes  map[Address]Shape // for every GPU; skipped ones with the shape they had
 	Skipped map[Address]bool
 }
 
@@ -40,11 +40,11 @@ type Layout struct {
 // of the others resets it too.
 func (p Profile) Layout(gpus []GPU) (Layout, error) {
 	r := resolver{gpus: inOrder(gpus), taken: make(map[Address]string)}
-	l := Layout{Modes: make(map[Address]Mode), Skipped: make(map[Address]bool)}
+	l := Layout{Shapes: make(map[Address]Shape), Skipped: make(map[Address]bool)}
 	for _, s := range p.Skip {
 		if g, ok := r.take(s, "skip"); ok {
 			l.Skipped[g.Address] = true
-			l.Modes[g.Address] = g.Mode()
+			l.Shapes[g.Address] = g.Shape()
 		}
 	}
 	groups := p.Groups
@@ -55,7 +55,7 @@ func (p Profile) Layout(gpus []GPU) (Layout, error) {
 	for i, group := range groups {
 		for _, s := range group.GPUs {
 			if g, ok := r.take(s, fmt.Sprintf("group %d", i+1)); ok {
-				l.Modes[g.Address] = p.mode(group, g)
+				l.Shapes[g.Address] = Shape{Mode: p.mode(group, g)}
 			}
 		}
 	}
@@ -65,7 +65,7 @@ func (p Profile) Layout(gpus []GPU) (Layout, error) {
 			later += g.Count
 		}
 		for _, g := range r.next(group, i+1, later) {
-			l.Modes[g.Address] = p.mode(group, g)
+			l.Shapes[g.Address] = Shape{Mode: p.mode(group, g)}
 		}
 	}
 	if left := r.free(); len(left) > 0 && len(r.errs) == 0 {
@@ -146,9 +146,9 @@ func (r *resolver) next(group Group, n, later int) []GPU {
 
 // Now returns the layout that gpus have: what a rollback goes back to.
 func Now(gpus []GPU) Layout {
-	l := Layout{Modes: make(map[Address]Mode, len(gpus))}
+	l := Layout{Shapes: make(map[Address]Shape, len(gpus))}
 	for _, g := range gpus {
-		l.Modes[g.Address] = g.Mode()
+		l.Shapes[g.Address] = g.Shape()
 	}
 	return l
 }

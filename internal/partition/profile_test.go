@@ -35,7 +35,7 @@ func TestLayoutResolvesGroups(t *testing.T) {
 				if layout.Skipped[g.Address] {
 					got += "-"
 				} else {
-					got += string(layout.Modes[g.Address].Compute)
+					got += string(layout.Shapes[g.Address].Compute)
 				}
 			}
 			if got != test.want {
@@ -104,7 +104,7 @@ func TestAddressesSortAsThePCIBusDoes(t *testing.T) {
 }
 
 func TestAcceptedIsMoreThanValidated(t *testing.T) {
-	m, _ := LookupModel(mi300x)
+	m, _ := LookupModel(AMD, mi300x)
 	for _, test := range []struct {
 		c                   Compute
 		n                   Memory

@@ -10,7 +10,7 @@ import (
 // a boot: SPX/NPS1. It is for judging a configuration away from the hardware.
 func Typical(device uint16, n int) []GPU {
 	buses := []int{0x05, 0x26, 0x46, 0x65, 0x85, 0xa6, 0xc6, 0xe5}
-	model, _ := LookupModel(device)
+	model, _ := LookupModel(AMD, device)
 	var memory []Memory
 	for _, m := range MemoryModes() {
 		if len(model.computeFor(m)) > 0 {

@@ -11,7 +11,7 @@ type Unsupported struct {
 	GPUs     []Address // for which the rest is the same
 	All      bool      // they are all that the node has
 	Model    string    // "" where not known
-	Want     Mode
+	Want     Shape
 	Why      string    // when it is not a matter of accepted modes
 	Accepted []Compute // the compute modes accepted with the wanted memory mode; nil where not known
 	Memory   []Memory  // the memory modes accepted, when the wanted one is not
@@ -60,7 +60,7 @@ func (e *Unsupported) subject() (who, do string) {
 // is one.
 func together(all []*Unsupported, e *Unsupported) []*Unsupported {
 	for _, other := range all {
-		if other.Model == e.Model && other.Want == e.Want && other.Why == e.Why &&
+		if other.Model == e.Model && other.Want.Same(e.Want) && other.Why == e.Why &&
 			slices.Equal(other.Accepted, e.Accepted) && slices.Equal(other.Memory, e.Memory) {
 			other.GPUs = append(other.GPUs, e.GPUs...)
 			return all
@@ -72,12 +72,19 @@ func together(all []*Unsupported, e *Unsupported) []*Unsupported {
 // judge tells whether g can have what is wanted of it. A mode that the GPU has
 // already needs no permission.
 func judge(g GPU, want Layout) *Unsupported {
-	w, ok := want.Modes[g.Address]
-	if !ok || w == g.Mode() {
+	w, ok := want.Shapes[g.Address]
+	if !ok || w.Same(g.Shape()) {
 		return nil
 	}
-	model, known := LookupModel(g.Device)
+	model, known := LookupModel(g.Vendor, g.Device)
 	e := &Unsupported{GPUs: []Address{g.Address}, Model: model.Name, Want: w}
+	if g.MIG != nil || w.MIG != nil {
+		b, _ := boardOf(g)
+		if e.Model, e.Why = b.Name, judgeMIG(g, w); e.Why == "" {
+			return nil
+		}
+		return e
+	}
 	switch {
 	case g.ReadOnly || model.Virtual:
 		e.Why = "it is a virtual function, whose modes only the host can set"

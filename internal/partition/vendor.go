@@ -1,26 +1,37 @@
 package partition
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Vendor is a maker of GPUs, by its PCI vendor id.
 type Vendor uint16
 
 // The vendors whose GPUs can be partitioned.
 const (
-	AMD Vendor = 0x1002
+	AMD    Vendor = 0x1002
+	NVIDIA Vendor = 0x10de
 )
 
-// Name is the vendor's in configuration and output, "amd"; "" for any other.
+// Name is the vendor's in configuration and output, "amd" or "nvidia"; "" for any other.
 func (v Vendor) Name() string {
-	if v == AMD {
-		return "amd"
-	}
-	return ""
+	return strings.ToLower(v.known())
 }
 
 func (v Vendor) String() string {
-	if v == AMD {
-		return "AMD"
+	if name := v.known(); name != "" {
+		return name
 	}
 	return fmt.Sprintf("%#04x", uint16(v))
+}
+
+func (v Vendor) known() string {
+	switch v {
+	case AMD:
+		return "AMD"
+	case NVIDIA:
+		return "NVIDIA"
+	}
+	return ""
 }

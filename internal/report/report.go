@@ -85,9 +85,9 @@ type Error struct {
 type GPU struct {
 	Address partition.Address `json:"address"`
 	Model   string            `json:"model,omitempty"`
-	Before  partition.Mode    `json:"before"`
-	Want    partition.Mode    `json:"want"`
-	Now     partition.Mode    `json:"now"` // as last read back
+	Before  partition.Shape   `json:"before"`
+	Want    partition.Shape   `json:"want"`
+	Now     partition.Shape   `json:"now"` // as last read back
 	Skipped bool              `json:"skipped,omitempty"`
 	Error   string            `json:"error,omitempty"`
 }

@@ -22,9 +22,9 @@ func run() Run {
 		Result: Applied, Started: start, Finished: start.Add(time.Second),
 		GPUs: []GPU{{
 			Address: "0000:05:00.0", Model: "MI300X",
-			Before: partition.Mode{Compute: partition.SPX, Memory: partition.NPS1},
-			Want:   partition.Mode{Compute: partition.CPX, Memory: partition.NPS4},
-			Now:    partition.Mode{Compute: partition.CPX, Memory: partition.NPS4},
+			Before: partition.Shape{Mode: partition.Mode{Compute: partition.SPX, Memory: partition.NPS1}},
+			Want:   partition.Shape{Mode: partition.Mode{Compute: partition.CPX, Memory: partition.NPS4}},
+			Now:    partition.Shape{Mode: partition.Mode{Compute: partition.CPX, Memory: partition.NPS4}},
 		}},
 		Steps: []Step{{
 			Step:    partition.Step{Kind: partition.SwitchCompute, GPU: "0000:05:00.0", From: "SPX", To: "CPX"},

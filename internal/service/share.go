@@ -80,7 +80,7 @@ func (s sharing) asks() map[string]string {
 // asSeen tells whether the run has last seen every GPU with those modes.
 func asSeen(run report.Run, modes map[string]string) bool {
 	for _, g := range run.GPUs {
-		if modes[string(g.Address)] != g.Now.String() {
+		if modes[string(g.Address)] != g.Now.Key() {
 			return false
 		}
 	}
@@ -152,7 +152,7 @@ func (s sharing) tell(r config.Reservation, g lease.Grant, before []string) {
 func modesOf(devices []gpu.Device) map[string]string {
 	out := make(map[string]string)
 	for _, g := range gpu.Partitionable(devices) {
-		out[string(g.Address)] = g.Mode().String()
+		out[string(g.Address)] = g.Shape().Key()
 	}
 	return out
 }

@@ -1,0 +1,113 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// On tells whether a step of kind [SwitchMIG] turns MIG on.
+func (s Step) On() bool { return s.To != migOff }
+
+func (s Step) migText() string {
+	switch s.Kind {
+	case ClearMIG:
+		return fmt.Sprintf("take the MIG instances of %s away (now %s)", s.GPU, s.From)
+	case SwitchMIG:
+		text := fmt.Sprintf("turn %s for %s", s.mode(), s.GPU)
+		if s.Reset {
+			text += ", which resets it"
+		}
+		return text
+	}
+	return fmt.Sprintf("divide %s into %s", s.GPU, s.made())
+}
+
+func (s Step) migDone(back string) string {
+	switch s.Kind {
+	case ClearMIG:
+		return fmt.Sprintf("took the MIG instances of %s away (%s)", s.GPU, s.From)
+	case SwitchMIG:
+		return fmt.Sprintf("turned %s for %s%s", s.mode(), s.GPU, back)
+	}
+	return fmt.Sprintf("divided %s%s into %s", s.GPU, back, s.made())
+}
+
+func (s Step) mode() string {
+	if s.On() {
+		return "MIG on"
+	}
+	return migOff
+}
+
+func (s Step) made() string {
+	if s.MIG == nil {
+		return s.To
+	}
+	return strings.Join(texts(s.MIG.Instances), ", ")
+}
+
+// migSteps brings GPUs to the geometries wanted: what is there goes first, since
+// instances cannot be moved. Nothing is done to a GPU that is right already.
+func migSteps(want Layout, gpus []GPU) Steps {
+	var clear, mode, fill Steps
+	for _, g := range gpus {
+		w := want.Shapes[g.Address].MIG
+		if w == nil || g.MIG == nil {
+			continue
+		}
+		other := !g.MIG.Same(*w)
+		if other && len(g.MIG.Instances) > 0 {
+			clear = append(clear, Step{Kind: ClearMIG, GPU: g.Address, From: g.MIG.String(), To: migEmpty})
+		}
+		if g.MIG.Off != w.Off || g.MIGPending {
+			mode = append(mode, Step{Kind: SwitchMIG, GPU: g.Address, From: onOff(g.MIG.Off), To: onOff(w.Off), Reset: g.Resets})
+		}
+		if other && len(w.Instances) > 0 {
+			made, _ := g.pack(*w) // judged
+			fill = append(fill, Step{Kind: FillMIG, GPU: g.Address, From: migEmpty, To: made.String(), MIG: &made})
+		}
+	}
+	return append(append(clear, mode...), fill...)
+}
+
+func onOff(off bool) string {
+	if off {
+		return migOff
+	}
+	return migEmpty
+}
+
+// pack gives the instances their places, by what the GPU itself tells. Where its
+// driver tells that with MIG on only, what is known of the board stands in for it, as
+// a forecast; of a board that is not known there is none.
+func (g GPU) pack(w MIG) (MIG, error) {
+	offered := g.Profiles
+	if offered == nil {
+		if !g.MIG.Off {
+			return MIG{}, errors.New("the driver does not tell its MIG profiles")
+		}
+		b, known := boardOf(g)
+		if !known {
+			return w, nil
+		}
+		offered = b.Slots
+	}
+	return Pack(offered, w)
+}
+
+// judgeMIG tells why g cannot be divided as it is wanted; "" if it can.
+func judgeMIG(g GPU, w Shape) string {
+	switch {
+	case w.MIG == nil:
+		return "it has no modes, but MIG"
+	case g.MIG == nil:
+		return "it has no MIG"
+	case g.Barred != "":
+		return g.Barred
+	}
+	if _, err := g.pack(*w.MIG); err != nil {
+		return strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	return ""
+}

@@ -1,0 +1,137 @@
+package partition
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// migs are GPUs with these geometries, of the kind whose driver tells its profiles only
+// with MIG on.
+func migs(t testing.TB, now ...string) []GPU {
+	board, _ := LookupBoard("H100-80GB")
+	gpus := Typical(mi300x, len(now)) // for their addresses
+	for i, text := range now {
+		m := new(MIG)
+		if err := m.UnmarshalText([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		gpus[i] = GPU{Address: gpus[i].Address, Vendor: NVIDIA, Device: board.Device, MIG: m}
+		if !m.Off {
+			gpus[i].Profiles = board.Slots
+		}
+	}
+	return gpus
+}
+
+func wanted(t testing.TB, gpus []GPU, texts ...string) Layout {
+	l := Now(gpus)
+	for i, g := range migs(t, texts...) {
+		l.Shapes[gpus[i].Address] = g.Shape()
+	}
+	return l
+}
+
+func TestPlanOfMIG(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		have, want []string
+		steps      []string
+	}{
+		{"nothing to do", []string{"off", "3g.40gb@4", "empty"}, []string{"off", "3g.40gb", "empty"}, nil},
+		{"on", []string{"off"}, []string{"3g.40gb 4g.40gb"}, []string{
+			"turn MIG on for 0000:05:00.0", "divide 0000:05:00.0 into 4g.40gb@0, 3g.40gb@4"}},
+		{"off", []string{"4g.40gb@0"}, []string{"off"}, []string{
+			"take the MIG instances of 0000:05:00.0 away (now 4g.40gb)", "turn MIG off for 0000:05:00.0"}},
+		{"one of two", []string{"7g.80gb@0", "7g.80gb@0"}, []string{"7g.80gb", "1c.7g.80gb/2c.7g.80gb"}, []string{
+			"take the MIG instances of 0000:26:00.0 away (now 7g.80gb)", "divide 0000:26:00.0 into 1c.7g.80gb/2c.7g.80gb@0"}},
+		{"all of a kind at once", []string{"7g.80gb@0", "off"}, []string{"empty", "empty"}, []string{
+			"take the MIG instances of 0000:05:00.0 away (now 7g.80gb)", "turn MIG on for 0000:26:00.0"}},
+		{"back to its place", []string{"3g.40gb@0"}, []string{"3g.40gb@4"}, []string{
+			"take the MIG instances of 0000:05:00.0 away (now 3g.40gb)", "divide 0000:05:00.0 into 3g.40gb@4"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			have := migs(t, tt.have...)
+			steps, err := Plan(wanted(t, have, tt.want...), have)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.steps, lines(steps)); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+			after := Forecast(have, steps)
+			for i := range after {
+				if after[i].MIG.Off {
+					continue
+				}
+				after[i].Profiles = migs(t, "empty")[0].Profiles
+			}
+			if left, err := Plan(wanted(t, have, tt.want...), after); len(left) > 0 || err != nil {
+				t.Errorf("after the steps there is still to do: %v (%v)", lines(left), err)
+			}
+			undo, err := Plan(Now(have), after)
+			if back := Now(Forecast(after, undo)); err != nil || !cmp.Equal(back.Shapes, Now(have).Shapes) {
+				t.Errorf("the way back ends at %v (%v)", back.Shapes, err)
+			}
+		})
+	}
+}
+
+func TestPlanRefusesAGeometry(t *testing.T) {
+	barred, foreign, silent := migs(t, "off"), migs(t, "off"), migs(t, "empty")
+	barred[0].Barred = "it is passed through to this virtual machine, which can neither reset it nor switch MIG"
+	foreign[0].Device = 0xffff
+	silent[0].Profiles = nil
+	for _, tt := range []struct {
+		have []GPU
+		want string
+		says string
+	}{
+		{migs(t, "off", "off"), "7g.80gb 1g.10gb", "2 GPUs (H100-80GB) cannot be set to 7g.80gb, 1g.10gb: 7g.80gb leaves nothing for 1g.10gb"},
+		{migs(t, "off"), "1g.5gb", "(here that is 1g.10gb)"},
+		{barred, "1g.10gb", "cannot be set to 1g.10gb: it is passed through"},
+		{silent, "1g.10gb", "the driver does not tell"},
+		{foreign, "1g.10gb", ""},
+	} {
+		wants := slices.Repeat([]string{tt.want}, len(tt.have))
+		steps, err := Plan(wanted(t, tt.have, wants...), tt.have)
+		if tt.says == "" && (err != nil || len(steps) != 2) || tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)) {
+			t.Errorf("%s: %v, %v", tt.want, lines(steps), err)
+		}
+	}
+}
+
+func TestAPendingSwitchIsCalledOff(t *testing.T) {
+	have := migs(t, "off")
+	have[0].MIGPending = true
+	steps, err := Plan(Now(have), have)
+	if want := []string{"turn MIG off for 0000:05:00.0"}; err != nil || !cmp.Equal(lines(steps), want) {
+		t.Errorf("steps %v (%v)", lines(steps), err)
+	}
+}
+
+func TestShapesInFiles(t *testing.T) {
+	for text, want := range map[string]Shape{
+		`{"compute":"CPX","memory":"NPS4"}`: {Mode: Mode{CPX, NPS4}},
+		`{}`:                                {},
+		`{"mig":"off"}`:                     {MIG: &MIG{Off: true}},
+		`{"mig":"empty"}`:                   {MIG: &MIG{}},
+		`{"mig":"4g.40gb@0 1c.1g.10gb+me"}`: {MIG: &MIG{Instances: []Instance{{Profile: "4g.40gb"}, {Profile: "1g.10gb+me", Start: anywhere, Compute: []string{"1c.1g.10gb+me"}}}}},
+	} {
+		var got Shape
+		if err := json.Unmarshal([]byte(text), &got); err != nil || !cmp.Equal(got, want) {
+			t.Errorf("%s is read as %v (%v)", text, got, err)
+		}
+		if again, err := json.Marshal(got); err != nil || string(again) != text {
+			t.Errorf("%s is written as %s (%v)", text, again, err)
+		}
+	}
+	for _, text := range []string{"", "on", "3g.40gb@", "3g.40gb@-1", "3g.40gb@99", "1c.3g.40gb/1c.2g.20gb", "3g.40gb  1g.10gb", "nonsense"} {
+		if err := new(MIG).UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q is read", text)
+		}
+	}
+}
