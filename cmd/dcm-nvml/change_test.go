@@ -1,0 +1,213 @@
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"dcm/internal/nvml"
+	"dcm/internal/nvml/standin"
+	"dcm/internal/partition"
+)
+
+// Every board takes every profile in every place, alone, and as many as it says.
+func TestEveryProfileOfEveryBoard(t *testing.T) {
+	m := node(t, "A30")
+	for _, b := range partition.Boards() {
+		t.Run(b.Name, func(t *testing.T) {
+			m := machine{t, m.lib, m.state, m.sys}
+			s, err := standin.New("580.82.07", b.Name, first, second)
+			if err == nil {
+				err = standin.Write(m.state, s)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.want(m.mode(true), "on")
+			for _, p := range b.Slots {
+				var counts partition.MIG
+				for range p.Max {
+					counts.Instances = append(counts.Instances, partition.Instance{Profile: p.Name, Start: -1})
+				}
+				packed, err := partition.Pack(b.Slots, counts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				reply := m.ask(nvml.Request{Do: nvml.Fill, GPU: first, Instances: packed.Instances})
+				if reply.Error != nil {
+					t.Fatalf("%s: %+v", packed, reply.Error)
+				}
+				if now, whole := reply.GPUs[0].Geometry(); !whole || !now.Same(packed) {
+					t.Errorf("%s was made, there is %s", packed, now)
+				}
+				if devices := len(reply.GPUs[0].Devices); devices != p.Max {
+					t.Errorf("%s: %d MIG devices", packed, devices)
+				}
+				m.want(m.clear(), "on")
+			}
+			m.want(m.mode(false), "off")
+		})
+	}
+}
+
+func TestGeometriesAreMadeAndReadBack(t *testing.T) {
+	m := node(t, "H100-80GB")
+	for _, ids := range []string{"", "ids-reversed"} {
+		if ids != "" {
+			m.turn(ids)
+		}
+		m.want(m.mode(true), "on")
+		m.want(m.fill("1g.10gb@6", "3g.40gb@0=1c.3g.40gb,1c.3g.40gb"), "on 3g.40gb@0=1c.3g.40gb,1c.3g.40gb 1g.10gb@6")
+		m.want(m.fill("2g.20gb@4"), "on 3g.40gb@0=1c.3g.40gb,1c.3g.40gb 2g.20gb@4 1g.10gb@6")
+		m.want(m.mode(true), "on 3g.40gb@0=1c.3g.40gb,1c.3g.40gb 2g.20gb@4 1g.10gb@6")
+		m.want(m.clear(), "on")
+		m.want(m.fill("7g.80gb@0"), "on 7g.80gb@0")
+		m.want(m.mode(false), "off")
+		m.want(m.clear(), "off")
+	}
+}
+
+// A change makes calls for its own GPU only, and takes things away from the inside out.
+func TestAChangeReachesItsGPUOnly(t *testing.T) {
+	m := node(t, "A100-80GB")
+	m.mode(true)
+	m.fill("3g.40gb@0", "3g.40gb@4")
+	log := filepath.Join(t.TempDir(), "log")
+	m.turn("log " + log)
+	m.want(m.mode(false), "off")
+	if calls := m.calls(log, second); calls != nil {
+		t.Errorf("the other GPU: %q", calls)
+	}
+	var order []string
+	for _, c := range m.calls(log, first) {
+		if slices.Contains([]string{"nvmlComputeInstanceDestroy", "nvmlGpuInstanceDestroy", "nvmlDeviceSetMigMode"}, c) {
+			order = append(order, c)
+		}
+	}
+	if !slices.Equal(order, []string{"nvmlComputeInstanceDestroy", "nvmlGpuInstanceDestroy", "nvmlDeviceSetMigMode"}) {
+		t.Errorf("in the order %q", order)
+	}
+}
+
+func TestWhatAModeMeets(t *testing.T) {
+	on, off := true, false
+	for _, c := range []struct {
+		name, board string
+		change      func(*standin.GPU)
+		knob        string
+		to          *bool
+		kind        nvml.Kind
+		text, now   string
+		pending     bool
+	}{
+		{"somebody has it open", "A100-40GB", func(g *standin.GPU) { g.Busy = 1 }, "", &on, nvml.InUse, "could not change to it", "off", true},
+		{"success, and in use", "H100-80GB", nil, "mode-activation 19", &on, nvml.InUse, "somebody uses it (19)", "off", true},
+		{"success, and a reset", "H100-80GB", nil, "mode-activation 16 " + string(first), &on, nvml.ResetRequired, "reset first (16)", "off", true},
+		{"a reset at once", "A30", nil, "fail nvmlDeviceSetMigMode 16", &on, nvml.ResetRequired, "nvmlDeviceSetMigMode", "off", false},
+		{"no permission", "A30", nil, "fail nvmlDeviceSetMigMode 4", &on, nvml.NoPermission, "no permission", "off", false},
+		{"nothing happens", "A30", nil, "mode-nothing", &on, nvml.Mismatch, "is not read back", "off", false},
+		{"it waits for a reset", "A30", nil, "mode-late", &on, nvml.ResetRequired, "takes effect with a reset", "off", true},
+		{"a vGPU", "A100-40GB", func(g *standin.GPU) { g.Virtualization = 2 }, "", &on, nvml.NotSupported, "only the host", "off", false},
+		{"passed through with reset", "A100-40GB", func(g *standin.GPU) { g.Virtualization = 1 }, "", &on, nvml.ResetRequired, "set the mode on the host", "off", false},
+		{"passed through, not told", "A100-40GB", func(g *standin.GPU) { g.Virtualization, g.Resetless = 1, -1 }, "", &on, nvml.ResetRequired, "set the mode on the host", "off", false},
+		{"an instance in use", "H100-80GB", func(g *standin.GPU) {
+			g.Current, g.Pending = true, true
+			g.Instances = []standin.Instance{{ID: 1, Profile: "3g.40gb", Compute: []standin.Compute{{Slices: 3}}}}
+			g.Processes = []standin.Process{{PID: 7, GI: 1}}
+		}, "", &off, nvml.InUse, "3g.40gb in instance 1 of 0000:41:00.0: nvmlComputeInstanceDestroy", "on 3g.40gb@0", true},
+		{"an instance that does not go", "H100-80GB", func(g *standin.GPU) {
+			g.Current, g.Pending = true, true
+			g.Instances = []standin.Instance{{ID: 1, Profile: "3g.40gb", Compute: []standin.Compute{{Slices: 3}}}}
+		}, "fail nvmlGpuInstanceDestroy 19", &off, nvml.InUse, "instance 1 (3g.40gb at slot 0) of 0000:41:00.0", "on 3g.40gb@0=", true},
+		{"lost on the way", "H100-80GB", nil, "fail nvmlDeviceSetMigMode 15", &on, nvml.Lost, "lost", "off", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := node(t, c.board)
+			m.update(func(s *standin.State) {
+				if c.change != nil {
+					c.change(&s.GPUs[0])
+				}
+				if c.knob != "" {
+					s.Knobs = []string{c.knob}
+				}
+			})
+			reply := m.ask(nvml.Request{Do: nvml.Mode, GPU: first, On: c.to})
+			m.wantError(reply, c.kind, c.text)
+			if now := there(reply); now != c.now || reply.GPUs[0].MIG.Pending != c.pending {
+				t.Errorf("there is %q, pending %+v; want %q, %t", now, reply.GPUs[0].MIG, c.now, c.pending)
+			}
+		})
+	}
+}
+
+// A mode that was asked for and did not come about can be taken back.
+func TestAPendingModeIsTakenBack(t *testing.T) {
+	m := node(t, "A100-40GB")
+	m.update(func(s *standin.State) { s.GPUs[0].Busy = 1 })
+	m.wantError(m.mode(true), nvml.InUse, "")
+	m.update(func(s *standin.State) { s.GPUs[0].Busy = 0 })
+	reply := m.mode(false)
+	m.want(reply, "off")
+	if reply.GPUs[0].MIG.Pending {
+		t.Error("MIG comes on with the next reset")
+	}
+}
+
+func TestWhatAFillMeets(t *testing.T) {
+	m := node(t, "H100-80GB")
+	m.wantError(m.fill("7g.80gb@0"), nvml.NotSupported, "MIG is off")
+	m.mode(true)
+	for _, c := range []struct {
+		name, knob string
+		fill       []string
+		kind       nvml.Kind
+		text, now  string
+	}{
+		{"no such profile", "", []string{"1g.10gb@0", "1g.5gb@1"}, nvml.NoProfile, "1g.5gb is no profile of 0000:41:00.0: it has 1g.10gb", "on"},
+		{"no such place", "", []string{"1g.10gb@0", "3g.40gb@2"}, nvml.NoProfile, "3g.40gb cannot be at slot 2", "on"},
+		{"no room", "", []string{"4g.40gb@0", "3g.40gb@0"}, nvml.NoResources, "3g.40gb at slot 0 of 0000:41:00.0: nvmlDeviceCreateGpuInstanceWithPlacement: insufficient", "on 4g.40gb@0"},
+		{"the third fails", "fail nvmlDeviceCreateGpuInstanceWithPlacement 23 2 1", []string{"1g.10gb@0", "1g.10gb@1", "1g.10gb@2", "1g.10gb@3"}, nvml.NoResources, "1g.10gb at slot 2", "on 1g.10gb@0 1g.10gb@1"},
+		{"a compute instance fails", "fail nvmlGpuInstanceCreateComputeInstance 23", []string{"3g.40gb@0"}, nvml.NoResources, "3g.40gb in 3g.40gb at slot 0", "on 3g.40gb@0="},
+		{"the second does not fit", "", []string{"3g.40gb@0=2c.3g.40gb,2c.3g.40gb"}, nvml.NoResources, "2c.3g.40gb in 3g.40gb", "on 3g.40gb@0=2c.3g.40gb"},
+		{"elsewhere", "misplaced", []string{"3g.40gb@0"}, nvml.Mismatch, "3g.40gb was made at slot 0 of 0000:41:00.0, and is not read back", "on 3g.40gb@4"},
+		{"nobody can use it", "ghost-compute", []string{"3g.40gb@0"}, nvml.Mismatch, "and [] are read back", "on 3g.40gb@0="},
+		{"no permission", "fail nvmlDeviceCreateGpuInstanceWithPlacement 4", []string{"3g.40gb@0"}, nvml.NoPermission, "no permission", "on"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := machine{t, m.lib, m.state, m.sys}
+			m.update(func(s *standin.State) {
+				s.Knobs, s.GPUs[0].Instances = nil, nil
+				if c.knob != "" {
+					s.Knobs = []string{c.knob}
+				}
+			})
+			reply := m.fill(c.fill...)
+			m.wantError(reply, c.kind, c.text)
+			if now := there(reply); now != c.now && now != c.now+" " {
+				t.Errorf("there is %q, want %q", now, c.now)
+			}
+		})
+	}
+}
+
+// The counts of an A30 are wrong: what is there is read whatever they say.
+func TestWrongCountsHideNothing(t *testing.T) {
+	m := node(t, "A30")
+	m.turn("wrong-counts -1")
+	m.mode(true)
+	m.want(m.fill("1g.6gb@0", "1g.6gb@1", "1g.6gb@2", "1g.6gb@3"), "on 1g.6gb@0 1g.6gb@1 1g.6gb@2 1g.6gb@3")
+}
+
+// What a restart leaves: nothing of a Hopper, the mode of an Ampere.
+func TestWhatARestartLeaves(t *testing.T) {
+	for board, now := range map[string]string{"A100-40GB": "on", "H100-80GB": "off", "B200-180GB": "off", "A30": "on"} {
+		m := node(t, board)
+		m.mode(true)
+		m.update(func(s *standin.State) {
+			g := &s.GPUs[0]
+			g.Instances = []standin.Instance{{ID: 1, Profile: g.Profiles[0].Name}}
+			s.Reboot()
+		})
+		m.want(m.look(first), now)
+	}
+}

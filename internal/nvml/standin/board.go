@@ -1,0 +1,85 @@
+package standin
+
+import (
+	"fmt"
+
+	"dcm/internal/partition"
+)
+
+// memory is what the boards have, in MB. The rest of what is known of them is
+// [partition.Boards]'s.
+func memory(board string) int {
+	gb := map[string]int{
+		"A100-40GB": 40, "A100-80GB": 80, "A30": 24, "H100-80GB": 80, "H100-NVL-94GB": 94, "GH200-96GB": 96, "H200-141GB": 141,
+		"B200-180GB": 180, "RTX-PRO-6000": 96,
+	}[board]
+	return gb << 10
+}
+
+// ampere tells whether a board keeps its mode in the InfoROM and changes it with a reset.
+func ampere(board string) bool {
+	return board == "A100-40GB" || board == "A100-80GB" || board == "A30"
+}
+
+// New is a machine with these boards at these addresses, with MIG off and the driver
+// loaded.
+func New(driver, board string, addresses ...partition.Address) (State, error) {
+	s := State{Driver: driver, NVML: "13." + driver, Epoch: 1, Loaded: true}
+	for _, a := range addresses {
+		if err := s.Add(board, a); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// Add adds a GPU.
+func (s *State) Add(board string, a partition.Address) error {
+	b, ok := partition.LookupBoard(board)
+	total := memory(board)
+	if !ok || total == 0 {
+		return fmt.Errorf("there is no board %q", board)
+	}
+	n := len(s.GPUs)
+	g := GPU{
+		Address: a, Device: uint32(b.Device)<<16 | 0x10de, Subsystem: 0x14f010de, Minor: n, UUID: fmt.Sprintf("GPU-6c2b7e1f-0000-4000-8000-%012x", 0xd000+n),
+		Memory: total, MIG: true, Kept: ampere(board), Resetless: 1, Name: "NVIDIA " + board,
+	}
+	if g.Kept {
+		g.Resetless = 0
+	}
+	whole := 0 // slots
+	for _, p := range b.Slots {
+		whole = max(whole, p.Starts[len(p.Starts)-1]+p.Size)
+	}
+	for _, p := range b.Slots {
+		name, err := partition.ParseMIGProfile(p.Name)
+		if err != nil {
+			return err
+		}
+		g.Profiles = append(g.Profiles, Profile{
+			Index: index(name, p.Size, whole), ID: p.ID, Slices: name.Slices, Memory: total*p.Size/whole - 256, Max: p.Max, Size: p.Size, Starts: p.Starts, Name: p.Name,
+		})
+	}
+	s.GPUs = append(s.GPUs, g)
+	return nil
+}
+
+// index is the number that the library has for a kind of profile.
+func index(p partition.MIGProfile, size, whole int) int {
+	double := p.Slices == 1 && size == 2 && whole == 8
+	switch p.Attribute {
+	case "+me":
+		return map[int]int{1: 7, 2: 8}[p.Slices]
+	case "+gfx":
+		return map[int]int{1: 10, 2: 11, 4: 12}[p.Slices]
+	case "-me":
+		return map[int]int{1: 13, 2: 14}[p.Slices]
+	case "+me.all":
+		return map[int]int{1: 15, 2: 16}[p.Slices]
+	}
+	if double {
+		return 9
+	}
+	return map[int]int{1: 0, 2: 1, 3: 2, 4: 3, 7: 4}[p.Slices]
+}
