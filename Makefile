@@ -24,7 +24,7 @@ export CGO_ENABLED = 0
 export GOFLAGS = -buildvcs=false
 
 LDFLAGS  = -s -w -X main.version=$(VERSION)
-PROGRAMS = dcm dcm-smi dcm-guard dcm-sim
+PROGRAMS = dcm dcm-smi dcm-nvml dcm-guard dcm-sim
 
 .PHONY: build packages install demo test race roots soak fuzz bench lint lint-go lint-vuln lint-sh lint-packages clean
 

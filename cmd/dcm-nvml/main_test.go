@@ -219,9 +219,9 @@ func needsRoot(t *testing.T) {
 	}
 }
 
-// soon ends what hangs. A machine with much to do takes seconds to get there.
+// soon ends what hangs.
 func soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"dcm/internal/ask"
+	"dcm/internal/nvml"
+	"dcm/internal/nvml/standin"
+	"dcm/internal/partition"
+)
+
+// fails runs a request that has no answer, and returns why.
+func (m machine) fails(ctx context.Context, r nvml.Request) *ask.Error {
+	m.t.Helper()
+	_, err := m.within(ctx, r)
+	failed, ok := err.(*ask.Error)
+	if !ok {
+		m.t.Fatalf("%+v: %v", r, err)
+	}
+	return failed
+}
+
+func TestALibraryThatHangsOrAbortsIsAnError(t *testing.T) {
+	on := true
+	look := nvml.Request{Do: nvml.Look, GPUs: []partition.Address{first}}
+	mode := nvml.Request{Do: nvml.Mode, GPU: first, On: &on}
+	for _, c := range []struct {
+		knob    string
+		request nvml.Request
+		kind    ask.Kind
+		text    string
+	}{
+		{"hang nvmlInit_v2", look, ask.Deadline, "no answer in time, killed"},
+		{"hang nvmlDeviceSetMigMode", mode, ask.Deadline, "no answer in time, killed"},
+		{"abort nvmlDeviceGetMigMode", look, ask.NoAnswer, "ended without an answer"},
+		{"segv nvmlInit_v2", look, ask.NoAnswer, "ended without an answer"},
+	} {
+		t.Run(c.knob, func(t *testing.T) {
+			m := node(t, "A30")
+			m.turn(c.knob)
+			ctx := t.Context()
+			if c.kind == ask.Deadline {
+				ctx = soon(t)
+			}
+			if failed := m.fails(ctx, c.request); failed.Kind != c.kind || !strings.Contains(failed.Error(), c.text) {
+				t.Errorf("%s: %v", failed.Kind, failed)
+			}
+			// It holds nothing that the next one waits for.
+			m.update(func(s *standin.State) { s.Knobs = nil })
+			m.want(m.look(first), "off")
+		})
+	}
+}
+
+func TestALibraryThatLacksFunctions(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		hidden []string
+		do     func(machine) nvml.Reply
+		kind   nvml.Kind // "": it works, with a note
+		text   string
+	}{
+		{"what everything needs", []string{"nvmlInit_v2", "nvmlDeviceGetMigMode"}, func(m machine) nvml.Reply { return m.look(first) }, nvml.Unusable, "lacks nvmlInit_v2, nvmlDeviceGetMigMode"},
+		{"what a mode needs", []string{"nvmlDeviceSetMigMode"}, func(m machine) nvml.Reply { return m.mode(true) }, nvml.Unusable, "lacks nvmlDeviceSetMigMode"},
+		{"what a fill needs", []string{"nvmlDeviceCreateGpuInstanceWithPlacement"}, func(m machine) nvml.Reply { m.mode(true); return m.fill("1g.6gb@0") }, nvml.Unusable, "lacks nvmlDeviceCreateGpuInstanceWithPlacement"},
+		{"what a clear needs", []string{"nvmlComputeInstanceDestroy"}, func(m machine) nvml.Reply { return m.clear() }, nvml.Unusable, "lacks nvmlComputeInstanceDestroy"},
+		{"what only tells", []string{"nvmlDeviceGetFieldValues", "nvmlDeviceGetGraphicsRunningProcesses_v3"}, func(m machine) nvml.Reply { return m.look(first) }, "", "lacks nvmlDeviceGetFieldValues"},
+		{"names of profiles", []string{"nvmlDeviceGetGpuInstanceProfileInfoV"}, func(m machine) nvml.Reply { return m.look(first) }, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := node(t, "A30", c.hidden...)
+			reply := c.do(m)
+			if len(reply.Missing) != len(c.hidden) {
+				t.Errorf("missing %q, want %q", reply.Missing, c.hidden)
+			}
+			if c.kind != "" {
+				m.wantError(reply, c.kind, c.text)
+				return
+			}
+			if notes := strings.Join(reply.GPUs[0].Notes, "\n"); reply.Error != nil || !strings.Contains(notes, c.text) || len(reply.GPUs[0].Offers()) != 5 {
+				t.Errorf("%+v", reply)
+			}
+		})
+	}
+}
+
+func TestInitTellsWhatIsWrong(t *testing.T) {
+	m := node(t, "A30")
+	for status, want := range map[string]struct {
+		kind nvml.Kind
+		text string
+	}{
+		"9":   {nvml.NoDriver, "the driver is not loaded (9)"},
+		"18":  {nvml.WrongPair, "of different versions (18)"},
+		"4":   {nvml.NoPermission, "no permission (4)"},
+		"12":  {nvml.Unusable, "missing (12)"},
+		"15":  {nvml.Lost, "lost"},
+		"999": {nvml.Refused, "unknown error (999)"},
+	} {
+		m.update(func(s *standin.State) { s.Knobs = []string{"fail nvmlInit_v2 " + status} })
+		m.wantError(m.look(first), want.kind, want.text)
+	}
+}
+
+func TestNoLibrary(t *testing.T) {
+	m := node(t, "A30")
+	notELF := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
+	if err := os.WriteFile(notELF, []byte("not a library at all, but long enough to have a header"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m.wantError(m.ask(nvml.Request{Do: nvml.Look, Library: "/nonexistent/libnvidia-ml.so.1"}), nvml.NotFound, "there is no /nonexistent/libnvidia-ml.so.1: it comes with")
+	m.wantError(m.ask(nvml.Request{Do: nvml.Look, Library: notELF}), nvml.NotLoaded, "cannot load "+notELF)
+}
+
+func TestALibraryOfOthersIsNotLoaded(t *testing.T) {
+	m := node(t, "A30")
+	copied := filepath.Join(filepath.Dir(m.lib), "writable.so")
+	text, err := os.ReadFile(m.lib)
+	if err == nil {
+		err = os.WriteFile(copied, text, 0o755)
+	}
+	if err == nil {
+		err = os.Chmod(copied, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.wantError(m.ask(nvml.Request{Do: nvml.Look, Library: copied}), nvml.Untrusted, "mode 0777")
+}
+
+// What the library's code can do is what its process may: the stand-in tries.
+func TestTheLibraryHasNothingItDoesNotNeed(t *testing.T) {
+	needsRoot(t)
+	const none, admin = "0000000000000000", "0000000008200000" // CAP_MKNOD is 27, CAP_SYS_ADMIN 21
+	const no, yes = "Operation not permitted", "done"
+	on := true
+	for _, c := range []struct {
+		name            string
+		request         nvml.Request
+		caps, own, node string
+	}{
+		{"a look", nvml.Request{Do: nvml.Look, GPUs: []partition.Address{first}}, none, no, no},
+		{"a change", nvml.Request{Do: nvml.Mode, GPU: first, On: &on}, admin, yes, yes},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := node(t, "A30")
+			told := filepath.Join(t.TempDir(), "told")
+			m.update(func(s *standin.State) { s.Privileged, s.Knobs = true, []string{"confess " + told} })
+			if reply := m.ask(c.request); reply.Error != nil {
+				t.Fatalf("%+v", reply.Error)
+			}
+			text, err := os.ReadFile(told)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make(map[string]string)
+			for line := range strings.Lines(string(text)) {
+				key, value, _ := strings.Cut(line, ":")
+				got[key] = strings.TrimSpace(value)
+			}
+			for key, value := range map[string]string{
+				"CapInh": none, "CapAmb": none, "CapPrm": c.caps, "CapEff": c.caps, "CapBnd": c.caps, "NoNewPrivs": "1", "Seccomp": "2", "user": "0",
+				"local socket": c.own, "network": no, "netlink": no, "signal the caller": no, "user namespace": no, "node": c.node,
+				"type at the terminal": no, "run a program": no,
+			} {
+				if got[key] != value {
+					t.Errorf("%s: %q, want %q", key, got[key], value)
+				}
+			}
+		})
+	}
+}
+
+// The driver asks for CAP_SYS_ADMIN, and tells so.
+func TestAChangeWithoutTheRightsIsRefused(t *testing.T) {
+	m := node(t, "A30")
+	m.update(func(s *standin.State) { s.Privileged = true })
+	on := true
+	request, err := json.Marshal(nvml.Request{Do: nvml.Mode, Library: m.lib, GPU: first, On: &on})
+	if err != nil {
+		t.Fatal(err)
+	}
+	way := ask.Way{Args: []string{"--sys", m.sys}, Attr: ask.Group()}
+	if os.Getuid() == 0 {
+		way.Args = []string{again, "0", m.sys, string(request)}
+	}
+	out, _ := ask.Once(t.Context(), os.Args[0], request, way)
+	reply, err := nvml.ParseReply(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Getuid() == 0 { // called by hand, with all its rights
+		m.wantError(reply, nvml.Unconfined, "capabilities")
+		return
+	}
+	m.wantError(reply, nvml.NoPermission, "nvmlDeviceSetMigMode: no permission")
+}
+
+// A GPU whose node another has open is in use.
+func TestANodeThatIsOpenIsInUse(t *testing.T) {
+	m := node(t, "H100-80GB")
+	dev := filepath.Join(t.TempDir(), "nvidia0")
+	f, err := os.Create(dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.update(func(s *standin.State) { s.GPUs[0].Node = dev })
+	m.wantError(m.mode(true), nvml.InUse, "could not change to it")
+	f.Close()
+	m.want(m.mode(true), "on")
+}
