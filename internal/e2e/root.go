@@ -52,7 +52,13 @@ func NewLibrary() Recipe {
 	return Recipe{Suite: "sid", Packages: []string{"libamd-smi27"}, Bare: true}
 }
 
-// Recipes are all of them, those first that are used first.
+// Ansible has Ansible and its linter. It is not among [Recipes]: make test-ansible alone
+// uses it.
+func Ansible() Recipe {
+	return Recipe{Suite: "trixie", Packages: []string{"ansible-core", "ansible-lint", "python3-apt"}}
+}
+
+// Recipes are those of make test, those first that are used first.
 func Recipes() []Recipe {
 	return []Recipe{Trixie(), Bookworm(), Polkit(), OldLibrary(), NewLibrary(), Monitored()}
 }
