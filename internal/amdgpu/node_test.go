@@ -30,6 +30,9 @@ func (n node) Holders(ctx context.Context) ([]gpu.Holder, error) { return n.all.
 func (n node) Load(ctx context.Context) error                    { return n.all.Load(ctx) }
 func (n node) Enrich(ctx context.Context, d []gpu.Device) error  { return n.all.Enrich(ctx, d) }
 func (n node) Detail(ctx context.Context, d []gpu.Device) error  { return n.all.Detail(ctx, d) }
+func (n node) Measure(ctx context.Context, d []gpu.Device) ([]gpu.Use, error) {
+	return n.all.Measure(ctx, d)
+}
 
 func (n node) Reload(ctx context.Context) error {
 	return n.all.Make(ctx, []partition.Step{{Kind: partition.ReloadDriver}}, func(partition.Step, bool, error) {})

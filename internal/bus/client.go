@@ -54,6 +54,12 @@ func (c *Client) Account(ctx context.Context) (text string, err error) {
 	return text, understood(err)
 }
 
+// Usage returns how much of the partitions is in use at this moment, in JSON.
+func (c *Client) Usage(ctx context.Context) (text string, err error) {
+	err = c.conn.Object(Name, Path).CallWithContext(ctx, Interface+".Usage", dbus.FlagNoAutoStart).Store(&text)
+	return text, understood(err)
+}
+
 // Manager returns what the daemon shows of itself, but for its clients.
 func (c *Client) Manager(ctx context.Context) (Manager, error) {
 	var all map[string]dbus.Variant

@@ -25,6 +25,8 @@ type Control interface {
 	Plan(ctx context.Context, profile string) (Plan, error)
 	// Account takes an account of what is so at this moment, in its JSON form.
 	Account(ctx context.Context) (string, error)
+	// Usage looks how much of the partitions is in use, and tells it in JSON.
+	Usage(ctx context.Context) (string, error)
 	Lessor
 }
 
@@ -66,7 +68,8 @@ func (s *Service) methods() []method {
 		{name: "Use", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, run: s.admitted(s.use)},
 		{name: "Reload", run: s.admitted(s.reload)},
 		{name: "Plan", in: []arg{{"profile", "s"}}, out: []arg{{"profile", "s"}, {"steps", "a(sasss)"}, {"clients", "as"}}, run: s.admitted(s.plan)},
-		{name: "Account", out: []arg{{"account", "s"}}, run: s.admitted(s.account)},
+		{name: "Account", out: []arg{{"account", "s"}}, run: s.admitted(s.look(func(ctx context.Context) (string, error) { return s.control.Account(ctx) }))},
+		{name: "Usage", out: []arg{{"usage", "s"}}, run: s.admitted(s.look(func(ctx context.Context) (string, error) { return s.control.Usage(ctx) }))},
 		{name: "Acquire", in: []arg{{"options", "a{sv}"}}, out: []arg{{"lease", "s"}, {"partitions", "as"}, {"reason", "s"}, {"notes", "as"}}, run: s.admitted(s.acquire)},
 		{name: "Release", in: []arg{{"lease", "s"}}, run: s.admitted(s.release)},
 	}
@@ -122,17 +125,19 @@ func (s *Service) plan(c call) ([]any, error) {
 	return []any{p.Profile, list(p.Steps), list(p.Clients)}, nil
 }
 
-// account is for everyone too.
-func (s *Service) account(c call) ([]any, error) {
-	ctx, cancel := context.WithTimeout(s.ctx(c), looking)
-	defer cancel()
-	leave, err := s.taking.take(ctx, c.uid)
-	if err != nil {
-		return nil, told(err)
+// look is what everyone may have looked at, one at a time too.
+func (s *Service) look(at func(context.Context) (string, error)) func(call) ([]any, error) {
+	return func(c call) ([]any, error) {
+		ctx, cancel := context.WithTimeout(s.ctx(c), looking)
+		defer cancel()
+		leave, err := s.taking.take(ctx, c.uid)
+		if err != nil {
+			return nil, told(err)
+		}
+		defer leave()
+		text, err := at(ctx)
+		return []any{text}, told(err)
 	}
-	defer leave()
-	text, err := s.control.Account(ctx)
-	return []any{text}, told(err)
 }
 
 // longest is how long the name of a profile may be. Anyone can send any text, and

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"dcm/internal/account"
 	"dcm/internal/history"
 	"dcm/internal/report"
 )
@@ -22,7 +23,7 @@ func TestEveryAnswerIsDocumented(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n.SH ")
 	for command, answer := range map[string]reflect.Type{
 		"report --list": reflect.TypeFor[history.Entry](), "holders": reflect.TypeFor[report.Holder](), "holders --units": reflect.TypeFor[holderUnit](),
-		"plan": reflect.TypeFor[proposal](), "verify": reflect.TypeFor[verified](), "profiles": reflect.TypeFor[profileView](),
+		"plan": reflect.TypeFor[proposal](), "verify": reflect.TypeFor[verified](), "profiles": reflect.TypeFor[profileView](), "top": reflect.TypeFor[account.Usage](),
 	} {
 		_, told, ok := strings.Cut(section, "\n.B dcm "+strings.ReplaceAll(command, "-", `\-`)+"\n")
 		if !ok {

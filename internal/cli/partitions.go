@@ -9,7 +9,6 @@ import (
 
 	"dcm/internal/account"
 	"dcm/internal/host"
-	"dcm/internal/service"
 )
 
 func partitionsCmd(h *host.Host, con *Console) *cobra.Command {
@@ -25,46 +24,74 @@ func partitionsCmd(h *host.Host, con *Console) *cobra.Command {
 
 func listPartitions(ctx context.Context, h *host.Host, con *Console, asJSON bool) error {
 	a := take(ctx, h)
-	holders := held(ctx, h, con)
+	u, err := usage(ctx, h)
+	if err != nil {
+		return err
+	}
+	if why := u.Why(account.PartHolders); why != "" && h.Here() {
+		fmt.Fprintf(con.err, "%swho has which partition cannot be told: %s\n", con.yellow("dcm: warning: "), why)
+	}
+	all := usedParts(a, u)
 	if asJSON {
-		all := make([]heldPart, len(a.Parts))
-		for i, p := range a.Parts {
-			all[i] = heldPart{p, append([]string{}, holders[p.Name]...)}
-		}
 		if err := con.answer(all); err != nil {
 			return err
 		}
 		return unseen(a, "gpus")
 	}
-	t := newTable(con.out, "PARTITION", "MODE", "RENDER NODE", "CARD", "ID", "NUMA", "DOMAIN", "MEMORY", "UNITS", "HOLDER")
-	for _, p := range a.Parts {
+	t := newTable(con.out, "PARTITION", "MODE", "RENDER NODE", "CARD", "ID", "NUMA", "DOMAIN", "MEMORY", "USED", "BUSY", "UNITS", "HOLDER", "PIDS")
+	for _, p := range all {
 		t.row(p.Name, p.Mode, bare(p.RenderNode), orDash(bare(p.Card)), orDash(p.DriverID), fmt.Sprint(p.NUMA), fmt.Sprint(p.Domain),
-			amount(p.Memory), count(p.ComputeUnits), orDash(strings.Join(holders[p.Name], " ")))
+			amount(p.Memory), p.used(), p.busy(), count(p.ComputeUnits), orDash(strings.Join(p.Holders, " ")), orDash(p.pids()))
 	}
 	t.flush()
 	return unseen(a, "gpus")
 }
 
-// heldPart is a partition with who has it.
-type heldPart struct {
+// usedPart is a partition with who has it, and how much of it is in use.
+type usedPart struct {
 	account.Part
-	Holders []string `json:"holders"`
+	Holders   []string                      `json:"holders"`
+	Used      *uint64                       `json:"memory_used_bytes"`
+	Busy      *float64                      `json:"busy_percent"`
+	Unknown   map[string]string             `json:"unknown,omitempty"`
+	Processes account.List[account.Process] `json:"processes"`
 }
 
-// held tells who has which partition, as far as that can be told.
-func held(ctx context.Context, h *host.Host, con *Console) map[string][]string {
-	out := make(map[string][]string)
-	if !h.Here() {
-		return out
+func usedParts(a account.Account, u account.Usage) []usedPart {
+	uses := make(map[string]account.PartUse, len(u.Parts))
+	for _, p := range u.Parts {
+		uses[p.Name] = p
 	}
-	book, err := service.Held(ctx, h)
-	if err != nil {
-		fmt.Fprintf(con.err, "%swho has which partition cannot be told: %v\n", con.yellow("dcm: warning: "), err)
+	all := make([]usedPart, len(a.Parts))
+	for i, p := range a.Parts {
+		use := uses[p.Name]
+		all[i] = usedPart{p, append([]string{}, use.Holders...), use.Used, use.Busy, use.Unknown, use.Processes}
 	}
-	for _, p := range book {
-		out[p.Name] = p.Whose()
+	return all
+}
+
+// What cannot be seen is told apart from 0.
+
+func (p usedPart) used() string {
+	if p.Used == nil {
+		return "-"
 	}
-	return out
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(*p.Used)/(1<<30)), ".0") + " GiB"
+}
+
+func (p usedPart) busy() string {
+	if p.Busy == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f %%", *p.Busy)
+}
+
+func (p usedPart) pids() string {
+	var all []string
+	for _, one := range p.Processes {
+		all = append(all, fmt.Sprint(one.PID))
+	}
+	return strings.Join(all, " ")
 }
 
 func bare(node string) string { return strings.TrimPrefix(node, "/dev/dri/") }

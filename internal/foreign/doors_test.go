@@ -33,6 +33,9 @@ func doors() map[string]string {
 		"amdgpu.Node.ModeFiles":    "paths to watch: PCI addresses, below a directory of the kernel's",
 		"amdgpu.Node.deviceNodes":  matched,
 		"amdgpu.Node.topology":     numbers,
+		"amdgpu.Node.measure":      "takes numbers out of a table",
+		"amdgpu.Node.partTable":    "takes numbers out of a table",
+		"amdgpu.Node.memoryOf":     numbers,
 		"amdgpu.Node.useCount":     escapes,
 		"amdgpu.isolations":        compared,
 		"opened.prober.anonymous":  compared,
@@ -62,6 +65,7 @@ func doors() map[string]string {
 		"ask.runIn":          "its answer is read by amdgpu.parseSMIReply or nvml.ParseReply and its complaint by ask.firstLine, which escape",
 		"cli.output":         escapes,
 		"cli.fromDaemon":     own,
+		"cli.askedUsage":     own,
 
 		// the bus
 		"bus.permitted":         escapes,
@@ -71,6 +75,7 @@ func doors() map[string]string {
 		"bus.groupsOf":          "takes numbers",
 		"bus.Service.presence":  "takes a boolean",
 		"bus.Client.Account":    own,
+		"bus.Client.Usage":      own,
 		"bus.Client.Acquire":    own,
 		"bus.Client.Apply":      own,
 		"bus.Client.Use":        own,
@@ -130,15 +135,17 @@ func doors() map[string]string {
 		"journal.sender.large":      writes,
 
 		// the caller's
-		"dcm.main":        callers,
-		"cli.Stdio":       compared,
-		"cli.daemonCmd":   compared,
-		"cli.follow":      "the command line, escaped by host.Sign",
-		"cli.judging":     callers,
-		"cli.readInput":   callers,
-		"cli.runWith":     "handed on to the caller's own command",
-		"service.Daemon":  "asks for the variables of sd_notify(3), of which none is told",
-		"service.Oneshot": "asks for the variables of sd_notify(3), of which none is told",
+		"dcm.main":             callers,
+		"cli.Stdio":            compared,
+		"cli.daemonCmd":        compared,
+		"cli.follow":           "the command line, escaped by host.Sign",
+		"cli.judging":          callers,
+		"cli.readInput":        callers,
+		"cli.topping.sensible": "asks whether it is a terminal",
+		"cli.topping.run":      "handed on to package top, which takes keys",
+		"cli.runWith":          "handed on to the caller's own command",
+		"service.Daemon":       "asks for the variables of sd_notify(3), of which none is told",
+		"service.Oneshot":      "asks for the variables of sd_notify(3), of which none is told",
 
 		// for support
 		"cli.pack":          escapes,

@@ -35,6 +35,12 @@ const answering = 30 * time.Second
 
 // Facts: what there is, from the last run; who has it, from PID 1 and the open files.
 func (p *premises) Facts(ctx context.Context) (lease.Facts, error) {
+	f, _, err := p.facts(ctx)
+	return f, err
+}
+
+// facts are told beside the look at the open files.
+func (p *premises) facts(ctx context.Context) (lease.Facts, gpu.Usage, error) {
 	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
 	last, err := report.ReadPartitions(p.host.Runtime())
@@ -44,7 +50,7 @@ func (p *premises) Facts(ctx context.Context) (lease.Facts, error) {
 		err = errors.New("the partitions are not listed yet; dcm-apply.service does it at the end of each run")
 	}
 	if err != nil {
-		return lease.Facts{}, err
+		return lease.Facts{}, gpu.Usage{}, err
 	}
 	f := lease.Facts{Reserved: make(map[string]string), Open: make(map[string][]string)}
 	// One whose node is not there could be given, and nothing would be in the lease.
@@ -59,16 +65,16 @@ func (p *premises) Facts(ctx context.Context) (lease.Facts, error) {
 		}
 	}
 	if f.Tenants, err = p.tenants(ctx); err != nil {
-		return f, err
+		return f, gpu.Usage{}, err
 	}
 	usage, err := p.node.Usage(ctx)
 	if err != nil {
-		return f, err
+		return f, usage, err
 	}
 	for _, part := range there {
 		f.Open[part.Name] = users(part, usage.Holders, p.config().Observers)
 	}
-	return f, nil
+	return f, usage, nil
 }
 
 // Held says of every partition of the host who has it.
@@ -77,12 +83,15 @@ func Held(ctx context.Context, h *host.Host) ([]lease.Held, error) {
 	if cfg == nil {
 		return nil, err
 	}
-	p := &premises{host: h, node: h.Node(nil), config: func() *config.Config { return cfg }}
-	f, err := p.Facts(ctx)
+	f, err := ground(h, cfg).Facts(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return lease.Book(f), nil
+}
+
+func ground(h *host.Host, cfg *config.Config) *premises {
+	return &premises{host: h, node: h.Node(nil), config: func() *config.Config { return cfg }}
 }
 
 // users are who has a partition open, but for those whose work it is to look at all.

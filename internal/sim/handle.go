@@ -82,12 +82,18 @@ func (n *Node) held(match func(*Handle) bool) bool {
 	return false
 }
 
-// kfdPIDs lists the processes that have /dev/kfd open. n.mu is held.
+// kfdPIDs lists the processes that have /dev/kfd open, or are said to have memory. n.mu
+// is held.
 func (n *Node) kfdPIDs() []int {
 	var out []int
 	for h := range n.handles {
 		if h.board == nil && !h.nvidia && !slices.Contains(out, h.PID) {
 			out = append(out, h.PID)
+		}
+	}
+	for t := range n.uses.vram {
+		if !slices.Contains(out, t.pid) {
+			out = append(out, t.pid)
 		}
 	}
 	slices.Sort(out)

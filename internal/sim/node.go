@@ -19,6 +19,7 @@ type Options struct {
 	Uevent func(Uevent) // is told what the kernel would tell of devices; must not wait
 
 	Memory partition.Memory // the mode that GPUs which support it boot in; "" for their first
+	Tells  Tells            // how the kernel tells what the partitions are used for
 
 	// MIG is the file in which the stand-in of NVIDIA's library keeps what the GPUs have;
 	// "" for GPUs that nobody has partitioned.
@@ -46,6 +47,7 @@ type Node struct {
 	handles map[*Handle]bool
 	settled time.Time // KFD's last teardown
 	faults  []Fault
+	uses    uses
 
 	structure uint64 // changes when files come or go
 	topology  uint64 // changes when KFD nodes do
@@ -92,7 +94,7 @@ func (n *Node) Reset() {
 }
 
 func (n *Node) boot() {
-	n.faults, n.loads, n.unloads = nil, 0, 0
+	n.faults, n.loads, n.unloads, n.uses = nil, 0, 0, uses{}
 	n.module, n.nvidia, n.params = n.driven(Chip.AMD), n.driven(Chip.NVIDIA), n.opts.Parameters
 	for _, b := range n.boards {
 		b.vanished, b.pending, b.next = false, "", ""

@@ -20,6 +20,8 @@ type State struct {
 	ComputeWrites int `json:"computeWrites"`
 	MemoryWrites  int `json:"memoryWrites"`
 
+	UseReads int `json:"useReads"` // reads of what tells how much is in use
+
 	GPUs    []GPUState    `json:"gpus"`
 	Holders []HolderState `json:"holders"`
 	Faults  []Fault       `json:"faults"` // armed
@@ -53,7 +55,7 @@ func (n *Node) State() State {
 	defer n.mu.Unlock()
 	s := State{
 		Kind: n.kind.Name, Module: string(n.module), NVIDIA: string(n.nvidia), Parameters: n.params,
-		Loads: n.loads, Unloads: n.unloads,
+		Loads: n.loads, Unloads: n.unloads, UseReads: n.uses.reads,
 		Holders: n.holders(), Faults: append([]Fault{}, n.faults...),
 	}
 	for _, b := range n.boards {

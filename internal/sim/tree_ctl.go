@@ -12,6 +12,7 @@ import (
 //	module  write "load user_partt_mode=4" or "unload"
 //	nvidia  write "load" or "unload"
 //	faults  write a fault, a list of them, or "clear"; read those that are armed
+//	use     write a [Using]
 //	reset   write anything: the node is as after boot
 //	state   read the state
 //
@@ -20,6 +21,7 @@ func (n *Node) addCtl(t tree) {
 	t.put("ctl/module", control(func() any { return n.State().Module }, n.controlModule))
 	t.put("ctl/nvidia", control(func() any { return n.State().NVIDIA }, n.controlNVIDIA))
 	t.put("ctl/faults", control(func() any { return n.State().Faults }, n.controlFaults))
+	t.put("ctl/use", control(nil, n.controlUse))
 	t.put("ctl/state", control(func() any { return n.State() }, nil))
 	t.put("ctl/reset", control(nil, func(context.Context, string) error { n.Reset(); return nil }))
 }
@@ -77,6 +79,14 @@ func (n *Node) controlFaults(_ context.Context, text string) error {
 		}
 	}
 	return nil
+}
+
+func (n *Node) controlUse(_ context.Context, text string) error {
+	var u Using
+	if json.Unmarshal([]byte(text), &u) != nil {
+		return syscall.EINVAL
+	}
+	return n.Use(u)
 }
 
 func parseFaults(text string) ([]Fault, error) {

@@ -7,7 +7,7 @@ const drmMajor = 226
 // addDRM adds what shows a bound board's DRM devices outside of its own
 // directory, and the platform devices that its further partitions are, whose
 // numbers begin at xcp. It returns the next number.
-func addDRM(t tree, b *board, xcp int) int {
+func (n *Node) addDRM(t tree, b *board, xcp int) int {
 	for p := range xcps {
 		minors := b.ofPartition(p)
 		if len(minors) == 0 {
@@ -15,7 +15,7 @@ func addDRM(t tree, b *board, xcp int) int {
 		}
 		dir := "sys/" + pciPath(b.Address)
 		if p > 0 {
-			dir = addXCP(t, minors, xcp)
+			dir = addXCP(t, minors, xcp, func(t tree) { n.addPartMetrics(t, b, p) })
 			xcp++
 		}
 		for _, m := range minors {
@@ -28,7 +28,7 @@ func addDRM(t tree, b *board, xcp int) int {
 
 // addXCP adds the platform device of a further partition
 // (amdgpu_xcp_drv.c: amdgpu_xcp_drm_dev_alloc).
-func addXCP(t tree, minors []minor, number int) string {
+func addXCP(t tree, minors []minor, number int, own func(tree)) string {
 	name := fmt.Sprintf("amdgpu_xcp_%d", number)
 	dir := "sys/devices/platform/" + name
 	t.lazy(dir, func(t tree) {
@@ -36,6 +36,7 @@ func addXCP(t tree, minors []minor, number int) string {
 		t["modalias"] = file(0o444, "platform:"+name)
 		t["uevent"] = uevent("MODALIAS=platform:" + name)
 		addMinors(t.dir("drm"), dir, minors)
+		own(t)
 	})
 	t.link("sys/bus/platform/devices/"+name, dir)
 	return dir

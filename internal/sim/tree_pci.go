@@ -24,6 +24,7 @@ func (n *Node) addPCI(t tree, b *board) {
 		addMinors(t.dir("drm"), dir, b.ofPartition(0))
 		if b.Chip.AMD() {
 			addAMD(t, b)
+			n.addUse(t, b)
 		}
 		if b.Chip.NVIDIA() {
 			t["reset"] = uevent("")
@@ -107,9 +108,7 @@ func addAMD(t tree, b *board) {
 		{"vbios_version", "113-M3000100-103"},
 		{"mem_info_vram_total", fmt.Sprint(c.VRAM)},
 		{"mem_info_vis_vram_total", fmt.Sprint(c.VRAM)},
-		{"mem_info_vram_used", "297271296"},
 		{"mem_info_vram_vendor", "hynix"},
-		{"gpu_busy_percent", "0"},
 	} {
 		t.text(f.name, f.content)
 	}

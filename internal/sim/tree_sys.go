@@ -25,7 +25,7 @@ func (n *Node) addSys(t tree) {
 		}
 		n.addPCI(t, b)
 		if b.bound {
-			xcp = addDRM(t, b, xcp)
+			xcp = n.addDRM(t, b, xcp)
 		}
 	}
 	n.addModule(t)

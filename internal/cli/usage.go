@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"dcm/internal/account"
+	"dcm/internal/bus"
+	"dcm/internal/host"
+	"dcm/internal/service"
+)
+
+// usage is how much of the partitions is in use, as the daemon sees it, who may see more
+// than who asks; where none answers, as it can be seen from here.
+func usage(ctx context.Context, h *host.Host) (account.Usage, error) {
+	if h.Here() {
+		if u, err := askedUsage(ctx); err == nil {
+			return u, nil
+		}
+	}
+	u := service.Usage(ctx, h)
+	return u, ctx.Err()
+}
+
+func askedUsage(ctx context.Context) (u account.Usage, err error) {
+	dialling, cancel := context.WithTimeout(ctx, host.DialTimeout)
+	defer cancel()
+	c, err := bus.Dial(dialling, bus.SystemBus)
+	if err != nil {
+		return u, err
+	}
+	defer c.Close()
+	ctx, cancel = context.WithTimeout(ctx, account.Patience+host.DialTimeout)
+	defer cancel()
+	text, err := c.Usage(ctx)
+	if err != nil {
+		return u, err
+	}
+	if err := json.Unmarshal([]byte(text), &u); err != nil {
+		return u, err
+	}
+	if u.Version != account.Version {
+		return u, fmt.Errorf("what the daemon tells has version %d, this dcm reads %d", u.Version, account.Version)
+	}
+	return u, nil
+}

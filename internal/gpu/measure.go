@@ -1,0 +1,77 @@
+package gpu
+
+import (
+	"context"
+
+	"dcm/internal/partition"
+)
+
+// Use is how much of one partition is in use, as far as its driver tells. It is looked
+// at when somebody asks, and by nobody at rest.
+type Use struct {
+	GPU   partition.Address
+	Index int // of the partition in the GPU
+
+	Bytes   uint64 // of memory
+	NoBytes string // why that is not known; "" if it is
+
+	Busy   float64 // percent of the compute units' time, at this moment
+	NoBusy string  // why that is not known; "" if it is
+	Work   Work
+
+	Processes []Process // that have memory there, as far as the driver lists them
+}
+
+// Work is what a driver has added up since it was loaded: two looks tell how busy the
+// partition was in between. It is zero where the driver adds nothing up.
+type Work struct {
+	Sum    uint64 // of the percentages
+	Cycles uint64 // how many were added up
+}
+
+// Process is one of those that use a partition.
+type Process struct {
+	PID   int
+	Bytes uint64 // of the partition's memory
+}
+
+// Measurer is a [Vendor] that can tell how much of its partitions is in use.
+type Measurer interface {
+	// Measure looks at each partition of the devices. What cannot be told of one is told
+	// there, and why; its own error is one that no partition alone is to blame for.
+	// The devices have what [Vendor.Detail] adds.
+	Measure(ctx context.Context, devices []*Device) ([]Use, error)
+}
+
+// unmeasured is why nothing is known of the partitions of a vendor that is no Measurer.
+const unmeasured = "dcm does not know how its driver tells"
+
+// Measure looks how much of each partition of the devices is in use. There is a Use for
+// every partition, whatever the error.
+func (n *Node) Measure(ctx context.Context, devices []Device) ([]Use, error) {
+	var all []Use
+	err := n.each(devices, func(v Vendor, own []*Device) error {
+		m, ok := v.(Measurer)
+		if !ok {
+			all = append(all, unknown(own, unmeasured)...)
+			return nil
+		}
+		uses, err := m.Measure(ctx, own)
+		if err != nil {
+			uses = unknown(own, err.Error())
+		}
+		all = append(all, uses...)
+		return err
+	})
+	return all, err
+}
+
+func unknown(devices []*Device, why string) []Use {
+	var out []Use
+	for _, d := range devices {
+		for _, p := range d.Parts {
+			out = append(out, Use{GPU: d.Address, Index: p.Index, NoBytes: why, NoBusy: why})
+		}
+	}
+	return out
+}
