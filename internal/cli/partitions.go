@@ -2,23 +2,35 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"dcm/internal/account"
+	"dcm/internal/exit"
 	"dcm/internal/host"
+	"dcm/internal/metrics"
 )
 
 func partitionsCmd(h *host.Host, con *Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "partitions [--json]",
+		Use:   "partitions [--json | --metrics]",
 		Short: "List the GPUs' partitions, their device nodes and what each has",
 		Args:  args(cobra.NoArgs),
 	}
 	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(c *cobra.Command, _ []string) error { return listPartitions(c.Context(), h, con, *asJSON) }
+	asMetrics := cmd.Flags().Bool("metrics", false, "tell how much is in use as metrics, for Prometheus")
+	cmd.RunE = func(c *cobra.Command, _ []string) error {
+		switch {
+		case *asJSON && *asMetrics:
+			return exit.With(exit.Usage, errors.New("--json or --metrics, not both"))
+		case *asMetrics:
+			return exportUsage(c.Context(), h, con)
+		}
+		return listPartitions(c.Context(), h, con, *asJSON)
+	}
 	return cmd
 }
 
@@ -45,6 +57,20 @@ func listPartitions(ctx context.Context, h *host.Host, con *Console, asJSON bool
 	}
 	t.flush()
 	return unseen(a, "gpus")
+}
+
+// exportUsage fails where there is nothing to export, so that who writes it to a file
+// keeps the one before.
+func exportUsage(ctx context.Context, h *host.Host, con *Console) error {
+	u, err := usage(ctx, h)
+	if why := u.Why(account.PartUses); err == nil && len(u.Parts) == 0 && why != "" {
+		err = errors.New(why)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = con.out.Write(metrics.RenderUsage(u))
+	return err
 }
 
 // usedPart is a partition with who has it, and how much of it is in use.

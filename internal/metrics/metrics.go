@@ -26,6 +26,7 @@ func Render(a account.Account, alive time.Time) []byte {
 		e.gauge("daemon_alive_timestamp_seconds", "When the daemon was alive; told anew each minute, whatever happens.").set(float64(alive.Unix()))
 	}
 	e.gpus(a)
+	e.reserved(a)
 	if a.LastRun != nil {
 		e.run(*a.LastRun)
 		e.phases(a.Restart, *a.LastRun)
