@@ -60,6 +60,7 @@ func partitions(t *testing.T, p product) {
 				{"a profile with too few is refused beforehand", reservedRefused},
 				{"a broken edit leaves them confined", reservedBroken},
 				{"who may has leases, confined to them", leasesGiven},
+				{"everybody is told how much is in use, and only who asks has it looked at", usageSeen},
 				{"leases last over kills, and are waited for", leasesLast},
 				{"a reservation that is gone lets its unit go", reservedReleased},
 				{"an administrator's word, and removal, take the guard out", guardOff},
