@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/godbus/dbus/v5"
 )
@@ -15,6 +16,8 @@ import (
 type tree struct {
 	mu      sync.RWMutex
 	objects map[dbus.ObjectPath][]shown
+	full    bool        // there have been GPUs
+	asked   atomic.Bool // a call came in
 }
 
 // shown is one interface of an object, beside those that every object has.
@@ -35,12 +38,15 @@ type change struct {
 }
 
 // replace shows other objects and returns what is different, in the order of
-// the paths.
+// the paths. The first GPUs are no news where nobody has made a call yet: who follows
+// the list asks for it first, and finds them in it.
 func (t *tree) replace(objects map[dbus.ObjectPath][]shown) []change {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := t.objects
 	t.objects = objects
+	news := t.full || t.asked.Load()
+	t.full = t.full || len(objects) > 1 // the manager
 	var out []change
 	for _, path := range slices.Sorted(maps.Keys(before)) {
 		if _, ok := objects[path]; !ok {
@@ -51,9 +57,10 @@ func (t *tree) replace(objects map[dbus.ObjectPath][]shown) []change {
 		was, ok := before[path]
 		for i, now := range objects[path] {
 			switch c := (change{path: path, intf: now.name, added: !ok}); {
-			case !ok:
+			case !ok && news:
 				c.changed = values(now.properties)
 				out = append(out, c)
+			case !ok:
 			case c.differ(was[i].properties, now.properties):
 				out = append(out, c)
 			}
@@ -88,6 +95,7 @@ func values(all []property) map[string]dbus.Variant {
 // LookupObject returns the object at path. What only leads to objects is one too,
 // with nothing to it but its children.
 func (t *tree) LookupObject(path dbus.ObjectPath) (dbus.ServerObject, bool) {
+	t.asked.Store(true) // before the list is read: what is not in it will be news
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if own, ok := t.objects[path]; ok {

@@ -74,6 +74,7 @@ func doors() map[string]string {
 		"bus.Service.claim":     escapes,
 		"bus.groupsOf":          "takes numbers",
 		"bus.Service.presence":  "takes a boolean",
+		"bus.tree.LookupObject": "stores that somebody has asked",
 		"bus.Client.Account":    own,
 		"bus.Client.Usage":      own,
 		"bus.Client.Acquire":    own,
