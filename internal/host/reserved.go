@@ -50,7 +50,7 @@ func (h *Host) Reserve(o systemd.Order, list []config.Reservation) systemd.Order
 // another one in a container.
 func (h *Host) chosen() (out map[string]report.Reservation, ok bool) {
 	out = make(map[string]report.Reservation)
-	p, err := report.ReadPartitions(h.Runtime())
+	p, err := report.ReadReservations(h.Runtime())
 	if err != nil || p == nil {
 		return out, false
 	}
@@ -73,7 +73,7 @@ func (h *Host) ReserveDue(list []config.Reservation) (bool, error) {
 }
 
 func (h *Host) reserveDue(list []config.Reservation) (bool, error) {
-	p, err := report.ReadPartitions(h.Runtime())
+	p, err := report.ReadReservations(h.Runtime())
 	if err != nil || p == nil {
 		return false, err // the next run of dcm-apply.service chooses
 	}

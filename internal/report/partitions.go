@@ -17,6 +17,12 @@ type Partitions struct {
 	Reservations []Reservation     `json:"reservations"`
 }
 
+// Reserved is the part of [Partitions] that is about reservations.
+type Reserved struct {
+	Version      int           `json:"version"`
+	Reservations []Reservation `json:"reservations"`
+}
+
 // Part is a partition and its device nodes.
 type Part struct {
 	Name   string `json:"name"` // "0000:05:00.0-3"
@@ -39,6 +45,12 @@ type Reservation struct {
 	Exclusive  bool     `json:"exclusive"`
 	Reason     string   `json:"reason"` // why these, or why none
 	Asks       string   `json:"asks"`   // all that the configuration says of it, to see that it has changed
+}
+
+// ReadReservations is ReadPartitions without the list of partitions, which is long: for
+// who asks at each start whether anything is reserved.
+func ReadReservations(dir string) (*Reserved, error) {
+	return read(filepath.Join(dir, PartitionsFile), func(p *Reserved) int { return p.Version })
 }
 
 // ReadPartitions returns what the last run has left, nil if there was none in this
