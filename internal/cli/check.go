@@ -106,7 +106,7 @@ func checkClients(ctx context.Context, h *host.Host, con *Console, cfg *config.C
 	if !h.Here() {
 		return
 	}
-	now, err := h.Standing(ctx, h.Clients(cfg))
+	now, err := h.Standing(ctx, h.Clients(cfg), false)
 	if err != nil {
 		return
 	}

@@ -73,6 +73,7 @@ type Host interface {
 // Units is PID 1, reached for one run. [systemd.Conn] is one.
 type Units interface {
 	Units(ctx context.Context, names []string) ([]systemd.Unit, error)
+	Glance(ctx context.Context, names []string) ([]systemd.Unit, error)
 	Dependents(ctx context.Context, names []string) ([]string, error)
 	End(ctx context.Context, name string) (systemd.End, error)
 	WaitsFor(ctx context.Context, unit string, others []string) ([]string, error)

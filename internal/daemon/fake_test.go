@@ -212,6 +212,10 @@ func (h *host) Units(_ context.Context, names []string) ([]systemd.Unit, error) 
 	return out, nil
 }
 
+func (h *host) Glance(ctx context.Context, names []string) ([]systemd.Unit, error) {
+	return h.Units(ctx, names)
+}
+
 func (h *host) Dependents(context.Context, []string) ([]string, error) { return h.depend, nil }
 
 func (h *host) End(_ context.Context, name string) (systemd.End, error) {

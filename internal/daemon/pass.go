@@ -131,7 +131,7 @@ func (p *pass) absolve(ctx context.Context, o outcome) {
 	u, err := p.connect(ctx)
 	if err == nil {
 		var now []systemd.Unit
-		now, err = u.Units(ctx, []string{ApplyUnit})
+		now, err = u.Glance(ctx, []string{ApplyUnit})
 		if err == nil && len(now) == 1 && now[0].Active == "failed" {
 			p.Log.Info("clearing the failure of "+ApplyUnit+", as all is in order now", "unit", ApplyUnit)
 			err = u.ResetFailed(ctx, ApplyUnit)

@@ -43,7 +43,7 @@ func (h *Host) Sources(o Outlook) account.Sources {
 	if h.Here() && !o.Busy {
 		s.Units = func(ctx context.Context) (account.Standing, error) {
 			state, _ := o.State(ctx) // what is wrong with it is told of the daemon
-			return h.Standing(ctx, h.bounced(cfg, state))
+			return h.Standing(ctx, h.bounced(cfg, state), o.All)
 		}
 	}
 	if o.All {
@@ -62,7 +62,7 @@ func (h *Host) reserve(cfg *config.Config, broken bool) (account.Reserve, error)
 	if broken {
 		_, out.Open = h.Reservations()
 	}
-	p, err := report.ReadPartitions(h.Runtime())
+	p, err := report.ReadReservations(h.Runtime())
 	if err != nil || p == nil || len(p.Reservations) == 0 {
 		return out, err
 	}
@@ -146,8 +146,9 @@ func (h *Host) bounced(cfg *config.Config, s *report.State) []string {
 	return all
 }
 
-// Standing asks systemd how dcm's units are, and these clients.
-func (h *Host) Standing(ctx context.Context, clients []string) (account.Standing, error) {
+// Standing asks systemd how dcm's units are, and these clients; if all is wanted, how
+// often it has restarted them, too.
+func (h *Host) Standing(ctx context.Context, clients []string, all bool) (account.Standing, error) {
 	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
 	conn, err := h.Dial(ctx)
@@ -156,7 +157,7 @@ func (h *Host) Standing(ctx context.Context, clients []string) (account.Standing
 	}
 	defer conn.Close()
 	var out account.Standing
-	own, err := conn.Units(ctx, []string{account.DaemonUnit, account.ApplyUnit})
+	own, err := conn.Glance(ctx, []string{account.DaemonUnit, account.ApplyUnit})
 	if err != nil {
 		return out, err
 	}
@@ -166,10 +167,14 @@ func (h *Host) Standing(ctx context.Context, clients []string) (account.Standing
 			return out, err
 		}
 		out.Own = append(out.Own, account.Unit{Unit: u.Name, Load: u.Load, Active: u.Active, Sub: u.Sub, Result: u.Result,
-			Ran: u.Invocation != "", Enabled: enabled})
+			Ran: u.Active == "active" || u.Invocation != "", Enabled: enabled})
 	}
-	all, err := conn.Brief(ctx, clients)
-	for _, u := range all {
+	look := conn.Glance
+	if all {
+		look = conn.Brief
+	}
+	units, err := look(ctx, clients)
+	for _, u := range units {
 		out.Clients = append(out.Clients, account.Client{Unit: u.Name, Load: u.Load, Active: u.Active, Sub: u.Sub, Result: u.Result,
 			Restarts: u.Restarts, Ran: u.Active == "active" || u.Invocation != ""})
 	}

@@ -61,6 +61,15 @@ func (c *Conn) Units(ctx context.Context, names []string) ([]Unit, error) {
 // alone, which is a quarter of the calls, for PID 1 too: its result is success, and
 // of what is left out, its invocation and main process, it has some.
 func (c *Conn) Brief(ctx context.Context, names []string) ([]Unit, error) {
+	return c.brief(ctx, names, true)
+}
+
+// Glance is Brief without the restarts: where all is active it is one call.
+func (c *Conn) Glance(ctx context.Context, names []string) ([]Unit, error) {
+	return c.brief(ctx, names, false)
+}
+
+func (c *Conn) brief(ctx context.Context, names []string, restarts bool) ([]Unit, error) {
 	list, err := c.list(ctx, names)
 	if err != nil {
 		return nil, err
@@ -73,7 +82,9 @@ func (c *Conn) Brief(ctx context.Context, names []string) ([]Unit, error) {
 			*u, err = c.detail(ctx, *u)
 		case strings.HasSuffix(u.Name, ".service"):
 			u.Result = "success"
-			err = c.property(ctx, u.Name, serviceInterface, "NRestarts", &u.Restarts)
+			if restarts {
+				err = c.property(ctx, u.Name, serviceInterface, "NRestarts", &u.Restarts)
+			}
 		}
 		return err
 	})

@@ -50,12 +50,25 @@ func TestUnitsReadsServicesTemplatesAndMissingUnits(t *testing.T) {
 			want[i].Invocation, want[i].MainPID = "", 0
 		}
 	}
-	brief, err := c.Brief(ctx, []string{"gpu.target", "crashed.service", "none.service", `a\x2db@.service`, "gpuagent.service", "empty@.service", "masked.service", "exporter.service"})
+	names := []string{"gpu.target", "crashed.service", "none.service", `a\x2db@.service`, "gpuagent.service", "empty@.service", "masked.service", "exporter.service"}
+	brief, err := c.Brief(ctx, names)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, brief); diff != "" {
 		t.Errorf("in brief (-want +got):\n%s", diff)
+	}
+	for i, u := range want {
+		if u.Active == "active" {
+			want[i].Restarts = 0
+		}
+	}
+	glance, err := c.Glance(ctx, names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, glance); diff != "" {
+		t.Errorf("at a glance (-want +got):\n%s", diff)
 	}
 	if got, err := c.Units(ctx, nil); err != nil || len(got) > 0 {
 		t.Errorf("no names: %v, %v", got, err)
