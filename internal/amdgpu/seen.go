@@ -1,6 +1,10 @@
 package amdgpu
 
-import "path/filepath"
+import (
+	"os"
+
+	"dcm/internal/attr"
+)
 
 // Concerns tells whether what the kernel says of a device (subsystem and path of
 // a uevent) is of the driver's module.
@@ -11,11 +15,16 @@ func (n *Node) Concerns(subsystem, path string) bool {
 // ModeFiles lists the files that modes are written to, of the GPUs that have some
 // now. The driver tells nobody of a write to them.
 func (n *Node) ModeFiles() []string {
+	devices, _ := attr.Names(n.sys("bus/pci/devices")) // without any there is none
 	var all []string
-	for _, name := range []string{computeFile, memoryFile} {
-		// The pattern is in order, and no other error is possible.
-		found, _ := filepath.Glob(n.sys("bus/pci/devices/*", name))
-		all = append(all, found...)
+	for _, device := range devices {
+		for _, name := range []string{computeFile, memoryFile} {
+			file := n.sys("bus/pci/devices", device, name)
+			if _, err := os.Lstat(file); err != nil {
+				break // none has the second without the first
+			}
+			all = append(all, file)
+		}
 	}
 	return all
 }

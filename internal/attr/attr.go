@@ -3,6 +3,7 @@
 package attr
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -20,26 +20,34 @@ import (
 
 // An attribute is at most a page; the topology's files and /proc's stay below
 // this too. What is longer is no such file.
-const attributeLimit = 64 << 10
+const (
+	attributeSize  = 4 << 10
+	attributeLimit = 64 << 10
+)
 
 // Read returns an attribute's text, escaped, without the space around it.
 func Read(path string) (string, error) {
-	text, err := Bytes(path)
+	var page [attributeSize]byte // on the stack: a look at a node reads hundreds
+	text, err := read(path, page[:0])
 	if err != nil {
 		return "", foreign.Error(err)
 	}
-	return foreign.Lines(strings.TrimSpace(string(text))), nil
+	return foreign.Lines(string(bytes.TrimSpace(text))), nil
 }
 
-// Bytes goes by read(2) and not by os.File, whose poller takes EAGAIN from an
-// attribute for "not yet" and waits.
+// Bytes returns an attribute's content.
 func Bytes(path string) ([]byte, error) {
+	return read(path, make([]byte, 0, attributeSize))
+}
+
+// read goes by read(2) and not by os.File, whose poller takes EAGAIN from an
+// attribute for "not yet" and waits. It begins with buf, which is empty.
+func read(path string, buf []byte) ([]byte, error) {
 	fd, err := open(path, unix.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	buf := make([]byte, 0, 4096)
 	for {
 		if len(buf) == cap(buf) {
 			buf = append(buf, 0)[:len(buf)]

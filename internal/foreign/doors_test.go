@@ -22,7 +22,7 @@ func doors() map[string]string {
 		"lease.Links.clean": compared,
 		"lease.Links.write": compared,
 		// sysfs and procfs
-		"attr.Bytes":               "the bytes for those who look for one form in them; Read, which all others use, escapes",
+		"attr.read":                "the bytes for those who look for one form in them; Read, which all others use, escapes",
 		"attr.Names":               "the names for those who look for ones of a form",
 		"opened.command":           escapes,
 		"amdgpu.Node.cards":        matched,
@@ -130,6 +130,7 @@ func doors() map[string]string {
 		"systemd.Generate":          "opens the generator's own directory",
 		"systemd.Stale":             "opens the generator's own directory",
 		"systemd.dropins":           escapes,
+		"systemd.same":              compared,
 		"systemd.remove":            escapes,
 		"systemd.record":            writes,
 		"journal.sender.send":       writes,

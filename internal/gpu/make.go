@@ -3,6 +3,7 @@ package gpu
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"dcm/internal/partition"
 )
@@ -56,6 +57,9 @@ func (e *StepError) Error() string { return "cannot " + e.Step.String() + ": it 
 // Loaded reports whether the drivers of the GPUs on the bus are loaded, as far as a
 // step may have unloaded them.
 func (n *Node) Loaded() bool {
+	if !slices.ContainsFunc(n.vendors, func(v Vendor) bool { return !v.Loaded() }) {
+		return true // whatever is on the bus
+	}
 	there, err := n.present()
 	if err != nil {
 		there = n.vendors

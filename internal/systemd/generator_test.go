@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -203,6 +204,14 @@ func TestStaleSeesEveryDifference(t *testing.T) {
 		{"another generator's file", func(dir string) error { return os.WriteFile(filepath.Join(dir, "x.service"), nil, 0o644) }, false},
 		{"missing", func(dir string) error { return os.Remove(filepath.Join(dir, "a.service.d/50-dcm.conf")) }, true},
 		{"different", func(dir string) error { return os.WriteFile(filepath.Join(dir, "a.service.d/50-dcm.conf"), nil, 0o644) }, true},
+		{"longer", func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "a.service.d/50-dcm.conf"), []byte(want["a.service.d/50-dcm.conf"]+"#"), 0o644)
+		}, true},
+		{"a link to the same", func(dir string) error {
+			file := filepath.Join(dir, "a.service.d/50-dcm.conf")
+			return errors.Join(os.Rename(file, file+".same"), os.Symlink(file+".same", file))
+		}, true},
+		{"another generator's directory", func(dir string) error { return os.Mkdir(filepath.Join(dir, "z.service.d"), 0o755) }, false},
 		{"extra", func(dir string) error {
 			return Generate(dir, Order{Clients: []string{"a.service", "b.service", "c.service"}})
 		}, true},
