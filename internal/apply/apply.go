@@ -33,6 +33,8 @@ type Node interface {
 	// Loaded reports whether the drivers are loaded, and Load loads them.
 	Loaded() bool
 	Load(ctx context.Context) error
+	// Traits are those of the vendors whose GPUs it may have.
+	Traits() []gpu.Traits
 	// UnderWay lists the writes that were given up and that a driver still has.
 	UnderWay() []gpu.Write
 }
@@ -183,9 +185,9 @@ func (r *run) permitted(ctx context.Context, d Difference) error {
 		if no.Transient {
 			r.rec.holders(blocking)
 		}
-		return &refusal{err: errors.New(no.Text), cure: no.Cure, transient: no.Transient, reboot: !no.Transient && r.nobody(u)}
+		return &refusal{err: errors.New(no.Text), cure: no.Cure, transient: no.Transient, reboot: !no.Transient && r.nobodyAtAll(d.Steps, u)}
 	}
-	if err := unsure(u); err != nil {
+	if err := unsure(d.Steps, u); err != nil {
 		return &unseenError{err, Use(u)}
 	}
 	return nil
@@ -261,12 +263,12 @@ func (r *run) make(ctx context.Context, want partition.Layout, round partition.S
 	switch {
 	case round.Reloads():
 		r.loaded = r.loaded || err == nil
-		r.idle(ctx, err)
-		return r.whose(ctx, err)
+		r.idle(ctx, round[0].Kind.Vendor(), err)
+		return r.whose(ctx, round[0].Kind.Vendor(), err)
 	case err != nil && round[0].Kind.Shows():
 		// What the others became is worth telling.
 		_, seen := r.replan(ctx, want)
-		return errors.Join(r.whose(ctx, err), seen)
+		return errors.Join(r.whose(ctx, round[0].Kind.Vendor(), err), seen)
 	}
 	return err
 }
@@ -278,10 +280,20 @@ func (r *run) stuck(ctx context.Context, done, next partition.Step) error {
 	}
 	return &refusal{
 		err:  fmt.Errorf("the driver was reloaded, but the memory mode did not take effect: still to do is %q", next),
-		cure: "see the kernel's log (journalctl -k -g amdgpu); the firmware may refuse the mode until a reboot",
+		cure: "see the kernel's log (journalctl -k -g " + r.driver(done.Kind.Vendor()) + "); the firmware may refuse the mode until a reboot",
 
-		reboot: r.nobodyNow(ctx),
+		reboot: r.nobodyNow(ctx, done.Kind.Vendor()),
 	}
+}
+
+// driver is the name of a vendor's, by which the kernel's log is searched.
+func (r *run) driver(v partition.Vendor) string {
+	for _, t := range r.node.Traits() {
+		if t.Vendor == v {
+			return t.Driver
+		}
+	}
+	return "drm"
 }
 
 // replan observes again and plans from there.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dcm/internal/gpu"
+	"dcm/internal/partition"
 	"dcm/internal/report"
 )
 
@@ -41,7 +42,10 @@ const unseenCure = "Find what has a GPU open and shows no process: an open file 
 //
 // Otherwise somebody unseen uses them, or nobody knows. Neither a reboot nor a second
 // try, with its restart of the clients, is justified.
-func (r *run) whose(ctx context.Context, err error) error {
+func (r *run) whose(ctx context.Context, v partition.Vendor, err error) error {
+	if gpu.Reboots(err) && r.nobodyNow(ctx, v) {
+		return &rebootError{err}
+	}
 	if !errors.Is(err, unix.EBUSY) || !gpu.Transient(err) {
 		return err
 	}
@@ -50,14 +54,15 @@ func (r *run) whose(ctx context.Context, err error) error {
 		return errors.Join(err, look)
 	}
 	blocking := gpu.InWay(r.difference.Steps, r.difference.Devices, u.Holders)
+	u = u.Of(v)
 	unload := gpu.Kept(err)
 	switch {
 	case len(blocking) > 0:
 		r.rec.holders(Holders(blocking))
 		return err
-	case r.nobody(u) && unload && u.Count > 0:
+	case r.nobody(v, u) && unload && u.Count > 0:
 		return &rebootError{fmt.Errorf("%w; it is used from within the kernel%s, and by no process", err, by(u.Modules))}
-	case r.nobody(u):
+	case r.nobody(v, u):
 		return err
 	}
 	return &unseenError{fmt.Errorf("%w; %s", err, unseenText(u)), Use(u)}
@@ -99,32 +104,49 @@ func UseOf(ctx context.Context, node Looker) (report.Use, error) {
 	return Use(u), err
 }
 
-// nobody tells whether there is evidence that no process uses the GPUs: everybody was
-// looked at, and the driver counts no more than it does by itself.
-func (r *run) nobody(u gpu.Usage) bool {
-	return len(u.Unlooked) == 0 && u.Nobody(r.rec.idleCount())
+// nobody tells whether there is evidence that no process uses the vendor's GPUs:
+// everybody was looked at, and the driver counts no more than it does by itself.
+func (r *run) nobody(v partition.Vendor, u gpu.Usage) bool {
+	return len(u.Unlooked) == 0 && u.Of(v).Nobody(r.rec.idleCount(v))
 }
 
-func (r *run) nobodyNow(ctx context.Context) bool {
+// nobodyAtAll is the same for the vendors of all the steps.
+func (r *run) nobodyAtAll(steps partition.Steps, u gpu.Usage) bool {
+	return !slices.ContainsFunc(steps, func(s partition.Step) bool { return !r.nobody(s.Kind.Vendor(), u) })
+}
+
+func (r *run) nobodyNow(ctx context.Context, v partition.Vendor) bool {
 	u, err := r.node.Usage(context.WithoutCancel(ctx))
-	return err == nil && r.nobody(u)
+	return err == nil && r.nobody(v, u)
 }
 
 // idle notes what a driver counts that was loaded just now, before anybody else can
 // have opened a GPU: a console's or a sound device's use of it from within.
-func (r *run) idle(ctx context.Context, err error) {
+func (r *run) idle(ctx context.Context, v partition.Vendor, err error) {
 	if err != nil {
 		return
 	}
-	if u, err := r.node.Usage(context.WithoutCancel(ctx)); err == nil && len(u.Holders)+len(u.Unlooked) == 0 {
-		r.rec.idle(u.Unseen())
+	u, err := r.node.Usage(context.WithoutCancel(ctx))
+	if u = u.Of(v); err == nil && len(u.Holders)+len(u.Unlooked) == 0 {
+		r.rec.idle(v, u.Unseen())
 	}
 }
 
 // unsure is a refusal where there was no time to look at everybody, unless those who
 // were looked at account for all that the driver counts. Those whom a security module
 // hides it says nothing of: the driver refuses while one of them is there.
-func unsure(u gpu.Usage) error {
+func unsure(steps partition.Steps, u gpu.Usage) error {
+	var errs []error
+	for i, s := range steps {
+		v := s.Kind.Vendor()
+		if !slices.ContainsFunc(steps[:i], func(before partition.Step) bool { return before.Kind.Vendor() == v }) {
+			errs = append(errs, unsureOf(u.Of(v)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func unsureOf(u gpu.Usage) error {
 	late := slices.DeleteFunc(slices.Clone(u.Unlooked), func(p gpu.Unlooked) bool { return !p.Late })
 	if len(late) == 0 || u.Counted && u.Unseen() == 0 && len(u.Lost) == 0 {
 		return nil

@@ -55,7 +55,7 @@ func TestALateHolderIsNoReasonForAReboot(t *testing.T) {
 		t.Helper()
 		r := &run{node: seeing{b.node, unlooked}, opt: b.opt, rec: b.recorder()}
 		r.difference.Steps = partition.Steps{{Kind: partition.ReloadDriver}}
-		return Explain(r.whose(t.Context(), err))
+		return Explain(r.whose(t.Context(), partition.AMD, err))
 	}
 	if got := told(); !got.Reboot || got.Unseen != nil || !strings.Contains(got.Text, "used from within the kernel by amdgpu_peer") {
 		t.Errorf("%+v; want a reboot, since a module alone uses the driver", got)
@@ -109,12 +109,15 @@ func TestABusyAnswerForWhichNobodyIsToBlameIsSaidToBeOne(t *testing.T) {
 func TestWhatTheDriverCountsByItselfIsLearnt(t *testing.T) {
 	b := newBench(t, "mi300x-8")
 	r := &run{node: counting{b.node, 3}, opt: b.opt, rec: b.recorder()}
-	r.idle(t.Context(), nil)
-	if u, _ := r.node.Usage(t.Context()); !r.nobody(u) {
-		t.Errorf("%+v is not the driver's own count, which is %d", u, r.rec.idleCount())
+	r.idle(t.Context(), partition.AMD, nil)
+	if u, _ := r.node.Usage(t.Context()); !r.nobody(partition.AMD, u) {
+		t.Errorf("%+v is not the driver's own count, which is %d", u, r.rec.idleCount(partition.AMD))
 	}
 	r.node = counting{b.node, 4}
-	if u, _ := r.node.Usage(t.Context()); r.nobody(u) {
+	if u, _ := r.node.Usage(t.Context()); r.nobody(0x1234, u) {
+		t.Errorf("%+v, of which another driver counts 3 by itself, is told to be nobody's use", u)
+	}
+	if u, _ := r.node.Usage(t.Context()); r.nobody(partition.AMD, u) {
 		t.Errorf("%+v is told to be nobody's use", u)
 	}
 }

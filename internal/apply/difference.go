@@ -67,7 +67,7 @@ func (d Difference) Blockers(ctx context.Context, node Looker) ([]report.Holder,
 	}
 	blocking := gpu.InWay(d.Steps, d.Devices, u.Holders)
 	if len(blocking) == 0 {
-		return nil, unsure(u)
+		return nil, unsure(d.Steps, u)
 	}
 	return Holders(blocking), nil
 }

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -143,17 +144,21 @@ func (r *Recorder) holders(all []report.Holder) {
 	r.run.Holders = all
 }
 
-// idle records what the driver counts when nobody uses it.
-func (r *Recorder) idle(count int) {
+// idle records what a vendor's driver counts when nobody uses it.
+func (r *Recorder) idle(v partition.Vendor, count int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.run.Idle = count
+	r.run.Idle = maps.Clone(r.run.Idle)
+	if r.run.Idle == nil {
+		r.run.Idle = make(map[string]int)
+	}
+	r.run.Idle[v.String()] = count
 }
 
-func (r *Recorder) idleCount() int {
+func (r *Recorder) idleCount(v partition.Vendor) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.run.Idle
+	return r.run.Idle[v.String()]
 }
 
 func (r *Recorder) undoing() {

@@ -35,7 +35,11 @@ func (n *Node) WaitUsage(ctx context.Context, wanted func(Usage) bool) error {
 // tallied is what the drivers tell of their use, to be compared.
 func (n *Node) tallied() string {
 	var b strings.Builder
-	for _, v := range n.vendors {
+	there, err := n.present()
+	if err != nil {
+		there = n.vendors
+	}
+	for _, v := range there {
 		fmt.Fprintln(&b, v.Tally())
 	}
 	return b.String()

@@ -86,3 +86,12 @@ func Kept(err error) bool {
 	}](err)
 	return ok && kept.Kept()
 }
+
+// Reboots reports whether err is one that a reboot helps against, and nothing less.
+func Reboots(err error) bool {
+	e, ok := errors.AsType[interface {
+		error
+		Reboots() bool
+	}](err)
+	return ok && e.Reboots()
+}

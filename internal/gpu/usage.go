@@ -28,6 +28,19 @@ type Usage struct {
 	Modules []string // those of the kernel that use the driver, each of which is counted
 	Seen    int      // what the holders' open files add to the count
 	Lost    []int    // processes that the driver itself lists and that are not to be found
+
+	each map[partition.Vendor]Usage // of a node: each vendor's own
+}
+
+// Of is the usage of one vendor's GPUs. A driver's count speaks for its own GPUs alone.
+func (u Usage) Of(v partition.Vendor) Usage {
+	if u.each == nil {
+		return u
+	}
+	own := u.each[v]
+	own.Unlooked = u.Unlooked // who cannot be looked at may have any GPU open
+	own.Holders = slices.DeleteFunc(slices.Clone(u.Holders), func(h Holder) bool { return h.Lessee == "" && !slices.Contains(h.Vendors, v) })
+	return own
 }
 
 // Unseen is how much of the use count nothing that was seen accounts for.
@@ -91,7 +104,7 @@ func (n *Node) Usage(ctx context.Context) (Usage, error) {
 	if err != nil {
 		there = n.vendors
 	}
-	all := Usage{Counted: len(there) > 0}
+	all := Usage{Counted: len(there) > 0, each: make(map[partition.Vendor]Usage)}
 	for _, v := range there {
 		u, err := v.Usage(ctx)
 		if err != nil {
@@ -124,6 +137,7 @@ func (u *Usage) lease(leases []Holder) {
 // add takes a vendor's usage in. The sums stay what they mean: each driver counts its
 // own.
 func (u *Usage) add(o Usage, vendor partition.Vendor) {
+	u.each[vendor] = o
 	for _, h := range o.Holders {
 		h.Vendors = []partition.Vendor{vendor}
 		u.Holders = merge(u.Holders, h)

@@ -64,7 +64,9 @@ type Run struct {
 	GPUs     []GPU     `json:"gpus,omitempty"`
 	Steps    []Step    `json:"steps,omitempty"`
 	Holders  []Holder  `json:"holders,omitempty"` // who prevented the run
-	Idle     int       `json:"idle,omitempty"`    // what the driver counts when nobody uses it, beside modules, as seen after a load
+	// Idle is what a vendor's driver counts when nobody uses it, beside modules, as seen
+	// after a load; by the vendor's name.
+	Idle map[string]int `json:"idle_counts,omitempty"`
 	// Pending are the memory modes that were requested before, see [PendingSince].
 	Pending map[partition.Address]partition.Memory `json:"pending,omitempty"`
 	Totals  Totals                                 `json:"totals,omitzero"` // of this boot's runs, this one included once it has ended

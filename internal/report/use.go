@@ -13,11 +13,11 @@ func (u Use) Eased(now Use) bool {
 	return u.Counted && !now.Counted || now.Unseen < u.Unseen || now.Lost < u.Lost
 }
 
-// IdleSince returns what the driver is known to count when nobody uses it, for a new
+// IdleSince returns what drivers are known to count when nobody uses them, for a new
 // run of this boot. last may be nil.
-func IdleSince(last *Run, boot string) int {
+func IdleSince(last *Run, boot string) map[string]int {
 	if last == nil || last.Boot != boot {
-		return 0
+		return nil
 	}
 	return last.Idle
 }

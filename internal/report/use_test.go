@@ -24,8 +24,8 @@ func TestAUseHasEasedWhenSomethingLetGo(t *testing.T) {
 }
 
 func TestWhatTheDriverCountsByItselfIsKnownUntilTheBootEnds(t *testing.T) {
-	last := &Run{Boot: "a", Idle: 2}
-	if IdleSince(last, "a") != 2 || IdleSince(last, "b") != 0 || IdleSince(nil, "a") != 0 {
+	last := &Run{Boot: "a", Idle: map[string]int{"AMD": 2}}
+	if IdleSince(last, "a")["AMD"] != 2 || IdleSince(last, "b") != nil || IdleSince(nil, "a") != nil {
 		t.Error("it is not")
 	}
 }
