@@ -17,7 +17,8 @@ func otherSuffixes() []string {
 // early are units that dcm-apply.service itself is started after: to order them
 // after it would be a cycle, which systemd breaks by dropping a job at boot.
 func early() []string {
-	return []string{"sysinit.target", "basic.target", "dbus.service", "dbus.socket", "dbus-broker.service"}
+	return []string{"sysinit.target", "basic.target", "dbus.service", "dbus.socket", "dbus-broker.service",
+		"nvidia-persistenced.service", "nvidia-fabricmanager.service", "nvidia-imex.service"}
 }
 
 // longestUnit is systemd's UNIT_NAME_MAX without the closing NUL.

@@ -52,6 +52,9 @@ type GPUs interface {
 	Left() bool
 	// Seen sums up the GPUs as they are this moment.
 	Seen(ctx context.Context) string
+	// Glance is another one when something has changed that no device tells of; it
+	// costs next to nothing.
+	Glance() string
 	// Explain classifies an error of Steps.
 	Explain(err error) report.Error
 	// Gone returns when one of the processes has ended, or ctx has.

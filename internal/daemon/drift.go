@@ -21,6 +21,15 @@ type drift struct {
 	repairs  int       // in a row, without calm between them
 	repaired time.Time // when the last of them was made
 	held     bool      // the next try is a repair that was put off
+	glanced  string    // see GPUs.Glance
+}
+
+// glance looks at what no device tells of, whenever the daemon wakes up anyway.
+func (l *loop) glance(ctx context.Context) {
+	if now := l.GPUs.Glance(); now != l.glanced {
+		l.glanced = now
+		l.stir(ctx)
+	}
 }
 
 // stir looks whether the GPUs are still as the last pass left them.

@@ -241,3 +241,20 @@ func TestDevicesOfAnIdleDaemonAreNoConcern(t *testing.T) {
 		t.Errorf("events %q, want none after READY", got)
 	}
 }
+
+// What no device tells of is seen when the watchdog wakes the daemon anyway.
+func TestAGlanceOnTheWatchdogsTickSeesADrift(t *testing.T) {
+	h := inSync(t)
+	looks := h.looks.Load()
+	h.tick()
+	if h.looks.Load() != looks {
+		t.Error("it looks at every tick")
+	}
+	h.set(func() { h.steps, h.short = 8, "gpu0/mig/gi1" })
+	h.tick()
+	h.until("applying", phase(report.Applying))
+	h.until("in sync", phase(report.InSync))
+	if got := h.did(); got != bounce {
+		t.Errorf("events %q, want %q", got, bounce)
+	}
+}

@@ -33,7 +33,8 @@ type host struct {
 	busy     bool
 	steps    int
 	looks    atomic.Int64
-	turns    int // what the GPUs show beside their distance from the profile
+	turns    int    // what the GPUs show beside their distance from the profile
+	short    string // what a glance at them shows
 	stepsErr error
 	unloaded bool // a run has left the driver unloaded
 	blocking []report.Holder
@@ -305,6 +306,12 @@ func (h *hardware) Steps(context.Context, partition.Profile) (Look, error) {
 }
 
 func (h *hardware) Left() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.unloaded }
+
+func (h *hardware) Glance() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.short
+}
 
 func (h *hardware) Seen(context.Context) string {
 	h.mu.Lock()

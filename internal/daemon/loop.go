@@ -93,6 +93,7 @@ func (l *loop) event(ctx context.Context) error {
 		return ctx.Err()
 	case <-l.Ticks:
 		l.tell(l.Notify.Watchdog())
+		l.glance(ctx)
 	case <-l.Changed:
 		l.edited(ctx)
 	case <-l.Devices:

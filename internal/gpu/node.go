@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"dcm/internal/attr"
@@ -22,6 +23,7 @@ type Node struct {
 	quiet   time.Duration // how long a loaded driver may bring up nothing while a GPU is missing
 	events  Listen        // nil: nobody listens
 	leases  func() []Holder
+	there   atomic.Uint64 // a bit for each vendor that had a GPU when last looked
 }
 
 // Option changes how a node is treated.
@@ -91,6 +93,7 @@ func (n *Node) functions() ([]*Function, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.notice(found)
 	for _, v := range n.vendors {
 		own := of(v, found)
 		if len(own) == 0 {
@@ -112,6 +115,43 @@ func (n *Node) functions() ([]*Function, error) {
 		}
 	}
 	return found, nil
+}
+
+// notice keeps which vendors there are.
+func (n *Node) notice(found []*Function) {
+	var there uint64
+	for i, v := range n.vendors {
+		if len(of(v, found)) > 0 {
+			there |= 1 << i
+		}
+	}
+	n.there.Store(there)
+}
+
+// Glance is what a short look shows of changes that nothing tells of, to be compared
+// with an earlier one, of the vendors whose GPUs were there at the last look.
+func (n *Node) Glance() string {
+	var signs string
+	for i, v := range n.vendors {
+		if short, ok := v.(interface{ Glance() string }); ok && n.there.Load()&(1<<i) != 0 {
+			signs += short.Glance()
+		}
+	}
+	return signs
+}
+
+// Dropins is what the GPUs on the bus need of units: text for systemd, by unit.
+func (n *Node) Dropins() map[string]string {
+	all := make(map[string]string)
+	there, _ := n.present() // what cannot be read needs nothing
+	for _, v := range there {
+		if needy, ok := v.(interface{ Dropins() map[string]string }); ok {
+			for unit, text := range needy.Dropins() {
+				all[unit] += text
+			}
+		}
+	}
+	return all
 }
 
 // of returns the functions that are the vendor's.

@@ -19,9 +19,12 @@ func (h *Host) Reservations() (all []config.Reservation, unconfined []string) {
 
 // Order is what the generator makes of a configuration.
 func (h *Host) Order(cfg *config.Config) systemd.Order {
-	o := systemd.Order{Clients: h.Clients(cfg), Require: cfg.Require, Observers: cfg.Observers}
+	o := systemd.Order{Clients: h.Clients(cfg), Require: cfg.Require, Observers: cfg.Observers, Needs: h.Needs()}
 	return h.Reserve(o, cfg.Reservations)
 }
+
+// Needs is what the GPUs that are on the bus need of units.
+func (h *Host) Needs() map[string]string { return h.node(nil).Dropins() }
 
 // Reserve adds the reservations. Those that are other ones than what was chosen for
 // last are marked, and units that have lost theirs are let go, so that a restart of

@@ -210,6 +210,8 @@ func (w watched) Seen(ctx context.Context) string {
 	return gpu.Seen(devices)
 }
 
+func (w watched) Glance() string { return w.node.Glance() }
+
 func (w watched) Explain(err error) report.Error { return apply.Explain(err) }
 
 func (w watched) Gone(ctx context.Context, holders []report.Holder) error {

@@ -69,5 +69,5 @@ func order(h *host.Host, cfg *config.Config, log func(slog.Level, string)) syste
 	for _, unit := range lost {
 		log(slog.LevelError, unconfined(unit))
 	}
-	return h.Reserve(systemd.Order{}, all)
+	return h.Reserve(systemd.Order{Needs: h.Needs()}, all)
 }

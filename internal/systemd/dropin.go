@@ -36,6 +36,8 @@ type Order struct {
 	Reserved  []Reserved // units with partitions of their own
 	Released  []string   // that had a reservation, and are restarted with [Reserve] to have all again
 	Observers []string   // services that may look at all partitions, guarded ones too
+
+	Needs map[string]string // what this hardware needs of units, by their names
 }
 
 // Reserved is a service that partitions are kept for. It is a client, too.
@@ -103,6 +105,9 @@ func (o Order) Dropins() map[string]string {
 	files := make(map[string]string, len(o.Clients))
 	for _, unit := range o.Clients {
 		files[file(unit)] = client
+	}
+	for unit, text := range o.Needs {
+		files[file(unit)] += text
 	}
 	for _, unit := range o.Released {
 		files[file(unit)] += released
