@@ -184,17 +184,12 @@ func TestAGPUWithoutMIG(t *testing.T) {
 
 func TestGarbageIsLeftOutAndNoted(t *testing.T) {
 	m := node(t, "A100-40GB")
-	m.mode(true)
-	m.fill("3g.20gb@0")
 	for _, c := range []struct{ knob, note string }{
 		{"garbage-text", "gives no text"},
-		{"garbage-name", "is no name of a GPU instance"},
 		{"garbage-count", "room for 1073741824"},
 		{"garbage-placement", "tells of places that cannot be"},
-		{"null-instances", "handle 0 of nvmlDeviceGetGpuInstances is null"},
-		{"garbage-slices", "a compute instance of 9999 slices"},
 		{"fail nvmlDeviceGetUUID 999", "unknown error (999)"},
-		{"fail nvmlDeviceGetGpuInstances 4", "instances: nvmlDeviceGetGpuInstances: no permission (4)"},
+		{"fail nvmlDeviceGetComputeRunningProcesses_v3 999", "processes: nvmlDeviceGetComputeRunningProcesses_v3"},
 	} {
 		m.update(func(s *standin.State) { s.Knobs = []string{c.knob} })
 		reply := m.ask(nvml.Request{Do: nvml.Look, GPUs: []partition.Address{first}, Usage: true})
@@ -203,6 +198,36 @@ func TestGarbageIsLeftOutAndNoted(t *testing.T) {
 			t.Errorf("%s: %+v\n%s\nwant %q", c.knob, g.Error, notes, c.note)
 		}
 	}
+}
+
+// With MIG on an instance that could not be read would be taken for free slots.
+func TestWhatIsThereIsKnownWhollyOrNotAtAll(t *testing.T) {
+	m := node(t, "A100-40GB")
+	m.mode(true)
+	m.fill("3g.20gb@0")
+	for _, c := range []struct {
+		knob string
+		kind nvml.Kind
+		text string
+	}{
+		{"garbage-name", nvml.Garbage, "profile 0: "},
+		{"garbage-count", nvml.Garbage, "room for 1073741824"},
+		{"null-instances", nvml.Garbage, "handle 0 of nvmlDeviceGetGpuInstances is null"},
+		{"garbage-slices", nvml.Garbage, "a compute instance of 9999 slices"},
+		{"fail nvmlDeviceGetGpuInstances 4", nvml.NoPermission, "nvmlDeviceGetGpuInstances: no permission (4)"},
+		{"fail nvmlDeviceGetGpuInstanceProfileInfoV 3", nvml.Garbage, "of which nothing is told"},
+	} {
+		m.update(func(s *standin.State) { s.Knobs = []string{c.knob} })
+		reply := m.look(first)
+		if g := reply.GPUs[0]; reply.Error != nil || g.Error == nil || g.Error.Kind != c.kind || !strings.Contains(g.Error.Text, c.text) {
+			t.Errorf("%s: %+v", c.knob, g.Error)
+		}
+		if reply := m.clear(); reply.Error == nil {
+			t.Errorf("%s: cleared", c.knob)
+		}
+	}
+	m.update(func(s *standin.State) { s.Knobs = nil })
+	m.want(m.clear(), "on")
 }
 
 func TestWhatTheLibraryPrintsIsNoAnswer(t *testing.T) {

@@ -25,9 +25,9 @@ func (l *library) open(a partition.Address) (looker, error) {
 		return k, nvml.Fail(nvml.NotSupported, "the GPU at %s has no MIG", a)
 	}
 	if k.gpu.MIG.Current {
-		k.profiles()
+		err = k.profiles()
 	}
-	return k, nil
+	return k, err
 }
 
 // setMode sets the mode, if it is another or another one is pending. The instances of a

@@ -19,26 +19,26 @@ const (
 )
 
 // profiles reads what GPU instances the GPU offers, by the profiles' indices, of which it
-// has some.
-func (k looker) profiles() {
+// has some. It goes on behind one that cannot be read.
+func (k looker) profiles() error {
+	var wrong error
 	for index := range uint32(lastProfile + 1) {
 		p, err := k.profileAt(index)
 		switch {
 		case kindOf(err) == nvml.NotSupported || statusOf(err) == nvml.StatusInvalidArgument:
 			continue
-		case err != nil:
-			k.note(fmt.Sprintf("profile %d", index), err)
-			if kindOf(err) != nvml.Garbage {
-				return
+		case err == nil:
+			p.Places, err = k.places(p.ID)
+			if kindOf(err) == nvml.NotSupported {
+				err = nil
 			}
-			continue
+			k.gpu.Profiles = append(k.gpu.Profiles, p)
 		}
-		p.Places, err = k.places(p.ID)
-		if kindOf(err) != nvml.NotSupported {
-			k.note("places of "+p.Name, err)
+		if err != nil && wrong == nil {
+			wrong = about(err, "profile %d", index)
 		}
-		k.gpu.Profiles = append(k.gpu.Profiles, p)
 	}
+	return wrong
 }
 
 // profileAt reads a profile in the newest structure that the library knows. Only the
@@ -156,14 +156,6 @@ type instanceHandle struct {
 	handle  uintptr
 	slices  int
 	compute []uintptr
-}
-
-func (k looker) instancesNow() {
-	list, err := k.list()
-	k.note("instances", err)
-	for _, i := range list {
-		k.gpu.Instances = append(k.gpu.Instances, i.Instance)
-	}
 }
 
 // list reads the GPU instances that are there, with their compute instances, in the

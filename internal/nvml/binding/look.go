@@ -2,6 +2,7 @@ package binding
 
 import (
 	"fmt"
+	"slices"
 
 	"dcm/internal/nvml"
 	"dcm/internal/partition"
@@ -38,10 +39,8 @@ func (k looker) all(usage bool) error {
 	k.gpu.MIG = mode
 	if mode != nil {
 		k.note("resetless", k.resetless())
-		k.profiles()
-		if mode.Current {
-			k.instancesNow()
-			k.devices(usage)
+		if err := k.slots(usage); err != nil {
+			return err
 		}
 	}
 	k.processes()
@@ -49,6 +48,39 @@ func (k looker) all(usage bool) error {
 		u, err := k.usage(k.device)
 		k.note("usage", err)
 		k.gpu.Usage = u
+	}
+	return nil
+}
+
+// slots reads what the GPU offers and, with MIG on, what is there. Then what cannot be
+// read is an error: an instance that is not told of would be taken for free slots.
+func (k looker) slots(usage bool) error {
+	err := k.profiles()
+	if !k.gpu.MIG.Current {
+		k.note("profiles", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	list, err := k.list()
+	for _, i := range list {
+		k.gpu.Instances = append(k.gpu.Instances, i.Instance)
+	}
+	if err != nil {
+		return err
+	}
+	k.devices(usage)
+	return k.complete()
+}
+
+// complete tells whether every MIG device is in an instance that is told of: one of a
+// profile that the library has at an index unknown here is not.
+func (k looker) complete() error {
+	for _, d := range k.gpu.Devices {
+		if d.GPUInstance >= 0 && !slices.ContainsFunc(k.gpu.Instances, func(i nvml.Instance) bool { return i.ID == d.GPUInstance }) {
+			return nvml.Fail(nvml.Garbage, "%s is in instance %d, of which nothing is told", d.UUID, d.GPUInstance)
+		}
 	}
 	return nil
 }
