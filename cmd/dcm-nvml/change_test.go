@@ -10,6 +10,32 @@ import (
 	"dcm/internal/partition"
 )
 
+// The whole way with the drivers that are about, whatever they tell before MIG is on.
+func TestEveryDriver(t *testing.T) {
+	m := node(t, "A30")
+	for _, c := range []struct {
+		driver string
+		before int // profiles with places that are told of with MIG off
+	}{{"535.261.03", 0}, {"550.163.01", 7}, {"580.82.07", 7}} {
+		m := machine{t, m.lib, m.state, m.sys}
+		s, err := standin.New(c.driver, "H100-80GB", first, second)
+		if err == nil {
+			err = standin.Write(m.state, s)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.turn("ids-reversed " + string(second))
+		reply := m.look(first)
+		if offers := reply.GPUs[0].Offers(); reply.Driver != c.driver || len(offers) != c.before {
+			t.Errorf("%s offers %+v", reply.Driver, offers)
+		}
+		m.want(m.mode(true), "on")
+		m.want(m.fill("3g.40gb@4", "2g.20gb@0=1c.2g.20gb,1c.2g.20gb", "1g.10gb@2"), "on 2g.20gb@0=1c.2g.20gb,1c.2g.20gb 1g.10gb@2 3g.40gb@4")
+		m.want(m.mode(false), "off")
+	}
+}
+
 // Every board takes every profile in every place, alone, and as many as it says.
 func TestEveryProfileOfEveryBoard(t *testing.T) {
 	m := node(t, "A30")

@@ -2,6 +2,7 @@ package standin
 
 import (
 	"fmt"
+	"strings"
 
 	"dcm/internal/partition"
 )
@@ -22,15 +23,26 @@ func ampere(board string) bool {
 }
 
 // New is a machine with these boards at these addresses, with MIG off and the driver
-// loaded.
+// loaded, of a version like 580.82.07 or of an older branch, 535 or 550.
 func New(driver, board string, addresses ...partition.Address) (State, error) {
-	s := State{Driver: driver, NVML: "13." + driver, Epoch: 1, Loaded: true}
+	s := State{Driver: driver, NVML: "13." + driver, Epoch: 1, Loaded: true, Knobs: quirks(driver)}
 	for _, a := range addresses {
 		if err := s.Add(board, a); err != nil {
 			return s, err
 		}
 	}
 	return s, nil
+}
+
+// quirks are the knobs for what drivers do not tell. All have the functions that dcm calls.
+func quirks(driver string) []string {
+	switch branch, _, _ := strings.Cut(driver, "."); branch {
+	case "535":
+		return []string{"no-third-version", "profiles-with-mig"}
+	case "550":
+		return []string{"names-with-mig"}
+	}
+	return nil
 }
 
 // Add adds a GPU.

@@ -30,7 +30,7 @@
 //	places-with-mig         nor the places
 //	no-third-version        the structures are older, as with driver 535
 //	wrong-counts N          profiles tell of N more instances than fit, as of an A30
-//	ids-reversed            new instances have other ids
+//	ids-reversed [ADDRESS]  new instances have other ids, of that GPU or of all
 //	misplaced, ghost-compute  an instance is elsewhere than asked for, or not there
 //	mig-utilization         the utilization of MIG devices is told
 //	other-gpu, null-handles, null-instances, garbage-text, -name, -count, -mode, -placement, -slices

@@ -724,7 +724,10 @@ static int fits(unsigned gpu, const struct profile *p, unsigned start)
 static unsigned next_id(unsigned gpu, const struct profile *p)
 {
 	unsigned first = p->size >= 8 ? 0 : p->slices >= 3 ? 1 : p->slices == 2 ? 3 : 7;
-	for (unsigned id = 14; knob("ids-reversed") && id > 0; id--)
+	const char *reversed = knob("ids-reversed");
+	if (reversed && *reversed && strcmp(reversed, gpus[gpu].address))
+		reversed = 0;
+	for (unsigned id = 14; reversed && id > 0; id--)
 		if (!gi_at(gpu, id))
 			return id;
 	while (gi_at(gpu, first))
