@@ -166,7 +166,7 @@ func TestTheLibraryHasNothingItDoesNotNeed(t *testing.T) {
 			for key, value := range map[string]string{
 				"CapInh": none, "CapAmb": none, "CapPrm": c.caps, "CapEff": c.caps, "CapBnd": c.caps, "NoNewPrivs": "1", "Seccomp": "2", "user": "0",
 				"local socket": c.own, "network": no, "netlink": no, "signal the caller": no, "user namespace": no, "node": c.node,
-				"type at the terminal": no, "run a program": no,
+				"disk": no, "type at the terminal": no, "run a program": no,
 			} {
 				if got[key] != value {
 					t.Errorf("%s: %q, want %q", key, got[key], value)

@@ -28,7 +28,7 @@ type Rights struct {
 	Programs bool
 	// Sockets of this host may be connected to, of no other kind and by no other way.
 	Sockets bool
-	// Nodes of devices may be made, and given to root.
+	// Nodes of devices that are no disks may be made, and given to root.
 	Nodes bool
 }
 

@@ -64,7 +64,11 @@ const (
 	offsetArch   = 4
 	offsetFirst  = 16 // the lower half of the first argument
 	offsetSecond = 24
+	offsetThird  = 32
 )
+
+// making is a call that makes a node, and the argument that says of which kind.
+type making struct{ number, mode uint32 }
 
 // filter is a program of seccomp(2). pid is the process's own: it may send signals to
 // its threads, read its own memory and set its own limits.
@@ -81,6 +85,12 @@ func (r Rights) filter(pid uint32) []unix.SockFilter {
 	if r.Sockets {
 		code = append(code, skipUnless(unix.SYS_SOCKET, 4), load(offsetFirst), skipIf(unix.AF_UNIX, 1), result(refuse), result(unix.SECCOMP_RET_ALLOW))
 	}
+	if r.Nodes {
+		// Those of disks are none of a GPU's.
+		for _, call := range madeBy() {
+			code = append(code, skipUnless(call.number, 5), load(call.mode), keep(unix.S_IFMT), skipUnless(unix.S_IFBLK, 1), result(refuse), result(unix.SECCOMP_RET_ALLOW))
+		}
+	}
 	// Its flags are behind a pointer; without it libraries take clone.
 	code = append(code, skipUnless(unix.SYS_CLONE3, 1), result(unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS)))
 	code = append(code, skipUnless(unix.SYS_CLONE, 4), load(offsetFirst), skipUnlessAny(namespaces, 1), result(refuse), result(unix.SECCOMP_RET_ALLOW))
@@ -95,6 +105,11 @@ func (r Rights) filter(pid uint32) []unix.SockFilter {
 
 func load(offset uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
+}
+
+// keep leaves of what was loaded these bits.
+func keep(bits uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: bits}
 }
 
 func result(r uint32) unix.SockFilter {

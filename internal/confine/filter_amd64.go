@@ -16,6 +16,10 @@ func ownRefused() []uint32 {
 // nodes are the older names of the calls that make nodes and give them away.
 func nodes() []uint32 { return []uint32{unix.SYS_MKNOD, unix.SYS_CHOWN, unix.SYS_LCHOWN} }
 
+func madeBy() []making {
+	return []making{{unix.SYS_MKNODAT, offsetThird}, {unix.SYS_MKNOD, offsetSecond}}
+}
+
 // foreignNumbers refuses the calls of x32, which are others under the same numbers.
 func foreignNumbers() []unix.SockFilter {
 	const x32 = 0x40000000

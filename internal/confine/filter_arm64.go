@@ -9,4 +9,6 @@ func ownRefused() []uint32 { return []uint32{unix.SYS_KEXEC_FILE_LOAD} }
 
 func nodes() []uint32 { return nil }
 
+func madeBy() []making { return []making{{unix.SYS_MKNODAT, offsetThird}} }
+
 func foreignNumbers() []unix.SockFilter { return nil }

@@ -336,6 +336,7 @@ static void confess(const char *file)
 	TRY("signal the caller", kill(getppid(), 0));
 	TRY("user namespace", unshare(CLONE_NEWUSER));
 	TRY("node", mknod(node, S_IFIFO | 0600, 0));
+	TRY("disk", mknod("/nonexistent/disk", S_IFBLK | 0600, 0));
 	TRY("type at the terminal", ioctl(2, TIOCSTI, "x"));
 	TRY("run a program", execl("/bin/true", "true", (char *)0));
 	fclose(out);
