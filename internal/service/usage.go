@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"dcm/internal/account"
+	"dcm/internal/apply"
 	"dcm/internal/gpu"
 	"dcm/internal/host"
 	"dcm/internal/lease"
@@ -23,7 +25,13 @@ func Usage(ctx context.Context, h *host.Host) account.Usage {
 	return ground(h, cfg).usage(ctx)
 }
 
+// usage touches no GPU while a run is at work on it.
 func (p *premises) usage(ctx context.Context) account.Usage {
+	if busy, err := apply.UnderWay(p.host.Lock()); err == nil && busy {
+		u := account.Usage{Version: account.Version, Taken: time.Now()}
+		u.Hide(account.PartUses, errors.New("the GPUs are being partitioned"))
+		return u
+	}
 	f, seen, err := p.facts(ctx)
 	if err != nil {
 		var unseen error

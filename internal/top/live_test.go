@@ -237,6 +237,19 @@ func TestKeysAndResizesOnATerminal(t *testing.T) {
 		p.types(step.keys)
 		p.sees(step.want)
 	}
+	// Stopped, and the terminal used by somebody else.
+	raw := p.mode()
+	p.forget()
+	if err := unix.IoctlSetTermios(int(p.front.Fd()), unix.TCSETS, &was); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Process.Signal(unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	p.sees(enter)
+	if now := p.mode(); now != raw {
+		t.Errorf("behind a stop the terminal is %+v, was %+v", now, raw)
+	}
 	p.size(200, 50)
 	p.sees("dcm-lease-1000-4f1c09aa.scope")
 	p.size(20, 4)

@@ -22,18 +22,18 @@ type Look func(context.Context) (account.Usage, error)
 func Live(ctx context.Context, in, out *os.File, look Look, by string, every time.Duration) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	was, err := term.MakeRaw(int(in.Fd()))
+	was, err := term.GetState(int(in.Fd()))
 	if err != nil {
-		return fmt.Errorf("cannot have single keys of the terminal: %w", err)
+		return fmt.Errorf("standard input is no terminal: %w", err)
 	}
 	defer func() {
 		_, _ = out.WriteString(leave) // it may be gone
 		_ = term.Restore(int(in.Fd()), was)
 	}()
-	if _, err := out.WriteString(enter); err != nil {
+	s := screen{in: in, out: out, model: newModel(by, every)}
+	if err := s.enter(); err != nil {
 		return err
 	}
-	s := screen{in: in, out: out, model: newModel(by, every)}
 	return s.run(ctx, look, every)
 }
 
@@ -53,6 +53,15 @@ type screen struct {
 	in, out *os.File
 	model   model
 	before  account.Usage
+}
+
+// enter has single keys, and a screen of its own.
+func (s *screen) enter() error {
+	if _, err := term.MakeRaw(int(s.in.Fd())); err != nil {
+		return fmt.Errorf("cannot have single keys of the terminal: %w", err)
+	}
+	_, err := s.out.WriteString(enter)
+	return err
 }
 
 // seen is what a look showed.
@@ -85,7 +94,12 @@ func (s *screen) run(ctx context.Context, look Look, every time.Duration) error 
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-resized:
+		case sig := <-resized:
+			if sig == syscall.SIGCONT { // a shell has had the terminal meanwhile
+				if err := s.enter(); err != nil {
+					return err
+				}
+			}
 		case <-due.C:
 			if !looking {
 				looking = true
