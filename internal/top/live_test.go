@@ -222,7 +222,7 @@ func TestKeysAndResizesOnATerminal(t *testing.T) {
 	was := p.mode()
 	p.run()
 	p.sees("look-1 ")
-	p.sees("sorted by partition, every 200ms; h for help, q to quit")
+	p.sees("by partition, every 200ms; h for help, q to quit")
 	p.sees("look-3 ") // without a key
 	for line := range strings.SplitSeq(strings.ReplaceAll(p.text(), home, "\r\n"), "\r\n") {
 		if bare := strings.NewReplacer(enter, "", endLine, "", endPage, "", head, "", plain, "").Replace(line); places(bare) > 80 {
@@ -230,8 +230,8 @@ func TestKeysAndResizesOnATerminal(t *testing.T) {
 		}
 	}
 	for _, step := range []struct{ keys, want string }{
-		{">", "sorted by mode,"}, {"\x1b[D", "sorted by partition,"}, {"\x1b[D", "sorted by pids,"}, {"r", "sorted by pids, reversed"},
-		{"h", "how much of the GPUs' partitions"}, {"\x1b", "sorted by pids, reversed"},
+		{">", "by mode,"}, {"\x1b[D", "by partition,"}, {"\x1b[D", "by pids,"}, {"r", "by pids, reversed"},
+		{"h", "how much of the GPUs' partitions"}, {"\x1b", "by pids, reversed"},
 	} {
 		p.forget()
 		p.types(step.keys)
@@ -265,7 +265,7 @@ func TestWhatWasSeenStaysWhenALookFails(t *testing.T) {
 	p := start(t, "error")
 	was := p.mode()
 	p.run()
-	p.sees("as of then: the daemon is gone")
+	p.sees("by partition; as of then: the daemon is gone")
 	p.forget()
 	p.types(" ")
 	p.sees("look-1 ")

@@ -107,19 +107,19 @@ func (m model) lines() []string {
 	return out
 }
 
-// state is the second line: what is wrong, or else how the table is sorted.
+// state is the second line: how the table is sorted, and what is wrong.
 func (m model) state() string {
-	if m.err != nil {
-		return foreign.Text("as of then: " + m.err.Error())
-	}
-	for _, h := range m.usage.Hidden {
-		return foreign.Text("not all can be seen: " + h.Why)
-	}
-	order := ""
+	order := "by " + Columns()[m.sort]
 	if m.reverse {
-		order = ", reversed"
+		order += ", reversed"
 	}
-	return fmt.Sprintf("sorted by %s%s, every %s; h for help, q to quit", Columns()[m.sort], order, m.every)
+	switch {
+	case m.err != nil:
+		return order + "; as of then: " + foreign.Text(m.err.Error())
+	case len(m.usage.Hidden) > 0:
+		return order + "; not all can be seen: " + foreign.Text(m.usage.Hidden[0].Why)
+	}
+	return fmt.Sprintf("%s, every %s; h for help, q to quit", order, m.every)
 }
 
 // columns are as wide as the terminal lets them be.
@@ -140,7 +140,7 @@ func (m model) helpText() string {
 
   q, ^C           quit
   space           look now
-  < >, left right sort by another column: ` + strings.Join(Columns(), " ") + `
+  < >, left right sort by another column
   r               reverse the order
   up down, page up, page down, home, end
                   the partitions that do not fit on the screen

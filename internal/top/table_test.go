@@ -31,7 +31,7 @@ func TestTheTableFitsEightyColumns(t *testing.T) {
 	m.usage, m.looked = three(), true
 	want := []string{
 		"dcm top - 03:04:05  3 partitions, 2 held, 1 with processes",
-		"sorted by busy, every 2s; h for help, q to quit",
+		"by busy, every 2s; h for help, q to quit",
 		"PARTITION      MODE     NUMA   USED   SIZE BUSY% USER     HOLDER         PIDS   ",
 		"0000:05:00.0-1 CPX/NPS4    0   6.5G    24G    97 alice+1  dcm-lea….scope 4711+2 ",
 		"0000:05:00.0-0 CPX/NPS4    0     0B    24G     0          reserva…n vllm        ",
@@ -56,7 +56,7 @@ func TestWhatCannotBeSeenIsNotToldToBeNothing(t *testing.T) {
 	}
 	m := newModel("busy", time.Second)
 	m.usage, m.looked = u, true
-	if got := m.view()[1]; got != "not all can be seen: PID 1 does not answer" {
+	if got := m.view()[1]; got != "by busy; not all can be seen: PID 1 does not answer" {
 		t.Errorf("the second line is %q", got)
 	}
 }
