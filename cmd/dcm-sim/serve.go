@@ -46,7 +46,9 @@ func newServe() *cobra.Command {
 		if *uevents {
 			o.Uevent = newBroadcaster(c.ErrOrStderr()).tell
 		}
-		o.Tells = sim.Tells(*tells)
+		if o.Tells, err = sim.ParseTells(*tells); err != nil {
+			return err
+		}
 		if *gpus > 0 {
 			k = k.Scaled(*gpus)
 		}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
+
+	"dcm/internal/partition"
 )
 
 // Tells is how a kernel tells what the partitions are used for: the forms of its tables.
@@ -23,6 +26,15 @@ const (
 	TellsShort      Tells = "short" // tables that are cut short
 	TellsOther      Tells = "other" // tables of a form that nobody knows
 )
+
+// ParseTells returns the kernel of that name.
+func ParseTells(name string) (Tells, error) {
+	all := []Tells{TellsPartitions, TellsAttributes, TellsGPU16, TellsGPU17, TellsGPU18, TellsSums, TellsGPU13, TellsNothing, TellsShort, TellsOther}
+	if !slices.Contains(all, Tells(name)) {
+		return "", fmt.Errorf("unknown way %q to tell of usage: there are %s", name, partition.List(all[1:]))
+	}
+	return Tells(name), nil
+}
 
 // measured is an attribute whose reads are counted. n.mu is held while it is read.
 func (n *Node) measured(read func() (string, error)) *Entry {
