@@ -113,13 +113,14 @@ func (c *Conn) once(ctx context.Context, reply any, path dbus.ObjectPath, method
 	return foreign.Error(call.Store(reply))
 }
 
-// listen begins to hear the signals of these rules. A link that breaks meanwhile
-// is replaced by one that is told them.
+// listen begins to hear the signals of these rules, and those that PID 1 may be lost
+// with. A link that breaks meanwhile is replaced by one that is told them. Who only asks
+// has no signals sent: a connection for a look is made in half the calls so.
 func (c *Conn) listen(ctx context.Context, rules []rule) (*ear, error) {
-	ear, fresh := c.hub.listen(), c.hub.match(rules)
+	ear, fresh := c.hub.listen(), c.hub.match(append(managerRules(), rules...))
 	l, err := c.link(ctx)
 	if err == nil {
-		err = l.match(ctx, fresh)
+		err = l.hear(ctx, fresh)
 	}
 	if err != nil && !lost(err) {
 		c.hub.forget(ear)
@@ -131,7 +132,10 @@ func (c *Conn) listen(ctx context.Context, rules []rule) (*ear, error) {
 
 // await waits until PID 1 can be asked again.
 func (c *Conn) await(ctx context.Context) error {
-	ear := c.hub.listen()
+	ear, err := c.listen(ctx, nil)
+	if err != nil {
+		return err
+	}
 	defer c.hub.forget(ear)
 	for {
 		var pause <-chan time.Time

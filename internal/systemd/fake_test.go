@@ -32,6 +32,8 @@ type pid1 struct {
 	props    map[string]map[string]any   // unit → property
 	onList   func(n int, names []string) // after the nth list of units was made
 	lists    int
+	gets     int // of properties
+	hearers  int // calls of Subscribe
 	restarts int
 	reloads  int
 	jobs     uint32
@@ -110,7 +112,12 @@ func (p *pid1) vanish() {
 
 func (p *pid1) manager() map[string]any {
 	return map[string]any{
-		"Subscribe": func() *dbus.Error { return nil },
+		"Subscribe": func() *dbus.Error {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.hearers++
+			return nil
+		},
 		"ListUnitsByNames": func(names []string) ([]sd.UnitStatus, *dbus.Error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -182,6 +189,7 @@ func (p *pid1) unit(name string) *sd.UnitStatus {
 func (p *pid1) get(m dbus.Message, iface, property string) (dbus.Variant, *dbus.Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.gets++
 	path, _ := m.Headers[dbus.FieldPath].Value().(dbus.ObjectPath)
 	for name := range p.units {
 		if unitPath(name) != path {

@@ -26,7 +26,7 @@ type ear struct {
 	gap  bool                       // signals may have been lost
 }
 
-func newHub() *hub { return &hub{ears: map[*ear]bool{}, matched: managerRules()} }
+func newHub() *hub { return &hub{ears: map[*ear]bool{}} }
 
 func (h *hub) listen() *ear {
 	e := &ear{wake: make(chan struct{}, 1), jobs: map[dbus.ObjectPath]string{}}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"syscall"
 
 	"github.com/godbus/dbus/v5"
@@ -28,9 +29,13 @@ const (
 type link struct {
 	*dbus.Conn
 	private bool // directly to PID 1, without a bus between
+
+	mu         sync.Mutex
+	subscribed bool
 }
 
-// dialBus connects by a bus and subscribes to what PID 1 signals there.
+// dialBus connects by a bus, and subscribes to what PID 1 signals there if somebody
+// listens.
 func dialBus(ctx context.Context, address string, h *hub) (*link, error) {
 	l, err := dial(ctx, address, h)
 	if err != nil {
@@ -83,18 +88,19 @@ func (l *link) join(ctx context.Context, h *hub) error {
 	if err := l.Hello(); err != nil {
 		return err
 	}
-	if err := l.match(ctx, h.rules()); err != nil {
+	if err := l.hear(ctx, h.rules()); err != nil {
 		return err
 	}
 	if !l.owned(ctx) {
 		return errors.New("systemd is not on the bus")
 	}
-	return l.subscribe(ctx)
+	return nil
 }
 
-// match tells the bus of signals to pass. A private link gets all of them.
-func (l *link) match(ctx context.Context, rules []rule) error {
-	if l.private {
+// hear tells the bus of signals to pass, and PID 1 once to send any. A private link gets
+// all of them.
+func (l *link) hear(ctx context.Context, rules []rule) error {
+	if l.private || len(rules) == 0 {
 		return nil
 	}
 	for _, r := range rules {
@@ -102,7 +108,14 @@ func (l *link) match(ctx context.Context, rules []rule) error {
 			return err
 		}
 	}
-	return nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.subscribed {
+		return nil
+	}
+	err := l.subscribe(ctx)
+	l.subscribed = err == nil
+	return err
 }
 
 // owned reports whether PID 1 is at the other end now.

@@ -75,6 +75,31 @@ func TestUnitsReadsServicesTemplatesAndMissingUnits(t *testing.T) {
 	}
 }
 
+// Each start of the daemon looks at all clients. What that takes of PID 1 is exact.
+func TestALookAtActiveUnitsIsOneCall(t *testing.T) {
+	p := startPID1(t)
+	var names []string
+	for i := range 50 {
+		names = append(names, fmt.Sprintf("client-%d.service", i))
+		p.set(names[i], "active/running", "01")
+	}
+	c, ctx := p.dial()
+	if _, err := c.Glance(ctx, names); err != nil {
+		t.Fatal(err)
+	}
+	if lists, gets, hearers := p.count(&p.lists), p.count(&p.gets), p.count(&p.hearers); lists != 1 || gets > 0 || hearers > 0 || len(c.hub.rules()) > 0 {
+		t.Errorf("PID 1 was asked for %d lists and %d properties, and %d times for its signals, with %d rules; want one list", lists, gets, hearers, len(c.hub.rules()))
+	}
+	for range 2 {
+		if _, err := c.Settle(ctx, names); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if hearers := p.count(&p.hearers); hearers != 1 {
+		t.Errorf("PID 1 was asked %d times for its signals by who waits, want once", hearers)
+	}
+}
+
 // called has PID 1 call units as they were asked for, where nothing else is said.
 func called(units []Unit) []Unit {
 	for i, u := range units {
