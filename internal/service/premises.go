@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"dcm/internal/apply"
@@ -64,11 +65,13 @@ func (p *premises) facts(ctx context.Context) (lease.Facts, gpu.Usage, error) {
 			f.Reserved[name] = r.Name
 		}
 	}
-	if f.Tenants, err = p.tenants(ctx); err != nil {
-		return f, gpu.Usage{}, err
-	}
-	usage, err := p.node.Usage(ctx)
-	if err != nil {
+	var usage gpu.Usage
+	var unread error
+	var looked sync.WaitGroup
+	looked.Go(func() { usage, unread = p.node.Usage(ctx) }) // while PID 1 is asked: somebody waits for a lease
+	f.Tenants, err = p.tenants(ctx)
+	looked.Wait()
+	if err = errors.Join(err, unread); err != nil {
 		return f, usage, err
 	}
 	for _, part := range there {
