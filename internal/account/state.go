@@ -12,6 +12,7 @@ const (
 	Disabled  State = "disabled"             // a unit of dcm's is not started at boot
 	Down      State = "daemon-down"          // dcm.service does not run: nobody watches
 	Shared    State = "not-exclusive"        // what is reserved exclusively is confined, and open to others
+	Nodeless  State = "partition-missing"    // a partition has no device node: the kernel has too few minors
 	Kept      State = "configuration-kept"   // that on disk is broken; the last good one stays in force
 	Unseen    State = "unknown"              // the GPUs may not be looked at from here
 	Rebooting State = "rebooting"            // the host is being rebooted for the profile
@@ -37,7 +38,7 @@ const (
 
 // States lists all of them, the best first.
 func States() []State {
-	return []State{Healthy, Idle, Changing, Pending, Disabled, Down, Shared, Kept, Unseen, Rebooting, Drifted, Waiting, Held, NotOn, Failed, Broken, Clients, Unmet, Open, Missing}
+	return []State{Healthy, Idle, Changing, Pending, Disabled, Down, Shared, Nodeless, Kept, Unseen, Rebooting, Drifted, Waiting, Held, NotOn, Failed, Broken, Clients, Unmet, Open, Missing}
 }
 
 // Code is what a monitoring plugin exits with.
@@ -45,7 +46,7 @@ func (s State) Code() int {
 	switch s {
 	case Healthy, Idle:
 		return CodeOK
-	case Changing, Pending, Disabled, Down, Shared, Kept:
+	case Changing, Pending, Disabled, Down, Shared, Nodeless, Kept:
 		return CodeWarning
 	case Unseen:
 		return CodeUnknown

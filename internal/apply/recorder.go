@@ -45,6 +45,14 @@ func (r *Recorder) Source(source, broken string) {
 	r.run.Source, r.run.Config = source, broken
 }
 
+// Warn records what the run does not fail for.
+func (r *Recorder) Warn(text string, attrs ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run.Warnings = append(r.run.Warnings, text)
+	r.log.Warn(text, attrs...)
+}
+
 // Refuse publishes a run that ended before it began.
 func (r *Recorder) Refuse(profile string, why report.Error) report.Run {
 	r.begin(profile)

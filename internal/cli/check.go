@@ -23,7 +23,8 @@ func checkCmd(h *host.Host, con *Console) *cobra.Command {
 		Short: "Check the configuration, and whether the GPUs can have it",
 		Long: `Check the configuration, or the one that would result if FILE took the place of
 /etc/dcm/dcm.toml. On a host with GPUs, or with --node, every profile is also
-checked against what they can do. FILE may be - for standard input. The exit
+checked against what they can do, and the reservations against what each profile
+makes of them. FILE may be - for standard input. The exit
 status is 78 if the configuration is broken, 1 if there is no FILE or the selected
 profile does not fit the GPUs.`,
 		Example: "  dcm check\n  dcm check ./dcm.toml --node mi300x-8",
@@ -59,22 +60,21 @@ func check(ctx context.Context, h *host.Host, con *Console, given []string, kind
 	if kind == "" {
 		misplaced = checkReserved(h, cfg)
 	}
-	gpus, others, err := judges(ctx, h, cfg, kind)
+	gpus, err := judges(ctx, h, cfg, kind)
 	if err != nil {
 		return err
-	}
-	if n := minorsOf(gpus) + others; n > drmMinors {
-		fmt.Fprintf(con.err, "%s: this node takes %d DRM devices, whatever the profile, and older kernels have %d in all: a partition may be missing there\n", con.yellow("dcm: warning"), n, drmMinors)
 	}
 	if len(gpus) == 0 {
 		fmt.Fprintln(con.out, "There are no partitionable GPUs here to check it against; see --node.")
 		return misplaced
 	}
-	name := func(text string) string { return text }
+	r := review{cfg: cfg, gpus: gpus, name: func(text string) string { return text }}
 	if kind != "" {
-		name = byIndex(gpus)
+		r.name, r.minors = byIndex(gpus), h.Node(nil).AnyKernel()
+	} else if r.minors, err = h.Minors(); err != nil {
+		return errors.Join(misplaced, err)
 	}
-	return errors.Join(misplaced, checkProfiles(con, cfg, gpus, name))
+	return errors.Join(misplaced, r.profiles(con))
 }
 
 // byIndex names GPUs by their index: those of a kind of node have no addresses but
@@ -131,65 +131,75 @@ func selection(cfg *config.Config) string {
 	return fmt.Sprintf("%s is selected (%s)", cfg.Selected, cfg.Source)
 }
 
-// judges returns the GPUs that profiles are checked against, and how many other
-// display devices are beside them; none is no error.
-func judges(ctx context.Context, h *host.Host, cfg *config.Config, kind string) ([]partition.GPU, int, error) {
+// judges returns the GPUs that profiles are checked against; none is no error.
+func judges(ctx context.Context, h *host.Host, cfg *config.Config, kind string) ([]partition.GPU, error) {
 	if kind != "" {
 		gpus, err := partition.ParseNode(kind)
 		if err != nil {
-			return nil, 0, exit.With(exit.Usage, err)
+			return nil, exit.With(exit.Usage, err)
 		}
-		return gpus, 0, nil
+		return gpus, nil
 	}
 	devices, err := h.Node(cfg).Devices(ctx)
 	if err != nil && !errors.Is(err, gpu.ErrNoGPU) {
-		return nil, 0, err
+		return nil, err
 	}
-	gpus := gpu.Partitionable(devices)
-	return gpus, len(devices) - len(gpus), nil
+	return gpu.Partitionable(devices), nil
 }
 
-// drmMinors is how many DRM devices older kernels have in all.
-const drmMinors = 64
-
-// minorsOf returns how many DRM devices the GPUs take: the driver registers one
-// for each XCC when it is loaded (amdgpu_xcp_drm_dev_alloc), used or not.
-func minorsOf(gpus []partition.GPU) int {
-	n := 0
-	for _, g := range gpus {
-		n += max(1, g.XCC)
-	}
-	return n
+// review is what profiles are judged by.
+type review struct {
+	cfg    *config.Config
+	gpus   []partition.GPU
+	minors gpu.Minors
+	name   func(string) string // of GPUs in a text
 }
 
-// checkProfiles prints what each profile means for the GPUs. Only the selected
-// one has to fit: a host is not expected to take every profile that is shipped.
-func checkProfiles(con *Console, cfg *config.Config, gpus []partition.GPU, name func(string) string) error {
+// profiles prints what each profile means for the GPUs. Only the selected one has to
+// fit, or without one the GPUs as they are the reservations: a host is not expected to
+// take every profile that is shipped.
+func (r review) profiles(con *Console) error {
 	var failure error
+	if r.cfg.Selected == "" {
+		failure = r.after(con, r.gpus, true)
+	}
 	t := newTable(con.out, "PROFILE", "FITS", "PARTITIONS", "REMARK")
-	for _, profile := range cfg.Names() {
-		p := cfg.Profiles[profile]
-		after, err := outcome(p, gpus)
+	for _, profile := range r.cfg.Names() {
+		selected := profile == r.cfg.Selected
 		mark := profile
-		if profile == cfg.Selected {
+		if selected {
 			mark += " *"
 		}
-		if err != nil {
-			text := name(err.Error())
-			if profile == cfg.Selected {
-				failure = errors.New(text)
-			}
-			first, rest, more := strings.Cut(text, "\n")
-			if more {
-				first += fmt.Sprintf(" (and %d more)", strings.Count(rest, "\n")+1)
-			}
-			t.row(mark, "no", "-", first)
+		after, err := outcome(r.cfg.Profiles[profile], r.gpus)
+		if err == nil {
+			err = r.after(con, after, selected)
+		}
+		if err == nil {
+			t.row(mark, "yes", fmt.Sprint(partitions(after)), remark(after))
 			continue
 		}
-		t.row(mark, "yes", fmt.Sprint(partitions(after)), remark(after))
+		text := r.name(err.Error())
+		if selected {
+			failure = errors.New(text)
+		}
+		first, rest, more := strings.Cut(text, "\n")
+		if more {
+			first += fmt.Sprintf(" (and %d more)", strings.Count(rest, "\n")+1)
+		}
+		t.row(mark, "no", "-", first)
 	}
 	t.flush()
 	return failure
+}
+
+// after judges what GPUs would be for those for whom partitions are reserved, and tells
+// of partitions that nobody can use.
+func (r review) after(con *Console, gpus []partition.GPU, tell bool) error {
+	short := r.minors.Short(gpus)
+	if short != nil && tell {
+		fmt.Fprintf(con.err, "%s%s\n   cure: %s\n", con.yellow("dcm: warning: "), r.name(short.Text), short.Cure)
+	}
+	return host.Room(r.cfg.Reservations, gpus, short)
 }
 
 // outcome is what the GPUs would be with the profile.

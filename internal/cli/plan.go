@@ -18,13 +18,14 @@ import (
 
 // proposal is what `dcm plan` tells.
 type proposal struct {
-	Profile string           `json:"profile"`
-	Steps   []partition.Step `json:"steps"`
-	Clients []string         `json:"clients"` // the units that would be restarted
-	Reload  bool             `json:"reload"`  // the driver would be reloaded: every GPU of the node is out of use
-	Holders []report.Holder  `json:"holders"` // who would be in the way, the clients aside
-	Refused *report.Error    `json:"refused,omitempty"`
-	Pending string           `json:"pending"` // a memory mode that was requested before, and comes with the next load of the driver
+	Profile  string           `json:"profile"`
+	Steps    []partition.Step `json:"steps"`
+	Clients  []string         `json:"clients"` // the units that would be restarted
+	Reload   bool             `json:"reload"`  // the driver would be reloaded: every GPU of the node is out of use
+	Holders  []report.Holder  `json:"holders"` // who would be in the way, the clients aside
+	Refused  *report.Error    `json:"refused,omitempty"`
+	Warnings []string         `json:"warnings"` // what it would not be refused for
+	Pending  string           `json:"pending"`  // a memory mode that was requested before, and comes with the next load of the driver
 }
 
 func planCmd(h *host.Host, con *Console) *cobra.Command {
@@ -48,10 +49,13 @@ func plan(ctx context.Context, h *host.Host, con *Console, given []string, asJSO
 	if err != nil {
 		return err
 	}
-	p := proposal{Profile: name, Steps: append([]partition.Step{}, d.Steps...), Clients: []string{}, Reload: d.Steps.Reloads(), Holders: []report.Holder{}}
+	p := proposal{Profile: name, Steps: append([]partition.Step{}, d.Steps...), Clients: []string{}, Reload: d.Steps.Reloads(), Holders: []report.Holder{}, Warnings: []string{}}
 	a := take(ctx, h)
 	p.Pending = pending(a)
 	if len(d.Steps) > 0 {
+		if short := h.Short(partition.Forecast(d.GPUs, d.Steps)); short != nil {
+			p.Warnings = append(p.Warnings, short.Text+"; cure: "+short.Cure)
+		}
 		if p.Clients, err = h.Restarted(ctx, h.Clients(cfg)); err != nil {
 			fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+"cannot tell which clients would restart: "+err.Error())
 		}
@@ -116,6 +120,9 @@ func (p proposal) print(con *Console) {
 	}
 	if p.Pending != "" {
 		fmt.Fprintf(con.out, "%s was requested before, and comes with the next load of the driver, whatever that is for.\n", p.Pending)
+	}
+	for _, w := range p.Warnings {
+		fmt.Fprintln(con.out, con.yellow("Warning: ")+w)
 	}
 	if len(p.Steps) == 0 {
 		return

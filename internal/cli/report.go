@@ -107,6 +107,9 @@ func printRun(con *Console, run *report.Run, restart report.Restart) {
 		line("Error", strings.ReplaceAll(run.Error.Text, "\n", "\n             "))
 		line("Cure", run.Error.Cure)
 	}
+	for _, w := range run.Warnings {
+		line("Warning", w)
+	}
 	for _, p := range run.Holders {
 		line("In use by", p.String())
 	}

@@ -42,6 +42,8 @@ func doors() map[string]string {
 		"opened.prober.files":      numbers,
 		"opened.prober.mappings":   "takes device numbers and inodes",
 		"host.Host.BootID":         escapes,
+		"host.Host.kernel":         escapes,
+		"gpu.Node.Minors":          matched,
 		"host.Host.about":          escapes,
 		"host.Host.Who":            escapes,
 		"host.userName":            escapes,

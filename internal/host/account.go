@@ -98,12 +98,16 @@ func (h *Host) Expected(cfg *config.Config, there []string) account.Expected {
 }
 
 func (h *Host) about() account.Host {
-	out := account.Host{Boot: h.BootID()}
-	kernel, _ := os.ReadFile(h.Path("proc/sys/kernel/osrelease")) // "" where it does not tell
-	out.Kernel = foreign.Text(strings.TrimSpace(string(kernel)))
+	out := account.Host{Boot: h.BootID(), Kernel: h.kernel()}
 	name, _ := os.ReadFile(h.Path("proc/sys/kernel/hostname"))
 	out.Name = foreign.Text(strings.TrimSpace(string(name)))
 	return out
+}
+
+// kernel is the release of the one that runs; "" where it does not tell.
+func (h *Host) kernel() string {
+	text, _ := os.ReadFile(h.Path("proc/sys/kernel/osrelease"))
+	return foreign.Text(strings.TrimSpace(string(text)))
 }
 
 func (h *Host) settings(cfg *config.Config) account.Settings {

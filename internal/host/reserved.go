@@ -2,8 +2,10 @@ package host
 
 import (
 	"fmt"
+	"slices"
 
 	"dcm/internal/config"
+	"dcm/internal/gpu"
 	"dcm/internal/lease"
 	"dcm/internal/partition"
 	"dcm/internal/placement"
@@ -104,15 +106,20 @@ func (h *Host) Fits(list []config.Reservation) func([]partition.GPU) error {
 		if err := h.Misplaced(list); err != nil {
 			return err
 		}
-		return fits(list, after)
+		return Room(list, after, h.Short(after))
 	}
 }
 
-func fits(list []config.Reservation, after []partition.GPU) error {
+// Room tells which reservation could not be met on these GPUs; those partitions that
+// get no device node do not count.
+func Room(list []config.Reservation, after []partition.GPU, short *gpu.Shortage) error {
 	var node []placement.Partition
 	for _, g := range after {
 		n := g.Partitions()
 		for i := range n {
+			if short != nil && slices.Contains(short.Partitions, fmt.Sprintf("%s-%d", g.Address, i)) {
+				continue
+			}
 			node = append(node, placement.Partition{
 				Name: fmt.Sprintf("%s-%d", g.Address, i), GPU: g.Address, Index: i, Domain: g.Memory.Domain(i, n), Hive: g.Hive,
 			})
@@ -126,5 +133,16 @@ func fits(list []config.Reservation, after []partition.GPU) error {
 		}
 		wants = append(wants, lease.Reservation{Name: r.Name, Want: placement.Want{Partitions: r.Partitions, Among: among}})
 	}
-	return lease.Fit(node, wants)
+	err := lease.Fit(node, wants)
+	for i, r := range list {
+		if err == nil {
+			break
+		}
+		if first := lease.Fit(node, wants[:i+1]); first != nil && first.Error() != err.Error() {
+			return fmt.Errorf("%s: reservation %s cannot be met: %w; of all, %w", r.Source, r.Name, first, err)
+		} else if first != nil {
+			return fmt.Errorf("%s: reservation %s cannot be met: %w", r.Source, r.Name, err)
+		}
+	}
+	return err
 }

@@ -71,6 +71,8 @@ type Run struct {
 	Pending map[partition.Address]partition.Memory `json:"pending,omitempty"`
 	Totals  Totals                                 `json:"totals,omitzero"` // of this boot's runs, this one included once it has ended
 
+	Warnings []string `json:"warnings,omitempty"` // what it did not fail for
+
 	Unloaded bool `json:"unloaded,omitempty"` // an earlier run has left the driver unloaded, and this one has not loaded it
 }
 

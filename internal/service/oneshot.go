@@ -12,6 +12,7 @@ import (
 	"dcm/internal/exit"
 	"dcm/internal/foreign"
 	"dcm/internal/host"
+	"dcm/internal/partition"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
 )
@@ -97,12 +98,25 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		}
 	}
 	opt.Load = half
-	opt.Fits = h.Fits(cfg.Reservations)
+	opt.Fits = foresee(h, h.Fits(cfg.Reservations), rec)
 	run := apply.Run(ctx, share.node, cfg.Profile, opt, rec)
 	if run.Result.OK() {
 		settle(h, cfg, log)
 	}
 	return told(log, run)
+}
+
+// foresee is fits, and tells beforehand of partitions that will have no device node.
+func foresee(h *host.Host, fits func([]partition.GPU) error, rec *apply.Recorder) func([]partition.GPU) error {
+	return func(after []partition.GPU) error {
+		if short := h.Short(after); short != nil {
+			rec.Warn(short.Text, "cure", short.Cure)
+		}
+		if fits == nil {
+			return nil
+		}
+		return fits(after)
+	}
 }
 
 // mistakes tells of a configuration in whose place the last good one is in force.

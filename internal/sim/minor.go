@@ -17,8 +17,9 @@ const xcps = 8
 // allocateMinors numbers the DRM devices as the kernel does when the drivers
 // are probed in PCI order: each device takes a render and a primary minor, of
 // which there are 64 each; what does not fit goes on from 192
-// (drm_drv.c: DRM_MINOR_LIMIT, DRM_EXTENDED_MINOR_LIMIT).
-func allocateMinors(boards []*board) {
+// (drm_drv.c: DRM_MINOR_LIMIT, DRM_EXTENDED_MINOR_LIMIT). With old it gets none, and its
+// partition neither has a node nor is one of KFD's ("Skip xcp node").
+func allocateMinors(boards []*board, old bool) {
 	primary, render, extended := 0, 128, 192
 	take := func(next *int, limit int) int {
 		counter := next
@@ -34,6 +35,9 @@ func allocateMinors(boards []*board) {
 			devices = xcps
 		}
 		for p := range devices {
+			if old && (primary >= 64 || render >= 192) {
+				continue
+			}
 			if b.Chip.AMD() || b.Chip.NVIDIA() {
 				m := take(&render, 192)
 				b.minors = append(b.minors, minor{fmt.Sprintf("renderD%d", m), m, true, p})

@@ -15,6 +15,7 @@ type Options struct {
 	Settle        time.Duration // KFD's teardown of a process is asynchronous: a GPU is busy that much longer
 	NodeLock      bool          // older kernels: KFD's lock and its processes are the node's, not the GPU's
 	Parameters    Parameters    // of the module at boot
+	OldMinors     bool          // kernels before 6.12: there are 64 DRM minors of each kind, and no more
 
 	Uevent func(Uevent) // is told what the kernel would tell of devices; must not wait
 
@@ -81,7 +82,7 @@ func New(k Kind, o Options) *Node {
 	for i, b := range k.Boards {
 		n.boards = append(n.boards, &board{Board: b, index: i})
 	}
-	allocateMinors(n.boards)
+	allocateMinors(n.boards, o.OldMinors)
 	n.boot()
 	return n
 }

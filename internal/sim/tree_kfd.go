@@ -83,6 +83,9 @@ func (n *Node) kfdGPUs() []kfdGPU {
 		}
 		of := b.partitions()
 		for p := range of {
+			if len(b.ofPartition(p)) == 0 {
+				continue // "no drm node assigned"
+			}
 			out = append(out, kfdGPU{b, id, p, of})
 			id++
 		}

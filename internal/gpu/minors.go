@@ -1,0 +1,197 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dcm/internal/attr"
+	"dcm/internal/partition"
+)
+
+// Minors is what the kernel has for device nodes of DRM, and who else takes some. Each
+// device takes a primary and mostly a render one; a driver registers all that its GPUs
+// could ever need when it is loaded, whatever their modes.
+type Minors struct {
+	Kernel  string // its release; "" for one that is not known
+	Highest int    // that is in use; -1 for none
+	Cards   []Card // who has the primary ones
+
+	traits []Traits
+}
+
+// Card is a DRM device's primary minor.
+type Card struct {
+	Device string // the last element of its path: a PCI address, "amdgpu_xcp_7", "ast"
+	Driver string // the device again, if it has no driver
+}
+
+// What kernels had before minors were counted on from 192 (drm_drv.c, DRM_MINOR_LIMIT;
+// 071d583e01c8 in 6.12, 6.11.1 and 6.6.53), and what they have of the platform devices
+// that further partitions are (amdgpu_xcp_drv.c, MAX_XCP_PLATFORM_DEVICE).
+const (
+	oldMinors = 64
+	extended  = 192
+	platforms = 64
+)
+
+// Minors looks what is taken. The kernel's release is the caller's to tell.
+func (n *Node) Minors(kernel string) (Minors, error) {
+	m := Minors{Kernel: kernel, Highest: -1, traits: n.Traits()}
+	names, err := attr.Names(filepath.Join(n.sys, "class/drm"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, nil
+	}
+	if err != nil {
+		return m, fmt.Errorf("cannot see the DRM devices: %w", err)
+	}
+	for _, name := range names {
+		kind, number, ok := DRMName(name)
+		if !ok {
+			continue // a connector
+		}
+		m.Highest = max(m.Highest, number)
+		if kind != "card" {
+			continue
+		}
+		c, err := card(n.sys, name)
+		if err != nil {
+			return m, fmt.Errorf("cannot see the DRM devices: %w", err)
+		}
+		m.Cards = append(m.Cards, c)
+	}
+	return m, nil
+}
+
+// AnyKernel is Minors of a node that is not this one.
+func (n *Node) AnyKernel() Minors { return Minors{Highest: -1, traits: n.Traits()} }
+
+// card is whose a primary minor is.
+func card(sys, name string) (Card, error) {
+	device := filepath.Join(sys, "class/drm", name, "device")
+	driver, err := attr.Link(filepath.Join(device, "driver"))
+	if err != nil {
+		return Card{}, err
+	}
+	of, err := attr.Link(device)
+	if driver == "" {
+		driver = of
+	}
+	return Card{Device: of, Driver: driver}, err
+}
+
+// others are the drivers of cards that are none of these GPUs'.
+func (m Minors) others(gpus []partition.GPU) []string {
+	var out []string
+	for _, c := range m.Cards {
+		if !slices.ContainsFunc(gpus, func(g partition.GPU) bool { return string(g.Address) == c.Device }) &&
+			!slices.ContainsFunc(m.traits, func(t Traits) bool { return t.Further != "" && strings.HasPrefix(c.Device, t.Further) }) {
+			out = append(out, c.Driver)
+		}
+	}
+	return out
+}
+
+// per is how many DRM devices a vendor's driver registers for a GPU that it partitions.
+func (m Minors) per(v partition.Vendor) int {
+	for _, t := range m.traits {
+		if t.Vendor == v {
+			return max(t.Minors, 1)
+		}
+	}
+	return 1
+}
+
+// needed is how many primary minors all take together.
+func (m Minors) needed(gpus []partition.GPU, others []string) int {
+	n := len(others)
+	for _, g := range gpus {
+		n += m.per(g.Vendor)
+	}
+	return n
+}
+
+// old tells whether there are only so many as there once were, and by what that is
+// known. A distribution's kernel may have more than its number says.
+func (m Minors) old(needed int) (is bool, by string) {
+	switch {
+	case m.Highest >= extended:
+		return false, fmt.Sprintf("minor %d is in use", m.Highest)
+	case len(m.Cards) >= oldMinors && needed > oldMinors:
+		return true, "so many are in use, and none beyond"
+	case m.Kernel == "":
+		return true, "those before 6.12, but for 6.11.1 and 6.6.53"
+	}
+	return !since(m.Kernel), "by its number, kernels from 6.12, 6.11.1 and 6.6.53 on having more"
+}
+
+// since tells whether a release is one of those that have more.
+func since(release string) bool {
+	var n [3]int
+	for i, s := range strings.SplitN(release, ".", 3) {
+		digits := len(s) - len(strings.TrimLeft(s, "0123456789"))
+		n[i], _ = strconv.Atoi(s[:digits]) // 0 for what is no number
+	}
+	return slices.Compare(n[:], []int{6, 12, 0}) >= 0 || n[0] == 6 && (n[1] == 11 && n[2] >= 1 || n[1] == 6 && n[2] >= 53)
+}
+
+// Shortage is that partitions have no device node.
+type Shortage struct {
+	Partitions []string // by name
+	Text, Cure string
+}
+
+// Short tells which partitions of GPUs that are so, or become so, have no device node;
+// nil if each has one. Drivers number their devices in PCI order, and those of others
+// are taken to have theirs before.
+func (m Minors) Short(gpus []partition.GPU) *Shortage {
+	gpus = slices.Clone(gpus)
+	slices.SortFunc(gpus, func(a, b partition.GPU) int { return a.Address.Compare(b.Address) })
+	others := m.others(gpus)
+	needed := m.needed(gpus, others)
+	old, by := m.old(needed)
+	var s Shortage
+	n, further := len(others), 0
+	for _, g := range gpus {
+		for i := range m.per(g.Vendor) {
+			n++
+			if i > 0 {
+				further++
+			}
+			if (old && n > oldMinors || further > platforms) && i < g.Partitions() {
+				s.Partitions = append(s.Partitions, fmt.Sprintf("%s-%d", g.Address, i))
+			}
+		}
+	}
+	if len(s.Partitions) == 0 {
+		return nil
+	}
+	s.Text, s.Cure = m.words(s.Partitions, others, needed, old, by)
+	if further > platforms {
+		s.Text += fmt.Sprintf("; the driver has %d for further partitions of all GPUs, and they take %d", platforms, further)
+		s.Cure = "select modes with fewer partitions for the last GPUs"
+	}
+	return &s
+}
+
+func (m Minors) words(names, others []string, needed int, old bool, by string) (text, cure string) {
+	text = strings.Join(names, ", ") + " gets no device node"
+	if !old {
+		return text, ""
+	}
+	kernel := "older kernels have"
+	if m.Kernel != "" {
+		kernel = "kernel " + m.Kernel + " has"
+	}
+	and, cure := "", "boot a kernel from 6.12 on"
+	if len(others) > 0 {
+		all := strings.Join(slices.Compact(slices.Sorted(slices.Values(others))), ", ")
+		and = " and " + all
+		cure += ", or keep " + all + " from loading (blacklist, in modprobe.d(5))"
+	}
+	return fmt.Sprintf("%s: the GPUs%s take %d DRM devices, whatever the modes, and %s %d (%s)", text, and, needed, kernel, oldMinors, by), cure
+}
