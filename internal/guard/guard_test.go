@@ -23,13 +23,20 @@ const major = 226
 
 var reserved = guard.Device{Major: major, Minor: 3001}
 
-// TestMain is, told to, the process that opens devices: one path a line.
+// TestMain is, told to, the process that opens devices: one path a line, or that makes
+// the node itself.
 func TestMain(m *testing.M) {
 	if os.Getenv("GUARD_TEST_OPENER") == "" {
 		os.Exit(m.Run())
 	}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
+		if path, own := strings.CutPrefix(lines.Text(), "mknod "); own {
+			err := unix.Mknod(path, unix.S_IFCHR|0o600, int(unix.Mkdev(major, reserved.Minor)))
+			errno, _ := err.(syscall.Errno)
+			fmt.Println(errno == 0)
+			continue
+		}
 		f, err := os.OpenFile(lines.Text(), os.O_RDWR, 0)
 		if err == nil {
 			f.Close()
@@ -111,6 +118,12 @@ func (n node) device(minor uint32) string { return filepath.Join(n.dir, fmt.Spri
 // opens returns how opens of the three devices end in a cgroup.
 func (n node) opens(cgroup string) string {
 	n.t.Helper()
+	return n.ask(cgroup, n.device(3000)+"\n"+n.device(3001)+"\n"+n.device(3002)+"\n")
+}
+
+// ask has a process of a cgroup do what the lines say.
+func (n node) ask(cgroup, lines string) string {
+	n.t.Helper()
 	dir, err := os.Open(filepath.Join(n.Cgroups, cgroup))
 	if err != nil {
 		n.t.Fatal(err)
@@ -118,7 +131,7 @@ func (n node) opens(cgroup string) string {
 	defer dir.Close()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "GUARD_TEST_OPENER=1")
-	cmd.Stdin = strings.NewReader(n.device(3000) + "\n" + n.device(3001) + "\n" + n.device(3002) + "\n")
+	cmd.Stdin = strings.NewReader(lines)
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -168,6 +181,17 @@ func TestReservedDevicesOpenBelowTheCgroupAlone(t *testing.T) {
 	n.expect(map[string]string{"system.slice": all, "dcm.slice": all})
 	if n.Loaded() {
 		t.Error("the guard is loaded after it was taken out")
+	}
+}
+
+// A runtime gives a privileged container a node for every device of the host, and does
+// not start it where it cannot.
+func TestANodeOfAReservedDeviceIsMadeAndDoesNotOpen(t *testing.T) {
+	n := newNode(t)
+	n.set(reserved)
+	own := filepath.Join(n.dir, "own")
+	if got := n.ask("system.slice", "mknod "+own+"\n"+own+"\n"); got != "true EPERM" {
+		t.Errorf("a node of one's own is made and opened: %s, want true EPERM", got)
 	}
 }
 

@@ -41,6 +41,7 @@ const (
 	ancestorID      = 123 // bpf_get_current_ancestor_cgroup_id
 	pseudoMap       = 1 << 4
 	characterDevice = 2 // BPF_DEVCG_DEV_CHAR
+	readWrite       = 6 // BPF_DEVCG_ACC_READ and _WRITE, without _MKNOD
 )
 
 // program is the instructions. The kernel hands over struct bpf_cgroup_dev_ctx:
@@ -51,7 +52,8 @@ func program(table int) []instruction {
 		{load32, 2 | 1<<4, 0, 0},
 		{moveRegister, 3 | 2<<4, 0, 0},
 		{shiftRight, 3, 0, 16},
-		{ifEqual, 3, allow, 0}, // to see that it is there, with access(2), is no use of it
+		{andValue, 3, 0, readWrite},
+		{ifEqual, 3, allow, 0}, // to make a node, or see that it is there with access(2), is no use of it
 		{andValue, 2, 0, 0xffff},
 		{ifNotEqual, 2, allow, characterDevice},
 		{load32, 2 | 1<<4, 4, 0}, // the key: major and minor
