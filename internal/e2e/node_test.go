@@ -16,6 +16,7 @@ func TestNode(t *testing.T) {
 	t.Run("privileges", func(t *testing.T) { privileges(t, p) })
 	t.Run("packages", func(t *testing.T) { packages(t, p) })
 	t.Run("partitions", func(t *testing.T) { partitions(t, p) })
+	t.Run("containers", func(t *testing.T) { containers(t, p) })
 	t.Run("random", func(t *testing.T) { random(t, p) })
 }
 

@@ -58,9 +58,17 @@ func Ansible() Recipe {
 	return Recipe{Suite: "trixie", Packages: []string{"ansible-core", "ansible-lint", "python3-apt"}}
 }
 
+// Podman is a host of containers: podman of that Debian, and a program without libraries
+// to make an image of. bookworm's crun wants a limit raised for device programs, which a
+// container may not; runc does without.
+func Podman(suite string) Recipe {
+	runtime := map[string]string{"bookworm": "runc", "trixie": "crun"}[suite]
+	return Recipe{Suite: suite, Packages: []string{"busybox-static", "podman", runtime}}
+}
+
 // Recipes are those of make test, those first that are used first.
 func Recipes() []Recipe {
-	return []Recipe{Trixie(), Bookworm(), Polkit(), OldLibrary(), NewLibrary(), Monitored()}
+	return []Recipe{Trixie(), Bookworm(), Polkit(), OldLibrary(), NewLibrary(), Monitored(), Podman("bookworm"), Podman("trixie")}
 }
 
 // Dependencies are those of dcm's package. Beside them a root has what every Debian
