@@ -26,7 +26,7 @@ export GOFLAGS = -buildvcs=false
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 PROGRAMS = dcm dcm-smi dcm-nvml dcm-guard dcm-sim
 
-.PHONY: build packages install demo test race roots soak test-ansible fuzz bench lint lint-go lint-vuln lint-sh lint-packages clean
+.PHONY: build packages install demo test race roots soak soak-leases test-ansible fuzz bench lint lint-go lint-vuln lint-sh lint-packages clean
 
 build:
 	for program in $(PROGRAMS); do \
@@ -77,6 +77,10 @@ RACY = account apply bundle bus daemon event gpu lease metrics opened report ser
 # The random trials for as long as it takes to believe in it.
 soak:
 	DCM_E2E=require DCM_SOAK=$(SOAK) $(GO) test -count=1 -timeout=24h -run TestNode/random -v ./internal/e2e
+
+# The same for leases and reservations.
+soak-leases:
+	DCM_E2E=require DCM_SOAK=$(SOAK) $(GO) test -count=1 -timeout=24h -run TestNode/leases -v ./internal/e2e
 
 SOAK ?= 10m
 
