@@ -237,3 +237,21 @@ func TestWhatTheLibraryPrintsIsNoAnswer(t *testing.T) {
 		t.Errorf("%+v", reply)
 	}
 }
+
+// A call of the library is one of the driver, which may take its time.
+func TestALookTakesFewCalls(t *testing.T) {
+	m := node(t, "H100-80GB")
+	most := func(what string, reply nvml.Reply, calls int) {
+		t.Helper()
+		if reply.Error != nil || reply.Calls > calls || reply.Calls == 0 {
+			t.Errorf("%s: %d calls, at most %d; %+v", what, reply.Calls, calls, reply.Error)
+		}
+	}
+	most("versions", m.look(), 4)
+	most("MIG off", m.look(first), 55)
+	m.mode(true)
+	most("MIG on", m.look(first), 60)
+	m.fill("1g.10gb@0", "1g.10gb@1", "1g.10gb@2", "1g.10gb@3", "1g.10gb@4", "1g.10gb@5", "1g.10gb@6")
+	most("seven instances", m.look(first), 115)
+	most("nothing to do", m.mode(true), 200)
+}

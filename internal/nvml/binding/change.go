@@ -10,7 +10,7 @@ import (
 // open returns what a change works on: the GPU by a new handle, with its mode and, if
 // that is on, its profiles.
 func (l *library) open(a partition.Address) (looker, error) {
-	k := looker{l, 0, &nvml.GPU{Address: a}}
+	k := l.looker(a)
 	var err error
 	if k.device, err = l.device(a); err != nil {
 		return k, err
@@ -164,7 +164,7 @@ func (k looker) create(w partition.Instance, p nvml.Profile) error {
 	if err != nil {
 		return about(err, "%s at slot %d of %s", w.Profile, w.Start, k.gpu.Address)
 	}
-	offered, err := k.computeProfiles(instance)
+	offered, err := k.computeProfiles(instance, p.ID)
 	if err != nil {
 		return about(err, "the compute instances of %s at slot %d of %s", w.Profile, w.Start, k.gpu.Address)
 	}

@@ -189,7 +189,7 @@ func (k looker) instance(h uintptr, p nvml.Profile) (instanceHandle, error) {
 	if i.ProfID != p.ID || i.Place.Size == 0 {
 		return i, nvml.Fail(nvml.Garbage, "instance %d was listed for profile %d and is of %d, at %+v", i.ID, p.ID, i.ProfID, i.Place)
 	}
-	offered, err := k.computeProfiles(h)
+	offered, err := k.computeProfiles(h, p.ID)
 	if err != nil {
 		return i, err
 	}
@@ -238,9 +238,12 @@ type computeProfile struct {
 }
 
 // computeProfiles reads what compute instances a GPU instance offers, which only one
-// that is there tells.
-func (k looker) computeProfiles(instance uintptr) ([]computeProfile, error) {
+// that is there tells; those of a profile are asked once.
+func (k looker) computeProfiles(instance uintptr, profile int) ([]computeProfile, error) {
 	const shared = 0 // all compute instances share the other engines
+	if known, ok := k.inside[profile]; ok {
+		return known, nil
+	}
 	var out []computeProfile
 	for index := range uint32(lastCompute + 1) {
 		b := newBuffer()
@@ -258,6 +261,7 @@ func (k looker) computeProfiles(instance uintptr) ([]computeProfile, error) {
 		}
 		out = append(out, c)
 	}
+	k.inside[profile] = out
 	return out, nil
 }
 

@@ -14,17 +14,21 @@ type looker struct {
 	*library
 	device uintptr
 	gpu    *nvml.GPU
+	inside map[int][]computeProfile // of GPU instances, by the id of their profile
+}
+
+func (l *library) looker(a partition.Address) looker {
+	return looker{library: l, gpu: &nvml.GPU{Address: a}, inside: make(map[int][]computeProfile)}
 }
 
 func (l *library) look(a partition.Address, usage bool) nvml.GPU {
-	g := nvml.GPU{Address: a}
-	device, err := l.device(a)
-	if err == nil {
-		k := looker{l, device, &g}
+	k := l.looker(a)
+	var err error
+	if k.device, err = l.device(a); err == nil {
 		err = k.all(usage)
 	}
-	g.Error = nvml.AsFailure(err)
-	return g
+	k.gpu.Error = nvml.AsFailure(err)
+	return *k.gpu
 }
 
 // all reads all. A GPU that is lost, or another than the one asked for, is an error.
