@@ -148,10 +148,12 @@ func (s *Scan) take(l look) {
 	}
 }
 
-// abandon gives those up that do not even notice that their time is over.
+// abandon gives those up that do not even notice that their time is over. On a busy
+// host noticing takes a while.
 func (s *Scan) abandon(running map[int]time.Time) {
+	const notice = time.Second
 	for pid, since := range running {
-		if time.Since(since) > 2*s.each {
+		if time.Since(since) > s.each+max(s.each, notice) {
 			delete(running, pid)
 			s.unlooked[pid] = noAnswer
 		}
