@@ -45,6 +45,9 @@ func (g Guard) Set(cgroup string, devices []Device) error {
 		return fmt.Errorf("cannot guard devices for %s: %w", cgroup, err)
 	}
 	table, err := g.open()
+	if errors.Is(err, unix.EPERM) { // a container, a kernel that is locked down, a filter
+		err = &UnsupportedError{fmt.Errorf("nobody may load programs into it here: %w", err)}
+	}
 	if err != nil {
 		return fmt.Errorf("cannot guard devices for %s: %w", cgroup, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -233,6 +234,26 @@ func TestATableWithoutLinkIsTakenOn(t *testing.T) {
 	got, err := n.Guarded()
 	if id, _ := n.Identify("dcm.slice"); err != nil || len(got) != 1 || got[reserved] != id {
 		t.Errorf("guarded are %v (%v), want %s for cgroup %d", got, err, reserved, id)
+	}
+}
+
+// A container's or a locked kernel's refusal is no failure that another try would mend.
+func TestWhoMayNotLoadProgramsHasNoGuard(t *testing.T) {
+	n := newNode(t)
+	answer := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with what it has lost
+		var none [2]unix.CapUserData
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		if err := unix.Capset(&header, &none[0]); err != nil {
+			answer <- err
+			return
+		}
+		answer <- n.Set("dcm.slice", []guard.Device{reserved})
+	}()
+	err := <-answer
+	if _, ok := errors.AsType[*guard.UnsupportedError](err); !ok || !errors.Is(err, unix.EPERM) {
+		t.Errorf("without capabilities: %v", err)
 	}
 }
 
