@@ -76,12 +76,25 @@ func act(verb string, g guard.Guard) (report.Guard, error) {
 	}
 	// Where nothing is exclusive, no program is asked at every open of a device.
 	if len(devices) == 0 && !g.Loaded() {
+		if verb == "empty" {
+			return refused(), nil
+		}
 		return report.Guard{}, nil
 	}
 	if err := g.Set(lease.Slice, devices); err != nil {
 		return report.Guard{}, err
 	}
 	return report.Guard{Loaded: true, Devices: len(devices)}, nil
+}
+
+// refused is what was told before where no guard could be loaded: a run of
+// dcm-apply.service, which has the table emptied and filled, is no news of that.
+func refused() report.Guard {
+	before, err := report.ReadGuard(runtime)
+	if err != nil || before == nil {
+		return report.Guard{}
+	}
+	return report.Guard{Why: before.Why}
 }
 
 // exclusive lists the devices of exclusive reservations, whether their units are up or
