@@ -35,7 +35,7 @@ is reserved exclusively is confined to its holders' units no less, and open to o
 				return err
 			}
 			defer conn.Close()
-			mark := h.Path("run/dcm/guard.off")
+			mark := h.GuardOff()
 			if given[0] == "on" {
 				if err := os.Remove(mark); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					return err

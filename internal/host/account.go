@@ -73,6 +73,9 @@ func (h *Host) reserve(cfg *config.Config, broken bool) (account.Reserve, error)
 	if g != nil {
 		out.Guard = account.Guard{Loaded: g.Loaded, Devices: g.Devices, Why: g.Why}
 	}
+	if _, off := os.Stat(h.GuardOff()); off == nil {
+		out.Guard.Why = "an administrator has switched the guard off"
+	}
 	return out, err
 }
 

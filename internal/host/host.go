@@ -40,6 +40,9 @@ func (h *Host) Lock() string { return h.Path("run/dcm/apply.lock") }
 // Leases is the file that is locked while a lease is given, and over a run.
 func (h *Host) Leases() string { return h.Path("run/dcm/leases.lock") }
 
+// GuardOff is the file that keeps the guard out of the kernel until the next boot.
+func (h *Host) GuardOff() string { return h.Path("run/dcm/guard.off") }
+
 // Config is the configuration of every layer together.
 func (h *Host) Config() (*config.Config, error) {
 	return config.Load(config.DefaultPaths(h.Root))

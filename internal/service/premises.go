@@ -305,7 +305,7 @@ func (p *premises) Still() (func(), error) {
 const guarding = 10 * time.Second
 
 func (p *premises) Guard(ctx context.Context) string {
-	if _, err := os.Stat(p.host.Path("run/dcm/guard.off")); err == nil {
+	if _, err := os.Stat(p.host.GuardOff()); err == nil {
 		return "an administrator has switched the guard off"
 	}
 	ctx, cancel := context.WithTimeout(ctx, guarding)
