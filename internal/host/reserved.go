@@ -36,6 +36,7 @@ func (h *Host) Reserve(o systemd.Order, list []config.Reservation) systemd.Order
 	for _, r := range list {
 		before, had := last[r.Unit]
 		delete(last, r.Unit)
+		o.Guarded = o.Guarded || r.Exclusive
 		if r.Unit == "" {
 			continue
 		}

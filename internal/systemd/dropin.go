@@ -37,6 +37,8 @@ type Order struct {
 	Released  []string   // that had a reservation, and are restarted with [Reserve] to have all again
 	Observers []string   // services that may look at all partitions, guarded ones too
 
+	Guarded bool // something is reserved exclusively, for a unit or by name
+
 	Needs map[string]string // what this hardware needs of units, by their names
 }
 
@@ -63,6 +65,14 @@ const Guard = "dcm-guard.service"
 const chosen = `# Partitions of GPUs are reserved for this unit. Which ones is known when the links
 # below /dev/dcm are made, and what it may open beside them is what every unit may.
 After=` + Reserve + ` ` + Guard + `
+`
+
+// guarded has the guard set at boot, for who comes before the first holder and for what
+// is reserved by a name alone; and again with a slice that was stopped, whose cgroup is
+// another one then.
+const guarded = `# Written by dcm-generator: partitions are reserved exclusively.
+[Unit]
+Wants=` + Guard + `
 `
 
 // The list of the unit's own file goes: it would let in what is not reserved.
@@ -111,6 +121,11 @@ func (o Order) Dropins() map[string]string {
 	}
 	for _, unit := range o.Released {
 		files[file(unit)] += released
+	}
+	if o.Guarded {
+		for _, unit := range []string{Apply, Reserve, Slice} {
+			files[file(unit)] += guarded
+		}
 	}
 	for _, unit := range o.Observers {
 		files[file(unit)] = observer

@@ -23,6 +23,7 @@ func TestDropinsOfReservations(t *testing.T) {
 		},
 		Released:  []string{"gone.service", "gpuagent.service"},
 		Observers: []string{"exporter.service"},
+		Guarded:   true,
 	}.Dropins()
 	want := map[string]string{
 		"gpuagent.service.d/50-dcm.conf": client + "|Requires=dcm-apply.service|[Unit]|After=dcm-reserve.service|PartOf=dcm-reserve.service",
@@ -37,7 +38,10 @@ func TestDropinsOfReservations(t *testing.T) {
 			"|DeviceAllow=/dev/dcm/below/render0 rwm",
 		"beside.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/run/dcm/refused-for-its-own-Slice|AssertPathExists=/dev/dcm/beside/render0" +
 			"|[Service]|DevicePolicy=closed|DeviceAllow=|DeviceAllow=/dev/kfd rwm|DeviceAllow=/dev/dcm/beside/render0 rwm",
-		"exporter.service.d/50-dcm.conf": "[Service]|Slice=dcm.slice",
+		"exporter.service.d/50-dcm.conf":    "[Service]|Slice=dcm.slice",
+		"dcm-apply.service.d/50-dcm.conf":   "[Unit]|Wants=dcm-guard.service",
+		"dcm-reserve.service.d/50-dcm.conf": "[Unit]|Wants=dcm-guard.service",
+		"dcm.slice.d/50-dcm.conf":           "[Unit]|Wants=dcm-guard.service",
 	}
 	for file, text := range got {
 		got[file] = directives(text)
