@@ -128,7 +128,7 @@ func (o Order) Dropins() map[string]string {
 		}
 	}
 	for _, unit := range o.Observers {
-		files[file(unit)] = observer
+		files[file(unit)] += observer
 	}
 	for _, r := range o.Reserved {
 		text := ordered

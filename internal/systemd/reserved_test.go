@@ -22,11 +22,11 @@ func TestDropinsOfReservations(t *testing.T) {
 			{Unit: "beside.service", Name: "beside", Count: 1, Slice: Setting{"ml.slice", "/x:1"}},
 		},
 		Released:  []string{"gone.service", "gpuagent.service"},
-		Observers: []string{"exporter.service"},
+		Observers: []string{"exporter.service", "gpuagent.service"},
 		Guarded:   true,
 	}.Dropins()
 	want := map[string]string{
-		"gpuagent.service.d/50-dcm.conf": client + "|Requires=dcm-apply.service|[Unit]|After=dcm-reserve.service|PartOf=dcm-reserve.service",
+		"gpuagent.service.d/50-dcm.conf": client + "|Requires=dcm-apply.service|[Unit]|After=dcm-reserve.service|PartOf=dcm-reserve.service|[Service]|Slice=dcm.slice",
 		"gone.service.d/50-dcm.conf":     "[Unit]|After=dcm-reserve.service|PartOf=dcm-reserve.service",
 		"a.service.d/50-dcm.conf": client + "|Requires=dcm-apply.service" + behind +
 			"|AssertPathExists=/dev/dcm/a/render0|AssertPathExists=/dev/dcm/a/render1" +
