@@ -74,6 +74,20 @@ func TestUnitsAreWithoutMistake(t *testing.T) {
 	}
 }
 
+// What asks for them spaces its own tries, or is an operator who may ask as often as he
+// likes. After five starts in ten seconds systemd would refuse the sixth.
+func TestNoLimitOfStartsKeepsAUnitDown(t *testing.T) {
+	units, err := filepath.Glob("../systemd/*.service")
+	if err != nil || len(units) < 4 {
+		t.Fatalf("units are %q, %v", units, err)
+	}
+	for _, unit := range units {
+		if !strings.Contains(read(t, unit), "\nStartLimitIntervalSec=0\n") {
+			t.Errorf("%s has a limit of starts", unit)
+		}
+	}
+}
+
 func TestManualIsWithoutWarning(t *testing.T) {
 	need(t, "man")
 	pages, err := filepath.Glob("man/*.[1-8]")
