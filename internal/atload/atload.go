@@ -31,6 +31,9 @@ var ErrForeign = errors.New("it is not dcm's file")
 func Mode(p partition.Profile) (partition.Compute, bool) {
 	mode := p.Compute
 	for _, g := range p.Groups {
+		if g.ByMIG() {
+			continue
+		}
 		if mode != "" && g.Compute != mode {
 			return "", false
 		}

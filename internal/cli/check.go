@@ -30,7 +30,7 @@ profile does not fit the GPUs.`,
 		Example: "  dcm check\n  dcm check ./dcm.toml --node mi300x-8",
 		Args:    args(cobra.MaximumNArgs(1)),
 	}
-	kind := cmd.Flags().String("node", "", "check against a `KIND` of node, such as mi300x-8, instead of this host")
+	kind := cmd.Flags().String("node", "", "check against a `KIND` of node, such as mi300x-8 or h100-8, instead of this host")
 	cmd.RunE = func(c *cobra.Command, given []string) error { return check(c.Context(), h, con, given, *kind) }
 	return cmd
 }
@@ -81,8 +81,19 @@ func check(ctx context.Context, h *host.Host, con *Console, given []string, kind
 // invented ones.
 func byIndex(gpus []partition.GPU) func(string) string {
 	var pairs []string
-	for i, g := range gpus {
-		pairs = append(pairs, string(g.Address), fmt.Sprintf("GPU %d", i))
+	index := make(map[partition.Vendor]int)
+	for _, g := range gpus {
+		index[g.Vendor]++
+	}
+	vendors := len(index)
+	clear(index)
+	for _, g := range gpus {
+		name := fmt.Sprintf("GPU %d", index[g.Vendor])
+		if vendors > 1 {
+			name = g.Vendor.String() + " " + name
+		}
+		pairs = append(pairs, string(g.Address), name)
+		index[g.Vendor]++
 	}
 	return strings.NewReplacer(pairs...).Replace
 }
@@ -164,13 +175,14 @@ func (r review) profiles(con *Console) error {
 		failure = r.after(con, r.gpus, true)
 	}
 	t := newTable(con.out, "PROFILE", "FITS", "PARTITIONS", "REMARK")
-	for _, profile := range r.cfg.Names() {
+	for _, profile := range r.cfg.Suited(r.gpus) {
 		selected := profile == r.cfg.Selected
 		mark := profile
 		if selected {
 			mark += " *"
 		}
-		after, err := outcome(r.cfg.Profiles[profile], r.gpus)
+		p, _ := r.cfg.Lookup(profile)
+		after, err := outcome(p, r.gpus)
 		if err == nil {
 			err = r.after(con, after, selected)
 		}

@@ -141,12 +141,14 @@ func TestTheExamplesOfTheManualApply(t *testing.T) {
 	r := newReader(t)
 	_, examples, _ := strings.Cut(document(t, "packaging/man/dcm.toml.5"), ".SH EXAMPLES\n")
 	all := blocks(strings.ReplaceAll(examples, `\-`, "-"), `\.nf`, `\.fi`)
-	if len(all) != 2 {
-		t.Fatalf("dcm.toml(5) has %d examples, and this test follows two", len(all))
+	if len(all) != 3 {
+		t.Fatalf("dcm.toml(5) has %d examples, and this test follows three", len(all))
 	}
-	for _, text := range all {
+	for _, text := range all[:2] {
 		r.applies(text)
 	}
+	r.put("etc/dcm/dcm.toml", all[2])
+	r.dcm(exit.OK, "check --node mi300x-4+h100-4")
 }
 
 // Whoever takes the # away from every key of the template, and then selects the profile

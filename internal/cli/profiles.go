@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"dcm/internal/config"
+	"dcm/internal/gpu"
 	"dcm/internal/host"
 	"dcm/internal/partition"
 )
@@ -27,12 +25,13 @@ func profilesCmd(h *host.Host, con *Console) *cobra.Command {
 		Args:  args(cobra.NoArgs),
 	}
 	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(*cobra.Command, []string) error {
+	cmd.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := h.Config()
 		if err != nil {
 			return err
 		}
-		list := profileViews(cfg)
+		devices, _ := h.Node(cfg).Devices(c.Context()) // without GPUs, what is defined
+		list := profileViews(cfg, gpu.Partitionable(devices))
 		if *asJSON {
 			return con.answer(list)
 		}
@@ -50,36 +49,18 @@ func profilesCmd(h *host.Host, con *Console) *cobra.Command {
 	return cmd
 }
 
-func profileViews(cfg *config.Config) []profileView {
+func profileViews(cfg *config.Config, gpus []partition.GPU) []profileView {
 	list := []profileView{}
-	for _, name := range cfg.Names() {
-		p := cfg.Profiles[name]
+	for _, name := range cfg.Suited(gpus) {
+		p, _ := cfg.Lookup(name)
+		origin := cfg.Origin[name]
+		if origin == "" {
+			origin = "dcm itself"
+		}
 		list = append(list, profileView{
-			Name: name, Origin: cfg.Origin[name], Selected: name == cfg.Selected,
-			Memory: p.Memory, Layout: layoutText(p),
+			Name: name, Origin: origin, Selected: name == cfg.Selected,
+			Memory: p.Memory, Layout: p.String(),
 		})
 	}
 	return list
-}
-
-// layoutText is a profile's compute side in short: "CPX", "2 CPX, rest SPX".
-func layoutText(p partition.Profile) string {
-	var parts []string
-	if len(p.Groups) == 0 {
-		parts = append(parts, string(p.Compute))
-	}
-	for _, g := range p.Groups {
-		switch {
-		case g.Rest:
-			parts = append(parts, "rest "+string(g.Compute))
-		case len(g.GPUs) > 0:
-			parts = append(parts, fmt.Sprintf("%d named %s", len(g.GPUs), g.Compute))
-		default:
-			parts = append(parts, fmt.Sprintf("%d %s", g.Count, g.Compute))
-		}
-	}
-	if len(p.Skip) > 0 {
-		parts = append(parts, fmt.Sprintf("%d skipped", len(p.Skip)))
-	}
-	return strings.Join(parts, ", ")
 }

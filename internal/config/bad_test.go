@@ -39,7 +39,7 @@ var bad = []struct{ name, text, want string }{
 :3: gpu.library = "lib/x.so": not a plain absolute path; accepted: a path such as "/opt/rocm/lib/libamd_smi.so", or "" for the usual places`},
 	{"a count of GPUs", "[gpu]\ncount = -1", `:2: gpu.count = -1: no number of GPUs; accepted: an integer from 1, or 0 for as many as there were at the last success`},
 	{"a count that is text", "[gpu]\ncount = \"8\"", `:2: gpu.count = "8": must be an integer, not a string`},
-	{"profile without modes", "[profiles.x]\nmemory = \"NPS1\"", "\x3a1: profiles.x: the profile says no compute mode; accepted: compute = \"…\" for the whole node, or [[profiles.x.group]]"},
+	{"profile without modes", "[profiles.x]\nmemory = \"NPS1\"", "\x3a1: profiles.x: the profile says no compute mode; accepted: compute = \"…\" for the whole node, or [[profiles.x.group]]; mig for NVIDIA's GPUs"},
 	{"profile with both", "[profiles.x]\ncompute = \"SPX\"\n[[profiles.x.group]]\ncompute = \"CPX\"\ncount = \"rest\"",
 		`:3: profiles.x.group: the profile says its compute mode twice, also at /etc/dcm/dcm.toml:2; accepted: either compute for the whole node, or groups`},
 	{"groups over a shipped profile", "[[profiles.cpx-nps1.group]]\ncompute = \"CPX\"\ncount = 1",
@@ -48,9 +48,20 @@ var bad = []struct{ name, text, want string }{
 		`:1: profiles.none: no profile can have this name: it selects none
 :2: profiles."": a profile needs a name
 :3: profiles."a\u000Ab": not a name for a profile; accepted: at most 64 bytes of printable text, without " and without blanks at its ends`},
-	{"memory in a group", "[[profiles.x.group]]\ncompute = \"CPX\"\nmemory = \"NPS4\"\ncount = 1", `:3: profiles.x.group.memory = "NPS4": unknown key: it belongs in [profiles.NAME]; accepted: compute, count, gpus`},
+	{"a MIG profile that is none", "[profiles.x]\nmig = { \"1g\" = 7, \"2g.20gb\" = 0, \"3g.40gb\" = \"2\" }", `:2: profiles.x.mig.1g = 7: not a MIG profile; accepted: names such as 1g.10gb, 1c.3g.40gb or 1g.10gb+me; dcm check lists those of a GPU
+:2: profiles.x.mig."2g.20gb" = 0: no number of instances; accepted: an integer from 1 to 64
+:2: profiles.x.mig."3g.40gb" = "2": must be an integer, not a string`},
+	{"MIG that is neither on nor off", "[profiles.x]\nmig = \"offf\"", `:2: profiles.x.mig = "offf": no MIG geometry; did you mean "off"? accepted: "off", or a table of MIG profiles and how many there are to be of each, such as { "3g.40gb" = 1, "1g.10gb" = 4 }`},
+	{"MIG twice", "[profiles.x]\nmig = \"off\"\n[[profiles.x.group]]\nmig = {}\ncount = 1", `:3: profiles.x.group: the profile says its MIG geometry twice, also at /etc/dcm/dcm.toml:2; accepted: either mig for the whole node, or groups`},
+	{"a group of both vendors", "[[profiles.x.group]]\ncompute = \"CPX\"\nmig = {}\ncount = 1", `:3: profiles.x.group.mig: a group has either compute, for AMD's GPUs, or mig, for NVIDIA's`},
+	{"a filter for AMD's", "[[profiles.x.group]]\ncompute = \"CPX\"\ndevice = \"0x2330\"\ncount = 1", `:3: profiles.x.group.device = "0x2330": goes with mig only`},
+	{"a filter that is none", "[[profiles.x.group]]\nmig = {}\ndevice = [\"0x233\", \"0x74a11002\", \"0x20b2:1533\"]\ncount = 1", `:3: profiles.x.group.device = "0x233": no device of NVIDIA's; accepted: a PCI device id such as "0x2330", or one with that of the board behind it, such as "0x20b2:0x1533"
+:3: profiles.x.group.device = "0x74a11002": no device of NVIDIA's; accepted: a PCI device id such as "0x2330", or one with that of the board behind it, such as "0x20b2:0x1533"
+:3: profiles.x.group.device = "0x20b2:1533": no board of NVIDIA's; accepted: a PCI device id such as "0x2330", or one with that of the board behind it, such as "0x20b2:0x1533"`},
+	{"the rest of a device twice", "[[profiles.x.group]]\nmig = {}\ndevice = \"0x2330\"\ncount = \"rest\"\n[[profiles.x.group]]\nmig = {}\ndevice = \"0x233010DE\"\ncount = \"rest\"\n[[profiles.x.group]]\nmig = {}\ncount = \"rest\"", `:8: profiles.x.group.count = "rest": only one group can take the rest of the devices "0x2330", and one does on line 4`},
+	{"memory in a group", "[[profiles.x.group]]\ncompute = \"CPX\"\nmemory = \"NPS4\"\ncount = 1", `:3: profiles.x.group.memory = "NPS4": unknown key: it belongs in [profiles.NAME]; accepted: compute, count, device, gpus, mig`},
 	{"groups that say too little or too much", "[[profiles.x.group]]\ncount = 1\ngpus = [1]\n[[profiles.x.group]]\ncompute = \"CPX\"\n[[profiles.x.group]]\ncompute = \"CPX\"\ngpus = []",
-		`:1: profiles.x.group: a group needs compute; accepted: compute = "…" with one of SPX, DPX, TPX, QPX, CPX
+		`:1: profiles.x.group: a group needs compute; accepted: compute = "…" with one of SPX, DPX, TPX, QPX, CPX, or mig for NVIDIA's GPUs
 :1: profiles.x.group: a group has either count or gpus, not both
 :4: profiles.x.group: a group needs to say which GPUs it takes; accepted: count = 2, count = "rest", gpus = ["0000:0c:00.0"]
 :8: profiles.x.group.gpus: a group needs at least one GPU`},

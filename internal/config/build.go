@@ -75,11 +75,11 @@ func readAs[S ~string](n *node, to *S) {
 }
 
 func profile(name string, n *node) partition.Profile {
-	p := partition.Profile{Name: name, Skip: chosen(n.at("skip"))}
+	p := partition.Profile{Name: name, Skip: chosen(n.at("skip")), MIG: readMIG(n.at("mig"))}
 	readAs(n.at("compute"), &p.Compute)
 	readAs(n.at("memory"), &p.Memory)
 	for _, item := range n.at("group").items() {
-		g := partition.Group{GPUs: chosen(item.at("gpus"))}
+		g := partition.Group{GPUs: chosen(item.at("gpus")), MIG: readMIG(item.at("mig")), Devices: readDevices(item.at("device"))}
 		readAs(item.at("compute"), &g.Compute)
 		if number := item.at("count"); number != nil {
 			n, _ := number.value.(int64)

@@ -106,10 +106,10 @@ func defaults() *Config {
 	}
 }
 
-// Names lists the profiles in lexical order.
+// Names lists the profiles that are defined, in lexical order.
 func (c *Config) Names() []string { return slices.Sorted(maps.Keys(c.Profiles)) }
 
-// Lookup returns a profile by name. The error suggests one that is spelled
+// Lookup returns a profile by name, a defined one or one of [partition.Common]. The error suggests one that is spelled
 // nearly so, and lists all.
 func (c *Config) Lookup(name string) (partition.Profile, error) {
 	if p, ok := c.Profiles[name]; ok {
@@ -118,6 +118,20 @@ func (c *Config) Lookup(name string) (partition.Profile, error) {
 	if why := c.Unusable[name]; why != nil {
 		return partition.Profile{}, fmt.Errorf("profile %s cannot be selected: %w", clip(name), why)
 	}
+	if p, ok := partition.Common(name); ok {
+		return p, nil
+	}
 	f := noProfile(name, c.Names())
 	return partition.Profile{}, fmt.Errorf("%q: %s", name, f)
+}
+
+// Suited lists the profiles that are defined, and those that need no definition, as far
+// as one of the GPUs can have them.
+func (c *Config) Suited(gpus []partition.GPU) []string {
+	all := append(c.Names(), partition.CommonNames(gpus)...)
+	if c.Selected != "" {
+		all = append(all, c.Selected)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

@@ -76,11 +76,22 @@ func FormatProfile(p partition.Profile) string {
 	if p.Memory != "" {
 		fmt.Fprintf(&b, "memory = %s\n", quote(string(p.Memory)))
 	}
+	if p.MIG != nil {
+		fmt.Fprintf(&b, "mig = %s\n", formatMIG(*p.MIG))
+	}
 	if len(p.Skip) > 0 {
 		fmt.Fprintf(&b, "skip = %s\n", array(p.Skip, formatSelector))
 	}
 	for _, g := range p.Groups {
-		fmt.Fprintf(&b, "[[%s.group]]\ncompute = %s\n", key, quote(string(g.Compute)))
+		fmt.Fprintf(&b, "[[%s.group]]\n", key)
+		if g.MIG != nil {
+			fmt.Fprintf(&b, "mig = %s\n", formatMIG(*g.MIG))
+		} else {
+			fmt.Fprintf(&b, "compute = %s\n", quote(string(g.Compute)))
+		}
+		if len(g.Devices) > 0 {
+			fmt.Fprintf(&b, "device = %s\n", array(g.Devices, formatFilter))
+		}
 		switch {
 		case len(g.GPUs) > 0:
 			fmt.Fprintf(&b, "gpus = %s\n", array(g.GPUs, formatSelector))

@@ -45,6 +45,8 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Add("profile = \"a b\"\n[clients]\nunits = [\"x@\"]\n[profiles.\"a b\"]\nskip = [1]\n[[profiles.\"a b\".group]]\ncompute = \"CPX\"\ncount = \"rest\"\n")
 	f.Add("a = \"\\\x00\"\nb = \"\u009b\"")
+	f.Add("profile = \"all-1g.10gb.me\"\n[profiles.m]\ncompute = \"CPX\"\n[[profiles.m.group]]\nmig = { \"1c.3g.40gb\" = 4, \"1g.10gb+me\" = 1 }\n" +
+		"device = [\"0x2330\", \"0x20b210DE:0x153310de\"]\ncount = \"rest\"\n[[profiles.m.group]]\nmig = \"off\"\ngpus = [0]\n[profiles.n]\nmig = {}\n")
 	f.Add("gpu.library = '/x'\napply = {device-timeout = \"1m\", reboot = \"once\"}\nprofiles.x.compute = 'SPX'\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > largest || !utf8.ValidString(text) {

@@ -10,6 +10,8 @@ import (
 func groups() rule {
 	return list(fixed(map[string]rule{
 		"compute": oneOf("a compute partition mode", partition.ComputeModes()...),
+		"mig":     mig(),
+		"device":  devices(),
 		"count":   count(),
 		"gpus":    selectors(),
 	}, oneGroup), allGroups)
@@ -83,8 +85,14 @@ func selector(v any) (partition.Selector, *fault) {
 // oneGroup judges the keys of a group together.
 func oneGroup(c *checker, key string, n *node) {
 	compute, number, gpus := n.at("compute"), n.at("count"), n.at("gpus")
-	if compute == nil {
-		c.fail(n, key, &fault{text: "a group needs compute", accepted: `compute = "…" with one of ` + partition.List(partition.ComputeModes())})
+	by, device := n.at("mig"), n.at("device")
+	switch {
+	case compute == nil && by == nil:
+		c.fail(n, key, &fault{text: "a group needs compute", accepted: `compute = "…" with one of ` + partition.List(partition.ComputeModes()) + `, or mig for NVIDIA's GPUs`})
+	case compute != nil && by != nil:
+		c.fail(by, dotted(key, "mig"), &fault{text: "a group has either compute, for AMD's GPUs, or mig, for NVIDIA's"})
+	case device != nil && by == nil:
+		c.fail(device, dotted(key, "device"), &fault{text: "goes with mig only"})
 	}
 	switch {
 	case number != nil && gpus != nil:
@@ -101,15 +109,5 @@ func allGroups(c *checker, key string, n *node) {
 	if len(n.items()) == 0 {
 		c.fail(n, key, &fault{text: "holds no group"})
 	}
-	var taken *node
-	for _, group := range n.items() {
-		number := group.at("count")
-		switch {
-		case number == nil || number.value != rest:
-		case taken != nil:
-			c.fail(number, dotted(key, "count"), &fault{text: fmt.Sprintf("only one group can take the rest, and one does on line %d", taken.line)})
-		default:
-			taken = number
-		}
-	}
+	c.sharedRest(key, n.items())
 }

@@ -78,7 +78,9 @@ func assemble(layers []layer, problems []Problem, cmdline string) (*Config, erro
 	cfg.Unusable = c.unusable(cfg)
 	cfg.Selected, cfg.Source, cfg.Warnings = pick.name, pick.source, c.warnings
 	cfg.Lasting, cfg.LastingSource, cfg.Ended = lasting.name, lasting.source, ended
-	cfg.Profile = cfg.Profiles[pick.name]
+	if pick.name != "" {
+		cfg.Profile, _ = cfg.Lookup(pick.name) // judged
+	}
 	return cfg, nil
 }
 
@@ -166,19 +168,38 @@ func (c *checker) profiles(root *node) {
 	all := tables(root.at("profiles"))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		n := all[name]
-		key := dotted("profiles", name)
-		compute, group := n.at("compute"), n.at("group")
-		_, isTable := n.table()
-		switch {
-		case !isTable || n.bad:
-		case compute != nil && group != nil:
-			what, at, other := "group", group, compute
-			if group.file != n.file { // the last layer did not add the groups: it added the mode
-				what, at, other = "compute", compute, group
-			}
-			c.fail(at, dotted(key, what), &fault{text: "the profile says its compute mode twice, also at " + other.place(), accepted: "either compute for the whole node, or groups"})
-		case compute == nil && group == nil:
-			c.fail(n, key, &fault{text: "the profile says no compute mode", accepted: `compute = "…" for the whole node, or [[` + key + `.group]]`})
+		if _, isTable := n.table(); isTable && !n.bad {
+			c.says(n, dotted("profiles", name))
 		}
 	}
+}
+
+// says judges that a profile says once of each side of a node how it is to be divided,
+// and of one of them at least.
+func (c *checker) says(n *node, key string) {
+	compute, mig, group := n.at("compute"), n.at("mig"), n.at("group")
+	among := func(what string) bool {
+		return slices.ContainsFunc(group.items(), func(g *node) bool { return g.at(what) != nil })
+	}
+	twice := func(what string, whole *node, text, accepted string) {
+		at, in, other := group, "group", whole
+		if group.file != n.file { // the last layer did not add the groups: it added the whole
+			at, in, other = whole, what, group
+		}
+		c.fail(at, dotted(key, in), &fault{text: text + ", also at " + other.place(), accepted: accepted})
+	}
+	switch {
+	case compute != nil && among("compute"):
+		twice("compute", compute, "the profile says its compute mode twice", "either compute for the whole node, or groups")
+	case mig != nil && among("mig"):
+		twice("mig", mig, "the profile says its MIG geometry twice", "either mig for the whole node, or groups")
+	case n.at("memory") != nil && compute == nil && !among("compute"):
+		c.fail(n, key, noCompute(key))
+	case compute == nil && mig == nil && group == nil:
+		c.fail(n, key, noCompute(key))
+	}
+}
+
+func noCompute(key string) *fault {
+	return &fault{text: "the profile says no compute mode", accepted: `compute = "…" for the whole node, or [[` + key + `.group]]; mig for NVIDIA's GPUs`}
 }

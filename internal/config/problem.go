@@ -93,6 +93,9 @@ func noProfile(name string, all []string) *fault {
 	if len(all) == 0 {
 		f.text += ": none is defined"
 	}
+	if f.suggestion == "" {
+		f.suggestion = nearest(name, []string{"all-disabled", "all-enabled", "all-balanced"})
+	}
 	return f
 }
 

@@ -49,6 +49,7 @@ func schema() rule {
 		"profiles": named(profileName, fixed(map[string]rule{
 			"compute": oneOf("a compute partition mode", partition.ComputeModes()...),
 			"memory":  oneOf("a memory partition mode", partition.MemoryModes()...),
+			"mig":     mig(),
 			"skip":    selectors(),
 			"group":   groups(),
 		}, nil)),

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"dcm/internal/partition"
 )
 
 // commandLine stands for a file name where the kernel command line is meant.
@@ -20,6 +22,9 @@ func (c *checker) selected(root *node, cmdline string, whole bool) choice {
 	judge := func(n *node) {
 		name, ok := n.value.(string)
 		if !ok || n.bad || name == "" || name == None || slices.Contains(all, name) {
+			return
+		}
+		if _, ok := partition.Common(name); ok && c.out[name] == nil {
 			return
 		}
 		if why := c.out[name]; why != nil {

@@ -70,7 +70,7 @@ func known(now, before []account.Part) bool {
 
 func gpus(devices []gpu.Device, want partition.Layout) []account.GPU {
 	var out []account.GPU
-	index := 0
+	index := make(map[partition.Vendor]int) // each vendor's are counted by themselves
 	for _, d := range devices {
 		g := account.GPU{
 			Index: -1, Address: string(d.Address), Vendor: d.Vendor.Name(), Model: d.Model, Why: d.Why,
@@ -84,8 +84,8 @@ func gpus(devices []gpu.Device, want partition.Layout) []account.GPU {
 			g.Hive = fmt.Sprintf("%016x", d.Hive)
 		}
 		if d.Why == "" {
-			g.Index, g.Partitions = index, d.Partitions()
-			index++
+			g.Index, g.Partitions = index[d.Vendor], d.Partitions()
+			index[d.Vendor]++
 		}
 		out = append(out, g)
 	}

@@ -1,6 +1,9 @@
 package partition
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Board is what is known beforehand about an NVIDIA GPU with MIG: enough to judge a
 // profile for a machine that is not at hand. On a host the device is asked.
@@ -8,29 +11,57 @@ type Board struct {
 	Device uint16 // PCI device id
 	Name   string // "H100-80GB"
 	Slots  []Slots
+	Kind   string // its name in a kind of node, "h100"
+	Resets bool   // to turn MIG on or off resets the GPU
+}
+
+// known is a line of the table of boards. The slots are made when they are asked for.
+type known struct {
+	device uint16
+	name   string
+	kind   string
+	resets bool
+	more   []uint16 // device ids of boards that are divided alike
+	slots  func() []Slots
+}
+
+func (k known) board() Board {
+	return Board{Device: k.device, Name: k.name, Slots: k.slots(), Kind: k.kind, Resets: k.resets}
+}
+
+func boards() []known {
+	return []known{
+		{0x20b0, "A100-40GB", "a100-40gb", true, []uint16{0x20b1, 0x20f1, 0x20f6}, seven(5, 10, 20, 40)},
+		{0x20b2, "A100-80GB", "a100", true, []uint16{0x20b5, 0x20f3, 0x20f5}, seven(10, 20, 40, 80)},
+		{0x20b7, "A30", "a30", true, nil, four(6, 12, 24, false)},
+		{0x2330, "H100-80GB", "h100", false, []uint16{0x2331, 0x2322, 0x2324}, seven(10, 20, 40, 80)},
+		{0x2321, "H100-NVL-94GB", "h100-nvl", false, []uint16{0x233a}, seven(12, 24, 47, 94)},
+		{0x2342, "GH200-96GB", "gh200", false, []uint16{0x233d, 0x2329}, seven(12, 24, 48, 96)},
+		{0x2348, "GH200-144GB", "gh200-144gb", false, nil, seven(18, 36, 72, 144)},
+		{0x2335, "H200-141GB", "h200", false, []uint16{0x233b}, seven(18, 35, 71, 141)},
+		{0x2901, "B200-180GB", "b200", false, nil, seven(23, 45, 90, 180)},
+		{0x2941, "GB200", "gb200", false, nil, seven(23, 47, 93, 186)},
+		{0x3182, "B300", "b300", false, nil, seven(34, 67, 135, 269)},
+		{0x31c2, "GB300", "gb300", false, nil, seven(35, 70, 139, 278)},
+		{0x2bb5, "RTX-PRO-6000", "rtx-pro-6000", false, nil, four(24, 48, 96, true)},
+	}
 }
 
 // Boards lists the boards that `dcm check --node` knows. The runs of slots are those of
 // the vendor's MIG user guide; the ids are the driver's for its first board of the kind.
 func Boards() []Board {
-	return []Board{
-		{0x20b0, "A100-40GB", seven(5, 10, 20, 40)},
-		{0x20b2, "A100-80GB", seven(10, 20, 40, 80)},
-		{0x20b7, "A30", four(6, 12, 24, false)},
-		{0x2330, "H100-80GB", seven(10, 20, 40, 80)},
-		{0x2321, "H100-NVL-94GB", seven(12, 24, 47, 94)},
-		{0x2342, "GH200-96GB", seven(12, 24, 48, 96)},
-		{0x2335, "H200-141GB", seven(18, 35, 71, 141)},
-		{0x2901, "B200-180GB", seven(23, 45, 90, 180)},
-		{0x2bb5, "RTX-PRO-6000", four(24, 48, 96, true)},
+	var all []Board
+	for _, k := range boards() {
+		all = append(all, k.board())
 	}
+	return all
 }
 
 // boardOf returns the board that the GPU is.
 func boardOf(g GPU) (Board, bool) {
-	for _, b := range Boards() {
-		if g.Vendor == NVIDIA && b.Device == g.Device {
-			return b, true
+	for _, k := range boards() {
+		if g.Vendor == NVIDIA && (k.device == g.Device || slices.Contains(k.more, g.Device)) {
+			return k.board(), true
 		}
 	}
 	return Board{}, false
@@ -48,7 +79,11 @@ func LookupBoard(name string) (Board, bool) {
 
 // seven is a board with seven compute slices and eight memory slots; the numbers are
 // the gigabytes of one slot, two, four and eight.
-func seven(one, two, four, eight int) []Slots {
+func seven(one, two, four, eight int) func() []Slots {
+	return func() []Slots { return sevenSlots(one, two, four, eight) }
+}
+
+func sevenSlots(one, two, four, eight int) []Slots {
 	return []Slots{
 		slots("7g.%dgb", eight, 0, 1, 8, 0),
 		slots("4g.%dgb", four, 5, 1, 4, 0),
@@ -62,7 +97,11 @@ func seven(one, two, four, eight int) []Slots {
 
 // four is a board with four slices and four slots. Those with graphics have more
 // kinds of the same slices.
-func four(one, two, all int, graphics bool) []Slots {
+func four(one, two, all int, graphics bool) func() []Slots {
+	return func() []Slots { return fourSlots(one, two, all, graphics) }
+}
+
+func fourSlots(one, two, all int, graphics bool) []Slots {
 	if !graphics {
 		return []Slots{
 			slots("4g.%dgb", all, 0, 1, 4, 0),

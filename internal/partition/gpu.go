@@ -125,6 +125,9 @@ func (s Selector) String() string {
 // find returns the position in gpus, which are in PCI order, of what s names.
 func (s Selector) find(gpus []GPU) (int, error) {
 	if s.Address == "" {
+		if len(gpus) == 0 {
+			return 0, fmt.Errorf("there is no GPU with index %d: this node has none that it could be", s.Index)
+		}
 		if s.Index < 0 || s.Index >= len(gpus) {
 			return 0, fmt.Errorf("there is no GPU with index %d: this node has %d (0 to %d)", s.Index, len(gpus), len(gpus)-1)
 		}
@@ -159,6 +162,10 @@ func Select(list []Selector, gpus []GPU) ([]Address, error) {
 	var out []Address
 	var errs []error
 	for _, s := range list {
+		if s.Address == "" && mixed(gpus) {
+			errs = append(errs, fmt.Errorf("GPU %s may be one of two, since each vendor's are counted by themselves: give its address", s))
+			continue
+		}
 		i, err := s.find(gpus)
 		if err != nil {
 			errs = append(errs, err)

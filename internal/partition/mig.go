@@ -92,6 +92,29 @@ func (m MIG) Same(o MIG) bool {
 	return true
 }
 
+// anywhere is the geometry without places, as a profile has it.
+func (m MIG) anywhere() MIG {
+	m.Instances = m.inOrder()
+	for i := range m.Instances {
+		m.Instances[i].Start = anywhere
+	}
+	return m
+}
+
+// Counts is the geometry as [NewMIG] takes it.
+func (m MIG) Counts() map[string]int {
+	counts := make(map[string]int)
+	for _, i := range m.inOrder() {
+		for _, c := range i.Compute {
+			counts[c]++
+		}
+		if len(i.Compute) == 0 {
+			counts[i.Profile]++
+		}
+	}
+	return counts
+}
+
 // placed tells whether every instance has its place.
 func (m MIG) placed() bool {
 	return !slices.ContainsFunc(m.Instances, func(i Instance) bool { return i.Start == anywhere })
@@ -118,15 +141,35 @@ func (m MIG) Partitions() int {
 	return n
 }
 
+// inOrder puts the large first. A compute instance that spans its GPU instance goes
+// without saying.
 func (m MIG) inOrder() []Instance {
-	out := slices.Clone(m.Instances)
-	for i := range out {
-		out[i].Compute = slices.Sorted(slices.Values(out[i].Compute))
-		if len(out[i].Compute) == 1 && spans(out[i].Compute[0]) {
-			out[i].Compute = nil
-		}
+	type parsed struct {
+		Instance
+		MIGProfile
 	}
-	slices.SortFunc(out, compareInstances)
+	list := make([]parsed, len(m.Instances))
+	for i, one := range m.Instances {
+		if i > 0 && one.Profile == m.Instances[i-1].Profile {
+			list[i].MIGProfile = list[i-1].MIGProfile
+		} else {
+			list[i].MIGProfile, _ = ParseMIGProfile(one.Profile) // a name that is none sorts last
+		}
+		if len(one.Compute) > 0 {
+			one.Compute = slices.Sorted(slices.Values(one.Compute))
+			if len(one.Compute) == 1 && spans(one.Compute[0]) {
+				one.Compute = nil
+			}
+		}
+		list[i].Instance = one
+	}
+	slices.SortStableFunc(list, func(a, b parsed) int {
+		return cmp.Or(cmp.Compare(b.Slices, a.Slices), cmp.Compare(b.Memory, a.Memory), compareInstances(a.Instance, b.Instance))
+	})
+	out := make([]Instance, len(list))
+	for i := range list {
+		out[i] = list[i].Instance
+	}
 	return out
 }
 
@@ -135,12 +178,9 @@ func spans(compute string) bool {
 	return err == nil && p.wholly()
 }
 
-// compareInstances puts the large first.
+// compareInstances is 0 for two that offer the same.
 func compareInstances(a, b Instance) int {
-	p, _ := ParseMIGProfile(a.Profile) // a name that is none sorts last
-	q, _ := ParseMIGProfile(b.Profile)
-	return cmp.Or(cmp.Compare(q.Slices, p.Slices), cmp.Compare(q.Memory, p.Memory),
-		strings.Compare(a.Profile, b.Profile), slices.Compare(a.Compute, b.Compute))
+	return cmp.Or(strings.Compare(a.Profile, b.Profile), slices.Compare(a.Compute, b.Compute))
 }
 
 // What [MIG.String] says of a GPU without instances.

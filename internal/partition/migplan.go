@@ -82,16 +82,15 @@ func onOff(off bool) string {
 // driver tells that with MIG on only, what is known of the board stands in for it, as
 // a forecast; of a board that is not known there is none.
 func (g GPU) pack(w MIG) (MIG, error) {
-	offered := g.Profiles
-	if offered == nil {
-		if !g.MIG.Off {
-			return MIG{}, errors.New("the driver does not tell its MIG profiles")
-		}
-		b, known := boardOf(g)
-		if !known {
-			return w, nil
-		}
-		offered = b.Slots
+	if w.Off || len(w.Instances) == 0 {
+		return w, nil
+	}
+	offered, err := g.offers()
+	switch {
+	case errors.Is(err, errUntold):
+		return w, nil
+	case err != nil:
+		return MIG{}, err
 	}
 	return Pack(offered, w)
 }

@@ -2,8 +2,7 @@ package partition
 
 import (
 	"fmt"
-	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 )
 
@@ -16,23 +15,39 @@ type MIGProfile struct {
 	Attribute string // "+me", "+me.all", "+gfx", "-me"; "" for none
 }
 
-var migForm = regexp.MustCompile(`^(?:([1-9])c\.)?([1-9])g\.([1-9][0-9]{0,3})gb(\+me\.all|\+me|\+gfx|-me)?$`)
-
 // ParseMIGProfile accepts a name as nvidia-smi and mig-parted write it, with or
 // without "MIG " before it.
 func ParseMIGProfile(s string) (MIGProfile, error) {
-	m := migForm.FindStringSubmatch(strings.TrimPrefix(s, "MIG "))
-	if m == nil {
+	var p MIGProfile
+	rest, ok := strings.TrimPrefix(s, "MIG "), true
+	if len(rest) > 1 && rest[1] == 'c' {
+		p.Compute, rest, ok = number(rest, "c.", 9)
+	}
+	if ok {
+		p.Slices, rest, ok = number(rest, "g.", 9)
+	}
+	if ok {
+		p.Memory, rest, ok = number(rest, "gb", 9999)
+	}
+	p.Attribute = rest
+	if !ok || !slices.Contains([]string{"", "+me", "+me.all", "+gfx", "-me"}, rest) {
 		return MIGProfile{}, fmt.Errorf("%q is not a MIG profile like 1g.10gb, 1c.3g.40gb or 1g.10gb+me", s)
 	}
-	p := MIGProfile{Attribute: m[4]}
-	p.Compute, _ = strconv.Atoi(m[1]) // digits, or nothing
-	p.Slices, _ = strconv.Atoi(m[2])
-	p.Memory, _ = strconv.Atoi(m[3])
 	if p.Compute > p.Slices {
 		return MIGProfile{}, fmt.Errorf("%q has more compute slices than its GPU instance: at most %dc", s, p.Slices)
 	}
 	return p, nil
+}
+
+// number reads a number from 1 to most, without zeros before it, and the letters behind it.
+func number(s, letters string, most int) (n int, rest string, ok bool) {
+	digits := 0
+	for digits < len(s) && digits < 4 && s[digits] >= '0' && s[digits] <= '9' {
+		n = 10*n + int(s[digits]-'0')
+		digits++
+	}
+	rest, ok = strings.CutPrefix(s[digits:], letters)
+	return n, rest, ok && digits > 0 && s[0] != '0' && n <= most
 }
 
 // String is the name.

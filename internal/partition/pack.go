@@ -57,14 +57,18 @@ type packer struct {
 // known refuses what the GPU does not offer, or not so often.
 func (p packer) known(offered []Slots, m MIG) error {
 	var errs []error
+	var unknown []string
 	count := make(map[string]int)
 	for _, i := range m.Instances {
 		if count[i.Profile]++; count[i.Profile] > 1 {
 			continue
 		}
 		if _, ok := p.offered[i.Profile]; !ok {
-			errs = append(errs, fmt.Errorf("%s is no profile of this GPU%s: it has %s", i.Profile, meant(offered, i.Profile), names(offered)))
+			unknown = append(unknown, i.Profile+meant(offered, i.Profile))
 		}
+	}
+	if len(unknown) > 0 {
+		errs = append(errs, noProfiles(unknown, offered))
 	}
 	for _, s := range offered {
 		if n := count[s.Name]; n > s.Max {
@@ -77,6 +81,14 @@ func (p packer) known(offered []Slots, m MIG) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func noProfiles(unknown []string, offered []Slots) error {
+	is := "is no profile"
+	if len(unknown) > 1 {
+		is = "are no profiles"
+	}
+	return fmt.Errorf("%s %s of this GPU, which has %s", List(unknown), is, names(offered))
 }
 
 // alone tells of a profile that has all media engines, beside one that needs some.

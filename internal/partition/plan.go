@@ -28,7 +28,7 @@ func Plan(want Layout, have []GPU) (Steps, error) {
 	steps, err := memorySteps(want, gpus)
 	errs := []error{err}
 	for _, e := range cannot {
-		e.All = len(e.GPUs) == len(gpus)
+		e.All = e.cover(gpus)
 		errs = append(errs, e)
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -36,17 +37,58 @@ func Typical(device uint16, n int) []GPU {
 	return gpus
 }
 
-// ParseNode returns the GPUs of a node kind: a model's name in lower case and
-// how many there are, "mi300x-8".
-func ParseNode(kind string) ([]GPU, error) {
-	name, count, ok := strings.Cut(kind, "-")
-	n, err := strconv.ParseUint(count, 10, 10)
-	if ok && err == nil && n > 0 {
-		for _, m := range models() {
-			if strings.EqualFold(m.Name, name) && m.accepted != nil && !m.Virtual {
-				return Typical(m.Device, int(n)), nil
-			}
+// TypicalMIG returns n GPUs of a board, with MIG turned off, whose driver tells what
+// they offer all the same.
+func TypicalMIG(b Board, n int) []GPU {
+	gpus := make([]GPU, n)
+	for i := range gpus {
+		gpus[i] = GPU{
+			Address: Address(fmt.Sprintf("%04x:%02x:00.0", i/8, 0x19+0x10*(i%8))),
+			Vendor:  NVIDIA, Device: b.Device, MIG: &MIG{Off: true}, Profiles: b.Slots, Resets: b.Resets,
 		}
 	}
-	return nil, fmt.Errorf("unknown kind of node %q: accepted are a model and a number, such as mi300x-8, mi300a-4, mi325x-8, mi350x-8, mi355x-8", kind)
+	return gpus
+}
+
+// ParseNode returns the GPUs of a kind of node: a model's name in lower case and
+// how many there are, "mi300x-8", and more of them behind plus signs.
+func ParseNode(kind string) ([]GPU, error) {
+	var all []GPU
+	for k, part := range strings.Split(kind, "+") {
+		gpus := alike(part)
+		if len(gpus) == 0 || len(all)+len(gpus) > 1023 {
+			return nil, fmt.Errorf("unknown kind of node %q: accepted are a model and a number, such as mi300x-8, mi300a-4, mi325x-8, mi350x-8, mi355x-8, "+
+				"a100-8, a100-40gb-8, a30-4, h100-8, h200-8, b200-8, rtx-pro-6000-4, or several, such as mi300x-4+h100-4", kind)
+		}
+		if slices.ContainsFunc(all, func(g GPU) bool { return g.Vendor == gpus[0].Vendor }) {
+			for i := range gpus { // the addresses are taken
+				gpus[i].Address = Address(fmt.Sprintf("%04x", k<<8|i/8)) + gpus[i].Address[4:]
+			}
+		}
+		all = append(all, gpus...)
+	}
+	return all, nil
+}
+
+// alike are the GPUs of one part of a kind; none if there are no such.
+func alike(kind string) []GPU {
+	at := strings.LastIndexByte(kind, '-')
+	if at < 0 {
+		return nil
+	}
+	n, err := strconv.ParseUint(kind[at+1:], 10, 10)
+	if err != nil {
+		return nil
+	}
+	for _, m := range models() {
+		if strings.EqualFold(m.Name, kind[:at]) && m.accepted != nil && !m.Virtual {
+			return Typical(m.Device, int(n))
+		}
+	}
+	for _, b := range Boards() {
+		if b.Kind == kind[:at] || strings.EqualFold(b.Name, kind[:at]) {
+			return TypicalMIG(b, int(n))
+		}
+	}
+	return nil
 }

@@ -30,6 +30,17 @@ func (e *Unsupported) Error() string {
 	return fmt.Sprintf("%s %s not support %s: accepted with %s are %s", who, do, e.Want, e.Want.Memory, List(e.Accepted))
 }
 
+// cover tells whether they are all of the GPUs that are divided in the same way.
+func (e *Unsupported) cover(gpus []GPU) bool {
+	n := 0
+	for _, g := range gpus {
+		if (g.MIG != nil) == (e.Want.MIG != nil) {
+			n++
+		}
+	}
+	return n == len(e.GPUs)
+}
+
 // named is how many GPUs are named, where it is not all of them.
 const named = 3
 
@@ -79,10 +90,11 @@ func judge(g GPU, want Layout) *Unsupported {
 	model, known := LookupModel(g.Vendor, g.Device)
 	e := &Unsupported{GPUs: []Address{g.Address}, Model: model.Name, Want: w}
 	if g.MIG != nil || w.MIG != nil {
-		b, _ := boardOf(g)
-		if e.Model, e.Why = b.Name, judgeMIG(g, w); e.Why == "" {
+		if e.Why = judgeMIG(g, w); e.Why == "" {
 			return nil
 		}
+		b, _ := boardOf(g)
+		e.Model = b.Name
 		return e
 	}
 	switch {

@@ -1,0 +1,148 @@
+package partition
+
+import (
+	"fmt"
+	"slices"
+)
+
+// resolver hands a node's GPUs to the groups of a profile.
+type resolver struct {
+	gpus  []GPU
+	taken map[Address]string // what named the GPU
+	errs  []error
+}
+
+func (r *resolver) fail(format string, args ...any) {
+	r.errs = append(r.errs, fmt.Errorf(format, args...))
+}
+
+// side is some of a node's GPUs: those among which an index counts.
+type side func(GPU) bool
+
+func (g Group) side() side { return func(one GPU) bool { return g.ByMIG() == (one.MIG != nil) } }
+
+// spoken are the GPUs of the sides that the groups are for.
+func (r *resolver) spoken(groups []Group) side {
+	return func(one GPU) bool {
+		return slices.ContainsFunc(groups, func(g Group) bool { return g.side()(one) })
+	}
+}
+
+func (r *resolver) of(in side) []GPU {
+	return slices.DeleteFunc(slices.Clone(r.gpus), func(g GPU) bool { return !in(g) })
+}
+
+// take takes the GPU that s names, an index counting among those of one side.
+func (r *resolver) take(s Selector, by string, in side) (GPU, bool) {
+	gpus := r.of(in)
+	if s.Address != "" {
+		gpus = r.gpus
+	} else if mixed(gpus) {
+		r.fail("%s: GPU %s may be one of two, since each vendor's are counted by themselves: give its address", by, s)
+		return GPU{}, false
+	}
+	i, err := s.find(gpus)
+	if err != nil {
+		r.fail("%s: %w", by, err)
+		return GPU{}, false
+	}
+	g := gpus[i]
+	if other := r.taken[g.Address]; other != "" {
+		r.fail("%s: GPU %s is already named by %s", by, s, other)
+		return GPU{}, false
+	}
+	r.taken[g.Address] = by
+	return g, true
+}
+
+func mixed(gpus []GPU) bool {
+	return slices.ContainsFunc(gpus, func(g GPU) bool { return (g.MIG != nil) != (gpus[0].MIG != nil) })
+}
+
+func (r *resolver) free() []GPU {
+	return slices.DeleteFunc(slices.Clone(r.gpus), func(g GPU) bool { return r.taken[g.Address] != "" })
+}
+
+// next takes the GPUs of the i-th group.
+func (r *resolver) next(groups []Group, i int) []GPU {
+	group := groups[i]
+	free := slices.DeleteFunc(r.free(), func(g GPU) bool { return !group.takes(g) })
+	switch {
+	case group.Rest:
+		kept := r.later(groups[i+1:])
+		free = slices.DeleteFunc(free, func(g GPU) bool { return kept[g.Address] })
+	case group.Count > len(free):
+		all := r.of(func(g GPU) bool { return group.takes(g) })
+		r.fail("group %d: asks for %d GPUs, %d are left of %d", i+1, group.Count, len(free), len(all))
+		return nil
+	default:
+		free = free[:group.Count]
+	}
+	for _, g := range free {
+		r.taken[g.Address] = fmt.Sprintf("group %d", i+1)
+	}
+	return free
+}
+
+// later are the GPUs that the groups need that come after one that takes the rest:
+// the last ones, as many as they count, and all that another one takes the rest of by a
+// filter.
+func (r *resolver) later(groups []Group) map[Address]bool {
+	kept := make(map[Address]bool)
+	for _, group := range slices.Backward(groups) {
+		n := group.Count
+		for _, g := range slices.Backward(r.free()) {
+			if kept[g.Address] || !group.takes(g) || n == 0 && (!group.Rest || len(group.Devices) == 0) {
+				continue
+			}
+			kept[g.Address] = true
+			n--
+		}
+	}
+	return kept
+}
+
+// judge complains of GPUs with modes that no group covers although the profile is for
+// them, and of a profile that is for none of the GPUs: nothing done is no success.
+func (r *resolver) judge(groups []Group) {
+	if len(r.errs) > 0 {
+		return
+	}
+	left := slices.DeleteFunc(r.free(), func(g GPU) bool { return g.MIG != nil || !r.spoken(groups)(g) })
+	if len(left) > 0 {
+		r.fail("%d GPUs are in no group (%s): add a group with count = \"rest\", or skip them", len(left), List(addresses(left)))
+	}
+	if len(r.gpus) > 0 && len(r.taken) == 0 && len(groups) > 0 {
+		r.fail("it is for none of the GPUs that are here: it is for %s", meantFor(groups))
+	}
+}
+
+// meantFor says what GPUs the groups are for.
+func meantFor(groups []Group) string {
+	modes := slices.ContainsFunc(groups, func(g Group) bool { return !g.ByMIG() })
+	with := slices.ContainsFunc(groups, func(g Group) bool { return g.ByMIG() })
+	switch {
+	case modes && with:
+		return "AMD's GPUs with modes and for NVIDIA's with MIG, of the models that it names"
+	case modes:
+		return "AMD's GPUs, which have modes"
+	case slices.ContainsFunc(groups, func(g Group) bool { return len(g.Devices) == 0 }):
+		return "NVIDIA's GPUs, with MIG"
+	}
+	return "NVIDIA's GPUs of the models that it names"
+}
+
+// shape is what the profile wants of g as a member of group.
+func (r *resolver) shape(p Profile, group Group, g GPU) Shape {
+	if !group.ByMIG() {
+		return Shape{Mode: p.mode(group, g)}
+	}
+	if group.MIG != nil {
+		return Shape{MIG: group.MIG}
+	}
+	m, err := group.Family.geometry(g)
+	if err != nil {
+		r.fail("%s: %w", g.Address, err)
+	}
+	return Shape{MIG: &m}
+}
