@@ -15,30 +15,39 @@ import (
 
 func importCmd(h *host.Host, con *Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "import FILE",
-		Short: "Print the Kubernetes form of the configuration as TOML",
+		Use:   "import FILE...",
+		Short: "Print another program's configuration as TOML",
 		Long: `Read the configuration of the Kubernetes device-config-manager, a config.json or a
 whole ConfigMap in YAML or JSON, and print it as TOML. FILE may be - for standard
-input. What it says is checked against this host's GPUs, or against --gpus.`,
-		Example: "  dcm import config.json | sudo tee /etc/dcm/dcm.toml.d/imported.toml",
-		Args:    args(cobra.ExactArgs(1)),
+input. What it says is checked against this host's GPUs, or against --gpus.
+
+Or read that of mig-parted: its config.yaml and, in any order, the hooks.yaml and
+hooks.sh of its service, whose units become clients, and the override.conf in which
+the service keeps what is selected.`,
+		Example: "  dcm import config.json | sudo tee /etc/dcm/dcm.toml.d/imported.toml\n" +
+			"  dcm import /etc/nvidia-mig-manager/config.yaml | sudo tee /etc/dcm/dcm.toml.d/imported.toml",
+		Args: args(cobra.MinimumNArgs(1)),
 	}
 	gpus := cmd.Flags().Int("gpus", 0, "how many GPUs the nodes have (`N`); 0: as many as this host, if it has any")
-	cmd.RunE = func(c *cobra.Command, given []string) error { return importFile(c.Context(), h, con, given[0], *gpus) }
+	cmd.RunE = func(c *cobra.Command, given []string) error { return importFiles(c.Context(), h, con, given, *gpus) }
 	return cmd
 }
 
-func importFile(ctx context.Context, h *host.Host, con *Console, file string, gpus int) error {
-	text, err := readInput(file)
-	if err != nil {
-		return err
+func importFiles(ctx context.Context, h *host.Host, con *Console, given []string, gpus int) error {
+	var files []config.File
+	for _, name := range given {
+		text, err := readInput(name)
+		if err != nil {
+			return err
+		}
+		files = append(files, config.File{Name: name, Text: text})
 	}
 	if gpus == 0 {
 		// Nothing to count is no error: the file may be for another host.
 		devices, _ := h.Node(nil).Devices(ctx)
 		gpus = len(gpu.Partitionable(devices))
 	}
-	toml, warnings, err := config.Import(file, text, gpus)
+	toml, warnings, err := config.ImportFiles(files, gpus)
 	if err != nil {
 		return err
 	}
