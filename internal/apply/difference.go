@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -27,7 +28,7 @@ func Compare(devices []gpu.Device, profile partition.Profile) (Difference, error
 	}
 	var err error
 	if d.Want, err = profile.Layout(d.GPUs); err != nil {
-		return d, err
+		return d, errors.Join(err, unpartitionable(devices, profile))
 	}
 	d.Steps, err = partition.Plan(d.Want, d.GPUs)
 	return d, err
@@ -125,6 +126,18 @@ func (d Difference) vendors(h report.Holder) []partition.Vendor {
 		out = append(out, g.Vendor)
 	}
 	return out
+}
+
+// unpartitionable says of the devices that a profile names why they cannot be
+// partitioned.
+func unpartitionable(devices []gpu.Device, profile partition.Profile) error {
+	var errs []error
+	for _, dev := range devices {
+		if dev.Why != "" && profile.Names(dev.Address) {
+			errs = append(errs, fmt.Errorf("%s is left alone: %s", dev.Address, dev.Why))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // none says that no device can be partitioned, and what to do if that is only because

@@ -121,6 +121,14 @@ func (p Profile) mode(group Group, g GPU) Mode {
 	return m
 }
 
+// Names tells whether the profile names the GPU by its address.
+func (p Profile) Names(a Address) bool {
+	named := func(list []Selector) bool {
+		return slices.ContainsFunc(list, func(s Selector) bool { return s.Address == a })
+	}
+	return named(p.Skip) || slices.ContainsFunc(p.Groups, func(g Group) bool { return named(g.GPUs) })
+}
+
 // Now returns the layout that gpus have: what a rollback goes back to.
 func Now(gpus []GPU) Layout {
 	l := Layout{Shapes: make(map[Address]Shape, len(gpus))}
