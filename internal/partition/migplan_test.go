@@ -135,3 +135,25 @@ func TestShapesInFiles(t *testing.T) {
 		}
 	}
 }
+
+func FuzzMIGText(f *testing.F) {
+	for _, text := range []string{"off", "empty", "3g.40gb@4 1g.10gb@0", "1c.3g.40gb/2c.3g.40gb@4", "1g.24gb-me 2g.48gb+me.all@0", "@", "1g.10gb@64"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var m, again MIG
+		if m.UnmarshalText([]byte(text)) != nil {
+			return
+		}
+		written, err := m.MarshalText()
+		if err != nil || again.UnmarshalText(written) != nil || !cmp.Equal(m, again) {
+			t.Errorf("%q is written as %q (%v)", text, written, err)
+		}
+		if !m.Same(again) || m.key() != again.key() {
+			t.Errorf("%q is not the same as itself", text)
+		}
+		if n, err := NewMIG(m.Counts()); err == nil && !m.Off && n.Partitions() != m.Partitions() {
+			t.Errorf("%q made of its counts has %d partitions, not %d", text, n.Partitions(), m.Partitions())
+		}
+	})
+}

@@ -36,6 +36,9 @@ func ParseMIGProfile(s string) (MIGProfile, error) {
 	if p.Compute > p.Slices {
 		return MIGProfile{}, fmt.Errorf("%q has more compute slices than its GPU instance: at most %dc", s, p.Slices)
 	}
+	if p.Compute == 5 || p.Compute == 6 {
+		return MIGProfile{}, fmt.Errorf("%q has %d compute slices, and there are compute instances of 1, 2, 3, 4 and 7", s, p.Compute)
+	}
 	return p, nil
 }
 

@@ -162,7 +162,7 @@ func TestMIGProfileNames(t *testing.T) {
 	if p, err := ParseMIGProfile("MIG 1g.10gb"); err != nil || p.String() != "1g.10gb" {
 		t.Errorf("the driver's own form is read as %s (%v)", p, err)
 	}
-	for _, name := range []string{"", "1g", "1g.gb", "0g.5gb", "1g.5GB", "4c.3g.20gb", "1g.5gb+", "1g.5gb+me+gfx", "1g.5gb\n", "x1g.5gb"} {
+	for _, name := range []string{"", "1g", "1g.gb", "0g.5gb", "1g.5GB", "4c.3g.20gb", "5c.7g.40gb", "1g.5gb+", "1g.5gb+me+gfx", "1g.5gb\n", "x1g.5gb"} {
 		if p, err := ParseMIGProfile(name); err == nil {
 			t.Errorf("%q is read as %s", name, p)
 		}
