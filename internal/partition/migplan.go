@@ -60,7 +60,7 @@ func migSteps(want Layout, gpus []GPU) Steps {
 		if other && len(g.MIG.Instances) > 0 {
 			clear = append(clear, Step{Kind: ClearMIG, GPU: g.Address, From: g.MIG.String(), To: migEmpty})
 		}
-		if g.MIG.Off != w.Off || g.MIGPending {
+		if g.MIG.Off != w.Off || g.MIGPending && (other || !want.Skipped[g.Address] && g.Barred == "") {
 			mode = append(mode, Step{Kind: SwitchMIG, GPU: g.Address, From: onOff(g.MIG.Off), To: onOff(w.Off), Reset: g.Resets})
 		}
 		if other && len(w.Instances) > 0 {

@@ -28,7 +28,7 @@ func migs(t testing.TB, now ...string) []GPU {
 }
 
 func wanted(t testing.TB, gpus []GPU, texts ...string) Layout {
-	l := Now(gpus)
+	l := Layout{Shapes: make(map[Address]Shape)}
 	for i, g := range migs(t, texts...) {
 		l.Shapes[gpus[i].Address] = g.Shape()
 	}
@@ -107,9 +107,27 @@ func TestPlanRefusesAGeometry(t *testing.T) {
 func TestAPendingSwitchIsCalledOff(t *testing.T) {
 	have := migs(t, "off")
 	have[0].MIGPending = true
-	steps, err := Plan(Now(have), have)
+	steps, err := Plan(wanted(t, have, "off"), have)
 	if want := []string{"turn MIG off for 0000:05:00.0"}; err != nil || !cmp.Equal(lines(steps), want) {
 		t.Errorf("steps %v (%v)", lines(steps), err)
+	}
+}
+
+func TestAPendingSwitchIsNotCalledOffForWhoDidNotAsk(t *testing.T) {
+	have := migs(t, "off", "off", "7g.80gb@0")
+	have[0].MIGPending, have[1].MIGPending, have[1].Barred = true, true, "it is a vGPU guest"
+	off := Profile{Groups: []Group{{MIG: &MIG{Off: true}, GPUs: []Selector{{Index: 1}}}}}
+	l, err := off.Layout(have)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if steps, err := Plan(l, have); len(steps) > 0 || err != nil {
+		t.Errorf("a GPU that is left, and one that may not be changed: %v (%v)", lines(steps), err)
+	}
+	before := Now(have)
+	have[2].MIG = &MIG{}
+	if steps, err := Plan(before, have); err != nil || !cmp.Equal(lines(steps), []string{"divide 0000:46:00.0 into 7g.80gb@0"}) {
+		t.Errorf("the way back: %v (%v)", lines(steps), err)
 	}
 }
 

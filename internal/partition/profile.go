@@ -129,11 +129,15 @@ func (p Profile) Names(a Address) bool {
 	return named(p.Skip) || slices.ContainsFunc(p.Groups, func(g Group) bool { return named(g.GPUs) })
 }
 
-// Now returns the layout that gpus have: what a rollback goes back to.
+// Now returns the layout that gpus have: what a rollback goes back to. A switch of MIG
+// that somebody has requested before stays so.
 func Now(gpus []GPU) Layout {
-	l := Layout{Shapes: make(map[Address]Shape, len(gpus))}
+	l := Layout{Shapes: make(map[Address]Shape, len(gpus)), Skipped: make(map[Address]bool)}
 	for _, g := range gpus {
 		l.Shapes[g.Address] = g.Shape()
+		if g.MIGPending {
+			l.Skipped[g.Address] = true
+		}
 	}
 	return l
 }
