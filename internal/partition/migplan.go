@@ -49,7 +49,7 @@ func (s Step) made() string {
 
 // migSteps brings GPUs to the geometries wanted: what is there goes first, since
 // instances cannot be moved. Nothing is done to a GPU that is right already.
-func migSteps(want Layout, gpus []GPU) Steps {
+func migSteps(want Layout, gpus []GPU, fits packed) Steps {
 	var clear, mode, fill Steps
 	for _, g := range gpus {
 		w := want.Shapes[g.Address].MIG
@@ -64,7 +64,7 @@ func migSteps(want Layout, gpus []GPU) Steps {
 			mode = append(mode, Step{Kind: SwitchMIG, GPU: g.Address, From: onOff(g.MIG.Off), To: onOff(w.Off), Reset: g.Resets})
 		}
 		if other && len(w.Instances) > 0 {
-			made, _ := g.pack(*w) // judged
+			made, _ := fits.pack(g, w) // judged
 			fill = append(fill, Step{Kind: FillMIG, GPU: g.Address, From: migEmpty, To: made.String(), MIG: &made})
 		}
 	}
@@ -76,6 +76,33 @@ func onOff(off bool) string {
 		return migOff
 	}
 	return migEmpty
+}
+
+// packed remembers what was packed: most GPUs of a node are alike, and are wanted alike.
+type packed map[packing]struct {
+	made MIG
+	err  error
+}
+
+// packing is equal for GPUs that offer the same and are wanted the same.
+type packing struct {
+	want   *MIG
+	device uint16
+	off    bool
+	offers *Slots // the first of them
+}
+
+func (p packed) pack(g GPU, w *MIG) (MIG, error) {
+	at := packing{want: w, device: g.Device, off: g.MIG.Off}
+	if len(g.Profiles) > 0 {
+		at.offers = &g.Profiles[0]
+	}
+	known, ok := p[at]
+	if !ok {
+		known.made, known.err = g.pack(*w)
+		p[at] = known
+	}
+	return known.made, known.err
 }
 
 // pack gives the instances their places, by what the GPU itself tells. Where its
@@ -96,7 +123,7 @@ func (g GPU) pack(w MIG) (MIG, error) {
 }
 
 // judgeMIG tells why g cannot be divided as it is wanted; "" if it can.
-func judgeMIG(g GPU, w Shape) string {
+func judgeMIG(g GPU, w Shape, fits packed) string {
 	switch {
 	case w.MIG == nil:
 		return "it has no modes, but MIG"
@@ -105,7 +132,7 @@ func judgeMIG(g GPU, w Shape) string {
 	case g.Barred != "":
 		return g.Barred
 	}
-	if _, err := g.pack(*w.MIG); err != nil {
+	if _, err := fits.pack(g, w.MIG); err != nil {
 		return strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	return ""

@@ -20,8 +20,9 @@ import (
 func Plan(want Layout, have []GPU) (Steps, error) {
 	gpus := inOrder(have)
 	var cannot []*Unsupported
+	fits := make(packed)
 	for _, g := range gpus {
-		if e := judge(g, want); e != nil {
+		if e := judge(g, want, fits); e != nil {
 			cannot = together(cannot, e)
 		}
 	}
@@ -43,7 +44,7 @@ func Plan(want Layout, have []GPU) (Steps, error) {
 			steps = append(steps, Step{Kind: SwitchCompute, GPU: g.Address, From: string(g.Compute), To: string(w.Compute)})
 		}
 	}
-	return append(steps, migSteps(want, gpus)...), nil
+	return append(steps, migSteps(want, gpus, fits)...), nil
 }
 
 // memorySteps returns one request per hive that has a GPU in another memory mode

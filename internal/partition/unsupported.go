@@ -82,7 +82,7 @@ func together(all []*Unsupported, e *Unsupported) []*Unsupported {
 
 // judge tells whether g can have what is wanted of it. A mode that the GPU has
 // already needs no permission.
-func judge(g GPU, want Layout) *Unsupported {
+func judge(g GPU, want Layout, fits packed) *Unsupported {
 	w, ok := want.Shapes[g.Address]
 	if !ok || w.Same(g.Shape()) {
 		return nil
@@ -90,7 +90,7 @@ func judge(g GPU, want Layout) *Unsupported {
 	model, known := LookupModel(g.Vendor, g.Device)
 	e := &Unsupported{GPUs: []Address{g.Address}, Model: model.Name, Want: w}
 	if g.MIG != nil || w.MIG != nil {
-		if e.Why = judgeMIG(g, w); e.Why == "" {
+		if e.Why = judgeMIG(g, w, fits); e.Why == "" {
 			return nil
 		}
 		b, _ := boardOf(g)
