@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // largeTexts are as large as a file may be, each hard on another part.
@@ -35,13 +37,24 @@ func TestTheLargestFilesAreReadInTimeAndComplainedOfInShort(t *testing.T) {
 		t.Skip("takes seconds, most of them in the decoder")
 	}
 	for name, text := range largeTexts() {
-		begin := time.Now()
+		begin := worked(t)
 		_, err := assemble([]layer{{file: "f", text: text, form: readTOML}}, nil, "")
-		if took := time.Since(begin); took > 20*time.Second {
+		if took := worked(t) - begin; took > 20*time.Second {
 			t.Errorf("%s: took %v", name, took)
 		}
 		if err != nil && len(err.Error()) > 64<<10 {
 			t.Errorf("%s: an error of %d bytes", name, len(err.Error()))
 		}
 	}
+}
+
+// worked is the processor time of the test so far: what others do on the machine does not
+// count.
+func worked(t *testing.T) time.Duration {
+	t.Helper()
+	var use unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &use); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
 }
