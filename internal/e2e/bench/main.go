@@ -54,7 +54,7 @@ func run(ctx context.Context, dist string, short bool) (err error) {
 
 // measure takes all the figures, the daemon at rest last: by then it has worked.
 func (n *node) measure(ctx context.Context, t *table) error {
-	for _, m := range []func(context.Context, *table) error{n.simulated, n.frozen, n.restarts, n.processor, n.rest, n.sizes} {
+	for _, m := range []func(context.Context, *table) error{n.simulated, n.frozen, n.restarts, n.leases, n.processor, n.messages, n.rest, n.sizes} {
 		if err := m(ctx, t); err != nil {
 			return err
 		}

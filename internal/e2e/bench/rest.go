@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +26,37 @@ func (n *node) restarts(ctx context.Context, t *table) error {
 		{name: "in dcm's sandbox", took: took[names[1]]},
 		{name: "dcm", took: took[names[2]], target: 1.25},
 	})
+	t.note("how long systemctl restart takes; the sandbox is dcm.service with a program that says READY=1 and waits. 50 clients, and what the last change has left")
+	return nil
+}
+
+// leases measures how long a command with a partition of its own takes.
+func (n *node) leases(ctx context.Context, t *table) error {
+	const what = "a command in a scope"
+	n.say(what)
+	commands := []string{"systemd-run --quiet --scope true", "dcm run -- true"}
+	took, err := probe[map[string][]time.Duration](ctx, n, append([]string{"commands", strconv.Itoa(n.rounds(30))}, commands...)...)
+	if err != nil {
+		return err
+	}
+	t.compare(what, []way{{name: commands[0], took: took[commands[0]]}, {name: commands[1], took: took[commands[1]], target: 2}})
+	t.note("from the command's start to its end. dcm looks at the open files of every process, has PID 1 make the same scope, and gives the command a partition")
+	return nil
+}
+
+// messages counts what a start of the daemon sends over the bus when there is nothing
+// to do. That is exact, whatever the load.
+func (n *node) messages(ctx context.Context, t *table) error {
+	n.say("messages of a start")
+	sent, err := probe[map[string]int](ctx, n, "messages", "1", "dcm.service", "boxed-trivial.service")
+	if err != nil {
+		return err
+	}
+	t.heading("Messages over the bus of a start with nothing to do")
+	for _, kind := range slices.Sorted(maps.Keys(sent)) {
+		t.fact(kind, strconv.Itoa(sent[kind]), "")
+	}
+	t.note("what the daemon sends, as dbus-monitor sees it, until another unit was restarted after it")
 	return nil
 }
 
@@ -44,6 +77,7 @@ func (n *node) processor(ctx context.Context, t *table) error {
 		box, all := quantile(took[p.boxed], 2), quantile(took[p.unit], 2)
 		t.fact(p.what, millis(all-box)+" ms", fmt.Sprintf("%s, in a sandbox of %s ms", p.target, millis(box)))
 	}
+	t.note("the medians of CPUUsageNSec= when the unit rests, less that of the same unit with a trivial program; the units in turn. 50 clients, GPUs in files without latency")
 	return nil
 }
 
@@ -82,6 +116,7 @@ func (n *node) rest(ctx context.Context, t *table) error {
 	t.fact("RSS", size(memory["VmRSS"]), "target: at most 11 MiB")
 	// The container's programs are on tmpfs, so that they count as shared memory.
 	t.fact("  of it the program's file", size(memory["RssFile"]+memory["RssShmem"]), "")
+	t.note("a moment is a second in which any of its threads was on a processor, by /proc/PID/task/*/schedstat, beginning 35 s after its last work. It wakes for the watchdog each minute; what Go's runtime does by itself every two minutes falls into those moments. RSS is VmRSS of /proc/PID/status after that")
 	return nil
 }
 

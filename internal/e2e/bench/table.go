@@ -41,6 +41,9 @@ func (t *table) compare(what string, ways []way) {
 	}
 }
 
+// note says how the figures above come about. It is not set in columns.
+func (t *table) note(text string) { t.lines = append(t.lines, []string{"  (" + text + ")"}) }
+
 func (t *table) heading(what string) { t.lines = append(t.lines, nil, []string{what}) }
 
 func (t *table) fact(what, value, remark string) {

@@ -20,6 +20,7 @@ func TestTableSetsWaysBesideTheFirst(t *testing.T) {
 		{name: "bare", took: ms(30, 10, 20, 50, 40)},
 		{name: "dcm", target: 1.25, took: ms(36, 36, 36, 1, 99)},
 	})
+	tab.note("how long it takes")
 	tab.heading("at rest")
 	tab.fact("RSS", "7.0 MiB", "target: below 15 MiB")
 	var b strings.Builder
@@ -30,6 +31,7 @@ func TestTableSetsWaysBesideTheFirst(t *testing.T) {
 restart  median   [half]       ratio  to line above  target  5 rounds
   bare   30.0 ms  [20.0 40.0]  1.00   1.00           
   dcm    36.0 ms  [36.0 36.0]  1.20   1.20           1.25
+  (how long it takes)
 
 at rest
   RSS  7.0 MiB  target: below 15 MiB

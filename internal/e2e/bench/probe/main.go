@@ -2,7 +2,9 @@
 // and out of it would blur.
 //
 // "probe restart ROUNDS UNIT..." restarts the units in turn and prints for each
-// restart how long systemctl took, in nanoseconds. "probe processor ROUNDS UNIT..."
+// restart how long systemctl took, in nanoseconds. "probe commands ROUNDS COMMAND..."
+// does the same with commands. "probe messages 1 UNIT OTHER" restarts the two and
+// prints how many messages of each kind the first has sent. "probe processor ROUNDS UNIT..."
 // prints instead how much processor time each had when the others were up again too.
 // "probe rest PID SECONDS" watches a process that has nothing to do and prints what it
 // did all the same.
@@ -32,7 +34,7 @@ func main() {
 
 func run(args []string) (any, error) {
 	if len(args) < 3 {
-		return nil, errors.New("usage: probe restart|processor ROUNDS UNIT... | probe rest PID SECONDS")
+		return nil, errors.New("usage: probe restart|processor ROUNDS UNIT... | probe commands ROUNDS COMMAND... | probe messages 1 UNIT OTHER | probe rest PID SECONDS")
 	}
 	n, err := strconv.Atoi(args[1])
 	switch {
@@ -40,6 +42,10 @@ func run(args []string) (any, error) {
 		return nil, err
 	case args[0] == "restart":
 		return restart(n, args[2:])
+	case args[0] == "commands":
+		return commands(n, args[2:])
+	case args[0] == "messages" && len(args) == 4:
+		return messages(args[2], args[3])
 	case args[0] == "processor":
 		return processor(n, args[2:])
 	case args[0] != "rest":
@@ -53,14 +59,28 @@ func run(args []string) (any, error) {
 }
 
 func restart(rounds int, units []string) (map[string][]time.Duration, error) {
+	var all []string
+	for _, unit := range units {
+		all = append(all, "systemctl restart "+unit)
+	}
+	took, err := commands(rounds, all)
+	out := make(map[string][]time.Duration)
+	for i, unit := range units {
+		out[unit] = took[all[i]]
+	}
+	return out, err
+}
+
+// commands runs them in turn.
+func commands(rounds int, all []string) (map[string][]time.Duration, error) {
 	took := make(map[string][]time.Duration)
 	for range rounds {
-		for _, unit := range units {
-			began := time.Now()
-			if text, err := exec.Command("systemctl", "restart", unit).CombinedOutput(); err != nil {
-				return nil, fmt.Errorf("cannot restart %s: %w: %s", unit, err, text)
+		for _, command := range all {
+			argv, began := strings.Fields(command), time.Now()
+			if text, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+				return nil, fmt.Errorf("%s: %w: %s", command, err, text)
 			}
-			took[unit] = append(took[unit], time.Since(began))
+			took[command] = append(took[command], time.Since(began))
 		}
 	}
 	return took, nil
