@@ -1,10 +1,12 @@
 package service
 
 import (
+	"context"
 	"sync"
 	"time"
 
 	"dcm/internal/gpu"
+	"dcm/internal/partition"
 )
 
 // fresh is a look at the GPUs that need not be made again at once.
@@ -34,4 +36,27 @@ func (f *fresh) take() []gpu.Device {
 		return nil
 	}
 	return devices
+}
+
+// noted is a node whose last look at all is kept, for what a run does behind its end:
+// the clients wait for that.
+type noted struct {
+	*gpu.Node
+	seen *fresh
+}
+
+func (n noted) Wait(ctx context.Context) ([]gpu.Device, error) { return n.note(n.Node.Wait(ctx)) }
+
+func (n noted) Settled(ctx context.Context) ([]gpu.Device, error) { return n.note(n.Node.Settled(ctx)) }
+
+func (n noted) Make(ctx context.Context, steps []partition.Step, tell gpu.Tell) error {
+	n.seen.take() // it is about to be otherwise
+	return n.Node.Make(ctx, steps, tell)
+}
+
+func (n noted) note(devices []gpu.Device, err error) ([]gpu.Device, error) {
+	if err == nil {
+		n.seen.put(devices)
+	}
+	return devices, err
 }

@@ -64,7 +64,7 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		chronicle.note(r)
 	})
 	cfg, broken, err := config.InForce(config.DefaultPaths(h.Root))
-	share := sharing{host: h, node: h.Node(cfg, woken(log)), log: log}
+	share := sharing{host: h, node: h.Node(cfg, woken(log)), seen: new(fresh), log: log}
 	defer func() { share.after(ctx, rec.Run()) }()
 	if self.Unloaded && (err != nil || cfg.Selected == "") {
 		if err := bringBack(ctx, h, rec, log); err != nil {
@@ -99,7 +99,7 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	}
 	opt.Load = half
 	opt.Fits = foresee(h, h.Fits(cfg.Reservations), rec)
-	run := apply.Run(ctx, share.node, cfg.Profile, opt, rec)
+	run := apply.Run(ctx, noted{share.node, share.seen}, cfg.Profile, opt, rec)
 	if run.Result.OK() {
 		settle(h, cfg, log)
 	}

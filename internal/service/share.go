@@ -24,6 +24,7 @@ import (
 type sharing struct {
 	host     *host.Host
 	node     *gpu.Node
+	seen     *fresh // the run's own last look
 	reserved []config.Reservation
 	log      *slog.Logger
 }
@@ -39,7 +40,7 @@ func Reserve(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		return err
 	}
 	defer release()
-	s := sharing{host: h, node: h.Node(nil), log: log}
+	s := sharing{host: h, node: h.Node(nil), seen: new(fresh), log: log}
 	s.read()
 	return s.publish(ctx)
 }
@@ -98,7 +99,7 @@ func asksIn(p *report.Partitions) map[string]string {
 // publish does all of it that can be done, and tells what cannot.
 func (s sharing) publish(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx) // a run that was told to stop leaves links for what there is
-	devices, err := s.node.Devices(ctx)
+	devices, err := s.look(ctx)
 	errs := []error{err, s.node.Detail(ctx, devices)}
 	p := report.Partitions{Version: report.Version, Boot: s.host.BootID(), Modes: modesOf(devices), Parts: partsOf(devices), Reservations: []report.Reservation{}}
 	links := lease.Links{Dir: s.host.Path("dev/dcm")}
@@ -122,8 +123,20 @@ func (s sharing) publish(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// leased are the nodes that leases have, which stay with them.
+// look is what the run has seen last, if that was just now.
+func (s sharing) look(ctx context.Context) ([]gpu.Device, error) {
+	if devices := s.seen.take(); devices != nil {
+		return devices, nil
+	}
+	return s.node.Devices(ctx)
+}
+
+// leased are the nodes that leases have, which stay with them: nothing is chosen past
+// them. Where nothing is to be chosen nobody is asked, in the middle of a restart.
 func (s sharing) leased(ctx context.Context) []string {
+	if len(s.reserved) == 0 {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
 	list, err := (&premises{host: s.host}).tenants(ctx)
