@@ -35,6 +35,9 @@ const module = "amdgpu"
 // its configuration.
 func modprobe(args []string, root string, stderr io.Writer) int {
 	r := parseModprobe(args)
+	if slices.Contains(r.modules, "nvidia") && !r.dry {
+		return modprobeNVIDIA(r, stderr)
+	}
 	if !slices.Contains(r.modules, module) || r.dry {
 		return 0
 	}
@@ -59,6 +62,21 @@ func modprobe(args []string, root string, stderr io.Writer) int {
 		}
 		fmt.Fprintf(stderr, "modprobe: ERROR: could not %s '%s': %v\n", doing, module, err)
 	}
+	return 1
+}
+
+// modprobeNVIDIA does the same for nvidia, which is loaded and unloaded with all that uses
+// it.
+func modprobeNVIDIA(r modprobeRequest, stderr io.Writer) int {
+	message := "load"
+	if r.remove {
+		message = "unload"
+	}
+	err := control(r.mount, "nvidia", message)
+	if err == nil || r.remove && errors.Is(err, syscall.ENOENT) && mountedAt(r.mount) {
+		return 0
+	}
+	fmt.Fprintf(stderr, "modprobe: FATAL: cannot %s nvidia: %v\n", message, err)
 	return 1
 }
 

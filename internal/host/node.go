@@ -2,10 +2,13 @@ package host
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 
 	"dcm/internal/amdgpu"
 	"dcm/internal/config"
 	"dcm/internal/gpu"
+	"dcm/internal/nvidia"
 )
 
 // Node is the hardware, set up as the configuration says; without one, by sysfs
@@ -29,7 +32,7 @@ func (h *Host) Libraries(ctx context.Context) []gpu.Library {
 // node is where a vendor is added.
 func (h *Host) node(cfg *config.Config, opts ...gpu.Option) *gpu.Node {
 	roots := gpu.Roots{Sys: h.Path("sys"), Proc: h.Path("proc"), Dev: h.Path("dev")}
-	return gpu.Open(roots.Sys, []gpu.Vendor{amd(roots, cfg)}, append([]gpu.Option{gpu.Leases(h.leases)}, opts...)...)
+	return gpu.Open(roots.Sys, []gpu.Vendor{amd(roots, cfg), h.nvidia(roots)}, append([]gpu.Option{gpu.Leases(h.leases)}, opts...)...)
 }
 
 func amd(roots gpu.Roots, cfg *config.Config) gpu.Vendor {
@@ -37,4 +40,36 @@ func amd(roots gpu.Roots, cfg *config.Config) gpu.Vendor {
 		return amdgpu.Open(roots)
 	}
 	return amdgpu.Open(roots, amdgpu.Library(amdgpu.SMI{Library: cfg.Library}, cfg.Backend == config.AMDSMI))
+}
+
+// nvml is the program that loads NVIDIA's library.
+const nvml = "/usr/libexec/dcm/dcm-nvml"
+
+// nvidia is asked through its library alone, which is not for another tree.
+func (h *Host) nvidia(roots gpu.Roots) gpu.Vendor {
+	if !h.Here() {
+		return nvidia.Open(roots)
+	}
+	return nvidia.Open(roots, nvidia.Program(nvml, ""), nvidia.Rival(h.rival))
+}
+
+// manager sets MIG at boot from a configuration of its own.
+const manager = "nvidia-mig-manager.service"
+
+// rival is that unit while it is enabled, "" else.
+func (h *Host) rival() string {
+	for _, dir := range []string{"etc/systemd/system", "run/systemd/system"} {
+		if to, err := os.Readlink(h.Path(dir, manager)); err == nil && to == "/dev/null" {
+			return "" // masked
+		}
+	}
+	for _, dir := range []string{"etc/systemd/system", "run/systemd/system", "usr/lib/systemd/system"} {
+		for _, kind := range []string{"wants", "requires"} {
+			found, _ := filepath.Glob(h.Path(dir, "*."+kind, manager)) // the pattern is in order
+			if len(found) > 0 {
+				return manager
+			}
+		}
+	}
+	return ""
 }

@@ -40,7 +40,11 @@ func (n *Node) openDRM(b *board, m minor, pid int) (*Handle, error) {
 	case m.render && b.Chip.XCC > 0 && m.partition >= b.partitions():
 		return nil, syscall.ENOENT
 	}
-	return n.open(&Handle{PID: pid, Device: "dri/" + m.name, board: b, nvidia: b.Chip.NVIDIA()}), nil
+	h := n.open(&Handle{PID: pid, Device: "dri/" + m.name, board: b, nvidia: b.Chip.NVIDIA()})
+	if h.nvidia {
+		n.count(b)
+	}
+	return h, nil
 }
 
 // open counts the handle, unless it is of another driver's device, which does
@@ -64,6 +68,9 @@ func (h *Handle) Close() {
 	}
 	delete(n.handles, h)
 	if h.nvidia {
+		if h.board != nil {
+			n.count(h.board)
+		}
 		return
 	}
 	if h.board == nil {

@@ -1,13 +1,99 @@
 package sim
 
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+
+	"dcm/internal/nvml/standin"
+)
+
 // instance is a GPU instance that a GPU has, with the ids of its compute instances.
 type instance struct {
 	ID      int
 	Compute []int
 }
 
-// instances are those of a GPU, as the stand-in of NVIDIA's library has made them.
-func (n *Node) instances(b *board) []instance { return nil }
+// beginMIG makes the state of the stand-in of NVIDIA's library, with which the GPUs
+// begin; where there is one, it is that of the boot before.
+func (n *Node) beginMIG() error {
+	if n.opts.MIG == "" || len(n.nvidias()) == 0 {
+		return nil
+	}
+	if _, err := os.Stat(n.opts.MIG); !errors.Is(err, fs.ErrNotExist) {
+		return n.updateMIG((*standin.State).Reboot)
+	}
+	s, err := standin.New(nvidiaVersion, "")
+	for _, b := range n.nvidias() {
+		err = errors.Join(err, s.Add(b.Chip.MIG, b.Address))
+	}
+	s.Privileged = true
+	for i, b := range n.nvidias() {
+		g := &s.GPUs[i]
+		g.Name, g.UUID, g.Subsystem = b.Chip.Product, b.gpuUUID(), uint32(b.Chip.SubDevice)<<16|nvidiaVendor
+	}
+	return errors.Join(err, standin.Write(n.opts.MIG, s))
+}
 
-// forgetMIG is what a load of the module does to them.
-func (n *Node) forgetMIG() error { return nil }
+func (n *Node) updateMIG(change func(*standin.State)) error {
+	if n.opts.MIG == "" {
+		return nil
+	}
+	return standin.Update(n.opts.MIG, func(s *standin.State) error {
+		change(s)
+		return nil
+	})
+}
+
+// instances are those of each GPU, as the stand-in has made them.
+func (n *Node) instances(boards []*board) [][]instance {
+	out := make([][]instance, len(boards))
+	if n.opts.MIG == "" {
+		return out
+	}
+	s, err := standin.Read(n.opts.MIG)
+	if err != nil {
+		return out
+	}
+	for _, g := range s.GPUs {
+		i := slices.IndexFunc(boards, func(b *board) bool { return b.Address == g.Address })
+		if i < 0 {
+			continue
+		}
+		for _, gi := range g.Instances {
+			one := instance{ID: gi.ID}
+			for _, c := range gi.Compute {
+				one.Compute = append(one.Compute, c.ID)
+			}
+			out[i] = append(out[i], one)
+		}
+	}
+	return out
+}
+
+// count has the stand-in know how many have a GPU open. n.mu is held.
+func (n *Node) count(b *board) {
+	busy := 0
+	for h := range n.handles {
+		if h.board == b {
+			busy++
+		}
+	}
+	_ = n.updateMIG(func(s *standin.State) {
+		for i := range s.GPUs {
+			if s.GPUs[i].Address == b.Address {
+				s.GPUs[i].Busy = busy
+			}
+		}
+	})
+}
+
+// lose has the stand-in know that a GPU has left the bus. n.mu is held.
+func (n *Node) lose(b *board) {
+	_ = n.updateMIG(func(s *standin.State) {
+		for i := range s.GPUs {
+			s.GPUs[i].Lost = s.GPUs[i].Lost || s.GPUs[i].Address == b.Address
+		}
+	})
+}

@@ -87,6 +87,13 @@ func New(k Kind, o Options) *Node {
 	return n
 }
 
+// Begin makes the state that the stand-in of NVIDIA's library has, as after a boot.
+func (n *Node) Begin() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.beginMIG()
+}
+
 // Reset makes the node as it is after boot. Open files stay open.
 func (n *Node) Reset() {
 	n.mu.Lock()
@@ -131,6 +138,9 @@ func (n *Node) bind(b *board) {
 // vanish takes a GPU off the bus. n.mu is held.
 func (n *Node) vanish(b *board) {
 	b.vanished, b.bound = true, false
+	if b.Chip.NVIDIA() {
+		n.lose(b)
+	}
 	n.changed()
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"dcm/internal/nvml/standin"
 )
 
 // controlNVIDIA loads or unloads the nvidia module, with all that uses it.
@@ -35,6 +37,9 @@ func (n *Node) UnloadNVIDIA() error {
 			b.bound = false
 		}
 	}
+	if err := n.updateMIG((*standin.State).Unload); err != nil {
+		return err
+	}
 	n.nvidia = absent
 	n.tell("remove", "module/nvidia", "module")
 	n.changed()
@@ -51,7 +56,7 @@ func (n *Node) LoadNVIDIA() error {
 	if n.driven(Chip.NVIDIA) == absent {
 		return syscall.ENODEV
 	}
-	if err := n.forgetMIG(); err != nil {
+	if err := n.updateMIG((*standin.State).Load); err != nil {
 		return err
 	}
 	n.nvidia = live
@@ -73,7 +78,11 @@ func (n *Node) openNVIDIA(name string, b *board, pid int) (*Handle, error) {
 	if n.nvidia != live || b != nil && !b.bound {
 		return nil, syscall.ENXIO
 	}
-	return n.open(&Handle{PID: pid, Device: name, board: b, nvidia: true}), nil
+	h := n.open(&Handle{PID: pid, Device: name, board: b, nvidia: true})
+	if b != nil {
+		n.count(b)
+	}
+	return h, nil
 }
 
 // nvidias are the boards in the order in which the driver numbers them.

@@ -125,8 +125,8 @@ func migMinors() string {
 // capabilities are the files below capabilities, with the minors of their nodes.
 func (n *Node) capabilities(boards []*board) map[string]int {
 	out := map[string]int{"mig/config": capConfig, "mig/monitor": capMonitor}
-	for gpu, b := range boards {
-		for _, gi := range n.instances(b) {
+	for gpu, has := range n.instances(boards) {
+		for _, gi := range has {
 			dir := fmt.Sprintf("gpu%d/mig/gi%d/", gpu, gi.ID)
 			out[dir+"access"] = giMinor(gpu, gi.ID)
 			for _, ci := range gi.Compute {
@@ -148,7 +148,11 @@ func (n *Node) capNodes(boards []*board) map[string]*Entry {
 	}
 	for _, minor := range n.capabilities(boards) {
 		name := fmt.Sprintf("nvidia-cap%d", minor)
-		t[name] = device(func(pid int) (*Handle, error) { return n.openNVIDIA("nvidia-caps/"+name, nil, pid) })
+		var of *board // none of what is every GPU's
+		if gpu := (minor - capFirst) / capsPerGPU; minor >= capFirst && gpu < len(boards) {
+			of = boards[gpu]
+		}
+		t[name] = device(func(pid int) (*Handle, error) { return n.openNVIDIA("nvidia-caps/"+name, of, pid) })
 	}
 	return t
 }

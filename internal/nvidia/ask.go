@@ -1,0 +1,58 @@
+package nvidia
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"dcm/internal/ask"
+	"dcm/internal/nvml"
+)
+
+const (
+	lookTimeout = 30 * time.Second
+	setTimeout  = 2 * time.Minute // an Ampere is reset meanwhile
+)
+
+// ask runs dcm-nvml with one request.
+func (n *Node) ask(ctx context.Context, r nvml.Request) (nvml.Reply, error) {
+	r.Library = n.library
+	request, err := json.Marshal(r)
+	if err != nil {
+		return nvml.Reply{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, n.limit(r))
+	defer cancel()
+	out, err := ask.Once(ctx, n.program, request, ask.Way{Args: n.args, Attr: ask.Group()})
+	if failed, ok := errors.AsType[*ask.Error](err); ok && failed.Kind != ask.NoAnswer {
+		return nvml.Reply{}, &Error{r.Do, r.GPU, kindOf(failed.Kind), err.Error(), err}
+	}
+	reply, bad := nvml.ParseReply(out)
+	switch {
+	case bad == nil && reply.Error != nil:
+		return reply, failure(r.Do, r.GPU, reply.Error)
+	case err != nil:
+		return nvml.Reply{}, &Error{r.Do, r.GPU, noAnswer, err.Error(), err}
+	case bad != nil:
+		return nvml.Reply{}, &Error{r.Do, r.GPU, nvml.Garbage, bad.Error(), bad}
+	}
+	return reply, nil
+}
+
+func kindOf(k ask.Kind) nvml.Kind {
+	if k == ask.Deadline {
+		return nvml.Timeout
+	}
+	return noAnswer
+}
+
+func (n *Node) limit(r nvml.Request) time.Duration {
+	switch {
+	case n.timeout > 0:
+		return n.timeout
+	case r.Looks():
+		return lookTimeout
+	}
+	return setTimeout
+}

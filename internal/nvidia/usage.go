@@ -1,0 +1,187 @@
+package nvidia
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dcm/internal/attr"
+	"dcm/internal/foreign"
+	"dcm/internal/gpu"
+	"dcm/internal/nvml"
+	"dcm/internal/opened"
+)
+
+// Usage looks who uses the GPUs. It takes no longer than the node's limit, and for no
+// process longer than that for one; who is left out is in Unlooked.
+func (n *Node) Usage(ctx context.Context) (gpu.Usage, error) {
+	if n.module() == "" {
+		return gpu.Usage{}, nil
+	}
+	u, err := attr.Within(ctx, func() (gpu.Usage, error) { return n.usage(ctx) })
+	if err != nil {
+		return gpu.Usage{}, fmt.Errorf("cannot look for processes that use the GPUs: %w", err)
+	}
+	return u, nil
+}
+
+func (n *Node) usage(ctx context.Context) (gpu.Usage, error) {
+	nodes, err := n.deviceNodes()
+	if err != nil {
+		return gpu.Usage{}, err
+	}
+	s := opened.New(n.roots.Proc, nodes, n.lookEach)
+	limit, cancel := context.WithTimeout(ctx, n.lookTime(ctx))
+	defer cancel()
+	if err := s.All(limit); err != nil {
+		return gpu.Usage{}, err
+	}
+	var u gpu.Usage
+	u.Count, u.Modules, u.Counted = n.useCount()
+	u.Seen = s.Weight()
+	// Mappings cost as much again, and mostly there is nothing to explain.
+	if !u.Counted && !s.Found() || u.Unseen() > 0 {
+		s.Mapped(limit)
+		u.Seen = s.Weight()
+	}
+	n.witness(s)
+	u.Unlooked = s.Unlooked()
+	u.Holders = slices.DeleteFunc(s.Holders(), func(h gpu.Holder) bool { return slices.Contains(Exempt(), h.Unit) })
+	return u, nil
+}
+
+// witness adds the processes that the library has listed at the last look, as far as
+// they are there still.
+func (n *Node) witness(s *opened.Scan) {
+	last := n.last.Load()
+	if last == nil {
+		return
+	}
+	for _, g := range last.GPUs {
+		for _, p := range g.Processes {
+			if g.Minor != nil && p.PID != os.Getpid() && s.Seen(p.PID) {
+				s.Also(p.PID, fmt.Sprintf("/dev/nvidia%d", *g.Minor))
+			}
+		}
+	}
+}
+
+// lookTime leaves the caller the time to act on the answer.
+func (n *Node) lookTime(ctx context.Context) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return min(n.lookAll, time.Until(end)/2)
+	}
+	return n.lookAll
+}
+
+// useCount reads what the module tells of its use (Documentation/ABI/testing/
+// sysfs-module).
+func (n *Node) useCount() (count int, modules []string, ok bool) {
+	text, err := attr.Read(n.sys("module", driver, "refcnt"))
+	if err != nil {
+		return 0, nil, false
+	}
+	if count, err = strconv.Atoi(text); err != nil {
+		return 0, nil, false
+	}
+	entries, _ := os.ReadDir(n.sys("module", driver, "holders"))
+	for _, e := range entries {
+		modules = append(modules, foreign.Text(e.Name()))
+	}
+	return count, modules, true
+}
+
+// Tally is the module's use count.
+func (n *Node) Tally() string {
+	count, modules, ok := n.useCount()
+	return fmt.Sprint(count, modules, ok)
+}
+
+// deviceNodes are the nodes through which the GPUs are opened. Each open file of one
+// adds one to the driver's use count.
+func (n *Node) deviceNodes() (*opened.Nodes, error) {
+	nodes := opened.NewNodes(n.roots.Dev)
+	names, err := n.named()
+	if err != nil {
+		return nil, err
+	}
+	cards, err := n.cards()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Concat(names, cards) {
+		if err := nodes.Add(name, n.sys("class/drm", filepath.Base(name), "dev"), 1); err != nil {
+			return nil, err
+		}
+	}
+	return nodes, nil
+}
+
+// named are the driver's own nodes, "nvidia0", "nvidiactl", "nvidia-caps/nvidia-cap12".
+func (n *Node) named() ([]string, error) {
+	names, err := attr.Names(n.roots.Dev)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, name := range names {
+		if name == "nvidia-caps" {
+			below, err := attr.Names(filepath.Join(n.roots.Dev, name))
+			if err != nil {
+				return nil, err
+			}
+			for _, b := range below {
+				if number, ok := strings.CutPrefix(b, "nvidia-cap"); ok && isNumber(number) {
+					out = append(out, name+"/"+b)
+				}
+			}
+			continue
+		}
+		if rest, ok := strings.CutPrefix(name, "nvidia"); ok && (isNumber(rest) || slices.Contains([]string{"ctl", "-uvm", "-uvm-tools", "-modeset"}, rest)) {
+			out = append(out, name)
+		}
+	}
+	return out, nil
+}
+
+func isNumber(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 16)
+	return err == nil
+}
+
+// cards are the DRM devices of the functions that the driver is bound to.
+func (n *Node) cards() ([]string, error) {
+	// The pattern is in order, and no other error is possible.
+	found, _ := filepath.Glob(n.sys("bus/pci/drivers", driver, "*:*", "drm", "*"))
+	var out []string
+	for _, path := range found {
+		if _, _, ok := gpu.DRMName(filepath.Base(path)); ok {
+			out = append(out, "dri/"+filepath.Base(path))
+		}
+	}
+	return out, nil
+}
+
+// nodes are those that nobody may have open while this GPU is changed: its own, and
+// those of its instances. /dev/nvidiactl is every GPU's, and says nothing of this one.
+func (n *Node) nodes(f *gpu.Function, g nvml.GPU) []string {
+	var out []string
+	if g.Minor != nil {
+		out = append(out, fmt.Sprintf("/dev/nvidia%d", *g.Minor))
+		for _, minor := range n.capabilities(*g.Minor) {
+			out = append(out, capNode(minor))
+		}
+	}
+	found, _ := filepath.Glob(gpu.Attribute(n.roots.Sys, f.Address, "drm/*"))
+	for _, path := range found {
+		if _, _, ok := gpu.DRMName(filepath.Base(path)); ok {
+			out = append(out, "/dev/dri/"+filepath.Base(path))
+		}
+	}
+	return out
+}
