@@ -46,10 +46,20 @@ type Part struct {
 	Bytes uint64 // of memory
 
 	Number int // the driver's own, for [Vendor.Detail]
+
+	// Of a partition that has no render node:
+	Profile string   // its own, where partitions of one GPU differ
+	Node    string   // its own device node
+	Beside  []string // those that who uses it has to open beside that one
 }
 
-// RenderNode is the device node's path.
-func (p Part) RenderNode() string { return fmt.Sprintf("/dev/dri/renderD%d", p.Minor) }
+// RenderNode is the path of the device node that is the partition's own.
+func (p Part) RenderNode() string {
+	if p.Node != "" {
+		return p.Node
+	}
+	return fmt.Sprintf("/dev/dri/renderD%d", p.Minor)
+}
 
 // Where a fact came from.
 const (

@@ -41,6 +41,9 @@ func (h *Host) Reserve(o systemd.Order, list []config.Reservation) systemd.Order
 			continue
 		}
 		one := systemd.Reserved{Unit: r.Unit, Name: r.Name, Count: r.Partitions, Exclusive: r.Exclusive}
+		if len(o.Needs) > 0 {
+			one.Beside = 3 + 2*r.Partitions // at most: three of every GPU, two of each partition
+		}
 		one.Changed = chosen && (!had || before.Asks != r.Asks())
 		one.Slice = h.sliceOf(r, false)
 		o.Reserved = append(o.Reserved, one)

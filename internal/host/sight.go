@@ -120,6 +120,9 @@ func parts(devices []gpu.Device) []account.Part {
 				RenderNode: p.RenderNode(), RenderMinor: p.Minor, DriverID: p.ID, NUMA: d.NUMA,
 				Domain: d.Memory.Domain(p.Index, d.Partitions()), Memory: p.Bytes, ComputeUnits: p.CUs,
 			}
+			if p.Profile != "" {
+				one.Mode = p.Profile
+			}
 			if p.Card != "" {
 				one.Card = "/dev/dri/" + p.Card
 			}

@@ -9,7 +9,8 @@ import (
 // Part is a partition with its device nodes.
 type Part struct {
 	placement.Partition
-	Nodes []string // that are its own: "/dev/dri/renderD129"
+	Nodes  []string // that are its own: "/dev/dri/renderD129"
+	Beside []string // that its users have to open too; nil: what is common to all
 }
 
 // Tenant is a unit below [Slice], as PID 1 tells of it.

@@ -82,7 +82,7 @@ type Limits struct {
 // Keeper gives leases, one at a time.
 type Keeper struct {
 	Host   Host
-	Common []string // nodes that every lease gets: "/dev/kfd"
+	Common []string // nodes that who has a partition gets that names none beside it: "/dev/kfd"
 
 	mu     sync.Mutex
 	limits Limits
@@ -351,11 +351,22 @@ func whose(book []Held, w placement.Want) []string {
 // looked at again: between the last look and PID 1's its number may have become
 // another's, and then that one must not stay.
 func (k *Keeper) give(ctx context.Context, c Caller, r Request, f Facts, choice placement.Choice) (Lease, error) {
-	l := Lease{Unit: name(c.UID, r.Kind, f).String(), Choice: choice, Nodes: slices.Clone(k.Common)}
+	l := Lease{Unit: name(c.UID, r.Kind, f).String(), Choice: choice}
+	var own []string
 	for _, p := range choice.Partitions {
 		i := slices.IndexFunc(f.Parts, func(o Part) bool { return o.Name == p.Name })
-		l.Nodes = append(l.Nodes, f.Parts[i].Nodes...)
+		own = append(own, f.Parts[i].Nodes...)
+		beside := f.Parts[i].Beside
+		if beside == nil {
+			beside = k.Common
+		}
+		for _, b := range beside {
+			if !slices.Contains(l.Nodes, b) {
+				l.Nodes = append(l.Nodes, b)
+			}
+		}
 	}
+	l.Nodes = append(l.Nodes, own...)
 	notes, err := k.Host.Start(ctx, Scope{Unit: l.Unit, Description: describe(r, choice), PID: c.PID, Allow: l.Nodes, Time: r.Time})
 	if err != nil {
 		return Lease{}, fmt.Errorf("cannot make %s: %w", l.Unit, err)

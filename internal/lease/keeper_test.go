@@ -37,7 +37,7 @@ func parts() []Part {
 		for i := range 4 {
 			out = append(out, Part{
 				placement.Partition{Name: fmt.Sprintf("%s-%d", address, i), GPU: address, Index: i, Domain: i / 2},
-				[]string{fmt.Sprintf("/dev/dri/renderD%d", 128+8*g+i)},
+				[]string{fmt.Sprintf("/dev/dri/renderD%d", 128+8*g+i)}, nil,
 			})
 		}
 	}

@@ -89,7 +89,7 @@ func (w *world) split(n int) {
 		for i := range n {
 			w.parts = append(w.parts, Part{
 				placement.Partition{Name: fmt.Sprintf("%s-%d", address, i), GPU: address, Index: i, Domain: i / 2},
-				[]string{fmt.Sprintf("/dev/dri/renderD%d", 128+8*g+i)},
+				[]string{fmt.Sprintf("/dev/dri/renderD%d", 128+8*g+i)}, nil,
 			})
 		}
 	}

@@ -109,6 +109,7 @@ func (n *Node) known(f *gpu.Function, reply nvml.Reply, g nvml.GPU) {
 	f.Resets = g.Resetless == nil || !*g.Resetless
 	f.Barred = n.barred(f.Address, f.Resets, g)
 	f.Closed = n.nodes(f, g)
+	f.Parts = n.parts(g)
 }
 
 // source names the library.

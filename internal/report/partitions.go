@@ -34,6 +34,9 @@ type Part struct {
 	Render string `json:"render_node"` // "/dev/dri/renderD131"
 	Card   string `json:"card"`        // "/dev/dri/card5"; "" if it has none
 	Memory uint64 `json:"memory_bytes"`
+
+	// Beside are the nodes that who uses it has to open, too; none: /dev/kfd.
+	Beside []string `json:"beside,omitempty"`
 }
 
 // Reservation is what a unit was given.

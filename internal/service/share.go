@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 
 	"dcm/internal/cdi"
 	"dcm/internal/config"
@@ -16,6 +19,7 @@ import (
 	"dcm/internal/partition"
 	"dcm/internal/placement"
 	"dcm/internal/report"
+	"dcm/internal/systemd"
 )
 
 // sharing publishes what there is to give away: the links of reservations, what
@@ -107,18 +111,21 @@ func (s sharing) publish(ctx context.Context) error {
 	errs = append(errs, err)
 	granted, err := lease.Reserve(parts(p.Parts), wants(s.reserved, devices, s.log), now, s.leased(ctx))
 	errs = append(errs, err)
-	nodes := make(map[string][]string)
+	nodes, shared := make(map[string][]string), make(map[string][]string)
 	for _, r := range s.reserved {
 		g := granted[r.Name]
 		nodes[r.Name] = g.Nodes
+		if also := besideOf(p.Parts, g.Nodes); len(also) > 0 {
+			shared[r.Name+systemd.Beside] = also
+		}
 		s.tell(r, g, now[r.Name])
 		p.Reservations = append(p.Reservations, report.Reservation{
 			Name: r.Name, Unit: r.Unit, Wants: r.Partitions, Partitions: g.Partitions, Exclusive: r.Exclusive, Reason: g.Reason, Asks: r.Asks(),
 		})
 	}
 	errs = append(errs,
-		links.Write(nodes),
-		cdi.Write(s.host.Path("run/cdi"), containers(p, nodes)),
+		links.Write(both(nodes, shared)),
+		cdi.Write(s.host.Path("run/cdi"), containers(s.untold(p), nodes)),
 		report.Write(filepath.Join(s.host.Runtime(), report.PartitionsFile), p))
 	return errors.Join(errs...)
 }
@@ -180,7 +187,7 @@ func partsOf(devices []gpu.Device) []report.Part {
 			one := report.Part{
 				Name: fmt.Sprintf("%s-%d", d.Address, p.Index), GPU: string(d.Address), Index: p.Index,
 				Domain: d.Memory.Domain(p.Index, len(d.Parts)), NUMA: d.NUMA, Hive: d.Hive,
-				Render: p.RenderNode(), Memory: p.Bytes,
+				Render: p.RenderNode(), Memory: p.Bytes, Beside: p.Beside,
 			}
 			if p.Card != "" {
 				one.Card = "/dev/dri/" + p.Card
@@ -197,7 +204,7 @@ func parts(list []report.Part) []lease.Part {
 	for i, p := range list {
 		out[i] = lease.Part{Partition: placement.Partition{
 			Name: p.Name, GPU: partition.Address(p.GPU), Index: p.Index, Domain: p.Domain, NUMA: p.NUMA, Hive: p.Hive,
-		}, Nodes: []string{p.Render}}
+		}, Nodes: []string{p.Render}, Beside: p.Beside}
 	}
 	return out
 }
@@ -223,15 +230,57 @@ func wants(list []config.Reservation, devices []gpu.Device, log *slog.Logger) []
 	return out
 }
 
-// common is what every user of a partition has to open beside it.
+// common is what every user of a partition has to open beside it, unless it says
+// something else.
 const common = "/dev/kfd"
+
+func beside(p report.Part) []string {
+	if len(p.Beside) > 0 {
+		return p.Beside
+	}
+	return []string{common}
+}
+
+// besideOf are the nodes that those with these partitions have to open too, each once.
+func besideOf(parts []report.Part, own []string) []string {
+	var out []string
+	for _, p := range parts {
+		for _, b := range p.Beside {
+			if slices.Contains(own, p.Render) && !slices.Contains(out, b) {
+				out = append(out, b)
+			}
+		}
+	}
+	return out
+}
+
+func both(a, b map[string][]string) map[string][]string {
+	out := maps.Clone(a)
+	maps.Copy(out, b)
+	return out
+}
+
+// untold leaves out what the vendor's own service tells container engines of, with the
+// libraries that a container needs beside.
+func (s sharing) untold(p report.Partitions) report.Partitions {
+	const refresh = "nvidia-cdi-refresh.service"
+	for _, dir := range []string{"etc/systemd/system", "usr/lib/systemd/system"} {
+		if _, err := os.Stat(s.host.Path(dir, refresh)); err == nil {
+			p.Parts = slices.DeleteFunc(slices.Clone(p.Parts), func(part report.Part) bool { return len(part.Beside) > 0 })
+		}
+	}
+	return p
+}
 
 // containers is what engines are told: each partition, each reservation, and all.
 func containers(p report.Partitions, reserved map[string][]string) []cdi.Device {
 	var out []cdi.Device
-	all := []string{common}
+	with := make(map[string][]string) // a partition's own node → what goes with it
+	var all []string
 	for _, part := range p.Parts {
-		out = append(out, cdi.Device{Name: part.Name, Nodes: []string{common, part.Render}})
+		with[part.Render] = beside(part)
+		nodes := together([]string{part.Render}, with)
+		out = append(out, cdi.Device{Name: part.Name, Nodes: nodes})
 		all = append(all, part.Render)
 	}
 	if len(out) == 0 {
@@ -239,8 +288,21 @@ func containers(p report.Partitions, reserved map[string][]string) []cdi.Device 
 	}
 	for name, nodes := range reserved {
 		if len(nodes) > 0 {
-			out = append(out, cdi.Device{Name: "reservation-" + name, Nodes: append([]string{common}, nodes...)})
+			out = append(out, cdi.Device{Name: "reservation-" + name, Nodes: together(nodes, with)})
 		}
 	}
-	return append(out, cdi.Device{Name: "all", Nodes: all})
+	return append(out, cdi.Device{Name: "all", Nodes: together(all, with)})
+}
+
+// together are the nodes behind what goes with them, each once.
+func together(nodes []string, with map[string][]string) []string {
+	var out []string
+	for _, n := range nodes {
+		for _, b := range with[n] {
+			if !slices.Contains(out, b) {
+				out = append(out, b)
+			}
+		}
+	}
+	return append(out, nodes...)
 }

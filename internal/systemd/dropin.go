@@ -48,6 +48,7 @@ type Reserved struct {
 	Name      string // its directory below /dev/dcm
 	Count     int    // links in it; 0 where something is wrong: the unit had better not start then
 	Exclusive bool   // they open nowhere else
+	Beside    int    // links in a directory of their own, to what goes with the partitions
 	Changed   bool   // it is to be restarted with [Reserve] for another choice
 
 	Slice Setting // of its own
@@ -55,6 +56,10 @@ type Reserved struct {
 
 // Slice is where everybody runs who has partitions.
 const Slice = "dcm.slice"
+
+// Beside ends the name of the directory with links to what goes with a reservation's
+// partitions.
+const Beside = ".beside"
 
 // Reserve is the unit that chooses partitions when reservations alone have changed.
 const Reserve = "dcm-reserve.service"
@@ -163,6 +168,9 @@ func (r Reserved) text() string {
 		link := fmt.Sprintf("/dev/dcm/%s/render%d", r.Name, i)
 		unit.WriteString("AssertPathExists=" + link + "\n")
 		service.WriteString("DeviceAllow=" + link + " rwm\n")
+	}
+	for i := range r.Beside {
+		fmt.Fprintf(&service, "DeviceAllow=/dev/dcm/%s%s/render%d rw\n", r.Name, Beside, i)
 	}
 	return unit.String() + service.String()
 }
