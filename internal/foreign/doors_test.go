@@ -43,7 +43,7 @@ func doors() map[string]string {
 		"nvidia.Node.cards":        matched,
 		"nvidia.Node.nodes":        matched,
 		"nvidia.Node.Glance":       compared,
-		"nvidia.Node.capabilities": numbers,
+		"nvidia.Node.minors":       "takes numbers out of a table",
 		"host.Host.rival":          compared,
 		"opened.prober.anonymous":  compared,
 		"opened.prober.files":      numbers,

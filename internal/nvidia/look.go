@@ -58,6 +58,7 @@ func (n *Node) describe(functions []*gpu.Function) {
 		request.GPUs = append(request.GPUs, f.Address)
 	}
 	reply, err := n.ask(context.Background(), request)
+	minors := n.minors()
 	for i, f := range functions {
 		switch {
 		case err != nil:
@@ -65,7 +66,7 @@ func (n *Node) describe(functions []*gpu.Function) {
 		case i >= len(reply.GPUs) || reply.GPUs[i].Address != f.Address:
 			n.failed(f, &Error{Do: nvml.Look, GPU: f.Address, Kind: nvml.Garbage, Text: "the answer is not about the GPUs that were asked for"})
 		default:
-			n.known(f, reply, reply.GPUs[i])
+			n.known(f, reply, reply.GPUs[i], minors)
 		}
 	}
 	if err == nil {
@@ -86,7 +87,7 @@ func (n *Node) failed(f *gpu.Function, err error) {
 }
 
 // known fills in what the library tells.
-func (n *Node) known(f *gpu.Function, reply nvml.Reply, g nvml.GPU) {
+func (n *Node) known(f *gpu.Function, reply nvml.Reply, g nvml.GPU, minors map[string]int) {
 	if g.Error != nil {
 		n.failed(f, failure(nvml.Look, f.Address, g.Error))
 		return
@@ -108,8 +109,7 @@ func (n *Node) known(f *gpu.Function, reply nvml.Reply, g nvml.GPU) {
 	f.Profiles = g.Offers()
 	f.Resets = g.Resetless == nil || !*g.Resetless
 	f.Barred = n.barred(f.Address, f.Resets, g)
-	f.Closed = n.nodes(f, g)
-	f.Parts = n.parts(g)
+	f.Closed, f.Parts = n.nodes(f, g, minors), parts(g, minors)
 }
 
 // source names the library.

@@ -13,7 +13,7 @@ import (
 // its own only one. What a MIG device is opened by, beside what is every GPU's, is the
 // node that tells who may use its compute instance; that of the GPU instance and the
 // GPU's own are those of its neighbours, too.
-func (n *Node) parts(g nvml.GPU) []gpu.Part {
+func parts(g nvml.GPU, minors map[string]int) []gpu.Part {
 	if g.Minor == nil {
 		return nil
 	}
@@ -22,14 +22,13 @@ func (n *Node) parts(g nvml.GPU) []gpu.Part {
 	if g.MIG == nil || !g.MIG.Current {
 		return []gpu.Part{{ID: g.UUID, Node: own, Beside: every}}
 	}
-	caps := n.capabilities(*g.Minor)
 	var out []gpu.Part
 	for _, i := range byPlace(g.Instances) {
 		for _, c := range i.Compute {
-			shared, there := caps[fmt.Sprintf("gi%d/access", i.ID)]
-			private, also := caps[fmt.Sprintf("gi%d/ci%d/access", i.ID, c.ID)]
+			shared, there := minors[fmt.Sprintf("gpu%d/gi%d/access", *g.Minor, i.ID)]
+			private, also := minors[fmt.Sprintf("gpu%d/gi%d/ci%d/access", *g.Minor, i.ID, c.ID)]
 			if !there || !also {
-				continue // it is going, or has come just now
+				continue // the driver has no node for it
 			}
 			out = append(out, gpu.Part{
 				Index: len(out), ID: uuid(g, i.ID, c.ID), Profile: c.Profile, Bytes: memory(g, i),

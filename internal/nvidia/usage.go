@@ -169,13 +169,11 @@ func (n *Node) cards() ([]string, error) {
 
 // nodes are those that nobody may have open while this GPU is changed: its own, and
 // those of its instances. /dev/nvidiactl is every GPU's, and says nothing of this one.
-func (n *Node) nodes(f *gpu.Function, g nvml.GPU) []string {
+func (n *Node) nodes(f *gpu.Function, g nvml.GPU, minors map[string]int) []string {
 	var out []string
 	if g.Minor != nil {
 		out = append(out, fmt.Sprintf("/dev/nvidia%d", *g.Minor))
-		for _, minor := range n.capabilities(*g.Minor) {
-			out = append(out, capNode(minor))
-		}
+		out = append(out, n.instanceNodes(g, minors)...)
 	}
 	found, _ := filepath.Glob(gpu.Attribute(n.roots.Sys, f.Address, "drm/*"))
 	for _, path := range found {

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"sync"
+	"syscall"
 
 	"dcm/internal/nvml/standin"
 )
@@ -52,8 +54,8 @@ func (n *Node) instances(boards []*board) [][]instance {
 	if n.opts.MIG == "" {
 		return out
 	}
-	s, err := standin.Read(n.opts.MIG)
-	if err != nil {
+	s, ok := n.standIn()
+	if !ok {
 		return out
 	}
 	for _, g := range s.GPUs {
@@ -70,6 +72,31 @@ func (n *Node) instances(boards []*board) [][]instance {
 		}
 	}
 	return out
+}
+
+// migCache is the stand-in's state as it was last read.
+type migCache struct {
+	sync.Mutex
+	ino   uint64
+	state standin.State
+}
+
+// standIn reads the stand-in's state, which is replaced as a whole with each change.
+func (n *Node) standIn() (standin.State, bool) {
+	n.mig.Lock()
+	defer n.mig.Unlock()
+	info, err := os.Stat(n.opts.MIG)
+	if err != nil {
+		return standin.State{}, false
+	}
+	ino := info.Sys().(*syscall.Stat_t).Ino ^ uint64(info.ModTime().UnixNano())
+	if ino != n.mig.ino {
+		if n.mig.state, err = standin.Read(n.opts.MIG); err != nil {
+			return standin.State{}, false
+		}
+		n.mig.ino = ino
+	}
+	return n.mig.state, true
 }
 
 // count has the stand-in know how many have a GPU open. n.mu is held.

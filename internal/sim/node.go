@@ -53,6 +53,7 @@ type Node struct {
 	structure uint64 // changes when files come or go
 	topology  uint64 // changes when KFD nodes do
 	cache     cache
+	mig       migCache
 }
 
 // board is one PCI function's state.
