@@ -63,6 +63,7 @@ func TestBus(t *testing.T) {
 		m.withUser()
 		m.everybodyLooks()
 		m.polkitDecides()
+		m.polkitLends()
 		m.busGoesAndComes()
 		m.run("systemctl disable dbus-daemon.service || :; systemctl enable --force dbus-broker.service")
 		m.reboot()
@@ -165,6 +166,25 @@ func (m machine) polkitDecides() {
 	delete(before, "dcm-apply.service")
 	m.bounced(before)
 	m.run("dcm use cpx-fast && systemctl is-active dcm")
+}
+
+// polkitLends: who is not in the group dcm has a lease if polkit says so.
+func (m machine) polkitLends() {
+	m.t.Helper()
+	for _, tt := range []struct{ answer, want string }{
+		{"NOT_HANDLED", "a lease is for root, members of the group dcm and whom polkit lets: not authorised: an administrator's password is needed for org.deviceconfig.dcm.lease"},
+		{"NO", "a lease is for root, members of the group dcm and whom polkit lets: not authorised: polkit does not allow org.deviceconfig.dcm.lease"},
+		{"YES", "DONE"},
+	} {
+		m.put("/etc/polkit-1/rules.d/50-dcm.rules", `polkit.addRule(function(action, subject) {
+    return action.id == "org.deviceconfig.dcm.lease" ? polkit.Result.`+tt.answer+` : polkit.Result.NOT_HANDLED;
+});
+`)
+		m.run("systemctl restart polkit")
+		if got := m.as("dcm run -- true && echo DONE"); !strings.Contains(got, tt.want) || strings.Contains(got, "DONE") != (tt.answer == "YES") {
+			m.t.Errorf("polkit says %s, and dcm run: %s", tt.answer, got)
+		}
+	}
 }
 
 // busGoesAndComes: the daemon works without a bus, and is on the next one.

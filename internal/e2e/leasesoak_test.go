@@ -55,11 +55,10 @@ type lessees struct {
 const mostAsked = 5
 
 func newLessees(t *testing.T, p product, seed uint64) *lessees {
-	m := installWith(t, e2e.Trixie(), p, e2e.Seed{e2e.DevicePrograms: {}})
-	m.nodes()
+	m := installWith(t, e2e.Trixie(), p, driverless())
 	m.put("/etc/systemd/system/alpha.service", holder)
 	m.put("/etc/systemd/system/beta.service", holder)
-	m.run("systemctl daemon-reload; mkdir -p /sys/fs/bpf; mount -t bpf bpf /sys/fs/bpf; useradd --create-home --groups dcm ada; useradd --create-home --groups dcm bob")
+	m.run("systemctl daemon-reload; useradd --create-home --groups dcm ada; useradd --create-home --groups dcm bob")
 	s := &lessees{machine: m, rand: rand.New(rand.NewPCG(seed, 0)), count: make(map[string]int), profile: "cpx-fast", alpha: 2, alone: true, beta: 1}
 	s.configure()
 	m.run("systemctl restart dcm; systemctl start alpha beta")

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,6 +35,12 @@ exclusive = true
 unit = "beta@1"
 partitions = %d
 place = "spread"
+
+[[reservation]]
+unit = "gamma"
+partitions = 1
+place = "link"
+exclusive = true
 `
 
 // holder is a service that does nothing with its partitions but have them.
@@ -45,11 +52,11 @@ func partitions(t *testing.T, p product) {
 	for _, recipe := range suites() {
 		t.Run(recipe.Suite, func(t *testing.T) {
 			t.Parallel()
-			m := installWith(t, recipe, p, e2e.Seed{e2e.DevicePrograms: {}})
-			m.nodes()
-			m.put("/etc/systemd/system/alpha.service", holder)
-			m.put("/etc/systemd/system/beta@.service", holder)
-			m.run("systemctl daemon-reload; mkdir -p /sys/fs/bpf; mount -t bpf bpf /sys/fs/bpf")
+			m := installWith(t, recipe, p, driverless())
+			for _, name := range []string{"alpha", "beta@", "gamma"} {
+				m.put("/etc/systemd/system/"+name+".service", holder)
+			}
+			m.run("systemctl daemon-reload; systemctl add-wants multi-user.target alpha beta@1 gamma")
 			for _, s := range []struct {
 				name string
 				run  func(machine)
@@ -62,6 +69,9 @@ func partitions(t *testing.T, p product) {
 				{"who may has leases, confined to them", leasesGiven},
 				{"everybody is told how much is in use, and only who asks has it looked at", usageSeen},
 				{"leases last over kills, and are waited for", leasesLast},
+				{"a lease has the limits of the slice that its process left", limitsKept},
+				{"the slice that they are in is stopped", sliceStopped},
+				{"after a reboot they have theirs before anybody logs in", reservedAtBoot},
 				{"a reservation that is gone lets its unit go", reservedReleased},
 				{"an administrator's word, and removal, take the guard out", guardOff},
 			} {
@@ -71,19 +81,53 @@ func partitions(t *testing.T, p product) {
 	}
 }
 
-// nodes replaces the simulator's device files, which are no devices, by such without a
-// driver.
-func (m machine) nodes() {
-	m.t.Helper()
-	m.run(`systemctl stop amd-metrics-exporter gpuagent; umount /dev/dri; umount /dev/kfd; rm -f /dev/kfd; mknod -m 666 /dev/kfd c 511 0
-		for i in $(seq 128 191); do mknod -m 666 /dev/dri/renderD$i c 226 $i; mknod -m 666 /dev/dri/card$((i-128)) c 226 $((i-128)); done
-		sed -i "s:exec 3<.*::" /usr/local/bin/gpu-client; systemctl start amd-metrics-exporter gpuagent dashboard`)
+// driverless lays over a node device files without a driver, in place of the simulator's,
+// which are no devices; at every boot, and before anything of dcm's.
+func driverless() e2e.Seed {
+	return e2e.Seed{
+		e2e.DevicePrograms:          {},
+		"/usr/local/bin/gpu-client": {Content: []byte("#!/bin/sh\nexec sleep infinity\n"), Mode: 0o755},
+		"/usr/local/lib/e2e-devices": {Mode: 0o755, Content: []byte(`#!/bin/sh
+umount /dev/dri; umount /dev/kfd; rm -f /dev/kfd; mknod -m 666 /dev/kfd c 511 0
+for i in $(seq 128 191); do mknod -m 666 /dev/dri/renderD$i c 226 $i; mknod -m 666 /dev/dri/card$((i-128)) c 226 $((i-128)); done
+mkdir -p /sys/fs/bpf; mount -t bpf bpf /sys/fs/bpf
+`)},
+		// A container that is confined by nothing opens nodes of its own making.
+		"/usr/local/lib/e2e-container": {Mode: 0o755, Content: []byte(`#!/bin/sh
+[ "$(cat /proc/1/comm)" != systemd ] || exec systemd-run --quiet --pipe --wait --collect --slice=machine.slice --property=Delegate=yes unshare --mount --mount-proc --uts --ipc --net --pid --fork --cgroup "$0" "$@"
+mount -t tmpfs none /run
+for node; do
+	mknod /run/node c 226 "${node##*renderD}"
+	case $( (exec 3<>/run/node) 2>&1) in
+	*"No such device"*) echo yes ;;
+	*"not permitted"*) echo no ;;
+	*) echo "?" ;;
+	esac
+	rm /run/node
+done
+`)},
+		"/etc/systemd/system/e2e-devices.service": {Content: []byte(`[Unit]
+DefaultDependencies=no
+Requires=e2e-node.service
+After=e2e-node.service
+Before=sysinit.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/local/lib/e2e-devices
+`)},
+		"/etc/systemd/system/sysinit.target.wants/e2e-devices.service": {Link: "../e2e-devices.service"},
+	}
 }
 
 // opens tells how the opening of each node ends for a process of a unit, "" being a
-// shell of root's.
+// shell of root's and "container" one in namespaces of its own.
 func (m machine) opens(unit string, nodes ...string) string {
 	m.t.Helper()
+	if unit == "container" {
+		return strings.Join(strings.Fields(m.run(`/usr/local/lib/e2e-container "$@"`, nodes...)), " ")
+	}
 	out := m.run(`[ -z "$1" ] || echo $$ >"/sys/fs/cgroup$(systemctl show -P ControlGroup "$1")/cgroup.procs"; shift
 		for node; do
 			case $( (exec 3<>"$node") 2>&1) in
@@ -106,29 +150,32 @@ func (m machine) reserve(profile string, beta int) {
 	m.put(settings, fmt.Sprintf(reserving, profile, beta))
 }
 
-// confinedTo checks that the two services can open their own partitions alone, and
-// that nobody else can open alpha's.
+// confinedTo checks that the three services can open their own partitions alone, and
+// that nobody else can open alpha's and gamma's.
 func (m machine) confinedTo(alpha, beta int) {
 	m.t.Helper()
 	a, b := m.mine("alpha"), m.mine("beta-1")
-	if len(a) != alpha || len(b) != beta {
-		m.t.Fatalf("alpha has %s and beta@1 %s, want %d and %d", a, b, alpha, beta)
+	c := m.mine("gamma")
+	if len(a) != alpha || len(b) != beta || len(c) != 1 {
+		m.t.Fatalf("alpha has %s, beta@1 %s and gamma %s, want %d, %d and 1", a, b, c, alpha, beta)
 	}
-	free := m.run(`for i in $(seq 128 191); do echo /dev/dri/renderD$i; done | grep -vxF "$1" | head -1`, strings.Join(append(a, b...), "\n"))
+	free := m.run(`for i in $(seq 128 191); do echo /dev/dri/renderD$i; done | grep -vxF "$1" | head -1`, strings.Join(slices.Concat(a, b, c), "\n"))
 	yes, no := strings.Repeat("yes ", 64), strings.Repeat("no ", 64)
-	for _, c := range []struct {
+	for _, o := range []struct {
 		unit  string
 		nodes []string
 		want  string
 	}{
 		{"alpha.service", a, yes}, {"alpha.service", b, no}, {"alpha.service", []string{free}, no}, {"alpha.service", []string{"/dev/kfd"}, yes},
 		{"beta@1.service", b, yes}, {"beta@1.service", a, no},
-		{"gpuagent.service", a, no}, {"gpuagent.service", b, yes}, {"gpuagent.service", []string{free}, yes},
-		{"", a, no}, {"", b, yes},
+		{"gamma.service", c, yes}, {"gamma.service", a, no}, {"gamma.service", b, no}, {"alpha.service", c, no}, {"beta@1.service", c, no},
+		{"gpuagent.service", a, no}, {"gpuagent.service", b, yes}, {"gpuagent.service", []string{free}, yes}, {"gpuagent.service", c, no},
+		{"", a, no}, {"", b, yes}, {"", c, no},
+		{"container", slices.Concat(a, c), no}, {"container", slices.Concat(b, []string{free}), yes},
 	} {
-		want := strings.Join(strings.Fields(c.want)[:len(c.nodes)], " ")
-		if got := m.opens(c.unit, c.nodes...); got != want {
-			m.t.Errorf("%q opens %s: %s, want %s", c.unit, c.nodes, got, want)
+		want := strings.Join(strings.Fields(o.want)[:len(o.nodes)], " ")
+		if got := m.opens(o.unit, o.nodes...); got != want {
+			m.t.Errorf("%q opens %s: %s, want %s", o.unit, o.nodes, got, want)
 		}
 	}
 }
@@ -136,13 +183,18 @@ func (m machine) confinedTo(alpha, beta int) {
 func reservedConfined(m machine) {
 	m.reserve("cpx-fast", 1)
 	m.run("systemctl restart dcm")
-	m.run("systemctl start alpha beta@1")
+	// What is reserved exclusively is so before its unit was ever started.
+	m.await("/run/dcm/guard.json", `"loaded": true`)
+	if got := m.opens("", m.mine("alpha")...); got != "no no" {
+		m.t.Errorf("before alpha is up root's shell opens: %s", got)
+	}
+	m.run("systemctl start alpha beta@1 gamma")
 	m.confinedTo(2, 1)
 	if got := m.show("alpha.service", "Slice")["Slice"]; got != "dcm.slice" {
 		m.t.Errorf("alpha runs in %s", got)
 	}
 	p := decode[report.Partitions](m, "partitions.json")
-	if len(p.Parts) != 64 || len(p.Reservations) != 2 {
+	if len(p.Parts) != 64 || len(p.Reservations) != 3 {
 		m.t.Errorf("listed are %d partitions and %+v", len(p.Parts), p.Reservations)
 	}
 	spec := m.run("cat /run/cdi/dcm.json")
@@ -164,7 +216,7 @@ func reservedConfined(m machine) {
 }
 
 func reservedFollow(m machine) {
-	before := m.units("alpha.service", "beta@1.service", agentUnit)
+	before := m.units("alpha.service", "beta@1.service", "gamma.service", agentUnit)
 	m.reserve("qpx-fast", 1)
 	m.run("dcm apply")
 	m.bounced(before)
@@ -178,7 +230,7 @@ func reservedFollow(m machine) {
 }
 
 func reservedAlone(m machine) {
-	still, beta := m.units("alpha.service", agentUnit, exporter), m.units("beta@1.service")
+	still, beta := m.units("alpha.service", "gamma.service", agentUnit, exporter), m.units("beta@1.service")
 	had := m.mine("alpha")
 	m.reserve("cpx-fast", 3)
 	m.run("dcm apply")
@@ -194,7 +246,7 @@ func reservedRefused(m machine) {
 	before := m.units("alpha.service", "beta@1.service", agentUnit)
 	m.reserve("spx-fast", 12)
 	r := m.try("dcm apply")
-	if r.Code == 0 || !strings.Contains(r.Stderr, "14 partitions reserved (alpha 2, beta-1 12), and there are 8") {
+	if r.Code == 0 || !strings.Contains(r.Stderr, "15 partitions reserved (alpha 2, beta-1 12, gamma 1), and there are 8") {
 		m.t.Errorf("exit status %d, %s", r.Code, r.Stderr)
 	}
 	m.untouched(map[string]string{"alpha.service": before["alpha.service"], agentUnit: before[agentUnit]})
@@ -205,7 +257,7 @@ func reservedRefused(m machine) {
 
 func reservedBroken(m machine) {
 	m.put(settings, strings.Replace(fmt.Sprintf(reserving, "cpx-fast", 3), "[clients]", "[clients\n", 1))
-	m.run("systemctl daemon-reload; systemctl restart alpha beta@1")
+	m.run("systemctl daemon-reload; systemctl restart alpha beta@1 gamma")
 	m.confinedTo(2, 3)
 	m.reserve("cpx-fast", 3)
 	m.run("dcm apply")
@@ -228,9 +280,34 @@ func reservedReleased(m machine) {
 	}
 }
 
+// sliceStopped: its cgroup is another one when it is started again, with the daemon and
+// without.
+func sliceStopped(m machine) {
+	for _, daemon := range []string{"start", "stop"} {
+		m.run("systemctl " + daemon + " dcm; systemctl stop dcm.slice; systemctl start alpha beta@1 gamma")
+		m.confinedTo(2, 3)
+	}
+	// What is left is a name's that somebody else has a unit for.
+	m.run("systemctl stop alpha beta@1 gamma dcm.slice; systemd-run --quiet --unit=other --slice=dcm.slice sleep infinity")
+	m.await("/run/dcm/guard.json", `"devices": 6`) // render nodes and cards
+	if got := m.opens("", m.mine("alpha")...); got != "no no" {
+		m.t.Errorf("with alpha down and its slice stopped root's shell opens: %s", got)
+	}
+	m.run("systemctl stop other; systemctl start dcm alpha beta@1 gamma")
+}
+
+func reservedAtBoot(m machine) {
+	m.reboot()
+	m.run("systemctl is-active dcm alpha beta@1 gamma")
+	m.confinedTo(2, 3)
+	if r := m.try("dcm run -n 58 --dry-run"); r.Code != 0 {
+		m.t.Errorf("after a reboot what was leased is not free: %s", r.Stderr)
+	}
+}
+
 func guardOff(m machine) {
 	m.reserve("cpx-fast", 1)
-	m.run("dcm apply; systemctl start alpha beta@1")
+	m.run("dcm apply; systemctl start alpha beta@1 gamma")
 	alpha := m.mine("alpha")
 	shut := func(want string) {
 		m.t.Helper()
@@ -241,11 +318,39 @@ func guardOff(m machine) {
 	shut("no")
 	m.run("dcm guard off")
 	shut("yes")
+	if got := m.run("dcm status || :"); !strings.Contains(got, "an administrator has switched the guard off") {
+		m.t.Errorf("with the guard off dcm status says\n%s", got)
+	}
 	m.run("dcm apply; systemctl restart alpha")
 	shut("yes")
 	m.run("dcm guard on; systemctl is-active --wait dcm-guard || systemctl start dcm-guard")
 	shut("no")
+	m.withoutPrograms(alpha[0])
+	shut("no")
 	m.run("dpkg --remove dcm")
 	shut("yes")
 	m.run("[ ! -e /sys/fs/bpf/dcm ] && [ ! -e /dev/dcm ] && [ ! -e /run/cdi/dcm.json ] && systemctl is-active alpha gpuagent")
+}
+
+// withoutPrograms has the kernel refuse the guard, as one does that is too old for it or
+// locked down: then what is exclusive is not, and is not called so.
+func (m machine) withoutPrograms(node string) {
+	m.t.Helper()
+	const why = "what is reserved exclusively is confined, and not exclusive: this kernel has no guard"
+	m.put("/run/systemd/system/dcm-guard.service.d/refused.conf", "[Service]\nSystemCallFilter=~bpf\n")
+	m.run("systemctl daemon-reload; dcm guard off; dcm guard on; systemctl start dcm-guard; systemctl restart dcm-guard; systemctl restart dcm-apply; systemctl start dcm-guard")
+	if got := m.opens("", node); got != "yes" {
+		m.t.Errorf("without a guard root's shell opens: %s", got)
+	}
+	if got := m.run("dcm status || :"); !strings.Contains(got, why) {
+		m.t.Errorf("without a guard dcm status says\n%s", got)
+	}
+	r := m.try("dcm run --exclusive -- true")
+	if r.Code != 0 || !strings.Contains(r.Stderr, "confined, not exclusive: ") {
+		m.t.Errorf("without a guard an exclusive lease: %d, %s", r.Code, r.Stderr)
+	}
+	if n := m.run("journalctl --boot --quiet --no-pager --unit=dcm-guard | grep -cF '" + why + "'"); n != "1" {
+		m.t.Errorf("the journal tells %s times of it", n)
+	}
+	m.run("rm -r /run/systemd/system/dcm-guard.service.d; systemctl daemon-reload; systemctl restart dcm-guard")
 }
