@@ -16,6 +16,9 @@ const reserving = `profile = "%s"
 [clients]
 units = ["amd-metrics-exporter", "gpuagent"]
 
+[guard]
+observers = ["amd-metrics-exporter"]
+
 [profiles.cpx-fast]
 compute = "CPX"
 memory = "NPS1"
@@ -171,6 +174,7 @@ func (m machine) confinedTo(alpha, beta int) {
 		{"gamma.service", c, yes}, {"gamma.service", a, no}, {"gamma.service", b, no}, {"alpha.service", c, no}, {"beta@1.service", c, no},
 		{"gpuagent.service", a, no}, {"gpuagent.service", b, yes}, {"gpuagent.service", []string{free}, yes}, {"gpuagent.service", c, no},
 		{"", a, no}, {"", b, yes}, {"", c, no},
+		{exporter, slices.Concat(a, b, c, []string{free}), yes}, // an observer
 		{"container", slices.Concat(a, c), no}, {"container", slices.Concat(b, []string{free}), yes},
 	} {
 		want := strings.Join(strings.Fields(o.want)[:len(o.nodes)], " ")
@@ -188,7 +192,7 @@ func reservedConfined(m machine) {
 	if got := m.opens("", m.mine("alpha")...); got != "no no" {
 		m.t.Errorf("before alpha is up root's shell opens: %s", got)
 	}
-	m.run("systemctl start alpha beta@1 gamma")
+	m.run("systemctl start alpha beta@1 gamma; systemctl restart amd-metrics-exporter")
 	m.confinedTo(2, 1)
 	if got := m.show("alpha.service", "Slice")["Slice"]; got != "dcm.slice" {
 		m.t.Errorf("alpha runs in %s", got)
@@ -216,7 +220,7 @@ func reservedConfined(m machine) {
 }
 
 func reservedFollow(m machine) {
-	before := m.units("alpha.service", "beta@1.service", "gamma.service", agentUnit)
+	before := m.units("alpha.service", "beta@1.service", "gamma.service", agentUnit, exporter)
 	m.reserve("qpx-fast", 1)
 	m.run("dcm apply")
 	m.bounced(before)
@@ -284,16 +288,16 @@ func reservedReleased(m machine) {
 // without.
 func sliceStopped(m machine) {
 	for _, daemon := range []string{"start", "stop"} {
-		m.run("systemctl " + daemon + " dcm; systemctl stop dcm.slice; systemctl start alpha beta@1 gamma")
+		m.run("systemctl " + daemon + " dcm; systemctl stop dcm.slice; systemctl start alpha beta@1 gamma amd-metrics-exporter")
 		m.confinedTo(2, 3)
 	}
 	// What is left is a name's that somebody else has a unit for.
-	m.run("systemctl stop alpha beta@1 gamma dcm.slice; systemd-run --quiet --unit=other --slice=dcm.slice sleep infinity")
+	m.run("systemctl stop dcm.slice; systemd-run --quiet --unit=other --slice=dcm.slice sleep infinity")
 	m.await("/run/dcm/guard.json", `"devices": 6`) // render nodes and cards
 	if got := m.opens("", m.mine("alpha")...); got != "no no" {
 		m.t.Errorf("with alpha down and its slice stopped root's shell opens: %s", got)
 	}
-	m.run("systemctl stop other; systemctl start dcm alpha beta@1 gamma")
+	m.run("systemctl stop other; systemctl start dcm alpha beta@1 gamma amd-metrics-exporter")
 }
 
 func reservedAtBoot(m machine) {
