@@ -90,7 +90,9 @@ func (n *Node) bytes(u *gpu.Use, d *gpu.Device, p gpu.Part, memory map[string][]
 		u.Bytes += process.Bytes
 	}
 	if len(d.Parts) == 1 {
-		if all, err := attr.Number(n.pci(d.Address, "mem_info_vram_used"), 64); err == nil {
+		// An APU's processes have memory of the host, which this is not about.
+		total, _ := attr.Number(n.pci(d.Address, "mem_info_vram_total"), 64)
+		if all, err := attr.Number(n.pci(d.Address, "mem_info_vram_used"), 64); err == nil && total >= p.Bytes {
 			u.Bytes = all
 			return
 		}

@@ -168,6 +168,31 @@ func TestWithoutKFDMemoryIsNotKnown(t *testing.T) {
 	}
 }
 
+func TestAnAPUsOwnMemoryIsNotWhatItsProcessesHave(t *testing.T) {
+	f := newFixture(t)
+	f.mi300x("0000:05:00.0", "card1")
+	f.partition(0, 0x500, 8, 128, "1")
+	f.write("sys/class/kfd/kfd/topology/nodes/0/gpu_id", "4711\n")
+	f.write("sys/class/kfd/kfd/topology/nodes/0/mem_banks/0/properties", "size_in_bytes 1000\n")
+	f.write("sys/class/kfd/kfd/proc/12/vram_4711", "300\n")
+	f.write(pciFile("0000:05:00.0", "mem_info_vram_used"), "20\n")
+	n := whole(f.roots())
+	devices, err := n.Devices(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Detail(t.Context(), devices); err != nil {
+		t.Fatal(err)
+	}
+	for total, want := range map[string]uint64{"64\n": 300, "1000\n": 20} {
+		f.write(pciFile("0000:05:00.0", "mem_info_vram_total"), total)
+		uses, err := n.Measure(t.Context(), devices)
+		if err != nil || len(uses) != 1 || uses[0].Bytes != want || uses[0].NoBytes != "" {
+			t.Errorf("of %q in all: %+v, want %d; %v", total, uses, want, err)
+		}
+	}
+}
+
 // The tables are as long as the kernel's structures of these names.
 func TestTablesHaveTheKernelsSizes(t *testing.T) {
 	for _, test := range []struct {
