@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"dcm/internal/unitname"
 )
 
 // need skips a test that has no tool here.
@@ -59,7 +61,7 @@ func TestUnitsAreWithoutMistake(t *testing.T) {
 	need(t, "systemd-analyze")
 	dir := t.TempDir()
 	var units []string
-	for _, name := range []string{"dcm.service", "dcm-apply.service", "dcm-reserve.service", "dcm-guard.service", "dcm.slice"} {
+	for _, name := range append(unitname.All(), unitname.Slice) {
 		text := strings.NewReplacer("/usr/bin/dcm ", "/bin/true ", "/usr/libexec/dcm/dcm-guard ", "/bin/true ").Replace(read(t, "../systemd/"+name))
 		unit := filepath.Join(dir, name)
 		if err := os.WriteFile(unit, []byte(text), 0o644); err != nil {

@@ -27,6 +27,7 @@ import (
 	"dcm/internal/lease"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
+	"dcm/internal/unitname"
 )
 
 const (
@@ -81,7 +82,7 @@ func act(verb string, g guard.Guard) (report.Guard, error) {
 		}
 		return report.Guard{}, nil
 	}
-	if err := g.Set(lease.Slice, devices); err != nil {
+	if err := g.Set(unitname.Slice, devices); err != nil {
 		return report.Guard{}, err
 	}
 	return report.Guard{Loaded: true, Devices: len(devices)}, nil
@@ -111,7 +112,7 @@ func exclusive() ([]guard.Device, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	tenants, err := conn.Tenants(ctx, lease.Slice)
+	tenants, err := conn.Tenants(ctx, unitname.Slice)
 	if err != nil {
 		return nil, err
 	}

@@ -8,10 +8,8 @@ import (
 	"dcm/internal/report"
 )
 
-// dcm's own units, and what says how many GPUs there should be.
+// What says how many GPUs there should be.
 const (
-	DaemonUnit      = "dcm.service"
-	ApplyUnit       = "dcm-apply.service"
 	ByConfiguration = "configuration"
 	ByLastSuccess   = "last success"
 )

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dcm/internal/report"
+	"dcm/internal/unitname"
 )
 
 // Health is the verdict on an account.
@@ -73,10 +74,10 @@ func (a Account) unit(name string) (Unit, bool) {
 // running reports whether somebody is at work on the GPUs now. A daemon that was
 // killed at it has left its last word.
 func (a Account) running() bool {
-	if u, ok := a.unit(ApplyUnit); ok && u.Active == "activating" {
+	if u, ok := a.unit(unitname.Apply); ok && u.Active == "activating" {
 		return true
 	}
-	u, ok := a.unit(DaemonUnit)
+	u, ok := a.unit(unitname.Daemon)
 	return a.Daemon.Phase == report.Applying && !(ok && (u.Active == "inactive" || u.Active == "failed"))
 }
 
@@ -217,7 +218,7 @@ func (c Client) down() bool { return !c.Back || c.Active == "failed" }
 // not by itself. PID 1 forgets that a unit ran which nothing refers to; the last
 // restart is known all the same.
 func (a Account) went(c Client) bool {
-	u, known := a.unit(ApplyUnit)
+	u, known := a.unit(unitname.Apply)
 	ran := c.Ran || c.Before == "active"
 	return known && u.Ran && u.Active == "inactive" && c.Load == "loaded" && c.Active == "inactive" && ran
 }
@@ -235,7 +236,7 @@ func (j *judge) clients() {
 		case c.down():
 			j.find(Clients, fmt.Sprintf("%s is down: it is %s", c.Unit, Words(c.Active, c.Sub, c.Result)), "systemctl status "+c.Unit+" tells why; once repaired, start it")
 		case a.went(c):
-			j.find(Clients, fmt.Sprintf("%s is down: it went with %s, which was stopped", c.Unit, ApplyUnit), "systemctl start "+ApplyUnit+" "+c.Unit)
+			j.find(Clients, fmt.Sprintf("%s is down: it went with %s, which was stopped", c.Unit, unitname.Apply), "systemctl start "+unitname.Apply+" "+c.Unit)
 		default:
 			continue
 		}
@@ -272,7 +273,7 @@ func (j *judge) units() {
 			j.but = append(j.but, u.Unit+" is "+u.Enabled)
 		}
 	}
-	if u, ok := j.a.unit(DaemonUnit); ok && (u.Active == "inactive" || u.Active == "failed") {
+	if u, ok := j.a.unit(unitname.Daemon); ok && (u.Active == "inactive" || u.Active == "failed") {
 		j.find(Down, fmt.Sprintf("%s is %s: nobody watches the configuration and the GPUs", u.Unit, Words(u.Active, u.Sub, u.Result)),
 			"systemctl start "+u.Unit)
 		j.but = append(j.but, u.Unit+" does not run")

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dcm/internal/report"
+	"dcm/internal/unitname"
 )
 
 // eight is a node in order: eight GPUs with the profile, one client, both units.
@@ -18,8 +19,8 @@ func eight() Account {
 		Expected: Expected{GPUs: 8, By: ByLastSuccess},
 		Clients:  []Client{{Unit: "vllm.service", Load: "loaded", Active: "active", Sub: "running", Ran: true, Before: "active", Back: true}},
 		Units: []Unit{
-			{Unit: DaemonUnit, Load: "loaded", Active: "active", Sub: "running", Ran: true, Enabled: "enabled"},
-			{Unit: ApplyUnit, Load: "loaded", Active: "active", Sub: "exited", Ran: true, Enabled: "enabled"},
+			{Unit: unitname.Daemon, Load: "loaded", Active: "active", Sub: "running", Ran: true, Enabled: "enabled"},
+			{Unit: unitname.Apply, Load: "loaded", Active: "active", Sub: "exited", Ran: true, Enabled: "enabled"},
 		},
 	}
 	for i := range 8 {

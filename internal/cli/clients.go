@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"dcm/internal/config"
-	"dcm/internal/daemon"
 	"dcm/internal/host"
+	"dcm/internal/unitname"
 )
 
 // checkRestart names the clients that systemd could not restart around a change, in
@@ -44,11 +44,11 @@ func checkRestart(ctx context.Context, h *host.Host, con *Console, cfg *config.C
 			warn("%s is a client, and its unit file cannot be used (%s)", u.Name, u.Load)
 		}
 	}
-	way, err := conn.WaitsFor(ctx, daemon.ApplyUnit, names)
+	way, err := conn.WaitsFor(ctx, unitname.Apply, names)
 	if err != nil {
 		warn("%v", err)
 	} else if way != nil {
-		warn("clients wait for %s, but %s, a client: systemctl cat %s shows where", daemon.ApplyUnit,
+		warn("clients wait for %s, but %s, a client: systemctl cat %s shows where", unitname.Apply,
 			strings.Join(way, " is ordered after "), strings.Join(way[1:], " "))
 	}
 }

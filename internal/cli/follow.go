@@ -13,6 +13,7 @@ import (
 	"dcm/internal/host"
 	"dcm/internal/journal"
 	"dcm/internal/report"
+	"dcm/internal/unitname"
 	"dcm/internal/watch"
 )
 
@@ -23,7 +24,7 @@ import (
 func follow(ctx context.Context, h *host.Host, con *Console, choose func() error) error {
 	conn, err := h.Dial(ctx)
 	if err != nil {
-		return fmt.Errorf("nothing was changed: cannot ask systemd to restart %s: %w", daemon.Unit, err)
+		return fmt.Errorf("nothing was changed: cannot ask systemd to restart %s: %w", unitname.Daemon, err)
 	}
 	defer conn.Close()
 	if err := choose(); err != nil {
@@ -37,7 +38,7 @@ func follow(ctx context.Context, h *host.Host, con *Console, choose func() error
 		fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+"the history of runs will not know who asked: "+err.Error())
 	}
 	return watchRun(ctx, h, con, func() error {
-		_, err := conn.Restart(ctx, daemon.Unit)
+		_, err := conn.Restart(ctx, unitname.Daemon)
 		return err
 	}, func(view *progress, err error) error {
 		if err == nil && !toldSince(h, before) {
@@ -55,7 +56,7 @@ func toldSince(h *host.Host, before *report.State) bool {
 
 // looked says how it ended where the daemon cannot, on a full file system say.
 func looked(ctx context.Context, h *host.Host, con *Console) error {
-	fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+daemon.Unit+" could not write "+h.Path("run/dcm", report.StateFile)+"; journalctl -u dcm tells why")
+	fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+unitname.Daemon+" could not write "+h.Path("run/dcm", report.StateFile)+"; journalctl -u dcm tells why")
 	_, d, name, err := h.Compare(ctx)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 
 	"dcm/internal/exit"
 	"dcm/internal/host"
-	"dcm/internal/systemd"
+	"dcm/internal/unitname"
 )
 
 // guardProgram is what the unit that guards what is exclusive runs.
@@ -40,12 +40,12 @@ is reserved exclusively is confined to its holders' units no less, and open to o
 				if err := os.Remove(mark); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					return err
 				}
-				return conn.Start(ctx, systemd.Guard)
+				return conn.Start(ctx, unitname.Guard)
 			}
 			if err := os.WriteFile(mark, nil, 0o644); err != nil {
 				return err
 			}
-			if err := conn.Stop(ctx, systemd.Guard); err != nil {
+			if err := conn.Stop(ctx, unitname.Guard); err != nil {
 				return err
 			}
 			if out, err := exec.CommandContext(ctx, guardProgram, "off").CombinedOutput(); err != nil {

@@ -11,10 +11,9 @@ import (
 	"slices"
 	"strings"
 
-	"dcm/internal/daemon"
 	"dcm/internal/foreign"
 	"dcm/internal/host"
-	"dcm/internal/systemd"
+	"dcm/internal/unitname"
 )
 
 // journalFields are those of an entry that are worth sending: its text and dcm's own.
@@ -22,15 +21,10 @@ import (
 const journalFields = "MESSAGE,MESSAGE_ID,PRIORITY,SYSLOG_IDENTIFIER,UNIT,_PID,_SYSTEMD_UNIT,_SYSTEMD_INVOCATION_ID,INVOCATION_ID,JOB_RESULT,JOB_TYPE,EXIT_CODE,EXIT_STATUS,UNIT_RESULT," +
 	"DCM_PROFILE,DCM_GPU,DCM_FROM,DCM_TO,DCM_RUN,DCM_STEP,DCM_RESULT,DCM_ERROR,DCM_CURE,DCM_TOOK,DCM_UNIT,DCM_BEFORE,DCM_NOW,DCM_RESTARTS,DCM_REASON,DCM_ASKED,DCM_UID,DCM_USER,DCM_SUDO,DCM_LOGIN,DCM_BY_UNIT"
 
-// ownUnits are dcm's.
-func ownUnits() []string {
-	return []string{daemon.Unit, daemon.ApplyUnit, systemd.Reserve, systemd.Guard}
-}
-
 // journalOf reads the journal of dcm's units in the form that the options say.
 func journalOf(options ...string) func(context.Context) ([]byte, error) {
 	all := append([]string{"--no-pager", "--quiet", "--lines=5000"}, options...)
-	for _, unit := range ownUnits() {
+	for _, unit := range unitname.All() {
 		all = append(all, "--unit="+unit)
 	}
 	return func(ctx context.Context) ([]byte, error) { return output(ctx, "journalctl", all...) }
@@ -101,7 +95,7 @@ func versions(ctx context.Context, h *host.Host) ([]byte, error) {
 // unitStates are the states that systemd has, and where the settings come from; not
 // the settings, which may be anybody's.
 func unitStates(ctx context.Context, h *host.Host) ([]byte, error) {
-	units := ownUnits()
+	units := unitname.All()
 	if cfg, err := h.Config(); err == nil {
 		for _, c := range h.Clients(cfg) {
 			units = append(units, strings.Replace(c, "@.", "@*.", 1))

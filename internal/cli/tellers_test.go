@@ -20,6 +20,7 @@ import (
 	"dcm/internal/config"
 	"dcm/internal/metrics"
 	"dcm/internal/report"
+	"dcm/internal/unitname"
 )
 
 // verdict is what every teller has to say of an account.
@@ -73,7 +74,7 @@ func random(r *rand.Rand) account.Account {
 	for i := range r.IntN(4) {
 		a.Clients = append(a.Clients, account.Client{Unit: fmt.Sprintf("c%d.service", i), Load: "loaded", Active: pick("active", "inactive", "failed"), Before: "active", Back: r.IntN(2) == 0})
 	}
-	for _, unit := range []string{account.DaemonUnit, account.ApplyUnit} {
+	for _, unit := range []string{unitname.Daemon, unitname.Apply} {
 		a.Units = append(a.Units, account.Unit{Unit: unit, Active: pick("active", "inactive"), Enabled: pick("enabled", "disabled"), Ran: true})
 	}
 	if r.IntN(4) == 0 {
@@ -192,7 +193,7 @@ func TestTheBundleAsksOfEveryUnit(t *testing.T) {
 		t.Fatalf("no units: %v", err)
 	}
 	for _, file := range files {
-		if unit := filepath.Base(file); !slices.Contains(ownUnits(), unit) {
+		if unit := filepath.Base(file); !slices.Contains(unitname.All(), unit) {
 			t.Errorf("%s is not asked of", unit)
 		}
 	}

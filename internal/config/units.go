@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"dcm/internal/unitname"
 )
 
 // suffixes of units that can be clients.
@@ -46,10 +48,10 @@ func unit(name string) (string, *fault) {
 		return "", f
 	}
 	switch {
-	case slices.Contains([]string{"dcm.service", "dcm-apply.service", "dcm-reserve.service", "dcm-guard.service"}, name):
+	case unitname.Own(name):
 		return "", &fault{text: "dcm's own unit cannot be its client"}
 	case slices.Contains(early(), name):
-		return "", &fault{text: "dcm-apply.service is started after it, so it cannot wait for dcm-apply.service"}
+		return "", &fault{text: unitname.Apply + " is started after it, so it cannot wait for " + unitname.Apply}
 	}
 	return name, nil
 }

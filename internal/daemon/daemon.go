@@ -133,13 +133,6 @@ type Limits struct {
 	Retry   Backoff
 }
 
-// The units: the daemon's own, and the oneshot that does the GPU work.
-const (
-	Unit       = "dcm.service"
-	ApplyUnit  = "dcm-apply.service"
-	ChooseUnit = systemd.Reserve
-)
-
 // ConfigError is a configuration that cannot be used.
 type ConfigError struct{ Err error }
 

@@ -13,6 +13,7 @@ import (
 	"dcm/internal/partition"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
+	"dcm/internal/unitname"
 )
 
 func TestStart(t *testing.T) {
@@ -41,9 +42,9 @@ func TestStart(t *testing.T) {
 		{"a run that has not yet taken its lock is waited for",
 			func(h *host) {
 				h.steps = 3
-				u := h.units[ApplyUnit]
+				u := h.units[unitname.Apply]
 				u.Active = "activating"
-				h.units[ApplyUnit] = u
+				h.units[unitname.Apply] = u
 			}, "await reset:a.service restart:dcm-apply.service READY", ""},
 		{"a holder that no restart frees prevents the restart",
 			func(h *host) { h.steps, h.blocking = 3, []report.Holder{busyUser} }, "",

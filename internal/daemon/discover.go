@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"dcm/internal/report"
+	"dcm/internal/unitname"
 )
 
 // foreign deals with holders that a restart of the clients would not free: services
@@ -67,14 +68,14 @@ func (p *pass) unfit(holders []report.Holder) string {
 
 // cycle names the client that the oneshot waits for, and that waits for it.
 func (p *pass) cycle(ctx context.Context, u Units) *report.Error {
-	e := &report.Error{Text: "systemd makes no transaction: clients and " + ApplyUnit + " wait for each other", Transient: true}
-	way, err := u.WaitsFor(ctx, ApplyUnit, ids(p.clients))
+	e := &report.Error{Text: "systemd makes no transaction: clients and " + unitname.Apply + " wait for each other", Transient: true}
+	way, err := u.WaitsFor(ctx, unitname.Apply, ids(p.clients))
 	switch {
 	case err != nil:
 		e.Text += "; cannot tell which: " + err.Error()
 	case way != nil:
 		e.Text += ": " + strings.Join(way, " is ordered after ") + ", a client"
-		e.Cure = "a client must not be ordered before " + ApplyUnit + ": systemctl cat " + strings.Join(way[1:], " ") + " shows where it is (Before=, or After= of the one before); then systemctl daemon-reload"
+		e.Cure = "a client must not be ordered before " + unitname.Apply + ": systemctl cat " + strings.Join(way[1:], " ") + " shows where it is (Before=, or After= of the one before); then systemctl daemon-reload"
 	}
 	return e
 }

@@ -5,12 +5,13 @@ import (
 	"fmt"
 
 	"dcm/internal/report"
+	"dcm/internal/unitname"
 )
 
 // Failure is what keeps the selected profile from the GPUs, with its cure.
 func Failure(s *report.State) error {
 	if s.Error == nil {
-		return fmt.Errorf("%s is %s; see dcm status", Unit, s.Phase)
+		return fmt.Errorf("%s is %s; see dcm status", unitname.Daemon, s.Phase)
 	}
 	text := s.Error.Text
 	if s.Error.Cure != "" {

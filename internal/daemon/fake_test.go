@@ -17,6 +17,7 @@ import (
 	"dcm/internal/partition"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
+	"dcm/internal/unitname"
 )
 
 // host is a machine in memory: PID 1, the GPUs and the files, with what happened
@@ -73,9 +74,9 @@ func newHost(t *testing.T) *host {
 		t:        t,
 		settings: Settings{Profile: partition.Profile{Name: "cpx"}, Selected: true, Source: "dcm.toml:1", Clients: []string{"a.service", "b.service"}},
 		units: map[string]systemd.Unit{
-			"a.service": {Name: "a.service", Load: "loaded", Active: "active", Sub: "running", Result: "success"},
-			"b.service": {Name: "b.service", Load: "loaded", Active: "inactive", Sub: "dead", Result: "success"},
-			ApplyUnit:   {Name: ApplyUnit, Load: "loaded", Active: "active", Sub: "exited", Result: "success"},
+			"a.service":    {Name: "a.service", Load: "loaded", Active: "active", Sub: "running", Result: "success"},
+			"b.service":    {Name: "b.service", Load: "loaded", Active: "inactive", Sub: "dead", Result: "success"},
+			unitname.Apply: {Name: unitname.Apply, Load: "loaded", Active: "active", Sub: "exited", Result: "success"},
 		},
 		gone: make(chan struct{}), eased: make(chan struct{}), retry: Backoff{First: time.Millisecond, Most: 4 * time.Millisecond},
 		states: make(chan report.State, 100), changed: make(chan struct{}, 1), devices: make(chan struct{}),
@@ -89,13 +90,13 @@ func newHost(t *testing.T) *host {
 // succeed is a run that puts the profile on the GPUs.
 func succeed(h *host) (systemd.Unit, *report.Run, error) {
 	h.steps = 0
-	return systemd.Unit{Name: ApplyUnit, Active: "active", Sub: "exited", Result: "success", Invocation: "1"}, &report.Run{ID: "1", Profile: h.settings.Profile.Name, Result: report.Applied}, nil
+	return systemd.Unit{Name: unitname.Apply, Active: "active", Sub: "exited", Result: "success", Invocation: "1"}, &report.Run{ID: "1", Profile: h.settings.Profile.Name, Result: report.Applied}, nil
 }
 
 // failing is a run that ends with the error.
 func failing(e report.Error) func(*host) (systemd.Unit, *report.Run, error) {
 	return func(*host) (systemd.Unit, *report.Run, error) {
-		return systemd.Unit{Name: ApplyUnit, Active: "failed", Result: "exit-code", Invocation: "1"}, &report.Run{ID: "1", Result: report.Failed, Error: &e}, nil
+		return systemd.Unit{Name: unitname.Apply, Active: "failed", Result: "exit-code", Invocation: "1"}, &report.Run{ID: "1", Result: report.Failed, Error: &e}, nil
 	}
 }
 
@@ -115,7 +116,7 @@ func (h *host) did() string {
 
 // startedAgain makes the daemon one that systemd has started again by itself.
 func (h *host) startedAgain() {
-	h.units[Unit] = systemd.Unit{Name: Unit, Load: "loaded", Active: "activating", Restarts: 7}
+	h.units[unitname.Daemon] = systemd.Unit{Name: unitname.Daemon, Load: "loaded", Active: "activating", Restarts: 7}
 }
 
 // left is the last state that the daemon has written.
@@ -255,7 +256,7 @@ func (h *host) Restart(_ context.Context, name string) (systemd.Unit, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.note("restart:%s", name)
-	if name == ChooseUnit {
+	if name == unitname.Reserve {
 		h.due = false
 		return h.choice, nil
 	}
@@ -266,12 +267,12 @@ func (h *host) Restart(_ context.Context, name string) (systemd.Unit, error) {
 
 func (h *host) Settle(ctx context.Context, names []string) ([]systemd.Unit, error) {
 	h.set(func() {
-		if len(names) == 1 && names[0] == ApplyUnit {
+		if len(names) == 1 && names[0] == unitname.Apply {
 			h.note("await")
 			h.busy = false
-			u := h.units[ApplyUnit]
+			u := h.units[unitname.Apply]
 			u.Active, u.Job = "active", false
-			h.units[ApplyUnit] = u
+			h.units[unitname.Apply] = u
 		}
 	})
 	return h.Units(ctx, names)

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dcm/internal/systemd"
+	"dcm/internal/unitname"
 )
 
 // How a unit that was in invocation 1 when a run took it down came to be down, and
@@ -32,7 +33,7 @@ func TestWhatNobodyHasStoppedIsMissing(t *testing.T) {
 		{"somebody stopped a target", []down{unit("gpu.target", "2", "inactive", "", systemd.End{Began: 5, Left: 8})}, false, nil},
 		{"somebody stopped it while the run was under way", []down{unit("a.service", "1", "inactive", "success", systemd.End{Began: 1, Left: 7, Exited: 8})}, false, nil},
 		{"the run that it requires failed", []down{unit("a.service", "1", "inactive", "success", systemd.End{Began: 1, Left: 7, Exited: 8})}, true, []string{"a.service"}},
-		{"it requires the run by itself", []down{unit("a.service", "1", "inactive", "success", systemd.End{Began: 1, Left: 7, Exited: 8, Needs: []string{ApplyUnit}})}, false, []string{"a.service"}},
+		{"it requires the run by itself", []down{unit("a.service", "1", "inactive", "success", systemd.End{Began: 1, Left: 7, Exited: 8, Needs: []string{unitname.Apply}})}, false, []string{"a.service"}},
 		{"what it requires failed, and so it was not started", []down{
 			unit("a.service", "1", "inactive", "success", systemd.End{Began: 1, Left: 7, Exited: 8, Needs: []string{"b.service"}}),
 			unit("b.service", "2", "failed", "exit-code", systemd.End{Began: 9, Exited: 10, Left: 11}),

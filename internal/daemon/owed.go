@@ -8,6 +8,7 @@ import (
 
 	"dcm/internal/report"
 	"dcm/internal/systemd"
+	"dcm/internal/unitname"
 )
 
 // A run that fails in the middle of a driver reload leaves clients that systemd
@@ -99,7 +100,7 @@ func (d debts) lost(u down, others map[string]down, require bool) bool {
 	case u.Invocation == run: // it was taken down, and not started since
 		// Its start job was canceled by somebody who stopped it, unless there is
 		// another reason for it not to have run.
-		return u.Active == "failed" || u.end.Skipped || require || slices.Contains(u.end.Needs, ApplyUnit) || in(u.end.Needs)
+		return u.Active == "failed" || u.end.Skipped || require || slices.Contains(u.end.Needs, unitname.Apply) || in(u.end.Needs)
 	case u.end.ByItself(u.Unit) || u.end.Skipped:
 		return true
 	}
@@ -151,7 +152,7 @@ func (p *pass) repay(ctx context.Context, o *outcome) error {
 		return err
 	}
 	if o.failure != nil { // such units wait for the profile
-		lying = slices.DeleteFunc(lying, func(d down) bool { return slices.Contains(d.end.Needs, ApplyUnit) })
+		lying = slices.DeleteFunc(lying, func(d down) bool { return slices.Contains(d.end.Needs, unitname.Apply) })
 	}
 	missing := p.owed.missing(lying, p.settings.Require)
 	for _, l := range lying {
@@ -204,7 +205,7 @@ func (p *pass) bringBack(ctx context.Context) outcome {
 	if err != nil {
 		return transient(err)
 	}
-	killed, err := u.End(ctx, ApplyUnit)
+	killed, err := u.End(ctx, unitname.Apply)
 	if err != nil {
 		return transient(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"dcm/internal/event"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
+	"dcm/internal/unitname"
 )
 
 // pass is one look at configuration and GPUs, and at most one restart.
@@ -131,14 +132,14 @@ func (p *pass) absolve(ctx context.Context, o outcome) {
 	u, err := p.connect(ctx)
 	if err == nil {
 		var now []systemd.Unit
-		now, err = u.Glance(ctx, []string{ApplyUnit})
+		now, err = u.Glance(ctx, []string{unitname.Apply})
 		if err == nil && len(now) == 1 && now[0].Active == "failed" {
-			p.Log.Info("clearing the failure of "+ApplyUnit+", as all is in order now", "unit", ApplyUnit)
-			err = u.ResetFailed(ctx, ApplyUnit)
+			p.Log.Info("clearing the failure of "+unitname.Apply+", as all is in order now", "unit", unitname.Apply)
+			err = u.ResetFailed(ctx, unitname.Apply)
 		}
 	}
 	if err != nil {
-		p.Log.Warn("cannot clear the failure of "+ApplyUnit, "error", err)
+		p.Log.Warn("cannot clear the failure of "+unitname.Apply, "error", err)
 	}
 }
 
@@ -208,7 +209,7 @@ func (p *pass) change(ctx context.Context, blocking []report.Holder) outcome {
 		return transient(fmt.Errorf("cannot read the clients' states: %w", err))
 	}
 	p.clients = before
-	bounced, err := systemd.Bounced(ctx, u, ApplyUnit, before)
+	bounced, err := systemd.Bounced(ctx, u, unitname.Apply, before)
 	if err != nil {
 		return transient(fmt.Errorf("cannot tell which units a restart would stop: %w", err))
 	}
@@ -248,9 +249,9 @@ func (p *pass) clearCounters(ctx context.Context, u Units, bounced []systemd.Uni
 // moving waits for a run that has begun but not yet taken its lock, or has just
 // released it. What was planned before is then out of date.
 func (p *pass) moving(ctx context.Context, u Units) (bool, error) {
-	now, err := u.Units(ctx, []string{ApplyUnit})
+	now, err := u.Units(ctx, []string{unitname.Apply})
 	if err != nil {
-		return false, fmt.Errorf("cannot read the state of %s: %w", ApplyUnit, err)
+		return false, fmt.Errorf("cannot read the state of %s: %w", unitname.Apply, err)
 	}
 	still := []string{"active", "inactive", "failed"}
 	if len(now) == 0 || slices.Contains(still, now[0].Active) && !now[0].Job {
@@ -263,7 +264,7 @@ func (p *pass) settle(ctx context.Context, u Units) error {
 	ctx, cancel := context.WithTimeout(ctx, p.Limits.Run)
 	defer cancel()
 	p.extend(p.Limits.Run)
-	if _, err := u.Settle(ctx, []string{ApplyUnit}); err != nil {
+	if _, err := u.Settle(ctx, []string{unitname.Apply}); err != nil {
 		return fmt.Errorf("a run is under way and does not end: %w", err)
 	}
 	return nil
@@ -303,13 +304,13 @@ func (p *pass) restart(ctx context.Context, u Units) outcome {
 	defer cancel()
 	p.extend(p.Limits.Run)
 	began := time.Now()
-	unit, err := u.Restart(limit, ApplyUnit)
+	unit, err := u.Restart(limit, unitname.Apply)
 	asked := report.Restart{Run: unit.Invocation, Asked: began}
 	if errors.Is(err, systemd.ErrCyclic) {
 		return outcome{failure: p.cycle(ctx, u)}
 	}
 	if err != nil {
-		return transient(fmt.Errorf("cannot run %s: %w", ApplyUnit, err))
+		return transient(fmt.Errorf("cannot run %s: %w", unitname.Apply, err))
 	}
 	run, err := p.LastRun()
 	if err != nil {
@@ -320,7 +321,7 @@ func (p *pass) restart(ctx context.Context, u Units) outcome {
 	}
 	p.Log = p.Log.With("run", unit.Invocation)
 	took := time.Since(began).Round(time.Millisecond)
-	p.Log.Info(fmt.Sprintf("%s has ended after %s: %s", ApplyUnit, took, unit.Result), "unit", ApplyUnit, "result", unit.Result, "took", took)
+	p.Log.Info(fmt.Sprintf("%s has ended after %s: %s", unitname.Apply, took, unit.Result), "unit", unitname.Apply, "result", unit.Result, "took", took)
 	out := outcome{restart: asked, other: p.usable && p.other(run)}
 	if succeeded := unit.Active == "active" && unit.Result == "success"; succeeded && (run.Result.OK() || run.ID == "" && p.reached(ctx)) {
 		return out
@@ -352,12 +353,12 @@ func whyFailed(u systemd.Unit, run *report.Run) *report.Error {
 	if run.Error != nil {
 		return run.Error
 	}
-	text := fmt.Sprintf("%s ended with result %q before it could say why", ApplyUnit, u.Result)
+	text := fmt.Sprintf("%s ended with result %q before it could say why", unitname.Apply, u.Result)
 	if u.Failed.Path != "" {
-		text = fmt.Sprintf("%s failed: %s", ApplyUnit, u.Failed)
+		text = fmt.Sprintf("%s failed: %s", unitname.Apply, u.Failed)
 	}
 	if u.Result == "timeout" {
-		text = ApplyUnit + " took longer than its TimeoutStartSec= and was ended"
+		text = unitname.Apply + " took longer than its TimeoutStartSec= and was ended"
 		if u.Failed.Path != "" {
 			text += fmt.Sprintf(": %s", u.Failed)
 		}
@@ -371,5 +372,5 @@ func whyFailed(u systemd.Unit, run *report.Run) *report.Error {
 	if len(open) > 0 {
 		text += "; under way was: " + strings.Join(open, ", ")
 	}
-	return &report.Error{Text: text, Cure: "journalctl -u " + ApplyUnit + " may tell more", Transient: true}
+	return &report.Error{Text: text, Cure: "journalctl -u " + unitname.Apply + " may tell more", Transient: true}
 }

@@ -8,6 +8,7 @@ import (
 
 	"dcm/internal/report"
 	"dcm/internal/systemd"
+	"dcm/internal/unitname"
 )
 
 // reserve has partitions chosen anew where reservations alone have changed: one restart
@@ -39,19 +40,19 @@ func (p *pass) reserve(ctx context.Context) outcome {
 		return transient(fmt.Errorf("cannot read the clients' states: %w", err))
 	}
 	// It is part of the unit that chooses: what was let go opens for others when it is back.
-	guard, err := u.Units(ctx, []string{systemd.Guard})
+	guard, err := u.Units(ctx, []string{unitname.Guard})
 	if err != nil {
 		return transient(fmt.Errorf("cannot read the guard's state: %w", err))
 	}
 	p.Log.Info("choosing partitions: the reservations have changed")
-	run, err := u.Restart(ctx, ChooseUnit)
+	run, err := u.Restart(ctx, unitname.Reserve)
 	if err != nil {
 		return transient(err)
 	}
 	var o outcome
 	p.verify(ctx, u, before, slices.DeleteFunc(guard, func(u systemd.Unit) bool { return u.Active != "active" }), &o)
 	if run.Active == "failed" {
-		o.problem = &report.Error{Text: "not all reservations can be met", Cure: "reserve less, or select a profile with more partitions; journalctl -u " + ChooseUnit + " tells more"}
+		o.problem = &report.Error{Text: "not all reservations can be met", Cure: "reserve less, or select a profile with more partitions; journalctl -u " + unitname.Reserve + " tells more"}
 	}
 	return o
 }

@@ -7,6 +7,7 @@ import (
 
 	"dcm/internal/report"
 	"dcm/internal/systemd"
+	"dcm/internal/unitname"
 )
 
 type cured struct{ error }
@@ -44,7 +45,7 @@ func TestReservationsAloneRestartWhatChooses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHost(t)
 			h.due, h.steps = true, tt.steps
-			h.choice = systemd.Unit{Name: ChooseUnit, Load: "loaded", Active: tt.choice, Invocation: "2"}
+			h.choice = systemd.Unit{Name: unitname.Reserve, Load: "loaded", Active: tt.choice, Invocation: "2"}
 			h.start()
 			s := h.until("the profile", phase(report.InSync))
 			told := ""

@@ -11,6 +11,7 @@ import (
 	"dcm/internal/event"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
+	"dcm/internal/unitname"
 )
 
 // A start that an administrator asked for fails with the reason. systemd makes the
@@ -70,7 +71,7 @@ func (l *loop) askOwn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	units, err := u.Units(ctx, []string{Unit})
+	units, err := u.Units(ctx, []string{unitname.Daemon})
 	if err == nil && len(units) > 0 {
 		l.own = &units[0]
 	}
@@ -161,7 +162,7 @@ func (p *pass) spare(ctx context.Context, u Units) (outcome, bool, error) {
 	if !v.fresh || v.tries == 0 {
 		return outcome{}, false, nil
 	}
-	own, err := u.Units(ctx, []string{Unit})
+	own, err := u.Units(ctx, []string{unitname.Daemon})
 	if err != nil || len(own) == 0 || own[0].Restarts == 0 {
 		return outcome{}, false, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"dcm/internal/report"
 	"dcm/internal/systemd"
+	"dcm/internal/unitname"
 )
 
 // What makes a start by hand fail is no reason for the next one, which systemd makes,
@@ -112,7 +113,7 @@ func TestADaemonThatIsStartedAgainRestartsNoClientInVain(t *testing.T) {
 			report.InSync, "reset:a.service restart:dcm-apply.service READY"},
 		{"somebody starts it", func(h *host) {
 			h.initial.Tries, h.initial.Tried, h.initial.Wish, h.initial.Error = 1, time.Now(), h.settings.sum(), &refused
-			delete(h.units, Unit)
+			delete(h.units, unitname.Daemon)
 		}, report.InSync, "reset:a.service restart:dcm-apply.service READY"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -186,7 +187,7 @@ func TestAReasonIsToldOnce(t *testing.T) {
 func TestNothingIsStoppedThatCouldNotBeFoundAgain(t *testing.T) {
 	h := newHost(t)
 	h.steps, h.saveErr = 3, errors.New("read-only file system")
-	h.units[ApplyUnit] = systemd.Unit{Name: ApplyUnit, Load: "loaded", Active: "active"}
+	h.units[unitname.Apply] = systemd.Unit{Name: unitname.Apply, Load: "loaded", Active: "active"}
 	err := <-h.start()
 	if err == nil || !strings.Contains(err.Error(), "no unit is stopped") || !strings.Contains(err.Error(), "read-only file system") {
 		t.Errorf("Run returned %v, want the reason", err)
@@ -217,7 +218,7 @@ func TestADriverThatWasLeftUnloadedIsLoadedWhateverTheConfigurationSays(t *testi
 			h.startedAgain()
 			h.loadErr = errors.New("dcm.toml:3: bad")
 			h.units["b.service"] = systemd.Unit{Name: "b.service", Load: "loaded", Active: "failed", Result: "exit-code", Invocation: "7"}
-			h.ends = map[string]systemd.End{"b.service": {Tried: 6, Began: 6, Exited: 7, Left: 8}, ApplyUnit: {Began: 5, Parts: []string{"b.service"}}}
+			h.ends = map[string]systemd.End{"b.service": {Tried: 6, Began: 6, Exited: 7, Left: 8}, unitname.Apply: {Began: 5, Parts: []string{"b.service"}}}
 			h.run = func(h *host) (systemd.Unit, *report.Run, error) {
 				h.unloaded = false
 				return failing(report.Error{Text: "dcm.toml:3: bad"})(h)
@@ -226,7 +227,7 @@ func TestADriverThatWasLeftUnloadedIsLoadedWhateverTheConfigurationSays(t *testi
 		{"a client that ended without the driver", func(h *host) {
 			h.settings.Selected = false
 			h.units["b.service"] = systemd.Unit{Name: "b.service", Load: "loaded", Active: "inactive", Result: "success", Invocation: "7"}
-			h.ends = map[string]systemd.End{"b.service": {Tried: 6, Began: 6, Exited: 7, Left: 8}, ApplyUnit: {Began: 5}}
+			h.ends = map[string]systemd.End{"b.service": {Tried: 6, Began: 6, Exited: 7, Left: 8}, unitname.Apply: {Began: 5}}
 		}, report.Idle, "reset:a.service restart:dcm-apply.service reset:b.service start:b.service READY"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -279,7 +280,7 @@ func TestTheFailureOfAnEarlierRunIsClearedOnceAllIsInOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t)
-			h.units[ApplyUnit] = systemd.Unit{Name: ApplyUnit, Load: "loaded", Active: "failed", Result: "signal"}
+			h.units[unitname.Apply] = systemd.Unit{Name: unitname.Apply, Load: "loaded", Active: "failed", Result: "signal"}
 			given(h)
 			h.start()
 			h.until("a verdict", func(s report.State) bool { return s.Phase == report.InSync || s.Phase == report.Idle })

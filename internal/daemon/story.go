@@ -9,6 +9,7 @@ import (
 	"dcm/internal/event"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
+	"dcm/internal/unitname"
 )
 
 // rejected introduces the problems of a configuration.
@@ -22,9 +23,9 @@ func rejected(usable bool) string {
 // restarting names the units that a transaction takes down and brings up.
 func restarting(bounced []systemd.Unit) string {
 	if len(bounced) == 0 {
-		return "restarting " + ApplyUnit + "; no client is active"
+		return "restarting " + unitname.Apply + "; no client is active"
 	}
-	return fmt.Sprintf("restarting %s, and with it %s", ApplyUnit, strings.Join(ids(bounced), ", "))
+	return fmt.Sprintf("restarting %s, and with it %s", unitname.Apply, strings.Join(ids(bounced), ", "))
 }
 
 // content tells that a pass ended well.

@@ -13,6 +13,7 @@ import (
 	"dcm/internal/config"
 	"dcm/internal/foreign"
 	"dcm/internal/report"
+	"dcm/internal/unitname"
 )
 
 // Outlook is what an account of this host is taken by, beside what can be read
@@ -164,7 +165,7 @@ func (h *Host) Standing(ctx context.Context, clients []string, all bool) (accoun
 	}
 	defer conn.Close()
 	var out account.Standing
-	own, err := conn.Glance(ctx, []string{account.DaemonUnit, account.ApplyUnit})
+	own, err := conn.Glance(ctx, []string{unitname.Daemon, unitname.Apply})
 	if err != nil {
 		return out, err
 	}

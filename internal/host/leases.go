@@ -10,12 +10,13 @@ import (
 	"dcm/internal/foreign"
 	"dcm/internal/gpu"
 	"dcm/internal/lease"
+	"dcm/internal/unitname"
 )
 
 // leases are those that there are, by the cgroups of their units: a process of each.
 // Nobody has to be asked, so that the oneshot sees them too.
 func (h *Host) leases() []gpu.Holder {
-	slice := h.Path("sys/fs/cgroup", lease.Slice)
+	slice := h.Path("sys/fs/cgroup", unitname.Slice)
 	entries, err := os.ReadDir(slice)
 	if err != nil {
 		return nil // nobody has ever had one

@@ -6,6 +6,7 @@ import (
 
 	"dcm/internal/config"
 	"dcm/internal/systemd"
+	"dcm/internal/unitname"
 )
 
 // SliceError is that a reservation's unit has a Slice= of its own. It would have to be
@@ -16,12 +17,12 @@ type SliceError struct {
 }
 
 func (e *SliceError) Error() string {
-	return fmt.Sprintf("%s: %s has %s, and who has partitions runs in %s", e.Reservation.Source, e.Reservation.Unit, e.Slice, systemd.Slice)
+	return fmt.Sprintf("%s: %s has %s, and who has partitions runs in %s", e.Reservation.Source, e.Reservation.Unit, e.Slice, unitname.Slice)
 }
 
 // Cure is what an administrator can do about it.
 func (e *SliceError) Cure() string {
-	return fmt.Sprintf("take that Slice= away, or make the slice one below %s (Slice=dcm-NAME.slice); then systemctl daemon-reload and dcm apply", systemd.Slice)
+	return fmt.Sprintf("take that Slice= away, or make the slice one below %s (Slice=dcm-NAME.slice); then systemctl daemon-reload and dcm apply", unitname.Slice)
 }
 
 // Misplaced tells which reservations' units have a Slice= of their own that is not
@@ -37,7 +38,7 @@ func (h *Host) Misplaced(list []config.Reservation) error {
 }
 
 func (h *Host) misplaced(r config.Reservation, generated bool) *SliceError {
-	if s := h.sliceOf(r, generated); s.Value != "" && !s.Inside(systemd.Slice) {
+	if s := h.sliceOf(r, generated); s.Value != "" && !s.Inside(unitname.Slice) {
 		return &SliceError{r, s}
 	}
 	return nil

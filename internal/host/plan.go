@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"strings"
 
-	"dcm/internal/account"
 	"dcm/internal/apply"
 	"dcm/internal/config"
 	"dcm/internal/gpu"
 	"dcm/internal/partition"
 	"dcm/internal/systemd"
+	"dcm/internal/unitname"
 )
 
 // Compare plans the named profile, or the selected one.
@@ -78,7 +78,7 @@ func (h *Host) Restarted(ctx context.Context, clients []string) ([]string, error
 	if err != nil {
 		return out, err
 	}
-	bounced, err := systemd.Bounced(ctx, conn, account.ApplyUnit, units)
+	bounced, err := systemd.Bounced(ctx, conn, unitname.Apply, units)
 	for _, u := range bounced {
 		out = append(out, u.ID)
 	}

@@ -6,9 +6,6 @@ import (
 	"strconv"
 )
 
-// Slice is the unit that every holder of partitions is below.
-const Slice = "dcm.slice"
-
 // Kind is what a lease promises.
 type Kind string
 

@@ -21,6 +21,7 @@ import (
 	"dcm/internal/lease"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
+	"dcm/internal/unitname"
 )
 
 // premises is the machine as leases see it. It is a [lease.Host].
@@ -128,7 +129,7 @@ func (p *premises) tenants(ctx context.Context) ([]lease.Tenant, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	list, err := conn.Tenants(ctx, lease.Slice)
+	list, err := conn.Tenants(ctx, unitname.Slice)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +172,7 @@ func (p *premises) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 		notes = append(notes, "not taken over: "+other)
 	}
 	return notes, conn.StartScope(ctx, systemd.Scope{
-		Name: s.Unit, Description: s.Description, Slice: lease.Slice, PID: uint32(s.PID), Allow: s.Allow, Extra: extra,
+		Name: s.Unit, Description: s.Description, Slice: unitname.Slice, PID: uint32(s.PID), Allow: s.Allow, Extra: extra,
 	})
 }
 
@@ -315,7 +316,7 @@ func (p *premises) Guard(ctx context.Context) string {
 		return err.Error()
 	}
 	defer conn.Close()
-	if err := conn.Refresh(ctx, systemd.Guard); err != nil {
+	if err := conn.Refresh(ctx, unitname.Guard); err != nil {
 		return err.Error()
 	}
 	state, err := report.ReadGuard(p.host.Runtime())

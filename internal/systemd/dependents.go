@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 	"slices"
+
+	"dcm/internal/unitname"
 )
 
 // stopsToo are the properties that list which units a stop of this one stops,
@@ -64,10 +66,10 @@ func (c *Conn) stoppedBy(ctx context.Context, level []listed, seen map[string]bo
 	return next, err
 }
 
-// up lists those of the units that are active or about to be, and [Apply].
+// up lists those of the units that are active or about to be, and dcm-apply.service.
 func (c *Conn) up(ctx context.Context, names []string) ([]listed, error) {
 	list, err := c.list(ctx, names)
 	return slices.DeleteFunc(list, func(l listed) bool {
-		return l.primary != Apply && slices.Contains([]string{"inactive", "failed", "deactivating"}, l.unit.Active)
+		return l.primary != unitname.Apply && slices.Contains([]string{"inactive", "failed", "deactivating"}, l.unit.Active)
 	}), err
 }

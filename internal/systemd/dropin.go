@@ -5,10 +5,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-)
 
-// Apply is the unit whose restart is one repartitioning.
-const Apply = "dcm-apply.service"
+	"dcm/internal/unitname"
+)
 
 // dropin is the file's name in a unit's .d directory.
 const dropin = "50-dcm.conf"
@@ -18,15 +17,15 @@ const ordered = `# Written by dcm-generator from the clients that the configurat
 [Unit]
 # Not before the GPUs are partitioned, at boot as well as in a restart; and this
 # unit is stopped before that begins.
-After=` + Apply + `
+After=` + unitname.Apply + `
 # A restart of it restarts this unit in the same transaction, if it is active.
-PartOf=` + Apply + `
+PartOf=` + unitname.Apply + `
 `
 
 // Wants= would be wrong instead: a client that restarts by itself would run a
 // failed dcm-apply.service again under the feet of the other clients.
 const required = `# [clients] require = true: not to be started unless the profile was applied.
-Requires=` + Apply + `
+Requires=` + unitname.Apply + `
 `
 
 // Order is what the generator makes drop-ins of.
@@ -34,7 +33,7 @@ type Order struct {
 	Clients   []string   // that wait, and are restarted
 	Require   bool       // they do not start unless the profile was applied
 	Reserved  []Reserved // units with partitions of their own
-	Released  []string   // that had a reservation, and are restarted with [Reserve] to have all again
+	Released  []string   // that had a reservation, and are restarted with dcm-reserve.service to have all again
 	Observers []string   // services that may look at all partitions, guarded ones too
 
 	Guarded bool // something is reserved exclusively, for a unit or by name
@@ -49,27 +48,18 @@ type Reserved struct {
 	Count     int    // links in it; 0 where something is wrong: the unit had better not start then
 	Exclusive bool   // they open nowhere else
 	Beside    int    // links in a directory of their own, to what goes with the partitions
-	Changed   bool   // it is to be restarted with [Reserve] for another choice
+	Changed   bool   // it is to be restarted with dcm-reserve.service for another choice
 
 	Slice Setting // of its own
 }
-
-// Slice is where everybody runs who has partitions.
-const Slice = "dcm.slice"
 
 // Beside ends the name of the directory with links to what goes with a reservation's
 // partitions.
 const Beside = ".beside"
 
-// Reserve is the unit that chooses partitions when reservations alone have changed.
-const Reserve = "dcm-reserve.service"
-
-// Guard keeps what is exclusive for its holders.
-const Guard = "dcm-guard.service"
-
 const chosen = `# Partitions of GPUs are reserved for this unit. Which ones is known when the links
 # below /dev/dcm are made, and what it may open beside them is what every unit may.
-After=` + Reserve + ` ` + Guard + `
+After=` + unitname.Reserve + ` ` + unitname.Guard + `
 `
 
 // guarded has the guard set at boot, for who comes before the first holder and for what
@@ -77,7 +67,7 @@ After=` + Reserve + ` ` + Guard + `
 // another one then.
 const guarded = `# Written by dcm-generator: partitions are reserved exclusively.
 [Unit]
-Wants=` + Guard + `
+Wants=` + unitname.Guard + `
 `
 
 // The list of the unit's own file goes: it would let in what is not reserved.
@@ -87,11 +77,11 @@ DeviceAllow=/dev/kfd rwm
 `
 
 // placed puts a unit where the guard lets it in, and where it is seen.
-const placed = `Slice=` + Slice + `
+const placed = `Slice=` + unitname.Slice + `
 `
 
 // misplaced keeps a unit from starting that somebody wants to have elsewhere.
-const misplaced = `# It is refused: it has %s, and who has partitions runs in ` + Slice + `.
+const misplaced = `# It is refused: it has %s, and who has partitions runs in ` + unitname.Slice + `.
 # Take that line away, or make the slice one below: Slice=dcm-NAME.slice
 AssertPathExists=/run/dcm/refused-for-its-own-Slice
 `
@@ -99,15 +89,15 @@ AssertPathExists=/run/dcm/refused-for-its-own-Slice
 const released = `# Written by dcm-generator: nothing is reserved for this unit any more, and it is
 # restarted with what tells so.
 [Unit]
-After=` + Reserve + `
-PartOf=` + Reserve + `
+After=` + unitname.Reserve + `
+PartOf=` + unitname.Reserve + `
 `
 
 const observer = `# Written by dcm-generator: [guard] observers names this service; see ` + "`man dcm.toml`" + `.
 # An edit here is lost at the next daemon-reload.
 [Service]
 # Where partitions that are reserved exclusively can be seen.
-Slice=dcm.slice
+Slice=` + unitname.Slice + `
 `
 
 // Dropins returns the generator's files: the path below its directory, and the
@@ -128,7 +118,7 @@ func (o Order) Dropins() map[string]string {
 		files[file(unit)] += released
 	}
 	if o.Guarded {
-		for _, unit := range []string{Apply, Reserve, Slice} {
+		for _, unit := range []string{unitname.Apply, unitname.Reserve, unitname.Slice} {
 			files[file(unit)] += guarded
 		}
 	}
@@ -151,16 +141,16 @@ func (r Reserved) text() string {
 	var unit, service strings.Builder
 	unit.WriteString(chosen)
 	if r.Changed {
-		unit.WriteString("# The reservation has changed: with this the unit alone is restarted.\nPartOf=" + Reserve + "\n")
+		unit.WriteString("# The reservation has changed: with this the unit alone is restarted.\nPartOf=" + unitname.Reserve + "\n")
 	}
 	if r.Exclusive {
-		unit.WriteString("Wants=" + Guard + "\n")
+		unit.WriteString("Wants=" + unitname.Guard + "\n")
 	}
 	service.WriteString("[Service]\n")
 	switch {
 	case r.Slice.Value == "":
 		service.WriteString(placed)
-	case !r.Slice.Inside(Slice):
+	case !r.Slice.Inside(unitname.Slice):
 		fmt.Fprintf(&unit, misplaced, r.Slice)
 	}
 	service.WriteString(confined)
@@ -184,7 +174,7 @@ func checkUnit(unit string) error {
 	switch {
 	case !unitForm.MatchString(unit):
 		return fmt.Errorf("%q is not the name of a unit", unit)
-	case unit == Apply:
+	case unit == unitname.Apply:
 		return fmt.Errorf("%s cannot be a client of itself", unit)
 	}
 	// systemd.unit(5): "foo-.service.d" holds for every unit foo-*.service.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/godbus/dbus/v5"
 	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/unitname"
 )
 
 func TestUnitsReadsServicesTemplatesAndMissingUnits(t *testing.T) {
@@ -148,7 +150,7 @@ func TestDependentsFollowsActiveUnitsOnly(t *testing.T) {
 		"told.target":      {"active/active", nil},
 
 		"unreached.service": {"active/running", nil},
-		Apply:               {"failed/failed", map[string]any{"RequiredBy": []string{"bench.service"}}},
+		unitname.Apply:      {"failed/failed", map[string]any{"RequiredBy": []string{"bench.service"}}},
 		"bench.service":     {"active/running", nil},
 		"v@1.service":       {"active/running", map[string]any{"ConsistsOf": []string{"v1.socket"}}},
 		"v1.socket":         {"active/listening", nil},
@@ -159,7 +161,7 @@ func TestDependentsFollowsActiveUnitsOnly(t *testing.T) {
 		}
 	}
 	c, ctx := p.dial()
-	got, err := c.Dependents(ctx, []string{"gpuagent.service", "exporter.service", "other.service", "v@.service", "none.service", Apply})
+	got, err := c.Dependents(ctx, []string{"gpuagent.service", "exporter.service", "other.service", "v@.service", "none.service", unitname.Apply})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,22 @@
+// Package unitname holds the names of dcm's own units, and knows nothing else: who
+// writes their drop-ins, restarts them, tells of them or refuses them as clients has
+// to mean the same ones.
+package unitname
+
+import "slices"
+
+const (
+	Daemon  = "dcm.service"
+	Apply   = "dcm-apply.service"   // its restart is one repartitioning
+	Reserve = "dcm-reserve.service" // chooses partitions when reservations alone have changed
+	Guard   = "dcm-guard.service"   // keeps what is exclusive for its holders
+)
+
+// Slice is the unit that every holder of partitions is below.
+const Slice = "dcm.slice"
+
+// All returns the units that the package brings.
+func All() []string { return []string{Daemon, Apply, Reserve, Guard} }
+
+// Own tells whether a unit is dcm's.
+func Own(unit string) bool { return slices.Contains(All(), unit) }
