@@ -135,7 +135,7 @@ func (s Selector) find(gpus []GPU) (int, error) {
 	}
 	i := slices.IndexFunc(gpus, func(g GPU) bool { return g.Address == s.Address })
 	if i < 0 {
-		return 0, fmt.Errorf("there is no partitionable GPU at %s: this node has %s", s.Address, List(addresses(gpus)))
+		return 0, fmt.Errorf("there is no partitionable GPU at %s: this node has %s", s.Address, some(addresses(gpus)))
 	}
 	return i, nil
 }

@@ -66,6 +66,15 @@ func List[S ~string](items []S) string {
 	return b.String()
 }
 
+// some is List where there may be many: of more than a few it names the first.
+func some[S ~string](items []S) string {
+	const most = 4
+	if len(items) <= most {
+		return List(items)
+	}
+	return fmt.Sprintf("%s and %d more", List(items[:most-1]), len(items)-most+1)
+}
+
 // Partitions returns how many partitions a GPU with xcc XCCs shows in the mode,
 // or 0 where that is not known.
 func (c Compute) Partitions(xcc int) int {

@@ -46,27 +46,34 @@ func TestLayoutResolvesGroups(t *testing.T) {
 }
 
 func TestLayoutTellsEveryContradiction(t *testing.T) {
-	have := node(mi300x, 3, NPS1)
+	three, eight := node(mi300x, 3, NPS1), node(mi300x, 8, NPS1)
 	for _, test := range []struct {
 		name    string
+		have    []GPU
 		profile Profile
 		want    string
 	}{
-		{"an index that is not there, and a GPU named twice",
+		{"an address that is not there, on a node of many", eight,
+			Profile{Name: "p", Skip: []Selector{{Address: "0000:ff:00.0"}}, Compute: CPX},
+			"profile \"p\" does not fit this node: skip: there is no partitionable GPU at 0000:ff:00.0: this node has 0000:05:00.0, 0000:26:00.0, 0000:46:00.0 and 5 more"},
+		{"none of many in a group", eight,
+			Profile{Name: "p", Groups: []Group{{Compute: CPX, Count: 1}}},
+			"profile \"p\" does not fit this node: 7 GPUs are in no group (0000:26:00.0, 0000:46:00.0, 0000:65:00.0 and 4 more): add a group with count = \"rest\", or skip them"},
+		{"an index that is not there, and a GPU named twice", three,
 			Profile{Name: "p", Skip: []Selector{{Index: 3}, {Index: 1}}, Groups: []Group{{Compute: CPX, GPUs: []Selector{{Index: 1}}}, {Compute: SPX, Rest: true}}},
 			"profile \"p\" does not fit this node: skip: there is no GPU with index 3: this node has 3 (0 to 2)\ngroup 1: GPU 1 is already named by skip"},
-		{"an address that is not there",
+		{"an address that is not there", three,
 			Profile{Name: "p", Skip: []Selector{{Address: "0000:ff:00.0"}}, Compute: CPX},
 			"profile \"p\" does not fit this node: skip: there is no partitionable GPU at 0000:ff:00.0: this node has 0000:05:00.0, 0000:26:00.0, 0000:46:00.0"},
-		{"more than there are",
+		{"more than there are", three,
 			Profile{Name: "p", Groups: []Group{{Compute: CPX, Count: 4}}},
 			"profile \"p\" does not fit this node: group 1: asks for 4 GPUs, 3 are left of 3"},
-		{"fewer than there are",
+		{"fewer than there are", three,
 			Profile{Name: "p", Groups: []Group{{Compute: CPX, Count: 1}}},
 			"profile \"p\" does not fit this node: 2 GPUs are in no group (0000:26:00.0, 0000:46:00.0): add a group with count = \"rest\", or skip them"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := test.profile.Layout(have)
+			_, err := test.profile.Layout(test.have)
 			if err == nil {
 				t.Fatal("no error")
 			}

@@ -110,7 +110,7 @@ func (r *resolver) judge(groups []Group) {
 	}
 	left := slices.DeleteFunc(r.free(), func(g GPU) bool { return g.MIG != nil || !r.spoken(groups)(g) })
 	if len(left) > 0 {
-		r.fail("%d GPUs are in no group (%s): add a group with count = \"rest\", or skip them", len(left), List(addresses(left)))
+		r.fail("%d GPUs are in no group (%s): add a group with count = \"rest\", or skip them", len(left), some(addresses(left)))
 	}
 	if len(r.gpus) > 0 && len(r.taken) == 0 && len(groups) > 0 {
 		r.fail("it is for none of the GPUs that are here: it is for %s", meantFor(groups))
