@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -250,6 +251,17 @@ func (a *Account) expect(known []string) {
 		}
 	}
 	a.Expected = Expect(a.Expected.GPUs, known, there)
+	if more := a.Expected.More(len(there)); more != "" {
+		a.Warnings = append(a.Warnings, more)
+	}
+}
+
+// More says that there are more than the configuration counts, "" if that is not so.
+func (e Expected) More(n int) string {
+	if e.By != ByConfiguration || n <= e.GPUs {
+		return ""
+	}
+	return fmt.Sprintf("there are %d GPUs to manage, and count under [gpu] says %d: if one is lost this is not noticed", n, e.GPUs)
 }
 
 // Expect returns how many GPUs there should be: as many as the configuration says, or

@@ -171,7 +171,7 @@ func (j *judge) gpus() {
 	if a.hidden(partGPUs) && len(a.GPUs) == 0 || a.running() {
 		return // in a reload of the driver there are none
 	}
-	if n := a.managed(); n < a.Expected.GPUs {
+	if n := a.Managed(); n < a.Expected.GPUs {
 		a.Health.InSync = false
 		j.find(Missing, a.Expected.Text(n), a.Expected.cure(n))
 	}
@@ -185,7 +185,8 @@ func (j *judge) gpus() {
 	}
 }
 
-func (a Account) managed() int {
+// Managed returns how many GPUs there are to manage.
+func (a Account) Managed() int {
 	n := 0
 	for _, g := range a.GPUs {
 		if g.Managed() {
@@ -295,7 +296,7 @@ func (j *judge) summary() string {
 		s = fmt.Sprintf("Profile %s is selected; the GPUs cannot be seen", p.InForce)
 	case p.Applied != "":
 		s = fmt.Sprintf("Profile %s is on the GPUs", p.InForce)
-		if n := j.a.managed(); n < j.a.Expected.GPUs {
+		if n := j.a.Managed(); n < j.a.Expected.GPUs {
 			s = fmt.Sprintf("Profile %s is on %d of %d GPUs", p.InForce, n, j.a.Expected.GPUs)
 		}
 	case j.a.Daemon.Phase == report.Rebooting:

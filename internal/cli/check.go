@@ -68,6 +68,9 @@ func check(ctx context.Context, h *host.Host, con *Console, given []string, kind
 		fmt.Fprintln(con.out, "There are no partitionable GPUs here to check it against; see --node.")
 		return misplaced
 	}
+	if text := miscounted(h, cfg, gpus, kind); text != "" {
+		fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+text)
+	}
 	r := review{cfg: cfg, gpus: gpus, name: func(text string) string { return text }}
 	if kind != "" {
 		r.name, r.minors = byIndex(gpus), h.Node(nil).AnyKernel()
@@ -75,6 +78,23 @@ func check(ctx context.Context, h *host.Host, con *Console, given []string, kind
 		return errors.Join(misplaced, err)
 	}
 	return errors.Join(misplaced, r.profiles(con))
+}
+
+// miscounted says that there is another number of GPUs than there should be, "" if there
+// is not. What was known at the last success is of this host alone.
+func miscounted(h *host.Host, cfg *config.Config, gpus []partition.GPU, kind string) string {
+	want := account.Expect(cfg.Count, nil, nil)
+	if kind == "" {
+		there := make([]string, len(gpus))
+		for i, g := range gpus {
+			there[i] = string(g.Address)
+		}
+		want = h.Expected(cfg, there)
+	}
+	if len(gpus) < want.GPUs {
+		return want.Text(len(gpus))
+	}
+	return want.More(len(gpus))
 }
 
 // byIndex names GPUs by their index: those of a kind of node have no addresses but

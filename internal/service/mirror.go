@@ -233,11 +233,14 @@ func (m *mirror) stir() {
 }
 
 // remember notes the GPUs of a success. What is to be warned of, clients that are not
-// installed and GPUs that are missing among it, is so once.
+// installed and another number of GPUs than there should be among it, is so once.
 func (m *mirror) remember(a account.Account) {
 	warnings := a.NotInstalled()
 	if lost := a.Lost(); lost != "" {
 		warnings = append(warnings, lost)
+	}
+	if more := a.Expected.More(a.Managed()); more != "" {
+		warnings = append(warnings, more)
 	}
 	if err := account.Remember(m.host.KnownGPUs(), a); err != nil {
 		warnings = append(warnings, err.Error())
