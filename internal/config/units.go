@@ -19,7 +19,8 @@ func otherSuffixes() []string {
 // early are units that dcm-apply.service itself is started after: to order them
 // after it would be a cycle, which systemd breaks by dropping a job at boot.
 func early() []string {
-	return []string{"sysinit.target", "basic.target", "dbus.service", "dbus.socket", "dbus-broker.service",
+	return []string{"sysinit.target", "basic.target", "sockets.target", "paths.target", "slices.target", "local-fs.target", "dbus.service", "dbus.socket", "dbus-broker.service",
+		"systemd-modules-load.service", "systemd-udevd.service", "systemd-udev-trigger.service", "systemd-journald.service", "systemd-journald.socket",
 		"nvidia-persistenced.service", "nvidia-fabricmanager.service", "nvidia-imex.service"}
 }
 

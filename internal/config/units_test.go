@@ -54,6 +54,8 @@ func TestUnitNamesAreRefused(t *testing.T) {
 		"dcm-guard":              "dcm's own unit cannot be its client",
 		"dcm-reserve.service":    "dcm's own unit cannot be its client",
 		"nvidia-persistenced":    "dcm-apply.service is started after it, so it cannot wait for dcm-apply.service",
+		"sockets.target":         "dcm-apply.service is started after it, so it cannot wait for dcm-apply.service",
+		"systemd-udevd":          "dcm-apply.service is started after it, so it cannot wait for dcm-apply.service",
 		"basic.target":           "dcm-apply.service is started after it, so it cannot wait for dcm-apply.service",
 	} {
 		got, f := unit(name)

@@ -28,6 +28,18 @@ const required = `# [clients] require = true: not to be started unless the profi
 Requires=` + unitname.Apply + `
 `
 
+// late is for what systemd starts before basic.target, which every service is behind,
+// dcm-apply.service too: with its default dependencies such a client would make a cycle
+// of the boot, and systemd would break it by not starting the client.
+const late = `# Not before sockets.target or paths.target, and so basic.target, which ` + unitname.Apply + `
+# is behind; the rest of the default dependencies as they are.
+DefaultDependencies=no
+Requires=sysinit.target
+After=sysinit.target
+Conflicts=shutdown.target
+Before=shutdown.target
+`
+
 // Order is what the generator makes drop-ins of.
 type Order struct {
 	Clients   []string   // that wait, and are restarted
@@ -110,6 +122,9 @@ func (o Order) Dropins() map[string]string {
 	files := make(map[string]string, len(o.Clients))
 	for _, unit := range o.Clients {
 		files[file(unit)] = client
+		if strings.HasSuffix(unit, ".socket") || strings.HasSuffix(unit, ".path") {
+			files[file(unit)] += late
+		}
 	}
 	for unit, text := range o.Needs {
 		files[file(unit)] += text

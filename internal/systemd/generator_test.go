@@ -52,7 +52,10 @@ func directives(text string) string {
 }
 
 func TestDropinsOrderClientsAfterTheApply(t *testing.T) {
-	const ordered = "[Unit]|After=dcm-apply.service|PartOf=dcm-apply.service"
+	const (
+		ordered = "[Unit]|After=dcm-apply.service|PartOf=dcm-apply.service"
+		late    = "|DefaultDependencies=no|Requires=sysinit.target|After=sysinit.target|Conflicts=shutdown.target|Before=shutdown.target"
+	)
 	for _, tt := range []struct {
 		name    string
 		clients []string
@@ -65,6 +68,8 @@ func TestDropinsOrderClientsAfterTheApply(t *testing.T) {
 			map[string]string{"gpuagent.service.d/50-dcm.conf": ordered + "|Requires=dcm-apply.service"}},
 		{"a template, an instance and another type", []string{"vllm@.service", "vllm@a.service", "gpu.target"}, false,
 			map[string]string{"vllm@.service.d/50-dcm.conf": ordered, "vllm@a.service.d/50-dcm.conf": ordered, "gpu.target.d/50-dcm.conf": ordered}},
+		{"what systemd starts before services", []string{"feed.socket", "new@.path", "nightly.timer"}, false, map[string]string{
+			"feed.socket.d/50-dcm.conf": ordered + late, "new@.path.d/50-dcm.conf": ordered + late, "nightly.timer.d/50-dcm.conf": ordered}},
 		{"an escaped name", []string{`srv-a\x2db.mount`}, false, map[string]string{`srv-a\x2db.mount.d/50-dcm.conf`: ordered}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
