@@ -84,6 +84,8 @@ type Units interface {
 	ResetFailed(ctx context.Context, name string) error
 	Start(ctx context.Context, name string) error
 	Restart(ctx context.Context, name string) (systemd.Unit, error)
+	Hold(ctx context.Context, units []string) error // until Release it is known how they came to be down
+	Release(ctx context.Context) error
 	Settle(ctx context.Context, names []string) ([]systemd.Unit, error)
 	Close() error
 }

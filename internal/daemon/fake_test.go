@@ -59,7 +59,8 @@ type host struct {
 	notDue error        // and must not be chosen for
 	choice systemd.Unit // the unit that chooses, after its run
 
-	stop    func() // ends the daemon
+	held    []string // units that PID 1 is to remember, one after the other
+	stop    func()   // ends the daemon
 	states  chan report.State
 	changed chan struct{}
 	devices chan struct{}
@@ -276,6 +277,16 @@ func (h *host) Settle(ctx context.Context, names []string) ([]systemd.Unit, erro
 		}
 	})
 	return h.Units(ctx, names)
+}
+
+func (h *host) Hold(_ context.Context, units []string) error {
+	h.set(func() { h.held = append(h.held, strings.Join(units, " ")) })
+	return nil
+}
+
+func (h *host) Release(context.Context) error {
+	h.set(func() { h.held = append(h.held, "") })
+	return nil
 }
 
 func (h *host) Close() error { return nil }

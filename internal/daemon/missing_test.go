@@ -50,6 +50,8 @@ func TestWhatNobodyHasStoppedIsMissing(t *testing.T) {
 			unit("a.service", "2", "inactive", "success", systemd.End{Began: 10, Left: 12, Exited: 13, Bound: []string{"b.service"}}),
 			unit("b.service", "2", "inactive", "success", systemd.End{Began: 9, Left: 11, Exited: 12}),
 		}, false, nil},
+		{"it has no main process, and the last has ended", []down{unit("a.service", "2", "inactive", "success", systemd.End{Began: 5, Left: 8, Gone: 8})}, false, []string{"a.service"}},
+		{"it has no main process, and somebody stopped it", []down{unit("a.service", "2", "inactive", "success", systemd.End{Began: 5, Left: 8, Gone: 9})}, false, nil},
 		{"PID 1 has forgotten it", []down{unit("a.service", "", "inactive", "", systemd.End{})}, false, nil},
 		{"it failed, and a dcm before has not told more", []down{unit("old.service", "2", "failed", "exit-code", systemd.End{})}, false, []string{"old.service"}},
 		{"it is inactive, and a dcm before has not told more", []down{unit("old.service", "2", "inactive", "success", systemd.End{Began: 1, Exited: 2, Left: 3})}, false, nil},

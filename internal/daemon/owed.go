@@ -133,6 +133,30 @@ func (p *pass) pay(ctx context.Context, o *outcome) {
 	}
 }
 
+// mind has PID 1 remember the units that are owed, whatever becomes of them.
+func (p *pass) mind(ctx context.Context, u Units) {
+	if len(p.owes) == 0 {
+		return
+	}
+	if err := u.Hold(ctx, p.owes.names()); err != nil {
+		p.Log.Warn("systemd may forget how clients came to be down, if they do", "error", err)
+	}
+}
+
+// forget ends that when nothing is owed any more.
+func (p *pass) forget(ctx context.Context, o outcome) {
+	if len(o.owed) > 0 || len(p.owes)+len(p.owed) == 0 {
+		return
+	}
+	u, err := p.connect(ctx)
+	if err == nil {
+		err = u.Release(ctx)
+	}
+	if err != nil {
+		p.Log.Warn("cannot let systemd forget the clients", "error", err)
+	}
+}
+
 // repay starts what is missing, and compares all that was owed with what it was. A
 // unit that cannot be started is systemd's to tell of.
 func (p *pass) repay(ctx context.Context, o *outcome) error {
@@ -157,7 +181,9 @@ func (p *pass) repay(ctx context.Context, o *outcome) error {
 	missing := p.owed.missing(lying, p.settings.Require)
 	for _, l := range lying {
 		if l.Invocation == "" && p.owed[l.ID] != "" { // it was unloaded, and PID 1 has forgotten
-			o.advice = append(o.advice, l.ID+" was active before a run that failed and is "+l.Active+"; whether somebody has stopped it cannot be told, so it is left so")
+			text := l.ID + " was active before a run that failed and is " + l.Active + "; whether somebody has stopped it cannot be told, so it is left so"
+			p.Log.Warn(text, "unit", l.ID)
+			o.advice = append(o.advice, text)
 		}
 	}
 	for _, name := range missing {

@@ -37,6 +37,11 @@ func TestAClientThatAFailedRunKeptDownIsStartedAfterTheOneThatSucceeds(t *testin
 		t.Errorf("%q is owed in sync", s.Owed)
 	}
 	h.tick()
+	h.set(func() {
+		if diff := cmp.Diff([]string{"a.service", "a.service", ""}, h.held); diff != "" {
+			t.Errorf("what PID 1 was to remember (-want +got):\n%s", diff)
+		}
+	})
 	want := "READY reset:a.service restart:dcm-apply.service restart:dcm-apply.service reset:a.service start:a.service"
 	if got := h.did(); got != want {
 		t.Errorf("events %q, want %q", got, want)

@@ -74,6 +74,7 @@ func (p *pass) do(ctx context.Context) outcome {
 	}
 	o := p.decide(ctx)
 	p.pay(ctx, &o)
+	p.forget(ctx, o)
 	p.absolve(ctx, o)
 	o.stirred, o.seen = p.stirred, p.remember(ctx, o)
 	return o
@@ -229,6 +230,7 @@ func (p *pass) change(ctx context.Context, blocking []report.Holder) outcome {
 		return transient(err)
 	}
 	p.owes = owes
+	p.mind(ctx, u)
 	p.clearCounters(ctx, u, bounced)
 	p.Log.Info(restarting(bounced))
 	run := p.restart(ctx, u)

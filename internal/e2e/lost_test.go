@@ -3,11 +3,14 @@ package e2e_test
 import "strings"
 
 // fragile are units that do not outlive a driver that is away, and tell nobody: a
-// client that systemd does not even start then, one that ends and is content, and
-// what requires or is bound to a client without being listed.
+// client that systemd does not even start then, some that end and are content, of which
+// PID 1 forgets those that nothing refers to, and what requires or is bound to a client
+// without being listed.
 var fragile = map[string]string{
 	"guarded.service":  "[Unit]\nConditionPathExists=/sys/module/amdgpu\n[Service]\nExecStart=/usr/local/bin/gpu-client\n",
 	"leaver.service":   "[Service]\nExecStart=sh -c 'test -e /sys/module/amdgpu || exit 0; exec /usr/local/bin/gpu-client'\n",
+	"goer@.service":    "[Service]\nExecStart=sh -c 'test -e /sys/module/amdgpu || exit 0; exec /usr/local/bin/gpu-client'\n",
+	"forker.service":   "[Service]\nType=forking\nGuessMainPID=no\nExecStart=sh -c 'test -e /sys/module/amdgpu || exit 0; /usr/local/bin/gpu-client &'\n",
 	"breaker.service":  "[Service]\nExecStart=sh -c 'test -e /sys/module/amdgpu || exit 1; exec /usr/local/bin/gpu-client'\n",
 	"shadow.service":   "[Unit]\nBindsTo=leaver.service\nAfter=leaver.service\n[Service]\nExecStart=sleep infinity\n",
 	"follower.service": "[Unit]\nRequires=breaker.service\nAfter=breaker.service\n[Service]\nExecStart=sleep infinity\n",
@@ -15,11 +18,11 @@ var fragile = map[string]string{
 }
 
 // fragileUnits are those that have to be up at the end, in the order of their start.
-const fragileUnits = "guarded leaver breaker shadow follower"
+const fragileUnits = "guarded leaver goer@1 forker breaker shadow follower"
 
 // lists is a selection of the profile with the clients among them beside the others.
 func lists(profile string) string {
-	return strings.Replace(selecting(profile), `"not-there"`, `"not-there", "guarded", "leaver", "breaker", "stopped"`, 1)
+	return strings.Replace(selecting(profile), `"not-there"`, `"not-there", "guarded", "leaver", "goer@", "forker", "breaker", "stopped"`, 1)
 }
 
 // fragileReady installs and starts them: for this boot, or below /etc for all.
@@ -32,7 +35,7 @@ func (m machine) fragileReady(below string) {
 }
 
 func (m machine) fragileGone() {
-	m.run("systemctl stop stopped " + fragileUnits + "; rm -f /run/systemd/system/*er.service /run/systemd/system/shadow.service /run/systemd/system/guarded.service /run/systemd/system/stopped.service; systemctl daemon-reload")
+	m.run("systemctl stop stopped " + fragileUnits + "; rm -f /run/systemd/system/*er.service /run/systemd/system/goer@.service /run/systemd/system/shadow.service /run/systemd/system/guarded.service /run/systemd/system/stopped.service; systemctl daemon-reload")
 }
 
 // duringReload selects cpx-nps4 and acts while the driver is about to be loaded again.

@@ -40,6 +40,22 @@ type execution struct {
 	Code, Status                   int32
 }
 
+const exited = 1 // CLD_EXITED
+
+// forked tells whether a service of Type=forking has left all to processes in the
+// background, with success.
+func (c *Conn) forked(ctx context.Context, unit string) (bool, error) {
+	var kind string
+	if err := c.property(ctx, unit, serviceInterface, "Type", &kind); err != nil || kind != "forking" {
+		return false, err
+	}
+	var all []execution
+	if err := c.property(ctx, unit, serviceInterface, "ExecStart", &all); err != nil {
+		return false, err
+	}
+	return !slices.ContainsFunc(all, func(e execution) bool { return e.Code != exited || e.Status != 0 && !e.Ignored }), nil
+}
+
 // failed returns the first command that failed, in the order in which they run.
 // systemd forgets how they ended when the service is started again.
 func (c *Conn) failed(ctx context.Context, unit string) (Command, error) {
@@ -49,7 +65,6 @@ func (c *Conn) failed(ctx context.Context, unit string) (Command, error) {
 			return Command{}, err
 		}
 		for _, one := range all {
-			const exited = 1 // CLD_EXITED
 			over := one.PID != 0 && one.Ended != 0
 			if bad := one.Code != exited || one.Status != 0; over && bad && !one.Ignored {
 				return Command{directive, foreign.Text(one.Path), one.Code != exited, int(one.Status)}, nil

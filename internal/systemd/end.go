@@ -13,7 +13,9 @@ type End struct {
 	Began   uint64 // the last start that was made (InactiveExit)
 	Tried   uint64 // the last start that was asked for (when its conditions were judged)
 	Left    uint64 // when it ceased to be active (ActiveExit)
-	Exited  uint64 // when the main process of a service ended
+	Gone    uint64 // when it was down (InactiveEnter)
+	Exited  uint64 // when the main process of a service ended; 0 where none was known
+	Forked  bool   // a service has left all to processes in the background, with success
 	Remains bool   // a service that stays active behind its process (RemainAfterExit=)
 	Skipped bool   // the last start was not made: a condition was not met
 
@@ -28,9 +30,11 @@ func (c *Conn) End(ctx context.Context, name string) (End, error) {
 	var requires, requisite []string
 	var met, asserted bool
 	var judged uint64
+	var forked error
 	err := errors.Join(
 		c.property(ctx, name, unitInterface, "InactiveExitTimestampMonotonic", &e.Began),
 		c.property(ctx, name, unitInterface, "ActiveExitTimestampMonotonic", &e.Left),
+		c.property(ctx, name, unitInterface, "InactiveEnterTimestampMonotonic", &e.Gone),
 		c.property(ctx, name, unitInterface, "ConditionResult", &met),
 		c.property(ctx, name, unitInterface, "ConditionTimestampMonotonic", &e.Tried),
 		c.property(ctx, name, unitInterface, "AssertResult", &asserted),
@@ -40,7 +44,8 @@ func (c *Conn) End(ctx context.Context, name string) (End, error) {
 		c.property(ctx, name, unitInterface, "BindsTo", &e.Bound),
 		c.property(ctx, name, unitInterface, "ConsistsOf", &e.Parts))
 	if strings.HasSuffix(name, ".service") {
-		err = errors.Join(err,
+		e.Forked, forked = c.forked(ctx, name)
+		err = errors.Join(err, forked,
 			c.property(ctx, name, serviceInterface, "ExecMainExitTimestampMonotonic", &e.Exited),
 			c.property(ctx, name, serviceInterface, "RemainAfterExit", &e.Remains))
 	}
@@ -62,9 +67,15 @@ func (e End) ByItself(u Unit) bool {
 	case !strings.HasSuffix(u.Name, ".service"):
 		return false
 	case never:
-		return u.Result != "success"
+		// What had gone to the background is gone: it was not stopped before that.
+		return u.Result != "success" || e.Forked
 	case e.Remains:
 		return false
 	}
-	return e.Exited != 0 && e.Exited <= e.Left
+	if e.Exited == 0 || e.Exited < e.Began {
+		// One that forks may have no main process that PID 1 knows. If the last of them
+		// has ended, it is down at once; if they had to be ended, it was on its way there.
+		return e.Left != 0 && e.Left == e.Gone
+	}
+	return e.Exited <= e.Left
 }

@@ -13,7 +13,7 @@ func TestHowAUnitEnded(t *testing.T) {
 		"InactiveExitTimestampMonotonic": uint64(5), "ActiveExitTimestampMonotonic": uint64(8), "ConditionTimestampMonotonic": uint64(9),
 		"ConditionResult": false, "AssertTimestampMonotonic": uint64(4), "AssertResult": true,
 		"ExecMainExitTimestampMonotonic": uint64(7), "RemainAfterExit": false,
-		"Requires": []string{"r.service"}, "BindsTo": []string{"b.service"}, "ConsistsOf": []string{"c.service"},
+		"InactiveEnterTimestampMonotonic": uint64(9), "Requires": []string{"r.service"}, "BindsTo": []string{"b.service"}, "ConsistsOf": []string{"c.service"},
 	} {
 		p.property("a.service", property, value)
 	}
@@ -22,9 +22,20 @@ func TestHowAUnitEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := End{Began: 5, Tried: 9, Left: 8, Exited: 7, Skipped: true, Needs: []string{"r.service", "b.service"}, Bound: []string{"b.service"}, Parts: []string{"c.service"}}
+	want := End{Began: 5, Tried: 9, Left: 8, Gone: 9, Exited: 7, Skipped: true, Needs: []string{"r.service", "b.service"}, Bound: []string{"b.service"}, Parts: []string{"c.service"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("end (-want +got):\n%s", diff)
+	}
+	for _, tt := range []struct {
+		status int32
+		want   bool
+	}{{0, true}, {15, false}} {
+		p.property("a.service", "Type", "forking")
+		p.property("a.service", "ExecStart", []execution{{Path: "/bin/a", PID: 7, Ended: 6, Code: exited, Status: tt.status}})
+		forked, err := c.End(ctx, "a.service")
+		if forked.Left = 0; err != nil || forked.ByItself(Unit{Name: "a.service", Active: "inactive", Result: "success"}) != tt.want {
+			t.Errorf("a service that forks, whose command ended with %d, was not stopped is not %t: %+v, %v", tt.status, tt.want, forked, err)
+		}
 	}
 	if !got.ByItself(Unit{Name: "a.service", Active: "inactive", Result: "success"}) {
 		t.Error("a process that ended before its unit was told to was stopped")

@@ -161,6 +161,31 @@ func (p *pid1) manager() map[string]any {
 			p.mu.Unlock()
 			return job, script(name, 1)
 		},
+		"StartTransientUnit": func(name, mode string, properties []property, _ []struct {
+			Name       string
+			Properties []property
+		}) (dbus.ObjectPath, *dbus.Error) {
+			p.mu.Lock()
+			_, known := p.units[name]
+			p.mu.Unlock()
+			if known {
+				return "", dbus.NewError("org.freedesktop.systemd1.UnitExists", []any{name})
+			}
+			p.set(name, "active/active", "")
+			for _, v := range properties {
+				p.property(name, v.Name, v.Value.Value())
+			}
+			return jobPath(1), nil
+		},
+		"StopUnit": func(name, mode string) (dbus.ObjectPath, *dbus.Error) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if _, ok := p.units[name]; !ok {
+				return "", dbus.NewError("org.freedesktop.systemd1.NoSuchUnit", []any{name})
+			}
+			delete(p.units, name)
+			return jobPath(1), nil
+		},
 		"Reload": func() *dbus.Error { p.mu.Lock(); defer p.mu.Unlock(); p.reloads++; return nil },
 		"ResetFailedUnit": func(name string) *dbus.Error {
 			p.mu.Lock()
@@ -203,6 +228,8 @@ func (p *pid1) get(m dbus.Message, iface, property string) (dbus.Variant, *dbus.
 			return dbus.MakeVariant([]byte{}), nil
 		case "Result":
 			return dbus.MakeVariant("success"), nil
+		case "Type":
+			return dbus.MakeVariant("simple"), nil
 		case "NRestarts", "MainPID":
 			return dbus.MakeVariant(uint32(0)), nil
 		}

@@ -45,14 +45,19 @@ func (c *Conn) StartScope(ctx context.Context, s Scope) error {
 	defer c.hub.forget(ear)
 	ear.follow(s.Name)
 	var job dbus.ObjectPath
-	err = c.once(ctx, &job, managerPath, managerInterface+".StartTransientUnit", s.Name, "fail", s.properties(), []struct {
-		Name       string
-		Properties []property
-	}{})
+	err = c.transient(ctx, &job, s.Name, s.properties())
 	if err != nil && !lost(err) {
 		return fmt.Errorf("cannot start %s: %w", s.Name, err)
 	}
 	return c.scopeUp(ctx, s.Name, job, ear)
+}
+
+// transient has PID 1 make a unit and queue its start.
+func (c *Conn) transient(ctx context.Context, job *dbus.ObjectPath, name string, properties []property) error {
+	return c.once(ctx, job, managerPath, managerInterface+".StartTransientUnit", name, "fail", properties, []struct {
+		Name       string
+		Properties []property
+	}{})
 }
 
 // scopeUp waits for the end of the start. Where PID 1 was replaced under the question
@@ -92,9 +97,13 @@ func (s Scope) properties() []property {
 		// Nothing is left of it in "failed", where its name would look like a holder's.
 		{"CollectMode", "inactive-or-failed"},
 	}
-	out := make([]property, 0, len(list)+len(s.Extra))
-	for _, p := range slices.Concat(list, s.Extra) {
-		out = append(out, property{p.Name, dbus.MakeVariant(p.Value)})
+	return variants(slices.Concat(list, s.Extra))
+}
+
+func variants(list []Property) []property {
+	out := make([]property, len(list))
+	for i, p := range list {
+		out[i] = property{p.Name, dbus.MakeVariant(p.Value)}
 	}
 	return out
 }
