@@ -116,3 +116,50 @@ func TestAFloodByOneUserLeavesOthersServed(t *testing.T) {
 		}
 	}
 }
+
+// As many users as fill all the places, each with as many calls as one may have: root is
+// served at once, and all others when the first of them leaves.
+func TestAFloodByManyUsersLeavesRootServed(t *testing.T) {
+	b := startBus(t)
+	d := &desk{wait: make(chan struct{})}
+	users := make(map[string]uint32)
+	var floods []*dbus.Conn
+	for i := range ofAll / ofOne {
+		c := b.connect()
+		floods, users[c.Names()[0]] = append(floods, c), uint32(1000+i)
+	}
+	other := b.connect()
+	users[other.Names()[0]] = 2000
+	b.serveAs(d, func(sender string) uint32 { return users[sender] })
+	b.owned()
+	ended := make(chan *dbus.Call, ofAll+len(floods))
+	for _, c := range floods {
+		for range ofOne + 1 {
+			c.Object(Name, Path).Go(Interface+".Plan", 0, ended, "flood")
+		}
+	}
+	var remote dbus.Error
+	for range floods { // one too many of each: the others are inside
+		if err := (<-ended).Err; !errors.As(err, &remote) || remote.Name != errorLimit {
+			t.Fatalf("one too many: %v", err)
+		}
+	}
+	if err := other.Object(Name, Path).Call(Interface+".Plan", 0, "other").Err; !errors.As(err, &remote) || remote.Name != errorLimit {
+		t.Errorf("one too many of all: %v", err)
+	}
+	root := b.connect()
+	for range 2 * ofOne {
+		if err := root.Object(Name, Path).Call(Interface+".Apply", 0).Err; err != nil {
+			t.Fatalf("root is kept out by the others: %v", err)
+		}
+	}
+	close(d.wait)
+	for range ofAll {
+		if err := (<-ended).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.Object(Name, Path).Call(Interface+".Plan", 0, "other").Err; err != nil {
+		t.Errorf("after the flood: %v", err)
+	}
+}
