@@ -12,8 +12,8 @@ import (
 
 // mappings looks at what the process has mapped: a mapping holds the device when the
 // file it was made of is long closed. /proc/PID/maps names device and inode of the
-// node itself. What /proc/PID/map_files leads to is known by its number too, for
-// nodes made elsewhere, but only to those with CAP_CHECKPOINT_RESTORE.
+// node itself. A node made elsewhere, as for a container, is another inode, and is known
+// by its number alone.
 func (p *prober) mappings() {
 	f, err := os.Open(p.dir(p.pid, "maps"))
 	if err != nil {
@@ -27,8 +27,8 @@ func (p *prober) mappings() {
 			continue
 		}
 		device, ok := p.nodes.known[identity{dev: m.dev, ino: m.ino}]
-		if !ok && strings.HasPrefix(m.path, "/dev/") {
-			device, ok = p.mapped(m.area)
+		if !ok && (m.shared || strings.HasPrefix(m.path, "/dev/")) {
+			device, ok = p.mapped(m)
 		}
 		if ok && !slices.ContainsFunc(p.uses, func(u use) bool { return u.device == device.name }) {
 			p.uses = append(p.uses, use{p.pid, -1, device.name, device.weight})
@@ -36,18 +36,28 @@ func (p *prober) mappings() {
 	}
 }
 
-func (p *prober) mapped(area string) (node, bool) {
+// mapped looks the file up that a mapping is of. What /proc/PID/map_files leads to is it
+// for certain, and is for those with CAP_CHECKPOINT_RESTORE alone, which no unit of dcm's
+// has; what has its name and inode in the process's own root, or in this one, for all that
+// may trace the process. One whose node was removed since is left to the driver's count.
+func (p *prober) mapped(m mapping) (node, bool) {
 	var st unix.Stat_t
-	if unix.Stat(p.dir(p.pid, "map_files/"+area), &st) != nil {
+	if unix.Stat(p.dir(p.pid, "map_files/"+m.area), &st) != nil && !m.is(p.dir(p.pid, "root"+m.path), &st) && !m.is(m.path, &st) {
 		return node{}, false
 	}
 	device, ok := p.nodes.known[identify(&st)]
 	return device, ok
 }
 
+// is tells whether a path leads to what is mapped, and what that is.
+func (m mapping) is(path string, st *unix.Stat_t) bool {
+	return unix.Stat(path, st) == nil && st.Dev == m.dev && st.Ino == m.ino
+}
+
 // mapping is a line of /proc/PID/maps (proc_pid_maps(5)) that has a file.
 type mapping struct {
 	area, path string
+	shared     bool
 	dev, ino   uint64
 }
 
@@ -56,7 +66,7 @@ func parseMapping(line string) (mapping, bool) {
 	if len(fields) < 6 || !strings.HasPrefix(fields[5], "/") {
 		return mapping{}, false
 	}
-	m := mapping{area: fields[0], path: fields[5]}
+	m := mapping{area: fields[0], path: fields[5], shared: strings.HasSuffix(fields[1], "s")}
 	var major, minor uint32
 	if _, err := fmt.Sscanf(fields[3], "%x:%x", &major, &minor); err != nil {
 		return mapping{}, false
