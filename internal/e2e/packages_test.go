@@ -13,7 +13,7 @@ import (
 // packages is what the packages' scripts do on a host in use.
 func packages(t *testing.T, p product) {
 	t.Parallel()
-	former := formerPackages(t)
+	former, newer := formerPackages(t), buildPackages(t, "0.1.1")
 	for _, recipe := range suites() {
 		t.Run("deb on "+recipe.Suite, func(t *testing.T) {
 			t.Parallel()
@@ -21,7 +21,7 @@ func packages(t *testing.T, p product) {
 			m.ready()
 			m.put("/root/dcm.deb", string(only(t, p.packages+"/*_amd64.deb")))
 			m.takenOver("dpkg --install /root/dcm.deb </dev/null")
-			m.put("/root/newer.deb", string(only(t, p.newer+"/*_amd64.deb")))
+			m.put("/root/newer.deb", string(only(t, newer+"/*_amd64.deb")))
 			m.upgraded("dpkg --install /root/newer.deb")
 			m.removed("dpkg --remove dcm")
 			m.run("test -e /etc/dcm/dcm.toml")
@@ -33,7 +33,7 @@ func packages(t *testing.T, p product) {
 	}
 	t.Run("install.sh", func(t *testing.T) {
 		t.Parallel()
-		fromSource(t, p)
+		fromSource(t, p, newer)
 	})
 	t.Run("rpm", func(t *testing.T) {
 		t.Parallel()
@@ -44,7 +44,7 @@ func packages(t *testing.T, p product) {
 		m := boot(t, e2e.Trixie(), p.agent, seed)
 		m.put("/root/former.rpm", string(only(t, former+"/*.x86_64.rpm")))
 		m.put("/root/dcm.rpm", string(only(t, p.packages+"/*.x86_64.rpm")))
-		m.put("/root/newer.rpm", string(only(t, p.newer+"/*.x86_64.rpm")))
+		m.put("/root/newer.rpm", string(only(t, newer+"/*.x86_64.rpm")))
 		// Debian's rpm knows nothing of what dpkg has installed.
 		m.run("rpm --install --nodeps /root/former.rpm")
 		m.ready()

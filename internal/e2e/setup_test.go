@@ -44,7 +44,6 @@ func build(t *testing.T, pkg string) string {
 type product struct {
 	agent, sim string
 	packages   string // directory of the packages of one version
-	newer      string // and of a later one
 }
 
 func buildProduct(t *testing.T) product {
@@ -53,7 +52,6 @@ func buildProduct(t *testing.T) product {
 		agent:    build(t, "./agent"),
 		sim:      build(t, "dcm/cmd/dcm-sim"),
 		packages: buildPackages(t, "0.1.0"),
-		newer:    buildPackages(t, "0.1.1"),
 	}
 }
 

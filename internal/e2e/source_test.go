@@ -21,8 +21,9 @@ dpkg-deb --build /tmp/make /tmp/make.deb
 dpkg --install /tmp/make.deb
 chmod 0755 /root/dcm/install.sh`
 
-// fromSource is install.sh on a host, with the package that its make would build.
-func fromSource(t *testing.T, p product) {
+// fromSource is install.sh on a host, with the package that its make would build, and then
+// with a newer one.
+func fromSource(t *testing.T, p product, newer string) {
 	seed, err := e2e.Node("mi300x-8", p.sim)
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +49,7 @@ func fromSource(t *testing.T, p product) {
 	m.ready()
 	before := m.units(exporter, agentUnit, dashboard)
 	m.run("systemctl disable dcm-apply")
-	said := install(p.newer)
+	said := install(newer)
 	if strings.Contains(said, "leaves the GPUs alone") || !strings.Contains(said, "cpx-fast") || !strings.Contains(said, "dcm-apply.service is disabled and stays so") {
 		t.Errorf("again, install.sh says %s", said)
 	}
