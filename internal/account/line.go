@@ -19,15 +19,32 @@ func (a Account) Line() string {
 	return s
 }
 
-// NotInstalled says of each client that there is no such unit.
-func (a Account) NotInstalled() []string {
+// Unfit says of each client that systemd cannot restart why that is so.
+func (a Account) Unfit() []string {
 	var out []string
 	for _, c := range a.Clients {
-		if c.Load == "not-found" {
-			out = append(out, fmt.Sprintf("%s is a client, but not installed", c.Unit))
+		if why := c.unfit(); why != "" {
+			out = append(out, fmt.Sprintf("%s is a client, %s", c.Unit, why))
 		}
 	}
 	return out
+}
+
+// Runs tells whether the client is up, or on its way there or down.
+func (c Client) Runs() bool { return c.Active != "inactive" && c.Active != "failed" }
+
+func (c Client) unfit() string {
+	switch {
+	case c.Load == "loaded" || c.Load == "":
+		return ""
+	case c.Load == "not-found" && !c.Runs():
+		return "but not installed"
+	case c.Load == "not-found":
+		return "and its unit file is gone: systemd cannot restart it"
+	case c.Load == "masked":
+		return "and masked: systemd cannot restart it"
+	}
+	return "and its unit file cannot be used (" + c.Load + ")"
 }
 
 // Lost says which GPUs are missing, "" if none are.

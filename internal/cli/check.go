@@ -131,7 +131,7 @@ func judging(paths config.Paths, file string) (config.Paths, error) {
 	return paths.Judging(file, f)
 }
 
-// checkClients names those that are not installed. Without systemd, as in a chroot,
+// checkClients names those that systemd could not restart. Without systemd, as in a chroot,
 // nobody can tell.
 func checkClients(ctx context.Context, h *host.Host, con *Console, cfg *config.Config) {
 	if !h.Here() {
@@ -142,7 +142,7 @@ func checkClients(ctx context.Context, h *host.Host, con *Console, cfg *config.C
 		return
 	}
 	a := account.Account{Clients: now.Clients}
-	for _, w := range a.NotInstalled() {
+	for _, w := range a.Unfit() {
 		fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+w)
 	}
 }

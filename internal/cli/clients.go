@@ -10,8 +10,8 @@ import (
 	"dcm/internal/unitname"
 )
 
-// checkRestart names the clients that systemd could not restart around a change, in
-// its own words. Where it cannot be asked, it is not.
+// checkRestart names the clients that wait for the oneshot while it waits for them, in
+// systemd's own words. Where it cannot be asked, it is not.
 func checkRestart(ctx context.Context, h *host.Host, con *Console, cfg *config.Config) {
 	clients := h.Clients(cfg)
 	if !h.Here() || len(clients) == 0 {
@@ -34,14 +34,8 @@ func checkRestart(ctx context.Context, h *host.Host, con *Console, cfg *config.C
 	}
 	var names []string
 	for _, u := range units {
-		switch u.Load {
-		case "loaded":
+		if u.Load == "loaded" { // of the others checkClients tells
 			names = append(names, u.ID)
-		case "not-found": // see checkClients
-		case "masked":
-			warn("%s is a client, and masked: systemd cannot restart it", u.Name)
-		default:
-			warn("%s is a client, and its unit file cannot be used (%s)", u.Name, u.Load)
 		}
 	}
 	way, err := conn.WaitsFor(ctx, unitname.Apply, names)

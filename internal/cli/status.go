@@ -192,11 +192,13 @@ func tellClients(w io.Writer, all []account.Client) {
 	t := newTable(w, "CLIENT", "STATE", "LAST RESTART")
 	for _, c := range all {
 		state := account.Words(c.Active, c.Sub, c.Result)
-		switch c.Load {
-		case "not-found":
+		switch {
+		case c.Load == "not-found" && !c.Runs():
 			state = "not installed"
-		case "masked":
-			state += ", masked"
+		case c.Load == "not-found":
+			state += ", without a unit file"
+		case c.Load != "loaded" && c.Load != "":
+			state += ", " + c.Load
 		}
 		t.row(c.Unit, state, lastRestart(c))
 	}

@@ -152,9 +152,20 @@ func TestStatusTellsOfClientsThatCannotBeRestarted(t *testing.T) {
 	a := account.Account{Clients: []account.Client{
 		{Unit: "masked.service", Load: "masked", Active: "active", Sub: "running", Back: true},
 		{Unit: "none.service", Load: "not-found", Active: "inactive", Back: true},
+		{Unit: "gone.service", Load: "not-found", Active: "active", Sub: "running", Back: true},
+		{Unit: "bad.service", Load: "bad-setting", Active: "active", Sub: "running", Back: true},
+		{Unit: "fine.service", Load: "loaded", Active: "active", Sub: "running", Back: true},
 	}}
+	if diff := cmp.Diff([]string{
+		"masked.service is a client, and masked: systemd cannot restart it",
+		"none.service is a client, but not installed",
+		"gone.service is a client, and its unit file is gone: systemd cannot restart it",
+		"bad.service is a client, and its unit file cannot be used (bad-setting)",
+	}, a.Unfit()); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
 	text := string(status(&Console{}, account.Judge(a), time.Now()))
-	for _, want := range []string{`masked\.service +active \(running\), masked `, `none\.service +not installed `} {
+	for _, want := range []string{`masked\.service +active \(running\), masked `, `none\.service +not installed `, `gone\.service +active \(running\), without a unit file `, `bad\.service +active \(running\), bad-setting `} {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("%s is not in\n%s", want, text)
 		}

@@ -26,6 +26,7 @@ func (p *pass) foreign(ctx context.Context, holders []report.Holder) outcome {
 	out := outcome{failure: report.InUse(holders), holders: holders}
 	if text := p.unfit(holders); text != "" {
 		out.failure.Text += "; " + text
+		out.failure.Cure = "give the client a unit file that can be used (systemctl unmask, or put it back; then systemctl daemon-reload), or stop it; dcm tries again by itself"
 	}
 	if p.settings.Suggest || p.settings.Include {
 		for _, unit := range found {

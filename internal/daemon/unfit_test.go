@@ -22,6 +22,9 @@ func TestAClientThatSystemdCannotRestartIsToldBeforeAnyIsStopped(t *testing.T) {
 		if err := <-h.start(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Run returned %v, want %q", err, want)
 		}
+		if s := h.left(); s.Error == nil || !strings.Contains(s.Error.Cure, "unit file") || strings.Contains(s.Error.Cure, "list") {
+			t.Errorf("%s: the cure is %+v", load, s.Error)
+		}
 		if got := h.did(); got != "" {
 			t.Errorf("%s: events %q, want none", load, got)
 		}

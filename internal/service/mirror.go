@@ -232,10 +232,10 @@ func (m *mirror) stir() {
 	}
 }
 
-// remember notes the GPUs of a success. What is to be warned of, clients that are not
-// installed and another number of GPUs than there should be among it, is so once.
+// remember notes the GPUs of a success. What is to be warned of, clients that cannot
+// be restarted and another number of GPUs than there should be among it, is so once.
 func (m *mirror) remember(a account.Account) {
-	warnings := a.NotInstalled()
+	warnings := a.Unfit()
 	if lost := a.Lost(); lost != "" {
 		warnings = append(warnings, lost)
 	}
