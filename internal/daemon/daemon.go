@@ -79,6 +79,8 @@ type Units interface {
 	Glance(ctx context.Context, names []string) ([]systemd.Unit, error)
 	Dependents(ctx context.Context, names []string) ([]string, error)
 	End(ctx context.Context, name string) (systemd.End, error)
+	Frozen(ctx context.Context, unit string) (bool, error)
+	Behind(ctx context.Context, unit, first string, others []string) (bool, error)
 	WaitsFor(ctx context.Context, unit string, others []string) ([]string, error)
 	Reload(ctx context.Context) error
 	ResetFailed(ctx context.Context, name string) error

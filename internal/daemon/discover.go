@@ -24,10 +24,7 @@ func (p *pass) foreign(ctx context.Context, holders []report.Holder) outcome {
 		return p.do(ctx)
 	}
 	out := outcome{failure: report.InUse(holders), holders: holders}
-	if text := p.unfit(holders); text != "" {
-		out.failure.Text += "; " + text
-		out.failure.Cure = "give the client a unit file that can be used (systemctl unmask, or put it back; then systemctl daemon-reload), or stop it; dcm tries again by itself"
-	}
+	hindered(out.failure, append(p.unfit(holders), p.stuck...))
 	if p.settings.Suggest || p.settings.Include {
 		for _, unit := range found {
 			out.advice = append(out.advice, unit+" has a GPU open and is not listed under [clients]; listed there, it would be restarted around a change")
@@ -45,26 +42,6 @@ func (p *pass) unlisted(holders []report.Holder) []string {
 		}
 	}
 	return out
-}
-
-// unfit tells of clients among the holders that systemd cannot restart.
-func (p *pass) unfit(holders []report.Holder) string {
-	var out []string
-	for _, c := range p.clients {
-		holds := slices.ContainsFunc(holders, func(h report.Holder) bool { return h.Unit == c.ID })
-		if !holds || !c.Up() || c.Load == "loaded" {
-			continue
-		}
-		why := "its unit file cannot be used (" + c.Load + ")"
-		switch c.Load {
-		case "masked":
-			why = "it is masked"
-		case "not-found":
-			why = "its unit file is gone"
-		}
-		out = append(out, "systemd cannot restart "+c.ID+", a client: "+why)
-	}
-	return strings.Join(out, "; ")
 }
 
 // cycle names the client that the oneshot waits for, and that waits for it.

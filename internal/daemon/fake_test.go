@@ -227,6 +227,14 @@ func (h *host) End(_ context.Context, name string) (systemd.End, error) {
 	return h.ends[name], nil
 }
 
+func (h *host) Frozen(_ context.Context, unit string) (bool, error) {
+	return strings.HasPrefix(unit, "frozen"), nil
+}
+
+func (h *host) Behind(_ context.Context, unit, _ string, _ []string) (bool, error) {
+	return !strings.HasPrefix(unit, "early"), nil
+}
+
 func (h *host) WaitsFor(_ context.Context, unit string, others []string) ([]string, error) {
 	return []string{unit, "x.target", others[0]}, nil
 }

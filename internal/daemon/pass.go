@@ -36,6 +36,7 @@ type pass struct {
 	units   Units  // nil until PID 1 is needed
 
 	clients []systemd.Unit // as they were when a restart was considered
+	stuck   []hindrance    // of units that it would not keep off the GPUs
 }
 
 // outcome is how a pass ended.
@@ -214,7 +215,11 @@ func (p *pass) change(ctx context.Context, blocking []report.Holder) outcome {
 	if err != nil {
 		return transient(fmt.Errorf("cannot tell which units a restart would stop: %w", err))
 	}
-	if foreign := remaining(blocking, bounced); len(foreign) > 0 {
+	foreign, err := p.staying(ctx, u, blocking, bounced)
+	if err != nil {
+		return transient(fmt.Errorf("cannot tell whether a restart would free the GPUs: %w", err))
+	}
+	if len(foreign) > 0 {
 		return p.foreign(ctx, foreign)
 	}
 	if o, hidden := p.hiding(ctx); hidden {

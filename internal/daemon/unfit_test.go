@@ -31,6 +31,37 @@ func TestAClientThatSystemdCannotRestartIsToldBeforeAnyIsStopped(t *testing.T) {
 	}
 }
 
+// A client that is frozen, and a dependent that would be back too early.
+func TestWhoIsRestartedInVainIsToldBeforeAnyIsStopped(t *testing.T) {
+	for unit, want := range map[string][2]string{
+		"frozen.service": {"systemd cannot restart frozen.service: it is frozen", "systemctl thaw frozen.service; dcm tries"},
+		"early.service":  {"early.service depends on a client and is restarted with it, but not ordered behind it", "list early.service under [clients], or"},
+		"late.service":   {},
+	} {
+		h := newHost(t)
+		h.steps, h.blocking = 3, []report.Holder{
+			{PID: 7, Command: "a", Unit: unit, Devices: []string{"/dev/kfd"}}, {PID: 8, Command: "a", Unit: unit, Devices: []string{"/dev/kfd"}},
+			{PID: 9, Command: "b", Unit: "a.service", Devices: []string{"/dev/kfd"}},
+		}
+		h.depend = []string{unit}
+		h.units[unit] = systemd.Unit{Name: unit, Load: "loaded", Active: "active"}
+		ended := h.start()
+		if want[0] == "" {
+			h.until("in sync", phase(report.InSync))
+			continue
+		}
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), want[0]) {
+			t.Errorf("Run returned %v, want %q", err, want[0])
+		}
+		if s := h.left(); s.Error == nil || !strings.HasPrefix(s.Error.Cure, want[1]) || len(s.Holders) != 2 {
+			t.Errorf("%s: the cure is %+v, the holders %v", unit, s.Error, s.Holders)
+		}
+		if got := h.did(); got != "" {
+			t.Errorf("%s: events %q, want none", unit, got)
+		}
+	}
+}
+
 func TestAnAliasIsTheUnitItStandsFor(t *testing.T) {
 	h := newHost(t)
 	h.steps, h.blocking = 3, []report.Holder{{PID: 7, Command: "a", Unit: "real.service", Devices: []string{"/dev/kfd"}}}

@@ -26,3 +26,26 @@ func TestWaitsForFollowsTheOrder(t *testing.T) {
 		t.Errorf("way %v, %v, want none", got, err)
 	}
 }
+
+func TestWhoIsBehindIsOrderedByUnitsOfTheRestart(t *testing.T) {
+	p := startPID1(t)
+	for name, after := range map[string][]string{
+		"client.service": {unitname.Apply, "basic.target"}, "behind.service": {"client.service"}, "loop.service": {"loop2.service"}, "loop2.service": {"loop.service"},
+		"early.service": {"basic.target"}, "target.service": {"multi-user.target"}, "multi-user.target": {unitname.Apply},
+	} {
+		p.set(name, "active/active", "")
+		p.property(name, "After", after)
+		p.property(name, "FreezerState", "running")
+	}
+	p.property("loop.service", "FreezerState", "frozen-by-parent")
+	c, ctx := p.dial()
+	others := []string{"client.service", "behind.service", "early.service", "loop.service", "loop2.service", "target.service"}
+	for unit, want := range map[string]bool{"client.service": true, "behind.service": true, "early.service": false, "loop.service": false, "target.service": false} {
+		if got, err := c.Behind(ctx, unit, unitname.Apply, others); got != want || err != nil {
+			t.Errorf("%s is behind: %t, %v", unit, got, err)
+		}
+		if got, err := c.Frozen(ctx, unit); got != (unit == "loop.service") || err != nil {
+			t.Errorf("%s is frozen: %t, %v", unit, got, err)
+		}
+	}
+}
