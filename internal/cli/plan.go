@@ -56,7 +56,7 @@ func plan(ctx context.Context, h *host.Host, con *Console, given []string, asJSO
 		if short := h.Short(partition.Forecast(d.GPUs, d.Steps)); short != nil {
 			p.Warnings = append(p.Warnings, short.Text+"; cure: "+short.Cure)
 		}
-		if p.Clients, err = h.Restarted(ctx, h.Clients(cfg)); err != nil {
+		if p.Clients, err = h.Restarted(ctx, h.Clients(cfg), holding(a)...); err != nil {
 			fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+"cannot tell which clients would restart: "+err.Error())
 		}
 		p.ask(con, a, cfg, d)
@@ -76,6 +76,15 @@ func plan(ctx context.Context, h *host.Host, con *Console, given []string, asJSO
 		return exit.With(exit.Differs, nil)
 	}
 	return nil
+}
+
+// holding returns the units of the processes that have a GPU open.
+func holding(a account.Account) []string {
+	var out []string
+	for _, h := range a.Holders {
+		out = append(out, h.Unit)
+	}
+	return out
 }
 
 // ask finds out whether the run would be refused, as it would itself.

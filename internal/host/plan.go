@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"dcm/internal/apply"
@@ -61,8 +62,9 @@ func quoted(all []string) string {
 	return strings.Join(all, ", ")
 }
 
-// Restarted returns the units that a restart transaction would bounce now.
-func (h *Host) Restarted(ctx context.Context, clients []string) ([]string, error) {
+// Restarted returns the units that a restart transaction would bounce now, without those
+// of the units that have a GPU open which it would not free: see the daemon's hindrances.
+func (h *Host) Restarted(ctx context.Context, clients []string, holding ...string) ([]string, error) {
 	out := []string{}
 	if len(clients) == 0 {
 		return out, nil
@@ -82,5 +84,30 @@ func (h *Host) Restarted(ctx context.Context, clients []string) ([]string, error
 	for _, u := range bounced {
 		out = append(out, u.ID)
 	}
-	return out, err
+	if err != nil {
+		return out, err
+	}
+	return without(ctx, conn, out, units, holding)
+}
+
+func without(ctx context.Context, conn *systemd.Conn, bounced []string, clients []systemd.Unit, holding []string) ([]string, error) {
+	all, out := slices.Clone(bounced), bounced[:0]
+	for _, unit := range all {
+		freed := true
+		if slices.Contains(holding, unit) {
+			frozen, err := conn.Frozen(ctx, unit)
+			behind := err == nil && slices.ContainsFunc(clients, func(c systemd.Unit) bool { return c.ID == unit })
+			if err == nil && !behind {
+				behind, err = conn.Behind(ctx, unit, unitname.Apply, all)
+			}
+			if err != nil {
+				return all, err
+			}
+			freed = behind && !frozen
+		}
+		if freed {
+			out = append(out, unit)
+		}
+	}
+	return out, nil
 }
