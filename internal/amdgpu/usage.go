@@ -42,7 +42,7 @@ func (n *Node) usage(ctx context.Context) (gpu.Usage, error) {
 		return gpu.Usage{}, err
 	}
 	// Mappings cost as much again, and mostly there is nothing to explain.
-	if !u.Counted || u.Unseen() > 0 {
+	if !u.Counted && !s.Found() || u.Unseen() > 0 {
 		s.Mapped(limit)
 		if err := n.tally(&u, s); err != nil {
 			return gpu.Usage{}, err

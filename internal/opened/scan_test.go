@@ -52,7 +52,7 @@ func TestAScanFindsWhoHasANodeOpen(t *testing.T) {
 		t.Errorf("holders %s", got)
 	}
 	// Nobody can tell whether it is one open file.
-	if got := s.Weight(); got != 6 || !s.Seen(90) || s.Seen(7) || len(s.Unlooked()) > 0 {
+	if got := s.Weight(); got != 6 || !s.Seen(90) || s.Seen(7) || !s.Found() || len(s.Unlooked()) > 0 {
 		t.Errorf("weight %d, unlooked %v", got, s.Unlooked())
 	}
 }
