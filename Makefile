@@ -53,9 +53,9 @@ demo: packages bin/demo
 
 # Everything, as root. `go test ./...` runs what needs neither root nor a container.
 # There is no time limit, which a busy machine would break: each wait in a test has its
-# own, and what is under way is told all the while.
+# own, and what is under way is told all the while. What takes longest begins first.
 test: race bin/summary
-	DCM_E2E=require exec bin/summary -count=1 -timeout=0 ./...
+	DCM_E2E=require exec bin/summary -count=1 -timeout=0 ./internal/e2e ./...
 
 # The packages with goroutines, under the race detector, which needs a C compiler. The
 # fault matrix goes by deadlines that are too short for its pace; and of the other runs
