@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"dcm/internal/nvml/standin"
 )
 
 //go:embed node
@@ -29,7 +31,7 @@ func Node(kind, sim string) (Seed, error) {
 	}
 	seed := Seed{
 		"/etc/hostname":          {Content: []byte("gpu-node\n")},
-		"/etc/e2e/kind":          {Content: []byte("KIND=" + kind + "\n")},
+		"/etc/e2e/kind":          {Content: []byte("KIND=" + kind + "\nSIM_OPTIONS=--mig=" + MIGState + "\n")},
 		"/usr/local/bin/dcm-sim": {Content: program, Mode: 0o755},
 		"/usr/sbin/modprobe":     {Link: "/usr/local/bin/dcm-sim"},
 		"/etc/systemd/system/sysinit.target.wants/e2e-node.service": {Link: "../e2e-node.service"},
@@ -46,6 +48,24 @@ func Node(kind, sim string) (Seed, error) {
 		return err
 	})
 	return seed, err
+}
+
+// MIGState is the file in which the stand-in of NVIDIA's library keeps what the GPUs
+// have, on a disk: some of them keep it over a reboot.
+const MIGState = "/var/lib/dcm-sim/nvml"
+
+// NVML adds the stand-in of NVIDIA's library where Debian has the real one. lib is its
+// file.
+func (s Seed) NVML(lib string) error {
+	const place = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
+	content, err := os.ReadFile(lib)
+	if err != nil {
+		return err
+	}
+	s[place] = File{Content: content, Mode: 0o755}
+	s[standin.StateOf(place)] = File{Link: MIGState}
+	s[filepath.Dir(MIGState)+"/README"] = File{Content: []byte("What the simulated GPUs have.\n")}
+	return nil
 }
 
 // DevicePrograms is a file that has a container's systemd, and what it starts, load
