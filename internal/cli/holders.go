@@ -18,8 +18,8 @@ func holdersCmd(h *host.Host, con *Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "holders [--units] [--json]",
 		Short: "List the processes that have a GPU open",
-		Long: `List the processes that have /dev/kfd or a GPU's DRM node open: as long as one
-does, the GPUs cannot be partitioned. Without root only your own processes can be
+		Long: `List the processes that have /dev/kfd, /dev/nvidia* or a GPU's DRM node open: as
+long as one does, the GPUs cannot be partitioned. Without root only your own processes can be
 looked at, and the exit status is then 1. With --units, the units they belong to,
 and whether each is a client.`,
 		Args: args(cobra.NoArgs),

@@ -125,9 +125,16 @@ func (m machine) knob(text string) {
 		flock $file.lock sed -i '/^knob/d' $file`, e2e.MIGState, text)
 }
 
+// chosen has a geometry on the GPUs, with the clients up.
+func (m machine) chosen(name string, all map[string]string) {
+	m.t.Helper()
+	m.run("rm -f /run/dcm/dcm.toml.d/*")
+	m.put(settings, geometries(name, all))
+	m.run("systemctl restart dcm && systemctl start gpuagent amd-metrics-exporter")
+}
+
 func migByRestart(m machine) {
-	m.put(settings, geometries("small", of80()))
-	m.run("systemctl restart dcm; systemctl start gpuagent")
+	m.chosen("small", of80())
 	m.divided("7 × 1g.10gb", 7)
 	if run := m.lastRun(); run.Result != report.Applied || len(run.Steps) != 16 {
 		m.t.Errorf("the run ended %s with %d steps", run.Result, len(run.Steps))
@@ -150,8 +157,7 @@ func migByRestart(m machine) {
 // through applies each profile, and off at the end.
 func (m machine) through(smallest string, all map[string]string) {
 	m.t.Helper()
-	m.put(settings, geometries("off", all))
-	m.run("systemctl restart dcm; systemctl start gpuagent")
+	m.chosen("off", all)
 	for _, name := range append(slices.Sorted(maps.Keys(all)), "off") {
 		m.run("dcm apply " + name)
 		got := m.mig()
@@ -170,8 +176,7 @@ func (m machine) through(smallest string, all map[string]string) {
 }
 
 func migFails(m machine) {
-	m.put(settings, geometries("mixed", of80()))
-	m.run("systemctl restart dcm; systemctl start gpuagent")
+	m.chosen("mixed", of80())
 	before, want := m.units(agentUnit), m.mig()
 	m.knob("fail nvmlDeviceCreateGpuInstanceWithPlacement 23 0 1 0000:52:00.0")
 	r := m.try("dcm apply double")
@@ -184,15 +189,15 @@ func migFails(m machine) {
 		m.t.Errorf("the GPUs are %q, were %q", got, want)
 	}
 	m.bounced(before)
-	m.run("dcm use mixed")
 }
 
 func migDrift(m machine) {
-	m.put("/etc/systemd/system/dcm.service.d/fast.conf", "[Service]\nWatchdogSec=4s\n")
-	m.run("systemctl daemon-reload; systemctl restart dcm")
+	m.put("/etc/systemd/system/dcm.service.d/fast.conf", "[Service]\nWatchdogSec=20s\n")
+	m.run("systemctl daemon-reload")
+	m.chosen("mixed", of80())
 	want := m.mig()
 	m.run(`systemctl stop gpuagent; /usr/libexec/dcm/dcm-nvml '{"do":"clear","gpu":"0000:61:00.0"}'; systemctl start gpuagent`)
-	m.await("/run/dcm/report.json", `"from": "MIG on, empty"`, `"result": "applied"`)
+	m.await("/run/dcm/report.json", `somebody else has changed the GPUs`, `"result": "applied"`)
 	m.applied("mixed")
 	if got := m.mig(); !slices.Equal(got, want) {
 		m.t.Errorf("the GPUs are %q, were %q", got, want)
@@ -201,6 +206,7 @@ func migDrift(m machine) {
 }
 
 func migHeld(m machine) {
+	m.chosen("mixed", of80())
 	m.run("systemd-run --unit=training sh -c 'exec 3</dev/nvidia2; echo held >/run/held; exec sleep infinity'")
 	m.await("/run/held", "held")
 	want := m.mig()
@@ -232,14 +238,14 @@ func migRival(m machine) {
 }
 
 func migKilled(m machine) {
+	m.chosen("large", of80())
 	m.knob("hang nvmlDeviceCreateGpuInstanceWithPlacement")
-	m.run("systemctl restart --no-block dcm; dcm use --help >/dev/null; sed -i 's/^profile = .*/profile = \"small\"/' " + settings)
+	m.put(settings, geometries("small", of80()))
 	m.await("/run/dcm/report.json", `"result": "running"`, `"profile": "small"`)
-	m.run("systemctl kill -s KILL dcm; until systemctl kill -s KILL dcm-apply; do :; done")
+	m.run("systemctl kill -s KILL dcm; systemctl kill -s KILL dcm-apply")
 	m.knob("")
 	m.applied("small")
 	m.divided("7 × 1g.10gb", 7)
-	m.run("systemctl restart dcm; systemctl start gpuagent")
 	if got := m.show(agentUnit, "ActiveState")["ActiveState"]; got != "active" {
 		m.t.Errorf("gpuagent is %s", got)
 	}
@@ -247,11 +253,16 @@ func migKilled(m machine) {
 
 func migDriver(m machine) {
 	m.run("systemctl stop gpuagent amd-metrics-exporter dashboard; modprobe -r nvidia")
-	m.await("/run/dcm/state.json", "the nvidia driver is not loaded")
+	if got := m.run("dcm gpus"); !strings.Contains(got, "the nvidia driver is not loaded") {
+		m.t.Errorf("dcm gpus:\n%s", got)
+	}
+	if r := m.try("systemctl restart dcm"); r.Code == 0 {
+		m.t.Error("without the driver the profile is on the GPUs")
+	}
 	m.run("modprobe nvidia")
 	m.applied("small")
 	m.divided("7 × 1g.10gb", 7)
-	m.run("systemctl start gpuagent")
+	m.run("systemctl start gpuagent amd-metrics-exporter")
 }
 
 func migRebooted(m machine) {
