@@ -16,7 +16,7 @@ import (
 
 // geometries is the file that NVIDIA's scenarios edit: "off" and what it is given.
 func geometries(selected string, all map[string]string) string {
-	text := "profile = \"" + selected + "\"\n\n[clients]\nunits = [\"gpuagent\"]\n\n[profiles.off]\nmig = \"off\"\n"
+	text := "profile = \"" + selected + "\"\n\n[clients]\nunits = [\"gpuagent\", \"amd-metrics-exporter\"]\n\n[profiles.off]\nmig = \"off\"\n"
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		text += "[profiles." + name + "]\nmig = " + all[name] + "\n"
 	}
@@ -94,8 +94,13 @@ func nvidia(t *testing.T, p product) {
 func (m machine) mig() []string {
 	m.t.Helper()
 	var a account.Account
-	if err := json.Unmarshal([]byte(m.run("dcm status --json")), &a); err != nil {
-		m.t.Fatal(err)
+	for range 20 { // on a busy machine a look may take longer than dcm status waits for one
+		if err := json.Unmarshal([]byte(m.try("dcm status --json").Stdout), &a); err != nil {
+			m.t.Fatal(err)
+		}
+		if len(a.GPUs) > 0 {
+			break
+		}
 	}
 	var out []string
 	for _, g := range a.GPUs {
@@ -142,6 +147,12 @@ func migByRestart(m machine) {
 	if got := m.run("ls /dev/nvidia-caps | wc -l"); got != fmt.Sprint(2+8*7*2) {
 		m.t.Errorf("%s nodes of instances", got)
 	}
+	if p := decode[report.Partitions](m, "partitions.json"); len(p.Parts) != 8*7 || len(p.Parts[0].Beside) != 5 || !strings.Contains(p.Parts[0].Render, "/dev/nvidia-caps/nvidia-cap") {
+		m.t.Errorf("listed are %d partitions, %+v", len(p.Parts), p.Parts)
+	}
+	if got := m.run("dcm partitions; cat /run/cdi/dcm.json"); !strings.Contains(got, "0000:df:00.0-6") || !strings.Contains(got, "/dev/nvidiactl") {
+		m.t.Errorf("partitions:\n%s", got)
+	}
 	unit := m.show("dcm-apply.service", "CapabilityBoundingSet", "After", "Before")
 	if !strings.Contains(unit["CapabilityBoundingSet"], "cap_sys_admin") || !strings.Contains(unit["After"], "nvidia-persistenced.service") || !strings.Contains(unit["Before"], "nvidia-gpu-reset.target") {
 		m.t.Errorf("dcm-apply.service: %v", unit)
@@ -151,7 +162,7 @@ func migByRestart(m machine) {
 	m.untouched(before)
 	m.run("dcm apply mixed")
 	m.bounced(before)
-	m.divided(m.mig()[0], 4)
+	m.divided("3g.40gb, 2g.20gb, 2 × 1g.10gb", 4)
 }
 
 // through applies each profile, and off at the end.
@@ -161,8 +172,8 @@ func (m machine) through(smallest string, all map[string]string) {
 	for _, name := range append(slices.Sorted(maps.Keys(all)), "off") {
 		m.run("dcm apply " + name)
 		got := m.mig()
-		if slices.ContainsFunc(got, func(g string) bool { return g != got[0] }) {
-			m.t.Errorf("%s: the GPUs are %q", name, got)
+		if len(got) == 0 || slices.ContainsFunc(got, func(g string) bool { return g != got[0] }) {
+			m.t.Fatalf("%s: the GPUs are %q", name, got)
 		}
 		if run := m.lastRun(); run.Result != report.Applied && run.Result != report.Unchanged {
 			m.t.Errorf("%s ended %s: %+v", name, run.Result, run.Error)
@@ -302,7 +313,7 @@ func bothVendors(m machine) {
 	m.put(settings, `profile = "both"
 
 [clients]
-units = ["gpuagent"]
+units = ["gpuagent", "amd-metrics-exporter"]
 
 [profiles.both]
 memory = "NPS1"

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"dcm/internal/gpu"
+	"dcm/internal/sim"
+	"dcm/internal/sim/simtest"
 )
 
 func TestMIGDevicesArePartitionsWithNodesOfTheirOwn(t *testing.T) {
@@ -42,5 +44,30 @@ func TestMIGDevicesArePartitionsWithNodesOfTheirOwn(t *testing.T) {
 	}
 	if gpu.Seen(devices) == "" {
 		t.Error("nothing is seen")
+	}
+}
+
+// systemd leaves out what is not installed, and a host without such a GPU has none of it.
+func TestUnitsGetWhatTheseGPUsNeedWhereThereAreSome(t *testing.T) {
+	b := newBench(t, "mi300x-4+h100-4")
+	units := b.node.Dropins()
+	for unit, want := range map[string]string{
+		"dcm-apply.service":          "CapabilityBoundingSet=CAP_SYS_ADMIN CAP_MKNOD\n",
+		"dcm.service":                "DeviceAllow=char-195 rw\n",
+		"dcm-reserve.service":        "DeviceAllow=char-195 rw\n",
+		"nvidia-cdi-refresh.service": "After=dcm-apply.service\n",
+	} {
+		if !strings.Contains(units[unit], want) {
+			t.Errorf("%s lacks %q:\n%s", unit, want, units[unit])
+		}
+	}
+	for _, word := range []string{"After=nvidia-persistenced.service nvidia-fabricmanager.service", "Before=nvidia-gpu-reset.target", "Wants=nvidia-cdi-refresh.service"} {
+		if !strings.Contains(units["dcm-apply.service"], word) {
+			t.Errorf("dcm-apply.service lacks %s", word)
+		}
+	}
+	amd := simtest.Start(t, "mi300x-8", sim.Options{})
+	if got := gpu.Open(amd.Sys, []gpu.Vendor{b.vendor}).Dropins(); len(got) > 0 {
+		t.Errorf("without a GPU: %v", got)
 	}
 }
