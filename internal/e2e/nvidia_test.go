@@ -38,6 +38,10 @@ func nvidiaNode(t *testing.T, recipe e2e.Recipe, p product, kind, lib string) ma
 	if err := seed.NVML(lib); err != nil {
 		t.Fatal(err)
 	}
+	// systemd 252 gives units a new /proc, in which a host's driver would be.
+	for _, unit := range []string{"dcm", "dcm-apply", "dcm-reserve"} {
+		seed["/etc/systemd/system/"+unit+".service.d/sim.conf"] = e2e.File{Content: []byte("[Service]\nBindReadOnlyPaths=-/run/dcm-sim/proc/driver:/proc/driver\n")}
+	}
 	return installWith(t, recipe, p, seed)
 }
 
@@ -213,7 +217,7 @@ func migDrift(m machine) {
 	if got := m.mig(); !slices.Equal(got, want) {
 		m.t.Errorf("the GPUs are %q, were %q", got, want)
 	}
-	m.run("rm -r /etc/systemd/system/dcm.service.d; systemctl daemon-reload; systemctl restart dcm")
+	m.run("rm /etc/systemd/system/dcm.service.d/fast.conf; systemctl daemon-reload; systemctl restart dcm")
 }
 
 func migHeld(m machine) {
