@@ -3,9 +3,13 @@
 // one, runs for a moment when something has changed, and holds no state: what is
 // exclusive stands in /run/dcm/partitions.json and in the names of PID 1's units.
 //
-//	dcm-guard set    guard what is exclusive now; dcm-guard.service runs this
+//	dcm-guard set    guard what is exclusive now, and limit the memory of those who
+//	                 share; dcm-guard.service runs this
 //	dcm-guard empty  guard nothing while the GPUs are partitioned
 //	dcm-guard off    take the guard out of the kernel until it is set again
+//	dcm-guard enter NAME UNIT
+//	                 count the instances that share a reservation, and limit the memory
+//	                 of this one; the units' ExecStartPre= runs this
 //
 // Exit status: 0 done, or told in /run/dcm/guard.json why it cannot be; 1 failed; 64
 // usage.
@@ -22,6 +26,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dcm/internal/dmem"
 	"dcm/internal/guard"
 	"dcm/internal/journal"
 	"dcm/internal/lease"
@@ -41,8 +46,11 @@ func main() {
 }
 
 func run(args []string, log *slog.Logger) int {
+	if len(args) == 3 && args[0] == "enter" {
+		return enter(args[1], args[2], log)
+	}
 	if len(args) != 1 || args[0] != "set" && args[0] != "empty" && args[0] != "off" {
-		fmt.Fprintln(os.Stderr, "usage: dcm-guard set | empty | off; dcm-guard.service runs it")
+		fmt.Fprintln(os.Stderr, "usage: dcm-guard set | empty | off | enter NAME UNIT; systemd runs it")
 		return 64
 	}
 	g := guard.Guard{Cgroups: "/sys/fs/cgroup", Pins: "/sys/fs/bpf/dcm"}
@@ -52,7 +60,7 @@ func run(args []string, log *slog.Logger) int {
 		if before, _ := report.ReadGuard(runtime); before == nil || before.Why != unsupported.Error() {
 			log.Warn("what is reserved exclusively is confined, and not exclusive: " + unsupported.Error())
 		}
-		state, err = report.Guard{Why: unsupported.Error()}, nil
+		state.Why, err = unsupported.Error(), nil
 	}
 	if err == nil {
 		err = report.WriteGuard(runtime, state)
@@ -68,11 +76,16 @@ func act(verb string, g guard.Guard) (report.Guard, error) {
 	if verb == "off" {
 		return report.Guard{}, g.Off()
 	}
+	var state report.Guard
 	var devices []guard.Device
 	if verb == "set" {
-		var err error
-		if devices, err = exclusive(); err != nil {
-			return report.Guard{}, err
+		w, err := look()
+		if err != nil {
+			return state, err
+		}
+		state.Uncapped = w.cap(dmem.Tree{Root: g.Cgroups})
+		if devices, err = w.exclusive(); err != nil {
+			return state, err
 		}
 	}
 	// Where nothing is exclusive, no program is asked at every open of a device.
@@ -80,12 +93,13 @@ func act(verb string, g guard.Guard) (report.Guard, error) {
 		if verb == "empty" {
 			return refused(), nil
 		}
-		return report.Guard{}, nil
+		return state, nil
 	}
 	if err := g.Set(unitname.Slice, devices); err != nil {
-		return report.Guard{}, err
+		return state, err
 	}
-	return report.Guard{Loaded: true, Devices: len(devices)}, nil
+	state.Loaded, state.Devices = true, len(devices)
+	return state, nil
 }
 
 // refused is what was told before where no guard could be loaded: a run of
@@ -95,29 +109,37 @@ func refused() report.Guard {
 	if err != nil || before == nil {
 		return report.Guard{}
 	}
-	return report.Guard{Why: before.Why}
+	return report.Guard{Why: before.Why, Uncapped: before.Uncapped}
 }
 
-// exclusive lists the devices of exclusive reservations, whether their units are up or
-// not, and of exclusive leases.
-func exclusive() ([]guard.Device, error) {
+// world is what there is and who has it.
+type world struct {
+	parts   report.Partitions
+	tenants []systemd.Tenant
+}
+
+// look asks PID 1 who is there, unless there is nothing to have.
+func look() (world, error) {
 	p, err := report.ReadPartitions(runtime)
 	if err != nil || p == nil {
-		return nil, err
+		return world{}, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), asking)
 	defer cancel()
 	conn, err := systemd.Dial(ctx)
 	if err != nil {
-		return nil, err
+		return world{}, err
 	}
 	defer conn.Close()
 	tenants, err := conn.Tenants(ctx, unitname.Slice)
-	if err != nil {
-		return nil, err
-	}
+	return world{*p, tenants}, err
+}
+
+// exclusive lists the devices of exclusive reservations, whether their units are up or
+// not, and of exclusive leases.
+func (w world) exclusive() ([]guard.Device, error) {
 	var out []guard.Device
-	for _, path := range lease.ExclusiveNodes(*p, allowed(tenants)) {
+	for _, path := range lease.ExclusiveNodes(w.parts, allowed(w.tenants)) {
 		var st unix.Stat_t
 		switch err := unix.Stat(path, &st); {
 		case errors.Is(err, fs.ErrNotExist): // nobody can open it

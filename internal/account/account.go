@@ -128,6 +128,7 @@ type Reserved struct {
 	Wants      int          `json:"wants"`
 	Partitions List[string] `json:"partitions"`
 	Exclusive  bool         `json:"exclusive"`
+	Share      int          `json:"share"`  // how many instances of the unit have them together; 0 for one service
 	Reason     string       `json:"reason"` // why these, or why none
 }
 
@@ -136,6 +137,8 @@ type Guard struct {
 	Loaded  bool   `json:"loaded"`
 	Devices int    `json:"devices"` // that open for their holders alone
 	Why     string `json:"why"`     // it cannot be done here; "" if it can
+
+	Uncapped string `json:"uncapped"` // why somebody who shares has no limit on the memory; "" if everybody has one
 }
 
 // Client is a unit that is restarted around a change.

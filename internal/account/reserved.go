@@ -6,6 +6,11 @@ import "fmt"
 func (a *Account) reserve(r Reserve) {
 	a.Reserved, a.Guard = r.List, r.Guard
 	a.Problems = append(a.Problems, r.Wrong...)
+	for _, one := range r.List {
+		if one.Share > 0 && r.Guard.Uncapped != "" {
+			a.Warnings = append(a.Warnings, fmt.Sprintf("reservation %s is shared, not capped: %s", one.Name, r.Guard.Uncapped))
+		}
+	}
 	for _, unit := range r.Open {
 		a.Problems = append(a.Problems, Problem{Open, fmt.Sprintf("the reservation of %s cannot be read: it starts with all devices", unit),
 			"dcm check shows what is wrong; repair the file, and restart the unit"})

@@ -23,6 +23,7 @@ var allowed = map[string][]string{
 	"internal/unitname":     {},
 	"internal/placement":    {},
 	"internal/guard":        {},
+	"internal/dmem":         {},
 	"internal/lease":        {"internal/placement", "internal/report"},
 	"internal/cdi":          {},
 	"internal/report":       {},
@@ -57,7 +58,7 @@ var allowed = map[string][]string{
 	"internal/exit":         {},
 	"internal/nvml/binding": {"internal/confine", "internal/nvml"},
 	"internal/nvml/standin": {},
-	"internal/service": {"internal/account", "internal/cdi", "internal/lease", "internal/placement", "internal/apply", "internal/atload", "internal/bus", "internal/config", "internal/daemon", "internal/event", "internal/exit", "internal/gpu", "internal/history", "internal/host",
+	"internal/service": {"internal/account", "internal/cdi", "internal/dmem", "internal/lease", "internal/placement", "internal/apply", "internal/atload", "internal/bus", "internal/config", "internal/daemon", "internal/event", "internal/exit", "internal/gpu", "internal/history", "internal/host",
 		"internal/metrics", "internal/reboot", "internal/report", "internal/systemd", "internal/watch"},
 	"internal/cli": {"internal/account", "internal/apply", "internal/bundle", "internal/bus", "internal/config", "internal/daemon", "internal/exit", "internal/gpu", "internal/history", "internal/host", "internal/journal", "internal/lease", "internal/placement",
 		"internal/metrics", "internal/report", "internal/service", "internal/systemd", "internal/top", "internal/watch"},
@@ -65,7 +66,7 @@ var allowed = map[string][]string{
 	"cmd/dcm-smi":   {"internal/amdsmi", "internal/confine"},
 	"cmd/dcm-nvml":  {"internal/confine", "internal/nvml", "internal/nvml/binding"},
 	"cmd/dcm-sim":   {"internal/sim"},
-	"cmd/dcm-guard": {"internal/guard", "internal/journal", "internal/lease", "internal/report", "internal/systemd"},
+	"cmd/dcm-guard": {"internal/dmem", "internal/guard", "internal/journal", "internal/lease", "internal/report", "internal/systemd"},
 }
 
 // outside says which modules only certain packages may import.

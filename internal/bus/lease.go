@@ -30,7 +30,8 @@ type Lessor interface {
 type Want struct {
 	Partitions, GPUs int
 	Place            string // "" for the usual one
-	Exclusive, Share bool
+	Exclusive        bool
+	Share            int           // how many may have the same partitions; 0: nobody else
 	Wait             bool          // until there is enough
 	DryRun           bool          // tell what would be given
 	Time             time.Duration // after which the lease ends; 0 for none
@@ -102,7 +103,7 @@ func (w *Want) read(values map[string]dbus.Variant) error {
 		}
 	}
 	switch {
-	case w.Exclusive && w.Share:
+	case w.Exclusive && w.Share > 0:
 		return fault(errorArguments, "a lease is exclusive or shared, not both")
 	case w.Partitions > 0 && w.GPUs > 0:
 		return fault(errorArguments, "partitions are asked for, or whole GPUs, not both")

@@ -29,7 +29,7 @@ const (
 
 func runCmd(h *host.Host, con *Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "run [-n N | --gpus N] [--place PLACE] [--exclusive | --share] [--wait] [--time TIME] [--dry-run [--json]] -- COMMAND [ARGUMENT...]",
+		Use:   "run [-n N | --gpus N] [--place PLACE] [--exclusive | --share N] [--wait] [--time TIME] [--dry-run [--json]] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command with partitions of its own, and no others",
 		Long: `Have the daemon choose partitions that nobody has, move this process to where it can
 open them and no others, and execute the command in its place. The partitions are its
@@ -46,7 +46,7 @@ status is the one of dcm. If there is not enough free, the exit status is 75.`,
 	f.IntVar(&w.GPUs, "gpus", 0, "how many whole GPUs")
 	f.StringVar(&w.Place, "place", "", "how they lie to each other: pack, spread or link")
 	f.BoolVar(&w.Exclusive, "exclusive", false, "have them open for nobody else")
-	f.BoolVar(&w.Share, "share", false, "share them with others who share")
+	f.IntVar(&w.Share, "share", 0, "share them with others who share, so many in all")
 	f.BoolVar(&w.Wait, "wait", false, "wait until there is enough")
 	f.DurationVar(&w.Time, "time", 0, "end the lease after that time")
 	f.BoolVar(&w.DryRun, "dry-run", false, "tell what would be given, and do nothing")
@@ -66,11 +66,11 @@ status is the one of dcm. If there is not enough free, the exit status is 75.`,
 
 func sensible(w bus.Want, command []string, asJSON bool) error {
 	switch {
-	case w.Partitions < 0 || w.GPUs < 0 || w.Time < 0:
+	case w.Partitions < 0 || w.GPUs < 0 || w.Time < 0 || w.Share < 0:
 		return errors.New("numbers and times are not negative")
 	case w.Partitions > 0 && w.GPUs > 0:
 		return errors.New("ask for partitions or for whole GPUs")
-	case w.Exclusive && w.Share:
+	case w.Exclusive && w.Share > 0:
 		return errors.New("a lease is exclusive or shared, not both")
 	case asJSON && !w.DryRun:
 		return errors.New("--json goes with --dry-run")

@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -36,7 +37,7 @@ func TestWhatIsKeptIsTheWholeConfiguration(t *testing.T) {
 	}
 	for key, r := range schema().keys {
 		for sub := range r.keys {
-			if items := root.at(key).items(); len(items) > 0 && items[0].at(sub) != nil {
+			if slices.ContainsFunc(root.at(key).items(), func(n *node) bool { return n.at(sub) != nil }) {
 				continue
 			}
 			if sub != anyName && root.at(key, sub) == nil {

@@ -119,6 +119,10 @@ partitions = 2
 place = "link"
 exclusive = true
 gpus = [1]
+[[reservation]]
+unit = "notebook@"
+partitions = 1
+share = 3
 
 [profiles.whole]
 compute = "CPX"
@@ -156,7 +160,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 			"whole": {Name: "whole", Compute: partition.CPX, Memory: partition.NPS4},
 			"mixed": mixed,
 		},
-		Origin:    map[string]string{"whole": "/etc/dcm/dcm.toml:41", "mixed": "/etc/dcm/dcm.toml:45"},
+		Origin:    map[string]string{"whole": "/etc/dcm/dcm.toml:45", "mixed": "/etc/dcm/dcm.toml:49"},
 		Clients:   []string{"amd-metrics-exporter.service", "gpuagent.service", "vllm@.service", "vllm@7b.service", "feed.socket", "app.v2.service"},
 		Require:   true,
 		Discover:  Include,
@@ -165,7 +169,8 @@ func TestEveryKeyIsRead(t *testing.T) {
 		Metrics: "/var/lib/node_exporter",
 		Leases:  Leases{PerUser: 8, Shares: 4}, Observers: []string{"amd-metrics-exporter.service"},
 		Reservations: []Reservation{{Name: "vllm-7b", Unit: "vllm@7b.service", Partitions: 2, Place: "link", Exclusive: true,
-			GPUs: []partition.Selector{{Index: 1}}, Source: got.Reservations[0].Source}},
+			GPUs: []partition.Selector{{Index: 1}}, Source: got.Reservations[0].Source},
+			{Name: "notebook", Unit: "notebook@.service", Partitions: 1, Place: "pack", Share: 3, Source: got.Reservations[1].Source}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)

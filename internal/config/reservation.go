@@ -17,6 +17,7 @@ type Reservation struct {
 	Partitions int
 	Place      string // how they shall lie to each other: "pack", "spread", "link"
 	Exclusive  bool   // they open nowhere else
+	Share      int    // how many instances of Unit, a template then, have them together; 0 for one service
 	GPUs       []partition.Selector
 	Source     string // file:line
 	Broken     bool   // there is something wrong with it, and no partition for it
@@ -25,7 +26,7 @@ type Reservation struct {
 // Asks is all that the reservation says, in one text: where it is the same, the choice
 // holds.
 func (r Reservation) Asks() string {
-	return fmt.Sprintf("%s %d %s %t %v", r.Unit, r.Partitions, r.Place, r.Exclusive, r.GPUs)
+	return fmt.Sprintf("%s %d %s %t %d %v", r.Unit, r.Partitions, r.Place, r.Exclusive, r.Share, r.GPUs)
 }
 
 // format writes the reservation as the table of a dcm.toml.
@@ -36,6 +37,9 @@ func (r Reservation) format() string {
 		fmt.Fprintf(&b, "unit = %s\n", quote(r.Unit))
 	}
 	fmt.Fprintf(&b, "partitions = %d\nplace = %s\nexclusive = %t\n", r.Partitions, quote(r.Place), r.Exclusive)
+	if r.Share > 0 {
+		fmt.Fprintf(&b, "share = %d\n", r.Share)
+	}
 	if len(r.GPUs) > 0 {
 		fmt.Fprintf(&b, "gpus = %s\n", array(r.GPUs, formatSelector))
 	}
@@ -52,6 +56,9 @@ type Leases struct {
 // system are fewer.
 const mostPartitions = 1024
 
+// mostShares is how many can have one partition together.
+const mostShares = 64
+
 func reservations() rule {
 	return list(fixed(map[string]rule{
 		"name":       scalar("a string", reservationName),
@@ -59,6 +66,7 @@ func reservations() rule {
 		"partitions": scalar("an integer", between(1, mostPartitions)),
 		"place":      oneOf("a place", "pack", "spread", "link"),
 		"exclusive":  boolean(),
+		"share":      scalar("an integer", between(2, mostShares)),
 		"gpus":       selectors(),
 	}, oneReservation), nil)
 }
@@ -66,7 +74,7 @@ func reservations() rule {
 func leases() rule {
 	return fixed(map[string]rule{
 		"max-per-user": scalar("an integer", between(0, mostPartitions)),
-		"shares":       scalar("an integer", between(1, 64)),
+		"shares":       scalar("an integer", between(1, mostShares)),
 	}, nil)
 }
 
@@ -89,8 +97,7 @@ func reservationName(name string) *fault {
 	return &fault{text: "not a name for a reservation", accepted: "at most 64 of A-Z, a-z, 0-9 and, inside, _ . -"}
 }
 
-// reservedUnit is a service that a client could be, and no template: the partitions
-// are one service's.
+// reservedUnit is a service that a client could be.
 func reservedUnit(name string) *fault {
 	full, f := unit(name)
 	switch {
@@ -98,8 +105,6 @@ func reservedUnit(name string) *fault {
 		return f
 	case !strings.HasSuffix(full, ".service"):
 		return &fault{text: "partitions can be reserved for a service only", accepted: "a .service unit"}
-	case strings.Contains(full, "@."):
-		return &fault{text: "a template is many services", accepted: "an instance, such as " + strings.Replace(full, "@.", "@a.", 1)}
 	}
 	return nil
 }
@@ -108,11 +113,32 @@ func oneReservation(c *checker, key string, n *node) {
 	if n.at("unit") == nil && n.at("name") == nil {
 		c.fail(n, key, &fault{text: "a reservation needs to say for whom", accepted: `unit = "vllm.service", or name = "slurm" for partitions that dcm gives to nobody`})
 	}
+	sharers(c, key, n)
 	if n.at("partitions") == nil {
 		c.fail(n, key, &fault{text: "a reservation needs a number of partitions", accepted: "partitions = 2"})
 	}
 	if gpus := n.at("gpus"); gpus != nil && !gpus.bad && len(gpus.items()) == 0 {
 		c.fail(gpus, dotted(key, "gpus"), &fault{text: "no GPU is left to choose from", accepted: "the GPUs to choose from, or no gpus at all for any"})
+	}
+}
+
+// sharers: what is one service's is no template's, and what is shared is one's.
+func sharers(c *checker, key string, n *node) {
+	text, named := n.at("unit").text()
+	share := n.at("share")
+	if !named && share == nil || named && reservedUnit(text) != nil {
+		return
+	}
+	full := ""
+	if named {
+		full, _ = unit(text)
+	}
+	switch template := strings.Contains(full, "@."); {
+	case template && share == nil:
+		c.fail(n.at("unit"), dotted(key, "unit"), &fault{text: "a template is many services",
+			accepted: "an instance, such as " + strings.Replace(full, "@.", "@a.", 1) + ", or with share = 2 so many instances together"})
+	case !template && share != nil:
+		c.fail(share, dotted(key, "share"), &fault{text: "those who share are the instances of one template", accepted: `unit = "vllm@.service"`})
 	}
 }
 
@@ -129,6 +155,9 @@ func reservation(n *node) Reservation {
 	}
 	readAs(n.at("place"), &r.Place)
 	read(n.at("exclusive"), &r.Exclusive)
+	if v := n.at("share"); v != nil {
+		r.Share = int(v.value.(int64))
+	}
 	return r
 }
 

@@ -44,7 +44,7 @@ partitions = 4
 func TestReservationsAreRead(t *testing.T) {
 	p := written(t, map[string]string{
 		"dcm.toml":                two + "[leases]\nmax-per-user = 8\nshares = 3\n[guard]\nobservers = [\"exporter\"]\n",
-		"dcm.toml.d/50-more.toml": "[[reservation]]\nunit = \"ollama.service\"\npartitions = 1\n",
+		"dcm.toml.d/50-more.toml": "[[reservation]]\nunit = \"ollama.service\"\npartitions = 1\n[[reservation]]\nunit = \"notebook@\"\npartitions = 1\nshare = 3\n",
 	})
 	cfg, err := Load(p)
 	if err != nil {
@@ -54,6 +54,7 @@ func TestReservationsAreRead(t *testing.T) {
 		{Name: "vllm-a", Unit: "vllm@a.service", Partitions: 2, Place: "spread", Exclusive: true, GPUs: []partition.Selector{{Index: 0}, {Address: "0000:26:00.0"}}},
 		{Name: "slurm", Partitions: 4, Place: "pack"},
 		{Name: "ollama", Unit: "ollama.service", Partitions: 1, Place: "pack"},
+		{Name: "notebook", Unit: "notebook@.service", Partitions: 1, Place: "pack", Share: 3},
 	}
 	ignore := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Source" }, cmp.Ignore())
 	if diff := cmp.Diff(want, cfg.Reservations, ignore); diff != "" {
@@ -77,6 +78,9 @@ func TestBadReservationsAreRefused(t *testing.T) {
 		{"[[reservation]]\nunit = \"a\"\n", ":1: reservation: a reservation needs a number of partitions"},
 		{"[[reservation]]\nunit = \"a\"\npartitions = 0\n", ":3: reservation.partitions = 0: out of range; accepted: 1 to 1024"},
 		{"[[reservation]]\nunit = \"a@.service\"\npartitions = 1\n", "a template is many services; accepted: an instance, such as a@a.service"},
+		{"[[reservation]]\nunit = \"a@\"\npartitions = 1\nshare = 1\n", ":4: reservation.share = 1: out of range; accepted: 2 to 64"},
+		{"[[reservation]]\nunit = \"a\"\npartitions = 1\nshare = 2\n", `:4: reservation.share = 2: those who share are the instances of one template; accepted: unit = "vllm@.service"`},
+		{"[[reservation]]\nname = \"a\"\npartitions = 1\nshare = 2\n", "those who share are the instances of one template"},
 		{"[[reservation]]\nunit = \"a.socket\"\npartitions = 1\n", "partitions can be reserved for a service only"},
 		{"[[reservation]]\nunit = \"dcm-apply\"\npartitions = 1\n", "dcm's own unit"},
 		{"[[reservation]]\nname = \"../x\"\npartitions = 1\n", `:2: reservation.name = "../x": not a name for a reservation`},

@@ -89,7 +89,7 @@ func TestShippedFileShowsEveryKeyWithItsDefault(t *testing.T) {
 		}
 		if key == "reservation" {
 			for sub := range r.keys {
-				if len(root.at(key).items()) != 1 || root.at(key).items()[0].at(sub) == nil {
+				if !slices.ContainsFunc(root.at(key).items(), func(n *node) bool { return n.at(sub) != nil }) {
 					t.Errorf("%s.%s is not in the shipped dcm.toml", key, sub)
 				}
 			}

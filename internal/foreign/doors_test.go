@@ -17,6 +17,9 @@ func doors() map[string]string {
 		// reservations and leases
 		"cli.guardCmd":      callers,
 		"dcm-guard.main":    callers,
+		"dcm-guard.own":     "a path to write by, which is not told",
+		"dmem.Tree.read":    escapes,
+		"dmem.write":        writes,
 		"lease.Links.Read":  escapes,
 		"lease.Links.of":    escapes,
 		"lease.Links.clean": compared,

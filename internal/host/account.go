@@ -68,11 +68,11 @@ func (h *Host) reserve(cfg *config.Config, broken bool) (account.Reserve, error)
 		return out, err
 	}
 	for _, r := range p.Reservations {
-		out.List = append(out.List, account.Reserved{Name: r.Name, Unit: r.Unit, Wants: r.Wants, Partitions: r.Partitions, Exclusive: r.Exclusive, Reason: r.Reason})
+		out.List = append(out.List, account.Reserved{Name: r.Name, Unit: r.Unit, Wants: r.Wants, Partitions: r.Partitions, Exclusive: r.Exclusive, Share: r.Share, Reason: r.Reason})
 	}
 	g, err := report.ReadGuard(h.Runtime())
 	if g != nil {
-		out.Guard = account.Guard{Loaded: g.Loaded, Devices: g.Devices, Why: g.Why}
+		out.Guard = account.Guard{Loaded: g.Loaded, Devices: g.Devices, Why: g.Why, Uncapped: g.Uncapped}
 	}
 	if _, off := os.Stat(h.GuardOff()); off == nil {
 		out.Guard.Why = "an administrator has switched the guard off"

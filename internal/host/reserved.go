@@ -40,7 +40,7 @@ func (h *Host) Reserve(o systemd.Order, list []config.Reservation) systemd.Order
 		if r.Unit == "" {
 			continue
 		}
-		one := systemd.Reserved{Unit: r.Unit, Name: r.Name, Count: r.Partitions, Exclusive: r.Exclusive}
+		one := systemd.Reserved{Unit: r.Unit, Name: r.Name, Count: r.Partitions, Exclusive: r.Exclusive, Share: r.Share}
 		if len(o.Needs) > 0 {
 			one.Beside = 3 + 2*r.Partitions // at most: three of every GPU, two of each partition
 		}

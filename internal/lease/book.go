@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"maps"
 	"slices"
 
 	"dcm/internal/placement"
@@ -11,6 +12,7 @@ type Part struct {
 	placement.Partition
 	Nodes  []string // that are its own: "/dev/dri/renderD129"
 	Beside []string // that its users have to open too; nil: what is common to all
+	Bytes  uint64   // of memory; 0 where not known
 }
 
 // Tenant is a unit below [Slice], as PID 1 tells of it.
@@ -79,16 +81,27 @@ func taken(book []Held) map[string]bool {
 	return out
 }
 
-// shareable is what cannot be given to one more who shares: what anybody has for
-// himself.
-func shareable(book []Held) map[string]bool {
+// full is what cannot be given to one more of so many who share: what anybody has for
+// himself or shares with another number, and what so many have.
+func full(book []Held, of int) map[string]bool {
 	out := make(map[string]bool)
 	for _, h := range book {
-		alone := slices.ContainsFunc(h.Units, func(unit string) bool {
+		others := slices.ContainsFunc(h.Units, func(unit string) bool {
 			n, ok := ParseName(unit)
-			return !ok || n.Kind != Shared
+			return !ok || n.Of != of
 		})
-		if alone || h.For != "" || len(h.Users) > 0 {
+		if others || h.For != "" || len(h.Users) > 0 || len(h.Units) >= of {
+			out[h.Name] = true
+		}
+	}
+	return out
+}
+
+// begun leaves of what could be shared that which somebody shares already.
+func begun(book []Held, no map[string]bool) map[string]bool {
+	out := maps.Clone(no)
+	for _, h := range book {
+		if len(h.Units) == 0 {
 			out[h.Name] = true
 		}
 	}

@@ -29,6 +29,7 @@ type Request struct {
 	Wait bool          // until there is enough
 	Time time.Duration // after which the lease ends; 0 for no limit
 	What string        // the command, for people
+	Of   int           // how many may share a partition with Kind [Shared]; 0 for as many as the limits let
 }
 
 // Lease is what was given.
@@ -65,6 +66,9 @@ type Host interface {
 	// Guard makes what exclusive leases have open nowhere else, and returns why it
 	// cannot, "" if it can.
 	Guard(ctx context.Context) (why string)
+	// Cap limits what a shared lease may take of the GPUs' memory, in bytes, and says
+	// what is in force.
+	Cap(ctx context.Context, unit string, caps Caps) string
 	// Changed is closed when units have come or gone, or the partitions were changed,
 	// since it was called. It is called only for who waits, until ctx ends.
 	Changed(ctx context.Context) <-chan struct{}
@@ -127,6 +131,9 @@ func (e *ShortError) Unwrap() error { return e.Err }
 // no others. With Wait it stands in line until there is enough, and leaves the line
 // when ctx ends.
 func (k *Keeper) Acquire(ctx context.Context, c Caller, r Request) (Lease, error) {
+	if err := k.shares(&r); err != nil {
+		return Lease{}, err
+	}
 	leave, err := k.queue(ctx, r.Wait)
 	if err != nil {
 		return Lease{}, err
@@ -165,6 +172,9 @@ func (k *Keeper) turn(ctx context.Context, c Caller, r Request) (l Lease, again 
 
 // Consider tells what would be given now, and gives nothing.
 func (k *Keeper) Consider(ctx context.Context, uid uint32, r Request) (placement.Choice, error) {
+	if err := k.shares(&r); err != nil {
+		return placement.Choice{}, err
+	}
 	facts, err := k.Host.Facts(ctx)
 	if err != nil {
 		return placement.Choice{}, fmt.Errorf("cannot tell who has which partition: %w", err)
@@ -176,7 +186,7 @@ func (k *Keeper) Consider(ctx context.Context, uid uint32, r Request) (placement
 func (k *Keeper) Release(ctx context.Context, uid uint32, unit string) error {
 	name, ok := ParseName(unit)
 	if !ok {
-		return fmt.Errorf("%q is not the name of a lease, such as %s", unit, Name{Confined, 1000, "4f1c09aa"})
+		return fmt.Errorf("%q is not the name of a lease, such as %s", unit, Name{Confined, 1000, "4f1c09aa", 0})
 	}
 	facts, err := k.Host.Facts(ctx)
 	if err != nil {
@@ -199,58 +209,6 @@ func possible(e *ShortError) bool {
 	}
 	n := max(short.Want.Partitions, short.Want.GPUs)
 	return n <= short.Of
-}
-
-// place is one who stands in line.
-type place struct {
-	turn chan struct{} // closed when it is his
-	wait bool          // for as long as it takes
-}
-
-// queue waits for the caller's turn. Who does not want to wait is let in only where
-// nobody waits for more than the answer.
-func (k *Keeper) queue(ctx context.Context, wait bool) (leave func(), err error) {
-	own := place{make(chan struct{}), wait}
-	if err := k.stand(own); err != nil {
-		return nil, err
-	}
-	leave = func() { k.leave(own) }
-	select {
-	case <-own.turn:
-		return leave, nil
-	case <-ctx.Done():
-		leave()
-		return nil, ctx.Err()
-	}
-}
-
-func (k *Keeper) stand(own place) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	n := 0
-	for _, p := range k.line {
-		if p.wait {
-			n++
-		}
-	}
-	if n > 0 && !own.wait {
-		return fmt.Errorf("%d in line already; ask with --wait to stand in it", n)
-	}
-	k.line = append(k.line, own)
-	if len(k.line) == 1 {
-		close(own.turn)
-	}
-	return nil
-}
-
-func (k *Keeper) leave(own place) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	i := slices.Index(k.line, own)
-	k.line = slices.Delete(k.line, i, i+1)
-	if i == 0 && len(k.line) > 0 {
-		close(k.line[0].turn)
-	}
 }
 
 // attempt gives a lease if that can be done now.
@@ -290,32 +248,45 @@ func (k *Keeper) choose(f Facts, uid uint32, r Request) (placement.Choice, error
 	book := Book(f)
 	no := taken(book)
 	if r.Kind == Shared {
-		no = k.full(book)
+		no = full(book, r.Of)
+		// What is shared already is filled up first.
+		if c, err := placement.Choose(all(book), begun(book, no), r.Want); err == nil {
+			return c, k.allowed(book, uid, c)
+		}
 	}
 	choice, err := placement.Choose(all(book), no, r.Want)
 	if err != nil {
 		return choice, &ShortError{err, whose(book, r.Want)}
 	}
-	k.mu.Lock()
-	most := k.limits.PerUser
-	k.mu.Unlock()
-	if has := count(book, uid); most > 0 && uid != 0 && has+len(choice.Partitions) > most {
-		return choice, &LimitError{has, len(choice.Partitions), most}
-	}
-	return choice, nil
+	return choice, k.allowed(book, uid, choice)
 }
 
-// full is what cannot be given to one more who shares.
-func (k *Keeper) full(book []Held) map[string]bool {
-	no := shareable(book)
+// allowed refuses what is over a user's limit.
+func (k *Keeper) allowed(book []Held, uid uint32, c placement.Choice) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, h := range book {
-		if len(h.Units) >= max(k.limits.Shares, 1) {
-			no[h.Name] = true
-		}
+	most := k.limits.PerUser
+	if has := count(book, uid); most > 0 && uid != 0 && has+len(c.Partitions) > most {
+		return &LimitError{has, len(c.Partitions), most}
 	}
-	return no
+	return nil
+}
+
+// shares settles how many are to share a partition.
+func (k *Keeper) shares(r *Request) error {
+	if r.Kind != Shared {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	most := min(max(k.limits.Shares, 1), MostShares)
+	if r.Of == 0 {
+		r.Of = most
+	}
+	if most < 2 || r.Of < 2 || r.Of > most {
+		return fmt.Errorf("%d are to share a partition; shares = %d in [leases] lets 2 to %[2]d do so, and fewer than 2 nobody", r.Of, most)
+	}
+	return nil
 }
 
 // count is how many partitions a user has by leases.
@@ -351,7 +322,7 @@ func whose(book []Held, w placement.Want) []string {
 // looked at again: between the last look and PID 1's its number may have become
 // another's, and then that one must not stay.
 func (k *Keeper) give(ctx context.Context, c Caller, r Request, f Facts, choice placement.Choice) (Lease, error) {
-	l := Lease{Unit: name(c.UID, r.Kind, f).String(), Choice: choice}
+	l := Lease{Unit: name(c.UID, r, f).String(), Choice: choice}
 	var own []string
 	for _, p := range choice.Partitions {
 		i := slices.IndexFunc(f.Parts, func(o Part) bool { return o.Name == p.Name })
@@ -380,6 +351,9 @@ func (k *Keeper) give(ctx context.Context, c Caller, r Request, f Facts, choice 
 			l.Notes = append(l.Notes, "confined, not exclusive: "+why)
 		}
 	}
+	if r.Kind == Shared {
+		l.Notes = append(l.Notes, k.Host.Cap(ctx, l.Unit, shareOf(f.Parts, choice, r.Of)))
+	}
 	return l, nil
 }
 
@@ -392,11 +366,11 @@ func describe(r Request, c placement.Choice) string {
 }
 
 // name is one that no unit has.
-func name(uid uint32, kind Kind, f Facts) Name {
+func name(uid uint32, r Request, f Facts) Name {
 	for {
 		var id [4]byte
 		rand.Read(id[:]) // never fails
-		n := Name{kind, uid, hex.EncodeToString(id[:])}
+		n := Name{r.Kind, uid, hex.EncodeToString(id[:]), r.Of}
 		if !slices.ContainsFunc(f.Tenants, func(t Tenant) bool { return t.Unit == n.String() }) {
 			return n
 		}

@@ -10,8 +10,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"dcm/internal/partition"
 	"dcm/internal/placement"
+	"dcm/internal/report"
 )
 
 // host is PID 1 and a node of two GPUs with four partitions each, in memory.
@@ -37,7 +40,7 @@ func parts() []Part {
 		for i := range 4 {
 			out = append(out, Part{
 				placement.Partition{Name: fmt.Sprintf("%s-%d", address, i), GPU: address, Index: i, Domain: i / 2},
-				[]string{fmt.Sprintf("/dev/dri/renderD%d", 128+8*g+i)}, nil,
+				[]string{fmt.Sprintf("/dev/dri/renderD%d", 128+8*g+i)}, nil, 24 << 30,
 			})
 		}
 	}
@@ -87,6 +90,8 @@ func (h *host) Still() (func(), error) {
 	}
 	return func() {}, nil
 }
+
+func (h *host) Cap(_ context.Context, _ string, c Caps) string { return "capped at " + c.String() }
 
 func (h *host) Guard(context.Context) string { return h.guard }
 
@@ -210,6 +215,9 @@ func TestShares(t *testing.T) {
 	if _, err := k.Acquire(t.Context(), alice, whole); err == nil {
 		t.Error("what is shared was given to one alone")
 	}
+	if got, want := first.Notes[0], "capped at 48 GiB of 0000:05:00.0"; got != want {
+		t.Errorf("told is %q, want %q", got, want)
+	}
 }
 
 func TestWaitingInLine(t *testing.T) {
@@ -323,14 +331,69 @@ func TestNoPartitionIsGivenTwice(t *testing.T) {
 	}
 }
 
+// Those who share are as many as each of them was told, and are together before
+// another partition is begun.
+func TestSharesByNumber(t *testing.T) {
+	k := &Keeper{Host: newHost()}
+	one := func(of int) Request {
+		return Request{Want: placement.Want{Partitions: 1, Place: placement.Spread}, Kind: Shared, Of: of}
+	}
+	if _, err := k.Acquire(t.Context(), alice, one(2)); err == nil || !strings.Contains(err.Error(), "shares = 1 in [leases]") {
+		t.Errorf("where nobody may share: %v", err)
+	}
+	k.Limit(Limits{Shares: 3})
+	for _, of := range []int{1, 4, 65} {
+		if _, err := k.Acquire(t.Context(), alice, one(of)); err == nil {
+			t.Errorf("one of %d was given", of)
+		}
+	}
+	for _, of := range []int{3, 2, 3, 2, 0, 3, 2} { // 0 is 3
+		acquire(t, k, alice, one(of))
+	}
+	has := make(map[string]int)
+	f, _ := k.Host.Facts(t.Context())
+	for _, h := range Book(f) {
+		for _, unit := range h.Units {
+			n, _ := ParseName(unit)
+			has[fmt.Sprintf("%s of %d", h.Name, n.Of)]++
+		}
+	}
+	want := map[string]int{"0000:05:00.0-0 of 3": 3, "0000:26:00.0-0 of 2": 2, "0000:05:00.0-1 of 3": 1, "0000:26:00.0-1 of 2": 1}
+	if diff := cmp.Diff(want, has); diff != "" {
+		t.Errorf("partitions are shared as (-want +got):\n%s", diff)
+	}
+}
+
+func TestSharesOf(t *testing.T) {
+	p := report.Partitions{Parts: []report.Part{
+		{Name: "a-0", GPU: "0000:05:00.0", Render: "/dev/dri/renderD128", Memory: 24 << 30},
+		{Name: "a-1", GPU: "0000:05:00.0", Render: "/dev/dri/renderD129", Memory: 24 << 30},
+		{Name: "b-0", GPU: "0000:26:00.0", Render: "/dev/dri/renderD136", Memory: 96 << 30},
+		{Name: "c-0", GPU: "0000:46:00.0", Render: "/dev/dri/renderD144"},
+	}, Reservations: []report.Reservation{{Name: "w", Unit: "w@.service", Share: 2, Partitions: []string{"a-0"}}, {Name: "v", Unit: "v.service"}}}
+	got := SharesOf(p, map[string][]string{
+		"dcm-share3-1000-00c0ffee.scope": {"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/renderD129", "/dev/dri/renderD136"},
+		"dcm-share2-1000-00c0ffee.scope": {"/dev/dri/renderD144"}, "dcm-lease-1000-00c0ffee.scope": {"/dev/dri/renderD128"},
+		"w@x.service": {"/dev/dcm/w/render0"}, "v.service": {"/dev/dri/renderD128"}, "v@1.service": {"/dev/dri/renderD128"},
+	})
+	want := map[string]Caps{
+		"dcm-share3-1000-00c0ffee.scope": {"0000:05:00.0": 16 << 30, "0000:26:00.0": 32 << 30}, "dcm-share2-1000-00c0ffee.scope": nil,
+		"w@x.service": {"0000:05:00.0": 12 << 30},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("shares (-want +got):\n%s", diff)
+	}
+}
+
 func TestNames(t *testing.T) {
-	for _, kind := range []Kind{Confined, Exclusive, Shared} {
-		n := Name{kind, 4294967294, "00c0ffee"}
+	for kind, of := range map[Kind]int{Confined: 0, Exclusive: 0, Shared: MostShares} {
+		n := Name{kind, 4294967294, "00c0ffee", of}
 		if got, ok := ParseName(n.String()); !ok || got != n {
 			t.Errorf("%s is read as %+v, %v", n, got, ok)
 		}
 	}
-	for _, unit := range []string{"dcm-lease-1000-00c0ffee.service", "dcm-lease--00c0ffee.scope", "dcm-lease-99999999999-00c0ffee.scope", "session-1.scope", "dcm-lease-4294967296-00c0ffee.scope"} {
+	for _, unit := range []string{"dcm-lease-1000-00c0ffee.service", "dcm-lease--00c0ffee.scope", "dcm-lease-99999999999-00c0ffee.scope", "session-1.scope", "dcm-lease-4294967296-00c0ffee.scope",
+		"dcm-share-1-00c0ffee.scope", "dcm-share1-1-00c0ffee.scope", "dcm-share65-1-00c0ffee.scope", "dcm-lease3-1-00c0ffee.scope"} {
 		if n, ok := ParseName(unit); ok {
 			t.Errorf("%s is read as %+v", unit, n)
 		}

@@ -89,7 +89,7 @@ func (w *world) split(n int) {
 		for i := range n {
 			w.parts = append(w.parts, Part{
 				placement.Partition{Name: fmt.Sprintf("%s-%d", address, i), GPU: address, Index: i, Domain: i / 2},
-				[]string{fmt.Sprintf("/dev/dri/renderD%d", 128+8*g+i)}, nil,
+				[]string{fmt.Sprintf("/dev/dri/renderD%d", 128+8*g+i)}, nil, 24 << 30,
 			})
 		}
 	}
@@ -193,6 +193,9 @@ func (w *world) acquire(wait bool) {
 	r.Place = placement.Places()[w.rand.IntN(3)]
 	if w.rand.IntN(10) == 0 {
 		r.Partitions, r.GPUs = 0, 1
+	}
+	if r.Kind == Shared {
+		r.Of = []int{0, 2, 3}[w.rand.IntN(3)]
 	}
 	c := Caller{UID: []uint32{0, 1000, 1001}[w.rand.IntN(3)], PID: 1, Start: 1}
 	k := w.keeper
@@ -379,7 +382,8 @@ func (w *world) check(step int) {
 // together may be those alone that share.
 func (w *world) together(step int, h Held) {
 	for _, unit := range h.Units {
-		if n, _ := ParseName(unit); n.Kind != Shared || len(h.Units) > mostShares {
+		first, _ := ParseName(h.Units[0])
+		if n, _ := ParseName(unit); n.Kind != Shared || n.Of != first.Of || len(h.Units) > n.Of {
 			w.t.Errorf("step %d: %s has %s", step, h.Name, h.Units)
 		}
 	}

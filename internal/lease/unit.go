@@ -22,11 +22,22 @@ type Name struct {
 	Kind Kind
 	UID  uint32
 	ID   string // eight hexadecimal digits
+	Of   int    // of a shared one: how many may have the same partition; else 0
 }
 
-func (n Name) String() string { return fmt.Sprintf("dcm-%s-%d-%s.scope", n.Kind, n.UID, n.ID) }
+// String is "dcm-share3-1000-4f1c09aa.scope" for one of three.
+func (n Name) String() string {
+	of := ""
+	if n.Of > 0 {
+		of = strconv.Itoa(n.Of)
+	}
+	return fmt.Sprintf("dcm-%s%s-%d-%s.scope", n.Kind, of, n.UID, n.ID)
+}
 
-var nameForm = regexp.MustCompile(`^dcm-(lease|exclusive|share)-([0-9]{1,10})-([0-9a-f]{8})\.scope$`)
+// MostShares is how many can have one partition together.
+const MostShares = 64
+
+var nameForm = regexp.MustCompile(`^dcm-(lease|exclusive|share)([1-9][0-9]?)?-([0-9]{1,10})-([0-9a-f]{8})\.scope$`)
 
 // ParseName returns what a unit's name says; ok is false for one that is no lease's.
 func ParseName(unit string) (n Name, ok bool) {
@@ -34,6 +45,9 @@ func ParseName(unit string) (n Name, ok bool) {
 	if m == nil {
 		return Name{}, false
 	}
-	uid, err := strconv.ParseUint(m[2], 10, 32)
-	return Name{Kind(m[1]), uint32(uid), m[3]}, err == nil
+	uid, err := strconv.ParseUint(m[3], 10, 32)
+	of, _ := strconv.Atoi(m[2]) // 0 where there is none
+	n = Name{Kind(m[1]), uint32(uid), m[4], of}
+	shared := of >= 2 && of <= MostShares
+	return n, err == nil && (n.Kind == Shared) == shared && (shared || m[2] == "")
 }

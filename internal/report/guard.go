@@ -11,6 +11,9 @@ type Guard struct {
 	Loaded  bool   `json:"loaded"`
 	Devices int    `json:"devices"` // that open for their holders alone
 	Why     string `json:"why"`     // it cannot be done here; "" if it can
+	// Uncapped is why somebody who shares may take more of the memory than his share; ""
+	// if nobody may.
+	Uncapped string `json:"uncapped"`
 }
 
 // WriteGuard replaces the file.

@@ -46,6 +46,7 @@ type Reservation struct {
 	Wants      int      `json:"wants"`
 	Partitions []string `json:"partitions"` // none, if it could not be met
 	Exclusive  bool     `json:"exclusive"`
+	Share      int      `json:"share"`  // how many instances of Unit have them together; 0 for one service
 	Reason     string   `json:"reason"` // why these, or why none
 	Asks       string   `json:"asks"`   // all that the configuration says of it, to see that it has changed
 }

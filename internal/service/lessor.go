@@ -77,8 +77,8 @@ func request(w bus.Want) (lease.Request, error) {
 	switch {
 	case w.Exclusive:
 		r.Kind = lease.Exclusive
-	case w.Share:
-		r.Kind = lease.Shared
+	case w.Share > 0:
+		r.Kind, r.Of = lease.Shared, w.Share
 	}
 	return r, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -176,50 +175,6 @@ func (p *premises) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 	})
 }
 
-// limits are bounds as properties of a unit.
-func limits(b lease.Bounds) []systemd.Property {
-	var out []systemd.Property
-	for _, l := range []struct {
-		name  string
-		value uint64
-	}{
-		{"MemoryMax", b.Memory}, {"MemoryHigh", b.MemoryHigh}, {"MemorySwapMax", b.Swap}, {"TasksMax", b.Tasks}, {"CPUQuotaPerSecUSec", b.CPU},
-	} {
-		if l.value != math.MaxUint64 {
-			out = append(out, systemd.Property{Name: l.name, Value: l.value})
-		}
-	}
-	if mask := bitmap(b.CPUs); len(mask) > 0 {
-		out = append(out, systemd.Property{Name: "AllowedCPUs", Value: mask})
-	}
-	return out
-}
-
-// bitmap is a list of processors, "0-3,8", as systemd takes it: a bit for each, the
-// first one the lowest of the first byte. It is empty for what is no such list.
-func bitmap(list string) []byte {
-	const most = 1 << 16
-	var out []byte
-	for part := range strings.SplitSeq(list, ",") {
-		from, to, ranged := strings.Cut(part, "-")
-		if !ranged {
-			to = from
-		}
-		first, err := strconv.Atoi(from)
-		last, other := strconv.Atoi(to)
-		if err != nil || other != nil || first < 0 || last < first || last >= most {
-			return nil
-		}
-		for n := first; n <= last; n++ {
-			if grow := n/8 + 1 - len(out); grow > 0 {
-				out = append(out, make([]byte, grow)...)
-			}
-			out[n/8] |= 1 << (n % 8)
-		}
-	}
-	return out
-}
-
 // cgroup is where a process is, in the unified hierarchy.
 func (p *premises) cgroup(pid int) (string, error) {
 	text, err := os.ReadFile(p.host.Path("proc", strconv.Itoa(pid), "cgroup"))
@@ -306,8 +261,8 @@ func (p *premises) Still() (func(), error) {
 const guarding = 10 * time.Second
 
 func (p *premises) Guard(ctx context.Context) string {
-	if _, err := os.Stat(p.host.GuardOff()); err == nil {
-		return "an administrator has switched the guard off"
+	if p.off() {
+		return switchedOff
 	}
 	ctx, cancel := context.WithTimeout(ctx, guarding)
 	defer cancel()

@@ -120,7 +120,7 @@ func (s sharing) publish(ctx context.Context) error {
 		}
 		s.tell(r, g, now[r.Name])
 		p.Reservations = append(p.Reservations, report.Reservation{
-			Name: r.Name, Unit: r.Unit, Wants: r.Partitions, Partitions: g.Partitions, Exclusive: r.Exclusive, Reason: g.Reason, Asks: r.Asks(),
+			Name: r.Name, Unit: r.Unit, Wants: r.Partitions, Partitions: g.Partitions, Exclusive: r.Exclusive, Share: r.Share, Reason: g.Reason, Asks: r.Asks(),
 		})
 	}
 	errs = append(errs,
@@ -204,7 +204,7 @@ func parts(list []report.Part) []lease.Part {
 	for i, p := range list {
 		out[i] = lease.Part{Partition: placement.Partition{
 			Name: p.Name, GPU: partition.Address(p.GPU), Index: p.Index, Domain: p.Domain, NUMA: p.NUMA, Hive: p.Hive,
-		}, Nodes: []string{p.Render}, Beside: p.Beside}
+		}, Nodes: []string{p.Render}, Beside: p.Beside, Bytes: p.Memory}
 	}
 	return out
 }

@@ -60,6 +60,7 @@ type Reserved struct {
 	Count     int    // links in it; 0 where something is wrong: the unit had better not start then
 	Exclusive bool   // they open nowhere else
 	Beside    int    // links in a directory of their own, to what goes with the partitions
+	Share     int    // Unit is a template, and so many of its instances may have them together; 0: it is one service
 	Changed   bool   // it is to be restarted with dcm-reserve.service for another choice
 
 	Slice Setting // of its own
@@ -96,6 +97,12 @@ const placed = `Slice=` + unitname.Slice + `
 const misplaced = `# It is refused: it has %s, and who has partitions runs in ` + unitname.Slice + `.
 # Take that line away, or make the slice one below: Slice=dcm-NAME.slice
 AssertPathExists=/run/dcm/refused-for-its-own-Slice
+`
+
+// shared counts those who are there, and limits what the next one may take of the
+// memory: in its cgroup, which is there by then.
+const shared = `# At most %d instances at once.
+ExecStartPre=+/usr/libexec/dcm/dcm-guard enter %s %%n
 `
 
 const released = `# Written by dcm-generator: nothing is reserved for this unit any more, and it is
@@ -158,7 +165,7 @@ func (r Reserved) text() string {
 	if r.Changed {
 		unit.WriteString("# The reservation has changed: with this the unit alone is restarted.\nPartOf=" + unitname.Reserve + "\n")
 	}
-	if r.Exclusive {
+	if r.Exclusive || r.Share > 0 {
 		unit.WriteString("Wants=" + unitname.Guard + "\n")
 	}
 	service.WriteString("[Service]\n")
@@ -169,6 +176,9 @@ func (r Reserved) text() string {
 		fmt.Fprintf(&unit, misplaced, r.Slice)
 	}
 	service.WriteString(confined)
+	if r.Share > 0 {
+		fmt.Fprintf(&service, shared, r.Share, r.Name)
+	}
 	for i := range max(r.Count, 1) {
 		link := fmt.Sprintf("/dev/dcm/%s/render%d", r.Name, i)
 		unit.WriteString("AssertPathExists=" + link + "\n")

@@ -18,6 +18,7 @@ func TestDropinsOfReservations(t *testing.T) {
 			{Unit: "a.service", Name: "a", Count: 2},
 			{Unit: "b@1.service", Name: "b-1", Count: 1, Exclusive: true, Changed: true},
 			{Unit: "broken.service", Name: "broken"},
+			{Unit: "n@.service", Name: "n", Count: 1, Share: 3},
 			{Unit: "below.service", Name: "below", Count: 1, Slice: Setting{"dcm-ml.slice", "/x:1"}},
 			{Unit: "beside.service", Name: "beside", Count: 1, Slice: Setting{"ml.slice", "/x:1"}},
 		},
@@ -34,6 +35,8 @@ func TestDropinsOfReservations(t *testing.T) {
 		"b@1.service.d/50-dcm.conf": client + behind + "|PartOf=dcm-reserve.service|Wants=dcm-guard.service" +
 			"|AssertPathExists=/dev/dcm/b-1/render0" + closed + "|DeviceAllow=/dev/dcm/b-1/render0 rwm",
 		"broken.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/dev/dcm/broken/render0" + closed + "|DeviceAllow=/dev/dcm/broken/render0 rwm",
+		"n@.service.d/50-dcm.conf": client + behind + "|Wants=dcm-guard.service|AssertPathExists=/dev/dcm/n/render0" + closed +
+			"|ExecStartPre=+/usr/libexec/dcm/dcm-guard enter n %n|DeviceAllow=/dev/dcm/n/render0 rwm",
 		"below.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/dev/dcm/below/render0|[Service]|DevicePolicy=closed|DeviceAllow=|DeviceAllow=/dev/kfd rwm" +
 			"|DeviceAllow=/dev/dcm/below/render0 rwm",
 		"beside.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/run/dcm/refused-for-its-own-Slice|AssertPathExists=/dev/dcm/beside/render0" +

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"dcm/internal/dmem"
+	"dcm/internal/lease"
+	"dcm/internal/partition"
+	"dcm/internal/report"
+	"dcm/internal/systemd"
+	"dcm/internal/unitname"
+)
+
+// cap limits the memory of the leases that share, and tells why somebody who shares has
+// no limit, "" if everybody has his. What a service of a template may have is limited at
+// its start, see [enter].
+func (w world) cap(t dmem.Tree) string {
+	var errs []error
+	for unit, caps := range lease.SharesOf(w.parts, allowed(w.tenants)) {
+		if _, ok := lease.ParseName(unit); !ok {
+			continue
+		}
+		if err := limit(t, filepath.Join(unitname.Slice, unit), caps); err != nil && len(errs) == 0 {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) == 0 {
+		errs = append(errs, t.Probe(w.reserved()))
+	}
+	if errs[0] == nil {
+		return ""
+	}
+	return errs[0].Error()
+}
+
+// reserved are the GPUs with partitions that services share.
+func (w world) reserved() []partition.Address {
+	var out []partition.Address
+	for _, r := range w.parts.Reservations {
+		for _, p := range w.parts.Parts {
+			if r.Share > 0 && slices.Contains(r.Partitions, p.Name) {
+				out = append(out, partition.Address(p.GPU))
+			}
+		}
+	}
+	return out
+}
+
+func limit(t dmem.Tree, cgroup string, caps lease.Caps) error {
+	if caps == nil {
+		return errors.New("the size of a partition's memory is not known")
+	}
+	return t.Cap(cgroup, caps)
+}
+
+// enter lets one more instance in, unless there are as many as may share. That it has no
+// limit on its memory keeps no service down: it is told.
+func enter(name, unit string, log *slog.Logger) int {
+	w, err := look()
+	var r *report.Reservation
+	if err == nil {
+		if r = lease.SharedBy(w.parts, unit); r == nil || r.Name != name {
+			err = errors.New("it is no instance of the reservation's template")
+		}
+	}
+	if err == nil {
+		err = w.count(*r, unit)
+	}
+	if err != nil {
+		log.Error(fmt.Sprintf("%s is refused a share of reservation %s: %v", unit, name, err))
+		return 1
+	}
+	caps := lease.SharesOf(w.parts, map[string][]string{unit: nil})[unit]
+	cgroup, err := own()
+	if err == nil {
+		err = limit(dmem.Tree{Root: "/sys/fs/cgroup"}, cgroup, caps)
+	}
+	if err != nil {
+		log.Warn("shared, not capped: " + err.Error())
+		return 0
+	}
+	log.Info(fmt.Sprintf("shared by at most %d, and capped at %s", r.Share, caps))
+	return 0
+}
+
+// count refuses a unit before which as many were started as may share. Those that are
+// started at once agree on who was first, by PID 1's clock.
+func (w world) count(r report.Reservation, unit string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), asking)
+	defer cancel()
+	conn, err := systemd.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	type start struct {
+		unit string
+		at   uint64
+	}
+	var all []start
+	for _, t := range w.tenants {
+		if of := lease.SharedBy(w.parts, t.Unit); of == nil || of.Name != r.Name {
+			continue
+		}
+		e, err := conn.End(ctx, t.Unit)
+		if err != nil {
+			return err
+		}
+		all = append(all, start{t.Unit, e.Began})
+	}
+	slices.SortFunc(all, func(a, b start) int { return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.unit, b.unit)) })
+	before := slices.IndexFunc(all, func(s start) bool { return s.unit == unit })
+	if before < r.Share {
+		return nil
+	}
+	names := make([]string, r.Share)
+	for i := range names {
+		names[i] = all[i].unit
+	}
+	return fmt.Errorf("share = %d, and there are %s already", r.Share, strings.Join(names, ", "))
+}
+
+// own is the cgroup of the unit that this is run for. What runs before a service that
+// has cgroups of its own (Delegate=) is in one of these.
+func own() (string, error) {
+	text, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
+			return strings.TrimSuffix(path, "/.control"), nil
+		}
+	}
+	return "", errors.New("the host has no unified cgroup hierarchy")
+}
