@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -142,4 +143,56 @@ func limitsKept(m machine) {
 		m.t.Errorf("of what is not taken over dcm run says %s", r.Stderr)
 	}
 	m.run("rm -rf /run/systemd/system/dcm.service.d/limits.conf; systemctl daemon-reload; systemctl restart dcm; systemctl stop limited.slice")
+}
+
+// shared: of two that share no third is let in, by a service or by a lease.
+func shared(m machine) {
+	const uncapped = "shared, not capped: this kernel has no dmem controller"
+	m.put("/etc/systemd/system/notebook@.service", holder)
+	m.put(settings, fmt.Sprintf(reserving, "cpx-fast", 3)+"[[reservation]]\nunit = \"notebook@\"\npartitions = 1\nshare = 2\n[leases]\nshares = 2\n")
+	m.run("systemctl daemon-reload; dcm apply; systemctl start notebook@1 notebook@2")
+	if r := m.try("systemctl start notebook@3"); r.Code == 0 {
+		m.t.Error("a third shares what is for two")
+	}
+	if log := m.run("journalctl -o cat -u notebook@3"); !strings.Contains(log, "share = 2, and there are notebook@1.service, notebook@2.service already") {
+		m.t.Errorf("told of the third is:\n%s", log)
+	}
+	if log := m.run("journalctl -o cat -u notebook@1"); !strings.Contains(log, uncapped) {
+		m.t.Errorf("told of the first is:\n%s", log)
+	}
+	if text := m.try("dcm status").Stdout; !strings.Contains(text, "reservation notebook is "+uncapped) {
+		m.t.Errorf("dcm status:\n%s", text)
+	}
+	mine := m.mine("notebook")
+	for _, unit := range []string{"notebook@1.service", "notebook@2.service"} {
+		if got := m.opens(unit, mine[0], m.mine("alpha")[0]); got != "yes no" {
+			m.t.Errorf("%s opens its own and alpha's: %s", unit, got)
+		}
+	}
+	if list := m.run("dcm partitions"); !strings.Contains(list, "notebook@1.service notebook@2.service") {
+		m.t.Errorf("dcm partitions:\n%s", list)
+	}
+	m.run("systemctl stop notebook@1; systemctl reset-failed notebook@3; systemctl start notebook@3")
+
+	for _, name := range []string{"one", "two"} {
+		m.run("rm -f /run/" + name + "; setsid dcm run --share 2 -- sh -c 'echo held >/run/" + name + "; exec sleep infinity' >/run/" + name + ".told 2>&1 </dev/null &")
+		m.await("/run/"+name, "held")
+		if told := m.run("cat /run/" + name + ".told"); !strings.Contains(told, uncapped) {
+			m.t.Errorf("a lease that shares is told %s", told)
+		}
+	}
+	scopes := strings.Fields(m.run("systemctl list-units --plain --no-legend 'dcm-share2-*.scope' | cut -d' ' -f1"))
+	if len(scopes) != 2 || strings.Join(m.allowed(scopes[0]), " ") != strings.Join(m.allowed(scopes[1]), " ") {
+		m.t.Errorf("the leases %s are not of one partition", scopes)
+	}
+	third := m.run("dcm run --share 2 --dry-run | tail -1")
+	if list := m.run("dcm partitions | grep -F " + strings.TrimSpace(third)); strings.Contains(list, "dcm-share2") {
+		m.t.Errorf("a third would share with two: %s", list)
+	}
+	if r := m.try("dcm run --share 3 -- true"); r.Code != 1 || !strings.Contains(r.Stderr, "shares = 2 in [leases]") {
+		m.t.Errorf("more than may share: %d, %s", r.Code, r.Stderr)
+	}
+	m.run("dcm release " + scopes[0] + "; dcm release " + scopes[1] + "; systemctl stop 'notebook@*'")
+	m.reserve("cpx-fast", 3)
+	m.run("dcm apply")
 }

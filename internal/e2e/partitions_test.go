@@ -75,6 +75,7 @@ func partitions(t *testing.T, p product) {
 				{"a lease has the limits of the slice that its process left", limitsKept},
 				{"the slice that they are in is stopped", sliceStopped},
 				{"after a reboot they have theirs before anybody logs in", reservedAtBoot},
+				{"those who share are so many, and are told what is not capped", shared},
 				{"a reservation that is gone lets its unit go", reservedReleased},
 				{"an administrator's word, and removal, take the guard out", guardOff},
 			} {
@@ -256,6 +257,34 @@ func reservedRefused(m machine) {
 	m.untouched(map[string]string{"alpha.service": before["alpha.service"], agentUnit: before[agentUnit]})
 	m.reserve("cpx-fast", 3)
 	m.run("dcm apply")
+	m.confinedTo(2, 3)
+	misplaced(m)
+}
+
+// misplaced is for a unit that somebody wants to have in a slice of its own.
+func misplaced(m machine) {
+	before := m.units("alpha.service", "beta@1.service", agentUnit)
+	m.put("/etc/systemd/system/alpha.service.d/60-ml.conf", "[Service]\nSlice=ml.slice\n")
+	m.run("systemctl daemon-reload")
+	const told = "alpha.service has Slice=ml.slice (/etc/systemd/system/alpha.service.d/60-ml.conf:2)"
+	m.reserve("qpx-fast", 1)
+	for _, command := range []string{"dcm check", "dcm plan", "dcm apply"} {
+		if r := m.try(command); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, told) {
+			m.t.Errorf("%s: exit status %d, %s%s", command, r.Code, r.Stdout, r.Stderr)
+		}
+	}
+	m.untouched(before)
+	if r := m.try("systemctl restart alpha"); r.Code == 0 || m.show("alpha.service", "ActiveState")["ActiveState"] == "active" {
+		m.t.Errorf("alpha is started in a slice of its own: %s", r.Stderr)
+	}
+	m.put("/etc/systemd/system/alpha.service.d/60-ml.conf", "[Service]\nSlice=dcm-ml.slice\n")
+	m.reserve("cpx-fast", 3)
+	m.run("systemctl daemon-reload; dcm apply; systemctl start alpha")
+	m.confinedTo(2, 3)
+	if got := m.show("alpha.service", "Slice")["Slice"]; got != "dcm-ml.slice" {
+		m.t.Errorf("alpha runs in %s", got)
+	}
+	m.run("rm -r /etc/systemd/system/alpha.service.d; systemctl daemon-reload; systemctl restart alpha")
 	m.confinedTo(2, 3)
 }
 
