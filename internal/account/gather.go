@@ -52,6 +52,7 @@ type Sight struct {
 type Reserve struct {
 	List  []Reserved
 	Wrong []Problem // with them
+	Notes []string  // that are worth knowing
 	Guard Guard
 	Open  []string // units
 }

@@ -6,6 +6,7 @@ import "fmt"
 func (a *Account) reserve(r Reserve) {
 	a.Reserved, a.Guard = r.List, r.Guard
 	a.Problems = append(a.Problems, r.Wrong...)
+	a.Warnings = append(a.Warnings, r.Notes...)
 	for _, one := range r.List {
 		if one.Share > 0 && r.Guard.Uncapped != "" {
 			a.Warnings = append(a.Warnings, fmt.Sprintf("reservation %s is shared, not capped: %s", one.Name, r.Guard.Uncapped))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"dcm/internal/report"
 )
 
 // probe prints how many render nodes it can open and where it runs, and ends with 7.
@@ -112,6 +114,44 @@ func leasesLast(m machine) {
 	if r := m.try("timeout 60 sh -c 'while systemctl list-units --plain --no-legend \"dcm-*.scope\" | grep -q .; do :; done'"); r.Code != 0 {
 		m.t.Errorf("leases are left:\n%s", m.run("systemctl list-units --plain --no-legend 'dcm-*.scope'"))
 	}
+	whenIdle(m)
+}
+
+// whenIdle: a repartition that waits for a lease has no other one given, and goes on with
+// its end.
+func whenIdle(m machine) {
+	m.run(`rm -f /run/roots; setsid dcm run -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
+	m.await("/run/roots", "held")
+	before := m.listed()
+	const wait = "rm -f /run/idle; setsid dcm apply qpx-fast --when-idle >/run/idle 2>&1 </dev/null & echo $! >/run/idle.pid"
+	m.run(wait)
+	m.await("/run/idle", "Waiting for the end of dcm-lease-0-")
+	if r := m.try("dcm run -- true"); r.Code != 75 || !strings.Contains(r.Stderr, "no new ones are given: dcm apply qpx-fast --when-idle, by root") {
+		m.t.Errorf("a lease while somebody waits for them to end: %d, %s", r.Code, r.Stderr)
+	}
+	if text := m.try("dcm status").Stdout; !strings.Contains(text, "waits for the end of all leases (dcm-lease-0-") {
+		m.t.Errorf("dcm status:\n%s", text)
+	}
+	m.run("systemctl restart dcm; kill -INT $(cat /run/idle.pid)")
+	m.await("/run/idle", "not waited for any longer")
+	m.run("dcm run -- true")
+	if now := m.listed(); now != before {
+		m.t.Errorf("a wait that was interrupted has left %s", now)
+	}
+	m.run(wait)
+	m.await("/run/idle", "Waiting")
+	m.run("systemctl stop 'dcm-lease-*.scope'")
+	m.await("/run/idle", "is on the GPUs")
+	if now := m.listed(); now == before {
+		m.t.Errorf("the leases have ended, and the GPUs have %s", now)
+	}
+	m.run("dcm apply --clear")
+}
+
+// listed are the modes that the last run has left.
+func (m machine) listed() string {
+	m.t.Helper()
+	return fmt.Sprint(decode[report.Partitions](m, "partitions.json").Modes)
 }
 
 // limitsKept needs the kernel's controllers to see limits in force. Where it has none to

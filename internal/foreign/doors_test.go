@@ -152,6 +152,7 @@ func doors() map[string]string {
 		"dcm.main":             callers,
 		"cli.Stdio":            compared,
 		"cli.daemonCmd":        compared,
+		"cli.applyIdle":        "the command line, escaped by host.Drain",
 		"cli.follow":           "the command line, escaped by host.Sign",
 		"cli.judging":          callers,
 		"cli.readInput":        callers,

@@ -60,6 +60,7 @@ func (h *Host) reserve(cfg *config.Config, broken bool) (account.Reserve, error)
 	if cfg != nil {
 		out.Wrong = h.wrong(cfg.Reservations)
 	}
+	out.Notes = h.drained()
 	if broken {
 		_, out.Open = h.Reservations()
 	}

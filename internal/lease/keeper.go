@@ -74,8 +74,12 @@ type Host interface {
 	Changed(ctx context.Context) <-chan struct{}
 }
 
-// ErrChanging is the refusal while GPUs are being partitioned.
-var ErrChanging = errors.New("the GPUs are being partitioned")
+// ErrChanging is the refusal while GPUs are being partitioned, and ErrDraining while
+// somebody waits for that.
+var (
+	ErrChanging = errors.New("the GPUs are being partitioned")
+	ErrDraining = fmt.Errorf("%w when the leases have ended, and until then no new ones are given", ErrChanging)
+)
 
 // Limits are the configuration's.
 type Limits struct {

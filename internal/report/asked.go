@@ -57,7 +57,10 @@ func (w Who) String() string {
 // a whole, and the daemon takes it away.
 const AskedFile = "asked.json"
 
-// Note is what is in that file.
+// WaitingFile is the note of the command that waits for the leases to end.
+const WaitingFile = "when-idle.json"
+
+// Note is what is in these files.
 type Note struct {
 	Version int       `json:"version"`
 	Boot    string    `json:"boot"`
@@ -68,6 +71,11 @@ type Note struct {
 // ReadNote returns the note in the runtime directory, nil if there is none.
 func ReadNote(dir string) (*Note, error) {
 	return read(filepath.Join(dir, AskedFile), func(n *Note) int { return n.Version })
+}
+
+// ReadWaiting returns the note of who waits for the leases to end, nil if there is none.
+func ReadWaiting(dir string) (*Note, error) {
+	return read(filepath.Join(dir, WaitingFile), func(n *Note) int { return n.Version })
 }
 
 // ForRun returns what asked for a run that begins: what the daemon has written down

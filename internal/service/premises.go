@@ -249,6 +249,8 @@ func (p *premises) Still() (func(), error) {
 	busy, err := apply.UnderWay(p.host.Lock())
 	if err == nil && busy {
 		err = lease.ErrChanging
+	} else if who := p.host.Draining(); err == nil && who != "" {
+		err = fmt.Errorf("%w: %s", lease.ErrDraining, who)
 	}
 	if err != nil {
 		release()

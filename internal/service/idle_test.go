@@ -1,0 +1,48 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dcm/internal/gpu"
+)
+
+func TestWhoWaitsGoesOnWhenTheLastLeaseHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		units := strings.Fields("a b c")
+		ended := make(chan struct{}, 1)
+		list := func() (out []gpu.Holder) {
+			for _, u := range units {
+				out = append(out, gpu.Holder{Unit: u})
+			}
+			return out
+		}
+		var told []string
+		tell := func(l []gpu.Holder) { told = append(told, l[0].Unit) }
+		done := make(chan error, 1)
+		go func() { done <- idle(t.Context(), list, ended, tell) }()
+		synctest.Wait()
+		ended <- struct{}{} // another unit's end
+		synctest.Wait()
+		units = units[1:]
+		ended <- struct{}{}
+		synctest.Wait()
+		began := time.Now()
+		units = nil // which nobody tells of
+		if err := <-done; err != nil || time.Since(began) > overlooked || strings.Join(told, "") != "ab" {
+			t.Errorf("%v after %s, told of %s", err, time.Since(began), told)
+		}
+	})
+}
+
+func TestAWaitForLeasesEndsWhenItIsInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	err := idle(ctx, func() []gpu.Holder { return []gpu.Holder{{Unit: "a"}} }, nil, func([]gpu.Holder) { cancel() })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+}
