@@ -234,19 +234,6 @@ func (r review) after(con *Console, gpus []partition.GPU, tell bool) error {
 	return host.Room(r.cfg.Reservations, gpus, short)
 }
 
-// outcome is what the GPUs would be with the profile.
-func outcome(p partition.Profile, gpus []partition.GPU) ([]partition.GPU, error) {
-	layout, err := p.Layout(gpus)
-	if err != nil {
-		return nil, err
-	}
-	steps, err := partition.Plan(layout, gpus)
-	if err != nil {
-		return nil, err
-	}
-	return partition.Forecast(gpus, steps), nil
-}
-
 func partitions(gpus []partition.GPU) int {
 	n := 0
 	for _, g := range gpus {

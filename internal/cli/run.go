@@ -29,7 +29,7 @@ const (
 
 func runCmd(h *host.Host, con *Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "run [-n N | --gpus N] [--place PLACE] [--exclusive | --share N] [--wait] [--time TIME] [--dry-run [--json]] -- COMMAND [ARGUMENT...]",
+		Use:   "run [-n N | --gpus N] [--place PLACE] [--exclusive | --share N] [--wait] [--time TIME] [--dry-run [--json] [--free LIST] [--node KIND [--profile PROFILE]]] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command with partitions of its own, and no others",
 		Long: `Have the daemon choose partitions that nobody has, move this process to where it can
 open them and no others, and execute the command in its place. The partitions are its
@@ -51,13 +51,21 @@ status is the one of dcm. If there is not enough free, the exit status is 75.`,
 	f.DurationVar(&w.Time, "time", 0, "end the lease after that time")
 	f.BoolVar(&w.DryRun, "dry-run", false, "tell what would be given, and do nothing")
 	asJSON := f.Bool("json", false, "answer in JSON")
+	var s scene
+	f.StringVar(&s.free, "free", "", "with --dry-run: as if these partitions were free, and no others")
+	f.StringVar(&s.node, "node", "", "with --dry-run: on a `KIND` of node, such as mi300x-8, instead of this host")
+	f.StringVar(&s.profile, "profile", "", "with --node: the profile that it has; else the selected one")
 	cmd.RunE = func(c *cobra.Command, given []string) error {
-		if err := sensible(w, given, *asJSON); err != nil {
+		err := sensible(w, given, *asJSON)
+		if err == nil {
+			err = s.sensible(w)
+		}
+		if err != nil {
 			return exit.With(exit.Usage, err)
 		}
 		w.Command = strings.Join(given, " ")
 		if w.DryRun {
-			return considered(c.Context(), con, w, *asJSON)
+			return considered(c.Context(), h, con, s, w, *asJSON)
 		}
 		return runWith(c.Context(), h, con, w, given)
 	}
@@ -80,11 +88,40 @@ func sensible(w bus.Want, command []string, asJSON bool) error {
 	return nil
 }
 
-// considered tells what would be given.
-func considered(ctx context.Context, con *Console, w bus.Want, asJSON bool) error {
-	l, err := acquire(ctx, w)
-	if err != nil {
-		return err
+func (s scene) sensible(w bus.Want) error {
+	switch {
+	case s.imagined() && !w.DryRun:
+		return errors.New("--free and --node go with --dry-run")
+	case s.profile != "" && s.node == "":
+		return errors.New("--profile goes with --node")
+	case s.imagined() && w.Share > 0:
+		return errors.New("who shares what is for this host to say, as it is: --share goes without --free and --node")
+	}
+	return nil
+}
+
+// considered tells what would be given: by the daemon, or without it where that is not
+// about what is so.
+func considered(ctx context.Context, h *host.Host, con *Console, s scene, w bus.Want, asJSON bool) error {
+	var l bus.Lease
+	if s.imagined() {
+		book, err := s.book(ctx, h)
+		if err != nil {
+			return err
+		}
+		c, err := s.choose(book, w)
+		if err != nil {
+			return err
+		}
+		l.Reason = c.Reason
+		for _, p := range c.Partitions {
+			l.Partitions = append(l.Partitions, p.Name)
+		}
+	} else {
+		var err error
+		if l, err = acquire(ctx, w); err != nil {
+			return err
+		}
 	}
 	if asJSON {
 		return con.answer(map[string]any{"partitions": l.Partitions, "reason": l.Reason})

@@ -2,25 +2,34 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"dcm/internal/exit"
 	"dcm/internal/host"
 	"dcm/internal/lease"
 	"dcm/internal/placement"
-	"dcm/internal/service"
 )
 
 func topologyCmd(h *host.Host, con *Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "topology [--json]",
+		Use:   "topology [--json] [--node KIND [--profile PROFILE]]",
 		Short: "Draw how the partitions lie to each other, and who has them",
 		Args:  args(cobra.NoArgs),
 	}
 	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(c *cobra.Command, _ []string) error { return topology(c.Context(), h, con, *asJSON) }
+	var s scene
+	cmd.Flags().StringVar(&s.node, "node", "", "draw a `KIND` of node, such as mi300x-8, instead of this host")
+	cmd.Flags().StringVar(&s.profile, "profile", "", "with --node: the profile that it has; else the selected one")
+	cmd.RunE = func(c *cobra.Command, _ []string) error {
+		if s.profile != "" && s.node == "" {
+			return exit.With(exit.Usage, errors.New("--profile goes with --node"))
+		}
+		return topology(c.Context(), h, con, s, *asJSON)
+	}
 	return cmd
 }
 
@@ -42,8 +51,8 @@ type way struct {
 	Cost int    `json:"cost"`
 }
 
-func topology(ctx context.Context, h *host.Host, con *Console, asJSON bool) error {
-	book, err := service.Held(ctx, h)
+func topology(ctx context.Context, h *host.Host, con *Console, s scene, asJSON bool) error {
+	book, err := s.book(ctx, h)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dcm/internal/bus"
+	"dcm/internal/exit"
+	"dcm/internal/host"
+	"dcm/internal/lease"
+	"dcm/internal/partition"
+	"dcm/internal/placement"
+	"dcm/internal/service"
+)
+
+// scene is where a choice is made that nobody is given: on this host, or on a kind of
+// node with a profile.
+type scene struct {
+	node    string // "" for this host
+	profile string // of the node; "" for the selected one
+	free    string // what is free there; "" for what is, or on a kind of node for all
+}
+
+func (s scene) imagined() bool { return s.node != "" || s.free != "" }
+
+// book is what there is, with those who have it.
+func (s scene) book(ctx context.Context, h *host.Host) ([]lease.Held, error) {
+	if s.node == "" {
+		return service.Held(ctx, h)
+	}
+	gpus, err := partition.ParseNode(s.node)
+	if err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	cfg, err := h.Config()
+	if err != nil {
+		return nil, err
+	}
+	var named []string
+	if s.profile != "" {
+		named = []string{s.profile}
+	}
+	p, err := host.Choose(cfg, named...)
+	if err != nil {
+		return nil, err
+	}
+	after, err := outcome(p, gpus)
+	if err != nil {
+		return nil, err
+	}
+	return laid(after), nil
+}
+
+// outcome is what the GPUs would be with the profile.
+func outcome(p partition.Profile, gpus []partition.GPU) ([]partition.GPU, error) {
+	layout, err := p.Layout(gpus)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := partition.Plan(layout, gpus)
+	if err != nil {
+		return nil, err
+	}
+	return partition.Forecast(gpus, steps), nil
+}
+
+// laid is the partitions of GPUs that nobody has. The first half of them is at NUMA node
+// 0 and the others are at 1, as they mostly are.
+func laid(gpus []partition.GPU) []lease.Held {
+	var out []lease.Held
+	for i, g := range gpus {
+		n := g.Partitions()
+		for p := range n {
+			out = append(out, lease.Held{Part: lease.Part{Partition: placement.Partition{
+				Name: fmt.Sprintf("%s-%d", g.Address, p), GPU: g.Address, Index: p,
+				Domain: g.Memory.Domain(p, n), NUMA: i * 2 / len(gpus), Hive: g.Hive,
+			}}})
+		}
+	}
+	return out
+}
+
+// choose says what would be given of it.
+func (s scene) choose(book []lease.Held, w bus.Want) (placement.Choice, error) {
+	place, err := placement.ParsePlace(w.Place)
+	if err != nil {
+		return placement.Choice{}, exit.With(exit.Usage, err)
+	}
+	var node []placement.Partition
+	taken := make(map[string]bool)
+	for _, h := range book {
+		node = append(node, h.Partition)
+		taken[h.Name] = s.free != "" || !h.Free()
+	}
+	for item := range strings.SplitSeq(s.free, ",") {
+		if s.free == "" {
+			break
+		}
+		names, err := named(node, strings.TrimSpace(item))
+		if err != nil {
+			return placement.Choice{}, exit.With(exit.Usage, err)
+		}
+		for _, name := range names {
+			taken[name] = false
+		}
+	}
+	if w.Partitions == 0 && w.GPUs == 0 {
+		w.Partitions = 1
+	}
+	c, err := placement.Choose(node, taken, placement.Want{Partitions: w.Partitions, GPUs: w.GPUs, Place: place})
+	if _, short := errors.AsType[*placement.ShortError](err); short {
+		err = exit.With(exit.Transient, err)
+	}
+	return c, err
+}
+
+// named are the partitions that an item of a list means: "0000:05:00.0-3" is one of
+// them, "0000:05:00.0" all of a GPU, and "2-3" and "2" the same of the third GPU.
+func named(node []placement.Partition, item string) ([]string, error) {
+	gpu, part, one := item, "", false
+	if i := strings.LastIndexByte(item, '-'); i >= 0 {
+		gpu, part, one = item[:i], item[i+1:], true
+	}
+	var gpus []partition.Address
+	for _, p := range node {
+		if !slices.Contains(gpus, p.GPU) {
+			gpus = append(gpus, p.GPU)
+		}
+	}
+	if i, err := strconv.Atoi(gpu); err == nil && i >= 0 && i < len(gpus) {
+		gpu = string(gpus[i])
+	}
+	var out []string
+	for _, p := range node {
+		if string(p.GPU) == gpu && (!one || strconv.Itoa(p.Index) == part) {
+			out = append(out, p.Name)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("there is no partition %q: this node has %s to %s", item, node[0].Name, node[len(node)-1].Name)
+	}
+	return out, nil
+}
