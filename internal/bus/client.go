@@ -15,6 +15,10 @@ import (
 // it.
 var ErrAbsent = errors.New("dcm is not on the system bus")
 
+// ErrGone is that of a call whose end the daemon did not live to see. What was asked for
+// may have been done.
+var ErrGone = errors.New("dcm has ended before it answered")
+
 // ErrDenied is that of a call that only root, or somebody authorised, may make.
 var ErrDenied = errors.New("not authorised")
 

@@ -238,7 +238,33 @@ func (s *Service) release(c call) ([]any, error) {
 // Acquire moves this process into a lease, and returns when it is in it.
 func (c *Client) Acquire(ctx context.Context, w Want) (l Lease, err error) {
 	err = c.call(ctx, "Acquire", w.values()).Store(&l.Unit, &l.Partitions, &l.Reason, &l.Notes)
+	if remote, ok := errors.AsType[dbus.Error](err); ok && remote.Name == errorNoReply {
+		return l, ErrGone
+	}
 	return l, understood(err)
+}
+
+// Back returns when dcm is on the bus, again or still.
+func (c *Client) Back(ctx context.Context) error {
+	rule := []dbus.MatchOption{dbus.WithMatchSender(busName), dbus.WithMatchInterface(busName),
+		dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, Name)}
+	heard := make(chan *dbus.Signal, 1) // what does not fit was no news
+	c.conn.Signal(heard)
+	defer c.conn.RemoveSignal(heard)
+	if err := c.conn.AddMatchSignalContext(ctx, rule...); err != nil {
+		return fmt.Errorf("%w: %w", ErrAbsent, err)
+	}
+	for {
+		var there bool
+		if err := c.conn.BusObject().CallWithContext(ctx, busName+".NameHasOwner", 0, Name).Store(&there); err != nil || there {
+			return err
+		}
+		select {
+		case <-heard:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // Release ends a lease.

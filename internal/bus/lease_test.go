@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -63,5 +64,43 @@ func TestACallerThatGoesAwayLeavesTheLine(t *testing.T) {
 	case <-d.wait:
 	case <-ample.After(patience):
 		t.Error("it still stands in it")
+	}
+}
+
+// Who waits is not left alone by a daemon that ends, and finds the next one.
+func TestACallerIsToldThatTheDaemonHasEnded(t *testing.T) {
+	b := startBus(t)
+	d := &desk{wait: make(chan struct{})}
+	s := New(b.address, d, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	s.user = func(context.Context, call) (uint32, error) { return 0, nil }
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.Run(ctx, nil) }()
+	b.owned()
+	c, err := Dial(t.Context(), b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := c.Acquire(t.Context(), Want{Wait: true})
+		answered <- err
+	}()
+	select {
+	case <-d.wait:
+	case <-ample.After(patience):
+		t.Fatal("it never stood in the line")
+	}
+	end()
+	<-ended
+	if err := <-answered; !errors.Is(err, ErrGone) {
+		t.Errorf("who waits is told %v", err)
+	}
+	back := make(chan error, 1)
+	go func() { back <- c.Back(t.Context()) }()
+	b.serve(&desk{}, 0)
+	if err := <-back; err != nil {
+		t.Errorf("the next one is not found: %v", err)
 	}
 }

@@ -58,6 +58,7 @@ const (
 	errorUnknownProp = "org.freedesktop.DBus.Error.UnknownProperty"
 	errorUnknownIntf = "org.freedesktop.DBus.Error.UnknownInterface"
 	errorNoService   = "org.freedesktop.DBus.Error.ServiceUnknown"
+	errorNoReply     = "org.freedesktop.DBus.Error.NoReply"
 	errorNoOwner     = "org.freedesktop.DBus.Error.NameHasNoOwner"
 )
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 
@@ -59,3 +60,6 @@ func (c *Console) red(s string) string    { return c.paint("31", s) }
 func (c *Console) green(s string) string  { return c.paint("32", s) }
 func (c *Console) yellow(s string) string { return c.paint("33", s) }
 func (c *Console) bold(s string) string   { return c.paint("1", s) }
+
+// note tells of something that is no error.
+func (c *Console) note(text string) { fmt.Fprintln(c.err, c.yellow("dcm: ")+text) }

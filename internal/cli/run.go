@@ -119,7 +119,7 @@ func considered(ctx context.Context, h *host.Host, con *Console, s scene, w bus.
 		}
 	} else {
 		var err error
-		if l, err = acquire(ctx, w); err != nil {
+		if l, err = acquire(ctx, w, con.note); err != nil {
 			return err
 		}
 	}
@@ -143,30 +143,37 @@ func runWith(ctx context.Context, h *host.Host, con *Console, w bus.Want, comman
 	if err := mayOpen(h.Path("dev/kfd")); err != nil {
 		return err
 	}
-	l, err := acquire(ctx, w)
+	l, err := acquire(ctx, w, con.note)
 	if err != nil {
 		return err
 	}
 	for _, note := range l.Notes {
-		fmt.Fprintln(con.err, con.yellow("dcm: ")+note)
+		con.note(note)
 	}
 	err = syscall.Exec(path, command, os.Environ())
 	return exit.With(notExecutable, fmt.Errorf("cannot execute %s: %w", command[0], err))
 }
 
-func acquire(ctx context.Context, w bus.Want) (bus.Lease, error) {
+// acquire asks for a lease. Who waits goes on to do so when the daemon was started anew.
+func acquire(ctx context.Context, w bus.Want, tell func(string)) (bus.Lease, error) {
 	c, err := bus.Dial(ctx, bus.SystemBus)
 	if err == nil {
 		defer c.Close()
+	}
+	for err == nil {
 		var l bus.Lease
 		if l, err = c.Acquire(ctx, w); err == nil {
 			return l, nil
+		}
+		if errors.Is(err, bus.ErrGone) && w.Wait {
+			tell(err.Error() + "; standing in line anew when it is back")
+			err = c.Back(ctx)
 		}
 	}
 	switch {
 	case ctx.Err() != nil:
 		return bus.Lease{}, errors.New("no lease: it is not waited for any longer")
-	case errors.Is(err, bus.ErrAbsent):
+	case errors.Is(err, bus.ErrAbsent), errors.Is(err, bus.ErrGone):
 		err = fmt.Errorf("leases are given by the daemon: %w; systemctl start dcm", err)
 	case errors.Is(err, bus.ErrDenied):
 		err = fmt.Errorf("a lease is for root, members of the group dcm and whom polkit lets: %w", err)

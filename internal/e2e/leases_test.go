@@ -39,6 +39,12 @@ func leasesGiven(m machine) {
 		m.t.Errorf("somebody whom the mode keeps out: %d, %s", r.Code, r.Stderr)
 	}
 	m.run("chmod 666 /dev/kfd")
+	if r := m.try("timeout 60 " + ada + "dcm run --time 1s -- sleep infinity"); r.Code != 143 {
+		m.t.Errorf("a lease of a second ends with %d, %s", r.Code, r.Stderr)
+	}
+	if r := m.try("systemd-run --quiet --wait --pipe -p IPAddressDeny=any -p TasksMax=77 -- dcm run -- cat /proc/self/cgroup"); r.Code != 0 || !strings.Contains(r.Stderr, "not taken over: IPAddressDeny= of run-") {
+		m.t.Errorf("what is left behind is told as %d, %s%s", r.Code, r.Stdout, r.Stderr)
+	}
 	if got := m.run(ada + "dcm run --gpus 1 --dry-run"); !strings.Contains(got, "all of 0000:") {
 		m.t.Errorf("a dry run says %s", got)
 	}
@@ -115,6 +121,32 @@ func leasesLast(m machine) {
 		m.t.Errorf("leases are left:\n%s", m.run("systemctl list-units --plain --no-legend 'dcm-*.scope'"))
 	}
 	whenIdle(m)
+	inLine(m)
+}
+
+// inLine: who waits is served in order, but for those who have been killed; and a daemon
+// that is started anew is asked anew.
+func inLine(m machine) {
+	hold := func() {
+		m.run(`rm -f /run/roots /run/served; setsid dcm run -n 59 -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
+		m.await("/run/roots", "held")
+	}
+	wait := func(name string, n int) {
+		m.run("setsid timeout 200 dcm run -n 59 --wait -- sh -c 'echo " + name + " >>/run/served' >/run/" + name + " 2>&1 </dev/null & echo $! >/run/pid." + name +
+			fmt.Sprintf("; timeout 60 sh -c 'until dcm run -- true 2>&1 | grep -q \"%d in line already\"; do :; done'", n))
+	}
+	hold()
+	for i, name := range []string{"first", "second", "third"} {
+		wait(name, i+1)
+	}
+	m.run("pkill -KILL -P $(cat /run/pid.first); timeout 60 sh -c 'until dcm run -- true 2>&1 | grep -q \"2 in line already\"; do :; done'; systemctl stop 'dcm-lease-*.scope'")
+	m.await("/run/served", "second\nthird")
+	hold()
+	wait("fourth", 1)
+	m.run("systemctl restart dcm")
+	m.await("/run/fourth", "standing in line anew")
+	m.run("systemctl stop 'dcm-lease-*.scope'")
+	m.await("/run/served", "fourth")
 }
 
 // whenIdle: a repartition that waits for a lease has no other one given, and goes on with
@@ -189,7 +221,7 @@ func limitsKept(m machine) {
 func shared(m machine) {
 	const uncapped = "shared, not capped: this kernel has no dmem controller"
 	m.put("/etc/systemd/system/notebook@.service", holder)
-	m.put(settings, fmt.Sprintf(reserving, "cpx-fast", 3)+"[[reservation]]\nunit = \"notebook@\"\npartitions = 1\nshare = 2\n[leases]\nshares = 2\n")
+	m.put(settings, fmt.Sprintf(reserving, "cpx-fast", 3)+"[[reservation]]\nunit = \"notebook@\"\npartitions = 1\nshare = 2\n[leases]\nshares = 2\nmax-per-user = 2\n")
 	m.run("systemctl daemon-reload; dcm apply; systemctl start notebook@1 notebook@2")
 	if r := m.try("systemctl start notebook@3"); r.Code == 0 {
 		m.t.Error("a third shares what is for two")
@@ -231,6 +263,9 @@ func shared(m machine) {
 	}
 	if r := m.try("dcm run --share 3 -- true"); r.Code != 1 || !strings.Contains(r.Stderr, "shares = 2 in [leases]") {
 		m.t.Errorf("more than may share: %d, %s", r.Code, r.Stderr)
+	}
+	if r := m.try(ada + "dcm run -n 3 -- true"); r.Code != 1 || !strings.Contains(r.Stderr, "max-per-user = 2") {
+		m.t.Errorf("more than one user may have: %d, %s", r.Code, r.Stderr)
 	}
 	m.run("dcm release " + scopes[0] + "; dcm release " + scopes[1] + "; systemctl stop 'notebook@*'")
 	m.reserve("cpx-fast", 3)

@@ -90,6 +90,7 @@ func doors() map[string]string {
 		"bus.Client.Account":    own,
 		"bus.Client.Usage":      own,
 		"bus.Client.Acquire":    own,
+		"bus.Client.Back":       "takes a boolean",
 		"bus.Client.Apply":      own,
 		"bus.Client.Use":        own,
 		"bus.Client.Manager":    own,

@@ -81,7 +81,14 @@ func (b *Bounds) note(dir, name string) error {
 			b.Others = append(b.Others, file+" of "+name)
 		}
 	}
-	return nil
+	text, err := attribute(dir, "dmem.max")
+	for line := range strings.SplitSeq(text, `\n`) { // escaped
+		if line != "" && !strings.HasSuffix(line, " max") {
+			b.Others = append(b.Others, "dmem.max of "+name)
+			break
+		}
+	}
+	return err
 }
 
 // attribute reads a cgroup's file; "" where the controller is not enabled.

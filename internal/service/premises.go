@@ -167,7 +167,11 @@ func (p *premises) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 	}
 	defer conn.Close()
 	var notes []string
-	for _, other := range bounds.Others {
+	held, err := conn.Filters(ctx, systemd.UnitsOf(cgroup))
+	if err != nil {
+		notes = append(notes, "it is not known what else was in force: "+err.Error())
+	}
+	for _, other := range append(bounds.Others, held...) {
 		notes = append(notes, "not taken over: "+other)
 	}
 	return notes, conn.StartScope(ctx, systemd.Scope{
