@@ -36,7 +36,8 @@ func TestPlainScripts(t *testing.T) {
 }
 
 // TestNodeScripts are the scripts in testdata/node, each on a simulated node of
-// its own. The first word of a file's name is the kind of node.
+// its own. The first word of a file's name is the kind of node, and old-minors in it
+// makes the kernel an older one.
 func TestNodeScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/node/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -45,7 +46,7 @@ func TestNodeScripts(t *testing.T) {
 	for _, file := range files {
 		kind, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".txtar"), "_")
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			node := simtest.Start(t, kind, sim.Options{})
+			node := simtest.Start(t, kind, sim.Options{OldMinors: strings.Contains(file, "old-minors")})
 			testscript.Run(t, testscript.Params{Files: []string{file}, Setup: func(e *testscript.Env) error {
 				// What modprobe is, the oneshot finds in PATH.
 				e.Setenv("PATH", filepath.Dir(node.Modprobe)+string(filepath.ListSeparator)+e.Getenv("PATH"))
