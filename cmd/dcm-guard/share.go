@@ -55,7 +55,7 @@ func (w world) reserved() []partition.Address {
 }
 
 func limit(t dmem.Tree, cgroup string, caps lease.Caps) error {
-	if caps == nil {
+	if len(caps) == 0 {
 		return errors.New("the size of a partition's memory is not known")
 	}
 	return t.Cap(cgroup, caps)

@@ -56,6 +56,11 @@ func applyIdle(ctx context.Context, h *host.Host, con *Console, given []string, 
 			return err
 		}
 	}
+	if len(given) > 0 || clearing {
+		if err := h.NeedRoot("applying a profile until reboot"); err != nil {
+			return err
+		}
+	}
 	if os.Geteuid() == 0 {
 		release, err := h.Drain(append([]string{"dcm"}, os.Args[1:]...))
 		if errors.Is(err, apply.ErrLocked) {

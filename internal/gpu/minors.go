@@ -58,7 +58,7 @@ func (n *Node) Minors(kernel string) (Minors, error) {
 		if kind != "card" {
 			continue
 		}
-		c, err := card(n.sys, name)
+		c, err := m.card(n.sys, name)
 		if err != nil {
 			return m, fmt.Errorf("cannot see the DRM devices: %w", err)
 		}
@@ -70,18 +70,25 @@ func (n *Node) Minors(kernel string) (Minors, error) {
 // AnyKernel is Minors of a node that is not this one.
 func (n *Node) AnyKernel() Minors { return Minors{Highest: -1, traits: n.Traits()} }
 
-// card is whose a primary minor is.
-func card(sys, name string) (Card, error) {
-	device := filepath.Join(sys, "class/drm", name, "device")
-	driver, err := attr.Link(filepath.Join(device, "driver"))
-	if err != nil {
-		return Card{}, err
+// card is whose a primary minor is. Of further partitions, which are many, no driver is
+// looked for.
+func (m Minors) card(sys, name string) (Card, error) {
+	link := filepath.Join(sys, "class/drm", name, "device")
+	device, err := attr.Link(link)
+	c := Card{Device: device, Driver: device}
+	if err != nil || m.further(device) {
+		return c, err
 	}
-	of, err := attr.Link(device)
-	if driver == "" {
-		driver = of
+	driver, err := attr.Link(filepath.Join(link, "driver"))
+	if driver != "" {
+		c.Driver = driver
 	}
-	return Card{Device: of, Driver: driver}, err
+	return c, err
+}
+
+// further tells whether a device is a further partition of some GPU.
+func (m Minors) further(device string) bool {
+	return slices.ContainsFunc(m.traits, func(t Traits) bool { return t.Further != "" && strings.HasPrefix(device, t.Further) })
 }
 
 // others are the drivers of cards that are none of these GPUs'.
@@ -89,7 +96,7 @@ func (m Minors) others(gpus []partition.GPU) []string {
 	var out []string
 	for _, c := range m.Cards {
 		if !slices.ContainsFunc(gpus, func(g partition.GPU) bool { return string(g.Address) == c.Device }) &&
-			!slices.ContainsFunc(m.traits, func(t Traits) bool { return t.Further != "" && strings.HasPrefix(c.Device, t.Further) }) {
+			!m.further(c.Device) {
 			out = append(out, c.Driver)
 		}
 	}

@@ -279,6 +279,7 @@ func (k *Keeper) allowed(book []Held, uid uint32, c placement.Choice) error {
 // shares settles how many are to share a partition.
 func (k *Keeper) shares(r *Request) error {
 	if r.Kind != Shared {
+		r.Of = 0
 		return nil
 	}
 	k.mu.Lock()
@@ -287,8 +288,11 @@ func (k *Keeper) shares(r *Request) error {
 	if r.Of == 0 {
 		r.Of = most
 	}
-	if most < 2 || r.Of < 2 || r.Of > most {
-		return fmt.Errorf("%d are to share a partition; shares = %d in [leases] lets 2 to %[2]d do so, and fewer than 2 nobody", r.Of, most)
+	switch {
+	case most < 2:
+		return fmt.Errorf("nobody may share a partition: shares = %d in [leases] of the configuration", most)
+	case r.Of < 2 || r.Of > most:
+		return fmt.Errorf("%d cannot share a partition: shares = %d in [leases] lets 2 to %[2]d", r.Of, most)
 	}
 	return nil
 }

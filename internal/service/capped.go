@@ -27,7 +27,7 @@ func (p *premises) off() bool {
 // shows of them.
 func (p *premises) Cap(ctx context.Context, unit string, caps lease.Caps) string {
 	const not = "shared, not capped: "
-	if caps == nil {
+	if len(caps) == 0 {
 		return not + "the size of a partition's memory is not known"
 	}
 	if p.off() {
