@@ -76,7 +76,7 @@ func (s *lessees) configure() {
 	if s.beta > 0 {
 		text += fmt.Sprintf("[[reservation]]\nunit = \"beta\"\npartitions = %d\nplace = \"spread\"\n", s.beta)
 	}
-	s.put(settings, text)
+	s.put(settings, text+"\n[leases]\nshares = 3\n")
 }
 
 // trial does one thing and looks at what has become of the partitions.
@@ -135,7 +135,7 @@ func (s *lessees) acquire(n int, during string) {
 	script := "cd /; rm -f /tmp/answer.*\n"
 	for i := range n {
 		who := []string{"", "setpriv --reuid=ada --regid=ada --init-groups ", "setpriv --reuid=bob --regid=bob --init-groups "}[s.rand.IntN(3)]
-		kind := []string{"", "", "--exclusive", "--share"}[s.rand.IntN(4)]
+		kind := []string{"", "", "--exclusive", "--share 2", "--share 3"}[s.rand.IntN(5)]
 		what := fmt.Sprintf("-n %d", 1+s.rand.IntN(mostAsked))
 		if wait == "" && s.rand.IntN(12) == 0 {
 			what = "--gpus 1"
@@ -167,7 +167,7 @@ func (s *lessees) acquire(n int, during string) {
 // scopes are the leases that there are.
 func (s *lessees) scopes() []string {
 	s.t.Helper()
-	return strings.Fields(s.run("systemctl list-units --plain --no-legend --state=active 'dcm-lease-*.scope' 'dcm-exclusive-*.scope' 'dcm-share-*.scope' | cut -d' ' -f1"))
+	return strings.Fields(s.run("systemctl list-units --plain --no-legend --state=active 'dcm-lease-*.scope' 'dcm-exclusive-*.scope' 'dcm-share*.scope' | cut -d' ' -f1"))
 }
 
 func (s *lessees) one() string {
@@ -373,7 +373,8 @@ func (s *lessees) problems() (out []string) {
 		units := s.holders(st, part.Node)
 		shared := 0
 		for _, unit := range units {
-			if n, _ := lease.ParseName(unit); n.Kind == lease.Shared {
+			first, _ := lease.ParseName(units[0])
+			if n, _ := lease.ParseName(unit); n.Kind == lease.Shared && n.Of == first.Of && len(units) <= n.Of {
 				shared++
 			}
 		}
