@@ -7,19 +7,14 @@ import (
 	"dcm/internal/partition"
 )
 
-// memory is what the boards have, in MB. The rest of what is known of them is
-// [partition.Boards]'s.
-func memory(board string) int {
-	gb := map[string]int{
-		"A100-40GB": 40, "A100-80GB": 80, "A30": 24, "H100-80GB": 80, "H100-NVL-94GB": 94, "GH200-96GB": 96, "H200-141GB": 141,
-		"B200-180GB": 180, "RTX-PRO-6000": 96,
-	}[board]
-	return gb << 10
-}
-
-// ampere tells whether a board keeps its mode in the InfoROM and changes it with a reset.
-func ampere(board string) bool {
-	return board == "A100-40GB" || board == "A100-80GB" || board == "A30"
+// memory is what a board has, in MB: its name for all of it says so.
+func memory(b partition.Board) (mb int) {
+	for _, s := range b.Slots {
+		if p, err := partition.ParseMIGProfile(s.Name); err == nil {
+			mb = max(mb, p.Memory<<10)
+		}
+	}
+	return mb
 }
 
 // New is a machine with these boards at these addresses, with MIG off and the driver
@@ -48,14 +43,14 @@ func quirks(driver string) []string {
 // Add adds a GPU.
 func (s *State) Add(board string, a partition.Address) error {
 	b, ok := partition.LookupBoard(board)
-	total := memory(board)
-	if !ok || total == 0 {
+	if !ok {
 		return fmt.Errorf("there is no board %q", board)
 	}
+	total := memory(b)
 	n := len(s.GPUs)
 	g := GPU{
 		Address: a, Device: uint32(b.Device)<<16 | 0x10de, Subsystem: 0x14f010de, Minor: n, UUID: fmt.Sprintf("GPU-6c2b7e1f-0000-4000-8000-%012x", 0xd000+n),
-		Memory: total, MIG: true, Kept: ampere(board), Resetless: 1, Name: "NVIDIA " + board,
+		Memory: total, MIG: true, Kept: b.Resets, Resetless: 1, Name: "NVIDIA " + board,
 	}
 	if g.Kept {
 		g.Resetless = 0
