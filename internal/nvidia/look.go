@@ -41,7 +41,7 @@ func (n *Node) Describe(functions []*gpu.Function) error {
 		case f.Driver != driver:
 			f.Why = "bound to " + f.Driver + ", not to " + driver
 		case n.program == "":
-			f.Why = "what it has is for the driver's library to tell, which is not asked here"
+			f.Why = unasked
 		default:
 			ask = append(ask, f)
 		}
