@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,10 +14,11 @@ import (
 
 func TestWhoWaitsGoesOnWhenTheLastLeaseHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		units := strings.Fields("a b c")
+		var units atomic.Value
+		units.Store("a b c")
 		ended := make(chan struct{}, 1)
 		list := func() (out []gpu.Holder) {
-			for _, u := range units {
+			for _, u := range strings.Fields(units.Load().(string)) {
 				out = append(out, gpu.Holder{Unit: u})
 			}
 			return out
@@ -28,11 +30,11 @@ func TestWhoWaitsGoesOnWhenTheLastLeaseHasEnded(t *testing.T) {
 		synctest.Wait()
 		ended <- struct{}{} // another unit's end
 		synctest.Wait()
-		units = units[1:]
+		units.Store("b c")
 		ended <- struct{}{}
 		synctest.Wait()
 		began := time.Now()
-		units = nil // which nobody tells of
+		units.Store("") // which nobody tells of
 		if err := <-done; err != nil || time.Since(began) > overlooked || strings.Join(told, "") != "ab" {
 			t.Errorf("%v after %s, told of %s", err, time.Since(began), told)
 		}
