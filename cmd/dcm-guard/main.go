@@ -47,7 +47,7 @@ func main() {
 
 func run(args []string, log *slog.Logger) int {
 	if len(args) == 3 && args[0] == "enter" {
-		return enter(args[1], args[2], log)
+		return enter(args[1], args[2])
 	}
 	if len(args) != 1 || args[0] != "set" && args[0] != "empty" && args[0] != "off" {
 		fmt.Fprintln(os.Stderr, "usage: dcm-guard set | empty | off | enter NAME UNIT; systemd runs it")

@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"dcm/internal/dmem"
+	"dcm/internal/foreign"
 	"dcm/internal/lease"
 	"dcm/internal/partition"
 	"dcm/internal/report"
@@ -63,7 +63,7 @@ func limit(t dmem.Tree, cgroup string, caps lease.Caps) error {
 
 // enter lets one more instance in, unless there are as many as may share. That it has no
 // limit on its memory keeps no service down: it is told.
-func enter(name, unit string, log *slog.Logger) int {
+func enter(name, unit string) int {
 	w, err := look()
 	var r *report.Reservation
 	if err == nil {
@@ -75,7 +75,7 @@ func enter(name, unit string, log *slog.Logger) int {
 		err = w.count(*r, unit)
 	}
 	if err != nil {
-		log.Error(fmt.Sprintf("%s is refused a share of reservation %s: %v", unit, name, err))
+		say(3, fmt.Sprintf("%s is refused a share of reservation %s: %v", unit, name, err))
 		return 1
 	}
 	caps := lease.SharesOf(w.parts, map[string][]string{unit: nil})[unit]
@@ -84,12 +84,16 @@ func enter(name, unit string, log *slog.Logger) int {
 		err = limit(dmem.Tree{Root: "/sys/fs/cgroup"}, cgroup, caps)
 	}
 	if err != nil {
-		log.Warn("shared, not capped: " + err.Error())
+		say(4, "shared, not capped: "+err.Error())
 		return 0
 	}
-	log.Info(fmt.Sprintf("shared by at most %d, and capped at %s", r.Share, caps))
+	say(6, fmt.Sprintf("shared by at most %d, and capped at %s", r.Share, caps))
 	return 0
 }
+
+// say writes a line for the journal, with its level as in sd-daemon(3), to the unit's own
+// stream: of a message by datagram whose sender has ended it may not know the unit.
+func say(level int, text string) { fmt.Fprintf(os.Stderr, "<%d>%s\n", level, foreign.Text(text)) }
 
 // count refuses a unit before which as many were started as may share. Those that are
 // started at once agree on who was first, by PID 1's clock.

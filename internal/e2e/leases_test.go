@@ -128,7 +128,7 @@ func leasesLast(m machine) {
 // that is started anew is asked anew.
 func inLine(m machine) {
 	hold := func() {
-		m.run(`rm -f /run/roots /run/served; setsid dcm run -n 59 -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
+		m.run(`rm -f /run/roots /run/served; setsid dcm run -n 59 --wait -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
 		m.await("/run/roots", "held")
 	}
 	wait := func(name string, n int) {
