@@ -128,11 +128,11 @@ func leasesLast(m machine) {
 // that is started anew is asked anew.
 func inLine(m machine) {
 	hold := func() {
-		m.run(`rm -f /run/roots /run/served; setsid dcm run -n 59 --wait -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
+		m.run(`rm -f /run/roots /run/served; setsid dcm run -n 58 --wait -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
 		m.await("/run/roots", "held")
 	}
 	wait := func(name string, n int) {
-		m.run("setsid timeout 200 dcm run -n 59 --wait -- sh -c 'echo " + name + " >>/run/served' >/run/" + name + " 2>&1 </dev/null & echo $! >/run/pid." + name +
+		m.run("setsid timeout 200 dcm run -n 58 --wait -- sh -c 'echo " + name + " >>/run/served' >/run/" + name + " 2>&1 </dev/null & echo $! >/run/pid." + name +
 			fmt.Sprintf("; timeout 60 sh -c 'until dcm run -- true 2>&1 | grep -q \"%d in line already\"; do :; done'", n))
 	}
 	hold()
