@@ -92,13 +92,16 @@ func (m machine) runs() int {
 func edits(m machine) {
 	m.put("/root/spx", crowded("spx-fast"))
 	m.put("/root/cpx", crowded("cpx-fast"))
-	before := m.runs()
+	before, began := m.runs(), time.Now()
 	m.run(`for i in $(seq 500); do
 		for profile in spx cpx; do cp /root/$profile /etc/dcm/dcm.toml.d/.new; mv /etc/dcm/dcm.toml.d/.new ` + settings + `; sleep 0.008; done
 	done`)
+	took := time.Since(began)
 	m.applied("cpx-fast")
-	if got := m.runs() - before; got != 1 {
-		m.t.Errorf("%d runs, want one", got)
+	// A busy machine spreads the edits over longer than a run takes: then there is more
+	// than one time at which all of them so far are one.
+	if got, most := m.runs()-before, 1+int(took/(20*time.Second)); got < 1 || got > most {
+		m.t.Errorf("%d runs, want at most %d for edits over %s", got, most, took.Round(time.Second))
 	}
 	if got := m.up(); got != "500" {
 		m.t.Errorf("%s units are up, want 500", got)
