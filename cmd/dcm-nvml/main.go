@@ -13,14 +13,13 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
+	"dcm/internal/answer"
 	"dcm/internal/confine"
 	"dcm/internal/nvml"
 	"dcm/internal/nvml/binding"
@@ -32,7 +31,7 @@ func main() {
 
 func run(args []string) int {
 	if len(args) == 4 && args[0] == again {
-		return answer(func() nvml.Reply { return confined(args[1], args[2], args[3]) })
+		return reply(func() nvml.Reply { return confined(args[1], args[2], args[3]) })
 	}
 	sys := "/sys"
 	if len(args) >= 2 && args[0] == "--sys" {
@@ -43,7 +42,7 @@ func run(args []string) int {
 		return 64
 	}
 	err := confineSelf(args, sys)
-	return answer(func() nvml.Reply { return nvml.Reply{Error: err} })
+	return reply(func() nvml.Reply { return nvml.Reply{Error: err} })
 }
 
 // again comes first when the program runs itself again; behind it are the user whom
@@ -53,7 +52,7 @@ const again = "--confined"
 // confineSelf runs the program again with less rights, and returns only with what
 // is wrong.
 func confineSelf(args []string, sys string) *nvml.Failure {
-	data, err := input(args)
+	data, err := answer.Request(args)
 	if err != nil {
 		return &nvml.Failure{Kind: nvml.BadRequest, Text: err.Error()}
 	}
@@ -93,45 +92,6 @@ func confined(user, sys, data string) nvml.Reply {
 	return binding.Serve(request, confine.TrustOf(uid), sys)
 }
 
-// answer prints a reply where the library cannot.
-func answer(reply func() nvml.Reply) int {
-	out, err := keepStdout()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "dcm-nvml:", err)
-		return 1
-	}
-	r := reply()
-	if err := json.NewEncoder(out).Encode(r); err != nil {
-		fmt.Fprintln(os.Stderr, "dcm-nvml: cannot write the answer:", err)
-		return 1
-	}
-	if r.Error != nil {
-		return 1
-	}
-	return 0
-}
-
-func input(args []string) ([]byte, error) {
-	if len(args) == 1 {
-		return []byte(args[0]), nil
-	}
-	const most = 64 << 10
-	data, err := io.ReadAll(io.LimitReader(os.Stdin, most))
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the request: %w", err)
-	}
-	return data, nil
-}
-
-// keepStdout keeps standard output for the answer: what the library prints goes
-// to standard error.
-func keepStdout() (*os.File, error) {
-	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 3)
-	if err != nil {
-		return nil, fmt.Errorf("cannot keep standard output: %w", err)
-	}
-	if err := unix.Dup3(2, 1, 0); err != nil {
-		return nil, fmt.Errorf("cannot redirect standard output: %w", err)
-	}
-	return os.NewFile(uintptr(fd), "answer"), nil
+func reply(of func() nvml.Reply) int {
+	return answer.Print("dcm-nvml", of, func(r nvml.Reply) bool { return r.Error != nil })
 }

@@ -13,10 +13,8 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"strconv"
@@ -24,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dcm/internal/amdsmi"
+	"dcm/internal/answer"
 	"dcm/internal/confine"
 )
 
@@ -33,7 +32,7 @@ func main() {
 
 func run(args []string) int {
 	if len(args) == 3 && args[0] == again {
-		return answer(func() amdsmi.Reply { return confined(args[1], args[2]) })
+		return reply(func() amdsmi.Reply { return confined(args[1], args[2]) })
 	}
 	private := len(args) > 0 && args[0] == "--private"
 	if private {
@@ -44,7 +43,7 @@ func run(args []string) int {
 		return 64
 	}
 	err := confineSelf(args, private)
-	return answer(func() amdsmi.Reply { return amdsmi.Reply{Error: err} })
+	return reply(func() amdsmi.Reply { return amdsmi.Reply{Error: err} })
 }
 
 // again comes first when the program runs itself again; behind it are the user whom
@@ -54,7 +53,7 @@ const again = "--confined"
 // confineSelf runs the program again with less rights, and returns only with what
 // is wrong.
 func confineSelf(args []string, private bool) *amdsmi.Failure {
-	data, err := input(args)
+	data, err := answer.Request(args)
 	if err != nil {
 		return &amdsmi.Failure{Kind: amdsmi.BadRequest, Text: err.Error()}
 	}
@@ -89,47 +88,8 @@ func confined(user, data string) amdsmi.Reply {
 	return amdsmi.Serve(request, confine.TrustOf(uid))
 }
 
-// answer prints a reply where the library cannot.
-func answer(reply func() amdsmi.Reply) int {
-	out, err := keepStdout()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "dcm-smi:", err)
-		return 1
-	}
-	r := reply()
-	if err := json.NewEncoder(out).Encode(r); err != nil {
-		fmt.Fprintln(os.Stderr, "dcm-smi: cannot write the answer:", err)
-		return 1
-	}
-	if r.Error != nil {
-		return 1
-	}
-	return 0
-}
-
-func input(args []string) ([]byte, error) {
-	if len(args) == 1 {
-		return []byte(args[0]), nil
-	}
-	const most = 64 << 10
-	data, err := io.ReadAll(io.LimitReader(os.Stdin, most))
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the request: %w", err)
-	}
-	return data, nil
-}
-
-// keepStdout keeps standard output for the answer: what the library prints goes
-// to standard error.
-func keepStdout() (*os.File, error) {
-	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 3)
-	if err != nil {
-		return nil, fmt.Errorf("cannot keep standard output: %w", err)
-	}
-	if err := unix.Dup3(2, 1, 0); err != nil {
-		return nil, fmt.Errorf("cannot redirect standard output: %w", err)
-	}
-	return os.NewFile(uintptr(fd), "answer"), nil
+func reply(of func() amdsmi.Reply) int {
+	return answer.Print("dcm-smi", of, func(r amdsmi.Reply) bool { return r.Error != nil })
 }
 
 // isolate takes from the library the places where it would leave something.

@@ -39,6 +39,7 @@ var allowed = map[string][]string{
 	"internal/history":      {"internal/report"},
 	"internal/attr":         {"internal/foreign"},
 	"internal/ask":          {"internal/attr"},
+	"internal/answer":       {},
 	"internal/nvml":         {},
 	"internal/gpu":          {"internal/attr", "internal/foreign"},
 	"internal/opened":       {"internal/attr", "internal/gpu"},
@@ -63,8 +64,8 @@ var allowed = map[string][]string{
 	"internal/cli": {"internal/account", "internal/apply", "internal/bundle", "internal/bus", "internal/config", "internal/daemon", "internal/exit", "internal/gpu", "internal/history", "internal/host", "internal/journal", "internal/lease", "internal/placement",
 		"internal/metrics", "internal/report", "internal/service", "internal/systemd", "internal/top", "internal/watch"},
 	"cmd/dcm":       {"internal/cli", "internal/host", "internal/service"},
-	"cmd/dcm-smi":   {"internal/amdsmi", "internal/confine"},
-	"cmd/dcm-nvml":  {"internal/confine", "internal/nvml", "internal/nvml/binding"},
+	"cmd/dcm-smi":   {"internal/amdsmi", "internal/answer", "internal/confine"},
+	"cmd/dcm-nvml":  {"internal/answer", "internal/confine", "internal/nvml", "internal/nvml/binding"},
 	"cmd/dcm-sim":   {"internal/sim"},
 	"cmd/dcm-guard": {"internal/dmem", "internal/guard", "internal/journal", "internal/lease", "internal/report", "internal/systemd"},
 }

@@ -74,6 +74,8 @@ func doors() map[string]string {
 
 		// other programs
 		"amdgpu.Node.module": escapes,
+		"answer.Request":     "a request that dcm has made, in a program that holds a vendor's library",
+		"answer.keepStdout":  writes,
 		"ask.runIn":          "its answer is read by amdgpu.parseSMIReply or nvml.ParseReply and its complaint by ask.firstLine, which escape",
 		"cli.output":         escapes,
 		"cli.fromDaemon":     own,
