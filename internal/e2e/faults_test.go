@@ -31,13 +31,16 @@ type fault struct {
 var bouncing = []string{exporter, agentUnit, dashboard}
 
 const (
-	atSPX   = "8 × SPX/NPS1"
-	atCPX   = "8 × CPX/NPS1"
-	atNPS4  = "8 × CPX/NPS4"
+	atSPX  = "8 × SPX/NPS1"
+	atCPX  = "8 × CPX/NPS1"
+	atNPS4 = "8 × CPX/NPS4"
+	// A run that is over its limit, and may take as long as it needs to end by itself.
 	lowered = `mkdir -p /run/systemd/system/dcm-apply.service.d
-printf '[Service]\nTimeoutStartSec=5s\nTimeoutStopSec=2s\n' >/run/systemd/system/dcm-apply.service.d/limit.conf
+printf '[Service]\nTimeoutStartSec=8s\n' >/run/systemd/system/dcm-apply.service.d/limit.conf
 systemctl daemon-reload
 `
+	// One that is killed then, as what it waits for does not end.
+	killed = "mkdir -p /run/systemd/system/dcm-apply.service.d; printf '[Service]\\nTimeoutStopSec=2s\\n' >/run/systemd/system/dcm-apply.service.d/stop.conf\n" + lowered
 	raised = "rm -r /run/systemd/system/dcm-apply.service.d; systemctl daemon-reload; dcm-sim fault --clear; "
 	log    = "journalctl --boot --unit=dcm --unit=dcm-apply --output=cat --lines=40"
 )
@@ -52,7 +55,7 @@ func faultMatrix() []fault {
 			state: []string{`"phase": "in-sync"`, `"profile": "cpx-nps4"`}, result: report.Applied, unit: "success 0", gpus: atNPS4, command: log, told: "told to stop before the work was finished"},
 		{name: "SIGSTOP of the oneshot for longer than it may take", profile: "spx-fast", before: lowered, amid: "e2e-agent await /run/dcm/state.json waiting",
 			state: []string{`"phase": "waiting"`}, result: report.Applied, unit: "timeout 0", gpus: atSPX, command: "dcm status", told: "longer than its TimeoutStartSec=", heal: raised},
-		{name: "a switch that hangs for longer than a run may take", profile: "spx-fast", before: lowered + "dcm-sim fault --gpu 0000:c6:00.0 --op compute --hang forever",
+		{name: "a switch that hangs for longer than a run may take", profile: "spx-fast", before: killed + "dcm-sim fault --gpu 0000:c6:00.0 --op compute --hang forever",
 			state: []string{`"phase": "waiting"`}, result: report.Running, unit: "timeout 9", gpus: "1 × CPX/NPS1, 7 × SPX/NPS1", verify: 2, command: "dcm status", told: "switch 0000:c6:00.0 from CPX to SPX", heal: raised},
 		{name: "daemon-reload in the middle", profile: "spx-fast", amid: "systemctl daemon-reload",
 			state: inSync, result: report.Applied, unit: "success 0", gpus: atSPX, command: "dcm status", told: "Profile spx-fast is on the GPUs"},
