@@ -68,8 +68,8 @@ func (s *Service) methods() []method {
 		{name: "Use", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, run: s.admitted(s.use)},
 		{name: "Reload", run: s.admitted(s.reload)},
 		{name: "Plan", in: []arg{{"profile", "s"}}, out: []arg{{"profile", "s"}, {"steps", "a(sasss)"}, {"clients", "as"}}, run: s.admitted(s.plan)},
-		{name: "Account", out: []arg{{"account", "s"}}, run: s.admitted(s.look(func(ctx context.Context) (string, error) { return s.control.Account(ctx) }))},
-		{name: "Usage", out: []arg{{"usage", "s"}}, run: s.admitted(s.look(func(ctx context.Context) (string, error) { return s.control.Usage(ctx) }))},
+		{name: "Account", out: []arg{{"account", "s"}}, run: s.admitted(s.look(s.accounts))},
+		{name: "Usage", out: []arg{{"usage", "s"}}, run: s.admitted(s.look(s.usages))},
 		{name: "Acquire", in: []arg{{"options", "a{sv}"}}, out: []arg{{"lease", "s"}, {"partitions", "as"}, {"reason", "s"}, {"notes", "as"}}, run: s.admitted(s.acquire)},
 		{name: "Release", in: []arg{{"lease", "s"}}, run: s.admitted(s.release)},
 	}
@@ -105,7 +105,7 @@ func (s *Service) reload(c call) ([]any, error) {
 	return nil, told(s.control.Reload(s.ctx(c), who))
 }
 
-// plan is for everyone, and so one at a time.
+// plan is for everyone, and so one at a time, and at a pace.
 func (s *Service) plan(c call) ([]any, error) {
 	profile, err := c.profile()
 	if err != nil {
@@ -113,6 +113,9 @@ func (s *Service) plan(c call) ([]any, error) {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx(c), looking)
 	defer cancel()
+	if err := s.paces.wait(ctx, c.uid); err != nil {
+		return nil, told(err)
+	}
 	leave, err := s.planning.take(ctx, c.uid)
 	if err != nil {
 		return nil, told(err)
@@ -125,17 +128,12 @@ func (s *Service) plan(c call) ([]any, error) {
 	return []any{p.Profile, list(p.Steps), list(p.Clients)}, nil
 }
 
-// look is what everyone may have looked at, one at a time too.
-func (s *Service) look(at func(context.Context) (string, error)) func(call) ([]any, error) {
+// look is what everyone may have looked at.
+func (s *Service) look(at looks) func(call) ([]any, error) {
 	return func(c call) ([]any, error) {
 		ctx, cancel := context.WithTimeout(s.ctx(c), looking)
 		defer cancel()
-		leave, err := s.taking.take(ctx, c.uid)
-		if err != nil {
-			return nil, told(err)
-		}
-		defer leave()
-		text, err := at(ctx)
+		text, err := at.ask(ctx, s.ctx(c), c.uid)
 		return []any{text}, told(err)
 	}
 }

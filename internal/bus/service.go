@@ -30,7 +30,9 @@ type Service struct {
 	callers  callers
 	crowd    crowd
 	planning *turns
-	taking   *turns
+	paces    paces
+	accounts looks
+	usages   looks
 
 	mu   sync.Mutex
 	conn *dbus.Conn // nil while there is none
@@ -38,7 +40,9 @@ type Service struct {
 
 // New returns a service for the bus at that address.
 func New(address string, control Control, log *slog.Logger) *Service {
-	s := &Service{address: address, control: control, log: log, process: processOf, groups: groupsOf, planning: newTurns(), taking: newTurns()}
+	s := &Service{address: address, control: control, log: log, process: processOf, groups: groupsOf, planning: newTurns()}
+	s.accounts = newLooks(func(ctx context.Context) (string, error) { return control.Account(ctx) })
+	s.usages = newLooks(func(ctx context.Context) (string, error) { return control.Usage(ctx) })
 	s.user = func(ctx context.Context, c call) (uint32, error) { return s.callers.user(ctx, c.conn, c.sender) }
 	s.Publish(account.Account{})
 	return s

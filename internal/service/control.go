@@ -17,7 +17,7 @@ import (
 // control is the daemon as the bus asks it. It is a [bus.Control].
 type control struct {
 	host     *host.Host
-	node     *gpu.Node // by sysfs alone: nobody has a program run by asking
+	node     *gpu.Node // by sysfs, where that tells; a program that has to be run is run at the bus's pace
 	requests chan<- daemon.Request
 	shown    interface {
 		caughtUp(context.Context) // waits until the bus shows what the daemon has told
