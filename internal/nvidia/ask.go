@@ -41,8 +41,11 @@ func (n *Node) ask(ctx context.Context, r nvml.Request) (nvml.Reply, error) {
 }
 
 func kindOf(k ask.Kind) nvml.Kind {
-	if k == ask.Deadline {
+	switch k {
+	case ask.Deadline:
 		return nvml.Timeout
+	case ask.NoProgram:
+		return noProgram
 	}
 	return noAnswer
 }

@@ -42,8 +42,11 @@ func failure(do nvml.Op, a partition.Address, f *nvml.Failure) *Error {
 	return &Error{Do: do, GPU: a, Kind: f.Kind, Text: f.Text}
 }
 
-// noAnswer is the kind of a program that was killed or said nothing.
-const noAnswer nvml.Kind = "no-answer"
+// The kinds of a program that was killed or said nothing, and of one that is not there.
+const (
+	noAnswer  nvml.Kind = "no-answer"
+	noProgram nvml.Kind = "no-program"
+)
 
 // meaning is what an operator can do about a kind of error, and whether trying again
 // may help.
@@ -61,6 +64,7 @@ func meanings() map[nvml.Kind]meaning {
 		nvml.ResetRequired: {"Reboot the host; with reboot = \"once\" dcm does so by itself.", false},
 		nvml.Timeout:       {log, true},
 		noAnswer:           {log, true},
+		noProgram:          {"Install dcm's package again: dcm-nvml belongs to it.", false},
 		nvml.NoDriver:      {"Load the driver with `modprobe nvidia`; dcm goes on when it is there.", true},
 		nvml.Lost:          {log + " A GPU that has left the bus needs a reboot, or the power taken away.", false},
 		nvml.NotFound:      {install, false},

@@ -266,6 +266,20 @@ func TestWhatIsHalfMadeIsMadeAnew(t *testing.T) {
 	}
 }
 
+// Waiting does not bring it back: the boot is not held up, and it is said what does.
+func TestWithoutItsProgramTheGPUsAreLeftAlone(t *testing.T) {
+	b := newBench(t, "h100-8")
+	b.vendor.program = filepath.Join(t.TempDir(), "dcm-nvml")
+	devices, err := b.node.Wait(t.Context())
+	if err != nil || len(devices) != 8 || !strings.Contains(devices[0].Why, "cannot start it") || len(gpu.Partitionable(devices)) > 0 {
+		t.Errorf("%v, %q", err, devices[0].Why)
+	}
+	b.vendor.program = ""
+	if cure, transient := b.vendor.Explain(&Error{Kind: noProgram}); transient || !strings.Contains(cure, "package") {
+		t.Errorf("transient %t, cure %q", transient, cure)
+	}
+}
+
 func TestALibraryThatHangsIsKilled(t *testing.T) {
 	b := newBench(t, "h100-8")
 	b.turn("hang nvmlDeviceGetMigMode")
