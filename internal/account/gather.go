@@ -45,6 +45,7 @@ type Settings struct {
 type Sight struct {
 	GPUs     []GPU
 	Parts    []Part
+	Profiles []string  // that can be selected, those that need no definition among them; nil: not known
 	Problems []Problem // that the profile does not fit them, say
 }
 
@@ -202,6 +203,9 @@ func (a *Account) settings(s Settings, err error) {
 
 func (a *Account) sight(s Sight) {
 	a.GPUs, a.Parts = s.GPUs, s.Parts
+	if s.Profiles != nil && a.Profile.Defined != nil {
+		a.Profile.Defined = s.Profiles
+	}
 	a.Problems = append(a.Problems, s.Problems...)
 }
 

@@ -67,6 +67,21 @@ func TestAPartThatFailsHidesItselfAlone(t *testing.T) {
 	}
 }
 
+func TestProfilesThatNeedNoDefinitionAreTold(t *testing.T) {
+	for want, seen := range map[string][]string{"cpx": nil, "all-1g.10gb cpx": {"all-1g.10gb", "cpx"}} {
+		s := sources()
+		gpus := s.GPUs
+		s.GPUs = func(ctx context.Context) (Sight, error) {
+			sight, err := gpus(ctx)
+			sight.Profiles = seen
+			return sight, err
+		}
+		if a := Gather(t.Context(), time.Now(), s); strings.Join(a.Profile.Defined, " ") != want {
+			t.Errorf("%q, want %q", a.Profile.Defined, want)
+		}
+	}
+}
+
 func TestAPartThatHangsCostsItsOwnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sources()

@@ -19,7 +19,7 @@ import (
 // long to read of a partition is taken from the sight before, if it is the same
 // partition still; otherwise it is read if all is wanted, and left out if not.
 func (h *Host) Sight(ctx context.Context, cfg *config.Config, before account.Sight, all bool) (account.Sight, error) {
-	devices, unread := h.Node(nil).Devices(ctx) // by sysfs alone: nobody has a program run by asking
+	devices, unread := h.Node(nil).Devices(ctx) // by sysfs, where that tells
 	if unread != nil && len(devices) == 0 {
 		return account.Sight{}, unread
 	}
@@ -34,6 +34,9 @@ func (h *Host) SightOf(ctx context.Context, cfg *config.Config, devices []gpu.De
 func (h *Host) sight(ctx context.Context, cfg *config.Config, devices []gpu.Device, unread error, before account.Sight, all bool) (account.Sight, error) {
 	var s account.Sight
 	var d apply.Difference
+	if cfg != nil {
+		s.Profiles = cfg.Suited(gpu.Partitionable(devices))
+	}
 	if cfg != nil && cfg.Selected != "" {
 		var unfit error
 		d, unfit = apply.Compare(devices, cfg.Profile)
