@@ -11,7 +11,6 @@ import (
 
 	"dcm/internal/account"
 	"dcm/internal/config"
-	"dcm/internal/exit"
 	"dcm/internal/gpu"
 	"dcm/internal/host"
 	"dcm/internal/partition"
@@ -30,7 +29,7 @@ profile does not fit the GPUs.`,
 		Example: "  dcm check\n  dcm check ./dcm.toml --node mi300x-8",
 		Args:    args(cobra.MaximumNArgs(1)),
 	}
-	kind := cmd.Flags().String("node", "", "check against a `KIND` of node, such as mi300x-8 or h100-8, instead of this host")
+	kind := nodeFlag(cmd, "check against a `KIND` of node")
 	cmd.RunE = func(c *cobra.Command, given []string) error { return check(c.Context(), h, con, given, *kind) }
 	return cmd
 }
@@ -97,27 +96,6 @@ func miscounted(h *host.Host, cfg *config.Config, gpus []partition.GPU, kind str
 	return want.More(len(gpus))
 }
 
-// byIndex names GPUs by their index: those of a kind of node have no addresses but
-// invented ones.
-func byIndex(gpus []partition.GPU) func(string) string {
-	var pairs []string
-	index := make(map[partition.Vendor]int)
-	for _, g := range gpus {
-		index[g.Vendor]++
-	}
-	vendors := len(index)
-	clear(index)
-	for _, g := range gpus {
-		name := fmt.Sprintf("GPU %d", index[g.Vendor])
-		if vendors > 1 {
-			name = g.Vendor.String() + " " + name
-		}
-		pairs = append(pairs, string(g.Address), name)
-		index[g.Vendor]++
-	}
-	return strings.NewReplacer(pairs...).Replace
-}
-
 // judging puts a file in the place of the administrator's; "-" is standard input.
 func judging(paths config.Paths, file string) (config.Paths, error) {
 	if file == "-" {
@@ -160,22 +138,6 @@ func selection(cfg *config.Config) string {
 		return "none is selected"
 	}
 	return fmt.Sprintf("%s is selected (%s)", cfg.Selected, cfg.Source)
-}
-
-// judges returns the GPUs that profiles are checked against; none is no error.
-func judges(ctx context.Context, h *host.Host, cfg *config.Config, kind string) ([]partition.GPU, error) {
-	if kind != "" {
-		gpus, err := partition.ParseNode(kind)
-		if err != nil {
-			return nil, exit.With(exit.Usage, err)
-		}
-		return gpus, nil
-	}
-	devices, err := h.Node(cfg).Devices(ctx)
-	if err != nil && !errors.Is(err, gpu.ErrNoGPU) {
-		return nil, err
-	}
-	return gpu.Partitionable(devices), nil
 }
 
 // review is what profiles are judged by.

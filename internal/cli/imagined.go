@@ -8,8 +8,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"dcm/internal/bus"
+	"dcm/internal/config"
 	"dcm/internal/exit"
+	"dcm/internal/gpu"
 	"dcm/internal/host"
 	"dcm/internal/lease"
 	"dcm/internal/partition"
@@ -144,4 +148,46 @@ func named(node []placement.Partition, item string) ([]string, error) {
 		return nil, fmt.Errorf("there is no partition %q: this node has %s to %s", item, node[0].Name, node[len(node)-1].Name)
 	}
 	return out, nil
+}
+
+// nodeFlag names a kind of node that is not at hand.
+func nodeFlag(cmd *cobra.Command, what string) *string {
+	return cmd.Flags().String("node", "", what+", such as mi300x-8 or h100-8, instead of this host")
+}
+
+// judges returns the GPUs that profiles are checked against; none is no error.
+func judges(ctx context.Context, h *host.Host, cfg *config.Config, kind string) ([]partition.GPU, error) {
+	if kind != "" {
+		gpus, err := partition.ParseNode(kind)
+		if err != nil {
+			return nil, exit.With(exit.Usage, err)
+		}
+		return gpus, nil
+	}
+	devices, err := h.Node(cfg).Devices(ctx)
+	if err != nil && !errors.Is(err, gpu.ErrNoGPU) {
+		return nil, err
+	}
+	return gpu.Partitionable(devices), nil
+}
+
+// byIndex names GPUs by their index: those of a kind of node have no addresses but
+// invented ones.
+func byIndex(gpus []partition.GPU) func(string) string {
+	var pairs []string
+	index := make(map[partition.Vendor]int)
+	for _, g := range gpus {
+		index[g.Vendor]++
+	}
+	vendors := len(index)
+	clear(index)
+	for _, g := range gpus {
+		name := fmt.Sprintf("GPU %d", index[g.Vendor])
+		if vendors > 1 {
+			name = g.Vendor.String() + " " + name
+		}
+		pairs = append(pairs, string(g.Address), name)
+		index[g.Vendor]++
+	}
+	return strings.NewReplacer(pairs...).Replace
 }

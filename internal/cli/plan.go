@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -26,22 +27,68 @@ type proposal struct {
 	Refused  *report.Error    `json:"refused,omitempty"`
 	Warnings []string         `json:"warnings"` // what it would not be refused for
 	Pending  string           `json:"pending"`  // a memory mode that was requested before, and comes with the next load of the driver
+
+	name func(string) string // of GPUs in a text, for a kind of node; nil: this host
 }
 
 func planCmd(h *host.Host, con *Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "plan [PROFILE] [--json]",
+		Use:   "plan [PROFILE] [--json] [--node KIND]",
 		Short: "Show what applying a profile would do",
 		Long: `Show what applying the profile would do, which units would be restarted, and what
 it would be refused for now. Nothing is changed. Without PROFILE, the selected one.
 The exit status is 0 if there is nothing to do, 2 if there are changes, 1 if it
-cannot be applied or would be refused.`,
+cannot be applied or would be refused. With --node nothing is looked at: it is told
+what it takes on such a node that is as after its first boot.`,
+		Example:           "  dcm plan cpx-nps4\n  dcm plan all-1g.10gb --node h100-8",
 		Args:              args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: profileNames(h),
 	}
 	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(c *cobra.Command, given []string) error { return plan(c.Context(), h, con, given, *asJSON) }
+	kind := nodeFlag(cmd, "plan for a `KIND` of node")
+	cmd.RunE = func(c *cobra.Command, given []string) error {
+		if *kind != "" {
+			return planned(h, con, given, *kind, *asJSON)
+		}
+		return plan(c.Context(), h, con, given, *asJSON)
+	}
 	return cmd
+}
+
+// planned is the plan for a kind of node, with GPUs as they are after its first boot.
+func planned(h *host.Host, con *Console, given []string, kind string, asJSON bool) error {
+	gpus, err := partition.ParseNode(kind)
+	if err != nil {
+		return exit.With(exit.Usage, err)
+	}
+	cfg, err := h.Config()
+	if err != nil {
+		return err
+	}
+	profile, err := host.Choose(cfg, given...)
+	if err != nil {
+		return err
+	}
+	name := byIndex(gpus)
+	p := proposal{Profile: profile.Name, Steps: []partition.Step{}, Clients: []string{}, Holders: []report.Holder{}, Warnings: []string{}, name: name}
+	layout, err := profile.Layout(gpus)
+	if err == nil {
+		var steps partition.Steps
+		steps, err = partition.Plan(layout, gpus)
+		p.Steps, p.Reload = append(p.Steps, steps...), steps.Reloads()
+	}
+	if err == nil {
+		after := partition.Forecast(gpus, p.Steps)
+		short := h.Node(nil).AnyKernel().Short(after)
+		if short != nil {
+			p.Warnings = append(p.Warnings, name(short.Text)+"; cure: "+short.Cure)
+		}
+		err = host.Room(cfg.Reservations, after, short)
+	}
+	if err != nil {
+		return errors.New(name(err.Error()))
+	}
+	return p.tell(con, asJSON)
 }
 
 func plan(ctx context.Context, h *host.Host, con *Console, given []string, asJSON bool) error {
@@ -61,10 +108,15 @@ func plan(ctx context.Context, h *host.Host, con *Console, given []string, asJSO
 		}
 		p.ask(con, a, cfg, d)
 	}
+	return p.tell(con, asJSON)
+}
+
+// tell says it, in words or in JSON and by the exit status.
+func (p proposal) tell(con *Console, asJSON bool) error {
+	var err error
 	if asJSON {
 		err = con.answer(p)
 	} else {
-		err = nil
 		p.print(con)
 	}
 	switch {
@@ -125,7 +177,11 @@ func (p proposal) print(con *Console) {
 		fmt.Fprintf(con.out, "To put profile %s on the GPUs:\n", p.Profile)
 	}
 	for i, s := range p.Steps {
-		fmt.Fprintf(con.out, "  %d. %s\n", i+1, s)
+		text := s.String()
+		if p.name != nil {
+			text = p.name(text)
+		}
+		fmt.Fprintf(con.out, "  %d. %s\n", i+1, text)
 	}
 	if p.Pending != "" {
 		fmt.Fprintf(con.out, "%s was requested before, and comes with the next load of the driver, whatever that is for.\n", p.Pending)
@@ -135,6 +191,9 @@ func (p proposal) print(con *Console) {
 	}
 	if len(p.Steps) == 0 {
 		return
+	}
+	if p.name != nil {
+		return // whose units nobody knows
 	}
 	if p.Refused != nil {
 		fmt.Fprintln(con.out, con.red("It would be refused now: ")+p.Refused.Text)

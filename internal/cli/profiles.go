@@ -4,7 +4,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/config"
-	"dcm/internal/gpu"
 	"dcm/internal/host"
 	"dcm/internal/partition"
 )
@@ -20,18 +19,23 @@ type profileView struct {
 
 func profilesCmd(h *host.Host, con *Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "profiles [--json]",
-		Short: "List the profiles that can be selected",
-		Args:  args(cobra.NoArgs),
+		Use:     "profiles [--json] [--node KIND]",
+		Short:   "List the profiles that can be selected",
+		Example: "  dcm profiles --node h100-8",
+		Args:    args(cobra.NoArgs),
 	}
 	asJSON := jsonFlag(cmd)
+	kind := nodeFlag(cmd, "list those of a `KIND` of node")
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := h.Config()
 		if err != nil {
 			return err
 		}
-		devices, _ := h.Node(cfg).Devices(c.Context()) // without GPUs, what is defined
-		list := profileViews(cfg, gpu.Partitionable(devices))
+		gpus, err := judges(c.Context(), h, cfg, *kind)
+		if err != nil && *kind != "" {
+			return err
+		}
+		list := profileViews(cfg, gpus) // without GPUs, what is defined
 		if *asJSON {
 			return con.answer(list)
 		}
