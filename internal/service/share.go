@@ -263,13 +263,25 @@ func both(a, b map[string][]string) map[string][]string {
 // untold leaves out what the vendor's own service tells container engines of, with the
 // libraries that a container needs beside.
 func (s sharing) untold(p report.Partitions) report.Partitions {
-	const refresh = "nvidia-cdi-refresh.service"
-	for _, dir := range []string{"etc/systemd/system", "usr/lib/systemd/system"} {
-		if _, err := os.Stat(s.host.Path(dir, refresh)); err == nil {
-			p.Parts = slices.DeleteFunc(slices.Clone(p.Parts), func(part report.Part) bool { return len(part.Beside) > 0 })
-		}
+	if s.refreshed() {
+		p.Parts = slices.DeleteFunc(slices.Clone(p.Parts), func(part report.Part) bool { return len(part.Beside) > 0 })
 	}
 	return p
+}
+
+// refreshed tells whether that service is installed, and not masked.
+func (s sharing) refreshed() bool {
+	const refresh = "nvidia-cdi-refresh.service"
+	for _, dir := range []string{"etc/systemd/system", "run/systemd/system", "usr/lib/systemd/system"} {
+		path := s.host.Path(dir, refresh)
+		if to, err := os.Readlink(path); err == nil && to == "/dev/null" {
+			return false
+		}
+		if _, err := os.Stat(path); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // containers is what engines are told: each partition, each reservation, and all.
