@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/godbus/dbus/v5"
@@ -158,7 +160,7 @@ func (s *Service) acquire(c call) ([]any, error) {
 	}
 	ctx, cancel := s.presence(c)
 	defer cancel()
-	who := Caller{UID: c.uid, PID: s.process(ctx, c)}
+	who := Caller{UID: c.uid, PID: s.process(ctx, c), Came: came(c.sender, c.conn.Names())}
 	var err error
 	if who.Start, err = s.control.Started(who.PID, who.UID); err != nil {
 		return nil, told(err)
@@ -173,6 +175,31 @@ func (s *Service) acquire(c call) ([]any, error) {
 		return nil, told(err)
 	}
 	return []any{l.Unit, list(l.Partitions), l.Reason, list(l.Notes)}, nil
+}
+
+// came orders callers by the age of their connections, as far as these were there before
+// dcm's own: only then can one have asked the dcm before. The bus numbers connections as
+// they come (":1.57"), gives no number twice, and nobody has a say in it.
+func came(sender string, own []string) uint64 {
+	if len(own) == 0 {
+		return 0
+	}
+	theirs, ours := numbered(sender), numbered(own[0])
+	if theirs >= ours {
+		return 0
+	}
+	return theirs
+}
+
+// numbered is 0 for a name that is not of that form.
+func numbered(name string) uint64 {
+	first, second, ok := strings.Cut(strings.TrimPrefix(name, ":"), ".")
+	major, err := strconv.ParseUint(first, 10, 31)
+	minor, also := strconv.ParseUint(second, 10, 32)
+	if !ok || err != nil || also != nil {
+		return 0
+	}
+	return major<<32 | minor
 }
 
 // lessee returns an error unless the caller may have a lease: root, the members of a

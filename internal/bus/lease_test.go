@@ -104,3 +104,19 @@ func TestACallerIsToldThatTheDaemonHasEnded(t *testing.T) {
 		t.Errorf("the next one is not found: %v", err)
 	}
 }
+
+func TestCallersAreOrderedByTheAgeOfTheirConnections(t *testing.T) {
+	own := []string{":1.57", Name}
+	for _, tt := range []struct {
+		sender string
+		own    []string
+		want   uint64
+	}{
+		{":1.9", own, 1<<32 | 9}, {":1.56", own, 1<<32 | 56}, {":1.58", own, 0}, {":2.3", own, 0},
+		{":1.4294967295", []string{":2.1"}, 1<<33 - 1}, {"org.example", own, 0}, {":1.x", own, 0}, {"", own, 0}, {":1.9", nil, 0},
+	} {
+		if got := came(tt.sender, tt.own); got != tt.want {
+			t.Errorf("%q with dcm's own %q came at %d, want %d", tt.sender, tt.own, got, tt.want)
+		}
+	}
+}

@@ -36,6 +36,7 @@ type Caller struct {
 	UID   uint32
 	PID   int    // 0 if the bus does not tell
 	Start uint64 // the process's start time, where it matters which process it is
+	Came  uint64 // of a connection older than dcm's own: the less, the older; else 0
 }
 
 // Plan is what would be done to have a profile on the GPUs.

@@ -125,7 +125,7 @@ func leasesLast(m machine) {
 }
 
 // inLine: who waits is served in order, but for those who have been killed; and a daemon
-// that is started anew is asked anew.
+// that is started anew is asked anew, and keeps the order.
 func inLine(m machine) {
 	hold := func() {
 		m.run(`rm -f /run/roots /run/served; setsid dcm run -n 58 --wait -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
@@ -142,11 +142,13 @@ func inLine(m machine) {
 	m.run("pkill -KILL -P $(cat /run/pid.first); timeout 60 sh -c 'until dcm run -- true 2>&1 | grep -q \"2 in line already\"; do :; done'; systemctl stop 'dcm-lease-*.scope'")
 	m.await("/run/served", "second\nthird")
 	hold()
-	wait("fourth", 1)
+	for i, name := range []string{"fourth", "fifth", "sixth"} {
+		wait(name, i+1)
+	}
 	m.run("systemctl restart dcm")
 	m.await("/run/fourth", "standing in line anew")
-	m.run("systemctl stop 'dcm-lease-*.scope'")
-	m.await("/run/served", "fourth")
+	m.run("timeout 60 sh -c 'until dcm run -- true 2>&1 | grep -q \"3 in line already\"; do :; done'; systemctl stop 'dcm-lease-*.scope'")
+	m.await("/run/served", "fourth\nfifth\nsixth")
 }
 
 // whenIdle: a repartition that waits for a lease has no other one given, and goes on with

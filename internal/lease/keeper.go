@@ -20,6 +20,7 @@ type Caller struct {
 	UID   uint32
 	PID   int
 	Start uint64 // in clock ticks since the boot, field 22 of proc_pid_stat(5)
+	Came  uint64 // of who was there before the keeper: the less, the earlier; else 0
 }
 
 // Request is what is asked for.
@@ -92,9 +93,16 @@ type Keeper struct {
 	Host   Host
 	Common []string // nodes that who has a partition gets that names none beside it: "/dev/kfd"
 
+	// Regroup is called when the first is back who stood in line with a keeper before,
+	// and its channel closed when the others had time to be. Until then nobody who waits
+	// is served, and who came earlier stands before who came later. Nobody notes down
+	// the line: it is those who stand in it. nil: each is served as he comes.
+	Regroup func() <-chan struct{}
+
 	mu     sync.Mutex
 	limits Limits
-	line   []place // in order; the first is being served
+	back   regrouping
+	line   []*place // in order; the first is being served
 }
 
 // Limit sets the limits for what is asked from now on.
@@ -138,7 +146,7 @@ func (k *Keeper) Acquire(ctx context.Context, c Caller, r Request) (Lease, error
 	if err := k.shares(&r); err != nil {
 		return Lease{}, err
 	}
-	leave, err := k.queue(ctx, r.Wait)
+	leave, err := k.queue(ctx, c, r.Wait)
 	if err != nil {
 		return Lease{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"os/user"
 	"slices"
 	"strconv"
+	"time"
 
 	"dcm/internal/bus"
 	"dcm/internal/config"
@@ -28,7 +29,17 @@ type lessor struct {
 
 func newLessor(h *host.Host, inForce func() *config.Config, log *slog.Logger) *lessor {
 	p := &premises{host: h, node: h.Node(nil), config: inForce, log: log}
-	return &lessor{keeper: &lease.Keeper{Host: p, Common: []string{common}}, config: inForce, log: log, ground: p}
+	return &lessor{keeper: &lease.Keeper{Host: p, Common: []string{common}, Regroup: regroup}, config: inForce, log: log, ground: p}
+}
+
+// regrouping is what those have to be back who stood in line with the daemon before: the
+// bus tells them at once that there is another.
+const regrouping = 2 * time.Second
+
+func regroup() <-chan struct{} {
+	over := make(chan struct{})
+	time.AfterFunc(regrouping, func() { close(over) })
+	return over
 }
 
 func (l *lessor) Started(pid int, uid uint32) (uint64, error) { return l.ground.started(pid, uid) }
@@ -52,7 +63,7 @@ func (l *lessor) Acquire(ctx context.Context, who bus.Caller, w bus.Want) (bus.L
 		c, err := l.keeper.Consider(ctx, who.UID, r)
 		return bus.Lease{Partitions: names(c), Reason: c.Reason}, passing(err)
 	}
-	given, err := l.keeper.Acquire(ctx, lease.Caller{UID: who.UID, PID: who.PID, Start: who.Start}, r)
+	given, err := l.keeper.Acquire(ctx, lease.Caller{UID: who.UID, PID: who.PID, Start: who.Start, Came: who.Came}, r)
 	if err != nil {
 		l.log.Info("no lease was given: "+err.Error(), "uid", who.UID)
 		return bus.Lease{}, passing(err)
