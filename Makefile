@@ -81,7 +81,7 @@ RACY = account apply bundle bus daemon event gpu lease metrics opened report ser
 soak:
 	DCM_E2E=require DCM_SOAK=$(SOAK) $(GO) test -count=1 -timeout=24h -run TestNode/random -v ./internal/e2e
 
-# The same for leases and reservations.
+# The same for leases and reservations; SOAK may also be how many steps users are to make.
 soak-leases:
 	DCM_E2E=require DCM_SOAK=$(SOAK) $(GO) test -count=1 -timeout=24h -run TestNode/leases -v ./internal/e2e
 

@@ -166,6 +166,9 @@ func (c *Container) Console() string {
 	return string(text)
 }
 
+// Shared is where a file of the directory /e2e inside is outside.
+func (c *Container) Shared(name string) string { return c.path(filepath.Join("share", name)) }
+
 func (c *Container) path(name string) string { return filepath.Join(c.dir, name) }
 
 // Close powers the container off and removes what is left of it. That all of its

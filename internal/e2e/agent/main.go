@@ -4,7 +4,8 @@
 // to DIR/hello.sock, where the test waits for it, and says which boot this is.
 // When that connection ends, the test is gone, and the container powers itself
 // off. "agent await FILE TEXT..." waits until a file holds all of the texts.
-// "agent flight FILE READY" has a file open that no process has open.
+// "agent flight FILE READY" has a file open that no process has open. "agent crowd
+// SOCKET READY" has many ask for leases at once, in each of which "agent hold" runs.
 package main
 
 import (
@@ -18,6 +19,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"dcm/internal/e2e/crowd"
 	"dcm/internal/e2e/remote"
 )
 
@@ -34,10 +36,14 @@ func run(ctx context.Context, args []string) error {
 		return await(args[1], args[2:])
 	case len(args) == 3 && args[0] == "flight":
 		return flight(args[1], args[2])
+	case len(args) == 3 && args[0] == "crowd":
+		return crowd.Serve(ctx, args[1], args[2])
+	case len(args) == 1 && args[0] == "hold":
+		return crowd.Hold(os.Stdin, os.Stdout)
 	case len(args) == 2 && args[0] == "serve":
 		return serve(ctx, args[1])
 	}
-	return errors.New("usage: agent serve DIR | agent await FILE TEXT | agent flight FILE READY")
+	return errors.New("usage: agent serve DIR | agent await FILE TEXT | agent flight FILE READY | agent crowd SOCKET READY | agent hold")
 }
 
 func serve(ctx context.Context, dir string) error {
