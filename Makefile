@@ -26,7 +26,7 @@ export GOFLAGS = -buildvcs=false
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 PROGRAMS = dcm dcm-smi dcm-nvml dcm-guard dcm-sim
 
-.PHONY: build packages install demo test race roots soak soak-leases test-ansible fuzz bench lint lint-go lint-vuln lint-sh lint-packages clean
+.PHONY: build packages install demo test race roots soak soak-leases test-ansible test-slurm fuzz bench lint lint-go lint-vuln lint-sh lint-packages clean
 
 build:
 	for program in $(PROGRAMS); do \
@@ -90,6 +90,10 @@ SOAK ?= 10m
 # The Ansible role, with the real Ansible on a simulated node.
 test-ansible:
 	DCM_E2E=require DCM_ANSIBLE=1 $(GO) test -count=1 -timeout=0 -run TestAnsible -v ./internal/e2e
+
+# The real slurmctld and slurmd, on a simulated node.
+test-slurm:
+	DCM_E2E=require DCM_SLURM=1 $(GO) test -count=1 -timeout=0 -run TestSlurm -v ./internal/e2e
 
 # Every fuzz target for a time. Seeds and what was once found run with every go test.
 fuzz:

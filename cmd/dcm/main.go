@@ -1,8 +1,9 @@
 // Command dcm keeps a server's GPUs in the partition profile its administrator
 // selected. Called as dcm-generator it is the systemd generator that orders the
-// client units after the GPU work.
+// client units after the GPU work, and called as slurm-feature the program that Slurm
+// runs without a word of dcm's.
 //
-// The command only tells the two apart; the packages below internal work.
+// The command only tells these apart; the packages below internal work.
 package main
 
 import (
@@ -21,8 +22,11 @@ import (
 var version = "devel"
 
 func main() {
-	if filepath.Base(os.Args[0]) == "dcm-generator" {
+	switch filepath.Base(os.Args[0]) {
+	case "dcm-generator":
 		os.Exit(service.Generator("/", os.Args[1:]))
+	case "slurm-feature":
+		os.Args = append([]string{"dcm", "slurm-feature"}, os.Args[1:]...)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

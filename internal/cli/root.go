@@ -32,7 +32,7 @@ func root(h *host.Host, con *Console, run runner) *cobra.Command {
 	cmd.PersistentFlags().StringVar(&h.Root, "root", h.Root, "look at the host tree below `DIR`")
 	cobra.CheckErr(cmd.PersistentFlags().MarkHidden("root"))
 	cmd.AddGroup(&cobra.Group{ID: "look", Title: "Look:"}, &cobra.Group{ID: "change", Title: "Change:"},
-		&cobra.Group{ID: "config", Title: "Configuration:"}, &cobra.Group{ID: "unit", Title: "Run by systemd:"})
+		&cobra.Group{ID: "config", Title: "Configuration:"}, &cobra.Group{ID: "unit", Title: "Run by systemd:"}, &cobra.Group{ID: "slurm", Title: "Slurm:"})
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = group
@@ -44,6 +44,7 @@ func root(h *host.Host, con *Console, run runner) *cobra.Command {
 	add("change", applyCmd(h, con), useCmd(h, con), runCmd(h, con), releaseCmd(con), guardCmd(h, con))
 	add("config", profilesCmd(h, con), checkCmd(h, con), exportCmd(h, con), importCmd(h, con))
 	add("unit", daemonCmd(h, con), oneshotCmd(h, con), reserveCmd(h, con))
+	add("slurm", slurmConfCmd(h, con), slurmFeatureCmd(h, con), slurmTellCmd(h, con))
 	cmd.AddCommand(versionCmd(h, con))
 	return cmd
 }

@@ -58,6 +58,12 @@ func Ansible() Recipe {
 	return Recipe{Suite: "trixie", Packages: []string{"ansible-core", "ansible-lint", "python3-apt"}}
 }
 
+// Slurm is a node and its controller in one. It is not among [Recipes]: make test-slurm
+// alone uses it.
+func Slurm() Recipe {
+	return Recipe{Suite: "trixie", Packages: []string{"munge", "slurm-client", "slurmctld", "slurmd"}}
+}
+
 // Podman is a host of containers: podman of that Debian, and a program without libraries
 // to make an image of. bookworm's crun wants a limit raised for device programs, which a
 // container may not; runc does without.

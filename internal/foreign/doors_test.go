@@ -79,6 +79,7 @@ func doors() map[string]string {
 		"answer.keepStdout":  writes,
 		"ask.runIn":          "its answer is read by amdgpu.parseSMIReply or nvml.ParseReply and its complaint by ask.firstLine, which escape",
 		"cli.output":         escapes,
+		"slurm.Scontrol":     escapes,
 		"cli.fromDaemon":     own,
 		"cli.askedUsage":     own,
 

@@ -161,6 +161,12 @@ func (p *pid1) manager() map[string]any {
 			p.mu.Unlock()
 			return job, script(name, 1)
 		},
+		"ReloadUnit": func(name, mode string) (dbus.ObjectPath, *dbus.Error) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.restarts++
+			return jobPath(1), nil
+		},
 		"StartTransientUnit": func(name, mode string, properties []property, _ []struct {
 			Name       string
 			Properties []property

@@ -1,0 +1,102 @@
+package slurm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const record = "NodeName=gpu1 Arch=x86_64 CoresPerSocket=1 AvailableFeatures=%[1]s ActiveFeatures=%[2]s Gres=(null) NodeAddr=gpu1 OS=Linux 6.12 ActiveFeatures=fake State=%[3]s ThreadsPerCore=1 Comment=x State=y%[4]s\n"
+
+func TestANodesRecordIsRead(t *testing.T) {
+	got := ParseNode(fmt.Sprintf(record, "a,b", "a", "DOWN+DRAIN", " Reason=Failed to set node feature(s): 'b' [x] [root@2026-11-21T20:00:00]"))
+	want := Node{Available: []string{"a", "b"}, Active: []string{"a"}, State: "DOWN+DRAIN", Reason: "Failed to set node feature(s): 'b' [x]"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+	if !got.Refused() {
+		t.Error("it is not seen that slurmd's helper failed")
+	}
+	got = ParseNode(fmt.Sprintf(record, "(null)", "(null)", "IDLE", ""))
+	if d := cmp.Diff(Node{State: "IDLE"}, got); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+	if got := ParseNode("NodeName=x Reason=a\x1b[2Jb"); got.Reason != `a\x1b[2Jb` {
+		t.Errorf("the reason is %q", got.Reason)
+	}
+}
+
+func TestAFeatureOfAnotherHelperIsNotOurs(t *testing.T) {
+	n := Node{Active: []string{"ib", "cpx"}}
+	ours := map[string]string{"cpx": "cpx", "spx": "spx"}
+	if !n.Has([]string{"cpx"}, ours) || n.Has([]string{"spx"}, ours) || n.Has([]string{"cpx", "spx"}, ours) {
+		t.Error("the active features are compared wrongly")
+	}
+}
+
+// slurmctld answers for one node, and writes down what it is told.
+type slurmctld struct {
+	active, reason string
+	late           int // looks until the node has the reason
+	broken         error
+	told           []string
+}
+
+func (s *slurmctld) run(_ context.Context, args ...string) (string, error) {
+	if s.broken != nil {
+		return "", s.broken
+	}
+	if args[0] != "--oneliner" {
+		s.told = append(s.told, strings.Join(args, " "))
+		return "", nil
+	}
+	reason := ""
+	if s.late--; s.late < 0 && s.reason != "" {
+		reason = " Reason=" + s.reason + " [root@now]"
+	}
+	return fmt.Sprintf(record, "cpx,spx,mixed", s.active, "IDLE", reason), nil
+}
+
+func TestSlurmctldIsTold(t *testing.T) {
+	ours := map[string]string{"cpx": "cpx", "spx": "spx", "mixed": "mixed"}
+	const update = "update NodeName=gpu1 "
+	for _, test := range []struct {
+		name   string
+		ctld   slurmctld
+		active []string
+		failed string
+		want   []string
+	}{
+		{"nothing new", slurmctld{active: "ib,cpx"}, []string{"cpx"}, "", nil},
+		{"another profile", slurmctld{active: "cpx"}, []string{"mixed", "spx"}, "", []string{update + "ActiveFeatures=mixed,spx", "reload"}},
+		{"no feature", slurmctld{active: "cpx"}, nil, "", []string{update + "State=DRAIN Reason=dcm: the GPUs are as none of the features says"}},
+		{"no feature, and that is known", slurmctld{active: "cpx", reason: "dcm: the GPUs are as none of the features says"}, nil, "", nil},
+		{"a failure", slurmctld{active: "spx", reason: "Failed to set node feature(s): 'spx'", late: 2}, []string{"cpx"}, "cannot change to spx: why",
+			[]string{update + "ActiveFeatures=cpx", "reload", update + "State=DRAIN Reason=dcm: cannot change to spx: why"}},
+		{"a failure without a way back", slurmctld{active: "spx", reason: "Failed to set node feature(s): 'spx'"}, nil, "cannot change to spx: why",
+			[]string{update + "State=DRAIN Reason=dcm: cannot change to spx: why; the GPUs are as none of the features says"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctld := test.ctld
+			c := Controller{Node: "gpu1", Run: ctld.run}
+			err := c.Tell(t.Context(), Telling{Features: ours, Active: test.active, Failed: test.failed, Said: func(string) {},
+				Reload: func(context.Context) error { ctld.told = append(ctld.told, "reload"); return nil }})
+			if d := cmp.Diff(test.want, ctld.told); d != "" || err != nil {
+				t.Errorf("%v (-want +got)\n%s", err, d)
+			}
+		})
+	}
+}
+
+func TestASlurmctldThatDoesNotAnswerIsAnError(t *testing.T) {
+	broken := errors.New("scontrol: Unable to contact slurm controller")
+	ctld := slurmctld{broken: broken}
+	err := Controller{Node: "gpu1", Run: ctld.run}.Tell(t.Context(), Telling{Active: []string{"a"}})
+	if !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), "cannot ask slurmctld about gpu1: ") {
+		t.Errorf("got %v", err)
+	}
+}
