@@ -25,22 +25,29 @@ func newFault() *cobra.Command {
 	mount := mountFlag(c)
 	flags := c.Flags()
 	gpu := flags.String("gpu", "all", "PCI address, or all for any GPU; for a load: for the load as a whole")
-	op := flags.String("op", string(sim.OpNow), "compute, memory, read, unload, load; now for --vanish")
+	op := flags.String("op", string(sim.OpNow), "compute, memory, read, unload, load, show; now for --vanish")
 	times := flags.String("times", "1", "how often, or always")
 	clearAll := flags.Bool("clear", false, "disarm every fault")
-	flags.StringVar(&f.File, "file", "", "strike only reads of this partition file")
+	flags.StringVar(&f.File, "file", "", "strike only reads of this partition file; with show, a file of the GPU or any by its path")
 	flags.Var(text{&f.Errno}, "errno", "fail with this errno, EBUSY")
 	flags.BoolVar(&f.After, "after", false, "fail after the operation had its effect (always so for EIO of compute)")
 	flags.Var(text{&f.Hang}, "hang", "block for this long, or forever")
 	flags.BoolVar(&f.Vanish, "vanish", false, "let the GPU fall off the bus")
 	flags.BoolVar(&f.Wrong, "wrong", false, "claim success without effect; let a read show another mode")
 	flags.BoolVar(&f.Short, "short", false, "let a read end in the middle of the word")
+	flags.BoolVar(&f.Gone, "gone", false, "with show: the file is not there")
+	permissions := flags.String("permissions", "0", "with show: the file has these, 0666")
 	flags.IntVar(&f.Skip, "skip", 0, "let that many operations pass first")
 	c.RunE = func(*cobra.Command, []string) error {
 		if *clearAll {
 			return control(*mount, "faults", "clear")
 		}
 		f.Op = sim.Op(*op)
+		n, err := strconv.ParseUint(*permissions, 8, 9)
+		if err != nil {
+			return fmt.Errorf("--permissions %s are none: give them like 0666", *permissions)
+		}
+		f.Permissions = uint32(n)
 		if err := limit(&f, *gpu, *times); err != nil {
 			return err
 		}

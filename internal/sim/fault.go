@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -22,6 +23,7 @@ const (
 	OpUnload  Op = "unload"
 	OpLoad    Op = "load" // with a GPU: the driver's probe of that GPU
 	OpNow     Op = "now"  // at once; only to let a GPU vanish
+	OpShow    Op = "show" // how a file of the tree is shown, until the faults are cleared
 )
 
 // Fault is one thing that goes wrong. The zero value of a field asks for nothing.
@@ -42,6 +44,11 @@ type Fault struct {
 	Wrong  bool     `json:"wrong,omitempty"`  // success is claimed without effect; a read shows another mode
 	Short  bool     `json:"short,omitempty"`  // a read ends in the middle of the word
 
+	// Of a file that is shown, which is the GPU's or, without a GPU, any by its path,
+	// "dev/dri/renderD130":
+	Gone        bool   `json:"gone,omitempty"`        // it is not there
+	Permissions uint32 `json:"permissions,omitempty"` // it has these instead
+
 	Skip   int  `json:"skip,omitempty"`  // let that many operations pass first
 	Times  int  `json:"times,omitempty"` // strike that often; 0 is once
 	Always bool `json:"always,omitempty"`
@@ -49,12 +56,16 @@ type Fault struct {
 
 // Check returns what is wrong with the fault itself.
 func (f Fault) Check() error {
-	ops := []Op{OpCompute, OpMemory, OpRead, OpUnload, OpLoad, OpNow}
+	ops := []Op{OpCompute, OpMemory, OpRead, OpUnload, OpLoad, OpNow, OpShow}
 	switch {
 	case !slices.Contains(ops, f.Op):
 		return fmt.Errorf("unknown operation %q: there are %s", f.Op, partition.List(ops))
 	case f.Op == OpNow && (!f.Vanish || f.GPU == ""):
 		return errors.New("only a GPU's vanishing can happen now")
+	case f.Op == OpShow && (f.File == "" || !f.Gone && f.Permissions == 0):
+		return errors.New("a file is shown otherwise by its name: let it be gone, or have other permissions")
+	case f.Op == OpShow:
+		return nil
 	case f.Errno == 0 && f.Hang == 0 && !f.Vanish && !f.Wrong && !f.Short:
 		return fmt.Errorf("a fault of %s that does nothing: give it an errno, or let it hang, vanish, be wrong or be short", f.Op)
 	case f.Skip < 0 || f.Times < 0:
@@ -80,7 +91,35 @@ func (n *Node) Inject(f Fault) error {
 	f.Times = max(f.Times, 1)
 	f.After = f.After || f.Op == OpCompute && f.Errno == Errno(syscall.EIO)
 	n.faults = append(n.faults, f)
+	if f.Op == OpShow {
+		n.changed()
+	}
 	return nil
+}
+
+// lie shows files otherwise than they are. n.mu is held.
+func (n *Node) lie(root *Entry) {
+	for _, f := range n.faults {
+		name := f.File
+		if f.GPU != "" {
+			name = "sys/" + pciPath(f.GPU) + "/" + name
+		}
+		e := root
+		for part := range strings.SplitSeq(name, "/") {
+			if f.Op != OpShow || e == nil || e.list == nil {
+				e = nil
+				break
+			}
+			e = e.list()[part]
+		}
+		if e == nil {
+			continue
+		}
+		e.hidden = e.hidden || f.Gone
+		if f.Permissions != 0 {
+			e.Mode = e.Mode&syscall.S_IFMT | f.Permissions
+		}
+	}
 }
 
 // ClearFaults disarms every fault. A GPU that vanished stays away.
@@ -88,6 +127,7 @@ func (n *Node) ClearFaults() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.faults = nil
+	n.changed()
 }
 
 // strike returns the first armed fault of the operation, and uses it up. b is

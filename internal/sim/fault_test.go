@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -179,10 +180,40 @@ func TestSenselessFaultsAreRefused(t *testing.T) {
 		{Fault{Op: OpNow, GPU: first, Wrong: true}, "vanishing"},
 		{Fault{Op: OpLoad, GPU: "0000:ff:00.0", Vanish: true}, "no GPU at 0000:ff:00.0"},
 		{Fault{Op: OpLoad, Wrong: true, Times: -1}, "less than zero"},
+		{Fault{Op: OpShow, File: "dev/kfd"}, "let it be gone"},
+		{Fault{Op: OpShow, Gone: true}, "by its name"},
 	} {
 		if err := n.Inject(test.fault); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: got %v, want an error with %q", test.fault, err, test.want)
 		}
+	}
+}
+
+func TestAFileIsShownOtherwiseUntilTheFaultsAreCleared(t *testing.T) {
+	n := newNode(t, "mi300x-8", Options{})
+	const node = "dev/dri/renderD136"
+	file := "sys/bus/pci/devices/" + string(first) + "/current_compute_partition"
+	look := func() string {
+		t.Helper()
+		e, err := n.follow(file, 40)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, gone := n.follow(node, 40)
+		return fmt.Sprintf("%o %v", e.Mode&0o777, gone)
+	}
+	before := look()
+	for _, f := range []Fault{{Op: OpShow, File: node, Gone: true}, {Op: OpShow, GPU: first, File: "current_compute_partition", Permissions: 0o666}} {
+		if err := n.Inject(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := look(), "666 "+syscall.ENOENT.Error(); got != want {
+		t.Errorf("%s is shown, want %s", got, want)
+	}
+	n.ClearFaults()
+	if got := look(); got != before {
+		t.Errorf("%s is shown, want %s", got, before)
 	}
 }
 

@@ -102,6 +102,7 @@ func (n *Node) root() *Entry {
 		n.addNVIDIA(t)
 		n.addCtl(t)
 		n.cache.root, n.cache.structure = t.root(), n.structure
+		n.lie(n.cache.root)
 	}
 	return n.cache.root
 }
