@@ -78,6 +78,9 @@ func ReadWaiting(dir string) (*Note, error) {
 	return read(filepath.Join(dir, WaitingFile), func(n *Note) int { return n.Version })
 }
 
+// Booted is what the first run of a boot was for.
+const Booted = "the host has booted"
+
 // ForRun returns what asked for a run that begins: what the daemon has written down
 // before it asked systemd for it. Where it has not asked, or a run has begun since,
 // it was somebody who asked systemd; the first run of a boot is part of booting.
@@ -95,7 +98,7 @@ func ForRun(state *State, last *Run, boot string) Asked {
 		}
 	}
 	if last == nil {
-		return Asked{Why: "the host has booted"}
+		return Asked{Why: Booted}
 	}
 	return Asked{Why: "somebody asked systemd for dcm-apply.service"}
 }
