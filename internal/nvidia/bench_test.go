@@ -21,7 +21,7 @@ import (
 // bench is a simulated node, with dcm-nvml and the stand-in of the library.
 type bench struct {
 	*simtest.Node
-	t           *testing.T
+	t           testing.TB
 	node        *gpu.Node
 	vendor      *Node
 	state, proc string // of the stand-in; what is seen of /proc
@@ -29,7 +29,7 @@ type bench struct {
 	rival       string
 }
 
-func newBench(t *testing.T, kind string) *bench {
+func newBench(t testing.TB, kind string) *bench {
 	t.Helper()
 	dir := t.TempDir()
 	switch err := built.build(); {
@@ -99,7 +99,7 @@ func (b *builder) build() error {
 }
 
 // copied is the library in a place of its own, since its state is beside it.
-func copied(t *testing.T, dir string) string {
+func copied(t testing.TB, dir string) string {
 	t.Helper()
 	content, err := os.ReadFile(built.lib)
 	if err != nil {
