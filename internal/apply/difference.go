@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"dcm/internal/gpu"
 	"dcm/internal/partition"
@@ -140,13 +141,25 @@ func unpartitionable(devices []gpu.Device, profile partition.Profile) error {
 	return errors.Join(errs...)
 }
 
+// reasons are those for which devices are left alone, each once; of many the first.
+func reasons(devices []gpu.Device) string {
+	const most = 3
+	var out, seen []string
+	for _, d := range devices {
+		if len(out) < most && !slices.Contains(seen, d.Why) {
+			out, seen = append(out, fmt.Sprintf("%s is left alone: %s", d.Address, d.Why)), append(seen, d.Why)
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
 // none says that no device can be partitioned, and what to do if that is only because
 // their driver is not there.
 func none(devices []gpu.Device) error {
 	err := fmt.Errorf("none of the %d display and accelerator devices can be partitioned", len(devices))
 	unbound := slices.IndexFunc(devices, func(d gpu.Device) bool { return d.Why == gpu.NotBound })
 	if unbound < 0 {
-		return err
+		return fmt.Errorf("%w: %s", err, reasons(devices))
 	}
 	return &refusal{err: fmt.Errorf("%w: %s has no driver", err, devices[unbound].Address),
 		cure: "Load the driver with modprobe; if it is loaded, the kernel log tells why it does not drive the GPU."}

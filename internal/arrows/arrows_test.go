@@ -120,7 +120,7 @@ var common = []string{"internal/partition", "internal/foreign", "internal/unitna
 // enough, which is what any test may use.
 func standIn(pkg string) bool {
 	return strings.HasPrefix(pkg, "internal/sim") || strings.HasPrefix(pkg, "internal/amdsmi") || pkg == "internal/nvml/standin" ||
-		slices.Contains([]string{"internal/amdgpu", "internal/ask", "internal/e2e", "internal/ample"}, pkg)
+		slices.Contains([]string{"internal/amdgpu", "internal/nvidia", "internal/ask", "internal/e2e", "internal/ample"}, pkg)
 }
 
 // each calls f for every import of every package but the end-to-end tests, which

@@ -18,13 +18,16 @@ type instance struct {
 }
 
 // beginMIG makes the state of the stand-in of NVIDIA's library, with which the GPUs
-// begin; where there is one, it is that of the boot before.
+// begin; where there is one, it is that of the boot before, unless that was of others.
 func (n *Node) beginMIG() error {
 	if n.opts.MIG == "" || len(n.nvidias()) == 0 {
 		return nil
 	}
 	if _, err := os.Stat(n.opts.MIG); !errors.Is(err, fs.ErrNotExist) {
-		return n.updateMIG((*standin.State).Reboot)
+		before, err := standin.Read(n.opts.MIG)
+		if err != nil || n.sameGPUs(before) {
+			return errors.Join(err, n.updateMIG((*standin.State).Reboot))
+		}
 	}
 	s, err := standin.New(nvidiaVersion, "")
 	for _, b := range n.nvidias() {
@@ -36,6 +39,10 @@ func (n *Node) beginMIG() error {
 		g.Name, g.UUID, g.Subsystem = b.Chip.Product, b.gpuUUID(), uint32(b.Chip.SubDevice)<<16|nvidiaVendor
 	}
 	return errors.Join(err, standin.Write(n.opts.MIG, s))
+}
+
+func (n *Node) sameGPUs(s standin.State) bool {
+	return slices.EqualFunc(n.nvidias(), s.GPUs, func(b *board, g standin.GPU) bool { return b.Address == g.Address && b.Chip.Product == g.Name })
 }
 
 func (n *Node) updateMIG(change func(*standin.State)) error {

@@ -34,6 +34,8 @@
 //	misplaced, ghost-compute  an instance is elsewhere than asked for, or not there
 //	mig-utilization         the utilization of MIG devices is told
 //	other-gpu, null-handles, null-instances, garbage-text, -name, -count, -mode, -placement, -slices
+//	nodes DIR MAJOR         DIR/nvidiactl and DIR/nvidiaN have to let themselves be opened, and
+//	                        those of instances are made below DIR/nvidia-caps
 //	log FILE                every call for a GPU is written down there
 //	noise                   it writes to standard output
 //	confess FILE            it tries what hostile code would

@@ -203,7 +203,9 @@ static void misbehave(const char *function)
 	const char *k;
 	while ((k = knob("hang")) && !strcmp(k, function)) {
 		flock(lock_fd, LOCK_UN);
-		pause();
+		usleep(20000); /* until it is killed, or the knob is turned off */
+		flock(lock_fd, LOCK_EX);
+		read_state();
 	}
 	if ((k = knob("abort")) && !strcmp(k, function))
 		abort();
@@ -317,6 +319,50 @@ static int in_use(const struct gpu *g)
 	return open_elsewhere;
 }
 
+/*
+ * Nodes, if the knob "nodes DIR MAJOR" is there: DIR/nvidiactl and those of the GPUs are
+ * opened as the driver's library does, and those that tell of instances are made below
+ * DIR/nvidia-caps with that major number. Without a driver a node answers with another
+ * error than to who may not open it.
+ */
+static int nodes(char *dir, unsigned *major)
+{
+	return knob("nodes") && sscanf(knob("nodes"), "%199s %u", dir, major) == 2;
+}
+
+static int opens(const char *name)
+{
+	char dir[200], node[PATH_MAX];
+	unsigned major;
+	if (!nodes(dir, &major))
+		return 1;
+	snprintf(node, sizeof node, "%s/%s", dir, name);
+	int fd = open(node, O_RDWR | O_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 || (errno != EPERM && errno != EACCES);
+}
+
+static int opens_gpu(const struct gpu *g)
+{
+	char name[32];
+	snprintf(name, sizeof name, "nvidia%u", g->minor);
+	return opens(name);
+}
+
+/* has_node makes the node of an instance, or of one of its compute instances. */
+static int has_node(const struct gpu *g, unsigned gi, int ci)
+{
+	char dir[200], node[PATH_MAX];
+	unsigned major, minor = 3 + 135 * g->minor + 9 * gi + 1 + ci;
+	if (!nodes(dir, &major))
+		return 1;
+	snprintf(node, sizeof node, "%s/nvidia-caps/nvidia-cap%u", dir, minor);
+	if (mknod(node, S_IFCHR | 0666, makedev(major, minor)) < 0)
+		return errno == EEXIST;
+	return chmod(node, 0666) == 0;
+}
+
 /* confess tries what hostile code would, and writes down what came of it. */
 static void confess(const char *file)
 {
@@ -360,6 +406,8 @@ uint32_t nvmlInit_v2(void)
 		return status;
 	if (!loaded)
 		return DRIVER_NOT_LOADED;
+	if (!opens("nvidiactl"))
+		return NO_PERMISSION;
 	ready = 1;
 	started = epoch;
 	return SUCCESS;
@@ -404,6 +452,8 @@ uint32_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, void **device)
 		if (!strcasecmp(id, gpus[i].address)) {
 			unsigned other = knob("other-gpu") ? (i + 1) % gpu_count : i;
 			*device = knob("null-handles") ? 0 : handle(DEVICE, other, 0, 0);
+			if (!opens_gpu(&gpus[i]))
+				return NO_PERMISSION;
 			return check(__func__, handle(DEVICE, other, 0, 0), ON(DEVICE));
 		}
 	return NOT_FOUND;
@@ -563,7 +613,7 @@ uint32_t nvmlDeviceSetMigMode(void *device, uint32_t mode, uint32_t *activation)
 	if (knob("mode-nothing"))
 		return SUCCESS;
 	g->pending = mode;
-	if (knob("mode-activation") && sscanf(knob("mode-activation"), "%u %31s", &wanted, address) >= 1 && (*address == '-' || !strcmp(address, g->address)))
+	if (g->current != mode && knob("mode-activation") && sscanf(knob("mode-activation"), "%u %31s", &wanted, address) >= 1 && (*address == '-' || !strcmp(address, g->address)))
 		*activation = wanted;
 	else if (in_use(g) || (instances_on(gpu) && !mode))
 		*activation = IN_USE;
@@ -756,6 +806,8 @@ uint32_t nvmlDeviceCreateGpuInstanceWithPlacement(void *device, uint32_t id, con
 	for (unsigned n = 0; knob("misplaced") && n < p->places; n++)
 		if (p->starts[n] != at->start && fits(gpu, p, p->starts[n]))
 			i->start = p->starts[n];
+	if (!has_node(g, i->id, -1))
+		return NO_PERMISSION;
 	gi_count++;
 	*instance = handle(INSTANCE, gpu, i->id, 0);
 	write_state();
@@ -838,6 +890,8 @@ uint32_t nvmlGpuInstanceCreateComputeInstance(void *instance, uint32_t id, void 
 	while (ci_at(gpu, gi_of(instance), ci))
 		ci++;
 	*compute = handle(COMPUTE, gpu, gi_of(instance), ci);
+	if (!has_node(g, gi_of(instance), ci))
+		return NO_PERMISSION;
 	if (knob("ghost-compute"))
 		return SUCCESS;
 	cis[ci_count++] = (struct ci){gpu, gi_of(instance), ci, compute_slices[id], start};
