@@ -156,6 +156,15 @@ func containerNamed(m machine) {
 		}
 	}
 	m.quadletHas()
+	// An engine makes the nodes in the container anew, in a lease as well.
+	name := m.run("dcm run --dry-run | tail -1")
+	given := p.Parts[slices.IndexFunc(p.Parts, func(part report.Part) bool { return part.Name == name })].Render
+	for options, want := range map[string]string{device + name: given, "": given, device + "0000:26:00.0-3": ""} {
+		r := m.try("dcm run -- podman run --rm --network=none --cgroups=disabled --cap-add=MKNOD " + options + " localhost/look")
+		if got := strings.TrimSpace(r.Stdout); got != want || (r.Code == 0) != (want != "") {
+			m.t.Errorf("in a lease of %s a container with %q ends with %d and opens %s: %s", given, options, r.Code, got, r.Stderr)
+		}
+	}
 }
 
 // quadletFollows also reads the file all the while: it is whole at any moment.

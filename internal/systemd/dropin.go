@@ -185,7 +185,7 @@ func (r Reserved) text() string {
 		service.WriteString("DeviceAllow=" + link + " rwm\n")
 	}
 	for i := range r.Beside {
-		fmt.Fprintf(&service, "DeviceAllow=/dev/dcm/%s%s/render%d rw\n", r.Name, Beside, i)
+		fmt.Fprintf(&service, "DeviceAllow=/dev/dcm/%s%s/render%d rwm\n", r.Name, Beside, i)
 	}
 	return unit.String() + service.String()
 }

@@ -89,7 +89,7 @@ func (c *Conn) scopeUp(ctx context.Context, name string, job dbus.ObjectPath, ea
 func (s Scope) properties() []property {
 	allow := make([]permission, len(s.Allow))
 	for i, node := range s.Allow {
-		allow[i] = permission{node, "rw"}
+		allow[i] = permission{node, "rwm"}
 	}
 	list := []Property{
 		{"Description", s.Description}, {"Slice", s.Slice}, {"PIDs", []uint32{s.PID}},
