@@ -58,6 +58,9 @@ func check(ctx context.Context, h *host.Host, con *Console, given []string, kind
 	var misplaced error
 	if kind == "" {
 		misplaced = checkReserved(h, cfg)
+		for _, w := range h.Elsewhere(cfg.Observers) {
+			fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+w)
+		}
 	}
 	gpus, err := judges(ctx, h, cfg, kind)
 	if err != nil {

@@ -61,6 +61,9 @@ func (h *Host) reserve(cfg *config.Config, broken bool) (account.Reserve, error)
 		out.Wrong = h.wrong(cfg.Reservations)
 	}
 	out.Notes = h.drained()
+	if cfg != nil {
+		out.Notes = append(out.Notes, h.Elsewhere(cfg.Observers)...)
+	}
 	if broken {
 		_, out.Open = h.Reservations()
 	}

@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"dcm/internal/config"
 	"dcm/internal/systemd"
@@ -49,9 +50,30 @@ func (h *Host) sliceOf(r config.Reservation, generated bool) systemd.Setting {
 	if r.Unit == "" {
 		return systemd.Setting{}
 	}
-	s, err := systemd.OwnSlice(h.Path(), r.Unit, generated)
+	return h.ownSlice(r.Unit, generated)
+}
+
+func (h *Host) ownSlice(unit string, generated bool) systemd.Setting {
+	s, err := systemd.OwnSlice(h.Path(), unit, generated)
 	if err != nil {
 		return systemd.Setting{} // systemd tells of a unit that it cannot read
 	}
 	return s
+}
+
+// placed leaves out observers with a Slice= of their own. They would start elsewhere as
+// well, and so are left where they are wanted, be that below dcm.slice or not.
+func (h *Host) placed(observers []string) []string {
+	return slices.DeleteFunc(slices.Clone(observers), func(unit string) bool { return h.ownSlice(unit, false).Value != "" })
+}
+
+// Elsewhere tells of observers whose Slice= keeps them from what they are to see.
+func (h *Host) Elsewhere(observers []string) []string {
+	var out []string
+	for _, unit := range observers {
+		if s := h.ownSlice(unit, true); s.Value != "" && !s.Inside(unitname.Slice) {
+			out = append(out, fmt.Sprintf("%s, one of observers in [guard], has %s, and partitions that are reserved exclusively are seen in %s alone: take that Slice= away, or make the slice one below %[3]s (Slice=dcm-NAME.slice)", unit, s, unitname.Slice))
+		}
+	}
+	return out
 }

@@ -53,6 +53,31 @@ func TestReservationsOfUnitsWithASliceAreRefused(t *testing.T) {
 	}
 }
 
+// An observer is left where its unit wants it, and it is told what it does not see there.
+func TestObserversWithASliceStayThereAndItIsTold(t *testing.T) {
+	h := &Host{Root: t.TempDir()}
+	h.plant(t, "etc/systemd/system/a.service", "[Service]\nSlice=ml.slice\n")
+	h.plant(t, "etc/systemd/system/b.service.d/x.conf", "[Service]\nSlice=dcm-ml.slice\n")
+	h.plant(t, "usr/lib/systemd/system/c.service", "[Service]\nExecStart=c\n")
+	h.plant(t, "run/systemd/generator/d.service", "[Service]\nSlice=user.slice\n")
+	cfg := &config.Config{Observers: []string{"a.service", "b.service", "c.service", "d.service"}}
+	if got := h.Order(cfg).Observers; strings.Join(got, " ") != "c.service d.service" {
+		t.Errorf("put into dcm.slice are %s", got) // of d the generators see nothing
+	}
+	if got := cfg.Observers; len(got) != 4 {
+		t.Errorf("the configuration has become %s", got)
+	}
+	got := h.Elsewhere(cfg.Observers)
+	if len(got) != 2 || !strings.HasPrefix(got[0], "a.service, one of observers in [guard], has Slice=ml.slice (/etc/systemd/system/a.service:2), and ") ||
+		!strings.Contains(got[0], "(Slice=dcm-NAME.slice)") || !strings.HasPrefix(got[1], "d.service, ") {
+		t.Errorf("told is %q", got)
+	}
+	r, err := h.reserve(cfg, false)
+	if err != nil || strings.Join(r.Notes, "|") != strings.Join(got, "|") {
+		t.Errorf("an account has %q, %v", r.Notes, err)
+	}
+}
+
 // A unit that runs already when it is given a reservation is restarted with it.
 func TestUnitsOfNewReservationsAreRestarted(t *testing.T) {
 	h := &Host{Root: t.TempDir()}

@@ -21,7 +21,7 @@ func (h *Host) Reservations() (all []config.Reservation, unconfined []string) {
 
 // Order is what the generator makes of a configuration.
 func (h *Host) Order(cfg *config.Config) systemd.Order {
-	o := systemd.Order{Clients: h.Clients(cfg), Require: cfg.Require, Observers: cfg.Observers, Needs: h.Needs()}
+	o := systemd.Order{Clients: h.Clients(cfg), Require: cfg.Require, Observers: h.placed(cfg.Observers), Needs: h.Needs()}
 	return h.Reserve(o, cfg.Reservations)
 }
 
