@@ -25,6 +25,8 @@ export GOFLAGS = -buildvcs=false
 
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 PROGRAMS = dcm dcm-smi dcm-nvml dcm-guard dcm-sim
+# A module of its own, so that nothing of Kubernetes is linked into what runs on a host.
+NESTED   = cmd/dcm-kubernetes
 
 .PHONY: build packages install demo test race roots soak soak-leases test-ansible test-slurm fuzz bench lint lint-go lint-vuln lint-sh lint-packages clean
 
@@ -32,6 +34,7 @@ build:
 	for program in $(PROGRAMS); do \
 		$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/$$program ./cmd/$$program || exit 1; \
 	done
+	$(GO) -C $(NESTED) build -trimpath -ldflags '$(LDFLAGS)' -o $(CURDIR)/bin/dcm-kubernetes .
 
 packages:
 	mkdir -p $(DIST)
@@ -55,6 +58,7 @@ demo: packages bin/demo
 # There is no time limit, which a busy machine would break: each wait in a test has its
 # own, and what is under way is told all the while. What takes longest begins first.
 test: race bin/summary
+	cd $(NESTED) && $(CURDIR)/bin/summary -count=1 -timeout=0 ./...
 	DCM_E2E=require exec bin/summary -count=1 -timeout=0 ./internal/e2e ./...
 
 # The packages with goroutines, under the race detector, which needs a C compiler. The
@@ -118,6 +122,8 @@ lint-go:
 	test -z "$$(gofmt -l cmd internal)" || { gofmt -d cmd internal; exit 1; }
 	$(GO) vet ./...
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK) ./...
+	$(GO) -C $(NESTED) vet ./...
+	cd $(NESTED) && $(GO) run honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK) ./...
 
 STATICCHECK = v0.8.2
 

@@ -70,6 +70,18 @@ var allowed = map[string][]string{
 	"cmd/dcm-nvml":  {"internal/answer", "internal/confine", "internal/nvml", "internal/nvml/binding"},
 	"cmd/dcm-sim":   {"internal/sim"},
 	"cmd/dcm-guard": {"internal/dmem", "internal/guard", "internal/journal", "internal/lease", "internal/report", "internal/systemd"},
+
+	// A module of its own, which takes nothing of dcm's but what the socket answers.
+	"cmd/dcm-kubernetes": {"cmd/dcm-kubernetes/internal/agent", "cmd/dcm-kubernetes/internal/bridge", "cmd/dcm-kubernetes/internal/cluster",
+		"cmd/dcm-kubernetes/internal/desired", "cmd/dcm-kubernetes/internal/feature", "cmd/dcm-kubernetes/internal/sequence"},
+	"cmd/dcm-kubernetes/internal/agent":    {},
+	"cmd/dcm-kubernetes/internal/feature":  {},
+	"cmd/dcm-kubernetes/internal/sequence": {},
+	"cmd/dcm-kubernetes/internal/desired":  {"cmd/dcm-kubernetes/internal/sequence"},
+	"cmd/dcm-kubernetes/internal/cluster":  {"cmd/dcm-kubernetes/internal/sequence"},
+	"cmd/dcm-kubernetes/internal/standin":  {"cmd/dcm-kubernetes/internal/agent"},
+	"cmd/dcm-kubernetes/internal/bridge": {"cmd/dcm-kubernetes/internal/agent", "cmd/dcm-kubernetes/internal/cluster", "cmd/dcm-kubernetes/internal/desired",
+		"cmd/dcm-kubernetes/internal/feature", "cmd/dcm-kubernetes/internal/sequence"},
 }
 
 // outside says which modules only certain packages may import.
@@ -79,10 +91,11 @@ var outside = map[string][]string{
 	"C":                                   {},
 	"github.com/godbus/dbus":              {"internal/systemd", "internal/bus"},
 	"github.com/coreos/go-systemd/v22/db": {"internal/systemd"},
-	"github.com/fsnotify/fsnotify":        {"internal/watch"},
+	"github.com/fsnotify/fsnotify":        {"internal/watch", "cmd/dcm-kubernetes/internal/desired"},
 	"github.com/BurntSushi/toml":          {"internal/config"},
 	"github.com/spf13/cobra":              {"internal/cli", "cmd/dcm-sim"},
 	"github.com/hanwen/go-fuse":           {"internal/sim"},
+	"k8s.io/":                             {"cmd/dcm-kubernetes", "cmd/dcm-kubernetes/internal/bridge", "cmd/dcm-kubernetes/internal/cluster"},
 }
 
 func TestImportsRunOneWay(t *testing.T) {
@@ -119,7 +132,7 @@ var common = []string{"internal/partition", "internal/foreign", "internal/unitna
 // hardware that is stood in for, makes the roots of other systems, or gives time
 // enough, which is what any test may use.
 func standIn(pkg string) bool {
-	return strings.HasPrefix(pkg, "internal/sim") || strings.HasPrefix(pkg, "internal/amdsmi") || pkg == "internal/nvml/standin" ||
+	return strings.HasPrefix(pkg, "internal/sim") || strings.HasPrefix(pkg, "internal/amdsmi") || pkg == "internal/nvml/standin" || pkg == "cmd/dcm-kubernetes/internal/standin" ||
 		slices.Contains([]string{"internal/amdgpu", "internal/nvidia", "internal/ask", "internal/e2e", "internal/ample"}, pkg)
 }
 

@@ -1,0 +1,151 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	coordination "k8s.io/api/coordination/v1"
+	core "k8s.io/api/core/v1"
+
+	"dcm/cmd/dcm-kubernetes/internal/agent"
+	"dcm/cmd/dcm-kubernetes/internal/cluster"
+	"dcm/cmd/dcm-kubernetes/internal/sequence"
+)
+
+// do does one act, and says how long to pause after it.
+func (b *Bridge) do(ctx context.Context, node *core.Node, act sequence.Act) (time.Duration, error) {
+	switch act := act.(type) {
+	case sequence.Rest:
+		return rest, nil
+	case sequence.Wait:
+		return max(act.For, time.Millisecond), nil
+	case sequence.Patch:
+		return 0, b.patch(ctx, node, act)
+	case sequence.Take:
+		return 0, b.hold(ctx, act.Lease, act.Holder)
+	case sequence.Free:
+		return 0, b.free(ctx, act.Leases)
+	case sequence.Evict:
+		return 0, b.evict(ctx, act.Pods)
+	case sequence.Delete:
+		return 0, b.delete(ctx, act.Pods)
+	case sequence.Use:
+		return 0, b.use(ctx, act.Target)
+	}
+	return 0, fmt.Errorf("cannot do %T", act)
+}
+
+// patch changes the node, then tells of it.
+func (b *Bridge) patch(ctx context.Context, node *core.Node, p sequence.Patch) error {
+	body, err := cluster.Render(node, p)
+	if err != nil {
+		return err
+	}
+	if err := b.Cluster.PatchNode(ctx, b.Node, body); err != nil {
+		return err
+	}
+	b.used = nil
+	if p.Op == nil {
+		b.tidy = true
+		clear(b.pauses)
+	} else {
+		b.Log.Info("operation", "id", p.Op.ID, "profile", p.Op.Profile, "phase", p.Op.Phase)
+	}
+	if p.Event == nil {
+		return nil
+	}
+	return b.Cluster.Tell(ctx, b.Node, b.Node, time.Now(), *p.Event)
+}
+
+// lease is one that was seen.
+func (b *Bridge) lease(name string) (coordination.Lease, error) {
+	i := slices.IndexFunc(b.leases, func(l coordination.Lease) bool { return l.Name == name })
+	if i < 0 {
+		return coordination.Lease{}, fmt.Errorf("cannot find the lease %s", name)
+	}
+	return b.leases[i], nil
+}
+
+func (b *Bridge) hold(ctx context.Context, name, who string) error {
+	l, err := b.lease(name)
+	if err != nil {
+		return err
+	}
+	b.Log.Info("lease", "name", name, "holder", who)
+	return b.Cluster.Hold(ctx, l, who, time.Now())
+}
+
+// free gives back what is left of an operation that is over.
+func (b *Bridge) free(ctx context.Context, names []string) error {
+	for _, name := range names {
+		if err := b.hold(ctx, name, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// evict asks for each pod. One that may not go now does not hold up the others.
+func (b *Bridge) evict(ctx context.Context, pods []sequence.Pod) error {
+	for _, p := range pods {
+		err := b.Cluster.Evict(ctx, p.Namespace, p.Name, p.UID)
+		wait, words, blocked := cluster.Blocked(err)
+		switch {
+		case err == nil:
+			// It may take its time to be seen to leave.
+			wait = b.Times.Look
+			b.Log.Info("evicted", "pod", p.Namespace+"/"+p.Name)
+		case blocked:
+			b.Log.Info("not evicted", "pod", p.Namespace+"/"+p.Name, "why", words)
+		case cluster.Gone(err):
+			continue
+		default:
+			return err
+		}
+		b.pauses[p.UID] = pause{until: time.Now().Add(wait), words: words}
+	}
+	return nil
+}
+
+func (b *Bridge) delete(ctx context.Context, pods []sequence.Pod) error {
+	for _, p := range pods {
+		err := b.Cluster.Delete(ctx, p.Namespace, p.Name, p.UID)
+		if err != nil && !cluster.Gone(err) {
+			return err
+		}
+		b.Log.Info("deleted", "pod", p.Namespace+"/"+p.Name)
+	}
+	return nil
+}
+
+// use has dcm take on the target. If its answer is lost, dcm goes on, and the account
+// says so.
+func (b *Bridge) use(ctx context.Context, target sequence.Target) error {
+	config := b.Config.Read()
+	if config.Hash != target.Hash {
+		return nil // another text has come since: look again
+	}
+	done, err := b.Host.UseFor(ctx, config.Text, target.Profile)
+	used := &sequence.Used{Target: target, Failed: outcome(err)}
+	if err != nil && used.Failed == nil {
+		return err
+	}
+	used.Undone = undone(err)
+	b.Log.Info("used", "profile", target.Profile, "result", done.Result, "failed", used.Failed != nil, "undone", used.Undone)
+	now, err := b.Host.Account(ctx)
+	if err != nil {
+		return err
+	}
+	b.learn(now)
+	b.used = used
+	return nil
+}
+
+// undone tells whether the GPUs are as they were: what is refused before a run has
+// changed nothing.
+func undone(err error) bool {
+	refused, ok := err.(*agent.Refusal)
+	return ok && (refused.Name != agent.Failed || refused.Undone)
+}

@@ -1,0 +1,174 @@
+// Package bridge joins a node's object in the cluster and the dcm of its host: it looks,
+// has package sequence decide, does the one act, and looks again. What it keeps is what
+// it may lose.
+package bridge
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"sync"
+	"time"
+
+	coordination "k8s.io/api/coordination/v1"
+	core "k8s.io/api/core/v1"
+
+	"dcm/cmd/dcm-kubernetes/internal/agent"
+	"dcm/cmd/dcm-kubernetes/internal/cluster"
+	"dcm/cmd/dcm-kubernetes/internal/feature"
+	"dcm/cmd/dcm-kubernetes/internal/sequence"
+)
+
+// Host is the dcm of this host.
+type Host interface {
+	Account(context.Context) (agent.Account, error)
+	Follow(context.Context, func(agent.Account)) error
+	PlanFor(ctx context.Context, text, profile string) (agent.Plan, error)
+	UseFor(ctx context.Context, text, profile string) (agent.Used, error)
+}
+
+// Config is the configuration that the cluster wants.
+type Config interface {
+	Read() sequence.Config
+	Watch(ctx context.Context, changed func()) error
+}
+
+// Bridge is one node's agent.
+type Bridge struct {
+	Node     string
+	Self     cluster.Self
+	Cluster  *cluster.Client
+	Host     Host
+	Config   Config
+	Features feature.File
+	Times    sequence.Times
+	Log      *slog.Logger
+
+	// What follows is one goroutine's, but for the host.
+	host    hostState
+	wake    chan struct{}
+	latest  func() *core.Node
+	tidy    bool
+	used    *sequence.Used
+	leases  []coordination.Lease
+	pauses  map[string]pause // of evictions, by the pod's UID
+	told    sequence.Condition
+	failing int
+}
+
+// pause is what was said to an eviction.
+type pause struct {
+	until time.Time
+	words string
+}
+
+// hostState is the last account.
+type hostState struct {
+	mu      sync.Mutex
+	known   bool
+	account agent.Account
+	down    string
+}
+
+// Run goes on until ctx ends.
+func (b *Bridge) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	b.wake = make(chan struct{}, 1)
+	b.pauses = make(map[string]pause)
+	b.tidy = true
+	b.latest = b.Cluster.Watch(ctx, b.Node, b.nudge)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() { b.follow(ctx) })
+	failed := make(chan error, 1)
+	wg.Go(func() { failed <- b.Config.Watch(ctx, b.nudge) })
+	for {
+		pause := b.step(ctx)
+		if pause == 0 && ctx.Err() == nil {
+			continue
+		}
+		var timer <-chan time.Time
+		if pause > 0 {
+			timer = time.After(pause)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			if ctx.Err() == nil {
+				return err
+			}
+		case <-b.wake:
+		case <-timer:
+		}
+	}
+}
+
+func (b *Bridge) nudge() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// rest is the pause that only a change ends.
+const rest = -1
+
+// step looks, decides and acts, and says how long to pause; 0 is not at all.
+func (b *Bridge) step(ctx context.Context) time.Duration {
+	pause, err := b.once(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return rest
+	case err == nil:
+		b.failing = 0
+		return pause
+	case cluster.Changed(err):
+		b.Log.Debug("somebody else was first", "error", err)
+		return jitter(time.Second)
+	}
+	// The API server is away, or wants something else: no hurry, and not all at once.
+	b.Log.Warn("will try again", "error", err)
+	b.failing = min(b.failing+1, 5)
+	return jitter(time.Second << b.failing)
+}
+
+func (b *Bridge) once(ctx context.Context) (time.Duration, error) {
+	node, seen, err := b.look(ctx)
+	if err != nil || node == nil {
+		return rest, err
+	}
+	step := sequence.Next(seen)
+	if err := b.condition(ctx, node, step.Condition); err != nil {
+		return 0, err
+	}
+	return b.do(ctx, node, step.Act)
+}
+
+// condition tells it if it is another.
+func (b *Bridge) condition(ctx context.Context, node *core.Node, to sequence.Condition) error {
+	to.Message = cluster.Clip(to.Message)
+	if b.told == to {
+		return nil
+	}
+	now := cluster.Condition(node)
+	if now != to {
+		b.Log.Info("condition", "status", to.Status, "reason", to.Reason, "message", to.Message)
+		if err := b.Cluster.SetCondition(ctx, b.Node, time.Now(), to, now.Status != to.Status); err != nil {
+			return err
+		}
+	}
+	b.told = to
+	return nil
+}
+
+// jitter is a time around d: many nodes must not come at once.
+func jitter(d time.Duration) time.Duration {
+	return d/2 + time.Duration(mathrand.Int64N(int64(d)))
+}
+
+// id names an operation.
+func id() string { return rand.Text()[:10] }

@@ -1,0 +1,259 @@
+package bridge_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"dcm/cmd/dcm-kubernetes/internal/agent"
+	"dcm/cmd/dcm-kubernetes/internal/standin"
+)
+
+func TestALabelBecomesAProfile(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(1)
+	w.start("n1")
+	w.label("n1", "small")
+	w.until("success", func() bool { return w.state("n1") == "success" && w.held() == 0 })
+	if wrong := w.atRest("n1"); wrong != nil {
+		t.Error(wrong)
+	}
+	if w.api.Get(pods+"job-n1") != nil {
+		t.Error("the pod with a GPU was not evicted")
+	}
+	if n := w.dcm["n1"].Partitions(); n != 64 {
+		t.Errorf("there are %d partitions", n)
+	}
+	if w.count("POST "+events) != 2 {
+		t.Errorf("events: %q", w.api.Requests())
+	}
+	w.until("the condition", func() bool { return strings.HasPrefix(w.condition("n1"), "True Applied: ") })
+}
+
+func TestWhatChangesNothingDrainsNobody(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(1)
+	w.start("n1")
+	w.label("n1", "whole")
+	w.until("success", func() bool { return w.state("n1") == "success" })
+	if w.api.Get(pods+"job-n1") == nil || w.count("PUT "+leases) > 0 {
+		t.Errorf("requests were %q", w.api.Requests())
+	}
+}
+
+func TestANodeAtRestAsksForNothing(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(1)
+	w.start("n1")
+	w.label("n1", "whole")
+	w.until("the condition", func() bool { return strings.HasPrefix(w.condition("n1"), "True") })
+	before := len(w.api.Requests())
+	for i := range 20 {
+		w.api.Do(func(tree standin.Tree) {
+			o := tree.Get(nodes + "n1")
+			standin.Sub(o, "metadata", "labels")["other"] = fmt.Sprint(i)
+			tree.Put(nodes+"n1", o)
+		})
+	}
+	// What comes next was asked for after all of that.
+	w.label("n1", "none")
+	w.until("failure", func() bool { return w.state("n1") == "failure" })
+	asked := w.api.Requests()[before:]
+	if len(asked) > 12 {
+		t.Errorf("asked %d times: %q", len(asked), asked)
+	}
+}
+
+func TestWhatCannotBeUsedIsSaid(t *testing.T) {
+	tests := map[string]struct{ config, profile, want string }{
+		"no profile": {text, "tiny", "False NonExistentProfile: there is no profile tiny for these GPUs; there are near, small, whole"},
+		"no JSON":    {"{", "small", "False InvalidJSONInConfigMap: config.json of the ConfigMap is not JSON: at byte 1: unexpected end of JSON input"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "n1")
+			w.budget(1)
+			w.config(tt.config)
+			w.label("n1", tt.profile)
+			w.start("n1")
+			w.until("failure", func() bool { return w.state("n1") == "failure" && w.condition("n1") == tt.want })
+			w.config(text)
+			w.label("n1", "small")
+			w.until("success", func() bool { return w.state("n1") == "success" })
+		})
+	}
+}
+
+func TestADisruptionBudgetIsWaitedForAndTheDrainTakenBack(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(1)
+	w.times.Drain = 50 * time.Millisecond
+	w.api.Evict = func(string) (int, string) { return 429, "would violate the budget" }
+	w.start("n1")
+	w.label("n1", "small")
+	w.until("failure", func() bool { return w.state("n1") == "failure" && w.held() == 0 })
+	if wrong := w.atRest("n1"); wrong != nil {
+		t.Error(wrong)
+	}
+	if !strings.Contains(w.condition("n1"), "default/job-n1 (its disruption budget forbids it for now)") {
+		t.Error(w.condition("n1"))
+	}
+	if w.dcm["n1"].Uses() != 0 {
+		t.Error("the GPUs were changed")
+	}
+}
+
+func TestNobodyIsDrainedBesideARival(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(1)
+	w.api.Put(pods+"theirs", standin.Object{"metadata": standin.Object{"namespace": "default", "name": "theirs", "uid": "theirs"},
+		"spec": standin.Object{"nodeName": "n1", "containers": []any{standin.Object{"name": "c", "image": "rocm/device-config-manager:v1.5"}}}})
+	w.start("n1")
+	w.label("n1", "small")
+	w.until("failure", func() bool { return w.state("n1") == "failure" })
+	if !strings.Contains(w.condition("n1"), "AMD's own Device Config Manager runs on this node") || w.count("PUT "+leases) > 0 {
+		t.Errorf("%s; %q", w.condition("n1"), w.api.Requests())
+	}
+}
+
+func TestADriverOfKMMIsNotLoadedAnew(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(1)
+	w.api.Do(func(tree standin.Tree) {
+		o := tree.Get(nodes + "n1")
+		standin.Sub(o, "metadata", "labels")["kmm.node.kubernetes.io/kube-amd-gpu.default.ready"] = ""
+		tree.Put(nodes+"n1", o)
+	})
+	w.start("n1")
+	w.label("n1", "near")
+	w.until("failure", func() bool {
+		return w.state("n1") == "failure" && strings.Contains(w.condition("n1"), "Kernel Module Management")
+	})
+	w.label("n1", "small")
+	w.until("success", func() bool { return w.state("n1") == "success" })
+}
+
+func TestAFailedRunEndsTheWayDcmSaysTheGPUsAre(t *testing.T) {
+	for name, undone := range map[string]bool{"undone": true, "unknown": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "n1")
+			w.budget(1)
+			w.dcm["n1"].Fail = func(string) *agent.Refusal {
+				return &agent.Refusal{Name: agent.Failed, Reason: "the driver says no", Cure: "look at dmesg", Undone: undone}
+			}
+			w.start("n1")
+			w.label("n1", "small")
+			w.until("the reason", func() bool {
+				return strings.Contains(w.condition("n1"), "the driver says no; look at dmesg") && (w.state("n1") == "failure" && w.held() == 0 || w.phase("n1") == "applying")
+			})
+			if undone == w.cordoned("n1") {
+				t.Errorf("cordoned: %v", w.cordoned("n1"))
+			}
+		})
+	}
+}
+
+func TestAsManyNodesChangeAsThereAreLeases(t *testing.T) {
+	w := newWorld(t, "n1", "n2", "n3")
+	w.budget(1)
+	var at, most atomic.Int32
+	for _, dcm := range w.dcm {
+		dcm.Run = func() {
+			if n := at.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			<-time.After(20 * time.Millisecond)
+			at.Add(-1)
+		}
+	}
+	for name := range w.dcm {
+		w.start(name)
+		w.label(name, "small")
+	}
+	w.until("success", func() bool {
+		return w.state("n1") == "success" && w.state("n2") == "success" && w.state("n3") == "success" && w.held() == 0
+	})
+	if most.Load() != 1 {
+		t.Errorf("%d at a time", most.Load())
+	}
+}
+
+func TestALeaseOfANodeThatIsGoneIsTaken(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(1)
+	w.api.Do(func(tree standin.Tree) {
+		l := tree.Get(leases + "budget-0")
+		standin.Sub(l, "spec")["holderIdentity"] = "gone/op"
+		tree.Put(leases+"budget-0", l)
+	})
+	w.start("n1")
+	w.label("n1", "small")
+	w.until("success", func() bool { return w.state("n1") == "success" && w.held() == 0 })
+}
+
+// An agent is killed at every request: before the server has it, and after it has had
+// its effect but before the answer has come. Another one comes, and in the end all is
+// as if nothing had been.
+func TestAKillAtAnyPointIsMadeGood(t *testing.T) {
+	last := false
+	for at := 1; !last; at++ {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d %v", at, after), func(t *testing.T) {
+				w := newWorld(t, "n1")
+				w.budget(1)
+				var n atomic.Int32
+				dead, bury := context.WithCancel(t.Context())
+				defer bury()
+				cut := make(chan struct{})
+				w.api.Meet = func(_ string, done bool) bool {
+					if done == after && n.Add(1) == int32(at) {
+						close(cut)
+						<-dead.Done()
+						return true
+					}
+					return false
+				}
+				w.label("n1", "small")
+				stop := w.start("n1")
+				select {
+				case <-cut:
+					stop()
+					bury()
+					w.start("n1")
+				case <-settled(w):
+					last = true
+				}
+				<-settled(w)
+				if wrong := w.atRest("n1"); wrong != nil {
+					t.Error(wrong)
+				}
+				if w.dcm["n1"].Uses() != 1 {
+					t.Errorf("the GPUs were changed %d times", w.dcm["n1"].Uses())
+				}
+			})
+		}
+	}
+}
+
+// settled is closed when the change has come to its end.
+func settled(w *world) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			changed := w.api.Changed()
+			if w.state("n1") == "success" && w.held() == 0 && strings.HasPrefix(w.condition("n1"), "True") {
+				return
+			}
+			select {
+			case <-changed:
+			case <-w.t.Context().Done():
+				return
+			}
+		}
+	}()
+	return done
+}

@@ -1,0 +1,184 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	mathrand "math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	core "k8s.io/api/core/v1"
+
+	"dcm/cmd/dcm-kubernetes/internal/agent"
+	"dcm/cmd/dcm-kubernetes/internal/cluster"
+	"dcm/cmd/dcm-kubernetes/internal/sequence"
+)
+
+// look gathers what the decision takes. Where the watch's copy says that all is well,
+// nothing is asked. The node is nil as long as nothing can be said.
+func (b *Bridge) look(ctx context.Context) (*core.Node, sequence.Seen, error) {
+	seen := sequence.Seen{Now: time.Now(), ID: id(), Times: b.Times, Config: b.Config.Read(), Tidy: b.tidy, Used: b.used}
+	seen.Times.Budget = jitter(seen.Times.Budget)
+	node := b.latest()
+	var known bool
+	if seen.Host, known = b.hostNow(); !known || node == nil {
+		return nil, seen, nil
+	}
+	var err error
+	if seen.Node, err = cluster.View(node); err != nil {
+		return nil, seen, err
+	}
+	wanted := sequence.Wants(seen)
+	if wanted == (sequence.Wanted{}) && seen.Node.Op == nil {
+		return node, seen, nil
+	}
+	if node, err = b.Cluster.Node(ctx, b.Node); err != nil {
+		return nil, seen, err
+	}
+	if seen.Node, err = cluster.View(node); err != nil {
+		return nil, seen, err
+	}
+	return node, seen, b.gather(ctx, &seen)
+}
+
+func (b *Bridge) gather(ctx context.Context, seen *sequence.Seen) error {
+	wanted := sequence.Wants(*seen)
+	var err error
+	if wanted.Plan {
+		seen.Plan = b.plan(ctx, *seen)
+	}
+	if wanted.Pods {
+		if seen.Pods, err = b.pods(ctx); err != nil {
+			return err
+		}
+	}
+	if wanted.Leases {
+		if b.leases, err = b.Cluster.Leases(ctx); err != nil {
+			return err
+		}
+		seen.Leases = cluster.ViewLeases(b.leases)
+		b.tidy = slices.ContainsFunc(seen.Leases.All, func(l sequence.Lease) bool { return strings.HasPrefix(l.Holder, b.Node+"/") })
+		return b.stale(ctx, seen)
+	}
+	return nil
+}
+
+// plan is nil if dcm cannot be asked.
+func (b *Bridge) plan(ctx context.Context, seen sequence.Seen) *sequence.Plan {
+	plan, err := b.Host.PlanFor(ctx, seen.Config.Text, seen.Node.Profile)
+	if why := outcome(err); why != nil {
+		return &sequence.Plan{Refusal: why}
+	}
+	if err != nil {
+		b.Log.Warn("will try again", "error", err)
+		return nil
+	}
+	return &sequence.Plan{Changes: len(plan.Steps) > 0, Reload: plan.Reload}
+}
+
+// outcome is what a refusal of dcm's is in AMD's words; nil for another error.
+func outcome(err error) *sequence.Outcome {
+	refused := (*agent.Refusal)(nil)
+	if !errors.As(err, &refused) {
+		return nil
+	}
+	out := &sequence.Outcome{Reason: sequence.PartitionFailure, Message: refused.Error(), Retry: refused.Busy}
+	switch refused.Name {
+	case agent.InvalidConfiguration, agent.NotAllowed:
+		out.Reason = sequence.InvalidProfile
+	case agent.NoSuchProfile:
+		out.Reason = sequence.NoSuchProfile
+	}
+	return out
+}
+
+// pods are those of the node, with what was said to their evictions.
+func (b *Bridge) pods(ctx context.Context) (*sequence.Pods, error) {
+	all, err := b.Cluster.Pods(ctx, b.Node)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := b.Cluster.ViewPods(ctx, all, b.Self)
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range pods.Work {
+		said := b.pauses[p.UID]
+		pods.Work[i].NotBefore, pods.Work[i].Refused = said.until, said.words
+	}
+	return pods, nil
+}
+
+// stale looks at one holder if none is free: a lease of a node that is gone would be
+// lost. One a look is enough, as those that wait look at different ones.
+func (b *Bridge) stale(ctx context.Context, seen *sequence.Seen) error {
+	if seen.Node.Op == nil || seen.Node.Op.Phase != sequence.Waiting || len(b.leases) == 0 {
+		return nil
+	}
+	for _, l := range seen.Leases.All {
+		if l.Holder == "" || strings.HasPrefix(l.Holder, b.Node+"/") {
+			return nil
+		}
+	}
+	one := &seen.Leases.All[mathrand.IntN(len(seen.Leases.All))]
+	var err error
+	one.Stale, err = b.Cluster.Stale(ctx, one.Holder)
+	return err
+}
+
+// hostNow is the host as the last account tells it.
+func (b *Bridge) hostNow() (sequence.Host, bool) {
+	b.host.mu.Lock()
+	defer b.host.mu.Unlock()
+	a := b.host.account
+	return sequence.Host{
+		Down:       b.host.down,
+		Running:    a.Running(),
+		InForce:    a.Profile.InForce,
+		InSync:     a.Health.InSync,
+		Problem:    a.Problem(),
+		Partitions: a.Partitions(),
+	}, b.host.known
+}
+
+// learn takes an account, unless a later one is known.
+func (b *Bridge) learn(a agent.Account) {
+	b.host.mu.Lock()
+	defer b.host.mu.Unlock()
+	b.host.known, b.host.down = true, ""
+	if !a.Taken.Before(b.host.account.Taken) {
+		b.host.account = a
+	}
+}
+
+// lose says that dcm does not answer.
+func (b *Bridge) lose(why error) {
+	b.host.mu.Lock()
+	defer b.host.mu.Unlock()
+	b.host.known, b.host.down = true, why.Error()
+}
+
+// follow keeps the account, and the node's features, as they are on the host.
+func (b *Bridge) follow(ctx context.Context) {
+	for pause := time.Second; ctx.Err() == nil; pause = min(2*pause, 30*time.Second) {
+		err := b.Host.Follow(ctx, func(a agent.Account) {
+			pause = time.Second
+			b.learn(a)
+			if err := b.Features.Write(a.Partitions()); err != nil {
+				b.Log.Warn("features are not told", "error", err)
+			}
+			b.nudge()
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		b.Log.Warn("dcm does not answer", "error", err)
+		b.lose(err)
+		b.nudge()
+		select {
+		case <-ctx.Done():
+		case <-time.After(jitter(pause)):
+		}
+	}
+}

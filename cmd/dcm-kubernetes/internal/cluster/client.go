@@ -1,0 +1,166 @@
+// Package cluster speaks to the API server: it reads and changes the few objects that
+// a node's agent needs, and shows them as package sequence takes them. It decides
+// nothing.
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	coordination "k8s.io/api/coordination/v1"
+	core "k8s.io/api/core/v1"
+	events "k8s.io/api/events/v1"
+	policy "k8s.io/api/policy/v1"
+	resource "k8s.io/api/resource/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Client is the agent's access. It knows five groups of the API and no more: the set
+// of all clients would be half of the program.
+type Client struct {
+	core, coordination, events, resource rest.Interface
+
+	namespace string // of the leases, and of the agent itself
+}
+
+// New takes the server's address and the credentials from config.
+func New(config *rest.Config, namespace string) (*Client, error) {
+	shared, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("cannot speak to the API server: %w", err)
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{core.AddToScheme, coordination.AddToScheme, events.AddToScheme, policy.AddToScheme, resource.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	c := &Client{namespace: namespace}
+	codecs := serializer.NewCodecFactory(scheme).WithoutConversion()
+	for _, of := range []struct {
+		client *rest.Interface
+		group  schema.GroupVersion
+	}{
+		{&c.core, core.SchemeGroupVersion},
+		{&c.coordination, coordination.SchemeGroupVersion},
+		{&c.events, events.SchemeGroupVersion},
+		{&c.resource, resource.SchemeGroupVersion},
+	} {
+		if *of.client, err = group(config, shared, of.group, codecs); err != nil {
+			return nil, fmt.Errorf("cannot speak to the API server: %w", err)
+		}
+	}
+	return c, nil
+}
+
+func group(config *rest.Config, shared *http.Client, gv schema.GroupVersion, codecs runtime.NegotiatedSerializer) (rest.Interface, error) {
+	own := rest.CopyConfig(config)
+	own.GroupVersion, own.NegotiatedSerializer = &gv, codecs
+	own.APIPath = "/apis"
+	if gv.Group == "" {
+		own.APIPath = "/api"
+	}
+	return rest.RESTClientForConfigAndClient(own, shared)
+}
+
+// Node reads a node.
+func (c *Client) Node(ctx context.Context, name string) (*core.Node, error) {
+	node := &core.Node{}
+	err := c.core.Get().Resource("nodes").Name(name).Do(ctx).Into(node)
+	return node, wrap(err, "read the node %s", name)
+}
+
+// Watch keeps a copy of one node, and calls changed when it is another.
+func (c *Client) Watch(ctx context.Context, name string, changed func()) (latest func() *core.Node) {
+	lw := cache.NewListWatchFromClient(c.core, "nodes", meta.NamespaceAll, fields.OneTermEqualSelector("metadata.name", name))
+	call := func(any) { changed() }
+	store, controller := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: lw,
+		ObjectType:    &core.Node{},
+		Handler:       cache.ResourceEventHandlerFuncs{AddFunc: call, UpdateFunc: func(_, now any) { changed() }, DeleteFunc: call},
+		Transform:     small,
+	})
+	go controller.RunWithContext(ctx)
+	return func() *core.Node {
+		for _, o := range store.List() {
+			if node, ok := o.(*core.Node); ok {
+				return node
+			}
+		}
+		return nil
+	}
+}
+
+// small leaves out what is large and not looked at.
+func small(o any) (any, error) {
+	if node, ok := o.(*core.Node); ok {
+		node.ManagedFields, node.Status.Images = nil, nil
+	}
+	return o, nil
+}
+
+// PatchNode merges a patch into a node's object.
+func (c *Client) PatchNode(ctx context.Context, name string, patch []byte) error {
+	err := c.core.Patch(types.MergePatchType).Resource("nodes").Name(name).Body(patch).Do(ctx).Error()
+	return wrap(err, "change the node %s", name)
+}
+
+// Pods lists those of a node.
+func (c *Client) Pods(ctx context.Context, node string) ([]core.Pod, error) {
+	pods := &core.PodList{}
+	err := c.core.Get().Resource("pods").Param("fieldSelector", "spec.nodeName="+node).Do(ctx).Into(pods)
+	return pods.Items, wrap(err, "list the pods of %s", node)
+}
+
+// Evict asks for a pod to leave. What the server wants to be waited for is for the
+// caller: the client would wait by itself, and hold all else up.
+func (c *Client) Evict(ctx context.Context, namespace, name, uid string) error {
+	eviction := &policy.Eviction{ObjectMeta: meta.ObjectMeta{Namespace: namespace, Name: name}, DeleteOptions: only(uid)}
+	err := c.core.Post().Namespace(namespace).Resource("pods").Name(name).SubResource("eviction").
+		Body(eviction).MaxRetries(0).Do(ctx).Error()
+	return wrap(err, "evict %s/%s", namespace, name)
+}
+
+// Delete deletes a pod.
+func (c *Client) Delete(ctx context.Context, namespace, name, uid string) error {
+	err := c.core.Delete().Namespace(namespace).Resource("pods").Name(name).Body(only(uid)).Do(ctx).Error()
+	return wrap(err, "delete %s/%s", namespace, name)
+}
+
+// only makes sure that it is that pod, not a later one of the same name.
+func only(uid string) *meta.DeleteOptions {
+	id := types.UID(uid)
+	return &meta.DeleteOptions{Preconditions: &meta.Preconditions{UID: &id}}
+}
+
+// claims tells whether a claim was given a GPU.
+func (c *Client) claims(ctx context.Context, namespace, name string) (bool, error) {
+	claim := &resource.ResourceClaim{}
+	if err := c.resource.Get().Namespace(namespace).Resource("resourceclaims").Name(name).Do(ctx).Into(claim); err != nil {
+		return false, wrap(err, "read the claim %s/%s", namespace, name)
+	}
+	if claim.Status.Allocation == nil {
+		return false, nil
+	}
+	for _, r := range claim.Status.Allocation.Devices.Results {
+		if r.Driver == "gpu.amd.com" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func wrap(err error, format string, a ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("cannot "+format+": %w", append(a, err)...)
+}

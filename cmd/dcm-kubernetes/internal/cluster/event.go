@@ -1,0 +1,50 @@
+package cluster
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	events "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"dcm/cmd/dcm-kubernetes/internal/sequence"
+)
+
+// Tell writes an event about a node. One that is told again is there already.
+func (c *Client) Tell(ctx context.Context, node, instance string, now time.Time, e sequence.Event) error {
+	kind := core.EventTypeNormal
+	if e.Warning {
+		kind = core.EventTypeWarning
+	}
+	event := &events.Event{
+		ObjectMeta: meta.ObjectMeta{Namespace: meta.NamespaceDefault, Name: node + "." + e.Key + "." + strings.ToLower(e.Reason)},
+		EventTime:  meta.MicroTime{Time: now},
+		// kubectl describe looks for a node's events by its name as the UID, as the
+		// kubelet writes them.
+		Regarding:           core.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node, UID: types.UID(node)},
+		Type:                kind,
+		Reason:              e.Reason,
+		Action:              "Partition",
+		Note:                Clip(e.Note),
+		ReportingController: "deviceconfig.org/dcm-kubernetes",
+		ReportingInstance:   instance,
+	}
+	err := c.events.Post().Namespace(meta.NamespaceDefault).Resource("events").Body(event).Do(ctx).Error()
+	if errors.IsAlreadyExists(err) {
+		return nil
+	}
+	return wrap(err, "tell an event about the node %s", node)
+}
+
+// Clip cuts a text to what an event's note may have.
+func Clip(text string) string {
+	const most = 1024
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-3], "") + "..."
+}

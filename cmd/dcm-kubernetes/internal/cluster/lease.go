@@ -1,0 +1,106 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	coordination "k8s.io/api/coordination/v1"
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"dcm/cmd/dcm-kubernetes/internal/sequence"
+)
+
+// Budget is the label of the leases that are the budget. Who made them says by their
+// number how many nodes may change at a time; agents may not make any.
+const Budget = "deviceconfig.org/budget"
+
+// Leases lists them.
+func (c *Client) Leases(ctx context.Context) ([]coordination.Lease, error) {
+	list := &coordination.LeaseList{}
+	err := c.coordination.Get().Namespace(c.namespace).Resource("leases").Param("labelSelector", Budget).Do(ctx).Into(list)
+	return list.Items, wrap(err, "list the leases in %s", c.namespace)
+}
+
+// ViewLeases shows them as package sequence takes them.
+func ViewLeases(all []coordination.Lease) *sequence.Leases {
+	out := &sequence.Leases{}
+	for _, l := range all {
+		out.All = append(out.All, sequence.Lease{Name: l.Name, Holder: holder(l)})
+	}
+	return out
+}
+
+func holder(l coordination.Lease) string {
+	if l.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *l.Spec.HolderIdentity
+}
+
+// Hold gives a lease to a holder, or to nobody, if it is as it was seen.
+func (c *Client) Hold(ctx context.Context, seen coordination.Lease, who string, now time.Time) error {
+	l := seen.DeepCopy()
+	l.Spec.HolderIdentity, l.Spec.AcquireTime = nil, nil
+	if who != "" {
+		l.Spec.HolderIdentity, l.Spec.AcquireTime = &who, &meta.MicroTime{Time: now}
+	}
+	err := c.coordination.Put().Namespace(c.namespace).Resource("leases").Name(l.Name).Body(l).Do(ctx).Error()
+	return wrap(err, "update the lease %s", l.Name)
+}
+
+// Stale tells whether a holder's operation is over, or its node is gone. No clock says
+// that, as nobody knows how long a change takes.
+func (c *Client) Stale(ctx context.Context, holder string) (bool, error) {
+	name, id, _ := strings.Cut(holder, "/")
+	node, err := c.Node(ctx, name)
+	if err != nil {
+		return errors.IsNotFound(err), ignoreNotFound(err)
+	}
+	return over(node, id), nil
+}
+
+// over is false for an operation that cannot be read.
+func over(node *core.Node, id string) bool {
+	v, err := View(node)
+	return err == nil && (v.Op == nil || v.Op.ID != id)
+}
+
+func ignoreNotFound(err error) error {
+	if errors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// Gone tells whether an error says that the object is not there, or not any more.
+func Gone(err error) bool { return errors.IsNotFound(err) || precondition(err) }
+
+// precondition tells a conflict that comes of another pod of the same name.
+func precondition(err error) bool {
+	return errors.IsConflict(err) && strings.Contains(err.Error(), "Precondition failed: UID")
+}
+
+// Changed tells whether somebody has changed the object since it was seen.
+func Changed(err error) bool { return errors.IsConflict(err) }
+
+// Blocked tells whether a disruption budget forbids an eviction for now, for how long
+// the server wants it not to be asked, and its words.
+func Blocked(err error) (pause time.Duration, words string, ok bool) {
+	seconds, suggested := errors.SuggestsClientDelay(err)
+	pause = 10 * time.Second
+	if suggested && seconds > 0 {
+		pause = time.Duration(seconds) * time.Second
+	}
+	switch {
+	case errors.IsTooManyRequests(err):
+		return pause, "its disruption budget forbids it for now", true
+	case errors.IsInternalError(err):
+		// Two budgets for one pod: the server never evicts that.
+		return pause, fmt.Sprint("the server cannot evict it: ", err), true
+	}
+	return 0, "", false
+}

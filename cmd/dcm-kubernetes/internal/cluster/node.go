@@ -1,0 +1,152 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"dcm/cmd/dcm-kubernetes/internal/sequence"
+)
+
+// What the agent reads and writes of a node.
+const (
+	Profile       = "dcm.amd.com/gpu-config-profile"       // label: AMD's, the user's
+	State         = "dcm.amd.com/gpu-config-profile-state" // label: AMD's, the agent's
+	Operation     = "deviceconfig.org/operation"           // annotation
+	Last          = "deviceconfig.org/last"                // annotation
+	ConditionType = "GPUProfileApplied"
+)
+
+// taint keeps GPU operands from coming back. AMD's instructions have the same key with
+// NoExecute, which would throw out all others and heed no disruption budget.
+var taint = core.Taint{Key: "amd-dcm", Value: "up", Effect: core.TaintEffectNoSchedule}
+
+func isTaint(t core.Taint) bool { return t.Key == taint.Key && t.Effect == taint.Effect }
+
+// View shows a node as package sequence takes it.
+func View(node *core.Node) (sequence.Node, error) {
+	v := sequence.Node{
+		Name:        node.Name,
+		Profile:     node.Labels[Profile],
+		State:       node.Labels[State],
+		Cordoned:    node.Spec.Unschedulable,
+		Tainted:     slices.ContainsFunc(node.Spec.Taints, isTaint),
+		Allocatable: make(map[string]int64),
+	}
+	for label := range node.Labels {
+		if strings.HasPrefix(label, "kmm.node.kubernetes.io/") && strings.HasSuffix(label, ".ready") {
+			v.KMM = true
+		}
+	}
+	for name, n := range node.Status.Allocatable {
+		if gpus(name) {
+			v.Allocatable[string(name)] = n.Value()
+		}
+	}
+	if err := annotation(node, Operation, &v.Op); err != nil {
+		return v, err
+	}
+	return v, annotation(node, Last, &v.Last)
+}
+
+// annotation reads one that the agent has written. One that cannot be read is an
+// error: what it stood for is not known.
+func annotation[T any](node *core.Node, key string, into **T) error {
+	text, ok := node.Annotations[key]
+	if !ok || text == "" {
+		return nil
+	}
+	var value T
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		return fmt.Errorf("cannot read the annotation %s of the node %s: %w; take it away once the node is as it should be", key, node.Name, err)
+	}
+	*into = &value
+	return nil
+}
+
+// Render is the merge patch: all at once, and only onto the very object that was seen,
+// as taints are one list that others write to as well.
+func Render(seen *core.Node, p sequence.Patch) ([]byte, error) {
+	labels := map[string]any{State: orNil(p.State)}
+	annotations := map[string]any{Operation: nil}
+	if p.Op != nil {
+		text, err := json.Marshal(p.Op)
+		if err != nil {
+			return nil, err
+		}
+		annotations[Operation] = string(text)
+	}
+	if p.Last != nil {
+		text, err := json.Marshal(p.Last)
+		if err != nil {
+			return nil, err
+		}
+		annotations[Last] = string(text)
+	}
+	patch := map[string]any{"metadata": map[string]any{
+		"resourceVersion": seen.ResourceVersion, "labels": labels, "annotations": annotations,
+	}}
+	if spec := spec(seen, p); len(spec) > 0 {
+		patch["spec"] = spec
+	}
+	return json.Marshal(patch)
+}
+
+// spec is what of the node's spec is to be another.
+func spec(seen *core.Node, p sequence.Patch) map[string]any {
+	out := make(map[string]any)
+	if p.Cordon != seen.Spec.Unschedulable {
+		out["unschedulable"] = nil
+		if p.Cordon {
+			out["unschedulable"] = true
+		}
+	}
+	if p.Taint != slices.ContainsFunc(seen.Spec.Taints, isTaint) {
+		taints := slices.DeleteFunc(slices.Clone(seen.Spec.Taints), isTaint)
+		if p.Taint {
+			taints = append(taints, taint)
+		}
+		out["taints"] = nil
+		if len(taints) > 0 {
+			out["taints"] = taints
+		}
+	}
+	return out
+}
+
+func orNil(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// Condition reads the node's condition.
+func Condition(node *core.Node) sequence.Condition {
+	for _, c := range node.Status.Conditions {
+		if c.Type == ConditionType {
+			return sequence.Condition{Status: string(c.Status), Reason: c.Reason, Message: c.Message}
+		}
+	}
+	return sequence.Condition{}
+}
+
+// SetCondition writes it, beside the kubelet's own, which it does not touch.
+func (c *Client) SetCondition(ctx context.Context, node string, now time.Time, to sequence.Condition, turned bool) error {
+	condition := map[string]any{"type": ConditionType, "status": to.Status, "reason": to.Reason, "message": to.Message, "lastHeartbeatTime": meta.NewTime(now)}
+	if turned {
+		condition["lastTransitionTime"] = meta.NewTime(now)
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{condition}}})
+	if err == nil {
+		err = c.core.Patch(types.StrategicMergePatchType).Resource("nodes").Name(node).SubResource("status").Body(patch).Do(ctx).Error()
+	}
+	return wrap(err, "set the condition of the node %s", node)
+}

@@ -1,0 +1,166 @@
+package cluster
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+
+	"dcm/cmd/dcm-kubernetes/internal/sequence"
+)
+
+// Operand is a label by which a DaemonSet's pod is said to serve GPUs.
+const Operand = "deviceconfig.org/operand"
+
+// Images of those that do and cannot be told by what they mount.
+const (
+	plugin   = "k8s-device-plugin"
+	exporter = "device-metrics-exporter"
+	dra      = "k8s-gpu-dra-driver"
+	rival    = "device-config-manager"
+)
+
+// Self names the agent's own pod, which is none of those that leave.
+type Self struct{ Namespace, Name string }
+
+// ViewPods sorts the pods of a node.
+func (c *Client) ViewPods(ctx context.Context, pods []core.Pod, self Self) (*sequence.Pods, error) {
+	out := &sequence.Pods{}
+	for _, pod := range pods {
+		if pod.Status.Phase == core.PodSucceeded || pod.Status.Phase == core.PodFailed || (Self{pod.Namespace, pod.Name} == self) {
+			continue
+		}
+		if why := rivals(pod); why != "" {
+			out.Rival = why
+		}
+		daemon := owner(pod, "DaemonSet") != ""
+		uses, err := c.uses(ctx, pod, daemon)
+		switch {
+		case err != nil:
+			return nil, err
+		case daemon && (uses || pod.Labels[Operand] == "true" || runs(pod, plugin, exporter, dra)):
+			out.Operands = append(out.Operands, viewPod(pod))
+			out.Plugin = out.Plugin || counts(pod)
+		case !daemon && uses:
+			out.Work = append(out.Work, viewPod(pod))
+		}
+	}
+	return out, nil
+}
+
+func viewPod(pod core.Pod) sequence.Pod {
+	_, mirror := pod.Annotations[core.MirrorPodAnnotationKey]
+	return sequence.Pod{
+		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
+		Owner:   owner(pod, ""),
+		Mirror:  mirror,
+		Leaving: pod.DeletionTimestamp != nil,
+		Created: pod.CreationTimestamp.Time,
+		Stays:   slices.ContainsFunc(pod.Spec.Tolerations, func(t core.Toleration) bool { return tolerates(t) }),
+		Ready: slices.ContainsFunc(pod.Status.Conditions, func(c core.PodCondition) bool {
+			return c.Type == core.PodReady && c.Status == core.ConditionTrue
+		}),
+	}
+}
+
+func tolerates(t core.Toleration) bool {
+	return (t.Key == taint.Key || t.Key == "" && t.Operator == core.TolerationOpExists) &&
+		(t.Operator == core.TolerationOpExists || t.Value == taint.Value) &&
+		(t.Effect == "" || t.Effect == taint.Effect)
+}
+
+// owner is the namespace, kind and name of what brings the pod back.
+func owner(pod core.Pod, kind string) string {
+	for _, o := range pod.OwnerReferences {
+		if o.Controller != nil && *o.Controller && (kind == "" || o.Kind == kind) {
+			return pod.Namespace + "/" + o.Name
+		}
+	}
+	return ""
+}
+
+// uses tells whether a pod has GPUs: as a resource, by a claim or by their nodes. All
+// of /dev is mounted by many a DaemonSet that serves disks.
+func (c *Client) uses(ctx context.Context, pod core.Pod, daemon bool) (bool, error) {
+	for _, list := range [][]core.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, container := range list {
+			for name := range container.Resources.Limits {
+				if gpus(name) {
+					return true, nil
+				}
+			}
+		}
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.HostPath == nil {
+			continue
+		}
+		at := path.Clean(v.HostPath.Path)
+		if at == "/dev" && !daemon || at == "/dev/kfd" || at == "/dev/dri" || strings.HasPrefix(at, "/dev/dri/") {
+			return true, nil
+		}
+	}
+	for _, s := range pod.Status.ResourceClaimStatuses {
+		if s.ResourceClaimName == nil {
+			continue
+		}
+		ours, err := c.claims(ctx, pod.Namespace, *s.ResourceClaimName)
+		if ours || err != nil && !errors.IsNotFound(err) {
+			return ours, err
+		}
+	}
+	return false, nil
+}
+
+// gpus tells whether a resource is one of AMD's GPUs: amd.com/gpu, amd.com/cpx_nps4
+// and the like, but none of the network cards'.
+func gpus(name core.ResourceName) bool {
+	kind, ok := strings.CutPrefix(string(name), "amd.com/")
+	return ok && !strings.Contains(kind, "nic")
+}
+
+// counts tells whether a pod is the device plugin; the labeller is of the same image,
+// and does not register with the kubelet.
+func counts(pod core.Pod) bool {
+	return runs(pod, plugin) && slices.ContainsFunc(pod.Spec.Volumes, func(v core.Volume) bool {
+		return v.HostPath != nil && path.Clean(v.HostPath.Path) == "/var/lib/kubelet/device-plugins"
+	})
+}
+
+// runs tells whether a container of the pod is of one of the images, whatever registry
+// and tag it has.
+func runs(pod core.Pod, images ...string) bool {
+	return slices.ContainsFunc(pod.Spec.Containers, func(c core.Container) bool { return slices.Contains(images, image(c.Image)) })
+}
+
+// image is the last word of an image's repository.
+func image(reference string) string {
+	name, _, _ := strings.Cut(path.Base(reference), "@")
+	name, _, _ = strings.Cut(name, ":")
+	return name
+}
+
+// rivals says who divides GPUs on this node beside dcm.
+func rivals(pod core.Pod) string {
+	if runs(pod, rival) {
+		return "AMD's own Device Config Manager runs on this node, as " + pod.Namespace + "/" + pod.Name +
+			", and two must not divide the same GPUs: set spec.configManager.enable of the DeviceConfig to false"
+	}
+	if !runs(pod, dra) {
+		return ""
+	}
+	for _, c := range pod.Spec.Containers {
+		words := slices.Concat(c.Command, c.Args)
+		for _, e := range c.Env {
+			words = append(words, e.Value)
+		}
+		if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "AutoPartition=true") }) {
+			return "the DRA driver " + pod.Namespace + "/" + pod.Name +
+				" divides GPUs as claims want them, and two must not divide the same ones: take AutoPartition from its feature gates"
+		}
+	}
+	return ""
+}

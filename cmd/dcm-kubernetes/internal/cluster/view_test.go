@@ -1,0 +1,111 @@
+package cluster_test
+
+import (
+	"strings"
+	"testing"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"dcm/cmd/dcm-kubernetes/internal/cluster"
+	"dcm/cmd/dcm-kubernetes/internal/sequence"
+)
+
+func pod(kind string, change func(*core.Pod)) core.Pod {
+	yes := true
+	p := core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: "d", Name: "p"}, Spec: core.PodSpec{Containers: []core.Container{{}}}}
+	if kind != "" {
+		p.OwnerReferences = []meta.OwnerReference{{Kind: kind, Name: "o", Controller: &yes}}
+	}
+	change(&p)
+	return p
+}
+
+func mounts(path string) func(*core.Pod) {
+	return func(p *core.Pod) {
+		p.Spec.Volumes = []core.Volume{{VolumeSource: core.VolumeSource{HostPath: &core.HostPathVolumeSource{Path: path}}}}
+	}
+}
+
+func runs(image string) func(*core.Pod) {
+	return func(p *core.Pod) { p.Spec.Containers[0].Image = image }
+}
+
+func has(name core.ResourceName) func(*core.Pod) {
+	return func(p *core.Pod) { p.Spec.Containers[0].Resources.Limits = core.ResourceList{name: {}} }
+}
+
+func TestPodsAreSorted(t *testing.T) {
+	tests := map[string]struct {
+		pod  core.Pod
+		want string
+	}{
+		"a GPU":                       {pod("ReplicaSet", has("amd.com/gpu")), "work"},
+		"a partition":                 {pod("Job", has("amd.com/cpx_nps8")), "work"},
+		"a network card":              {pod("Job", has("amd.com/nic")), ""},
+		"CPUs":                        {pod("ReplicaSet", has("cpu")), ""},
+		"the driver's node":           {pod("Job", mounts("/dev/kfd/")), "work"},
+		"all of /dev":                 {pod("Job", mounts("/dev")), "work"},
+		"all of /dev, a DaemonSet's":  {pod("DaemonSet", mounts("/dev")), ""},
+		"the driver's, a DaemonSet's": {pod("DaemonSet", mounts("/dev/dri/renderD128")), "operand"},
+		"the plugin":                  {pod("DaemonSet", runs("docker.io/rocm/k8s-device-plugin:1.31@sha256:0")), "operand"},
+		"the exporter":                {pod("DaemonSet", runs("localhost:5000/device-metrics-exporter")), "operand"},
+		"one that is said to be":      {pod("DaemonSet", func(p *core.Pod) { p.Labels = map[string]string{cluster.Operand: "true"} }), "operand"},
+		"another DaemonSet's":         {pod("DaemonSet", runs("calico/node:v3")), ""},
+		"one that has ended":          {pod("Job", func(p *core.Pod) { has("amd.com/gpu")(p); p.Status.Phase = core.PodSucceeded }), ""},
+		"the agent":                   {pod("DaemonSet", func(p *core.Pod) { p.Name = "self"; mounts("/dev/kfd")(p) }), ""},
+		"AMD's manager":               {pod("DaemonSet", runs("rocm/device-config-manager:v1.5.0")), "rival"},
+		"the DRA driver":              {pod("DaemonSet", runs("rocm/k8s-gpu-dra-driver:v1")), "operand"},
+		"the DRA driver, with partitions": {pod("DaemonSet", func(p *core.Pod) {
+			runs("rocm/k8s-gpu-dra-driver:v1")(p)
+			p.Spec.Containers[0].Args = []string{"--feature-gates=X=true,AutoPartition=true"}
+		}), "rival operand"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := new(cluster.Client).ViewPods(t.Context(), []core.Pod{tt.pod}, cluster.Self{Namespace: "d", Name: "self"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var words []string
+			if got.Rival != "" {
+				words = append(words, "rival")
+			}
+			if len(got.Work) > 0 {
+				words = append(words, "work")
+			}
+			if len(got.Operands) > 0 {
+				words = append(words, "operand")
+			}
+			if strings.Join(words, " ") != tt.want {
+				t.Errorf("it is %q, want %q", words, tt.want)
+			}
+		})
+	}
+}
+
+func TestAPatchIsOneAndLeavesTheTaintsOfOthers(t *testing.T) {
+	node := &core.Node{ObjectMeta: meta.ObjectMeta{ResourceVersion: "7"}, Spec: core.NodeSpec{
+		Taints: []core.Taint{{Key: "amd-dcm", Value: "up", Effect: core.TaintEffectNoExecute}}}}
+	got, err := cluster.Render(node, sequence.Patch{Op: &sequence.Operation{ID: "a", Phase: sequence.Draining}, State: "in-progress", Cordon: true, Taint: true})
+	want := `{"metadata":{"annotations":{"deviceconfig.org/operation":"{\"id\":\"a\",\"profile\":\"\",\"configHash\":\"\",\"phase\":\"draining\",\"wasCordoned\":false,\"wasTainted\":false,\"since\":\"0001-01-01T00:00:00Z\"}"},` +
+		`"labels":{"dcm.amd.com/gpu-config-profile-state":"in-progress"},"resourceVersion":"7"},` +
+		`"spec":{"taints":[{"key":"amd-dcm","value":"up","effect":"NoExecute"},{"key":"amd-dcm","value":"up","effect":"NoSchedule"}],"unschedulable":true}}`
+	if err != nil || string(got) != want {
+		t.Errorf("the patch is\n%s, %v, want\n%s", got, err, want)
+	}
+	node.Spec = core.NodeSpec{Unschedulable: true, Taints: []core.Taint{{Key: "amd-dcm", Value: "up", Effect: core.TaintEffectNoSchedule}}}
+	got, err = cluster.Render(node, sequence.Patch{})
+	want = `{"metadata":{"annotations":{"deviceconfig.org/operation":null},"labels":{"dcm.amd.com/gpu-config-profile-state":null},"resourceVersion":"7"},` +
+		`"spec":{"taints":null,"unschedulable":null}}`
+	if err != nil || string(got) != want {
+		t.Errorf("the patch is\n%s, %v, want\n%s", got, err, want)
+	}
+}
+
+func TestAnAnnotationThatCannotBeReadIsAnError(t *testing.T) {
+	node := &core.Node{ObjectMeta: meta.ObjectMeta{Name: "n1", Annotations: map[string]string{cluster.Operation: "{"}}}
+	if _, err := cluster.View(node); err == nil || !strings.Contains(err.Error(), "cannot read the annotation deviceconfig.org/operation of the node n1") {
+		t.Errorf("error is %v", err)
+	}
+}

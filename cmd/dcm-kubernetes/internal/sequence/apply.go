@@ -1,0 +1,136 @@
+package sequence
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// applying has nothing to fear from pods: dcm divides the GPUs.
+func applying(s Seen, op Operation) Step {
+	target, told := s.Target()
+	switch {
+	case s.Host.Running:
+		return wait(s, "Applying", "dcm divides the GPUs")
+	case s.Node.Profile == "":
+		return refresh(s, op, &Outcome{Reason: PartitionFailure, Message: "the label was taken away before dcm had begun; the GPUs are as they were"})
+	case !told:
+		return refresh(s, op, s.Config.Problem)
+	case target != op.Target:
+		op.Target, op.Outcome, op.Since = target, nil, s.Now
+		return keep(op, "Applying", "another profile was selected meanwhile: "+target.Profile)
+	case op.Outcome != nil && s.Now.Sub(op.Since) < s.Times.Retry:
+		return Step{Act: Wait{For: s.Times.Retry - s.Now.Sub(op.Since)}, Condition: isFalse(op.Outcome.Reason, op.Outcome.Message)}
+	case s.Plan == nil:
+		return wait(s, "Looking", "what the profile would change is not known yet")
+	case s.Plan.Refusal != nil && op.Outcome == nil:
+		return refresh(s, op, s.Plan.Refusal)
+	case s.Used == nil || s.Used.Target != target:
+		return Step{Act: Use{Target: target}, Condition: isFalse("Applying", "dcm divides the GPUs as "+target.Profile+" says")}
+	case s.Used.Failed == nil:
+		return refresh(s, op, nil)
+	case s.Used.Undone:
+		return refresh(s, op, s.Used.Failed)
+	}
+	// Nobody knows how the GPUs are divided: no pod may come.
+	op.Outcome, op.Since = s.Used.Failed, s.Now
+	return keep(op, op.Outcome.Reason, op.Outcome.Message)
+}
+
+// keep goes on with the operation, changed, on a node that stays as it is.
+func keep(op Operation, reason, message string) Step {
+	return Step{Act: Patch{Op: &op, State: InProgress, Cordon: true, Taint: true}, Condition: isFalse(reason, message)}
+}
+
+// refresh drops the taint, so that the operands come back to a node that is still
+// cordoned.
+func refresh(s Seen, op Operation, why *Outcome) Step {
+	op.Phase, op.Since, op.Outcome = Refreshing, s.Now, why
+	return Step{Act: Patch{Op: &op, State: InProgress, Cordon: true, Taint: op.WasTainted}, Condition: isFalse("Refreshing", "waits for the device plugin to count the partitions")}
+}
+
+// refreshing waits until the node offers what it has.
+func refreshing(s Seen, op Operation) Step {
+	target, told := s.Target()
+	if told && target != op.Target {
+		op.Target, op.Phase, op.Since, op.Outcome = target, Draining, s.Now, nil
+		return keep(op, "Draining", "another profile was selected meanwhile: "+target.Profile)
+	}
+	if s.Pods == nil {
+		return wait(s, "Looking", "the node's pods are not known yet")
+	}
+	stale := slices.DeleteFunc(slices.Clone(s.Pods.Operands), func(p Pod) bool { return !p.Stays || p.Leaving || !old(p, op.Since) })
+	if len(stale) > 0 {
+		return Step{Act: Delete{Pods: stale}, Condition: isFalse("Refreshing", "restarts what tolerates the taint: "+list(stale))}
+	}
+	if missing := missing(s, op); missing != "" {
+		message := "waits for " + missing
+		if waited := s.Now.Sub(op.Since); waited >= s.Times.Refresh {
+			message = fmt.Sprintf("the GPUs are divided, and the node stays cordoned: after %s it still waits for %s; look at the device plugin on this node", s.Times.Refresh, missing)
+		}
+		return Step{Act: Wait{For: s.Times.Look}, Condition: isFalse("Refreshing", message)}
+	}
+	return finish(s, op)
+}
+
+// finish uncordons what it has cordoned.
+func finish(s Seen, op Operation) Step {
+	if op.Outcome != nil {
+		return undo(s, op, op.Outcome)
+	}
+	step := succeed(s, op.Target, Partitioned, fmt.Sprintf("the GPUs are divided as %s says, into %d", op.Profile, s.Host.Total()))
+	patch := step.Act.(Patch)
+	patch.Cordon, patch.Taint, patch.Event.Key = op.WasCordoned, op.WasTainted, op.ID
+	step.Act = patch
+	return step
+}
+
+// missing is what is not as it should be yet; empty if nothing is.
+func missing(s Seen, op Operation) string {
+	for _, owner := range op.Operands {
+		if !slices.ContainsFunc(s.Pods.Operands, func(p Pod) bool { return p.Owner == owner && p.Ready && !p.Leaving }) {
+			return "a ready pod of " + owner
+		}
+	}
+	counts := op.Counted || s.Pods.Plugin || offers(s.Node.Allocatable)
+	if !counts || offered(s.Node.Allocatable, s.Host) {
+		return ""
+	}
+	return fmt.Sprintf("allocatable to be %d partitions; it is %s", s.Host.Total(), resources(s.Node.Allocatable))
+}
+
+// offered tells whether the device plugin's counts are dcm's: by one name for all, or
+// by a name for each mode.
+func offered(allocatable map[string]int64, host Host) bool {
+	one := map[string]int64{"amd.com/gpu": int64(host.Total())}
+	each := make(map[string]int64)
+	for mode, n := range host.Partitions {
+		each["amd.com/"+mode] += int64(n)
+	}
+	now := maps.Clone(allocatable)
+	maps.DeleteFunc(now, func(_ string, n int64) bool { return n == 0 })
+	return maps.Equal(now, one) || maps.Equal(now, each)
+}
+
+// offers tells whether the node offers any GPU. The kubelet keeps the names of a device
+// plugin that has gone.
+func offers(allocatable map[string]int64) bool {
+	for _, n := range allocatable {
+		if n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func resources(allocatable map[string]int64) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(allocatable)) {
+		out = append(out, fmt.Sprintf("%s=%d", name, allocatable[name]))
+	}
+	if len(out) == 0 {
+		return "none"
+	}
+	return strings.Join(out, " ")
+}

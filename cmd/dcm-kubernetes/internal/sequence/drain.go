@@ -1,0 +1,166 @@
+package sequence
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+)
+
+// waiting is before anything is changed: for a place in the budget.
+func waiting(s Seen, op Operation) Step {
+	dropped := Step{Act: Patch{State: s.Node.State, Cordon: s.Node.Cordoned, Taint: s.Node.Tainted}, Condition: resting(s)}
+	target, told := s.Target()
+	switch {
+	case !told || target != op.Target:
+		return dropped
+	case s.Plan == nil || s.Pods == nil || s.Leases == nil:
+		return wait(s, "Looking", "what the profile would change is not known yet")
+	case refusal(s) != nil || !s.Plan.Changes:
+		return dropped
+	}
+	self := Holder(s.Node.Name, op.ID)
+	if slices.ContainsFunc(s.Leases.All, func(l Lease) bool { return l.Holder == self }) {
+		return begin(s, op)
+	}
+	if l := open(s.Leases.All, s.Node.Name); l != nil {
+		return Step{Act: Take{Lease: l.Name, Holder: self}, Condition: isFalse("WaitingForBudget", "the change to "+op.Profile+" is to begin")}
+	}
+	return Step{Act: Wait{For: s.Times.Budget}, Condition: isFalse("WaitingForBudget",
+		fmt.Sprintf("the change to %s waits: all %d places in the budget are taken; that many nodes change at a time", op.Profile, len(s.Leases.All)))}
+}
+
+// open is a lease to take: a free one if there is any. Nodes begin to look at
+// different ones, so that they seldom meet.
+func open(all []Lease, node string) *Lease {
+	if len(all) == 0 {
+		return nil
+	}
+	h := fnv.New32a()
+	h.Write([]byte(node))
+	first := int(h.Sum32() % uint32(len(all)))
+	turned := slices.Concat(all[first:], all[:first])
+	for _, fits := range []func(Lease) bool{func(l Lease) bool { return l.Holder == "" }, func(l Lease) bool { return l.Stale }} {
+		if i := slices.IndexFunc(turned, fits); i >= 0 {
+			return &turned[i]
+		}
+	}
+	return nil
+}
+
+// begin is the one patch that marks, cordons and taints.
+func begin(s Seen, op Operation) Step {
+	op.Phase, op.Since = Draining, s.Now
+	op.WasCordoned, op.WasTainted = s.Node.Cordoned, s.Node.Tainted
+	op.Operands, op.Counted = nil, offers(s.Node.Allocatable)
+	for _, p := range s.Pods.Operands {
+		if p.Owner != "" && !slices.Contains(op.Operands, p.Owner) {
+			op.Operands = append(op.Operands, p.Owner)
+		}
+	}
+	slices.Sort(op.Operands)
+	event := &Event{Reason: InProgressReason, Note: "the node is drained of what uses GPUs, for the profile " + op.Profile, Key: op.ID}
+	if last := s.Node.Last; last != nil && last.Target == op.Target && last.State == Failure {
+		event.Reason = Retrying
+	}
+	return Step{Act: Patch{Op: &op, State: InProgress, Cordon: true, Taint: true, Event: event},
+		Condition: isFalse("Draining", event.Note)}
+}
+
+// draining waits until nothing uses the GPUs, and takes back what was begun if that
+// takes too long or is not wanted any more.
+func draining(s Seen, op Operation) Step {
+	target, told := s.Target()
+	switch {
+	case !told || target != op.Target:
+		return undo(s, op, nil)
+	case s.Host.Down != "" && s.Now.Sub(op.Since) >= s.Times.Drain:
+		return undo(s, op, &Outcome{Reason: PartitionFailure, Retry: true, Message: "dcm cannot be asked: " + s.Host.Down})
+	case s.Host.Down != "" || s.Plan == nil || s.Pods == nil:
+		return wait(s, "Looking", "what the profile would change is not known yet")
+	case s.Plan.Refusal != nil:
+		return undo(s, op, s.Plan.Refusal)
+	case !s.Plan.Changes:
+		return undo(s, op, nil)
+	case !s.Node.Cordoned || !s.Node.Tainted:
+		return Step{Act: Patch{Op: &op, State: InProgress, Cordon: true, Taint: true}, Condition: isFalse("Draining", "somebody has uncordoned the node while it is drained; it is cordoned again")}
+	}
+	going := slices.DeleteFunc(slices.Clone(s.Pods.Operands), func(p Pod) bool { return p.Stays })
+	left := slices.Concat(s.Pods.Work, going)
+	condition := isFalse("Draining", "waits for "+list(left))
+	switch {
+	case len(left) == 0:
+		op.Phase, op.Since = Applying, s.Now
+		return Step{Act: Patch{Op: &op, State: InProgress, Cordon: true, Taint: true}, Condition: isFalse("Applying", "dcm divides the GPUs")}
+	case s.Now.Sub(op.Since) >= s.Times.Drain:
+		return undo(s, op, &Outcome{Reason: PartitionFailure, Retry: true,
+			Message: fmt.Sprintf("the node was not free of pods that use GPUs after %s: %s; end them or widen their disruption budgets; tried again in %s", s.Times.Drain, list(left), s.Times.Retry)})
+	case len(s.Pods.Work) == 0:
+		if due := slices.DeleteFunc(going, func(p Pod) bool { return p.Leaving }); len(due) > 0 {
+			return Step{Act: Delete{Pods: due}, Condition: condition}
+		}
+		return Step{Act: Wait{For: s.Times.Look}, Condition: condition}
+	}
+	return evict(s, condition)
+}
+
+// evict asks for those that may be asked for now.
+func evict(s Seen, condition Condition) Step {
+	var due []Pod
+	wait := s.Times.Look
+	for _, p := range s.Pods.Work {
+		switch pause := p.NotBefore.Sub(s.Now); {
+		case p.Leaving || p.Mirror || p.Owner == "":
+		case pause <= 0:
+			due = append(due, p)
+		default:
+			wait = min(wait, pause)
+		}
+	}
+	if len(due) > 0 {
+		return Step{Act: Evict{Pods: due}, Condition: condition}
+	}
+	return Step{Act: Wait{For: wait}, Condition: condition}
+}
+
+// undo takes the beginning back. Without a reason nothing has failed.
+func undo(s Seen, op Operation, why *Outcome) Step {
+	patch := Patch{State: "", Cordon: op.WasCordoned, Taint: op.WasTainted}
+	if s.Node.Last != nil {
+		patch.State = s.Node.Last.State
+	}
+	if why == nil {
+		return Step{Act: patch, Condition: resting(s)}
+	}
+	patch.Last = &Last{Target: op.Target, State: Failure, At: s.Now, Outcome: why}
+	patch.State = Failure
+	patch.Event = &Event{Warning: true, Reason: why.Reason, Note: why.Message, Key: op.ID}
+	return Step{Act: patch, Condition: isFalse(why.Reason, why.Message)}
+}
+
+// list names pods, a few of them, and why they stay.
+func list(pods []Pod) string {
+	var names []string
+	for _, p := range pods {
+		name := p.Namespace + "/" + p.Name
+		switch {
+		case p.Leaving:
+			name += " (terminating)"
+		case p.Mirror:
+			name += " (of a file on the node: remove that)"
+		case p.Owner == "":
+			name += " (nothing would bring it back: end it by hand)"
+		case p.Refused != "":
+			name += " (" + p.Refused + ")"
+		}
+		names = append(names, name)
+	}
+	if more := len(names) - 5; more > 0 {
+		names = append(names[:5], fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// old tells whether a pod was there before a moment. The API server keeps seconds.
+func old(p Pod, since time.Time) bool { return p.Created.Before(since.Truncate(time.Second)) }

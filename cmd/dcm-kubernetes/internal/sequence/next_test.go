@@ -1,0 +1,199 @@
+package sequence_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"dcm/cmd/dcm-kubernetes/internal/sequence"
+)
+
+var (
+	now    = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	target = sequence.Target{Profile: "small", Hash: "h"}
+)
+
+// idle is a node that was just given a label.
+func idle() sequence.Seen {
+	return sequence.Seen{
+		Now: now, ID: "new",
+		Times:  sequence.Times{Drain: 30 * time.Minute, Refresh: 10 * time.Minute, Retry: time.Hour, Look: 5 * time.Second, Budget: 15 * time.Second},
+		Node:   sequence.Node{Name: "n1", Profile: "small", Allocatable: map[string]int64{"amd.com/gpu": 8}},
+		Config: sequence.Config{Text: "{}", Hash: "h"},
+		Host:   sequence.Host{InForce: "whole", InSync: true, Partitions: map[string]int{"spx_nps1": 8}},
+		Plan:   &sequence.Plan{Changes: true}, Pods: &sequence.Pods{},
+		Leases: &sequence.Leases{All: []sequence.Lease{{Name: "l1"}}},
+	}
+}
+
+// at is one in a phase, which began a while ago.
+func at(phase sequence.Phase, ago time.Duration) sequence.Seen {
+	s := idle()
+	s.Node.Op = &sequence.Operation{ID: "op", Target: target, Phase: phase, Since: now.Add(-ago), Operands: []string{"d/plugin"}, Counted: true}
+	if phase != sequence.Waiting {
+		s.Node.Cordoned, s.Node.Tainted = true, phase != sequence.Refreshing
+		s.Leases.All[0].Holder = "n1/op"
+	}
+	return s
+}
+
+func work(change func(*sequence.Pod)) *sequence.Pods {
+	p := sequence.Pod{Namespace: "d", Name: "job", UID: "u", Owner: "d/rs"}
+	change(&p)
+	return &sequence.Pods{Work: []sequence.Pod{p}}
+}
+
+func operand(change func(*sequence.Pod)) *sequence.Pods {
+	p := sequence.Pod{Namespace: "d", Name: "plugin-1", UID: "u", Owner: "d/plugin", Ready: true, Created: now}
+	change(&p)
+	return &sequence.Pods{Operands: []sequence.Pod{p}, Plugin: true}
+}
+
+// tell is an act in a line: what a reader has to see of it.
+func tell(act sequence.Act) string {
+	switch act := act.(type) {
+	case sequence.Patch:
+		words := []string{"patch"}
+		if act.Op != nil {
+			words = append(words, string(act.Op.Phase))
+		}
+		if act.Cordon {
+			words = append(words, "cordon")
+		}
+		if act.Taint {
+			words = append(words, "taint")
+		}
+		words = append(words, act.State)
+		if act.Last != nil {
+			words = append(words, "last="+act.Last.State)
+		}
+		if act.Event != nil {
+			words = append(words, act.Event.Reason)
+		}
+		return strings.Join(words, " ")
+	case sequence.Evict:
+		return "evict " + act.Pods[0].Name
+	case sequence.Delete:
+		return "delete " + act.Pods[0].Name
+	}
+	return fmt.Sprintf("%T %+v", act, act)
+}
+
+func TestNext(t *testing.T) {
+	plain := func(*sequence.Pod) {}
+	last := func(state string, ago time.Duration, why *sequence.Outcome) *sequence.Last {
+		return &sequence.Last{Target: target, State: state, At: now.Add(-ago), Outcome: why}
+	}
+	tests := []struct {
+		name   string
+		from   sequence.Seen
+		change func(*sequence.Seen)
+		want   string
+	}{
+		{"no label", idle(), func(s *sequence.Seen) { s.Node.Profile = "" }, "sequence.Rest {}"},
+		{"dcm is away", idle(), func(s *sequence.Seen) { s.Host.Down = "no socket" }, "sequence.Wait {For:5s}"},
+		{"a run of somebody else's", idle(), func(s *sequence.Seen) { s.Host.Running = true }, "sequence.Wait {For:5s}"},
+		{"a label", idle(), func(*sequence.Seen) {}, "patch waiting "},
+		{"nothing to change", idle(), func(s *sequence.Seen) { s.Plan.Changes = false }, "sequence.Use {Target:{Profile:small Hash:h}}"},
+		{"nothing was changed", idle(), func(s *sequence.Seen) { s.Plan.Changes, s.Used = false, &sequence.Used{Target: target} }, "patch success last=success RequestedPartitionConfigAlreadyExists"},
+		{"done", idle(), func(s *sequence.Seen) { s.Node.Last, s.Host.InForce = last("success", 0, nil), "small" }, "sequence.Rest {}"},
+		{"done, and undone on the host", idle(), func(s *sequence.Seen) { s.Node.Last = last("success", 0, nil) }, "patch waiting "},
+		{"failed for good", idle(), func(s *sequence.Seen) {
+			s.Node.Last = last("failure", 0, &sequence.Outcome{Reason: "PartitionFailure", Message: "no"})
+		}, "sequence.Rest {}"},
+		{"failed for now", idle(), func(s *sequence.Seen) {
+			s.Node.Last = last("failure", 20*time.Minute, &sequence.Outcome{Reason: "PartitionFailure", Message: "no", Retry: true})
+		}, "sequence.Wait {For:40m0s}"},
+		{"failed long ago", idle(), func(s *sequence.Seen) {
+			s.Node.Last = last("failure", 2*time.Hour, &sequence.Outcome{Reason: "PartitionFailure", Message: "no", Retry: true})
+		}, "patch waiting "},
+		{"a lease is left over", idle(), func(s *sequence.Seen) { s.Leases.All[0].Holder = "n1/old" }, "sequence.Free {Leases:[l1]}"},
+		{"no budget", idle(), func(s *sequence.Seen) { s.Leases.All = nil }, "patch failure last=failure PartitionFailure"},
+		{"no ConfigMap", idle(), func(s *sequence.Seen) {
+			s.Config = sequence.Config{Problem: &sequence.Outcome{Reason: sequence.NoConfigMap, Message: "no"}}
+		}, "patch failure last=failure ConfigMapNotPresent"},
+		{"still no ConfigMap", idle(), func(s *sequence.Seen) {
+			s.Config = sequence.Config{Problem: &sequence.Outcome{Reason: sequence.NoConfigMap, Message: "no"}}
+			s.Node.Last = &sequence.Last{Target: sequence.Target{Profile: "small"}, State: "failure", Outcome: &sequence.Outcome{Reason: sequence.NoConfigMap, Message: "no"}}
+		}, "sequence.Rest {}"},
+		{"a phase of tomorrow", at("tomorrow", 0), func(*sequence.Seen) {}, "sequence.Rest {}"},
+
+		{"a free lease", at(sequence.Waiting, 0), func(*sequence.Seen) {}, "sequence.Take {Lease:l1 Holder:n1/op}"},
+		{"no free lease", at(sequence.Waiting, 0), func(s *sequence.Seen) { s.Leases.All[0].Holder = "n2/x" }, "sequence.Wait {For:15s}"},
+		{"a stale lease", at(sequence.Waiting, 0), func(s *sequence.Seen) { s.Leases.All[0] = sequence.Lease{Name: "l1", Holder: "n2/x", Stale: true} }, "sequence.Take {Lease:l1 Holder:n1/op}"},
+		{"a lease", at(sequence.Waiting, 0), func(s *sequence.Seen) { s.Leases.All[0].Holder = "n1/op" }, "patch draining cordon taint in-progress PartitionInProgress"},
+		{"a lease, again", at(sequence.Waiting, 0), func(s *sequence.Seen) {
+			s.Leases.All[0].Holder, s.Node.Last = "n1/op", last("failure", 2*time.Hour, &sequence.Outcome{Reason: "PartitionFailure", Message: "no"})
+		}, "patch draining cordon taint in-progress PartitionRetrying"},
+		{"another label while it waits", at(sequence.Waiting, 0), func(s *sequence.Seen) { s.Node.Profile = "near" }, "patch "},
+
+		{"pods", at(sequence.Draining, time.Minute), func(s *sequence.Seen) { s.Pods = work(plain) }, "evict job"},
+		{"pods go", at(sequence.Draining, time.Minute), func(s *sequence.Seen) { s.Pods = work(func(p *sequence.Pod) { p.Leaving = true }) }, "sequence.Wait {For:5s}"},
+		{"pods may not go yet", at(sequence.Draining, time.Minute), func(s *sequence.Seen) {
+			s.Pods = work(func(p *sequence.Pod) { p.NotBefore = now.Add(time.Second) })
+		}, "sequence.Wait {For:1s}"},
+		{"a pod that nothing brings back", at(sequence.Draining, time.Minute), func(s *sequence.Seen) { s.Pods = work(func(p *sequence.Pod) { p.Owner = "" }) }, "sequence.Wait {For:5s}"},
+		{"pods stay", at(sequence.Draining, time.Hour), func(s *sequence.Seen) { s.Pods = work(plain) }, "patch failure last=failure PartitionFailure"},
+		{"pods stay on a node that was cordoned before", at(sequence.Draining, time.Hour), func(s *sequence.Seen) {
+			s.Pods, s.Node.Op.WasCordoned = work(plain), true
+		}, "patch cordon failure last=failure PartitionFailure"},
+		{"operands", at(sequence.Draining, time.Minute), func(s *sequence.Seen) { s.Pods = operand(plain) }, "delete plugin-1"},
+		{"an operand that tolerates all", at(sequence.Draining, time.Minute), func(s *sequence.Seen) { s.Pods = operand(func(p *sequence.Pod) { p.Stays = true }) }, "patch applying cordon taint in-progress"},
+		{"uncordoned by somebody", at(sequence.Draining, time.Minute), func(s *sequence.Seen) { s.Node.Cordoned = false }, "patch draining cordon taint in-progress"},
+		{"another label", at(sequence.Draining, time.Minute), func(s *sequence.Seen) { s.Node.Profile = "near" }, "patch "},
+		{"dcm is away while it drains", at(sequence.Draining, time.Minute), func(s *sequence.Seen) { s.Host.Down = "no" }, "sequence.Wait {For:5s}"},
+		{"dcm stays away", at(sequence.Draining, time.Hour), func(s *sequence.Seen) { s.Host.Down = "no" }, "patch failure last=failure PartitionFailure"},
+		{"empty", at(sequence.Draining, time.Minute), func(*sequence.Seen) {}, "patch applying cordon taint in-progress"},
+
+		{"applying", at(sequence.Applying, 0), func(*sequence.Seen) {}, "sequence.Use {Target:{Profile:small Hash:h}}"},
+		{"applying, by an agent that is gone", at(sequence.Applying, 0), func(s *sequence.Seen) { s.Host.Running = true }, "sequence.Wait {For:5s}"},
+		{"applied", at(sequence.Applying, 0), func(s *sequence.Seen) { s.Used = &sequence.Used{Target: target} }, "patch refreshing cordon in-progress"},
+		{"failed, undone", at(sequence.Applying, 0), func(s *sequence.Seen) {
+			s.Used = &sequence.Used{Target: target, Failed: &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}, Undone: true}
+		}, "patch refreshing cordon in-progress"},
+		{"failed, not undone", at(sequence.Applying, 0), func(s *sequence.Seen) {
+			s.Used = &sequence.Used{Target: target, Failed: &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}}
+		}, "patch applying cordon taint in-progress"},
+		{"failed, not undone, a while ago", at(sequence.Applying, time.Minute), func(s *sequence.Seen) {
+			s.Node.Op.Outcome = &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}
+		}, "sequence.Wait {For:59m0s}"},
+		{"another label while it cannot", at(sequence.Applying, time.Minute), func(s *sequence.Seen) {
+			s.Node.Op.Outcome, s.Node.Profile = &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}, "near"
+		}, "patch applying cordon taint in-progress"},
+		{"the profile is not there any more", at(sequence.Applying, 0), func(s *sequence.Seen) { s.Plan.Refusal = &sequence.Outcome{Reason: "PartitionFailure", Message: "no"} }, "patch refreshing cordon in-progress"},
+
+		{"no plugin yet", at(sequence.Refreshing, 0), func(*sequence.Seen) {}, "sequence.Wait {For:5s}"},
+		{"it does not count yet", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+			s.Pods, s.Host.Partitions = operand(plain), map[string]int{"cpx_nps1": 64}
+		}, "sequence.Wait {For:5s}"},
+		{"an old plugin", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+			s.Pods = operand(func(p *sequence.Pod) { p.Stays, p.Created = true, now.Add(-time.Hour) })
+		}, "delete plugin-1"},
+		{"it counts by one name", at(sequence.Refreshing, 0), func(s *sequence.Seen) { s.Pods = operand(plain) }, "patch success last=success SuccessfullyPartitioned"},
+		{"it counts by mode", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+			s.Pods, s.Host.Partitions = operand(plain), map[string]int{"cpx_nps1": 64, "spx_nps1": 4}
+			s.Node.Allocatable = map[string]int64{"amd.com/cpx_nps1": 64, "amd.com/spx_nps1": 4, "amd.com/gpu": 0}
+		}, "patch success last=success SuccessfullyPartitioned"},
+		{"nobody counts", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+			s.Node.Op.Operands, s.Node.Op.Counted, s.Node.Allocatable = nil, false, nil
+		}, "patch success last=success SuccessfullyPartitioned"},
+		{"as they were", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+			s.Pods, s.Node.Op.Outcome = operand(plain), &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}
+		}, "patch failure last=failure PartitionFailure"},
+		{"another label at the end", at(sequence.Refreshing, 0), func(s *sequence.Seen) { s.Node.Profile = "near" }, "patch draining cordon taint in-progress"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := tt.from
+			tt.change(&s)
+			step := sequence.Next(s)
+			if got := tell(step.Act); strings.Join(strings.Fields(got), " ") != strings.TrimSpace(tt.want) {
+				t.Errorf("next is %q, want %q (%+v)", got, tt.want, step.Condition)
+			}
+			if step.Condition.Reason == "" || step.Condition.Message == "" {
+				t.Errorf("the condition says nothing: %+v", step.Condition)
+			}
+		})
+	}
+}

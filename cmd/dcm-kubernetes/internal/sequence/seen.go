@@ -1,0 +1,202 @@
+// Package sequence decides what the agent of one node does next: what is seen goes in,
+// one act comes out. It knows no API server, no dcm and no clock, and keeps nothing:
+// an agent that is killed between any two acts, or in one, looks again and goes on from
+// what it sees, or takes back what was begun.
+package sequence
+
+import "time"
+
+// Phase is how far the change of a node has come.
+type Phase string
+
+const (
+	Waiting    Phase = "waiting"    // for a place in the budget
+	Draining   Phase = "draining"   // cordoned and tainted; pods leave
+	Applying   Phase = "applying"   // nothing uses the GPUs; dcm divides them
+	Refreshing Phase = "refreshing" // the taint is gone; the device plugin counts anew
+)
+
+// Target is what is to be applied: a profile out of one text of a configuration.
+type Target struct {
+	Profile string `json:"profile"`
+	Hash    string `json:"configHash"`
+}
+
+// Outcome is why something did not come about.
+type Outcome struct {
+	Reason  string `json:"reason"`          // one of those that AMD's manager gives
+	Message string `json:"message"`         // the reason and the cure in words
+	Retry   bool   `json:"retry,omitempty"` // the same may succeed later
+}
+
+// Operation is the change that is under way, as the node's annotation holds it.
+type Operation struct {
+	ID string `json:"id"`
+	Target
+	Phase       Phase     `json:"phase"`
+	WasCordoned bool      `json:"wasCordoned"`
+	WasTainted  bool      `json:"wasTainted"`
+	Since       time.Time `json:"since"`              // of the phase
+	Operands    []string  `json:"operands,omitempty"` // owners of the pods that are to come back
+	Counted     bool      `json:"counted,omitempty"`  // a device plugin offered partitions
+	Outcome     *Outcome  `json:"outcome,omitempty"`
+}
+
+// Last is how the last change ended, as the node's annotation holds it.
+type Last struct {
+	Target
+	State   string    `json:"state"`
+	At      time.Time `json:"at"`
+	Outcome *Outcome  `json:"outcome,omitempty"`
+}
+
+// States as AMD's manager writes them.
+const (
+	Success    = "success"
+	Failure    = "failure"
+	InProgress = "in-progress"
+)
+
+// Seen is all that the decision takes.
+type Seen struct {
+	Now    time.Time
+	ID     string // for an operation that begins
+	Times  Times
+	Node   Node
+	Config Config
+	Host   Host
+
+	// What is looked at only when wanted, see Wants; nil if it was not.
+	Plan   *Plan
+	Pods   *Pods
+	Leases *Leases
+	Tidy   bool // leases may be left over from an earlier change
+	Used   *Used
+}
+
+// Times are how long the agent has patience.
+type Times struct {
+	Drain   time.Duration // with pods that do not leave
+	Refresh time.Duration // with a device plugin, before that is complained about
+	Retry   time.Duration // between two tries of the same
+	Look    time.Duration // between two looks at pods
+	Budget  time.Duration // between two looks at the budget
+}
+
+// Node is the node's object.
+type Node struct {
+	Name        string
+	Profile     string // of the label; empty without
+	State       string
+	Cordoned    bool
+	Tainted     bool
+	Op          *Operation
+	Last        *Last
+	KMM         bool             // Kernel Module Management loads drivers here
+	Allocatable map[string]int64 // GPUs, by resource
+}
+
+// Config is the configuration that the ConfigMap holds.
+type Config struct {
+	Text    string
+	Hash    string
+	Problem *Outcome
+}
+
+// Host is what dcm tells of the host.
+type Host struct {
+	Down       string // why dcm cannot be asked
+	Running    bool   // a run is under way
+	InForce    string
+	InSync     bool
+	Problem    string         // what is wrong and its cure
+	Partitions map[string]int // by mode, as cpx_nps4
+}
+
+// Total is the number of partitions.
+func (h Host) Total() int {
+	n := 0
+	for _, count := range h.Partitions {
+		n += count
+	}
+	return n
+}
+
+// Plan is what taking on the target would do.
+type Plan struct {
+	Changes bool
+	Reload  bool
+	Refusal *Outcome
+}
+
+// Pods are those of the node that matter.
+type Pods struct {
+	Work     []Pod  // use GPUs, and are to go first
+	Operands []Pod  // of DaemonSets that serve GPUs
+	Plugin   bool   // one of the operands counts partitions
+	Rival    string // who else divides GPUs here, and what to do about it; empty if nobody
+}
+
+// Pod is one of them.
+type Pod struct {
+	Namespace, Name, UID string
+	Owner                string    // namespace and name of what brings it back; empty if nothing does
+	Mirror               bool      // a file on the node brings it back
+	Leaving              bool      // it has been told to
+	Ready                bool      //
+	Created              time.Time //
+	Stays                bool      // tolerates the taint
+	NotBefore            time.Time // when its eviction may be asked for again
+	Refused              string    // what was said to the last eviction
+}
+
+// Leases are the budget: who holds one may change its node.
+type Leases struct {
+	All []Lease
+}
+
+// Lease is one place in it.
+type Lease struct {
+	Name   string
+	Holder string // Holder of a node and an operation; empty if free
+	Stale  bool   // the holder's node has no such operation any more
+}
+
+// Holder is the identity by which an operation holds a lease.
+func Holder(node, operation string) string { return node + "/" + operation }
+
+// Used is what came of the last act of the kind Use, as far as this process knows.
+type Used struct {
+	Target
+	Failed *Outcome
+	Undone bool // the GPUs are as they were
+}
+
+// Target is what is wanted, if anything is and it can be told.
+func (s Seen) Target() (Target, bool) {
+	if s.Node.Profile == "" || s.Config.Problem != nil {
+		return Target{}, false
+	}
+	return Target{Profile: s.Node.Profile, Hash: s.Config.Hash}, true
+}
+
+// Wanted is what Next takes beyond the node, the configuration and the host.
+type Wanted struct{ Plan, Pods, Leases bool }
+
+// Wants says what is to be looked at. A node that is as wanted costs nothing.
+func Wants(s Seen) Wanted {
+	_, told := s.Target()
+	op := s.Node.Op
+	switch {
+	case op == nil:
+		idle := !told || s.Host.Down != "" || s.Host.Running || settled(s) != nil
+		return Wanted{Plan: !idle, Pods: !idle, Leases: !idle || s.Tidy}
+	case op.Phase == Waiting:
+		return Wanted{Plan: told, Pods: true, Leases: true}
+	case op.Phase == Draining:
+		return Wanted{Plan: told, Pods: true}
+	case op.Phase == Applying:
+		return Wanted{Plan: told}
+	}
+	return Wanted{Pods: true}
+}

@@ -1,0 +1,53 @@
+package sequence
+
+// Reasons as AMD's manager gives them in its events.
+const (
+	Partitioned      = "SuccessfullyPartitioned"
+	AlreadyExists    = "RequestedPartitionConfigAlreadyExists"
+	InProgressReason = "PartitionInProgress"
+	Retrying         = "PartitionRetrying"
+	PartitionFailure = "PartitionFailure"
+	NoSuchProfile    = "NonExistentProfile"
+	InvalidProfile   = "InvalidProfileInfo"
+	NoConfigMap      = "ConfigMapNotPresent"
+	InvalidJSON      = "InvalidJSONInConfigMap"
+)
+
+func isFalse(reason, message string) Condition {
+	return Condition{Status: "False", Reason: reason, Message: message}
+}
+
+// wait looks again soon: what hinders is not told by a watch.
+func wait(s Seen, reason, message string) Step {
+	return Step{Act: Wait{For: s.Times.Look}, Condition: isFalse(reason, message)}
+}
+
+// record says that a target cannot be taken on, once.
+func record(s Seen, target Target, why *Outcome) Step {
+	condition := isFalse(why.Reason, why.Message)
+	if last := s.Node.Last; last != nil && last.Target == target && last.State == Failure && last.Outcome != nil && *last.Outcome == *why && !why.Retry {
+		return Step{Act: Rest{}, Condition: condition}
+	}
+	return Step{
+		Act: Patch{
+			Last:   &Last{Target: target, State: Failure, At: s.Now, Outcome: why},
+			State:  Failure,
+			Cordon: s.Node.Cordoned, Taint: s.Node.Tainted,
+			Event: &Event{Warning: true, Reason: why.Reason, Note: why.Message, Key: s.ID},
+		},
+		Condition: condition,
+	}
+}
+
+// succeed says that a target was taken on.
+func succeed(s Seen, target Target, reason, note string) Step {
+	return Step{
+		Act: Patch{
+			Last:   &Last{Target: target, State: Success, At: s.Now},
+			State:  Success,
+			Cordon: s.Node.Cordoned, Taint: s.Node.Tainted,
+			Event: &Event{Reason: reason, Note: note, Key: s.ID},
+		},
+		Condition: Condition{Status: "True", Reason: "Applied", Message: "the GPUs are as " + target.Profile + " says"},
+	}
+}

@@ -1,0 +1,336 @@
+package standin
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Object is any object of the API, as JSON has it.
+type Object = map[string]any
+
+// API is as much of an API server as the agent speaks to. It keeps resource versions,
+// and refuses a stale one.
+type API struct {
+	URL string
+	// Evict, if set, says why a pod may not be evicted: a status and a message.
+	Evict func(name string) (code int, message string)
+	// After is called after each change of a node, with the lock held.
+	After func(t Tree, node Object)
+	// Meet, if set, is called for each request but the watch, before it has any effect
+	// and after. A request for which it says so is cut off there.
+	Meet func(request string, after bool) (cut bool)
+
+	mu       sync.Mutex
+	version  int
+	objects  map[string]Object // by path
+	requests []string
+	changed  chan struct{}
+}
+
+// NewAPI serves until the test ends.
+func NewAPI(t *testing.T) *API {
+	a := &API{objects: make(map[string]Object), changed: make(chan struct{})}
+	server := httptest.NewUnstartedServer(a)
+	server.Config.ErrorLog = nil
+	server.Start()
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	a.URL = server.URL
+	return a
+}
+
+// Put makes or replaces an object.
+func (a *API) Put(path string, o Object) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.put(path, o)
+}
+
+// Get is a copy of an object; nil if there is none.
+func (a *API) Get(path string) Object {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return clone(a.objects[path])
+}
+
+// Do changes what there is with the lock held.
+func (a *API) Do(f func(Tree)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f(Tree{a})
+}
+
+// Tree is what there is, for those who hold the lock.
+type Tree struct{ a *API }
+
+// Get is the object itself.
+func (t Tree) Get(path string) Object { return t.a.objects[path] }
+
+// Put makes or replaces an object.
+func (t Tree) Put(path string, o Object) { t.a.put(path, o) }
+
+// Changed returns a channel that is closed with the next change.
+func (a *API) Changed() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.changed
+}
+
+// Requests are those so far, watches apart.
+func (a *API) Requests() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]string(nil), a.requests...)
+}
+
+func (a *API) put(path string, o Object) {
+	a.version++
+	Sub(o, "metadata")["resourceVersion"] = strconv.Itoa(a.version)
+	a.objects[path] = o
+	a.tell()
+}
+
+func (a *API) tell() {
+	close(a.changed)
+	a.changed = make(chan struct{})
+}
+
+// Sub is the object within an object, made if it is not there.
+func Sub(o Object, keys ...string) Object {
+	for _, k := range keys {
+		next, ok := o[k].(Object)
+		if !ok {
+			next = Object{}
+			o[k] = next
+		}
+		o = next
+	}
+	return o
+}
+
+func clone(o Object) Object {
+	if o == nil {
+		return nil
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	var out Object
+	if err := json.Unmarshal(text, &out); err != nil {
+		panic(err)
+	}
+	return out
+}
+
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/apis/"), "/api/")
+	query := r.URL.Query()
+	if query.Get("watch") != "" {
+		a.watch(w, r)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	request := r.Method + " " + path
+	a.mu.Lock()
+	a.requests = append(a.requests, request)
+	a.mu.Unlock()
+	if a.Meet != nil && a.Meet(request, false) {
+		panic(http.ErrAbortHandler)
+	}
+	code, answer := a.serve(r.Method, path, query.Get("fieldSelector"), body)
+	if a.Meet != nil && a.Meet(request, true) {
+		panic(http.ErrAbortHandler)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if code == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "10")
+	}
+	w.WriteHeader(code)
+	json.NewEncoder(w).Encode(answer)
+}
+
+func (a *API) serve(method, path, selector string, body []byte) (int, Object) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at, sub := path, ""
+	for _, s := range []string{"/status", "/eviction"} {
+		if base, ok := strings.CutSuffix(path, s); ok {
+			at, sub = base, s
+		}
+	}
+	o := a.objects[at]
+	switch {
+	case method == http.MethodGet && o == nil && isList(path):
+		return 200, a.list(path, selector)
+	case method == http.MethodPost && sub == "":
+		return a.create(path, body)
+	case o == nil:
+		return failure(404, "NotFound", path+" not found", nil)
+	case method == http.MethodGet:
+		return 200, o
+	case method == http.MethodPost && sub == "/eviction":
+		return a.evict(at)
+	case method == http.MethodDelete:
+		return a.remove(at)
+	case method == http.MethodPatch || method == http.MethodPut:
+		return a.change(at, sub, method, body)
+	}
+	return failure(405, "MethodNotAllowed", method, nil)
+}
+
+func (a *API) change(at, sub, method string, body []byte) (int, Object) {
+	var patch Object
+	if err := json.Unmarshal(body, &patch); err != nil {
+		return failure(400, "BadRequest", err.Error(), nil)
+	}
+	o := clone(a.objects[at])
+	now := Sub(o, "metadata")["resourceVersion"]
+	if meta, ok := patch["metadata"].(Object); ok && meta["resourceVersion"] != nil && meta["resourceVersion"] != now {
+		return failure(409, "Conflict", "the object has been modified", nil)
+	}
+	switch {
+	case method == http.MethodPut:
+		o = patch
+	case sub == "/status":
+		conditions(o, patch)
+	default:
+		merge(o, patch)
+	}
+	a.put(at, o)
+	if strings.Contains(at, "/nodes/") && a.After != nil {
+		a.After(Tree{a}, o)
+	}
+	return 200, a.objects[at]
+}
+
+// merge is RFC 7386.
+func merge(into, patch Object) {
+	for k, v := range patch {
+		switch v := v.(type) {
+		case nil:
+			delete(into, k)
+		case Object:
+			merge(Sub(into, k), v)
+		default:
+			into[k] = v
+		}
+	}
+}
+
+// conditions merges them by their type, as the strategic merge does.
+func conditions(into, patch Object) {
+	status := Sub(into, "status")
+	all, _ := status["conditions"].([]any)
+	for _, c := range patch["status"].(Object)["conditions"].([]any) {
+		i := 0
+		for i < len(all) && all[i].(Object)["type"] != c.(Object)["type"] {
+			i++
+		}
+		if i == len(all) {
+			all = append(all, Object{})
+		}
+		merge(all[i].(Object), c.(Object))
+	}
+	status["conditions"] = all
+}
+
+func (a *API) create(path string, body []byte) (int, Object) {
+	var o Object
+	if err := json.Unmarshal(body, &o); err != nil {
+		return failure(400, "BadRequest", err.Error(), nil)
+	}
+	at := fmt.Sprintf("%s/%v", path, Sub(o, "metadata")["name"])
+	if a.objects[at] != nil {
+		return failure(409, "AlreadyExists", at, nil)
+	}
+	a.put(at, o)
+	return 201, o
+}
+
+func (a *API) evict(at string) (int, Object) {
+	if a.Evict != nil {
+		if code, message := a.Evict(at[strings.LastIndex(at, "/")+1:]); code != 0 {
+			return failure(code, map[int]string{429: "TooManyRequests", 500: "InternalError"}[code], message, Object{"retryAfterSeconds": 10})
+		}
+	}
+	return a.remove(at)
+}
+
+func (a *API) remove(at string) (int, Object) {
+	delete(a.objects, at)
+	a.tell()
+	return 200, Object{"kind": "Status", "apiVersion": "v1", "status": "Success"}
+}
+
+func failure(code int, reason, message string, details Object) (int, Object) {
+	return code, Object{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message, "details": details}
+}
+
+func isList(path string) bool {
+	return strings.HasSuffix(path, "/nodes") || strings.HasSuffix(path, "/pods") || strings.HasSuffix(path, "/leases")
+}
+
+func (a *API) list(path, selector string) Object {
+	kind := path[strings.LastIndex(path, "/"):]
+	key, value, _ := strings.Cut(selector, "=")
+	items := []any{}
+	for at, o := range a.objects {
+		if !strings.Contains(at, kind+"/") {
+			continue
+		}
+		if key == "spec.nodeName" && Sub(o, "spec")["nodeName"] != value || key == "metadata.name" && Sub(o, "metadata")["name"] != value {
+			continue
+		}
+		items = append(items, o)
+	}
+	names := map[string]string{"/nodes": "NodeList", "/pods": "PodList", "/leases": "LeaseList"}
+	version := "v1"
+	if kind == "/leases" {
+		version = "coordination.k8s.io/v1"
+	}
+	return Object{"kind": names[kind], "apiVersion": version, "metadata": Object{"resourceVersion": strconv.Itoa(a.version)}, "items": items}
+}
+
+// watch tells of one node. It has no history: it tells what is so now.
+func (a *API) watch(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Get("sendInitialEvents") != "" {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(422)
+		_, refused := failure(422, "Invalid", "sendInitialEvents is forbidden", nil)
+		json.NewEncoder(w).Encode(refused)
+		return
+	}
+	_, name, _ := strings.Cut(r.URL.Query().Get("fieldSelector"), "=")
+	w.Header().Set("Content-Type", "application/json")
+	last := r.URL.Query().Get("resourceVersion")
+	for {
+		a.mu.Lock()
+		o, changed := clone(a.objects["v1/nodes/"+name]), a.changed
+		a.mu.Unlock()
+		if v, _ := Sub(o, "metadata")["resourceVersion"].(string); o != nil && v != last {
+			last = v
+			if json.NewEncoder(w).Encode(Object{"type": "MODIFIED", "object": o}) != nil {
+				return
+			}
+			w.(http.Flusher).Flush()
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-changed:
+		}
+	}
+}

@@ -1,0 +1,248 @@
+// Package standin has what the agent's tests stand on: a host's dcm without GPUs, and
+// as much of an API server as the agent speaks to. It is for tests.
+package standin
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"dcm/cmd/dcm-kubernetes/internal/agent"
+)
+
+// GPUs is how many the stand-in's host has.
+const GPUs = 8
+
+// DCM is a host's dcm. Its GPUs have MI300X's modes, and cost nothing to change.
+type DCM struct {
+	// Fail, if set, says what becomes of a run.
+	Fail func(profile string) *agent.Refusal
+	// Run, if set, is called while a run is under way.
+	Run func()
+
+	mu      sync.Mutex
+	compute string
+	memory  string
+	inForce string
+	running bool
+	uses    int
+	version time.Time
+	changed chan struct{}
+}
+
+// NewDCM has GPUs that are not divided.
+func NewDCM() *DCM {
+	return &DCM{compute: "SPX", memory: "NPS1", version: time.Unix(1, 0), changed: make(chan struct{})}
+}
+
+// Uses counts the runs that changed something.
+func (d *DCM) Uses() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.uses
+}
+
+// Partitions are how many there are.
+func (d *DCM) Partitions() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return GPUs * parts(d.compute)
+}
+
+func parts(compute string) int {
+	return map[string]int{"SPX": 1, "DPX": 2, "QPX": 4, "CPX": 8}[compute]
+}
+
+// Account implements the method.
+func (d *DCM) Account(context.Context) (agent.Account, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var a agent.Account
+	a.Version, a.Taken = 1, d.version
+	a.Profile.InForce, a.Health.InSync, a.Health.State = d.inForce, true, "healthy"
+	if d.running {
+		a.Health.State = "changing"
+	}
+	for i := range GPUs {
+		a.GPUs = append(a.GPUs, struct {
+			Index  int    `json:"index"`
+			Vendor string `json:"vendor"`
+			Mode   struct {
+				Compute string `json:"compute"`
+				Memory  string `json:"memory"`
+			} `json:"mode"`
+			Partitions int `json:"partitions"`
+		}{Index: i, Vendor: "amd", Partitions: parts(d.compute)})
+		a.GPUs[i].Mode.Compute, a.GPUs[i].Mode.Memory = d.compute, d.memory
+	}
+	return a, nil
+}
+
+// Follow implements the method.
+func (d *DCM) Follow(ctx context.Context, each func(agent.Account)) error {
+	for {
+		d.mu.Lock()
+		changed := d.changed
+		d.mu.Unlock()
+		a, err := d.Account(ctx)
+		if err != nil {
+			return err
+		}
+		each(a)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+// change does f, and tells those who follow.
+func (d *DCM) change(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f()
+	d.version = d.version.Add(time.Second)
+	close(d.changed)
+	d.changed = make(chan struct{})
+}
+
+// mode finds a profile in a config.json of one row a profile.
+func mode(text, profile string) (compute, memory string, err error) {
+	var config struct {
+		Profiles map[string]struct {
+			Rows []struct {
+				Compute string `json:"computePartition"`
+				Memory  string `json:"memoryPartition"`
+			} `json:"profiles"`
+		} `json:"gpu-config-profiles"`
+	}
+	if err := json.Unmarshal([]byte(text), &config); err != nil {
+		return "", "", &agent.Refusal{Name: agent.InvalidConfiguration, Message: "config.json: " + err.Error()}
+	}
+	p, ok := config.Profiles[profile]
+	if !ok || len(p.Rows) == 0 || parts(p.Rows[0].Compute) == 0 {
+		return "", "", &agent.Refusal{Name: agent.NoSuchProfile, Profile: profile, Accepted: slices.Sorted(maps.Keys(config.Profiles))}
+	}
+	return p.Rows[0].Compute, p.Rows[0].Memory, nil
+}
+
+// PlanFor implements the method.
+func (d *DCM) PlanFor(_ context.Context, text, profile string) (agent.Plan, error) {
+	compute, memory, err := mode(text, profile)
+	if err != nil {
+		return agent.Plan{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	plan := agent.Plan{Reload: memory != d.memory}
+	if compute != d.compute || memory != d.memory {
+		plan.Steps = []string{fmt.Sprintf("%s/%s to %s/%s", d.compute, d.memory, compute, memory)}
+	}
+	return plan, nil
+}
+
+// UseFor implements the method. Who asked may be lost: it goes on.
+func (d *DCM) UseFor(_ context.Context, text, profile string) (agent.Used, error) {
+	compute, memory, err := mode(text, profile)
+	if err != nil {
+		return agent.Used{}, err
+	}
+	d.change(func() { d.running = true })
+	if d.Run != nil {
+		d.Run()
+	}
+	var refused *agent.Refusal
+	if d.Fail != nil {
+		refused = d.Fail(profile)
+	}
+	d.change(func() {
+		d.running = false
+		if refused == nil {
+			if compute != d.compute || memory != d.memory {
+				d.uses++
+			}
+			d.compute, d.memory, d.inForce = compute, memory, profile
+		}
+	})
+	if refused != nil {
+		return agent.Used{}, refused
+	}
+	return agent.Used{Result: "applied", Summary: profile}, nil
+}
+
+// Serve speaks varlink for it until the listener is closed.
+func (d *DCM) Serve(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer conn.Close()
+			d.answer(conn)
+		}()
+	}
+}
+
+func (d *DCM) answer(conn net.Conn) {
+	from := bufio.NewReader(conn)
+	for {
+		message, err := from.ReadBytes(0)
+		if err != nil {
+			return
+		}
+		var call struct {
+			Method     string
+			More       bool
+			Parameters struct{ Text, Profile string }
+		}
+		if json.Unmarshal(message[:len(message)-1], &call) != nil {
+			return
+		}
+		ctx, p := context.Background(), call.Parameters
+		switch strings.TrimPrefix(call.Method, "org.deviceconfig.Agent1.") {
+		case "Account":
+			if !call.More {
+				a, err := d.Account(ctx)
+				reply(conn, map[string]any{"account": a}, false, err)
+				continue
+			}
+			ctx, cancel := context.WithCancel(ctx)
+			go func() { from.ReadByte(); cancel() }()
+			d.Follow(ctx, func(a agent.Account) { reply(conn, map[string]any{"account": a}, true, nil) })
+			return
+		case "PlanFor":
+			plan, err := d.PlanFor(ctx, p.Text, p.Profile)
+			reply(conn, plan, false, err)
+		case "UseFor":
+			used, err := d.UseFor(ctx, p.Text, p.Profile)
+			reply(conn, used, false, err)
+		default:
+			reply(conn, nil, false, &agent.Refusal{Name: "org.varlink.service.MethodNotFound"})
+		}
+	}
+}
+
+func reply(to net.Conn, parameters any, continues bool, err error) {
+	out := map[string]any{"parameters": parameters}
+	if continues {
+		out["continues"] = true
+	}
+	if refused, ok := err.(*agent.Refusal); ok {
+		name := refused.Name
+		if !strings.Contains(name, ".") {
+			name = "org.deviceconfig.Agent1." + name
+		}
+		out["error"], out["parameters"] = name, refused
+	}
+	message, _ := json.Marshal(out)
+	to.Write(append(message, 0))
+}

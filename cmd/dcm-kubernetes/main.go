@@ -1,0 +1,142 @@
+// Command dcm-kubernetes is the agent of one node: it hands the profile that a label of
+// the node selects to the dcm of the host, and drains the node before. It runs as a
+// DaemonSet; see packaging/kubernetes.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"dcm/cmd/dcm-kubernetes/internal/agent"
+	"dcm/cmd/dcm-kubernetes/internal/bridge"
+	"dcm/cmd/dcm-kubernetes/internal/cluster"
+	"dcm/cmd/dcm-kubernetes/internal/desired"
+	"dcm/cmd/dcm-kubernetes/internal/feature"
+	"dcm/cmd/dcm-kubernetes/internal/sequence"
+)
+
+// version is the build's.
+var version = "unknown"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, os.Args[1:], os.Getenv, os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "dcm-kubernetes:", err)
+		os.Exit(1)
+	}
+}
+
+// options are what the command line says. The environment is what a manifest takes from
+// the pod's own fields.
+type options struct {
+	node, namespace, pod      string
+	socket, config, features  string
+	server, token, ca         string
+	drain, refresh, retry     time.Duration
+	look, budget              time.Duration
+	verbose, printVersionOnly bool
+}
+
+func parse(args []string, env func(string) string, to io.Writer) (options, error) {
+	var o options
+	f := flag.NewFlagSet("dcm-kubernetes", flag.ContinueOnError)
+	f.SetOutput(to)
+	f.StringVar(&o.node, "node", env("NODE_NAME"), "the node's `name`")
+	f.StringVar(&o.namespace, "namespace", env("POD_NAMESPACE"), "the `namespace` of the budget's leases and of this pod")
+	f.StringVar(&o.pod, "pod", env("POD_NAME"), "this pod's `name`")
+	f.StringVar(&o.socket, "socket", "/run/dcm-agent/socket", "the host's dcm, at this `path`")
+	f.StringVar(&o.config, "config", "/etc/config-manager", "where the ConfigMap is mounted, a `directory`")
+	f.StringVar(&o.features, "features", "", "the `file` for Node Feature Discovery; empty for none")
+	f.StringVar(&o.server, "server", "", "the API server's `address`, outside of a pod")
+	f.StringVar(&o.token, "token", "", "the `file` with a token for it")
+	f.StringVar(&o.ca, "ca", "", "the `file` with its certificate authority")
+	f.DurationVar(&o.drain, "drain", 30*time.Minute, "how long pods may take to leave before the node is given back")
+	f.DurationVar(&o.refresh, "refresh", 10*time.Minute, "how long the device plugin may take before it is complained about")
+	f.DurationVar(&o.retry, "retry", 30*time.Minute, "when what failed and may pass is tried again")
+	f.DurationVar(&o.look, "look", 5*time.Second, "how often a node that is changed is looked at")
+	f.DurationVar(&o.budget, "wait", 15*time.Second, "how often a node that waits looks at the budget")
+	f.BoolVar(&o.verbose, "verbose", false, "tell more")
+	f.BoolVar(&o.printVersionOnly, "version", false, "print the version")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	switch {
+	case f.NArg() > 0:
+		return o, fmt.Errorf("unknown argument %q", f.Arg(0))
+	case o.printVersionOnly:
+		return o, nil
+	case o.node == "":
+		return o, errors.New("which node? Set -node or NODE_NAME")
+	case o.namespace == "":
+		return o, errors.New("which namespace? Set -namespace or POD_NAMESPACE")
+	}
+	for name, d := range map[string]time.Duration{"drain": o.drain, "refresh": o.refresh, "retry": o.retry, "look": o.look, "wait": o.budget} {
+		if d <= 0 {
+			return o, fmt.Errorf("-%s %s: must be more than 0", name, d)
+		}
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, args []string, env func(string) string, to io.Writer) error {
+	o, err := parse(args, env, to)
+	if err != nil {
+		return err
+	}
+	if o.printVersionOnly {
+		fmt.Fprintln(to, version)
+		return nil
+	}
+	access, err := access(o)
+	if err != nil {
+		return err
+	}
+	client, err := cluster.New(access, o.namespace)
+	if err != nil {
+		return err
+	}
+	level := slog.LevelInfo
+	if o.verbose {
+		level = slog.LevelDebug
+	}
+	b := &bridge.Bridge{
+		Node:     o.node,
+		Self:     cluster.Self{Namespace: o.namespace, Name: o.pod},
+		Cluster:  client,
+		Host:     agent.Client{Socket: o.socket},
+		Config:   desired.Dir(o.config),
+		Features: feature.File(o.features),
+		Times:    sequence.Times{Drain: o.drain, Refresh: o.refresh, Retry: o.retry, Look: o.look, Budget: o.budget},
+		Log:      slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{Level: level})),
+	}
+	b.Log.Info("dcm-kubernetes", "version", version, "node", o.node)
+	return b.Run(ctx)
+}
+
+// access is the pod's own, or what the command line names.
+func access(o options) (*rest.Config, error) {
+	config := &rest.Config{Host: o.server, BearerTokenFile: o.token, TLSClientConfig: rest.TLSClientConfig{CAFile: o.ca}}
+	if o.server == "" {
+		var err error
+		if config, err = rest.InClusterConfig(); err != nil {
+			return nil, fmt.Errorf("cannot find the API server: %w", err)
+		}
+	}
+	config.UserAgent = "dcm-kubernetes/" + version
+	config.QPS, config.Burst = 20, 40
+	return config, nil
+}

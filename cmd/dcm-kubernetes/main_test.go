@@ -1,0 +1,25 @@
+package main
+
+import (
+	"testing"
+)
+
+func TestTheCommandLineIsHeldToWhatCanBe(t *testing.T) {
+	none := func(string) string { return "" }
+	tests := map[string]struct {
+		args []string
+		want string
+	}{
+		"no node":      {[]string{"-namespace=dcm"}, "which node? Set -node or NODE_NAME"},
+		"no namespace": {[]string{"-node=n1"}, "which namespace? Set -namespace or POD_NAMESPACE"},
+		"a word":       {[]string{"n1"}, `unknown argument "n1"`},
+		"no patience":  {[]string{"-node=n1", "-namespace=dcm", "-drain=0s"}, "-drain 0s: must be more than 0"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if _, err := parse(tt.args, none, t.Output()); err == nil || err.Error() != tt.want {
+				t.Errorf("error is %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
