@@ -61,7 +61,7 @@ func Ansible() Recipe {
 // Slurm is a node and its controller in one. It is not among [Recipes]: make test-slurm
 // alone uses it.
 func Slurm() Recipe {
-	return Recipe{Suite: "trixie", Packages: []string{"munge", "slurm-client", "slurmctld", "slurmd"}}
+	return Recipe{Suite: "trixie", Packages: []string{"iproute2", "munge", "slurm-client", "slurmctld", "slurmd"}}
 }
 
 // Podman is a host of containers: podman of that Debian, and a program without libraries

@@ -29,6 +29,17 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 NodeName=gpu1 NodeAddr=127.0.0.1 CPUs=1 State=UNKNOWN
 `
 
+// address is one more of the loopback's: with 127.0.0.1 alone getaddrinfo(3) says, as
+// slurmctld asks it, that there is no IPv4.
+const address = `[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=ip address add 127.0.1.1/8 dev lo
+
+[Unit]
+Before=slurmctld.service slurmd.service
+`
+
 // TestSlurm goes through dcm-slurm(7) with the real slurmctld and slurmd, on a simulated
 // node. It has a root of its own, so that it runs by itself.
 func TestSlurm(t *testing.T) {
@@ -37,10 +48,12 @@ func TestSlurm(t *testing.T) {
 	}
 	requireContainers(t)
 	seed := e2e.Seed{
-		"/etc/hostname":          {Content: []byte("gpu1\n")},
-		"/etc/hosts":             {Content: []byte("127.0.0.1 localhost gpu1\n")},
-		"/etc/slurm/slurm.conf":  {Content: []byte(slurmConf)},
-		"/etc/slurm/cgroup.conf": {Content: []byte("CgroupPlugin=disabled\n")},
+		"/etc/hostname":                       {Content: []byte("gpu1\n")},
+		"/etc/hosts":                          {Content: []byte("127.0.0.1 localhost gpu1\n")},
+		"/etc/slurm/slurm.conf":               {Content: []byte(slurmConf)},
+		"/etc/slurm/cgroup.conf":              {Content: []byte("CgroupPlugin=disabled\n")},
+		"/etc/systemd/system/address.service": {Content: []byte(address)},
+		"/etc/systemd/system/multi-user.target.wants/address.service": {Link: "../address.service"},
 		"/var/lib/slurm/state/x": {}, "/var/lib/slurm/spool/x": {},
 	}
 	m := installWith(t, e2e.Slurm(), buildProduct(t), seed)
@@ -165,7 +178,8 @@ func slurmFailure(m machine) {
 		m.t.Errorf("slurmctld takes %s for active", got)
 	}
 	m.run("dcm-sim fault --clear; scontrol update NodeName=gpu1 State=RESUME")
-	m.run(`scontrol release "$1" || :; srun --dependency=afterany:"$1" true`, job)
+	// Requeued, it would wait for two minutes more.
+	m.run(`scontrol update JobId="$1" StartTime=now; srun --dependency=afterany:"$1" true`, job)
 	if got := m.run("cat /root/job.out"); !strings.Contains(got, "All 8 GPUs are as profile cpx-nps4 says.") {
 		m.t.Errorf("the job says %s", got)
 	}
