@@ -40,6 +40,7 @@ func TestUnitsKeepToTheirExposure(t *testing.T) {
 		{"dcm-apply.service", "39"},
 		{"dcm-reserve.service", "16"},
 		{"dcm-guard.service", "21"},
+		{"dcm-agent.service", "16"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.unit, func(t *testing.T) {

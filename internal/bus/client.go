@@ -64,6 +64,32 @@ func (c *Client) Usage(ctx context.Context) (text string, err error) {
 	return text, understood(err)
 }
 
+// Changes signals that the daemon shows something else than before, has come or has gone.
+// Signals do not queue. The channel is closed with the connection.
+func (c *Client) Changes(ctx context.Context) (<-chan struct{}, error) {
+	heard := make(chan *dbus.Signal, 16)
+	c.conn.Signal(heard)
+	for _, rule := range [][]dbus.MatchOption{
+		{dbus.WithMatchSender(Name)},
+		{dbus.WithMatchSender(busName), dbus.WithMatchInterface(busName), dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, Name)},
+	} {
+		if err := c.conn.AddMatchSignalContext(ctx, rule...); err != nil {
+			return nil, foreign.Error(err)
+		}
+	}
+	out := make(chan struct{}, 1)
+	go func() {
+		defer close(out)
+		for range heard {
+			select {
+			case out <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return out, nil
+}
+
 // Manager returns what the daemon shows of itself, but for its clients.
 func (c *Client) Manager(ctx context.Context) (Manager, error) {
 	var all map[string]dbus.Variant
@@ -125,6 +151,8 @@ func understood(err error) error {
 	switch remote.Name {
 	case errorNoService, errorNoOwner:
 		return ErrAbsent
+	case errorNoReply:
+		return ErrGone
 	case errorDenied, errorInteractive:
 		return fmt.Errorf("%w: %s", ErrDenied, text)
 	case errorShort:

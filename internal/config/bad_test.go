@@ -18,7 +18,7 @@ var bad = []struct{ name, text, want string }{
 	{"newer version", "version = 2", `:1: version = 2: not a version that this dcm reads; accepted: 1`},
 	{"version as text", `version = "1"`, `:1: version = "1": must be the integer 1, not a string`},
 	{"unknown key", "[clients]\nunit = []", `:2: clients.unit: unknown key; did you mean "units"? accepted: discover, require, units`},
-	{"unknown table", "[aply]\nreboot = \"once\"", `:1: aply: unknown key; did you mean "apply"? accepted: apply, clients, daemon, gpu, guard, leases, metrics, profile, profiles, reservation, version`},
+	{"unknown table", "[aply]\nreboot = \"once\"", `:1: aply: unknown key; did you mean "apply"? accepted: agent, apply, clients, daemon, gpu, guard, leases, metrics, profile, profiles, reservation, version`},
 	{"key of another table", "[apply]\nunits = [\"a\"]", `:2: apply.units: unknown key: it belongs in [clients]; accepted: at-load, device-timeout, on-failure, reboot, reload-driver`},
 	{"key below a table", "[clients]\n\nprofile = \"cpx-nps4\"", `:3: clients.profile = "cpx-nps4": unknown key: it belongs at the top of the file, above the first [table]; accepted: discover, require, units`},
 	{"scalar for a table", "clients = [\"gpuagent\"]", `:1: clients: must be a table, not an array`},
@@ -84,7 +84,7 @@ var bad = []struct{ name, text, want string }{
 	{"key given twice", "profile = \"cpx-nps4\"\n\nprofile = \"spx-nps1\"", `:3: not TOML: key 'profile' has already been defined`},
 	{"everything at once", "profile = \"spx-nps\"\nprofil = 1\n[apply]\nreboot = true\n[profiles.x]\ncompute = \"CPXX\"\n",
 		`:1: profile = "spx-nps": no such profile; did you mean "spx-nps1"? accepted: cpx-nps1, cpx-nps4, dpx-nps2, qpx-nps1, spx-nps1, tpx-nps1, x
-:2: profil = 1: unknown key; did you mean "profile"? accepted: apply, clients, daemon, gpu, guard, leases, metrics, profile, profiles, reservation, version
+:2: profil = 1: unknown key; did you mean "profile"? accepted: agent, apply, clients, daemon, gpu, guard, leases, metrics, profile, profiles, reservation, version
 :4: apply.reboot = true: must be a string, not a boolean; accepted: never, once
 :6: profiles.x.compute = "CPXX": not a compute partition mode; did you mean "CPX"? accepted: SPX, DPX, TPX, QPX, CPX`},
 }

@@ -26,6 +26,7 @@ func build(root *node) *Config {
 	read(root.at("gpu", "library"), &c.Library)
 	readCount(root.at("gpu", "count"), &c.Count)
 	read(root.at("metrics", "textfile"), &c.Metrics)
+	read(root.at("agent", "enabled"), &c.Agent)
 	c.Reservations = readReservations(root.at("reservation"))
 	c.Observers = units(root.at("guard", "observers"))
 	readCount(root.at("leases", "max-per-user"), &c.Leases.PerUser)

@@ -49,6 +49,8 @@ type Config struct {
 
 	Metrics string // directory for the file of metrics; "": the usual one, if it is there; [Off]
 
+	Agent bool // programs on the host may select profiles, see [Propose]
+
 	Warnings []string // things accepted that look like mistakes, each with file:line
 }
 

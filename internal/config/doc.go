@@ -6,6 +6,7 @@
 //	/usr/lib/dcm/dcm.toml.d/*.toml   shipped profiles
 //	/etc/dcm/config.json             the Kubernetes form, if there is one
 //	/etc/dcm/dcm.toml                the administrator's file, dcm use
+//	/etc/dcm/agent.toml              what an agent was let install, with [agent] enabled
 //	/etc/dcm/dcm.toml.d/*.toml       drop-ins
 //	/run/dcm/dcm.toml.d/*.toml       until reboot, dcm apply PROFILE
 //	kernel command line              dcm.profile=NAME

@@ -40,6 +40,8 @@ func Format(c *Config) string {
 		pair{"observers", array(c.Observers, quote), len(c.Observers) > 0})
 	section(&b, "metrics",
 		pair{"textfile", quote(c.Metrics), c.Metrics != d.Metrics})
+	section(&b, "agent",
+		pair{"enabled", strconv.FormatBool(c.Agent), c.Agent != d.Agent})
 	for _, r := range c.Reservations {
 		b.WriteString("\n" + r.format())
 	}

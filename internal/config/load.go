@@ -28,6 +28,7 @@ type layer struct {
 	form func(c *checker, l layer) *node // TOML or Kubernetes'; nil if it cannot be read
 	// passing is a layer that ends with the next boot: it is meant to hide others.
 	passing bool
+	agent   bool // the file of agents, which counts only if the others say so
 }
 
 // readTOML is the form of all files but one.
@@ -50,11 +51,14 @@ func assemble(layers []layer, problems []Problem, cmdline string) (*Config, erro
 	whole := len(problems) == 0
 	var lasting choice
 	ended := ""
-	for _, l := range layers {
-		root := l.form(c, l)
+	for i, root := range c.read(layers) {
+		l := layers[i]
 		if root == nil {
-			whole = false
+			whole = whole && l.agent
 			continue
+		}
+		if l.agent {
+			sum = c.without(sum, root)
 		}
 		if l.passing {
 			if ended = over(root, lasting); ended != "" {

@@ -113,6 +113,9 @@ observers = ["amd-metrics-exporter"]
 [metrics]
 textfile = "/var/lib/node_exporter"
 
+[agent]
+enabled = true
+
 [[reservation]]
 unit = "vllm@7b"
 partitions = 2
@@ -160,14 +163,14 @@ func TestEveryKeyIsRead(t *testing.T) {
 			"whole": {Name: "whole", Compute: partition.CPX, Memory: partition.NPS4},
 			"mixed": mixed,
 		},
-		Origin:    map[string]string{"whole": "/etc/dcm/dcm.toml:45", "mixed": "/etc/dcm/dcm.toml:49"},
+		Origin:    map[string]string{"whole": "/etc/dcm/dcm.toml:48", "mixed": "/etc/dcm/dcm.toml:52"},
 		Clients:   []string{"amd-metrics-exporter.service", "gpuagent.service", "vllm@.service", "vllm@7b.service", "feed.socket", "app.v2.service"},
 		Require:   true,
 		Discover:  Include,
 		OnFailure: Keep, AtLoad: true, DeviceTimeout: 90 * time.Second, Reboot: Once,
 		Drift: Report, Backend: AMDSMI, Library: "/opt/rocm/lib/libamd_smi.so", Count: 8,
-		Metrics: "/var/lib/node_exporter",
-		Leases:  Leases{PerUser: 8, Shares: 4}, Observers: []string{"amd-metrics-exporter.service"},
+		Metrics: "/var/lib/node_exporter", Agent: true,
+		Leases: Leases{PerUser: 8, Shares: 4}, Observers: []string{"amd-metrics-exporter.service"},
 		Reservations: []Reservation{{Name: "vllm-7b", Unit: "vllm@7b.service", Partitions: 2, Place: "link", Exclusive: true,
 			GPUs: []partition.Selector{{Index: 1}}, Source: got.Reservations[0].Source},
 			{Name: "notebook", Unit: "notebook@.service", Partitions: 1, Place: "pack", Share: 3, Source: got.Reservations[1].Source}},

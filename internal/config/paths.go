@@ -10,6 +10,7 @@ type Paths struct {
 	Shipped    string // directory of shipped drop-ins
 	Kubernetes string // file of the Kubernetes form
 	Admin      string // the administrator's file
+	Agent      string // the file of agents, see [Propose]
 	Local      string // directory of drop-ins that stay
 	Runtime    string // directory of drop-ins that last until reboot
 	Cmdline    string // the kernel command line
@@ -33,6 +34,7 @@ func DefaultPaths(root string) Paths {
 		Shipped:    filepath.Join(root, "usr/lib/dcm/dcm.toml.d"),
 		Kubernetes: filepath.Join(root, "etc/dcm/config.json"),
 		Admin:      filepath.Join(root, "etc/dcm/dcm.toml"),
+		Agent:      filepath.Join(root, "etc/dcm/agent.toml"),
 		Local:      filepath.Join(root, "etc/dcm/dcm.toml.d"),
 		Runtime:    filepath.Join(root, "run/dcm/dcm.toml.d"),
 		Cmdline:    filepath.Join(root, "proc/cmdline"),
@@ -45,7 +47,7 @@ func DefaultPaths(root string) Paths {
 // Watched lists the directories whose change may change the configuration. Some
 // may not exist yet.
 func (p Paths) Watched() []string {
-	dirs := []string{p.Shipped, filepath.Dir(p.Kubernetes), filepath.Dir(p.Admin), p.Local, p.Runtime}
+	dirs := []string{p.Shipped, filepath.Dir(p.Kubernetes), filepath.Dir(p.Admin), filepath.Dir(p.Agent), p.Local, p.Runtime}
 	slices.Sort(dirs)
 	return slices.Compact(dirs)
 }

@@ -48,6 +48,7 @@ type origin struct {
 type reader struct {
 	top      string            // whatever is above it is trusted
 	judged   foreign.Name      // a file that may belong to anyone
+	agent    foreign.Name      // the file of agents
 	given    map[string]string // texts to take in the place of files
 	without  map[string]bool   // files to take as not there
 	found    []origin
@@ -57,7 +58,7 @@ type reader struct {
 }
 
 func newReader(p Paths) *reader {
-	r := &reader{top: p.Root, given: p.given, without: p.without, seen: make(map[foreign.Name]bool)}
+	r := &reader{top: p.Root, agent: foreign.Named(p.Agent), given: p.given, without: p.without, seen: make(map[foreign.Name]bool)}
 	if p.Judged {
 		r.judged = foreign.Named(p.Admin)
 	}
@@ -73,6 +74,7 @@ func (r *reader) find(p Paths) {
 	r.dropins(p.Shipped, false)
 	r.note(foreign.Named(p.Kubernetes), readKubernetes, false)
 	r.note(foreign.Named(p.Admin), readTOML, false)
+	r.note(foreign.Named(p.Agent), readAgent, false)
 	r.dropins(p.Local, false)
 	r.dropins(p.Runtime, true)
 }
@@ -176,7 +178,7 @@ func (r *reader) read(f origin) {
 			return
 		}
 	}
-	r.layers = append(r.layers, layer{file: f.path.String(), text: text, form: f.form, passing: f.passing})
+	r.layers = append(r.layers, layer{file: f.path.String(), text: text, form: f.form, passing: f.passing, agent: f.path == r.agent})
 }
 
 // dangling complains of a symbolic link that leads nowhere; a file that is not

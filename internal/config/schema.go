@@ -46,6 +46,9 @@ func schema() rule {
 		"metrics": fixed(map[string]rule{
 			"textfile": scalar("a string", directory),
 		}, nil),
+		"agent": fixed(map[string]rule{
+			"enabled": boolean(),
+		}, nil),
 		"profiles": named(profileName, fixed(map[string]rule{
 			"compute": oneOf("a compute partition mode", partition.ComputeModes()...),
 			"memory":  oneOf("a memory partition mode", partition.MemoryModes()...),

@@ -96,6 +96,9 @@ func (p Paths) choose(name string) error {
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
+	if strings.HasPrefix(cfg.Source, p.Agent+":") {
+		return fmt.Errorf("nothing was changed: an agent has selected %s (%s), which has precedence over %s: have it select another one, or set enabled = false in [agent]", orNone(cfg.Selected), cfg.Source, p.Admin)
+	}
 	if over := p.beside(cfg.Source); over != "" {
 		return fmt.Errorf("nothing was changed: %s selects %s, which has precedence over %s: change it there", over, orNone(cfg.Selected), p.Admin)
 	}

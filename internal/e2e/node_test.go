@@ -58,6 +58,7 @@ func scenarios(t *testing.T, p product) {
 		{"the driver is reloaded at boot alone", reloadAtBoot},
 		{"the driver comes up in the profile's mode", comesUpInTheMode},
 		{"selections for good and until reboot", selections},
+		{"agents select profiles", agents},
 		{"the sandboxes are what they are said to be", sandboxes},
 		{"required, the profile comes before the clients or they stay down", required},
 	}

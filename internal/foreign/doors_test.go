@@ -107,6 +107,15 @@ func doors() map[string]string {
 		"systemd.ear.unloaded":  compared,
 		"systemd.link.owned":    "takes a boolean",
 
+		// agents
+		"service.handed":          "a socket that systemd hands over",
+		"service.contentOf":       compared,
+		"service.agents.use":      own,
+		"varlink.parse":           "names of methods, compared; parameters, which their methods read",
+		"varlink.Parameters.Into": "a configuration and a profile's name, quoted by config.clip wherever they are told",
+		"varlink.Client.Call":     "handed on to the caller, a test",
+		"varlink.Client.call":     "handed on to the caller, a test",
+
 		// configuration
 		"config.names":          "names become a foreign.Name in config.reader.dropins",
 		"config.reader.text":    escapes,

@@ -12,6 +12,7 @@ import (
 	"dcm/internal/gpu"
 	"dcm/internal/host"
 	"dcm/internal/report"
+	"dcm/internal/unitname"
 )
 
 // control is the daemon as the bus asks it. It is a [bus.Control].
@@ -44,7 +45,11 @@ func (c control) ask(ctx context.Context, who bus.Caller, why string) (report.St
 }
 
 func (c control) Apply(ctx context.Context, who bus.Caller) (string, error) {
-	return c.apply(ctx, who, "asked over the bus to apply")
+	why := "asked over the bus to apply"
+	if w := c.host.Who(who.PID, who.UID); w.UID == 0 && w.Unit == unitname.Agent {
+		why = "an agent has selected it"
+	}
+	return c.apply(ctx, who, why)
 }
 
 func (c control) apply(ctx context.Context, who bus.Caller, why string) (string, error) {

@@ -84,6 +84,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		Load: func() (daemon.Settings, error) {
 			s, err := shown.load()
 			metrics.configure(shown.config.Load().Metrics)
+			go openTo(ctx, h, shown.config.Load().Agent, log)
 			if err == nil && !s.Include {
 				err = report.WriteDiscovered(h.Runtime(), nil)
 			}

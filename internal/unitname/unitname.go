@@ -10,13 +10,16 @@ const (
 	Apply   = "dcm-apply.service"   // its restart is one repartitioning
 	Reserve = "dcm-reserve.service" // chooses partitions when reservations alone have changed
 	Guard   = "dcm-guard.service"   // keeps what is exclusive for its holders
+	Agent   = "dcm-agent.service"   // answers programs that select profiles
+
+	AgentSocket = "dcm-agent.socket" // where it does, if the configuration lets it
 )
 
 // Slice is the unit that every holder of partitions is below.
 const Slice = "dcm.slice"
 
 // All returns the units that the package brings.
-func All() []string { return []string{Daemon, Apply, Reserve, Guard} }
+func All() []string { return []string{Daemon, Apply, Reserve, Guard, Agent, AgentSocket} }
 
 // Own tells whether a unit is dcm's.
 func Own(unit string) bool { return slices.Contains(All(), unit) }

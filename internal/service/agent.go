@@ -1,0 +1,176 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/account"
+	"dcm/internal/agent"
+	"dcm/internal/bus"
+	"dcm/internal/foreign"
+	"dcm/internal/gpu"
+	"dcm/internal/host"
+	"dcm/internal/unitname"
+	"dcm/internal/varlink"
+)
+
+// Agent is what dcm-agent.service runs: it answers on the socket that systemd hands
+// over, until ctx ends or nobody has been there for a while.
+func Agent(ctx context.Context, h *host.Host, log *slog.Logger) error {
+	l, err := handed()
+	if err != nil {
+		return err
+	}
+	s := &varlink.Server{
+		Info:       varlink.Info{Vendor: "dcm authors", Product: "dcm", Version: h.Version},
+		Interfaces: []varlink.Interface{agent.Interface(newAgents(h, log))},
+		Log:        log,
+	}
+	return s.Serve(ctx, l)
+}
+
+// handed is the socket that systemd hands over, see sd_listen_fds(3).
+func handed() (*net.UnixListener, error) {
+	const first = 3
+	if foreign.Env("LISTEN_PID") != strconv.Itoa(os.Getpid()) || foreign.Env("LISTEN_FDS") != "1" {
+		return nil, fmt.Errorf("there is no socket to answer on: %s hands it over", unitname.AgentSocket)
+	}
+	unix.CloseOnExec(first)
+	file := os.NewFile(first, unitname.AgentSocket)
+	defer file.Close()
+	l, err := net.FileListener(file)
+	if err != nil {
+		return nil, fmt.Errorf("the socket that systemd hands over cannot be used: %w", err)
+	}
+	own, ok := l.(*net.UnixListener)
+	if !ok {
+		return nil, errors.Join(errors.New("the socket that systemd hands over is none of AF_UNIX"), l.Close())
+	}
+	return own, nil
+}
+
+// openTo has the socket of agents there if the configuration lets them select profiles,
+// and else not. systemd removes it when it closes it.
+func openTo(ctx context.Context, h *host.Host, agents bool, log *slog.Logger) {
+	_, err := os.Lstat(h.Path("run/dcm-agent/socket"))
+	if there := err == nil; there == agents || !h.Here() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)
+	defer cancel()
+	conn, err := h.Dial(ctx)
+	if err == nil {
+		defer conn.Close()
+		if agents {
+			err = conn.Start(ctx, unitname.AgentSocket)
+		} else {
+			err = conn.Stop(ctx, unitname.AgentSocket)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		log.Warn("agents: " + err.Error())
+	}
+}
+
+// agents does what agents ask for. It is an [agent.Host].
+type agents struct {
+	host *host.Host
+	node *gpu.Node // by sysfs alone: nobody has a program run by asking
+	log  *slog.Logger
+	turn chan struct{} // of 1: who has something changed
+}
+
+func newAgents(h *host.Host, log *slog.Logger) *agents {
+	return &agents{host: h, node: h.Node(nil), log: log, turn: make(chan struct{}, 1)}
+}
+
+func (a *agents) Account(ctx context.Context) (json.RawMessage, error) {
+	c, err := dialDaemon(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return accountOf(ctx, c)
+}
+
+// dialDaemon is on the bus on which the daemon is.
+func dialDaemon(ctx context.Context) (*bus.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)
+	defer cancel()
+	c, err := bus.Dial(ctx, bus.SystemBus)
+	if err != nil {
+		return nil, unanswered(err)
+	}
+	return c, nil
+}
+
+func unanswered(err error) error {
+	return &agent.FailedError{Reason: fmt.Sprintf("%s does not answer: %v", unitname.Daemon, err), Cure: "systemctl start dcm", Undone: true}
+}
+
+func accountOf(ctx context.Context, c *bus.Client) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, account.Patience+host.DialTimeout)
+	defer cancel()
+	text, err := c.Account(ctx)
+	if err != nil {
+		return nil, unanswered(err)
+	}
+	return json.RawMessage(text), nil
+}
+
+// Follow waits through the absence of a daemon that is started anew.
+func (a *agents) Follow(ctx context.Context, tell func(json.RawMessage) error) error {
+	c, err := dialDaemon(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	changed, err := c.Changes(ctx)
+	if err != nil {
+		return unanswered(err)
+	}
+	var last []byte
+	for {
+		now, err := accountOf(ctx, c)
+		if err != nil && last == nil {
+			return err
+		}
+		if content := contentOf(now); err == nil && !bytes.Equal(content, last) {
+			last = content
+			if err := tell(now); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case _, ok := <-changed:
+			if !ok {
+				return unanswered(errors.New("the bus is gone"))
+			}
+		}
+	}
+}
+
+// contentOf is an account without the time that it was taken at.
+func contentOf(text json.RawMessage) []byte {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(text, &all) != nil {
+		return text
+	}
+	delete(all, "taken")
+	out, err := json.Marshal(all)
+	if err != nil {
+		return text
+	}
+	return out
+}

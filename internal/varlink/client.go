@@ -1,0 +1,70 @@
+package varlink
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+)
+
+// Client calls a service, one call at a time.
+type Client struct {
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+// Dial connects to the socket at that path.
+func Dial(ctx context.Context, path string) (*Client, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{conn, bufio.NewReader(conn)}, nil
+}
+
+// Close ends the connection. What was asked for goes on.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// Call makes a call and reads its answer into out. An error of the service's is an
+// [*Error], with its parameters as a json.RawMessage.
+func (c *Client) Call(ctx context.Context, method string, in, out any) error {
+	return c.call(ctx, method, in, false, func(p json.RawMessage) error { return json.Unmarshal(p, out) })
+}
+
+// Follow makes a call and hands on every answer, until the last or an error.
+func (c *Client) Follow(ctx context.Context, method string, in any, each func(json.RawMessage) error) error {
+	return c.call(ctx, method, in, true, each)
+}
+
+func (c *Client) call(ctx context.Context, method string, in any, more bool, each func(json.RawMessage) error) error {
+	defer context.AfterFunc(ctx, func() { c.conn.Close() })()
+	text, err := encode(map[string]any{"method": method, "parameters": in, "more": more})
+	if err != nil {
+		return err
+	}
+	if _, err := c.conn.Write(text); err != nil {
+		return errors.Join(ctx.Err(), err)
+	}
+	for {
+		text, err := message(c.in, largest)
+		if err != nil {
+			return errors.Join(ctx.Err(), err)
+		}
+		var r struct {
+			Parameters json.RawMessage
+			Continues  bool
+			Error      string
+		}
+		if err := json.Unmarshal(text, &r); err != nil {
+			return fmt.Errorf("the answer to %s cannot be read: %w", method, err)
+		}
+		if r.Error != "" {
+			return &Error{r.Error, r.Parameters}
+		}
+		if err := each(r.Parameters); err != nil || !r.Continues {
+			return err
+		}
+	}
+}
