@@ -31,6 +31,7 @@ type pid1 struct {
 	units    map[string]*sd.UnitStatus
 	props    map[string]map[string]any   // unit → property
 	onList   func(n int, names []string) // after the nth list of units was made
+	amid     func(n int)                 // when it is made and not yet answered
 	lists    int
 	gets     int // of properties
 	hearers  int // calls of Subscribe
@@ -126,6 +127,9 @@ func (p *pid1) manager() map[string]any {
 				out = append(out, *p.unit(name))
 			}
 			p.lists++
+			if p.amid != nil {
+				p.amid(p.lists)
+			}
 			if p.onList != nil {
 				go p.onList(p.lists, names)
 			}

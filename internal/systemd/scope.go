@@ -64,12 +64,14 @@ func (c *Conn) transient(ctx context.Context, job *dbus.ObjectPath, name string,
 // the unit tells whether it was heard.
 func (c *Conn) scopeUp(ctx context.Context, name string, job dbus.ObjectPath, ear *ear) error {
 	for {
+		// First what was heard, and then a look: one that is older than the end of the
+		// start shows the scope as it was before.
+		result, certain := ear.result(job)
 		list, err := c.list(ctx, []string{name})
 		if err != nil {
 			return err
 		}
 		u := list[0].unit
-		result, certain := ear.result(job)
 		switch {
 		case u.Active == "active" && !u.Job:
 			return nil

@@ -5,6 +5,37 @@ import (
 	"testing"
 )
 
+// What is heard while PID 1 answers may be news that the answer has not.
+func TestAScopeIsUpWhoseStartEndsUnderTheLook(t *testing.T) {
+	p := startPID1(t)
+	p.set("a.scope", "inactive/dead*", "")
+	c, ctx := p.dial()
+	e := c.hub.listen()
+	p.amid = func(n int) {
+		if n > 1 {
+			return
+		}
+		p.units["a.scope"].ActiveState, p.units["a.scope"].JobId = "active", 0
+		e.mu.Lock()
+		e.jobs["/job/1"] = "done"
+		e.mu.Unlock()
+		e.ring()
+	}
+	if err := c.scopeUp(ctx, "a.scope", "/job/1", e); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAScopeIsNotUpWhoseProcessHasEnded(t *testing.T) {
+	p := startPID1(t)
+	c, ctx := p.dial()
+	e := c.hub.listen()
+	e.jobs["/job/1"] = "done"
+	if err := c.scopeUp(ctx, "a.scope", "/job/1", e); err == nil || !strings.Contains(err.Error(), "the process has ended") {
+		t.Errorf("the end is %v", err)
+	}
+}
+
 // A container engine makes the nodes in the container anew (mknod), in a lease as in a
 // service with a reservation.
 func TestWhoHasAPartitionMayMakeItsNode(t *testing.T) {
