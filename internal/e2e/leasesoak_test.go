@@ -74,7 +74,7 @@ const (
 	fullAt  = 20     // so many batches
 	oddsAt  = 12     // one of so many is of an operator's or a crash
 	mostOne = 5      // partitions that somebody asks for at most
-	mostAll = 24     // who do something at once
+	mostAll = 40     // who do something at once
 )
 
 func newLessees(t *testing.T, p product, seed uint64) *lessees {
@@ -198,7 +198,7 @@ func (s *lessees) one() crowd.Step {
 // asks is what somebody asks for.
 func (s *lessees) asks(wait bool) []string {
 	args := []string{"-n", strconv.Itoa(1 + min(s.rand.IntN(mostOne), s.rand.IntN(mostOne))), "--place", []string{"pack", "spread", "link"}[s.rand.IntN(3)]}
-	switch s.rand.IntN(8) {
+	switch s.rand.IntN(12) {
 	case 0:
 		args = append(args, "--exclusive")
 	case 1:
