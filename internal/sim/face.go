@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -36,6 +38,30 @@ func (f *face) attributes(e *Entry, out *fuse.Attr) {
 	}
 	out.SetTimes(&f.since, &f.since, &f.since)
 }
+
+// known is how long the kernel may go by the attributes it was told: those of
+// directories and links are the same while there are any.
+func (f *face) known(e *Entry) time.Duration {
+	if kind := e.Mode & syscall.S_IFMT; kind == syscall.S_IFDIR || kind == syscall.S_IFLNK {
+		return forGood
+	}
+	return f.node.opts.Cache
+}
+
+// lasts is how long the kernel may go by there being something at the path: the
+// directories that lead to the devices are there in every state of the node.
+func (f *face) lasts(name string, otherwise time.Duration) time.Duration {
+	switch name {
+	case "ctl", "dev", "sys", "sys/bus", "sys/bus/pci", "sys/bus/pci/devices", "sys/class", "sys/devices", "sys/devices/platform":
+		return forGood
+	}
+	if bridge, ok := strings.CutPrefix(name, "sys/devices/pci"); ok && !strings.Contains(bridge, "/") {
+		return forGood
+	}
+	return otherwise
+}
+
+const forGood = 24 * time.Hour
 
 // process is the process that a request comes from. The kernel tells the
 // thread, as it is numbered where the node was mounted.

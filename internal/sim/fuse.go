@@ -10,8 +10,9 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// inode is a path of the tree. What is there is asked each time anew: nothing is
-// cached, so that files come, go and change at once. [Options] can loosen that.
+// inode is a path of the tree. What is there is asked each time anew, so that files
+// come, go and change at once; [Options] can loosen that. The kernel keeps what is so
+// for good: else it asks two questions for each step of each path that anyone takes.
 type inode struct {
 	fs.Inode
 	face *face
@@ -42,8 +43,8 @@ func (i *inode) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*f
 	}
 	i.face.attributes(e, &out.Attr)
 	if !e.hidden {
-		out.SetEntryTimeout(i.face.node.opts.Cache)
-		out.SetAttrTimeout(i.face.node.opts.Cache)
+		out.SetEntryTimeout(i.face.lasts(below, i.face.node.opts.Cache))
+		out.SetAttrTimeout(i.face.known(e))
 	}
 	stable := fs.StableAttr{Mode: e.Mode & syscall.S_IFMT, Ino: number(below)}
 	return i.NewInode(ctx, &inode{face: i.face, path: below}, stable), 0
@@ -78,7 +79,7 @@ func (i *inode) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) s
 		return syscall.ENOENT
 	}
 	i.face.attributes(e, &out.Attr)
-	out.SetTimeout(i.face.node.opts.Cache)
+	out.SetTimeout(i.face.known(e))
 	return 0
 }
 
