@@ -52,6 +52,7 @@ const holder = "[Service]\nExecStart=sleep infinity\n"
 // partitions is what services and users have of the partitions. Device nodes without
 // a driver tell whom the cgroups let through: ENXIO where they do, EPERM where not.
 func partitions(t *testing.T, p product) {
+	t.Parallel()
 	for _, recipe := range suites() {
 		t.Run(recipe.Suite, func(t *testing.T) {
 			t.Parallel()
