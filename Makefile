@@ -28,7 +28,7 @@ PROGRAMS = dcm dcm-smi dcm-nvml dcm-guard dcm-sim
 # A module of its own, so that nothing of Kubernetes is linked into what runs on a host.
 NESTED   = cmd/dcm-kubernetes
 
-.PHONY: build packages install demo test race roots scale soak soak-leases test-ansible test-slurm fuzz bench lint lint-go lint-vuln lint-sh lint-packages clean
+.PHONY: build packages install demo test race roots scale soak soak-leases test-ansible test-slurm test-nvidia fuzz bench lint lint-go lint-vuln lint-sh lint-packages clean
 
 build:
 	for program in $(PROGRAMS); do \
@@ -67,7 +67,7 @@ test: race bin/summary
 race: bin/summary
 	CGO_ENABLED=1 exec bin/summary -race -count=1 -timeout=0 -skip '$(UNRACED)' $(RACY:%=./internal/%)
 
-UNRACED = ^(TestFaultMatrix|TestABusyAnswerForWhichNobodyIsToBlameIsSaidToBeOne|TestARebootIsSaidToHelpWhereNothingLessDoes|TestAGPUThatStaysUnboundDoesNotKeepTheClientsDown|TestAGPUThatIsGoneInARunDoesNotKeepTheOthersFromGoingBack)$$
+UNRACED = ^(TestFaultMatrix|TestFaultMatrixOfMIG|TestABusyAnswerForWhichNobodyIsToBlameIsSaidToBeOne|TestARebootIsSaidToHelpWhereNothingLessDoes|TestAGPUThatStaysUnboundDoesNotKeepTheClientsDown|TestAGPUThatIsGoneInARunDoesNotKeepTheOthersFromGoingBack)$$
 
 # The root file systems of the containers, which the tests make too where they are not
 # there: beside something else it costs less time.
@@ -98,6 +98,10 @@ test-ansible:
 # The real slurmctld and slurmd, on a simulated node.
 test-slurm:
 	DCM_E2E=require DCM_SLURM=1 $(GO) test -count=1 -timeout=0 -run TestSlurm -v ./internal/e2e
+
+# MIG: every geometry on all GPUs of every kind of node, one after the other, on both Debians.
+test-nvidia:
+	DCM_E2E=require DCM_NVIDIA=1 $(GO) test -count=1 -timeout=0 -run TestNode/nvidia -v ./internal/e2e
 
 # Every fuzz target for a time. Seeds and what was once found run with every go test.
 fuzz:

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,27 +15,72 @@ import (
 	"dcm/internal/report"
 )
 
+// way is a geometry: how many there are to be of a profile. Without any MIG is off.
+type way map[string]int
+
+func (w way) String() string {
+	if w == nil {
+		return `"off"`
+	}
+	var out []string
+	for _, profile := range slices.Sorted(maps.Keys(w)) {
+		out = append(out, fmt.Sprintf("%q = %d", profile, w[profile]))
+	}
+	return "{ " + strings.Join(out, ", ") + " }"
+}
+
+// of tells the way in which a GPU is divided.
+func of(g account.GPU) way {
+	if g.Mode.Whole == "MIG off" {
+		return nil
+	}
+	w := make(way)
+	for _, s := range g.Mode.Slices {
+		for profile := range strings.SplitSeq(s, "/") {
+			w[profile]++
+		}
+	}
+	return w
+}
+
 // geometries is the file that NVIDIA's scenarios edit: "off" and what it is given.
-func geometries(selected string, all map[string]string) string {
+func geometries(selected string, all map[string]way) string {
 	text := "profile = \"" + selected + "\"\n\n[clients]\nunits = [\"gpuagent\", \"amd-metrics-exporter\"]\n\n[profiles.off]\nmig = \"off\"\n"
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		text += "[profiles." + name + "]\nmig = " + all[name] + "\n"
+		text += "[profiles." + name + "]\nmig = " + all[name].String() + "\n"
 	}
 	return text
 }
 
 // of80 are geometries of a board with seven slices and 80 GB.
-func of80() map[string]string {
-	return map[string]string{
-		"small": `{ "1g.10gb" = 7 }`, "large": `{ "7g.80gb" = 1 }`, "mixed": `{ "3g.40gb" = 1, "2g.20gb" = 1, "1g.10gb" = 2 }`,
-		"double": `{ "1g.20gb" = 4 }`, "shared": `{ "4g.40gb" = 1, "1c.3g.40gb" = 3 }`, "empty": `{}`,
+func of80() map[string]way {
+	return map[string]way{
+		"small": {"1g.10gb": 7}, "large": {"7g.80gb": 1}, "mixed": {"3g.40gb": 1, "2g.20gb": 1, "1g.10gb": 2},
+		"double": {"1g.20gb": 4}, "shared": {"4g.40gb": 1, "1c.3g.40gb": 3}, "empty": {},
 	}
 }
 
+// boards are geometries of each kind of node: five at least.
+func boards() map[string]map[string]way {
+	return map[string]map[string]way{
+		"h100-8":         of80(),
+		"a100-8":         {"small": {"1g.10gb": 7}, "large": {"7g.80gb": 1}, "halves": {"3g.40gb": 2}, "thirds": {"2g.20gb": 3}, "media": {"1g.10gb": 6, "1g.10gb+me": 1}},
+		"a30-4":          {"small": {"1g.6gb": 4}, "half": {"2g.12gb": 2}, "large": {"4g.24gb": 1}, "mixed": {"2g.12gb": 1, "1g.6gb": 2}, "media": {"1g.6gb": 3, "1g.6gb+me": 1}},
+		"b200-8":         {"small": {"1g.23gb": 7}, "half": {"3g.90gb": 2}, "large": {"7g.180gb": 1}, "double": {"1g.45gb": 4}, "mixed": {"4g.90gb": 1, "2g.45gb": 1, "1g.23gb": 1}},
+		"rtx-pro-6000-4": {"small": {"1g.24gb": 4}, "half": {"2g.48gb": 2}, "large": {"4g.96gb": 1}, "graphics": {"1g.24gb+gfx": 4}, "media": {"1g.24gb+me.all": 1, "1g.24gb-me": 3}},
+	}
+}
+
+// simulated says what kind of node is simulated from the next boot on.
+const simulated = "/etc/e2e/kind"
+
+func kindOf(kind string) string { return "KIND=" + kind + "\nSIM_OPTIONS=--mig=" + e2e.MIGState + "\n" }
+
 // nvidiaNode boots a node of a kind with NVIDIA GPUs and installs the package on it.
-func nvidiaNode(t *testing.T, recipe e2e.Recipe, p product, kind, lib string) machine {
+func nvidiaNode(t *testing.T, recipe e2e.Recipe, p product, kind, lib string, more e2e.Seed) machine {
 	t.Helper()
-	seed := e2e.Seed{"/etc/e2e/kind": {Content: []byte("KIND=" + kind + "\nSIM_OPTIONS=--mig=" + e2e.MIGState + "\n")}}
+	seed := e2e.Seed{simulated: {Content: []byte(kindOf(kind))}}
+	maps.Copy(seed, more)
 	if err := seed.NVML(lib); err != nil {
 		t.Fatal(err)
 	}
@@ -55,47 +101,69 @@ func nvidia(t *testing.T, p product) {
 	for _, recipe := range suites() {
 		t.Run(recipe.Suite, func(t *testing.T) {
 			t.Parallel()
-			m := nvidiaNode(t, recipe, p, "h100-8", lib)
+			m := nvidiaNode(t, recipe, p, "h100-8", lib, driverlessNVIDIA())
 			for _, s := range []struct {
 				name string
 				run  func(machine)
 			}{
 				{"a restart brings the geometry, and an equal one nothing", migByRestart},
-				{"one geometry after the other", func(m machine) { m.through("1g.10gb", of80()) }},
+				{"each GPU is divided in another way", func(m machine) { m.through("h100-8") }},
 				{"one GPU fails and the others go back", migFails},
 				{"what somebody else has changed is put back", migDrift},
 				{"a holder is waited for", migHeld},
 				{"while nvidia-mig-manager is enabled nothing is changed", migRival},
 				{"the oneshot and the daemon are killed", migKilled},
 				{"the driver goes and comes back", migDriver},
+				{"there are device nodes in place of simulated ones", migNodes},
+				{"with MIG off services have whole GPUs", wholeReserved},
+				{"services have MIG devices, through changes of the geometry", devicesReserved},
+				{"leases are confined to their MIG devices", devicesLeased},
+				{"NVIDIA's own service tells container engines, if it is there", toldByOthers},
 				{"a reboot loses all, and the clients find it made again", migRebooted},
 			} {
 				t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) })
 			}
 		})
 	}
-	for kind, run := range map[string]func(machine){
-		"a100-8":          migKept,
-		"mi300x-4+h100-4": bothVendors,
-		"a30-4": func(m machine) {
-			m.through("1g.6gb", map[string]string{"small": `{ "1g.6gb" = 4 }`, "half": `{ "2g.12gb" = 2 }`, "large": `{ "4g.24gb" = 1 }`, "mixed": `{ "2g.12gb" = 1, "1g.6gb" = 2 }`, "media": `{ "1g.6gb" = 3, "1g.6gb+me" = 1 }`})
-		},
-		"b200-8": func(m machine) {
-			m.through("1g.23gb", map[string]string{"small": `{ "1g.23gb" = 7 }`, "half": `{ "3g.90gb" = 2 }`, "large": `{ "7g.180gb" = 1 }`, "double": `{ "1g.45gb" = 4 }`, "mixed": `{ "4g.90gb" = 1, "2g.45gb" = 1, "1g.23gb" = 1 }`})
-		},
-		"rtx-pro-6000-4": func(m machine) {
-			m.through("1g.24gb", map[string]string{"small": `{ "1g.24gb" = 4 }`, "half": `{ "2g.48gb" = 2 }`, "large": `{ "4g.96gb" = 1 }`, "graphics": `{ "1g.24gb+gfx" = 4 }`, "media": `{ "1g.24gb+me.all" = 1, "1g.24gb-me" = 3 }`})
-		},
-	} {
-		t.Run(kind, func(t *testing.T) {
+	// What differs by the board does not by systemd's version.
+	others := []e2e.Recipe{e2e.Trixie()}
+	if os.Getenv(everyWay) != "" {
+		others = suites()
+	}
+	for _, recipe := range others {
+		t.Run("boards/"+recipe.Suite, func(t *testing.T) {
 			t.Parallel()
-			run(nvidiaNode(t, e2e.Trixie(), p, kind, lib))
+			m := nvidiaNode(t, recipe, p, "a30-4", lib, nil)
+			for _, kind := range []string{"a30-4", "rtx-pro-6000-4", "b200-8", "a100-8"} {
+				t.Run(kind, func(t *testing.T) { m.in(t).becomes(kind) })
+			}
+			t.Run("an A100 keeps its mode", func(t *testing.T) { migKept(m.in(t)) })
+		})
+		t.Run("mixed/"+recipe.Suite, func(t *testing.T) {
+			t.Parallel()
+			seed := driverless()
+			maps.Copy(seed, driverlessNVIDIA())
+			seed[nodeless] = e2e.File{}
+			m := nvidiaNode(t, recipe, p, "mi300x-4+h100-4", lib, seed)
+			t.Run("both vendors' GPUs are changed in one transaction", func(t *testing.T) { bothVendors(m.in(t)) })
+			t.Run("each service has what is of its GPU", func(t *testing.T) { bothReserved(m.in(t)) })
 		})
 	}
 }
 
-// mig tells how each GPU with MIG is divided, in PCI order.
-func (m machine) mig() []string {
+// becomes has the node be of another kind, which goes through all that it can be.
+func (m machine) becomes(kind string) {
+	m.t.Helper()
+	if text := kindOf(kind); m.run("cat "+simulated) != strings.TrimSpace(text) {
+		m.put(settings, geometries("off", nil))
+		m.put(simulated, text)
+		m.reboot()
+	}
+	m.through(kind)
+}
+
+// nvidias are the GPUs with MIG, in PCI order.
+func (m machine) nvidias() []account.GPU {
 	m.t.Helper()
 	var a account.Account
 	for range 20 { // on a busy machine a look may take longer than dcm status waits for one
@@ -106,11 +174,15 @@ func (m machine) mig() []string {
 			break
 		}
 	}
+	return slices.DeleteFunc(slices.Clone(a.GPUs), func(g account.GPU) bool { return g.Vendor != "nvidia" })
+}
+
+// mig tells how each of them is divided.
+func (m machine) mig() []string {
+	m.t.Helper()
 	var out []string
-	for _, g := range a.GPUs {
-		if g.Vendor == "nvidia" {
-			out = append(out, g.Mode.String())
-		}
+	for _, g := range m.nvidias() {
+		out = append(out, g.Mode.String())
 	}
 	return out
 }
@@ -135,7 +207,7 @@ func (m machine) knob(text string) {
 }
 
 // chosen has a geometry on the GPUs, with the clients up.
-func (m machine) chosen(name string, all map[string]string) {
+func (m machine) chosen(name string, all map[string]way) {
 	m.t.Helper()
 	m.run("rm -f /run/dcm/dcm.toml.d/*")
 	m.put(settings, geometries(name, all))
@@ -169,23 +241,41 @@ func migByRestart(m machine) {
 	m.divided("3g.40gb, 2g.20gb, 2 × 1g.10gb", 4)
 }
 
-// through applies each profile, and off at the end.
-func (m machine) through(smallest string, all map[string]string) {
+// everyWay has each geometry be one of all GPUs in its turn, which takes its time.
+const everyWay = "DCM_NVIDIA"
+
+// through has every GPU be divided in another way than its neighbour, then in the way
+// that the neighbour was, and then not at all; and reads each one back.
+func (m machine) through(kind string) {
 	m.t.Helper()
-	m.chosen("off", all)
-	for _, name := range append(slices.Sorted(maps.Keys(all)), "off") {
-		m.run("dcm apply " + name)
-		got := m.mig()
-		if len(got) == 0 || slices.ContainsFunc(got, func(g string) bool { return g != got[0] }) {
-			m.t.Fatalf("%s: the GPUs are %q", name, got)
+	ways := boards()[kind]
+	names := slices.Sorted(maps.Keys(ways))
+	m.chosen("off", ways)
+	turns := [][]string{names, append(names[1:len(names):len(names)], names[0])}
+	if os.Getenv(everyWay) != "" {
+		for _, name := range names {
+			turns = append(turns, []string{name})
 		}
-		if run := m.lastRun(); run.Result != report.Applied && run.Result != report.Unchanged {
-			m.t.Errorf("%s ended %s: %+v", name, run.Result, run.Error)
+	}
+	gpus := len(m.nvidias())
+	for _, turn := range append(turns, []string{"off"}) {
+		text := geometries("turn", ways) + "[profiles.turn]\n"
+		for i := range gpus {
+			text += fmt.Sprintf("[[profiles.turn.group]]\ngpus = [%d]\nmig = %s\n", i, ways[turn[i%len(turn)]])
 		}
-		m.t.Logf("%s: %s", name, got[0])
+		m.put(settings, text)
+		m.run("systemctl restart dcm")
+		if run := m.lastRun(); run.Result != report.Applied {
+			m.t.Errorf("%q ended %s: %+v", turn, run.Result, run.Error)
+		}
+		for i, g := range m.nvidias() {
+			if want := ways[turn[i%len(turn)]]; of(g).String() != want.String() {
+				m.t.Errorf("%s is %s, want %s", g.Address, g.Mode, want)
+			}
+		}
 	}
 	m.divided("MIG off", 0)
-	if r := m.try("dcm apply --help >/dev/null; dcm plan nothing"); r.Code == 0 {
+	if r := m.try("dcm plan nothing"); r.Code == 0 {
 		m.t.Error("a profile that is none is planned")
 	}
 }
@@ -252,17 +342,26 @@ func migRival(m machine) {
 	m.divided("7g.80gb", 1)
 }
 
+// migKilled has something be killed while an instance is being made: the profile comes,
+// by whom has survived or is started anew, and so do the clients.
 func migKilled(m machine) {
-	m.chosen("large", of80())
-	m.knob("hang nvmlDeviceCreateGpuInstanceWithPlacement")
-	m.put(settings, geometries("small", of80()))
-	m.await("/run/dcm/report.json", `"result": "running"`, `"profile": "small"`)
-	m.run("systemctl kill -s KILL dcm; systemctl kill -s KILL dcm-apply")
-	m.knob("")
-	m.applied("small")
-	m.divided("7 × 1g.10gb", 7)
-	if got := m.show(agentUnit, "ActiveState")["ActiveState"]; got != "active" {
-		m.t.Errorf("gpuagent is %s", got)
+	m.chosen("mixed", of80())
+	for _, s := range []struct{ profile, geometry, kill string }{
+		{"large", "7g.80gb", "systemctl kill -s TERM dcm-apply"},
+		{"mixed", "3g.40gb, 2g.20gb, 2 × 1g.10gb", `for p in /proc/[0-9]*; do case $(tr '\0' ' ' <$p/cmdline) in */dcm-nvml\ --confined*) kill -KILL ${p#/proc/} ;; esac; done 2>/dev/null`},
+		{"large", "7g.80gb", "systemctl kill -s KILL dbus; systemctl daemon-reexec"},
+		{"small", "7 × 1g.10gb", "systemctl kill -s KILL dcm; systemctl kill -s KILL dcm-apply"},
+	} {
+		m.knob("hang nvmlDeviceCreateGpuInstanceWithPlacement")
+		m.put(settings, geometries(s.profile, of80()))
+		m.await("/run/dcm/report.json", `"result": "running"`, `"profile": "`+s.profile+`"`, "mig-fill")
+		m.run(s.kill)
+		m.knob("")
+		m.applied(s.profile)
+		m.divided(s.geometry, strings.Count(s.geometry, "g.")+map[string]int{"small": 6, "mixed": 1}[s.profile])
+		if got := m.show(agentUnit, "ActiveState")["ActiveState"]; got != "active" {
+			m.t.Errorf("%s: gpuagent is %s", s.kill, got)
+		}
 	}
 }
 
@@ -288,12 +387,13 @@ func migRebooted(m machine) {
 	if run.Result != report.Applied || len(run.Steps) != 16 {
 		m.t.Errorf("the run at boot ended %s with %d steps", run.Result, len(run.Steps))
 	}
+	m.dealt(3)
 	m.run(`[ "$(systemctl show -P ActiveEnterTimestampMonotonic gpuagent)" -gt "$(systemctl show -P ActiveEnterTimestampMonotonic dcm-apply)" ]`)
 }
 
-// migKept: an A100 is reset for its mode, which it keeps over a reboot.
+// migKept: it is reset for its mode, which it keeps over a reboot.
 func migKept(m machine) {
-	m.through("1g.10gb", map[string]string{"small": `{ "1g.10gb" = 7 }`, "large": `{ "7g.80gb" = 1 }`, "halves": `{ "3g.40gb" = 2 }`, "thirds": `{ "2g.20gb" = 3 }`, "media": `{ "1g.10gb" = 6, "1g.10gb+me" = 1 }`})
+	m.chosen("off", boards()["a100-8"])
 	if got := m.try("dcm plan small").Stdout; !strings.Contains(got, "resets it") {
 		m.t.Errorf("dcm plan:\n%s", got)
 	}
@@ -366,4 +466,35 @@ count = "rest"
 		m.t.Errorf("exit status %d, the run ended %s", r.Code, run.Result)
 	}
 	has("MIG off", 0, "SPX/NPS1")
+}
+
+// bothReserved: who has a partition of one maker's GPUs can open none of the other's.
+func bothReserved(m machine) {
+	for _, name := range []string{"alpha", "beta@"} {
+		m.put("/etc/systemd/system/"+name+".service", holder)
+	}
+	m.knob("nodes /dev 509")
+	m.run("rm -f /run/dcm/dcm.toml.d/*; systemctl daemon-reload")
+	reserve := func(more string) {
+		text := m.run("cat " + settings)
+		i := strings.Index(text+"[[reservation]]", "[[reservation]]")
+		m.put(settings, text[:i]+more)
+		m.run("dcm apply")
+	}
+	reserve("")
+	d := m.deal()
+	amd, nvidia := d.Parts[0].GPU, d.Parts[len(d.Parts)-1].GPU
+	reserve(fmt.Sprintf("[[reservation]]\nunit = \"alpha\"\npartitions = 2\nexclusive = true\ngpus = [%q]\n[[reservation]]\nunit = \"beta@1\"\npartitions = 2\nexclusive = true\ngpus = [%q]\n", amd, nvidia))
+	m.run("systemctl start alpha beta@1")
+	d = m.deal()
+	alpha, beta := d.of("alpha"), d.of("beta-1")
+	if len(alpha) != 2 || len(beta) != 2 || !strings.HasPrefix(alpha[0], "/dev/dri/") || !strings.HasPrefix(beta[0], "/dev/nvidia-caps/") {
+		m.t.Fatalf("alpha has %s and beta %s", alpha, beta)
+	}
+	m.can("alpha.service", d, false, d.with(alpha...))
+	m.can("beta@1.service", d, false, d.with(beta...))
+	m.can("", d, true, slices.Concat(alpha, beta))
+	lease := m.lessee("-n 2")
+	m.can(lease, d, false, d.with(m.leased(d, lease)...))
+	m.run("dcm release " + lease)
 }

@@ -97,20 +97,7 @@ umount /dev/dri; umount /dev/kfd; rm -f /dev/kfd; mknod -m 666 /dev/kfd c 511 0
 for i in $(seq 128 191); do mknod -m 666 /dev/dri/renderD$i c 226 $i; mknod -m 666 /dev/dri/card$((i-128)) c 226 $((i-128)); done
 mkdir -p /sys/fs/bpf; mount -t bpf bpf /sys/fs/bpf
 `)},
-		// A container that is confined by nothing opens nodes of its own making.
-		"/usr/local/lib/e2e-container": {Mode: 0o755, Content: []byte(`#!/bin/sh
-[ "$(cat /proc/1/comm)" != systemd ] || exec systemd-run --quiet --pipe --wait --collect --slice=machine.slice --property=Delegate=yes unshare --mount --mount-proc --uts --ipc --net --pid --fork --cgroup "$0" "$@"
-mount -t tmpfs none /run
-for node; do
-	mknod /run/node c 226 "${node##*renderD}"
-	case $( (exec 3<>/run/node) 2>&1) in
-	*"No such device"*) echo yes ;;
-	*"not permitted"*) echo no ;;
-	*) echo "?" ;;
-	esac
-	rm /run/node
-done
-`)},
+		"/usr/local/lib/e2e-container": contained(),
 		"/etc/systemd/system/e2e-devices.service": {Content: []byte(`[Unit]
 DefaultDependencies=no
 Requires=e2e-node.service
@@ -124,6 +111,25 @@ ExecStart=/usr/local/lib/e2e-devices
 `)},
 		"/etc/systemd/system/sysinit.target.wants/e2e-devices.service": {Link: "../e2e-devices.service"},
 	}
+}
+
+// contained is a program in a container that is confined by nothing and opens nodes of
+// its own making, of the numbers that those have which are named.
+func contained() e2e.File {
+	return e2e.File{Mode: 0o755, Content: []byte(`#!/bin/sh
+[ "$(cat /proc/1/comm)" != systemd ] || exec systemd-run --quiet --pipe --wait --collect --slice=machine.slice --property=Delegate=yes unshare --mount --mount-proc --uts --ipc --net --pid --fork --cgroup "$0" $(stat --format='0x%t 0x%T' "$@")
+mount -t tmpfs none /run
+while [ $# -gt 0 ]; do
+	mknod /run/node c "$1" "$2"
+	case $( (exec 3<>/run/node) 2>&1) in
+	*"No such device"*) echo yes ;;
+	*"not permitted"*) echo no ;;
+	*) echo "?" ;;
+	esac
+	rm /run/node
+	shift 2
+done
+`)}
 }
 
 // opens tells how the opening of each node ends for a process of a unit, "" being a
