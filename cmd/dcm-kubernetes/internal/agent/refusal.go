@@ -32,6 +32,9 @@ func (r *Refusal) Error() string {
 	case InvalidConfiguration:
 		return r.Message
 	case NoSuchProfile:
+		if r.Message != "" {
+			return r.Message
+		}
 		return "there is no profile " + r.Profile + " for these GPUs; there are " + strings.Join(r.Accepted, ", ")
 	case NotAllowed:
 		return "an agent may not set " + r.Key + ": " + r.Message
@@ -40,6 +43,10 @@ func (r *Refusal) Error() string {
 	}
 	return "dcm answers " + r.Name + " " + r.Message
 }
+
+// Away tells whether dcm's daemon does not run, by the words that are kept for that.
+// Nothing was tried then.
+func (r *Refusal) Away() bool { return r.Name == Failed && r.Reason == "dcm.service does not answer" }
 
 // refusal reads an error. One of varlink itself, for a method that is not there say,
 // is a refusal like any other.

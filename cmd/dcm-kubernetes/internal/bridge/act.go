@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -128,6 +129,9 @@ func (b *Bridge) use(ctx context.Context, target sequence.Target) error {
 		return nil // another text has come since: look again
 	}
 	done, err := b.Host.UseFor(ctx, config.Text, target.Profile)
+	if refused := (*agent.Refusal)(nil); errors.As(err, &refused) && refused.Away() {
+		return err
+	}
 	used := &sequence.Used{Target: target, Failed: outcome(err)}
 	if err != nil && used.Failed == nil {
 		return err

@@ -194,6 +194,19 @@ func TestALeaseOfANodeThatIsGoneIsTaken(t *testing.T) {
 	w.until("success", func() bool { return w.state("n1") == "success" && w.held() == 0 })
 }
 
+// The daemon is started again by an update, say. What it cannot answer meanwhile is no
+// verdict on the profile.
+func TestADaemonThatIsAwayIsWaitedFor(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(1)
+	w.dcm["n1"].Away(true)
+	w.start("n1")
+	w.label("n1", "small")
+	w.until("the reason", func() bool { return strings.HasPrefix(w.condition("n1"), "False HostUnreachable: ") })
+	w.dcm["n1"].Away(false)
+	w.until("success", func() bool { return w.state("n1") == "success" })
+}
+
 // An agent is killed at every request: before the server has it, and after it has had
 // its effect but before the answer has come. Another one comes, and in the end all is
 // as if nothing had been.

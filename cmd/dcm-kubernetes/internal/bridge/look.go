@@ -46,7 +46,7 @@ func (b *Bridge) gather(ctx context.Context, seen *sequence.Seen) error {
 	wanted := sequence.Wants(*seen)
 	var err error
 	if wanted.Plan {
-		seen.Plan = b.plan(ctx, *seen)
+		b.plan(ctx, seen)
 	}
 	if wanted.Pods {
 		if seen.Pods, err = b.pods(ctx); err != nil {
@@ -64,17 +64,19 @@ func (b *Bridge) gather(ctx context.Context, seen *sequence.Seen) error {
 	return nil
 }
 
-// plan is nil if dcm cannot be asked.
-func (b *Bridge) plan(ctx context.Context, seen sequence.Seen) *sequence.Plan {
+// plan asks what would change. What dcm cannot tell now is no verdict on the profile:
+// its daemon may be about to start.
+func (b *Bridge) plan(ctx context.Context, seen *sequence.Seen) {
 	plan, err := b.Host.PlanFor(ctx, seen.Config.Text, seen.Node.Profile)
-	if why := outcome(err); why != nil {
-		return &sequence.Plan{Refusal: why}
+	refused := (*agent.Refusal)(nil)
+	switch {
+	case err == nil:
+		seen.Plan = &sequence.Plan{Changes: len(plan.Steps) > 0, Reload: plan.Reload}
+	case errors.As(err, &refused) && refused.Name != agent.Failed:
+		seen.Plan = &sequence.Plan{Refusal: outcome(err)}
+	default:
+		seen.Host.Down = err.Error()
 	}
-	if err != nil {
-		b.Log.Warn("will try again", "error", err)
-		return nil
-	}
-	return &sequence.Plan{Changes: len(plan.Steps) > 0, Reload: plan.Reload}
 }
 
 // outcome is what a refusal of dcm's is in AMD's words; nil for another error.

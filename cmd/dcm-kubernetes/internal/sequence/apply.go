@@ -20,7 +20,7 @@ func applying(s Seen, op Operation) Step {
 	case target != op.Target:
 		op.Target, op.Outcome, op.Since = target, nil, s.Now
 		return keep(op, "Applying", "another profile was selected meanwhile: "+target.Profile)
-	case op.Outcome != nil && s.Now.Sub(op.Since) < s.Times.Retry:
+	case op.Outcome != nil && s.Now.Sub(op.Since) < s.Times.Retry && (!s.Host.InSync || s.Host.InForce != op.Profile):
 		return Step{Act: Wait{For: s.Times.Retry - s.Now.Sub(op.Since)}, Condition: isFalse(op.Outcome.Reason, op.Outcome.Message)}
 	case s.Plan == nil:
 		return wait(s, "Looking", "what the profile would change is not known yet")

@@ -158,6 +158,9 @@ func TestNext(t *testing.T) {
 		{"failed, not undone, a while ago", at(sequence.Applying, time.Minute), func(s *sequence.Seen) {
 			s.Node.Op.Outcome = &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}
 		}, "sequence.Wait {For:59m0s}"},
+		{"failed, and dcm went on by itself", at(sequence.Applying, time.Minute), func(s *sequence.Seen) {
+			s.Node.Op.Outcome, s.Host.InForce = &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}, "small"
+		}, "sequence.Use {Target:{Profile:small Hash:h}}"},
 		{"another label while it cannot", at(sequence.Applying, time.Minute), func(s *sequence.Seen) {
 			s.Node.Op.Outcome, s.Node.Profile = &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}, "near"
 		}, "patch applying cordon taint in-progress"},

@@ -32,6 +32,7 @@ type DCM struct {
 	memory  string
 	inForce string
 	running bool
+	away    bool
 	uses    int
 	version time.Time
 	changed chan struct{}
@@ -40,6 +41,19 @@ type DCM struct {
 // NewDCM has GPUs that are not divided.
 func NewDCM() *DCM {
 	return &DCM{compute: "SPX", memory: "NPS1", version: time.Unix(1, 0), changed: make(chan struct{})}
+}
+
+// Away has the daemon not answer, or answer again.
+func (d *DCM) Away(away bool) { d.change(func() { d.away = away }) }
+
+// absent is what is answered meanwhile.
+func (d *DCM) absent() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.away {
+		return &agent.Refusal{Name: agent.Failed, Reason: "dcm.service does not answer", Cure: "Start it."}
+	}
+	return nil
 }
 
 // Uses counts the runs that changed something.
@@ -140,6 +154,9 @@ func (d *DCM) PlanFor(_ context.Context, text, profile string) (agent.Plan, erro
 	if err != nil {
 		return agent.Plan{}, err
 	}
+	if err := d.absent(); err != nil {
+		return agent.Plan{}, err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	plan := agent.Plan{Reload: memory != d.memory}
@@ -153,6 +170,9 @@ func (d *DCM) PlanFor(_ context.Context, text, profile string) (agent.Plan, erro
 func (d *DCM) UseFor(_ context.Context, text, profile string) (agent.Used, error) {
 	compute, memory, err := mode(text, profile)
 	if err != nil {
+		return agent.Used{}, err
+	}
+	if err := d.absent(); err != nil {
 		return agent.Used{}, err
 	}
 	d.change(func() { d.running = true })

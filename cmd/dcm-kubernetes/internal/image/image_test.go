@@ -1,0 +1,108 @@
+package image_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
+
+	"dcm/cmd/dcm-kubernetes/internal/image"
+)
+
+func write(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(program, []byte("of some bytes"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "oci")
+	about := image.About{Version: "1.2.3", Made: time.Unix(1700000000, 0).UTC()}
+	if err := image.Write(dir, about, []image.Program{{Arch: "amd64", Path: program}, {Arch: "arm64", Path: program}}); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// sums are those of all files below a directory.
+func sums(t *testing.T, dir string) string {
+	t.Helper()
+	out := ""
+	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join(dir, path))
+		out += fmt.Sprintf("%s %x\n", path, sha256.Sum256(text))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestTheImageIsTheSameBytesAgain(t *testing.T) {
+	if a, b := sums(t, write(t)), sums(t, write(t)); a != b {
+		t.Errorf("made twice it is\n%s\nand\n%s", a, b)
+	}
+}
+
+func TestTheImageIsOneForBothArchitectures(t *testing.T) {
+	top, err := layout.ImageIndexFromPath(write(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Index(top); err != nil {
+		t.Error(err)
+	}
+	manifest, err := top.IndexManifest()
+	if err != nil || len(manifest.Manifests) != 1 {
+		t.Fatalf("the layout has %+v, %v", manifest, err)
+	}
+	index, err := top.ImageIndex(manifest.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	images, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range images.Manifests {
+		got = append(got, m.Platform.String()+" "+described(t, index, m.Digest))
+	}
+	want := "[linux/amd64 linux/amd64 [/dcm-kubernetes] 0:0 1 linux/arm64 linux/arm64 [/dcm-kubernetes] 0:0 1]"
+	if fmt.Sprint(got) != want {
+		t.Errorf("the images are\n%v, want\n%s", got, want)
+	}
+}
+
+func described(t *testing.T, index v1.ImageIndex, digest v1.Hash) string {
+	t.Helper()
+	img, err := index.Image(digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%s/%s %v %s %d", c.OS, c.Architecture, c.Config.Entrypoint, c.Config.User, len(c.RootFS.DiffIDs))
+}
+
+func TestNothingIsLeftOfAnImageThatCannotBeMade(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "oci")
+	if err := image.Write(dir, image.About{}, []image.Program{{Arch: "amd64", Path: "/nonexistent"}}); err == nil {
+		t.Error("made of nothing")
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("something is left")
+	}
+}
