@@ -42,14 +42,14 @@ func (s *Service) authorise(c call, action string, details map[string]string) (C
 	return Caller{UID: c.uid, PID: s.process(ctx, c)}, nil
 }
 
-// processOf asks the bus for a caller's process, to tell of it and nothing more; 0 if
-// it is not known.
-func processOf(ctx context.Context, c call) int {
-	var pid uint32
-	if c.conn.BusObject().CallWithContext(ctx, busName+".GetConnectionUnixProcessID", 0, c.sender).Store(&pid) != nil {
+// processOf is a caller's process, to tell of it and to be held to its start; 0 if it is
+// not known.
+func (s *Service) processOf(ctx context.Context, c call) int {
+	who, err := s.callers.of(ctx, c.conn, c.sender)
+	if err != nil {
 		return 0
 	}
-	return int(pid)
+	return who.pid
 }
 
 // admitted is a method that knows who calls it, and lets no user crowd out others.

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/godbus/dbus/v5"
@@ -117,28 +118,47 @@ func (t *turns) drop(uid uint32, own *turn) {
 // name twice, so what is remembered stays true; past some number it is asked again.
 type callers struct {
 	mu    sync.Mutex
-	users map[string]uint32
+	known map[string]credentials
+}
+
+// credentials are whose a connection is, as it was made.
+type credentials struct {
+	uid uint32
+	pid int // 0 where the bus does not tell
 }
 
 const remembered = 1024
 
-// user asks the bus who is behind a call, unless it is known.
-func (c *callers) user(ctx context.Context, conn *dbus.Conn, sender string) (uid uint32, err error) {
+// of asks the bus who is behind a call, unless it is known.
+func (c *callers) of(ctx context.Context, conn *dbus.Conn, sender string) (credentials, error) {
 	c.mu.Lock()
-	uid, ok := c.users[sender]
+	who, ok := c.known[sender]
 	c.mu.Unlock()
 	if ok {
-		return uid, nil
+		return who, nil
 	}
-	err = conn.BusObject().CallWithContext(ctx, busName+".GetConnectionUnixUser", 0, sender).Store(&uid)
+	who, err := credentialsOf(ctx, conn, sender)
 	if err != nil {
-		return 0, err
+		return who, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.users == nil || len(c.users) >= remembered {
-		c.users = make(map[string]uint32)
+	if c.known == nil || len(c.known) >= remembered {
+		c.known = make(map[string]credentials)
 	}
-	c.users[sender] = uid
-	return uid, nil
+	c.known[sender] = who
+	return who, nil
+}
+
+func credentialsOf(ctx context.Context, conn *dbus.Conn, sender string) (who credentials, err error) {
+	var all map[string]dbus.Variant
+	if err := conn.BusObject().CallWithContext(ctx, busName+".GetConnectionCredentials", 0, sender).Store(&all); err != nil {
+		return who, err
+	}
+	uid, ok := all["UnixUserID"].Value().(uint32)
+	if !ok {
+		return who, errors.New("the bus does not tell whose connection it is")
+	}
+	pid, _ := all["ProcessID"].Value().(uint32)
+	return credentials{uid, int(pid)}, nil
 }

@@ -227,31 +227,37 @@ func groupsOf(ctx context.Context, c call) []uint32 {
 }
 
 // presence is the context of a call that nobody wants answered when the caller has
-// gone.
+// gone. The call does not wait for the bus to be told of that, before nor behind it.
 func (s *Service) presence(c call) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(s.ctx(c))
 	rule := []dbus.MatchOption{dbus.WithMatchSender(busName), dbus.WithMatchInterface(busName),
 		dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, c.sender)}
 	heard := make(chan *dbus.Signal, 1) // what does not fit was no news
 	c.conn.Signal(heard)
-	there := c.conn.AddMatchSignalContext(ctx, rule...) == nil
 	go func() {
-		for there && ctx.Err() == nil {
-			var yes bool
-			if err := c.conn.BusObject().CallWithContext(ctx, busName+".NameHasOwner", 0, c.sender).Store(&yes); err != nil || !yes {
-				break
-			}
-			select {
-			case <-heard:
-			case <-ctx.Done():
-			}
+		defer c.conn.RemoveSignal(heard)
+		defer cancel()
+		if c.conn.AddMatchSignal(rule...) != nil {
+			return
 		}
+		stays(ctx, c, heard)
 		cancel()
-	}()
-	return ctx, func() {
-		cancel()
-		c.conn.RemoveSignal(heard)
 		_ = c.conn.RemoveMatchSignal(rule...) // the connection is gone, or knows it
+	}()
+	return ctx, cancel
+}
+
+// stays returns when the caller has gone, or ctx has ended.
+func stays(ctx context.Context, c call, heard <-chan *dbus.Signal) {
+	for ctx.Err() == nil {
+		var yes bool
+		if err := c.conn.BusObject().CallWithContext(ctx, busName+".NameHasOwner", 0, c.sender).Store(&yes); err != nil || !yes {
+			return
+		}
+		select {
+		case <-heard:
+		case <-ctx.Done():
+		}
 	}
 }
 

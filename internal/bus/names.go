@@ -38,7 +38,7 @@ const (
 	introspectable  = "org.freedesktop.DBus.Introspectable"
 	emitsChanged    = "org.freedesktop.DBus.Property.EmitsChangedSignal"
 	objectManager   = "org.freedesktop.DBus.ObjectManager"
-	peer            = "org.freedesktop.DBus.Peer"
+	pinged          = "org.freedesktop.DBus.Peer"
 	polkit          = "org.freedesktop.PolicyKit1"
 	polkitPath      = dbus.ObjectPath("/org/freedesktop/PolicyKit1/Authority")
 	polkitAuthority = "org.freedesktop.PolicyKit1.Authority"

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/godbus/dbus/v5"
-	"github.com/godbus/dbus/v5/introspect"
 )
 
 // object is what is at one path, as it was when a call came in.
@@ -77,7 +76,7 @@ func (o object) get(c call) ([]any, error) {
 func (o object) getAll(c call) ([]any, error) {
 	intf := c.body[0].(string)
 	out := make(map[string]dbus.Variant)
-	found := intf == "" || intf == peer
+	found := intf == "" || intf == pinged
 	for _, i := range o.interfaces() {
 		if intf == "" || intf == i.name {
 			found = true
@@ -94,58 +93,4 @@ func (o object) getAll(c call) ([]any, error) {
 
 func (o object) set(c call) ([]any, error) {
 	return nil, fault(errorReadOnly, fmt.Sprintf("%s cannot be set: what changes something is a method", c.body[1]))
-}
-
-func (o object) introspect(call) ([]any, error) {
-	node := introspect.Node{}
-	for _, i := range o.interfaces() {
-		node.Interfaces = append(node.Interfaces, i.describe())
-	}
-	o.tree.mu.RLock()
-	defer o.tree.mu.RUnlock()
-	for _, name := range o.tree.children(o.path) {
-		node.Children = append(node.Children, introspect.Node{Name: name})
-	}
-	return []any{string(introspect.NewIntrospectable(&node))}, nil
-}
-
-// describe is the interface for introspection.
-func (i shown) describe() introspect.Interface {
-	out := introspect.Interface{Name: i.name, Signals: signals(i.name)}
-	for _, m := range i.methods {
-		out.Methods = append(out.Methods, introspect.Method{Name: m.name, Args: append(args("in", m.in), args("out", m.out)...)})
-	}
-	for _, p := range i.properties {
-		d := introspect.Property{Name: p.name, Type: dbus.SignatureOf(p.value).String(), Access: "read"}
-		if p.emits != "" {
-			d.Annotations = []introspect.Annotation{{Name: emitsChanged, Value: p.emits}}
-		}
-		out.Properties = append(out.Properties, d)
-	}
-	return out
-}
-
-func args(direction string, all []arg) []introspect.Arg {
-	var out []introspect.Arg
-	for _, a := range all {
-		out = append(out, introspect.Arg{Name: a.name, Type: a.kind, Direction: direction})
-	}
-	return out
-}
-
-// signals of the interfaces that have any.
-func signals(intf string) []introspect.Signal {
-	signal := func(name string, types ...arg) introspect.Signal {
-		return introspect.Signal{Name: name, Args: args("", types)}
-	}
-	switch intf {
-	case properties:
-		return []introspect.Signal{signal("PropertiesChanged", arg{"interface", "s"}, arg{"changed", "a{sv}"}, arg{"invalidated", "as"})}
-	case objectManager:
-		return []introspect.Signal{
-			signal("InterfacesAdded", arg{"path", "o"}, arg{"interfaces", "a{sa{sv}}"}),
-			signal("InterfacesRemoved", arg{"path", "o"}, arg{"interfaces", "as"}),
-		}
-	}
-	return nil
 }

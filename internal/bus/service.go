@@ -5,16 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/godbus/dbus/v5"
 
 	"dcm/internal/account"
-
 	"dcm/internal/foreign"
+	"dcm/internal/peer"
 )
 
 // Service is dcm on a bus. Publish and Run may be called from any goroutine.
@@ -40,10 +38,14 @@ type Service struct {
 
 // New returns a service for the bus at that address.
 func New(address string, control Control, log *slog.Logger) *Service {
-	s := &Service{address: address, control: control, log: log, process: processOf, groups: groupsOf, planning: newTurns()}
+	s := &Service{address: address, control: control, log: log, groups: groupsOf, planning: newTurns()}
 	s.accounts = newLooks(func(ctx context.Context) (string, error) { return control.Account(ctx) })
 	s.usages = newLooks(func(ctx context.Context) (string, error) { return control.Usage(ctx) })
-	s.user = func(ctx context.Context, c call) (uint32, error) { return s.callers.user(ctx, c.conn, c.sender) }
+	s.user = func(ctx context.Context, c call) (uint32, error) {
+		who, err := s.callers.of(ctx, c.conn, c.sender)
+		return who.uid, err
+	}
+	s.process = s.processOf
 	s.Publish(account.Account{})
 	return s
 }
@@ -167,21 +169,8 @@ func (s *Service) attach(conn *dbus.Conn) {
 
 // dial connects to a bus, within ctx.
 func dial(ctx context.Context, address string, options ...dbus.ConnOption) (*dbus.Conn, error) {
-	conn, err := dbus.Dial(address, options...)
+	conn, err := peer.Join(ctx, address, options...)
 	if err != nil {
-		return nil, err
-	}
-	// Neither of the two takes a context.
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	err = conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Geteuid()))})
-	if err == nil {
-		err = conn.Hello()
-	}
-	if !stop() && err == nil {
-		err = ctx.Err()
-	}
-	if err != nil {
-		conn.Close()
 		return nil, fmt.Errorf("%s: %w", address, foreign.Error(err))
 	}
 	return conn, nil

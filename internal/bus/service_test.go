@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/godbus/dbus/v5"
+	"github.com/godbus/dbus/v5/introspect"
 	"github.com/google/go-cmp/cmp"
 
 	"dcm/internal/account"
@@ -251,6 +252,10 @@ func TestIntrospectionLeadsToEveryObject(t *testing.T) {
 			if !strings.Contains(xml, text) {
 				t.Errorf("%s does not have %s:\n%s", tt.path, text, xml)
 			}
+		}
+		node, err := introspect.Call(conn.Object(Name, tt.path))
+		if err != nil || len(node.Interfaces) < 2 || node.Interfaces[len(node.Interfaces)-1].Methods[1].Args[0].Direction != "out" {
+			t.Errorf("%s: %v, seen by those who read it: %+v", tt.path, err, node)
 		}
 	}
 	var objects map[dbus.ObjectPath]map[string]map[string]dbus.Variant

@@ -31,7 +31,7 @@ func doors() map[string]string {
 		"amdgpu.Node.cards":         matched,
 		"attr.open":                 "opens for the readers and the writer beside it",
 		"attr.Link":                 escapes,
-		"gpu.scan":                  "takes names that are PCI addresses, and no others",
+		"gpu.list":                  "takes names that are PCI addresses, and no others",
 		"gpu.Function.cards":        matched,
 		"amdgpu.Node.ModeFiles":     "paths to watch: PCI addresses, below a directory of the kernel's",
 		"amdgpu.Node.deviceNodes":   matched,
@@ -88,11 +88,10 @@ func doors() map[string]string {
 
 		// the bus
 		"bus.permitted":         escapes,
-		"bus.processOf":         "takes a number",
-		"bus.callers.user":      "takes a number",
+		"bus.credentialsOf":     "takes numbers",
 		"bus.Service.claim":     escapes,
 		"bus.groupsOf":          "takes numbers",
-		"bus.Service.presence":  "takes a boolean",
+		"bus.stays":             "takes a boolean",
 		"bus.tree.LookupObject": "stores that somebody has asked",
 		"bus.Client.Account":    own,
 		"bus.Client.Usage":      own,
@@ -105,6 +104,7 @@ func doors() map[string]string {
 		"systemd.Conn.property": escapes,
 		"systemd.ear.removed":   compared,
 		"systemd.ear.unloaded":  compared,
+		"systemd.moves":         compared,
 		"systemd.link.owned":    "takes a boolean",
 
 		// agents

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"strconv"
 	"sync"
 	"syscall"
 
 	"github.com/godbus/dbus/v5"
+
+	"dcm/internal/peer"
 )
 
 // The names of org.freedesktop.systemd1(5).
@@ -34,14 +34,20 @@ type link struct {
 	subscribed bool
 }
 
-// dialBus connects by a bus, and subscribes to what PID 1 signals there if somebody
-// listens.
+// dialBus connects by a bus, tells it which signals to pass, and makes sure that PID 1 is
+// on it. What PID 1 signals there is subscribed to if somebody listens.
 func dialBus(ctx context.Context, address string, h *hub) (*link, error) {
-	l, err := dial(ctx, address, h)
+	l, err := dial(ctx, address, h, peer.Join)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.join(ctx, h); err != nil {
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	err = l.hear(ctx, h.rules())
+	if err == nil && !l.owned(ctx) {
+		err = errors.New("systemd is not on the bus")
+	}
+	if err != nil {
 		l.Close()
 		return nil, fmt.Errorf("%s: %w", address, err)
 	}
@@ -51,7 +57,7 @@ func dialBus(ctx context.Context, address string, h *hub) (*link, error) {
 // dialPrivate connects to PID 1 directly. It then signals everything without
 // being asked to.
 func dialPrivate(ctx context.Context, address string, h *hub) (*link, error) {
-	l, err := dial(ctx, address, h)
+	l, err := dial(ctx, address, h, peer.Dial)
 	if err != nil {
 		return nil, err
 	}
@@ -59,42 +65,15 @@ func dialPrivate(ctx context.Context, address string, h *hub) (*link, error) {
 	return l, nil
 }
 
-func dial(ctx context.Context, address string, h *hub) (*link, error) {
+func dial(ctx context.Context, address string, h *hub, connect func(context.Context, string, ...dbus.ConnOption) (*dbus.Conn, error)) (*link, error) {
 	if address == "" {
 		return nil, errors.New("no address")
 	}
-	conn, err := dbus.Dial(address, dbus.WithSignalHandler(h))
+	conn, err := connect(ctx, address, dbus.WithSignalHandler(h))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", address, err)
-	}
-	// The authentication takes no context.
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	err = conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Getuid()))})
-	if !stop() && err == nil {
-		err = ctx.Err()
-	}
-	if err != nil {
-		conn.Close()
 		return nil, fmt.Errorf("%s: %w", address, err)
 	}
 	return &link{Conn: conn}, nil
-}
-
-// join makes the link one of the bus's, tells the bus which signals to pass, and
-// makes sure that PID 1 is on it.
-func (l *link) join(ctx context.Context, h *hub) error {
-	stop := context.AfterFunc(ctx, func() { l.Close() })
-	defer stop()
-	if err := l.Hello(); err != nil {
-		return err
-	}
-	if err := l.hear(ctx, h.rules()); err != nil {
-		return err
-	}
-	if !l.owned(ctx) {
-		return errors.New("systemd is not on the bus")
-	}
-	return nil
 }
 
 // hear tells the bus of signals to pass, and PID 1 once to send any. A private link gets

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/godbus/dbus/v5"
+
+	"dcm/internal/peer"
 )
 
 // ErrNoReboot says that the host will not reboot: logind has refused to, or could
@@ -19,17 +21,11 @@ func Reboot(ctx context.Context) error { return RebootAt(ctx, SystemBus) }
 
 // RebootAt is [Reboot] by another bus.
 func RebootAt(ctx context.Context, bus string) error {
-	l, err := dial(ctx, bus, newHub())
+	l, err := dial(ctx, bus, newHub(), peer.Join)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoReboot, err)
 	}
 	defer l.Close()
-	// Without a name on the bus nothing can be sent.
-	stop := context.AfterFunc(ctx, func() { l.Close() })
-	defer stop()
-	if err := l.Hello(); err != nil {
-		return fmt.Errorf("%w: %w", ErrNoReboot, err)
-	}
 	login := l.Object("org.freedesktop.login1", "/org/freedesktop/login1")
 	const interactive = false
 	err = login.CallWithContext(ctx, "org.freedesktop.login1.Manager.Reboot", 0, interactive).Err

@@ -1,0 +1,93 @@
+package peer
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+
+	"dcm/internal/ample"
+)
+
+// listen answers the one who comes with a text, and hands on what he said until then.
+func listen(t *testing.T, answer string) (address string, heard <-chan string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "socket")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	said := make(chan string, 1)
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		t.Cleanup(func() { conn.Close() })
+		got := make([]byte, len(handshake))
+		if _, err := io.ReadFull(conn, got); err != nil {
+			said <- err.Error()
+			return
+		}
+		said <- string(got)
+		io.WriteString(conn, answer)
+		io.Copy(io.Discard, bufio.NewReader(conn))
+	}()
+	return "unix:path=" + dbus.EscapeBusAddressValue(path), said
+}
+
+// All of it comes at once: what this peer is told does not depend on what it answers.
+func TestTheHandshakeIsSaidAtOnce(t *testing.T) {
+	address, heard := listen(t, "DATA\r\nOK 0123456789abcdef\r\n")
+	ctx, cancel := ample.Context(t.Context(), 10*time.Second)
+	defer cancel()
+	conn, err := Dial(ctx, "tcp:host=nowhere;"+address+",guid=0123456789abcdef")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if got, want := <-heard, "\x00AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n"; got != want {
+		t.Errorf("it was said %q, want %q", got, want)
+	}
+}
+
+func TestARefusalIsTold(t *testing.T) {
+	for _, connect := range []func(context.Context, string, ...dbus.ConnOption) (*dbus.Conn, error){Dial, Join} {
+		address, _ := listen(t, "REJECTED\x1b EXTERNAL\r\n")
+		ctx, cancel := ample.Context(t.Context(), 10*time.Second)
+		_, err := connect(ctx, address)
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), `it does not let dcm in: "REJECTED`) || strings.Contains(err.Error(), "\x1b") {
+			t.Errorf("error is %v", err)
+		}
+	}
+}
+
+func TestAPeerThatSaysNothingIsNotWaitedForLonger(t *testing.T) {
+	for _, connect := range []func(context.Context, string, ...dbus.ConnOption) (*dbus.Conn, error){Dial, Join} {
+		address, heard := listen(t, "")
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { <-heard; cancel() }()
+		if _, err := connect(ctx, address); err == nil {
+			t.Error("no error")
+		}
+	}
+}
+
+func TestAnAddressIsThatOfASocket(t *testing.T) {
+	if _, err := Dial(t.Context(), "unix:dir=/tmp"); err == nil || !strings.Contains(err.Error(), "unix:dir=/tmp") {
+		t.Errorf("error is %v", err)
+	}
+	var gone *net.OpError
+	if _, err := Dial(t.Context(), "unix:path=/nonexistent/socket"); !errors.As(err, &gone) {
+		t.Errorf("error is %v", err)
+	}
+}
