@@ -66,6 +66,14 @@ func (h *Host) Dial(ctx context.Context) (*systemd.Conn, error) {
 	return systemd.Dial(ctx)
 }
 
+// DialToWait is Dial for who is going to wait for a change of units, maybe for days.
+func (h *Host) DialToWait(ctx context.Context) (*systemd.Conn, error) {
+	if !h.Here() {
+		return nil, errors.New("not for another root directory")
+	}
+	return systemd.DialToWait(ctx)
+}
+
 // BootID is the kernel's name of this boot, "" if it does not tell.
 func (h *Host) BootID() string {
 	id, err := os.ReadFile(h.Path("proc/sys/kernel/random/boot_id"))

@@ -17,7 +17,7 @@ func Idle(ctx context.Context, h *host.Host, tell func([]gpu.Holder)) error {
 	if len(h.Lessees()) == 0 {
 		return nil
 	}
-	conn, err := h.Dial(ctx)
+	conn, err := h.DialToWait(ctx)
 	if err != nil {
 		return err
 	}

@@ -264,7 +264,7 @@ func (m *mirror) follow(ctx context.Context, a account.Account) {
 	}
 	ctx, m.waiting = context.WithCancel(ctx)
 	go func() {
-		conn, err := m.host.Dial(ctx)
+		conn, err := m.host.DialToWait(ctx)
 		if err != nil {
 			return // the next account tells
 		}

@@ -346,7 +346,7 @@ func (p *premises) Changed(ctx context.Context) <-chan struct{} {
 		limit, cancel := context.WithTimeout(ctx, unheard)
 		defer cancel()
 		var ended <-chan struct{}
-		if conn, err := p.host.Dial(limit); err == nil {
+		if conn, err := p.host.DialToWait(limit); err == nil {
 			defer conn.Close()
 			if heard, stop, err := conn.Turnover(limit); err == nil {
 				defer stop()

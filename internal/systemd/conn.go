@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 )
 
 // Where PID 1 can be asked: by the system bus, and for root by a socket of its
-// own, which needs no bus daemon.
+// own, which needs no bus daemon. That is half the way there and half the way back, and
+// no call but those that are for PID 1; but all that PID 1 signals comes along, too.
 const (
 	SystemBus     = "unix:path=/run/dbus/system_bus_socket"
 	PrivateSocket = "unix:path=/run/systemd/private"
@@ -33,20 +35,38 @@ var (
 // bus: what was asked meanwhile is asked again, if that does no harm. It holds a
 // socket and wakes up for what PID 1 does, so keep it for one run, not for good.
 type Conn struct {
-	bus, private string // addresses; "" for none
-	hub          *hub
+	doors []door // in the order in which they are tried
+	hub   *hub
 
 	mu     sync.Mutex
 	now    *link
 	closed bool
 }
 
-// Dial connects by the system bus, else by systemd's private socket.
-func Dial(ctx context.Context) (*Conn, error) { return DialAt(ctx, SystemBus, PrivateSocket) }
+// door is one by which PID 1 can be asked.
+type door struct {
+	address string // "" for none
+	connect func(ctx context.Context, address string, h *hub) (*link, error)
+}
+
+// Dial connects for a piece of work: for root by systemd's private socket, else by the
+// system bus.
+func Dial(ctx context.Context) (*Conn, error) {
+	return connect(ctx, door{PrivateSocket, dialPrivate}, door{SystemBus, dialBus})
+}
+
+// DialToWait connects for somebody who is going to wait, for days maybe, until one unit
+// changes: by the system bus, which passes what was asked for, else by the private
+// socket.
+func DialToWait(ctx context.Context) (*Conn, error) { return DialAt(ctx, SystemBus, PrivateSocket) }
 
 // DialAt connects to PID 1 at those D-Bus addresses. Either may be "".
 func DialAt(ctx context.Context, bus, private string) (*Conn, error) {
-	c := &Conn{bus: bus, private: private, hub: newHub()}
+	return connect(ctx, door{bus, dialBus}, door{private, dialPrivate})
+}
+
+func connect(ctx context.Context, doors ...door) (*Conn, error) {
+	c := &Conn{doors: doors, hub: newHub()}
 	if _, err := c.link(ctx); err != nil {
 		return nil, err
 	}
@@ -74,16 +94,30 @@ func (c *Conn) link(ctx context.Context) (*link, error) {
 	if c.now != nil && c.now.Connected() {
 		return c.now, nil
 	}
-	l, byBus := dialBus(ctx, c.bus, c.hub)
-	if byBus != nil {
-		var byself error
-		if l, byself = dialPrivate(ctx, c.private, c.hub); byself != nil {
-			return nil, fmt.Errorf("%w: %w; %w", errUnreachable, byBus, byself)
+	var why []error
+	for _, w := range c.doors {
+		l, err := w.connect(ctx, w.address, c.hub)
+		if err == nil {
+			c.now = l
+			return l, nil
 		}
+		why = append(why, err)
 	}
-	c.now = l
-	return l, nil
+	return nil, fmt.Errorf("%w: %w", errUnreachable, joined(why))
 }
+
+// joined is errors in one line.
+type joined []error
+
+func (e joined) Error() string {
+	text := make([]string, len(e))
+	for i, err := range e {
+		text[i] = err.Error()
+	}
+	return strings.Join(text, "; ")
+}
+
+func (e joined) Unwrap() []error { return e }
 
 // call makes a call that may be made twice: one that reads, or that asks for what
 // a second time changes nothing. It waits for PID 1 while it is being replaced.

@@ -22,6 +22,7 @@ type ear struct {
 
 	mu   sync.Mutex
 	only map[dbus.ObjectPath]bool   // the units to hear of; nil for all
+	rest bool                       // only of units that may have come to rest
 	jobs map[dbus.ObjectPath]string // job → result, of those units
 	gap  bool                       // signals may have been lost
 }
@@ -102,10 +103,18 @@ func (e *ear) follow(units ...string) {
 	e.only = only
 }
 
+// rests narrows what wakes to signals by which a unit may have come to rest. PID 1 tells
+// of each step on a unit's way, and has enough to do there without being asked each time.
+func (e *ear) rests() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.rest = true
+}
+
 func (e *ear) hear(signal *dbus.Signal) {
 	switch signal.Name {
 	case properties + ".PropertiesChanged":
-		if e.wants(signal.Path) {
+		if e.wants(signal.Path) && !(e.restful() && moves(signal)) {
 			e.ring()
 		}
 	case managerInterface + ".JobRemoved":
@@ -115,6 +124,40 @@ func (e *ear) hear(signal *dbus.Signal) {
 	case "org.freedesktop.DBus.NameOwnerChanged", managerInterface + ".Reloading":
 		e.miss()
 	}
+}
+
+func (e *ear) restful() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.rest
+}
+
+// moves tells of a signal that the unit is on its way, by what the signal says itself:
+// it has a job, or is in a state that does not last. What is about a unit of its kind
+// ("….Service") comes before what is about it as a unit, and is no news of that.
+func moves(signal *dbus.Signal) bool {
+	var iface string
+	var now map[string]dbus.Variant
+	var others []string
+	if dbus.Store(signal.Body, &iface, &now, &others) != nil {
+		return false
+	}
+	if iface != unitInterface {
+		return true
+	}
+	var u Unit
+	var job struct {
+		ID   uint32
+		Path dbus.ObjectPath
+	}
+	if v, ok := now["ActiveState"]; ok && v.Store(&u.Active) != nil {
+		return false
+	}
+	if v, ok := now["Job"]; ok && v.Store(&job) != nil {
+		return false
+	}
+	u.Job = job.ID != 0
+	return !u.Settled()
 }
 
 // removed notes how a job ended: (id, job, unit, result).

@@ -53,6 +53,7 @@ func (c *Conn) Restart(ctx context.Context, name string) (Unit, error) {
 	}
 	defer c.hub.forget(ear)
 	ear.follow(name)
+	ear.rests()
 	before, err := c.progress(ctx, name)
 	if err != nil {
 		return before, err

@@ -267,3 +267,46 @@ func TestRestartErrorsCanBeToldApart(t *testing.T) {
 		t.Errorf("error is %#v, want a canceled JobError", err)
 	}
 }
+
+// PID 1 tells of each step that a unit takes, and is in the middle of it then: it is asked
+// when the unit may have come to rest, and not before.
+func TestAUnitOnItsWayIsNotAskedFor(t *testing.T) {
+	p := startPID1(t)
+	c, ctx := p.dial()
+	p.set(oneshot, "active/exited", "01")
+	tell := func(state string, job uint32) {
+		p.emit(unitPath(oneshot), properties+".PropertiesChanged", serviceInterface, map[string]dbus.Variant{"MainPID": dbus.MakeVariant(uint32(7))}, []string{})
+		p.emit(unitPath(oneshot), properties+".PropertiesChanged", unitInterface, map[string]dbus.Variant{
+			"ActiveState": dbus.MakeVariant(state),
+			"Job": dbus.MakeVariant(struct {
+				ID   uint32
+				Path dbus.ObjectPath
+			}{job, jobPath(job)}),
+		}, []string{})
+	}
+	p.onRestart(func(string, int) *dbus.Error {
+		p.set(oneshot, "activating/start*", "02")
+		p.afterList(func(n int, _ []string) {
+			if n != 2 {
+				return
+			}
+			for range 50 {
+				tell("active", 1)
+				tell("deactivating", 1)
+				tell("inactive", 1)
+				tell("activating", 0)
+			}
+			p.set(oneshot, "active/exited", "02")
+			tell("active", 0)
+			p.removed(oneshot, "done")
+		})
+		return nil
+	})
+	if _, err := c.Restart(ctx, oneshot); err != nil {
+		t.Fatal(err)
+	}
+	// Before, behind the call, and for the two signals of the end.
+	if n := p.count(&p.lists); n > 4 {
+		t.Errorf("it was asked %d times", n)
+	}
+}

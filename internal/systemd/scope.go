@@ -44,6 +44,7 @@ func (c *Conn) StartScope(ctx context.Context, s Scope) error {
 	}
 	defer c.hub.forget(ear)
 	ear.follow(s.Name)
+	ear.rests()
 	var job dbus.ObjectPath
 	err = c.transient(ctx, &job, s.Name, s.properties())
 	if err != nil && !lost(err) {

@@ -19,6 +19,7 @@ func (c *Conn) Settle(ctx context.Context, names []string) ([]Unit, error) {
 	ear, err := c.listen(ctx, anyUnitRules())
 	if err == nil {
 		defer c.hub.forget(ear)
+		ear.rests()
 		err = c.settle(ctx, names, ear)
 	}
 	if err == nil {

@@ -27,6 +27,7 @@ func (c *Conn) Refresh(ctx context.Context, name string) error {
 	}
 	defer c.hub.forget(ear)
 	ear.follow(name)
+	ear.rests()
 	var job dbus.ObjectPath
 	err = c.once(ctx, &job, managerPath, managerInterface+".ReloadOrRestartUnit", name, "replace")
 	if err != nil && !lost(err) {

@@ -306,7 +306,7 @@ func TestCallsOutliveTheBus(t *testing.T) {
 	private := startPID1(t) // stands for the socket of PID 1's own
 	private.set("a.service", "failed/failed", "")
 	c, ctx := p.dial()
-	c.bus = private.address
+	c.doors[0].address = private.address
 	l, err := c.link(ctx)
 	if err != nil {
 		t.Fatal(err)
