@@ -125,29 +125,42 @@ func (n *Node) topology() ([]kfdNode, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the KFD topology: %w", err)
 	}
-	var nodes []kfdNode
+	ids := names[:0]
 	for _, name := range names {
-		id, err := strconv.Atoi(name)
-		if err != nil {
-			continue
+		if _, err := strconv.Atoi(name); err == nil {
+			ids = append(ids, name)
 		}
-		file := filepath.Join(dir, name, "properties")
-		text, err := attr.Read(file)
-		if errors.Is(err, fs.ErrNotExist) { // renumbered meanwhile
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("cannot read the KFD topology: %w", err)
-		}
-		node, err := parseProperties(text)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		node.id = id
-		nodes = append(nodes, node)
 	}
+	nodes, errs := make([]kfdNode, len(ids)), make([]error, len(ids))
+	attr.Each(len(ids), func(i int) { nodes[i], errs[i] = readNode(dir, ids[i]) })
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	nodes = slices.DeleteFunc(nodes, func(n kfdNode) bool { return n.id == gone })
 	slices.SortFunc(nodes, func(a, b kfdNode) int { return cmp.Compare(a.id, b.id) })
 	return nodes, nil
+}
+
+// gone is the id of a node that was renumbered meanwhile.
+const gone = -1
+
+func readNode(dir, name string) (kfdNode, error) {
+	file := filepath.Join(dir, name, "properties")
+	text, err := attr.Read(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return kfdNode{id: gone}, nil
+	}
+	if err != nil {
+		return kfdNode{}, fmt.Errorf("cannot read the KFD topology: %w", err)
+	}
+	node, err := parseProperties(text)
+	if err != nil {
+		return kfdNode{}, fmt.Errorf("%s: %w", file, err)
+	}
+	node.id, err = strconv.Atoi(name)
+	return node, err
 }
 
 // describe adds to d what the nodes of its partitions tell.

@@ -12,7 +12,7 @@ import (
 
 // deviceNodes returns the nodes through which the GPUs of the amdgpu driver are
 // opened, with their names: the KFD's, and those of each GPU's partitions. Other
-// cards' are not among them.
+// cards' do not count.
 func (n *Node) deviceNodes() (*opened.Nodes, error) {
 	nodes := opened.NewNodes(n.roots.Dev)
 	// KFD's events outlive the /dev/kfd that they were asked for through
@@ -29,14 +29,8 @@ func (n *Node) deviceNodes() (*opened.Nodes, error) {
 		if _, _, ok := gpu.DRMName(name); !ok {
 			continue
 		}
-		ours, err := n.drivesCard(name)
-		if err != nil {
-			return nil, err
-		}
-		if !ours {
-			continue
-		}
-		if err := nodes.Add("dri/"+name, n.sys("class/drm", name, "dev"), weightDRM); err != nil {
+		ours := func() (bool, error) { return n.drivesCard(name) }
+		if err := nodes.AddIf("dri/"+name, n.sys("class/drm", name, "dev"), weightDRM, ours); err != nil {
 			return nil, err
 		}
 	}

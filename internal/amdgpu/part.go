@@ -27,13 +27,15 @@ func (k kfdNode) part(index int) gpu.Part {
 func (n *Node) Detail(ctx context.Context, devices []*gpu.Device) error {
 	_, err := attr.Within(ctx, func() (struct{}, error) {
 		cards, err := n.cards()
-		errs := []error{err}
+		var parts []*gpu.Part
 		for _, d := range devices {
 			for i := range d.Parts {
-				errs = append(errs, n.detail(&d.Parts[i], cards))
+				parts = append(parts, &d.Parts[i])
 			}
 		}
-		return struct{}{}, errors.Join(errs...)
+		errs := make([]error, len(parts))
+		attr.Each(len(parts), func(i int) { errs[i] = n.detail(parts[i], cards) })
+		return struct{}{}, errors.Join(append(errs, err)...)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot look at the partitions: %w", err)

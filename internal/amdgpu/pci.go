@@ -16,7 +16,8 @@ func (n *Node) Describe(functions []*gpu.Function) error {
 		return err
 	}
 	parts := byGPU(nodes, functions)
-	for _, f := range functions {
+	attr.Each(len(functions), func(i int) {
+		f := functions[i]
 		if m, ok := partition.LookupModel(partition.AMD, f.Device.Device); ok {
 			f.Model, f.XCC = m.Name, m.XCC
 			f.Source["model"] = gpu.Table
@@ -35,7 +36,7 @@ func (n *Node) Describe(functions []*gpu.Function) error {
 			// kernels to any GPU of it.
 			f.Closed = append([]string{"/dev/kfd"}, f.RenderNodes...)
 		}
-	}
+	})
 	return nil
 }
 

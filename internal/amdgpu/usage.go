@@ -49,7 +49,7 @@ func (n *Node) usage(ctx context.Context) (gpu.Usage, error) {
 		}
 	}
 	u.Holders, u.Unlooked = s.Holders(), s.Unlooked()
-	return u, nil
+	return u, nodes.Unsure()
 }
 
 // lookTime leaves the caller the time to act on the answer.

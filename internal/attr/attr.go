@@ -11,7 +11,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
+	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -168,6 +171,26 @@ func Number(path string, bits int) (uint64, error) {
 	}
 	return v, nil
 }
+
+// Each calls f for 0 to n-1, on as many processors as there are: a look at a node reads
+// hundreds of files, and clients may be down meanwhile.
+func Each(n int, f func(i int)) {
+	var next atomic.Int64
+	work := func() {
+		for i := int(next.Add(1)); i <= n; i = int(next.Add(1)) {
+			f(i - 1)
+		}
+	}
+	var others sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), most, n) - 1 {
+		others.Go(work)
+	}
+	work()
+	others.Wait()
+}
+
+// most is how many processors a look may have: it is not what the host is for.
+const most = 4
 
 // Within returns what f returns, or ctx's error as soon as ctx ends. A system
 // call into a hung driver cannot be taken back: then f is left to itself, with

@@ -32,7 +32,10 @@ const (
 
 // scan lists the display and accelerator functions of the bus, with what every PCI
 // function has.
-func scan(sys string) ([]*Function, error) {
+func scan(sys string) ([]*Function, error) { return list(sys, (*Function).identify) }
+
+// list lists those functions, with what describe reads of each.
+func list(sys string, describe func(f *Function, sys string) error) ([]*Function, error) {
 	names, err := attr.Names(filepath.Join(sys, "bus/pci/devices"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -51,11 +54,10 @@ func scan(sys string) ([]*Function, error) {
 			return nil, err
 		}
 		if c := class >> 16; c == classDisplay || c == classAccelerator {
-			f := &Function{Device: Device{GPU: partition.GPU{Address: a}}, Class: uint32(class)}
-			f.Err = f.identify(sys)
-			out = append(out, f)
+			out = append(out, &Function{Device: Device{GPU: partition.GPU{Address: a}}, Class: uint32(class)})
 		}
 	}
+	attr.Each(len(out), func(i int) { out[i].Err = describe(out[i], sys) })
 	slices.SortFunc(out, func(a, b *Function) int { return a.Address.Compare(b.Address) })
 	return out, nil
 }
@@ -63,19 +65,18 @@ func scan(sys string) ([]*Function, error) {
 // identify reads what every PCI function has.
 func (f *Function) identify(sys string) error {
 	f.NUMA, f.Source = -1, make(map[string]string)
-	vendor, err := attr.Number(Attribute(sys, f.Address, "vendor"), 16)
-	if err != nil {
+	if err := f.maker(sys); err != nil {
 		return err
 	}
 	device, err := attr.Number(Attribute(sys, f.Address, "device"), 16)
 	if err != nil {
 		return err
 	}
-	f.Vendor, f.Device.Device = partition.Vendor(vendor), uint16(device)
+	f.Device.Device = uint16(device)
 	if f.Driver, err = attr.Link(Attribute(sys, f.Address, "driver")); err != nil {
 		return err
 	}
-	f.Model = fmt.Sprintf("%#04x:%#04x", vendor, device)
+	f.Model = fmt.Sprintf("%#04x:%#04x", uint64(f.Vendor), device)
 	f.Source["model"] = Sysfs
 	numa, err := attr.Optional(Attribute(sys, f.Address, "numa_node"))
 	if err != nil {
@@ -85,6 +86,13 @@ func (f *Function) identify(sys string) error {
 		f.NUMA = v
 	}
 	return f.cards(sys)
+}
+
+// maker reads whose the function is.
+func (f *Function) maker(sys string) error {
+	vendor, err := attr.Number(Attribute(sys, f.Address, "vendor"), 16)
+	f.Vendor = partition.Vendor(vendor)
+	return err
 }
 
 // cards reads the function's own DRM devices, which are its first partition's.

@@ -179,7 +179,7 @@ func (n *Node) makers() string {
 
 // present are the vendors of which there is a function on the bus.
 func (n *Node) present() ([]Vendor, error) {
-	found, err := scan(n.sys)
+	found, err := list(n.sys, (*Function).maker)
 	var out []Vendor
 	for _, v := range n.vendors {
 		if len(of(v, found)) > 0 {

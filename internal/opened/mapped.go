@@ -26,7 +26,7 @@ func (p *prober) mappings() {
 		if !ok {
 			continue
 		}
-		device, ok := p.nodes.known[identity{dev: m.dev, ino: m.ino}]
+		device, ok := p.nodes.of(identity{dev: m.dev, ino: m.ino})
 		if !ok && (m.shared || strings.HasPrefix(m.path, "/dev/")) {
 			device, ok = p.mapped(m)
 		}
@@ -45,7 +45,7 @@ func (p *prober) mapped(m mapping) (node, bool) {
 	if unix.Stat(p.dir(p.pid, "map_files/"+m.area), &st) != nil && !m.is(p.dir(p.pid, "root"+m.path), &st) && !m.is(m.path, &st) {
 		return node{}, false
 	}
-	device, ok := p.nodes.known[identify(&st)]
+	device, ok := p.nodes.of(identify(&st))
 	return device, ok
 }
 

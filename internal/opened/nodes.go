@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -18,12 +19,16 @@ type Nodes struct {
 	dev       string
 	known     map[identity]node
 	anonymous map[string]string // the begin of a name behind "anon_inode:" → the node
+
+	mu     sync.Mutex
+	unsure error // what kept telling whose a node is
 }
 
 // node is one of them.
 type node struct {
 	name   string // "/dev/kfd"
 	weight int    // what each open file of it adds to its driver's use count
+	ours   func() (bool, error)
 }
 
 // NewNodes returns none yet, of those under the device root.
@@ -57,7 +62,13 @@ func identifyStatx(st *unix.Statx_t) identity {
 // this process (PrivateDevices=), the device number that sysfs has for it in a file.
 // weight is what each open file of it adds to the use count of its driver.
 func (n *Nodes) Add(name, number string, weight int) error {
-	known := node{"/dev/" + name, weight}
+	return n.AddIf(name, number, weight, func() (bool, error) { return true, nil })
+}
+
+// AddIf is Add of a node that may be another's. That is asked when somebody is found to
+// have it open, and no more than once: of most nodes nobody has to know.
+func (n *Nodes) AddIf(name, number string, weight int, ours func() (bool, error)) error {
+	known := node{"/dev/" + name, weight, sync.OnceValues(ours)}
 	var st unix.Stat_t
 	path := filepath.Join(n.dev, name)
 	err := unix.Stat(path, &st)
@@ -79,4 +90,29 @@ func (n *Nodes) Add(name, number string, weight int) error {
 	}
 	n.known[identity{rdev: unix.Mkdev(major, minor)}] = known
 	return nil
+}
+
+// of returns the node that a file is. One of which it cannot be told whose it is counts.
+func (n *Nodes) of(id identity) (node, bool) {
+	known, ok := n.known[id]
+	if !ok {
+		return node{}, false
+	}
+	ours, err := known.ours()
+	if err == nil {
+		return known, ours
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.unsure == nil {
+		n.unsure = err
+	}
+	return known, true
+}
+
+// Unsure is why it could not be told of a node that was found open whose it is.
+func (n *Nodes) Unsure() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.unsure
 }

@@ -81,7 +81,7 @@ func (p *prober) file(task, dir int, path, name string) {
 		p.anonymous(task, dir, name)
 		return
 	}
-	device, ok := p.nodes.known[identifyStatx(&st)]
+	device, ok := p.nodes.of(identifyStatx(&st))
 	if !ok || onlyPath(dir, path, name) {
 		return
 	}
