@@ -99,7 +99,7 @@ type spot struct {
 }
 
 // example is a line that shows how the profile is selected.
-var example = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*profile[ \t]*=`)
+func example() *regexp.Regexp { return regexp.MustCompile(`(?m)^[ \t]*#[ \t]*profile[ \t]*=`) }
 
 // find finds the assignment of the profile, or where one belongs: below an example
 // of it, else below the last key above the tables, else above everything.
@@ -110,6 +110,7 @@ func find(text string) spot {
 	}
 	at.free = at.top
 	f := &finder{text: text, off: at.top, line: 1}
+	example := example()
 	shown := false
 	for {
 		gap := f.off

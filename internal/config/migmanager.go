@@ -47,22 +47,31 @@ const (
 	kinds
 )
 
-var (
-	configKey = regexp.MustCompile(`(?m)^["']?` + inMIGParted + `["']?[ \t]*:|"` + inMIGParted + `"[ \t\n]*:`)
-	hooksKey  = regexp.MustCompile(`(?m)^["']?hooks["']?[ \t]*:`)
-	arrays    = regexp.MustCompile(`(?m)^[ \t]*(?:declare[ \t]+-a[ \t]+)?[a-z0-9_]*services=\(([^()]*)\)`)
-	selected  = regexp.MustCompile(`(?m)^[ \t]*Environment=.*\bMIG_PARTED_SELECTED_CONFIG=([^"'\n]*)`)
-)
+func configKey() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^["']?` + inMIGParted + `["']?[ \t]*:|"` + inMIGParted + `"[ \t\n]*:`)
+}
+
+func hooksKey() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^["']?hooks["']?[ \t]*:`)
+}
+
+func arrays() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^[ \t]*(?:declare[ \t]+-a[ \t]+)?[a-z0-9_]*services=\(([^()]*)\)`)
+}
+
+func selected() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^[ \t]*Environment=.*\bMIG_PARTED_SELECTED_CONFIG=([^"'\n]*)`)
+}
 
 func kindOf(text string) int {
 	switch {
-	case configKey.MatchString(text):
+	case configKey().MatchString(text):
 		return aConfig
-	case hooksKey.MatchString(text):
+	case hooksKey().MatchString(text):
 		return aHooks
-	case selected.MatchString(text):
+	case selected().MatchString(text):
 		return aSelection
-	case arrays.MatchString(text):
+	case arrays().MatchString(text):
 		return aScript
 	}
 	return aDocument
@@ -98,7 +107,7 @@ func importMIG(of [kinds][]File) (string, []string, error) {
 		c.hooks(f, cfg, len(of[aScript]) > 0)
 	}
 	for _, f := range of[aScript] {
-		for _, at := range arrays.FindAllSubmatchIndex(f.Text, -1) {
+		for _, at := range arrays().FindAllSubmatchIndex(f.Text, -1) {
 			line := 1 + strings.Count(string(f.Text[:at[2]]), "\n")
 			for i, text := range strings.Split(string(f.Text[at[2]:at[3]]), "\n") {
 				text, _, _ = strings.Cut(text, "#")
@@ -119,7 +128,7 @@ func importMIG(of [kinds][]File) (string, []string, error) {
 
 // taken takes over what the service has selected: the last assignment counts.
 func (c *checker) taken(f File, cfg *Config) {
-	all := selected.FindAllSubmatchIndex(f.Text, -1)
+	all := selected().FindAllSubmatchIndex(f.Text, -1)
 	at := all[len(all)-1]
 	name := strings.TrimSpace(string(f.Text[at[2]:at[3]]))
 	n := &node{file: f.Name, line: 1 + strings.Count(string(f.Text[:at[0]]), "\n"), value: name}
@@ -154,7 +163,7 @@ func (c *checker) hooks(f File, cfg *Config, known bool) {
 }
 
 // own are the usual hooks that need no replacement: dcm keeps the selection itself.
-var own = regexp.MustCompile(`^(apply-start|refresh-cdi)\b`)
+func own() *regexp.Regexp { return regexp.MustCompile(`^(apply-start|refresh-cdi)\b`) }
 
 func (c *checker) hook(hook *node, stage string, cfg *Config, known bool) {
 	command, _ := hook.at("command").text()
@@ -170,7 +179,7 @@ func (c *checker) hook(hook *node, stage string, cfg *Config, known bool) {
 		c.client(cfg, hook, name)
 	}
 	switch {
-	case len(units) > 0 || usual && (known || own.MatchString(script)):
+	case len(units) > 0 || usual && (known || own().MatchString(script)):
 	case usual:
 		c.warn(hook, "the hook %s runs hooks.sh, which has units in it: name that file too", stage)
 	default:
@@ -178,12 +187,14 @@ func (c *checker) hook(hook *node, stage string, cfg *Config, known bool) {
 	}
 }
 
-var systemctl = regexp.MustCompile(`\bsystemctl\b((?: +-[-a-z=]+)*) +(?:stop|start|restart|try-restart)((?: +[-\w.@:\\]+)+)`)
+func systemctl() *regexp.Regexp {
+	return regexp.MustCompile(`\bsystemctl\b((?: +-[-a-z=]+)*) +(?:stop|start|restart|try-restart)((?: +[-\w.@:\\]+)+)`)
+}
 
 // controlled are the units that a command line has systemctl stop or start.
 func controlled(line string) []string {
 	var units []string
-	for _, m := range systemctl.FindAllStringSubmatch(line, -1) {
+	for _, m := range systemctl().FindAllStringSubmatch(line, -1) {
 		for _, word := range strings.Fields(m[2]) {
 			if !strings.HasPrefix(word, "-") {
 				units = append(units, word)

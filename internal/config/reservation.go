@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -87,11 +86,10 @@ func between(least, most int64) func(int64) *fault {
 	}
 }
 
-// nameForm is what is a file name, a part of a CDI device's name and a word.
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,62}[A-Za-z0-9])?$`)
-
+// reservationName is what is a file name, a part of a CDI device's name and a word.
 func reservationName(name string) *fault {
-	if nameForm.MatchString(name) {
+	const letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	if name != "" && len(name) <= 64 && strings.Trim(name, letters+"_.-") == "" && strings.Trim(name, "_.-") == name {
 		return nil
 	}
 	return &fault{text: "not a name for a reservation", accepted: "at most 64 of A-Z, a-z, 0-9 and, inside, _ . -"}

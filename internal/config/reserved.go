@@ -66,11 +66,10 @@ func lostIn(layers []layer) []string {
 	return out
 }
 
-var header = regexp.MustCompile(`^\s*\[\[?\s*["']?([A-Za-z_-]+)`)
-
 // blocks cuts the [[reservation]] tables out of a file, each on the lines that it is
 // on in the file.
 func blocks(text string) []string {
+	header := regexp.MustCompile(`^\s*\[\[?\s*["']?([A-Za-z_-]+)`)
 	var out []string
 	block, inside := "", false
 	end := func() {
@@ -95,10 +94,9 @@ func blocks(text string) []string {
 	return out
 }
 
-var unitLine = regexp.MustCompile(`(?m)^\s*(?:unit|name)\s*=\s*["']?([^"'\n#]*)`)
-
 // unitOf is what a broken reservation seems to be for.
 func unitOf(block string) string {
+	unitLine := regexp.MustCompile(`(?m)^\s*(?:unit|name)\s*=\s*["']?([^"'\n#]*)`)
 	if m := unitLine.FindStringSubmatch(block); m != nil && strings.TrimSpace(m[1]) != "" {
 		return foreign.Text(strings.TrimSpace(m[1]))
 	}

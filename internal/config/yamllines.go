@@ -77,11 +77,10 @@ func after(begins []int, at, to int) int {
 	return to
 }
 
-var keyForm = regexp.MustCompile(`^((?:[ \t]|- )*)["']?([^"':]+?)["']?[ \t]*:`)
-
 // keys finds the lines of the keys of a table: of those that look like one, the one that
 // is indented least.
 func (y yamlLines) keys(from, to int) map[string]int {
+	keyForm := regexp.MustCompile(`^((?:[ \t]|- )*)["']?([^"':]+?)["']?[ \t]*:`)
 	at, indent := make(map[string]int), make(map[string]int)
 	for i := from; i < to; i++ {
 		m := keyForm.FindStringSubmatch(y[i])
@@ -95,10 +94,9 @@ func (y yamlLines) keys(from, to int) map[string]int {
 	return at
 }
 
-var dash = regexp.MustCompile(`^([ \t]*)-(?:[ \t]|$)`)
-
 // dashes finds the lines of the elements of an array.
 func (y yamlLines) dashes(from, to int) []int {
+	dash := regexp.MustCompile(`^([ \t]*)-(?:[ \t]|$)`)
 	var all []int
 	least := -1
 	for i := from; i < to; i++ {

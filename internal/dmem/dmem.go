@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -120,17 +119,17 @@ func (t Tree) regions() (map[partition.Address][]string, error) {
 	return out, nil
 }
 
-// regionForm is what drivers call the memory of a GPU: "drm/0000:05:00.0/vram", amdgpu;
+// gpuOf goes by what drivers call the memory of a GPU: "drm/0000:05:00.0/vram", amdgpu;
 // "drm/0000:05:00.0/vram0", xe.
-var regionForm = regexp.MustCompile(`^drm/([0-9a-f:.]+)/vram[0-9]*$`)
-
 func gpuOf(region string) (partition.Address, bool) {
-	m := regionForm.FindStringSubmatch(region)
-	if m == nil {
+	rest, ok := strings.CutPrefix(region, "drm/")
+	gpu, kind, _ := strings.Cut(rest, "/")
+	number, vram := strings.CutPrefix(kind, "vram")
+	if !ok || !vram || strings.Trim(number, "0123456789") != "" {
 		return "", false
 	}
-	a, err := partition.ParseAddress(m[1])
-	return a, err == nil
+	a, err := partition.ParseAddress(gpu)
+	return a, err == nil && gpu == strings.ToLower(gpu)
 }
 
 // read takes a nested-keyed file apart: "drm/0000:05:00.0/vram 1024", a line each.

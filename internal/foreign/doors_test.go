@@ -105,6 +105,7 @@ func doors() map[string]string {
 		"systemd.ear.removed":   compared,
 		"systemd.ear.unloaded":  compared,
 		"systemd.moves":         compared,
+		"peer.socketAt":         "opens for those who speak with PID 1 and with the bus; what is said there comes in by them",
 		"systemd.link.owned":    "takes a boolean",
 
 		// agents

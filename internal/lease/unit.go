@@ -2,8 +2,8 @@ package lease
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
+	"strings"
 )
 
 // Kind is what a lease promises.
@@ -37,17 +37,30 @@ func (n Name) String() string {
 // MostShares is how many can have one partition together.
 const MostShares = 64
 
-var nameForm = regexp.MustCompile(`^dcm-(lease|exclusive|share)([1-9][0-9]?)?-([0-9]{1,10})-([0-9a-f]{8})\.scope$`)
-
 // ParseName returns what a unit's name says; ok is false for one that is no lease's.
 func ParseName(unit string) (n Name, ok bool) {
-	m := nameForm.FindStringSubmatch(unit)
-	if m == nil {
+	rest, ours := strings.CutPrefix(unit, "dcm-")
+	rest, scope := strings.CutSuffix(rest, ".scope")
+	parts := strings.Split(rest, "-")
+	if !ours || !scope || len(parts) != 3 {
 		return Name{}, false
 	}
-	uid, err := strconv.ParseUint(m[3], 10, 32)
-	of, _ := strconv.Atoi(m[2]) // 0 where there is none
-	n = Name{Kind(m[1]), uint32(uid), m[4], of}
-	shared := of >= 2 && of <= MostShares
-	return n, err == nil && (n.Kind == Shared) == shared && (shared || m[2] == "")
+	kind := strings.TrimRight(parts[0], digits)
+	of, uid, id := parts[0][len(kind):], parts[1], parts[2]
+	if strings.HasPrefix(of, "0") || len(of) > 2 || len(uid) > 10 || strings.Trim(uid, digits) != "" ||
+		len(id) != 8 || strings.Trim(id, digits+"abcdef") != "" {
+		return Name{}, false
+	}
+	user, err := strconv.ParseUint(uid, 10, 32)
+	n = Name{Kind: Kind(kind), UID: uint32(user), ID: id}
+	n.Of, _ = strconv.Atoi(of) // 0 where there is none
+	switch n.Kind {
+	case Confined, Exclusive:
+		return n, err == nil && of == ""
+	case Shared:
+		return n, err == nil && n.Of >= 2 && n.Of <= MostShares
+	}
+	return Name{}, false
 }
+
+const digits = "0123456789"

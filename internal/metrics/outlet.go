@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -69,7 +68,14 @@ func (o Outlet) Unlink() error {
 
 // beginning is what a writer leaves that was killed: a link of ours, or a file of a
 // version of dcm that wrote into the collector's directory.
-var beginning = regexp.MustCompile(`^(dcm\.prom|\.dcm\.link)[0-9]+$`)
+func beginning(name string) bool {
+	for _, prefix := range []string{File, ".dcm.link"} {
+		if number, ok := strings.CutPrefix(name, prefix); ok && number != "" && strings.Trim(number, "0123456789") == "" {
+			return true
+		}
+	}
+	return false
+}
 
 // Sweep removes the beginnings of killed writers. It is for the one writer, before its
 // first Write.
@@ -77,7 +83,7 @@ func (o Outlet) Sweep() error {
 	err := within(o.Collector, func(dir int) error {
 		names, err := list(dir)
 		for _, name := range names {
-			if beginning.MatchString(name) {
+			if beginning(name) {
 				err = errors.Join(err, unix.Unlinkat(dir, name, 0))
 			}
 		}

@@ -3,7 +3,6 @@ package partition
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,8 +12,6 @@ import (
 // device and function in lower-case hexadecimal.
 type Address string
 
-var addressForm = regexp.MustCompile(`^([0-9a-f]{4,8}):([0-9a-f]{2}):([01][0-9a-f])\.([0-7])$`)
-
 // ParseAddress accepts a full PCI address in either case, and one without its
 // domain, which is then 0000.
 func ParseAddress(s string) (Address, error) {
@@ -22,11 +19,23 @@ func ParseAddress(s string) (Address, error) {
 	if strings.Count(full, ":") == 1 {
 		full = "0000:" + full
 	}
-	if !addressForm.MatchString(full) {
+	if !isAddress(full) {
 		return "", fmt.Errorf("%q is not a PCI address like 0000:0c:00.0", s)
 	}
 	return Address(full), nil
 }
+
+// isAddress tells whether s is four to eight digits of a domain, ":", two of a bus, ":",
+// a device up to 1f, "." and a function up to 7. It is no regular expression: every
+// start of every program of dcm's would compile it.
+func isAddress(s string) bool {
+	domain, rest, _ := strings.Cut(s, ":")
+	return len(domain) >= 4 && len(domain) <= 8 && areHex(domain) &&
+		len(rest) == len("0c:00.0") && areHex(rest[:2]) && rest[2] == ':' &&
+		(rest[3] == '0' || rest[3] == '1') && areHex(rest[4:5]) && rest[5] == '.' && rest[6] >= '0' && rest[6] <= '7'
+}
+
+func areHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
 // Compare orders addresses as the PCI bus does: by the numbers, not by the text,
 // so that a five-digit domain comes after 0000.

@@ -59,7 +59,7 @@ func says(name string, value any) bool {
 func UnitsOf(cgroup string) []string {
 	var out []string
 	for name := range strings.SplitSeq(strings.Trim(cgroup, "/"), "/") {
-		if !unitForm.MatchString(name) {
+		if !isUnit(name) {
 			break // a unit's own
 		}
 		out = append(out, name)
