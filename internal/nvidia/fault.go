@@ -71,10 +71,11 @@ func meanings() map[nvml.Kind]meaning {
 		nvml.NotLoaded:     {install, false},
 		nvml.WrongPair:     {"Library and driver are of different versions, as after an update of packages: load the new driver, or reboot.", false},
 		nvml.Untrusted:     {"See to it that only root can write the library and the directories above it.", false},
-		nvml.NoPermission:  {"dcm-apply.service needs CAP_SYS_ADMIN for MIG, which dcm's generator adds where there is an NVIDIA GPU: see whether a drop-in takes it away.", false},
-		nvml.NoResources:   {"See what else has been made on the GPU meanwhile (`nvidia-smi mig -lgi`); `dcm apply` begins anew.", true},
-		nvml.NotSupported:  {"See whether the driver is recent enough for MIG on this GPU, and whether the GPU belongs to a vGPU.", false},
-		nvml.Mismatch:      {log + " The driver did not do what it reported.", false},
+		nvml.NoPermission: {"dcm-apply.service needs CAP_SYS_ADMIN for MIG, which dcm's generator adds where there is an NVIDIA GPU: see whether a drop-in takes it away. " +
+			"A GPU that is reserved exclusively as a whole opens for its holders and dcm's daemon alone, whom `dcm status` asks.", false},
+		nvml.NoResources:  {"See what else has been made on the GPU meanwhile (`nvidia-smi mig -lgi`); `dcm apply` begins anew.", true},
+		nvml.NotSupported: {"See whether the driver is recent enough for MIG on this GPU, and whether the GPU belongs to a vGPU.", false},
+		nvml.Mismatch:     {log + " The driver did not do what it reported.", false},
 	}
 }
 
