@@ -22,7 +22,17 @@ func (h *Host) Reservations() (all []config.Reservation, unconfined []string) {
 // Order is what the generator makes of a configuration.
 func (h *Host) Order(cfg *config.Config) systemd.Order {
 	o := systemd.Order{Clients: h.Clients(cfg), Require: cfg.Require, Observers: h.placed(cfg.Observers), Needs: h.Needs()}
+	if cfg.Agent {
+		o.Behind = kubelets()
+	}
 	return h.Reserve(o, cfg.Reservations)
+}
+
+// kubelets are the units that start a node's containers, under the names that the usual
+// distributions of Kubernetes give them.
+func kubelets() []string {
+	return []string{"kubelet.service", "k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service",
+		"k0sworker.service", "k0scontroller.service", "snap.microk8s.daemon-kubelite.service"}
 }
 
 // Needs is what the GPUs that are on the bus need of units.

@@ -27,6 +27,14 @@ const required = `# [clients] require = true: not to be started unless the profi
 Requires=` + unitname.Apply + `
 `
 
+// behind is for a kubelet: what it starts counts the partitions once.
+const behind = `# Written by dcm-generator: [agent] lets programs select profiles; see ` + "`man dcm.toml`" + `.
+# An edit here is lost at the next daemon-reload.
+[Unit]
+# At boot the GPUs are partitioned first. No restart of that unit restarts this one.
+After=` + unitname.Apply + `
+`
+
 // late is for what systemd starts before basic.target, which every service is behind,
 // dcm-apply.service too: with its default dependencies such a client would make a cycle
 // of the boot, and systemd would break it by not starting the client.
@@ -42,6 +50,7 @@ Before=shutdown.target
 // Order is what the generator makes drop-ins of.
 type Order struct {
 	Clients   []string   // that wait, and are restarted
+	Behind    []string   // that wait at boot, and are never restarted
 	Require   bool       // they do not start unless the profile was applied
 	Reserved  []Reserved // units with partitions of their own
 	Released  []string   // that had a reservation, and are restarted with dcm-reserve.service to have all again
@@ -126,6 +135,9 @@ func (o Order) Dropins() map[string]string {
 		client += required
 	}
 	files := make(map[string]string, len(o.Clients))
+	for _, unit := range o.Behind {
+		files[file(unit)] = behind
+	}
 	for _, unit := range o.Clients {
 		files[file(unit)] = client
 		if strings.HasSuffix(unit, ".socket") || strings.HasSuffix(unit, ".path") {

@@ -1,0 +1,145 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dcm/internal/ample"
+	"dcm/internal/varlink"
+)
+
+// fake is a host that answers what it is told to.
+type fake struct {
+	err  error
+	asks []string
+}
+
+func (f *fake) Account(context.Context) (json.RawMessage, error) {
+	return json.RawMessage(`{"version":1}`), f.err
+}
+
+func (f *fake) Follow(_ context.Context, tell func(json.RawMessage) error) error {
+	for _, a := range []string{`{"version":1}`, `{"version":1,"more":2}`} {
+		if err := tell(json.RawMessage(a)); err != nil {
+			return err
+		}
+	}
+	return f.err
+}
+
+func (f *fake) PlanFor(_ context.Context, text, profile string) (Plan, error) {
+	f.asks = append(f.asks, "plan", text, profile)
+	return Plan{Steps: []string{"one"}}, f.err
+}
+
+func (f *fake) UseFor(_ context.Context, from varlink.Peer, text, profile string) (Outcome, error) {
+	f.asks = append(f.asks, "use", text, profile)
+	if from.PID != os.Getpid() {
+		return Outcome{}, errors.New("of another process")
+	}
+	return Outcome{Result: "applied", Summary: "done"}, f.err
+}
+
+// client is that of a server with the host behind it.
+func client(t *testing.T, h Host) *varlink.Client {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "socket")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &varlink.Server{Interfaces: []varlink.Interface{Interface(h)}, Log: slog.New(slog.DiscardHandler)}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, l) }()
+	c, err := varlink.Dial(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func TestCallsReachTheHost(t *testing.T) {
+	h := new(fake)
+	c := client(t, h)
+	ctx, cancel := ample.Context(t.Context(), time.Minute)
+	defer cancel()
+	wanted := map[string]string{"text": "x = 1", "profile": "p"}
+	for _, tt := range []struct {
+		method string
+		in     any
+		want   string
+	}{
+		{"Account", nil, `{"account":{"version":1}}`},
+		{"PlanFor", wanted, `{"steps":["one"],"restarts":[],"holders":[],"reload":false,"warnings":[]}`},
+		{"UseFor", wanted, `{"result":"applied","summary":"done"}`},
+	} {
+		var got json.RawMessage
+		if err := c.Call(ctx, Name+"."+tt.method, tt.in, &got); err != nil || string(got) != tt.want {
+			t.Errorf("%s: %s, %v; want %s", tt.method, got, err, tt.want)
+		}
+	}
+	if want := []string{"plan", "x = 1", "p", "use", "x = 1", "p"}; !slices.Equal(h.asks, want) {
+		t.Errorf("asked %q, want %q", h.asks, want)
+	}
+	var all []string
+	if err := c.Follow(ctx, Name+".Account", nil, func(p json.RawMessage) error { all = append(all, string(p)); return nil }); err != nil {
+		t.Error(err)
+	}
+	if want := []string{`{"account":{"version":1}}`, `{"account":{"version":1,"more":2}}`, ""}; !slices.Equal(all, want) {
+		t.Errorf("told %q, want %q", all, want)
+	}
+}
+
+func TestErrorsAreTold(t *testing.T) {
+	for want, err := range map[string]error{
+		`InvalidConfiguration {"message":"x:1: y"}`:                         &ConfigurationError{errors.New("x:1: y")},
+		`NoSuchProfile {"accepted":[],"message":"not there","profile":"p"}`: &ProfileError{Profile: "p", Err: errors.New("not there")},
+		`NotAllowed {"key":"gpu.library","message":"no"}`:                   &AllowanceError{"gpu.library", errors.New("no")},
+		`Failed {"reason":"r","cure":"c","undone":true,"busy":true}`:        &FailedError{"r", "c", true, true},
+		`Failed {"reason":"else","cure":"","undone":false,"busy":false}`:    errors.New("else"),
+	} {
+		c := client(t, &fake{err: err})
+		for _, method := range []string{"PlanFor", "UseFor"} {
+			got := c.Call(t.Context(), Name+"."+method, map[string]string{"text": "", "profile": "p"}, nil)
+			if got == nil || got.Error() != Name+"."+want {
+				t.Errorf("%s: %v\nwant %s", method, got, want)
+			}
+		}
+	}
+}
+
+// What is described is there, and what is there is described.
+func TestTheDescription(t *testing.T) {
+	for name := range Interface(nil).Methods {
+		if !strings.Contains(description, "\nmethod "+name+"(") {
+			t.Errorf("%s is not described", name)
+		}
+	}
+	if got, want := strings.Count(description, "\nmethod "), len(Interface(nil).Methods); got != want {
+		t.Errorf("%d methods are described, and %d are there", got, want)
+	}
+	if _, err := exec.LookPath("varlinkctl"); err != nil {
+		t.Skip("varlinkctl is not installed")
+	}
+	if out, err := exec.Command("varlinkctl", "validate-idl", "org.deviceconfig.Agent1.varlink").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
