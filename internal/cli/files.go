@@ -18,7 +18,7 @@ func configuration(h *host.Host) []bundle.Part {
 	p := config.DefaultPaths("/")
 	var parts []bundle.Part
 	for _, pattern := range []string{
-		filepath.Join(p.Shipped, "*.toml"), p.Kubernetes, p.Admin, filepath.Join(p.Local, "*.toml"), filepath.Join(p.Runtime, "*.toml"),
+		filepath.Join(p.Shipped, "*.toml"), p.Kubernetes, p.Admin, p.Agent, filepath.Join(p.Local, "*.toml"), filepath.Join(p.Runtime, "*.toml"),
 		"/run/systemd/generator/*.d/50-dcm.conf",
 	} {
 		found, _ := filepath.Glob(h.Path(pattern)) // the patterns are without mistake

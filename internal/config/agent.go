@@ -48,8 +48,11 @@ func (c *checker) read(layers []layer) []*node {
 		}
 	}
 	for i, l := range layers {
-		if l.agent && enabled {
+		switch {
+		case l.agent && enabled:
 			all[i] = l.form(c, l)
+		case l.agent:
+			c.warnings = append(c.warnings, l.file+": has no effect: [agent] enabled is not true")
 		}
 	}
 	return all

@@ -155,8 +155,8 @@ func TestTheFileOfAgentsCountsAsTheAdministratorSays(t *testing.T) {
 		want  string // selected
 		warn  string
 	}{
-		"off":                         {files{"etc/dcm/dcm.toml": "profile = \"all-disabled\""}, "all-disabled", ""},
-		"off, broken":                 {files{"etc/dcm/dcm.toml": "profile = \"all-disabled\"", "etc/dcm/agent.toml": "["}, "all-disabled", ""},
+		"off":                         {files{"etc/dcm/dcm.toml": "profile = \"all-disabled\""}, "all-disabled", "agent.toml: has no effect"},
+		"off, broken":                 {files{"etc/dcm/dcm.toml": "profile = \"all-disabled\"", "etc/dcm/agent.toml": "["}, "all-disabled", "agent.toml: has no effect"},
 		"on":                          {files{"etc/dcm/dcm.toml": letting}, "fast", ""},
 		"on, and dcm.toml selects":    {files{"etc/dcm/dcm.toml": "profile = \"all-disabled\"\n" + letting}, "fast", "dcm.toml:1: profile = \"all-disabled\" has no effect"},
 		"on by a drop-in":             {files{"etc/dcm/dcm.toml.d/1.toml": letting}, "fast", ""},

@@ -171,13 +171,13 @@ func (m machine) agentsMeetTrouble() {
 	m.t.Helper()
 	file := m.run("cat " + agentsFile)
 	m.run("systemd-run --quiet --unit=training gpu-client")
-	if r := m.useFor(agentsText, "many"); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, "org.deviceconfig.Agent1.Failed") {
+	if r := m.useFor(agentsText, "many"); r.Code == 0 || !strings.Contains(r.Stderr, "org.deviceconfig.Agent1.Failed") || !strings.Contains(r.Stdout, `"undone":true,"busy":true`) {
 		m.t.Errorf("with a holder: %d %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	m.run("systemctl stop training")
 
 	m.run("dcm-sim fault --gpu $(ls /sys/bus/pci/devices | tail -1) --op compute --errno EINVAL --times 3")
-	if r := m.useFor(agentsText, "many"); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, "org.deviceconfig.Agent1.Failed") {
+	if r := m.useFor(agentsText, "many"); r.Code == 0 || !strings.Contains(r.Stderr, "org.deviceconfig.Agent1.Failed") || !strings.Contains(r.Stdout, `"undone":true,"busy":false`) {
 		m.t.Errorf("with a GPU that fails: %d %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	m.run("dcm-sim reset")

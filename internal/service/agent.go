@@ -58,29 +58,6 @@ func handed() (*net.UnixListener, error) {
 	return own, nil
 }
 
-// openTo has the socket of agents there if the configuration lets them select profiles,
-// and else not. systemd removes it when it closes it.
-func openTo(ctx context.Context, h *host.Host, agents bool, log *slog.Logger) {
-	_, err := os.Lstat(h.Path("run/dcm-agent/socket"))
-	if there := err == nil; there == agents || !h.Here() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)
-	defer cancel()
-	conn, err := h.Dial(ctx)
-	if err == nil {
-		defer conn.Close()
-		if agents {
-			err = conn.Start(ctx, unitname.AgentSocket)
-		} else {
-			err = conn.Stop(ctx, unitname.AgentSocket)
-		}
-	}
-	if err != nil && ctx.Err() == nil {
-		log.Warn("agents: " + err.Error())
-	}
-}
-
 // agents does what agents ask for. It is an [agent.Host].
 type agents struct {
 	host *host.Host

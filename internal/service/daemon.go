@@ -79,12 +79,13 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	if notify.WatchdogInterval() > 0 {
 		metrics.alive = time.Now()
 	}
+	agents := &gate{host: h, log: log}
 	reserved := func() []config.Reservation { return shown.config.Load().Reservations }
 	d := &daemon.Daemon{
 		Load: func() (daemon.Settings, error) {
 			s, err := shown.load()
 			metrics.configure(shown.config.Load().Metrics)
-			go openTo(ctx, h, shown.config.Load().Agent, log)
+			agents.set(ctx, shown.config.Load().Agent)
 			if err == nil && !s.Include {
 				err = report.WriteDiscovered(h.Runtime(), nil)
 			}
