@@ -23,6 +23,7 @@ func boot(t *testing.T, recipe e2e.Recipe, agent string, seed e2e.Seed) machine 
 	if err != nil {
 		t.Fatal(err)
 	}
+	containerTurns.wait(t, length(t))
 	ctx, cancel := ample.Context(t.Context(), patience)
 	defer cancel()
 	c, err := e2e.Boot(ctx, root, agent, seed)

@@ -1,0 +1,83 @@
+package e2e_test
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// turns has no more containers run at once than the machine carries, and of those that
+// wait the longest one first: begun last, it would run on alone.
+type turns struct {
+	mu      sync.Mutex
+	free    int
+	waiting []turn
+}
+
+type turn struct {
+	length int // in seconds, about
+	come   chan struct{}
+}
+
+// A container mostly waits, for a boot, a hang or a retry.
+var containerTurns = &turns{free: 2 * runtime.GOMAXPROCS(0)}
+
+// lengths are those of the groups that take more than a minute.
+var lengths = map[string]int{"scenarios": 300, "faults": 240, "nvidia": 150, "partitions": 150, "operations": 110}
+
+func length(t *testing.T) int {
+	group, _, _ := strings.Cut(strings.TrimPrefix(t.Name(), "TestNode/"), "/")
+	return lengths[group]
+}
+
+// wait returns when it is the test's turn, which ends with the test.
+func (q *turns) wait(t *testing.T, length int) {
+	t.Helper()
+	now := turn{length, make(chan struct{})}
+	q.change(func() { q.waiting = append(q.waiting, now) })
+	t.Cleanup(func() { q.change(func() { q.free++ }) })
+	<-now.come
+}
+
+func (q *turns) change(act func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	act()
+	slices.SortStableFunc(q.waiting, func(a, b turn) int { return cmp.Compare(b.length, a.length) })
+	for ; q.free > 0 && len(q.waiting) > 0; q.free-- {
+		close(q.waiting[0].come)
+		q.waiting = q.waiting[1:]
+	}
+}
+
+func TestTheLongestOfThoseThatWaitIsNext(t *testing.T) {
+	q := &turns{}
+	var order []string
+	t.Run("all", func(t *testing.T) {
+		for _, length := range []int{20, 300, 0, 20} {
+			t.Run(fmt.Sprint(length), func(t *testing.T) {
+				t.Parallel()
+				q.wait(t, length)
+				order = append(order, fmt.Sprint(length)) // by one at a time, as there is one turn
+			})
+		}
+		t.Run("the turn", func(t *testing.T) {
+			t.Parallel()
+			all := func() (all bool) {
+				q.change(func() { all = len(q.waiting) == 4 })
+				return all
+			}
+			for !all() {
+				runtime.Gosched()
+			}
+			q.change(func() { q.free++ })
+		})
+	})
+	if got := strings.Join(order, " "); got != "300 20 20 0" {
+		t.Errorf("the turns are %s", got)
+	}
+}
