@@ -5,7 +5,8 @@
 //
 //	dcm-guard set    guard what is exclusive now, and limit the memory of those who
 //	                 share; dcm-guard.service runs this
-//	dcm-guard empty  guard nothing while the GPUs are partitioned
+//	dcm-guard empty  guard nothing while the GPUs are partitioned, but all that was if
+//	                 this ends with the slice of the holders
 //	dcm-guard off    take the guard out of the kernel until it is set again
 //	dcm-guard enter NAME UNIT
 //	                 count the instances that share a reservation, and limit the memory
@@ -78,6 +79,11 @@ func act(verb string, g guard.Guard) (report.Guard, error) {
 	}
 	var state report.Guard
 	var devices []guard.Device
+	if verb == "empty" && g.Loaded() {
+		if before, err := report.ReadGuard(runtime); err == nil && before != nil && withSlice() {
+			return *before, nil
+		}
+	}
 	if verb == "set" {
 		w, err := look()
 		if err != nil {
@@ -100,6 +106,34 @@ func act(verb string, g guard.Guard) (report.Guard, error) {
 	}
 	state.Loaded, state.Devices = true, len(devices)
 	return state, nil
+}
+
+// withSlice tells whether the guard is stopped because the holders' slice is. Then nobody
+// is about to partition the GPUs, and what was exclusive stays closed to all until the
+// guard is set for the slice that comes next. If that cannot be told it is not so: a run
+// must not be kept out of what it changes.
+func withSlice() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), asking)
+	defer cancel()
+	conn, err := systemd.Dial(ctx)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	units, err := conn.Glance(ctx, []string{unitname.Slice, unitname.Apply, unitname.Reserve})
+	return err == nil && sliceAlone(units)
+}
+
+// sliceAlone tells whether of these units the slice alone has a job.
+func sliceAlone(units []systemd.Unit) bool {
+	slice := false
+	for _, u := range units {
+		if u.Job && u.Name != unitname.Slice {
+			return false
+		}
+		slice = slice || u.Job
+	}
+	return slice
 }
 
 // refused is what was told before where no guard could be loaded: a run of

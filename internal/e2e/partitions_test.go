@@ -327,6 +327,18 @@ func sliceStopped(m machine) {
 		m.run("systemctl " + daemon + " dcm; systemctl stop dcm.slice; systemctl start alpha beta@1 gamma amd-metrics-exporter")
 		m.confinedTo(2, 3)
 	}
+	// Nothing is started in it: what is kept by a name alone, say, is for nobody for a while.
+	alpha := m.mine("alpha")
+	m.run(`rm -f /run/opened; systemd-run --quiet --unit=stubborn --slice=dcm.slice --property=TimeoutStopSec=1s sh -c 'trap "" TERM; while :; do sleep 1; done'
+		systemd-run --quiet --collect --unit=prober sh -c 'while :; do case $( (exec 3<>'"$1"') 2>&1) in *"No such device"*) echo opened >/run/opened ;; esac; done'
+		systemctl stop dcm.slice`, alpha[0])
+	m.run("timeout 60 sh -c 'until systemctl is-active --quiet dcm-guard; do :; done'; systemctl stop prober")
+	if got := m.opens("", alpha...); got != "no no" {
+		m.t.Errorf("with nothing started in its slice root's shell opens: %s", got)
+	}
+	m.run("[ ! -e /run/opened ]")
+	m.run("systemctl start dcm alpha beta@1 gamma amd-metrics-exporter")
+	m.confinedTo(2, 3)
 	// What is left is a name's that somebody else has a unit for.
 	m.run("systemctl stop dcm.slice; systemd-run --quiet --unit=other --slice=dcm.slice sleep infinity")
 	m.await("/run/dcm/guard.json", `"devices": 6`) // render nodes and cards

@@ -91,6 +91,13 @@ const guarded = `# Written by dcm-generator: partitions are reserved exclusively
 Wants=` + unitname.Guard + `
 `
 
+// renewed has the guard set when the slice was stopped, too, and the daemon with it: there
+// is nobody else to do so, if nothing starts in the slice. With the host going down systemd
+// refuses it.
+const renewed = guarded + `# The slice is empty then, and there again.
+OnSuccess=` + unitname.Guard + `
+`
+
 // The list of the unit's own file goes: it would let in what is not reserved.
 const confined = `DevicePolicy=closed
 DeviceAllow=
@@ -151,9 +158,9 @@ func (o Order) Dropins() map[string]string {
 		files[file(unit)] += released
 	}
 	if o.Guarded {
-		for _, unit := range []string{unitname.Apply, unitname.Reserve, unitname.Slice} {
-			files[file(unit)] += guarded
-		}
+		files[file(unitname.Apply)] += guarded
+		files[file(unitname.Reserve)] += guarded
+		files[file(unitname.Slice)] += renewed
 	}
 	for _, unit := range o.Observers {
 		files[file(unit)] += observer

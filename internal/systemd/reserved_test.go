@@ -44,7 +44,7 @@ func TestDropinsOfReservations(t *testing.T) {
 		"exporter.service.d/50-dcm.conf":    "[Service]|Slice=dcm.slice",
 		"dcm-apply.service.d/50-dcm.conf":   "[Unit]|Wants=dcm-guard.service",
 		"dcm-reserve.service.d/50-dcm.conf": "[Unit]|Wants=dcm-guard.service",
-		"dcm.slice.d/50-dcm.conf":           "[Unit]|Wants=dcm-guard.service",
+		"dcm.slice.d/50-dcm.conf":           "[Unit]|Wants=dcm-guard.service|OnSuccess=dcm-guard.service",
 	}
 	for file, text := range got {
 		got[file] = directives(text)
