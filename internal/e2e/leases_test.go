@@ -45,6 +45,10 @@ func leasesGiven(m machine) {
 	if r := m.try("systemd-run --quiet --wait --pipe -p IPAddressDeny=any -p TasksMax=77 -- dcm run -- cat /proc/self/cgroup"); r.Code != 0 || !strings.Contains(r.Stderr, "not taken over: IPAddressDeny= of run-") {
 		m.t.Errorf("what is left behind is told as %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
+	// Its terminal, limits and environment are the caller's.
+	if got := m.run(`ulimit -n 77; MINE=hers script -qec 'dcm run -- sh -c "tty; ulimit -n; echo \$MINE" 2>/dev/null' /dev/null`); !strings.HasPrefix(got, "/dev/pts/") || !strings.HasSuffix(strings.Join(strings.Fields(got), " "), " 77 hers") {
+		m.t.Errorf("in a terminal a lease has %q", got)
+	}
 	if got := m.run(ada + "dcm run --gpus 1 --dry-run"); !strings.Contains(got, "all of 0000:") {
 		m.t.Errorf("a dry run says %s", got)
 	}
