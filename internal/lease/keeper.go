@@ -356,7 +356,10 @@ func (k *Keeper) give(ctx context.Context, c Caller, r Request, f Facts, choice 
 	l.Nodes = append(l.Nodes, own...)
 	notes, err := k.Host.Start(ctx, Scope{Unit: l.Unit, Description: describe(r, choice), PID: c.PID, Allow: l.Nodes, Time: r.Time})
 	if err != nil {
-		return Lease{}, fmt.Errorf("cannot make %s: %w", l.Unit, err)
+		// It may come up all the same: for a process that has ended, say, and then nothing
+		// would end it.
+		err = fmt.Errorf("cannot make %s: %w", l.Unit, err)
+		return Lease{}, errors.Join(err, k.Host.Stop(context.WithoutCancel(ctx), l.Unit))
 	}
 	l.Notes = notes
 	if err := k.same(c); err != nil {

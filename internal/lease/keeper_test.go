@@ -220,6 +220,24 @@ func TestShares(t *testing.T) {
 	}
 }
 
+// A scope for which its process is too late, or its daemon, is up with nobody in it who
+// could end it.
+func TestAScopeThatCouldNotBeSeenIsEnded(t *testing.T) {
+	h := newHost()
+	ctx, cancel := context.WithCancel(t.Context())
+	h.onStart = func(s Scope) error {
+		cancel()
+		h.tenants = append(h.tenants, Tenant{s.Unit, true, s.Allow})
+		return ctx.Err()
+	}
+	if _, err := (&Keeper{Host: h}).Acquire(ctx, alice, ask(2)); !errors.Is(err, context.Canceled) {
+		t.Errorf("the end is %v", err)
+	}
+	if len(h.tenants) > 0 {
+		t.Errorf("lost to %+v", h.tenants)
+	}
+}
+
 func TestWaitingInLine(t *testing.T) {
 	h := newHost()
 	k := &Keeper{Host: h}

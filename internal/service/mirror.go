@@ -151,6 +151,7 @@ func (m *mirror) run(ctx context.Context) {
 			up = true
 			go m.service.Run(ctx, appeared)
 			go m.leases.ground.resume(ctx)
+			go m.leases.ground.sweep(ctx)
 		}
 	}
 }

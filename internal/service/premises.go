@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -174,9 +175,24 @@ func (p *premises) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 	for _, other := range append(bounds.Others, held...) {
 		notes = append(notes, "not taken over: "+other)
 	}
-	return notes, conn.StartScope(ctx, systemd.Scope{
+	err = conn.StartScope(ctx, systemd.Scope{
 		Name: s.Unit, Description: s.Description, Slice: unitname.Slice, PID: uint32(s.PID), Allow: s.Allow, Extra: extra,
 	})
+	if err == nil {
+		err = p.inside(s.PID, s.Unit)
+	}
+	return notes, err
+}
+
+// inside tells of a process that did not get into its scope. One that is about to exit is
+// not moved by the kernel, which tells nobody, systemd neither: the scope is up and empty,
+// and so would stay.
+func (p *premises) inside(pid int, unit string) error {
+	now, err := p.cgroup(pid)
+	if err == nil && filepath.Base(now) != unit {
+		err = fmt.Errorf("process %d is in %s: it was about to end", pid, foreign.Text(now))
+	}
+	return err
 }
 
 // cgroup is where a process is, in the unified hierarchy.
@@ -316,6 +332,33 @@ func (p *premises) resume(ctx context.Context) {
 			p.log.Warn("what was exclusive may still be closed to others: " + why)
 		}
 	}
+}
+
+// sweep ends leases that nobody is in: their processes were about to exit when a daemon
+// asked for the scope that did not live to see it. No process comes into them any more.
+func (p *premises) sweep(ctx context.Context) {
+	conn, err := p.host.Dial(ctx)
+	if err != nil {
+		return // there are leases if there is a systemd
+	}
+	defer conn.Close()
+	list, err := conn.Tenants(ctx, unitname.Slice)
+	for _, t := range list {
+		if leased(t.Unit) && t.Active == "active" && p.empty(t.Unit) {
+			p.log.Info("a lease that nobody is in is ended", "unit", t.Unit)
+			err = errors.Join(err, conn.Stop(ctx, t.Unit))
+		}
+	}
+	if err != nil {
+		p.log.Warn(fmt.Sprintf("it cannot be told whether there are leases that nobody is in: %v", err))
+	}
+}
+
+// empty tells whether a unit of the slice has no process. One whose cgroup is not there is
+// being begun or ended.
+func (p *premises) empty(unit string) bool {
+	text, err := os.ReadFile(p.host.Path("sys/fs/cgroup", unitname.Slice, unit, "cgroup.events"))
+	return err == nil && slices.Contains(strings.Split(string(text), "\n"), "populated 0")
 }
 
 // reopen has the guard let everybody in again when an exclusive lease has ended.

@@ -49,6 +49,50 @@ func TestAProcessIsKnownByItsStartAndItsUser(t *testing.T) {
 	}
 }
 
+// The kernel does not move who is about to exit, and says nothing.
+func TestWhoDidNotGetIntoItsScopeIsToldOf(t *testing.T) {
+	const scope = "dcm-lease-0-4f1c09aa.scope"
+	for cgroup, in := range map[string]bool{"/dcm.slice/" + scope: true, "/user.slice/session-1.scope": false, "/": false, "": false} {
+		root := t.TempDir()
+		p := &premises{host: &host.Host{Root: root}}
+		if err := os.MkdirAll(filepath.Join(root, "proc/7"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		text := "0::" + cgroup + "\n"
+		if cgroup == "" {
+			text = ""
+		}
+		if err := os.WriteFile(filepath.Join(root, "proc/7/cgroup"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.inside(7, scope); (err == nil) != in {
+			t.Errorf("in %q: %v", cgroup, err)
+		}
+	}
+	if err := (&premises{host: &host.Host{Root: t.TempDir()}}).inside(7, scope); err == nil {
+		t.Error("a process that is gone is in its scope")
+	}
+}
+
+func TestALeaseThatNobodyIsInIsKnown(t *testing.T) {
+	root := t.TempDir()
+	p := &premises{host: &host.Host{Root: root}}
+	for unit, events := range map[string]string{"a.scope": "populated 0\nfrozen 0\n", "b.scope": "populated 1\nfrozen 0\n", "c.scope": ""} {
+		dir := filepath.Join(root, "sys/fs/cgroup/dcm.slice", unit)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.events"), []byte(events), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for unit, want := range map[string]bool{"a.scope": true, "b.scope": false, "c.scope": false, "d.scope": false} {
+		if got := p.empty(unit); got != want {
+			t.Errorf("that nobody is in %s is %t", unit, got)
+		}
+	}
+}
+
 func TestWhoHasAPartitionOpen(t *testing.T) {
 	part := report.Part{Render: "/dev/dri/renderD129", Card: "/dev/dri/card1"}
 	open := []string{"/dev/kfd", part.Render}

@@ -112,7 +112,7 @@ func (c *people) settle(ctx context.Context, b Batch) (l Look, looks int, proble
 
 // mostLooks are enough for all that takes a moment. Where the daemon is away for longer
 // each of them takes as long as that.
-const mostLooks = 400
+const mostLooks = 100
 
 // ask has everybody who has a lease say anew what he can open.
 func (c *people) ask(ctx context.Context) error {
