@@ -181,7 +181,7 @@ func (s *lessees) one() crowd.Step {
 	case s.waiting > 0 && n < 10:
 		step.Do = crowd.GiveUp
 		return step
-	case s.waiting > 0 && n < 70, s.holders > 6 && n < 48:
+	case s.waiting > 0 && n < 70, s.holders > 6 && n < 48, s.holders > []int{8, 16, 64}[s.batches/20%3] && n < 60: // there is room, or there is none
 		step.Do = goers[s.rand.IntN(len(goers))]
 		return step
 	case n > 96 && s.waiting < 3:

@@ -160,6 +160,8 @@ func containerNamed(m machine) {
 	name := m.run("dcm run --dry-run | tail -1")
 	given := p.Parts[slices.IndexFunc(p.Parts, func(part report.Part) bool { return part.Name == name })].Render
 	for options, want := range map[string]string{device + name: given, "": given, device + "0000:26:00.0-3": ""} {
+		// What cleans up behind a container is in the lease, too.
+		m.run(`timeout 60 sh -c 'while systemctl list-units --plain --no-legend "dcm-*.scope" | grep -q .; do :; done'`)
 		r := m.try("dcm run -- podman run --rm --network=none --cgroups=disabled --cap-add=MKNOD " + options + " localhost/look")
 		if got := strings.TrimSpace(r.Stdout); got != want || (r.Code == 0) != (want != "") {
 			m.t.Errorf("in a lease of %s a container with %q ends with %d and opens %s: %s", given, options, r.Code, got, r.Stderr)
