@@ -13,6 +13,7 @@ import (
 	"dcm/internal/attr"
 	"dcm/internal/gpu"
 	"dcm/internal/partition"
+	"dcm/internal/sorting"
 )
 
 // kfdNode is one node of the KFD topology: an active partition of a GPU, or a
@@ -139,7 +140,7 @@ func (n *Node) topology() ([]kfdNode, error) {
 		}
 	}
 	nodes = slices.DeleteFunc(nodes, func(n kfdNode) bool { return n.id == gone })
-	slices.SortFunc(nodes, func(a, b kfdNode) int { return cmp.Compare(a.id, b.id) })
+	sorting.By(nodes, func(a, b kfdNode) int { return cmp.Compare(a.id, b.id) })
 	return nodes, nil
 }
 
@@ -167,7 +168,7 @@ func readNode(dir, name string) (kfdNode, error) {
 func describe(d *gpu.Device, nodes []kfdNode) {
 	xcc, unique := 0, ""
 	// KFD's order is that of the partitions; their render nodes are registered in it.
-	slices.SortStableFunc(nodes, func(a, b kfdNode) int { return cmp.Compare(a.minor, b.minor) })
+	sorting.By(nodes, func(a, b kfdNode) int { return cmp.Compare(a.minor, b.minor) })
 	for i, k := range nodes {
 		d.Parts = append(d.Parts, k.part(i))
 		xcc += int(k.xcc)

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"slices"
 	"sync"
 
 	"dcm/internal/gpu"
+	"dcm/internal/sorting"
 )
 
 // writes are those that have not returned. One that its caller has given up stays
@@ -56,7 +56,7 @@ func (w *writes) within(ctx context.Context, c *change, write func() error) erro
 func (n *Node) UnderWay() []gpu.Write {
 	n.writes.mu.Lock()
 	defer n.writes.mu.Unlock()
-	return slices.SortedFunc(maps.Values(n.writes.open), func(a, b gpu.Write) int {
+	return sorting.From(maps.Values(n.writes.open), func(a, b gpu.Write) int {
 		return cmp.Or(a.GPU.Compare(b.GPU), cmp.Compare(a.Mode, b.Mode))
 	})
 }

@@ -21,6 +21,7 @@ var allowed = map[string][]string{
 	"internal/partition":    {},
 	"internal/foreign":      {},
 	"internal/unitname":     {},
+	"internal/sorting":      {},
 	"internal/placement":    {},
 	"internal/guard":        {},
 	"internal/dmem":         {},
@@ -129,9 +130,9 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 }
 
-// common is what every package may speak: the vocabulary, the names of dcm's own units,
+// common is what every package may speak: the vocabulary, the names of dcm's own units, order,
 // and the door by which text from outside comes in.
-var common = []string{"internal/partition", "internal/foreign", "internal/unitname"}
+var common = []string{"internal/partition", "internal/foreign", "internal/unitname", "internal/sorting"}
 
 // standIn tells whether a package stands in for hardware or for a library, drives the
 // hardware that is stood in for, makes the roots of other systems, or gives time

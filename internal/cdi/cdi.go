@@ -13,10 +13,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/google/renameio/v2"
+
+	"dcm/internal/sorting"
 )
 
 // Kind is the first half of a device's name: "deviceconfig.org/partition=0000:05:00.0-3".
@@ -73,7 +74,7 @@ func Render(devices []Device) ([]byte, error) {
 		}
 		s.Devices = append(s.Devices, one)
 	}
-	slices.SortFunc(s.Devices, func(a, b device) int { return strings.Compare(a.Name, b.Name) })
+	sorting.By(s.Devices, func(a, b device) int { return strings.Compare(a.Name, b.Name) })
 	text, err := json.MarshalIndent(s, "", "  ")
 	return append(text, '\n'), err
 }

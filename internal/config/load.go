@@ -8,6 +8,8 @@ import (
 	"maps"
 	"os"
 	"slices"
+
+	"dcm/internal/sorting"
 )
 
 // Load reads every layer and returns their sum, or an [*Errors] with everything
@@ -161,7 +163,7 @@ func sorted(problems []Problem, layers []layer) []Problem {
 		}
 		return i
 	}
-	slices.SortStableFunc(problems, func(a, b Problem) int {
+	sorting.By(problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Line, b.Line))
 	})
 	return problems

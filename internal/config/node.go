@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"dcm/internal/sorting"
 )
 
 // node is one value of a document, with the place it stands at. Documents of
@@ -65,7 +67,7 @@ func (n *node) broken() bool {
 
 // keys returns the keys in the order they stand in the document.
 func (t table) keys() []string {
-	return slices.SortedFunc(maps.Keys(t), func(a, b string) int {
+	return sorting.From(maps.Keys(t), func(a, b string) int {
 		return cmp.Or(cmp.Compare(t[a].line, t[b].line), cmp.Compare(a, b))
 	})
 }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"dcm/internal/attr"
 	"dcm/internal/partition"
+	"dcm/internal/sorting"
 )
 
 // Function is a device and what waiting for it looks at.
@@ -58,7 +58,7 @@ func list(sys string, describe func(f *Function, sys string) error) ([]*Function
 		}
 	}
 	attr.Each(len(out), func(i int) { out[i].Err = describe(out[i], sys) })
-	slices.SortFunc(out, func(a, b *Function) int { return a.Address.Compare(b.Address) })
+	sorting.By(out, func(a, b *Function) int { return a.Address.Compare(b.Address) })
 	return out, nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"dcm/internal/attr"
 	"dcm/internal/partition"
+	"dcm/internal/sorting"
 )
 
 // Minors is what the kernel has for device nodes of DRM, and who else takes some. Each
@@ -157,7 +158,7 @@ type Shortage struct {
 // are taken to have theirs before.
 func (m Minors) Short(gpus []partition.GPU) *Shortage {
 	gpus = slices.Clone(gpus)
-	slices.SortFunc(gpus, func(a, b partition.GPU) int { return a.Address.Compare(b.Address) })
+	sorting.By(gpus, func(a, b partition.GPU) int { return a.Address.Compare(b.Address) })
 	others := m.others(gpus)
 	needed := m.needed(gpus, others)
 	old, by := m.old(needed)

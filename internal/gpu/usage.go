@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"dcm/internal/partition"
+	"dcm/internal/sorting"
 )
 
 // ErrPartial says that some processes' open files may not be looked at, so that the
@@ -115,7 +116,7 @@ func (n *Node) Usage(ctx context.Context) (Usage, error) {
 	if n.leases != nil {
 		all.lease(n.leases())
 	}
-	slices.SortFunc(all.Holders, func(a, b Holder) int { return cmp.Compare(a.PID, b.PID) })
+	sorting.By(all.Holders, func(a, b Holder) int { return cmp.Compare(a.PID, b.PID) })
 	return all, nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"dcm/internal/account"
 	"dcm/internal/gpu"
+	"dcm/internal/sorting"
 )
 
 // Usage looks how much of the partitions is in use. holders are the processes that have
@@ -83,7 +84,7 @@ func (c crowd) of(p account.Part, list []gpu.Process) []account.Process {
 			out = append(out, account.Process{PID: h.PID, Command: h.Command, Unit: h.Unit, User: c.user(h.PID)})
 		}
 	}
-	slices.SortFunc(out, func(a, b account.Process) int {
+	sorting.By(out, func(a, b account.Process) int {
 		return cmp.Or(cmp.Compare(bytes(b), bytes(a)), cmp.Compare(a.PID, b.PID))
 	})
 	return out

@@ -9,6 +9,7 @@ import (
 	"dcm/internal/partition"
 	"dcm/internal/placement"
 	"dcm/internal/report"
+	"dcm/internal/sorting"
 )
 
 // Caps is how many bytes of each GPU's memory somebody may have. The kernel knows the
@@ -19,7 +20,7 @@ type Caps map[partition.Address]uint64
 // String says "8 GiB of 0000:05:00.0".
 func (c Caps) String() string {
 	var out []string
-	for _, gpu := range slices.SortedFunc(maps.Keys(c), partition.Address.Compare) {
+	for _, gpu := range sorting.From(maps.Keys(c), partition.Address.Compare) {
 		out = append(out, fmt.Sprintf("%s of %s", amount(c[gpu]), gpu))
 	}
 	return strings.Join(out, ", ")

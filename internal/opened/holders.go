@@ -12,6 +12,7 @@ import (
 	"dcm/internal/attr"
 	"dcm/internal/foreign"
 	"dcm/internal/gpu"
+	"dcm/internal/sorting"
 )
 
 // Holders are the processes that were found to have a node open, by pid.
@@ -22,10 +23,10 @@ func (s *Scan) Holders() []gpu.Holder {
 		for _, u := range uses {
 			devices = append(devices, u.device)
 		}
-		slices.SortFunc(devices, compareNodes)
+		sorting.By(devices, compareNodes)
 		out = append(out, gpu.Holder{PID: pid, Command: command(s.dir(pid, "")), Unit: gpu.UnitOf(s.proc, pid), Devices: slices.Compact(devices)})
 	}
-	slices.SortFunc(out, func(a, b gpu.Holder) int { return cmp.Compare(a.PID, b.PID) })
+	sorting.By(out, func(a, b gpu.Holder) int { return cmp.Compare(a.PID, b.PID) })
 	return out
 }
 
@@ -63,7 +64,7 @@ func (s *Scan) Unlooked() []gpu.Unlooked {
 		_ = unix.Stat(s.dir(pid, "fd"), &files)
 		out = append(out, gpu.Unlooked{PID: pid, Command: command(dir), UID: int(st.Uid), Files: int(files.Size), Why: reason, Late: reason != notAllowed})
 	}
-	slices.SortFunc(out, func(a, b gpu.Unlooked) int { return a.PID - b.PID })
+	sorting.By(out, func(a, b gpu.Unlooked) int { return a.PID - b.PID })
 	return out
 }
 

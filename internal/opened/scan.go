@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dcm/internal/attr"
+	"dcm/internal/sorting"
 )
 
 // Scan looks at the open files of every process. Anybody may have as many as he
@@ -90,7 +91,7 @@ func (s *Scan) order(pids []int) []int {
 		}
 		all[i].pid = pid
 	}
-	slices.SortFunc(all, func(a, b sized) int {
+	sorting.By(all, func(a, b sized) int {
 		return cmp.Or(cmp.Compare(a.files, b.files), cmp.Compare(a.pid, b.pid))
 	})
 	for i, a := range all {

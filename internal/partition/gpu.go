@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"dcm/internal/sorting"
 )
 
 // Address is a PCI address in the kernel's form, "0000:0c:00.0": domain, bus,
@@ -160,7 +162,7 @@ func addresses(gpus []GPU) []Address {
 // inOrder returns a copy of gpus in PCI order.
 func inOrder(gpus []GPU) []GPU {
 	out := slices.Clone(gpus)
-	slices.SortFunc(out, func(a, b GPU) int { return a.Address.Compare(b.Address) })
+	sorting.By(out, func(a, b GPU) int { return a.Address.Compare(b.Address) })
 	return out
 }
 

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"dcm/internal/sorting"
 )
 
 // MIG is the geometry of one NVIDIA GPU in MIG mode: its GPU instances. None is a
@@ -50,7 +52,7 @@ func NewMIG(counts map[string]int) (MIG, error) {
 		}
 		list = append(list, slices.Repeat([]MIGProfile{p}, counts[name])...)
 	}
-	slices.SortStableFunc(list, func(a, b MIGProfile) int {
+	sorting.By(list, func(a, b MIGProfile) int {
 		return cmp.Or(cmp.Compare(b.Slices, a.Slices), cmp.Compare(b.Memory, a.Memory),
 			strings.Compare(a.Attribute, b.Attribute), cmp.Compare(b.slices(), a.slices()))
 	})
@@ -123,7 +125,7 @@ func (m MIG) placed() bool {
 // key tells apart what differs in anything.
 func (m MIG) key() string {
 	m.Instances = m.inOrder()
-	slices.SortStableFunc(m.Instances, func(a, b Instance) int { return cmp.Compare(a.Start, b.Start) })
+	sorting.By(m.Instances, func(a, b Instance) int { return cmp.Compare(a.Start, b.Start) })
 	text, _ := m.MarshalText() // never fails
 	return string(text)
 }
@@ -163,7 +165,7 @@ func (m MIG) inOrder() []Instance {
 		}
 		list[i].Instance = one
 	}
-	slices.SortStableFunc(list, func(a, b parsed) int {
+	sorting.By(list, func(a, b parsed) int {
 		return cmp.Or(cmp.Compare(b.Slices, a.Slices), cmp.Compare(b.Memory, a.Memory), compareInstances(a.Instance, b.Instance))
 	})
 	out := make([]Instance, len(list))

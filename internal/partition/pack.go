@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"dcm/internal/sorting"
 )
 
 // Pack gives every instance of a geometry its memory slots, out of the profiles that
@@ -23,7 +25,7 @@ func Pack(offered []Slots, m MIG) (MIG, error) {
 		return MIG{}, err
 	}
 	list := m.inOrder()
-	slices.SortStableFunc(list, func(a, b Instance) int { // the hard ones first
+	sorting.By(list, func(a, b Instance) int { // the hard ones first
 		return cmp.Or(compareFixed(a, b), cmp.Compare(p.offered[b.Profile].Size, p.offered[a.Profile].Size))
 	})
 	for _, i := range list {
@@ -34,7 +36,7 @@ func Pack(offered []Slots, m MIG) (MIG, error) {
 	if !p.place(list, 0, 0) {
 		return MIG{}, p.explain(offered, list)
 	}
-	slices.SortStableFunc(list, func(a, b Instance) int { return cmp.Compare(a.Start, b.Start) })
+	sorting.By(list, func(a, b Instance) int { return cmp.Compare(a.Start, b.Start) })
 	return MIG{Instances: list}, nil
 }
 

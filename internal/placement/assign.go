@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"dcm/internal/sorting"
 )
 
 // Reservation is one of several wants that are met together.
@@ -54,7 +56,7 @@ func Assign(node []Partition, taken map[string]bool, list []Reservation) (map[st
 			return done || o.Name == r.Name
 		}))
 	})
-	slices.SortStableFunc(todo, func(x, y Reservation) int {
+	sorting.By(todo, func(x, y Reservation) int {
 		return cmp.Or(cmp.Compare(a.room(x), a.room(y)), cmp.Compare(y.Partitions, x.Partitions))
 	})
 	for i, r := range todo {
@@ -128,7 +130,7 @@ func (a *assignment) place(r Reservation, others []Reservation) error {
 		}
 		picked = append(picked, c.Partitions...)
 	}
-	slices.SortFunc(picked, func(x, y Partition) int {
+	sorting.By(picked, func(x, y Partition) int {
 		return cmp.Or(x.GPU.Compare(y.GPU), cmp.Compare(x.Index, y.Index))
 	})
 	a.give(r, Choice{picked, Sum(picked), reason(picked, free, r.Want)}, others)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dcm/internal/partition"
+	"dcm/internal/sorting"
 )
 
 // reason says in words what was chosen, and what of the same GPUs stays free.
@@ -58,7 +59,7 @@ func order(per map[partition.Address]int) []partition.Address {
 	for g := range per {
 		out = append(out, g)
 	}
-	slices.SortFunc(out, partition.Address.Compare)
+	sorting.By(out, partition.Address.Compare)
 	return out
 }
 

@@ -3,6 +3,8 @@ package placement
 import (
 	"cmp"
 	"slices"
+
+	"dcm/internal/sorting"
 )
 
 // level is how far a node of the tree is from the root.
@@ -31,7 +33,7 @@ type tree struct {
 // are memory domains or, with whole, GPUs of which each counts as one.
 func grow(free []Partition, whole bool) *tree {
 	free = slices.Clone(free)
-	slices.SortFunc(free, func(a, b Partition) int {
+	sorting.By(free, func(a, b Partition) int {
 		return cmp.Or(a.GPU.Compare(b.GPU), cmp.Compare(a.Index, b.Index))
 	})
 	root := &tree{cost: far}

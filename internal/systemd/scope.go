@@ -9,6 +9,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"dcm/internal/foreign"
+	"dcm/internal/sorting"
 )
 
 // Scope is a unit for a process that runs already.
@@ -145,7 +146,7 @@ func (c *Conn) Tenants(ctx context.Context, slice string) ([]Tenant, error) {
 		out[i], err = c.tenant(ctx, list[i].unit)
 		return err
 	})
-	slices.SortFunc(out, func(a, b Tenant) int { return strings.Compare(a.Unit, b.Unit) })
+	sorting.By(out, func(a, b Tenant) int { return strings.Compare(a.Unit, b.Unit) })
 	return slices.DeleteFunc(out, func(t Tenant) bool { return t.Active == "" }), err
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"dcm/internal/foreign"
+	"dcm/internal/sorting"
 )
 
 // Unit is a unit's state, in the words of org.freedesktop.systemd1(5).
@@ -159,7 +160,7 @@ func (c *Conn) instances(ctx context.Context, template string) ([]listed, error)
 			out = append(out, listing(status.Name, status))
 		}
 	}
-	slices.SortFunc(out, func(a, b listed) int { return cmp.Compare(a.primary, b.primary) })
+	sorting.By(out, func(a, b listed) int { return cmp.Compare(a.primary, b.primary) })
 	return out, nil
 }
 

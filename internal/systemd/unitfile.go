@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"dcm/internal/foreign"
+	"dcm/internal/sorting"
 )
 
 // Setting is what a unit's files say of something.
@@ -117,7 +118,7 @@ func (f unitFiles) dropins(names []string) []string {
 	for _, file := range found {
 		out = append(out, file)
 	}
-	slices.SortFunc(out, func(a, b string) int { return cmp.Compare(filepath.Base(a), filepath.Base(b)) })
+	sorting.By(out, func(a, b string) int { return cmp.Compare(filepath.Base(a), filepath.Base(b)) })
 	return out
 }
 

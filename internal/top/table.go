@@ -8,6 +8,7 @@ import (
 
 	"dcm/internal/account"
 	"dcm/internal/foreign"
+	"dcm/internal/sorting"
 )
 
 // column is one of the table.
@@ -157,7 +158,7 @@ func sorted(u account.Usage, by column, reverse bool) []row {
 	for i, p := range u.Parts {
 		rows[i] = row{p, u.Why(account.PartHolders) != "", u.Why(account.PartProcesses) != ""}
 	}
-	slices.SortStableFunc(rows, func(a, b row) int {
+	sorting.By(rows, func(a, b row) int {
 		if by.most {
 			return by.cmp(b.PartUse, a.PartUse)
 		}
