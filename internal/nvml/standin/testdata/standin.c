@@ -122,9 +122,31 @@ static void read_line(const char *line)
 	sscanf(line, "nvml %63s", version);
 }
 
+/* seen is the file as it was last read or written, kept open so that no other has its number. */
+static int seen_fd = -1;
+static struct stat seen;
+
+static void see(void)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (seen_fd >= 0)
+		close(seen_fd);
+	seen_fd = fd;
+	if (fd < 0 || fstat(fd, &seen) < 0)
+		memset(&seen, 0, sizeof seen);
+}
+
+static int changed(void)
+{
+	struct stat now;
+	return seen_fd < 0 || stat(path, &now) < 0 || now.st_dev != seen.st_dev || now.st_ino != seen.st_ino || now.st_size != seen.st_size ||
+	       now.st_mtim.tv_sec != seen.st_mtim.tv_sec || now.st_mtim.tv_nsec != seen.st_mtim.tv_nsec;
+}
+
 static void read_state(void)
 {
 	char line[1024];
+	see();
 	FILE *f = fopen(path, "re");
 	gpu_count = profile_count = gi_count = ci_count = process_count = knob_count = loaded = 0;
 	while (f && fgets(line, sizeof line, f))
@@ -160,6 +182,7 @@ static void write_state(void)
 		fprintf(f, "knob %s %s\n", k->name, k->value);
 	if (fclose(f) == 0)
 		rename(next, path);
+	see();
 }
 
 /* log_call appends the function and the GPU that it is for, if the knob "log" names a file. */
@@ -229,7 +252,8 @@ static void enter(void)
 	lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 	if (lock_fd >= 0)
 		flock(lock_fd, LOCK_EX);
-	read_state();
+	if (changed())
+		read_state();
 }
 
 /* Handles: what it is, the epoch of its GPU, and the ids. */
