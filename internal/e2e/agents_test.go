@@ -29,7 +29,7 @@ memory = "NPS1"
 // agents is what a program of root's can do by the socket of its own. The client is
 // systemd's own.
 func agents(m machine) {
-	if m.run("systemctl is-active dcm-agent.socket || :; ls -d /run/dcm-agent 2>&1 || :; cat /proc/net/unix | grep dcm-agent || :"); m.try("test -e "+agentsSocket).Code == 0 {
+	if m.try("test -e /run/dcm-agent").Code == 0 {
 		m.t.Error("something listens that nobody has asked for")
 	}
 	m.put(settings, selecting("cpx-fast")+agentsOn)
@@ -57,13 +57,9 @@ func agents(m machine) {
 // opened waits until systemd has the socket so.
 func (m machine) opened(state string) {
 	m.t.Helper()
-	r := m.try(`for change in $(seq 30); do
-		[ "$(systemctl is-active dcm-agent.socket)" != "$1" ] || exit 0
+	m.run(`until [ "$(systemctl is-active dcm-agent.socket)" = "$1" ]; do
 		busctl --timeout=1s wait /org/freedesktop/systemd1/unit/dcm_2dagent_2esocket org.freedesktop.DBus.Properties PropertiesChanged || :
-	done; exit 1`, state)
-	if r.Code != 0 {
-		m.t.Fatalf("dcm-agent.socket is never %s", state)
-	}
+	done`, state)
 }
 
 // ask has an agent call a method. The answer is on the standard output, an error's too.
@@ -73,7 +69,7 @@ func (m machine) ask(method string, parameters map[string]string) remote.Result 
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	r := m.try("varlinkctl call --json=short "+agentsSocket+` org.deviceconfig.Agent1."$1" "$2"`, method, string(text))
+	r := m.try("varlinkctl call --timeout=10min --json=short "+agentsSocket+` org.deviceconfig.Agent1."$1" "$2"`, method, string(text))
 	m.t.Logf("%s: exit %d\n%.2000s%s", method, r.Code, r.Stdout, r.Stderr)
 	return r
 }
@@ -201,7 +197,7 @@ func (m machine) agentsAtOnce() {
 		}
 		m.put("/run/"+profile+".json", string(text))
 	}
-	got := m.run("for profile in many whole; do varlinkctl call --json=short " + agentsSocket + ` org.deviceconfig.Agent1.UseFor "$(cat /run/$profile.json)" & done; wait`)
+	got := m.run("for profile in many whole; do varlinkctl call --timeout=10min --json=short " + agentsSocket + ` org.deviceconfig.Agent1.UseFor "$(cat /run/$profile.json)" & done; wait`)
 	if strings.Count(got, `"summary":"Profile many is on the GPUs"`) != 1 || strings.Count(got, `"summary":"Profile whole is on the GPUs"`) != 1 {
 		m.t.Errorf("two at once were told:\n%s", got)
 	}
