@@ -55,6 +55,7 @@ func TestUnitsGetWhatTheseGPUsNeedWhereThereAreSome(t *testing.T) {
 		"dcm-apply.service":          "CapabilityBoundingSet=CAP_SYS_ADMIN CAP_MKNOD\n",
 		"dcm.service":                "DeviceAllow=char-195 rw\n",
 		"dcm-reserve.service":        "DeviceAllow=char-195 rw\n",
+		"dcm-agent.service":          "DeviceAllow=char-195 rw\n",
 		"nvidia-cdi-refresh.service": "After=dcm-apply.service\n",
 	} {
 		if !strings.Contains(units[unit], want) {

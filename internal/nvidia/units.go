@@ -35,6 +35,7 @@ CapabilityBoundingSet=CAP_SYS_ADMIN CAP_MKNOD
 `,
 		"dcm.service":         devices,
 		"dcm-reserve.service": devices,
+		"dcm-agent.service":   devices,
 		refresh: look + `[Unit]
 After=dcm-apply.service
 `,
