@@ -25,6 +25,8 @@ type Control interface {
 	Plan(ctx context.Context, profile string) (Plan, error)
 	// Account takes an account of what is so at this moment, in its JSON form.
 	Account(ctx context.Context) (string, error)
+	// History tells the last runs, in JSON.
+	History(ctx context.Context) (string, error)
 	// Usage looks how much of the partitions is in use, and tells it in JSON.
 	Usage(ctx context.Context) (string, error)
 	Lessor
@@ -70,6 +72,7 @@ func (s *Service) methods() []method {
 		{name: "Reload", run: s.admitted(s.reload)},
 		{name: "Plan", in: []arg{{"profile", "s"}}, out: []arg{{"profile", "s"}, {"steps", "a(sasss)"}, {"clients", "as"}}, run: s.admitted(s.plan)},
 		{name: "Account", out: []arg{{"account", "s"}}, run: s.admitted(s.look(s.accounts))},
+		{name: "History", out: []arg{{"runs", "s"}}, run: s.admitted(s.history)},
 		{name: "Usage", out: []arg{{"usage", "s"}}, run: s.admitted(s.look(s.usages))},
 		{name: "Acquire", in: []arg{{"options", "a{sv}"}}, out: []arg{{"lease", "s"}, {"partitions", "as"}, {"reason", "s"}, {"notes", "as"}}, run: s.admitted(s.acquire)},
 		{name: "Release", in: []arg{{"lease", "s"}}, run: s.admitted(s.release)},
@@ -127,6 +130,17 @@ func (s *Service) plan(c call) ([]any, error) {
 		return nil, told(err)
 	}
 	return []any{p.Profile, list(p.Steps), list(p.Clients)}, nil
+}
+
+// history is for everyone, at a pace.
+func (s *Service) history(c call) ([]any, error) {
+	ctx, cancel := context.WithTimeout(s.ctx(c), looking)
+	defer cancel()
+	if err := s.paces.wait(ctx, c.uid); err != nil {
+		return nil, told(err)
+	}
+	text, err := s.control.History(ctx)
+	return []any{text}, told(err)
 }
 
 // look is what everyone may have looked at.

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -10,6 +11,7 @@ import (
 	"dcm/internal/config"
 	"dcm/internal/daemon"
 	"dcm/internal/gpu"
+	"dcm/internal/history"
 	"dcm/internal/host"
 	"dcm/internal/report"
 	"dcm/internal/unitname"
@@ -94,6 +96,20 @@ func (c control) Use(ctx context.Context, who bus.Caller, profile string) (strin
 }
 
 func (c control) Account(ctx context.Context) (string, error) { return c.shown.Account(ctx) }
+
+// History tells the runs as dcm report --list --json does.
+func (c control) History(context.Context) (string, error) {
+	busy, err := apply.UnderWay(c.host.Lock())
+	all, bad := history.Read(c.host.Path("var/lib/dcm", history.File), busy && err == nil)
+	if bad != nil {
+		return "", bad
+	}
+	if all == nil {
+		all = []history.Entry{}
+	}
+	text, err := json.Marshal(all)
+	return string(text), err
+}
 
 func (c control) Reload(ctx context.Context, who bus.Caller) error {
 	s, err := c.ask(ctx, who, "asked over the bus to reload")
