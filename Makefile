@@ -38,12 +38,15 @@ build:
 
 packages:
 	mkdir -p $(DIST)
-	rm -f $(DIST)/dcm[-_]*.deb $(DIST)/dcm[-_]*.rpm
+	rm -f $(DIST)/dcm[-_]*.deb $(DIST)/dcm[-_]*.rpm $(DIST)/cockpit-dcm*.deb $(DIST)/cockpit-dcm*.rpm
 	for arch in $(ARCHES); do \
 		packaging/stage.sh $$arch || exit 1; \
 		for packager in $(PACKAGERS); do \
 			ARCH=$$arch $(GO) tool nfpm package -f $(RECIPE) -p $$packager -t $(DIST)/ || exit 1; \
 		done; \
+	done
+	for packager in $(PACKAGERS); do \
+		$(GO) tool nfpm package -f packaging/cockpit/nfpm.yaml -p $$packager -t $(DIST)/ || exit 1; \
 	done
 
 .PHONY: image

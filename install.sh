@@ -186,9 +186,9 @@ known() {
 # put installs the package that was built, in the place of any other build.
 put() {
 	case $1 in
-	debian) apt-get install -y --reinstall --allow-downgrades ./dist/*.deb </dev/null ;;
+	debian) apt-get install -y --reinstall --allow-downgrades ./dist/dcm_*.deb </dev/null ;;
 	fedora)
-		file=$(ls ./dist/*.rpm)
+		file=$(ls ./dist/dcm-*.rpm)
 		built=$(rpm --query --package --queryformat '%{EVR}' "$file")
 		if [ "$(rpm --query --queryformat '%{EVR}' dcm)" = "$built" ]; then
 			dnf reinstall -y "$file" </dev/null

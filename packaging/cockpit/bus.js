@@ -1,0 +1,29 @@
+// dcm on the system bus, by Cockpit's channel to it. Root's where administrative access is
+// on, else the user's own, which may look.
+
+const name = "org.deviceconfig.Manager1";
+const path = "/org/deviceconfig/Manager1";
+const properties = "org.freedesktop.DBus.Properties";
+
+// A change takes minutes where the driver is reloaded.
+const patience = 15 * 60 * 1000;
+
+// connect tells changed() when something that dcm shows is another, and when dcm comes
+// or goes.
+export function connect(cockpit, changed) {
+    const client = cockpit.dbus(name, { bus: "system", superuser: "try" });
+    const call = (method, type, args, options = {}) =>
+        client.call(path, name, method, args, { type, ...options });
+    client.subscribe({ interface: properties, path_namespace: path }, changed);
+    client.subscribe({ interface: "org.freedesktop.DBus.ObjectManager", path }, changed);
+    client.addEventListener("owner", changed);
+    client.addEventListener("close", (event, options) => options && options.problem && changed());
+    return {
+        account: async () => JSON.parse((await call("Account", "", []))[0]),
+        history: async () => JSON.parse((await call("History", "", []))[0]),
+        plan: profile => call("Plan", "s", [profile]),
+        use: profile => call("Use", "s", [profile], { timeout: patience }),
+        apply: () => call("Apply", "", [], { timeout: patience }),
+        close: () => client.close(),
+    };
+}

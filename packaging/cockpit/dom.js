@@ -1,0 +1,37 @@
+// Elements of a document. Text from outside comes in as text alone: there is no way here
+// to have it read as markup.
+
+// el makes an element: with properties (class, on..., others as attributes), then what is
+// in it, elements or text. What is null or false is left out.
+export function el(tag, properties = {}, ...inside) {
+    const out = document.createElement(tag);
+    for (const [key, value] of Object.entries(properties)) {
+        if (value === null || value === undefined || value === false) continue;
+        if (key === "class") out.className = value;
+        else if (key.startsWith("on")) out.addEventListener(key.slice(2), value);
+        else out.setAttribute(key, value === true ? "" : value);
+    }
+    out.append(...inside.flat().filter(x => x !== null && x !== undefined && x !== false && x !== ""));
+    return out;
+}
+
+const drawn = new WeakMap();
+
+// redraw puts into a place what draw makes of data, where that has changed: what stays
+// keeps the focus, and a screen reader's place.
+export function redraw(place, data, draw) {
+    const now = JSON.stringify(data);
+    if (drawn.get(place) === now) return;
+    drawn.set(place, now);
+    const focused = place.contains(document.activeElement) && document.activeElement.id;
+    place.replaceChildren(...[draw(data)].flat().filter(Boolean));
+    if (focused) document.getElementById(focused)?.focus();
+}
+
+// table is one with a head, or a sentence where there is nothing to list.
+export function table(label, heads, rows, none) {
+    if (!rows.length) return el("p", { class: "dcm-note" }, none);
+    return el("div", { class: "dcm-wide" }, el("table", { class: "dcm-table", "aria-label": label },
+        el("thead", {}, el("tr", {}, heads.map(h => el("th", { scope: "col" }, h)))),
+        el("tbody", {}, rows.map(row => el("tr", {}, row.map((c, i) => el(i ? "td" : "th", i ? {} : { scope: "row" }, c)))))));
+}

@@ -1,0 +1,133 @@
+// The page's parts, each of what model.js and words.js make.
+
+import { el, table } from "./dom.js";
+import { count } from "./words.js";
+
+const marks = { good: "✓", warning: "!", danger: "✕", unknown: "?" };
+
+// told is a reason with its cure.
+export function told(tone, reason, cure, role) {
+    return el("div", { class: `dcm-told ${tone}`, role },
+        el("span", { class: "dcm-mark", "aria-hidden": "true" }, marks[tone]),
+        el("div", {},
+            reason.split("\n").map(line => el("p", { class: "dcm-reason" }, line)),
+            cure && el("p", { class: "dcm-cure" }, el("b", {}, "What to do: "), cure)));
+}
+
+export function health({ health, problems, warnings, missing, inForce, source }) {
+    const cause = el("p", { class: "dcm-note" }, inForce ? `Profile in force: ${inForce}` + (source ? `, selected by ${source}` : "") : "No profile is in force.");
+    const state = el("div", { class: `dcm-told ${health.tone}` },
+        el("span", { class: "dcm-mark", "aria-hidden": "true" }, marks[health.tone]),
+        el("div", {}, el("p", { class: "dcm-verdict", id: "verdict" }, health.summary || health.state), cause));
+    return [
+        state,
+        ...problems.map(p => told(health.tone === "danger" ? "danger" : "warning", p.text, p.cure)),
+        ...warnings.map(w => told("warning", w, "")),
+        missing.length > 0 && told("danger", `Not there any more: ${missing.join(", ")}`, ""),
+    ];
+}
+
+export function run(r) {
+    if (!r || !r.running) return [];
+    return [el("div", { class: "dcm-run" },
+        el("h2", {}, `Applying ${r.profile}`),
+        el("progress", { "aria-label": `Applying ${r.profile}` }),
+        el("ol", { class: "dcm-steps" }, r.steps.map(s => el("li", { class: s.error ? "bad" : s.over ? "over" : "now" }, s.text, s.error && ` - ${s.error}`))))];
+}
+
+export function legend(gpus) {
+    const cells = gpus.flatMap(g => g.domains.flatMap(d => d.cells));
+    const kinds = new Map(cells.map(c => [c.kind, c.mode]));
+    const key = (kind, text) => el("li", {}, el("span", { class: `dcm-key ${kind}`, "aria-hidden": "true" }), text);
+    return [
+        ...[...kinds].map(([kind, mode]) => key(kind, kind === "parts-slice" ? "slice" : mode)),
+        key("free", "free"), key("free held", "held"),
+        cells.some(c => c.kept.length) && key("free kept", "reserved"),
+    ];
+}
+
+export function gpu(g) {
+    const moving = g.want || g.pending;
+    return el("li", { class: `dcm-card ${g.why ? "alone" : ""} ${moving ? "moving" : ""}`, "data-address": g.address, "data-mode": g.mode },
+        el("div", { class: "dcm-card-top" },
+            el("h3", {}, g.title, el("small", {}, g.model)),
+            g.mode && el("span", { class: `dcm-mode ${g.kind}` }, g.mode)),
+        el("code", { class: "dcm-address" }, g.address),
+        picture(g),
+        el("p", { class: "dcm-card-foot" }, foot(g)));
+}
+
+function foot(g) {
+    if (g.why) return `left alone: ${g.why}`;
+    if (g.want) return `to be ${g.want}`;
+    if (g.pending) return `${g.pending} comes with the next load of the driver`;
+    const free = g.count - g.held;
+    return `${count(g.count, "partition")}, ${free === g.count ? "all free" : free ? `${free} free` : "all held"}` + (g.skipped ? ", skipped by the profile" : "");
+}
+
+function picture(g) {
+    if (!g.domains.length) return el("div", { class: "dcm-silicon empty", role: "img", "aria-label": "not divided" });
+    return el("ul", { class: "dcm-silicon", "aria-label": `Partitions of ${g.title}` }, g.domains.map(d =>
+        el("li", { class: "dcm-domain", "aria-label": g.domains.length > 1 ? `Memory domain ${d.index}` : null },
+            el("ul", { class: "dcm-cells" }, d.cells.map(cell)))));
+}
+
+function cell(c) {
+    const out = el("li", { class: `dcm-cell ${c.kind} ${c.held ? "held" : "free"} ${c.kept.length ? "kept" : ""}`, title: c.label },
+        el("span", { "aria-hidden": "true" }, String(c.index)), el("span", { class: "dcm-unseen" }, c.label));
+    if (c.share) out.style.flexGrow = String(Math.round(c.share * 1000));
+    return out;
+}
+
+// profiles are radio buttons, so that the arrows go from one to the next.
+export function profiles({ names, fits, inForce, chosen }, choose) {
+    return names.map((name, i) => {
+        const fit = fits[name];
+        return el("div", { class: `dcm-profile ${fit?.refused ? "unfit" : ""}` },
+            el("input", {
+                type: "radio", name: "profile", id: `profile-${i}`, value: name, "aria-describedby": `fit-${i}`,
+                checked: name === chosen, onchange: () => choose(name),
+            }),
+            el("label", { for: `profile-${i}` }, name, name === inForce && el("span", { class: "dcm-tag" }, "in force")),
+            el("span", { id: `fit-${i}`, class: "dcm-note", title: fit?.refused || null }, !fit ? "" : fit.refused ? "does not fit this node" : fit.words));
+    });
+}
+
+// plan is what would be done for the chosen profile, and the button that does it.
+export function plan({ chosen, plan, refused, busy, admin, inForce, failed }, apply) {
+    if (!chosen) return [el("p", { class: "dcm-note" }, "Choose a profile to see what would be done for it.")];
+    const out = [el("h2", {}, `Plan for ${chosen}`)];
+    if (refused) return [...out, told("danger", refused.reason, refused.cure, "alert")];
+    if (!plan) return [...out, el("p", { class: "dcm-note" }, "Looking ...")];
+    out.push(plan.steps.length
+        ? el("ol", { class: "dcm-steps", id: "steps" }, plan.steps.map(s => el("li", {}, s)))
+        : el("p", { id: "steps" }, "Nothing is to be done on the GPUs."));
+    if (plan.restarts.length) out.push(
+        el("p", {}, el("b", {}, count(plan.restarts.length, "unit"), " would be restarted:")),
+        el("ul", { class: "dcm-units", id: "restarts" }, plan.restarts.map(u => el("li", {}, el("code", {}, u)))));
+    else if (plan.steps.length) out.push(el("p", { id: "restarts" }, "No unit would be restarted."));
+    if (failed) out.push(told("danger", failed.reason, failed.cure, "alert"));
+    const idle = !plan.steps.length && chosen === inForce;
+    out.push(
+        el("button", {
+            id: "apply", type: "button", class: "dcm-button primary", disabled: !admin || busy || idle,
+            "aria-describedby": "apply-why", onclick: apply,
+        }, busy ? "Applying ..." : `Apply ${chosen}`),
+        el("p", { id: "apply-why", class: "dcm-note" }, admin ? (idle ? "It is on the GPUs." : "") : "Read-only: this takes administrative access."));
+    return out;
+}
+
+const when = iso => el("time", { datetime: iso }, new Date(iso).toLocaleString());
+
+export const clients = list => table("Clients", ["Unit", "State", "Before the last restart", "As it was"],
+    list.map(c => [el("code", {}, c.unit), c.state, c.before || "-", el("span", { class: c.back ? "" : "dcm-bad" }, c.back ? "yes" : "no")]),
+    "No unit is a client: nothing is restarted around a change.");
+
+export const holders = list => table("Holders", ["Process", "Unit", "Has open", ""],
+    list.map(h => [el("span", {}, h.command, " ", el("small", {}, String(h.pid))), h.unit ? el("code", {}, h.unit) : "-", h.devices.join(", "), h.way ? el("span", { class: "dcm-bad" }, "in the way") : ""]),
+    "Nobody has a GPU open.");
+
+export const history = list => table("History", ["Began", "Took", "Profile", "Result", "Changed", "Asked for"],
+    list.map(e => [when(e.began), e.took || "-", e.profile || "-", el("span", { class: e.error ? "dcm-bad" : "", title: e.error || null }, e.result), e.changed, e.asked]),
+    "No run is known.");
+

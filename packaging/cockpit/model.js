@@ -1,0 +1,137 @@
+// What an account, see dcm-account(5), is on the page. Nothing here knows Cockpit or a
+// document, and nothing is asked for: the account is all there is.
+
+// Each number of parts has a colour of its own, whatever a vendor calls it.
+const parts = { SPX: 1, DPX: 2, TPX: 3, QPX: 4, CPX: 8 };
+
+// tone is how loud a state of health is, by its code.
+export const tone = code => ["good", "warning", "danger"][code] || "unknown";
+
+export function model(account) {
+    const health = account.health || {};
+    const holders = account.holders || [];
+    return {
+        health: { state: health.state || "unknown", summary: health.summary || "", tone: tone(health.code) },
+        problems: (account.problems || []).map(p => ({ text: p.text, cure: p.cure || "", state: p.state })),
+        warnings: account.warnings || [],
+        inForce: account.profile.in_force,
+        selected: account.profile.selected,
+        applied: account.profile.applied,
+        source: account.profile.source,
+        profiles: account.profile.defined || [],
+        phase: (account.daemon || {}).phase || "",
+        retry: (account.daemon || {}).retry || "",
+        busy: health.state === "changing" || (account.last_run || {}).result === "running",
+        gpus: (account.gpus || []).map(g => card(g, account)),
+        missing: (account.expected || {}).missing || [],
+        clients: (account.clients || []).map(client),
+        holders: holders.map(holder),
+        run: run(account.last_run),
+    };
+}
+
+export const shape = mode => {
+    if (!mode) return "";
+    if (mode.slices) return mode.slices.length ? mode.slices.join(" + ") : mode.whole || "whole";
+    return mode.whole || [mode.compute, mode.memory].filter(Boolean).join("/");
+};
+
+// kind is the class that colours a part.
+export function kind(mode) {
+    if (mode in parts) return "parts-" + parts[mode];
+    return /^\d+g\./.test(mode) ? "parts-slice" : "parts-other";
+}
+
+function card(gpu, account) {
+    const cells = (account.partitions || []).filter(p => p.gpu === gpu.address).map(p => cell(p, account));
+    const mode = shape(gpu.mode), want = shape(gpu.want);
+    return {
+        address: gpu.address,
+        title: gpu.index >= 0 ? `GPU ${gpu.index}` : "GPU",
+        model: gpu.model || gpu.name || gpu.driver || "",
+        mode,
+        want: want && want !== mode && !gpu.skipped ? want : "",
+        pending: gpu.pending || "",
+        skipped: Boolean(gpu.skipped),
+        why: gpu.why || "",
+        kind: kind((gpu.mode || {}).compute || ""),
+        domains: domains(cells),
+        held: cells.filter(c => c.held).length,
+        count: cells.length,
+    };
+}
+
+function cell(part, account) {
+    const by = (account.holders || []).filter(h => h.devices.includes(part.render_node) || h.devices.includes(part.card));
+    const kept = (account.reservations || []).filter(r => (r.partitions || []).includes(part.name));
+    const who = by.map(h => `${h.command} (${h.pid})`);
+    const c = {
+        name: part.name,
+        index: part.index,
+        mode: part.mode,
+        kind: kind(part.mode),
+        domain: part.memory_domain || 0,
+        share: part.memory_share || part.compute_share || 0,
+        memory: bytes(part.memory_bytes),
+        node: part.render_node,
+        who,
+        kept: kept.map(r => r.unit || r.name),
+        held: by.length > 0,
+    };
+    c.label = [
+        `Partition ${c.index}`, c.mode, c.memory, c.node,
+        c.held ? `held by ${who.join(", ")}` : "free",
+        c.kept.length ? `reserved for ${c.kept.join(", ")}` : "",
+    ].filter(Boolean).join(", ");
+    return c;
+}
+
+// domains groups a GPU's parts by the memory that is nearest to them.
+function domains(cells) {
+    const by = new Map();
+    for (const c of cells) by.set(c.domain, [...(by.get(c.domain) || []), c]);
+    return [...by.keys()].sort((a, b) => a - b).map(index => ({ index, cells: by.get(index) }));
+}
+
+function client(c) {
+    const state = c.load === "not-found" ? "not installed" : c.sub ? `${c.active} (${c.sub})` : c.active;
+    return { unit: c.unit, state, before: c.before || "", back: c.back, result: c.result || "" };
+}
+
+function holder(h) {
+    return { pid: h.pid, command: h.command, unit: h.unit || "", devices: h.devices, way: Boolean(h.in_the_way) };
+}
+
+const tenses = {
+    memory: ["requesting", "requested"], compute: ["switching to", "switched to"],
+    reload: ["reloading the driver", "reloaded the driver"],
+};
+
+// run tells the last run step by step; null where there was none.
+function run(last) {
+    if (!last) return null;
+    return {
+        profile: last.profile,
+        result: last.result,
+        running: last.result === "running",
+        started: last.started,
+        finished: last.finished || "",
+        error: last.error ? last.error.text : "",
+        cure: last.error ? last.error.cure || "" : "",
+        steps: (last.steps || []).map(step),
+    };
+}
+
+function step(s) {
+    const over = Boolean(s.finished) && !/^0001/.test(s.finished);
+    const words = (tenses[s.kind] || [s.kind, s.kind])[over ? 1 : 0];
+    const what = s.kind === "reload" ? words : `${words} ${s.to || (s.mig || []).join(" + ")}`;
+    const where = s.hive && s.hive.length > 1 ? `${s.hive.length} GPUs` : s.gpu || "";
+    return { text: [where, what].filter(Boolean).join(": ") + (s.undo ? " (going back)" : ""), over, error: s.error || "" };
+}
+
+export function bytes(n) {
+    if (!n) return "";
+    const gib = n / 2 ** 30;
+    return gib >= 1 ? `${Math.round(gib * 10) / 10} GiB` : `${Math.round(n / 2 ** 20)} MiB`;
+}

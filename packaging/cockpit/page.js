@@ -1,0 +1,142 @@
+// The page: what dcm shows on the bus is asked for when it says that it has changed, and
+// drawn.
+
+import { connect } from "./bus.js";
+import * as draw from "./draw.js";
+import { redraw } from "./dom.js";
+import { model } from "./model.js";
+import { follow } from "./theme.js";
+import { effort, news, past, plan, refusal } from "./words.js";
+
+const $ = id => document.getElementById(id);
+
+const state = {
+    bus: null, admin: false, now: null, gone: null, past: [],
+    fits: {}, fitted: "", chosen: "", plan: null, refused: null, failed: null, asking: false,
+};
+
+// once runs a task one at a time: who asks while it runs has it run once more.
+function once(task) {
+    let running = false, again = false;
+    return async () => {
+        again = true;
+        if (running) return;
+        running = true;
+        while (again) {
+            again = false;
+            await task();
+        }
+        running = false;
+    };
+}
+
+const look = once(async () => {
+    const bus = state.bus;
+    try {
+        const now = model(await bus.account());
+        say(news(state.now, now));
+        state.now = now;
+        state.gone = null;
+        state.past = past(await bus.history().catch(() => []));
+    } catch (error) {
+        if (bus !== state.bus) return;
+        state.gone = refusal(error);
+        say(state.gone.reason);
+    }
+    show();
+    if (state.now && !state.gone && !state.now.busy) await fit(bus);
+});
+
+function say(text) {
+    if (text) $("live").textContent = text;
+}
+
+// fit has each profile planned, where the GPUs or what can be selected are others.
+async function fit(bus) {
+    const at = JSON.stringify([state.now.profiles, state.now.inForce, state.now.gpus.map(g => [g.address, g.mode]), state.now.clients]);
+    if (state.fitted === at) return;
+    state.fitted = at;
+    if (state.chosen) planned();
+    for (const name of state.now.profiles) {
+        try {
+            state.fits[name] = { words: effort(plan(await bus.plan(name))) };
+        } catch (error) {
+            state.fits[name] = { refused: refusal(error).reason };
+        }
+        if (bus !== state.bus) return;
+        show();
+    }
+}
+
+async function planned() {
+    const name = state.chosen;
+    try {
+        const found = plan(await state.bus.plan(name));
+        if (name !== state.chosen) return;
+        [state.plan, state.refused] = [found, null];
+        say(found.steps.length ? `Plan for ${name}: ${effort(found)}.` : `Nothing is to be done for ${name}.`);
+    } catch (error) {
+        if (name !== state.chosen) return;
+        [state.plan, state.refused] = [null, refusal(error)];
+    }
+    show();
+}
+
+function choose(name) {
+    Object.assign(state, { chosen: name, plan: null, refused: null, failed: null });
+    show();
+    planned();
+}
+
+async function apply() {
+    state.asking = true;
+    state.failed = null;
+    say(`Applying ${state.chosen}`);
+    show();
+    try {
+        await state.bus.use(state.chosen);
+        say(`${state.chosen} is on the GPUs.`);
+    } catch (error) {
+        state.failed = refusal(error);
+    }
+    state.asking = false;
+    state.fitted = "";
+    await look();
+}
+
+function show() {
+    const now = state.now;
+    $("access").textContent = state.admin ? "" : "Read-only: changes take administrative access.";
+    document.body.classList.toggle("gone", Boolean(state.gone));
+    if (state.gone) redraw($("health"), state.gone, ({ reason, cure }) => draw.told("danger", reason, cure, "alert"));
+    if (!now) return;
+    const { health, problems, warnings, missing, inForce, source } = now;
+    if (!state.gone) redraw($("health"), { health, problems, warnings, missing, inForce, source }, draw.health);
+    redraw($("run"), state.gone ? null : now.run, draw.run);
+    redraw($("legend"), now.gpus, draw.legend);
+    redraw($("gpus"), now.gpus, gpus => gpus.map(draw.gpu));
+    redraw($("profiles"), { names: now.profiles, fits: state.fits, inForce, chosen: state.chosen }, data => draw.profiles(data, choose));
+    redraw($("plan"), {
+        chosen: state.chosen, plan: state.plan, refused: state.refused, failed: state.failed,
+        busy: state.asking || now.busy, admin: state.admin && !state.gone, inForce,
+    }, data => draw.plan(data, apply));
+    redraw($("clients"), now.clients, draw.clients);
+    redraw($("holders"), now.holders, draw.holders);
+    redraw($("history"), state.past, draw.history);
+}
+
+// begin connects anew, with the access that there is now.
+function begin(cockpit, admin) {
+    state.bus?.close();
+    state.admin = admin;
+    state.bus = connect(cockpit, look);
+    state.fitted = "";
+    look();
+}
+
+follow(window);
+$("look").addEventListener("click", () => { state.fitted = ""; look(); });
+const cockpit = window.cockpit;
+const permission = cockpit.permission({ admin: true });
+permission.addEventListener("changed", () => begin(cockpit, Boolean(permission.allowed)));
+begin(cockpit, Boolean(permission.allowed));

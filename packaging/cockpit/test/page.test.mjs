@@ -1,0 +1,127 @@
+// What the page makes of accounts, plans and refusals, without a browser: node --test
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+// The page's modules have no package.json that tells node what they are.
+const load = name => import("data:text/javascript," + encodeURIComponent(readFileSync(new URL(`../${name}`, import.meta.url), "utf8")));
+
+const { model, bytes, kind, shape, tone } = await load("model.js");
+const { duration, effort, news, past, plan, refusal } = await load("words.js");
+const { dark } = await load("theme.js");
+
+const account = () => ({
+    health: { state: "waiting", code: 2, summary: "Somebody is in the way", in_sync: false },
+    profile: { in_force: "cpx-nps4", selected: "cpx-nps4", applied: "", source: "/etc/dcm/dcm.toml:1", defined: ["cpx-nps4", "spx-nps1"] },
+    problems: [{ state: "waiting", text: "0000:05:00.0 is held", cure: "end it" }],
+    warnings: [],
+    daemon: { phase: "waiting" },
+    gpus: [
+        { index: 0, address: "0000:05:00.0", model: "MI300X", mode: { compute: "CPX", memory: "NPS4" }, want: { compute: "CPX", memory: "NPS4" }, partitions: 4 },
+        { index: -1, address: "0000:99:00.0", model: "", why: "no driver", mode: {}, want: {} },
+    ],
+    partitions: [0, 1, 2, 3].map(index => ({
+        name: `0000:05:00.0-${index}`, gpu: "0000:05:00.0", index, mode: "CPX", render_node: `/dev/dri/renderD${128 + index}`,
+        card: `/dev/dri/card${index}`, memory_domain: index >> 1, memory_bytes: 24 * 2 ** 30, memory_share: 0.25, compute_share: 0.25,
+    })),
+    reservations: [{ name: "llm", unit: "llm.service", partitions: ["0000:05:00.0-3"] }],
+    holders: [{ pid: 7, command: "<b>python3</b>", unit: "training.service", devices: ["/dev/kfd", "/dev/dri/renderD129"], in_the_way: true }],
+    clients: [{ unit: "a.service", load: "loaded", active: "active", sub: "running", back: true }, { unit: "b.service", load: "not-found", active: "inactive" }],
+    expected: { missing: ["0000:26:00.0"] },
+});
+
+test("a GPU is divided as its memory is, and says who holds what", () => {
+    const m = model(account());
+    const [gpu, alone] = m.gpus;
+    assert.deepEqual(gpu.domains.map(d => d.cells.map(c => c.index)), [[0, 1], [2, 3]]);
+    assert.equal(gpu.mode, "CPX/NPS4");
+    assert.equal(gpu.held, 1);
+    assert.equal(gpu.domains[0].cells[1].label, "Partition 1, CPX, 24 GiB, /dev/dri/renderD129, held by <b>python3</b> (7)");
+    assert.equal(gpu.domains[1].cells[1].label, "Partition 3, CPX, 24 GiB, /dev/dri/renderD131, free, reserved for llm.service");
+    assert.equal(alone.why, "no driver");
+    assert.deepEqual(alone.domains, []);
+});
+
+test("health, clients and holders are told in words", () => {
+    const m = model(account());
+    assert.deepEqual(m.health, { state: "waiting", summary: "Somebody is in the way", tone: "danger" });
+    assert.deepEqual(m.clients.map(c => c.state), ["active (running)", "not installed"]);
+    assert.equal(m.holders[0].way, true);
+    assert.deepEqual(m.missing, ["0000:26:00.0"]);
+    assert.deepEqual([0, 1, 2, 3, undefined].map(tone), ["good", "warning", "danger", "unknown", "unknown"]);
+});
+
+test("a GPU on its way says where to", () => {
+    const a = account();
+    a.gpus[0].mode = { compute: "SPX", memory: "NPS1" };
+    assert.equal(model(a).gpus[0].want, "CPX/NPS4");
+    a.gpus[0].skipped = true;
+    assert.equal(model(a).gpus[0].want, "");
+});
+
+test("a GPU of slices is as well", () => {
+    assert.equal(shape({ slices: ["3g.40gb", "1g.10gb"] }), "3g.40gb + 1g.10gb");
+    assert.equal(shape({ whole: "MIG off" }), "MIG off");
+    assert.deepEqual(["CPX", "SPX", "1g.10gb", "?"].map(kind), ["parts-8", "parts-1", "parts-slice", "parts-other"]);
+});
+
+test("an account of an older or another dcm does not break the page", () => {
+    const m = model({ profile: {} });
+    assert.deepEqual([m.gpus, m.clients, m.holders, m.run, m.health.tone], [[], [], [], null, "unknown"]);
+});
+
+test("a run is told step by step", () => {
+    const a = account();
+    a.last_run = {
+        profile: "cpx-nps4", result: "running", started: "2026-11-21T12:00:00Z", steps: [
+            { kind: "memory", hive: ["a", "b"], from: "NPS1", to: "NPS4", finished: "2026-11-21T12:00:01Z" },
+            { kind: "reload", started: "2026-11-21T12:00:01Z" },
+        ],
+    };
+    const m = model(a);
+    assert.equal(m.busy, true);
+    assert.deepEqual(m.run.steps.map(s => [s.text, s.over]), [["2 GPUs: requested NPS4", true], ["reloading the driver", false]]);
+});
+
+test("a plan is told with what restarts, and GPUs in a row are one step", () => {
+    const p = plan(["cpx", [["compute", ["a"], "SPX", "CPX"], ["compute", ["b"], "SPX", "CPX"]], ["x.service"]]);
+    assert.deepEqual(p, { profile: "cpx", steps: ["switch 2 GPUs to CPX (now SPX)"], restarts: ["x.service"] });
+    assert.equal(effort(p), "switches GPUs, restarts 1 unit");
+    const n = plan(["nps4", [["memory", ["a", "b"], "NPS1", "NPS4"], ["reload", [], "", ""]], []]);
+    assert.deepEqual(n.steps, ["request NPS4 for 2 GPUs (now NPS1)", "reload the driver"]);
+    assert.equal(effort(n), "reloads the driver");
+    assert.equal(effort(plan(["x", [], []])), "as the GPUs are");
+});
+
+test("a refusal is parted from its cure", () => {
+    assert.deepEqual(refusal({ name: "org.deviceconfig.Manager1.Error.Failed", message: "a GPU is held\ncure: end it" }), { reason: "a GPU is held", cure: "end it" });
+    assert.deepEqual(refusal({ name: "org.deviceconfig.Manager1.Error.Configuration", message: "one\ntwo" }), { reason: "one\ntwo", cure: "" });
+    assert.equal(refusal({ name: "org.freedesktop.DBus.Error.ServiceUnknown" }).cure, "systemctl start dcm");
+    assert.equal(refusal({ problem: "not-found" }).reason, "dcm does not run.");
+    assert.equal(refusal({ name: "org.freedesktop.DBus.Error.AccessDenied", message: "no" }).cure, "Turn on administrative access.");
+});
+
+test("the history begins with the last run", () => {
+    const [last, first] = past([
+        { started: "2026-11-21T12:00:00Z", finished: "2026-11-21T12:00:00.4Z", result: "applied", profile: "cpx", changed: 8, gpus: 8, asked: { why: "dcm use", who: { user: "root", login: "ada" } } },
+        { started: "2026-11-21T13:00:00Z", result: "running", profile: "spx", changed: 0, gpus: 8 },
+    ]);
+    assert.deepEqual([last.result, last.took, last.asked], ["running", "", ""]);
+    assert.deepEqual([first.took, first.changed, first.asked], ["400 ms", "8 of 8", "dcm use by ada"]);
+    assert.deepEqual([duration(1500), duration(90_000), duration(NaN)], ["1.5 s", "1 min 30 s", ""]);
+    assert.equal(bytes(0), "");
+});
+
+test("a screen reader is told each step, and nothing twice", () => {
+    const at = (steps, running = true) => ({ busy: running, health: { summary: running ? "changing" : "done" }, run: { profile: "cpx", running, steps } });
+    const one = at([{ text: "reloading the driver" }]);
+    assert.equal(news(null, one), "");
+    assert.equal(news(at([]), one), "Applying cpx, step 1: reloading the driver");
+    assert.equal(news(one, one), "");
+    assert.equal(news(one, at([], false)), "done");
+});
+
+test("dark is what was chosen, or else the system's", () => {
+    assert.deepEqual([dark("dark", false), dark("light", true), dark("auto", true), dark("auto", false)], [true, false, true, false]);
+});

@@ -1,0 +1,95 @@
+// Plans, refusals and runs in words. Nothing here knows Cockpit or a document.
+
+const kinds = {
+    memory: s => `request ${s.to} for ${gpus(s)}${s.from ? ` (now ${s.from})` : ""}`,
+    compute: s => `switch ${gpus(s)} to ${s.to}${s.from ? ` (now ${s.from})` : ""}`,
+    reload: () => "reload the driver",
+};
+
+export const count = (n, one, many = one + "s") => `${n} ${n === 1 ? one : many}`;
+
+function gpus(step) {
+    if (step.devices.length === 1) return step.devices[0];
+    return step.devices.length ? count(step.devices.length, "GPU") : "the GPUs";
+}
+
+// plan makes of the answer of Plan() what is shown. Steps in a row that differ in their
+// GPU alone are one.
+export function plan([profile, steps, clients]) {
+    const joined = [];
+    for (const [kind, devices, from, to] of steps) {
+        const last = joined.at(-1);
+        if (last && kind === "compute" && last.kind === kind && last.from === from && last.to === to)
+            last.devices = last.devices.concat(devices);
+        else joined.push({ kind, devices, from, to });
+    }
+    return { profile, steps: joined.map(s => (kinds[s.kind] || (() => `${s.kind} ${gpus(s)} ${s.to}`))(s)), restarts: clients };
+}
+
+const gone = "dcm does not run.", start = "systemctl start dcm";
+const access = "Turn on administrative access.";
+
+// refusal parts what a call failed with into the reason and its cure.
+export function refusal(error) {
+    const text = String(error.message || error.problem || error);
+    switch (error.name) {
+    case "org.freedesktop.DBus.Error.ServiceUnknown":
+    case "org.freedesktop.DBus.Error.NameHasNoOwner":
+        return { reason: gone, cure: start };
+    case "org.freedesktop.DBus.Error.NoReply":
+        return { reason: "dcm has ended before it answered; what was asked for may have been done.", cure: "" };
+    case "org.freedesktop.DBus.Error.AccessDenied":
+    case "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired":
+        return { reason: text, cure: access };
+    }
+    if (error.problem === "not-found") return { reason: gone, cure: start };
+    const [reason, cure = ""] = text.split("\ncure: ");
+    return { reason, cure };
+}
+
+// effort is a plan in a few words.
+export function effort({ steps, restarts }) {
+    if (!steps.length) return "as the GPUs are";
+    const words = steps.includes(kinds.reload()) ? ["reloads the driver"] : ["switches GPUs"];
+    if (restarts.length) words.push(`restarts ${count(restarts.length, "unit")}`);
+    return words.join(", ");
+}
+
+// past tells the history, the latest first.
+export function past(entries) {
+    return [...entries].reverse().map(e => ({
+        began: e.started,
+        took: e.finished ? duration(Date.parse(e.finished) - Date.parse(e.started)) : "",
+        result: e.result,
+        profile: e.profile,
+        changed: `${e.changed} of ${e.gpus}`,
+        asked: asked(e.asked || {}),
+        error: e.error || "",
+    }));
+}
+
+function asked({ why, who }) {
+    const name = who && (who.login || who.sudo || who.user);
+    return [why, name ? `by ${name}` : ""].filter(Boolean).join(" ");
+}
+
+export function duration(ms) {
+    if (!(ms >= 0)) return "";
+    if (ms < 1000) return `${Math.round(ms)} ms`;
+    const s = ms / 1000;
+    return s < 60 ? `${Math.round(s * 10) / 10} s` : `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
+}
+
+// news is the sentence that a screen reader is told when the model has changed; "" where
+// nothing worth a word has.
+export function news(before, now) {
+    if (!before) return "";
+    if (now.run && now.run.running && now.busy) {
+        const steps = now.run.steps, at = steps.at(-1);
+        const said = `Applying ${now.run.profile}` + (at ? `, step ${steps.length}: ${at.text}` : "");
+        const was = before.run && before.run.running ? before.run.steps.length : -1;
+        return was === steps.length ? "" : said;
+    }
+    if (before.health.summary !== now.health.summary || before.busy !== now.busy) return now.health.summary;
+    return "";
+}
