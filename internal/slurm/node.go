@@ -55,6 +55,10 @@ const refused = "Failed to set node feature"
 // Refused reports whether slurmd has said of the node that its helper failed.
 func (n Node) Refused() bool { return strings.HasPrefix(n.Reason, refused) }
 
+// Invalid reports whether slurmctld has refused what slurmd has registered with. Such a
+// node cannot be resumed until slurmd has registered again.
+func (n Node) Invalid() bool { return strings.Contains(n.State, "INVAL") }
+
 // Has reports whether slurmctld has just these of the features for active. Those of
 // other helpers, and those that never change, are not looked at.
 func (n Node) Has(active []string, ours map[string]string) bool {

@@ -71,10 +71,18 @@ func (c Controller) none(ctx context.Context, n Node, t Telling) error {
 	return c.drain(ctx, t, "dcm: "+why)
 }
 
+// drain returns when slurmd, which was reloaded, has registered again: the node can be
+// resumed from then on.
 func (c Controller) drain(ctx context.Context, t Telling, reason string) error {
-	err := c.Drain(ctx, reason)
-	if err == nil {
-		t.Said("drained " + c.Node + ": " + reason)
+	if err := c.Drain(ctx, reason); err != nil {
+		return err
+	}
+	waiting, cancel := context.WithTimeout(ctx, overdue)
+	defer cancel()
+	_, err := c.Until(waiting, func(n Node) bool { return !n.Invalid() })
+	t.Said("drained " + c.Node + ": " + reason)
+	if waiting.Err() != nil && ctx.Err() == nil {
+		return nil // slurmd is down, say, and registers when it is up
 	}
 	return err
 }

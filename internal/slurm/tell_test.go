@@ -42,6 +42,7 @@ func TestAFeatureOfAnotherHelperIsNotOurs(t *testing.T) {
 type slurmctld struct {
 	active, reason string
 	late           int // looks until the node has the reason
+	invalid        int // looks, once it is told, until it has registered anew
 	broken         error
 	told           []string
 }
@@ -58,7 +59,13 @@ func (s *slurmctld) run(_ context.Context, args ...string) (string, error) {
 	if s.late--; s.late < 0 && s.reason != "" {
 		reason = " Reason=" + s.reason + " [root@now]"
 	}
-	return fmt.Sprintf(record, "cpx,spx,mixed", s.active, "IDLE", reason), nil
+	state := "IDLE+DRAIN"
+	if len(s.told) > 0 {
+		if s.invalid--; s.invalid >= 0 {
+			state = "DOWN+DRAIN+INVALID_REG"
+		}
+	}
+	return fmt.Sprintf(record, "cpx,spx,mixed", s.active, state, reason), nil
 }
 
 func TestSlurmctldIsTold(t *testing.T) {
@@ -75,7 +82,7 @@ func TestSlurmctldIsTold(t *testing.T) {
 		{"another profile", slurmctld{active: "cpx"}, []string{"mixed", "spx"}, "", []string{update + "ActiveFeatures=mixed,spx", "reload"}},
 		{"no feature", slurmctld{active: "cpx"}, nil, "", []string{update + "State=DRAIN Reason=dcm: the GPUs are as none of the features says"}},
 		{"no feature, and that is known", slurmctld{active: "cpx", reason: "dcm: the GPUs are as none of the features says"}, nil, "", nil},
-		{"a failure", slurmctld{active: "spx", reason: "Failed to set node feature(s): 'spx'", late: 2}, []string{"cpx"}, "cannot change to spx: why",
+		{"a failure", slurmctld{active: "spx", reason: "Failed to set node feature(s): 'spx'", late: 1, invalid: 1}, []string{"cpx"}, "cannot change to spx: why",
 			[]string{update + "ActiveFeatures=cpx", "reload", update + "State=DRAIN Reason=dcm: cannot change to spx: why"}},
 		{"a failure without a way back", slurmctld{active: "spx", reason: "Failed to set node feature(s): 'spx'"}, nil, "cannot change to spx: why",
 			[]string{update + "State=DRAIN Reason=dcm: cannot change to spx: why; the GPUs are as none of the features says"}},
@@ -85,6 +92,9 @@ func TestSlurmctldIsTold(t *testing.T) {
 			c := Controller{Node: "gpu1", Run: ctld.run}
 			err := c.Tell(t.Context(), Telling{Features: ours, Active: test.active, Failed: test.failed, Said: func(string) {},
 				Reload: func(context.Context) error { ctld.told = append(ctld.told, "reload"); return nil }})
+			if ctld.invalid > 0 {
+				t.Error("it ends before the node can be resumed")
+			}
 			if d := cmp.Diff(test.want, ctld.told); d != "" || err != nil {
 				t.Errorf("%v (-want +got)\n%s", err, d)
 			}
