@@ -3,7 +3,7 @@
 import { el, table } from "./dom.js";
 import { count } from "./words.js";
 
-const marks = { good: "✓", warning: "!", danger: "✕", unknown: "?" };
+const marks = { good: "✓", warning: "!", danger: "✕", unknown: "?", busy: "…" };
 
 // told is a reason with its cure.
 export function told(tone, reason, cure, role) {
@@ -80,16 +80,25 @@ function cell(c) {
 }
 
 // profiles are radio buttons, so that the arrows go from one to the next.
-export function profiles({ names, fits, inForce, chosen }, choose) {
-    return names.map((name, i) => {
-        const fit = fits[name];
-        return el("div", { class: `dcm-profile ${fit?.refused ? "unfit" : ""}` },
-            el("input", {
-                type: "radio", name: "profile", id: `profile-${i}`, value: name, "aria-describedby": `fit-${i}`,
-                checked: name === chosen, onchange: () => choose(name),
-            }),
-            el("label", { for: `profile-${i}` }, name, name === inForce && el("span", { class: "dcm-tag" }, "in force")),
-            el("span", { id: `fit-${i}`, class: "dcm-note", title: fit?.refused || null }, !fit ? "" : fit.refused ? "does not fit this node" : fit.words));
+export function profiles({ names, inForce }, chosen, choose) {
+    return names.map((name, i) => el("div", { class: "dcm-profile" },
+        el("input", {
+            type: "radio", name: "profile", id: `profile-${i}`, value: name, "aria-describedby": `fit-${i}`,
+            checked: name === chosen, onchange: () => choose(name),
+        }),
+        el("label", { for: `profile-${i}` }, name, name === inForce && el("span", { class: "dcm-tag" }, "in force")),
+        el("span", { id: `fit-${i}`, class: "dcm-note" })));
+}
+
+// fitting writes beside the profiles what they would cost, or why they do not fit. It
+// leaves the buttons, on one of which somebody may be about to click.
+export function fitting(names, fits) {
+    names.forEach((name, i) => {
+        const fit = fits[name], place = document.getElementById(`fit-${i}`);
+        if (!fit || !place) return;
+        place.textContent = fit.refused ? "does not fit this node" : fit.words;
+        place.title = fit.refused || "";
+        place.parentElement.classList.toggle("unfit", Boolean(fit.refused));
     });
 }
 
@@ -110,8 +119,9 @@ export function plan({ chosen, plan, refused, busy, admin, inForce, failed }, ap
     const idle = !plan.steps.length && chosen === inForce;
     out.push(
         el("button", {
-            id: "apply", type: "button", class: "dcm-button primary", disabled: !admin || busy || idle,
-            "aria-describedby": "apply-why", onclick: apply,
+            // Not disabled, by which it would lose the focus.
+            id: "apply", type: "button", class: "dcm-button primary", "aria-disabled": !admin || busy || idle ? "true" : null,
+            "aria-describedby": "apply-why", onclick: () => admin && !busy && !idle && apply(),
         }, busy ? "Applying ..." : `Apply ${chosen}`),
         el("p", { id: "apply-why", class: "dcm-note" }, admin ? (idle ? "It is on the GPUs." : "") : "Read-only: this takes administrative access."));
     return out;

@@ -11,7 +11,7 @@ export function model(account) {
     const health = account.health || {};
     const holders = account.holders || [];
     return {
-        health: { state: health.state || "unknown", summary: health.summary || "", tone: tone(health.code) },
+        health: { state: health.state || "unknown", summary: health.summary || "", tone: health.state === "changing" ? "busy" : tone(health.code) },
         problems: (account.problems || []).map(p => ({ text: p.text, cure: p.cure || "", state: p.state })),
         warnings: account.warnings || [],
         inForce: account.profile.in_force,
@@ -38,7 +38,8 @@ export const shape = mode => {
 
 // kind is the class that colours a part.
 export function kind(mode) {
-    if (mode in parts) return "parts-" + parts[mode];
+    const compute = mode.split("/")[0];
+    if (compute in parts) return "parts-" + parts[compute];
     return /^\d+g\./.test(mode) ? "parts-slice" : "parts-other";
 }
 

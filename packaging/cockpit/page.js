@@ -115,7 +115,8 @@ function show() {
     redraw($("run"), state.gone ? null : now.run, draw.run);
     redraw($("legend"), now.gpus, draw.legend);
     redraw($("gpus"), now.gpus, gpus => gpus.map(draw.gpu));
-    redraw($("profiles"), { names: now.profiles, fits: state.fits, inForce, chosen: state.chosen }, data => draw.profiles(data, choose));
+    redraw($("profiles"), { names: now.profiles, inForce }, data => draw.profiles(data, state.chosen, choose));
+    draw.fitting(now.profiles, state.fits);
     redraw($("plan"), {
         chosen: state.chosen, plan: state.plan, refused: state.refused, failed: state.failed,
         busy: state.asking || now.busy, admin: state.admin && !state.gone, inForce,

@@ -63,7 +63,7 @@ test("a GPU on its way says where to", () => {
 test("a GPU of slices is as well", () => {
     assert.equal(shape({ slices: ["3g.40gb", "1g.10gb"] }), "3g.40gb + 1g.10gb");
     assert.equal(shape({ whole: "MIG off" }), "MIG off");
-    assert.deepEqual(["CPX", "SPX", "1g.10gb", "?"].map(kind), ["parts-8", "parts-1", "parts-slice", "parts-other"]);
+    assert.deepEqual(["CPX/NPS4", "SPX", "1g.10gb", "?"].map(kind), ["parts-8", "parts-1", "parts-slice", "parts-other"]);
 });
 
 test("an account of an older or another dcm does not break the page", () => {
@@ -81,6 +81,8 @@ test("a run is told step by step", () => {
     };
     const m = model(a);
     assert.equal(m.busy, true);
+    a.health = { state: "changing", code: 1, summary: "A change is under way" };
+    assert.equal(model(a).health.tone, "busy");
     assert.deepEqual(m.run.steps.map(s => [s.text, s.over]), [["2 GPUs: requested NPS4", true], ["reloading the driver", false]]);
 });
 
