@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"dcm/cmd/dcm-kubernetes/internal/agent"
 	"dcm/cmd/dcm-kubernetes/internal/bridge"
@@ -120,9 +121,10 @@ func run(ctx context.Context, args []string, env func(string) string, to io.Writ
 		Host:     agent.Client{Socket: o.socket},
 		Config:   desired.Dir(o.config),
 		Features: feature.File(o.features),
-		Times:    sequence.Times{Drain: o.drain, Refresh: o.refresh, Retry: o.retry, Look: o.look, Budget: o.budget},
+		Times:    sequence.Times{Drain: o.drain, Refresh: o.refresh, Retry: o.retry, Look: o.look, Budget: o.budget, Reread: time.Minute},
 		Log:      slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{Level: level})),
 	}
+	klog.SetSlogLogger(b.Log) // what client-go says of itself
 	b.Log.Info("dcm-kubernetes", "version", version, "node", o.node)
 	return b.Run(ctx)
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	mathrand "math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -83,8 +84,7 @@ func (b *Bridge) Run(ctx context.Context) error {
 	defer wg.Wait()
 	defer cancel()
 	wg.Go(func() { b.follow(ctx) })
-	failed := make(chan error, 1)
-	wg.Go(func() { failed <- b.Config.Watch(ctx, b.nudge) })
+	wg.Go(func() { b.watchConfig(ctx) })
 	for {
 		pause := b.step(ctx)
 		if pause == 0 && ctx.Err() == nil {
@@ -97,12 +97,23 @@ func (b *Bridge) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-failed:
-			if ctx.Err() == nil {
-				return err
-			}
 		case <-b.wake:
 		case <-timer:
+		}
+	}
+}
+
+// watchConfig looks now and then where it cannot watch: a host has few inotify instances,
+// and others take them.
+func (b *Bridge) watchConfig(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := b.Config.Watch(ctx, b.nudge); err != nil {
+			b.Log.Warn("looks at the ConfigMap now and then", "every", b.Times.Reread, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(b.Times.Reread):
+			b.nudge()
 		}
 	}
 }
@@ -142,6 +153,13 @@ func (b *Bridge) once(ctx context.Context) (time.Duration, error) {
 		return rest, err
 	}
 	step := sequence.Next(seen)
+	if _, ok := step.Act.(sequence.Patch); ok {
+		// The condition would make another object of the one that is to be patched.
+		if pause, err := b.do(ctx, node, step.Act); err != nil {
+			return pause, err
+		}
+		return 0, b.condition(ctx, node, step.Condition)
+	}
 	if err := b.condition(ctx, node, step.Condition); err != nil {
 		return 0, err
 	}
@@ -170,5 +188,5 @@ func jitter(d time.Duration) time.Duration {
 	return d/2 + time.Duration(mathrand.Int64N(int64(d)))
 }
 
-// id names an operation.
-func id() string { return rand.Text()[:10] }
+// id names an operation, and is a part of names of objects.
+func id() string { return strings.ToLower(rand.Text()[:10]) }

@@ -3,6 +3,7 @@ package bridge_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -46,12 +47,19 @@ type world struct {
 	dir   string
 	times sequence.Times
 	log   io.Writer
+
+	blind bool // there is no watching of files
 }
+
+// unwatched is a ConfigMap on a host without inotify instances.
+type unwatched struct{ desired.Dir }
+
+func (unwatched) Watch(context.Context, func()) error { return errors.New("too many open files") }
 
 func newWorld(t *testing.T, names ...string) *world {
 	w := &world{
 		t: t, api: standin.NewAPI(t), dcm: make(map[string]*standin.DCM), dir: t.TempDir(), log: io.Discard,
-		times: sequence.Times{Drain: time.Hour, Refresh: time.Hour, Retry: time.Hour, Look: 5 * time.Millisecond, Budget: 5 * time.Millisecond},
+		times: sequence.Times{Drain: time.Hour, Refresh: time.Hour, Retry: time.Hour, Look: 5 * time.Millisecond, Budget: 5 * time.Millisecond, Reread: 5 * time.Millisecond},
 	}
 	if testing.Verbose() {
 		w.log = t.Output()
@@ -145,6 +153,9 @@ func (w *world) start(node string) (stop func()) {
 		Node: node, Self: cluster.Self{Namespace: "dcm", Name: "self"}, Cluster: client, Host: agent.Client{Socket: socket},
 		Config: desired.Dir(w.dir), Features: feature.File(filepath.Join(w.t.TempDir(), "dcm")), Times: w.times,
 		Log: slog.New(slog.NewTextHandler(w.log, nil)).With("node", node),
+	}
+	if w.blind {
+		b.Config = unwatched{desired.Dir(w.dir)}
 	}
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)

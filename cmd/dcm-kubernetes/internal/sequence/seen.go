@@ -81,6 +81,7 @@ type Times struct {
 	Retry   time.Duration // between two tries of the same
 	Look    time.Duration // between two looks at pods
 	Budget  time.Duration // between two looks at the budget
+	Reread  time.Duration // between two looks at a ConfigMap that cannot be watched
 }
 
 // Node is the node's object.

@@ -2,10 +2,10 @@ package standin
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -252,13 +252,20 @@ func (a *API) create(path string, body []byte) (int, Object) {
 	if err := json.Unmarshal(body, &o); err != nil {
 		return failure(400, "BadRequest", err.Error(), nil)
 	}
-	at := fmt.Sprintf("%s/%v", path, Sub(o, "metadata")["name"])
+	name, _ := Sub(o, "metadata")["name"].(string)
+	if !subdomain.MatchString(name) {
+		return failure(422, "Invalid", "metadata.name: "+name, nil)
+	}
+	at := path + "/" + name
 	if a.objects[at] != nil {
 		return failure(409, "AlreadyExists", at, nil)
 	}
 	a.put(at, o)
 	return 201, o
 }
+
+// subdomain is what the name of an object may be.
+var subdomain = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`)
 
 func (a *API) evict(at string) (int, Object) {
 	if a.Evict != nil {

@@ -1,0 +1,319 @@
+package real_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// object is any object of the API, as JSON has it.
+type object = map[string]any
+
+// control is a control plane on the loopback device.
+type control struct {
+	t      *testing.T
+	dir    string
+	url    string
+	http   *http.Client
+	server *process
+	args   []string
+}
+
+// process is one that the test has started.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+// begin starts a program; what it says goes to a file that is shown if the test fails.
+func begin(t *testing.T, dir, program string, args ...string) *process {
+	t.Helper()
+	name := filepath.Base(program)
+	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	p := &process{cmd: exec.Command(program, args...), done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Dir = log, log, dir
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.done)
+		p.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			text, _ := os.ReadFile(log.Name())
+			t.Logf("%s said at the end:\n%s", name, text[max(0, len(text)-3000):])
+		}
+	})
+	return p
+}
+
+func (p *process) kill() {
+	p.cmd.Process.Kill()
+	<-p.done
+}
+
+// cost is what a process has used so far.
+func (p *process) cost() (cpu time.Duration, rss int) {
+	pid := p.cmd.Process.Pid
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	for _, i := range []int{11, 12} {
+		ticks, _ := strconv.Atoi(fields[i])
+		cpu += time.Duration(ticks) * 10 * time.Millisecond
+	}
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(status)) {
+		if n, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			rss, _ = strconv.Atoi(strings.Fields(n)[0])
+		}
+	}
+	return cpu, rss / 1024
+}
+
+// ports are free ones.
+func ports(t *testing.T, n int) []string {
+	t.Helper()
+	var out []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		out = append(out, port)
+	}
+	return out
+}
+
+func keys(t *testing.T, dir string) {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	write(t, filepath.Join(dir, "sa.key"), string(text))
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newControl starts etcd, the API server and the controllers.
+func newControl(t *testing.T) *control {
+	t.Helper()
+	programs, dir := made(t), t.TempDir()
+	port := ports(t, 3)
+	keys(t, dir)
+	write(t, filepath.Join(dir, "tokens"), "root,admin,admin,system:masters\n")
+	c := &control{t: t, dir: dir, url: "https://127.0.0.1:" + port[2], http: &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64}}}
+	store := "http://127.0.0.1:" + port[0]
+	begin(t, dir, filepath.Join(programs, "etcd"), "--data-dir="+filepath.Join(dir, "etcd"), "--unsafe-no-fsync",
+		"--listen-client-urls="+store, "--advertise-client-urls="+store,
+		"--listen-peer-urls=http://127.0.0.1:"+port[1], "--log-level=warn")
+	c.args = []string{filepath.Join(programs, "kube-apiserver"),
+		"--etcd-servers=" + store, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + port[2],
+		"--cert-dir=" + filepath.Join(dir, "certs"), "--endpoint-reconciler-type=none", "--token-auth-file=" + filepath.Join(dir, "tokens"),
+		"--authorization-mode=Node,RBAC", "--disable-admission-plugins=ServiceAccount,Priority", "--service-cluster-ip-range=10.96.0.0/24",
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + filepath.Join(dir, "sa.key"),
+		"--service-account-signing-key-file=" + filepath.Join(dir, "sa.key")}
+	c.serve()
+	write(t, filepath.Join(dir, "kubeconfig"), fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c",
+		"clusters":[{"name":"c","cluster":{"server":%q,"insecure-skip-tls-verify":true}}],
+		"users":[{"name":"c","user":{"token":"root"}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"c"}}]}`, c.url))
+	begin(t, dir, filepath.Join(programs, "kube-controller-manager"), "--kubeconfig="+filepath.Join(dir, "kubeconfig"), "--leader-elect=false",
+		"--secure-port=0", "--controllers=daemonset-controller,disruption-controller,node-lifecycle-controller", "--kube-api-qps=1000", "--kube-api-burst=2000",
+		"--node-monitor-grace-period=24h", "--concurrent-daemonset-syncs=4")
+	return c
+}
+
+// serve starts the API server and waits until it is ready.
+func (c *control) serve() {
+	c.t.Helper()
+	c.server = begin(c.t, c.dir, c.args[0], c.args[1:]...)
+	for {
+		select {
+		case <-c.server.done:
+			c.t.Fatal("the API server has ended")
+		case <-c.t.Context().Done():
+			c.t.Fatal("the API server is not ready")
+		case <-time.After(100 * time.Millisecond): // nobody tells when it is
+		}
+		if code, _, err := c.as("root", http.MethodGet, "/readyz", "", nil); err == nil && code == 200 {
+			return
+		}
+	}
+}
+
+// as asks with a token.
+func (c *control) as(token, method, path, kind string, body any) (code int, answer object, err error) {
+	var text []byte
+	switch body := body.(type) {
+	case nil:
+	case []byte:
+		text = body
+	default:
+		if text, err = json.Marshal(body); err != nil {
+			return 0, nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(text))
+	if err != nil {
+		return 0, nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	if kind == "" {
+		kind = "application/json"
+	}
+	r.Header.Set("Content-Type", kind)
+	w, err := c.http.Do(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer w.Body.Close()
+	text, err = io.ReadAll(w.Body)
+	if err == nil && strings.HasPrefix(w.Header.Get("Content-Type"), "application/json") {
+		err = json.Unmarshal(text, &answer)
+	}
+	return w.StatusCode, answer, err
+}
+
+// do asks as root, and must succeed. What is there already is no failure.
+func (c *control) do(method, path string, body any) object {
+	c.t.Helper()
+	kind := ""
+	if method == http.MethodPatch {
+		kind = "application/merge-patch+json"
+	}
+	for {
+		code, answer, err := c.as("root", method, path, kind, body)
+		switch {
+		case err == nil && (code < 300 || code == 409 && method == http.MethodPost):
+			return answer
+		case err == nil && code == 404 && method == http.MethodDelete:
+			return answer
+		case err == nil && code != 429 && code < 500:
+			c.t.Fatalf("%s %s: %d %v", method, path, code, answer["message"])
+		case c.t.Context().Err() != nil:
+			c.t.Fatalf("%s %s: %v", method, path, err)
+		}
+		select {
+		case <-c.t.Context().Done():
+		case <-time.After(time.Second): // the server is away, or asks for a pause
+		}
+	}
+}
+
+// metric is the sum of a counter of the API server's.
+func (c *control) metric(name string) float64 {
+	c.t.Helper()
+	r, _ := http.NewRequestWithContext(c.t.Context(), http.MethodGet, c.url+"/metrics", nil)
+	r.Header.Set("Authorization", "Bearer root")
+	w, err := c.http.Do(r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer w.Body.Close()
+	text, _ := io.ReadAll(w.Body)
+	sum := 0.0
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, name+"{") {
+			n, _ := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' '):]), 64)
+			sum += n
+		}
+	}
+	return sum
+}
+
+// watch lists all of one kind, then tells each change, until ctx ends. Where the server
+// is away it begins anew.
+func (c *control) watch(ctx context.Context, path string, each func(kind string, o object)) {
+	for ctx.Err() == nil {
+		err := c.watchOnce(ctx, path, each)
+		if err != nil && ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(200 * time.Millisecond): // the server is away
+			}
+		}
+	}
+}
+
+func (c *control) watchOnce(ctx context.Context, path string, each func(kind string, o object)) error {
+	code, list, err := c.as("root", http.MethodGet, path, "", nil)
+	if err != nil || code != 200 {
+		return errors.Join(err, fmt.Errorf("status %d", code))
+	}
+	items, _ := list["items"].([]any)
+	for _, o := range items {
+		each("ADDED", o.(object))
+	}
+	version := sub(list, "metadata")["resourceVersion"]
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s%s?watch=1&resourceVersion=%v", c.url, path, version), nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer root")
+	w, err := c.http.Do(r)
+	if err != nil {
+		return err
+	}
+	defer w.Body.Close()
+	from := json.NewDecoder(w.Body)
+	for {
+		var event struct {
+			Type   string
+			Object object
+		}
+		if err := from.Decode(&event); err != nil {
+			return err
+		}
+		if event.Type == "ERROR" {
+			return errors.New("the watch has ended")
+		}
+		each(event.Type, event.Object)
+	}
+}
+
+// sub is the object within an object; an empty one if there is none.
+func sub(o object, keys ...string) object {
+	for _, k := range keys {
+		o, _ = o[k].(object)
+	}
+	if o == nil {
+		return object{}
+	}
+	return o
+}

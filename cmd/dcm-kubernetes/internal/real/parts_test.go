@@ -1,0 +1,122 @@
+package real_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Versions of the parts. The staging modules of Kubernetes are of one number with it.
+const (
+	kubernetes = "1.36.3"
+	etcd       = "v3.6.8"
+)
+
+// part is a program that is made from modules.
+type part struct{ name, pkg, module string }
+
+func parts() []part {
+	return []part{
+		{"etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3@" + etcd},
+		{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", "k8s.io/kubernetes@v" + kubernetes},
+		{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", "k8s.io/kubernetes@v" + kubernetes},
+	}
+}
+
+// cache is where they are kept: the programs, as they take minutes to make, and no more.
+func cache() string {
+	dir := os.Getenv("DCM_TEST_CACHE")
+	if dir == "" {
+		dir = "/var/cache/dcm-test"
+	}
+	return filepath.Join(dir, "kubernetes-"+kubernetes)
+}
+
+// made makes the parts that are not there, and returns where they are.
+func made(t *testing.T) string {
+	t.Helper()
+	dir := cache()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := os.OpenFile(dir+".lock", os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range parts() {
+		if _, err := os.Stat(filepath.Join(dir, p.name)); err == nil {
+			continue
+		}
+		t.Logf("making %s, which takes minutes", p.name)
+		if err := p.make(t.Context(), t.TempDir(), dir); err != nil {
+			t.Fatalf("cannot make %s: %v", p.name, err)
+		}
+	}
+	return dir
+}
+
+// make builds it in a module of its own, which stands for the one that Kubernetes is
+// built in: what is v0.0.0 there is a module of its own elsewhere.
+func (p part) make(ctx context.Context, work, dir string) error {
+	name, version, _ := strings.Cut(p.module, "@")
+	text := fmt.Sprintf("module part\n\ngo 1.26.0\n\nrequire %s %s\n", name, version)
+	if name == "k8s.io/kubernetes" {
+		staging, err := staging(ctx, p.module)
+		if err != nil {
+			return err
+		}
+		for _, m := range staging {
+			text += fmt.Sprintf("replace %s => %s v0.%s\n", m, m, strings.TrimPrefix(kubernetes, "1."))
+		}
+	}
+	if err := os.WriteFile(filepath.Join(work, "go.mod"), []byte(text), 0o644); err != nil {
+		return err
+	}
+	made := filepath.Join(work, p.name)
+	flags := "-s -w -X k8s.io/component-base/version.gitVersion=v" + kubernetes
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=mod", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", made, p.pkg)
+	cmd.Dir = work
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	program, err := os.ReadFile(made)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, p.name+".new"), program, 0o755); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(dir, p.name+".new"), filepath.Join(dir, p.name))
+}
+
+func staging(ctx context.Context, module string) ([]string, error) {
+	out, err := exec.CommandContext(ctx, "go", "mod", "download", "-json", module).Output()
+	if err != nil {
+		return nil, err
+	}
+	var m struct{ GoMod string }
+	if err := json.Unmarshal(out, &m); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(m.GoMod)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, found := range regexp.MustCompile(`(?m)^\s+(k8s\.io/\S+) v0\.0\.0$`).FindAllSubmatch(text, -1) {
+		names = append(names, string(found[1]))
+	}
+	return names, nil
+}

@@ -1,0 +1,324 @@
+package real_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"dcm/cmd/dcm-kubernetes/internal/bridge"
+	"dcm/cmd/dcm-kubernetes/internal/cluster"
+	"dcm/cmd/dcm-kubernetes/internal/desired"
+	"dcm/cmd/dcm-kubernetes/internal/sequence"
+)
+
+// agent is the real program, for one node.
+type agent struct {
+	w       *world
+	program string
+	args    []string
+	*process
+}
+
+func (w *world) program() string {
+	w.t.Helper()
+	program := filepath.Join(w.t.TempDir(), "dcm-kubernetes")
+	cmd := exec.Command("go", "build", "-o", program, "dcm/cmd/dcm-kubernetes")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		w.t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+func (w *world) agent(program, node string, more ...string) *agent {
+	w.t.Helper()
+	dir := w.t.TempDir()
+	write(w.t, filepath.Join(dir, "token"), w.token[node])
+	a := &agent{w: w, program: program, args: append([]string{"-node=" + node, "-namespace=dcm", "-pod=agent-" + node, "-server=" + w.url,
+		"-token=" + filepath.Join(dir, "token"), "-ca=" + filepath.Join(w.dir, "certs", "apiserver.crt"), "-socket=" + w.socket(node),
+		"-config=" + filepath.Join(w.dir, "config"), "-look=200ms", "-wait=1s", "-verbose"}, more...)}
+	a.start()
+	return a
+}
+
+func (a *agent) start() { a.process = begin(a.w.t, a.w.t.TempDir(), a.program, a.args...) }
+
+func TestReal(t *testing.T) {
+	w := newWorld(t)
+	three := []string{"n1", "n2", "n3"}
+	w.plugin()
+	for _, name := range three {
+		w.add(name)
+	}
+	w.play()
+	program := w.program()
+	w.until("the plugin", three, func(o object) bool { return sub(o, "status", "allocatable")["amd.com/gpu"] == "8" })
+
+	t.Run("an agent may change its own node alone", func(t *testing.T) { w.bounds(t) })
+
+	w.budget(1)
+	agents := make(map[string]*agent)
+	for _, name := range three {
+		w.job("job-"+name, name)
+		agents[name] = w.agent(program, name, "-drain=10s", "-retry=5s")
+	}
+	t.Run("a label is a profile, one node at a time", func(t *testing.T) {
+		begun := time.Now()
+		for _, name := range three {
+			w.label(name, "small")
+		}
+		w.until("success", three, applied("small", "success"))
+		w.free()
+		t.Logf("three nodes after %s, %d at a time", time.Since(begun).Round(time.Millisecond), w.most)
+		for _, name := range three {
+			if wrong := w.wrong(name); wrong != nil {
+				t.Errorf("%s: %q", name, wrong)
+			}
+		}
+		if w.most != 1 {
+			t.Errorf("%d nodes at a time", w.most)
+		}
+	})
+	t.Run("a disruption budget blocks, the drain times out and is taken back", func(t *testing.T) {
+		const budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+		w.job("held", "n1")
+		w.do(http.MethodPost, budgets, object{"metadata": object{"name": "b"}, "spec": object{"minAvailable": 1, "selector": object{"matchLabels": object{"app": "job"}}}})
+		w.label("n1", "whole")
+		w.until("failure", three[:1], applied("whole", "failure"))
+		if code, _, _ := w.as("root", http.MethodGet, pods+"/held", "", nil); code != 200 {
+			t.Errorf("the pod has gone: %d", code)
+		}
+		w.until("the reason", three[:1], func(o object) bool {
+			return strings.Contains(condition(o), "default/held (its disruption budget forbids it for now)")
+		})
+		if wrong := w.wrong("n1"); wrong != nil && !strings.HasPrefix(fmt.Sprint(wrong), "[allocatable") {
+			t.Errorf("n1: %q", wrong)
+		}
+		w.do(http.MethodDelete, budgets+"/b", nil)
+		w.until("success", three[:1], applied("whole", "success"))
+		w.free()
+		if wrong := w.wrong("n1"); wrong != nil {
+			t.Errorf("n1: %q", wrong)
+		}
+	})
+	t.Run("a kill in any phase is made good", func(t *testing.T) {
+		profile := "small"
+		for _, at := range []sequence.Phase{sequence.Waiting, sequence.Draining, sequence.Applying, sequence.Refreshing, ""} {
+			uses := w.dcm["n1"].Uses()
+			w.job("again-"+cmp.Or(string(at), "end"), "n1")
+			w.label("n1", profile)
+			if at == "" {
+				w.until("success", three[:1], applied(profile, "success"))
+			} else {
+				w.until(string(at), three[:1], func(o object) bool { return phase(o) == at || applied(profile, "success")(o) })
+			}
+			agents["n1"].kill()
+			killed := phase(w.do(http.MethodGet, nodes+"/n1", nil))
+			agents["n1"].start()
+			w.until("success", three[:1], applied(profile, "success"))
+			w.free()
+			t.Logf("killed in %q (aimed at %q): success; wrong is %q; %d changes", killed, at, w.wrong("n1"), w.dcm["n1"].Uses()-uses)
+			if wrong := w.wrong("n1"); wrong != nil || w.dcm["n1"].Uses() != uses+1 {
+				t.Errorf("%q: %q, %d changes", at, wrong, w.dcm["n1"].Uses()-uses)
+			}
+			profile = map[string]string{"small": "whole", "whole": "small"}[profile]
+		}
+	})
+	t.Run("the server is away for a while", func(t *testing.T) {
+		away := 60 * time.Second
+		if s, err := time.ParseDuration(os.Getenv("DCM_AWAY")); err == nil {
+			away = s
+		}
+		w.label("n2", "whole")
+		w.until("a change", []string{"n2"}, func(o object) bool { return phase(o) != "" && phase(o) != sequence.Waiting })
+		w.server.kill()
+		begun := time.Now()
+		<-time.After(away)
+		w.serve()
+		up := time.Now()
+		w.until("success", []string{"n2"}, applied("whole", "success"))
+		w.free()
+		t.Logf("away for %s; success %s after it was back; wrong is %q", up.Sub(begun).Round(time.Second), time.Since(up).Round(time.Millisecond), w.wrong("n2"))
+		if wrong := w.wrong("n2"); wrong != nil {
+			t.Errorf("n2: %q", wrong)
+		}
+	})
+	t.Run("an agent at rest costs little", func(t *testing.T) {
+		cpu, rss := agents["n3"].cost()
+		<-time.After(10 * time.Second)
+		after, _ := agents["n3"].cost()
+		t.Logf("RSS %d MB, %s of CPU since its start, %s in 10 s at rest", rss, cpu, after-cpu)
+	})
+}
+
+// bounds tries what an agent of n1 may not.
+func (w *world) bounds(t *testing.T) {
+	w.job("theirs", "n2")
+	w.do(http.MethodPost, leases, object{"metadata": object{"name": "try"}})
+	lease := w.do(http.MethodGet, leases+"/try", nil)
+	hold := func(who string) object {
+		lease["spec"] = object{"holderIdentity": who}
+		return lease
+	}
+	unbound := w.do(http.MethodPost, "/api/v1/namespaces/dcm/serviceaccounts/dcm-kubernetes/token", object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": object{}})
+	const merge = "application/merge-patch+json"
+	state := object{"metadata": object{"labels": object{cluster.State: "failure"}}}
+	n1 := w.token["n1"]
+	// A policy is in force a while after it was made.
+	for code := 200; code != 403; code, _, _ = w.as(n1, http.MethodPatch, nodes+"/n2", merge, state) {
+		select {
+		case <-w.ctx.Done():
+			policy := w.do(http.MethodGet, "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/dcm-kubernetes", nil)
+			t.Fatalf("the policy is not in force: %v", policy["status"])
+		case <-time.After(100 * time.Millisecond): // nobody tells when it is
+		}
+	}
+	for what, try := range map[string]struct {
+		token, method, path, kind string
+		body                      any
+		want                      int
+	}{
+		"its node":             {n1, http.MethodPatch, nodes + "/n1", merge, object{"metadata": object{"annotations": object{"x": "y"}}}, 200},
+		"another node":         {n1, http.MethodPatch, nodes + "/n2", merge, state, 403},
+		"another's status":     {n1, http.MethodPatch, nodes + "/n2/status", merge, object{"status": object{}}, 403},
+		"another label":        {n1, http.MethodPatch, nodes + "/n1", merge, object{"metadata": object{"labels": object{"a": "b"}}}, 403},
+		"another's pod":        {n1, http.MethodDelete, pods + "/theirs", "", nil, 403},
+		"a lease for another":  {n1, http.MethodPut, leases + "/try", "", hold("n2/x"), 403},
+		"a new lease":          {n1, http.MethodPost, leases, "", object{"metadata": object{"name": "more"}}, 403},
+		"a secret":             {n1, http.MethodGet, "/api/v1/secrets", "", nil, 403},
+		"without a pod":        {fmt.Sprint(sub(unbound, "status")["token"]), http.MethodPatch, nodes + "/n1", merge, state, 403},
+		"without a pod, pods":  {fmt.Sprint(sub(unbound, "status")["token"]), http.MethodDelete, pods + "/theirs", "", nil, 403},
+		"an event of another":  {n1, http.MethodPost, "/apis/events.k8s.io/v1/namespaces/default/events", "", event("n2"), 403},
+		"an event of its node": {n1, http.MethodPost, "/apis/events.k8s.io/v1/namespaces/default/events", "", event("n1"), 201},
+	} {
+		code, answer, err := w.as(try.token, try.method, try.path, try.kind, try.body)
+		if err != nil || code != try.want {
+			t.Errorf("%s: %d %v, want %d; %v", what, code, answer["message"], try.want, err)
+		}
+	}
+	w.do(http.MethodDelete, pods+"/theirs", nil)
+	w.do(http.MethodDelete, leases+"/try", nil)
+}
+
+func event(node string) object {
+	return object{"metadata": object{"name": "try." + node, "namespace": "default"}, "eventTime": time.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00"),
+		"regarding": object{"apiVersion": "v1", "kind": "Node", "name": node}, "reason": "Try", "action": "Try", "type": "Normal",
+		"reportingController": "example.org/try", "reportingInstance": node}
+}
+
+func condition(node object) string {
+	all, _ := sub(node, "status")["conditions"].([]any)
+	for _, c := range all {
+		if c := c.(object); c["type"] == cluster.ConditionType {
+			return fmt.Sprintf("%v %v: %v", c["status"], c["reason"], c["message"])
+		}
+	}
+	return ""
+}
+
+// A rollout of many nodes, all agents in this process, with connections of their own.
+func TestMany(t *testing.T) {
+	w := newWorld(t)
+	count, budget := number("DCM_NODES", 1000), number("DCM_BUDGET", 50)
+	w.play()
+	w.plugin()
+	var names []string
+	for i := range count {
+		names = append(names, fmt.Sprintf("node-%04d", i))
+		w.add(names[i])
+	}
+	w.budget(budget)
+	w.until("the plugin", names, func(o object) bool { return sub(o, "status", "allocatable")["amd.com/gpu"] == "8" })
+	t.Logf("%d nodes are ready", count)
+	var stops []func()
+	for _, name := range names {
+		stops = append(stops, w.inside(name))
+	}
+	defer func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}()
+	for _, name := range names {
+		w.job("job-"+name, name)
+	}
+	cpu, _ := w.server.cost()
+	asked := w.metric("apiserver_request_total")
+	begun := time.Now()
+	for _, name := range names {
+		w.label(name, "small")
+	}
+	t.Logf("labelled after %s", time.Since(begun).Round(time.Second))
+	w.until("success", names, applied("small", "success"))
+	took := time.Since(begun)
+	after, rss := w.server.cost()
+	requests := w.metric("apiserver_request_total") - asked
+	w.free()
+	t.Logf("%d nodes with a budget of %d: %s; at most %d at a time; the API server took %s of CPU (%s a node), %d MB; %.0f requests (%.1f a node, those of what is played too)",
+		count, budget, took.Round(time.Second), w.most, after-cpu, ((after - cpu) / time.Duration(count)).Round(time.Millisecond), rss, requests, requests/float64(count))
+	if w.most > budget {
+		t.Errorf("%d at a time", w.most)
+	}
+	for _, name := range names {
+		if wrong := w.wrong(name); wrong != nil {
+			t.Errorf("%s: %q", name, wrong)
+		}
+	}
+}
+
+// inside runs an agent in this process.
+func (w *world) inside(name string) (stop func()) {
+	config := &rest.Config{Host: w.url, BearerToken: w.token[name], TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: 20, Burst: 40,
+		// One of its own keeps connections from being shared.
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}}
+	client, err := cluster.New(config, "dcm")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	b := &bridge.Bridge{
+		Node: name, Self: cluster.Self{Namespace: "dcm", Name: "agent-" + name}, Cluster: client, Host: w.dcm[name],
+		Config: once{desired.Dir(filepath.Join(w.dir, "config")).Read()}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Times: sequence.Times{Drain: time.Hour, Refresh: time.Hour, Retry: time.Hour, Look: 2 * time.Second, Budget: 15 * time.Second, Reread: time.Hour},
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := b.Run(ctx); err != nil {
+			w.t.Errorf("%s: %v", name, err)
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// once is a ConfigMap that stays as it is: one machine has no thousand inotify instances.
+type once struct{ config sequence.Config }
+
+func (o once) Read() sequence.Config { return o.config }
+
+func (o once) Watch(ctx context.Context, _ func()) error {
+	<-ctx.Done()
+	return nil
+}
+
+func number(name string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return otherwise
+}

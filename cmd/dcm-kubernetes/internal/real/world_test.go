@@ -1,0 +1,261 @@
+package real_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"dcm/cmd/dcm-kubernetes/internal/cluster"
+	"dcm/cmd/dcm-kubernetes/internal/sequence"
+	"dcm/cmd/dcm-kubernetes/internal/standin"
+)
+
+const (
+	nodes  = "/api/v1/nodes"
+	pods   = "/api/v1/namespaces/default/pods"
+	agents = "/api/v1/namespaces/dcm/pods"
+	leases = "/apis/coordination.k8s.io/v1/namespaces/dcm/leases"
+
+	text = `{"gpu-config-profiles": {
+		"whole": {"profiles": [{"computePartition": "SPX", "memoryPartition": "NPS1"}]},
+		"small": {"profiles": [{"computePartition": "CPX", "memoryPartition": "NPS1"}]}}}`
+)
+
+// world is a control plane with nodes whose kubelets are played.
+type world struct {
+	*control
+	ctx   context.Context
+	token map[string]string // of the agent, by node
+	dcm   map[string]*standin.DCM
+
+	mu      sync.Mutex
+	changed chan struct{}
+	node    map[string]object // as last told
+	most    int               // how many nodes were changed at a time
+}
+
+func newWorld(t *testing.T) *world {
+	if os.Getenv("DCM_KUBERNETES") == "" {
+		t.Skip("run by make test-kubernetes")
+	}
+	w := &world{control: newControl(t), ctx: t.Context(), token: make(map[string]string), dcm: make(map[string]*standin.DCM),
+		changed: make(chan struct{}), node: make(map[string]object)}
+	w.do(http.MethodPost, "/api/v1/namespaces", object{"metadata": object{"name": "dcm"}})
+	w.do(http.MethodPost, "/apis/scheduling.k8s.io/v1/priorityclasses", object{"metadata": object{"name": "unused"}, "value": 1})
+	for _, file := range []string{"account", "policy"} {
+		w.apply(file)
+	}
+	w.config("config.json", text)
+	go w.watch(w.ctx, nodes, w.see)
+	return w
+}
+
+func (w *world) config(name, text string) {
+	if err := os.MkdirAll(filepath.Join(w.dir, "config"), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	write(w.t, filepath.Join(w.dir, "config", name), text)
+}
+
+// apply makes the objects of a manifest as they are shipped.
+func (w *world) apply(file string) {
+	w.t.Helper()
+	text, err := os.ReadFile("../../../../packaging/kubernetes/base/" + file + ".yaml")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	places := map[string]string{
+		"ServiceAccount":                   "/api/v1/namespaces/dcm/serviceaccounts",
+		"ClusterRole":                      "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+		"ClusterRoleBinding":               "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+		"Role":                             "/apis/rbac.authorization.k8s.io/v1/namespaces/dcm/roles",
+		"RoleBinding":                      "/apis/rbac.authorization.k8s.io/v1/namespaces/dcm/rolebindings",
+		"ValidatingAdmissionPolicy":        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+		"ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+	}
+	for doc := range strings.SplitSeq(string(text), "\n---\n") {
+		var o object
+		if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
+			w.t.Fatal(err)
+		}
+		path, ok := places[fmt.Sprint(o["kind"])]
+		if !ok {
+			w.t.Fatalf("%s has a %v", file, o["kind"])
+		}
+		w.do(http.MethodPost, path, o)
+	}
+}
+
+// budget makes leases.
+func (w *world) budget(n int) {
+	for i := range n {
+		w.do(http.MethodPost, leases, object{"metadata": object{"name": fmt.Sprintf("dcm-budget-%d", i+1), "labels": object{cluster.Budget: ""}}})
+	}
+}
+
+// add makes a node, and the agent's pod on it with a token that is bound to it.
+func (w *world) add(name string) {
+	w.dcm[name] = standin.NewDCM()
+	w.do(http.MethodPost, nodes, object{"metadata": object{"name": name, "labels": object{"gpu": "true"}}})
+	w.do(http.MethodPatch, nodes+"/"+name+"/status", object{"status": object{
+		"capacity": object{"cpu": "96", "memory": "1Ti", "pods": "110"}, "allocatable": object{"cpu": "96", "memory": "1Ti", "pods": "110"},
+		"conditions": []any{object{"type": "Ready", "status": "True", "reason": "Played", "lastHeartbeatTime": now(), "lastTransitionTime": now()}}}})
+	w.do(http.MethodPost, agents, object{"metadata": object{"name": "agent-" + name},
+		"spec": object{"nodeName": name, "serviceAccountName": "dcm-kubernetes", "automountServiceAccountToken": false,
+			"tolerations": []any{object{"operator": "Exists"}}, "containers": []any{object{"name": "c", "image": "none"}}}})
+	pod := w.do(http.MethodGet, agents+"/agent-"+name, nil)
+	answer := w.do(http.MethodPost, "/api/v1/namespaces/dcm/serviceaccounts/dcm-kubernetes/token", object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+		"spec": object{"boundObjectRef": object{"kind": "Pod", "apiVersion": "v1", "name": "agent-" + name, "uid": sub(pod, "metadata")["uid"]}}})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.token[name], _ = sub(answer, "status")["token"].(string)
+}
+
+func now() string { return time.Now().UTC().Format(time.RFC3339) }
+
+// job makes a pod that uses GPUs, of somebody who would bring it back.
+func (w *world) job(name, node string) {
+	w.do(http.MethodPost, pods, object{"metadata": object{"name": name, "labels": object{"app": "job"},
+		"ownerReferences": []any{object{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "job", "uid": "job", "controller": true}}},
+		"spec": object{"nodeName": node, "terminationGracePeriodSeconds": 1, "containers": []any{object{"name": "c", "image": "none",
+			"resources": object{"limits": object{"amd.com/gpu": "1"}}}}}})
+}
+
+// plugin makes the DaemonSet of the device plugin.
+func (w *world) plugin() {
+	labels := object{"app": "plugin"}
+	w.do(http.MethodPost, "/apis/apps/v1/namespaces/default/daemonsets", object{"metadata": object{"name": "plugin"}, "spec": object{
+		"selector": object{"matchLabels": labels},
+		"template": object{"metadata": object{"labels": labels}, "spec": object{
+			"nodeSelector": object{"gpu": "true"}, "terminationGracePeriodSeconds": 1,
+			"volumes":    []any{object{"name": "v", "hostPath": object{"path": "/var/lib/kubelet/device-plugins"}}},
+			"containers": []any{object{"name": "c", "image": "rocm/k8s-device-plugin:1.31"}}}}}})
+}
+
+// label selects a profile.
+func (w *world) label(node, profile string) {
+	w.do(http.MethodPatch, nodes+"/"+node, object{"metadata": object{"labels": object{cluster.Profile: profile}}})
+}
+
+// see keeps nodes as they are told, and counts how many are changed at a time.
+func (w *world) see(kind string, o object) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.node[fmt.Sprint(sub(o, "metadata")["name"])] = o
+	n := 0
+	for _, o := range w.node {
+		if p := phase(o); p != "" && p != sequence.Waiting {
+			n++
+		}
+	}
+	w.most = max(w.most, n)
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+func phase(node object) sequence.Phase {
+	text, _ := sub(node, "metadata", "annotations")[cluster.Operation].(string)
+	var op sequence.Operation
+	if text != "" && json.Unmarshal([]byte(text), &op) != nil {
+		return "unreadable"
+	}
+	return op.Phase
+}
+
+// until waits until all of the nodes are so, as far as has been told.
+func (w *world) until(what string, names []string, ok func(node object) bool) {
+	w.t.Helper()
+	for {
+		w.mu.Lock()
+		changed, left := w.changed, 0
+		for _, name := range names {
+			if o := w.node[name]; o == nil || !ok(o) {
+				left++
+			}
+		}
+		w.mu.Unlock()
+		if left == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-w.ctx.Done():
+			w.t.Fatalf("never came on %d nodes: %s", left, what)
+		}
+	}
+}
+
+// applied tells whether a change to a profile has come to its end.
+func applied(profile, state string) func(object) bool {
+	return func(o object) bool {
+		text, _ := sub(o, "metadata", "annotations")[cluster.Last].(string)
+		var last sequence.Last
+		return text != "" && json.Unmarshal([]byte(text), &last) == nil && last.Profile == profile && last.State == state && phase(o) == "" &&
+			sub(o, "metadata", "labels")[cluster.State] == state
+	}
+}
+
+// wrong says what is not as it should be on a node at rest.
+func (w *world) wrong(name string) (out []string) {
+	o := w.do(http.MethodGet, nodes+"/"+name, nil)
+	spec := sub(o, "spec")
+	if spec["unschedulable"] == true {
+		out = append(out, "cordoned")
+	}
+	if taints, _ := spec["taints"].([]any); len(taints) > 0 {
+		for _, t := range taints {
+			if t.(object)["key"] == "amd-dcm" {
+				out = append(out, "tainted")
+			}
+		}
+	}
+	if got, want := sub(o, "status", "allocatable")["amd.com/gpu"], fmt.Sprint(w.dcm[name].Partitions()); got != want {
+		out = append(out, fmt.Sprintf("allocatable is %v of %s", got, want))
+	}
+	return out
+}
+
+// free waits until no lease is held.
+func (w *world) free() {
+	w.t.Helper()
+	for {
+		held := 0
+		items, _ := w.do(http.MethodGet, leases, nil)["items"].([]any)
+		for _, l := range items {
+			if sub(l.(object), "spec")["holderIdentity"] != nil {
+				held++
+			}
+		}
+		if held == 0 {
+			return
+		}
+		select {
+		case <-w.ctx.Done():
+			w.t.Fatalf("%d leases are held", held)
+		case <-time.After(100 * time.Millisecond): // leases are not watched here
+		}
+	}
+}
+
+// socket serves a node's dcm.
+func (w *world) socket(name string) string {
+	w.t.Helper()
+	path := filepath.Join(w.t.TempDir(), "socket")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { l.Close() })
+	go w.dcm[name].Serve(l)
+	return path
+}
