@@ -180,9 +180,12 @@ func (p *pass) connect(ctx context.Context) (Units, error) {
 	if p.units != nil {
 		return p.units, nil
 	}
-	var err error
-	p.units, err = p.Dial(ctx)
-	return p.units, err
+	u, err := p.Dial(ctx)
+	if err != nil {
+		return nil, err // u may be a nil of some type, which is not nothing
+	}
+	p.units = u
+	return u, nil
 }
 
 func (p *pass) hangUp() {
