@@ -115,6 +115,7 @@ func (m machine) agentsSelect() {
 	m.has(spx)
 	m.bounced(before)
 	m.await("/run/follower", `"applied":"whole"`)
+	m.t.Logf("with a follower dcm-agent.service takes %s", m.run("systemctl show --property=MemoryCurrent,MemoryPeak,CPUUsageNSec dcm-agent | xargs; grep ^Rss /proc/$(systemctl show -P MainPID dcm-agent)/smaps_rollup"))
 	m.run("systemctl stop follower")
 	if got := m.run("dcm status"); !strings.Contains(got, agentsFile+":4") || !strings.Contains(got, "has no effect") {
 		m.t.Errorf("dcm status does not tell who has selected the profile:\n%s", got)
@@ -183,6 +184,11 @@ func (m machine) agentsMeetTrouble() {
 		m.t.Errorf("what has failed is selected still:\n%s", got)
 	}
 
+	m.run("systemctl stop dcm")
+	if r := m.useFor(agentsText, "many"); r.Code == 0 || !strings.Contains(r.Stdout, "dcm.service does not answer") || !strings.Contains(r.Stdout, `"undone":true`) {
+		m.t.Errorf("without the daemon: %d %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	m.run("systemctl start dcm")
 	m.agentsAtOnce()
 	m.agentsDaemonKilled()
 }
