@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -13,9 +17,11 @@ import (
 	"dcm/internal/account"
 	"dcm/internal/bundle"
 	"dcm/internal/config"
+	"dcm/internal/exit"
 	"dcm/internal/gpu"
 	"dcm/internal/host"
 	"dcm/internal/partition"
+	"dcm/internal/report"
 	"dcm/internal/selftest"
 )
 
@@ -181,4 +187,100 @@ func (e *exam) pack(ctx context.Context, con *Console, file string) error {
 	}
 	fmt.Fprintf(con.out, "%s holds it, for the maintainers of dcm.\n", file)
 	return nil
+}
+
+// selftestOptions is how it was asked for.
+type selftestOptions struct {
+	read, change, powerOff bool
+	archive                string
+
+	within, back      bool
+	untilReboot, hold string
+}
+
+// file is where the archive goes.
+func (o selftestOptions) file(now time.Time) (string, error) {
+	if o.archive == "-" {
+		return o.archive, nil
+	}
+	if o.archive == "" {
+		return filepath.Abs("dcm-selftest-" + now.Format("20060102T150405") + ".tar.gz")
+	}
+	return filepath.Abs(o.archive)
+}
+
+// around are the units that a change restarts, and the processes that would be in its
+// way.
+func around(ctx context.Context, h *host.Host, cfg *config.Config) (bounced []string, others []report.Holder, err error) {
+	a := take(ctx, h)
+	bounced, err = h.Restarted(ctx, h.Clients(cfg), holding(a)...)
+	for _, p := range a.Holders {
+		if !slices.Contains(bounced, p.Unit) {
+			others = append(others, report.Holder{PID: p.PID, Command: p.Command, Unit: p.Unit, Devices: p.Devices})
+		}
+	}
+	return bounced, others, err
+}
+
+// goTo is what the GPUs are once they have the profile, and the steps to it.
+func goTo(p partition.Profile, gpus []partition.GPU) ([]partition.GPU, partition.Steps, error) {
+	layout, err := p.Layout(gpus)
+	if err != nil {
+		return nil, nil, err
+	}
+	steps, err := partition.Plan(layout, gpus)
+	return partition.Forecast(gpus, steps), steps, err
+}
+
+func partitionable(ctx context.Context, h *host.Host) (*config.Config, []partition.GPU, error) {
+	cfg, err := h.Config()
+	if err != nil {
+		return nil, nil, err
+	}
+	gpus, err := gpusOf(ctx, h, cfg)
+	if err == nil && len(gpus) == 0 {
+		err = errors.New("there are no GPUs here that dcm could partition; dcm gpus tells why")
+	}
+	return cfg, gpus, err
+}
+
+// conclude tells what was found, packs it, and is an error if something is wrong.
+func (e *exam) conclude(ctx context.Context, con *Console, file string) error {
+	e.result.Ended = time.Now()
+	claims, err := selftest.Claims()
+	if err != nil {
+		return err
+	}
+	e.result.Table = selftest.Table(claims, e.facts)
+	told := con.out
+	if file == "-" {
+		told = con.err
+	}
+	t := newTable(told, "", "AT", "WHAT", "")
+	for _, c := range e.result.Checks {
+		t.row(markOf(con, c.Verdict), orDash(c.At), c.What, c.Text)
+	}
+	t.flush()
+	differ := slices.DeleteFunc(slices.Clone(e.result.Table), func(r selftest.Row) bool { return !r.Differs() })
+	if len(differ) > 0 {
+		fmt.Fprintf(told, "\nOf %d facts, %d are not as the simulator has them:\n%s", len(e.result.Table), len(differ), selftest.Text(differ))
+	}
+	fmt.Fprintf(told, "\n%s.\n", selftest.Count(e.result.Checks))
+	if err := e.pack(ctx, con, file); err != nil {
+		return err
+	}
+	if selftest.Red(e.result.Checks) {
+		return exit.With(exit.Differs, nil)
+	}
+	return nil
+}
+
+func markOf(con *Console, v selftest.Verdict) string {
+	switch v {
+	case selftest.Right:
+		return con.green("✓")
+	case selftest.Wrong:
+		return con.red("×")
+	}
+	return strings.TrimSpace(con.yellow("…"))
 }

@@ -130,15 +130,6 @@ func (p proposal) tell(con *Console, asJSON bool) error {
 	return nil
 }
 
-// holding returns the units of the processes that have a GPU open.
-func holding(a account.Account) []string {
-	var out []string
-	for _, h := range a.Holders {
-		out = append(out, h.Unit)
-	}
-	return out
-}
-
 // ask finds out whether the run would be refused, as it would itself.
 func (p *proposal) ask(con *Console, a account.Account, cfg *config.Config, d apply.Difference) {
 	if err := unseen(a, "holders"); err != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,55 +12,58 @@ import (
 	"dcm/internal/config"
 	"dcm/internal/exit"
 	"dcm/internal/host"
-	"dcm/internal/partition"
+	"dcm/internal/report"
 	"dcm/internal/selftest"
 )
 
 func selftestCmd(h *host.Host, con *Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "selftest [--read] [--archive FILE] [--power-was-off]",
+		Use:   "selftest [--read | --change] [--archive FILE] [--power-was-off]",
 		Short: "Find out whether dcm is right about these GPUs",
 		Long: `Say what a self-test would do, and do nothing. With --read, look at the GPUs in every
 way that there is, hold the ways against each other and against what is known of such
-GPUs, and change nothing.
+GPUs, and change nothing. With --change, take the GPUs through their modes too, in the
+same way as any change, with the clients restarted around each, and back to what they
+were, also where the self-test is killed.
 
 The result is written to an archive, for the maintainers of dcm. It holds no names of
 hosts, users or units, and no serial numbers. The exit status is 0 if nothing is wrong,
-2 if something is, 1 if it could not be found out.`,
+2 if something is, 1 if it could not be found out, 75 if the GPUs are in use.`,
 		Args: args(cobra.NoArgs),
 	}
 	var o selftestOptions
 	f := cmd.Flags()
 	f.BoolVar(&o.read, "read", false, "look, and change nothing")
+	f.BoolVar(&o.change, "change", false, "take the GPUs through their modes, and back")
 	f.StringVar(&o.archive, "archive", "", "where the archive goes, - for standard output; else a new `FILE` here")
 	f.BoolVar(&o.powerOff, "power-was-off", false, "say that the power was off since the last self-test")
+	f.BoolVar(&o.within, "within", false, "be the unit's first command")
+	f.BoolVar(&o.back, "back", false, "be the unit's last command")
+	f.StringVar(&o.untilReboot, "until-reboot", "", "with --back: `PROFILE` was selected until reboot")
+	f.StringVar(&o.hold, "hold", "", "keep `NODE` open until standard input is closed")
+	for _, name := range []string{"within", "back", "until-reboot", "hold"} {
+		cobra.CheckErr(f.MarkHidden(name))
+	}
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
 		switch {
+		case o.read && o.change:
+			return exit.With(exit.Usage, errors.New("--change looks, too: give one of --read and --change"))
+		case o.hold != "":
+			return selftestHold(con, o.hold)
+		case o.back:
+			return selftestBack(c.Context(), h, con, o.untilReboot)
+		case o.change && o.within:
+			return selftestWithin(c.Context(), h, con, o)
+		case o.change:
+			return selftestChange(c.Context(), h, con, o)
 		case o.read:
 			return selftestRead(c.Context(), h, con, o)
 		case o.archive != "" || o.powerOff:
-			return exit.With(exit.Usage, errors.New("--archive and --power-was-off go with --read"))
+			return exit.With(exit.Usage, errors.New("--archive and --power-was-off go with --read and --change"))
 		}
 		return selftestPlan(c.Context(), h, con)
 	}
 	return cmd
-}
-
-// selftestOptions is how it was asked for.
-type selftestOptions struct {
-	read, powerOff bool
-	archive        string
-}
-
-// file is where the archive goes.
-func (o selftestOptions) file(now time.Time) (string, error) {
-	if o.archive == "-" {
-		return o.archive, nil
-	}
-	if o.archive == "" {
-		return filepath.Abs("dcm-selftest-" + now.Format("20060102T150405") + ".tar.gz")
-	}
-	return filepath.Abs(o.archive)
 }
 
 // selftestPlan says what it would do.
@@ -81,7 +82,7 @@ func selftestPlan(ctx context.Context, h *host.Host, con *Console) error {
 	t := newTable(con.out, "", "MODE", "STEPS")
 	steps, reloads, n := 0, 0, 0
 	now := gpus
-	for _, to := range append(targets, selftest.Target{Mode: "as before: " + before.String(), Profile: before}) {
+	for _, to := range append(targets, selftest.Target{Mode: "as before: " + selftest.InShort(before), Profile: before}) {
 		if to.Left != "" {
 			t.row("-", to.Mode, "left out: "+to.Left)
 			continue
@@ -102,30 +103,26 @@ func selftestPlan(ctx context.Context, h *host.Host, con *Console) error {
 		now = next
 	}
 	t.flush()
-	fmt.Fprintf(con.out, "\nThat is %d steps, with %d reloads of the driver.\n", steps, reloads)
+	fmt.Fprintf(con.out, "\ndcm selftest --change takes them through these: %d steps, with %d reloads of the driver.\n", steps, reloads)
+	return selftestClients(ctx, h, con, cfg)
+}
+
+// selftestClients says who would be restarted, and who is in the way.
+func selftestClients(ctx context.Context, h *host.Host, con *Console, cfg *config.Config) error {
+	if !h.Here() {
+		return nil
+	}
+	bounced, others, err := around(ctx, h, cfg)
+	if err != nil {
+		return err
+	}
+	if len(bounced) > 0 {
+		fmt.Fprintf(con.out, "Each time these units would be restarted: %s.\n", strings.Join(bounced, ", "))
+	}
+	if len(others) > 0 {
+		fmt.Fprintln(con.out, con.red("It would be refused now: ")+report.InUse(others).Text)
+	}
 	return nil
-}
-
-// goTo is what the GPUs are once they have the profile, and the steps to it.
-func goTo(p partition.Profile, gpus []partition.GPU) ([]partition.GPU, partition.Steps, error) {
-	layout, err := p.Layout(gpus)
-	if err != nil {
-		return nil, nil, err
-	}
-	steps, err := partition.Plan(layout, gpus)
-	return partition.Forecast(gpus, steps), steps, err
-}
-
-func partitionable(ctx context.Context, h *host.Host) (*config.Config, []partition.GPU, error) {
-	cfg, err := h.Config()
-	if err != nil {
-		return nil, nil, err
-	}
-	gpus, err := gpusOf(ctx, h, cfg)
-	if err == nil && len(gpus) == 0 {
-		err = errors.New("there are no GPUs here that dcm could partition; dcm gpus tells why")
-	}
-	return cfg, gpus, err
 }
 
 func selftestRead(ctx context.Context, h *host.Host, con *Console, o selftestOptions) error {
@@ -145,45 +142,4 @@ func selftestRead(ctx context.Context, h *host.Host, con *Console, o selftestOpt
 	}
 	e.record(views)
 	return e.conclude(ctx, con, file)
-}
-
-// conclude tells what was found, packs it, and is an error if something is wrong.
-func (e *exam) conclude(ctx context.Context, con *Console, file string) error {
-	e.result.Ended = time.Now()
-	claims, err := selftest.Claims()
-	if err != nil {
-		return err
-	}
-	e.result.Table = selftest.Table(claims, e.facts)
-	told := con.out
-	if file == "-" {
-		told = con.err
-	}
-	t := newTable(told, "", "AT", "WHAT", "")
-	for _, c := range e.result.Checks {
-		t.row(markOf(con, c.Verdict), orDash(c.At), c.What, c.Text)
-	}
-	t.flush()
-	differ := slices.DeleteFunc(slices.Clone(e.result.Table), func(r selftest.Row) bool { return !r.Differs() })
-	if len(differ) > 0 {
-		fmt.Fprintf(told, "\nOf %d facts, %d are not as the simulator has them:\n%s", len(e.result.Table), len(differ), selftest.Text(differ))
-	}
-	fmt.Fprintf(told, "\n%s.\n", selftest.Count(e.result.Checks))
-	if err := e.pack(ctx, con, file); err != nil {
-		return err
-	}
-	if selftest.Red(e.result.Checks) {
-		return exit.With(exit.Differs, nil)
-	}
-	return nil
-}
-
-func markOf(con *Console, v selftest.Verdict) string {
-	switch v {
-	case selftest.Right:
-		return con.green("✓")
-	case selftest.Wrong:
-		return con.red("×")
-	}
-	return strings.TrimSpace(con.yellow("…"))
 }

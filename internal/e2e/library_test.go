@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"dcm/internal/amdsmi/standin"
+	"dcm/internal/e2e"
 	"dcm/internal/report"
 )
 
@@ -24,6 +25,12 @@ func library(t *testing.T, p product) {
 			m.setThroughLibrary()
 			m.toldByLibrary()
 			m.refusedByLibrary()
+			if recipe.Suite == e2e.Trixie().Suite {
+				m.throughAllModes()
+				m.libraryLies()
+			} else {
+				m.killedInASelftest()
+			}
 		})
 	}
 }

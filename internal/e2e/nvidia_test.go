@@ -136,6 +136,9 @@ func nvidia(t *testing.T, p product) {
 			m := nvidiaNode(t, recipe, p, "a30-4", lib, nil)
 			for _, kind := range []string{"a30-4", "rtx-pro-6000-4", "b200-8", "a100-8"} {
 				t.Run(kind, func(t *testing.T) { m.in(t).becomes(kind) })
+				if kind == "a30-4" {
+					t.Run("a self-test of it", func(t *testing.T) { m.in(t).throughGeometries() })
+				}
 			}
 			t.Run("an A100 keeps its mode", func(t *testing.T) { migKept(m.in(t)) })
 		})

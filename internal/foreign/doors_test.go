@@ -179,6 +179,8 @@ func doors() map[string]string {
 		"cli.topping.sensible": "asks whether it is a terminal",
 		"cli.topping.run":      "handed on to package top, which takes keys",
 		"cli.runWith":          "handed on to the caller's own command",
+		"cli.hold":             "compares the answer of its own program",
+		"cli.selftestHold":     "opens what its caller names, and keeps nothing",
 		"service.Daemon":       "asks for the variables of sd_notify(3), of which none is told",
 		"service.Oneshot":      "asks for the variables of sd_notify(3), of which none is told",
 

@@ -34,7 +34,7 @@ type Timing struct {
 	To     string           `json:"to"`
 	Result report.Result    `json:"result"`
 	Took   int64            `json:"took_ms"`
-	Phases map[string]int64 `json:"phases_ms"` // "stop", "reload", "settle", "switch", "start"
+	Phases map[string]int64 `json:"phases_ms"` // "stop", "reload", "settle", "switch", "start", or a kind of step
 	Steps  []Step           `json:"steps"`
 }
 
@@ -54,6 +54,7 @@ func Times(to string, run report.Run, phases map[string]time.Duration) Timing {
 	for name, d := range phases {
 		t.Phases[name] = d.Milliseconds()
 	}
+	t.kinds(run.Steps)
 	for i, s := range run.Steps {
 		one := Step{s.Kind, s.GPU, s.From, s.To, -1}
 		if !s.Finished.IsZero() {
@@ -71,11 +72,31 @@ func Times(to string, run report.Run, phases map[string]time.Duration) Timing {
 	return t
 }
 
+// kinds adds from when to when steps of a kind were under way, by the kind's name, of
+// kinds that have no other name here.
+func (t Timing) kinds(steps []report.Step) {
+	from, to := make(map[partition.Kind]time.Time), make(map[partition.Kind]time.Time)
+	for _, s := range steps {
+		if s.Kind.Reloads() || s.Kind == partition.SwitchCompute || s.Finished.IsZero() {
+			continue
+		}
+		if from[s.Kind].IsZero() || s.Started.Before(from[s.Kind]) {
+			from[s.Kind] = s.Started
+		}
+		if s.Finished.After(to[s.Kind]) {
+			to[s.Kind] = s.Finished
+		}
+	}
+	for kind, began := range from {
+		t.Phases[string(kind)] = to[kind].Sub(began).Milliseconds()
+	}
+}
+
 // String is the timing in a line.
 func (t Timing) String() string {
 	text := fmt.Sprintf("%s: %s in %d ms", t.To, t.Result, t.Took)
 	var parts []string
-	for _, name := range []string{"stop", "reload", "settle", "switch", "start"} {
+	for _, name := range []string{"stop", "memory", "reload", "settle", "switch", "mig-clear", "mig-mode", "mig-fill", "start"} {
 		if ms, ok := t.Phases[name]; ok {
 			parts = append(parts, fmt.Sprintf("%s %d", name, ms))
 		}

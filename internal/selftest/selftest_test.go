@@ -234,15 +234,17 @@ func TestTimesAreThoseOfTheReport(t *testing.T) {
 	began := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
 	run := report.Run{Result: report.Applied, Started: began, Finished: at(100), Steps: []report.Step{
+		{Step: partition.Step{Kind: partition.RequestMemory, GPU: "b"}, Started: at(4), Finished: at(9)},
+		{Step: partition.Step{Kind: partition.RequestMemory, GPU: "a"}, Started: at(2), Finished: at(5)},
 		{Step: partition.Step{Kind: partition.ReloadDriver}, Started: at(10), Finished: at(50)},
 		{Step: partition.Step{Kind: partition.SwitchCompute, GPU: "a", From: "CPX", To: "QPX"}, Started: at(70), Finished: at(95)},
 		{Step: partition.Step{Kind: partition.SwitchCompute, GPU: "b", From: "CPX", To: "QPX"}},
 	}}
 	got := Times("QPX/NPS4", run, map[string]time.Duration{"reload": 40 * time.Millisecond})
-	if want := "QPX/NPS4: applied in 100 ms (reload 40, settle 20)"; got.String() != want {
+	if want := "QPX/NPS4: applied in 100 ms (memory 7, reload 40, settle 20)"; got.String() != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if len(got.Steps) != 3 || got.Steps[1].Took != 25 || got.Steps[2].Took != -1 {
+	if len(got.Steps) != 5 || got.Steps[3].Took != 25 || got.Steps[4].Took != -1 {
 		t.Errorf("steps %+v", got.Steps)
 	}
 }

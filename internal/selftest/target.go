@@ -28,6 +28,14 @@ func Before(gpus []partition.GPU) (partition.Profile, error) {
 	return p, nil
 }
 
+// InShort is a profile in words, "2 CPX, rest SPX with NPS1".
+func InShort(p partition.Profile) string {
+	if p.Memory == "" {
+		return p.String()
+	}
+	return p.String() + " with " + string(p.Memory)
+}
+
 // Targets are all ways to divide the GPUs that these list themselves, or that are known
 // of their boards, with as few reloads of the driver as there can be. mayReload says
 // that the driver may be reloaded at all.

@@ -23,17 +23,22 @@ type command struct {
 	Ignored   bool
 }
 
+// literal is a command in which nothing stands for anything else.
+func literal(given []string) command {
+	words := make([]string, len(given))
+	for i, word := range given {
+		words[i] = strings.ReplaceAll(word, "$", "$$") // it would be a variable
+	}
+	return command{given[0], words, false}
+}
+
 // StartService has PID 1 run a command, and does not wait for it. The unit is gone when
 // it has ended.
 func (c *Conn) StartService(ctx context.Context, s Service) error {
 	var job dbus.ObjectPath
-	words := make([]string, len(s.Command))
-	for i, word := range s.Command {
-		words[i] = strings.ReplaceAll(word, "$", "$$") // it would be a variable
-	}
 	err := c.transient(ctx, &job, s.Name, variants([]Property{
 		{"Description", s.Description}, {"Type", "oneshot"}, {"Environment", s.Environment},
-		{"ExecStart", []command{{s.Command[0], words, false}}}, {"CollectMode", "inactive-or-failed"},
+		{"ExecStart", []command{literal(s.Command)}}, {"CollectMode", "inactive-or-failed"},
 	}))
 	if err != nil {
 		return fmt.Errorf("cannot start %s: %w", s.Name, err)

@@ -403,6 +403,10 @@ static uint32_t get(void *handle, char *text, uint32_t len, const char *file, in
 		memset(text, 0xff, len);
 		return SUCCESS;
 	}
+	if (knob("mode-lie") && !memory) {
+		snprintf(text, len, "%s", knob("mode-lie"));
+		return SUCCESS;
+	}
 	return status(read_file(g->dir, file, text, len), memory);
 }
 
