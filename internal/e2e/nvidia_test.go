@@ -232,6 +232,9 @@ func migByRestart(m machine) {
 	if got := m.run("dcm partitions; cat /run/cdi/dcm.json"); !strings.Contains(got, "0000:df:00.0-6") || !strings.Contains(got, "/dev/nvidiactl") {
 		m.t.Errorf("partitions:\n%s", got)
 	}
+	if got := m.run("busctl get-property org.deviceconfig.Manager1 /org/deviceconfig/Manager1 org.deviceconfig.Manager1 Profiles"); !strings.Contains(got, `"all-balanced"`) {
+		m.t.Errorf("on the bus are the profiles %s", got)
+	}
 	unit := m.show("dcm-apply.service", "CapabilityBoundingSet", "After", "Before")
 	if !strings.Contains(unit["CapabilityBoundingSet"], "cap_sys_admin") || !strings.Contains(unit["After"], "nvidia-persistenced.service") || !strings.Contains(unit["Before"], "nvidia-gpu-reset.target") {
 		m.t.Errorf("dcm-apply.service: %v", unit)
@@ -413,6 +416,13 @@ func migKept(m machine) {
 	if run := m.lastRun(); r.Code == 0 || run.Error == nil || !strings.Contains(run.Error.Cure, "eboot") {
 		m.t.Errorf("a reset that is required: exit status %d, %s, %+v", r.Code, run.Result, run.Error)
 	}
+	// With leave the host is rebooted for it, and then the reset is not in anybody's way.
+	m.knob("fail nvmlDeviceSetMigMode 16 0 8")
+	m.run("rm -f /run/dcm/dcm.toml.d/* /var/lib/dcm/reboot.json; echo of another boot >/var/lib/dcm/lasts")
+	m.put(settings, geometries("off", boards()["a100-8"])+"[apply]\nreboot = \"once\"\n")
+	m.rebootedByItself()
+	m.applied("off")
+	m.divided("MIG off", 0)
 }
 
 // bothVendors is one host and one transaction.
@@ -481,7 +491,7 @@ func bothReserved(m machine) {
 	reserve := func(more string) {
 		text := m.run("cat " + settings)
 		i := strings.Index(text+"[[reservation]]", "[[reservation]]")
-		m.put(settings, text[:i]+more)
+		m.put(settings, text[:min(i, len(text))]+"\n"+more)
 		m.run("dcm apply")
 	}
 	reserve("")
