@@ -50,10 +50,12 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	if err := h.NeedRoot("the daemon"); err != nil {
 		return err
 	}
+	ctx, end := context.WithCancel(ctx)
 	notify := systemd.NewNotifier(os.Getenv)
 	takeOver(h, log)
 	changed, err := watch.FilesWithin(ctx, config.DefaultPaths(h.Root).Watched(), quiet, storm, log)
 	if err != nil {
+		end()
 		return err
 	}
 	node := h.Node(nil, woken(log))
@@ -62,6 +64,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		Files: node.ModeFiles,
 	}, calm, log)
 	if err != nil {
+		end()
 		return err
 	}
 	hangup := make(chan os.Signal, 1)
@@ -75,7 +78,12 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	requests := make(chan daemon.Request)
 	metrics := &exporter{host: h, log: log}
 	shown := newMirror(h, requests, metrics, notify.Status, log)
-	go shown.run(ctx)
+	quit := make(chan struct{})
+	go func() {
+		defer close(quit)
+		shown.run(ctx)
+	}()
+	defer leave(end, changed, devices, quit)
 	if notify.WatchdogInterval() > 0 {
 		metrics.alive = time.Now()
 	}
@@ -114,6 +122,26 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		metrics.stop()
 	}
 	return status(err)
+}
+
+// leaving is how long the end may take at most.
+const leaving = time.Second
+
+// leave ends what watches, and waits until all of it has. The kernel takes some ten
+// milliseconds to take an inotify apart; those that a process leaves open at its end
+// take as long each, one after the other, and a restart waits for that.
+func leave(end context.CancelFunc, watched ...<-chan struct{}) {
+	end()
+	limit := time.After(leaving)
+	for _, w := range watched {
+		for open := true; open; {
+			select {
+			case _, open = <-w:
+			case <-limit:
+				return
+			}
+		}
+	}
 }
 
 // initial is what the daemon begins with: what the one before it in this boot has

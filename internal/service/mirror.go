@@ -121,7 +121,7 @@ func (m *mirror) caughtUp(ctx context.Context) {
 	}
 }
 
-// run is on the bus until ctx ends.
+// run is on the bus until ctx ends, and returns when nothing is watched any more.
 func (m *mirror) run(ctx context.Context) {
 	// The bus's socket is made anew when the bus is started anew. What a policy
 	// allows changes with its file.
@@ -134,6 +134,9 @@ func (m *mirror) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
+			for open := err == nil; open; {
+				_, open = <-appeared // the daemon waits for its end
+			}
 			return
 		case s := <-m.states:
 			m.show(ctx, s)

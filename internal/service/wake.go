@@ -14,7 +14,6 @@ func woken(log *slog.Logger) gpu.Option {
 	return gpu.Events(func(ctx context.Context, about func(subsystem, path string) bool) <-chan struct{} {
 		events, err := watch.Devices(ctx, watch.Interest{
 			About: func(u watch.Uevent) bool { return about(u.Subsystem, u.Path) },
-			Files: func() []string { return nil },
 		}, calm, log)
 		if err != nil {
 			log.Warn(err.Error())

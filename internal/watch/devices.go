@@ -9,7 +9,7 @@ import (
 // Interest says which devices are looked after.
 type Interest struct {
 	About func(Uevent) bool // what the kernel tells is of interest
-	Files func() []string   // the devices' files that are watched for writes
+	Files func() []string   // the devices' files that are watched for writes; nil: none are
 }
 
 // Devices signals when the kernel told of a device of interest, or somebody wrote
@@ -17,22 +17,28 @@ type Interest struct {
 // before they were listed is found by whoever looks after the signal.
 //
 // Signals are coalesced as those of [Files] are. The channel is closed when ctx
-// ends. There is no timer while nothing changes, and no thread waits.
+// has ended and nothing is watched any more. There is no timer while nothing changes, and no thread waits.
 func Devices(ctx context.Context, in Interest, quiet time.Duration, log *slog.Logger) (<-chan struct{}, error) {
 	socket, err := openUevents()
 	if err != nil {
 		return nil, err
 	}
-	w, err := openWrites()
-	if err != nil {
-		socket.Close()
-		return nil, err
-	}
-	context.AfterFunc(ctx, func() {
-		socket.Close()
-		w.file.Close()
-	})
 	changed := make(chan struct{}, 1)
+	var w *writes
+	if in.Files != nil {
+		if w, err = openWrites(); err != nil {
+			socket.Close()
+			return nil, err
+		}
+	}
+	closed := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		defer close(closed)
+		socket.Close()
+		if w != nil {
+			w.file.Close()
+		}
+	})
 	note := func() { offer(changed) }
 	run := func(read func() error) {
 		if err := read(); err != nil && ctx.Err() == nil {
@@ -41,13 +47,18 @@ func Devices(ctx context.Context, in Interest, quiet time.Duration, log *slog.Lo
 		}
 	}
 	arm := func() {
+		if w == nil {
+			return
+		}
 		if err := w.arm(in.Files()); err != nil && ctx.Err() == nil {
 			log.Warn(err.Error())
 		}
 	}
 	arm()
 	go run(func() error { return readUevents(socket, in.About, note) })
-	go run(func() error { return w.read(note) })
+	if w != nil {
+		go run(func() error { return w.read(note) })
+	}
 	out := make(chan struct{}, 1)
 	go func() {
 		defer close(out)
@@ -55,6 +66,7 @@ func Devices(ctx context.Context, in Interest, quiet time.Duration, log *slog.Lo
 			arm()
 			offer(out)
 		})
+		<-closed
 	}()
 	return out, nil
 }

@@ -23,7 +23,7 @@ const patience = 10
 // The signal comes when nothing changed for the quiet time, at the latest ten
 // times as long after the first change. Signals do not queue. What changed before
 // Files returned is not signalled: read the files after it. The channel is closed
-// when ctx ends. There is no timer while nothing changes.
+// when ctx has ended and nothing is watched any more. There is no timer while nothing changes.
 func Files(ctx context.Context, dirs []string, quiet time.Duration, log *slog.Logger) (<-chan struct{}, error) {
 	return FilesWithin(ctx, dirs, quiet, 0, log)
 }
