@@ -228,6 +228,23 @@ func TestWhatIsKeptHoldsAnAgentsSelection(t *testing.T) {
 	}
 }
 
+// What is written has to be read: a document may become larger than it was.
+func TestATextThatBecomesTooLargeIsNotInstalled(t *testing.T) {
+	p := files{"etc/dcm/dcm.toml": letting}.write(t)
+	name := strings.Repeat("n", 64)
+	text := "[profiles." + name + "]\nmemory = \"NPS1\"\ngroup = [" + strings.Repeat(`{compute="SPX",count=1},`, 12_000) + "]\n"
+	if len(text) > largest {
+		t.Fatalf("the text has %d bytes", len(text))
+	}
+	_, err := Install(p, text, name)
+	if err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
+		t.Errorf("error %.200v", err)
+	}
+	if _, err := Load(p); err != nil {
+		t.Errorf("the host is left with %.200v", err)
+	}
+}
+
 // Whatever an agent sends, there is an answer, and a text that is taken can be read back.
 func FuzzPropose(f *testing.F) {
 	for _, text := range []string{twoOf, ofAMDs, "", "{", "[", letting, "profile = \"fast\"\n" + twoOf[12:]} {

@@ -57,6 +57,9 @@ func Propose(p Paths, text, profile string) (*Proposal, error) {
 		return nil, outranked(over, now.Selected)
 	}
 	out := &Proposal{Names: w.config.Names(), Notes: append(w.notes, w.passedOver(now)...), text: w.file()}
+	if len(out.text) > largest {
+		return nil, &Errors{[]Problem{{File: p.Agent, Text: "refused: it would be larger than 1 MiB"}}}
+	}
 	after := p
 	after.given = map[string]string{p.Agent: out.text}
 	if out.Config, err = Load(after); err != nil {
@@ -93,8 +96,17 @@ func Install(p Paths, text, profile string) (undo func() error, err error) {
 		if err != nil {
 			return err
 		}
-		undo = func() error { return p.locked(func() error { return p.takeBack(proposal.text, before, was != nil) }) }
-		return p.putAgents(proposal.text, before, was)
+		takeBack := func() error { return p.takeBack(proposal.text, before, was != nil) }
+		undo = func() error { return p.locked(takeBack) }
+		if err := p.putAgents(proposal.text, before, was); err != nil {
+			return err
+		}
+		// Read as it lies there, too: nothing of an agent's may leave the host without a
+		// configuration that can be used.
+		if _, err := Load(p); err != nil {
+			return errors.Join(err, takeBack())
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot install what an agent says: %w", err)
