@@ -240,6 +240,17 @@ func reservedFollow(m machine) {
 	m.reserve("cpx-fast", 1)
 	m.run("dcm apply")
 	m.confinedTo(2, 1)
+	// A run that fails leaves everybody what there is then.
+	m.run("dcm-sim fault --gpu $(ls /sys/bus/pci/devices | tail -1) --op compute --errno EINVAL --times 3")
+	m.reserve("qpx-fast", 1)
+	if r := m.try("dcm apply"); r.Code == 0 {
+		m.t.Errorf("a run with a GPU that cannot be switched ends well: %s", r.Stdout)
+	}
+	m.confinedTo(2, 1)
+	m.run("dcm-sim reset")
+	m.reserve("cpx-fast", 1)
+	m.run("dcm apply")
+	m.confinedTo(2, 1)
 }
 
 func reservedAlone(m machine) {
