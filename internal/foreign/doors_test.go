@@ -62,6 +62,7 @@ func doors() map[string]string {
 		"host.Host.Who":             escapes,
 		"host.userName":             escapes,
 		"host.Host.leases":          escapes,
+		"host.Host.Leased":          "takes names of leases, and no others",
 		"host.first":                numbers,
 		"service.premises.tenants":  escapes,
 		"service.premises.cgroup":   "a path to read by, escaped where it is told",

@@ -16,26 +16,30 @@ import (
 // leases are those that there are, by the cgroups of their units: a process of each.
 // Nobody has to be asked, so that the oneshot sees them too.
 func (h *Host) leases() []gpu.Holder {
-	slice := h.Path("sys/fs/cgroup", unitname.Slice)
-	entries, err := os.ReadDir(slice)
-	if err != nil {
-		return nil // nobody has ever had one
-	}
 	var out []gpu.Holder
-	for _, e := range entries {
-		name, ok := lease.ParseName(e.Name())
-		if !ok {
-			continue
-		}
-		pid := first(filepath.Join(slice, e.Name()))
+	for _, unit := range h.Leased() {
+		pid := first(h.Path("sys/fs/cgroup", unitname.Slice, unit))
 		if pid == 0 {
 			continue // it is ending
 		}
+		name, _ := lease.ParseName(unit)
 		comm, _ := os.ReadFile(h.Path("proc", strconv.Itoa(pid), "comm")) // it may have ended
 		out = append(out, gpu.Holder{
-			PID: pid, Command: foreign.Text(strings.TrimSuffix(string(comm), "\n")), Unit: name.String(),
+			PID: pid, Command: foreign.Text(strings.TrimSuffix(string(comm), "\n")), Unit: unit,
 			Lessee: named(strconv.Itoa(int(name.UID))),
 		})
+	}
+	return out
+}
+
+// Leased are the leases' cgroups, whether anybody is in them or not.
+func (h *Host) Leased() []string {
+	entries, _ := os.ReadDir(h.Path("sys/fs/cgroup", unitname.Slice)) // not there: nobody has ever had one
+	var out []string
+	for _, e := range entries {
+		if name, ok := lease.ParseName(e.Name()); ok {
+			out = append(out, name.String())
+		}
 	}
 	return out
 }

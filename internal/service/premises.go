@@ -337,6 +337,9 @@ func (p *premises) resume(ctx context.Context) {
 // sweep ends leases that nobody is in: their processes were about to exit when a daemon
 // asked for the scope that did not live to see it. No process comes into them any more.
 func (p *premises) sweep(ctx context.Context) {
+	if !slices.ContainsFunc(p.host.Leased(), p.empty) {
+		return // mostly, and then nobody is asked
+	}
 	conn, err := p.host.Dial(ctx)
 	if err != nil {
 		return // there are leases if there is a systemd
