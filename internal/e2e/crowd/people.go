@@ -119,7 +119,11 @@ func (p *person) refusal() string {
 	if p.cmd.ProcessState.ExitCode() < 0 {
 		return "killed before the answer"
 	}
-	if text := p.errors.String(); p.cmd.ProcessState.ExitCode() != 75 && !strings.Contains(text, "in line already") {
+	text := p.errors.String()
+	if strings.Contains(text, "too many of your calls are under way") { // of sixteen at once
+		return "too many at once"
+	}
+	if p.cmd.ProcessState.ExitCode() != 75 && !strings.Contains(text, "in line already") {
 		return fmt.Sprintf("refused with %d: %s", p.cmd.ProcessState.ExitCode(), strings.TrimSpace(text))
 	}
 	return "not enough, or others in line"
