@@ -156,6 +156,9 @@ func containerNamed(m machine) {
 		}
 	}
 	m.quadletHas()
+	if strings.Contains(m.run("podman info --format '{{.Host.OCIRuntime.Name}}'"), "runc") {
+		return // it has every container in a cgroup of its own, out of a lease
+	}
 	// An engine makes the nodes in the container anew, in a lease as well.
 	name := m.run("dcm run --dry-run | tail -1")
 	given := p.Parts[slices.IndexFunc(p.Parts, func(part report.Part) bool { return part.Name == name })].Render
