@@ -29,9 +29,12 @@ func (b *Bridge) look(ctx context.Context) (*core.Node, sequence.Seen, error) {
 	if seen.Node, err = cluster.View(node); err != nil {
 		return nil, seen, err
 	}
-	wanted := sequence.Wants(seen)
-	if wanted == (sequence.Wanted{}) && seen.Node.Op == nil {
+	switch op := seen.Node.Op; {
+	case op == nil && sequence.Wants(seen) == (sequence.Wanted{}):
 		return node, seen, nil
+	case op != nil && op.Phase == sequence.Waiting:
+		// The copy will do: if it is an old one, what follows from it is refused.
+		return node, seen, b.gather(ctx, &seen)
 	}
 	if node, err = b.Cluster.Node(ctx, b.Node); err != nil {
 		return nil, seen, err
@@ -48,20 +51,20 @@ func (b *Bridge) gather(ctx context.Context, seen *sequence.Seen) error {
 	if wanted.Plan {
 		b.plan(ctx, seen)
 	}
-	if wanted.Pods {
-		if seen.Pods, err = b.pods(ctx); err != nil {
-			return err
-		}
-	}
 	if wanted.Leases {
 		if b.leases, err = b.Cluster.Leases(ctx); err != nil {
 			return err
 		}
 		seen.Leases = cluster.ViewLeases(b.leases)
 		b.tidy = slices.ContainsFunc(seen.Leases.All, func(l sequence.Lease) bool { return strings.HasPrefix(l.Holder, b.Node+"/") })
-		return b.stale(ctx, seen)
+		if err := b.stale(ctx, seen); err != nil {
+			return err
+		}
 	}
-	return nil
+	if sequence.Wants(*seen).Pods {
+		seen.Pods, err = b.pods(ctx)
+	}
+	return err
 }
 
 // plan asks what would change. What dcm cannot tell now is no verdict on the profile:

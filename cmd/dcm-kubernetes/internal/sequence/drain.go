@@ -15,20 +15,24 @@ func waiting(s Seen, op Operation) Step {
 	switch {
 	case !told || target != op.Target:
 		return dropped
-	case s.Plan == nil || s.Pods == nil || s.Leases == nil:
+	case s.Plan == nil || s.Leases == nil || holds(s) && s.Pods == nil:
 		return wait(s, "Looking", "what the profile would change is not known yet")
 	case refusal(s) != nil || !s.Plan.Changes:
 		return dropped
-	}
-	self := Holder(s.Node.Name, op.ID)
-	if slices.ContainsFunc(s.Leases.All, func(l Lease) bool { return l.Holder == self }) {
+	case holds(s):
 		return begin(s, op)
 	}
+	self := Holder(s.Node.Name, op.ID)
 	if l := open(s.Leases.All, s.Node.Name); l != nil {
 		return Step{Act: Take{Lease: l.Name, Holder: self}, Condition: isFalse("WaitingForBudget", "the change to "+op.Profile+" is to begin")}
 	}
 	return Step{Act: Wait{For: s.Times.Budget}, Condition: isFalse("WaitingForBudget",
 		fmt.Sprintf("the change to %s waits: all %d places in the budget are taken; that many nodes change at a time", op.Profile, len(s.Leases.All)))}
+}
+
+// holds tells whether the operation has a lease.
+func holds(s Seen) bool {
+	return s.Leases != nil && slices.ContainsFunc(s.Leases.All, func(l Lease) bool { return l.Holder == Holder(s.Node.Name, s.Node.Op.ID) })
 }
 
 // open is a lease to take: a free one if there is any. Nodes begin to look at

@@ -115,7 +115,7 @@ func refusal(s Seen) *Outcome {
 	switch {
 	case s.Plan.Refusal != nil:
 		return s.Plan.Refusal
-	case s.Pods.Rival != "":
+	case s.Pods != nil && s.Pods.Rival != "":
 		return &Outcome{Reason: PartitionFailure, Message: s.Pods.Rival, Retry: true}
 	case s.Plan.Reload && s.Node.KMM:
 		return &Outcome{Reason: PartitionFailure, Retry: true,

@@ -120,6 +120,7 @@ func TestNext(t *testing.T) {
 		{"a phase of tomorrow", at("tomorrow", 0), func(*sequence.Seen) {}, "sequence.Rest {}"},
 
 		{"a free lease", at(sequence.Waiting, 0), func(*sequence.Seen) {}, "sequence.Take {Lease:l1 Holder:n1/op}"},
+		{"no free lease, and no pods looked at", at(sequence.Waiting, 0), func(s *sequence.Seen) { s.Leases.All[0].Holder, s.Pods = "n2/x", nil }, "sequence.Wait {For:15s}"},
 		{"no free lease", at(sequence.Waiting, 0), func(s *sequence.Seen) { s.Leases.All[0].Holder = "n2/x" }, "sequence.Wait {For:15s}"},
 		{"a stale lease", at(sequence.Waiting, 0), func(s *sequence.Seen) { s.Leases.All[0] = sequence.Lease{Name: "l1", Holder: "n2/x", Stale: true} }, "sequence.Take {Lease:l1 Holder:n1/op}"},
 		{"a lease", at(sequence.Waiting, 0), func(s *sequence.Seen) { s.Leases.All[0].Holder = "n1/op" }, "patch draining cordon taint in-progress PartitionInProgress"},
@@ -196,6 +197,26 @@ func TestNext(t *testing.T) {
 			}
 			if step.Condition.Reason == "" || step.Condition.Message == "" {
 				t.Errorf("the condition says nothing: %+v", step.Condition)
+			}
+		})
+	}
+}
+
+func TestWantsOnlyWhatIsLookedAt(t *testing.T) {
+	tests := map[string]struct {
+		from sequence.Seen
+		want sequence.Wanted
+	}{
+		"a label":                   {idle(), sequence.Wanted{Plan: true, Pods: true, Leases: true}},
+		"one that waits":            {at(sequence.Waiting, 0), sequence.Wanted{Plan: true, Leases: true}},
+		"one that drains":           {at(sequence.Draining, 0), sequence.Wanted{Plan: true, Pods: true}},
+		"one that is divided":       {at(sequence.Applying, 0), sequence.Wanted{Plan: true}},
+		"one that is to be counted": {at(sequence.Refreshing, 0), sequence.Wanted{Pods: true}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := sequence.Wants(tt.from); got != tt.want {
+				t.Errorf("wants %+v, want %+v", got, tt.want)
 			}
 		})
 	}

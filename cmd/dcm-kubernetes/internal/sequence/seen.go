@@ -193,7 +193,8 @@ func Wants(s Seen) Wanted {
 		idle := !told || s.Host.Down != "" || s.Host.Running || settled(s) != nil
 		return Wanted{Plan: !idle, Pods: !idle, Leases: !idle || s.Tidy}
 	case op.Phase == Waiting:
-		return Wanted{Plan: told, Pods: true, Leases: true}
+		// Many wait at a time, and look often: no pods before it is their turn.
+		return Wanted{Plan: told, Pods: holds(s), Leases: true}
 	case op.Phase == Draining:
 		return Wanted{Plan: told, Pods: true}
 	case op.Phase == Applying:
