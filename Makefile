@@ -24,6 +24,8 @@ export CGO_ENABLED = 0
 export GOFLAGS = -buildvcs=false
 
 LDFLAGS  = -s -w -X main.version=$(VERSION)
+# As packaging/stage.sh has it, and says why.
+GCFLAGS  = dcm/...=-l
 PROGRAMS = dcm dcm-smi dcm-nvml dcm-guard dcm-sim
 # A module of its own, so that nothing of Kubernetes is linked into what runs on a host.
 NESTED   = cmd/dcm-kubernetes
@@ -32,7 +34,7 @@ NESTED   = cmd/dcm-kubernetes
 
 build:
 	for program in $(PROGRAMS); do \
-		$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/$$program ./cmd/$$program || exit 1; \
+		$(GO) build -trimpath -gcflags '$(GCFLAGS)' -ldflags '$(LDFLAGS)' -o bin/$$program ./cmd/$$program || exit 1; \
 	done
 	$(GO) -C $(NESTED) build -trimpath -ldflags '$(LDFLAGS)' -o $(CURDIR)/bin/dcm-kubernetes .
 
