@@ -17,7 +17,8 @@ type Interest struct {
 // before they were listed is found by whoever looks after the signal.
 //
 // Signals are coalesced as those of [Files] are. The channel is closed when ctx
-// has ended and nothing is watched any more. There is no timer while nothing changes, and no thread waits.
+// has ended and nothing is watched any more. There is no timer while nothing changes,
+// and no thread waits.
 func Devices(ctx context.Context, in Interest, quiet time.Duration, log *slog.Logger) (<-chan struct{}, error) {
 	socket, err := openUevents()
 	if err != nil {
