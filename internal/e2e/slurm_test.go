@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"dcm/internal/ample"
 	"dcm/internal/e2e"
 	"dcm/internal/partition"
 )
@@ -64,6 +65,7 @@ func TestSlurm(t *testing.T) {
 	}{
 		{"the walk of the manual", slurmWalk},
 		{"a change on the host is told", slurmHostChange},
+		{"slurmctld is away while the node is changed", slurmAway},
 		{"a failing change drains the node and says why", slurmFailure},
 		{"slurmctld knows what the node boots with", slurmReboot},
 	} {
@@ -157,6 +159,24 @@ func slurmHostChange(m machine) {
 	if got := m.node("State"); strings.Contains(got, "DRAIN") || strings.Contains(got, "INVAL") {
 		m.t.Errorf("the node is %s: %s", got, m.node("Reason"))
 	}
+	m.run("dcm use spx-nps1")
+}
+
+// slurmAway: the GPUs are changed all the same, and slurmctld is told when it is back.
+func slurmAway(m machine) {
+	m.run("systemctl stop slurmctld")
+	ctx, cancel := ample.Context(m.t.Context(), 3*patience) // dcm waits long for a client
+	defer cancel()
+	if r, err := m.Run(ctx, "dcm", "use", "cpx-nps1"); err != nil || r.Code != 1 || !strings.Contains(r.Stderr, "not back: dcm-slurm.service") {
+		m.t.Errorf("exit status %d, %v\n%s%s", r.Code, err, r.Stdout, r.Stderr)
+	}
+	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
+	m.run("systemctl start slurmctld; timeout 60 journalctl --since=now --follow --unit=dcm-slurm | grep --max-count=1 'told slurmctld'")
+	if got := m.node("ActiveFeatures"); got != "cpx_nps1" {
+		m.t.Errorf("slurmctld takes %s for active", got)
+	}
+	m.run("srun --constraint=cpx_nps1 true")
+	m.run("dcm status")
 	m.run("dcm use spx-nps1")
 }
 
