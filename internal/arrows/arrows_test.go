@@ -86,7 +86,7 @@ var allowed = map[string][]string{
 	"cmd/dcm-kubernetes/internal/desired":    {"cmd/dcm-kubernetes/internal/sequence"},
 	"cmd/dcm-kubernetes/internal/cluster":    {"cmd/dcm-kubernetes/internal/sequence"},
 	"cmd/dcm-kubernetes/internal/standin":    {"cmd/dcm-kubernetes/internal/agent"},
-	"cmd/dcm-kubernetes/internal/real": {"cmd/dcm-kubernetes/internal/bridge", "cmd/dcm-kubernetes/internal/cluster", "cmd/dcm-kubernetes/internal/desired",
+	"cmd/dcm-kubernetes/internal/real": {"cmd/dcm-kubernetes/internal/agent", "cmd/dcm-kubernetes/internal/bridge", "cmd/dcm-kubernetes/internal/cluster", "cmd/dcm-kubernetes/internal/desired",
 		"cmd/dcm-kubernetes/internal/sequence"},
 	"cmd/dcm-kubernetes/internal/bridge": {"cmd/dcm-kubernetes/internal/agent", "cmd/dcm-kubernetes/internal/cluster", "cmd/dcm-kubernetes/internal/desired",
 		"cmd/dcm-kubernetes/internal/feature", "cmd/dcm-kubernetes/internal/sequence"},

@@ -63,7 +63,7 @@ func (w *world) run(pod object, at string) {
 	w.do(http.MethodPatch, at+"/status", object{"status": object{"phase": "Running",
 		"conditions": []any{object{"type": "Ready", "status": "True", "lastTransitionTime": now()}}}})
 	if sub(pod, "metadata", "labels")["app"] == "plugin" {
-		w.offer(pod, func(name string) int { return w.dcm[name].Partitions() })
+		w.offer(pod, w.divided)
 	}
 }
 
@@ -73,6 +73,14 @@ func (w *world) end(pod object, at string) {
 		w.offer(pod, func(string) int { return 0 })
 	}
 	w.do(http.MethodDelete, at, object{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
+}
+
+// divided is into how many partitions.
+func (w *world) divided(name string) int {
+	w.mu.Lock()
+	partitions := w.parts[name]
+	w.mu.Unlock()
+	return partitions()
 }
 
 func (w *world) offer(pod object, partitions func(node string) int) {

@@ -18,6 +18,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	client "dcm/cmd/dcm-kubernetes/internal/agent"
 	"dcm/cmd/dcm-kubernetes/internal/bridge"
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
 	"dcm/cmd/dcm-kubernetes/internal/desired"
@@ -43,12 +44,12 @@ func (w *world) program() string {
 	return program
 }
 
-func (w *world) agent(program, node string, more ...string) *agent {
+func (w *world) agent(program, node, socket string, more ...string) *agent {
 	w.t.Helper()
 	dir := w.t.TempDir()
 	write(w.t, filepath.Join(dir, "token"), w.token[node])
 	a := &agent{w: w, program: program, args: append([]string{"-node=" + node, "-namespace=dcm", "-pod=agent-" + node, "-server=" + w.url,
-		"-token=" + filepath.Join(dir, "token"), "-ca=" + filepath.Join(w.dir, "certs", "apiserver.crt"), "-socket=" + w.socket(node),
+		"-token=" + filepath.Join(dir, "token"), "-ca=" + filepath.Join(w.dir, "certs", "apiserver.crt"), "-socket=" + socket,
 		"-config=" + filepath.Join(w.dir, "config"), "-look=200ms", "-wait=1s", "-verbose"}, more...)}
 	a.start()
 	return a
@@ -73,7 +74,7 @@ func TestReal(t *testing.T) {
 	agents := make(map[string]*agent)
 	for _, name := range three {
 		w.job("job-"+name, name)
-		agents[name] = w.agent(program, name, "-drain=10s", "-retry=5s")
+		agents[name] = w.agent(program, name, w.socket(name), "-drain=10s", "-retry=5s")
 	}
 	t.Run("a label is a profile, one node at a time", func(t *testing.T) {
 		begun := time.Now()
@@ -164,6 +165,54 @@ func TestReal(t *testing.T) {
 	})
 }
 
+// The dcm is a real one, on a simulated node that internal/e2e has booted.
+func TestOneHost(t *testing.T) {
+	socket := os.Getenv("DCM_SOCKET")
+	if socket == "" {
+		t.Skip("run by TestKubernetes of internal/e2e")
+	}
+	w := newWorld(t)
+	dcm := client.Client{Socket: socket}
+	account := func() client.Account {
+		a, err := dcm.Account(w.ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		return a
+	}
+	w.plugin()
+	w.join("host", func() int { return sequence.Host{Partitions: account().Partitions()}.Total() })
+	w.play()
+	w.budget(1)
+	host := []string{"host"}
+	w.until("the plugin", host, func(o object) bool { return sub(o, "status", "allocatable")["amd.com/gpu"] != nil })
+	w.agent(w.program(), "host", socket)
+	for _, tt := range []struct {
+		profile string
+		want    int
+	}{{"small", 64}, {"whole", 8}, {"small", 64}} {
+		w.job("job-"+strconv.FormatInt(time.Now().UnixNano(), 36), "host")
+		begun := time.Now()
+		w.label("host", tt.profile)
+		w.until("success", host, applied(tt.profile, "success"))
+		took := time.Since(begun)
+		w.free()
+		a := account()
+		t.Logf("%s: success %s after the label; %v in force, %s", tt.profile, took.Round(time.Millisecond), a.Profile.InForce, a.Health.State)
+		if wrong := w.wrong("host"); wrong != nil || w.parts["host"]() != tt.want {
+			t.Errorf("%q; %d partitions", wrong, w.parts["host"]())
+		}
+	}
+	w.label("host", "tiny")
+	w.until("failure", host, func(o object) bool {
+		return applied("tiny", "failure")(o) && strings.HasPrefix(condition(o), "False NonExistentProfile: ")
+	})
+	t.Log(condition(w.do(http.MethodGet, nodes+"/host", nil)))
+	if a := account(); a.Partitions()["cpx_nps1"] != 64 {
+		t.Errorf("partitions are %v", a.Partitions())
+	}
+}
+
 // bounds tries what an agent of n1 may not.
 func (w *world) bounds(t *testing.T) {
 	w.job("theirs", "n2")
@@ -238,8 +287,8 @@ func TestMany(t *testing.T) {
 	var names []string
 	for i := range count {
 		names = append(names, fmt.Sprintf("node-%04d", i))
-		w.add(names[i])
 	}
+	all(names, w.add)
 	w.budget(budget)
 	w.until("the plugin", names, func(o object) bool { return sub(o, "status", "allocatable")["amd.com/gpu"] == "8" })
 	t.Logf("%d nodes are ready", count)
@@ -252,15 +301,11 @@ func TestMany(t *testing.T) {
 			stop()
 		}
 	}()
-	for _, name := range names {
-		w.job("job-"+name, name)
-	}
+	all(names, func(name string) { w.job("job-"+name, name) })
 	cpu, _ := w.server.cost()
 	asked := w.metric("apiserver_request_total")
 	begun := time.Now()
-	for _, name := range names {
-		w.label(name, "small")
-	}
+	all(names, func(name string) { w.label(name, "small") })
 	t.Logf("labelled after %s", time.Since(begun).Round(time.Second))
 	w.until("success", names, applied("small", "success"))
 	took := time.Since(begun)

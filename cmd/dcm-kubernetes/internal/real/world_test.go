@@ -37,18 +37,20 @@ type world struct {
 	ctx   context.Context
 	token map[string]string // of the agent, by node
 	dcm   map[string]*standin.DCM
+	parts map[string]func() int // how many partitions a node's GPUs are divided into
 
 	mu      sync.Mutex
 	changed chan struct{}
 	node    map[string]object // as last told
-	most    int               // how many nodes were changed at a time
+	now     int               // how many nodes are changed
+	most    int               // at a time, so far
 }
 
 func newWorld(t *testing.T) *world {
 	if os.Getenv("DCM_KUBERNETES") == "" {
 		t.Skip("run by make test-kubernetes")
 	}
-	w := &world{control: newControl(t), ctx: t.Context(), token: make(map[string]string), dcm: make(map[string]*standin.DCM),
+	w := &world{control: newControl(t), ctx: t.Context(), token: make(map[string]string), dcm: make(map[string]*standin.DCM), parts: make(map[string]func() int),
 		changed: make(chan struct{}), node: make(map[string]object)}
 	w.do(http.MethodPost, "/api/v1/namespaces", object{"metadata": object{"name": "dcm"}})
 	w.do(http.MethodPost, "/apis/scheduling.k8s.io/v1/priorityclasses", object{"metadata": object{"name": "unused"}, "value": 1})
@@ -103,9 +105,20 @@ func (w *world) budget(n int) {
 	}
 }
 
-// add makes a node, and the agent's pod on it with a token that is bound to it.
+// add makes a node whose dcm is played.
 func (w *world) add(name string) {
-	w.dcm[name] = standin.NewDCM()
+	dcm := standin.NewDCM()
+	w.mu.Lock()
+	w.dcm[name] = dcm
+	w.mu.Unlock()
+	w.join(name, dcm.Partitions)
+}
+
+// join makes a node, and the agent's pod on it with a token that is bound to it.
+func (w *world) join(name string, partitions func() int) {
+	w.mu.Lock()
+	w.parts[name] = partitions
+	w.mu.Unlock()
 	w.do(http.MethodPost, nodes, object{"metadata": object{"name": name, "labels": object{"gpu": "true"}}})
 	w.do(http.MethodPatch, nodes+"/"+name+"/status", object{"status": object{
 		"capacity": object{"cpu": "96", "memory": "1Ti", "pods": "110"}, "allocatable": object{"cpu": "96", "memory": "1Ti", "pods": "110"},
@@ -151,16 +164,20 @@ func (w *world) label(node, profile string) {
 func (w *world) see(kind string, o object) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.node[fmt.Sprint(sub(o, "metadata")["name"])] = o
-	n := 0
-	for _, o := range w.node {
-		if p := phase(o); p != "" && p != sequence.Waiting {
-			n++
-		}
-	}
-	w.most = max(w.most, n)
+	name := fmt.Sprint(sub(o, "metadata")["name"])
+	w.now += changing(o) - changing(w.node[name])
+	w.node[name] = o
+	w.most = max(w.most, w.now)
 	close(w.changed)
 	w.changed = make(chan struct{})
+}
+
+// changing is 1 for a node that holds a place in the budget.
+func changing(node object) int {
+	if p := phase(node); p == "" || p == sequence.Waiting {
+		return 0
+	}
+	return 1
 }
 
 func phase(node object) sequence.Phase {
@@ -172,25 +189,23 @@ func phase(node object) sequence.Phase {
 	return op.Phase
 }
 
-// until waits until all of the nodes are so, as far as has been told.
+// until waits until each of the nodes has been so, as far as has been told.
 func (w *world) until(what string, names []string, ok func(node object) bool) {
 	w.t.Helper()
 	for {
 		w.mu.Lock()
-		changed, left := w.changed, 0
-		for _, name := range names {
-			if o := w.node[name]; o == nil || !ok(o) {
-				left++
-			}
+		changed := w.changed
+		for len(names) > 0 && w.node[names[0]] != nil && ok(w.node[names[0]]) {
+			names = names[1:]
 		}
 		w.mu.Unlock()
-		if left == 0 {
+		if len(names) == 0 {
 			return
 		}
 		select {
 		case <-changed:
 		case <-w.ctx.Done():
-			w.t.Fatalf("never came on %d nodes: %s", left, what)
+			w.t.Fatalf("never came on %s: %s", names[0], what)
 		}
 	}
 }
@@ -219,7 +234,7 @@ func (w *world) wrong(name string) (out []string) {
 			}
 		}
 	}
-	if got, want := sub(o, "status", "allocatable")["amd.com/gpu"], fmt.Sprint(w.dcm[name].Partitions()); got != want {
+	if got, want := sub(o, "status", "allocatable")["amd.com/gpu"], fmt.Sprint(w.divided(name)); got != want {
 		out = append(out, fmt.Sprintf("allocatable is %v of %s", got, want))
 	}
 	return out
@@ -258,4 +273,22 @@ func (w *world) socket(name string) string {
 	w.t.Cleanup(func() { l.Close() })
 	go w.dcm[name].Serve(l)
 	return path
+}
+
+// all does something for each of many nodes, some at a time.
+func all(names []string, do func(name string)) {
+	var wg sync.WaitGroup
+	next := make(chan string)
+	for range 16 {
+		wg.Go(func() {
+			for name := range next {
+				do(name)
+			}
+		})
+	}
+	for _, name := range names {
+		next <- name
+	}
+	close(next)
+	wg.Wait()
 }
