@@ -39,6 +39,7 @@ type mirror struct {
 	told    atomic.Pointer[account.Health]
 	warned  []string           // what the journal was told last
 	waiting context.CancelFunc // ends the watch on clients that are down
+	running context.CancelFunc // ends the watch on a run's report; nil for none
 }
 
 func newMirror(h *host.Host, requests chan<- daemon.Request, metrics *exporter, status func(string) error, log *slog.Logger) *mirror {
@@ -164,6 +165,7 @@ func atRest(p report.Phase) bool { return p != report.Applying && p != report.St
 
 // show takes an account for a state and has it told.
 func (m *mirror) show(ctx context.Context, s report.State) {
+	m.accompany(ctx, s.Phase)
 	a := m.take(ctx, s, false)
 	m.told.Store(&a.Health)
 	if s.Phase != report.Starting {
@@ -255,6 +257,39 @@ func (m *mirror) remember(a account.Account) {
 		}
 	}
 	m.warned = warnings
+}
+
+// How long a run's report has to be quiet for what it says to be shown, and how long
+// that may be put off.
+const (
+	stepped = 100 * time.Millisecond
+	latest  = 500 * time.Millisecond
+)
+
+// accompany has each step of a run shown, while one is under way: the daemon itself
+// waits for the end.
+func (m *mirror) accompany(ctx context.Context, p report.Phase) {
+	switch {
+	case p != report.Applying && m.running != nil:
+		m.running()
+		m.running = nil
+		select {
+		case <-m.again: // a last step, which is shown with the verdict
+		default:
+		}
+	case p == report.Applying && m.running == nil:
+		ctx, m.running = context.WithCancel(ctx)
+		changed, err := watch.FilesWithin(ctx, []string{m.host.Runtime()}, stepped, latest, m.log)
+		if err != nil { // too many are watched on this host, say
+			m.log.Warn("the steps of the run are not told on the bus", "error", err)
+			return
+		}
+		go func() {
+			for range changed {
+				m.stir()
+			}
+		}()
+	}
 }
 
 // follow waits for clients that are down, as long as there are any: what is told of

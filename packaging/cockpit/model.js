@@ -43,8 +43,27 @@ export function kind(mode) {
     return /^\d+g\./.test(mode) ? "parts-slice" : "parts-other";
 }
 
+// now is the mode that the run under way has last read back, where that is another one
+// than was looked at before it: until its end nobody else looks.
+function now(gpu, last) {
+    if (!last || last.result !== "running") return null;
+    const g = (last.gpus || []).find(g => g.address === gpu.address);
+    return g && g.now && g.now.compute && shape(g.now) !== shape(gpu.mode) ? g.now : null;
+}
+
+// sketch is how a GPU of that mode is divided, as far as the mode tells.
+function sketch(mode) {
+    const n = parts[mode.compute] || 0, domains = Number(/^NPS(\d+)$/.exec(mode.memory)?.[1] || 1);
+    return Array.from({ length: n }, (_, index) => ({
+        name: "", index, mode: shape(mode), memory_domain: Math.floor(index * domains / n),
+    }));
+}
+
 function card(gpu, account) {
-    const cells = (account.partitions || []).filter(p => p.gpu === gpu.address).map(p => cell(p, account));
+    const moved = now(gpu, account.last_run);
+    const divided = moved ? sketch(moved) : (account.partitions || []).filter(p => p.gpu === gpu.address);
+    const cells = divided.map(p => cell(p, account));
+    if (moved) gpu = { ...gpu, mode: moved };
     const mode = shape(gpu.mode), want = shape(gpu.want);
     return {
         address: gpu.address,
@@ -63,7 +82,7 @@ function card(gpu, account) {
 }
 
 function cell(part, account) {
-    const by = (account.holders || []).filter(h => h.devices.includes(part.render_node) || h.devices.includes(part.card));
+    const by = (account.holders || []).filter(h => part.name && (h.devices.includes(part.render_node) || h.devices.includes(part.card)));
     const kept = (account.reservations || []).filter(r => (r.partitions || []).includes(part.name));
     const who = by.map(h => `${h.command} (${h.pid})`);
     const c = {

@@ -86,6 +86,16 @@ test("a run is told step by step", () => {
     assert.deepEqual(m.run.steps.map(s => [s.text, s.over]), [["2 GPUs: requested NPS4", true], ["reloading the driver", false]]);
 });
 
+test("a GPU that a run has switched is drawn so before the run is over", () => {
+    const a = account();
+    a.last_run = { profile: "dpx", result: "running", gpus: [{ address: "0000:05:00.0", now: { compute: "DPX", memory: "NPS2" } }] };
+    const [gpu] = model(a).gpus;
+    assert.equal(gpu.mode, "DPX/NPS2");
+    assert.deepEqual(gpu.domains.map(d => d.cells.map(c => c.kind)), [["parts-2"], ["parts-2"]]);
+    a.last_run.result = "applied";
+    assert.equal(model(a).gpus[0].mode, "CPX/NPS4");
+});
+
 test("a plan is told with what restarts, and GPUs in a row are one step", () => {
     const p = plan(["cpx", [["compute", ["a"], "SPX", "CPX"], ["compute", ["b"], "SPX", "CPX"]], ["x.service"]]);
     assert.deepEqual(p, { profile: "cpx", steps: ["switch 2 GPUs to CPX (now SPX)"], restarts: ["x.service"] });
