@@ -30,7 +30,7 @@ PROGRAMS = dcm dcm-smi dcm-nvml dcm-guard dcm-sim
 # A module of its own, so that nothing of Kubernetes is linked into what runs on a host.
 NESTED   = cmd/dcm-kubernetes
 
-.PHONY: build packages install demo test race roots scale soak soak-leases test-ansible test-slurm test-nvidia fuzz bench lint lint-go lint-vuln lint-sh lint-packages clean
+.PHONY: build packages install demo test race roots scale soak soak-leases test-ansible test-slurm test-nvidia test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-packages clean
 
 build:
 	for program in $(PROGRAMS); do \
@@ -123,6 +123,16 @@ test-ansible:
 # The real slurmctld and slurmd, on a simulated node.
 test-slurm:
 	DCM_E2E=require DCM_SLURM=1 $(GO) test -count=1 -timeout=0 -run TestSlurm -v ./internal/e2e
+
+# The page in Cockpit, with a real browser.
+test-page:
+	DCM_E2E=require DCM_PAGE=1 $(GO) test -count=1 -timeout=0 -run TestPage -v ./internal/e2e
+
+# The same, with pictures of the page for a person to look at.
+screenshots:
+	mkdir -p $(DIST)/screenshots
+	DCM_E2E=require DCM_PAGE=$(CURDIR)/$(DIST)/screenshots $(GO) test -count=1 -timeout=0 -run TestPage -v ./internal/e2e
+	ls $(DIST)/screenshots
 
 # MIG: every geometry on all GPUs of every kind of node, one after the other, on both Debians.
 test-nvidia:

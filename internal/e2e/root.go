@@ -64,6 +64,14 @@ func Slurm() Recipe {
 	return Recipe{Suite: "trixie", Packages: []string{"iproute2", "munge", "slurm-client", "slurmctld", "slurmd"}}
 }
 
+// Page has Cockpit, and a browser to look at it with. It is not among [Recipes]: make
+// test-page alone uses it.
+func Page() Recipe {
+	return Recipe{Suite: "trixie", Packages: []string{
+		"chromium", "chromium-driver", "cockpit-bridge", "cockpit-system", "cockpit-ws", "curl", "fonts-dejavu-core", "polkitd", "rpm", "sudo",
+	}}
+}
+
 // Podman is a host of containers: podman of that Debian, and a program without libraries
 // to make an image of. bookworm's crun wants a limit raised for device programs, which a
 // container may not; runc does without.
