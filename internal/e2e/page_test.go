@@ -84,7 +84,7 @@ func (m machine) browser() browser {
 			m.t.Log(err)
 		}
 	})
-	b.does(func(ctx context.Context) error { return b.s.Size(ctx, 1500, 1250) })
+	b.does(func(ctx context.Context) error { return b.s.Size(ctx, 1500, 1750) })
 	return b
 }
 
@@ -129,6 +129,8 @@ func (b browser) picture(name string) {
 	if !filepath.IsAbs(dir) {
 		return
 	}
+	var at any
+	b.s.Read(b.t.Context(), "return window.scrollTo(0, 0)", &at)
 	png, err := b.s.Picture(b.t.Context())
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644)

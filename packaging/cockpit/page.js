@@ -44,7 +44,7 @@ const look = once(async () => {
         say(state.gone.reason);
     }
     show();
-    if (state.now && !state.gone && !state.now.busy) await fit(bus);
+    if (state.now && !state.gone && !state.now.busy) fit(bus); // not waited for: what changes meanwhile is seen
 });
 
 function say(text) {
@@ -58,12 +58,18 @@ async function fit(bus) {
     state.fitted = at;
     if (state.chosen) planned();
     for (const name of state.now.profiles) {
+        let found;
         try {
-            state.fits[name] = { words: effort(plan(await bus.plan(name))) };
+            found = { words: effort(plan(await bus.plan(name))) };
         } catch (error) {
-            state.fits[name] = { refused: refusal(error).reason };
+            found = { refused: refusal(error).reason };
         }
-        if (bus !== state.bus) return;
+        if (bus !== state.bus || state.fitted !== at) return; // begun anew
+        if (state.asking || state.now.busy) { // a plan in the middle of a change tells nothing
+            state.fitted = "";
+            return;
+        }
+        state.fits[name] = found;
         show();
     }
 }
