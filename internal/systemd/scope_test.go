@@ -11,6 +11,7 @@ func TestAScopeIsUpWhoseStartEndsUnderTheLook(t *testing.T) {
 	p.set("a.scope", "inactive/dead*", "")
 	c, ctx := p.dial()
 	e := c.hub.listen()
+	p.mu.Lock() // PID 1 runs by now, and calls it with the lock held
 	p.amid = func(n int) {
 		if n > 1 {
 			return
@@ -21,6 +22,7 @@ func TestAScopeIsUpWhoseStartEndsUnderTheLook(t *testing.T) {
 		e.mu.Unlock()
 		e.ring()
 	}
+	p.mu.Unlock()
 	if err := c.scopeUp(ctx, "a.scope", "/job/1", e); err != nil {
 		t.Error(err)
 	}
