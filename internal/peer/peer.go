@@ -6,7 +6,9 @@
 // way to be let in: by who is at the other end of the socket (SASL's EXTERNAL, see the
 // D-Bus specification, "Authentication Protocol"). So it is all written at once, as
 // sd-bus does; the library is told what it wants to hear, and what the peer says is
-// looked at when it comes. File descriptors are not passed, and so not taken either.
+// looked at when it comes. That file descriptors may come is said too, since dbus-broker
+// hangs up on whoever would get one in an answer and has not said so, as GetConnectionCredentials
+// has one (ProcessFD); none is taken: read(2) drops what comes beside the bytes.
 package peer
 
 import (
@@ -100,7 +102,7 @@ type line struct {
 	in      *bufio.Reader
 	answers []byte // to what the library has asked, and not yet read
 	begun   bool   // the handshake is written; only messages follow
-	let     bool   // the peer has answered it; of the one who reads
+	let     bool   // the peer has answered all of it; of the one who reads
 
 	greeted chan error // of 1: gets what the peer has answered, nil if it lets dcm in
 	mu      sync.Mutex
@@ -110,7 +112,7 @@ type line struct {
 // handshake is all that is said before the first message, and these are the questions
 // of the library's dialogue, with its answers.
 const (
-	handshake = "\x00AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n"
+	handshake = "\x00AUTH EXTERNAL\r\nDATA\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n"
 
 	askKinds, kinds       = "AUTH\r\n", "REJECTED EXTERNAL\r\n"
 	askExternal, external = "AUTH EXTERNAL\r\n", "OK -\r\n"
@@ -160,16 +162,19 @@ func (l *line) Read(p []byte) (int, error) {
 	return l.in.Read(p)
 }
 
-// welcome reads how the peer answers the handshake.
+// welcome reads how the peer answers the handshake, up to whether it passes descriptors,
+// which is all the same.
 func (l *line) welcome() error {
-	for {
+	for in := false; ; {
 		text, err := l.in.ReadSlice('\n')
 		if err != nil {
 			return err
 		}
-		switch word, _, _ := strings.Cut(strings.TrimSpace(string(text)), " "); word {
-		case "DATA":
-		case "OK":
+		switch word, _, _ := strings.Cut(strings.TrimSpace(string(text)), " "); {
+		case word == "DATA" && !in:
+		case word == "OK" && !in:
+			in = true
+		case in && (word == "AGREE_UNIX_FD" || word == "ERROR"):
 			return nil
 		default:
 			return fmt.Errorf("it does not let dcm in: %q", foreign.Text(word))

@@ -2,22 +2,32 @@ package peer
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/godbus/dbus/v5"
+	"golang.org/x/sys/unix"
 
 	"dcm/internal/ample"
 )
 
 // listen answers the one who comes with a text, and hands on what he said until then.
 func listen(t *testing.T, answer string) (address string, heard <-chan string) {
+	t.Helper()
+	return listenAnd(t, answer, func(*net.UnixConn) {})
+}
+
+// listenAnd does something more behind the answer.
+func listenAnd(t *testing.T, answer string, more func(*net.UnixConn)) (address string, heard <-chan string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "socket")
 	l, err := net.Listen("unix", path)
@@ -39,6 +49,7 @@ func listen(t *testing.T, answer string) (address string, heard <-chan string) {
 		}
 		said <- string(got)
 		io.WriteString(conn, answer)
+		more(conn.(*net.UnixConn))
 		io.Copy(io.Discard, bufio.NewReader(conn))
 	}()
 	return "unix:path=" + dbus.EscapeBusAddressValue(path), said
@@ -46,7 +57,7 @@ func listen(t *testing.T, answer string) (address string, heard <-chan string) {
 
 // All of it comes at once: what this peer is told does not depend on what it answers.
 func TestTheHandshakeIsSaidAtOnce(t *testing.T) {
-	address, heard := listen(t, "DATA\r\nOK 0123456789abcdef\r\n")
+	address, heard := listen(t, "DATA\r\nOK 0123456789abcdef\r\nAGREE_UNIX_FD\r\n")
 	ctx, cancel := ample.Context(t.Context(), 10*time.Second)
 	defer cancel()
 	conn, err := Dial(ctx, "tcp:host=nowhere;"+address+",guid=0123456789abcdef")
@@ -54,8 +65,46 @@ func TestTheHandshakeIsSaidAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if got, want := <-heard, "\x00AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n"; got != want {
+	if got, want := <-heard, "\x00AUTH EXTERNAL\r\nDATA\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n"; got != want {
 		t.Errorf("it was said %q, want %q", got, want)
+	}
+}
+
+// dbus-broker answers GetConnectionCredentials with one, and hangs up on whoever does not
+// take it.
+func TestADescriptorThatComesAlongIsDropped(t *testing.T) {
+	message := dbus.Message{Type: dbus.TypeSignal, Headers: map[dbus.HeaderField]dbus.Variant{
+		dbus.FieldPath: dbus.MakeVariant(dbus.ObjectPath("/")), dbus.FieldInterface: dbus.MakeVariant("a.b"), dbus.FieldMember: dbus.MakeVariant("C"),
+		dbus.FieldSignature: dbus.MakeVariant(dbus.SignatureOf(dbus.UnixFDIndex(0))), dbus.FieldUnixFDs: dbus.MakeVariant(uint32(1)),
+	}, Body: []any{dbus.UnixFDIndex(0)}}
+	var encoded bytes.Buffer
+	if err := message.EncodeTo(&encoded, binary.LittleEndian); err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	address, _ := listenAnd(t, "DATA\r\nOK 0123456789abcdef\r\nAGREE_UNIX_FD\r\n", func(c *net.UnixConn) {
+		_, _, err := c.WriteMsgUnix(encoded.Bytes(), unix.UnixRights(int(theirs.Fd())), nil)
+		if err := errors.Join(err, theirs.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	ctx, cancel := ample.Context(t.Context(), 10*time.Second)
+	defer cancel()
+	conn, err := Dial(ctx, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	// The pipe ends when nobody has its other end any more.
+	if _, err := io.ReadAll(ours); err != nil {
+		t.Fatal(err)
+	}
+	if !conn.Connected() {
+		t.Error("the connection has ended with it")
 	}
 }
 
