@@ -118,6 +118,10 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		Changed: changed, Devices: devices, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()), Requests: requests,
 	}
 	err = d.Run(ctx, initial(h, log))
+	// A start that fails ends with why it does; of one that is told to end nothing is left to say.
+	last, enough := context.WithTimeout(ctx, glance)
+	defer enough()
+	shown.caughtUp(last)
 	if err == nil {
 		metrics.stop()
 	}

@@ -167,6 +167,9 @@ func atRest(p report.Phase) bool { return p != report.Applying && p != report.St
 func (m *mirror) show(ctx context.Context, s report.State) {
 	m.accompany(ctx, s.Phase)
 	a := m.take(ctx, s, false)
+	if ctx.Err() != nil {
+		return // a look that the daemon's end has cut off says nothing of the host
+	}
 	m.told.Store(&a.Health)
 	if s.Phase != report.Starting {
 		if err := m.status(a.Line()); err != nil {

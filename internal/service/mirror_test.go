@@ -11,6 +11,7 @@ import (
 	"dcm/internal/account"
 	"dcm/internal/ample"
 	"dcm/internal/host"
+	"dcm/internal/report"
 )
 
 // Who asks over the bus waits no longer than its own call lasts, though the mirror is
@@ -43,4 +44,17 @@ func TestAMissingGPUIsToldInTheJournalOnce(t *testing.T) {
 	if n := strings.Count(told.String(), "0 of 1 GPUs: not there is 0000:05:00.0"); n != 1 {
 		t.Errorf("told %d times:\n%s", n, &told)
 	}
+}
+
+// The unit's status would end with what a look that was cut off has not seen.
+func TestALookThatIsCutOffByTheEndIsNotTold(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	log := slog.New(slog.DiscardHandler)
+	m := newMirror(h, nil, &exporter{host: h, log: log}, func(line string) error {
+		t.Errorf("the unit's status is %q", line)
+		return nil
+	}, log)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	m.show(ctx, report.State{Phase: report.Stuck})
 }
