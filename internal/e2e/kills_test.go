@@ -33,7 +33,8 @@ func (m machine) converges(profile string) {
 	m.put(settings, selecting(profile))
 	m.run("systemctl restart dcm && dcm verify")
 	m.run("systemctl is-active amd-metrics-exporter gpuagent dashboard")
-	if jobs := m.run("systemctl list-jobs --no-legend"); jobs != "" {
+	// The slice of what is owed goes behind the daemon's start.
+	if jobs := m.run("systemctl list-jobs --no-legend | grep -v ' dcm_owes_' || :"); jobs != "" {
 		m.t.Errorf("jobs are left: %s", jobs)
 	}
 }

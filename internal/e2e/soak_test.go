@@ -254,7 +254,7 @@ func (s *soak) well(after string) {
 	if run := s.lastRun(); !run.Result.OK() && run.Result != report.Running {
 		s.t.Errorf("after %s: the last run is %s: %v", after, run.Result, run.Error)
 	}
-	if jobs := s.run("systemctl list-jobs --no-legend"); jobs != "" {
+	if jobs := s.run("systemctl list-jobs --no-legend | grep -v ' dcm_owes_' || :"); jobs != "" {
 		s.t.Errorf("after %s: jobs are left: %s", after, jobs)
 	}
 	// One that is just being written is no older than this.
