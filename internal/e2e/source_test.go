@@ -38,7 +38,7 @@ func fromSource(t *testing.T, p product, newer string) {
 	m := boot(t, e2e.Trixie(), p.agent, seed)
 	m.run(compilers)
 	install := func(packages string) string {
-		m.put("/root/dcm/dist/dcm.deb", string(only(t, packages+"/*_amd64.deb")))
+		m.put("/root/dcm/dist/dcm_0_amd64.deb", string(only(t, packages+"/*_amd64.deb")))
 		return m.run("/root/dcm/install.sh 2>&1")
 	}
 	if said := install(p.packages); !strings.Contains(said, "leaves the GPUs alone") || !strings.Contains(said, "go1.30") {
