@@ -212,5 +212,7 @@ func toldOfNone(m machine) {
 	if r := m.try("podman run --rm --network=none --device=deviceconfig.org/partition=all localhost/look"); r.Code == 0 || !strings.Contains(r.Stderr, "deviceconfig.org/partition=all") {
 		m.t.Errorf("a container with what there is not: %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
-	m.run("modprobe amdgpu; systemctl restart dcm-reserve; [ -e /run/cdi/dcm.json ]")
+	// The daemon may have seen the driver by now, and a run tells the engines too.
+	m.run("modprobe amdgpu; systemctl restart dcm-reserve || :")
+	m.await("/run/cdi/dcm.json", "deviceconfig.org/partition")
 }
