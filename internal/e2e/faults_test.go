@@ -42,6 +42,7 @@ systemctl daemon-reload
 	// One that is killed then, as what it waits for does not end.
 	killed = "mkdir -p /run/systemd/system/dcm-apply.service.d; printf '[Service]\\nTimeoutStopSec=2s\\n' >/run/systemd/system/dcm-apply.service.d/stop.conf\n" + lowered
 	raised = "rm -r /run/systemd/system/dcm-apply.service.d; systemctl daemon-reload; dcm-sim fault --clear; "
+	full   = `journalctl --boot --unit=dcm --output=cat --quiet --lines=1 --grep="no space left"`
 	log    = "journalctl --boot --unit=dcm --unit=dcm-apply --output=cat --lines=40"
 )
 
@@ -75,8 +76,10 @@ func faultMatrix() []fault {
 		{name: "a broken edit in the middle", profile: "spx-fast", amid: "echo 'colour = \"red\"' >>" + settings,
 			state: append([]string{"colour"}, inSync...), result: report.Applied, unit: "success 0", gpus: atSPX, verify: 78, command: "systemctl status dcm", told: "the configuration on disk cannot be used"},
 		{name: "the runtime directory is full", profile: "spx-fast", before: "mount -o remount,size=1m /run; dd if=/dev/zero of=/run/filler bs=4k 2>/dev/null; dcm-sim fault --gpu all --op compute --hang 100ms",
-			by: "systemctl restart dcm", unit: "success 0", gpus: atSPX, command: "dcm use spx-fast && " + log, told: "no space left", heal: "rm /run/filler; mount -o remount,size=100m /run; rm -f /etc/dcm/dcm.toml.d/*selected*; systemctl restart dcm"},
-		{name: "the runtime directory is read-only", profile: "spx-fast", before: "mount --bind /run/dcm /run/dcm; mount -o remount,ro,bind /run/dcm",
+			// Whether a page is free at a moment is chance; nothing is begun without one.
+			by: "timeout 60 sh -c 'until " + full + " | grep -q .; do :; done'; truncate --size=-256K /run/filler; systemctl restart dcm", unit: "success 0", gpus: atSPX,
+			command: "dcm use spx-fast && " + full, told: "no space left", heal: "rm /run/filler; mount -o remount,size=100m /run; rm -f /etc/dcm/dcm.toml.d/*selected*; systemctl restart dcm"},
+		{name: "the runtime directory is read-only", profile: "spx-fast", before: "mount --bind /run/dcm /run/dcm; mount -o remount,ro,bind /run/dcm; systemctl stop dcm", // whose own /run/dcm is not
 			by: "systemctl restart dcm", spared: true, unit: "success 0", gpus: atCPX, verify: 2, command: "dcm use spx-fast; " + log, told: "read-only file system", heal: "umount /run/dcm; systemctl restart dcm"},
 		{name: "what the host keeps for good is read-only", profile: "spx-fast", before: "mount --bind /var /var; mount -o remount,ro,bind /var",
 			state: inSync, result: report.Applied, unit: "success 0", gpus: atSPX, command: "dcm status", told: "Profile spx-fast is on the GPUs", heal: "umount /var"},
