@@ -80,9 +80,9 @@ func faultMatrix() []fault {
 			by: "timeout 60 sh -c 'until " + full + " | grep -q .; do :; done'; truncate --size=-256K /run/filler; systemctl restart dcm", unit: "success 0", gpus: atSPX,
 			command: "dcm use spx-fast && " + full, told: "no space left", heal: "rm /run/filler; mount -o remount,size=100m /run; rm -f /etc/dcm/dcm.toml.d/*selected*; systemctl restart dcm"},
 		{name: "the runtime directory is read-only", profile: "spx-fast", before: "mount --bind /run/dcm /run/dcm; mount -o remount,ro,bind /run/dcm; systemctl stop dcm", // whose own /run/dcm is not
-			by: "systemctl restart dcm", spared: true, unit: "success 0", gpus: atCPX, verify: 2, command: "dcm use spx-fast; " + log, told: "read-only file system", heal: "umount /run/dcm; systemctl restart dcm"},
+			by: "systemctl restart dcm", spared: true, unit: "success 0", gpus: atCPX, verify: 2, command: "dcm use spx-fast; " + log, told: "read-only file system", heal: "umount --lazy /run/dcm; systemctl restart dcm"},
 		{name: "what the host keeps for good is read-only", profile: "spx-fast", before: "mount --bind /var /var; mount -o remount,ro,bind /var",
-			state: inSync, result: report.Applied, unit: "success 0", gpus: atSPX, command: "dcm status", told: "Profile spx-fast is on the GPUs", heal: "umount /var"},
+			state: inSync, result: report.Applied, unit: "success 0", gpus: atSPX, command: "dcm status", told: "Profile spx-fast is on the GPUs", heal: "umount --lazy /var"},
 		{name: "the driver does not load again", profile: "cpx-nps4", before: "dcm-sim fault --op load --errno EIO --times 3",
 			state: []string{`"phase": "failed"`}, result: report.RolledBack, unit: "exit-code 69", gpus: atCPX, verify: 2, command: "dcm status", told: "driver is not loaded", heal: "systemctl restart dcm"},
 		{name: "a GPU falls off the bus", profile: "spx-fast", before: "dcm-sim fault --gpu 0000:c6:00.0 --op compute --vanish",
