@@ -23,7 +23,7 @@ const (
 // The caller is known by its unique name on the bus, never by its process id,
 // which may be another process's by the time it is looked at.
 func (s *Service) authorise(c call, action string, details map[string]string) (Caller, error) {
-	if c.uid != 0 {
+	if c.who.uid != 0 {
 		// Whoever is to authorise it reads the name: it is one of a profile, and not
 		// what anybody likes to have read.
 		if profile, ok := details["profile"]; ok {
@@ -32,24 +32,12 @@ func (s *Service) authorise(c call, action string, details map[string]string) (C
 			}
 		}
 		if err := permitted(c, action, details); err != nil {
-			s.log.Warn("refused over the bus", "action", action, "uid", c.uid, "reason", err)
+			s.log.Warn("refused over the bus", "action", action, "uid", c.who.uid, "reason", err)
 			return Caller{}, err
 		}
 	}
-	s.log.Info("asked over the bus", "action", action, "uid", c.uid, "profile", details["profile"])
-	ctx, cancel := context.WithTimeout(s.ctx(c), deciding)
-	defer cancel()
-	return Caller{UID: c.uid, PID: s.process(ctx, c)}, nil
-}
-
-// processOf is a caller's process, to tell of it and to be held to its start; 0 if it is
-// not known.
-func (s *Service) processOf(ctx context.Context, c call) int {
-	who, err := s.callers.of(ctx, c.conn, c.sender)
-	if err != nil {
-		return 0
-	}
-	return who.pid
+	s.log.Info("asked over the bus", "action", action, "uid", c.who.uid, "profile", details["profile"])
+	return Caller{UID: c.who.uid, PID: c.who.pid}, nil
 }
 
 // admitted is a method that knows who calls it, and lets no user crowd out others.
@@ -57,16 +45,16 @@ func (s *Service) admitted(run func(call) ([]any, error)) func(call) ([]any, err
 	return func(c call) ([]any, error) {
 		ctx, cancel := context.WithTimeout(s.ctx(c), deciding)
 		defer cancel()
-		uid, err := s.user(ctx, c)
+		who, err := s.caller(ctx, c)
 		if err != nil {
 			return nil, fault(errorDenied, fmt.Sprintf("it cannot be told who asks: %v", foreign.Error(err)))
 		}
-		leave, err := s.crowd.enter(uid)
+		leave, err := s.crowd.enter(who.uid)
 		if err != nil {
 			return nil, err
 		}
 		defer leave()
-		c.uid = uid
+		c.who = who
 		return run(c)
 	}
 }

@@ -192,7 +192,7 @@ func (d *desk) Plan(ctx context.Context, profile string) (Plan, error) {
 	}}, err
 }
 
-// serve runs a service until the test ends.
+// serve is run of a service to whom every caller is that user.
 func (b *broker) serve(d *desk, uid uint32) (*Service, chan<- struct{}) {
 	b.Helper()
 	return b.serveAs(d, func(string) uint32 { return uid })
@@ -202,12 +202,21 @@ func (b *broker) serve(d *desk, uid uint32) (*Service, chan<- struct{}) {
 func (b *broker) serveAs(d *desk, uid func(sender string) uint32) (*Service, chan<- struct{}) {
 	b.Helper()
 	s := New(b.address, d, slog.New(slog.NewTextHandler(b.Output(), nil)))
-	s.user = func(_ context.Context, c call) (uint32, error) { return uid(c.sender), nil }
+	s.caller = func(ctx context.Context, c call) (credentials, error) {
+		who, err := s.callers.of(ctx, c.conn, c.sender)
+		who.uid = uid(c.sender)
+		return who, err
+	}
+	return s, b.run(s)
+}
+
+// run runs a service until the test ends.
+func (b *broker) run(s *Service) (appeared chan<- struct{}) {
 	ctx, cancel := context.WithCancel(b.Context())
-	ended, appeared := make(chan struct{}), make(chan struct{}, 1)
-	go func() { defer close(ended); s.Run(ctx, appeared) }()
+	ended, signs := make(chan struct{}), make(chan struct{}, 1)
+	go func() { defer close(ended); s.Run(ctx, signs) }()
 	b.Cleanup(func() { cancel(); <-ended })
-	return s, appeared
+	return signs
 }
 
 // authority is a polkit that allows some actions.

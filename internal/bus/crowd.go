@@ -123,8 +123,9 @@ type callers struct {
 
 // credentials are whose a connection is, as it was made.
 type credentials struct {
-	uid uint32
-	pid int // 0 where the bus does not tell
+	uid    uint32
+	pid    int      // to tell of it and to be held to its start; 0 where the bus does not tell
+	groups []uint32 // none where it does not tell
 }
 
 const remembered = 1024
@@ -160,5 +161,6 @@ func credentialsOf(ctx context.Context, conn *dbus.Conn, sender string) (who cre
 		return who, errors.New("the bus does not tell whose connection it is")
 	}
 	pid, _ := all["ProcessID"].Value().(uint32)
-	return credentials{uid, int(pid)}, nil
+	groups, _ := all["UnixGroupIDs"].Value().([]uint32)
+	return credentials{uid, int(pid), groups}, nil
 }

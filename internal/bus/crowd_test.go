@@ -3,6 +3,8 @@ package bus
 import (
 	"context"
 	"errors"
+	"os"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -82,6 +84,21 @@ func TestUsersTakeTurns(t *testing.T) {
 			t.Errorf("%d are remembered", len(turns.users))
 		}
 	})
+}
+
+func TestTheBusIsAskedOnceWhoACallerIs(t *testing.T) {
+	b := startBus(t)
+	own, other := b.connect(), b.connect()
+	var c callers
+	first, err := c.of(t.Context(), own, other.Names()[0])
+	if err != nil || first.uid != uint32(os.Getuid()) || first.pid != os.Getpid() || !slices.Contains(first.groups, uint32(os.Getgid())) {
+		t.Errorf("it is %+v, %v", first, err)
+	}
+	b.stop()
+	again, err := c.of(t.Context(), own, other.Names()[0])
+	if diff := cmp.Diff(first, again, cmp.AllowUnexported(credentials{})); diff != "" || err != nil {
+		t.Errorf("later it is, %v, (-want +got):\n%s", err, diff)
+	}
 }
 
 // Two users on one bus: the first plans without end.

@@ -44,8 +44,7 @@ func FuzzMessage(f *testing.F) {
 	add("/", introspectable, "Introspect")
 
 	s := New("", &desk{}, slog.New(slog.DiscardHandler))
-	s.user = func(context.Context, call) (uint32, error) { return 0, nil }
-	s.process = func(context.Context, call) int { return 7 }
+	s.caller = func(context.Context, call) (credentials, error) { return credentials{pid: 7}, nil }
 	s.Publish(at(report.InSync, "0", twoGPUs))
 	ours, theirs := net.Pipe()
 	f.Cleanup(func() { ours.Close(); theirs.Close() })

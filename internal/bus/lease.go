@@ -160,13 +160,13 @@ func (s *Service) acquire(c call) ([]any, error) {
 	}
 	ctx, cancel := s.presence(c)
 	defer cancel()
-	who := Caller{UID: c.uid, PID: s.process(ctx, c), Came: came(c.sender, c.conn.Names())}
+	who := Caller{UID: c.who.uid, PID: c.who.pid, Came: came(c.sender, c.conn.Names())}
 	var err error
 	if who.Start, err = s.control.Started(who.PID, who.UID); err != nil {
 		return nil, told(err)
 	}
 	if !w.DryRun {
-		if err := s.lessee(ctx, c); err != nil {
+		if err := s.lessee(c); err != nil {
 			return nil, err
 		}
 	}
@@ -204,26 +204,15 @@ func numbered(name string) uint64 {
 
 // lessee returns an error unless the caller may have a lease: root, the members of a
 // group, and whom polkit lets.
-func (s *Service) lessee(ctx context.Context, c call) error {
-	if c.uid == 0 || s.control.Member(s.groups(ctx, c)) {
+func (s *Service) lessee(c call) error {
+	if c.who.uid == 0 || s.control.Member(c.who.groups) {
 		return nil
 	}
 	err := permitted(c, actionLease, nil)
 	if err != nil {
-		s.log.Warn("refused over the bus", "action", actionLease, "uid", c.uid, "reason", err)
+		s.log.Warn("refused over the bus", "action", actionLease, "uid", c.who.uid, "reason", err)
 	}
 	return err
-}
-
-// groupsOf asks the bus for the groups that a caller had when it connected; none where
-// the bus does not tell.
-func groupsOf(ctx context.Context, c call) []uint32 {
-	var all map[string]dbus.Variant
-	if c.conn.BusObject().CallWithContext(ctx, busName+".GetConnectionCredentials", 0, c.sender).Store(&all) != nil {
-		return nil
-	}
-	groups, _ := all["UnixGroupIDs"].Value().([]uint32)
-	return groups
 }
 
 // presence is the context of a call that nobody wants answered when the caller has
@@ -262,10 +251,10 @@ func stays(ctx context.Context, c call, heard <-chan *dbus.Signal) {
 }
 
 func (s *Service) release(c call) ([]any, error) {
-	s.log.Info("asked over the bus to release a lease", "uid", c.uid, "lease", c.body[0])
+	s.log.Info("asked over the bus to release a lease", "uid", c.who.uid, "lease", c.body[0])
 	ctx, cancel := context.WithTimeout(s.ctx(c), looking)
 	defer cancel()
-	return nil, told(s.control.Release(ctx, Caller{UID: c.uid}, c.body[0].(string)))
+	return nil, told(s.control.Release(ctx, Caller{UID: c.who.uid}, c.body[0].(string)))
 }
 
 // Acquire moves this process into a lease, and returns when it is in it.

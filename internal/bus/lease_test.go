@@ -15,8 +15,11 @@ import (
 func TestALeaseIsAskedForByAClient(t *testing.T) {
 	b := startBus(t)
 	d := &desk{}
-	s, _ := b.serve(d, 1000)
-	s.groups = func(context.Context, call) []uint32 { return []uint32{5, desksGroup} }
+	s := New(b.address, d, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	s.caller = func(context.Context, call) (credentials, error) {
+		return credentials{uid: 1000, groups: []uint32{5, desksGroup}}, nil
+	}
+	b.run(s)
 	b.owned()
 	c, err := Dial(t.Context(), b.address)
 	if err != nil {
@@ -72,7 +75,7 @@ func TestACallerIsToldThatTheDaemonHasEnded(t *testing.T) {
 	b := startBus(t)
 	d := &desk{wait: make(chan struct{})}
 	s := New(b.address, d, slog.New(slog.NewTextHandler(t.Output(), nil)))
-	s.user = func(context.Context, call) (uint32, error) { return 0, nil }
+	s.caller = func(context.Context, call) (credentials, error) { return credentials{}, nil }
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); s.Run(ctx, nil) }()

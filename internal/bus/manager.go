@@ -117,10 +117,10 @@ func (s *Service) plan(c call) ([]any, error) {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx(c), looking)
 	defer cancel()
-	if err := s.paces.wait(ctx, c.uid); err != nil {
+	if err := s.paces.wait(ctx, c.who.uid); err != nil {
 		return nil, told(err)
 	}
-	leave, err := s.planning.take(ctx, c.uid)
+	leave, err := s.planning.take(ctx, c.who.uid)
 	if err != nil {
 		return nil, told(err)
 	}
@@ -136,7 +136,7 @@ func (s *Service) plan(c call) ([]any, error) {
 func (s *Service) history(c call) ([]any, error) {
 	ctx, cancel := context.WithTimeout(s.ctx(c), looking)
 	defer cancel()
-	if err := s.paces.wait(ctx, c.uid); err != nil {
+	if err := s.paces.wait(ctx, c.who.uid); err != nil {
 		return nil, told(err)
 	}
 	text, err := s.control.History(ctx)
@@ -148,7 +148,7 @@ func (s *Service) look(at looks) func(call) ([]any, error) {
 	return func(c call) ([]any, error) {
 		ctx, cancel := context.WithTimeout(s.ctx(c), looking)
 		defer cancel()
-		text, err := at.ask(ctx, s.ctx(c), c.uid)
+		text, err := at.ask(ctx, s.ctx(c), c.who.uid)
 		return []any{text}, told(err)
 	}
 }

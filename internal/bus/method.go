@@ -16,8 +16,8 @@ type call struct {
 	conn   *dbus.Conn
 	sender string // the caller's unique name, which the bus vouches for and never gives twice
 	flags  dbus.Flags
-	body   []any  // of the types that the method declares
-	uid    uint32 // the caller's, of the manager's methods alone
+	body   []any       // of the types that the method declares
+	who    credentials // the caller's, of the manager's methods alone
 }
 
 // method is one method of an interface. It is a [dbus.Method]. Each call has a

@@ -20,9 +20,7 @@ type Service struct {
 	address string
 	control Control
 	log     *slog.Logger
-	user    func(context.Context, call) (uint32, error)
-	process func(context.Context, call) int
-	groups  func(context.Context, call) []uint32
+	caller  func(context.Context, call) (credentials, error)
 
 	tree     tree
 	callers  callers
@@ -38,14 +36,10 @@ type Service struct {
 
 // New returns a service for the bus at that address.
 func New(address string, control Control, log *slog.Logger) *Service {
-	s := &Service{address: address, control: control, log: log, groups: groupsOf, planning: newTurns()}
+	s := &Service{address: address, control: control, log: log, planning: newTurns()}
 	s.accounts = newLooks(func(ctx context.Context) (string, error) { return control.Account(ctx) })
 	s.usages = newLooks(func(ctx context.Context) (string, error) { return control.Usage(ctx) })
-	s.user = func(ctx context.Context, c call) (uint32, error) {
-		who, err := s.callers.of(ctx, c.conn, c.sender)
-		return who.uid, err
-	}
-	s.process = s.processOf
+	s.caller = func(ctx context.Context, c call) (credentials, error) { return s.callers.of(ctx, c.conn, c.sender) }
 	s.Publish(account.Account{})
 	return s
 }

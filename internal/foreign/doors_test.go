@@ -92,7 +92,6 @@ func doors() map[string]string {
 		"bus.permitted":         escapes,
 		"bus.credentialsOf":     "takes numbers",
 		"bus.Service.claim":     escapes,
-		"bus.groupsOf":          "takes numbers",
 		"bus.stays":             "takes a boolean",
 		"bus.tree.LookupObject": "stores that somebody has asked",
 		"bus.Client.Account":    own,
