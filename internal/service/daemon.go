@@ -51,11 +51,11 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		return err
 	}
 	ctx, end := context.WithCancel(ctx)
+	defer end()
 	notify := systemd.NewNotifier(os.Getenv)
 	takeOver(h, log)
 	changed, err := watch.FilesWithin(ctx, config.DefaultPaths(h.Root).Watched(), quiet, storm, log)
 	if err != nil {
-		end()
 		return err
 	}
 	node := h.Node(nil, woken(log))
@@ -64,7 +64,6 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		Files: node.ModeFiles,
 	}, calm, log)
 	if err != nil {
-		end()
 		return err
 	}
 	hangup := make(chan os.Signal, 1)
