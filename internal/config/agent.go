@@ -150,9 +150,9 @@ func foreclosed(root *node) error {
 			continue
 		}
 		n, name := all[key], key
-		for _, inner := range tables(n).keys() {
-			n, name = tables(n)[inner], dotted(key, inner)
-			break
+		if below := tables(n); len(below) > 0 {
+			inner := below.keys()[0]
+			n, name = below[inner], dotted(key, inner)
 		}
 		return &NotAllowedError{Key: name, Text: fmt.Sprintf("%s: %s: an agent may not set this; accepted: profile and [profiles.NAME]. What else this host does is said in its own /etc/dcm/dcm.toml", n.place(), name)}
 	}
