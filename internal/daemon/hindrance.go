@@ -89,6 +89,6 @@ func hindered(e *report.Error, by []hindrance) {
 		cures = append(cures, h.cure)
 	}
 	if len(cures) > 0 {
-		e.Cure = strings.Join(cures, "; ") + "; dcm tries again by itself"
+		e.Cure = strings.Join(cures, "; ") + report.Again
 	}
 }

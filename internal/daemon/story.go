@@ -52,18 +52,16 @@ func (l *loop) looking(why string) {
 
 // advise says of a selection that these GPUs cannot have how to withdraw it.
 func (l *loop) advise(o *outcome) {
-	if o.failure.Transient || !l.settings.Selected || strings.Contains(o.failure.Cure, withdraw) {
+	if o.failure.Transient || !l.settings.Selected || strings.Contains(o.failure.Cure, report.Withdraw) {
 		return
 	}
 	failure := *o.failure
 	if failure.Cure != "" {
 		failure.Cure = strings.TrimSuffix(failure.Cure, ".") + "; "
 	}
-	failure.Cure += fmt.Sprintf("%s (it is selected by %s)", withdraw, l.settings.Source)
+	failure.Cure += fmt.Sprintf("%s (it is selected by %s)", report.Withdraw, l.settings.Source)
 	o.failure = &failure
 }
-
-const withdraw = "to withdraw the selection: dcm use none, or dcm use PROFILE for another"
 
 // blame tells why a pass failed: once, however often it is tried again.
 func (l *loop) blame(ctx context.Context, o outcome) {

@@ -23,19 +23,6 @@ func TestOnlyWhatIsNewIsTold(t *testing.T) {
 	}
 }
 
-func TestACureOfWhatIsUndonePromisesNothing(t *testing.T) {
-	for cure, want := range map[string]string{
-		"stop these processes; dcm tries again by itself":         "stop these processes",
-		"Choose another; to withdraw the selection: dcm use none": "Choose another",
-		"to withdraw the selection: dcm use none":                 "",
-		"load the driver": "load the driver",
-	} {
-		if got := once(cure); got != want {
-			t.Errorf("%q becomes %q, want %q", cure, got, want)
-		}
-	}
-}
-
 func TestAnErrorOfTheConfigurationIsOneOfAnAgents(t *testing.T) {
 	var profile *agent.ProfileError
 	if err := refused(&config.NoProfileError{Profile: "x", Accepted: []string{"y"}}); !errors.As(err, &profile) || profile.Profile != "x" || len(profile.Accepted) != 1 {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"dcm/internal/account"
@@ -49,7 +48,7 @@ func (a *agents) use(ctx context.Context, text, profile string) (agent.Outcome, 
 		return agent.Outcome{}, err
 	}
 	if e := i.refusal(); e != nil {
-		return agent.Outcome{}, &agent.FailedError{Reason: e.Text, Cure: once(e.Cure), Undone: true, Busy: len(i.holders) > 0}
+		return agent.Outcome{}, &agent.FailedError{Reason: e.Text, Cure: report.Withdrawn(e.Cure), Undone: true, Busy: len(i.holders) > 0}
 	}
 	d, err := attach(ctx)
 	if err != nil {
@@ -96,17 +95,9 @@ func (a *agents) failed(ctx context.Context, d *attached, err error, before stri
 		a.log.Warn("what was selected before is not selected again: " + err.Error())
 		return out
 	}
-	out.Undone, out.Cure = true, once(out.Cure)
+	out.Undone, out.Cure = true, report.Withdrawn(out.Cure)
 	_ = d.apply(ctx) // what was selected before may be in the way of nothing, or fail as before
 	return out
-}
-
-// once is a cure without what is so of a selection that stays.
-func once(cure string) string {
-	for _, stays := range []string{"; dcm tries again by itself", "; to withdraw the selection:", "to withdraw the selection:"} {
-		cure, _, _ = strings.Cut(cure, stays)
-	}
-	return cure
 }
 
 // attached is the daemon, and when there is news of it.
