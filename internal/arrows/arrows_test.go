@@ -61,7 +61,7 @@ var allowed = map[string][]string{
 	"internal/sim":          {"internal/nvml/standin"},
 	"internal/ample":        {},
 	"internal/sim/simtest":  {"internal/sim"},
-	"internal/host":         {"internal/account", "internal/amdgpu", "internal/nvidia", "internal/apply", "internal/config", "internal/gpu", "internal/lease", "internal/placement", "internal/report", "internal/selftest", "internal/systemd"},
+	"internal/host":         {"internal/account", "internal/amdgpu", "internal/nvidia", "internal/apply", "internal/config", "internal/gpu", "internal/history", "internal/lease", "internal/placement", "internal/report", "internal/selftest", "internal/systemd"},
 	"internal/exit":         {},
 	"internal/nvml/binding": {"internal/confine", "internal/nvml"},
 	"internal/nvml/standin": {},

@@ -5,23 +5,16 @@ import (
 	"strings"
 	"time"
 
-	"dcm/internal/apply"
-	"dcm/internal/history"
 	"dcm/internal/host"
 )
 
 // listRuns tells the history of runs, the latest last, as a log does.
 func listRuns(h *host.Host, con *Console, asJSON bool) error {
-	// One that is under way has no end yet. Where that cannot be told there is none.
-	busy, err := apply.UnderWay(h.Lock())
-	all, bad := history.Read(h.Path("var/lib/dcm", history.File), busy && err == nil)
+	all, err := h.History()
 	switch {
-	case bad != nil:
-		return bad
+	case err != nil:
+		return err
 	case asJSON:
-		if all == nil {
-			all = []history.Entry{}
-		}
 		return con.answer(all)
 	case len(all) == 0:
 		fmt.Fprintln(con.out, "No run is known.")

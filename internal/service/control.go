@@ -11,7 +11,6 @@ import (
 	"dcm/internal/config"
 	"dcm/internal/daemon"
 	"dcm/internal/gpu"
-	"dcm/internal/history"
 	"dcm/internal/host"
 	"dcm/internal/report"
 	"dcm/internal/unitname"
@@ -99,13 +98,9 @@ func (c control) Account(ctx context.Context) (string, error) { return c.shown.A
 
 // History tells the runs as dcm report --list --json does.
 func (c control) History(context.Context) (string, error) {
-	busy, err := apply.UnderWay(c.host.Lock())
-	all, bad := history.Read(c.host.Path("var/lib/dcm", history.File), busy && err == nil)
-	if bad != nil {
-		return "", bad
-	}
-	if all == nil {
-		all = []history.Entry{}
+	all, err := c.host.History()
+	if err != nil {
+		return "", err
 	}
 	text, err := json.Marshal(all)
 	return string(text), err
