@@ -167,7 +167,7 @@ func (r review) profiles(con *Console) error {
 			mark += " *"
 		}
 		p, _ := r.cfg.Lookup(profile)
-		after, err := outcome(p, r.gpus)
+		after, _, err := outcome(p, r.gpus)
 		if err == nil {
 			err = r.after(con, after, selected)
 		}

@@ -222,16 +222,6 @@ func around(ctx context.Context, h *host.Host, cfg *config.Config) (bounced []st
 	return bounced, others, err
 }
 
-// goTo is what the GPUs are once they have the profile, and the steps to it.
-func goTo(p partition.Profile, gpus []partition.GPU) ([]partition.GPU, partition.Steps, error) {
-	layout, err := p.Layout(gpus)
-	if err != nil {
-		return nil, nil, err
-	}
-	steps, err := partition.Plan(layout, gpus)
-	return partition.Forecast(gpus, steps), steps, err
-}
-
 func partitionable(ctx context.Context, h *host.Host) (*config.Config, []partition.GPU, error) {
 	cfg, err := h.Config()
 	if err != nil {

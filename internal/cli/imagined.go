@@ -52,24 +52,24 @@ func (s scene) book(ctx context.Context, h *host.Host) ([]lease.Held, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := outcome(p, gpus)
+	after, _, err := outcome(p, gpus)
 	if err != nil {
 		return nil, err
 	}
 	return laid(after), nil
 }
 
-// outcome is what the GPUs would be with the profile.
-func outcome(p partition.Profile, gpus []partition.GPU) ([]partition.GPU, error) {
+// outcome is what the GPUs would be with the profile, and the steps to it.
+func outcome(p partition.Profile, gpus []partition.GPU) ([]partition.GPU, partition.Steps, error) {
 	layout, err := p.Layout(gpus)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	steps, err := partition.Plan(layout, gpus)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return partition.Forecast(gpus, steps), nil
+	return partition.Forecast(gpus, steps), steps, nil
 }
 
 // laid is the partitions of GPUs that nobody has. The first half of them is at NUMA node

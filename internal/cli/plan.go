@@ -71,14 +71,9 @@ func planned(h *host.Host, con *Console, given []string, kind string, asJSON boo
 	}
 	name := byIndex(gpus)
 	p := proposal{Profile: profile.Name, Steps: []partition.Step{}, Clients: []string{}, Holders: []report.Holder{}, Warnings: []string{}, name: name}
-	layout, err := profile.Layout(gpus)
+	after, steps, err := outcome(profile, gpus)
 	if err == nil {
-		var steps partition.Steps
-		steps, err = partition.Plan(layout, gpus)
 		p.Steps, p.Reload = append(p.Steps, steps...), steps.Reloads()
-	}
-	if err == nil {
-		after := partition.Forecast(gpus, p.Steps)
 		short := h.Node(nil).AnyKernel().Short(after)
 		if short != nil {
 			p.Warnings = append(p.Warnings, name(short.Text)+"; cure: "+short.Cure)

@@ -87,7 +87,7 @@ func selftestPlan(ctx context.Context, h *host.Host, con *Console) error {
 			t.row("-", to.Mode, "left out: "+to.Left)
 			continue
 		}
-		next, list, err := goTo(to.Profile, now)
+		next, list, err := outcome(to.Profile, now)
 		if err != nil {
 			t.row("-", to.Mode, "left out: "+err.Error())
 			continue

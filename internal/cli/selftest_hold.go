@@ -24,7 +24,7 @@ import (
 func (e *exam) provoke(ctx context.Context, con *Console, t selftest.Target, gpus []partition.GPU) {
 	const what = "a change while a GPU is open"
 	vendor := t.Vendor(gpus)
-	_, steps, err := goTo(t.Profile, gpus)
+	_, steps, err := outcome(t.Profile, gpus)
 	if e.provoked[vendor] || err != nil || len(steps) == 0 {
 		return
 	}
