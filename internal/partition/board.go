@@ -67,6 +67,18 @@ func boardOf(g GPU) (Board, bool) {
 	return Board{}, false
 }
 
+// counted are profiles as a driver tells of them, with as many instances as the board is
+// known to have room for: of an A30 drivers tell another number.
+func (b Board) counted(told []Slots) []Slots {
+	out := slices.Clone(told)
+	for i, s := range out {
+		if at := slices.IndexFunc(b.Slots, func(known Slots) bool { return known.Name == s.Name }); at >= 0 {
+			out[i].Max = b.Slots[at].Max
+		}
+	}
+	return out
+}
+
 // LookupBoard returns the board of that name.
 func LookupBoard(name string) (Board, bool) {
 	for _, b := range Boards() {

@@ -72,10 +72,11 @@ func CommonNames(gpus []GPU) []string {
 // offers are the instances that the GPU offers, as it tells or else as is known of its
 // board.
 func (g GPU) offers() ([]Slots, error) {
+	b, known := boardOf(g)
 	if g.Profiles != nil {
-		return g.Profiles, nil
+		return b.counted(g.Profiles), nil
 	}
-	if b, known := boardOf(g); known && g.MIG.Off {
+	if known && g.MIG.Off {
 		return b.Slots, nil
 	}
 	if g.MIG.Off {

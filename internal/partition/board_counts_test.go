@@ -1,0 +1,31 @@
+package partition
+
+import "testing"
+
+// Drivers tell another number of instances of an A30 than there is room for.
+func TestWhatABoardHasRoomForIsKnownBetter(t *testing.T) {
+	gpus, err := ParseNode("a30-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := gpus[0]
+	told, _ := boardOf(g)
+	for _, wrong := range []int{-1, 1} {
+		g.Profiles = nil
+		for _, s := range told.Slots {
+			s.Max += wrong
+			g.Profiles = append(g.Profiles, s)
+		}
+		four, _ := NewMIG(map[string]int{"1g.6gb": 4})
+		if _, err := g.pack(four); err != nil {
+			t.Errorf("told %+d: four do not fit: %v", wrong, err)
+		}
+		two, _ := NewMIG(map[string]int{"1g.6gb+me": 2})
+		if _, err := g.pack(two); err == nil {
+			t.Errorf("told %+d: two with media engines fit", wrong)
+		}
+		if m, err := Family("1g.6gb").geometry(g); err != nil || m.Partitions() != 4 {
+			t.Errorf("told %+d: all of them are %s, %v", wrong, m, err)
+		}
+	}
+}
