@@ -234,8 +234,8 @@ func (m machine) calls(file string, gpu partition.Address) (out []string) {
 		m.t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if name, of, _ := strings.Cut(strings.TrimSpace(line), " "); of == string(gpu) && !slices.Contains(out, name) {
-			out = append(out, name)
+		if f := strings.Fields(line); len(f) > 1 && f[1] == string(gpu) && !slices.Contains(out, f[0]) {
+			out = append(out, f[0])
 		}
 	}
 	return out

@@ -75,6 +75,7 @@ type GPU struct {
 	Skipped    bool         `json:"skipped"` // the profile leaves it as it is
 	Pending    string       `json:"pending"` // a memory mode that was requested, and comes with the next load of the driver
 	Offers     Offers       `json:"offers"`
+	Slots      *Slots       `json:"slots,omitempty"` // of a GPU that is divided into slices
 	ReadOnly   bool         `json:"read_only"`
 	Partitions int          `json:"partitions"`
 	Nodes      List[string] `json:"render_nodes"`
@@ -101,6 +102,26 @@ func (g GPU) AsWanted() bool { return !g.Managed() || g.Want.empty() || g.Mode.E
 type Offers struct {
 	Compute List[string] `json:"compute"`
 	Memory  List[string] `json:"memory"`
+}
+
+// Slots is what it takes to plan the slices of a GPU. It may be kept from who plans, and
+// not from the daemon.
+type Slots struct {
+	Laid    string          `json:"laid"`    // the slices and the memory slots that they begin at, "3g.40gb@0 1g.10gb@4"; "off", "empty"
+	Pending bool            `json:"pending"` // it is turned on or off, against that, with the GPU's next reset
+	Resets  bool            `json:"resets"`  // to turn it on or off resets the GPU
+	Barred  string          `json:"barred"`  // why it cannot be changed; "" if it can
+	Kinds   List[SlotsKind] `json:"kinds"`   // the kinds of slices; none: not told
+	Closed  List[string]    `json:"closed"`  // the nodes that nobody may have open while it is changed
+}
+
+// SlotsKind is a kind of slice, and the runs of memory slots that one can take.
+type SlotsKind struct {
+	Name   string    `json:"name"`
+	ID     int       `json:"id"` // the driver's
+	Most   int       `json:"most"`
+	Size   int       `json:"size"`
+	Starts List[int] `json:"starts"`
 }
 
 // Part is one partition of a GPU.

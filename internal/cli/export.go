@@ -24,7 +24,7 @@ func exportCmd(h *host.Host, con *Console) *cobra.Command {
 }
 
 func export(ctx context.Context, h *host.Host, con *Console, name string) error {
-	devices, err := h.Node(nil).Devices(ctx)
+	devices, err := host.Look(ctx, h.Node(nil), fromDaemon)
 	if err != nil {
 		return err
 	}

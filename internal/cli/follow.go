@@ -57,7 +57,7 @@ func toldSince(h *host.Host, before *report.State) bool {
 // looked says how it ended where the daemon cannot, on a full file system say.
 func looked(ctx context.Context, h *host.Host, con *Console) error {
 	fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+unitname.Daemon+" could not write "+h.Path("run/dcm", report.StateFile)+"; journalctl -u dcm tells why")
-	_, d, name, err := h.Compare(ctx)
+	_, d, name, err := h.Compare(ctx, fromDaemon)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func failure(state *report.State) error {
 // fits refuses a profile that does not exist or that these GPUs cannot have,
 // before anything is written.
 func fits(ctx context.Context, h *host.Host, given []string) error {
-	_, _, _, err := h.Compare(ctx, given...)
+	_, _, _, err := h.Compare(ctx, fromDaemon, given...)
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}

@@ -164,7 +164,7 @@ func judges(ctx context.Context, h *host.Host, cfg *config.Config, kind string) 
 		}
 		return gpus, nil
 	}
-	devices, err := h.Node(cfg).Devices(ctx)
+	devices, err := host.Look(ctx, h.Node(cfg), fromDaemon)
 	if err != nil && !errors.Is(err, gpu.ErrNoGPU) {
 		return nil, err
 	}

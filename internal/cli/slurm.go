@@ -24,7 +24,7 @@ func featured(ctx context.Context, h *host.Host) (all map[string]string, active 
 	if cfg == nil {
 		return nil, nil, err
 	}
-	devices, err := h.Node(nil).Devices(ctx)
+	devices, err := host.Look(ctx, h.Node(nil), fromDaemon)
 	if err != nil {
 		return nil, nil, err
 	}

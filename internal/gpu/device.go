@@ -14,6 +14,7 @@ type Roots struct{ Sys, Proc, Dev string }
 type Device struct {
 	partition.GPU        // without a mode on what cannot be partitioned; Why tells
 	Why           string // why the GPU is left alone; "" if it is partitionable
+	Withheld      bool   // it is kept from this process, as Why says; another may be let look at it
 
 	Model       string   // "MI300X"; "0x1002:0x1234" where not known
 	Driver      string   // that is bound; "" if none is

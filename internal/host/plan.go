@@ -14,24 +14,30 @@ import (
 	"dcm/internal/unitname"
 )
 
-// Compare plans the named profile, or the selected one.
-func (h *Host) Compare(ctx context.Context, named ...string) (*config.Config, apply.Difference, string, error) {
+// Compare plans the named profile, or the selected one. GPUs that are kept from this
+// process are as the daemon tells.
+func (h *Host) Compare(ctx context.Context, daemon Told, named ...string) (*config.Config, apply.Difference, string, error) {
 	cfg, err := h.Config()
 	if err != nil {
 		return nil, apply.Difference{}, "", err
 	}
-	d, name, err := h.CompareOn(ctx, cfg, h.Node(cfg), named...)
+	look := func(ctx context.Context) ([]gpu.Device, error) { return Look(ctx, h.Node(cfg), daemon) }
+	d, name, err := h.compare(ctx, cfg, look, named...)
 	return cfg, d, name, err
 }
 
 // CompareOn plans the named profile, or the selected one, for a node, and judges whether
 // the reservations fit what comes of it.
 func (h *Host) CompareOn(ctx context.Context, cfg *config.Config, node *gpu.Node, named ...string) (apply.Difference, string, error) {
+	return h.compare(ctx, cfg, node.Devices, named...)
+}
+
+func (h *Host) compare(ctx context.Context, cfg *config.Config, look func(context.Context) ([]gpu.Device, error), named ...string) (apply.Difference, string, error) {
 	profile, err := Choose(cfg, named...)
 	if err != nil {
 		return apply.Difference{}, "", err
 	}
-	devices, err := node.Devices(ctx)
+	devices, err := look(ctx)
 	if err != nil {
 		return apply.Difference{}, "", err
 	}

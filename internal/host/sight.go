@@ -79,6 +79,7 @@ func gpus(devices []gpu.Device, want partition.Layout) []account.GPU {
 			Index: -1, Address: string(d.Address), Vendor: d.Vendor.Name(), Model: d.Model, Why: d.Why,
 			Mode: shape(d.Shape()), Want: shape(want.Shapes[d.Address]), Skipped: want.Skipped[d.Address],
 			Offers:   account.Offers{Compute: texts(d.AvailableCompute), Memory: texts(d.AvailableMemory)},
+			Slots:    slots(d),
 			ReadOnly: d.ReadOnly, Nodes: d.RenderNodes,
 			Name: d.Name, Serial: d.Serial, UUID: d.UUID, UniqueID: d.UniqueID, NUMA: d.NUMA,
 			Driver: d.Driver, DriverVersion: d.DriverVersion, Card: d.Card, Source: d.Source,
@@ -170,7 +171,7 @@ func (h *Host) Names(ctx context.Context, cfg *config.Config, a *account.Account
 	for i := range a.GPUs {
 		g := &a.GPUs[i]
 		for _, d := range devices {
-			if string(d.Address) == g.Address {
+			if string(d.Address) == g.Address && !d.Withheld {
 				g.Name, g.Serial, g.UUID, g.DriverVersion, g.Source = d.Name, d.Serial, d.UUID, d.DriverVersion, d.Source
 			}
 		}

@@ -165,8 +165,9 @@ func (b *bench) calls() map[string]int {
 	os.Remove(b.log)
 	out := make(map[string]int)
 	for line := range strings.Lines(string(text)) {
-		_, address, _ := strings.Cut(strings.TrimSpace(line), " ")
-		out[address]++
+		if fields := strings.Fields(line); len(fields) > 1 {
+			out[fields[1]]++
+		}
 	}
 	return out
 }

@@ -79,6 +79,12 @@ func meanings() map[nvml.Kind]meaning {
 	}
 }
 
+// withheld tells of a GPU that may be there for others: whose node may not be opened has no
+// permission, or is not even listed.
+func (e *Error) withheld() bool {
+	return e.Do == nvml.Look && (e.Kind == nvml.NoPermission || e.Kind == nvml.NoSuchGPU)
+}
+
 func (e *Error) passing() bool { return meanings()[e.Kind].transient }
 
 // Explain says what can be done about an error, and whether trying again may help.

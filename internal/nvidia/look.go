@@ -80,7 +80,7 @@ func (n *Node) describe(functions []*gpu.Function) {
 func (n *Node) failed(f *gpu.Function, err error) {
 	var e *Error
 	if errors.As(err, &e) && !e.passing() {
-		f.Why = e.Error()
+		f.Why, f.Withheld = e.Error(), e.withheld()
 		return
 	}
 	f.Err = err

@@ -291,3 +291,35 @@ func TestALibraryThatHangsIsKilled(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Whoever may not open the node of a GPU learns nothing of it, in one way or the other. It
+// is not as if it were not there, or could not be divided.
+func TestAGPUThatIsKeptFromUsIsToldFromOneThatHasNoMIG(t *testing.T) {
+	for _, how := range []string{"unlisted", "log /dev/null"} {
+		b := newBench(t, "h100-8")
+		dev := t.TempDir()
+		for _, name := range []string{"nvidiactl", "nvidia0", "nvidia1", "nvidia2", "nvidia4", "nvidia5", "nvidia6", "nvidia7"} {
+			if err := os.WriteFile(filepath.Join(dev, name), nil, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// Without a capability a link to a process that is nobody's of ours is forbidden.
+		if err := os.Symlink("/proc/1/root/x", filepath.Join(dev, "nvidia3")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dev, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		b.turn(how, "nodes "+dev+" 509")
+		for i, d := range b.gpus() {
+			if d.Withheld != (i == 3) || (d.Why != "") != (i == 3) {
+				t.Errorf("%s: GPU %d is withheld %t, %q", how, i, d.Withheld, d.Why)
+			}
+		}
+	}
+	b := newBench(t, "h100-8")
+	b.change(func(s *standin.State) { s.GPUs[3].Lost = true })
+	if d := b.gpus()[3]; d.Withheld {
+		t.Errorf("a lost one is withheld: %q", d.Why)
+	}
+}

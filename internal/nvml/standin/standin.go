@@ -36,7 +36,9 @@
 //	other-gpu, null-handles, null-instances, garbage-text, -name, -count, -mode, -placement, -slices
 //	nodes DIR MAJOR         DIR/nvidiactl and DIR/nvidiaN have to let themselves be opened, and
 //	                        those of instances are made below DIR/nvidia-caps
-//	log FILE                every call for a GPU is written down there
+//	unlisted                a GPU whose node cannot be opened is not found, in place of forbidden
+//	log FILE                every call for a GPU is written down there, and the load: the
+//	                        function, the GPU or "-", and the unit of who called
 //	noise                   it writes to standard output
 //	confess FILE            it tries what hostile code would
 package standin

@@ -185,13 +185,28 @@ static void write_state(void)
 	see();
 }
 
-/* log_call appends the function and the GPU that it is for, if the knob "log" names a file. */
+/* unit is the last part of the cgroup, "-" if that is not known. */
+static const char *unit(void)
+{
+	static char line[PATH_MAX];
+	FILE *f = fopen("/proc/self/cgroup", "re");
+	char *last = 0;
+	while (f && fgets(line, sizeof line, f))
+		if (!strncmp(line, "0::", 3))
+			last = strrchr(line, '/');
+	if (f)
+		fclose(f);
+	line[strcspn(line, "\n")] = 0;
+	return last && last[1] ? last + 1 : "-";
+}
+
+/* log_call appends the function, the GPU that it is for and the caller's unit, if the knob "log" names a file. */
 static void log_call(const char *function, const struct gpu *g)
 {
 	FILE *f = knob("log") ? fopen(knob("log"), "ae") : 0;
 	if (!f)
 		return;
-	fprintf(f, "%s %s\n", function, g ? g->address : "-");
+	fprintf(f, "%s %s %s\n", function, g ? g->address : "-", unit());
 	fclose(f);
 }
 
@@ -477,7 +492,7 @@ uint32_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, void **device)
 			unsigned other = knob("other-gpu") ? (i + 1) % gpu_count : i;
 			*device = knob("null-handles") ? 0 : handle(DEVICE, other, 0, 0);
 			if (!opens_gpu(&gpus[i]))
-				return NO_PERMISSION;
+				return knob("unlisted") ? NOT_FOUND : NO_PERMISSION;
 			return check(__func__, handle(DEVICE, other, 0, 0), ON(DEVICE));
 		}
 	return NOT_FOUND;

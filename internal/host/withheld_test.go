@@ -1,0 +1,83 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/account"
+	"dcm/internal/gpu"
+	"dcm/internal/partition"
+)
+
+type sighted []gpu.Device
+
+func (s sighted) Devices(context.Context) ([]gpu.Device, error) {
+	return append([]gpu.Device{}, s...), nil
+}
+
+// TestWhatIsKeptFromAProcessIsAsTheDaemonTells: all that a plan is made of comes through
+// the account's JSON.
+func TestWhatIsKeptFromAProcessIsAsTheDaemonTells(t *testing.T) {
+	gpus, err := partition.ParseNode("h100-8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := gpu.Device{GPU: gpus[0], Model: "H100", UUID: "GPU-1", Closed: []string{"/dev/nvidia0"}}
+	full.MIG = &partition.MIG{Instances: []partition.Instance{
+		{Profile: "3g.40gb", Start: 4}, {Profile: "3g.40gb", Start: 0, Compute: []string{"1c.3g.40gb", "2c.3g.40gb"}},
+	}}
+	full.MIGPending, full.Resets, full.Barred = true, true, "not now"
+	off := gpu.Device{GPU: gpus[1], Model: "H100", Closed: []string{"/dev/nvidia1"}}
+	alone := gpu.Device{GPU: partition.GPU{Address: gpus[2].Address, Vendor: gpus[2].Vendor}, Why: "no library"}
+	text, err := json.Marshal(account.Account{GPUs: tellers([]gpu.Device{full, off, alone})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told account.Account
+	if err := json.Unmarshal(text, &told); err != nil {
+		t.Fatal(err)
+	}
+	kept := sighted{}
+	for _, d := range []gpu.Device{full, off, alone} {
+		d.MIG, d.MIGPending, d.Resets, d.Barred, d.Profiles, d.Closed, d.UUID = nil, false, false, "", nil, nil, ""
+		d.Why, d.Withheld = "cannot look at it: no permission", true
+		kept = append(kept, d)
+	}
+	got, err := Look(t.Context(), kept, func(context.Context) (account.Account, error) { return told, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	full.Withheld, off.Withheld, alone.Withheld = true, true, true
+	if d := cmp.Diff([]gpu.Device{full, off, alone}, got); d != "" {
+		t.Errorf("devices (-want +got):\n%s", d)
+	}
+}
+
+func tellers(devices []gpu.Device) []account.GPU { return gpus(devices, partition.Layout{}) }
+
+func TestWhatIsKeptFromAProcessIsNotLeftOutIfNobodyTells(t *testing.T) {
+	kept := sighted{{GPU: partition.GPU{Address: "0000:41:00.0"}, Why: "cannot look at 0000:41:00.0: no permission", Withheld: true}}
+	for name, tell := range map[string]struct {
+		account account.Account
+		err     error
+		want    string
+	}{
+		"no daemon":        {err: errors.New("nobody is there"), want: "no permission; dcm's daemon may be let look, and does not answer: nobody is there"},
+		"not in it":        {want: "does not know it"},
+		"of another dcm":   {account: account.Account{GPUs: []account.GPU{{Address: "0000:41:00.0"}}}, want: "does not tell how it is divided"},
+		"cannot be parsed": {account: account.Account{GPUs: []account.GPU{{Address: "0000:41:00.0", Slots: &account.Slots{Laid: "3g@x"}}}}, want: "cannot be read"},
+	} {
+		if _, err := Look(t.Context(), kept, func(context.Context) (account.Account, error) { return tell.account, tell.err }); err == nil || !strings.Contains(err.Error(), tell.want) {
+			t.Errorf("%s: %v, want %q", name, err, tell.want)
+		}
+	}
+	open := sighted{{Why: "not bound"}}
+	if _, err := Look(t.Context(), open, nil); err != nil {
+		t.Errorf("where nothing is kept nobody is asked: %v", err)
+	}
+}
