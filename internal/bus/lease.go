@@ -32,6 +32,7 @@ type Lessor interface {
 type Want struct {
 	Partitions, GPUs int
 	Place            string // "" for the usual one
+	Vendor, Mode     string // whose they are, and which: "nvidia", "3g.40gb"; "" for any
 	Exclusive        bool
 	Share            int           // how many may have the same partitions; 0: nobody else
 	Wait             bool          // until there is enough
@@ -63,7 +64,7 @@ type option struct {
 // options of a call. The numbers come as u, a time as t in microseconds.
 func (w *Want) options() []option {
 	return []option{
-		{"partitions", &w.Partitions}, {"gpus", &w.GPUs}, {"place", &w.Place}, {"exclusive", &w.Exclusive}, {"share", &w.Share},
+		{"partitions", &w.Partitions}, {"gpus", &w.GPUs}, {"place", &w.Place}, {"vendor", &w.Vendor}, {"mode", &w.Mode}, {"exclusive", &w.Exclusive}, {"share", &w.Share},
 		{"wait", &w.Wait}, {"dry-run", &w.DryRun}, {"time", &w.Time}, {"command", &w.Command},
 	}
 }

@@ -77,11 +77,12 @@ func outcome(p partition.Profile, gpus []partition.GPU) ([]partition.GPU, partit
 func laid(gpus []partition.GPU) []lease.Held {
 	var out []lease.Held
 	for i, g := range gpus {
-		n := g.Partitions()
+		kinds := g.Kinds()
+		n := len(kinds)
 		for p := range n {
 			out = append(out, lease.Held{Part: lease.Part{Partition: placement.Partition{
 				Name: fmt.Sprintf("%s-%d", g.Address, p), GPU: g.Address, Index: p,
-				Domain: g.Memory.Domain(p, n), NUMA: i * 2 / len(gpus), Hive: g.Hive,
+				Domain: g.Memory.Domain(p, n), NUMA: i * 2 / len(gpus), Hive: g.Hive, Kind: kinds[p],
 			}}})
 		}
 	}
@@ -95,8 +96,10 @@ func (s scene) choose(book []lease.Held, w bus.Want) (placement.Choice, error) {
 		return placement.Choice{}, exit.With(exit.Usage, err)
 	}
 	var node []placement.Partition
+	var there []string
 	taken := make(map[string]bool)
 	for _, h := range book {
+		there = append(there, h.Partition.Kind)
 		node = append(node, h.Partition)
 		taken[h.Name] = s.free != "" || !h.Free()
 	}
@@ -115,7 +118,15 @@ func (s scene) choose(book []lease.Held, w bus.Want) (placement.Choice, error) {
 	if w.Partitions == 0 && w.GPUs == 0 {
 		w.Partitions = 1
 	}
-	c, err := placement.Choose(node, taken, placement.Want{Partitions: w.Partitions, GPUs: w.GPUs, Place: place})
+	sought, err := partition.ParseSought(w.Vendor, w.Mode)
+	if err != nil {
+		return placement.Choice{}, exit.With(exit.Usage, err)
+	}
+	kinds, err := sought.Among(there)
+	if err != nil {
+		return placement.Choice{}, err
+	}
+	c, err := placement.Choose(node, taken, placement.Want{Partitions: w.Partitions, GPUs: w.GPUs, Place: place, Kinds: kinds})
 	if _, short := errors.AsType[*placement.ShortError](err); short {
 		err = exit.With(exit.Transient, err)
 	}

@@ -19,6 +19,8 @@ import (
 	"dcm/internal/bus"
 	"dcm/internal/exit"
 	"dcm/internal/host"
+	"dcm/internal/partition"
+	"dcm/internal/service"
 )
 
 // What a shell's status is for a command that is not there, or cannot be executed.
@@ -29,7 +31,7 @@ const (
 
 func runCmd(h *host.Host, con *Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "run [-n N | --gpus N] [--place PLACE] [--exclusive | --share N] [--wait] [--time TIME] [--dry-run [--json] [--free LIST] [--node KIND [--profile PROFILE]]] -- COMMAND [ARGUMENT...]",
+		Use:   "run [-n N | --gpus N] [--place PLACE] [--vendor VENDOR] [--mode MODE] [--exclusive | --share N] [--wait] [--time TIME] [--dry-run [--json] [--free LIST] [--node KIND [--profile PROFILE]]] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command with partitions of its own, and no others",
 		Long: `Have the daemon choose partitions that nobody has, move this process to where it can
 open them and no others, and execute the command in its place. The partitions are its
@@ -45,6 +47,8 @@ status is the one of dcm. If there is not enough free, the exit status is 75.`,
 	f.IntVarP(&w.Partitions, "partitions", "n", 0, "how many partitions; 1 if nothing is said")
 	f.IntVar(&w.GPUs, "gpus", 0, "how many whole GPUs")
 	f.StringVar(&w.Place, "place", "", "how they lie to each other: pack, spread or link")
+	f.StringVar(&w.Vendor, "vendor", "", "of whose GPUs: amd or nvidia")
+	f.StringVar(&w.Mode, "mode", "", "of which mode, such as CPX, or MIG profile, such as 3g.40gb")
 	f.BoolVar(&w.Exclusive, "exclusive", false, "have them open for nobody else")
 	f.IntVar(&w.Share, "share", 0, "share them with others who share, so many in all")
 	f.BoolVar(&w.Wait, "wait", false, "wait until there is enough")
@@ -85,7 +89,8 @@ func sensible(w bus.Want, command []string, asJSON bool) error {
 	case len(command) == 0 && !w.DryRun:
 		return errors.New("name a command")
 	}
-	return nil
+	_, err := partition.ParseSought(w.Vendor, w.Mode)
+	return err
 }
 
 func (s scene) sensible(w bus.Want) error {
@@ -140,7 +145,7 @@ func runWith(ctx context.Context, h *host.Host, con *Console, w bus.Want, comman
 	if err != nil {
 		return exit.With(notFound, err)
 	}
-	if err := mayOpen(h.Path("dev/kfd")); err != nil {
+	if err := mayOpen(h, w); err != nil {
 		return err
 	}
 	l, err := acquire(ctx, w, con.note)
@@ -184,8 +189,17 @@ func acquire(ctx context.Context, w bus.Want, tell func(string)) (bus.Lease, err
 }
 
 // mayOpen tells a user whom the mode of the device file keeps out what to do about it.
-// A list of devices, or a driver that is not loaded, is not for here.
-func mayOpen(node string) error {
+// A list of devices, or a driver that is not loaded, is not for here; nor is a file that
+// what is asked for does not need.
+func mayOpen(h *host.Host, w bus.Want) error {
+	sought, err := partition.ParseSought(w.Vendor, w.Mode)
+	if err != nil || !service.Opens(sought) {
+		return err
+	}
+	return access(h.Path(service.Common))
+}
+
+func access(node string) error {
 	err := unix.Faccessat(unix.AT_FDCWD, node, unix.R_OK|unix.W_OK, unix.AT_EACCESS)
 	if !errors.Is(err, unix.EACCES) {
 		return nil

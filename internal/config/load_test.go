@@ -120,6 +120,8 @@ enabled = true
 unit = "vllm@7b"
 partitions = 2
 place = "link"
+vendor = "amd"
+mode = "CPX"
 exclusive = true
 gpus = [1]
 [[reservation]]
@@ -163,7 +165,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 			"whole": {Name: "whole", Compute: partition.CPX, Memory: partition.NPS4},
 			"mixed": mixed,
 		},
-		Origin:    map[string]string{"whole": "/etc/dcm/dcm.toml:48", "mixed": "/etc/dcm/dcm.toml:52"},
+		Origin:    map[string]string{"whole": "/etc/dcm/dcm.toml:50", "mixed": "/etc/dcm/dcm.toml:54"},
 		Clients:   []string{"amd-metrics-exporter.service", "gpuagent.service", "vllm@.service", "vllm@7b.service", "feed.socket", "app.v2.service"},
 		Require:   true,
 		Discover:  Include,
@@ -171,7 +173,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		Drift: Report, Backend: AMDSMI, Library: "/opt/rocm/lib/libamd_smi.so", Count: 8,
 		Metrics: "/var/lib/node_exporter", Agent: true,
 		Leases: Leases{PerUser: 8, Shares: 4}, Observers: []string{"amd-metrics-exporter.service"},
-		Reservations: []Reservation{{Name: "vllm-7b", Unit: "vllm@7b.service", Partitions: 2, Place: "link", Exclusive: true,
+		Reservations: []Reservation{{Name: "vllm-7b", Unit: "vllm@7b.service", Partitions: 2, Place: "link", Exclusive: true, Sought: partition.Sought{Vendor: partition.AMD, Mode: "CPX"},
 			GPUs: []partition.Selector{{Index: 1}}, Source: got.Reservations[0].Source},
 			{Name: "notebook", Unit: "notebook@.service", Partitions: 1, Place: "pack", Share: 3, Source: got.Reservations[1].Source}},
 	}

@@ -18,14 +18,19 @@ type Reservation struct {
 	Exclusive  bool   // they open nowhere else
 	Share      int    // how many instances of Unit, a template then, have them together; 0 for one service
 	GPUs       []partition.Selector
-	Source     string // file:line
-	Broken     bool   // there is something wrong with it, and no partition for it
+	Sought     partition.Sought // of which kind they are to be
+	Source     string           // file:line
+	Broken     bool             // there is something wrong with it, and no partition for it
 }
 
 // Asks is all that the reservation says, in one text: where it is the same, the choice
 // holds.
 func (r Reservation) Asks() string {
-	return fmt.Sprintf("%s %d %s %t %d %v", r.Unit, r.Partitions, r.Place, r.Exclusive, r.Share, r.GPUs)
+	text := fmt.Sprintf("%s %d %s %t %d %v", r.Unit, r.Partitions, r.Place, r.Exclusive, r.Share, r.GPUs)
+	if !r.Sought.Any() {
+		text += " " + r.Sought.String()
+	}
+	return text
 }
 
 // format writes the reservation as the table of a dcm.toml.
@@ -38,6 +43,12 @@ func (r Reservation) format() string {
 	fmt.Fprintf(&b, "partitions = %d\nplace = %s\nexclusive = %t\n", r.Partitions, quote(r.Place), r.Exclusive)
 	if r.Share > 0 {
 		fmt.Fprintf(&b, "share = %d\n", r.Share)
+	}
+	if r.Sought.Vendor != 0 {
+		fmt.Fprintf(&b, "vendor = %s\n", quote(r.Sought.Vendor.Name()))
+	}
+	if r.Sought.Mode != "" {
+		fmt.Fprintf(&b, "mode = %s\n", quote(r.Sought.Mode))
 	}
 	if len(r.GPUs) > 0 {
 		fmt.Fprintf(&b, "gpus = %s\n", array(r.GPUs, formatSelector))
@@ -67,6 +78,8 @@ func reservations() rule {
 		"exclusive":  boolean(),
 		"share":      scalar("an integer", between(2, mostShares)),
 		"gpus":       selectors(),
+		"vendor":     oneOf("a vendor", partition.AMD.Name(), partition.NVIDIA.Name()),
+		"mode":       scalar("a string", soughtMode),
 	}, oneReservation), nil)
 }
 
@@ -107,11 +120,30 @@ func reservedUnit(name string) *fault {
 	return nil
 }
 
+func soughtMode(mode string) *fault {
+	if _, err := partition.ParseSought("", mode); err != nil || mode == "" {
+		return &fault{text: "not a mode of partitions", accepted: "a compute mode, such as CPX or CPX/NPS4, or a MIG profile, such as 3g.40gb"}
+	}
+	return nil
+}
+
+// soughtIn is what the two keys say together.
+func soughtIn(n *node) (partition.Sought, error) {
+	vendor, _ := n.at("vendor").text()
+	mode, _ := n.at("mode").text()
+	return partition.ParseSought(vendor, mode)
+}
+
 func oneReservation(c *checker, key string, n *node) {
 	if n.at("unit") == nil && n.at("name") == nil {
 		c.fail(n, key, &fault{text: "a reservation needs to say for whom", accepted: `unit = "vllm.service", or name = "slurm" for partitions that dcm gives to nobody`})
 	}
 	sharers(c, key, n)
+	if mode, vendor := n.at("mode"), n.at("vendor"); mode != nil && !mode.bad && vendor != nil && !vendor.bad {
+		if _, err := soughtIn(n); err != nil {
+			c.fail(mode, dotted(key, "mode"), &fault{text: err.Error()})
+		}
+	}
 	if n.at("partitions") == nil {
 		c.fail(n, key, &fault{text: "a reservation needs a number of partitions", accepted: "partitions = 2"})
 	}
@@ -153,6 +185,7 @@ func reservation(n *node) Reservation {
 	}
 	readAs(n.at("place"), &r.Place)
 	read(n.at("exclusive"), &r.Exclusive)
+	r.Sought, _ = soughtIn(n) // judged
 	if v := n.at("share"); v != nil {
 		r.Share = int(v.value.(int64))
 	}

@@ -39,6 +39,8 @@ gpus = [0, "0000:26:00.0"]
 [[reservation]]
 name = "slurm"
 partitions = 4
+vendor = "nvidia"
+mode = "3g.40gb"
 `
 
 func TestReservationsAreRead(t *testing.T) {
@@ -52,7 +54,7 @@ func TestReservationsAreRead(t *testing.T) {
 	}
 	want := []Reservation{
 		{Name: "vllm-a", Unit: "vllm@a.service", Partitions: 2, Place: "spread", Exclusive: true, GPUs: []partition.Selector{{Index: 0}, {Address: "0000:26:00.0"}}},
-		{Name: "slurm", Partitions: 4, Place: "pack"},
+		{Name: "slurm", Partitions: 4, Place: "pack", Sought: partition.Sought{Vendor: partition.NVIDIA, Mode: "3g.40gb"}},
 		{Name: "ollama", Unit: "ollama.service", Partitions: 1, Place: "pack"},
 		{Name: "notebook", Unit: "notebook@.service", Partitions: 1, Place: "pack", Share: 3},
 	}
@@ -89,6 +91,10 @@ func TestBadReservationsAreRefused(t *testing.T) {
 		{"[[reservation]]\nname = \"x\"\npartions = 1\npartitions = 1\n", `:3: reservation.partions = 1: unknown key; did you mean "partitions"?`},
 		{"[[reservation]]\nunit = \"a\"\npartitions = 1\n[[reservation]]\nunit = \"a.service\"\npartitions = 1\n", ":4: reservation: a.service has a reservation already, at "},
 		{"[[reservation]]\nunit = \"a@b\"\npartitions = 1\n[[reservation]]\nunit = \"a-b\"\npartitions = 1\n", `:4: reservation: there is a reservation "a-b" already, at `},
+		{"[[reservation]]\nname = \"x\"\npartitions = 1\nvendor = \"intel\"\n", `:4: reservation.vendor = "intel": not a vendor; accepted: amd, nvidia`},
+		{"[[reservation]]\nname = \"x\"\npartitions = 1\nmode = \"3g\"\n", `:4: reservation.mode = "3g": not a mode of partitions; accepted: a compute mode, such as CPX`},
+		{"[[reservation]]\nname = \"x\"\npartitions = 1\nvendor = \"amd\"\nmode = \"3g.40gb\"\n", `:5: reservation.mode = "3g.40gb": mode 3g.40gb is one of NVIDIA's partitions, not of AMD's`},
+		{"[[reservation]]\nname = \"x\"\npartitions = 1\nvendor = 3\nmode = \"3g.40gb\"\n", ":4: reservation.vendor = 3: "},
 		{"[leases]\nmax-per-user = -1\n", ":2: leases.max-per-user = -1: out of range"},
 	} {
 		_, err := Load(written(t, map[string]string{"dcm.toml": tt.text}))

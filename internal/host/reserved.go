@@ -128,14 +128,17 @@ func (h *Host) Fits(list []config.Reservation) func([]partition.GPU) error {
 // get no device node do not count.
 func Room(list []config.Reservation, after []partition.GPU, short *gpu.Shortage) error {
 	var node []placement.Partition
+	var there []string
 	for _, g := range after {
-		n := g.Partitions()
+		of := g.Kinds()
+		n := len(of)
 		for i := range n {
 			if short != nil && slices.Contains(short.Partitions, fmt.Sprintf("%s-%d", g.Address, i)) {
 				continue
 			}
+			there = append(there, of[i])
 			node = append(node, placement.Partition{
-				Name: fmt.Sprintf("%s-%d", g.Address, i), GPU: g.Address, Index: i, Domain: g.Memory.Domain(i, n), Hive: g.Hive,
+				Name: fmt.Sprintf("%s-%d", g.Address, i), GPU: g.Address, Index: i, Domain: g.Memory.Domain(i, n), Hive: g.Hive, Kind: of[i],
 			})
 		}
 	}
@@ -145,7 +148,11 @@ func Room(list []config.Reservation, after []partition.GPU, short *gpu.Shortage)
 		if err != nil {
 			return fmt.Errorf("%s: reservation %s: %w", r.Source, r.Name, err)
 		}
-		wants = append(wants, lease.Reservation{Name: r.Name, Want: placement.Want{Partitions: r.Partitions, Among: among}})
+		kinds, err := r.Sought.Among(there)
+		if err != nil {
+			return fmt.Errorf("%s: reservation %s cannot be met: %w", r.Source, r.Name, err)
+		}
+		wants = append(wants, lease.Reservation{Name: r.Name, Want: placement.Want{Partitions: r.Partitions, Among: among, Kinds: kinds}})
 	}
 	err := lease.Fit(node, wants)
 	for i, r := range list {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"dcm/internal/partition"
 	"dcm/internal/placement"
 )
 
@@ -26,11 +27,12 @@ type Caller struct {
 // Request is what is asked for.
 type Request struct {
 	placement.Want
-	Kind Kind
-	Wait bool          // until there is enough
-	Time time.Duration // after which the lease ends; 0 for no limit
-	What string        // the command, for people
-	Of   int           // how many may share a partition with Kind [Shared]; 0 for as many as the limits let
+	Sought partition.Sought // of which kind they are to be; Kinds is made of it
+	Kind   Kind
+	Wait   bool          // until there is enough
+	Time   time.Duration // after which the lease ends; 0 for no limit
+	What   string        // the command, for people
+	Of     int           // how many may share a partition with Kind [Shared]; 0 for as many as the limits let
 }
 
 // Lease is what was given.
@@ -258,6 +260,10 @@ func (k *Keeper) same(c Caller) error {
 
 func (k *Keeper) choose(f Facts, uid uint32, r Request) (placement.Choice, error) {
 	book := Book(f)
+	var err error
+	if r.Kinds, err = r.Sought.Among(KindsOf(f.Parts)); err != nil {
+		return placement.Choice{}, err
+	}
 	no := taken(book)
 	if r.Kind == Shared {
 		no = full(book, r.Of)
@@ -271,6 +277,15 @@ func (k *Keeper) choose(f Facts, uid uint32, r Request) (placement.Choice, error
 		return choice, &ShortError{err, whose(book, r.Want)}
 	}
 	return choice, k.allowed(book, uid, choice)
+}
+
+// KindsOf are what partitions are of, each.
+func KindsOf(parts []Part) []string {
+	out := make([]string, len(parts))
+	for i, p := range parts {
+		out[i] = p.Kind
+	}
+	return out
 }
 
 // allowed refuses what is over a user's limit.
@@ -322,7 +337,7 @@ func count(book []Held, uid uint32) int {
 func whose(book []Held, w placement.Want) []string {
 	var out []string
 	for _, h := range book {
-		if w.Among != nil && !slices.Contains(w.Among, h.GPU) {
+		if w.Among != nil && !slices.Contains(w.Among, h.GPU) || w.Kinds != nil && !slices.Contains(w.Kinds, h.Partition.Kind) {
 			continue
 		}
 		for _, who := range h.Whose() {

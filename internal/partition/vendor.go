@@ -14,6 +14,16 @@ const (
 	NVIDIA Vendor = 0x10de
 )
 
+func vendors() []Vendor { return []Vendor{AMD, NVIDIA} }
+
+func vendorNames() []string {
+	var out []string
+	for _, v := range vendors() {
+		out = append(out, v.Name())
+	}
+	return out
+}
+
 // Name is the vendor's in configuration and output, "amd" or "nvidia"; "" for any other.
 func (v Vendor) Name() string {
 	return strings.ToLower(v.known())

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"dcm/internal/partition"
 	"dcm/internal/sorting"
 )
 
@@ -32,9 +33,17 @@ func (e *TogetherError) Error() string {
 	}
 	text := fmt.Sprintf("%s reserved (%s), and there %s %d", count(sum, "partition"), strings.Join(each, ", "), are(e.Free), e.Free)
 	if sum <= e.Free {
-		text += ", but not so many on the GPUs that are asked for"
+		text += ", but not so many on the GPUs" + kinds(e.Reservations) + " that are asked for"
 	}
 	return text
+}
+
+// kinds is " and of the kinds" where somebody asks for some.
+func kinds(list []Reservation) string {
+	if slices.ContainsFunc(list, func(r Reservation) bool { return r.Kinds != nil }) {
+		return " and of the kinds"
+	}
+	return ""
 }
 
 // Assign meets all reservations or none. A reservation keeps what it has where that
@@ -78,12 +87,12 @@ func (a *assignment) free() []Partition {
 }
 
 // room is how many partitions there are for r to choose from.
-func (a *assignment) room(r Reservation) int { return len(among(a.node, r.Among)) }
+func (a *assignment) room(r Reservation) int { return len(among(a.node, r.Want)) }
 
 // keep leaves r what it has, where that is right and the others can be met then.
 func (a *assignment) keep(r Reservation, others []Reservation) bool {
 	var has []Partition
-	for _, p := range among(a.free(), r.Among) {
+	for _, p := range among(a.free(), r.Want) {
 		if slices.Contains(r.Now, p.Name) {
 			has = append(has, p)
 		}
@@ -119,11 +128,11 @@ func (a *assignment) place(r Reservation, others []Reservation) error {
 		return nil
 	}
 	// What is best for r takes what somebody else needs. So it gets from each GPU
-	// as many as it has in a way to meet all.
+	// as many of each kind as it has in a way to meet all.
 	free := a.free()
 	var picked []Partition
-	for gpu, n := range a.flow(append([]Reservation{r}, others...))[0] {
-		one := Want{Partitions: n, Place: r.Place, Among: slices.Clip(append(r.Among[:0:0], gpu))}
+	for from, n := range a.flow(append([]Reservation{r}, others...))[0] {
+		one := Want{Partitions: n, Place: r.Place, Among: []partition.Address{from.gpu}, Kinds: []string{from.kind}}
 		c, err := Choose(a.node, a.taken, one)
 		if err != nil {
 			return err

@@ -74,7 +74,7 @@ func TestAssign(t *testing.T) {
 func TestAssignMeetsWhatCanBeMet(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
-		all := node(4, 4, 2)
+		all := ofKinds(node(4, 4, 2))
 		list := feasible(r, all)
 		got, err := Assign(all, nil, list)
 		if err != nil {
@@ -91,6 +91,9 @@ func TestAssignMeetsWhatCanBeMet(t *testing.T) {
 					t.Errorf("%s is given to %s and %s", p.Name, who, want.Name)
 				}
 				seen[p.Name] = want.Name
+				if want.Kinds != nil && !slices.Contains(want.Kinds, p.Kind) {
+					t.Errorf("%s has %s of %s, but wants of %s", want.Name, p.Name, p.Kind, want.Kinds)
+				}
 				if want.Among != nil && !slices.Contains(want.Among, p.GPU) {
 					t.Errorf("%s has %s, but wants of %s", want.Name, p.Name, want.Among)
 				}
@@ -112,6 +115,11 @@ func feasible(r *rand.Rand, all []Partition) []Reservation {
 		want := Reservation{Name: fmt.Sprint("r", i), Want: Want{Partitions: n, Place: Places()[r.IntN(3)]}}
 		if r.IntN(2) == 0 {
 			want.Among = order(perGPU(rest[:n]))
+		}
+		if r.IntN(2) == 0 {
+			for _, p := range rest[:n] {
+				want.Kinds = append(want.Kinds, p.Kind)
+			}
 		}
 		list, rest = append(list, want), rest[n:]
 	}

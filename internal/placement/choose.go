@@ -13,6 +13,20 @@ type Want struct {
 	GPUs       int
 	Place      Place               // [Pack] if it is ""
 	Among      []partition.Address // the GPUs to choose from; nil for all
+	Kinds      []string            // the kinds of partitions to choose from; nil for all
+}
+
+// cell is partitions of one GPU that everybody can use who can use one of them.
+type cell struct {
+	gpu  partition.Address
+	kind string
+}
+
+func (p Partition) cell() cell { return cell{p.GPU, p.Kind} }
+
+// takes tells whether partitions of a cell can be chosen.
+func (w Want) takes(c cell) bool {
+	return (w.Among == nil || slices.Contains(w.Among, c.gpu)) && (w.Kinds == nil || slices.Contains(w.Kinds, c.kind))
 }
 
 func (w Want) place() Place {
@@ -66,9 +80,12 @@ func count(n int, of string) string {
 // taken. It is deterministic, and of all possible choices there is none better by
 // the place asked for: the search is exact. Its only error is [ShortError].
 func Choose(node []Partition, taken map[string]bool, w Want) (Choice, error) {
-	mine := among(node, w.Among)
-	free := slices.DeleteFunc(slices.Clone(mine), func(p Partition) bool { return taken[p.Name] })
+	mine := among(node, w)
 	whole := w.GPUs > 0
+	if whole {
+		mine = wholly(node, mine) // those of a GPU that has others as well are none
+	}
+	free := slices.DeleteFunc(slices.Clone(mine), func(p Partition) bool { return taken[p.Name] })
 	of := len(mine)
 	if whole {
 		of = len(perGPU(mine))
@@ -94,11 +111,11 @@ func Sum(set []Partition) int {
 	return sum
 }
 
-func among(node []Partition, gpus []partition.Address) []Partition {
-	if gpus == nil {
+func among(node []Partition, w Want) []Partition {
+	if w.Among == nil && w.Kinds == nil {
 		return node
 	}
-	return slices.DeleteFunc(slices.Clone(node), func(p Partition) bool { return !slices.Contains(gpus, p.GPU) })
+	return slices.DeleteFunc(slices.Clone(node), func(p Partition) bool { return !w.takes(p.cell()) })
 }
 
 // wholly returns the free partitions of GPUs that have no other.

@@ -1,22 +1,27 @@
 package placement
 
 import (
+	"cmp"
+	"maps"
 	"slices"
-
-	"dcm/internal/partition"
 )
 
 // flow returns a way to meet all reservations out of what is free, as the number of
-// partitions from each GPU, or nil if there is none: a maximum flow from the
-// reservations through the GPUs that each may use. It is found by augmenting paths,
+// partitions from each cell, or nil if there is none: a maximum flow from the
+// reservations through the cells that each may use. It is found by augmenting paths,
 // one partition at a time.
-func (a *assignment) flow(list []Reservation) []map[partition.Address]int {
-	f := network{free: perGPU(a.free()), given: make([]map[partition.Address]int, len(list)), list: list}
-	f.gpus = order(f.free)
+func (a *assignment) flow(list []Reservation) []map[cell]int {
+	f := network{free: make(map[cell]int), given: make([]map[cell]int, len(list)), list: list}
+	for _, p := range a.free() {
+		f.free[p.cell()]++
+	}
+	f.cells = slices.SortedFunc(maps.Keys(f.free), func(a, b cell) int {
+		return cmp.Or(a.gpu.Compare(b.gpu), cmp.Compare(a.kind, b.kind))
+	})
 	for i, r := range list {
-		f.given[i] = make(map[partition.Address]int)
+		f.given[i] = make(map[cell]int)
 		for range r.Partitions {
-			if !f.augment(i, make(map[partition.Address]bool)) {
+			if !f.augment(i, make(map[cell]bool)) {
 				return nil
 			}
 		}
@@ -26,33 +31,33 @@ func (a *assignment) flow(list []Reservation) []map[partition.Address]int {
 
 type network struct {
 	list  []Reservation
-	gpus  []partition.Address
-	free  map[partition.Address]int
-	given []map[partition.Address]int
+	cells []cell
+	free  map[cell]int
+	given []map[cell]int
 }
 
 // augment finds one more partition for a reservation, if need be by having another
-// one move to a GPU that it may use as well.
-func (f *network) augment(r int, tried map[partition.Address]bool) bool {
-	for _, gpu := range f.gpus {
-		if tried[gpu] || f.list[r].Among != nil && !slices.Contains(f.list[r].Among, gpu) {
+// one move to a cell that it may use as well.
+func (f *network) augment(r int, tried map[cell]bool) bool {
+	for _, c := range f.cells {
+		if tried[c] || !f.list[r].takes(c) {
 			continue
 		}
-		tried[gpu] = true
-		if f.free[gpu] > 0 || f.makeRoom(gpu, tried) {
-			f.free[gpu]--
-			f.given[r][gpu]++
+		tried[c] = true
+		if f.free[c] > 0 || f.makeRoom(c, tried) {
+			f.free[c]--
+			f.given[r][c]++
 			return true
 		}
 	}
 	return false
 }
 
-func (f *network) makeRoom(gpu partition.Address, tried map[partition.Address]bool) bool {
+func (f *network) makeRoom(c cell, tried map[cell]bool) bool {
 	for other := range f.list {
-		if f.given[other] != nil && f.given[other][gpu] > 0 && f.augment(other, tried) {
-			f.given[other][gpu]--
-			f.free[gpu]++
+		if f.given[other] != nil && f.given[other][c] > 0 && f.augment(other, tried) {
+			f.given[other][c]--
+			f.free[c]++
 			return true
 		}
 	}

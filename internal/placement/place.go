@@ -22,6 +22,7 @@ type Partition struct {
 	Domain int    // memory domain in the GPU: partitions of one share a stack of memory
 	NUMA   int    // the GPU's NUMA node; -1 where not known
 	Hive   uint64 // XGMI hive, or another switch's; 0 for a GPU that is in none
+	Kind   string // which of several kinds it is, as far as somebody asks for one
 }
 
 // Place is how several partitions shall lie to each other.

@@ -94,6 +94,7 @@ func TestShortOfPartitions(t *testing.T) {
 	}{
 		{Want{Partitions: 17}, "", "17 partitions asked for, but 16 of 16 are free"},
 		{Want{Partitions: 9, Among: []partition.Address{gpu(0)}}, "0:0-6", "9 partitions asked for, but 1 of 8 is free"},
+		{Want{Partitions: 1, Kinds: []string{"other"}}, "", "1 partition asked for, but 0 of 0 are free"},
 		{Want{GPUs: 2}, "0:3-3", "2 whole GPUs asked for, but 1 of 2 is free"},
 	} {
 		_, err := Choose(node(2, 8, 2), holes(tt.taken), tt.want)
@@ -101,6 +102,37 @@ func TestShortOfPartitions(t *testing.T) {
 		if !errors.As(err, &lack) || err.Error() != tt.text {
 			t.Errorf("%+v: %v, want %q", tt.want, err, tt.text)
 		}
+	}
+}
+
+// ofKinds makes each fourth partition of another kind, and all of the last GPU.
+func ofKinds(all []Partition) []Partition {
+	for i := range all {
+		if all[i].Kind = "large"; i%4 == 3 || all[i].GPU == all[len(all)-1].GPU {
+			all[i].Kind = "small"
+		}
+	}
+	return all
+}
+
+func TestOneKindIsChosenFrom(t *testing.T) {
+	all := ofKinds(node(3, 8, 2))
+	for _, tt := range []struct {
+		want Want
+		give string
+	}{
+		{Want{Partitions: 2, Kinds: []string{"small"}}, "05:00.0-3 05:00.0-7"},
+		{Want{Partitions: 1, Kinds: []string{"large"}}, "05:00.0-0"},
+		{Want{Partitions: 3, Kinds: []string{"small"}, Among: []partition.Address{gpu(0), gpu(2)}}, string(gpu(2)[5:]) + "-0"},
+		{Want{GPUs: 1, Kinds: []string{"small"}}, string(gpu(2)[5:]) + "-0"},
+	} {
+		got, err := Choose(all, nil, tt.want)
+		if err != nil || !strings.HasPrefix(short(got.Partitions), tt.give) {
+			t.Errorf("%+v: %s, %v", tt.want, short(got.Partitions), err)
+		}
+	}
+	if _, err := Choose(all, nil, Want{GPUs: 2, Kinds: []string{"small"}}); err == nil {
+		t.Error("a GPU that has others as well is given as a whole")
 	}
 }
 

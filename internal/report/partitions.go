@@ -31,6 +31,7 @@ type Part struct {
 	Domain int    `json:"memory_domain"`
 	NUMA   int    `json:"numa"` // -1 where not known
 	Hive   uint64 `json:"hive"`
+	Kind   string `json:"kind"`        // whose it is, and its mode or its own profile: "amd CPX/NPS4", "nvidia 3g.40gb"
 	Render string `json:"render_node"` // "/dev/dri/renderD131"
 	Card   string `json:"card"`        // "/dev/dri/card5"; "" if it has none
 	Memory uint64 `json:"memory_bytes"`

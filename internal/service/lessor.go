@@ -13,6 +13,7 @@ import (
 	"dcm/internal/config"
 	"dcm/internal/host"
 	"dcm/internal/lease"
+	"dcm/internal/partition"
 	"dcm/internal/placement"
 )
 
@@ -29,7 +30,7 @@ type lessor struct {
 
 func newLessor(h *host.Host, inForce func() *config.Config, log *slog.Logger) *lessor {
 	p := &premises{host: h, node: h.Node(nil), config: inForce, log: log}
-	return &lessor{keeper: &lease.Keeper{Host: p, Common: []string{common}, Regroup: regroup}, config: inForce, log: log, ground: p}
+	return &lessor{keeper: &lease.Keeper{Host: p, Common: []string{Common}, Regroup: regroup}, config: inForce, log: log, ground: p}
 }
 
 // regrouping is what those have to be back who stood in line with the daemon before: the
@@ -84,7 +85,11 @@ func request(w bus.Want) (lease.Request, error) {
 	if err != nil {
 		return lease.Request{}, err
 	}
-	r := lease.Request{Want: placement.Want{Partitions: w.Partitions, GPUs: w.GPUs, Place: place}, Kind: lease.Confined, Wait: w.Wait, Time: w.Time, What: w.Command}
+	sought, err := partition.ParseSought(w.Vendor, w.Mode)
+	if err != nil {
+		return lease.Request{}, err
+	}
+	r := lease.Request{Want: placement.Want{Partitions: w.Partitions, GPUs: w.GPUs, Place: place}, Sought: sought, Kind: lease.Confined, Wait: w.Wait, Time: w.Time, What: w.Command}
 	switch {
 	case w.Exclusive:
 		r.Kind = lease.Exclusive

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,7 +110,7 @@ func (s sharing) publish(ctx context.Context) error {
 	links := lease.Links{Dir: s.host.Path("dev/dcm")}
 	now, err := links.Read()
 	errs = append(errs, err)
-	granted, err := lease.Reserve(parts(p.Parts), wants(s.reserved, devices, s.log), now, s.leased(ctx))
+	granted, err := lease.Reserve(parts(p.Parts), wants(s.reserved, p.Parts, devices, s.log), now, s.leased(ctx))
 	errs = append(errs, err)
 	nodes, shared := make(map[string][]string), make(map[string][]string)
 	for _, r := range s.reserved {
@@ -187,6 +188,7 @@ func partsOf(devices []gpu.Device) []report.Part {
 			one := report.Part{
 				Name: fmt.Sprintf("%s-%d", d.Address, p.Index), GPU: string(d.Address), Index: p.Index,
 				Domain: d.Memory.Domain(p.Index, len(d.Parts)), NUMA: d.NUMA, Hive: d.Hive,
+				Kind:   partition.KindOf(d.Vendor, cmp.Or(p.Profile, d.Shape().String())),
 				Render: p.RenderNode(), Memory: p.Bytes, Beside: p.Beside,
 			}
 			if p.Card != "" {
@@ -203,7 +205,7 @@ func parts(list []report.Part) []lease.Part {
 	out := make([]lease.Part, len(list))
 	for i, p := range list {
 		out[i] = lease.Part{Partition: placement.Partition{
-			Name: p.Name, GPU: partition.Address(p.GPU), Index: p.Index, Domain: p.Domain, NUMA: p.NUMA, Hive: p.Hive,
+			Name: p.Name, GPU: partition.Address(p.GPU), Index: p.Index, Domain: p.Domain, NUMA: p.NUMA, Hive: p.Hive, Kind: p.Kind,
 		}, Nodes: []string{p.Render}, Beside: p.Beside, Bytes: p.Memory}
 	}
 	return out
@@ -211,7 +213,7 @@ func parts(list []report.Part) []lease.Part {
 
 // wants is what the configuration reserves, on these GPUs. One that names a GPU which
 // is not there has the others to choose from, and is told of.
-func wants(list []config.Reservation, devices []gpu.Device, log *slog.Logger) []lease.Reservation {
+func wants(list []config.Reservation, there []report.Part, devices []gpu.Device, log *slog.Logger) []lease.Reservation {
 	var out []lease.Reservation
 	for _, r := range list {
 		w := placement.Want{Partitions: r.Partitions, Place: placement.Place(r.Place)}
@@ -225,20 +227,27 @@ func wants(list []config.Reservation, devices []gpu.Device, log *slog.Logger) []
 			}
 			w.Among = append([]partition.Address{}, among...)
 		}
+		var err error
+		if w.Kinds, err = r.Sought.Among(lease.KindsOf(parts(there))); err != nil {
+			log.Warn(fmt.Sprintf("reservation %s: %v", r.Name, err), "reservation", r.Name)
+		}
 		out = append(out, lease.Reservation{Name: r.Name, Want: w})
 	}
 	return out
 }
 
-// common is what every user of a partition has to open beside it, unless it says
+// Common is what every user of a partition has to open beside it, unless it says
 // something else.
-const common = "/dev/kfd"
+const Common = "/dev/kfd"
+
+// Opens tells whether who has such partitions may have to open [Common].
+func Opens(s partition.Sought) bool { return s.May(partition.AMD) }
 
 func beside(p report.Part) []string {
 	if len(p.Beside) > 0 {
 		return p.Beside
 	}
-	return []string{common}
+	return []string{Common}
 }
 
 // besideOf are the nodes that those with these partitions have to open too, each once.
