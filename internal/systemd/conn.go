@@ -57,7 +57,8 @@ func Dial(ctx context.Context) (*Conn, error) {
 
 // DialToWait connects for somebody who is going to wait, for days maybe, until one unit
 // changes: by the system bus, which passes what was asked for, else by the private
-// socket.
+// socket. There PID 1 tells of each step of every unit, and while clients go down and come
+// up it has better things to do, as has who would have to listen.
 func DialToWait(ctx context.Context) (*Conn, error) { return DialAt(ctx, SystemBus, PrivateSocket) }
 
 // DialAt connects to PID 1 at those D-Bus addresses. Either may be "".
