@@ -50,7 +50,7 @@ func TestANodeThatIsOnlyMappedInAContainerIsFound(t *testing.T) {
 	s.maps = true
 
 	restore := withOnly(t, unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH)
-	got := s.process(t.Context(), pid)
+	got := one(t, s, pid)
 	restore()
 	if len(got.uses) != 1 || got.uses[0].device != "/dev/gpu" || got.why != "" {
 		t.Errorf("of the container was seen %+v", got)

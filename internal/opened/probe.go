@@ -26,6 +26,22 @@ type prober struct {
 	link  [256]byte
 }
 
+// process looks at one process: at its open files, at those of its threads that
+// have others, and, if that is asked for, at what it has mapped.
+func (p *prober) process(pid int) look {
+	p.look, p.until, p.count = look{pid: pid}, time.Now().Add(p.each), 0
+	if p.files(pid, p.dir(pid, "fd")); !p.many {
+		p.threads()
+	}
+	switch {
+	case p.many:
+		return look{pid: pid, many: true}
+	case p.maps:
+		p.mappings()
+	}
+	return p.look
+}
+
 // over tells that the process has had its time; that is looked at now and then.
 func (p *prober) over() bool {
 	const often = 64
@@ -54,6 +70,10 @@ func (p *prober) files(task int, dir string) {
 			return
 		}
 		_, _, p.names = unix.ParseDirent(p.buf[:size], -1, p.names[:0])
+		if len(p.buf) <= few && size > few/2 {
+			p.many = true
+			return
+		}
 		for _, name := range p.names {
 			if p.over() {
 				return

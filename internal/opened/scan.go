@@ -50,7 +50,15 @@ type look struct {
 	pid  int
 	uses []use
 	why  string // it could not be looked at as a whole
+	many bool   // it has more files than were to be looked at, and was not
 }
+
+// How much of a directory is read at once. Those who do not fill half of the less of them,
+// with some eighty open files, are looked at before all others.
+const (
+	few        = 4 << 10
+	everything = 32 << 10
+)
 
 const (
 	notAllowed = "it may not be looked at"
@@ -71,7 +79,11 @@ func (s *Scan) All(ctx context.Context) error {
 		if len(fresh) == 0 {
 			return nil
 		}
-		s.these(ctx, s.order(fresh))
+		for _, pid := range fresh {
+			s.seen[pid] = true
+		}
+		many := s.these(ctx, fresh, few)
+		s.these(ctx, s.order(many), everything)
 	}
 	return nil
 }
@@ -104,75 +116,6 @@ func (s *Scan) dir(pid int, name string) string {
 	return filepath.Join(s.proc, strconv.Itoa(pid), name)
 }
 
-// these looks at the processes in their order. A look that hangs is left to itself,
-// and another one has its place.
-func (s *Scan) these(ctx context.Context, pids []int) {
-	results := make(chan look, len(pids))
-	running := make(map[int]time.Time)
-	tick := time.NewTicker(max(s.each/4, time.Millisecond))
-	defer tick.Stop()
-	next := 0
-	for next < len(pids) || len(running) > 0 {
-		for ; next < len(pids) && len(running) < s.width && ctx.Err() == nil; next++ {
-			pid := pids[next]
-			s.seen[pid] = true
-			running[pid] = time.Now()
-			go func() { results <- s.process(ctx, pid) }()
-		}
-		select {
-		case l := <-results:
-			if _, awaited := running[l.pid]; awaited {
-				delete(running, l.pid)
-				s.take(l)
-			}
-		case <-tick.C:
-			s.abandon(running)
-		case <-ctx.Done():
-			for pid := range running {
-				s.unlooked[pid] = notInTime
-			}
-			for _, pid := range pids[next:] {
-				s.seen[pid] = true
-				s.unlooked[pid] = notInTime
-			}
-			return
-		}
-	}
-}
-
-func (s *Scan) take(l look) {
-	if len(l.uses) > 0 {
-		s.found[l.pid] = append(s.found[l.pid], l.uses...)
-	}
-	if l.why != "" {
-		s.unlooked[l.pid] = l.why
-	}
-}
-
-// abandon gives those up that do not even notice that their time is over. On a busy
-// host noticing takes a while.
-func (s *Scan) abandon(running map[int]time.Time) {
-	const notice = time.Second
-	for pid, since := range running {
-		if time.Since(since) > s.each+max(s.each, notice) {
-			delete(running, pid)
-			s.unlooked[pid] = noAnswer
-		}
-	}
-}
-
-// process looks at one process: at its open files, at those of its threads that
-// have others, and, if that is asked for, at what it has mapped.
-func (s *Scan) process(ctx context.Context, pid int) look {
-	p := &prober{Scan: s, ctx: ctx, until: time.Now().Add(s.each), look: look{pid: pid}, buf: make([]byte, 32<<10)}
-	p.files(pid, s.dir(pid, "fd"))
-	p.threads()
-	if s.maps {
-		p.mappings()
-	}
-	return p.look
-}
-
 // Mapped looks at the mappings of the processes that were looked at before.
 func (s *Scan) Mapped(ctx context.Context) {
 	s.maps = true
@@ -183,7 +126,7 @@ func (s *Scan) Mapped(ctx context.Context) {
 		}
 	}
 	s.found = make(map[int][]use)
-	s.these(ctx, s.order(pids))
+	s.these(ctx, s.order(pids), everything)
 }
 
 // Seen tells whether the process was looked at.

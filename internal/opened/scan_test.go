@@ -35,6 +35,12 @@ func tree(t *testing.T) (proc string, nodes *Nodes) {
 	return proc, nodes
 }
 
+// one looks at one process.
+func one(t *testing.T, s *Scan, pid int) look {
+	t.Helper()
+	return (&prober{Scan: s, ctx: t.Context(), buf: make([]byte, everything)}).process(pid)
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -77,10 +83,10 @@ func TestAProcessThatMayNotBeLookedAtIsTold(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(proc, "91/fd"), 0))
 	defer unprivileged(t)()
 	s := New(proc, nodes, time.Minute)
-	if got := s.process(t.Context(), 90); len(got.uses) != 1 || got.why != "" {
+	if got := one(t, s, 90); len(got.uses) != 1 || got.why != "" {
 		t.Errorf("one's own process: %+v", got)
 	}
-	if got := s.process(t.Context(), 91); got.why != notAllowed {
+	if got := one(t, s, 91); got.why != notAllowed {
 		t.Errorf("another's: %+v", got)
 	}
 }
