@@ -16,6 +16,7 @@ import (
 
 	"dcm/internal/ample"
 	"dcm/internal/varlink"
+	"dcm/internal/varlink/varlinktest"
 )
 
 // fake is a host that answers what it is told to.
@@ -51,7 +52,7 @@ func (f *fake) UseFor(_ context.Context, from varlink.Peer, text, profile string
 }
 
 // client is that of a server with the host behind it.
-func client(t *testing.T, h Host) *varlink.Client {
+func client(t *testing.T, h Host) *varlinktest.Client {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "socket")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -62,7 +63,7 @@ func client(t *testing.T, h Host) *varlink.Client {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx, l) }()
-	c, err := varlink.Dial(t.Context(), path)
+	c, err := varlinktest.Dial(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,6 +67,7 @@ var allowed = map[string][]string{
 	"internal/nvml/standin": {},
 	"internal/service": {"internal/account", "internal/agent", "internal/varlink", "internal/cdi", "internal/dmem", "internal/lease", "internal/placement", "internal/apply", "internal/atload", "internal/bus", "internal/config", "internal/daemon", "internal/event", "internal/exit", "internal/gpu", "internal/history", "internal/host",
 		"internal/metrics", "internal/reboot", "internal/report", "internal/systemd", "internal/watch"},
+	"internal/varlink/varlinktest": {},
 	"internal/cli": {"internal/account", "internal/apply", "internal/bundle", "internal/bus", "internal/config", "internal/daemon", "internal/exit", "internal/gpu", "internal/history", "internal/host", "internal/journal", "internal/lease", "internal/placement",
 		"internal/metrics", "internal/report", "internal/selftest", "internal/service", "internal/slurm", "internal/systemd", "internal/top", "internal/watch"},
 	"cmd/dcm":       {"internal/cli", "internal/host", "internal/service"},
@@ -137,11 +138,11 @@ func TestImportsRunOneWay(t *testing.T) {
 var common = []string{"internal/partition", "internal/foreign", "internal/unitname", "internal/sorting"}
 
 // standIn tells whether a package stands in for hardware or for a library, drives the
-// hardware that is stood in for, makes the roots of other systems, or gives time
-// enough, which is what any test may use.
+// hardware that is stood in for, makes the roots of other systems, calls a service, or
+// gives time enough, which is what any test may use.
 func standIn(pkg string) bool {
 	return strings.HasPrefix(pkg, "internal/sim") || strings.HasPrefix(pkg, "internal/amdsmi") || pkg == "internal/nvml/standin" || pkg == "cmd/dcm-kubernetes/internal/standin" ||
-		slices.Contains([]string{"internal/amdgpu", "internal/nvidia", "internal/ask", "internal/e2e", "internal/ample"}, pkg)
+		slices.Contains([]string{"internal/amdgpu", "internal/nvidia", "internal/ask", "internal/e2e", "internal/ample", "internal/varlink/varlinktest"}, pkg)
 }
 
 // each calls f for every import of every package but the end-to-end tests, which

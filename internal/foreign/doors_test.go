@@ -115,8 +115,8 @@ func doors() map[string]string {
 		"service.agents.use":      own,
 		"varlink.parse":           "names of methods, compared; parameters, which their methods read",
 		"varlink.Parameters.Into": "a configuration and a profile's name, quoted by config.clip wherever they are told",
-		"varlink.Client.Call":     "handed on to the caller, a test",
-		"varlink.Client.call":     "handed on to the caller, a test",
+		"varlinktest.Client.Call": "handed on to the caller, a test",
+		"varlinktest.Client.call": "handed on to the caller, a test",
 
 		// configuration
 		"config.names":          "names become a foreign.Name in config.reader.dropins",

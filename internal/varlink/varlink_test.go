@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dcm/internal/ample"
+	"dcm/internal/varlink/varlinktest"
 )
 
 // echo is a service with a method of each kind.
@@ -138,7 +139,7 @@ func TestWhatALostClientAskedForGoesOn(t *testing.T) {
 	path, end := served(t, Limits{}, waits)
 	ctx, cancel := ample.Context(t.Context(), time.Minute)
 	defer cancel()
-	c, err := Dial(ctx, path)
+	c, err := varlinktest.Dial(ctx, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +166,7 @@ func TestAFollowedCallEndsWithItsClient(t *testing.T) {
 	path, _ := served(t, Limits{}, waits)
 	ctx, cancel := ample.Context(t.Context(), time.Minute)
 	defer cancel()
-	c, err := Dial(ctx, path)
+	c, err := varlinktest.Dial(ctx, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +180,7 @@ func TestTheClient(t *testing.T) {
 	path, end := served(t, Limits{Connections: 1}, nil)
 	ctx, cancel := ample.Context(t.Context(), time.Minute)
 	defer cancel()
-	c, err := Dial(ctx, path)
+	c, err := varlinktest.Dial(ctx, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,12 +195,12 @@ func TestTheClient(t *testing.T) {
 	if diff := cmp.Diff([]string{`{"n":0}`, `{"n":1}`, `{"n":2}`, `{"n":3}`}, all); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
 	}
-	var told *Error
+	var told *varlinktest.Error
 	if err := c.Call(ctx, "a.b.Nay", nil, nil); !errors.As(err, &told) || told.Name != "org.varlink.service.MethodNotFound" {
 		t.Errorf("%v", err)
 	}
 	// Another one waits for its turn.
-	second, err := Dial(ctx, path)
+	second, err := varlinktest.Dial(ctx, path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 // Package varlink speaks the protocol of that name (varlink.org) over a stream: JSON
-// objects, each ended by a NUL. It has what a service and its tests need: calls that are
-// answered once, more than once, or not at all, the errors that every service has, and
+// objects, each ended by a NUL. It has what a service needs: calls that are answered once,
+// more than once, or not at all, the errors that every service has, and
 // org.varlink.service, by which varlinkctl(1) introspects one.
 //
 // It knows no method but those of org.varlink.service. Whoever is let in by the socket's

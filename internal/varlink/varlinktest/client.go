@@ -1,4 +1,6 @@
-package varlink
+// Package varlinktest calls a varlink service for a test. It knows nothing of how dcm
+// answers, and reads the protocol by itself.
+package varlinktest
 
 import (
 	"bufio"
@@ -8,6 +10,14 @@ import (
 	"fmt"
 	"net"
 )
+
+// Error is an error of a service's.
+type Error struct {
+	Name       string
+	Parameters json.RawMessage
+}
+
+func (e *Error) Error() string { return e.Name + " " + string(e.Parameters) }
 
 // Client calls a service, one call at a time.
 type Client struct {
@@ -28,7 +38,7 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 func (c *Client) Close() error { return c.conn.Close() }
 
 // Call makes a call and reads its answer into out. An error of the service's is an
-// [*Error], with its parameters as a json.RawMessage.
+// [*Error].
 func (c *Client) Call(ctx context.Context, method string, in, out any) error {
 	return c.call(ctx, method, in, false, func(p json.RawMessage) error { return json.Unmarshal(p, out) })
 }
@@ -40,15 +50,15 @@ func (c *Client) Follow(ctx context.Context, method string, in any, each func(js
 
 func (c *Client) call(ctx context.Context, method string, in any, more bool, each func(json.RawMessage) error) error {
 	defer context.AfterFunc(ctx, func() { c.conn.Close() })()
-	text, err := encode(map[string]any{"method": method, "parameters": in, "more": more})
+	text, err := json.Marshal(map[string]any{"method": method, "parameters": in, "more": more})
 	if err != nil {
 		return err
 	}
-	if _, err := c.conn.Write(text); err != nil {
+	if _, err := c.conn.Write(append(text, 0)); err != nil {
 		return errors.Join(ctx.Err(), err)
 	}
 	for {
-		text, err := message(c.in, largest)
+		text, err := c.in.ReadBytes(0)
 		if err != nil {
 			return errors.Join(ctx.Err(), err)
 		}
@@ -57,7 +67,7 @@ func (c *Client) call(ctx context.Context, method string, in any, more bool, eac
 			Continues  bool
 			Error      string
 		}
-		if err := json.Unmarshal(text, &r); err != nil {
+		if err := json.Unmarshal(text[:len(text)-1], &r); err != nil {
 			return fmt.Errorf("the answer to %s cannot be read: %w", method, err)
 		}
 		if r.Error != "" {
