@@ -2,13 +2,13 @@ package host
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 
 	"dcm/internal/amdgpu"
 	"dcm/internal/config"
 	"dcm/internal/gpu"
 	"dcm/internal/nvidia"
+	"dcm/internal/systemd"
 )
 
 // Node is the hardware, set up as the configuration says; without one, by sysfs
@@ -58,10 +58,8 @@ const manager = "nvidia-mig-manager.service"
 
 // rival is that unit while it is enabled, "" else.
 func (h *Host) rival() string {
-	for _, dir := range []string{"etc/systemd/system", "run/systemd/system"} {
-		if to, err := os.Readlink(h.Path(dir, manager)); err == nil && to == "/dev/null" {
-			return "" // masked
-		}
+	if _, masked := systemd.Installed(h.Path(), manager); masked {
+		return ""
 	}
 	for _, dir := range []string{"etc/systemd/system", "run/systemd/system", "usr/lib/systemd/system"} {
 		for _, kind := range []string{"wants", "requires"} {

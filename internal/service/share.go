@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -269,28 +268,16 @@ func both(a, b map[string][]string) map[string][]string {
 	return out
 }
 
+// refresh is the vendor's own service that tells container engines.
+const refresh = "nvidia-cdi-refresh.service"
+
 // untold leaves out what the vendor's own service tells container engines of, with the
 // libraries that a container needs beside.
 func (s sharing) untold(p report.Partitions) report.Partitions {
-	if s.refreshed() {
+	if there, masked := systemd.Installed(s.host.Path(), refresh); there && !masked {
 		p.Parts = slices.DeleteFunc(slices.Clone(p.Parts), func(part report.Part) bool { return len(part.Beside) > 0 })
 	}
 	return p
-}
-
-// refreshed tells whether that service is installed, and not masked.
-func (s sharing) refreshed() bool {
-	const refresh = "nvidia-cdi-refresh.service"
-	for _, dir := range []string{"etc/systemd/system", "run/systemd/system", "usr/lib/systemd/system"} {
-		path := s.host.Path(dir, refresh)
-		if to, err := os.Readlink(path); err == nil && to == "/dev/null" {
-			return false
-		}
-		if _, err := os.Stat(path); err == nil {
-			return true
-		}
-	}
-	return false
 }
 
 // containers is what engines are told: each partition, each reservation, and all.

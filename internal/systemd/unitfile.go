@@ -66,6 +66,21 @@ func OwnSlice(root, unit string, generated bool) (Setting, error) {
 	return found, err
 }
 
+// Installed tells whether a unit has a file, and whether it is masked: the strongest of its
+// files says that.
+func Installed(root, unit string) (there, masked bool) {
+	for _, dir := range lasting() {
+		file := filepath.Join(root, dir, unit)
+		if to, err := os.Readlink(file); err == nil && to == "/dev/null" {
+			return true, true
+		}
+		if _, err := os.Stat(file); err == nil {
+			return true, false
+		}
+	}
+	return false, false
+}
+
 type unitFiles struct {
 	root string
 	dirs []string

@@ -87,3 +87,35 @@ func TestInside(t *testing.T) {
 		}
 	}
 }
+
+func TestTheStrongestOfAUnitsFilesSaysWhetherItIsMasked(t *testing.T) {
+	for name, c := range map[string]struct {
+		files         map[string]string // where links lead, "" for a file
+		there, masked bool
+	}{
+		"it is nowhere":           {nil, false, false},
+		"installed":               {map[string]string{"usr/lib/systemd/system": ""}, true, false},
+		"installed by hand":       {map[string]string{"usr/local/lib/systemd/system": ""}, true, false},
+		"masked":                  {map[string]string{"usr/lib/systemd/system": "", "etc/systemd/system": "/dev/null"}, true, true},
+		"masked until the reboot": {map[string]string{"usr/lib/systemd/system": "", "run/systemd/system": "/dev/null"}, true, true},
+		"masked below its file":   {map[string]string{"etc/systemd/system": "", "run/systemd/system": "/dev/null"}, true, false},
+		"a link to nothing":       {map[string]string{"etc/systemd/system": "/nowhere"}, false, false},
+	} {
+		root := t.TempDir()
+		for dir, to := range c.files {
+			file := filepath.Join(root, dir, "a.service")
+			err := os.MkdirAll(filepath.Dir(file), 0o755)
+			if err == nil && to != "" {
+				err = os.Symlink(to, file)
+			} else if err == nil {
+				err = os.WriteFile(file, nil, 0o644)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if there, masked := Installed(root, "a.service"); there != c.there || masked != c.masked {
+			t.Errorf("%s: there %t, masked %t", name, there, masked)
+		}
+	}
+}
