@@ -22,6 +22,9 @@ var ErrGone = errors.New("dcm has ended before it answered")
 // ErrDenied is that of a call that only root, or somebody authorised, may make.
 var ErrDenied = errors.New("not authorised")
 
+// ErrCrowded is that of a call for which there is no room now, which passes.
+var ErrCrowded = errors.New("dcm is busy")
+
 // Client asks the dcm on a bus.
 type Client struct{ conn *dbus.Conn }
 
@@ -155,6 +158,8 @@ func understood(err error) error {
 		return ErrGone
 	case errorDenied, errorInteractive:
 		return fmt.Errorf("%w: %s", ErrDenied, text)
+	case errorLimit:
+		return fmt.Errorf("%w: %s", ErrCrowded, text)
 	case errorShort:
 		return &ShortError{errors.New(text)}
 	case errorConfiguration:

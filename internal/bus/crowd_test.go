@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -131,6 +132,32 @@ func TestAFloodByOneUserLeavesOthersServed(t *testing.T) {
 		if err := (<-ended).Err; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Another try may be let in.
+func TestAClientKnowsThatItWasOneTooMany(t *testing.T) {
+	b := startBus(t)
+	d := &desk{wait: make(chan struct{})}
+	flood := b.connect()
+	b.serve(d, 1000)
+	b.owned()
+	ended := make(chan *dbus.Call, ofOne+1)
+	for range ofOne + 1 {
+		flood.Object(Name, Path).Go(Interface+".Plan", 0, ended, "flood")
+	}
+	<-ended // the one too many
+	c, err := Dial(t.Context(), b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Acquire(t.Context(), Want{}); !errors.Is(err, ErrCrowded) || !strings.Contains(err.Error(), "too many of your calls") {
+		t.Errorf("it is told %v", err)
+	}
+	close(d.wait)
+	for range ofOne {
+		<-ended
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"dcm/internal/bus"
 	"dcm/internal/config"
 	"dcm/internal/exit"
 	"dcm/internal/host"
@@ -38,8 +39,13 @@ func Run(ctx context.Context, h *host.Host, con *Console, args []string) int {
 // code is the exit status for err.
 func code(err error) int {
 	var problems *config.Errors
-	if c := exit.Code(err); c != exit.Failed || !errors.As(err, &problems) {
-		return c
+	c := exit.Code(err)
+	switch {
+	case c != exit.Failed:
+	case errors.As(err, &problems):
+		return exit.Config
+	case errors.Is(err, bus.ErrCrowded):
+		return exit.Transient
 	}
-	return exit.Config
+	return c
 }

@@ -121,7 +121,8 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%d more would be over max-per-user = %d: you have %d", e.Wants, e.Most, e.Has)
 }
 
-// ShortError is a refusal for want of partitions. It names who has them.
+// ShortError is a refusal for want of partitions, which others have or wait for. It names
+// who has them.
 type ShortError struct {
 	Err   error
 	Whose []string

@@ -263,7 +263,8 @@ func TestWaitingInLine(t *testing.T) {
 	}
 	wait(1, 8)
 	wait(2, 1)
-	if _, err := k.Acquire(t.Context(), alice, ask(1)); err == nil || !strings.Contains(err.Error(), "2 in line already") {
+	var short *ShortError
+	if _, err := k.Acquire(t.Context(), alice, ask(1)); !errors.As(err, &short) || !strings.Contains(err.Error(), "2 in line already") {
 		t.Errorf("past the line: %v", err)
 	}
 	h.Stop(t.Context(), all.Unit)

@@ -58,7 +58,7 @@ func (k *Keeper) stand(own *place) error {
 		}
 	}
 	if n > 0 && !own.wait {
-		return fmt.Errorf("%d in line already; ask with --wait to stand in it", n)
+		return &ShortError{Err: fmt.Errorf("%d in line already; ask with --wait to stand in it", n)}
 	}
 	if k.back == unneeded && own.wait && own.came > 0 && k.Regroup != nil {
 		k.back = under

@@ -123,7 +123,7 @@ func (p *person) refusal() string {
 	if strings.Contains(text, "too many of your calls are under way") { // of sixteen at once
 		return "too many at once"
 	}
-	if p.cmd.ProcessState.ExitCode() != 75 && !strings.Contains(text, "in line already") {
+	if p.cmd.ProcessState.ExitCode() != 75 {
 		return fmt.Sprintf("refused with %d: %s", p.cmd.ProcessState.ExitCode(), strings.TrimSpace(text))
 	}
 	return "not enough, or others in line"
