@@ -26,7 +26,7 @@ export GOFLAGS = -buildvcs=false
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 # As packaging/stage.sh has it, and says why.
 GCFLAGS  = dcm/...=-l
-PROGRAMS = dcm dcm-smi dcm-nvml dcm-guard dcm-sim
+PROGRAMS = dcm dcm-service dcm-smi dcm-nvml dcm-guard dcm-sim
 # A module of its own, so that nothing of Kubernetes is linked into what runs on a host.
 NESTED   = cmd/dcm-kubernetes
 

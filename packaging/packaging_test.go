@@ -63,7 +63,7 @@ func TestUnitsAreWithoutMistake(t *testing.T) {
 	dir := t.TempDir()
 	var units []string
 	for _, name := range append(unitname.All(), unitname.Slice) {
-		text := strings.NewReplacer("/usr/bin/dcm ", "/bin/true ", "/usr/libexec/dcm/dcm-guard ", "/bin/true ").Replace(read(t, "../systemd/"+name))
+		text := strings.NewReplacer("/usr/libexec/dcm/dcm-service ", "/bin/true ", "/usr/libexec/dcm/dcm-guard ", "/bin/true ").Replace(read(t, "../systemd/"+name))
 		unit := filepath.Join(dir, name)
 		if err := os.WriteFile(unit, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -133,7 +133,7 @@ func TestBothPackagesHaveEveryPage(t *testing.T) {
 // What is linked in has to be named with its licence.
 func TestCopyrightNamesEveryModule(t *testing.T) {
 	need(t, "go")
-	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/dcm", "./cmd/dcm-smi", "./cmd/dcm-nvml", "./cmd/dcm-guard")
+	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/dcm", "./cmd/dcm-service", "./cmd/dcm-smi", "./cmd/dcm-nvml", "./cmd/dcm-guard")
 	cmd.Dir = ".."
 	var stderr strings.Builder
 	cmd.Stderr = &stderr

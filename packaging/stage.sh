@@ -18,7 +18,7 @@ stage=${STAGE:-dist/stage}/$arch
 rm -rf "$stage"
 mkdir -p "$stage/man" "$stage/completion"
 
-for program in dcm dcm-smi dcm-nvml dcm-guard; do
+for program in dcm dcm-service dcm-smi dcm-nvml dcm-guard; do
 	CGO_ENABLED=0 GOOS=linux GOARCH=$arch \
 		go build -trimpath -gcflags "$gcflags" -ldflags "$ldflags" -buildvcs=false -o "$stage/$program" "./cmd/$program"
 done

@@ -70,11 +70,12 @@ var allowed = map[string][]string{
 	"internal/varlink/varlinktest": {},
 	"internal/cli": {"internal/account", "internal/apply", "internal/bundle", "internal/bus", "internal/config", "internal/daemon", "internal/exit", "internal/gpu", "internal/history", "internal/host", "internal/journal", "internal/lease", "internal/placement",
 		"internal/metrics", "internal/report", "internal/selftest", "internal/service", "internal/slurm", "internal/systemd", "internal/top", "internal/watch"},
-	"cmd/dcm":       {"internal/cli", "internal/host", "internal/service"},
-	"cmd/dcm-smi":   {"internal/amdsmi", "internal/answer", "internal/confine"},
-	"cmd/dcm-nvml":  {"internal/answer", "internal/confine", "internal/nvml", "internal/nvml/binding"},
-	"cmd/dcm-sim":   {"internal/sim"},
-	"cmd/dcm-guard": {"internal/dmem", "internal/guard", "internal/journal", "internal/lease", "internal/report", "internal/systemd"},
+	"cmd/dcm":         {"internal/cli", "internal/host"},
+	"cmd/dcm-service": {"internal/exit", "internal/host", "internal/journal", "internal/service"},
+	"cmd/dcm-smi":     {"internal/amdsmi", "internal/answer", "internal/confine"},
+	"cmd/dcm-nvml":    {"internal/answer", "internal/confine", "internal/nvml", "internal/nvml/binding"},
+	"cmd/dcm-sim":     {"internal/sim"},
+	"cmd/dcm-guard":   {"internal/dmem", "internal/guard", "internal/journal", "internal/lease", "internal/report", "internal/systemd"},
 
 	// A module of its own, which takes nothing of dcm's but what the socket answers.
 	"cmd/dcm-kubernetes": {"cmd/dcm-kubernetes/internal/agent", "cmd/dcm-kubernetes/internal/bridge", "cmd/dcm-kubernetes/internal/cluster",

@@ -10,7 +10,16 @@ import (
 // A root daemon that has no network links no server and no TLS: they would be most of
 // its program, and each of their security updates one of dcm's.
 func TestTheDaemonLinksNoNetwork(t *testing.T) {
-	cmd := exec.Command("go", "list", "-deps", "./cmd/dcm")
+	network := []string{"net/http", "crypto/tls", "crypto/x509", "expvar"}
+	linksNot(t, "./cmd/dcm", network...)
+	// What only people ask for is memory that the daemon has no use of.
+	linksNot(t, "./cmd/dcm-service", append(network, "dcm/internal/cli", "github.com/spf13/cobra", "text/template", "archive/tar", "compress/gzip", "encoding/csv")...)
+}
+
+// linksNot wants none of the packages linked into a program that holds the daemon.
+func linksNot(t *testing.T, program string, unwanted ...string) {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-deps", program)
 	cmd.Dir = "../.."
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -20,11 +29,11 @@ func TestTheDaemonLinksNoNetwork(t *testing.T) {
 	}
 	linked := strings.Fields(string(out))
 	if !slices.Contains(linked, "dcm/internal/daemon") {
-		t.Fatalf("dcm links %q", linked)
+		t.Fatalf("%s links %q", program, linked)
 	}
-	for _, unwanted := range []string{"net/http", "crypto/tls", "crypto/x509", "expvar"} {
-		if slices.Contains(linked, unwanted) {
-			t.Errorf("dcm links %s; see who with: go mod why %s", unwanted, unwanted)
+	for _, pkg := range unwanted {
+		if slices.Contains(linked, pkg) {
+			t.Errorf("%s links %s; see who with: go mod why %s", program, pkg, pkg)
 		}
 	}
 }

@@ -4,14 +4,11 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
-	"dcm/internal/bus"
-	"dcm/internal/config"
-	"dcm/internal/exit"
 	"dcm/internal/host"
+	"dcm/internal/service"
 )
 
 // Run executes one command line and returns its exit status. What went wrong goes
@@ -33,19 +30,5 @@ func Run(ctx context.Context, h *host.Host, con *Console, args []string) int {
 			fmt.Fprintln(con.err, con.red("dcm: ")+strings.TrimRight(line, "\n"))
 		}
 	}
-	return code(err)
-}
-
-// code is the exit status for err.
-func code(err error) int {
-	var problems *config.Errors
-	c := exit.Code(err)
-	switch {
-	case c != exit.Failed:
-	case errors.As(err, &problems):
-		return exit.Config
-	case errors.Is(err, bus.ErrCrowded):
-		return exit.Transient
-	}
-	return c
+	return service.Code(err)
 }

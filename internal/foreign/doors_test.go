@@ -170,6 +170,8 @@ func doors() map[string]string {
 
 		// the caller's
 		"dcm.main":             callers,
+		"dcm-service.main":     callers,
+		"dcm-service.work":     compared,
 		"cli.Stdio":            compared,
 		"cli.daemonCmd":        compared,
 		"cli.applyIdle":        "the command line, escaped by host.Drain",

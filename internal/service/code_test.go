@@ -1,4 +1,4 @@
-package cli
+package service
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ func TestTheStatusSaysWhetherTryingAgainMayHelp(t *testing.T) {
 		exit.Transient: fmt.Errorf("no: %w", bus.ErrCrowded),
 		exit.Usage:     exit.With(exit.Usage, bus.ErrCrowded),
 	} {
-		if got := code(err); got != want {
+		if got := Code(err); got != want {
 			t.Errorf("%v ends with %d, want %d", err, got, want)
 		}
 	}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"dcm/internal/exit"
+	"dcm/internal/host"
+)
+
+func TestWhatTheUnitsRunIsKnown(t *testing.T) {
+	units, err := filepath.Glob("../../systemd/*.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^Exec[A-Za-z]+=/usr/libexec/dcm/dcm-service (.*)$`)
+	found := 0
+	for _, unit := range units {
+		text, err := os.ReadFile(unit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range line.FindAllStringSubmatch(string(text), -1) {
+			found++
+			if work(m[1]) == nil {
+				t.Errorf("%s runs %q, which there is not", unit, m[0])
+			}
+		}
+	}
+	if found != 5 {
+		t.Errorf("the units run it in %d lines, want 5", found)
+	}
+}
+
+func TestWhatIsNotKnownIsAWrongCommandLine(t *testing.T) {
+	for _, args := range [][]string{nil, {"status"}, {"daemon", "now"}, {"oneshot --reload"}} {
+		var stderr strings.Builder
+		if code := run(t.Context(), &host.Host{Root: t.TempDir()}, &stderr, args); code != exit.Usage {
+			t.Errorf("%q: exit status %d, want %d", args, code, exit.Usage)
+		}
+		if got := stderr.String(); !strings.HasPrefix(got, "dcm: usage: dcm-service ") || strings.Count(got, "\n") != 1 {
+			t.Errorf("%q: told is %q", args, got)
+		}
+	}
+}
