@@ -214,6 +214,7 @@ func (a *Account) standing(asked bool, s Standing) {
 	a.Units = s.Own
 	if !asked || a.hidden(partUnits) {
 		a.Hidden = append(a.Hidden, Hidden{partClients, "systemd was not asked: these are as the last restart left them"})
+		a.taken()
 		return
 	}
 	before := make(map[string]Client, len(a.Clients))
@@ -225,7 +226,37 @@ func (a *Account) standing(asked bool, s Standing) {
 		was, known := before[c.Unit]
 		c.Before = was.Before
 		c.Back = !known || was.Back || c.Active == "active"
+		if a.takes(c.Unit) {
+			c.Before, c.Back = "active", c.Active == "active"
+		}
 		a.Clients = append(a.Clients, c)
+	}
+}
+
+// takes tells whether a unit is one that a run under way takes down, and brings up again
+// at its end.
+func (a *Account) takes(unit string) bool {
+	return a.running() && slices.Contains(a.Daemon.Owed, unit)
+}
+
+// restarting stands in the place of systemd's word for how a unit is that a run under way
+// takes down, where systemd is not asked.
+const restarting = "restarting"
+
+// taken says of the clients that a run takes down what is so of them now: what the last
+// restart left is no longer.
+func (a *Account) taken() {
+	if !a.running() {
+		return
+	}
+	for _, unit := range a.Daemon.Owed {
+		i := slices.IndexFunc(a.Clients, func(c Client) bool { return c.Unit == unit })
+		if i < 0 {
+			i = len(a.Clients)
+			a.Clients = append(a.Clients, Client{Unit: unit, Load: "loaded", Ran: true})
+		}
+		c := &a.Clients[i]
+		c.Active, c.Sub, c.Result, c.Before, c.Back = restarting, "", "", "active", false
 	}
 }
 

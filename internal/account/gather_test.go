@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -104,6 +105,45 @@ func TestAClientIsBackAsSoonAsItRuns(t *testing.T) {
 	a := Gather(t.Context(), time.Now(), sources())
 	if len(a.Clients) != 1 || !a.Clients[0].Back || a.Clients[0].Before != "active" {
 		t.Errorf("clients: %+v", a.Clients)
+	}
+}
+
+// What was so at the end of the last restart is not so of a client that the next one has
+// taken down.
+func TestAClientThatARunTakesDownIsNotAsItWas(t *testing.T) {
+	s := sources()
+	s.Daemon = func(context.Context) (*report.State, error) {
+		up := func(unit string) report.Client {
+			return report.Client{Unit: unit, Before: "active", Now: "active", Back: true}
+		}
+		return &report.State{Phase: report.Applying, Owed: []string{"new.service", "vllm.service"}, Clients: []report.Client{up("vllm.service"), up("other.service")}}, nil
+	}
+	told := func() map[string]string {
+		out := make(map[string]string)
+		for _, c := range Gather(t.Context(), time.Now(), s).Clients {
+			out[c.Unit] = fmt.Sprintf("%s, now %s, as it was: %t", c.Before, c.Active, c.Back)
+		}
+		return out
+	}
+	for now, want := range map[string]string{
+		"inactive": "active, now inactive, as it was: false",
+		"active":   "active, now active, as it was: true",
+	} {
+		s.Units = func(context.Context) (Standing, error) {
+			return Standing{Clients: []Client{{Unit: "vllm.service", Load: "loaded", Active: now}}}, nil
+		}
+		if got := told()["vllm.service"]; got != want {
+			t.Errorf("%s is told as %q", now, got)
+		}
+	}
+	s.Units = nil // as in the daemon's own look
+	want := map[string]string{
+		"new.service":   "active, now restarting, as it was: false",
+		"vllm.service":  "active, now restarting, as it was: false",
+		"other.service": "active, now active, as it was: true",
+	}
+	if diff := cmp.Diff(want, told()); diff != "" {
+		t.Errorf("unasked (-want +got):\n%s", diff)
 	}
 }
 
