@@ -88,6 +88,36 @@ func TestHoldersAreThoseWithAGPUOpen(t *testing.T) {
 	}
 }
 
+// KFD keeps the file of a render node that a process has closed (kfd_chardev.c:
+// kfd_ioctl_acquire_vm), and with it what the process has in the partition.
+func TestWhoHasMemoryInAPartitionHoldsItThoughItsNodeIsClosed(t *testing.T) {
+	f := newFixture(t)
+	f.devices()
+	f.partition(0, 0x500, 1, 128, "1")
+	f.partition(0, 0x500, 1, 136, "2")
+	f.write("sys/class/kfd/kfd/topology/nodes/0/gpu_id", "4711\n")
+	f.write("sys/class/kfd/kfd/topology/nodes/1/gpu_id", "4712\n")
+	for pid, memory := range map[int]string{90: "300", 91: "0"} {
+		f.process(pid, "a", "", "/", "dev/kfd")
+		dir := fmt.Sprintf("sys/class/kfd/kfd/proc/%d/", pid)
+		f.write(dir+"vram_4711", "0\n")
+		f.write(dir+"vram_4712", memory+"\n")
+	}
+	f.write("sys/class/kfd/kfd/proc/4711/vram_4712", "5\n") // has ended
+	got, err := whole(f.roots()).Holders(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := []partition.Vendor{partition.AMD}
+	want := []gpu.Holder{
+		{PID: 90, Command: "a", Devices: []string{"/dev/kfd", "/dev/dri/renderD136"}, Vendors: ours},
+		{PID: 91, Command: "a", Devices: []string{"/dev/kfd"}, Vendors: ours},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("holders (-want +got):\n%s", d)
+	}
+}
+
 // With PrivateDevices= the nodes are not in this process's /dev, but others have
 // them open. /dev/null stands for /dev/kfd, by its number.
 func TestHoldersAreFoundByDeviceNumberWhereTheNodesAreHidden(t *testing.T) {

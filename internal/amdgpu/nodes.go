@@ -17,7 +17,7 @@ func (n *Node) deviceNodes() (*opened.Nodes, error) {
 	nodes := opened.NewNodes(n.roots.Dev)
 	// KFD's events outlive the /dev/kfd that they were asked for through
 	// (kfd_smi_event_open).
-	nodes.Anonymous("kfd", "/dev/kfd")
+	nodes.Anonymous("kfd", kfd)
 	if err := nodes.Add("kfd", n.sys("class/kfd/kfd/dev"), weightKFD); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -67,17 +68,64 @@ func (n *Node) tally(u *gpu.Usage, s *opened.Scan) error {
 		return err
 	}
 	u.Lost = nil
+	var closed []int
 	for _, pid := range compute {
 		switch {
 		case pid == os.Getpid():
 		case s.Seen(pid):
-			s.Also(pid, "/dev/kfd")
+			s.Also(pid, kfd)
+			if s.Only(pid, kfd) {
+				closed = append(closed, pid)
+			}
 		default:
 			u.Lost = append(u.Lost, pid)
 		}
 	}
+	if err := n.attached(s, closed); err != nil {
+		return err
+	}
 	u.Count, u.Modules, u.Counted = n.useCount()
 	u.Seen = s.Weight()
+	return nil
+}
+
+const kfd = "/dev/kfd"
+
+// attached adds the render nodes of partitions in which processes have memory without
+// having one open: KFD keeps the file of a node that a process has closed
+// (kfd_chardev.c: kfd_ioctl_acquire_vm), and what the process has there is in use.
+func (n *Node) attached(s *opened.Scan, pids []int) error {
+	memory := make(map[string][]gpu.Process)
+	for _, pid := range pids {
+		err := n.memoryOf(memory, n.sys("class/kfd/kfd/proc"), pid)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // it has ended
+			return err
+		}
+	}
+	if len(memory) == 0 {
+		return nil
+	}
+	dir := n.sys("class/kfd/kfd/topology/nodes")
+	names, err := attr.Names(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		id, err := attr.Read(filepath.Join(dir, name, "gpu_id"))
+		if err != nil || len(memory[id]) == 0 {
+			continue // one that is hidden from here is for others to tell of
+		}
+		node, err := readNode(dir, name)
+		if err != nil {
+			return err
+		}
+		if node.id == gone {
+			continue
+		}
+		for _, process := range memory[id] {
+			s.Also(process.PID, fmt.Sprintf("/dev/dri/renderD%d", node.minor))
+		}
+	}
 	return nil
 }
 

@@ -38,6 +38,7 @@ func doors() map[string]string {
 		"amdgpu.Node.topology":     numbers,
 		"amdgpu.Node.measure":      "takes numbers out of a table",
 		"amdgpu.Node.partTable":    "takes numbers out of a table",
+		"amdgpu.Node.attached":     compared,
 		"amdgpu.Node.memoryOf":     numbers,
 		"amdgpu.Node.useCount":     escapes,
 		"amdgpu.isolations":        compared,

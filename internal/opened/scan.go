@@ -135,6 +135,11 @@ func (s *Scan) Seen(pid int) bool { return s.seen[pid] }
 // Found tells whether anybody has a node open.
 func (s *Scan) Found() bool { return len(s.found) > 0 }
 
+// Only tells whether the process has nothing open but that node.
+func (s *Scan) Only(pid int, name string) bool {
+	return !slices.ContainsFunc(s.found[pid], func(u use) bool { return u.device != name })
+}
+
 // Also adds what somebody else knows: that a process uses a node.
 func (s *Scan) Also(pid int, name string) {
 	if !slices.ContainsFunc(s.found[pid], func(u use) bool { return u.device == name }) {
