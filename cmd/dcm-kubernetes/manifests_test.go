@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
+	"dcm/cmd/dcm-kubernetes/internal/rendered"
 )
 
 const manifests = "../../packaging/kubernetes"
@@ -79,7 +81,7 @@ func TestTheAccountMayDoNoMoreThanIsDone(t *testing.T) {
 		got = append(got, strings.Join(r.Resources, ",")+": "+strings.Join(r.Verbs, " "))
 	}
 	want := []string{"nodes: get list watch patch", "nodes/status: patch", "pods: list delete", "pods/eviction: create",
-		"resourceclaims: get", "events: create", "leases: list update"}
+		"resourceclaims: get", "resourceslices: list", "events: create", "leases: list update"}
 	if !slices.Equal(got, want) {
 		t.Errorf("it may %q, want %q", got, want)
 	}
@@ -87,9 +89,9 @@ func TestTheAccountMayDoNoMoreThanIsDone(t *testing.T) {
 
 func TestTheManifestsNameWhatTheProgramReads(t *testing.T) {
 	for file, words := range map[string][]string{
-		"base/policy.yaml": {cluster.State},
-		"base/budget.yaml": {cluster.Budget + `: ""`},
-		"README.md":        {cluster.Profile, cluster.State, cluster.Operation, cluster.Last, cluster.ConditionType, cluster.Operand, cluster.Budget},
+		"policy/policy.yaml": {cluster.State},
+		"base/budget.yaml":   {cluster.Budget + `: ""`},
+		"README.md":          {cluster.Profile, cluster.State, cluster.Operation, cluster.Last, cluster.ConditionType, cluster.Operand, cluster.Budget},
 	} {
 		text, err := os.ReadFile(filepath.Join(manifests, file))
 		if err != nil {
@@ -103,25 +105,48 @@ func TestTheManifestsNameWhatTheProgramReads(t *testing.T) {
 	}
 }
 
-func TestTheKustomizationsNameFilesThatAreThere(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(manifests, "*/kustomization.yaml"))
-	more, _ := filepath.Glob(filepath.Join(manifests, "overlays/*/kustomization.yaml"))
-	if files = append(files, more...); err != nil || len(files) != 3 {
-		t.Fatalf("kustomizations are %q", files)
+// What an overlay changes is seen in what kustomize makes of it.
+func TestOverlaysRender(t *testing.T) {
+	tests := map[string]struct {
+		namespace string
+		selector  string
+		more      []string
+	}{
+		"plain":            {"dcm", "map[kubernetes.io/os:linux]", []string{"Namespace /dcm"}},
+		"amd-gpu-operator": {"kube-amd-gpu", "map[feature.node.kubernetes.io/amd-gpu:true kubernetes.io/os:linux]", nil},
 	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var k struct{ Resources []string }
-		if err := yaml.Unmarshal(text, &k); err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range k.Resources {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(file), r)); err != nil {
-				t.Error(err)
+	for overlay, tt := range tests {
+		t.Run(overlay, func(t *testing.T) {
+			objects, err := rendered.Objects(filepath.Join(manifests, "overlays", overlay))
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
+			want := append(tt.more, "ClusterRole /dcm-kubernetes", "ClusterRoleBinding /dcm-kubernetes", "DaemonSet "+tt.namespace+"/dcm-kubernetes",
+				"Lease "+tt.namespace+"/dcm-budget-1", "Role "+tt.namespace+"/dcm-kubernetes", "RoleBinding "+tt.namespace+"/dcm-kubernetes",
+				"ServiceAccount "+tt.namespace+"/dcm-kubernetes", "ValidatingAdmissionPolicy /dcm-kubernetes", "ValidatingAdmissionPolicyBinding /dcm-kubernetes")
+			slices.Sort(want)
+			var got []string
+			for _, o := range objects {
+				meta := o["metadata"].(rendered.Object)
+				namespace, _ := meta["namespace"].(string)
+				got = append(got, fmt.Sprintf("%v %s/%v", o["kind"], namespace, meta["name"]))
+				subjects, _ := o["subjects"].([]any)
+				for _, s := range subjects {
+					if s := s.(rendered.Object); s["namespace"] != tt.namespace || s["name"] != "dcm-kubernetes" {
+						t.Errorf("%v is for %v", o["kind"], s)
+					}
+				}
+				if o["kind"] == "DaemonSet" {
+					pod := o["spec"].(rendered.Object)["template"].(rendered.Object)["spec"].(rendered.Object)
+					image := pod["containers"].([]any)[0].(rendered.Object)["image"]
+					if fmt.Sprint(pod["nodeSelector"]) != tt.selector || image != "registry.example.org/dcm-kubernetes:latest" {
+						t.Errorf("%v on nodes with %v", image, pod["nodeSelector"])
+					}
+				}
+			}
+			if slices.Sort(got); !slices.Equal(got, want) {
+				t.Errorf("made are\n%q, want\n%q", got, want)
+			}
+		})
 	}
 }

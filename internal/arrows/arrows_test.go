@@ -80,6 +80,7 @@ var allowed = map[string][]string{
 	// A module of its own, which takes nothing of dcm's but what the socket answers.
 	"cmd/dcm-kubernetes": {"cmd/dcm-kubernetes/internal/agent", "cmd/dcm-kubernetes/internal/bridge", "cmd/dcm-kubernetes/internal/cluster",
 		"cmd/dcm-kubernetes/internal/desired", "cmd/dcm-kubernetes/internal/feature", "cmd/dcm-kubernetes/internal/sequence"},
+	"cmd/dcm-kubernetes/internal/rendered":   {},
 	"cmd/dcm-kubernetes/internal/agent":      {},
 	"cmd/dcm-kubernetes/internal/feature":    {},
 	"cmd/dcm-kubernetes/internal/image":      {},
@@ -105,6 +106,7 @@ var outside = map[string][]string{
 	"github.com/BurntSushi/toml":          {"internal/config"},
 	"github.com/spf13/cobra":              {"internal/cli", "cmd/dcm-sim"},
 	"github.com/hanwen/go-fuse":           {"internal/sim"},
+	"sigs.k8s.io/kustomize/":              {"cmd/dcm-kubernetes/internal/rendered"},
 	"k8s.io/":                             {"cmd/dcm-kubernetes", "cmd/dcm-kubernetes/internal/bridge", "cmd/dcm-kubernetes/internal/cluster"},
 }
 
@@ -142,7 +144,8 @@ var common = []string{"internal/partition", "internal/foreign", "internal/unitna
 // hardware that is stood in for, makes the roots of other systems, calls a service, or
 // gives time enough, which is what any test may use.
 func standIn(pkg string) bool {
-	return strings.HasPrefix(pkg, "internal/sim") || strings.HasPrefix(pkg, "internal/amdsmi") || pkg == "internal/nvml/standin" || pkg == "cmd/dcm-kubernetes/internal/standin" ||
+	return strings.HasPrefix(pkg, "internal/sim") || strings.HasPrefix(pkg, "internal/amdsmi") || pkg == "internal/nvml/standin" ||
+		pkg == "cmd/dcm-kubernetes/internal/standin" || pkg == "cmd/dcm-kubernetes/internal/rendered" ||
 		slices.Contains([]string{"internal/amdgpu", "internal/nvidia", "internal/ask", "internal/e2e", "internal/ample", "internal/varlink/varlinktest"}, pkg)
 }
 

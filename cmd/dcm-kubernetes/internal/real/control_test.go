@@ -46,6 +46,12 @@ type process struct {
 // begin starts a program; what it says goes to a file that is shown if the test fails.
 func begin(t *testing.T, dir, program string, args ...string) *process {
 	t.Helper()
+	return beginIn(t, dir, nil, program, args...)
+}
+
+// beginIn adds to the environment.
+func beginIn(t *testing.T, dir string, environment []string, program string, args ...string) *process {
+	t.Helper()
 	name := filepath.Base(program)
 	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -54,6 +60,7 @@ func begin(t *testing.T, dir, program string, args ...string) *process {
 	defer log.Close()
 	p := &process{cmd: exec.Command(program, args...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Dir = log, log, dir
+	p.cmd.Env = append(os.Environ(), environment...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

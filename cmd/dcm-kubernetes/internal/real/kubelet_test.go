@@ -7,8 +7,7 @@ import (
 )
 
 // play plays all kubelets and the scheduler: pods that are bound run and are ready, those
-// that are told to go are gone, and a device plugin that has started tells how many
-// partitions there are.
+// that are told to go are gone, and what counts partitions counts them when it starts.
 func (w *world) play() {
 	work := make(chan func(), 1<<16)
 	for range 16 {
@@ -60,20 +59,47 @@ func (w *world) bind(pod object, at string) {
 }
 
 func (w *world) run(pod object, at string) {
+	labels := sub(pod, "metadata", "labels")
+	if labels["app.kubernetes.io/name"] == "dcm-kubernetes" && w.begin != nil {
+		end := w.begin(pod)
+		w.t.Cleanup(end)
+	}
 	w.do(http.MethodPatch, at+"/status", object{"status": object{"phase": "Running",
 		"conditions": []any{object{"type": "Ready", "status": "True", "lastTransitionTime": now()}}}})
-	if sub(pod, "metadata", "labels")["app"] == "plugin" {
-		w.offer(pod, w.divided)
+	switch labels["app"] {
+	case "plugin":
+		w.held()
+		w.offer(node(pod), w.divided(node(pod)))
+	case "driver":
+		w.held()
+		w.publish(node(pod))
 	}
 }
 
-// end is the last of a pod; a plugin that has gone offers nothing.
+// held waits until what counts partitions may do so.
+func (w *world) held() {
+	w.mu.Lock()
+	hold := w.hold
+	w.mu.Unlock()
+	if hold == nil {
+		return
+	}
+	select {
+	case <-hold:
+	case <-w.ctx.Done():
+	}
+}
+
+// end is the last of a pod; a plugin that has gone offers nothing. A driver's slices
+// stay until the next one tells anew.
 func (w *world) end(pod object, at string) {
 	if sub(pod, "metadata", "labels")["app"] == "plugin" {
-		w.offer(pod, func(string) int { return 0 })
+		w.offer(node(pod), 0)
 	}
 	w.do(http.MethodDelete, at, object{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
 }
+
+func node(pod object) string { return fmt.Sprint(sub(pod, "spec")["nodeName"]) }
 
 // divided is into how many partitions.
 func (w *world) divided(name string) int {
@@ -83,8 +109,23 @@ func (w *world) divided(name string) int {
 	return partitions()
 }
 
-func (w *world) offer(pod object, partitions func(node string) int) {
-	name := fmt.Sprint(sub(pod, "spec")["nodeName"])
-	n := object{"amd.com/gpu": fmt.Sprint(partitions(name))}
+func (w *world) offer(name string, partitions int) {
+	n := object{"amd.com/gpu": fmt.Sprint(partitions)}
 	w.do(http.MethodPatch, nodes+"/"+name+"/status", object{"status": object{"capacity": n, "allocatable": n}})
+}
+
+const slicesOf = "/apis/resource.k8s.io/v1/resourceslices"
+
+// publish is what AMD's DRA driver does once when it starts.
+func (w *world) publish(name string) {
+	var devices []any
+	for mode, n := range w.dcm[name].Modes() {
+		for i := range n {
+			devices = append(devices, object{"name": fmt.Sprintf("gpu-%d-%d", i, 128+i), "attributes": object{
+				"type": object{"string": "amdgpu-partition"}, "partitionProfile": object{"string": mode}}})
+		}
+	}
+	w.do(http.MethodDelete, slicesOf+"/"+name, nil)
+	w.do(http.MethodPost, slicesOf, object{"metadata": object{"name": name}, "spec": object{"driver": "gpu.amd.com", "nodeName": name,
+		"pool": object{"name": name, "generation": 1, "resourceSliceCount": 1}, "devices": devices}})
 }

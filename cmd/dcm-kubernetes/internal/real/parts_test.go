@@ -27,6 +27,7 @@ func parts() []part {
 		{"etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3@" + etcd},
 		{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", "k8s.io/kubernetes@v" + kubernetes},
 		{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", "k8s.io/kubernetes@v" + kubernetes},
+		{"kubectl", "k8s.io/kubernetes/cmd/kubectl", "k8s.io/kubernetes@v" + kubernetes},
 	}
 }
 

@@ -13,9 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
+	"dcm/cmd/dcm-kubernetes/internal/rendered"
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 	"dcm/cmd/dcm-kubernetes/internal/standin"
 )
@@ -31,6 +30,10 @@ const (
 		"small": {"profiles": [{"computePartition": "CPX", "memoryPartition": "NPS1"}]}}}`
 )
 
+// limit is more than any of these tests takes on a busy machine: it is used up by one
+// that waits for what never comes.
+const limit = time.Hour
+
 // world is a control plane with nodes whose kubelets are played.
 type world struct {
 	*control
@@ -39,6 +42,9 @@ type world struct {
 	dcm   map[string]*standin.DCM
 	parts map[string]func() int // how many partitions a node's GPUs are divided into
 
+	begin func(pod object) (end func()) // runs an agent's pod; nil for none
+	hold  chan struct{}                 // what counts partitions anew waits for it; nil for nothing
+
 	mu      sync.Mutex
 	changed chan struct{}
 	node    map[string]object // as last told
@@ -46,56 +52,89 @@ type world struct {
 	most    int               // at a time, so far
 }
 
-func newWorld(t *testing.T) *world {
+// bareWorld has a namespace and the kubelets, and nothing of dcm.
+func bareWorld(t *testing.T) *world {
 	if os.Getenv("DCM_KUBERNETES") == "" {
 		t.Skip("run by make test-kubernetes")
 	}
-	w := &world{control: newControl(t), ctx: t.Context(), token: make(map[string]string), dcm: make(map[string]*standin.DCM), parts: make(map[string]func() int),
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	w := &world{control: newControl(t), ctx: ctx, token: make(map[string]string), dcm: make(map[string]*standin.DCM), parts: make(map[string]func() int),
 		changed: make(chan struct{}), node: make(map[string]object)}
-	w.do(http.MethodPost, "/api/v1/namespaces", object{"metadata": object{"name": "dcm"}})
 	w.do(http.MethodPost, "/apis/scheduling.k8s.io/v1/priorityclasses", object{"metadata": object{"name": "unused"}, "value": 1})
-	for _, file := range []string{"account", "policy"} {
-		w.apply(file)
+	if err := os.MkdirAll(filepath.Join(w.dir, "config"), 0o755); err != nil {
+		w.t.Fatal(err)
 	}
-	w.config("config.json", text)
 	go w.watch(w.ctx, nodes, w.see)
 	return w
 }
 
-func (w *world) config(name, text string) {
-	if err := os.MkdirAll(filepath.Join(w.dir, "config"), 0o755); err != nil {
-		w.t.Fatal(err)
-	}
-	write(w.t, filepath.Join(w.dir, "config", name), text)
+// newWorld has all but agents installed, by the overlay for a cluster without AMD's
+// operator.
+func newWorld(t *testing.T) *world {
+	w := bareWorld(t)
+	w.config("config.json", text)
+	w.install("plain")
+	return w
 }
 
-// apply makes the objects of a manifest as they are shipped.
-func (w *world) apply(file string) {
+// config is what the kubelets mount: a reader finds the old one or the new one.
+func (w *world) config(name, text string) {
+	write(w.t, filepath.Join(w.dir, name), text)
+	if err := os.Rename(filepath.Join(w.dir, name), filepath.Join(w.dir, "config", name)); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// manifests are those that are shipped.
+const manifests = "../../../../packaging/kubernetes"
+
+// install makes the objects of an overlay as kustomize renders them, but for the
+// DaemonSet: most tests start agents themselves.
+func (w *world) install(overlay string) {
 	w.t.Helper()
-	text, err := os.ReadFile("../../../../packaging/kubernetes/base/" + file + ".yaml")
+	for _, o := range w.objects(overlay) {
+		if o["kind"] != "DaemonSet" {
+			w.do(http.MethodPost, place(o), o)
+		}
+	}
+}
+
+func (w *world) objects(overlay string) []object {
+	w.t.Helper()
+	objects, err := rendered.Objects(filepath.Join(manifests, "overlays", overlay))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	places := map[string]string{
-		"ServiceAccount":                   "/api/v1/namespaces/dcm/serviceaccounts",
-		"ClusterRole":                      "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-		"ClusterRoleBinding":               "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-		"Role":                             "/apis/rbac.authorization.k8s.io/v1/namespaces/dcm/roles",
-		"RoleBinding":                      "/apis/rbac.authorization.k8s.io/v1/namespaces/dcm/rolebindings",
-		"ValidatingAdmissionPolicy":        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-		"ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
-	}
-	for doc := range strings.SplitSeq(string(text), "\n---\n") {
-		var o object
-		if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
-			w.t.Fatal(err)
+	return objects
+}
+
+// rendered is the object of a kind.
+func (w *world) rendered(overlay, kind string) object {
+	w.t.Helper()
+	for _, o := range w.objects(overlay) {
+		if o["kind"] == kind {
+			return o
 		}
-		path, ok := places[fmt.Sprint(o["kind"])]
-		if !ok {
-			w.t.Fatalf("%s has a %v", file, o["kind"])
-		}
-		w.do(http.MethodPost, path, o)
 	}
+	w.t.Fatalf("%s has no %s", overlay, kind)
+	return nil
+}
+
+// place is the path at which an object is made.
+func place(o object) string {
+	at := "/api/" + fmt.Sprint(o["apiVersion"])
+	if strings.Contains(at, ".") {
+		at = "/apis/" + fmt.Sprint(o["apiVersion"])
+	}
+	if namespace := sub(o, "metadata")["namespace"]; namespace != nil {
+		at += fmt.Sprintf("/namespaces/%v", namespace)
+	}
+	kind := strings.ToLower(fmt.Sprint(o["kind"]))
+	if stem, ok := strings.CutSuffix(kind, "y"); ok {
+		return at + "/" + stem + "ies"
+	}
+	return at + "/" + kind + "s"
 }
 
 // budget makes leases.
@@ -105,8 +144,14 @@ func (w *world) budget(n int) {
 	}
 }
 
-// add makes a node whose dcm is played.
+// add makes a node whose dcm is played, with an agent's pod.
 func (w *world) add(name string) {
+	w.host(name)
+	w.enlist(name)
+}
+
+// host makes a node whose dcm is played.
+func (w *world) host(name string) {
 	dcm := standin.NewDCM()
 	w.mu.Lock()
 	w.dcm[name] = dcm
@@ -114,24 +159,36 @@ func (w *world) add(name string) {
 	w.join(name, dcm.Partitions)
 }
 
-// join makes a node, and the agent's pod on it with a token that is bound to it.
+// join makes a node.
 func (w *world) join(name string, partitions func() int) {
 	w.mu.Lock()
 	w.parts[name] = partitions
 	w.mu.Unlock()
-	w.do(http.MethodPost, nodes, object{"metadata": object{"name": name, "labels": object{"gpu": "true"}}})
+	w.do(http.MethodPost, nodes, object{"metadata": object{"name": name, "labels": object{"gpu": "true", "kubernetes.io/os": "linux"}}})
 	w.do(http.MethodPatch, nodes+"/"+name+"/status", object{"status": object{
 		"capacity": object{"cpu": "96", "memory": "1Ti", "pods": "110"}, "allocatable": object{"cpu": "96", "memory": "1Ti", "pods": "110"},
 		"conditions": []any{object{"type": "Ready", "status": "True", "reason": "Played", "lastHeartbeatTime": now(), "lastTransitionTime": now()}}}})
+}
+
+// enlist makes the agent's pod on a node, with a token that is bound to it.
+func (w *world) enlist(name string) {
 	w.do(http.MethodPost, agents, object{"metadata": object{"name": "agent-" + name},
 		"spec": object{"nodeName": name, "serviceAccountName": "dcm-kubernetes", "automountServiceAccountToken": false,
 			"tolerations": []any{object{"operator": "Exists"}}, "containers": []any{object{"name": "c", "image": "none"}}}})
-	pod := w.do(http.MethodGet, agents+"/agent-"+name, nil)
-	answer := w.do(http.MethodPost, "/api/v1/namespaces/dcm/serviceaccounts/dcm-kubernetes/token", object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-		"spec": object{"boundObjectRef": object{"kind": "Pod", "apiVersion": "v1", "name": "agent-" + name, "uid": sub(pod, "metadata")["uid"]}}})
+	token := w.bound("dcm", "agent-"+name)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.token[name], _ = sub(answer, "status")["token"].(string)
+	w.token[name] = token
+}
+
+// bound is a token of the agents' account that is bound to a pod.
+func (w *world) bound(namespace, pod string) string {
+	at := "/api/v1/namespaces/" + namespace
+	made := w.do(http.MethodGet, at+"/pods/"+pod, nil)
+	answer := w.do(http.MethodPost, at+"/serviceaccounts/dcm-kubernetes/token", object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+		"spec": object{"boundObjectRef": object{"kind": "Pod", "apiVersion": "v1", "name": pod, "uid": sub(made, "metadata")["uid"]}}})
+	token, _ := sub(answer, "status")["token"].(string)
+	return token
 }
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }

@@ -1,0 +1,212 @@
+package real_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+)
+
+// The walk of packaging/kubernetes' README, command by command as it is printed there,
+// with the real kubectl, the image that it makes, and the DaemonSet's pods as the
+// DaemonSet's controller makes them. Stood in for are the registry and who copies into
+// it (what was copied is what a kubelet starts), the scheduler, the kubelets and the GPUs.
+func TestWalk(t *testing.T) {
+	w := bareWorld(t)
+	w.plugin()
+	three := []string{"n1", "n2", "n3"}
+	for _, name := range three {
+		w.host(name)
+	}
+	kubelets := &kubelets{world: w, top: checkout(t)}
+	w.begin = kubelets.start
+	go w.watch(w.ctx, "/api/v1/namespaces/dcm/configmaps", kubelets.mount)
+	w.play()
+	w.until("the plugin", three, func(o object) bool { return sub(o, "status", "allocatable")["amd.com/gpu"] == "8" })
+	for _, name := range three {
+		w.job("job-"+name, name)
+	}
+	bin := t.TempDir()
+	write(t, filepath.Join(bin, "skopeo"), "#!/bin/sh\n[ \"$1 $2\" = 'copy --all' ] && [ \"${3%%:*}\" = oci ] && cp -r \"${3#oci:}\" "+filepath.Join(bin, "registry")+"\n")
+	if err := os.Chmod(filepath.Join(bin, "skopeo"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	kubelets.registry = filepath.Join(bin, "registry")
+	var said strings.Builder
+	for _, command := range walk(t) {
+		t.Logf("$ %s", strings.ReplaceAll(command, "\n", "\n  "))
+		cmd := exec.CommandContext(w.ctx, "bash", "-eu", "-o", "pipefail", "-c", command)
+		cmd.Dir = kubelets.top
+		cmd.Env = append(os.Environ(), "PATH="+cache()+":"+bin+":"+os.Getenv("PATH"), "KUBECONFIG="+filepath.Join(w.dir, "kubeconfig"), "HOME="+bin,
+			"VERSION=0.0.0", "SOURCE_DATE_EPOCH=1", "GOCACHE="+env(t, "GOCACHE"), "GOMODCACHE="+env(t, "GOMODCACHE"))
+		out, err := cmd.CombinedOutput()
+		t.Logf("%s", out)
+		said.Write(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"the GPUs are as cpx-nps4 says", "SuccessfullyPartitioned", "success", "daemon set \"dcm-kubernetes\" successfully rolled out"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("nobody said %q", want)
+		}
+	}
+	w.free()
+	for _, name := range three {
+		if wrong := w.wrong(name); wrong != nil || w.divided(name) != 64 {
+			t.Errorf("%s: %q, %d partitions", name, wrong, w.divided(name))
+		}
+	}
+	if w.most > 3 {
+		t.Errorf("%d nodes at a time", w.most)
+	}
+}
+
+// walk are the blocks of commands in the README's walk.
+func walk(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(manifests, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, ok := strings.Cut(string(text), "\n## A walk\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var blocks []string
+	block := false
+	for line := range strings.Lines(section) {
+		command, is := strings.CutPrefix(line, "    ")
+		switch {
+		case is && block:
+			blocks[len(blocks)-1] += command
+		case is:
+			blocks = append(blocks, command)
+		}
+		block = is
+	}
+	if !ok || len(blocks) < 5 {
+		t.Fatalf("the README has no walk: %q", blocks)
+	}
+	return blocks
+}
+
+// checkout is a copy of what the repository holds, to run commands in.
+func checkout(t *testing.T) string {
+	t.Helper()
+	top := t.TempDir()
+	cmd := exec.Command("sh", "-c", `cd ../../../.. && git -c safe.directory="$PWD" ls-files -z --cached --others --exclude-standard | tar -c --null --files-from=- | tar -x -C "$1"`, "sh", top)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("cannot copy the repository: %v\n%s", err, out)
+	}
+	return top
+}
+
+func env(t *testing.T, name string) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// kubelets are those of all nodes, for the agents' pods.
+type kubelets struct {
+	*world
+	top      string // where the commands are run
+	registry string
+}
+
+// start runs an agent's pod: the program out of the image, as the pod's container says.
+func (k *kubelets) start(pod object) (end func()) {
+	meta, spec := sub(pod, "metadata"), sub(pod, "spec")
+	name, host := fmt.Sprint(meta["name"]), fmt.Sprint(spec["nodeName"])
+	container := spec["containers"].([]any)[0].(object)
+	dir := k.t.TempDir()
+	program, err := k.unpack(dir)
+	if err != nil || container["image"] != "registry.example.org/dcm-kubernetes:latest" {
+		k.t.Errorf("cannot run %v: %v", container["image"], err)
+		return func() {}
+	}
+	write(k.t, filepath.Join(dir, "token"), k.bound(fmt.Sprint(meta["namespace"]), name))
+	var args []string
+	for _, a := range container["args"].([]any) {
+		args = append(args, fmt.Sprint(a))
+	}
+	// Where the mounts would be, and whom a pod would find by its environment.
+	args = append(args, "-features="+filepath.Join(dir, "features"), "-socket="+k.socket(host), "-config="+filepath.Join(k.dir, "config"),
+		"-server="+k.url, "-token="+filepath.Join(dir, "token"), "-ca="+filepath.Join(k.dir, "certs", "apiserver.crt"))
+	var environment []string
+	for _, e := range container["env"].([]any) {
+		at := strings.Split(fmt.Sprint(sub(e.(object), "valueFrom", "fieldRef")["fieldPath"]), ".")
+		environment = append(environment, fmt.Sprintf("%v=%v", e.(object)["name"], sub(pod, at[:len(at)-1]...)[at[len(at)-1]]))
+	}
+	p := beginIn(k.t, dir, environment, program, args...)
+	return p.kill
+}
+
+// unpack takes the program out of the image of this architecture.
+func (k *kubelets) unpack(dir string) (string, error) {
+	top, err := layout.ImageIndexFromPath(k.registry)
+	if err != nil {
+		return "", err
+	}
+	manifest, err := top.IndexManifest()
+	if err != nil {
+		return "", err
+	}
+	index, err := top.ImageIndex(manifest.Manifests[0].Digest)
+	if err != nil {
+		return "", err
+	}
+	if manifest, err = index.IndexManifest(); err != nil {
+		return "", err
+	}
+	for _, m := range manifest.Manifests {
+		if m.Platform.Architecture != runtime.GOARCH {
+			continue
+		}
+		image, err := index.Image(m.Digest)
+		if err != nil {
+			return "", err
+		}
+		layers, err := image.Layers()
+		if err != nil {
+			return "", err
+		}
+		content, err := layers[0].Uncompressed()
+		if err != nil {
+			return "", err
+		}
+		defer content.Close()
+		from := tar.NewReader(content)
+		if _, err := from.Next(); err != nil {
+			return "", err
+		}
+		var program bytes.Buffer
+		if _, err := io.Copy(&program, from); err != nil {
+			return "", err
+		}
+		at := filepath.Join(dir, "dcm-kubernetes")
+		return at, os.WriteFile(at, program.Bytes(), 0o755)
+	}
+	return "", errors.New("there is no image of " + runtime.GOARCH)
+}
+
+// mount brings a ConfigMap to the nodes.
+func (k *kubelets) mount(kind string, o object) {
+	if sub(o, "metadata")["name"] != "config-manager-config" || kind == "DELETED" {
+		return
+	}
+	for name, text := range sub(o, "data") {
+		k.config(name, fmt.Sprint(text))
+	}
+}
