@@ -14,6 +14,7 @@ import (
 
 	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"dcm/cmd/dcm-kubernetes/internal/agent"
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
@@ -54,8 +55,14 @@ type Bridge struct {
 	used    *sequence.Used
 	leases  []coordination.Lease
 	pauses  map[string]pause // of evictions, by the pod's UID
-	told    sequence.Condition
+	told    told
 	failing int
+}
+
+// told is the condition that a node's object was given: one that was made anew has none.
+type told struct {
+	sequence.Condition
+	node types.UID
 }
 
 // pause is what was said to an eviction.
@@ -169,7 +176,7 @@ func (b *Bridge) once(ctx context.Context) (time.Duration, error) {
 // condition tells it if it is another.
 func (b *Bridge) condition(ctx context.Context, node *core.Node, to sequence.Condition) error {
 	to.Message = cluster.Clip(to.Message)
-	if b.told == to {
+	if b.told == (told{to, node.UID}) {
 		return nil
 	}
 	now := cluster.Condition(node)
@@ -179,7 +186,7 @@ func (b *Bridge) condition(ctx context.Context, node *core.Node, to sequence.Con
 			return err
 		}
 	}
-	b.told = to
+	b.told = told{to, node.UID}
 	return nil
 }
 

@@ -207,6 +207,22 @@ func TestAConfigMapThatCannotBeWatchedIsReadAgain(t *testing.T) {
 	w.until("success", func() bool { return w.state("n1") == "success" })
 }
 
+// A node that is taken out of the cluster and comes back is another object of that name.
+func TestANodeThatIsMadeAnewIsToldOf(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(1)
+	w.start("n1")
+	w.label("n1", "whole")
+	w.until("the condition", func() bool { return strings.HasPrefix(w.condition("n1"), "True") })
+	w.api.Do(func(tree standin.Tree) {
+		o := tree.Get(nodes + "n1")
+		standin.Sub(o, "metadata")["uid"] = "another"
+		delete(standin.Sub(o, "status"), "conditions")
+		tree.Put(nodes+"n1", o)
+	})
+	w.until("the condition again", func() bool { return strings.HasPrefix(w.condition("n1"), "True") })
+}
+
 // The daemon is started again by an update, say. What it cannot answer meanwhile is no
 // verdict on the profile.
 func TestADaemonThatIsAwayIsWaitedFor(t *testing.T) {

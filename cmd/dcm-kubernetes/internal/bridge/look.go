@@ -64,6 +64,10 @@ func (b *Bridge) gather(ctx context.Context, seen *sequence.Seen) error {
 	if sequence.Wants(*seen).Pods {
 		seen.Pods, err = b.pods(ctx)
 	}
+	// Who does not use DRA is not asked about it.
+	if op := seen.Node.Op; err == nil && seen.Pods != nil && (seen.Pods.Driver || op != nil && op.Sliced) {
+		seen.Pods.Slices, err = b.Cluster.Slices(ctx, b.Node)
+	}
 	return err
 }
 

@@ -151,11 +151,24 @@ func (c *Client) claims(ctx context.Context, namespace, name string) (bool, erro
 		return false, nil
 	}
 	for _, r := range claim.Status.Allocation.Devices.Results {
-		if r.Driver == "gpu.amd.com" {
+		if r.Driver == driver {
 			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// driver is what AMD's DRA driver calls itself in claims and slices.
+const driver = "gpu.amd.com"
+
+// Slices counts the devices that the DRA driver tells of on a node, by mode.
+func (c *Client) Slices(ctx context.Context, node string) (map[string]int, error) {
+	list := &resource.ResourceSliceList{}
+	err := c.resource.Get().Resource("resourceslices").Param("fieldSelector", "spec.nodeName="+node+",spec.driver="+driver).Do(ctx).Into(list)
+	if err != nil {
+		return nil, wrap(err, "list the ResourceSlices of %s", node)
+	}
+	return ViewSlices(list.Items), nil
 }
 
 func wrap(err error, format string, a ...any) error {

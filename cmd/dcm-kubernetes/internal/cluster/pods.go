@@ -44,6 +44,7 @@ func (c *Client) ViewPods(ctx context.Context, pods []core.Pod, self Self) (*seq
 		case daemon && (uses || pod.Labels[Operand] == "true" || runs(pod, plugin, exporter, dra)):
 			out.Operands = append(out.Operands, viewPod(pod))
 			out.Plugin = out.Plugin || counts(pod)
+			out.Driver = out.Driver || runs(pod, dra)
 		case !daemon && uses:
 			out.Work = append(out.Work, viewPod(pod))
 		}

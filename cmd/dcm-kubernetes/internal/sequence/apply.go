@@ -94,10 +94,13 @@ func missing(s Seen, op Operation) string {
 		}
 	}
 	counts := op.Counted || s.Pods.Plugin || offers(s.Node.Allocatable)
-	if !counts || offered(s.Node.Allocatable, s.Host) {
-		return ""
+	switch {
+	case counts && !offered(s.Node.Allocatable, s.Host):
+		return fmt.Sprintf("allocatable to be %d partitions; it is %s", s.Host.Total(), resources(s.Node.Allocatable))
+	case (op.Sliced || s.Pods.Driver) && !published(s.Pods.Slices, s.Host):
+		return fmt.Sprintf("the ResourceSlices to have %s; they have %s", resources(s.Host.Partitions), resources(s.Pods.Slices))
 	}
-	return fmt.Sprintf("allocatable to be %d partitions; it is %s", s.Host.Total(), resources(s.Node.Allocatable))
+	return ""
 }
 
 // offered tells whether the device plugin's counts are dcm's: by one name for all, or
@@ -105,12 +108,27 @@ func missing(s Seen, op Operation) string {
 func offered(allocatable map[string]int64, host Host) bool {
 	one := map[string]int64{"amd.com/gpu": int64(host.Total())}
 	each := make(map[string]int64)
-	for mode, n := range host.Partitions {
+	for mode, n := range some(host.Partitions) {
 		each["amd.com/"+mode] += int64(n)
 	}
-	now := maps.Clone(allocatable)
-	maps.DeleteFunc(now, func(_ string, n int64) bool { return n == 0 })
+	now := some(allocatable)
 	return maps.Equal(now, one) || maps.Equal(now, each)
+}
+
+// published tells whether the DRA driver's devices are dcm's partitions: by mode, or by
+// their number alone where the driver does not know a GPU's mode.
+func published(devices map[string]int, host Host) bool {
+	if devices[""] > 0 {
+		return Host{Partitions: devices}.Total() == host.Total()
+	}
+	return maps.Equal(some(devices), some(host.Partitions))
+}
+
+// some leaves out what there is none of.
+func some[N int | int64](counts map[string]N) map[string]N {
+	out := maps.Clone(counts)
+	maps.DeleteFunc(out, func(_ string, n N) bool { return n == 0 })
+	return out
 }
 
 // offers tells whether the node offers any GPU. The kubelet keeps the names of a device
@@ -124,7 +142,7 @@ func offers(allocatable map[string]int64) bool {
 	return false
 }
 
-func resources(allocatable map[string]int64) string {
+func resources[N int | int64](allocatable map[string]N) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(allocatable)) {
 		out = append(out, fmt.Sprintf("%s=%d", name, allocatable[name]))

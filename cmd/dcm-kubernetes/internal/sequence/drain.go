@@ -57,9 +57,10 @@ func open(all []Lease, node string) *Lease {
 func begin(s Seen, op Operation) Step {
 	op.Phase, op.Since = Draining, s.Now
 	op.WasCordoned, op.WasTainted = s.Node.Cordoned, s.Node.Tainted
-	op.Operands, op.Counted = nil, offers(s.Node.Allocatable)
+	op.Operands, op.Counted, op.Sliced = nil, offers(s.Node.Allocatable), s.Pods.Driver && len(s.Pods.Slices) > 0
 	for _, p := range s.Pods.Operands {
-		if p.Owner != "" && !slices.Contains(op.Operands, p.Owner) {
+		// Who is broken already is not waited for.
+		if p.Owner != "" && p.Ready && !slices.Contains(op.Operands, p.Owner) {
 			op.Operands = append(op.Operands, p.Owner)
 		}
 	}

@@ -50,6 +50,12 @@ func operand(change func(*sequence.Pod)) *sequence.Pods {
 	return &sequence.Pods{Operands: []sequence.Pod{p}, Plugin: true}
 }
 
+// sliced has the DRA driver tell of so many devices, in place of a plugin.
+func sliced(p *sequence.Pods, mode string, n int) *sequence.Pods {
+	p.Plugin, p.Driver, p.Slices = false, true, map[string]int{mode: n}
+	return p
+}
+
 // tell is an act in a line: what a reader has to see of it.
 func tell(act sequence.Act) string {
 	switch act := act.(type) {
@@ -179,6 +185,26 @@ func TestNext(t *testing.T) {
 			s.Pods, s.Host.Partitions = operand(plain), map[string]int{"cpx_nps1": 64, "spx_nps1": 4}
 			s.Node.Allocatable = map[string]int64{"amd.com/cpx_nps1": 64, "amd.com/spx_nps1": 4, "amd.com/gpu": 0}
 		}, "patch success last=success SuccessfullyPartitioned"},
+		{"its ResourceSlices are old", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+			s.Pods, s.Host.Partitions = sliced(operand(plain), "spx_nps1", 8), map[string]int{"cpx_nps1": 64}
+			s.Node.Op.Counted, s.Node.Allocatable = false, nil
+		}, "sequence.Wait {For:5s}"},
+		{"its ResourceSlices are gone", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+			s.Pods, s.Node.Op.Sliced, s.Pods.Plugin = operand(plain), true, false
+			s.Node.Op.Counted, s.Node.Allocatable = false, nil
+		}, "sequence.Wait {For:5s}"},
+		{"its ResourceSlices have another memory mode", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+			s.Pods, s.Host.Partitions = sliced(operand(plain), "cpx_nps1", 64), map[string]int{"cpx_nps4": 64}
+			s.Node.Op.Counted, s.Node.Allocatable = false, nil
+		}, "sequence.Wait {For:5s}"},
+		{"its ResourceSlices are right", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+			s.Pods, s.Host.Partitions = sliced(operand(plain), "cpx_nps4", 64), map[string]int{"cpx_nps4": 64, "spx_nps1": 0}
+			s.Node.Op.Counted, s.Node.Allocatable = false, nil
+		}, "patch success last=success SuccessfullyPartitioned"},
+		{"its ResourceSlices tell no mode", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+			s.Pods, s.Host.Partitions = sliced(operand(plain), "", 8), map[string]int{"spx_nps1": 8}
+			s.Node.Op.Counted, s.Node.Allocatable = false, nil
+		}, "patch success last=success SuccessfullyPartitioned"},
 		{"nobody counts", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
 			s.Node.Op.Operands, s.Node.Op.Counted, s.Node.Allocatable = nil, false, nil
 		}, "patch success last=success SuccessfullyPartitioned"},
@@ -199,6 +225,20 @@ func TestNext(t *testing.T) {
 				t.Errorf("the condition says nothing: %+v", step.Condition)
 			}
 		})
+	}
+}
+
+// An operand that was broken before the change would keep the node cordoned after it.
+func TestWhoWasNotReadyBeforeIsNotWaitedFor(t *testing.T) {
+	s := at(sequence.Waiting, 0)
+	s.Leases.All[0].Holder = "n1/op"
+	s.Pods = operand(func(*sequence.Pod) {})
+	broken := s.Pods.Operands[0]
+	broken.Name, broken.Owner, broken.Ready = "exporter-1", "d/exporter", false
+	s.Pods.Operands = append(s.Pods.Operands, broken)
+	got := sequence.Next(s).Act.(sequence.Patch).Op.Operands
+	if len(got) != 1 || got[0] != "d/plugin" {
+		t.Errorf("waits for %q", got)
 	}
 }
 

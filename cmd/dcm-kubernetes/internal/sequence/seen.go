@@ -39,6 +39,7 @@ type Operation struct {
 	Since       time.Time `json:"since"`              // of the phase
 	Operands    []string  `json:"operands,omitempty"` // owners of the pods that are to come back
 	Counted     bool      `json:"counted,omitempty"`  // a device plugin offered partitions
+	Sliced      bool      `json:"sliced,omitempty"`   // a DRA driver told of them in ResourceSlices
 	Outcome     *Outcome  `json:"outcome,omitempty"`
 }
 
@@ -135,7 +136,10 @@ type Pods struct {
 	Work     []Pod  // use GPUs, and are to go first
 	Operands []Pod  // of DaemonSets that serve GPUs
 	Plugin   bool   // one of the operands counts partitions
+	Driver   bool   // one of them tells of them in ResourceSlices
 	Rival    string // who else divides GPUs here, and what to do about it; empty if nobody
+
+	Slices map[string]int // devices in the node's ResourceSlices, by mode; nil where there is no driver to ask after
 }
 
 // Pod is one of them.

@@ -1,0 +1,55 @@
+package cluster
+
+import (
+	resource "k8s.io/api/resource/v1"
+)
+
+// ViewSlices counts the devices of AMD's DRA driver, by mode; by "" where it knows none. A
+// pool of which not all of the latest generation is there yet has none: the rest is to come.
+func ViewSlices(all []resource.ResourceSlice) map[string]int {
+	pools := make(map[string][]resource.ResourceSlice)
+	for _, s := range all {
+		if s.Spec.Driver != driver {
+			continue
+		}
+		pool := s.Spec.Pool.Name
+		if known := pools[pool]; len(known) > 0 && known[0].Spec.Pool.Generation != s.Spec.Pool.Generation {
+			if known[0].Spec.Pool.Generation > s.Spec.Pool.Generation {
+				continue
+			}
+			pools[pool] = nil
+		}
+		pools[pool] = append(pools[pool], s)
+	}
+	out := make(map[string]int)
+	for _, pool := range pools {
+		if int64(len(pool)) != pool[0].Spec.Pool.ResourceSliceCount {
+			continue
+		}
+		for _, s := range pool {
+			for _, d := range s.Spec.Devices {
+				if mode, ok := modeOf(d); ok {
+					out[mode]++
+				}
+			}
+		}
+	}
+	return out
+}
+
+// modeOf is the mode of a GPU or a partition; what is handed to virtual machines is
+// neither.
+func modeOf(d resource.Device) (mode string, ok bool) {
+	switch text(d, "type") {
+	case "amdgpu", "amdgpu-partition":
+		return text(d, "partitionProfile"), true
+	}
+	return "", false
+}
+
+func text(d resource.Device, name resource.QualifiedName) string {
+	if value := d.Attributes[name].StringValue; value != nil {
+		return *value
+	}
+	return ""
+}
