@@ -102,6 +102,21 @@ func (p *process) cost() (cpu time.Duration, rss int) {
 	return cpu, rss / 1024
 }
 
+// wakes is how often threads of a process have slept so far, and so were woken.
+func (p *process) wakes() (n int) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", p.cmd.Process.Pid))
+	for _, f := range files {
+		text, _ := os.ReadFile(f)
+		for line := range strings.Lines(string(text)) {
+			if count, ok := strings.CutPrefix(line, "voluntary_ctxt_switches:"); ok {
+				one, _ := strconv.Atoi(strings.TrimSpace(count))
+				n += one
+			}
+		}
+	}
+	return n
+}
+
 // ports are free ones.
 func ports(t *testing.T, n int) []string {
 	t.Helper()

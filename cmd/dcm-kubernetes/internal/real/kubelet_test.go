@@ -68,18 +68,18 @@ func (w *world) run(pod object, at string) {
 		"conditions": []any{object{"type": "Ready", "status": "True", "lastTransitionTime": now()}}}})
 	switch labels["app"] {
 	case "plugin":
-		w.held()
+		w.held("plugin")
 		w.offer(node(pod), w.divided(node(pod)))
 	case "driver":
-		w.held()
+		w.held("driver")
 		w.publish(node(pod))
 	}
 }
 
 // held waits until what counts partitions may do so.
-func (w *world) held() {
+func (w *world) held(who string) {
 	w.mu.Lock()
-	hold := w.hold
+	hold := w.hold[who]
 	w.mu.Unlock()
 	if hold == nil {
 		return
@@ -97,6 +97,19 @@ func (w *world) end(pod object, at string) {
 		w.offer(node(pod), 0)
 	}
 	w.do(http.MethodDelete, at, object{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
+}
+
+// rebooted is the kubelet after a reboot of its node: what there is of a plugin is
+// started anew, and tells it how many partitions there are.
+func (w *world) rebooted(name string) {
+	w.offer(name, 0)
+	items, _ := w.do(http.MethodGet, pods+"?labelSelector=app=plugin&fieldSelector=spec.nodeName="+name, nil)["items"].([]any)
+	for _, p := range items {
+		if sub(p.(object), "metadata")["deletionTimestamp"] == nil {
+			w.held("plugin")
+			w.offer(name, w.divided(name))
+		}
+	}
 }
 
 func node(pod object) string { return fmt.Sprint(sub(pod, "spec")["nodeName"]) }

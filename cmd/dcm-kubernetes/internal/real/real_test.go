@@ -157,11 +157,44 @@ func TestReal(t *testing.T) {
 			t.Errorf("n2: %q", wrong)
 		}
 	})
+	t.Run("the slices of a DRA driver are waited for", func(t *testing.T) {
+		n3 := []string{"n3"}
+		w.do(http.MethodPatch, nodes+"/n3", object{"metadata": object{"labels": object{"dra": "true"}}})
+		w.driver()
+		w.do(http.MethodGet, slicesOf, nil)
+		for code := 0; code != 200; code, _, _ = w.as("root", http.MethodGet, slicesOf+"/n3", "", nil) {
+			select {
+			case <-w.ctx.Done():
+				t.Fatal("there are no slices")
+			case <-time.After(100 * time.Millisecond): // slices are not watched here
+			}
+		}
+		let := w.keep("driver")
+		w.label("n3", "whole")
+		w.until("the reason", n3, func(o object) bool {
+			return strings.Contains(condition(o), "waits for the ResourceSlices to have spx_nps1=8; they have cpx_nps1=64")
+		})
+		if o := w.do(http.MethodGet, nodes+"/n3", nil); sub(o, "spec")["unschedulable"] != true {
+			t.Error("the node is uncordoned")
+		}
+		let()
+		w.until("success", n3, applied("whole", "success"))
+		w.free()
+		if wrong := w.wrong("n3"); wrong != nil {
+			t.Errorf("n3: %q", wrong)
+		}
+	})
 	t.Run("an agent at rest costs little", func(t *testing.T) {
-		cpu, rss := agents["n3"].cost()
-		<-time.After(10 * time.Second)
-		after, _ := agents["n3"].cost()
-		t.Logf("RSS %d MB, %s of CPU since its start, %s in 10 s at rest", rss, cpu, after-cpu)
+		a := agents["n2"]
+		cpu, rss := a.cost()
+		wakes, asked := a.wakes(), w.metric("apiserver_request_total")
+		<-time.After(time.Minute)
+		after, _ := a.cost()
+		t.Logf("RSS %d MB, %s of CPU since its start; in a minute at rest %s, %d times woken, and %.0f requests of all to the API server",
+			rss, cpu, after-cpu, a.wakes()-wakes, w.metric("apiserver_request_total")-asked)
+		if rss >= 30 || after-cpu > 100*time.Millisecond {
+			t.Errorf("RSS %d MB, %s of CPU in a minute", rss, after-cpu)
+		}
 	})
 }
 

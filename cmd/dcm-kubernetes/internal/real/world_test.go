@@ -43,7 +43,7 @@ type world struct {
 	parts map[string]func() int // how many partitions a node's GPUs are divided into
 
 	begin func(pod object) (end func()) // runs an agent's pod; nil for none
-	hold  chan struct{}                 // what counts partitions anew waits for it; nil for nothing
+	hold  map[string]chan struct{}      // plugin and driver count the partitions anew once theirs is closed
 
 	mu      sync.Mutex
 	changed chan struct{}
@@ -60,7 +60,7 @@ func bareWorld(t *testing.T) *world {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
 	w := &world{control: newControl(t), ctx: ctx, token: make(map[string]string), dcm: make(map[string]*standin.DCM), parts: make(map[string]func() int),
-		changed: make(chan struct{}), node: make(map[string]object)}
+		changed: make(chan struct{}), node: make(map[string]object), hold: make(map[string]chan struct{})}
 	w.do(http.MethodPost, "/apis/scheduling.k8s.io/v1/priorityclasses", object{"metadata": object{"name": "unused"}, "value": 1})
 	if err := os.MkdirAll(filepath.Join(w.dir, "config"), 0o755); err != nil {
 		w.t.Fatal(err)
@@ -210,6 +210,30 @@ func (w *world) plugin() {
 			"nodeSelector": object{"gpu": "true"}, "terminationGracePeriodSeconds": 1,
 			"volumes":    []any{object{"name": "v", "hostPath": object{"path": "/var/lib/kubelet/device-plugins"}}},
 			"containers": []any{object{"name": "c", "image": "rocm/k8s-device-plugin:1.31"}}}}}})
+}
+
+// driver makes the DaemonSet of AMD's DRA driver.
+func (w *world) driver() {
+	labels := object{"app": "driver"}
+	w.do(http.MethodPost, "/apis/apps/v1/namespaces/default/daemonsets", object{"metadata": object{"name": "driver"}, "spec": object{
+		"selector": object{"matchLabels": labels},
+		"template": object{"metadata": object{"labels": labels}, "spec": object{
+			"nodeSelector": object{"dra": "true"}, "terminationGracePeriodSeconds": 1,
+			"containers": []any{object{"name": "c", "image": "rocm/k8s-gpu-dra-driver:v1"}}}}}})
+}
+
+// keep has plugin or driver not count until the returned function is called.
+func (w *world) keep(who string) (let func()) {
+	hold := make(chan struct{})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hold[who] = hold
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.hold, who)
+		close(hold)
+	}
 }
 
 // label selects a profile.
