@@ -18,7 +18,6 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	client "dcm/cmd/dcm-kubernetes/internal/agent"
 	"dcm/cmd/dcm-kubernetes/internal/bridge"
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
 	"dcm/cmd/dcm-kubernetes/internal/desired"
@@ -44,13 +43,19 @@ func (w *world) program() string {
 	return program
 }
 
+// agent starts one that looks more often than by default.
 func (w *world) agent(program, node, socket string, more ...string) *agent {
+	w.t.Helper()
+	return w.plainAgent(program, node, socket, append([]string{"-look=200ms", "-wait=1s"}, more...)...)
+}
+
+func (w *world) plainAgent(program, node, socket string, more ...string) *agent {
 	w.t.Helper()
 	dir := w.t.TempDir()
 	write(w.t, filepath.Join(dir, "token"), w.token[node])
 	a := &agent{w: w, program: program, args: append([]string{"-node=" + node, "-namespace=dcm", "-pod=agent-" + node, "-server=" + w.url,
 		"-token=" + filepath.Join(dir, "token"), "-ca=" + filepath.Join(w.dir, "certs", "apiserver.crt"), "-socket=" + socket,
-		"-config=" + filepath.Join(w.dir, "config"), "-look=200ms", "-wait=1s", "-verbose"}, more...)}
+		"-config=" + filepath.Join(w.dir, "config"), "-verbose"}, more...)}
 	a.start()
 	return a
 }
@@ -196,54 +201,6 @@ func TestReal(t *testing.T) {
 			t.Errorf("RSS %d MB, %s of CPU in a minute", rss, after-cpu)
 		}
 	})
-}
-
-// The dcm is a real one, on a simulated node that internal/e2e has booted.
-func TestOneHost(t *testing.T) {
-	socket := os.Getenv("DCM_SOCKET")
-	if socket == "" {
-		t.Skip("run by TestKubernetes of internal/e2e")
-	}
-	w := newWorld(t)
-	dcm := client.Client{Socket: socket}
-	account := func() client.Account {
-		a, err := dcm.Account(w.ctx)
-		if err != nil {
-			t.Error(err)
-		}
-		return a
-	}
-	w.plugin()
-	w.join("host", func() int { return sequence.Host{Partitions: account().Partitions()}.Total() })
-	w.play()
-	w.budget(1)
-	host := []string{"host"}
-	w.until("the plugin", host, func(o object) bool { return sub(o, "status", "allocatable")["amd.com/gpu"] != nil })
-	w.agent(w.program(), "host", socket)
-	for _, tt := range []struct {
-		profile string
-		want    int
-	}{{"small", 64}, {"whole", 8}, {"small", 64}} {
-		w.job("job-"+strconv.FormatInt(time.Now().UnixNano(), 36), "host")
-		begun := time.Now()
-		w.label("host", tt.profile)
-		w.until("success", host, applied(tt.profile, "success"))
-		took := time.Since(begun)
-		w.free()
-		a := account()
-		t.Logf("%s: success %s after the label; %v in force, %s", tt.profile, took.Round(time.Millisecond), a.Profile.InForce, a.Health.State)
-		if wrong := w.wrong("host"); wrong != nil || w.parts["host"]() != tt.want {
-			t.Errorf("%q; %d partitions", wrong, w.parts["host"]())
-		}
-	}
-	w.label("host", "tiny")
-	w.until("failure", host, func(o object) bool {
-		return applied("tiny", "failure")(o) && strings.HasPrefix(condition(o), "False NonExistentProfile: ")
-	})
-	t.Log(condition(w.do(http.MethodGet, nodes+"/host", nil)))
-	if a := account(); a.Partitions()["cpx_nps1"] != 64 {
-		t.Errorf("partitions are %v", a.Partitions())
-	}
 }
 
 // bounds tries what an agent of n1 may not.

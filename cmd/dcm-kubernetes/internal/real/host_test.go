@@ -1,0 +1,177 @@
+package real_test
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	client "dcm/cmd/dcm-kubernetes/internal/agent"
+	"dcm/cmd/dcm-kubernetes/internal/cluster"
+	"dcm/cmd/dcm-kubernetes/internal/sequence"
+)
+
+// booted is a simulated node with a real dcm that internal/e2e has booted.
+type booted struct {
+	*world
+	client client.Client
+	link   string // to where the socket is in this boot
+	reboot string // where a reboot is asked for
+}
+
+// TestOneHost has one node with a real dcm.
+func TestOneHost(t *testing.T) {
+	socket := os.Getenv("DCM_SOCKET")
+	if socket == "" {
+		t.Skip("run by TestKubernetes of internal/e2e")
+	}
+	h := &booted{world: newWorld(t), link: filepath.Join(t.TempDir(), "socket"), reboot: os.Getenv("DCM_REBOOT")}
+	h.client = client.Client{Socket: h.link}
+	h.turnTo(socket)
+	h.plugin()
+	h.join("host", func() int { return sequence.Host{Partitions: h.account().Partitions()}.Total() })
+	h.enlist("host")
+	h.play()
+	h.budget(1)
+	h.until("the plugin", []string{"host"}, func(o object) bool { return sub(o, "status", "allocatable")["amd.com/gpu"] != nil })
+	program := h.program()
+	t.Run("from label to success", func(t *testing.T) { h.times(t, program) })
+	a := h.agent(program, "host", h.link)
+	t.Run("a profile that is not there", h.unknown)
+	for _, at := range []sequence.Phase{sequence.Waiting, sequence.Draining, sequence.Applying, sequence.Refreshing} {
+		t.Run("a reboot while it is "+string(at), func(t *testing.T) { h.rebootAt(t, a, at) })
+	}
+}
+
+func (h *booted) turnTo(socket string) {
+	h.t.Helper()
+	os.Remove(h.link)
+	if err := os.Symlink(socket, h.link); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// account is dcm's, once it answers.
+func (h *booted) account() client.Account {
+	for {
+		a, err := h.client.Account(h.ctx)
+		if err == nil {
+			return a
+		}
+		select {
+		case <-h.ctx.Done():
+			h.t.Errorf("dcm does not answer: %v", err)
+			return a
+		case <-time.After(200 * time.Millisecond): // it comes up
+		}
+	}
+}
+
+// success waits until a profile is on the GPUs and all is as it should be.
+func (h *booted) success(t *testing.T, profile string) {
+	t.Helper()
+	h.until("success", []string{"host"}, applied(profile, "success"))
+	h.free()
+	want := map[string]int{"small": 64, "whole": 8}[profile]
+	if wrong := h.wrong("host"); wrong != nil || h.divided("host") != want {
+		t.Errorf("%s: %q; %d partitions", profile, wrong, h.divided("host"))
+	}
+}
+
+// times tells how long a change takes with the times that are shipped: with a pod that
+// has to go, and without.
+func (h *booted) times(t *testing.T, program string) {
+	a := h.plainAgent(program, "host", h.link)
+	defer a.kill()
+	for _, with := range []bool{false, true} {
+		var took []time.Duration
+		for i, profile := range []string{"small", "whole", "small", "whole", "small", "whole"} {
+			if with {
+				h.job("job-"+string(rune('a'+i)), "host")
+			}
+			begun := time.Now()
+			h.label("host", profile)
+			h.until("success", []string{"host"}, applied(profile, "success"))
+			took = append(took, time.Since(begun).Round(time.Millisecond))
+			h.success(t, profile)
+		}
+		slices.Sort(took)
+		t.Logf("from label to success, with a pod to evict %v: %v in the middle of %v", with, took[len(took)/2], took)
+	}
+}
+
+func (h *booted) unknown(t *testing.T) {
+	before := h.divided("host")
+	h.label("host", "tiny")
+	h.until("failure", []string{"host"}, func(o object) bool {
+		return applied("tiny", "failure")(o) && strings.HasPrefix(condition(o), "False NonExistentProfile: ")
+	})
+	t.Log(condition(h.do(http.MethodGet, nodes+"/host", nil)))
+	if h.divided("host") != before {
+		t.Errorf("there are %d partitions", h.divided("host"))
+	}
+}
+
+// rebootAt reboots the host in a phase: the agent goes with it, and comes back with it.
+func (h *booted) rebootAt(t *testing.T, a *agent, at sequence.Phase) {
+	profile := map[int]string{8: "small", 64: "whole"}[h.divided("host")]
+	let := h.stopAt(at)
+	h.job("job-"+string(at), "host")
+	h.label("host", profile)
+	h.until(string(at), []string{"host"}, func(o object) bool { return phase(o) == at || applied(profile, "success")(o) })
+	a.kill()
+	was := phase(h.do(http.MethodGet, nodes+"/host", nil))
+	conn, err := net.Dial("unix", h.reboot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	socket, err := io.ReadAll(conn)
+	if err != nil || len(socket) == 0 {
+		t.Fatalf("the host does not come back: %q, %v", socket, err)
+	}
+	h.turnTo(strings.TrimSpace(string(socket)))
+	let()
+	a.start()
+	h.rebooted("host")
+	h.success(t, profile)
+	t.Logf("rebooted in %q (aimed at %q): success", was, at)
+	if was != at {
+		t.Errorf("the reboot came in %q", was)
+	}
+}
+
+// stopAt has a change come no further than to a phase.
+func (h *booted) stopAt(at sequence.Phase) (let func()) {
+	const budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+	switch at {
+	case sequence.Waiting:
+		// Another node is changed, and has the only place.
+		op, _ := json.Marshal(sequence.Operation{ID: "x", Phase: sequence.Draining})
+		h.do(http.MethodPost, nodes, object{"metadata": object{"name": "other", "annotations": object{cluster.Operation: string(op)}}})
+		h.hold1("other/x")
+		return func() { h.hold1("") }
+	case sequence.Draining:
+		h.do(http.MethodPost, budgets, object{"metadata": object{"name": "b"}, "spec": object{"minAvailable": 1, "selector": object{"matchLabels": object{"app": "job"}}}})
+		return func() { h.do(http.MethodDelete, budgets+"/b", nil) }
+	case sequence.Refreshing:
+		return h.keep("plugin")
+	}
+	return func() {}
+}
+
+// hold1 gives the first place in the budget to a holder, or to nobody.
+func (h *booted) hold1(who string) {
+	lease := h.do(http.MethodGet, leases+"/dcm-budget-1", nil)
+	lease["spec"] = object{}
+	if who != "" {
+		lease["spec"] = object{"holderIdentity": who}
+	}
+	h.do(http.MethodPut, leases+"/dcm-budget-1", lease)
+}
