@@ -2,6 +2,7 @@ package account
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -45,6 +46,20 @@ func (c Client) unfit() string {
 		return "and masked: systemd cannot restart it"
 	}
 	return "and its unit file cannot be used (" + c.Load + ")"
+}
+
+// Loose are the processes that have something of a driver's open and no partition.
+func (a Account) Loose() []Holder {
+	var out []Holder
+	for _, h := range a.Holders {
+		has := slices.ContainsFunc(a.Parts, func(p Part) bool {
+			return slices.Contains(h.Devices, p.RenderNode) || slices.Contains(h.Devices, p.Card)
+		})
+		if !has && len(h.Devices) > 0 && len(a.Parts) > 0 {
+			out = append(out, h)
+		}
+	}
+	return out
 }
 
 // Lost says which GPUs are missing, "" if none are.

@@ -53,6 +53,7 @@ func gpus(ctx context.Context, h *host.Host, con *Console, asJSON bool) error {
 			orDash(strings.Join(g.Offers.Compute, ",")), orDash(strings.Join(g.Offers.Memory, ",")), fmt.Sprint(g.NUMA), span(g.Nodes))
 	}
 	t.flush()
+	tellLoose(con, a)
 	for _, line := range sources(a.GPUs) {
 		fmt.Fprintln(con.out, line)
 	}

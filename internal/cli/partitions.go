@@ -56,6 +56,7 @@ func listPartitions(ctx context.Context, h *host.Host, con *Console, asJSON bool
 			amount(p.Memory), p.used(), p.busy(), count(p.ComputeUnits), orDash(strings.Join(p.Holders, " ")), orDash(p.pids()))
 	}
 	t.flush()
+	tellLoose(con, a)
 	return unseen(a, "gpus")
 }
 

@@ -62,7 +62,7 @@ function foot(g) {
     if (g.want) return `to be ${g.want}`;
     if (g.pending) return `${g.pending} comes with the next load of the driver`;
     const free = g.count - g.held;
-    return `${count(g.count, "partition")}, ${free === g.count ? "all free" : free ? `${free} free` : "all held"}` + (g.skipped ? ", skipped by the profile" : "");
+    return `${count(g.count, "partition")}, ${free === g.count ? "all free" : free ? `${free} free` : "all held"}` + (g.open.length ? `, ${g.open.join(", ")} open` : "") + (g.skipped ? ", skipped by the profile" : "");
 }
 
 function picture(g) {

@@ -76,9 +76,19 @@ function card(gpu, account) {
         why: gpu.why || "",
         kind: kind((gpu.mode || {}).compute || ""),
         domains: domains(cells),
+        open: open(gpu, account),
         held: cells.filter(c => c.held).length,
         count: cells.length,
     };
+}
+
+// open are the devices of a GPU's driver that somebody has open who has no partition: these
+// stay free, and the GPU cannot be divided otherwise all the same.
+function open(gpu, account) {
+    const nodes = new Set((account.partitions || []).flatMap(p => [p.render_node, p.card]));
+    const loose = (account.holders || []).filter(h => !h.devices.some(d => nodes.has(d))).flatMap(h => h.devices);
+    const ours = d => d.startsWith("/dev/nvidia") === (gpu.vendor === "nvidia");
+    return nodes.size ? [...new Set(loose.filter(ours))] : [];
 }
 
 function cell(part, account) {

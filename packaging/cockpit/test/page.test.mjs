@@ -43,6 +43,17 @@ test("a GPU is divided as its memory is, and says who holds what", () => {
     assert.deepEqual(alone.domains, []);
 });
 
+test("who has a driver open and no partition is told on its GPUs", () => {
+    const a = account();
+    a.gpus[0].vendor = "amd";
+    const open = () => model(a).gpus[0].open;
+    assert.deepEqual(open(), []);
+    a.holders.push({ pid: 8, command: "exporter", devices: ["/dev/kfd"] }, { pid: 9, command: "another", devices: ["/dev/kfd"] }, { pid: 10, command: "smi", devices: ["/dev/nvidiactl"] }, { pid: 11, command: "a lease's", devices: [] });
+    assert.deepEqual(open(), ["/dev/kfd"]);
+    a.gpus[0].vendor = "nvidia";
+    assert.deepEqual(open(), ["/dev/nvidiactl"]);
+});
+
 test("health, clients and holders are told in words", () => {
     const m = model(account());
     assert.deepEqual(m.health, { state: "waiting", summary: "Somebody is in the way", tone: "danger" });
