@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/godbus/dbus/v5"
@@ -49,12 +50,17 @@ func (s *Service) admitted(run func(call) ([]any, error)) func(call) ([]any, err
 		if err != nil {
 			return nil, fault(errorDenied, fmt.Sprintf("it cannot be told who asks: %v", foreign.Error(err)))
 		}
-		leave, err := s.crowd.enter(who.uid)
+		c.who = who
+		enter := s.crowd.enter
+		if c.inLine = c.waits() && s.member(c); c.inLine {
+			enter = s.crowd.join
+		}
+		leave, err := enter(who.uid)
 		if err != nil {
 			return nil, err
 		}
-		defer leave()
-		c.who = who
+		c.leave = sync.OnceFunc(leave)
+		defer c.leave()
 		return run(c)
 	}
 }

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/godbus/dbus/v5"
@@ -15,12 +16,24 @@ const (
 	ofAll = 256
 )
 
+// How many of those who may have leases may stand in line for them, for as long as it
+// takes: as many jobs as there are partitions, and more. They take no room of the others,
+// so that with all his jobs there a user can still look, and release one. The bus lets one
+// connection listen for the ends of 512 others, and all who ask are listened for.
+const (
+	inLineOfOne = 128
+	inLineOfAll = 256
+)
+
 // crowd lets callers in: each user's own apart, so that one who calls without end
 // keeps nobody else out, and root always.
 type crowd struct {
 	mu     sync.Mutex
 	inside map[uint32]int
 	all    int
+
+	inLine map[uint32]int
+	line   int
 }
 
 func (c *crowd) enter(uid uint32) (leave func(), err error) {
@@ -49,6 +62,33 @@ func (c *crowd) leave(uid uint32) {
 	c.all--
 	if c.inside[uid]--; c.inside[uid] == 0 {
 		delete(c.inside, uid)
+	}
+}
+
+// join lets somebody into the line.
+func (c *crowd) join(uid uint32) (leave func(), err error) {
+	if uid == 0 {
+		return func() {}, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.inLine[uid] >= inLineOfOne || c.line >= inLineOfAll {
+		return nil, fault(errorLimit, fmt.Sprintf("too many wait for leases: %d of yours, %d in all", c.inLine[uid], c.line))
+	}
+	if c.inLine == nil {
+		c.inLine = make(map[uint32]int)
+	}
+	c.inLine[uid]++
+	c.line++
+	return func() { c.quit(uid) }, nil
+}
+
+func (c *crowd) quit(uid uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.line--
+	if c.inLine[uid]--; c.inLine[uid] == 0 {
+		delete(c.inLine, uid)
 	}
 }
 

@@ -50,6 +50,30 @@ func TestOneUsersCallsKeepNobodyElseOut(t *testing.T) {
 	}
 }
 
+func TestTheLineHasAnEnd(t *testing.T) {
+	var c crowd
+	var ends []func()
+	for _, uid := range []uint32{1000, 1001, 1002} {
+		for i := range inLineOfOne + 1 {
+			quit, err := c.join(uid)
+			if full := i == inLineOfOne || uid == 1002; (err != nil) != full {
+				t.Fatalf("user %d with %d in line: %v", uid, i, err)
+			} else if !full {
+				ends = append(ends, quit)
+			}
+		}
+	}
+	if _, err := c.join(0); err != nil {
+		t.Errorf("root is kept out: %v", err)
+	}
+	for _, end := range ends {
+		end()
+	}
+	if len(c.inLine)+c.line > 0 {
+		t.Errorf("left are %v, %d", c.inLine, c.line)
+	}
+}
+
 func TestUsersTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newTurns()

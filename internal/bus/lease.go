@@ -171,6 +171,14 @@ func (s *Service) acquire(c call) ([]any, error) {
 			return nil, err
 		}
 	}
+	if w.Wait && !w.DryRun && !c.inLine {
+		quit, err := s.crowd.join(c.who.uid)
+		if err != nil {
+			return nil, err
+		}
+		defer quit()
+		c.leave()
+	}
 	l, err := s.control.Acquire(ctx, who, w)
 	if err != nil {
 		return nil, told(err)
@@ -206,7 +214,7 @@ func numbered(name string) uint64 {
 // lessee returns an error unless the caller may have a lease: root, the members of a
 // group, and whom polkit lets.
 func (s *Service) lessee(c call) error {
-	if c.who.uid == 0 || s.control.Member(c.who.groups) {
+	if s.member(c) {
 		return nil
 	}
 	err := permitted(c, actionLease, nil)
@@ -214,6 +222,22 @@ func (s *Service) lessee(c call) error {
 		s.log.Warn("refused over the bus", "action", actionLease, "uid", c.who.uid, "reason", err)
 	}
 	return err
+}
+
+// member tells whether somebody may have leases without anybody being asked.
+func (s *Service) member(c call) bool {
+	return c.who.uid == 0 || s.control.Member(c.who.groups)
+}
+
+// waits tells of a call that wants to stand in line.
+func (c call) waits() bool {
+	if len(c.body) != 1 {
+		return false
+	}
+	options, _ := c.body[0].(map[string]dbus.Variant)
+	wait, _ := options["wait"].Value().(bool)
+	dry, _ := options["dry-run"].Value().(bool)
+	return wait && !dry
 }
 
 // presence is the context of a call that nobody wants answered when the caller has

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/godbus/dbus/v5"
 	"github.com/google/go-cmp/cmp"
 
 	"dcm/internal/ample"
@@ -121,5 +122,59 @@ func TestCallersAreOrderedByTheAgeOfTheirConnections(t *testing.T) {
 		if got := came(tt.sender, tt.own); got != tt.want {
 			t.Errorf("%q with dcm's own %q came at %d, want %d", tt.sender, tt.own, got, tt.want)
 		}
+	}
+}
+
+// hall is a desk before which people stand in line.
+type hall struct {
+	*desk
+	came chan struct{}
+}
+
+func (h hall) Acquire(ctx context.Context, _ Caller, _ Want) (Lease, error) {
+	h.came <- struct{}{}
+	<-ctx.Done()
+	return Lease{}, ctx.Err()
+}
+
+// They come all at once, as behind a daemon that was started anew, or one by one where
+// polkit is asked about each.
+func TestWithAllHisJobsInLineAUserCanStillRelease(t *testing.T) {
+	for name, groups := range map[string][]uint32{"a member": {desksGroup}, "whom polkit lets": nil} {
+		t.Run(name, func(t *testing.T) {
+			b := startBus(t)
+			b.polkit(&authority{allowed: map[string]bool{actionLease: true}})
+			h := hall{&desk{}, make(chan struct{})}
+			s := New(b.address, h, slog.New(slog.NewTextHandler(t.Output(), nil)))
+			s.caller = func(context.Context, call) (credentials, error) { return credentials{uid: 1000, groups: groups}, nil }
+			b.run(s)
+			b.owned()
+			asked := b.connect()
+			answers := make(chan *dbus.Call, 4*ofOne)
+			wait := map[string]dbus.Variant{"wait": dbus.MakeVariant(true)}
+			await := func(n int) {
+				for range n {
+					select {
+					case <-h.came:
+					case call := <-answers:
+						t.Fatalf("one in line is told: %v", call.Err)
+					case <-ample.After(patience):
+						t.Fatal("somebody never stood in line")
+					}
+				}
+			}
+			for range 3 * ofOne {
+				asked.Object(Name, Path).Go(Interface+".Acquire", 0, answers, wait)
+				if groups == nil {
+					await(1)
+				}
+			}
+			if groups != nil {
+				await(3 * ofOne)
+			}
+			if err := b.connect().Object(Name, Path).Call(Interface+".Release", 0, "x.scope").Err; err != nil {
+				t.Errorf("with %d in line: %v", 3*ofOne, err)
+			}
+		})
 	}
 }

@@ -18,6 +18,8 @@ type call struct {
 	flags  dbus.Flags
 	body   []any       // of the types that the method declares
 	who    credentials // the caller's, of the manager's methods alone
+	inLine bool        // it stands in line for a lease
+	leave  func()      // lets somebody else in; once
 }
 
 // method is one method of an interface. It is a [dbus.Method]. Each call has a

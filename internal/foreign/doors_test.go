@@ -67,6 +67,7 @@ func doors() map[string]string {
 		"service.premises.tenants": escapes,
 		"service.premises.cgroup":  "a path to read by, escaped where it is told",
 		"service.premises.empty":   compared,
+		"service.premises.Alone":   compared,
 		"service.premises.StartOf": "takes a number",
 		"service.premises.started": compared,
 		"lease.attribute":          escapes,

@@ -75,6 +75,7 @@ type Host interface {
 	// Changed is closed when units have come or gone, or the partitions were changed,
 	// since it was called. It is called only for who waits, until ctx ends.
 	Changed(ctx context.Context) <-chan struct{}
+	exchange
 }
 
 // ErrChanging is the refusal while GPUs are being partitioned, and ErrDraining while
@@ -237,6 +238,7 @@ func (k *Keeper) attempt(ctx context.Context, c Caller, r Request) (Lease, error
 	if err != nil {
 		return Lease{}, fmt.Errorf("cannot tell who has which partition: %w", err)
 	}
+	facts, before := k.without(facts, c)
 	choice, err := k.choose(facts, c.UID, r)
 	if err != nil {
 		return Lease{}, err
@@ -244,7 +246,7 @@ func (k *Keeper) attempt(ctx context.Context, c Caller, r Request) (Lease, error
 	if err := k.same(c); err != nil {
 		return Lease{}, err
 	}
-	return k.give(ctx, c, r, facts, choice)
+	return k.give(ctx, c, r, facts, choice, before)
 }
 
 // same refuses a caller that has ended, and whose number may be another's.
@@ -353,7 +355,7 @@ func whose(book []Held, w placement.Want) []string {
 // give has the scope made. That the process which is in it is the one that asked is
 // looked at again: between the last look and PID 1's its number may have become
 // another's, and then that one must not stay.
-func (k *Keeper) give(ctx context.Context, c Caller, r Request, f Facts, choice placement.Choice) (Lease, error) {
+func (k *Keeper) give(ctx context.Context, c Caller, r Request, f Facts, choice placement.Choice, before string) (Lease, error) {
 	l := Lease{Unit: name(c.UID, r, f).String(), Choice: choice}
 	var own []string
 	for _, p := range choice.Partitions {
@@ -378,7 +380,7 @@ func (k *Keeper) give(ctx context.Context, c Caller, r Request, f Facts, choice 
 		return Lease{}, errors.Join(err, k.Host.Stop(context.WithoutCancel(ctx), l.Unit))
 	}
 	l.Notes = notes
-	if err := k.same(c); err != nil {
+	if err := errors.Join(k.same(c), k.over(before)); err != nil {
 		return Lease{}, errors.Join(err, k.Host.Stop(context.WithoutCancel(ctx), l.Unit))
 	}
 	if r.Kind == Exclusive {

@@ -28,6 +28,8 @@ type host struct {
 	onStart  func(Scope) error
 	changed  chan struct{}
 	guard    string
+	alone    map[int]string // process → the lease that it is in and nobody else
+	others   bool           // there is somebody in it by now
 }
 
 func newHost() *host {
@@ -95,6 +97,16 @@ func (h *host) Cap(_ context.Context, _ string, c Caps) string { return "capped 
 
 func (h *host) Guard(context.Context) string { return h.guard }
 
+func (h *host) Alone(pid int) string { return h.alone[pid] }
+
+// Empty is asked about a lease whose process has been moved.
+func (h *host) Empty(unit string) bool {
+	if !h.others {
+		h.Stop(context.Background(), unit)
+	}
+	return !h.others
+}
+
 func (h *host) Changed(context.Context) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -135,6 +147,33 @@ func TestALeaseIsAScopeWithItsNodes(t *testing.T) {
 	again := acquire(t, k, alice, ask(2))
 	if again.Choice.Partitions[0].Name != "0000:05:00.0-2" {
 		t.Errorf("a second lease is given %s", again.Choice.Reason)
+	}
+}
+
+// A daemon that dies behind a move leaves a process in its lease that asks anew.
+func TestWhoIsAloneInALeaseExchangesIt(t *testing.T) {
+	h := newHost()
+	k := &Keeper{Host: h}
+	k.Limit(Limits{PerUser: 8})
+	first := acquire(t, k, alice, ask(8))
+	if _, err := k.Acquire(t.Context(), alice, ask(1)); err == nil {
+		t.Error("one of none was given to somebody who is not alone in his lease")
+	}
+	h.alone = map[int]string{1: first.Unit}
+	if _, err := k.Acquire(t.Context(), Caller{UID: 1001, PID: 1, Start: 1}, ask(8)); err == nil {
+		t.Error("somebody else's lease was exchanged")
+	}
+	second := acquire(t, k, alice, ask(8))
+	if len(h.tenants) != 1 || h.tenants[0].Unit != second.Unit {
+		t.Errorf("left is %+v", h.tenants)
+	}
+	// Who comes into it meanwhile stays, and nothing is given twice.
+	h.alone, h.others = map[int]string{1: second.Unit}, true
+	if _, err := k.Acquire(t.Context(), alice, ask(8)); err == nil || !strings.Contains(err.Error(), second.Unit) {
+		t.Errorf("with somebody else in it by then: %v", err)
+	}
+	if len(h.tenants) != 1 || h.tenants[0].Unit != second.Unit {
+		t.Errorf("left is %+v", h.tenants)
 	}
 }
 

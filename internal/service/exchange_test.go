@@ -1,0 +1,46 @@
+package service
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"dcm/internal/host"
+)
+
+func TestWhoIsAloneInALease(t *testing.T) {
+	const lease = "dcm-lease-1000-4f1c09aa.scope"
+	for _, tt := range []struct {
+		name, cgroup, procs, below string
+		alone                      bool
+	}{
+		{"alone", "/dcm.slice/" + lease, "7\n", "", true},
+		{"with a child", "/dcm.slice/" + lease, "7\n8\n", "", false},
+		{"with a container below", "/dcm.slice/" + lease, "7\n", "libpod", false},
+		{"below it", "/dcm.slice/" + lease + "/libpod", "7\n", "", false},
+		{"in a service", "/dcm.slice/vllm.service", "7\n", "", false},
+		{"elsewhere", "/user.slice/" + lease, "7\n", "", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := &premises{host: &host.Host{Root: t.TempDir()}}
+			cgroup := p.host.Path("sys/fs/cgroup", tt.cgroup)
+			for path, text := range map[string]string{
+				p.host.Path("proc/7/cgroup"): "0::" + tt.cgroup + "\n", filepath.Join(cgroup, "cgroup.procs"): tt.procs,
+				filepath.Join(cgroup, "cgroup.events"): "populated 1\nfrozen 0\n", filepath.Join(cgroup, tt.below, "cgroup.type"): "domain\n",
+			} {
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := p.Alone(7); (got == lease) != tt.alone {
+				t.Errorf("it is alone in %q", got)
+			}
+			if tt.alone && (p.Empty(lease) || !p.Empty("dcm-lease-1000-00000000.scope")) {
+				t.Error("a lease with a process is empty, or one that is gone is not")
+			}
+		})
+	}
+}
