@@ -23,7 +23,11 @@ func main() {
 	if filepath.Base(os.Args[0]) == "slurm-feature" {
 		os.Args = append([]string{"dcm", "slurm-feature"}, os.Args[1:]...)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ends := []os.Signal{syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGINT) { // else it stays so, for what dcm run executes too: a job in the background
+		ends = append(ends, syscall.SIGINT)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
 	os.Exit(cli.Run(ctx, &host.Host{Root: "/", Version: version}, cli.Stdio(os.Stdout, os.Stderr), os.Args[1:]))
 }

@@ -138,12 +138,9 @@ func considered(ctx context.Context, h *host.Host, con *Console, s scene, w bus.
 // runWith finds out first all that could be in the way of the command: a lease is
 // asked for when it can be used.
 func runWith(ctx context.Context, h *host.Host, con *Console, w bus.Want, command []string) error {
-	path, err := exec.LookPath(command[0])
-	if errors.Is(err, fs.ErrPermission) {
-		return exit.With(notExecutable, err)
-	}
+	path, err := found(command[0])
 	if err != nil {
-		return exit.With(notFound, err)
+		return err
 	}
 	if err := mayOpen(h, w); err != nil {
 		return err
@@ -159,6 +156,19 @@ func runWith(ctx context.Context, h *host.Host, con *Console, w bus.Want, comman
 	return exit.With(notExecutable, fmt.Errorf("cannot execute %s: %w", command[0], err))
 }
 
+// found is where a shell finds a command: PATH is the caller's, with the directories in it
+// that are relative.
+func found(command string) (string, error) {
+	path, err := exec.LookPath(command)
+	switch {
+	case err == nil, errors.Is(err, exec.ErrDot):
+		return path, nil
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EISDIR):
+		return "", exit.With(notExecutable, err)
+	}
+	return "", exit.With(notFound, err)
+}
+
 // acquire asks for a lease. Who waits goes on to do so when the daemon was started anew.
 func acquire(ctx context.Context, w bus.Want, tell func(string)) (bus.Lease, error) {
 	c, err := bus.Dial(ctx, bus.SystemBus)
@@ -167,7 +177,7 @@ func acquire(ctx context.Context, w bus.Want, tell func(string)) (bus.Lease, err
 	}
 	for err == nil {
 		var l bus.Lease
-		if l, err = c.Acquire(ctx, w); err == nil {
+		if l, err = c.Acquire(ctx, w); err == nil && ctx.Err() == nil {
 			return l, nil
 		}
 		if errors.Is(err, bus.ErrGone) && w.Wait {
