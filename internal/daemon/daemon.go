@@ -107,7 +107,7 @@ type Daemon struct {
 	Load     func() (Settings, error)             // reads the configuration; every problem in one error
 	LastGood func() (Settings, error)             // what an earlier daemon of this boot has last loaded
 	Stale    func(Settings) (bool, error)         // the generator's drop-ins are not those of the settings
-	Reserve  func(Settings) (bool, error)         // reservations are others than what was chosen for; nil: there are none
+	Reserve  Reserve                              // nil: there are no reservations
 	Dial     func(context.Context) (Units, error) // connects to PID 1
 	Busy     func() (bool, error)                 // a run is under way
 	LastRun  func() (*report.Run, error)          // the oneshot's report
@@ -129,6 +129,10 @@ type Daemon struct {
 
 	Limits Limits
 }
+
+// Reserve tells whether partitions are to be chosen anew for reservations. An error with a
+// cure leaves all as it is; if it names holders it is asked again when one has ended.
+type Reserve func(context.Context, Settings) (due bool, err error)
 
 // Limits are the daemon's times; the zero value of each means the default.
 type Limits struct {

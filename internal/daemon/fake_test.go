@@ -150,8 +150,12 @@ func (h *host) start() <-chan error {
 			}
 			return *h.good, nil
 		},
-		Stale:   func(Settings) (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.stale, nil },
-		Reserve: func(Settings) (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.due, h.notDue },
+		Stale: func(Settings) (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.stale, nil },
+		Reserve: func(context.Context, Settings) (bool, error) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return h.due, h.notDue
+		},
 		Dial:    func(context.Context) (Units, error) { return h, nil },
 		Busy:    func() (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.busy, nil },
 		LastRun: func() (*report.Run, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.last, nil },

@@ -249,6 +249,7 @@ func (l *loop) finish(ctx context.Context, o outcome) error {
 		l.drifted(o)
 	case o.failure == nil:
 		l.succeeded(o)
+		l.watch(ctx, o.holders) // who keeps reservations from what they want
 	case l.again && !l.started:
 		// The verdict is on a configuration that is no longer there.
 	default:

@@ -18,14 +18,14 @@ func (p *pass) reserve(ctx context.Context) outcome {
 	if p.Reserve == nil {
 		return outcome{}
 	}
-	due, err := p.Reserve(p.settings)
+	due, err := p.Reserve(ctx, p.settings)
 	wrong, refused := errors.AsType[interface {
 		error
 		Cure() string
 	}](err)
 	switch {
 	case refused: // those who would have to move are left as they are
-		return outcome{problem: &report.Error{Text: err.Error(), Cure: wrong.Cure()}}
+		return outcome{problem: &report.Error{Text: err.Error(), Cure: wrong.Cure()}, holders: awaited(err)}
 	case err != nil:
 		return transient(err)
 	case !due:
@@ -55,4 +55,16 @@ func (p *pass) reserve(ctx context.Context) outcome {
 		o.problem = &report.Error{Text: "not all reservations can be met", Cure: "reserve less, or select a profile with more partitions; journalctl -u " + unitname.Reserve + " tells more"}
 	}
 	return o
+}
+
+// awaited are those whose end may mend an error.
+func awaited(err error) []report.Holder {
+	held, ok := errors.AsType[interface {
+		error
+		Holders() []report.Holder
+	}](err)
+	if !ok {
+		return nil
+	}
+	return held.Holders()
 }

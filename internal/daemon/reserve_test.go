@@ -28,6 +28,28 @@ func TestReservationsThatAreRefusedRestartNothing(t *testing.T) {
 	}
 }
 
+type held struct{ cured }
+
+func (held) Holders() []report.Holder { return []report.Holder{{PID: 7}} }
+
+// What waits for a lease is looked at again at its end.
+func TestReservationsThatWaitForALeaseGoOnWithItsEnd(t *testing.T) {
+	h := newHost(t)
+	h.due, h.notDue = true, held{cured{errors.New("leases have the others")}}
+	h.choice = systemd.Unit{Name: unitname.Reserve, Load: "loaded", Active: "active", Invocation: "2"}
+	h.start()
+	s := h.until("the profile", phase(report.InSync))
+	if s.Error == nil || s.Error.Text != "leases have the others" || len(s.Holders) != 1 || strings.Contains(h.did(), "restart:") {
+		t.Errorf("told is %+v, %+v; it did %s", s.Error, s.Holders, h.did())
+	}
+	h.set(func() { h.notDue = nil })
+	close(h.gone)
+	h.until("the choice", func(s report.State) bool { return s.Error == nil && len(s.Holders) == 0 })
+	if did := h.did(); !strings.Contains(did, "restart:dcm-reserve.service") {
+		t.Errorf("it did %s", did)
+	}
+}
+
 // A change of reservations alone restarts the unit that chooses, and not the one that
 // changes GPUs.
 func TestReservationsAloneRestartWhatChooses(t *testing.T) {

@@ -91,6 +91,12 @@ func (h *Host) ReserveDue(list []config.Reservation) (bool, error) {
 	return due, err
 }
 
+// Unmet tells whether one of those that were chosen for last has no partitions.
+func (h *Host) Unmet() bool {
+	p, err := report.ReadReservations(h.Runtime())
+	return err == nil && p != nil && slices.ContainsFunc(p.Reservations, func(r report.Reservation) bool { return r.Wants > 0 && len(r.Partitions) == 0 })
+}
+
 func (h *Host) reserveDue(list []config.Reservation) (bool, error) {
 	p, err := report.ReadReservations(h.Runtime())
 	if err != nil || p == nil {

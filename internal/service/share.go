@@ -146,15 +146,9 @@ func (s sharing) leased(ctx context.Context) []string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
-	list, err := (&premises{host: s.host}).tenants(ctx)
+	nodes, err := (&premises{host: s.host}).leases(ctx, true)
 	if err != nil {
-		s.log.Warn(fmt.Sprintf("it cannot be told what leases have: %v", err))
-	}
-	var nodes []string
-	for _, t := range list {
-		if leased(t.Unit) {
-			nodes = append(nodes, t.Allowed...)
-		}
+		s.log.Warn(err.Error())
 	}
 	return nodes
 }

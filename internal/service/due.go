@@ -1,0 +1,157 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"dcm/internal/apply"
+	"dcm/internal/config"
+	"dcm/internal/host"
+	"dcm/internal/lease"
+	"dcm/internal/report"
+)
+
+// due tells whether partitions are to be chosen anew for reservations. It is an
+// [unmetError] where the units that are restarted for that would not come back: they are
+// left as they are. Where that is for leases, it goes on with their end.
+func due(ctx context.Context, h *host.Host, list []config.Reservation) (bool, error) {
+	changed, err := h.ReserveDue(list)
+	if err != nil || !changed && !h.Unmet() {
+		return changed, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answering)
+	defer cancel()
+	c := choice{list: list, changed: changed}
+	if c.last, err = report.ReadPartitions(h.Runtime()); err != nil || c.last == nil {
+		return changed, err
+	}
+	devices, err := h.Node(nil).Devices(ctx)
+	if err != nil {
+		return changed, nil // the choice itself tells of that
+	}
+	c.wants = wants(list, c.last.Parts, devices, slog.New(slog.DiscardHandler))
+	if c.now, err = (lease.Links{Dir: h.Path("dev/dcm")}).Read(); err != nil {
+		return false, err
+	}
+	p := &premises{host: h}
+	for ctx.Err() == nil {
+		var left <-chan struct{}
+		if len(h.Leased()) > 0 {
+			left = p.Changed(ctx)
+		}
+		if c.leased, err = p.leases(ctx, left != nil); err != nil {
+			return false, err
+		}
+		c.lessees = apply.Holders(h.Lessees())
+		is, err := c.weigh()
+		if err == nil || len(c.lessees) > 0 || len(c.leased) == 0 {
+			return is, err
+		}
+		<-left // they are ending, and nobody is there to wait for
+	}
+	return false, ctx.Err()
+}
+
+// leases are the nodes that leases have.
+func (p *premises) leases(ctx context.Context, any bool) ([]string, error) {
+	if !any {
+		return nil, nil
+	}
+	list, err := p.tenants(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("cannot tell what leases have: %w", err)
+	}
+	var nodes []string
+	for _, t := range list {
+		if leased(t.Unit) {
+			nodes = append(nodes, t.Allowed...)
+		}
+	}
+	return nodes, nil
+}
+
+// choice is what a choice for reservations goes by.
+type choice struct {
+	list    []config.Reservation
+	wants   []lease.Reservation
+	changed bool // the list is another one than was chosen for last
+	last    *report.Partitions
+	now     map[string][]string // the nodes that each has
+	leased  []string            // the nodes that leases have
+	lessees []report.Holder     // who they are
+}
+
+// unmetError is that partitions would be chosen in vain.
+type unmetError struct {
+	text    string
+	lessees []report.Holder // whose end would help
+}
+
+func (e *unmetError) Error() string {
+	if len(e.lessees) == 0 {
+		return e.text
+	}
+	const most = 3
+	var names []string
+	for _, l := range e.lessees[:min(most, len(e.lessees))] {
+		names = append(names, fmt.Sprintf("%s of %s", l.Unit, l.Lessee))
+	}
+	if more := len(e.lessees) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return e.text + "; leases have the others: " + strings.Join(names, ", ")
+}
+
+// Cure is what an administrator can do about it.
+func (e *unmetError) Cure() string {
+	if len(e.lessees) == 0 {
+		return "reserve less, or select a profile with more partitions"
+	}
+	return "wait for the end of these leases, or end them with dcm release; dcm goes on by itself"
+}
+
+// Holders are those whose end it waits for.
+func (e *unmetError) Holders() []report.Holder { return e.lessees }
+
+// weigh tells whether a choice would give somebody what he has not, and takes nothing
+// from anybody who then would have none.
+func (c choice) weigh() (bool, error) {
+	given, lack := lease.Reserve(parts(c.last.Parts), c.wants, c.now, c.leased)
+	free := given
+	if lack != nil && len(c.leased) > 0 {
+		free, _ = lease.Reserve(parts(c.last.Parts), c.wants, c.now, nil)
+	}
+	var stuck []string
+	gain, loss, waits := c.changed, false, false
+	for _, r := range c.list {
+		before := c.before(r.Name)
+		switch {
+		case r.Broken:
+		case len(given[r.Name].Nodes) > 0:
+			gain = gain || len(before.Partitions) == 0
+		default:
+			stuck = append(stuck, r.Source+": reservation "+r.Name)
+			loss = loss || len(before.Partitions) > 0 || before.Asks != r.Asks()
+			waits = waits || len(free[r.Name].Nodes) > 0
+		}
+	}
+	if gain && !loss || !c.changed && !waits {
+		return gain && !loss, nil
+	}
+	e := &unmetError{text: fmt.Sprintf("%s cannot be met: %v", strings.Join(stuck, ", "), lack)}
+	if waits {
+		e.lessees = c.lessees
+	}
+	return false, e
+}
+
+func (c choice) before(name string) report.Reservation {
+	i := slices.IndexFunc(c.last.Reservations, func(r report.Reservation) bool { return r.Name == name })
+	if i < 0 {
+		return report.Reservation{}
+	}
+	return c.last.Reservations[i]
+}
