@@ -193,6 +193,23 @@ func wholeReserved(m machine) {
 	if got := m.run("dcm gpus; dcm status; dcm partitions"); strings.Contains(got, "permission") {
 		m.t.Errorf("root is kept out of what is guarded, and told:\n%s", got)
 	}
+	// As the library tells of it that it is forbidden, and as it does not list it.
+	for _, how := range []string{"nodes /dev 509", "unlisted"} {
+		m.knob(how)
+		if got := m.run("dcm verify; dcm check; dcm export"); !strings.Contains(got, "All 8 GPUs are as profile off says") || !strings.Contains(strings.Join(strings.Fields(got), " "), " small yes 56 ") || strings.Count(got, "0000:") != 0 {
+			m.t.Errorf("%s: root's shell is told\n%s", how, got)
+		}
+		if r := m.try("dcm plan small"); r.Code != 2 || strings.Count(r.Stdout, "divide 0000:") != 8 {
+			m.t.Errorf("%s: exit status %d\n%s%s", how, r.Code, r.Stdout, r.Stderr)
+		}
+	}
+	m.run("systemctl stop dcm")
+	if r := m.try("dcm verify"); r.Code != 1 || !strings.Contains(r.Stderr, "dcm's daemon may be let look, and does not answer") {
+		m.t.Errorf("without the daemon: exit status %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	m.knob("")
+	m.knob("nodes /dev 509")
+	m.run("systemctl start dcm")
 }
 
 // devicesReserved: services have the devices that are made, through changes of the

@@ -107,7 +107,8 @@ func nvidia(t *testing.T, p product) {
 				run  func(machine)
 			}{
 				{"a restart brings the geometry, and an equal one nothing", migByRestart},
-				{"each GPU is divided in another way", func(m machine) { m.through("h100-8") }},
+				{"what the library is called for is counted", migCounted},
+				{"each GPU is divided in another way", func(m machine) { m.through("h100-8"); m.imports() }},
 				{"one GPU fails and the others go back", migFails},
 				{"what somebody else has changed is put back", migDrift},
 				{"a holder is waited for", migHeld},
@@ -165,6 +166,44 @@ func (m machine) becomes(kind string) {
 		m.reboot()
 	}
 	m.through(kind)
+	m.imports()
+}
+
+// imports takes over what mig-parted brings along: what fits these GPUs is planned, and
+// what does not is told apart from it.
+func (m machine) imports() {
+	m.t.Helper()
+	if os.Getenv(everyWay) == "" {
+		return
+	}
+	own, err := os.ReadFile("../config/testdata/mig-parted.yaml")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.put("/root/config.yaml", string(own))
+	const imported = "/etc/dcm/dcm.toml.d/10-mig.toml"
+	m.run("dcm import /root/config.yaml >" + imported)
+	fits, others := 0, 0
+	for line := range strings.Lines(m.run("dcm check")) {
+		f := strings.Fields(strings.Replace(line, " *", "", 1))
+		if len(f) < 3 || f[0] == "PROFILE" || f[1] != "yes" && f[1] != "no" {
+			continue
+		}
+		r := m.try("dcm plan " + f[0])
+		if f[1] == "yes" && (r.Code != 0 && r.Code != 2 || !strings.Contains(r.Stdout, f[0])) || f[1] == "no" && r.Code != 1 {
+			m.t.Errorf("%s, which fits: %s, is planned with exit status %d\n%s%s", f[0], f[1], r.Code, r.Stdout, r.Stderr)
+		}
+		if f[1] == "yes" {
+			fits++
+		} else {
+			others++
+		}
+	}
+	m.t.Logf("of what mig-parted brings along %d profiles are planned, %d do not fit", fits, others)
+	if fits < 6 {
+		m.t.Errorf("%d profiles fit", fits)
+	}
+	m.run("rm " + imported + "; systemctl reload dcm")
 }
 
 // nvidias are the GPUs with MIG, in PCI order.
@@ -247,6 +286,95 @@ func migByRestart(m machine) {
 	m.run("dcm apply mixed")
 	m.bounced(before)
 	m.divided("3g.40gb, 2g.20gb, 2 × 1g.10gb", 4)
+}
+
+// called is what the library was called for: how often by which unit for which GPU, and
+// by which function; "-" is a load.
+type called map[string]map[string]map[string]int
+
+// counting turns the log of calls on, does something and counts.
+func (m machine) counting(do func()) called {
+	m.t.Helper()
+	const log = "/run/dcm/calls"
+	m.run("rm -f " + log)
+	m.knob("log " + log)
+	do()
+	m.knob("")
+	out := make(called)
+	for line := range strings.Lines(m.run("cat " + log + "; rm " + log)) {
+		f := strings.Fields(line)
+		if len(f) != 3 {
+			m.t.Fatalf("%q", line)
+		}
+		if out[f[2]] == nil {
+			out[f[2]] = make(map[string]map[string]int)
+		}
+		if out[f[2]][f[1]] == nil {
+			out[f[2]][f[1]] = make(map[string]int)
+		}
+		out[f[2]][f[1]][f[0]]++
+	}
+	return out
+}
+
+// sums are a unit's loads, its looks at a GPU, and its calls for it.
+func (c called) sums(unit, gpu string) (loads, looks, calls int) {
+	for _, n := range c[unit]["-"] {
+		loads += n
+	}
+	for _, n := range c[unit][gpu] {
+		calls += n
+	}
+	return loads, c[unit][gpu]["nvmlDeviceGetHandleByPciBusId_v2"], calls
+}
+
+// migCounted counts the calls of whole runs. A look loads the library once, for all GPUs;
+// a run that finds nothing to do looks once, and the daemon no oftener; and what changes
+// is called for on the GPU alone that is to be another.
+func migCounted(m machine) {
+	m.chosen("mixed", of80())
+	m.applied("mixed")
+	gpus := m.nvidias()
+	first, third := gpus[0].Address, gpus[2].Address
+	const daemon, oneshot = "dcm.service", "dcm-apply.service"
+	for _, s := range []struct {
+		what  string
+		do    func()
+		looks map[string]int // at most
+	}{
+		{"dcm apply with nothing to do", func() { m.run("dcm apply") }, map[string]int{daemon: 2}},
+		{"a restart of dcm-apply with nothing to do", func() { m.run("systemctl restart dcm-apply; dcm apply") }, map[string]int{daemon: 4, oneshot: 1}},
+		{"a restart of dcm with nothing to do", func() { m.run("systemctl restart dcm") }, map[string]int{daemon: 2}},
+	} {
+		c := m.counting(s.do)
+		for unit := range c {
+			loads, looks, calls := c.sums(unit, first)
+			m.t.Logf("%s: %s loads the library %d times for %d looks, with %d calls for each GPU", s.what, unit, loads, looks, calls)
+			if loads != looks || looks > s.looks[unit] {
+				m.t.Errorf("%s: %s loads it %d times for %d looks, want one for each, at most %d", s.what, unit, loads, looks, s.looks[unit])
+			}
+		}
+		if loads, _, _ := c.sums(daemon, first); loads == 0 {
+			m.t.Errorf("%s: nothing is counted: %v", s.what, c)
+		}
+	}
+	m.put(settings, geometries("one", of80())+"[profiles.one]\n[[profiles.one.group]]\ngpus = [2]\nmig = { \"1g.10gb\" = 7 }\n")
+	c := m.counting(func() { m.run("dcm apply") })
+	_, looks, calls := c.sums(oneshot, first)
+	all, own, ownCalls := c.sums(oneshot, third)
+	m.t.Logf("one of eight: %d loads; %d looks with %d calls for each GPU; %d loads with %d calls for the one alone", all, looks, calls, all-looks, ownCalls-calls)
+	run := m.lastRun()
+	if run.Result != report.Applied || len(run.Steps) != 2 || all != looks+len(run.Steps) || own != looks+2*len(run.Steps) {
+		m.t.Errorf("the run ended %s; %d loads for %d looks and %d steps, %d handles of the one", run.Result, all, looks, len(run.Steps), own)
+	}
+	for gpu, functions := range c[oneshot] {
+		for f := range functions {
+			changes := strings.Contains(f, "Create") || strings.Contains(f, "Destroy") || strings.Contains(f, "Set")
+			if changes && gpu != third {
+				m.t.Errorf("%s is called for %s", f, gpu)
+			}
+		}
+	}
 }
 
 // everyWay has each geometry be one of all GPUs in its turn, which takes its time.
@@ -350,30 +478,51 @@ func migRival(m machine) {
 	m.divided("7g.80gb", 1)
 }
 
-// migKilled has something be killed while an instance is being made: the profile comes,
-// by whom has survived or is started anew, and so do the clients.
+// migKilled has something be killed in the middle of a step: the profile comes, by whom
+// has survived or is started anew, and so do the clients.
 func migKilled(m machine) {
 	m.chosen("mixed", of80())
-	for _, s := range []struct{ profile, geometry, kill string }{
-		{"large", "7g.80gb", "systemctl kill -s TERM dcm-apply"},
-		{"mixed", "3g.40gb, 2g.20gb, 2 × 1g.10gb", `for p in /proc/[0-9]*; do case $(tr '\0' ' ' <$p/cmdline) in */dcm-nvml\ --confined*) kill -KILL ${p#/proc/} ;; esac; done 2>/dev/null`},
-		{"large", "7g.80gb", "systemctl kill -s KILL dbus; systemctl daemon-reexec"},
-		{"small", "7 × 1g.10gb", "systemctl kill -s KILL dcm; systemctl kill -s KILL dcm-apply"},
-	} {
-		m.knob("hang nvmlDeviceCreateGpuInstanceWithPlacement")
+	const (
+		create, destroy, inside, mode = "nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceDestroy", "nvmlComputeInstanceDestroy", "nvmlDeviceSetMigMode"
+		library                       = `for p in /proc/[0-9]*; do case $(tr '\0' ' ' <$p/cmdline) in */dcm-nvml\ --confined*) kill -KILL ${p#/proc/} ;; esac; done 2>/dev/null`
+	)
+	type killing struct{ profile, amid, step, kill string }
+	list := []killing{
+		{"large", create, "mig-fill", "systemctl kill -s TERM dcm-apply"},
+		{"mixed", create, "mig-fill", library},
+		{"large", create, "mig-fill", "systemctl kill -s KILL dbus; systemctl daemon-reexec"},
+		{"small", create, "mig-fill", "systemctl kill -s KILL dcm; systemctl kill -s KILL dcm-apply"},
+	}
+	if os.Getenv(everyWay) != "" {
+		list = append(list,
+			killing{"off", inside, "mig-clear", "systemctl kill -s KILL dcm-apply"},
+			killing{"mixed", mode, "mig-mode", "systemctl kill -s KILL dcm"},
+			killing{"large", destroy, "mig-clear", "systemctl kill -s TERM dcm-apply"},
+			killing{"off", mode, "mig-mode", library},
+			killing{"small", mode, "mig-mode", "systemctl kill -s KILL dcm; systemctl kill -s KILL dcm-apply; systemctl daemon-reload"})
+	}
+	for _, s := range list {
+		m.knob("hang " + s.amid)
 		m.put(settings, geometries(s.profile, of80()))
-		m.await("/run/dcm/report.json", `"result": "running"`, `"profile": "`+s.profile+`"`, "mig-fill")
+		m.await("/run/dcm/report.json", `"result": "running"`, `"profile": "`+s.profile+`"`, `"`+s.step+`"`)
 		m.run(s.kill)
 		m.knob("")
 		m.applied(s.profile)
-		m.divided(s.geometry, strings.Count(s.geometry, "g.")+map[string]int{"small": 6, "mixed": 1}[s.profile])
+		want := map[string]struct {
+			geometry  string
+			instances int
+		}{"large": {"7g.80gb", 1}, "mixed": {"3g.40gb, 2g.20gb, 2 × 1g.10gb", 4}, "small": {"7 × 1g.10gb", 7}, "off": {"MIG off", 0}}[s.profile]
+		m.divided(want.geometry, want.instances)
 		if got := m.show(agentUnit, "ActiveState")["ActiveState"]; got != "active" {
-			m.t.Errorf("%s: gpuagent is %s", s.kill, got)
+			m.t.Errorf("%s amid %s: gpuagent is %s", s.kill, s.amid, got)
 		}
 	}
+	// systemd 257's has lost its name with the bus: a reboot would wait twice 25 s for it.
+	m.run("systemctl try-restart systemd-logind")
 }
 
 func migDriver(m machine) {
+	m.chosen("small", of80())
 	m.run("systemctl stop gpuagent amd-metrics-exporter dashboard; modprobe -r nvidia")
 	if got := m.run("dcm gpus"); !strings.Contains(got, "the nvidia driver is not loaded") {
 		m.t.Errorf("dcm gpus:\n%s", got)
@@ -512,4 +661,31 @@ func bothReserved(m machine) {
 	lease := m.lessee("-n 2")
 	m.can(lease, d, false, d.with(m.leased(d, lease)...))
 	m.run("dcm release " + lease)
+	// Which partitions those are can be said by the vendor and by the mode.
+	reserve("[[reservation]]\nunit = \"alpha\"\npartitions = 3\nexclusive = true\nmode = \"CPX\"\n[[reservation]]\nunit = \"beta@1\"\npartitions = 3\nexclusive = true\nvendor = \"nvidia\"\n")
+	m.run("systemctl start alpha beta@1")
+	d = m.deal()
+	alpha, beta = d.of("alpha"), d.of("beta-1")
+	if len(alpha) != 3 || len(beta) != 3 || !strings.HasPrefix(alpha[2], "/dev/dri/") || !strings.HasPrefix(beta[2], "/dev/nvidia-caps/") {
+		m.t.Fatalf("by their kinds alpha has %s and beta %s", alpha, beta)
+	}
+	m.can("alpha.service", d, false, d.with(alpha...))
+	m.can("beta@1.service", d, false, d.with(beta...))
+	for options, node := range map[string]string{"-n 2 --vendor amd": "/dev/dri/", "-n 2 --mode 1g.10gb": "/dev/nvidia-caps/"} {
+		lease := m.lessee(options)
+		has := m.leased(d, lease)
+		if len(has) != 2 || !strings.HasPrefix(has[0], node) || !strings.HasPrefix(has[1], node) {
+			m.t.Errorf("%s gives %s", options, has)
+		}
+		m.can(lease, d, false, d.with(has...))
+		m.run("dcm release " + lease)
+	}
+	if r := m.try("dcm run --mode 3g.40gb -- true"); r.Code != 1 || !strings.Contains(r.Stderr, "there is no partition 3g.40gb: there are amd CPX/NPS1, nvidia 1g.10gb") {
+		m.t.Errorf("what there is not: %d, %s", r.Code, r.Stderr)
+	}
+	before := m.units("alpha.service", "beta@1.service")
+	if r := m.try("dcm apply whole"); r.Code == 0 || !strings.Contains(r.Stderr, "reservation alpha cannot be met: there is no partition CPX") {
+		m.t.Errorf("a profile without them: %d, %s", r.Code, r.Stderr)
+	}
+	m.untouched(before)
 }
