@@ -159,8 +159,12 @@ func (s *Service) acquire(c call) ([]any, error) {
 	if err := w.read(c.body[0].(map[string]dbus.Variant)); err != nil {
 		return nil, err
 	}
-	ctx, cancel := s.presence(c)
-	defer cancel()
+	ctx := s.ctx(c)
+	if w.Wait || c.who.uid != 0 { // else it is over before the bus had told who has gone
+		var cancel context.CancelFunc
+		ctx, cancel = s.presence(c)
+		defer cancel()
+	}
 	who := Caller{UID: c.who.uid, PID: c.who.pid, Came: came(c.sender, c.conn.Names())}
 	var err error
 	if who.Start, err = s.control.Started(who.PID, who.UID); err != nil {

@@ -56,9 +56,8 @@ type Scope struct {
 type Host interface {
 	// Facts looks at what is so now.
 	Facts(ctx context.Context) (Facts, error)
-	// Start has the scope made, waits until the process is in it, and returns what
-	// of the limits that the process had is not in force any more.
-	Start(ctx context.Context, s Scope) (notes []string, err error)
+	// Ready is Facts, with what is to be known of a process to move it.
+	Ready(ctx context.Context, pid int) (Facts, Move, error)
 	// Stop ends a unit and whatever is in it.
 	Stop(ctx context.Context, unit string) error
 	// StartOf returns a process's start time.
@@ -76,6 +75,14 @@ type Host interface {
 	// since it was called. It is called only for who waits, until ctx ends.
 	Changed(ctx context.Context) <-chan struct{}
 	exchange
+}
+
+// Move is of one process into a scope.
+type Move interface {
+	// Start has the scope made, waits until the process is in it, and returns what
+	// of the limits that the process had is not in force any more.
+	Start(ctx context.Context, s Scope) (notes []string, err error)
+	Close()
 }
 
 // ErrChanging is the refusal while GPUs are being partitioned, and ErrDraining while
@@ -234,10 +241,11 @@ func (k *Keeper) attempt(ctx context.Context, c Caller, r Request) (Lease, error
 		return Lease{}, err
 	}
 	defer release()
-	facts, err := k.Host.Facts(ctx)
+	facts, move, err := k.Host.Ready(ctx, c.PID)
 	if err != nil {
 		return Lease{}, fmt.Errorf("cannot tell who has which partition: %w", err)
 	}
+	defer move.Close()
 	facts, before := k.without(facts, c)
 	choice, err := k.choose(facts, c.UID, r)
 	if err != nil {
@@ -246,7 +254,7 @@ func (k *Keeper) attempt(ctx context.Context, c Caller, r Request) (Lease, error
 	if err := k.same(c); err != nil {
 		return Lease{}, err
 	}
-	return k.give(ctx, c, r, facts, choice, before)
+	return k.give(ctx, c, r, facts, move, choice, before)
 }
 
 // same refuses a caller that has ended, and whose number may be another's.
@@ -355,7 +363,7 @@ func whose(book []Held, w placement.Want) []string {
 // give has the scope made. That the process which is in it is the one that asked is
 // looked at again: between the last look and PID 1's its number may have become
 // another's, and then that one must not stay.
-func (k *Keeper) give(ctx context.Context, c Caller, r Request, f Facts, choice placement.Choice, before string) (Lease, error) {
+func (k *Keeper) give(ctx context.Context, c Caller, r Request, f Facts, move Move, choice placement.Choice, before string) (Lease, error) {
 	l := Lease{Unit: name(c.UID, r, f).String(), Choice: choice}
 	var own []string
 	for _, p := range choice.Partitions {
@@ -372,7 +380,7 @@ func (k *Keeper) give(ctx context.Context, c Caller, r Request, f Facts, choice 
 		}
 	}
 	l.Nodes = append(l.Nodes, own...)
-	notes, err := k.Host.Start(ctx, Scope{Unit: l.Unit, Description: describe(r, choice), PID: c.PID, Allow: l.Nodes, Time: r.Time})
+	notes, err := move.Start(ctx, Scope{Unit: l.Unit, Description: describe(r, choice), PID: c.PID, Allow: l.Nodes, Time: r.Time})
 	if err != nil {
 		// It may come up all the same: for a process that has ended, say, and then nothing
 		// would end it.

@@ -55,6 +55,13 @@ func (h *host) Facts(context.Context) (Facts, error) {
 	return Facts{Parts: parts(), Tenants: slices.Clone(h.tenants), Reserved: h.reserved, Open: h.open}, nil
 }
 
+func (h *host) Ready(ctx context.Context, _ int) (Facts, Move, error) {
+	f, err := h.Facts(ctx)
+	return f, h, err
+}
+
+func (h *host) Close() {}
+
 func (h *host) Start(_ context.Context, s Scope) ([]string, error) {
 	if h.onStart != nil {
 		if err := h.onStart(s); err != nil {

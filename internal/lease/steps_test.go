@@ -101,6 +101,11 @@ func (w *world) Facts(context.Context) (Facts, error) {
 	return Facts{Parts: w.parts, Tenants: slices.Clone(w.tenants), Reserved: w.kept(), Open: maps.Clone(w.open)}, nil
 }
 
+func (w *world) Ready(ctx context.Context, _ int) (Facts, Move, error) {
+	f, err := w.Facts(ctx)
+	return f, w, err
+}
+
 func (w *world) kept() map[string]string {
 	out := make(map[string]string)
 	for name, g := range w.grants {

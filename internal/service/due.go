@@ -60,7 +60,7 @@ func (p *premises) leases(ctx context.Context, any bool) ([]string, error) {
 	if !any {
 		return nil, nil
 	}
-	list, err := p.tenants(ctx)
+	list, err := p.tenantsNow(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("cannot tell what leases have: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +44,16 @@ func (p *premises) Facts(ctx context.Context) (lease.Facts, error) {
 func (p *premises) facts(ctx context.Context) (lease.Facts, gpu.Usage, error) {
 	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
+	conn, err := p.host.Dial(ctx)
+	if err != nil {
+		return lease.Facts{}, gpu.Usage{}, err
+	}
+	defer conn.Close()
+	return p.factsBy(ctx, conn)
+}
+
+// factsBy asks PID 1 by a connection that there is.
+func (p *premises) factsBy(ctx context.Context, conn *systemd.Conn) (lease.Facts, gpu.Usage, error) {
 	last, err := report.ReadPartitions(p.host.Runtime())
 	// At boot /run is empty. The boot's id is not compared: in a container systemd 252
 	// shows some processes another one.
@@ -70,7 +79,7 @@ func (p *premises) facts(ctx context.Context) (lease.Facts, gpu.Usage, error) {
 	var unread error
 	var looked sync.WaitGroup
 	looked.Go(func() { usage, unread = p.node.Usage(ctx) }) // while PID 1 is asked: somebody waits for a lease
-	f.Tenants, err = p.tenants(ctx)
+	f.Tenants, err = p.tenants(ctx, conn)
 	looked.Wait()
 	if err = errors.Join(err, unread); err != nil {
 		return f, usage, err
@@ -122,13 +131,17 @@ func leased(unit string) bool {
 	return ok
 }
 
-// tenants are the units of the slice, with the links that they name followed.
-func (p *premises) tenants(ctx context.Context) ([]lease.Tenant, error) {
+// tenantsNow are the units of the slice, with the links that they name followed.
+func (p *premises) tenantsNow(ctx context.Context) ([]lease.Tenant, error) {
 	conn, err := p.host.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
+	return p.tenants(ctx, conn)
+}
+
+func (p *premises) tenants(ctx context.Context, conn *systemd.Conn) ([]lease.Tenant, error) {
 	list, err := conn.Tenants(ctx, unitname.Slice)
 	if err != nil {
 		return nil, err
@@ -144,69 +157,6 @@ func (p *premises) tenants(ctx context.Context) ([]lease.Tenant, error) {
 		}
 	}
 	return out, nil
-}
-
-// Start has the scope made.
-func (p *premises) Start(ctx context.Context, s lease.Scope) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, answering)
-	defer cancel()
-	cgroup, err := p.cgroup(s.PID)
-	if err != nil {
-		return nil, err
-	}
-	bounds, err := lease.ReadBounds(p.host.Path("sys/fs/cgroup"), cgroup)
-	if err != nil {
-		return nil, err
-	}
-	extra := limits(bounds)
-	if s.Time > 0 {
-		extra = append(extra, systemd.Property{Name: "RuntimeMaxUSec", Value: uint64(s.Time.Microseconds())})
-	}
-	conn, err := p.host.Dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	var notes []string
-	held, err := conn.Filters(ctx, systemd.UnitsOf(cgroup))
-	if err != nil {
-		notes = append(notes, "it is not known what else was in force: "+err.Error())
-	}
-	for _, other := range append(bounds.Others, held...) {
-		notes = append(notes, "not taken over: "+other)
-	}
-	err = conn.StartScope(ctx, systemd.Scope{
-		Name: s.Unit, Description: s.Description, Slice: unitname.Slice, PID: uint32(s.PID), Allow: s.Allow, Extra: extra,
-	})
-	if err == nil {
-		err = p.inside(s.PID, s.Unit)
-	}
-	return notes, err
-}
-
-// inside tells of a process that did not get into its scope. One that is about to exit is
-// not moved by the kernel, which tells nobody, systemd neither: the scope is up and empty,
-// and so would stay.
-func (p *premises) inside(pid int, unit string) error {
-	now, err := p.cgroup(pid)
-	if err == nil && filepath.Base(now) != unit {
-		err = fmt.Errorf("process %d is in %s: it was about to end", pid, foreign.Text(now))
-	}
-	return err
-}
-
-// cgroup is where a process is, in the unified hierarchy.
-func (p *premises) cgroup(pid int) (string, error) {
-	text, err := os.ReadFile(p.host.Path("proc", strconv.Itoa(pid), "cgroup"))
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(text)) {
-		if path, ok := strings.CutPrefix(line, "0::"); ok {
-			return strings.TrimRight(path, "\n"), nil
-		}
-	}
-	return "", errors.New("the host has no unified cgroup hierarchy")
 }
 
 func (p *premises) Stop(ctx context.Context, unit string) error {

@@ -20,7 +20,7 @@ func (p *premises) resume(ctx context.Context) {
 	if err != nil || state == nil || !state.Loaded {
 		return
 	}
-	list, err := p.tenants(ctx)
+	list, err := p.tenantsNow(ctx)
 	last, unread := report.ReadPartitions(p.host.Runtime())
 	if err := errors.Join(err, unread); err != nil || last == nil {
 		p.log.Warn(fmt.Sprintf("it cannot be told which exclusive leases there are: %v", err))
@@ -75,7 +75,7 @@ func (p *premises) empty(unit string) bool {
 func (p *premises) reopen(ctx context.Context, unit string) {
 	for ctx.Err() == nil {
 		changed := p.Changed(ctx)
-		list, err := p.tenants(ctx)
+		list, err := p.tenantsNow(ctx)
 		if err == nil && !slices.ContainsFunc(list, func(t lease.Tenant) bool { return t.Unit == unit }) {
 			if why := p.Guard(ctx); why != "" {
 				p.log.Warn("a partition whose exclusive lease has ended may still be closed to others: "+why, "unit", unit)

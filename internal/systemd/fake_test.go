@@ -185,6 +185,7 @@ func (p *pid1) manager() map[string]any {
 			for _, v := range properties {
 				p.property(name, v.Name, v.Value.Value())
 			}
+			p.emit(managerPath, managerInterface+".JobRemoved", uint32(1), jobPath(1), name, "done")
 			return jobPath(1), nil
 		},
 		"StopUnit": func(name, mode string) (dbus.ObjectPath, *dbus.Error) {

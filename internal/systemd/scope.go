@@ -62,25 +62,17 @@ func (c *Conn) transient(ctx context.Context, job *dbus.ObjectPath, name string,
 	}{})
 }
 
-// scopeUp waits for the end of the start. Where PID 1 was replaced under the question
-// the unit tells whether it was heard.
+// scopeUp waits for the end of the start. PID 1 tells of that, and is not kept from it by
+// being asked; where it was replaced under the question the unit tells whether it was
+// heard.
 func (c *Conn) scopeUp(ctx context.Context, name string, job dbus.ObjectPath, ear *ear) error {
 	for {
 		// First what was heard, and then a look: one that is older than the end of the
 		// start shows the scope as it was before.
-		result, certain := ear.result(job)
-		list, err := c.list(ctx, []string{name})
-		if err != nil {
-			return err
-		}
-		u := list[0].unit
-		switch {
-		case u.Active == "active" && !u.Job:
-			return nil
-		case result != "" && result != "done":
-			return fmt.Errorf("cannot start %s: systemd says %q", name, result)
-		case result == "done", !certain && u.Settled():
-			return fmt.Errorf("cannot start %s: it is %s: the process has ended", name, u.Active)
+		if result, certain := ear.result(job); result != "" || !certain {
+			if over, err := c.begun(ctx, name, result, certain); over {
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -88,6 +80,25 @@ func (c *Conn) scopeUp(ctx context.Context, name string, job dbus.ObjectPath, ea
 		case <-ear.wake:
 		}
 	}
+}
+
+// begun judges a start by how its job has ended, "" where that is not known, and by the
+// unit.
+func (c *Conn) begun(ctx context.Context, name, result string, certain bool) (over bool, err error) {
+	list, err := c.list(ctx, []string{name})
+	if err != nil {
+		return true, err
+	}
+	u := list[0].unit
+	switch {
+	case u.Active == "active" && !u.Job:
+		return true, nil
+	case result != "" && result != "done":
+		return true, fmt.Errorf("cannot start %s: systemd says %q", name, result)
+	case result == "done", !certain && u.Settled():
+		return true, fmt.Errorf("cannot start %s: it is %s: the process has ended", name, u.Active)
+	}
+	return false, nil
 }
 
 func (s Scope) properties() []property {

@@ -11,6 +11,7 @@ func TestAScopeIsUpWhoseStartEndsUnderTheLook(t *testing.T) {
 	p.set("a.scope", "inactive/dead*", "")
 	c, ctx := p.dial()
 	e := c.hub.listen()
+	e.miss()
 	p.mu.Lock() // PID 1 runs by now, and calls it with the lock held
 	p.amid = func(n int) {
 		if n > 1 {
@@ -35,6 +36,32 @@ func TestAScopeIsNotUpWhoseProcessHasEnded(t *testing.T) {
 	e.jobs["/job/1"] = "done"
 	if err := c.scopeUp(ctx, "a.scope", "/job/1", e); err == nil || !strings.Contains(err.Error(), "the process has ended") {
 		t.Errorf("the end is %v", err)
+	}
+}
+
+// PID 1 has enough to do while it starts something.
+func TestNobodyAsksBeforeThereIsNews(t *testing.T) {
+	p := startPID1(t)
+	p.set("a.scope", "active/running", "")
+	c, ctx := p.dial()
+	e := c.hub.listen()
+	asked := 0
+	p.mu.Lock()
+	p.amid = func(int) { asked++ }
+	p.mu.Unlock()
+	up := make(chan error, 1)
+	go func() { up <- c.scopeUp(ctx, "a.scope", "/job/1", e) }()
+	e.ring() // of another step of the unit's
+	e.ring()
+	e.mu.Lock()
+	e.jobs["/job/1"] = "done"
+	e.mu.Unlock()
+	e.ring()
+	err := <-up
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil || asked != 1 {
+		t.Errorf("it was asked %d times, %v", asked, err)
 	}
 }
 

@@ -1,0 +1,116 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"dcm/internal/foreign"
+	"dcm/internal/lease"
+	"dcm/internal/systemd"
+	"dcm/internal/unitname"
+)
+
+// move takes one process into a scope. What is to be known of the process for that is
+// found out while others look who has which partition, by the same connection: somebody
+// waits for a lease.
+type move struct {
+	*premises
+	conn  *systemd.Conn
+	limit []systemd.Property // that hold the process where it is, and are taken over
+	notes []string           // of what is not
+	err   error              // what kept that from being known
+}
+
+// Ready is Facts, and what is to be known of a process to move it.
+func (p *premises) Ready(ctx context.Context, pid int) (lease.Facts, lease.Move, error) {
+	ctx, cancel := context.WithTimeout(ctx, answering)
+	defer cancel()
+	conn, err := p.host.Dial(ctx)
+	if err != nil {
+		return lease.Facts{}, nil, err
+	}
+	m := &move{premises: p, conn: conn}
+	var known sync.WaitGroup
+	known.Go(func() { m.err = m.learn(ctx, pid) })
+	f, _, err := p.factsBy(ctx, conn)
+	known.Wait()
+	if err != nil {
+		conn.Close()
+		return f, nil, err
+	}
+	return f, m, nil
+}
+
+func (m *move) Close() { m.conn.Close() }
+
+// learn finds out what holds a process where it is.
+func (m *move) learn(ctx context.Context, pid int) error {
+	cgroup, err := m.cgroup(pid)
+	if err != nil {
+		return err
+	}
+	bounds, err := lease.ReadBounds(m.host.Path("sys/fs/cgroup"), cgroup)
+	if err != nil {
+		return err
+	}
+	m.limit = limits(bounds)
+	held, err := m.conn.Filters(ctx, systemd.UnitsOf(cgroup))
+	if err != nil {
+		m.notes = append(m.notes, "it is not known what else was in force: "+err.Error())
+	}
+	for _, other := range append(bounds.Others, held...) {
+		m.notes = append(m.notes, "not taken over: "+other)
+	}
+	return nil
+}
+
+// Start has the scope made.
+func (m *move) Start(ctx context.Context, s lease.Scope) ([]string, error) {
+	if m.err != nil {
+		return nil, m.err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answering)
+	defer cancel()
+	extra := m.limit
+	if s.Time > 0 {
+		extra = append(extra, systemd.Property{Name: "RuntimeMaxUSec", Value: uint64(s.Time.Microseconds())})
+	}
+	err := m.conn.StartScope(ctx, systemd.Scope{
+		Name: s.Unit, Description: s.Description, Slice: unitname.Slice, PID: uint32(s.PID), Allow: s.Allow, Extra: extra,
+	})
+	if err == nil {
+		err = m.inside(s.PID, s.Unit)
+	}
+	return m.notes, err
+}
+
+// inside tells of a process that did not get into its scope. One that is about to exit is
+// not moved by the kernel, which tells nobody, systemd neither: the scope is up and empty,
+// and so would stay.
+func (p *premises) inside(pid int, unit string) error {
+	now, err := p.cgroup(pid)
+	if err == nil && filepath.Base(now) != unit {
+		err = fmt.Errorf("process %d is in %s: it was about to end", pid, foreign.Text(now))
+	}
+	return err
+}
+
+// cgroup is where a process is, in the unified hierarchy.
+func (p *premises) cgroup(pid int) (string, error) {
+	text, err := os.ReadFile(p.host.Path("proc", strconv.Itoa(pid), "cgroup"))
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if path, ok := strings.CutPrefix(line, "0::"); ok {
+			return strings.TrimRight(path, "\n"), nil
+		}
+	}
+	return "", errors.New("the host has no unified cgroup hierarchy")
+}
