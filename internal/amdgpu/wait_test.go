@@ -32,6 +32,18 @@ func patient(t *testing.T) context.Context {
 	return ctx
 }
 
+func TestNobodyListensWhereEveryGPUIsThere(t *testing.T) {
+	f := newFixture(t)
+	f.mi300x("0000:05:00.0", "card1")
+	n := f.open().with(gpu.Events(func(context.Context, func(string, string) bool) <-chan struct{} {
+		t.Error("the kernel was listened to")
+		return nil
+	}))
+	if _, err := n.Wait(patient(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestWaitNamesEachLateGPUAndWhatItLacks(t *testing.T) {
 	const ready = "0000:05:00.0"
 	for _, test := range []struct {

@@ -70,10 +70,13 @@ func (n *Node) Wait(ctx context.Context) ([]Device, error) { return n.wait(ctx, 
 func (n *Node) Settled(ctx context.Context) ([]Device, error) { return n.wait(ctx, n.quiet) }
 
 // wait looks when something has happened, or when it may have: little tells, of what
-// is awaited, whether it has. quiet is how long nothing may happen once the module is
+// is awaited, whether it has. The first look mostly finds every GPU; only behind one that
+// does not is listened, and looked again for what has happened meanwhile. quiet is how long nothing may happen once the module is
 // live; 0 is for ever.
 func (n *Node) wait(ctx context.Context, quiet time.Duration) ([]Device, error) {
-	events, stop := n.listen(ctx)
+	var events <-chan struct{}
+	listening := n.events == nil
+	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	tick := time.NewTicker(n.poll)
 	defer tick.Stop()
@@ -96,6 +99,10 @@ func (n *Node) wait(ctx context.Context, quiet time.Duration) ([]Device, error) 
 				return devices, nil
 			}
 		}
+		if !listening {
+			events, listening = n.events(ctx, n.Concerns), true
+			continue
+		}
 		looked, before := time.Now(), n.pulse(found, late.Late)
 		for waiting := true; waiting; {
 			select {
@@ -116,15 +123,6 @@ func (n *Node) wait(ctx context.Context, quiet time.Duration) ([]Device, error) 
 			}
 		}
 	}
-}
-
-// listen has the kernel tell of devices, where somebody can listen.
-func (n *Node) listen(ctx context.Context) (<-chan struct{}, context.CancelFunc) {
-	ctx, stop := context.WithCancel(ctx)
-	if n.events == nil {
-		return nil, stop
-	}
-	return n.events(ctx, n.Concerns), stop
 }
 
 // pulse is the little that changes when an awaited GPU comes up.
