@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"dcm/internal/unitname"
@@ -11,17 +10,16 @@ import (
 // suffixes of units that can be clients.
 func suffixes() []string { return []string{".service", ".socket", ".target", ".timer", ".path"} }
 
-// otherSuffixes are the unit types of systemd.unit(5) that cannot be.
-func otherSuffixes() []string {
-	return []string{".mount", ".automount", ".swap", ".slice", ".scope", ".device"}
-}
-
-// early are units that dcm-apply.service itself is started after: to order them
+// early tells of units that dcm-apply.service itself is started after: to order them
 // after it would be a cycle, which systemd breaks by dropping a job at boot.
-func early() []string {
-	return []string{"sysinit.target", "basic.target", "sockets.target", "paths.target", "slices.target", "local-fs.target", "dbus.service", "dbus.socket", "dbus-broker.service",
+func early(unit string) bool {
+	switch unit {
+	case "sysinit.target", "basic.target", "sockets.target", "paths.target", "slices.target", "local-fs.target", "dbus.service", "dbus.socket", "dbus-broker.service",
 		"systemd-modules-load.service", "systemd-udevd.service", "systemd-udev-trigger.service", "systemd-journald.service", "systemd-journald.socket",
-		"nvidia-persistenced.service", "nvidia-fabricmanager.service", "nvidia-imex.service"}
+		"nvidia-persistenced.service", "nvidia-fabricmanager.service", "nvidia-imex.service":
+		return true
+	}
+	return false
 }
 
 // longestUnit is systemd's UNIT_NAME_MAX without the closing NUL.
@@ -35,10 +33,10 @@ func unit(name string) (string, *fault) {
 	if dot >= 0 {
 		suffix = name[dot:]
 	}
-	switch {
-	case slices.Contains(otherSuffixes(), suffix):
+	switch suffix {
+	case ".service", ".socket", ".target", ".timer", ".path": // suffixes
+	case ".mount", ".automount", ".swap", ".slice", ".scope", ".device": // the other types of systemd.unit(5)
 		return "", &fault{text: fmt.Sprintf("a %s unit cannot be a client", suffix), accepted: "units of the types " + enumerate(suffixes())}
-	case slices.Contains(suffixes(), suffix):
 	default:
 		if near := nearest(suffix, suffixes()); near != "" {
 			return "", &fault{text: "not a suffix of systemd", suggestion: name[:dot] + near}
@@ -51,7 +49,7 @@ func unit(name string) (string, *fault) {
 	switch {
 	case unitname.Own(name):
 		return "", &fault{text: "dcm's own unit cannot be its client"}
-	case slices.Contains(early(), name):
+	case early(name):
 		return "", &fault{text: unitname.Apply + " is started after it, so it cannot wait for " + unitname.Apply}
 	}
 	return name, nil

@@ -143,6 +143,7 @@ func doors() map[string]string {
 		"selftest.Claims":           "is part of the program",
 		"history.add":               writes,
 		"history.crop":              own,
+		"history.lines":             "counts the ends of lines, and keeps nothing",
 		"history.parse":             own,
 		"metrics.within":            "opens directories on the way to where it writes",
 		"metrics.list":              matched,

@@ -68,8 +68,21 @@ func escape(s, kept string, limit int) string {
 }
 
 func clean(s, kept string) bool {
+	if ascii(s, kept) {
+		return true
+	}
 	for i, r := range s {
 		if !plain(r, kept) || r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)) {
+			return false
+		}
+	}
+	return true
+}
+
+// ascii tells of what is clean at a glance, which nearly all is.
+func ascii(s, kept string) bool {
+	for _, c := range []byte(s) {
+		if (c < ' ' || c > '~') && strings.IndexByte(kept, c) < 0 {
 			return false
 		}
 	}

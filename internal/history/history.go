@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -97,10 +98,14 @@ func add(path string, line []byte) error {
 
 // crop leaves the last runs in a file that has become long.
 func crop(path string) error {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && bytes.Count(text, []byte{'\n'}) < crowded {
+	n, err := lines(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && n < crowded {
 		return nil
 	}
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
@@ -113,6 +118,27 @@ func crop(path string) error {
 		kept.Write(append(line, '\n'))
 	}
 	return renameio.WriteFile(path, kept.Bytes(), 0o644, renameio.WithStaticPermissions(0o644))
+}
+
+// lines counts them piece by piece: clients are down meanwhile, and fresh memory for all
+// of the file would take longer than to read it.
+func lines(path string) (n int, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	var piece [8 << 10]byte
+	for {
+		got, err := f.Read(piece[:])
+		n += bytes.Count(piece[:got], []byte{'\n'})
+		switch {
+		case err == io.EOF:
+			return n, nil
+		case err != nil:
+			return n, err
+		}
+	}
 }
 
 // Read returns the last runs, the latest at the end; none if there is no file.

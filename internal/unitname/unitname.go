@@ -3,7 +3,10 @@
 // to mean the same ones.
 package unitname
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 const (
 	Daemon  = "dcm.service"
@@ -22,4 +25,4 @@ const Slice = "dcm.slice"
 func All() []string { return []string{Daemon, Apply, Reserve, Guard, Agent, AgentSocket} }
 
 // Own tells whether a unit is dcm's.
-func Own(unit string) bool { return slices.Contains(All(), unit) }
+func Own(unit string) bool { return strings.HasPrefix(unit, "dcm") && slices.Contains(All(), unit) }
