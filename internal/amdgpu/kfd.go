@@ -118,11 +118,15 @@ func slot(a partition.Address) string {
 // A node that the device cgroup forbids is unreadable, not absent
 // (kfd_devcgroup_check_permission): without its hive, a plan would be wrong.
 func (n *Node) topology() ([]kfdNode, error) {
-	dir := n.sys("class/kfd/kfd/topology/nodes")
-	names, err := attr.Names(dir)
+	dir, err := n.nodes()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the KFD topology: %w", err)
+	}
+	defer dir.Close()
+	names, err := attr.NamesIn(dir)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the KFD topology: %w", err)
 	}
@@ -144,12 +148,17 @@ func (n *Node) topology() ([]kfdNode, error) {
 	return nodes, nil
 }
 
+// nodes is the directory of the KFD's nodes.
+func (n *Node) nodes() (attr.Dir, error) {
+	return attr.OpenDir(n.sys("class/kfd/kfd/topology/nodes"))
+}
+
 // gone is the id of a node that was renumbered meanwhile.
 const gone = -1
 
-func readNode(dir, name string) (kfdNode, error) {
-	file := filepath.Join(dir, name, "properties")
-	text, err := attr.Read(file)
+func readNode(dir attr.Dir, name string) (kfdNode, error) {
+	file := filepath.Join(name, "properties")
+	text, err := dir.Read(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return kfdNode{id: gone}, nil
 	}
@@ -158,7 +167,7 @@ func readNode(dir, name string) (kfdNode, error) {
 	}
 	node, err := parseProperties(text)
 	if err != nil {
-		return kfdNode{}, fmt.Errorf("%s: %w", file, err)
+		return kfdNode{}, fmt.Errorf("%s: %w", dir.Path(file), err)
 	}
 	node.id, err = strconv.Atoi(name)
 	return node, err

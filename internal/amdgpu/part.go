@@ -27,6 +27,14 @@ func (k kfdNode) part(index int) gpu.Part {
 func (n *Node) Detail(ctx context.Context, devices []*gpu.Device) error {
 	_, err := attr.Within(ctx, func() (struct{}, error) {
 		cards, err := n.cards()
+		nodes, none := n.nodes()
+		switch {
+		case errors.Is(none, fs.ErrNotExist): // nor are there partitions
+			return struct{}{}, err
+		case none != nil:
+			return struct{}{}, errors.Join(err, none)
+		}
+		defer nodes.Close()
 		var parts []*gpu.Part
 		for _, d := range devices {
 			for i := range d.Parts {
@@ -34,7 +42,7 @@ func (n *Node) Detail(ctx context.Context, devices []*gpu.Device) error {
 			}
 		}
 		errs := make([]error, len(parts))
-		attr.Each(len(parts), func(i int) { errs[i] = n.detail(parts[i], cards) })
+		attr.Each(len(parts), func(i int) { errs[i] = detail(nodes, parts[i], cards) })
 		return struct{}{}, errors.Join(append(errs, err)...)
 	})
 	if err != nil {
@@ -43,14 +51,14 @@ func (n *Node) Detail(ctx context.Context, devices []*gpu.Device) error {
 	return nil
 }
 
-func (n *Node) detail(p *gpu.Part, cards map[int]string) error {
-	dir := n.sys("class/kfd/kfd/topology/nodes", strconv.Itoa(p.Number))
-	id, err := attr.Optional(filepath.Join(dir, "gpu_id"))
-	if err != nil {
+func detail(nodes attr.Dir, p *gpu.Part, cards map[int]string) error {
+	dir := strconv.Itoa(p.Number)
+	id, err := nodes.Read(filepath.Join(dir, "gpu_id"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	p.ID, p.Card = id, cards[p.Minor]
-	p.Bytes, err = bankSizes(filepath.Join(dir, "mem_banks"))
+	p.Bytes, err = bankSizes(nodes, filepath.Join(dir, "mem_banks"))
 	return err
 }
 
@@ -61,16 +69,23 @@ func (n *Node) cards() (map[int]string, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	dir, devices := n.sys("class/drm"), make([]string, len(names))
+	attr.Each(len(names), func(i int) {
+		if _, _, ok := gpu.DRMName(names[i]); !ok {
+			return // a connector
+		}
+		if target, err := os.Readlink(filepath.Join(dir, names[i])); err == nil { // else it is gone meanwhile
+			devices[i] = filepath.Dir(target)
+		}
+	})
 	card, render := make(map[string]string), make(map[string]int)
-	for _, name := range names {
-		kind, minor, ok := gpu.DRMName(name)
-		target, err := os.Readlink(n.sys("class/drm", name))
-		switch device := filepath.Dir(target); {
-		case !ok || err != nil: // a connector, or gone meanwhile
+	for i, name := range names {
+		switch kind, minor, _ := gpu.DRMName(name); {
+		case devices[i] == "":
 		case kind == "card":
-			card[device] = name
+			card[devices[i]] = name
 		default:
-			render[device] = minor
+			render[devices[i]] = minor
 		}
 	}
 	out := make(map[int]string)
@@ -82,10 +97,10 @@ func (n *Node) cards() (map[int]string, error) {
 
 // bankSizes is the sum of a KFD node's banks, which are numbered from 0
 // (kfd_topology.c: kfd_build_sysfs_node_entry, mem_show).
-func bankSizes(dir string) (uint64, error) {
+func bankSizes(nodes attr.Dir, dir string) (uint64, error) {
 	var sum uint64
 	for bank := 0; ; bank++ {
-		text, err := attr.Read(filepath.Join(dir, strconv.Itoa(bank), "properties"))
+		text, err := nodes.Read(filepath.Join(dir, strconv.Itoa(bank), "properties"))
 		if errors.Is(err, fs.ErrNotExist) {
 			return sum, nil
 		}

@@ -105,13 +105,17 @@ func (n *Node) attached(s *opened.Scan, pids []int) error {
 	if len(memory) == 0 {
 		return nil
 	}
-	dir := n.sys("class/kfd/kfd/topology/nodes")
-	names, err := attr.Names(dir)
+	dir, err := n.nodes()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	names, err := attr.NamesIn(dir)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		id, err := attr.Read(filepath.Join(dir, name, "gpu_id"))
+		id, err := dir.Read(filepath.Join(name, "gpu_id"))
 		if err != nil || len(memory[id]) == 0 {
 			continue // one that is hidden from here is for others to tell of
 		}

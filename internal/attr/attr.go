@@ -28,25 +28,58 @@ const (
 	attributeLimit = 64 << 10
 )
 
+// Dir is a directory that stays open while many attributes below it are read: the way
+// to it is long, and goes by links.
+type Dir struct {
+	path string
+	fd   int
+}
+
+// OpenDir opens a directory, to be closed.
+func OpenDir(path string) (Dir, error) {
+	fd, err := open(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY)
+	return Dir{path, fd}, err
+}
+
+// Close closes it.
+func (d Dir) Close() { unix.Close(d.fd) }
+
+// Path is the path of what is at rel below it.
+func (d Dir) Path(rel string) string { return filepath.Join(d.path, rel) }
+
+// Read is [Read] of what is at rel below it.
+func (d Dir) Read(rel string) (string, error) {
+	text, err := text(d.fd, rel)
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
+		at.Path = d.Path(rel)
+	}
+	return text, foreign.Error(err)
+}
+
 // Read returns an attribute's text, escaped, without the space around it.
 func Read(path string) (string, error) {
+	text, err := text(unix.AT_FDCWD, path)
+	return text, foreign.Error(err)
+}
+
+func text(dir int, path string) (string, error) {
 	var page [attributeSize]byte // on the stack: a look at a node reads hundreds
-	text, err := read(path, page[:0])
+	text, err := read(dir, path, page[:0])
 	if err != nil {
-		return "", foreign.Error(err)
+		return "", err
 	}
 	return foreign.Lines(string(bytes.TrimSpace(text))), nil
 }
 
 // Bytes returns an attribute's content.
 func Bytes(path string) ([]byte, error) {
-	return read(path, make([]byte, 0, attributeSize))
+	return read(unix.AT_FDCWD, path, make([]byte, 0, attributeSize))
 }
 
 // read goes by read(2) and not by os.File, whose poller takes EAGAIN from an
 // attribute for "not yet" and waits. It begins with buf, which is empty.
-func read(path string, buf []byte) ([]byte, error) {
-	fd, err := open(path, unix.O_RDONLY)
+func read(dir int, path string, buf []byte) ([]byte, error) {
+	fd, err := open(dir, path, unix.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +115,7 @@ func Optional(path string) (string, error) {
 // Write hands value to an attribute in exactly one write(2): the driver acts on
 // each, so that a library's silent second one would be a second change.
 func Write(path, value string) error {
-	fd, err := open(path, unix.O_WRONLY)
+	fd, err := open(unix.AT_FDCWD, path, unix.O_WRONLY)
 	if err != nil {
 		return err
 	}
@@ -97,9 +130,9 @@ func Write(path, value string) error {
 	return nil
 }
 
-func open(path string, how int) (int, error) {
+func open(dir int, path string, how int) (int, error) {
 	for {
-		fd, err := unix.Open(path, how|unix.O_CLOEXEC, 0)
+		fd, err := unix.Openat(dir, path, how|unix.O_CLOEXEC, 0)
 		if err == unix.EINTR {
 			continue
 		}
@@ -126,20 +159,25 @@ func Link(path string) (string, error) {
 // Names lists a directory, in no order. It takes no more system calls than that: a
 // look at a node lists hundreds.
 func Names(dir string) ([]string, error) {
-	fd, err := open(dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	d, err := OpenDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(fd)
+	defer d.Close()
+	return NamesIn(d)
+}
+
+// NamesIn is [Names] of a directory that is open, once.
+func NamesIn(dir Dir) ([]string, error) {
 	buf := make([]byte, 8<<10)
 	var names []string
 	for {
-		n, err := unix.ReadDirent(fd, buf)
+		n, err := unix.ReadDirent(dir.fd, buf)
 		switch {
 		case err == unix.EINTR:
 			continue
 		case err != nil:
-			return nil, &fs.PathError{Op: "readdirent", Path: dir, Err: err}
+			return nil, &fs.PathError{Op: "readdirent", Path: dir.path, Err: err}
 		case n == 0:
 			return names, nil
 		}

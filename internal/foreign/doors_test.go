@@ -26,7 +26,7 @@ func doors() map[string]string {
 		"lease.Links.write": compared,
 		// sysfs and procfs
 		"attr.read":                "the bytes for those who look for one form in them; Read, which all others use, escapes",
-		"attr.Names":               "the names for those who look for ones of a form",
+		"attr.NamesIn":             "the names for those who look for ones of a form",
 		"opened.command":           escapes,
 		"amdgpu.Node.cards":        matched,
 		"attr.open":                "opens for the readers and the writer beside it",

@@ -50,20 +50,22 @@ func (n *Node) Minors(kernel string) (Minors, error) {
 	if err != nil {
 		return m, fmt.Errorf("cannot see the DRM devices: %w", err)
 	}
+	primary := names[:0]
 	for _, name := range names {
 		kind, number, ok := DRMName(name)
 		if !ok {
 			continue // a connector
 		}
 		m.Highest = max(m.Highest, number)
-		if kind != "card" {
-			continue
+		if kind == "card" {
+			primary = append(primary, name)
 		}
-		c, err := m.card(n.sys, name)
-		if err != nil {
-			return m, fmt.Errorf("cannot see the DRM devices: %w", err)
-		}
-		m.Cards = append(m.Cards, c)
+	}
+	m.Cards = make([]Card, len(primary))
+	errs := make([]error, len(primary))
+	attr.Each(len(primary), func(i int) { m.Cards[i], errs[i] = m.card(n.sys, primary[i]) })
+	if err := errors.Join(errs...); err != nil {
+		return m, fmt.Errorf("cannot see the DRM devices: %w", err)
 	}
 	return m, nil
 }
