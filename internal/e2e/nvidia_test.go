@@ -523,6 +523,9 @@ func migKilled(m machine) {
 
 func migDriver(m machine) {
 	m.chosen("small", of80())
+	// What a driver registers when it is loaded, and a list of devices that has it.
+	m.put("/etc/systemd/system/dcm.service.d/late.conf", "[Service]\nBindReadOnlyPaths=/run/devices:/proc/devices\nDeviceAllow=/dev/late rw\n")
+	m.run("cp /proc/devices /run/devices; systemctl daemon-reload")
 	m.run("systemctl stop gpuagent amd-metrics-exporter dashboard; modprobe -r nvidia")
 	if got := m.run("dcm gpus"); !strings.Contains(got, "the nvidia driver is not loaded") {
 		m.t.Errorf("dcm gpus:\n%s", got)
@@ -530,8 +533,16 @@ func migDriver(m machine) {
 	if r := m.try("systemctl restart dcm"); r.Code == 0 {
 		m.t.Error("without the driver the profile is on the GPUs")
 	}
-	m.run("modprobe nvidia")
+	m.run("timeout 60 sh -c 'until systemctl is-active --quiet dcm; do :; done'; mknod -m 666 /dev/late c 509 77")
+	if got := m.opens("dcm.service", "/dev/late"); got != "no" {
+		m.t.Errorf("what was not there at its start opens for the daemon: %s", got)
+	}
+	m.run("echo 509 late >>/run/devices; modprobe nvidia")
 	m.applied("small")
+	if got := m.opens("dcm.service", "/dev/late"); got != "yes" {
+		m.t.Errorf("what the driver has brought opens for the daemon: %s", got)
+	}
+	m.run("rm /dev/late /etc/systemd/system/dcm.service.d/late.conf; systemctl daemon-reload; systemctl restart dcm")
 	m.divided("7 × 1g.10gb", 7)
 	m.run("systemctl start gpuagent amd-metrics-exporter")
 }

@@ -48,6 +48,7 @@ func doors() map[string]string {
 		"nvidia.Node.nodes":        matched,
 		"nvidia.Node.Glance":       compared,
 		"nvidia.Node.minors":       "takes numbers out of a table",
+		"service.outfit.kinds":     compared,
 		"host.Host.rival":          compared,
 		"host.Host.up":             "takes a number",
 		"host.Host.Recorded":       own,

@@ -112,7 +112,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		Save:     func(s report.State) error { return shown.save(ctx, s) },
 		Fit:      h.Fit,
 		Include:  include(h),
-		GPUs:     watched{h, node, &shown.looked, reserved}, Host: rebooter{h, reboots(h), keeping(h).Lasting},
+		GPUs:     watched{h, node, &shown.looked, reserved, newOutfit(h, log)}, Host: rebooter{h, reboots(h), keeping(h).Lasting},
 		Notify: beats{notify, metrics}, Log: log, Started: startedBy(h, log),
 		Changed: changed, Devices: devices, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()), Requests: requests,
 	}
@@ -206,6 +206,7 @@ type watched struct {
 	node     *gpu.Node
 	looked   *fresh
 	reserved func() []config.Reservation
+	outfit   *outfit
 }
 
 func (w watched) Left() bool {
@@ -217,6 +218,7 @@ func (w watched) Left() bool {
 }
 
 func (w watched) Steps(ctx context.Context, p partition.Profile) (daemon.Look, error) {
+	w.outfit.renew(ctx)
 	devices, err := w.node.Wait(ctx)
 	look := daemon.Look{Seen: gpu.Seen(devices)}
 	if err != nil {
@@ -236,6 +238,7 @@ func (w watched) Steps(ctx context.Context, p partition.Profile) (daemon.Look, e
 }
 
 func (w watched) Seen(ctx context.Context) string {
+	w.outfit.renew(ctx)
 	devices, err := w.node.Devices(ctx)
 	if err != nil && len(devices) == 0 {
 		return err.Error()
