@@ -76,7 +76,7 @@ func (n *Node) unload(ctx context.Context) error {
 	defer tick.Stop()
 	until := time.Now().Add(n.settle)
 	for {
-		err := n.module(ctx, "-r", driver)
+		err := n.runModprobe(ctx, "-r", driver)
 		if err == nil || !n.Loaded() {
 			return nil
 		}
@@ -125,7 +125,7 @@ func (n *Node) tryLoad(ctx context.Context) error {
 		defer cancel()
 		ctx = alone
 	}
-	return n.module(ctx, driver)
+	return n.runModprobe(ctx, driver)
 }
 
 // Loaded reports whether the driver is loaded.
@@ -134,9 +134,9 @@ func (n *Node) Loaded() bool {
 	return err == nil
 }
 
-// module runs modprobe with the arguments added. A modprobe that the kernel does
+// runModprobe runs it with the arguments added. A modprobe that the kernel does
 // not let go of is left behind when ctx ends.
-func (n *Node) module(ctx context.Context, args ...string) error {
+func (n *Node) runModprobe(ctx context.Context, args ...string) error {
 	command, err := n.modprobeCommand()
 	if err != nil {
 		return err

@@ -8,11 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"dcm/internal/attr"
-	"dcm/internal/foreign"
 	"dcm/internal/gpu"
 	"dcm/internal/opened"
 )
@@ -84,7 +82,7 @@ func (n *Node) tally(u *gpu.Usage, s *opened.Scan) error {
 	if err := n.attached(s, closed); err != nil {
 		return err
 	}
-	u.Count, u.Modules, u.Counted = n.useCount()
+	u.Count, u.Modules, u.Counted = n.module().Uses()
 	u.Seen = s.Weight()
 	return nil
 }
@@ -133,26 +131,11 @@ func (n *Node) attached(s *opened.Scan, pids []int) error {
 	return nil
 }
 
-// useCount reads what the module tells of its use (Documentation/ABI/testing/
-// sysfs-module). A driver that is built in counts nothing.
-func (n *Node) useCount() (count int, modules []string, ok bool) {
-	text, err := attr.Read(n.sys("module", driver, "refcnt"))
-	if err != nil {
-		return 0, nil, false
-	}
-	if count, err = strconv.Atoi(text); err != nil {
-		return 0, nil, false
-	}
-	entries, _ := os.ReadDir(n.sys("module", driver, "holders"))
-	for _, e := range entries {
-		modules = append(modules, foreign.Text(e.Name()))
-	}
-	return count, modules, true
-}
+func (n *Node) module() gpu.Module { return gpu.Module{Sys: n.roots.Sys, Name: driver} }
 
 // Tally is the module's use count, with the KFD's list.
 func (n *Node) Tally() string {
-	count, modules, ok := n.useCount()
+	count, modules, ok := n.module().Uses()
 	compute, _ := attr.Numbers(n.sys("class/kfd/kfd/proc"))
 	slices.Sort(compute)
 	return fmt.Sprint(count, modules, ok, compute)

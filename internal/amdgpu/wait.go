@@ -1,11 +1,6 @@
 package amdgpu
 
 import (
-	"fmt"
-	"os"
-	"strings"
-
-	"dcm/internal/attr"
 	"dcm/internal/gpu"
 	"dcm/internal/partition"
 )
@@ -26,7 +21,7 @@ func (n *Node) Late(f gpu.Function) (lacks, cure string) {
 	case f.Driver != driver: // given to a virtual machine, say
 	case !f.DRM:
 		return "it has no DRM device yet", ""
-	case n.state() == "coming":
+	case n.module().State() == "coming":
 		return "the driver is still coming up", ""
 	}
 	return "", ""
@@ -34,22 +29,7 @@ func (n *Node) Late(f gpu.Function) (lacks, cure string) {
 
 // Pulse is what changes first when a GPU comes up.
 func (n *Node) Pulse(gpus []partition.Address) (signs string, live bool) {
-	state := n.state()
-	var b strings.Builder
-	b.WriteString(state)
-	for _, a := range gpus {
-		for _, sign := range []string{"driver", "drm", computeFile} {
-			_, err := os.Lstat(n.pci(a, sign))
-			fmt.Fprint(&b, err == nil)
-		}
-	}
-	return b.String(), state == "live"
-}
-
-// state is the module's: "coming", "live", "going", or "".
-func (n *Node) state() string {
-	state, _ := attr.Optional(n.sys("module", driver, "initstate"))
-	return state
+	return n.module().Pulse(gpus, "driver", "drm", computeFile)
 }
 
 // awaited tells whether f is a GPU that the driver may show modes for. Other

@@ -23,7 +23,7 @@ const (
 // Describe reads what the driver shows of the functions, which are NVIDIA's. All that
 // can be asked for is asked for at once.
 func (n *Node) Describe(functions []*gpu.Function) error {
-	state := n.module()
+	state := n.module().State()
 	var ask []*gpu.Function
 	for _, f := range functions {
 		for _, b := range partition.Boards() {

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dcm/internal/attr"
 	"dcm/internal/gpu"
 	"dcm/internal/nvml"
 	"dcm/internal/partition"
@@ -67,8 +66,5 @@ func (n *Node) proc(elem ...string) string {
 	return filepath.Join(append([]string{n.roots.Proc, "driver/nvidia"}, elem...)...)
 }
 
-// module is the state of the kernel's module: "coming", "live", "going", or "".
-func (n *Node) module() string {
-	state, _ := attr.Optional(n.sys("module", driver, "initstate"))
-	return state
-}
+// module is the kernel's.
+func (n *Node) module() gpu.Module { return gpu.Module{Sys: n.roots.Sys, Name: driver} }

@@ -2,8 +2,6 @@ package nvidia
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -16,7 +14,7 @@ import (
 // waits for nothing, and the kernel tells when a module comes.
 func (n *Node) Late(f gpu.Function) (lacks, cure string) {
 	switch {
-	case n.module() == "coming":
+	case n.module().State() == "coming":
 		return "the " + driver + " driver is still coming up", ""
 	case f.Err != nil:
 		cure, _ := n.Explain(f.Err)
@@ -27,14 +25,7 @@ func (n *Node) Late(f gpu.Function) (lacks, cure string) {
 
 // Pulse is what changes first when a GPU comes up.
 func (n *Node) Pulse(gpus []partition.Address) (signs string, live bool) {
-	state := n.module()
-	var b strings.Builder
-	b.WriteString(state)
-	for _, a := range gpus {
-		_, err := os.Lstat(gpu.Attribute(n.roots.Sys, a, "driver"))
-		fmt.Fprint(&b, err == nil)
-	}
-	return b.String(), state == "live"
+	return n.module().Pulse(gpus, "driver")
 }
 
 // Concerns tells whether what the kernel says of a device (subsystem and path of a
@@ -51,7 +42,7 @@ func (n *Node) ModeFiles() []string { return nil }
 // they are is not seen; that they are others than before mostly is.
 func (n *Node) Glance() string {
 	var b strings.Builder
-	b.WriteString(n.module())
+	b.WriteString(n.module().State())
 	// The patterns are in order, and no other error is possible.
 	for _, pattern := range []string{"gpu*", "gpu*/mig", "gpu*/mig/gi*", "gpu*/mig/gi*/ci*"} {
 		found, _ := filepath.Glob(n.proc("capabilities", pattern))
@@ -77,7 +68,7 @@ func (n *Node) Enrich(context.Context, []*gpu.Device) error { return nil }
 
 // Library names the library and its version, or says why it is not used.
 func (n *Node) Library(ctx context.Context) (name, state string) {
-	if n.program == "" || n.module() == "" {
+	if n.program == "" || n.module().State() == "" {
 		return "", ""
 	}
 	reply, err := n.ask(ctx, nvml.Request{Do: nvml.Look})

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"dcm/internal/attr"
-	"dcm/internal/foreign"
 	"dcm/internal/gpu"
 	"dcm/internal/nvml"
 	"dcm/internal/opened"
@@ -20,7 +19,7 @@ import (
 // Usage looks who uses the GPUs. It takes no longer than the node's limit, and for no
 // process longer than that for one; who is left out is in Unlooked.
 func (n *Node) Usage(ctx context.Context) (gpu.Usage, error) {
-	if n.module() == "" {
+	if n.module().State() == "" {
 		return gpu.Usage{}, nil
 	}
 	u, err := attr.Within(ctx, func() (gpu.Usage, error) { return n.usage(ctx) })
@@ -42,7 +41,7 @@ func (n *Node) usage(ctx context.Context) (gpu.Usage, error) {
 		return gpu.Usage{}, err
 	}
 	var u gpu.Usage
-	u.Count, u.Modules, u.Counted = n.useCount()
+	u.Count, u.Modules, u.Counted = n.module().Uses()
 	u.Seen = s.Weight()
 	// Mappings cost as much again, and mostly there is nothing to explain.
 	if !u.Counted && !s.Found() || u.Unseen() > 0 {
@@ -79,26 +78,9 @@ func (n *Node) lookTime(ctx context.Context) time.Duration {
 	return n.lookAll
 }
 
-// useCount reads what the module tells of its use (Documentation/ABI/testing/
-// sysfs-module).
-func (n *Node) useCount() (count int, modules []string, ok bool) {
-	text, err := attr.Read(n.sys("module", driver, "refcnt"))
-	if err != nil {
-		return 0, nil, false
-	}
-	if count, err = strconv.Atoi(text); err != nil {
-		return 0, nil, false
-	}
-	entries, _ := os.ReadDir(n.sys("module", driver, "holders"))
-	for _, e := range entries {
-		modules = append(modules, foreign.Text(e.Name()))
-	}
-	return count, modules, true
-}
-
 // Tally is the module's use count.
 func (n *Node) Tally() string {
-	count, modules, ok := n.useCount()
+	count, modules, ok := n.module().Uses()
 	return fmt.Sprint(count, modules, ok)
 }
 
