@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"dcm/internal/gpu"
+	"dcm/internal/opened"
 	"dcm/internal/partition"
 )
 
@@ -15,8 +16,7 @@ type Node struct {
 	modprobe []string      // the command and its first arguments; nil: modprobe, looked up
 	settle   time.Duration // how long a busy GPU may take to let go of a process that ended
 	retry    time.Duration // between two writes meanwhile
-	lookAll  time.Duration // for looking who uses the GPUs
-	lookEach time.Duration // for looking at one process
+	limits   opened.Limits // for looking who uses the GPUs
 	grace    time.Duration // for loading the driver when the caller's deadline is over
 
 	writes  writes
@@ -41,7 +41,7 @@ func Settle(total, every time.Duration) Option {
 
 // Look sets how long it may take to look who uses the GPUs, in all and at one process.
 func Look(total, each time.Duration) Option {
-	return func(n *Node) { n.lookAll, n.lookEach = total, each }
+	return func(n *Node) { n.limits = opened.Limits{All: total, Each: each} }
 }
 
 // Traits is what is always so of the driver.
@@ -53,11 +53,11 @@ func (n *Node) Traits() gpu.Traits {
 // Open returns the node under the roots. It touches nothing.
 func Open(r gpu.Roots, opts ...Option) *Node {
 	n := &Node{
-		roots:   r,
-		settle:  2 * time.Second,
-		retry:   30 * time.Millisecond,
-		grace:   2 * time.Minute,
-		lookAll: 20 * time.Second, lookEach: 5 * time.Second,
+		roots:  r,
+		settle: 2 * time.Second,
+		retry:  30 * time.Millisecond,
+		grace:  2 * time.Minute,
+		limits: opened.Usual(),
 	}
 	for _, o := range opts {
 		o(n)

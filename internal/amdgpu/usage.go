@@ -8,59 +8,19 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"dcm/internal/attr"
 	"dcm/internal/gpu"
 	"dcm/internal/opened"
 )
 
-// Usage looks who uses the GPUs. It takes no longer than the node's limit, and for
-// no process longer than that for one; who is left out is in Unlooked.
+// Usage looks who uses the GPUs, see [opened.Look].
 func (n *Node) Usage(ctx context.Context) (gpu.Usage, error) {
-	u, err := attr.Within(ctx, func() (gpu.Usage, error) { return n.usage(ctx) })
-	if err != nil {
-		return gpu.Usage{}, fmt.Errorf("cannot look for processes that use the GPUs: %w", err)
-	}
-	return u, nil
-}
-
-func (n *Node) usage(ctx context.Context) (gpu.Usage, error) {
-	nodes, err := n.deviceNodes()
-	if err != nil {
-		return gpu.Usage{}, err
-	}
-	s := opened.New(n.roots.Proc, nodes, n.lookEach)
-	limit, cancel := context.WithTimeout(ctx, n.lookTime(ctx))
-	defer cancel()
-	if err := s.All(limit); err != nil {
-		return gpu.Usage{}, err
-	}
-	var u gpu.Usage
-	if err := n.tally(&u, s); err != nil {
-		return gpu.Usage{}, err
-	}
-	// Mappings cost as much again, and mostly there is nothing to explain.
-	if !u.Counted && !s.Found() || u.Unseen() > 0 {
-		s.Mapped(limit)
-		if err := n.tally(&u, s); err != nil {
-			return gpu.Usage{}, err
-		}
-	}
-	u.Holders, u.Unlooked = s.Holders(), s.Unlooked()
-	return u, nodes.Unsure()
-}
-
-// lookTime leaves the caller the time to act on the answer.
-func (n *Node) lookTime(ctx context.Context) time.Duration {
-	if end, ok := ctx.Deadline(); ok {
-		return min(n.lookAll, time.Until(end)/2)
-	}
-	return n.lookAll
+	return opened.Look(ctx, n.roots.Proc, n.deviceNodes, n.limits, n.tally)
 }
 
 // tally adds what the driver tells to what was seen.
-func (n *Node) tally(u *gpu.Usage, s *opened.Scan) error {
+func (n *Node) tally(s *opened.Scan, u *gpu.Usage) error {
 	compute, err := attr.Numbers(n.sys("class/kfd/kfd/proc"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"dcm/internal/gpu"
 	"dcm/internal/nvml"
+	"dcm/internal/opened"
 	"dcm/internal/partition"
 )
 
@@ -20,7 +21,7 @@ type Node struct {
 	timeout time.Duration // for an answer; 0: by what is asked
 	rival   func() string // another program that sets MIG and is to be run at boot
 
-	lookAll, lookEach time.Duration // for looking who uses the GPUs, in all and at one process
+	limits opened.Limits // for looking who uses the GPUs
 
 	last atomic.Pointer[nvml.Reply] // of a look
 }
@@ -43,7 +44,7 @@ func Rival(name func() string) Option { return func(n *Node) { n.rival = name } 
 
 // Open returns the node under the roots. It touches nothing.
 func Open(r gpu.Roots, opts ...Option) *Node {
-	n := &Node{roots: r, rival: func() string { return "" }, lookAll: 20 * time.Second, lookEach: 5 * time.Second}
+	n := &Node{roots: r, rival: func() string { return "" }, limits: opened.Usual()}
 	for _, o := range opts {
 		o(n)
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"dcm/internal/attr"
 	"dcm/internal/gpu"
@@ -16,42 +15,22 @@ import (
 	"dcm/internal/opened"
 )
 
-// Usage looks who uses the GPUs. It takes no longer than the node's limit, and for no
-// process longer than that for one; who is left out is in Unlooked.
+// Usage looks who uses the GPUs, see [opened.Look].
 func (n *Node) Usage(ctx context.Context) (gpu.Usage, error) {
 	if n.module().State() == "" {
 		return gpu.Usage{}, nil
 	}
-	u, err := attr.Within(ctx, func() (gpu.Usage, error) { return n.usage(ctx) })
-	if err != nil {
-		return gpu.Usage{}, fmt.Errorf("cannot look for processes that use the GPUs: %w", err)
-	}
-	return u, nil
+	u, err := opened.Look(ctx, n.roots.Proc, n.deviceNodes, n.limits, n.tally)
+	u.Holders = slices.DeleteFunc(u.Holders, func(h gpu.Holder) bool { return slices.Contains(Exempt(), h.Unit) })
+	return u, err
 }
 
-func (n *Node) usage(ctx context.Context) (gpu.Usage, error) {
-	nodes, err := n.deviceNodes()
-	if err != nil {
-		return gpu.Usage{}, err
-	}
-	s := opened.New(n.roots.Proc, nodes, n.lookEach)
-	limit, cancel := context.WithTimeout(ctx, n.lookTime(ctx))
-	defer cancel()
-	if err := s.All(limit); err != nil {
-		return gpu.Usage{}, err
-	}
-	var u gpu.Usage
+// tally adds what the driver and its library tell to what was seen.
+func (n *Node) tally(s *opened.Scan, u *gpu.Usage) error {
+	n.witness(s)
 	u.Count, u.Modules, u.Counted = n.module().Uses()
 	u.Seen = s.Weight()
-	// Mappings cost as much again, and mostly there is nothing to explain.
-	if !u.Counted && !s.Found() || u.Unseen() > 0 {
-		s.Mapped(limit)
-		u.Seen = s.Weight()
-	}
-	n.witness(s)
-	u.Unlooked = s.Unlooked()
-	u.Holders = slices.DeleteFunc(s.Holders(), func(h gpu.Holder) bool { return slices.Contains(Exempt(), h.Unit) })
-	return u, nil
+	return nil
 }
 
 // witness adds the processes that the library has listed at the last look, as far as
@@ -68,14 +47,6 @@ func (n *Node) witness(s *opened.Scan) {
 			}
 		}
 	}
-}
-
-// lookTime leaves the caller the time to act on the answer.
-func (n *Node) lookTime(ctx context.Context) time.Duration {
-	if end, ok := ctx.Deadline(); ok {
-		return min(n.lookAll, time.Until(end)/2)
-	}
-	return n.lookAll
 }
 
 // Tally is the module's use count.
