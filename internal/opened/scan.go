@@ -70,12 +70,13 @@ const (
 // its children have too, when it is gone.
 func (s *Scan) All(ctx context.Context) error {
 	const rounds = 5 // one who forks without end is not outrun
+	own := os.Getpid()
 	for range rounds {
 		pids, err := attr.Numbers(s.proc)
 		if err != nil {
 			return err
 		}
-		fresh := slices.DeleteFunc(pids, func(pid int) bool { return s.seen[pid] || pid == os.Getpid() })
+		fresh := slices.DeleteFunc(pids, func(pid int) bool { return s.seen[pid] || pid == own })
 		if len(fresh) == 0 {
 			return nil
 		}

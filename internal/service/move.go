@@ -31,6 +31,7 @@ type move struct {
 func (p *premises) Ready(ctx context.Context, pid int) (lease.Facts, lease.Move, error) {
 	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
+	seen := p.look(ctx)
 	conn, err := p.host.Dial(ctx)
 	if err != nil {
 		return lease.Facts{}, nil, err
@@ -38,7 +39,7 @@ func (p *premises) Ready(ctx context.Context, pid int) (lease.Facts, lease.Move,
 	m := &move{premises: p, conn: conn}
 	var known sync.WaitGroup
 	known.Go(func() { m.err = m.learn(ctx, pid) })
-	f, _, err := p.factsBy(ctx, conn)
+	f, _, err := p.factsBy(ctx, conn, seen)
 	known.Wait()
 	if err != nil {
 		conn.Close()

@@ -44,16 +44,31 @@ func (p *premises) Facts(ctx context.Context) (lease.Facts, error) {
 func (p *premises) facts(ctx context.Context) (lease.Facts, gpu.Usage, error) {
 	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
+	seen := p.look(ctx)
 	conn, err := p.host.Dial(ctx)
 	if err != nil {
 		return lease.Facts{}, gpu.Usage{}, err
 	}
 	defer conn.Close()
-	return p.factsBy(ctx, conn)
+	return p.factsBy(ctx, conn, seen)
+}
+
+// sight is what the open files show. It is looked at while PID 1 is asked: somebody waits
+// for a lease.
+type sight struct {
+	over  sync.WaitGroup
+	usage gpu.Usage
+	err   error
+}
+
+func (p *premises) look(ctx context.Context) *sight {
+	var s sight
+	s.over.Go(func() { s.usage, s.err = p.node.Usage(ctx) })
+	return &s
 }
 
 // factsBy asks PID 1 by a connection that there is.
-func (p *premises) factsBy(ctx context.Context, conn *systemd.Conn) (lease.Facts, gpu.Usage, error) {
+func (p *premises) factsBy(ctx context.Context, conn *systemd.Conn, seen *sight) (lease.Facts, gpu.Usage, error) {
 	last, err := report.ReadPartitions(p.host.Runtime())
 	// At boot /run is empty. The boot's id is not compared: in a container systemd 252
 	// shows some processes another one.
@@ -75,19 +90,15 @@ func (p *premises) factsBy(ctx context.Context, conn *systemd.Conn) (lease.Facts
 			f.Reserved[name] = r.Name
 		}
 	}
-	var usage gpu.Usage
-	var unread error
-	var looked sync.WaitGroup
-	looked.Go(func() { usage, unread = p.node.Usage(ctx) }) // while PID 1 is asked: somebody waits for a lease
 	f.Tenants, err = p.tenants(ctx, conn)
-	looked.Wait()
-	if err = errors.Join(err, unread); err != nil {
-		return f, usage, err
+	seen.over.Wait()
+	if err = errors.Join(err, seen.err); err != nil {
+		return f, seen.usage, err
 	}
 	for _, part := range there {
-		f.Open[part.Name] = users(part, usage.Holders, p.config().Observers)
+		f.Open[part.Name] = users(part, seen.usage.Holders, p.config().Observers)
 	}
-	return f, usage, nil
+	return f, seen.usage, nil
 }
 
 // Held says of every partition of the host who has it.
