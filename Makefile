@@ -51,7 +51,7 @@ packages:
 		$(GO) tool nfpm package -f packaging/cockpit/nfpm.yaml -p $$packager -t $(DIST)/ || exit 1; \
 	done
 
-.PHONY: image test-kubernetes
+.PHONY: image test-kubernetes host-image test-host-image
 
 # The agent with a real API server and its controllers, which are made into the cache the
 # first time: five minutes on a quiet machine with two processors. First with a dcm in a
@@ -70,6 +70,28 @@ image:
 	rm -rf $(DIST)/dcm-kubernetes.oci
 	$(GO) -C $(NESTED) run ./internal/image/make -o $(CURDIR)/$(DIST)/dcm-kubernetes.oci -version $(VERSION) -epoch $(SOURCE_DATE_EPOCH) \
 		$(foreach arch,$(ARCHES),$(arch)=$(CURDIR)/$(DIST)/dcm-kubernetes.$(arch))
+
+# The image of dcm itself, for hosts that take no package: see dcm.service(8).
+host-image:
+	for arch in $(ARCHES); do \
+		tree=$(DIST)/image/$$arch; \
+		rm -rf $$tree; \
+		mkdir -p $$tree/usr/libexec/dcm $$tree/usr/lib/systemd/system $$tree/usr/share/dbus-1/system.d $$tree/usr/share/doc/dcm $$tree/usr/share/dcm; \
+		for at in dcm-host usr/bin/dcm usr/libexec/dcm/dcm-service; do \
+			GOARCH=$$arch $(GO) build -trimpath -gcflags '$(GCFLAGS)' -ldflags '$(LDFLAGS)' -o $$tree/$$at ./cmd/$${at##*/} || exit 1; \
+		done; \
+		cp systemd/dcm.service systemd/dcm-apply.service systemd/dcm-reserve.service systemd/dcm-agent.service systemd/dcm-agent.socket systemd/dcm.slice $$tree/usr/lib/systemd/system; \
+		cp packaging/dbus/org.deviceconfig.Manager1.conf $$tree/usr/share/dbus-1/system.d; \
+		cp packaging/dcm.toml $$tree/usr/share/dcm; \
+		cp LICENSE packaging/copyright $$tree/usr/share/doc/dcm; \
+	done
+	rm -rf $(DIST)/dcm.oci
+	$(GO) -C $(NESTED) run ./internal/image/make -name dcm-host -o $(abspath $(DIST))/dcm.oci -version $(VERSION) -epoch $(SOURCE_DATE_EPOCH) \
+		$(foreach arch,$(ARCHES),$(arch)=$(abspath $(DIST))/image/$(arch))
+
+# That image in a real container, on a host whose systemd is a real one.
+test-host-image:
+	DCM_E2E=require DCM_IMAGE=1 $(GO) test -count=1 -timeout=0 -run '^TestHostImage$$' -v ./internal/e2e
 
 install:
 	./install.sh

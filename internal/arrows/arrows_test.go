@@ -75,6 +75,8 @@ var allowed = map[string][]string{
 	"cmd/dcm-smi":     {"internal/amdsmi", "internal/answer", "internal/confine"},
 	"cmd/dcm-nvml":    {"internal/answer", "internal/confine", "internal/nvml", "internal/nvml/binding"},
 	"cmd/dcm-sim":     {"internal/sim"},
+	"cmd/dcm-host":    {"internal/carry", "internal/systemd"},
+	"internal/carry":  {},
 	"cmd/dcm-guard":   {"internal/dmem", "internal/guard", "internal/journal", "internal/lease", "internal/report", "internal/systemd"},
 
 	// A module of its own, which takes nothing of dcm's but what the socket answers.

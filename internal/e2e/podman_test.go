@@ -50,6 +50,15 @@ ExecStart=podman run --name=q1 --replace --rm --detach --sdnotify=conmon --cgrou
 ExecStopPost=podman rm --force --ignore q1
 `
 
+// podmanHere is podman's configuration without keys and controllers: a container in the
+// test's has neither.
+func podmanHere() e2e.Seed {
+	return e2e.Seed{
+		"/etc/containers/containers.conf": {Content: []byte("[containers]\nkeyring = false\npids_limit = 0\n[engine]\nevents_logger = \"none\"\n")},
+		"/etc/containers/storage.conf":    {Content: []byte("[storage]\ndriver = \"vfs\"\nrunroot = \"/run/containers/storage\"\ngraphroot = \"/var/lib/containers/storage\"\n")},
+	}
+}
+
 // containers is what real containers have of the partitions, by the names that dcm
 // tells engines.
 func containers(t *testing.T, p product) {
@@ -58,12 +67,8 @@ func containers(t *testing.T, p product) {
 		t.Run(recipe.Suite, func(t *testing.T) {
 			t.Parallel()
 			seed := driverless()
-			maps.Copy(seed, e2e.Seed{
-				// No keys and no controllers: a container in the test's has neither.
-				"/etc/containers/containers.conf": {Content: []byte("[containers]\nkeyring = false\npids_limit = 0\n[engine]\nevents_logger = \"none\"\n")},
-				"/etc/containers/storage.conf":    {Content: []byte("[storage]\ndriver = \"vfs\"\nrunroot = \"/run/containers/storage\"\ngraphroot = \"/var/lib/containers/storage\"\n")},
-				"/root/image/look":                {Content: []byte(look)},
-			})
+			maps.Copy(seed, podmanHere())
+			seed["/root/image/look"] = e2e.File{Content: []byte(look)}
 			m := installWith(t, recipe, p, seed)
 			m.run(`mkdir -p /run/q1 /root/image/bin
 				cp /bin/busybox /root/image/bin; ln -s busybox /root/image/bin/sh

@@ -24,6 +24,12 @@ func doors() map[string]string {
 		"lease.Links.of":    escapes,
 		"lease.Links.clean": compared,
 		"lease.Links.write": compared,
+		// dcm's image
+		"dcm-host.main": callers,
+		"dcm-host.run":  "the files of the image, which carry takes",
+		"carry.Load":    "dcm's own files out of dcm's image, written to the host as they are",
+		"carry.replace": compared,
+		"carry.link":    compared,
 		// sysfs and procfs
 		"attr.read":                "the bytes for those who look for one form in them; Read, which all others use, escapes",
 		"attr.NamesIn":             "the names for those who look for ones of a form",

@@ -1,6 +1,6 @@
-// Package image makes the container image of dcm-kubernetes: the program, and nothing
-// else, for each architecture, as a layout of the Open Container Initiative on disk. The
-// same programs give the same bytes, whoever makes it and when.
+// Package image makes a container image without a base: a program, or a tree of files, and
+// nothing else, for each architecture, as a layout of the Open Container Initiative on
+// disk. The same files give the same bytes, whoever makes it and when.
 package image
 
 import (
@@ -8,7 +8,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -19,17 +21,15 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// name is the program's, in the image.
-const name = "dcm-kubernetes"
-
 // Program is one architecture's.
 type Program struct {
 	Arch string // as Go calls it
-	Path string
+	Path string // of the program, or of the tree that is to be the image's root
 }
 
 // About is what the image says of itself.
 type About struct {
+	Name    string // also the program's that it runs, at its root
 	Version string
 	Made    time.Time // of the commit, not of this moment
 }
@@ -69,7 +69,7 @@ func Write(dir string, about About, programs []Program) (err error) {
 
 // of makes one architecture's image.
 func of(p Program, about About) (v1.Image, error) {
-	packed, err := pack(p.Path, about.Made)
+	packed, err := pack(p.Path, about)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func of(p Program, about About) (v1.Image, error) {
 	img, err = mutate.Append(img, mutate.Addendum{
 		Layer:     layer,
 		MediaType: types.OCILayer,
-		History:   v1.History{Created: v1.Time{Time: about.Made}, CreatedBy: name + " " + about.Version},
+		History:   v1.History{Created: v1.Time{Time: about.Made}, CreatedBy: about.Name + " " + about.Version},
 	})
 	if err != nil {
 		return nil, err
@@ -94,32 +94,70 @@ func of(p Program, about About) (v1.Image, error) {
 	}
 	config = config.DeepCopy()
 	config.OS, config.Architecture, config.Created = "linux", p.Arch, v1.Time{Time: about.Made}
-	config.Config.Entrypoint = []string{"/" + name}
+	config.Config.Entrypoint = []string{"/" + about.Name}
 	config.Config.User = "0:0"
 	config.Config.Labels = map[string]string{
-		"org.opencontainers.image.title":   name,
+		"org.opencontainers.image.title":   about.Name,
 		"org.opencontainers.image.version": about.Version,
 	}
 	return mutate.ConfigFile(img, config)
 }
 
-// pack is the layer: one file, of root's.
-func pack(file string, made time.Time) ([]byte, error) {
-	program, err := os.ReadFile(file)
+// pack is the layer: a program, or all of a tree, of root's. Of the modes it has only
+// whether a file can be run.
+func pack(from string, about About) ([]byte, error) {
+	info, err := os.Stat(from)
 	if err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: int64(len(program)), ModTime: made, Format: tar.FormatPAX}
-	if err := w.WriteHeader(header); err != nil {
-		return nil, err
+	if !info.IsDir() {
+		err = add(w, os.DirFS(filepath.Dir(from)), filepath.Base(from), about.Name, 0o755, about.Made)
+	} else {
+		err = tree(w, os.DirFS(from), about.Made)
 	}
-	if _, err := w.Write(program); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
 	return out.Bytes(), nil
+}
+
+// tree adds files by their names' order.
+func tree(w *tar.Writer, from fs.FS, made time.Time) error {
+	return fs.WalkDir(from, ".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil || path == ".":
+			return err
+		case d.IsDir():
+			return w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: path + "/", Mode: 0o755, ModTime: made, Format: tar.FormatPAX})
+		case !d.Type().IsRegular():
+			return fmt.Errorf("%s is neither a file nor a directory", path)
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		mode := int64(0o644)
+		if info.Mode()&0o100 != 0 {
+			mode = 0o755
+		}
+		return add(w, from, path, path, mode, made)
+	})
+}
+
+func add(w *tar.Writer, from fs.FS, path, as string, mode int64, made time.Time) error {
+	content, err := fs.ReadFile(from, path)
+	if err != nil {
+		return err
+	}
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: as, Mode: mode, Size: int64(len(content)), ModTime: made, Format: tar.FormatPAX}
+	if err := w.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err = w.Write(content)
+	return err
 }

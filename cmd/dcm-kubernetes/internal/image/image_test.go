@@ -23,7 +23,7 @@ func write(t *testing.T) string {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "oci")
-	about := image.About{Version: "1.2.3", Made: time.Unix(1700000000, 0).UTC()}
+	about := image.About{Name: "dcm-kubernetes", Version: "1.2.3", Made: time.Unix(1700000000, 0).UTC()}
 	if err := image.Write(dir, about, []image.Program{{Arch: "amd64", Path: program}, {Arch: "arm64", Path: program}}); err != nil {
 		t.Fatal(err)
 	}
@@ -95,6 +95,30 @@ func described(t *testing.T, index v1.ImageIndex, digest v1.Hash) string {
 		t.Fatal(err)
 	}
 	return fmt.Sprintf("%s/%s %v %s %d", c.OS, c.Architecture, c.Config.Entrypoint, c.Config.User, len(c.RootFS.DiffIDs))
+}
+
+// A tree is the image's root, by whatever modes and times it was made.
+func TestATreeIsTheSameBytesAgain(t *testing.T) {
+	made := func(mode os.FileMode) string {
+		tree := t.TempDir()
+		for name, run := range map[string]os.FileMode{"dcm-host": 0o100, "usr/bin/dcm": 0o100, "usr/share/dcm/dcm.toml": 0} {
+			path := filepath.Join(tree, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o700|mode); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(name), 0o600|mode|run); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dir := filepath.Join(t.TempDir(), "oci")
+		if err := image.Write(dir, image.About{Name: "dcm-host", Version: "1"}, []image.Program{{Arch: "arm64", Path: tree}}); err != nil {
+			t.Fatal(err)
+		}
+		return sums(t, dir)
+	}
+	if a, b := made(0), made(0o055); a != b {
+		t.Errorf("made twice it is\n%s\nand\n%s", a, b)
+	}
 }
 
 func TestNothingIsLeftOfAnImageThatCannotBeMade(t *testing.T) {

@@ -1,4 +1,4 @@
-// Command make writes the container image of dcm-kubernetes: make image.
+// Command make writes a container image: make image, make host-image.
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 
 func main() {
 	out := flag.String("o", "", "the `directory` to make")
+	name := flag.String("name", "dcm-kubernetes", "the image's `name`, and the program's that it runs")
 	version := flag.String("version", "", "the program's `version`")
 	epoch := flag.Int64("epoch", 0, "`seconds` since 1970 that all in it is dated with")
 	flag.Parse()
@@ -20,12 +21,12 @@ func main() {
 	for _, arg := range flag.Args() {
 		arch, path, ok := strings.Cut(arg, "=")
 		if !ok {
-			fmt.Fprintf(os.Stderr, "image: %q is not ARCH=PROGRAM\n", arg)
+			fmt.Fprintf(os.Stderr, "image: %q is not ARCH=PROGRAM or ARCH=TREE\n", arg)
 			os.Exit(2)
 		}
 		programs = append(programs, image.Program{Arch: arch, Path: path})
 	}
-	if err := image.Write(*out, image.About{Version: *version, Made: time.Unix(*epoch, 0).UTC()}, programs); err != nil {
+	if err := image.Write(*out, image.About{Name: *name, Version: *version, Made: time.Unix(*epoch, 0).UTC()}, programs); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
 		os.Exit(1)
 	}

@@ -1,0 +1,132 @@
+// Command dcm-host is what dcm's image runs, on a host that takes no package: it brings
+// what PID 1 has to have, has it reload and start the daemon, and has it stop that when
+// the container is stopped. See "HOSTS THAT TAKE NO PACKAGE" in dcm.service(8).
+//
+//	dcm-host         bring it, and have it run as long as this does
+//	dcm-host remove  let the clients go, and take it away
+//
+// Exit status: 0 done; 1 failed; 64 usage.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/carry"
+	"dcm/internal/systemd"
+	"dcm/internal/unitname"
+)
+
+// host is where the container has the host's root.
+const host = "/host"
+
+// reloading is how long PID 1 may take: it runs every generator.
+const reloading = 2 * time.Minute
+
+func main() {
+	remove := len(os.Args) == 2 && os.Args[1] == "remove"
+	if len(os.Args) > 1 && !remove {
+		fmt.Fprintln(os.Stderr, "usage: dcm-host [remove]; dcm's image runs it, see dcm.service(8)")
+		os.Exit(64)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, remove); err != nil {
+		fmt.Fprintln(os.Stderr, "dcm-host:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, remove bool) error {
+	cargo, err := carry.Load(os.DirFS("/"))
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(host + "/run/systemd/private"); err != nil {
+		return fmt.Errorf("the host's root with its systemd is not at %s, run the container with --volume=/:%s:rslave: %w", host, host, err)
+	}
+	if carry.Packaged(host) {
+		return errors.New("the host has dcm's package: remove that, or this container")
+	}
+	// From here on its files are the host's.
+	if err := errors.Join(unix.Chroot(host), os.Chdir("/")); err != nil {
+		return fmt.Errorf("cannot enter the host's root: %w", err)
+	}
+	if remove {
+		return lift(ctx, cargo)
+	}
+	if err := lay(ctx, cargo); err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stderr, "dcm-host: dcm.service runs on the host; see there: journalctl -u dcm -u dcm-apply")
+	<-ctx.Done()
+	return order(context.Background(), func(ctx context.Context, pid1 *systemd.Conn) error { return pid1.Stop(ctx, unitname.Daemon) })
+}
+
+// order is for what PID 1 does in no time.
+func order(ctx context.Context, what func(context.Context, *systemd.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, reloading)
+	defer cancel()
+	pid1, err := systemd.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer pid1.Close()
+	return what(ctx, pid1)
+}
+
+// lay has the daemon run that was brought. It is no matter here whether the GPUs can have
+// the profile: dcm.service tells.
+func lay(ctx context.Context, cargo carry.Cargo) error {
+	if err := cargo.Lay("/"); err != nil {
+		return err
+	}
+	return order(ctx, func(ctx context.Context, pid1 *systemd.Conn) error {
+		if err := pid1.Reload(ctx); err != nil {
+			return err
+		}
+		// One that runs may be an older one.
+		if err := pid1.Stop(ctx, unitname.Daemon); err != nil {
+			return err
+		}
+		if _, err := pid1.Settle(ctx, []string{unitname.Daemon}); err != nil {
+			return err
+		}
+		return pid1.Start(ctx, unitname.Daemon)
+	})
+}
+
+// lift lets the clients go before what they are part of stops.
+func lift(ctx context.Context, cargo carry.Cargo) error {
+	return order(ctx, func(ctx context.Context, pid1 *systemd.Conn) error {
+		if err := pid1.Stop(ctx, unitname.Daemon); err != nil {
+			return err
+		}
+		if err := carry.LetGo("/"); err != nil {
+			return err
+		}
+		if err := pid1.Reload(ctx); err != nil {
+			return err
+		}
+		units := []string{unitname.AgentSocket, unitname.Agent, unitname.Reserve, unitname.Apply}
+		for _, unit := range units {
+			if err := pid1.Stop(ctx, unit); err != nil {
+				return err
+			}
+		}
+		if _, err := pid1.Settle(ctx, append(units, unitname.Daemon)); err != nil {
+			return err
+		}
+		if err := cargo.Lift("/"); err != nil {
+			return err
+		}
+		return pid1.Reload(ctx)
+	})
+}
