@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -115,9 +116,18 @@ func (a *agents) Follow(ctx context.Context, tell func(json.RawMessage) error) e
 	if err != nil {
 		return unanswered(err)
 	}
+	return follow(ctx, changed, func(ctx context.Context) (json.RawMessage, error) { return accountOf(ctx, c) }, tell)
+}
+
+// anew is after what time an account is asked for again that could not be had. Nothing may
+// change until then.
+const anew = 15 * time.Second
+
+// follow tells each account that is another one than before.
+func follow(ctx context.Context, changed <-chan struct{}, ask func(context.Context) (json.RawMessage, error), tell func(json.RawMessage) error) error {
 	var last []byte
 	for {
-		now, err := accountOf(ctx, c)
+		now, err := ask(ctx)
 		if err != nil && last == nil {
 			return err
 		}
@@ -127,9 +137,14 @@ func (a *agents) Follow(ctx context.Context, tell func(json.RawMessage) error) e
 				return err
 			}
 		}
+		var again <-chan time.Time
+		if err != nil {
+			again = time.After(anew)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-again:
 		case _, ok := <-changed:
 			if !ok {
 				return unanswered(errors.New("the bus is gone"))

@@ -7,6 +7,10 @@ import (
 	"io/fs"
 	"log/slog"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"dcm/internal/agent"
 	"dcm/internal/config"
@@ -21,6 +25,33 @@ func TestOnlyWhatIsNewIsTold(t *testing.T) {
 	if got := string(contentOf(json.RawMessage(`{"gpus":[2],"taken":"1"}`))); got == same {
 		t.Errorf("%s is the same account as %s", got, same)
 	}
+}
+
+// Under load an answer may come too late, and nothing may change for days behind it.
+func TestAnAccountThatCouldNotBeHadIsAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := []string{`{"gpus":1}`, "", `{"gpus":2}`, `{"gpus":2}`}
+		asked := 0
+		ask := func(context.Context) (json.RawMessage, error) {
+			text := answers[min(asked, len(answers)-1)]
+			asked++
+			if text == "" {
+				return nil, context.DeadlineExceeded
+			}
+			return json.RawMessage(text), nil
+		}
+		changed := make(chan struct{}, 1)
+		changed <- struct{}{}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		var told []string
+		if err := follow(ctx, changed, ask, func(a json.RawMessage) error { told = append(told, string(a)); return nil }); err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff([]string{`{"gpus":1}`, `{"gpus":2}`}, told); diff != "" || asked != 3 {
+			t.Errorf("asked %d times, told (-want +got):\n%s", asked, diff)
+		}
+	})
 }
 
 func TestAnErrorOfTheConfigurationIsOneOfAnAgents(t *testing.T) {
