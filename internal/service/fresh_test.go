@@ -4,7 +4,9 @@ import (
 	"errors"
 	"testing"
 
+	"dcm/internal/config"
 	"dcm/internal/gpu"
+	"dcm/internal/host"
 )
 
 func TestALookIsGoodForWhatComesBehindTheRunThatMadeIt(t *testing.T) {
@@ -27,8 +29,13 @@ func TestALookIsGoodForWhatComesBehindTheRunThatMadeIt(t *testing.T) {
 }
 
 // In the middle of a restart PID 1 has enough to do.
-func TestWithoutReservationsNobodyIsAskedForLeases(t *testing.T) {
-	if nodes := (sharing{}).leased(t.Context()); nodes != nil {
-		t.Errorf("nodes of leases: %q", nodes)
+func TestWithoutReservationsOrLeasesNobodyIsAskedForLeases(t *testing.T) {
+	if nodes, err := (sharing{}).leased(t.Context()); nodes != nil || err != nil {
+		t.Errorf("nodes of leases: %q, %v", nodes, err)
+	}
+	// A host without systemd, which would be an error.
+	s := sharing{host: &host.Host{Root: t.TempDir()}, reserved: []config.Reservation{{Name: "llm"}}}
+	if nodes, err := s.leased(t.Context()); nodes != nil || err != nil {
+		t.Errorf("without leases: %q, %v", nodes, err)
 	}
 }

@@ -109,7 +109,11 @@ func (s sharing) publish(ctx context.Context) error {
 	links := lease.Links{Dir: s.host.Path("dev/dcm")}
 	now, err := links.Read()
 	errs = append(errs, err)
-	granted, err := lease.Reserve(parts(p.Parts), wants(s.reserved, p.Parts, devices, s.log), now, s.leased(ctx))
+	taken, err := s.leased(ctx)
+	if err != nil { // no run has changed the partitions while there are leases
+		return errors.Join(append(errs, err)...)
+	}
+	granted, err := lease.Reserve(parts(p.Parts), wants(s.reserved, p.Parts, devices, s.log), now, taken)
 	errs = append(errs, err)
 	nodes, shared := make(map[string][]string), make(map[string][]string)
 	for _, r := range s.reserved {
@@ -139,18 +143,12 @@ func (s sharing) look(ctx context.Context) ([]gpu.Device, error) {
 }
 
 // leased are the nodes that leases have, which stay with them: nothing is chosen past
-// them. Where nothing is to be chosen nobody is asked, in the middle of a restart.
-func (s sharing) leased(ctx context.Context) []string {
-	if len(s.reserved) == 0 {
-		return nil
-	}
+// them. Where nothing is to be chosen, or nobody has a lease, PID 1 is not asked, in the
+// middle of a restart.
+func (s sharing) leased(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
-	nodes, err := (&premises{host: s.host}).leases(ctx, true)
-	if err != nil {
-		s.log.Warn(err.Error())
-	}
-	return nodes
+	return (&premises{host: s.host}).leases(ctx, len(s.reserved) > 0 && len(s.host.Leased()) > 0)
 }
 
 // tell logs a choice that is another than before.

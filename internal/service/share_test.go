@@ -1,13 +1,39 @@
 package service
 
 import (
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/config"
 	"dcm/internal/host"
+	"dcm/internal/lease"
 	"dcm/internal/report"
 )
+
+// What a lease has would be chosen for a reservation, and two would have it.
+func TestNothingIsChosenWhereItIsNotKnownWhatLeasesHave(t *testing.T) {
+	root := t.TempDir()
+	h := &host.Host{Root: root} // whose systemd cannot be asked
+	links := lease.Links{Dir: h.Path("dev/dcm")}
+	before := map[string][]string{"llm": {"/dev/dri/renderD128"}}
+	if err := errors.Join(os.MkdirAll(h.Path("sys/fs/cgroup/dcm.slice/dcm-lease-0-4f1c09aa.scope"), 0o755), os.MkdirAll(h.Runtime(), 0o755), links.Write(before)); err != nil {
+		t.Fatal(err)
+	}
+	s := sharing{host: h, node: h.Node(nil), seen: new(fresh), reserved: []config.Reservation{{Name: "llm", Partitions: 1}}, log: slog.New(slog.DiscardHandler)}
+	if err := s.publish(t.Context()); err == nil || !strings.Contains(err.Error(), "what leases have") {
+		t.Errorf("publish: %v", err)
+	}
+	now, err := links.Read()
+	if diff := cmp.Diff(before, now); diff != "" || err != nil {
+		t.Errorf("links, %v, (-want +got):\n%s", err, diff)
+	}
+}
 
 // Somebody has to tell container engines, and a service that is masked does not.
 func TestNVIDIAsServiceTellsEnginesUnlessItIsMasked(t *testing.T) {
