@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/godbus/dbus/v5"
 )
 
 // Each look starts programs: who asks without end has one at a time, and with all others.
@@ -108,6 +110,31 @@ func TestEachUserHasAPaceOfItsOwn(t *testing.T) {
 		}
 		if len(p.users) > 3*remembered {
 			t.Errorf("%d are remembered", len(p.users))
+		}
+	})
+}
+
+// What is told in the end of a wait is not that of what was waited for.
+func TestWhoHasWaitedInVainIsToldToTryAgain(t *testing.T) {
+	for want, err := range map[string]error{
+		errorLimit:  context.DeadlineExceeded,
+		errorFailed: fmt.Errorf("cannot look at the GPUs: %w", context.DeadlineExceeded),
+	} {
+		var remote *dbus.Error
+		if got := told(err); !errors.As(got, &remote) || remote.Name != want {
+			t.Errorf("%v is told as %v", err, got)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns()
+		if _, err := turns.take(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		limit, cancel := context.WithTimeout(t.Context(), looking)
+		defer cancel()
+		var remote *dbus.Error
+		if _, err := turns.take(limit, 2); !errors.As(told(err), &remote) || remote.Name != errorLimit {
+			t.Errorf("of a turn that never came is told %v", told(err))
 		}
 	})
 }

@@ -176,6 +176,8 @@ func told(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case err == context.DeadlineExceeded: // by itself: of a wait, for others or for a turn
+		return fault(errorLimit, "dcm has too much to do to answer in time; try again")
 	case errors.As(err, &short):
 		return fault(errorShort, err.Error())
 	case errors.As(err, &config):
