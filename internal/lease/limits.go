@@ -32,8 +32,8 @@ const unbounded = math.MaxUint64
 func ReadBounds(root, cgroup string) (Bounds, error) {
 	b := Bounds{Memory: unbounded, MemoryHigh: unbounded, Swap: unbounded, Tasks: unbounded, CPU: unbounded}
 	for dir := filepath.Clean("/" + cgroup); dir != "/"; dir = filepath.Dir(dir) {
-		if err := b.tighten(filepath.Join(root, dir), filepath.Base(dir)); err != nil {
-			return b, fmt.Errorf("cannot read the limits of cgroup %s: %w", dir, err)
+		if err := b.tighten(filepath.Join(root, dir), foreign.Text(filepath.Base(dir))); err != nil {
+			return b, fmt.Errorf("cannot read the limits of cgroup %s: %w", foreign.Text(dir), err)
 		}
 	}
 	return b, nil

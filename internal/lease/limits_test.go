@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"dcm/internal/foreign"
 )
 
 func TestTheTightestLimitOfAllAncestorsHolds(t *testing.T) {
@@ -42,5 +44,26 @@ func TestTheTightestLimitOfAllAncestorsHolds(t *testing.T) {
 	}
 	if got, err := ReadBounds(root, "/"); err != nil || got.Memory != unbounded {
 		t.Errorf("of the root: %+v, %v", got, err)
+	}
+}
+
+// Who has a cgroup of his own names those in it as he likes.
+func TestWhatACgroupIsCalledIsEscaped(t *testing.T) {
+	root, name := t.TempDir(), "a\x1b[2J\xff"
+	dir := filepath.Join(root, "user.slice", name)
+	if err := os.MkdirAll(filepath.Join(dir, "memory.max"), 0o755); err != nil { // which cannot be read
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "cpu.weight"), []byte("50\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadBounds(root, "/user.slice/"+name); err == nil || foreign.Text(err.Error()) != err.Error() {
+		t.Errorf("told is %q", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "memory.max")); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := ReadBounds(root, "/user.slice/"+name); err != nil || len(b.Others) != 1 || foreign.Text(b.Others[0]) != b.Others[0] {
+		t.Errorf("in force are %q, %v", b.Others, err)
 	}
 }
