@@ -23,11 +23,8 @@ func main() {
 	if filepath.Base(os.Args[0]) == "slurm-feature" {
 		os.Args = append([]string{"dcm", "slurm-feature"}, os.Args[1:]...)
 	}
-	ends := []os.Signal{syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGINT) { // else it stays so, for what dcm run executes too: a job in the background
-		ends = append(ends, syscall.SIGINT)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), ends...)
+	con := cli.Stdio(os.Stdout, os.Stderr) // before signals are: it sees which are ignored
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	os.Exit(cli.Run(ctx, &host.Host{Root: "/", Version: version}, cli.Stdio(os.Stdout, os.Stderr), os.Args[1:]))
+	os.Exit(cli.Run(ctx, &host.Host{Root: "/", Version: version}, con, os.Args[1:]))
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"os/user"
 	"strconv"
 	"strings"
@@ -151,6 +152,9 @@ func runWith(ctx context.Context, h *host.Host, con *Console, w bus.Want, comman
 	}
 	for _, note := range l.Notes {
 		con.note(note)
+	}
+	if con.deaf {
+		signal.Ignore(syscall.SIGINT) // what dcm itself listens to begins anew with another program
 	}
 	err = syscall.Exec(path, command, os.Environ())
 	return exit.With(notExecutable, fmt.Errorf("cannot execute %s: %w", command[0], err))
