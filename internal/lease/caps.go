@@ -73,9 +73,13 @@ func capsOf(p report.Partitions, of int, mine func(report.Part) bool) Caps {
 	return out
 }
 
-// SharedBy is the reservation whose template a unit is an instance of, nil if there is none.
+// SharedBy is the reservation whose template a unit is an instance of, nil if there is
+// none. One with a reservation of its own shares nothing.
 func SharedBy(p report.Partitions, unit string) *report.Reservation {
 	stem, _, instance := strings.Cut(unit, "@")
+	if slices.ContainsFunc(p.Reservations, func(r report.Reservation) bool { return r.Unit == unit && r.Share == 0 }) {
+		return nil
+	}
 	for i, r := range p.Reservations {
 		if instance && r.Share > 0 && r.Unit == stem+"@.service" {
 			return &p.Reservations[i]

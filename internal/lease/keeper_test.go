@@ -435,11 +435,11 @@ func TestSharesOf(t *testing.T) {
 		{Name: "a-1", GPU: "0000:05:00.0", Render: "/dev/dri/renderD129", Memory: 24 << 30},
 		{Name: "b-0", GPU: "0000:26:00.0", Render: "/dev/dri/renderD136", Memory: 96 << 30},
 		{Name: "c-0", GPU: "0000:46:00.0", Render: "/dev/dri/renderD144"},
-	}, Reservations: []report.Reservation{{Name: "w", Unit: "w@.service", Share: 2, Partitions: []string{"a-0"}}, {Name: "v", Unit: "v.service"}}}
+	}, Reservations: []report.Reservation{{Name: "w", Unit: "w@.service", Share: 2, Partitions: []string{"a-0"}}, {Name: "v", Unit: "v.service"}, {Name: "w-own", Unit: "w@own.service"}}}
 	got := SharesOf(p, map[string][]string{
 		"dcm-share3-1000-00c0ffee.scope": {"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/renderD129", "/dev/dri/renderD136"},
 		"dcm-share2-1000-00c0ffee.scope": {"/dev/dri/renderD144"}, "dcm-lease-1000-00c0ffee.scope": {"/dev/dri/renderD128"},
-		"w@x.service": {"/dev/dcm/w/render0"}, "v.service": {"/dev/dri/renderD128"}, "v@1.service": {"/dev/dri/renderD128"},
+		"w@x.service": {"/dev/dcm/w/render0"}, "w@own.service": {"/dev/dcm/w-own/render0"}, "v.service": {"/dev/dri/renderD128"}, "v@1.service": {"/dev/dri/renderD128"},
 	})
 	want := map[string]Caps{
 		"dcm-share3-1000-00c0ffee.scope": {"0000:05:00.0": 16 << 30, "0000:26:00.0": 32 << 30}, "dcm-share2-1000-00c0ffee.scope": nil,
