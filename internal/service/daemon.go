@@ -106,7 +106,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		LastGood: shown.lastGood,
 		Stale:    func(s daemon.Settings) (bool, error) { return stale(h, s) },
 		Reserve:  func(ctx context.Context, _ daemon.Settings) (bool, error) { return due(ctx, h, reserved()) },
-		Dial:     func(ctx context.Context) (daemon.Units, error) { return systemd.DialToWait(ctx) },
+		Dial:     func(ctx context.Context) (daemon.Units, error) { return systemd.Dial(ctx) },
 		Busy:     func() (bool, error) { return apply.UnderWay(h.Lock()) },
 		LastRun:  func() (*report.Run, error) { return report.ReadRun(h.Runtime()) },
 		Save:     func(s report.State) error { return shown.save(ctx, s) },

@@ -16,7 +16,9 @@ import (
 
 // Where PID 1 can be asked: by the system bus, and for root by a socket of its
 // own, which needs no bus daemon. That is half the way there and half the way back, and
-// no call but those that are for PID 1; but all that PID 1 signals comes along, too.
+// no call but those that are for PID 1; but all that PID 1 signals comes along, too, each
+// step of every unit: while many go down and come up it has better things to do, as has
+// who would have to listen.
 const (
 	SystemBus     = "unix:path=/run/dbus/system_bus_socket"
 	PrivateSocket = "unix:path=/run/systemd/private"
@@ -45,25 +47,28 @@ type Conn struct {
 
 // door is one by which PID 1 can be asked.
 type door struct {
+	private bool
 	address string // "" for none
 	connect func(ctx context.Context, address string, h *hub) (*link, error)
 }
 
+func byBus(address string) door     { return door{false, address, dialBus} }
+func byPrivate(address string) door { return door{true, address, dialPrivate} }
+
 // Dial connects for a piece of work: for root by systemd's private socket, else by the
 // system bus.
 func Dial(ctx context.Context) (*Conn, error) {
-	return connect(ctx, door{PrivateSocket, dialPrivate}, door{SystemBus, dialBus})
+	return connect(ctx, byPrivate(PrivateSocket), byBus(SystemBus))
 }
 
 // DialToWait connects for somebody who is going to wait, for days maybe, until one unit
 // changes: by the system bus, which passes what was asked for, else by the private
-// socket. There PID 1 tells of each step of every unit, and while clients go down and come
-// up it has better things to do, as has who would have to listen.
+// socket.
 func DialToWait(ctx context.Context) (*Conn, error) { return DialAt(ctx, SystemBus, PrivateSocket) }
 
 // DialAt connects to PID 1 at those D-Bus addresses. Either may be "".
 func DialAt(ctx context.Context, bus, private string) (*Conn, error) {
-	return connect(ctx, door{bus, dialBus}, door{private, dialPrivate})
+	return connect(ctx, byBus(bus), byPrivate(private))
 }
 
 func connect(ctx context.Context, doors ...door) (*Conn, error) {
@@ -163,6 +168,23 @@ func (c *Conn) listen(ctx context.Context, rules []rule) (*ear, error) {
 		return nil, fmt.Errorf("cannot listen to systemd: %w", err)
 	}
 	return ear, nil
+}
+
+// attend is listen for who waits until units have come to rest, while others may go down
+// and come up: from there on the connection goes by the bus, if there is one.
+func (c *Conn) attend(ctx context.Context, rules []rule) (*ear, error) {
+	c.mu.Lock()
+	for _, d := range c.doors {
+		if c.closed || c.now == nil || !c.now.private || d.private {
+			continue
+		}
+		if l, err := d.connect(ctx, d.address, c.hub); err == nil {
+			c.now.Close()
+			c.now = l
+		}
+	}
+	c.mu.Unlock()
+	return c.listen(ctx, rules)
 }
 
 // await waits until PID 1 can be asked again.

@@ -47,7 +47,7 @@ func (e *JobError) Error() string {
 // hint: a daemon-reexec in the middle breaks the call and loses the signal, and
 // the job goes on.
 func (c *Conn) Restart(ctx context.Context, name string) (Unit, error) {
-	ear, err := c.listen(ctx, unitRules(name))
+	ear, err := c.attend(ctx, unitRules(name))
 	if err != nil {
 		return Unit{Name: name}, err
 	}

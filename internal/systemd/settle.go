@@ -16,7 +16,7 @@ const lastLook = 2 * time.Second
 // state, and returns them. When ctx ends first it returns them as they are then,
 // with ctx's error.
 func (c *Conn) Settle(ctx context.Context, names []string) ([]Unit, error) {
-	ear, err := c.listen(ctx, anyUnitRules())
+	ear, err := c.attend(ctx, anyUnitRules())
 	if err == nil {
 		defer c.hub.forget(ear)
 		ear.rests()
@@ -76,7 +76,7 @@ func (c *Conn) Changed(ctx context.Context, had map[string]string) error {
 	for _, name := range names {
 		rules = append(rules, unitRules(name)...)
 	}
-	ear, err := c.listen(ctx, rules)
+	ear, err := c.attend(ctx, rules)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 // ended or a unit was unloaded, as a scope is with its last process, or when that may
 // have been missed. It ends with stop.
 func (c *Conn) Turnover(ctx context.Context) (ended <-chan struct{}, stop func(), err error) {
-	ear, err := c.listen(ctx, comings())
+	ear, err := c.attend(ctx, comings())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -318,6 +318,37 @@ func TestCallsOutliveTheBus(t *testing.T) {
 	}
 }
 
+func TestWhoWaitsDoesSoByTheBus(t *testing.T) {
+	private, bus := startPID1(t), startPID1(t)
+	private.set("a.service", "active/running", "")
+	bus.set("a.service", "failed/failed", "")
+	for _, w := range []struct{ bus, now, then string }{{bus.address, "active", "failed"}, {"unix:path=/nonexistent/bus", "active", "active"}} {
+		direct := byPrivate(private.address)
+		direct.connect = func(ctx context.Context, address string, h *hub) (*link, error) {
+			l, err := dialBus(ctx, address, h)
+			if err == nil {
+				l.private = true
+			}
+			return l, err
+		}
+		_, ctx := private.dial()
+		c, err := connect(ctx, direct, byBus(w.bus))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for _, want := range []string{w.now, w.then} {
+			units, err := c.Units(ctx, []string{"a.service"})
+			if err != nil || units[0].Active != want {
+				t.Errorf("units are %v, %v, want %q", units, err, want)
+			}
+			if _, err := c.Settle(ctx, []string{"a.service"}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 func TestCallsEndWithTheConnection(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.service", "activating/start*", "")
