@@ -21,7 +21,7 @@ func TestEveryDriver(t *testing.T) {
 		driver string
 		before int // profiles with places that are told of with MIG off
 	}{{"535.261.03", 0}, {"550.163.01", 7}, {"580.82.07", 7}} {
-		m := machine{t, m.lib, m.state, m.sys}
+		m := machine{t, m.lib, m.state, m.sys, m.dev}
 		s, err := standin.New(c.driver, "H100-80GB", first, second)
 		if err == nil {
 			err = standin.Write(m.state, s)
@@ -45,7 +45,7 @@ func TestEveryProfileOfEveryBoard(t *testing.T) {
 	m := node(t, "A30")
 	for _, b := range partition.Boards() {
 		t.Run(b.Name, func(t *testing.T) {
-			m := machine{t, m.lib, m.state, m.sys}
+			m := machine{t, m.lib, m.state, m.sys, m.dev}
 			s, err := standin.New("580.82.07", b.Name, first, second)
 			if err == nil {
 				err = standin.Write(m.state, s)
@@ -204,7 +204,7 @@ func TestWhatAFillMeets(t *testing.T) {
 		{"no permission", "fail nvmlDeviceCreateGpuInstanceWithPlacement 4", []string{"3g.40gb@0"}, nvml.NoPermission, "no permission", "on"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := machine{t, m.lib, m.state, m.sys}
+			m := machine{t, m.lib, m.state, m.sys, m.dev}
 			m.update(func(s *standin.State) {
 				s.Knobs, s.GPUs[0].Instances = nil, nil
 				if c.knob != "" {

@@ -57,7 +57,7 @@ func library(t *testing.T, dir string, hidden []string) (string, error) {
 type machine struct {
 	t          *testing.T
 	lib, state string
-	sys        string
+	sys, dev   string
 }
 
 // node builds a machine of one kind of board, with the library without the functions
@@ -72,13 +72,18 @@ func node(t *testing.T, board string, hidden ...string) machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := machine{t, lib, standin.StateOf(lib), filepath.Join(dir, "sys")}
+	m := machine{t, lib, standin.StateOf(lib), filepath.Join(dir, "sys"), filepath.Join(dir, "dev")}
 	s, err := standin.New("580.82.07", board, first, second)
 	if err == nil {
 		err = standin.Write(m.state, s)
 	}
 	if err == nil {
 		err = os.MkdirAll(filepath.Join(m.sys, "module/nvidia"), 0o755)
+	}
+	for _, name := range []string{"nvidia0", "nvidia1", "nvidiactl"} {
+		if err == nil {
+			err = errors.Join(os.MkdirAll(m.dev, 0o755), os.WriteFile(filepath.Join(m.dev, name), nil, 0o666))
+		}
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +122,7 @@ func (m machine) within(ctx context.Context, r nvml.Request) (nvml.Reply, error)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	out, err := ask.Once(ctx, os.Args[0], request, ask.Way{Args: []string{"--sys", m.sys}, Attr: ask.Group()})
+	out, err := ask.Once(ctx, os.Args[0], request, ask.Way{Args: []string{"--sys", m.sys, "--dev", m.dev}, Attr: ask.Group()})
 	if len(out) == 0 {
 		return nvml.Reply{}, err
 	}

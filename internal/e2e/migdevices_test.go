@@ -99,7 +99,8 @@ func migNodes(m machine) {
 	m.run("systemctl daemon-reload; systemctl restart dcm; systemctl stop gpuagent amd-metrics-exporter")
 	m.run("touch " + nodeless + "; systemctl start e2e-nvidia; systemctl add-wants multi-user.target alpha beta@1 notebook@1")
 	m.knob("nodes /dev 509")
-	m.run("systemctl restart dcm-apply dcm; systemctl start gpuagent amd-metrics-exporter alpha beta@1 notebook@1")
+	// Where nobody has made the GPUs' own the oneshot has the library do it.
+	m.run("rm /dev/nvidiactl /dev/nvidia3; systemctl restart dcm-apply dcm; systemctl start gpuagent amd-metrics-exporter alpha beta@1 notebook@1; [ -c /dev/nvidiactl -a -c /dev/nvidia3 ]")
 }
 
 // deal is who has which partitions, with their nodes.

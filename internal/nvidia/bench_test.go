@@ -60,7 +60,7 @@ func newBench(t testing.TB, kind string) *bench {
 	if err := os.Symlink(filepath.Join(b.Mount, "proc/driver"), filepath.Join(b.proc, "driver")); err != nil {
 		t.Fatal(err)
 	}
-	b.vendor = Open(gpu.Roots{Sys: b.Sys, Proc: b.proc, Dev: b.Dev}, Program(built.program, lib, "--sys", b.Sys), Rival(func() string { return b.rival }))
+	b.vendor = Open(gpu.Roots{Sys: b.Sys, Proc: b.proc, Dev: b.Dev}, Program(built.program, lib, "--sys", b.Sys, "--dev", b.Dev), Rival(func() string { return b.rival }))
 	b.node = gpu.Open(b.Sys, []gpu.Vendor{b.vendor})
 	return b
 }

@@ -12,6 +12,7 @@ type Kind string
 const (
 	BadRequest Kind = "bad-request" // not a request
 	NoDriver   Kind = "no-driver"   // the module is not loaded: nothing was called
+	NoNodes    Kind = "no-nodes"    // it is, and nobody has made its device nodes
 	NotFound   Kind = "not-found"   // there is no library
 	NotLoaded  Kind = "not-loaded"  // there is one, which the loader refuses
 	Untrusted  Kind = "untrusted"   // there is one, which others than root could have put there

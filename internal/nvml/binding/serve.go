@@ -1,6 +1,8 @@
 package binding
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -10,15 +12,15 @@ import (
 )
 
 // Serve answers a request. It loads the library into this process and leaves it there:
-// the process should end soon. sys is where sysfs is.
-func Serve(r nvml.Request, trust confine.Trust, sys string) nvml.Reply {
+// the process should end soon. sys and dev are where sysfs and the devices are.
+func Serve(r nvml.Request, trust confine.Trust, sys, dev string) nvml.Reply {
 	var reply nvml.Reply
 	err := r.Check()
 	if err == nil {
 		err = driven(sys)
 	}
 	if err == nil {
-		err = serve(r, trust, &reply)
+		err = serve(r, trust, dev, &reply)
 	}
 	reply.Error = nvml.AsFailure(err)
 	return reply
@@ -32,7 +34,16 @@ func driven(sys string) error {
 	return nil
 }
 
-func serve(r nvml.Request, trust confine.Trust, reply *nvml.Reply) error {
+// nodeless tells of the node that the library could not make, with what came of it.
+func nodeless(err error, dev string) error {
+	const control = "nvidiactl" // by which the library reaches the driver
+	if _, missing := os.Stat(filepath.Join(dev, control)); errors.Is(missing, fs.ErrNotExist) {
+		return about(nvml.Fail(nvml.NoNodes, "%w", err), "there is no %s", filepath.Join(dev, control))
+	}
+	return err
+}
+
+func serve(r nvml.Request, trust confine.Trust, dev string, reply *nvml.Reply) error {
 	l, err := load(r.Library, trust)
 	if l != nil {
 		reply.Library, reply.Missing = l.file, l.lacks
@@ -42,7 +53,7 @@ func serve(r nvml.Request, trust confine.Trust, reply *nvml.Reply) error {
 		return err
 	}
 	if err := l.call(symInit, l.initialise); err != nil {
-		return err
+		return nodeless(err, dev)
 	}
 	l.identify(reply)
 	if r.Looks() {

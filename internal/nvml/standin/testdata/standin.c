@@ -360,7 +360,7 @@ static int in_use(const struct gpu *g)
 
 /*
  * Nodes, if the knob "nodes DIR MAJOR" is there: DIR/nvidiactl and those of the GPUs are
- * opened as the driver's library does, and those that tell of instances are made below
+ * opened as the driver's library does, which makes them where they are not, and those that tell of instances are made below
  * DIR/nvidia-caps with that major number. Without a driver a node answers with another
  * error than to who may not open it.
  */
@@ -369,7 +369,7 @@ static int nodes(char *dir, unsigned *major)
 	return knob("nodes") && sscanf(knob("nodes"), "%199s %u", dir, major) == 2;
 }
 
-static int opens(const char *name)
+static int opens(const char *name, unsigned minor)
 {
 	char dir[200], node[PATH_MAX];
 	unsigned major;
@@ -379,6 +379,8 @@ static int opens(const char *name)
 	int fd = open(node, O_RDWR | O_CLOEXEC);
 	if (fd >= 0)
 		close(fd);
+	if (fd < 0 && errno == ENOENT)
+		return mknod(node, S_IFCHR | 0666, makedev(195, minor)) == 0 && chmod(node, 0666) == 0;
 	return fd >= 0 || (errno != EPERM && errno != EACCES);
 }
 
@@ -386,7 +388,7 @@ static int opens_gpu(const struct gpu *g)
 {
 	char name[32];
 	snprintf(name, sizeof name, "nvidia%u", g->minor);
-	return opens(name);
+	return opens(name, g->minor);
 }
 
 /* has_node makes the node of an instance, or of one of its compute instances. */
@@ -445,8 +447,8 @@ uint32_t nvmlInit_v2(void)
 		return status;
 	if (!loaded)
 		return DRIVER_NOT_LOADED;
-	if (!opens("nvidiactl"))
-		return NO_PERMISSION;
+	if (!opens("nvidiactl", 255))
+		return errno == EPERM || errno == EACCES ? NO_PERMISSION : DRIVER_NOT_LOADED;
 	ready = 1;
 	started = epoch;
 	return SUCCESS;
