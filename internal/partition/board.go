@@ -3,6 +3,7 @@ package partition
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Board is what is known beforehand about an NVIDIA GPU with MIG: enough to judge a
@@ -60,20 +61,29 @@ func Boards() []Board {
 // boardOf returns the board that the GPU is.
 func boardOf(g GPU) (Board, bool) {
 	for _, k := range boards() {
-		if g.Vendor == NVIDIA && (k.device == g.Device || slices.Contains(k.more, g.Device)) {
+		if k.is(g) {
 			return k.board(), true
 		}
 	}
 	return Board{}, false
 }
 
-// counted are profiles as a driver tells of them, with as many instances as the board is
-// known to have room for: of an A30 drivers tell another number.
-func (b Board) counted(told []Slots) []Slots {
+func (k known) is(g GPU) bool {
+	return g.Vendor == NVIDIA && (k.device == g.Device || slices.Contains(k.more, g.Device))
+}
+
+// counted are profiles as a driver tells of them, with as many instances as there is room
+// for on the boards that are known: of an A30 drivers tell another number. These boards
+// have room for an instance at each of its starts, but one set of media engines.
+func (g GPU) counted(told []Slots) []Slots {
+	if !slices.ContainsFunc(boards(), func(k known) bool { return k.is(g) }) {
+		return told
+	}
 	out := slices.Clone(told)
 	for i, s := range out {
-		if at := slices.IndexFunc(b.Slots, func(known Slots) bool { return known.Name == s.Name }); at >= 0 {
-			out[i].Max = b.Slots[at].Max
+		out[i].Max = len(s.Starts)
+		if strings.HasSuffix(s.Name, "+me") || strings.HasSuffix(s.Name, "+me.all") {
+			out[i].Max = 1
 		}
 	}
 	return out

@@ -1,6 +1,10 @@
 package partition
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
 
 // Drivers tell another number of instances of an A30 than there is room for.
 func TestWhatABoardHasRoomForIsKnownBetter(t *testing.T) {
@@ -26,6 +30,14 @@ func TestWhatABoardHasRoomForIsKnownBetter(t *testing.T) {
 		}
 		if m, err := Family("1g.6gb").geometry(g); err != nil || m.Partitions() != 4 {
 			t.Errorf("told %+d: all of them are %s, %v", wrong, m, err)
+		}
+	}
+}
+
+func TestWhatABoardHasRoomForIsWhatItsTableSays(t *testing.T) {
+	for _, b := range Boards() {
+		if diff := cmp.Diff(b.Slots, GPU{Vendor: NVIDIA, Device: b.Device}.counted(b.Slots)); diff != "" {
+			t.Errorf("%s (-table +counted):\n%s", b.Name, diff)
 		}
 	}
 }

@@ -72,11 +72,10 @@ func CommonNames(gpus []GPU) []string {
 // offers are the instances that the GPU offers, as it tells or else as is known of its
 // board.
 func (g GPU) offers() ([]Slots, error) {
-	b, known := boardOf(g)
 	if g.Profiles != nil {
-		return b.counted(g.Profiles), nil
+		return g.counted(g.Profiles), nil
 	}
-	if known && g.MIG.Off {
+	if b, known := boardOf(g); known && g.MIG.Off {
 		return b.Slots, nil
 	}
 	if g.MIG.Off {
