@@ -293,6 +293,11 @@ func devicesLeased(m machine) {
 	if list := m.run("dcm partitions"); strings.Count(list, two) != 2 || !strings.Contains(list, one+" "+other) && !strings.Contains(list, other+" "+one) {
 		m.t.Errorf("dcm partitions:\n%s", list)
 	}
+	m.run("rm /dev/nvidia-uvm-tools")
+	if got := m.run("dcm run -- true 2>&1"); !strings.Contains(got, "/dev/nvidia-uvm-tools is not there, and will not open in the lease when it comes") {
+		m.t.Errorf("without a node that it is to have beside its own a lease is told %q", got)
+	}
+	m.run("mknod -m 666 /dev/nvidia-uvm-tools c 510 1")
 	if r := m.try("dcm run -n 30 -- true"); r.Code != 75 || !strings.Contains(r.Stderr, "of 32 are free") || !strings.Contains(r.Stderr, "alpha.service") {
 		m.t.Errorf("more than there is: %d, %s", r.Code, r.Stderr)
 	}

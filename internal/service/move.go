@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	"dcm/internal/foreign"
+	"dcm/internal/host"
 	"dcm/internal/lease"
 	"dcm/internal/systemd"
 	"dcm/internal/unitname"
@@ -88,7 +91,24 @@ func (m *move) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 	if err == nil {
 		err = m.inside(s.PID, s.Unit)
 	}
-	return m.notes, err
+	notes := m.notes
+	for _, node := range absent(m.host, s.Allow) {
+		notes = append(notes, node+" is not there, and will not open in the lease when it comes")
+	}
+	return notes, err
+}
+
+// absent are the nodes that are not there. systemd looks a list up when a unit starts, and
+// passes over them: a program that has its driver load another module would be kept out of
+// what that brings.
+func absent(h *host.Host, nodes []string) []string {
+	var out []string
+	for _, node := range nodes {
+		if _, err := os.Stat(h.Path(node)); errors.Is(err, fs.ErrNotExist) && !slices.Contains(out, node) {
+			out = append(out, node)
+		}
+	}
+	return out
 }
 
 // inside tells of a process that did not get into its scope. One that is about to exit is

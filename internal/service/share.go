@@ -119,6 +119,9 @@ func (s sharing) publish(ctx context.Context) error {
 	for _, r := range s.reserved {
 		g := granted[r.Name]
 		nodes[r.Name] = g.Nodes
+		for _, node := range absent(s.host, besideOf(p.Parts, g.Nodes)) {
+			s.log.Warn(fmt.Sprintf("%s is not there, and will not open for reservation %s when it comes: have it there at boot", node, r.Name), "reservation", r.Name, "unit", r.Unit)
+		}
 		if also := besideOf(p.Parts, g.Nodes); len(also) > 0 {
 			shared[r.Name+systemd.Beside] = also
 		}
