@@ -467,6 +467,7 @@ func migHeld(m machine) {
 }
 
 func migRival(m machine) {
+	m.chosen("small", of80())
 	m.put("/etc/systemd/system/nvidia-mig-manager.service", "[Service]\nType=oneshot\nExecStart=true\n[Install]\nWantedBy=multi-user.target\n")
 	m.run("systemctl enable nvidia-mig-manager")
 	r := m.try("dcm apply large")
@@ -548,6 +549,8 @@ func migDriver(m machine) {
 }
 
 func migRebooted(m machine) {
+	m.slice("small", 3)
+	m.run("dcm apply")
 	m.reboot()
 	m.applied("small")
 	m.divided("7 × 1g.10gb", 7)
