@@ -76,7 +76,8 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	forget(ctx, h, log)
 	requests := make(chan daemon.Request)
 	metrics := &exporter{host: h, log: log}
-	shown := newMirror(h, requests, metrics, notify.Status, log)
+	spare := newSpare(notify.WatchdogInterval() > 0)
+	shown := newMirror(h, requests, metrics, spare, notify.Status, log)
 	quit := make(chan struct{})
 	go func() {
 		defer close(quit)
@@ -113,7 +114,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		Fit:      h.Fit,
 		Include:  include(h),
 		GPUs:     watched{h, node, &shown.looked, reserved, newOutfit(h, log)}, Host: rebooter{h, reboots(h), keeping(h).Lasting},
-		Notify: beats{notify, metrics}, Log: log, Started: startedBy(h, log),
+		Notify: beats{notify, metrics, spare}, Log: log, Started: startedBy(h, log),
 		Changed: changed, Devices: devices, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()), Requests: requests,
 	}
 	err = d.Run(ctx, initial(h, log))

@@ -108,14 +108,16 @@ func (e *exporter) put() {
 }
 
 // beats is the watchdog's ear: what tells systemd that the daemon is alive tells the
-// metrics too. That is the one thing for which the daemon wakes up at rest.
+// metrics too, and has memory given back. That is the one thing for which the daemon wakes up at rest.
 type beats struct {
 	*systemd.Notifier
 	*exporter
+	spare *spare
 }
 
 func (b beats) Watchdog() error {
 	err := b.Notifier.Watchdog()
+	defer b.spare.beat()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.last != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -26,6 +25,7 @@ type mirror struct {
 	host    *host.Host
 	service *bus.Service
 	leases  *lessor
+	spare   *spare
 	metrics *exporter
 	status  func(string) error // the unit's status line
 	log     *slog.Logger
@@ -42,8 +42,8 @@ type mirror struct {
 	running context.CancelFunc // ends the watch on a run's report; nil for none
 }
 
-func newMirror(h *host.Host, requests chan<- daemon.Request, metrics *exporter, status func(string) error, log *slog.Logger) *mirror {
-	m := &mirror{host: h, metrics: metrics, status: status, log: log, states: make(chan report.State, 1), wanted: make(chan chan<- struct{}),
+func newMirror(h *host.Host, requests chan<- daemon.Request, metrics *exporter, spare *spare, status func(string) error, log *slog.Logger) *mirror {
+	m := &mirror{host: h, metrics: metrics, spare: spare, status: status, log: log, states: make(chan report.State, 1), wanted: make(chan chan<- struct{}),
 		again: make(chan struct{}, 1), waiting: func() {}}
 	m.leases = newLessor(h, m.config.Load, log)
 	m.service = bus.New(bus.SystemBus, control{h, h.Node(nil), requests, m, m.leases}, log)
@@ -181,9 +181,7 @@ func (m *mirror) show(ctx context.Context, s report.State) {
 	m.metrics.write(a)
 	m.service.Publish(a)
 	if atRest(s.Phase) {
-		// Nothing may happen for days. What the work took goes back to the system now,
-		// not when the runtime comes to it, which wakes up for it.
-		debug.FreeOSMemory()
+		m.spare.rests()
 	}
 }
 

@@ -50,7 +50,7 @@ func TestAMissingGPUIsToldInTheJournalOnce(t *testing.T) {
 func TestALookThatIsCutOffByTheEndIsNotTold(t *testing.T) {
 	h := &host.Host{Root: t.TempDir()}
 	log := slog.New(slog.DiscardHandler)
-	m := newMirror(h, nil, &exporter{host: h, log: log}, func(line string) error {
+	m := newMirror(h, nil, &exporter{host: h, log: log}, newSpare(false), func(line string) error {
 		t.Errorf("the unit's status is %q", line)
 		return nil
 	}, log)

@@ -1,0 +1,34 @@
+package service
+
+import (
+	"runtime/debug"
+	"sync/atomic"
+)
+
+// spare is the memory that work took and rest has no use of. To find it takes a sixth of
+// what a start of the daemon with nothing to do takes in all, so it goes back to the system
+// when the watchdog next wakes the daemon, and not when the runtime comes to it, which
+// wakes up for it.
+type spare struct {
+	give  func()
+	awake bool // whether anything wakes the daemon; otherwise it is given back at once
+	some  atomic.Bool
+}
+
+func newSpare(awake bool) *spare { return &spare{give: debug.FreeOSMemory, awake: awake} }
+
+// rests is called when work has ended, and nothing may happen for days.
+func (s *spare) rests() {
+	if s.awake {
+		s.some.Store(true)
+		return
+	}
+	s.give()
+}
+
+// beat is called when the watchdog has woken the daemon.
+func (s *spare) beat() {
+	if s.some.Swap(false) {
+		s.give()
+	}
+}
