@@ -58,7 +58,7 @@ packages:
 # container, then with many that are played: a thousand nodes at the end.
 test-kubernetes:
 	DCM_E2E=require DCM_KUBERNETES=1 $(GO) test -count=1 -timeout=0 -run '^TestKubernetes$$' -v ./internal/e2e
-	cd $(NESTED) && DCM_KUBERNETES=1 $(GO) test -count=1 -timeout=0 -v ./internal/real
+	cd $(NESTED) && DCM_KUBERNETES=1 $(GO) test -count=1 -timeout=2h -v ./internal/real
 
 
 # The image of dcm-kubernetes, for a registry: a directory, one image for all ARCHES.

@@ -6,6 +6,7 @@ package bridge
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"strings"
@@ -156,6 +157,9 @@ func (b *Bridge) step(ctx context.Context) time.Duration {
 
 func (b *Bridge) once(ctx context.Context) (time.Duration, error) {
 	node, seen, err := b.look(ctx)
+	if unreadable := (*cluster.UnreadableError)(nil); errors.As(err, &unreadable) && node != nil {
+		return rest, b.condition(ctx, node, sequence.Condition{Status: "False", Reason: "UnknownOperation", Message: unreadable.Error()})
+	}
 	if err != nil || node == nil {
 		return rest, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dcm/cmd/dcm-kubernetes/internal/agent"
+	"dcm/cmd/dcm-kubernetes/internal/cluster"
 	"dcm/cmd/dcm-kubernetes/internal/standin"
 )
 
@@ -91,7 +92,7 @@ func TestADisruptionBudgetIsWaitedForAndTheDrainTakenBack(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)
 	w.times.Drain = 50 * time.Millisecond
-	w.api.Evict = func(string) (int, string) { return 429, "would violate the budget" }
+	w.api.Evict = func(string) (int, string) { return 429, standin.Budget }
 	w.start("n1")
 	w.label("n1", "small")
 	w.until("failure", func() bool {
@@ -205,6 +206,46 @@ func TestAConfigMapThatCannotBeWatchedIsReadAgain(t *testing.T) {
 	w.until("failure", func() bool { return w.state("n1") == "failure" })
 	w.config(text)
 	w.until("success", func() bool { return w.state("n1") == "success" })
+}
+
+// What the operation stood for is not known then: only a person can tell.
+func TestAnAnnotationThatCannotBeReadIsSaidToBeSo(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(1)
+	w.api.Do(func(tree standin.Tree) {
+		o := tree.Get(nodes + "n1")
+		standin.Sub(o, "metadata", "annotations")[cluster.Operation] = "{"
+		tree.Put(nodes+"n1", o)
+	})
+	w.label("n1", "small")
+	w.start("n1")
+	w.until("the reason", func() bool {
+		return strings.HasPrefix(w.condition("n1"), "False UnknownOperation: cannot read the annotation deviceconfig.org/operation")
+	})
+	w.api.Do(func(tree standin.Tree) {
+		o := tree.Get(nodes + "n1")
+		delete(standin.Sub(o, "metadata", "annotations"), cluster.Operation)
+		tree.Put(nodes+"n1", o)
+	})
+	w.until("success", func() bool { return w.state("n1") == "success" })
+}
+
+// A server that has too much to do says 429 as well; no disruption budget is to blame.
+func TestAServerThatIsBusyIsNoDisruptionBudget(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(1)
+	var n atomic.Int32
+	w.api.Evict = func(string) (int, string) {
+		if n.Add(1) == 1 {
+			return 429, "too many requests"
+		}
+		return 0, ""
+	}
+	w.start("n1")
+	w.label("n1", "small")
+	w.until("the reason", func() bool {
+		return strings.Contains(w.condition("n1"), "default/job-n1 (the API server asks for a pause)")
+	})
 }
 
 // A node that is taken out of the cluster and comes back is another object of that name.

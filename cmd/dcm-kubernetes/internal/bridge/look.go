@@ -16,7 +16,7 @@ import (
 )
 
 // look gathers what the decision takes. Where the watch's copy says that all is well,
-// nothing is asked. The node is nil as long as nothing can be said.
+// nothing is asked. The node is nil as long as nothing can be said of it.
 func (b *Bridge) look(ctx context.Context) (*core.Node, sequence.Seen, error) {
 	seen := sequence.Seen{Now: time.Now(), ID: id(), Times: b.Times, Config: b.Config.Read(), Tidy: b.tidy, Used: b.used}
 	seen.Times.Budget = jitter(seen.Times.Budget)
@@ -27,7 +27,7 @@ func (b *Bridge) look(ctx context.Context) (*core.Node, sequence.Seen, error) {
 	}
 	var err error
 	if seen.Node, err = cluster.View(node); err != nil {
-		return nil, seen, err
+		return node, seen, err
 	}
 	switch op := seen.Node.Op; {
 	case op == nil && sequence.Wants(seen) == (sequence.Wanted{}):
@@ -40,7 +40,7 @@ func (b *Bridge) look(ctx context.Context) (*core.Node, sequence.Seen, error) {
 		return nil, seen, err
 	}
 	if seen.Node, err = cluster.View(node); err != nil {
-		return nil, seen, err
+		return node, seen, err
 	}
 	return node, seen, b.gather(ctx, &seen)
 }

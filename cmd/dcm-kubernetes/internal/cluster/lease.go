@@ -8,6 +8,7 @@ import (
 
 	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
+	policy "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -87,8 +88,8 @@ func precondition(err error) bool {
 // Changed tells whether somebody has changed the object since it was seen.
 func Changed(err error) bool { return errors.IsConflict(err) }
 
-// Blocked tells whether a disruption budget forbids an eviction for now, for how long
-// the server wants it not to be asked, and its words.
+// Blocked tells whether an eviction is not to be had for now, by a disruption budget
+// mostly, for how long the server wants it not to be asked, and why.
 func Blocked(err error) (pause time.Duration, words string, ok bool) {
 	seconds, suggested := errors.SuggestsClientDelay(err)
 	pause = 10 * time.Second
@@ -96,8 +97,10 @@ func Blocked(err error) (pause time.Duration, words string, ok bool) {
 		pause = time.Duration(seconds) * time.Second
 	}
 	switch {
-	case errors.IsTooManyRequests(err):
+	case errors.IsTooManyRequests(err) && errors.HasStatusCause(err, policy.DisruptionBudgetCause):
 		return pause, "its disruption budget forbids it for now", true
+	case errors.IsTooManyRequests(err):
+		return pause, "the API server asks for a pause", true
 	case errors.IsInternalError(err):
 		// Two budgets for one pod: the server never evicts that.
 		return pause, fmt.Sprint("the server cannot evict it: ", err), true

@@ -65,11 +65,15 @@ func annotation[T any](node *core.Node, key string, into **T) error {
 	}
 	var value T
 	if err := json.Unmarshal([]byte(text), &value); err != nil {
-		return fmt.Errorf("cannot read the annotation %s of the node %s: %w; take it away once the node is as it should be", key, node.Name, err)
+		return &UnreadableError{fmt.Errorf("cannot read the annotation %s of the node %s: %w; take it away once the node is as it should be", key, node.Name, err)}
 	}
 	*into = &value
 	return nil
 }
+
+// UnreadableError is of an annotation that is not as the agent writes it. A person has to
+// look.
+type UnreadableError struct{ error }
 
 // Render is the merge patch: all at once, and only onto the very object that was seen,
 // as taints are one list that others write to as well.

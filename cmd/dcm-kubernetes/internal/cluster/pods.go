@@ -59,7 +59,6 @@ func viewPod(pod core.Pod) sequence.Pod {
 		Owner:   owner(pod, ""),
 		Mirror:  mirror,
 		Leaving: pod.DeletionTimestamp != nil,
-		Created: pod.CreationTimestamp.Time,
 		Stays:   slices.ContainsFunc(pod.Spec.Tolerations, func(t core.Toleration) bool { return tolerates(t) }),
 		Ready: slices.ContainsFunc(pod.Status.Conditions, func(c core.PodCondition) bool {
 			return c.Type == core.PodReady && c.Status == core.ConditionTrue

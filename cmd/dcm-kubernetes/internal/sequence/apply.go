@@ -55,13 +55,22 @@ func refreshing(s Seen, op Operation) Step {
 	target, told := s.Target()
 	if told && target != op.Target {
 		op.Target, op.Phase, op.Since, op.Outcome = target, Draining, s.Now, nil
+		op.Listed, op.Stale = false, nil
 		return keep(op, "Draining", "another profile was selected meanwhile: "+target.Profile)
 	}
 	if s.Pods == nil {
 		return wait(s, "Looking", "the node's pods are not known yet")
 	}
-	stale := slices.DeleteFunc(slices.Clone(s.Pods.Operands), func(p Pod) bool { return !p.Stays || p.Leaving || !old(p, op.Since) })
-	if len(stale) > 0 {
+	staying := slices.DeleteFunc(slices.Clone(s.Pods.Operands), func(p Pod) bool { return !p.Stays || p.Leaving })
+	if len(staying) > 0 && !op.Listed {
+		// They were there before. No clock tells that: the server's is another one.
+		op.Listed = true
+		for _, p := range staying {
+			op.Stale = append(op.Stale, p.UID)
+		}
+		return Step{Act: Patch{Op: &op, State: InProgress, Cordon: true, Taint: op.WasTainted}, Condition: isFalse("Refreshing", "is to restart what tolerates the taint: "+list(staying))}
+	}
+	if stale := slices.DeleteFunc(staying, func(p Pod) bool { return !slices.Contains(op.Stale, p.UID) }); len(stale) > 0 {
 		return Step{Act: Delete{Pods: stale}, Condition: isFalse("Refreshing", "restarts what tolerates the taint: "+list(stale))}
 	}
 	if missing := missing(s, op); missing != "" {

@@ -5,7 +5,6 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
-	"time"
 )
 
 // waiting is before anything is changed: for a place in the budget.
@@ -166,6 +165,3 @@ func list(pods []Pod) string {
 	}
 	return strings.Join(names, ", ")
 }
-
-// old tells whether a pod was there before a moment. The API server keeps seconds.
-func old(p Pod, since time.Time) bool { return p.Created.Before(since.Truncate(time.Second)) }

@@ -45,7 +45,7 @@ func work(change func(*sequence.Pod)) *sequence.Pods {
 }
 
 func operand(change func(*sequence.Pod)) *sequence.Pods {
-	p := sequence.Pod{Namespace: "d", Name: "plugin-1", UID: "u", Owner: "d/plugin", Ready: true, Created: now}
+	p := sequence.Pod{Namespace: "d", Name: "plugin-1", UID: "u", Owner: "d/plugin", Ready: true}
 	change(&p)
 	return &sequence.Pods{Operands: []sequence.Pod{p}, Plugin: true}
 }
@@ -177,9 +177,17 @@ func TestNext(t *testing.T) {
 		{"it does not count yet", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
 			s.Pods, s.Host.Partitions = operand(plain), map[string]int{"cpx_nps1": 64}
 		}, "sequence.Wait {For:5s}"},
-		{"an old plugin", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
-			s.Pods = operand(func(p *sequence.Pod) { p.Stays, p.Created = true, now.Add(-time.Hour) })
+		{"a plugin that has stayed", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+			s.Pods = operand(func(p *sequence.Pod) { p.Stays = true })
+		}, "patch refreshing cordon in-progress"},
+		{"a plugin that has stayed, known to", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+			s.Pods = operand(func(p *sequence.Pod) { p.Stays = true })
+			s.Node.Op.Listed, s.Node.Op.Stale = true, []string{"u"}
 		}, "delete plugin-1"},
+		{"a plugin that has come instead", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+			s.Pods = operand(func(p *sequence.Pod) { p.Stays, p.UID = true, "another" })
+			s.Node.Op.Listed, s.Node.Op.Stale = true, []string{"u"}
+		}, "patch success last=success SuccessfullyPartitioned"},
 		{"it counts by one name", at(sequence.Refreshing, 0), func(s *sequence.Seen) { s.Pods = operand(plain) }, "patch success last=success SuccessfullyPartitioned"},
 		{"it counts by mode", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
 			s.Pods, s.Host.Partitions = operand(plain), map[string]int{"cpx_nps1": 64, "spx_nps1": 4}

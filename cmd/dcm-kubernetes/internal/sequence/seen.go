@@ -39,6 +39,8 @@ type Operation struct {
 	Since       time.Time `json:"since"`              // of the phase
 	Operands    []string  `json:"operands,omitempty"` // owners of the pods that are to come back
 	Counted     bool      `json:"counted,omitempty"`  // a device plugin offered partitions
+	Listed      bool      `json:"listed,omitempty"`   // what is to be started anew is known
+	Stale       []string  `json:"stale,omitempty"`    // that: UIDs of pods that tolerate the taint
 	Sliced      bool      `json:"sliced,omitempty"`   // a DRA driver told of them in ResourceSlices
 	Outcome     *Outcome  `json:"outcome,omitempty"`
 }
@@ -149,7 +151,6 @@ type Pod struct {
 	Mirror               bool      // a file on the node brings it back
 	Leaving              bool      // it has been told to
 	Ready                bool      //
-	Created              time.Time //
 	Stays                bool      // tolerates the taint
 	NotBefore            time.Time // when its eviction may be asked for again
 	Refused              string    // what was said to the last eviction

@@ -267,10 +267,17 @@ func (a *API) create(path string, body []byte) (int, Object) {
 // subdomain is what the name of an object may be.
 var subdomain = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`)
 
+// Budget is what the server says where a disruption budget forbids an eviction.
+const Budget = "Cannot evict pod as it would violate the pod's disruption budget."
+
 func (a *API) evict(at string) (int, Object) {
 	if a.Evict != nil {
 		if code, message := a.Evict(at[strings.LastIndex(at, "/")+1:]); code != 0 {
-			return failure(code, map[int]string{429: "TooManyRequests", 500: "InternalError"}[code], message, Object{"retryAfterSeconds": 10})
+			details := Object{"retryAfterSeconds": 10}
+			if message == Budget {
+				details["causes"] = []any{Object{"reason": "DisruptionBudget", "message": message}}
+			}
+			return failure(code, map[int]string{429: "TooManyRequests", 500: "InternalError"}[code], message, details)
 		}
 	}
 	return a.remove(at)
