@@ -1,5 +1,5 @@
 // Package peer opens the socket of a D-Bus peer: a bus, or PID 1's own. It knows the
-// handshake, and nothing of what is said behind it.
+// handshake, and of what is said behind it nothing but how much it is.
 //
 // The library has the handshake as a dialogue of four questions, and reads each message
 // in three system calls. What is answered is known beforehand, since there is but one
@@ -103,6 +103,7 @@ type line struct {
 	answers []byte // to what the library has asked, and not yet read
 	begun   bool   // the handshake is written; only messages follow
 	let     bool   // the peer has answered all of it; of the one who reads
+	left    int    // of the message that is being read; of the one who reads
 
 	greeted chan error // of 1: gets what the peer has answered, nil if it lets dcm in
 	mu      sync.Mutex
@@ -116,7 +117,7 @@ const (
 
 	askKinds, kinds       = "AUTH\r\n", "REJECTED EXTERNAL\r\n"
 	askExternal, external = "AUTH EXTERNAL\r\n", "OK -\r\n"
-	begin                 = "BEGIN\r\n"
+	start                 = "BEGIN\r\n"
 )
 
 // Write takes the library's part of the dialogue, and then messages.
@@ -130,7 +131,7 @@ func (l *line) Write(p []byte) (int, error) {
 		l.answers = append(l.answers, kinds...)
 	case askExternal:
 		l.answers = append(l.answers, external...)
-	case begin:
+	case start:
 		l.begun = true
 		if _, err := io.WriteString(l.Conn, handshake); err != nil {
 			return 0, err
@@ -159,7 +160,15 @@ func (l *line) Read(p []byte) (int, error) {
 		l.let = true
 		l.greeted <- nil
 	}
-	return l.in.Read(p)
+	if l.left == 0 {
+		var err error
+		if l.left, err = begin(l.in); err != nil {
+			return 0, err
+		}
+	}
+	n, err := l.in.Read(p[:min(len(p), l.left)])
+	l.left -= n
+	return n, err
 }
 
 // welcome reads how the peer answers the handshake, up to whether it passes descriptors,

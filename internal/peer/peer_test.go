@@ -108,6 +108,53 @@ func TestADescriptorThatComesAlongIsDropped(t *testing.T) {
 	}
 }
 
+// ear gets the names of the signals.
+type ear chan string
+
+func (e ear) DeliverSignal(_, _ string, s *dbus.Signal) { e <- s.Name }
+
+// The library would take it in as a whole, in many times its size.
+func TestACallOrSignalThatIsTooLargeIsDropped(t *testing.T) {
+	var sent bytes.Buffer
+	say := func(kind dbus.Type, o binary.ByteOrder, member string, size int) {
+		m := dbus.Message{Type: kind, Headers: map[dbus.HeaderField]dbus.Variant{
+			dbus.FieldPath: dbus.MakeVariant(dbus.ObjectPath("/")), dbus.FieldInterface: dbus.MakeVariant("a.b"),
+			dbus.FieldMember: dbus.MakeVariant(member), dbus.FieldSignature: dbus.MakeVariant(dbus.SignatureOf("")),
+		}, Body: []any{strings.Repeat("x", size)}}
+		if err := m.EncodeTo(&sent, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(dbus.TypeSignal, binary.LittleEndian, "One", 10)
+	say(dbus.TypeSignal, binary.LittleEndian, "Large", largest)
+	say(dbus.TypeMethodCall, binary.BigEndian, "Large", largest)
+	say(dbus.TypeSignal, binary.BigEndian, "Two", 1)
+	say(dbus.TypeSignal, binary.LittleEndian, "Three", largest/2)
+	address, _ := listenAnd(t, "DATA\r\nOK 0123456789abcdef\r\nAGREE_UNIX_FD\r\n", func(c *net.UnixConn) {
+		if _, err := c.Write(sent.Bytes()); err != nil {
+			t.Error(err)
+		}
+	})
+	ctx, cancel := ample.Context(t.Context(), 10*time.Second)
+	defer cancel()
+	heard := make(ear, 10)
+	conn, err := Dial(ctx, address, dbus.WithSignalHandler(heard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, want := range []string{"a.b.One", "a.b.Two", "a.b.Three"} {
+		select {
+		case name := <-heard:
+			if name != want {
+				t.Errorf("heard %s, want %s", name, want)
+			}
+		case <-ctx.Done():
+			t.Fatalf("%s was not heard", want)
+		}
+	}
+}
+
 func TestARefusalIsTold(t *testing.T) {
 	for _, connect := range []func(context.Context, string, ...dbus.ConnOption) (*dbus.Conn, error){Dial, Join} {
 		address, _ := listen(t, "REJECTED\x1b EXTERNAL\r\n")
