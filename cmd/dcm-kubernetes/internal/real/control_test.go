@@ -102,8 +102,9 @@ func (p *process) cost() (cpu time.Duration, rss int) {
 	return cpu, rss / 1024
 }
 
-// wakes is how often threads of a process have slept so far, and so were woken.
-func (p *process) wakes() (n int) {
+// sleeps is how often threads of a process have gone to sleep so far. Some seventy of
+// them are one waking: Go's monitor sleeps in short steps until it sees that nothing runs.
+func (p *process) sleeps() (n int) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", p.cmd.Process.Pid))
 	for _, f := range files {
 		text, _ := os.ReadFile(f)

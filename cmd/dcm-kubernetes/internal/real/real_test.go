@@ -192,11 +192,11 @@ func TestReal(t *testing.T) {
 	t.Run("an agent at rest costs little", func(t *testing.T) {
 		a := agents["n2"]
 		cpu, rss := a.cost()
-		wakes, asked := a.wakes(), w.metric("apiserver_request_total")
+		sleeps, asked := a.sleeps(), w.metric("apiserver_request_total")
 		<-time.After(time.Minute)
 		after, _ := a.cost()
-		t.Logf("RSS %d MB, %s of CPU since its start; in a minute at rest %s, %d times woken, and %.0f requests of all to the API server",
-			rss, cpu, after-cpu, a.wakes()-wakes, w.metric("apiserver_request_total")-asked)
+		t.Logf("RSS %d MB, %s of CPU since its start; in a minute at rest %s, its threads slept %d times, and %.0f requests of all to the API server",
+			rss, cpu, after-cpu, a.sleeps()-sleeps, w.metric("apiserver_request_total")-asked)
 		if rss >= 30 || after-cpu > 100*time.Millisecond {
 			t.Errorf("RSS %d MB, %s of CPU in a minute", rss, after-cpu)
 		}

@@ -212,13 +212,13 @@ func (w *world) plugin() {
 			"containers": []any{object{"name": "c", "image": "rocm/k8s-device-plugin:1.31"}}}}}})
 }
 
-// driver makes the DaemonSet of AMD's DRA driver.
+// driver makes the DaemonSet of AMD's DRA driver, which the taint does not keep away.
 func (w *world) driver() {
 	labels := object{"app": "driver"}
 	w.do(http.MethodPost, "/apis/apps/v1/namespaces/default/daemonsets", object{"metadata": object{"name": "driver"}, "spec": object{
 		"selector": object{"matchLabels": labels},
 		"template": object{"metadata": object{"labels": labels}, "spec": object{
-			"nodeSelector": object{"dra": "true"}, "terminationGracePeriodSeconds": 1,
+			"nodeSelector": object{"dra": "true"}, "terminationGracePeriodSeconds": 1, "tolerations": []any{object{"operator": "Exists"}},
 			"containers": []any{object{"name": "c", "image": "rocm/k8s-gpu-dra-driver:v1"}}}}}})
 }
 
