@@ -63,15 +63,25 @@ func unconfined(unit string) string {
 }
 
 // after publishes behind a run, unless what was published holds: where the run has
-// found nothing to do it mostly does.
+// changed nothing it mostly does.
 func (s sharing) after(ctx context.Context, run report.Run) {
-	last, err := report.ReadPartitions(s.host.Runtime())
-	if err == nil && last != nil && last.Boot == s.host.BootID() && reflect.DeepEqual(s.asks(), asksIn(last)) && asSeen(run, last.Modes) {
+	if !changed(run) && s.holds(run) {
 		return
 	}
 	if err := s.publish(ctx); err != nil {
 		s.log.Error(err.Error())
 	}
+}
+
+func changed(run report.Run) bool {
+	return slices.ContainsFunc(run.GPUs, func(g report.GPU) bool { return g.Before.Key() != g.Now.Key() })
+}
+
+// holds tells whether what was published is what there is after the run, and what is asked
+// for now.
+func (s sharing) holds(run report.Run) bool {
+	last, err := report.ReadPartitions(s.host.Runtime())
+	return err == nil && last != nil && last.Boot == s.host.BootID() && reflect.DeepEqual(s.asks(), asksIn(last)) && asSeen(run, last.Modes)
 }
 
 func (s sharing) asks() map[string]string {
