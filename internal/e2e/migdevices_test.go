@@ -60,10 +60,7 @@ const nodeless = "/etc/e2e/nodeless"
 // driverlessNVIDIA is what it takes. The stand-in of the library makes the nodes of
 // instances, as the driver's does.
 func driverlessNVIDIA() e2e.Seed {
-	return e2e.Seed{
-		e2e.DevicePrograms:             {},
-		"/usr/local/lib/e2e-container": contained(),
-		"/usr/local/lib/e2e-nvidia": {Mode: 0o755, Content: []byte(`#!/bin/sh
+	return early("e2e-nvidia", "ConditionPathExists="+nodeless+"\n", "e2e-node.service e2e-devices.service", `#!/bin/sh
 gpus=$(ls -d /dev/nvidia[0-9]*)
 umount /dev/nvidia*; rm -r /dev/nvidia*
 for gpu in $gpus; do mknod -m 666 "$gpu" c 195 "${gpu#/dev/nvidia}"; done
@@ -72,21 +69,7 @@ mknod -m 666 /dev/nvidia-uvm c 510 0; mknod -m 666 /dev/nvidia-uvm-tools c 510 1
 mkdir /dev/nvidia-caps
 mknod -m 600 /dev/nvidia-caps/nvidia-cap1 c 509 1; mknod -m 666 /dev/nvidia-caps/nvidia-cap2 c 509 2
 mkdir -p /sys/fs/bpf; mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf
-`)},
-		"/etc/systemd/system/e2e-nvidia.service": {Content: []byte(`[Unit]
-DefaultDependencies=no
-ConditionPathExists=` + nodeless + `
-Requires=e2e-node.service
-After=e2e-node.service e2e-devices.service
-Before=sysinit.target
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart=/usr/local/lib/e2e-nvidia
-`)},
-		"/etc/systemd/system/sysinit.target.wants/e2e-nvidia.service": {Link: "../e2e-nvidia.service"},
-	}
+`)
 }
 
 // migNodes puts real device nodes in place of the simulator's. From here on a GPU that is

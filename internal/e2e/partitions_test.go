@@ -89,27 +89,34 @@ func partitions(t *testing.T, p product) {
 // driverless lays over a node device files without a driver, in place of the simulator's,
 // which are no devices; at every boot, and before anything of dcm's.
 func driverless() e2e.Seed {
-	return e2e.Seed{
-		e2e.DevicePrograms:          {},
-		"/usr/local/bin/gpu-client": {Content: []byte("#!/bin/sh\nexec sleep infinity\n"), Mode: 0o755},
-		"/usr/local/lib/e2e-devices": {Mode: 0o755, Content: []byte(`#!/bin/sh
+	seed := early("e2e-devices", "", "e2e-node.service", `#!/bin/sh
 umount /dev/dri; umount /dev/kfd; rm -f /dev/kfd; mknod -m 666 /dev/kfd c 511 0
 for i in $(seq 128 191); do mknod -m 666 /dev/dri/renderD$i c 226 $i; mknod -m 666 /dev/dri/card$((i-128)) c 226 $((i-128)); done
 mkdir -p /sys/fs/bpf; mount -t bpf bpf /sys/fs/bpf
-`)},
+`)
+	seed["/usr/local/bin/gpu-client"] = e2e.File{Content: []byte("#!/bin/sh\nexec sleep infinity\n"), Mode: 0o755}
+	return seed
+}
+
+// early has a script executed at every boot, before anything of dcm's, for who looks from
+// a container too who may open which device. condition is a line of its unit's, or "".
+func early(name, condition, after, script string) e2e.Seed {
+	return e2e.Seed{
+		e2e.DevicePrograms:             {},
 		"/usr/local/lib/e2e-container": contained(),
-		"/etc/systemd/system/e2e-devices.service": {Content: []byte(`[Unit]
+		"/usr/local/lib/" + name:       {Mode: 0o755, Content: []byte(script)},
+		"/etc/systemd/system/" + name + ".service": {Content: []byte(`[Unit]
 DefaultDependencies=no
-Requires=e2e-node.service
-After=e2e-node.service
+` + condition + `Requires=e2e-node.service
+After=` + after + `
 Before=sysinit.target
 
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart=/usr/local/lib/e2e-devices
+ExecStart=/usr/local/lib/` + name + `
 `)},
-		"/etc/systemd/system/sysinit.target.wants/e2e-devices.service": {Link: "../e2e-devices.service"},
+		"/etc/systemd/system/sysinit.target.wants/" + name + ".service": {Link: "../" + name + ".service"},
 	}
 }
 
