@@ -21,18 +21,21 @@ type Account struct {
 		Text string `json:"text"`
 		Cure string `json:"cure"`
 	} `json:"problems"`
-	GPUs []struct {
-		Index  int    `json:"index"`
-		Vendor string `json:"vendor"`
-		Mode   struct {
-			Compute string `json:"compute"`
-			Memory  string `json:"memory"`
-		} `json:"mode"`
-		Partitions int `json:"partitions"`
-	} `json:"gpus"`
+	GPUs    []GPU `json:"gpus"`
 	LastRun *struct {
 		Result string `json:"result"`
 	} `json:"last_run"`
+}
+
+// GPU is one of an account's.
+type GPU struct {
+	Index  int    `json:"index"`
+	Vendor string `json:"vendor"`
+	Mode   struct {
+		Compute string `json:"compute"`
+		Memory  string `json:"memory"`
+	} `json:"mode"`
+	Partitions int `json:"partitions"`
 }
 
 // Running tells whether a run is under way, or the host about to go down for one.

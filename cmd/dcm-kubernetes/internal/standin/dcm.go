@@ -91,15 +91,7 @@ func (d *DCM) Account(context.Context) (agent.Account, error) {
 		a.Health.State = "changing"
 	}
 	for i := range GPUs {
-		a.GPUs = append(a.GPUs, struct {
-			Index  int    `json:"index"`
-			Vendor string `json:"vendor"`
-			Mode   struct {
-				Compute string `json:"compute"`
-				Memory  string `json:"memory"`
-			} `json:"mode"`
-			Partitions int `json:"partitions"`
-		}{Index: i, Vendor: "amd", Partitions: parts(d.compute)})
+		a.GPUs = append(a.GPUs, agent.GPU{Index: i, Vendor: "amd", Partitions: parts(d.compute)})
 		a.GPUs[i].Mode.Compute, a.GPUs[i].Mode.Memory = d.compute, d.memory
 	}
 	return a, nil
