@@ -340,11 +340,11 @@ func migCounted(m machine) {
 	for _, s := range []struct {
 		what  string
 		do    func()
-		looks map[string]int // at most
+		looks map[string]int // at most: one more of the daemon than there mostly are
 	}{
-		{"dcm apply with nothing to do", func() { m.run("dcm apply") }, map[string]int{daemon: 2}},
-		{"a restart of dcm-apply with nothing to do", func() { m.run("systemctl restart dcm-apply; dcm apply") }, map[string]int{daemon: 4, oneshot: 1}},
-		{"a restart of dcm with nothing to do", func() { m.run("systemctl restart dcm") }, map[string]int{daemon: 2}},
+		{"dcm apply with nothing to do", func() { m.run("dcm apply") }, map[string]int{daemon: 3}},
+		{"a restart of dcm-apply with nothing to do", func() { m.run("systemctl restart dcm-apply; dcm apply") }, map[string]int{daemon: 5, oneshot: 1}},
+		{"a restart of dcm with nothing to do", func() { m.run("systemctl restart dcm") }, map[string]int{daemon: 3}},
 	} {
 		c := m.counting(s.do)
 		for unit := range c {
