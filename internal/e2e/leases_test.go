@@ -73,10 +73,12 @@ func (m machine) allowed(unit string) []string {
 	return strings.Fields(m.run("systemctl show -P DeviceAllow " + unit + " | tr ' ' '\\n' | grep -o '/dev/dri/renderD[0-9]*'"))
 }
 
-func leasesLast(m machine) {
-	hers, roots := m.lent()
+// kept checks that three services and two leases have what they asked for, and that nobody
+// else opens it, root and containers neither. Of each GPU's partitions there are so many.
+func (m machine) kept(hers, roots string, parts int) func(when string) {
+	m.t.Helper()
 	mine, exclusive := m.allowed(hers), m.allowed(roots)
-	check := func(when string) {
+	return func(when string) {
 		m.t.Helper()
 		for _, c := range []struct {
 			unit  string
@@ -91,19 +93,58 @@ func leasesLast(m machine) {
 				m.t.Errorf("%s, %q opens %s: %s, want %s", when, c.unit, c.nodes, got, c.want)
 			}
 		}
-		r := m.try("dcm run -n 55 -- true")
-		if r.Code != 75 || !strings.Contains(r.Stderr, "54 of 64 are free") || !strings.Contains(r.Stderr, hers) || !strings.Contains(r.Stderr, "alpha.service") {
+		r := m.try(fmt.Sprintf("dcm run -n %d -- true", parts-9))
+		if r.Code != 75 || !strings.Contains(r.Stderr, fmt.Sprintf("%d of %d are free", parts-10, parts)) || !strings.Contains(r.Stderr, hers) || !strings.Contains(r.Stderr, "alpha.service") {
 			m.t.Errorf("%s, more than there is: %d, %s", when, r.Code, r.Stderr)
 		}
 		if list := m.run("dcm partitions"); strings.Count(list, hers) != 3 || strings.Count(list, roots) != 1 {
 			m.t.Errorf("%s, dcm partitions:\n%s", when, list)
 		}
 	}
-	check("at first")
-	// logind does not come back to a bus that was killed by itself, and a reboot waits for it.
-	m.run(`for unit in dcm dcm-apply dcm-reserve dcm-guard systemd-journald dbus; do systemctl kill --signal=KILL $unit || :; done; systemctl daemon-reexec; systemctl restart dcm; systemctl try-restart systemd-logind`)
-	check("after a kill of everything and a daemon-reexec")
+}
+
+// heldThrough has a node partitioned twice with three services and two leases on it, and in
+// each profile everything killed; and at last it is rebooted.
+func heldThrough(m machine) {
+	services := []string{"alpha.service", "beta@1.service", "gamma.service"}
+	const end = "systemctl stop 'dcm-*.scope'"
+	for i, s := range []struct {
+		profile string
+		parts   int
+	}{{"cpx-fast", 64}, {"qpx-fast", 32}, {"cpx-fast", 64}} {
+		if i > 0 {
+			before := m.units(services...)
+			m.reserve(s.profile, 3)
+			if r := m.try("dcm apply"); r.Code == 0 || !strings.Contains(r.Stderr, "a lease of ada") {
+				m.t.Errorf("a repartition with leases: %d, %s", r.Code, r.Stderr)
+			}
+			m.untouched(before)
+			m.run(end + "; dcm apply")
+			m.bounced(before)
+		}
+		hers, roots := m.lent()
+		check := m.kept(hers, roots, s.parts)
+		// logind does not come back to a bus that was killed by itself, and a reboot waits for it.
+		m.run(`for unit in dcm dcm-apply dcm-reserve dcm-guard systemd-journald dbus; do systemctl kill --signal=KILL $unit || :; done; systemctl daemon-reexec; systemctl restart dcm; systemctl try-restart systemd-logind`)
+		check("in " + s.profile + ", after a kill of everything and a daemon-reexec")
+		m.confinedTo(2, 3)
+	}
+	m.reboot()
+	m.run("systemctl is-active dcm " + strings.Join(services, " "))
 	m.confinedTo(2, 3)
+	if r := m.try("dcm run -n 58 --dry-run"); r.Code != 0 {
+		m.t.Errorf("after a reboot what was leased is not free: %s", r.Stderr)
+	}
+	hers, roots := m.lent()
+	m.kept(hers, roots, 64)("after a reboot")
+	m.run(end)
+}
+
+func leasesLast(m machine) {
+	hers, roots := m.lent()
+	exclusive := m.allowed(roots)
+	check := m.kept(hers, roots, 64)
+	check("at first")
 	if text := m.run("dcm topology"); strings.Count(text, hers) != 3 || !strings.Contains(text, "NUMA node 1") {
 		m.t.Errorf("dcm topology:\n%s", text)
 	}
@@ -125,7 +166,25 @@ func leasesLast(m machine) {
 		m.t.Errorf("leases are left:\n%s", m.run("systemctl list-units --plain --no-legend 'dcm-*.scope'"))
 	}
 	whenIdle(m)
+	reservedBehindLeases(m)
 	inLine(m)
+}
+
+// reservedBehindLeases: nobody is stopped for a reservation that has to wait for a lease.
+func reservedBehindLeases(m machine) {
+	m.run(`rm -f /run/roots; setsid dcm run -n 58 --wait -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
+	m.await("/run/roots", "held")
+	before := m.units("alpha.service", "beta@1.service")
+	m.reserve("cpx-fast", 4)
+	if r := m.try("dcm apply"); r.Code == 0 || !strings.Contains(r.Stderr, "and there are 6; leases have the others: dcm-lease-0-") {
+		m.t.Errorf("more is reserved than leases leave: %d, %s", r.Code, r.Stderr)
+	}
+	m.untouched(before)
+	m.run("systemctl stop 'dcm-lease-*.scope'; timeout 60 sh -c 'until [ -e /dev/dcm/beta-1/render3 ]; do systemctl show dcm >/dev/null; done'")
+	m.untouched(map[string]string{"alpha.service": before["alpha.service"]})
+	m.reserve("cpx-fast", 3)
+	m.run("dcm apply")
+	m.confinedTo(2, 3)
 }
 
 // inLine: who waits is served in order, but for those who have been killed; and a daemon

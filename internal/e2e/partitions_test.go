@@ -71,11 +71,12 @@ func partitions(t *testing.T, p product) {
 				{"a profile with too few is refused beforehand", reservedRefused},
 				{"a broken edit leaves them confined", reservedBroken},
 				{"who may has leases, confined to them", leasesGiven},
+				{"leases are for whoever asks, and however", leasesOdd},
 				{"everybody is told how much is in use, and only who asks has it looked at", usageSeen},
 				{"leases last over kills, and are waited for", leasesLast},
 				{"a lease has the limits of the slice that its process left", limitsKept},
 				{"the slice that they are in is stopped", sliceStopped},
-				{"after a reboot they have theirs before anybody logs in", reservedAtBoot},
+				{"services and leases have theirs through repartitions, kills and a reboot", heldThrough},
 				{"those who share are so many, and are told what is not capped", shared},
 				{"a reservation that is gone lets its unit go", reservedReleased},
 				{"an administrator's word, and removal, take the guard out", guardOff},
@@ -365,15 +366,6 @@ func sliceStopped(m machine) {
 		m.t.Errorf("with alpha down and its slice stopped root's shell opens: %s", got)
 	}
 	m.run("systemctl stop other; systemctl start dcm alpha beta@1 gamma amd-metrics-exporter")
-}
-
-func reservedAtBoot(m machine) {
-	m.reboot()
-	m.run("systemctl is-active dcm alpha beta@1 gamma")
-	m.confinedTo(2, 3)
-	if r := m.try("dcm run -n 58 --dry-run"); r.Code != 0 {
-		m.t.Errorf("after a reboot what was leased is not free: %s", r.Stderr)
-	}
 }
 
 func guardOff(m machine) {

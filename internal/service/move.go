@@ -64,7 +64,7 @@ func (m *move) learn(ctx context.Context, pid int) error {
 		return err
 	}
 	m.limit = limits(bounds)
-	held, err := m.conn.Filters(ctx, systemd.UnitsOf(cgroup))
+	held, err := m.conn.Filters(ctx, slices.DeleteFunc(systemd.UnitsOf(cgroup), leased)) // what another lease lets open is no loss
 	if err != nil {
 		m.notes = append(m.notes, "it is not known what else was in force: "+err.Error())
 	}

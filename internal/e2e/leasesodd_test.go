@@ -1,0 +1,71 @@
+package e2e_test
+
+import "strings"
+
+// leasesOdd: whoever asks, and however, is executed as if dcm were not there, or is told
+// why not; and nothing is left of it.
+func leasesOdd(m machine) {
+	m.run(`useradd --create-home bob; useradd --badname --no-create-home --home-dir /nonexistent --groups dcm 'ai\lab.x' || useradd --no-create-home --home-dir /nonexistent --groups dcm ai_lab
+		printf '#!/bin/sh\n' >/run/text; printf '#!/nonexistent\n' >/run/broken; chmod 755 /run/broken`)
+	const group = `sed -n 's/^0:://p' /proc/self/cgroup`
+	for _, o := range []struct {
+		name, script string
+		code         int
+		out, err     string
+	}{
+		{"a command that is not there", "dcm run -- nosuchthing", 127, "", "nosuchthing"},
+		{"one that cannot be executed", "dcm run -- /run/text", 126, "", "permission denied"},
+		{"one without its interpreter", "dcm run -- /run/broken", 126, "", "cannot execute /run/broken"},
+		{"a directory", "dcm run -- /run", 126, "", "is a directory"},
+		{"one that is killed", "dcm run -- sh -c 'kill -SEGV $$'", 139, "", ""},
+		{"one that is killed otherwise", "dcm run -- sh -c 'kill -USR1 $$'", 138, "", ""},
+		{"no command", "dcm run -n 2", 64, "", "name a command"},
+		{"nothing open", "dcm run -- sh -c '" + group + " >/run/nothing' <&- >&- 2>&-; cat /run/nothing", 0, "/dcm.slice/dcm-lease-0-", ""},
+		{"many files open", `ulimit -n 4096; bash -c 'for i in {100..1500}; do eval "exec $i</dev/null"; done; exec dcm run -- sh -c "ls /proc/self/fd | wc -l"'`, 0, "140", ""},
+		{"soft limits", "ulimit -Sn 77; ulimit -Hn 99; dcm run -- sh -c 'ulimit -Sn; ulimit -Hn'", 0, "77\n99", ""},
+		{"in the background", `trap "" INT; dcm run -- grep SigIgn: /proc/self/status`, 0, "SigIgn:\t0000000000000002", ""},
+		{"umask and directory", "cd /usr; umask 27; dcm run -- sh -c 'umask; pwd'", 0, "0027\n/usr\n", ""},
+		{"without an environment", "env -i $(command -v dcm) run -- /bin/sh -c 'echo ok'", 0, "ok", ""},
+		{"one lease out of another", "dcm run -n 40 -- dcm run -n 40 -- sh -c '" + group + "'", 0, "/dcm.slice/dcm-lease-0-", ""},
+		{"one lease beside another", "dcm run -n 40 -- sh -c 'dcm run -n 40 -- true; echo $?'", 0, "75", "the others have"},
+		{"a service that may not gain rights", "systemd-run --quiet --wait --pipe -p User=ada -p NoNewPrivileges=yes -p ProtectSystem=strict -p PrivateTmp=yes -- dcm run -- sh -c '" + group + "'", 0, "/dcm.slice/dcm-lease-", ""},
+		{"a user without a home and with an odd name", `name=$(getent group dcm | sed 's/.*,//'); cd /; setpriv --reuid="$name" --regid="$name" --init-groups dcm run -- sh -c '` + group + "'", 0, "/dcm.slice/dcm-lease-", ""},
+		{"nobody", "setpriv --reuid=65534 --regid=65534 --clear-groups dcm run -- true", 1, "", "members of the group dcm"},
+		{"in a user namespace", "setpriv --reuid=ada --regid=ada --init-groups unshare --user --map-root-user dcm run -- sh -c '" + group + "'", 0, "/dcm.slice/dcm-lease-", ""},
+		{"in a process namespace", "unshare --pid --fork --mount-proc dcm run -- sh -c '" + group + "'", 0, "dcm-lease-0-", ""},
+		{"set-uid", "cp $(command -v dcm) /usr/local/bin/gained; chmod 4755 /usr/local/bin/gained; " + ada + "gained run -- true", 1, "", "rights of more users"},
+		{"somebody else's scope", "systemd-run --quiet --scope --unit=mine dcm run -- sh -c '" + group + "'", 0, "/dcm.slice/dcm-lease-0-", ""},
+		{"a frozen unit beside", "systemd-run --quiet --unit=icy --slice=dcm.slice sleep infinity; systemctl freeze icy; dcm run -- true; echo $?; systemctl thaw icy; systemctl stop icy", 0, "0", ""},
+		{"what goes on behind", "dcm run -n 50 -- sh -c 'setsid sleep infinity >/dev/null 2>&1 & exit 3'; echo $?; dcm run -n 50 --dry-run 2>&1; systemctl stop 'dcm-lease-*.scope'", 0, "3\n", ""},
+		{"stopped", "dcm run -n 50 -- sh -c 'kill -STOP $$; exit 4' & until grep -q '^State:.T' /proc/$!/status; do :; done; dcm run -n 50 --dry-run 2>&1; systemctl kill --signal=CONT --kill-whom=all 'dcm-lease-*.scope' 2>/dev/null || systemctl kill --signal=CONT 'dcm-lease-*.scope'; wait $!; echo $?", 0, "4", ""},
+		{"released by name", "dcm run -- sleep infinity & until systemctl list-units --plain --no-legend 'dcm-lease-*.scope' | grep -q active; do :; done; dcm release $(systemctl list-units --plain --no-legend 'dcm-lease-*.scope' | cut -d' ' -f1); wait $!; echo $?", 0, "143", ""},
+	} {
+		r := m.try(o.script)
+		if r.Code != o.code || !strings.Contains(r.Stdout, o.out) || !strings.Contains(r.Stderr, o.err) {
+			m.t.Errorf("%s: %d, %s%s, want %d, %q, %q", o.name, r.Code, r.Stdout, r.Stderr, o.code, o.out, o.err)
+		}
+		if r := m.try("timeout 60 sh -c 'while systemctl list-units --plain --no-legend \"dcm-*.scope\" | grep -q .; do :; done'"); r.Code != 0 {
+			m.t.Errorf("%s: left is %s", o.name, m.run("systemctl list-units --plain --no-legend 'dcm-*.scope'; systemctl stop 'dcm-*.scope'"))
+		}
+	}
+	m.waitsEnded()
+}
+
+// waitsEnded: who waits is gone from the line however he ends.
+func (m machine) waitsEnded() {
+	m.run(`rm -f /run/roots; setsid dcm run -n 58 -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
+	m.await("/run/roots", "held")
+	const inLine = "timeout 60 sh -c 'until dcm run -- true 2>&1 | grep -q \"1 in line already\"; do :; done'"
+	const none = "timeout 60 sh -c 'while dcm run -n 58 -- true 2>&1 | grep -q \"in line already\"; do :; done'"
+	for _, end := range []string{"INT", "TERM", "HUP", "KILL"} {
+		r := m.try("env --default-signal=INT dcm run -n 58 --wait -- touch /run/began 2>&1 & " + inLine + " || exit 99; kill -" + end + " $!; wait $!; echo $?; " + none + "; ! [ -e /run/began ]")
+		if r.Code != 0 {
+			m.t.Errorf("by SIG%s: %d, %s%s", end, r.Code, r.Stdout, r.Stderr)
+		}
+	}
+	r := m.try("setsid script -qec 'dcm run -n 58 --wait -- touch /run/began' /dev/null >/dev/null 2>&1 </dev/null & " + inLine + " || exit 99; kill -KILL $!; " + none + "; ! [ -e /run/began ]")
+	if r.Code != 0 {
+		m.t.Errorf("with its terminal: %d, %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	m.run("systemctl stop 'dcm-lease-*.scope'")
+}
