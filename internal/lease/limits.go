@@ -36,7 +36,23 @@ func ReadBounds(root, cgroup string) (Bounds, error) {
 			return b, fmt.Errorf("cannot read the limits of cgroup %s: %w", foreign.Text(dir), err)
 		}
 	}
-	return b, nil
+	return b, b.given(root, cgroup)
+}
+
+// given makes the processors that are asked for those that the kernel gives: who has a
+// cgroup of his own may ask for more than there are above.
+func (b *Bounds) given(root, cgroup string) error {
+	for dir := filepath.Clean("/" + cgroup); b.CPUs != "" && dir != "/"; dir = filepath.Dir(dir) {
+		cpus, err := attribute(filepath.Join(root, dir), "cpuset.cpus.effective")
+		if err != nil {
+			return fmt.Errorf("cannot read the limits of cgroup %s: %w", foreign.Text(dir), err)
+		}
+		if cpus != "" {
+			b.CPUs = cpus
+			return nil
+		}
+	}
+	return nil
 }
 
 // tighten takes over what one cgroup limits further.

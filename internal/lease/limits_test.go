@@ -47,6 +47,38 @@ func TestTheTightestLimitOfAllAncestorsHolds(t *testing.T) {
 	}
 }
 
+// A cgroup may ask for processors that those above it have not: the kernel gives it those
+// of both.
+func TestProcessorsAreThoseInForce(t *testing.T) {
+	for name, tt := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"more than there are above": {map[string]string{
+			"a.slice/cpuset.cpus": "0-1", "a.slice/cpuset.cpus.effective": "0-1", "a.slice/b.scope/cpuset.cpus": "0-7", "a.slice/b.scope/cpuset.cpus.effective": "0-1"}, "0-1"},
+		"one is not there":        {map[string]string{"a.slice/b.scope/cpuset.cpus": "0-7", "a.slice/b.scope/cpuset.cpus.effective": "0-5,7"}, "0-5,7"},
+		"of the slice alone":      {map[string]string{"a.slice/cpuset.cpus": "2", "a.slice/cpuset.cpus.effective": "2"}, "2"},
+		"nobody has said any":     {map[string]string{"a.slice/cpuset.cpus": "", "a.slice/cpuset.cpus.effective": "0-7"}, ""},
+		"the kernel does not say": {map[string]string{"a.slice/cpuset.cpus": "3"}, "3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			for file, text := range tt.files {
+				path := filepath.Join(root, file)
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got, err := ReadBounds(root, "/a.slice/b.scope"); err != nil || got.CPUs != tt.want {
+				t.Errorf("processors %q, %v; want %q", got.CPUs, err, tt.want)
+			}
+		})
+	}
+}
+
 // Who has a cgroup of his own names those in it as he likes.
 func TestWhatACgroupIsCalledIsEscaped(t *testing.T) {
 	root, name := t.TempDir(), "a\x1b[2J\xff"
