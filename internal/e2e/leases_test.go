@@ -127,7 +127,7 @@ func heldThrough(m machine) {
 		// logind does not come back to a bus that was killed by itself, and a reboot waits for it.
 		m.run(`for unit in dcm dcm-apply dcm-reserve dcm-guard systemd-journald dbus; do systemctl kill --signal=KILL $unit || :; done; systemctl daemon-reexec; systemctl restart dcm; systemctl try-restart systemd-logind`)
 		check("in " + s.profile + ", after a kill of everything and a daemon-reexec")
-		m.confinedTo(2, 3)
+		m.confinedTo(2, 3, m.allowed(roots)...)
 	}
 	m.reboot()
 	m.run("systemctl is-active dcm " + strings.Join(services, " "))
@@ -195,15 +195,18 @@ func inLine(m machine) {
 		m.await("/run/roots", "held")
 	}
 	wait := func(name string, n int) {
-		m.run("setsid timeout 200 dcm run -n 58 --wait -- sh -c 'echo " + name + " >>/run/served' >/run/" + name + " 2>&1 </dev/null & echo $! >/run/pid." + name +
+		m.run("setsid dcm run -n 58 --wait -- sh -c 'echo " + name + " >>/run/served' >/run/" + name + " 2>&1 </dev/null & echo $! >/run/pid." + name +
 			fmt.Sprintf("; timeout 60 sh -c 'until dcm run -- true 2>&1 | grep -q \"%d in line already\"; do :; done'", n))
 	}
 	hold()
 	for i, name := range []string{"first", "second", "third"} {
 		wait(name, i+1)
 	}
-	m.run("pkill -KILL -P $(cat /run/pid.first); timeout 60 sh -c 'until dcm run -- true 2>&1 | grep -q \"2 in line already\"; do :; done'; systemctl stop 'dcm-lease-*.scope'")
+	m.run("kill -KILL $(cat /run/pid.first) && timeout 60 sh -c 'until dcm run -- true 2>&1 | grep -q \"2 in line already\"; do :; done' && systemctl stop 'dcm-lease-*.scope'")
 	m.await("/run/served", "second\nthird")
+	if served := m.run("cat /run/served"); served != "second\nthird" {
+		m.t.Errorf("served are %q, and the first was killed", served)
+	}
 	hold()
 	for i, name := range []string{"fourth", "fifth", "sixth"} {
 		wait(name, i+1)

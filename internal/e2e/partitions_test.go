@@ -170,15 +170,15 @@ func (m machine) reserve(profile string, beta int) {
 }
 
 // confinedTo checks that the three services can open their own partitions alone, and
-// that nobody else can open alpha's and gamma's.
-func (m machine) confinedTo(alpha, beta int) {
+// that nobody else can open alpha's and gamma's; leased is what somebody else has alone.
+func (m machine) confinedTo(alpha, beta int, leased ...string) {
 	m.t.Helper()
 	a, b := m.mine("alpha"), m.mine("beta-1")
 	c := m.mine("gamma")
 	if len(a) != alpha || len(b) != beta || len(c) != 1 {
 		m.t.Fatalf("alpha has %s, beta@1 %s and gamma %s, want %d, %d and 1", a, b, c, alpha, beta)
 	}
-	free := m.run(`for i in $(seq 128 191); do echo /dev/dri/renderD$i; done | grep -vxF "$1" | head -1`, strings.Join(slices.Concat(a, b, c), "\n"))
+	free := m.run(`for i in $(seq 128 191); do echo /dev/dri/renderD$i; done | grep -vxF "$1" | head -1`, strings.Join(slices.Concat(a, b, c, leased), "\n"))
 	yes, no := strings.Repeat("yes ", 64), strings.Repeat("no ", 64)
 	for _, o := range []struct {
 		unit  string
@@ -412,7 +412,7 @@ func (m machine) withoutPrograms(node string) {
 	if r.Code != 0 || !strings.Contains(r.Stderr, "confined, not exclusive: ") {
 		m.t.Errorf("without a guard an exclusive lease: %d, %s", r.Code, r.Stderr)
 	}
-	if n := m.run("journalctl --boot --quiet --no-pager --unit=dcm-guard | grep -cF '" + why + "'"); n != "1" {
+	if n := m.run("journalctl --boot --quiet --no-pager --identifier=dcm-guard | grep -cF '" + why + "'"); n != "1" {
 		m.t.Errorf("the journal tells %s times of it", n)
 	}
 	m.run("rm -r /run/systemd/system/dcm-guard.service.d; systemctl daemon-reload; systemctl restart dcm-guard")
