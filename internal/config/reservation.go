@@ -99,9 +99,15 @@ func between(least, most int64) func(int64) *fault {
 	}
 }
 
+// beside ends the name of a directory of links that is no reservation's own.
+const beside = ".beside"
+
 // reservationName is what is a file name, a part of a CDI device's name and a word.
 func reservationName(name string) *fault {
 	const letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	if strings.HasSuffix(name, beside) {
+		return &fault{text: "the end of the name is that of the links to what goes with another reservation's partitions", accepted: "a name that does not end with " + beside}
+	}
 	if name != "" && len(name) <= 64 && strings.Trim(name, letters+"_.-") == "" && strings.Trim(name, "_.-") == name {
 		return nil
 	}

@@ -85,6 +85,8 @@ func TestBadReservationsAreRefused(t *testing.T) {
 		{"[[reservation]]\nname = \"a\"\npartitions = 1\nshare = 2\n", "those who share are the instances of one template"},
 		{"[[reservation]]\nunit = \"a.socket\"\npartitions = 1\n", "partitions can be reserved for a service only"},
 		{"[[reservation]]\nunit = \"dcm-apply\"\npartitions = 1\n", "dcm's own unit"},
+		{"[[reservation]]\nname = \"vllm.beside\"\npartitions = 1\n", `:2: reservation.name = "vllm.beside": the end of the name is that of the links`},
+		{"[[reservation]]\nunit = \"vllm.beside\"\npartitions = 1\n", `of the unit's name no directory can be made: "vllm.beside"`},
 		{"[[reservation]]\nname = \"../x\"\npartitions = 1\n", `:2: reservation.name = "../x": not a name for a reservation`},
 		{"[[reservation]]\nname = \"x\"\npartitions = 1\nplace = \"near\"\n", `not a place; accepted: pack, spread, link`},
 		{"[[reservation]]\nname = \"x\"\npartitions = 1\ngpus = []\n", "no GPU is left to choose from"},
