@@ -88,13 +88,15 @@ func (b *Bounds) tighten(dir, name string) error {
 
 // note names what has no counterpart that could be carried over.
 func (b *Bounds) note(dir, name string) error {
-	for file, usual := range map[string]string{"io.max": "", "cpu.weight": "100", "io.weight": "default 100", "cpuset.mems": ""} {
-		text, err := attribute(dir, file)
+	for _, of := range []struct{ file, usual string }{
+		{"io.max", ""}, {"io.latency", ""}, {"io.weight", "default 100"}, {"cpu.weight", "100"}, {"cpuset.mems", ""}, {"memory.zswap.max", "max"},
+	} {
+		text, err := attribute(dir, of.file)
 		if err != nil {
 			return err
 		}
-		if text != usual && text != "" {
-			b.Others = append(b.Others, file+" of "+name)
+		if text != of.usual && text != "" {
+			b.Others = append(b.Others, of.file+" of "+name)
 		}
 	}
 	text, err := attribute(dir, "dmem.max")

@@ -25,6 +25,8 @@ func TestTheTightestLimitOfAllAncestorsHolds(t *testing.T) {
 		"user.slice/user-1000.slice/session-1.scope/dmem.max":   "drm/0000:05:00.0/vram max\ndrm/0000:26:00.0/vram max",
 		"user.slice/user-1000.slice/session-1.scope/io.max":     "8:0 rbps=1024 wbps=max",
 		"user.slice/user-1000.slice/session-1.scope/cpu.weight": "100",
+		"user.slice/user-1000.slice/memory.zswap.max":           "0",
+		"user.slice/memory.zswap.max":                           "max",
 	} {
 		path := filepath.Join(root, file)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -37,7 +39,7 @@ func TestTheTightestLimitOfAllAncestorsHolds(t *testing.T) {
 	got, err := ReadBounds(root, "/user.slice/user-1000.slice/session-1.scope")
 	want := Bounds{
 		Memory: 8 << 30, MemoryHigh: unbounded, Swap: unbounded, Tasks: 500, CPU: 2_000_000, CPUs: "0-3",
-		Others: []string{"cpu.weight of user-1000.slice", "io.max of session-1.scope", "dmem.max of user-1000.slice"},
+		Others: []string{"cpu.weight of user-1000.slice", "io.max of session-1.scope", "memory.zswap.max of user-1000.slice", "dmem.max of user-1000.slice"},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.SortSlices(func(a, b string) bool { return a < b })); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
