@@ -26,6 +26,7 @@ type mirror struct {
 	service *bus.Service
 	leases  *lessor
 	spare   *spare
+	ran     atomic.Bool // there was a run since memory was given back last
 	metrics *exporter
 	status  func(string) error // the unit's status line
 	log     *slog.Logger
@@ -88,6 +89,9 @@ func (m *mirror) lastGood() (daemon.Settings, error) {
 // Metrics that are to be written are so when it returns, if nothing hangs.
 func (m *mirror) save(ctx context.Context, s report.State) error {
 	err := report.Replace(m.host.Path("run/dcm", report.StateFile), s)
+	if s.Phase == report.Applying {
+		m.ran.Store(true)
+	}
 	if !atRest(s.Phase) {
 		m.looked.take() // the GPUs are about to be otherwise
 	}
@@ -181,7 +185,7 @@ func (m *mirror) show(ctx context.Context, s report.State) {
 	m.metrics.write(a)
 	m.service.Publish(a)
 	if atRest(s.Phase) {
-		m.spare.rests()
+		m.spare.rests(m.ran.Swap(false))
 	}
 }
 

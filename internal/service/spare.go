@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// spare is the memory that work took and rest has no use of. To find it takes a sixth of
-// what a start of the daemon with nothing to do takes in all, so it goes back to the system
-// when the watchdog next wakes the daemon, and not when the runtime comes to it, which
-// wakes up for it.
+// spare is the memory that work took and rest has no use of. It goes back to the system
+// before the runtime comes to it, which wakes up for it: behind a run at once. Behind less
+// there is little, and to find it takes a sixth of what a start of the daemon with nothing
+// to do takes in all; that waits until the watchdog next wakes the daemon.
 type spare struct {
 	give  func()
 	awake bool // whether anything wakes the daemon; otherwise it is given back at once
@@ -17,12 +17,13 @@ type spare struct {
 
 func newSpare(awake bool) *spare { return &spare{give: debug.FreeOSMemory, awake: awake} }
 
-// rests is called when work has ended, and nothing may happen for days.
-func (s *spare) rests() {
-	if s.awake {
+// rests is called when work has ended, a run or less, and nothing may happen for days.
+func (s *spare) rests(run bool) {
+	if s.awake && !run {
 		s.some.Store(true)
 		return
 	}
+	s.some.Store(false)
 	s.give()
 }
 
