@@ -171,11 +171,17 @@ func (s *soak) reloads() {
 func (s *soak) killModprobe() {
 	s.reloads()
 	for range 1 + s.rand.IntN(2) {
-		s.try("e2e-agent await /run/dcm/report.json '\"result\": \"running\"'; sleep " + s.moment() + "; pkill -KILL -x modprobe")
+		s.try("e2e-agent await /run/dcm/report.json '\"result\": \"running\"'; sleep " + s.moment() + "; " + endsAll("modprobe"))
 	}
 	if s.rand.IntN(2) == 0 {
 		s.killNow("dcm-apply")
 	}
+}
+
+// endsAll kills the processes of that name, if there are any, without a program that not
+// each root has.
+func endsAll(name string) string {
+	return `for p in /proc/[0-9]*; do if [ "$(cat $p/comm 2>/dev/null)" = ` + name + ` ]; then kill -KILL "${p#/proc/}" && echo killed ` + name + `; fi; done`
 }
 
 // killForeign ends a run that the daemon has not asked for, and then says something
