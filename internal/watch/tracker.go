@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"os"
 	"path/filepath"
 
 	"github.com/fsnotify/fsnotify"
@@ -54,8 +55,9 @@ func (t *tracker) event(ev fsnotify.Event) bool {
 	path := filepath.Clean(ev.Name)
 	before, step := t.now.steps[path]
 	content := t.now.content[filepath.Dir(path)] || t.now.content[path] && ev.Has(fsnotify.Write)
-	// An entry that comes or goes may be a link to follow, or to follow no more.
-	if !step && !t.now.watched[path] && (!content || ev.Op == fsnotify.Write) {
+	// An entry that goes is on a way that is known, if it was a link to follow, and one
+	// that comes may be one. Other files come and go with each write of a report.
+	if !step && !t.now.watched[path] && (!content || ev.Op == fsnotify.Write || !leads(path)) {
 		return content
 	}
 	changed := t.again() || content
@@ -63,6 +65,12 @@ func (t *tracker) event(ev fsnotify.Event) bool {
 	// identity; and what was moved away and back has lost events meanwhile.
 	moved := ev.Op&^(fsnotify.Write|fsnotify.Chmod) != 0
 	return changed || moved && (before || t.now.steps[path])
+}
+
+// leads tells whether an entry is a link.
+func leads(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && isLink(info)
 }
 
 // again refreshes; what went wrong is logged, since the next event tries anew.

@@ -191,3 +191,20 @@ func TestTracker(t *testing.T) {
 		})
 	}
 }
+
+// A report is written anew with each step of a run.
+func TestOnlyLinksAreLookedFor(t *testing.T) {
+	f := newTree(t, [][]string{{"mkdir", "a"}, {"write", "file"}}, "a")
+	for _, op := range [][]string{{"write", "a/.new"}, {"move", "a/.new", "a/report"}, {"write", "a/.new"}, {"move", "a/.new", "a/report"}, {"chmod", "a/report"}, {"remove", "a/report"}} {
+		before := f.tracker.now
+		if f.do(op); !f.changed() || f.tracker.now != before {
+			t.Errorf("%q is no change, or all was looked at anew", op)
+		}
+	}
+	for _, op := range [][]string{{"link", "a/link", "../file"}, {"remove", "a/link"}} {
+		before := f.tracker.now
+		if f.do(op); !f.changed() || f.tracker.now == before {
+			t.Errorf("%q is no change, or nothing was looked at anew", op)
+		}
+	}
+}
