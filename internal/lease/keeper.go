@@ -194,7 +194,7 @@ func (k *Keeper) turn(ctx context.Context, c Caller, r Request) (l Lease, again 
 }
 
 // Consider tells what would be given now, and gives nothing.
-func (k *Keeper) Consider(ctx context.Context, uid uint32, r Request) (placement.Choice, error) {
+func (k *Keeper) Consider(ctx context.Context, c Caller, r Request) (placement.Choice, error) {
 	if err := k.shares(&r); err != nil {
 		return placement.Choice{}, err
 	}
@@ -202,7 +202,8 @@ func (k *Keeper) Consider(ctx context.Context, uid uint32, r Request) (placement
 	if err != nil {
 		return placement.Choice{}, fmt.Errorf("cannot tell who has which partition: %w", err)
 	}
-	return k.choose(facts, uid, r)
+	facts, _ = k.without(facts, c)
+	return k.choose(facts, c.UID, r)
 }
 
 // Release ends a lease and whatever runs in it: root any, a user his own.

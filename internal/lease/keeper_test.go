@@ -170,6 +170,9 @@ func TestWhoIsAloneInALeaseExchangesIt(t *testing.T) {
 	if _, err := k.Acquire(t.Context(), Caller{UID: 1001, PID: 1, Start: 1}, ask(8)); err == nil {
 		t.Error("somebody else's lease was exchanged")
 	}
+	if c, err := k.Consider(t.Context(), alice, ask(8)); err != nil || len(c.Partitions) != 8 {
+		t.Errorf("would be given: %+v, %v", c, err)
+	}
 	second := acquire(t, k, alice, ask(8))
 	if len(h.tenants) != 1 || h.tenants[0].Unit != second.Unit {
 		t.Errorf("left is %+v", h.tenants)

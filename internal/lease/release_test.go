@@ -32,7 +32,7 @@ func TestOnlyItsOwnerAndRootReleaseALease(t *testing.T) {
 func TestWhatWouldBeGivenIsNot(t *testing.T) {
 	h := newHost()
 	h.changing = true // to be told what there is does not wait
-	c, err := (&Keeper{Host: h}).Consider(t.Context(), 1000, ask(2))
+	c, err := (&Keeper{Host: h}).Consider(t.Context(), alice, ask(2))
 	if err != nil || len(c.Partitions) != 2 || len(h.tenants) > 0 {
 		t.Errorf("%+v, %v; given is %+v", c, err, h.tenants)
 	}

@@ -60,11 +60,12 @@ func (l *lessor) Acquire(ctx context.Context, who bus.Caller, w bus.Want) (bus.L
 	if err != nil {
 		return bus.Lease{}, err
 	}
+	caller := lease.Caller{UID: who.UID, PID: who.PID, Start: who.Start, Came: who.Came}
 	if w.DryRun {
-		c, err := l.keeper.Consider(ctx, who.UID, r)
+		c, err := l.keeper.Consider(ctx, caller, r)
 		return bus.Lease{Partitions: names(c), Reason: c.Reason}, passing(err)
 	}
-	given, err := l.keeper.Acquire(ctx, lease.Caller{UID: who.UID, PID: who.PID, Start: who.Start, Came: who.Came}, r)
+	given, err := l.keeper.Acquire(ctx, caller, r)
 	if err != nil {
 		l.log.Info("no lease was given: "+err.Error(), "uid", who.UID)
 		return bus.Lease{}, passing(err)
