@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 
+	"golang.org/x/sys/unix"
+
 	"dcm/internal/attr"
 	"dcm/internal/gpu"
 )
@@ -138,6 +140,9 @@ func (n *Node) memoryOf(out map[string][]gpu.Process, dir string, pid int) error
 			continue
 		}
 		bytes, err := attr.Number(filepath.Join(dir, name), 64)
+		if errors.Is(err, unix.ENODEV) { // kernfs has taken the file away after it was opened
+			err = fs.ErrNotExist
+		}
 		if err != nil {
 			return err
 		}
