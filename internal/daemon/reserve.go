@@ -45,7 +45,10 @@ func (p *pass) reserve(ctx context.Context) outcome {
 		return transient(fmt.Errorf("cannot read the guard's state: %w", err))
 	}
 	p.Log.Info("choosing partitions: the reservations have changed")
-	run, err := u.Restart(ctx, unitname.Reserve)
+	limit, cancel := context.WithTimeout(ctx, p.Limits.Run)
+	defer cancel()
+	p.extend(p.Limits.Run)
+	run, err := u.Restart(limit, unitname.Reserve)
 	if err != nil {
 		return transient(err)
 	}

@@ -173,18 +173,37 @@ func (c *Conn) listen(ctx context.Context, rules []rule) (*ear, error) {
 // attend is listen for who waits until units have come to rest, while others may go down
 // and come up: from there on the connection goes by the bus, if there is one.
 func (c *Conn) attend(ctx context.Context, rules []rule) (*ear, error) {
-	c.mu.Lock()
-	for _, d := range c.doors {
-		if c.closed || c.now == nil || !c.now.private || d.private {
-			continue
-		}
-		if l, err := d.connect(ctx, d.address, c.hub); err == nil {
-			c.now.Close()
-			c.now = l
-		}
-	}
-	c.mu.Unlock()
+	c.goOver(ctx)
 	return c.listen(ctx, rules)
+}
+
+// prompt is what a bus may take to let dcm in where there is another way.
+const prompt = time.Second
+
+// goOver leaves PID 1's own socket for the bus. One that does not answer is not asked
+// again.
+func (c *Conn) goOver(ctx context.Context) {
+	c.mu.Lock()
+	direct := !c.closed && c.now != nil && c.now.private
+	i := slices.IndexFunc(c.doors, func(d door) bool { return !d.private })
+	c.mu.Unlock()
+	if !direct || i < 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, prompt)
+	defer cancel()
+	l, err := c.doors[i].connect(ctx, c.doors[i].address, c.hub)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err != nil:
+		c.doors = slices.DeleteFunc(slices.Clone(c.doors), func(d door) bool { return !d.private })
+	case c.closed:
+		l.Close()
+	default:
+		c.now.Close()
+		c.now = l
+	}
 }
 
 // await waits until PID 1 can be asked again.

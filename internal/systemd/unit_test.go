@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -322,7 +324,16 @@ func TestWhoWaitsDoesSoByTheBus(t *testing.T) {
 	private, bus := startPID1(t), startPID1(t)
 	private.set("a.service", "active/running", "")
 	bus.set("a.service", "failed/failed", "")
-	for _, w := range []struct{ bus, now, then string }{{bus.address, "active", "failed"}, {"unix:path=/nonexistent/bus", "active", "active"}} {
+	mute, err := net.Listen("unix", filepath.Join(t.TempDir(), "bus"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	for _, w := range []struct{ bus, now, then string }{
+		{bus.address, "active", "failed"},
+		{"unix:path=/nonexistent/bus", "active", "active"},
+		{"unix:path=" + mute.Addr().String(), "active", "active"}, // it hangs
+	} {
 		direct := byPrivate(private.address)
 		direct.connect = func(ctx context.Context, address string, h *hub) (*link, error) {
 			l, err := dialBus(ctx, address, h)
