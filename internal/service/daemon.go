@@ -50,6 +50,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	if err := h.NeedRoot("the daemon"); err != nil {
 		return err
 	}
+	outfit := newOutfit(h, log) // first: what comes after it is new to the daemon
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	notify := systemd.NewNotifier(os.Getenv)
@@ -113,7 +114,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		Save:     func(s report.State) error { return shown.save(ctx, s) },
 		Fit:      h.Fit,
 		Include:  include(h),
-		GPUs:     watched{h, node, &shown.looked, reserved, newOutfit(h, log)}, Host: rebooter{h, reboots(h), keeping(h).Lasting},
+		GPUs:     watched{h, node, &shown.looked, reserved, outfit}, Host: rebooter{h, reboots(h), keeping(h).Lasting},
 		Notify: beats{notify, metrics, spare}, Log: log, Started: startedBy(h, log),
 		Changed: changed, Devices: devices, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()), Requests: requests,
 	}

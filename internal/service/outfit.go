@@ -23,7 +23,8 @@ type outfit struct {
 	known []byte // the kinds of devices that the kernel had, nil before the first look
 }
 
-// newOutfit knows what is there at the start.
+// newOutfit knows what is there now, which has to be soon after systemd has looked: what
+// comes between the two is never looked up.
 func newOutfit(h *host.Host, log *slog.Logger) *outfit {
 	o := &outfit{host: h, log: log, refit: func(ctx context.Context) error { return refit(ctx, h) }}
 	o.known, _ = o.kinds() // then it is as if all of them were new
