@@ -80,11 +80,8 @@ func meanings() map[nvml.Kind]meaning {
 	}
 }
 
-// withheld tells of a GPU that may be there for others: whose node may not be opened has no
-// permission, or is not even listed.
-func (e *Error) withheld() bool {
-	return e.Do == nvml.Look && (e.Kind == nvml.NoPermission || e.Kind == nvml.NoSuchGPU)
-}
+// withheld tells of a GPU that may be there for others.
+func (e *Error) withheld() bool { return e.Do == nvml.Look && e.Kind == nvml.NoPermission }
 
 func (e *Error) passing() bool { return meanings()[e.Kind].transient }
 

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dcm/internal/gpu"
+	"dcm/internal/nvml"
 	"dcm/internal/nvml/standin"
 	"dcm/internal/partition"
 )
@@ -310,6 +311,7 @@ func TestAGPUThatIsKeptFromUsIsToldFromOneThatHasNoMIG(t *testing.T) {
 		if err := os.Chmod(dev, 0o755); err != nil {
 			t.Fatal(err)
 		}
+		b.vendor.args = []string{"--sys", b.Sys, "--dev", dev}
 		b.turn(how, "nodes "+dev+" 509")
 		for i, d := range b.gpus() {
 			if d.Withheld != (i == 3) || (d.Why != "") != (i == 3) {
@@ -321,5 +323,12 @@ func TestAGPUThatIsKeptFromUsIsToldFromOneThatHasNoMIG(t *testing.T) {
 	b.change(func(s *standin.State) { s.GPUs[3].Lost = true })
 	if d := b.gpus()[3]; d.Withheld {
 		t.Errorf("a lost one is withheld: %q", d.Why)
+	}
+	b = newBench(t, "h100-8")
+	b.turn(fmt.Sprintf("fail nvmlDeviceGetHandleByPciBusId_v2 %d 0 0 %s", nvml.StatusNotFound, b.gpus()[3].Address))
+	for i, d := range b.gpus() {
+		if d.Withheld || (d.Why != "") != (i == 3) {
+			t.Errorf("one that the driver did not bring up: GPU %d is withheld %t, %q", i, d.Withheld, d.Why)
+		}
 	}
 }

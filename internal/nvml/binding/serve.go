@@ -5,6 +5,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"dcm/internal/confine"
 	"dcm/internal/nvml"
@@ -23,7 +26,34 @@ func Serve(r nvml.Request, trust confine.Trust, sys, dev string) nvml.Reply {
 		err = serve(r, trust, dev, &reply)
 	}
 	reply.Error = nvml.AsFailure(err)
+	if r.Looks() {
+		forbidden(&reply, dev)
+	}
 	return reply
+}
+
+// forbidden tells GPUs that are kept from this process from ones that are not there: a
+// library may list neither, and which node an unlisted one has is not known. Where each
+// node may be opened nothing is kept. None is opened for that, which would have the driver
+// try once more to bring up a GPU that did not come up.
+func forbidden(reply *nvml.Reply, dev string) {
+	nodes, _ := filepath.Glob(filepath.Join(dev, "nvidia[0-9]*")) // the pattern is in order
+	at := slices.IndexFunc(nodes, func(node string) bool {
+		err := unix.Access(node, unix.R_OK|unix.W_OK)
+		return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)
+	})
+	if at < 0 {
+		return
+	}
+	failures := []*nvml.Failure{reply.Error}
+	for _, g := range reply.GPUs {
+		failures = append(failures, g.Error)
+	}
+	for _, f := range failures {
+		if f != nil && f.Kind == nvml.NoSuchGPU {
+			f.Kind, f.Text = nvml.NoPermission, f.Text+", and "+nodes[at]+" may not be opened"
+		}
+	}
 }
 
 // driven tells whether the driver is there. The library would load it, and make nodes.
