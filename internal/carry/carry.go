@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/google/renameio/v2"
 )
 
 // Programs is where the host has them: on a disk, since /run may forbid to run anything.
@@ -108,7 +110,8 @@ func (c Cargo) Lift(host string) error {
 			errs = append(errs, gone(filepath.Join(host, f.at)))
 		}
 	}
-	return errors.Join(append(errs, gone(filepath.Join(host, Programs)))...)
+	// With what somebody has left there who was killed while he copied.
+	return errors.Join(append(errs, os.RemoveAll(filepath.Join(host, Programs)))...)
 }
 
 func gone(path string) error {
@@ -125,14 +128,9 @@ func replace(at string, text []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 		return err
 	}
-	next := filepath.Join(filepath.Dir(at), "."+filepath.Base(at)+".new")
-	if err := os.WriteFile(next, text, mode); err != nil {
-		return err
-	}
-	if err := os.Chmod(next, mode); err != nil { // whatever the umask is
-		return err
-	}
-	return os.Rename(next, at)
+	// Who loses power finds an old file or a new one, too: settings that are there, and be
+	// they empty, are the administrator's from then on.
+	return renameio.WriteFile(at, text, mode, renameio.WithStaticPermissions(mode), renameio.WithTempDir(filepath.Dir(at)))
 }
 
 func link(to, at string) error {

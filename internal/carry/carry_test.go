@@ -130,6 +130,24 @@ func TestAllIsTakenAwayButTheAdministrators(t *testing.T) {
 	}
 }
 
+// Who is killed while he copies leaves a part of a program beside those that are whole.
+func TestWhatALayThatWasKilledHasLeftIsTakenAway(t *testing.T) {
+	host := t.TempDir()
+	c := load(t)
+	if err := c.Lay(host); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(host, carry.Programs, ".dcm123"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Lift(host); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(filepath.Join(host, carry.Programs)); err == nil {
+		t.Error("the programs' directory is still there")
+	}
+}
+
 func TestAnIncompleteImageIsRefused(t *testing.T) {
 	i := image(t)
 	delete(i, "usr/lib/systemd/system/dcm.slice")
