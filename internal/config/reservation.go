@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dcm/internal/partition"
+	"dcm/internal/unitname"
 )
 
 // Reservation is partitions that are kept for one unit or, where it has none, out of
@@ -99,14 +100,11 @@ func between(least, most int64) func(int64) *fault {
 	}
 }
 
-// beside ends the name of a directory of links that is no reservation's own.
-const beside = ".beside"
-
 // reservationName is what is a file name, a part of a CDI device's name and a word.
 func reservationName(name string) *fault {
 	const letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	if strings.HasSuffix(name, beside) {
-		return &fault{text: "the end of the name is that of the links to what goes with another reservation's partitions", accepted: "a name that does not end with " + beside}
+	if strings.HasSuffix(name, unitname.Beside) {
+		return &fault{text: "the end of the name is that of the links to what goes with another reservation's partitions", accepted: "a name that does not end with " + unitname.Beside}
 	}
 	if name != "" && len(name) <= 64 && strings.Trim(name, letters+"_.-") == "" && strings.Trim(name, "_.-") == name {
 		return nil

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"dcm/internal/unitname"
@@ -33,11 +34,11 @@ func unit(name string) (string, *fault) {
 	if dot >= 0 {
 		suffix = name[dot:]
 	}
-	switch suffix {
-	case ".service", ".socket", ".target", ".timer", ".path": // suffixes
-	case ".mount", ".automount", ".swap", ".slice", ".scope", ".device": // the other types of systemd.unit(5)
-		return "", &fault{text: fmt.Sprintf("a %s unit cannot be a client", suffix), accepted: "units of the types " + enumerate(suffixes())}
-	default:
+	if !slices.Contains(suffixes(), suffix) {
+		switch suffix {
+		case ".mount", ".automount", ".swap", ".slice", ".scope", ".device": // the other types of systemd.unit(5)
+			return "", &fault{text: fmt.Sprintf("a %s unit cannot be a client", suffix), accepted: "units of the types " + enumerate(suffixes())}
+		}
 		if near := nearest(suffix, suffixes()); near != "" {
 			return "", &fault{text: "not a suffix of systemd", suggestion: name[:dot] + near}
 		}

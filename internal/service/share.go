@@ -20,6 +20,7 @@ import (
 	"dcm/internal/placement"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
+	"dcm/internal/unitname"
 )
 
 // sharing publishes what there is to give away: the links of reservations, what
@@ -133,7 +134,7 @@ func (s sharing) publish(ctx context.Context) error {
 			s.log.Warn(fmt.Sprintf("%s is not there, and will not open for reservation %s when it comes: have it there at boot", node, r.Name), "reservation", r.Name, "unit", r.Unit)
 		}
 		if also := besideOf(p.Parts, g.Nodes); len(also) > 0 {
-			shared[r.Name+systemd.Beside] = also
+			shared[r.Name+unitname.Beside] = also
 		}
 		s.tell(r, g, now[r.Name])
 		p.Reservations = append(p.Reservations, report.Reservation{

@@ -74,10 +74,6 @@ type Reserved struct {
 	Slice Setting // of its own
 }
 
-// Beside ends the name of the directory with links to what goes with a reservation's
-// partitions.
-const Beside = ".beside"
-
 const chosen = `# Partitions of GPUs are reserved for this unit. Which ones is known when the links
 # below /dev/dcm are made, and what it may open beside them is what every unit may.
 After=` + unitname.Reserve + ` ` + unitname.Guard + `
@@ -203,7 +199,7 @@ func (r Reserved) text() string {
 		service.WriteString("DeviceAllow=" + link + " rwm\n")
 	}
 	for i := range r.Beside {
-		fmt.Fprintf(&service, "DeviceAllow=/dev/dcm/%s%s/render%d rwm\n", r.Name, Beside, i)
+		fmt.Fprintf(&service, "DeviceAllow=/dev/dcm/%s%s/render%d rwm\n", r.Name, unitname.Beside, i)
 	}
 	return unit.String() + service.String()
 }

@@ -1,6 +1,6 @@
-// Package unitname holds the names of dcm's own units, and knows nothing else: who
-// writes their drop-ins, restarts them, tells of them or refuses them as clients has
-// to mean the same ones.
+// Package unitname holds the names of dcm's own units and what their drop-ins and the
+// configuration have to call alike, and knows nothing else: who writes the drop-ins,
+// restarts the units, tells of them or refuses them as clients has to mean the same ones.
 package unitname
 
 import (
@@ -17,6 +17,10 @@ const (
 
 	AgentSocket = "dcm-agent.socket" // where it does, if the configuration lets it
 )
+
+// Beside ends the name of the directory of links to what goes with a reservation's
+// partitions, which the drop-in of its unit names; no reservation has such a name.
+const Beside = ".beside"
 
 // Slice is the unit that every holder of partitions is below.
 const Slice = "dcm.slice"
