@@ -13,6 +13,7 @@ import (
 
 	"dcm/internal/partition"
 	"dcm/internal/placement"
+	"dcm/internal/unitname"
 )
 
 // Caller is a process that wants a lease for itself. Its start time makes sure that it
@@ -272,8 +273,12 @@ func (k *Keeper) same(c Caller) error {
 
 func (k *Keeper) choose(f Facts, uid uint32, r Request) (placement.Choice, error) {
 	book := Book(f)
+	there := KindsOf(f.Parts)
+	if !r.Sought.Any() && slices.Contains(there, "") { // an older dcm has listed them
+		return placement.Choice{}, errors.New("the kinds of the partitions are not listed yet: the next run does it, or systemctl restart " + unitname.Reserve)
+	}
 	var err error
-	if r.Kinds, err = r.Sought.Among(KindsOf(f.Parts)); err != nil {
+	if r.Kinds, err = r.Sought.Among(there); err != nil {
 		return placement.Choice{}, err
 	}
 	no := taken(book)

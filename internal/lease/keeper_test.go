@@ -222,6 +222,16 @@ func TestWhatIsNotFreeIsNotGiven(t *testing.T) {
 }
 
 // Between the last look at the caller and PID 1's its number may become another's.
+// An older dcm has listed the partitions without what they are of.
+func TestAKindIsNotSoughtInAListWithoutThem(t *testing.T) {
+	r := ask(1)
+	r.Sought.Mode = "CPX"
+	_, err := (&Keeper{Host: newHost()}).Acquire(t.Context(), alice, r)
+	if err == nil || !strings.Contains(err.Error(), "not listed yet") {
+		t.Errorf("a lease of a kind: %v", err)
+	}
+}
+
 func TestAnotherProcessIsNotKept(t *testing.T) {
 	h := newHost()
 	h.onStart = func(Scope) error {

@@ -28,6 +28,9 @@ func due(ctx context.Context, h *host.Host, list []config.Reservation) (bool, er
 	if c.last, err = report.ReadPartitions(h.Runtime()); err != nil || c.last == nil {
 		return changed, err
 	}
+	if kindless(c.last.Parts) && slices.ContainsFunc(list, func(r config.Reservation) bool { return !r.Sought.Any() }) {
+		return changed, nil // the choice itself lists the kinds
+	}
 	devices, err := h.Node(nil).Devices(ctx)
 	if err != nil {
 		return changed, nil // the choice itself tells of that

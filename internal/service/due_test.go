@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"dcm/internal/config"
+	"dcm/internal/host"
 	"dcm/internal/lease"
 	"dcm/internal/partition"
 	"dcm/internal/placement"
@@ -81,5 +82,26 @@ func TestPartitionsAreChosenWhereNobodyLosesThem(t *testing.T) {
 				t.Errorf("due is %t, %q, waits %t; want %t, %q, %t", is, text, waits, tt.due, tt.text, tt.waits)
 			}
 		})
+	}
+}
+
+func TestWhatKindsThereAreIsNotJudgedByAListWithoutThem(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	asks := config.Reservation{Name: "a", Partitions: 1, Source: "dcm.toml:3", Sought: partition.Sought{Mode: "CPX"}}
+	for _, c := range []struct {
+		kind string
+		list config.Reservation
+		text string
+	}{
+		{"", asks, ""},
+		{"amd CPX/NPS4", asks, ""},
+		{"amd SPX/NPS1", asks, "dcm.toml:3: reservation a cannot be met"},
+		{"", config.Reservation{Name: "a", Partitions: 2, Source: "dcm.toml:3"}, "dcm.toml:3: reservation a cannot be met"},
+	} {
+		listed(t, h, c.kind, report.Partitions{})
+		is, err := due(t.Context(), h, []config.Reservation{c.list})
+		if text := fmt.Sprint(err); is != (c.text == "") || err != nil && (c.text == "" || !strings.Contains(text, c.text)) {
+			t.Errorf("with a partition of kind %q %s is due: %t, %v", c.kind, c.list.Asks(), is, err)
+		}
 	}
 }

@@ -82,8 +82,11 @@ func changed(run report.Run) bool {
 // for now.
 func (s sharing) holds(run report.Run) bool {
 	last, err := report.ReadPartitions(s.host.Runtime())
-	return err == nil && last != nil && last.Boot == s.host.BootID() && reflect.DeepEqual(s.asks(), asksIn(last)) && asSeen(run, last.Modes)
+	return err == nil && last != nil && last.Boot == s.host.BootID() && reflect.DeepEqual(s.asks(), asksIn(last)) && asSeen(run, last.Modes) && !kindless(last.Parts)
 }
+
+// kindless tells whether an older dcm has listed them, without what they are of.
+func kindless(list []report.Part) bool { return slices.Contains(lease.KindsOf(parts(list)), "") }
 
 func (s sharing) asks() map[string]string {
 	out := make(map[string]string)

@@ -35,6 +35,28 @@ func TestNothingIsChosenWhereItIsNotKnownWhatLeasesHave(t *testing.T) {
 	}
 }
 
+// An older dcm has listed partitions without what they are of.
+func TestAListWithoutKindsDoesNotHold(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	run := report.Run{GPUs: []report.GPU{{Address: "0000:05:00.0"}}}
+	for kind, want := range map[string]bool{"": false, "amd CPX/NPS4": true} {
+		listed(t, h, kind, report.Partitions{Modes: map[string]string{"0000:05:00.0": run.GPUs[0].Now.Key()}})
+		if got := (sharing{host: h}).holds(run); got != want {
+			t.Errorf("that a list of kind %q holds is %t", kind, got)
+		}
+	}
+}
+
+// listed is what a run has left: one partition.
+func listed(t *testing.T, h *host.Host, kind string, p report.Partitions) {
+	t.Helper()
+	p.Version, p.Boot = report.Version, h.BootID()
+	p.Parts = []report.Part{{Name: "0000:05:00.0-0", GPU: "0000:05:00.0", Kind: kind, Render: "/dev/dri/renderD128"}}
+	if err := errors.Join(os.MkdirAll(h.Runtime(), 0o755), report.Write(filepath.Join(h.Runtime(), report.PartitionsFile), p)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Somebody has to tell container engines, and a service that is masked does not.
 func TestNVIDIAsServiceTellsEnginesUnlessItIsMasked(t *testing.T) {
 	const refresh = "systemd/system/nvidia-cdi-refresh.service"
