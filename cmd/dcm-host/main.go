@@ -62,12 +62,27 @@ func run(ctx context.Context, remove bool) error {
 	if remove {
 		return lift(ctx, cargo)
 	}
-	if err := lay(ctx, cargo); err != nil {
+	return keep(ctx,
+		func(ctx context.Context) error { return lay(ctx, cargo) },
+		func(ctx context.Context) error {
+			return order(ctx, func(ctx context.Context, pid1 *systemd.Conn) error { return pid1.Stop(ctx, unitname.Daemon) })
+		})
+}
+
+// keep has the daemon run until ctx ends. PID 1 goes on with what it was asked for when
+// nobody waits any more, so the stop is asked for behind a start that is cut short, too.
+func keep(ctx context.Context, start, stop func(context.Context) error) error {
+	err := start(ctx)
+	switch {
+	case err == nil:
+		fmt.Fprintln(os.Stderr, "dcm-host: dcm.service runs on the host; see there: journalctl -u dcm -u dcm-apply")
+		<-ctx.Done()
+	case ctx.Err() == nil:
 		return err
+	case errors.Is(err, context.Canceled):
+		err = nil
 	}
-	fmt.Fprintln(os.Stderr, "dcm-host: dcm.service runs on the host; see there: journalctl -u dcm -u dcm-apply")
-	<-ctx.Done()
-	return order(context.Background(), func(ctx context.Context, pid1 *systemd.Conn) error { return pid1.Stop(ctx, unitname.Daemon) })
+	return errors.Join(err, stop(context.Background()))
 }
 
 // order is for what PID 1 does in no time.
