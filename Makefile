@@ -54,8 +54,8 @@ packages:
 .PHONY: image test-kubernetes host-image test-host-image
 
 # The agent with a real API server and its controllers, which are made into the cache the
-# first time: five minutes on a quiet machine with two processors. First with a dcm in a
-# container, then with many that are played: a thousand nodes at the end.
+# first time: about a quarter of an hour. First with a dcm in a container, then with many
+# that are played: a thousand nodes at the end.
 test-kubernetes:
 	DCM_E2E=require DCM_KUBERNETES=1 $(GO) test -count=1 -timeout=0 -run '^TestKubernetes$$' -v ./internal/e2e
 	cd $(NESTED) && DCM_KUBERNETES=1 $(GO) test -count=1 -timeout=2h -v ./internal/real

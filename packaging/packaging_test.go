@@ -133,7 +133,7 @@ func TestBothPackagesHaveEveryPage(t *testing.T) {
 // What is linked in has to be named with its licence.
 func TestCopyrightNamesEveryModule(t *testing.T) {
 	need(t, "go")
-	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/dcm", "./cmd/dcm-service", "./cmd/dcm-smi", "./cmd/dcm-nvml", "./cmd/dcm-guard")
+	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/dcm", "./cmd/dcm-service", "./cmd/dcm-smi", "./cmd/dcm-nvml", "./cmd/dcm-guard", "./cmd/dcm-host")
 	cmd.Dir = ".."
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
