@@ -17,13 +17,11 @@ import (
 // due tells whether partitions are to be chosen anew for reservations. It is an
 // [unmetError] where the units that are restarted for that would not come back: they are
 // left as they are. Where that is for leases, it goes on with their end.
-func due(ctx context.Context, h *host.Host, list []config.Reservation) (bool, error) {
+func due(ctx context.Context, h *host.Host, list []config.Reservation, log *slog.Logger) (bool, error) {
 	changed, err := h.ReserveDue(list)
 	if err != nil || !changed && !h.Unmet() {
 		return changed, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, answering)
-	defer cancel()
 	c := choice{list: list, changed: changed}
 	if c.last, err = report.ReadPartitions(h.Runtime()); err != nil || c.last == nil {
 		return changed, err
@@ -31,7 +29,9 @@ func due(ctx context.Context, h *host.Host, list []config.Reservation) (bool, er
 	if kindless(c.last.Parts) && slices.ContainsFunc(list, func(r config.Reservation) bool { return !r.Sought.Any() }) {
 		return changed, nil // the choice itself lists the kinds
 	}
-	devices, err := h.Node(nil).Devices(ctx)
+	look, enough := context.WithTimeout(ctx, answering)
+	defer enough()
+	devices, err := h.Node(nil).Devices(look)
 	if err != nil {
 		return changed, nil // the choice itself tells of that
 	}
@@ -39,23 +39,56 @@ func due(ctx context.Context, h *host.Host, list []config.Reservation) (bool, er
 	if c.now, err = (lease.Links{Dir: h.Path("dev/dcm")}).Read(); err != nil {
 		return false, err
 	}
-	p := &premises{host: h}
-	for ctx.Err() == nil {
-		var left <-chan struct{}
-		if len(h.Leased()) > 0 {
-			left = p.Changed(ctx)
-		}
-		if c.leased, err = p.leases(ctx, left != nil); err != nil {
+	limit, cancel := context.WithTimeout(ctx, answering)
+	defer cancel()
+	return c.settle(limit, &premises{host: h, log: log})
+}
+
+// tenancy is what leases have.
+type tenancy struct {
+	leased  []string        // the nodes
+	lessees []report.Holder // the processes in them
+	changed <-chan struct{} // one may have ended since
+}
+
+// lets is who gives leases.
+type lets interface {
+	tenancy(ctx context.Context) (tenancy, error)
+	sweep(ctx context.Context) // ends leases that nobody is in
+}
+
+// settle weighs, and waits for leases that nobody is in any more: there is nobody whose
+// end could be waited for later.
+func (c choice) settle(ctx context.Context, l lets) (bool, error) {
+	for {
+		t, err := l.tenancy(ctx)
+		if err != nil {
 			return false, err
 		}
-		c.lessees = apply.Holders(h.Lessees())
+		c.leased, c.lessees = t.leased, t.lessees
 		is, err := c.weigh()
 		if err == nil || len(c.lessees) > 0 || len(c.leased) == 0 {
 			return is, err
 		}
-		<-left // they are ending, and nobody is there to wait for
+		l.sweep(ctx)
+		select {
+		case <-t.changed:
+		case <-ctx.Done():
+			// Another try may find them ended, so that it is no unmetError.
+			return false, fmt.Errorf("%v; leases that nobody is in have the others, and do not end: %w", err, ctx.Err())
+		}
 	}
-	return false, ctx.Err()
+}
+
+// tenancy hears of an end from before it looks.
+func (p *premises) tenancy(ctx context.Context) (t tenancy, err error) {
+	if len(p.host.Leased()) == 0 {
+		return t, nil // mostly, and then nobody is asked
+	}
+	t.changed = p.Changed(ctx)
+	t.leased, err = p.leases(ctx, true)
+	t.lessees = apply.Holders(p.host.Lessees())
+	return t, err
 }
 
 // leases are the nodes that leases have.

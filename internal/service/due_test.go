@@ -1,10 +1,14 @@
 package service
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
+	"dcm/internal/ample"
 	"dcm/internal/config"
 	"dcm/internal/host"
 	"dcm/internal/lease"
@@ -99,9 +103,50 @@ func TestWhatKindsThereAreIsNotJudgedByAListWithoutThem(t *testing.T) {
 		{"", config.Reservation{Name: "a", Partitions: 2, Source: "dcm.toml:3"}, "dcm.toml:3: reservation a cannot be met"},
 	} {
 		listed(t, h, c.kind, report.Partitions{})
-		is, err := due(t.Context(), h, []config.Reservation{c.list})
+		is, err := due(t.Context(), h, []config.Reservation{c.list}, slog.New(slog.DiscardHandler))
 		if text := fmt.Sprint(err); is != (c.text == "") || err != nil && (c.text == "" || !strings.Contains(text, c.text)) {
 			t.Errorf("with a partition of kind %q %s is due: %t, %v", c.kind, c.list.Asks(), is, err)
 		}
+	}
+}
+
+// lingering is a lease that has partitions and in which nobody is. It ends where it is swept.
+type lingering struct {
+	leased []string
+	ended  chan struct{} // nil: nothing ends it
+}
+
+func (e *lingering) tenancy(context.Context) (tenancy, error) {
+	return tenancy{leased: e.leased, changed: e.ended}, nil
+}
+
+func (e *lingering) sweep(context.Context) {
+	if e.ended != nil && e.leased != nil {
+		e.leased = nil
+		close(e.ended)
+	}
+}
+
+func TestALeaseThatNobodyIsInIsEndedAndNotWaitedFor(t *testing.T) {
+	c := weighed(3, []config.Reservation{{Name: "a", Partitions: 6, Source: "dcm.toml:6"}})
+	ctx, cancel := ample.Context(t.Context(), 10*time.Second)
+	defer cancel()
+	if is, err := c.settle(ctx, &lingering{c.leased, make(chan struct{})}); !is || err != nil {
+		t.Errorf("with a lease that nobody is in, partitions are chosen: %t, %v", is, err)
+	}
+}
+
+// The end of the time says nothing of what could not be done in it.
+func TestWhatIsWaitedForInVainIsTold(t *testing.T) {
+	c := weighed(3, []config.Reservation{{Name: "a", Partitions: 6, Source: "dcm.toml:6"}})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	is, err := c.settle(ctx, &lingering{c.leased, nil})
+	const want = "dcm.toml:6: reservation a cannot be met: 6 partitions reserved (a 6), and there are 5; leases that nobody is in have the others, and do not end: context canceled"
+	if is || err == nil || err.Error() != want {
+		t.Errorf("it is due: %t, %v; want %s", is, err, want)
+	}
+	if _, final := err.(*unmetError); final {
+		t.Error("it is not tried again")
 	}
 }
