@@ -11,11 +11,11 @@ import (
 func agentCmd(h *host.Host, con *Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "agent",
-		Short: "Answer programs that select profiles; dcm-agent.service runs this",
+		Short: "Answer programs that select profiles, as dcm-agent.service does",
 		Long: `Answer programs on this host that have profiles put on the GPUs out of configurations
 of their own, on the socket that systemd hands over. See org.deviceconfig.Agent1(5).
 
-This is what dcm-agent.service runs, for as long as somebody is connected.`,
+This is what dcm-agent.service does, for as long as somebody is connected.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return service.Agent(c.Context(), h, journal.Log(con.err, "dcm-agent"))

@@ -13,10 +13,10 @@ import (
 func daemonCmd(h *host.Host, con *Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "daemon",
-		Short: "Watch the configuration and keep the profile applied; dcm.service runs this",
+		Short: "Watch the configuration and keep the profile applied, as dcm.service does",
 		Long: `Watch the configuration and keep the selected profile on the GPUs.
 
-This is what dcm.service runs. It changes no GPU itself: when there is something
+This is what dcm.service does. It changes no GPU itself: when there is something
 to do it has systemd restart dcm-apply.service, and the client units with it.`,
 		Args: args(cobra.NoArgs),
 	}
