@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -52,23 +51,14 @@ var unknown = exit.With(exit.Usage, errors.New("usage: dcm-service daemon [--rel
 
 // work is what the arguments name; nil: nothing.
 func work(name string) func(context.Context, *host.Host, io.Writer) error {
-	switch name {
-	case "daemon":
-		return logged("dcm", service.Daemon)
-	case "daemon --reload":
+	if name == "daemon --reload" {
 		return func(context.Context, *host.Host, io.Writer) error { return service.HangUp(os.Getenv("MAINPID")) }
-	case "oneshot":
-		return logged("dcm-apply", service.Oneshot)
-	case "reserve":
-		return logged("dcm-reserve", service.Reserve)
-	case "agent":
-		return logged("dcm-agent", service.Agent)
 	}
-	return nil
-}
-
-func logged(name string, do func(context.Context, *host.Host, *slog.Logger) error) func(context.Context, *host.Host, io.Writer) error {
+	w, ok := service.Works()[name]
+	if !ok {
+		return nil
+	}
 	return func(ctx context.Context, h *host.Host, stderr io.Writer) error {
-		return do(ctx, h, journal.Log(stderr, name))
+		return w.Do(ctx, h, journal.Log(stderr, w.Journal()))
 	}
 }

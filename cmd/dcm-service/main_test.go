@@ -9,6 +9,7 @@ import (
 
 	"dcm/internal/exit"
 	"dcm/internal/host"
+	"dcm/internal/service"
 )
 
 func TestWhatTheUnitsRunIsKnown(t *testing.T) {
@@ -27,6 +28,9 @@ func TestWhatTheUnitsRunIsKnown(t *testing.T) {
 			found++
 			if work(m[1]) == nil {
 				t.Errorf("%s runs %q, which there is not", unit, m[0])
+			}
+			if name, _, _ := strings.Cut(m[1], " "); service.Works()[name].Unit != filepath.Base(unit) {
+				t.Errorf("%s runs %q, which is the work of %q", unit, m[0], service.Works()[name].Unit)
 			}
 		}
 	}

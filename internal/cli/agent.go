@@ -4,8 +4,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/host"
-	"dcm/internal/journal"
-	"dcm/internal/service"
 )
 
 func agentCmd(h *host.Host, con *Console) *cobra.Command {
@@ -17,8 +15,6 @@ of their own, on the socket that systemd hands over. See org.deviceconfig.Agent1
 
 This is what dcm-agent.service does, for as long as somebody is connected.`,
 		Args: args(cobra.NoArgs),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return service.Agent(c.Context(), h, journal.Log(con.err, "dcm-agent"))
-		},
+		RunE: work(h, con, "agent"),
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/host"
-	"dcm/internal/journal"
 	"dcm/internal/service"
 )
 
@@ -26,7 +25,7 @@ to do it has systemd restart dcm-apply.service, and the client units with it.`,
 		if *reload {
 			return service.HangUp(os.Getenv("MAINPID"))
 		}
-		return service.Daemon(c.Context(), h, journal.Log(con.err, "dcm"))
+		return work(h, con, "daemon")(c, nil)
 	}
 	return cmd
 }

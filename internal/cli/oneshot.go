@@ -4,8 +4,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/host"
-	"dcm/internal/journal"
-	"dcm/internal/service"
 )
 
 func oneshotCmd(h *host.Host, con *Console) *cobra.Command {
@@ -18,8 +16,6 @@ This is what dcm-apply.service does. It stops and starts nothing: it refuses to
 begin while a process holds a GPU. Use 'dcm apply' to have the client units
 restarted around the change.`,
 		Args: args(cobra.NoArgs),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return service.Oneshot(c.Context(), h, journal.Log(con.err, "dcm-apply"))
-		},
+		RunE: work(h, con, "oneshot"),
 	}
 }

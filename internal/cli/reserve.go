@@ -4,8 +4,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/host"
-	"dcm/internal/journal"
-	"dcm/internal/service"
 )
 
 func reserveCmd(h *host.Host, con *Console) *cobra.Command {
@@ -18,8 +16,6 @@ func reserveCmd(h *host.Host, con *Console) *cobra.Command {
 This is what dcm-reserve.service does when reservations alone have changed. Every run
 of dcm-apply.service does the same behind its work.`,
 		Args: args(cobra.NoArgs),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return service.Reserve(c.Context(), h, journal.Log(con.err, "dcm-reserve"))
-		},
+		RunE: work(h, con, "reserve"),
 	}
 }
