@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -58,7 +59,7 @@ func clients() []string { return []string{"amd-metrics-exporter.service", "gpuag
 func imageBrings(m machine) {
 	before := m.units(clients()...)
 	m.run(brought + "--detach --name=dcm localhost/dcm")
-	m.watching()
+	m.watching(1)
 	m.applied("cpx-fast")
 	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
 	m.bounced(before)
@@ -88,10 +89,10 @@ func imageKilled(m machine) {
 	m.applied("spx-fast")
 	m.bounced(before)
 	m.run("podman start dcm")
-	m.watching()
+	m.watching(2)
 	// Stopped, it has the daemon stop; what that would ask PID 1 for works without it.
 	before = m.units(clients()...)
-	m.run("podman stop dcm >/dev/null; timeout 60 sh -c 'while systemctl is-active --quiet dcm; do :; done'")
+	m.run("podman stop dcm >/dev/null; while systemctl is-active --quiet dcm; do :; done")
 	m.untouched(before)
 	m.put(settings, selecting("cpx-fast")+agentsOn)
 	m.run("systemctl restart dcm-apply")
@@ -99,15 +100,16 @@ func imageKilled(m machine) {
 	m.bounced(before)
 	before = m.units(clients()...)
 	m.run("podman start dcm")
-	m.watching()
+	m.watching(3)
 	m.applied("cpx-fast")
 	m.untouched(before)
 }
 
-// watching waits until the container has the daemon run.
-func (m machine) watching() {
+// watching waits until the container has the daemon run, for the nth time: its log has
+// the times before.
+func (m machine) watching(n int) {
 	m.t.Helper()
-	m.run("timeout 60 sh -c 'until podman logs dcm 2>&1 | tail -n 1 | grep -q \"dcm.service runs\" && systemctl is-active --quiet dcm; do :; done'")
+	m.run(`until [ "$(podman logs dcm 2>&1 | grep -c "dcm.service runs")" -ge "$1" ] && systemctl is-active --quiet dcm; do :; done`, strconv.Itoa(n))
 }
 
 func imageRebooted(m machine) {
@@ -117,7 +119,7 @@ func imageRebooted(m machine) {
 	}
 	m.t.Logf("with the clients up: %v", m.modes())
 	before := m.units(clients()...)
-	m.run("podman start dcm; timeout 60 sh -c 'until systemctl is-active --quiet dcm; do :; done'")
+	m.run("podman start dcm; until systemctl is-active --quiet dcm; do :; done")
 	m.applied("cpx-fast")
 	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
 	m.bounced(before)
