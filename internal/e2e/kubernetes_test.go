@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"bufio"
 	"fmt"
 	"net"
 	"os"
@@ -87,11 +88,17 @@ func (m machine) behind() {
 	}
 }
 
-// driven runs a test of the agent's module with this machine's dcm, and reboots the
-// machine when it asks for that.
+// hanging has the next change stand still, and be killed with a reboot.
+const hanging = `mkdir -p /run/systemd/system/dcm-apply.service.d
+printf '[Service]\nTimeoutStopSec=2s\n' >/run/systemd/system/dcm-apply.service.d/stop.conf
+systemctl daemon-reload
+dcm-sim fault --gpu 0000:e5:00.0 --op compute --hang forever`
+
+// driven runs a test of the agent's module with this machine's dcm. It may ask for a
+// reboot of the machine, and for one in the middle of a change.
 func (m machine) driven(test string) {
 	m.t.Helper()
-	l, err := net.Listen("unix", filepath.Join(m.t.TempDir(), "reboot"))
+	l, err := net.Listen("unix", filepath.Join(m.t.TempDir(), "asked"))
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -108,7 +115,7 @@ func (m machine) driven(test string) {
 		}
 	}()
 	cmd := exec.CommandContext(m.t.Context(), "go", "-C", "../../cmd/dcm-kubernetes", "test", "-count=1", "-timeout=30m", "-v", "-run", test, "./internal/real")
-	cmd.Env = append(os.Environ(), "DCM_SOCKET="+m.agentSocket(), "DCM_REBOOT="+l.Addr().String())
+	cmd.Env = append(os.Environ(), "DCM_SOCKET="+m.agentSocket(), "DCM_HOST="+l.Addr().String())
 	done := make(chan error, 1)
 	var out []byte
 	go func() {
@@ -119,10 +126,7 @@ func (m machine) driven(test string) {
 	for {
 		select {
 		case conn := <-asked:
-			m.reboot()
-			m.opened("active")
-			fmt.Fprintln(conn, m.agentSocket())
-			conn.Close()
+			m.asked(conn)
 		case err := <-done:
 			m.t.Logf("%s", out)
 			if err != nil {
@@ -131,6 +135,24 @@ func (m machine) driven(test string) {
 			return
 		}
 	}
+}
+
+func (m machine) asked(conn net.Conn) {
+	m.t.Helper()
+	defer conn.Close()
+	what, err := bufio.NewReader(conn).ReadString('\n')
+	switch {
+	case err != nil:
+		m.t.Fatal(err)
+	case what == "hang\n":
+		m.run(hanging)
+	case what == "reboot\n":
+		m.reboot()
+		m.opened("active")
+	default:
+		m.t.Fatalf("asked for %q", what)
+	}
+	fmt.Fprintln(conn, m.agentSocket())
 }
 
 // agentsOfNVIDIA has an agent divide a node's GPUs of NVIDIA's, and see them: it runs

@@ -2,6 +2,7 @@ package real_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -22,7 +23,7 @@ type booted struct {
 	*world
 	client client.Client
 	link   string // to where the socket is in this boot
-	reboot string // where a reboot is asked for
+	asked  string // where the host is asked for what only it can do
 }
 
 // TestOneHost has one node with a real dcm.
@@ -31,7 +32,7 @@ func TestOneHost(t *testing.T) {
 	if socket == "" {
 		t.Skip("run by TestKubernetes of internal/e2e")
 	}
-	h := &booted{world: newWorld(t), link: filepath.Join(t.TempDir(), "socket"), reboot: os.Getenv("DCM_REBOOT")}
+	h := &booted{world: newWorld(t), link: filepath.Join(t.TempDir(), "socket"), asked: os.Getenv("DCM_HOST")}
 	h.client = client.Client{Socket: h.link}
 	h.turnTo(socket)
 	h.plugin()
@@ -127,16 +128,7 @@ func (h *booted) rebootAt(t *testing.T, a *agent, at sequence.Phase) {
 	h.until(string(at), []string{"host"}, func(o object) bool { return phase(o) == at || applied(profile, "success")(o) })
 	a.kill()
 	was := phase(h.do(http.MethodGet, nodes+"/host", nil))
-	conn, err := net.Dial("unix", h.reboot)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	socket, err := io.ReadAll(conn)
-	if err != nil || len(socket) == 0 {
-		t.Fatalf("the host does not come back: %q, %v", socket, err)
-	}
-	h.turnTo(strings.TrimSpace(string(socket)))
+	h.turnTo(h.ask("reboot"))
 	let()
 	a.start()
 	h.rebooted("host")
@@ -145,6 +137,24 @@ func (h *booted) rebootAt(t *testing.T, a *agent, at sequence.Phase) {
 	if was != at {
 		t.Errorf("the reboot came in %q", was)
 	}
+}
+
+// ask has the host do something, and returns where dcm's socket is then.
+func (h *booted) ask(what string) (socket string) {
+	h.t.Helper()
+	conn, err := net.Dial("unix", h.asked)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprintln(conn, what); err != nil {
+		h.t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil || len(answer) == 0 {
+		h.t.Fatalf("the host does not %s: %q, %v", what, answer, err)
+	}
+	return strings.TrimSpace(string(answer))
 }
 
 // stopAt has a change come no further than to a phase.
@@ -160,6 +170,8 @@ func (h *booted) stopAt(at sequence.Phase) (let func()) {
 	case sequence.Draining:
 		h.do(http.MethodPost, budgets, object{"metadata": object{"name": "b"}, "spec": object{"minAvailable": 1, "selector": object{"matchLabels": object{"app": "job"}}}})
 		return func() { h.do(http.MethodDelete, budgets+"/b", nil) }
+	case sequence.Applying:
+		h.ask("hang") // which the reboot ends
 	case sequence.Refreshing:
 		return h.keep("plugin")
 	}
