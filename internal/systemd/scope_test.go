@@ -42,7 +42,7 @@ func TestAScopeIsNotUpWhoseProcessHasEnded(t *testing.T) {
 // PID 1 has enough to do while it starts something.
 func TestNobodyAsksBeforeThereIsNews(t *testing.T) {
 	p := startPID1(t)
-	p.set("a.scope", "active/running", "")
+	p.set("a.scope", "inactive/dead*", "")
 	c, ctx := p.dial()
 	e := c.hub.listen()
 	asked := 0
@@ -51,8 +51,14 @@ func TestNobodyAsksBeforeThereIsNews(t *testing.T) {
 	p.mu.Unlock()
 	up := make(chan error, 1)
 	go func() { up <- c.scopeUp(ctx, "a.scope", "/job/1", e) }()
-	e.ring() // of another step of the unit's
-	e.ring()
+	for range 3 { // other steps of the unit's: with the third the first is behind it
+		select {
+		case e.wake <- struct{}{}:
+		case err := <-up:
+			t.Fatalf("before the end of the start it returns %v", err)
+		}
+	}
+	p.set("a.scope", "active/running", "")
 	e.mu.Lock()
 	e.jobs["/job/1"] = "done"
 	e.mu.Unlock()
