@@ -180,7 +180,7 @@ func reservedBehindLeases(m machine) {
 		m.t.Errorf("more is reserved than leases leave: %d, %s", r.Code, r.Stderr)
 	}
 	m.untouched(before)
-	m.run("systemctl stop 'dcm-lease-*.scope'; timeout 60 sh -c 'until [ -e /dev/dcm/beta-1/render3 ]; do systemctl show dcm >/dev/null; done'")
+	m.run("systemctl stop 'dcm-lease-*.scope'; until [ -e /dev/dcm/beta-1/render3 ]; do systemctl show dcm >/dev/null; done")
 	m.untouched(map[string]string{"alpha.service": before["alpha.service"]})
 	m.reserve("cpx-fast", 3)
 	m.run("dcm apply")

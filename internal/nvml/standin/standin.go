@@ -37,8 +37,9 @@
 //	nodes DIR MAJOR         DIR/nvidiactl and DIR/nvidiaN have to let themselves be opened, and
 //	                        those of instances are made below DIR/nvidia-caps
 //	unlisted                a GPU whose node cannot be opened is not found, in place of forbidden
-//	log FILE                every call for a GPU is written down there, and the load: the
-//	                        function, the GPU or "-", and the unit of who called
+//	log FILE                every call for a GPU is written down there, the load and the end:
+//	                        the function, the GPU or "-", and the unit and the pid of who
+//	                        called; by who loads it while the knob is there, to the end
 //	noise                   it writes to standard output
 //	confess FILE            it tries what hostile code would
 package standin

@@ -200,13 +200,15 @@ static const char *unit(void)
 	return last && last[1] ? last + 1 : "-";
 }
 
-/* log_call appends the function, the GPU that it is for and the caller's unit, if the knob "log" names a file. */
+static char log_file[400]; /* at nvmlInit: all calls of a process are logged, or none */
+
+/* log_call appends the function, the GPU that it is for, and the caller's unit and pid, if the knob "log" named a file. */
 static void log_call(const char *function, const struct gpu *g)
 {
-	FILE *f = knob("log") ? fopen(knob("log"), "ae") : 0;
+	FILE *f = log_file[0] ? fopen(log_file, "ae") : 0;
 	if (!f)
 		return;
-	fprintf(f, "%s %s %s\n", function, g ? g->address : "-", unit());
+	fprintf(f, "%s %s %s %d\n", function, g ? g->address : "-", unit(), getpid());
 	fclose(f);
 }
 
@@ -435,6 +437,7 @@ uint32_t nvmlInit_v2(void)
 {
 	uint32_t status;
 	ENTER;
+	snprintf(log_file, sizeof log_file, "%s", knob("log") ? knob("log") : "");
 	log_call(__func__, 0);
 	if (knob("confess"))
 		confess(knob("confess"));
@@ -457,6 +460,7 @@ uint32_t nvmlInit_v2(void)
 uint32_t nvmlShutdown(void)
 {
 	ENTER;
+	log_call(__func__, 0);
 	uint32_t status = failing(__func__, 0);
 	ready = 0;
 	return status;
