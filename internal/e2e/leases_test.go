@@ -294,7 +294,7 @@ func shared(m machine) {
 	if r := m.try("systemctl start notebook@3"); r.Code == 0 {
 		m.t.Error("a third shares what is for two")
 	}
-	if log := m.run("journalctl -o cat -u notebook@3"); !strings.Contains(log, "share = 2, and there are notebook@1.service, notebook@2.service already") {
+	if log := m.run("journalctl --sync; journalctl -o cat -u notebook@3"); !strings.Contains(log, "share = 2, and there are notebook@1.service, notebook@2.service already") {
 		m.t.Errorf("told of the third is:\n%s", log)
 	}
 	if log := m.run("journalctl -o cat -u notebook@1"); !strings.Contains(log, uncapped) {
