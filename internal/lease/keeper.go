@@ -13,7 +13,6 @@ import (
 
 	"dcm/internal/partition"
 	"dcm/internal/placement"
-	"dcm/internal/unitname"
 )
 
 // Caller is a process that wants a lease for itself. Its start time makes sure that it
@@ -123,34 +122,6 @@ func (k *Keeper) Limit(l Limits) {
 	k.limits = l
 }
 
-// LimitError is a refusal for what one user has already.
-type LimitError struct{ Has, Wants, Most int }
-
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("%d more would be over max-per-user = %d: you have %d", e.Wants, e.Most, e.Has)
-}
-
-// ShortError is a refusal for want of partitions, which others have or wait for. It names
-// who has them.
-type ShortError struct {
-	Err   error
-	Whose []string
-}
-
-func (e *ShortError) Error() string {
-	if len(e.Whose) == 0 {
-		return e.Err.Error()
-	}
-	list := e.Whose[:min(len(e.Whose), 8)]
-	more := ""
-	if n := len(e.Whose) - len(list); n > 0 {
-		more = fmt.Sprintf(" and %d more", n)
-	}
-	return fmt.Sprintf("%s; the others have %s%s", e.Err, strings.Join(list, ", "), more)
-}
-
-func (e *ShortError) Unwrap() error { return e.Err }
-
 // Acquire chooses partitions and moves the caller into a scope that may open them and
 // no others. With Wait it stands in line until there is enough, and leaves the line
 // when ctx ends.
@@ -226,16 +197,6 @@ func (k *Keeper) Release(ctx context.Context, uid uint32, unit string) error {
 	return k.Host.Stop(ctx, unit)
 }
 
-// possible tells whether there can be enough when others have ended.
-func possible(e *ShortError) bool {
-	var short *placement.ShortError
-	if !errors.As(e.Err, &short) {
-		return false
-	}
-	n := max(short.Want.Partitions, short.Want.GPUs)
-	return n <= short.Of
-}
-
 // attempt gives a lease if that can be done now.
 func (k *Keeper) attempt(ctx context.Context, c Caller, r Request) (Lease, error) {
 	release, err := k.Host.Still()
@@ -269,101 +230,6 @@ func (k *Keeper) same(c Caller) error {
 		return fmt.Errorf("process %d, which asked, has ended: %w", c.PID, err)
 	}
 	return nil
-}
-
-func (k *Keeper) choose(f Facts, uid uint32, r Request) (placement.Choice, error) {
-	book := Book(f)
-	there := KindsOf(f.Parts)
-	if !r.Sought.Any() && slices.Contains(there, "") { // an older dcm has listed them
-		return placement.Choice{}, errors.New("the kinds of the partitions are not listed yet: the next run does it, or systemctl restart " + unitname.Reserve)
-	}
-	var err error
-	if r.Kinds, err = r.Sought.Among(there); err != nil {
-		return placement.Choice{}, err
-	}
-	no := taken(book)
-	if r.Kind == Shared {
-		no = full(book, r.Of)
-		// What is shared already is filled up first.
-		if c, err := placement.Choose(all(book), begun(book, no), r.Want); err == nil {
-			return c, k.allowed(book, uid, c)
-		}
-	}
-	choice, err := placement.Choose(all(book), no, r.Want)
-	if err != nil {
-		return choice, &ShortError{err, whose(book, r.Want)}
-	}
-	return choice, k.allowed(book, uid, choice)
-}
-
-// KindsOf are what partitions are of, each.
-func KindsOf(parts []Part) []string {
-	out := make([]string, len(parts))
-	for i, p := range parts {
-		out[i] = p.Kind
-	}
-	return out
-}
-
-// allowed refuses what is over a user's limit.
-func (k *Keeper) allowed(book []Held, uid uint32, c placement.Choice) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	most := k.limits.PerUser
-	if has := count(book, uid); most > 0 && uid != 0 && has+len(c.Partitions) > most {
-		return &LimitError{has, len(c.Partitions), most}
-	}
-	return nil
-}
-
-// shares settles how many are to share a partition.
-func (k *Keeper) shares(r *Request) error {
-	if r.Kind != Shared {
-		r.Of = 0
-		return nil
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	most := min(max(k.limits.Shares, 1), MostShares)
-	if r.Of == 0 {
-		r.Of = most
-	}
-	switch {
-	case most < 2:
-		return fmt.Errorf("nobody may share a partition: shares = %d in [leases] of the configuration", most)
-	case r.Of < 2 || r.Of > most:
-		return fmt.Errorf("%d cannot share a partition: shares = %d in [leases] lets 2 to %[2]d", r.Of, most)
-	}
-	return nil
-}
-
-// count is how many partitions a user has by leases.
-func count(book []Held, uid uint32) int {
-	n := 0
-	for _, h := range book {
-		for _, unit := range h.Units {
-			if name, ok := ParseName(unit); ok && name.UID == uid {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-// whose lists who has what could have been chosen.
-func whose(book []Held, w placement.Want) []string {
-	var out []string
-	for _, h := range book {
-		if w.Among != nil && !slices.Contains(w.Among, h.GPU) || w.Kinds != nil && !slices.Contains(w.Kinds, h.Partition.Kind) {
-			continue
-		}
-		for _, who := range h.Whose() {
-			if !slices.Contains(out, who) {
-				out = append(out, who)
-			}
-		}
-	}
-	return out
 }
 
 // give has the scope made. That the process which is in it is the one that asked is
