@@ -92,7 +92,7 @@ func (m machine) behind() {
 const hanging = `mkdir -p /run/systemd/system/dcm-apply.service.d
 printf '[Service]\nTimeoutStopSec=2s\n' >/run/systemd/system/dcm-apply.service.d/stop.conf
 systemctl daemon-reload
-dcm-sim fault --gpu 0000:e5:00.0 --op compute --hang forever`
+dcm-sim fault --gpu 0000:e5:00.0 --op compute --hang forever --times always`
 
 // driven runs a test of the agent's module with this machine's dcm. It may ask for a
 // reboot of the machine, and for one in the middle of a change.
