@@ -184,15 +184,15 @@ const prompt = time.Second
 // again.
 func (c *Conn) goOver(ctx context.Context) {
 	c.mu.Lock()
-	direct := !c.closed && c.now != nil && c.now.private
-	i := slices.IndexFunc(c.doors, func(d door) bool { return !d.private })
+	direct, doors := !c.closed && c.now != nil && c.now.private, c.doors
 	c.mu.Unlock()
+	i := slices.IndexFunc(doors, func(d door) bool { return !d.private })
 	if !direct || i < 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, prompt)
 	defer cancel()
-	l, err := c.doors[i].connect(ctx, c.doors[i].address, c.hub)
+	l, err := doors[i].connect(ctx, doors[i].address, c.hub)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
