@@ -46,10 +46,12 @@ func (n *Node) sameGPUs(s standin.State) bool {
 }
 
 func (n *Node) updateMIG(change func(*standin.State)) error {
-	if n.opts.MIG == "" {
+	n.mig.Lock()
+	defer n.mig.Unlock()
+	if n.mig.file == "" {
 		return nil
 	}
-	return standin.Update(n.opts.MIG, func(s *standin.State) error {
+	return standin.Update(n.mig.file, func(s *standin.State) error {
 		change(s)
 		return nil
 	})
@@ -58,9 +60,6 @@ func (n *Node) updateMIG(change func(*standin.State)) error {
 // instances are those of each GPU, as the stand-in has made them.
 func (n *Node) instances(boards []*board) [][]instance {
 	out := make([][]instance, len(boards))
-	if n.opts.MIG == "" {
-		return out
-	}
 	s, ok := n.standIn()
 	if !ok {
 		return out
@@ -84,21 +83,33 @@ func (n *Node) instances(boards []*board) [][]instance {
 // migCache is the stand-in's state as it was last read.
 type migCache struct {
 	sync.Mutex
+	file  string // "" when there is none, or no more
 	ino   uint64
 	state standin.State
+}
+
+// End lets go of the stand-in's state, which may be removed then: files that are still
+// open are closed some time after the process that had them has ended.
+func (n *Node) End() {
+	n.mig.Lock()
+	defer n.mig.Unlock()
+	n.mig.file = ""
 }
 
 // standIn reads the stand-in's state, which is replaced as a whole with each change.
 func (n *Node) standIn() (standin.State, bool) {
 	n.mig.Lock()
 	defer n.mig.Unlock()
-	info, err := os.Stat(n.opts.MIG)
+	if n.mig.file == "" {
+		return standin.State{}, false
+	}
+	info, err := os.Stat(n.mig.file)
 	if err != nil {
 		return standin.State{}, false
 	}
 	ino := info.Sys().(*syscall.Stat_t).Ino ^ uint64(info.ModTime().UnixNano())
 	if ino != n.mig.ino {
-		if n.mig.state, err = standin.Read(n.opts.MIG); err != nil {
+		if n.mig.state, err = standin.Read(n.mig.file); err != nil {
 			return standin.State{}, false
 		}
 		n.mig.ino = ino

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -38,5 +39,34 @@ func TestOtherGPUsBeginAnew(t *testing.T) {
 	}
 	if s := begin("a30-4"); len(s.GPUs) != 4 || s.GPUs[0].Current || slices.Contains(s.Knobs, "noise") {
 		t.Errorf("other GPUs begin with %+v, %q", s.GPUs[0], s.Knobs)
+	}
+}
+
+// The last close of a file comes when the process that had it has long ended, and perhaps
+// when the directory of the state is being removed.
+func TestAfterTheEndNothingIsWritten(t *testing.T) {
+	dir := t.TempDir()
+	k, err := LookupKind("a100-8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := New(k, Options{MIG: filepath.Join(dir, "nvml")})
+	if err := n.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	h, err := n.openNVIDIA("nvidia0", n.boards[0], 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.End()
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h.Close()
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("there is %v, %v", left, err)
 	}
 }

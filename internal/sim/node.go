@@ -79,7 +79,7 @@ type board struct {
 // New returns a node as it is after boot: the driver loaded, every GPU in the
 // mode that it comes up in.
 func New(k Kind, o Options) *Node {
-	n := &Node{kind: k, opts: o, handles: make(map[*Handle]bool)}
+	n := &Node{kind: k, opts: o, handles: make(map[*Handle]bool), mig: migCache{file: o.MIG}}
 	for i, b := range k.Boards {
 		n.boards = append(n.boards, &board{Board: b, index: i})
 	}

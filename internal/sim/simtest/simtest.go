@@ -63,6 +63,7 @@ func StartKind(t testing.TB, k sim.Kind, o sim.Options) *Node {
 		if err := mounted.Abort(); err != nil {
 			t.Error(err)
 		}
+		n.End()
 	})
 	if err := os.WriteFile(n.Modprobe, fmt.Appendf(nil, modprobe, mount), 0o755); err != nil {
 		t.Fatal(err)
