@@ -36,9 +36,6 @@ func Devices(ctx context.Context, in Interest, quiet time.Duration, log *slog.Lo
 	context.AfterFunc(ctx, func() {
 		defer close(closed)
 		socket.Close()
-		if w != nil {
-			w.file.Close()
-		}
 	})
 	note := func() { offer(changed) }
 	run := func(read func() error) {
@@ -67,6 +64,10 @@ func Devices(ctx context.Context, in Interest, quiet time.Duration, log *slog.Lo
 			arm()
 			offer(out)
 		})
+		if w != nil {
+			w.end()
+			letGo(w.file)
+		}
 		<-closed
 	}()
 	return out, nil

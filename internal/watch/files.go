@@ -38,8 +38,9 @@ func FilesWithin(ctx context.Context, dirs []string, quiet, bound time.Duration,
 	out := make(chan struct{}, 1)
 	go func() {
 		defer close(out)
-		defer t.watcher.Close()
 		t.run(ctx, debounce{quiet: quiet, bound: bound}, out)
+		t.end()
+		letGo(t.watcher)
 	}()
 	return out, nil
 }

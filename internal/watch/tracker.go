@@ -50,6 +50,13 @@ func (t *tracker) lookAll(s *scope) error {
 	return errors.Join(errs...)
 }
 
+// end removes all watches.
+func (t *tracker) end() {
+	for _, path := range t.watcher.WatchList() {
+		_ = t.watcher.Remove(path) // as in refresh
+	}
+}
+
 // event reports whether an event is a change of what is wanted.
 func (t *tracker) event(ev fsnotify.Event) bool {
 	path := filepath.Clean(ev.Name)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -206,5 +207,36 @@ func TestOnlyLinksAreLookedFor(t *testing.T) {
 		if f.do(op); !f.changed() || f.tracker.now == before {
 			t.Errorf("%q is no change, or nothing was looked at anew", op)
 		}
+	}
+}
+
+// A descriptor that still has watches is what the end of a process waits for.
+func TestAtTheEndNothingIsWatchedAndTheDescriptorIsStillOpen(t *testing.T) {
+	f := newTree(t, [][]string{{"mkdir", "wanted"}, {"write", "wanted/file"}}, "wanted")
+	if len(f.tracker.watcher.WatchList()) == 0 {
+		t.Fatal("nothing was watched before")
+	}
+	f.tracker.end()
+	if left := f.tracker.watcher.WatchList(); len(left) > 0 {
+		t.Errorf("left are %q", left)
+	}
+	if err := f.tracker.watcher.Add(f.dir); err != nil {
+		t.Errorf("it is closed already: %v", err)
+	}
+}
+
+func TestAtTheEndNoFileIsWatchedForWrites(t *testing.T) {
+	f := newTree(t, [][]string{{"write", "mode"}}, "mode")
+	w, err := openWrites()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.file.Close()
+	if err := w.arm([]string{f.path("mode")}); err != nil || len(w.armed) != 1 {
+		t.Fatalf("armed %v, %v", w.armed, err)
+	}
+	w.end()
+	if text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", w.file.Fd())); err != nil || strings.Contains(string(text), "inotify wd") {
+		t.Errorf("it is still watched: %s, %v", text, err)
 	}
 }

@@ -54,6 +54,9 @@ func (w *writes) arm(paths []string) error {
 	return errors.Join(append(errs, err)...)
 }
 
+// end removes all watches.
+func (w *writes) end() { _ = w.arm(nil) }
+
 // read calls changed after writes. It returns when the file is closed, or cannot
 // be read.
 func (w *writes) read(changed func()) error {
