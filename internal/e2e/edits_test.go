@@ -53,6 +53,7 @@ func (m machine) lastGoodStaysInForce() {
 	}
 	before := m.units(exporter, agentUnit, dashboard)
 	m.run("systemctl restart dcm-apply")
+	m.rested(exporter, agentUnit, dashboard)
 	m.bounced(before)
 	run := m.lastRun()
 	if run.Result != report.Unchanged || !strings.Contains(run.Config, settings+":2") {

@@ -96,6 +96,7 @@ func imageKilled(m machine) {
 	m.untouched(before)
 	m.put(settings, selecting("cpx-fast")+agentsOn)
 	m.run("systemctl restart dcm-apply")
+	m.rested(clients()...)
 	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
 	m.bounced(before)
 	before = m.units(clients()...)

@@ -112,6 +112,13 @@ func (m machine) show(unit string, properties ...string) map[string]string {
 	return values
 }
 
+// rested returns when the jobs of units that are under way have had their end, whatever
+// that is: who restarts dcm-apply.service does not wait for those that come behind it.
+func (m machine) rested(units ...string) {
+	m.t.Helper()
+	m.run("systemd-run --quiet --wait --property=After='" + strings.Join(units, " ") + "' true")
+}
+
 // units tells the state of each unit in one line, with the process that runs it:
 // equal before and after means that nothing has happened to it.
 func (m machine) units(names ...string) map[string]string {
