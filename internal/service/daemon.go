@@ -55,12 +55,13 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	defer end()
 	notify := systemd.NewNotifier(os.Getenv)
 	takeOver(h, log)
-	changed, err := watch.FilesWithin(ctx, config.DefaultPaths(h.Root).Watched(), quiet, storm, log)
+	watches := new(watch.Set)
+	changed, err := watches.FilesWithin(ctx, config.DefaultPaths(h.Root).Watched(), quiet, storm, log)
 	if err != nil {
 		return err
 	}
 	node := h.Node(nil, woken(log))
-	devices, err := watch.Devices(ctx, watch.Interest{
+	devices, err := watches.Devices(ctx, watch.Interest{
 		About: func(u watch.Uevent) bool { return node.Concerns(u.Subsystem, u.Path) },
 		Files: node.ModeFiles,
 	}, calm, log)
@@ -78,7 +79,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	requests := make(chan daemon.Request)
 	metrics := &exporter{host: h, log: log}
 	spare := newSpare(notify.WatchdogInterval() > 0)
-	shown := newMirror(h, requests, metrics, spare, notify.Status, log)
+	shown := newMirror(h, requests, metrics, spare, notify.Status, watches, log)
 	quit := make(chan struct{})
 	go func() {
 		defer close(quit)

@@ -29,6 +29,7 @@ type mirror struct {
 	ran     atomic.Bool // there was a run since memory was given back last
 	metrics *exporter
 	status  func(string) error // the unit's status line
+	watches *watch.Set
 	log     *slog.Logger
 	states  chan report.State             // of 1: only the last one is shown
 	wanted  chan chan<- struct{}          // closed once what was saved before is shown
@@ -43,8 +44,8 @@ type mirror struct {
 	running context.CancelFunc // ends the watch on a run's report; nil for none
 }
 
-func newMirror(h *host.Host, requests chan<- daemon.Request, metrics *exporter, spare *spare, status func(string) error, log *slog.Logger) *mirror {
-	m := &mirror{host: h, metrics: metrics, spare: spare, status: status, log: log, states: make(chan report.State, 1), wanted: make(chan chan<- struct{}),
+func newMirror(h *host.Host, requests chan<- daemon.Request, metrics *exporter, spare *spare, status func(string) error, watches *watch.Set, log *slog.Logger) *mirror {
+	m := &mirror{host: h, metrics: metrics, spare: spare, status: status, watches: watches, log: log, states: make(chan report.State, 1), wanted: make(chan chan<- struct{}),
 		again: make(chan struct{}, 1), waiting: func() {}}
 	m.leases = newLessor(h, m.config.Load, log)
 	m.service = bus.New(bus.SystemBus, control{h, h.Node(nil), requests, m, m.leases}, log)
@@ -131,7 +132,7 @@ func (m *mirror) run(ctx context.Context) {
 	// The bus's socket is made anew when the bus is started anew. What a policy
 	// allows changes with its file.
 	dirs := []string{"/run/dbus", "/usr/share/dbus-1/system.d", "/etc/dbus-1/system.d"}
-	appeared, err := watch.Files(ctx, dirs, quiet, m.log)
+	appeared, err := m.watches.Files(ctx, dirs, quiet, m.log)
 	if err != nil {
 		m.log.Warn("a bus that is started later will not be noticed", "error", err)
 	}
@@ -284,7 +285,7 @@ func (m *mirror) accompany(ctx context.Context, p report.Phase) {
 		}
 	case p == report.Applying && m.running == nil:
 		ctx, m.running = context.WithCancel(ctx)
-		changed, err := watch.FilesWithin(ctx, []string{m.host.Runtime()}, stepped, latest, m.log)
+		changed, err := new(watch.Set).FilesWithin(ctx, []string{m.host.Runtime()}, stepped, latest, m.log)
 		if err != nil { // too many are watched on this host, say
 			m.log.Warn("the steps of the run are not told on the bus", "error", err)
 			return

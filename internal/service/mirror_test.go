@@ -12,6 +12,7 @@ import (
 	"dcm/internal/ample"
 	"dcm/internal/host"
 	"dcm/internal/report"
+	"dcm/internal/watch"
 )
 
 // Who asks over the bus waits no longer than its own call lasts, though the mirror is
@@ -53,7 +54,7 @@ func TestALookThatIsCutOffByTheEndIsNotTold(t *testing.T) {
 	m := newMirror(h, nil, &exporter{host: h, log: log}, newSpare(false), func(line string) error {
 		t.Errorf("the unit's status is %q", line)
 		return nil
-	}, log)
+	}, new(watch.Set), log)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	m.show(ctx, report.State{Phase: report.Stuck})

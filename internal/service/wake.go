@@ -12,7 +12,7 @@ import (
 // wait looks by itself now and then.
 func woken(log *slog.Logger) gpu.Option {
 	return gpu.Events(func(ctx context.Context, about func(subsystem, path string) bool) <-chan struct{} {
-		events, err := watch.Devices(ctx, watch.Interest{
+		events, err := new(watch.Set).Devices(ctx, watch.Interest{
 			About: func(u watch.Uevent) bool { return about(u.Subsystem, u.Path) },
 		}, calm, log)
 		if err != nil {

@@ -19,7 +19,7 @@ type Interest struct {
 // Signals are coalesced as those of [Files] are. The channel is closed when ctx
 // has ended and nothing is watched any more. There is no timer while nothing changes,
 // and no thread waits.
-func Devices(ctx context.Context, in Interest, quiet time.Duration, log *slog.Logger) (<-chan struct{}, error) {
+func (s *Set) Devices(ctx context.Context, in Interest, quiet time.Duration, log *slog.Logger) (<-chan struct{}, error) {
 	socket, err := openUevents()
 	if err != nil {
 		return nil, err
@@ -31,6 +31,7 @@ func Devices(ctx context.Context, in Interest, quiet time.Duration, log *slog.Lo
 			socket.Close()
 			return nil, err
 		}
+		s.join(w.end)
 	}
 	closed := make(chan struct{})
 	context.AfterFunc(ctx, func() {
@@ -65,7 +66,7 @@ func Devices(ctx context.Context, in Interest, quiet time.Duration, log *slog.Lo
 			offer(out)
 		})
 		if w != nil {
-			w.end()
+			s.end()
 			letGo(w.file)
 		}
 		<-closed

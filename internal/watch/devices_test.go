@@ -63,7 +63,7 @@ func devices(t *testing.T, in Interest, quiet time.Duration) <-chan struct{} {
 	if in.Files == nil {
 		in.Files = func() []string { return nil }
 	}
-	ch, err := Devices(t.Context(), in, quiet, slog.New(slog.DiscardHandler))
+	ch, err := new(Set).Devices(t.Context(), in, quiet, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestAStormIsOneSignalAndDoesNotPutItOffForEver(t *testing.T) {
 
 func TestDevicesEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	ch, err := Devices(ctx, Interest{About: func(Uevent) bool { return true }, Files: func() []string { return nil }}, time.Millisecond, slog.New(slog.DiscardHandler))
+	ch, err := new(Set).Devices(ctx, Interest{About: func(Uevent) bool { return true }, Files: func() []string { return nil }}, time.Millisecond, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,22 +24,28 @@ const patience = 10
 // times as long after the first change. Signals do not queue. What changed before
 // Files returned is not signalled: read the files after it. The channel is closed
 // when ctx has ended and nothing is watched any more. There is no timer while nothing changes.
+func (s *Set) Files(ctx context.Context, dirs []string, quiet time.Duration, log *slog.Logger) (<-chan struct{}, error) {
+	return s.FilesWithin(ctx, dirs, quiet, 0, log)
+}
+
+// Files is [Set.Files] of a set of its own.
 func Files(ctx context.Context, dirs []string, quiet time.Duration, log *slog.Logger) (<-chan struct{}, error) {
-	return FilesWithin(ctx, dirs, quiet, 0, log)
+	return new(Set).Files(ctx, dirs, quiet, log)
 }
 
 // FilesWithin is Files with another bound than ten quiet times for how long a
 // stream of changes may put off the signal.
-func FilesWithin(ctx context.Context, dirs []string, quiet, bound time.Duration, log *slog.Logger) (<-chan struct{}, error) {
+func (s *Set) FilesWithin(ctx context.Context, dirs []string, quiet, bound time.Duration, log *slog.Logger) (<-chan struct{}, error) {
 	t, err := newTracker(dirs, log)
 	if err != nil {
 		return nil, err
 	}
+	s.join(t.end)
 	out := make(chan struct{}, 1)
 	go func() {
 		defer close(out)
 		t.run(ctx, debounce{quiet: quiet, bound: bound}, out)
-		t.end()
+		s.end()
 		letGo(t.watcher)
 	}()
 	return out, nil

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -236,7 +237,42 @@ func TestAtTheEndNoFileIsWatchedForWrites(t *testing.T) {
 		t.Fatalf("armed %v, %v", w.armed, err)
 	}
 	w.end()
+	if err := w.arm([]string{f.path("mode")}); err != nil {
+		t.Error(err)
+	}
 	if text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", w.file.Fd())); err != nil || strings.Contains(string(text), "inotify wd") {
 		t.Errorf("it is still watched: %s, %v", text, err)
+	}
+}
+
+func TestASetEndsAllOfItsWatchesAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	s := new(Set)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	first, err := s.Files(ctx, []string{dir}, time.Hour, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last []string
+	s.join(func() { last = append(last, "joined") })
+	second, err := s.Files(t.Context(), []string{dir}, time.Millisecond, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	for range first { // until it is closed
+	}
+	if len(last) != 1 {
+		t.Errorf("the others were ended %d times", len(last))
+	}
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-second:
+		t.Error("what had its end with the first has seen a change")
+	case <-time.After(100 * time.Millisecond):
 	}
 }

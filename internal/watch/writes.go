@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,8 +14,11 @@ import (
 // sees there what programs do, and not what the kernel does by itself. It sees
 // only the instance of sysfs that the program writes through.
 type writes struct {
-	file  *os.File
+	file *os.File
+
+	mu    sync.Mutex
 	armed map[int]bool // watch descriptors
+	over  bool
 }
 
 func openWrites() (*writes, error) {
@@ -29,6 +33,15 @@ func openWrites() (*writes, error) {
 // so; one that was removed and made again is another one. A file that is not
 // there is not watched.
 func (w *writes) arm(paths []string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
+		return nil
+	}
+	return w.rearm(paths)
+}
+
+func (w *writes) rearm(paths []string) error {
 	conn, err := w.file.SyscallConn()
 	if err != nil {
 		return err
@@ -55,7 +68,12 @@ func (w *writes) arm(paths []string) error {
 }
 
 // end removes all watches.
-func (w *writes) end() { _ = w.arm(nil) }
+func (w *writes) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+	_ = w.rearm(nil)
+}
 
 // read calls changed after writes. It returns when the file is closed, or cannot
 // be read.

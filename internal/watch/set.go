@@ -1,0 +1,46 @@
+package watch
+
+import (
+	"io"
+	"sync"
+	"time"
+)
+
+// Set is watches that have their end together, with the first of them: one right behind
+// the other. The kernel has who closes an inotify wait until its watches are put away
+// (fsnotify_destroy_group): mostly for one short grace period if all were removed at once,
+// and for a second one of some 12 ms if they were not, or not before. A restart of the
+// process waits for that. The zero value is empty.
+type Set struct {
+	mu   sync.Mutex
+	ends []func()
+	over bool
+}
+
+// join has the set end a watch too.
+func (s *Set) join(end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ends = append(s.ends, end)
+}
+
+func (s *Set) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return
+	}
+	s.over = true
+	for _, end := range s.ends {
+		end()
+	}
+}
+
+// putAway is ample for the kernel to put away watches that were removed.
+const putAway = 50 * time.Millisecond
+
+// letGo closes an inotify that has no watches any more, when that waits for nothing. A
+// process that ends before has it closed by then.
+func letGo(inotify io.Closer) {
+	time.AfterFunc(putAway, func() { inotify.Close() })
+}
