@@ -133,9 +133,8 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 // leaving is how long the end may take at most.
 const leaving = time.Second
 
-// leave ends what watches, and waits until all of it has. The kernel takes some ten
-// milliseconds to take an inotify apart; those that a process leaves open at its end
-// take as long each, one after the other, and a restart waits for that.
+// leave ends what watches, and waits until nothing is watched any more: for a process that
+// ends with watches a restart waits longer, see [watch.Set].
 func leave(end context.CancelFunc, watched ...<-chan struct{}) {
 	end()
 	limit := time.After(leaving)
