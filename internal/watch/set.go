@@ -13,8 +13,7 @@ import (
 // process waits for that. The zero value is empty.
 type Set struct {
 	mu   sync.Mutex
-	ends []func()
-	over bool
+	ends []func() // of those that have not had it
 }
 
 // join has the set end a watch too.
@@ -27,13 +26,10 @@ func (s *Set) join(end func()) {
 func (s *Set) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over {
-		return
-	}
-	s.over = true
 	for _, end := range s.ends {
 		end()
 	}
+	s.ends = nil
 }
 
 // putAway is ample for the kernel to put away watches that were removed.

@@ -276,3 +276,16 @@ func TestASetEndsAllOfItsWatchesAtOnce(t *testing.T) {
 	case <-time.After(100 * time.Millisecond):
 	}
 }
+
+// A daemon that fails at once ends its set while another goroutine still joins it.
+func TestWhatJoinsASetBehindItsEndHasItsOwn(t *testing.T) {
+	var ended []string
+	s := new(Set)
+	for _, name := range []string{"first", "late"} {
+		s.join(func() { ended = append(ended, name) })
+		s.end()
+	}
+	if !slices.Equal(ended, []string{"first", "late"}) {
+		t.Errorf("ended are %q", ended)
+	}
+}
