@@ -53,7 +53,7 @@ func daemonKilled(m machine) {
 	before := m.units(exporter, agentUnit, dashboard)
 	m.duringSPX(func() { m.run("systemctl kill --signal=KILL dcm") })
 	m.await("/run/dcm/report.json", `"result": "applied"`, `"profile": "spx-fast"`)
-	m.run("systemctl start amd-metrics-exporter gpuagent dashboard") // joins the jobs under way
+	m.rested(exporter, agentUnit, dashboard)
 	m.bounced(before)
 	m.has(spx)
 	m.converges("cpx-fast")
