@@ -41,7 +41,8 @@ func (e *JobError) Error() string {
 // returns the unit as it is then: a run that failed is no error but a Unit that
 // is "failed". It is an error if there was no run (ErrNotFound, ErrMasked,
 // JobError), or if ctx ended before it did; the job goes on then. With an error
-// the unit is as far as it was read, without the properties of a service.
+// the unit is as far as it was read, without the properties of a service; of one that
+// is active Result alone is there.
 //
 // What PID 1 knows of the unit decides, the signal of the job's end is only a
 // hint: a daemon-reexec in the middle breaks the call and loses the signal, and
@@ -66,29 +67,38 @@ func (c *Conn) Restart(ctx context.Context, name string) (Unit, error) {
 	if err != nil {
 		return now, err
 	}
+	if now.Active == "active" { // PID 1 starts the clients just then, and is asked no more
+		now.Result = "success"
+		return now, nil
+	}
 	return c.detail(ctx, now)
 }
 
-// follow waits for the end of the run that was asked for.
+// follow waits for the end of the run that was asked for. PID 1 is not asked before it
+// has told something of a job that it has queued: it stops the clients just then.
 func (c *Conn) follow(ctx context.Context, before Unit, job dbus.ObjectPath, ear *ear) (Unit, error) {
-	last := before
-	for {
-		now, err := c.progress(ctx, before.Name)
-		if err == nil {
-			last = now
+	now := before
+	for queued := job != ""; ; queued = false {
+		if !queued {
+			seen, err := c.progress(ctx, before.Name)
+			if err != nil {
+				return now, notOver(before.Name, err)
+			}
+			now = seen
 			if over, err := ended(before, now, ear, job); over {
 				return now, err
 			}
-			select {
-			case <-ctx.Done():
-				err = ctx.Err()
-			case <-ear.wake:
-			}
 		}
-		if err != nil {
-			return last, fmt.Errorf("the restart of %s is not over: %w", before.Name, err)
+		select {
+		case <-ctx.Done():
+			return now, notOver(before.Name, ctx.Err())
+		case <-ear.wake:
 		}
 	}
+}
+
+func notOver(name string, err error) error {
+	return fmt.Errorf("the restart of %s is not over: %w", name, err)
 }
 
 // attempts bounds how often the restart is asked for while PID 1 is replaced

@@ -32,13 +32,13 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 			want: Unit{Active: "active", Sub: "exited", Invocation: "02"}, restarts: 1},
 		{name: "success after a while", before: "active/exited",
 			script: func(p *pid1, _ int) *dbus.Error {
-				p.set(oneshot, "activating/start*", "02")
 				p.afterList(func(n int, _ []string) {
 					if n == 2 {
 						p.signal(oneshot, "active/exited", "02")
 						p.removed(oneshot, "done")
 					}
 				})
+				p.signal(oneshot, "activating/start*", "02")
 				return nil
 			},
 			want: Unit{Active: "active", Sub: "exited", Invocation: "02"}, restarts: 1},
@@ -95,6 +95,7 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 						p.removed(oneshot, "canceled")
 					}
 				})
+				p.signal(oneshot, "deactivating/stop*", "01")
 				return nil
 			},
 			want: Unit{Active: "active", Sub: "exited", Invocation: "01"},
@@ -107,6 +108,7 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 						p.appear()
 					}
 				})
+				p.signal(oneshot, "active/exited", "01")
 				return nil
 			},
 			want: Unit{Active: "active", Sub: "exited", Invocation: "01"},
@@ -285,7 +287,7 @@ func TestAUnitOnItsWayIsNotAskedFor(t *testing.T) {
 		}, []string{})
 	}
 	p.onRestart(func(string, int) *dbus.Error {
-		p.set(oneshot, "activating/start*", "02")
+		defer p.signal(oneshot, "activating/start*", "02")
 		p.afterList(func(n int, _ []string) {
 			if n != 2 {
 				return
@@ -305,8 +307,26 @@ func TestAUnitOnItsWayIsNotAskedFor(t *testing.T) {
 	if _, err := c.Restart(ctx, oneshot); err != nil {
 		t.Fatal(err)
 	}
-	// Before, behind the call, and for the two signals of the end.
+	// Before, for a signal that says nothing, and for the two of the end.
 	if n := p.count(&p.lists); n > 4 {
 		t.Errorf("it was asked %d times", n)
+	}
+}
+
+// PID 1 has queued the job and stops the clients.
+func TestWhatWasJustAskedForIsNotLookedAfter(t *testing.T) {
+	p := startPID1(t)
+	c, ctx := p.dial()
+	p.set(oneshot, "active/exited", "01")
+	p.onRestart(func(string, int) *dbus.Error {
+		p.set(oneshot, "active/exited", "02")
+		p.removed(oneshot, "done")
+		return nil
+	})
+	if _, err := c.Restart(ctx, oneshot); err != nil {
+		t.Fatal(err)
+	}
+	if n := p.count(&p.lists); n != 2 {
+		t.Errorf("it was asked %d times, want once before and once at the end", n)
 	}
 }
