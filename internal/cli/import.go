@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
 	"dcm/internal/config"
 	"dcm/internal/gpu"
@@ -47,7 +48,7 @@ func importFiles(ctx context.Context, h *host.Host, con *Console, given []string
 		devices, _ := host.Look(ctx, h.Node(nil), fromDaemon)
 		gpus = len(gpu.Partitionable(devices))
 	}
-	toml, warnings, err := config.ImportFiles(files, gpus)
+	toml, warnings, err := config.ImportFiles(files, gpus, yaml.YAMLToJSONStrict)
 	if err != nil {
 		return err
 	}

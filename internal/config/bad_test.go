@@ -125,6 +125,15 @@ kernel command line: dcm.profile = "b": no such profile in the files that can be
 	}
 }
 
+// The units' program has no decoder of YAML.
+func TestAConfigMapInYAMLIsForImport(t *testing.T) {
+	p := files{"etc/dcm/config.json": "kind: ConfigMap\ndata:\n  config.json: |\n    {}\n"}.write(t)
+	want := "/etc/dcm/config.json:1: not JSON; accepted: the Kubernetes form in JSON; `dcm import` turns a ConfigMap in YAML into TOML"
+	if diff := cmp.Diff(want, complaint(t, p)); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+}
+
 func TestAValueHiddenByALaterLayerIsJudged(t *testing.T) {
 	p := files{
 		"etc/dcm/dcm.toml":           "[apply]\nreboot = \"twice\"\n",

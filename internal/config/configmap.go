@@ -4,8 +4,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 )
 
 // inConfigMap is the key of a ConfigMap's data that holds the document.
@@ -13,10 +11,10 @@ const inConfigMap = "config.json"
 
 // document reads a config.json, or the ConfigMap, in YAML or JSON, that holds
 // one.
-func document(file, text string) (*node, *Problem) {
+func (c *checker) document(file, text string) (*node, *Problem) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	if !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") {
-		return fromYAML(file, text)
+		return c.fromYAML(file, text)
 	}
 	root, broken := parseJSON(lines(file, text, 1))
 	if broken != nil || root.at("data") == nil || root.at("gpu-config-profiles") != nil {
@@ -52,11 +50,14 @@ func heldIn(root *node) (*node, *Problem) {
 }
 
 // fromYAML reads a ConfigMap written in YAML.
-func fromYAML(file, text string) (*node, *Problem) {
+func (c *checker) fromYAML(file, text string) (*node, *Problem) {
+	if c.yaml == nil {
+		return nil, &Problem{File: file, Line: 1, Text: "not JSON", Accepted: "the Kubernetes form in JSON; `dcm import` turns a ConfigMap in YAML into TOML"}
+	}
 	if line := secondDocument(text); line > 0 {
 		return nil, &Problem{File: file, Line: line, Text: "a second YAML document", Accepted: "one ConfigMap"}
 	}
-	js, err := yaml.YAMLToJSONStrict([]byte(text))
+	js, err := c.yaml([]byte(text))
 	if err != nil {
 		line, why := lineIn(err.Error())
 		// The decoder counts one line too many at the end of the text.

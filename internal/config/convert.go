@@ -6,7 +6,7 @@ func readKubernetes(c *checker, l layer) *node { return c.kubernetes(l.file, l.t
 // kubernetes reads the Kubernetes form and returns it as a document of our own,
 // whose values stand where they stood.
 func (c *checker) kubernetes(file, text string, gpus int) *node {
-	root, broken := document(file, text)
+	root, broken := c.document(file, text)
 	if broken != nil {
 		c.problems = append(c.problems, *broken)
 		return nil

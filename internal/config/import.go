@@ -16,11 +16,11 @@ import (
 //
 // No profile is selected: that form leaves it to a label of the node. The error
 // is an [*Errors]; the warnings are for a human.
-func Import(file string, text []byte, gpus int) (toml string, warnings []string, err error) {
+func Import(file string, text []byte, gpus int, yaml YAML) (toml string, warnings []string, err error) {
 	if p := sensible(file, text); p != nil {
 		return "", nil, &Errors{[]Problem{*p}}
 	}
-	c := new(checker)
+	c := &checker{yaml: yaml}
 	cfg, err := c.alone(file, string(text), gpus)
 	if err != nil {
 		return "", nil, err

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 
 	"dcm/internal/partition"
 )
@@ -18,7 +19,7 @@ const operators = `{"gpu-config-profiles": {
 `
 
 func TestImportOfTheOperatorsConfiguration(t *testing.T) {
-	got, warnings, err := Import("config.json", []byte(operators), 8)
+	got, warnings, err := Import("config.json", []byte(operators), 8, yaml.YAMLToJSONStrict)
 	if err != nil || len(warnings) > 0 {
 		t.Fatal(err, warnings)
 	}
@@ -68,7 +69,7 @@ func meaning(t *testing.T, text string) *Config {
 }
 
 func TestImportedGroupsLoadBackToTheSameMeaning(t *testing.T) {
-	text, warnings, err := Import("config.json", []byte(mixed), 8)
+	text, warnings, err := Import("config.json", []byte(mixed), 8, yaml.YAMLToJSONStrict)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func indented(text string) string {
 const mapHead = "# ours\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: config-manager-config\ndata:\n"
 
 func TestAConfigMapIsImportedAsWhatItHolds(t *testing.T) {
-	want, _, err := Import("f", []byte(operators), 0)
+	want, _, err := Import("f", []byte(operators), 0, yaml.YAMLToJSONStrict)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func TestAConfigMapIsImportedAsWhatItHolds(t *testing.T) {
 		"byte order mark":   "\ufeff" + operators,
 		"with spaces ahead": "\n  " + operators,
 	} {
-		got, warnings, err := Import("f", []byte(text), 0)
+		got, warnings, err := Import("f", []byte(text), 0, yaml.YAMLToJSONStrict)
 		if err != nil || len(warnings) > 0 {
 			t.Errorf("%s: %v %v", name, err, warnings)
 		}
@@ -179,7 +180,7 @@ f:3: gpuClientSystemdServices.names: must be a string, not null`},
 		{"not text", "{\n\xff}", `f:2: not UTF-8 text`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			text, _, err := Import("f", []byte(test.text), 8)
+			text, _, err := Import("f", []byte(test.text), 8, yaml.YAMLToJSONStrict)
 			var all *Errors
 			if !errors.As(err, &all) {
 				t.Fatalf("got %v and\n%s", err, text)
@@ -193,7 +194,7 @@ f:3: gpuClientSystemdServices.names: must be a string, not null`},
 
 func TestImportWithoutTheNumberOfGPUsTakesAnySum(t *testing.T) {
 	text := strings.ReplaceAll(operators, "8}", "3}")
-	if _, _, err := Import("f", []byte(text), 0); err != nil {
+	if _, _, err := Import("f", []byte(text), 0, yaml.YAMLToJSONStrict); err != nil {
 		t.Error(err)
 	}
 }
@@ -212,7 +213,7 @@ const fleet = `{"gpu-config-profiles": {
 
 func TestWhatIsLeftOpenIsTheRest(t *testing.T) {
 	for gpus, names := range map[int]int{0: 4, 8: 3} {
-		text, warnings, err := Import("f", []byte(fleet), gpus)
+		text, warnings, err := Import("f", []byte(fleet), gpus, yaml.YAMLToJSONStrict)
 		if err != nil {
 			t.Fatal(err)
 		}

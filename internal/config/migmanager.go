@@ -19,7 +19,7 @@ type File struct {
 // ImportFiles is Import of the files that belong together: a document of the Kubernetes
 // form alone, or mig-parted's config.yaml, with the hooks of its service and the unit
 // file in which that keeps its selection.
-func ImportFiles(files []File, gpus int) (toml string, warnings []string, err error) {
+func ImportFiles(files []File, gpus int, yaml YAML) (toml string, warnings []string, err error) {
 	var of [kinds][]File
 	for _, f := range files {
 		if problem := readable(f); problem != nil {
@@ -28,13 +28,13 @@ func ImportFiles(files []File, gpus int) (toml string, warnings []string, err er
 		of[kindOf(string(f.Text))] = append(of[kindOf(string(f.Text))], f)
 	}
 	if len(files) == 1 && len(of[aDocument]) == 1 {
-		return Import(files[0].Name, files[0].Text, gpus)
+		return Import(files[0].Name, files[0].Text, gpus, yaml)
 	}
 	if len(of[aConfig]) != 1 || len(of[aDocument]) > 0 || len(of[aSelection]) > 1 {
 		return "", nil, &Errors{[]Problem{{File: files[0].Name, Text: "these files do not belong together",
 			Accepted: "one document of the Kubernetes form; or mig-parted's config.yaml, and with it hooks.yaml, hooks.sh and override.conf"}}}
 	}
-	return importMIG(of)
+	return importMIG(of, yaml)
 }
 
 // The kinds of files.
@@ -87,12 +87,12 @@ func readable(f File) *Problem {
 	return nil
 }
 
-func importMIG(of [kinds][]File) (string, []string, error) {
-	c := new(checker)
+func importMIG(of [kinds][]File, yaml YAML) (string, []string, error) {
+	c := &checker{yaml: yaml}
 	fail := func() (string, []string, error) {
 		return "", nil, &Errors{sorted(c.problems, []layer{{file: of[aConfig][0].Name}})}
 	}
-	root, broken := plainYAML(of[aConfig][0])
+	root, broken := c.plainYAML(of[aConfig][0])
 	if broken != nil {
 		c.problems = append(c.problems, *broken)
 		return fail()
@@ -149,7 +149,7 @@ func (c *checker) taken(f File, cfg *Config) {
 // hooks takes the units that hooks stop or start as clients, and tells of the others.
 // known says that the script with the units of the usual hooks is there.
 func (c *checker) hooks(f File, cfg *Config, known bool) {
-	root, broken := plainYAML(f)
+	root, broken := c.plainYAML(f)
 	if broken != nil {
 		c.problems = append(c.problems, *broken)
 		return

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 
 	"dcm/internal/partition"
 )
@@ -47,7 +48,7 @@ func texts(all ...string) []File {
 // importing reads back what was imported.
 func importing(t *testing.T, files []File) (*Config, []string) {
 	t.Helper()
-	out, warnings, err := ImportFiles(files, 0)
+	out, warnings, err := ImportFiles(files, 0, yaml.YAMLToJSONStrict)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func TestBadFilesOfMIGParted(t *testing.T) {
 		{"no YAML", "mig-configs: {\n", "f:1: not YAML: did not find expected node content"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, _, err := ImportFiles(texts("f", tt.text), 0)
+			_, _, err := ImportFiles(texts("f", tt.text), 0, yaml.YAMLToJSONStrict)
 			var all *Errors
 			if !errors.As(err, &all) || !sameLines(err.Error(), tt.want) {
 				t.Errorf("%v\nwant %s", err, tt.want)
@@ -191,11 +192,11 @@ func TestBadFilesOfMIGParted(t *testing.T) {
 		{"a selection that there is not", "Environment=MIG_PARTED_SELECTED_CONFIG=all-balnced", `o:1: MIG_PARTED_SELECTED_CONFIG = "all-balnced": no such profile; did you mean "all-balanced"?`},
 		{"two of them", "Environment=A=1 MIG_PARTED_SELECTED_CONFIG=x\nEnvironment=MIG_PARTED_SELECTED_CONFIG=y", `o:2: MIG_PARTED_SELECTED_CONFIG = "y": no such`},
 	} {
-		if _, _, err := ImportFiles(texts("f", migPartedsOwn, "o", tt.override), 0); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, _, err := ImportFiles(texts("f", migPartedsOwn, "o", tt.override), 0, yaml.YAMLToJSONStrict); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
-	if _, _, err := ImportFiles(texts("a", migPartedsOwn, "b", migPartedsOwn), 0); err == nil || !strings.Contains(err.Error(), "do not belong together") {
+	if _, _, err := ImportFiles(texts("a", migPartedsOwn, "b", migPartedsOwn), 0, yaml.YAMLToJSONStrict); err == nil || !strings.Contains(err.Error(), "do not belong together") {
 		t.Errorf("two configurations: %v", err)
 	}
 }
@@ -210,7 +211,7 @@ func FuzzImportMIGParted(f *testing.F) {
 	f.Add("version: v1\nmig-configs:\n  a:\n  - devices: [0]\n    mig-enabled: true\n    mig-devices: {\"1c.3g.20gb\": 2}\n", hooksScript, override)
 	f.Add("{\"version\": \"v1\", \"mig-configs\": {\"a\": [{\"devices\": \"all\", \"mig-enabled\": true, \"mig-devices\": null}]}}", "services=(a b)", "Environment=MIG_PARTED_SELECTED_CONFIG=a")
 	f.Fuzz(func(t *testing.T, text, hooks, selection string) {
-		out, _, err := ImportFiles(texts("f", text, "h", hooks, "s", selection), 0)
+		out, _, err := ImportFiles(texts("f", text, "h", hooks, "s", selection), 0, yaml.YAMLToJSONStrict)
 		if err != nil {
 			return
 		}

@@ -4,12 +4,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 )
 
 // plainYAML reads a file in YAML, of which JSON is a part.
-func plainYAML(f File) (*node, *Problem) {
+func (c *checker) plainYAML(f File) (*node, *Problem) {
 	text := strings.TrimPrefix(string(f.Text), "\ufeff")
 	if strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") {
 		return parseJSON(lines(f.Name, text, 1))
@@ -17,7 +15,7 @@ func plainYAML(f File) (*node, *Problem) {
 	if line := secondDocument(text); line > 0 {
 		return nil, &Problem{File: f.Name, Line: line, Text: "a second YAML document", Accepted: "one"}
 	}
-	js, err := yaml.YAMLToJSONStrict([]byte(text))
+	js, err := c.yaml([]byte(text))
 	if err != nil {
 		line, why := lineIn(err.Error())
 		return nil, &Problem{File: f.Name, Line: min(line, 1+strings.Count(text, "\n")), Text: "not YAML: " + oneLine(why)}
