@@ -28,13 +28,15 @@ type kfdNode struct {
 	perCU    uint32 // SIMDs in a compute unit
 	hive     uint64
 	unique   string // of the partition, where the driver has one for each
+	banks    uint32 // of memory
 }
 
 // parseProperties reads a node's "name value" lines. Properties that are not
 // looked at may hold anything.
 func parseProperties(text string) (kfdNode, error) {
 	var n kfdNode
-	for line := range strings.Lines(text) {
+	for line := ""; text != ""; {
+		line, text, _ = strings.Cut(text, "\n")
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		var err error
 		switch name {
@@ -54,6 +56,8 @@ func parseProperties(text string) (kfdNode, error) {
 			n.hive, err = strconv.ParseUint(value, 10, 64)
 		case "unique_id":
 			n.unique = value
+		case "mem_banks_count":
+			n.banks, err = parse32(value)
 		}
 		if err != nil {
 			return kfdNode{}, fmt.Errorf("property %s is %q, not a number", name, value)
@@ -182,7 +186,7 @@ func describe(d *gpu.Device, nodes []kfdNode) {
 		d.Parts = append(d.Parts, k.part(i))
 		xcc += int(k.xcc)
 		d.Hive = k.hive
-		d.RenderNodes = append(d.RenderNodes, fmt.Sprintf("/dev/dri/renderD%d", k.minor))
+		d.RenderNodes = append(d.RenderNodes, gpu.RenderNode(int(k.minor)))
 		if unique == "" {
 			unique = k.unique
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 
 	"dcm/internal/attr"
@@ -52,26 +51,26 @@ func parseModes[M any](file, text string, parse func(string) (M, error)) ([]M, e
 	return modes, nil
 }
 
-// readModes fills in g's modes. shown tells whether the driver shows any.
-func (n *Node) readModes(g *partition.GPU) (shown bool, err error) {
-	file := n.pci(g.Address, computeFile)
-	compute, err := readMode(file, partition.ParseCompute)
+// readModes fills in g's modes, from its directory. shown tells whether the driver shows
+// any.
+func readModes(own attr.Dir, g *partition.GPU) (shown bool, err error) {
+	compute, err := readMode(own, computeFile, partition.ParseCompute)
 	if compute == "" || err != nil {
 		return false, err
 	}
-	memory, err := readMode(n.pci(g.Address, memoryFile), partition.ParseMemory)
+	memory, err := readMode(own, memoryFile, partition.ParseMemory)
 	if err != nil {
 		return true, err
 	}
-	availableCompute, err := readList(n.pci(g.Address, availableComputeFile), partition.ParseCompute)
+	availableCompute, err := readList(own, availableComputeFile, partition.ParseCompute)
 	if err != nil {
 		return true, err
 	}
-	availableMemory, err := readList(n.pci(g.Address, availableMemoryFile), partition.ParseMemory)
+	availableMemory, err := readList(own, availableMemoryFile, partition.ParseMemory)
 	if err != nil {
 		return true, err
 	}
-	writable, err := ownerWritable(file)
+	writable, err := ownerWritable(own, computeFile)
 	if err != nil {
 		return true, err
 	}
@@ -82,8 +81,8 @@ func (n *Node) readModes(g *partition.GPU) (shown bool, err error) {
 	return true, nil
 }
 
-func readMode[M ~string](file string, parse func(string) (M, error)) (M, error) {
-	text, err := attr.Read(file)
+func readMode[M ~string](own attr.Dir, file string, parse func(string) (M, error)) (M, error) {
+	text, err := own.Read(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -92,26 +91,23 @@ func readMode[M ~string](file string, parse func(string) (M, error)) (M, error) 
 	}
 	m, err := parse(text)
 	if err != nil {
-		return "", &ModeError{file, text}
+		return "", &ModeError{own.Path(file), text}
 	}
 	return m, nil
 }
 
-func readList[M ~string](file string, parse func(string) (M, error)) ([]M, error) {
-	text, err := attr.Optional(file)
+func readList[M ~string](own attr.Dir, file string, parse func(string) (M, error)) ([]M, error) {
+	text, err := own.Optional(file)
 	if err != nil {
 		return nil, err
 	}
-	return parseModes(file, text, parse)
+	return parseModes(own.Path(file), text, parse)
 }
 
 // ownerWritable tells whether the driver offers the file for writing at all: it
 // drops the write bits where it does not, and the mode is the only sign of it
 // that root sees.
-func ownerWritable(file string) (bool, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return false, err
-	}
-	return info.Mode().Perm()&0o200 != 0, nil
+func ownerWritable(own attr.Dir, file string) (bool, error) {
+	mode, err := own.Mode(file)
+	return mode&0o200 != 0, err
 }

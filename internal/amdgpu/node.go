@@ -1,7 +1,7 @@
 package amdgpu
 
 import (
-	"path/filepath"
+	"strings"
 	"time"
 
 	"dcm/internal/gpu"
@@ -76,9 +76,9 @@ const (
 const driver = "amdgpu"
 
 func (n *Node) sys(elem ...string) string {
-	return filepath.Join(append([]string{n.roots.Sys}, elem...)...)
+	return n.roots.Sys + "/" + strings.Join(elem, "/")
 }
 
 func (n *Node) pci(a partition.Address, file string) string {
-	return n.sys("bus/pci/devices", string(a), file)
+	return gpu.Attribute(n.roots.Sys, a, file)
 }

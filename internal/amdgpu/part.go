@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
+	"path"
 	"strconv"
 	"strings"
 
@@ -15,7 +14,7 @@ import (
 )
 
 func (k kfdNode) part(index int) gpu.Part {
-	p := gpu.Part{Index: index, Minor: int(k.minor), Number: k.id}
+	p := gpu.Part{Index: index, Minor: int(k.minor), Number: k.id, Banks: int(k.banks)}
 	if k.perCU > 0 {
 		p.CUs = int(k.simds / k.perCU)
 	}
@@ -25,57 +24,77 @@ func (k kfdNode) part(index int) gpu.Part {
 // Detail adds to the partitions what takes a look at several files for each. What
 // the device cgroup forbids to look at stays zero, and is told.
 func (n *Node) Detail(ctx context.Context, devices []*gpu.Device) error {
-	_, err := attr.Within(ctx, func() (struct{}, error) {
-		cards, err := n.cards()
-		nodes, none := n.nodes()
-		switch {
-		case errors.Is(none, fs.ErrNotExist): // nor are there partitions
-			return struct{}{}, err
-		case none != nil:
-			return struct{}{}, errors.Join(err, none)
-		}
-		defer nodes.Close()
-		var parts []*gpu.Part
-		for _, d := range devices {
-			for i := range d.Parts {
-				parts = append(parts, &d.Parts[i])
-			}
-		}
-		errs := make([]error, len(parts))
-		attr.Each(len(parts), func(i int) { errs[i] = detail(nodes, parts[i], cards) })
-		return struct{}{}, errors.Join(append(errs, err)...)
-	})
+	_, err := attr.Within(ctx, func() (struct{}, error) { return struct{}{}, n.detail(devices) })
 	if err != nil {
 		return fmt.Errorf("cannot look at the partitions: %w", err)
 	}
 	return nil
 }
 
-func detail(nodes attr.Dir, p *gpu.Part, cards map[int]string) error {
+// detail looks at DRM's side and at KFD's.
+func (n *Node) detail(devices []*gpu.Device) error {
+	var parts []*gpu.Part
+	for _, d := range devices {
+		for i := range d.Parts {
+			parts = append(parts, &d.Parts[i])
+		}
+	}
+	cards, err := n.cards()
+	for _, p := range parts {
+		p.Card = cards[p.Minor]
+	}
+	return errors.Join(err, n.memory(parts))
+}
+
+// memory adds what the KFD's nodes tell.
+func (n *Node) memory(parts []*gpu.Part) error {
+	nodes, err := n.nodes()
+	if errors.Is(err, fs.ErrNotExist) { // nor are there partitions
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer nodes.Close()
+	errs := make([]error, len(parts))
+	attr.Each(len(parts), func(i int) { errs[i] = part(nodes, parts[i]) })
+	return errors.Join(errs...)
+}
+
+func part(nodes attr.Dir, p *gpu.Part) error {
 	dir := strconv.Itoa(p.Number)
-	id, err := nodes.Read(filepath.Join(dir, "gpu_id"))
+	id, err := nodes.Read(dir + "/gpu_id")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	p.ID, p.Card = id, cards[p.Minor]
-	p.Bytes, err = bankSizes(nodes, filepath.Join(dir, "mem_banks"))
+	p.ID = id
+	p.Bytes, err = bankSizes(nodes, dir+"/mem_banks", p.Banks)
 	return err
 }
 
 // cards are DRM's names of the devices that the render nodes are of, by minor. Where a
 // device's links lead tells whose it is.
 func (n *Node) cards() (map[int]string, error) {
-	names, err := attr.Names(n.sys("class/drm"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	dir, err := attr.OpenDir(n.sys("class/drm"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, err
 	}
-	dir, devices := n.sys("class/drm"), make([]string, len(names))
+	defer dir.Close()
+	names, err := attr.NamesIn(dir)
+	if err != nil {
+		return nil, err
+	}
+	devices := make([]string, len(names))
 	attr.Each(len(names), func(i int) {
 		if _, _, ok := gpu.DRMName(names[i]); !ok {
 			return // a connector
 		}
-		if target, err := os.Readlink(filepath.Join(dir, names[i])); err == nil { // else it is gone meanwhile
-			devices[i] = filepath.Dir(target)
+		target, err := dir.Target(names[i])
+		if err == nil && target != "" { // else it is gone meanwhile
+			devices[i] = path.Dir(target)
 		}
 	})
 	card, render := make(map[string]string), make(map[string]int)
@@ -96,11 +115,12 @@ func (n *Node) cards() (map[int]string, error) {
 }
 
 // bankSizes is the sum of a KFD node's banks, which are numbered from 0
-// (kfd_topology.c: kfd_build_sysfs_node_entry, mem_show).
-func bankSizes(nodes attr.Dir, dir string) (uint64, error) {
+// (kfd_topology.c: kfd_build_sysfs_node_entry, mem_show). banks is how many there are; 0
+// where that is not told.
+func bankSizes(nodes attr.Dir, dir string, banks int) (uint64, error) {
 	var sum uint64
-	for bank := 0; ; bank++ {
-		text, err := nodes.Read(filepath.Join(dir, strconv.Itoa(bank), "properties"))
+	for bank := 0; banks == 0 || bank < banks; bank++ {
+		text, err := nodes.Read(dir + "/" + strconv.Itoa(bank) + "/properties")
 		if errors.Is(err, fs.ErrNotExist) {
 			return sum, nil
 		}
@@ -117,4 +137,5 @@ func bankSizes(nodes attr.Dir, dir string) (uint64, error) {
 			}
 		}
 	}
+	return sum, nil
 }

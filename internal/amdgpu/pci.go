@@ -49,16 +49,21 @@ func (n *Node) look(f *gpu.Function, nodes []kfdNode) (why string, err error) {
 	case f.Driver != driver:
 		return "bound to " + f.Driver + ", not to " + driver, nil
 	}
-	if f.UniqueID, err = attr.Optional(n.pci(f.Address, "unique_id")); err != nil {
+	own, err := attr.OpenDir(n.sys("bus/pci/devices", string(f.Address)))
+	if err != nil {
+		return "", err
+	}
+	defer own.Close()
+	if f.UniqueID, err = own.Optional("unique_id"); err != nil {
 		return "", err
 	}
 	describe(&f.Device, nodes)
 	if f.Hive == 0 {
-		if f.Hive, err = n.hive(f.Address); err != nil {
+		if f.Hive, err = hive(own); err != nil {
 			return "", err
 		}
 	}
-	shown, err := n.readModes(&f.GPU)
+	shown, err := readModes(own, &f.GPU)
 	if err == nil && !shown {
 		return "no partition files: the driver shows no " + computeFile, nil
 	}
@@ -67,9 +72,8 @@ func (n *Node) look(f *gpu.Function, nodes []kfdNode) (why string, err error) {
 
 // hive is the XGMI hive's id as the driver shows it without KFD
 // (amdgpu_xgmi.c), 0 for a GPU in none.
-func (n *Node) hive(a partition.Address) (uint64, error) {
-	file := n.pci(a, "xgmi_hive_info/xgmi_hive_id")
-	id, err := attr.Number(file, 64)
+func hive(own attr.Dir) (uint64, error) {
+	id, err := own.Number("xgmi_hive_info/xgmi_hive_id", 64)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}

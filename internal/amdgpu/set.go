@@ -122,11 +122,16 @@ func (n *Node) carryOut(ctx context.Context, c *change, until time.Time) (now st
 // written.
 func (c *change) prepare(ctx context.Context) (string, error) {
 	return attr.Within(ctx, func() (string, error) {
-		text, err := attr.Read(c.file)
+		own, err := attr.OpenDir(filepath.Dir(c.file))
 		if err != nil {
 			return "", err
 		}
-		writable, err := ownerWritable(c.file)
+		defer own.Close()
+		text, err := own.Read(filepath.Base(c.file))
+		if err != nil {
+			return "", err
+		}
+		writable, err := ownerWritable(own, filepath.Base(c.file))
 		if err == nil && !writable {
 			err = errReadOnly
 		}

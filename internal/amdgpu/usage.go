@@ -85,7 +85,7 @@ func (n *Node) attached(s *opened.Scan, pids []int) error {
 			continue
 		}
 		for _, process := range memory[id] {
-			s.Also(process.PID, fmt.Sprintf("/dev/dri/renderD%d", node.minor))
+			s.Also(process.PID, gpu.RenderNode(int(node.minor)))
 		}
 	}
 	return nil

@@ -3,22 +3,15 @@
 package attr
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
-
-	"dcm/internal/foreign"
 )
 
 // An attribute is at most a page; the topology's files and /proc's stay below
@@ -28,94 +21,21 @@ const (
 	attributeLimit = 64 << 10
 )
 
-// Dir is a directory that stays open while many attributes below it are read: the way
-// to it is long, and goes by links.
-type Dir struct {
-	path string
-	fd   int
-}
-
-// OpenDir opens a directory, to be closed.
-func OpenDir(path string) (Dir, error) {
-	fd, err := open(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY)
-	return Dir{path, fd}, err
-}
-
-// Close closes it.
-func (d Dir) Close() { unix.Close(d.fd) }
-
-// Path is the path of what is at rel below it.
-func (d Dir) Path(rel string) string { return filepath.Join(d.path, rel) }
-
-// Read is [Read] of what is at rel below it.
-func (d Dir) Read(rel string) (string, error) {
-	text, err := text(d.fd, rel)
-	if at, ok := errors.AsType[*fs.PathError](err); ok {
-		at.Path = d.Path(rel)
-	}
-	return text, foreign.Error(err)
-}
-
 // Read returns an attribute's text, escaped, without the space around it.
-func Read(path string) (string, error) {
-	text, err := text(unix.AT_FDCWD, path)
-	return text, foreign.Error(err)
-}
-
-func text(dir int, path string) (string, error) {
-	var page [attributeSize]byte // on the stack: a look at a node reads hundreds
-	text, err := read(dir, path, page[:0])
-	if err != nil {
-		return "", err
-	}
-	return foreign.Lines(string(bytes.TrimSpace(text))), nil
-}
+func Read(path string) (string, error) { return anywhere.Read(path) }
 
 // Bytes returns an attribute's content.
 func Bytes(path string) ([]byte, error) {
-	return read(unix.AT_FDCWD, path, make([]byte, 0, attributeSize))
-}
-
-// read goes by read(2) and not by os.File, whose poller takes EAGAIN from an
-// attribute for "not yet" and waits. It begins with buf, which is empty.
-func read(dir int, path string, buf []byte) ([]byte, error) {
-	fd, err := open(dir, path, unix.O_RDONLY)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	for {
-		if len(buf) == cap(buf) {
-			buf = append(buf, 0)[:len(buf)]
-		}
-		n, err := unix.Read(fd, buf[len(buf):cap(buf)])
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err != nil:
-			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
-		case n == 0:
-			return buf, nil
-		case len(buf)+n > attributeLimit:
-			return nil, &fs.PathError{Op: "read", Path: path, Err: unix.EFBIG}
-		}
-		buf = buf[:len(buf)+n]
-	}
+	return anywhere.read(path, make([]byte, 0, attributeSize))
 }
 
 // Optional is [Read] for an attribute that need not be there: that one is "".
-func Optional(path string) (string, error) {
-	text, err := Read(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return text, err
-}
+func Optional(path string) (string, error) { return anywhere.Optional(path) }
 
 // Write hands value to an attribute in exactly one write(2): the driver acts on
 // each, so that a library's silent second one would be a second change.
 func Write(path, value string) error {
-	fd, err := open(unix.AT_FDCWD, path, unix.O_WRONLY)
+	fd, err := anywhere.open(path, unix.O_WRONLY)
 	if err != nil {
 		return err
 	}
@@ -130,54 +50,35 @@ func Write(path, value string) error {
 	return nil
 }
 
-func open(dir int, path string, how int) (int, error) {
-	for {
-		fd, err := unix.Openat(dir, path, how|unix.O_CLOEXEC, 0)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return -1, &fs.PathError{Op: "open", Path: path, Err: err}
-		}
-		return fd, nil
-	}
-}
-
 // Link returns the last element of what a symbolic link points to, "" if
 // there is no link.
-func Link(path string) (string, error) {
-	target, err := os.Readlink(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	return foreign.Text(filepath.Base(target)), nil
-}
+func Link(path string) (string, error) { return anywhere.Link(path) }
 
 // Names lists a directory, in no order. It takes no more system calls than that: a
 // look at a node lists hundreds.
-func Names(dir string) ([]string, error) {
-	d, err := OpenDir(dir)
+func Names(dir string) ([]string, error) { return NamesAt(anywhere, dir) }
+
+// NamesAt is [Names] of what is at rel below a directory.
+func NamesAt(d Dir, rel string) ([]string, error) {
+	below, err := d.Open(rel)
 	if err != nil {
 		return nil, err
 	}
-	defer d.Close()
-	return NamesIn(d)
+	defer below.Close()
+	return NamesIn(below)
 }
 
 // NamesIn is [Names] of a directory that is open, once.
-func NamesIn(dir Dir) ([]string, error) {
+func NamesIn(d Dir) ([]string, error) {
 	buf := make([]byte, 8<<10)
 	var names []string
 	for {
-		n, err := unix.ReadDirent(dir.fd, buf)
+		n, err := unix.ReadDirent(d.fd, buf)
 		switch {
 		case err == unix.EINTR:
 			continue
 		case err != nil:
-			return nil, &fs.PathError{Op: "readdirent", Path: dir.path, Err: err}
+			return nil, &fs.PathError{Op: "readdirent", Path: d.path, Err: err}
 		case n == 0:
 			return names, nil
 		}
@@ -198,20 +99,11 @@ func Numbers(dir string) ([]int, error) {
 }
 
 // Number reads an attribute that is one number, decimal or with 0x.
-func Number(path string, bits int) (uint64, error) {
-	text, err := Read(path)
-	if err != nil {
-		return 0, err
-	}
-	v, err := strconv.ParseUint(text, 0, bits)
-	if err != nil {
-		return 0, fmt.Errorf("%s holds %q, not a number of %d bits", path, text, bits)
-	}
-	return v, nil
-}
+func Number(path string, bits int) (uint64, error) { return anywhere.Number(path, bits) }
 
 // Each calls f for 0 to n-1, on as many processors as there are: a look at a node reads
-// hundreds of files, and clients may be down meanwhile.
+// hundreds of files, and clients may be down meanwhile. What is over before another
+// processor has begun is done by one.
 func Each(n int, f func(i int)) {
 	var next atomic.Int64
 	work := func() {
@@ -220,15 +112,19 @@ func Each(n int, f func(i int)) {
 		}
 	}
 	var others sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), most, n) - 1 {
+	for range min(runtime.GOMAXPROCS(0), most, n/worth) - 1 {
 		others.Go(work)
 	}
 	work()
 	others.Wait()
 }
 
-// most is how many processors a look may have: it is not what the host is for.
-const most = 4
+// most is how many processors a look may have: it is not what the host is for. Each has
+// so many files at least as are worth it.
+const (
+	most  = 4
+	worth = 256
+)
 
 // Within returns what f returns, or ctx's error as soon as ctx ends. A system
 // call into a hung driver cannot be taken back: then f is left to itself, with

@@ -35,9 +35,17 @@ const (
 func scan(sys string) ([]*Function, error) { return list(sys, (*Function).identify) }
 
 // list lists those functions, with what describe reads of each.
-func list(sys string, describe func(f *Function, sys string) error) ([]*Function, error) {
-	names, err := attr.Names(filepath.Join(sys, "bus/pci/devices"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+func list(sys string, describe func(f *Function, own attr.Dir) error) ([]*Function, error) {
+	bus, err := attr.OpenDir(filepath.Join(sys, "bus/pci/devices"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer bus.Close()
+	names, err := attr.NamesIn(bus)
+	if err != nil {
 		return nil, err
 	}
 	var out []*Function
@@ -46,7 +54,7 @@ func list(sys string, describe func(f *Function, sys string) error) ([]*Function
 		if err != nil {
 			continue
 		}
-		class, err := attr.Number(Attribute(sys, a, "class"), 24)
+		class, err := bus.Number(name+"/class", 24)
 		if errors.Is(err, fs.ErrNotExist) { // gone meanwhile
 			continue
 		}
@@ -54,50 +62,55 @@ func list(sys string, describe func(f *Function, sys string) error) ([]*Function
 			return nil, err
 		}
 		if c := class >> 16; c == classDisplay || c == classAccelerator {
-			out = append(out, &Function{Device: Device{GPU: partition.GPU{Address: a}}, Class: uint32(class)})
+			out = append(out, &Function{Device: Device{GPU: partition.GPU{Address: a}, NUMA: -1, Source: make(map[string]string)}, Class: uint32(class)})
 		}
 	}
-	attr.Each(len(out), func(i int) { out[i].Err = describe(out[i], sys) })
+	attr.Each(len(out), func(i int) {
+		own, err := bus.Open(string(out[i].Address))
+		if out[i].Err = err; err == nil {
+			out[i].Err = describe(out[i], own)
+			own.Close()
+		}
+	})
 	sorting.By(out, func(a, b *Function) int { return a.Address.Compare(b.Address) })
 	return out, nil
 }
 
 // identify reads what every PCI function has.
-func (f *Function) identify(sys string) error {
-	f.NUMA, f.Source = -1, make(map[string]string)
-	if err := f.maker(sys); err != nil {
+func (f *Function) identify(own attr.Dir) error {
+	if err := f.maker(own); err != nil {
 		return err
 	}
-	device, err := attr.Number(Attribute(sys, f.Address, "device"), 16)
+	device, err := own.Number("device", 16)
 	if err != nil {
 		return err
 	}
 	f.Device.Device = uint16(device)
-	if f.Driver, err = attr.Link(Attribute(sys, f.Address, "driver")); err != nil {
+	if f.Driver, err = own.Link("driver"); err != nil {
 		return err
 	}
 	f.Model = fmt.Sprintf("%#04x:%#04x", uint64(f.Vendor), device)
 	f.Source["model"] = Sysfs
-	numa, err := attr.Optional(Attribute(sys, f.Address, "numa_node"))
+	numa, err := own.Optional("numa_node")
 	if err != nil {
 		return err
 	}
 	if v, err := strconv.Atoi(numa); err == nil {
 		f.NUMA = v
 	}
-	return f.cards(sys)
+	return f.cards(own)
 }
 
 // maker reads whose the function is.
-func (f *Function) maker(sys string) error {
-	vendor, err := attr.Number(Attribute(sys, f.Address, "vendor"), 16)
+func (f *Function) maker(own attr.Dir) error {
+	vendor, err := own.Number("vendor", 16)
 	f.Vendor = partition.Vendor(vendor)
 	return err
 }
 
 // cards reads the function's own DRM devices, which are its first partition's.
-func (f *Function) cards(sys string) error {
-	names, err := attr.Names(Attribute(sys, f.Address, "drm"))
+func (f *Function) cards(own attr.Dir) error {
+	names, err := attr.NamesAt(own, "drm")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -1,7 +1,7 @@
 package gpu
 
 import (
-	"fmt"
+	"strconv"
 
 	"dcm/internal/partition"
 )
@@ -46,7 +46,9 @@ type Part struct {
 	ID    string // by which the driver's interfaces name it; it changes with the mode
 	Bytes uint64 // of memory
 
-	Number int // the driver's own, for [Vendor.Detail]
+	// The driver's own, for [Vendor.Detail].
+	Number int
+	Banks  int // of memory; 0 where not told
 
 	// Of a partition that has no render node:
 	Profile string   // its own, where partitions of one GPU differ
@@ -59,8 +61,11 @@ func (p Part) RenderNode() string {
 	if p.Node != "" {
 		return p.Node
 	}
-	return fmt.Sprintf("/dev/dri/renderD%d", p.Minor)
+	return RenderNode(p.Minor)
 }
+
+// RenderNode is the path of DRM's render node with that minor number.
+func RenderNode(minor int) string { return "/dev/dri/renderD" + strconv.Itoa(minor) }
 
 // Where a fact came from.
 const (

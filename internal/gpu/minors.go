@@ -43,10 +43,15 @@ const (
 // Minors looks what is taken. The kernel's release is the caller's to tell.
 func (n *Node) Minors(kernel string) (Minors, error) {
 	m := Minors{Kernel: kernel, Highest: -1, traits: n.Traits()}
-	names, err := attr.Names(filepath.Join(n.sys, "class/drm"))
+	drm, err := attr.OpenDir(filepath.Join(n.sys, "class/drm"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
 	}
+	if err != nil {
+		return m, fmt.Errorf("cannot see the DRM devices: %w", err)
+	}
+	defer drm.Close()
+	names, err := attr.NamesIn(drm)
 	if err != nil {
 		return m, fmt.Errorf("cannot see the DRM devices: %w", err)
 	}
@@ -63,7 +68,7 @@ func (n *Node) Minors(kernel string) (Minors, error) {
 	}
 	m.Cards = make([]Card, len(primary))
 	errs := make([]error, len(primary))
-	attr.Each(len(primary), func(i int) { m.Cards[i], errs[i] = m.card(n.sys, primary[i]) })
+	attr.Each(len(primary), func(i int) { m.Cards[i], errs[i] = m.card(drm, primary[i]) })
 	if err := errors.Join(errs...); err != nil {
 		return m, fmt.Errorf("cannot see the DRM devices: %w", err)
 	}
@@ -75,14 +80,13 @@ func (n *Node) AnyKernel() Minors { return Minors{Highest: -1, traits: n.Traits(
 
 // card is whose a primary minor is. Of further partitions, which are many, no driver is
 // looked for.
-func (m Minors) card(sys, name string) (Card, error) {
-	link := filepath.Join(sys, "class/drm", name, "device")
-	device, err := attr.Link(link)
+func (m Minors) card(drm attr.Dir, name string) (Card, error) {
+	device, err := drm.Link(name + "/device")
 	c := Card{Device: device, Driver: device}
 	if err != nil || m.further(device) {
 		return c, err
 	}
-	driver, err := attr.Link(filepath.Join(link, "driver"))
+	driver, err := drm.Link(name + "/device/driver")
 	if driver != "" {
 		c.Driver = driver
 	}

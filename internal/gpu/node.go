@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -23,7 +22,7 @@ type Node struct {
 	quiet   time.Duration // how long a loaded driver may bring up nothing while a GPU is missing
 	events  Listen        // nil: nobody listens
 	leases  func() []Holder
-	there   atomic.Uint64 // a bit for each vendor that had a GPU when last looked
+	there   atomic.Uint64 // the vendors that had a GPU when last looked, see those; 0 before
 }
 
 // Option changes how a node is treated.
@@ -93,7 +92,7 @@ func (n *Node) functions() ([]*Function, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.notice(found)
+	n.there.Store(n.those(found))
 	for _, v := range n.vendors {
 		own := of(v, found)
 		if len(own) == 0 {
@@ -117,15 +116,15 @@ func (n *Node) functions() ([]*Function, error) {
 	return found, nil
 }
 
-// notice keeps which vendors there are.
-func (n *Node) notice(found []*Function) {
+// those are the vendors of the functions, a bit for each.
+func (n *Node) those(found []*Function) uint64 {
 	var there uint64
 	for i, v := range n.vendors {
 		if len(of(v, found)) > 0 {
 			there |= 1 << i
 		}
 	}
-	n.there.Store(there)
+	return there
 }
 
 // Glance is what a short look shows of changes that nothing tells of, to be compared
@@ -177,12 +176,19 @@ func (n *Node) makers() string {
 	return strings.Join(names, " or ")
 }
 
-// present are the vendors of which there is a function on the bus.
+// present are the vendors of which there is a function on the bus, as it was when the node
+// last looked at all of it, if it has.
 func (n *Node) present() ([]Vendor, error) {
-	found, err := list(n.sys, (*Function).maker)
+	there := n.there.Load()
+	var err error
+	if there == 0 {
+		var found []*Function
+		found, err = list(n.sys, (*Function).maker)
+		there = n.those(found)
+	}
 	var out []Vendor
-	for _, v := range n.vendors {
-		if len(of(v, found)) > 0 {
+	for i, v := range n.vendors {
+		if there&(1<<i) != 0 {
 			out = append(out, v)
 		}
 	}
@@ -271,5 +277,5 @@ func (n *Node) Libraries(ctx context.Context) []Library {
 
 // Attribute is the path of a PCI function's attribute.
 func Attribute(sys string, a partition.Address, file string) string {
-	return filepath.Join(sys, "bus/pci/devices", string(a), file)
+	return sys + "/bus/pci/devices/" + string(a) + "/" + file
 }

@@ -207,3 +207,37 @@ func TestWhatAnyVendorConcernsConcernsTheNode(t *testing.T) {
 		t.Errorf("mode files (-want +got):\n%s", d)
 	}
 }
+
+// leave takes the other maker's GPU from the bus.
+func leave(t *testing.T, n *Node) {
+	t.Helper()
+	if err := os.RemoveAll(filepath.Dir(Attribute(n.sys, b, "class"))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A vendor is asked who uses its GPUs if it had some at the last look; a node that has not
+// looked finds out each time.
+func TestWhoIsOnTheBusIsKnownFromTheLook(t *testing.T) {
+	n, _, _ := two(t)
+	fresh := Open(n.sys, n.vendors)
+	look := func() {
+		if _, err := n.Devices(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func(n *Node, want int) {
+		t.Helper()
+		if there, err := n.present(); err != nil || len(there) != want {
+			t.Errorf("%d vendors, %v, want %d", len(there), err, want)
+		}
+	}
+	look()
+	there(n, 2)
+	there(fresh, 2)
+	leave(t, n)
+	there(n, 2)
+	there(fresh, 1)
+	look()
+	there(n, 1)
+}

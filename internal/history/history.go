@@ -13,7 +13,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -30,8 +29,9 @@ const File = "history.jsonl"
 // Most is how many runs are kept.
 const Most = 100
 
-// crowded is at how many lines the file is written anew; a run has two.
-const crowded = 4 * Most
+// crowded is at how many bytes the file is written anew: a run has two lines of some
+// three hundred, and few tell an error, which may have a thousand.
+const crowded = 256 << 10
 
 // Entry is one run.
 type Entry struct {
@@ -98,8 +98,8 @@ func add(path string, line []byte) error {
 
 // crop leaves the last runs in a file that has become long.
 func crop(path string) error {
-	n, err := lines(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && n < crowded {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() < crowded {
 		return nil
 	}
 	if err != nil {
@@ -118,27 +118,6 @@ func crop(path string) error {
 		kept.Write(append(line, '\n'))
 	}
 	return renameio.WriteFile(path, kept.Bytes(), 0o644, renameio.WithStaticPermissions(0o644))
-}
-
-// lines counts them piece by piece: clients are down meanwhile, and fresh memory for all
-// of the file would take longer than to read it.
-func lines(path string) (n int, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	var piece [8 << 10]byte
-	for {
-		got, err := f.Read(piece[:])
-		n += bytes.Count(piece[:got], []byte{'\n'})
-		switch {
-		case err == io.EOF:
-			return n, nil
-		case err != nil:
-			return n, err
-		}
-	}
 }
 
 // Read returns the last runs, the latest at the end; none if there is no file.

@@ -26,11 +26,11 @@ func (p *prober) mappings() {
 		if !ok {
 			continue
 		}
-		device, ok := p.nodes.of(identity{dev: m.dev, ino: m.ino})
-		if !ok && (m.shared || strings.HasPrefix(m.path, "/dev/")) {
-			device, ok = p.mapped(m)
+		device := p.nodes.of(identity{dev: m.dev, ino: m.ino})
+		if device == nil && (m.shared || strings.HasPrefix(m.path, "/dev/")) {
+			device = p.mapped(m)
 		}
-		if ok && !slices.ContainsFunc(p.uses, func(u use) bool { return u.device == device.name }) {
+		if device != nil && !slices.ContainsFunc(p.uses, func(u use) bool { return u.device == device.name }) {
 			p.uses = append(p.uses, use{p.pid, -1, device.name, device.weight})
 		}
 	}
@@ -40,13 +40,12 @@ func (p *prober) mappings() {
 // for certain, and is for those with CAP_CHECKPOINT_RESTORE alone, which no unit of dcm's
 // has; what has its name and inode in the process's own root, or in this one, for all that
 // may trace the process. One whose node was removed since is left to the driver's count.
-func (p *prober) mapped(m mapping) (node, bool) {
+func (p *prober) mapped(m mapping) *node {
 	var st unix.Stat_t
 	if unix.Stat(p.dir(p.pid, "map_files/"+m.area), &st) != nil && !m.is(p.dir(p.pid, "root"+m.path), &st) && !m.is(m.path, &st) {
-		return node{}, false
+		return nil
 	}
-	device, ok := p.nodes.of(identify(&st))
-	return device, ok
+	return p.nodes.of(identify(&st))
 }
 
 // is tells whether a path leads to what is mapped, and what that is.

@@ -4,9 +4,9 @@
 package opened
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +17,7 @@ import (
 // Nodes are the device nodes that are looked for.
 type Nodes struct {
 	dev       string
-	known     map[identity]node
+	known     map[identity]*node
 	anonymous map[string]string // the begin of a name behind "anon_inode:" → the node
 
 	mu     sync.Mutex
@@ -28,12 +28,15 @@ type Nodes struct {
 type node struct {
 	name   string // "/dev/kfd"
 	weight int    // what each open file of it adds to its driver's use count
-	ours   func() (bool, error)
+
+	ours func() (bool, error) // nil: it is
+	once sync.Once
+	mine bool // what ours has told
 }
 
 // NewNodes returns none yet, of those under the device root.
 func NewNodes(dev string) *Nodes {
-	return &Nodes{dev: dev, known: make(map[identity]node), anonymous: make(map[string]string)}
+	return &Nodes{dev: dev, known: make(map[identity]*node), anonymous: make(map[string]string)}
 }
 
 // Anonymous has files without a node, whose name begins so, count for that node.
@@ -62,15 +65,15 @@ func identifyStatx(st *unix.Statx_t) identity {
 // this process (PrivateDevices=), the device number that sysfs has for it in a file.
 // weight is what each open file of it adds to the use count of its driver.
 func (n *Nodes) Add(name, number string, weight int) error {
-	return n.AddIf(name, number, weight, func() (bool, error) { return true, nil })
+	return n.AddIf(name, number, weight, nil)
 }
 
 // AddIf is Add of a node that may be another's. That is asked when somebody is found to
 // have it open, and no more than once: of most nodes nobody has to know.
 func (n *Nodes) AddIf(name, number string, weight int, ours func() (bool, error)) error {
-	known := node{"/dev/" + name, weight, sync.OnceValues(ours)}
+	known := &node{name: "/dev/" + name, weight: weight, ours: ours}
 	var st unix.Stat_t
-	path := filepath.Join(n.dev, name)
+	path := n.dev + "/" + name
 	err := unix.Stat(path, &st)
 	switch {
 	case err == nil:
@@ -92,22 +95,26 @@ func (n *Nodes) AddIf(name, number string, weight int, ours func() (bool, error)
 	return nil
 }
 
-// of returns the node that a file is. One of which it cannot be told whose it is counts.
-func (n *Nodes) of(id identity) (node, bool) {
-	known, ok := n.known[id]
-	if !ok {
-		return node{}, false
+// of returns the node that a file is, nil if none. One of which it cannot be told whose it
+// is counts.
+func (n *Nodes) of(id identity) *node {
+	known := n.known[id]
+	if known == nil || known.ours == nil {
+		return known
 	}
-	ours, err := known.ours()
-	if err == nil {
-		return known, ours
+	known.once.Do(func() {
+		var err error
+		if known.mine, err = known.ours(); err != nil {
+			known.mine = true
+			n.mu.Lock()
+			n.unsure = cmp.Or(n.unsure, err)
+			n.mu.Unlock()
+		}
+	})
+	if !known.mine {
+		return nil
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.unsure == nil {
-		n.unsure = err
-	}
-	return known, true
+	return known
 }
 
 // Unsure is why it could not be told of a node that was found open whose it is.

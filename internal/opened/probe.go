@@ -101,8 +101,8 @@ func (p *prober) file(task, dir int, path, name string) {
 		p.anonymous(task, dir, name)
 		return
 	}
-	device, ok := p.nodes.of(identifyStatx(&st))
-	if !ok || onlyPath(dir, path, name) {
+	device := p.nodes.of(identifyStatx(&st))
+	if device == nil || onlyPath(dir, path, name) {
 		return
 	}
 	number, _ := strconv.Atoi(name)

@@ -3,6 +3,7 @@ package partition
 import (
 	"fmt"
 	"slices"
+	"sync"
 )
 
 // Model is what is known beforehand about a GPU model. What a device lists
@@ -25,7 +26,7 @@ type combination struct {
 // What the driver accepts: gfx_v9_4_3's __aqua_vanjaram_is_valid_mode and
 // gfx_v9_5_0's table. What AMD validates: the GPU partitioning guides for
 // MI300X and MI300A.
-func models() []Model {
+var models = sync.OnceValue(func() []Model {
 	eight := []combination{
 		{SPX, []Memory{NPS1}},
 		{DPX, []Memory{NPS1, NPS2}},
@@ -53,7 +54,7 @@ func models() []Model {
 		{Device: 0x75a0, Name: "MI350X", XCC: 8, accepted: gfx950},
 		{Device: 0x75a3, Name: "MI355X", XCC: 8, accepted: gfx950},
 	}
-}
+})
 
 // LookupModel returns the model with that PCI vendor and device id.
 func LookupModel(vendor Vendor, device uint16) (Model, bool) {
