@@ -2,6 +2,12 @@
 // as argument, and the generator as dcm-generator. It does what the commands of the same
 // names do, with nothing in it that only people ask for: that is so much less of the
 // daemon in memory, and less to start with in each run.
+//
+// Go's runtime does not look how many processors the unit's cgroup may have, for which it
+// would read all that is mounted before each run.
+//
+//go:debug containermaxprocs=0
+//go:debug updatemaxprocs=0
 package main
 
 import (

@@ -32,7 +32,7 @@ func root(h *host.Host, con *Console, run runner) *cobra.Command {
 	cmd.PersistentFlags().StringVar(&h.Root, "root", h.Root, "look at the host tree below `DIR`")
 	cobra.CheckErr(cmd.PersistentFlags().MarkHidden("root"))
 	cmd.AddGroup(&cobra.Group{ID: "look", Title: "Look:"}, &cobra.Group{ID: "change", Title: "Change:"},
-		&cobra.Group{ID: "config", Title: "Configuration:"}, &cobra.Group{ID: "unit", Title: "Run by systemd:"}, &cobra.Group{ID: "slurm", Title: "Slurm:"})
+		&cobra.Group{ID: "config", Title: "Configuration:"}, &cobra.Group{ID: "unit", Title: "As the units do:"}, &cobra.Group{ID: "slurm", Title: "Slurm:"})
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = group

@@ -26,7 +26,7 @@ func (n *node) restarts(ctx context.Context, t *table) error {
 		{name: "in dcm's sandbox", took: took[names[1]]},
 		{name: "dcm", took: took[names[2]], target: 1.25},
 	})
-	t.note("how long systemctl restart takes; the sandbox is dcm.service with a program that says READY=1 and waits. 50 clients, and what the last change has left.")
+	t.note("how long systemctl restart takes; the sandbox is dcm.service with a program that says READY=1 and waits. 50 clients, and what the last change has left")
 	return nil
 }
 
