@@ -128,6 +128,10 @@ bin/%: $(shell find internal/e2e -type f) go.mod
 
 RACY = account apply bundle bus daemon event gpu lease metrics opened report service systemd watch
 
+# A node of 64 GPUs and 500 units, a thousand edits, and a file of 10 MB.
+scale:
+	DCM_E2E=require DCM_SCALE=1 $(GO) test -count=1 -timeout=0 -run '^TestNode$$/^scale$$' -v ./internal/e2e
+
 # The random trials for as long as it takes to believe in it.
 soak:
 	DCM_E2E=require DCM_SOAK=$(SOAK) $(GO) test -count=1 -timeout=24h -run TestNode/random -v ./internal/e2e
