@@ -23,9 +23,8 @@ type Settings struct {
 	Profile  partition.Profile
 	Selected bool   // a profile is selected; otherwise the GPUs are left alone
 	Source   string // what selected it
-	Clients  []string
 	Require  bool
-	Order    systemd.Order // what the generator writes for it
+	Order    systemd.Order // what the generator writes for it; its Clients are restarted around a change
 	Suggest  bool          // name the services that are in the way and could be clients
 	Include  bool          // make them clients
 	Warnings []string

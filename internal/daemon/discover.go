@@ -20,7 +20,9 @@ func (p *pass) foreign(ctx context.Context, holders []report.Holder) outcome {
 		if err := p.Include(found); err != nil {
 			return transient(err)
 		}
-		p.settings.Clients = append(slices.Clone(p.settings.Clients), found...)
+		// The drop-ins of these settings have to name them too: otherwise systemd is not reloaded,
+		// and the restart does not stop them.
+		p.settings.Order.Clients = append(slices.Clone(p.settings.Order.Clients), found...)
 		return p.do(ctx)
 	}
 	out := outcome{failure: report.InUse(holders), holders: holders}

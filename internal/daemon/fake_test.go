@@ -25,30 +25,31 @@ import (
 type host struct {
 	t *testing.T
 
-	mu       sync.Mutex
-	events   []string
-	settings Settings
-	good     *Settings // what an earlier daemon has left
-	loadErr  error
-	stale    bool
-	busy     bool
-	steps    int
-	looks    atomic.Int64
-	turns    int    // what the GPUs show beside their distance from the profile
-	short    string // what a glance at them shows
-	stepsErr error
-	unloaded bool // a run has left the driver unloaded
-	blocking []report.Holder
-	units    map[string]systemd.Unit
-	depend   []string
-	ends     map[string]systemd.End
-	run      func(h *host) (systemd.Unit, *report.Run, error) // what a restart of the oneshot does
-	last     *report.Run
-	gone     chan struct{}
-	use      report.Use    // what the driver counts that is nobody's
-	eased    chan struct{} // it has become less
-	retry    Backoff
-	initial  report.State
+	mu        sync.Mutex
+	events    []string
+	settings  Settings
+	good      *Settings // what an earlier daemon has left
+	loadErr   error
+	stale     bool
+	generated []string // the clients at the last reload of systemd
+	busy      bool
+	steps     int
+	looks     atomic.Int64
+	turns     int    // what the GPUs show beside their distance from the profile
+	short     string // what a glance at them shows
+	stepsErr  error
+	unloaded  bool // a run has left the driver unloaded
+	blocking  []report.Holder
+	units     map[string]systemd.Unit
+	depend    []string
+	ends      map[string]systemd.End
+	run       func(h *host) (systemd.Unit, *report.Run, error) // what a restart of the oneshot does
+	last      *report.Run
+	gone      chan struct{}
+	use       report.Use    // what the driver counts that is nobody's
+	eased     chan struct{} // it has become less
+	retry     Backoff
+	initial   report.State
 
 	saveErr   error
 	log       *slog.Logger
@@ -73,7 +74,7 @@ type host struct {
 func newHost(t *testing.T) *host {
 	h := &host{
 		t:        t,
-		settings: Settings{Profile: partition.Profile{Name: "cpx"}, Selected: true, Source: "dcm.toml:1", Clients: []string{"a.service", "b.service"}},
+		settings: Settings{Profile: partition.Profile{Name: "cpx"}, Selected: true, Source: "dcm.toml:1", Order: systemd.Order{Clients: []string{"a.service", "b.service"}}},
 		units: map[string]systemd.Unit{
 			"a.service":    {Name: "a.service", Load: "loaded", Active: "active", Sub: "running", Result: "success"},
 			"b.service":    {Name: "b.service", Load: "loaded", Active: "inactive", Sub: "dead", Result: "success"},
@@ -84,7 +85,7 @@ func newHost(t *testing.T) *host {
 		hangup: make(chan os.Signal, 1), ticks: make(chan time.Time),
 		requests: make(chan Request), log: slog.New(slog.DiscardHandler),
 	}
-	h.run = succeed
+	h.run, h.generated = succeed, h.settings.Order.Clients
 	return h
 }
 
@@ -150,7 +151,11 @@ func (h *host) start() <-chan error {
 			}
 			return *h.good, nil
 		},
-		Stale: func(Settings) (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.stale, nil },
+		Stale: func(s Settings) (bool, error) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return h.stale || !slices.Equal(s.Order.Clients, h.generated), nil
+		},
 		Reserve: func(context.Context, Settings) (bool, error) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -166,7 +171,7 @@ func (h *host) start() <-chan error {
 		Include: func(units []string) error {
 			h.set(func() {
 				h.note("include:%s", strings.Join(units, ","))
-				h.settings.Clients, h.stale = append(slices.Clone(h.settings.Clients), units...), true
+				h.settings.Order.Clients = append(slices.Clone(h.settings.Order.Clients), units...)
 			})
 			return nil
 		},
@@ -247,7 +252,7 @@ func (h *host) Reload(context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.note("daemon-reload")
-	h.stale = false
+	h.stale, h.generated = false, h.settings.Order.Clients
 	return nil
 }
 

@@ -236,7 +236,7 @@ func (p *pass) bringBack(ctx context.Context) outcome {
 		return transient(err)
 	}
 	// Where the configuration is broken, PID 1 still knows the clients.
-	clients, err := u.Units(ctx, slices.Concat(p.settings.Clients, killed.Parts))
+	clients, err := u.Units(ctx, slices.Concat(p.settings.Order.Clients, killed.Parts))
 	if err != nil {
 		return transient(fmt.Errorf("cannot read the clients' states: %w", err))
 	}

@@ -209,7 +209,7 @@ func (p *pass) change(ctx context.Context, blocking []report.Holder) outcome {
 	} else if moving {
 		return p.decide(ctx)
 	}
-	before, err := u.Units(ctx, p.settings.Clients)
+	before, err := u.Units(ctx, p.settings.Order.Clients)
 	if err != nil {
 		return transient(fmt.Errorf("cannot read the clients' states: %w", err))
 	}

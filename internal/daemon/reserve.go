@@ -35,7 +35,7 @@ func (p *pass) reserve(ctx context.Context) outcome {
 	if err != nil {
 		return transient(err)
 	}
-	before, err := u.Units(ctx, p.settings.Clients)
+	before, err := u.Units(ctx, p.settings.Order.Clients)
 	if err != nil {
 		return transient(fmt.Errorf("cannot read the clients' states: %w", err))
 	}

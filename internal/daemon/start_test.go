@@ -71,7 +71,7 @@ func TestTheStartBehindAFailedOneComesUpWithItsVerdict(t *testing.T) {
 // The daemon may be killed while the file is broken: what it had in force stays so.
 func TestADaemonThatIsStartedAgainKeepsToTheLastGoodConfiguration(t *testing.T) {
 	h := newHost(t)
-	h.good = &Settings{Profile: h.settings.Profile, Selected: true}
+	h.good = &Settings{Profile: h.settings.Profile, Selected: true, Order: h.settings.Order}
 	h.loadErr = errors.New("dcm.toml:3: bad")
 	h.startedAgain()
 	h.start()

@@ -66,7 +66,8 @@ func TestAnAliasIsTheUnitItStandsFor(t *testing.T) {
 	h := newHost(t)
 	h.steps, h.blocking = 3, []report.Holder{{PID: 7, Command: "a", Unit: "real.service", Devices: []string{"/dev/kfd"}}}
 	h.units["a.service"] = systemd.Unit{Name: "a.service", ID: "real.service", Load: "loaded", Active: "active"}
-	h.settings.Clients = append(h.settings.Clients, "real.service")
+	h.settings.Order.Clients = append(h.settings.Order.Clients, "real.service")
+	h.generated = h.settings.Order.Clients
 	h.units["real.service"] = systemd.Unit{Name: "real.service", Load: "loaded", Active: "active"}
 	h.start()
 	h.until("in sync", phase(report.InSync))

@@ -40,10 +40,15 @@ func discovery(m machine) {
 	m.put(settings, include)
 	m.await("/run/dcm/state.json", `"phase": "waiting"`, settings+":1")
 	m.untouched(before)
+	cursor := m.run("journalctl --sync; journalctl --lines=0 --show-cursor --quiet | sed 's/^-- cursor: //'")
 	m.run("systemctl stop training")
 	m.applied("spx-fast")
 	m.has(spx)
 	m.bounced(before)
+	// The first run already restarts the service: none is refused because of it.
+	if runs := m.run("journalctl --sync; journalctl --after-cursor=$1 --unit=dcm --output=cat | grep 'restarting dcm-apply.service'", cursor); strings.Count(runs, "\n") != 0 || !strings.Contains(runs, unit) {
+		m.t.Errorf("the restarts are\n%s\nwant one, of %s too", runs, unit)
+	}
 	m.run("grep -q dcm-apply.service /run/systemd/generator/" + unit + ".d/50-dcm.conf")
 	// Behind it comes the dashboard, which the run has taken down with gpuagent.
 	if c := m.state().Clients; len(c) != 6 || c[5].Unit != dashboard || c[4] != (report.Client{Unit: unit, Before: "active", Now: "active", Sub: "running", Result: "success", Back: true}) {

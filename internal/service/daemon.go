@@ -192,7 +192,7 @@ func settings(h *host.Host, cfg *config.Config) daemon.Settings {
 	order := h.Order(cfg)
 	return daemon.Settings{
 		Profile: cfg.Profile, Selected: cfg.Selected != "", Source: cfg.Source,
-		Clients: order.Clients, Require: cfg.Require, Order: order, Warnings: cfg.Warnings,
+		Require: cfg.Require, Order: order, Warnings: cfg.Warnings,
 		Timeout: cfg.DeviceTimeout, Reboot: cfg.Reboot == config.Once, LeaveDrift: cfg.Drift == config.Report,
 		Suggest: cfg.Discover == config.Suggest, Include: cfg.Discover == config.Include,
 	}
