@@ -92,7 +92,19 @@ func ascii(s, kept string) bool {
 // plain tells whether a reader sees the character and sees no other for it: what
 // turns the direction of writing, or has no width, is none of unicode's printable
 // ones.
-func plain(r rune, kept string) bool { return unicode.IsPrint(r) || strings.ContainsRune(kept, r) }
+func plain(r rune, kept string) bool {
+	return unicode.IsPrint(r) && !invisible(r) || strings.ContainsRune(kept, r)
+}
+
+// brailleBlank has the category of a symbol and no ink.
+const brailleBlank = '\u2800'
+
+// invisible reports whether a printable character may be displayed as nothing. Unicode's
+// property Default_Ignorable_Code_Point is these two tables and format characters, which
+// unicode.IsPrint excludes (UAX #44, DerivedCoreProperties).
+func invisible(r rune) bool {
+	return r == brailleBlank || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
 
 func written(r rune) string {
 	switch {

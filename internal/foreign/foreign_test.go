@@ -27,6 +27,9 @@ func TestWhatCannotBeSeenIsWritten(t *testing.T) {
 		"\u200b\ufeff\u2028":      `\u200b\ufeff\u2028`,
 		"\u00a0":                  `\u00a0`,
 		"\U000e0041":              `\U000e0041`,
+		"a\u3164\u115f\uffa0":     `a\u3164\u115f\uffa0`, // Hangul fillers
+		"a\ufe0f\u034f\u2800":     `a\ufe0f\u034f\u2800`, // a variation selector, a joiner, an empty Braille cell
+		"\U000e0100":              `\U000e0100`,
 		"\xed\xa0\x80":            `\xed\xa0\x80`, // a surrogate is no UTF-8
 		"\ufffd":                  "\ufffd",
 		strings.Repeat("x", 2000): strings.Repeat("x", longest-3) + "…",
