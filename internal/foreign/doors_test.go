@@ -151,7 +151,6 @@ func doors() map[string]string {
 		"history.crop":              own,
 		"history.parse":             own,
 		"metrics.within":            "opens directories on the way to where it writes",
-		"metrics.list":              matched,
 		"metrics.link":              compared,
 		"reboot.Read":               own,
 		"reboot.Host.Testify":       writes,

@@ -66,29 +66,15 @@ func (o Outlet) Unlink() error {
 	return nil
 }
 
-// beginning is what a writer leaves that was killed: a link of ours, or a file of a
-// version of dcm that wrote into the collector's directory.
-func beginning(name string) bool {
-	for _, prefix := range []string{File, ".dcm.link"} {
-		if number, ok := strings.CutPrefix(name, prefix); ok && number != "" && strings.Trim(number, "0123456789") == "" {
-			return true
-		}
-	}
-	return false
-}
+// temporary is the name of a link before it is renamed. There is one writer, so one fixed
+// name is enough.
+const temporary = ".dcm.link"
 
-// Sweep removes the beginnings of killed writers. It is for the one writer, before its
-// first Write.
+// Sweep removes what a killed writer left. Only the one writer may call it, before its
+// first Write. The collector's directory is never listed: its owner chooses how many names
+// it holds.
 func (o Outlet) Sweep() error {
-	err := within(o.Collector, func(dir int) error {
-		names, err := list(dir)
-		for _, name := range names {
-			if beginning(name) {
-				err = errors.Join(err, unix.Unlinkat(dir, name, 0))
-			}
-		}
-		return err
-	})
+	err := within(o.Collector, func(dir int) error { return unix.Unlinkat(dir, temporary, 0) })
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
@@ -104,15 +90,14 @@ func link(dir int, file string) error {
 	if n, err := unix.Readlinkat(dir, File, buf); err == nil && string(buf[:n]) == file {
 		return nil
 	}
-	temp := fmt.Sprintf(".dcm.link%d", os.Getpid())
-	if err := unix.Unlinkat(dir, temp, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := unix.Unlinkat(dir, temporary, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := unix.Symlinkat(file, dir, temp); err != nil {
+	if err := unix.Symlinkat(file, dir, temporary); err != nil {
 		return err
 	}
-	if err := unix.Renameat(dir, temp, dir, File); err != nil {
-		return errors.Join(err, unix.Unlinkat(dir, temp, 0))
+	if err := unix.Renameat(dir, temporary, dir, File); err != nil {
+		return errors.Join(err, unix.Unlinkat(dir, temporary, 0))
 	}
 	return nil
 }
@@ -146,14 +131,4 @@ func because(dir int, name string, err error) error {
 		return errLink
 	}
 	return err
-}
-
-func list(dir int) ([]string, error) {
-	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), ".")
-	defer f.Close()
-	return f.Readdirnames(-1)
 }

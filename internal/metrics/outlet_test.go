@@ -1,8 +1,11 @@
 package metrics
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -110,27 +113,47 @@ func TestASwappedDirectoryIsNotFollowed(t *testing.T) {
 	}
 }
 
-func TestBeginningsOfKilledWritersAreSwept(t *testing.T) {
+func TestSweep_RemovesLeftovers(t *testing.T) {
 	o := outlet(t)
 	if err := os.Mkdir(o.Own, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{
-		o.Collector + "/dcm.prom1234567", o.Collector + "/.dcm.link99", o.Own + "/." + File + "4711",
-		o.Collector + "/other.prom", o.Collector + "/dcm.prom.bak",
-	} {
+	for _, file := range []string{o.Collector + "/.dcm.link", o.Own + "/." + File + "4711", o.Collector + "/other.prom"} {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := o.Sweep(); err != nil {
-		t.Fatal(err)
+	for range 2 { // the second time there is nothing to remove
+		if err := o.Sweep(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if diff := cmp.Diff(map[string]string{"other.prom": "", "dcm.prom.bak": ""}, content(t, o.Collector)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"other.prom": ""}, content(t, o.Collector)); diff != "" {
 		t.Errorf("the collector's directory (-want +got):\n%s", diff)
 	}
 	if got := content(t, o.Own); len(got) != 0 {
 		t.Errorf("dcm's directory holds %v", got)
+	}
+}
+
+// The owner of the collector's directory may fill it: what dcm allocates must not depend
+// on the number of names.
+func TestSweep_DoesNotListTheDirectory(t *testing.T) {
+	o := outlet(t)
+	const names = 5000
+	for i := range names {
+		if err := os.WriteFile(filepath.Join(o.Collector, fmt.Sprintf("%0200d", i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := errors.Join(o.Sweep(), o.Write(facts(), at(20000))); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > names*100 {
+		t.Errorf("%d bytes allocated with %d names in the directory", got, names)
 	}
 }
 
