@@ -103,17 +103,20 @@ func (m machine) onlyALink() {
 	}
 	// A directory of an overlay's lower layer cannot be renamed.
 	m.run("cp -a " + dir + " " + dir + ".new && rm -r " + dir + " && mv " + dir + ".new " + dir)
-	m.run("runuser -u prometheus -- mv " + dir + " " + dir + ".away && mkdir -m 0777 /run/victim && touch /run/victim/dcm.prom1 && chmod 0600 /run/victim/dcm.prom1")
-	m.run("runuser -u prometheus -- ln -s /run/victim " + dir)
+	m.run("runuser -u prometheus -- mv " + dir + " " + dir + ".away && mkdir -m 0777 /opt/victim && touch /opt/victim/dcm.prom1 && chmod 0600 /opt/victim/dcm.prom1")
+	m.run("runuser -u prometheus -- ln -s /opt/victim " + dir)
 	m.run("systemctl restart dcm")
-	if got := m.run("stat -c '%n %a' /run/victim/*"); got != "/run/victim/dcm.prom1 600" {
+	if got := m.run("stat -c '%n %a' /opt/victim/*"); got != "/opt/victim/dcm.prom1 600" {
 		m.t.Errorf("dcm followed the link and left %s", got)
+	}
+	if r := m.try("nsenter --mount --target $(systemctl show -P MainPID dcm) -- touch /opt/victim/new"); r.Code == 0 {
+		m.t.Error("the link makes its target writable in the sandbox of dcm.service")
 	}
 	if said := m.run("journalctl --boot --unit=dcm --grep='node-exporter: a symbolic link' --output=cat"); said == "" {
 		m.t.Error("nothing is said of the link")
 	}
-	m.run("rm " + dir + " && mv " + dir + ".away " + dir + " && touch " + dir + "/dcm.prom123456 && rm " + textfile)
-	m.run("systemctl restart dcm && test -f " + textfile + " && ! ls " + dir + "/dcm.prom?*")
+	m.run("rm " + dir + " && mv " + dir + ".away " + dir + " && touch " + dir + "/.dcm.link && rm " + textfile)
+	m.run("systemctl restart dcm && test -f " + textfile + " && ! test -e " + dir + "/.dcm.link")
 }
 
 // judged has promtool judge the file.
