@@ -210,7 +210,7 @@ func reservedConfined(m machine) {
 	}
 	m.run("systemctl start alpha beta@1 gamma; systemctl restart amd-metrics-exporter")
 	m.confinedTo(2, 1)
-	if got := m.show("alpha.service", "Slice")["Slice"]; got != "dcm.slice" {
+	if got := m.show("alpha.service", "Slice")["Slice"]; got != "dcm-alpha.slice" {
 		m.t.Errorf("alpha runs in %s", got)
 	}
 	p := decode[report.Partitions](m, "partitions.json")

@@ -53,6 +53,16 @@ func (h *Host) sliceOf(r config.Reservation, generated bool) systemd.Setting {
 	return h.ownSlice(r.Unit, generated)
 }
 
+// ReservationSlice returns the slice that the unit of a reservation is to run in. For a
+// reservation without a unit, it is the slice below which its partitions open if they are
+// exclusive.
+func (h *Host) ReservationSlice(name, unit string) string {
+	if unit == "" {
+		return unitname.HolderSlice(name)
+	}
+	return systemd.ReservationSlice(name, h.ownSlice(unit, true))
+}
+
 func (h *Host) ownSlice(unit string, generated bool) systemd.Setting {
 	s, err := systemd.OwnSlice(h.Path(), unit, generated)
 	if err != nil {

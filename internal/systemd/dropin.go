@@ -100,10 +100,6 @@ DeviceAllow=
 DeviceAllow=/dev/kfd rwm
 `
 
-// placed puts a unit where the guard lets it in, and where it is seen.
-const placed = `Slice=` + unitname.Slice + `
-`
-
 // misplaced keeps a unit from starting that somebody wants to have elsewhere.
 const misplaced = `# It is refused: it has %s, and who has partitions runs in ` + unitname.Slice + `.
 # Take that line away, or make the slice one below: Slice=dcm-NAME.slice
@@ -185,7 +181,8 @@ func (r Reserved) text() string {
 	service.WriteString("[Service]\n")
 	switch {
 	case r.Slice.Value == "":
-		service.WriteString(placed)
+		// What is reserved exclusively opens below this slice.
+		fmt.Fprintf(&service, "Slice=%s\n", ReservationSlice(r.Name, r.Slice))
 	case !r.Slice.Inside(unitname.Slice):
 		fmt.Fprintf(&unit, misplaced, r.Slice)
 	}

@@ -10,7 +10,8 @@ func TestDropinsOfReservations(t *testing.T) {
 	const (
 		client = "[Unit]|After=dcm-apply.service|PartOf=dcm-apply.service"
 		behind = "|After=dcm-reserve.service dcm-guard.service"
-		closed = "|[Service]|Slice=dcm.slice|DevicePolicy=closed|DeviceAllow=|DeviceAllow=/dev/kfd rwm"
+		closed = "|DevicePolicy=closed|DeviceAllow=|DeviceAllow=/dev/kfd rwm"
+		own    = "|[Service]|Slice=dcm-"
 	)
 	got := Order{
 		Clients: []string{"a.service", "gpuagent.service"}, Require: true,
@@ -31,11 +32,11 @@ func TestDropinsOfReservations(t *testing.T) {
 		"gone.service.d/50-dcm.conf":     "[Unit]|After=dcm-reserve.service|PartOf=dcm-reserve.service",
 		"a.service.d/50-dcm.conf": client + "|Requires=dcm-apply.service" + behind +
 			"|AssertPathExists=/dev/dcm/a/render0|AssertPathExists=/dev/dcm/a/render1" +
-			closed + "|DeviceAllow=/dev/dcm/a/render0 rwm|DeviceAllow=/dev/dcm/a/render1 rwm",
+			own + "a.slice" + closed + "|DeviceAllow=/dev/dcm/a/render0 rwm|DeviceAllow=/dev/dcm/a/render1 rwm",
 		"b@1.service.d/50-dcm.conf": client + behind + "|PartOf=dcm-reserve.service|Wants=dcm-guard.service" +
-			"|AssertPathExists=/dev/dcm/b-1/render0" + closed + "|DeviceAllow=/dev/dcm/b-1/render0 rwm",
-		"broken.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/dev/dcm/broken/render0" + closed + "|DeviceAllow=/dev/dcm/broken/render0 rwm",
-		"n@.service.d/50-dcm.conf": client + behind + "|Wants=dcm-guard.service|AssertPathExists=/dev/dcm/n/render0" + closed +
+			"|AssertPathExists=/dev/dcm/b-1/render0" + own + "b:1.slice" + closed + "|DeviceAllow=/dev/dcm/b-1/render0 rwm",
+		"broken.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/dev/dcm/broken/render0" + own + "broken.slice" + closed + "|DeviceAllow=/dev/dcm/broken/render0 rwm",
+		"n@.service.d/50-dcm.conf": client + behind + "|Wants=dcm-guard.service|AssertPathExists=/dev/dcm/n/render0" + own + "n.slice" + closed +
 			"|ExecStartPre=+/usr/libexec/dcm/dcm-guard enter n %n|DeviceAllow=/dev/dcm/n/render0 rwm",
 		"below.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/dev/dcm/below/render0|[Service]|DevicePolicy=closed|DeviceAllow=|DeviceAllow=/dev/kfd rwm" +
 			"|DeviceAllow=/dev/dcm/below/render0 rwm",

@@ -14,6 +14,7 @@ import (
 
 	"dcm/internal/foreign"
 	"dcm/internal/sorting"
+	"dcm/internal/unitname"
 )
 
 // Setting is what a unit's files say of something.
@@ -27,6 +28,15 @@ func (s Setting) String() string { return fmt.Sprintf("Slice=%s (%s)", s.Value, 
 // Inside tells whether a unit with this Slice= is below that slice.
 func (s Setting) Inside(slice string) bool {
 	return s.Value == slice || strings.HasPrefix(s.Value, strings.TrimSuffix(slice, ".slice")+"-")
+}
+
+// ReservationSlice returns the slice that the unit of a reservation runs in: the one of the
+// unit's own Slice= if that is [unitname.Slice] or below it, else the reservation's.
+func ReservationSlice(reservation string, own Setting) string {
+	if own.Inside(unitname.Slice) {
+		return own.Value
+	}
+	return unitname.HolderSlice(reservation)
 }
 
 // lasting are the directories of systemd.unit(5) that hold what outlives a

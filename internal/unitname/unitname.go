@@ -25,6 +25,13 @@ const Beside = ".beside"
 // Slice is the unit that every holder of partitions is below.
 const Slice = "dcm.slice"
 
+// HolderSlice returns the slice below [Slice] for the unit of the reservation with that
+// name. A '-' would nest the slice below another reservation's, so it becomes a ':', which
+// no name of a reservation has.
+func HolderSlice(reservation string) string {
+	return strings.TrimSuffix(Slice, ".slice") + "-" + strings.ReplaceAll(reservation, "-", ":") + ".slice"
+}
+
 // All returns the units that the package brings.
 func All() []string { return []string{Daemon, Apply, Reserve, Guard, Agent, AgentSocket} }
 
