@@ -25,6 +25,7 @@ type Settings struct {
 	Source   string // what selected it
 	Require  bool
 	Order    systemd.Order // what the generator writes for it; its Clients are restarted around a change
+	Rest     string        // all else that a run goes by, as one text
 	Suggest  bool          // name the services that are in the way and could be clients
 	Include  bool          // make them clients
 	Warnings []string

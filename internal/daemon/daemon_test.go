@@ -271,7 +271,7 @@ func TestChangesDuringARunMakeOneMoreLook(t *testing.T) {
 			<-release
 			h.mu.Lock()
 			h.run = succeed
-			h.steps = 1 // the last edit asks for one more
+			h.steps, h.settings.Rest = 1, "edited" // the last edit asks for one more
 			return systemd.Unit{Active: "active", Result: "success", Invocation: "1"}, &report.Run{ID: "1", Result: report.Applied}, nil
 		}
 	})

@@ -30,7 +30,7 @@ type loop struct {
 	usable   bool          // there are settings: a configuration was read that can be used
 	started  bool          // READY=1 was sent
 	reload   bool          // a start or a SIGHUP is to be answered with READY=1
-	again    bool          // something changed while a pass was under way
+	due      due           // what follows the pass under way
 	word     bool          // an administrator has asked for the next pass
 	failures int           // transient failures in a row
 	blamed   string        // the failure that the journal has last been told of
@@ -122,7 +122,7 @@ func (l *loop) look(ctx context.Context, why string) {
 	l.looking(why)
 	l.because(report.Asked{Why: why})
 	if l.pass != nil {
-		l.again = true
+		l.due = lookAgain
 		return
 	}
 	// A bad configuration was told; the last good one stays in force.
@@ -130,31 +130,67 @@ func (l *loop) look(ctx context.Context, why string) {
 	l.begin(ctx)
 }
 
-// edited makes the look that follows an edit. One that cannot be used changes
-// nothing; and where only something else helps, or GPUs are left as somebody made
-// them, one that says the same is no reason to restart clients.
+// due is what follows the pass under way.
+type due int
+
+const (
+	nothingDue due = iota
+	compareDue     // the configuration was written: a look if it asks for something else
+	lookAgain      // a look
+)
+
+// edited makes the look that follows an edit. An edit that cannot be used changes
+// nothing. Neither does one that asks for the same after a failure: the retry, if
+// there is one, keeps its time, and no client is restarted for it.
 func (l *loop) edited(ctx context.Context) {
-	const why = "the configuration changed"
 	if l.pass != nil {
-		l.look(ctx, why)
+		l.due = max(l.due, compareDue)
 		return
 	}
-	before, usable := l.settings, l.usable
-	err := l.configure(ctx)
-	left := l.state.Phase == report.Stuck || l.state.Phase == report.Drifted
-	if err != nil || usable && left && before.same(l.settings) {
+	failed := l.state.Phase == report.Stuck || l.state.Phase == report.Drifted || l.state.Phase == report.Waiting
+	if !l.reread(ctx, failed) {
 		l.answer()
-		return
+	}
+}
+
+// reread reads the configuration after an edit and begins a look. It begins none and
+// returns false if the configuration cannot be used, or if judged is set, because there
+// is a verdict on these settings, and they ask for the same as before.
+func (l *loop) reread(ctx context.Context, judged bool) bool {
+	const why = "the configuration changed"
+	before, usable := l.settings, l.usable
+	if err := l.configure(ctx); err != nil || usable && judged && before.same(l.settings) {
+		return false
 	}
 	l.looking(why)
 	l.because(report.Asked{Why: why})
 	l.begin(ctx)
+	return true
 }
 
-// same tells that two settings ask for the same, wherever they are written.
-func (s Settings) same(other Settings) bool {
-	s.Source, s.Warnings = other.Source, other.Warnings
-	return reflect.DeepEqual(s, other)
+// outdated reports whether the verdict of the pass that has ended is on a configuration
+// that is no longer there.
+func (l *loop) outdated() bool {
+	if l.due == compareDue {
+		now, err := l.Load()
+		return err == nil && !now.same(l.settings)
+	}
+	return l.due == lookAgain
+}
+
+// same reports whether two settings ask for the same, wherever they are written.
+func (s Settings) same(other Settings) bool { return reflect.DeepEqual(s.wish(), other.wish()) }
+
+// wish is what settings ask for: not where that is written, nor what was chosen for
+// reservations so far, which a run changes.
+func (s Settings) wish() Settings {
+	s.Source, s.Warnings = "", nil
+	s.Order.Released = nil
+	s.Order.Reserved = slices.Clone(s.Order.Reserved)
+	for i := range s.Order.Reserved {
+		s.Order.Reserved[i].Changed = false
+	}
+	return s
 }
 
 // configure reads the configuration. A bad one leaves the last good one in force.
@@ -184,7 +220,7 @@ func (l *loop) adopt(s Settings) {
 
 // begin starts a pass with the settings in force.
 func (l *loop) begin(ctx context.Context) {
-	l.again, l.stirred = false, false
+	l.due, l.stirred = nothingDue, false
 	l.forget()
 	p := l.newPass()
 	p.asked = l.reason()
@@ -250,7 +286,7 @@ func (l *loop) finish(ctx context.Context, o outcome) error {
 	case o.failure == nil:
 		l.succeeded(o)
 		l.watch(ctx, o.holders) // who keeps reservations from what they want
-	case l.again && !l.started:
+	case !l.started && l.outdated():
 		// The verdict is on a configuration that is no longer there.
 	default:
 		if err := l.failed(ctx, o); err != nil {
@@ -263,11 +299,16 @@ func (l *loop) finish(ctx context.Context, o outcome) error {
 
 // next makes the look that was asked for during the last one.
 func (l *loop) next(ctx context.Context) {
-	switch {
-	case l.again:
+	due := l.due
+	l.due = nothingDue
+	if due == lookAgain {
 		l.look(ctx, "something changed during the last look")
 		return
-	case l.stirred:
+	}
+	if due == compareDue && l.reread(ctx, true) {
+		return
+	}
+	if l.stirred {
 		l.stir(ctx)
 	}
 	l.answer()

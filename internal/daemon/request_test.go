@@ -84,6 +84,88 @@ func TestARequestDuringARunIsAnsweredAfterOneMoreLook(t *testing.T) {
 	}
 }
 
+// The method Use writes the configuration and makes a request. The event of the edit
+// comes while the run is under way, or shortly after it.
+func TestRequest_FailedRunIsNotRepeatedForItsOwnEdit(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		transient bool
+		after     bool // the event comes after the run
+	}{{"permanent", false, false}, {"permanent, late event", false, true}, {"transient", true, false}, {"transient, late event", true, true}} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHost(t)
+			h.retry = Backoff{First: time.Hour, Most: time.Hour}
+			h.start()
+			h.until("in sync", phase(report.InSync))
+			h.tick()
+			h.did()
+			running, release := make(chan struct{}), make(chan struct{})
+			h.set(func() {
+				h.steps, h.settings.Profile.Name = 3, "other"
+				h.units["a.service"] = systemd.Unit{Name: "a.service", Load: "loaded", Active: "inactive"}
+				h.run = func(h *host) (systemd.Unit, *report.Run, error) {
+					h.mu.Unlock()
+					close(running)
+					<-release
+					h.mu.Lock()
+					h.run = failing(report.Error{Text: "it was run again"})
+					u, run, err := failing(report.Error{Text: "no such mode", Transient: test.transient})(h)
+					run.Profile = "other"
+					return u, run, err
+				}
+			})
+			done := h.ask()
+			<-running
+			if !test.after {
+				h.changed <- struct{}{}
+				h.tick()
+			}
+			close(release)
+			s := h.answered(done)
+			if test.after {
+				h.changed <- struct{}{}
+			}
+			for h.tick(); len(h.changed) > 0; {
+				h.tick()
+			}
+			h.tick()
+			if got, want := h.did(), "restart:dcm-apply.service"; got != want || s.Error == nil || s.Error.Text != "no such mode" {
+				t.Errorf("events %q, want %q; answered with %+v", got, want, s.Error)
+			}
+		})
+	}
+}
+
+// An edit during a start that asks for the same does not keep the start from failing.
+func TestStart_FailsInSpiteOfAnEditThatAsksForTheSame(t *testing.T) {
+	h := newHost(t)
+	running, release := make(chan struct{}), make(chan struct{})
+	h.steps = 3
+	h.run = func(h *host) (systemd.Unit, *report.Run, error) {
+		h.mu.Unlock()
+		close(running)
+		<-release
+		h.mu.Lock()
+		return failing(report.Error{Text: "no such mode"})(h)
+	}
+	ended := h.start()
+	<-running
+	h.changed <- struct{}{}
+	h.tick()
+	close(release)
+	select {
+	case err := <-ended:
+		if err == nil || err.Error() != "no such mode" {
+			t.Errorf("Run returned %v", err)
+		}
+		if got, want := h.did(), "reset:a.service restart:dcm-apply.service"; got != want {
+			t.Errorf("events %q, want %q", got, want)
+		}
+	case <-ample.After(10 * time.Second):
+		t.Errorf("the start does not fail; events %q", h.did())
+	}
+}
+
 func TestARequestIsToldOfABadConfigurationAndOfAFailure(t *testing.T) {
 	h := newHost(t)
 	h.start()

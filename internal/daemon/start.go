@@ -123,13 +123,14 @@ func (l *loop) overtaken(ctx context.Context) {
 	before := l.settings
 	_ = l.configure(ctx) // a bad one is told
 	l.state.Wish = l.settings.sum()
-	l.again = l.again || before.same(l.settings) // what the run has read is gone again
+	if before.same(l.settings) { // what the run has read is gone again
+		l.due = lookAgain
+	}
 }
 
 // sum is a text that is equal for settings that ask for the same.
 func (s Settings) sum() string {
-	s.Source, s.Warnings = "", nil
-	text, err := json.Marshal(s)
+	text, err := json.Marshal(s.wish())
 	if err != nil {
 		return "" // equal to none
 	}

@@ -37,7 +37,6 @@ func TestClientsAreNotBouncedAgainForWhatCannotBeSeen(t *testing.T) {
 		events string
 	}{
 		{"an event of the kernel's", func(h *host) { h.set(func() { h.turns++ }); h.devices <- struct{}{} }, ""},
-		{"an edit that changes nothing", func(h *host) { h.changed <- struct{}{} }, ""},
 		{"an edit", func(h *host) { h.set(func() { h.settings.Profile.Name = "third" }); h.changed <- struct{}{} }, bounce},
 		{"a reload that somebody asked for", func(h *host) { h.hangup <- nil }, "RELOADING " + bounce + " READY"},
 		{"an administrator's word", func(h *host) {
@@ -62,6 +61,20 @@ func TestClientsAreNotBouncedAgainForWhatCannotBeSeen(t *testing.T) {
 				t.Errorf("events %q, want %q", got, test.events)
 			}
 		})
+	}
+}
+
+// An edit that asks for the same leaves the verdict, and the time of the next try, as
+// they are.
+func TestAnEditThatAsksForTheSameIsNoTry(t *testing.T) {
+	h := unseen(t)
+	looks := h.looks.Load()
+	h.set(func() { h.settings.Source = "dcm.toml:2" })
+	h.changed <- struct{}{}
+	s := h.until("the edit", func(s report.State) bool { return s.Source == "dcm.toml:2" })
+	h.tick()
+	if got := h.did(); got != "" || s.Phase != report.Waiting || h.looks.Load() != looks {
+		t.Errorf("events %q, phase %s, %d looks; want none", got, s.Phase, h.looks.Load()-looks)
 	}
 }
 

@@ -5,6 +5,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -195,7 +196,18 @@ func settings(h *host.Host, cfg *config.Config) daemon.Settings {
 		Require: cfg.Require, Order: order, Warnings: cfg.Warnings,
 		Timeout: cfg.DeviceTimeout, Reboot: cfg.Reboot == config.Once, LeaveDrift: cfg.Drift == config.Report,
 		Suggest: cfg.Discover == config.Suggest, Include: cfg.Discover == config.Include,
+		Rest: rest(cfg),
 	}
+}
+
+// rest is what a run goes by and the daemon does not: an edit of it is a reason to try
+// again what has failed.
+func rest(cfg *config.Config) string {
+	text := fmt.Sprintf("on-failure %s, reload-driver %t, at-load %t, backend %s %q", cfg.OnFailure, cfg.ReloadDriver, cfg.AtLoad, cfg.Backend, cfg.Library)
+	for _, r := range cfg.Reservations {
+		text += "; " + r.Name + " " + r.Asks()
+	}
+	return text
 }
 
 func stale(h *host.Host, s daemon.Settings) (bool, error) {
