@@ -4,7 +4,9 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 
+	"dcm/internal/admission"
 	"dcm/internal/varlink"
 )
 
@@ -45,13 +47,29 @@ type Outcome struct {
 	Summary string `json:"summary"`
 }
 
-// Interface is the interface, as a server has it.
-func Interface(h Host) varlink.Interface {
+// Interface is the interface, as a server has it. Calls are admitted by the limiter.
+func Interface(h Host, l *admission.Limiter) varlink.Interface {
 	return varlink.Interface{Name: Name, Description: description, Methods: map[string]varlink.Method{
-		"Account": account(h),
-		"PlanFor": planFor(h),
-		"UseFor":  useFor(h),
+		"Account": admitted(l, admission.Status, account(h)),
+		"PlanFor": admitted(l, admission.Query, planFor(h)),
+		"UseFor":  admitted(l, admission.Change, useFor(h)),
 	}}
+}
+
+// admitted is a method whose calls are counted for the user that has connected, before
+// anything is done for them.
+func admitted(l *admission.Limiter, kind admission.Kind, run varlink.Method) varlink.Method {
+	return func(ctx context.Context, from varlink.Peer, p varlink.Parameters, send func(any) error) (any, error) {
+		leave, err := l.Enter(ctx, from.UID, kind)
+		if limit, ok := errors.AsType[*admission.LimitError](err); ok {
+			return nil, told(&FailedError{Reason: limit.Text, Cure: "try again", Undone: true})
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+		return run(ctx, from, p, send)
+	}
 }
 
 type accounted struct {

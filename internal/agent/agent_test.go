@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"dcm/internal/admission"
 	"dcm/internal/ample"
 	"dcm/internal/varlink"
 	"dcm/internal/varlink/varlinktest"
@@ -54,15 +55,45 @@ func (f *fake) UseFor(_ context.Context, from varlink.Peer, text, profile string
 // client is that of a server with the host behind it.
 func client(t *testing.T, h Host) *varlinktest.Client {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "socket")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	return limited(t, h, admission.New(admission.Limits{Calls: 100, AllCalls: 100}))
+}
+
+func TestCalls_AreAdmittedBeforeAnyWork(t *testing.T) {
+	h := &fake{}
+	l := admission.New(admission.Limits{Calls: 1, AllCalls: 1})
+	c := limited(t, h, l)
+	leave, err := l.Enter(t.Context(), uint32(os.Getuid()), admission.Query) // another call of this user
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &varlink.Server{Interfaces: []varlink.Interface{Interface(h)}, Log: slog.New(slog.DiscardHandler)}
+	for method, parameters := range map[string]any{
+		"Account": map[string]string{}, "PlanFor": map[string]string{"text": "", "profile": "x"}, "UseFor": map[string]string{"text": "", "profile": "x"},
+	} {
+		var failed *varlinktest.Error
+		if err := c.Call(t.Context(), Name+"."+method, parameters, new(json.RawMessage)); !errors.As(err, &failed) || failed.Name != Name+".Failed" || !strings.Contains(failed.Error(), "too many") {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	if len(h.asks) > 0 {
+		t.Errorf("the host was called: %q", h.asks)
+	}
+	leave()
+	if err := c.Call(t.Context(), Name+".PlanFor", map[string]string{"text": "", "profile": "x"}, new(json.RawMessage)); err != nil {
+		t.Errorf("after the other call: %v", err)
+	}
+}
+
+func limited(t *testing.T, h Host, l *admission.Limiter) *varlinktest.Client {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "socket")
+	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &varlink.Server{Interfaces: []varlink.Interface{Interface(h, l)}, Log: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- s.Serve(ctx, l) }()
+	go func() { done <- s.Serve(ctx, socket) }()
 	c, err := varlinktest.Dial(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
@@ -129,12 +160,12 @@ func TestErrorsAreTold(t *testing.T) {
 
 // What is described is there, and what is there is described.
 func TestTheDescription(t *testing.T) {
-	for name := range Interface(nil).Methods {
+	for name := range Interface(nil, nil).Methods {
 		if !strings.Contains(description, "\nmethod "+name+"(") {
 			t.Errorf("%s is not described", name)
 		}
 	}
-	if got, want := strings.Count(description, "\nmethod "), len(Interface(nil).Methods); got != want {
+	if got, want := strings.Count(description, "\nmethod "), len(Interface(nil, nil).Methods); got != want {
 		t.Errorf("%d methods are described, and %d are there", got, want)
 	}
 	if _, err := exec.LookPath("varlinkctl"); err != nil {

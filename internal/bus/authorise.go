@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/godbus/dbus/v5"
 
+	"dcm/internal/admission"
 	"dcm/internal/foreign"
 )
 
@@ -33,7 +35,7 @@ func (s *Service) authorise(c call, action string, details map[string]string) (C
 			}
 		}
 		if err := permitted(c, action, details); err != nil {
-			s.log.Warn("refused over the bus", "action", action, "uid", c.who.uid, "reason", err)
+			s.rejected(c, slog.LevelWarn, action, err)
 			return Caller{}, err
 		}
 	}
@@ -41,23 +43,44 @@ func (s *Service) authorise(c call, action string, details map[string]string) (C
 	return Caller{UID: c.who.uid, PID: c.who.pid}, nil
 }
 
-// admitted is a method that knows who calls it, and lets no user crowd out others.
-func (s *Service) admitted(run func(call) ([]any, error)) func(call) ([]any, error) {
+// rejected logs that a caller was not given what it asked for. Any user can have that
+// happen as often as it likes, so each one is logged at most once a minute.
+func (s *Service) rejected(c call, level slog.Level, action string, reason error) {
+	suppressed, log := s.limiter.Rejected(c.who.uid)
+	if !log {
+		return
+	}
+	args := []any{"action", action, "uid", c.who.uid, "reason", reason}
+	if suppressed > 0 {
+		args = append(args, "suppressed", suppressed)
+	}
+	s.log.Log(c.conn.Context(), level, "refused over the bus", args...)
+}
+
+// always is the kind of a method whose calls are all of that kind.
+func always(k admission.Kind) func(call) admission.Kind {
+	return func(call) admission.Kind { return k }
+}
+
+// admitted is a method that knows its caller, and lets no user crowd out others. Nothing is
+// done for a call before it is admitted.
+func (s *Service) admitted(kind func(call) admission.Kind, run func(call) ([]any, error)) func(call) ([]any, error) {
 	return func(c call) ([]any, error) {
 		ctx, cancel := context.WithTimeout(s.ctx(c), deciding)
 		defer cancel()
 		who, err := s.caller(ctx, c)
 		if err != nil {
-			return nil, fault(errorDenied, fmt.Sprintf("it cannot be told who asks: %v", foreign.Error(err)))
+			return nil, fault(errorDenied, fmt.Sprintf("cannot determine the caller: %v", foreign.Error(err)))
 		}
 		c.who = who
-		enter := s.crowd.enter
+		var leave func()
 		if c.inLine = c.waits() && s.member(c); c.inLine {
-			enter = s.crowd.join
+			leave, err = s.limiter.Join(ctx, who.uid)
+		} else {
+			leave, err = s.limiter.Enter(ctx, who.uid, kind(c))
 		}
-		leave, err := enter(who.uid)
 		if err != nil {
-			return nil, err
+			return nil, told(err)
 		}
 		c.leave = sync.OnceFunc(leave)
 		defer c.leave()

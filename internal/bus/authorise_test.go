@@ -1,8 +1,11 @@
 package bus
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/godbus/dbus/v5"
@@ -128,4 +131,52 @@ func TestAClientTellsWhyNobodyAnswers(t *testing.T) {
 	if _, err := Dial(t.Context(), b.address); !errors.Is(err, ErrAbsent) {
 		t.Errorf("without a bus: %v", err)
 	}
+}
+
+// Any user can have a call rejected as often as it likes.
+func TestRejections_AreLoggedOncePerMinuteAndUser(t *testing.T) {
+	b := startBus(t)
+	var journal syncBuffer
+	d := &desk{}
+	s := New(b.address, d, slog.New(slog.NewTextHandler(&journal, nil)))
+	s.caller = func(context.Context, call) (credentials, error) { return credentials{uid: 1000}, nil }
+	b.run(s)
+	b.owned()
+	object := b.connect().Object(Name, Path)
+	d.answer("", errors.New("there is no such lease"))
+	for range 5 {
+		for method, arg := range map[string]any{"Release": strings.Repeat("x", 1000), "Use": "cpx", "Acquire": map[string]dbus.Variant{}} {
+			if err := object.Call(Interface+"."+method, 0, arg).Err; err == nil {
+				t.Errorf("%s is not refused", method)
+			}
+		}
+	}
+	if got := journal.String(); strings.Count(got, "uid=1000") != 1 || !strings.Contains(got, "refused over the bus") {
+		t.Errorf("15 rejections of one user are logged as\n%s", got)
+	}
+	d.answer("", nil)
+	if err := object.Call(Interface+".Release", 0, "a.scope").Err; err != nil {
+		t.Fatal(err)
+	}
+	if got := journal.String(); !strings.Contains(got, "a lease was released") || !strings.Contains(got, "a.scope") {
+		t.Errorf("what was done is logged as\n%s", got)
+	}
+}
+
+// syncBuffer is what several goroutines write to.
+type syncBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }

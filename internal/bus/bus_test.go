@@ -182,7 +182,7 @@ func (d *desk) History(context.Context) (string, error) {
 }
 func (d *desk) Usage(context.Context) (string, error) { return `{"version":1,"partitions":[]}`, nil }
 
-func (d *desk) Plan(ctx context.Context, profile string) (Plan, error) {
+func (d *desk) Plan(ctx context.Context, _ Caller, profile string) (Plan, error) {
 	if d.wait != nil {
 		<-d.wait
 	}

@@ -3,10 +3,12 @@ package bus
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
+	"time"
 
 	"github.com/godbus/dbus/v5"
+
+	"dcm/internal/admission"
 )
 
 // How many calls may be under way: of one user, and of all users but root. A user may
@@ -25,71 +27,21 @@ const (
 	inLineOfAll = 256
 )
 
-// crowd lets callers in: each user's own apart, so that one who calls without end
-// keeps nobody else out, and root always.
-type crowd struct {
-	mu     sync.Mutex
-	inside map[uint32]int
-	all    int
+// pause is what is between two queries of one user, in the long run.
+const pause = time.Second / 2
 
-	inLine map[uint32]int
-	line   int
-}
-
-func (c *crowd) enter(uid uint32) (leave func(), err error) {
-	if uid == 0 {
-		return func() {}, nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.inside[uid] >= ofOne:
-		return nil, fault(errorLimit, "too many of your calls are under way; try again")
-	case c.all >= ofAll:
-		return nil, fault(errorLimit, "too many calls are under way; try again")
-	}
-	if c.inside == nil {
-		c.inside = make(map[uint32]int)
-	}
-	c.inside[uid]++
-	c.all++
-	return func() { c.leave(uid) }, nil
-}
-
-func (c *crowd) leave(uid uint32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.all--
-	if c.inside[uid]--; c.inside[uid] == 0 {
-		delete(c.inside, uid)
-	}
-}
-
-// join lets somebody into the line.
-func (c *crowd) join(uid uint32) (leave func(), err error) {
-	if uid == 0 {
-		return func() {}, nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.inLine[uid] >= inLineOfOne || c.line >= inLineOfAll {
-		return nil, fault(errorLimit, fmt.Sprintf("too many wait for leases: %d of yours, %d in all", c.inLine[uid], c.line))
-	}
-	if c.inLine == nil {
-		c.inLine = make(map[uint32]int)
-	}
-	c.inLine[uid]++
-	c.line++
-	return func() { c.quit(uid) }, nil
-}
-
-func (c *crowd) quit(uid uint32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.line--
-	if c.inLine[uid]--; c.inLine[uid] == 0 {
-		delete(c.inLine, uid)
-	}
+// newLimiter returns the admission of all calls. Rates: a query costs the daemon and PID 1
+// some milliseconds each, so two a second; leases are for those who are allowed to have
+// them, and after a restart of the daemon all who wait come back at the same time.
+func newLimiter() *admission.Limiter {
+	return admission.New(admission.Limits{
+		Calls: ofOne, AllCalls: ofAll, Waiters: inLineOfOne, AllWaiters: inLineOfAll, RootExempt: true,
+		Rates: map[admission.Kind]admission.Rate{
+			admission.Query:  {Burst: ofOne, Interval: pause},
+			admission.Change: {Burst: ofOne, Interval: pause},
+			admission.Lease:  {Burst: inLineOfOne, Interval: time.Second / 10},
+		},
+	})
 }
 
 // turns has what is done one at a time done in turn: first a user's own calls among

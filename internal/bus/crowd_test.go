@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -11,68 +12,9 @@ import (
 
 	"github.com/godbus/dbus/v5"
 	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/admission"
 )
-
-func TestOneUsersCallsKeepNobodyElseOut(t *testing.T) {
-	var c crowd
-	var leaves []func()
-	for range ofOne {
-		leave, err := c.enter(1000)
-		if err != nil {
-			t.Fatal(err)
-		}
-		leaves = append(leaves, leave)
-	}
-	if _, err := c.enter(1000); err == nil {
-		t.Error("one more was let in")
-	}
-	for _, uid := range []uint32{1001, 0} {
-		if leave, err := c.enter(uid); err != nil {
-			t.Errorf("user %d is kept out by another: %v", uid, err)
-		} else {
-			leave()
-		}
-	}
-	leaves[0]()
-	if _, err := c.enter(1000); err != nil {
-		t.Errorf("after one has left: %v", err)
-	}
-	for uid := uint32(2000); ; uid++ { // the same with many numbers
-		if _, err := c.enter(uid); err != nil {
-			break
-		}
-		if uid > 2000+ofAll {
-			t.Fatal("there is no end to them")
-		}
-	}
-	if _, err := c.enter(0); err != nil {
-		t.Errorf("root is kept out: %v", err)
-	}
-}
-
-func TestTheLineHasAnEnd(t *testing.T) {
-	var c crowd
-	var ends []func()
-	for _, uid := range []uint32{1000, 1001, 1002} {
-		for i := range inLineOfOne + 1 {
-			quit, err := c.join(uid)
-			if full := i == inLineOfOne || uid == 1002; (err != nil) != full {
-				t.Fatalf("user %d with %d in line: %v", uid, i, err)
-			} else if !full {
-				ends = append(ends, quit)
-			}
-		}
-	}
-	if _, err := c.join(0); err != nil {
-		t.Errorf("root is kept out: %v", err)
-	}
-	for _, end := range ends {
-		end()
-	}
-	if len(c.inLine)+c.line > 0 {
-		t.Errorf("left are %v, %d", c.inLine, c.line)
-	}
-}
 
 func TestUsersTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -229,5 +171,40 @@ func TestAFloodByManyUsersLeavesRootServed(t *testing.T) {
 	}
 	if err := other.Object(Name, Path).Call(Interface+".Plan", 0, "other").Err; err != nil {
 		t.Errorf("after the flood: %v", err)
+	}
+}
+
+func TestEveryMethod_IsAdmittedBeforeAnyWork(t *testing.T) {
+	b := startBus(t)
+	d := &desk{}
+	s := New(b.address, d, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	s.limiter = admission.New(admission.Limits{RootExempt: true})
+	s.caller = func(context.Context, call) (credentials, error) {
+		return credentials{uid: 1000, groups: []uint32{desksGroup}}, nil
+	}
+	b.run(s)
+	b.owned()
+	object := b.connect().Object(Name, Path)
+	for _, m := range s.methods() {
+		var args []any
+		for _, in := range m.in {
+			args = append(args, map[string]any{"s": "cpx", "a{sv}": map[string]dbus.Variant{"wait": dbus.MakeVariant(true)}}[in.kind])
+		}
+		var remote dbus.Error
+		if err := object.Call(Interface+"."+m.name, 0, args...).Err; !errors.As(err, &remote) || remote.Name != errorLimit {
+			t.Errorf("%s: %v", m.name, err)
+		}
+	}
+	if did := d.did(); did != "" {
+		t.Errorf("without admission was done %q", did)
+	}
+}
+
+func TestAcquire_HasTheBudgetOfItsKind(t *testing.T) {
+	for flag, want := range map[string]admission.Kind{"wait": admission.Lease, "dry-run": admission.Query} {
+		c := call{body: []any{map[string]dbus.Variant{flag: dbus.MakeVariant(true)}}}
+		if got := c.acquires(); got != want {
+			t.Errorf("with %s it is a %s, want %s", flag, got, want)
+		}
 	}
 }

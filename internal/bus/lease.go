@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/godbus/dbus/v5"
 
+	"dcm/internal/admission"
 	"dcm/internal/foreign"
 )
 
@@ -176,15 +178,18 @@ func (s *Service) acquire(c call) ([]any, error) {
 		}
 	}
 	if w.Wait && !w.DryRun && !c.inLine {
-		quit, err := s.crowd.join(c.who.uid)
+		quit, err := s.limiter.Wait(c.who.uid)
 		if err != nil {
-			return nil, err
+			return nil, told(err)
 		}
 		defer quit()
 		c.leave()
 	}
 	l, err := s.control.Acquire(ctx, who, w)
 	if err != nil {
+		if !w.DryRun {
+			s.rejected(c, slog.LevelInfo, actionLease, err)
+		}
 		return nil, told(err)
 	}
 	return []any{l.Unit, list(l.Partitions), l.Reason, list(l.Notes)}, nil
@@ -223,7 +228,7 @@ func (s *Service) lessee(c call) error {
 	}
 	err := permitted(c, actionLease, nil)
 	if err != nil {
-		s.log.Warn("refused over the bus", "action", actionLease, "uid", c.who.uid, "reason", err)
+		s.rejected(c, slog.LevelWarn, actionLease, err)
 	}
 	return err
 }
@@ -234,14 +239,24 @@ func (s *Service) member(c call) bool {
 }
 
 // waits tells of a call that wants to stand in line.
-func (c call) waits() bool {
+func (c call) waits() bool { return c.flag("wait") && !c.flag("dry-run") }
+
+// acquires is the kind of a call of Acquire.
+func (c call) acquires() admission.Kind {
+	if c.flag("dry-run") {
+		return admission.Query
+	}
+	return admission.Lease
+}
+
+// flag returns an option of a call that has some, before they were judged.
+func (c call) flag(name string) bool {
 	if len(c.body) != 1 {
 		return false
 	}
 	options, _ := c.body[0].(map[string]dbus.Variant)
-	wait, _ := options["wait"].Value().(bool)
-	dry, _ := options["dry-run"].Value().(bool)
-	return wait && !dry
+	set, _ := options[name].Value().(bool)
+	return set
 }
 
 // presence is the context of a call that nobody wants answered when the caller has
@@ -280,10 +295,15 @@ func stays(ctx context.Context, c call, heard <-chan *dbus.Signal) {
 }
 
 func (s *Service) release(c call) ([]any, error) {
-	s.log.Info("asked over the bus to release a lease", "uid", c.who.uid, "lease", c.body[0])
 	ctx, cancel := context.WithTimeout(s.ctx(c), looking)
 	defer cancel()
-	return nil, told(s.control.Release(ctx, Caller{UID: c.who.uid}, c.body[0].(string)))
+	unit := c.body[0].(string)
+	if err := s.control.Release(ctx, Caller{UID: c.who.uid}, unit); err != nil {
+		s.rejected(c, slog.LevelInfo, actionRelease, err)
+		return nil, told(err)
+	}
+	s.log.Info("a lease was released", "unit", unit, "uid", c.who.uid)
+	return nil, nil
 }
 
 // Acquire moves this process into a lease, and returns when it is in it.

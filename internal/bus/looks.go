@@ -3,89 +3,16 @@ package bus
 import (
 	"context"
 	"sync"
-	"time"
+
+	"dcm/internal/admission"
 )
-
-// How often a user has something looked at, which may take programs and drivers to work:
-// so many times in quick succession, and then one by one.
-const (
-	quickly = ofOne
-	pause   = time.Second / 2
-)
-
-// pace lets somebody in so often. The zero value has let nobody in yet.
-type pace struct {
-	mu   sync.Mutex
-	next time.Time // when the last of those let in would have been, one by one
-}
-
-// wait takes a place, and waits for its time.
-func (p *pace) wait(ctx context.Context) error {
-	p.mu.Lock()
-	now := time.Now()
-	if p.next.Before(now) {
-		p.next = now
-	}
-	p.next = p.next.Add(pause)
-	early := p.next.Sub(now) - quickly*pause
-	p.mu.Unlock()
-	if early <= 0 {
-		return ctx.Err()
-	}
-	select {
-	case <-time.After(early):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (p *pace) idle() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.next.Before(time.Now())
-}
-
-// paces are those of the users. Root goes at its own.
-type paces struct {
-	mu    sync.Mutex
-	users map[uint32]*pace
-}
-
-func (p *paces) wait(ctx context.Context, uid uint32) error {
-	if uid == 0 {
-		return nil
-	}
-	return p.of(uid).wait(ctx)
-}
-
-func (p *paces) of(uid uint32) *pace {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	own := p.users[uid]
-	if own != nil {
-		return own
-	}
-	if p.users == nil || len(p.users) >= remembered {
-		left := make(map[uint32]*pace)
-		for u, one := range p.users {
-			if !one.idle() {
-				left[u] = one
-			}
-		}
-		p.users = left
-	}
-	own = new(pace)
-	p.users[uid] = own
-	return own
-}
 
 // looks is what everybody may have looked at: the users one look together, at a pace, and
 // root its own, so that nobody keeps root waiting.
 type looks struct{ users, root *shared }
 
 func newLooks(at func(context.Context) (string, error)) looks {
-	return looks{users: newShared(at, new(pace)), root: newShared(at, nil)}
+	return looks{users: newShared(at, admission.NewPace(admission.Rate{Burst: ofOne, Interval: pause})), root: newShared(at, nil)}
 }
 
 // ask has it looked at. It is looked at until serving ends, and waited for until ctx does.
@@ -100,8 +27,8 @@ func (l looks) ask(ctx, serving context.Context, uid uint32) (string, error) {
 // with all who ask by then: it begins after they have asked.
 type shared struct {
 	at   func(context.Context) (string, error)
-	pace *pace         // nil: none
-	turn chan struct{} // of 1
+	pace *admission.Pace // nil: none
+	turn chan struct{}   // of 1
 
 	mu   sync.Mutex
 	next *sighting // that has not begun; nil for none
@@ -114,7 +41,7 @@ type sighting struct {
 	err  error
 }
 
-func newShared(at func(context.Context) (string, error), p *pace) *shared {
+func newShared(at func(context.Context) (string, error), p *admission.Pace) *shared {
 	return &shared{at: at, pace: p, turn: make(chan struct{}, 1)}
 }
 
@@ -162,7 +89,7 @@ func (s *shared) begin(ctx context.Context) (leave func(), err error) {
 	if s.pace == nil {
 		return leave, nil
 	}
-	if err := s.pace.wait(ctx); err != nil {
+	if err := s.pace.Wait(ctx); err != nil {
 		leave()
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func TestAUserIsLookedForAtAPace(t *testing.T) {
 		n := 0
 		l := newLooks(func(context.Context) (string, error) { n++; return "", nil })
 		began := time.Now()
-		for range quickly + 20 {
+		for range ofOne + 20 {
 			if _, err := l.ask(t.Context(), t.Context(), 1000); err != nil {
 				t.Fatal(err)
 			}
@@ -81,35 +81,6 @@ func TestAUserIsLookedForAtAPace(t *testing.T) {
 		cancel()
 		if _, err := l.ask(gone, t.Context(), 1000); !errors.Is(err, context.Canceled) {
 			t.Errorf("who does not wait any longer: %v", err)
-		}
-	})
-}
-
-func TestEachUserHasAPaceOfItsOwn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var p paces
-		began := time.Now()
-		for range quickly {
-			for uid := range uint32(2 * remembered) {
-				if err := p.wait(t.Context(), uid); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		if took := time.Since(began); took != 0 {
-			t.Errorf("one waits for another: %s", took)
-		}
-		if err := p.wait(t.Context(), 7); err != nil || time.Since(began) != pause {
-			t.Errorf("one too many waits for %s, %v", time.Since(began), err)
-		}
-		<-time.After(quickly * pause)
-		for uid := range uint32(2 * remembered) {
-			if err := p.wait(t.Context(), 1_000_000+uid); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if len(p.users) > 3*remembered {
-			t.Errorf("%d are remembered", len(p.users))
 		}
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"dcm/internal/admission"
 )
 
 // Control is whom the methods ask. An error that wraps a [ConfigError] is told to
@@ -14,15 +16,16 @@ type Control interface {
 	// then is an error.
 	Apply(ctx context.Context, who Caller) (state string, err error)
 	// Known tells why the profile cannot be one that Use selects; it looks at nothing
-	// but the configuration.
+	// but the effective configuration, and reads no file.
 	Known(profile string) error
 	// Use selects the profile for good, and then does as Apply.
 	Use(ctx context.Context, who Caller, profile string) (state string, err error)
 	// Reload has the configuration read, and the GPUs looked at. That the
 	// configuration cannot be used is an error.
 	Reload(ctx context.Context, who Caller) error
-	// Plan tells what would be done for the profile, "" meaning the selected one.
-	Plan(ctx context.Context, profile string) (Plan, error)
+	// Plan tells what would be done for the profile, "" meaning the selected one. The
+	// configuration is read for root alone; for others the effective one counts.
+	Plan(ctx context.Context, who Caller, profile string) (Plan, error)
 	// Account takes an account of what is so at this moment, in its JSON form.
 	Account(ctx context.Context) (string, error)
 	// History tells the last runs, in JSON.
@@ -67,15 +70,15 @@ const looking = 30 * time.Second
 // methods are those of the manager.
 func (s *Service) methods() []method {
 	return []method{
-		{name: "Apply", out: []arg{{"state", "s"}}, run: s.admitted(s.apply)},
-		{name: "Use", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, run: s.admitted(s.use)},
-		{name: "Reload", run: s.admitted(s.reload)},
-		{name: "Plan", in: []arg{{"profile", "s"}}, out: []arg{{"profile", "s"}, {"steps", "a(sasss)"}, {"clients", "as"}}, run: s.admitted(s.plan)},
-		{name: "Account", out: []arg{{"account", "s"}}, run: s.admitted(s.look(s.accounts))},
-		{name: "History", out: []arg{{"runs", "s"}}, run: s.admitted(s.history)},
-		{name: "Usage", out: []arg{{"usage", "s"}}, run: s.admitted(s.look(s.usages))},
-		{name: "Acquire", in: []arg{{"options", "a{sv}"}}, out: []arg{{"lease", "s"}, {"partitions", "as"}, {"reason", "s"}, {"notes", "as"}}, run: s.admitted(s.acquire)},
-		{name: "Release", in: []arg{{"lease", "s"}}, run: s.admitted(s.release)},
+		{name: "Apply", out: []arg{{"state", "s"}}, run: s.admitted(always(admission.Change), s.apply)},
+		{name: "Use", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, run: s.admitted(always(admission.Change), s.use)},
+		{name: "Reload", run: s.admitted(always(admission.Change), s.reload)},
+		{name: "Plan", in: []arg{{"profile", "s"}}, out: []arg{{"profile", "s"}, {"steps", "a(sasss)"}, {"clients", "as"}}, run: s.admitted(always(admission.Query), s.plan)},
+		{name: "Account", out: []arg{{"account", "s"}}, run: s.admitted(always(admission.Status), s.look(s.accounts))},
+		{name: "History", out: []arg{{"runs", "s"}}, run: s.admitted(always(admission.Query), s.history)},
+		{name: "Usage", out: []arg{{"usage", "s"}}, run: s.admitted(always(admission.Status), s.look(s.usages))},
+		{name: "Acquire", in: []arg{{"options", "a{sv}"}}, out: []arg{{"lease", "s"}, {"partitions", "as"}, {"reason", "s"}, {"notes", "as"}}, run: s.admitted(call.acquires, s.acquire)},
+		{name: "Release", in: []arg{{"lease", "s"}}, run: s.admitted(always(admission.Lease), s.release)},
 	}
 }
 
@@ -109,7 +112,7 @@ func (s *Service) reload(c call) ([]any, error) {
 	return nil, told(s.control.Reload(s.ctx(c), who))
 }
 
-// plan is for everyone, and so one at a time, and at a pace.
+// plan is for everyone, and so one at a time.
 func (s *Service) plan(c call) ([]any, error) {
 	profile, err := c.profile()
 	if err != nil {
@@ -117,28 +120,22 @@ func (s *Service) plan(c call) ([]any, error) {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx(c), looking)
 	defer cancel()
-	if err := s.paces.wait(ctx, c.who.uid); err != nil {
-		return nil, told(err)
-	}
 	leave, err := s.planning.take(ctx, c.who.uid)
 	if err != nil {
 		return nil, told(err)
 	}
 	defer leave()
-	p, err := s.control.Plan(ctx, profile)
+	p, err := s.control.Plan(ctx, Caller{UID: c.who.uid, PID: c.who.pid}, profile)
 	if err != nil {
 		return nil, told(err)
 	}
 	return []any{p.Profile, list(p.Steps), list(p.Clients)}, nil
 }
 
-// history is for everyone, at a pace.
+// history is for everyone.
 func (s *Service) history(c call) ([]any, error) {
 	ctx, cancel := context.WithTimeout(s.ctx(c), looking)
 	defer cancel()
-	if err := s.paces.wait(ctx, c.who.uid); err != nil {
-		return nil, told(err)
-	}
 	text, err := s.control.History(ctx)
 	return []any{text}, told(err)
 }
@@ -173,9 +170,12 @@ func (s *Service) ctx(c call) context.Context { return c.conn.Context() }
 func told(err error) error {
 	var config *ConfigError
 	var short *ShortError
+	var limit *admission.LimitError
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &limit):
+		return fault(errorLimit, err.Error())
 	case err == context.DeadlineExceeded: // by itself: of a wait, for others or for a turn
 		return fault(errorLimit, "dcm has too much to do to answer in time; try again")
 	case errors.As(err, &short):

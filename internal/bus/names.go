@@ -31,6 +31,9 @@ const (
 	actionLease  = "org.deviceconfig.dcm.lease"
 )
 
+// actionRelease is what the journal calls the one that polkit is not asked about.
+const actionRelease = "release"
+
 // Names of the D-Bus specification and of its services.
 const (
 	busName         = "org.freedesktop.DBus"

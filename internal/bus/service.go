@@ -11,6 +11,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"dcm/internal/account"
+	"dcm/internal/admission"
 	"dcm/internal/foreign"
 	"dcm/internal/peer"
 )
@@ -24,9 +25,8 @@ type Service struct {
 
 	tree     tree
 	callers  callers
-	crowd    crowd
+	limiter  *admission.Limiter
 	planning *turns
-	paces    paces
 	accounts looks
 	usages   looks
 
@@ -36,7 +36,7 @@ type Service struct {
 
 // New returns a service for the bus at that address.
 func New(address string, control Control, log *slog.Logger) *Service {
-	s := &Service{address: address, control: control, log: log, planning: newTurns()}
+	s := &Service{address: address, control: control, log: log, planning: newTurns(), limiter: newLimiter()}
 	s.accounts = newLooks(func(ctx context.Context) (string, error) { return control.Account(ctx) })
 	s.usages = newLooks(func(ctx context.Context) (string, error) { return control.Usage(ctx) })
 	s.caller = func(ctx context.Context, c call) (credentials, error) { return s.callers.of(ctx, c.conn, c.sender) }

@@ -88,6 +88,10 @@ type wish struct {
 	notes   []string
 }
 
+// largestWish is how large a text of an agent's may be, in bytes. A profile takes about 40;
+// a text of 1 MiB takes seconds to parse, and 70 MiB of memory.
+const largestWish = 64 << 10
+
 // readWish reads a config.json or a dcm.toml of an agent's, and the profile to be taken
 // out of it.
 func readWish(text, profile string) (wish, error) {
@@ -95,6 +99,9 @@ func readWish(text, profile string) (wish, error) {
 	inJSON := strings.HasPrefix(strings.TrimLeft(strings.TrimPrefix(text, "\ufeff"), " \t\r\n"), "{")
 	if inJSON {
 		file = agentJSON
+	}
+	if len(text) > largestWish {
+		return wish{}, &Errors{[]Problem{{File: file, Line: 1, Text: "larger than 64 KiB, the most that an agent may send"}}}
 	}
 	if p := sensible(file, []byte(text)); p != nil {
 		return wish{}, &Errors{[]Problem{*p}}
@@ -159,14 +166,15 @@ func foreclosed(root *node) error {
 	return nil
 }
 
-// file is the text that is installed for the wish.
+// file is the text that is installed for the wish. Of its profiles it has the selected one
+// alone: no other is used, and all of them would be parsed at each start and reload.
 func (w wish) file() string {
 	var b strings.Builder
 	b.WriteString("# Written by an agent, through the socket that [agent] in dcm.toml opens. It counts as\n" +
 		"# long as that is so. To end it: enabled = false there.\n" +
 		"version = 1\nprofile = " + quote(w.profile.Name) + "\n")
-	for _, name := range w.config.Names() {
-		b.WriteString("\n" + FormatProfile(w.config.Profiles[name]))
+	if _, defined := w.config.Profiles[w.profile.Name]; defined {
+		b.WriteString("\n" + FormatProfile(w.profile))
 	}
 	return b.String()
 }

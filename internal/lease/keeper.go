@@ -58,6 +58,8 @@ type Host interface {
 	Facts(ctx context.Context) (Facts, error)
 	// Ready is Facts, with what is to be known of a process to move it.
 	Ready(ctx context.Context, pid int) (Facts, Move, error)
+	// Active reports whether a unit is active, or on the way to or from it.
+	Active(ctx context.Context, unit string) (bool, error)
 	// Stop ends a unit and whatever is in it.
 	Stop(ctx context.Context, unit string) error
 	// StartOf returns a process's start time.
@@ -184,15 +186,15 @@ func (k *Keeper) Release(ctx context.Context, uid uint32, unit string) error {
 	if !ok {
 		return fmt.Errorf("%q is not the name of a lease, such as %s", unit, Name{Confined, 1000, "4f1c09aa", 0})
 	}
-	facts, err := k.Host.Facts(ctx)
-	if err != nil {
-		return fmt.Errorf("cannot tell who has which partition: %w", err)
-	}
-	if !slices.ContainsFunc(facts.Tenants, func(t Tenant) bool { return t.Unit == unit }) {
-		return fmt.Errorf("there is no lease %s; it may have ended", unit)
-	}
-	if uid != 0 && uid != name.UID {
+	if uid != 0 && uid != name.UID { // before any work: anybody may call
 		return fmt.Errorf("%s is the lease of user %d, which that user and root can end", unit, name.UID)
+	}
+	active, err := k.Host.Active(ctx, unit)
+	if err != nil {
+		return err
+	}
+	if !active {
+		return fmt.Errorf("there is no lease %s; it may have ended", unit)
 	}
 	return k.Host.Stop(ctx, unit)
 }

@@ -30,6 +30,7 @@ type host struct {
 	guard    string
 	alone    map[int]string // process → the lease that it is in and nobody else
 	others   bool           // there is somebody in it by now
+	calls    int            // of Facts and Active
 }
 
 func newHost() *host {
@@ -49,9 +50,17 @@ func parts() []Part {
 	return out
 }
 
+func (h *host) Active(_ context.Context, unit string) (bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls++
+	return slices.ContainsFunc(h.tenants, func(t Tenant) bool { return t.Unit == unit }), nil
+}
+
 func (h *host) Facts(context.Context) (Facts, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.calls++
 	return Facts{Parts: parts(), Tenants: slices.Clone(h.tenants), Reserved: h.reserved, Open: h.open}, nil
 }
 

@@ -29,6 +29,21 @@ func TestOnlyItsOwnerAndRootReleaseALease(t *testing.T) {
 	}
 }
 
+func TestRelease_ComparesTheOwnerBeforeAnyWork(t *testing.T) {
+	h := newHost()
+	k := &Keeper{Host: h}
+	l := acquire(t, k, alice, ask(1))
+	before := h.calls
+	for _, unit := range []string{l.Unit, "dcm-lease-1000-00000000.scope", "sshd.service"} {
+		if err := k.Release(t.Context(), 1001, unit); err == nil {
+			t.Errorf("user 1001 releases %s", unit)
+		}
+	}
+	if h.calls != before {
+		t.Errorf("%d queries were made for a caller that may not release it", h.calls-before)
+	}
+}
+
 func TestWhatWouldBeGivenIsNot(t *testing.T) {
 	h := newHost()
 	h.changing = true // to be told what there is does not wait

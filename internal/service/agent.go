@@ -10,11 +10,13 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"dcm/internal/account"
+	"dcm/internal/admission"
 	"dcm/internal/agent"
 	"dcm/internal/bus"
 	"dcm/internal/foreign"
@@ -33,7 +35,7 @@ func Agent(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	}
 	s := &varlink.Server{
 		Info:       varlink.Info{Vendor: "dcm authors", Product: "dcm", Version: h.Version},
-		Interfaces: []varlink.Interface{agent.Interface(newAgents(h, log))},
+		Interfaces: []varlink.Interface{agent.Interface(newAgents(h, log), agentLimiter())},
 		Log:        log,
 	}
 	return s.Serve(ctx, l)
@@ -65,6 +67,18 @@ type agents struct {
 	node *gpu.Node // by sysfs alone: nobody has a program run by asking
 	log  *slog.Logger
 	turn chan struct{} // of 1: who has something changed
+
+	files sync.Mutex // of who reads the configuration, which may be large
+}
+
+// agentLimiter admits the calls of agents. Root has no exemption: it is root of a container
+// mostly.
+func agentLimiter() *admission.Limiter {
+	rate := admission.Rate{Burst: 16, Interval: time.Second / 2}
+	return admission.New(admission.Limits{
+		Calls: 16, AllCalls: 16, // as many as there may be connections
+		Rates: map[admission.Kind]admission.Rate{admission.Query: rate, admission.Change: rate, admission.Status: rate},
+	})
 }
 
 func newAgents(h *host.Host, log *slog.Logger) *agents {

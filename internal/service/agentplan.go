@@ -24,6 +24,8 @@ type intended struct {
 }
 
 func (a *agents) PlanFor(ctx context.Context, text, profile string) (agent.Plan, error) {
+	a.files.Lock()
+	defer a.files.Unlock()
 	i, err := a.intend(ctx, text, profile)
 	if err != nil {
 		return agent.Plan{}, err
@@ -46,7 +48,8 @@ func (a *agents) PlanFor(ctx context.Context, text, profile string) (agent.Plan,
 
 func (i intended) refusal() *report.Error { return i.Refusal(i.Config.ReloadDriver, i.holders) }
 
-// intend judges an agent's text for this host, and looks what comes of it.
+// intend judges an agent's text for this host, and looks what comes of it. Callers hold
+// files.
 func (a *agents) intend(ctx context.Context, text, profile string) (intended, error) {
 	p, err := config.Propose(config.DefaultPaths(a.host.Root), text, profile)
 	if err != nil {

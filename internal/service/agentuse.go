@@ -43,7 +43,7 @@ func (a *agents) UseFor(ctx context.Context, from varlink.Peer, text, profile st
 }
 
 func (a *agents) use(ctx context.Context, text, profile string) (agent.Outcome, error) {
-	i, err := a.intend(ctx, text, profile)
+	i, err := a.judged(ctx, text, profile)
 	if err != nil {
 		return agent.Outcome{}, err
 	}
@@ -55,7 +55,7 @@ func (a *agents) use(ctx context.Context, text, profile string) (agent.Outcome, 
 		return agent.Outcome{}, err
 	}
 	defer d.Close()
-	undo, err := config.Install(config.DefaultPaths(a.host.Root), text, profile)
+	undo, err := a.install(text, profile)
 	if err != nil {
 		return agent.Outcome{}, refused(err)
 	}
@@ -73,6 +73,18 @@ func (a *agents) use(ctx context.Context, text, profile string) (agent.Outcome, 
 		}
 	}
 	return out, nil
+}
+
+func (a *agents) judged(ctx context.Context, text, profile string) (intended, error) {
+	a.files.Lock()
+	defer a.files.Unlock()
+	return a.intend(ctx, text, profile)
+}
+
+func (a *agents) install(text, profile string) (undo func() error, err error) {
+	a.files.Lock()
+	defer a.files.Unlock()
+	return config.Install(config.DefaultPaths(a.host.Root), text, profile)
 }
 
 // failed says why, and where the GPUs are as they were has that selected which was

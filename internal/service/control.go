@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"dcm/internal/apply"
 	"dcm/internal/bus"
@@ -21,6 +22,7 @@ type control struct {
 	host     *host.Host
 	node     *gpu.Node // by sysfs, where that tells; a program that has to be run is run at the bus's pace
 	requests chan<- daemon.Request
+	files    *sync.Mutex // of who reads the configuration, which may be large
 	shown    interface {
 		caughtUp(context.Context) // waits until the bus shows what the daemon has told
 		Account(context.Context) (string, error)
@@ -67,15 +69,12 @@ func (c control) apply(ctx context.Context, who bus.Caller, why string) (string,
 	return string(s.Phase), nil
 }
 
+// Known goes by the effective configuration: whoever is connected to the bus may call it.
 func (c control) Known(profile string) error {
-	cfg, err := c.host.Config()
-	if err != nil {
-		return &bus.ConfigError{Err: err}
-	}
 	if profile == config.None {
 		return nil
 	}
-	_, err = cfg.Lookup(profile)
+	_, err := c.lessor.config().Lookup(profile)
 	return err
 }
 
@@ -83,15 +82,26 @@ func (c control) Use(ctx context.Context, who bus.Caller, profile string) (strin
 	if profile == "" {
 		return "", errors.New("nothing was changed: no profile is named")
 	}
-	if profile != config.None {
-		if _, _, err := c.compare(ctx, profile); err != nil {
-			return "", fmt.Errorf("nothing was changed: %w", err)
-		}
-	}
-	if err := c.host.Select(profile); err != nil {
+	if err := c.choose(ctx, profile); err != nil {
 		return "", err
 	}
 	return c.apply(ctx, who, "asked over the bus to use "+profile)
+}
+
+// choose writes the selection down, if these GPUs can have the profile.
+func (c control) choose(ctx context.Context, profile string) error {
+	c.files.Lock()
+	defer c.files.Unlock()
+	if profile != config.None {
+		cfg, err := c.read()
+		if err == nil {
+			_, err = c.compare(ctx, cfg, profile)
+		}
+		if err != nil {
+			return fmt.Errorf("nothing was changed: %w", err)
+		}
+	}
+	return c.host.Select(profile)
 }
 
 func (c control) Account(ctx context.Context) (string, error) { return c.shown.Account(ctx) }
@@ -114,8 +124,17 @@ func (c control) Reload(ctx context.Context, who bus.Caller) error {
 	return err
 }
 
-func (c control) Plan(ctx context.Context, profile string) (bus.Plan, error) {
-	cfg, d, err := c.compare(ctx, profile)
+func (c control) Plan(ctx context.Context, who bus.Caller, profile string) (bus.Plan, error) {
+	cfg := c.lessor.config()
+	if who.UID == 0 {
+		c.files.Lock()
+		defer c.files.Unlock()
+		var err error
+		if cfg, err = c.read(); err != nil {
+			return bus.Plan{}, err
+		}
+	}
+	d, err := c.compare(ctx, cfg, profile)
 	if err != nil {
 		return bus.Plan{}, err
 	}
@@ -136,18 +155,23 @@ func (c control) Plan(ctx context.Context, profile string) (bus.Plan, error) {
 	return p, err
 }
 
-// compare plans the named profile, or for "" the selected one.
-func (c control) compare(ctx context.Context, profile string) (*config.Config, apply.Difference, error) {
+// read reads the configuration. Callers hold files.
+func (c control) read() (*config.Config, error) {
 	cfg, err := c.host.Config()
 	if err != nil {
-		return nil, apply.Difference{}, &bus.ConfigError{Err: err}
+		return nil, &bus.ConfigError{Err: err}
 	}
+	return cfg, nil
+}
+
+// compare plans the named profile, or for "" the selected one.
+func (c control) compare(ctx context.Context, cfg *config.Config, profile string) (apply.Difference, error) {
 	var named []string
 	if profile != "" {
 		named = []string{profile}
 	}
 	d, _, err := c.host.CompareOn(ctx, cfg, c.node, named...)
-	return cfg, d, err
+	return d, err
 }
 
 func texts[S ~string](items []S) []string {

@@ -67,7 +67,6 @@ func (l *lessor) Acquire(ctx context.Context, who bus.Caller, w bus.Want) (bus.L
 	}
 	given, err := l.keeper.Acquire(ctx, caller, r)
 	if err != nil {
-		l.log.Info("no lease was given: "+err.Error(), "uid", who.UID)
 		return bus.Lease{}, passing(err)
 	}
 	l.log.Info("a lease was given: "+given.Choice.Reason, "unit", given.Unit, "uid", who.UID)

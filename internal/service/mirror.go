@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,7 @@ type mirror struct {
 	status  func(string) error // the unit's status line
 	watches *watch.Set
 	log     *slog.Logger
+	files   sync.Mutex                    // of who reads the configuration, which may be large
 	states  chan report.State             // of 1: only the last one is shown
 	wanted  chan chan<- struct{}          // closed once what was saved before is shown
 	again   chan struct{}                 // of 1: something may be otherwise than it was shown
@@ -48,7 +50,7 @@ func newMirror(h *host.Host, requests chan<- daemon.Request, metrics *exporter, 
 	m := &mirror{host: h, metrics: metrics, spare: spare, status: status, watches: watches, log: log, states: make(chan report.State, 1), wanted: make(chan chan<- struct{}),
 		again: make(chan struct{}, 1), waiting: func() {}}
 	m.leases = newLessor(h, m.config.Load, log)
-	m.service = bus.New(bus.SystemBus, control{h, h.Node(nil), requests, m, m.leases}, log)
+	m.service = bus.New(bus.SystemBus, control{host: h, node: h.Node(nil), requests: requests, files: &m.files, shown: m, lessor: m.leases}, log)
 	m.config.Store(&config.Config{})
 	m.state.Store(&report.State{Phase: report.Starting})
 	m.seen.Store(&account.Sight{})
@@ -58,6 +60,8 @@ func newMirror(h *host.Host, requests chan<- daemon.Request, metrics *exporter, 
 // load is the daemon's way to its settings, overheard. What is in order is handed on to
 // the oneshot and the generator, for when it is not any more.
 func (m *mirror) load() (daemon.Settings, error) {
+	m.files.Lock()
+	defer m.files.Unlock()
 	cfg, err := m.host.Config()
 	if err != nil {
 		return daemon.Settings{}, err

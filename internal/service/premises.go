@@ -170,6 +170,19 @@ func (p *premises) tenants(ctx context.Context, conn *systemd.Conn) ([]lease.Ten
 	return out, nil
 }
 
+func (p *premises) Active(ctx context.Context, unit string) (bool, error) {
+	conn, err := p.host.Dial(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	units, err := conn.Glance(ctx, []string{unit})
+	if err != nil || len(units) != 1 {
+		return false, err
+	}
+	return units[0].Active != "inactive" && units[0].Active != "failed", nil
+}
+
 func (p *premises) Stop(ctx context.Context, unit string) error {
 	conn, err := p.host.Dial(ctx)
 	if err != nil {

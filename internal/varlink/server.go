@@ -52,7 +52,7 @@ type Limits struct {
 }
 
 const (
-	largest     = 2<<20 + 64<<10 // a configuration of 1 MiB, escaped
+	largest     = 6*64<<10 + 16<<10 // a text of 64 KiB, each byte escaped (\u0000)
 	connections = 16
 	waiting     = 2
 	slow        = 30 * time.Second
