@@ -173,6 +173,8 @@ type Client struct {
 	Ran      bool   `json:"ran"`    // in this boot, now or before
 	Before   string `json:"before"` // how it was before the last restart; "" if there was none
 	Back     bool   `json:"back"`   // is as it was before the last restart, or better
+
+	Invocation string `json:"invocation"` // systemd's InvocationID of its last run; "" where not read, as of one that is active
 }
 
 // Holder is a process that has a GPU open.

@@ -62,6 +62,7 @@ type Reserve struct {
 type Standing struct {
 	Own     []Unit
 	Clients []Client // without what the last restart did to them
+	Done    []string // of the clients, the jobs (Type=oneshot) whose last run ended with success
 }
 
 // Sources is who looks, part by part. One that is nil is not asked. An error tells
@@ -165,7 +166,7 @@ func (a *Account) daemon(s *report.State) {
 	}
 	for _, c := range s.Clients {
 		a.Clients = append(a.Clients, Client{Unit: c.Unit, Load: "loaded", Active: c.Now, Sub: c.Sub, Result: c.Result,
-			Restarts: c.Restarts, Ran: true, Before: c.Before, Back: c.Back})
+			Restarts: c.Restarts, Ran: true, Before: c.Before, Back: c.Back, Invocation: c.Invocation})
 	}
 }
 
@@ -225,7 +226,7 @@ func (a *Account) standing(asked bool, s Standing) {
 	for _, c := range s.Clients {
 		was, known := before[c.Unit]
 		c.Before = was.Before
-		c.Back = !known || was.Back || c.Active == "active"
+		c.Back = !known || was.Back || c.Active == "active" || slices.Contains(s.Done, c.Unit) && c.Invocation != was.Invocation
 		if a.takes(c.Unit) {
 			c.Before, c.Back = "active", c.Active == "active"
 		}

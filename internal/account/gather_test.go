@@ -108,6 +108,35 @@ func TestAClientIsBackAsSoonAsItRuns(t *testing.T) {
 	}
 }
 
+// A job (Type=oneshot) is not active after its end.
+func TestAJobIsBackWhenItHasEndedWell(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		now  Client
+		done []string
+		back bool
+	}{
+		{"a new run ended with success", Client{Active: "inactive", Invocation: "2"}, []string{"job.service"}, true},
+		{"no new run", Client{Active: "inactive", Invocation: "1"}, []string{"job.service"}, false},
+		{"a new run failed", Client{Active: "failed", Invocation: "2"}, nil, false},
+		{"a service that ended", Client{Active: "inactive", Invocation: "2"}, nil, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := sources()
+			s.Daemon = func(context.Context) (*report.State, error) {
+				return &report.State{Phase: report.InSync, Clients: []report.Client{{Unit: "job.service", Before: "activating", Now: "inactive", Invocation: "1"}}}, nil
+			}
+			tt.now.Unit, tt.now.Load = "job.service", "loaded"
+			s.Units = func(context.Context) (Standing, error) {
+				return Standing{Clients: []Client{tt.now}, Done: tt.done}, nil
+			}
+			if c := Gather(t.Context(), time.Now(), s).Clients; len(c) != 1 || c[0].Back != tt.back {
+				t.Errorf("clients are %+v, want back %t", c, tt.back)
+			}
+		})
+	}
+}
+
 // What was so at the end of the last restart is not so of a client that the next one has
 // taken down.
 func TestAClientThatARunTakesDownIsNotAsItWas(t *testing.T) {

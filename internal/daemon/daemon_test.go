@@ -256,6 +256,39 @@ func TestAClientThatDoesNotComeBackIsTold(t *testing.T) {
 	}
 }
 
+// A job (Type=oneshot), as a timer starts one, is never active.
+func TestAJobThatEndedWellIsBack(t *testing.T) {
+	running := systemd.Unit{Name: "job.service", Load: "loaded", Active: "activating", Oneshot: true, Result: "success", Invocation: "1"}
+	for _, tt := range []struct {
+		name string
+		now  systemd.Unit
+		back bool
+	}{
+		{"it ended with success", systemd.Unit{Active: "inactive", Oneshot: true, Result: "success", Invocation: "2"}, true},
+		{"it still runs", systemd.Unit{Active: "activating", Oneshot: true, Result: "success", Invocation: "2"}, true},
+		{"it failed", systemd.Unit{Active: "failed", Oneshot: true, Result: "exit-code", Invocation: "2"}, false},
+		{"it was not started again", systemd.Unit{Active: "inactive", Oneshot: true, Result: "success", Invocation: "1"}, false},
+		{"it is a service", systemd.Unit{Active: "inactive", Result: "success", Invocation: "2"}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost(t)
+			h.settings.Order.Clients, h.generated = []string{"job.service"}, []string{"job.service"}
+			h.units["job.service"] = running
+			h.steps = 3
+			h.run = func(h *host) (systemd.Unit, *report.Run, error) {
+				tt.now.Name, tt.now.Load = "job.service", "loaded"
+				h.units["job.service"] = tt.now
+				return succeed(h)
+			}
+			h.start()
+			s := h.until("in sync", phase(report.InSync))
+			if len(s.Clients) != 1 || s.Clients[0].Back != tt.back || (s.Error == nil) != tt.back {
+				t.Errorf("clients are %+v, error %+v, want back %t", s.Clients, s.Error, tt.back)
+			}
+		})
+	}
+}
+
 func TestChangesDuringARunMakeOneMoreLook(t *testing.T) {
 	h := newHost(t)
 	h.start()

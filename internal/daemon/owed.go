@@ -199,7 +199,7 @@ func (p *pass) repay(ctx context.Context, o *outcome) error {
 		p.Log.Error("cannot follow the clients' return", "error", err)
 	}
 	for _, n := range now {
-		o.repaid = append(o.repaid, p.compare(systemd.Unit{Name: n.ID, ID: n.ID, Active: "active"}, n))
+		o.repaid = append(o.repaid, p.compare(systemd.Unit{Name: n.ID, ID: n.ID, Active: "active", Invocation: p.owed[n.ID]}, n))
 	}
 	if o.failure == nil && o.problem == nil {
 		o.problem = notBack(o.repaid)

@@ -65,7 +65,7 @@ func client(before, now systemd.Unit) report.Client {
 	c := report.Client{
 		Unit: before.Name, Before: before.Active, Now: now.Active, Sub: now.Sub,
 		Result: now.Result, Restarts: now.Restarts,
-		Back: !before.Up() || now.Active == "active",
+		Invocation: now.Invocation, Back: !before.Up() || now.Active == "active" || again(before, now),
 	}
 	if before.Load == "not-found" {
 		c.Before = before.Load
@@ -74,6 +74,13 @@ func client(before, now systemd.Unit) report.Client {
 		c.Now = now.Load
 	}
 	return c
+}
+
+// again reports whether a job (Type=oneshot), which is never active, has been started again
+// and has ended with success or still runs.
+func again(before, now systemd.Unit) bool {
+	running := now.Oneshot && now.Active == "activating"
+	return now.Invocation != before.Invocation && (now.Done() || running)
 }
 
 func notBack(clients []report.Client) *report.Error {

@@ -188,7 +188,10 @@ func (h *Host) Standing(ctx context.Context, clients []string, all bool) (accoun
 	units, err := look(ctx, clients)
 	for _, u := range units {
 		out.Clients = append(out.Clients, account.Client{Unit: u.Name, Load: u.Load, Active: u.Active, Sub: u.Sub, Result: u.Result,
-			Restarts: u.Restarts, Ran: u.Active == "active" || u.Invocation != ""})
+			Restarts: u.Restarts, Ran: u.Active == "active" || u.Invocation != "", Invocation: u.Invocation})
+		if u.Done() {
+			out.Done = append(out.Done, u.Name)
+		}
 	}
 	return out, err
 }

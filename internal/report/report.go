@@ -176,7 +176,9 @@ type Client struct {
 	Sub      string `json:"sub,omitempty"`
 	Result   string `json:"result,omitempty"` // systemd's Result, when the unit failed
 	Restarts uint32 `json:"restarts,omitempty"`
-	Back     bool   `json:"back"` // is as it was before: active again, or not active still
+	Back     bool   `json:"back"` // is as it was before: active again, a job (Type=oneshot) that ended with success since, or not active still
+
+	Invocation string `json:"invocation,omitempty"` // of its run at that time
 }
 
 // Write replaces the file atomically. v is a [Run] or a [State].

@@ -29,6 +29,7 @@ type Unit struct {
 	Restarts   uint32  // how often systemd restarted a service by Restart=
 	MainPID    uint32  // of a service; 0 if it does not run
 	Job        bool    // a job is queued or under way
+	Oneshot    bool    // a service of Type=oneshot without RemainAfterExit=; read of those that are not active
 	Failed     Command // of a service that failed: the command that did; zero where none is known to have
 }
 
@@ -37,6 +38,12 @@ type Unit struct {
 // "activating".
 func (u Unit) Settled() bool {
 	return !u.Job && !slices.Contains([]string{"activating", "deactivating", "reloading", "refreshing"}, u.Active)
+}
+
+// Done reports whether a unit is a job (Type=oneshot) whose last run ended with success:
+// it is inactive then and nothing is wrong with it.
+func (u Unit) Done() bool {
+	return u.Oneshot && u.Active == "inactive" && u.Result == "success" && u.Invocation != ""
 }
 
 // parallel is how many units are read at once. One after the other would cost
@@ -185,11 +192,25 @@ func (c *Conn) detail(ctx context.Context, u Unit) (Unit, error) {
 			c.property(ctx, u.Name, serviceInterface, "Result", &u.Result),
 			c.property(ctx, u.Name, serviceInterface, "NRestarts", &u.Restarts),
 			c.property(ctx, u.Name, serviceInterface, "MainPID", &u.MainPID))
+		if err == nil && u.Active != "active" {
+			u.Oneshot, err = c.oneshot(ctx, u.Name)
+		}
 		if err == nil && u.Result != "success" {
 			u.Failed, err = c.failed(ctx, u.Name)
 		}
 	}
 	return u, err
+}
+
+// oneshot reports whether a service is inactive once its commands have ended with success.
+func (c *Conn) oneshot(ctx context.Context, name string) (bool, error) {
+	var kind string
+	var remains bool
+	if err := c.property(ctx, name, serviceInterface, "Type", &kind); err != nil || kind != "oneshot" {
+		return false, err
+	}
+	err := c.property(ctx, name, serviceInterface, "RemainAfterExit", &remains)
+	return !remains, err
 }
 
 func (c *Conn) invocation(ctx context.Context, unit string) (string, error) {
