@@ -141,7 +141,8 @@ func only(uid string) *meta.DeleteOptions {
 	return &meta.DeleteOptions{Preconditions: &meta.Preconditions{UID: &id}}
 }
 
-// claims tells whether a claim was given a GPU.
+// claims reports whether a claim was allocated a GPU. Administrative access is none: it
+// takes the GPU from nobody, and is for those who watch it.
 func (c *Client) claims(ctx context.Context, namespace, name string) (bool, error) {
 	claim := &resource.ResourceClaim{}
 	if err := c.resource.Get().Namespace(namespace).Resource("resourceclaims").Name(name).Do(ctx).Into(claim); err != nil {
@@ -151,7 +152,7 @@ func (c *Client) claims(ctx context.Context, namespace, name string) (bool, erro
 		return false, nil
 	}
 	for _, r := range claim.Status.Allocation.Devices.Results {
-		if r.Driver == driver {
+		if r.Driver == driver && (r.AdminAccess == nil || !*r.AdminAccess) {
 			return true, nil
 		}
 	}

@@ -29,6 +29,7 @@ type Self struct{ Namespace, Name string }
 // ViewPods sorts the pods of a node.
 func (c *Client) ViewPods(ctx context.Context, pods []core.Pod, self Self) (*sequence.Pods, error) {
 	out := &sequence.Pods{}
+	claims := make(map[claim]bool) // whether they have a GPU: many pods may share one
 	for _, pod := range pods {
 		if pod.Status.Phase == core.PodSucceeded || pod.Status.Phase == core.PodFailed || (Self{pod.Namespace, pod.Name} == self) {
 			continue
@@ -37,7 +38,7 @@ func (c *Client) ViewPods(ctx context.Context, pods []core.Pod, self Self) (*seq
 			out.Rival = why
 		}
 		daemon := owner(pod, "DaemonSet") != ""
-		uses, err := c.uses(ctx, pod, daemon)
+		uses, err := c.uses(ctx, pod, daemon, claims)
 		switch {
 		case err != nil:
 			return nil, err
@@ -84,7 +85,7 @@ func owner(pod core.Pod, kind string) string {
 
 // uses tells whether a pod has GPUs: as a resource, by a claim or by their nodes. All
 // of /dev is mounted by many a DaemonSet that serves disks.
-func (c *Client) uses(ctx context.Context, pod core.Pod, daemon bool) (bool, error) {
+func (c *Client) uses(ctx context.Context, pod core.Pod, daemon bool, known map[claim]bool) (bool, error) {
 	for _, list := range [][]core.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for _, container := range list {
 			for name := range container.Resources.Limits {
@@ -103,16 +104,46 @@ func (c *Client) uses(ctx context.Context, pod core.Pod, daemon bool) (bool, err
 			return true, nil
 		}
 	}
-	for _, s := range pod.Status.ResourceClaimStatuses {
-		if s.ResourceClaimName == nil {
-			continue
+	for _, name := range claimsOf(pod) {
+		at := claim{pod.Namespace, name}
+		ours, ok := known[at]
+		if !ok {
+			var err error
+			if ours, err = c.claims(ctx, at.namespace, at.name); err != nil && !errors.IsNotFound(err) {
+				return false, err
+			}
+			known[at] = ours
 		}
-		ours, err := c.claims(ctx, pod.Namespace, *s.ResourceClaimName)
-		if ours || err != nil && !errors.IsNotFound(err) {
-			return ours, err
+		if ours {
+			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// claim names a ResourceClaim.
+type claim struct{ namespace, name string }
+
+// claimsOf returns the names of a pod's claims. Those that it names itself are in its
+// specification alone. Those that are made for it, from a template or for its extended
+// resources, are in its status.
+func claimsOf(pod core.Pod) []string {
+	var names []string
+	for _, c := range pod.Spec.ResourceClaims {
+		if c.ResourceClaimName != nil {
+			names = append(names, *c.ResourceClaimName)
+			continue
+		}
+		for _, s := range pod.Status.ResourceClaimStatuses {
+			if s.Name == c.Name && s.ResourceClaimName != nil {
+				names = append(names, *s.ResourceClaimName)
+			}
+		}
+	}
+	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
+		names = append(names, s.ResourceClaimName)
+	}
+	return names
 }
 
 // gpus tells whether a resource is one of AMD's GPUs: amd.com/gpu, amd.com/cpx_nps4

@@ -6,9 +6,11 @@ import (
 
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
+	"dcm/cmd/dcm-kubernetes/internal/standin"
 )
 
 func pod(kind string, change func(*core.Pod)) core.Pod {
@@ -81,6 +83,82 @@ func TestPodsAreSorted(t *testing.T) {
 				t.Errorf("it is %q, want %q", words, tt.want)
 			}
 		})
+	}
+}
+
+// claims is an API server that has the claims of namespace d.
+func claims(t *testing.T, results map[string]standin.Object) (*standin.API, *cluster.Client) {
+	t.Helper()
+	api := standin.NewAPI(t)
+	for name, result := range results {
+		api.Put("resource.k8s.io/v1/namespaces/d/resourceclaims/"+name, standin.Object{"kind": "ResourceClaim", "apiVersion": "resource.k8s.io/v1",
+			"metadata": standin.Object{"namespace": "d", "name": name},
+			"status":   standin.Object{"allocation": standin.Object{"devices": standin.Object{"results": []any{result}}}}})
+	}
+	client, err := cluster.New(&rest.Config{Host: api.URL, QPS: -1}, "d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api, client
+}
+
+// A pod has its GPU by a claim that was made for it, by a claim that it names and may
+// share, or by a claim that the scheduler made for an extended resource.
+func TestPods_Claims(t *testing.T) {
+	api, client := claims(t, map[string]standin.Object{
+		"gpu":   {"driver": "gpu.amd.com", "pool": "n1", "device": "gpu-0"},
+		"nic":   {"driver": "nic.example.org", "pool": "n1", "device": "nic-0"},
+		"admin": {"driver": "gpu.amd.com", "pool": "n1", "device": "gpu-0", "adminAccess": true},
+	})
+	template, named, made, admin := "template", "gpu", "gpu", "admin"
+	byName := func(claim string) func(*core.Pod) {
+		return func(p *core.Pod) {
+			p.Spec.ResourceClaims = []core.PodResourceClaim{{Name: "c", ResourceClaimName: &claim}}
+		}
+	}
+	tests := map[string]struct {
+		pod  core.Pod
+		want int
+	}{
+		"from a template": {pod("Job", func(p *core.Pod) {
+			p.Spec.ResourceClaims = []core.PodResourceClaim{{Name: "c", ResourceClaimTemplateName: &template}}
+			p.Status.ResourceClaimStatuses = []core.PodResourceClaimStatus{{Name: "c", ResourceClaimName: &made}}
+		}), 1},
+		"from a template, none was needed": {pod("Job", func(p *core.Pod) {
+			p.Spec.ResourceClaims = []core.PodResourceClaim{{Name: "c", ResourceClaimTemplateName: &template}}
+			p.Status.ResourceClaimStatuses = []core.PodResourceClaimStatus{{Name: "c"}}
+		}), 0},
+		"named": {pod("Job", byName(named)), 1},
+		"named, with the status that older servers write": {pod("Job", func(p *core.Pod) {
+			byName(named)(p)
+			p.Status.ResourceClaimStatuses = []core.PodResourceClaimStatus{{Name: "c", ResourceClaimName: &named}}
+		}), 1},
+		"an extended resource": {pod("Job", func(p *core.Pod) {
+			has("deviceclass.resource.kubernetes.io/gpu.amd.com")(p)
+			p.Status.ExtendedResourceClaimStatus = &core.PodExtendedResourceClaimStatus{ResourceClaimName: made}
+		}), 1},
+		"another driver's": {pod("Job", byName("nic")), 0},
+		"administrative only": {pod("Job", func(p *core.Pod) {
+			byName("admin")(p)
+			p.Status.ResourceClaimStatuses = []core.PodResourceClaimStatus{{Name: "c", ResourceClaimName: &admin}}
+		}), 0},
+		"a claim that is gone": {pod("Job", byName("gone")), 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := client.ViewPods(t.Context(), []core.Pod{tt.pod}, cluster.Self{})
+			if err != nil || len(got.Work) != tt.want {
+				t.Errorf("work is %+v, want %d pods; %v", got, tt.want, err)
+			}
+		})
+	}
+	before := len(api.Requests())
+	shared := pod("Job", byName(named))
+	if got, err := client.ViewPods(t.Context(), []core.Pod{shared, shared, shared}, cluster.Self{}); err != nil || len(got.Work) != 3 {
+		t.Errorf("work is %+v; %v", got, err)
+	}
+	if n := len(api.Requests()) - before; n != 1 {
+		t.Errorf("the shared claim was read %d times", n)
 	}
 }
 
