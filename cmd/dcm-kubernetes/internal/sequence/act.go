@@ -6,6 +6,7 @@ import "time"
 type Step struct {
 	Act       Act
 	Condition Condition
+	Slack     time.Duration // for how long the message may stand while only the message changes
 }
 
 // Condition is the node's condition GPUProfileApplied.

@@ -13,10 +13,8 @@ func applying(s Seen, op Operation) Step {
 	switch {
 	case s.Host.Running:
 		return wait(s, "Applying", "dcm divides the GPUs")
-	case s.Node.Profile == "":
-		return refresh(s, op, &Outcome{Reason: PartitionFailure, Message: "the label was taken away before dcm had begun; the GPUs are as they were"})
 	case !told:
-		return refresh(s, op, s.Config.Problem)
+		return withdrawn(s, op)
 	case target != op.Target:
 		op.Target, op.Outcome, op.Since = target, nil, s.Now
 		return keep(op, "Applying", "another profile was selected meanwhile: "+target.Profile)
@@ -28,14 +26,47 @@ func applying(s Seen, op Operation) Step {
 		return refresh(s, op, s.Plan.Refusal)
 	case s.Used == nil || s.Used.Target != target:
 		return Step{Act: Use{Target: target}, Condition: isFalse("Applying", "dcm divides the GPUs as "+target.Profile+" says")}
-	case s.Used.Failed == nil:
-		return refresh(s, op, nil)
-	case s.Used.Undone:
-		return refresh(s, op, s.Used.Failed)
 	}
-	// Nobody knows how the GPUs are divided: no pod may come.
-	op.Outcome, op.Since = s.Used.Failed, s.Now
-	return keep(op, op.Outcome.Reason, op.Outcome.Message)
+	return used(s, op)
+}
+
+// used goes on after dcm's answer. If a failed change is not undone, the layout of the
+// GPUs is unknown: the node stays cordoned and keeps its place in the budget, so the
+// failure is reported now and not at the end.
+func used(s Seen, op Operation) Step {
+	why := s.Used.Failed
+	if why == nil || s.Used.Undone {
+		return refresh(s, op, why)
+	}
+	op.Outcome, op.Since = why, s.Now
+	return Step{
+		Act: Patch{Op: &op, State: Failure, Cordon: true, Taint: true,
+			Event: &Event{Warning: true, Reason: why.Reason, Note: "the node stays cordoned: " + why.Message, Key: s.ID}},
+		Condition: isFalse(why.Reason, why.Message),
+	}
+}
+
+// withdrawn ends a change whose target is no longer selected: the label was removed, or
+// the ConfigMap cannot be used. dcm's work stays, and is reported as it is.
+func withdrawn(s Seen, op Operation) Step {
+	_, planned := s.Planned()
+	switch {
+	case s.Used != nil && s.Used.Target == op.Target:
+		return used(s, op)
+	case planned && s.Plan == nil:
+		return wait(s, "Looking", "what the profile would change is not known yet")
+	case planned && s.Plan.Refusal == nil && !s.Plan.Changes && s.Host.InForce == op.Profile:
+		return refresh(s, op, nil)
+	case !s.Host.InSync:
+		return wait(s, "NotInSync", strings.TrimSpace("no profile is selected, and the GPUs are not as the profile in force says, so the node stays cordoned: "+s.Host.Problem))
+	case s.Config.Problem != nil:
+		return refresh(s, op, s.Config.Problem)
+	}
+	force := "no profile is in force"
+	if s.Host.InForce != "" {
+		force = "the profile in force is " + s.Host.InForce
+	}
+	return refresh(s, op, &Outcome{Reason: PartitionFailure, Message: "the label was removed before dcm divided the GPUs as " + op.Profile + " says; " + force})
 }
 
 // keep goes on with the operation, changed, on a node that stays as it is.

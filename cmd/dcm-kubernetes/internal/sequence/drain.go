@@ -25,8 +25,28 @@ func waiting(s Seen, op Operation) Step {
 	if l := open(s.Leases.All, s.Node.Name); l != nil {
 		return Step{Act: Take{Lease: l.Name, Holder: self}, Condition: isFalse("WaitingForBudget", "the change to "+op.Profile+" is to begin")}
 	}
-	return Step{Act: Wait{For: s.Times.Budget}, Condition: isFalse("WaitingForBudget",
-		fmt.Sprintf("the change to %s waits: all %d places in the budget are taken; that many nodes change at a time", op.Profile, len(s.Leases.All)))}
+	// Many nodes wait at a time, and in a large budget the holders change all the time.
+	return Step{Act: Wait{For: s.Times.Budget}, Slack: 10 * s.Times.Budget, Condition: isFalse("WaitingForBudget",
+		fmt.Sprintf("the change to %s waits: all %d places in the budget are taken, by %s; that many nodes change at a time", op.Profile, len(s.Leases.All), holders(s.Leases.All)))}
+}
+
+// holders names the nodes that hold leases.
+func holders(all []Lease) string {
+	var names []string
+	for _, l := range all {
+		name, _, _ := strings.Cut(l.Holder, "/")
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return few(slices.Compact(names))
+}
+
+// few joins names, at most five of them.
+func few(names []string) string {
+	if more := len(names) - 5; more > 0 {
+		names = append(names[:5:5], fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
 }
 
 // holds tells whether the operation has a lease.
@@ -160,8 +180,5 @@ func list(pods []Pod) string {
 		}
 		names = append(names, name)
 	}
-	if more := len(names) - 5; more > 0 {
-		names = append(names[:5], fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(names, ", ")
+	return few(names)
 }

@@ -1,6 +1,9 @@
 package sequence
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Next decides.
 func Next(s Seen) Step {
@@ -8,6 +11,12 @@ func Next(s Seen) Step {
 	switch {
 	case op == nil:
 		return idle(s)
+	case op.Since.After(s.Now) && slices.Contains([]Phase{Waiting, Draining, Applying, Refreshing}, op.Phase):
+		// Otherwise no time limit would end before the clock has caught up.
+		op := *op
+		op.Since = s.Now
+		return Step{Act: Patch{Op: &op, State: s.Node.State, Cordon: s.Node.Cordoned, Taint: s.Node.Tainted},
+			Condition: isFalse("Looking", "the host's clock was set back; the time limits of this phase begin again")}
 	case s.Host.Down != "" && op.Phase != Draining:
 		return wait(s, "HostUnreachable", "dcm cannot be asked: "+s.Host.Down+"; the change goes on once it answers")
 	}
@@ -86,8 +95,8 @@ func settled(s Seen) *Step {
 		return nil // somebody has selected another profile on the host
 	case last.Outcome.Retry:
 		left := s.Times.Retry - s.Now.Sub(last.At)
-		if left <= 0 {
-			return nil
+		if left <= 0 || left > s.Times.Retry {
+			return nil // in the future: the clock was set back
 		}
 		step.Act = Wait{For: left}
 	}

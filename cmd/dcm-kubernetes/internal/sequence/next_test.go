@@ -77,6 +77,9 @@ func tell(act sequence.Act) string {
 		if act.Event != nil {
 			words = append(words, act.Event.Reason)
 		}
+		if act.Op != nil && act.Op.Phase == sequence.Refreshing && act.Op.Outcome != nil {
+			words = append(words, "because", act.Op.Outcome.Message)
+		}
 		return strings.Join(words, " ")
 	case sequence.Evict:
 		return "evict " + act.Pods[0].Name
@@ -111,6 +114,9 @@ func TestNext(t *testing.T) {
 		{"failed for now", idle(), func(s *sequence.Seen) {
 			s.Node.Last = last("failure", 20*time.Minute, &sequence.Outcome{Reason: "PartitionFailure", Message: "no", Retry: true})
 		}, "sequence.Wait {For:40m0s}"},
+		{"failed, and the clock was set back", idle(), func(s *sequence.Seen) {
+			s.Node.Last = last("failure", -2*time.Hour, &sequence.Outcome{Reason: "PartitionFailure", Message: "no", Retry: true})
+		}, "patch waiting "},
 		{"failed long ago", idle(), func(s *sequence.Seen) {
 			s.Node.Last = last("failure", 2*time.Hour, &sequence.Outcome{Reason: "PartitionFailure", Message: "no", Retry: true})
 		}, "patch waiting "},
@@ -158,10 +164,38 @@ func TestNext(t *testing.T) {
 		{"applied", at(sequence.Applying, 0), func(s *sequence.Seen) { s.Used = &sequence.Used{Target: target} }, "patch refreshing cordon in-progress"},
 		{"failed, undone", at(sequence.Applying, 0), func(s *sequence.Seen) {
 			s.Used = &sequence.Used{Target: target, Failed: &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}, Undone: true}
-		}, "patch refreshing cordon in-progress"},
+		}, "patch refreshing cordon in-progress because no"},
 		{"failed, not undone", at(sequence.Applying, 0), func(s *sequence.Seen) {
 			s.Used = &sequence.Used{Target: target, Failed: &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}}
-		}, "patch applying cordon taint in-progress"},
+		}, "patch applying cordon taint failure PartitionFailure"},
+		{"label removed, applied", at(sequence.Applying, 0), func(s *sequence.Seen) {
+			s.Node.Profile, s.Used = "", &sequence.Used{Target: target}
+		}, "patch refreshing cordon in-progress"},
+		{"label removed, failed, undone", at(sequence.Applying, 0), func(s *sequence.Seen) {
+			s.Node.Profile, s.Used = "", &sequence.Used{Target: target, Failed: &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}, Undone: true}
+		}, "patch refreshing cordon in-progress because no"},
+		{"label removed, failed, not undone", at(sequence.Applying, 0), func(s *sequence.Seen) {
+			s.Node.Profile, s.Used = "", &sequence.Used{Target: target, Failed: &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}}
+		}, "patch applying cordon taint failure PartitionFailure"},
+		{"label removed, the profile is in force", at(sequence.Applying, 0), func(s *sequence.Seen) {
+			s.Node.Profile, s.Host.InForce, s.Plan.Changes = "", "small", false
+		}, "patch refreshing cordon in-progress"},
+		{"label removed, an older profile of that name is in force", at(sequence.Applying, 0), func(s *sequence.Seen) {
+			s.Node.Profile, s.Host.InForce = "", "small"
+		}, "patch refreshing cordon in-progress because the label was removed before dcm divided the GPUs as small says; the profile in force is small"},
+		{"label removed before dcm began", at(sequence.Applying, 0), func(s *sequence.Seen) { s.Node.Profile = "" },
+			"patch refreshing cordon in-progress because the label was removed before dcm divided the GPUs as small says; the profile in force is whole"},
+		{"label removed, the GPUs are as no profile says", at(sequence.Applying, 0), func(s *sequence.Seen) { s.Node.Profile, s.Host.InSync = "", false },
+			"sequence.Wait {For:5s}"},
+		{"label removed, plan unknown", at(sequence.Applying, 0), func(s *sequence.Seen) { s.Node.Profile, s.Plan = "", nil },
+			"sequence.Wait {For:5s}"},
+		{"ConfigMap removed, applied", at(sequence.Applying, 0), func(s *sequence.Seen) {
+			s.Config, s.Used = sequence.Config{Problem: &sequence.Outcome{Reason: sequence.NoConfigMap, Message: "gone"}}, &sequence.Used{Target: target}
+		}, "patch refreshing cordon in-progress"},
+		{"ConfigMap removed before dcm began", at(sequence.Applying, 0), func(s *sequence.Seen) {
+			s.Config, s.Plan = sequence.Config{Problem: &sequence.Outcome{Reason: sequence.NoConfigMap, Message: "gone"}}, nil
+		}, "patch refreshing cordon in-progress because gone"},
+		{"the clock was set back", at(sequence.Draining, -time.Hour), func(s *sequence.Seen) { s.Pods = work(plain) }, "patch draining cordon taint"},
 		{"failed, not undone, a while ago", at(sequence.Applying, time.Minute), func(s *sequence.Seen) {
 			s.Node.Op.Outcome = &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}
 		}, "sequence.Wait {For:59m0s}"},
@@ -171,7 +205,7 @@ func TestNext(t *testing.T) {
 		{"another label while it cannot", at(sequence.Applying, time.Minute), func(s *sequence.Seen) {
 			s.Node.Op.Outcome, s.Node.Profile = &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}, "near"
 		}, "patch applying cordon taint in-progress"},
-		{"the profile is not there any more", at(sequence.Applying, 0), func(s *sequence.Seen) { s.Plan.Refusal = &sequence.Outcome{Reason: "PartitionFailure", Message: "no"} }, "patch refreshing cordon in-progress"},
+		{"the profile is not there any more", at(sequence.Applying, 0), func(s *sequence.Seen) { s.Plan.Refusal = &sequence.Outcome{Reason: "PartitionFailure", Message: "no"} }, "patch refreshing cordon in-progress because no"},
 
 		{"no plugin yet", at(sequence.Refreshing, 0), func(*sequence.Seen) {}, "sequence.Wait {For:5s}"},
 		{"it does not count yet", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
@@ -247,6 +281,61 @@ func TestWhoWasNotReadyBeforeIsNotWaitedFor(t *testing.T) {
 	got := sequence.Next(s).Act.(sequence.Patch).Op.Operands
 	if len(got) != 1 || got[0] != "d/plugin" {
 		t.Errorf("waits for %q", got)
+	}
+}
+
+// A change that failed and is not undone keeps the node cordoned and its place in the
+// budget: alerts on the state label and on Warning events must see it.
+func TestFailureNotUndone_Visible(t *testing.T) {
+	s := at(sequence.Applying, 0)
+	s.Used = &sequence.Used{Target: target, Failed: &sequence.Outcome{Reason: "PartitionFailure", Message: "the driver refuses"}}
+	first := sequence.Next(s).Act.(sequence.Patch)
+	s.ID = "later"
+	second := sequence.Next(s).Act.(sequence.Patch)
+	for _, p := range []sequence.Patch{first, second} {
+		if p.State != sequence.Failure || p.Event == nil || !p.Event.Warning || !strings.Contains(p.Event.Note, "the driver refuses") {
+			t.Errorf("state %q, event %+v", p.State, p.Event)
+		}
+	}
+	if first.Event.Key == second.Event.Key {
+		t.Errorf("both attempts have the event %q: the API server drops the second", first.Event.Key)
+	}
+}
+
+func TestWaitingForBudget_NamesHolders(t *testing.T) {
+	s := at(sequence.Waiting, 0)
+	s.Leases.All = []sequence.Lease{{Name: "l1", Holder: "n3/x"}, {Name: "l2", Holder: "n2/y"}}
+	if got, want := sequence.Next(s).Condition.Message, "all 2 places in the budget are taken, by n2, n3"; !strings.Contains(got, want) {
+		t.Errorf("message is %q, want %q in it", got, want)
+	}
+	s.Leases.All = nil
+	for i := range 9 {
+		s.Leases.All = append(s.Leases.All, sequence.Lease{Name: fmt.Sprint(i), Holder: fmt.Sprintf("m%d/x", i)})
+	}
+	if got, want := sequence.Next(s).Condition.Message, "by m0, m1, m2, m3, m4, 4 more"; !strings.Contains(got, want) {
+		t.Errorf("message is %q, want %q in it", got, want)
+	}
+}
+
+func TestPlanned(t *testing.T) {
+	tests := map[string]struct {
+		change func(*sequence.Seen)
+		want   string
+	}{
+		"label":                          {func(*sequence.Seen) {}, "small"},
+		"another label":                  {func(s *sequence.Seen) { s.Node.Profile = "near" }, "near"},
+		"label removed":                  {func(s *sequence.Seen) { s.Node.Profile = "" }, "small"},
+		"label removed, other ConfigMap": {func(s *sequence.Seen) { s.Node.Profile, s.Config.Hash = "", "i" }, ""},
+		"label removed while draining":   {func(s *sequence.Seen) { s.Node.Profile, s.Node.Op.Phase = "", sequence.Draining }, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := at(sequence.Applying, 0)
+			tt.change(&s)
+			if got, ok := s.Planned(); got.Profile != tt.want || ok != (tt.want != "") || sequence.Wants(s).Plan != ok {
+				t.Errorf("planned is %q, %v, want %q; wants %+v", got.Profile, ok, tt.want, sequence.Wants(s))
+			}
+		})
 	}
 }
 

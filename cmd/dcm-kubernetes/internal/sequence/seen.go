@@ -186,12 +186,23 @@ func (s Seen) Target() (Target, bool) {
 	return Target{Profile: s.Node.Profile, Hash: s.Config.Hash}, true
 }
 
+// Planned is the target that Plan describes: the one that is selected or, if the label was
+// removed while dcm divided the GPUs, that of the operation, to see whether it was reached.
+func (s Seen) Planned() (Target, bool) {
+	op := s.Node.Op
+	if s.Node.Profile == "" && s.Config.Problem == nil && op != nil && op.Phase == Applying && op.Hash == s.Config.Hash {
+		return op.Target, true
+	}
+	return s.Target()
+}
+
 // Wanted is what Next takes beyond the node, the configuration and the host.
 type Wanted struct{ Plan, Pods, Leases bool }
 
 // Wants says what is to be looked at. A node that is as wanted costs nothing.
 func Wants(s Seen) Wanted {
 	_, told := s.Target()
+	_, planned := s.Planned()
 	op := s.Node.Op
 	switch {
 	case op == nil:
@@ -203,7 +214,7 @@ func Wants(s Seen) Wanted {
 	case op.Phase == Draining:
 		return Wanted{Plan: told, Pods: true}
 	case op.Phase == Applying:
-		return Wanted{Plan: told}
+		return Wanted{Plan: planned}
 	}
 	return Wanted{Pods: true}
 }
