@@ -44,9 +44,11 @@ func (r *Refusal) Error() string {
 	return "dcm answers " + r.Name + " " + r.Message
 }
 
-// Away tells whether dcm's daemon does not run, by the words that are kept for that.
-// Nothing was tried then.
-func (r *Refusal) Away() bool { return r.Name == Failed && r.Reason == "dcm.service does not answer" }
+// Away tells whether dcm's daemon does not run, by the words with which dcm-agent.service
+// begins the reason. Nothing was tried then.
+func (r *Refusal) Away() bool {
+	return r.Name == Failed && strings.HasPrefix(r.Reason, "dcm.service does not answer: ")
+}
 
 // refusal reads an error. One of varlink itself, for a method that is not there say,
 // is a refusal like any other.

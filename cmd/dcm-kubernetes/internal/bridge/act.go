@@ -138,12 +138,8 @@ func (b *Bridge) use(ctx context.Context, target sequence.Target) error {
 	}
 	used.Undone = undone(err)
 	b.Log.Info("used", "profile", target.Profile, "result", done.Result, "failed", used.Failed != nil, "undone", used.Undone)
-	now, err := b.Host.Account(ctx)
-	if err != nil {
-		return err
-	}
-	b.learn(now)
 	b.used = used
+	b.host.renew()
 	return nil
 }
 

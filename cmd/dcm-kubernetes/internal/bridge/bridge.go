@@ -25,7 +25,6 @@ import (
 
 // Host is the dcm of this host.
 type Host interface {
-	Account(context.Context) (agent.Account, error)
 	Follow(context.Context, func(agent.Account)) error
 	PlanFor(ctx context.Context, text, profile string) (agent.Plan, error)
 	UseFor(ctx context.Context, text, profile string) (agent.Used, error)
@@ -63,21 +62,14 @@ type Bridge struct {
 // told is the condition that a node's object was given: one that was made anew has none.
 type told struct {
 	sequence.Condition
-	node types.UID
+	node  types.UID
+	until time.Time // before that it is not written again for another message alone
 }
 
 // pause is what was said to an eviction.
 type pause struct {
 	until time.Time
 	words string
-}
-
-// hostState is the last account.
-type hostState struct {
-	mu      sync.Mutex
-	known   bool
-	account agent.Account
-	down    string
 }
 
 // Run goes on until ctx ends.
@@ -158,7 +150,7 @@ func (b *Bridge) step(ctx context.Context) time.Duration {
 func (b *Bridge) once(ctx context.Context) (time.Duration, error) {
 	node, seen, err := b.look(ctx)
 	if unreadable := (*cluster.UnreadableError)(nil); errors.As(err, &unreadable) && node != nil {
-		return rest, b.condition(ctx, node, sequence.Condition{Status: "False", Reason: "UnknownOperation", Message: unreadable.Error()})
+		return rest, b.condition(ctx, node, sequence.Step{Condition: sequence.Condition{Status: "False", Reason: "UnknownOperation", Message: unreadable.Error()}})
 	}
 	if err != nil || node == nil {
 		return rest, err
@@ -169,18 +161,20 @@ func (b *Bridge) once(ctx context.Context) (time.Duration, error) {
 		if pause, err := b.do(ctx, node, step.Act); err != nil {
 			return pause, err
 		}
-		return 0, b.condition(ctx, node, step.Condition)
+		return 0, b.condition(ctx, node, step)
 	}
-	if err := b.condition(ctx, node, step.Condition); err != nil {
+	if err := b.condition(ctx, node, step); err != nil {
 		return 0, err
 	}
 	return b.do(ctx, node, step.Act)
 }
 
-// condition tells it if it is another.
-func (b *Bridge) condition(ctx context.Context, node *core.Node, to sequence.Condition) error {
+// condition writes the step's condition if the node has another one.
+func (b *Bridge) condition(ctx context.Context, node *core.Node, step sequence.Step) error {
+	to := step.Condition
 	to.Message = cluster.Clip(to.Message)
-	if b.told == (told{to, node.UID}) {
+	if b.told.node == node.UID && (b.told.Condition == to ||
+		b.told.Status == to.Status && b.told.Reason == to.Reason && time.Now().Before(b.told.until)) {
 		return nil
 	}
 	now := cluster.Condition(node)
@@ -190,7 +184,7 @@ func (b *Bridge) condition(ctx context.Context, node *core.Node, to sequence.Con
 			return err
 		}
 	}
-	b.told = told{to, node.UID}
+	b.told = told{to, node.UID, time.Now().Add(step.Slack)}
 	return nil
 }
 

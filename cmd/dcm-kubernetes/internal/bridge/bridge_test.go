@@ -151,10 +151,88 @@ func TestAFailedRunEndsTheWayDcmSaysTheGPUsAre(t *testing.T) {
 			w.until("the reason", func() bool {
 				return strings.Contains(w.condition("n1"), "the driver says no; look at dmesg") && (w.state("n1") == "failure" && w.held() == 0 || w.phase("n1") == "applying")
 			})
+			w.until("the state label and the events", func() bool {
+				return w.stateLabel("n1") == "failure" && w.count("POST "+events) == 2
+			})
 			if undone == w.cordoned("n1") {
 				t.Errorf("cordoned: %v", w.cordoned("n1"))
 			}
 		})
+	}
+}
+
+// A host's clock can be set back: by chrony at boot, where the hardware clock has local
+// time. Accounts are ordered by the connection that brings them, not by their times.
+func TestClockSetBack_AgentGoesOn(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(1)
+	w.start("n1")
+	w.label("n1", "small")
+	w.until("success", func() bool { return w.state("n1") == "success" })
+	w.dcm["n1"].SetClockBack(time.Hour)
+	w.label("n1", "whole")
+	w.until("success of the other profile", func() bool {
+		return w.state("n1") == "success" && strings.HasSuffix(w.condition("n1"), "the GPUs are as whole says")
+	})
+	if n := w.dcm["n1"].Uses(); n != 2 {
+		t.Errorf("%d changes, want 2", n)
+	}
+}
+
+// The daemon is away when the GPUs are to be divided: nothing was tried, so nothing has
+// failed.
+func TestUse_DaemonAwayIsNoFailure(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(1)
+	w.dcm["n1"].MissUses(1)
+	w.start("n1")
+	w.label("n1", "small")
+	w.until("success", func() bool { return w.state("n1") == "success" && w.held() == 0 })
+	if n := w.count("POST " + events); n != 2 {
+		t.Errorf("%d events, want the begin and the end: %q", n, w.api.Requests())
+	}
+}
+
+// The label is removed while dcm divides the GPUs: they are divided as it said.
+func TestLabelRemovedWhileApplying_ReportsWhatWasDone(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(1)
+	w.dcm["n1"].Run = func() {
+		w.api.Do(func(tree standin.Tree) {
+			o := tree.Get(nodes + "n1")
+			delete(standin.Sub(o, "metadata", "labels"), cluster.Profile)
+			tree.Put(nodes+"n1", o)
+		})
+	}
+	w.start("n1")
+	w.label("n1", "small")
+	w.until("success", func() bool { return w.state("n1") == "success" && w.held() == 0 })
+	if wrong := w.atRest("n1"); wrong != nil || w.dcm["n1"].Partitions() != 64 {
+		t.Errorf("%q, %d partitions", wrong, w.dcm["n1"].Partitions())
+	}
+	w.until("the condition", func() bool { return strings.HasPrefix(w.condition("n1"), "Unknown NoProfile: ") })
+}
+
+// In a large budget the holders change all the time, and many nodes wait: the condition
+// is not written again for each of them.
+func TestWaitingForBudget_MessageIsWrittenSeldom(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(2)
+	w.times.Budget = time.Hour
+	w.holders("n2/a", "n3/b")
+	w.start("n1")
+	w.label("n1", "small")
+	w.until("the holders", func() bool { return strings.Contains(w.condition("n1"), "are taken, by n2, n3;") })
+	w.holders("n2/a", "n4/c")
+	before := w.count("GET " + leases[:len(leases)-1])
+	touch := 0
+	w.until("another look", func() bool {
+		touch++
+		w.annotate("n1", "touched", fmt.Sprint(touch))
+		return w.count("GET "+leases[:len(leases)-1]) >= before+2
+	})
+	if got := w.condition("n1"); !strings.Contains(got, "by n2, n3;") {
+		t.Errorf("the condition is %q", got)
 	}
 }
 

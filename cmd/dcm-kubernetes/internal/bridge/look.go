@@ -22,7 +22,7 @@ func (b *Bridge) look(ctx context.Context) (*core.Node, sequence.Seen, error) {
 	seen.Times.Budget = jitter(seen.Times.Budget)
 	node := b.latest()
 	var known bool
-	if seen.Host, known = b.hostNow(); !known || node == nil {
+	if seen.Host, known = b.host.now(); !known || node == nil {
 		return nil, seen, nil
 	}
 	var err error
@@ -74,7 +74,11 @@ func (b *Bridge) gather(ctx context.Context, seen *sequence.Seen) error {
 // plan asks what would change. What dcm cannot tell now is no verdict on the profile:
 // its daemon may be about to start.
 func (b *Bridge) plan(ctx context.Context, seen *sequence.Seen) {
-	plan, err := b.Host.PlanFor(ctx, seen.Config.Text, seen.Node.Profile)
+	target, ok := seen.Planned()
+	if !ok {
+		return
+	}
+	plan, err := b.Host.PlanFor(ctx, seen.Config.Text, target.Profile)
 	refused := (*agent.Refusal)(nil)
 	switch {
 	case err == nil:
@@ -134,60 +138,4 @@ func (b *Bridge) stale(ctx context.Context, seen *sequence.Seen) error {
 	var err error
 	one.Stale, err = b.Cluster.Stale(ctx, one.Holder)
 	return err
-}
-
-// hostNow is the host as the last account tells it.
-func (b *Bridge) hostNow() (sequence.Host, bool) {
-	b.host.mu.Lock()
-	defer b.host.mu.Unlock()
-	a := b.host.account
-	return sequence.Host{
-		Down:       b.host.down,
-		Running:    a.Running(),
-		InForce:    a.Profile.InForce,
-		InSync:     a.Health.InSync,
-		Problem:    a.Problem(),
-		Partitions: a.Partitions(),
-	}, b.host.known
-}
-
-// learn takes an account, unless a later one is known.
-func (b *Bridge) learn(a agent.Account) {
-	b.host.mu.Lock()
-	defer b.host.mu.Unlock()
-	b.host.known, b.host.down = true, ""
-	if !a.Taken.Before(b.host.account.Taken) {
-		b.host.account = a
-	}
-}
-
-// lose says that dcm does not answer.
-func (b *Bridge) lose(why error) {
-	b.host.mu.Lock()
-	defer b.host.mu.Unlock()
-	b.host.known, b.host.down = true, why.Error()
-}
-
-// follow keeps the account, and the node's features, as they are on the host.
-func (b *Bridge) follow(ctx context.Context) {
-	for pause := time.Second; ctx.Err() == nil; pause = min(2*pause, 30*time.Second) {
-		err := b.Host.Follow(ctx, func(a agent.Account) {
-			pause = time.Second
-			b.learn(a)
-			if err := b.Features.Write(a.Partitions()); err != nil {
-				b.Log.Warn("features are not told", "error", err)
-			}
-			b.nudge()
-		})
-		if ctx.Err() != nil {
-			return
-		}
-		b.Log.Warn("dcm does not answer", "error", err)
-		b.lose(err)
-		b.nudge()
-		select {
-		case <-ctx.Done():
-		case <-time.After(jitter(pause)):
-		}
-	}
 }

@@ -206,6 +206,39 @@ func (w *world) cordoned(node string) bool {
 	return standin.Sub(w.api.Get(nodes+node), "spec")["unschedulable"] == true
 }
 
+// stateLabel is the state label, also while an operation is under way.
+func (w *world) stateLabel(node string) string {
+	state, _ := standin.Sub(w.api.Get(nodes+node), "metadata", "labels")[cluster.State].(string)
+	return state
+}
+
+// holders has the budget's leases held.
+func (w *world) holders(all ...string) {
+	w.api.Do(func(tree standin.Tree) {
+		for i, who := range all {
+			at := fmt.Sprintf("%sbudget-%d", leases, i)
+			l := tree.Get(at)
+			standin.Sub(l, "spec")["holderIdentity"] = who
+			tree.Put(at, l)
+			name, id, _ := strings.Cut(who, "/")
+			op, err := json.Marshal(sequence.Operation{ID: id, Phase: sequence.Draining})
+			if err != nil {
+				w.t.Error(err)
+			}
+			tree.Put(nodes+name, standin.Object{"kind": "Node", "apiVersion": "v1", "metadata": standin.Object{"name": name, "uid": name,
+				"annotations": standin.Object{cluster.Operation: string(op)}}, "spec": standin.Object{}, "status": standin.Object{}})
+		}
+	})
+}
+
+func (w *world) annotate(node, key, value string) {
+	w.api.Do(func(tree standin.Tree) {
+		o := tree.Get(nodes + node)
+		standin.Sub(o, "metadata", "annotations")[key] = value
+		tree.Put(nodes+node, o)
+	})
+}
+
 func (w *world) phase(node string) sequence.Phase {
 	text, _ := standin.Sub(w.api.Get(nodes+node), "metadata", "annotations")[cluster.Operation].(string)
 	var op sequence.Operation

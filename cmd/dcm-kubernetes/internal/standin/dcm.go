@@ -33,6 +33,7 @@ type DCM struct {
 	inForce string
 	running bool
 	away    bool
+	missed  int // calls of UseFor that are not answered
 	uses    int
 	version time.Time
 	changed chan struct{}
@@ -46,12 +47,22 @@ func NewDCM() *DCM {
 // Away has the daemon not answer, or answer again.
 func (d *DCM) Away(away bool) { d.change(func() { d.away = away }) }
 
+// SetClockBack sets the host's clock back. Accounts that follow have earlier times.
+func (d *DCM) SetClockBack(by time.Duration) { d.change(func() { d.version = d.version.Add(-by) }) }
+
+// MissUses has the daemon not answer the next n calls of UseFor.
+func (d *DCM) MissUses(n int) { d.change(func() { d.missed = n }) }
+
 // absent is what is answered meanwhile.
-func (d *DCM) absent() error {
+func (d *DCM) absent(method string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.away {
-		return &agent.Refusal{Name: agent.Failed, Reason: "dcm.service does not answer", Cure: "Start it."}
+	missed := method == "UseFor" && d.missed > 0
+	if missed {
+		d.missed--
+	}
+	if d.away || missed {
+		return &agent.Refusal{Name: agent.Failed, Reason: "dcm.service does not answer: the name has no owner", Cure: "systemctl start dcm", Undone: true}
 	}
 	return nil
 }
@@ -152,7 +163,7 @@ func (d *DCM) PlanFor(_ context.Context, text, profile string) (agent.Plan, erro
 	if err != nil {
 		return agent.Plan{}, err
 	}
-	if err := d.absent(); err != nil {
+	if err := d.absent("PlanFor"); err != nil {
 		return agent.Plan{}, err
 	}
 	d.mu.Lock()
@@ -170,7 +181,7 @@ func (d *DCM) UseFor(_ context.Context, text, profile string) (agent.Used, error
 	if err != nil {
 		return agent.Used{}, err
 	}
-	if err := d.absent(); err != nil {
+	if err := d.absent("UseFor"); err != nil {
 		return agent.Used{}, err
 	}
 	d.change(func() { d.running = true })

@@ -1,0 +1,107 @@
+package bridge
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"dcm/cmd/dcm-kubernetes/internal/agent"
+	"dcm/cmd/dcm-kubernetes/internal/sequence"
+)
+
+// hostState is the last account. One connection delivers accounts in the order in which
+// they were taken, and connections are counted. Their times order nothing: the host's
+// clock can be set back.
+type hostState struct {
+	mu         sync.Mutex
+	known      bool
+	account    agent.Account
+	down       string
+	connection int
+	end        context.CancelFunc // of the current connection
+}
+
+// now returns the host as the last account describes it, and whether there is one.
+func (h *hostState) now() (sequence.Host, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a := h.account
+	return sequence.Host{
+		Down:       h.down,
+		Running:    a.Running(),
+		InForce:    a.Profile.InForce,
+		InSync:     a.Health.InSync,
+		Problem:    a.Problem(),
+		Partitions: a.Partitions(),
+	}, h.known
+}
+
+// connect counts a new connection, which lasts as long as the returned context.
+func (h *hostState) connect(ctx context.Context) (own context.Context, connection int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	own, h.end = context.WithCancel(ctx)
+	h.connection++
+	return own, h.connection
+}
+
+// renew ends the current connection: the next account is taken after this call.
+func (h *hostState) renew() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.known = false
+	h.connection++
+	h.end()
+}
+
+// learn takes an account, unless its connection was ended.
+func (h *hostState) learn(connection int, a agent.Account) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if connection != h.connection {
+		return false
+	}
+	h.known, h.down, h.account = true, "", a
+	return true
+}
+
+// lose notes why dcm does not answer, unless the connection was ended by renew.
+func (h *hostState) lose(connection int, why error) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if connection != h.connection {
+		return false
+	}
+	h.known, h.down = true, why.Error()
+	return true
+}
+
+// follow keeps the account, and the node's features, as they are on the host.
+func (b *Bridge) follow(ctx context.Context) {
+	for pause := time.Second; ctx.Err() == nil; {
+		own, connection := b.host.connect(ctx)
+		err := b.Host.Follow(own, func(a agent.Account) {
+			pause = time.Second
+			if !b.host.learn(connection, a) {
+				return
+			}
+			if err := b.Features.Write(a.Partitions()); err != nil {
+				b.Log.Warn("features are not told", "error", err)
+			}
+			b.nudge()
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		if !b.host.lose(connection, err) {
+			continue
+		}
+		b.Log.Warn("dcm does not answer", "error", err)
+		b.nudge()
+		select {
+		case <-own.Done():
+		case <-time.After(jitter(pause)):
+		}
+		pause = min(2*pause, 30*time.Second)
+	}
+}
