@@ -68,6 +68,7 @@ func TestSlurm(t *testing.T) {
 		{"slurmctld is away while the node is changed", slurmAway},
 		{"a failing change drains the node and says why", slurmFailure},
 		{"slurmctld knows what the node boots with", slurmReboot},
+		{"jobs get partitions by GRES", slurmGres},
 	} {
 		if !t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) }) {
 			break // each goes on where the one before has left the cluster
@@ -82,6 +83,12 @@ func (m machine) configureSlurm() {
 	said := m.run("dcm slurm-conf --features")
 	helpers, conf, _ := strings.Cut(said, "\n\n")
 	m.put("/etc/slurm/helpers.conf", helpers+"\n")
+	m.addSlurmConf(conf)
+}
+
+// addSlurmConf adds printed lines to slurm.conf, and what is for the node's line to that.
+func (m machine) addSlurmConf(conf string) {
+	m.t.Helper()
 	for line := range strings.Lines(conf) {
 		if features, ours := strings.CutPrefix(strings.TrimSpace(line), "#NodeName=gpu1 "); ours {
 			m.run(`sed -i "/^NodeName=gpu1 /s/$/ $1/" /etc/slurm/slurm.conf`, features)
@@ -222,4 +229,21 @@ func slurmReboot(m machine) {
 		}
 		return true
 	})
+}
+
+// slurmGres: slurmd takes the printed lines, and sets a job the variable of AMD's GPUs
+// alone.
+func slurmGres(m machine) {
+	m.run("rm /etc/slurm/helpers.conf; sed -i '/^NodeFeaturesPlugins=/d; /^ResumeTimeout=/d; s/ Features=[^ ]*//' /etc/slurm/slurm.conf")
+	gres, rest, _ := strings.Cut(m.run("dcm slurm-conf --gres"), "\n\n")
+	m.put("/etc/slurm/gres.conf", gres+"\n")
+	conf, _, _ := strings.Cut(rest, "\n\n") // no cgroup.conf: cgroups are off here
+	m.addSlurmConf(conf + "\n")
+	m.run("systemctl disable --now dcm-slurm; systemctl restart slurmctld slurmd")
+	if got := m.run("srun --gres=gpu:spx_nps1:2 env | grep VISIBLE_DEVICES; true"); got != "ROCR_VISIBLE_DEVICES=0,1" {
+		m.t.Errorf("the job's environment has %s", got)
+	}
+	if got := m.run("scontrol show config | grep AccountingStorageTRES"); !strings.HasSuffix(got, ",gres/gpu,gres/gpu:spx_nps1") {
+		m.t.Errorf("slurmctld has %s", got)
+	}
 }

@@ -35,6 +35,11 @@ func FeatureLines(node string, features []string) string {
 	return b.String()
 }
 
+// environment is the flag by which slurmd sets ROCR_VISIBLE_DEVICES alone. Without a flag
+// it sets the variables of all vendors, and ROCm applies CUDA_VISIBLE_DEVICES to what
+// ROCR_VISIBLE_DEVICES has left: the second job on a node sees no GPU.
+const environment = "amd_gpu_env"
+
 // Device is what a job is given: a partition of a kind, opened by its device node.
 type Device struct{ Type, File string }
 
@@ -48,19 +53,21 @@ func GresLines(node, note string, devices []Device) string {
 	var types []string
 	for rest := devices; len(rest) > 0; {
 		n := run(rest)
-		fmt.Fprintf(&b, "NodeName=%s Name=gpu Type=%s File=%s\n", node, rest[0].Type, files(rest[:n]))
+		fmt.Fprintf(&b, "NodeName=%s Name=gpu Type=%s File=%s Flags=%s\n", node, rest[0].Type, files(rest[:n]), environment)
 		if count[rest[0].Type] == 0 {
 			types = append(types, rest[0].Type)
 		}
 		count[rest[0].Type] += n
 		rest = rest[n:]
 	}
-	gres := make([]string, len(types))
+	gres, tracked := make([]string, len(types)), []string{"gres/gpu"}
 	for i, t := range types {
 		gres[i] = fmt.Sprintf("gpu:%s:%d", t, count[t])
+		tracked = append(tracked, "gres/gpu:"+t)
 	}
 	fmt.Fprintln(&b, "\n# slurm.conf, everywhere; what it says of the node already stays in its line")
 	fmt.Fprintln(&b, "GresTypes=gpu")
+	fmt.Fprintf(&b, "AccountingStorageTRES=%s\n", strings.Join(tracked, ","))
 	fmt.Fprintf(&b, "#NodeName=%s Gres=%s\n", node, strings.Join(gres, ","))
 	fmt.Fprintln(&b, "\n# cgroup.conf, on this node: a job opens no other partition than its own")
 	fmt.Fprintln(&b, "ConstrainDevices=yes")

@@ -34,11 +34,12 @@ func TestGresLines(t *testing.T) {
 	got := strings.Split(GresLines("gpu1", "A note", list), "\n\n")
 	want := []string{`# gres.conf, on this node. A note
 NodeName=gpu1 AutoDetect=off
-NodeName=gpu1 Name=gpu Type=cpx File=/dev/dri/renderD[128-131]
-NodeName=gpu1 Name=gpu Type=cpx File=/dev/dri/renderD140
-NodeName=gpu1 Name=gpu Type=spx File=/dev/dri/renderD141
-NodeName=gpu1 Name=gpu Type=cpx File=/dev/odd`, `# slurm.conf, everywhere; what it says of the node already stays in its line
+NodeName=gpu1 Name=gpu Type=cpx File=/dev/dri/renderD[128-131] Flags=amd_gpu_env
+NodeName=gpu1 Name=gpu Type=cpx File=/dev/dri/renderD140 Flags=amd_gpu_env
+NodeName=gpu1 Name=gpu Type=spx File=/dev/dri/renderD141 Flags=amd_gpu_env
+NodeName=gpu1 Name=gpu Type=cpx File=/dev/odd Flags=amd_gpu_env`, `# slurm.conf, everywhere; what it says of the node already stays in its line
 GresTypes=gpu
+AccountingStorageTRES=gres/gpu,gres/gpu:cpx,gres/gpu:spx
 #NodeName=gpu1 Gres=gpu:cpx:6,gpu:spx:1`, `# cgroup.conf, on this node: a job opens no other partition than its own
 ConstrainDevices=yes
 `}
