@@ -1,13 +1,9 @@
 package main
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"dcm/internal/nvml"
 	"dcm/internal/nvml/standin"
@@ -21,7 +17,7 @@ func TestEveryDriver(t *testing.T) {
 		driver string
 		before int // profiles with places that are told of with MIG off
 	}{{"535.261.03", 0}, {"550.163.01", 7}, {"580.82.07", 7}} {
-		m := machine{t, m.lib, m.state, m.sys, m.dev}
+		m := m.with(t)
 		s, err := standin.New(c.driver, "H100-80GB", first, second)
 		if err == nil {
 			err = standin.Write(m.state, s)
@@ -45,7 +41,7 @@ func TestEveryProfileOfEveryBoard(t *testing.T) {
 	m := node(t, "A30")
 	for _, b := range partition.Boards() {
 		t.Run(b.Name, func(t *testing.T) {
-			m := machine{t, m.lib, m.state, m.sys, m.dev}
+			m := m.with(t)
 			s, err := standin.New("580.82.07", b.Name, first, second)
 			if err == nil {
 				err = standin.Write(m.state, s)
@@ -204,7 +200,7 @@ func TestWhatAFillMeets(t *testing.T) {
 		{"no permission", "fail nvmlDeviceCreateGpuInstanceWithPlacement 4", []string{"3g.40gb@0"}, nvml.NoPermission, "no permission", "on"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := machine{t, m.lib, m.state, m.sys, m.dev}
+			m := m.with(t)
 			m.update(func(s *standin.State) {
 				s.Knobs, s.GPUs[0].Instances = nil, nil
 				if c.knob != "" {
@@ -239,27 +235,5 @@ func TestWhatARestartLeaves(t *testing.T) {
 			s.Reboot()
 		})
 		m.want(m.look(first), now)
-	}
-}
-
-// The library makes the nodes of what is new, with the rights that are left to a change.
-func TestTheNodesOfInstancesAreMade(t *testing.T) {
-	needsRoot(t)
-	m := node(t, "H100-80GB")
-	dev := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dev, "nvidia-caps"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	m.turn("nodes " + dev + " 509")
-	m.mode(true)
-	reply := m.fill("3g.40gb@4=1c.3g.40gb,1c.3g.40gb")
-	m.want(reply, "on 3g.40gb@4=1c.3g.40gb,1c.3g.40gb")
-	instance := uint32(3 + 9*reply.GPUs[0].Instances[0].ID) // as the driver numbers them, on the first GPU
-	for n := range uint32(3) {
-		var st unix.Stat_t
-		err := unix.Stat(filepath.Join(dev, fmt.Sprintf("nvidia-caps/nvidia-cap%d", instance+n)), &st)
-		if err != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR || unix.Major(st.Rdev) != 509 || unix.Minor(st.Rdev) != instance+n {
-			t.Errorf("node %d: %v, mode %o, %d:%d", instance+n, err, st.Mode, unix.Major(st.Rdev), unix.Minor(st.Rdev))
-		}
 	}
 }

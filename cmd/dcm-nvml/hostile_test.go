@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"dcm/internal/ask"
 	"dcm/internal/nvml"
 	"dcm/internal/nvml/standin"
@@ -138,7 +136,7 @@ func TestALibraryOfOthersIsNotLoaded(t *testing.T) {
 // What the library's code can do is what its process may: the stand-in tries.
 func TestTheLibraryHasNothingItDoesNotNeed(t *testing.T) {
 	needsRoot(t)
-	const none, makes, admin = "0000000000000000", "0000000008000000", "0000000008200000" // CAP_MKNOD is 27, CAP_SYS_ADMIN 21
+	const none, makes, admin = "0000000000000000", "0000000008000001", "0000000008200001" // CAP_CHOWN is 0, CAP_SYS_ADMIN 21, CAP_MKNOD 27
 	const no, yes = "Operation not permitted", "done"
 	on := true
 	for _, c := range []struct {
@@ -148,8 +146,10 @@ func TestTheLibraryHasNothingItDoesNotNeed(t *testing.T) {
 		caps, own, node string
 	}{
 		{"a look", nvml.Request{Do: nvml.Look, GPUs: []partition.Address{first}}, "", none, no, no},
-		{"a look where there are no nodes", nvml.Request{Do: nvml.Look, GPUs: []partition.Address{first}}, "nvidiactl", makes, no, yes},
-		{"a look at more GPUs than there are nodes", nvml.Request{Do: nvml.Look, GPUs: []partition.Address{first, second}}, "nvidia1", makes, no, yes},
+		{"a look where there are no nodes", nvml.Request{Do: nvml.Look, GPUs: []partition.Address{first}}, "nvidiactl", none, no, no},
+		{"a run's look", nvml.Request{Do: nvml.Look, Nodes: true, GPUs: []partition.Address{first}}, "", none, no, no},
+		{"a run's look where there are no nodes", nvml.Request{Do: nvml.Look, Nodes: true, GPUs: []partition.Address{first}}, "nvidiactl", makes, no, yes},
+		{"a run's look at more GPUs than there are nodes", nvml.Request{Do: nvml.Look, Nodes: true, GPUs: []partition.Address{first, second}}, "nvidia1", makes, no, yes},
 		{"a change", nvml.Request{Do: nvml.Mode, GPU: first, On: &on}, "", admin, yes, yes},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -158,6 +158,9 @@ func TestTheLibraryHasNothingItDoesNotNeed(t *testing.T) {
 				os.Remove(filepath.Join(m.dev, c.lacks))
 			}
 			told := filepath.Join(t.TempDir(), "told")
+			if err := os.WriteFile(told+".old", nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
 			m.update(func(s *standin.State) { s.Privileged, s.Knobs = true, []string{"confess " + told} })
 			if reply := m.ask(c.request); reply.Error != nil {
 				t.Fatalf("%+v", reply.Error)
@@ -173,8 +176,8 @@ func TestTheLibraryHasNothingItDoesNotNeed(t *testing.T) {
 			}
 			for key, value := range map[string]string{
 				"CapInh": none, "CapAmb": none, "CapPrm": c.caps, "CapEff": c.caps, "CapBnd": c.caps, "NoNewPrivs": "1", "Seccomp": "2", "user": "0",
-				"local socket": c.own, "network": no, "netlink": no, "signal the caller": no, "user namespace": no, "node": c.node,
-				"disk": no, "type at the terminal": no, "run a program": no,
+				"local socket": c.own, "network": no, "netlink": no, "signal the caller": no, "user namespace": no,
+				"node": c.node, "mode": c.node, "owner": c.node, "directory": c.node, "link": c.node, "rename": c.node, "removal": c.node, "disk": no, "type at the terminal": no, "run a program": no,
 			} {
 				if got[key] != value {
 					t.Errorf("%s: %q, want %q", key, got[key], value)
@@ -195,7 +198,7 @@ func TestAChangeWithoutTheRightsIsRefused(t *testing.T) {
 	}
 	way := ask.Way{Args: []string{"--sys", m.sys}, Attr: ask.Group()}
 	if os.Getuid() == 0 {
-		way.Args = []string{again, "0", m.sys, m.dev, "false", string(request)}
+		way.Args = []string{again, "0", m.sys, m.dev, m.proc, "false", string(request)}
 	}
 	out, _ := ask.Once(t.Context(), os.Args[0], request, way)
 	reply, err := nvml.ParseReply(out)
@@ -221,26 +224,4 @@ func TestANodeThatIsOpenIsInUse(t *testing.T) {
 	m.wantError(m.mode(true), nvml.InUse, "could not change to it")
 	f.Close()
 	m.want(m.mode(true), "on")
-}
-
-// On a host that was just booted nobody has made the driver's nodes: a look does, by who
-// has the right, and else it is told.
-func TestALookMakesTheNodesThatAreNotThere(t *testing.T) {
-	m := node(t, "A30")
-	if err := os.RemoveAll(m.dev); err != nil {
-		t.Fatal(err)
-	}
-	m.turn("nodes " + m.dev + " 509")
-	m.wantError(m.look(first), nvml.NoNodes, "there is no "+m.dev+"/nvidiactl: nvmlInit_v2: the driver is not loaded (9)")
-	needsRoot(t)
-	if err := os.Mkdir(m.dev, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	m.want(m.look(first), "off")
-	for name, minor := range map[string]uint32{"nvidiactl": 255, "nvidia0": 0} {
-		var st unix.Stat_t
-		if err := unix.Stat(filepath.Join(m.dev, name), &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR || unix.Major(st.Rdev) != 195 || unix.Minor(st.Rdev) != minor {
-			t.Errorf("%s: %v, mode %o, %d:%d", name, err, st.Mode, unix.Major(st.Rdev), unix.Minor(st.Rdev))
-		}
-	}
 }

@@ -58,6 +58,7 @@ type machine struct {
 	t          *testing.T
 	lib, state string
 	sys, dev   string
+	proc       string
 }
 
 // node builds a machine of one kind of board, with the library without the functions
@@ -72,7 +73,7 @@ func node(t *testing.T, board string, hidden ...string) machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := machine{t, lib, standin.StateOf(lib), filepath.Join(dir, "sys"), filepath.Join(dir, "dev")}
+	m := machine{t, lib, standin.StateOf(lib), filepath.Join(dir, "sys"), filepath.Join(dir, "dev"), filepath.Join(dir, "proc")}
 	s, err := standin.New("580.82.07", board, first, second)
 	if err == nil {
 		err = standin.Write(m.state, s)
@@ -88,6 +89,12 @@ func node(t *testing.T, board string, hidden ...string) machine {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return m
+}
+
+// with is the machine in a subtest.
+func (m machine) with(t *testing.T) machine {
+	m.t = t
 	return m
 }
 
@@ -122,7 +129,7 @@ func (m machine) within(ctx context.Context, r nvml.Request) (nvml.Reply, error)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	out, err := ask.Once(ctx, os.Args[0], request, ask.Way{Args: []string{"--sys", m.sys, "--dev", m.dev}, Attr: ask.Group()})
+	out, err := ask.Once(ctx, os.Args[0], request, ask.Way{Args: []string{"--sys", m.sys, "--dev", m.dev, "--proc", m.proc}, Attr: ask.Group()})
 	if len(out) == 0 {
 		return nvml.Reply{}, err
 	}

@@ -69,7 +69,7 @@ func confineSelf(args []string, private bool) *amdsmi.Failure {
 
 // rights are what the library needs: to look, the devices; to set, root's files.
 func rights(r amdsmi.Request) confine.Rights {
-	return confine.Rights{Nobody: r.Looks(), Devices: []string{"/dev/kfd", "/dev/dri/*"}, Programs: true}
+	return confine.Rights{Nobody: r.Looks(), Devices: []string{"/dev/kfd", "/dev/dri/*"}, Programs: true, Files: true}
 }
 
 // confined answers the request of a user.

@@ -28,8 +28,12 @@ type Rights struct {
 	Programs bool
 	// Sockets of this host may be connected to, of no other kind and by no other way.
 	Sockets bool
-	// Nodes of devices that are no disks may be made, and given to root.
+	// Nodes of devices that are no disks may be made, given an owner and a mode, and
+	// removed.
 	Nodes bool
+	// Files may be removed and renamed, and their modes and directories changed. libamd_smi
+	// needs it for the mutexes in /dev/shm that its users share.
+	Files bool
 }
 
 // Again runs the program once more in its own place, with other arguments, no

@@ -21,12 +21,22 @@ func (r Rights) refused() []uint32 {
 		{r.Programs, []uint32{unix.SYS_EXECVE, unix.SYS_EXECVEAT}},
 		{r.Sockets, []uint32{unix.SYS_SOCKET, unix.SYS_CONNECT}},
 		{r.Nodes, append(nodes(), unix.SYS_MKNODAT, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT)},
+		{r.Nodes || r.Files, append(entries(), entriesAt()...)},
 	} {
 		if !group.left {
 			out = append(out, group.calls...)
 		}
 	}
 	return out
+}
+
+// entriesAt are the calls that change a directory's entries or a file's mode, but for the
+// creation of a regular file.
+func entriesAt() []uint32 {
+	return []uint32{
+		unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_MKDIRAT, unix.SYS_UNLINKAT,
+		unix.SYS_SYMLINKAT, unix.SYS_LINKAT, unix.SYS_RENAMEAT2,
+	}
 }
 
 // always are those that nobody is left.

@@ -16,6 +16,14 @@ func ownRefused() []uint32 {
 // nodes are the older names of the calls that make nodes and give them away.
 func nodes() []uint32 { return []uint32{unix.SYS_MKNOD, unix.SYS_CHOWN, unix.SYS_LCHOWN} }
 
+// entries are the older names of the calls of entriesAt.
+func entries() []uint32 {
+	return []uint32{
+		unix.SYS_CHMOD, unix.SYS_MKDIR, unix.SYS_RMDIR, unix.SYS_UNLINK, unix.SYS_SYMLINK, unix.SYS_LINK,
+		unix.SYS_RENAME, unix.SYS_RENAMEAT,
+	}
+}
+
 func madeBy() []making {
 	return []making{{unix.SYS_MKNODAT, offsetThird}, {unix.SYS_MKNOD, offsetSecond}}
 }

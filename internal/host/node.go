@@ -20,6 +20,14 @@ func (h *Host) Node(cfg *config.Config, opts ...gpu.Option) *gpu.Node {
 	return h.node(cfg, opts...)
 }
 
+// NodeForRun is the hardware for a run, which may change it.
+func (h *Host) NodeForRun(cfg *config.Config, opts ...gpu.Option) *gpu.Node {
+	if !h.Here() {
+		cfg = nil
+	}
+	return h.open(cfg, h.nvidia(h.roots(), nvidia.Changes()), opts...)
+}
+
 // Libraries names those of the vendors', or says why one is not used.
 func (h *Host) Libraries(ctx context.Context) []gpu.Library {
 	cfg, err := h.Config()
@@ -31,8 +39,16 @@ func (h *Host) Libraries(ctx context.Context) []gpu.Library {
 
 // node is where a vendor is added.
 func (h *Host) node(cfg *config.Config, opts ...gpu.Option) *gpu.Node {
-	roots := gpu.Roots{Sys: h.Path("sys"), Proc: h.Path("proc"), Dev: h.Path("dev")}
-	return gpu.Open(roots.Sys, []gpu.Vendor{amd(roots, cfg), h.nvidia(roots)}, append([]gpu.Option{gpu.Leases(h.leases)}, opts...)...)
+	return h.open(cfg, h.nvidia(h.roots()), opts...)
+}
+
+func (h *Host) open(cfg *config.Config, nv gpu.Vendor, opts ...gpu.Option) *gpu.Node {
+	roots := h.roots()
+	return gpu.Open(roots.Sys, []gpu.Vendor{amd(roots, cfg), nv}, append([]gpu.Option{gpu.Leases(h.leases)}, opts...)...)
+}
+
+func (h *Host) roots() gpu.Roots {
+	return gpu.Roots{Sys: h.Path("sys"), Proc: h.Path("proc"), Dev: h.Path("dev")}
 }
 
 func amd(roots gpu.Roots, cfg *config.Config) gpu.Vendor {
@@ -46,11 +62,11 @@ func amd(roots gpu.Roots, cfg *config.Config) gpu.Vendor {
 const nvml = "/usr/libexec/dcm/dcm-nvml"
 
 // nvidia is asked through its library alone, which is not for another tree.
-func (h *Host) nvidia(roots gpu.Roots) gpu.Vendor {
+func (h *Host) nvidia(roots gpu.Roots, opts ...nvidia.Option) gpu.Vendor {
 	if !h.Here() {
 		return nvidia.Open(roots)
 	}
-	return nvidia.Open(roots, nvidia.Program(nvml, ""), nvidia.Rival(h.rival))
+	return nvidia.Open(roots, append(opts, nvidia.Program(nvml, ""), nvidia.Rival(h.rival))...)
 }
 
 // manager sets MIG at boot from a configuration of its own.

@@ -66,7 +66,7 @@ func meanings() map[nvml.Kind]meaning {
 		noAnswer:           {log, true},
 		noProgram:          {"Install dcm's package again: dcm-nvml belongs to it.", false},
 		nvml.NoDriver:      {"Load the driver with `modprobe nvidia`; dcm goes on when it is there.", true},
-		nvml.NoNodes:       {"Have nvidia-persistenced started at boot, or run `nvidia-modprobe -c 0 -u`: they make the driver's nodes.", true},
+		nvml.NoNodes:       {"Run `nvidia-smi` as root, or have nvidia-persistenced started at boot: they make the driver's nodes, and so does the next run of dcm-apply.service.", true},
 		nvml.Lost:          {log + " A GPU that has left the bus needs a reboot, or the power taken away.", false},
 		nvml.NotFound:      {install, false},
 		nvml.NotLoaded:     {install, false},

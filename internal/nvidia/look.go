@@ -53,7 +53,7 @@ func (n *Node) Describe(functions []*gpu.Function) error {
 }
 
 func (n *Node) describe(functions []*gpu.Function) {
-	request := nvml.Request{Do: nvml.Look}
+	request := nvml.Request{Do: nvml.Look, Nodes: n.changes}
 	for _, f := range functions {
 		request.GPUs = append(request.GPUs, f.Address)
 	}

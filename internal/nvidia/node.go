@@ -20,6 +20,7 @@ type Node struct {
 	library string        // what it loads; "": the usual places
 	timeout time.Duration // for an answer; 0: by what is asked
 	rival   func() string // another program that sets MIG and is to be run at boot
+	changes bool          // a look may make the device nodes that are missing
 
 	limits opened.Limits // for looking who uses the GPUs
 
@@ -41,6 +42,10 @@ func Timeout(d time.Duration) Option { return func(n *Node) { n.timeout = d } }
 // Rival tells of a unit that would set MIG as well, at boot or now; "" for none. While
 // there is one, nothing is changed.
 func Rival(name func() string) Option { return func(n *Node) { n.rival = name } }
+
+// Changes lets a look make the device nodes that are missing. It is for a run, which is
+// about to change the GPUs; inspecting a GPU changes no node.
+func Changes() Option { return func(n *Node) { n.changes = true } }
 
 // Open returns the node under the roots. It touches nothing.
 func Open(r gpu.Roots, opts ...Option) *Node {

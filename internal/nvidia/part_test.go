@@ -52,7 +52,7 @@ func TestUnitsGetWhatTheseGPUsNeedWhereThereAreSome(t *testing.T) {
 	b := newBench(t, "mi300x-4+h100-4")
 	units := b.node.Dropins()
 	for unit, want := range map[string]string{
-		"dcm-apply.service":          "CapabilityBoundingSet=CAP_SYS_ADMIN CAP_MKNOD\n",
+		"dcm-apply.service":          "CapabilityBoundingSet=CAP_SYS_ADMIN CAP_MKNOD CAP_CHOWN\n",
 		"dcm.service":                "DeviceAllow=char-195 rw\n",
 		"dcm-reserve.service":        "DeviceAllow=char-195 rw\n",
 		"dcm-agent.service":          "DeviceAllow=char-195 rw\n",

@@ -29,9 +29,9 @@ Before=nvidia-gpu-reset.target
 Wants=` + refresh + `
 
 [Service]
-# SYS_ADMIN: the driver asks for it where MIG is to be changed. MKNOD: its library makes
-# the nodes of what is new.
-CapabilityBoundingSet=CAP_SYS_ADMIN CAP_MKNOD
+# SYS_ADMIN: the driver requires it where MIG is to be changed. MKNOD, CHOWN: its library
+# makes the nodes of what is new, with the owner that the driver's parameters name.
+CapabilityBoundingSet=CAP_SYS_ADMIN CAP_MKNOD CAP_CHOWN
 `,
 		"dcm.service":         devices,
 		"dcm-reserve.service": devices,

@@ -27,6 +27,7 @@ type Request struct {
 	// For a look.
 	GPUs  []partition.Address `json:"gpus,omitempty"`
 	Usage bool                `json:"usage,omitempty"`
+	Nodes bool                `json:"nodes,omitempty"` // missing device nodes may be made: a change follows
 
 	// For a change.
 	GPU       partition.Address    `json:"gpu,omitempty"`
@@ -67,8 +68,8 @@ func (r Request) Check() error {
 		return r.checkLook()
 	}
 	switch {
-	case len(r.GPUs) > 0 || r.Usage:
-		return Fail(BadRequest, "%q takes neither gpus nor usage", r.Do)
+	case len(r.GPUs) > 0 || r.Usage || r.Nodes:
+		return Fail(BadRequest, "%q takes neither gpus nor usage nor nodes", r.Do)
 	case (r.On != nil) != (r.Do == Mode):
 		return Fail(BadRequest, "on belongs to %q, and only there", Mode)
 	case (len(r.Instances) > 0) != (r.Do == Fill):

@@ -64,7 +64,7 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		chronicle.note(r)
 	})
 	cfg, broken, err := config.InForce(config.DefaultPaths(h.Root))
-	share := sharing{host: h, node: h.Node(cfg, woken(log)), seen: new(fresh), log: log}
+	share := sharing{host: h, node: h.NodeForRun(cfg, woken(log)), seen: new(fresh), log: log}
 	defer func() { share.after(ctx, rec.Run()) }()
 	if self.Unloaded && (err != nil || cfg.Selected == "") {
 		if err := bringBack(ctx, h, rec, log); err != nil {

@@ -2,7 +2,6 @@ package binding
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,19 +14,20 @@ import (
 )
 
 // Serve answers a request. It loads the library into this process and leaves it there:
-// the process should end soon. sys and dev are where sysfs and the devices are.
-func Serve(r nvml.Request, trust confine.Trust, sys, dev string) nvml.Reply {
+// the process should end soon.
+func Serve(r nvml.Request, trust confine.Trust, roots Roots) nvml.Reply {
 	var reply nvml.Reply
 	err := r.Check()
 	if err == nil {
-		err = driven(sys)
+		err = driven(roots.Sys)
 	}
 	if err == nil {
-		err = serve(r, trust, dev, &reply)
+		err = serve(r, trust, roots, &reply)
 	}
 	reply.Error = nvml.AsFailure(err)
 	if r.Looks() {
-		forbidden(&reply, dev)
+		roots.uncapped(&reply)
+		forbidden(&reply, roots.Dev)
 	}
 	return reply
 }
@@ -64,16 +64,7 @@ func driven(sys string) error {
 	return nil
 }
 
-// nodeless tells of the node that the library could not make, with what came of it.
-func nodeless(err error, dev string) error {
-	const control = "nvidiactl" // by which the library reaches the driver
-	if _, missing := os.Stat(filepath.Join(dev, control)); errors.Is(missing, fs.ErrNotExist) {
-		return about(nvml.Fail(nvml.NoNodes, "%w", err), "there is no %s", filepath.Join(dev, control))
-	}
-	return err
-}
-
-func serve(r nvml.Request, trust confine.Trust, dev string, reply *nvml.Reply) error {
+func serve(r nvml.Request, trust confine.Trust, roots Roots, reply *nvml.Reply) error {
 	l, err := load(r.Library, trust)
 	if l != nil {
 		reply.Library, reply.Missing = l.file, l.lacks
@@ -83,7 +74,7 @@ func serve(r nvml.Request, trust confine.Trust, dev string, reply *nvml.Reply) e
 		return err
 	}
 	if err := l.call(symInit, l.initialise); err != nil {
-		return nodeless(err, dev)
+		return roots.nodeless(err)
 	}
 	l.identify(reply)
 	if r.Looks() {

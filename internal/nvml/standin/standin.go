@@ -9,7 +9,8 @@
 //	nvml 13.580.82.07
 //	epoch N                 how often the module was loaded: of another one no handle is good
 //	loaded 0|1              whether it is
-//	privileged 0|1          whether a change takes CAP_SYS_ADMIN
+//	privileged 0|1          whether a change takes CAP_SYS_ADMIN, and a list of instances
+//	                        that or root's access to the capability mig/config
 //	gpu …                   see [GPU], in the order of its fields
 //	profile GPU …           see [Profile]
 //	gi GPU ID PROFILE START a GPU instance; PROFILE counts the profile lines from 0
@@ -34,8 +35,14 @@
 //	misplaced, ghost-compute  an instance is elsewhere than asked for, or not there
 //	mig-utilization         the utilization of MIG devices is told
 //	other-gpu, null-handles, null-instances, garbage-text, -name, -count, -mode, -placement, -slices
+//	profile-count N         GPU instance profiles have indices below N, and past the last
+//	                        profile of a GPU (0x12 without it)
+//	compute-nvl INDEX       the compute instance of seven slices is of the profile at 8 or 9
 //	nodes DIR MAJOR         DIR/nvidiactl and DIR/nvidiaN have to let themselves be opened, and
-//	                        those of instances are made below DIR/nvidia-caps
+//	                        the nodes of capabilities are below DIR/nvidia-caps, with that
+//	                        major number. root's process makes, corrects and replaces them
+//	params UID GID MODE MODIFY  what the nodes of GPUs are to have, as the driver's
+//	                        parameters NVreg_DeviceFileUID and so on (0 0 0666 1)
 //	unlisted                a GPU whose node cannot be opened is not found, in place of forbidden
 //	log FILE                every call for a GPU is written down there, the load and the end:
 //	                        the function, the GPU or "-", and the unit and the pid of who

@@ -40,6 +40,13 @@ typedef struct {
 } ci_profile_v2_t;
 
 typedef struct {
+	uint32_t version, id, sliceCount, instanceCount, multiprocessorCount;
+	uint32_t sharedCopyEngineCount, sharedDecoderCount, sharedEncoderCount, sharedJpegCount, sharedOfaCount;
+	char name[96];
+	uint32_t capabilities;
+} ci_profile_v3_t;
+
+typedef struct {
 	void *device;
 	uint32_t id, profileId;
 	placement_t placement;

@@ -46,7 +46,8 @@ static struct ci { unsigned gpu, gi, id, slices, start; } cis[MOST];
 static struct process { unsigned gpu, pid, gi, ci, graphics; unsigned long long memory; } processes[MOST];
 static struct knob { char name[48], value[400]; } knobs[64];
 static unsigned gpu_count, profile_count, gi_count, ci_count, process_count, knob_count;
-static unsigned epoch, loaded, privileged, ready, started; /* started: the module's epoch at nvmlInit */
+static unsigned epoch, loaded, privileged, started; /* started: the module's epoch at nvmlInit */
+static unsigned ready; /* calls of nvmlInit without one of nvmlShutdown */
 static char driver[64], version[64];
 
 static char path[PATH_MAX];
@@ -155,13 +156,8 @@ static void read_state(void)
 		fclose(f);
 }
 
-static void write_state(void)
+static void print_state(FILE *f)
 {
-	char next[PATH_MAX + 8];
-	snprintf(next, sizeof next, "%s.next", path);
-	FILE *f = fopen(next, "we");
-	if (!f)
-		return;
 	fprintf(f, "driver %s\nnvml %s\nepoch %u\nloaded %u\nprivileged %u\n", driver, version, epoch, loaded, privileged);
 	for (struct gpu *g = gpus; g < gpus + gpu_count; g++)
 		fprintf(f, "gpu %s %x %x %u %s %u %u %u %u %u %d %u %u %u %u %s %s\n", g->address, g->device, g->subsystem, g->minor, g->uuid, g->memory, g->mig,
@@ -180,8 +176,21 @@ static void write_state(void)
 		fprintf(f, "process %u %u %llu %u %u %u\n", p->gpu, p->pid, p->memory, p->gi, p->ci, p->graphics);
 	for (struct knob *k = knobs; k < knobs + knob_count; k++)
 		fprintf(f, "knob %s %s\n", k->name, k->value);
-	if (fclose(f) == 0)
-		rename(next, path);
+}
+
+static void write_state(void)
+{
+	char next[PATH_MAX + 8];
+	snprintf(next, sizeof next, "%s.next", path);
+	FILE *f = fopen(next, "we");
+	if (!f)
+		return;
+	print_state(f);
+	/* A look may not rename: it writes the file where it is. */
+	if (fclose(f) == 0 && rename(next, path) < 0 && (f = fopen(path, "we"))) {
+		print_state(f);
+		fclose(f);
+	}
 	see();
 }
 
@@ -362,28 +371,57 @@ static int in_use(const struct gpu *g)
 
 /*
  * Nodes, if the knob "nodes DIR MAJOR" is there: DIR/nvidiactl and those of the GPUs are
- * opened as the driver's library does, which makes them where they are not, and those that tell of instances are made below
- * DIR/nvidia-caps with that major number. Without a driver a node answers with another
- * error than to who may not open it.
+ * opened, and as root made or corrected before, as the knob "params UID GID MODE MODIFY"
+ * demands (0 0 0666 1 without it). The nodes of the capabilities have that major number and
+ * are below DIR/nvidia-caps. Without a driver a node answers with another error than to a
+ * process that may not open it.
  */
 static int nodes(char *dir, unsigned *major)
 {
 	return knob("nodes") && sscanf(knob("nodes"), "%199s %u", dir, major) == 2;
 }
 
+/* give sets the mode and the owner of what is there. */
+static int give(const char *node, unsigned mode, unsigned uid, unsigned gid)
+{
+	return chmod(node, mode) == 0 && chown(node, uid, gid) == 0;
+}
+
+/* provide makes a node or corrects it. A new one that cannot get its owner is removed. */
+static int provide(const char *node, dev_t number, unsigned mode, unsigned uid, unsigned gid)
+{
+	struct stat st;
+	if (stat(node, &st) == 0 && st.st_rdev == number) {
+		if ((st.st_mode & 07777) == mode && st.st_uid == uid && st.st_gid == gid)
+			return 1;
+		return give(node, mode, uid, gid);
+	}
+	unlink(node);
+	if (mknod(node, S_IFCHR | mode, number) < 0)
+		return 0;
+	if (give(node, mode, uid, gid))
+		return 1;
+	unlink(node);
+	return 0;
+}
+
 static int opens(const char *name, unsigned minor)
 {
 	char dir[200], node[PATH_MAX];
-	unsigned major;
+	unsigned major, uid = 0, gid = 0, mode = 0666, modify = 1;
+	struct stat st;
 	if (!nodes(dir, &major))
 		return 1;
+	if (knob("params"))
+		sscanf(knob("params"), "%u %u %o %u", &uid, &gid, &mode, &modify);
 	snprintf(node, sizeof node, "%s/%s", dir, name);
+	/* Another file than a device is a simulator's. */
+	if (modify && geteuid() == 0 && (stat(node, &st) < 0 || S_ISCHR(st.st_mode)))
+		provide(node, makedev(195, minor), mode, uid, gid);
 	int fd = open(node, O_RDWR | O_CLOEXEC);
 	if (fd >= 0)
 		close(fd);
-	if (fd < 0 && errno == ENOENT)
-		return mknod(node, S_IFCHR | 0666, makedev(195, minor)) == 0 && chmod(node, 0666) == 0;
-	return fd >= 0 || (errno != EPERM && errno != EACCES);
+	return fd >= 0 || (errno != ENOENT && errno != EPERM && errno != EACCES);
 }
 
 static int opens_gpu(const struct gpu *g)
@@ -393,17 +431,52 @@ static int opens_gpu(const struct gpu *g)
 	return opens(name, g->minor);
 }
 
+enum { CONFIG = 1, MONITOR, FIRST };
+
+/* capability makes the node of a capability, and tells whether it can be opened. */
+static int capability(unsigned minor, unsigned mode)
+{
+	char dir[200], node[PATH_MAX];
+	unsigned major;
+	struct stat st;
+	if (!nodes(dir, &major))
+		return geteuid() == 0;
+	snprintf(node, sizeof node, "%s/nvidia-caps", dir);
+	if (geteuid() == 0 && mkdir(node, 0755) == 0)
+		give(node, 0755, 0, 0);
+	snprintf(node, sizeof node, "%s/nvidia-caps/nvidia-cap%u", dir, minor);
+	if (geteuid() == 0 && (stat(node, &st) < 0 || S_ISCHR(st.st_mode)))
+		provide(node, makedev(major, minor), mode, 0, 0);
+	if (stat(node, &st) < 0 || (S_ISCHR(st.st_mode) && st.st_rdev != makedev(major, minor)))
+		return 0;
+	return access(node, R_OK) == 0;
+}
+
 /* has_node makes the node of an instance, or of one of its compute instances. */
 static int has_node(const struct gpu *g, unsigned gi, int ci)
 {
-	char dir[200], node[PATH_MAX];
-	unsigned major, minor = 3 + 135 * g->minor + 9 * gi + 1 + ci;
-	if (!nodes(dir, &major))
-		return 1;
-	snprintf(node, sizeof node, "%s/nvidia-caps/nvidia-cap%u", dir, minor);
-	if (mknod(node, S_IFCHR | 0666, makedev(major, minor)) < 0)
-		return errno == EEXIST;
-	return chmod(node, 0666) == 0;
+	char dir[200];
+	unsigned major;
+	return !nodes(dir, &major) || capability(FIRST + 135 * g->minor + 9 * gi + 1 + ci, 0666);
+}
+
+/*
+ * may_list tells whether the process may list instances: with CAP_SYS_ADMIN or the
+ * capability mig/config, which root's processes have where they can open its node.
+ */
+static int may_list(void)
+{
+	return !privileged || allowed() || capability(CONFIG, 0400);
+}
+
+/* beside is the name of a file with an ending. */
+static const char *beside(const char *file, const char *end)
+{
+	static char names[2][PATH_MAX];
+	static unsigned turn;
+	char *name = names[turn++ % 2];
+	snprintf(name, PATH_MAX, "%.4000s.%s", file, end);
+	return name;
 }
 
 /* confess tries what hostile code would, and writes down what came of it. */
@@ -426,6 +499,12 @@ static void confess(const char *file)
 	TRY("user namespace", unshare(CLONE_NEWUSER));
 	TRY("node", mknod(node, S_IFIFO | 0600, 0));
 	TRY("disk", mknod("/nonexistent/disk", S_IFBLK | 0600, 0));
+	TRY("mode", chmod(file, 0644));
+	TRY("owner", chown(file, getuid(), getgid()));
+	TRY("directory", mkdir(beside(file, "dir"), 0755));
+	TRY("link", symlink(file, beside(file, "link")));
+	TRY("rename", rename(beside(file, "old"), beside(file, "new")));
+	TRY("removal", unlink(beside(file, "new")));
 	TRY("type at the terminal", ioctl(2, TIOCSTI, "x"));
 	TRY("run a program", execl("/bin/true", "true", (char *)0));
 	fclose(out);
@@ -450,9 +529,15 @@ uint32_t nvmlInit_v2(void)
 		return status;
 	if (!loaded)
 		return DRIVER_NOT_LOADED;
+	if (ready && started == epoch) {
+		ready++;
+		return SUCCESS;
+	}
 	if (!opens("nvidiactl", 255))
 		return errno == EPERM || errno == EACCES ? NO_PERMISSION : DRIVER_NOT_LOADED;
-	ready = 1;
+	capability(CONFIG, 0400);
+	capability(MONITOR, 0444);
+	ready++;
 	started = epoch;
 	return SUCCESS;
 }
@@ -462,7 +547,9 @@ uint32_t nvmlShutdown(void)
 	ENTER;
 	log_call(__func__, 0);
 	uint32_t status = failing(__func__, 0);
-	ready = 0;
+	if (!ready)
+		return UNINITIALIZED;
+	ready--;
 	return status;
 }
 
@@ -673,7 +760,12 @@ uint32_t nvmlDeviceSetMigMode(void *device, uint32_t mode, uint32_t *activation)
 uint32_t nvmlDeviceGetMaxMigDeviceCount(void *device, uint32_t *count)
 {
 	CHECK(device, ON(DEVICE));
-	*count = knob("garbage-count") ? 1u << 30 : 7;
+	*count = 0;
+	for (struct profile *p = profiles; g->current && p < profiles + profile_count; p++)
+		if (p->gpu == gpu && p->slices > *count)
+			*count = p->slices;
+	if (knob("garbage-count"))
+		*count = 1u << 30;
 	return SUCCESS;
 }
 
@@ -715,6 +807,15 @@ static struct profile *by_index(unsigned gpu, uint32_t index)
 	return 0;
 }
 
+/* absent is the status for an index without a profile: past the last one it is another. */
+static uint32_t absent(uint32_t index)
+{
+	unsigned count = knob("profile-count") ? atoi(knob("profile-count")) : 0x12;
+	for (struct profile *p = profiles; p < profiles + profile_count; p++)
+		count = p->index >= count ? p->index + 1 : count;
+	return index < count ? NOT_SUPPORTED : INVALID_ARGUMENT;
+}
+
 static struct profile *by_id(unsigned gpu, uint32_t id)
 {
 	for (struct profile *p = profiles; p < profiles + profile_count; p++)
@@ -735,7 +836,7 @@ uint32_t nvmlDeviceGetGpuInstanceProfileInfo(void *device, uint32_t index, gi_pr
 	CHECK(device, ON(DEVICE));
 	struct profile *p = by_index(gpu, index);
 	if (!p)
-		return NOT_SUPPORTED;
+		return absent(index);
 	memset(info, 0, sizeof *info);
 	info->id = p->id, info->sliceCount = p->slices, info->instanceCount = told(p), info->memorySizeMB = p->memory;
 	return SUCCESS;
@@ -749,7 +850,9 @@ uint32_t nvmlDeviceGetGpuInstanceProfileInfoV(void *device, uint32_t index, gi_p
 	gi_profile_v3_t *v3 = (void *)info;
 	if (info->version != 0x2000098 && (info->version != 0x3000098 || knob("no-third-version")))
 		return VERSION_MISMATCH;
-	if (!p || (knob("names-with-mig") && !g->current))
+	if (!p)
+		return absent(index);
+	if (knob("names-with-mig") && !g->current)
 		return NOT_SUPPORTED;
 	snprintf(name, sizeof name, "MIG %s", knob("garbage-name") ? "7 of 9\033[2J" : p->name);
 	if (info->version == 0x2000098) {
@@ -780,6 +883,10 @@ uint32_t nvmlDeviceGetGpuInstances(void *device, uint32_t id, void **out, uint32
 	CHECK(device, ON(DEVICE));
 	if (!g->current)
 		return NOT_SUPPORTED;
+	if (!by_id(gpu, id))
+		return INVALID_ARGUMENT;
+	if (instances_on(gpu) && !may_list())
+		return NO_PERMISSION;
 	unsigned n = 0;
 	for (struct gi *i = gis; i < gis + gi_count; i++)
 		if (i->gpu == gpu && profile_of(i)->id == id)
@@ -796,10 +903,25 @@ static int ends_with(const char *text, const char *end)
 	return n >= m && !strcmp(text + n - m, end);
 }
 
-/* alone tells whether one profile takes the media engines that the other needs. */
-static int alone(const struct profile *a, const struct profile *b)
+/*
+ * engines are the JPEG and OFA engines that instances of a profile take, of which there is
+ * one on the boards with +me profiles: all of them, one, or none.
+ */
+enum { NO_ENGINES, ONE_ENGINE, ALL_ENGINES };
+
+static int engines(const struct profile *p)
 {
-	return ends_with(a->name, "+me.all") && !ends_with(b->name, "-me");
+	if (ends_with(p->name, "+me.all"))
+		return ALL_ENGINES;
+	return ends_with(p->name, "+me") ? ONE_ENGINE : NO_ENGINES;
+}
+
+/* excludes tells whether two instances of these profiles need the same media engines. */
+static int excludes(const struct profile *a, const struct profile *b)
+{
+	if (engines(a) == ALL_ENGINES || engines(b) == ALL_ENGINES)
+		return !ends_with((engines(a) == ALL_ENGINES ? b : a)->name, "-me");
+	return engines(a) == ONE_ENGINE && engines(b) == ONE_ENGINE;
 }
 
 static int fits(unsigned gpu, const struct profile *p, unsigned start)
@@ -810,7 +932,7 @@ static int fits(unsigned gpu, const struct profile *p, unsigned start)
 			continue;
 		struct profile *q = profile_of(i);
 		same += q == p;
-		if (run(i->start, q->size) & run(start, p->size) || alone(p, q) || alone(q, p))
+		if (run(i->start, q->size) & run(start, p->size) || excludes(p, q))
 			return 0;
 	}
 	return same < p->max;
@@ -883,17 +1005,47 @@ uint32_t nvmlGpuInstanceDestroy(void *instance)
 	return SUCCESS;
 }
 
-/* Compute instance profiles have the index, and here the id, of their number of slices. */
-static const unsigned compute_slices[] = {1, 2, 3, 4, 7};
+/*
+ * Compute instance profiles, by the index, which here is their id too: the slices of one.
+ * Newer libraries have one more of seven slices, which the knob "compute-nvl" puts in the
+ * place of the other. No board here offers the second one of one slice.
+ */
+static const unsigned compute_slices[] = {1, 2, 3, 4, 7, 8, 6, 1, 7, 7};
+enum { SEVEN = 4, SEVEN_NVL = 8, SEVEN_LATER = 9, COMPUTES = 10 };
+
+/* compute_index is the index of the profile of compute instances with so many slices. */
+static unsigned compute_index(unsigned slices)
+{
+	unsigned index = 0;
+	if (slices == 7 && knob("compute-nvl"))
+		return knob("compute-nvl")[0] == '9' ? SEVEN_LATER : SEVEN_NVL;
+	while (compute_slices[index] != slices)
+		index++;
+	return index;
+}
+
+/* offers_compute is the status of a compute instance profile in a GPU instance. */
+static uint32_t offers_compute(const struct profile *p, uint32_t index)
+{
+	unsigned count = strncmp(driver, "535.", 4) && strncmp(driver, "550.", 4) ? SEVEN_NVL + 1 : SEVEN_NVL;
+	if (compute_index(7) >= count)
+		count = compute_index(7) + 1;
+	if (index >= count)
+		return INVALID_ARGUMENT;
+	return compute_slices[index] <= p->slices && compute_index(compute_slices[index]) == index ? SUCCESS : NOT_SUPPORTED;
+}
 
 uint32_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(void *instance, uint32_t index, uint32_t engine, ci_profile_v2_t *info)
 {
 	CHECK(instance, ON(INSTANCE));
 	struct profile *p = profile_of(gi_at(gpu, gi_of(instance)));
-	if (info->version != 0x2000088)
+	if (info->version != 0x2000088 && (info->version != 0x300008c || knob("no-third-version")))
 		return VERSION_MISMATCH;
-	if (engine || index >= 5 || compute_slices[index] > p->slices)
+	if (engine)
 		return NOT_SUPPORTED;
+	uint32_t status = offers_compute(p, index);
+	if (status)
+		return status;
 	info->id = index;
 	info->sliceCount = knob("garbage-slices") ? 9999 : compute_slices[index];
 	info->instanceCount = p->slices / compute_slices[index];
@@ -901,14 +1053,21 @@ uint32_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(void *instance, uint32_t 
 		snprintf(info->name, sizeof info->name, "MIG %s", p->name);
 	else
 		snprintf(info->name, sizeof info->name, "MIG %uc.%s", compute_slices[index], p->name);
+	if (info->version == 0x300008c)
+		((ci_profile_v3_t *)info)->capabilities = 0;
 	return SUCCESS;
 }
 
 uint32_t nvmlGpuInstanceGetComputeInstances(void *instance, uint32_t id, void **out, uint32_t *count)
 {
 	CHECK(instance, ON(INSTANCE));
+	uint32_t status = offers_compute(profile_of(gi_at(gpu, gi_of(instance))), id);
+	if (status)
+		return status;
+	if (!may_list())
+		return NO_PERMISSION;
 	unsigned n = 0;
-	for (struct ci *c = cis; id < 5 && c < cis + ci_count; c++)
+	for (struct ci *c = cis; c < cis + ci_count; c++)
 		if (c->gpu == gpu && c->gi == gi_of(instance) && c->slices == compute_slices[id])
 			out[n++] = handle(COMPUTE, gpu, c->gi, c->id);
 	*count = n;
@@ -923,8 +1082,9 @@ uint32_t nvmlGpuInstanceCreateComputeInstance(void *instance, uint32_t id, void 
 	unsigned ci = 0, start = 0;
 	if (!allowed())
 		return NO_PERMISSION;
-	if (id >= 5 || compute_slices[id] > p->slices)
-		return NOT_SUPPORTED;
+	uint32_t status = offers_compute(p, id);
+	if (status)
+		return status;
 	for (struct ci *c = cis; c < cis + ci_count; c++)
 		if (c->gpu == gpu && c->gi == gi_of(instance))
 			taken |= run(c->start, c->slices);
@@ -948,10 +1108,7 @@ uint32_t nvmlComputeInstanceGetInfo_v2(void *compute, ci_info_t *info)
 {
 	CHECK(compute, ON(COMPUTE));
 	struct ci *c = ci_at(gpu, gi_of(compute), ci_of(compute));
-	unsigned id = 0;
-	while (compute_slices[id] != c->slices)
-		id++;
-	*info = (ci_info_t){handle(DEVICE, gpu, 0, 0), handle(INSTANCE, gpu, c->gi, 0), c->id, id, {c->start, c->slices}};
+	*info = (ci_info_t){handle(DEVICE, gpu, 0, 0), handle(INSTANCE, gpu, c->gi, 0), c->id, compute_index(c->slices), {c->start, c->slices}};
 	return SUCCESS;
 }
 

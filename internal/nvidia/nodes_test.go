@@ -1,0 +1,32 @@
+package nvidia
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Only a run has the library make the device nodes that are missing.
+func TestMissingNodesAreMadeForARunOnly(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to make device nodes")
+	}
+	b := newBench(t, "h100-8")
+	dev := t.TempDir()
+	b.turn("nodes " + dev + " 509")
+	b.vendor.args = []string{"--sys", b.Sys, "--dev", dev, "--proc", b.proc}
+	if devices, err := b.node.Devices(t.Context()); err == nil && devices[0].Why == "" {
+		t.Errorf("without a node: %+v", devices[0])
+	}
+	if found, _ := filepath.Glob(filepath.Join(dev, "*")); len(found) > 0 {
+		t.Errorf("inspecting the GPUs made %s", strings.Join(found, " "))
+	}
+	Changes()(b.vendor)
+	if d := b.gpus()[3]; d.Why != "" || d.MIG == nil {
+		t.Errorf("before a change: %q, %v", d.Why, d.MIG)
+	}
+	if _, err := os.Stat(filepath.Join(dev, "nvidia3")); err != nil {
+		t.Error(err)
+	}
+}
