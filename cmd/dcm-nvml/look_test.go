@@ -210,12 +210,12 @@ func TestWhatIsThereIsKnownWhollyOrNotAtAll(t *testing.T) {
 		kind nvml.Kind
 		text string
 	}{
-		{"garbage-name", nvml.Garbage, "profile 0: "},
+		{"garbage-name", nvml.Garbage, `profile 2: "" is not a name of a GPU instance profile`},
 		{"garbage-count", nvml.Garbage, "room for 1073741824"},
 		{"null-instances", nvml.Garbage, "handle 0 of nvmlDeviceGetGpuInstances is null"},
 		{"garbage-slices", nvml.Garbage, "a compute instance of 9999 slices"},
 		{"fail nvmlDeviceGetGpuInstances 4", nvml.NoPermission, "nvmlDeviceGetGpuInstances: no permission (4)"},
-		{"fail nvmlDeviceGetGpuInstanceProfileInfoV 3", nvml.Garbage, "of which nothing is told"},
+		{"fail nvmlDeviceGetGpuInstanceProfileInfoV 3", nvml.Garbage, "is in instance 1, which is not listed"},
 	} {
 		m.update(func(s *standin.State) { s.Knobs = []string{c.knob} })
 		reply := m.look(first)

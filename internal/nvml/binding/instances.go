@@ -2,6 +2,7 @@ package binding
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -12,22 +13,56 @@ import (
 )
 
 const (
-	lastProfile   = 0x11 // of the indices of GPU instance profiles
-	lastCompute   = 7    // of those of compute instances
+	knownProfiles = 0x12 // GPU instance profiles that nvml.h 13.3 counts
+	knownComputes = 9    // compute instance profiles that it counts
+	mostProfiles  = 64   // where the search ends in any case
 	maxHandles    = 64   // instances, or devices, that a GPU can be told to have
 	maxPlacements = 64
 )
 
-// profiles reads what GPU instances the GPU offers, by the profiles' indices, of which it
-// has some. It goes on behind one that cannot be read.
+// enumerate calls read for the indices of profiles until the library knows no more: then it
+// returns INVALID_ARGUMENT. Newer libraries know more than known. Below that number an
+// older library may return the same, and a GPU lacks some profiles.
+func enumerate(known uint32, read func(index uint32) error) error {
+	for index := range uint32(mostProfiles) {
+		err := read(index)
+		switch {
+		case statusOf(err) == nvml.StatusInvalidArgument:
+			if index >= known {
+				return nil
+			}
+		case kindOf(err) == nvml.NotSupported:
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// unnamedProfile is a profile with a name that dcm cannot parse.
+type unnamedProfile struct {
+	index uint32
+	id    int
+	err   error
+}
+
+// profiles reads what GPU instances the GPU offers. A profile whose name cannot be parsed
+// is noted: it is an error only if an instance is of it, see [looker.list]. Of several
+// other errors the first is returned, after all profiles were read.
 func (k looker) profiles() error {
 	var wrong error
-	for index := range uint32(lastProfile + 1) {
+	err := enumerate(knownProfiles, func(index uint32) error {
 		p, err := k.profileAt(index)
-		switch {
-		case kindOf(err) == nvml.NotSupported || statusOf(err) == nvml.StatusInvalidArgument:
-			continue
-		case err == nil:
+		if kindOf(err) == nvml.NotSupported || statusOf(err) == nvml.StatusInvalidArgument {
+			return err
+		}
+		var unnamed *unnamedError
+		if errors.As(err, &unnamed) {
+			*k.unnamed = append(*k.unnamed, unnamedProfile{index, p.ID, err})
+			k.note(fmt.Sprintf("profile %d", index), err)
+			return nil
+		}
+		if err == nil {
 			p.Places, err = k.places(p.ID)
 			if kindOf(err) == nvml.NotSupported {
 				err = nil
@@ -37,8 +72,12 @@ func (k looker) profiles() error {
 		if err != nil && wrong == nil {
 			wrong = about(err, "profile %d", index)
 		}
+		return nil
+	})
+	if wrong != nil {
+		return wrong
 	}
-	return wrong
+	return err
 }
 
 // profileAt reads a profile in the newest structure that the library knows. Only the
@@ -48,7 +87,8 @@ func (k looker) profileAt(index uint32) (nvml.Profile, error) {
 	if statusOf(err) == nvml.StatusVersionMismatch || statusOf(err) == nvml.StatusInvalidArgument {
 		p, err = k.profileIn(index, giV2Size, 2, giV2ID, giV2Slices, giV2Count, giV2Memory, giV2Name)
 	}
-	if err == nil || k.gpu.MIG.Current && kindOf(err) != nvml.Unusable {
+	var unnamed *unnamedError
+	if err == nil || errors.As(err, &unnamed) || k.gpu.MIG.Current && kindOf(err) != nvml.Unusable {
 		return p, err
 	}
 	b := newBuffer()
@@ -76,9 +116,16 @@ func (k looker) profileIn(index, size, number uint32, id, slices, count, memory,
 	}
 	p.Name = strings.TrimPrefix(b.text(name, nameLength), "MIG ")
 	if parsed, err := partition.ParseMIGProfile(p.Name); err != nil || parsed.Compute != 0 {
-		return p, nvml.Fail(nvml.Garbage, "%q is no name of a GPU instance", p.Name)
+		return p, &unnamedError{p.Name}
 	}
 	return p, nil
+}
+
+// unnamedError is the name of a profile that dcm cannot parse.
+type unnamedError struct{ name string }
+
+func (e *unnamedError) Error() string {
+	return fmt.Sprintf("%q is not a name of a GPU instance profile like 1g.10gb", e.name)
 }
 
 func profileOf(b buffer, index uint32, id, slices, count, memory int) (nvml.Profile, error) {
@@ -110,7 +157,7 @@ func attribute(index int) string {
 	switch index {
 	case 7, 8:
 		return "+me"
-	case 10, 11, 12:
+	case 10, 11, 12, 17:
 		return "+gfx"
 	case 13, 14:
 		return "-me"
@@ -159,9 +206,19 @@ type instanceHandle struct {
 }
 
 // list reads the GPU instances that are there, with their compute instances, in the
-// order of their slots. It needs the profiles.
+// order of their slots. It needs the profiles. An instance of a profile that has no name
+// is an error: it would be taken for free slots.
 func (k looker) list() ([]instanceHandle, error) {
 	var out []instanceHandle
+	for _, u := range *k.unnamed {
+		found, err := k.handles(symInstances, func(b *byte, n *uint32) uint32 { return k.library.instances(k.device, uint32(u.id), b, n) })
+		if err == nil && len(found) > 0 {
+			err = u.err
+		}
+		if err != nil {
+			return nil, about(err, "profile %d", u.index)
+		}
+	}
 	for _, p := range k.gpu.Profiles {
 		found, err := k.handles(symInstances, func(b *byte, n *uint32) uint32 { return k.library.instances(k.device, uint32(p.ID), b, n) })
 		if err != nil {
@@ -245,21 +302,21 @@ func (k looker) computeProfiles(instance uintptr, profile int) ([]computeProfile
 		return known, nil
 	}
 	var out []computeProfile
-	for index := range uint32(lastCompute + 1) {
+	err := enumerate(knownComputes, func(index uint32) error {
 		b := newBuffer()
 		b.put32(0, version(ciV2Size, 2))
-		err := k.call(symCProfile, func() uint32 { return k.computeProfile(instance, index, shared, &b[0]) })
-		if kindOf(err) == nvml.NotSupported || statusOf(err) == nvml.StatusInvalidArgument {
-			continue
-		}
-		if err != nil {
-			return nil, err
+		if err := k.call(symCProfile, func() uint32 { return k.computeProfile(instance, index, shared, &b[0]) }); err != nil {
+			return err
 		}
 		c := computeProfile{id: b.u32(ciV2ID), slices: int(b.u32(ciV2Slices))}
 		if c.slices < 1 || c.slices > 64 {
-			return nil, nvml.Fail(nvml.Garbage, "a compute instance of %d slices", c.slices)
+			return nvml.Fail(nvml.Garbage, "a compute instance of %d slices", c.slices)
 		}
 		out = append(out, c)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	k.inside[profile] = out
 	return out, nil

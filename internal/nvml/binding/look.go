@@ -15,10 +15,12 @@ type looker struct {
 	device uintptr
 	gpu    *nvml.GPU
 	inside map[int][]computeProfile // of GPU instances, by the id of their profile
+
+	unnamed *[]unnamedProfile
 }
 
 func (l *library) looker(a partition.Address) looker {
-	return looker{library: l, gpu: &nvml.GPU{Address: a}, inside: make(map[int][]computeProfile)}
+	return looker{library: l, gpu: &nvml.GPU{Address: a}, inside: make(map[int][]computeProfile), unnamed: new([]unnamedProfile)}
 }
 
 func (l *library) look(a partition.Address, usage bool) nvml.GPU {
@@ -78,12 +80,20 @@ func (k looker) slots(usage bool) error {
 	return k.complete()
 }
 
-// complete tells whether every MIG device is in an instance that is told of: one of a
-// profile that the library has at an index unknown here is not.
+// complete returns an error if a MIG device is in an instance that was not listed, because
+// the library has its profile at an index that was not read.
 func (k looker) complete() error {
 	for _, d := range k.gpu.Devices {
-		if d.GPUInstance >= 0 && !slices.ContainsFunc(k.gpu.Instances, func(i nvml.Instance) bool { return i.ID == d.GPUInstance }) {
-			return nvml.Fail(nvml.Garbage, "%s is in instance %d, of which nothing is told", d.UUID, d.GPUInstance)
+		if d.GPUInstance < 0 {
+			continue
+		}
+		at := slices.IndexFunc(k.gpu.Instances, func(i nvml.Instance) bool { return i.ID == d.GPUInstance })
+		if at < 0 {
+			return nvml.Fail(nvml.Garbage, "%s is in instance %d, which is not listed", d.UUID, d.GPUInstance)
+		}
+		listed := slices.ContainsFunc(k.gpu.Instances[at].Compute, func(c nvml.ComputeInstance) bool { return c.ID == d.ComputeInstance })
+		if d.ComputeInstance >= 0 && !listed {
+			return nvml.Fail(nvml.Garbage, "%s is compute instance %d of instance %d, which is not listed", d.UUID, d.ComputeInstance, d.GPUInstance)
 		}
 	}
 	return nil
