@@ -107,12 +107,13 @@ type Offers struct {
 // Slots is what it takes to plan the slices of a GPU. It may be kept from who plans, and
 // not from the daemon.
 type Slots struct {
-	Laid    string          `json:"laid"`    // the slices and the memory slots that they begin at, "3g.40gb@0 1g.10gb@4"; "off", "empty"
-	Pending bool            `json:"pending"` // it is turned on or off, against that, with the GPU's next reset
-	Resets  bool            `json:"resets"`  // to turn it on or off resets the GPU
-	Barred  string          `json:"barred"`  // why it cannot be changed; "" if it can
-	Kinds   List[SlotsKind] `json:"kinds"`   // the kinds of slices; none: not told
-	Closed  List[string]    `json:"closed"`  // the nodes that nobody may have open while it is changed
+	Laid       string          `json:"laid"`        // the slices and the memory slots that they begin at, "3g.40gb@0 1g.10gb@4"; "off", "empty"
+	Pending    bool            `json:"pending"`     // it is turned on or off, against that, with the GPU's next reset
+	Resets     bool            `json:"resets"`      // to turn it on or off resets the GPU
+	Barred     string          `json:"barred"`      // why it cannot be changed; "" if it can
+	ModeBarred string          `json:"mode_barred"` // why it cannot be turned on or off; "" if it can
+	Kinds      List[SlotsKind] `json:"kinds"`       // the kinds of slices; none: not told
+	Closed     List[string]    `json:"closed"`      // the nodes that nobody may have open while it is changed
 }
 
 // SlotsKind is a kind of slice, and the runs of memory slots that one can take.

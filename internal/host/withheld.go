@@ -59,7 +59,7 @@ func complete(d *gpu.Device, a account.Account) error {
 	if err := m.UnmarshalText([]byte(g.Slots.Laid)); err != nil {
 		return fmt.Errorf("%s; what dcm's daemon tells cannot be read: %w", d.Why, err)
 	}
-	d.Why, d.MIG, d.MIGPending, d.Resets, d.Barred, d.Closed = "", m, g.Slots.Pending, g.Slots.Resets, g.Slots.Barred, g.Slots.Closed
+	d.Why, d.MIG, d.MIGPending, d.Resets, d.Barred, d.ModeBarred, d.Closed = "", m, g.Slots.Pending, g.Slots.Resets, g.Slots.Barred, g.Slots.ModeBarred, g.Slots.Closed
 	d.Model, d.Name, d.UUID, d.DriverVersion = g.Model, g.Name, g.UUID, g.DriverVersion
 	d.Profiles = nil
 	for _, k := range g.Slots.Kinds {
@@ -74,7 +74,7 @@ func slots(d gpu.Device) *account.Slots {
 		return nil
 	}
 	laid, _ := d.MIG.MarshalText() // never fails
-	s := &account.Slots{Laid: string(laid), Pending: d.MIGPending, Resets: d.Resets, Barred: d.Barred, Closed: d.Closed}
+	s := &account.Slots{Laid: string(laid), Pending: d.MIGPending, Resets: d.Resets, Barred: d.Barred, ModeBarred: d.ModeBarred, Closed: d.Closed}
 	for _, p := range d.Profiles {
 		s.Kinds = append(s.Kinds, account.SlotsKind{Name: p.Name, ID: p.ID, Most: p.Max, Size: p.Size, Starts: p.Starts})
 	}

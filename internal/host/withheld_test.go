@@ -31,7 +31,7 @@ func TestWhatIsKeptFromAProcessIsAsTheDaemonTells(t *testing.T) {
 	full.MIG = &partition.MIG{Instances: []partition.Instance{
 		{Profile: "3g.40gb", Start: 4}, {Profile: "3g.40gb", Start: 0, Compute: []string{"1c.3g.40gb", "2c.3g.40gb"}},
 	}}
-	full.MIGPending, full.Resets, full.Barred = true, true, "not now"
+	full.MIGPending, full.Resets, full.Barred, full.ModeBarred = true, true, "not now", "no reset"
 	off := gpu.Device{GPU: gpus[1], Model: "H100", Closed: []string{"/dev/nvidia1"}}
 	alone := gpu.Device{GPU: partition.GPU{Address: gpus[2].Address, Vendor: gpus[2].Vendor}, Why: "no library"}
 	text, err := json.Marshal(account.Account{GPUs: tellers([]gpu.Device{full, off, alone})})
@@ -44,7 +44,7 @@ func TestWhatIsKeptFromAProcessIsAsTheDaemonTells(t *testing.T) {
 	}
 	kept := sighted{}
 	for _, d := range []gpu.Device{full, off, alone} {
-		d.MIG, d.MIGPending, d.Resets, d.Barred, d.Profiles, d.Closed, d.UUID = nil, false, false, "", nil, nil, ""
+		d.MIG, d.MIGPending, d.Resets, d.Barred, d.ModeBarred, d.Profiles, d.Closed, d.UUID = nil, false, false, "", "", nil, nil, ""
 		d.Why, d.Withheld = "cannot look at it: no permission", true
 		kept = append(kept, d)
 	}

@@ -108,7 +108,10 @@ func (n *Node) known(f *gpu.Function, reply nvml.Reply, g nvml.GPU, minors map[s
 	f.MIG, f.MIGPending = geometry(g), g.MIG.Current != g.MIG.Pending
 	f.Profiles = g.Offers()
 	f.Resets = g.Resetless == nil || !*g.Resetless
-	f.Barred = n.barred(f.Address, f.Resets, g)
+	f.Barred = n.barred(g)
+	if f.Resets {
+		f.ModeBarred = n.modeBarred(f.Address, g)
+	}
 	f.Closed, f.Parts = n.nodes(f, g, minors), parts(g, minors)
 }
 
@@ -132,21 +135,26 @@ func geometry(g nvml.GPU) *partition.MIG {
 
 func hollow(i nvml.Instance) bool { return len(i.Compute) == 0 }
 
-// barred is why MIG cannot be changed on the GPU, "" if it can.
-func (n *Node) barred(a partition.Address, resets bool, g nvml.GPU) string {
+// barred is why no geometry can be changed on the GPU, "" if it can.
+func (n *Node) barred(g nvml.GPU) string {
 	if unit := n.rival(); unit != "" {
 		return unit + " is enabled, and sets MIG as well: `systemctl mask --now " + unit + "` leaves it to dcm, see dcm-nvidia(7)"
 	}
-	switch {
-	case g.Virtualization == nvml.VGPUGuest:
+	if g.Virtualization == nvml.VGPUGuest {
 		return "it is a virtual GPU, whose MIG mode only the host can set"
-	case !resets:
-		return ""
-	case g.Virtualization == nvml.Passthrough:
-		return "it is passed through to this virtual machine, where the reset that MIG needs cannot be done: set the mode on the host"
+	}
+	return ""
+}
+
+// modeBarred is why MIG cannot be turned on or off on a GPU that is reset for it, "" if it
+// can. Instances need no reset.
+func (n *Node) modeBarred(a partition.Address, g nvml.GPU) string {
+	const then = "; with MIG on, its instances can be changed here"
+	if g.Virtualization == nvml.Passthrough {
+		return "it is passed through to this virtual machine, where the reset that turns MIG on or off cannot be done: set the mode on the host" + then
 	}
 	if _, err := os.Stat(gpu.Attribute(n.roots.Sys, a, "reset")); errors.Is(err, fs.ErrNotExist) {
-		return "the reset that MIG needs cannot be done: the kernel offers none for it"
+		return "the reset that turns MIG on or off cannot be done: the kernel offers none for it" + then
 	}
 	return ""
 }

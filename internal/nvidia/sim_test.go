@@ -241,6 +241,25 @@ func TestWhatCannotBeChangedIsRefusedBeforehand(t *testing.T) {
 	}
 }
 
+// With MIG on, an Ampere in a virtual machine gets its instances: they need no reset.
+func TestInstancesOfAnAmpereInAVirtualMachine(t *testing.T) {
+	b := newBench(t, "a100-8")
+	b.change(func(s *standin.State) {
+		g := &s.GPUs[0]
+		g.Virtualization, g.Current, g.Pending = 1, true, true
+	})
+	if err := b.make(map[string]int{"1g.10gb": 7}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.shapes()[0]; got != "7×1g.10gb" {
+		t.Errorf("it is %s", got)
+	}
+	err := b.make(nil, 0)
+	if err == nil || !strings.Contains(err.Error(), "passed through") {
+		t.Errorf("MIG turned off: %v", err)
+	}
+}
+
 func TestALostGPUIsLeftAloneAndTheOthersAreNot(t *testing.T) {
 	b := newBench(t, "h100-8")
 	b.change(func(s *standin.State) { s.GPUs[3].Lost = true })

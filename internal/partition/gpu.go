@@ -69,6 +69,7 @@ type GPU struct {
 	Profiles   []Slots // the GPU instances that it offers; nil: not told, as with MIG off
 	Resets     bool    // to turn MIG on or off resets it
 	Barred     string  // why its geometry cannot be changed; "" if it can
+	ModeBarred string  // why MIG cannot be turned on or off; "" if it can
 
 	SubVendor, SubDevice uint16 // of the board; 0 where not read
 }

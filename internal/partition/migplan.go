@@ -60,7 +60,7 @@ func migSteps(want Layout, gpus []GPU, fits packed) Steps {
 		if other && len(g.MIG.Instances) > 0 {
 			clear = append(clear, Step{Kind: ClearMIG, GPU: g.Address, From: g.MIG.String(), To: migEmpty})
 		}
-		if g.MIG.Off != w.Off || g.MIGPending && (other || !want.Skipped[g.Address] && g.Barred == "") {
+		if g.switches(*w) || g.MIGPending && !want.Skipped[g.Address] && g.Barred == "" && g.ModeBarred == "" {
 			mode = append(mode, Step{Kind: SwitchMIG, GPU: g.Address, From: onOff(g.MIG.Off), To: onOff(w.Off), Reset: g.Resets})
 		}
 		if other && len(w.Instances) > 0 {
@@ -122,6 +122,12 @@ func (g GPU) pack(w MIG) (MIG, error) {
 	return Pack(offered, w)
 }
 
+// switches reports whether another geometry takes a switch of MIG. A switch that is pending
+// would take effect with the next reset.
+func (g GPU) switches(w MIG) bool {
+	return g.MIG.Off != w.Off || g.MIGPending && !g.MIG.Same(w)
+}
+
 // judgeMIG tells why g cannot be divided as it is wanted; "" if it can.
 func judgeMIG(g GPU, w Shape, fits packed) string {
 	switch {
@@ -131,6 +137,8 @@ func judgeMIG(g GPU, w Shape, fits packed) string {
 		return "it has no MIG"
 	case g.Barred != "":
 		return g.Barred
+	case g.ModeBarred != "" && g.switches(*w.MIG):
+		return g.ModeBarred
 	}
 	if _, err := fits.pack(g, w.MIG); err != nil {
 		return strings.ReplaceAll(err.Error(), "\n", "; ")

@@ -95,11 +95,50 @@ func TestPlanRefusesAGeometry(t *testing.T) {
 		{barred, "1g.10gb", "cannot be set to 1g.10gb: it is passed through"},
 		{silent, "1g.10gb", "the driver does not tell"},
 		{foreign, "1g.10gb", ""},
+		{unreset(migs(t, "off")), "1g.10gb", "cannot be set to 1g.10gb: the kernel offers no reset"},
+		{unreset(migs(t, "1g.10gb@0")), "off", "the kernel offers no reset"},
+		{unreset(pending(migs(t, "empty"))), "1g.10gb", "the kernel offers no reset"},
 	} {
 		wants := slices.Repeat([]string{tt.want}, len(tt.have))
 		steps, err := Plan(wanted(t, tt.have, wants...), tt.have)
 		if tt.says == "" && (err != nil || len(steps) != 2) || tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)) {
 			t.Errorf("%s: %v, %v", tt.want, lines(steps), err)
+		}
+	}
+}
+
+// unreset has the GPUs not be reset.
+func unreset(gpus []GPU) []GPU {
+	for i := range gpus {
+		gpus[i].ModeBarred = "the kernel offers no reset"
+	}
+	return gpus
+}
+
+func pending(gpus []GPU) []GPU {
+	for i := range gpus {
+		gpus[i].MIGPending = true
+	}
+	return gpus
+}
+
+// Only turning MIG on or off takes a reset.
+func TestInstancesNeedNoReset(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		have  []GPU
+		want  string
+		steps []string
+	}{
+		{"made", unreset(migs(t, "empty")), "7g.80gb", []string{"divide 0000:05:00.0 into 7g.80gb@0"}},
+		{"others made", unreset(migs(t, "7g.80gb@0")), "3g.40gb", []string{
+			"take the MIG instances of 0000:05:00.0 away (now 7g.80gb)", "divide 0000:05:00.0 into 3g.40gb@0"}},
+		{"destroyed", unreset(migs(t, "7g.80gb@0")), "empty", []string{"take the MIG instances of 0000:05:00.0 away (now 7g.80gb)"}},
+		{"left, with a switch pending", unreset(pending(migs(t, "7g.80gb@0"))), "7g.80gb", nil},
+	} {
+		steps, err := Plan(wanted(t, tt.have, tt.want), tt.have)
+		if diff := cmp.Diff(tt.steps, lines(steps)); diff != "" || err != nil {
+			t.Errorf("%s: %v, steps (-want +got):\n%s", tt.name, err, diff)
 		}
 	}
 }
