@@ -25,6 +25,7 @@ type Account struct {
 	Guard    Guard          `json:"guard"`
 	Clients  List[Client]   `json:"clients"`
 	Holders  List[Holder]   `json:"holders"`
+	Queue    List[Queued]   `json:"queue"`
 	Units    List[Unit]     `json:"units"`
 	LastRun  *report.Run    `json:"last_run,omitempty"`
 	Restart  report.Restart `json:"last_restart,omitzero"`
@@ -185,6 +186,21 @@ type Holder struct {
 	Unit    string       `json:"unit"`
 	Devices List[string] `json:"devices"`
 	InWay   bool         `json:"in_the_way"` // the last look found that it keeps the profile from the GPUs
+}
+
+// Queued is a request that waits for a lease.
+type Queued struct {
+	Position   int       `json:"position"` // from 1
+	ID         int       `json:"id"`       // the process that waits
+	UID        uint32    `json:"uid"`
+	User       string    `json:"user"`       // the name of the UID, or its number
+	Partitions int       `json:"partitions"` // requested; 0 if whole GPUs are
+	GPUs       int       `json:"gpus"`       // whole GPUs requested
+	Exclusive  bool      `json:"exclusive"`
+	Share      int       `json:"share"` // how many may share a partition; 0 for a lease that is not shared
+	Time       float64   `json:"time"`  // seconds that the lease is to last; 0 for no limit
+	Since      time.Time `json:"since"`
+	Reason     string    `json:"reason"` // why it waits
 }
 
 // Unit is one of dcm's own units.

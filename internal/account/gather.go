@@ -81,6 +81,7 @@ type Sources struct {
 	Run     func(context.Context) (*report.Run, error)   // nil: there was none in this boot
 	Reserve func(context.Context) (Reserve, error)       // what is reserved
 	Known   func(context.Context) ([]string, error)      // addresses of the GPUs of the last success
+	Queue   func() []Queued                              // the requests that wait, which the daemon alone knows
 }
 
 // Gather looks at all parts at once, each within its own time, and judges what it
@@ -99,6 +100,9 @@ func Gather(ctx context.Context, now time.Time, s Sources) Account {
 	a.holders(holders != nil, take(&a, partHolders, holders))
 	a.reserve(take(&a, partReserved, reserved))
 	a.expect(take(&a, partExpected, known))
+	if s.Queue != nil {
+		a.Queue = s.Queue()
+	}
 	a.pending()
 	return Judge(a)
 }

@@ -37,6 +37,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"everybody may ask what a lease would be", 1000, nil, "Acquire", []any{map[string]dbus.Variant{"dry-run": dbus.MakeVariant(true)}}, "", "acquire:1:0:5", ""},
 		{"an option that is not known", 0, nil, "Acquire", []any{map[string]dbus.Variant{"prio": dbus.MakeVariant("x")}}, "", "", errorArguments},
 		{"an option of another type", 0, nil, "Acquire", []any{map[string]dbus.Variant{"time": dbus.MakeVariant("2h")}}, "", "", errorArguments},
+		{"a user removes a request", 1000, nil, "Dequeue", []any{uint32(4711)}, "", "dequeue:4711:1000", ""},
 		{"a user releases", 1000, nil, "Release", []any{"x.scope"}, "", "release:x.scope:1000", ""},
 		{"everybody may plan", 1000, nil, "Plan", []any{""}, "", "plan:", ""},
 	}

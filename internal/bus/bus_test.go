@@ -16,6 +16,7 @@ import (
 
 	"github.com/godbus/dbus/v5"
 
+	"dcm/internal/account"
 	"dcm/internal/ample"
 )
 
@@ -163,6 +164,7 @@ const desksGroup = 77
 func (d *desk) Acquire(ctx context.Context, who Caller, w Want) (Lease, error) {
 	_, err := d.note(fmt.Sprintf("acquire:%d:%d:%d", w.Partitions, w.Time/time.Second, who.Start))
 	if d.wait != nil {
+		w.Queued(Position{2, 3, "0 are free"})
 		d.wait <- struct{}{}
 		<-ctx.Done()
 		close(d.wait)
@@ -172,6 +174,15 @@ func (d *desk) Acquire(ctx context.Context, who Caller, w Want) (Lease, error) {
 
 func (d *desk) Release(_ context.Context, who Caller, lease string) error {
 	_, err := d.note(fmt.Sprintf("release:%s:%d", lease, who.UID))
+	return err
+}
+
+func (d *desk) Queue() []account.Queued {
+	return []account.Queued{{Position: 1, ID: 4711, User: "ada", Partitions: 3}}
+}
+
+func (d *desk) Dequeue(who Caller, id int) error {
+	_, err := d.note(fmt.Sprintf("dequeue:%d:%d", id, who.UID))
 	return err
 }
 

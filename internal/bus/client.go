@@ -162,6 +162,8 @@ func understood(err error) error {
 		return fmt.Errorf("%w: %s", ErrCrowded, text)
 	case errorShort:
 		return &ShortError{errors.New(text)}
+	case errorImpossible:
+		return &ImpossibleError{errors.New(text)}
 	case errorConfiguration:
 		return &ConfigError{errors.New(text)}
 	}

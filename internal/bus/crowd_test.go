@@ -188,7 +188,7 @@ func TestEveryMethod_IsAdmittedBeforeAnyWork(t *testing.T) {
 	for _, m := range s.methods() {
 		var args []any
 		for _, in := range m.in {
-			args = append(args, map[string]any{"s": "cpx", "a{sv}": map[string]dbus.Variant{"wait": dbus.MakeVariant(true)}}[in.kind])
+			args = append(args, map[string]any{"s": "cpx", "u": uint32(4711), "a{sv}": map[string]dbus.Variant{"wait": dbus.MakeVariant(true)}}[in.kind])
 		}
 		var remote dbus.Error
 		if err := object.Call(Interface+"."+m.name, 0, args...).Err; !errors.As(err, &remote) || remote.Name != errorLimit {

@@ -64,6 +64,8 @@ func args(b *strings.Builder, direction string, all []arg) {
 // signals of the interfaces that have any.
 func signals(intf string) []method {
 	switch intf {
+	case Interface:
+		return []method{{name: queuedSignal, out: []arg{{"position", "u"}, {"of", "u"}, {"reason", "s"}}}}
 	case properties:
 		return []method{{name: "PropertiesChanged", out: []arg{{"interface", "s"}, {"changed", "a{sv}"}, {"invalidated", "as"}}}}
 	case objectManager:

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/godbus/dbus/v5"
 
+	"dcm/internal/account"
 	"dcm/internal/admission"
 	"dcm/internal/foreign"
 )
@@ -28,6 +30,10 @@ type Lessor interface {
 	Acquire(ctx context.Context, who Caller, w Want) (Lease, error)
 	// Release ends a lease: root any, a user his own.
 	Release(ctx context.Context, who Caller, lease string) error
+	// Queue lists the requests that wait for a lease, in the order in which they are served.
+	Queue() []account.Queued
+	// Dequeue removes a request from the queue: root any, a user the user's own.
+	Dequeue(who Caller, id int) error
 }
 
 // Want is what somebody asks for.
@@ -41,6 +47,16 @@ type Want struct {
 	DryRun           bool          // tell what would be given
 	Time             time.Duration // after which the lease ends; 0 for none
 	Command          string        // for people
+
+	// Queued, if not nil, is called when the request waits, and when its position in the
+	// queue has changed.
+	Queued func(Position)
+}
+
+// Position is where a request is in the queue.
+type Position struct {
+	At, Of int // the first is 1
+	Reason string
 }
 
 // Lease is what was given.
@@ -56,6 +72,12 @@ type ShortError struct{ Err error }
 
 func (e *ShortError) Error() string { return e.Err.Error() }
 func (e *ShortError) Unwrap() error { return e.Err }
+
+// ImpossibleError is that there will not be enough, even when all leases have ended.
+type ImpossibleError struct{ Err error }
+
+func (e *ImpossibleError) Error() string { return e.Err.Error() }
+func (e *ImpossibleError) Unwrap() error { return e.Err }
 
 // option is one that Acquire takes; to points to where it goes.
 type option struct {
@@ -185,6 +207,7 @@ func (s *Service) acquire(c call) ([]any, error) {
 		defer quit()
 		c.leave()
 	}
+	w.Queued = func(p Position) { queued(c, p) }
 	l, err := s.control.Acquire(ctx, who, w)
 	if err != nil {
 		if !w.DryRun {
@@ -306,8 +329,77 @@ func (s *Service) release(c call) ([]any, error) {
 	return nil, nil
 }
 
+// queuedSignal is sent to a caller that waits for a lease, and to no other connection.
+const queuedSignal = "Queued"
+
+// queued sends a caller its position. A caller that has gone misses nothing.
+func queued(c call, p Position) {
+	_ = c.conn.SendWithContext(c.conn.Context(), &dbus.Message{
+		Type: dbus.TypeSignal,
+		Headers: map[dbus.HeaderField]dbus.Variant{
+			dbus.FieldDestination: dbus.MakeVariant(c.sender),
+			dbus.FieldPath:        dbus.MakeVariant(Path),
+			dbus.FieldInterface:   dbus.MakeVariant(Interface),
+			dbus.FieldMember:      dbus.MakeVariant(queuedSignal),
+			dbus.FieldSignature:   dbus.MakeVariant(dbus.SignatureOf(uint32(0), uint32(0), "")),
+		},
+		Body: []any{uint32(p.At), uint32(p.Of), p.Reason},
+	}, nil)
+}
+
+// queue is for everyone.
+func (s *Service) queue(call) ([]any, error) {
+	text, err := json.Marshal(account.List[account.Queued](s.control.Queue()))
+	return []any{string(text)}, told(err)
+}
+
+func (s *Service) dequeue(c call) ([]any, error) {
+	return nil, told(s.control.Dequeue(Caller{UID: c.who.uid}, int(c.body[0].(uint32))))
+}
+
+// Queue returns the requests that wait for a lease, in JSON.
+func (c *Client) Queue(ctx context.Context) (text string, err error) {
+	err = c.conn.Object(Name, Path).CallWithContext(ctx, Interface+".Queue", dbus.FlagNoAutoStart).Store(&text)
+	return text, understood(err)
+}
+
+// Dequeue removes a request from the queue.
+func (c *Client) Dequeue(ctx context.Context, id uint32) error {
+	return understood(c.call(ctx, "Dequeue", id).Err)
+}
+
+// positions calls tell for each position that the daemon sends to this connection, until
+// stop is called.
+func (c *Client) positions(tell func(Position)) (stop func()) {
+	heard := make(chan *dbus.Signal, 16) // what does not fit is out of date
+	c.conn.Signal(heard)
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case s, open := <-heard:
+				if !open {
+					return
+				}
+				var at, of uint32
+				var reason string
+				if s.Name == Interface+"."+queuedSignal && dbus.Store(s.Body, &at, &of, &reason) == nil {
+					tell(Position{int(at), int(of), foreign.Text(reason)})
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { c.conn.RemoveSignal(heard); close(done); <-ended }
+}
+
 // Acquire moves this process into a lease, and returns when it is in it.
 func (c *Client) Acquire(ctx context.Context, w Want) (l Lease, err error) {
+	if w.Queued != nil {
+		defer c.positions(w.Queued)()
+	}
 	err = c.call(ctx, "Acquire", w.values()).Store(&l.Unit, &l.Partitions, &l.Reason, &l.Notes)
 	if remote, ok := errors.AsType[dbus.Error](err); ok && remote.Name == errorNoReply {
 		return l, ErrGone
@@ -341,6 +433,12 @@ func (c *Client) Back(ctx context.Context) error {
 // Release ends a lease.
 func (c *Client) Release(ctx context.Context, lease string) error {
 	return understood(c.call(ctx, "Release", lease).Err)
+}
+
+// IsImpossible reports whether there will not be enough at another time either.
+func IsImpossible(err error) bool {
+	_, ok := errors.AsType[*ImpossibleError](err)
+	return ok
 }
 
 // IsShort tells whether there was not enough, which passes.

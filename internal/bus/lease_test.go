@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +40,17 @@ func TestALeaseIsAskedForByAClient(t *testing.T) {
 	if _, err := c.Acquire(t.Context(), Want{GPUs: 1}); !IsShort(err) || err.Error() != "1 is free" {
 		t.Errorf("with too few: %v", err)
 	}
+	d.answer("", &ImpossibleError{errors.New("the node has 8")})
+	if _, err := c.Acquire(t.Context(), Want{Partitions: 9}); !IsImpossible(err) || IsShort(err) || err.Error() != "the node has 8" {
+		t.Errorf("with more than there is: %v", err)
+	}
+	if text, err := c.Queue(t.Context()); err != nil || !strings.Contains(text, `"id":4711`) {
+		t.Errorf("the queue is %s, %v", text, err)
+	}
+	d.answer("", errors.New("no request 4711 in the queue"))
+	if err := c.Dequeue(t.Context(), 4711); err == nil || err.Error() != "no request 4711 in the queue" {
+		t.Errorf("removed from the queue: %v", err)
+	}
 }
 
 func TestACallerThatGoesAwayLeavesTheLine(t *testing.T) {
@@ -51,15 +63,24 @@ func TestACallerThatGoesAwayLeavesTheLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
+	told := make(chan Position, 1)
 	answered := make(chan error, 1)
 	go func() {
-		_, err := c.Acquire(ctx, Want{Wait: true})
+		_, err := c.Acquire(ctx, Want{Wait: true, Queued: func(p Position) { told <- p }})
 		answered <- err
 	}()
 	select {
 	case <-d.wait:
 	case <-ample.After(patience):
 		t.Fatal("it never stood in the line")
+	}
+	select {
+	case p := <-told:
+		if want := (Position{2, 3, "0 are free"}); p != want {
+			t.Errorf("told is %+v, want %+v", p, want)
+		}
+	case <-ample.After(patience):
+		t.Error("it is not told its position")
 	}
 	cancel()
 	<-answered

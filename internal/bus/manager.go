@@ -79,6 +79,8 @@ func (s *Service) methods() []method {
 		{name: "Usage", out: []arg{{"usage", "s"}}, run: s.admitted(always(admission.Status), s.look(s.usages))},
 		{name: "Acquire", in: []arg{{"options", "a{sv}"}}, out: []arg{{"lease", "s"}, {"partitions", "as"}, {"reason", "s"}, {"notes", "as"}}, run: s.admitted(call.acquires, s.acquire)},
 		{name: "Release", in: []arg{{"lease", "s"}}, run: s.admitted(always(admission.Lease), s.release)},
+		{name: "Queue", out: []arg{{"queue", "s"}}, run: s.admitted(always(admission.Status), s.queue)},
+		{name: "Dequeue", in: []arg{{"id", "u"}}, run: s.admitted(always(admission.Lease), s.dequeue)},
 	}
 }
 
@@ -171,6 +173,7 @@ func told(err error) error {
 	var config *ConfigError
 	var short *ShortError
 	var limit *admission.LimitError
+	var impossible *ImpossibleError
 	switch {
 	case err == nil:
 		return nil
@@ -180,6 +183,8 @@ func told(err error) error {
 		return fault(errorLimit, "dcm has too much to do to answer in time; try again")
 	case errors.As(err, &short):
 		return fault(errorShort, err.Error())
+	case errors.As(err, &impossible):
+		return fault(errorImpossible, err.Error())
 	case errors.As(err, &config):
 		return fault(errorConfiguration, err.Error())
 	}

@@ -52,6 +52,7 @@ const (
 	errorFailed        = Interface + ".Error.Failed"        // the reason is the text
 	errorConfiguration = Interface + ".Error.Configuration" // one problem a line
 	errorShort         = Interface + ".Error.Short"         // not enough is free now
+	errorImpossible    = Interface + ".Error.Impossible"    // nor will it ever be
 
 	errorDenied      = "org.freedesktop.DBus.Error.AccessDenied"
 	errorInteractive = "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired"

@@ -175,6 +175,9 @@ func found(command string) (string, error) {
 
 // acquire asks for a lease. Who waits goes on to do so when the daemon was started anew.
 func acquire(ctx context.Context, w bus.Want, tell func(string)) (bus.Lease, error) {
+	if w.Wait {
+		w.Queued = func(p bus.Position) { tell(waits(p)) }
+	}
 	c, err := bus.Dial(ctx, bus.SystemBus)
 	if err == nil {
 		defer c.Close()
@@ -198,8 +201,15 @@ func acquire(ctx context.Context, w bus.Want, tell func(string)) (bus.Lease, err
 		err = fmt.Errorf("a lease is for root, members of the group dcm and whom polkit lets: %w", err)
 	case bus.IsShort(err):
 		return bus.Lease{}, exit.With(exit.Transient, err)
+	case bus.IsImpossible(err):
+		return bus.Lease{}, exit.With(exit.Permanent, err)
 	}
 	return bus.Lease{}, err
+}
+
+// waits is what a waiting request's caller is told.
+func waits(p bus.Position) string {
+	return fmt.Sprintf("waiting at position %d of %d in the queue: %s", p.At, p.Of, p.Reason)
 }
 
 // mayOpen tells a user whom the mode of the device file keeps out what to do about it.

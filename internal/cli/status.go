@@ -102,6 +102,9 @@ func status(con *Console, a account.Account, now time.Time) []byte {
 	if retry := a.Daemon.Retry; !retry.IsZero() && a.Daemon.Phase == report.Waiting {
 		row("Next try", "at "+retry.Local().Format(time.TimeOnly))
 	}
+	if n := len(a.Queue); n > 0 {
+		row("Queue", fmt.Sprintf("%s for a lease; see 'dcm queue'", plural(n, "request waits", "requests wait")))
+	}
 	tab.Flush()
 	tellGPUs(w, a.GPUs)
 	tellClients(w, a.Clients)

@@ -28,3 +28,11 @@ func orDash(s string) string {
 	}
 	return s
 }
+
+// plural is a number with its noun.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

@@ -187,6 +187,11 @@ func reservedBehindLeases(m machine) {
 	m.confinedTo(2, 3)
 }
 
+// queued waits until so many requests are in the queue.
+func queued(n int) string {
+	return fmt.Sprintf("timeout 60 sh -c 'until [ $(dcm queue | grep -c partition) = %d ]; do :; done'", n)
+}
+
 // inLine: who waits is served in order, but for those who have been killed; and a daemon
 // that is started anew is asked anew, and keeps the order.
 func inLine(m machine) {
@@ -196,13 +201,13 @@ func inLine(m machine) {
 	}
 	wait := func(name string, n int) {
 		m.run("setsid dcm run -n 58 --wait -- sh -c 'echo " + name + " >>/run/served' >/run/" + name + " 2>&1 </dev/null & echo $! >/run/pid." + name +
-			fmt.Sprintf("; timeout 60 sh -c 'until dcm run -- true 2>&1 | grep -q \"%d in line already\"; do :; done'", n))
+			"; " + queued(n))
 	}
 	hold()
 	for i, name := range []string{"first", "second", "third"} {
 		wait(name, i+1)
 	}
-	m.run("kill -KILL $(cat /run/pid.first) && timeout 60 sh -c 'until dcm run -- true 2>&1 | grep -q \"2 in line already\"; do :; done' && systemctl stop 'dcm-lease-*.scope'")
+	m.run("kill -KILL $(cat /run/pid.first) && " + queued(2) + " && systemctl stop 'dcm-lease-*.scope'")
 	m.await("/run/served", "second\nthird")
 	if served := m.run("cat /run/served"); served != "second\nthird" {
 		m.t.Errorf("served are %q, and the first was killed", served)
@@ -213,7 +218,7 @@ func inLine(m machine) {
 	}
 	m.run("systemctl restart dcm")
 	m.await("/run/fourth", "standing in line anew")
-	m.run("timeout 60 sh -c 'until dcm run -- true 2>&1 | grep -q \"3 in line already\"; do :; done'; systemctl stop 'dcm-lease-*.scope'")
+	m.run(queued(3) + "; systemctl stop 'dcm-lease-*.scope'")
 	m.await("/run/served", "fourth\nfifth\nsixth")
 }
 
@@ -332,7 +337,7 @@ func shared(m machine) {
 	if r := m.try("dcm run --share 3 -- true"); r.Code != 1 || !strings.Contains(r.Stderr, "shares = 2 in [leases]") {
 		m.t.Errorf("more than may share: %d, %s", r.Code, r.Stderr)
 	}
-	if r := m.try(ada + "dcm run -n 3 -- true"); r.Code != 1 || !strings.Contains(r.Stderr, "max-per-user = 2") {
+	if r := m.try(ada + "dcm run -n 3 -- true"); r.Code != 69 || !strings.Contains(r.Stderr, "3 requested, but max-per-user in [leases] is 2") {
 		m.t.Errorf("more than one user may have: %d, %s", r.Code, r.Stderr)
 	}
 	m.run("dcm release " + scopes[0] + "; dcm release " + scopes[1] + "; systemctl stop 'notebook@*'")

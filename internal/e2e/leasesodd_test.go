@@ -54,8 +54,8 @@ func (m machine) waitsEnded() {
 	m.run(`rm -f /run/roots; setsid dcm run -n 58 -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
 	m.await("/run/roots", "held")
 	const (
-		inLine = `until dcm run -- true 2>&1 | grep -q "1 in line already"; do :; done; `
-		none   = `while dcm run -n 58 -- true 2>&1 | grep -q "in line already"; do :; done && ! [ -e /run/began ]`
+		inLine = `until dcm queue | grep -q "58 partitions"; do :; done; `
+		none   = `while dcm queue | grep -q "58 partitions"; do :; done && ! [ -e /run/began ]`
 	)
 	for _, s := range []struct{ end, status string }{{"INT", "1"}, {"TERM", "1"}, {"HUP", "129"}, {"KILL", "137"}} {
 		r := m.try("rm -f /run/began; env --default-signal=INT dcm run -n 58 --wait -- touch /run/began 2>&1 & " + inLine + "kill -" + s.end + " $!; wait $!; echo ended $?; " + none)

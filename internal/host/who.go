@@ -51,6 +51,9 @@ func named(id string) string {
 	return "uid " + id
 }
 
+// UserName is the name of a user, or "uid 1000" for one without a name here.
+func UserName(uid uint32) string { return named(strconv.FormatUint(uint64(uid), 10)) }
+
 func userName(id string) string {
 	u, err := user.LookupId(id)
 	if err != nil {

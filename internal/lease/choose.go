@@ -10,13 +10,6 @@ import (
 	"dcm/internal/unitname"
 )
 
-// LimitError is a refusal for what one user has already.
-type LimitError struct{ Has, Wants, Most int }
-
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("%d more would be over max-per-user = %d: you have %d", e.Wants, e.Most, e.Has)
-}
-
 // ShortError is a refusal for want of partitions, which others have or wait for. It names
 // who has them.
 type ShortError struct {
@@ -38,7 +31,7 @@ func (e *ShortError) Error() string {
 
 func (e *ShortError) Unwrap() error { return e.Err }
 
-func (k *Keeper) choose(f Facts, uid uint32, r Request) (placement.Choice, error) {
+func (k *Keeper) choose(f Facts, caller Caller, r Request) (placement.Choice, error) {
 	book := Book(f)
 	there := KindsOf(f.Parts)
 	if !r.Sought.Any() && slices.Contains(there, "") { // an older dcm has listed them
@@ -53,14 +46,14 @@ func (k *Keeper) choose(f Facts, uid uint32, r Request) (placement.Choice, error
 		no = full(book, r.Of)
 		// What is shared already is filled up first.
 		if c, err := placement.Choose(all(book), begun(book, no), r.Want); err == nil {
-			return c, k.allowed(book, uid, c)
+			return c, k.allowed(book, caller, len(c.Partitions))
 		}
 	}
 	choice, err := placement.Choose(all(book), no, r.Want)
 	if err != nil {
 		return choice, &ShortError{err, whose(book, r.Want)}
 	}
-	return choice, k.allowed(book, uid, choice)
+	return choice, k.allowed(book, caller, len(choice.Partitions))
 }
 
 // KindsOf are what partitions are of, each.
@@ -70,17 +63,6 @@ func KindsOf(parts []Part) []string {
 		out[i] = p.Kind
 	}
 	return out
-}
-
-// allowed refuses what is over a user's limit.
-func (k *Keeper) allowed(book []Held, uid uint32, c placement.Choice) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	most := k.limits.PerUser
-	if has := count(book, uid); most > 0 && uid != 0 && has+len(c.Partitions) > most {
-		return &LimitError{has, len(c.Partitions), most}
-	}
-	return nil
 }
 
 // shares settles how many are to share a partition.
@@ -104,12 +86,12 @@ func (k *Keeper) shares(r *Request) error {
 	return nil
 }
 
-// count is how many partitions a user has by leases.
-func count(book []Held, uid uint32) int {
+// count is how many partitions these users have by leases.
+func count(book []Held, counts func(uid uint32) bool) int {
 	n := 0
 	for _, h := range book {
 		for _, unit := range h.Units {
-			if name, ok := ParseName(unit); ok && name.UID == uid {
+			if name, ok := ParseName(unit); ok && counts(name.UID) {
 				n++
 			}
 		}
@@ -131,14 +113,4 @@ func whose(book []Held, w placement.Want) []string {
 		}
 	}
 	return out
-}
-
-// possible tells whether there can be enough when others have ended.
-func possible(e *ShortError) bool {
-	var short *placement.ShortError
-	if !errors.As(e.Err, &short) {
-		return false
-	}
-	n := max(short.Want.Partitions, short.Want.GPUs)
-	return n <= short.Of
 }

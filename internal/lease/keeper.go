@@ -18,10 +18,11 @@ import (
 // Caller is a process that wants a lease for itself. Its start time makes sure that it
 // is still the same one that asked.
 type Caller struct {
-	UID   uint32
-	PID   int
-	Start uint64 // in clock ticks since the boot, field 22 of proc_pid_stat(5)
-	Came  uint64 // of who was there before the keeper: the less, the earlier; else 0
+	UID    uint32
+	PID    int
+	Start  uint64   // in clock ticks since the boot, field 22 of proc_pid_stat(5)
+	Groups []string // names of the groups with limits of their own that the user is in
+	Came   uint64   // of who was there before the keeper: the less, the earlier; else 0
 }
 
 // Request is what is asked for.
@@ -33,6 +34,10 @@ type Request struct {
 	Time   time.Duration // after which the lease ends; 0 for no limit
 	What   string        // the command, for people
 	Of     int           // how many may share a partition with Kind [Shared]; 0 for as many as the limits let
+
+	// Moved is called when the request waits, and when its position in the queue, of so
+	// many, has changed.
+	Moved func(q Queued, of int)
 }
 
 // Lease is what was given.
@@ -94,90 +99,77 @@ var (
 	ErrDraining = fmt.Errorf("%w when the leases have ended, and until then no new ones are given", ErrChanging)
 )
 
-// Limits are the configuration's.
-type Limits struct {
-	PerUser int // partitions that one user may have by leases; 0 for no limit
-	Shares  int // leases that may share one partition
-}
-
 // Keeper gives leases, one at a time.
 type Keeper struct {
 	Host   Host
 	Common []string // nodes that who has a partition gets that names none beside it: "/dev/kfd"
 
-	// Regroup is called when the first is back who stood in line with a keeper before,
-	// and its channel closed when the others had time to be. Until then nobody who waits
-	// is served, and who came earlier stands before who came later. Nobody notes down
-	// the line: it is those who stand in it. nil: each is served as he comes.
+	// Regroup is called when the first caller reconnects that waited before a restart of the
+	// daemon. It returns a channel that is closed when the reconnect window ends; until then
+	// no request that waits is served, and requests are ordered by the age of their callers'
+	// connections. The queue is not persisted. nil: there is no window.
 	Regroup func() <-chan struct{}
 
-	mu     sync.Mutex
-	limits Limits
-	back   regrouping
-	line   []*place // in order; the first is being served
+	// Member reports whether a user is in a group; nil: nobody is.
+	Member func(uid uint32, group string) bool
+
+	mu      sync.Mutex
+	limits  Limits
+	back    regrouping
+	line    []*pending // those that came earlier first
+	serving bool       // somebody serves the queue
+	news    chan struct{}
 }
 
-// Limit sets the limits for what is asked from now on.
+// Limit sets the limits for all requests, those in the queue too.
 func (k *Keeper) Limit(l Limits) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.limits = l
+	k.stir()
 }
 
 // Acquire chooses partitions and moves the caller into a scope that may open them and
-// no others. With Wait it stands in line until there is enough, and leaves the line
-// when ctx ends.
+// no others. With Wait it stays in the queue until there is enough, or until ctx ends.
 func (k *Keeper) Acquire(ctx context.Context, c Caller, r Request) (Lease, error) {
-	if err := k.shares(&r); err != nil {
-		return Lease{}, err
-	}
-	leave, err := k.queue(ctx, c, r.Wait)
+	note, err := k.prepare(c, &r)
 	if err != nil {
 		return Lease{}, err
 	}
-	defer leave()
-	if !r.Wait {
-		return k.attempt(ctx, c, r)
-	}
-	for {
-		l, again, err := k.turn(ctx, c, r)
-		if !again {
-			return l, err
+	l, ok := k.has(ctx, c, r)
+	if !ok {
+		if l, err = k.wait(ctx, c, r); err != nil {
+			return Lease{}, err
 		}
 	}
+	if note != "" {
+		l.Notes = append(l.Notes, note)
+	}
+	return l, nil
 }
 
-// turn is one attempt of somebody who waits. It returns when another one is worth it,
-// or when there is nothing more to wait for.
-func (k *Keeper) turn(ctx context.Context, c Caller, r Request) (l Lease, again bool, err error) {
-	own, cancel := context.WithCancel(ctx)
-	defer cancel()
-	changed := k.Host.Changed(own)
-	l, err = k.attempt(ctx, c, r)
-	var short *ShortError
-	passing := errors.As(err, &short) && possible(short) || errors.Is(err, ErrChanging)
-	if err == nil || !passing {
-		return l, false, err
+// prepare settles what the configuration says of a request.
+func (k *Keeper) prepare(c Caller, r *Request) (note string, err error) {
+	if err := k.shares(r); err != nil {
+		return "", err
 	}
-	select {
-	case <-changed:
-		return l, true, err
-	case <-ctx.Done():
-		return Lease{}, false, fmt.Errorf("%w; it is not waited for any longer: %w", err, ctx.Err())
-	}
+	return k.limitTime(c, r)
 }
 
 // Consider tells what would be given now, and gives nothing.
 func (k *Keeper) Consider(ctx context.Context, c Caller, r Request) (placement.Choice, error) {
-	if err := k.shares(&r); err != nil {
+	if _, err := k.prepare(c, &r); err != nil {
 		return placement.Choice{}, err
 	}
 	facts, err := k.Host.Facts(ctx)
 	if err != nil {
 		return placement.Choice{}, fmt.Errorf("cannot tell who has which partition: %w", err)
 	}
-	facts, _ = k.without(facts, c)
-	return k.choose(facts, c.UID, r)
+	at := k.locate(c)
+	if err := k.impossible(facts, c, r, at); err != nil {
+		return placement.Choice{}, err
+	}
+	return k.choose(at.without(facts), c, r)
 }
 
 // Release ends a lease and whatever runs in it: root any, a user his own.
@@ -199,29 +191,6 @@ func (k *Keeper) Release(ctx context.Context, uid uint32, unit string) error {
 	return k.Host.Stop(ctx, unit)
 }
 
-// attempt gives a lease if that can be done now.
-func (k *Keeper) attempt(ctx context.Context, c Caller, r Request) (Lease, error) {
-	release, err := k.Host.Still()
-	if err != nil {
-		return Lease{}, err
-	}
-	defer release()
-	facts, move, err := k.Host.Ready(ctx, c.PID)
-	if err != nil {
-		return Lease{}, fmt.Errorf("cannot tell who has which partition: %w", err)
-	}
-	defer move.Close()
-	facts, before := k.without(facts, c)
-	choice, err := k.choose(facts, c.UID, r)
-	if err != nil {
-		return Lease{}, err
-	}
-	if err := k.same(c); err != nil {
-		return Lease{}, err
-	}
-	return k.give(ctx, c, r, facts, move, choice, before)
-}
-
 // same refuses a caller that has ended, and whose number may be another's.
 func (k *Keeper) same(c Caller) error {
 	start, err := k.Host.StartOf(c.PID)
@@ -238,22 +207,7 @@ func (k *Keeper) same(c Caller) error {
 // looked at again: between the last look and PID 1's its number may have become
 // another's, and then that one must not stay.
 func (k *Keeper) give(ctx context.Context, c Caller, r Request, f Facts, move Move, choice placement.Choice, before string) (Lease, error) {
-	l := Lease{Unit: name(c.UID, r, f).String(), Choice: choice}
-	var own []string
-	for _, p := range choice.Partitions {
-		i := slices.IndexFunc(f.Parts, func(o Part) bool { return o.Name == p.Name })
-		own = append(own, f.Parts[i].Nodes...)
-		beside := f.Parts[i].Beside
-		if beside == nil {
-			beside = k.Common
-		}
-		for _, b := range beside {
-			if !slices.Contains(l.Nodes, b) {
-				l.Nodes = append(l.Nodes, b)
-			}
-		}
-	}
-	l.Nodes = append(l.Nodes, own...)
+	l := Lease{Unit: name(c.UID, r, f).String(), Choice: choice, Nodes: k.nodes(f, choice)}
 	notes, err := move.Start(ctx, Scope{Unit: l.Unit, Description: describe(r, choice), PID: c.PID, Allow: l.Nodes, Time: r.Time})
 	if err != nil {
 		// It may come up all the same: for a process that has ended, say, and then nothing
@@ -265,15 +219,39 @@ func (k *Keeper) give(ctx context.Context, c Caller, r Request, f Facts, move Mo
 	if err := errors.Join(k.same(c), k.over(before)); err != nil {
 		return Lease{}, errors.Join(err, k.Host.Stop(context.WithoutCancel(ctx), l.Unit))
 	}
+	k.complete(ctx, f.Parts, &l, r)
+	return l, nil
+}
+
+// complete does for a scope that is up what its kind promises beyond the list of devices.
+func (k *Keeper) complete(ctx context.Context, parts []Part, l *Lease, r Request) {
 	if r.Kind == Exclusive {
 		if why := k.Host.Guard(ctx); why != "" {
 			l.Notes = append(l.Notes, "confined, not exclusive: "+why)
 		}
 	}
 	if r.Kind == Shared {
-		l.Notes = append(l.Notes, k.Host.Cap(ctx, l.Unit, shareOf(f.Parts, choice, r.Of)))
+		l.Notes = append(l.Notes, k.Host.Cap(ctx, l.Unit, shareOf(parts, l.Choice, r.Of)))
 	}
-	return l, nil
+}
+
+// nodes lists the device nodes that a lease of these partitions may open.
+func (k *Keeper) nodes(f Facts, choice placement.Choice) []string {
+	var own, out []string
+	for _, p := range choice.Partitions {
+		i := slices.IndexFunc(f.Parts, func(o Part) bool { return o.Name == p.Name })
+		own = append(own, f.Parts[i].Nodes...)
+		beside := f.Parts[i].Beside
+		if beside == nil {
+			beside = k.Common
+		}
+		for _, b := range beside {
+			if !slices.Contains(out, b) {
+				out = append(out, b)
+			}
+		}
+	}
+	return append(out, own...)
 }
 
 func describe(r Request, c placement.Choice) string {
@@ -287,11 +265,15 @@ func describe(r Request, c placement.Choice) string {
 // name is one that no unit has.
 func name(uid uint32, r Request, f Facts) Name {
 	for {
-		var id [4]byte
-		rand.Read(id[:]) // never fails
-		n := Name{r.Kind, uid, hex.EncodeToString(id[:]), r.Of}
+		n := Name{r.Kind, uid, id(), r.Of}
 		if !slices.ContainsFunc(f.Tenants, func(t Tenant) bool { return t.Unit == n.String() }) {
 			return n
 		}
 	}
+}
+
+func id() string {
+	var b [4]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
 }

@@ -25,12 +25,15 @@ type host struct {
 	open     map[string][]string
 	starts   map[int]uint64
 	changing bool
+	still    func() error // why no lease is given now
 	onStart  func(Scope) error
 	changed  chan struct{}
 	guard    string
 	alone    map[int]string // process → the lease that it is in and nobody else
-	others   bool           // there is somebody in it by now
-	calls    int            // of Facts and Active
+	inside   map[int]string // process → the lease that it is in with others
+	terms    map[string]Term
+	others   bool // there is somebody in it by now
+	calls    int  // of Facts and Active
 }
 
 func newHost() *host {
@@ -80,15 +83,38 @@ func (h *host) Start(_ context.Context, s Scope) ([]string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tenants = append(h.tenants, Tenant{s.Unit, true, s.Allow})
+	if before := h.alone[s.PID]; before != "" && !h.others { // a scope ends with its last process
+		delete(h.alone, s.PID)
+		h.tenants = slices.DeleteFunc(h.tenants, func(t Tenant) bool { return t.Unit == before })
+		h.stir()
+	}
 	return nil, nil
+}
+
+// stir tells those who listen that a unit has ended.
+func (h *host) stir() {
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// leases are the units that are leases.
+func (h *host) leases() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []string
+	for _, t := range h.tenants {
+		if _, ok := ParseName(t.Unit); ok {
+			out = append(out, t.Unit)
+		}
+	}
+	return out
 }
 
 func (h *host) Stop(_ context.Context, unit string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tenants = slices.DeleteFunc(h.tenants, func(t Tenant) bool { return t.Unit == unit })
-	close(h.changed)
-	h.changed = make(chan struct{})
+	h.stir()
 	return nil
 }
 
@@ -103,8 +129,15 @@ func (h *host) StartOf(pid int) (uint64, error) {
 }
 
 func (h *host) Still() (func(), error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.changing {
 		return nil, ErrChanging
+	}
+	if h.still != nil {
+		if err := h.still(); err != nil {
+			return nil, err
+		}
 	}
 	return func() {}, nil
 }
@@ -113,7 +146,24 @@ func (h *host) Cap(_ context.Context, _ string, c Caps) string { return "capped 
 
 func (h *host) Guard(context.Context) string { return h.guard }
 
-func (h *host) Alone(pid int) string { return h.alone[pid] }
+func (h *host) Within(pid int) (string, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if unit := h.inside[pid]; unit != "" {
+		return unit, false
+	}
+	return h.alone[pid], h.alone[pid] != ""
+}
+
+func (h *host) Terms(_ context.Context, leases []string) (map[string]Term, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := make(map[string]Term)
+	for _, unit := range leases {
+		out[unit] = h.terms[unit]
+	}
+	return out, nil
+}
 
 // Empty is asked about a lease whose process has been moved.
 func (h *host) Empty(unit string) bool {
@@ -188,7 +238,7 @@ func TestWhoIsAloneInALeaseExchangesIt(t *testing.T) {
 	}
 	// Who comes into it meanwhile stays, and nothing is given twice.
 	h.alone, h.others = map[int]string{1: second.Unit}, true
-	if _, err := k.Acquire(t.Context(), alice, ask(8)); err == nil || !strings.Contains(err.Error(), second.Unit) {
+	if _, err := k.Acquire(t.Context(), alice, ask(4)); err == nil || !strings.Contains(err.Error(), second.Unit) {
 		t.Errorf("with somebody else in it by then: %v", err)
 	}
 	if len(h.tenants) != 1 || h.tenants[0].Unit != second.Unit {
@@ -203,8 +253,8 @@ func TestWhatIsNotFreeIsNotGiven(t *testing.T) {
 		ask  Request
 		text string
 	}{
-		{"more than there is", func(*host) {}, ask(9), "9 partitions asked for, but 8 of 8 are free"},
-		{"reserved, its unit down", func(h *host) { h.reserved = map[string]string{"0000:05:00.0-1": "vllm"} }, ask(8), "8 partitions asked for, but 7 of 8 are free; the others have reservation vllm"},
+		{"more than there is", func(*host) {}, ask(9), "9 partitions requested, but the node has 8"},
+		{"reserved, its unit down", func(h *host) { h.reserved = map[string]string{"0000:05:00.0-1": "vllm"} }, ask(8), "8 partitions requested, but at most 7 of 8 can be leased; reserved: vllm 1"},
 		{"a unit has it", func(h *host) {
 			h.tenants = []Tenant{{"vllm.service", true, []string{"/dev/kfd", "/dev/dri/renderD130"}}, {"old.service", false, []string{"/dev/dri/renderD131"}}}
 		}, ask(8), "8 partitions asked for, but 7 of 8 are free; the others have vllm.service"},
@@ -332,8 +382,8 @@ func TestWaitingInLine(t *testing.T) {
 	wait(1, 8)
 	wait(2, 1)
 	var short *ShortError
-	if _, err := k.Acquire(t.Context(), alice, ask(1)); !errors.As(err, &short) || !strings.Contains(err.Error(), "2 in line already") {
-		t.Errorf("past the line: %v", err)
+	if _, err := k.Acquire(t.Context(), alice, ask(1)); !errors.As(err, &short) {
+		t.Errorf("with nothing free: %v", err)
 	}
 	h.Stop(t.Context(), all.Unit)
 	one := <-answers

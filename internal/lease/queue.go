@@ -1,103 +1,237 @@
 package lease
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
-// place is one who stands in line.
-type place struct {
-	turn chan struct{} // closed when it is his
-	wait bool          // for as long as it takes
-	came uint64        // [Caller.Came]
+// Queued is a request that waits, as the queue shows it.
+type Queued struct {
+	Position   int // from 1
+	PID        int // of the waiting process; it identifies the entry
+	UID        uint32
+	Partitions int // requested; 0 where GPUs is set
+	GPUs       int
+	Kind       Kind
+	Of         int           // of a shared lease: how many may share a partition
+	Time       time.Duration // 0 for no limit
+	Since      time.Time
+	Reason     string // why it waits
 }
 
-func (p *place) called() bool {
-	select {
-	case <-p.turn:
-		return true
-	default:
-		return false
-	}
+// RemovedError ends a request that was removed from the queue.
+type RemovedError struct{ By uint32 }
+
+func (e *RemovedError) Error() string {
+	return fmt.Sprintf("the request was removed from the queue by user %d", e.By)
 }
 
-// regrouping is what is done about those who stood in line with the keeper before.
+// state is how far a request has come. The keeper's lock protects it.
+type state int
+
+const (
+	arrived  state = iota // no pass has judged it yet
+	blocked               // a pass has judged it: it cannot start now, and waits
+	starting              // it is being given its lease, and is in the queue no more
+	ended                 // it has its answer, or its caller has gone
+)
+
+// pending is a request on its way to a lease. Every request becomes one; one without Wait
+// has its answer after the first pass that sees it.
+type pending struct {
+	Caller
+	Request
+	since    time.Time
+	state    state
+	reason   string
+	position int // that its caller was told last
+
+	granted chan grant    // taken by its caller's goroutine, which uses it
+	refused chan error    // of 1
+	left    chan struct{} // closed when its caller has gone
+}
+
+// regrouping is the state of the queue after a restart of the daemon.
 type regrouping int
 
 const (
-	unneeded regrouping = iota // nobody has come back
-	under
+	unneeded regrouping = iota // no caller has reconnected
+	under                      // callers reconnect; no request that waits is served
 	done
 )
 
-// queue waits for the caller's turn. Who does not want to wait is let in only where
-// nobody waits for more than the answer.
-func (k *Keeper) queue(ctx context.Context, c Caller, wait bool) (leave func(), err error) {
-	own := &place{make(chan struct{}), wait, c.Came}
-	if err := k.stand(own); err != nil {
-		return nil, err
-	}
-	leave = func() { k.leave(own) }
-	select {
-	case <-own.turn:
-		return leave, nil
-	case <-ctx.Done():
-		leave()
-		return nil, ctx.Err()
-	}
-}
-
-func (k *Keeper) stand(own *place) error {
+// join adds a request to the queue and has it served. After a restart a request of an older
+// connection is placed before those of younger ones.
+func (k *Keeper) join(ctx context.Context, p *pending) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	n := 0
-	for _, p := range k.line {
-		if p.wait {
-			n++
-		}
-	}
-	if n > 0 && !own.wait {
-		return &ShortError{Err: fmt.Errorf("%d in line already; ask with --wait to stand in it", n)}
-	}
-	if k.back == unneeded && own.wait && own.came > 0 && k.Regroup != nil {
+	if k.back == unneeded && p.Wait && p.Came > 0 && k.Regroup != nil {
 		k.back = under
 		go k.regroup()
 	}
 	at := len(k.line)
-	if k.back == under && own.wait && own.came > 0 {
-		at = slices.IndexFunc(k.line, func(p *place) bool { return !p.called() && (p.came == 0 || p.came > own.came) })
-		if at < 0 {
-			at = len(k.line)
+	if k.back == under && p.Wait && p.Came > 0 {
+		if i := slices.IndexFunc(k.line, func(o *pending) bool { return o.Came == 0 || o.Came > p.Came }); i >= 0 {
+			at = i
 		}
 	}
-	k.line = slices.Insert(k.line, at, own)
-	k.call()
-	return nil
+	k.line = slices.Insert(k.line, at, p)
+	k.stir()
+	if !k.serving {
+		k.serving = true
+		go k.serve(context.WithoutCancel(ctx))
+	}
 }
 
-// regroup ends the time in which those come back who stood in line before.
+// stir has the queue judged again. The caller holds the lock.
+func (k *Keeper) stir() {
+	if k.news == nil {
+		k.news = make(chan struct{}, 1)
+	}
+	select {
+	case k.news <- struct{}{}:
+	default:
+	}
+}
+
+// leave is for a caller that has gone.
+func (k *Keeper) leave(p *pending) {
+	close(p.left)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p.state = ended
+	k.drop(p)
+	k.stir()
+}
+
+// drop takes a request out of the queue. The caller holds the lock.
+func (k *Keeper) drop(p *pending) {
+	k.line = slices.DeleteFunc(k.line, func(o *pending) bool { return o == p })
+}
+
+// refuse answers a request with an error.
+func (k *Keeper) refuse(p *pending, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if p.state == ended {
+		return
+	}
+	p.state = ended
+	k.drop(p)
+	p.refused <- err
+}
+
+// block notes why a request does not start now. One that does not wait is answered.
+func (k *Keeper) block(p *pending, err error) {
+	if !p.Wait {
+		k.refuse(p, err)
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if p.state != ended {
+		p.state, p.reason = blocked, brief(err)
+	}
+}
+
+// brief is an error without the names of other holders.
+func brief(err error) string {
+	if short, ok := errors.AsType[*ShortError](err); ok {
+		return short.Err.Error()
+	}
+	return err.Error()
+}
+
+// regroup ends the time in which callers reconnect after a restart.
 func (k *Keeper) regroup() {
 	<-k.Regroup()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.back = done
-	k.call()
+	k.stir()
 }
 
-// call has the first in line served, but not before those are there who may be before
-// him.
-func (k *Keeper) call() {
-	if len(k.line) == 0 || k.line[0].called() || k.line[0].wait && k.back == under {
-		return
+// ordered returns the queue in the order in which it is served: root's requests before
+// those of users, otherwise as they came. The caller holds the lock.
+func (k *Keeper) ordered() []*pending {
+	out := slices.Clone(k.line)
+	slices.SortStableFunc(out, func(a, b *pending) int { return cmp.Compare(class(a), class(b)) })
+	return out
+}
+
+func class(p *pending) int {
+	if p.UID == 0 {
+		return 0
 	}
-	close(k.line[0].turn)
+	return 1
 }
 
-func (k *Keeper) leave(own *place) {
+// waiting returns the requests that wait, in order. The caller holds the lock.
+func (k *Keeper) waiting() []*pending {
+	return slices.DeleteFunc(k.ordered(), func(p *pending) bool { return !p.Wait })
+}
+
+// Queue lists the requests that wait, in the order in which they are served.
+func (k *Keeper) Queue() []Queued {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	i := slices.Index(k.line, own)
-	k.line = slices.Delete(k.line, i, i+1)
-	k.call()
+	out := []Queued{}
+	for i, p := range k.waiting() {
+		out = append(out, p.queued(i+1))
+	}
+	return out
+}
+
+func (p *pending) queued(position int) Queued {
+	return Queued{
+		Position: position, PID: p.PID, UID: p.UID, Partitions: p.Partitions, GPUs: p.GPUs,
+		Kind: p.Kind, Of: p.Of, Time: p.Time, Since: p.since, Reason: p.reason,
+	}
+}
+
+// Remove removes the request of a process from the queue: root any, a user the user's own.
+func (k *Keeper) Remove(uid uint32, pid int) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	found := false
+	for _, p := range k.waiting() {
+		if p.PID != pid {
+			continue
+		}
+		if uid != 0 && uid != p.UID {
+			return fmt.Errorf("request %d is user %d's; only that user and root can remove it", pid, p.UID)
+		}
+		found = true
+		p.state = ended
+		k.drop(p)
+		p.refused <- &RemovedError{uid}
+	}
+	if !found {
+		return fmt.Errorf("no request %d in the queue; it may have started or ended", pid)
+	}
+	k.stir()
+	return nil
+}
+
+// tell reports to each caller its position, where that has changed.
+func (k *Keeper) tell() {
+	k.mu.Lock()
+	var news []func()
+	all := k.waiting()
+	for i, p := range all {
+		if p.state != blocked || p.position == i+1 || p.Moved == nil {
+			continue
+		}
+		p.position = i + 1
+		q := p.queued(i + 1)
+		news = append(news, func() { p.Moved(q, len(all)) })
+	}
+	k.mu.Unlock()
+	for _, told := range news {
+		told()
+	}
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -208,16 +207,18 @@ func (w *world) acquire(wait bool) {
 		_, err := k.Acquire(ctx, c, r)
 		var short *ShortError
 		var limit *LimitError
+		var impossible *ImpossibleError
 		switch {
 		case err == nil:
 			w.counted("given")
-		case errors.As(err, &short) || errors.As(err, &limit) || ctx.Err() != nil || w.fate != "":
-		case !strings.Contains(err.Error(), "in line already"):
+		case errors.As(err, &short) || errors.As(err, &limit) || errors.As(err, &impossible) || ctx.Err() != nil || w.fate != "":
+		default:
 			w.t.Errorf("%+v: %v", r, err)
 		}
 	}
 	if !wait {
 		ask(w.ctx)
+		synctest.Wait() // until the queue is served
 		return
 	}
 	patience := time.Duration(1+w.rand.IntN(20)) * time.Minute
@@ -341,6 +342,7 @@ func (w *world) repartition() {
 	if _, err := w.keeper.Acquire(w.t.Context(), alice, ask(1)); err == nil {
 		w.t.Error("a lease was given while the GPUs are partitioned")
 	}
+	synctest.Wait()
 	w.changing = false
 	for unit := range w.given {
 		if _, ok := ParseName(unit); ok && w.rand.IntN(3) > 0 {
@@ -397,7 +399,7 @@ func (w *world) together(step int, h Held) {
 // obtainable: all that is free can be had, and no more.
 func (w *world) obtainable(step int, f Facts, free int) {
 	for n, want := range map[int]bool{free: free > 0, free + 1: false} {
-		_, err := w.keeper.choose(f, 0, ask(n))
+		_, err := w.keeper.choose(f, Caller{}, ask(n))
 		if n > 0 && (err == nil) != want {
 			w.t.Errorf("step %d: %d are free, and of %d asked for: %v", step, free, n, err)
 		}

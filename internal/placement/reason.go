@@ -81,3 +81,16 @@ func distinct[T any, K comparable](list []T, key func(T) K) int {
 	}
 	return len(seen)
 }
+
+// AsGood reports whether a choice is by its place no worse than another of the same size:
+// on as few GPUs for [Pack], on as many for [Spread], at no higher cost for [Link].
+func (c Choice) AsGood(other Choice, p Place) bool {
+	mine, theirs := len(perGPU(c.Partitions)), len(perGPU(other.Partitions))
+	switch p {
+	case Spread:
+		return mine >= theirs
+	case Link:
+		return c.Cost <= other.Cost
+	}
+	return mine <= theirs
+}

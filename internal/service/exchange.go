@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -8,25 +9,48 @@ import (
 	"strconv"
 	"strings"
 
+	"dcm/internal/lease"
 	"dcm/internal/unitname"
 )
 
-// Alone returns the lease that a process is in by itself.
-func (p *premises) Alone(pid int) string {
+// Within returns the lease that a process is in, "" for none, and whether it is the only
+// process there.
+func (p *premises) Within(pid int) (unit string, alone bool) {
 	cgroup, err := p.cgroup(pid)
-	unit, ours := strings.CutPrefix(cgroup, "/"+unitname.Slice+"/")
+	path, ours := strings.CutPrefix(cgroup, "/"+unitname.Slice+"/")
+	unit, below, _ := strings.Cut(path, "/")
 	if err != nil || !ours || !leased(unit) {
-		return ""
+		return "", false
+	}
+	if below != "" {
+		return unit, false
 	}
 	procs, err := os.ReadFile(p.host.Path("sys/fs/cgroup", cgroup, "cgroup.procs"))
 	if err != nil || strings.TrimSpace(string(procs)) != strconv.Itoa(pid) {
-		return ""
+		return unit, false
 	}
-	below, err := os.ReadDir(p.host.Path("sys/fs/cgroup", cgroup))
-	if err != nil || slices.ContainsFunc(below, os.DirEntry.IsDir) { // which may have processes
-		return ""
+	children, err := os.ReadDir(p.host.Path("sys/fs/cgroup", cgroup))
+	return unit, err == nil && !slices.ContainsFunc(children, os.DirEntry.IsDir) // those may have processes
+}
+
+// Terms returns how long leases last, by what systemd knows.
+func (p *premises) Terms(ctx context.Context, leases []string) (map[string]lease.Term, error) {
+	out := make(map[string]lease.Term)
+	if len(leases) == 0 {
+		return out, nil
 	}
-	return unit
+	ctx, cancel := context.WithTimeout(ctx, answering)
+	defer cancel()
+	conn, err := p.host.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	terms, err := conn.Terms(ctx, leases)
+	for unit, t := range terms {
+		out[unit] = lease.Term(t)
+	}
+	return out, err
 }
 
 // Empty tells whether nobody is in a unit of the slice, or it is gone.

@@ -12,14 +12,14 @@ func TestWhoIsAloneInALease(t *testing.T) {
 	const lease = "dcm-lease-1000-4f1c09aa.scope"
 	for _, tt := range []struct {
 		name, cgroup, procs, below string
-		alone                      bool
+		within, alone              bool
 	}{
-		{"alone", "/dcm.slice/" + lease, "7\n", "", true},
-		{"with a child", "/dcm.slice/" + lease, "7\n8\n", "", false},
-		{"with a container below", "/dcm.slice/" + lease, "7\n", "libpod", false},
-		{"below it", "/dcm.slice/" + lease + "/libpod", "7\n", "", false},
-		{"in a service", "/dcm.slice/vllm.service", "7\n", "", false},
-		{"elsewhere", "/user.slice/" + lease, "7\n", "", false},
+		{"alone", "/dcm.slice/" + lease, "7\n", "", true, true},
+		{"with a child", "/dcm.slice/" + lease, "7\n8\n", "", true, false},
+		{"with a container below", "/dcm.slice/" + lease, "7\n", "libpod", true, false},
+		{"below it", "/dcm.slice/" + lease + "/libpod", "7\n", "", true, false},
+		{"in a service", "/dcm.slice/vllm.service", "7\n", "", false, false},
+		{"elsewhere", "/user.slice/" + lease, "7\n", "", false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := &premises{host: &host.Host{Root: t.TempDir()}}
@@ -35,8 +35,9 @@ func TestWhoIsAloneInALease(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := p.Alone(7); (got == lease) != tt.alone {
-				t.Errorf("it is alone in %q", got)
+			within := map[bool]string{true: lease}[tt.within]
+			if unit, alone := p.Within(7); unit != within || alone != tt.alone {
+				t.Errorf("it is in %q, alone %t; want %q, %t", unit, alone, within, tt.alone)
 			}
 			if tt.alone && (p.Empty(lease) || !p.Empty("dcm-lease-1000-00000000.scope")) {
 				t.Error("a lease with a process is empty, or one that is gone is not")

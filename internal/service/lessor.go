@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"dcm/internal/account"
 	"dcm/internal/bus"
 	"dcm/internal/config"
 	"dcm/internal/host"
@@ -80,6 +81,29 @@ func (l *lessor) Release(ctx context.Context, who bus.Caller, unit string) error
 	return l.keeper.Release(ctx, who.UID, unit)
 }
 
+// Queue lists the requests that wait for a lease.
+func (l *lessor) Queue() []account.Queued {
+	out, names := []account.Queued{}, make(map[uint32]string)
+	for _, q := range l.keeper.Queue() {
+		if names[q.UID] == "" {
+			names[q.UID] = host.UserName(q.UID)
+		}
+		out = append(out, account.Queued{
+			Position: q.Position, ID: q.PID, UID: q.UID, User: names[q.UID], Partitions: q.Partitions, GPUs: q.GPUs,
+			Exclusive: q.Kind == lease.Exclusive, Share: q.Of, Time: q.Time.Seconds(), Since: q.Since, Reason: q.Reason,
+		})
+	}
+	return out
+}
+
+func (l *lessor) Dequeue(who bus.Caller, id int) error {
+	if err := l.keeper.Remove(who.UID, id); err != nil {
+		return err
+	}
+	l.log.Info("a request was removed from the queue", "process", id, "uid", who.UID)
+	return nil
+}
+
 func request(w bus.Want) (lease.Request, error) {
 	place, err := placement.ParsePlace(w.Place)
 	if err != nil {
@@ -96,12 +120,18 @@ func request(w bus.Want) (lease.Request, error) {
 	case w.Share > 0:
 		r.Kind, r.Of = lease.Shared, w.Share
 	}
+	if w.Queued != nil {
+		r.Moved = func(q lease.Queued, of int) { w.Queued(bus.Position{At: q.Position, Of: of, Reason: q.Reason}) }
+	}
 	return r, nil
 }
 
-// passing marks what another try may not meet.
+// passing marks the errors that another try may not meet, and those that every try meets.
 func passing(err error) error {
-	if _, short := errors.AsType[*lease.ShortError](err); short || errors.Is(err, lease.ErrChanging) {
+	if impossible, ok := errors.AsType[*lease.ImpossibleError](err); ok {
+		return &bus.ImpossibleError{Err: impossible}
+	}
+	if lease.Passes(err) {
 		return &bus.ShortError{Err: err}
 	}
 	return err

@@ -197,7 +197,7 @@ func (m *mirror) show(ctx context.Context, s report.State) {
 // take takes an account; in full with all processes that have a GPU open.
 func (m *mirror) take(ctx context.Context, s report.State, full bool) account.Account {
 	cfg := m.config.Load()
-	return account.Gather(ctx, time.Now(), m.host.Sources(host.Outlook{
+	sources := m.host.Sources(host.Outlook{
 		Config: func() (*config.Config, error) {
 			if s.Config != "" {
 				return cfg, errors.New(s.Config)
@@ -217,7 +217,9 @@ func (m *mirror) take(ctx context.Context, s report.State, full bool) account.Ac
 		},
 		All:  full,
 		Busy: !full && !atRest(s.Phase),
-	}))
+	})
+	sources.Queue = m.leases.Queue
+	return account.Gather(ctx, time.Now(), sources)
 }
 
 // sight looks at the GPUs, unless the daemon has done so just now: what it came to its

@@ -3,8 +3,10 @@ package systemd
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/godbus/dbus/v5"
 
@@ -130,6 +132,42 @@ func (c *Conn) Stop(ctx context.Context, name string) error {
 		return fmt.Errorf("cannot stop %s: %w", name, err)
 	}
 	return nil
+}
+
+// Term is how long a scope may last.
+type Term struct {
+	Began time.Time
+	Limit time.Duration // 0 for no limit
+}
+
+// Terms returns the terms of scopes by name, without those that have ended.
+func (c *Conn) Terms(ctx context.Context, scopes []string) (map[string]Term, error) {
+	terms := make([]Term, len(scopes))
+	err := each(len(scopes), func(i int) error {
+		var limit, began uint64 // microseconds
+		err := c.property(ctx, scopes[i], kindInterface(scopes[i]), "RuntimeMaxUSec", &limit)
+		if err == nil {
+			err = c.property(ctx, scopes[i], unitInterface, "ActiveEnterTimestamp", &began)
+		}
+		if err != nil || began == 0 {
+			if now, again := c.list(ctx, scopes[i:i+1]); again == nil && (now[0].unit.Load != "loaded" || inactive(now[0].unit)) {
+				return nil
+			}
+			return err
+		}
+		terms[i].Began = time.UnixMicro(int64(began))
+		if limit != math.MaxUint64 {
+			terms[i].Limit = time.Duration(limit) * time.Microsecond
+		}
+		return nil
+	})
+	out := make(map[string]Term)
+	for i, name := range scopes {
+		if !terms[i].Began.IsZero() {
+			out[name] = terms[i]
+		}
+	}
+	return out, err
 }
 
 // Tenant is a unit below a slice.

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/account"
+	"dcm/internal/bus"
+	"dcm/internal/exit"
+)
+
+func queueCmd(con *Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "queue [--json | --remove ID]",
+		Short: "List the requests that wait for a lease, or remove one",
+		Long: `List the requests that wait for a lease ('dcm run --wait'), in the order in which they
+are served: the user, the size, since when the request waits, and why. The ID is that of
+the process that waits.
+
+With --remove ID the request is removed from the queue, and its command fails. Root may
+remove any request, a user the user's own.`,
+		Args: args(cobra.NoArgs),
+	}
+	asJSON := jsonFlag(cmd)
+	remove := cmd.Flags().UintSlice("remove", nil, "remove the request with this `ID` from the queue")
+	cmd.RunE = func(c *cobra.Command, _ []string) error {
+		switch {
+		case *asJSON && len(*remove) > 0:
+			return exit.With(exit.Usage, errors.New("--json cannot be combined with --remove"))
+		case len(*remove) > 0:
+			return removeQueued(c.Context(), *remove)
+		}
+		return showQueue(c.Context(), con, *asJSON)
+	}
+	return cmd
+}
+
+// queueTimeout is how long the daemon may take to answer.
+const queueTimeout = 30 * time.Second
+
+func showQueue(ctx context.Context, con *Console, asJSON bool) error {
+	ctx, cancel := context.WithTimeout(ctx, queueTimeout)
+	defer cancel()
+	c, err := bus.Dial(ctx, bus.SystemBus)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	text, err := c.Queue(ctx)
+	if err != nil {
+		return err
+	}
+	queue := []account.Queued{}
+	if err := json.Unmarshal([]byte(text), &queue); err != nil {
+		return fmt.Errorf("cannot read the daemon's answer: %w", err)
+	}
+	if asJSON {
+		return con.answer(queue)
+	}
+	if len(queue) == 0 {
+		fmt.Fprintln(con.out, "No request waits for a lease.")
+		return nil
+	}
+	t := newTable(con.out, "POSITION", "ID", "USER", "SIZE", "TIME", "WAITING", "REASON")
+	for _, q := range queue {
+		t.row(fmt.Sprint(q.Position), fmt.Sprint(q.ID), q.User, size(q), limit(q), time.Since(q.Since).Round(time.Second).String(), q.Reason)
+	}
+	t.flush()
+	return nil
+}
+
+func removeQueued(ctx context.Context, ids []uint) error {
+	ctx, cancel := context.WithTimeout(ctx, queueTimeout)
+	defer cancel()
+	c, err := bus.Dial(ctx, bus.SystemBus)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var errs []error
+	for _, id := range ids {
+		errs = append(errs, c.Dequeue(ctx, uint32(id)))
+	}
+	return errors.Join(errs...)
+}
+
+// size is what a request is for.
+func size(q account.Queued) string {
+	text := plural(q.Partitions, "partition", "partitions")
+	if q.GPUs > 0 {
+		text = plural(q.GPUs, "GPU", "GPUs")
+	}
+	switch {
+	case q.Exclusive:
+		text += ", exclusive"
+	case q.Share > 0:
+		text += fmt.Sprintf(", shared by %d", q.Share)
+	}
+	return text
+}
+
+// limit is how long the lease is to last.
+func limit(q account.Queued) string {
+	if q.Time == 0 {
+		return "-"
+	}
+	return time.Duration(q.Time * float64(time.Second)).Round(time.Second).String()
+}
