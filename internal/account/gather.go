@@ -182,6 +182,9 @@ func stateOf(s *report.State) State {
 	if off, ok := offStates()[s.Phase]; ok {
 		return off
 	}
+	if s.Error.Transient {
+		return Waiting // a run of dcm-reserve.service is made again
+	}
 	return Clients // all else is in order then
 }
 

@@ -158,7 +158,11 @@ func (j *judge) told() {
 	if e == nil {
 		return
 	}
-	over := j.a.Health.InSync && !j.a.running() && len(j.a.Daemon.Owed) == 0 && !j.a.hidden(partClients) &&
+	choosing := e.State == Waiting && j.a.Daemon.Phase == report.InSync
+	if choosing {
+		j.but = append(j.but, "not all reservations have their partitions yet")
+	}
+	over := !choosing && j.a.Health.InSync && !j.a.running() && len(j.a.Daemon.Owed) == 0 && !j.a.hidden(partClients) &&
 		!slices.ContainsFunc(j.a.Clients, Client.down)
 	if !over {
 		j.find(e.State, e.Text, e.Cure)
@@ -265,6 +269,10 @@ func Words(active, sub, result string) string {
 
 // units judges dcm's own units, where a profile is to be kept.
 func (j *judge) units() {
+	if u, ok := j.a.unit(unitname.Reserve); ok && u.Active == "failed" {
+		j.find(Unmet, fmt.Sprintf("%s is %s: partitions may not be as they are reserved", u.Unit, Words(u.Active, u.Sub, u.Result)),
+			"journalctl -u "+u.Unit+" tells why; systemctl restart "+unitname.Daemon+" tries again")
+	}
 	if j.a.Profile.InForce == "" && j.a.Profile.Broken == "" {
 		return
 	}

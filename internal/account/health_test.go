@@ -53,6 +53,11 @@ func TestHealth(t *testing.T) {
 		{"no guard for what is exclusive", func(a *Account) {
 			a.Reserved, a.Guard.Why = []Reserved{{Name: "vllm", Wants: 1, Partitions: []string{"a-0"}, Exclusive: true}}, "this kernel has no guard"
 		}, Shared, true, "Profile cpx is on the GPUs, but reservations are confined, not exclusive", "this kernel has no guard"},
+		{"partitions that were not chosen", func(a *Account) { a.Daemon.Error = &Problem{Waiting, "dcm-reserve.service failed", ""} }, Waiting, true,
+			"Profile cpx is on the GPUs, but not all reservations have their partitions yet", "dcm-reserve.service failed"},
+		{"dcm-reserve.service failed", func(a *Account) {
+			a.Units = append(a.Units, Unit{Unit: unitname.Reserve, Load: "loaded", Active: "failed", Sub: "failed", Result: "signal"})
+		}, Unmet, true, "Profile cpx is on the GPUs", "dcm-reserve.service is failed (failed), result signal: partitions may not be as they are reserved"},
 		{"a reservation that cannot be read", func(a *Account) { a.reserve(Reserve{Open: []string{"vllm.service"}}) }, Open, true,
 			"Profile cpx is on the GPUs", "it starts with all devices"},
 		{"one GPU otherwise", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = "", other }, NotOn, false, "Profile cpx is not on the GPUs", ""},

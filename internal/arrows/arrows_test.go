@@ -52,7 +52,7 @@ var allowed = map[string][]string{
 	"internal/nvidia":       {"internal/ask", "internal/attr", "internal/gpu", "internal/nvml", "internal/opened"},
 	"internal/amdgpu":       {"internal/ask", "internal/attr", "internal/gpu", "internal/opened"},
 	"internal/apply":        {"internal/event", "internal/gpu", "internal/report"},
-	"internal/daemon":       {"internal/event", "internal/report", "internal/systemd"},
+	"internal/daemon":       {"internal/event", "internal/exit", "internal/report", "internal/systemd"},
 	"internal/reboot":       {"internal/foreign"},
 	"internal/atload":       {},
 	"internal/bundle":       {},

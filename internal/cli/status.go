@@ -99,7 +99,7 @@ func status(con *Console, a account.Account, now time.Time) []byte {
 	if a.LastRun != nil {
 		row("Last run", lastRun(a.LastRun, now))
 	}
-	if retry := a.Daemon.Retry; !retry.IsZero() && a.Daemon.Phase == report.Waiting {
+	if retry := a.Daemon.Retry; !retry.IsZero() && (a.Daemon.Phase == report.Waiting || a.Daemon.Phase == report.InSync) {
 		row("Next try", "at "+retry.Local().Format(time.TimeOnly))
 	}
 	if n := len(a.Queue); n > 0 {

@@ -86,7 +86,8 @@ type Units interface {
 	ResetFailed(ctx context.Context, name string) error
 	Start(ctx context.Context, name string) error
 	Restart(ctx context.Context, name string) (systemd.Unit, error)
-	Hold(ctx context.Context, units []string) error // until Release it is known how they came to be down
+	Triggers(ctx context.Context, names []string) ([]systemd.Unit, error) // that are up and start the named ones
+	Hold(ctx context.Context, units []string) error                       // until Release it is known how they came to be down
 	Release(ctx context.Context) error
 	Settle(ctx context.Context, names []string) ([]systemd.Unit, error)
 	Close() error
@@ -108,6 +109,7 @@ type Daemon struct {
 	LastGood func() (Settings, error)             // what an earlier daemon of this boot has last loaded
 	Stale    func(Settings) (bool, error)         // the generator's drop-ins are not those of the settings
 	Reserve  Reserve                              // nil: there are no reservations
+	Unmet    func() bool                          // one of them has no partitions; nil: each has some
 	Dial     func(context.Context) (Units, error) // connects to PID 1
 	Busy     func() (bool, error)                 // a run is under way
 	LastRun  func() (*report.Run, error)          // the oneshot's report

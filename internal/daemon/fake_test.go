@@ -56,9 +56,13 @@ type host struct {
 	rebootErr error
 	reached   string // the last profile that was
 
-	due    bool         // the reservations have changed
-	notDue error        // and must not be chosen for
-	choice systemd.Unit // the unit that chooses, after its run
+	due    bool  // the reservations have changed
+	notDue error // and must not be chosen for
+	unmet  bool
+	choice systemd.Unit               // the unit that chooses, after its run
+	choose func(h *host) systemd.Unit // what that run does; nil: the reservations are chosen for
+
+	triggers []string // units that start the clients
 
 	held    []string // units that PID 1 is to remember, one after the other
 	stop    func()   // ends the daemon
@@ -161,6 +165,7 @@ func (h *host) start() <-chan error {
 			defer h.mu.Unlock()
 			return h.due, h.notDue
 		},
+		Unmet:   func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.unmet },
 		Dial:    func(context.Context) (Units, error) { return h, nil },
 		Busy:    func() (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.busy, nil },
 		LastRun: func() (*report.Run, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.last, nil },
@@ -274,6 +279,9 @@ func (h *host) Restart(_ context.Context, name string) (systemd.Unit, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.note("restart:%s", name)
+	if name == unitname.Reserve && h.choose != nil {
+		return h.choose(h), nil
+	}
 	if name == unitname.Reserve {
 		h.due = false
 		return h.choice, nil
@@ -281,6 +289,11 @@ func (h *host) Restart(_ context.Context, name string) (systemd.Unit, error) {
 	u, run, err := h.run(h)
 	h.last = run
 	return u, err
+}
+
+func (h *host) Triggers(ctx context.Context, _ []string) ([]systemd.Unit, error) {
+	units, err := h.Units(ctx, h.triggers)
+	return slices.DeleteFunc(units, func(u systemd.Unit) bool { return !u.Up() }), err
 }
 
 func (h *host) Settle(ctx context.Context, names []string) ([]systemd.Unit, error) {

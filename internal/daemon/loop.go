@@ -147,7 +147,7 @@ func (l *loop) edited(ctx context.Context) {
 		l.due = max(l.due, compareDue)
 		return
 	}
-	failed := l.state.Phase == report.Stuck || l.state.Phase == report.Drifted || l.state.Phase == report.Waiting
+	failed := l.state.Phase == report.Stuck || l.state.Phase == report.Drifted || l.state.Phase == report.Waiting || !l.state.Retry.IsZero()
 	if !l.reread(ctx, failed) {
 		l.answer()
 	}
@@ -243,8 +243,8 @@ func (l *loop) run(ctx context.Context, p *pass) {
 	results := make(chan outcome, 1)
 	l.pass = results
 	p.hidden = l.hidden(ctx)
-	p.applying = func(owed debts) error {
-		i := intent{owed: owed, asked: p.asked, written: make(chan error, 1)}
+	p.applying = func(unit string, owed debts) error {
+		i := intent{unit: unit, owed: owed, asked: p.asked, written: make(chan error, 1)}
 		select {
 		case l.applying <- i:
 			return <-i.written
@@ -285,6 +285,10 @@ func (l *loop) finish(ctx context.Context, o outcome) error {
 		l.drifted(o)
 	case o.failure == nil:
 		l.succeeded(o)
+		if o.later != nil {
+			l.wait(ctx, o, o.later)
+			break
+		}
 		l.watch(ctx, o.holders) // who keeps reservations from what they want
 	case !l.started && l.outdated():
 		// The verdict is on a configuration that is no longer there.
@@ -315,7 +319,9 @@ func (l *loop) next(ctx context.Context) {
 }
 
 func (l *loop) succeeded(o outcome) {
-	l.failures, l.blamed, l.state.Tries = 0, "", 0
+	if o.later == nil {
+		l.failures, l.blamed, l.state.Tries = 0, "", 0
+	}
 	l.mended(o)
 	phase := report.InSync
 	switch {
@@ -326,8 +332,11 @@ func (l *loop) succeeded(o outcome) {
 	default:
 		l.tell(l.Host.Reached(l.settings.Profile))
 	}
-	if o.stirred && o.clients == nil && l.state.Phase == report.InSync {
+	if e := l.state.Error; o.stirred && o.clients == nil && l.state.Phase == report.InSync && (e == nil || !e.Transient) {
 		o.problem = l.state.Error // nothing has happened that it could be mended by
+	}
+	if o.later != nil {
+		o.problem = o.later
 	}
 	l.enter(phase, o.problem)
 	l.content(o)
@@ -353,14 +362,14 @@ func (l *loop) failed(ctx context.Context, o outcome) error {
 	}
 	l.up()
 	if phase == report.Waiting {
-		l.wait(ctx, o)
+		l.wait(ctx, o, o.failure)
 	}
 	l.enter(phase, o.failure)
 	return nil
 }
 
 // wait has the next try made after a while, or when a holder has ended.
-func (l *loop) wait(ctx context.Context, o outcome) {
+func (l *loop) wait(ctx context.Context, o outcome, failure *report.Error) {
 	if o.held {
 		l.putOff()
 	}
@@ -371,8 +380,8 @@ func (l *loop) wait(ctx context.Context, o outcome) {
 	}
 	l.retry = time.After(wait)
 	l.state.Retry = time.Now().Add(wait)
-	if o.failure.Unseen != nil {
-		l.ease(ctx, wait, *o.failure.Unseen)
+	if failure.Unseen != nil {
+		l.ease(ctx, wait, *failure.Unseen)
 		return
 	}
 	l.watch(ctx, o.holders)

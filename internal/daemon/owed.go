@@ -115,10 +115,10 @@ func (d debts) lost(u down, others map[string]down, require bool) bool {
 // is owed still.
 func (p *pass) pay(ctx context.Context, o *outcome) {
 	switch {
-	case o.failure != nil && p.owes != nil:
+	case (o.failure != nil || o.later != nil) && p.owes != nil:
 		o.owed = p.owes
-		if !p.settings.Require && !p.GPUs.Left() && len(p.owed) > 0 {
-			// The driver is there, which is all that they wait for.
+		// Where the driver is there, or the profile too, that is all that they wait for.
+		if (o.failure == nil || !p.settings.Require && !p.GPUs.Left()) && len(p.owed) > 0 {
 			if err := p.repay(ctx, o); err != nil {
 				p.Log.Error("cannot start the clients that an earlier run kept down", "units", p.owed.names(), "error", err)
 			}
@@ -138,6 +138,7 @@ func (p *pass) mind(ctx context.Context, u Units) {
 	if len(p.owes) == 0 {
 		return
 	}
+	p.minded = true
 	if err := u.Hold(ctx, p.owes.names()); err != nil {
 		p.Log.Warn("systemd may forget how clients came to be down, if they do", "error", err)
 	}
@@ -145,7 +146,7 @@ func (p *pass) mind(ctx context.Context, u Units) {
 
 // forget ends that when nothing is owed any more.
 func (p *pass) forget(ctx context.Context, o outcome) {
-	if len(o.owed) > 0 || len(p.owes)+len(p.owed) == 0 {
+	if len(o.owed) > 0 || !p.minded && len(p.owed) == 0 {
 		return
 	}
 	u, err := p.connect(ctx)
@@ -175,8 +176,11 @@ func (p *pass) repay(ctx context.Context, o *outcome) error {
 	if err != nil {
 		return err
 	}
-	if o.failure != nil { // such units wait for the profile
+	switch {
+	case o.failure != nil: // such units wait for the profile
 		lying = slices.DeleteFunc(lying, func(d down) bool { return slices.Contains(d.end.Needs, unitname.Apply) })
+	case o.later != nil: // and such for their partitions
+		lying = slices.DeleteFunc(lying, func(d down) bool { return d.end.Skipped })
 	}
 	missing := p.owed.missing(lying, p.settings.Require)
 	for _, l := range lying {
@@ -201,7 +205,7 @@ func (p *pass) repay(ctx context.Context, o *outcome) error {
 	for _, n := range now {
 		o.repaid = append(o.repaid, p.compare(systemd.Unit{Name: n.ID, ID: n.ID, Active: "active", Invocation: p.owed[n.ID]}, n))
 	}
-	if o.failure == nil && o.problem == nil {
+	if o.failure == nil && o.later == nil && o.problem == nil {
 		o.problem = notBack(o.repaid)
 	}
 	return nil

@@ -24,10 +24,11 @@ type pass struct {
 	last         verdict
 	failedBefore bool // so did the last pass
 	asked        report.Asked
-	hidden       *report.Use       // see [pass.hiding]
-	applying     func(debts) error // called before a restart, with what is owed if it fails
-	owed         debts             // see [pass.repay]
-	owes         debts             // the same, once a run was begun
+	hidden       *report.Use                         // see [pass.hiding]
+	applying     func(unit string, owed debts) error // called before a restart, with what is owed if it fails
+	owed         debts                               // see [pass.repay]
+	owes         debts                               // the same, once a run was begun, until it succeeds
+	minded       bool                                // PID 1 was asked to remember units
 
 	stirred bool   // nobody asked for it: devices told of something
 	seen    string // the GPUs as they were; of a stirred pass
@@ -42,6 +43,7 @@ type pass struct {
 // outcome is how a pass ended.
 type outcome struct {
 	failure *report.Error   // the profile is not on the GPUs
+	later   *report.Error   // it is, but dcm-reserve.service is to be run again
 	problem *report.Error   // it is, but something else is not as it should be
 	clients []report.Client // after a restart
 	holders []report.Holder // who is in the way
@@ -119,10 +121,10 @@ func (p *pass) decide(ctx context.Context) outcome {
 	return p.change(ctx, look.Blocking)
 }
 
-// absolve clears the failure of an earlier run when the GPUs are as they should be
-// without another one: it would keep the host "degraded" for nothing.
+// absolve clears the failures of earlier runs when all is as it should be: they would
+// keep the host "degraded" needlessly.
 func (p *pass) absolve(ctx context.Context, o outcome) {
-	if o.failure != nil || o.drift != nil || o.restart.Run != "" || !p.usable {
+	if o.failure != nil || o.later != nil || o.drift != nil || !p.usable {
 		return
 	}
 	last, err := p.LastRun()
@@ -131,17 +133,23 @@ func (p *pass) absolve(ctx context.Context, o outcome) {
 	if !told && !p.failedBefore && !p.last.fresh && p.last.tries == 0 && p.units == nil {
 		return
 	}
+	own := []string{unitname.Apply}
+	if p.Unmet == nil || !p.Unmet() {
+		own = append(own, unitname.Reserve)
+	}
 	u, err := p.connect(ctx)
+	var now []systemd.Unit
 	if err == nil {
-		var now []systemd.Unit
-		now, err = u.Glance(ctx, []string{unitname.Apply})
-		if err == nil && len(now) == 1 && now[0].Active == "failed" {
-			p.Log.Info("clearing the failure of "+unitname.Apply+", as all is in order now", "unit", unitname.Apply)
-			err = u.ResetFailed(ctx, unitname.Apply)
+		now, err = u.Glance(ctx, own)
+	}
+	for _, unit := range now {
+		if unit.Active == "failed" {
+			p.Log.Info("clearing the failure of "+unit.ID+", as all is in order now", "unit", unit.ID)
+			err = errors.Join(err, u.ResetFailed(ctx, unit.ID))
 		}
 	}
 	if err != nil {
-		p.Log.Warn("cannot clear the failure of "+unitname.Apply, "error", err)
+		p.Log.Warn("cannot clear the failures of dcm's units", "error", err)
 	}
 }
 
@@ -233,16 +241,10 @@ func (p *pass) change(ctx context.Context, blocking []report.Holder) outcome {
 	} else if spared {
 		return o
 	}
-	owes := p.owed.plus(bounced)
-	if err := p.applying(owes); err != nil {
+	run, err := p.transact(ctx, u, transaction{unit: unitname.Apply, clients: before, bounced: bounced, run: p.restart})
+	if err != nil {
 		return transient(err)
 	}
-	p.owes = owes
-	p.mind(ctx, u)
-	p.clearCounters(ctx, u, bounced)
-	p.Log.Info(restarting(bounced))
-	run := p.restart(ctx, u)
-	p.verify(ctx, u, before, bounced, &run)
 	return run
 }
 

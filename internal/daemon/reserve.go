@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
+	"dcm/internal/exit"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
 	"dcm/internal/unitname"
@@ -26,38 +26,64 @@ func (p *pass) reserve(ctx context.Context) outcome {
 	switch {
 	case refused: // those who would have to move are left as they are
 		return outcome{problem: &report.Error{Text: err.Error(), Cure: wrong.Cure()}, holders: awaited(err)}
-	case err != nil:
-		return transient(err)
-	case !due:
+	case err == nil && !due:
 		return outcome{}
 	}
+	p.owes = p.owed // of a choice that failed before
+	var o outcome
+	if err == nil {
+		o, err = p.choose(ctx)
+	}
+	if err != nil {
+		return again(report.Error{Text: "cannot choose partitions for the reservations: " + err.Error()})
+	}
+	return o
+}
+
+// choose makes the transaction in which dcm-reserve.service chooses. With an error no unit
+// was stopped.
+func (p *pass) choose(ctx context.Context) (outcome, error) {
 	u, err := p.connect(ctx)
 	if err != nil {
-		return transient(err)
+		return outcome{}, err
 	}
-	before, err := u.Units(ctx, p.settings.Order.Clients)
+	clients, err := u.Units(ctx, p.settings.Order.Clients)
 	if err != nil {
-		return transient(fmt.Errorf("cannot read the clients' states: %w", err))
+		return outcome{}, fmt.Errorf("cannot read the clients' states: %w", err)
 	}
-	// It is part of the unit that chooses: what was let go opens for others when it is back.
-	guard, err := u.Units(ctx, []string{unitname.Guard})
+	bounced, err := systemd.Bounced(ctx, u, unitname.Reserve, nil)
 	if err != nil {
-		return transient(fmt.Errorf("cannot read the guard's state: %w", err))
+		return outcome{}, fmt.Errorf("cannot tell which units a restart would stop: %w", err)
+	}
+	if o, spared, err := p.spare(ctx, u); err != nil {
+		return outcome{}, err
+	} else if spared && o.spared > 0 {
+		return outcome{later: o.failure, spared: o.spared}, nil
 	}
 	p.Log.Info("choosing partitions: the reservations have changed")
+	return p.transact(ctx, u, transaction{unit: unitname.Reserve, clients: clients, bounced: bounced, run: p.restartReserve})
+}
+
+// restartReserve restarts dcm-reserve.service and classifies how it ended. Its exit status
+// 69 means that no choice meets all reservations; after any other failure, a signal, a
+// timeout or a full file system, it is run again.
+func (p *pass) restartReserve(ctx context.Context, u Units) outcome {
 	limit, cancel := context.WithTimeout(ctx, p.Limits.Run)
 	defer cancel()
 	p.extend(p.Limits.Run)
 	run, err := u.Restart(limit, unitname.Reserve)
-	if err != nil {
-		return transient(err)
+	switch {
+	case err != nil:
+		return again(report.Error{Text: "cannot choose partitions for the reservations: " + err.Error()})
+	case run.Active != "failed":
+		return outcome{}
+	case run.Result == "exit-code" && !run.Failed.Signal && run.Failed.Status == exit.Permanent:
+		return outcome{problem: &report.Error{Text: "not all reservations can be met", Cure: "reserve less, or select a profile with more partitions; journalctl -u " + unitname.Reserve + " tells more"}}
 	}
-	var o outcome
-	p.verify(ctx, u, before, slices.DeleteFunc(guard, func(u systemd.Unit) bool { return u.Active != "active" }), &o)
-	if run.Active == "failed" {
-		o.problem = &report.Error{Text: "not all reservations can be met", Cure: "reserve less, or select a profile with more partitions; journalctl -u " + unitname.Reserve + " tells more"}
-	}
-	return o
+	return again(report.Error{
+		Text: "the partitions of the reservations were not chosen: " + unitname.Reserve + " failed: " + whyEnded(run),
+		Cure: "dcm tries again by itself; journalctl -u " + unitname.Reserve + " may tell more",
+	})
 }
 
 // awaited are those whose end may mend an error.

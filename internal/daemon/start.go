@@ -94,6 +94,7 @@ func (l *loop) reject(ctx context.Context, err error) {
 // intent is a run that is about to begin: what is owed if it fails. The pass goes on
 // when that is written down.
 type intent struct {
+	unit    string // that is to be restarted
 	owed    debts
 	asked   report.Asked
 	written chan error // of 1
@@ -103,12 +104,13 @@ type intent struct {
 // may be stopped: what is lost then would never be found.
 func (l *loop) intend(i intent) error {
 	before := l.state
-	l.state.Holders = nil
 	i.owed.into(&l.state)
 	l.state.Tries++
 	l.state.Tried, l.state.Wish = time.Now(), l.settings.sum()
-	l.state.Asked = &i.asked
-	l.enter(report.Applying, nil)
+	if i.unit == unitname.Apply { // no other one changes the GPUs
+		l.state.Holders, l.state.Asked = nil, &i.asked
+		l.enter(report.Applying, nil)
+	}
 	if err := l.Save(l.state); err != nil {
 		l.state = before
 		return fmt.Errorf("no unit is stopped, since what is to be started again cannot be written down: %w", err)

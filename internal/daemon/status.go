@@ -40,6 +40,9 @@ func (l *loop) status() string {
 	if s.Error != nil {
 		b.WriteString(": " + oneLine(s.Error.Text))
 	}
+	if s.Phase != report.Waiting && !s.Retry.IsZero() {
+		b.WriteString("; trying again at " + s.Retry.Format(time.TimeOnly))
+	}
 	if s.Config != "" && s.Phase != report.Stuck {
 		b.WriteString(" (the configuration on disk is not in force: " + oneLine(s.Config) + ")")
 	}

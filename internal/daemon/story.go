@@ -9,7 +9,6 @@ import (
 	"dcm/internal/event"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
-	"dcm/internal/unitname"
 )
 
 // rejected introduces the problems of a configuration.
@@ -21,17 +20,19 @@ func rejected(usable bool) string {
 }
 
 // restarting names the units that a transaction takes down and brings up.
-func restarting(bounced []systemd.Unit) string {
+func restarting(unit string, bounced []systemd.Unit) string {
 	if len(bounced) == 0 {
-		return "restarting " + unitname.Apply + "; no client is active"
+		return "restarting " + unit + "; no client is active"
 	}
-	return fmt.Sprintf("restarting %s, and with it %s", unitname.Apply, strings.Join(ids(bounced), ", "))
+	return fmt.Sprintf("restarting %s, and with it %s", unit, strings.Join(ids(bounced), ", "))
 }
 
 // content tells that a pass ended well.
 func (l *loop) content(o outcome) {
 	switch {
 	case !l.usable: // which was told
+	case o.later != nil:
+		l.blameLater(o.later)
 	case o.stirred && o.restart.Run == "": // the kernel's event was of no consequence
 	case l.state.Phase == report.Idle:
 		l.Log.Info("no profile is selected; the GPUs are left alone")
@@ -85,6 +86,19 @@ func (l *loop) blame(ctx context.Context, o outcome) {
 		id = event.Refused
 	}
 	l.Log.With("run", o.restart.Run, "cure", o.failure.Cure).Error(text, "error", o.failure.Text, id.Attr())
+}
+
+// blameLater logs why dcm-reserve.service is to be run again: once, however often that is.
+func (l *loop) blameLater(e *report.Error) {
+	if l.blamed == e.Text {
+		return
+	}
+	l.blamed = e.Text
+	text := e.Text
+	if e.Cure != "" {
+		text += "\ncure: " + e.Cure
+	}
+	l.Log.Error(text, "error", e.Text, "cure", e.Cure, event.RunFailed.Attr())
 }
 
 // ending is the event that a failed run ended with, which is the one that the run

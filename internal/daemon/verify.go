@@ -13,17 +13,15 @@ import (
 )
 
 // verify waits until the clients, and what else the run has taken down, have come to
-// rest, and compares.
-func (p *pass) verify(ctx context.Context, u Units, clients, bounced []systemd.Unit, run *outcome) {
+// rest, and compares. Of the units that trigger clients, which it does not take down, it
+// names those that the run has made fail.
+func (p *pass) verify(ctx context.Context, u Units, t transaction, triggers []systemd.Unit, run *outcome) {
 	limit, cancel := context.WithTimeout(ctx, p.Limits.Clients)
 	defer cancel()
 	p.extend(p.Limits.Clients)
-	before := slices.Clone(clients)
-	for _, b := range bounced {
-		if !slices.ContainsFunc(clients, func(c systemd.Unit) bool { return c.ID == b.ID }) {
-			before = append(before, b)
-		}
-	}
+	before := with(t.clients, t.bounced)
+	own := len(before)
+	before = with(before, triggers)
 	after, err := u.Settle(limit, names(before))
 	if err != nil {
 		p.Log.Error("cannot follow the clients' return", "error", err)
@@ -32,15 +30,28 @@ func (p *pass) verify(ctx context.Context, u Units, clients, bounced []systemd.U
 	for _, a := range after {
 		now[a.Name] = a
 	}
-	run.clients = make([]report.Client, len(before))
+	run.clients = make([]report.Client, 0, own)
 	for i, b := range before {
-		run.clients[i] = p.compare(b, now[b.Name])
+		if i < own || !client(b, now[b.Name]).Back {
+			run.clients = append(run.clients, p.compare(b, now[b.Name]))
+		}
 	}
 	run.restart.Settled = time.Now()
-	if run.failure == nil {
+	if run.failure == nil && run.later == nil && run.problem == nil {
 		run.problem = notBack(run.clients)
 	}
 	p.owes = p.owes.kept(after)
+}
+
+// with returns the units and those of the others that are not among them.
+func with(units, others []systemd.Unit) []systemd.Unit {
+	out := slices.Clone(units)
+	for _, o := range others {
+		if !slices.ContainsFunc(out, func(u systemd.Unit) bool { return u.ID == o.ID }) {
+			out = append(out, o)
+		}
+	}
+	return out
 }
 
 func names(units []systemd.Unit) []string {
@@ -65,7 +76,7 @@ func client(before, now systemd.Unit) report.Client {
 	c := report.Client{
 		Unit: before.Name, Before: before.Active, Now: now.Active, Sub: now.Sub,
 		Result: now.Result, Restarts: now.Restarts,
-		Invocation: now.Invocation, Back: !before.Up() || now.Active == "active" || again(before, now),
+		Invocation: now.Invocation, Back: !before.Up() || now.Active == "active" || ranAgain(before, now),
 	}
 	if before.Load == "not-found" {
 		c.Before = before.Load
@@ -76,9 +87,9 @@ func client(before, now systemd.Unit) report.Client {
 	return c
 }
 
-// again reports whether a job (Type=oneshot), which is never active, has been started again
+// ranAgain reports whether a job (Type=oneshot), which is never active, has been started again
 // and has ended with success or still runs.
-func again(before, now systemd.Unit) bool {
+func ranAgain(before, now systemd.Unit) bool {
 	running := now.Oneshot && now.Active == "activating"
 	return now.Invocation != before.Invocation && (now.Done() || running)
 }

@@ -169,11 +169,14 @@ func (h *Host) Standing(ctx context.Context, clients []string, all bool) (accoun
 	}
 	defer conn.Close()
 	var out account.Standing
-	own, err := conn.Glance(ctx, []string{unitname.Daemon, unitname.Apply})
+	own, err := conn.Glance(ctx, []string{unitname.Daemon, unitname.Apply, unitname.Reserve})
 	if err != nil {
 		return out, err
 	}
 	for _, u := range own {
+		if u.Name == unitname.Reserve && u.Active != "failed" {
+			continue // it runs for a change of reservations only
+		}
 		enabled, err := conn.Enabled(ctx, u.Name)
 		if err != nil {
 			return out, err

@@ -110,6 +110,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		LastGood: shown.lastGood,
 		Stale:    func(s daemon.Settings) (bool, error) { return stale(h, s) },
 		Reserve:  func(ctx context.Context, _ daemon.Settings) (bool, error) { return due(ctx, h, reserved(), log) },
+		Unmet:    h.Unmet,
 		Dial:     func(ctx context.Context) (daemon.Units, error) { return systemd.Dial(ctx) },
 		Busy:     func() (bool, error) { return apply.UnderWay(h.Lock()) },
 		LastRun:  func() (*report.Run, error) { return report.ReadRun(h.Runtime()) },

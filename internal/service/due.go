@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"dcm/internal/apply"
 	"dcm/internal/config"
@@ -21,6 +24,11 @@ func due(ctx context.Context, h *host.Host, list []config.Reservation, log *slog
 	changed, err := h.ReserveDue(list)
 	if err != nil || !changed && !h.Unmet() {
 		return changed, err
+	}
+	if changed {
+		if err := roomToChoose(h.Runtime()); err != nil {
+			return false, err
+		}
 	}
 	c := choice{list: list, changed: changed}
 	if c.last, err = report.ReadPartitions(h.Runtime()); err != nil || c.last == nil {
@@ -42,6 +50,23 @@ func due(ctx context.Context, h *host.Host, list []config.Reservation, log *slog
 	limit, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
 	return c.settle(limit, &premises{host: h, log: log})
+}
+
+// chooseSpace is the free space, in bytes, that a choice needs in the runtime directory: the
+// lists that it replaces, the state and the temporary files beside them, several times over.
+const chooseSpace = 512 << 10
+
+// roomToChoose returns an error if a choice could not be written down. Units would be
+// restarted needlessly for it.
+func roomToChoose(dir string) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	if free := fs.Bavail * uint64(fs.Bsize); free < chooseSpace {
+		return fmt.Errorf("%s: no space left (found %d KiB, want %d KiB)", dir, free>>10, chooseSpace>>10)
+	}
+	return nil
 }
 
 // tenancy is what leases have.

@@ -150,3 +150,12 @@ func TestWhatIsWaitedForInVainIsTold(t *testing.T) {
 		t.Error("it is not tried again")
 	}
 }
+
+func TestRoomToChoose(t *testing.T) {
+	if err := roomToChoose(t.TempDir()); err != nil {
+		t.Error(err)
+	}
+	if err := roomToChoose("/proc"); err == nil || !strings.Contains(err.Error(), "/proc: no space left (found 0 KiB, want 512 KiB)") {
+		t.Errorf("on a file system without free blocks: %v", err)
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"dcm/internal/cdi"
 	"dcm/internal/config"
+	"dcm/internal/exit"
 	"dcm/internal/gpu"
 	"dcm/internal/host"
 	"dcm/internal/lease"
@@ -35,7 +36,9 @@ type sharing struct {
 }
 
 // Reserve is what dcm-reserve.service runs: it chooses anew for reservations that have
-// changed, while those units that have to move are down.
+// changed, while those units that have to move are down. The exit status is 69 only if
+// all was written and a reservation cannot be met: after any other failure the daemon runs
+// it again.
 func Reserve(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	if err := h.NeedRoot("choosing partitions"); err != nil {
 		return err
@@ -47,7 +50,17 @@ func Reserve(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	defer release()
 	s := sharing{host: h, node: h.Node(nil), seen: new(fresh), log: log}
 	s.read()
-	return s.publish(ctx)
+	return chosen(s.publish(ctx))
+}
+
+func chosen(unmet, err error) error {
+	switch {
+	case err != nil:
+		return exit.With(exit.Transient, errors.Join(unmet, err))
+	case unmet != nil:
+		return exit.With(exit.Permanent, unmet)
+	}
+	return nil
 }
 
 // read takes the reservations that can be read, whatever else is wrong.
@@ -69,8 +82,8 @@ func (s sharing) after(ctx context.Context, run report.Run) {
 	if !changed(run) && s.holds(run) {
 		return
 	}
-	if err := s.publish(ctx); err != nil {
-		s.log.Error(err.Error())
+	if unmet, err := s.publish(ctx); unmet != nil || err != nil {
+		s.log.Error(errors.Join(unmet, err).Error())
 	}
 }
 
@@ -114,8 +127,9 @@ func asksIn(p *report.Partitions) map[string]string {
 	return out
 }
 
-// publish does all of it that can be done, and tells what cannot.
-func (s sharing) publish(ctx context.Context) error {
+// publish does all of it that can be done, and returns what cannot: unmet is why
+// reservations cannot be met.
+func (s sharing) publish(ctx context.Context) (unmet, err error) {
 	ctx = context.WithoutCancel(ctx) // a run that was told to stop leaves links for what there is
 	devices, err := s.look(ctx)
 	errs := []error{err, s.node.Detail(ctx, devices)}
@@ -125,10 +139,9 @@ func (s sharing) publish(ctx context.Context) error {
 	errs = append(errs, err)
 	taken, err := s.leased(ctx)
 	if err != nil { // no run has changed the partitions while there are leases
-		return errors.Join(append(errs, err)...)
+		return nil, errors.Join(append(errs, err)...)
 	}
-	granted, err := lease.Reserve(parts(p.Parts), wants(s.reserved, p.Parts, devices, s.log), now, taken)
-	errs = append(errs, err)
+	granted, unmet := lease.Reserve(parts(p.Parts), wants(s.reserved, p.Parts, devices, s.log), now, taken)
 	nodes, shared := make(map[string][]string), make(map[string][]string)
 	for _, r := range s.reserved {
 		g := granted[r.Name]
@@ -148,7 +161,7 @@ func (s sharing) publish(ctx context.Context) error {
 		links.Write(both(nodes, shared)),
 		cdi.Write(s.host.Path("run/cdi"), containers(s.untold(p), nodes)),
 		report.Write(filepath.Join(s.host.Runtime(), report.PartitionsFile), p))
-	return errors.Join(errs...)
+	return unmet, errors.Join(errs...)
 }
 
 // look is what the run has seen last, if that was just now.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dcm/internal/config"
+	"dcm/internal/exit"
 	"dcm/internal/host"
 	"dcm/internal/lease"
 	"dcm/internal/report"
@@ -26,12 +27,25 @@ func TestNothingIsChosenWhereItIsNotKnownWhatLeasesHave(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := sharing{host: h, node: h.Node(nil), seen: new(fresh), reserved: []config.Reservation{{Name: "llm", Partitions: 1}}, log: slog.New(slog.DiscardHandler)}
-	if err := s.publish(t.Context()); err == nil || !strings.Contains(err.Error(), "what leases have") {
+	if _, err := s.publish(t.Context()); err == nil || !strings.Contains(err.Error(), "what leases have") {
 		t.Errorf("publish: %v", err)
 	}
 	now, err := links.Read()
 	if diff := cmp.Diff(before, now); diff != "" || err != nil {
 		t.Errorf("links, %v, (-want +got):\n%s", err, diff)
+	}
+}
+
+// Of what went wrong only reservations that cannot be met are no reason to choose again.
+func TestChosen_ExitStatus(t *testing.T) {
+	unmet, full := errors.New("3 partitions reserved, and there are 2"), errors.New("no space left on device")
+	for _, tt := range []struct {
+		unmet, err error
+		want       int
+	}{{nil, nil, exit.OK}, {unmet, nil, exit.Permanent}, {nil, full, exit.Transient}, {unmet, full, exit.Transient}} {
+		if got := exit.Code(chosen(tt.unmet, tt.err)); got != tt.want {
+			t.Errorf("%v, %v: exit status %d, want %d", tt.unmet, tt.err, got, tt.want)
+		}
 	}
 }
 

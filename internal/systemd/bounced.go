@@ -3,6 +3,8 @@ package systemd
 import (
 	"context"
 	"slices"
+
+	"dcm/internal/unitname"
 )
 
 // Up reports whether a unit runs or is on its way there.
@@ -18,7 +20,8 @@ type Known interface {
 
 // Bounced returns the units that a restart of one stops and starts again: those of its
 // parts that are up, and what depends on them or on it. One that systemd could not
-// start again, as its file is masked or gone, it does not stop either.
+// start again, as its file is masked or gone, it does not stop either. dcm's own units are
+// not among them.
 func Bounced(ctx context.Context, k Known, restarted string, parts []Unit) ([]Unit, error) {
 	names := []string{restarted}
 	var out []Unit
@@ -32,6 +35,6 @@ func Bounced(ctx context.Context, k Known, restarted string, parts []Unit) ([]Un
 		return out, err
 	}
 	dependents, err := k.Units(ctx, more)
-	dependents = slices.DeleteFunc(dependents, func(u Unit) bool { return u.Load != "loaded" })
+	dependents = slices.DeleteFunc(dependents, func(u Unit) bool { return u.Load != "loaded" || unitname.Own(u.ID) })
 	return append(out, dependents...), err
 }

@@ -18,7 +18,7 @@ func stopsToo() []string {
 // Dependents returns the active units that a restart of the named ones takes
 // down and brings up with them, sorted, without the named ones. As in a restart,
 // nothing is reached by way of a unit that is not active, but for the one that
-// the restart is asked of.
+// the restart is asked of: dcm-apply.service or dcm-reserve.service.
 func (c *Conn) Dependents(ctx context.Context, names []string) ([]string, error) {
 	level, err := c.up(ctx, names)
 	if err != nil {
@@ -66,10 +66,12 @@ func (c *Conn) stoppedBy(ctx context.Context, level []listed, seen map[string]bo
 	return next, err
 }
 
-// up lists those of the units that are active or about to be, and dcm-apply.service.
+// up lists those of the units that are active or about to be, and those that a restart is
+// asked of.
 func (c *Conn) up(ctx context.Context, names []string) ([]listed, error) {
 	list, err := c.list(ctx, names)
 	return slices.DeleteFunc(list, func(l listed) bool {
-		return l.primary != unitname.Apply && slices.Contains([]string{"inactive", "failed", "deactivating"}, l.unit.Active)
+		asked := l.primary == unitname.Apply || l.primary == unitname.Reserve
+		return !asked && slices.Contains([]string{"inactive", "failed", "deactivating"}, l.unit.Active)
 	}), err
 }

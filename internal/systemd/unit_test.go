@@ -153,6 +153,8 @@ func TestDependentsFollowsActiveUnitsOnly(t *testing.T) {
 
 		"unreached.service": {"active/running", nil},
 		unitname.Apply:      {"failed/failed", map[string]any{"RequiredBy": []string{"bench.service"}}},
+		unitname.Reserve:    {"inactive/dead", map[string]any{"ConsistsOf": []string{"reserved.service"}}},
+		"reserved.service":  {"active/running", nil},
 		"bench.service":     {"active/running", nil},
 		"v@1.service":       {"active/running", map[string]any{"ConsistsOf": []string{"v1.socket"}}},
 		"v1.socket":         {"active/listening", nil},
@@ -163,11 +165,11 @@ func TestDependentsFollowsActiveUnitsOnly(t *testing.T) {
 		}
 	}
 	c, ctx := p.dial()
-	got, err := c.Dependents(ctx, []string{"gpuagent.service", "exporter.service", "other.service", "v@.service", "none.service", unitname.Apply})
+	got, err := c.Dependents(ctx, []string{"gpuagent.service", "exporter.service", "other.service", "v@.service", "none.service", unitname.Apply, unitname.Reserve})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"bench.service", "late.service", "proxy.service", "side.service", "told.target", "v1.socket", "web.service"}
+	want := []string{"bench.service", "late.service", "proxy.service", "reserved.service", "side.service", "told.target", "v1.socket", "web.service"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("dependents (-want +got):\n%s", diff)
 	}
@@ -445,5 +447,27 @@ func TestChangedWaitsForAnotherState(t *testing.T) {
 	stop()
 	if err := c.Changed(stopped, map[string]string{"a.service": "failed"}); err == nil {
 		t.Error("no error when it is told to stop")
+	}
+}
+
+func TestTriggersAreThoseThatAreUp(t *testing.T) {
+	p := startPID1(t)
+	for name, state := range map[string]string{"a.socket": "active/listening", "a.timer": "active/waiting", "b.path": "inactive/dead", "a.service": "inactive/dead", "b.service": "active/running", "c.service": "active/running"} {
+		p.set(name, state, "")
+	}
+	p.property("a.service", "TriggeredBy", []string{"a.socket", "a.timer"})
+	p.property("b.service", "TriggeredBy", []string{"a.timer", "b.path"})
+	p.property("c.service", "TriggeredBy", []string{})
+	c, ctx := p.dial()
+	units, err := c.Triggers(ctx, []string{"a.service", "b.service", "c.service"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, u := range units {
+		got = append(got, u.ID)
+	}
+	if diff := cmp.Diff([]string{"a.socket", "a.timer"}, got); diff != "" {
+		t.Errorf("triggers (-want +got):\n%s", diff)
 	}
 }
