@@ -75,7 +75,39 @@ func (b *Bridge) hold(ctx context.Context, name, who string) error {
 		return err
 	}
 	b.Log.Info("lease", "name", name, "holder", who)
-	return b.Cluster.Hold(ctx, l, who, time.Now())
+	return b.Cluster.Hold(ctx, l, who, time.Now(), b.Times.Lease)
+}
+
+// renew keeps the lease of an operation that is past waiting from expiring. The agent
+// itself waits for dcm meanwhile.
+func (b *Bridge) renew(ctx context.Context, op *sequence.Operation) {
+	var holder string
+	if op != nil && op.Phase != sequence.Waiting {
+		holder = sequence.Holder(b.Node, op.ID)
+	}
+	if holder == b.renewing.holder {
+		return
+	}
+	if b.renewing.end != nil {
+		b.renewing.end()
+	}
+	b.renewing = renewal{holder: holder}
+	if holder == "" {
+		return
+	}
+	ctx, b.renewing.end = context.WithCancel(ctx)
+	b.work.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(b.Times.Lease / 3):
+			}
+			if err := b.Cluster.Renew(ctx, holder, time.Now(), b.Times.Lease); err != nil && ctx.Err() == nil {
+				b.Log.Debug("the lease is not renewed", "holder", holder, "error", err)
+			}
+		}
+	})
 }
 
 // free gives back what is left of an operation that is over.

@@ -48,15 +48,31 @@ type Bridge struct {
 	Log      *slog.Logger
 
 	// What follows is one goroutine's, but for the host.
-	host    hostState
-	wake    chan struct{}
-	latest  func() *core.Node
-	tidy    bool
-	used    *sequence.Used
-	leases  []coordination.Lease
-	pauses  map[string]pause // of evictions, by the pod's UID
-	told    told
-	failing int
+	host     hostState
+	wake     chan struct{}
+	latest   func() *core.Node
+	tidy     bool
+	used     *sequence.Used
+	leases   []coordination.Lease
+	pauses   map[string]pause // of evictions, by the pod's UID
+	told     told
+	failing  int
+	lasted   map[string]lasting // how long leases have been as they are, by name
+	renewing renewal
+	work     sync.WaitGroup
+}
+
+// lasting is since when an object has had a version. The agent's own clock tells whether a
+// lease has expired: that of its holder may be another.
+type lasting struct {
+	version string
+	since   time.Time
+}
+
+// renewal is the lease that is renewed; the zero value for none.
+type renewal struct {
+	holder string
+	end    context.CancelFunc
 }
 
 // told is the condition that a node's object was given: one that was made anew has none.
@@ -78,13 +94,13 @@ func (b *Bridge) Run(ctx context.Context) error {
 	defer cancel()
 	b.wake = make(chan struct{}, 1)
 	b.pauses = make(map[string]pause)
+	b.lasted = make(map[string]lasting)
 	b.tidy = true
 	b.latest = b.Cluster.Watch(ctx, b.Node, b.nudge)
-	var wg sync.WaitGroup
-	defer wg.Wait()
+	defer b.work.Wait()
 	defer cancel()
-	wg.Go(func() { b.follow(ctx) })
-	wg.Go(func() { b.watchConfig(ctx) })
+	b.work.Go(func() { b.follow(ctx) })
+	b.work.Go(func() { b.watchConfig(ctx) })
 	for {
 		pause := b.step(ctx)
 		if pause == 0 && ctx.Err() == nil {
@@ -155,6 +171,7 @@ func (b *Bridge) once(ctx context.Context) (time.Duration, error) {
 	if err != nil || node == nil {
 		return rest, err
 	}
+	b.renew(ctx, seen.Node.Op)
 	step := sequence.Next(seen)
 	if _, ok := step.Act.(sequence.Patch); ok {
 		// The condition would make another object of the one that is to be patched.

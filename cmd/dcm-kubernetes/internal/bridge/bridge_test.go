@@ -274,6 +274,69 @@ func TestALeaseOfANodeThatIsGoneIsTaken(t *testing.T) {
 	w.until("success", func() bool { return w.state("n1") == "success" && w.held() == 0 })
 }
 
+// A holder renews its lease, so another one can see that it has not expired.
+func TestLease_RenewedDuringChange(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(1)
+	w.times.Lease = 30 * time.Millisecond
+	var blocked atomic.Bool
+	blocked.Store(true)
+	w.api.Evict = func(string) (int, string) {
+		if blocked.Load() {
+			return 429, standin.Budget
+		}
+		return 0, ""
+	}
+	w.start("n1")
+	w.label("n1", "small")
+	renewed := make(map[any]bool)
+	w.until("renewals", func() bool {
+		spec := standin.Sub(w.api.Get(leases+"budget-0"), "spec")
+		if spec["holderIdentity"] != nil {
+			renewed[spec["renewTime"]] = true
+		}
+		return len(renewed) >= 4 && spec["leaseDurationSeconds"] == 1.0
+	})
+	blocked.Store(false)
+	w.config(text + " ") // has it look again, whatever the last eviction was told
+	w.until("a lease that is free", func() bool { return w.held() == 0 })
+	if got := standin.Sub(w.api.Get(leases+"budget-0"), "spec"); len(got) > 0 {
+		t.Errorf("a free lease has %v", got)
+	}
+}
+
+// The operation is over, but the lease may still be renewed: only what was not renewed
+// for its duration, as this agent has seen it, is taken. The holder's clock is ahead.
+func TestLease_TakenAfterItsDuration(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(1)
+	ahead := time.Now().Add(time.Hour)
+	w.api.Do(func(tree standin.Tree) {
+		l := tree.Get(leases + "budget-0")
+		l["spec"] = standin.Object{"holderIdentity": "gone/op", "leaseDurationSeconds": 1, "renewTime": ahead.UTC().Format("2006-01-02T15:04:05.000000Z")}
+		tree.Put(leases+"budget-0", l)
+	})
+	var taken atomic.Pointer[standin.Object]
+	begun := time.Now()
+	w.api.Meet = func(request string, after bool) bool {
+		if after && request == "PUT "+leases+"budget-0" {
+			o := w.api.Get(leases + "budget-0")
+			taken.CompareAndSwap(nil, &o)
+		}
+		return false
+	}
+	w.start("n1")
+	w.label("n1", "small")
+	w.until("success", func() bool { return w.state("n1") == "success" && w.held() == 0 })
+	if took := time.Since(begun); took < time.Second {
+		t.Errorf("the lease was taken after %s", took)
+	}
+	renewed, err := time.Parse(time.RFC3339, fmt.Sprint(standin.Sub(*taken.Load(), "spec")["renewTime"]))
+	if err != nil || renewed.Before(ahead.Add(time.Second).Truncate(time.Microsecond)) {
+		t.Errorf("renewed at %s, before the lease had expired, %s; %v", renewed, ahead.Add(time.Second), err)
+	}
+}
+
 func TestAConfigMapThatCannotBeWatchedIsReadAgain(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)

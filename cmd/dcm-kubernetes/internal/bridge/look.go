@@ -55,6 +55,11 @@ func (b *Bridge) gather(ctx context.Context, seen *sequence.Seen) error {
 		if b.leases, err = b.Cluster.Leases(ctx); err != nil {
 			return err
 		}
+		for _, l := range b.leases {
+			if b.lasted[l.Name].version != l.ResourceVersion {
+				b.lasted[l.Name] = lasting{l.ResourceVersion, seen.Now}
+			}
+		}
 		seen.Leases = cluster.ViewLeases(b.leases)
 		b.tidy = slices.ContainsFunc(seen.Leases.All, func(l sequence.Lease) bool { return strings.HasPrefix(l.Holder, b.Node+"/") })
 		if err := b.stale(ctx, seen); err != nil {
@@ -124,7 +129,7 @@ func (b *Bridge) pods(ctx context.Context) (*sequence.Pods, error) {
 }
 
 // stale looks at one holder if none is free: a lease of a node that is gone would be
-// lost. One a look is enough, as those that wait look at different ones.
+// lost. It was not renewed for its duration by then. One a look is enough, as those that wait look at different ones.
 func (b *Bridge) stale(ctx context.Context, seen *sequence.Seen) error {
 	if seen.Node.Op == nil || seen.Node.Op.Phase != sequence.Waiting || len(b.leases) == 0 {
 		return nil
@@ -134,8 +139,11 @@ func (b *Bridge) stale(ctx context.Context, seen *sequence.Seen) error {
 			return nil
 		}
 	}
-	one := &seen.Leases.All[mathrand.IntN(len(seen.Leases.All))]
+	i := mathrand.IntN(len(b.leases))
+	if l := b.leases[i]; seen.Now.Sub(b.lasted[l.Name].since) < cluster.Duration(l) {
+		return nil // it may still be renewed
+	}
 	var err error
-	one.Stale, err = b.Cluster.Stale(ctx, one.Holder)
+	seen.Leases.All[i].Stale, err = b.Cluster.Stale(ctx, seen.Leases.All[i].Holder)
 	return err
 }

@@ -59,7 +59,7 @@ func (unwatched) Watch(context.Context, func()) error { return errors.New("too m
 func newWorld(t *testing.T, names ...string) *world {
 	w := &world{
 		t: t, api: standin.NewAPI(t), dcm: make(map[string]*standin.DCM), dir: t.TempDir(), log: io.Discard,
-		times: sequence.Times{Drain: time.Hour, Refresh: time.Hour, Retry: time.Hour, Look: 5 * time.Millisecond, Budget: 5 * time.Millisecond, Reread: 5 * time.Millisecond},
+		times: sequence.Times{Drain: time.Hour, Refresh: time.Hour, Retry: time.Hour, Look: 5 * time.Millisecond, Budget: 5 * time.Millisecond, Reread: 5 * time.Millisecond, Lease: time.Hour},
 	}
 	if testing.Verbose() {
 		w.log = t.Output()

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -42,19 +43,64 @@ func holder(l coordination.Lease) string {
 	return *l.Spec.HolderIdentity
 }
 
-// Hold gives a lease to a holder, or to nobody, if it is as it was seen.
-func (c *Client) Hold(ctx context.Context, seen coordination.Lease, who string, now time.Time) error {
+// Hold gives a lease to a holder for a time, or to nobody, if it is as it was seen.
+func (c *Client) Hold(ctx context.Context, seen coordination.Lease, who string, now time.Time, lasts time.Duration) error {
 	l := seen.DeepCopy()
 	l.Spec.HolderIdentity, l.Spec.AcquireTime = nil, nil
+	l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = nil, nil
 	if who != "" {
+		// The last holder's clock may be ahead. The policy compares the times alone.
+		if end := renewed(seen).Add(Duration(seen)); holder(seen) != "" && end.After(now) {
+			now = end
+		}
 		l.Spec.HolderIdentity, l.Spec.AcquireTime = &who, &meta.MicroTime{Time: now}
+		renew(l, now, lasts)
 	}
+	return c.update(ctx, l)
+}
+
+// Renew keeps the lease of a holder, if it has one, from expiring.
+func (c *Client) Renew(ctx context.Context, who string, now time.Time, lasts time.Duration) error {
+	all, err := c.Leases(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range all {
+		if holder(l) == who {
+			renew(&l, now, lasts)
+			return c.update(ctx, &l)
+		}
+	}
+	return nil
+}
+
+func (c *Client) update(ctx context.Context, l *coordination.Lease) error {
 	err := c.coordination.Put().Namespace(c.namespace).Resource("leases").Name(l.Name).Body(l).Do(ctx).Error()
 	return wrap(err, "update the lease %s", l.Name)
 }
 
-// Stale tells whether a holder's operation is over, or its node is gone. No clock says
-// that, as nobody knows how long a change takes.
+func renew(l *coordination.Lease, now time.Time, lasts time.Duration) {
+	seconds := int32(math.Ceil(lasts.Seconds()))
+	l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &meta.MicroTime{Time: now}, &seconds
+}
+
+func renewed(l coordination.Lease) time.Time {
+	if l.Spec.RenewTime == nil {
+		return time.Time{}
+	}
+	return l.Spec.RenewTime.Time
+}
+
+// Duration is after what time without a renewal a lease expires; 0 if it says nothing.
+func Duration(l coordination.Lease) time.Duration {
+	if l.Spec.LeaseDurationSeconds == nil {
+		return 0
+	}
+	return time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
+}
+
+// Stale reports whether a holder's operation is over, or its node is gone. An expired lease
+// alone is not enough: its holder may have lost the API server in the middle of a change.
 func (c *Client) Stale(ctx context.Context, holder string) (bool, error) {
 	name, id, _ := strings.Cut(holder, "/")
 	node, err := c.Node(ctx, name)

@@ -33,7 +33,6 @@ func TestOverlays(t *testing.T) {
 				}
 				return code, answer["message"]
 			}
-			const merge = "application/merge-patch+json"
 			state := object{"metadata": object{"labels": object{cluster.State: "failure"}}}
 			// A policy is in force a while after it was made.
 			var why any

@@ -74,6 +74,7 @@ func TestReal(t *testing.T) {
 	w.until("the plugin", three, func(o object) bool { return sub(o, "status", "allocatable")["amd.com/gpu"] == "8" })
 
 	t.Run("an agent may change its own node alone", func(t *testing.T) { w.bounds(t) })
+	t.Run("an agent may change little of its node and of the budget", func(t *testing.T) { w.policy(t) })
 
 	w.budget(1)
 	agents := make(map[string]*agent)
@@ -206,14 +207,13 @@ func TestReal(t *testing.T) {
 // bounds tries what an agent of n1 may not.
 func (w *world) bounds(t *testing.T) {
 	w.job("theirs", "n2")
-	w.do(http.MethodPost, leases, object{"metadata": object{"name": "try"}})
-	lease := w.do(http.MethodGet, leases+"/try", nil)
+	w.do(http.MethodPost, leases, object{"metadata": object{"name": "dcm-budget-try"}})
+	lease := w.do(http.MethodGet, leases+"/dcm-budget-try", nil)
 	hold := func(who string) object {
 		lease["spec"] = object{"holderIdentity": who}
 		return lease
 	}
 	unbound := w.do(http.MethodPost, "/api/v1/namespaces/dcm/serviceaccounts/dcm-kubernetes/token", object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": object{}})
-	const merge = "application/merge-patch+json"
 	state := object{"metadata": object{"labels": object{cluster.State: "failure"}}}
 	n1 := w.token["n1"]
 	// A policy is in force a while after it was made.
@@ -230,12 +230,12 @@ func (w *world) bounds(t *testing.T) {
 		body                      any
 		want                      int
 	}{
-		"its node":             {n1, http.MethodPatch, nodes + "/n1", merge, object{"metadata": object{"annotations": object{"x": "y"}}}, 200},
+		"its node":             {n1, http.MethodPatch, nodes + "/n1", merge, object{"metadata": object{"annotations": object{cluster.Last: "{}"}}}, 200},
 		"another node":         {n1, http.MethodPatch, nodes + "/n2", merge, state, 403},
 		"another's status":     {n1, http.MethodPatch, nodes + "/n2/status", merge, object{"status": object{}}, 403},
 		"another label":        {n1, http.MethodPatch, nodes + "/n1", merge, object{"metadata": object{"labels": object{"a": "b"}}}, 403},
 		"another's pod":        {n1, http.MethodDelete, pods + "/theirs", "", nil, 403},
-		"a lease for another":  {n1, http.MethodPut, leases + "/try", "", hold("n2/x"), 403},
+		"a lease for another":  {n1, http.MethodPut, leases + "/dcm-budget-try", "", hold("n2/x"), 403},
 		"a new lease":          {n1, http.MethodPost, leases, "", object{"metadata": object{"name": "more"}}, 403},
 		"a secret":             {n1, http.MethodGet, "/api/v1/secrets", "", nil, 403},
 		"without a pod":        {fmt.Sprint(sub(unbound, "status")["token"]), http.MethodPatch, nodes + "/n1", merge, state, 403},
@@ -249,7 +249,7 @@ func (w *world) bounds(t *testing.T) {
 		}
 	}
 	w.do(http.MethodDelete, pods+"/theirs", nil)
-	w.do(http.MethodDelete, leases+"/try", nil)
+	w.do(http.MethodDelete, leases+"/dcm-budget-try", nil)
 }
 
 func event(node string) object {
@@ -328,7 +328,7 @@ func (w *world) inside(name string) (stop func()) {
 	b := &bridge.Bridge{
 		Node: name, Self: cluster.Self{Namespace: "dcm", Name: "agent-" + name}, Cluster: client, Host: w.dcm[name],
 		Config: once{desired.Dir(filepath.Join(w.dir, "config")).Read()}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Times: sequence.Times{Drain: time.Hour, Refresh: time.Hour, Retry: time.Hour, Look: 2 * time.Second, Budget: 15 * time.Second, Reread: time.Hour},
+		Times: sequence.Times{Drain: time.Hour, Refresh: time.Hour, Retry: time.Hour, Look: 2 * time.Second, Budget: 15 * time.Second, Reread: time.Hour, Lease: time.Minute},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

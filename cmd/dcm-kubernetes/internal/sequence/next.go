@@ -15,7 +15,7 @@ func Next(s Seen) Step {
 		// Otherwise no time limit would end before the clock has caught up.
 		op := *op
 		op.Since = s.Now
-		return Step{Act: Patch{Op: &op, State: s.Node.State, Cordon: s.Node.Cordoned, Taint: s.Node.Tainted},
+		return Step{Act: Patch{Op: &op, State: s.Node.State, Cordon: s.Node.Cordoned || op.Phase != Waiting, Taint: s.Node.Tainted},
 			Condition: isFalse("Looking", "the host's clock was set back; the time limits of this phase begin again")}
 	case s.Host.Down != "" && op.Phase != Draining:
 		return wait(s, "HostUnreachable", "dcm cannot be asked: "+s.Host.Down+"; the change goes on once it answers")

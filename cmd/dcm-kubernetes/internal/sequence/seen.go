@@ -85,6 +85,7 @@ type Times struct {
 	Look    time.Duration // between two looks at pods
 	Budget  time.Duration // between two looks at the budget
 	Reread  time.Duration // between two looks at a ConfigMap that cannot be watched
+	Lease   time.Duration // after which a lease expires that is not renewed
 }
 
 // Node is the node's object.
