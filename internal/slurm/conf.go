@@ -67,7 +67,8 @@ func GresLines(node, note string, devices []Device) string {
 	}
 	fmt.Fprintln(&b, "\n# slurm.conf, everywhere; what it says of the node already stays in its line")
 	fmt.Fprintln(&b, "GresTypes=gpu")
-	fmt.Fprintf(&b, "AccountingStorageTRES=%s\n", strings.Join(tracked, ","))
+	// Without slurmdbd slurmctld does not start with it.
+	fmt.Fprintf(&b, "#AccountingStorageTRES=%s   # with slurmdbd only\n", strings.Join(tracked, ","))
 	fmt.Fprintf(&b, "#NodeName=%s Gres=%s\n", node, strings.Join(gres, ","))
 	fmt.Fprintln(&b, "\n# cgroup.conf, on this node: a job opens no other partition than its own")
 	fmt.Fprintln(&b, "ConstrainDevices=yes")

@@ -39,7 +39,7 @@ NodeName=gpu1 Name=gpu Type=cpx File=/dev/dri/renderD140 Flags=amd_gpu_env
 NodeName=gpu1 Name=gpu Type=spx File=/dev/dri/renderD141 Flags=amd_gpu_env
 NodeName=gpu1 Name=gpu Type=cpx File=/dev/odd Flags=amd_gpu_env`, `# slurm.conf, everywhere; what it says of the node already stays in its line
 GresTypes=gpu
-AccountingStorageTRES=gres/gpu,gres/gpu:cpx,gres/gpu:spx
+#AccountingStorageTRES=gres/gpu,gres/gpu:cpx,gres/gpu:spx   # with slurmdbd only
 #NodeName=gpu1 Gres=gpu:cpx:6,gpu:spx:1`, `# cgroup.conf, on this node: a job opens no other partition than its own
 ConstrainDevices=yes
 `}
