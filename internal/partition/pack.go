@@ -77,12 +77,34 @@ func (p packer) known(offered []Slots, m MIG) error {
 			errs = append(errs, fmt.Errorf("%d of %s do not fit: this GPU has room for %d", n, s.Name, s.Max))
 		}
 	}
+	if len(errs) == 0 {
+		errs = append(errs, media(offered, count))
+	}
 	for _, i := range m.Instances {
 		if err := alone(i.Profile, m); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// withMedia is the attribute of profiles that have a JPEG and an OFA engine.
+const withMedia = "+me"
+
+// media refuses more instances with media engines than the GPU has engines for, whatever
+// their sizes. An A30 has one JPEG and one OFA engine: 2g.12gb+me leaves none for
+// 1g.6gb+me.
+func media(offered []Slots, count map[string]int) error {
+	n, most := 0, 0
+	for _, s := range offered {
+		if strings.HasSuffix(s.Name, withMedia) {
+			n, most = n+count[s.Name], max(most, s.Max)
+		}
+	}
+	if n > most {
+		return fmt.Errorf("%d instances with %s do not fit: this GPU has media engines for %d", n, withMedia, most)
+	}
+	return nil
 }
 
 func noProfiles(unknown []string, offered []Slots) error {
@@ -198,7 +220,8 @@ func (p packer) explain(offered []Slots, list []Instance) error {
 	}
 	e.Free = free(offered, taken)
 	for _, s := range offered {
-		if fit := p.more(s, placed, taken); fit > 0 {
+		another := append(slices.Clone(placed), Instance{Profile: s.Name})
+		if fit := p.more(s, placed, taken); fit > 0 && p.known(offered, MIG{Instances: another}) == nil {
 			e.Fits = append(e.Fits, times(fit, s.Name))
 		}
 	}

@@ -66,17 +66,15 @@ func (p Profile) Layout(gpus []GPU) (Layout, error) {
 	leave := func(g GPU) { l.Skipped[g.Address], l.Shapes[g.Address] = true, g.Shape() }
 	groups := p.groups()
 	for _, s := range p.Skip {
-		if g, ok := r.take(s, "skip", r.spoken(groups)); ok {
+		if g, ok := r.take(s, "skip", r.spoken(groups), func(GPU) bool { return true }); ok {
 			leave(g)
 		}
 	}
 	// Named GPUs first, so that "the next two" never takes one named later.
 	for i, group := range groups {
 		for _, s := range group.GPUs {
-			if g, ok := r.take(s, fmt.Sprintf("group %d", i+1), group.side()); ok && group.takes(g) {
+			if g, ok := r.take(s, fmt.Sprintf("group %d", i+1), group.side(), group.takes); ok {
 				l.Shapes[g.Address] = r.shape(p, group, g)
-			} else if ok {
-				leave(g)
 			}
 		}
 	}

@@ -32,8 +32,10 @@ func (r *resolver) of(in side) []GPU {
 	return slices.DeleteFunc(slices.Clone(r.gpus), func(g GPU) bool { return !in(g) })
 }
 
-// take takes the GPU that s names, an index counting among those of one side.
-func (r *resolver) take(s Selector, by string, in side) (GPU, bool) {
+// take takes the GPU that s names, an index counting among those of one side, if the filter
+// passes it. Others can take one that does not pass: one index may stand for different
+// boards.
+func (r *resolver) take(s Selector, by string, in side, passes func(GPU) bool) (GPU, bool) {
 	gpus := r.of(in)
 	if s.Address != "" {
 		gpus = r.gpus
@@ -47,6 +49,9 @@ func (r *resolver) take(s Selector, by string, in side) (GPU, bool) {
 		return GPU{}, false
 	}
 	g := gpus[i]
+	if !passes(g) {
+		return GPU{}, false
+	}
 	if other := r.taken[g.Address]; other != "" {
 		r.fail("%s: GPU %s is already named by %s", by, s, other)
 		return GPU{}, false
@@ -113,23 +118,47 @@ func (r *resolver) judge(groups []Group) {
 		r.fail("%d GPUs are in no group (%s): add a group with count = \"rest\", or skip them", len(left), some(addresses(left)))
 	}
 	if len(r.gpus) > 0 && len(r.taken) == 0 && len(groups) > 0 {
-		r.fail("it is for none of the GPUs that are here: it is for %s", meantFor(groups))
+		r.fail("its groups match no GPU of this node (found %s, want %s)", boardNames(r.gpus), meantFor(groups))
 	}
+}
+
+// boardNames names the boards of GPUs, each once: "MI300X, H100-80GB".
+func boardNames(gpus []GPU) string {
+	var list []string
+	for _, g := range gpus {
+		name := fmt.Sprintf("0x%04x", g.Device)
+		if m, ok := LookupModel(g.Vendor, g.Device); ok {
+			name = m.Name
+		} else if b, ok := boardOf(g); ok {
+			name = b.Name
+		}
+		if !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	return List(list)
 }
 
 // meantFor says what GPUs the groups are for.
 func meantFor(groups []Group) string {
-	modes := slices.ContainsFunc(groups, func(g Group) bool { return !g.ByMIG() })
-	with := slices.ContainsFunc(groups, func(g Group) bool { return g.ByMIG() })
-	switch {
-	case modes && with:
-		return "AMD's GPUs with modes and for NVIDIA's with MIG, of the models that it names"
-	case modes:
-		return "AMD's GPUs, which have modes"
-	case slices.ContainsFunc(groups, func(g Group) bool { return len(g.Devices) == 0 }):
-		return "NVIDIA's GPUs, with MIG"
+	var list []string
+	add := func(what string) {
+		if !slices.Contains(list, what) {
+			list = append(list, what)
+		}
 	}
-	return "NVIDIA's GPUs of the models that it names"
+	for _, g := range groups {
+		switch {
+		case !g.ByMIG():
+			add("AMD GPUs with modes")
+		case len(g.Devices) == 0:
+			add("NVIDIA GPUs with MIG")
+		}
+		for _, f := range g.Devices {
+			add(fmt.Sprintf("device 0x%04x", f.Device))
+		}
+	}
+	return List(list)
 }
 
 // shape is what the profile wants of g as a member of group.

@@ -68,7 +68,20 @@ func TestLayoutOfAMixedNode(t *testing.T) {
 			"skip: GPU 0 may be one of two, since each vendor's are counted by themselves: give its address"},
 		{"more than there are", Profile{Groups: []Group{{MIG: whole, Devices: h100, Count: 5}}}, "group 1: asks for 5 GPUs, 4 are left of 4"},
 		{"none is meant", Profile{Groups: []Group{{MIG: whole, Devices: []Filter{{Device: 0x2901}}, Rest: true}}},
-			"it is for none of the GPUs that are here: it is for NVIDIA's GPUs of the models that it names"},
+			"its groups match no GPU of this node (found MI300X, H100-80GB, A30, want device 0x2901)"},
+		{"an index, and another model", Profile{Groups: []Group{
+			{MIG: whole, Devices: []Filter{{Device: 0x20b2}}, GPUs: []Selector{{Index: 0}, {Index: 1}}},
+			{MIG: one7, Devices: []Filter{{Device: 0x2901}}, GPUs: []Selector{{Index: 2}}}}},
+			"its groups match no GPU of this node (found MI300X, H100-80GB, A30, want device 0x20b2, device 0x2901)"},
+		{"one index for different models", Profile{Groups: []Group{
+			{MIG: one7, Devices: []Filter{{Device: 0x20b2}}, GPUs: []Selector{{Index: 0}}}, {MIG: whole, Devices: h100, GPUs: []Selector{{Index: 0}}}}},
+			"- - 7g.80gb - - - -"},
+		{"an index of another model, and the rest", Profile{Groups: []Group{
+			{MIG: one7, Devices: h100, GPUs: []Selector{{Index: 3}, {Index: 4}}}, {MIG: &MIG{Off: true}, Rest: true}}},
+			"- - MIG off MIG off MIG off 7×1g.10gb MIG off"},
+		{"one GPU in two groups", Profile{Groups: []Group{
+			{MIG: one7, Devices: h100, GPUs: []Selector{{Index: 0}}}, {MIG: whole, Devices: h100, GPUs: []Selector{{Index: 0}}}}},
+			"group 2: GPU 0 is already named by group 1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l, err := tt.profile.Layout(have)
