@@ -24,7 +24,9 @@ input. What it says is checked against this host's GPUs, or against --gpus.
 
 Or read that of mig-parted: its config.yaml and, in any order, the hooks.yaml and
 hooks.sh of its service, whose units become clients, and the override.conf in which
-the service keeps what is selected.`,
+the service keeps what is selected. The config.yaml may be in the ConfigMap of
+NVIDIA's GPU operator, with the units in clients.yaml; other objects in that file are
+ignored.`,
 		Example: "  dcm import config.json | sudo tee /etc/dcm/dcm.toml.d/imported.toml\n" +
 			"  dcm import /etc/nvidia-mig-manager/config.yaml | sudo tee /etc/dcm/dcm.toml.d/imported.toml",
 		Args: args(cobra.MinimumNArgs(1)),

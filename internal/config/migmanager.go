@@ -14,27 +14,40 @@ import (
 type File struct {
 	Name string
 	Text []byte
+
+	before int  // lines of the file before a text that is a part of it
+	flat   bool // the text is on one line of the file
 }
 
 // ImportFiles is Import of the files that belong together: a document of the Kubernetes
-// form alone, or mig-parted's config.yaml, with the hooks of its service and the unit
-// file in which that keeps its selection.
+// form alone, or mig-parted's config.yaml, with the hooks of its service, the units that the
+// GPU operator stops and the unit file in which the service keeps its selection. A file may
+// be one with ConfigMaps that hold these.
 func ImportFiles(files []File, gpus int, yaml YAML) (toml string, warnings []string, err error) {
 	var of [kinds][]File
+	c := &checker{yaml: yaml}
 	for _, f := range files {
-		if problem := readable(f); problem != nil {
+		problem := readable(f)
+		var held []File
+		if problem == nil {
+			held, problem = c.unfold(f)
+		}
+		if problem != nil {
 			return "", nil, &Errors{[]Problem{*problem}}
 		}
-		of[kindOf(string(f.Text))] = append(of[kindOf(string(f.Text))], f)
+		for _, f := range held {
+			kind := kindOf(string(f.Text))
+			of[kind] = append(of[kind], f)
+		}
 	}
 	if len(files) == 1 && len(of[aDocument]) == 1 {
 		return Import(files[0].Name, files[0].Text, gpus, yaml)
 	}
 	if len(of[aConfig]) != 1 || len(of[aDocument]) > 0 || len(of[aSelection]) > 1 {
 		return "", nil, &Errors{[]Problem{{File: files[0].Name, Text: "these files do not belong together",
-			Accepted: "one document of the Kubernetes form; or mig-parted's config.yaml, and with it hooks.yaml, hooks.sh and override.conf"}}}
+			Accepted: "one document of the Kubernetes form; or mig-parted's config.yaml, and with it hooks.yaml, hooks.sh, clients.yaml and override.conf; or a ConfigMap with these"}}}
 	}
-	return importMIG(of, yaml)
+	return c.importMIG(of)
 }
 
 // The kinds of files.
@@ -43,6 +56,7 @@ const (
 	aConfig           // mig-parted's config.yaml
 	aHooks            // its hooks.yaml
 	aScript           // its hooks.sh
+	aClients          // the clients.yaml of the GPU operator
 	aSelection        // its override.conf
 	kinds
 )
@@ -69,6 +83,8 @@ func kindOf(text string) int {
 		return aConfig
 	case hooksKey().MatchString(text):
 		return aHooks
+	case clientsKey().MatchString(text):
+		return aClients
 	case selected().MatchString(text):
 		return aSelection
 	case arrays().MatchString(text):
@@ -87,8 +103,7 @@ func readable(f File) *Problem {
 	return nil
 }
 
-func importMIG(of [kinds][]File, yaml YAML) (string, []string, error) {
-	c := &checker{yaml: yaml}
+func (c *checker) importMIG(of [kinds][]File) (string, []string, error) {
 	fail := func() (string, []string, error) {
 		return "", nil, &Errors{sorted(c.problems, []layer{{file: of[aConfig][0].Name}})}
 	}
@@ -116,6 +131,9 @@ func importMIG(of [kinds][]File, yaml YAML) (string, []string, error) {
 				}
 			}
 		}
+	}
+	for _, f := range of[aClients] {
+		c.stopped(f, cfg)
 	}
 	for _, f := range of[aSelection] {
 		c.taken(f, cfg)

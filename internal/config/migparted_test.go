@@ -40,7 +40,7 @@ hooks:
 func texts(all ...string) []File {
 	var files []File
 	for i := 0; i < len(all); i += 2 {
-		files = append(files, File{all[i], []byte(all[i+1])})
+		files = append(files, File{Name: all[i], Text: []byte(all[i+1])})
 	}
 	return files
 }

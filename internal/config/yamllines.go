@@ -10,15 +10,15 @@ import (
 func (c *checker) plainYAML(f File) (*node, *Problem) {
 	text := strings.TrimPrefix(string(f.Text), "\ufeff")
 	if strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") {
-		return parseJSON(lines(f.Name, text, 1))
+		return parseJSON(lines(f.Name, text, f.at(1)))
 	}
 	if line := secondDocument(text); line > 0 {
-		return nil, &Problem{File: f.Name, Line: line, Text: "a second YAML document", Accepted: "one"}
+		return nil, &Problem{File: f.Name, Line: f.at(line), Text: "a second YAML document", Accepted: "one"}
 	}
 	js, err := c.yaml([]byte(text))
 	if err != nil {
 		line, why := lineIn(err.Error())
-		return nil, &Problem{File: f.Name, Line: min(line, 1+strings.Count(text, "\n")), Text: "not YAML: " + oneLine(why)}
+		return nil, &Problem{File: f.Name, Line: f.at(min(line, 1+strings.Count(text, "\n"))), Text: "not YAML: " + oneLine(why)}
 	}
 	root, broken := parseJSON(source{file: f.Name, text: string(js), first: 1})
 	if broken != nil {
@@ -26,6 +26,7 @@ func (c *checker) plainYAML(f File) (*node, *Problem) {
 	}
 	place := yamlLines(strings.Split(text, "\n"))
 	place.settle(root, 0, len(place))
+	f.place(root)
 	return root, nil
 }
 

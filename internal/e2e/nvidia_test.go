@@ -88,6 +88,10 @@ func nvidiaNode(t *testing.T, recipe e2e.Recipe, p product, kind, lib string, mo
 	for _, unit := range []string{"dcm", "dcm-apply", "dcm-reserve"} {
 		seed["/etc/systemd/system/"+unit+".service.d/sim.conf"] = e2e.File{Content: []byte("[Service]\nBindReadOnlyPaths=-/run/dcm-sim/proc/driver:/proc/driver\n")}
 	}
+	// systemd finds char-nvidia-caps in /proc/devices, which a container shares with its host.
+	for _, unit := range []string{"dcm", "dcm-reserve"} {
+		seed["/etc/systemd/system/"+unit+".service.d/caps.conf"] = e2e.File{Content: []byte("[Service]\nDeviceAllow=char-509 rw\n")}
+	}
 	return installWith(t, recipe, p, seed)
 }
 
