@@ -1,6 +1,8 @@
 package service
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -23,40 +25,76 @@ func Generator(root string, dirs []string) int {
 		return exit.Usage
 	}
 	log := systemd.KernelLog("/dev/kmsg", "dcm-generator", os.Stderr)
-	return within(generating, log, func() int { return generate(root, dirs[0], log) })
+	h := &host.Host{Root: root}
+	o, err := readWithin(readTimeout, log, func() (systemd.Order, error) { return generated(h, log), nil }, func() (systemd.Order, error) { return lastGood(h) })
+	if err != nil {
+		log(slog.LevelError, "client units are not ordered after dcm-apply.service, and reserved units are not confined: "+err.Error())
+		return exit.Failed
+	}
+	if err := systemd.Generate(dirs[0], o); err != nil {
+		log(slog.LevelError, "cannot write every drop-in of the client units: "+err.Error())
+		return exit.Failed
+	}
+	return exit.OK
 }
 
-// generating is what the generator may take. A boot and every daemon-reload wait for
+// readTimeout limits how long the generator reads. A boot and every daemon-reload wait for
 // it, up to the minute and a half after which systemd kills it; it takes 10 ms.
-const generating = 20 * time.Second
+const readTimeout = 20 * time.Second
 
-// within does the work, or ends without: the program is over then, whatever the work
-// is held up by.
-func within(limit time.Duration, log func(slog.Level, string), work func() int) int {
-	done := make(chan int, 1)
-	go func() { done <- work() }()
+// readWithin returns what read does or, if that takes longer than the limit, what the
+// fallback does, which has the same limit. Whatever is still reading ends with the program.
+func readWithin(limit time.Duration, log func(slog.Level, string), read, fallback func() (systemd.Order, error)) (systemd.Order, error) {
+	o, err := limited(limit, read)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return o, err
+	}
+	log(slog.LevelError, fmt.Sprintf("the configuration was not read within %s: writing the drop-ins of the last good one", limit))
+	o, err = limited(limit, fallback)
+	if err != nil {
+		return o, fmt.Errorf("cannot read the last good configuration: %w", err)
+	}
+	return o, nil
+}
+
+func limited(limit time.Duration, read func() (systemd.Order, error)) (systemd.Order, error) {
+	type result struct {
+		order systemd.Order
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		o, err := read()
+		done <- result{o, err}
+	}()
 	select {
-	case code := <-done:
-		return code
+	case r := <-done:
+		return r.order, r.err
 	case <-time.After(limit):
-		log(slog.LevelError, fmt.Sprintf("the configuration was not read within %s, so client units are not ordered after dcm-apply.service", limit))
-		return exit.Failed
+		return systemd.Order{}, context.DeadlineExceeded
 	}
 }
 
-func generate(root, dir string, log func(slog.Level, string)) int {
-	cfg, broken, err := config.InForce(config.DefaultPaths(root))
+// lastGood is what the last good configuration of this boot says, from /run, which does not
+// hang.
+func lastGood(h *host.Host) (systemd.Order, error) {
+	cfg, err := config.LastGood(config.DefaultPaths(h.Root))
+	if err != nil {
+		return systemd.Order{}, err
+	}
+	return h.Order(cfg), nil
+}
+
+// generated is what the generator writes.
+func generated(h *host.Host, log func(slog.Level, string)) systemd.Order {
+	cfg, broken, err := config.InForce(config.DefaultPaths(h.Root))
 	if broken != nil {
 		log(slog.LevelError, "the configuration cannot be used, and client units are ordered as the last good one says:\n"+broken.Error())
 	}
 	if err != nil {
 		log(slog.LevelError, "the configuration cannot be used, so client units are not ordered after dcm-apply.service:\n"+err.Error())
 	}
-	if err := systemd.Generate(dir, order(&host.Host{Root: root}, cfg, log)); err != nil {
-		log(slog.LevelError, "cannot write every drop-in of the client units: "+err.Error())
-		return exit.Failed
-	}
-	return exit.OK
+	return order(h, cfg, log)
 }
 
 // order is what is to be written. Reservations are read on their own where the rest
