@@ -11,27 +11,28 @@ const Version = 1
 
 // Account is what is so at one moment.
 type Account struct {
-	Version  int            `json:"version"`
-	Taken    time.Time      `json:"taken"`
-	Host     Host           `json:"host"`
-	DCM      string         `json:"dcm"` // its version
-	Profile  Profile        `json:"profile"`
-	Health   Health         `json:"health"`
-	Daemon   Daemon         `json:"daemon"`
-	GPUs     List[GPU]      `json:"gpus"`
-	Expected Expected       `json:"expected"`
-	Parts    List[Part]     `json:"partitions"`
-	Reserved List[Reserved] `json:"reservations"`
-	Guard    Guard          `json:"guard"`
-	Clients  List[Client]   `json:"clients"`
-	Holders  List[Holder]   `json:"holders"`
-	Queue    List[Queued]   `json:"queue"`
-	Units    List[Unit]     `json:"units"`
-	LastRun  *report.Run    `json:"last_run,omitempty"`
-	Restart  report.Restart `json:"last_restart,omitzero"`
-	Problems List[Problem]  `json:"problems"`
-	Warnings List[string]   `json:"warnings"`
-	Hidden   List[Hidden]   `json:"hidden"`
+	Version    int              `json:"version"`
+	Taken      time.Time        `json:"taken"`
+	Host       Host             `json:"host"`
+	DCM        string           `json:"dcm"` // its version
+	Profile    Profile          `json:"profile"`
+	Health     Health           `json:"health"`
+	Daemon     Daemon           `json:"daemon"`
+	GPUs       List[GPU]        `json:"gpus"`
+	Expected   Expected         `json:"expected"`
+	Parts      List[Part]       `json:"partitions"`
+	Reserved   List[Reserved]   `json:"reservations"`
+	Guard      Guard            `json:"guard"`
+	Unconfined List[Unconfined] `json:"unconfined"`
+	Clients    List[Client]     `json:"clients"`
+	Holders    List[Holder]     `json:"holders"`
+	Queue      List[Queued]     `json:"queue"`
+	Units      List[Unit]       `json:"units"`
+	LastRun    *report.Run      `json:"last_run,omitempty"`
+	Restart    report.Restart   `json:"last_restart,omitzero"`
+	Problems   List[Problem]    `json:"problems"`
+	Warnings   List[string]     `json:"warnings"`
+	Hidden     List[Hidden]     `json:"hidden"`
 }
 
 // Host is the machine.

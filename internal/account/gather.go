@@ -25,6 +25,7 @@ const (
 	partDaemon   = "daemon"
 	partExpected = "expected"
 	partReserved = "reservations"
+	partConfined = "unconfined"
 )
 
 // Patience is how long one part may take.
@@ -74,14 +75,15 @@ type Sources struct {
 	// Settings returns those in force, and why the configuration on disk is not.
 	Settings func() (Settings, error)
 
-	GPUs    func(context.Context) (Sight, error)
-	Units   func(context.Context) (Standing, error)
-	Holders func(context.Context) ([]report.Holder, error)
-	Daemon  func(context.Context) (*report.State, error) // nil: it has told nothing in this boot
-	Run     func(context.Context) (*report.Run, error)   // nil: there was none in this boot
-	Reserve func(context.Context) (Reserve, error)       // what is reserved
-	Known   func(context.Context) ([]string, error)      // addresses of the GPUs of the last success
-	Queue   func() []Queued                              // the requests that wait, which the daemon alone knows
+	GPUs     func(context.Context) (Sight, error)
+	Units    func(context.Context) (Standing, error)
+	Holders  func(context.Context) ([]report.Holder, error)
+	Daemon   func(context.Context) (*report.State, error) // nil: it has told nothing in this boot
+	Run      func(context.Context) (*report.Run, error)   // nil: there was none in this boot
+	Reserve  func(context.Context) (Reserve, error)       // what is reserved
+	Confined func(context.Context) (Confinement, error)   // how systemd keeps units to their partitions
+	Known    func(context.Context) ([]string, error)      // addresses of the GPUs of the last success
+	Queue    func() []Queued                              // the requests that wait, which the daemon alone knows
 }
 
 // Gather looks at all parts at once, each within its own time, and judges what it
@@ -89,7 +91,7 @@ type Sources struct {
 func Gather(ctx context.Context, now time.Time, s Sources) Account {
 	a := Account{Version: Version, Taken: now, Host: s.Host, DCM: s.DCM}
 	gpus, units, holders := begin(ctx, s.GPUs), begin(ctx, s.Units), begin(ctx, s.Holders)
-	reserved := begin(ctx, s.Reserve)
+	reserved, confined := begin(ctx, s.Reserve), begin(ctx, s.Confined)
 	state, run, known := begin(ctx, s.Daemon), begin(ctx, s.Run), begin(ctx, s.Known)
 
 	a.daemon(take(&a, partDaemon, state))
@@ -99,6 +101,7 @@ func Gather(ctx context.Context, now time.Time, s Sources) Account {
 	a.standing(units != nil, take(&a, partUnits, units))
 	a.holders(holders != nil, take(&a, partHolders, holders))
 	a.reserve(take(&a, partReserved, reserved))
+	a.confinement(take(&a, partConfined, confined))
 	a.expect(take(&a, partExpected, known))
 	if s.Queue != nil {
 		a.Queue = s.Queue()

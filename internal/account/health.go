@@ -27,6 +27,7 @@ func Judge(a Account) Account {
 	j.gpus()
 	j.clients()
 	j.reserved()
+	j.unconfined()
 	j.units()
 	for _, p := range a.Problems {
 		j.worse(p.State)

@@ -13,8 +13,7 @@ func (a *Account) reserve(r Reserve) {
 		}
 	}
 	for _, unit := range r.Open {
-		a.Problems = append(a.Problems, Problem{Open, fmt.Sprintf("the reservation of %s cannot be read: it starts with all devices", unit),
-			"dcm check shows what is wrong; repair the file, and restart the unit"})
+		a.Unconfined = append(a.Unconfined, unreadable(unit))
 	}
 }
 

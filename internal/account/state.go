@@ -12,6 +12,7 @@ const (
 	Disabled  State = "disabled"             // a unit of dcm's is not started at boot
 	Down      State = "daemon-down"          // dcm.service does not run: nobody watches
 	Shared    State = "not-exclusive"        // what is reserved exclusively is confined, and open to others
+	Unordered State = "drop-ins-missing"     // systemd has not loaded dcm's drop-ins of clients
 	Nodeless  State = "partition-missing"    // a partition has no device node: the kernel has too few minors
 	Kept      State = "configuration-kept"   // that on disk is broken; the last good one stays in force
 	Unseen    State = "unknown"              // the GPUs may not be looked at from here
@@ -24,7 +25,7 @@ const (
 	Broken    State = "configuration-broken" // it cannot be used, and there is no good one in force
 	Clients   State = "clients-down"         // clients are not as they were, or have failed
 	Unmet     State = "reservation-unmet"    // a reservation has no partitions
-	Open      State = "unconfined"           // a reserved unit starts with all devices
+	Open      State = "unconfined"           // a unit that holds partitions, or is to, can open others
 	Missing   State = "gpu-missing"          // there are fewer GPUs than there should be
 )
 
@@ -38,7 +39,7 @@ const (
 
 // States lists all of them, the best first.
 func States() []State {
-	return []State{Healthy, Idle, Changing, Pending, Disabled, Down, Shared, Nodeless, Kept, Unseen, Rebooting, Drifted, Waiting, Held, NotOn, Failed, Broken, Clients, Unmet, Open, Missing}
+	return []State{Healthy, Idle, Changing, Pending, Disabled, Down, Shared, Unordered, Nodeless, Kept, Unseen, Rebooting, Drifted, Waiting, Held, NotOn, Failed, Broken, Clients, Unmet, Open, Missing}
 }
 
 // Code is what a monitoring plugin exits with.
@@ -46,7 +47,7 @@ func (s State) Code() int {
 	switch s {
 	case Healthy, Idle:
 		return CodeOK
-	case Changing, Pending, Disabled, Down, Shared, Nodeless, Kept:
+	case Changing, Pending, Disabled, Down, Shared, Unordered, Nodeless, Kept:
 		return CodeWarning
 	case Unseen:
 		return CodeUnknown

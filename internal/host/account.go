@@ -24,6 +24,7 @@ type Outlook struct {
 	GPUs   func(context.Context) (account.Sight, error) // nil: a look at all of them
 	All    bool                                         // look at what takes long, too: every process, every partition
 	Busy   bool                                         // ask systemd nothing: it has enough to do
+	Lost   func() *account.Problem                      // what the daemon knows of drop-ins that systemd has not loaded; nil if nobody watches them
 }
 
 // Sources looks, part by part, for an account of this host.
@@ -45,6 +46,13 @@ func (h *Host) Sources(o Outlook) account.Sources {
 		s.Units = func(ctx context.Context) (account.Standing, error) {
 			state, _ := o.State(ctx) // what is wrong with it is told of the daemon
 			return h.Standing(ctx, h.bounced(cfg, state), o.All)
+		}
+		s.Confined = func(ctx context.Context) (account.Confinement, error) {
+			c, err := h.confinement(ctx, cfg)
+			if o.Lost != nil {
+				c.Lost = o.Lost()
+			}
+			return c, err
 		}
 	}
 	if o.All {

@@ -41,6 +41,8 @@ func facts() account.Account {
 			gpu(0, "0000:05:00.0", "CPX", 8), gpu(1, "0000:26:00.0", "SPX", 1), {Index: -1, Address: "0000:03:00.0", Why: "a display"},
 		},
 		Expected: account.Expected{GPUs: 3},
+
+		Unconfined: []account.Unconfined{{Unit: "a.service"}},
 	}
 }
 
@@ -64,6 +66,7 @@ func TestEverythingKnownIsWritten(t *testing.T) {
 		"dcm_in_sync 1",
 		"dcm_config_last_load_successful 1",
 		"dcm_clients_not_back 1",
+		"dcm_units_unconfined 1",
 		"dcm_blocked 1",
 		"dcm_blocking_processes 2",
 		"dcm_next_try_timestamp_seconds 1030",
@@ -102,6 +105,7 @@ func TestWhatIsNotKnownIsLeftOut(t *testing.T) {
 		"dcm_in_sync 0",
 		"dcm_config_last_load_successful 0",
 		"dcm_clients_not_back 0",
+		"dcm_units_unconfined 0",
 		"dcm_blocked 0",
 		"dcm_blocking_processes 0",
 		"dcm_gpus 0",

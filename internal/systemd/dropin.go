@@ -95,9 +95,8 @@ OnSuccess=` + unitname.Guard + `
 `
 
 // The list of the unit's own file goes: it would let in what is not reserved.
-const confined = `DevicePolicy=closed
+const confined = `DevicePolicy=` + closed + `
 DeviceAllow=
-DeviceAllow=/dev/kfd rwm
 `
 
 // misplaced keeps a unit from starting that somebody wants to have elsewhere.
@@ -179,24 +178,23 @@ func (r Reserved) text() string {
 		unit.WriteString("Wants=" + unitname.Guard + "\n")
 	}
 	service.WriteString("[Service]\n")
+	own := r.Confinement()
 	switch {
 	case r.Slice.Value == "":
 		// What is reserved exclusively opens below this slice.
-		fmt.Fprintf(&service, "Slice=%s\n", ReservationSlice(r.Name, r.Slice))
+		fmt.Fprintf(&service, "Slice=%s\n", own.Slice)
 	case !r.Slice.Inside(unitname.Slice):
 		fmt.Fprintf(&unit, misplaced, r.Slice)
 	}
 	service.WriteString(confined)
+	for i := range max(r.Count, 1) {
+		fmt.Fprintf(&unit, "AssertPathExists=/dev/dcm/%s/render%d\n", r.Name, i)
+	}
+	for _, node := range own.Allow {
+		fmt.Fprintf(&service, "DeviceAllow=%s rwm\n", node)
+	}
 	if r.Share > 0 {
 		fmt.Fprintf(&service, shared, r.Share, r.Name)
-	}
-	for i := range max(r.Count, 1) {
-		link := fmt.Sprintf("/dev/dcm/%s/render%d", r.Name, i)
-		unit.WriteString("AssertPathExists=" + link + "\n")
-		service.WriteString("DeviceAllow=" + link + " rwm\n")
-	}
-	for i := range r.Beside {
-		fmt.Fprintf(&service, "DeviceAllow=/dev/dcm/%s%s/render%d rwm\n", r.Name, unitname.Beside, i)
 	}
 	return unit.String() + service.String()
 }

@@ -37,7 +37,7 @@ func TestDropinsOfReservations(t *testing.T) {
 			"|AssertPathExists=/dev/dcm/b-1/render0" + own + "b:1.slice" + closed + "|DeviceAllow=/dev/dcm/b-1/render0 rwm",
 		"broken.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/dev/dcm/broken/render0" + own + "broken.slice" + closed + "|DeviceAllow=/dev/dcm/broken/render0 rwm",
 		"n@.service.d/50-dcm.conf": client + behind + "|Wants=dcm-guard.service|AssertPathExists=/dev/dcm/n/render0" + own + "n.slice" + closed +
-			"|ExecStartPre=+/usr/libexec/dcm/dcm-guard enter n %n|DeviceAllow=/dev/dcm/n/render0 rwm",
+			"|DeviceAllow=/dev/dcm/n/render0 rwm|ExecStartPre=+/usr/libexec/dcm/dcm-guard enter n %n",
 		"below.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/dev/dcm/below/render0|[Service]|DevicePolicy=closed|DeviceAllow=|DeviceAllow=/dev/kfd rwm" +
 			"|DeviceAllow=/dev/dcm/below/render0 rwm",
 		"beside.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/run/dcm/refused-for-its-own-Slice|AssertPathExists=/dev/dcm/beside/render0" +

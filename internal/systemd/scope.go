@@ -110,7 +110,7 @@ func (s Scope) properties() []property {
 	}
 	list := []Property{
 		{"Description", s.Description}, {"Slice", s.Slice}, {"PIDs", []uint32{s.PID}},
-		{"DevicePolicy", "closed"}, {"DeviceAllow", allow},
+		{"DevicePolicy", closed}, {"DeviceAllow", allow},
 		// Nothing is left of it in "failed", where its name would look like a holder's.
 		{"CollectMode", "inactive-or-failed"},
 	}

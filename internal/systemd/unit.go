@@ -157,9 +157,18 @@ func (c *Conn) list(ctx context.Context, names []string) ([]listed, error) {
 func (c *Conn) instances(ctx context.Context, template string) ([]listed, error) {
 	// A pattern of fnmatch(3), in which a unit name's backslash would escape.
 	pattern := strings.Replace(strings.ReplaceAll(template, `\`, `\\`), "@.", "@*.", 1)
-	var found []sd.UnitStatus
-	if err := c.call(ctx, &found, managerPath, managerInterface+".ListUnitsByPatterns", []string{}, []string{pattern}); err != nil {
+	out, err := c.matching(ctx, []string{pattern})
+	if err != nil {
 		return nil, fmt.Errorf("cannot read the instances of %s: %w", template, err)
+	}
+	return out, nil
+}
+
+// matching lists the loaded units whose names match a pattern of fnmatch(3).
+func (c *Conn) matching(ctx context.Context, patterns []string) ([]listed, error) {
+	var found []sd.UnitStatus
+	if err := c.call(ctx, &found, managerPath, managerInterface+".ListUnitsByPatterns", []string{}, patterns); err != nil {
+		return nil, err
 	}
 	var out []listed
 	for _, status := range found {
