@@ -82,6 +82,7 @@ func newLessees(t *testing.T, p product, seed uint64) *lessees {
 	m.put("/etc/systemd/system/alpha.service", holder)
 	m.put("/etc/systemd/system/beta.service", holder)
 	m.run("systemctl daemon-reload; systemctl add-wants multi-user.target alpha beta; useradd --create-home --groups dcm ada; useradd --create-home --groups dcm bob")
+	m.killableGenerator()
 	s := &lessees{machine: m, rand: rand.New(rand.NewPCG(seed, 0)), count: make(map[string]int), profile: "cpx-fast", alpha: 2, alone: true, beta: 1}
 	s.configure()
 	s.run("systemctl restart dcm; systemctl start alpha beta")
@@ -232,6 +233,7 @@ func (s *lessees) odd() string {
 		{"restart of the daemon amid users", 6, func() { s.amid("systemctl restart dcm", downed) }},
 		{"daemon-reexec amid users", 6, func() { s.amid("systemctl daemon-reexec", downed) }},
 		{"daemon-reload amid users", 6, func() { s.amid("systemctl daemon-reload", downed) }},
+		{"generator killed during daemon-reload", 6, s.generatorKilled},
 		{"kill of the message bus amid users", 2, func() { s.amid("systemctl kill --signal=KILL dbus", downed) }},
 		{"kill of everything", 3, s.killAll},
 		{"reservations change", 4, s.change},
@@ -335,6 +337,18 @@ func (s *lessees) stopSlice() {
 
 func (s *lessees) killGuard() {
 	s.amid(fmt.Sprintf("systemctl restart --no-block dcm-guard; sleep %.3f; systemctl kill --signal=KILL dcm-guard", s.moment(60*time.Millisecond).Seconds()), downed)
+}
+
+// generatorKilled has the reserved units started without their drop-ins. dcm restarts them
+// with them, by itself.
+func (s *lessees) generatorKilled() {
+	s.t.Helper()
+	s.amid(killing("systemctl daemon-reload; systemctl restart alpha beta"), downed)
+	for unit, n := range map[string]int{"alpha": s.alpha, "beta": s.beta} {
+		if n > 0 {
+			s.run("timeout 120 sh -c 'until systemctl show -P ControlGroup " + unit + " | grep -q ^/dcm.slice; do systemctl show dcm >/dev/null; done'")
+		}
+	}
 }
 
 func (s *lessees) restart() {

@@ -70,6 +70,7 @@ func partitions(t *testing.T, p product) {
 				{"a change of reservations moves those alone", reservedAlone},
 				{"a profile with too few is refused beforehand", reservedRefused},
 				{"a broken edit leaves them confined", reservedBroken},
+				{"a generator that fails leaves nothing unconfined", generatorFails},
 				{"who may has leases, confined to them", leasesGiven},
 				{"leases are for whoever asks, and however", leasesOdd},
 				{"everybody is told how much is in use, and only who asks has it looked at", usageSeen},

@@ -61,6 +61,7 @@ func newSoak(t *testing.T, p product, seed uint64) *soak {
 	m.fragileReady("/etc")
 	m.run("systemctl add-wants multi-user.target " + fragileUnits)
 	m.put(settings, lists("cpx-fast"))
+	m.killableGenerator()
 	s := &soak{m, rand.New(rand.NewPCG(seed, 0)), "cpx-fast", make(map[string]int)}
 	s.slow()
 	return s
@@ -91,6 +92,7 @@ func (s *soak) trial() {
 		{"edit broken and mended", 3, s.breaks},
 		{"second restart in the middle", 2, func() { s.during("systemctl restart dcm") }},
 		{"daemon-reload in the middle", 2, func() { s.during("systemctl daemon-reload") }},
+		{"generator killed during daemon-reload", 3, s.generatorKilled},
 		{"daemon-reexec in the middle", 1, func() { s.during("systemctl daemon-reexec") }},
 		{"stop of the daemon in the middle", 2, func() { s.during("systemctl stop dcm") }},
 		{"SIGSTOP of the oneshot", 2, func() { s.freeze("dcm-apply") }},
@@ -210,6 +212,13 @@ func (s *soak) breaks() {
 		s.try("systemctl daemon-reload")
 	}
 	s.put(settings, lists(s.profile))
+}
+
+// generatorKilled takes the clients' drop-ins away in a run, and has a client started
+// without. dcm has them loaded again by itself.
+func (s *soak) generatorKilled() {
+	s.during(killing("systemctl daemon-reload; systemctl try-restart gpuagent"))
+	s.run("timeout 120 sh -c 'until systemctl show -P PartOf gpuagent | grep -q dcm-apply; do systemctl show dcm >/dev/null; done'")
 }
 
 // freeze stops a unit's processes for a while, as a debugger or a freezer does.

@@ -14,6 +14,7 @@ import (
 	"dcm/internal/bus"
 	"dcm/internal/config"
 	"dcm/internal/daemon"
+	"dcm/internal/dropins"
 	"dcm/internal/host"
 	"dcm/internal/report"
 	"dcm/internal/watch"
@@ -40,6 +41,7 @@ type mirror struct {
 	config  atomic.Pointer[config.Config] // in force
 	seen    atomic.Pointer[account.Sight] // the GPUs, as seen last
 	looked  fresh                         // the daemon's own last look at the GPUs
+	dropins *dropins.Keeper
 	told    atomic.Pointer[account.Health]
 	warned  []string           // what the journal was told last
 	waiting context.CancelFunc // ends the watch on clients that are down
@@ -51,6 +53,7 @@ func newMirror(h *host.Host, requests chan<- daemon.Request, metrics *exporter, 
 		again: make(chan struct{}, 1), waiting: func() {}}
 	m.leases = newLessor(h, m.config.Load, log)
 	m.service = bus.New(bus.SystemBus, control{host: h, node: h.Node(nil), requests: requests, files: &m.files, shown: m, lessor: m.leases}, log)
+	m.dropins = newKeeper(h, m.config.Load, m.stir, log)
 	m.config.Store(&config.Config{})
 	m.state.Store(&report.State{Phase: report.Starting})
 	m.seen.Store(&account.Sight{})
@@ -163,6 +166,7 @@ func (m *mirror) run(ctx context.Context) {
 		if !up && m.host.Here() {
 			up = true
 			go m.service.Run(ctx, appeared)
+			go m.dropins.Run(ctx)
 			go m.leases.ground.resume(ctx)
 			go m.leases.ground.sweep(ctx)
 		}
@@ -215,6 +219,7 @@ func (m *mirror) take(ctx context.Context, s report.State, full bool) account.Ac
 			}
 			return sight, err
 		},
+		Lost: func() *account.Problem { return lost(m.host, cfg, m.dropins.Lost()) },
 		All:  full,
 		Busy: !full && !atRest(s.Phase),
 	})

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -47,19 +49,29 @@ func Generate(dir string, o Order) error {
 // generator wrote (/run/systemd/generator), differ from the wanted ones: then a
 // daemon-reload is due.
 func Stale(dir string, want map[string]string) (bool, error) {
+	units, err := Differing(dir, want)
+	return len(units) > 0, err
+}
+
+// Differing returns the units whose drop-in below dir is missing, differs from the wanted
+// one, or is not wanted.
+func Differing(dir string, want map[string]string) ([]string, error) {
+	missing := make(map[string]bool, len(want))
+	for file := range want {
+		missing[unitOf(file)] = true
+	}
 	root, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return len(want) > 0, nil
+		return slices.Sorted(maps.Keys(missing)), nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("cannot open the generator's directory: %w", err)
+		return nil, fmt.Errorf("cannot open the generator's directory: %w", err)
 	}
 	defer root.Close()
 	units, err := root.ReadDir(-1)
 	if err != nil {
-		return false, fmt.Errorf("cannot list the generator's directory: %w", err)
+		return nil, fmt.Errorf("cannot list the generator's directory: %w", err)
 	}
-	have := 0
 	for _, u := range units {
 		if !u.IsDir() || !strings.HasSuffix(u.Name(), ".d") {
 			continue
@@ -69,13 +81,16 @@ func Stale(dir string, want map[string]string) (bool, error) {
 		switch same, err := same(int(root.Fd()), file, text); {
 		case errors.Is(err, fs.ErrNotExist): // another generator's
 		case err != nil, !wanted, !same:
-			return true, nil
+			missing[foreign.Text(unitOf(file))] = true
 		default:
-			have++
+			delete(missing, unitOf(file))
 		}
 	}
-	return have != len(want), nil
+	return slices.Sorted(maps.Keys(missing)), nil
 }
+
+// unitOf is the unit that a drop-in is for.
+func unitOf(file string) string { return strings.TrimSuffix(path.Dir(file), ".d") }
 
 // same tells whether a file below root has that text, in as few system calls as there
 // can be: each start of the daemon looks at the files of all clients. What stands in
