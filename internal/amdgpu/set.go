@@ -101,10 +101,13 @@ func (n *Node) carryOut(ctx context.Context, c *change, until time.Time) (now st
 	if c.from, err = c.prepare(ctx); err == nil {
 		err = n.write(ctx, c, until)
 	}
+	// What the driver shows counts, also where the deadline is over by now.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateTimeout)
+	defer cancel()
 	if err == nil {
 		now, err = readWithin(ctx, c.file)
 	} else if c.from != "" {
-		// The driver may fail after it switched (EIO), so what it shows counts.
+		// It may have failed after it switched (EIO).
 		now, _ = readWithin(ctx, c.file)
 	}
 	if n.smiSets {

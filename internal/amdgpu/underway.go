@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"time"
 
 	"dcm/internal/gpu"
 	"dcm/internal/sorting"
@@ -32,7 +33,13 @@ func (w *writes) end(c *change) {
 	delete(w.open, c)
 }
 
-// within is [attr.Within] for a write, which is among those under way until it returns.
+// lateTimeout is how long a write may take to return, and its file to be read, after the
+// deadline. A process that was stopped (SIGSTOP), or whose machine was paused, finds its
+// deadline over and the driver's work done.
+const lateTimeout = 2 * time.Second
+
+// within is [attr.Within] for a write, which is among those under way until it returns. The
+// driver is judged by the write if that returns shortly after the deadline.
 func (w *writes) within(ctx context.Context, c *change, write func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -48,6 +55,13 @@ func (w *writes) within(ctx context.Context, c *change, write func() error) erro
 	case err := <-done:
 		return err
 	case <-ctx.Done():
+	}
+	late := time.NewTimer(lateTimeout)
+	defer late.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-late.C:
 		return ctx.Err()
 	}
 }
