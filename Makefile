@@ -30,7 +30,7 @@ PROGRAMS = dcm dcm-service dcm-smi dcm-nvml dcm-guard dcm-sim
 # A module of its own, so that nothing of Kubernetes is linked into what runs on a host.
 NESTED   = cmd/dcm-kubernetes
 
-.PHONY: build packages install demo test race roots scale soak soak-leases test-ansible test-slurm test-nvidia test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-packages clean
+.PHONY: build packages install demo test race roots scale soak soak-leases test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-packages clean
 
 build:
 	for program in $(PROGRAMS); do \
@@ -163,6 +163,11 @@ screenshots:
 # MIG: every geometry on all GPUs of every kind of node, one after the other, on both Debians.
 test-nvidia:
 	DCM_E2E=require DCM_NVIDIA=1 $(GO) test -count=1 -timeout=0 -run TestNode/nvidia -v ./internal/e2e
+
+# dcm-nvml with the real libnvidia-ml of two branches, without a GPU: that it answers, and
+# what it does to device nodes. As root, on a Debian whose mirror has non-free.
+test-nvml:
+	DCM_E2E=require DCM_NVML=1 $(GO) test -count=1 -timeout=0 -run '^TestRealLibrary$$' -v ./cmd/dcm-nvml
 
 # Every fuzz target for a time. Seeds and what was once found run with every go test.
 fuzz:

@@ -405,6 +405,16 @@ static int provide(const char *node, dev_t number, unsigned mode, unsigned uid, 
 	return 0;
 }
 
+/* name_number links a node by its number, where there is a directory for that. */
+static void name_number(const char *dir, const char *node, unsigned major, unsigned minor)
+{
+	char link[PATH_MAX], to[PATH_MAX];
+	snprintf(link, sizeof link, "%s/char/%u:%u", dir, major, minor);
+	snprintf(to, sizeof to, "..%s", node + strlen(dir));
+	if (symlink(to, link) < 0)
+		return; /* it has one, or no directory */
+}
+
 static int opens(const char *name, unsigned minor)
 {
 	char dir[200], node[PATH_MAX];
@@ -418,6 +428,8 @@ static int opens(const char *name, unsigned minor)
 	/* Another file than a device is a simulator's. */
 	if (modify && geteuid() == 0 && (stat(node, &st) < 0 || S_ISCHR(st.st_mode)))
 		provide(node, makedev(195, minor), mode, uid, gid);
+	if (stat(node, &st) == 0 && S_ISCHR(st.st_mode))
+		name_number(dir, node, 195, minor);
 	int fd = open(node, O_RDWR | O_CLOEXEC);
 	if (fd >= 0)
 		close(fd);
@@ -449,6 +461,8 @@ static int capability(unsigned minor, unsigned mode)
 		provide(node, makedev(major, minor), mode, 0, 0);
 	if (stat(node, &st) < 0 || (S_ISCHR(st.st_mode) && st.st_rdev != makedev(major, minor)))
 		return 0;
+	if (S_ISCHR(st.st_mode))
+		name_number(dir, node, major, minor);
 	return access(node, R_OK) == 0;
 }
 
