@@ -6,11 +6,8 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"dcm/internal/cli"
 	"dcm/internal/host"
@@ -23,8 +20,5 @@ func main() {
 	if filepath.Base(os.Args[0]) == "slurm-feature" {
 		os.Args = append([]string{"dcm", "slurm-feature"}, os.Args[1:]...)
 	}
-	con := cli.Stdio(os.Stdout, os.Stderr) // before signals are: it sees which are ignored
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	os.Exit(cli.Run(ctx, &host.Host{Root: "/", Version: version}, con, os.Args[1:]))
+	cli.Main(&host.Host{Root: "/", Version: version}, os.Args[1:])
 }

@@ -166,6 +166,14 @@ func understood(err error) error {
 		return &ImpossibleError{errors.New(text)}
 	case errorConfiguration:
 		return &ConfigError{errors.New(text)}
+	case errorOvertaken:
+		return &OvertakenError{errors.New(text)}
 	}
-	return errors.New(text)
+	return &FailedError{text}
 }
+
+// FailedError is the failure of a call as the daemon tells it: for Apply and Use, why the
+// profile is not on the GPUs.
+type FailedError struct{ Text string }
+
+func (e *FailedError) Error() string { return e.Text }

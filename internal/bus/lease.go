@@ -401,9 +401,6 @@ func (c *Client) Acquire(ctx context.Context, w Want) (l Lease, err error) {
 		defer c.positions(w.Queued)()
 	}
 	err = c.call(ctx, "Acquire", w.values()).Store(&l.Unit, &l.Partitions, &l.Reason, &l.Notes)
-	if remote, ok := errors.AsType[dbus.Error](err); ok && remote.Name == errorNoReply {
-		return l, ErrGone
-	}
 	return l, understood(err)
 }
 
@@ -415,7 +412,7 @@ func (c *Client) Back(ctx context.Context) error {
 	c.conn.Signal(heard)
 	defer c.conn.RemoveSignal(heard)
 	if err := c.conn.AddMatchSignalContext(ctx, rule...); err != nil {
-		return fmt.Errorf("%w: %w", ErrAbsent, err)
+		return err
 	}
 	for {
 		var there bool
@@ -424,6 +421,8 @@ func (c *Client) Back(ctx context.Context) error {
 		}
 		select {
 		case <-heard:
+		case <-c.conn.Context().Done():
+			return dbus.ErrClosed
 		case <-ctx.Done():
 			return ctx.Err()
 		}

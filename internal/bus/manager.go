@@ -64,6 +64,12 @@ type ConfigError struct{ Err error }
 func (e *ConfigError) Error() string { return e.Err.Error() }
 func (e *ConfigError) Unwrap() error { return e.Err }
 
+// OvertakenError is that another profile was selected before the daemon was at rest.
+type OvertakenError struct{ Err error }
+
+func (e *OvertakenError) Error() string { return e.Err.Error() }
+func (e *OvertakenError) Unwrap() error { return e.Err }
+
 // looking is what one answer that changes nothing may take.
 const looking = 30 * time.Second
 
@@ -172,6 +178,7 @@ func (s *Service) ctx(c call) context.Context { return c.conn.Context() }
 func told(err error) error {
 	var config *ConfigError
 	var short *ShortError
+	var overtaken *OvertakenError
 	var limit *admission.LimitError
 	var impossible *ImpossibleError
 	switch {
@@ -179,6 +186,8 @@ func told(err error) error {
 		return nil
 	case errors.As(err, &limit):
 		return fault(errorLimit, err.Error())
+	case errors.As(err, &overtaken):
+		return fault(errorOvertaken, err.Error())
 	case err == context.DeadlineExceeded: // by itself: of a wait, for others or for a turn
 		return fault(errorLimit, "dcm has too much to do to answer in time; try again")
 	case errors.As(err, &short):

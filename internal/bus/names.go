@@ -53,6 +53,7 @@ const (
 	errorConfiguration = Interface + ".Error.Configuration" // one problem a line
 	errorShort         = Interface + ".Error.Short"         // not enough is free now
 	errorImpossible    = Interface + ".Error.Impossible"    // nor will it ever be
+	errorOvertaken     = Interface + ".Error.Overtaken"     // another profile was selected meanwhile
 
 	errorDenied      = "org.freedesktop.DBus.Error.AccessDenied"
 	errorInteractive = "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired"

@@ -16,39 +16,42 @@ import (
 // take returns the daemon's account, which has everything whoever asks. Where none
 // answers, on a host without one or of another tree, it looks itself.
 func take(ctx context.Context, h *host.Host) account.Account {
-	if h.Here() {
-		if a, err := fromDaemon(ctx); err == nil {
-			return a
-		}
+	a, _ := takeFrom(ctx, h)
+	return a
+}
+
+// takeFrom is take, and why the account is not the daemon's; nil if it is.
+func takeFrom(ctx context.Context, h *host.Host) (account.Account, error) {
+	a, err := fromDaemon(h)(ctx)
+	if err == nil {
+		return a, nil
 	}
 	return account.Gather(ctx, time.Now(), h.Sources(host.Outlook{
 		Config: h.InForce,
 		State:  func(ctx context.Context) (*report.State, error) { return daemonState(ctx, h) },
 		All:    true,
-	}))
+	})), err
 }
 
-func fromDaemon(ctx context.Context) (a account.Account, err error) {
-	dialling, cancel := context.WithTimeout(ctx, host.DialTimeout)
-	defer cancel()
-	c, err := bus.Dial(dialling, bus.SystemBus)
-	if err != nil {
-		return a, err
+// fromDaemon returns the daemon's account.
+func fromDaemon(h *host.Host) host.Told {
+	return func(ctx context.Context) (a account.Account, err error) {
+		var text string
+		err = readDaemon(ctx, h, func(ctx context.Context, c *bus.Client) (err error) {
+			text, err = c.Account(ctx)
+			return err
+		})
+		if err != nil {
+			return a, err
+		}
+		if err := json.Unmarshal([]byte(text), &a); err != nil {
+			return a, err
+		}
+		if a.Version != account.Version {
+			return a, fmt.Errorf("the daemon's account has version %d, this dcm reads %d", a.Version, account.Version)
+		}
+		return a, nil
 	}
-	defer c.Close()
-	ctx, cancel = context.WithTimeout(ctx, account.Patience+host.DialTimeout)
-	defer cancel()
-	text, err := c.Account(ctx)
-	if err != nil {
-		return a, err
-	}
-	if err := json.Unmarshal([]byte(text), &a); err != nil {
-		return a, err
-	}
-	if a.Version != account.Version {
-		return a, fmt.Errorf("the daemon's account has version %d, this dcm reads %d", a.Version, account.Version)
-	}
-	return a, nil
 }
 
 // unseen is why a part of the account could not be looked at, or not all of it.

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/apply"
-	"dcm/internal/bus"
 	"dcm/internal/config"
 	"dcm/internal/exit"
 	"dcm/internal/gpu"
@@ -95,7 +94,7 @@ func waitingFor(list []gpu.Holder) string {
 
 func applyNow(ctx context.Context, h *host.Host, con *Console, given []string, clearing bool) error {
 	if remote(h) && len(given) == 0 && !clearing {
-		return followRemote(ctx, h, con, "applying a profile", func(c *bus.Client) (string, error) { return c.Apply(ctx) })
+		return applyRemote(ctx, h, con)
 	}
 	if err := h.NeedRoot("applying a profile until reboot"); err != nil {
 		return err
@@ -105,7 +104,11 @@ func applyNow(ctx context.Context, h *host.Host, con *Console, given []string, c
 			return err
 		}
 	}
-	return follow(ctx, h, con, func() error {
+	want := ""
+	if len(given) > 0 {
+		want = given[0]
+	}
+	return follow(ctx, h, con, want, func() error {
 		switch paths := config.DefaultPaths(h.Root); {
 		case clearing:
 			return config.EndPassing(paths)

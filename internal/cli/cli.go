@@ -4,12 +4,26 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"strings"
+	"syscall"
 
+	"dcm/internal/exit"
 	"dcm/internal/host"
 	"dcm/internal/service"
 )
+
+// Main executes one command line and ends the process. A command that a signal has ended
+// before its work was done dies of that signal.
+func Main(h *host.Host, args []string) {
+	ctx, stop := exit.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	status := Run(ctx, h, Stdio(os.Stdout, os.Stderr), args)
+	by, _ := errors.AsType[*exit.SignalError](context.Cause(ctx))
+	stop()
+	exit.End(status, by)
+}
 
 // Run executes one command line and returns its exit status. What went wrong goes
 // to standard error; standard output holds nothing but answers.
@@ -30,5 +44,15 @@ func Run(ctx context.Context, h *host.Host, con *Console, args []string) int {
 			fmt.Fprintln(con.err, con.red("dcm: ")+strings.TrimRight(line, "\n"))
 		}
 	}
-	return service.Code(err)
+	return statusOf(ctx, err)
+}
+
+// statusOf is the exit status of a command. One that a signal has ended before its work
+// was done has the status of that signal.
+func statusOf(ctx context.Context, err error) int {
+	code := service.Code(err)
+	if by, ok := errors.AsType[*exit.SignalError](context.Cause(ctx)); ok && code == exit.Failed {
+		return by.Status()
+	}
+	return code
 }

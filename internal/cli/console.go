@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"golang.org/x/term"
 )
@@ -16,7 +14,6 @@ type Console struct {
 	out, err io.Writer
 	terminal bool // out is a terminal
 	colour   bool
-	deaf     bool // whoever began the program has it ignore SIGINT: a job in the background
 }
 
 // answers remembers that an answer could not be written, as on a full disk: every
@@ -40,7 +37,6 @@ func Stdio(out, err *os.File) *Console {
 	return &Console{
 		out: &answers{Writer: out}, err: err,
 		terminal: terminal,
-		deaf:     signal.Ignored(syscall.SIGINT),
 		// https://no-color.org
 		colour: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
 	}

@@ -24,7 +24,7 @@ func exportCmd(h *host.Host, con *Console) *cobra.Command {
 }
 
 func export(ctx context.Context, h *host.Host, con *Console, name string) error {
-	devices, err := host.Look(ctx, h.Node(nil), fromDaemon)
+	devices, err := host.Look(ctx, h.Node(nil), fromDaemon(h))
 	if err != nil {
 		return err
 	}

@@ -8,64 +8,59 @@ import (
 	"time"
 
 	"dcm/internal/account"
+	"dcm/internal/bus"
+	"dcm/internal/config"
 	"dcm/internal/daemon"
 	"dcm/internal/exit"
 	"dcm/internal/host"
 	"dcm/internal/journal"
 	"dcm/internal/report"
+	"dcm/internal/systemd"
 	"dcm/internal/unitname"
 	"dcm/internal/watch"
 )
 
-// follow has the daemon look at the GPUs anew, which makes the one restart
-// transaction if there is something to do, and shows the run until it is over.
-// It is the same as `systemctl restart dcm`, told. The selection is written by
-// choose, once systemd has been reached.
-func follow(ctx context.Context, h *host.Host, con *Console, choose func() error) error {
+// follow has the daemon look at the GPUs, which makes the one restart transaction if
+// there is something to do, and shows the run until it is over. The selection is
+// written by choose, once systemd has been reached; want is the profile that choose
+// selects, "" for any.
+func follow(ctx context.Context, h *host.Host, con *Console, want string, choose func() error) error {
 	conn, err := h.Dial(ctx)
 	if err != nil {
-		return fmt.Errorf("nothing was changed: cannot ask systemd to restart %s: %w", unitname.Daemon, err)
+		return fmt.Errorf("nothing was changed: cannot connect to systemd: %w", err)
 	}
 	defer conn.Close()
 	if err := choose(); err != nil {
 		return err
 	}
-	before, err := report.ReadState(h.Runtime())
-	if err != nil {
-		before = nil // the new daemon replaces it
-	}
 	if err := h.Sign(append([]string{"dcm"}, os.Args[1:]...)); err != nil {
 		fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+"the history of runs will not know who asked: "+err.Error())
 	}
-	return watchRun(ctx, h, con, func() error {
-		_, err := conn.Restart(ctx, unitname.Daemon)
-		return err
-	}, func(view *progress, err error) error {
-		if err == nil && !toldSince(h, before) {
-			return looked(ctx, h, con)
-		}
-		return concluded(ctx, h, con, view, err)
+	return watchRun(ctx, h, con, func() error { return requestRun(ctx, h, conn) }, func(view *progress, err error) error {
+		return concluded(ctx, h, con, view, want, err)
 	})
 }
 
-// toldSince reports whether the daemon that was started has written its state down.
-func toldSince(h *host.Host, before *report.State) bool {
-	now, err := report.ReadState(h.Runtime())
-	return err == nil && now != nil && (before == nil || now.PID != before.PID) && now.Phase != report.Starting
-}
-
-// looked says how it ended where the daemon cannot, on a full file system say.
-func looked(ctx context.Context, h *host.Host, con *Console) error {
-	fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+unitname.Daemon+" could not write "+h.Path("run/dcm", report.StateFile)+"; journalctl -u dcm tells why")
-	_, d, name, err := h.Compare(ctx, fromDaemon)
-	if err != nil {
+// requestRun has the daemon apply the selected profile, and returns when it is at rest.
+// A daemon that is not there is started; without a bus, a daemon that runs is reloaded.
+// It is never ended: other commands need it.
+func requestRun(ctx context.Context, h *host.Host, conn *systemd.Conn) error {
+	err := onDaemon(ctx, h, bus.Waiting{Limit: daemonTimeout}, func(c *bus.Client) error {
+		_, err := c.Apply(ctx)
+		return err
+	})
+	if !errors.Is(err, bus.ErrAbsent) {
 		return err
 	}
-	if len(d.Steps) > 0 {
-		return fmt.Errorf("profile %s is not on the GPUs; see journalctl -u dcm -u dcm-apply", name)
+	units, err := conn.Units(ctx, []string{unitname.Daemon})
+	switch {
+	case err != nil:
+		return err
+	case units[0].Active == "active":
+		return conn.Refresh(ctx, unitname.Daemon)
 	}
-	fmt.Fprintf(con.out, "Profile %s is on the GPUs.\n", name)
-	return nil
+	_, err = conn.Restart(ctx, unitname.Daemon)
+	return err
 }
 
 // watchRun shows the run while begin, which has it made, has not returned, and then
@@ -96,29 +91,66 @@ func watchRun(ctx context.Context, h *host.Host, con *Console, begin func() erro
 	}
 }
 
-// concluded says how it ended, from what was left behind.
-func concluded(ctx context.Context, h *host.Host, con *Console, view *progress, err error) error {
+// concluded says how it ended. err is the answer to the request, nil for a daemon that
+// is at rest; want is the profile that was selected for it, "" for any.
+func concluded(ctx context.Context, h *host.Host, con *Console, view *progress, want string, err error) error {
 	if ctx.Err() != nil {
 		return errors.New("no longer following; the run goes on, see dcm status")
 	}
-	state, readErr := daemonState(ctx, h)
-	if err == nil {
-		err = readErr
+	state, unread := stateAtRest(ctx, h)
+	if state != nil && want != "" && state.Config == "" && state.Profile != profileOf(want) {
+		return overtaken(want, state)
 	}
-	if err != nil || state == nil {
-		return errors.Join(err, errors.New("see dcm status and journalctl -u dcm -u dcm-apply"))
+	failed, ran := errors.AsType[*bus.FailedError](err)
+	switch {
+	case err != nil && !ran:
+		return err
+	case state == nil:
+		return errors.Join(err, unread, errors.New("see dcm status and journalctl -u dcm -u dcm-apply"))
 	}
 	for _, w := range state.Warnings {
 		fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+w)
 	}
-	switch state.Phase {
-	case report.InSync:
+	switch {
+	case ran && state.Error == nil: // it was mended since
+		return failed
+	case state.Phase == report.InSync:
 		return applied(con, state, view.ran, take(ctx, h).Problems)
-	case report.Idle:
+	case state.Phase == report.Idle && state.Error == nil:
 		fmt.Fprintln(con.out, "No profile is selected; the GPUs are left alone.")
 		return nil
 	}
 	return failure(state)
+}
+
+// stateAtRest is the state of a daemon at rest: as the bus shows it, or where the daemon
+// has failed to start, as it has left it.
+func stateAtRest(ctx context.Context, h *host.Host) (*report.State, error) {
+	if state, err := busState(ctx, h); err == nil && state.Phase != report.Starting {
+		return state, nil
+	}
+	return report.ReadState(h.Runtime())
+}
+
+// profileOf is the name of a selection in the daemon's state.
+func profileOf(profile string) string {
+	if profile == config.None {
+		return ""
+	}
+	return profile
+}
+
+// overtaken is the error of a command whose selection was replaced by another one before
+// the daemon was at rest.
+func overtaken(want string, state *report.State) error {
+	now := "no profile"
+	if state.Profile != "" {
+		now = "profile " + state.Profile
+	}
+	if state.Source != "" {
+		now += " by " + state.Source
+	}
+	return exit.With(exit.Overtaken, fmt.Errorf("profile %s: overtaken by another selection (found %s)\ncure: see dcm report --list for who selected it; run the command again to select %[1]s", want, now))
 }
 
 // applied tells of a success, and of what else is wrong: a GPU that is missing has no
@@ -140,16 +172,20 @@ func applied(con *Console, state *report.State, ran bool, problems []account.Pro
 
 // failure is the state's error with its cure, and the exit code that goes with it.
 func failure(state *report.State) error {
-	if state.Config != "" {
+	err := daemon.Failure(state)
+	switch {
+	case state.Config != "":
 		return exit.With(exit.Config, errors.New(state.Config))
+	case state.Phase == report.Waiting:
+		return exit.With(exit.Transient, err)
 	}
-	return daemon.Failure(state)
+	return err
 }
 
 // fits refuses a profile that does not exist or that these GPUs cannot have,
 // before anything is written.
 func fits(ctx context.Context, h *host.Host, given []string) error {
-	_, _, _, err := h.Compare(ctx, fromDaemon, given...)
+	_, _, _, err := h.Compare(ctx, fromDaemon(h), given...)
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}

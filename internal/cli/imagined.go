@@ -175,7 +175,7 @@ func judges(ctx context.Context, h *host.Host, cfg *config.Config, kind string) 
 		}
 		return gpus, nil
 	}
-	devices, err := host.Look(ctx, h.Node(cfg), fromDaemon)
+	devices, err := host.Look(ctx, h.Node(cfg), fromDaemon(h))
 	if err != nil && !errors.Is(err, gpu.ErrNoGPU) {
 		return nil, err
 	}

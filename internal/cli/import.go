@@ -47,7 +47,7 @@ func importFiles(ctx context.Context, h *host.Host, con *Console, given []string
 	}
 	if gpus == 0 {
 		// Nothing to count is no error: the file may be for another host.
-		devices, _ := host.Look(ctx, h.Node(nil), fromDaemon)
+		devices, _ := host.Look(ctx, h.Node(nil), fromDaemon(h))
 		gpus = len(gpu.Partitionable(devices))
 	}
 	toml, warnings, err := config.ImportFiles(files, gpus, yaml.YAMLToJSONStrict)

@@ -87,7 +87,7 @@ func planned(h *host.Host, con *Console, given []string, kind string, asJSON boo
 }
 
 func plan(ctx context.Context, h *host.Host, con *Console, given []string, asJSON bool) error {
-	cfg, d, name, err := h.Compare(ctx, fromDaemon, given...)
+	cfg, d, name, err := h.Compare(ctx, fromDaemon(h), given...)
 	if err != nil {
 		return err
 	}

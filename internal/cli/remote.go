@@ -15,30 +15,30 @@ import (
 // itself.
 func remote(h *host.Host) bool { return os.Geteuid() != 0 && h.Here() }
 
-// followRemote has the daemon do what ask asks of it, if polkit lets this user, and
-// shows the run until it is over.
-func followRemote(ctx context.Context, h *host.Host, con *Console, what string, ask func(*bus.Client) (string, error)) error {
-	c, err := bus.Dial(ctx, bus.SystemBus)
-	if err != nil {
-		return byRootOnly(what, err)
-	}
-	defer c.Close()
-	return watchRun(ctx, h, con, func() error {
-		_, err := ask(c)
+// useRemote has the daemon select a profile, if polkit lets this user, and shows the run
+// until it is over.
+func useRemote(ctx context.Context, h *host.Host, con *Console, name string) error {
+	// Not twice: between the two another profile may have been selected.
+	return followRemote(ctx, h, con, "selecting a profile", name, bus.Waiting{Limit: daemonTimeout, Once: true}, func(c *bus.Client) error {
+		_, err := c.Use(ctx, name)
 		return err
-	}, func(view *progress, err error) error {
-		var config *bus.ConfigError
-		switch {
-		case ctx.Err() != nil:
-			return errors.New("no longer following; the run goes on, see dcm status")
-		case errors.Is(err, bus.ErrAbsent), errors.Is(err, bus.ErrDenied):
+	})
+}
+
+// applyRemote has the daemon put the selected profile on the GPUs in the same way.
+func applyRemote(ctx context.Context, h *host.Host, con *Console) error {
+	return followRemote(ctx, h, con, "applying a profile", "", bus.Waiting{Limit: daemonTimeout}, func(c *bus.Client) error {
+		_, err := c.Apply(ctx)
+		return err
+	})
+}
+
+func followRemote(ctx context.Context, h *host.Host, con *Console, what, want string, w bus.Waiting, ask func(*bus.Client) error) error {
+	return watchRun(ctx, h, con, func() error { return onDaemon(ctx, h, w, ask) }, func(view *progress, err error) error {
+		if errors.Is(err, bus.ErrAbsent) || errors.Is(err, bus.ErrDenied) {
 			return byRootOnly(what, err)
-		case errors.As(err, &config):
-			return exit.With(exit.Config, err)
-		case err != nil:
-			return err
 		}
-		return concluded(ctx, h, con, view, nil)
+		return concluded(ctx, h, con, view, want, err)
 	})
 }
 

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"os/exec"
-	"os/signal"
 	"os/user"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,14 +17,10 @@ import (
 	"dcm/internal/bus"
 	"dcm/internal/exit"
 	"dcm/internal/host"
+	"dcm/internal/lease"
 	"dcm/internal/partition"
+	"dcm/internal/placement"
 	"dcm/internal/service"
-)
-
-// What a shell's status is for a command that is not there, or cannot be executed.
-const (
-	notFound      = 127
-	notExecutable = 126
 )
 
 func runCmd(h *host.Host, con *Console) *cobra.Command {
@@ -53,7 +46,7 @@ status is the one of dcm. If there is not enough free, the exit status is 75.`,
 	f.BoolVar(&w.Exclusive, "exclusive", false, "have them open for nobody else")
 	f.IntVar(&w.Share, "share", 0, "share them with others who share, so many in all")
 	f.BoolVar(&w.Wait, "wait", false, "wait until there is enough")
-	f.DurationVar(&w.Time, "time", 0, "end the lease after that time")
+	durationFlag(cmd, &w.Time, "time", "", "end the lease after that time")
 	f.BoolVar(&w.DryRun, "dry-run", false, "tell what would be given, and do nothing")
 	asJSON := f.Bool("json", false, "answer in JSON")
 	var s scene
@@ -61,14 +54,16 @@ status is the one of dcm. If there is not enough free, the exit status is 75.`,
 	f.StringVar(&s.node, "node", "", "with --dry-run: on a `KIND` of node, such as mi300x-8, instead of this host")
 	f.StringVar(&s.profile, "profile", "", "with --node: the profile that it has; else the selected one")
 	cmd.RunE = func(c *cobra.Command, given []string) error {
-		err := sensible(w, given, *asJSON)
+		err := sensible(w, f.Changed, given, *asJSON)
 		if err == nil {
 			err = s.sensible(w)
 		}
 		if err != nil {
 			return exit.With(exit.Usage, err)
 		}
-		w.Command = strings.Join(given, " ")
+		if len(given) > 0 { // its arguments may hold passwords, and everybody can read a unit's description
+			w.Command = strings.ToValidUTF8(filepath.Base(given[0]), "\uFFFD")
+		}
 		if w.DryRun {
 			return considered(c.Context(), h, con, s, w, *asJSON)
 		}
@@ -77,18 +72,29 @@ status is the one of dcm. If there is not enough free, the exit status is 75.`,
 	return cmd
 }
 
-func sensible(w bus.Want, command []string, asJSON bool) error {
+// sensible returns what is wrong with an invocation; set reports whether an option was
+// given.
+func sensible(w bus.Want, set func(option string) bool, command []string, asJSON bool) error {
 	switch {
-	case w.Partitions < 0 || w.GPUs < 0 || w.Time < 0 || w.Share < 0:
-		return errors.New("numbers and times are not negative")
+	case w.Partitions < 1 && set("partitions"):
+		return fmt.Errorf("-n, --partitions: too small (found %d, want 1 or more)", w.Partitions)
+	case w.GPUs < 1 && set("gpus"):
+		return fmt.Errorf("--gpus: too small (found %d, want 1 or more)", w.GPUs)
+	case w.Time <= 0 && set("time"):
+		return fmt.Errorf("--time: too short (found %s, want a time such as 30m or 2h; without --time the lease has no limit)", w.Time)
+	case (w.Share < 2 || w.Share > lease.MostShares) && set("share"):
+		return fmt.Errorf("--share: impossible number (found %d, want 2 to %d)", w.Share, lease.MostShares)
 	case w.Partitions > 0 && w.GPUs > 0:
-		return errors.New("ask for partitions or for whole GPUs")
+		return errors.New("--partitions and --gpus cannot be combined")
 	case w.Exclusive && w.Share > 0:
-		return errors.New("a lease is exclusive or shared, not both")
+		return errors.New("--exclusive and --share cannot be combined")
 	case asJSON && !w.DryRun:
 		return errors.New("--json goes with --dry-run")
 	case len(command) == 0 && !w.DryRun:
-		return errors.New("name a command")
+		return errors.New("no command given: dcm run -- COMMAND [ARGUMENT...]")
+	}
+	if _, err := placement.ParsePlace(w.Place); err != nil {
+		return fmt.Errorf("--place: %w", err)
 	}
 	_, err := partition.ParseSought(w.Vendor, w.Mode)
 	return err
@@ -125,7 +131,7 @@ func considered(ctx context.Context, h *host.Host, con *Console, s scene, w bus.
 		}
 	} else {
 		var err error
-		if l, err = acquire(ctx, w, con.note); err != nil {
+		if l, err = acquire(ctx, h, w, con.note); err != nil {
 			return err
 		}
 	}
@@ -139,72 +145,47 @@ func considered(ctx context.Context, h *host.Host, con *Console, s scene, w bus.
 // runWith finds out first all that could be in the way of the command: a lease is
 // asked for when it can be used.
 func runWith(ctx context.Context, h *host.Host, con *Console, w bus.Want, command []string) error {
-	path, err := found(command[0])
+	p, err := findProgram(command[0])
 	if err != nil {
 		return err
 	}
 	if err := mayOpen(h, w); err != nil {
 		return err
 	}
-	l, err := acquire(ctx, w, con.note)
+	l, err := acquire(ctx, h, w, con.note)
 	if err != nil {
 		return err
 	}
 	for _, note := range l.Notes {
 		con.note(note)
 	}
-	if con.deaf {
-		signal.Ignore(syscall.SIGINT) // what dcm itself listens to begins anew with another program
-	}
-	err = syscall.Exec(path, command, os.Environ())
-	return exit.With(notExecutable, fmt.Errorf("cannot execute %s: %w", command[0], err))
+	return p.exec(command)
 }
 
-// found is where a shell finds a command: PATH is the caller's, with the directories in it
-// that are relative.
-func found(command string) (string, error) {
-	path, err := exec.LookPath(command)
-	switch {
-	case err == nil, errors.Is(err, exec.ErrDot):
-		return path, nil
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EISDIR):
-		return "", exit.With(notExecutable, err)
-	}
-	return "", exit.With(notFound, err)
-}
-
-// acquire asks for a lease. Who waits goes on to do so when the daemon was started anew.
-func acquire(ctx context.Context, w bus.Want, tell func(string)) (bus.Lease, error) {
+// acquire requests a lease. A request may be repeated: a process that is alone in a
+// lease gets another one in exchange.
+func acquire(ctx context.Context, h *host.Host, w bus.Want, note func(string)) (bus.Lease, error) {
+	waiting := bus.Waiting{Limit: daemonTimeout}
 	if w.Wait {
-		w.Queued = func(p bus.Position) { tell(waits(p)) }
+		waiting = bus.Waiting{Note: note}
+		w.Queued = func(p bus.Position) { note(waits(p)) }
 	}
-	c, err := bus.Dial(ctx, bus.SystemBus)
-	if err == nil {
-		defer c.Close()
-	}
-	for err == nil {
-		var l bus.Lease
-		if l, err = c.Acquire(ctx, w); err == nil && ctx.Err() == nil {
-			return l, nil
-		}
-		if errors.Is(err, bus.ErrGone) && w.Wait {
-			tell(err.Error() + "; standing in line anew when it is back")
-			err = c.Back(ctx)
-		}
-	}
+	var l bus.Lease
+	err := onDaemon(ctx, h, waiting, func(c *bus.Client) (err error) {
+		l, err = c.Acquire(ctx, w)
+		return err
+	})
 	switch {
 	case ctx.Err() != nil:
-		return bus.Lease{}, errors.New("no lease: it is not waited for any longer")
-	case errors.Is(err, bus.ErrAbsent), errors.Is(err, bus.ErrGone):
-		err = fmt.Errorf("leases are given by the daemon: %w; systemctl start dcm", err)
+		return bus.Lease{}, errors.New("no lease: interrupted")
+	case errors.Is(err, bus.ErrAbsent):
+		return bus.Lease{}, fmt.Errorf("no lease: %w", err)
 	case errors.Is(err, bus.ErrDenied):
-		err = fmt.Errorf("a lease is for root, members of the group dcm and whom polkit lets: %w", err)
-	case bus.IsShort(err):
-		return bus.Lease{}, exit.With(exit.Transient, err)
+		return bus.Lease{}, fmt.Errorf("a lease is for root, members of the group dcm and whom polkit lets: %w", err)
 	case bus.IsImpossible(err):
 		return bus.Lease{}, exit.With(exit.Permanent, err)
 	}
-	return bus.Lease{}, err
+	return l, err
 }
 
 // waits is what a waiting request's caller is told.
@@ -245,7 +226,7 @@ func groupName(gid uint32) string {
 	return g.Name
 }
 
-func releaseCmd(con *Console) *cobra.Command {
+func releaseCmd(h *host.Host) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release LEASE",
 		Short: "End a lease, and what runs in it",
@@ -253,20 +234,25 @@ func releaseCmd(con *Console) *cobra.Command {
 told to end (SIGTERM), and killed a while later. Root may end any, a user his own.`,
 		Args: args(cobra.ExactArgs(1)),
 	}
-	cmd.RunE = func(c *cobra.Command, given []string) error { return release(c.Context(), given[0]) }
+	cmd.RunE = func(c *cobra.Command, given []string) error { return release(c.Context(), h, given[0]) }
 	return cmd
 }
 
-// releasing is how long the daemon may take to answer.
-const releasing = time.Minute
+// releaseTimeout is how long the daemon may take to answer, with the wait for it.
+const releaseTimeout = time.Minute
 
-func release(ctx context.Context, lease string) error {
-	ctx, cancel := context.WithTimeout(ctx, releasing)
+func release(ctx context.Context, h *host.Host, lease string) error {
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
-	c, err := bus.Dial(ctx, bus.SystemBus)
-	if err != nil {
+	calls := 0
+	err := onDaemon(ctx, h, bus.Waiting{Limit: daemonTimeout}, func(c *bus.Client) error {
+		if calls++; calls > 1 && !slices.Contains(h.Leased(), lease) {
+			return nil // by the call that was not answered
+		}
+		return c.Release(ctx, lease)
+	})
+	if errors.Is(err, bus.ErrAbsent) {
 		return fmt.Errorf("%w; as root, systemctl stop %s", err, lease)
 	}
-	defer c.Close()
-	return c.Release(ctx, lease)
+	return err
 }

@@ -15,6 +15,11 @@ func TestACommandIsFoundAsAShellFindsIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for name, head := range map[string]string{"lost": "#!/nonexistent -x\n", "unfit": "#! " + filepath.Join(dir, "text") + "\n", "plain": "exit 3\n", "empty": "", "bare": "#!\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(head), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	t.Chdir(dir)
 	t.Setenv("PATH", "/nonexistent:.")
 	for _, tt := range []struct {
@@ -22,12 +27,13 @@ func TestACommandIsFoundAsAShellFindsIt(t *testing.T) {
 		code    int
 	}{
 		{"program", exit.OK}, {"./program", exit.OK}, {filepath.Join(dir, "program"), exit.OK},
-		{"./text", notExecutable}, {dir, notExecutable}, {"/", notExecutable},
-		{"missing", notFound}, {"./missing", notFound}, {"./program/x", notFound}, {"", notFound},
+		{"./text", exit.NotExecutable}, {dir, exit.NotExecutable}, {"/", exit.NotExecutable},
+		{"./lost", exit.NotFound}, {"./unfit", exit.NotExecutable}, {"./plain", exit.OK}, {"./empty", exit.OK}, {"./bare", exit.OK},
+		{"missing", exit.NotFound}, {"./missing", exit.NotFound}, {"./program/x", exit.NotFound}, {"", exit.NotFound},
 	} {
-		path, err := found(tt.command)
-		if got := exit.Code(err); got != tt.code || (path == "") != (tt.code != exit.OK) {
-			t.Errorf("%q is found as %q, %v; status %d, want %d", tt.command, path, err, got, tt.code)
+		p, err := findProgram(tt.command)
+		if got := exit.Code(err); got != tt.code || (p.path == "") != (tt.code != exit.OK) {
+			t.Errorf("%q is found as %q, %v; status %d, want %d", tt.command, p.path, err, got, tt.code)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -23,7 +22,7 @@ func TestMain(m *testing.M) {
 			if root := os.Getenv("DCM_TEST_ROOT"); root != "" {
 				args = append([]string{"--root", root}, args...)
 			}
-			os.Exit(Run(context.Background(), &host.Host{Root: "/", Version: "devel"}, Stdio(os.Stdout, os.Stderr), args))
+			Main(&host.Host{Root: "/", Version: "devel"}, args)
 		},
 	})
 }

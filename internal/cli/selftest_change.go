@@ -222,7 +222,7 @@ func define(h *host.Host, before partition.Profile, targets []selftest.Target) e
 
 // choose has the daemon put a profile on the GPUs, as dcm apply does.
 func (e *exam) choose(ctx context.Context, con *Console, name string) error {
-	return follow(ctx, e.host, con, func() error { return config.SelectPassing(config.DefaultPaths(e.host.Root), name) })
+	return follow(ctx, e.host, con, name, func() error { return config.SelectPassing(config.DefaultPaths(e.host.Root), name) })
 }
 
 // goThrough takes the GPUs to one target, and looks at them there.
@@ -356,7 +356,7 @@ func selftestBack(ctx context.Context, h *host.Host, con *Console, untilReboot s
 			}
 		}
 	}
-	return follow(ctx, h, con, func() error {
+	return follow(ctx, h, con, "", func() error {
 		var err error
 		switch {
 		case ours && untilReboot != "":

@@ -24,7 +24,7 @@ func featured(ctx context.Context, h *host.Host) (all map[string]string, active 
 	if cfg == nil {
 		return nil, nil, err
 	}
-	devices, err := host.Look(ctx, h.Node(nil), fromDaemon)
+	devices, err := host.Look(ctx, h.Node(nil), fromDaemon(h))
 	if err != nil {
 		return nil, nil, err
 	}

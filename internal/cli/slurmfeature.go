@@ -90,7 +90,11 @@ func putFeature(ctx context.Context, h *host.Host, con *Console, name string) er
 	if err := fits(limited, h, []string{profile}); err != nil {
 		return err
 	}
-	if err := follow(limited, h, con, func() error { return config.SelectPassing(config.DefaultPaths(h.Root), profile) }); err != nil {
+	err = follow(limited, h, con, profile, func() error { return config.SelectPassing(config.DefaultPaths(h.Root), profile) })
+	switch {
+	case exit.Code(err) == exit.Overtaken: // the other selection stays
+		return err
+	case err != nil:
 		return errors.Join(err, reselect(h, before))
 	}
 	_, active, err := featured(ctx, h)

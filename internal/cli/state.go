@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"dcm/internal/bus"
 	"dcm/internal/host"
@@ -16,29 +17,27 @@ func daemonState(ctx context.Context, h *host.Host) (*report.State, error) {
 	if !h.Here() || err == nil && s != nil {
 		return s, err
 	}
-	if told, lost := heard(ctx); lost == nil {
+	if told, lost := busState(ctx, h); lost == nil {
 		return told, nil
 	}
 	return s, err
 }
 
-// heard is the daemon's state as the bus tells it.
-func heard(ctx context.Context) (*report.State, error) {
-	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)
-	defer cancel()
-	c, err := bus.Dial(ctx, bus.SystemBus)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	m, err := c.Manager(ctx)
+// busState is the daemon's state as the bus shows it. Its file may be older, on a full
+// file system say.
+func busState(ctx context.Context, h *host.Host) (*report.State, error) {
+	var m bus.Manager
+	err := readDaemon(ctx, h, func(ctx context.Context, c *bus.Client) (err error) {
+		m, err = c.Manager(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 	s := &report.State{Version: report.Version, Program: m.Version, Phase: report.Phase(m.State), Since: m.Since,
-		Profile: m.Selected, Source: m.Source, Warnings: m.Warnings, Retry: m.Retry}
+		Profile: m.Selected, Source: m.Source, Warnings: m.Warnings, Retry: m.Retry, Config: strings.Join(m.Problems, "\n")}
 	if m.Error != "" {
-		s.Error = &report.Error{Text: m.Error, Cure: m.Cure}
+		s.Error = &report.Error{Text: m.Error, Cure: m.Cure, Transient: s.Phase == report.Waiting}
 	}
 	return s, nil
 }

@@ -46,7 +46,8 @@ With -b it prints a table at each look, with --json an object a line.`,
 	f.BoolVar(&o.once, "once", false, "print one table, as -b -n 1")
 	f.BoolVar(&o.json, "json", false, "print each look as a line of JSON")
 	f.IntVarP(&o.count, "number", "n", 0, "end after that many looks")
-	f.DurationVarP(&o.every, "delay", "d", 2*time.Second, "the time between two looks")
+	o.every = 2 * time.Second
+	durationFlag(cmd, &o.every, "delay", "d", "the time between two looks")
 	f.StringVar(&o.sort, "sort", "busy", "sort by that column: "+strings.Join(top.Columns(), ", "))
 	f.BoolVarP(&o.reverse, "reverse", "r", false, "reverse the order")
 	cmd.RunE = func(c *cobra.Command, _ []string) error {

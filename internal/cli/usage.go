@@ -14,26 +14,19 @@ import (
 // usage is how much of the partitions is in use, as the daemon sees it, who may see more
 // than who asks; where none answers, as it can be seen from here.
 func usage(ctx context.Context, h *host.Host) (account.Usage, error) {
-	if h.Here() {
-		if u, err := askedUsage(ctx); err == nil {
-			return u, nil
-		}
+	if u, err := askedUsage(ctx, h); err == nil {
+		return u, nil
 	}
 	u := service.Usage(ctx, h)
 	return u, ctx.Err()
 }
 
-func askedUsage(ctx context.Context) (u account.Usage, err error) {
-	dialling, cancel := context.WithTimeout(ctx, host.DialTimeout)
-	defer cancel()
-	c, err := bus.Dial(dialling, bus.SystemBus)
-	if err != nil {
-		return u, err
-	}
-	defer c.Close()
-	ctx, cancel = context.WithTimeout(ctx, account.Patience+host.DialTimeout)
-	defer cancel()
-	text, err := c.Usage(ctx)
+func askedUsage(ctx context.Context, h *host.Host) (u account.Usage, err error) {
+	var text string
+	err = readDaemon(ctx, h, func(ctx context.Context, c *bus.Client) (err error) {
+		text, err = c.Usage(ctx)
+		return err
+	})
 	if err != nil {
 		return u, err
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dcm/internal/bus"
 	"dcm/internal/config"
 	"dcm/internal/exit"
 	"dcm/internal/host"
@@ -42,7 +41,7 @@ nothing is changed.`,
 
 func use(ctx context.Context, h *host.Host, con *Console, name string) error {
 	if remote(h) && name != "" {
-		return followRemote(ctx, h, con, "selecting a profile", func(c *bus.Client) (string, error) { return c.Use(ctx, name) })
+		return useRemote(ctx, h, con, name)
 	}
 	if err := h.NeedRoot("selecting a profile"); err != nil {
 		return err
@@ -52,5 +51,5 @@ func use(ctx context.Context, h *host.Host, con *Console, name string) error {
 			return err
 		}
 	}
-	return follow(ctx, h, con, func() error { return h.Select(name) })
+	return follow(ctx, h, con, name, func() error { return h.Select(name) })
 }

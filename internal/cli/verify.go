@@ -43,7 +43,7 @@ type verified struct {
 }
 
 func verify(ctx context.Context, h *host.Host, con *Console, given []string, asJSON bool) error {
-	cfg, d, name, err := h.Compare(ctx, fromDaemon, given...)
+	cfg, d, name, err := h.Compare(ctx, fromDaemon(h), given...)
 	if err != nil {
 		return err
 	}

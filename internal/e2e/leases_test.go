@@ -217,7 +217,7 @@ func inLine(m machine) {
 		wait(name, i+1)
 	}
 	m.run("systemctl restart dcm")
-	m.await("/run/fourth", "standing in line anew")
+	m.await("/run/fourth", "waiting until it is back")
 	m.run(queued(3) + "; systemctl stop 'dcm-lease-*.scope'")
 	m.await("/run/served", "fourth\nfifth\nsixth")
 }

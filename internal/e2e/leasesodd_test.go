@@ -6,7 +6,7 @@ import "strings"
 // why not; and nothing is left of it.
 func leasesOdd(m machine) {
 	m.run(`useradd --badname --no-create-home --home-dir /nonexistent --groups dcm 'ai\lab.x' || useradd --no-create-home --home-dir /nonexistent --groups dcm ai_lab
-		printf '#!/bin/sh\n' >/run/text; printf '#!/nonexistent\n' >/run/broken; chmod 755 /run/broken`)
+		printf '#!/bin/sh\n' >/run/text; printf '#!/nonexistent\n' >/run/broken; printf 'echo $*; exit 3\n' >/run/plain; chmod 755 /run/broken /run/plain`)
 	const group = `sed -n 's/^0:://p' /proc/self/cgroup`
 	for _, o := range []struct {
 		name, script string
@@ -15,11 +15,13 @@ func leasesOdd(m machine) {
 	}{
 		{"a command that is not there", "dcm run -- nosuchthing", 127, "", "nosuchthing"},
 		{"one that cannot be executed", "dcm run -- /run/text", 126, "", "permission denied"},
-		{"one without its interpreter", "dcm run -- /run/broken", 126, "", "cannot execute /run/broken"},
+		{"one without its interpreter", "dcm run -- /run/broken", 127, "", "interpreter /nonexistent: no such file"},
+		{"a script without an interpreter", "dcm run -- /run/plain a b", 3, "a b", ""},
+		{"an argument that is no UTF-8", `dcm run -- printf %s $'\xff' | od -An -tx1`, 0, " ff", ""},
 		{"a directory", "dcm run -- /run", 126, "", "is a directory"},
 		{"one that is killed", "dcm run -- sh -c 'kill -SEGV $$'", 139, "", ""},
 		{"one that is killed otherwise", "dcm run -- sh -c 'kill -USR1 $$'", 138, "", ""},
-		{"no command", "dcm run -n 2", 64, "", "name a command"},
+		{"no command", "dcm run -n 2", 64, "", "no command given"},
 		{"nothing open", "dcm run -- sh -c '" + group + " >/run/nothing' <&- >&- 2>&-; cat /run/nothing", 0, "/dcm.slice/dcm-lease-0-", ""},
 		{"many files open", `ulimit -n 4096; bash -c 'for i in {100..1500}; do eval "exec $i</dev/null"; done; exec dcm run -- sh -c "ls /proc/self/fd | wc -l"'`, 0, "140", ""},
 		{"soft limits", "ulimit -Sn 77; ulimit -Hn 99; dcm run -- sh -c 'ulimit -Sn; ulimit -Hn'", 0, "77\n99", ""},
@@ -57,7 +59,7 @@ func (m machine) waitsEnded() {
 		inLine = `until dcm queue | grep -q "58 partitions"; do :; done; `
 		none   = `while dcm queue | grep -q "58 partitions"; do :; done && ! [ -e /run/began ]`
 	)
-	for _, s := range []struct{ end, status string }{{"INT", "1"}, {"TERM", "1"}, {"HUP", "129"}, {"KILL", "137"}} {
+	for _, s := range []struct{ end, status string }{{"INT", "130"}, {"TERM", "143"}, {"HUP", "129"}, {"KILL", "137"}} {
 		r := m.try("rm -f /run/began; env --default-signal=INT dcm run -n 58 --wait -- touch /run/began 2>&1 & " + inLine + "kill -" + s.end + " $!; wait $!; echo ended $?; " + none)
 		if r.Code != 0 || !strings.HasSuffix(r.Stdout, "ended "+s.status+"\n") {
 			m.t.Errorf("by SIG%s: %d, %s%s, want the end %s", s.end, r.Code, r.Stdout, r.Stderr, s.status)

@@ -10,10 +10,14 @@ const (
 	OK        = 0
 	Failed    = 1
 	Differs   = 2  // the GPUs are not as the profile says
+	Overtaken = 4  // another profile was selected meanwhile
 	Usage     = 64 // EX_USAGE
 	Permanent = 69 // EX_UNAVAILABLE: the profile cannot be put on these GPUs; trying again does not help
 	Transient = 75 // EX_TEMPFAIL: trying again may help
 	Config    = 78 // EX_CONFIG
+
+	NotExecutable = 126 // of dcm run, as shells have it: the command cannot be executed
+	NotFound      = 127 // there is no such command, or not its interpreter
 )
 
 // coded is an error with an exit code. Its text may be empty when all has been

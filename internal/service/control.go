@@ -33,8 +33,14 @@ type control struct {
 // ask has the daemon look, and waits until it is at rest.
 func (c control) ask(ctx context.Context, who bus.Caller, why string) (report.State, error) {
 	done := make(chan report.State, 1)
+	asked := report.Asked{Why: why, Who: c.host.Who(who.PID, who.UID)}
+	if who.UID == 0 { // a command of dcm's has left a note that says more
+		if note, err := c.host.Signed(); err == nil && note.Who != nil && note.Who.PID == who.PID {
+			asked = note
+		}
+	}
 	select {
-	case c.requests <- daemon.Request{Asked: report.Asked{Why: why, Who: c.host.Who(who.PID, who.UID)}, Done: done}:
+	case c.requests <- daemon.Request{Asked: asked, Done: done}:
 	case <-ctx.Done():
 		return report.State{}, ctx.Err()
 	}
@@ -60,6 +66,11 @@ func (c control) apply(ctx context.Context, who bus.Caller, why string) (string,
 	if err != nil {
 		return "", err
 	}
+	return verdict(s)
+}
+
+// verdict is the daemon's state as the answer to Apply.
+func verdict(s report.State) (string, error) {
 	switch {
 	case s.Config != "":
 		return "", &bus.ConfigError{Err: errors.New(s.Config)}
@@ -85,7 +96,17 @@ func (c control) Use(ctx context.Context, who bus.Caller, profile string) (strin
 	if err := c.choose(ctx, profile); err != nil {
 		return "", err
 	}
-	return c.apply(ctx, who, "asked over the bus to use "+profile)
+	s, err := c.ask(ctx, who, "asked over the bus to use "+profile)
+	if err != nil {
+		return "", err
+	}
+	if now := s.Profile; s.Config == "" && now != profile && (now != "" || profile != config.None) {
+		if now == "" {
+			now = "no profile"
+		}
+		return "", &bus.OvertakenError{Err: fmt.Errorf("profile %s: overtaken by another selection (found %s by %s)", profile, now, s.Source)}
+	}
+	return verdict(s)
 }
 
 // choose writes the selection down, if these GPUs can have the profile.
