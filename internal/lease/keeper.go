@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -254,12 +255,19 @@ func (k *Keeper) nodes(f Facts, choice placement.Choice) []string {
 	return append(out, own...)
 }
 
+// describe is the scope's Description=, which every user can read, in the journal too. So
+// it has the name of the program and not its arguments. It ends with no backslash: in the
+// unit file that would take the next line in.
 func describe(r Request, c placement.Choice) string {
 	names := make([]string, len(c.Partitions))
 	for i, p := range c.Partitions {
 		names[i] = p.Name
 	}
-	return fmt.Sprintf("Lease of %s: %s", strings.Join(names, " "), r.What)
+	program := "unknown"
+	if words := strings.Fields(r.What); len(words) > 0 {
+		program = filepath.Base(words[0])
+	}
+	return strings.TrimRight(fmt.Sprintf("Lease of %s: %s", strings.Join(names, " "), program), `\`)
 }
 
 // name is one that no unit has.

@@ -536,3 +536,21 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+// Every user can read the description, and a backslash at its end would take in the next
+// line of the unit file.
+func TestDescribe(t *testing.T) {
+	choice := placement.Choice{Partitions: []placement.Partition{{Name: "0000:05:00.0-0"}}}
+	for what, want := range map[string]string{
+		"mysql -psecret":         "mysql",
+		"/usr/bin/python3 a.py":  "python3",
+		`sh -c 'sleep 1000' '\'`: "sh",
+		`tool\\`:                 "tool",
+		"":                       "unknown",
+		" ":                      "unknown",
+	} {
+		if got, want := describe(Request{What: what}, choice), "Lease of 0000:05:00.0-0: "+want; got != want {
+			t.Errorf("%q is described as %q, want %q", what, got, want)
+		}
+	}
+}

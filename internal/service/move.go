@@ -64,6 +64,11 @@ func (m *move) learn(ctx context.Context, pid int) error {
 		return err
 	}
 	m.limit = limits(bounds)
+	origin, err := m.conn.Origin(ctx, cgroup, leased)
+	if err != nil {
+		return err
+	}
+	m.limit = append(m.limit, origin...)
 	held, err := m.conn.Filters(ctx, slices.DeleteFunc(systemd.UnitsOf(cgroup), leased)) // what another lease lets open is no loss
 	if err != nil {
 		m.notes = append(m.notes, "it is not known what else was in force: "+err.Error())

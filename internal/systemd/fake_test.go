@@ -25,6 +25,7 @@ type pid1 struct {
 	*testing.T
 	address string
 	script  func(name string, call int) *dbus.Error // what RestartUnit does
+	version string                                  // of systemd
 
 	mu       sync.Mutex
 	conn     *dbus.Conn
@@ -97,6 +98,10 @@ func (p *pid1) appear() {
 	}
 	get := map[string]any{"Get": p.get}
 	if err := conn.ExportSubtreeMethodTable(get, unitPaths, properties); err != nil {
+		p.Fatal(err)
+	}
+	version := map[string]any{"Get": func(_, _ string) (dbus.Variant, *dbus.Error) { return dbus.MakeVariant(p.version), nil }}
+	if err := conn.ExportMethodTable(version, managerPath, properties); err != nil {
 		p.Fatal(err)
 	}
 	if _, err := conn.RequestName(service, dbus.NameFlagDoNotQueue); err != nil {

@@ -1,0 +1,90 @@
+package systemd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// scopeOOMPolicy is the systemd from which on scopes have an OOMPolicy=.
+const scopeOOMPolicy = 253
+
+// Origin returns the properties that a scope needs so that a process of this cgroup,
+// moved into the scope, ends as it would have ended before.
+//
+// The stop of a service ends all processes of its cgroup, and its restart and the end of
+// its main process do too. So the scope is stopped with the service, after it. A process
+// of a scope from scopes takes over what that scope has. Other processes have nothing:
+// those of sessions and user services, and of services that leave their processes alone
+// (KillMode=process or none). A service that is being stopped has none either.
+//
+// If the kernel kills one process of the scope for memory, the others go on.
+func (c *Conn) Origin(ctx context.Context, cgroup string, scopes func(unit string) bool) ([]Property, error) {
+	var out []Property
+	version, err := c.version(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if version >= scopeOOMPolicy {
+		out = append(out, Property{"OOMPolicy", "continue"})
+	}
+	services, err := c.stoppedWith(ctx, cgroup, scopes)
+	if len(services) > 0 {
+		out = append(out, Property{"PartOf", services}, Property{"StopPropagatedFrom", services}, Property{"Before", services})
+	}
+	return out, err
+}
+
+// stoppedWith returns the services whose stop ends a process of this cgroup.
+func (c *Conn) stoppedWith(ctx context.Context, cgroup string, scopes func(unit string) bool) ([]string, error) {
+	units := UnitsOf(cgroup)
+	if len(units) == 0 {
+		return nil, nil
+	}
+	unit := units[len(units)-1]
+	if scopes(unit) {
+		var services []string
+		err := c.property(ctx, unit, unitInterface, "PartOf", &services)
+		return services, err
+	}
+	if !strings.HasSuffix(unit, ".service") || strings.HasPrefix(unit, "user@") {
+		return nil, nil
+	}
+	var kill, active string
+	if err := c.property(ctx, unit, serviceInterface, "KillMode", &kill); err != nil {
+		return nil, err
+	}
+	if err := c.property(ctx, unit, unitInterface, "ActiveState", &active); err != nil {
+		return nil, err
+	}
+	if !slices.Contains([]string{"control-group", "mixed"}, kill) || active == "deactivating" {
+		return nil, nil
+	}
+	return []string{unit}, nil
+}
+
+// version is the version of PID 1, as "257.13-1~deb13u1" or "v257".
+func (c *Conn) version(ctx context.Context) (int, error) {
+	var v dbus.Variant
+	if err := c.call(ctx, &v, managerPath, properties+".Get", managerInterface, "Version"); err != nil {
+		return 0, fmt.Errorf("cannot read the version of systemd: %w", err)
+	}
+	text, _ := v.Value().(string)
+	return parseVersion(text)
+}
+
+func parseVersion(text string) (int, error) {
+	digits := strings.TrimPrefix(strings.TrimPrefix(text, "systemd "), "v")
+	if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
+		digits = digits[:end]
+	}
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		return 0, fmt.Errorf("systemd has a version of another form: %q", text)
+	}
+	return n, nil
+}

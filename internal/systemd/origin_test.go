@@ -1,0 +1,55 @@
+package systemd
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestOrigin(t *testing.T) {
+	p := startPID1(t)
+	p.set("job.service", "active/running", "")
+	p.property("job.service", "KillMode", "control-group")
+	p.property("job.service", "ActiveState", "active")
+	p.set("ending.service", "deactivating/stop", "")
+	p.property("ending.service", "KillMode", "control-group")
+	p.property("ending.service", "ActiveState", "deactivating")
+	p.set("cron.service", "active/running", "")
+	p.property("cron.service", "KillMode", "process")
+	p.property("cron.service", "ActiveState", "active")
+	p.set("user@1000.service", "active/running", "")
+	p.property("user@1000.service", "KillMode", "mixed")
+	p.set("lease-a.scope", "active/running", "")
+	p.property("lease-a.scope", "PartOf", []string{"job.service"})
+	p.set("lease-b.scope", "active/running", "")
+	c, ctx := p.dial()
+	bound := []Property{{"PartOf", []string{"job.service"}}, {"StopPropagatedFrom", []string{"job.service"}}, {"Before", []string{"job.service"}}}
+	for _, test := range []struct {
+		version, cgroup string
+		want            []Property
+	}{
+		{"252.39-1~deb12u1", "/system.slice/job.service", bound},
+		{"257.13-1~deb13u1", "/system.slice/job.service/sub", append([]Property{{"OOMPolicy", "continue"}}, bound...)},
+		{"v253", "/system.slice/ending.service", []Property{{"OOMPolicy", "continue"}}},
+		{"252", "/system.slice/cron.service", nil},
+		{"252", "/user.slice/user-1000.slice/session-3.scope", nil},
+		{"252", "/user.slice/user-1000.slice/user@1000.service/app.slice/job.service", nil},
+		{"252", "/dcm.slice/lease-a.scope", bound},
+		{"252", "/dcm.slice/lease-b.scope", nil},
+		{"252", "/", nil},
+	} {
+		p.version = test.version
+		got, err := c.Origin(ctx, test.cgroup, func(unit string) bool { return strings.HasPrefix(unit, "lease-") })
+		if err != nil {
+			t.Errorf("%s: %v", test.cgroup, err)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("systemd %s, %s (-want +got):\n%s", test.version, test.cgroup, diff)
+		}
+	}
+	p.version = "unknown"
+	if _, err := c.Origin(ctx, "/", func(string) bool { return false }); err == nil {
+		t.Error("a version of another form is taken")
+	}
+}
