@@ -12,9 +12,10 @@ import (
 	"dcm/internal/account"
 	"dcm/internal/bus"
 	"dcm/internal/exit"
+	"dcm/internal/host"
 )
 
-func queueCmd(con *Console) *cobra.Command {
+func queueCmd(h *host.Host, con *Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue [--json | --remove ID]",
 		Short: "List the requests that wait for a lease, or remove one",
@@ -33,9 +34,9 @@ remove any request, a user the user's own.`,
 		case *asJSON && len(*remove) > 0:
 			return exit.With(exit.Usage, errors.New("--json cannot be combined with --remove"))
 		case len(*remove) > 0:
-			return removeQueued(c.Context(), *remove)
+			return removeQueued(c.Context(), h, *remove)
 		}
-		return showQueue(c.Context(), con, *asJSON)
+		return showQueue(c.Context(), h, con, *asJSON)
 	}
 	return cmd
 }
@@ -43,15 +44,14 @@ remove any request, a user the user's own.`,
 // queueTimeout is how long the daemon may take to answer.
 const queueTimeout = 30 * time.Second
 
-func showQueue(ctx context.Context, con *Console, asJSON bool) error {
+func showQueue(ctx context.Context, h *host.Host, con *Console, asJSON bool) error {
 	ctx, cancel := context.WithTimeout(ctx, queueTimeout)
 	defer cancel()
-	c, err := bus.Dial(ctx, bus.SystemBus)
-	if err != nil {
+	var text string
+	err := onDaemon(ctx, h, bus.Waiting{Limit: daemonTimeout}, func(c *bus.Client) (err error) {
+		text, err = c.Queue(ctx)
 		return err
-	}
-	defer c.Close()
-	text, err := c.Queue(ctx)
+	})
 	if err != nil {
 		return err
 	}
@@ -74,17 +74,14 @@ func showQueue(ctx context.Context, con *Console, asJSON bool) error {
 	return nil
 }
 
-func removeQueued(ctx context.Context, ids []uint) error {
+func removeQueued(ctx context.Context, h *host.Host, ids []uint) error {
 	ctx, cancel := context.WithTimeout(ctx, queueTimeout)
 	defer cancel()
-	c, err := bus.Dial(ctx, bus.SystemBus)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
 	var errs []error
 	for _, id := range ids {
-		errs = append(errs, c.Dequeue(ctx, uint32(id)))
+		errs = append(errs, onDaemon(ctx, h, bus.Waiting{Limit: daemonTimeout}, func(c *bus.Client) error {
+			return c.Dequeue(ctx, uint32(id))
+		}))
 	}
 	return errors.Join(errs...)
 }

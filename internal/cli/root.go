@@ -41,7 +41,7 @@ func root(h *host.Host, con *Console, run runner) *cobra.Command {
 		}
 	}
 	add("look", statusCmd(h, con), gpusCmd(h, con), partitionsCmd(h, con), topCmd(h, con), topologyCmd(h, con), planCmd(h, con), verifyCmd(h, con), holdersCmd(h, con), reportCmd(h, con, run), selftestCmd(h, con))
-	add("change", applyCmd(h, con), useCmd(h, con), runCmd(h, con), releaseCmd(h), queueCmd(con), guardCmd(h, con))
+	add("change", applyCmd(h, con), useCmd(h, con), runCmd(h, con), releaseCmd(h), queueCmd(h, con), guardCmd(h, con))
 	add("config", profilesCmd(h, con), checkCmd(h, con), exportCmd(h, con), importCmd(h, con))
 	add("unit", daemonCmd(h, con), oneshotCmd(h, con), reserveCmd(h, con), agentCmd(h, con))
 	add("slurm", slurmConfCmd(h, con), slurmFeatureCmd(h, con), slurmTellCmd(h, con))

@@ -4,12 +4,15 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"dcm/internal/exit"
 	"dcm/internal/host"
 	"dcm/internal/sim"
 	"dcm/internal/sim/simtest"
@@ -29,7 +32,7 @@ func TestMain(m *testing.M) {
 
 // TestPlainScripts are the scripts in testdata/plain, on a host without a GPU.
 func TestPlainScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata/plain", Setup: func(e *testscript.Env) error {
+	testscript.Run(t, testscript.Params{Dir: "testdata/plain", Cmds: commands(), Setup: func(e *testscript.Env) error {
 		return layOut(e, "")
 	}})
 }
@@ -46,13 +49,35 @@ func TestNodeScripts(t *testing.T) {
 		kind, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".txtar"), "_")
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			node := simtest.Start(t, kind, sim.Options{OldMinors: strings.Contains(file, "old-minors")})
-			testscript.Run(t, testscript.Params{Files: []string{file}, Setup: func(e *testscript.Env) error {
+			testscript.Run(t, testscript.Params{Files: []string{file}, Cmds: commands(), Setup: func(e *testscript.Env) error {
 				// What modprobe is, the oneshot finds in PATH.
 				e.Setenv("PATH", filepath.Dir(node.Modprobe)+string(filepath.ListSeparator)+e.Getenv("PATH"))
 				e.Setenv("CTL", filepath.Join(node.Mount, "ctl"))
 				return layOut(e, node.Mount)
 			}})
 		})
+	}
+}
+
+// commands are those that the scripts have in addition: "exits STATUS COMMAND..." runs a
+// command of dcm that ends with that status.
+func commands() map[string]func(*testscript.TestScript, bool, []string) {
+	return map[string]func(*testscript.TestScript, bool, []string){
+		"exits": func(ts *testscript.TestScript, neg bool, args []string) {
+			if neg || len(args) < 2 {
+				ts.Fatalf("usage: exits STATUS COMMAND...")
+			}
+			status := exit.OK
+			err := ts.Exec("dcm", args[1:]...)
+			if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+				status = ended.ExitCode()
+			} else {
+				ts.Check(err)
+			}
+			if strconv.Itoa(status) != args[0] {
+				ts.Fatalf("exit status %d, want %s", status, args[0])
+			}
+		},
 	}
 }
 

@@ -10,6 +10,7 @@ const (
 	OK        = 0
 	Failed    = 1
 	Differs   = 2  // the GPUs are not as the profile says
+	Unseen    = 3  // the state cannot be seen from here
 	Overtaken = 4  // another profile was selected meanwhile
 	Usage     = 64 // EX_USAGE
 	Permanent = 69 // EX_UNAVAILABLE: the profile cannot be put on these GPUs; trying again does not help
