@@ -181,6 +181,18 @@ func TestUnmodifiedNodesStay(t *testing.T) {
 	}
 }
 
+// Without CAP_DAC_OVERRIDE root cannot open a node that the driver's parameters give to
+// another user alone.
+func TestNodeOfAnotherUserIsNamed(t *testing.T) {
+	m := prepared(t)
+	m.turn("params 1000 1000 0600 1")
+	m.wantError(m.mode(true), nvml.NoPermission, "nvmlInit_v2: no permission (4), and "+m.dev+"/nvidiactl may not be opened")
+	if got := nodes(t, m.dev)["nvidiactl"]; got != "600 1000:1000 195:255" {
+		t.Errorf("the node is %s", got)
+	}
+	m.wantError(m.look(first), nvml.NoPermission, m.dev+"/nvidiactl may not be opened")
+}
+
 // The library makes the nodes of new instances, with the rights that a change keeps.
 func TestNodesOfInstancesAreMade(t *testing.T) {
 	m := prepared(t)

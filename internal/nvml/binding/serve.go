@@ -27,17 +27,19 @@ func Serve(r nvml.Request, trust confine.Trust, roots Roots) nvml.Reply {
 	reply.Error = nvml.AsFailure(err)
 	if r.Looks() {
 		roots.uncapped(&reply)
-		forbidden(&reply, roots.Dev)
 	}
+	forbidden(&reply, roots.Dev)
 	return reply
 }
 
 // forbidden tells GPUs that are kept from this process from ones that are not there: a
 // library may list neither, and which node an unlisted one has is not known. Where each
 // node may be opened nothing is kept. None is opened for that, which would have the driver
-// try once more to bring up a GPU that did not come up.
+// try once more to bring up a GPU that did not come up. A refusal names the node, too: the
+// driver's parameters may give it to a user other than root.
 func forbidden(reply *nvml.Reply, dev string) {
 	nodes, _ := filepath.Glob(filepath.Join(dev, "nvidia[0-9]*")) // the pattern is in order
+	nodes = append(nodes, filepath.Join(dev, control))
 	at := slices.IndexFunc(nodes, func(node string) bool {
 		err := unix.Access(node, unix.R_OK|unix.W_OK)
 		return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)
@@ -50,7 +52,7 @@ func forbidden(reply *nvml.Reply, dev string) {
 		failures = append(failures, g.Error)
 	}
 	for _, f := range failures {
-		if f != nil && f.Kind == nvml.NoSuchGPU {
+		if f != nil && (f.Kind == nvml.NoSuchGPU || f.Status == nvml.StatusNoPermission && f.Kind == nvml.NoPermission) {
 			f.Kind, f.Text = nvml.NoPermission, f.Text+", and "+nodes[at]+" may not be opened"
 		}
 	}
