@@ -2,6 +2,7 @@ package amdgpu
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 
@@ -34,7 +35,30 @@ func (n *Node) deviceNodes() (*opened.Nodes, error) {
 			return nil, err
 		}
 	}
+	nodes.AddRemoved(majorDRM, weightDRM, removedNode, drmOfAMD)
 	return nodes, nil
+}
+
+const majorDRM = 226 // DRM_MAJOR in include/drm/drm_drv.h
+
+// removedNode names a DRM node that no longer exists, by the numbering of
+// drm_minor_alloc: 64 cards, and render nodes from 128 on.
+func removedNode(minor uint32) string {
+	if minor < 64 {
+		return fmt.Sprintf("/dev/dri/card%d (removed)", minor)
+	}
+	return gpu.RenderNode(int(minor)) + " (removed)"
+}
+
+// drmOfAMD reports whether an open DRM file may be amdgpu's. Its fdinfo names the driver
+// (Documentation/gpu/drm-usage-stats.rst); a file without that line counts.
+func drmOfAMD(fdinfo string) bool {
+	for line := range strings.Lines(fdinfo) {
+		if name, ok := strings.CutPrefix(line, "drm-driver:"); ok {
+			return strings.TrimSpace(name) == driver
+		}
+	}
+	return true
 }
 
 // drivesCard tells whether a DRM device is one of amdgpu's: its parent is a PCI

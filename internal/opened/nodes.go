@@ -19,6 +19,7 @@ type Nodes struct {
 	dev       string
 	known     map[identity]*node
 	anonymous map[string]string // the begin of a name behind "anon_inode:" → the node
+	removed   *removed
 
 	mu     sync.Mutex
 	unsure error // what kept telling whose a node is
@@ -41,6 +42,31 @@ func NewNodes(dev string) *Nodes {
 
 // Anonymous has files without a node, whose name begins so, count for that node.
 func (n *Nodes) Anonymous(begin, name string) { n.anonymous["anon_inode:"+begin] = name }
+
+// removed is a kind of node that no longer exists but may still be open: its device was
+// unbound or unplugged meanwhile.
+type removed struct {
+	major  uint32
+	weight int
+	name   func(minor uint32) string
+	ours   func(fdinfo string) bool
+}
+
+// AddRemoved makes open devices of the major number whose node was not added count as
+// nodes that no longer exist. name returns a node's name from its minor number, ours
+// whether /proc/PID/fdinfo/FD of an open file is one of the driver's.
+func (n *Nodes) AddRemoved(major uint32, weight int, name func(minor uint32) string, ours func(fdinfo string) bool) {
+	n.removed = &removed{major, weight, name, ours}
+}
+
+// ofRemoved returns the node that an open file was, nil if it was none of the driver's.
+// fdinfo returns the text of the file's fdinfo.
+func (n *Nodes) ofRemoved(id identity, fdinfo func() string) *node {
+	if n.removed == nil || unix.Major(id.rdev) != n.removed.major || n.known[id] != nil || !n.removed.ours(fdinfo()) {
+		return nil
+	}
+	return &node{name: n.removed.name(unix.Minor(id.rdev)), weight: n.removed.weight}
+}
 
 // identity is what a device node is, by whatever name and in whatever mount
 // namespace it is opened: the device's number, or the file itself where the node

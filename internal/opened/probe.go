@@ -101,7 +101,11 @@ func (p *prober) file(task, dir int, path, name string) {
 		p.anonymous(task, dir, name)
 		return
 	}
-	device := p.nodes.of(identifyStatx(&st))
+	id := identifyStatx(&st)
+	device := p.nodes.of(id)
+	if device == nil {
+		device = p.nodes.ofRemoved(id, func() string { return fdinfo(path, name) })
+	}
 	if device == nil || onlyPath(dir, path, name) {
 		return
 	}
@@ -160,17 +164,23 @@ func onlyPath(dir int, path, name string) bool {
 	if unix.Fstatat(dir, name, &link, unix.AT_SYMLINK_NOFOLLOW) != nil || link.Mode&0o777 != 0 {
 		return false
 	}
-	text, err := attr.Optional(filepath.Join(filepath.Dir(path), "fdinfo", name))
-	if err != nil {
-		return false
-	}
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(fdinfo(path, name)) {
 		if octal, ok := strings.CutPrefix(line, "flags:"); ok {
 			flags, err := strconv.ParseUint(strings.TrimSpace(octal), 8, 64)
 			return err == nil && flags&unix.O_PATH != 0
 		}
 	}
 	return false
+}
+
+// fdinfo returns the text of /proc/PID/fdinfo/FD, "" if it cannot be read. path is the
+// directory of the process's open files.
+func fdinfo(path, name string) string {
+	text, err := attr.Optional(filepath.Join(filepath.Dir(path), "fdinfo", name))
+	if err != nil {
+		return ""
+	}
+	return text
 }
 
 // kcmp(2) has no wrapper. The kernel has it wherever there is DRM (CONFIG_KCMP).

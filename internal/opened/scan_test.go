@@ -143,3 +143,23 @@ func TestOneOpenFileOfManyDescriptorsIsOne(t *testing.T) {
 		t.Errorf("weight %d, want 4", got)
 	}
 }
+
+func TestScan_RemovedNode(t *testing.T) {
+	proc, nodes := tree(t)
+	// A device of major 1 that was not added, as of a node that was removed.
+	must(t, os.Symlink("/dev/full", filepath.Join(proc, "90/fd/3")))
+	must(t, os.MkdirAll(filepath.Join(proc, "90/fdinfo"), 0o755))
+	must(t, os.WriteFile(filepath.Join(proc, "90/fdinfo/3"), []byte("flags:\t02\ndrm-driver:\ta\n"), 0o644))
+	name := func(minor uint32) string { return fmt.Sprintf("minor %d (removed)", minor) }
+	for driver, want := range map[string]string{
+		"a": "[{90 p90  [minor 7 (removed) /dev/x] [] } {91 p91  [/dev/x] [] }]",
+		"b": "[{90 p90  [/dev/x] [] } {91 p91  [/dev/x] [] }]",
+	} {
+		nodes.AddRemoved(1, 2, name, func(fdinfo string) bool { return strings.HasSuffix(fdinfo, "drm-driver:\t"+driver) })
+		s := New(proc, nodes, time.Minute)
+		must(t, s.All(t.Context()))
+		if got := fmt.Sprint(s.Holders()); got != want {
+			t.Errorf("driver %s: holders %s, want %s", driver, got, want)
+		}
+	}
+}
