@@ -83,8 +83,10 @@ const Booted = "the host has booted"
 
 // ForRun returns what asked for a run that begins: what the daemon has written down
 // before it asked systemd for it. Where it has not asked, or a run has begun since,
-// it was somebody who asked systemd; the first run of a boot is part of booting.
-func ForRun(state *State, last *Run, boot string) Asked {
+// it was somebody who asked systemd; the first run of a boot is part of booting. So is the
+// first one after a soft-reboot, which keeps the boot's id: userspace returns when PID 1
+// started, and is called only where that decides.
+func ForRun(state *State, last *Run, boot string, userspace func() time.Time) Asked {
 	if last != nil && last.Boot != boot {
 		last = nil
 	}
@@ -97,7 +99,7 @@ func ForRun(state *State, last *Run, boot string) Asked {
 			return asked
 		}
 	}
-	if last == nil {
+	if last == nil || last.Started.Before(userspace()) {
 		return Asked{Why: Booted}
 	}
 	return Asked{Why: "somebody asked systemd for dcm-apply.service"}

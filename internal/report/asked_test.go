@@ -20,11 +20,13 @@ func TestWhatARunIsFor(t *testing.T) {
 		{"the daemon asked for the first one", asked, nil, "the configuration changed"},
 		{"that run has begun already", asked, &Run{Boot: "b", Started: at(11)}, somebody},
 		{"the daemon rests", idle, &Run{Boot: "b", Started: at(5)}, somebody},
-		{"there is no daemon", nil, &Run{Boot: "b"}, somebody},
+		{"there is no daemon", nil, &Run{Boot: "b", Started: at(5)}, somebody},
 		{"a boot", nil, nil, boot},
+		{"a soft-reboot", idle, &Run{Boot: "b", Started: at(2)}, boot},
+		{"the daemon asked before a soft-reboot's first run", asked, &Run{Boot: "b", Started: at(2)}, "the configuration changed"},
 		{"a boot, with the report of another", &State{Boot: "a", Phase: Applying, Asked: asked.Asked}, &Run{Boot: "a"}, boot},
 	} {
-		if got := ForRun(test.state, test.last, "b").String(); got != test.want {
+		if got := ForRun(test.state, test.last, "b", func() time.Time { return at(3) }).String(); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}

@@ -54,7 +54,7 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	}
 	half := apply.HalfReloaded(last, self.Boot)
 	self.Unloaded = half && !h.Node(nil).Loaded()
-	self.Asked = report.ForRun(state, last, self.Boot)
+	self.Asked = report.ForRun(state, last, self.Boot, func() time.Time { return userspaceStart(ctx, h, log) })
 	log = log.With("run", self.ID)
 	chronicle := newChronicle(h, log)
 	rec := apply.NewRecorder(self, log, func(r report.Run) {
@@ -104,6 +104,21 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		settle(h, cfg, log)
 	}
 	return told(log, run)
+}
+
+// userspaceStart returns when PID 1 started, the zero time if it does not answer.
+func userspaceStart(ctx context.Context, h *host.Host, log *slog.Logger) time.Time {
+	conn, err := h.Dial(ctx)
+	if err != nil {
+		log.Warn(err.Error())
+		return time.Time{}
+	}
+	defer conn.Close()
+	start, err := conn.UserspaceStart(ctx)
+	if err != nil {
+		log.Warn(err.Error())
+	}
+	return start
 }
 
 // foresee is fits, and tells beforehand of partitions that will have no device node.

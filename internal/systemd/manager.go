@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/godbus/dbus/v5"
 )
@@ -34,6 +35,21 @@ func (c *Conn) Start(ctx context.Context, name string) error {
 		return fmt.Errorf("cannot start %s: %w", name, err)
 	}
 	return nil
+}
+
+// UserspaceStart returns when PID 1 started, in the host's or, after a soft-reboot, in the
+// present user space.
+func (c *Conn) UserspaceStart(ctx context.Context) (time.Time, error) {
+	var v dbus.Variant
+	var microseconds uint64
+	err := c.call(ctx, &v, managerPath, properties+".Get", managerInterface, "UserspaceTimestamp")
+	if err == nil {
+		err = v.Store(&microseconds)
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("cannot read when systemd started: %w", err)
+	}
+	return time.UnixMicro(int64(microseconds)), nil
 }
 
 // isRemote reports whether err is the D-Bus error of that name.
