@@ -4,6 +4,8 @@
 // to DIR/hello.sock, where the test waits for it, and says which boot this is.
 // When that connection ends, the test is gone, and the container powers itself
 // off. "agent await FILE TEXT..." waits until a file holds all of the texts.
+// "agent serial PATTERN" runs commands that arrive on the serial line whose device matches
+// the pattern, in a virtual machine.
 // "agent flight FILE READY" has a file open that no process has open. "agent crowd
 // SOCKET READY" has many ask for leases at once, in each of which "agent hold" runs.
 package main
@@ -18,6 +20,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"dcm/internal/e2e/crowd"
 	"dcm/internal/e2e/remote"
@@ -42,8 +45,10 @@ func run(ctx context.Context, args []string) error {
 		return crowd.Hold(os.Stdin, os.Stdout)
 	case len(args) == 2 && args[0] == "serve":
 		return serve(ctx, args[1])
+	case len(args) == 2 && args[0] == "serial":
+		return serial(ctx, args[1])
 	}
-	return errors.New("usage: agent serve DIR | agent await FILE TEXT | agent flight FILE READY | agent crowd SOCKET READY | agent hold")
+	return errors.New("usage: agent serve DIR | agent serial PATTERN | agent await FILE TEXT | agent flight FILE READY | agent crowd SOCKET READY | agent hold")
 }
 
 func serve(ctx context.Context, dir string) error {
@@ -64,6 +69,23 @@ func serve(ctx context.Context, dir string) error {
 		powerOff()
 	}()
 	return remote.Serve(ctx, l)
+}
+
+func serial(ctx context.Context, pattern string) error {
+	devices, err := filepath.Glob(pattern)
+	if err != nil || len(devices) != 1 {
+		return fmt.Errorf("%s matches %q, want one device", pattern, devices)
+	}
+	line, err := os.OpenFile(devices[0], os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer line.Close()
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return err
+	}
+	return remote.ServeSerial(ctx, line, strings.TrimSpace(string(boot)))
 }
 
 // greet says which boot this is, and returns when the test has let go of the

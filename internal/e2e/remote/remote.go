@@ -52,7 +52,8 @@ func Run(ctx context.Context, socket string, c Command) (Result, error) {
 	if err := json.NewEncoder(conn).Encode(c); err != nil {
 		return Result{}, fmt.Errorf("cannot run %q: %w", name, err)
 	}
-	r, err := collect(json.NewDecoder(conn))
+	dec := json.NewDecoder(conn)
+	r, err := collect(func(f *frame) error { return dec.Decode(f) })
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
@@ -62,11 +63,12 @@ func Run(ctx context.Context, socket string, c Command) (Result, error) {
 	return r, nil
 }
 
-func collect(dec *json.Decoder) (Result, error) {
+// collect puts an answer's frames together, the last of which has a status.
+func collect(next func(*frame) error) (Result, error) {
 	var stdout, stderr strings.Builder
 	for {
 		var f frame
-		err := dec.Decode(&f)
+		err := next(&f)
 		if err == nil && f.Failed != "" {
 			err = errors.New(f.Failed)
 		}

@@ -10,8 +10,10 @@ import (
 // stream sends a command's two outputs over one connection.
 type stream struct {
 	mu  sync.Mutex
-	enc *json.Encoder
+	enc encoder
 }
+
+type encoder interface{ Encode(any) error }
 
 func newStream(conn net.Conn) *stream { return &stream{enc: json.NewEncoder(conn)} }
 
