@@ -189,7 +189,7 @@ func (s *Service) acquire(c call) ([]any, error) {
 		ctx, cancel = s.presence(c)
 		defer cancel()
 	}
-	who := Caller{UID: c.who.uid, PID: c.who.pid, Came: came(c.sender, c.conn.Names())}
+	who := Caller{UID: c.who.uid, PID: c.who.pid, Groups: c.who.groups, Came: came(c.sender, c.conn.Names())}
 	var err error
 	if who.Start, err = s.control.Started(who.PID, who.UID); err != nil {
 		return nil, told(err)

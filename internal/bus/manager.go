@@ -38,10 +38,11 @@ type Control interface {
 // Caller is who calls a method, as the bus knows it. By the time that something is
 // read by the PID it may be another process's.
 type Caller struct {
-	UID   uint32
-	PID   int    // 0 if the bus does not tell
-	Start uint64 // the process's start time, where it matters which process it is
-	Came  uint64 // of a connection older than dcm's own: the less, the older; else 0
+	UID    uint32
+	Groups []uint32 // none if the bus does not tell
+	PID    int      // 0 if the bus does not tell
+	Start  uint64   // the process's start time, where it matters which process it is
+	Came   uint64   // of a connection older than dcm's own: the less, the older; else 0
 }
 
 // Plan is what would be done to have a profile on the GPUs.

@@ -29,8 +29,7 @@ func build(root *node) *Config {
 	read(root.at("agent", "enabled"), &c.Agent)
 	c.Reservations = readReservations(root.at("reservation"))
 	c.Observers = units(root.at("guard", "observers"))
-	readCount(root.at("leases", "max-per-user"), &c.Leases.PerUser)
-	readCount(root.at("leases", "shares"), &c.Leases.Shares)
+	c.Leases = readLeases(root.at("leases"))
 	if n := root.at("apply", "device-timeout"); n != nil {
 		c.DeviceTimeout, _ = time.ParseDuration(n.value.(string))
 	}

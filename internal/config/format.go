@@ -33,9 +33,7 @@ func Format(c *Config) string {
 		pair{"backend", quote(string(c.Backend)), c.Backend != d.Backend},
 		pair{"library", quote(c.Library), c.Library != d.Library},
 		pair{"count", strconv.Itoa(c.Count), c.Count != d.Count})
-	section(&b, "leases",
-		pair{"max-per-user", strconv.Itoa(c.Leases.PerUser), c.Leases.PerUser != d.Leases.PerUser},
-		pair{"shares", strconv.Itoa(c.Leases.Shares), c.Leases.Shares != d.Leases.Shares})
+	c.Leases.format(&b)
 	section(&b, "guard",
 		pair{"observers", array(c.Observers, quote), len(c.Observers) > 0})
 	section(&b, "metrics",

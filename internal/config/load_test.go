@@ -105,7 +105,15 @@ count = 8
 
 [leases]
 max-per-user = 8
+default-time = "90m"
+max-time = "24h"
 shares = 4
+
+[leases.groups.course]
+max-per-user = 2
+max-total = 16
+[leases.groups.1005]
+max-time = "30m"
 
 [guard]
 observers = ["amd-metrics-exporter"]
@@ -165,14 +173,16 @@ func TestEveryKeyIsRead(t *testing.T) {
 			"whole": {Name: "whole", Compute: partition.CPX, Memory: partition.NPS4},
 			"mixed": mixed,
 		},
-		Origin:    map[string]string{"whole": "/etc/dcm/dcm.toml:50", "mixed": "/etc/dcm/dcm.toml:54"},
+		Origin:    map[string]string{"whole": "/etc/dcm/dcm.toml:58", "mixed": "/etc/dcm/dcm.toml:62"},
 		Clients:   []string{"amd-metrics-exporter.service", "gpuagent.service", "vllm@.service", "vllm@7b.service", "feed.socket", "app.v2.service"},
 		Require:   true,
 		Discover:  Include,
 		OnFailure: Keep, AtLoad: true, DeviceTimeout: 90 * time.Second, Reboot: Once,
 		Drift: Report, Backend: AMDSMI, Library: "/opt/rocm/lib/libamd_smi.so", Count: 8,
 		Metrics: "/var/lib/node_exporter", Agent: true,
-		Leases: Leases{PerUser: 8, Shares: 4}, Observers: []string{"amd-metrics-exporter.service"},
+		Leases: Leases{PerUser: 8, Shares: 4, DefaultTime: 90 * time.Minute, MaxTime: 24 * time.Hour, Groups: []GroupLimits{
+			{Name: "1005", MaxTime: 30 * time.Minute}, {Name: "course", PerUser: 2, Total: 16}}},
+		Observers: []string{"amd-metrics-exporter.service"},
 		Reservations: []Reservation{{Name: "vllm-7b", Unit: "vllm@7b.service", Partitions: 2, Place: "link", Exclusive: true, Sought: partition.Sought{Vendor: partition.AMD, Mode: "CPX"},
 			GPUs: []partition.Selector{{Index: 1}}, Source: got.Reservations[0].Source},
 			{Name: "notebook", Unit: "notebook@.service", Partitions: 1, Place: "pack", Share: 3, Source: got.Reservations[1].Source}},

@@ -57,12 +57,6 @@ func (r Reservation) format() string {
 	return b.String()
 }
 
-// Leases is what users may have at run time.
-type Leases struct {
-	PerUser int // partitions that one user may have; 0 for no limit
-	Shares  int // leases that may share one partition
-}
-
 // mostPartitions is how many one reservation can ask for: the DRM minors of one
 // system are fewer.
 const mostPartitions = 1024
@@ -82,13 +76,6 @@ func reservations() rule {
 		"vendor":     oneOf("a vendor", partition.AMD.Name(), partition.NVIDIA.Name()),
 		"mode":       scalar("a string", soughtMode),
 	}, oneReservation), nil)
-}
-
-func leases() rule {
-	return fixed(map[string]rule{
-		"max-per-user": scalar("an integer", between(0, mostPartitions)),
-		"shares":       scalar("an integer", between(1, mostShares)),
-	}, nil)
 }
 
 func between(least, most int64) func(int64) *fault {

@@ -66,7 +66,7 @@ func TestReservationsAreRead(t *testing.T) {
 	if diff := cmp.Diff(cfg.Reservations, alone); diff != "" || len(lost) > 0 {
 		t.Errorf("read on their own (-all +alone, lost %s):\n%s", lost, diff)
 	}
-	if cfg.Leases != (Leases{8, 3}) || cmp.Diff([]string{"exporter.service"}, cfg.Observers) != "" {
+	if cmp.Diff(Leases{PerUser: 8, Shares: 3}, cfg.Leases) != "" || cmp.Diff([]string{"exporter.service"}, cfg.Observers) != "" {
 		t.Errorf("leases are %+v, observers %s", cfg.Leases, cfg.Observers)
 	}
 	if got := cfg.Reservations[2].Source; !strings.HasSuffix(got, "50-more.toml:1") {
@@ -98,6 +98,14 @@ func TestBadReservationsAreRefused(t *testing.T) {
 		{"[[reservation]]\nname = \"x\"\npartitions = 1\nvendor = \"amd\"\nmode = \"3g.40gb\"\n", `:5: reservation.mode = "3g.40gb": mode 3g.40gb is one of NVIDIA's partitions, not of AMD's`},
 		{"[[reservation]]\nname = \"x\"\npartitions = 1\nvendor = 3\nmode = \"3g.40gb\"\n", ":4: reservation.vendor = 3: "},
 		{"[leases]\nmax-per-user = -1\n", ":2: leases.max-per-user = -1: out of range"},
+		{"[leases]\ndefault-time = 8\n", `:2: leases.default-time = 8: has no unit; did you mean "8h"? accepted: a duration from 1s to 8760h, such as "30m" or "8h", or "0" for no limit`},
+		{"[leases]\nmax-time = \"1d\"\n", `:2: leases.max-time = "1d": not a duration; accepted: a duration from 1s`},
+		{"[leases]\nmax-time = \"-1h\"\n", `:2: leases.max-time = "-1h": out of range`},
+		{"[leases]\nmax-time = \"2h\"\ndefault-time = \"3h\"\n", `:3: leases.default-time = "3h": longer than max-time; accepted: at most "2h"`},
+		{"[leases.groups.course]\nmax-per-group = 8\n", `:2: leases.groups.course.max-per-group = 8: unknown key; accepted: max-per-user, max-time, max-total`},
+		{"[leases.groups.course]\nmax-total = 2000\n", ":2: leases.groups.course.max-total = 2000: out of range; accepted: 0 to 1024"},
+		{"[leases.groups]\ncourse = 8\n", ":2: leases.groups.course = 8: must be a table, not an integer"},
+		{"[leases.groups.\"a:b\"]\n", `:1: leases.groups."a:b": not a name for a group; accepted: a group's name or number`},
 	} {
 		_, err := Load(written(t, map[string]string{"dcm.toml": tt.text}))
 		if err == nil || !strings.Contains(err.Error(), tt.want) {

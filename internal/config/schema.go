@@ -97,10 +97,15 @@ const (
 )
 
 func timeout() rule {
-	accepted := `a duration from 1s to 1h, such as "60s", "2m" or "1m30s"`
+	return duration(func(d time.Duration) bool { return d >= shortest && d <= longest },
+		`a duration from 1s to 1h, such as "60s", "2m" or "1m30s"`, "s")
+}
+
+// duration is a time with its unit. A number without one is suggested to have the usual.
+func duration(allowed func(time.Duration) bool, accepted, usual string) rule {
 	return rule{judge: func(c *checker, key string, n *node) {
 		if v, ok := n.value.(int64); ok {
-			c.fail(n, key, &fault{"has no unit", accepted, fmt.Sprintf("%ds", v)})
+			c.fail(n, key, &fault{"has no unit", accepted, fmt.Sprintf("%d%s", v, usual)})
 			return
 		}
 		scalar("a string", func(s string) *fault {
@@ -108,7 +113,7 @@ func timeout() rule {
 			switch {
 			case err != nil:
 				return &fault{text: "not a duration", accepted: accepted}
-			case d < shortest || d > longest:
+			case !allowed(d):
 				return &fault{text: "out of range", accepted: accepted}
 			}
 			return nil

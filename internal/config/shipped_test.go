@@ -74,7 +74,7 @@ func TestShippedFileShowsEveryKeyWithItsDefault(t *testing.T) {
 	want.Lasting, want.LastingSource = "cpx-nps4", got.Source
 	want.Profiles, want.Origin, want.Clients = got.Profiles, got.Origin, got.Clients
 	want.Reservations = got.Reservations
-	want.Leases, want.Observers = Leases{Shares: 1}, got.Observers
+	want.Leases, want.Observers = Leases{Shares: 1, Groups: got.Leases.Groups}, got.Observers
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the defaults shown are not the defaults (-want +got):\n%s", diff)
 	}

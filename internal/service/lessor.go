@@ -31,7 +31,7 @@ type lessor struct {
 
 func newLessor(h *host.Host, inForce func() *config.Config, log *slog.Logger) *lessor {
 	p := &premises{host: h, node: h.Node(nil), config: inForce, log: log}
-	return &lessor{keeper: &lease.Keeper{Host: p, Common: []string{Common}, Regroup: regroup}, config: inForce, log: log, ground: p}
+	return &lessor{keeper: &lease.Keeper{Host: p, Common: []string{Common}, Regroup: regroup, Member: p.member}, config: inForce, log: log, ground: p}
 }
 
 // regrouping is what those have to be back who stood in line with the daemon before: the
@@ -55,13 +55,11 @@ func (l *lessor) Member(groups []uint32) bool {
 }
 
 func (l *lessor) Acquire(ctx context.Context, who bus.Caller, w bus.Want) (bus.Lease, error) {
-	limits := l.config().Leases
-	l.keeper.Limit(lease.Limits{PerUser: limits.PerUser, Shares: limits.Shares})
 	r, err := request(w)
 	if err != nil {
 		return bus.Lease{}, err
 	}
-	caller := lease.Caller{UID: who.UID, PID: who.PID, Start: who.Start, Came: who.Came}
+	caller := lease.Caller{UID: who.UID, PID: who.PID, Start: who.Start, Came: who.Came, Groups: l.limited(who.UID, who.Groups)}
 	if w.DryRun {
 		c, err := l.keeper.Consider(ctx, caller, r)
 		return bus.Lease{Partitions: names(c), Reason: c.Reason}, passing(err)

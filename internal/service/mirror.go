@@ -80,6 +80,7 @@ func (m *mirror) load() (daemon.Settings, error) {
 		m.log.Warn(err.Error())
 	}
 	m.config.Store(cfg)
+	m.leases.limit()
 	return settings(m.host, cfg), nil
 }
 
@@ -90,6 +91,7 @@ func (m *mirror) lastGood() (daemon.Settings, error) {
 		return daemon.Settings{}, err
 	}
 	m.config.Store(cfg)
+	m.leases.limit()
 	return settings(m.host, cfg), nil
 }
 
