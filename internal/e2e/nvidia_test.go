@@ -542,11 +542,11 @@ func migDriver(m machine) {
 	if r := m.try("systemctl restart dcm"); r.Code == 0 {
 		m.t.Error("without the driver the profile is on the GPUs")
 	}
-	m.run("until systemctl is-active --quiet dcm; do :; done; mknod -m 666 /dev/late c 509 77")
+	m.run("until systemctl is-active --quiet dcm; do :; done; mknod -m 666 /dev/late c 508 77")
 	if got := m.opens("dcm.service", "/dev/late"); got != "no" {
 		m.t.Errorf("what was not there at its start opens for the daemon: %s", got)
 	}
-	m.run("echo 509 late >>/run/devices; modprobe nvidia")
+	m.run("echo 508 late >>/run/devices; modprobe nvidia")
 	m.applied("small")
 	if got := m.opens("dcm.service", "/dev/late"); got != "yes" {
 		m.t.Errorf("what the driver has brought opens for the daemon: %s", got)
