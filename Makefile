@@ -30,7 +30,7 @@ PROGRAMS = dcm dcm-service dcm-smi dcm-nvml dcm-guard dcm-sim
 # A module of its own, so that nothing of Kubernetes is linked into what runs on a host.
 NESTED   = cmd/dcm-kubernetes
 
-.PHONY: build packages install demo test race roots scale soak soak-leases test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-packages clean
+.PHONY: build packages install demo test race roots scale soak soak-leases test-vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-packages clean
 
 build:
 	for program in $(PROGRAMS); do \
@@ -142,6 +142,13 @@ soak-leases:
 
 SOAK ?= 10m
 
+# dcm on a real kernel, with kernel modules that stand in for GPUs and driver, in virtual
+# machines without hardware virtualisation. VM names the guests: bookworm,trixie.
+test-vm:
+	DCM_VM=$(VM) $(GO) test -count=1 -timeout=0 -v ./internal/e2e/vm
+
+VM ?= trixie
+
 # The Ansible role, with the real Ansible on a simulated node.
 test-ansible:
 	DCM_E2E=require DCM_ANSIBLE=1 $(GO) test -count=1 -timeout=0 -run TestAnsible -v ./internal/e2e
@@ -211,7 +218,7 @@ GOVULNCHECK = v1.1.4
 
 lint-sh:
 	shellcheck install.sh .ci/run internal/e2e/node/usr/local/lib/* internal/e2e/node/usr/local/bin/*
-	shellcheck --shell=sh internal/e2e/boot.sh packaging/stage.sh packaging/version.sh packaging/deb/p* packaging/rpm/p* packaging/rpm/lint.sh
+	shellcheck --shell=sh internal/e2e/boot.sh internal/e2e/vm/*.sh packaging/stage.sh packaging/version.sh packaging/deb/p* packaging/rpm/p* packaging/rpm/lint.sh
 
 # A tool that the distribution does not have is said to be missing, no more.
 lint-packages: packages

@@ -51,7 +51,7 @@ func Boot(ctx context.Context, root, agent string, seed Seed) (_ *Container, err
 	if seed, err = seed.withAgent(agent); err != nil {
 		return nil, err
 	}
-	if err := seed.write(filepath.Join(dir, "seed")); err != nil {
+	if err := seed.Write(filepath.Join(dir, "seed")); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{"work", "share"} {

@@ -21,7 +21,8 @@ var agentUnit []byte
 // Seed holds files that are in a container before it boots, by absolute path.
 type Seed map[string]File
 
-func (s Seed) write(dir string) error {
+// Write lays the files out below a new directory.
+func (s Seed) Write(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
