@@ -22,7 +22,7 @@ const fragileUnits = "guarded leaver goer@1 forker breaker shadow follower"
 
 // lists is a selection of the profile with the clients among them beside the others.
 func lists(profile string) string {
-	return strings.Replace(selecting(profile), `"not-there"`, `"not-there", "guarded", "leaver", "goer@", "forker", "breaker", "stopped"`, 1)
+	return strings.Replace(selecting(profile), `"not-there"`, `"not-there", "job", "sock", "guarded", "leaver", "goer@", "forker", "breaker", "stopped"`, 1)
 }
 
 // fragileReady installs and starts them: for this boot, or below /etc for all.
@@ -36,6 +36,19 @@ func (m machine) fragileReady(below string) {
 
 func (m machine) fragileGone() {
 	m.run("systemctl stop stopped " + fragileUnits + "; rm -f /run/systemd/system/*er.service /run/systemd/system/goer@.service /run/systemd/system/shadow.service /run/systemd/system/guarded.service /run/systemd/system/stopped.service; systemctl daemon-reload")
+}
+
+// triggered starts a client that is a job (Type=oneshot), of which only the first run does
+// not end by itself, and one that a socket starts again and again, as a connection waits:
+// without a driver it fails so often that systemd fails the socket.
+func (m machine) triggered() {
+	m.t.Helper()
+	m.put("/run/systemd/system/job.service", "[Service]\nType=oneshot\nExecStart=sh -c '! [ -e /run/job-began ] || exit 0; touch /run/job-began; exec sleep infinity'\n")
+	m.put("/run/systemd/system/sock.socket", "[Socket]\nListenStream=127.0.0.1:7707\n")
+	m.put("/run/systemd/system/sock.service", "[Service]\nExecStart=sh -c 'test -e /sys/module/amdgpu || exit 1; exec /usr/local/bin/gpu-client'\n")
+	m.run("systemctl daemon-reload; systemctl start --no-block job; systemctl start sock.socket; systemd-run --quiet --unit=caller bash -c 'exec 3<>/dev/tcp/127.0.0.1/7707; exec sleep infinity'")
+	m.await("/run/job-began")
+	m.run("timeout 60 sh -c 'until systemctl is-active --quiet sock; do :; done'")
 }
 
 // duringReload selects cpx-nps4 and acts while the driver is about to be loaded again.
@@ -53,12 +66,19 @@ func killedInAReload(m machine) {
 	m.fragileReady("/run")
 	defer m.fragileGone()
 	m.run("systemctl restart dcm; systemctl is-active " + fragileUnits)
+	m.triggered()
+	defer m.run("systemctl stop caller sock.socket sock job; rm -f /run/systemd/system/job.service /run/systemd/system/sock.* /run/job-began; systemctl daemon-reload")
 	m.duringReload("systemctl kill --signal=KILL dcm-apply")
 	m.await("/run/dcm/state.json", `"phase": "waiting"`)
 	m.run("systemctl stop stopped")
 	m.applied("cpx-nps4")
 	m.has(cpx)
-	m.run("systemctl is-active amd-metrics-exporter gpuagent dashboard " + fragileUnits)
+	m.run("systemctl is-active amd-metrics-exporter gpuagent dashboard sock.socket sock " + fragileUnits)
+	for _, unit := range []string{"job.service", "sock.socket"} {
+		if text := m.try("dcm status").Stdout; strings.Contains(text, unit+" is down") {
+			m.t.Errorf("dcm status reports %s as down:\n%s", unit, text)
+		}
+	}
 	if got := m.show("stopped.service", "ActiveState")["ActiveState"]; got != "inactive" {
 		m.t.Errorf("stopped.service is %s, although somebody has stopped it", got)
 	}

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +69,7 @@ func partitions(t *testing.T, p product) {
 				{"services have what is reserved, and nothing else", reservedConfined},
 				{"after a repartition they have what there is then", reservedFollow},
 				{"a change of reservations moves those alone", reservedAlone},
+				{"what chooses is killed, fails, and is run again", reserveKilled},
 				{"a profile with too few is refused beforehand", reservedRefused},
 				{"a broken edit leaves them confined", reservedBroken},
 				{"a generator that fails leaves nothing unconfined", generatorFails},
@@ -272,6 +274,57 @@ func reservedAlone(m machine) {
 	m.confinedTo(2, 3)
 	if now := m.mine("alpha"); strings.Join(now, " ") != strings.Join(had, " ") {
 		m.t.Errorf("alpha had %s and has %s", had, now)
+	}
+}
+
+// reserveKills is how often dcm-reserve.service is killed; each costs the first delay of the
+// back-off.
+const reserveKills = 4
+
+// dcm-reserve.service is killed at random moments, while a reservation grows and shrinks: the
+// daemon runs it again, and the service has what is reserved then.
+func reserveKilled(m machine) {
+	still := m.units("alpha.service", "gamma.service", agentUnit, exporter)
+	hits := 0
+	for i := range reserveKills {
+		want := []int{5, 2}[i%2]
+		m.reserve("cpx-fast", want)
+		// Without --pid, systemctl kill would miss one that has just ended.
+		r := m.try(fmt.Sprintf(`timeout 20 sh -c 'until pid=$(systemctl show -P MainPID dcm-reserve) && [ "$pid" != 0 ]; do :; done; sleep 0.0%02d; kill -KILL $pid'`, rand.IntN(60)))
+		if r.Code == 0 {
+			hits++
+		}
+		m.betaHas(want)
+	}
+	m.t.Logf("%d of %d kills hit the run", hits, reserveKills)
+	// It fails for as long as there is no room, say: nothing is reported as in order.
+	m.put("/run/systemd/system/dcm-reserve.service.d/fails.conf", "[Service]\nExecStartPre=/bin/sh -c 'exit 75'\n")
+	m.run("systemctl daemon-reload")
+	m.reserve("cpx-fast", 4)
+	const why = "dcm-reserve.service failed: ExecStartPre=/bin/sh: exit status 75"
+	m.await("/run/dcm/state.json", why, `"phase": "in-sync"`, `"retry"`)
+	if r := m.try("dcm status"); r.Code != 2 || !strings.Contains(r.Stdout, why) || !strings.Contains(r.Stdout, "Next try") {
+		m.t.Errorf("dcm status exits with %d:\n%s", r.Code, r.Stdout)
+	}
+	m.run("rm -r /run/systemd/system/dcm-reserve.service.d; systemctl daemon-reload")
+	m.betaHas(4)
+	m.untouched(still)
+	m.reserve("cpx-fast", 3)
+	m.run("dcm apply")
+	m.confinedTo(2, 3)
+}
+
+// betaHas waits until beta@1 is up with so many partitions, and the daemon has nothing left
+// to do.
+func (m machine) betaHas(want int) {
+	m.t.Helper()
+	r := m.try(fmt.Sprintf(`timeout 90 sh -c 'until [ $(ls /dev/dcm/beta-1 | wc -l) = %d ] && systemctl is-active --quiet beta@1 && ! systemctl is-failed --quiet dcm-reserve && ! grep -q -e owed -e \"error\" /run/dcm/state.json; do sleep 0.1; done'`, want))
+	if r.Code != 0 {
+		m.t.Fatalf("beta@1 never was up with %d partitions: %s\n%s", want, m.run("systemctl status beta@1 dcm-reserve || :; ls /dev/dcm/beta-1; cat /run/dcm/state.json"), r.Stderr)
+	}
+	mine := m.mine("beta-1")
+	if got := m.opens("beta@1.service", mine...); got != strings.TrimSpace(strings.Repeat("yes ", want)) {
+		m.t.Errorf("beta@1 opens %s: %s", mine, got)
 	}
 }
 
