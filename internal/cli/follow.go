@@ -73,8 +73,8 @@ func watchRun(ctx context.Context, h *host.Host, con *Console, begin func() erro
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	changed, err := watch.Files(watching, []string{h.Runtime()}, 30*time.Millisecond, journal.Log(con.err, "dcm"))
-	if err != nil { // too many are watched on this host, say; the profile is selected by then
-		fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+"the steps will not be told: "+err.Error())
+	if err != nil { // the profile is selected by then
+		fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+"the steps are not shown: "+err.Error())
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- begin() }()

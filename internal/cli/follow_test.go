@@ -29,7 +29,7 @@ func TestARunThatCannotBeWatchedIsMade(t *testing.T) {
 	if back := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); back != nil {
 		t.Fatal(back)
 	}
-	if err != nil || !made || !strings.Contains(told.String(), "the steps will not be told: ") {
+	if err != nil || !made || !strings.Contains(told.String(), "the steps are not shown: ") {
 		t.Errorf("made %t, %v, told %q", made, err, &told)
 	}
 }

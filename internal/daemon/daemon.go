@@ -103,7 +103,7 @@ type Notifier interface {
 	ExtendTimeout(d time.Duration) error
 }
 
-// Daemon holds what the loop is handed. All fields but Limits and Requests are required.
+// Daemon holds what the loop is handed. All fields that do not say what nil means, but Limits and Requests, are required.
 type Daemon struct {
 	Load     func() (Settings, error)             // reads the configuration; every problem in one error
 	LastGood func() (Settings, error)             // what an earlier daemon of this boot has last loaded
@@ -118,6 +118,7 @@ type Daemon struct {
 	Include  func(units []string) error           // makes units clients, for the generator and for Load, until the boot ends
 	GPUs     GPUs
 	Host     Host
+	Looked   func() // called at the end of each pass, which may have changed what is to be watched; nil: nothing is
 	Notify   Notifier
 	Log      *slog.Logger
 

@@ -258,3 +258,20 @@ func TestAGlanceOnTheWatchdogsTickSeesADrift(t *testing.T) {
 		t.Errorf("events %q, want %q", got, bounce)
 	}
 }
+
+// The files that modes are written to come with the driver, with or without an event.
+func TestWhatIsWatchedIsRenewedAfterEachRun(t *testing.T) {
+	h := newHost(t)
+	h.start()
+	h.until("in sync", phase(report.InSync))
+	h.tick()
+	h.set(func() { h.looked, h.steps = 0, 3 })
+	h.changed <- struct{}{}
+	h.until("applying", phase(report.Applying))
+	h.until("in sync", phase(report.InSync))
+	h.set(func() {
+		if h.looked != 1 {
+			t.Errorf("the watches were renewed %d times, want once", h.looked)
+		}
+	})
+}

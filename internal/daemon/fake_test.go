@@ -59,6 +59,7 @@ type host struct {
 	due    bool  // the reservations have changed
 	notDue error // and must not be chosen for
 	unmet  bool
+	looked int                        // passes that have ended
 	choice systemd.Unit               // the unit that chooses, after its run
 	choose func(h *host) systemd.Unit // what that run does; nil: the reservations are chosen for
 
@@ -180,7 +181,8 @@ func (h *host) start() <-chan error {
 			})
 			return nil
 		},
-		GPUs: (*hardware)(h), Host: (*power)(h), Notify: (*ear)(h), Log: h.log,
+		Looked: func() { h.set(func() { h.looked++ }) },
+		GPUs:   (*hardware)(h), Host: (*power)(h), Notify: (*ear)(h), Log: h.log,
 		Changed: h.changed, Devices: h.devices, Hangup: h.hangup, Ticks: h.ticks, Requests: h.requests,
 		Limits: Limits{Retry: h.retry},
 	}

@@ -69,6 +69,9 @@ func transient(err error) outcome {
 
 func (p *pass) do(ctx context.Context) outcome {
 	defer p.hangUp()
+	if p.Looked != nil {
+		defer p.Looked()
+	}
 	if p.stirred {
 		p.looked = p.sum(ctx)
 		if p.unchanged(p.looked) {

@@ -32,6 +32,7 @@ func scenarios(t *testing.T, p product) {
 		{"clients come back as they were", clientsComeBack},
 		{"nothing to do restarts no client", nothingToDo},
 		{"an edit is applied without a command", editIsApplied},
+		{"an edit is applied without inotify", withoutInotify},
 		{"a broken edit changes nothing and is told", brokenEdit},
 		{"the oneshot is killed", oneshotKilled},
 		{"the daemon is killed", daemonKilled},

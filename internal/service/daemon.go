@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -56,7 +57,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	defer end()
 	notify := systemd.NewNotifier(os.Getenv)
 	takeOver(h, log)
-	watches := new(watch.Set)
+	watches := &watch.Set{Poll: true}
 	changed, err := watches.FilesWithin(ctx, config.DefaultPaths(h.Root).Watched(), quiet, storm, log)
 	if err != nil {
 		return err
@@ -95,6 +96,9 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	d := &daemon.Daemon{
 		Load: func() (daemon.Settings, error) {
 			s, err := shown.load()
+			if why := watches.Polling(); why != nil {
+				s.Warnings = append(slices.Clip(s.Warnings), polling(why))
+			}
 			metrics.configure(shown.config.Load().Metrics)
 			agents.set(ctx, shown.config.Load().Agent)
 			if err == nil && !s.Include {
@@ -118,6 +122,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		Fit:      h.Fit,
 		Include:  include(h),
 		GPUs:     watched{h, node, &shown.looked, reserved, outfit}, Host: rebooter{h, reboots(h), keeping(h).Lasting},
+		Looked: watches.Rearm,
 		Notify: beats{notify, metrics, spare}, Log: log, Started: startedBy(h, log),
 		Changed: changed, Devices: devices, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()), Requests: requests,
 	}
@@ -130,6 +135,11 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		metrics.stop()
 	}
 	return status(err)
+}
+
+// polling is the warning that the daemon hears of changes late.
+func polling(why error) string {
+	return fmt.Sprintf("%v; the daemon looks for changes every %s until one is", why, watch.PollInterval)
 }
 
 // leaving is how long the end may take at most.

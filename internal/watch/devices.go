@@ -18,16 +18,42 @@ type Interest struct {
 //
 // Signals are coalesced as those of [Files] are. The channel is closed when ctx
 // has ended and nothing is watched any more. There is no timer while nothing changes,
-// and no thread waits.
+// and no thread waits. A set that polls signals at each poll.
 func (s *Set) Devices(ctx context.Context, in Interest, quiet time.Duration, log *slog.Logger) (<-chan struct{}, error) {
 	socket, err := openUevents()
 	if err != nil {
 		return nil, err
 	}
 	changed := make(chan struct{}, 1)
-	var w *writes
+	note := func() { offer(changed) }
+	run := func(read func() error) {
+		if err := read(); err != nil && ctx.Err() == nil {
+			log.Error(err.Error())
+			note()
+		}
+	}
+	w := new(writes)
+	arm := func() {
+		if in.Files == nil {
+			return
+		}
+		if err := w.arm(in.Files()); err != nil && ctx.Err() == nil {
+			log.Warn(err.Error())
+		}
+	}
 	if in.Files != nil {
-		if w, err = openWrites(); err != nil {
+		switch err := s.openWrites(w); {
+		case err == nil:
+			go run(func() error { return w.read(note) })
+		case s.mayPoll(err):
+			s.beginPolling(err)
+			go func() {
+				if s.polled(ctx, func() error { return s.openWrites(w) }, note) {
+					note() // for what was written since the last poll; the files are armed then
+					run(func() error { return w.read(note) })
+				}
+			}()
+		default:
 			socket.Close()
 			return nil, err
 		}
@@ -38,26 +64,11 @@ func (s *Set) Devices(ctx context.Context, in Interest, quiet time.Duration, log
 		defer close(closed)
 		socket.Close()
 	})
-	note := func() { offer(changed) }
-	run := func(read func() error) {
-		if err := read(); err != nil && ctx.Err() == nil {
-			log.Error(err.Error())
-			note()
-		}
-	}
-	arm := func() {
-		if w == nil {
-			return
-		}
-		if err := w.arm(in.Files()); err != nil && ctx.Err() == nil {
-			log.Warn(err.Error())
-		}
-	}
 	arm()
+	s.mu.Lock()
+	s.arms = append(s.arms, arm)
+	s.mu.Unlock()
 	go run(func() error { return readUevents(socket, in.About, note) })
-	if w != nil {
-		go run(func() error { return w.read(note) })
-	}
 	out := make(chan struct{}, 1)
 	go func() {
 		defer close(out)
@@ -65,13 +76,20 @@ func (s *Set) Devices(ctx context.Context, in Interest, quiet time.Duration, log
 			arm()
 			offer(out)
 		})
-		if w != nil {
+		if in.Files != nil {
 			s.end()
-			letGo(w.file)
+			w.close()
 		}
 		<-closed
 	}()
 	return out, nil
+}
+
+func (s *Set) openWrites(w *writes) error {
+	if err := s.allowed(); err != nil {
+		return limited(err)
+	}
+	return w.open()
 }
 
 // offer signals, unless a signal waits to be taken: that one stands for this too.

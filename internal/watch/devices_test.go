@@ -190,8 +190,8 @@ func TestDevicesEndsWithItsContext(t *testing.T) {
 }
 
 func TestAFileThatIsNoLongerListedIsNotWatched(t *testing.T) {
-	w, err := openWrites()
-	if err != nil {
+	w := new(writes)
+	if err := w.open(); err != nil {
 		t.Fatal(err)
 	}
 	defer w.file.Close()
@@ -212,4 +212,28 @@ func TestAFileThatIsNoLongerListedIsNotWatched(t *testing.T) {
 	if err != nil || written(buf[:n]) {
 		t.Errorf("a write was seen: %v, % x", err, buf[:n])
 	}
+}
+
+// In a container without the kernel's events a driver may be loaded unseen.
+func TestRearm_WatchesFilesThatCameWithoutAnEvent(t *testing.T) {
+	newKernel(t)
+	s := new(Set)
+	file := filepath.Join(t.TempDir(), "current_compute_partition")
+	in := Interest{About: func(Uevent) bool { return false }, Files: func() []string { return []string{file} }}
+	ch, err := s.Devices(t.Context(), in, time.Millisecond, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for range ch {
+		}
+	})
+	if err := os.WriteFile(file, []byte("SPX\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.Rearm()
+	if err := os.WriteFile(file, []byte("CPX\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, ch)
 }

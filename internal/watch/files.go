@@ -23,7 +23,8 @@ const patience = 10
 // The signal comes when nothing changed for the quiet time, at the latest ten
 // times as long after the first change. Signals do not queue. What changed before
 // Files returned is not signalled: read the files after it. The channel is closed
-// when ctx has ended and nothing is watched any more. There is no timer while nothing changes.
+// when ctx has ended and nothing is watched any more. There is no timer while nothing changes,
+// unless the set polls, see [Set.Poll].
 func (s *Set) Files(ctx context.Context, dirs []string, quiet time.Duration, log *slog.Logger) (<-chan struct{}, error) {
 	return s.FilesWithin(ctx, dirs, quiet, 0, log)
 }
@@ -36,19 +37,60 @@ func Files(ctx context.Context, dirs []string, quiet time.Duration, log *slog.Lo
 // FilesWithin is Files with another bound than ten quiet times for how long a
 // stream of changes may put off the signal.
 func (s *Set) FilesWithin(ctx context.Context, dirs []string, quiet, bound time.Duration, log *slog.Logger) (<-chan struct{}, error) {
-	t, err := newTracker(dirs, log)
-	if err != nil {
-		return nil, err
-	}
-	s.join(t.end)
 	out := make(chan struct{}, 1)
-	go func() {
-		defer close(out)
+	run := func(t *tracker) {
 		t.run(ctx, debounce{quiet: quiet, bound: bound}, out)
 		s.end()
 		letGo(t.watcher)
-	}()
+	}
+	t, err := s.tracker(dirs, log)
+	switch {
+	case err == nil:
+		s.join(t.end)
+		go func() {
+			defer close(out)
+			run(t)
+		}()
+	case s.mayPoll(err):
+		s.beginPolling(err)
+		before := fingerprint(dirs)
+		go func() {
+			defer close(out)
+			if t := s.pollFiles(ctx, dirs, before, log, out); t != nil {
+				run(t)
+			}
+		}()
+	default:
+		return nil, err
+	}
 	return out, nil
+}
+
+// pollFiles signals changes until the directories can be watched; nil: ctx has ended
+// before.
+func (s *Set) pollFiles(ctx context.Context, dirs []string, before string, log *slog.Logger, out chan<- struct{}) (t *tracker) {
+	begun := s.polled(ctx, func() (err error) {
+		t, err = s.tracker(dirs, log)
+		return err
+	}, func() {
+		if now := fingerprint(dirs); now != before {
+			before = now
+			offer(out)
+		}
+	})
+	if !begun {
+		return nil
+	}
+	s.join(t.end)
+	offer(out) // for what has changed since the last poll
+	return t
+}
+
+func (s *Set) tracker(dirs []string, log *slog.Logger) (*tracker, error) {
+	if err := s.allowed(); err != nil {
+		return nil, fmt.Errorf("cannot watch files: %w", limited(err))
+	}
+	return newTracker(dirs, log)
 }
 
 func newTracker(dirs []string, log *slog.Logger) (*tracker, error) {
@@ -62,11 +104,11 @@ func newTracker(dirs []string, log *slog.Logger) (*tracker, error) {
 	}
 	var err error
 	if t.watcher, err = fsnotify.NewWatcher(); err != nil {
-		return nil, fmt.Errorf("cannot watch files: %w", err)
+		return nil, fmt.Errorf("cannot watch files: %w", limited(err))
 	}
 	if _, err := t.refresh(); err != nil {
 		t.watcher.Close()
-		return nil, err
+		return nil, limited(err)
 	}
 	return t, nil
 }

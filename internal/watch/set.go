@@ -2,6 +2,7 @@ package watch
 
 import (
 	"io"
+	"slices"
 	"sync"
 	"time"
 )
@@ -12,8 +13,18 @@ import (
 // and for a second one of some 12 ms if they were not, or not before. A restart of the
 // process waits for that. The zero value is empty.
 type Set struct {
-	mu   sync.Mutex
-	ends []func() // of those that have not had it
+	// Poll has the watches of the set poll every [PollInterval] for as long as the kernel has
+	// no inotify instance, or no watch, for them. Otherwise that is an error.
+	Poll bool
+
+	every time.Duration // between two polls; 0: PollInterval
+	limit func() error  // of tests: why there is no instance
+
+	mu    sync.Mutex
+	ends  []func() // of those that have not had it
+	arms  []func() // of the watches on devices' files
+	polls int      // watches that poll
+	why   error    // they do
 }
 
 // join has the set end a watch too.
@@ -21,6 +32,17 @@ func (s *Set) join(end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ends = append(s.ends, end)
+}
+
+// Rearm watches the devices' files that there are now: those that have come since the last
+// signal, without an event of the kernel's, too.
+func (s *Set) Rearm() {
+	s.mu.Lock()
+	arms := slices.Clone(s.arms)
+	s.mu.Unlock()
+	for _, arm := range arms {
+		arm()
+	}
 }
 
 func (s *Set) end() {

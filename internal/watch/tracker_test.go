@@ -228,8 +228,8 @@ func TestAtTheEndNothingIsWatchedAndTheDescriptorIsStillOpen(t *testing.T) {
 
 func TestAtTheEndNoFileIsWatchedForWrites(t *testing.T) {
 	f := newTree(t, [][]string{{"write", "mode"}}, "mode")
-	w, err := openWrites()
-	if err != nil {
+	w := new(writes)
+	if err := w.open(); err != nil {
 		t.Fatal(err)
 	}
 	defer w.file.Close()

@@ -14,19 +14,35 @@ import (
 // sees there what programs do, and not what the kernel does by itself. It sees
 // only the instance of sysfs that the program writes through.
 type writes struct {
-	file *os.File
-
 	mu    sync.Mutex
+	file  *os.File     // nil until open has succeeded
 	armed map[int]bool // watch descriptors
 	over  bool
 }
 
-func openWrites() (*writes, error) {
+// open acquires the inotify instance. Before that nothing is watched.
+func (w *writes) open() error {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		return nil, fmt.Errorf("cannot watch files for writes: %w", os.NewSyscallError("inotify_init1", err))
+		return fmt.Errorf("cannot watch files for writes: %w", limited(os.NewSyscallError("inotify_init1", err)))
 	}
-	return &writes{file: os.NewFile(uintptr(fd), "inotify")}, nil
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
+		unix.Close(fd)
+		return os.ErrClosed
+	}
+	w.file = os.NewFile(uintptr(fd), "inotify")
+	return nil
+}
+
+// close closes the instance, if there is one, when its watches are put away.
+func (w *writes) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.file != nil {
+		letGo(w.file)
+	}
 }
 
 // arm watches exactly these files from now on. One that is watched already stays
@@ -35,7 +51,7 @@ func openWrites() (*writes, error) {
 func (w *writes) arm(paths []string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.over {
+	if w.over || w.file == nil {
 		return nil
 	}
 	return w.rearm(paths)
@@ -72,7 +88,9 @@ func (w *writes) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over = true
-	_ = w.rearm(nil)
+	if w.file != nil {
+		_ = w.rearm(nil)
+	}
 }
 
 // read calls changed after writes. It returns when the file is closed, or cannot
