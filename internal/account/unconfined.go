@@ -39,6 +39,9 @@ func (a *Account) confinement(c Confinement) {
 	}
 }
 
+// ConfinementKnown tells whether systemd was asked, and answered.
+func (a Account) ConfinementKnown() bool { return !a.hidden(partConfined) }
+
 // unconfined judges the units that hold partitions, or are to.
 func (j *judge) unconfined() {
 	for _, u := range j.a.Unconfined {

@@ -54,7 +54,7 @@ type Keeper struct {
 	due      time.Time         // in state [retrying]: when the next is requested
 	suspects map[string]string // unit → invocation that began while its drop-in was missing
 	recheck  bool              // a unit is to be restarted, and was not yet
-	realized bool              // the cgroups of the units are as loaded, as far as PID 1 can see to that
+	unheld   map[string]bool   // units that were up when PID 1 had loaded nothing that confines them
 	shown    any
 	lost     atomic.Pointer[Loss]
 }
@@ -122,7 +122,7 @@ func (k *Keeper) defaults() {
 	if k.Limits.Busy == 0 {
 		k.Limits.Busy = busyInterval
 	}
-	k.suspects = make(map[string]string)
+	k.suspects, k.unheld = make(map[string]string), make(map[string]bool)
 }
 
 // serve works on one connection until that is of no use any more.
@@ -212,8 +212,8 @@ func (k *Keeper) mayReload() bool {
 	return k.state == intact || k.state == retrying && !time.Now().Before(k.due)
 }
 
-// suspect notes the units that PID 1 has started with what it has loaded now, which does
-// not confine them.
+// suspect notes the units that are up while what PID 1 has loaded does not confine them, and
+// those of them that it has started with that.
 func (k *Keeper) suspect(ctx context.Context, pid1 PID1, at uint64) {
 	units, err := pid1.Units(ctx)
 	if err != nil {
@@ -221,7 +221,11 @@ func (k *Keeper) suspect(ctx context.Context, pid1 PID1, at uint64) {
 		return
 	}
 	for _, u := range units {
-		if len(u.Loaded) > 0 && u.Started > at {
+		if len(u.Loaded) == 0 || u.Keep {
+			continue
+		}
+		k.unheld[u.Name] = true
+		if u.Started > at {
 			k.suspects[u.Name] = u.Invocation
 		}
 	}
@@ -250,7 +254,6 @@ func (k *Keeper) settle(differ []string) {
 		k.lost.Store(nil)
 		return
 	}
-	k.realized = false
 	if k.state == retrying && k.tries >= k.Limits.Tries {
 		k.state = givenUp
 		k.Log.Error(fmt.Sprintf("systemd does not load dcm's drop-ins for %s: no daemon-reload is requested any more", list(differ)), "units", differ, "tries", k.tries)
@@ -276,7 +279,7 @@ func (k *Keeper) settle(differ []string) {
 // does so when the unit is started, and when the unit or another one in its slice is
 // realized: it removes the list of a running unit if another unit of the slice that is
 // loaded for it is started while the drop-in is missing, and a good reload does not bring
-// it back. So each unit is realized once its drop-in is loaded.
+// it back. So a unit that was up meanwhile is realized once its drop-in is loaded.
 //
 // That does not help a unit that was started without the drop-in. Two facts tell how a unit
 // was started. Its cgroup is that of the slice that was loaded then, for as long as it is
@@ -289,24 +292,32 @@ func (k *Keeper) units(ctx context.Context, pid1 PID1) ([]Unit, error) {
 		return nil, err
 	}
 	k.recheck = false
-	if k.state != intact {
-		return units, nil
-	}
 	for _, u := range units {
+		switch {
+		case u.Keep:
+			continue
+		case len(u.Loaded) > 0:
+			k.unheld[u.Name] = true
+			continue
+		case k.state != intact:
+			continue
+		}
 		why := u.Running
 		if why == "" && k.suspects[u.Name] == u.Invocation {
 			why = "it was started while systemd had not loaded its drop-in"
 		}
-		if !k.realized && len(u.Loaded) == 0 {
-			if err := pid1.Realize(ctx, u.Name); err != nil {
-				k.Log.Error(err.Error(), "unit", u.Name)
-			}
-		}
-		if why == "" || u.Keep || len(u.Loaded) > 0 {
+		if why == "" && !k.unheld[u.Name] {
 			continue
 		}
 		if busy, err := k.Busy(); busy || err != nil {
 			k.recheck = true
+			continue
+		}
+		delete(k.unheld, u.Name)
+		if why == "" {
+			if err := pid1.Realize(ctx, u.Name); err != nil {
+				k.Log.Error(err.Error(), "unit", u.Name)
+			}
 			continue
 		}
 		k.Log.Warn(fmt.Sprintf("restarting %s: it was started without its confinement (%s)", u.Name, why), "unit", u.Name, "reason", why)
@@ -317,7 +328,6 @@ func (k *Keeper) units(ctx context.Context, pid1 PID1) ([]Unit, error) {
 		}
 		delete(k.suspects, u.Name)
 	}
-	k.realized = true
 	return units, nil
 }
 

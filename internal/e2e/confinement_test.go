@@ -34,8 +34,7 @@ func generatorFails(m machine) {
 
 	m.killableGenerator()
 	m.run(killing("systemctl daemon-reload"))
-	m.run("timeout 60 sh -c 'until [ -e /run/systemd/generator/alpha.service.d/50-dcm.conf ]; do systemctl show dcm >/dev/null; done'")
-	m.await(prom, "dcm_units_unconfined 0")
+	m.run("timeout 60 sh -c 'until systemctl show -P DevicePolicy gamma | grep -q closed; do :; done'")
 	m.untouched(before)
 	m.confinedTo(2, 3)
 
@@ -73,5 +72,33 @@ func generatorFails(m machine) {
 	}
 	if r := m.try("dcm status"); r.Code != 0 {
 		m.t.Errorf("after the repair dcm status exits %d:\n%s", r.Code, r.Stdout)
+	}
+	listsChanged(m)
+}
+
+// listsChanged: what an administrator adds to a device list is shown, and is not changed.
+func listsChanged(m machine) {
+	m.run(`rm -f /run/roots; setsid dcm run -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
+	m.await("/run/roots", "held")
+	lease := m.run("systemctl list-units --plain --no-legend 'dcm-lease-*.scope' | cut -d' ' -f1")
+	m.put("/etc/systemd/system/alpha.service.d/60-more.conf", "[Service]\nDeviceAllow=/dev/fuse rw\nDeviceAllow=/dev/dri/renderD191 rw\n")
+	before := m.units("alpha.service", "beta@1.service", "gamma.service")
+	m.run(`systemctl daemon-reload; systemctl set-property --runtime gamma DeviceAllow="char-drm rw"; systemctl set-property --runtime "$1" DevicePolicy=auto`, lease)
+	r := m.try("dcm status")
+	for _, text := range []string{
+		"alpha.service is not confined to its partitions: DeviceAllow=/dev/dri/renderD191, which is not reserved for it\n",
+		"gamma.service is not confined to its partitions: DeviceAllow=char-drm, which is not reserved for it\n",
+		lease + " is not confined to its partitions: DevicePolicy=auto, want closed\n", "dcm release " + lease,
+		"but 3 units are not confined to their partitions",
+	} {
+		if r.Code != 2 || !strings.Contains(r.Stdout, text) {
+			m.t.Errorf("with lists that were changed dcm status exits %d and does not show %q:\n%s", r.Code, text, r.Stdout)
+		}
+	}
+	m.untouched(before)
+	m.run(`rm -r /etc/systemd/system/alpha.service.d; systemctl revert gamma; dcm release "$1"; systemctl daemon-reload; systemctl restart alpha gamma`, lease)
+	m.confinedTo(2, 3)
+	if r := m.try("dcm status"); r.Code != 0 {
+		m.t.Errorf("with the lists put right dcm status exits %d:\n%s", r.Code, r.Stdout)
 	}
 }

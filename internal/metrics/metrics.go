@@ -59,8 +59,10 @@ func (e *exposition) state(a account.Account) {
 	}
 	e.gauge("clients_not_back", "Client units that were active before the last restart and are not active now.").
 		set(float64(missing))
-	e.gauge("units_unconfined", "Units with partitions that systemd does not confine to them.").
-		set(float64(len(a.Unconfined)))
+	if a.ConfinementKnown() {
+		e.gauge("units_unconfined", "Units with partitions that systemd does not confine to them; absent if systemd did not answer.").
+			set(float64(len(a.Unconfined)))
+	}
 	for _, h := range a.Holders {
 		if h.InWay {
 			way++
