@@ -133,7 +133,12 @@ func oddClients(m machine) {
 	m.run("systemctl stop odd; rm -f /run/systemd/system/odd.service")
 	m.applied("cpx-fast")
 	m.put("/run/systemd/system/odd.service", "[Unit]\nBefore=dcm-apply.service\n[Service]\nExecStart=/usr/local/bin/gpu-client\n")
-	m.run("systemctl daemon-reload; systemctl start odd")
+	m.run("systemctl daemon-reload")
+	m.put(settings, strings.Replace(selecting("cpx-fast"), `"not-there"`, `"odd"`, 1))
+	if text := m.try("dcm check").Stderr; !strings.Contains(text, "odd.service, a client") {
+		m.t.Errorf("dcm check does not name odd.service, which is not up:\n%s", text)
+	}
+	m.run("systemctl start odd")
 	m.put(settings, strings.Replace(selecting("spx-fast"), `"not-there"`, `"odd"`, 1))
 	m.await("/run/dcm/state.json", `"phase": "waiting"`, "dcm-apply.service is ordered after odd.service, a client")
 	if text := m.try("dcm check").Stderr; !strings.Contains(text, "odd.service") {

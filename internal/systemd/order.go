@@ -12,6 +12,10 @@ const most = 2000
 // Before= of the other end), from the unit to the first of them that is reached; nil
 // if it waits for none. Then these must not wait for the unit.
 func (c *Conn) WaitsFor(ctx context.Context, unit string, others []string) ([]string, error) {
+	earlier, err := c.earlier(ctx, others)
+	if err != nil {
+		return nil, err
+	}
 	from := map[string]string{unit: ""}
 	for level := []string{unit}; len(level) > 0 && len(from) < most; {
 		after := make([][]string, len(level))
@@ -23,7 +27,7 @@ func (c *Conn) WaitsFor(ctx context.Context, unit string, others []string) ([]st
 		}
 		var next []string
 		for i, names := range after {
-			for _, name := range names {
+			for _, name := range append(names, earlier[level[i]]...) {
 				if _, seen := from[name]; seen {
 					continue
 				}
@@ -37,6 +41,22 @@ func (c *Conn) WaitsFor(ctx context.Context, unit string, others []string) ([]st
 		level = next
 	}
 	return nil, nil
+}
+
+// earlier returns by unit which of the others are ordered before it, by their own Before=:
+// PID 1 does not show that as an After= of the unit while it has the other one not loaded.
+func (c *Conn) earlier(ctx context.Context, others []string) (map[string][]string, error) {
+	before := make([][]string, len(others))
+	err := each(len(others), func(i int) error {
+		return c.property(ctx, others[i], unitInterface, "Before", &before[i])
+	})
+	out := make(map[string][]string)
+	for i, names := range before {
+		for _, name := range names {
+			out[name] = append(out[name], others[i])
+		}
+	}
+	return out, err
 }
 
 // way goes back to where the search began.

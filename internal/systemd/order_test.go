@@ -25,6 +25,12 @@ func TestWaitsForFollowsTheOrder(t *testing.T) {
 	if got, err := c.WaitsFor(ctx, unitname.Apply, []string{"other.service"}); got != nil || err != nil {
 		t.Errorf("way %v, %v, want none", got, err)
 	}
+	// PID 1 shows no After= for the Before= of a unit that it has not loaded.
+	p.property("other.service", "Before", []string{"sysinit.target"})
+	got, err = c.WaitsFor(ctx, unitname.Apply, []string{"other.service"})
+	if diff := cmp.Diff([]string{unitname.Apply, "sysinit.target", "other.service"}, got); diff != "" || err != nil {
+		t.Errorf("way by the unit's own Before= (-want +got), %v:\n%s", err, diff)
+	}
 }
 
 func TestWhoIsBehindIsOrderedByUnitsOfTheRestart(t *testing.T) {
