@@ -5,8 +5,6 @@
 //
 //	dcm-guard set    guard what is exclusive now, and limit the memory of those who
 //	                 share; dcm-guard.service runs this
-//	dcm-guard empty  guard nothing while the GPUs are partitioned, but all that was if
-//	                 this ends with the slice of the holders
 //	dcm-guard off    take the guard out of the kernel until it is set again
 //	dcm-guard enter NAME UNIT
 //	                 count the instances that share a reservation, and limit the memory
@@ -20,17 +18,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"dcm/internal/dmem"
+	"dcm/internal/exclusive"
+	"dcm/internal/foreign"
 	"dcm/internal/guard"
 	"dcm/internal/journal"
-	"dcm/internal/lease"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
 	"dcm/internal/unitname"
@@ -50,8 +49,8 @@ func run(args []string, log *slog.Logger) int {
 	if len(args) == 3 && args[0] == "enter" {
 		return enter(args[1], args[2])
 	}
-	if len(args) != 1 || args[0] != "set" && args[0] != "empty" && args[0] != "off" {
-		fmt.Fprintln(os.Stderr, "usage: dcm-guard set | empty | off | enter NAME UNIT; systemd runs it")
+	if len(args) != 1 || args[0] != "set" && args[0] != "off" {
+		fmt.Fprintln(os.Stderr, "usage: dcm-guard set | off | enter NAME UNIT; systemd runs it")
 		return 64
 	}
 	g := guard.Guard{Cgroups: "/sys/fs/cgroup", Pins: "/sys/fs/bpf/dcm"}
@@ -77,82 +76,81 @@ func act(verb string, g guard.Guard) (report.Guard, error) {
 	if verb == "off" {
 		return report.Guard{}, g.Off()
 	}
-	var state report.Guard
-	var devices []guard.Device
-	if verb == "empty" && g.Loaded() {
-		if before, err := report.ReadGuard(runtime); err == nil && before != nil && withSlice() {
-			return *before, nil
-		}
+	w, err := look()
+	if err != nil {
+		return report.Guard{}, err
 	}
-	if verb == "set" {
-		w, err := look()
-		if err != nil {
+	state := report.Guard{Uncapped: w.cap(dmem.Tree{Root: g.Cgroups})}
+	// Where nothing is exclusive, no program is run at every open of a device.
+	if len(w.wanted.Table) == 0 {
+		return state, g.Off()
+	}
+	before, err := report.ReadGuard(runtime)
+	if err != nil || before == nil || !before.Loaded || !exclusive.Same(before.GuardTable, w.wanted) {
+		state.GuardTable, state.Changing = w.wanted, true
+		if err := report.WriteGuard(runtime, state); err != nil {
 			return state, err
 		}
-		state.Uncapped = w.cap(dmem.Tree{Root: g.Cgroups})
-		if devices, err = w.exclusive(); err != nil {
-			return state, err
-		}
 	}
-	// Where nothing is exclusive, no program is asked at every open of a device.
-	if len(devices) == 0 && !g.Loaded() {
-		if verb == "empty" {
-			return refused(), nil
-		}
-		return state, nil
-	}
-	if err := g.Set(unitname.Slice, devices); err != nil {
+	state.Changing, state.GuardTable = false, report.GuardTable{}
+	if err := set(g, w.wanted); err != nil {
 		return state, err
 	}
-	state.Loaded, state.Devices = true, len(devices)
+	state.Loaded, state.Devices, state.GuardTable = g.Loaded(), len(w.wanted.Table), w.wanted
 	return state, nil
 }
 
-// withSlice tells whether the guard is stopped because the holders' slice is. Then nobody
-// is about to partition the GPUs, and what was exclusive stays closed to all until the
-// guard is set for the slice that comes next. If that cannot be told it is not so: a run
-// must not be kept out of what it changes.
-func withSlice() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), asking)
-	defer cancel()
-	conn, err := systemd.Dial(ctx)
+// set has the kernel guard what the table says, and reads it back.
+func set(g guard.Guard, t report.GuardTable) error {
+	want, err := access(t)
 	if err != nil {
-		return false
+		return err
 	}
-	defer conn.Close()
-	units, err := conn.Glance(ctx, []string{unitname.Slice, unitname.Apply, unitname.Reserve})
-	return err == nil && sliceAlone(units)
+	if err := g.Set(want); err != nil {
+		return err
+	}
+	got, err := g.Table()
+	if err != nil {
+		return err
+	}
+	if !maps.EqualFunc(got.Devices, want.Devices, slices.Equal) || !slices.Equal(got.All, want.All) {
+		return fmt.Errorf("the kernel's table is not what was written (found %d devices, want %d)", len(got.Devices), len(want.Devices))
+	}
+	return nil
 }
 
-// sliceAlone tells whether of these units the slice alone has a job.
-func sliceAlone(units []systemd.Unit) bool {
-	slice := false
-	for _, u := range units {
-		if u.Job && u.Name != unitname.Slice {
-			return false
+// access is the table in numbers, sorted as [guard.Guard.Table] sorts them.
+func access(t report.GuardTable) (guard.Access, error) {
+	out := guard.Access{Devices: make(map[guard.Device][]uint64), All: numbers(t.All)}
+	for _, one := range t.Table {
+		var d guard.Device
+		if _, err := fmt.Sscanf(one.Device, "%d:%d", &d.Major, &d.Minor); err != nil {
+			return out, fmt.Errorf("%s: not a device number (found %q): %w", one.Node, one.Device, err)
 		}
-		slice = slice || u.Job
+		all := append(out.Devices[d], numbers(one.Cgroups)...)
+		slices.Sort(all)
+		out.Devices[d] = slices.Compact(all)
 	}
-	return slice
+	return out, nil
 }
 
-// refused is what was told before where no guard could be loaded: a run of
-// dcm-apply.service, which has the table emptied and filled, is no news of that.
-func refused() report.Guard {
-	before, err := report.ReadGuard(runtime)
-	if err != nil || before == nil {
-		return report.Guard{}
+func numbers(list []report.Cgroup) []uint64 {
+	var out []uint64
+	for _, c := range list {
+		out = append(out, c.Number)
 	}
-	return report.Guard{Why: before.Why, Uncapped: before.Uncapped}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
-// world is what there is and who has it.
+// world is the partitions, the units that have them, and what is exclusive of them.
 type world struct {
 	parts   report.Partitions
 	tenants []systemd.Tenant
+	wanted  report.GuardTable
 }
 
-// look asks PID 1 who is there, unless there is nothing to have.
+// look asks PID 1 for the units, unless there are no partitions.
 func look() (world, error) {
 	p, err := report.ReadPartitions(runtime)
 	if err != nil || p == nil {
@@ -165,25 +163,13 @@ func look() (world, error) {
 		return world{}, err
 	}
 	defer conn.Close()
-	tenants, err := conn.Tenants(ctx, unitname.Slice)
-	return world{*p, tenants}, err
-}
-
-// exclusive lists the devices of exclusive reservations, whether their units are up or
-// not, and of exclusive leases.
-func (w world) exclusive() ([]guard.Device, error) {
-	var out []guard.Device
-	for _, path := range lease.ExclusiveNodes(w.parts, allowed(w.tenants)) {
-		var st unix.Stat_t
-		switch err := unix.Stat(path, &st); {
-		case errors.Is(err, fs.ErrNotExist): // nobody can open it
-		case err != nil:
-			return nil, &os.PathError{Op: "stat", Path: path, Err: err}
-		case st.Mode&unix.S_IFMT == unix.S_IFCHR:
-			out = append(out, guard.Device{Major: unix.Major(st.Rdev), Minor: unix.Minor(st.Rdev)})
-		}
+	w := world{parts: *p}
+	if w.tenants, err = conn.Tenants(ctx, unitname.Slice); err != nil {
+		return w, err
 	}
-	return out, nil
+	h := exclusive.Host{Root: "/", Observers: strings.Fields(foreign.Lines(os.Getenv(unitname.ObserversVariable)))}
+	w.wanted, err = h.Wanted(ctx, conn, w.parts, w.tenants)
+	return w, err
 }
 
 func allowed(tenants []systemd.Tenant) map[string][]string {

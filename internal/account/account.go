@@ -160,7 +160,11 @@ type Reserved struct {
 type Guard struct {
 	Loaded  bool   `json:"loaded"`
 	Devices int    `json:"devices"` // that open for their holders alone
-	Why     string `json:"why"`     // it cannot be done here; "" if it can
+	Why     string `json:"why"`     // it cannot be done here, or is not done yet; "" if it is
+
+	// Open names processes that have an exclusive partition open and are not its holder's:
+	// "grab[1507] has 0000:05:00.0-1 open". They opened it before it was exclusive.
+	Open List[string] `json:"open"`
 
 	Uncapped string `json:"uncapped"` // why somebody who shares has no limit on the memory; "" if everybody has one
 }

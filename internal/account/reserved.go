@@ -1,6 +1,9 @@
 package account
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // reserve takes over what is reserved, and names whose reservation cannot be read.
 func (a *Account) reserve(r Reserve) {
@@ -36,8 +39,27 @@ func (j *judge) reserved() {
 	case n > 1:
 		j.but = append(j.but, fmt.Sprintf("%d reservations have no partitions", n))
 	}
-	if exclusive && j.a.Guard.Why != "" {
-		j.find(Shared, "what is reserved exclusively is confined, and not exclusive: "+j.a.Guard.Why, "see dcm-partitions(7)")
-		j.but = append(j.but, "reservations are confined, not exclusive")
+	if !exclusive {
+		return
 	}
+	switch {
+	case j.a.Guard.Why != "":
+		j.find(Shared, "what is reserved exclusively is confined, and not exclusive: "+j.a.Guard.Why, guardCure(j.a.Guard.Why))
+	case len(j.a.Guard.Open) > 0:
+		j.find(Shared, "what is reserved exclusively is confined, and not exclusive: "+strings.Join(j.a.Guard.Open, ", "), "end these processes, or have them close the device")
+	default:
+		return
+	}
+	j.but = append(j.but, "reservations are confined, not exclusive")
+}
+
+// guardCure is what to do about a guard that does not guard.
+func guardCure(why string) string {
+	switch {
+	case strings.HasPrefix(why, "an administrator"):
+		return "dcm guard on"
+	case strings.HasPrefix(why, "this kernel"):
+		return "see dcm-partitions(7)"
+	}
+	return "dcm guard status; journalctl -u dcm-guard"
 }

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -70,6 +71,7 @@ func partitions(t *testing.T, p product) {
 				{"after a repartition they have what there is then", reservedFollow},
 				{"a change of reservations moves those alone", reservedAlone},
 				{"what chooses is killed, fails, and is run again", reserveKilled},
+				{"what is exclusive stays closed through restarts, kills and lost lists", exclusiveStays},
 				{"a profile with too few is refused beforehand", reservedRefused},
 				{"a broken edit leaves them confined", reservedBroken},
 				{"a generator that fails leaves nothing unconfined", generatorFails},
@@ -161,6 +163,21 @@ func (m machine) opens(unit string, nodes ...string) string {
 	return strings.Join(strings.Fields(out), " ")
 }
 
+// grabs has a user open nodes over and over, until the function that it returns is called,
+// which returns the nodes that opened.
+func (m machine) grabs(nodes ...string) func() []string {
+	m.t.Helper()
+	m.run(`rm -f /run/grabbed; touch /run/grabbed; chown nobody /run/grabbed
+		systemd-run --quiet --collect --unit=grabber --property=User=nobody e2e-agent grab /run/grabbed "$@"`, nodes...)
+	m.await("/run/grabbed", "ready")
+	return func() []string {
+		m.t.Helper()
+		m.run("systemctl stop grabber")
+		m.await("/run/grabbed", "rounds")
+		return slices.DeleteFunc(strings.Fields(m.run("grep ^/dev /run/grabbed || :")), func(word string) bool { return word == "" })
+	}
+}
+
 // mine lists where the links of a reservation lead.
 func (m machine) mine(name string) []string {
 	m.t.Helper()
@@ -241,8 +258,16 @@ func reservedConfined(m machine) {
 func reservedFollow(m machine) {
 	before := m.units("alpha.service", "beta@1.service", "gamma.service", agentUnit, exporter)
 	m.reserve("qpx-fast", 1)
-	// What changes the GPUs is kept out of nothing, nor is who looks at them behind it.
-	m.run(`timeout 60 e2e-agent await /run/dcm/guard.json '"devices": 0' & waits=$!; dcm apply; wait $waits`)
+	// While the GPUs are partitioned, what is exclusive before and after stays closed.
+	stays := slices.Concat(m.mine("alpha"), m.mine("gamma"))
+	grabbed := m.grabs(stays...)
+	m.run("dcm apply")
+	stays = slices.DeleteFunc(stays, func(node string) bool {
+		return !slices.Contains(slices.Concat(m.mine("alpha"), m.mine("gamma")), node)
+	})
+	if opened := grabbed(); len(stays) == 0 || slices.ContainsFunc(stays, func(node string) bool { return slices.Contains(opened, node) }) {
+		m.t.Errorf("in a repartition others open %s, and %s stay exclusive", opened, stays)
+	}
 	m.bounced(before)
 	m.confinedTo(2, 1)
 	if p := decode[report.Partitions](m, "partitions.json"); len(p.Parts) != 32 {
@@ -328,6 +353,76 @@ func (m machine) betaHas(want int) {
 	}
 }
 
+// exclusiveStays: a user who opens what is exclusive over and over never gets it, whatever is
+// restarted or killed, and neither does a unit that has lost its list of devices.
+func exclusiveStays(m machine) {
+	alpha, gamma := m.mine("alpha"), m.mine("gamma")
+	closed := slices.Concat(alpha, gamma)
+	grabbed := m.grabs(closed...)
+	m.run(`systemctl restart dcm-reserve; systemctl restart dcm-apply; systemctl restart dcm; systemctl daemon-reexec
+		systemctl start dcm-guard; systemctl restart alpha; systemctl stop dcm-guard`)
+	// The first run of dcm-guard is killed, and dcm has another one made.
+	const killed = "[Service]\nExecStartPre=+sh -c '[ -e /run/killed ] || { touch /run/killed; kill -KILL $$$$; }'\n"
+	m.put("/run/systemd/system/dcm-guard.service.d/killed.conf", killed)
+	m.reserve("cpx-fast", 2)
+	m.run("rm -f /run/killed; systemctl daemon-reload; dcm apply; test -e /run/killed")
+	m.run("timeout 60 sh -c 'while systemctl is-failed --quiet dcm-guard; do systemctl show dcm >/dev/null; done'; rm -r /run/systemd/system/dcm-guard.service.d; systemctl daemon-reload")
+	m.confinedTo(2, 2)
+	m.reserve("cpx-fast", 3)
+	m.run("dcm apply")
+	m.confinedTo(2, 3)
+	// A slice that was stopped has another cgroup. The run that would tell the kernel is killed.
+	m.put("/run/systemd/system/dcm-guard.service.d/killed.conf", killed)
+	m.run(`rm -f /run/killed; systemctl daemon-reload; systemctl stop dcm-alpha.slice; systemctl start alpha; test -e /run/killed
+		timeout 60 sh -c 'until dcm guard status >/dev/null; do systemctl show dcm >/dev/null; done'; rm -r /run/systemd/system/dcm-guard.service.d; systemctl daemon-reload`)
+	m.confinedTo(2, 3)
+	if now := slices.Concat(m.mine("alpha"), m.mine("gamma")); !slices.Equal(now, closed) {
+		m.t.Fatalf("%s were exclusive, and %s are", closed, now)
+	}
+	if opened := grabbed(); len(opened) > 0 {
+		m.t.Errorf("others open %s", opened)
+	}
+	// systemd takes the list of a service away, and root begins a unit among the holders.
+	m.run(`systemctl set-property --runtime beta@1 DevicePolicy=auto DeviceAllow=; systemd-run --quiet --unit=other --slice=dcm.slice sleep infinity`)
+	free := m.run(`for i in $(seq 128 191); do echo /dev/dri/renderD$i; done | grep -vxF "$1" | tail -1`, strings.Join(slices.Concat(closed, m.mine("beta-1")), "\n"))
+	for _, unit := range []string{"beta@1.service", "other.service"} {
+		if got := m.opens(unit, append([]string{strings.TrimSpace(free)}, closed...)...); got != "yes no no no" {
+			m.t.Errorf("without a list %s opens a free one, and what others have exclusively: %s", unit, got)
+		}
+	}
+	if got := m.opens("alpha.service", alpha...); got != "yes yes" {
+		m.t.Errorf("alpha opens its own: %s", got)
+	}
+	m.run("systemctl stop other; systemctl revert beta@1; systemctl restart beta@1")
+	m.confinedTo(2, 3)
+	guardShown(m)
+}
+
+// guardShown: the guard is no client, and says what it does.
+func guardShown(m machine) {
+	for _, command := range []string{"dcm status", "dcm plan qpx-fast"} {
+		if got := m.try(command).Stdout; strings.Contains(got, "dcm-guard") {
+			m.t.Errorf("%s:\n%s", command, got)
+		}
+	}
+	if got := m.run("systemctl is-active dcm-guard || :"); strings.TrimSpace(got) != "inactive" {
+		m.t.Errorf("dcm-guard.service is %s", got)
+	}
+	if got := m.run("dcm guard status"); !strings.Contains(got, "guard: loaded, 6 devices") || !strings.Contains(got, "/dcm.slice/dcm-alpha.slice") || !strings.Contains(got, "/system.slice/system-dcm.slice") {
+		m.t.Errorf("dcm guard status:\n%s", got)
+	}
+	var status struct {
+		State   string
+		Devices int
+		Table   []report.Guarded
+	}
+	if err := json.Unmarshal([]byte(m.run("dcm guard status --json")), &status); err != nil || status.State != "loaded" || status.Devices != 6 || len(status.Table) != 6 {
+		m.t.Errorf("dcm guard status --json: %v, %+v", err, status)
+	}
+	m.run("dcm guard off; dcm guard on; dcm guard off; dcm guard on")
+	m.confinedTo(2, 3)
+}
+
 func reservedRefused(m machine) {
 	before := m.units("alpha.service", "beta@1.service", agentUnit)
 	m.reserve("spx-fast", 12)
@@ -406,7 +501,7 @@ func sliceStopped(m machine) {
 	m.run(`rm -f /run/opened; systemd-run --quiet --unit=stubborn --slice=dcm.slice --property=TimeoutStopSec=1s sh -c 'trap "" TERM; while :; do sleep 1; done'
 		systemd-run --quiet --collect --unit=prober sh -c 'while :; do case $( (exec 3<>'"$1"') 2>&1) in *"No such device"*) echo opened >/run/opened ;; esac; done'
 		systemctl stop dcm.slice`, alpha[0])
-	m.run("timeout 60 sh -c 'until systemctl is-active --quiet dcm-guard; do :; done'; systemctl stop prober")
+	m.run("timeout 60 sh -c 'while systemctl list-jobs --no-legend | grep -q dcm; do systemctl show dcm >/dev/null; done'; systemctl stop prober")
 	if got := m.opens("", alpha...); got != "no no" {
 		m.t.Errorf("with nothing started in its slice root's shell opens: %s", got)
 	}
@@ -440,7 +535,7 @@ func guardOff(m machine) {
 	}
 	m.run("dcm apply; systemctl restart alpha")
 	shut("yes")
-	m.run("dcm guard on; systemctl is-active --wait dcm-guard || systemctl start dcm-guard")
+	m.run("dcm guard on")
 	shut("no")
 	m.withoutPrograms(alpha[0])
 	shut("no")
@@ -455,7 +550,7 @@ func (m machine) withoutPrograms(node string) {
 	m.t.Helper()
 	const why = "what is reserved exclusively is confined, and not exclusive: this kernel has no guard"
 	m.put("/run/systemd/system/dcm-guard.service.d/refused.conf", "[Service]\nSystemCallFilter=~bpf\n")
-	m.run("systemctl daemon-reload; dcm guard off; dcm guard on; systemctl start dcm-guard; systemctl restart dcm-guard; systemctl restart dcm-apply; systemctl start dcm-guard")
+	m.run("systemctl daemon-reload; dcm guard off; dcm guard on; systemctl start dcm-guard; systemctl restart dcm-apply; systemctl start dcm-guard")
 	if got := m.opens("", node); got != "yes" {
 		m.t.Errorf("without a guard root's shell opens: %s", got)
 	}

@@ -127,7 +127,7 @@ func quadletConfined(m machine) {
 	m.put(settings, fmt.Sprintf(reservingQ1, "cpx-fast"))
 	m.run("systemctl restart dcm; systemctl start q1")
 	m.quadletHas()
-	if got := m.show("q1.service", "Slice")["Slice"]; got != "dcm.slice" {
+	if got := m.show("q1.service", "Slice")["Slice"]; got != "dcm-q1.slice" {
 		m.t.Errorf("q1 runs in %s", got)
 	}
 }

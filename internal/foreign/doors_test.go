@@ -15,8 +15,9 @@ func doors() map[string]string {
 	)
 	return map[string]string{
 		// reservations and leases
-		"cli.guardCmd":      callers,
+		"cli.guardOff":      callers,
 		"dcm-guard.main":    callers,
+		"dcm-guard.look":    escapes,
 		"dcm-guard.own":     "a path to write by, which is not told",
 		"dmem.Tree.read":    escapes,
 		"dmem.write":        writes,
@@ -65,6 +66,7 @@ func doors() map[string]string {
 		"gpu.Module.Uses":          escapes,
 		"gpu.Node.Minors":          matched,
 		"host.Host.about":          escapes,
+		"host.Host.cgroupOf":       compared,
 		"host.Host.Who":            escapes,
 		"host.userName":            escapes,
 		"host.Host.leases":         escapes,

@@ -1,11 +1,13 @@
 package guard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,98 +32,179 @@ type Guard struct {
 	Pins    string // a directory of its own in a bpf file system: "/sys/fs/bpf/dcm"
 }
 
-func (g Guard) table() string { return filepath.Join(g.Pins, "devices") }
-func (g Guard) link() string  { return filepath.Join(g.Pins, "link") }
+func (g Guard) table() string { return filepath.Join(g.Pins, "access") }
+func (g Guard) link() string  { return filepath.Join(g.Pins, "program") }
 
-// Set makes the table so that the devices, and no others, open only below the cgroup,
-// which is named by its path from the root of the tree. It loads the program where
-// that is not there yet. What is told twice stays as it is.
-//
-// A cgroup that has been removed and made again has another number, so that even
-// its own processes would be denied: Set again.
-func (g Guard) Set(cgroup string, devices []Device) error {
-	id, err := identify(filepath.Join(g.Cgroups, cgroup))
-	if err != nil {
-		return fmt.Errorf("cannot guard devices for %s: %w", cgroup, err)
-	}
-	table, err := g.open()
-	if errors.Is(err, unix.EPERM) { // a container, a kernel that is locked down, a filter
-		err = &UnsupportedError{fmt.Errorf("nobody may load programs into it here: %w", err)}
-	}
-	if err != nil {
-		return fmt.Errorf("cannot guard devices for %s: %w", cgroup, err)
-	}
-	defer unix.Close(table)
-	want := make(map[Device]uint64, len(devices))
-	for _, d := range devices {
-		want[d] = id
-	}
-	if err := fill(table, want); err != nil {
-		return fmt.Errorf("cannot change the guard's table: %w", err)
-	}
-	return nil
+// replaced are the pins of an older dcm, whose table had one cgroup for each device. The
+// first one is its link.
+func (g Guard) replaced() []string {
+	return []string{filepath.Join(g.Pins, "link"), filepath.Join(g.Pins, "devices")}
 }
 
-// fill first takes out what is to be free and then puts in what is to be guarded.
-func fill(table int, want map[Device]uint64) error {
-	now, err := entries(table)
+// Access says below which cgroups guarded devices open. A cgroup is named by its number,
+// see [Guard.Identify].
+type Access struct {
+	Devices map[Device][]uint64 // none: the device opens below those of All only
+	All     []uint64            // below them every device opens
+}
+
+// Set makes the table so. It loads the program if it is not loaded yet. A device that is
+// guarded before and after it stays guarded meanwhile: new entries are written before old
+// ones are deleted. If Set is interrupted, some of the old entries are left, and the next Set
+// deletes them.
+//
+// A cgroup that was removed and created again has another number: Set again.
+func (g Guard) Set(a Access) error {
+	table, err := g.open()
+	if errors.Is(err, unix.EPERM) { // a container, a kernel that is locked down, a filter
+		err = &UnsupportedError{fmt.Errorf("no process may load programs into it here: %w", err)}
+	}
+	if err != nil {
+		return fmt.Errorf("cannot guard devices: %w", err)
+	}
+	defer unix.Close(table)
+	if err := fill(table, a); err != nil {
+		return fmt.Errorf("cannot change the guard's table: %w", err)
+	}
+	if err := g.begin(table); err != nil {
+		return fmt.Errorf("cannot guard devices: %w", err)
+	}
+	return g.retire()
+}
+
+// permission is a key of the table. With no device it is for all devices. With cgroup 0,
+// which no cgroup has as its number, it says that the device is guarded.
+type permission struct {
+	device Device
+	cgroup uint64
+}
+
+// rows are the keys of the table in the order in which they are added: a device is guarded
+// when those who may open it are in the table.
+func (a Access) rows() []permission {
+	var members, guarded []permission
+	for _, id := range a.All {
+		members = append(members, permission{cgroup: id})
+	}
+	for d, ids := range a.Devices {
+		for _, id := range ids {
+			members = append(members, permission{d, id})
+		}
+		guarded = append(guarded, permission{device: d})
+	}
+	return append(members, guarded...)
+}
+
+// fill adds what is missing and then deletes what is not wanted.
+func fill(table int, a Access) error {
+	now, err := keys(table)
 	if err != nil {
 		return err
 	}
-	for d := range now {
-		if _, ok := want[d]; !ok {
-			if err := entry(table, cmdMapDelete, &d, nil); err != nil && !errors.Is(err, unix.ENOENT) {
-				return err
-			}
+	want := make(map[permission]bool)
+	for _, p := range a.rows() {
+		want[p] = true
+		if now[p] {
+			continue
+		}
+		if err := add(table, p); err != nil {
+			return fmt.Errorf("%s: %w", p.device, err)
 		}
 	}
-	for d, id := range want {
-		if now[d] != id {
-			if err := entry(table, cmdMapUpdate, &d, &id); err != nil {
-				return fmt.Errorf("%s: %w", d, err)
-			}
+	var old []permission
+	for p := range now {
+		if !want[p] {
+			old = append(old, p)
+		}
+	}
+	// First those that guard a device: a device is never guarded without its holders.
+	slices.SortFunc(old, func(a, b permission) int { return cmp.Compare(a.cgroup, b.cgroup) })
+	for _, p := range old {
+		if err := remove(table, p); err != nil {
+			return fmt.Errorf("%s: %w", p.device, err)
 		}
 	}
 	return nil
 }
 
-// Guarded returns the devices in the table with the numbers of their cgroups; nothing
-// where no guard is loaded.
-func (g Guard) Guarded() (map[Device]uint64, error) {
+// Table returns what is in the kernel's table; nothing if no guard is loaded.
+func (g Guard) Table() (Access, error) {
 	table, err := get(g.table())
 	if absent(err) {
-		return nil, nil
+		return Access{}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the guard's table: %w", err)
+		return Access{}, fmt.Errorf("cannot read the guard's table: %w", err)
 	}
 	defer unix.Close(table)
-	return entries(table)
+	all, err := keys(table)
+	if err != nil {
+		return Access{}, fmt.Errorf("cannot read the guard's table: %w", err)
+	}
+	out := Access{Devices: make(map[Device][]uint64)}
+	for p := range all {
+		if p.cgroup == 0 {
+			out.Devices[p.device] = nil
+		}
+	}
+	for p := range all {
+		_, guarded := out.Devices[p.device]
+		switch {
+		case p.device == Device{}:
+			out.All = append(out.All, p.cgroup)
+		case guarded && p.cgroup != 0:
+			out.Devices[p.device] = append(out.Devices[p.device], p.cgroup)
+		}
+	}
+	slices.Sort(out.All)
+	for _, ids := range out.Devices {
+		slices.Sort(ids)
+	}
+	return out, nil
 }
 
-// Loaded tells whether the program is in force.
+// Loaded reports whether the program is attached.
 func (g Guard) Loaded() bool {
 	_, err := os.Stat(g.link())
 	return err == nil
 }
 
-// Off takes the guard out of the kernel. Where none is loaded it does nothing.
+// Off takes the guard out of the kernel. If none is loaded it does nothing.
 func (g Guard) Off() error {
-	link, err := get(g.link())
+	errs := []error{unload(g.link())}
+	for _, path := range append(g.replaced(), g.table(), g.Pins) {
+		errs = append(errs, unpin(path))
+	}
+	return errors.Join(errs...)
+}
+
+// retire takes the guard of an older dcm out of the kernel. Until then both are asked.
+func (g Guard) retire() error {
+	old := g.replaced()
+	if err := unload(old[0]); err != nil {
+		return fmt.Errorf("cannot take out the guard of an older dcm: %w", err)
+	}
+	return unpin(old[1])
+}
+
+// unload detaches the program of a pinned link, and removes the pin.
+func unload(path string) error {
+	link, err := get(path)
+	if absent(err) {
+		return nil
+	}
 	if err == nil {
 		err = detach(link)
 		unix.Close(link)
 	}
-	if absent(err) {
-		err = nil
+	return errors.Join(err, unpin(path))
+}
+
+func unpin(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	errs := []error{err}
-	for _, path := range []string{g.link(), g.table(), g.Pins} {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // Identify returns the number of a cgroup, as the table has it.
@@ -148,8 +231,8 @@ func identify(dir string) (uint64, error) {
 
 func absent(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) }
 
-// open returns the table of a guard that is in force. The link comes last: whoever is
-// killed before it has pinned the link leaves a table that nobody asks.
+// open returns the pinned table. It may exist without the program: a process that was killed
+// before it pinned the link leaves a table that nothing reads.
 func (g Guard) open() (int, error) {
 	if err := g.place(); err != nil {
 		return -1, err
@@ -158,14 +241,7 @@ func (g Guard) open() (int, error) {
 	if absent(err) {
 		table, err = g.newTable()
 	}
-	if err != nil || g.Loaded() {
-		return table, err
-	}
-	if err := g.begin(table); err != nil {
-		unix.Close(table)
-		return -1, err
-	}
-	return table, nil
+	return table, err
 }
 
 func (g Guard) newTable() (int, error) {
@@ -183,8 +259,11 @@ func (g Guard) newTable() (int, error) {
 	return table, nil
 }
 
-// begin loads the program and puts it in force.
+// begin loads the program and attaches it, unless it is attached.
 func (g Guard) begin(table int) error {
+	if g.Loaded() {
+		return nil
+	}
 	program, err := load(table)
 	if err != nil {
 		return fmt.Errorf("cannot load the device program: %w", err)

@@ -17,7 +17,6 @@ import (
 // Commands, and other numbers of linux/bpf.h.
 const (
 	cmdMapCreate  = 0
-	cmdMapLookup  = 1
 	cmdMapUpdate  = 2
 	cmdMapDelete  = 3
 	cmdMapNext    = 4
@@ -30,7 +29,7 @@ const (
 	mapHash       = 1
 	typeDevice    = 15 // BPF_PROG_TYPE_CGROUP_DEVICE
 	attachDevice  = 6  // BPF_CGROUP_DEVICE
-	mostDevices   = 4096
+	mostRows      = 16 << 10
 	verifierWords = 64 << 10
 )
 
@@ -63,7 +62,7 @@ func bpf[A any](command uintptr, attr *A) (int, error) {
 func address[T any](p *T) uint64 { return uint64(uintptr(unsafe.Pointer(p))) }
 
 func createTable() (int, error) {
-	return bpf(cmdMapCreate, &createAttr{kind: mapHash, key: 8, value: 8, entries: mostDevices})
+	return bpf(cmdMapCreate, &createAttr{kind: mapHash, key: uint32(unsafe.Sizeof(permission{})), value: 4, entries: mostRows})
 }
 
 func load(table int) (int, error) {
@@ -127,38 +126,53 @@ func get(path string) (int, error) {
 	return fd, err
 }
 
-func entry(table int, command uintptr, d *Device, id *uint64) error {
-	_, err := bpf(command, &entryAttr{table: uint32(table), key: address(d), value: address(id)})
-	runtime.KeepAlive(d)
-	runtime.KeepAlive(id)
+// add puts a key into the table. The value says nothing.
+func add(table int, p permission) error {
+	var pinned runtime.Pinner
+	defer pinned.Unpin()
+	var value uint32
+	pinned.Pin(&p)
+	pinned.Pin(&value)
+	_, err := bpf(cmdMapUpdate, &entryAttr{table: uint32(table), key: address(&p), value: address(&value)})
 	return err
 }
 
-// entries reads the whole table.
-func entries(table int) (map[Device]uint64, error) {
-	out := make(map[Device]uint64)
-	var last *Device
+// remove takes a key out of the table, if it is there.
+func remove(table int, p permission) error {
+	var pinned runtime.Pinner
+	defer pinned.Unpin()
+	pinned.Pin(&p)
+	_, err := bpf(cmdMapDelete, &entryAttr{table: uint32(table), key: address(&p)})
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}
+
+// keys reads the whole table.
+func keys(table int) (map[permission]bool, error) {
+	out := make(map[permission]bool)
+	var last *permission
 	for {
-		next, attr := new(Device), entryAttr{table: uint32(table)}
+		next, attr := new(permission), entryAttr{table: uint32(table)}
 		if last != nil {
 			attr.key = address(last)
 		}
 		attr.value = address(next)
+		var pinned runtime.Pinner
+		pinned.Pin(next)
+		if last != nil {
+			pinned.Pin(last)
+		}
 		_, err := bpf(cmdMapNext, &attr)
-		runtime.KeepAlive(last)
-		runtime.KeepAlive(next)
+		pinned.Unpin()
 		if errors.Is(err, unix.ENOENT) {
 			return out, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		var id uint64
-		if err := entry(table, cmdMapLookup, next, &id); err == nil {
-			out[*next] = id
-		} else if !errors.Is(err, unix.ENOENT) { // taken out meanwhile
-			return nil, err
-		}
+		out[*next] = true
 		last = next
 	}
 }

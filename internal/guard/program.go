@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// depth is how far below the root of the cgroup tree the guarded cgroup may be, as
+// depth is how far below the root of the cgroup tree a cgroup of the table may be, as
 // the kernel counts: in a container its own root is some levels down already.
 const depth = 24
 
@@ -19,20 +19,20 @@ type instruction struct {
 
 // Codes of the instructions that are used (Documentation/bpf/standardization).
 const (
-	moveRegister  = 0xbf // dst = src
-	moveValue     = 0xb7 // dst = value
-	addValue      = 0x07 // dst += value
-	andValue      = 0x57 // dst &= value
-	shiftRight    = 0x77 // dst >>= value
-	load32        = 0x61 // dst = *(u32 *)(src + offset)
-	load64        = 0x79 // dst = *(u64 *)(src + offset)
-	store32       = 0x63 // *(u32 *)(dst + offset) = src
-	loadMap       = 0x18 // dst = map; takes two instructions
-	call          = 0x85
-	exit          = 0x95
-	ifEqual       = 0x15 // if dst == value, skip offset instructions
-	ifNotEqual    = 0x55
-	ifEqualSource = 0x1d // if dst == src
+	moveRegister = 0xbf // dst = src
+	moveValue    = 0xb7 // dst = value
+	addValue     = 0x07 // dst += value
+	andValue     = 0x57 // dst &= value
+	shiftRight   = 0x77 // dst >>= value
+	load32       = 0x61 // dst = *(u32 *)(src + offset)
+	store32      = 0x63 // *(u32 *)(dst + offset) = src
+	store64      = 0x7b // *(u64 *)(dst + offset) = src
+	storeValue64 = 0x7a // *(u64 *)(dst + offset) = value
+	loadMap      = 0x18 // dst = map; takes two instructions
+	call         = 0x85
+	exit         = 0x95
+	ifEqual      = 0x15 // if dst == value, skip offset instructions
+	ifNotEqual   = 0x55
 )
 
 // Helpers of the kernel (bpf-helpers(7)), and numbers of linux/bpf.h.
@@ -56,30 +56,49 @@ func program(table int) []instruction {
 		{ifEqual, 3, allow, 0}, // to make a node, or see that it is there with access(2), is no use of it
 		{andValue, 2, 0, 0xffff},
 		{ifNotEqual, 2, allow, characterDevice},
-		{load32, 2 | 1<<4, 4, 0}, // the key: major and minor
-		{store32, 10 | 2<<4, -8, 0},
+		// Two keys, see permission: one of this device and one of all devices.
+		{load32, 2 | 1<<4, 4, 0},
+		{store32, 10 | 2<<4, thisKey, 0},
 		{load32, 2 | 1<<4, 8, 0},
-		{store32, 10 | 2<<4, -4, 0},
-		{loadMap, 1 | pseudoMap, 0, int32(table)}, {},
+		{store32, 10 | 2<<4, thisKey + 4, 0},
+		{storeValue64, 10, thisKey + 8, 0},
+		{storeValue64, 10, anyKey, 0},
+		{loadMap, 6 | pseudoMap, 0, int32(table)}, {},
+		{moveRegister, 1 | 6<<4, 0, 0},
 		{moveRegister, 2 | 10<<4, 0, 0},
-		{addValue, 2, 0, -8},
+		{addValue, 2, 0, thisKey},
 		{call, 0, 0, lookupElement},
-		{ifEqual, 0, allow, 0}, // nobody's
-		{load64, 7 | 0<<4, 0, 0},
+		{ifEqual, 0, allow, 0}, // it is not guarded
 	}
-	// The cgroup of the process that asks, from the root down. Past its own there is
-	// none, which is 0.
+	// The cgroup of the process that opens the device, from the root down. Below its own
+	// there is none, which is 0.
 	for level := int32(1); level <= depth; level++ {
 		p = append(p,
 			instruction{moveValue, 1, 0, level},
 			instruction{call, 0, 0, ancestorID},
 			instruction{ifEqual, 0, deny, 0},
-			instruction{ifEqualSource, 0 | 7<<4, allow, 0},
+			instruction{store64, 10 | 0<<4, thisKey + 8, 0},
+			instruction{store64, 10 | 0<<4, anyKey + 8, 0},
 		)
+		for _, key := range []int32{thisKey, anyKey} {
+			p = append(p,
+				instruction{moveRegister, 1 | 6<<4, 0, 0},
+				instruction{moveRegister, 2 | 10<<4, 0, 0},
+				instruction{addValue, 2, 0, key},
+				instruction{call, 0, 0, lookupElement},
+				instruction{ifNotEqual, 0, allow, 0},
+			)
+		}
 	}
 	p = append(p, instruction{moveValue, 0, 0, 0}, instruction{exit, 0, 0, 0}, instruction{moveValue, 0, 0, 1}, instruction{exit, 0, 0, 0})
 	return resolve(p)
 }
+
+// Where the keys are on the stack.
+const (
+	thisKey = -16
+	anyKey  = -32
+)
 
 // allow and deny stand for the distances to the two ends, until they are known.
 const (
@@ -89,7 +108,7 @@ const (
 
 func resolve(p []instruction) []instruction {
 	for i := range p {
-		jump := p[i].code == ifEqual || p[i].code == ifNotEqual || p[i].code == ifEqualSource
+		jump := p[i].code == ifEqual || p[i].code == ifNotEqual
 		switch {
 		case jump && p[i].offset == allow:
 			p[i].offset = int16(len(p) - 2 - i - 1)

@@ -11,7 +11,9 @@ import (
 
 	"dcm/internal/account"
 	"dcm/internal/config"
+	"dcm/internal/exclusive"
 	"dcm/internal/foreign"
+	"dcm/internal/gpu"
 	"dcm/internal/report"
 	"dcm/internal/unitname"
 )
@@ -36,7 +38,7 @@ func (h *Host) Sources(o Outlook) account.Sources {
 		GPUs:     o.GPUs,
 		Daemon:   o.State,
 		Run:      h.lastRun,
-		Reserve:  func(context.Context) (account.Reserve, error) { return h.reserve(cfg, broken != nil) },
+		Reserve:  func(ctx context.Context) (account.Reserve, error) { return h.reserve(ctx, cfg, broken != nil, o.Busy) },
 		Known:    func(context.Context) ([]string, error) { return account.ReadKnown(h.KnownGPUs()) },
 	}
 	if s.GPUs == nil {
@@ -63,7 +65,7 @@ func (h *Host) Sources(o Outlook) account.Sources {
 
 // reserve is what the last run has chosen. Reservations are read by themselves only
 // where something is wrong with the configuration: else there is none that cannot be.
-func (h *Host) reserve(cfg *config.Config, broken bool) (account.Reserve, error) {
+func (h *Host) reserve(ctx context.Context, cfg *config.Config, broken, busy bool) (account.Reserve, error) {
 	var out account.Reserve
 	if cfg != nil {
 		out.Wrong = h.wrong(cfg.Reservations)
@@ -86,10 +88,33 @@ func (h *Host) reserve(cfg *config.Config, broken bool) (account.Reserve, error)
 	if g != nil {
 		out.Guard = account.Guard{Loaded: g.Loaded, Devices: g.Devices, Why: g.Why, Uncapped: g.Uncapped}
 	}
-	if _, off := os.Stat(h.GuardOff()); off == nil {
-		out.Guard.Why = "an administrator has switched the guard off"
+	if h.GuardIsOff() {
+		out.Guard.Why = SwitchedOff
+	}
+	if err == nil && out.Guard.Why == "" && h.Here() && !busy && exclusive.Any(p.Reservations, nil) {
+		err = h.guarded(ctx, cfg, &out.Guard)
 	}
 	return out, err
+}
+
+// guarded compares the guard's table with what is reserved, and looks for processes that
+// have some of it open. Leases are left out: one that is just being given is not in the table
+// yet, and dcm run says what becomes of it.
+func (h *Host) guarded(ctx context.Context, cfg *config.Config, g *account.Guard) error {
+	var observers []string
+	if cfg != nil {
+		observers = cfg.Observers
+	}
+	reserved := func(holder string) bool { return !exclusive.Lease(holder) }
+	var err error
+	if g.Why, err = h.guardDue(ctx, observers, reserved); err != nil || g.Why != "" {
+		return err
+	}
+	g.Open, err = h.Intruders(ctx, reserved)
+	if errors.Is(err, gpu.ErrPartial) {
+		err = nil // the processes that were looked at; the daemon may look at all
+	}
+	return err
 }
 
 // wrong are reservations whose units do not start.

@@ -21,7 +21,7 @@ func TestAGuardThatIsSwitchedOffIsToldOf(t *testing.T) {
 	}
 	why := func() string {
 		t.Helper()
-		r, err := h.reserve(nil, false)
+		r, err := h.reserve(t.Context(), nil, false, false)
 		if err != nil {
 			t.Fatal(err)
 		}

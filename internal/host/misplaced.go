@@ -53,16 +53,6 @@ func (h *Host) sliceOf(r config.Reservation, generated bool) systemd.Setting {
 	return h.ownSlice(r.Unit, generated)
 }
 
-// ReservationSlice returns the slice that the unit of a reservation is to run in. For a
-// reservation without a unit, it is the slice below which its partitions open if they are
-// exclusive.
-func (h *Host) ReservationSlice(name, unit string) string {
-	if unit == "" {
-		return unitname.HolderSlice(name)
-	}
-	return systemd.ReservationSlice(name, h.ownSlice(unit, true))
-}
-
 func (h *Host) ownSlice(unit string, generated bool) systemd.Setting {
 	s, err := systemd.OwnSlice(h.Path(), unit, generated)
 	if err != nil {
@@ -74,15 +64,18 @@ func (h *Host) ownSlice(unit string, generated bool) systemd.Setting {
 // placed leaves out observers with a Slice= of their own. They would start elsewhere as
 // well, and so are left where they are wanted, be that below dcm.slice or not.
 func (h *Host) placed(observers []string) []string {
-	return slices.DeleteFunc(slices.Clone(observers), func(unit string) bool { return h.ownSlice(unit, false).Value != "" })
+	return slices.DeleteFunc(slices.Clone(observers), func(unit string) bool {
+		own := h.ownSlice(unit, false).Value
+		return own != "" && own != unitname.Slice
+	})
 }
 
 // Elsewhere tells of observers whose Slice= keeps them from what they are to see.
 func (h *Host) Elsewhere(observers []string) []string {
 	var out []string
 	for _, unit := range observers {
-		if s := h.ownSlice(unit, true); s.Value != "" && !s.Inside(unitname.Slice) {
-			out = append(out, fmt.Sprintf("%s, one of observers in [guard], has %s, and partitions that are reserved exclusively are seen in %s alone: take that Slice= away, or make the slice one below %[3]s (Slice=dcm-NAME.slice)", unit, s, unitname.Slice))
+		if s := h.ownSlice(unit, true); s.Value != "" && !s.Inside(unitname.Slice) && s.Value != unitname.ObserverSlice {
+			out = append(out, fmt.Sprintf("%s, one of observers in [guard], has %s, and partitions that are reserved exclusively are seen in %s alone: take that Slice= away, or make the slice one below %s (Slice=dcm-NAME.slice)", unit, s, unitname.ObserverSlice, unitname.Slice))
 		}
 	}
 	return out

@@ -72,7 +72,7 @@ func TestObserversWithASliceStayThereAndItIsTold(t *testing.T) {
 		!strings.Contains(got[0], "(Slice=dcm-NAME.slice)") || !strings.HasPrefix(got[1], "d.service, ") {
 		t.Errorf("told is %q", got)
 	}
-	r, err := h.reserve(cfg, false)
+	r, err := h.reserve(t.Context(), cfg, false, false)
 	if err != nil || strings.Join(r.Notes, "|") != strings.Join(got, "|") {
 		t.Errorf("an account has %q, %v", r.Notes, err)
 	}

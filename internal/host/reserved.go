@@ -21,7 +21,7 @@ func (h *Host) Reservations() (all []config.Reservation, unconfined []string) {
 
 // Order is what the generator makes of a configuration.
 func (h *Host) Order(cfg *config.Config) systemd.Order {
-	o := systemd.Order{Clients: h.Clients(cfg), Require: cfg.Require, Observers: h.placed(cfg.Observers), Needs: h.Needs()}
+	o := systemd.Order{Clients: h.Clients(cfg), Require: cfg.Require, Observers: h.placed(cfg.Observers), Watching: cfg.Observers, Needs: h.Needs()}
 	if cfg.Agent {
 		o.Behind = kubelets()
 	}
@@ -43,10 +43,14 @@ func (h *Host) Needs() map[string]string { return h.node(nil).Dropins() }
 // dcm-reserve.service restarts these units and no others.
 func (h *Host) Reserve(o systemd.Order, list []config.Reservation) systemd.Order {
 	last, chosen := h.chosen()
+	o.Guarded = h.wasExclusive() // what was exclusive is to open for others
 	for _, r := range list {
 		before, had := last[r.Unit]
 		delete(last, r.Unit)
-		o.Guarded = o.Guarded || r.Exclusive
+		if r.Exclusive {
+			o.Guarded = true
+			o.HolderSlices = append(o.HolderSlices, h.ReservationSlice(r.Name, r.Unit))
+		}
 		if r.Unit == "" {
 			continue
 		}
@@ -79,6 +83,12 @@ func (h *Host) chosen() (out map[string]report.Reservation, ok bool) {
 		}
 	}
 	return out, true
+}
+
+// wasExclusive tells whether some of what was chosen last is exclusive.
+func (h *Host) wasExclusive() bool {
+	p, err := report.ReadReservations(h.Runtime())
+	return err == nil && p != nil && slices.ContainsFunc(p.Reservations, func(r report.Reservation) bool { return r.Exclusive })
 }
 
 // ReserveDue tells whether reservations are other ones than what was chosen for last.

@@ -1,13 +1,16 @@
 package lease
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"dcm/internal/report"
 )
 
-func TestWhatIsExclusive(t *testing.T) {
+func TestExclusiveParts(t *testing.T) {
 	p := report.Partitions{
 		Parts: []report.Part{
 			{Name: "a-0", Render: "/dev/dri/renderD128", Card: "/dev/dri/card1"},
@@ -26,8 +29,18 @@ func TestWhatIsExclusive(t *testing.T) {
 		"dcm-lease-1000-00c0ffef.scope":     {"/dev/kfd", "/dev/dri/renderD131"},
 		"vllm.service":                      {"/dev/kfd", "/dev/dcm/vllm/render0"},
 	}
-	want := "/dev/dri/renderD128 /dev/dri/card1 /dev/dri/renderD130"
-	if got := strings.Join(ExclusiveNodes(p, units), " "); got != want {
-		t.Errorf("exclusive are %s, want %s", got, want)
+	want := []string{
+		"a-0 vllm [/dev/dri/renderD128 /dev/dri/card1]",
+		"a-2 dcm-exclusive-1000-00c0ffee.scope [/dev/dri/renderD130]",
+	}
+	var got []string
+	for _, e := range ExclusiveParts(p, units) {
+		got = append(got, fmt.Sprint(e.Name, " ", e.Holder, " ", e.Nodes()))
+		if (e.Reservation == nil) != strings.HasSuffix(e.Holder, ".scope") {
+			t.Errorf("%s has the reservation %v", e.Holder, e.Reservation)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("exclusive (-want +got):\n%s", diff)
 	}
 }

@@ -73,9 +73,11 @@ type Host interface {
 	// Still keeps the partitions as they are until release is called. It fails with
 	// ErrChanging while they are being changed.
 	Still() (release func(), err error)
-	// Guard makes what exclusive leases have open nowhere else, and returns why it
-	// cannot, "" if it can.
-	Guard(ctx context.Context) (why string)
+	// Guard makes the partitions of an exclusive lease open nowhere else. It returns why
+	// they are not exclusive: it is not possible, or processes have them open already. ""
+	// if they are. The lease is up, and the lock of Still is free: dcm-guard may have to
+	// wait for a run that waits for the lock.
+	Guard(ctx context.Context, unit string) (why string)
 	// Cap limits what a shared lease may take of the GPUs' memory, in bytes, and says
 	// what is in force.
 	Cap(ctx context.Context, unit string, caps Caps) string
@@ -220,14 +222,14 @@ func (k *Keeper) give(ctx context.Context, c Caller, r Request, f Facts, move Mo
 	if err := errors.Join(k.same(c), k.over(before)); err != nil {
 		return Lease{}, errors.Join(err, k.Host.Stop(context.WithoutCancel(ctx), l.Unit))
 	}
-	k.complete(ctx, f.Parts, &l, r)
 	return l, nil
 }
 
 // complete does for a scope that is up what its kind promises beyond the list of devices.
+// It may take as long as a run, which waits for the lock of [Host.Still]: that must be free.
 func (k *Keeper) complete(ctx context.Context, parts []Part, l *Lease, r Request) {
 	if r.Kind == Exclusive {
-		if why := k.Host.Guard(ctx); why != "" {
+		if why := k.Host.Guard(ctx, l.Unit); why != "" {
 			l.Notes = append(l.Notes, "confined, not exclusive: "+why)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -29,6 +30,9 @@ type host struct {
 	onStart  func(Scope) error
 	changed  chan struct{}
 	guard    string
+	locked   bool // the lock of Still is held
+	unlocked *sync.Cond
+	guarded  []string
 	alone    map[int]string // process → the lease that it is in and nobody else
 	inside   map[int]string // process → the lease that it is in with others
 	terms    map[string]Term
@@ -37,7 +41,9 @@ type host struct {
 }
 
 func newHost() *host {
-	return &host{starts: map[int]uint64{1: 1, 2: 2, 3: 3}, changed: make(chan struct{})}
+	h := &host{starts: map[int]uint64{1: 1, 2: 2, 3: 3}, changed: make(chan struct{})}
+	h.unlocked = sync.NewCond(&h.mu)
+	return h
 }
 
 func parts() []Part {
@@ -139,12 +145,39 @@ func (h *host) Still() (func(), error) {
 			return nil, err
 		}
 	}
-	return func() {}, nil
+	h.locked = true
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.locked = false
+		h.unlocked.Broadcast()
+	}, nil
 }
 
-func (h *host) Cap(_ context.Context, _ string, c Caps) string { return "capped at " + c.String() }
+func (h *host) Cap(_ context.Context, unit string, c Caps) string {
+	return h.afterwards(unit, "capped at "+c.String())
+}
 
-func (h *host) Guard(context.Context) string { return h.guard }
+func (h *host) Guard(_ context.Context, unit string) string { return h.afterwards(unit, h.guard) }
+
+// afterwards is of what starts dcm-guard.service, which may wait for a run that waits for the
+// lock.
+func (h *host) afterwards(unit, answer string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for h.locked {
+		over := time.AfterFunc(10*time.Second, h.unlocked.Broadcast)
+		h.unlocked.Wait()
+		if !over.Stop() {
+			return "the lock is held"
+		}
+	}
+	if !slices.ContainsFunc(h.tenants, func(t Tenant) bool { return t.Unit == unit }) {
+		return unit + " is not up"
+	}
+	h.guarded = append(h.guarded, unit)
+	return answer
+}
 
 func (h *host) Within(pid int) (string, bool) {
 	h.mu.Lock()
@@ -418,6 +451,21 @@ func TestConfinedIsNotCalledExclusive(t *testing.T) {
 	l := acquire(t, &Keeper{Host: h}, alice, r)
 	if !slices.Contains(l.Notes, "confined, not exclusive: this kernel has no guard") {
 		t.Errorf("notes are %q", l.Notes)
+	}
+}
+
+func TestGuard_AfterTheScopeWithoutTheLock(t *testing.T) {
+	h := newHost()
+	k := &Keeper{Host: h}
+	k.Limit(Limits{Shares: 2})
+	exclusive, shared := ask(1), ask(1)
+	exclusive.Kind, shared.Kind, shared.Of = Exclusive, Shared, 2
+	first, second := acquire(t, k, alice, exclusive), acquire(t, k, alice, shared)
+	if want := []string{first.Unit, second.Unit}; !slices.Equal(h.guarded, want) {
+		t.Errorf("dcm-guard ran for %q, want %q; the notes are %q and %q", h.guarded, want, first.Notes, second.Notes)
+	}
+	if len(first.Notes) != 0 {
+		t.Errorf("an exclusive lease has the notes %q", first.Notes)
 	}
 }
 

@@ -189,15 +189,24 @@ func (k *Keeper) wait(ctx context.Context, c Caller, r Request) (Lease, error) {
 	k.join(ctx, p)
 	select {
 	case g := <-p.granted:
-		defer close(g.done)
-		if err := k.same(c); err != nil {
-			return Lease{}, err
+		l, err := k.use(ctx, c, r, g)
+		if err == nil {
+			k.complete(ctx, g.facts.Parts, &l, r)
 		}
-		return k.give(ctx, c, r, g.facts, g.move, g.choice, g.before)
+		return l, err
 	case err := <-p.refused:
 		return Lease{}, err
 	case <-ctx.Done():
 		k.leave(p)
 		return Lease{}, fmt.Errorf("no longer waiting: %w", ctx.Err())
 	}
+}
+
+// use starts the lease of a grant. The lock of [Host.Still] is held until it returns.
+func (k *Keeper) use(ctx context.Context, c Caller, r Request, g grant) (Lease, error) {
+	defer close(g.done)
+	if err := k.same(c); err != nil {
+		return Lease{}, err
+	}
+	return k.give(ctx, c, r, g.facts, g.move, g.choice, g.before)
 }

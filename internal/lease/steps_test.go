@@ -430,8 +430,16 @@ func (w *world) guarded(step int) {
 		}
 	}
 	maps.DeleteFunc(want, func(_ string, yes bool) bool { return !yes })
-	if got := slices.Sorted(slices.Values(ExclusiveNodes(p, units))); !slices.Equal(got, slices.Sorted(maps.Keys(want))) {
-		w.t.Errorf("step %d: guarded are %s, want %s", step, got, slices.Sorted(maps.Keys(want)))
+	got := make(map[string]bool)
+	for _, e := range ExclusiveParts(p, units) {
+		node := e.Nodes()[0]
+		if own := w.given[e.Holder][node] || slices.Contains(w.grants[e.Holder].Nodes, node); !own || got[node] {
+			w.t.Errorf("step %d: %s is guarded for %s", step, node, e.Holder)
+		}
+		got[node] = true
+	}
+	if !maps.Equal(got, want) {
+		w.t.Errorf("step %d: guarded are %s, want %s", step, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
 }
 

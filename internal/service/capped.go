@@ -4,24 +4,18 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"dcm/internal/dmem"
+	"dcm/internal/host"
 	"dcm/internal/lease"
+	"dcm/internal/partition"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
 	"dcm/internal/unitname"
 )
-
-const switchedOff = "an administrator has switched the guard off"
-
-func (p *premises) off() bool {
-	_, err := os.Stat(p.host.GuardOff())
-	return err == nil
-}
 
 // Cap has dcm-guard write the limits, which alone may, and reads back what the kernel
 // shows of them.
@@ -30,26 +24,36 @@ func (p *premises) Cap(ctx context.Context, unit string, caps lease.Caps) string
 	if len(caps) == 0 {
 		return not + "the size of a partition's memory is not known"
 	}
-	if p.off() {
-		return not + switchedOff
+	if p.host.GuardIsOff() {
+		return not + host.SwitchedOff
 	}
-	ctx, cancel := context.WithTimeout(ctx, guarding)
+	ctx, cancel := context.WithTimeout(ctx, guardTimeout)
 	defer cancel()
 	conn, err := p.host.Dial(ctx)
 	if err != nil {
 		return not + err.Error()
 	}
 	defer conn.Close()
-	if err := conn.Refresh(ctx, unitname.Guard); err != nil {
-		return not + err.Error()
-	}
-	now, err := dmem.Tree{Root: p.host.Path("sys/fs/cgroup")}.Capped(filepath.Join(unitname.Slice, unit))
-	for gpu, bytes := range caps {
-		if has, ok := now[gpu]; err != nil || !ok || has > bytes {
-			return not + p.uncapped()
+	// A run that was under way may not have seen the lease.
+	for range 2 {
+		if err := conn.RunOnce(ctx, unitname.Guard); err != nil {
+			return not + err.Error()
+		}
+		now, err := dmem.Tree{Root: p.host.Path("sys/fs/cgroup")}.Capped(filepath.Join(unitname.Slice, unit))
+		if err == nil && capped(now, caps) {
+			return fmt.Sprintf("shared: of the memory you may have %s, by the cgroup", caps)
 		}
 	}
-	return fmt.Sprintf("shared: of the memory you may have %s, by the cgroup", caps)
+	return not + p.uncapped()
+}
+
+func capped(now, caps map[partition.Address]uint64) bool {
+	for gpu, bytes := range caps {
+		if has, ok := now[gpu]; !ok || has > bytes {
+			return false
+		}
+	}
+	return true
 }
 
 // uncapped is why dcm-guard could not limit somebody.

@@ -52,6 +52,7 @@ func newMirror(h *host.Host, requests chan<- daemon.Request, metrics *exporter, 
 	m := &mirror{host: h, metrics: metrics, spare: spare, status: status, watches: watches, log: log, states: make(chan report.State, 1), wanted: make(chan chan<- struct{}),
 		again: make(chan struct{}, 1), waiting: func() {}}
 	m.leases = newLessor(h, m.config.Load, log)
+	m.leases.ground.guardian = newGuardian(hostGuard{h, func() []string { return m.config.Load().Observers }}, log, m.stir)
 	m.service = bus.New(bus.SystemBus, control{host: h, node: h.Node(nil), requests: requests, files: &m.files, shown: m, lessor: m.leases}, log)
 	m.dropins = newKeeper(h, m.config.Load, m.stir, log)
 	m.config.Store(&config.Config{})
@@ -106,6 +107,9 @@ func (m *mirror) save(ctx context.Context, s report.State) error {
 		m.looked.take() // the GPUs are about to be otherwise
 	}
 	m.state.Store(&s)
+	if atRest(s.Phase) {
+		m.leases.ground.guardian.nudge()
+	}
 	select {
 	case <-m.states: // one that has not been shown yet is out of date
 	default:
@@ -170,6 +174,7 @@ func (m *mirror) run(ctx context.Context) {
 			go m.service.Run(ctx, appeared)
 			go m.dropins.Run(ctx)
 			go m.leases.ground.resume(ctx)
+			go m.leases.ground.guardian.run(ctx)
 			go m.leases.ground.sweep(ctx)
 		}
 	}

@@ -29,6 +29,8 @@ type premises struct {
 	node   *gpu.Node // by sysfs alone
 	config func() *config.Config
 	log    *slog.Logger
+
+	guardian *guardian // the daemon's
 }
 
 // answering is what PID 1 and the kernel may take. A run that begins waits for it.
@@ -251,33 +253,6 @@ func (p *premises) Still() (func(), error) {
 		return nil, err
 	}
 	return release, nil
-}
-
-// guarding is what the guard may take. It is set behind a run, if one is under way.
-const guarding = 10 * time.Second
-
-func (p *premises) Guard(ctx context.Context) string {
-	if p.off() {
-		return switchedOff
-	}
-	ctx, cancel := context.WithTimeout(ctx, guarding)
-	defer cancel()
-	conn, err := p.host.Dial(ctx)
-	if err != nil {
-		return err.Error()
-	}
-	defer conn.Close()
-	if err := conn.Refresh(ctx, unitname.Guard); err != nil {
-		return err.Error()
-	}
-	state, err := report.ReadGuard(p.host.Runtime())
-	switch {
-	case err != nil:
-		return err.Error()
-	case state == nil:
-		return "dcm-guard has not said what it did"
-	}
-	return state.Why
 }
 
 // unheard is how long somebody waits for what nobody tells of: the end of a process

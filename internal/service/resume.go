@@ -8,35 +8,15 @@ import (
 	"slices"
 	"strings"
 
-	"dcm/internal/lease"
-	"dcm/internal/report"
+	"dcm/internal/exclusive"
 	"dcm/internal/unitname"
 )
 
-// resume goes on where the daemon before has left off: exclusive leases may have ended
-// since, and others will.
+// resume waits for the ends of the exclusive leases that an earlier daemon has given.
 func (p *premises) resume(ctx context.Context) {
-	state, err := report.ReadGuard(p.host.Runtime())
-	if err != nil || state == nil || !state.Loaded {
-		return
-	}
-	list, err := p.tenantsNow(ctx)
-	last, unread := report.ReadPartitions(p.host.Runtime())
-	if err := errors.Join(err, unread); err != nil || last == nil {
-		p.log.Warn(fmt.Sprintf("it cannot be told which exclusive leases there are: %v", err))
-		return
-	}
-	units := make(map[string][]string)
-	for _, t := range list {
-		units[t.Unit] = t.Allowed
-		if n, ok := lease.ParseName(t.Unit); ok && n.Kind == lease.Exclusive {
-			go p.reopen(ctx, t.Unit)
-		}
-	}
-	// Else it is left alone: somebody may be about to restart it with the reservations.
-	if len(lease.ExclusiveNodes(*last, units)) < state.Devices {
-		if why := p.Guard(ctx); why != "" {
-			p.log.Warn("what was exclusive may still be closed to others: " + why)
+	for _, unit := range p.host.Leased() {
+		if exclusive.Lease(unit) {
+			go p.reopen(ctx, unit)
 		}
 	}
 }
@@ -71,15 +51,13 @@ func (p *premises) empty(unit string) bool {
 	return err == nil && slices.Contains(strings.Split(string(text), "\n"), "populated 0")
 }
 
-// reopen has the guard let everybody in again when an exclusive lease has ended.
+// reopen has the guard's table compared when an exclusive lease has ended: what it had may
+// open for others.
 func (p *premises) reopen(ctx context.Context, unit string) {
 	for ctx.Err() == nil {
 		changed := p.Changed(ctx)
-		list, err := p.tenantsNow(ctx)
-		if err == nil && !slices.ContainsFunc(list, func(t lease.Tenant) bool { return t.Unit == unit }) {
-			if why := p.Guard(ctx); why != "" {
-				p.log.Warn("a partition whose exclusive lease has ended may still be closed to others: "+why, "unit", unit)
-			}
+		if !slices.Contains(p.host.Leased(), unit) {
+			p.guardian.nudge()
 			return
 		}
 		<-changed

@@ -54,9 +54,11 @@ type Order struct {
 	Require   bool       // they do not start unless the profile was applied
 	Reserved  []Reserved // units with partitions of their own
 	Released  []string   // that had a reservation, and are restarted with dcm-reserve.service to have all again
-	Observers []string   // services that may look at all partitions, guarded ones too
+	Observers []string   // services that are to run where they may look at all partitions, guarded ones too
+	Watching  []string   // all services that may: those with a Slice= of their own too
 
-	Guarded bool // something is reserved exclusively, for a unit or by name
+	Guarded      bool     // something is reserved exclusively, for a unit or by name, or was until now
+	HolderSlices []string // of exclusive reservations
 
 	Needs map[string]string // what this hardware needs of units, by their names
 }
@@ -79,17 +81,15 @@ const chosen = `# Partitions of GPUs are reserved for this unit. Which ones is k
 After=` + unitname.Reserve + ` ` + unitname.Guard + `
 `
 
-// guarded has the guard set at boot, for who comes before the first holder and for what
-// is reserved by a name alone; and again with a slice that was stopped, whose cgroup is
-// another one then.
+// guarded has the guard set at boot, before the first holder starts and for what
+// is reserved by a name alone, and after each run and each choice.
 const guarded = `# Written by dcm-generator: partitions are reserved exclusively.
 [Unit]
 Wants=` + unitname.Guard + `
 `
 
-// renewed has the guard set when the slice was stopped, too, and the daemon with it: there
-// is nobody else to do so, if nothing starts in the slice. With the host going down systemd
-// refuses it.
+// renewed has the guard set when the slice was stopped, whose cgroup has another number
+// when it is started again. When the host is going down systemd refuses it.
 const renewed = guarded + `# The slice is empty then, and there again.
 OnSuccess=` + unitname.Guard + `
 `
@@ -121,9 +121,27 @@ PartOf=` + unitname.Reserve + `
 const observer = `# Written by dcm-generator: [guard] observers names this service; see ` + "`man dcm.toml`" + `.
 # An edit here is lost at the next daemon-reload.
 [Service]
-# Where partitions that are reserved exclusively can be seen.
-Slice=` + unitname.Slice + `
+# Partitions that are reserved exclusively open below this slice.
+Slice=` + unitname.ObserverSlice + `
 `
+
+// guard is for dcm-guard.service. The slices that it names in its table are started before
+// it: their cgroups exist then, and have the same numbers until they are stopped.
+func (o Order) guard() string {
+	text := ""
+	if len(o.HolderSlices) > 0 {
+		text += fmt.Sprintf("[Unit]\nWants=%s\nAfter=%[1]s\n", strings.Join(o.HolderSlices, " "))
+	}
+	if len(o.Watching) > 0 {
+		// systemd takes a backslash for the begin of an escape there.
+		units := strings.ReplaceAll(strings.Join(o.Watching, " "), `\`, `\\`)
+		text += fmt.Sprintf("[Service]\nEnvironment=\"%s=%s\"\n", unitname.ObserversVariable, units)
+	}
+	if text == "" {
+		return ""
+	}
+	return "# Written by dcm-generator: whom the guard lets in; see `man dcm-partitions`.\n" + text
+}
 
 // Dropins returns the generator's files: the path below its directory, and the
 // text. A template gets one drop-in that holds for all its instances.
@@ -153,6 +171,9 @@ func (o Order) Dropins() map[string]string {
 		files[file(unitname.Reserve)] += guarded
 		files[file(unitname.Slice)] += renewed
 	}
+	if text := o.guard(); text != "" {
+		files[file(unitname.Guard)] = text
+	}
 	for _, unit := range o.Observers {
 		files[file(unit)] += observer
 	}
@@ -180,7 +201,7 @@ func (r Reserved) text() string {
 	service.WriteString("[Service]\n")
 	own := r.Confinement()
 	switch {
-	case r.Slice.Value == "":
+	case r.Slice.Value == "" || r.Slice.Value == unitname.Slice:
 		// What is reserved exclusively opens below this slice.
 		fmt.Fprintf(&service, "Slice=%s\n", own.Slice)
 	case !r.Slice.Inside(unitname.Slice):
@@ -250,6 +271,7 @@ func (o Order) checked() (Order, []error) {
 	o.Clients, errs = checkUnits(o.Clients)
 	o.Observers, more = checkUnits(o.Observers)
 	errs = append(errs, more...)
+	o.Watching, _ = checkUnits(o.Watching)
 	o.Released, more = checkUnits(o.Released)
 	errs = append(errs, more...)
 	var reserved []Reserved

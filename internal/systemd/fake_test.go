@@ -170,6 +170,13 @@ func (p *pid1) manager() map[string]any {
 			p.mu.Unlock()
 			return job, script(name, 1)
 		},
+		"StartUnit": func(name, mode string) (dbus.ObjectPath, *dbus.Error) {
+			p.mu.Lock()
+			p.jobs++
+			job, script := jobPath(p.jobs), p.script
+			p.mu.Unlock()
+			return job, script(name, 1)
+		},
 		"ReloadUnit": func(name, mode string) (dbus.ObjectPath, *dbus.Error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()

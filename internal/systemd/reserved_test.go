@@ -21,14 +21,16 @@ func TestDropinsOfReservations(t *testing.T) {
 			{Unit: "broken.service", Name: "broken"},
 			{Unit: "n@.service", Name: "n", Count: 1, Share: 3},
 			{Unit: "below.service", Name: "below", Count: 1, Slice: Setting{"dcm-ml.slice", "/x:1"}},
+			{Unit: "top.service", Name: "top", Count: 1, Slice: Setting{"dcm.slice", "/x:1"}},
 			{Unit: "beside.service", Name: "beside", Count: 1, Slice: Setting{"ml.slice", "/x:1"}},
 		},
 		Released:  []string{"gone.service", "gpuagent.service"},
 		Observers: []string{"exporter.service", "gpuagent.service"},
-		Guarded:   true,
+		Watching:  []string{"exporter.service", `x\x2dy.service`},
+		Guarded:   true, HolderSlices: []string{"dcm-b:1.slice", "dcm-slurm.slice"},
 	}.Dropins()
 	want := map[string]string{
-		"gpuagent.service.d/50-dcm.conf": client + "|Requires=dcm-apply.service|[Unit]|After=dcm-reserve.service|PartOf=dcm-reserve.service|[Service]|Slice=dcm.slice",
+		"gpuagent.service.d/50-dcm.conf": client + "|Requires=dcm-apply.service|[Unit]|After=dcm-reserve.service|PartOf=dcm-reserve.service|[Service]|Slice=system-dcm.slice",
 		"gone.service.d/50-dcm.conf":     "[Unit]|After=dcm-reserve.service|PartOf=dcm-reserve.service",
 		"a.service.d/50-dcm.conf": client + "|Requires=dcm-apply.service" + behind +
 			"|AssertPathExists=/dev/dcm/a/render0|AssertPathExists=/dev/dcm/a/render1" +
@@ -40,12 +42,15 @@ func TestDropinsOfReservations(t *testing.T) {
 			"|DeviceAllow=/dev/dcm/n/render0 rwm|ExecStartPre=+/usr/libexec/dcm/dcm-guard enter n %n",
 		"below.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/dev/dcm/below/render0|[Service]|DevicePolicy=closed|DeviceAllow=|DeviceAllow=/dev/kfd rwm" +
 			"|DeviceAllow=/dev/dcm/below/render0 rwm",
+		"top.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/dev/dcm/top/render0" + own + "top.slice" + closed + "|DeviceAllow=/dev/dcm/top/render0 rwm",
 		"beside.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/run/dcm/refused-for-its-own-Slice|AssertPathExists=/dev/dcm/beside/render0" +
 			"|[Service]|DevicePolicy=closed|DeviceAllow=|DeviceAllow=/dev/kfd rwm|DeviceAllow=/dev/dcm/beside/render0 rwm",
-		"exporter.service.d/50-dcm.conf":    "[Service]|Slice=dcm.slice",
+		"exporter.service.d/50-dcm.conf":    "[Service]|Slice=system-dcm.slice",
 		"dcm-apply.service.d/50-dcm.conf":   "[Unit]|Wants=dcm-guard.service",
 		"dcm-reserve.service.d/50-dcm.conf": "[Unit]|Wants=dcm-guard.service",
-		"dcm.slice.d/50-dcm.conf":           "[Unit]|Wants=dcm-guard.service|OnSuccess=dcm-guard.service",
+		"dcm-guard.service.d/50-dcm.conf": "[Unit]|Wants=dcm-b:1.slice dcm-slurm.slice|After=dcm-b:1.slice dcm-slurm.slice|[Service]" +
+			`|Environment="DCM_OBSERVERS=exporter.service x\\x2dy.service"`,
+		"dcm.slice.d/50-dcm.conf": "[Unit]|Wants=dcm-guard.service|OnSuccess=dcm-guard.service",
 	}
 	for file, text := range got {
 		got[file] = directives(text)

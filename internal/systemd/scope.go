@@ -245,6 +245,22 @@ func (c *Conn) tenant(ctx context.Context, u Unit) (Tenant, error) {
 	return t, nil
 }
 
+// ControlGroup returns the path of a unit's cgroup from the root of the tree. It is "" for a
+// unit that has none, or that has ended.
+func (c *Conn) ControlGroup(ctx context.Context, unit string) (path string, err error) {
+	kind := kindInterface(unit)
+	if kind == "" {
+		return "", nil
+	}
+	if err = c.property(ctx, unit, kind, "ControlGroup", &path); err == nil {
+		return path, nil
+	}
+	if now, again := c.list(ctx, []string{unit}); again == nil && now[0].unit.Load != "loaded" {
+		return "", nil
+	}
+	return "", err
+}
+
 // kindInterface is where the properties of a unit's cgroup are; "" where it has none.
 func kindInterface(unit string) string {
 	for suffix, name := range map[string]string{

@@ -98,3 +98,24 @@ func (c *Conn) Changed(ctx context.Context, had map[string]string) error {
 		}
 	}
 }
+
+// Failed returns when a unit is failed, or with ctx's error. Meanwhile it hears of this unit
+// alone.
+func (c *Conn) Failed(ctx context.Context, name string) error {
+	ear, err := c.attend(ctx, unitRules(name))
+	if err != nil {
+		return err
+	}
+	defer c.hub.forget(ear)
+	for {
+		list, err := c.list(ctx, []string{name})
+		if err != nil || list[0].unit.Active == "failed" {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ear.wake:
+		}
+	}
+}

@@ -21,6 +21,17 @@ func (c *Conn) Turnover(ctx context.Context) (ended <-chan struct{}, stop func()
 // Refresh has a service reloaded, or started if it is not up, and waits until that is
 // over. How it went is for the service to say.
 func (c *Conn) Refresh(ctx context.Context, name string) error {
+	return c.awaitJob(ctx, "ReloadOrRestartUnit", name)
+}
+
+// RunOnce has a oneshot started, and waits until its run is over. If one is under way, it
+// waits for that one, which may not have seen what has changed meanwhile.
+func (c *Conn) RunOnce(ctx context.Context, name string) error {
+	return c.awaitJob(ctx, "StartUnit", name)
+}
+
+// awaitJob has PID 1 queue a job, and waits until that is over.
+func (c *Conn) awaitJob(ctx context.Context, method, name string) error {
 	ear, err := c.listen(ctx, unitRules(name))
 	if err != nil {
 		return err
@@ -29,7 +40,7 @@ func (c *Conn) Refresh(ctx context.Context, name string) error {
 	ear.follow(name)
 	ear.rests()
 	var job dbus.ObjectPath
-	err = c.once(ctx, &job, managerPath, managerInterface+".ReloadOrRestartUnit", name, "replace")
+	err = c.once(ctx, &job, managerPath, managerInterface+"."+method, name, "replace")
 	if err != nil && !lost(err) {
 		return fmt.Errorf("cannot start %s: %w", name, err)
 	}

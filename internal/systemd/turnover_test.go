@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -24,7 +25,7 @@ func TestTheEndOfAScopeIsHeard(t *testing.T) {
 	}
 }
 
-func TestARefreshWaitsForItsJob(t *testing.T) {
+func TestJob_IsAwaited(t *testing.T) {
 	for result, text := range map[string]string{"done": "", "skipped": "", "failed": `cannot start a.service: systemd says "failed"`} {
 		p := startPID1(t)
 		p.set("a.service", "active/exited", "01")
@@ -34,9 +35,11 @@ func TestARefreshWaitsForItsJob(t *testing.T) {
 			return nil
 		})
 		c, ctx := p.dial()
-		err := c.Refresh(ctx, "a.service")
-		if (err == nil) != (text == "") || err != nil && !strings.Contains(err.Error(), text) {
-			t.Errorf("%s: %v, want %q", result, err, text)
+		for _, do := range []func(context.Context, string) error{c.RunOnce, c.Refresh} {
+			err := do(ctx, "a.service")
+			if (err == nil) != (text == "") || err != nil && !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: %v, want %q", result, err, text)
+			}
 		}
 	}
 }

@@ -30,10 +30,13 @@ func (s Setting) Inside(slice string) bool {
 	return s.Value == slice || strings.HasPrefix(s.Value, strings.TrimSuffix(slice, ".slice")+"-")
 }
 
+// Below tells whether a unit with this Slice= is in a slice below that one.
+func (s Setting) Below(slice string) bool { return s.Inside(slice) && s.Value != slice }
+
 // ReservationSlice returns the slice that the unit of a reservation runs in: the one of the
-// unit's own Slice= if that is [unitname.Slice] or below it, else the reservation's.
+// unit's own Slice= if that is below [unitname.Slice], else the reservation's.
 func ReservationSlice(reservation string, own Setting) string {
-	if own.Inside(unitname.Slice) {
+	if own.Below(unitname.Slice) {
 		return own.Value
 	}
 	return unitname.HolderSlice(reservation)

@@ -22,8 +22,15 @@ const (
 // partitions, which the drop-in of its unit names; no reservation has such a name.
 const Beside = ".beside"
 
+// ObserversVariable is the environment variable by which dcm-guard learns of the observers.
+const ObserversVariable = "DCM_OBSERVERS"
+
 // Slice is the unit that every holder of partitions is below.
 const Slice = "dcm.slice"
+
+// ObserverSlice is the unit that dcm's daemon, its oneshots and the observers run in. Every
+// partition opens below it. A stop of [Slice] does not stop it.
+const ObserverSlice = "system-dcm.slice"
 
 // HolderSlice returns the slice below [Slice] for the unit of the reservation with that
 // name. A '-' would nest the slice below another reservation's, so it becomes a ':', which
