@@ -141,11 +141,22 @@ func selections(m machine) {
 	m.has(spx)
 }
 
-// The kernel's limit of inotify instances is for all processes of a user, in all containers:
-// here it is the daemon's seccomp filter that answers as the kernel does then.
-func withoutInotify(m machine) {
+// refuseInotify starts the daemon without an inotify instance. The kernel's limit is for all
+// processes of a user, in all containers: here it is the daemon's seccomp filter that answers
+// as the kernel does then.
+func (m machine) refuseInotify() {
+	m.t.Helper()
 	m.put("/run/systemd/system/dcm.service.d/inotify.conf", "[Service]\nSystemCallFilter=~inotify_init inotify_init1\nSystemCallErrorNumber=EMFILE\n")
 	m.run("systemctl daemon-reload; systemctl restart dcm")
+}
+
+func (m machine) allowInotify() {
+	m.t.Helper()
+	m.run("rm -r /run/systemd/system/dcm.service.d; systemctl daemon-reload; systemctl restart dcm")
+}
+
+func withoutInotify(m machine) {
+	m.refuseInotify()
 	const sysctl = "fs.inotify.max_user_instances"
 	if text := m.try("dcm status").Stdout; !strings.Contains(text, sysctl) {
 		m.t.Errorf("dcm status does not name %s:\n%s", sysctl, text)
@@ -153,7 +164,7 @@ func withoutInotify(m machine) {
 	m.put(settings, selecting("spx-fast"))
 	m.applied("spx-fast")
 	m.has(spx)
-	m.run("rm -r /run/systemd/system/dcm.service.d; systemctl daemon-reload; systemctl restart dcm")
+	m.allowInotify()
 	if text := m.try("dcm status").Stdout; strings.Contains(text, sysctl) {
 		m.t.Errorf("with inotify dcm status still names %s:\n%s", sysctl, text)
 	}

@@ -68,13 +68,14 @@ type lessees struct {
 type disquiet int
 
 const (
-	quiet   disquiet = iota
-	downed           // something was killed
-	edited           // and what is in the configuration may not be in force
-	fullAt  = 20     // so many batches
-	oddsAt  = 12     // one of so many is of an operator's or a crash
-	mostOne = 5      // partitions that somebody asks for at most
-	mostAll = 40     // who do something at once
+	quiet    disquiet = iota
+	downed            // something was killed
+	edited            // and what is in the configuration may not be in force
+	repaired          // something was killed that the daemon runs again by itself
+	fullAt   = 20     // so many batches
+	oddsAt   = 12     // one of so many is of an operator's or a crash
+	mostOne  = 5      // partitions that somebody asks for at most
+	mostAll  = 40     // who do something at once
 )
 
 func newLessees(t *testing.T, p product, seed uint64) *lessees {
@@ -238,6 +239,8 @@ func (s *lessees) odd() string {
 		{"kill of everything", 3, s.killAll},
 		{"reservations change", 4, s.change},
 		{"reservations change and it is killed", 4, s.changeKilled},
+		{"dcm-reserve killed", 6, s.reserveKilled},
+		{"reservations change without inotify", 1, s.changeWithoutInotify},
 		{"repartition", 4, s.repartition},
 		{"repartition amid users", 4, s.repartitionAmid},
 		{"a service is started anew amid users", 6, func() { s.amid("systemctl restart alpha beta", downed) }},
@@ -293,6 +296,32 @@ func (s *lessees) change() {
 func (s *lessees) changeKilled() {
 	s.change()
 	s.amid("systemctl kill --signal=KILL "+[]string{"dcm", "dcm-reserve", "dcm-guard", "dcm-apply"}[s.rand.IntN(4)], edited)
+}
+
+// reserveKilled kills dcm-reserve.service while it chooses.
+func (s *lessees) reserveKilled() {
+	s.change()
+	s.amid(fmt.Sprintf(`timeout 5 sh -c 'until pid=$(systemctl show -P MainPID dcm-reserve) && [ "$pid" != 0 ]; do :; done; sleep %.3f; kill -KILL $pid'`, s.moment(60*time.Millisecond).Seconds()), repaired)
+}
+
+// repairs waits until the daemon has run dcm-reserve.service again, and the reserved services
+// are up; nobody starts them.
+func (s *lessees) repairs() {
+	s.t.Helper()
+	r := s.try(`timeout 120 sh -c 'until systemctl is-active --quiet dcm && systemctl is-active --quiet alpha && systemctl is-active --quiet beta && ! systemctl is-failed --quiet dcm-reserve &&
+		! grep -q -e "\"owed\"" -e "\"retry\"" /run/dcm/state.json; do sleep 0.1; done'`)
+	if r.Code != 0 {
+		s.t.Errorf("dcm does not repair what a kill of dcm-reserve left:\n%s", s.run("systemctl status dcm dcm-reserve alpha beta || :; cat /run/dcm/state.json"))
+	}
+}
+
+// changeWithoutInotify lets the daemon notice a change by polling.
+func (s *lessees) changeWithoutInotify() {
+	s.refuseInotify()
+	s.change()
+	s.batch("a change without inotify", crowd.Batch{Steps: s.some(4), AtAll: true})
+	s.run("dcm check")
+	s.allowInotify()
 }
 
 // repartition is refused as long as there are leases.
@@ -361,6 +390,11 @@ func (s *lessees) restart() {
 // settle waits until all that is needed is up again.
 func (s *lessees) settle() {
 	s.t.Helper()
+	if s.amiss == repaired {
+		s.amiss = quiet
+		s.repairs()
+		return
+	}
 	verb := map[disquiet]string{downed: "start", edited: "restart"}[s.amiss]
 	if s.amiss = quiet; verb == "" {
 		return

@@ -99,6 +99,7 @@ func (s *soak) trial() {
 		{"SIGSTOP of the daemon", 1, func() { s.freeze("dcm") }},
 		{"two edits at once", 3, func() { s.edit(); s.edit() }},
 		{"holder comes and goes", 2, s.holder},
+		{"no inotify instance", 1, s.withoutInotify},
 		{"reboot", 1, s.restarted},
 		{"power cut", 1, s.cut},
 	}
@@ -233,6 +234,14 @@ func (s *soak) holder() {
 	s.edit()
 	s.try("sleep " + s.moment())
 	s.run("systemctl stop training")
+}
+
+// withoutInotify lets the daemon notice an edit by polling.
+func (s *soak) withoutInotify() {
+	s.refuseInotify()
+	s.edit()
+	s.applied(s.profile)
+	s.allowInotify()
 }
 
 func (s *soak) restarted() {
