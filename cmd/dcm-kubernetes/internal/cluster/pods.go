@@ -162,9 +162,11 @@ func counts(pod core.Pod) bool {
 }
 
 // runs tells whether a container of the pod is of one of the images, whatever registry
-// and tag it has.
+// and tag it has. NVIDIA's device plugin has the name of AMD's, from a repository of its own.
 func runs(pod core.Pod, images ...string) bool {
-	return slices.ContainsFunc(pod.Spec.Containers, func(c core.Container) bool { return slices.Contains(images, image(c.Image)) })
+	return slices.ContainsFunc(pod.Spec.Containers, func(c core.Container) bool {
+		return slices.Contains(images, image(c.Image)) && !strings.Contains(path.Dir(c.Image), "nvidia")
+	})
 }
 
 // image is the last word of an image's repository.

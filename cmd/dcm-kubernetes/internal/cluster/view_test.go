@@ -51,13 +51,17 @@ func TestPodsAreSorted(t *testing.T) {
 		"all of /dev, a DaemonSet's":  {pod("DaemonSet", mounts("/dev")), ""},
 		"the driver's, a DaemonSet's": {pod("DaemonSet", mounts("/dev/dri/renderD128")), "operand"},
 		"the plugin":                  {pod("DaemonSet", runs("docker.io/rocm/k8s-device-plugin:1.31@sha256:0")), "operand"},
-		"the exporter":                {pod("DaemonSet", runs("localhost:5000/device-metrics-exporter")), "operand"},
-		"one that is said to be":      {pod("DaemonSet", func(p *core.Pod) { p.Labels = map[string]string{cluster.Operand: "true"} }), "operand"},
-		"another DaemonSet's":         {pod("DaemonSet", runs("calico/node:v3")), ""},
-		"one that has ended":          {pod("Job", func(p *core.Pod) { has("amd.com/gpu")(p); p.Status.Phase = core.PodSucceeded }), ""},
-		"the agent":                   {pod("DaemonSet", func(p *core.Pod) { p.Name = "self"; mounts("/dev/kfd")(p) }), ""},
-		"AMD's manager":               {pod("DaemonSet", runs("rocm/device-config-manager:v1.5.0")), "rival"},
-		"the DRA driver":              {pod("DaemonSet", runs("rocm/k8s-gpu-dra-driver:v1")), "operand"},
+		"another vendor's plugin": {pod("DaemonSet", func(p *core.Pod) {
+			mounts("/var/lib/kubelet/device-plugins")(p)
+			runs("nvcr.io/nvidia/k8s-device-plugin:v0.20.0")(p)
+		}), ""},
+		"the exporter":           {pod("DaemonSet", runs("localhost:5000/device-metrics-exporter")), "operand"},
+		"one that is said to be": {pod("DaemonSet", func(p *core.Pod) { p.Labels = map[string]string{cluster.Operand: "true"} }), "operand"},
+		"another DaemonSet's":    {pod("DaemonSet", runs("calico/node:v3")), ""},
+		"one that has ended":     {pod("Job", func(p *core.Pod) { has("amd.com/gpu")(p); p.Status.Phase = core.PodSucceeded }), ""},
+		"the agent":              {pod("DaemonSet", func(p *core.Pod) { p.Name = "self"; mounts("/dev/kfd")(p) }), ""},
+		"AMD's manager":          {pod("DaemonSet", runs("rocm/device-config-manager:v1.5.0")), "rival"},
+		"the DRA driver":         {pod("DaemonSet", runs("rocm/k8s-gpu-dra-driver:v1")), "operand"},
 		"the DRA driver, with partitions": {pod("DaemonSet", func(p *core.Pod) {
 			runs("rocm/k8s-gpu-dra-driver:v1")(p)
 			p.Spec.Containers[0].Args = []string{"--feature-gates=X=true,AutoPartition=true"}
