@@ -118,8 +118,7 @@ func draining(s Seen, op Operation) Step {
 		op.Phase, op.Since = Applying, s.Now
 		return Step{Act: Patch{Op: &op, State: InProgress, Cordon: true, Taint: true}, Condition: isFalse("Applying", "dcm divides the GPUs")}
 	case s.Now.Sub(op.Since) >= s.Times.Drain:
-		return undo(s, op, &Outcome{Reason: PartitionFailure, Retry: true,
-			Message: fmt.Sprintf("the node was not free of pods that use GPUs after %s: %s; end them or widen their disruption budgets; tried again in %s", s.Times.Drain, list(left), s.Times.Retry)})
+		return undo(s, op, overdue(s, going))
 	case len(s.Pods.Work) == 0:
 		if due := slices.DeleteFunc(going, func(p Pod) bool { return p.Leaving }); len(due) > 0 {
 			return Step{Act: Delete{Pods: due}, Condition: condition}
@@ -127,6 +126,20 @@ func draining(s Seen, op Operation) Step {
 		return Step{Act: Wait{For: s.Times.Look}, Condition: condition}
 	}
 	return evict(s, condition)
+}
+
+// overdue says which pods did not leave in time, and what to do about them. Operands are
+// deleted only once no pod uses a GPU, so they count only then.
+func overdue(s Seen, operands []Pod) *Outcome {
+	pods, what, cure := s.Pods.Work, "use", "end them or widen their disruption budgets"
+	if len(pods) == 0 {
+		pods, what, cure = operands, "serve", "end them"
+	}
+	if !slices.ContainsFunc(pods, func(p Pod) bool { return !p.Leaving }) {
+		cure = "find out what keeps them from terminating"
+	}
+	return &Outcome{Reason: PartitionFailure, Retry: true,
+		Message: fmt.Sprintf("the node was not free of pods that %s GPUs after %s: %s; %s; tried again in %s", what, s.Times.Drain, list(pods), cure, s.Times.Retry)}
 }
 
 // evict asks for those that may be asked for now.

@@ -284,6 +284,32 @@ func TestWhoWasNotReadyBeforeIsNotWaitedFor(t *testing.T) {
 	}
 }
 
+// The message after the time limit names what has to be done about each kind of pod.
+func TestDrainTimeout_Message(t *testing.T) {
+	plain := func(*sequence.Pod) {}
+	tests := map[string]struct {
+		pods *sequence.Pods
+		want string
+	}{
+		"pods": {work(plain), "not free of pods that use GPUs after 30m0s: d/job; end them or widen their disruption budgets; tried again in 1h0m0s"},
+		"pods and an operand": {&sequence.Pods{Work: work(plain).Work, Operands: operand(plain).Operands},
+			"not free of pods that use GPUs after 30m0s: d/job; end them or widen their disruption budgets; tried again in 1h0m0s"},
+		"terminating": {work(func(p *sequence.Pod) { p.Leaving = true }),
+			"not free of pods that use GPUs after 30m0s: d/job (terminating); find out what keeps them from terminating; tried again in 1h0m0s"},
+		"an operand": {operand(func(p *sequence.Pod) { p.Leaving = true }),
+			"not free of pods that serve GPUs after 30m0s: d/plugin-1 (terminating); find out what keeps them from terminating; tried again in 1h0m0s"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := at(sequence.Draining, time.Hour)
+			s.Pods = tt.pods
+			if got := sequence.Next(s).Condition.Message; got != "the node was "+tt.want {
+				t.Errorf("message is %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 // A change that failed and is not undone keeps the node cordoned and its place in the
 // budget: alerts on the state label and on Warning events must see it.
 func TestFailureNotUndone_Visible(t *testing.T) {
