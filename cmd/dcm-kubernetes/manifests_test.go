@@ -112,8 +112,8 @@ func TestOverlaysRender(t *testing.T) {
 		selector  string
 		more      []string
 	}{
-		"plain":            {"dcm", "map[kubernetes.io/os:linux]", []string{"Namespace /dcm"}},
-		"amd-gpu-operator": {"kube-amd-gpu", "map[feature.node.kubernetes.io/amd-gpu:true kubernetes.io/os:linux]", nil},
+		"plain":            {"dcm", "map[deviceconfig.org/agent:true kubernetes.io/os:linux]", []string{"Namespace /dcm"}},
+		"amd-gpu-operator": {"kube-amd-gpu", "map[deviceconfig.org/agent:true feature.node.kubernetes.io/amd-gpu:true kubernetes.io/os:linux]", nil},
 	}
 	for overlay, tt := range tests {
 		t.Run(overlay, func(t *testing.T) {
@@ -139,6 +139,10 @@ func TestOverlaysRender(t *testing.T) {
 				if o["kind"] == "DaemonSet" {
 					pod := o["spec"].(rendered.Object)["template"].(rendered.Object)["spec"].(rendered.Object)
 					image := pod["containers"].([]any)[0].(rendered.Object)["image"]
+					rolling := o["spec"].(rendered.Object)["updateStrategy"].(rendered.Object)["rollingUpdate"].(rendered.Object)
+					if rolling["maxUnavailable"] != "100%" {
+						t.Errorf("nodes without dcm keep the others from a new image: %v", rolling)
+					}
 					if fmt.Sprint(pod["nodeSelector"]) != tt.selector || image != "registry.example.org/dcm-kubernetes:latest" {
 						t.Errorf("%v on nodes with %v", image, pod["nodeSelector"])
 					}

@@ -60,6 +60,9 @@ func (w *world) bind(pod object, at string) {
 
 func (w *world) run(pod object, at string) {
 	labels := sub(pod, "metadata", "labels")
+	if labels["app.kubernetes.io/name"] == "dcm-kubernetes" && w.lacks[node(pod)] {
+		return
+	}
 	if labels["app.kubernetes.io/name"] == "dcm-kubernetes" && w.begin != nil {
 		end := w.begin(pod)
 		w.t.Cleanup(end)

@@ -1,8 +1,14 @@
 package real_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,30 +80,74 @@ func TestOverlays(t *testing.T) {
 	}
 }
 
-// daemonSet makes that of an overlay, and sees on which nodes its pods are.
+// daemonSet makes that of an overlay in a cluster where most nodes have no dcm, and brings
+// new images.
 func (w *world) daemonSet(t *testing.T, overlay, namespace string) {
 	t.Helper()
-	want := map[string]string{"plain": "[n1 n2]", "amd-gpu-operator": "[n2]"}[overlay]
-	w.do(http.MethodPatch, nodes+"/n2", object{"metadata": object{"labels": object{"feature.node.kubernetes.io/amd-gpu": "true"}}})
+	const found = "feature.node.kubernetes.io/amd-gpu" // by the operator, on any node with GPUs
+	w.lacks = map[string]bool{"n2": true, "n3": true, "n4": true}
+	for _, name := range []string{"n3", "n4"} {
+		w.join(name, func() int { return 8 })
+	}
+	for _, name := range []string{"n1", "n3", "n4"} {
+		w.do(http.MethodPatch, nodes+"/"+name, object{"metadata": object{"labels": object{found: "true"}}})
+	}
 	w.play()
-	w.do(http.MethodPost, "/apis/apps/v1/namespaces/"+namespace+"/daemonsets", w.rendered(overlay, "DaemonSet"))
+	w.kubectl(t, "label", "node", "n1", "deviceconfig.org/agent=true")
+	set := w.rendered(overlay, "DaemonSet")
+	w.do(http.MethodPost, "/apis/apps/v1/namespaces/"+namespace+"/daemonsets", set)
+	rolledOut := func(image string) {
+		t.Helper()
+		w.kubectl(t, "-n", namespace, "rollout", "status", "--timeout=10m", "daemonset/dcm-kubernetes")
+		w.agentPods(t, namespace, "n1 Running "+image)
+	}
+	rolledOut("registry.example.org/dcm-kubernetes:latest")
+	image := func(tag string) {
+		t.Helper()
+		w.kubectl(t, "-n", namespace, "set", "image", "daemonset/dcm-kubernetes", "dcm-kubernetes=dcm-kubernetes:"+tag)
+	}
+	image("2")
+	rolledOut("dcm-kubernetes:2")
+	// A node is said to have dcm, and has none: it does not keep the others from the next image.
+	w.kubectl(t, "label", "node", "n4", "deviceconfig.org/agent=true")
+	w.agentPods(t, namespace, "n1 Running dcm-kubernetes:2, n4 Pending dcm-kubernetes:2")
+	image("3")
+	w.agentPods(t, namespace, "n1 Running dcm-kubernetes:3, n4 Pending dcm-kubernetes:3")
+}
+
+// agentPods waits until the DaemonSet's pods are so: node, phase and image of each.
+func (w *world) agentPods(t *testing.T, namespace, want string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, 10*time.Minute)
+	defer cancel()
 	for {
-		var on []string
+		var all []string
 		items, _ := w.do(http.MethodGet, "/api/v1/namespaces/"+namespace+"/pods?labelSelector=app.kubernetes.io/name=dcm-kubernetes", nil)["items"].([]any)
-		for _, name := range []string{"n1", "n2"} {
-			for _, p := range items {
-				if node(p.(object)) == name && sub(p.(object), "status")["phase"] == "Running" {
-					on = append(on, name)
-				}
-			}
+		for _, p := range items {
+			p := p.(object)
+			container, _ := sub(p, "spec")["containers"].([]any)[0].(object)
+			all = append(all, fmt.Sprintf("%s %v %v", node(p), sub(p, "status")["phase"], container["image"]))
 		}
-		if fmt.Sprint(on) == want {
+		slices.Sort(all)
+		if strings.Join(all, ", ") == want {
 			return
 		}
 		select {
-		case <-w.ctx.Done():
-			t.Fatalf("pods are on %s, want %s", on, want)
+		case <-ctx.Done():
+			t.Fatalf("pods are %q, want %s", all, want)
 		case <-time.After(100 * time.Millisecond): // pods are not told of here
 		}
+	}
+}
+
+// kubectl is the real one, as the administrator.
+func (w *world) kubectl(t *testing.T, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(w.ctx, filepath.Join(cache(), "kubectl"), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(w.dir, "kubeconfig"))
+	out, err := cmd.CombinedOutput()
+	t.Logf("$ kubectl %s\n%s", strings.Join(args, " "), out)
+	if err != nil {
+		t.Fatal(err)
 	}
 }

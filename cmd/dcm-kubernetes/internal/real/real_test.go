@@ -175,6 +175,7 @@ func TestReal(t *testing.T) {
 			case <-time.After(100 * time.Millisecond): // slices are not watched here
 			}
 		}
+		claimed := w.claimed("n3")
 		let := w.keep("driver")
 		w.label("n3", "whole")
 		w.until("the reason", n3, func(o object) bool {
@@ -182,6 +183,11 @@ func TestReal(t *testing.T) {
 		})
 		if o := w.do(http.MethodGet, nodes+"/n3", nil); sub(o, "spec")["unschedulable"] != true {
 			t.Error("the node is uncordoned")
+		}
+		for _, name := range claimed {
+			if code, _, _ := w.as("root", http.MethodGet, pods+"/"+name, "", nil); code != 404 {
+				t.Errorf("the pod %s was not evicted: %d", name, code)
+			}
 		}
 		let()
 		w.until("success", n3, applied("whole", "success"))

@@ -27,6 +27,12 @@ func TestWalk(t *testing.T) {
 	for _, name := range three {
 		w.host(name)
 	}
+	// Most nodes have neither GPUs nor dcm.
+	w.lacks = make(map[string]bool)
+	for _, name := range []string{"c1", "c2", "c3", "c4"} {
+		w.join(name, func() int { return 0 })
+		w.lacks[name] = true
+	}
 	kubelets := &kubelets{world: w, top: checkout(t)}
 	w.begin = kubelets.start
 	go w.watch(w.ctx, "/api/v1/namespaces/dcm/configmaps", kubelets.mount)

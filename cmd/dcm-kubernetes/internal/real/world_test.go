@@ -43,6 +43,7 @@ type world struct {
 	parts map[string]func() int // how many partitions a node's GPUs are divided into
 
 	begin func(pod object) (end func()) // runs an agent's pod; nil for none
+	lacks map[string]bool               // nodes without dcm: an agent's pod stays in ContainerCreating
 	hold  map[string]chan struct{}      // plugin and driver count the partitions anew once theirs is closed
 
 	mu      sync.Mutex
@@ -199,6 +200,31 @@ func (w *world) job(name, node string) {
 		"ownerReferences": []any{object{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "job", "uid": "job", "controller": true}}},
 		"spec": object{"nodeName": node, "terminationGracePeriodSeconds": 1, "containers": []any{object{"name": "c", "image": "none",
 			"resources": object{"limits": object{"amd.com/gpu": "1"}}}}}})
+}
+
+// claimed makes pods that have GPUs by DRA: by a claim that both of them name, and by the
+// claim that a scheduler makes for an extended resource.
+func (w *world) claimed(node string) (names []string) {
+	const claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+	w.do(http.MethodPost, claims, object{"metadata": object{"name": "shared"},
+		"spec": object{"devices": object{"requests": []any{object{"name": "r", "exactly": object{"deviceClassName": "gpu.amd.com"}}}}}})
+	w.do(http.MethodPatch, claims+"/shared/status", object{"status": object{"allocation": object{"devices": object{
+		"results": []any{object{"request": "r", "driver": "gpu.amd.com", "pool": node, "device": "gpu-0-128"}}}}}})
+	make := func(name string, spec object) {
+		names = append(names, name)
+		spec["nodeName"], spec["terminationGracePeriodSeconds"] = node, 1
+		w.do(http.MethodPost, pods, object{"metadata": object{"name": name,
+			"ownerReferences": []any{object{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "job", "uid": "job", "controller": true}}}, "spec": spec})
+	}
+	for _, name := range []string{"named-1", "named-2"} {
+		make(name, object{"resourceClaims": []any{object{"name": "gpu", "resourceClaimName": "shared"}},
+			"containers": []any{object{"name": "c", "image": "none", "resources": object{"claims": []any{object{"name": "gpu"}}}}}})
+	}
+	const extended = "deviceclass.resource.kubernetes.io/gpu.amd.com"
+	make("extended", object{"containers": []any{object{"name": "c", "image": "none", "resources": object{"limits": object{extended: "1"}}}}})
+	w.do(http.MethodPatch, pods+"/extended/status", object{"status": object{"extendedResourceClaimStatus": object{"resourceClaimName": "shared",
+		"requestMappings": []any{object{"containerName": "c", "resourceName": extended, "requestName": "r"}}}}})
+	return names
 }
 
 // plugin makes the DaemonSet of the device plugin.
