@@ -304,14 +304,18 @@ func (s *lessees) reserveKilled() {
 	s.amid(fmt.Sprintf(`timeout 5 sh -c 'until pid=$(systemctl show -P MainPID dcm-reserve) && [ "$pid" != 0 ]; do :; done; sleep %.3f; kill -KILL $pid'`, s.moment(60*time.Millisecond).Seconds()), repaired)
 }
 
-// repairs waits until the daemon has run dcm-reserve.service again, and the reserved services
-// are up; nobody starts them.
+// repairs waits until the daemon has run dcm-reserve.service or dcm-guard.service again, and
+// the reserved services are up; nobody starts them.
 func (s *lessees) repairs() {
 	s.t.Helper()
-	r := s.try(`timeout 120 sh -c 'until systemctl is-active --quiet dcm && systemctl is-active --quiet alpha && systemctl is-active --quiet beta && ! systemctl is-failed --quiet dcm-reserve &&
+	failed := "dcm-reserve"
+	if s.alpha > 0 && s.alone { // where nothing is exclusive nobody runs the guard again
+		failed += " dcm-guard"
+	}
+	r := s.try(`timeout 120 sh -c 'until systemctl is-active --quiet dcm && systemctl is-active --quiet alpha && systemctl is-active --quiet beta && ! systemctl is-failed --quiet ` + failed + ` &&
 		! grep -q -e "\"owed\"" -e "\"retry\"" /run/dcm/state.json; do sleep 0.1; done'`)
 	if r.Code != 0 {
-		s.t.Errorf("dcm does not repair what a kill of dcm-reserve left:\n%s", s.run("systemctl status dcm dcm-reserve alpha beta || :; cat /run/dcm/state.json"))
+		s.t.Errorf("dcm does not repair what a kill left:\n%s", s.run("systemctl status dcm dcm-reserve alpha beta || :; cat /run/dcm/state.json"))
 	}
 }
 
@@ -365,7 +369,7 @@ func (s *lessees) stopSlice() {
 }
 
 func (s *lessees) killGuard() {
-	s.amid(fmt.Sprintf("systemctl restart --no-block dcm-guard; sleep %.3f; systemctl kill --signal=KILL dcm-guard", s.moment(60*time.Millisecond).Seconds()), downed)
+	s.amid(fmt.Sprintf("systemctl restart --no-block dcm-guard; sleep %.3f; systemctl kill --signal=KILL dcm-guard", s.moment(60*time.Millisecond).Seconds()), repaired)
 }
 
 // generatorKilled has the reserved units started without their drop-ins. dcm restarts them
