@@ -43,11 +43,11 @@ func (m machine) fragileGone() {
 // without a driver it fails so often that systemd fails the socket.
 func (m machine) triggered() {
 	m.t.Helper()
-	m.put("/run/systemd/system/job.service", "[Service]\nType=oneshot\nExecStart=sh -c '! [ -e /run/job-began ] || exit 0; touch /run/job-began; exec sleep infinity'\n")
+	m.put("/run/systemd/system/job.service", "[Service]\nType=oneshot\nExecStart=sh -c '! [ -e /run/job-began ] || exit 0; echo began >/run/job-began; exec sleep infinity'\n")
 	m.put("/run/systemd/system/sock.socket", "[Socket]\nListenStream=127.0.0.1:7707\n")
 	m.put("/run/systemd/system/sock.service", "[Service]\nExecStart=sh -c 'test -e /sys/module/amdgpu || exit 1; exec /usr/local/bin/gpu-client'\n")
 	m.run("systemctl daemon-reload; systemctl start --no-block job; systemctl start sock.socket; systemd-run --quiet --unit=caller bash -c 'exec 3<>/dev/tcp/127.0.0.1/7707; exec sleep infinity'")
-	m.await("/run/job-began")
+	m.await("/run/job-began", "began")
 	m.run("timeout 60 sh -c 'until systemctl is-active --quiet sock; do :; done'")
 }
 
