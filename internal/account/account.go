@@ -190,7 +190,8 @@ type Holder struct {
 	Command string       `json:"command"`
 	Unit    string       `json:"unit"`
 	Devices List[string] `json:"devices"`
-	InWay   bool         `json:"in_the_way"` // the last look found that it keeps the profile from the GPUs
+	InWay   bool         `json:"in_the_way"`       // the last look found that it keeps the profile from the GPUs
+	Lessee  string       `json:"lessee,omitempty"` // the user whose lease it is in; it may have nothing open yet
 }
 
 // Queued is a request that waits for a lease.

@@ -286,7 +286,7 @@ func (a *Account) holders(asked bool, now []report.Holder) {
 }
 
 func holder(h report.Holder, in bool) Holder {
-	return Holder{PID: h.PID, Command: h.Command, Unit: h.Unit, Devices: h.Devices, InWay: in}
+	return Holder{PID: h.PID, Command: h.Command, Unit: h.Unit, Devices: h.Devices, InWay: in, Lessee: h.Lessee}
 }
 
 // expect says which GPUs are missing of those that there were.

@@ -63,12 +63,3 @@ func unseen(a account.Account, part string) error {
 	}
 	return nil
 }
-
-// holding returns the units of the processes that have a GPU open.
-func holding(a account.Account) []string {
-	var out []string
-	for _, h := range a.Holders {
-		out = append(out, h.Unit)
-	}
-	return out
-}

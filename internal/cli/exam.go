@@ -17,6 +17,7 @@ import (
 	"dcm/internal/account"
 	"dcm/internal/bundle"
 	"dcm/internal/config"
+	"dcm/internal/daemon"
 	"dcm/internal/exit"
 	"dcm/internal/gpu"
 	"dcm/internal/host"
@@ -92,18 +93,26 @@ func (e *exam) look(ctx context.Context, at string, want map[partition.Address]p
 	}
 	e.facts.Look(views.GPUs)
 	wanted := host.Wanted(views.GPUs, want)
-	a := take(ctx, e.host)
+	a, absent := takeFrom(ctx, e.host)
 	e.check(selftest.Agree(at, wanted, views.Own)...)
-	for _, v := range append(views.Others, accounted(a)) {
+	for _, v := range append(views.Others, accounted(a, absent)) {
 		e.check(selftest.Agree(at, wanted, v)...)
 	}
 	e.check(selftest.Nodes(at, views.Nodes), selftest.Writable(at, views.Files))
 	return views, a, nil
 }
 
-// accounted is how the daemon sees the GPUs.
-func accounted(a account.Account) selftest.View {
-	v := selftest.View{By: "the daemon's account", Modes: make(map[string]string), Parts: make(map[string]int)}
+// accounted is how the daemon sees the GPUs. absent is why the account is not the
+// daemon's, if it is not.
+func accounted(a account.Account, absent error) selftest.View {
+	const by = "the daemon's account"
+	switch {
+	case absent != nil:
+		return selftest.View{By: by, Why: "the daemon does not answer: " + absent.Error()}
+	case a.Daemon.Phase == report.Starting:
+		return selftest.View{By: by, Why: "the daemon is starting"}
+	}
+	v := selftest.View{By: by, Modes: make(map[string]string), Parts: make(map[string]int)}
 	if err := unseen(a, "gpus"); err != nil {
 		v.Why = err.Error()
 	}
@@ -209,17 +218,10 @@ func (o selftestOptions) file(now time.Time) (string, error) {
 	return filepath.Abs(o.archive)
 }
 
-// around are the units that a change restarts, and the processes that would be in its
-// way.
-func around(ctx context.Context, h *host.Host, cfg *config.Config) (bounced []string, others []report.Holder, err error) {
-	a := take(ctx, h)
-	bounced, err = h.Restarted(ctx, h.Clients(cfg), holding(a)...)
-	for _, p := range a.Holders {
-		if !slices.Contains(bounced, p.Unit) {
-			others = append(others, report.Holder{PID: p.PID, Command: p.Command, Unit: p.Unit, Devices: p.Devices})
-		}
-	}
-	return bounced, others, err
+// around is what a change would do to units now. Every process that has a GPU open is
+// in its way: a self-test reloads the driver.
+func around(ctx context.Context, h *host.Host, cfg *config.Config) (daemon.Foreseen, error) {
+	return foresee(ctx, h, cfg, holdersOf(take(ctx, h)))
 }
 
 func partitionable(ctx context.Context, h *host.Host) (*config.Config, []partition.GPU, error) {

@@ -97,15 +97,15 @@ func concluded(ctx context.Context, h *host.Host, con *Console, view *progress, 
 	if ctx.Err() != nil {
 		return errors.New("no longer following; the run goes on, see dcm status")
 	}
+	failed, ran := errors.AsType[*bus.FailedError](err)
+	if err != nil && !ran {
+		return err
+	}
 	state, unread := stateAtRest(ctx, h)
 	if state != nil && want != "" && state.Config == "" && state.Profile != profileOf(want) {
 		return overtaken(want, state)
 	}
-	failed, ran := errors.AsType[*bus.FailedError](err)
-	switch {
-	case err != nil && !ran:
-		return err
-	case state == nil:
+	if state == nil {
 		return errors.Join(err, unread, errors.New("see dcm status and journalctl -u dcm -u dcm-apply"))
 	}
 	for _, w := range state.Warnings {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"dcm/internal/account"
 	"dcm/internal/apply"
 	"dcm/internal/config"
+	"dcm/internal/daemon"
 	"dcm/internal/exit"
 	"dcm/internal/host"
 	"dcm/internal/partition"
@@ -98,10 +98,7 @@ func plan(ctx context.Context, h *host.Host, con *Console, given []string, asJSO
 		if short := h.Short(partition.Forecast(d.GPUs, d.Steps)); short != nil {
 			p.Warnings = append(p.Warnings, short.Text+"; cure: "+short.Cure)
 		}
-		if p.Clients, err = h.Restarted(ctx, h.Clients(cfg), holding(a)...); err != nil {
-			fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+"cannot tell which clients would restart: "+err.Error())
-		}
-		p.ask(con, a, cfg, d)
+		p.judge(ctx, h, con, a, cfg, d)
 	}
 	return p.tell(con, asJSON)
 }
@@ -125,8 +122,9 @@ func (p proposal) tell(con *Console, asJSON bool) error {
 	return nil
 }
 
-// ask finds out whether the run would be refused, as it would itself.
-func (p *proposal) ask(con *Console, a account.Account, cfg *config.Config, d apply.Difference) {
+// judge finds out which units the run would restart and whether it would be refused, by
+// what the daemon judges it by.
+func (p *proposal) judge(ctx context.Context, h *host.Host, con *Console, a account.Account, cfg *config.Config, d apply.Difference) {
 	if err := unseen(a, "holders"); err != nil {
 		fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+err.Error())
 	}
@@ -135,14 +133,21 @@ func (p *proposal) ask(con *Console, a account.Account, cfg *config.Config, d ap
 			fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+found.Text)
 		}
 	}
-	var others []report.Holder
-	for _, u := range a.Holders {
-		if !slices.Contains(p.Clients, u.Unit) {
-			others = append(others, report.Holder{PID: u.PID, Command: u.Command, Unit: u.Unit, Devices: u.Devices})
+	blocking := d.InWay(holdersOf(a))
+	f, err := foresee(ctx, h, cfg, blocking)
+	if err != nil {
+		if h.Here() || len(h.Clients(cfg)) > 0 {
+			fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+"cannot determine which clients would restart: "+err.Error())
 		}
+		f = daemon.Foreseen{Holders: blocking, Refused: d.Refusal(true, blocking)}
 	}
-	p.Holders = append(p.Holders, d.InWay(others)...)
-	p.Refused = d.Refusal(cfg.ReloadDriver, p.Holders)
+	p.Clients, p.Holders = append(p.Clients, f.Restarted...), append(p.Holders, f.Holders...)
+	for _, unit := range f.Included {
+		p.Warnings = append(p.Warnings, unit+" has a GPU open; it would be made a client until the next boot")
+	}
+	if p.Refused = d.Refusal(cfg.ReloadDriver, nil); p.Refused == nil {
+		p.Refused = f.Refused
+	}
 }
 
 // pending is a memory mode that was requested and has not come; "" for none. A request

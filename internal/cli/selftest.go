@@ -12,7 +12,6 @@ import (
 	"dcm/internal/config"
 	"dcm/internal/exit"
 	"dcm/internal/host"
-	"dcm/internal/report"
 	"dcm/internal/selftest"
 )
 
@@ -112,15 +111,15 @@ func selftestClients(ctx context.Context, h *host.Host, con *Console, cfg *confi
 	if !h.Here() {
 		return nil
 	}
-	bounced, others, err := around(ctx, h, cfg)
+	f, err := around(ctx, h, cfg)
 	if err != nil {
 		return err
 	}
-	if len(bounced) > 0 {
-		fmt.Fprintf(con.out, "Each time these units would be restarted: %s.\n", strings.Join(bounced, ", "))
+	if len(f.Restarted) > 0 {
+		fmt.Fprintf(con.out, "Each time these units would be restarted: %s.\n", strings.Join(f.Restarted, ", "))
 	}
-	if len(others) > 0 {
-		fmt.Fprintln(con.out, con.red("It would be refused now: ")+report.InUse(others).Text)
+	if f.Refused != nil {
+		fmt.Fprintln(con.out, con.red("It would be refused now: ")+f.Refused.Text)
 	}
 	return nil
 }

@@ -159,12 +159,11 @@ func changeable(ctx context.Context, h *host.Host, cfg *config.Config, gpus []pa
 	if list := h.Lessees(); len(list) > 0 {
 		return exit.With(exit.Transient, fmt.Errorf("%s is in use: the last lease has to end first", list[0].Unit))
 	}
-	_, others, err := around(ctx, h, cfg)
+	f, err := around(ctx, h, cfg)
 	if err != nil {
 		return err
 	}
-	if len(others) > 0 {
-		e := report.InUse(others)
+	if e := f.Refused; e != nil {
 		return exit.With(exit.Transient, fmt.Errorf("%s; cure: %s", e.Text, e.Cure))
 	}
 	return nil

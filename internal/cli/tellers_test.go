@@ -18,6 +18,7 @@ import (
 	"dcm/internal/apply"
 	"dcm/internal/bus"
 	"dcm/internal/config"
+	"dcm/internal/host"
 	"dcm/internal/metrics"
 	"dcm/internal/report"
 	"dcm/internal/unitname"
@@ -191,7 +192,7 @@ func TestAPlanTellsOfAHolderWhomNobodySees(t *testing.T) {
 	a := account.Account{Problems: []account.Problem{{State: account.Held, Text: "something that cannot be seen holds the driver"}, {State: account.NotOn, Text: "else"}}}
 	var told bytes.Buffer
 	var p proposal
-	p.ask(&Console{err: &told}, a, &config.Config{ReloadDriver: true}, apply.Difference{})
+	p.judge(t.Context(), &host.Host{Root: t.TempDir()}, &Console{err: &told}, a, &config.Config{ReloadDriver: true}, apply.Difference{})
 	if want := "dcm: warning: something that cannot be seen holds the driver\n"; told.String() != want {
 		t.Errorf("told %q, want %q", &told, want)
 	}

@@ -14,8 +14,7 @@ import (
 // among them become clients, if that is wanted and nobody else is in the way.
 // Otherwise a restart would be in vain.
 func (p *pass) foreign(ctx context.Context, holders []report.Holder) outcome {
-	found := p.Fit(p.unlisted(holders))
-	if p.settings.Include && len(found) > 0 && !slices.ContainsFunc(holders, func(h report.Holder) bool { return !slices.Contains(found, h.Unit) }) {
+	if found := p.includable(holders); len(found) > 0 {
 		p.Log.Info(fmt.Sprintf("%s: found using a GPU, and made a client until the next boot", strings.Join(found, ", ")))
 		if err := p.Include(found); err != nil {
 			return transient(err)
@@ -25,10 +24,24 @@ func (p *pass) foreign(ctx context.Context, holders []report.Holder) outcome {
 		p.settings.Order.Clients = append(slices.Clone(p.settings.Order.Clients), found...)
 		return p.do(ctx)
 	}
+	return p.refuse(holders)
+}
+
+// includable returns the units of the holders if they all may become clients.
+func (p *pass) includable(holders []report.Holder) []string {
+	found := p.Fit(p.unlisted(holders))
+	if !p.settings.Include || slices.ContainsFunc(holders, func(h report.Holder) bool { return !slices.Contains(found, h.Unit) }) {
+		return nil
+	}
+	return found
+}
+
+// refuse is the outcome of a run that these holders would be in the way of.
+func (p *pass) refuse(holders []report.Holder) outcome {
 	out := outcome{failure: report.InUse(holders), holders: holders}
 	hindered(out.failure, append(p.unfit(holders), p.stuck...))
 	if p.settings.Suggest || p.settings.Include {
-		for _, unit := range found {
+		for _, unit := range p.Fit(p.unlisted(holders)) {
 			out.advice = append(out.advice, unit+" has a GPU open and is not listed under [clients]; listed there, it would be restarted around a change")
 		}
 	}
