@@ -79,6 +79,7 @@ func partitions(t *testing.T, p product) {
 				{"leases are for whoever asks, and however", leasesOdd},
 				{"everybody is told how much is in use, and only who asks has it looked at", usageSeen},
 				{"leases last over kills, and are waited for", leasesLast},
+				{"who has opened what is exclusive before is named", exclusiveNamed},
 				{"a lease has the limits of the slice that its process left", limitsKept},
 				{"the slice that they are in is stopped", sliceStopped},
 				{"services and leases have theirs through repartitions, kills and a reboot", heldThrough},
@@ -396,6 +397,55 @@ func exclusiveStays(m machine) {
 	m.run("systemctl stop other; systemctl revert beta@1; systemctl restart beta@1")
 	m.confinedTo(2, 3)
 	guardShown(m)
+}
+
+// exclusiveNamed: nothing is called exclusive while a process outside has it open. A device
+// that can be opened, which is /dev/full's, stands in for the one without a driver.
+func exclusiveNamed(m machine) {
+	delta := func(exclusive bool) {
+		m.put(settings, fmt.Sprintf(reserving, "cpx-fast", 3)+fmt.Sprintf("[[reservation]]\nname = \"delta\"\npartitions = 1\nexclusive = %t\n", exclusive))
+		m.run("dcm apply")
+	}
+	openable := func(node string) { m.run(`rm "$1"; mknod -m 666 "$1" c 1 7`, node) }
+	restore := func(node string) { m.run(`rm "$1"; mknod -m 666 "$1" c 226 "${1#/dev/dri/renderD}"`, node) }
+	delta(false)
+	node := m.mine("delta")[0]
+	openable(node)
+	grabbed := m.grabs(node)
+	delta(true)
+	const named = "confined, not exclusive: e2e-agent["
+	for _, command := range []string{"dcm status", "dcm guard status"} {
+		if r := m.try(command); r.Code != 2 || !strings.Contains(r.Stdout, named) || !strings.Contains(r.Stdout, "] of grabber.service has 0000:") {
+			m.t.Errorf("%s exits with %d:\n%s%s", command, r.Code, r.Stdout, r.Stderr)
+		}
+	}
+	if opened := grabbed(); !slices.Equal(opened, []string{node}) {
+		m.t.Errorf("the user has opened %s, want %s", opened, node)
+	}
+	if r := m.try("dcm guard status"); r.Code != 0 || strings.Contains(r.Stdout, named) {
+		m.t.Errorf("dcm guard status exits with %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	m.reserve("cpx-fast", 3)
+	m.run("dcm apply")
+	restore(node)
+	// A user hears of a lease when its scope is made, before its devices are guarded.
+	name := strings.TrimSpace(m.run("dcm run --exclusive --dry-run | tail -1"))
+	p := decode[report.Partitions](m, "partitions.json")
+	node = p.Parts[slices.IndexFunc(p.Parts, func(part report.Part) bool { return part.Name == name })].Render
+	openable(node)
+	m.run(`rm -f /run/pounced; touch /run/pounced; chown nobody /run/pounced
+		systemd-run --quiet --collect --unit=pouncer --property=User=nobody e2e-agent pounce /run/pounced /run/systemd/transient "$1"`, node)
+	m.await("/run/pounced", "ready")
+	r := m.try("dcm run --exclusive -- true")
+	m.run("timeout 60 sh -c 'until grep -q -e opened -e denied /run/pounced; do systemctl show dcm >/dev/null; done'")
+	opened := strings.Contains(m.run("cat /run/pounced"), "opened")
+	m.t.Logf("the user has opened it: %t", opened)
+	if told := strings.Contains(r.Stderr, "] of pouncer.service has "+name+" open"); r.Code != 0 || told != opened || strings.Contains(r.Stderr, named) != opened {
+		m.t.Errorf("opened is %t, and dcm run exits with %d: %s", opened, r.Code, r.Stderr)
+	}
+	m.run("systemctl stop pouncer")
+	restore(node)
+	m.confinedTo(2, 3)
 }
 
 // guardShown: the guard is no client, and says what it does.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"dcm/internal/lease"
 )
@@ -22,12 +23,13 @@ type person struct {
 	cmd      *exec.Cmd
 	in       io.WriteCloser
 	out      *json.Decoder
-	errors   bytes.Buffer // to be read when it has ended
+	errors   output
 	user     string
 	waits    bool          // for as long as it takes
 	aborted  bool          // it was killed when it had asked
 	said     Said          // to be read when it has been answered
 	given    bool          // the same
+	at       time.Time     // of the answer
 	answered chan struct{} // closed when it has a lease, or has ended
 	ended    chan struct{} // closed when it has ended
 }
@@ -96,6 +98,27 @@ func (c *people) come(s Step) (*person, error) {
 	return p, nil
 }
 
+// output is what a process writes while it runs.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// shared tells whether somebody who wanted a lease to be exclusive was told that it is not.
+func (p *person) shared() bool { return strings.Contains(p.errors.String(), "confined, not exclusive") }
+
 // follow hears what becomes of somebody.
 func (c *people) follow(p *person) {
 	if p.given = p.out.Decode(&p.said) == nil; p.given {
@@ -136,6 +159,10 @@ func (c *people) enter(p *person) {
 	defer c.mu.Unlock()
 	defer close(p.answered)
 	c.answer["given"]++
+	p.at = time.Now()
+	if p.shared() {
+		c.answer["told that it is not exclusive"]++
+	}
 	others := slices.DeleteFunc(slices.Clone(c.all), func(o *person) bool { return o == p || !over(o.answered) || !o.given })
 	for _, node := range p.said.Opens {
 		if node == common {

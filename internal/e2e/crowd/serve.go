@@ -44,6 +44,9 @@ func Serve(ctx context.Context, socket, ready string) error {
 func serve(ctx context.Context, conn net.Conn) error {
 	defer conn.Close()
 	c := &people{answer: make(map[string]int)}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	go c.intrude(ctx)
 	in, out := json.NewDecoder(conn), json.NewEncoder(conn)
 	for {
 		var b Batch
