@@ -10,6 +10,7 @@
 //	library    path of the library; absent: libnvidia-ml.so.1 in the usual places
 //	gpus       PCI addresses, for a look
 //	usage      true: a look tells of memory and utilization too
+//	nodes      true: a look may make device nodes that are missing; a change follows
 //	gpu        PCI address, for a change, which is always one of one GPU
 //	on         true or false, for "mode"
 //	instances  for "fill": [{"profile": "3g.40gb", "start": 4, "compute": ["1c.3g.40gb"]}]

@@ -19,6 +19,7 @@ func TestRequestsThatAreNone(t *testing.T) {
 		`{"do":"mode","gpu":"0000:41:00.0"}`: `on belongs to "mode"`,
 		`{"do":"clear","gpu":"0000:41:00.0","on":false}`:   `on belongs to "mode"`,
 		`{"do":"clear","gpu":"0000:41:00.0","usage":true}`: "neither gpus nor usage",
+		`{"do":"clear","gpu":"0000:41:00.0","nodes":true}`: "neither gpus nor usage nor nodes",
 		`{"do":"clear"}`:                     `not ""`,
 		`{"do":"fill","gpu":"0000:41:00.0"}`: `instances belong to "fill"`,
 		`{"do":"fill","gpu":"0000:41:00.0","instances":[{"profile":"3g","start":0}]}`:                                                "not a MIG profile",
