@@ -12,6 +12,7 @@ import (
 	"dcm/internal/config"
 	"dcm/internal/gpu"
 	"dcm/internal/host"
+	"dcm/internal/partition"
 )
 
 func importCmd(h *host.Host, con *Console) *cobra.Command {
@@ -26,7 +27,7 @@ Or read that of mig-parted: its config.yaml and, in any order, the hooks.yaml an
 hooks.sh of its service, whose units become clients, and the override.conf in which
 the service keeps what is selected. The config.yaml may be in the ConfigMap of
 NVIDIA's GPU operator, with the units in clients.yaml; other objects in that file are
-ignored.`,
+ignored. Without --gpus its indices become PCI addresses of this host's GPUs.`,
 		Example: "  dcm import config.json | sudo tee /etc/dcm/dcm.toml.d/imported.toml\n" +
 			"  dcm import /etc/nvidia-mig-manager/config.yaml | sudo tee /etc/dcm/dcm.toml.d/imported.toml",
 		Args: args(cobra.MinimumNArgs(1)),
@@ -45,12 +46,16 @@ func importFiles(ctx context.Context, h *host.Host, con *Console, given []string
 		}
 		files = append(files, config.File{Name: name, Text: text})
 	}
+	var here []partition.GPU
 	if gpus == 0 {
 		// Nothing to count is no error: the file may be for another host.
 		devices, _ := host.Look(ctx, h.Node(nil), fromDaemon(h))
 		gpus = len(gpu.Partitionable(devices))
+		for _, d := range devices {
+			here = append(here, d.GPU)
+		}
 	}
-	toml, warnings, err := config.ImportFiles(files, gpus, yaml.YAMLToJSONStrict)
+	toml, warnings, err := config.ImportFiles(files, gpus, here, yaml.YAMLToJSONStrict)
 	if err != nil {
 		return err
 	}

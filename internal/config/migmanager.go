@@ -23,9 +23,12 @@ type File struct {
 // form alone, or mig-parted's config.yaml, with the hooks of its service, the units that the
 // GPU operator stops and the unit file in which the service keeps its selection. A file may
 // be one with ConfigMaps that hold these.
-func ImportFiles(files []File, gpus int, yaml YAML) (toml string, warnings []string, err error) {
+//
+// here are all GPUs of the host that mig-parted's indices are of, which become addresses; nil
+// if they are not known.
+func ImportFiles(files []File, gpus int, here []partition.GPU, yaml YAML) (toml string, warnings []string, err error) {
 	var of [kinds][]File
-	c := &checker{yaml: yaml}
+	c := &checker{yaml: yaml, indexed: indexed(here)}
 	for _, f := range files {
 		problem := readable(f)
 		var held []File

@@ -110,7 +110,7 @@ func TestBadConfigMapsOfTheGPUOperator(t *testing.T) {
 		{"a client that is no text", strings.Replace(operatorFile, "- kubelet.service", "- 7", 1), "f:23: systemd-services = 7: must be a string, not an integer"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			out, warnings, err := ImportFiles(texts("f", tt.text), 0, yaml.YAMLToJSONStrict)
+			out, warnings, err := ImportFiles(texts("f", tt.text), 0, nil, yaml.YAMLToJSONStrict)
 			var all *Errors
 			said := strings.Join(warnings, "\n")
 			if errors.As(err, &all) {

@@ -151,9 +151,11 @@ func entryMIG(entry *node) *partition.MIG {
 	return &m
 }
 
-// byIndex tells whether a profile names GPUs by their index.
-func byIndex(n *node) bool {
-	return slices.ContainsFunc(n.items(), func(entry *node) bool { return len(entry.at("devices").items()) > 0 })
+// byIndex reports whether a profile names GPUs by their index.
+func byIndex(p partition.Profile) bool {
+	return slices.ContainsFunc(p.Groups, func(g partition.Group) bool {
+		return slices.ContainsFunc(g.GPUs, func(s partition.Selector) bool { return s.Address == "" })
+	})
 }
 
 // aboutIndices is said once of a document that names GPUs by their index.
@@ -169,14 +171,54 @@ func (c *checker) readMIGParted(root *node) *Config {
 	}
 	warned := false
 	for name, n := range tables(root.at(inMIGParted)) {
-		cfg.Profiles[name] = readEntries(name, n)
-		if byIndex(n) && !warned {
+		cfg.Profiles[name] = c.addressed(readEntries(name, n))
+		if byIndex(cfg.Profiles[name]) && !warned {
 			warned = true
 			c.warn(root.at(inMIGParted), aboutIndices)
 		}
 	}
 	cfg.Unusable = c.unusable(cfg)
 	return cfg
+}
+
+// indexed are the GPUs that mig-parted's indices count: all of NVIDIA's in PCI order. There
+// are none if no GPU is known to have MIG, as while the driver is not loaded.
+func indexed(here []partition.GPU) []partition.GPU {
+	all := slices.DeleteFunc(slices.Clone(here), func(g partition.GPU) bool { return g.Vendor != partition.NVIDIA })
+	if !slices.ContainsFunc(all, func(g partition.GPU) bool { return g.MIG != nil }) {
+		return nil
+	}
+	slices.SortFunc(all, func(a, b partition.GPU) int { return a.Address.Compare(b.Address) })
+	return all
+}
+
+// addressed puts PCI addresses in place of mig-parted's indices, which count every NVIDIA GPU
+// of the host. A GPU without MIG is left out where the entry turns MIG off, or is for another
+// model: there is nothing to do.
+func (c *checker) addressed(p partition.Profile) partition.Profile {
+	var groups []partition.Group
+	for _, g := range p.Groups {
+		named := len(g.GPUs) > 0
+		g.GPUs = slices.DeleteFunc(slices.Clone(g.GPUs), func(s partition.Selector) bool {
+			if s.Index >= len(c.indexed) {
+				return false
+			}
+			one := c.indexed[s.Index]
+			return one.MIG == nil && (g.MIG.Off || !g.Passes(one))
+		})
+		for i, s := range g.GPUs {
+			if s.Index < len(c.indexed) {
+				g.GPUs[i] = partition.Selector{Address: c.indexed[s.Index].Address}
+			}
+		}
+		if !named || len(g.GPUs) > 0 {
+			groups = append(groups, g)
+		}
+	}
+	if len(groups) > 0 {
+		p.Groups = groups
+	}
+	return p
 }
 
 // migPartedHead is the head of a file imported from mig-parted.

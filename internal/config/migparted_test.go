@@ -48,7 +48,7 @@ func texts(all ...string) []File {
 // importing reads back what was imported.
 func importing(t *testing.T, files []File) (*Config, []string) {
 	t.Helper()
-	out, warnings, err := ImportFiles(files, 0, yaml.YAMLToJSONStrict)
+	out, warnings, err := ImportFiles(files, 0, nil, yaml.YAMLToJSONStrict)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestBadFilesOfMIGParted(t *testing.T) {
 		{"no YAML", "mig-configs: {\n", "f:1: not YAML: did not find expected node content"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, _, err := ImportFiles(texts("f", tt.text), 0, yaml.YAMLToJSONStrict)
+			_, _, err := ImportFiles(texts("f", tt.text), 0, nil, yaml.YAMLToJSONStrict)
 			var all *Errors
 			if !errors.As(err, &all) || !sameLines(err.Error(), tt.want) {
 				t.Errorf("%v\nwant %s", err, tt.want)
@@ -192,11 +192,11 @@ func TestBadFilesOfMIGParted(t *testing.T) {
 		{"a selection that there is not", "Environment=MIG_PARTED_SELECTED_CONFIG=all-balnced", `o:1: MIG_PARTED_SELECTED_CONFIG = "all-balnced": no such profile; did you mean "all-balanced"?`},
 		{"two of them", "Environment=A=1 MIG_PARTED_SELECTED_CONFIG=x\nEnvironment=MIG_PARTED_SELECTED_CONFIG=y", `o:2: MIG_PARTED_SELECTED_CONFIG = "y": no such`},
 	} {
-		if _, _, err := ImportFiles(texts("f", migPartedsOwn, "o", tt.override), 0, yaml.YAMLToJSONStrict); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, _, err := ImportFiles(texts("f", migPartedsOwn, "o", tt.override), 0, nil, yaml.YAMLToJSONStrict); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
-	if _, _, err := ImportFiles(texts("a", migPartedsOwn, "b", migPartedsOwn), 0, yaml.YAMLToJSONStrict); err == nil || !strings.Contains(err.Error(), "do not belong together") {
+	if _, _, err := ImportFiles(texts("a", migPartedsOwn, "b", migPartedsOwn), 0, nil, yaml.YAMLToJSONStrict); err == nil || !strings.Contains(err.Error(), "do not belong together") {
 		t.Errorf("two configurations: %v", err)
 	}
 }
@@ -211,7 +211,7 @@ func FuzzImportMIGParted(f *testing.F) {
 	f.Add("version: v1\nmig-configs:\n  a:\n  - devices: [0]\n    mig-enabled: true\n    mig-devices: {\"1c.3g.20gb\": 2}\n", hooksScript, override)
 	f.Add("{\"version\": \"v1\", \"mig-configs\": {\"a\": [{\"devices\": \"all\", \"mig-enabled\": true, \"mig-devices\": null}]}}", "services=(a b)", "Environment=MIG_PARTED_SELECTED_CONFIG=a")
 	f.Fuzz(func(t *testing.T, text, hooks, selection string) {
-		out, _, err := ImportFiles(texts("f", text, "h", hooks, "s", selection), 0, yaml.YAMLToJSONStrict)
+		out, _, err := ImportFiles(texts("f", text, "h", hooks, "s", selection), 0, nil, yaml.YAMLToJSONStrict)
 		if err != nil {
 			return
 		}
@@ -219,4 +219,51 @@ func FuzzImportMIGParted(f *testing.F) {
 			t.Fatalf("%v\nin what was imported:\n%s", err, out)
 		}
 	})
+}
+
+// On the host the indices of all its NVIDIA GPUs become addresses. The fourth one is a
+// display's, without MIG.
+func TestIndicesBecomeAddressesOfThisHost(t *testing.T) {
+	const text = `version: v1
+mig-configs:
+  some:
+    - device-filter: "0x20B210DE"
+      devices: [0, 3]
+      mig-enabled: true
+      mig-devices:
+        "1g.10gb": 7
+    - device-filter: "0x20B210DE"
+      devices: [4, 7]
+      mig-enabled: false
+    - device-filter: "0x1FB010DE"
+      devices: [3]
+      mig-enabled: false
+  display:
+    - devices: [3]
+      mig-enabled: false
+`
+	board, _ := partition.LookupBoard("A100-80GB")
+	here := partition.TypicalMIG(board, 5)
+	here[3].MIG, here[3].Device = nil, 0x1fb0
+	out, warnings, err := ImportFiles(texts("f", text), 0, here, yaml.YAMLToJSONStrict)
+	if err != nil || !slices.Equal(warnings, []string{"f:2: " + aboutIndices}) { // of those that are not here
+		t.Fatalf("%v, warnings %q", err, warnings)
+	}
+	c, err := assemble([]layer{{file: "out", text: out, form: readTOML}}, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seven, _ := partition.NewMIG(map[string]int{"1g.10gb": 7})
+	a100 := []partition.Filter{{Device: 0x20b2}}
+	at := func(i int) partition.Selector { return partition.Selector{Address: here[i].Address} }
+	want := map[string]partition.Profile{
+		"some": {Name: "some", Groups: []partition.Group{
+			{MIG: &seven, Devices: a100, GPUs: []partition.Selector{at(0)}},
+			{MIG: &partition.MIG{Off: true}, Devices: a100, GPUs: []partition.Selector{at(4), {Index: 7}}},
+		}},
+		"display": {Name: "display", Groups: []partition.Group{{MIG: &partition.MIG{Off: true}, GPUs: []partition.Selector{{Index: 3}}}}},
+	}
+	if diff := cmp.Diff(want, c.Profiles); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"dcm/internal/partition"
 )
 
 // rule judges one value: its type, then what it says. Rules are put together to
@@ -20,6 +22,7 @@ type checker struct {
 	warnings []string
 	out      map[string][]Problem // what is wrong with profiles that are left out
 	yaml     YAML                 // nil: what is not TOML is JSON
+	indexed  []partition.GPU      // what mig-parted's indices are of; nil: not known
 }
 
 // YAML turns YAML into JSON. It is the caller's, and the units' program has none: the

@@ -43,8 +43,12 @@ func (g Group) ByMIG() bool { return g.MIG != nil || g.Family != "" }
 
 // takes tells whether the GPU may be one of the group.
 func (g Group) takes(one GPU) bool {
-	pass := len(g.Devices) == 0 || slices.ContainsFunc(g.Devices, func(f Filter) bool { return f.passes(one) })
-	return pass && g.ByMIG() == (one.MIG != nil)
+	return g.Passes(one) && g.ByMIG() == (one.MIG != nil)
+}
+
+// Passes reports whether the filter of the group passes the GPU.
+func (g Group) Passes(one GPU) bool {
+	return len(g.Devices) == 0 || slices.ContainsFunc(g.Devices, func(f Filter) bool { return f.passes(one) })
 }
 
 // Layout is a profile resolved against the GPUs of a node: the shape wanted
