@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"dcm/internal/placement"
@@ -36,6 +37,7 @@ type schedule struct {
 	now    time.Time
 	terms  func() map[string]Term // of the leases there are
 	ahead  []*pending             // that wait for partitions, and came earlier
+	starts map[*pending]time.Time // of those, the earliest, as far as it was needed
 	held   map[string]bool        // limits that an earlier request waits for, by key
 
 	regroups bool // callers reconnect: no request that waits starts
@@ -44,7 +46,7 @@ type schedule struct {
 // judge returns the first request of the queue that may start now, nil for none. It notes
 // of the others why they wait, and refuses those that are impossible.
 func (k *Keeper) judge(ctx context.Context, f Facts, r round) *candidate {
-	s := schedule{keeper: k, facts: f, now: time.Now(), held: make(map[string]bool), terms: k.terms(ctx, f), regroups: r.regroups}
+	s := schedule{keeper: k, facts: f, now: time.Now(), held: make(map[string]bool), starts: make(map[*pending]time.Time), terms: k.terms(ctx, f), regroups: r.regroups}
 	for _, p := range r.queue {
 		c, err := s.judge(p)
 		switch {
@@ -76,12 +78,12 @@ func (s *schedule) judge(p *pending) (*candidate, error) {
 		s.held[limit.key] = true
 		return nil, err
 	}
-	switch n := s.delayed(p, choice, err); {
+	switch {
 	case err != nil:
 	case p.Wait && s.regroups:
 		err = &ShortError{Err: errors.New("earlier requests may come back after the restart of dcm")}
-	case n > 0:
-		err = &ShortError{Err: fmt.Errorf("%d of the earlier requests in the queue would start later", n)}
+	case slices.ContainsFunc(s.ahead, func(earlier *pending) bool { return s.delays(earlier, p, choice) }):
+		err = &ShortError{Err: errors.New("an earlier request in the queue would start later")}
 	}
 	if err != nil {
 		if p.Wait {
@@ -92,18 +94,6 @@ func (s *schedule) judge(p *pending) (*candidate, error) {
 	return &candidate{p, f, choice, at.exchanged()}, nil
 }
 
-// delayed returns how many of the earlier requests would start later if this one started
-// now. With an error of the choice there is nothing to start.
-func (s *schedule) delayed(p *pending, c placement.Choice, err error) int {
-	n := 0
-	for _, a := range s.ahead {
-		if err == nil && s.delays(a, p, c) {
-			n++
-		}
-	}
-	return n
-}
-
 // delays reports whether an earlier request might start later for a lease that starts now.
 // It does not if it cannot use the lease's partitions, if the lease has ended by the time
 // at which it can start, or if there is enough for both then. Where that time is not known
@@ -112,8 +102,12 @@ func (s *schedule) delays(earlier, p *pending, c placement.Choice) bool {
 	if !s.uses(earlier, c) {
 		return false
 	}
-	start, known := s.earliest(earlier)
-	if !known {
+	start, found := s.starts[earlier]
+	if !found {
+		start = s.earliest(earlier)
+		s.starts[earlier] = start
+	}
+	if start.IsZero() {
 		return p.Time == 0 || p.Time > OvertakeLimit
 	}
 	if p.Time > 0 && !s.now.Add(p.Time).After(start) {
@@ -135,8 +129,8 @@ func (s *schedule) uses(p *pending, c placement.Choice) bool {
 }
 
 // earliest returns when a request can start if each lease lasts as long as its limit, and
-// one without a limit for ever.
-func (s *schedule) earliest(p *pending) (start time.Time, known bool) {
+// one without a limit for ever; zero if it cannot then.
+func (s *schedule) earliest(p *pending) time.Time {
 	times := []time.Time{s.now}
 	for _, t := range s.terms() {
 		if end := t.Began.Add(t.Limit); t.Limit > 0 && end.After(s.now) {
@@ -144,15 +138,15 @@ func (s *schedule) earliest(p *pending) (start time.Time, known bool) {
 		}
 	}
 	slices.SortFunc(times, time.Time.Compare)
-	i := slices.IndexFunc(times, func(t time.Time) bool {
-		_, err := s.keeper.choose(s.at(t), p.Caller, p.Request)
+	i := sort.Search(len(times), func(i int) bool {
+		_, err := s.keeper.choose(s.at(times[i]), p.Caller, p.Request)
 		_, short := errors.AsType[*ShortError](err)
 		return !short
 	})
-	if i < 0 {
-		return time.Time{}, false
+	if i == len(times) {
+		return time.Time{}
 	}
-	return times[i], true
+	return times[i]
 }
 
 // at returns the facts with the leases ended whose limit is over by then.

@@ -1,0 +1,152 @@
+package lease
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// arrival is a request of the property test, and what became of it.
+type arrival struct {
+	n           int
+	time, hold  time.Duration // requested, 0 for no limit; and after which its process ends
+	uid         uint32
+	came, began time.Time
+	first       time.Time // when it was seen first in the queue
+}
+
+// alike reports whether two requests are equal in all that the order depends on.
+func (a *arrival) alike(b *arrival) bool {
+	return a.n == b.n && a.time == b.time && (a.uid == 0) == (b.uid == 0)
+}
+
+// longestHold is when the last process ends that has a lease.
+const longestHold = 2 * time.Hour
+
+// TestRandomArrivals has requests of all sizes come faster than they can be met. No
+// partition has two leases, equal requests start in the order in which they came, and none
+// starves: the first in the queue waits at most for the leases that there are, and for those
+// that may overtake it. DCM_SEED repeats a run's choices.
+func TestRandomArrivals(t *testing.T) {
+	seed, err := strconv.ParseUint(os.Getenv("DCM_SEED"), 10, 64)
+	if err != nil {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed: DCM_SEED=%d", seed)
+	for round := range 4 {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { arrivals(t, rand.New(rand.NewPCG(seed, uint64(round)))) })
+		})
+	}
+}
+
+func arrivals(t *testing.T, r *rand.Rand) {
+	c := newClient(t)
+	var mu sync.Mutex
+	var started []*arrival
+	leased := make(map[string]string) // node → unit
+	c.host.onStart = func(s Scope) error {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, node := range s.Allow {
+			if other := leased[node]; other != "" {
+				t.Errorf("%s is given to %s and to %s", node, other, s.Unit)
+			}
+			leased[node] = s.Unit
+		}
+		c.host.mu.Lock()
+		c.host.terms[s.Unit] = Term{time.Now(), s.Time}
+		c.host.mu.Unlock()
+		return nil
+	}
+	var all []*arrival
+	var wg sync.WaitGroup
+	for pid := 10; pid < 90; pid++ {
+		a := &arrival{n: 1 + r.IntN(3), hold: time.Duration(1 + r.Int64N(int64(longestHold))), uid: 1000 + uint32(r.IntN(3)), came: time.Now()}
+		if r.IntN(10) == 0 {
+			a.n = 8
+		}
+		if r.IntN(30) == 0 {
+			a.uid = 0
+		}
+		if r.IntN(3) > 0 { // of a few, so that some are alike
+			a.time = []time.Duration{5 * time.Minute, OvertakeLimit, time.Hour, longestHold}[r.IntN(4)]
+			a.hold = min(a.hold, a.time)
+		}
+		all = append(all, a)
+		wg.Go(func() {
+			q := ask(a.n)
+			q.Wait, q.Time = true, a.time
+			c.host.mu.Lock()
+			c.host.starts[pid] = uint64(pid)
+			c.host.mu.Unlock()
+			l, err := c.keeper.Acquire(t.Context(), process(a.uid, pid), q)
+			if err != nil {
+				t.Errorf("request %d: %v", pid, err)
+				return
+			}
+			mu.Lock()
+			a.began, started = time.Now(), append(started, a)
+			mu.Unlock()
+			time.Sleep(a.hold) // of the bubble: the process runs
+			mu.Lock()
+			for _, node := range l.Nodes {
+				delete(leased, node)
+			}
+			mu.Unlock()
+			c.host.Stop(t.Context(), l.Unit)
+		})
+		synctest.Wait()
+		c.firsts(all)
+		time.Sleep(time.Duration(r.Int64N(int64(8 * time.Minute))))
+	}
+	for end := time.Now().Add(80 * 2 * longestHold); len(c.keeper.Queue()) > 0; {
+		if time.Now().After(end) {
+			t.Fatalf("no end is in sight for %+v; there are %+v", c.keeper.Queue(), c.host.leases())
+		}
+		synctest.Wait()
+		c.firsts(all)
+		time.Sleep(time.Minute)
+	}
+	wg.Wait()
+	overtaken := 0
+	for i, a := range started {
+		most := longestHold + OvertakeLimit + 2*time.Minute
+		for _, b := range started {
+			if b.uid == 0 && b.began.After(a.first) && !b.began.After(a.began) { // root's come before all others
+				most += b.hold
+			}
+		}
+		if wait := a.began.Sub(a.first); !a.first.IsZero() && wait > most {
+			t.Errorf("one of %d partitions has been first in the queue for %s", a.n, wait)
+		}
+		for _, b := range started[i+1:] {
+			if b.came.Before(a.came) {
+				overtaken++
+				if a.alike(b) {
+					t.Errorf("of two alike, %+v and %+v, the later one has started first", b, a)
+				}
+			}
+		}
+	}
+	if overtaken == 0 {
+		t.Error("no request has overtaken another one")
+	}
+}
+
+// firsts notes which users' request is the first in the queue. Root's come before all.
+func (c *client) firsts(all []*arrival) {
+	i := slices.IndexFunc(c.keeper.Queue(), func(q Queued) bool { return q.UID != 0 })
+	if i < 0 || i > 0 {
+		return
+	}
+	if a := all[c.keeper.Queue()[0].PID-10]; a.first.IsZero() {
+		a.first = time.Now()
+	}
+}
