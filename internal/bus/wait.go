@@ -41,7 +41,7 @@ func Call(ctx context.Context, address string, w Waiting, do func(*Client) error
 	waiting := ctx // has the limit from the first wait on
 	for {
 		if c == nil || !c.conn.Connected() {
-			next, err := Dial(ctx, address)
+			next, err := w.dial(ctx, address)
 			if err != nil {
 				return err
 			}
@@ -73,6 +73,16 @@ func Call(ctx context.Context, address string, w Waiting, do func(*Client) error
 			return err
 		}
 	}
+}
+
+// dial connects to the bus, which may hang.
+func (w Waiting) dial(ctx context.Context, address string) (*Client, error) {
+	if w.Limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, w.Limit)
+		defer cancel()
+	}
+	return Dial(ctx, address)
 }
 
 // back returns when dcm is on the bus, or cannot come to be.
