@@ -40,13 +40,13 @@ func (s *Service) authorise(c call, action string, details map[string]string) (C
 		}
 	}
 	s.log.Info("asked over the bus", "action", action, "uid", c.who.uid, "profile", details["profile"])
-	return Caller{UID: c.who.uid, PID: c.who.pid}, nil
+	return c.caller(), nil
 }
 
 // rejected logs that a caller was not given what it asked for. Any user can have that
 // happen as often as it likes, so each one is logged at most once a minute.
 func (s *Service) rejected(c call, level slog.Level, action string, reason error) {
-	suppressed, log := s.limiter.Rejected(c.who.uid)
+	suppressed, log := s.limiter.Rejected(c.who.owner)
 	if !log {
 		return
 	}
@@ -73,11 +73,12 @@ func (s *Service) admitted(kind func(call) admission.Kind, run func(call) ([]any
 			return nil, fault(errorDenied, fmt.Sprintf("cannot determine the caller: %v", foreign.Error(err)))
 		}
 		c.who = who
+		defer who.process.Close()
 		var leave func()
 		if c.inLine = c.waits() && s.member(c); c.inLine {
-			leave, err = s.limiter.Join(ctx, who.uid)
+			leave, err = s.limiter.Join(ctx, who.owner)
 		} else {
-			leave, err = s.limiter.Enter(ctx, who.uid, kind(c))
+			leave, err = s.limiter.Enter(ctx, who.owner, kind(c))
 		}
 		if err != nil {
 			return nil, told(err)

@@ -31,10 +31,10 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"whom polkit allows", 1000, everything, "Use", []any{"cpx"}, "use:cpx", "use:cpx", ""},
 		{"nobody is asked about what is no profile", 1000, everything, "Use", []any{"\x1b[2Jpress yes\u202e"}, "", "", errorFailed},
 		{"polkit allows something else", 1000, onlyApply, "Reload", nil, "reload", "", errorInteractive},
-		{"root has a lease without polkit", 0, nil, "Acquire", []any{none}, "", "acquire:1:0:5", ""},
+		{"root has a lease without polkit", 0, nil, "Acquire", []any{none}, "", "acquire:1:0", ""},
 		{"nobody else has one without polkit", 1000, nil, "Acquire", []any{none}, "", "", errorDenied},
-		{"whom polkit lets has a lease", 1000, []string{actionLease}, "Acquire", []any{none}, "lease", "acquire:1:0:5", ""},
-		{"everybody may ask what a lease would be", 1000, nil, "Acquire", []any{map[string]dbus.Variant{"dry-run": dbus.MakeVariant(true)}}, "", "acquire:1:0:5", ""},
+		{"whom polkit lets has a lease", 1000, []string{actionLease}, "Acquire", []any{none}, "lease", "acquire:1:0", ""},
+		{"everybody may ask what a lease would be", 1000, nil, "Acquire", []any{map[string]dbus.Variant{"dry-run": dbus.MakeVariant(true)}}, "", "acquire:1:0", ""},
 		{"an option that is not known", 0, nil, "Acquire", []any{map[string]dbus.Variant{"prio": dbus.MakeVariant("x")}}, "", "", errorArguments},
 		{"an option of another type", 0, nil, "Acquire", []any{map[string]dbus.Variant{"time": dbus.MakeVariant("2h")}}, "", "", errorArguments},
 		{"a user removes a request", 1000, nil, "Dequeue", []any{uint32(4711)}, "", "dequeue:4711:1000", ""},
@@ -140,7 +140,7 @@ func TestRejections_AreLoggedOncePerMinuteAndUser(t *testing.T) {
 	var journal syncBuffer
 	d := &desk{}
 	s := New(b.address, d, slog.New(slog.NewTextHandler(&journal, nil)))
-	s.caller = func(context.Context, call) (credentials, error) { return credentials{uid: 1000}, nil }
+	s.caller = func(context.Context, call) (credentials, error) { return credentials{owner: 1000, uid: 1000}, nil }
 	b.run(s)
 	b.owned()
 	object := b.connect().Object(Name, Path)

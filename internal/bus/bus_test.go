@@ -3,6 +3,7 @@ package bus
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -154,15 +155,16 @@ func (d *desk) Known(p string) error {
 }
 func (d *desk) Reload(context.Context, Caller) error { _, err := d.note("reload"); return err }
 
-func (d *desk) Started(pid int, uid uint32) (uint64, error) { return 5, nil }
-
 func (d *desk) Member(groups []uint32) bool { return slices.Contains(groups, desksGroup) }
 
 // desksGroup is the one whose members may have leases.
 const desksGroup = 77
 
 func (d *desk) Acquire(ctx context.Context, who Caller, w Want) (Lease, error) {
-	_, err := d.note(fmt.Sprintf("acquire:%d:%d:%d", w.Partitions, w.Time/time.Second, who.Start))
+	if who.Process == nil || who.Process.PID != os.Getpid() || !who.Process.Alive() {
+		return Lease{}, errors.New("another process is identified")
+	}
+	_, err := d.note(fmt.Sprintf("acquire:%d:%d", w.Partitions, w.Time/time.Second))
 	if d.wait != nil {
 		w.Queued(Position{2, 3, "0 are free"})
 		d.wait <- struct{}{}
@@ -214,8 +216,9 @@ func (b *broker) serveAs(d *desk, uid func(sender string) uint32) (*Service, cha
 	b.Helper()
 	s := New(b.address, d, slog.New(slog.NewTextHandler(b.Output(), nil)))
 	s.caller = func(ctx context.Context, c call) (credentials, error) {
-		who, err := s.callers.of(ctx, c.conn, c.sender)
+		who, err := s.callers.of(ctx, s.passing(c), c.sender)
 		who.uid = uid(c.sender)
+		who.owner = who.uid
 		return who, err
 	}
 	return s, b.run(s)

@@ -34,7 +34,7 @@ func Dial(ctx context.Context, address string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrAbsent, err)
 	}
-	return &Client{conn}, nil
+	return &Client{conn.Conn}, nil
 }
 
 // Close ends the connection. What was asked for goes on.

@@ -3,12 +3,16 @@ package bus
 import (
 	"context"
 	"errors"
+	"os"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/godbus/dbus/v5"
 
 	"dcm/internal/admission"
+	"dcm/internal/caller"
+	"dcm/internal/peer"
 )
 
 // How many calls may be under way: of one user, and of all users but root. A user may
@@ -106,26 +110,32 @@ func (t *turns) drop(uid uint32, own *turn) {
 	}
 }
 
-// callers remembers who is behind the names of connections. The bus never gives a
-// name twice, so what is remembered stays true; past some number it is asked again.
+// callers remembers who is behind the names of connections. A bus never gives a name
+// twice, so what is remembered stays true for as long as the connection to it; past some
+// number it is asked again.
 type callers struct {
 	mu    sync.Mutex
+	conn  *dbus.Conn // to the bus that gave the names
 	known map[string]credentials
 }
 
 // credentials are whose a connection is, as it was made.
 type credentials struct {
 	uid    uint32
-	pid    int      // to tell of it and to be held to its start; 0 where the bus does not tell
+	owner  uint32   // the user that its calls count for; uid unless it is in a user namespace
+	pid    int      // to report; 0 where the bus does not tell
 	groups []uint32 // none where it does not tell
+
+	process *caller.Process // open where it was identified for this very call, else nil
 }
 
 const remembered = 1024
 
 // of asks the bus who is behind a call, unless it is known.
-func (c *callers) of(ctx context.Context, conn *dbus.Conn, sender string) (credentials, error) {
+func (c *callers) of(ctx context.Context, conn *peer.Conn, sender string) (credentials, error) {
 	c.mu.Lock()
 	who, ok := c.known[sender]
+	ok = ok && c.conn == conn.Conn
 	c.mu.Unlock()
 	if ok {
 		return who, nil
@@ -136,23 +146,68 @@ func (c *callers) of(ctx context.Context, conn *dbus.Conn, sender string) (crede
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.known == nil || len(c.known) >= remembered {
-		c.known = make(map[string]credentials)
+	if c.known == nil || len(c.known) >= remembered || c.conn != conn.Conn {
+		c.conn, c.known = conn.Conn, make(map[string]credentials)
 	}
-	c.known[sender] = who
+	kept := who
+	kept.process = nil
+	c.known[sender] = kept
 	return who, nil
 }
 
-func credentialsOf(ctx context.Context, conn *dbus.Conn, sender string) (who credentials, err error) {
+// proc is where the kernel shows the processes of callers.
+const proc = "/proc"
+
+// credentialsOf asks the bus, and identifies the process: by the pidfd that the bus took
+// when the connection was made, or where it takes none (dbus 1.14, dbus-broker 34) by the
+// number, before anything else is done.
+func credentialsOf(ctx context.Context, conn *peer.Conn, sender string) (credentials, error) {
+	msg := &dbus.Message{
+		Type: dbus.TypeMethodCall,
+		Headers: map[dbus.HeaderField]dbus.Variant{
+			dbus.FieldDestination: dbus.MakeVariant(busName), dbus.FieldPath: dbus.MakeVariant(busPath), dbus.FieldInterface: dbus.MakeVariant(busName),
+			dbus.FieldMember: dbus.MakeVariant("GetConnectionCredentials"), dbus.FieldSignature: dbus.MakeVariant(dbus.SignatureOf("")),
+		},
+		Body: []any{sender},
+	}
+	answer, files := conn.Exchange(ctx, msg)
 	var all map[string]dbus.Variant
-	if err := conn.BusObject().CallWithContext(ctx, busName+".GetConnectionCredentials", 0, sender).Store(&all); err != nil {
-		return who, err
+	if err := answer.Store(&all); err != nil {
+		closeAll(files)
+		return credentials{}, err
 	}
 	uid, ok := all["UnixUserID"].Value().(uint32)
 	if !ok {
-		return who, errors.New("the bus does not tell whose connection it is")
+		closeAll(files)
+		return credentials{}, errors.New("the bus does not report the user of the connection")
 	}
 	pid, _ := all["ProcessID"].Value().(uint32)
 	groups, _ := all["UnixGroupIDs"].Value().([]uint32)
-	return credentials{uid, int(pid), groups}, nil
+	who := credentials{uid: uid, owner: uid, pid: int(pid), groups: groups}
+	if pid == 0 {
+		closeAll(files)
+		return who, nil
+	}
+	var err error
+	if index, ok := all["ProcessFD"].Value().(dbus.UnixFDIndex); ok && int(index) < len(files) {
+		pidfd := files[index]
+		closeAll(slices.Delete(files, int(index), int(index)+1))
+		who.process, err = caller.FromFD(proc, pidfd, who.pid, uid)
+	} else {
+		closeAll(files)
+		who.process, err = caller.Open(proc, who.pid, uid)
+	}
+	switch {
+	case err == nil:
+		who.owner = who.process.Owner
+	case uid != 0: // it may be one of the numbers of any user
+		who.owner = caller.Unidentified
+	}
+	return who, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
 }

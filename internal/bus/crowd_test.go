@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dcm/internal/admission"
+	"dcm/internal/peer"
 )
 
 func TestUsersTakeTurns(t *testing.T) {
@@ -57,14 +58,28 @@ func TestTheBusIsAskedOnceWhoACallerIs(t *testing.T) {
 	b := startBus(t)
 	own, other := b.connect(), b.connect()
 	var c callers
-	first, err := c.of(t.Context(), own, other.Names()[0])
-	if err != nil || first.uid != uint32(os.Getuid()) || first.pid != os.Getpid() || !slices.Contains(first.groups, uint32(os.Getgid())) {
+	first, err := c.of(t.Context(), peer.Plain(own), other.Names()[0])
+	if err != nil || first.uid != uint32(os.Getuid()) || first.owner != first.uid || first.pid != os.Getpid() || !slices.Contains(first.groups, uint32(os.Getgid())) {
 		t.Errorf("it is %+v, %v", first, err)
 	}
+	if first.process == nil || first.process.PID != os.Getpid() || !first.process.Alive() {
+		t.Errorf("its process is %+v", first.process)
+	}
 	b.stop()
-	again, err := c.of(t.Context(), own, other.Names()[0])
+	again, err := c.of(t.Context(), peer.Plain(own), other.Names()[0])
+	first.process = nil
 	if diff := cmp.Diff(first, again, cmp.AllowUnexported(credentials{})); diff != "" || err != nil {
 		t.Errorf("later it is, %v, (-want +got):\n%s", err, diff)
+	}
+}
+
+// A bus that was started again gives the same names to others.
+func TestCallers_OfAnotherConnectionAreAskedAbout(t *testing.T) {
+	b := startBus(t)
+	own, second, other := b.connect(), b.connect(), b.connect()
+	c := callers{conn: own, known: map[string]credentials{other.Names()[0]: {uid: 0, pid: 1}}}
+	if who, err := c.of(t.Context(), peer.Plain(second), other.Names()[0]); err != nil || who.pid != os.Getpid() {
+		t.Errorf("it is %+v, %v", who, err)
 	}
 }
 
@@ -180,7 +195,7 @@ func TestEveryMethod_IsAdmittedBeforeAnyWork(t *testing.T) {
 	s := New(b.address, d, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	s.limiter = admission.New(admission.Limits{RootExempt: true})
 	s.caller = func(context.Context, call) (credentials, error) {
-		return credentials{uid: 1000, groups: []uint32{desksGroup}}, nil
+		return credentials{owner: 1000, uid: 1000, groups: []uint32{desksGroup}}, nil
 	}
 	b.run(s)
 	b.owned()

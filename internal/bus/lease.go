@@ -15,13 +15,12 @@ import (
 
 	"dcm/internal/account"
 	"dcm/internal/admission"
+	"dcm/internal/caller"
 	"dcm/internal/foreign"
 )
 
 // Lessor gives partitions to processes.
 type Lessor interface {
-	// Started returns when a process was started, if it is wholly that user's.
-	Started(pid int, uid uint32) (uint64, error)
 	// Member tells whether one of these groups is the one whose members may have
 	// leases without being asked about.
 	Member(groups []uint32) bool
@@ -176,8 +175,8 @@ func (o option) take(value any) bool {
 	return false
 }
 
-// acquire is for the caller's own process. Which process that is the bus tells, and it
-// is held to by its start time, read before anybody is asked anything.
+// acquire is for the caller's own process. Which process that is the bus tells; it is
+// identified before anything is done.
 func (s *Service) acquire(c call) ([]any, error) {
 	var w Want
 	if err := w.read(c.body[0].(map[string]dbus.Variant)); err != nil {
@@ -189,18 +188,20 @@ func (s *Service) acquire(c call) ([]any, error) {
 		ctx, cancel = s.presence(c)
 		defer cancel()
 	}
-	who := Caller{UID: c.who.uid, PID: c.who.pid, Groups: c.who.groups, Came: came(c.sender, c.conn.Names())}
-	var err error
-	if who.Start, err = s.control.Started(who.PID, who.UID); err != nil {
-		return nil, told(err)
+	process, err := s.process(ctx, c)
+	if err != nil {
+		return nil, fault(errorDenied, fmt.Sprintf("cannot determine the caller: %v", foreign.Error(err)))
 	}
+	defer process.Close()
+	who := c.caller()
+	who.Process, who.Came = process, came(c.sender, c.conn.Names())
 	if !w.DryRun {
 		if err := s.lessee(c); err != nil {
 			return nil, err
 		}
 	}
 	if w.Wait && !w.DryRun && !c.inLine {
-		quit, err := s.limiter.Wait(c.who.uid)
+		quit, err := s.limiter.Wait(c.who.owner)
 		if err != nil {
 			return nil, told(err)
 		}
@@ -216,6 +217,26 @@ func (s *Service) acquire(c call) ([]any, error) {
 		return nil, told(err)
 	}
 	return []any{l.Unit, list(l.Partitions), l.Reason, list(l.Notes)}, nil
+}
+
+// process returns the caller's process, which is not the one of a connection that was handed
+// on after its maker had ended.
+func (s *Service) process(ctx context.Context, c call) (*caller.Process, error) {
+	if c.who.process != nil {
+		return c.who.process, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, looking)
+	defer cancel()
+	who, err := credentialsOf(ctx, s.passing(c), c.sender)
+	switch {
+	case err != nil:
+		return nil, err
+	case who.process == nil && who.pid == 0:
+		return nil, errors.New("the bus does not report its process")
+	case who.process == nil:
+		return nil, fmt.Errorf("process %d: %w", who.pid, caller.ErrEnded)
+	}
+	return who.process, nil
 }
 
 // came orders callers by the age of their connections, as far as these were there before
@@ -321,7 +342,7 @@ func (s *Service) release(c call) ([]any, error) {
 	ctx, cancel := context.WithTimeout(s.ctx(c), looking)
 	defer cancel()
 	unit := c.body[0].(string)
-	if err := s.control.Release(ctx, Caller{UID: c.who.uid}, unit); err != nil {
+	if err := s.control.Release(ctx, c.caller(), unit); err != nil {
 		s.rejected(c, slog.LevelInfo, actionRelease, err)
 		return nil, told(err)
 	}
@@ -354,7 +375,7 @@ func (s *Service) queue(call) ([]any, error) {
 }
 
 func (s *Service) dequeue(c call) ([]any, error) {
-	return nil, told(s.control.Dequeue(Caller{UID: c.who.uid}, int(c.body[0].(uint32))))
+	return nil, told(s.control.Dequeue(c.caller(), int(c.body[0].(uint32))))
 }
 
 // Queue returns the requests that wait for a lease, in JSON.

@@ -19,7 +19,7 @@ func TestALeaseIsAskedForByAClient(t *testing.T) {
 	d := &desk{}
 	s := New(b.address, d, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	s.caller = func(context.Context, call) (credentials, error) {
-		return credentials{uid: 1000, groups: []uint32{5, desksGroup}}, nil
+		return credentials{owner: 1000, uid: 1000, groups: []uint32{5, desksGroup}}, nil
 	}
 	b.run(s)
 	b.owned()
@@ -33,7 +33,7 @@ func TestALeaseIsAskedForByAClient(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v, (-want +got):\n%s", err, diff)
 	}
-	if got := d.did(); got != "acquire:3:7200:5" {
+	if got := d.did(); got != "acquire:3:7200" {
 		t.Errorf("the daemon was asked %q", got)
 	}
 	d.answer("", &ShortError{errors.New("1 is free")})
@@ -167,7 +167,9 @@ func TestWithAllHisJobsInLineAUserCanStillRelease(t *testing.T) {
 			b.polkit(&authority{allowed: map[string]bool{actionLease: true}})
 			h := hall{&desk{}, make(chan struct{})}
 			s := New(b.address, h, slog.New(slog.NewTextHandler(t.Output(), nil)))
-			s.caller = func(context.Context, call) (credentials, error) { return credentials{uid: 1000, groups: groups}, nil }
+			s.caller = func(context.Context, call) (credentials, error) {
+				return credentials{owner: 1000, uid: 1000, groups: groups}, nil
+			}
 			b.run(s)
 			b.owned()
 			asked := b.connect()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dcm/internal/admission"
+	"dcm/internal/caller"
 )
 
 // Control is whom the methods ask. An error that wraps a [ConfigError] is told to
@@ -38,11 +39,16 @@ type Control interface {
 // Caller is who calls a method, as the bus knows it. By the time that something is
 // read by the PID it may be another process's.
 type Caller struct {
-	UID    uint32
-	Groups []uint32 // none if the bus does not tell
-	PID    int      // 0 if the bus does not tell
-	Start  uint64   // the process's start time, where it matters which process it is
-	Came   uint64   // of a connection older than dcm's own: the less, the older; else 0
+	UID     uint32
+	Owner   uint32          // the user that it counts for, and whose leases are its own
+	Groups  []uint32        // none if the bus does not tell
+	PID     int             // 0 if the bus does not tell
+	Process *caller.Process // of Acquire alone: open until the call is over
+	Came    uint64          // of a connection older than dcm's own: the less, the older; else 0
+}
+
+func (c call) caller() Caller {
+	return Caller{UID: c.who.uid, Owner: c.who.owner, Groups: c.who.groups, PID: c.who.pid}
 }
 
 // Plan is what would be done to have a profile on the GPUs.
@@ -129,12 +135,12 @@ func (s *Service) plan(c call) ([]any, error) {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx(c), looking)
 	defer cancel()
-	leave, err := s.planning.take(ctx, c.who.uid)
+	leave, err := s.planning.take(ctx, c.who.owner)
 	if err != nil {
 		return nil, told(err)
 	}
 	defer leave()
-	p, err := s.control.Plan(ctx, Caller{UID: c.who.uid, PID: c.who.pid}, profile)
+	p, err := s.control.Plan(ctx, c.caller(), profile)
 	if err != nil {
 		return nil, told(err)
 	}

@@ -37,6 +37,7 @@ const actionRelease = "release"
 // Names of the D-Bus specification and of its services.
 const (
 	busName         = "org.freedesktop.DBus"
+	busPath         = dbus.ObjectPath("/org/freedesktop/DBus")
 	properties      = "org.freedesktop.DBus.Properties"
 	introspectable  = "org.freedesktop.DBus.Introspectable"
 	emitsChanged    = "org.freedesktop.DBus.Property.EmitsChangedSignal"

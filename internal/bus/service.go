@@ -32,6 +32,7 @@ type Service struct {
 
 	mu   sync.Mutex
 	conn *dbus.Conn // nil while there is none
+	peer *peer.Conn // the same, from before the name is dcm's
 }
 
 // New returns a service for the bus at that address.
@@ -39,7 +40,9 @@ func New(address string, control Control, log *slog.Logger) *Service {
 	s := &Service{address: address, control: control, log: log, planning: newTurns(), limiter: newLimiter()}
 	s.accounts = newLooks(func(ctx context.Context) (string, error) { return control.Account(ctx) })
 	s.usages = newLooks(func(ctx context.Context) (string, error) { return control.Usage(ctx) })
-	s.caller = func(ctx context.Context, c call) (credentials, error) { return s.callers.of(ctx, c.conn, c.sender) }
+	s.caller = func(ctx context.Context, c call) (credentials, error) {
+		return s.callers.of(ctx, s.passing(c), c.sender)
+	}
 	s.Publish(account.Account{})
 	return s
 }
@@ -125,11 +128,14 @@ func (s *Service) session(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	if err := s.claim(limit, conn); err != nil {
+	s.mu.Lock()
+	s.peer = conn
+	s.mu.Unlock()
+	if err := s.claim(limit, conn.Conn); err != nil {
 		return err
 	}
 	began := time.Now()
-	s.attach(conn)
+	s.attach(conn.Conn)
 	defer s.attach(nil)
 	select {
 	case <-ctx.Done():
@@ -161,8 +167,18 @@ func (s *Service) attach(conn *dbus.Conn) {
 	s.conn = conn
 }
 
+// passing is the connection of a call, which passes file descriptors once it is known.
+func (s *Service) passing(c call) *peer.Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.peer != nil && s.peer.Conn == c.conn {
+		return s.peer
+	}
+	return peer.Plain(c.conn)
+}
+
 // dial connects to a bus, within ctx.
-func dial(ctx context.Context, address string, options ...dbus.ConnOption) (*dbus.Conn, error) {
+func dial(ctx context.Context, address string, options ...dbus.ConnOption) (*peer.Conn, error) {
 	conn, err := peer.Join(ctx, address, options...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", address, foreign.Error(err))

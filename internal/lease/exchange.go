@@ -104,7 +104,7 @@ func (k *Keeper) has(ctx context.Context, c Caller, r Request) (l Lease, ok bool
 	}
 	mine, err := placement.Choose(all(book), others, w)
 	best, lack := k.choose(at.without(f), c, r)
-	if err != nil || lack != nil || len(mine.Partitions) != len(kept) || !mine.AsGood(best, w.Place) || k.same(c) != nil {
+	if err != nil || lack != nil || len(mine.Partitions) != len(kept) || !mine.AsGood(best, w.Place) || k.Host.Check(c) != nil {
 		return Lease{}, false
 	}
 	l = Lease{Unit: at.unit, Choice: mine, Nodes: k.nodes(f, mine)}

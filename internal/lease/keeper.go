@@ -12,18 +12,18 @@ import (
 	"sync"
 	"time"
 
+	"dcm/internal/caller"
 	"dcm/internal/partition"
 	"dcm/internal/placement"
 )
 
-// Caller is a process that wants a lease for itself. Its start time makes sure that it
-// is still the same one that asked.
+// Caller is a process that wants a lease for itself.
 type Caller struct {
-	UID    uint32
-	PID    int
-	Start  uint64   // in clock ticks since the boot, field 22 of proc_pid_stat(5)
-	Groups []string // names of the groups with limits of their own that the user is in
-	Came   uint64   // of who was there before the keeper: the less, the earlier; else 0
+	UID     uint32 // the user that it counts for
+	PID     int
+	Process *caller.Process // as it was when it made the request
+	Groups  []string        // names of the groups with limits of their own that the user is in
+	Came    uint64          // of who was there before the keeper: the less, the earlier; else 0
 }
 
 // Request is what is asked for.
@@ -53,7 +53,7 @@ type Lease struct {
 type Scope struct {
 	Unit        string
 	Description string
-	PID         int
+	PID         int      // of the caller
 	Allow       []string // device nodes
 	Time        time.Duration
 }
@@ -63,13 +63,14 @@ type Host interface {
 	// Facts looks at what is so now.
 	Facts(ctx context.Context) (Facts, error)
 	// Ready is Facts, with what is to be known of a process to move it.
-	Ready(ctx context.Context, pid int) (Facts, Move, error)
+	Ready(ctx context.Context, c Caller) (Facts, Move, error)
 	// Active reports whether a unit is active, or on the way to or from it.
 	Active(ctx context.Context, unit string) (bool, error)
 	// Stop ends a unit and whatever is in it.
 	Stop(ctx context.Context, unit string) error
-	// StartOf returns a process's start time.
-	StartOf(pid int) (uint64, error)
+	// Check returns an error unless the caller is still there, and has the rights of one
+	// user alone.
+	Check(c Caller) error
 	// Still keeps the partitions as they are until release is called. It fails with
 	// ErrChanging while they are being changed.
 	Still() (release func(), err error)
@@ -92,8 +93,15 @@ type Move interface {
 	// Start has the scope made, waits until the process is in it, and returns what
 	// of the limits that the process had is not in force any more.
 	Start(ctx context.Context, s Scope) (notes []string, err error)
+	// Undo moves all processes that are in the scope back to where they came from, and
+	// ends it when it is empty: what is in it may not be the caller. It kills none.
+	Undo(ctx context.Context, unit string) error
 	Close()
 }
+
+// ErrNotMoved is that of a scope into which systemd has moved no process. In a daemon-reexec
+// it forgets which one a queued scope is for.
+var ErrNotMoved = errors.New("systemd has moved no process into it")
 
 // ErrChanging is the refusal while GPUs are being partitioned, and ErrDraining while
 // somebody waits for that.
@@ -194,33 +202,35 @@ func (k *Keeper) Release(ctx context.Context, uid uint32, unit string) error {
 	return k.Host.Stop(ctx, unit)
 }
 
-// same refuses a caller that has ended, and whose number may be another's.
-func (k *Keeper) same(c Caller) error {
-	start, err := k.Host.StartOf(c.PID)
-	if err == nil && start != c.Start {
-		err = errors.New("it is another process now")
-	}
-	if err != nil {
-		return fmt.Errorf("process %d, which asked, has ended: %w", c.PID, err)
-	}
-	return nil
-}
+// attempts is how often a scope is made for a caller that systemd forgets.
+const attempts = 5
 
-// give has the scope made. That the process which is in it is the one that asked is
-// looked at again: between the last look and PID 1's its number may have become
-// another's, and then that one must not stay.
+// give has the scope made. The caller is checked again afterwards: a systemd that takes
+// process ids alone may have moved another process that had the number by then, and the
+// caller may have become one with the rights of another user.
 func (k *Keeper) give(ctx context.Context, c Caller, r Request, f Facts, move Move, choice placement.Choice, before string) (Lease, error) {
-	l := Lease{Unit: name(c.UID, r, f).String(), Choice: choice, Nodes: k.nodes(f, choice)}
-	notes, err := move.Start(ctx, Scope{Unit: l.Unit, Description: describe(r, choice), PID: c.PID, Allow: l.Nodes, Time: r.Time})
-	if err != nil {
-		// It may come up all the same: for a process that has ended, say, and then nothing
-		// would end it.
-		err = fmt.Errorf("cannot make %s: %w", l.Unit, err)
-		return Lease{}, errors.Join(err, k.Host.Stop(context.WithoutCancel(ctx), l.Unit))
-	}
-	l.Notes = notes
-	if err := errors.Join(k.same(c), k.over(before)); err != nil {
-		return Lease{}, errors.Join(err, k.Host.Stop(context.WithoutCancel(ctx), l.Unit))
+	l := Lease{Choice: choice, Nodes: k.nodes(f, choice)}
+	for n := 1; ; n++ {
+		l.Unit = name(c.UID, r, f).String()
+		var err error
+		l.Notes, err = move.Start(ctx, Scope{Unit: l.Unit, Description: describe(r, choice), PID: c.PID, Allow: l.Nodes, Time: r.Time})
+		if err == nil {
+			err = errors.Join(k.Host.Check(c), k.over(before))
+		} else {
+			err = fmt.Errorf("cannot make %s: %w", l.Unit, err)
+		}
+		if err == nil {
+			break
+		}
+		// It may come up all the same, and then nothing would end it.
+		again := errors.Is(err, ErrNotMoved) && n < attempts
+		err = errors.Join(err, move.Undo(context.WithoutCancel(ctx), l.Unit))
+		if !again {
+			return Lease{}, err
+		}
+		if gone := k.Host.Check(c); gone != nil {
+			return Lease{}, gone
+		}
 	}
 	return l, nil
 }

@@ -73,7 +73,7 @@ func (h *host) Facts(context.Context) (Facts, error) {
 	return Facts{Parts: parts(), Tenants: slices.Clone(h.tenants), Reserved: h.reserved, Open: h.open}, nil
 }
 
-func (h *host) Ready(ctx context.Context, _ int) (Facts, Move, error) {
+func (h *host) Ready(ctx context.Context, _ Caller) (Facts, Move, error) {
 	f, err := h.Facts(ctx)
 	return f, h, err
 }
@@ -124,14 +124,16 @@ func (h *host) Stop(_ context.Context, unit string) error {
 	return nil
 }
 
-func (h *host) StartOf(pid int) (uint64, error) {
+func (h *host) Undo(ctx context.Context, unit string) error { return h.Stop(ctx, unit) }
+
+// Check knows a process by its start, which is its number.
+func (h *host) Check(c Caller) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	start, ok := h.starts[pid]
-	if !ok {
-		return 0, errors.New("no such process")
+	if h.starts[c.PID] != uint64(c.PID) {
+		return fmt.Errorf("process %d: has ended", c.PID)
 	}
-	return start, nil
+	return nil
 }
 
 func (h *host) Still() (func(), error) {
@@ -216,7 +218,7 @@ func ask(n int) Request {
 	return Request{Want: placement.Want{Partitions: n}, Kind: Confined, What: "true"}
 }
 
-var alice = Caller{UID: 1000, PID: 1, Start: 1}
+var alice = Caller{UID: 1000, PID: 1}
 
 func acquire(t *testing.T, k *Keeper, c Caller, r Request) Lease {
 	t.Helper()
@@ -237,7 +239,7 @@ func TestALeaseIsAScopeWithItsNodes(t *testing.T) {
 		t.Errorf("allowed are %s and %s, want %s", made.Allow, l.Nodes, want)
 	}
 	n, ok := ParseName(made.Unit)
-	if !ok || n.UID != 1000 || n.Kind != Confined || made.Unit != l.Unit || made.PID != 1 {
+	if !ok || n.UID != 1000 || n.Kind != Confined || made.Unit != l.Unit {
 		t.Errorf("the scope is %+v", made)
 	}
 	if want := "Lease of 0000:05:00.0-0 0000:05:00.0-1: true"; made.Description != want {
@@ -259,7 +261,7 @@ func TestWhoIsAloneInALeaseExchangesIt(t *testing.T) {
 		t.Error("one of none was given to somebody who is not alone in his lease")
 	}
 	h.alone = map[int]string{1: first.Unit}
-	if _, err := k.Acquire(t.Context(), Caller{UID: 1001, PID: 1, Start: 1}, ask(8)); err == nil {
+	if _, err := k.Acquire(t.Context(), Caller{UID: 1001, PID: 1}, ask(8)); err == nil {
 		t.Error("somebody else's lease was exchanged")
 	}
 	if c, err := k.Consider(t.Context(), alice, ask(8)); err != nil || len(c.Partitions) != 8 {
@@ -294,8 +296,8 @@ func TestWhatIsNotFreeIsNotGiven(t *testing.T) {
 		{"somebody has it open", func(h *host) { h.open = map[string][]string{"0000:26:00.0-3": {"python[4711]"}} }, ask(8), "7 of 8 are free; the others have python[4711]"},
 		{"a whole GPU", func(h *host) { h.open = map[string][]string{"0000:26:00.0-3": {"python[4711]"}} }, Request{Want: placement.Want{GPUs: 2}}, "2 whole GPUs asked for, but 1 of 2 is free; the others have python[4711]"},
 		{"partitioning", func(h *host) { h.changing = true }, ask(1), "the GPUs are being partitioned"},
-		{"the caller is gone", func(h *host) { delete(h.starts, 1) }, ask(1), "process 1, which asked, has ended"},
-		{"the caller is another one", func(h *host) { h.starts[1] = 9 }, ask(1), "process 1, which asked, has ended: it is another process now"},
+		{"the caller is gone", func(h *host) { delete(h.starts, 1) }, ask(1), "process 1: has ended"},
+		{"the caller is another one", func(h *host) { h.starts[1] = 9 }, ask(1), "process 1: has ended"},
 		{"PID 1 refuses", func(h *host) { h.onStart = func(Scope) error { return errors.New("no") } }, ask(1), ".scope: no"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -337,6 +339,42 @@ func TestAnotherProcessIsNotKept(t *testing.T) {
 	}
 }
 
+// In a daemon-reexec PID 1 forgets which process a queued scope is for.
+func TestAcquire_TriesAgainWhileTheCallerIsThere(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fails int
+		ends  bool // the caller, in the first try
+		given bool
+	}{"once": {1, false, true}, "for ever": {1000, false, false}, "and the caller ends": {1, true, false}} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost()
+			units := make(map[string]bool)
+			h.onStart = func(s Scope) error {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				units[s.Unit] = true
+				if tt.ends {
+					delete(h.starts, 1)
+				}
+				if len(units) <= tt.fails {
+					return fmt.Errorf("%w: its job failed", ErrNotMoved)
+				}
+				return nil
+			}
+			l, err := (&Keeper{Host: h}).Acquire(t.Context(), alice, ask(1))
+			if (err == nil) != tt.given || tt.given && !units[l.Unit] {
+				t.Errorf("%+v, %v", l, err)
+			}
+			if want := min(tt.fails+1, attempts); !tt.ends && len(units) != want || tt.ends && len(units) != 1 {
+				t.Errorf("%d scopes were asked for", len(units))
+			}
+			if left := len(h.tenants); (left == 1) != tt.given {
+				t.Errorf("left is %+v", h.tenants)
+			}
+		})
+	}
+}
+
 func TestAUserHasAtMost(t *testing.T) {
 	k := &Keeper{Host: newHost()}
 	k.Limit(Limits{PerUser: 3})
@@ -346,8 +384,8 @@ func TestAUserHasAtMost(t *testing.T) {
 		t.Errorf("two more: %v", err)
 	}
 	acquire(t, k, alice, ask(1))
-	acquire(t, k, Caller{UID: 1001, PID: 2, Start: 2}, ask(2))
-	acquire(t, k, Caller{UID: 0, PID: 3, Start: 3}, ask(3))
+	acquire(t, k, Caller{UID: 1001, PID: 2}, ask(2))
+	acquire(t, k, Caller{UID: 0, PID: 3}, ask(3))
 }
 
 func TestShares(t *testing.T) {
@@ -403,7 +441,7 @@ func TestWaitingInLine(t *testing.T) {
 		r := ask(n)
 		r.Wait = true
 		go func() {
-			l, err := k.Acquire(t.Context(), Caller{UID: 1000, PID: 2, Start: 2}, r)
+			l, err := k.Acquire(t.Context(), Caller{UID: 1000, PID: 2}, r)
 			answers <- answer{who, l, err}
 		}()
 		for inLine := 0; inLine < who; { // nothing tells when it stands there

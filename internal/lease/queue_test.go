@@ -16,7 +16,7 @@ func TestTheLineIsAsItWasBehindARestart(t *testing.T) {
 		r := ask(8)
 		r.Wait = true
 		go func() {
-			l, err := k.Acquire(t.Context(), Caller{UID: 1000, PID: 2, Start: 2, Came: came}, r)
+			l, err := k.Acquire(t.Context(), Caller{UID: 1000, PID: 2, Came: came}, r)
 			if err != nil {
 				t.Error(err)
 			}

@@ -85,7 +85,7 @@ func (k *Keeper) pass(ctx context.Context, r round) (again bool) {
 	}
 	defer release()
 	for next := r.queue[0]; next != nil; {
-		facts, move, err := k.Host.Ready(ctx, next.PID)
+		facts, move, err := k.Host.Ready(ctx, next.Caller)
 		if err != nil {
 			k.refuse(next, fmt.Errorf("cannot tell who has which partition: %w", err))
 			return true
@@ -168,16 +168,23 @@ func (k *Keeper) vacate(ctx context.Context, queue []*pending) {
 
 // out moves a caller into a scope without any device.
 func (k *Keeper) out(ctx context.Context, p *pending) error {
-	_, move, err := k.Host.Ready(ctx, p.PID)
+	_, move, err := k.Host.Ready(ctx, p.Caller)
 	if err != nil {
 		return err
 	}
 	defer move.Close()
-	if err := k.same(p.Caller); err != nil {
+	if err := k.Host.Check(p.Caller); err != nil {
 		return err
 	}
-	_, err = move.Start(ctx, Scope{Unit: fmt.Sprintf("dcm-wait-%d-%s.scope", p.UID, id()), Description: "Waiting for a lease", PID: p.PID})
-	return errors.Join(err, k.same(p.Caller))
+	unit := fmt.Sprintf("dcm-wait-%d-%s.scope", p.UID, id())
+	_, err = move.Start(ctx, Scope{Unit: unit, Description: "Waiting for a lease", PID: p.PID})
+	if err == nil {
+		err = k.Host.Check(p.Caller)
+	}
+	if err != nil {
+		return errors.Join(err, move.Undo(context.WithoutCancel(ctx), unit))
+	}
+	return nil
 }
 
 // wait queues a request and returns its lease.
@@ -205,7 +212,7 @@ func (k *Keeper) wait(ctx context.Context, c Caller, r Request) (Lease, error) {
 // use starts the lease of a grant. The lock of [Host.Still] is held until it returns.
 func (k *Keeper) use(ctx context.Context, c Caller, r Request, g grant) (Lease, error) {
 	defer close(g.done)
-	if err := k.same(c); err != nil {
+	if err := k.Host.Check(c); err != nil {
 		return Lease{}, err
 	}
 	return k.give(ctx, c, r, g.facts, g.move, g.choice, g.before)

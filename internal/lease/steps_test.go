@@ -100,7 +100,7 @@ func (w *world) Facts(context.Context) (Facts, error) {
 	return Facts{Parts: w.parts, Tenants: slices.Clone(w.tenants), Reserved: w.kept(), Open: maps.Clone(w.open)}, nil
 }
 
-func (w *world) Ready(ctx context.Context, _ int) (Facts, Move, error) {
+func (w *world) Ready(ctx context.Context, _ Caller) (Facts, Move, error) {
 	f, err := w.Facts(ctx)
 	return f, w, err
 }
@@ -160,6 +160,8 @@ func (w *world) Stop(ctx context.Context, unit string) error {
 	return w.host.Stop(ctx, unit)
 }
 
+func (w *world) Undo(ctx context.Context, unit string) error { return w.Stop(ctx, unit) }
+
 // step does one thing.
 func (w *world) step() {
 	steps := []struct {
@@ -201,7 +203,7 @@ func (w *world) acquire(wait bool) {
 	if r.Kind == Shared {
 		r.Of = []int{0, 2, 3}[w.rand.IntN(3)]
 	}
-	c := Caller{UID: []uint32{0, 1000, 1001}[w.rand.IntN(3)], PID: 1, Start: 1}
+	c := Caller{UID: []uint32{0, 1000, 1001}[w.rand.IntN(3)], PID: 1}
 	k := w.keeper
 	ask := func(ctx context.Context) {
 		_, err := k.Acquire(ctx, c, r)

@@ -36,7 +36,7 @@ func newClient(t *testing.T) *client {
 // request begins to acquire so many partitions, and returns when that waits or is over.
 func (c *client) request(ctx context.Context, who Caller, r Request) <-chan answer {
 	c.host.mu.Lock()
-	c.host.starts[who.PID] = who.Start
+	c.host.starts[who.PID] = uint64(who.PID)
 	c.host.mu.Unlock()
 	out := make(chan answer, 1)
 	go func() {
@@ -92,7 +92,7 @@ func (c *client) queued(want ...int) {
 	}
 }
 
-func process(uid uint32, pid int) Caller { return Caller{UID: uid, PID: pid, Start: uint64(pid)} }
+func process(uid uint32, pid int) Caller { return Caller{UID: uid, PID: pid} }
 
 func TestImpossibleRequest_IsRefusedImmediately(t *testing.T) {
 	whole := func(n int) Request { return Request{Want: placement.Want{GPUs: n}, Kind: Confined} }
@@ -175,7 +175,7 @@ func TestGroupLimit_StrictestApplies(t *testing.T) {
 		c.keeper.Limit(Limits{PerUser: 6, Groups: []GroupLimits{{Name: "course", PerUser: 2, Total: 3}, {Name: "staff", PerUser: 8}}})
 		c.keeper.Member = func(uid uint32, group string) bool { return group == "course" && (uid == 1000 || uid == 1001) }
 		student := func(uid uint32, pid int) Caller {
-			return Caller{UID: uid, PID: pid, Start: uint64(pid), Groups: []string{"course"}}
+			return Caller{UID: uid, PID: pid, Groups: []string{"course"}}
 		}
 		if got := c.over(c.waits(student(1000, 10), 3)); !strings.Contains(fmt.Sprint(got.err), "3 requested, but max-per-user in [leases.groups.course] is 2") {
 			t.Errorf("one of the course: %v", got.err)
@@ -186,7 +186,7 @@ func TestGroupLimit_StrictestApplies(t *testing.T) {
 		if got, want := c.keeper.Queue()[0].Reason, "2 more would exceed max-total in [leases.groups.course] = 3: 2 in use"; got != want {
 			t.Errorf("it waits because of %q, want %q", got, want)
 		}
-		staff := Caller{UID: 2000, PID: 13, Start: 13, Groups: []string{"staff"}}
+		staff := Caller{UID: 2000, PID: 13, Groups: []string{"staff"}}
 		if got := c.over(c.waits(staff, 7)); !strings.Contains(fmt.Sprint(got.err), "7 requested, but max-per-user in [leases] is 6") {
 			t.Errorf("one of the staff: %v", got.err)
 		}
@@ -209,8 +209,8 @@ func TestTime_IsLimited(t *testing.T) {
 		{"the default", limits, process(1000, 1), 0, 2 * time.Hour, "the lease ends after 2h0m0s (default-time in [leases])"},
 		{"requested", limits, process(1000, 1), 3 * time.Hour, 3 * time.Hour, ""},
 		{"too long", limits, process(1000, 1), 9 * time.Hour, 0, "9h0m0s requested, but max-time in [leases] is 8h0m0s"},
-		{"of a group", limits, Caller{UID: 1000, PID: 1, Start: 1, Groups: []string{"course"}}, 0, time.Hour, "the lease ends after 1h0m0s (max-time in [leases.groups.course])"},
-		{"too long for a group", limits, Caller{UID: 1000, PID: 1, Start: 1, Groups: []string{"course"}}, 2 * time.Hour, 0, "2h0m0s requested, but max-time in [leases.groups.course] is 1h0m0s"},
+		{"of a group", limits, Caller{UID: 1000, PID: 1, Groups: []string{"course"}}, 0, time.Hour, "the lease ends after 1h0m0s (max-time in [leases.groups.course])"},
+		{"too long for a group", limits, Caller{UID: 1000, PID: 1, Groups: []string{"course"}}, 2 * time.Hour, 0, "2h0m0s requested, but max-time in [leases.groups.course] is 1h0m0s"},
 		{"root", limits, process(0, 1), 0, 0, ""},
 		{"only the longest", Limits{Longest: time.Hour}, process(1000, 1), 0, time.Hour, "the lease ends after 1h0m0s (max-time in [leases])"},
 	} {

@@ -6,9 +6,8 @@
 // way to be let in: by who is at the other end of the socket (SASL's EXTERNAL, see the
 // D-Bus specification, "Authentication Protocol"). So it is all written at once, as
 // sd-bus does; the library is told what it wants to hear, and what the peer says is
-// looked at when it comes. That file descriptors may come is said too, since dbus-broker
-// hangs up on whoever would get one in an answer and has not said so, as GetConnectionCredentials
-// has one (ProcessFD); none is taken: read(2) drops what comes beside the bytes.
+// looked at when it comes. File descriptors are passed in both directions, by [Conn.Exchange]
+// alone: the library knows only a stream of bytes here.
 package peer
 
 import (
@@ -26,17 +25,23 @@ import (
 	"dcm/internal/foreign"
 )
 
+// Conn is a connection.
+type Conn struct {
+	*dbus.Conn
+	line *line
+}
+
 // Dial connects to a peer that is no bus, and returns when it has been let in.
-func Dial(ctx context.Context, address string, options ...dbus.ConnOption) (*dbus.Conn, error) {
+func Dial(ctx context.Context, address string, options ...dbus.ConnOption) (*Conn, error) {
 	return open(ctx, address, func(l *line) error { return <-l.greeted }, options)
 }
 
 // Join connects to a bus and becomes one of those on it.
-func Join(ctx context.Context, address string, options ...dbus.ConnOption) (*dbus.Conn, error) {
+func Join(ctx context.Context, address string, options ...dbus.ConnOption) (*Conn, error) {
 	return open(ctx, address, nil, options)
 }
 
-func open(ctx context.Context, address string, welcome func(*line) error, options []dbus.ConnOption) (*dbus.Conn, error) {
+func open(ctx context.Context, address string, welcome func(*line) error, options []dbus.ConnOption) (*Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -44,7 +49,8 @@ func open(ctx context.Context, address string, welcome func(*line) error, option
 	if err != nil {
 		return nil, err
 	}
-	l := &line{Conn: socket, in: bufio.NewReader(socket), greeted: make(chan error, 1)}
+	l := &line{Conn: socket, files: &files{socket: socket}, greeted: make(chan error, 1)}
+	l.in = bufio.NewReader(l.files)
 	conn, err := dbus.NewConn(l, options...)
 	if err != nil {
 		socket.Close()
@@ -67,12 +73,12 @@ func open(ctx context.Context, address string, welcome func(*line) error, option
 		conn.Close()
 		return nil, l.why(err)
 	}
-	return conn, nil
+	return &Conn{conn, l}, nil
 }
 
 // socketAt connects to the first of the addresses that is a socket in the file system,
 // or an abstract one. That does not wait: of a peer that takes nobody in it is an error.
-func socketAt(addresses string) (net.Conn, error) {
+func socketAt(addresses string) (*net.UnixConn, error) {
 	for address := range strings.SplitSeq(addresses, ";") {
 		keys, ok := strings.CutPrefix(address, "unix:")
 		if !ok {
@@ -100,6 +106,7 @@ func socketAt(addresses string) (net.Conn, error) {
 type line struct {
 	net.Conn
 	in      *bufio.Reader
+	files   *files
 	answers []byte // to what the library has asked, and not yet read
 	begun   bool   // the handshake is written; only messages follow
 	let     bool   // the peer has answered all of it; of the one who reads
@@ -123,7 +130,7 @@ const (
 // Write takes the library's part of the dialogue, and then messages.
 func (l *line) Write(p []byte) (int, error) {
 	if l.begun {
-		return l.Conn.Write(p)
+		return l.files.write(p)
 	}
 	switch string(p) {
 	case "\x00":
@@ -162,20 +169,21 @@ func (l *line) Read(p []byte) (int, error) {
 	}
 	if l.left == 0 {
 		var err error
-		if l.left, err = begin(l.in); err != nil {
+		if l.left, err = l.begin(); err != nil {
 			return 0, err
 		}
 	}
 	n, err := l.in.Read(p[:min(len(p), l.left)])
 	l.left -= n
+	l.files.handed += int64(n)
 	return n, err
 }
 
-// welcome reads how the peer answers the handshake, up to whether it passes descriptors,
-// which is all the same.
+// welcome reads how the peer answers the handshake, up to whether it passes descriptors.
 func (l *line) welcome() error {
 	for in := false; ; {
 		text, err := l.in.ReadSlice('\n')
+		l.files.handed += int64(len(text))
 		if err != nil {
 			return err
 		}
@@ -184,6 +192,7 @@ func (l *line) welcome() error {
 		case word == "OK" && !in:
 			in = true
 		case in && (word == "AGREE_UNIX_FD" || word == "ERROR"):
+			l.files.agreed.Store(word == "AGREE_UNIX_FD")
 			return nil
 		default:
 			return fmt.Errorf("it does not let dcm in: %q", foreign.Text(word))

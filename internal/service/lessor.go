@@ -44,8 +44,6 @@ func regroup() <-chan struct{} {
 	return over
 }
 
-func (l *lessor) Started(pid int, uid uint32) (uint64, error) { return l.ground.started(pid, uid) }
-
 func (l *lessor) Member(groups []uint32) bool {
 	g, err := user.LookupGroup(lesseeGroup)
 	if err != nil {
@@ -59,7 +57,10 @@ func (l *lessor) Acquire(ctx context.Context, who bus.Caller, w bus.Want) (bus.L
 	if err != nil {
 		return bus.Lease{}, err
 	}
-	caller := lease.Caller{UID: who.UID, PID: who.PID, Start: who.Start, Came: who.Came, Groups: l.limited(who.UID, who.Groups)}
+	if err := who.Process.Check(); err != nil {
+		return bus.Lease{}, err
+	}
+	caller := lease.Caller{UID: who.Owner, PID: who.PID, Process: who.Process, Came: who.Came, Groups: l.limited(who.Owner, who.Groups)}
 	if w.DryRun {
 		c, err := l.keeper.Consider(ctx, caller, r)
 		return bus.Lease{Partitions: names(c), Reason: c.Reason}, passing(err)
@@ -68,7 +69,7 @@ func (l *lessor) Acquire(ctx context.Context, who bus.Caller, w bus.Want) (bus.L
 	if err != nil {
 		return bus.Lease{}, passing(err)
 	}
-	l.log.Info("a lease was given: "+given.Choice.Reason, "unit", given.Unit, "uid", who.UID)
+	l.log.Info("a lease was given: "+given.Choice.Reason, "unit", given.Unit, "uid", who.Owner)
 	if r.Kind == lease.Exclusive {
 		go l.ground.reopen(context.WithoutCancel(ctx), given.Unit) // longer than the call
 	}
@@ -76,7 +77,7 @@ func (l *lessor) Acquire(ctx context.Context, who bus.Caller, w bus.Want) (bus.L
 }
 
 func (l *lessor) Release(ctx context.Context, who bus.Caller, unit string) error {
-	return l.keeper.Release(ctx, who.UID, unit)
+	return l.keeper.Release(ctx, who.Owner, unit)
 }
 
 // Queue lists the requests that wait for a lease.
@@ -95,10 +96,10 @@ func (l *lessor) Queue() []account.Queued {
 }
 
 func (l *lessor) Dequeue(who bus.Caller, id int) error {
-	if err := l.keeper.Remove(who.UID, id); err != nil {
+	if err := l.keeper.Remove(who.Owner, id); err != nil {
 		return err
 	}
-	l.log.Info("a request was removed from the queue", "process", id, "uid", who.UID)
+	l.log.Info("a request was removed from the queue", "process", id, "uid", who.Owner)
 	return nil
 }
 

@@ -24,14 +24,18 @@ import (
 // waits for a lease.
 type move struct {
 	*premises
-	conn  *systemd.Conn
-	limit []systemd.Property // that hold the process where it is, and are taken over
-	notes []string           // of what is not
-	err   error              // what kept that from being known
+	conn   *systemd.Conn
+	units  units // the same
+	caller lease.Caller
+	from   string             // the cgroup that it is in before
+	byFD   bool               // systemd takes its pidfd
+	limit  []systemd.Property // that hold the process where it is, and are taken over
+	notes  []string           // of what is not
+	err    error              // what kept that from being known
 }
 
 // Ready is Facts, and what is to be known of a process to move it.
-func (p *premises) Ready(ctx context.Context, pid int) (lease.Facts, lease.Move, error) {
+func (p *premises) Ready(ctx context.Context, c lease.Caller) (lease.Facts, lease.Move, error) {
 	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
 	seen := p.look(ctx)
@@ -39,9 +43,9 @@ func (p *premises) Ready(ctx context.Context, pid int) (lease.Facts, lease.Move,
 	if err != nil {
 		return lease.Facts{}, nil, err
 	}
-	m := &move{premises: p, conn: conn}
+	m := &move{premises: p, conn: conn, units: conn, caller: c}
 	var known sync.WaitGroup
-	known.Go(func() { m.err = m.learn(ctx, pid) })
+	known.Go(func() { m.err = m.learn(ctx) })
 	f, _, err := p.factsBy(ctx, conn, seen)
 	known.Wait()
 	if err != nil {
@@ -53,23 +57,26 @@ func (p *premises) Ready(ctx context.Context, pid int) (lease.Facts, lease.Move,
 
 func (m *move) Close() { m.conn.Close() }
 
-// learn finds out what holds a process where it is.
-func (m *move) learn(ctx context.Context, pid int) error {
-	cgroup, err := m.cgroup(pid)
-	if err != nil {
+// learn finds out what holds the process where it is.
+func (m *move) learn(ctx context.Context) error {
+	var err error
+	if m.from, err = m.cgroup(m.caller.PID); err != nil {
 		return err
 	}
-	bounds, err := lease.ReadBounds(m.host.Path("sys/fs/cgroup"), cgroup)
+	if m.byFD, err = m.conn.PIDFDs(ctx); err != nil {
+		return err
+	}
+	bounds, err := lease.ReadBounds(m.host.Path("sys/fs/cgroup"), m.from)
 	if err != nil {
 		return err
 	}
 	m.limit = limits(bounds)
-	origin, err := m.conn.Origin(ctx, cgroup, leased)
+	origin, err := m.conn.Origin(ctx, m.from, leased)
 	if err != nil {
 		return err
 	}
 	m.limit = append(m.limit, origin...)
-	held, err := m.conn.Filters(ctx, slices.DeleteFunc(systemd.UnitsOf(cgroup), leased)) // what another lease lets open is no loss
+	held, err := m.conn.Filters(ctx, slices.DeleteFunc(systemd.UnitsOf(m.from), leased)) // what another lease lets open is no loss
 	if err != nil {
 		m.notes = append(m.notes, "it is not known what else was in force: "+err.Error())
 	}
@@ -86,17 +93,22 @@ func (m *move) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
-	extra := m.limit
+	extra := slices.Clone(m.limit)
 	if s.Time > 0 {
 		extra = append(extra, systemd.Property{Name: "RuntimeMaxUSec", Value: uint64(s.Time.Microseconds())})
 	}
-	err := m.conn.StartScope(ctx, systemd.Scope{
-		Name: s.Unit, Description: s.Description, Slice: unitname.Slice, PID: uint32(s.PID), Allow: s.Allow, Extra: extra,
-	})
-	if err == nil {
-		err = m.inside(s.PID, s.Unit)
+	scope := systemd.Scope{Name: s.Unit, Description: s.Description, Slice: unitname.Slice, PID: uint32(m.caller.PID), Allow: s.Allow, Extra: extra}
+	if m.byFD {
+		scope.PIDFD = m.caller.Process.FD()
 	}
-	notes := m.notes
+	err := m.conn.StartScope(ctx, scope)
+	if errors.Is(err, systemd.ErrNoProcess) {
+		err = fmt.Errorf("%w: %w", lease.ErrNotMoved, err)
+	}
+	if err == nil {
+		err = m.inside(m.caller.PID, s.Unit)
+	}
+	notes := slices.Clone(m.notes)
 	for _, node := range absent(m.host, s.Allow) {
 		notes = append(notes, node+" is not there, and will not open in the lease when it comes")
 	}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -194,43 +193,7 @@ func (p *premises) Stop(ctx context.Context, unit string) error {
 	return conn.Stop(ctx, unit)
 }
 
-// StartOf reads field 22 of proc_pid_stat(5). The second may hold anything.
-func (p *premises) StartOf(pid int) (uint64, error) {
-	text, err := os.ReadFile(p.host.Path("proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	if len(fields) < 20 {
-		return 0, errors.New("the kernel does not tell when it was started")
-	}
-	return strconv.ParseUint(fields[19], 10, 64)
-}
-
-// started is StartOf for a process that is that user's by each of its ids. One with
-// another's rights, by a set-uid bit, is not moved for who runs it.
-func (p *premises) started(pid int, uid uint32) (uint64, error) {
-	if pid <= 0 {
-		return 0, errors.New("the bus does not tell which process asks")
-	}
-	start, err := p.StartOf(pid)
-	if err != nil {
-		return 0, fmt.Errorf("cannot look at process %d, which asks: %w", pid, err)
-	}
-	status, err := os.ReadFile(p.host.Path("proc", strconv.Itoa(pid), "status"))
-	if err != nil {
-		return 0, fmt.Errorf("cannot look at process %d, which asks: %w", pid, err)
-	}
-	for line := range strings.Lines(string(status)) {
-		if ids, ok := strings.CutPrefix(line, "Uid:"); ok {
-			own := strconv.Itoa(int(uid))
-			if !slices.ContainsFunc(strings.Fields(ids), func(id string) bool { return id != own }) {
-				return start, nil
-			}
-		}
-	}
-	return 0, fmt.Errorf("process %d, which asks, has the rights of more users than %d", pid, uid)
-}
+func (p *premises) Check(c lease.Caller) error { return c.Process.Check() }
 
 // Still: leases have a lock of their own, so that a run that begins meanwhile waits
 // for a moment, and does not fail because somebody was given a partition.

@@ -21,34 +21,6 @@ func TestALimitOnProcessorsIsABitmap(t *testing.T) {
 	}
 }
 
-func TestAProcessIsKnownByItsStartAndItsUser(t *testing.T) {
-	root := t.TempDir()
-	put := func(name, text string) {
-		path := filepath.Join(root, "proc/7", name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put("stat", "7 (a) b (c) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 1 2 3\n")
-	put("status", "Name:\tx\nUid:\t1000\t1000\t1000\t1000\n")
-	p := &premises{host: &host.Host{Root: root}}
-	if start, err := p.started(7, 1000); start != 4711 || err != nil {
-		t.Errorf("it was started at %d, %v", start, err)
-	}
-	put("status", "Uid:\t1000\t0\t0\t0\n")
-	for _, who := range []struct {
-		pid int
-		uid uint32
-	}{{7, 1000}, {7, 0}, {8, 1000}, {0, 0}} {
-		if _, err := p.started(who.pid, who.uid); err == nil {
-			t.Errorf("process %d is taken for one of user %d alone", who.pid, who.uid)
-		}
-	}
-}
-
 // The kernel does not move who is about to exit, and says nothing.
 func TestWhoDidNotGetIntoItsScopeIsToldOf(t *testing.T) {
 	const scope = "dcm-lease-0-4f1c09aa.scope"

@@ -100,7 +100,11 @@ func (p *pid1) appear() {
 	if err := conn.ExportSubtreeMethodTable(get, unitPaths, properties); err != nil {
 		p.Fatal(err)
 	}
-	version := map[string]any{"Get": func(_, _ string) (dbus.Variant, *dbus.Error) { return dbus.MakeVariant(p.version), nil }}
+	version := map[string]any{"Get": func(_, _ string) (dbus.Variant, *dbus.Error) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return dbus.MakeVariant(p.version), nil
+	}}
 	if err := conn.ExportMethodTable(version, managerPath, properties); err != nil {
 		p.Fatal(err)
 	}
@@ -253,7 +257,7 @@ func (p *pid1) get(m dbus.Message, iface, property string) (dbus.Variant, *dbus.
 			return dbus.MakeVariant("success"), nil
 		case "Type":
 			return dbus.MakeVariant("simple"), nil
-		case "NRestarts", "MainPID":
+		case "NRestarts", "MainPID", "ControlPID":
 			return dbus.MakeVariant(uint32(0)), nil
 		}
 		if strings.HasPrefix(property, "Exec") {

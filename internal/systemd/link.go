@@ -27,7 +27,7 @@ const (
 
 // link is one socket to PID 1.
 type link struct {
-	*dbus.Conn
+	*peer.Conn
 	private bool // directly to PID 1, without a bus between
 
 	mu         sync.Mutex
@@ -65,7 +65,7 @@ func dialPrivate(ctx context.Context, address string, h *hub) (*link, error) {
 	return l, nil
 }
 
-func dial(ctx context.Context, address string, h *hub, connect func(context.Context, string, ...dbus.ConnOption) (*dbus.Conn, error)) (*link, error) {
+func dial(ctx context.Context, address string, h *hub, connect func(context.Context, string, ...dbus.ConnOption) (*peer.Conn, error)) (*link, error) {
 	if address == "" {
 		return nil, errors.New("no address")
 	}

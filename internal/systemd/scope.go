@@ -2,12 +2,15 @@ package systemd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
+	sd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
 
 	"dcm/internal/foreign"
@@ -20,7 +23,9 @@ type Scope struct {
 	Description string
 	Slice       string
 	PID         uint32
+	PIDFD       *os.File // of the process; without it PID 1 goes by the number, which may be another one's by then
 	Allow       []string // device nodes that it may open, beside null, zero, terminals and the like
+	Open        bool     // it may open every device, and Allow says nothing
 	Extra       []Property
 }
 
@@ -49,7 +54,11 @@ func (c *Conn) StartScope(ctx context.Context, s Scope) error {
 	ear.follow(s.Name)
 	ear.rests()
 	var job dbus.ObjectPath
-	err = c.transient(ctx, &job, s.Name, s.properties())
+	if s.PIDFD != nil {
+		err = c.transientFD(ctx, &job, s)
+	} else {
+		err = c.transient(ctx, &job, s.Name, s.properties())
+	}
 	if err != nil && !lost(err) {
 		return fmt.Errorf("cannot start %s: %w", s.Name, err)
 	}
@@ -62,6 +71,75 @@ func (c *Conn) transient(ctx context.Context, job *dbus.ObjectPath, name string,
 		Name       string
 		Properties []property
 	}{})
+}
+
+// scopePIDFDs is the systemd from which on scopes have PIDFDs=.
+const scopePIDFDs = 254
+
+// PIDFDs reports whether PID 1 takes a pidfd.
+func (c *Conn) PIDFDs(ctx context.Context) (bool, error) {
+	version, err := c.version(ctx)
+	return version >= scopePIDFDs, err
+}
+
+// transientFD is transient by the pidfd.
+func (c *Conn) transientFD(ctx context.Context, job *dbus.ObjectPath, s Scope) error {
+	l, err := c.link(ctx)
+	if err != nil {
+		return err
+	}
+	body := []any{s.Name, "fail", s.properties(), []struct {
+		Name       string
+		Properties []property
+	}{}}
+	msg := &dbus.Message{
+		Type:  dbus.TypeMethodCall,
+		Flags: dbus.FlagNoAutoStart,
+		Headers: map[dbus.HeaderField]dbus.Variant{
+			dbus.FieldDestination: dbus.MakeVariant(service), dbus.FieldPath: dbus.MakeVariant(managerPath), dbus.FieldInterface: dbus.MakeVariant(managerInterface),
+			dbus.FieldMember: dbus.MakeVariant("StartTransientUnit"), dbus.FieldSignature: dbus.MakeVariant(dbus.SignatureOf(body...)),
+		},
+		Body: body,
+	}
+	call, files := l.Exchange(ctx, msg, s.PIDFD)
+	for _, f := range files {
+		f.Close()
+	}
+	return foreign.Error(call.Store(job))
+}
+
+// ErrNoProcess is that of a scope that PID 1 has started without the process: that has
+// ended, or PID 1 has forgotten which one it was, in a daemon-reexec.
+var ErrNoProcess = errors.New("systemd has moved no process into it")
+
+// Attach moves a process into the cgroup of a unit, or one below it ("/" or "" for the
+// unit's own).
+func (c *Conn) Attach(ctx context.Context, unit, below string, pid uint32) error {
+	if below == "/" {
+		below = ""
+	}
+	if err := c.call(ctx, nil, managerPath, managerInterface+".AttachProcessesToUnit", unit, below, []uint32{pid}); err != nil {
+		return fmt.Errorf("cannot move process %d into %s: %w", pid, unit, err)
+	}
+	return nil
+}
+
+// ServiceOf returns the service whose main or control process it is, "" if there is none.
+func (c *Conn) ServiceOf(ctx context.Context, pid uint32) (string, error) {
+	var all []sd.UnitStatus
+	states := []string{"active", "activating", "reloading", "deactivating"}
+	if err := c.call(ctx, &all, managerPath, managerInterface+".ListUnitsByPatterns", states, []string{"*.service"}); err != nil {
+		return "", fmt.Errorf("cannot list the services: %w", err)
+	}
+	for _, u := range all {
+		for _, name := range []string{"MainPID", "ControlPID"} {
+			var its uint32
+			if err := c.property(ctx, u.Name, serviceInterface, name, &its); err == nil && its == pid {
+				return u.Name, nil
+			}
+		}
+	}
+	return "", nil
 }
 
 // scopeUp waits for the end of the start. PID 1 tells of that, and is not kept from it by
@@ -96,9 +174,9 @@ func (c *Conn) begun(ctx context.Context, name, result string, certain bool) (ov
 	case u.Active == "active" && !u.Job:
 		return true, nil
 	case result != "" && result != "done":
-		return true, fmt.Errorf("cannot start %s: systemd says %q", name, result)
+		return true, fmt.Errorf("cannot start %s: %w: its job ended with %q", name, ErrNoProcess, foreign.Text(result))
 	case result == "done", !certain && u.Settled():
-		return true, fmt.Errorf("cannot start %s: it is %s: the process has ended", name, u.Active)
+		return true, fmt.Errorf("cannot start %s: %w: it is %s", name, ErrNoProcess, u.Active)
 	}
 	return false, nil
 }
@@ -108,11 +186,17 @@ func (s Scope) properties() []property {
 	for i, node := range s.Allow {
 		allow[i] = permission{node, "rwm"}
 	}
+	process := Property{"PIDs", []uint32{s.PID}}
+	if s.PIDFD != nil {
+		process = Property{"PIDFDs", []dbus.UnixFDIndex{0}}
+	}
 	list := []Property{
-		{"Description", s.Description}, {"Slice", s.Slice}, {"PIDs", []uint32{s.PID}},
-		{"DevicePolicy", closed}, {"DeviceAllow", allow},
+		{"Description", s.Description}, {"Slice", s.Slice}, process,
 		// Nothing is left of it in "failed", where its name would look like a holder's.
 		{"CollectMode", "inactive-or-failed"},
+	}
+	if !s.Open {
+		list = append(list, Property{"DevicePolicy", closed}, Property{"DeviceAllow", allow})
 	}
 	return variants(slices.Concat(list, s.Extra))
 }

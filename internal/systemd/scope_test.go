@@ -1,8 +1,13 @@
 package systemd
 
 import (
+	"errors"
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/godbus/dbus/v5"
+	"github.com/google/go-cmp/cmp"
 )
 
 // What is heard while PID 1 answers may be news that the answer has not.
@@ -34,7 +39,7 @@ func TestAScopeIsNotUpWhoseProcessHasEnded(t *testing.T) {
 	c, ctx := p.dial()
 	e := c.hub.listen()
 	e.jobs["/job/1"] = "done"
-	if err := c.scopeUp(ctx, "a.scope", "/job/1", e); err == nil || !strings.Contains(err.Error(), "the process has ended") {
+	if err := c.scopeUp(ctx, "a.scope", "/job/1", e); err == nil || !errors.Is(err, ErrNoProcess) {
 		t.Errorf("the end is %v", err)
 	}
 }
@@ -88,6 +93,55 @@ func TestWhoHasAPartitionMayMakeItsNode(t *testing.T) {
 	for line := range strings.Lines(o.Dropins()["a.service.d/50-dcm.conf"]) {
 		if line = strings.TrimSpace(line); strings.HasPrefix(line, "DeviceAllow=/") && !strings.HasSuffix(line, " rwm") {
 			t.Errorf("a reservation has %s", line)
+		}
+	}
+}
+
+// What is passed with it is tested in package peer: the library of this stand-in cannot
+// take it.
+func TestScope_IsOfThePIDFDWhereThereIsOne(t *testing.T) {
+	for _, tt := range []struct {
+		scope Scope
+		want  map[string]any
+	}{
+		{Scope{PID: 7}, map[string]any{"PIDs": []uint32{7}}},
+		{Scope{PID: 7, PIDFD: os.Stdin}, map[string]any{"PIDFDs": []dbus.UnixFDIndex{0}}},
+	} {
+		got := make(map[string]any)
+		for _, p := range tt.scope.properties() {
+			if strings.HasPrefix(p.Name, "PID") {
+				got[p.Name] = p.Value.Value()
+			}
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestPIDFDs_AreTakenFromVersion254On(t *testing.T) {
+	for version, want := range map[string]bool{"252.39-1~deb12u1": false, "254": true, "257.9-1~deb13u1": true} {
+		p := startPID1(t)
+		p.mu.Lock()
+		p.version = version
+		p.mu.Unlock()
+		c, ctx := p.dial()
+		if got, err := c.PIDFDs(ctx); got != want || err != nil {
+			t.Errorf("%q: %t, %v", version, got, err)
+		}
+	}
+}
+
+func TestServiceOf_FindsTheMainProcess(t *testing.T) {
+	p := startPID1(t)
+	p.set("a.service", "active/running", "")
+	p.set("b.service", "active/running", "")
+	p.property("b.service", "MainPID", uint32(7))
+	p.property("a.service", "ControlPID", uint32(8))
+	c, ctx := p.dial()
+	for pid, want := range map[uint32]string{7: "b.service", 8: "a.service", 9: ""} {
+		if got, err := c.ServiceOf(ctx, pid); got != want || err != nil {
+			t.Errorf("process %d: %q, %v", pid, got, err)
 		}
 	}
 }
