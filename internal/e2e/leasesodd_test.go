@@ -35,7 +35,7 @@ func leasesOdd(m machine) {
 		{"nobody", "setpriv --reuid=65534 --regid=65534 --clear-groups dcm run -- true", 1, "", "members of the group dcm"},
 		{"in a user namespace", "setpriv --reuid=ada --regid=ada --init-groups unshare --user --map-root-user dcm run -- sh -c '" + group + "'", 0, "/dcm.slice/dcm-lease-", ""},
 		{"in a process namespace", "unshare --pid --fork --mount-proc dcm run -- sh -c '" + group + "'", 0, "dcm-lease-0-", ""},
-		{"set-uid", "cp $(command -v dcm) /usr/local/bin/gained; chmod 4755 /usr/local/bin/gained; " + ada + "gained run -- true", 1, "", "rights of more users"},
+		{"set-uid", "cp $(command -v dcm) /usr/local/bin/gained; chmod 4755 /usr/local/bin/gained; " + ada + "gained run -- true", 1, "", "rights of more than one user"},
 		{"somebody else's scope", "systemd-run --quiet --scope --unit=mine dcm run -- sh -c '" + group + "'", 0, "/dcm.slice/dcm-lease-0-", ""},
 		{"a frozen unit beside", "systemd-run --quiet --unit=icy --slice=dcm.slice sleep infinity; systemctl freeze icy; dcm run -- true; echo ended $?; systemctl thaw icy; systemctl stop icy", 0, "ended 0\n", ""},
 		{"what goes on behind", "dcm run -n 50 -- sh -c 'setsid sleep infinity >/dev/null 2>&1 & exit 3'; echo ended $?; dcm run -n 50 --dry-run >/dev/null 2>&1; echo dry $?; systemctl stop 'dcm-lease-*.scope'", 0, "ended 3\ndry 75\n", ""},

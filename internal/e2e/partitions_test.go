@@ -77,6 +77,8 @@ func partitions(t *testing.T, p product) {
 				{"a generator that fails leaves nothing unconfined", generatorFails},
 				{"who may has leases, confined to them", leasesGiven},
 				{"leases are for whoever asks, and however", leasesOdd},
+				{"callers are identified, and nobody else is moved", callersIdentified},
+				{"a user who attacks is bounded", attacksBounded},
 				{"everybody is told how much is in use, and only who asks has it looked at", usageSeen},
 				{"leases last over kills, and are waited for", leasesLast},
 				{"who has opened what is exclusive before is named", exclusiveNamed},

@@ -10,6 +10,7 @@
 // NODE..." opens nodes over and over, "agent pounce FILE DIR NODE" opens one when an
 // exclusive lease begins. "agent crowd
 // SOCKET READY" has many ask for leases at once, in each of which "agent hold" runs.
+// "agent attack" is package attack.
 package main
 
 import (
@@ -24,6 +25,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"dcm/internal/e2e/attack"
 	"dcm/internal/e2e/crowd"
 	"dcm/internal/e2e/remote"
 )
@@ -49,12 +51,20 @@ func run(ctx context.Context, args []string) error {
 		return crowd.Serve(ctx, args[1], args[2])
 	case len(args) == 1 && args[0] == "hold":
 		return crowd.Hold(os.Stdin, os.Stdout)
+	case len(args) == 4 && args[0] == "attack" && args[1] == "flood":
+		return attack.Flood(args[2], args[3], os.Stdout)
+	case len(args) > 3 && args[0] == "attack" && args[1] == "become":
+		return attack.Become(args[2], args[3:])
+	case len(args) == 2 && args[0] == "attack" && args[1] == "ask":
+		return attack.Ask()
+	case len(args) == 6 && args[0] == "attack" && args[1] == "reuse":
+		return attack.Reuse(args[2], args[3], args[4], args[5], os.Stdout)
 	case len(args) == 2 && args[0] == "serve":
 		return serve(ctx, args[1])
 	case len(args) == 2 && args[0] == "serial":
 		return serial(ctx, args[1])
 	}
-	return errors.New("usage: agent serve DIR | agent serial PATTERN | agent await FILE TEXT | agent flight FILE READY | agent grab FILE NODE... | agent pounce FILE DIR NODE | agent crowd SOCKET READY | agent hold")
+	return errors.New("usage: agent serve DIR | agent serial PATTERN | agent await FILE TEXT | agent flight FILE READY | agent grab FILE NODE... | agent pounce FILE DIR NODE | agent crowd SOCKET READY | agent hold | agent attack ...")
 }
 
 func serve(ctx context.Context, dir string) error {

@@ -1,0 +1,348 @@
+// Package attack is what users do who mean no good, in a test container: they call the
+// daemon without end, become another program while they wait, and end while they are moved
+// so that their number becomes another process's.
+package attack
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	bus     = "/run/dbus/system_bus_socket"
+	name    = "org.deviceconfig.Manager1"
+	path    = dbus.ObjectPath("/org/deviceconfig/Manager1")
+	atATime = 16
+)
+
+// Flood makes calls of one kind for so long, as many at a time as a user may have, and
+// prints how many were answered.
+func Flood(kind string, seconds string, out io.Writer) error {
+	n, err := strconv.Atoi(seconds)
+	if err != nil {
+		return err
+	}
+	method, arg, err := call(kind)
+	if err != nil {
+		return err
+	}
+	conn, err := dbus.ConnectSystemBus()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	var answered atomic.Int64
+	var all sync.WaitGroup
+	end := time.Now().Add(time.Duration(n) * time.Second)
+	for range atATime {
+		all.Go(func() {
+			for time.Now().Before(end) {
+				conn.Object(name, path).Call(name+"."+method, 0, arg)
+				answered.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	_, err = fmt.Fprintln(out, answered.Load())
+	return err
+}
+
+func call(kind string) (method string, arg any, err error) {
+	switch kind {
+	case "use":
+		return "Use", "none", nil
+	case "plan":
+		return "Plan", "nosuch", nil
+	case "dry-run":
+		return "Acquire", map[string]dbus.Variant{"dry-run": dbus.MakeVariant(true)}, nil
+	case "acquire":
+		return "Acquire", map[string]dbus.Variant{"partitions": dbus.MakeVariant(uint32(60000))}, nil
+	case "release":
+		return "Release", strings.Repeat("x", 1000), nil
+	}
+	return "", nil, fmt.Errorf("no flood of %q", kind)
+}
+
+// asker is a connection whose maker asks for a lease, and reads nothing more.
+type asker struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func ask() (*asker, error) {
+	socket, err := net.Dial("unix", bus)
+	if err != nil {
+		return nil, err
+	}
+	a := &asker{socket, bufio.NewReader(socket)}
+	if _, err := io.WriteString(a, "\x00AUTH EXTERNAL\r\nDATA\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n"); err != nil {
+		return nil, err
+	}
+	for range 3 { // DATA, OK, AGREE_UNIX_FD
+		if _, err := a.in.ReadString('\n'); err != nil {
+			return nil, err
+		}
+	}
+	if err := a.send("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "Hello", 1); err != nil {
+		return nil, err
+	}
+	return a, answer(a.in, 1)
+}
+
+// acquire asks for a lease.
+func (a *asker) acquire(options map[string]dbus.Variant) error {
+	return a.send(name, path, name, "Acquire", 2, options)
+}
+
+func (a *asker) send(to string, object dbus.ObjectPath, intf, method string, serial uint32, args ...any) error {
+	m := dbus.Message{Type: dbus.TypeMethodCall, Headers: map[dbus.HeaderField]dbus.Variant{
+		dbus.FieldDestination: dbus.MakeVariant(to), dbus.FieldPath: dbus.MakeVariant(object),
+		dbus.FieldInterface: dbus.MakeVariant(intf), dbus.FieldMember: dbus.MakeVariant(method),
+	}, Body: args}
+	if len(args) > 0 {
+		m.Headers[dbus.FieldSignature] = dbus.MakeVariant(dbus.SignatureOf(args...))
+	}
+	var text bytes.Buffer
+	if err := m.EncodeTo(&text, binary.LittleEndian); err != nil {
+		return err
+	}
+	binary.LittleEndian.PutUint32(text.Bytes()[8:], serial)
+	_, err := a.Write(text.Bytes())
+	return err
+}
+
+// answer reads up to the answer to a call. An error that it is is returned.
+func answer(in io.Reader, serial uint32) error {
+	for {
+		m, err := dbus.DecodeMessage(in)
+		if err != nil {
+			return err
+		}
+		if to, _ := m.Headers[dbus.FieldReplySerial].Value().(uint32); to != serial {
+			continue
+		}
+		if m.Type == dbus.TypeError {
+			return fmt.Errorf("%v: %v", m.Headers[dbus.FieldErrorName].Value(), m.Body)
+		}
+		return nil
+	}
+}
+
+// Become asks for a lease of all there is, waits for the sign that it waits, and becomes
+// another program with the connection open.
+func Become(ready string, program []string) error {
+	a, err := ask()
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(ready)
+	if err != nil {
+		return err
+	}
+	if err := a.acquire(map[string]dbus.Variant{"wait": dbus.MakeVariant(true), "partitions": dbus.MakeVariant(uint32(n))}); err != nil {
+		return err
+	}
+	// Queued: the request waits by now.
+	for {
+		m, err := dbus.DecodeMessage(a.in)
+		if err != nil {
+			return err
+		}
+		if m.Type == dbus.TypeError {
+			return fmt.Errorf("%v", m.Body)
+		}
+		if m.Headers[dbus.FieldMember].Value() == "Queued" {
+			break
+		}
+	}
+	file, err := a.Conn.(*net.UnixConn).File()
+	if err != nil {
+		return err
+	}
+	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETFD, 0); err != nil { // it stays open
+		return err
+	}
+	return syscall.Exec(program[0], program, os.Environ())
+}
+
+// Ask is the process that ends while it is moved: it hands its connection to the one that
+// has started it (descriptor 3), and asks for a lease when that says so.
+func Ask() error {
+	a, err := ask()
+	if err != nil {
+		return err
+	}
+	file, err := a.Conn.(*net.UnixConn).File()
+	if err != nil {
+		return err
+	}
+	if err := unix.Sendmsg(3, []byte{0}, unix.UnixRights(int(file.Fd())), nil, 0); err != nil {
+		return err
+	}
+	if _, err := unix.Read(3, make([]byte, 1)); err != nil {
+		return err
+	}
+	if err := a.acquire(map[string]dbus.Variant{"time": dbus.MakeVariant(uint64(60_000_000))}); err != nil {
+		return err
+	}
+	_, err = unix.Read(3, make([]byte, 1)) // until it is killed
+	return err
+}
+
+// Reuse has a user's process ask so many times, kills it some moments later, and gives its
+// number to a process of root's. It prints what became of them.
+func Reuse(uid, gid, group, tries string, out io.Writer) error {
+	ids := make([]int, 4)
+	for i, text := range []string{uid, gid, group, tries} {
+		var err error
+		if ids[i], err = strconv.Atoi(text); err != nil {
+			return err
+		}
+	}
+	stop := make(chan struct{})
+	var busy sync.WaitGroup
+	busy.Go(func() { keepBusy(stop) })
+	defer busy.Wait()
+	defer close(stop)
+	count := make(map[string]int)
+	for range ids[3] {
+		what, err := reuse(uint32(ids[0]), uint32(ids[1]), uint32(ids[2]))
+		if err != nil {
+			return err
+		}
+		count[what]++
+	}
+	_, err := fmt.Fprintln(out, count)
+	return err
+}
+
+// keepBusy has PID 1 answer what any user may ask.
+func keepBusy(stop <-chan struct{}) {
+	conn, err := dbus.ConnectSystemBus()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+			conn.Object("org.freedesktop.systemd1", "/org/freedesktop/systemd1").Call("org.freedesktop.systemd1.Manager.ListUnits", 0)
+		}
+	}
+}
+
+func reuse(uid, gid, group uint32) (what string, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(pair[0])
+	theirs := os.NewFile(uintptr(pair[1]), "theirs")
+	cmd := exec.Command("/proc/self/exe", "attack", "ask")
+	cmd.Stderr = os.Stderr
+	cmd.ExtraFiles = []*os.File{theirs}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: gid, Groups: []uint32{group}}}
+	err = cmd.Start()
+	theirs.Close()
+	if err != nil {
+		return "", err
+	}
+	pid := cmd.Process.Pid
+	oob := make([]byte, unix.CmsgSpace(4))
+	_, oobn, _, _, err := unix.Recvmsg(pair[0], make([]byte, 1), oob, 0)
+	if err != nil || oobn == 0 {
+		return "", errors.Join(err, cmd.Process.Kill(), cmd.Wait())
+	}
+	list, err := unix.ParseSocketControlMessage(oob[:oobn])
+	if err != nil {
+		return "", err
+	}
+	fds, err := unix.ParseUnixRights(&list[0])
+	if err != nil {
+		return "", err
+	}
+	conn := os.NewFile(uintptr(fds[0]), "connection")
+	defer conn.Close()
+	if _, err := unix.Write(pair[0], []byte{0}); err != nil {
+		return "", err
+	}
+	time.Sleep(time.Duration(rand.IntN(6000)) * time.Microsecond) // the moment is what is tried
+	cmd.Process.Kill()
+	cmd.Wait()
+	victim, err := victimOf(pid)
+	if err != nil {
+		return "", err
+	}
+	if victim == nil {
+		return "number taken", nil
+	}
+	defer victim.Wait()
+	defer victim.Process.Kill()
+	if socket, err := net.FileConn(conn); err == nil {
+		defer socket.Close()
+		_ = socket.SetReadDeadline(time.Now().Add(time.Minute))
+		err = answer(bufio.NewReader(socket), 2)
+		what = "given before the end"
+		if err != nil {
+			what = "refused"
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return "", err
+		}
+	}
+	// A process that was killed is a zombie: it is this one's child.
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil || strings.Contains(string(status), "State:\tZ") {
+		return "", fmt.Errorf("process %d of root's was killed: %v", pid, err)
+	}
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", err
+	}
+	its, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return "", err
+	}
+	if !bytes.Equal(own, its) {
+		return "", fmt.Errorf("process %d of root's is left in %s", pid, its)
+	}
+	return what, nil
+}
+
+// victimOf starts a process that has the number, nil if another one has it.
+func victimOf(pid int) (*exec.Cmd, error) {
+	for range 5 {
+		if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(strconv.Itoa(pid-1)), 0); err != nil {
+			return nil, err
+		}
+		cmd := exec.Command("sleep", "infinity")
+		if err := cmd.Start(); err != nil {
+			return nil, err
+		}
+		if cmd.Process.Pid == pid {
+			return cmd, nil
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
+	return nil, nil
+}

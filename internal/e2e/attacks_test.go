@@ -1,0 +1,85 @@
+package e2e_test
+
+import (
+	"strconv"
+	"strings"
+)
+
+// callersIdentified: a process counts for the user whose it is, is not moved with the rights
+// of another user, and no other process is killed in its place.
+func callersIdentified(m machine) {
+	uid := strings.TrimSpace(m.run("id -u ada"))
+	// dbus-daemon lets in no number without a name; dbus-broker does.
+	m.run("useradd --uid 100005 --no-create-home subada")
+	r := m.try(`gid=$(getent group dcm | cut -d: -f3)
+		setsid ` + ada + `unshare --user sleep infinity >/dev/null 2>&1 </dev/null & pid=$!
+		until grep -q sleep /proc/$pid/comm; do :; done
+		printf '0 100000 100\n' >/proc/$pid/uid_map && printf '0 100000 100\n200 %d 1\n' $gid >/proc/$pid/gid_map
+		nsenter --user --target $pid --setuid 5 --setgid 200 dcm run -- sh -c 'grep ^Uid: /proc/self/status; cat /proc/self/cgroup'; code=$?
+		kill $pid; exit $code`)
+	if r.Code != 0 || !strings.Contains(r.Stdout, "/dcm.slice/dcm-lease-"+uid+"-") || !strings.Contains(r.Stdout, "5") {
+		m.t.Errorf("a number of a user's in a user namespace: %d, %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	m.run("while systemctl list-units --plain --no-legend 'dcm-*.scope' | grep -q .; do :; done; userdel subada")
+
+	m.run(`cp $(command -v sleep) /usr/local/bin/gained-sleep; chmod 4755 /usr/local/bin/gained-sleep
+		rm -f /run/roots; setsid dcm run -n 58 -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
+	m.await("/run/roots", "held")
+	r = m.try(`setsid ` + ada + `e2e-agent attack become 58 /usr/local/bin/gained-sleep infinity >/run/become 2>&1 </dev/null & pid=$!
+		timeout 60 sh -c 'until grep -q gained-sleep /proc/$0/comm; do :; done' $pid || { cat /run/become; exit 1; }
+		systemctl stop 'dcm-lease-*.scope'
+		timeout 60 sh -c 'while dcm queue | grep -q "58 partitions"; do :; done' || exit 2
+		cat /proc/$pid/cgroup; kill $pid`)
+	if r.Code != 0 || strings.Contains(r.Stdout, "dcm.slice") {
+		m.t.Errorf("a set-uid program that waits: %d, %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	if said := m.run("journalctl --boot --unit=dcm --output=cat --grep='rights of more than one user' | tail -n 1"); said == "" {
+		m.t.Error("nothing is logged of it")
+	}
+
+	r = m.try("unshare --mount sh -c 'mount -o remount,rw,bind /proc/sys 2>/dev/null; exec e2e-agent attack reuse " + uid + " $(id -g ada) $(getent group dcm | cut -d: -f3) 40'")
+	if r.Code != 0 {
+		m.t.Errorf("numbers that are used again: %d, %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	m.t.Logf("numbers used again: %s; moved back: %s", strings.TrimSpace(r.Stdout), m.run("journalctl --boot --unit=dcm --output=cat | grep -c 'was moved back' || :"))
+	m.run("timeout 60 sh -c 'while systemctl list-units --plain --no-legend \"dcm-*.scope\" | grep -q .; do :; done'")
+}
+
+// attacksBounded: whatever a user does, the daemon stays below half of its MemoryMax=, and
+// the journal is not filled. The configuration is as large as one may be.
+func attacksBounded(m machine) {
+	limit, err := strconv.Atoi(m.run("systemctl show -P MemoryMax dcm"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.run(`mkdir -p /var/lib/prometheus/node-exporter; chown -R nobody /var/lib/prometheus
+		cd /var/lib/prometheus/node-exporter && seq -f '%0240.0f' 100000 | setpriv --reuid=nobody --clear-groups xargs touch
+		seq 24000 | sed 's/.*/[profiles.p&]\ncompute = "SPX"/' >/etc/dcm/dcm.toml.d/90-many.toml
+		systemctl restart dcm`)
+	const logged = "journalctl --boot --unit=dcm --output=cat | wc -l"
+	before := m.run(logged)
+	for _, flood := range []string{"use", "plan", "dry-run", "acquire", "release"} {
+		for _, user := range []string{ada, "setpriv --reuid=nobody --regid=nogroup --clear-groups "} {
+			answered := m.run("timeout 60 " + user + "e2e-agent attack flood " + flood + " 2")
+			m.t.Logf("%s: %s answers, the daemon has had %d MiB", flood, answered, m.highWater())
+		}
+	}
+	if high := m.highWater(); high<<20 > limit/2 {
+		m.t.Errorf("the daemon has had %d MiB of memory, of %d MiB that it may", high, limit>>20)
+	}
+	lines := func(text string) int { n, _ := strconv.Atoi(text); return n }
+	if n := lines(m.run(logged)) - lines(before); n > 20 {
+		m.t.Errorf("%d lines were logged", n)
+	}
+	m.run("rm -r /var/lib/prometheus /etc/dcm/dcm.toml.d/90-many.toml; systemctl restart dcm")
+}
+
+// highWater is how much memory the daemon has had at most, in MiB.
+func (m machine) highWater() int {
+	m.t.Helper()
+	kib, err := strconv.Atoi(m.run("awk '/VmHWM/ { print $2 }' /proc/$(systemctl show --property=MainPID --value dcm)/status"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return kib >> 10
+}
