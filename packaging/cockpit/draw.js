@@ -1,7 +1,7 @@
 // The page's parts, each of what model.js and words.js make.
 
 import { el, table } from "./dom.js";
-import { count } from "./words.js";
+import { count, duration } from "./words.js";
 
 const marks = { good: "✓", warning: "!", danger: "✕", unknown: "?", busy: "…" };
 
@@ -136,6 +136,10 @@ export const clients = list => table("Clients", ["Unit", "State", "Before the la
 export const holders = list => table("Holders", ["Process", "Unit", "Has open", ""],
     list.map(h => [el("span", {}, h.command, " ", el("small", {}, String(h.pid))), h.unit ? el("code", {}, h.unit) : "-", h.devices.join(", "), h.way ? el("span", { class: "dcm-bad" }, "in the way") : ""]),
     "Nobody has a GPU open.");
+
+export const queue = list => table("Queue", ["Position", "ID", "User", "Size", "Time limit", "Waits since", "Reason"],
+    list.map(q => [String(q.position), String(q.id), q.user, q.size, q.time ? duration(q.time * 1000) : "-", when(q.since), q.reason]),
+    "No request waits for a lease.");
 
 export const history = list => table("History", ["Began", "Took", "Profile", "Result", "Changed", "Asked for"],
     list.map(e => [when(e.began), e.took || "-", e.profile || "-", el("span", { class: e.error ? "dcm-bad" : "", title: e.error || null }, e.result), e.changed, e.asked]),

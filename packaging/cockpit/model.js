@@ -26,6 +26,7 @@ export function model(account) {
         missing: (account.expected || {}).missing || [],
         clients: (account.clients || []).map(client),
         holders: holders.map(holder),
+        queue: (account.queue || []).map(queued),
         run: run(account.last_run),
     };
 }
@@ -130,6 +131,14 @@ function client(c) {
 
 function holder(h) {
     return { pid: h.pid, command: h.command, unit: h.unit || "", devices: h.devices, way: Boolean(h.in_the_way) };
+}
+
+// queued is a request that waits for a lease.
+function queued(q) {
+    const n = q.gpus || q.partitions;
+    const size = `${n} ${q.gpus ? "GPU" : "partition"}${n === 1 ? "" : "s"}`;
+    const kind = q.exclusive ? ", exclusive" : q.share ? `, shared by ${q.share}` : "";
+    return { position: q.position, id: q.id, user: q.user, size: size + kind, time: q.time || 0, since: q.since, reason: q.reason };
 }
 
 const tenses = {

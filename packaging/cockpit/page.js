@@ -129,6 +129,7 @@ function show() {
     }, data => draw.plan(data, apply));
     redraw($("clients"), now.clients, draw.clients);
     redraw($("holders"), now.holders, draw.holders);
+    redraw($("queue"), now.queue, draw.queue);
     redraw($("history"), state.past, draw.history);
 }
 

@@ -63,6 +63,18 @@ test("health, clients and holders are told in words", () => {
     assert.deepEqual([0, 1, 2, 3, undefined].map(tone), ["good", "warning", "danger", "unknown", "unknown"]);
 });
 
+test("requests that wait are listed with their size and limit", () => {
+    const a = account();
+    a.queue = [
+        { position: 1, id: 4711, uid: 1000, user: "ada", partitions: 58, gpus: 0, exclusive: false, share: 0, time: 7200, since: "2026-11-22T12:00:00Z", reason: "12 of 58 are free" },
+        { position: 2, id: 4712, uid: 1001, user: "bob", partitions: 0, gpus: 1, exclusive: true, share: 0, time: 0, since: "2026-11-22T12:01:00Z", reason: "" },
+    ];
+    assert.deepEqual(model(a).queue.map(q => [q.position, q.id, q.user, q.size, q.time]), [
+        [1, 4711, "ada", "58 partitions", 7200], [2, 4712, "bob", "1 GPU, exclusive", 0],
+    ]);
+    assert.deepEqual(model(account()).queue, []);
+});
+
 test("a GPU on its way says where to", () => {
     const a = account();
     a.gpus[0].mode = { compute: "SPX", memory: "NPS1" };
