@@ -385,8 +385,9 @@ func exclusiveStays(m machine) {
 	if opened := grabbed(); len(opened) > 0 {
 		m.t.Errorf("others open %s", opened)
 	}
-	// systemd takes the list of a service away, and root begins a unit among the holders.
-	m.run(`systemctl set-property --runtime beta@1 DevicePolicy=auto DeviceAllow=; systemd-run --quiet --unit=other --slice=dcm.slice sleep infinity`)
+	// A service has lost its list of devices, and root starts a unit among the holders.
+	m.put("/run/systemd/system/beta@1.service.d/60-lost.conf", "[Service]\nDevicePolicy=auto\nDeviceAllow=\n")
+	m.run(`systemctl daemon-reload; systemctl restart beta@1; systemd-run --quiet --unit=other --slice=dcm.slice sleep infinity`)
 	free := m.run(`for i in $(seq 128 191); do echo /dev/dri/renderD$i; done | grep -vxF "$1" | tail -1`, strings.Join(slices.Concat(closed, m.mine("beta-1")), "\n"))
 	for _, unit := range []string{"beta@1.service", "other.service"} {
 		if got := m.opens(unit, append([]string{strings.TrimSpace(free)}, closed...)...); got != "yes no no no" {
@@ -396,7 +397,7 @@ func exclusiveStays(m machine) {
 	if got := m.opens("alpha.service", alpha...); got != "yes yes" {
 		m.t.Errorf("alpha opens its own: %s", got)
 	}
-	m.run("systemctl stop other; systemctl revert beta@1; systemctl restart beta@1")
+	m.run("systemctl stop other; rm -r /run/systemd/system/beta@1.service.d; systemctl daemon-reload; systemctl restart beta@1")
 	m.confinedTo(2, 3)
 	guardShown(m)
 }
