@@ -9,23 +9,15 @@ import (
 // of another user, and no other process is killed in its place.
 func callersIdentified(m machine) {
 	uid := strings.TrimSpace(m.run("id -u ada"))
-	// dbus-daemon lets in no number without a name; dbus-broker does.
+	// dbus-daemon lets in no number without a name.
 	m.run("useradd --uid 100005 --no-create-home subada")
-	r := m.try(`gid=$(getent group dcm | cut -d: -f3)
-		setsid ` + ada + `unshare --user sleep infinity >/dev/null 2>&1 </dev/null & pid=$!
-		until grep -q sleep /proc/$pid/comm; do :; done
-		printf '0 100000 100\n' >/proc/$pid/uid_map && printf '0 100000 100\n200 %d 1\n' $gid >/proc/$pid/gid_map
-		nsenter --user --target $pid --setuid 5 --setgid 200 dcm run -- sh -c 'grep ^Uid: /proc/self/status; cat /proc/self/cgroup'; code=$?
-		kill $pid; exit $code`)
-	if r.Code != 0 || !strings.Contains(r.Stdout, "/dcm.slice/dcm-lease-"+uid+"-") || !strings.Contains(r.Stdout, "5") {
-		m.t.Errorf("a number of a user's in a user namespace: %d, %s%s", r.Code, r.Stdout, r.Stderr)
-	}
-	m.run("while systemctl list-units --plain --no-legend 'dcm-*.scope' | grep -q .; do :; done; userdel subada")
+	m.countedForAda()
+	m.run("userdel subada")
 
 	m.run(`cp $(command -v sleep) /usr/local/bin/gained-sleep; chmod 4755 /usr/local/bin/gained-sleep
 		rm -f /run/roots; setsid dcm run -n 58 -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
 	m.await("/run/roots", "held")
-	r = m.try(`setsid ` + ada + `e2e-agent attack become 58 /usr/local/bin/gained-sleep infinity >/run/become 2>&1 </dev/null & pid=$!
+	r := m.try(`setsid ` + ada + `e2e-agent attack become 58 /usr/local/bin/gained-sleep infinity >/run/become 2>&1 </dev/null & pid=$!
 		timeout 60 sh -c 'until grep -q gained-sleep /proc/$0/comm; do :; done' $pid || { cat /run/become; exit 1; }
 		systemctl stop 'dcm-lease-*.scope'
 		timeout 60 sh -c 'while dcm queue | grep -q "58 partitions"; do :; done' || exit 2
@@ -43,6 +35,22 @@ func callersIdentified(m machine) {
 	}
 	m.t.Logf("numbers used again: %s; moved back: %s", strings.TrimSpace(r.Stdout), m.run("journalctl --boot --unit=dcm --output=cat | grep -c 'was moved back' || :"))
 	m.run("timeout 60 sh -c 'while systemctl list-units --plain --no-legend \"dcm-*.scope\" | grep -q .; do :; done'")
+}
+
+// countedForAda: a process whose number is one of subuid(5) has a lease of the user's who made
+// its user namespace.
+func (m machine) countedForAda() {
+	m.t.Helper()
+	r := m.try(`gid=$(getent group dcm | cut -d: -f3)
+		setsid ` + ada + `unshare --user sleep infinity >/dev/null 2>&1 </dev/null & pid=$!
+		until grep -q sleep /proc/$pid/comm; do :; done
+		printf '0 100000 100\n' >/proc/$pid/uid_map && printf '0 100000 100\n200 %d 1\n' $gid >/proc/$pid/gid_map
+		nsenter --user --target $pid --setuid 5 --setgid 200 dcm run -- cat /proc/self/cgroup; code=$?
+		kill $pid; exit $code`)
+	if want := "/dcm.slice/dcm-lease-" + strings.TrimSpace(m.run("id -u ada")) + "-"; r.Code != 0 || !strings.Contains(r.Stdout, want) {
+		m.t.Errorf("a number of ada's in a user namespace has a lease in %d, %s%s, want %s", r.Code, r.Stdout, r.Stderr, want)
+	}
+	m.run("while systemctl list-units --plain --no-legend 'dcm-*.scope' | grep -q .; do :; done")
 }
 
 // attacksBounded: whatever a user does, the daemon stays below half of its MemoryMax=, and
