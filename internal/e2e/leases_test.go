@@ -237,7 +237,7 @@ func whenIdle(m machine) {
 	if text := m.try("dcm status").Stdout; !strings.Contains(text, "waits for the end of all leases (dcm-lease-0-") {
 		m.t.Errorf("dcm status:\n%s", text)
 	}
-	m.run("systemctl restart dcm; kill -INT $(cat /run/idle.pid)")
+	m.run("systemctl restart dcm; kill -TERM $(cat /run/idle.pid)")
 	m.await("/run/idle", "not waited for any longer")
 	m.run("dcm run -- true")
 	if now := m.listed(); now != before {

@@ -417,8 +417,8 @@ func exclusiveNamed(m machine) {
 	grabbed := m.grabs(node)
 	delta(true)
 	const named = "confined, not exclusive: e2e-agent["
-	for _, command := range []string{"dcm status", "dcm guard status"} {
-		if r := m.try(command); r.Code != 2 || !strings.Contains(r.Stdout, named) || !strings.Contains(r.Stdout, "] of grabber.service has 0000:") {
+	for command, code := range map[string]int{"dcm status": 1, "dcm guard status": 2} {
+		if r := m.try(command); r.Code != code || !strings.Contains(r.Stdout, " not exclusive: e2e-agent[") || !strings.Contains(r.Stdout, "] of grabber.service has 0000:") {
 			m.t.Errorf("%s exits with %d:\n%s%s", command, r.Code, r.Stdout, r.Stderr)
 		}
 	}
