@@ -8,6 +8,7 @@ import (
 
 	"dcm/internal/report"
 	"dcm/internal/systemd"
+	"dcm/internal/unitname"
 )
 
 // keepingDown is a run that fails for now and, as it does with require = true,
@@ -131,5 +132,37 @@ func TestWhatDependsOnAClientIsOwedToo(t *testing.T) {
 	h.tick()
 	if got, want := h.did(), "reset:a.service start:a.service reset:c.service start:c.service"; !strings.HasSuffix(got, want) {
 		t.Errorf("events %q, want them to end with %q: d was stopped by somebody", got, want)
+	}
+}
+
+// systemd fails the unit, and with it the start of the clients that require it; what the run
+// has done is done.
+func TestARunThatEndsWellAfterItsTimeoutIsASuccess(t *testing.T) {
+	h := newHost(t)
+	h.settings.Require, h.steps = true, 3
+	h.units["a.service"] = systemd.Unit{Name: "a.service", Load: "loaded", Active: "active", Result: "success", Invocation: "a"}
+	h.run = func(h *host) (systemd.Unit, *report.Run, error) {
+		h.units["a.service"] = systemd.Unit{Name: "a.service", Load: "loaded", Active: "inactive", Result: "success", Invocation: "a"}
+		_, run, err := succeed(h)
+		u := systemd.Unit{Name: unitname.Apply, Load: "loaded", Active: "failed", Result: "timeout", Invocation: run.ID}
+		h.units[unitname.Apply] = u
+		return u, run, err
+	}
+	h.start()
+	var told []string
+	s := h.until("in sync", func(s report.State) bool {
+		if s.Error != nil {
+			told = append(told, s.Error.Text)
+		}
+		return s.Phase == report.InSync
+	})
+	h.tick()
+	want := "reset:a.service restart:dcm-apply.service reset:a.service start:a.service reset:dcm-apply.service READY"
+	if got := h.did(); got != want || len(s.Owed) > 0 {
+		t.Errorf("events %q, want %q; owed %q", got, want, s.Owed)
+	}
+	// The host in memory starts no unit: a.service is what is reported.
+	if want := "not back: a.service was active and is inactive (success)"; len(told) != 1 || told[0] != want {
+		t.Errorf("told is %q, want %q", told, want)
 	}
 }

@@ -50,6 +50,7 @@ type outcome struct {
 	restart report.Restart  // the one that was made, if one was
 	end     event.ID        // how its run ended, if it failed
 	other   bool            // the run was for another selection
+	late    bool            // see [finished]
 	advice  []string        // warnings beside those of the configuration
 	owed    debts           // units to be started once the profile is on the GPUs
 	repaid  []report.Client // what was owed before, as it is now
@@ -341,8 +342,17 @@ func (p *pass) restart(ctx context.Context, u Units) outcome {
 	if succeeded := unit.Active == "active" && unit.Result == "success"; succeeded && (run.Result.OK() || run.ID == "" && p.reached(ctx)) {
 		return out
 	}
+	if out.late = finished(unit, run); out.late {
+		return out
+	}
 	out.failure, out.holders, out.end = whyFailed(unit, run), run.Holders, ending(unit, run)
 	return out
+}
+
+// finished reports whether a run that was over its TimeoutStartSec= went to its end all the
+// same, when systemd told it to stop. The unit has failed then, and the GPUs are as wanted.
+func finished(u systemd.Unit, run *report.Run) bool {
+	return u.Result == "timeout" && u.Failed.Path == "" && run.ID != "" && run.ID == u.Invocation && run.Result.OK()
 }
 
 // other tells that a run was for another selection than this pass is for: it has read

@@ -36,6 +36,9 @@ func (p *pass) transact(ctx context.Context, u Units, t transaction) (outcome, e
 	o := t.run(ctx, u)
 	p.verify(ctx, u, t, triggers, &o)
 	if o.failure == nil && o.later == nil {
+		if o.late { // systemd has started none of those that require the unit
+			p.owed = p.owes
+		}
 		p.owes = nil
 	}
 	return o, nil

@@ -37,7 +37,7 @@ func (p *pass) verify(ctx context.Context, u Units, t transaction, triggers []sy
 		}
 	}
 	run.restart.Settled = time.Now()
-	if run.failure == nil && run.later == nil && run.problem == nil {
+	if run.failure == nil && run.later == nil && run.problem == nil && !run.late {
 		run.problem = notBack(run.clients)
 	}
 	p.owes = p.owes.kept(after)

@@ -54,8 +54,9 @@ func faultMatrix() []fault {
 			state: inSync, result: report.Applied, unit: "success 0", gpus: atSPX, command: "dcm status", told: "Profile spx-fast is on the GPUs"},
 		{name: "SIGTERM of the oneshot between two steps", profile: "cpx-nps4", amid: "systemctl kill --signal=TERM dcm-apply",
 			state: []string{`"phase": "in-sync"`, `"profile": "cpx-nps4"`}, result: report.Applied, unit: "success 0", gpus: atNPS4, command: log, told: "told to stop before the work was finished"},
-		{name: "SIGSTOP of the oneshot for longer than it may take", profile: "spx-fast", before: lowered, amid: "e2e-agent await /run/dcm/state.json waiting",
-			state: []string{`"phase": "waiting"`}, result: report.Applied, unit: "timeout 0", gpus: atSPX, command: "dcm status", told: "longer than its TimeoutStartSec=", heal: raised},
+		{name: "SIGSTOP of the oneshot for longer than it may take", profile: "spx-fast", before: lowered, amid: "e2e-agent await /run/dcm/report.json '\"result\": \"applied\"' '\"profile\": \"spx-fast\"'",
+			// systemd's SIGTERM brings it a SIGCONT, and it goes to its end.
+			state: inSync, result: report.Applied, unit: "success 0", gpus: atSPX, command: log, told: "has ended after", heal: raised},
 		{name: "a switch that hangs for longer than a run may take", profile: "spx-fast", before: killed + "dcm-sim fault --gpu 0000:c6:00.0 --op compute --hang forever --times always",
 			state: []string{`"phase": "waiting"`}, result: report.Running, unit: "timeout 9", gpus: "1 × CPX/NPS1, 7 × SPX/NPS1", verify: 2, command: "dcm status", told: "switch 0000:c6:00.0 from CPX to SPX", heal: raised},
 		{name: "daemon-reload in the middle", profile: "spx-fast", amid: "systemctl daemon-reload",
