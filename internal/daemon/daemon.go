@@ -39,7 +39,10 @@ type Settings struct {
 type Look struct {
 	Steps    int             // that the profile is away
 	Blocking []report.Holder // processes that would keep them from succeeding
-	Seen     string          // the GPUs in sum: two equal sums mean that nothing has happened between them; "" if they were not seen
+	// Published reports whether the list of partitions, and the links of the reservations, are
+	// of these GPUs; nil: they are.
+	Published func() bool
+	Seen      string // the GPUs in sum: two equal sums mean that nothing has happened between them; "" if they were not seen
 }
 
 // GPUs is what the daemon asks of the hardware. All of it only looks.

@@ -56,12 +56,13 @@ type host struct {
 	rebootErr error
 	reached   string // the last profile that was
 
-	due    bool  // the reservations have changed
-	notDue error // and must not be chosen for
-	unmet  bool
-	looked int                        // passes that have ended
-	choice systemd.Unit               // the unit that chooses, after its run
-	choose func(h *host) systemd.Unit // what that run does; nil: the reservations are chosen for
+	due         bool  // the reservations have changed
+	notDue      error // and must not be chosen for
+	unmet       bool
+	unpublished bool                       // the list of partitions is of other GPUs
+	looked      int                        // passes that have ended
+	choice      systemd.Unit               // the unit that chooses, after its run
+	choose      func(h *host) systemd.Unit // what that run does; nil: the reservations are chosen for
 
 	triggers []string // units that start the clients
 
@@ -346,7 +347,8 @@ type hardware host
 func (h *hardware) Steps(context.Context, partition.Profile) (Look, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return Look{h.steps, h.blocking, fmt.Sprint(h.steps, h.turns)}, h.stepsErr
+	published := func() bool { h.mu.Lock(); defer h.mu.Unlock(); return !h.unpublished }
+	return Look{Steps: h.steps, Blocking: h.blocking, Published: published, Seen: fmt.Sprint(h.steps, h.turns)}, h.stepsErr
 }
 
 func (h *hardware) Left() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.unloaded }

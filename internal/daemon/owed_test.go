@@ -166,3 +166,36 @@ func TestARunThatEndsWellAfterItsTimeoutIsASuccess(t *testing.T) {
 		t.Errorf("told is %q, want %q", told, want)
 	}
 }
+
+// A run that is killed between its last switch and the list of partitions leaves nothing to
+// change, and units with partitions that are no longer there.
+func TestARunKilledBeforeItPublishedIsRepeated(t *testing.T) {
+	h := newHost(t)
+	h.start()
+	h.until("in sync", phase(report.InSync))
+	h.tick()
+	h.did()
+	h.set(func() {
+		h.steps = 8
+		h.run = func(h *host) (systemd.Unit, *report.Run, error) {
+			h.steps, h.unpublished = 0, true
+			h.run = func(h *host) (systemd.Unit, *report.Run, error) { h.unpublished = false; return succeed(h) }
+			return systemd.Unit{Name: unitname.Apply, Active: "failed", Result: "signal", Invocation: "1"}, &report.Run{ID: "1", Profile: "cpx", Result: report.Applied}, nil
+		}
+	})
+	h.changed <- struct{}{}
+	h.until("waiting", phase(report.Waiting))
+	h.until("in sync", phase(report.InSync))
+	h.tick()
+	if got, want := h.did(), "reset:a.service restart:dcm-apply.service reset:a.service restart:dcm-apply.service"; got != want {
+		t.Errorf("events %q, want %q", got, want)
+	}
+	// Nothing was killed: a list that is not of these GPUs is no reason to restart clients.
+	h.set(func() { h.unpublished, h.settings.Rest = true, "edited" })
+	h.changed <- struct{}{}
+	h.tick()
+	h.tick()
+	if got := h.did(); got != "" {
+		t.Errorf("events %q, want none", got)
+	}
+}

@@ -114,6 +114,10 @@ func (p *pass) decide(ctx context.Context) outcome {
 		}
 		return outcome{failure: &e}
 	}
+	if look.Steps == 0 && p.unpublished(look) {
+		p.Log.Warn("the last run ended before it published the partitions: making another one")
+		return p.change(ctx, nil)
+	}
 	if look.Steps == 0 {
 		return p.reserve(ctx)
 	}
@@ -123,6 +127,12 @@ func (p *pass) decide(ctx context.Context) outcome {
 		}
 	}
 	return p.change(ctx, look.Blocking)
+}
+
+// unpublished reports whether a run has changed the GPUs and was killed before it published
+// their partitions. Units with reservations have the old ones then.
+func (p *pass) unpublished(look Look) bool {
+	return !p.stirred && p.last.tries > 0 && look.Published != nil && !look.Published()
 }
 
 // absolve clears the failures of earlier runs when all is as it should be: they would

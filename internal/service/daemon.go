@@ -250,6 +250,7 @@ func (w watched) Steps(ctx context.Context, p partition.Profile) (daemon.Look, e
 		return look, err
 	}
 	w.looked.put(devices)
+	look.Published = func() bool { return published(w.host, devices) }
 	d, err := apply.Compare(devices, p)
 	if err != nil || len(d.Steps) == 0 {
 		return look, err

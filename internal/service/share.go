@@ -98,6 +98,12 @@ func (s sharing) holds(run report.Run) bool {
 	return err == nil && last != nil && last.Boot == s.host.BootID() && reflect.DeepEqual(s.asks(), asksIn(last)) && asSeen(run, last.Modes) && !kindless(last.Parts)
 }
 
+// published reports whether the list of partitions is of these devices.
+func published(h *host.Host, devices []gpu.Device) bool {
+	last, err := report.ReadPartitions(h.Runtime())
+	return err == nil && last != nil && maps.Equal(last.Modes, modesOf(devices))
+}
+
 // kindless tells whether an older dcm has listed them, without what they are of.
 func kindless(list []report.Part) bool { return slices.Contains(lease.KindsOf(parts(list)), "") }
 
