@@ -188,22 +188,29 @@ func credentialsOf(ctx context.Context, conn *peer.Conn, sender string) (credent
 		closeAll(files)
 		return who, nil
 	}
-	var err error
+	var pidfd *os.File
 	if index, ok := all["ProcessFD"].Value().(dbus.UnixFDIndex); ok && int(index) < len(files) {
-		pidfd := files[index]
-		closeAll(slices.Delete(files, int(index), int(index)+1))
-		who.process, err = caller.FromFD(proc, pidfd, who.pid, uid)
+		pidfd, files = files[index], slices.Delete(files, int(index), int(index)+1)
+	}
+	closeAll(files)
+	return identified(who, pidfd), nil
+}
+
+// identified adds the process, by its pidfd or, where that is nil, by its number.
+func identified(who credentials, pidfd *os.File) credentials {
+	var err error
+	if pidfd != nil {
+		who.process, err = caller.FromFD(proc, pidfd, who.pid, who.uid)
 	} else {
-		closeAll(files)
-		who.process, err = caller.Open(proc, who.pid, uid)
+		who.process, err = caller.Open(proc, who.pid, who.uid)
 	}
 	switch {
 	case err == nil:
 		who.owner = who.process.Owner
-	case uid != 0: // it may be one of the numbers of any user
+	case who.uid != 0: // it may be one of the numbers of any user
 		who.owner = caller.Unidentified
 	}
-	return who, nil
+	return who
 }
 
 func closeAll(files []*os.File) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dcm/internal/admission"
+	"dcm/internal/caller"
 	"dcm/internal/peer"
 )
 
@@ -221,5 +223,21 @@ func TestAcquire_HasTheBudgetOfItsKind(t *testing.T) {
 		if got := c.acquires(); got != want {
 			t.Errorf("with %s it is a %s, want %s", flag, got, want)
 		}
+	}
+}
+
+// The process that has made a connection may have ended, and handed it on: then nothing is
+// known of whose process makes the call.
+func TestCallers_WhoseProcessHasEndedShareABudget(t *testing.T) {
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	who := identified(credentials{uid: 1000, pid: ended.Process.Pid}, nil)
+	if who.owner != caller.Unidentified || who.process != nil {
+		t.Errorf("it is %+v", who)
+	}
+	if root := identified(credentials{pid: ended.Process.Pid}, nil); root.owner != 0 {
+		t.Errorf("root's is %+v", root)
 	}
 }

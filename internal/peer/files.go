@@ -28,6 +28,12 @@ func (c *Conn) Exchange(ctx context.Context, msg *dbus.Message, send ...*os.File
 	if len(send) > 0 && !f.agreed.Load() {
 		return &dbus.Call{Err: ErrNoFiles}, nil
 	}
+	select {
+	case f.slots <- struct{}{}:
+		defer func() { <-f.slots }()
+	case <-ctx.Done():
+		return &dbus.Call{Err: ctx.Err()}, nil
+	}
 	f.expect(1)
 	defer f.expect(-1)
 	call := f.send(ctx, c.Conn, msg, send)
@@ -45,6 +51,7 @@ func Plain(c *dbus.Conn) *Conn { return &Conn{Conn: c} }
 type files struct {
 	socket *net.UnixConn
 	agreed atomic.Bool
+	slots  chan struct{} // of exchanges: calls under way that take descriptors
 
 	// Of the one who reads.
 	read   int64 // bytes that came in
@@ -59,6 +66,11 @@ type files struct {
 	expected int                   // calls under way that take descriptors
 	taken    map[uint32][]*os.File // by the serial of the call
 }
+
+// exchanges is how many calls may be under way whose answers may have descriptors. A bus
+// queues only so many for one connection (max_outgoing_unix_fds in dbus-daemon(1), 64 by
+// default), and drops the answers beyond that.
+const exchanges = 16
 
 // batch is the descriptors of one read.
 type batch struct {

@@ -49,7 +49,7 @@ func open(ctx context.Context, address string, welcome func(*line) error, option
 	if err != nil {
 		return nil, err
 	}
-	l := &line{Conn: socket, files: &files{socket: socket}, greeted: make(chan error, 1)}
+	l := &line{Conn: socket, files: &files{socket: socket, slots: make(chan struct{}, exchanges)}, greeted: make(chan error, 1)}
 	l.in = bufio.NewReader(l.files)
 	conn, err := dbus.NewConn(l, options...)
 	if err != nil {
