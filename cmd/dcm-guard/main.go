@@ -54,10 +54,11 @@ func run(args []string, log *slog.Logger) int {
 		return 64
 	}
 	g := guard.Guard{Cgroups: "/sys/fs/cgroup", Pins: "/sys/fs/bpf/dcm"}
-	state, err := act(args[0], g)
+	before, _ := report.ReadGuard(runtime) // one that cannot be read is about to be replaced
+	state, err := act(args[0], g, before)
 	if unsupported, ok := errors.AsType[*guard.UnsupportedError](err); ok {
 		// Whoever reserved something exclusively is told at each look; the journal once.
-		if before, _ := report.ReadGuard(runtime); before == nil || before.Why != unsupported.Error() {
+		if before == nil || before.Why != unsupported.Error() {
 			log.Warn("what is reserved exclusively is confined, and not exclusive: " + unsupported.Error())
 		}
 		state.Why, err = unsupported.Error(), nil
@@ -72,7 +73,7 @@ func run(args []string, log *slog.Logger) int {
 	return 0
 }
 
-func act(verb string, g guard.Guard) (report.Guard, error) {
+func act(verb string, g guard.Guard, before *report.Guard) (report.Guard, error) {
 	if verb == "off" {
 		return report.Guard{}, g.Off()
 	}
@@ -85,8 +86,7 @@ func act(verb string, g guard.Guard) (report.Guard, error) {
 	if len(w.wanted.Table) == 0 {
 		return state, g.Off()
 	}
-	before, err := report.ReadGuard(runtime)
-	if err != nil || before == nil || !before.Loaded || !exclusive.Same(before.GuardTable, w.wanted) {
+	if before == nil || !before.Loaded || !exclusive.Same(before.GuardTable, w.wanted) {
 		state.GuardTable, state.Changing = w.wanted, true
 		if err := report.WriteGuard(runtime, state); err != nil {
 			return state, err
