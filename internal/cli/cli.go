@@ -18,8 +18,9 @@ import (
 // Main executes one command line and ends the process. A command that a signal has ended
 // before its work was done dies of that signal.
 func Main(h *host.Host, args []string) {
+	con := Stdio(os.Stdout, os.Stderr) // before signals are received: it sees which are ignored
 	ctx, stop := exit.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	status := Run(ctx, h, Stdio(os.Stdout, os.Stderr), args)
+	status := Run(ctx, h, con, args)
 	by, _ := errors.AsType[*exit.SignalError](context.Cause(ctx))
 	stop()
 	exit.End(status, by)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"golang.org/x/term"
 )
@@ -14,6 +16,7 @@ type Console struct {
 	out, err io.Writer
 	terminal bool // out is a terminal
 	colour   bool
+	noINT    bool // the process ignores SIGINT from its start: a shell's job in the background
 }
 
 // answers remembers that an answer could not be written, as on a full disk: every
@@ -37,6 +40,7 @@ func Stdio(out, err *os.File) *Console {
 	return &Console{
 		out: &answers{Writer: out}, err: err,
 		terminal: terminal,
+		noINT:    signal.Ignored(syscall.SIGINT),
 		// https://no-color.org
 		colour: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/signal"
 	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -158,6 +160,9 @@ func runWith(ctx context.Context, h *host.Host, con *Console, w bus.Want, comman
 	}
 	for _, note := range l.Notes {
 		con.note(note)
+	}
+	if con.noINT {
+		signal.Ignore(syscall.SIGINT) // a signal that is received is not ignored after exec
 	}
 	return p.exec(command)
 }

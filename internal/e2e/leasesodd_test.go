@@ -17,7 +17,7 @@ func leasesOdd(m machine) {
 		{"one that cannot be executed", "dcm run -- /run/text", 126, "", "permission denied"},
 		{"one without its interpreter", "dcm run -- /run/broken", 127, "", "interpreter /nonexistent: no such file"},
 		{"a script without an interpreter", "dcm run -- /run/plain a b", 3, "a b", ""},
-		{"an argument that is no UTF-8", `dcm run -- printf %s $'\xff' | od -An -tx1`, 0, " ff", ""},
+		{"an argument that is no UTF-8", `dcm run -- printf %s "$(printf '\377')" | od -An -tx1`, 0, " ff", ""},
 		{"a directory", "dcm run -- /run", 126, "", "is a directory"},
 		{"one that is killed", "dcm run -- sh -c 'kill -SEGV $$'", 139, "", ""},
 		{"one that is killed otherwise", "dcm run -- sh -c 'kill -USR1 $$'", 138, "", ""},

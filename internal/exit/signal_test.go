@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			panic(err)
 		}
-		End(status, &SignalError{syscall.SIGTERM})
+		End(status, &SignalError{Signal: syscall.SIGTERM})
 	}
 	os.Exit(m.Run())
 }
@@ -41,20 +41,20 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// A signal that the process ignores stays ignored.
 func TestNotifyContext(t *testing.T) {
 	signal.Ignore(syscall.SIGUSR2)
 	defer signal.Reset(syscall.SIGUSR2)
-	ctx, stop := NotifyContext(t.Context(), syscall.SIGUSR1, syscall.SIGUSR2)
-	defer stop()
-	for _, s := range []syscall.Signal{syscall.SIGUSR2, syscall.SIGUSR1} {
+	for s, want := range map[syscall.Signal]SignalError{syscall.SIGUSR1: {syscall.SIGUSR1, false}, syscall.SIGUSR2: {syscall.SIGUSR2, true}} {
+		ctx, stop := NotifyContext(t.Context(), syscall.SIGUSR1, syscall.SIGUSR2)
 		if err := syscall.Kill(os.Getpid(), s); err != nil {
 			t.Fatal(err)
 		}
-	}
-	<-ctx.Done()
-	by, ok := errors.AsType[*SignalError](context.Cause(ctx))
-	if !ok || by.Signal != syscall.SIGUSR1 || by.Status() != 138 {
-		t.Errorf("the cause is %v", context.Cause(ctx))
+		<-ctx.Done()
+		by, ok := errors.AsType[*SignalError](context.Cause(ctx))
+		if !ok || *by != want || by.Status() != 128+int(s) {
+			t.Errorf("the cause of %s is %+v", s, context.Cause(ctx))
+		}
+		stop()
+		signal.Ignore(syscall.SIGUSR2) // the end of the notification has reset it
 	}
 }

@@ -13,7 +13,7 @@ type Entry struct {
 // Table has every exit status of every command, by status. The manual's section EXIT
 // STATUS is made of it. A command that dcm run executes has statuses of its own.
 func Table() []Entry {
-	interrupted, terminated := SignalError{syscall.SIGINT}, SignalError{syscall.SIGTERM}
+	interrupted, terminated := SignalError{Signal: syscall.SIGINT}, SignalError{Signal: syscall.SIGTERM}
 	following := []string{"apply", "use"}
 	return []Entry{
 		{Status: OK, When: "success"},

@@ -76,6 +76,9 @@ func (m *move) learn(ctx context.Context) error {
 		return err
 	}
 	m.limit = append(m.limit, origin...)
+	if err := m.endLeftovers(ctx); err != nil {
+		return err
+	}
 	held, err := m.conn.Filters(ctx, slices.DeleteFunc(systemd.UnitsOf(m.from), leased)) // what another lease lets open is no loss
 	if err != nil {
 		m.notes = append(m.notes, "it is not known what else was in force: "+err.Error())
@@ -84,6 +87,17 @@ func (m *move) learn(ctx context.Context) error {
 		m.notes = append(m.notes, "not taken over: "+other)
 	}
 	return nil
+}
+
+// endLeftovers ends leases of an earlier run of the caller's service. What they hold is
+// free a moment later.
+func (m *move) endLeftovers(ctx context.Context) error {
+	leftovers, err := m.conn.Leftovers(ctx, m.from, leased)
+	for _, unit := range leftovers {
+		m.log.Info("ending a lease of an earlier run of its service", "unit", unit)
+		err = errors.Join(err, m.conn.Stop(ctx, unit))
+	}
+	return err
 }
 
 // Start has the scope made.

@@ -16,8 +16,9 @@ const scopeOOMPolicy = 253
 // Origin returns the properties that a scope needs so that a process of this cgroup,
 // moved into the scope, ends as it would have ended before.
 //
-// The stop of a service ends all processes of its cgroup, and its restart and the end of
-// its main process do too. So the scope is stopped with the service, after it. A process
+// The stop of a service ends all processes of its cgroup, and so does the end of its main
+// process. So the scope is stopped with the service, after it. A restart does not reach a
+// scope, which starts only once: see [Conn.Leftovers]. A process
 // of a scope from scopes takes over what that scope has. Other processes have nothing:
 // those of sessions and user services, and of services that leave their processes alone
 // (KillMode=process or none). A service that is being stopped has none either.
@@ -65,6 +66,37 @@ func (c *Conn) stoppedWith(ctx context.Context, cgroup string, scopes func(unit 
 		return nil, nil
 	}
 	return []string{unit}, nil
+}
+
+// Leftovers returns the scopes from an earlier run of the service that a process of this
+// cgroup belongs to: those that a restart of the service should have ended.
+func (c *Conn) Leftovers(ctx context.Context, cgroup string, scopes func(unit string) bool) ([]string, error) {
+	units := UnitsOf(cgroup)
+	if len(units) == 0 || !strings.HasSuffix(units[len(units)-1], ".service") {
+		return nil, nil
+	}
+	service := units[len(units)-1]
+	const started = "InactiveExitTimestampMonotonic"
+	var parts, out []string
+	err := c.property(ctx, service, unitInterface, "ConsistsOf", &parts)
+	parts = slices.DeleteFunc(parts, func(unit string) bool { return !scopes(unit) })
+	if err != nil || len(parts) == 0 {
+		return nil, err
+	}
+	var run uint64
+	if err := c.property(ctx, service, unitInterface, started, &run); err != nil {
+		return nil, err
+	}
+	for _, unit := range parts {
+		var begun uint64
+		if err := c.property(ctx, unit, unitInterface, started, &begun); err != nil {
+			return nil, err
+		}
+		if begun != 0 && begun < run {
+			out = append(out, unit)
+		}
+	}
+	return out, nil
 }
 
 // version is the version of PID 1, as "257.13-1~deb13u1" or "v257".

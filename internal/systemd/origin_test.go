@@ -48,6 +48,16 @@ func TestOrigin(t *testing.T) {
 			t.Errorf("systemd %s, %s (-want +got):\n%s", test.version, test.cgroup, diff)
 		}
 	}
+	p.property("job.service", "ConsistsOf", []string{"other.service", "lease-a.scope", "lease-b.scope"})
+	p.property("job.service", "InactiveExitTimestampMonotonic", uint64(200))
+	p.property("lease-a.scope", "InactiveExitTimestampMonotonic", uint64(100))
+	p.property("lease-b.scope", "InactiveExitTimestampMonotonic", uint64(300))
+	for cgroup, want := range map[string][]string{"/system.slice/job.service": {"lease-a.scope"}, "/system.slice/cron.service": nil, "/dcm.slice/lease-a.scope": nil, "/": nil} {
+		got, err := c.Leftovers(ctx, cgroup, func(unit string) bool { return strings.HasPrefix(unit, "lease-") })
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("left over of %s (-want +got), %v:\n%s", cgroup, err, diff)
+		}
+	}
 	p.version = "unknown"
 	if _, err := c.Origin(ctx, "/", func(string) bool { return false }); err == nil {
 		t.Error("a version of another form is taken")
