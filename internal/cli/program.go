@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dcm/internal/exit"
+	"dcm/internal/foreign"
 )
 
 // shell runs a script without a #! line, as execvp(3) does.
@@ -36,7 +37,7 @@ func findProgram(command string) (program, error) {
 	}
 	if by := interpreter(path); by != "" {
 		if err := unix.Access(by, unix.X_OK); err != nil {
-			return program{}, notExecuted(command, fmt.Errorf("interpreter %s: %w", by, err))
+			return program{}, notExecuted(command, fmt.Errorf("interpreter %s: %w", foreign.Text(by), err))
 		}
 	}
 	return program{path}, nil
