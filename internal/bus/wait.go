@@ -77,12 +77,17 @@ func Call(ctx context.Context, address string, w Waiting, do func(*Client) error
 
 // dial connects to the bus, which may hang.
 func (w Waiting) dial(ctx context.Context, address string) (*Client, error) {
-	if w.Limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, w.Limit)
-		defer cancel()
+	if w.Limit == 0 {
+		return Dial(ctx, address)
 	}
-	return Dial(ctx, address)
+	limit, cancel := context.WithTimeout(ctx, w.Limit)
+	defer cancel()
+	c, err := Dial(limit, address)
+	if err != nil && ctx.Err() == nil && limit.Err() != nil {
+		// However the connection failed when it was cut off.
+		err = fmt.Errorf("%w: the system bus does not answer (waited %s)", ErrNotBack, w.Limit)
+	}
+	return c, err
 }
 
 // back returns when dcm is on the bus, or cannot come to be.
