@@ -168,6 +168,65 @@ func leasesLast(m machine) {
 	whenIdle(m)
 	reservedBehindLeases(m)
 	inLine(m)
+	queueShown(m)
+	drainedAroundWaiters(m)
+}
+
+// queueShown: what cannot be is refused immediately, root does not wait for users, and who
+// waits is listed, and can be removed.
+func queueShown(m machine) {
+	r := m.try(ada + "dcm run -n 64 --wait -- true")
+	if r.Code != 69 || !strings.Contains(r.Stderr, "64 partitions requested, but at most 58 of 64 can be leased; reserved: alpha 2, beta-1 3, gamma 1") {
+		m.t.Errorf("more than is not reserved: %d, %s", r.Code, r.Stderr)
+	}
+	m.run(`rm -f /run/roots; setsid dcm run -n 8 -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
+	m.await("/run/roots", "held")
+	m.run("setsid " + ada + "dcm run -n 58 --wait --time 2h -- true >/run/ada 2>&1 </dev/null & echo $! >/run/pid.ada; " + queued(1))
+	m.run("dcm run -n 40 -- true; dcm run --wait -- true")
+	if r := m.try(ada + "dcm run -- true"); r.Code != 75 || !strings.Contains(r.Stderr, "an earlier request in the queue would start later") {
+		m.t.Errorf("a request without an end after one that waits: %d, %s", r.Code, r.Stderr)
+	}
+	m.run(ada + "dcm run --time 10m -- true")
+	m.await("/run/ada", "waiting at position 1 of 1 in the queue: 58 partitions asked for, but 50 of 64 are free")
+	id := strings.TrimSpace(m.run("cat /run/pid.ada"))
+	if list := m.run(ada + "dcm queue"); strings.Join(strings.Fields(list)[:13], " ") != "POSITION ID USER SIZE TIME WAITING REASON 1 "+id+" ada 58 partitions 2h0m0s" {
+		m.t.Errorf("dcm queue:\n%s", list)
+	}
+	for _, command := range []string{"dcm queue --json", "dcm status --json", "busctl call org.deviceconfig.Manager1 /org/deviceconfig/Manager1 org.deviceconfig.Manager1 Queue | sed 's/\\\\//g'"} {
+		if text := strings.Join(strings.Fields(m.try(command).Stdout), ""); !strings.Contains(text, `"id":`+id+`,`) || !strings.Contains(text, `"user":"ada","partitions":58`) {
+			m.t.Errorf("%s: %s", command, text)
+		}
+	}
+	if text := m.try("dcm status").Stdout; !strings.Contains(text, "1 request waits for a lease; see 'dcm queue'") {
+		m.t.Errorf("dcm status:\n%s", text)
+	}
+	m.run("setsid dcm run -n 58 --wait -- true >/dev/null 2>&1 </dev/null & echo $! >/run/pid.root; " + queued(2))
+	if r := m.try(ada + "dcm queue --remove $(cat /run/pid.root)"); r.Code != 1 || !strings.Contains(r.Stderr, "only that user and root can remove it") {
+		m.t.Errorf("she removes root's: %d, %s", r.Code, r.Stderr)
+	}
+	m.run("dcm queue --remove " + id)
+	m.await("/run/ada", "the request was removed from the queue by user 0")
+	m.run("dcm queue --remove $(cat /run/pid.root); " + queued(0) + "; systemctl stop 'dcm-lease-*.scope'")
+}
+
+// drainedAroundWaiters: a drain and a process in a lease that requests another one do not
+// wait for each other.
+func drainedAroundWaiters(m machine) {
+	for _, s := range []struct{ name, script, code string }{
+		{"what it has", "exec dcm run --wait -- sh -c 'echo 0 >/run/code'", "0"}, // as after a daemon that has ended before it answered
+		{"more, alone", "exec dcm run -n 2 --wait -- sh -c 'echo 0 >/run/code'", "0"},
+		{"more, with others", "dcm run -n 2 --wait -- true; echo $? >/run/code", "75"},
+	} {
+		m.put("/run/inner", s.script+"\n")
+		m.run(`rm -f /run/code /run/idle /run/go /run/roots; mkfifo /run/go; setsid dcm run -- sh -c 'echo held >/run/roots; read go </run/go; . /run/inner' >/run/outer 2>&1 </dev/null &`)
+		m.await("/run/roots", "held")
+		m.run("setsid dcm apply --when-idle >/run/idle 2>&1 </dev/null &")
+		m.await("/run/idle", "Waiting for the end of dcm-lease-0-")
+		m.run("echo >/run/go")
+		m.await("/run/code", s.code)
+		m.await("/run/idle", "is on the GPUs")
+		m.run("while systemctl list-units --plain --no-legend 'dcm-*.scope' | grep -q .; do :; done")
+	}
 }
 
 // reservedBehindLeases: nobody is stopped for a reservation that has to wait for a lease.
@@ -340,6 +399,13 @@ func shared(m machine) {
 	if r := m.try(ada + "dcm run -n 3 -- true"); r.Code != 69 || !strings.Contains(r.Stderr, "3 requested, but max-per-user in [leases] is 2") {
 		m.t.Errorf("more than one user may have: %d, %s", r.Code, r.Stderr)
 	}
+	// A limit is waited for.
+	m.run("rm -f /run/hers; setsid " + ada + "dcm run -n 2 -- sh -c 'echo held >/run/hers; exec sleep infinity' >/dev/null 2>&1 </dev/null &")
+	m.await("/run/hers", "held")
+	if r := m.try(ada + "dcm run -- true"); r.Code != 75 || !strings.Contains(r.Stderr, "1 more would exceed max-per-user in [leases] = 2: 2 in use") {
+		m.t.Errorf("more than a user may have now: %d, %s", r.Code, r.Stderr)
+	}
+	m.run("timeout 60 " + ada + "dcm run --wait -- true & waits=$!; " + queued(1) + "; systemctl stop 'dcm-lease-*.scope'; wait $waits")
 	m.run("dcm release " + scopes[0] + "; dcm release " + scopes[1] + "; systemctl stop 'notebook@*'")
 	m.reserve("cpx-fast", 3)
 	m.run("dcm apply")

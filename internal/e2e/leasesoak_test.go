@@ -246,6 +246,8 @@ func (s *lessees) odd() string {
 		{"a service is started anew amid users", 6, func() { s.amid("systemctl restart alpha beta", downed) }},
 		{"the slice is stopped", 2, s.stopSlice},
 		{"the guard is killed amid users", 4, s.killGuard},
+		{"drain against who waits", 5, s.drain},
+		{"kill of the daemon between a move and its answer", 5, s.killMoved},
 		{"reboot", 1, s.restart},
 	}
 	total := 0
@@ -361,6 +363,45 @@ func (s *lessees) repartitionAmid() {
 	s.otherProfile()
 	s.amid("true", edited)
 	s.batch("a repartition amid users", crowd.Batch{End: true, AtAll: true})
+}
+
+// drain waits for the end of all leases, while processes in leases request others and
+// users come and go. It ends when the leases have.
+func (s *lessees) drain() {
+	s.batch("a drain amid users", crowd.Batch{
+		Steps: s.waiters(1 + s.rand.IntN(3)), AtAll: true,
+		Amid: fmt.Sprintf(`rm -f /run/drained; mkfifo /run/drained
+for request in 'exec dcm run -n 2 --wait -- true' 'exec dcm run --wait -- true' 'dcm run -n 2 --wait -- true; :'; do
+	setsid dcm run -- sh -c "sleep %.3f; $request" >/dev/null 2>&1 </dev/null &
+done
+sleep %.3f; setsid sh -c 'dcm apply --when-idle >/run/drain.log 2>&1; echo $? >/run/drained' >/dev/null 2>&1 </dev/null &`,
+			s.moment(400*time.Millisecond).Seconds(), s.moment(200*time.Millisecond).Seconds()),
+	})
+	r := s.batch("the end of a drain", crowd.Batch{End: true, AtAll: true, Amid: "timeout 120 cat /run/drained; cat /run/drain.log >&2"})
+	if !strings.HasPrefix(r.Amid, "0\n") {
+		s.t.Errorf("a drain has not ended when the leases had: %s", r.Amid)
+	}
+	s.amiss = downed
+}
+
+// killMoved kills the daemon when a process has just been moved into its lease.
+func (s *lessees) killMoved() {
+	s.batch("kill of the daemon between a move and its answer", crowd.Batch{
+		Steps: s.waiters(1 + s.rand.IntN(3)), AtAll: true,
+		Amid: `scopes='ls -d /sys/fs/cgroup/dcm.slice/dcm-*.scope'
+before=$($scopes 2>/dev/null); export scopes before
+timeout 5 sh -c 'while [ "$($scopes 2>/dev/null)" = "$before" ]; do :; done'; systemctl kill --signal=KILL dcm`,
+	})
+	s.amiss = downed
+}
+
+// waiters are users who wait for a lease.
+func (s *lessees) waiters(n int) []crowd.Step {
+	steps := make([]crowd.Step, n)
+	for i := range steps {
+		steps[i] = crowd.Step{Do: crowd.Wait, User: []string{"root", "ada", "bob"}[s.rand.IntN(3)], Args: s.asks(true), After: s.moment(300 * time.Millisecond)}
+	}
+	return steps
 }
 
 func (s *lessees) stopSlice() {

@@ -146,40 +146,55 @@ func procs() (map[string][]int, error) {
 	out := make(map[string][]int)
 	files, err := filepath.Glob("/sys/fs/cgroup/dcm.slice/dcm-*.scope/cgroup.procs")
 	for _, file := range files {
+		unit := filepath.Base(filepath.Dir(file))
 		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // it is gone
+		if err != nil || !isLease(unit) { // it is gone, or of a process that waits for a lease
+			continue
 		}
 		for _, f := range strings.Fields(string(text)) {
 			pid, err := strconv.Atoi(f)
 			if err != nil {
 				return nil, err
 			}
-			unit := filepath.Base(filepath.Dir(file))
 			out[unit] = append(out[unit], pid)
 		}
 	}
 	return out, err
 }
 
-var isFree = regexp.MustCompile(`(\d+) of \d+ (?:is|are) free`)
+// What the daemon says of a request that is too large: how many there can be at most, and
+// how many are free.
+var (
+	atMost = regexp.MustCompile(`(?:the node has|at most) (\d+)`)
+	isFree = regexp.MustCompile(`(\d+) of \d+ (?:is|are) free`)
+)
 
-// free asks the daemon for more than there is, and so is told how much there is.
+// free requests more than there is, and then what there is at most, and so is told how much
+// is free.
 func free(ctx context.Context) (int, string, error) {
 	c, err := bus.Dial(ctx, bus.SystemBus)
 	if err != nil {
 		return -1, "", err
 	}
 	defer c.Close()
-	_, err = c.Acquire(ctx, bus.Want{Partitions: 1 << 10, DryRun: true})
-	if !bus.IsShort(err) {
-		return -1, "", fmt.Errorf("asked for more than there is: %w", err)
+	for n := 1 << 10; n > 0; {
+		_, err := c.Acquire(ctx, bus.Want{Partitions: n, DryRun: true})
+		if err == nil {
+			return n, fmt.Sprintf("%d are free", n), nil
+		}
+		said := map[bool]*regexp.Regexp{true: isFree, false: atMost}[bus.IsShort(err)].FindStringSubmatch(err.Error())
+		if said == nil {
+			return -1, "", fmt.Errorf("requested %d: %w", n, err)
+		}
+		number, nan := strconv.Atoi(said[1])
+		if nan != nil || bus.IsShort(err) {
+			return number, err.Error(), nan
+		}
+		if n = min(n-1, number); n == 0 {
+			return 0, err.Error(), nil
+		}
 	}
-	if m := isFree.FindStringSubmatch(err.Error()); m != nil {
-		n, nan := strconv.Atoi(m[1])
-		return n, err.Error(), nan
-	}
-	return -1, err.Error(), nil
+	return 0, "", nil
 }
 
 // dry asks for all that is free, and for one more.
@@ -194,7 +209,7 @@ func dry(ctx context.Context, free int) string {
 			return fmt.Sprintf("%d are free, and asking for them ends so: %v", free, err)
 		}
 	}
-	if l, err := c.Acquire(ctx, bus.Want{Partitions: free + 1, DryRun: true}); !bus.IsShort(err) {
+	if l, err := c.Acquire(ctx, bus.Want{Partitions: free + 1, DryRun: true}); !bus.IsShort(err) && !bus.IsImpossible(err) {
 		return fmt.Sprintf("%d are free, and asking for one more ends so: %v, %v", free, l, err)
 	}
 	return ""
