@@ -2,9 +2,11 @@ package systemd
 
 import (
 	"errors"
+	"math"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/godbus/dbus/v5"
 	"github.com/google/go-cmp/cmp"
@@ -143,5 +145,21 @@ func TestServiceOf_FindsTheMainProcess(t *testing.T) {
 		if got, err := c.ServiceOf(ctx, pid); got != want || err != nil {
 			t.Errorf("process %d: %q, %v", pid, got, err)
 		}
+	}
+}
+
+func TestTerms_AreThoseOfScopesThatAreUp(t *testing.T) {
+	p := startPID1(t)
+	began := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	for name, limit := range map[string]uint64{"limited.scope": uint64(2 * time.Hour / time.Microsecond), "lasting.scope": math.MaxUint64} {
+		p.set(name, "active/running", "")
+		p.property(name, "RuntimeMaxUSec", limit)
+		p.property(name, "ActiveEnterTimestamp", uint64(began.UnixMicro()))
+	}
+	c, ctx := p.dial()
+	got, err := c.Terms(ctx, []string{"limited.scope", "ended.scope", "lasting.scope"})
+	want := map[string]Term{"limited.scope": {began.Local(), 2 * time.Hour}, "lasting.scope": {began.Local(), 0}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v, (-want +got):\n%s", err, diff)
 	}
 }
