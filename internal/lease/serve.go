@@ -176,7 +176,7 @@ func (k *Keeper) out(ctx context.Context, p *pending) error {
 	if err := k.Host.Check(p.Caller); err != nil {
 		return err
 	}
-	unit := fmt.Sprintf("dcm-wait-%d-%s.scope", p.UID, id())
+	unit := waitName(p.UID)
 	_, err = move.Start(ctx, Scope{Unit: unit, Description: "Waiting for a lease", PID: p.PID})
 	if err == nil {
 		err = k.Host.Check(p.Caller)

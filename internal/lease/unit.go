@@ -63,4 +63,17 @@ func ParseName(unit string) (n Name, ok bool) {
 	return Name{}, false
 }
 
+// waitPrefix begins the names of scopes for processes that wait for a lease and have left
+// the one that they had: "dcm-wait-1000-4f1c09aa.scope". Such a scope opens no device.
+const waitPrefix = "dcm-wait-"
+
+func waitName(uid uint32) string { return fmt.Sprintf("%s%d-%s.scope", waitPrefix, uid, id()) }
+
+// Made reports whether a unit is a scope that a keeper has made, for a lease or for a
+// process that waits for one.
+func Made(unit string) bool {
+	_, ok := ParseName(unit)
+	return ok || strings.HasPrefix(unit, waitPrefix) && strings.HasSuffix(unit, ".scope")
+}
+
 const digits = "0123456789"

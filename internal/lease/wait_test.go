@@ -376,6 +376,9 @@ func TestDrain_DoesNotWaitForWhoWaits(t *testing.T) {
 		if left := c.host.leases(); len(left) > 0 {
 			t.Errorf("the drain waits for %s", left)
 		}
+		if now := c.host.tenants[0]; !Made(now.Unit) || len(now.Allowed) > 0 {
+			t.Errorf("it waits in %+v", now)
+		}
 		c.queued(10)
 		c.draining(false)
 		c.host.Stop(t.Context(), "") // the GPUs were changed

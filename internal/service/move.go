@@ -71,7 +71,7 @@ func (m *move) learn(ctx context.Context) error {
 		return err
 	}
 	m.limit = limits(bounds)
-	origin, err := m.conn.Origin(ctx, m.from, leased)
+	origin, err := m.conn.Origin(ctx, m.from, lease.Made)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (m *move) learn(ctx context.Context) error {
 	if err := m.endLeftovers(ctx); err != nil {
 		return err
 	}
-	held, err := m.conn.Filters(ctx, slices.DeleteFunc(systemd.UnitsOf(m.from), leased)) // what another lease lets open is no loss
+	held, err := m.conn.Filters(ctx, slices.DeleteFunc(systemd.UnitsOf(m.from), lease.Made)) // what another lease lets open is no loss
 	if err != nil {
 		m.notes = append(m.notes, "it is not known what else was in force: "+err.Error())
 	}
