@@ -92,7 +92,7 @@ func (m *move) learn(ctx context.Context) error {
 // endLeftovers ends leases of an earlier run of the caller's service. What they hold is
 // free a moment later.
 func (m *move) endLeftovers(ctx context.Context) error {
-	leftovers, err := m.conn.Leftovers(ctx, m.from, leased)
+	leftovers, err := m.conn.Leftovers(ctx, m.from, lease.Made)
 	for _, unit := range leftovers {
 		m.log.Info("ending a lease of an earlier run of its service", "unit", unit)
 		err = errors.Join(err, m.conn.Stop(ctx, unit))
