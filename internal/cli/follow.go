@@ -176,7 +176,7 @@ func failure(state *report.State) error {
 	switch {
 	case state.Config != "":
 		return exit.With(exit.Config, errors.New(state.Config))
-	case state.Phase == report.Waiting:
+	case state.Phase == report.Waiting, state.Phase == report.InSync && state.Error != nil && state.Error.Transient:
 		return exit.With(exit.Transient, err)
 	}
 	return err

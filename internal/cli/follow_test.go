@@ -7,7 +7,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dcm/internal/exit"
 	"dcm/internal/host"
+	"dcm/internal/report"
 )
 
 // What was selected is followed without its steps, where nothing can be watched.
@@ -31,5 +33,25 @@ func TestARunThatCannotBeWatchedIsMade(t *testing.T) {
 	}
 	if err != nil || !made || !strings.Contains(told.String(), "the steps are not shown: ") {
 		t.Errorf("made %t, %v, told %q", made, err, &told)
+	}
+}
+
+// A command exits with 75 if dcm goes on by itself.
+func TestFailure_ExitStatus(t *testing.T) {
+	later := &report.Error{Text: "dcm-reserve.service failed", Transient: true}
+	for _, tt := range []struct {
+		name  string
+		state report.State
+		want  int
+	}{
+		{"busy", report.State{Phase: report.Waiting, Error: later}, exit.Transient},
+		{"partitions are chosen again", report.State{Phase: report.InSync, Error: later}, exit.Transient},
+		{"a client is not back", report.State{Phase: report.InSync, Error: &report.Error{Text: "not back"}}, exit.Failed},
+		{"for good", report.State{Phase: report.Stuck, Error: &report.Error{Text: "no such mode"}}, exit.Failed},
+		{"the configuration", report.State{Phase: report.Stuck, Config: "dcm.toml:3: bad"}, exit.Config},
+	} {
+		if got := exit.Code(failure(&tt.state)); got != tt.want {
+			t.Errorf("%s: exit status %d, want %d", tt.name, got, tt.want)
+		}
 	}
 }
