@@ -22,8 +22,9 @@ type PID1 interface {
 	// Units returns the units that are confined by their drop-ins and are up, but for
 	// those that are being started or stopped.
 	Units(ctx context.Context) ([]Unit, error)
-	// Realize applies to a unit's cgroup what is loaded for the unit and the cgroup lacks.
-	Realize(ctx context.Context, unit string) error
+	// Realize applies to the cgroups of the units in a slice that are up what is loaded for
+	// them and the cgroups lack.
+	Realize(ctx context.Context, slice string) error
 	// TryRestart requests the restart of a unit that is up.
 	TryRestart(ctx context.Context, unit string) error
 	Close() error
@@ -34,6 +35,7 @@ type Unit struct {
 	Name       string
 	Invocation string
 	Started    uint64   // when its present start began, in µs of CLOCK_MONOTONIC
+	Slice      string   // that PID 1 has loaded for it
 	Loaded     []string // how what PID 1 has loaded for it differs from what confines it
 	Running    string   // why its processes run without that; "" if they do not, as far as PID 1 knows
 	Keep       bool     // it is not to be restarted
@@ -99,12 +101,16 @@ func (k *Keeper) Lost() *Loss { return k.lost.Load() }
 func (k *Keeper) Run(ctx context.Context) {
 	k.defaults()
 	k.due = time.Now().Add(k.Limits.After(1))
+	logged := ""
 	for ctx.Err() == nil {
 		err := k.serve(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		k.Log.Warn("cannot watch whether systemd loads dcm's drop-ins", "error", err)
+		if text := err.Error(); text != logged { // not at each attempt
+			k.Log.Warn("cannot watch whether systemd loads dcm's drop-ins", "error", text)
+			logged = text
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(redialDelay):
@@ -315,7 +321,7 @@ func (k *Keeper) units(ctx context.Context, pid1 PID1) ([]Unit, error) {
 		}
 		delete(k.unheld, u.Name)
 		if why == "" {
-			if err := pid1.Realize(ctx, u.Name); err != nil {
+			if err := pid1.Realize(ctx, u.Slice); err != nil {
 				k.Log.Error(err.Error(), "unit", u.Name)
 			}
 			continue

@@ -33,7 +33,7 @@ type host struct {
 
 // alpha was started with its drop-in.
 func newHost() *host {
-	return &host{written: true, loads: 1, reloaded: make(chan struct{}, 1), unit: Unit{Name: "alpha.service", Invocation: "1", Started: 10}}
+	return &host{written: true, loads: 1, reloaded: make(chan struct{}, 1), unit: Unit{Name: "alpha.service", Slice: "dcm-alpha.slice", Invocation: "1", Started: 10}}
 }
 
 func (h *host) Reloads(context.Context) (<-chan struct{}, func(), error) {
@@ -86,9 +86,12 @@ func (h *host) TryRestart(_ context.Context, unit string) error {
 	return nil
 }
 
-func (h *host) Realize(context.Context, string) error {
+func (h *host) Realize(_ context.Context, slice string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if slice != "dcm-alpha.slice" {
+		return fmt.Errorf("realized %s, want dcm-alpha.slice", slice)
+	}
 	h.open = !h.written
 	return nil
 }

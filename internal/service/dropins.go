@@ -48,7 +48,7 @@ func (m manager) Units(ctx context.Context) ([]dropins.Unit, error) {
 	all, err := m.host.Confined(ctx, m.Conn, m.host.ReservedUnits(m.config()))
 	out := make([]dropins.Unit, len(all))
 	for i, c := range all {
-		out[i] = dropins.Unit{Name: c.Unit, Invocation: c.Invocation, Started: c.Started, Loaded: c.Loaded, Keep: c.Lease || !c.Settled}
+		out[i] = dropins.Unit{Name: c.Unit, Invocation: c.Invocation, Started: c.Started, Slice: c.Slice, Loaded: c.Loaded, Keep: c.Lease || !c.Settled}
 		if c.Outside() {
 			out[i].Running = c.Running
 		}

@@ -16,7 +16,6 @@ import (
 	"dcm/internal/host"
 	"dcm/internal/lease"
 	"dcm/internal/systemd"
-	"dcm/internal/unitname"
 )
 
 // move takes one process into a scope. What is to be known of the process for that is
@@ -111,7 +110,7 @@ func (m *move) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 	if s.Time > 0 {
 		extra = append(extra, systemd.Property{Name: "RuntimeMaxUSec", Value: uint64(s.Time.Microseconds())})
 	}
-	scope := systemd.Scope{Name: s.Unit, Description: s.Description, Slice: unitname.Slice, PID: uint32(m.caller.PID), Allow: s.Allow, Extra: extra}
+	scope := systemd.Scope{Name: s.Unit, Description: s.Description, Slice: systemd.LeaseConfinement().Slice, PID: uint32(m.caller.PID), Allow: s.Allow, Extra: extra}
 	if m.byFD {
 		scope.PIDFD = m.caller.Process.FD()
 	}

@@ -7,22 +7,6 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// Realize has PID 1 apply to a unit's cgroup what it has loaded for the unit and the cgroup
-// lacks. It does so when a property of the unit is set, and setting the markers that the
-// unit has (Markers=, systemd 248) changes nothing else and writes no file.
-func (c *Conn) Realize(ctx context.Context, name string) error {
-	const markers = "Markers"
-	var now []string
-	if err := c.property(ctx, name, unitInterface, markers, &now); err != nil {
-		return err
-	}
-	same := []property{{markers, dbus.MakeVariant(now)}}
-	if err := c.call(ctx, nil, managerPath, managerInterface+".SetUnitProperties", name, true, same); err != nil {
-		return fmt.Errorf("cannot have the device list of %s applied to its cgroup: %w", name, err)
-	}
-	return nil
-}
-
 // Refit has the list of devices that a unit may open (DeviceAllow=) be looked up anew: what
 // it says of drivers that were not loaded, and of links and nodes that were not there,
 // systemd has passed over at the start. It does so when it is told a setting of that list
