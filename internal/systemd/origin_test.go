@@ -39,7 +39,9 @@ func TestOrigin(t *testing.T) {
 		{"252", "/dcm.slice/lease-b.scope", nil},
 		{"252", "/", nil},
 	} {
+		p.mu.Lock()
 		p.version = test.version
+		p.mu.Unlock()
 		got, err := c.Origin(ctx, test.cgroup, func(unit string) bool { return strings.HasPrefix(unit, "lease-") })
 		if err != nil {
 			t.Errorf("%s: %v", test.cgroup, err)
