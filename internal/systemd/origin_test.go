@@ -60,7 +60,9 @@ func TestOrigin(t *testing.T) {
 			t.Errorf("left over of %s (-want +got), %v:\n%s", cgroup, err, diff)
 		}
 	}
+	p.mu.Lock()
 	p.version = "unknown"
+	p.mu.Unlock()
 	if _, err := c.Origin(ctx, "/", func(string) bool { return false }); err == nil {
 		t.Error("a version of another form is taken")
 	}
