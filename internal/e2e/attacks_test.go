@@ -19,16 +19,13 @@ func callersIdentified(m machine) {
 	m.await("/run/roots", "held")
 	r := m.try(`setsid ` + ada + `e2e-agent attack become 58 /usr/local/bin/gained-sleep infinity >/run/become 2>&1 </dev/null & pid=$!
 		timeout 60 sh -c 'until grep -q gained-sleep /proc/$0/comm; do :; done' $pid || { cat /run/become; exit 1; }
+		dcm queue | grep -q "58 partitions" || exit 3
 		systemctl stop 'dcm-lease-*.scope'
 		timeout 60 sh -c 'while dcm queue | grep -q "58 partitions"; do :; done' || exit 2
 		cat /proc/$pid/cgroup; kill $pid`)
 	if r.Code != 0 || strings.Contains(r.Stdout, "dcm.slice") {
 		m.t.Errorf("a set-uid program that waits: %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
-	if said := m.run("journalctl --boot --unit=dcm --output=cat --grep='rights of more than one user' | tail -n 1"); said == "" {
-		m.t.Error("nothing is logged of it")
-	}
-
 	r = m.try("unshare --mount sh -c 'mount -o remount,rw,bind /proc/sys 2>/dev/null; exec e2e-agent attack reuse " + uid + " $(id -g ada) $(getent group dcm | cut -d: -f3) 40'")
 	if r.Code != 0 {
 		m.t.Errorf("numbers that are used again: %d, %s%s", r.Code, r.Stdout, r.Stderr)
@@ -67,10 +64,8 @@ func attacksBounded(m machine) {
 	const logged = "journalctl --boot --unit=dcm --output=cat | wc -l"
 	before := m.run(logged)
 	for _, flood := range []string{"use", "plan", "dry-run", "acquire", "release"} {
-		for _, user := range []string{ada, "setpriv --reuid=nobody --regid=nogroup --clear-groups "} {
-			answered := m.run("timeout 60 " + user + "e2e-agent attack flood " + flood + " 2")
-			m.t.Logf("%s: %s answers, the daemon has had %d MiB", flood, answered, m.highWater())
-		}
+		answered := m.run("timeout 60 " + ada + "e2e-agent attack flood " + flood + " 2 & setpriv --reuid=nobody --regid=nogroup --clear-groups timeout 60 e2e-agent attack flood " + flood + " 2; wait $!")
+		m.t.Logf("%s: %q answers, the daemon has had %d MiB", flood, answered, m.highWater())
 	}
 	if high := m.highWater(); high<<20 > limit/2 {
 		m.t.Errorf("the daemon has had %d MiB of memory, of %d MiB that it may", high, limit>>20)

