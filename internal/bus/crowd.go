@@ -159,7 +159,7 @@ func (c *callers) of(ctx context.Context, conn *peer.Conn, sender string) (crede
 const proc = "/proc"
 
 // credentialsOf asks the bus, and identifies the process: by the pidfd that the bus took
-// when the connection was made, or where it takes none (dbus 1.14, dbus-broker 34) by the
+// when the connection was made, or where it takes none (as dbus 1.14) by the
 // number, before anything else is done.
 func credentialsOf(ctx context.Context, conn *peer.Conn, sender string) (credentials, error) {
 	msg := &dbus.Message{
