@@ -162,9 +162,15 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(answer)
 }
 
+// serve returns a copy, which is written to the client without the lock.
 func (a *API) serve(method, path, selector string, body []byte) (int, Object) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	code, answer := a.answer(method, path, selector, body)
+	return code, clone(answer)
+}
+
+func (a *API) answer(method, path, selector string, body []byte) (int, Object) {
 	at, sub := path, ""
 	for _, s := range []string{"/status", "/eviction"} {
 		if base, ok := strings.CutSuffix(path, s); ok {
