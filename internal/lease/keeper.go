@@ -79,6 +79,9 @@ type Host interface {
 	// if they are. The lease is up, and the lock of Still is free: dcm-guard may have to
 	// wait for a run that waits for the lock.
 	Guard(ctx context.Context, unit string) (why string)
+	// Reachable returns when the nodes of a lease are not guarded for a holder that has ended,
+	// or why they still are. Like Guard it needs the lock of Still to be free.
+	Reachable(ctx context.Context, unit string, nodes []string) (why string)
 	// Cap limits what a shared lease may take of the GPUs' memory, in bytes, and says
 	// what is in force.
 	Cap(ctx context.Context, unit string, caps Caps) string
@@ -245,6 +248,11 @@ func (k *Keeper) complete(ctx context.Context, parts []Part, l *Lease, r Request
 	}
 	if r.Kind == Shared {
 		l.Notes = append(l.Notes, k.Host.Cap(ctx, l.Unit, shareOf(parts, l.Choice, r.Of)))
+	}
+	if r.Kind != Exclusive {
+		if why := k.Host.Reachable(ctx, l.Unit, l.Nodes); why != "" {
+			l.Notes = append(l.Notes, why)
+		}
 	}
 }
 

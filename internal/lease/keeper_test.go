@@ -33,6 +33,7 @@ type host struct {
 	locked   bool // the lock of Still is held
 	unlocked *sync.Cond
 	guarded  []string
+	reached  []string
 	alone    map[int]string // process → the lease that it is in and nobody else
 	inside   map[int]string // process → the lease that it is in with others
 	terms    map[string]Term
@@ -161,6 +162,13 @@ func (h *host) Cap(_ context.Context, unit string, c Caps) string {
 }
 
 func (h *host) Guard(_ context.Context, unit string) string { return h.afterwards(unit, h.guard) }
+
+func (h *host) Reachable(_ context.Context, unit string, nodes []string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.reached = append(h.reached, fmt.Sprint(unit, " ", nodes))
+	return ""
+}
 
 // afterwards is of what starts dcm-guard.service, which may wait for a run that waits for the
 // lock.
@@ -499,6 +507,9 @@ func TestGuard_AfterTheScopeWithoutTheLock(t *testing.T) {
 	exclusive, shared := ask(1), ask(1)
 	exclusive.Kind, shared.Kind, shared.Of = Exclusive, Shared, 2
 	first, second := acquire(t, k, alice, exclusive), acquire(t, k, alice, shared)
+	if want := []string{fmt.Sprint(second.Unit, " ", second.Nodes)}; !slices.Equal(h.reached, want) {
+		t.Errorf("looked at were the nodes of %q, want %q", h.reached, want)
+	}
 	if want := []string{first.Unit, second.Unit}; !slices.Equal(h.guarded, want) {
 		t.Errorf("dcm-guard ran for %q, want %q; the notes are %q and %q", h.guarded, want, first.Notes, second.Notes)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,6 +69,47 @@ func (p *premises) guarded(ctx context.Context, unit string) (report.Guard, erro
 		}
 	}
 	return report.Guard{}, fmt.Errorf("%s: the guard's table does not have the partitions of %s", unitname.Guard, unit)
+}
+
+// Reachable has dcm-guard.service run as long as its table has nodes of a lease for somebody
+// else. An exclusive lease that has ended, or a reservation that has changed, stays in the
+// table until the next run.
+func (p *premises) Reachable(ctx context.Context, unit string, nodes []string) string {
+	ctx, cancel := context.WithTimeout(ctx, guardTimeout)
+	defer cancel()
+	for range guardRuns {
+		state, err := report.ReadGuard(p.host.Runtime())
+		if err != nil || state == nil || closedTo(*state, unit, nodes) == "" {
+			return ""
+		}
+		if err := (hostGuard{host: p.host}).RunOnce(ctx); err != nil {
+			return "some devices may not open yet: " + err.Error()
+		}
+	}
+	state, err := report.ReadGuard(p.host.Runtime())
+	if err != nil || state == nil {
+		return ""
+	}
+	if node := closedTo(*state, unit, nodes); node != "" {
+		return node + " may not open: it is guarded for another holder"
+	}
+	return ""
+}
+
+// closedTo returns a node that is guarded and does not open for a holder, "" if there is none.
+func closedTo(t report.Guard, holder string, nodes []string) string {
+	open := make(map[string]bool)
+	for _, g := range t.Table {
+		if slices.Contains(nodes, g.Node) {
+			open[g.Node] = open[g.Node] || g.Holder == holder
+		}
+	}
+	for _, node := range nodes {
+		if is, guarded := open[node]; guarded && !is {
+			return node
+		}
+	}
+	return ""
 }
 
 // guardUnit is dcm-guard.service, and what it is for.
