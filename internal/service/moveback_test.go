@@ -24,12 +24,11 @@ const wrongScope = "dcm-lease-1000-4f1c09aa.scope"
 
 // mover is a PID 1 that moves processes in a tree of files.
 type mover struct {
-	t      *testing.T
-	h      *host.Host
-	main   map[uint32]string // process → the service whose main process it is
-	gone   []string          // units that are not there any more
-	did    []string
-	onStop func()
+	t    *testing.T
+	h    *host.Host
+	main map[uint32]string // process → the service whose main process it is
+	gone []string          // units that are not there any more
+	did  []string
 }
 
 func (m *mover) procs() string {

@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string) error {
 	case len(args) == 2 && args[0] == "serial":
 		return serial(ctx, args[1])
 	}
-	return errors.New("usage: agent serve DIR | agent serial PATTERN | agent await FILE TEXT | agent flight FILE READY | agent grab FILE NODE... | agent pounce FILE DIR NODE | agent crowd SOCKET READY | agent hold | agent attack ...")
+	return errors.New("usage: agent serve DIR | agent serial PATTERN | agent await FILE TEXT | agent flight FILE READY | agent grab FILE NODE... | agent pounce FILE DIR NODE | agent crowd SOCKET READY | agent hold | agent attack KIND ARGUMENT")
 }
 
 func serve(ctx context.Context, dir string) error {
