@@ -55,7 +55,7 @@ mkdir "$tree/lib/modules/$version/updates"
 cp "$modules"/*.ko "$tree/lib/modules/$version/updates"
 chroot "$tree" depmod "$version"
 
-rm -rf "$tree"/boot/* "$tree"/usr/src/* "$tree"/usr/lib/gcc* "$tree"/usr/libexec/gcc "$tree"/var/cache/apt/* "$tree"/var/lib/apt/lists/*
+rm -rf "${tree:?}"/boot/* "$tree"/usr/src/* "$tree"/usr/lib/gcc* "$tree"/usr/libexec/gcc "$tree"/var/cache/apt/* "$tree"/var/lib/apt/lists/*
 rm -f "$tree"/initrd.img* "$tree"/vmlinuz* "$tree"/usr/bin/*-linux-gnu-*
 
 # Services that take time at a boot and that no test needs.
