@@ -15,7 +15,7 @@ func TestWhatNobodyHasStoppedIsMissing(t *testing.T) {
 	unit := func(name, run, active, result string, e systemd.End) down {
 		return down{systemd.Unit{Name: name, ID: name, Load: "loaded", Active: active, Result: result, Invocation: run}, e}
 	}
-	owed := debts{"a.service": "1", "b.service": "1", "old.service": "", "gpu.target": "1"}
+	owed := debts{"a.service": "1", "b.service": "1", "b.socket": "1", "old.service": "", "gpu.target": "1"}
 	for _, test := range []struct {
 		name    string
 		units   []down
@@ -38,6 +38,11 @@ func TestWhatNobodyHasStoppedIsMissing(t *testing.T) {
 			unit("a.service", "1", "inactive", "success", systemd.End{Began: 1, Left: 7, Exited: 8, Needs: []string{"b.service"}}),
 			unit("b.service", "2", "failed", "exit-code", systemd.End{Began: 9, Exited: 10, Left: 11}),
 		}, false, []string{"a.service", "b.service"}},
+		{"a socket starts before its service and all others", []down{
+			unit("a.service", "2", "failed", "exit-code", systemd.End{Began: 5, Exited: 7, Left: 8}),
+			unit("b.service", "2", "failed", "exit-code", systemd.End{Began: 5, Exited: 7, Left: 8}),
+			unit("b.socket", "1", "failed", "service-start-limit-hit", systemd.End{Began: 1, Exited: 7, Left: 4}),
+		}, false, []string{"b.socket", "a.service", "b.service"}},
 		{"what it is bound to ended", []down{
 			unit("a.service", "2", "inactive", "success", systemd.End{Began: 10, Left: 12, Exited: 13, Bound: []string{"b.service"}}),
 			unit("b.service", "2", "inactive", "success", systemd.End{Began: 9, Exited: 10, Left: 11}),

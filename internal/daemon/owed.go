@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"dcm/internal/report"
 	"dcm/internal/systemd"
@@ -73,7 +75,9 @@ type down struct {
 	end systemd.End
 }
 
-// missing returns those that nobody has stopped.
+// missing returns those that nobody has stopped, in the order in which to start them:
+// systemd refuses to start a socket whose service is active, so units that trigger others
+// come first.
 func (d debts) missing(units []down, require bool) []string {
 	lost := make(map[string]down)
 	for {
@@ -84,9 +88,19 @@ func (d debts) missing(units []down, require bool) []string {
 			}
 		}
 		if len(lost) == before {
-			return slices.Sorted(maps.Keys(lost))
+			return slices.SortedFunc(maps.Keys(lost), func(a, b string) int {
+				if ta, tb := triggers(a), triggers(b); ta != tb {
+					return map[bool]int{true: -1, false: 1}[ta]
+				}
+				return strings.Compare(a, b)
+			})
 		}
 	}
+}
+
+// triggers reports whether the unit is of a type that starts other units.
+func triggers(unit string) bool {
+	return slices.Contains([]string{".socket", ".path", ".timer", ".automount"}, filepath.Ext(unit))
 }
 
 func (d debts) lost(u down, others map[string]down, require bool) bool {
