@@ -400,8 +400,8 @@ func shared(m machine) {
 		m.t.Errorf("more than one user may have: %d, %s", r.Code, r.Stderr)
 	}
 	// A limit is waited for.
-	m.run("rm -f /run/hers; setsid " + ada + "dcm run -n 2 -- sh -c 'echo held >/run/hers; exec sleep infinity' >/dev/null 2>&1 </dev/null &")
-	m.await("/run/hers", "held")
+	m.run("rm -f /tmp/hers; setsid " + ada + "dcm run -n 2 -- sh -c 'echo held >/tmp/hers; exec sleep infinity' >/dev/null 2>&1 </dev/null &")
+	m.await("/tmp/hers", "held")
 	if r := m.try(ada + "dcm run -- true"); r.Code != 75 || !strings.Contains(r.Stderr, "1 more would exceed max-per-user in [leases] = 2: 2 in use") {
 		m.t.Errorf("more than a user may have now: %d, %s", r.Code, r.Stderr)
 	}
