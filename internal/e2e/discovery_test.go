@@ -51,7 +51,9 @@ func discovery(m machine) {
 	}
 	m.run("grep -q dcm-apply.service /run/systemd/generator/" + unit + ".d/50-dcm.conf")
 	// Behind it comes the dashboard, which the run has taken down with gpuagent.
-	if c := m.state().Clients; len(c) != 6 || c[5].Unit != dashboard || c[4] != (report.Client{Unit: unit, Before: "active", Now: "active", Sub: "running", Result: "success", Back: true}) {
+	want := report.Client{Unit: unit, Before: "active", Now: "active", Sub: "running", Result: "success", Back: true,
+		Invocation: m.show(unit, "InvocationID")["InvocationID"]}
+	if c := m.state().Clients; len(c) != 6 || c[5].Unit != dashboard || c[4] != want {
 		m.t.Errorf("clients are %+v", c)
 	}
 
