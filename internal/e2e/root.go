@@ -131,7 +131,7 @@ func (r Recipe) Directory(ctx context.Context, log io.Writer) (string, error) {
 	if err := os.MkdirAll(CacheDir(), 0o755); err != nil {
 		return "", fmt.Errorf("cannot cache the root %s: %w", r.Suite, err)
 	}
-	unlock, err := lock(dir + ".lock")
+	unlock, err := Lock(dir + ".lock")
 	if err != nil {
 		return "", fmt.Errorf("cannot cache the root %s: %w", r.Suite, err)
 	}
@@ -159,8 +159,9 @@ func (r Recipe) build(ctx context.Context, dir string, log io.Writer) error {
 	return os.Rename(partial, dir)
 }
 
-// lock holds off other test processes: two of them would make the same root.
-func lock(path string) (func() error, error) {
+// Lock takes the lock of a file of the cache, so that two test processes do not make the
+// same one, and returns the function that releases it.
+func Lock(path string) (func() error, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err

@@ -101,7 +101,7 @@ func making() (done func() error, err error) {
 	if err := os.MkdirAll(CacheDir(), 0o755); err != nil {
 		return nil, err
 	}
-	return lock(filepath.Join(CacheDir(), "making.lock"))
+	return Lock(filepath.Join(CacheDir(), "making.lock"))
 }
 
 // end kills what is in the cgroup and removes it, as soon as the kernel has seen the

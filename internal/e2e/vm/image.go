@@ -14,8 +14,6 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"dcm/internal/e2e"
 )
 
@@ -158,7 +156,7 @@ func buildModules(ctx context.Context, root string, log io.Writer) (string, erro
 		return "", err
 	}
 	out := root + "-kmod-" + hex.EncodeToString(sum.Sum(nil)[:6])
-	unlock, err := lockFile(out + ".lock")
+	unlock, err := e2e.Lock(out + ".lock")
 	if err != nil {
 		return "", err
 	}
@@ -184,17 +182,6 @@ func script(ctx context.Context, log io.Writer, text string, args ...string) err
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	return cmd.Run()
-}
-
-func lockFile(path string) (func() error, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f.Close, nil
 }
 
 // Boot boots a machine from the disk, cold, and returns when it is up.
