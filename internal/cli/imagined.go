@@ -124,7 +124,7 @@ func (s scene) choose(book []lease.Held, w bus.Want) (placement.Choice, error) {
 	}
 	kinds, err := sought.Among(there)
 	if err != nil {
-		return placement.Choice{}, err
+		return placement.Choice{}, exit.With(exit.Permanent, err)
 	}
 	c, err := placement.Choose(node, taken, placement.Want{Partitions: w.Partitions, GPUs: w.GPUs, Place: place, Kinds: kinds})
 	if _, short := errors.AsType[*placement.ShortError](err); short {

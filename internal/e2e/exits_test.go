@@ -32,6 +32,7 @@ func exitStatuses(m machine) {
 		told    string
 	}{
 		{"run", 69, "dcm run -n 64 -- true", ""},
+		{"run", 69, "dcm run --mode 3g.40gb -- true", "there is no partition 3g.40gb: there are amd "},
 		{"run", 75, hold + "dcm run -n 50 -- true" + free, "are free"},
 		{"run", 1, down + "dcm run -- true" + up, "dcm.service is not running (inactive); see systemctl status dcm"},
 		{"release", 1, down + "dcm release dcm-lease-0-00000000.scope" + up, "dcm.service is not running (inactive)"},

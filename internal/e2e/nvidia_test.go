@@ -11,6 +11,7 @@ import (
 
 	"dcm/internal/account"
 	"dcm/internal/e2e"
+	"dcm/internal/exit"
 	"dcm/internal/nvml/standin"
 	"dcm/internal/report"
 )
@@ -702,7 +703,7 @@ func bothReserved(m machine) {
 		m.can(lease, d, false, d.with(has...))
 		m.run("dcm release " + lease)
 	}
-	if r := m.try("dcm run --mode 3g.40gb -- true"); r.Code != 1 || !strings.Contains(r.Stderr, "there is no partition 3g.40gb: there are amd CPX/NPS1, nvidia 1g.10gb") {
+	if r := m.try("dcm run --mode 3g.40gb -- true"); r.Code != exit.Permanent || !strings.Contains(r.Stderr, "there is no partition 3g.40gb: there are amd CPX/NPS1, nvidia 1g.10gb") {
 		m.t.Errorf("what there is not: %d, %s", r.Code, r.Stderr)
 	}
 	before := m.units("alpha.service", "beta@1.service")

@@ -32,7 +32,7 @@ func Table() []Entry {
 		{Status: Unseen, Commands: []string{"status"}, When: "the state cannot be seen from here"},
 		{Status: Overtaken, Commands: following, When: "another profile was selected before the daemon was at rest", Daemon: true},
 		{Status: Usage, When: "a wrong command line"},
-		{Status: Permanent, Commands: []string{"run"}, When: "the reservations or limits make the request impossible", Daemon: true},
+		{Status: Permanent, Commands: []string{"run"}, When: "the reservations or limits make the request impossible, or no partition is of that vendor or mode", Daemon: true},
 		{Status: Permanent, Commands: []string{"oneshot"}, When: "the GPUs cannot have this profile, and trying again does not help"},
 		{Status: Permanent, Commands: []string{"daemon"}, When: "the same, at a start that systemd has not made by itself", Daemon: true},
 		{Status: Transient, Commands: []string{"run"}, When: "not enough is free, earlier requests wait, or the GPUs are being partitioned", Daemon: true},

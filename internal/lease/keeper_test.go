@@ -23,6 +23,7 @@ type host struct {
 	mu       sync.Mutex
 	tenants  []Tenant
 	reserved map[string]string
+	kind     string // of every partition; "" in a list of an older dcm
 	open     map[string][]string
 	starts   map[int]uint64
 	changing bool
@@ -71,7 +72,11 @@ func (h *host) Facts(context.Context) (Facts, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls++
-	return Facts{Parts: parts(), Tenants: slices.Clone(h.tenants), Reserved: h.reserved, Open: h.open}, nil
+	all := parts()
+	for i := range all {
+		all[i].Kind = h.kind
+	}
+	return Facts{Parts: all, Tenants: slices.Clone(h.tenants), Reserved: h.reserved, Open: h.open}, nil
 }
 
 func (h *host) Ready(ctx context.Context, _ Caller) (Facts, Move, error) {

@@ -7,11 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"dcm/internal/partition"
 	"dcm/internal/placement"
 )
 
 // ImpossibleError is the refusal of a request that cannot be met even when all other leases
-// have ended: reservations or limits are in its way.
+// have ended: reservations or limits are in its way, or no partition is of its kind.
 type ImpossibleError struct{ Err error }
 
 func (e *ImpossibleError) Error() string { return e.Err.Error() }
@@ -29,6 +30,9 @@ func (k *Keeper) impossible(f Facts, c Caller, r Request, at location) error {
 	_, err := k.choose(alone, c, r)
 	if limit, ok := errors.AsType[*LimitError](err); ok {
 		return &ImpossibleError{limit}
+	}
+	if none, ok := errors.AsType[*partition.NoKindError](err); ok {
+		return &ImpossibleError{none}
 	}
 	short, ok := errors.AsType[*placement.ShortError](err)
 	if !ok {

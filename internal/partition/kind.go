@@ -76,8 +76,18 @@ func (s Sought) String() string {
 // KindOf is what a partition is: whose, and its mode or its own profile.
 func KindOf(v Vendor, mode string) string { return v.Name() + " " + mode }
 
-// Among returns those kinds that are meant, nil where any is; it is an error if there is
-// none.
+// NoKindError is that no partition of the node is of a requested kind.
+type NoKindError struct {
+	Sought Sought
+	There  []string // the kinds that the node has
+}
+
+func (e *NoKindError) Error() string {
+	return fmt.Sprintf("there is no partition %s: there are %s", e.Sought, cmp.Or(List(e.There), "none"))
+}
+
+// Among returns those kinds that are meant, nil where any is; it is a [NoKindError] if
+// there is none.
 func (s Sought) Among(there []string) ([]string, error) {
 	if s.Any() {
 		return nil, nil
@@ -95,7 +105,7 @@ func (s Sought) Among(there []string) ([]string, error) {
 		}
 	}
 	if out == nil {
-		return []string{}, fmt.Errorf("there is no partition %s: there are %s", s, cmp.Or(List(all), "none"))
+		return []string{}, &NoKindError{s, all}
 	}
 	return out, nil
 }
