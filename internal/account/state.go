@@ -13,7 +13,7 @@ const (
 	Down      State = "daemon-down"          // dcm.service does not run: nobody watches
 	Shared    State = "not-exclusive"        // what is reserved exclusively is confined, and open to others
 	Unordered State = "drop-ins-missing"     // systemd has not loaded dcm's drop-ins of clients
-	Nodeless  State = "partition-missing"    // a partition has no device node: the kernel has too few minors
+	Nodeless  State = "partition-missing"    // a partition has no device node, or a regular file has the name of /dev/kfd
 	Kept      State = "configuration-kept"   // that on disk is broken; the last good one stays in force
 	Unseen    State = "unknown"              // the GPUs may not be looked at from here
 	Rebooting State = "rebooting"            // the host is being rebooted for the profile

@@ -54,6 +54,7 @@ func check(ctx context.Context, h *host.Host, con *Console, given []string, kind
 		checkClients(ctx, h, con, cfg)
 		checkUsers(ctx, h, con, cfg)
 		checkRestart(ctx, h, con, cfg)
+		checkNodes(h, con)
 	}
 	var misplaced error
 	if kind == "" {
@@ -134,6 +135,12 @@ func checkReserved(h *host.Host, cfg *config.Config) error {
 		return fmt.Errorf("%w\n%s", err, gpu.Cure(err))
 	}
 	return nil
+}
+
+func checkNodes(h *host.Host, con *Console) {
+	if p := h.FalseNode(); p != nil {
+		fmt.Fprintf(con.err, "%s%s\n   cure: %s\n", con.yellow("dcm: warning: "), p.Text, p.Cure)
+	}
 }
 
 func selection(cfg *config.Config) string {

@@ -50,6 +50,9 @@ func (h *Host) sight(ctx context.Context, cfg *config.Config, devices []gpu.Devi
 	if short := h.Short(gpu.Partitionable(devices)); short != nil {
 		s.Problems = append(s.Problems, account.Problem{State: account.Nodeless, Text: short.Text, Cure: short.Cure})
 	}
+	if p := h.FalseNode(); p != nil {
+		s.Problems = append(s.Problems, *p)
+	}
 	s.GPUs = gpus(devices, d.Want)
 	s.Parts = parts(devices)
 	if !known(s.Parts, before.Parts) && all {
