@@ -21,7 +21,9 @@ import (
 type Recipe struct {
 	Suite    string
 	Packages []string // in addition to those every root has
-	Bare     bool     // Packages only: for running a program in it, not for booting it
+	// Backports are packages of the suite's backports.
+	Backports []string
+	Bare      bool // Packages only: for running a program in it, not for booting it
 }
 
 // Bookworm has systemd 252, the one of Enterprise Linux 9.
@@ -105,7 +107,15 @@ func (r Recipe) arguments() []string {
 		packages = append(packages, Dependencies()...)
 	}
 	slices.Sort(packages)
-	return []string{
+	var hooks []string
+	if len(r.Backports) > 0 {
+		// From the same mirror as everything else.
+		hooks = append(hooks, `--setup-hook=sed -n "s/ `+r.Suite+` / `+r.Suite+`-backports /p" "$1"/etc/apt/sources.list >"$1"/etc/apt/sources.list.d/backports.list`)
+		for _, p := range r.Backports {
+			packages = append(packages, p+"/"+r.Suite+"-backports")
+		}
+	}
+	return append(hooks, []string{
 		"--mode=root", "--variant=minbase", "--format=directory", "--quiet",
 		"--include=" + strings.Join(packages, ","),
 		// A mirror's snapshot is older than its own validity allows.
@@ -116,7 +126,7 @@ func (r Recipe) arguments() []string {
 		`--customize-hook=rm -f "$1"/etc/systemd/system/timers.target.wants/*`,
 		`--customize-hook=rm -f "$1"/etc/systemd/system/getty.target.wants/*`,
 		`--customize-hook=rm -f "$1"/etc/machine-id "$1"/etc/hostname`,
-	}
+	}...)
 }
 
 func (r Recipe) place() string {

@@ -11,12 +11,13 @@ version=$(ls "$root/lib/modules")
 
 cp "$root/boot/vmlinuz-$version" "$output/kernel"
 
-# The initial RAM disk loads the modules of the disk and of the root file system.
+# The initial RAM disk loads the modules of the disk, of the root file system and of the
+# agent's line, as far as the kernel does not have them built in.
 mkdir -p "$work/initrd/bin" "$work/initrd/dev" "$work/initrd/proc" "$work/initrd/root"
 cp "$tree/bin/busybox" "$work/initrd/bin/busybox"
 {
 	echo '#!/bin/busybox sh'
-	chroot "$tree" modprobe -S "$version" --show-depends -a virtio_blk ext4 |
+	chroot "$tree" modprobe -S "$version" --show-depends -a virtio_pci virtio_blk virtio_console ext4 |
 		while read -r verb file _; do
 			[ "$verb" = insmod ] || continue
 			name=$(basename "$file")

@@ -18,9 +18,11 @@ import (
 
 // Machine is a running virtual machine. Run is safe for concurrent use.
 type Machine struct {
-	dir     string // disk.qcow2, console.log
-	disk    Disk
+	dir     string // disk.qcow2, qemu.log, kernel.log, sockets
+	release func() error
+	disk    *Disk
 	options Options
+	console bool // the serial line is this process's terminal
 	running *process
 }
 
@@ -52,13 +54,16 @@ func (m *Machine) start(restore bool) error {
 	if err != nil {
 		return errors.Join(err, p.stop())
 	}
-	console, err := os.OpenFile(m.path("console.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	messages, err := os.OpenFile(m.path("qemu.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return errors.Join(err, p.stop())
 	}
-	defer console.Close()
+	defer messages.Close()
 	p.cmd = exec.Command("qemu-system-x86_64", m.arguments(restore)...)
-	p.cmd.Stdout, p.cmd.Stderr = console, console
+	p.cmd.Stdout, p.cmd.Stderr = messages, messages
+	if m.console {
+		p.cmd.Stdin, p.cmd.Stdout = os.Stdin, os.Stdout
+	}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
 		p.cmd = nil
@@ -101,12 +106,16 @@ func (m *Machine) arguments(restore bool) []string {
 		"-chardev", "socket,id=agent,path=" + m.path("agent.sock"),
 		"-device", "virtserialport,chardev=agent,nr=1",
 		"-chardev", "socket,id=monitor,path=" + m.path("monitor.sock"), "-mon", "chardev=monitor,mode=control",
-		"-serial", "file:" + m.path("kernel.log"),
+	}
+	if m.console {
+		args = append(args, "-chardev", "stdio,id=console,signal=off,logfile="+m.path("kernel.log"), "-serial", "chardev:console")
+	} else {
+		args = append(args, "-serial", "file:"+m.path("kernel.log"))
 	}
 	if restore {
 		return append(args, "-loadvm", snapshot)
 	}
-	return args
+	return append(args, "-no-reboot") // a panic ends QEMU
 }
 
 func (p *process) listen(path string) (net.Listener, error) {
@@ -217,18 +226,41 @@ func (m *Machine) restart(ctx context.Context, argv ...string) error {
 // PowerCut ends the guest without a shutdown. [Machine.PowerOn] boots it again.
 func (m *Machine) PowerCut(context.Context) error { return m.running.stop() }
 
+// bootAttempts is how often a boot is tried: a guest's kernel may panic when it changes
+// its own code under multi-threaded emulation, in one of fifteen boots on some hosts.
+const bootAttempts = 3
+
 // PowerOn boots the guest from its disk and waits until it is up.
 func (m *Machine) PowerOn(ctx context.Context) error {
-	if err := m.start(false); err != nil {
-		return err
+	var errs []error
+	for range bootAttempts {
+		err := m.start(false)
+		if err == nil {
+			err = m.booted(ctx)
+		}
+		if err == nil {
+			// From now on a reboot is one.
+			_, err = m.running.monitor.execute("set-action", map[string]string{"reboot": "reset"})
+			return err
+		}
+		errs = append(errs, err)
+		if m.running != nil {
+			errs = append(errs, m.running.stop())
+		}
+		if ctx.Err() != nil {
+			break
+		}
 	}
-	return m.booted(ctx)
+	return errors.Join(errs...)
 }
+
+// Done is closed when QEMU has exited, which it does when the guest powers off.
+func (m *Machine) Done() <-chan struct{} { return m.running.exited }
 
 // Console returns the messages of QEMU and of the guest's kernel.
 func (m *Machine) Console() string {
 	var out strings.Builder
-	for _, name := range []string{"console.log", "kernel.log"} {
+	for _, name := range []string{"qemu.log", "kernel.log"} {
 		text, err := os.ReadFile(m.path(name))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			text = []byte(err.Error())
@@ -244,7 +276,7 @@ func (m *Machine) Close() error {
 	if m.running != nil {
 		err = m.running.stop()
 	}
-	return errors.Join(err, os.RemoveAll(m.dir))
+	return errors.Join(err, m.release())
 }
 
 func (m *Machine) path(name string) string { return filepath.Join(m.dir, name) }

@@ -3,16 +3,14 @@ package vm_test
 import (
 	"context"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"dcm/internal/ample"
-	"dcm/internal/e2e"
 	"dcm/internal/e2e/remote"
 	"dcm/internal/e2e/vm"
+	"dcm/internal/e2e/vm/testnode"
 )
 
 // waitLimit is the limit of one command or boot in a guest, which a host under load
@@ -31,7 +29,10 @@ func TestVM(t *testing.T) {
 	if err := vm.Missing(); err != nil {
 		t.Fatal(err)
 	}
-	p := product(t)
+	p, err := testnode.Product(t.Context(), "../../..", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	turns := make(chan struct{}, machines)
 	for name := range strings.SplitSeq(names, ",") {
 		guest, ok := vm.Guests()[name]
@@ -59,51 +60,9 @@ type scenario struct {
 	run  func(machine)
 }
 
-func product(t *testing.T) vm.Product {
-	t.Helper()
-	dir := t.TempDir()
-	command(t, "make", "--directory=../../..", "packages", "ARCHES=amd64", "PACKAGERS=deb", "DIST="+dir)
-	files, err := filepath.Glob(filepath.Join(dir, "dcm_*.deb"))
-	if err != nil || len(files) != 1 {
-		t.Fatalf("packages are %q, %v; want one", files, err)
-	}
-	agent := filepath.Join(dir, "agent")
-	command(t, "go", "build", "-trimpath", "-o", agent, "dcm/internal/e2e/agent")
-	return vm.Product{Package: files[0], Agent: agent, Seed: seed()}
-}
-
-func command(t *testing.T, argv ...string) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, text)
-	}
-}
-
-// seed has two services that use the GPUs, and one that requires one of them.
-func seed() e2e.Seed {
-	client := func(name string) string {
-		return "[Unit]\nDescription=GPU client " + name + "\n[Service]\nExecStart=/usr/local/bin/gpu-client\nRestart=on-failure\nRestartSec=1\n[Install]\nWantedBy=multi-user.target\n"
-	}
-	s := e2e.Seed{
-		"/usr/local/bin/gpu-client": {Mode: 0o755, Content: []byte("#!/bin/sh\nexec 3</dev/kfd\nexec sleep infinity\n")},
-		"/etc/systemd/system/dashboard.service": {Content: []byte(
-			"[Unit]\nRequires=gpuagent.service\nAfter=gpuagent.service\n[Service]\nExecStart=sleep infinity\n")},
-		"/etc/dcm/dcm.toml": {Content: []byte("[clients]\nunits = [\"amd-metrics-exporter\", \"gpuagent\"]\n")},
-	}
-	for _, name := range []string{"amd-metrics-exporter", "gpuagent"} {
-		s["/etc/systemd/system/"+name+".service"] = e2e.File{Content: []byte(client(name))}
-	}
-	for _, name := range []string{"amd-metrics-exporter", "gpuagent", "dashboard"} {
-		s["/etc/systemd/system/multi-user.target.wants/"+name+".service"] = e2e.File{Link: "../" + name + ".service"}
-	}
-	return s
-}
-
 // images are a guest's booted machines, by their number of GPUs.
 type images struct {
-	disk vm.Disk
+	disk *vm.Disk
 	two  *vm.Image
 }
 
@@ -111,20 +70,16 @@ func prepare(t *testing.T, g vm.Guest, p vm.Product) images {
 	t.Helper()
 	ctx, cancel := ample.Context(t.Context(), 10*time.Minute)
 	defer cancel()
-	dir, err := os.MkdirTemp(e2e.CacheDir(), "vm-")
+	disk, err := vm.OpenDisk(ctx, g, p, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
+		if err := disk.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	disk, err := vm.NewDisk(ctx, g, p, dir, t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
-	two, err := disk.Save(ctx, vm.Options{GPUs: 2}, nil)
+	two, err := disk.Image(ctx, vm.Options{GPUs: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
