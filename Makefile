@@ -30,7 +30,7 @@ PROGRAMS = dcm dcm-service dcm-smi dcm-nvml dcm-guard dcm-sim
 # A module of its own, so that nothing of Kubernetes is linked into what runs on a host.
 NESTED   = cmd/dcm-kubernetes
 
-.PHONY: build packages install demo test race roots scale soak soak-leases test-vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-packages clean
+.PHONY: build packages install demo test race roots surface scale soak soak-leases test-vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-packages clean
 
 build:
 	for program in $(PROGRAMS); do \
@@ -175,6 +175,13 @@ test-nvidia:
 # what it does to device nodes. As root, on a Debian whose mirror has non-free.
 test-nvml:
 	DCM_E2E=require DCM_NVML=1 $(GO) test -count=1 -timeout=0 -run '^TestRealLibrary$$' -v ./cmd/dcm-nvml
+
+# What users depend on, as recorded in internal/surface/golden: written again, to be
+# compared with git diff. The tests only compare it.
+surface:
+	DCM_SURFACE_WRITE=1 $(GO) test -count=1 ./internal/surface
+	DCM_SURFACE_WRITE=1 DCM_E2E=require $(GO) test -count=1 -timeout=0 -run '^TestNode$$/^surface$$' ./internal/e2e
+	$(GIT) diff --stat -- internal/surface/golden
 
 # Every fuzz target for a time. Seeds and what was once found run with every go test.
 fuzz:

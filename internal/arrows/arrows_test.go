@@ -64,6 +64,7 @@ var allowed = map[string][]string{
 	"internal/metrics":      {"internal/account", "internal/report"},
 	"internal/sim":          {"internal/nvml/standin"},
 	"internal/ample":        {},
+	"internal/surface":      {},
 	"internal/sim/simtest":  {"internal/sim"},
 	"internal/host":         {"internal/account", "internal/exclusive", "internal/amdgpu", "internal/nvidia", "internal/apply", "internal/config", "internal/gpu", "internal/history", "internal/lease", "internal/placement", "internal/report", "internal/selftest", "internal/systemd"},
 	"internal/exit":         {},

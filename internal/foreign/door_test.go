@@ -59,7 +59,7 @@ func TestForeignTextComesInByOneDoor(t *testing.T) {
 // the agent of a cluster, which is confined to a container and tells what it reads in
 // quotes, or to the API server.
 func apart(dir string) bool {
-	for _, d := range []string{"internal/foreign", "internal/sim", "internal/e2e", "internal/arrows", "internal/amdsmi", "internal/nvml", "internal/confine", "cmd/dcm-sim", "cmd/dcm-smi", "cmd/dcm-nvml", "cmd/dcm-kubernetes", "packaging"} {
+	for _, d := range []string{"internal/foreign", "internal/sim", "internal/e2e", "internal/surface", "internal/arrows", "internal/amdsmi", "internal/nvml", "internal/confine", "cmd/dcm-sim", "cmd/dcm-smi", "cmd/dcm-nvml", "cmd/dcm-kubernetes", "packaging"} {
 		if dir == d || strings.HasPrefix(dir, d+"/") {
 			return true
 		}
