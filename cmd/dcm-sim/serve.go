@@ -33,6 +33,7 @@ func newServe() *cobra.Command {
 	c.Flags().BoolVar(&o.NodeLock, "node-lock", false, "as older kernels: any process and any switch makes every GPU busy")
 	tells := c.Flags().String("tells", "", "how the kernel tells what partitions are used for: 1.1, 1.6, 1.7, 1.8, sums, 1.3, none, short, other")
 	c.Flags().BoolVar(&o.OldMinors, "old-minors", false, "as kernels before 6.12: 64 DRM minors of each kind, and no more")
+	c.Flags().BoolVar(&o.Scattered, "scattered-minors", false, "DRM minors in no order, as after rebinds")
 	c.Flags().StringVar(&o.MIG, "mig", "", "file in which the stand-in of NVIDIA's library keeps what the GPUs have")
 	uevents := c.Flags().Bool("uevents", false, "have the kernel tell of the devices, on this host, to whoever listens")
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -10,7 +10,13 @@ import (
 )
 
 func TestPartitionsHaveTheirNodesAndTheirShare(t *testing.T) {
-	b := overSysfs(t, "mi300x-8-bmc", sim.Options{})
+	for _, scattered := range []bool{false, true} {
+		t.Run(fmt.Sprintf("scattered=%t", scattered), func(t *testing.T) { partitionsHaveTheirNodes(t, scattered) })
+	}
+}
+
+func partitionsHaveTheirNodes(t *testing.T, scattered bool) {
+	b := overSysfs(t, "mi300x-8-bmc", sim.Options{Scattered: scattered})
 	if err := b.node.Switch(patient(t), b.switches(t, "CPX"), func(partition.Step, bool, error) {}); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +34,7 @@ func TestPartitionsHaveTheirNodesAndTheirShare(t *testing.T) {
 		}
 		for i, p := range d.Parts {
 			name := fmt.Sprintf("%s-%d", d.Address, p.Index)
-			if p.Index != i || p.RenderNode() != d.RenderNodes[i] || i > 0 && p.Minor != d.Parts[i-1].Minor+1 {
+			if p.Index != i || p.RenderNode() != d.RenderNodes[i] || p.RenderNode() != b.sim.RenderNode(d.Address, i) {
 				t.Errorf("%s is %+v, its GPU has %q", name, p, d.RenderNodes)
 			}
 			if p.CUs != 38 || p.Bytes != 24<<30 || !strings.HasPrefix(p.Card, "card") || p.ID == "" || p.ID == "0" {

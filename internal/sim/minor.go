@@ -1,6 +1,12 @@
 package sim
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"dcm/internal/partition"
+)
 
 // minor is a DRM minor: a device node.
 type minor struct {
@@ -19,7 +25,10 @@ const xcps = 8
 // which there are 64 each; what does not fit goes on from 192
 // (drm_drv.c: DRM_MINOR_LIMIT, DRM_EXTENDED_MINOR_LIMIT). With old it gets none, and its
 // partition neither has a node nor is one of KFD's ("Skip xcp node").
-func allocateMinors(boards []*board, old bool) {
+//
+// After a rebind a device has the lowest free minors. Scattered gives such an order: that
+// of the partitions' numbers, and the GPUs backwards.
+func allocateMinors(boards []*board, old, scattered bool) {
 	primary, render, extended := 0, 128, 192
 	take := func(next *int, limit int) int {
 		counter := next
@@ -29,23 +38,42 @@ func allocateMinors(boards []*board, old bool) {
 		*counter++
 		return *counter - 1
 	}
+	for _, d := range drmDevices(boards, scattered) {
+		if old && (primary >= 64 || render >= 192) {
+			continue
+		}
+		if d.Chip.AMD() || d.Chip.NVIDIA() {
+			m := take(&render, 192)
+			d.minors = append(d.minors, minor{fmt.Sprintf("renderD%d", m), m, true, d.partition})
+		}
+		m := take(&primary, 64)
+		d.minors = append(d.minors, minor{fmt.Sprintf("card%d", m), m, false, d.partition})
+	}
+}
+
+type drmDevice struct {
+	*board
+	partition int
+}
+
+// drmDevices lists the devices that the drivers register, in the order of their minors.
+func drmDevices(boards []*board, scattered bool) []drmDevice {
+	var out []drmDevice
 	for _, b := range boards {
 		devices := 1
 		if b.Chip.XCC > 0 {
 			devices = xcps
 		}
 		for p := range devices {
-			if old && (primary >= 64 || render >= 192) {
-				continue
-			}
-			if b.Chip.AMD() || b.Chip.NVIDIA() {
-				m := take(&render, 192)
-				b.minors = append(b.minors, minor{fmt.Sprintf("renderD%d", m), m, true, p})
-			}
-			m := take(&primary, 64)
-			b.minors = append(b.minors, minor{fmt.Sprintf("card%d", m), m, false, p})
+			out = append(out, drmDevice{b, p})
 		}
 	}
+	if scattered {
+		slices.SortStableFunc(out, func(a, b drmDevice) int {
+			return cmp.Or(cmp.Compare(a.partition, b.partition), cmp.Compare(b.index, a.index))
+		})
+	}
+	return out
 }
 
 // renderMinor is the number of a partition's render node.
@@ -56,6 +84,17 @@ func (b *board) renderMinor(partition int) int {
 		}
 	}
 	return -1
+}
+
+// RenderNode returns the name of a partition's render node, "" if it has none.
+func (n *Node) RenderNode(a partition.Address, partition int) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	b := n.find(a)
+	if b == nil || b.renderMinor(partition) < 0 {
+		return ""
+	}
+	return fmt.Sprintf("/dev/dri/renderD%d", b.renderMinor(partition))
 }
 
 // ofPartition lists the minors of a partition's device.

@@ -55,7 +55,8 @@ func (p Parameters) String() string {
 	return "-2"
 }
 
-// Unload is delete_module(2). Requested memory modes are told to the firmware.
+// Unload is modprobe -r: delete_module(2) of amdgpu, and of drm if no other driver uses it.
+// Requested memory modes are told to the firmware.
 func (n *Node) Unload(ctx context.Context) error {
 	if _, err := n.meet(ctx, OpUnload, nil, ""); err != nil {
 		return err
@@ -82,7 +83,11 @@ func (n *Node) Unload(ctx context.Context) error {
 	}
 	n.module = absent
 	n.unloads++
+	n.tell("remove", "bus/pci/drivers/amdgpu", "drivers")
 	n.tell("remove", "module/amdgpu", "module")
+	if !n.drm() {
+		n.tell("remove", "module/drm", "module")
+	}
 	n.changed()
 	return nil
 }
@@ -117,7 +122,6 @@ func (n *Node) beginLoad() (done bool, err error) {
 		return false, syscall.EBUSY
 	}
 	n.module = coming
-	n.tell("add", "module/amdgpu", "module")
 	n.changed()
 	return false, nil
 }
@@ -125,6 +129,11 @@ func (n *Node) beginLoad() (done bool, err error) {
 func (n *Node) endLoad(s moduleState) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if s == live {
+		// bus_add_driver and do_init_module send these when the probes have ended.
+		n.tell("add", "bus/pci/drivers/amdgpu", "drivers")
+		n.tell("add", "module/amdgpu", "module")
+	}
 	n.module = s
 	n.changed()
 }

@@ -16,6 +16,7 @@ type Options struct {
 	NodeLock      bool          // older kernels: KFD's lock and its processes are the node's, not the GPU's
 	Parameters    Parameters    // of the module at boot
 	OldMinors     bool          // kernels before 6.12: there are 64 DRM minors of each kind, and no more
+	Scattered     bool          // DRM minors follow neither the GPUs' order nor the partitions', as after rebinds
 
 	Uevent func(Uevent) // is told what the kernel would tell of devices; must not wait
 
@@ -83,7 +84,7 @@ func New(k Kind, o Options) *Node {
 	for i, b := range k.Boards {
 		n.boards = append(n.boards, &board{Board: b, index: i})
 	}
-	allocateMinors(n.boards, o.OldMinors)
+	allocateMinors(n.boards, o.OldMinors, o.Scattered)
 	n.boot()
 	return n
 }

@@ -1,8 +1,18 @@
 package sim
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 const drmMajor = 226
+
+// drm reports whether the module drm is loaded: Debian's is a module, which modprobe -r
+// unloads with its last user. n.mu is held.
+func (n *Node) drm() bool {
+	return n.module != absent ||
+		slices.ContainsFunc(n.boards, func(b *board) bool { return b.bound && !b.Chip.AMD() && len(b.minors) > 0 })
+}
 
 // addDRM adds what shows a bound board's DRM devices outside of its own
 // directory, and the platform devices that its further partitions are, whose

@@ -13,10 +13,12 @@ func (n *Node) addSys(t tree) {
 	for _, f := range static(n.kind) {
 		t.text("sys/"+f.name, f.content)
 	}
-	for _, d := range []string{"sys/class/drm", "sys/bus/pci/drivers", "sys/bus/platform/devices", "sys/dev/block", "sys/dev/char", "sys/devices/system", "sys/devices/virtual", "sys/module"} {
+	for _, d := range []string{"sys/bus/pci/drivers", "sys/bus/platform/devices", "sys/dev/block", "sys/dev/char", "sys/devices/system", "sys/devices/virtual", "sys/module"} {
 		t.dir(d)
 	}
-	t.text("sys/class/drm/version", "drm 1.1.0 20060810")
+	if n.drm() {
+		t.text("sys/class/drm/version", "drm 1.1.0 20060810")
+	}
 	xcp := 0
 	for _, b := range n.boards {
 		addPort(t, b)
