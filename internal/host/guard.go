@@ -171,7 +171,7 @@ func (h *Host) exclusive(ctx context.Context, observers []string) (report.GuardT
 		return report.GuardTable{}, err
 	}
 	defer conn.Close()
-	tenants, err := conn.Tenants(ctx, unitname.Slice)
+	tenants, err := conn.Tenants(ctx, unitname.Slice, nil)
 	if err != nil {
 		return report.GuardTable{}, err
 	}

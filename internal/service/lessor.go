@@ -30,7 +30,7 @@ type lessor struct {
 }
 
 func newLessor(h *host.Host, inForce func() *config.Config, log *slog.Logger) *lessor {
-	p := &premises{host: h, node: h.Node(nil), config: inForce, log: log}
+	p := &premises{host: h, node: openFiles(h), config: inForce, log: log}
 	return &lessor{keeper: &lease.Keeper{Host: p, Common: []string{Common}, Regroup: regroup, Member: p.member}, config: inForce, log: log, ground: p}
 }
 

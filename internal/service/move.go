@@ -91,12 +91,45 @@ func (m *move) learn(ctx context.Context) error {
 // endLeftovers ends leases of an earlier run of the caller's service. What they hold is
 // free a moment later.
 func (m *move) endLeftovers(ctx context.Context) error {
-	leftovers, err := m.conn.Leftovers(ctx, m.from, lease.Made)
+	service, run, err := m.conn.ServiceRun(ctx, m.from)
+	if err != nil || service == "" || m.ended.has(service, run) {
+		return err
+	}
+	leftovers, err := m.conn.Leftovers(ctx, service, run, lease.Made)
 	for _, unit := range leftovers {
 		m.log.Info("ending a lease of an earlier run of its service", "unit", unit)
 		err = errors.Join(err, m.conn.Stop(ctx, unit))
 	}
+	if err == nil {
+		m.ended.add(service, run)
+	}
 	return err
+}
+
+// serviceRuns are runs of services that have no lease of an earlier run: it was ended, and
+// none can begin. To find that out takes a call to PID 1 for each lease of the service.
+type serviceRuns struct {
+	mu   sync.Mutex
+	runs map[string]uint64 // when each started
+}
+
+// knownRuns is how many services are kept; the others are looked up again.
+const knownRuns = 256
+
+func (s *serviceRuns) has(service string, run uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, ok := s.runs[service]
+	return ok && known == run
+}
+
+func (s *serviceRuns) add(service string, run uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.runs == nil || len(s.runs) >= knownRuns {
+		s.runs = make(map[string]uint64)
+	}
+	s.runs[service] = run
 }
 
 // Start has the scope made.

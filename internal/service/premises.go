@@ -29,7 +29,9 @@ type premises struct {
 	config func() *config.Config
 	log    *slog.Logger
 
-	guardian *guardian // the daemon's
+	guardian *guardian   // the daemon's
+	ended    serviceRuns // whose leftovers were ended
+	lists    deviceLists
 }
 
 // answering is what PID 1 and the kernel may take. A run that begins waits for it.
@@ -116,8 +118,12 @@ func Held(ctx context.Context, h *host.Host) ([]lease.Held, error) {
 }
 
 func ground(h *host.Host, cfg *config.Config) *premises {
-	return &premises{host: h, node: h.Node(nil), config: func() *config.Config { return cfg }}
+	return &premises{host: h, node: openFiles(h), config: func() *config.Config { return cfg }}
 }
+
+// openFiles is the hardware for a look at open files. It does not list the leases, which
+// PID 1 names.
+func openFiles(h *host.Host) *gpu.Node { return h.Node(nil, gpu.Leases(nil)) }
 
 // users are who has a partition open, but for those whose work it is to look at all.
 func users(part report.Part, holders []gpu.Holder, observers []string) []string {
@@ -154,10 +160,11 @@ func (p *premises) tenantsNow(ctx context.Context) ([]lease.Tenant, error) {
 }
 
 func (p *premises) tenants(ctx context.Context, conn *systemd.Conn) ([]lease.Tenant, error) {
-	list, err := conn.Tenants(ctx, unitname.Slice)
+	list, err := conn.Tenants(ctx, unitname.Slice, func(unit string) ([]string, bool) { return p.lists.of(p.host, unit) })
 	if err != nil {
 		return nil, err
 	}
+	p.lists.keep(list)
 	out := make([]lease.Tenant, len(list))
 	for i, t := range list {
 		out[i] = lease.Tenant{Unit: t.Unit, Active: true}

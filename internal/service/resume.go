@@ -32,7 +32,7 @@ func (p *premises) sweep(ctx context.Context) {
 		return // there are leases if there is a systemd
 	}
 	defer conn.Close()
-	list, err := conn.Tenants(ctx, unitname.Slice)
+	list, err := conn.Tenants(ctx, unitname.Slice, nil)
 	for _, t := range list {
 		if leased(t.Unit) && t.Active == "active" && p.empty(t.Unit) {
 			p.log.Info("a lease that nobody is in is ended", "unit", t.Unit)

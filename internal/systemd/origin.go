@@ -68,28 +68,31 @@ func (c *Conn) stoppedWith(ctx context.Context, cgroup string, scopes func(unit 
 	return []string{unit}, nil
 }
 
-// Leftovers returns the scopes from an earlier run of the service that a process of this
-// cgroup belongs to: those that a restart of the service should have ended.
-func (c *Conn) Leftovers(ctx context.Context, cgroup string, scopes func(unit string) bool) ([]string, error) {
+const startedAt = "InactiveExitTimestampMonotonic"
+
+// ServiceRun returns the service that a process of this cgroup belongs to and when its run
+// started, in microseconds of CLOCK_MONOTONIC. The service is "" if there is none.
+func (c *Conn) ServiceRun(ctx context.Context, cgroup string) (service string, run uint64, err error) {
 	units := UnitsOf(cgroup)
 	if len(units) == 0 || !strings.HasSuffix(units[len(units)-1], ".service") {
-		return nil, nil
+		return "", 0, nil
 	}
-	service := units[len(units)-1]
-	const started = "InactiveExitTimestampMonotonic"
+	service = units[len(units)-1]
+	err = c.property(ctx, service, unitInterface, startedAt, &run)
+	return service, run, err
+}
+
+// Leftovers returns the scopes that started before this run of a service: those that a
+// restart of the service should have ended. It makes one call for each scope of the service.
+func (c *Conn) Leftovers(ctx context.Context, service string, run uint64, scopes func(unit string) bool) ([]string, error) {
 	var parts, out []string
 	err := c.property(ctx, service, unitInterface, "ConsistsOf", &parts)
-	parts = slices.DeleteFunc(parts, func(unit string) bool { return !scopes(unit) })
-	if err != nil || len(parts) == 0 {
+	if err != nil {
 		return nil, err
 	}
-	var run uint64
-	if err := c.property(ctx, service, unitInterface, started, &run); err != nil {
-		return nil, err
-	}
-	for _, unit := range parts {
+	for _, unit := range slices.DeleteFunc(parts, func(unit string) bool { return !scopes(unit) }) {
 		var begun uint64
-		if err := c.property(ctx, unit, unitInterface, started, &begun); err != nil {
+		if err := c.property(ctx, unit, unitInterface, startedAt, &begun); err != nil {
 			return nil, err
 		}
 		if begun != 0 && begun < run {

@@ -52,10 +52,21 @@ func TestOrigin(t *testing.T) {
 	}
 	p.property("job.service", "ConsistsOf", []string{"other.service", "lease-a.scope", "lease-b.scope"})
 	p.property("job.service", "InactiveExitTimestampMonotonic", uint64(200))
+	p.property("cron.service", "InactiveExitTimestampMonotonic", uint64(200))
 	p.property("lease-a.scope", "InactiveExitTimestampMonotonic", uint64(100))
 	p.property("lease-b.scope", "InactiveExitTimestampMonotonic", uint64(300))
 	for cgroup, want := range map[string][]string{"/system.slice/job.service": {"lease-a.scope"}, "/system.slice/cron.service": nil, "/dcm.slice/lease-a.scope": nil, "/": nil} {
-		got, err := c.Leftovers(ctx, cgroup, func(unit string) bool { return strings.HasPrefix(unit, "lease-") })
+		service, run, err := c.ServiceRun(ctx, cgroup)
+		if err != nil {
+			t.Errorf("%s: %v", cgroup, err)
+		}
+		if service == "" {
+			if want != nil {
+				t.Errorf("%s belongs to no service", cgroup)
+			}
+			continue
+		}
+		got, err := c.Leftovers(ctx, service, run, func(unit string) bool { return strings.HasPrefix(unit, "lease-") })
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("left over of %s (-want +got), %v:\n%s", cgroup, err, diff)
 		}

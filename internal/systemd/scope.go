@@ -263,8 +263,9 @@ type Tenant struct {
 }
 
 // Tenants returns the units below a slice that are not inactive, those in slices below
-// it too, by name.
-func (c *Conn) Tenants(ctx context.Context, slice string) ([]Tenant, error) {
+// it too, by name. known returns the paths of a unit's DeviceAllow=, which are not read then;
+// nil: none is known.
+func (c *Conn) Tenants(ctx context.Context, slice string, known func(unit string) (allow []string, ok bool)) ([]Tenant, error) {
 	names, err := c.below(ctx, slice)
 	if err != nil || len(names) == 0 {
 		return nil, err
@@ -276,7 +277,14 @@ func (c *Conn) Tenants(ctx context.Context, slice string) ([]Tenant, error) {
 	list = slices.DeleteFunc(list, func(l listed) bool { return l.unit.Load != "loaded" || inactive(l.unit) })
 	out := make([]Tenant, len(list))
 	err = each(len(list), func(i int) (err error) {
-		out[i], err = c.tenant(ctx, list[i].unit)
+		out[i] = tenant(list[i])
+		if known != nil {
+			if allow, ok := known(out[i].Unit); ok {
+				out[i].Allow = allow
+				return nil
+			}
+		}
+		out[i], err = c.allowed(ctx, list[i].unit, out[i])
 		return err
 	})
 	sorting.By(out, func(a, b Tenant) int { return strings.Compare(a.Unit, b.Unit) })
@@ -303,26 +311,24 @@ func (c *Conn) below(ctx context.Context, slice string) ([]string, error) {
 	return out, nil
 }
 
-// tenant reads what a unit may open. One that has ended meanwhile is a Tenant without
+func tenant(l listed) Tenant {
+	return Tenant{Unit: foreign.Text(l.unit.Name), Active: l.unit.Active, Description: foreign.Text(l.description)}
+}
+
+// allowed reads what a unit may open. One that has ended meanwhile is a Tenant without
 // an ActiveState.
-func (c *Conn) tenant(ctx context.Context, u Unit) (Tenant, error) {
-	t := Tenant{Unit: foreign.Text(u.Name), Active: u.Active}
+func (c *Conn) allowed(ctx context.Context, u Unit, t Tenant) (Tenant, error) {
 	kind := kindInterface(u.Name)
 	if kind == "" {
 		return t, nil
 	}
 	var allow []permission
-	err := c.property(ctx, u.Name, kind, "DeviceAllow", &allow)
-	if err == nil {
-		err = c.property(ctx, u.Name, unitInterface, "Description", &t.Description)
-	}
-	if err != nil {
+	if err := c.property(ctx, u.Name, kind, "DeviceAllow", &allow); err != nil {
 		if now, again := c.list(ctx, []string{u.Name}); again == nil && now[0].unit.Load != "loaded" {
 			return Tenant{}, nil
 		}
 		return t, err
 	}
-	t.Description = foreign.Text(t.Description)
 	for _, p := range allow {
 		t.Allow = append(t.Allow, p.Path)
 	}

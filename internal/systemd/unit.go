@@ -116,8 +116,9 @@ func each(n int, f func(i int) error) error {
 
 // listed is a unit without its details, and the name that PID 1 gives it.
 type listed struct {
-	unit    Unit
-	primary string
+	unit        Unit
+	primary     string
+	description string
 }
 
 // list reads what one call tells of all the units.
@@ -183,7 +184,7 @@ func (c *Conn) matching(ctx context.Context, patterns []string) ([]listed, error
 func isTemplate(name string) bool { return strings.Contains(name, "@.") }
 
 func listing(name string, s sd.UnitStatus) listed {
-	return listed{primary: s.Name, unit: Unit{
+	return listed{primary: s.Name, description: s.Description, unit: Unit{
 		Name: name, ID: s.Name, Load: s.LoadState, Active: s.ActiveState, Sub: s.SubState, Job: s.JobId != 0,
 	}}
 }
