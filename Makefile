@@ -30,7 +30,7 @@ PROGRAMS = dcm dcm-service dcm-smi dcm-nvml dcm-guard dcm-sim
 # A module of its own, so that nothing of Kubernetes is linked into what runs on a host.
 NESTED   = cmd/dcm-kubernetes
 
-.PHONY: build packages install demo test race roots surface scale soak soak-leases test-vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-packages clean
+.PHONY: build packages install demo test race roots surface scale scale-leases soak soak-leases test-vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-packages clean
 
 build:
 	for program in $(PROGRAMS); do \
@@ -131,6 +131,12 @@ RACY = account apply bundle bus daemon event gpu lease metrics opened report ser
 # A node of 64 GPUs and 500 units, a thousand edits, and a file of 10 MB.
 scale:
 	DCM_E2E=require DCM_SCALE=1 $(GO) test -count=1 -timeout=0 -run '^TestNode$$/^scale$$' -v ./internal/e2e
+
+# Many leases, one after the other and 60 at once: what dcm and PID 1 hold stays flat.
+scale-leases:
+	DCM_E2E=require DCM_LEASES=$(LEASES) $(GO) test -count=1 -timeout=0 -run '^TestNode$$/^lease_scale$$' -v ./internal/e2e
+
+LEASES ?= 2000
 
 # The random trials for as long as it takes to believe in it.
 soak:

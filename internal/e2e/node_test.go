@@ -13,6 +13,7 @@ func TestNode(t *testing.T) {
 	t.Run("operations", func(t *testing.T) { operations(t, p) })
 	t.Run("faults", func(t *testing.T) { faults(t, p) })
 	t.Run("scale", func(t *testing.T) { scale(t, p) })
+	t.Run("lease scale", func(t *testing.T) { leaseScale(t, p) })
 	t.Run("privileges", func(t *testing.T) { privileges(t, p) })
 	t.Run("packages", func(t *testing.T) { packages(t, p) })
 	t.Run("partitions", func(t *testing.T) { partitions(t, p) })
