@@ -67,6 +67,29 @@ func TestALeaseThatNobodyIsInIsKnown(t *testing.T) {
 	}
 }
 
+func TestAbandonedScopes(t *testing.T) {
+	p := &premises{host: &host.Host{Root: t.TempDir()}}
+	if got := p.abandoned(); got != nil {
+		t.Errorf("without the slice there are %q", got)
+	}
+	const lease, waiting = "dcm-lease-1000-4f1c09aa.scope", "dcm-wait-1000-4f1c09aa.scope"
+	for unit, events := range map[string]string{
+		lease: "populated 0\n", waiting: "populated 0\n", "dcm-wait-1000-00000000.scope": "populated 1\n", "dcm-exclusive-0-00000000.scope": "populated 1\n",
+		"vllm.service": "populated 0\n", "dcm-vllm.slice": "populated 0\n",
+	} {
+		dir := p.host.Path("sys/fs/cgroup/dcm.slice", unit)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.events"), []byte(events), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := p.abandoned(), []string{lease, waiting}; !slices.Equal(got, want) {
+		t.Errorf("abandoned are %q, want %q", got, want)
+	}
+}
+
 func TestWhoHasAPartitionOpen(t *testing.T) {
 	part := report.Part{Render: "/dev/dri/renderD129", Card: "/dev/dri/card1"}
 	open := []string{"/dev/kfd", part.Render}

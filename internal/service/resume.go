@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"dcm/internal/exclusive"
+	"dcm/internal/lease"
 	"dcm/internal/unitname"
 )
 
@@ -21,11 +22,12 @@ func (p *premises) resume(ctx context.Context) {
 	}
 }
 
-// sweep ends leases that nobody is in: their processes were about to exit when a daemon
-// asked for the scope that did not live to see it. No process comes into them any more.
+// sweep ends the scopes of leases and of processes that wait for one that have no process.
+// Their processes were about to exit when a daemon requested the scope, and the daemon ended
+// before it saw that. No process comes into them any more.
 func (p *premises) sweep(ctx context.Context) {
-	if !slices.ContainsFunc(p.host.Leased(), p.empty) {
-		return // mostly, and then nobody is asked
+	if len(p.abandoned()) == 0 {
+		return // mostly, and then PID 1 is not asked
 	}
 	conn, err := p.host.Dial(ctx)
 	if err != nil {
@@ -34,14 +36,26 @@ func (p *premises) sweep(ctx context.Context) {
 	defer conn.Close()
 	list, err := conn.Tenants(ctx, unitname.Slice, nil)
 	for _, t := range list {
-		if leased(t.Unit) && t.Active == "active" && p.empty(t.Unit) {
-			p.log.Info("a lease that nobody is in is ended", "unit", t.Unit)
+		if lease.Made(t.Unit) && t.Active == "active" && p.empty(t.Unit) {
+			p.log.Info("ending a scope without processes", "unit", t.Unit)
 			err = errors.Join(err, conn.Stop(ctx, t.Unit))
 		}
 	}
 	if err != nil {
-		p.log.Warn(fmt.Sprintf("it cannot be told whether there are leases that nobody is in: %v", err))
+		p.log.Warn(fmt.Sprintf("cannot end the scopes without processes: %v", err))
 	}
+}
+
+// abandoned lists the scopes that dcm has made and that have no process.
+func (p *premises) abandoned() []string {
+	entries, _ := os.ReadDir(p.host.Path("sys/fs/cgroup", unitname.Slice)) // not there: no scope was ever made
+	var out []string
+	for _, e := range entries {
+		if lease.Made(e.Name()) && p.empty(e.Name()) {
+			out = append(out, e.Name())
+		}
+	}
+	return out
 }
 
 // empty tells whether a unit of the slice has no process. One whose cgroup is not there is
