@@ -434,24 +434,46 @@ func exclusiveNamed(m machine) {
 	m.reserve("cpx-fast", 3)
 	m.run("dcm apply")
 	restore(node)
-	// A user hears of a lease when its scope is made, before its devices are guarded.
+	pounced(m, named)
+	m.confinedTo(2, 3)
+}
+
+// pounced: a user hears of a lease when its scope is made, before its devices are guarded,
+// and opens them. The lease then gets other partitions, and its notes name the user's process
+// if there are none.
+func pounced(m machine, named string) {
 	name := strings.TrimSpace(m.run("dcm run --exclusive --dry-run | tail -1"))
 	p := decode[report.Partitions](m, "partitions.json")
-	node = p.Parts[slices.IndexFunc(p.Parts, func(part report.Part) bool { return part.Name == name })].Render
-	openable(node)
-	m.run(`rm -f /run/pounced; touch /run/pounced; chown nobody /run/pounced
-		systemd-run --quiet --collect --unit=pouncer --property=User=nobody e2e-agent pounce /run/pounced /run/systemd/transient "$1"`, node)
-	m.await("/run/pounced", "ready")
-	r := m.try("dcm run --exclusive -- true")
-	m.run("timeout 60 sh -c 'until grep -q -e opened -e denied /run/pounced; do systemctl show dcm >/dev/null; done'")
-	opened := strings.Contains(m.run("cat /run/pounced"), "opened")
-	m.t.Logf("the user has opened it: %t", opened)
-	if told := strings.Contains(r.Stderr, "] of pouncer.service has "+name+" open"); r.Code != 0 || told != opened || strings.Contains(r.Stderr, named) != opened {
-		m.t.Errorf("opened is %t, and dcm run exits with %d: %s", opened, r.Code, r.Stderr)
+	first := p.Parts[slices.IndexFunc(p.Parts, func(part report.Part) bool { return part.Name == name })].Render
+	var free []string
+	for _, part := range p.Parts {
+		if !slices.ContainsFunc(p.Reservations, func(r report.Reservation) bool { return slices.Contains(r.Partitions, part.Name) }) {
+			free = append(free, part.Render)
+		}
 	}
-	m.run("systemctl stop pouncer")
-	restore(node)
-	m.confinedTo(2, 3)
+	for _, nodes := range [][]string{{first}, free} {
+		m.run(`for node; do rm "$node"; mknod -m 666 "$node" c 1 7; done`, nodes...)
+		m.run(`rm -f /run/pounced; touch /run/pounced; chown nobody /run/pounced
+			systemd-run --quiet --collect --unit=pouncer --property=User=nobody e2e-agent pounce /run/pounced /run/systemd/transient "$@"`, nodes...)
+		m.await("/run/pounced", "ready")
+		r := m.try(`dcm run --exclusive -- sh -c 'systemctl show --property=DeviceAllow "$(sed "s,.*/,," /proc/self/cgroup)"'`)
+		m.await("/run/pounced", "done")
+		list := m.run("cat /run/pounced")
+		opened := strings.Contains(list, "opened "+first+"\n")
+		m.t.Logf("of %d nodes the user has opened %d, and the lease has %s%s", len(nodes), strings.Count(list, "opened"), r.Stdout, r.Stderr)
+		has := strings.Contains(r.Stdout, first+" ")
+		told := strings.Contains(r.Stderr, named) && strings.Contains(r.Stderr, "] of pouncer.service has 0000:")
+		switch {
+		case r.Code != 0:
+			m.t.Errorf("dcm run exits with %d: %s", r.Code, r.Stderr)
+		case len(nodes) == 1 && (has == opened || told):
+			m.t.Errorf("opened is %t: the lease has %s%s", opened, r.Stdout, r.Stderr)
+		case len(nodes) > 1 && strings.Count(list, "opened") == len(nodes) && !told:
+			m.t.Errorf("opened are all: the lease has %s%s", r.Stdout, r.Stderr)
+		}
+		m.run("systemctl stop pouncer")
+		m.run(`for node; do rm "$node"; mknod -m 666 "$node" c 226 "${node#/dev/dri/renderD}"; done`, nodes...)
+	}
 }
 
 // guardShown: the guard is no client, and says what it does.

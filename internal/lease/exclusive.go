@@ -1,10 +1,44 @@
 package lease
 
 import (
+	"context"
 	"slices"
+	"strings"
 
 	"dcm/internal/report"
 )
+
+// OpenError names the processes that have the partitions of an exclusive lease open. They
+// opened them after the partitions were chosen and before the guard's table had them.
+type OpenError struct{ Processes []string }
+
+func (e *OpenError) Error() string { return strings.Join(e.Processes, ", ") }
+
+// exclusiveAttempts is how many leases a caller is given in turn until no other process has
+// the partitions open. A user who waits for the scope of an exclusive lease to appear can
+// open its partitions each time.
+const exclusiveAttempts = 4
+
+// replace exchanges an exclusive lease whose partitions other processes have open for one of
+// other partitions. If there are none now, the caller keeps the lease, whose notes name the
+// processes.
+func (k *Keeper) replace(ctx context.Context, c Caller, r Request, l Lease) (Lease, error) {
+	r.Wait = false
+	for range exclusiveAttempts - 1 {
+		next, opened, err := k.request(ctx, c, r)
+		if err != nil {
+			if unit, _ := k.Host.Within(c.PID); unit == l.Unit {
+				return l, nil
+			}
+			return Lease{}, err
+		}
+		next.Replaced = append(l.Replaced, l.Unit)
+		if l = next; !opened {
+			break
+		}
+	}
+	return l, nil
+}
 
 // ExclusivePart is a partition that opens for its holder only.
 type ExclusivePart struct {

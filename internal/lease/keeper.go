@@ -47,6 +47,8 @@ type Lease struct {
 	Choice placement.Choice
 	Nodes  []string // all that the scope may open beside what every unit may
 	Notes  []string // what the caller should know: limits that were not taken over, no guard
+
+	Replaced []string // exclusive leases that the request had before it, because processes had opened them
 }
 
 // Scope is the unit to be made for a caller.
@@ -74,11 +76,11 @@ type Host interface {
 	// Still keeps the partitions as they are until release is called. It fails with
 	// ErrChanging while they are being changed.
 	Still() (release func(), err error)
-	// Guard makes the partitions of an exclusive lease open nowhere else. It returns why
-	// they are not exclusive: it is not possible, or processes have them open already. ""
-	// if they are. The lease is up, and the lock of Still is free: dcm-guard may have to
-	// wait for a run that waits for the lock.
-	Guard(ctx context.Context, unit string) (why string)
+	// Guard makes the partitions of an exclusive lease open nowhere else. It returns an error
+	// if they are not exclusive: an [OpenError] if processes opened them before. The lease is
+	// up, and the lock of Still is free: dcm-guard may have to wait for a run that waits for
+	// the lock.
+	Guard(ctx context.Context, unit string) error
 	// Reachable returns when the nodes of a lease are not guarded for a holder that has ended,
 	// or why they still are. Like Guard it needs the lock of Still to be free.
 	Reachable(ctx context.Context, unit string, nodes []string) (why string)
@@ -240,10 +242,12 @@ func (k *Keeper) give(ctx context.Context, c Caller, r Request, f Facts, move Mo
 
 // complete does for a scope that is up what its kind promises beyond the list of devices.
 // It may take as long as a run, which waits for the lock of [Host.Still]: that must be free.
-func (k *Keeper) complete(ctx context.Context, parts []Part, l *Lease, r Request) {
+// It reports whether the lease is exclusive and other processes have its partitions open.
+func (k *Keeper) complete(ctx context.Context, parts []Part, l *Lease, r Request) (opened bool) {
 	if r.Kind == Exclusive {
-		if why := k.Host.Guard(ctx, l.Unit); why != "" {
-			l.Notes = append(l.Notes, "confined, not exclusive: "+why)
+		if err := k.Host.Guard(ctx, l.Unit); err != nil {
+			l.Notes = append(l.Notes, "confined, not exclusive: "+err.Error())
+			_, opened = errors.AsType[*OpenError](err)
 		}
 	}
 	if r.Kind == Shared {
@@ -254,6 +258,7 @@ func (k *Keeper) complete(ctx context.Context, parts []Part, l *Lease, r Request
 			l.Notes = append(l.Notes, why)
 		}
 	}
+	return opened
 }
 
 // nodes lists the device nodes that a lease of these partitions may open.

@@ -31,6 +31,7 @@ type host struct {
 	onStart  func(Scope) error
 	changed  chan struct{}
 	guard    string
+	pounces  int  // so many exclusive leases more of alice's are opened by another process
 	locked   bool // the lock of Still is held
 	unlocked *sync.Cond
 	guarded  []string
@@ -166,7 +167,31 @@ func (h *host) Cap(_ context.Context, unit string, c Caps) string {
 	return h.afterwards(unit, "capped at "+c.String())
 }
 
-func (h *host) Guard(_ context.Context, unit string) string { return h.afterwards(unit, h.guard) }
+// Guard finds that other processes have the partitions open as often as is set.
+func (h *host) Guard(_ context.Context, unit string) error {
+	if why := h.afterwards(unit, h.guard); why != "" {
+		return errors.New(why)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.pounces == 0 {
+		return nil
+	}
+	h.pounces--
+	if h.open == nil {
+		h.open = make(map[string][]string)
+	}
+	for _, held := range Book(Facts{Parts: parts(), Tenants: h.tenants}) {
+		if slices.Contains(held.Units, unit) {
+			h.open[held.Name] = []string{"grab[1507]"}
+		}
+	}
+	if h.alone == nil {
+		h.alone = make(map[int]string)
+	}
+	h.alone[alice.PID] = unit
+	return &OpenError{[]string{"grab[1507] has it open"}}
+}
 
 func (h *host) Reachable(_ context.Context, unit string, nodes []string) string {
 	h.mu.Lock()
@@ -502,6 +527,39 @@ func TestConfinedIsNotCalledExclusive(t *testing.T) {
 	l := acquire(t, &Keeper{Host: h}, alice, r)
 	if !slices.Contains(l.Notes, "confined, not exclusive: this kernel has no guard") {
 		t.Errorf("notes are %q", l.Notes)
+	}
+}
+
+func TestAcquire_ReplacesAnExclusiveLeaseThatIsOpen(t *testing.T) {
+	const note = "confined, not exclusive: grab[1507] has it open"
+	for _, tt := range []struct {
+		name     string
+		n        int
+		pounces  int
+		want     string // the first partition
+		guarded  int
+		noted    bool
+		reserved map[string]string
+	}{
+		{"once", 1, 1, "0000:05:00.0-1", 2, false, nil},
+		{"three times", 1, 3, "0000:05:00.0-3", 4, false, nil},
+		{"each time", 1, 100, "0000:05:00.0-3", exclusiveAttempts, true, nil},
+		{"no other is free", 8, 1, "0000:05:00.0-0", 1, true, nil},
+		{"too few others are free", 3, 2, "0000:05:00.0-0", 1, true, map[string]string{"0000:26:00.0-0": "a", "0000:26:00.0-1": "a", "0000:26:00.0-2": "a"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost()
+			h.pounces, h.reserved = tt.pounces, tt.reserved
+			r := ask(tt.n)
+			r.Kind = Exclusive
+			l := acquire(t, &Keeper{Host: h}, alice, r)
+			if got := l.Choice.Partitions[0].Name; got != tt.want || len(h.guarded) != tt.guarded || len(l.Replaced) != tt.guarded-1 || slices.Contains(l.Notes, note) != tt.noted {
+				t.Errorf("given is %s after %d leases, %q replaced, with the notes %q", got, len(h.guarded), l.Replaced, l.Notes)
+			}
+			if left := h.leases(); !slices.Equal(left, []string{l.Unit}) {
+				t.Errorf("leases are %q, want %s", left, l.Unit)
+			}
+		})
 	}
 }
 

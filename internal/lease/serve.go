@@ -189,6 +189,16 @@ func (k *Keeper) out(ctx context.Context, p *pending) error {
 
 // wait queues a request and returns its lease.
 func (k *Keeper) wait(ctx context.Context, c Caller, r Request) (Lease, error) {
+	l, opened, err := k.request(ctx, c, r)
+	if err != nil || !opened {
+		return l, err
+	}
+	return k.replace(ctx, c, r, l)
+}
+
+// request queues a request once. opened is true if the lease is exclusive and other
+// processes have its partitions open.
+func (k *Keeper) request(ctx context.Context, c Caller, r Request) (l Lease, opened bool, err error) {
 	p := &pending{
 		Caller: c, Request: r, since: time.Now(),
 		granted: make(chan grant), refused: make(chan error, 1), left: make(chan struct{}),
@@ -196,16 +206,15 @@ func (k *Keeper) wait(ctx context.Context, c Caller, r Request) (Lease, error) {
 	k.join(ctx, p)
 	select {
 	case g := <-p.granted:
-		l, err := k.use(ctx, c, r, g)
-		if err == nil {
-			k.complete(ctx, g.facts.Parts, &l, r)
+		if l, err = k.use(ctx, c, r, g); err == nil {
+			opened = k.complete(ctx, g.facts.Parts, &l, r)
 		}
-		return l, err
+		return l, opened, err
 	case err := <-p.refused:
-		return Lease{}, err
+		return Lease{}, false, err
 	case <-ctx.Done():
 		k.leave(p)
-		return Lease{}, fmt.Errorf("no longer waiting: %w", ctx.Err())
+		return Lease{}, false, fmt.Errorf("no longer waiting: %w", ctx.Err())
 	}
 }
 

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"dcm/internal/host"
+	"dcm/internal/lease"
 	"dcm/internal/report"
 	"dcm/internal/unitname"
 )
@@ -24,29 +24,26 @@ const guardRuns = 3
 
 // Guard has the partitions of a lease open nowhere else, and then looks for processes that
 // have opened them before.
-func (p *premises) Guard(ctx context.Context, unit string) string {
+func (p *premises) Guard(ctx context.Context, unit string) error {
 	if p.host.GuardIsOff() {
-		return host.SwitchedOff
+		return errors.New(host.SwitchedOff)
 	}
 	limit, cancel := context.WithTimeout(ctx, guardTimeout)
 	defer cancel()
 	state, err := p.guarded(limit, unit)
 	switch {
 	case err != nil:
-		return err.Error()
+		return err
 	case state.Why != "":
-		return state.Why
+		return errors.New(state.Why)
 	}
 	look, enough := context.WithTimeout(ctx, answering)
 	defer enough()
 	open, err := p.host.Intruders(look, func(holder string) bool { return holder == unit })
-	switch {
-	case len(open) > 0:
-		return strings.Join(open, ", ")
-	case err != nil: // not every process may be looked at, among others
-		return err.Error()
+	if len(open) > 0 {
+		return &lease.OpenError{Processes: open}
 	}
-	return ""
+	return err // not every process may be looked at, among others
 }
 
 // guarded starts dcm-guard.service until its table has what a lease holds.

@@ -70,8 +70,13 @@ func (l *lessor) Acquire(ctx context.Context, who bus.Caller, w bus.Want) (bus.L
 		return bus.Lease{}, passing(err)
 	}
 	l.log.Info("a lease was given: "+given.Choice.Reason, "unit", given.Unit, "uid", who.Owner)
+	for _, unit := range given.Replaced {
+		l.log.Warn("an exclusive lease was replaced: other processes had opened its partitions", "unit", unit, "by", given.Unit)
+	}
 	if r.Kind == lease.Exclusive {
-		go l.ground.reopen(context.WithoutCancel(ctx), given.Unit) // longer than the call
+		for _, unit := range append(given.Replaced, given.Unit) {
+			go l.ground.reopen(context.WithoutCancel(ctx), unit) // longer than the call
+		}
 	}
 	return bus.Lease{Unit: given.Unit, Partitions: names(given.Choice), Reason: given.Choice.Reason, Notes: given.Notes}, nil
 }

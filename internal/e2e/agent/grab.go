@@ -46,9 +46,9 @@ func grab(path string, nodes []string) error {
 }
 
 // pounce waits until an exclusive lease begins, which all users can see in that directory of
-// systemd's, and opens the node immediately. It writes "opened" or "denied", and waits to be
-// killed.
-func pounce(path, dir, node string) error {
+// systemd's, and opens the nodes immediately. It writes "opened" or "denied" with each, and
+// "done", and waits to be killed.
+func pounce(path, dir string, nodes []string) error {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 	if err != nil {
 		return err
@@ -69,11 +69,16 @@ func pounce(path, dir, node string) error {
 			break
 		}
 	}
-	said := "opened\n"
-	if _, err := unix.Open(node, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0); err != nil {
-		said = "denied\n"
+	var said strings.Builder
+	for _, node := range nodes {
+		result := "opened"
+		if _, err := unix.Open(node, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0); err != nil {
+			result = "denied"
+		}
+		fmt.Fprintln(&said, result, node)
 	}
-	if err := os.WriteFile(filepath.Clean(path), []byte(said), 0o644); err != nil {
+	said.WriteString("done\n")
+	if err := os.WriteFile(filepath.Clean(path), []byte(said.String()), 0o644); err != nil {
 		return err
 	}
 	for {

@@ -7,7 +7,7 @@
 // "agent serial PATTERN" runs commands that arrive on the serial line whose device matches
 // the pattern, in a virtual machine.
 // "agent flight FILE READY" has a file open that no process has open. "agent grab FILE
-// NODE..." opens nodes over and over, "agent pounce FILE DIR NODE" opens one when an
+// NODE..." opens nodes over and over, "agent pounce FILE DIR NODE..." opens them when an
 // exclusive lease begins. "agent crowd
 // SOCKET READY" has many ask for leases at once, in each of which "agent hold" runs.
 // "agent attack" is package attack.
@@ -45,8 +45,8 @@ func run(ctx context.Context, args []string) error {
 		return flight(args[1], args[2])
 	case len(args) > 2 && args[0] == "grab":
 		return grab(args[1], args[2:])
-	case len(args) == 4 && args[0] == "pounce":
-		return pounce(args[1], args[2], args[3])
+	case len(args) > 3 && args[0] == "pounce":
+		return pounce(args[1], args[2], args[3:])
 	case len(args) == 3 && args[0] == "crowd":
 		return crowd.Serve(ctx, args[1], args[2])
 	case len(args) == 1 && args[0] == "hold":
@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string) error {
 	case len(args) == 2 && args[0] == "serial":
 		return serial(ctx, args[1])
 	}
-	return errors.New("usage: agent serve DIR | agent serial PATTERN | agent await FILE TEXT | agent flight FILE READY | agent grab FILE NODE... | agent pounce FILE DIR NODE | agent crowd SOCKET READY | agent hold | agent attack KIND ARGUMENT")
+	return errors.New("usage: agent serve DIR | agent serial PATTERN | agent await FILE TEXT | agent flight FILE READY | agent grab FILE NODE... | agent pounce FILE DIR NODE... | agent crowd SOCKET READY | agent hold | agent attack KIND ARGUMENT")
 }
 
 func serve(ctx context.Context, dir string) error {
