@@ -50,39 +50,66 @@ func (m machine) countedForAda() {
 	m.run("while systemctl list-units --plain --no-legend 'dcm-*.scope' | grep -q .; do :; done")
 }
 
-// attacksBounded: whatever a user does, the daemon stays below half of its MemoryMax=, and
-// the journal is not filled. The configuration is as large as one may be.
+// attacksBounded: whatever a user does, and a program that holds the agents' socket, both
+// services stay below half of their MemoryMax=, and the journal is not filled. The
+// configuration is as large as one may be.
 func attacksBounded(m machine) {
-	limit, err := strconv.Atoi(m.run("systemctl show -P MemoryMax dcm"))
-	if err != nil {
-		m.t.Fatal(err)
-	}
 	m.run(`mkdir -p /var/lib/prometheus/node-exporter; chown -R nobody /var/lib/prometheus
 		cd /var/lib/prometheus/node-exporter && seq -f '%0240.0f' 100000 | setpriv --reuid=nobody --clear-groups xargs touch
 		seq 24000 | sed 's/.*/[profiles.p&]\ncompute = "SPX"/' >/etc/dcm/dcm.toml.d/90-many.toml
+		printf '[agent]\nenabled = true\n' >/etc/dcm/dcm.toml.d/91-agent.toml
 		systemctl restart dcm`)
-	const logged = "journalctl --boot --unit=dcm --output=cat | wc -l"
-	before := m.run(logged)
-	for _, flood := range []string{"use", "plan", "dry-run", "acquire", "release"} {
+	const logged = "journalctl --boot --unit=dcm --unit=dcm-agent --output=cat | wc -l"
+	m.run(`rm -f /run/roots; setsid dcm run -n 8 -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
+	m.await("/run/roots", "held") // who asks for 58 waits
+	before := m.number(logged)
+	for _, flood := range []string{"use", "plan", "dry-run", "acquire", "wait", "release", "account", "history", "usage", "queue"} {
 		answered := m.run("timeout 60 " + ada + "e2e-agent attack flood " + flood + " 2 & setpriv --reuid=nobody --regid=nogroup --clear-groups timeout 60 e2e-agent attack flood " + flood + " 2; wait $!")
-		m.t.Logf("%s: %q answers, the daemon has had %d MiB", flood, answered, m.highWater())
+		m.t.Logf("%s: %q answers, the daemon has had %d MiB", flood, answered, m.highWater("dcm"))
 	}
-	if high := m.highWater(); high<<20 > limit/2 {
-		m.t.Errorf("the daemon has had %d MiB of memory, of %d MiB that it may", high, limit>>20)
-	}
-	lines := func(text string) int { n, _ := strconv.Atoi(text); return n }
-	if n := lines(m.run(logged)) - lines(before); n > 20 {
+	if n := m.number(logged) - before; n > 20 {
 		m.t.Errorf("%d lines were logged", n)
 	}
-	m.run("rm -r /var/lib/prometheus /etc/dcm/dcm.toml.d/90-many.toml; systemctl restart dcm")
+	m.bounded("dcm")
+	m.opened("active")
+	if r := m.try("timeout 60 " + ada + "e2e-agent attack agents " + agentsSocket + " Account 1 1"); strings.TrimSpace(r.Stdout) != "0" {
+		m.t.Errorf("a user's calls on the agents' socket: %d, %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	// A text of 24,000 profiles is longer than one may be, one of 1,800 is not.
+	for _, flood := range []string{"UseFor 24000", "UseFor 1800", "PlanFor 1800", "Account 1"} {
+		answered := m.run("timeout 120 e2e-agent attack agents " + agentsSocket + " " + flood + " 4")
+		m.t.Logf("%s: %q answers, dcm-agent has had %d MiB, the daemon %d MiB", flood, answered, m.highWater("dcm-agent"), m.highWater("dcm"))
+	}
+	m.bounded("dcm-agent")
+	m.bounded("dcm")
+	if n := m.number("cat " + agentsFile + " 2>/dev/null | wc -c"); n != 0 {
+		m.t.Errorf("%s has %d bytes", agentsFile, n)
+	}
+	m.run("systemctl stop 'dcm-lease-*.scope'; rm -r /var/lib/prometheus /etc/dcm/dcm.toml.d/9?-*.toml; systemctl restart dcm")
+	m.opened("inactive")
 }
 
-// highWater is how much memory the daemon has had at most, in MiB.
-func (m machine) highWater() int {
+// bounded checks that a service has stayed below half of its MemoryMax=.
+func (m machine) bounded(unit string) {
 	m.t.Helper()
-	kib, err := strconv.Atoi(m.run("awk '/VmHWM/ { print $2 }' /proc/$(systemctl show --property=MainPID --value dcm)/status"))
+	limit := m.number("systemctl show -P MemoryMax " + unit)
+	if high := m.highWater(unit); high > limit>>20/2 {
+		m.t.Errorf("%s has had %d MiB of memory, of %d MiB that it may", unit, high, limit>>20)
+	}
+}
+
+// highWater is how much memory a service's process has had at most, in MiB.
+func (m machine) highWater(unit string) int {
+	m.t.Helper()
+	return m.number("awk '/VmHWM/ { print $2 }' /proc/$(systemctl show --property=MainPID --value "+unit+")/status") >> 10
+}
+
+// number is what a script prints.
+func (m machine) number(script string) int {
+	m.t.Helper()
+	n, err := strconv.Atoi(strings.TrimSpace(m.run(script)))
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	return kib >> 10
+	return n
 }

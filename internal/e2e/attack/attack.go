@@ -31,10 +31,11 @@ const (
 	name    = "org.deviceconfig.Manager1"
 	path    = dbus.ObjectPath("/org/deviceconfig/Manager1")
 	atATime = 16
+	waiters = 160 // more than one user may have in the queue
 )
 
-// Flood makes calls of one kind for so long, as many at a time as a user may have, and
-// prints how many were answered.
+// Flood makes calls of one kind for so long, as many at a time as a user may have (of those
+// that wait for a lease, more), and prints how many were answered.
 func Flood(kind string, seconds string, out io.Writer) error {
 	n, err := strconv.Atoi(seconds)
 	if err != nil {
@@ -43,6 +44,10 @@ func Flood(kind string, seconds string, out io.Writer) error {
 	method, arg, err := call(kind)
 	if err != nil {
 		return err
+	}
+	var args []any
+	if arg != nil {
+		args = append(args, arg)
 	}
 	conn, err := dbus.ConnectSystemBus()
 	if err != nil {
@@ -53,10 +58,14 @@ func Flood(kind string, seconds string, out io.Writer) error {
 	var all sync.WaitGroup
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(n)*time.Second)
 	defer cancel()
-	for range atATime {
+	n = atATime
+	if kind == "wait" {
+		n = waiters
+	}
+	for range n {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				conn.Object(name, path).CallWithContext(ctx, name+"."+method, 0, arg)
+				conn.Object(name, path).CallWithContext(ctx, name+"."+method, 0, args...)
 				answered.Add(1)
 			}
 		})
@@ -78,6 +87,10 @@ func call(kind string) (method string, arg any, err error) {
 		return "Acquire", map[string]dbus.Variant{"partitions": dbus.MakeVariant(uint32(60000))}, nil
 	case "release":
 		return "Release", strings.Repeat("x", 1000), nil
+	case "wait": // each call waits until its caller has gone
+		return "Acquire", map[string]dbus.Variant{"partitions": dbus.MakeVariant(uint32(58)), "wait": dbus.MakeVariant(true)}, nil
+	case "account", "history", "usage", "queue":
+		return strings.ToUpper(kind[:1]) + kind[1:], nil, nil
 	}
 	return "", nil, fmt.Errorf("no flood of %q", kind)
 }
