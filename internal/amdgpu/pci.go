@@ -2,6 +2,7 @@ package amdgpu
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 
 	"dcm/internal/attr"
@@ -12,9 +13,16 @@ import (
 // Describe reads what the driver shows of the functions, which are AMD's.
 func (n *Node) Describe(functions []*gpu.Function) error {
 	nodes, err := n.topology()
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
+	n.describeAll(functions, nodes, err)
+	return nil
+}
+
+// describeAll describes the functions by the KFD's nodes. If those are hidden, whose they
+// are is hidden, too: then every GPU that has partitions is withheld.
+func (n *Node) describeAll(functions []*gpu.Function, nodes []kfdNode, hidden error) {
 	parts := byGPU(nodes, functions)
 	attr.Each(len(functions), func(i int) {
 		f := functions[i]
@@ -29,6 +37,8 @@ func (n *Node) Describe(functions []*gpu.Function) error {
 			f.Why, f.Err = n.look(f, parts[f.Address])
 		}
 		switch {
+		case f.Err == nil && f.Why == "" && hidden != nil:
+			f.Withheld, f.Err = true, fmt.Errorf("%w: %w", gpu.ErrWithheld, hidden)
 		case f.Err != nil:
 			f.Compute = ""
 		case f.Why == "":
@@ -37,7 +47,6 @@ func (n *Node) Describe(functions []*gpu.Function) error {
 			f.Closed = append([]string{"/dev/kfd"}, f.RenderNodes...)
 		}
 	})
-	return nil
 }
 
 // look reads what the amdgpu driver shows of the function, and tells why there

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"errors"
 	"strconv"
 
 	"dcm/internal/partition"
@@ -34,6 +35,9 @@ type Device struct {
 	// [Sysfs], [Table], or a library's name.
 	Source map[string]string
 }
+
+// ErrWithheld is why a GPU could not be read that the device cgroup of this process hides.
+var ErrWithheld = errors.New("the device cgroup of this process hides partitions")
 
 // Part is one active partition of a GPU.
 type Part struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"dcm/internal/account"
 	"dcm/internal/gpu"
@@ -33,12 +34,22 @@ func Look(ctx context.Context, node Looker, daemon Told) ([]gpu.Device, error) {
 	if err != nil {
 		return devices, errors.Join(unread, fmt.Errorf("%s; dcm's daemon may be let look, and does not answer: %w", devices[at].Why, err))
 	}
+	unread = withoutWithheld(unread)
 	for i := range devices {
 		if devices[i].Withheld {
 			unread = errors.Join(unread, complete(&devices[i], a))
 		}
 	}
 	return devices, unread
+}
+
+// withoutWithheld returns the joined errors that are not about withheld GPUs.
+func withoutWithheld(err error) error {
+	all, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return err
+	}
+	return errors.Join(slices.DeleteFunc(slices.Clone(all.Unwrap()), func(err error) bool { return errors.Is(err, gpu.ErrWithheld) })...)
 }
 
 // complete has a device be as an account tells of it.
@@ -51,6 +62,9 @@ func complete(d *gpu.Device, a account.Account) error {
 	if g.Why != "" {
 		d.Why = g.Why // it is the same for everybody
 		return nil
+	}
+	if d.Vendor == partition.AMD {
+		return completeParts(d, g, a.Parts)
 	}
 	if g.Slots == nil {
 		return fmt.Errorf("%s; dcm's daemon does not tell how it is divided", d.Why)
@@ -65,6 +79,30 @@ func complete(d *gpu.Device, a account.Account) error {
 	for _, k := range g.Slots.Kinds {
 		d.Profiles = append(d.Profiles, partition.Slots{Name: k.Name, ID: k.ID, Max: k.Most, Size: k.Size, Starts: k.Starts})
 	}
+	return nil
+}
+
+// completeParts adds the partitions and the XGMI hive of an AMD GPU. Its modes are hidden
+// from no process.
+func completeParts(d *gpu.Device, g account.GPU, parts []account.Part) error {
+	if d.Compute == "" {
+		return fmt.Errorf("%s; its modes cannot be read", d.Why)
+	}
+	if g.Hive != "" {
+		hive, err := strconv.ParseUint(g.Hive, 16, 64)
+		if err != nil {
+			return fmt.Errorf("%s; the daemon's account has the XGMI hive %q, not a hexadecimal number", d.Why, g.Hive)
+		}
+		d.Hive = hive
+	}
+	d.Why, d.Parts, d.RenderNodes = "", nil, nil
+	for _, p := range parts {
+		if p.GPU == string(d.Address) {
+			d.Parts = append(d.Parts, gpu.Part{Index: p.Index, Minor: p.RenderMinor, CUs: p.ComputeUnits, Card: p.Card, ID: p.DriverID, Bytes: p.Memory})
+			d.RenderNodes = append(d.RenderNodes, p.RenderNode)
+		}
+	}
+	d.Closed = append([]string{"/dev/kfd"}, d.RenderNodes...)
 	return nil
 }
 

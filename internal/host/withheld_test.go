@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -79,5 +80,42 @@ func TestWhatIsKeptFromAProcessIsNotLeftOutIfNobodyTells(t *testing.T) {
 	open := sighted{{Why: "not bound"}}
 	if _, err := Look(t.Context(), open, nil); err != nil {
 		t.Errorf("where nothing is kept nobody is asked: %v", err)
+	}
+}
+
+type partly struct {
+	devices []gpu.Device
+	err     error
+}
+
+func (p partly) Devices(context.Context) ([]gpu.Device, error) {
+	return append([]gpu.Device{}, p.devices...), p.err
+}
+
+// An exclusive reservation hides the KFD's nodes from root's shell, not the modes.
+func TestHiddenPartitionsOfAMDAreTheDaemons(t *testing.T) {
+	d := gpu.Device{GPU: partition.Typical(0x74a1, 1)[0], Withheld: true}
+	d.Hive = 0
+	d.Vendor, d.Compute = partition.AMD, partition.CPX
+	d.Why = "the device cgroup hides it"
+	other := errors.New("cannot look at 0000:41:00.0: no answer")
+	node := partly{[]gpu.Device{d}, errors.Join(fmt.Errorf("cannot look at %s: %w", d.Address, gpu.ErrWithheld), other)}
+	told := account.Account{
+		GPUs:  []account.GPU{{Address: string(d.Address), Hive: "00000000000000d1"}},
+		Parts: []account.Part{{GPU: string(d.Address), Index: 1, RenderNode: "/dev/dri/renderD129", RenderMinor: 129}, {GPU: "0000:ff:00.0"}},
+	}
+	got, err := Look(t.Context(), node, func(context.Context) (account.Account, error) { return told, nil })
+	if !errors.Is(err, other) || errors.Is(err, gpu.ErrWithheld) {
+		t.Errorf("error is %v, want only the one about the other GPU", err)
+	}
+	want := d
+	want.Why, want.RenderNodes, want.Parts = "", []string{"/dev/dri/renderD129"}, []gpu.Part{{Index: 1, Minor: 129}}
+	want.Hive = 0xd1
+	want.Closed = []string{"/dev/kfd", "/dev/dri/renderD129"}
+	if diff := cmp.Diff([]gpu.Device{want}, got); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	if _, err := Look(t.Context(), node, func(context.Context) (account.Account, error) { return told, errors.New("no daemon") }); !errors.Is(err, gpu.ErrWithheld) {
+		t.Errorf("without the daemon the error is %v, want that the GPU is hidden", err)
 	}
 }
