@@ -309,7 +309,7 @@ func (s *Service) presence(c call) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(s.ctx(c))
 	rule := []dbus.MatchOption{dbus.WithMatchSender(busName), dbus.WithMatchInterface(busName),
 		dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, c.sender)}
-	heard := make(chan *dbus.Signal, 1) // what does not fit was no news
+	heard := make(chan *dbus.Signal, 1) // the library keeps what does not fit
 	c.conn.Signal(heard)
 	go func() {
 		defer c.conn.RemoveSignal(heard)
@@ -324,18 +324,29 @@ func (s *Service) presence(c call) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// stays returns when the caller has gone, or ctx has ended.
+// stays returns when the caller has gone, or ctx has ended. The bus is queried once: every
+// caller that waits hears of the ends of all others.
 func stays(ctx context.Context, c call, heard <-chan *dbus.Signal) {
-	for ctx.Err() == nil {
-		var yes bool
-		if err := c.conn.BusObject().CallWithContext(ctx, busName+".NameHasOwner", 0, c.sender).Store(&yes); err != nil || !yes {
+	var yes bool
+	if err := c.conn.BusObject().CallWithContext(ctx, busName+".NameHasOwner", 0, c.sender).Store(&yes); err != nil || !yes {
+		return
+	}
+	for {
+		select {
+		case s, open := <-heard:
+			if !open || gone(s, c.sender) {
+				return
+			}
+		case <-ctx.Done():
 			return
 		}
-		select {
-		case <-heard:
-		case <-ctx.Done():
-		}
 	}
+}
+
+// gone reports whether a signal says that a connection has ended. The bus gives the unique
+// name of a connection to no other one.
+func gone(s *dbus.Signal, sender string) bool {
+	return s.Name == busName+".NameOwnerChanged" && len(s.Body) == 3 && s.Body[0] == sender && s.Body[2] == ""
 }
 
 func (s *Service) release(c call) ([]any, error) {

@@ -92,6 +92,79 @@ func TestACallerThatGoesAwayLeavesTheLine(t *testing.T) {
 	}
 }
 
+// doorman reports when callers leave the hall.
+type doorman struct {
+	hall
+	left chan struct{}
+}
+
+func (d *doorman) Acquire(ctx context.Context, who Caller, w Want) (Lease, error) {
+	l, err := d.hall.Acquire(ctx, who, w)
+	d.left <- struct{}{}
+	return l, err
+}
+
+// With many in the queue, the end of one is no work for each of the others.
+func TestPresence_QueriesTheBusOncePerCaller(t *testing.T) {
+	b := startBus(t)
+	came, left := make(chan struct{}), make(chan struct{})
+	s := New(b.address, &doorman{hall{&desk{}, came}, left}, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	s.caller = func(context.Context, call) (credentials, error) { return credentials{}, nil }
+	b.run(s)
+	b.owned()
+	monitor := b.connect()
+	heard := make(chan *dbus.Message, 1000)
+	if err := monitor.BusObject().Call("org.freedesktop.DBus.Monitoring.BecomeMonitor", 0, []string{"member='NameHasOwner'", "member='End'"}, uint32(0)).Err; err != nil {
+		t.Fatal(err)
+	}
+	monitor.Eavesdrop(heard)
+	const callers = 5
+	await := func(event <-chan struct{}) {
+		select {
+		case <-event:
+		case <-ample.After(patience):
+			t.Fatal("a request neither waits nor ends")
+		}
+	}
+	var clients []*Client
+	for range callers {
+		c, err := Dial(t.Context(), b.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients = append(clients, c)
+		go c.Acquire(t.Context(), Want{Wait: true})
+		await(came)
+	}
+	for _, c := range clients {
+		c.Close()
+		await(left)
+	}
+	if err := b.connect().Emit("/", "org.deviceconfig.Test.End"); err != nil {
+		t.Fatal(err)
+	}
+	queries := 0
+	for {
+		select {
+		case m := <-heard:
+			switch m.Headers[dbus.FieldMember].Value() {
+			case "NameHasOwner":
+				queries++
+				continue
+			case "End":
+			default:
+				continue
+			}
+		case <-ample.After(patience):
+			t.Fatal("the monitor does not hear the end")
+		}
+		break
+	}
+	if queries > callers {
+		t.Errorf("%d queries of the bus for %d callers, want one for each", queries, callers)
+	}
+}
+
 // Who waits is not left alone by a daemon that ends, and finds the next one.
 func TestACallerIsToldThatTheDaemonHasEnded(t *testing.T) {
 	b := startBus(t)
