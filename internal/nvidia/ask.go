@@ -26,16 +26,16 @@ func (n *Node) ask(ctx context.Context, r nvml.Request) (nvml.Reply, error) {
 	defer cancel()
 	out, err := ask.Once(ctx, n.program, request, ask.Way{Args: n.args, Attr: ask.Group()})
 	if failed, ok := errors.AsType[*ask.Error](err); ok && failed.Kind != ask.NoAnswer {
-		return nvml.Reply{}, &Error{r.Do, r.GPU, kindOf(failed.Kind), err.Error(), err}
+		return nvml.Reply{}, &Error{Do: r.Do, GPU: r.GPU, Kind: kindOf(failed.Kind), Text: err.Error(), Err: err}
 	}
 	reply, bad := nvml.ParseReply(out)
 	switch {
 	case bad == nil && reply.Error != nil:
 		return reply, failure(r.Do, r.GPU, reply.Error)
 	case err != nil:
-		return nvml.Reply{}, &Error{r.Do, r.GPU, noAnswer, err.Error(), err}
+		return nvml.Reply{}, &Error{Do: r.Do, GPU: r.GPU, Kind: noAnswer, Text: err.Error(), Err: err}
 	case bad != nil:
-		return nvml.Reply{}, &Error{r.Do, r.GPU, nvml.Garbage, bad.Error(), bad}
+		return nvml.Reply{}, &Error{Do: r.Do, GPU: r.GPU, Kind: nvml.Garbage, Text: bad.Error(), Err: bad}
 	}
 	return reply, nil
 }

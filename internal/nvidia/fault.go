@@ -18,7 +18,8 @@ type Error struct {
 	GPU  partition.Address // "" of a look at several
 	Kind nvml.Kind
 	Text string
-	Err  error // of a program that did not answer
+	Err  error  // of a program that did not answer
+	Cure string // in addition to that of the kind
 }
 
 func (e *Error) Error() string {
@@ -88,7 +89,7 @@ func (e *Error) passing() bool { return meanings()[e.Kind].transient }
 // Explain says what can be done about an error, and whether trying again may help.
 func (n *Node) Explain(err error) (cure string, transient bool) {
 	if e, ok := errors.AsType[*Error](err); ok {
-		cure = meanings()[e.Kind].cure
+		cure = e.Cure + meanings()[e.Kind].cure
 	}
 	transient = gpu.Passing(err, func(err error, last bool) (passing, known bool) {
 		if e, ok := err.(*Error); ok {

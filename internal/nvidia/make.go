@@ -26,7 +26,7 @@ func (n *Node) Make(ctx context.Context, steps []partition.Step, tell gpu.Tell) 
 	for i, s := range steps {
 		all.Go(func() {
 			say(s, true, nil)
-			errs[i] = n.one(ctx, s)
+			errs[i] = n.fromWithin(n.one(ctx, s))
 			say(s, false, errs[i])
 		})
 	}
@@ -50,14 +50,14 @@ func (n *Node) one(ctx context.Context, s partition.Step) error {
 		return err
 	}
 	if len(reply.GPUs) != 1 || reply.GPUs[0].Address != s.GPU {
-		return &Error{r.Do, s.GPU, nvml.Garbage, "the answer is not about the GPU that was changed", nil}
+		return &Error{Do: r.Do, GPU: s.GPU, Kind: nvml.Garbage, Text: "the answer is not about the GPU that was changed"}
 	}
 	g := reply.GPUs[0]
 	if g.Error != nil {
 		return failure(r.Do, s.GPU, g.Error)
 	}
 	if got := geometry(g); g.MIG == nil || !got.Same(want) {
-		return &Error{r.Do, s.GPU, nvml.Mismatch, fmt.Sprintf("it succeeded, and what is read back is %s, not %s", got, want), nil}
+		return &Error{Do: r.Do, GPU: s.GPU, Kind: nvml.Mismatch, Text: fmt.Sprintf("it succeeded, and what is read back is %s, not %s", got, want)}
 	}
 	return nil
 }
