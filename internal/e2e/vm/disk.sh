@@ -28,7 +28,14 @@ cp "$tree/bin/busybox" "$work/initrd/bin/busybox"
 			esac
 			echo "/bin/busybox insmod /$name 2>/dev/null" # not every checksum is for this processor
 		done
+	cp "$modules/fakehive.ko" "$work/initrd"
 	cat <<-'END'
+		# NVIDIA GPUs are on the bus before systemd runs generators: units depend on them.
+		/bin/busybox mount -t proc proc /proc
+		if /bin/busybox grep -q fakehive.nvidia= /proc/cmdline; then
+			/bin/busybox insmod /fakehive.ko $(/bin/busybox grep -o 'fakehive\.[^ ]*' /proc/cmdline | /bin/busybox sed 's/^fakehive\.//')
+		fi
+		/bin/busybox umount /proc
 		/bin/busybox mount -t devtmpfs dev /dev
 		/bin/busybox mount -t ext4 /dev/vda /root
 		/bin/busybox mount --move /dev /root/dev

@@ -16,6 +16,7 @@ func scenarios() []scenario {
 		{"guard", guard},
 		{"lease limits", leaseLimits},
 		{"power cuts", powerCuts},
+		{"NVIDIA", nvidiaGPUs},
 	}
 }
 

@@ -37,6 +37,10 @@ static unsigned int hive = 1;
 module_param(hive, uint, 0444);
 MODULE_PARM_DESC(hive, "0: the GPUs are not connected by XGMI");
 
+static unsigned int nvidia;
+module_param(nvidia, uint, 0444);
+MODULE_PARM_DESC(nvidia, "how many of the GPUs, the last ones, are NVIDIA H100");
+
 /* The bus numbers of an eight-GPU MI300X node. */
 static const u8 buses[MAX_GPUS] = { 0x05, 0x26, 0x46, 0x65, 0x85, 0xa6, 0xc6, 0xe5 };
 
@@ -104,6 +108,15 @@ static void put16(struct board *b, int where, u16 value)
 	b->config[where + 1] = value >> 8;
 }
 
+static void identify(struct board *b, u16 vendor, u16 id, u16 subsystem, u16 class)
+{
+	put16(b, PCI_VENDOR_ID, vendor);
+	put16(b, PCI_DEVICE_ID, id);
+	put16(b, PCI_CLASS_DEVICE, class);
+	put16(b, PCI_SUBSYSTEM_VENDOR_ID, vendor);
+	put16(b, PCI_SUBSYSTEM_ID, subsystem);
+}
+
 static struct board *new_board(unsigned int index)
 {
 	struct board *b = kzalloc(sizeof(*b), GFP_KERNEL);
@@ -115,11 +128,10 @@ static struct board *new_board(unsigned int index)
 	b->busn = (struct resource){
 		.name = "fakehive bus", .start = buses[index], .end = buses[index], .flags = IORESOURCE_BUS,
 	};
-	put16(b, PCI_VENDOR_ID, PCI_VENDOR_ID_ATI);
-	put16(b, PCI_DEVICE_ID, device);
-	put16(b, PCI_CLASS_DEVICE, 0x1200); /* processing accelerator */
-	put16(b, PCI_SUBSYSTEM_VENDOR_ID, PCI_VENDOR_ID_ATI);
-	put16(b, PCI_SUBSYSTEM_ID, device);
+	if (index + nvidia >= gpus)
+		identify(b, PCI_VENDOR_ID_NVIDIA, 0x2330, 0x16c1, PCI_CLASS_DISPLAY_3D);
+	else
+		identify(b, PCI_VENDOR_ID_ATI, device, device, 0x1200); /* processing accelerator */
 	b->config[FH_NPS] = nps;
 	b->config[FH_XCCS] = device == 0x74a0 ? 6 : 8;
 	b->config[FH_HIVE] = hive ? gpus : 0;

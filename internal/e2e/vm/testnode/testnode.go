@@ -1,10 +1,11 @@
 // Package testnode is what the virtual machines of package vm have installed: dcm's
-// package, and services that use the GPUs.
+// package, services that use the GPUs, and what a distribution has with NVIDIA's driver.
 package testnode
 
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,7 +35,12 @@ func Product(ctx context.Context, top, dir string) (vm.Product, error) {
 	if err != nil || len(files) != 1 {
 		return fail(fmt.Errorf("packages are %q, want one (%v)", files, err))
 	}
-	return vm.Product{Package: files[0], Agent: agent, Seed: seed()}, nil
+	s, err := nvidiaSeed(ctx, dir)
+	if err != nil {
+		return fail(err)
+	}
+	maps.Copy(s, seed())
+	return vm.Product{Package: files[0], Agent: agent, Seed: s}, nil
 }
 
 // seed has two services that use the GPUs, and one that requires one of them.

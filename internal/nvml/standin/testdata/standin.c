@@ -178,6 +178,8 @@ static void print_state(FILE *f)
 		fprintf(f, "knob %s %s\n", k->name, k->value);
 }
 
+static void show_instances(void);
+
 static void write_state(void)
 {
 	char next[PATH_MAX + 8];
@@ -192,6 +194,7 @@ static void write_state(void)
 		fclose(f);
 	}
 	see();
+	show_instances();
 }
 
 /* unit is the last part of the cgroup, "-" if that is not known. */
@@ -354,6 +357,15 @@ static int allowed(void)
 	return syscall(SYS_capget, &header, data) == 0 && data[0].effective >> 21 & 1;
 }
 
+/*
+ * The driver of internal/e2e/vm/kmod, see nvidia.h there: it counts the other users of a
+ * GPU, and shows the instances that it is given. Nodes without a driver, and a simulator's
+ * files, refuse these requests.
+ */
+struct instances { uint32_t minor, unused; uint64_t present[3]; };
+#define USERS _IOR('N', 0xd0, uint32_t)
+#define INSTANCES _IOW('N', 0xd1, struct instances)
+
 /* in_use tells whether somebody uses the GPU: as the state says, or with its node open. */
 static int in_use(const struct gpu *g)
 {
@@ -363,6 +375,11 @@ static int in_use(const struct gpu *g)
 	int fd = strcmp(g->node, "-") ? open(g->node, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
 	if (fd < 0)
 		return 0;
+	uint32_t users;
+	if (ioctl(fd, USERS, &users) == 0) {
+		close(fd);
+		return users > 0;
+	}
 	/* A lease to write is given to who alone has the file open. */
 	int open_elsewhere = fcntl(fd, F_SETLEASE, F_WRLCK) < 0 && errno == EAGAIN;
 	close(fd);
@@ -379,6 +396,30 @@ static int in_use(const struct gpu *g)
 static int nodes(char *dir, unsigned *major)
 {
 	return knob("nodes") && sscanf(knob("nodes"), "%199s %u", dir, major) == 2;
+}
+
+/* show_instances gives the driver the instances of all GPUs. */
+static void show_instances(void)
+{
+	char dir[200], node[PATH_MAX];
+	unsigned major;
+	if (!nodes(dir, &major))
+		return;
+	snprintf(node, sizeof node, "%s/nvidiactl", dir);
+	int fd = open(node, O_RDWR | O_CLOEXEC);
+	for (unsigned n = 0; fd >= 0 && n < gpu_count; n++) {
+		struct instances all = {.minor = gpus[n].minor};
+#define PRESENT(bit) (all.present[(bit) / 64] |= 1ull << (bit) % 64)
+		for (struct gi *i = gis; i < gis + gi_count; i++)
+			if (i->gpu == n)
+				PRESENT(9 * i->id);
+		for (struct ci *i = cis; i < cis + ci_count; i++)
+			if (i->gpu == n)
+				PRESENT(9 * i->gi + 1 + i->id);
+		ioctl(fd, INSTANCES, &all);
+	}
+	if (fd >= 0)
+		close(fd);
 }
 
 /* give sets the mode and the owner of what is there. */
