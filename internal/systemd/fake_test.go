@@ -247,7 +247,11 @@ func (p *pid1) get(m dbus.Message, iface, property string) (dbus.Variant, *dbus.
 		if unitPath(name) != path {
 			continue
 		}
-		if v, ok := p.props[name][property]; ok {
+		v, ok := p.props[name][property]
+		if ok && v == nil {
+			return dbus.Variant{}, dbus.NewError("org.freedesktop.DBus.Error.UnknownProperty", nil)
+		}
+		if ok {
 			return dbus.MakeVariant(v), nil
 		}
 		switch property {

@@ -10,8 +10,18 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// scopeOOMPolicy is the systemd from which on scopes have an OOMPolicy=.
-const scopeOOMPolicy = 253
+// scopeOOMPolicy reports whether scopes of this systemd have an OOMPolicy=. systemd 253
+// introduced it, and distributions have it in older versions, Debian in 252.39. init.scope is
+// on every host.
+func (c *Conn) scopeOOMPolicy(ctx context.Context) (bool, error) {
+	const scope = "init.scope"
+	var policy string
+	err := c.property(ctx, scope, kindInterface(scope), "OOMPolicy", &policy)
+	if isRemote(err, "org.freedesktop.DBus.Error.UnknownProperty") {
+		return false, nil
+	}
+	return err == nil, err
+}
 
 // Origin returns the properties that a scope needs so that a process of this cgroup,
 // moved into the scope, ends as it would have ended before.
@@ -26,11 +36,11 @@ const scopeOOMPolicy = 253
 // If the kernel kills one process of the scope for memory, the others go on.
 func (c *Conn) Origin(ctx context.Context, cgroup string, scopes func(unit string) bool) ([]Property, error) {
 	var out []Property
-	version, err := c.version(ctx)
+	has, err := c.scopeOOMPolicy(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if version >= scopeOOMPolicy {
+	if has {
 		out = append(out, Property{"OOMPolicy", "continue"})
 	}
 	services, err := c.stoppedWith(ctx, cgroup, scopes)

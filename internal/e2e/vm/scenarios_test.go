@@ -199,6 +199,10 @@ func leaseLimits(m machine) {
 	if text != "314572800 60" {
 		m.t.Errorf("limits in the lease are %q, want those of the slice", text)
 	}
+	// If one process is killed for memory, the others of its lease go on.
+	m.run(`systemd-run --quiet --collect --unit=hungry --slice=small.slice dcm run -n 1 -- sh -c 'basename $(cut -d: -f3 /proc/self/cgroup) >/run/lease; tail /dev/zero; exec sleep infinity'`)
+	m.run(`until journalctl -b -o cat -g 'killed by the OOM killer' -u "$(cat /run/lease)"; do journalctl --sync; done`)
+	m.expect(`systemctl show -P ActiveState -P SubState "$(cat /run/lease)" | xargs; systemctl stop hungry`, "active running")
 }
 
 // powerCuts: after a power cut at any point of a change, the next boot ends with the
