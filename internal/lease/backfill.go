@@ -208,5 +208,5 @@ func Passes(err error) bool {
 	}
 	_, short := errors.AsType[*ShortError](err)
 	_, limit := errors.AsType[*LimitError](err)
-	return short || limit || errors.Is(err, ErrChanging)
+	return short || limit || errors.Is(err, ErrChanging) || errors.Is(err, ErrNotMoved)
 }

@@ -64,8 +64,9 @@ const (
 	done
 )
 
-// join adds a request to the queue and has it served. After a restart a request of an older
-// connection is placed before those of younger ones.
+// join adds a request to the queue and has it served. A request that comes back is placed
+// before those that came after it; after a restart, one of an older connection before those
+// of younger ones.
 func (k *Keeper) join(ctx context.Context, p *pending) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -74,6 +75,9 @@ func (k *Keeper) join(ctx context.Context, p *pending) {
 		go k.regroup()
 	}
 	at := len(k.line)
+	if i := slices.IndexFunc(k.line, func(o *pending) bool { return o.since.After(p.since) }); i >= 0 {
+		at = i
+	}
 	if k.back == under && p.Wait && p.Came > 0 {
 		if i := slices.IndexFunc(k.line, func(o *pending) bool { return o.Came == 0 || o.Came > p.Came }); i >= 0 {
 			at = i

@@ -187,6 +187,10 @@ func (k *Keeper) out(ctx context.Context, p *pending) error {
 	return nil
 }
 
+// notMovedDelay is the delay before a request that waits is queued again because systemd has
+// moved no process into its scopes.
+const notMovedDelay = time.Second
+
 // wait queues a request and returns its lease.
 func (k *Keeper) wait(ctx context.Context, c Caller, r Request) (Lease, error) {
 	l, opened, err := k.request(ctx, c, r)
@@ -196,11 +200,31 @@ func (k *Keeper) wait(ctx context.Context, c Caller, r Request) (Lease, error) {
 	return k.replace(ctx, c, r, l)
 }
 
-// request queues a request once. opened is true if the lease is exclusive and other
+// request queues a request. A request that waits does not fail because of a daemon-reexec: it
+// returns to its place in the queue. opened is true if the lease is exclusive and other
 // processes have its partitions open.
 func (k *Keeper) request(ctx context.Context, c Caller, r Request) (l Lease, opened bool, err error) {
+	since := time.Now()
+	for {
+		l, opened, err = k.enqueue(ctx, c, r, since)
+		if !r.Wait || !errors.Is(err, ErrNotMoved) {
+			return l, opened, err
+		}
+		select {
+		case <-ctx.Done():
+			return Lease{}, false, fmt.Errorf("no longer waiting: %w", ctx.Err())
+		case <-time.After(notMovedDelay):
+		}
+		if err := k.Host.Check(c); err != nil {
+			return Lease{}, false, err
+		}
+	}
+}
+
+// enqueue queues a request that was made at that time, once.
+func (k *Keeper) enqueue(ctx context.Context, c Caller, r Request, since time.Time) (l Lease, opened bool, err error) {
 	p := &pending{
-		Caller: c, Request: r, since: time.Now(),
+		Caller: c, Request: r, since: since,
 		granted: make(chan grant), refused: make(chan error, 1), left: make(chan struct{}),
 	}
 	k.join(ctx, p)

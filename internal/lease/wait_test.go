@@ -499,3 +499,50 @@ func TestOvertaking(t *testing.T) {
 		}
 	}
 }
+
+// While PID 1 executes itself over and over it moves no process into a scope. A request that
+// waits does not fail because of that.
+func TestWaitingRequest_OutlastsReexecs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t)
+		reexecs := true
+		c.host.onStart = func(Scope) error {
+			c.host.mu.Lock()
+			defer c.host.mu.Unlock()
+			if reexecs {
+				return fmt.Errorf("%w: it is inactive", ErrNotMoved)
+			}
+			return nil
+		}
+		if got := c.over(c.request(t.Context(), process(0, 10), ask(1))); !errors.Is(got.err, ErrNotMoved) || !Passes(got.err) {
+			t.Errorf("without waiting the answer is %+v", got)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		r := ask(8)
+		r.Wait = true
+		interrupted := c.request(ctx, process(1000, 11), r)
+		ended := c.waits(process(1000, 12), 8)
+		first := c.waits(process(1000, 13), 8)
+		time.Sleep(10 * notMovedDelay)
+		cancel()
+		if got := c.over(interrupted); !errors.Is(got.err, context.Canceled) {
+			t.Errorf("an interrupted request has the answer %+v", got)
+		}
+		c.host.mu.Lock()
+		delete(c.host.starts, 12)
+		c.host.mu.Unlock()
+		time.Sleep(notMovedDelay)
+		if got := c.over(ended); got.err == nil {
+			t.Errorf("a process that has ended has %+v", got)
+		}
+		second := c.waits(process(1000, 14), 8)
+		c.host.mu.Lock()
+		reexecs = false
+		c.host.mu.Unlock()
+		time.Sleep(notMovedDelay)
+		l := c.given(first)
+		c.host.Stop(t.Context(), l.Unit)
+		time.Sleep(notMovedDelay)
+		c.given(second)
+	})
+}
