@@ -110,7 +110,7 @@ type Notifier interface {
 type Daemon struct {
 	Load     func() (Settings, error)             // reads the configuration; every problem in one error
 	LastGood func() (Settings, error)             // what an earlier daemon of this boot has last loaded
-	Stale    func(Settings) (bool, error)         // the generator's drop-ins are not those of the settings
+	Stale    func(Settings) ([]string, error)     // the units whose drop-ins are not those of the settings
 	Reserve  Reserve                              // nil: there are no reservations
 	Unmet    func() bool                          // one of them has no partitions; nil: each has some
 	Dial     func(context.Context) (Units, error) // connects to PID 1

@@ -128,6 +128,36 @@ func (h *host) tick() {
 	}
 }
 
+// TestABrokenGenerator: passes do not repeat a daemon-reload that does not help. Package
+// dropins does, with a back-off.
+func TestABrokenGenerator(t *testing.T) {
+	h := newHost(t)
+	h.stale, h.broken = true, true
+	h.start()
+	h.until("in sync", phase(report.InSync))
+	pass := func(what, events string, begin func()) {
+		t.Helper()
+		h.did()
+		begin()
+		h.until("the end of the pass", func(report.State) bool { return true })
+		h.tick()
+		if diff := cmp.Diff(events, h.did()); diff != "" {
+			t.Errorf("%s: events (-want +got):\n%s", what, diff)
+		}
+	}
+	edit := func() { h.changed <- struct{}{} }
+	pass("an edit", "", edit)
+	pass("another edit", "", edit)
+	pass("an administrator's reload", "RELOADING daemon-reload READY", func() { h.hangup <- nil })
+	h.set(func() { h.settings.Order.Clients = []string{"a.service", "c.service"} })
+	pass("another list of clients", "daemon-reload", edit)
+	pass("the same again", "", edit)
+	h.set(func() { h.broken, h.stale, h.generated = false, false, h.settings.Order.Clients })
+	pass("mended by others", "", edit)
+	h.set(func() { h.stale = true })
+	pass("lost again", "daemon-reload", edit)
+}
+
 func TestABadEditKeepsTheLastGoodConfiguration(t *testing.T) {
 	h := newHost(t)
 	h.start()

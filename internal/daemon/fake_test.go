@@ -31,6 +31,7 @@ type host struct {
 	good      *Settings // what an earlier daemon has left
 	loadErr   error
 	stale     bool
+	broken    bool     // the generator fails
 	generated []string // the clients at the last reload of systemd
 	busy      bool
 	steps     int
@@ -157,10 +158,13 @@ func (h *host) start() <-chan error {
 			}
 			return *h.good, nil
 		},
-		Stale: func(s Settings) (bool, error) {
+		Stale: func(s Settings) ([]string, error) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			return h.stale || !slices.Equal(s.Order.Clients, h.generated), nil
+			if h.stale || !slices.Equal(s.Order.Clients, h.generated) {
+				return []string{"a.service"}, nil
+			}
+			return nil, nil
 		},
 		Reserve: func(context.Context, Settings) (bool, error) {
 			h.mu.Lock()
@@ -260,6 +264,9 @@ func (h *host) Reload(context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.note("daemon-reload")
+	if h.broken {
+		return nil
+	}
 	h.stale, h.generated = false, h.settings.Order.Clients
 	return nil
 }

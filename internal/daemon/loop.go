@@ -37,6 +37,8 @@ type loop struct {
 	own      *systemd.Unit // the daemon's unit; nil until it was read
 	drift
 
+	ordered map[string]string // the drop-ins that a pass has last requested a daemon-reload for, as long as they differ
+
 	pass     chan outcome       // the pass under way delivers here; nil if none is
 	applying chan intent        // the pass has found work and is about to begin it
 	retry    <-chan time.Time   // the next try; nil if none is due
@@ -236,7 +238,7 @@ func (l *loop) forget() {
 }
 
 func (l *loop) newPass() *pass {
-	return &pass{Daemon: l.Daemon, Log: l.Log, settings: l.settings, usable: l.usable, last: l.verdict(), failedBefore: l.state.Error != nil, owed: debtsOf(l.state)}
+	return &pass{Daemon: l.Daemon, Log: l.Log, settings: l.settings, usable: l.usable, last: l.verdict(), failedBefore: l.state.Error != nil, owed: debtsOf(l.state), word: l.word, ordered: &l.ordered}
 }
 
 func (l *loop) run(ctx context.Context, p *pass) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +30,8 @@ type pass struct {
 	owed         debts                               // see [pass.repay]
 	owes         debts                               // the same, once a run was begun, until it succeeds
 	minded       bool                                // PID 1 was asked to remember units
+	word         bool                                // an administrator has requested the pass
+	ordered      *map[string]string                  // see [pass.order]
 
 	stirred bool   // nobody asked for it: devices told of something
 	seen    string // the GPUs as they were; of a stirred pass
@@ -167,20 +170,32 @@ func (p *pass) absolve(ctx context.Context, o outcome) {
 	}
 }
 
-// order has systemd read the clients' drop-ins again if the list changed.
+// order has systemd load drop-ins that differ from those of the settings. It requests one
+// reload for the same drop-ins: if that did not help, the generator fails, and repeating the
+// reload is up to package dropins, with its back-off. An administrator's request is a reason
+// for another one.
 func (p *pass) order(ctx context.Context) error {
-	stale, err := p.Stale(p.settings)
-	if err != nil || !stale {
+	differ, err := p.Stale(p.settings)
+	if err != nil {
 		return err
+	}
+	if len(differ) == 0 {
+		*p.ordered = nil
+		return nil
+	}
+	want := p.settings.Order.Dropins()
+	if *p.ordered != nil && maps.Equal(*p.ordered, want) && !p.word {
+		return nil
 	}
 	u, err := p.connect(ctx)
 	if err != nil {
 		return err
 	}
-	p.Log.Info("reloading systemd: the list of clients changed")
+	p.Log.Info("reloading systemd: drop-ins differ from the configuration: "+unitname.Few(differ), "units", differ)
 	if err := u.Reload(ctx); err != nil {
-		return fmt.Errorf("cannot reload systemd for the new list of clients: %w", err)
+		return fmt.Errorf("cannot reload systemd for the drop-ins of %s: %w", unitname.Few(differ), err)
 	}
+	*p.ordered, p.word = want, false
 	return nil
 }
 

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
+
+	"dcm/internal/unitname"
 )
 
 // PID1 is the service manager. Its calls are answered after a reload that is under way.
@@ -239,7 +239,7 @@ func (k *Keeper) suspect(ctx context.Context, pid1 PID1, at uint64) {
 
 func (k *Keeper) reload(ctx context.Context, pid1 PID1, differ []string) ([]string, error) {
 	k.tries++
-	k.Log.Warn(fmt.Sprintf("systemd has not loaded dcm's drop-ins for %s: requesting a daemon-reload", list(differ)), "units", differ, "try", k.tries)
+	k.Log.Warn(fmt.Sprintf("systemd has not loaded dcm's drop-ins for %s: requesting a daemon-reload", unitname.Few(differ)), "units", differ, "try", k.tries)
 	k.state, k.due = retrying, time.Now().Add(k.Limits.After(k.tries))
 	if err := pid1.Reload(ctx); err != nil {
 		k.lost.Store(&Loss{Why: err.Error()})
@@ -262,7 +262,7 @@ func (k *Keeper) settle(differ []string) {
 	}
 	if k.state == retrying && k.tries >= k.Limits.Tries {
 		k.state = givenUp
-		k.Log.Error(fmt.Sprintf("systemd does not load dcm's drop-ins for %s: no daemon-reload is requested any more", list(differ)), "units", differ, "tries", k.tries)
+		k.Log.Error(fmt.Sprintf("systemd does not load dcm's drop-ins for %s: no daemon-reload is requested any more", unitname.Few(differ)), "units", differ, "tries", k.tries)
 	}
 	if k.tries == 0 {
 		return // the daemon that starts is to request the first
@@ -337,19 +337,9 @@ func (k *Keeper) units(ctx context.Context, pid1 PID1) ([]Unit, error) {
 	return units, nil
 }
 
-// list names a few units.
-func list(units []string) string {
-	const most = 5
-	text := strings.Join(units[:min(most, len(units))], ", ")
-	if more := len(units) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
-
 // String says what PID 1 has not loaded.
 func (l Loss) String() string {
-	text := "systemd has not loaded dcm's drop-ins for " + list(slices.Clone(l.Units))
+	text := "systemd has not loaded dcm's drop-ins for " + unitname.Few(l.Units)
 	if l.Why != "" {
 		text += ": " + l.Why
 	}

@@ -112,7 +112,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 			return s, err
 		},
 		LastGood: shown.lastGood,
-		Stale:    func(s daemon.Settings) (bool, error) { return stale(h, s) },
+		Stale:    func(s daemon.Settings) ([]string, error) { return stale(h, s) },
 		Reserve:  func(ctx context.Context, _ daemon.Settings) (bool, error) { return due(ctx, h, reserved(), log) },
 		Unmet:    h.Unmet,
 		Dial:     func(ctx context.Context) (daemon.Units, error) { return systemd.Dial(ctx) },
@@ -221,8 +221,8 @@ func rest(cfg *config.Config) string {
 	return text
 }
 
-func stale(h *host.Host, s daemon.Settings) (bool, error) {
-	return systemd.Stale(h.Path("run/systemd/generator"), s.Order.Dropins())
+func stale(h *host.Host, s daemon.Settings) ([]string, error) {
+	return systemd.Differing(h.Path("run/systemd/generator"), s.Order.Dropins())
 }
 
 // watched is the hardware as the daemon asks for it.

@@ -45,16 +45,9 @@ func Generate(dir string, o Order) error {
 	return errors.Join(errs...)
 }
 
-// Stale reports whether the drop-ins below dir, where systemd keeps what the
-// generator wrote (/run/systemd/generator), differ from the wanted ones: then a
-// daemon-reload is due.
-func Stale(dir string, want map[string]string) (bool, error) {
-	units, err := Differing(dir, want)
-	return len(units) > 0, err
-}
-
-// Differing returns the units whose drop-in below dir is missing, differs from the wanted
-// one, or is not wanted.
+// Differing returns the units whose drop-in below dir, where systemd keeps what the
+// generator wrote (/run/systemd/generator), is missing, differs from the wanted one, or is
+// not wanted. If there are any, a daemon-reload is due.
 func Differing(dir string, want map[string]string) ([]string, error) {
 	missing := make(map[string]bool, len(want))
 	for file := range want {

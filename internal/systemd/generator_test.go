@@ -108,9 +108,9 @@ func TestGenerateLeavesExactlyTheWantedDropins(t *testing.T) {
 			t.Fatalf("%s: %v", step.name, err)
 		}
 		want := Order{Clients: step.clients, Require: step.require}.Dropins()
-		stale, err := Stale(dir, want)
-		if err != nil || stale {
-			t.Errorf("%s: stale is %v, %v right after Generate", step.name, stale, err)
+		differ, err := Differing(dir, want)
+		if err != nil || len(differ) > 0 {
+			t.Errorf("%s: right after Generate %q differ, %v", step.name, differ, err)
 		}
 		for file, text := range foreign {
 			want[file] = text
@@ -231,12 +231,12 @@ func TestStaleSeesEveryDifference(t *testing.T) {
 			if err := tt.change(dir); err != nil {
 				t.Fatal(err)
 			}
-			if got, err := Stale(dir, want); err != nil || got != tt.stale {
-				t.Errorf("stale is %v, %v, want %v", got, err, tt.stale)
+			if got, err := Differing(dir, want); err != nil || len(got) > 0 != tt.stale {
+				t.Errorf("%q differ, %v, want any: %v", got, err, tt.stale)
 			}
 		})
 	}
-	if got, err := Stale(filepath.Join(t.TempDir(), "none"), nil); err != nil || got {
-		t.Errorf("nothing wanted and no directory: stale is %v, %v", got, err)
+	if got, err := Differing(filepath.Join(t.TempDir(), "none"), nil); err != nil || len(got) > 0 {
+		t.Errorf("nothing wanted and no directory: %q differ, %v", got, err)
 	}
 }

@@ -4,6 +4,7 @@
 package unitname
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -44,3 +45,13 @@ func All() []string { return []string{Daemon, Apply, Reserve, Guard, Agent, Agen
 
 // Own tells whether a unit is dcm's.
 func Own(unit string) bool { return strings.HasPrefix(unit, "dcm") && slices.Contains(All(), unit) }
+
+// Few names a few units of a list, and says how many more there are.
+func Few(units []string) string {
+	const most = 5
+	text := strings.Join(units[:min(most, len(units))], ", ")
+	if more := len(units) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
