@@ -60,7 +60,7 @@ func (p *pass) choose(ctx context.Context) (outcome, error) {
 	} else if spared && o.spared > 0 {
 		return outcome{later: o.failure, spared: o.spared}, nil
 	}
-	p.Log.Info("choosing partitions: the reservations have changed")
+	p.Log.Info("choosing partitions: the choice for the reservations is out of date")
 	return p.transact(ctx, u, transaction{unit: unitname.Reserve, clients: clients, bounced: bounced, run: p.restartReserve})
 }
 

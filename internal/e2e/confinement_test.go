@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -59,6 +60,17 @@ func generatorFails(m machine) {
 	if n, err := strconv.Atoi(count); err != nil || n < 2 || n > 6 {
 		m.t.Errorf("dcm requested %s reloads, want at most one a loss and those of the back-off", count)
 	}
+	// Neither are passes of the daemon, of which one may notice the loss itself.
+	cursor := m.run("journalctl --sync; journalctl --lines=0 --show-cursor --quiet | sed 's/^-- cursor: //'")
+	for i := range 5 {
+		m.put(settings, strings.Repeat("# an edit\n", i+1)+fmt.Sprintf(reserving, "cpx-fast", 3))
+		m.await("/run/dcm/state.json", fmt.Sprintf(`"%s:%d"`, settings, i+2), `"phase": "in-sync"`)
+	}
+	m.reserve("cpx-fast", 3)
+	log := strings.TrimSpace(m.run("journalctl --sync; journalctl --after-cursor=$1 --quiet --unit=dcm --grep='^reloading systemd' -o cat || :", cursor))
+	if strings.Contains(log, "\n") || log != "" && !strings.Contains(log, "drop-ins differ from the configuration: alpha.service, ") {
+		m.t.Errorf("passes of the daemon request reloads with the generator masked:\n%s", log)
+	}
 	unconfined := m.units("alpha.service")
 	m.run("rm " + overridden)
 	m.await(prom, "dcm_units_unconfined 0")
@@ -67,7 +79,7 @@ func generatorFails(m machine) {
 	delete(before, "alpha.service")
 	m.untouched(before)
 	m.confinedTo(2, 3)
-	if log := m.run("journalctl --sync; journalctl --boot --unit=dcm --grep='^restarting alpha.service: it was started without' -o cat"); !strings.Contains(log, "/system.slice/alpha.service") {
+	if log = m.run("journalctl --sync; journalctl --boot --unit=dcm --grep='^restarting alpha.service: it was started without' -o cat"); !strings.Contains(log, "/system.slice/alpha.service") {
 		m.t.Errorf("the journal says of the restart %q", log)
 	}
 	if r := m.try("dcm status"); r.Code != 0 {

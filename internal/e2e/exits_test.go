@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -121,6 +122,28 @@ func daemonComesBack(m machine) {
 	}
 	m.untouched(before)
 	m.run("cp /run/before /etc/dcm/dcm.toml; dcm apply")
+}
+
+// reexecsOutlasted: through daemon-reexecs back to back no request that waits fails. One that
+// does not wait fails only for a reason that passes.
+func reexecsOutlasted(m machine) {
+	const callers = 3
+	m.run(fmt.Sprintf(`rm -f /run/loop.*; for i in $(seq %d); do (n=0; while [ ! -e /run/loop.stop ]; do
+			dcm run --wait -n $((i*i)) -- true 2>/run/loop.last.$i || { echo $?; cat /run/loop.last.$i; } >>/run/loop.errors
+			dcm run -- true 2>/run/loop.last.$i; code=$?; [ $code = 0 ] || [ $code = 75 ] || { echo $code; cat /run/loop.last.$i; } >>/run/loop.errors
+			n=$((n+1)); done; echo $n runs >/run/loop.ended.$i) >/dev/null 2>&1 </dev/null & done`, callers))
+	for range 5 {
+		m.run("for i in $(seq 10); do systemctl daemon-reexec; done; dcm run --wait -- true")
+	}
+	m.run("touch /run/loop.stop")
+	for i := range callers {
+		m.await(fmt.Sprintf("/run/loop.ended.%d", i+1), "runs")
+	}
+	if errors := m.try("cat /run/loop.errors").Stdout; errors != "" {
+		m.t.Errorf("of %s: %s", m.run("cat /run/loop.ended.*"), errors)
+	}
+	m.t.Log(m.run("cat /run/loop.ended.*"))
+	m.run("timeout 60 sh -c 'while systemctl list-units --plain --no-legend \"dcm-*.scope\" | grep -q .; do :; done'")
 }
 
 // leaseOfAService: the stop and the restart of a service whose command is dcm run end all

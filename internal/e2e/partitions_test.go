@@ -80,6 +80,7 @@ func partitions(t *testing.T, p product) {
 				{"callers are identified, and nobody else is moved", callersIdentified},
 				{"a user who attacks is bounded", attacksBounded},
 				{"the daemon comes back, and no command fails", daemonComesBack},
+				{"systemd is re-executed over and over, and no request fails", reexecsOutlasted},
 				{"a lease ends with the service that it is of", leaseOfAService},
 				{"commands have the exit statuses of the manual", exitStatuses},
 				{"everybody is told how much is in use, and only who asks has it looked at", usageSeen},
@@ -621,6 +622,28 @@ func guardOff(m machine) {
 	m.run("dpkg --remove dcm")
 	shut("yes")
 	m.run("[ ! -e /sys/fs/bpf/dcm ] && [ ! -e /dev/dcm ] && [ ! -e /run/cdi/dcm.json ] && systemctl is-active alpha gpuagent")
+	m.reinstalled()
+}
+
+// reinstalled installs the package that was removed while services and a lease had
+// partitions: with the daemon's start all is confined, and shown, as before.
+func (m machine) reinstalled() {
+	m.t.Helper()
+	m.run("dpkg --install /root/dcm.deb")
+	hers, roots := m.lent()
+	m.run("dpkg --remove dcm && [ ! -e /run/dcm ] && dpkg --install /root/dcm.deb")
+	if list := m.run("dcm partitions"); strings.Count(list, hers) != 3 || strings.Count(list, roots) != 1 || strings.Count(list, "alpha.service") != 2 {
+		m.t.Errorf("after a reinstallation dcm partitions shows\n%s", list)
+	}
+	m.run("systemctl start alpha beta@1 gamma; systemctl restart amd-metrics-exporter")
+	m.confinedTo(2, 1, append(m.allowed(hers), m.allowed(roots)...)...)
+	if r := m.try("dcm status"); r.Code != 0 {
+		m.t.Errorf("after a reinstallation dcm status exits with %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	if got := m.opens("", m.allowed(roots)...); got != "no" {
+		m.t.Errorf("after a reinstallation root's shell opens an exclusive lease's partition: %s", got)
+	}
+	m.run("systemctl stop 'dcm-*.scope'; dpkg --remove dcm")
 }
 
 // withoutPrograms has the kernel refuse the guard, as one does that is too old for it or

@@ -41,11 +41,11 @@ func TestReservationsOfUnitsWithASliceAreRefused(t *testing.T) {
 	if err := h.Fits(list)(nil); err == nil || err.Error() != want {
 		t.Errorf("a plan is judged with %v", err)
 	}
-	if _, err := h.ReserveDue(list); err != nil {
+	if _, err := h.ReserveDue(list, true); err != nil {
 		t.Errorf("where the next run chooses: %v", err)
 	}
 	h.plant(t, "run/dcm/partitions.json", `{"version": 1}`)
-	if due, err := h.ReserveDue(list); !due || err == nil {
+	if due, err := h.ReserveDue(list, true); !due || err == nil {
 		t.Errorf("due is %t, with %v", due, err)
 	}
 	if got := h.wrong(list); len(got) != 2 {
@@ -84,6 +84,28 @@ func TestUnitsOfNewReservationsAreRestarted(t *testing.T) {
 	list := []config.Reservation{{Name: "a", Unit: "a.service", Partitions: 1, Place: "pack"}, {Name: "b", Unit: "b.service", Partitions: 1}}
 	if o := h.Reserve(systemd.Order{}, list); o.Reserved[0].Changed || o.Reserved[1].Changed {
 		t.Errorf("at boot: %+v", o.Reserved)
+	}
+	due := func(selected bool, list ...config.Reservation) bool {
+		t.Helper()
+		due, err := h.ReserveDue(list, selected)
+		if err != nil {
+			t.Error(err)
+		}
+		return due
+	}
+	if due(true, list...) {
+		t.Error("at boot it is due before the run of dcm-apply.service")
+	}
+	h.plant(t, "run/dcm/last-good.toml", "") // of a daemon, which runs after dcm-apply.service
+	if o := h.Reserve(systemd.Order{}, list); !o.Reserved[0].Changed || !o.Reserved[1].Changed {
+		t.Errorf("with the list removed: %+v", o.Reserved)
+	}
+	if !due(true) || !due(false, list...) || due(false) {
+		t.Errorf("with the list removed it is due: %t with a profile, %t with reservations, %t without both; want true, true, false", due(true), due(false, list...), due(false))
+	}
+	h.plant(t, "sys/fs/cgroup/dcm.slice/dcm-lease-0-00000001.scope/cgroup.procs", "")
+	if !due(false) {
+		t.Error("with the list removed and a lease it is not due")
 	}
 	last := report.Partitions{Version: report.Version, Reservations: []report.Reservation{{Name: "a", Unit: "a.service", Asks: list[0].Asks()}}}
 	h.plant(t, "run/dcm/partitions.json", "")

@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"os"
 	"slices"
 
 	"dcm/internal/config"
@@ -40,9 +41,11 @@ func (h *Host) Needs() map[string]string { return h.node(nil).Dropins() }
 
 // Reserve adds the reservations. Those that are other ones than what was chosen for
 // last are marked, and units that have lost theirs are let go, so that a restart of
-// dcm-reserve.service restarts these units and no others.
+// dcm-reserve.service restarts these units and no others. If the choice itself is lost, all
+// are marked: what their units have is not known.
 func (h *Host) Reserve(o systemd.Order, list []config.Reservation) systemd.Order {
 	last, chosen := h.chosen()
+	lost := !chosen && h.Unlisted()
 	o.Guarded = h.wasExclusive() // what was exclusive is to open for others
 	for _, r := range list {
 		before, had := last[r.Unit]
@@ -58,7 +61,7 @@ func (h *Host) Reserve(o systemd.Order, list []config.Reservation) systemd.Order
 		if len(o.Needs) > 0 {
 			one.Beside = 3 + 2*r.Partitions // at most: three of every GPU, two of each partition
 		}
-		one.Changed = chosen && (!had || before.Asks != r.Asks())
+		one.Changed = lost || chosen && (!had || before.Asks != r.Asks())
 		one.Slice = h.sliceOf(r, false)
 		o.Reserved = append(o.Reserved, one)
 	}
@@ -91,10 +94,26 @@ func (h *Host) wasExclusive() bool {
 	return err == nil && p != nil && slices.ContainsFunc(p.Reservations, func(r report.Reservation) bool { return r.Exclusive })
 }
 
-// ReserveDue tells whether reservations are other ones than what was chosen for last.
-// It is an error where they must not be chosen for.
-func (h *Host) ReserveDue(list []config.Reservation) (bool, error) {
+// Unlisted reports whether the list of partitions, with what was chosen for reservations, is
+// missing although the daemon has run in this boot: the package was removed and installed
+// again, say. At boot dcm-apply.service writes the list before the daemon starts.
+func (h *Host) Unlisted() bool {
+	list, err := report.ReadReservations(h.Runtime())
+	if err != nil || list != nil {
+		return false
+	}
+	_, err = os.Stat(config.DefaultPaths(h.Root).Kept)
+	return err == nil
+}
+
+// ReserveDue reports whether partitions are to be chosen: reservations are other ones than
+// what was chosen for last, or nothing is listed, and a profile is selected, or somebody has
+// partitions. It is an error where they must not be chosen for.
+func (h *Host) ReserveDue(list []config.Reservation, selected bool) (bool, error) {
 	due, err := h.reserveDue(list)
+	if err == nil && !due {
+		due = (selected || len(list) > 0 || len(h.Leased()) > 0) && h.Unlisted()
+	}
 	if err == nil && due {
 		err = h.Misplaced(list)
 	}

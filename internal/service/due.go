@@ -20,8 +20,8 @@ import (
 // due tells whether partitions are to be chosen anew for reservations. It is an
 // [unmetError] where the units that are restarted for that would not come back: they are
 // left as they are. Where that is for leases, it goes on with their end.
-func due(ctx context.Context, h *host.Host, list []config.Reservation, log *slog.Logger) (bool, error) {
-	changed, err := h.ReserveDue(list)
+func due(ctx context.Context, h *host.Host, list []config.Reservation, selected bool, log *slog.Logger) (bool, error) {
+	changed, err := h.ReserveDue(list, selected)
 	if err != nil || !changed && !h.Unmet() {
 		return changed, err
 	}

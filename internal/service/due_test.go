@@ -103,7 +103,7 @@ func TestWhatKindsThereAreIsNotJudgedByAListWithoutThem(t *testing.T) {
 		{"", config.Reservation{Name: "a", Partitions: 2, Source: "dcm.toml:3"}, "dcm.toml:3: reservation a cannot be met"},
 	} {
 		listed(t, h, c.kind, report.Partitions{})
-		is, err := due(t.Context(), h, []config.Reservation{c.list}, slog.New(slog.DiscardHandler))
+		is, err := due(t.Context(), h, []config.Reservation{c.list}, true, slog.New(slog.DiscardHandler))
 		if text := fmt.Sprint(err); is != (c.text == "") || err != nil && (c.text == "" || !strings.Contains(text, c.text)) {
 			t.Errorf("with a partition of kind %q %s is due: %t, %v", c.kind, c.list.Asks(), is, err)
 		}
