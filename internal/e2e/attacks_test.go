@@ -26,7 +26,9 @@ func callersIdentified(m machine) {
 	if r.Code != 0 || strings.Contains(r.Stdout, "dcm.slice") {
 		m.t.Errorf("a set-uid program that waits: %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
-	r = m.try("unshare --mount sh -c 'mount -o remount,rw,bind /proc/sys 2>/dev/null; exec e2e-agent attack reuse " + uid + " $(id -g ada) $(getent group dcm | cut -d: -f3) 40'")
+	// systemd moves a process back into a unit only if the unit is delegated; else it gets a
+	// scope of its own.
+	r = m.try("systemd-run --quiet --pipe --wait --collect --property=Delegate=yes unshare --mount sh -c 'mount -o remount,rw,bind /proc/sys 2>/dev/null; exec e2e-agent attack reuse " + uid + " $(id -g ada) $(getent group dcm | cut -d: -f3) 40'")
 	if r.Code != 0 {
 		m.t.Errorf("numbers that are used again: %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
