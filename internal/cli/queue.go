@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,6 +79,11 @@ func removeQueued(ctx context.Context, h *host.Host, ids []uint) error {
 	ctx, cancel := context.WithTimeout(ctx, queueTimeout)
 	defer cancel()
 	var errs []error
+	for _, id := range ids {
+		if id == 0 || id > math.MaxInt32 {
+			return exit.With(exit.Usage, fmt.Errorf("--remove: not the ID of a request (found %d, want 1 to %d)", id, math.MaxInt32))
+		}
+	}
 	for _, id := range ids {
 		errs = append(errs, onDaemon(ctx, h, bus.Waiting{Limit: daemonTimeout}, func(c *bus.Client) error {
 			return c.Dequeue(ctx, uint32(id))
