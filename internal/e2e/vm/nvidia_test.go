@@ -25,9 +25,9 @@ func nvidiaGPUs(m machine) {
 		m.t.Fatal(err)
 	}
 	for _, s := range []scenario{
-		{"reboot", migReboot},
-		{"holders", migHolders},
-		{"nvidia_drm", migDRM},
+		{"reboot", nvidiaOptions, migReboot},
+		{"holders", nvidiaOptions, migHolders},
+		{"nvidia_drm", nvidiaOptions, migDRM},
 	} {
 		m.t.Run(s.name, func(t *testing.T) {
 			v, err := image.Restore()

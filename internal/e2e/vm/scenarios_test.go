@@ -3,20 +3,27 @@ package vm_test
 import (
 	"fmt"
 	"strings"
+
+	"dcm/internal/e2e/vm"
 )
 
 func scenarios() []scenario {
+	two := vm.Options{GPUs: 2}
 	return []scenario{
-		{"flow", flow},
-		{"busy unload", busyUnload},
-		{"removed node", removedNode},
-		{"reload by hand", reloadByHand},
-		{"unbind and bind", unbindAndBind},
-		{"soft-reboot", softReboot},
-		{"guard", guard},
-		{"lease limits", leaseLimits},
-		{"power cuts", powerCuts},
-		{"NVIDIA", nvidiaGPUs},
+		{"flow", two, flow},
+		{"busy unload", two, busyUnload},
+		{"removed node", two, removedNode},
+		{"in flight", two, inFlight},
+		{"false node", two, falseNode},
+		{"scattered minors", two, scatteredMinors},
+		{"reload by hand", two, reloadByHand},
+		{"unbind and bind", two, unbindAndBind},
+		{"soft-reboot", two, softReboot},
+		{"systemd re-executed", two, systemdReexecuted},
+		{"guard", two, guard},
+		{"lease limits", two, leaseLimits},
+		{"power cuts", two, powerCuts},
+		{"NVIDIA", two, nvidiaGPUs},
 	}
 }
 
@@ -162,15 +169,24 @@ func softReboot(m machine) {
 
 // guard: what is reserved exclusively opens for its service only, on the host's real root
 // cgroup.
-func guard(m machine) {
+func guard(m machine) { m.guardWorks("cpx-nps4") }
+
+func (m machine) guardWorks(profile string) {
+	m.t.Helper()
 	m.run(`cat >/etc/systemd/system/holder.service <<'END'
 [Service]
 ExecStart=sleep infinity
 END
 printf '[[reservation]]\nunit = "holder.service"\npartitions = 1\nexclusive = true\n' >>/etc/dcm/dcm.toml
 systemctl daemon-reload`)
-	m.use("cpx-nps4")
+	m.use(profile)
 	m.run("systemctl start holder")
+	m.guarded()
+}
+
+// guarded expects that the partition of holder.service opens for that service only.
+func (m machine) guarded() {
+	m.t.Helper()
 	node := m.run("readlink -f /dev/dcm/holder/render0")
 	open := fmt.Sprintf("sh -c 'exec 3<>%s'", node)
 	if r := m.try(open); r.Code == 0 {
@@ -194,9 +210,9 @@ func leaseLimits(m machine) {
 		m.t.Errorf("a lease of 2 partitions opens %s", got)
 	}
 	m.run(`systemd-run --quiet --slice=small.slice --wait --collect -p MemoryMax=200M -p TasksMax=50 -p DevicePolicy=auto true`)
-	m.run(`mkdir -p /etc/systemd/system/small.slice.d && printf '[Slice]\nMemoryMax=300M\nTasksMax=60\n' >/etc/systemd/system/small.slice.d/limit.conf && systemctl daemon-reload`)
-	text := m.run(`systemd-run --quiet --slice=small.slice --pipe --wait --collect dcm run -n 1 -- sh -c 'cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/memory.max /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/pids.max' | xargs`)
-	if text != "314572800 60" {
+	m.run(`mkdir -p /etc/systemd/system/small.slice.d && printf '[Slice]\nMemoryMax=300M\nTasksMax=60\nCPUQuota=50%%\n' >/etc/systemd/system/small.slice.d/limit.conf && systemctl daemon-reload`)
+	text := m.run(`systemd-run --quiet --slice=small.slice --pipe --wait --collect dcm run -n 1 -- sh -c 'cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/memory.max /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/pids.max /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/cpu.max' | xargs`)
+	if text != "314572800 60 50000 100000" {
 		m.t.Errorf("limits in the lease are %q, want those of the slice", text)
 	}
 	// If one process is killed for memory, the others of its lease go on.

@@ -40,14 +40,14 @@ func TestVM(t *testing.T) {
 			t.Fatalf("DCM_VM names %q, which is no guest", name)
 		}
 		t.Run(name, func(t *testing.T) {
-			ready := prepare(t, guest, p)
+			disk := openDisk(t, guest, p)
 			for _, tt := range scenarios() {
 				t.Run(tt.name, func(t *testing.T) {
 					t.Parallel()
 					turns <- struct{}{}
 					defer func() { <-turns }()
 					began := time.Now()
-					tt.run(restore(t, ready))
+					tt.run(restore(t, disk, tt.options))
 					t.Logf("%s: %.1f s", tt.name, time.Since(began).Seconds())
 				})
 			}
@@ -56,17 +56,12 @@ func TestVM(t *testing.T) {
 }
 
 type scenario struct {
-	name string
-	run  func(machine)
+	name    string
+	options vm.Options
+	run     func(machine)
 }
 
-// images are a guest's booted machines, by their number of GPUs.
-type images struct {
-	disk *vm.Disk
-	two  *vm.Image
-}
-
-func prepare(t *testing.T, g vm.Guest, p vm.Product) images {
+func openDisk(t *testing.T, g vm.Guest, p vm.Product) *vm.Disk {
 	t.Helper()
 	ctx, cancel := ample.Context(t.Context(), 10*time.Minute)
 	defer cancel()
@@ -79,12 +74,11 @@ func prepare(t *testing.T, g vm.Guest, p vm.Product) images {
 			t.Error(err)
 		}
 	})
-	two, err := disk.Image(ctx, vm.Options{GPUs: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return images{disk, two}
+	return disk
 }
+
+// images are a guest's booted machines, by their options.
+type images struct{ disk *vm.Disk }
 
 // machine is a virtual machine in a test: what fails in it fails the test.
 type machine struct {
@@ -93,13 +87,20 @@ type machine struct {
 	images images
 }
 
-func restore(t *testing.T, i images) machine {
+// restore returns a machine that has just booted.
+func restore(t *testing.T, disk *vm.Disk, o vm.Options) machine {
 	t.Helper()
-	v, err := i.two.Restore()
+	ctx, cancel := ample.Context(t.Context(), 2*waitLimit)
+	defer cancel()
+	image, err := disk.Image(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return watched(t, v, i)
+	v, err := image.Restore()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return watched(t, v, images{disk})
 }
 
 func watched(t *testing.T, v *vm.Machine, i images) machine {

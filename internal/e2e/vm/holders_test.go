@@ -1,0 +1,25 @@
+package vm_test
+
+import "strings"
+
+// inFlight: a file that was sent over a socket and closed by its sender belongs to no
+// process. dcm reports the use of the driver, and makes the change when it ends.
+func inFlight(m machine) {
+	m.run("systemd-run --quiet --unit=training e2e-agent flight /dev/dri/renderD128 /run/flight")
+	m.await("/run/flight", "in flight")
+	m.refused("cannot be seen")
+	m.run("systemctl stop training")
+	m.use("cpx-nps4")
+	m.expect(modes, split)
+	m.expect(allClients, allActive)
+}
+
+// refused expects that no memory mode is changed, and that the reason has the text.
+func (m machine) refused(text string) {
+	m.t.Helper()
+	if r := m.try("dcm use cpx-nps4"); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, text) {
+		m.t.Errorf("exit status %d, want a failure that says %q:\n%s%s", r.Code, text, r.Stdout, r.Stderr)
+	}
+	m.expect(modes, whole)
+	m.expect(allClients, allActive)
+}
