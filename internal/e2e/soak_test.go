@@ -174,7 +174,8 @@ func (s *soak) reloads() {
 func (s *soak) killModprobe() {
 	s.reloads()
 	for range 1 + s.rand.IntN(2) {
-		s.try("e2e-agent await /run/dcm/report.json '\"result\": \"running\"'; sleep " + s.moment() + "; " + endsAll("modprobe"))
+		// The run may be over before it is seen to be running: its report names the profile from the start.
+		s.try("e2e-agent await /run/dcm/report.json '\"profile\": \"" + s.profile + "\"'; sleep " + s.moment() + "; " + endsAll("modprobe"))
 	}
 	if s.rand.IntN(2) == 0 {
 		s.killNow("dcm-apply")
