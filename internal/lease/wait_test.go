@@ -535,6 +535,7 @@ func TestWaitingRequest_OutlastsReexecs(t *testing.T) {
 		if got := c.over(ended); got.err == nil {
 			t.Errorf("a process that has ended has %+v", got)
 		}
+		time.Sleep(notMovedDelay / 2) // the first request returns to the queue before the second
 		second := c.waits(process(1000, 14), 8)
 		c.host.mu.Lock()
 		reexecs = false
