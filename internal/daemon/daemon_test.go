@@ -156,6 +156,10 @@ func TestABrokenGenerator(t *testing.T) {
 	pass("mended by others", "", edit)
 	h.set(func() { h.stale = true })
 	pass("lost again", "daemon-reload", edit)
+	h.set(func() { h.stale, h.edited = true, []string{"x.service"} })
+	pass("an edit that another one follows before the generator reads it", "daemon-reload", edit)
+	h.set(func() { h.edited = nil })
+	pass("the first edit again", "daemon-reload", edit)
 }
 
 func TestABadEditKeepsTheLastGoodConfiguration(t *testing.T) {

@@ -32,6 +32,7 @@ type host struct {
 	loadErr   error
 	stale     bool
 	broken    bool     // the generator fails
+	edited    []string // the clients of another edit, which the generator reads
 	generated []string // the clients at the last reload of systemd
 	busy      bool
 	steps     int
@@ -166,6 +167,14 @@ func (h *host) start() <-chan error {
 			}
 			return nil, nil
 		},
+		Unwritten: func() ([]string, error) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.broken {
+				return []string{"a.service"}, nil
+			}
+			return nil, nil
+		},
 		Reserve: func(context.Context, Settings) (bool, error) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -264,7 +273,11 @@ func (h *host) Reload(context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.note("daemon-reload")
-	if h.broken {
+	switch {
+	case h.broken:
+		return nil
+	case h.edited != nil:
+		h.stale, h.generated = false, h.edited
 		return nil
 	}
 	h.stale, h.generated = false, h.settings.Order.Clients

@@ -37,7 +37,7 @@ type loop struct {
 	own      *systemd.Unit // the daemon's unit; nil until it was read
 	drift
 
-	ordered map[string]string // the drop-ins that a pass has last requested a daemon-reload for, as long as they differ
+	ordered map[string]string // the drop-ins that a pass has requested a daemon-reload for, and the generator did not write
 
 	pass     chan outcome       // the pass under way delivers here; nil if none is
 	applying chan intent        // the pass has found work and is about to begin it

@@ -170,10 +170,9 @@ func (p *pass) absolve(ctx context.Context, o outcome) {
 	}
 }
 
-// order has systemd load drop-ins that differ from those of the settings. It requests one
-// reload for the same drop-ins: if that did not help, the generator fails, and repeating the
-// reload is up to package dropins, with its back-off. An administrator's request is a reason
-// for another one.
+// order has systemd load drop-ins that differ from those of the settings. If the generator
+// fails, it requests one reload for the same drop-ins: repeating that is up to package
+// dropins, with its back-off. An administrator's request is a reason for another one.
 func (p *pass) order(ctx context.Context) error {
 	differ, err := p.Stale(p.settings)
 	if err != nil {
@@ -195,8 +194,12 @@ func (p *pass) order(ctx context.Context) error {
 	if err := u.Reload(ctx); err != nil {
 		return fmt.Errorf("cannot reload systemd for the drop-ins of %s: %w", unitname.Few(differ), err)
 	}
-	*p.ordered, p.word = want, false
-	return nil
+	*p.ordered, p.word = nil, false
+	failed, err := p.Unwritten()
+	if err == nil && len(failed) > 0 { // else the files were edited once more, and that is what was written
+		*p.ordered = want
+	}
+	return err
 }
 
 // await waits for a run that somebody else began: asking for a restart in its

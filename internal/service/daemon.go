@@ -111,8 +111,9 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 			}
 			return s, err
 		},
-		LastGood: shown.lastGood,
-		Stale:    func(s daemon.Settings) ([]string, error) { return stale(h, s) },
+		LastGood:  shown.lastGood,
+		Stale:     func(s daemon.Settings) ([]string, error) { return stale(h, s) },
+		Unwritten: func() ([]string, error) { return unwritten(h) },
 		Reserve: func(ctx context.Context, s daemon.Settings) (bool, error) {
 			return due(ctx, h, reserved(), s.Selected, log)
 		},

@@ -24,14 +24,17 @@ func newKeeper(h *host.Host, config func() *config.Config, changed func(), log *
 			}
 			return manager{conn, h, config}, nil
 		},
-		Differ: func() ([]string, error) {
-			want := generated(h, func(slog.Level, string) {}) // the generator has logged what is wrong with it
-			return systemd.Differing(h.Path("run/systemd/generator"), want.Dropins())
-		},
+		Differ:  func() ([]string, error) { return unwritten(h) },
 		Busy:    func() (bool, error) { return apply.UnderWay(h.Lock()) },
 		Changed: changed,
 		Log:     log,
 	}
+}
+
+// unwritten returns the units whose drop-ins are not those that the generator is to write now.
+func unwritten(h *host.Host) ([]string, error) {
+	want := generated(h, func(slog.Level, string) {}) // the generator has logged what is wrong with it
+	return systemd.Differing(h.Path("run/systemd/generator"), want.Dropins())
 }
 
 // manager is PID 1 as the keeper of drop-ins sees it.
