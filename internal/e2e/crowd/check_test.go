@@ -1,6 +1,7 @@
 package crowd
 
 import (
+	"github.com/google/go-cmp/cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -78,4 +79,12 @@ func rename(l *Look, from, to string) {
 	l.Units = maps.Clone(l.Units)
 	l.Units[to] = l.Units[from]
 	delete(l.Units, from)
+}
+
+func TestFollow_LeavesOutLinksThatAreNotThere(t *testing.T) {
+	units := map[string][]string{"alpha.service": {"/dev/dcm/alpha/render1", "/dev/dcm/alpha/render0", "/dev/dri/renderD130", "/dev/kfd"}}
+	follow(units, map[string][]string{"alpha": {"/dev/dri/renderD136"}})
+	if diff := cmp.Diff([]string{"/dev/dri/renderD136", "/dev/dri/renderD130", "/dev/kfd"}, units["alpha.service"]); diff != "" {
+		t.Errorf("alpha may open (-want +got):\n%s", diff)
+	}
 }

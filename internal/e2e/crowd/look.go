@@ -130,15 +130,22 @@ func links() (map[string][]string, error) {
 	return out, err
 }
 
-// follow puts the nodes in the place of links to them.
+// follow puts the nodes in the place of links to them. A link that is not there opens nothing:
+// a reservation that grows has its links when leases leave it the partitions.
 func follow(units, links map[string][]string) {
-	for _, nodes := range units {
-		for i, path := range nodes {
+	for unit, nodes := range units {
+		var out []string
+		for _, path := range nodes {
 			name, link, ok := strings.Cut(strings.TrimPrefix(path, "/dev/dcm/"), "/render")
-			if n, err := strconv.Atoi(link); ok && err == nil && strings.HasPrefix(path, "/dev/dcm/") && n < len(links[name]) {
-				nodes[i] = links[name][n]
+			n, err := strconv.Atoi(link)
+			switch {
+			case !ok || err != nil || !strings.HasPrefix(path, "/dev/dcm/"):
+				out = append(out, path)
+			case n < len(links[name]):
+				out = append(out, links[name][n])
 			}
 		}
+		units[unit] = out
 	}
 }
 
