@@ -32,6 +32,8 @@ const (
 	path    = dbus.ObjectPath("/org/deviceconfig/Manager1")
 	atATime = 16
 	waiters = 160 // more than one user may have in the queue
+
+	undisturbed = 5 // answers that are timed
 )
 
 // Flood makes calls of one kind for so long, as many at a time as a user may have (of those
@@ -224,8 +226,8 @@ func Ask() error {
 	return err
 }
 
-// Reuse has a user's process ask so many times, kills it some moments later, and gives its
-// number to a process of root's. It prints what became of them.
+// Reuse has a user's process ask so many times, kills it at some moment of the time that an
+// answer takes, and gives its number to a process of root's. It prints what became of them.
 func Reuse(uid, gid, group, tries string, out io.Writer) error {
 	ids := make([]int, 4)
 	for i, text := range []string{uid, gid, group, tries} {
@@ -239,15 +241,30 @@ func Reuse(uid, gid, group, tries string, out io.Writer) error {
 	busy.Go(func() { keepBusy(stop) })
 	defer busy.Wait()
 	defer close(stop)
+	ask := func(wait func(conn net.Conn)) (string, error) {
+		return reuse(uint32(ids[0]), uint32(ids[1]), uint32(ids[2]), wait)
+	}
+	var takes time.Duration // mean of some answers
+	for range undisturbed {
+		if _, err := ask(func(conn net.Conn) {
+			began := time.Now()
+			_ = answer(bufio.NewReader(conn), 2)
+			takes += time.Since(began) / undisturbed
+		}); err != nil {
+			return err
+		}
+	}
 	count := make(map[string]int)
 	for range ids[3] {
-		what, err := reuse(uint32(ids[0]), uint32(ids[1]), uint32(ids[2]))
+		what, err := ask(func(net.Conn) {
+			time.Sleep(rand.N(takes + takes/4)) // the moment is what is tried
+		})
 		if err != nil {
 			return err
 		}
 		count[what]++
 	}
-	_, err := fmt.Fprintln(out, count)
+	_, err := fmt.Fprintln(out, count, "an answer takes", takes)
 	return err
 }
 
@@ -268,7 +285,8 @@ func keepBusy(stop <-chan struct{}) {
 	}
 }
 
-func reuse(uid, gid, group uint32) (what string, err error) {
+// reuse has one process ask, and kills it when wait returns. wait may read the answer.
+func reuse(uid, gid, group uint32, wait func(net.Conn)) (what string, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return "", err
@@ -300,13 +318,20 @@ func reuse(uid, gid, group uint32) (what string, err error) {
 	}
 	conn := os.NewFile(uintptr(fds[0]), "connection")
 	defer conn.Close()
+	socket, err := net.FileConn(conn)
+	if err != nil {
+		return "", err
+	}
+	defer socket.Close()
+	_ = socket.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := unix.Write(pair[0], []byte{0}); err != nil {
 		return "", err
 	}
 	if _, err := unix.Read(pair[0], make([]byte, 1)); err != nil {
 		return "", err
 	}
-	time.Sleep(time.Duration(rand.IntN(6000)) * time.Microsecond) // the moment is what is tried
+	read := &once{Conn: socket}
+	wait(read)
 	cmd.Process.Kill()
 	cmd.Wait()
 	victim, err := victimOf(pid)
@@ -318,16 +343,12 @@ func reuse(uid, gid, group uint32) (what string, err error) {
 	}
 	defer victim.Wait()
 	defer victim.Process.Kill()
-	if socket, err := net.FileConn(conn); err == nil {
-		defer socket.Close()
-		_ = socket.SetReadDeadline(time.Now().Add(time.Minute))
-		err = answer(bufio.NewReader(socket), 2)
-		what = "given before the end"
-		if err != nil {
-			what = "refused"
-		}
-		if errors.Is(err, os.ErrDeadlineExceeded) {
+	what = "given before the end"
+	if !read.used {
+		if err := answer(bufio.NewReader(socket), 2); errors.Is(err, os.ErrDeadlineExceeded) {
 			return "", err
+		} else if err != nil {
+			what = "refused"
 		}
 	}
 	// A process that was killed is a zombie: it is this one's child.
@@ -347,6 +368,17 @@ func reuse(uid, gid, group uint32) (what string, err error) {
 		return "", fmt.Errorf("process %d of root's is left in %s", pid, its)
 	}
 	return what, nil
+}
+
+// once is a connection that notes whether it was read from.
+type once struct {
+	net.Conn
+	used bool
+}
+
+func (o *once) Read(b []byte) (int, error) {
+	o.used = true
+	return o.Conn.Read(b)
 }
 
 // victimOf starts a process that has the number, nil if another one has it.
