@@ -21,6 +21,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,7 @@ import (
 	"dcm/internal/foreign"
 	"dcm/internal/guard"
 	"dcm/internal/journal"
+	"dcm/internal/lease"
 	"dcm/internal/report"
 	"dcm/internal/systemd"
 	"dcm/internal/unitname"
@@ -57,11 +59,15 @@ func run(args []string, log *slog.Logger) int {
 	before, _ := report.ReadGuard(runtime) // one that cannot be read is about to be replaced
 	state, err := act(args[0], g, before)
 	if unsupported, ok := errors.AsType[*guard.UnsupportedError](err); ok {
-		// Whoever reserved something exclusively is told at each look; the journal once.
-		if before == nil || before.Why != unsupported.Error() {
-			log.Warn("what is reserved exclusively is confined, and not exclusive: " + unsupported.Error())
+		state.Why, state.Unconfined, err = unsupported.Error(), unconfined(), nil
+		what := "confined, and not exclusive: "
+		if state.Unconfined {
+			what = "neither confined nor exclusive, and device lists of units have no effect here: "
 		}
-		state.Why, err = unsupported.Error(), nil
+		// Whoever reserved something exclusively is told at each look; the journal once.
+		if before == nil || before.Why != state.Why || before.Unconfined != state.Unconfined {
+			log.Warn("what is reserved exclusively is " + what + state.Why)
+		}
 	}
 	if err == nil {
 		err = report.WriteGuard(runtime, state)
@@ -71,6 +77,14 @@ func run(args []string, log *slog.Logger) int {
 		return 1
 	}
 	return 0
+}
+
+// unconfined reports whether device lists of units have no effect: that of this service
+// (DevicePolicy=closed) has no partition.
+func unconfined() bool {
+	p, err := report.ReadPartitions(runtime)
+	path := func(elem ...string) string { return filepath.Join(append([]string{"/"}, elem...)...) }
+	return err == nil && p != nil && lease.Reachable(path, p.Parts, nil) != ""
 }
 
 func act(verb string, g guard.Guard, before *report.Guard) (report.Guard, error) {

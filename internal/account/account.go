@@ -162,6 +162,9 @@ type Guard struct {
 	Devices int    `json:"devices"` // that open for their holders alone
 	Why     string `json:"why"`     // it cannot be done here, or is not done yet; "" if it is
 
+	// Unconfined is set if the device lists of units have no effect on this host either.
+	Unconfined bool `json:"unconfined"`
+
 	// Open names processes that have an exclusive partition open and are not its holder's:
 	// "grab[1507] has 0000:05:00.0-1 open". They opened it before it was exclusive.
 	Open List[string] `json:"open"`

@@ -53,6 +53,9 @@ func TestHealth(t *testing.T) {
 		{"no guard for what is exclusive", func(a *Account) {
 			a.Reserved, a.Guard.Why = []Reserved{{Name: "vllm", Wants: 1, Partitions: []string{"a-0"}, Exclusive: true}}, "this kernel has no guard"
 		}, Shared, true, "Profile cpx is on the GPUs, but reservations are confined, not exclusive", "this kernel has no guard"},
+		{"no list of devices for what is exclusive", func(a *Account) {
+			a.Reserved, a.Guard.Why, a.Guard.Unconfined = []Reserved{{Name: "vllm", Wants: 1, Partitions: []string{"a-0"}, Exclusive: true}}, "this kernel has no guard", true
+		}, Shared, true, "Profile cpx is on the GPUs, but reservations are neither confined nor exclusive", "device lists of units have no effect here: this kernel has no guard"},
 		{"partitions that were not chosen", func(a *Account) { a.Daemon.Error = &Problem{Waiting, "dcm-reserve.service failed", ""} }, Waiting, true,
 			"Profile cpx is on the GPUs, but not all reservations have their partitions yet", "dcm-reserve.service failed"},
 		{"dcm-reserve.service failed", func(a *Account) {

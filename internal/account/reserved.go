@@ -43,6 +43,10 @@ func (j *judge) reserved() {
 		return
 	}
 	switch {
+	case j.a.Guard.Why != "" && j.a.Guard.Unconfined:
+		j.find(Shared, "what is reserved exclusively is neither confined nor exclusive, and device lists of units have no effect here: "+j.a.Guard.Why, guardCure(j.a.Guard.Why))
+		j.but = append(j.but, "reservations are neither confined nor exclusive")
+		return
 	case j.a.Guard.Why != "":
 		j.find(Shared, "what is reserved exclusively is confined, and not exclusive: "+j.a.Guard.Why, guardCure(j.a.Guard.Why))
 	case len(j.a.Guard.Open) > 0:

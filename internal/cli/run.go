@@ -22,6 +22,7 @@ import (
 	"dcm/internal/lease"
 	"dcm/internal/partition"
 	"dcm/internal/placement"
+	"dcm/internal/report"
 	"dcm/internal/service"
 )
 
@@ -158,13 +159,33 @@ func runWith(ctx context.Context, h *host.Host, con *Console, w bus.Want, comman
 	if err != nil {
 		return err
 	}
-	for _, note := range l.Notes {
+	for _, note := range withProbe(h, l) {
 		con.note(note)
 	}
 	if con.noINT {
 		signal.Ignore(syscall.SIGINT) // a signal that is received is not ignored after exec
 	}
 	return p.exec(command)
+}
+
+// withProbe returns the notes of a lease that this process is in, with what it sees itself:
+// whether the lease confines it.
+func withProbe(h *host.Host, l bus.Lease) []string {
+	p, err := report.ReadPartitions(h.Runtime())
+	if err != nil || p == nil {
+		return l.Notes
+	}
+	open := lease.Reachable(h.Path, p.Parts, l.Partitions)
+	if open != "" {
+		return append([]string{fmt.Sprintf("not confined: this process can open %s, which is not in its lease: the device list of the scope has no effect, as where systemd cannot load BPF programs", open)}, l.Notes...)
+	}
+	notes := slices.Clone(l.Notes)
+	for i, note := range notes {
+		if strings.HasPrefix(note, lease.NotExclusive) {
+			notes[i] = "confined, " + note
+		}
+	}
+	return notes
 }
 
 // acquire requests a lease. A request may be repeated: a process that is alone in a

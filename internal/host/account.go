@@ -86,7 +86,7 @@ func (h *Host) reserve(ctx context.Context, cfg *config.Config, broken, busy boo
 	}
 	g, err := report.ReadGuard(h.Runtime())
 	if g != nil {
-		out.Guard = account.Guard{Loaded: g.Loaded, Devices: g.Devices, Why: g.Why, Uncapped: g.Uncapped}
+		out.Guard = account.Guard{Loaded: g.Loaded, Devices: g.Devices, Why: g.Why, Unconfined: g.Unconfined, Uncapped: g.Uncapped}
 	}
 	if h.GuardIsOff() {
 		out.Guard.Why = SwitchedOff

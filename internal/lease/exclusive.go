@@ -8,6 +8,9 @@ import (
 	"dcm/internal/report"
 )
 
+// NotExclusive begins the note of a lease that was to be exclusive and is not.
+const NotExclusive = "not exclusive: "
+
 // OpenError names the processes that have the partitions of an exclusive lease open. They
 // opened them after the partitions were chosen and before the guard's table had them.
 type OpenError struct{ Processes []string }

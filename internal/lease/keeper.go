@@ -246,7 +246,7 @@ func (k *Keeper) give(ctx context.Context, c Caller, r Request, f Facts, move Mo
 func (k *Keeper) complete(ctx context.Context, parts []Part, l *Lease, r Request) (opened bool) {
 	if r.Kind == Exclusive {
 		if err := k.Host.Guard(ctx, l.Unit); err != nil {
-			l.Notes = append(l.Notes, "confined, not exclusive: "+err.Error())
+			l.Notes = append(l.Notes, NotExclusive+err.Error())
 			_, opened = errors.AsType[*OpenError](err)
 		}
 	}

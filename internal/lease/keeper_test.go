@@ -525,13 +525,13 @@ func TestConfinedIsNotCalledExclusive(t *testing.T) {
 	r := ask(1)
 	r.Kind = Exclusive
 	l := acquire(t, &Keeper{Host: h}, alice, r)
-	if !slices.Contains(l.Notes, "confined, not exclusive: this kernel has no guard") {
+	if !slices.Contains(l.Notes, "not exclusive: this kernel has no guard") {
 		t.Errorf("notes are %q", l.Notes)
 	}
 }
 
 func TestAcquire_ReplacesAnExclusiveLeaseThatIsOpen(t *testing.T) {
-	const note = "confined, not exclusive: grab[1507] has it open"
+	const note = "not exclusive: grab[1507] has it open"
 	for _, tt := range []struct {
 		name     string
 		n        int

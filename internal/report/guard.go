@@ -15,6 +15,9 @@ type Guard struct {
 	Loaded  bool   `json:"loaded"`
 	Devices int    `json:"devices"` // that open for their holders alone
 	Why     string `json:"why"`     // the guard is not possible here; "" if it is
+	// Unconfined is set if, in addition, the device lists of units have no effect: systemd can
+	// load no device programs either.
+	Unconfined bool `json:"unconfined"`
 	// Changing is set while dcm-guard changes the kernel's table. If it stays so, dcm-guard
 	// was killed, and the kernel may have some of what the table says and some of what it
 	// had before.
