@@ -27,12 +27,14 @@ func callersIdentified(m machine) {
 		m.t.Errorf("a set-uid program that waits: %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	// systemd moves a process back into a unit only if the unit is delegated; else it gets a
-	// scope of its own.
-	r = m.try("systemd-run --quiet --pipe --wait --collect --property=Delegate=yes unshare --mount sh -c 'mount -o remount,rw,bind /proc/sys 2>/dev/null; exec e2e-agent attack reuse " + uid + " $(id -g ada) $(getent group dcm | cut -d: -f3) 40'")
-	if r.Code != 0 {
-		m.t.Errorf("numbers that are used again: %d, %s%s", r.Code, r.Stdout, r.Stderr)
+	// scope in the same slice.
+	for _, delegate := range []string{"no", "yes"} {
+		r = m.try("systemd-run --quiet --pipe --wait --collect --slice=victims.slice --property=Delegate=" + delegate + " unshare --mount sh -c 'mount -o remount,rw,bind /proc/sys 2>/dev/null; exec e2e-agent attack reuse " + uid + " $(id -g ada) $(getent group dcm | cut -d: -f3) 40'")
+		if r.Code != 0 {
+			m.t.Errorf("numbers that are used again, Delegate=%s: %d, %s%s", delegate, r.Code, r.Stdout, r.Stderr)
+		}
+		m.t.Logf("numbers used again, Delegate=%s: %s; moved out of a lease: %s", delegate, strings.TrimSpace(r.Stdout), m.run("journalctl --boot --unit=dcm --output=cat | grep -c 'a lease that was not given' || :"))
 	}
-	m.t.Logf("numbers used again: %s; moved back: %s", strings.TrimSpace(r.Stdout), m.run("journalctl --boot --unit=dcm --output=cat | grep -c 'was moved back' || :"))
 	m.run("timeout 60 sh -c 'while systemctl list-units --plain --no-legend \"dcm-*.scope\" | grep -q .; do :; done'")
 }
 
@@ -50,6 +52,32 @@ func (m machine) countedForAda() {
 		m.t.Errorf("a number of ada's in a user namespace has a lease in %d, %s%s, want %s", r.Code, r.Stdout, r.Stderr, want)
 	}
 	m.run("while systemctl list-units --plain --no-legend 'dcm-*.scope' | grep -q .; do :; done")
+}
+
+// commandsHidden: of a lease's command everybody can read the program's name and nothing
+// else, and its name cannot change the unit.
+func commandsHidden(m machine) {
+	m.run(`rm -f /run/roots; ln -sf "$(command -v sh)" "$(printf '/usr/local/bin/odd\343\205\244\\')"
+		setsid dcm run -- "$(printf 'odd\343\205\244\\')" -c 'echo held >/run/roots; exec sleep infinity' secret '\' >/dev/null 2>&1 </dev/null &`)
+	m.await("/run/roots", "held")
+	unit := strings.TrimSpace(m.run("systemctl list-units --plain --no-legend 'dcm-lease-*.scope' | cut -d' ' -f1"))
+	m.run("systemctl daemon-reload")
+	file := m.run("cat /run/systemd/transient/" + unit)
+	shown := m.run("systemctl list-units --all --no-pager; systemctl show " + unit + "; journalctl --boot --no-pager --output=cat")
+	if strings.Contains(file+shown, "secret") || strings.Contains(file, "\u3164") {
+		m.t.Errorf("the unit is\n%s", file)
+	}
+	for _, line := range strings.Split(file, "\n") {
+		if strings.HasSuffix(line, "\\") {
+			m.t.Errorf("a line of the unit goes on in the next one:\n%s", file)
+		}
+	}
+	got := m.show(unit, "Description", "Slice", "DevicePolicy", "CollectMode")
+	if !strings.HasPrefix(got["Description"], "Lease of 0000:") || !strings.HasSuffix(got["Description"], `odd\u3164`) ||
+		got["Slice"] != "dcm.slice" || got["DevicePolicy"] != "closed" || got["CollectMode"] != "inactive-or-failed" {
+		m.t.Errorf("after a reload the unit has %q", got)
+	}
+	m.run("dcm release " + unit + "; rm /usr/local/bin/odd*")
 }
 
 // attacksBounded: whatever a user does, and a program that holds the agents' socket, both
@@ -83,6 +111,9 @@ func attacksBounded(m machine) {
 		m.t.Logf("%s: %q answers, dcm-agent has had %d MiB, the daemon %d MiB", flood, answered, m.highWater("dcm-agent"), m.highWater("dcm"))
 	}
 	m.bounded("dcm-agent")
+	if got := m.show("dcm-agent.service", "Slice")["Slice"]; got != "system-dcm.slice" { // it reads the topology of all partitions
+		m.t.Errorf("dcm-agent.service runs in %s", got)
+	}
 	m.bounded("dcm")
 	if n := m.number("cat " + agentsFile + " 2>/dev/null | wc -c"); n != 0 {
 		m.t.Errorf("%s has %d bytes", agentsFile, n)

@@ -78,6 +78,7 @@ func partitions(t *testing.T, p product) {
 				{"who may has leases, confined to them", leasesGiven},
 				{"leases are for whoever asks, and however", leasesOdd},
 				{"callers are identified, and nobody else is moved", callersIdentified},
+				{"arguments of commands are hidden", commandsHidden},
 				{"a user who attacks is bounded", attacksBounded},
 				{"the daemon comes back, and no command fails", daemonComesBack},
 				{"systemd is re-executed over and over, and no request fails", reexecsOutlasted},

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"dcm/internal/caller"
+	"dcm/internal/lease"
 	"dcm/internal/systemd"
 	"dcm/internal/unitname"
 )
@@ -21,6 +22,7 @@ type units interface {
 	Stop(ctx context.Context, unit string) error
 	Attach(ctx context.Context, unit, below string, pid uint32) error
 	ServiceOf(ctx context.Context, pid uint32) (string, error)
+	ControlGroup(ctx context.Context, unit string) (string, error)
 	StartScope(ctx context.Context, s systemd.Scope) error
 }
 
@@ -77,9 +79,12 @@ func (m *move) members(unit string) ([]int, error) {
 	return out, err
 }
 
-// moveBack moves one process out of the scope.
+// moveBack moves one process out of the scope: to where it was, if that unit has Delegate=,
+// since systemd moves no process into another unit that is up. Otherwise it gets a scope of
+// its own next to that unit, with the limits on memory, tasks and processors that it had.
 func (m *move) moveBack(ctx context.Context, pid int, scope string) error {
-	for _, cgroup := range m.origins(ctx, pid, scope) {
+	origins := m.origins(ctx, pid, scope)
+	for _, cgroup := range origins {
 		unit, below := split(cgroup)
 		if unit == "" {
 			continue
@@ -92,13 +97,24 @@ func (m *move) moveBack(ctx context.Context, pid int, scope string) error {
 	if _, err := os.Stat(m.host.Path("proc", strconv.Itoa(pid))); errors.Is(err, os.ErrNotExist) {
 		return nil // it has ended meanwhile
 	}
-	// Where it came from is gone, or not known: a scope of its own, which limits nothing.
 	var id [4]byte
 	rand.Read(id[:]) // never fails
-	name := fmt.Sprintf("moved-%d-%s.scope", pid, hex.EncodeToString(id[:]))
-	err := m.units.StartScope(ctx, systemd.Scope{Name: name, Description: "Process that left " + scope, Slice: m.sliceFor(pid), PID: uint32(pid), Open: true})
+	s := systemd.Scope{
+		Name: fmt.Sprintf("moved-%d-%s.scope", pid, hex.EncodeToString(id[:])), Description: "Process that left " + scope,
+		Slice: "system.slice", PID: uint32(pid), Open: true,
+	}
+	for _, cgroup := range origins {
+		if slice := sliceOf(cgroup); slice != "" {
+			s.Slice = slice
+			if bounds, err := lease.ReadBounds(m.host.Path("sys/fs/cgroup"), cgroup); err == nil { // else its unit has ended
+				s.Extra = limits(bounds)
+			}
+			break
+		}
+	}
+	err := m.units.StartScope(ctx, s)
 	if err == nil {
-		m.log.Warn("a process was moved out of a lease that was not given", "pid", pid, "to", name, "unit", scope)
+		m.log.Warn("a process was moved out of a lease that was not given", "pid", pid, "to", s.Name, "slice", s.Slice, "unit", scope)
 	}
 	return err
 }
@@ -117,7 +133,9 @@ func (m *move) origins(ctx context.Context, pid int, scope string) []string {
 		}
 		if parent <= 1 {
 			if service, err := m.units.ServiceOf(ctx, uint32(up)); err == nil && service != "" {
-				out = append(out, "/"+service)
+				if cgroup, err := m.units.ControlGroup(ctx, service); err == nil && cgroup != "" {
+					out = append(out, cgroup)
+				}
 			} else if uid == m.caller.Process.UID {
 				out = append(out, m.from)
 			}
@@ -142,17 +160,14 @@ func split(cgroup string) (unit, below string) {
 	return unit, below
 }
 
-// sliceFor is where a process goes whose origin is gone: one of the caller's stays with what
-// limits the caller.
-func (m *move) sliceFor(pid int) string {
-	_, uid, err := caller.Parent(m.host.Path("proc"), pid)
-	if err == nil && uid == m.caller.Process.UID {
-		units := systemd.UnitsOf(m.from)
-		for i := len(units) - 1; i >= 0; i-- {
-			if strings.HasSuffix(units[i], ".slice") && units[i] != unitname.Slice {
-				return units[i]
-			}
+// sliceOf is the innermost slice of the system's manager that a cgroup is below, "" if there
+// is none, or it is that of leases.
+func sliceOf(cgroup string) string {
+	units := systemd.UnitsOf(cgroup)
+	for i := len(units) - 1; i >= 0; i-- {
+		if strings.HasSuffix(units[i], ".slice") && units[i] != unitname.Slice {
+			return units[i]
 		}
 	}
-	return "system.slice"
+	return ""
 }

@@ -58,16 +58,23 @@ func (m *mover) Attach(_ context.Context, unit, below string, pid uint32) error 
 	if slices.Contains(m.gone, unit) {
 		return errors.New("no such unit")
 	}
+	if !strings.HasPrefix(unit, "user@") { // has Delegate=yes
+		return errors.New("Process migration not available on non-delegated units.")
+	}
 	m.leave(pid)
 	m.did = append(m.did, fmt.Sprintf("%d to %s%s", pid, unit, below))
 	return nil
+}
+
+func (m *mover) ControlGroup(_ context.Context, unit string) (string, error) {
+	return "/batch.slice/" + unit, nil
 }
 
 func (m *mover) ServiceOf(_ context.Context, pid uint32) (string, error) { return m.main[pid], nil }
 
 func (m *mover) StartScope(_ context.Context, s systemd.Scope) error {
 	m.leave(s.PID)
-	m.did = append(m.did, fmt.Sprintf("%d to a scope in %s", s.PID, s.Slice))
+	m.did = append(m.did, fmt.Sprintf("%d to a scope in %s%v", s.PID, s.Slice, s.Extra))
 	if !s.Open {
 		m.t.Error("its devices are limited")
 	}
@@ -89,12 +96,12 @@ func TestUndo_MovesEveryProcessBackAndKillsNone(t *testing.T) {
 	}{
 		{"nothing", nil, nil, true, nil, nil, nil},
 		{"the caller", nil, []int{self}, true, nil, nil, []string{fmt.Sprintf("%d to user@1000.service/app.slice/term.scope", self)}},
-		{"the caller, whose unit is gone", nil, []int{self}, true, nil, []string{"user@1000.service"}, []string{fmt.Sprintf("%d to a scope in user-1000.slice", self)}},
-		{"another process with its number", []string{fmt.Sprintf("%d 50 0", self), "50 1 0 /system.slice/backup.service"}, []int{self}, false, nil, nil, []string{fmt.Sprintf("%d to backup.service", self)}},
-		{"the main process of a service", []string{fmt.Sprintf("%d 1 0", self)}, []int{self}, false, map[uint32]string{uint32(self): "cron.service"}, nil, []string{fmt.Sprintf("%d to cron.service", self)}},
-		{"one of nobody's", []string{fmt.Sprintf("%d 1 0", self)}, []int{self}, false, nil, nil, []string{fmt.Sprintf("%d to a scope in system.slice", self)}},
+		{"the caller, whose unit is gone", nil, []int{self}, true, nil, []string{"user@1000.service"}, []string{fmt.Sprintf("%d to a scope in user-1000.slice[]", self)}},
+		{"another process with its number", []string{fmt.Sprintf("%d 50 0", self), "50 1 0 /backup.slice/backup.service"}, []int{self}, false, nil, nil, []string{fmt.Sprintf("%d to a scope in backup.slice[{TasksMax 77}]", self)}},
+		{"the main process of a service", []string{fmt.Sprintf("%d 1 0", self)}, []int{self}, false, map[uint32]string{uint32(self): "cron.service"}, nil, []string{fmt.Sprintf("%d to a scope in batch.slice[]", self)}},
+		{"one of nobody's", []string{fmt.Sprintf("%d 1 0", self)}, []int{self}, false, nil, nil, []string{fmt.Sprintf("%d to a scope in system.slice[]", self)}},
 		{"with children", []string{fmt.Sprintf("%d 50 0", self), "50 1 0 /system.slice/backup.service", fmt.Sprintf("900001 %d 0", self)}, []int{self, 900001}, false, nil, nil,
-			[]string{fmt.Sprintf("%d to backup.service", self), "900001 to backup.service"}},
+			[]string{fmt.Sprintf("%d to a scope in system.slice[]", self), "900001 to a scope in system.slice[]"}},
 		{"an orphan of the caller's", []string{"900001 1 1000"}, []int{900001}, false, nil, nil, []string{"900001 to user@1000.service/app.slice/term.scope"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -135,6 +142,7 @@ func TestUndo_MovesEveryProcessBackAndKillsNone(t *testing.T) {
 			for i, pid := range tt.in {
 				pids[i] = strconv.Itoa(pid)
 			}
+			put(h.Path("sys/fs/cgroup/backup.slice/backup.service/pids.max"), "77\n")
 			pid1 := &mover{t: t, h: h, main: tt.main, gone: tt.gone}
 			put(pid1.procs(), strings.Join(pids, "\n"))
 			m := &move{premises: &premises{host: h, log: slog.New(slog.NewTextHandler(t.Output(), nil))}, units: pid1, from: from, caller: lease.Caller{UID: 1000, PID: self, Process: p}}

@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,7 +30,7 @@ import (
 const (
 	bus     = "/run/dbus/system_bus_socket"
 	name    = "org.deviceconfig.Manager1"
-	path    = dbus.ObjectPath("/org/deviceconfig/Manager1")
+	object  = dbus.ObjectPath("/org/deviceconfig/Manager1")
 	atATime = 16
 	waiters = 160 // more than one user may have in the queue
 
@@ -67,7 +68,7 @@ func Flood(kind string, seconds string, out io.Writer) error {
 	for range n {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				conn.Object(name, path).CallWithContext(ctx, name+"."+method, 0, args...)
+				conn.Object(name, object).CallWithContext(ctx, name+"."+method, 0, args...)
 				answered.Add(1)
 			}
 		})
@@ -125,7 +126,7 @@ func ask() (*asker, error) {
 
 // acquire asks for a lease.
 func (a *asker) acquire(options map[string]dbus.Variant) error {
-	return a.send(name, path, name, "Acquire", 2, options)
+	return a.send(name, object, name, "Acquire", 2, options)
 }
 
 func (a *asker) send(to string, object dbus.ObjectPath, intf, method string, serial uint32, args ...any) error {
@@ -364,10 +365,25 @@ func reuse(uid, gid, group uint32, wait func(net.Conn)) (what string, err error)
 	if err != nil {
 		return "", err
 	}
-	if !bytes.Equal(own, its) {
+	switch cgroup := unified(its); {
+	case cgroup == unified(own):
+	case path.Dir(cgroup) == path.Dir(unified(own)) && strings.HasPrefix(path.Base(cgroup), "moved-"):
+		// systemd moves no process back into a unit without Delegate=.
+		what += ", and moved out of the lease"
+	default:
 		return "", fmt.Errorf("process %d of root's is left in %s", pid, its)
 	}
 	return what, nil
+}
+
+// unified is the path of a cgroup in the unified hierarchy, of /proc/PID/cgroup.
+func unified(list []byte) string {
+	for line := range strings.Lines(string(list)) {
+		if path, ok := strings.CutPrefix(line, "0::"); ok {
+			return strings.TrimSpace(path)
+		}
+	}
+	return ""
 }
 
 // once is a connection that notes whether it was read from.
