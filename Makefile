@@ -57,7 +57,7 @@ packages:
 # first time: about a quarter of an hour. First with a dcm in a container, then with many
 # that are played: a thousand nodes at the end.
 test-kubernetes:
-	DCM_E2E=require DCM_KUBERNETES=1 $(GO) test -count=1 -timeout=0 -run '^TestKubernetes$$' -v ./internal/e2e
+	DCM_E2E=require DCM_KUBERNETES=1 $(GO) test -count=1 -timeout=0 -run '^TestKubernetes$$' -v ./internal/testkit/e2e
 	cd $(NESTED) && DCM_KUBERNETES=1 $(GO) test -count=1 -timeout=2h -v ./internal/real
 
 
@@ -91,7 +91,7 @@ host-image:
 
 # That image in a real container, on a host whose systemd is a real one.
 test-host-image:
-	DCM_E2E=require DCM_IMAGE=1 $(GO) test -count=1 -timeout=0 -run '^TestHostImage$$' -v ./internal/e2e
+	DCM_E2E=require DCM_IMAGE=1 $(GO) test -count=1 -timeout=0 -run '^TestHostImage$$' -v ./internal/testkit/e2e
 
 install:
 	./install.sh
@@ -106,7 +106,7 @@ demo: packages bin/demo
 # own, and what is under way is told all the while. What takes longest begins first.
 test: race bin/summary
 	cd $(NESTED) && $(CURDIR)/bin/summary -count=1 -timeout=0 ./...
-	DCM_E2E=require exec bin/summary -count=1 -timeout=0 ./internal/e2e ./...
+	DCM_E2E=require exec bin/summary -count=1 -timeout=0 ./internal/testkit/e2e ./...
 
 # The packages with goroutines, under the race detector, which needs a C compiler. The
 # fault matrix goes by deadlines that are too short for its pace; and of the other runs
@@ -123,71 +123,71 @@ roots: bin/roots
 
 # What runs containers is a program of its own, and not run by the go command, which
 # would not pass a signal on.
-bin/%: $(shell find internal/e2e -type f) go.mod
-	$(GO) build -o $@ ./internal/e2e/$*
+bin/%: $(shell find internal/testkit/e2e -type f) go.mod
+	$(GO) build -o $@ ./internal/testkit/e2e/$*
 
-RACY = account apply bundle bus daemon event gpu lease metrics opened report service systemd watch
+RACY = frontends/status engine/apply frontends/supportbundle frontends/dbusapi engine/daemon engine/event gpu leases/lease frontends/metrics gpu/openfiles engine/runstate app/service linux/systemd linux/watch
 
 # A node of 64 GPUs and 500 units, a thousand edits, and a file of 10 MB.
 scale:
-	DCM_E2E=require DCM_SCALE=1 $(GO) test -count=1 -timeout=0 -run '^TestNode$$/^scale$$' -v ./internal/e2e
+	DCM_E2E=require DCM_SCALE=1 $(GO) test -count=1 -timeout=0 -run '^TestNode$$/^scale$$' -v ./internal/testkit/e2e
 
 # Many leases, one after the other and 60 at once: what dcm and PID 1 hold stays flat.
 scale-leases:
-	DCM_E2E=require DCM_LEASES=$(LEASES) $(GO) test -count=1 -timeout=0 -run '^TestNode$$/^lease_scale$$' -v ./internal/e2e
+	DCM_E2E=require DCM_LEASES=$(LEASES) $(GO) test -count=1 -timeout=0 -run '^TestNode$$/^lease_scale$$' -v ./internal/testkit/e2e
 
 LEASES ?= 2000
 
 # The random trials for as long as it takes to believe in it.
 soak:
-	DCM_E2E=require DCM_SOAK=$(SOAK) $(GO) test -count=1 -timeout=24h -run TestNode/random -v ./internal/e2e
+	DCM_E2E=require DCM_SOAK=$(SOAK) $(GO) test -count=1 -timeout=24h -run TestNode/random -v ./internal/testkit/e2e
 
 # The same for leases and reservations; SOAK may also be how many steps users are to make.
 soak-leases:
-	DCM_E2E=require DCM_SOAK=$(SOAK) $(GO) test -count=1 -timeout=24h -run TestNode/leases -v ./internal/e2e
+	DCM_E2E=require DCM_SOAK=$(SOAK) $(GO) test -count=1 -timeout=24h -run TestNode/leases -v ./internal/testkit/e2e
 
 SOAK ?= 10m
 
 # dcm on a real kernel, with kernel modules that stand in for GPUs and driver, in virtual
 # machines without hardware virtualisation. VM names the guests: bookworm,trixie.
 test-vm:
-	DCM_VM=$(VM) $(GO) test -count=1 -timeout=0 -v ./internal/e2e/vm
+	DCM_VM=$(VM) $(GO) test -count=1 -timeout=0 -v ./internal/testkit/e2e/vm
 
 VM ?= trixie
 
 # The Ansible role, with the real Ansible on a simulated node.
 test-ansible:
-	DCM_E2E=require DCM_ANSIBLE=1 $(GO) test -count=1 -timeout=0 -run TestAnsible -v ./internal/e2e
+	DCM_E2E=require DCM_ANSIBLE=1 $(GO) test -count=1 -timeout=0 -run TestAnsible -v ./internal/testkit/e2e
 
 # The real slurmctld and slurmd, on a simulated node.
 test-slurm:
-	DCM_E2E=require DCM_SLURM=1 $(GO) test -count=1 -timeout=0 -run TestSlurm -v ./internal/e2e
+	DCM_E2E=require DCM_SLURM=1 $(GO) test -count=1 -timeout=0 -run TestSlurm -v ./internal/testkit/e2e
 
 # The page in Cockpit, with a real browser.
 test-page:
-	DCM_E2E=require DCM_PAGE=1 $(GO) test -count=1 -timeout=0 -run TestPage -v ./internal/e2e
+	DCM_E2E=require DCM_PAGE=1 $(GO) test -count=1 -timeout=0 -run TestPage -v ./internal/testkit/e2e
 
 # The same, with pictures of the page for a person to look at.
 screenshots:
 	mkdir -p $(DIST)/screenshots
-	DCM_E2E=require DCM_PAGE=$(CURDIR)/$(DIST)/screenshots $(GO) test -count=1 -timeout=0 -run TestPage -v ./internal/e2e
+	DCM_E2E=require DCM_PAGE=$(CURDIR)/$(DIST)/screenshots $(GO) test -count=1 -timeout=0 -run TestPage -v ./internal/testkit/e2e
 	ls $(DIST)/screenshots
 
 # MIG: every geometry on all GPUs of every kind of node, one after the other, on both Debians.
 test-nvidia:
-	DCM_E2E=require DCM_NVIDIA=1 $(GO) test -count=1 -timeout=0 -run TestNode/nvidia -v ./internal/e2e
+	DCM_E2E=require DCM_NVIDIA=1 $(GO) test -count=1 -timeout=0 -run TestNode/nvidia -v ./internal/testkit/e2e
 
 # dcm-nvml with the real libnvidia-ml of two branches, without a GPU: that it answers, and
 # what it does to device nodes. As root, on a Debian whose mirror has non-free.
 test-nvml:
 	DCM_E2E=require DCM_NVML=1 $(GO) test -count=1 -timeout=0 -run '^TestRealLibrary$$' -v ./cmd/dcm-nvml
 
-# What users depend on, as recorded in internal/surface/golden: written again, to be
+# What users depend on, as recorded in internal/testkit/surface/golden: written again, to be
 # compared with git diff. The tests only compare it.
 surface:
-	DCM_SURFACE_WRITE=1 $(GO) test -count=1 ./internal/surface
-	DCM_SURFACE_WRITE=1 DCM_E2E=require $(GO) test -count=1 -timeout=0 -run '^TestNode$$/^surface$$' ./internal/e2e
-	$(GIT) diff --stat -- internal/surface/golden
+	DCM_SURFACE_WRITE=1 $(GO) test -count=1 ./internal/testkit/surface
+	DCM_SURFACE_WRITE=1 DCM_E2E=require $(GO) test -count=1 -timeout=0 -run '^TestNode$$/^surface$$' ./internal/testkit/e2e
+	$(GIT) diff --stat -- internal/testkit/surface/golden
 
 # Every fuzz target for a time. Seeds and what was once found run with every go test.
 fuzz:
@@ -204,7 +204,7 @@ bench: ARCHES = $(shell $(GO) env GOARCH)
 bench: packages
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime=0.2s \
 		$$(grep -rl --include='*_test.go' '^func Benchmark' cmd internal | xargs -n1 dirname | sort -u | sed 's|^|./|')
-	$(GO) run ./internal/e2e/bench -dist $(DIST)
+	$(GO) run ./internal/testkit/e2e/bench -dist $(DIST)
 
 lint: lint-go lint-vuln lint-sh lint-packages
 
@@ -230,8 +230,8 @@ lint-vuln:
 GOVULNCHECK = v1.1.4
 
 lint-sh:
-	shellcheck install.sh .ci/run internal/e2e/node/usr/local/lib/* internal/e2e/node/usr/local/bin/*
-	shellcheck --shell=sh internal/e2e/boot.sh internal/e2e/vm/*.sh packaging/stage.sh packaging/version.sh packaging/deb/p* packaging/rpm/p* packaging/rpm/lint.sh
+	shellcheck install.sh .ci/run internal/testkit/e2e/node/usr/local/lib/* internal/testkit/e2e/node/usr/local/bin/*
+	shellcheck --shell=sh internal/testkit/e2e/boot.sh internal/testkit/e2e/vm/*.sh packaging/stage.sh packaging/version.sh packaging/deb/p* packaging/rpm/p* packaging/rpm/lint.sh
 
 # A tool that the distribution does not have is said to be missing, no more.
 lint-packages: packages

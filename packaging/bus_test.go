@@ -127,7 +127,7 @@ func TestNobodyIsAuthorisedByDefault(t *testing.T) {
 	}
 	quoted := regexp.MustCompile(`"(org\.deviceconfig\.dcm\.\w+)"`)
 	var asked []string
-	for _, m := range quoted.FindAllStringSubmatch(read(t, "../internal/bus/names.go"), -1) {
+	for _, m := range quoted.FindAllStringSubmatch(read(t, "../internal/frontends/dbusapi/names.go"), -1) {
 		asked = append(asked, m[1])
 	}
 	slices.Sort(declared)
@@ -140,7 +140,7 @@ func TestNobodyIsAuthorisedByDefault(t *testing.T) {
 func TestTheManualHasEveryProperty(t *testing.T) {
 	page := read(t, busPage)
 	for _, file := range []string{"show.go", "manager.go", "names.go"} {
-		source := read(t, "../internal/bus/"+file)
+		source := read(t, "../internal/frontends/dbusapi/"+file)
 		for _, m := range regexp.MustCompile(`(?m)^\t\t\{(?:name: )?"(\w+)", `).FindAllStringSubmatch(source, -1) {
 			if !regexp.MustCompile(`\b` + m[1] + `\b`).MatchString(page) {
 				t.Errorf("the manual does not have %s", m[1])
@@ -157,7 +157,7 @@ func TestTheManualHasEveryProperty(t *testing.T) {
 
 func TestTheManualHasEveryState(t *testing.T) {
 	page := read(t, busPage)
-	states := regexp.MustCompile(`(?m)^\t\w+ +Phase = "([a-z-]+)"`).FindAllStringSubmatch(read(t, "../internal/report/report.go"), -1)
+	states := regexp.MustCompile(`(?m)^\t\w+ +Phase = "([a-z-]+)"`).FindAllStringSubmatch(read(t, "../internal/engine/runstate/runstate.go"), -1)
 	if len(states) < 6 {
 		t.Fatalf("the states are %q", states)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // Each capability that is left has a test that fails without it: the two that
-// show other processes' files in internal/e2e, the one for modules here. A new
+// show other processes' files in internal/testkit/e2e, the one for modules here. A new
 // one needs a test of its own.
 func TestUnitsHaveNoFurtherCapability(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^CapabilityBoundingSet=(.*)$`)

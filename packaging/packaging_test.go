@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"dcm/internal/unitname"
+	"dcm/internal/linux/unitname"
 )
 
 // need skips a test that has no tool here.

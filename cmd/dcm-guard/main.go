@@ -1,5 +1,5 @@
 // Command dcm-guard keeps what is reserved exclusively for those who have it, by the
-// program of package dcm/internal/guard. It is the only program of dcm that may load
+// program of package dcm/internal/linux/devguard. It is the only program of dcm that may load
 // one, runs for a moment when something has changed, and holds no state: what is
 // exclusive stands in /run/dcm/partitions.json and in the names of PID 1's units.
 //
@@ -26,15 +26,15 @@ import (
 	"strings"
 	"time"
 
-	"dcm/internal/dmem"
-	"dcm/internal/exclusive"
-	"dcm/internal/foreign"
-	"dcm/internal/guard"
-	"dcm/internal/journal"
-	"dcm/internal/lease"
-	"dcm/internal/report"
-	"dcm/internal/systemd"
-	"dcm/internal/unitname"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/leases/dmem"
+	"dcm/internal/leases/exclusive"
+	"dcm/internal/leases/lease"
+	"dcm/internal/linux/devguard"
+	"dcm/internal/linux/journal"
+	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
+	"dcm/internal/sanitize"
 )
 
 const (
@@ -55,10 +55,10 @@ func run(args []string, log *slog.Logger) int {
 		fmt.Fprintln(os.Stderr, "usage: dcm-guard set | off | enter NAME UNIT; systemd runs it")
 		return 64
 	}
-	g := guard.Guard{Cgroups: "/sys/fs/cgroup", Pins: "/sys/fs/bpf/dcm"}
-	before, _ := report.ReadGuard(runtime) // one that cannot be read is about to be replaced
+	g := devguard.Guard{Cgroups: "/sys/fs/cgroup", Pins: "/sys/fs/bpf/dcm"}
+	before, _ := runstate.ReadGuard(runtime) // one that cannot be read is about to be replaced
 	state, err := act(args[0], g, before)
-	if unsupported, ok := errors.AsType[*guard.UnsupportedError](err); ok {
+	if unsupported, ok := errors.AsType[*devguard.UnsupportedError](err); ok {
 		state.Why, state.Unconfined, err = unsupported.Error(), unconfined(), nil
 		what := "confined, and not exclusive: "
 		if state.Unconfined {
@@ -70,7 +70,7 @@ func run(args []string, log *slog.Logger) int {
 		}
 	}
 	if err == nil {
-		err = report.WriteGuard(runtime, state)
+		err = runstate.WriteGuard(runtime, state)
 	}
 	if err != nil {
 		log.Error(err.Error())
@@ -82,31 +82,31 @@ func run(args []string, log *slog.Logger) int {
 // unconfined reports whether device lists of units have no effect: that of this service
 // (DevicePolicy=closed) has no partition.
 func unconfined() bool {
-	p, err := report.ReadPartitions(runtime)
+	p, err := runstate.ReadPartitions(runtime)
 	path := func(elem ...string) string { return filepath.Join(append([]string{"/"}, elem...)...) }
 	return err == nil && p != nil && lease.Reachable(path, p.Parts, nil) != ""
 }
 
-func act(verb string, g guard.Guard, before *report.Guard) (report.Guard, error) {
+func act(verb string, g devguard.Guard, before *runstate.Guard) (runstate.Guard, error) {
 	if verb == "off" {
-		return report.Guard{}, g.Off()
+		return runstate.Guard{}, g.Off()
 	}
 	w, err := look()
 	if err != nil {
-		return report.Guard{}, err
+		return runstate.Guard{}, err
 	}
-	state := report.Guard{Uncapped: w.cap(dmem.Tree{Root: g.Cgroups})}
+	state := runstate.Guard{Uncapped: w.cap(dmem.Tree{Root: g.Cgroups})}
 	// Where nothing is exclusive, no program is run at every open of a device.
 	if len(w.wanted.Table) == 0 {
 		return state, g.Off()
 	}
 	if before == nil || !before.Loaded || !exclusive.Same(before.GuardTable, w.wanted) {
 		state.GuardTable, state.Changing = w.wanted, true
-		if err := report.WriteGuard(runtime, state); err != nil {
+		if err := runstate.WriteGuard(runtime, state); err != nil {
 			return state, err
 		}
 	}
-	state.Changing, state.GuardTable = false, report.GuardTable{}
+	state.Changing, state.GuardTable = false, runstate.GuardTable{}
 	if err := set(g, w.wanted); err != nil {
 		return state, err
 	}
@@ -115,7 +115,7 @@ func act(verb string, g guard.Guard, before *report.Guard) (report.Guard, error)
 }
 
 // set has the kernel guard what the table says, and reads it back.
-func set(g guard.Guard, t report.GuardTable) error {
+func set(g devguard.Guard, t runstate.GuardTable) error {
 	want, err := access(t)
 	if err != nil {
 		return err
@@ -133,11 +133,11 @@ func set(g guard.Guard, t report.GuardTable) error {
 	return nil
 }
 
-// access is the table in numbers, sorted as [guard.Guard.Table] sorts them.
-func access(t report.GuardTable) (guard.Access, error) {
-	out := guard.Access{Devices: make(map[guard.Device][]uint64), All: numbers(t.All)}
+// access is the table in numbers, sorted as [devguard.Guard.Table] sorts them.
+func access(t runstate.GuardTable) (devguard.Access, error) {
+	out := devguard.Access{Devices: make(map[devguard.Device][]uint64), All: numbers(t.All)}
 	for _, one := range t.Table {
-		var d guard.Device
+		var d devguard.Device
 		if _, err := fmt.Sscanf(one.Device, "%d:%d", &d.Major, &d.Minor); err != nil {
 			return out, fmt.Errorf("%s: not a device number (found %q): %w", one.Node, one.Device, err)
 		}
@@ -148,7 +148,7 @@ func access(t report.GuardTable) (guard.Access, error) {
 	return out, nil
 }
 
-func numbers(list []report.Cgroup) []uint64 {
+func numbers(list []runstate.Cgroup) []uint64 {
 	var out []uint64
 	for _, c := range list {
 		out = append(out, c.Number)
@@ -159,14 +159,14 @@ func numbers(list []report.Cgroup) []uint64 {
 
 // world is the partitions, the units that have them, and what is exclusive of them.
 type world struct {
-	parts   report.Partitions
+	parts   runstate.Partitions
 	tenants []systemd.Tenant
-	wanted  report.GuardTable
+	wanted  runstate.GuardTable
 }
 
 // look asks PID 1 for the units, unless there are no partitions.
 func look() (world, error) {
-	p, err := report.ReadPartitions(runtime)
+	p, err := runstate.ReadPartitions(runtime)
 	if err != nil || p == nil {
 		return world{}, err
 	}
@@ -181,7 +181,7 @@ func look() (world, error) {
 	if w.tenants, err = conn.Tenants(ctx, unitname.Slice, nil); err != nil {
 		return w, err
 	}
-	h := exclusive.Host{Root: "/", Observers: strings.Fields(foreign.Lines(os.Getenv(unitname.ObserversVariable)))}
+	h := exclusive.Host{Root: "/", Observers: strings.Fields(sanitize.Lines(os.Getenv(unitname.ObserversVariable)))}
 	w.wanted, err = h.Wanted(ctx, conn, w.parts, w.tenants)
 	return w, err
 }

@@ -10,13 +10,13 @@ import (
 	"slices"
 	"strings"
 
-	"dcm/internal/dmem"
-	"dcm/internal/foreign"
-	"dcm/internal/lease"
-	"dcm/internal/partition"
-	"dcm/internal/report"
-	"dcm/internal/systemd"
-	"dcm/internal/unitname"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/leases/dmem"
+	"dcm/internal/leases/lease"
+	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
+	"dcm/internal/sanitize"
 )
 
 // cap limits the memory of the leases that share, and tells why somebody who shares has
@@ -65,7 +65,7 @@ func limit(t dmem.Tree, cgroup string, caps lease.Caps) error {
 // limit on its memory keeps no service down: it is told.
 func enter(name, unit string) int {
 	w, err := look()
-	var r *report.Reservation
+	var r *runstate.Reservation
 	if err == nil {
 		if r = lease.SharedBy(w.parts, unit); r == nil || r.Name != name {
 			err = errors.New("it is no instance of the reservation's template")
@@ -93,11 +93,11 @@ func enter(name, unit string) int {
 
 // say writes a line for the journal, with its level as in sd-daemon(3), to the unit's own
 // stream: of a message by datagram whose sender has ended it may not know the unit.
-func say(level int, text string) { fmt.Fprintf(os.Stderr, "<%d>%s\n", level, foreign.Text(text)) }
+func say(level int, text string) { fmt.Fprintf(os.Stderr, "<%d>%s\n", level, sanitize.Text(text)) }
 
 // count refuses a unit before which as many were started as may share. Those that are
 // started at once agree on who was first, by PID 1's clock.
-func (w world) count(r report.Reservation, unit string) error {
+func (w world) count(r runstate.Reservation, unit string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), asking)
 	defer cancel()
 	conn, err := systemd.Dial(ctx)

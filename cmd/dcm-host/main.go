@@ -19,9 +19,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dcm/internal/carry"
-	"dcm/internal/systemd"
-	"dcm/internal/unitname"
+	"dcm/internal/app/hostimage"
+	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
 )
 
 // host is where the container has the host's root.
@@ -45,14 +45,14 @@ func main() {
 }
 
 func run(ctx context.Context, remove bool) error {
-	cargo, err := carry.Load(os.DirFS("/"))
+	cargo, err := hostimage.Load(os.DirFS("/"))
 	if err != nil {
 		return err
 	}
 	if _, err := os.Stat(host + "/run/systemd/private"); err != nil {
 		return fmt.Errorf("the host's root with its systemd is not at %s, run the container with --volume=/:%s:rslave: %w", host, host, err)
 	}
-	if carry.Packaged(host) {
+	if hostimage.Packaged(host) {
 		return errors.New("the host has dcm's package: remove that, or this container")
 	}
 	// From here on its files are the host's.
@@ -99,7 +99,7 @@ func order(ctx context.Context, what func(context.Context, *systemd.Conn) error)
 
 // lay has the daemon run that was brought. It is no matter here whether the GPUs can have
 // the profile: dcm.service tells.
-func lay(ctx context.Context, cargo carry.Cargo) error {
+func lay(ctx context.Context, cargo hostimage.Cargo) error {
 	if err := cargo.Lay("/"); err != nil {
 		return err
 	}
@@ -119,12 +119,12 @@ func lay(ctx context.Context, cargo carry.Cargo) error {
 }
 
 // lift lets the clients go before what they are part of stops.
-func lift(ctx context.Context, cargo carry.Cargo) error {
+func lift(ctx context.Context, cargo hostimage.Cargo) error {
 	return order(ctx, func(ctx context.Context, pid1 *systemd.Conn) error {
 		if err := pid1.Stop(ctx, unitname.Daemon); err != nil {
 			return err
 		}
-		if err := carry.LetGo("/"); err != nil {
+		if err := hostimage.LetGo("/"); err != nil {
 			return err
 		}
 		if err := pid1.Reload(ctx); err != nil {

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"dcm/internal/nvml"
-	"dcm/internal/nvml/standin"
-	"dcm/internal/partition"
+	"dcm/internal/gpu/nvml"
+	"dcm/internal/gpu/nvml/standin"
+	"dcm/internal/gpu/partition"
 )
 
 // The whole way with the drivers that are about, whatever they tell before MIG is on.

@@ -8,17 +8,17 @@ import (
 	"strings"
 	"testing"
 
-	"dcm/internal/ask"
-	"dcm/internal/nvml"
-	"dcm/internal/nvml/standin"
-	"dcm/internal/partition"
+	"dcm/internal/gpu/nvml"
+	"dcm/internal/gpu/nvml/standin"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/worker/call"
 )
 
 // fails runs a request that has no answer, and returns why.
-func (m machine) fails(ctx context.Context, r nvml.Request) *ask.Error {
+func (m machine) fails(ctx context.Context, r nvml.Request) *call.Error {
 	m.t.Helper()
 	_, err := m.within(ctx, r)
-	failed, ok := err.(*ask.Error)
+	failed, ok := err.(*call.Error)
 	if !ok {
 		m.t.Fatalf("%+v: %v", r, err)
 	}
@@ -32,19 +32,19 @@ func TestALibraryThatHangsOrAbortsIsAnError(t *testing.T) {
 	for _, c := range []struct {
 		knob    string
 		request nvml.Request
-		kind    ask.Kind
+		kind    call.Kind
 		text    string
 	}{
-		{"hang nvmlInit_v2", look, ask.Deadline, "no answer in time, killed"},
-		{"hang nvmlDeviceSetMigMode", mode, ask.Deadline, "no answer in time, killed"},
-		{"abort nvmlDeviceGetMigMode", look, ask.NoAnswer, "ended without an answer"},
-		{"segv nvmlInit_v2", look, ask.NoAnswer, "ended without an answer"},
+		{"hang nvmlInit_v2", look, call.Deadline, "no answer in time, killed"},
+		{"hang nvmlDeviceSetMigMode", mode, call.Deadline, "no answer in time, killed"},
+		{"abort nvmlDeviceGetMigMode", look, call.NoAnswer, "ended without an answer"},
+		{"segv nvmlInit_v2", look, call.NoAnswer, "ended without an answer"},
 	} {
 		t.Run(c.knob, func(t *testing.T) {
 			m := node(t, "A30")
 			m.turn(c.knob)
 			ctx := t.Context()
-			if c.kind == ask.Deadline {
+			if c.kind == call.Deadline {
 				ctx = soon(t)
 			}
 			if failed := m.fails(ctx, c.request); failed.Kind != c.kind || !strings.Contains(failed.Error(), c.text) {
@@ -196,11 +196,11 @@ func TestAChangeWithoutTheRightsIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	way := ask.Way{Args: []string{"--sys", m.sys}, Attr: ask.Group()}
+	way := call.Way{Args: []string{"--sys", m.sys}, Attr: call.Group()}
 	if os.Getuid() == 0 {
 		way.Args = []string{again, "0", m.sys, m.dev, m.proc, "false", string(request)}
 	}
-	out, _ := ask.Once(t.Context(), os.Args[0], request, way)
+	out, _ := call.Once(t.Context(), os.Args[0], request, way)
 	reply, err := nvml.ParseReply(out)
 	if err != nil {
 		t.Fatal(err)

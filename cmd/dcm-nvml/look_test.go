@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"dcm/internal/nvml"
-	"dcm/internal/nvml/standin"
-	"dcm/internal/partition"
+	"dcm/internal/gpu/nvml"
+	"dcm/internal/gpu/nvml/standin"
+	"dcm/internal/gpu/partition"
 
 	"github.com/google/go-cmp/cmp"
 )

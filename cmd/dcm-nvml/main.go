@@ -1,6 +1,6 @@
 // Command dcm-nvml is the only program of dcm that loads NVIDIA's libnvidia-ml. It takes
 // one request, prints one answer and exits; both are JSON, see package
-// dcm/internal/nvml. Whoever runs it gives it a deadline and kills it then.
+// dcm/internal/gpu/nvml. Whoever runs it gives it a deadline and kills it then.
 //
 //	dcm-nvml [--sys DIR] [--dev DIR] [--proc DIR] [REQUEST]
 //
@@ -9,7 +9,7 @@
 // is an error, 64 usage.
 //
 // Before it loads anything it runs itself again without the rights that it does not
-// need, see package dcm/internal/confine: to look it has no capability, to change what the
+// need, see package dcm/internal/worker/sandbox: to look it has no capability, to change what the
 // driver asks for, and in neither case programs and the network. A look cannot make,
 // change or remove a device node, although the library tries. Only a look that precedes a
 // change may make nodes that are missing, as on a host that was just booted.
@@ -22,10 +22,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dcm/internal/answer"
-	"dcm/internal/confine"
-	"dcm/internal/nvml"
-	"dcm/internal/nvml/binding"
+	"dcm/internal/gpu/nvml"
+	"dcm/internal/gpu/nvml/binding"
+	"dcm/internal/worker/sandbox"
+	"dcm/internal/worker/serve"
 )
 
 func main() {
@@ -62,7 +62,7 @@ const again = "--confined"
 // confineSelf runs the program again with less rights, and returns only with what
 // is wrong.
 func confineSelf(args []string, at binding.Roots) *nvml.Failure {
-	data, err := answer.Request(args)
+	data, err := serve.Request(args)
 	if err != nil {
 		return &nvml.Failure{Kind: nvml.BadRequest, Text: err.Error()}
 	}
@@ -88,10 +88,10 @@ func makesNodes(r nvml.Request, at binding.Roots) bool {
 // it the library removes the node again. A change needs CAP_SYS_ADMIN, which the driver
 // requires, and the sockets of nvidia-persistenced and nvidia-fabricmanager, which close a
 // GPU for the time of its reset when the library asks them.
-func rights(r nvml.Request, makes bool) confine.Rights {
-	var out confine.Rights
+func rights(r nvml.Request, makes bool) sandbox.Rights {
+	var out sandbox.Rights
 	if makes {
-		out = confine.Rights{Capabilities: []uintptr{unix.CAP_MKNOD, unix.CAP_CHOWN}, Nodes: true}
+		out = sandbox.Rights{Capabilities: []uintptr{unix.CAP_MKNOD, unix.CAP_CHOWN}, Nodes: true}
 	}
 	if !r.Looks() {
 		out.Capabilities, out.Sockets = append(out.Capabilities, unix.CAP_SYS_ADMIN), true
@@ -112,9 +112,9 @@ func confined(user string, at binding.Roots, makes, data string) nvml.Reply {
 	if err != nil {
 		return nvml.Reply{Error: &nvml.Failure{Kind: nvml.Unconfined, Text: err.Error()}}
 	}
-	return binding.Serve(request, confine.TrustOf(uid), at)
+	return binding.Serve(request, sandbox.TrustOf(uid), at)
 }
 
 func reply(of func() nvml.Reply) int {
-	return answer.Print("dcm-nvml", of, func(r nvml.Reply) bool { return r.Error != nil })
+	return serve.Print("dcm-nvml", of, func(r nvml.Reply) bool { return r.Error != nil })
 }

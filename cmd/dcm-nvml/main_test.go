@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"dcm/internal/ask"
-	"dcm/internal/nvml"
-	"dcm/internal/nvml/standin"
-	"dcm/internal/partition"
+	"dcm/internal/gpu/nvml"
+	"dcm/internal/gpu/nvml/standin"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/worker/call"
 )
 
 const first, second partition.Address = "0000:41:00.0", "0000:42:00.0"
@@ -134,7 +134,7 @@ func (m machine) within(ctx context.Context, r nvml.Request) (nvml.Reply, error)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	out, err := ask.Once(ctx, os.Args[0], request, ask.Way{Args: []string{"--sys", m.sys, "--dev", m.dev, "--proc", m.proc}, Attr: ask.Group()})
+	out, err := call.Once(ctx, os.Args[0], request, call.Way{Args: []string{"--sys", m.sys, "--dev", m.dev, "--proc", m.proc}, Attr: call.Group()})
 	if len(out) == 0 {
 		return nvml.Reply{}, err
 	}

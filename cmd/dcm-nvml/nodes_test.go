@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"dcm/internal/nvml"
-	"dcm/internal/nvml/standin"
-	"dcm/internal/partition"
+	"dcm/internal/gpu/nvml"
+	"dcm/internal/gpu/nvml/standin"
+	"dcm/internal/gpu/partition"
 )
 
 // The major numbers that the tests' driver has.

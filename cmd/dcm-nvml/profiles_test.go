@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"dcm/internal/nvml"
-	"dcm/internal/nvml/standin"
+	"dcm/internal/gpu/nvml"
+	"dcm/internal/gpu/nvml/standin"
 )
 
 // Compute instance profiles are read up to the last one that the library knows, which may

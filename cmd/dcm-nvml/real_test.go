@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"dcm/internal/nvml"
-	"dcm/internal/partition"
+	"dcm/internal/gpu/nvml"
+	"dcm/internal/gpu/partition"
 )
 
 // releases are those of Debian whose non-free section has a libnvidia-ml1, with the branch

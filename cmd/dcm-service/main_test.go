@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"dcm/internal/exit"
-	"dcm/internal/host"
-	"dcm/internal/service"
+	"dcm/internal/app/host"
+	"dcm/internal/app/service"
+	"dcm/internal/exitcode"
 )
 
 func TestWhatTheUnitsRunIsKnown(t *testing.T) {
@@ -42,8 +42,8 @@ func TestWhatTheUnitsRunIsKnown(t *testing.T) {
 func TestWhatIsNotKnownIsAWrongCommandLine(t *testing.T) {
 	for _, args := range [][]string{nil, {"status"}, {"daemon", "now"}, {"oneshot --reload"}} {
 		var stderr strings.Builder
-		if code := run(t.Context(), &host.Host{Root: t.TempDir()}, &stderr, args); code != exit.Usage {
-			t.Errorf("%q: exit status %d, want %d", args, code, exit.Usage)
+		if code := run(t.Context(), &host.Host{Root: t.TempDir()}, &stderr, args); code != exitcode.Usage {
+			t.Errorf("%q: exit status %d, want %d", args, code, exitcode.Usage)
 		}
 		if got := stderr.String(); !strings.HasPrefix(got, "dcm: usage: dcm-service ") || strings.Count(got, "\n") != 1 {
 			t.Errorf("%q: told is %q", args, got)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dcm/internal/partition"
-	"dcm/internal/sim"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/testkit/sim"
 )
 
 func newFault() *cobra.Command {

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dcm/internal/sim"
-	"dcm/internal/sim/simtest"
+	"dcm/internal/testkit/sim"
+	"dcm/internal/testkit/sim/simtest"
 )
 
 // call runs the program with its arguments and returns what it said.

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"dcm/internal/partition"
-	"dcm/internal/sim"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/testkit/sim"
 )
 
 func newServe() *cobra.Command {

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dcm/internal/sim"
+	"dcm/internal/testkit/sim"
 )
 
 // broadcaster has the kernel tell what it would tell if the devices were real: in

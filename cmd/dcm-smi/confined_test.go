@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"dcm/internal/amdsmi"
-	"dcm/internal/amdsmi/standin"
+	"dcm/internal/gpu/amdsmi"
+	"dcm/internal/gpu/amdsmi/standin"
 )
 
 // What the library's code can do is what its process may: the stand-in tries.

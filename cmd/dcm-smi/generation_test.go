@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"dcm/internal/amdsmi"
-	"dcm/internal/amdsmi/standin"
-	"dcm/internal/partition"
+	"dcm/internal/gpu/amdsmi"
+	"dcm/internal/gpu/amdsmi/standin"
+	"dcm/internal/gpu/partition"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"dcm/internal/amdsmi"
-	"dcm/internal/amdsmi/standin"
+	"dcm/internal/gpu/amdsmi"
+	"dcm/internal/gpu/amdsmi/standin"
 )
 
 // What a library of an unknown version is good for: reading.

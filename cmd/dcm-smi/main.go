@@ -1,6 +1,6 @@
 // Command dcm-smi is the only program of dcm that loads libamd_smi. It takes one
 // request, prints one answer and exits; both are JSON, see package
-// dcm/internal/amdsmi. Whoever runs it gives it a deadline and kills it then.
+// dcm/internal/gpu/amdsmi. Whoever runs it gives it a deadline and kills it then.
 //
 //	dcm-smi [--private] [REQUEST]
 //
@@ -9,7 +9,7 @@
 // leaves there. Exit status: 0 done, 1 the answer is an error, 64 usage.
 //
 // Before it loads anything it runs itself again without the rights that it does not
-// need, see package dcm/internal/confine.
+// need, see package dcm/internal/worker/sandbox.
 package main
 
 import (
@@ -21,9 +21,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dcm/internal/amdsmi"
-	"dcm/internal/answer"
-	"dcm/internal/confine"
+	"dcm/internal/gpu/amdsmi"
+	"dcm/internal/worker/sandbox"
+	"dcm/internal/worker/serve"
 )
 
 func main() {
@@ -53,7 +53,7 @@ const again = "--confined"
 // confineSelf runs the program again with less rights, and returns only with what
 // is wrong.
 func confineSelf(args []string, private bool) *amdsmi.Failure {
-	data, err := answer.Request(args)
+	data, err := serve.Request(args)
 	if err != nil {
 		return &amdsmi.Failure{Kind: amdsmi.BadRequest, Text: err.Error()}
 	}
@@ -68,8 +68,8 @@ func confineSelf(args []string, private bool) *amdsmi.Failure {
 }
 
 // rights are what the library needs: to look, the devices; to set, root's files.
-func rights(r amdsmi.Request) confine.Rights {
-	return confine.Rights{Nobody: r.Looks(), Devices: []string{"/dev/kfd", "/dev/dri/*"}, Programs: true, Files: true}
+func rights(r amdsmi.Request) sandbox.Rights {
+	return sandbox.Rights{Nobody: r.Looks(), Devices: []string{"/dev/kfd", "/dev/dri/*"}, Programs: true, Files: true}
 }
 
 // confined answers the request of a user.
@@ -85,11 +85,11 @@ func confined(user, data string) amdsmi.Reply {
 	if err != nil {
 		return amdsmi.Reply{Error: &amdsmi.Failure{Kind: amdsmi.Unconfined, Text: err.Error()}}
 	}
-	return amdsmi.Serve(request, confine.TrustOf(uid))
+	return amdsmi.Serve(request, sandbox.TrustOf(uid))
 }
 
 func reply(of func() amdsmi.Reply) int {
-	return answer.Print("dcm-smi", of, func(r amdsmi.Reply) bool { return r.Error != nil })
+	return serve.Print("dcm-smi", of, func(r amdsmi.Reply) bool { return r.Error != nil })
 }
 
 // isolate takes from the library the places where it would leave something.

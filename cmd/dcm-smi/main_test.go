@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"dcm/internal/amdsmi"
-	"dcm/internal/amdsmi/standin"
+	"dcm/internal/gpu/amdsmi"
+	"dcm/internal/gpu/amdsmi/standin"
 )
 
 const runMain = "DCM_SMI_TEST_RUN_MAIN"

@@ -9,8 +9,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"dcm/internal/cli"
-	"dcm/internal/host"
+	"dcm/internal/app/cli"
+	"dcm/internal/app/host"
 )
 
 // version is set when the program is built.

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"dcm/internal/attr"
-	"dcm/internal/partition"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/sysfs"
 	"dcm/internal/sorting"
 )
 
@@ -35,8 +35,8 @@ const (
 func scan(sys string) ([]*Function, error) { return list(sys, (*Function).identify) }
 
 // list lists those functions, with what describe reads of each.
-func list(sys string, describe func(f *Function, own attr.Dir) error) ([]*Function, error) {
-	bus, err := attr.OpenDir(filepath.Join(sys, "bus/pci/devices"))
+func list(sys string, describe func(f *Function, own sysfs.Dir) error) ([]*Function, error) {
+	bus, err := sysfs.OpenDir(filepath.Join(sys, "bus/pci/devices"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -44,7 +44,7 @@ func list(sys string, describe func(f *Function, own attr.Dir) error) ([]*Functi
 		return nil, err
 	}
 	defer bus.Close()
-	names, err := attr.NamesIn(bus)
+	names, err := sysfs.NamesIn(bus)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func list(sys string, describe func(f *Function, own attr.Dir) error) ([]*Functi
 			out = append(out, &Function{Device: Device{GPU: partition.GPU{Address: a}, NUMA: -1, Source: make(map[string]string)}, Class: uint32(class)})
 		}
 	}
-	attr.Each(len(out), func(i int) {
+	sysfs.Each(len(out), func(i int) {
 		own, err := bus.Open(string(out[i].Address))
 		if out[i].Err = err; err == nil {
 			out[i].Err = describe(out[i], own)
@@ -77,7 +77,7 @@ func list(sys string, describe func(f *Function, own attr.Dir) error) ([]*Functi
 }
 
 // identify reads what every PCI function has.
-func (f *Function) identify(own attr.Dir) error {
+func (f *Function) identify(own sysfs.Dir) error {
 	if err := f.maker(own); err != nil {
 		return err
 	}
@@ -102,15 +102,15 @@ func (f *Function) identify(own attr.Dir) error {
 }
 
 // maker reads whose the function is.
-func (f *Function) maker(own attr.Dir) error {
+func (f *Function) maker(own sysfs.Dir) error {
 	vendor, err := own.Number("vendor", 16)
 	f.Vendor = partition.Vendor(vendor)
 	return err
 }
 
 // cards reads the function's own DRM devices, which are its first partition's.
-func (f *Function) cards(own attr.Dir) error {
-	names, err := attr.NamesAt(own, "drm")
+func (f *Function) cards(own sysfs.Dir) error {
+	names, err := sysfs.NamesAt(own, "drm")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

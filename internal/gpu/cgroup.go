@@ -5,14 +5,14 @@ import (
 	"strconv"
 	"strings"
 
-	"dcm/internal/attr"
+	"dcm/internal/linux/sysfs"
 )
 
 // UnitOf returns the system unit that a process belongs to, by the /proc given; ""
 // if it belongs to none, or has ended.
 func UnitOf(proc string, pid int) string {
-	one, _ := attr.Optional(filepath.Join(proc, "1/cgroup"))
-	own, _ := attr.Optional(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
+	one, _ := sysfs.Optional(filepath.Join(proc, "1/cgroup"))
+	own, _ := sysfs.Optional(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
 	return unitOf(own, cgroupRoot(one))
 }
 

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"strconv"
 
-	"dcm/internal/partition"
+	"dcm/internal/gpu/partition"
 )
 
 // Roots are the directories under which the kernel's file systems are found:

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"dcm/internal/partition"
+	"dcm/internal/gpu/partition"
 )
 
 // Holders returns the processes, other than this one, that have a GPU open, by pid.

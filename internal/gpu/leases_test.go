@@ -3,7 +3,7 @@ package gpu
 import (
 	"testing"
 
-	"dcm/internal/partition"
+	"dcm/internal/gpu/partition"
 )
 
 // A lease is a holder before it has opened anything.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"dcm/internal/partition"
+	"dcm/internal/gpu/partition"
 )
 
 // Make carries out steps that may be made at once, each by its vendor, and returns

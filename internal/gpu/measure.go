@@ -3,7 +3,7 @@ package gpu
 import (
 	"context"
 
-	"dcm/internal/partition"
+	"dcm/internal/gpu/partition"
 )
 
 // Use is how much of one partition is in use, as far as its driver tells. It is looked

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"dcm/internal/partition"
+	"dcm/internal/gpu/partition"
 )
 
 // gauged is a maker that tells how much is in use.

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"dcm/internal/attr"
-	"dcm/internal/partition"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/sysfs"
 	"dcm/internal/sorting"
 )
 
@@ -43,7 +43,7 @@ const (
 // Minors looks what is taken. The kernel's release is the caller's to tell.
 func (n *Node) Minors(kernel string) (Minors, error) {
 	m := Minors{Kernel: kernel, Highest: -1, traits: n.Traits()}
-	drm, err := attr.OpenDir(filepath.Join(n.sys, "class/drm"))
+	drm, err := sysfs.OpenDir(filepath.Join(n.sys, "class/drm"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
 	}
@@ -51,7 +51,7 @@ func (n *Node) Minors(kernel string) (Minors, error) {
 		return m, fmt.Errorf("cannot see the DRM devices: %w", err)
 	}
 	defer drm.Close()
-	names, err := attr.NamesIn(drm)
+	names, err := sysfs.NamesIn(drm)
 	if err != nil {
 		return m, fmt.Errorf("cannot see the DRM devices: %w", err)
 	}
@@ -68,7 +68,7 @@ func (n *Node) Minors(kernel string) (Minors, error) {
 	}
 	m.Cards = make([]Card, len(primary))
 	errs := make([]error, len(primary))
-	attr.Each(len(primary), func(i int) { m.Cards[i], errs[i] = m.card(drm, primary[i]) })
+	sysfs.Each(len(primary), func(i int) { m.Cards[i], errs[i] = m.card(drm, primary[i]) })
 	if err := errors.Join(errs...); err != nil {
 		return m, fmt.Errorf("cannot see the DRM devices: %w", err)
 	}
@@ -80,7 +80,7 @@ func (n *Node) AnyKernel() Minors { return Minors{Highest: -1, traits: n.Traits(
 
 // card is whose a primary minor is. Of further partitions, which are many, no driver is
 // looked for.
-func (m Minors) card(drm attr.Dir, name string) (Card, error) {
+func (m Minors) card(drm sysfs.Dir, name string) (Card, error) {
 	device, err := drm.Link(name + "/device")
 	c := Card{Device: device, Driver: device}
 	if err != nil || m.further(device) {

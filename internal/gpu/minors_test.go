@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"dcm/internal/partition"
+	"dcm/internal/gpu/partition"
 )
 
 // node is that many MI300X, all in that mode.

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"dcm/internal/attr"
-	"dcm/internal/foreign"
-	"dcm/internal/partition"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/sysfs"
+	"dcm/internal/sanitize"
 )
 
 // Module is one of the kernel's, as sysfs shows it (Documentation/ABI/testing/sysfs-module).
@@ -19,14 +19,14 @@ func (m Module) file(name string) string { return filepath.Join(m.Sys, "module",
 
 // State is "coming", "live", "going", or "" of one that is not loaded.
 func (m Module) State() string {
-	state, _ := attr.Optional(m.file("initstate"))
+	state, _ := sysfs.Optional(m.file("initstate"))
 	return state
 }
 
 // Uses reads what it tells of its use: how often, and by which modules. A driver that is
 // built in counts nothing.
 func (m Module) Uses() (count int, modules []string, ok bool) {
-	text, err := attr.Read(m.file("refcnt"))
+	text, err := sysfs.Read(m.file("refcnt"))
 	if err != nil {
 		return 0, nil, false
 	}
@@ -35,7 +35,7 @@ func (m Module) Uses() (count int, modules []string, ok bool) {
 	}
 	entries, _ := os.ReadDir(m.file("holders"))
 	for _, e := range entries {
-		modules = append(modules, foreign.Text(e.Name()))
+		modules = append(modules, sanitize.Text(e.Name()))
 	}
 	return count, modules, true
 }

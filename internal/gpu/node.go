@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dcm/internal/attr"
-	"dcm/internal/partition"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/sysfs"
 )
 
 // Node is the machine whose GPUs are looked at and changed. Its methods may be
@@ -65,7 +65,7 @@ func Open(sys string, vendors []Vendor, opts ...Option) *Node {
 // A GPU that could not be read makes an error that names it and is returned too,
 // with the error as its Why.
 func (n *Node) Devices(ctx context.Context) ([]Device, error) {
-	found, err := attr.Within(ctx, n.functions)
+	found, err := sysfs.Within(ctx, n.functions)
 	if err != nil {
 		return nil, fmt.Errorf("cannot look at the GPUs: %w", err)
 	}

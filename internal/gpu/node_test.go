@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"dcm/internal/partition"
+	"dcm/internal/gpu/partition"
 )
 
 // maker is a vendor as a test has it. What it does not say it is not asked.

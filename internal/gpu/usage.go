@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"dcm/internal/partition"
+	"dcm/internal/gpu/partition"
 	"dcm/internal/sorting"
 )
 

@@ -3,7 +3,7 @@ package gpu
 import (
 	"context"
 
-	"dcm/internal/partition"
+	"dcm/internal/gpu/partition"
 )
 
 // Vendor is one maker's GPUs on this host, through their driver. It is asked about

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"dcm/internal/attr"
-	"dcm/internal/partition"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/sysfs"
 )
 
 // ErrNoGPU says that there is no GPU of a maker that the node knows on the PCI bus.
@@ -84,7 +84,7 @@ func (n *Node) wait(ctx context.Context, quiet time.Duration) ([]Device, error) 
 	var devices []Device
 	changed := time.Now()
 	for {
-		found, err := attr.Within(ctx, n.functions)
+		found, err := sysfs.Within(ctx, n.functions)
 		if ctx.Err() != nil {
 			late.Err = errors.Join(late.Err, ctx.Err())
 			return devices, late

@@ -3,7 +3,7 @@ package gpu
 import (
 	"context"
 
-	"dcm/internal/partition"
+	"dcm/internal/gpu/partition"
 )
 
 // Sighting is a GPU as somebody else than its [Vendor] shows it.

@@ -18,7 +18,7 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 )
 
-// booted is a simulated node with a real dcm that internal/e2e has booted.
+// booted is a simulated node with a real dcm that internal/testkit/e2e has booted.
 type booted struct {
 	*world
 	client client.Client
@@ -30,7 +30,7 @@ type booted struct {
 func TestOneHost(t *testing.T) {
 	socket := os.Getenv("DCM_SOCKET")
 	if socket == "" {
-		t.Skip("run by TestKubernetes of internal/e2e")
+		t.Skip("run by TestKubernetes of internal/testkit/e2e")
 	}
 	h := &booted{world: newWorld(t), link: filepath.Join(t.TempDir(), "socket"), asked: os.Getenv("DCM_HOST")}
 	h.client = client.Client{Socket: h.link}

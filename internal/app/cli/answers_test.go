@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"dcm/internal/engine/history"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/status"
+)
+
+// TestEveryAnswerIsDocumented: what a command answers in JSON that is no part of an
+// account has its keys in dcm-account(5).
+func TestEveryAnswerIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../packaging/man/dcm-account.5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), ".SH OTHER ANSWERS\n")
+	section, _, _ = strings.Cut(section, "\n.SH ")
+	for command, answer := range map[string]reflect.Type{
+		"report --list": reflect.TypeFor[history.Entry](), "holders": reflect.TypeFor[runstate.Holder](), "holders --units": reflect.TypeFor[holderUnit](),
+		"plan": reflect.TypeFor[proposal](), "verify": reflect.TypeFor[verified](), "profiles": reflect.TypeFor[profileView](), "top": reflect.TypeFor[status.Usage](),
+	} {
+		_, told, ok := strings.Cut(section, "\n.B dcm "+strings.ReplaceAll(command, "-", `\-`)+"\n")
+		if !ok {
+			t.Errorf("dcm %s is not there", command)
+			continue
+		}
+		told, _, _ = strings.Cut(told, "\n.TP\n")
+		for i := range answer.NumField() {
+			key, _, _ := strings.Cut(answer.Field(i).Tag.Get("json"), ",")
+			if !regexp.MustCompile(`\b` + key + `\b`).MatchString(told) {
+				t.Errorf("dcm %s answers with %s, which is not told", command, key)
+			}
+			if kind := answer.Field(i).Type.Kind(); kind == reflect.Slice && strings.Contains(answer.Field(i).Tag.Get("json"), "omitempty") {
+				t.Errorf("dcm %s leaves the list %s out", command, key)
+			}
+		}
+	}
+}

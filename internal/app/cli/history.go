@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"dcm/internal/app/host"
+)
+
+// listRuns tells the history of runs, the latest last, as a log does.
+func listRuns(h *host.Host, con *Console, asJSON bool) error {
+	all, err := h.History()
+	switch {
+	case err != nil:
+		return err
+	case asJSON:
+		return con.answer(all)
+	case len(all) == 0:
+		fmt.Fprintln(con.out, "No run is known.")
+		return nil
+	}
+	t := newTable(con.out, "BEGAN", "TOOK", "RESULT", "PROFILE", "CHANGED", "ASKED FOR")
+	for _, e := range all {
+		took := "-"
+		if !e.Finished.IsZero() {
+			took = e.Finished.Sub(e.Started).Round(time.Millisecond).String()
+		}
+		t.row(e.Started.Local().Format(time.DateTime), took, string(e.Result), orDash(e.Profile), fmt.Sprintf("%d of %d", e.Changed, e.GPUs), strings.TrimSpace(e.Asked.String()))
+	}
+	t.flush()
+	return nil
+}

@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/app/host"
+	"dcm/internal/engine/apply"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/dbusapi"
+	"dcm/internal/frontends/metrics"
+	"dcm/internal/frontends/status"
+	"dcm/internal/linux/unitname"
+)
+
+// verdict is what every teller has to say of an account.
+type verdict struct {
+	Selected string // in force
+	InSync   bool
+	Health   string
+	Modes    string // of the managed GPUs
+	NotBack  int    // clients
+}
+
+// TestAllTellersAgree: whatever an account is, whoever tells of it says the same.
+func TestAllTellersAgree(t *testing.T) {
+	for seed := range uint64(500) {
+		a := random(rand.New(rand.NewPCG(seed, 9)))
+		want := verdict{a.Profile.InForce, a.Health.InSync, string(a.Health.State), modes(a), notBack(a)}
+		for name, tell := range map[string]func(status.Account) verdict{"json": byJSON, "metrics": byMetrics, "bus": byBus} {
+			if diff := cmp.Diff(want, tell(a)); diff != "" {
+				t.Errorf("seed %d, %s (-account +told):\n%s", seed, name, diff)
+			}
+		}
+		text := string(statusText(&Console{}, a, time.Now()))
+		if !strings.Contains(text, a.Health.Summary) || !strings.HasPrefix(a.Line(), a.Health.Summary) {
+			t.Errorf("seed %d: the summary is %q, the status line %q, and dcm status says\n%s", seed, a.Health.Summary, a.Line(), text)
+		}
+		for _, g := range a.GPUs {
+			if g.Managed() && !regexp.MustCompile(regexp.QuoteMeta(g.Address)+` +\S+ +`+regexp.QuoteMeta(g.Mode.String())+` `).MatchString(text) {
+				t.Errorf("seed %d: dcm status does not say that %s has %s:\n%s", seed, g.Address, g.Mode, text)
+			}
+		}
+		if n := strings.Count(text, ", not back"); n != want.NotBack {
+			t.Errorf("seed %d: dcm status has %d clients not back, want %d", seed, n, want.NotBack)
+		}
+	}
+}
+
+func random(r *rand.Rand) status.Account {
+	pick := func(all ...string) string { return all[r.IntN(len(all))] }
+	a := status.Account{
+		Profile:  status.Profile{InForce: pick("", "cpx", "spx"), Broken: pick("", "", "dcm.toml:1: no")},
+		Daemon:   status.Daemon{Phase: runstate.Phase(pick("", "idle", "in-sync", "applying", "waiting", "failed", "drifted", "rebooting"))},
+		Expected: status.Expected{GPUs: r.IntN(4)},
+	}
+	for i := range r.IntN(4) {
+		g := status.GPU{Index: i, Address: fmt.Sprintf("0000:%02x:00.0", i), Model: "MI300X", Mode: status.Shape{Compute: pick("SPX", "CPX"), Memory: "NPS1"}, Why: pick("", "", "", "a display")}
+		if a.Profile.InForce != "" {
+			g.Want = status.Shape{Compute: pick("CPX", g.Mode.Compute), Memory: "NPS1"}
+		}
+		a.GPUs = append(a.GPUs, g)
+	}
+	for i := range r.IntN(4) {
+		a.Clients = append(a.Clients, status.Client{Unit: fmt.Sprintf("c%d.service", i), Load: "loaded", Active: pick("active", "inactive", "failed"), Before: "active", Back: r.IntN(2) == 0})
+	}
+	for _, unit := range []string{unitname.Daemon, unitname.Apply} {
+		a.Units = append(a.Units, status.Unit{Unit: unit, Active: pick("active", "inactive"), Enabled: pick("enabled", "disabled"), Ran: true})
+	}
+	if r.IntN(4) == 0 {
+		a.Hidden = append(a.Hidden, status.Hidden{Part: pick("gpus", "clients", "holders"), Why: "permission denied"})
+	}
+	return status.Judge(a)
+}
+
+func modes(a status.Account) string {
+	var out []string
+	for _, g := range a.GPUs {
+		if g.Managed() {
+			out = append(out, g.Address+" "+g.Mode.String())
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func notBack(a status.Account) int {
+	return len(slices.DeleteFunc(slices.Clone(a.Clients), func(c status.Client) bool { return c.Back }))
+}
+
+func byJSON(a status.Account) verdict {
+	var out bytes.Buffer
+	var back status.Account
+	if err := tellStatus(&Console{out: &out}, &out, a, true); err != nil {
+		panic(err)
+	}
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil {
+		panic(err)
+	}
+	return verdict{back.Profile.InForce, back.Health.InSync, string(back.Health.State), modes(back), notBack(back)}
+}
+
+func byMetrics(a status.Account) verdict {
+	text := string(metrics.Render(a, time.Time{}))
+	one := func(pattern string) string {
+		if m := regexp.MustCompile(`(?m)^` + pattern).FindStringSubmatch(text); m != nil {
+			return m[1]
+		}
+		return ""
+	}
+	v := verdict{Selected: strings.Replace(one(`dcm_profile_info{profile="([^"]*)"`), "none", "", 1),
+		InSync: one(`dcm_in_sync (.*)`) == "1", Health: one(`dcm_health_info{state="([^"]*)"`)}
+	fmt.Sscan(one(`dcm_clients_not_back (.*)`), &v.NotBack)
+	var all []string
+	for _, m := range regexp.MustCompile(`(?m)^dcm_gpu_mode_info{gpu="([^"]*)",model="[^"]*",compute="([^"]*)",memory="([^"]*)"`).FindAllStringSubmatch(text, -1) {
+		all = append(all, m[1]+" "+m[2]+"/"+m[3])
+	}
+	v.Modes = strings.Join(all, ", ")
+	return v
+}
+
+func byBus(a status.Account) verdict {
+	told := dbusapi.Told(a)
+	m := told[""]
+	v := verdict{Selected: m["SelectedProfile"].(string), InSync: m["InSync"].(bool), Health: m["Health"].(string)}
+	for _, c := range m["Clients"].([]dbusapi.ClientUnit) {
+		if !c.Back {
+			v.NotBack++
+		}
+	}
+	var all []string
+	for path, g := range told {
+		if strings.HasPrefix(path, "/gpu/") && g["Unmanaged"] == "" {
+			all = append(all, fmt.Sprintf("%s %s/%s", g["Address"], g["ComputeMode"], g["MemoryMode"]))
+		}
+	}
+	slices.Sort(all)
+	v.Modes = strings.Join(all, ", ")
+	return v
+}
+
+func TestStatusTellsOfClientsThatCannotBeRestarted(t *testing.T) {
+	a := status.Account{Clients: []status.Client{
+		{Unit: "masked.service", Load: "masked", Active: "active", Sub: "running", Back: true},
+		{Unit: "none.service", Load: "not-found", Active: "inactive", Back: true},
+		{Unit: "gone.service", Load: "not-found", Active: "active", Sub: "running", Back: true},
+		{Unit: "bad.service", Load: "bad-setting", Active: "active", Sub: "running", Back: true},
+		{Unit: "fine.service", Load: "loaded", Active: "active", Sub: "running", Back: true},
+	}}
+	if diff := cmp.Diff([]string{
+		"masked.service is a client, and masked: systemd cannot restart it",
+		"none.service is a client, but not installed",
+		"gone.service is a client, and its unit file is gone: systemd cannot restart it",
+		"bad.service is a client, and its unit file cannot be used (bad-setting)",
+	}, a.Unfit()); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+	text := string(statusText(&Console{}, status.Judge(a), time.Now()))
+	for _, want := range []string{`masked\.service +active \(running\), masked `, `none\.service +not installed `, `gone\.service +active \(running\), without a unit file `, `bad\.service +active \(running\), bad-setting `} {
+		if !regexp.MustCompile(want).MatchString(text) {
+			t.Errorf("%s is not in\n%s", want, text)
+		}
+	}
+}
+
+func TestASuccessTellsWhatElseIsWrong(t *testing.T) {
+	a := status.Judge(status.Account{
+		Profile:  status.Profile{InForce: "cpx"},
+		GPUs:     []status.GPU{{Address: "0000:05:00.0", Mode: status.Shape{Compute: "CPX"}, Want: status.Shape{Compute: "CPX"}}},
+		Expected: status.Expected{GPUs: 2, By: status.ByLastSuccess, Missing: []string{"0000:26:00.0"}},
+	})
+	var out, err bytes.Buffer
+	if got := applied(&Console{out: &out, err: &err}, &runstate.State{Phase: runstate.InSync, Profile: "cpx"}, true, a.Problems); got != nil {
+		t.Error(got)
+	}
+	if want := "dcm: warning: 1 of 2 GPUs: not there is 0000:26:00.0\n"; err.String() != want {
+		t.Errorf("warned %q, want %q", &err, want)
+	}
+}
+
+func TestAPlanTellsOfAHolderWhomNobodySees(t *testing.T) {
+	a := status.Account{Problems: []status.Problem{{State: status.Held, Text: "something that cannot be seen holds the driver"}, {State: status.NotOn, Text: "else"}}}
+	var told bytes.Buffer
+	var p proposal
+	p.judge(t.Context(), &host.Host{Root: t.TempDir()}, &Console{err: &told}, a, &config.Config{ReloadDriver: true}, apply.Difference{})
+	if want := "dcm: warning: something that cannot be seen holds the driver\n"; told.String() != want {
+		t.Errorf("told %q, want %q", &told, want)
+	}
+}
+
+// Support sees all that dcm runs on the host.
+func TestTheBundleAsksOfEveryUnit(t *testing.T) {
+	files, err := filepath.Glob("../../../systemd/*.service")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no units: %v", err)
+	}
+	for _, file := range files {
+		if unit := filepath.Base(file); !slices.Contains(unitname.All(), unit) {
+			t.Errorf("%s is not asked of", unit)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/app/host"
+	"dcm/internal/exitcode"
+	"dcm/internal/leases/lease"
+	"dcm/internal/leases/placement"
+)
+
+func topologyCmd(h *host.Host, con *Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "topology [--json] [--node KIND [--profile PROFILE]]",
+		Short: "Draw how the partitions lie to each other, and who has them",
+		Args:  args(cobra.NoArgs),
+	}
+	asJSON := jsonFlag(cmd)
+	var s scene
+	cmd.Flags().StringVar(&s.node, "node", "", "draw a `KIND` of node, such as mi300x-8, instead of this host")
+	cmd.Flags().StringVar(&s.profile, "profile", "", "with --node: the profile that it has; else the selected one")
+	cmd.RunE = func(c *cobra.Command, _ []string) error {
+		if s.profile != "" && s.node == "" {
+			return exitcode.With(exitcode.Usage, errors.New("--profile goes with --node"))
+		}
+		return topology(c.Context(), h, con, s, *asJSON)
+	}
+	return cmd
+}
+
+// place is a partition in the tree.
+type place struct {
+	Name    string   `json:"name"`
+	GPU     string   `json:"gpu"`
+	Domain  int      `json:"memory_domain"`
+	NUMA    int      `json:"numa"`
+	Hive    string   `json:"hive"` // "" for none
+	Free    bool     `json:"free"`
+	Holders []string `json:"holders"`
+}
+
+// way is what it costs from one GPU to another.
+type way struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	Cost int    `json:"cost"`
+}
+
+func topology(ctx context.Context, h *host.Host, con *Console, s scene, asJSON bool) error {
+	book, err := s.book(ctx, h)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		places := make([]place, len(book))
+		for i, p := range book {
+			places[i] = place{p.Name, string(p.GPU), p.Domain, p.NUMA, hiveName(p.Hive), p.Free(), append([]string{}, p.Whose()...)}
+		}
+		return con.answer(map[string]any{"partitions": places, "costs": append([]way{}, ways(book)...)})
+	}
+	draw(con, book)
+	return nil
+}
+
+func hiveName(id uint64) string {
+	if id == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%#x", id)
+}
+
+// draw writes a line for each step down the tree that is another one than before. The
+// partitions come by GPU, in PCI order.
+func draw(con *Console, book []lease.Held) {
+	var last *lease.Held
+	for i := range book {
+		p := &book[i]
+		if last == nil || last.Hive != p.Hive || last.NUMA != p.NUMA {
+			fmt.Fprintln(con.out, con.bold(where(p.Partition)))
+		}
+		if last == nil || last.GPU != p.GPU {
+			fmt.Fprintf(con.out, "  %s\n", p.GPU)
+		}
+		if last == nil || last.GPU != p.GPU || last.Domain != p.Domain {
+			fmt.Fprintf(con.out, "    memory domain %d\n", p.Domain)
+		}
+		state := con.green("free")
+		if !p.Free() {
+			state = strings.Join(p.Whose(), ", ")
+		}
+		fmt.Fprintf(con.out, "      %-16s %s\n", p.Name, state)
+		last = p
+	}
+	drawWays(con, ways(book), firsts(book))
+}
+
+func where(p placement.Partition) string {
+	text := "no hive"
+	if p.Hive != 0 {
+		text = "hive " + hiveName(p.Hive)
+	}
+	if p.NUMA < 0 {
+		return text
+	}
+	return fmt.Sprintf("%s, NUMA node %d", text, p.NUMA)
+}
+
+// firsts is a partition of each GPU.
+func firsts(book []lease.Held) []placement.Partition {
+	var out []placement.Partition
+	for _, p := range book {
+		if len(out) == 0 || out[len(out)-1].GPU != p.GPU {
+			out = append(out, p.Partition)
+		}
+	}
+	return out
+}
+
+func ways(book []lease.Held) []way {
+	var out []way
+	gpus := firsts(book)
+	for i, a := range gpus {
+		for _, b := range gpus[i+1:] {
+			out = append(out, way{string(a.GPU), string(b.GPU), placement.Cost(a, b)})
+		}
+	}
+	return out
+}
+
+func drawWays(con *Console, all []way, gpus []placement.Partition) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintln(con.out, "\nCost between partitions of two GPUs (of one memory domain it is 1, of one GPU 13):")
+	header := []string{""}
+	for _, g := range gpus {
+		header = append(header, strings.TrimPrefix(string(g.GPU), "0000:"))
+	}
+	t := newTable(con.out, header...)
+	for _, a := range gpus {
+		row := []string{strings.TrimPrefix(string(a.GPU), "0000:")}
+		for _, b := range gpus {
+			cell := "-"
+			if a.GPU != b.GPU {
+				cell = fmt.Sprint(placement.Cost(a, b))
+			}
+			row = append(row, cell)
+		}
+		t.row(row...)
+	}
+	t.flush()
+}

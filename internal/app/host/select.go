@@ -1,0 +1,17 @@
+package host
+
+import (
+	"strings"
+
+	"dcm/internal/engine/config"
+)
+
+// Select selects the profile for good, in dcm.toml.
+func (h *Host) Select(name string) error {
+	return config.Select(config.DefaultPaths(h.Root), name)
+}
+
+// UntilReboot reports whether the selection ends at the next boot.
+func (h *Host) UntilReboot(cfg *config.Config) bool {
+	return strings.HasPrefix(cfg.Source, config.DefaultPaths(h.Root).Runtime+"/")
+}

@@ -1,0 +1,190 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dcm/internal/app/selftest"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+)
+
+// Views are all ways to see the GPUs that dcm manages, beside each other.
+type Views struct {
+	GPUs   []selftest.GPU
+	Own    selftest.View   // by what modes are read back from
+	Others []selftest.View // by who has no part in that
+	Nodes  []selftest.File // that the partitions are opened by
+	Files  []selftest.File // that modes are written to
+	Hidden error           // what could not be looked at
+
+	Open map[partition.Vendor]string // a node whose holder is in the way of a change
+}
+
+// Words is how a GPU is divided, in the words of an account.
+func Words(s partition.Shape) string { return shape(s).String() }
+
+// Views looks at the GPUs in every way that there is.
+func (h *Host) Views(ctx context.Context, cfg *config.Config) (Views, error) {
+	node := h.Node(cfg)
+	devices, err := node.Devices(ctx)
+	if err != nil && len(devices) == 0 {
+		return Views{}, err
+	}
+	devices = slices.DeleteFunc(devices, func(d gpu.Device) bool { return d.Why != "" })
+	v := Views{Own: selftest.View{By: "what they are read back from", Modes: make(map[string]string)}}
+	v.Hidden = errors.Join(err, node.Detail(ctx, devices))
+	tree := selftest.View{By: "what the driver shows of each partition", Parts: make(map[string]int)}
+	v.Open = make(map[partition.Vendor]string)
+	for _, d := range devices {
+		v.GPUs = append(v.GPUs, seen(d))
+		v.Own.Modes[string(d.Address)] = Words(d.Shape())
+		tree.Parts[string(d.Address)] = len(d.Parts)
+		v.nodes(h, d)
+		if v.Open[d.Vendor] == "" && len(d.Closed) > 0 {
+			v.Open[d.Vendor] = h.Path(d.Closed[0])
+		}
+	}
+	v.Others = []selftest.View{tree}
+	for _, t := range node.Testimonies(ctx, devices) {
+		v.Others = append(v.Others, view(t))
+	}
+	for _, path := range node.ModeFiles() {
+		v.Files = append(v.Files, file(path, path))
+	}
+	return v, nil
+}
+
+func seen(d gpu.Device) selftest.GPU {
+	g := selftest.GPU{GPU: d.GPU, Model: d.Model}
+	for _, p := range d.Parts {
+		g.Parts = append(g.Parts, selftest.Part{Minor: p.Minor, ComputeUnits: p.CUs, Memory: p.Bytes})
+	}
+	return g
+}
+
+// nodes adds those by which the GPU's partitions are opened.
+func (v *Views) nodes(h *Host, d gpu.Device) {
+	all := slices.Clone(d.Closed)
+	for _, p := range d.Parts {
+		all = append(append(all, p.RenderNode()), p.Beside...)
+	}
+	for _, node := range all {
+		if !slices.ContainsFunc(v.Nodes, func(f selftest.File) bool { return f.Path == node }) {
+			v.Nodes = append(v.Nodes, file(node, h.Path(node)))
+		}
+	}
+}
+
+func file(name, path string) selftest.File {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return selftest.File{Path: name, Err: fmt.Errorf("%s is not there", name)}
+	}
+	if err != nil {
+		return selftest.File{Path: name, Err: err}
+	}
+	return selftest.File{Path: name, Mode: info.Mode()}
+}
+
+func view(t gpu.Testimony) selftest.View {
+	v := selftest.View{By: t.Who}
+	if t.Err != nil {
+		v.Why = t.Err.Error()
+	}
+	for _, s := range t.Seen {
+		if words := Words(s.Shape); words != "" {
+			if v.Modes == nil {
+				v.Modes = make(map[string]string)
+			}
+			v.Modes[string(s.GPU)] = words
+		}
+		if s.Parts >= 0 {
+			if v.Parts == nil {
+				v.Parts = make(map[string]int)
+			}
+			v.Parts[string(s.GPU)] = s.Parts
+		}
+	}
+	return v
+}
+
+// Wanted is how GPUs are to be seen that have these shapes; those that none is wanted of
+// are to be as they are.
+func Wanted(gpus []selftest.GPU, want map[partition.Address]partition.Shape) selftest.View {
+	v := selftest.View{Modes: make(map[string]string), Parts: make(map[string]int)}
+	for _, one := range gpus {
+		g := one.GPU
+		if s, ok := want[g.Address]; ok {
+			g.Compute, g.Memory, g.MIG = s.Compute, s.Memory, s.MIG
+		}
+		v.Modes[string(g.Address)] = Words(g.Shape())
+		v.Parts[string(g.Address)] = g.Partitions()
+	}
+	return v
+}
+
+// record is where a self-test leaves how it has left the GPUs.
+func (h *Host) record() string { return h.Path("var/lib/dcm/selftest.json") }
+
+// Recorded returns what the last self-test has left, nil if there was none.
+func (h *Host) Recorded() (*selftest.Record, error) {
+	text, err := os.ReadFile(h.record())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := new(selftest.Record)
+	if err := json.Unmarshal(text, r); err != nil || r.Version != selftest.Version {
+		return nil, fmt.Errorf("cannot read %s: it is no record of this dcm's", h.record())
+	}
+	return r, nil
+}
+
+// Record leaves how the GPUs are now.
+func (h *Host) Record(v Views) error {
+	if err := os.MkdirAll(h.Path("var/lib/dcm"), 0o755); err != nil {
+		return err
+	}
+	return runstate.Write(h.record(), selftest.Record{Version: selftest.Version, Boot: h.BootID(), Taken: time.Now(), Modes: v.Own.Modes})
+}
+
+// Came tells how the host has come up.
+func (h *Host) Came(now Views) selftest.Boot {
+	b := selftest.Boot{ID: h.BootID(), Up: h.up()}
+	run, err := runstate.ReadRun(h.Runtime())
+	if err != nil || run == nil || run.Boot != b.ID || run.Asked.Why != runstate.Booted {
+		return b
+	}
+	b.Found = make(map[string]string)
+	if run.Result == runstate.NoProfile {
+		b.Found = now.Own.Modes
+	}
+	for _, g := range run.GPUs {
+		b.Found[string(g.Address)] = Words(g.Before)
+	}
+	return b
+}
+
+// up is since when the kernel runs; zero where it does not tell.
+func (h *Host) up() time.Time {
+	text, _ := os.ReadFile(h.Path("proc/uptime"))
+	first, _, _ := strings.Cut(string(text), " ")
+	seconds, err := strconv.ParseFloat(first, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.Now().Add(-time.Duration(seconds * float64(time.Second)))
+}

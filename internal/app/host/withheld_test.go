@@ -1,0 +1,121 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/frontends/status"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+)
+
+type sighted []gpu.Device
+
+func (s sighted) Devices(context.Context) ([]gpu.Device, error) {
+	return append([]gpu.Device{}, s...), nil
+}
+
+// TestWhatIsKeptFromAProcessIsAsTheDaemonTells: all that a plan is made of comes through
+// the account's JSON.
+func TestWhatIsKeptFromAProcessIsAsTheDaemonTells(t *testing.T) {
+	gpus, err := partition.ParseNode("h100-8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := gpu.Device{GPU: gpus[0], Model: "H100", UUID: "GPU-1", Closed: []string{"/dev/nvidia0"}}
+	full.MIG = &partition.MIG{Instances: []partition.Instance{
+		{Profile: "3g.40gb", Start: 4}, {Profile: "3g.40gb", Start: 0, Compute: []string{"1c.3g.40gb", "2c.3g.40gb"}},
+	}}
+	full.MIGPending, full.Resets, full.Barred, full.ModeBarred = true, true, "not now", "no reset"
+	off := gpu.Device{GPU: gpus[1], Model: "H100", Closed: []string{"/dev/nvidia1"}}
+	alone := gpu.Device{GPU: partition.GPU{Address: gpus[2].Address, Vendor: gpus[2].Vendor}, Why: "no library"}
+	text, err := json.Marshal(status.Account{GPUs: tellers([]gpu.Device{full, off, alone})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told status.Account
+	if err := json.Unmarshal(text, &told); err != nil {
+		t.Fatal(err)
+	}
+	kept := sighted{}
+	for _, d := range []gpu.Device{full, off, alone} {
+		d.MIG, d.MIGPending, d.Resets, d.Barred, d.ModeBarred, d.Profiles, d.Closed, d.UUID = nil, false, false, "", "", nil, nil, ""
+		d.Why, d.Withheld = "cannot look at it: no permission", true
+		kept = append(kept, d)
+	}
+	got, err := Look(t.Context(), kept, func(context.Context) (status.Account, error) { return told, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	full.Withheld, off.Withheld, alone.Withheld = true, true, true
+	if d := cmp.Diff([]gpu.Device{full, off, alone}, got); d != "" {
+		t.Errorf("devices (-want +got):\n%s", d)
+	}
+}
+
+func tellers(devices []gpu.Device) []status.GPU { return gpus(devices, partition.Layout{}) }
+
+func TestWhatIsKeptFromAProcessIsNotLeftOutIfNobodyTells(t *testing.T) {
+	kept := sighted{{GPU: partition.GPU{Address: "0000:41:00.0"}, Why: "cannot look at 0000:41:00.0: no permission", Withheld: true}}
+	for name, tell := range map[string]struct {
+		account status.Account
+		err     error
+		want    string
+	}{
+		"no daemon":        {err: errors.New("nobody is there"), want: "no permission; dcm's daemon may be let look, and does not answer: nobody is there"},
+		"not in it":        {want: "does not know it"},
+		"of another dcm":   {account: status.Account{GPUs: []status.GPU{{Address: "0000:41:00.0"}}}, want: "does not tell how it is divided"},
+		"cannot be parsed": {account: status.Account{GPUs: []status.GPU{{Address: "0000:41:00.0", Slots: &status.Slots{Laid: "3g@x"}}}}, want: "cannot be read"},
+	} {
+		if _, err := Look(t.Context(), kept, func(context.Context) (status.Account, error) { return tell.account, tell.err }); err == nil || !strings.Contains(err.Error(), tell.want) {
+			t.Errorf("%s: %v, want %q", name, err, tell.want)
+		}
+	}
+	open := sighted{{Why: "not bound"}}
+	if _, err := Look(t.Context(), open, nil); err != nil {
+		t.Errorf("where nothing is kept nobody is asked: %v", err)
+	}
+}
+
+type partly struct {
+	devices []gpu.Device
+	err     error
+}
+
+func (p partly) Devices(context.Context) ([]gpu.Device, error) {
+	return append([]gpu.Device{}, p.devices...), p.err
+}
+
+// An exclusive reservation hides the KFD's nodes from root's shell, not the modes.
+func TestHiddenPartitionsOfAMDAreTheDaemons(t *testing.T) {
+	d := gpu.Device{GPU: partition.Typical(0x74a1, 1)[0], Withheld: true}
+	d.Hive = 0
+	d.Vendor, d.Compute = partition.AMD, partition.CPX
+	d.Why = "the device cgroup hides it"
+	other := errors.New("cannot look at 0000:41:00.0: no answer")
+	node := partly{[]gpu.Device{d}, errors.Join(fmt.Errorf("cannot look at %s: %w", d.Address, gpu.ErrWithheld), other)}
+	told := status.Account{
+		GPUs:  []status.GPU{{Address: string(d.Address), Hive: "00000000000000d1"}},
+		Parts: []status.Part{{GPU: string(d.Address), Index: 1, RenderNode: "/dev/dri/renderD129", RenderMinor: 129}, {GPU: "0000:ff:00.0"}},
+	}
+	got, err := Look(t.Context(), node, func(context.Context) (status.Account, error) { return told, nil })
+	if !errors.Is(err, other) || errors.Is(err, gpu.ErrWithheld) {
+		t.Errorf("error is %v, want only the one about the other GPU", err)
+	}
+	want := d
+	want.Why, want.RenderNodes, want.Parts = "", []string{"/dev/dri/renderD129"}, []gpu.Part{{Index: 1, Minor: 129}}
+	want.Hive = 0xd1
+	want.Closed = []string{"/dev/kfd", "/dev/dri/renderD129"}
+	if diff := cmp.Diff([]gpu.Device{want}, got); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	if _, err := Look(t.Context(), node, func(context.Context) (status.Account, error) { return told, errors.New("no daemon") }); !errors.Is(err, gpu.ErrWithheld) {
+		t.Errorf("without the daemon the error is %v, want that the GPU is hidden", err)
+	}
+}

@@ -1,0 +1,129 @@
+package selftest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
+)
+
+// Version is that of the JSON form of a [Result].
+const Version = 1
+
+// Result is what a self-test has found. There are no names of hosts, users or units in
+// it, and no serial numbers.
+type Result struct {
+	Version   int       `json:"version"`
+	Program   string    `json:"dcm"`
+	Kernel    string    `json:"kernel"`
+	Boot      string    `json:"boot"`
+	Up        time.Time `json:"up"` // since when
+	Libraries []string  `json:"libraries"`
+	Changed   bool      `json:"changed"` // the GPUs were taken through their modes
+	Began     time.Time `json:"began"`
+	Ended     time.Time `json:"ended"`
+	Checks    []Check   `json:"checks"`
+	Runs      []Timing  `json:"runs"`
+	Table     []Row     `json:"table"`
+}
+
+// Timing is one run, in milliseconds.
+type Timing struct {
+	To     string           `json:"to"`
+	Result runstate.Result  `json:"result"`
+	Took   int64            `json:"took_ms"`
+	Phases map[string]int64 `json:"phases_ms"` // "stop", "reload", "settle", "switch", "start", or a kind of step
+	Steps  []Step           `json:"steps"`
+}
+
+// Step is one step of a run.
+type Step struct {
+	Kind partition.Kind    `json:"kind"`
+	GPU  partition.Address `json:"gpu,omitempty"`
+	From string            `json:"from,omitempty"`
+	To   string            `json:"to,omitempty"`
+	Took int64             `json:"took_ms"` // -1 where it has not ended
+}
+
+// Times takes the times of a run from its report, without what is nobody else's business
+// there. phases are those that somebody has measured already.
+func Times(to string, run runstate.Run, phases map[string]time.Duration) Timing {
+	t := Timing{To: to, Result: run.Result, Took: run.Finished.Sub(run.Started).Milliseconds(), Phases: make(map[string]int64), Steps: []Step{}}
+	for name, d := range phases {
+		t.Phases[name] = d.Milliseconds()
+	}
+	t.kinds(run.Steps)
+	for i, s := range run.Steps {
+		one := Step{s.Kind, s.GPU, s.From, s.To, -1}
+		if !s.Finished.IsZero() {
+			one.Took = s.Finished.Sub(s.Started).Milliseconds()
+		}
+		t.Steps = append(t.Steps, one)
+		if s.Kind.Reloads() && !s.Finished.IsZero() {
+			next := run.Finished
+			if i+1 < len(run.Steps) && !run.Steps[i+1].Started.IsZero() {
+				next = run.Steps[i+1].Started
+			}
+			t.Phases["settle"] = next.Sub(s.Finished).Milliseconds()
+		}
+	}
+	return t
+}
+
+// kinds adds from when to when steps of a kind were under way, by the kind's name, of
+// kinds that have no other name here.
+func (t Timing) kinds(steps []runstate.Step) {
+	from, to := make(map[partition.Kind]time.Time), make(map[partition.Kind]time.Time)
+	for _, s := range steps {
+		if s.Kind.Reloads() || s.Kind == partition.SwitchCompute || s.Finished.IsZero() {
+			continue
+		}
+		if from[s.Kind].IsZero() || s.Started.Before(from[s.Kind]) {
+			from[s.Kind] = s.Started
+		}
+		if s.Finished.After(to[s.Kind]) {
+			to[s.Kind] = s.Finished
+		}
+	}
+	for kind, began := range from {
+		t.Phases[string(kind)] = to[kind].Sub(began).Milliseconds()
+	}
+}
+
+// String is the timing in a line.
+func (t Timing) String() string {
+	text := fmt.Sprintf("%s: %s in %d ms", t.To, t.Result, t.Took)
+	var parts []string
+	for _, name := range []string{"stop", "memory", "reload", "settle", "switch", "mig-clear", "mig-mode", "mig-fill", "start"} {
+		if ms, ok := t.Phases[name]; ok {
+			parts = append(parts, fmt.Sprintf("%s %d", name, ms))
+		}
+	}
+	if len(parts) > 0 {
+		text += " (" + strings.Join(parts, ", ") + ")"
+	}
+	return text
+}
+
+// Text is the table for people: what differs, and how much does not.
+func Text(rows []Row) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-14s %-44s %-40s %s\n", "MODEL", "FACT", "CLAIMED BY THE SIMULATOR", "SEEN")
+	for _, r := range rows {
+		mark := ""
+		if r.Differs() {
+			mark = "   <- differs"
+		}
+		fmt.Fprintf(&b, "%-14s %-44s %-40s %s%s\n", r.Model, r.Fact, orDash(r.Claimed), orDash(r.Seen), mark)
+	}
+	return b.String()
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

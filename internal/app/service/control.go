@@ -1,0 +1,204 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"dcm/internal/app/host"
+	"dcm/internal/engine/apply"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/daemon"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/dbusapi"
+	"dcm/internal/gpu"
+	"dcm/internal/linux/unitname"
+)
+
+// control is the daemon as the bus asks it. It is a [dbusapi.Control].
+type control struct {
+	host     *host.Host
+	node     *gpu.Node // by sysfs, where that tells; a program that has to be run is run at the bus's pace
+	requests chan<- daemon.Request
+	files    *sync.Mutex // of who reads the configuration, which may be large
+	shown    interface {
+		caughtUp(context.Context) // waits until the bus shows what the daemon has told
+		Account(context.Context) (string, error)
+	}
+	*lessor
+}
+
+// ask has the daemon look, and waits until it is at rest.
+func (c control) ask(ctx context.Context, who dbusapi.Caller, why string) (runstate.State, error) {
+	done := make(chan runstate.State, 1)
+	asked := runstate.Asked{Why: why, Who: c.host.Who(who.PID, who.UID)}
+	if who.UID == 0 { // a command of dcm's has left a note that says more
+		if note, err := c.host.Signed(); err == nil && note.Who != nil && note.Who.PID == who.PID {
+			asked = note
+		}
+	}
+	select {
+	case c.requests <- daemon.Request{Asked: asked, Done: done}:
+	case <-ctx.Done():
+		return runstate.State{}, ctx.Err()
+	}
+	select {
+	case s := <-done:
+		c.shown.caughtUp(ctx) // so that who asked sees what came of it
+		return s, nil
+	case <-ctx.Done():
+		return runstate.State{}, ctx.Err()
+	}
+}
+
+func (c control) Apply(ctx context.Context, who dbusapi.Caller) (string, error) {
+	why := "asked over the bus to apply"
+	if w := c.host.Who(who.PID, who.UID); w.UID == 0 && w.Unit == unitname.Agent {
+		why = "an agent has selected it"
+	}
+	return c.apply(ctx, who, why)
+}
+
+func (c control) apply(ctx context.Context, who dbusapi.Caller, why string) (string, error) {
+	s, err := c.ask(ctx, who, why)
+	if err != nil {
+		return "", err
+	}
+	return verdict(s)
+}
+
+// verdict is the daemon's state as the answer to Apply.
+func verdict(s runstate.State) (string, error) {
+	switch {
+	case s.Config != "":
+		return "", &dbusapi.ConfigError{Err: errors.New(s.Config)}
+	case s.Phase != runstate.InSync && s.Phase != runstate.Idle, s.Error != nil:
+		return "", daemon.Failure(&s)
+	}
+	return string(s.Phase), nil
+}
+
+// Known goes by the effective configuration: whoever is connected to the bus may call it.
+func (c control) Known(profile string) error {
+	if profile == config.None {
+		return nil
+	}
+	_, err := c.lessor.config().Lookup(profile)
+	return err
+}
+
+func (c control) Use(ctx context.Context, who dbusapi.Caller, profile string) (string, error) {
+	if profile == "" {
+		return "", errors.New("nothing was changed: no profile is named")
+	}
+	if err := c.choose(ctx, profile); err != nil {
+		return "", err
+	}
+	s, err := c.ask(ctx, who, "asked over the bus to use "+profile)
+	if err != nil {
+		return "", err
+	}
+	if now := s.Profile; s.Config == "" && now != profile && (now != "" || profile != config.None) {
+		if now == "" {
+			now = "no profile"
+		}
+		return "", &dbusapi.OvertakenError{Err: fmt.Errorf("profile %s: overtaken by another selection (found %s by %s)", profile, now, s.Source)}
+	}
+	return verdict(s)
+}
+
+// choose writes the selection down, if these GPUs can have the profile.
+func (c control) choose(ctx context.Context, profile string) error {
+	c.files.Lock()
+	defer c.files.Unlock()
+	if profile != config.None {
+		cfg, err := c.read()
+		if err == nil {
+			_, err = c.compare(ctx, cfg, profile)
+		}
+		if err != nil {
+			return fmt.Errorf("nothing was changed: %w", err)
+		}
+	}
+	return c.host.Select(profile)
+}
+
+func (c control) Account(ctx context.Context) (string, error) { return c.shown.Account(ctx) }
+
+// History tells the runs as dcm report --list --json does.
+func (c control) History(context.Context) (string, error) {
+	all, err := c.host.History()
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(all)
+	return string(text), err
+}
+
+func (c control) Reload(ctx context.Context, who dbusapi.Caller) error {
+	s, err := c.ask(ctx, who, "asked over the bus to reload")
+	if err == nil && s.Config != "" {
+		err = &dbusapi.ConfigError{Err: errors.New(s.Config)}
+	}
+	return err
+}
+
+func (c control) Plan(ctx context.Context, who dbusapi.Caller, profile string) (dbusapi.Plan, error) {
+	cfg := c.lessor.config()
+	if who.UID == 0 {
+		c.files.Lock()
+		defer c.files.Unlock()
+		var err error
+		if cfg, err = c.read(); err != nil {
+			return dbusapi.Plan{}, err
+		}
+	}
+	d, err := c.compare(ctx, cfg, profile)
+	if err != nil {
+		return dbusapi.Plan{}, err
+	}
+	p := dbusapi.Plan{Profile: cfg.Selected}
+	if profile != "" {
+		p.Profile = profile
+	}
+	for _, s := range d.Steps {
+		step := dbusapi.Step{Kind: string(s.Kind), Devices: texts(s.Hive), From: s.From, To: s.To}
+		if len(s.Hive) == 0 && s.GPU != "" {
+			step.Devices = []string{string(s.GPU)}
+		}
+		p.Steps = append(p.Steps, step)
+	}
+	if len(p.Steps) > 0 {
+		p.Clients, err = c.host.Restarted(ctx, c.host.Clients(cfg))
+	}
+	return p, err
+}
+
+// read reads the configuration. Callers hold files.
+func (c control) read() (*config.Config, error) {
+	cfg, err := c.host.Config()
+	if err != nil {
+		return nil, &dbusapi.ConfigError{Err: err}
+	}
+	return cfg, nil
+}
+
+// compare plans the named profile, or for "" the selected one.
+func (c control) compare(ctx context.Context, cfg *config.Config, profile string) (apply.Difference, error) {
+	var named []string
+	if profile != "" {
+		named = []string{profile}
+	}
+	d, _, err := c.host.CompareOn(ctx, cfg, c.node, named...)
+	return d, err
+}
+
+func texts[S ~string](items []S) []string {
+	out := make([]string, len(items))
+	for i, s := range items {
+		out[i] = string(s)
+	}
+	return out
+}

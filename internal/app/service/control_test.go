@@ -1,0 +1,94 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"dcm/internal/app/host"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/daemon"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/dbusapi"
+	"dcm/internal/gpu/partition"
+)
+
+// Whoever is connected to the bus may make these calls, and a configuration may take
+// seconds to parse: here it cannot be read at all.
+func TestCallsOfUsers_ReadNoConfiguration(t *testing.T) {
+	root := t.TempDir()
+	effective := &config.Config{Profiles: map[string]partition.Profile{"cpx": {Name: "cpx"}}}
+	h := &host.Host{Root: root}
+	inForce := func() *config.Config { return effective }
+	c := control{host: h, node: h.Node(nil), files: new(sync.Mutex), lessor: &lessor{config: inForce}}
+	c.files.Lock() // whoever reads it would not return
+	for profile, want := range map[string]string{"cpx": "", config.None: "", "cxp": `"cpx"`} {
+		if err := c.Known(profile); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", profile, err, want)
+		}
+	}
+	if _, err := c.Plan(t.Context(), dbusapi.Caller{UID: 1000}, "cxp"); err == nil || !strings.Contains(err.Error(), "no such profile") {
+		t.Errorf("a plan: %v", err)
+	}
+}
+
+// asked is a daemon that is at rest with one state, whatever it is asked.
+type asked struct{ reasons chan runstate.Asked }
+
+func (asked) caughtUp(context.Context)                {}
+func (asked) Account(context.Context) (string, error) { return "", errors.New("there is none") }
+
+// answeringWith returns a control whose daemon answers each request with the state.
+func answeringWith(t *testing.T, h *host.Host, state runstate.State) (control, asked) {
+	t.Helper()
+	requests, shown := make(chan daemon.Request), asked{make(chan runstate.Asked, 1)}
+	go func() {
+		for {
+			select {
+			case r := <-requests:
+				shown.reasons <- r.Asked
+				r.Done <- state
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	return control{host: h, requests: requests, files: new(sync.Mutex), shown: shown}, shown
+}
+
+func TestUse_OvertakenByAnotherSelection(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	c, _ := answeringWith(t, h, runstate.State{Phase: runstate.InSync, Profile: "cpx", Source: "dcm.toml:1"})
+	_, err := c.Use(t.Context(), dbusapi.Caller{UID: 0}, config.None)
+	if _, ok := errors.AsType[*dbusapi.OvertakenError](err); !ok || err.Error() != "profile none: overtaken by another selection (found cpx by dcm.toml:1)" {
+		t.Errorf("got %v", err)
+	}
+	c, _ = answeringWith(t, h, runstate.State{Phase: runstate.Idle})
+	if state, err := c.Use(t.Context(), dbusapi.Caller{UID: 0}, config.None); err != nil || state != string(runstate.Idle) {
+		t.Errorf("not overtaken: %q, %v", state, err)
+	}
+}
+
+// A command of root's leaves a note of its words and its sudo; another process's note is
+// not about this call.
+func TestApply_TakesTheCallersNote(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	if err := os.MkdirAll(h.Runtime(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c, shown := answeringWith(t, h, runstate.State{Phase: runstate.Idle})
+	for pid, want := range map[int]string{os.Getpid(): "dcm apply whole", 1: "asked over the bus to apply"} {
+		if err := h.Sign([]string{"dcm", "apply", "whole"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Apply(t.Context(), dbusapi.Caller{UID: 0, PID: pid}); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-shown.reasons; got.Why != want {
+			t.Errorf("a call of process %d is for %q, want %q", pid, got.Why, want)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+
+	"dcm/internal/app/host"
+	"dcm/internal/engine/apply"
+	"dcm/internal/engine/runstate"
+)
+
+// include remembers units as clients, beside those remembered.
+func include(h *host.Host) func(units []string) error {
+	return func(units []string) error {
+		found, _ := runstate.ReadDiscovered(h.Runtime())
+		return runstate.WriteDiscovered(h.Runtime(), append(found, units...))
+	}
+}
+
+// forget drops the discovered clients that are down for good: their drop-ins go with
+// the next reload of systemd. One that a restart under way holds back has a job, and
+// is not down.
+func forget(ctx context.Context, h *host.Host, log *slog.Logger) {
+	found, err := runstate.ReadDiscovered(h.Runtime())
+	if err == nil && len(found) == 0 {
+		return
+	}
+	if busy, err := apply.UnderWay(h.Lock()); err != nil || busy {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)
+	defer cancel()
+	conn, err := h.Dial(ctx)
+	if err != nil {
+		return // they stay
+	}
+	defer conn.Close()
+	units, err := conn.Units(ctx, found)
+	if err != nil {
+		return
+	}
+	var still []string
+	for _, u := range units {
+		if u.Job || u.Active != "inactive" && u.Active != "failed" {
+			still = append(still, u.Name)
+		}
+	}
+	if err := runstate.WriteDiscovered(h.Runtime(), still); err != nil {
+		log.Warn(err.Error())
+	}
+}

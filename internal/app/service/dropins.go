@@ -1,0 +1,75 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+
+	"dcm/internal/app/host"
+	"dcm/internal/engine/apply"
+	"dcm/internal/engine/config"
+	"dcm/internal/frontends/status"
+	"dcm/internal/linux/dropins"
+	"dcm/internal/linux/systemd"
+)
+
+// newKeeper keeps what the generator writes loaded; changed is called when what an account
+// says of that is out of date.
+func newKeeper(h *host.Host, config func() *config.Config, changed func(), log *slog.Logger) *dropins.Keeper {
+	return &dropins.Keeper{
+		Dial: func(ctx context.Context) (dropins.PID1, error) {
+			conn, err := h.DialToWait(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return manager{conn, h, config}, nil
+		},
+		Differ:  func() ([]string, error) { return unwritten(h) },
+		Busy:    func() (bool, error) { return apply.UnderWay(h.Lock()) },
+		Changed: changed,
+		Log:     log,
+	}
+}
+
+// unwritten returns the units whose drop-ins are not those that the generator is to write now.
+func unwritten(h *host.Host) ([]string, error) {
+	want := generated(h, func(slog.Level, string) {}) // the generator has logged what is wrong with it
+	return systemd.Differing(h.Path("run/systemd/generator"), want.Dropins())
+}
+
+// manager is PID 1 as the keeper of drop-ins sees it.
+type manager struct {
+	*systemd.Conn
+	host   *host.Host
+	config func() *config.Config
+}
+
+// Units are the reserved units, and the leases, whose loss is shown. A lease is never
+// restarted, and a unit only where the partitions chosen last are for its reservation: else
+// the run that chooses restarts it.
+func (m manager) Units(ctx context.Context) ([]dropins.Unit, error) {
+	all, err := m.host.Confined(ctx, m.Conn, m.host.ReservedUnits(m.config()))
+	out := make([]dropins.Unit, len(all))
+	for i, c := range all {
+		out[i] = dropins.Unit{Name: c.Unit, Invocation: c.Invocation, Started: c.Started, Slice: c.Slice, Loaded: c.Loaded, Keep: c.Lease || !c.Settled}
+		if c.Outside() {
+			out[i].Running = c.Running
+		}
+	}
+	return out, err
+}
+
+// lost is what systemd has not loaded, as a problem of an account; nil if nothing is.
+func lost(h *host.Host, cfg *config.Config, l *dropins.Loss) *status.Problem {
+	if l == nil {
+		return nil
+	}
+	p := &status.Problem{State: status.Unordered, Text: l.String(),
+		Cure: "journalctl -b -t dcm-generator tells why the generator failed; a link /etc/systemd/system-generators/dcm-generator to /dev/null masks it; then systemctl daemon-reload"}
+	for _, r := range h.ReservedUnits(cfg) {
+		if slices.Contains(l.Units, r.Unit) {
+			p.State = status.Open
+		}
+	}
+	return p
+}

@@ -1,0 +1,149 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"dcm/internal/app/host"
+	"dcm/internal/engine/config"
+	"dcm/internal/frontends/metrics"
+	"dcm/internal/frontends/status"
+	"dcm/internal/linux/systemd"
+)
+
+// exporter writes the file of metrics.
+type exporter struct {
+	host *host.Host
+	log  *slog.Logger
+
+	mu    sync.Mutex
+	dir   string          // the collector's; "": no metrics
+	last  *status.Account // as written
+	alive time.Time       // when the daemon was; zero where it does not write at intervals
+	told  string          // the failure that was logged last, which is not told at each write
+}
+
+func (e *exporter) outlet(dir string) metrics.Outlet {
+	return metrics.Outlet{Own: e.host.Path("run/dcm/metrics"), Collector: dir}
+}
+
+// configure follows the configuration. A file in a directory that is no longer
+// used would tell for ever how things once were.
+func (e *exporter) configure(textfile string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	usual := e.host.Path(metrics.Usual)
+	dir := textfile
+	switch textfile {
+	case config.Off:
+		dir = ""
+	case "":
+		if info, err := os.Stat(usual); err == nil && info.IsDir() {
+			dir = usual
+		}
+	}
+	for _, old := range []string{usual, e.dir} {
+		if old == dir || old == "" {
+			continue
+		}
+		remove := e.outlet(old).Unlink
+		if dir == "" {
+			remove = e.outlet(old).Remove
+		}
+		if err := remove(); err != nil {
+			e.log.Warn(err.Error())
+		}
+	}
+	if dir != "" && dir != e.dir {
+		if err := e.outlet(dir).Sweep(); err != nil {
+			e.log.Warn(err.Error())
+		}
+	}
+	e.dir = dir
+}
+
+// stop takes the metrics of a daemon away that was told to stop: the link would lead
+// nowhere after the next boot, which the collector counts as an error. A daemon that
+// failed leaves its last word.
+func (e *exporter) stop() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.dir == "" {
+		return
+	}
+	if err := e.outlet(e.dir).Remove(); err != nil {
+		e.log.Warn(err.Error())
+	}
+	e.dir = ""
+}
+
+// on tells whether metrics are written at all.
+func (e *exporter) on() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.dir != ""
+}
+
+// write writes the metrics of an account.
+func (e *exporter) write(a status.Account) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.last = &a
+	e.put()
+}
+
+func (e *exporter) put() {
+	if e.dir == "" {
+		return
+	}
+	if !e.alive.IsZero() {
+		e.alive = time.Now()
+	}
+	e.tell(e.outlet(e.dir).Write(*e.last, e.alive))
+}
+
+// beats is the watchdog's ear: what tells systemd that the daemon is alive tells the
+// metrics too, and has memory given back. That is the one thing for which the daemon wakes up at rest.
+type beats struct {
+	*systemd.Notifier
+	*exporter
+	spare *spare
+}
+
+func (b beats) Watchdog() error {
+	err := b.Notifier.Watchdog()
+	defer b.spare.beat()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.last != nil {
+		b.alive = time.Now()
+		b.put()
+	}
+	return err
+}
+
+// tell logs a failure, and no more: dcm's work does not depend on monitoring.
+func (e *exporter) tell(err error) {
+	if err == nil {
+		e.told = ""
+		return
+	}
+	text := err.Error()
+	switch {
+	case !errors.Is(err, syscall.EROFS):
+	case e.dir == e.host.Path(metrics.Usual):
+		// The unit's file system is laid out when it starts.
+		text += "; the directory is newer than this daemon: systemctl restart dcm"
+	default:
+		text += fmt.Sprintf("; let the unit write there: systemctl edit dcm, [Service], ReadWritePaths=%s", e.dir)
+	}
+	if text != e.told {
+		e.log.Warn(text)
+	}
+	e.told = text
+}

@@ -1,0 +1,53 @@
+package service
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"dcm/internal/app/host"
+	"dcm/internal/frontends/metrics"
+	"dcm/internal/frontends/status"
+	"dcm/internal/linux/systemd"
+)
+
+// What the watchdog is told, the metrics are told too: a daemon that hangs, or is
+// killed and not started again, is seen by the age of it.
+func TestASignOfLifeIsInTheMetrics(t *testing.T) {
+	root := t.TempDir()
+	collector := filepath.Join(root, "collector")
+	for _, dir := range []string{collector, filepath.Join(root, "run/dcm")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := &host.Host{Root: root}
+	e := &exporter{host: h, log: slog.New(slog.DiscardHandler), dir: collector}
+	told := func() string {
+		text, err := os.ReadFile(filepath.Join(collector, metrics.File))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	const alive = "\ndcm_daemon_alive_timestamp_seconds "
+	inSync := status.Account{Health: status.Health{InSync: true}}
+	e.write(inSync)
+	if strings.Contains(told(), alive) {
+		t.Error("a sign of life without a watchdog, which nobody renews")
+	}
+	if err := (beats{systemd.NewNotifier(func(string) string { return "" }), e, newSpare(false)}).Watchdog(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(told(), alive) || !strings.Contains(told(), "\ndcm_in_sync 1\n") {
+		t.Errorf("after a sign of life the metrics are:\n%s", told())
+	}
+	e.alive = time.Unix(1, 0)
+	e.write(inSync)
+	if strings.Contains(told(), alive+"1\n") {
+		t.Error("an old sign of life is told as the present")
+	}
+}

@@ -1,0 +1,300 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"dcm/internal/app/host"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/leases/lease"
+	"dcm/internal/linux/unitname"
+)
+
+// guardTimeout is how long a caller waits for dcm-guard.service. It runs after a run of
+// dcm-apply.service, if one is under way.
+const guardTimeout = 10 * time.Second
+
+// guardRuns is how often dcm-guard.service is started for one change of what is exclusive. A
+// run that is under way may have begun before the change; the one after it has not.
+const guardRuns = 3
+
+// Guard has the partitions of a lease open nowhere else, and then looks for processes that
+// have opened them before.
+func (p *premises) Guard(ctx context.Context, unit string) error {
+	if p.host.GuardIsOff() {
+		return errors.New(host.SwitchedOff)
+	}
+	limit, cancel := context.WithTimeout(ctx, guardTimeout)
+	defer cancel()
+	state, err := p.guarded(limit, unit)
+	switch {
+	case err != nil:
+		return err
+	case state.Why != "":
+		return errors.New(state.Why)
+	}
+	look, enough := context.WithTimeout(ctx, answering)
+	defer enough()
+	open, err := p.host.Intruders(look, func(holder string) bool { return holder == unit })
+	if len(open) > 0 {
+		return &lease.OpenError{Processes: open}
+	}
+	return err // not every process may be looked at, among others
+}
+
+// guarded starts dcm-guard.service until its table has what a lease holds.
+func (p *premises) guarded(ctx context.Context, unit string) (runstate.Guard, error) {
+	conn, err := p.host.Dial(ctx)
+	if err != nil {
+		return runstate.Guard{}, err
+	}
+	defer conn.Close()
+	for range guardRuns {
+		if err := conn.RunOnce(ctx, unitname.Guard); err != nil {
+			return runstate.Guard{}, err
+		}
+		state, err := runstate.ReadGuard(p.host.Runtime())
+		switch {
+		case err != nil:
+			return runstate.Guard{}, err
+		case state != nil && !state.Changing && (state.Why != "" || state.Loaded && state.Holds(unit)):
+			return *state, nil
+		}
+	}
+	return runstate.Guard{}, fmt.Errorf("%s: the guard's table does not have the partitions of %s", unitname.Guard, unit)
+}
+
+// Reachable has dcm-guard.service run as long as its table has nodes of a lease for somebody
+// else. An exclusive lease that has ended, or a reservation that has changed, stays in the
+// table until the next run.
+func (p *premises) Reachable(ctx context.Context, unit string, nodes []string) string {
+	ctx, cancel := context.WithTimeout(ctx, guardTimeout)
+	defer cancel()
+	for range guardRuns {
+		state, err := runstate.ReadGuard(p.host.Runtime())
+		if err != nil || state == nil || closedTo(*state, unit, nodes) == "" {
+			return ""
+		}
+		if err := (hostGuard{host: p.host}).RunOnce(ctx); err != nil {
+			return "some devices may not open yet: " + err.Error()
+		}
+	}
+	state, err := runstate.ReadGuard(p.host.Runtime())
+	if err != nil || state == nil {
+		return ""
+	}
+	if node := closedTo(*state, unit, nodes); node != "" {
+		return node + " may not open: it is guarded for another holder"
+	}
+	return ""
+}
+
+// closedTo returns a node that is guarded and does not open for a holder, "" if there is none.
+func closedTo(t runstate.Guard, holder string, nodes []string) string {
+	open := make(map[string]bool)
+	for _, g := range t.Table {
+		if slices.Contains(nodes, g.Node) {
+			open[g.Node] = open[g.Node] || g.Holder == holder
+		}
+	}
+	for _, node := range nodes {
+		if is, guarded := open[node]; guarded && !is {
+			return node
+		}
+	}
+	return ""
+}
+
+// guardUnit is dcm-guard.service, and what it is for.
+type guardUnit interface {
+	// Due returns why it has to run, "" if its table is what is wanted.
+	Due(ctx context.Context) (string, error)
+	// Needed reports whether something is exclusive, or guarded.
+	Needed() bool
+	// RunOnce returns when it has run.
+	RunOnce(ctx context.Context) error
+	// Absolve clears the failure of a run.
+	Absolve(ctx context.Context) error
+	// Failed returns when a run has failed.
+	Failed(ctx context.Context) error
+}
+
+// guardian keeps the guard's table as it is wanted, whatever has become of dcm-guard.service:
+// it was killed, a lease has ended, a slice has another cgroup now. It compares what dcm-guard
+// has read back with what is exclusive when something may have changed, and starts
+// dcm-guard.service if they differ.
+type guardian struct {
+	unit    guardUnit
+	log     *slog.Logger
+	changed func() // the table is what is wanted and was not, or the other way
+	nudges  chan struct{}
+
+	logged string // the error that was logged last
+}
+
+func newGuardian(unit guardUnit, log *slog.Logger, changed func()) *guardian {
+	return &guardian{unit: unit, log: log, changed: changed, nudges: make(chan struct{}, 1)}
+}
+
+// nudge has the table compared again.
+func (g *guardian) nudge() {
+	select {
+	case g.nudges <- struct{}{}:
+	default: // one is pending
+	}
+}
+
+// The delays between attempts to have the table mended, each twice as long as the one before.
+const (
+	firstGuardDelay = time.Second
+	lastGuardDelay  = time.Minute
+)
+
+// run returns when ctx ends.
+func (g *guardian) run(ctx context.Context) {
+	delay := time.Duration(0)
+	for {
+		err := g.mend(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			delay = 0
+		} else {
+			delay = min(max(2*delay, firstGuardDelay), lastGuardDelay)
+		}
+		g.tell(err)
+		g.wait(ctx, delay)
+	}
+}
+
+// tell logs an error once for each cause.
+func (g *guardian) tell(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text == g.logged {
+		return
+	}
+	if g.logged = text; err != nil {
+		g.log.Warn("partitions may not be exclusive, or closed to their holders: "+text, "unit", unitname.Guard)
+	} else {
+		g.log.Info("the guard's table is as wanted again", "unit", unitname.Guard)
+	}
+	g.changed()
+}
+
+// mend starts dcm-guard.service if its table is not what is wanted. A run that is under way
+// is waited for. A failure of the unit that is over is cleared: it would keep the host
+// "degraded" for nothing.
+func (g *guardian) mend(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answering)
+	defer cancel()
+	why, err := g.unit.Due(ctx)
+	if err != nil {
+		return err
+	}
+	if why != "" {
+		g.log.Info("starting "+unitname.Guard+": "+why, "unit", unitname.Guard)
+		started := g.unit.RunOnce(ctx)
+		// The table decides, not how the start ended.
+		switch why, err := g.unit.Due(ctx); {
+		case err != nil:
+			return err
+		case why != "" && started != nil:
+			return fmt.Errorf("%s: %w", why, started)
+		case why != "":
+			return errors.New(why)
+		}
+		g.changed()
+	}
+	if !g.unit.Needed() {
+		return nil // mostly, and then PID 1 is not asked
+	}
+	return g.unit.Absolve(ctx)
+}
+
+// wait returns when the table is to be compared again. If nothing is exclusive, only a nudge
+// does so; otherwise also a failure of dcm-guard.service, whoever started it. delay is 0 if
+// the table is as wanted.
+func (g *guardian) wait(ctx context.Context, delay time.Duration) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var again <-chan time.Time
+	var failed chan struct{}
+	switch {
+	case delay > 0:
+		again = time.After(delay)
+	case g.unit.Needed():
+		failed = make(chan struct{})
+		go func() {
+			defer close(failed)
+			g.watch(ctx)
+		}()
+	}
+	select {
+	case <-ctx.Done():
+	case <-g.nudges:
+	case <-again:
+	case <-failed:
+	}
+}
+
+// watch returns when dcm-guard.service has failed, or, a while later, if PID 1 cannot be
+// listened to.
+func (g *guardian) watch(ctx context.Context) {
+	if err := g.unit.Failed(ctx); err != nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(lastGuardDelay):
+		}
+	}
+}
+
+// hostGuard is the guard of this host. It is a [guardUnit].
+type hostGuard struct {
+	host      *host.Host
+	observers func() []string
+}
+
+func (h hostGuard) Due(ctx context.Context) (string, error) {
+	return h.host.GuardDue(ctx, h.observers())
+}
+
+func (h hostGuard) Needed() bool { return h.host.GuardNeeded() }
+
+func (h hostGuard) RunOnce(ctx context.Context) error {
+	conn, err := h.host.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.RunOnce(ctx, unitname.Guard)
+}
+
+func (h hostGuard) Absolve(ctx context.Context) error {
+	conn, err := h.host.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	units, err := conn.Glance(ctx, []string{unitname.Guard})
+	if err != nil || units[0].Active != "failed" {
+		return err
+	}
+	return conn.ResetFailed(ctx, unitname.Guard)
+}
+
+func (h hostGuard) Failed(ctx context.Context) error {
+	conn, err := h.host.DialToWait(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.Failed(ctx, unitname.Guard)
+}

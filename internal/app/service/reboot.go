@@ -1,0 +1,93 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"dcm/internal/app/host"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/reboot"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/systemd"
+)
+
+// wish is the definition of a profile: with another one of the same name the host
+// may be rebooted anew.
+func wish(p partition.Profile) string { return config.FormatProfile(p) }
+
+func rebootRecord(h *host.Host) string { return h.Path("var/lib/dcm/reboot.json") }
+
+// rebooter reboots the host as the daemon asks for it.
+type rebooter struct {
+	host  *host.Host
+	ask   func(context.Context) error // [systemd.Reboot]
+	lasts func() error                // why the record may not outlive the reboot
+}
+
+// keeping is where the record is kept.
+func keeping(h *host.Host) reboot.Host {
+	return reboot.Host{Dir: h.Path("var/lib/dcm"), Proc: h.Path("proc"), Sys: h.Path("sys")}
+}
+
+func (r rebooter) Reboot(ctx context.Context, p partition.Profile, why string) error {
+	path := rebootRecord(r.host)
+	last, err := reboot.Read(path)
+	if err != nil {
+		return err
+	}
+	next := reboot.Record{Wish: wish(p), Why: why, Boot: r.host.BootID(), Time: time.Now()}
+	if next.Boot == "" {
+		return errors.New("the host is not rebooted: the kernel does not tell its boot id, and so it could become a loop")
+	}
+	if err := reboot.May(last, next); err != nil {
+		return err
+	}
+	if err := r.lasts(); err != nil {
+		return err
+	}
+	if err := reboot.Write(path, next); err != nil {
+		return err
+	}
+	err = r.ask(ctx)
+	if errors.Is(err, systemd.ErrNoReboot) { // for certain, and so it may be tried again
+		return errors.Join(err, restore(path, last))
+	}
+	return err
+}
+
+// restore puts the record back that was there.
+func restore(path string, last *reboot.Record) error {
+	if last != nil {
+		return reboot.Write(path, *last)
+	}
+	return os.Remove(path)
+}
+
+// reboots is how the host is rebooted; never on behalf of another tree.
+func reboots(h *host.Host) func(context.Context) error {
+	if h.Here() {
+		return systemd.Reboot
+	}
+	return func(context.Context) error {
+		return fmt.Errorf("%w: it is not for another root directory", systemd.ErrNoReboot)
+	}
+}
+
+func (r rebooter) Reached(p partition.Profile) error {
+	return reboot.Reached(rebootRecord(r.host), wish(p))
+}
+
+// atBoot tells whether this is the first run of a boot, and the host was rebooted
+// for this very profile once: then the driver may be reloaded although it is not to
+// be while the host is in use. A reboot that is yet to come was asked for after a run,
+// so that the first run of a boot is always behind it.
+func atBoot(h *host.Host, first bool, cfg *config.Config) (bool, error) {
+	if !first || cfg.Reboot != config.Once || cfg.ReloadDriver {
+		return false, nil
+	}
+	last, err := reboot.Read(rebootRecord(h))
+	return last != nil && last.Wish == wish(cfg.Profile), err
+}

@@ -1,0 +1,22 @@
+package service
+
+import (
+	"fmt"
+	"strconv"
+	"syscall"
+
+	"dcm/internal/exitcode"
+)
+
+// HangUp asks the daemon with that process id to look again. It is ExecReload=, so
+// that no kill(1) need be installed; the daemon tells systemd when it is done.
+func HangUp(mainPID string) error {
+	pid, err := strconv.Atoi(mainPID)
+	if err != nil || pid <= 1 {
+		return exitcode.With(exitcode.Usage, fmt.Errorf("$MAINPID is %q, which is no daemon; systemctl reload dcm sets it", mainPID))
+	}
+	if err := syscall.Kill(pid, syscall.SIGHUP); err != nil {
+		return fmt.Errorf("cannot ask the daemon, process %d, to look again: %w", pid, err)
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package service
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/app/host"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/exitcode"
+	"dcm/internal/leases/lease"
+)
+
+// What a lease has would be chosen for a reservation, and two would have it.
+func TestNothingIsChosenWhereItIsNotKnownWhatLeasesHave(t *testing.T) {
+	root := t.TempDir()
+	h := &host.Host{Root: root} // whose systemd cannot be asked
+	links := lease.Links{Dir: h.Path("dev/dcm")}
+	before := map[string][]string{"llm": {"/dev/dri/renderD128"}}
+	if err := errors.Join(os.MkdirAll(h.Path("sys/fs/cgroup/dcm.slice/dcm-lease-0-4f1c09aa.scope"), 0o755), os.MkdirAll(h.Runtime(), 0o755), links.Write(before)); err != nil {
+		t.Fatal(err)
+	}
+	s := sharing{host: h, node: h.Node(nil), seen: new(fresh), reserved: []config.Reservation{{Name: "llm", Partitions: 1}}, log: slog.New(slog.DiscardHandler)}
+	if _, err := s.publish(t.Context()); err == nil || !strings.Contains(err.Error(), "what leases have") {
+		t.Errorf("publish: %v", err)
+	}
+	now, err := links.Read()
+	if diff := cmp.Diff(before, now); diff != "" || err != nil {
+		t.Errorf("links, %v, (-want +got):\n%s", err, diff)
+	}
+}
+
+// Of what went wrong only reservations that cannot be met are no reason to choose again.
+func TestChosen_ExitStatus(t *testing.T) {
+	unmet, full := errors.New("3 partitions reserved, and there are 2"), errors.New("no space left on device")
+	for _, tt := range []struct {
+		unmet, err error
+		want       int
+	}{{nil, nil, exitcode.OK}, {unmet, nil, exitcode.Permanent}, {nil, full, exitcode.Transient}, {unmet, full, exitcode.Transient}} {
+		if got := exitcode.Code(chosen(tt.unmet, tt.err)); got != tt.want {
+			t.Errorf("%v, %v: exit status %d, want %d", tt.unmet, tt.err, got, tt.want)
+		}
+	}
+}
+
+// An older dcm has listed partitions without what they are of.
+func TestAListWithoutKindsDoesNotHold(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	run := runstate.Run{GPUs: []runstate.GPU{{Address: "0000:05:00.0"}}}
+	for kind, want := range map[string]bool{"": false, "amd CPX/NPS4": true} {
+		listed(t, h, kind, runstate.Partitions{Modes: map[string]string{"0000:05:00.0": run.GPUs[0].Now.Key()}})
+		if got := (sharing{host: h}).holds(run); got != want {
+			t.Errorf("that a list of kind %q holds is %t", kind, got)
+		}
+	}
+}
+
+// listed is what a run has left: one partition.
+func listed(t *testing.T, h *host.Host, kind string, p runstate.Partitions) {
+	t.Helper()
+	p.Version, p.Boot = runstate.Version, h.BootID()
+	p.Parts = []runstate.Part{{Name: "0000:05:00.0-0", GPU: "0000:05:00.0", Kind: kind, Render: "/dev/dri/renderD128"}}
+	if err := errors.Join(os.MkdirAll(h.Runtime(), 0o755), runstate.Write(filepath.Join(h.Runtime(), runstate.PartitionsFile), p)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Somebody has to tell container engines, and a service that is masked does not.
+func TestNVIDIAsServiceTellsEnginesUnlessItIsMasked(t *testing.T) {
+	const refresh = "systemd/system/nvidia-cdi-refresh.service"
+	list := runstate.Partitions{Parts: []runstate.Part{{Render: "/dev/dri/renderD128"}, {Render: "/dev/nvidia-caps/nvidia-cap12", Beside: []string{"/dev/nvidiactl"}}}}
+	for name, c := range map[string]struct {
+		files map[string]string // where links lead, "" for a file
+		told  int
+	}{
+		"it is not there":    {nil, 2},
+		"it is installed":    {map[string]string{"usr/lib/" + refresh: ""}, 1},
+		"an administrator's": {map[string]string{"etc/" + refresh: ""}, 1},
+		"it is masked":       {map[string]string{"usr/lib/" + refresh: "", "etc/" + refresh: "/dev/null"}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			for file, to := range c.files {
+				path := filepath.Join(root, file)
+				err := os.MkdirAll(filepath.Dir(path), 0o755)
+				if err == nil && to != "" {
+					err = os.Symlink(to, path)
+				} else if err == nil {
+					err = os.WriteFile(path, nil, 0o644)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := (sharing{host: &host.Host{Root: root}}).untold(list).Parts; len(got) != c.told {
+				t.Errorf("engines are told of %+v", got)
+			}
+		})
+	}
+}

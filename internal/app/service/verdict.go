@@ -1,0 +1,54 @@
+package service
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"dcm/internal/engine/event"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/exitcode"
+)
+
+// told says in the journal how the run ended, and makes it the exit status.
+func told(log *slog.Logger, run runstate.Run) error {
+	log = log.With("profile", run.Profile, "result", string(run.Result), "gpu", run.Touched())
+	if run.Result.OK() {
+		log.Info(fmt.Sprintf("profile %s is on the GPUs (%s)", run.Profile, summary(run)), event.Applied.Attr())
+		return nil
+	}
+	text := fmt.Sprintf("profile %s is not on the GPUs (%s): %s", run.Profile, summary(run), run.Error.Text)
+	if run.Error.Cure != "" {
+		text += "\ncure: " + run.Error.Cure
+	}
+	log.Error(text, "error", run.Error.Text, "cure", run.Error.Cure, ending(run).Attr())
+	if run.Error.Transient {
+		return exitcode.With(exitcode.Transient, nil)
+	}
+	return exitcode.With(exitcode.Permanent, nil)
+}
+
+// summary is a run in a few words: "applied, 8 GPUs changed in 1.2s".
+func summary(run runstate.Run) string {
+	changed := 0
+	for _, g := range run.GPUs {
+		if g.Before != g.Now {
+			changed++
+		}
+	}
+	took := run.Finished.Sub(run.Started).Round(time.Millisecond)
+	return fmt.Sprintf("%s, %d of %d GPUs changed in %s", run.Result, changed, len(run.GPUs), took)
+}
+
+// ending is the event that a failed run ended with.
+func ending(run runstate.Run) event.ID {
+	switch {
+	case len(run.Holders) > 0:
+		return event.InUse
+	case run.Result == runstate.Refused:
+		return event.Refused
+	case run.Result == runstate.RolledBack:
+		return event.RolledBack
+	}
+	return event.RunFailed
+}

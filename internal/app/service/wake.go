@@ -1,0 +1,23 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+
+	"dcm/internal/gpu"
+	"dcm/internal/linux/watch"
+)
+
+// woken has the kernel wake who waits for a GPU. Where it cannot be listened to, the
+// wait looks by itself now and then.
+func woken(log *slog.Logger) gpu.Option {
+	return gpu.Events(func(ctx context.Context, about func(subsystem, path string) bool) <-chan struct{} {
+		events, err := new(watch.Set).Devices(ctx, watch.Interest{
+			About: func(u watch.Uevent) bool { return about(u.Subsystem, u.Path) },
+		}, calm, log)
+		if err != nil {
+			log.Warn(err.Error())
+		}
+		return events
+	})
+}

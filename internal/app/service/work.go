@@ -1,0 +1,29 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+
+	"dcm/internal/app/host"
+	"dcm/internal/linux/unitname"
+)
+
+// Work is what a unit does.
+type Work struct {
+	Unit string
+	Do   func(context.Context, *host.Host, *slog.Logger) error
+}
+
+// Works are those that units do, by the name of the command that does the same.
+func Works() map[string]Work {
+	return map[string]Work{
+		"daemon":  {unitname.Daemon, Daemon},
+		"oneshot": {unitname.Apply, Oneshot},
+		"reserve": {unitname.Reserve, Reserve},
+		"agent":   {unitname.Agent, Agent},
+	}
+}
+
+// Journal is the name by which the journal has what the work tells.
+func (w Work) Journal() string { return strings.TrimSuffix(w.Unit, ".service") }

@@ -1,0 +1,217 @@
+package apply
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/testkit/sim"
+)
+
+func TestARebootIsSaidToHelpWhereNothingLessDoes(t *testing.T) {
+	refusal := always(fail(sim.OpUnload, syscall.EBUSY))
+	for name, tt := range map[string]struct {
+		given  func(*bench)
+		memory partition.Memory
+		want   bool
+	}{
+		"the driver is in use by no process":    {func(b *bench) { b.inject(refusal) }, partition.NPS4, true},
+		"the driver may not be reloaded":        {func(b *bench) { b.opt.ReloadDriver = false }, partition.NPS4, true},
+		"the mode does not take effect":         {func(b *bench) { b.inject(at(third, times(once, sim.Fault{Op: sim.OpLoad, Wrong: true}))) }, partition.NPS4, true},
+		"a process has a GPU open":              {func(b *bench) { b.hold() }, partition.NPS4, false},
+		"a process, and the driver is to stay":  {func(b *bench) { b.hold(); b.opt.ReloadDriver = false }, partition.NPS4, false},
+		"the driver does not come back":         {func(b *bench) { b.inject(times(thrice, fail(sim.OpLoad, syscall.EIO))) }, partition.NPS4, false},
+		"a compute mode is refused":             {func(b *bench) { b.inject(always(at(third, fail(sim.OpCompute, syscall.EINVAL)))) }, partition.NPS1, false},
+		"a GPU stays busy with a compute mode":  {func(b *bench) { b.inject(always(at(third, fail(sim.OpCompute, syscall.EBUSY)))) }, partition.NPS1, false},
+		"a profile that does not fit the GPUs":  {func(*bench) {}, partition.NPS8, false},
+		"a memory mode request is not accepted": {func(b *bench) { b.inject(always(fail(sim.OpMemory, syscall.EINVAL))) }, partition.NPS4, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, "mi300x-8")
+			tt.given(b)
+			run := b.run(profile(partition.CPX, tt.memory))
+			if run.Error == nil || run.Error.Reboot != tt.want || run.Error.Reboot && run.Error.Transient {
+				t.Errorf("%s, %+v; want an error with reboot %t", run.Result, run.Error, tt.want)
+			}
+		})
+	}
+}
+
+// A process that opens a GPU after the run has looked is to blame for a refusal.
+func TestALateHolderIsNoReasonForAReboot(t *testing.T) {
+	b := newBench(t, "mi300x-8")
+	b.inject(always(fail(sim.OpUnload, syscall.EBUSY)))
+	err := b.node.Make(t.Context(), partition.Steps{{Kind: partition.ReloadDriver}}, func(partition.Step, bool, error) {})
+	told := func(unlooked ...gpu.Unlooked) runstate.Error {
+		t.Helper()
+		r := &run{node: seeing{b.node, unlooked}, opt: b.opt, rec: b.recorder()}
+		r.difference.Steps = partition.Steps{{Kind: partition.ReloadDriver}}
+		return Explain(r.whose(t.Context(), partition.AMD, err))
+	}
+	if got := told(); !got.Reboot || got.Unseen != nil || !strings.Contains(got.Text, "used from within the kernel by amdgpu_peer") {
+		t.Errorf("%+v; want a reboot, since a module alone uses the driver", got)
+	}
+	if got := told(gpu.Unlooked{PID: 7, Command: "sshd"}); got.Reboot || got.Unseen == nil {
+		t.Errorf("%+v; want no reboot while not everybody could be looked at", got)
+	}
+	b.hold()
+	if got := told(); got.Reboot || got.Unseen != nil || !got.Transient {
+		t.Errorf("%+v; want no reboot while a process has a GPU open", got)
+	}
+}
+
+// Nobody has the file open, and it is open.
+func TestABusyAnswerForWhichNobodyIsToBlameIsSaidToBeOne(t *testing.T) {
+	for name, p := range map[string]partition.Profile{
+		"a reload":         profile(partition.CPX, partition.NPS4),
+		"a compute switch": profile(partition.CPX, partition.NPS1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "mi300x-8")
+			end := inFlight(t, filepath.Join(b.sim.Dev, "kfd"))
+			run := b.run(p)
+			e := run.Error
+			if e == nil || e.Unseen == nil || e.Unseen.Unseen != 2 || e.Reboot || !e.Transient || !strings.Contains(e.Text, "something that cannot be seen holds the driver") {
+				t.Fatalf("%s, %+v; want to be told of somebody unseen", run.Result, e)
+			}
+			if b.sim.State().Unloads > 0 {
+				t.Error("the driver was unloaded")
+			}
+			end()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			for {
+				now, err := UseOf(ctx, seeing{b.node, nil})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if e.Unseen.Eased(now) {
+					break
+				}
+			}
+			if run := b.run(p); run.Result != runstate.Applied {
+				t.Errorf("then %s, %+v", run.Result, run.Error)
+			}
+		})
+	}
+}
+
+// What the driver counts when nobody uses it is known after a load.
+func TestWhatTheDriverCountsByItselfIsLearnt(t *testing.T) {
+	b := newBench(t, "mi300x-8")
+	r := &run{node: counting{b.node, 3}, opt: b.opt, rec: b.recorder()}
+	r.idle(t.Context(), partition.AMD, nil)
+	if u, _ := r.node.Usage(t.Context()); !r.nobody(partition.AMD, u) {
+		t.Errorf("%+v is not the driver's own count, which is %d", u, r.rec.idleCount(partition.AMD))
+	}
+	r.node = counting{b.node, 4}
+	if u, _ := r.node.Usage(t.Context()); r.nobody(0x1234, u) {
+		t.Errorf("%+v, of which another driver counts 3 by itself, is told to be nobody's use", u)
+	}
+	if u, _ := r.node.Usage(t.Context()); r.nobody(partition.AMD, u) {
+		t.Errorf("%+v is told to be nobody's use", u)
+	}
+}
+
+// counting is a node whose driver counts so much, and nobody is to be seen.
+type counting struct {
+	*gpu.Node
+	count int
+}
+
+func (c counting) Usage(context.Context) (gpu.Usage, error) {
+	return gpu.Usage{Counted: true, Count: c.count}, nil
+}
+
+// With a count that accounts for everybody nobody can keep a change back by having
+// more files open than there is time to look at.
+func TestWhoCannotBeLookedAtInTimeKeepsAChangeBackOnlyIfTheCountDoesNotKnowBetter(t *testing.T) {
+	b := newBench(t, "mi300x-8")
+	hog := gpu.Unlooked{PID: 7, Command: "hog", UID: 1000, Files: 20000, Why: "there was no time", Late: true}
+	run := func() runstate.Run {
+		return Run(t.Context(), seeing{b.node, []gpu.Unlooked{hog}}, profile(partition.CPX, partition.NPS1), b.opt, b.recorder())
+	}
+	end := inFlight(t, filepath.Join(b.sim.Dev, "kfd"))
+	got := run()
+	if got.Result != runstate.Refused || !strings.Contains(got.Error.Text, "hog (pid 7, user 1000, 20000 open files)") || strings.Contains(got.Error.Cure, "hang") || !got.Error.Transient {
+		t.Errorf("%s, %+v; want a refusal that names the process", got.Result, got.Error)
+	}
+	if s := b.sim.State(); s.ComputeWrites > 0 {
+		t.Errorf("%d writes", s.ComputeWrites)
+	}
+	end()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for u, err := b.node.Usage(ctx); !u.Nobody(0); u, err = b.node.Usage(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := run(); got.Result != runstate.Applied {
+		t.Errorf("%s, %+v; want it applied, since the count is 0", got.Result, got.Error)
+	}
+}
+
+// seeing is a node all of whose processes may be looked at, but for some: that
+// depends on what else runs on the machine of the test.
+type seeing struct {
+	*gpu.Node
+	unlooked []gpu.Unlooked
+}
+
+func (s seeing) Usage(ctx context.Context) (gpu.Usage, error) {
+	u, err := s.Node.Usage(ctx)
+	u.Unlooked = s.unlooked
+	return u, err
+}
+
+func (b *bench) recorder() *Recorder {
+	return NewRecorder(runstate.Run{ID: "test"}, slog.New(slog.DiscardHandler), func(r runstate.Run) { b.runs = append(b.runs, r) })
+}
+
+// inFlight opens the file and sends it to a socket from which nobody takes it.
+func inFlight(t *testing.T, file string) (end func()) {
+	t.Helper()
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Sendmsg(pair[0], []byte{0}, syscall.UnixRights(int(f.Fd())), nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	return func() {
+		syscall.Close(pair[0])
+		syscall.Close(pair[1])
+	}
+}
+
+func (b *bench) inject(f sim.Fault) {
+	b.t.Helper()
+	if err := b.sim.Inject(f); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// hold has another process open a device for the time of the test.
+func (b *bench) hold() {
+	b.t.Helper()
+	f, err := os.Open(filepath.Join(b.sim.Dev, "kfd"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	holdOpen(b.t, f)
+}

@@ -1,0 +1,46 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu"
+)
+
+// left corrects what a run says of its end by what it has left in the driver: a write
+// that was given up after its time cannot be taken back. The GPUs are as before only
+// until it is carried out; the daemon sees that, and looks again.
+func (r *run) left(result runstate.Result, err error) (runstate.Result, error) {
+	writes := r.node.UnderWay()
+	if len(writes) == 0 {
+		return result, err
+	}
+	r.rec.underWay(writes)
+	text := make([]string, len(writes))
+	for i, w := range writes {
+		text[i] = fmt.Sprintf("%s of %s", w.Mode, w.GPU)
+	}
+	still := fmt.Sprintf("still under way in the driver, and possibly carried out later, is: set %s", strings.Join(text, ", "))
+	if err == nil {
+		return runstate.Failed, errors.New(still)
+	}
+	if result == runstate.RolledBack {
+		result = runstate.Failed
+	}
+	return result, fmt.Errorf("%w; %s", err, still)
+}
+
+// underWay marks the steps whose writes the driver still has.
+func (r *Recorder) underWay(writes []gpu.Write) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range writes {
+		for i := range r.run.Steps {
+			if s := &r.run.Steps[i]; s.GPU == w.GPU && s.To == w.Mode {
+				s.UnderWay = true
+			}
+		}
+	}
+}

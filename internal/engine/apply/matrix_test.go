@@ -1,0 +1,139 @@
+package apply
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/testkit/sim"
+)
+
+// trial is one cell of the fault matrix: a fault at a step of a run to CPX/NPS4
+// or, where the step is a switch, to CPX/NPS1, and how the run has to end.
+type trial struct {
+	step, fault string
+	inject      sim.Fault
+	keep        bool // on-failure = "keep"
+
+	result  runstate.Result
+	passing bool   // told as transient, so that the daemon tries again
+	modes   string // of all GPUs, as the simulated hardware has them
+	told    string // part of what the user is told
+}
+
+const (
+	hour   = sim.Duration(time.Hour)
+	spx8   = "8 SPX/NPS1"
+	cpx8   = "8 CPX/NPS1"
+	cpx4   = "8 CPX/NPS4"
+	once   = 1
+	thrice = 3
+)
+
+func fail(op sim.Op, e syscall.Errno) sim.Fault { return sim.Fault{Op: op, Errno: sim.Errno(e)} }
+
+func always(f sim.Fault) sim.Fault { f.Always = true; return f }
+
+func times(n int, f sim.Fault) sim.Fault { f.Times = n; return f }
+
+func at(a partition.Address, f sim.Fault) sim.Fault { f.GPU = a; return f }
+
+// matrix is the promise: whatever goes wrong, the end is one of these, and it is
+// told.
+func matrix() []trial {
+	return []trial{
+		{"discover", "short read", sim.Fault{Op: sim.OpRead, Short: true, Times: 1}, false, runstate.Refused, false, spx8, "not a mode dcm knows"},
+		{"discover", "EIO once", times(once, fail(sim.OpRead, syscall.EIO)), false, runstate.Applied, false, cpx4, ""},
+		{"discover", "EIO for good", always(at(third, fail(sim.OpRead, syscall.EIO))), false, runstate.Refused, true, spx8, string(third)},
+		{"discover", "hang beyond the deadline", always(sim.Fault{Op: sim.OpRead, Hang: hour}), false, runstate.Refused, true, "", "cannot look at the GPUs"},
+
+		{"memory request", "EINVAL", always(fail(sim.OpMemory, syscall.EINVAL)), false, runstate.RolledBack, false, spx8, "NPS4"},
+		{"memory request", "EOPNOTSUPP", always(fail(sim.OpMemory, syscall.EOPNOTSUPP)), false, runstate.RolledBack, false, spx8, "NPS4"},
+		{"memory request", "EIO", always(fail(sim.OpMemory, syscall.EIO)), false, runstate.RolledBack, false, spx8, "NPS4"},
+		{"memory request", "EPERM of a reset", always(fail(sim.OpMemory, syscall.EPERM)), false, runstate.RolledBack, true, spx8, "reset"},
+		{"memory request", "EBUSY brief", times(thrice, fail(sim.OpMemory, syscall.EBUSY)), false, runstate.Applied, false, cpx4, ""},
+		{"memory request", "hang beyond the deadline", times(once, sim.Fault{Op: sim.OpMemory, Hang: hour}), false, runstate.Failed, true, spx8, "still under way in the driver, and possibly carried out later, is: set NPS4"},
+		{"memory request", "claims success without effect", times(once, sim.Fault{Op: sim.OpMemory, Wrong: true}), false, runstate.RolledBack, false, spx8, "did not take effect"},
+
+		{"unload", "EBUSY brief", times(once, fail(sim.OpUnload, syscall.EBUSY)), false, runstate.Applied, false, cpx4, ""},
+		{"unload", "EBUSY lasting", always(fail(sim.OpUnload, syscall.EBUSY)), false, runstate.RolledBack, false, spx8, "cannot unload amdgpu"},
+
+		{"load", "EIO once", times(once, fail(sim.OpLoad, syscall.EIO)), false, runstate.Applied, false, cpx4, ""},
+		{"load", "EIO three times", times(thrice, fail(sim.OpLoad, syscall.EIO)), false, runstate.RolledBack, false, spx8, "driver is not loaded"},
+		{"load", "EIO for good", always(fail(sim.OpLoad, syscall.EIO)), false, runstate.Failed, false, "", "driver is not loaded"},
+		{"load", "a GPU does not come up", at(third, times(once, fail(sim.OpLoad, syscall.EIO))), false, runstate.RolledBack, true, spx8, string(third)},
+		{"load", "a GPU comes up late", at(third, times(once, sim.Fault{Op: sim.OpLoad, Hang: sim.Duration(200 * time.Millisecond)})), false, runstate.Applied, false, cpx4, ""},
+		{"load", "the firmware refuses the memory mode", at(third, times(once, sim.Fault{Op: sim.OpLoad, Wrong: true})), false, runstate.RolledBack, false, spx8, "did not take effect"},
+
+		{"switch", "EBUSY brief", times(thrice, at(third, fail(sim.OpCompute, syscall.EBUSY))), false, runstate.Applied, false, cpx8, ""},
+		{"switch", "EBUSY lasting", always(at(third, fail(sim.OpCompute, syscall.EBUSY))), false, runstate.RolledBack, true, spx8, string(third)},
+		{"switch", "EBUSY lasting, keep", always(at(third, fail(sim.OpCompute, syscall.EBUSY))), true, runstate.Failed, true, "2 CPX/NPS1 1 SPX/NPS1 5 CPX/NPS1", string(third)},
+		{"switch", "EPERM of a reset", always(at(third, fail(sim.OpCompute, syscall.EPERM))), false, runstate.RolledBack, true, spx8, "reset"},
+		{"switch", "EINVAL", always(at(third, fail(sim.OpCompute, syscall.EINVAL))), false, runstate.RolledBack, false, spx8, string(third)},
+		{"switch", "EIO after the switch", times(once, at(third, fail(sim.OpCompute, syscall.EIO))), false, runstate.RolledBack, false, spx8, "could not bring compute up"},
+		{"switch", "ENODEV", at(third, times(once, sim.Fault{Op: sim.OpCompute, Vanish: true})), false, runstate.Failed, false, "", string(third)},
+		{"switch", "hang beyond the deadline", times(once, at(third, sim.Fault{Op: sim.OpCompute, Hang: hour})), false, runstate.Failed, true, spx8, "is: set CPX of " + string(third)},
+
+		{"read-back", "claims success without effect", times(once, at(third, sim.Fault{Op: sim.OpCompute, Wrong: true})), false, runstate.RolledBack, false, spx8, string(third)},
+		{"read-back", "claims success without effect, keep", times(once, at(third, sim.Fault{Op: sim.OpCompute, Wrong: true})), true, runstate.Failed, false, "2 CPX/NPS1 1 SPX/NPS1 5 CPX/NPS1", string(third)},
+	}
+}
+
+func TestFaultMatrix(t *testing.T) {
+	for _, c := range matrix() {
+		t.Run(fmt.Sprintf("%s/%s", c.step, c.fault), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, "mi300x-8")
+			b.opt.Rollback = !c.keep
+			if strings.Contains(c.fault, "hang") || c.passing || c.result == runstate.Failed {
+				b.opt.DeviceTimeout, b.opt.StepTimeout, b.opt.ReloadTimeout = time.Second, time.Second, 3*time.Second
+			}
+			if err := b.sim.Inject(c.inject); err != nil {
+				t.Fatal(err)
+			}
+			target := profile(partition.CPX, partition.NPS4)
+			if c.step == "switch" || c.step == "read-back" {
+				target.Memory = partition.NPS1
+			}
+			c.judge(t, b.run(target))
+			b.sim.ClearFaults()
+			if c.modes == "" {
+				return
+			}
+			if got := b.hardware(); got != c.modes {
+				t.Errorf("the GPUs are %s, want %s", got, c.modes)
+			}
+		})
+	}
+}
+
+// judge compares a run with the trial's expected end.
+func (c trial) judge(t *testing.T, run runstate.Run) {
+	t.Helper()
+	var told runstate.Error
+	if run.Error != nil {
+		told = *run.Error
+	}
+	if run.Result != c.result || told.Transient != c.passing {
+		t.Errorf("result %s, transient %t; want %s, %t; told %q", run.Result, told.Transient, c.result, c.passing, told.Text)
+	}
+	if (told.Text == "") != (c.told == "") || !strings.Contains(told.Text, c.told) {
+		t.Errorf("told %q, want %q in it", told.Text, c.told)
+	}
+	if run.Finished.IsZero() || run.Result == runstate.Running {
+		t.Errorf("the report has no end: %+v", run)
+	}
+}
+
+// hardware returns the modes as the simulated node has them.
+func (b *bench) hardware() string {
+	var out []string
+	for _, g := range b.sim.State().GPUs {
+		out = append(out, g.Mode().String())
+	}
+	return counted(out)
+}

@@ -1,0 +1,181 @@
+package apply
+
+import (
+	"cmp"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/nvidia"
+	"dcm/internal/gpu/nvml/standin"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/testkit/sim"
+	"dcm/internal/testkit/sim/simtest"
+)
+
+// migTrial is a cell of the matrix for NVIDIA's GPUs: what its library does at a step of a
+// run that clears each of three GPUs and divides it anew or, where the step is a mode,
+// turns MIG on.
+type migTrial struct {
+	step, fault string
+	knobs       []string
+	keep        bool   // on-failure = "keep"
+	to          string // the geometry; "" for that of the step
+
+	result  runstate.Result
+	passing bool
+	shapes  string
+	told    string
+}
+
+const (
+	create    = "nvmlDeviceCreateGpuInstanceWithPlacement"
+	inside    = "nvmlGpuInstanceCreateComputeInstance"
+	setMode   = "nvmlDeviceSetMigMode"
+	takeApart = "nvmlGpuInstanceDestroy"
+	aside     = "0000:52:00.0" // the third
+	was       = "3 [3g.40gb@0 1g.10gb@4]"
+	off       = "3 [off]"
+)
+
+func migMatrix() []migTrial {
+	return []migTrial{
+		{"discover", "hang beyond the deadline", []string{"hang nvmlInit_v2"}, false, "", runstate.Refused, true, "", "no answer in time"},
+		{"discover", "it crashes", []string{"abort nvmlDeviceGetMigMode"}, false, "", runstate.Refused, true, "", "ended without an answer"},
+		{"discover", "no permission", []string{"fail nvmlInit_v2 4"}, false, "", runstate.Refused, false, "", "no permission"},
+		{"discover", "of different versions", []string{"fail nvmlInit_v2 18"}, false, "", runstate.Refused, false, "", "of different versions"},
+		{"discover", "garbage", []string{"garbage-mode"}, false, "", runstate.Refused, false, "", "tells of modes 5"},
+
+		{"clear", "in use", []string{"fail nvmlComputeInstanceDestroy 19 0 0 " + aside}, false, "", runstate.RolledBack, true, was, aside},
+		{"clear", "in use for a moment", []string{"fail " + takeApart + " 19 0 1 " + aside}, false, "", runstate.RolledBack, true, was, aside},
+		{"clear", "no permission", []string{"fail nvmlComputeInstanceDestroy 4"}, false, "", runstate.RolledBack, false, was, "no permission"},
+		{"clear", "lost", []string{"fail " + takeApart + " 15 0 0 " + aside}, false, "", runstate.Failed, false, "2 [3g.40gb@0 1g.10gb@4] 1 [empty]", "going back failed as well"},
+
+		{"mode", "a reset is required", []string{"mode-activation 16 " + aside}, false, "", runstate.RolledBack, false, off, "reset"},
+		{"mode", "in use", []string{"mode-activation 19 " + aside}, false, "", runstate.RolledBack, true, off, "uses it"},
+		{"mode", "claims success without effect", []string{"mode-nothing"}, false, "", runstate.RolledBack, false, off, "not read back"},
+		{"mode", "it waits for a reset", []string{"mode-late"}, false, "", runstate.RolledBack, false, off, "reset"},
+		{"mode", "hang beyond the deadline", []string{"hang " + setMode}, false, "", runstate.RolledBack, true, off, "no answer in time"},
+		{"mode", "no permission", []string{"fail " + setMode + " 4"}, false, "", runstate.RolledBack, false, off, "no permission"},
+
+		{"fill", "insufficient resources on the third", []string{"fail " + create + " 23 0 1 " + aside}, false, "", runstate.RolledBack, true, was, "insufficient resources"},
+		{"fill", "insufficient resources, keep", []string{"fail " + create + " 23 0 1 " + aside}, true, "", runstate.Failed, true, "2 [7g.80gb@0] 1 [empty]", "insufficient resources"},
+		{"fill", "insufficient resources inside", []string{"fail " + inside + " 23 0 1 " + aside}, false, "", runstate.RolledBack, true, was, "insufficient resources"},
+		{"fill", "no permission", []string{"fail " + create + " 4 0 3"}, false, "", runstate.RolledBack, false, was, "no permission"},
+		{"fill", "it crashes", []string{"abort " + create}, false, "", runstate.Failed, true, "3 [empty]", "ended without an answer"},
+		{"fill", "hang beyond the deadline", []string{"hang " + create}, false, "", runstate.Failed, true, "3 [empty]", "no answer in time"},
+		{"fill", "in another place", []string{"misplaced"}, false, "3g.40gb", runstate.Failed, false, "", "not read back"},
+		{"fill", "claims success without effect", []string{"ghost-compute"}, false, "", runstate.Failed, false, "", "read back"},
+	}
+}
+
+// migBench is three H100 with the stand-in of NVIDIA's library.
+type migBench struct {
+	state string
+	node  *gpu.Node
+}
+
+// buildNVML builds what all trials use.
+func buildNVML(t *testing.T) (program, library string) {
+	t.Helper()
+	dir := t.TempDir()
+	program = filepath.Join(dir, "dcm-nvml")
+	cmd := exec.Command("go", "build", "-o", program, "dcm/cmd/dcm-nvml")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("cannot build dcm-nvml: %v\n%s", err, text)
+	}
+	library, err := standin.Build(t.Context(), dir)
+	if err != nil {
+		t.Skip(err)
+	}
+	return program, library
+}
+
+func newMIGBench(t *testing.T, program, library string) migBench {
+	t.Helper()
+	dir := t.TempDir()
+	own := filepath.Join(dir, standin.Name)
+	if err := os.Link(library, own); err != nil {
+		t.Fatal(err)
+	}
+	kind, err := sim.LookupKind("h100-8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := migBench{state: standin.StateOf(own)}
+	s := simtest.StartKind(t, kind.Scaled(3), sim.Options{MIG: b.state})
+	if err := s.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	b.update(t, func(s *standin.State) { s.Privileged = false })
+	roots := gpu.Roots{Sys: s.Sys, Proc: s.Mount + "/proc", Dev: s.Dev}
+	b.node = gpu.Open(s.Sys, []gpu.Vendor{nvidia.Open(roots, nvidia.Program(program, own, "--sys", s.Sys, "--dev", s.Dev), nvidia.Timeout(8*time.Second))}, gpu.Poll(5*time.Millisecond))
+	return b
+}
+
+func (b migBench) update(t *testing.T, change func(*standin.State)) {
+	t.Helper()
+	if err := standin.Update(b.state, func(s *standin.State) error { change(s); return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shapes are those that the GPUs have, as the library's own state has them.
+func (b migBench) shapes(t *testing.T) string {
+	t.Helper()
+	s, err := standin.Read(b.state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, g := range s.GPUs {
+		m := partition.MIG{Off: !g.Current}
+		for _, i := range g.Instances {
+			if len(i.Compute) > 0 {
+				m.Instances = append(m.Instances, partition.Instance{Profile: i.Profile, Start: i.Start})
+			}
+		}
+		slices.SortFunc(m.Instances, func(a, b partition.Instance) int { return a.Start - b.Start })
+		out = append(out, "["+partition.Shape{MIG: &m}.Key()+"]")
+	}
+	return counted(out)
+}
+
+func (b migBench) run(t *testing.T, geometryText string, rollback bool) runstate.Run {
+	opt := Options{Rollback: rollback, DeviceTimeout: 10 * time.Second, StepTimeout: 30 * time.Second, ReloadTimeout: 10 * time.Second}
+	p := partition.Profile{Name: "test", Groups: []partition.Group{{MIG: geometry(geometryText), Rest: true}}}
+	return Run(t.Context(), b.node, p, opt, NewRecorder(runstate.Run{ID: "test"}, slog.New(slog.DiscardHandler), func(runstate.Run) {}))
+}
+
+func TestFaultMatrixOfMIG(t *testing.T) {
+	program, library := buildNVML(t)
+	for _, c := range migMatrix() {
+		t.Run(c.step+"/"+c.fault, func(t *testing.T) {
+			t.Parallel()
+			b := newMIGBench(t, program, library)
+			target := cmp.Or(c.to, "7g.80gb")
+			if c.step == "mode" {
+				target = "1g.10gb"
+			} else if run := b.run(t, "3g.40gb 1g.10gb", true); run.Result != runstate.Applied {
+				t.Fatalf("before: %s, %+v", run.Result, run.Error)
+			}
+			b.update(t, func(s *standin.State) { s.Knobs = c.knobs })
+			run := b.run(t, target, !c.keep)
+			trial{result: c.result, passing: c.passing, told: c.told}.judge(t, run)
+			if got := b.shapes(t); c.shapes != "" && got != c.shapes {
+				t.Errorf("the GPUs are %s, want %s", got, c.shapes)
+			}
+			b.update(t, func(s *standin.State) { s.Knobs = nil })
+			if run := b.run(t, target, true); run.Result != runstate.Applied && run.Result != runstate.Unchanged {
+				t.Errorf("with the fault gone: %s, %+v", run.Result, run.Error)
+			}
+		})
+	}
+}

@@ -1,0 +1,257 @@
+package apply
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
+)
+
+// pace is how often a report is published while steps come and go. Each one is
+// written whole, so publishing at every step would cost the square of the GPUs.
+const pace = 50 * time.Millisecond
+
+// Recorder keeps a run's report and publishes it. Its methods may be called from
+// several goroutines.
+type Recorder struct {
+	publish func(runstate.Run)
+	log     *slog.Logger
+	now     func() time.Time
+
+	mu        sync.Mutex
+	run       runstate.Run
+	undo      bool
+	base      int // steps before this one are of an earlier plan
+	published time.Time
+	flush     *time.Timer // publishes what was held back; nil if nothing is
+}
+
+// NewRecorder returns a recorder that starts from the fields of run that
+// identify it (ID, Boot, PID, Source) and from the totals so far.
+func NewRecorder(run runstate.Run, log *slog.Logger, publish func(runstate.Run)) *Recorder {
+	run.Version = runstate.Version
+	return &Recorder{publish: publish, log: log, now: time.Now, run: run}
+}
+
+// Source records what selected the profile, and why the configuration on disk is not
+// what did, "" if it is.
+func (r *Recorder) Source(source, broken string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run.Source, r.run.Config = source, broken
+}
+
+// Warn records what the run does not fail for.
+func (r *Recorder) Warn(text string, attrs ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run.Warnings = append(r.run.Warnings, text)
+	r.log.Warn(text, attrs...)
+}
+
+// Refuse publishes a run that ended before it began.
+func (r *Recorder) Refuse(profile string, why runstate.Error) runstate.Run {
+	r.begin(profile)
+	return r.end(runstate.Refused, &why)
+}
+
+// Nothing publishes a run without a selected profile.
+func (r *Recorder) Nothing() runstate.Run {
+	r.begin("")
+	return r.end(runstate.NoProfile, nil)
+}
+
+// Run returns the report as it is now.
+func (r *Recorder) Run() runstate.Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	run := r.run
+	run.GPUs, run.Steps = slices.Clone(run.GPUs), slices.Clone(run.Steps)
+	return run
+}
+
+func (r *Recorder) begin(profile string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run.Profile, r.run.Result, r.run.Started = profile, runstate.Running, r.now()
+	r.log = r.log.With("profile", profile)
+	r.out(true)
+}
+
+func (r *Recorder) end(result runstate.Result, failure *runstate.Error) runstate.Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run.Result, r.run.Error, r.run.Finished = result, failure, r.now()
+	r.run.Totals = r.run.Totals.Plus(result, r.run.Finished)
+	r.out(true)
+	return r.run
+}
+
+// loaded records that the driver is there again.
+func (r *Recorder) loaded() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run.Unloaded = false
+}
+
+// out publishes the report, now or, unless that is asked for, when the pace allows.
+func (r *Recorder) out(now bool) {
+	wait := pace - r.now().Sub(r.published)
+	if !now && wait > 0 {
+		if r.flush == nil {
+			r.flush = time.AfterFunc(wait, r.held)
+		}
+		return
+	}
+	if r.flush != nil {
+		r.flush.Stop()
+		r.flush = nil
+	}
+	r.published = r.now()
+	r.publish(r.run)
+}
+
+// held publishes what was held back, unless the run has ended meanwhile.
+func (r *Recorder) held() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.flush != nil && r.run.Finished.IsZero() {
+		r.out(true)
+	}
+}
+
+// observed records the GPUs as they were before any change.
+func (r *Recorder) observed(d Difference) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	models := make(map[partition.Address]string)
+	for _, dev := range d.Devices {
+		models[dev.Address] = dev.Model
+	}
+	r.run.GPUs = nil
+	for _, g := range d.GPUs {
+		want, ok := d.Want.Shapes[g.Address]
+		if !ok {
+			want = g.Shape()
+		}
+		r.run.GPUs = append(r.run.GPUs, runstate.GPU{
+			Address: g.Address, Model: models[g.Address],
+			Before: g.Shape(), Now: g.Shape(), Want: want,
+			Skipped: d.Want.Skipped[g.Address],
+		})
+	}
+}
+
+func (r *Recorder) holders(all []runstate.Holder) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run.Holders = all
+}
+
+// idle records what a vendor's driver counts when nobody uses it.
+func (r *Recorder) idle(v partition.Vendor, count int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run.Idle = maps.Clone(r.run.Idle)
+	if r.run.Idle == nil {
+		r.run.Idle = make(map[string]int)
+	}
+	r.run.Idle[v.String()] = count
+}
+
+func (r *Recorder) idleCount(v partition.Vendor) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.run.Idle[v.String()]
+}
+
+func (r *Recorder) undoing() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.undo = true
+	r.log.With("gpu", r.run.Touched()).Warn("going back to what was before")
+}
+
+// planned replaces the steps not yet begun by those of a new plan.
+func (r *Recorder) planned(steps partition.Steps) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	begun := r.run.Steps[:0]
+	for _, s := range r.run.Steps {
+		if !s.Started.IsZero() {
+			begun = append(begun, s)
+		}
+	}
+	r.base = len(begun)
+	for _, s := range steps {
+		begun = append(begun, runstate.Step{Step: s, Undo: r.undo})
+	}
+	r.run.Steps = begun
+	r.out(steps.Reloads()) // see HalfReloaded
+}
+
+// seen records shapes that were read back.
+func (r *Recorder) seen(gpus []partition.GPU) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, g := range gpus {
+		if into := r.gpu(g.Address); into != nil {
+			into.Now = g.Shape()
+		}
+	}
+}
+
+// step records that a step begins, or has ended.
+func (r *Recorder) step(s partition.Step, started bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	step := r.find(s)
+	if step == nil {
+		return
+	}
+	if started {
+		if step.Started.IsZero() {
+			step.Started = r.now()
+		}
+		r.out(false)
+		return
+	}
+	step.Finished, step.Error = r.now(), ""
+	g := r.gpu(s.GPU)
+	switch {
+	case err != nil:
+		step.Error = err.Error()
+		if g != nil {
+			g.Error = step.Error
+		}
+	default:
+		if g != nil && s.Kind.Shows() {
+			g.Now, g.Error = g.Now.After(s), ""
+		}
+	}
+	r.ended(*step, err)
+	r.out(false)
+}
+
+// find returns s among the steps of the current plan.
+func (r *Recorder) find(s partition.Step) *runstate.Step {
+	for i := r.base; i < len(r.run.Steps); i++ {
+		if t := &r.run.Steps[i]; t.Kind == s.Kind && t.GPU == s.GPU {
+			return t
+		}
+	}
+	return nil
+}
+
+func (r *Recorder) gpu(a partition.Address) *runstate.GPU {
+	for i := range r.run.GPUs {
+		if r.run.GPUs[i].Address == a {
+			return &r.run.GPUs[i]
+		}
+	}
+	return nil
+}

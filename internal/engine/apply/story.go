@@ -1,0 +1,74 @@
+package apply
+
+import (
+	"fmt"
+	"time"
+
+	"dcm/internal/engine/event"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
+)
+
+// begins tells that the first change is about to be made.
+func (r *Recorder) begins(steps partition.Steps) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	text := fmt.Sprintf("putting profile %s on the GPUs: %s to do", r.run.Profile, count(len(steps), "step"))
+	if steps.Reloads() {
+		text += ", among them a driver reload"
+	}
+	r.log.With("gpu", r.run.Touched()).Info(text, event.RunBegan.Attr())
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// ended tells how a step ended, with the fields by which it is found.
+func (r *Recorder) ended(s runstate.Step, err error) {
+	took := s.Finished.Sub(s.Started).Round(time.Millisecond)
+	log := r.log.With("step", string(s.Kind), "took", took, "gpu", r.about(s))
+	if s.GPU != "" {
+		log = log.With("from", s.From, "to", s.To)
+	}
+	if err != nil {
+		id := event.StepFailed
+		if s.Kind == partition.ReloadDriver {
+			id = event.ReloadFailed
+		}
+		log.Error(err.Error(), "error", err.Error(), id.Attr())
+		return
+	}
+	log.Info(done(s, took))
+}
+
+// about lists the GPUs whose story a step belongs to: a request is for a whole hive,
+// and a reload is for all. The first is the one that the step is made through.
+func (r *Recorder) about(s runstate.Step) []string {
+	var all []string
+	if s.GPU == "" {
+		for _, g := range r.run.GPUs {
+			all = append(all, string(g.Address))
+		}
+		return all
+	}
+	all = append(all, string(s.GPU))
+	for _, a := range s.Hive {
+		if a != s.GPU {
+			all = append(all, string(a))
+		}
+	}
+	return all
+}
+
+// done is a step in the past tense.
+func done(s runstate.Step, took time.Duration) string {
+	text := fmt.Sprintf("%s, in %s", s.Done(s.Undo), took)
+	if !s.Kind.Shows() {
+		text += "; the next driver load brings it"
+	}
+	return text
+}

@@ -1,0 +1,142 @@
+package apply
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/testkit/sim"
+)
+
+// blind is a node that nothing can be seen of after a switch has failed.
+type blind struct {
+	*gpu.Node
+	failed bool
+}
+
+func (b *blind) Make(ctx context.Context, steps []partition.Step, tell gpu.Tell) error {
+	err := b.Node.Make(ctx, steps, tell)
+	b.failed = b.failed || err != nil
+	return err
+}
+
+func (b *blind) Wait(ctx context.Context) ([]gpu.Device, error) {
+	if b.failed {
+		return nil, &gpu.LateError{Err: context.DeadlineExceeded}
+	}
+	return b.Node.Wait(ctx)
+}
+
+func TestWhatCannotBeSeenIsNotToldToBeGone(t *testing.T) {
+	b := newBench(t, "mi300x-8")
+	if err := b.sim.Inject(always(at(third, fail(sim.OpCompute, syscall.EPERM)))); err != nil {
+		t.Fatal(err)
+	}
+	rec := NewRecorder(runstate.Run{}, slog.New(slog.DiscardHandler), func(runstate.Run) {})
+	run := Run(t.Context(), &blind{Node: b.node}, profile(partition.CPX, partition.NPS1), b.opt, rec)
+	if run.Result != runstate.Failed || strings.Contains(run.Error.Text, "gone") || !strings.Contains(run.Error.Text, "going back failed as well: cannot look at the GPUs") {
+		t.Errorf("result %s, told %q; want that the GPUs cannot be looked at", run.Result, run.Error.Text)
+	}
+	if !run.Error.Transient {
+		t.Error("told to be for good")
+	}
+}
+
+// What the driver has left alone is not waited for, once more after each load.
+func TestAGPUThatStaysUnboundDoesNotKeepTheClientsDown(t *testing.T) {
+	b := newBench(t, "mi300x-8")
+	b.opt.DeviceTimeout, b.opt.ReloadTimeout, b.opt.StepTimeout = time.Hour, time.Hour, time.Hour
+	b.inject(always(at(third, fail(sim.OpLoad, syscall.EIO))))
+	ended := make(chan runstate.Run)
+	go func() { ended <- b.run(profile(partition.CPX, partition.NPS4)) }()
+	select {
+	case run := <-ended:
+		if run.Result != runstate.Failed || !run.Error.Transient || !strings.Contains(run.Error.Text, string(third)+" (MI300X): driver not bound") {
+			t.Errorf("%s, %+v; want it to name the GPU", run.Result, run.Error)
+		}
+		if s := b.sim.State(); s.Loads != 2 {
+			t.Errorf("%d loads, want one and the way back", s.Loads)
+		}
+	case <-time.After(2 * time.Minute):
+		t.Fatal("the run still waits")
+	}
+}
+
+// A GPU that falls off the bus in the middle fails the run, and the others get back
+// what they had: half a node in a mode that nobody else has is no help.
+func TestAGPUThatIsGoneInARunDoesNotKeepTheOthersFromGoingBack(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		want partition.Profile
+		op   sim.Op
+	}{
+		{"in a switch", profile(partition.CPX, partition.NPS1), sim.OpCompute},
+		{"in a switch after a reload", profile(partition.QPX, partition.NPS4), sim.OpCompute},
+		{"in a reload", profile(partition.CPX, partition.NPS4), sim.OpLoad},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, "mi300x-8")
+			b.opt.DeviceTimeout = time.Minute
+			if err := b.sim.Inject(sim.Fault{Op: tt.op, GPU: third, Vanish: true}); err != nil {
+				t.Fatal(err)
+			}
+			run := b.run(tt.want)
+			if run.Result != runstate.Failed || !strings.Contains(run.Error.Text, string(third)) {
+				t.Errorf("the run is %s: %+v", run.Result, run.Error)
+			}
+			if got := b.modes(); got != "7 SPX/NPS1" {
+				t.Errorf("the GPUs are %s", got)
+			}
+		})
+	}
+}
+
+func TestGPUsWithoutADriverGetACure(t *testing.T) {
+	b := newBench(t, "mi300x-8")
+	if err := b.sim.Unload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	devices, err := b.node.Devices(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Compare(devices, profile(partition.CPX, partition.NPS1))
+	if e := Explain(err); !strings.Contains(e.Text, "has no driver") || !strings.Contains(e.Cure, "modprobe") {
+		t.Errorf("%+v", e)
+	}
+}
+
+// The way back is done, and the write that it undoes is not.
+func TestAWriteThatOutlivesTheRunIsNotToldToBeTakenBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "mi300x-8")
+	b.opt.StepTimeout = time.Second
+	b.inject(at(third, sim.Fault{Op: sim.OpCompute, Hang: sim.Duration(20 * time.Second)}))
+	run := b.run(profile(partition.CPX, partition.NPS1))
+	if run.Result != runstate.Failed || !strings.Contains(run.Error.Text, "still under way") {
+		t.Errorf("%s, %+v", run.Result, run.Error)
+	}
+	n := slices.IndexFunc(run.Steps, func(s runstate.Step) bool { return s.UnderWay })
+	if n < 0 || run.Steps[n].GPU != third || run.Steps[n].Undo {
+		t.Errorf("steps %+v, want the first one of %s to be told as under way", run.Steps, third)
+	}
+	deadline, tick := time.After(2*time.Minute), time.NewTicker(20*time.Millisecond)
+	defer tick.Stop()
+	for len(b.node.UnderWay()) > 0 {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal("the write does not end")
+		}
+	}
+	if got := b.hardware(); got != "2 SPX/NPS1 1 CPX/NPS1 5 SPX/NPS1" {
+		t.Errorf("then the GPUs are %s, want that the write has been carried out", got)
+	}
+}

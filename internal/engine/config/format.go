@@ -1,0 +1,120 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"dcm/internal/gpu/partition"
+)
+
+// Format writes the configuration as one dcm.toml. What has its default is left
+// out. [Load] reads it back to the same.
+func Format(c *Config) string {
+	var b strings.Builder
+	b.WriteString("version = 1\n")
+	if c.Selected != "" {
+		fmt.Fprintf(&b, "profile = %s\n", quote(c.Selected))
+	}
+	d := defaults()
+	section(&b, "clients",
+		pair{"units", array(c.Clients, quote), len(c.Clients) > 0},
+		pair{"require", strconv.FormatBool(c.Require), c.Require != d.Require},
+		pair{"discover", quote(string(c.Discover)), c.Discover != d.Discover})
+	section(&b, "apply",
+		pair{"on-failure", quote(string(c.OnFailure)), c.OnFailure != d.OnFailure},
+		pair{"reload-driver", strconv.FormatBool(c.ReloadDriver), c.ReloadDriver != d.ReloadDriver},
+		pair{"at-load", strconv.FormatBool(c.AtLoad), c.AtLoad != d.AtLoad},
+		pair{"device-timeout", quote(c.DeviceTimeout.String()), c.DeviceTimeout != d.DeviceTimeout},
+		pair{"reboot", quote(string(c.Reboot)), c.Reboot != d.Reboot})
+	section(&b, "daemon",
+		pair{"drift", quote(string(c.Drift)), c.Drift != d.Drift})
+	section(&b, "gpu",
+		pair{"backend", quote(string(c.Backend)), c.Backend != d.Backend},
+		pair{"library", quote(c.Library), c.Library != d.Library},
+		pair{"count", strconv.Itoa(c.Count), c.Count != d.Count})
+	c.Leases.format(&b)
+	section(&b, "guard",
+		pair{"observers", array(c.Observers, quote), len(c.Observers) > 0})
+	section(&b, "metrics",
+		pair{"textfile", quote(c.Metrics), c.Metrics != d.Metrics})
+	section(&b, "agent",
+		pair{"enabled", strconv.FormatBool(c.Agent), c.Agent != d.Agent})
+	for _, r := range c.Reservations {
+		b.WriteString("\n" + r.format())
+	}
+	for _, name := range c.Names() {
+		b.WriteString("\n" + FormatProfile(c.Profiles[name]))
+	}
+	return b.String()
+}
+
+// pair is a key with its value as TOML; set says that it has to be written.
+type pair struct {
+	key, value string
+	set        bool
+}
+
+func section(b *strings.Builder, name string, pairs ...pair) {
+	head := "\n[" + name + "]\n"
+	for _, p := range pairs {
+		if p.set {
+			b.WriteString(head + p.key + " = " + p.value + "\n")
+			head = ""
+		}
+	}
+}
+
+// FormatProfile writes a profile as the table of a dcm.toml.
+func FormatProfile(p partition.Profile) string {
+	var b strings.Builder
+	key := dotted("profiles", p.Name)
+	fmt.Fprintf(&b, "[%s]\n", key)
+	if p.Compute != "" {
+		fmt.Fprintf(&b, "compute = %s\n", quote(string(p.Compute)))
+	}
+	if p.Memory != "" {
+		fmt.Fprintf(&b, "memory = %s\n", quote(string(p.Memory)))
+	}
+	if p.MIG != nil {
+		fmt.Fprintf(&b, "mig = %s\n", formatMIG(*p.MIG))
+	}
+	if len(p.Skip) > 0 {
+		fmt.Fprintf(&b, "skip = %s\n", array(p.Skip, formatSelector))
+	}
+	for _, g := range p.Groups {
+		fmt.Fprintf(&b, "[[%s.group]]\n", key)
+		if g.MIG != nil {
+			fmt.Fprintf(&b, "mig = %s\n", formatMIG(*g.MIG))
+		} else {
+			fmt.Fprintf(&b, "compute = %s\n", quote(string(g.Compute)))
+		}
+		if len(g.Devices) > 0 {
+			fmt.Fprintf(&b, "device = %s\n", array(g.Devices, formatFilter))
+		}
+		switch {
+		case len(g.GPUs) > 0:
+			fmt.Fprintf(&b, "gpus = %s\n", array(g.GPUs, formatSelector))
+		case g.Rest:
+			fmt.Fprintf(&b, "count = %q\n", rest)
+		default:
+			fmt.Fprintf(&b, "count = %d\n", g.Count)
+		}
+	}
+	return b.String()
+}
+
+func formatSelector(s partition.Selector) string {
+	if s.Address == "" {
+		return s.String()
+	}
+	return quote(s.String())
+}
+
+func array[T any](items []T, write func(T) string) string {
+	all := make([]string, len(items))
+	for i, item := range items {
+		all[i] = write(item)
+	}
+	return "[" + strings.Join(all, ", ") + "]"
+}

@@ -1,0 +1,147 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/gpu/partition"
+)
+
+// written puts files into a root of the test's own and returns its paths.
+func written(t *testing.T, files map[string]string) Paths {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(root, "etc/dcm", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return DefaultPaths(root)
+}
+
+const two = `profile = ""
+
+[[reservation]]
+unit = "vllm@a"
+partitions = 2
+place = "spread"
+exclusive = true
+gpus = [0, "0000:26:00.0"]
+
+[[reservation]]
+name = "slurm"
+partitions = 4
+vendor = "nvidia"
+mode = "3g.40gb"
+`
+
+func TestReservationsAreRead(t *testing.T) {
+	p := written(t, map[string]string{
+		"dcm.toml":                two + "[leases]\nmax-per-user = 8\nshares = 3\n[guard]\nobservers = [\"exporter\"]\n",
+		"dcm.toml.d/50-more.toml": "[[reservation]]\nunit = \"ollama.service\"\npartitions = 1\n[[reservation]]\nunit = \"notebook@\"\npartitions = 1\nshare = 3\n",
+	})
+	cfg, err := Load(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Reservation{
+		{Name: "vllm-a", Unit: "vllm@a.service", Partitions: 2, Place: "spread", Exclusive: true, GPUs: []partition.Selector{{Index: 0}, {Address: "0000:26:00.0"}}},
+		{Name: "slurm", Partitions: 4, Place: "pack", Sought: partition.Sought{Vendor: partition.NVIDIA, Mode: "3g.40gb"}},
+		{Name: "ollama", Unit: "ollama.service", Partitions: 1, Place: "pack"},
+		{Name: "notebook", Unit: "notebook@.service", Partitions: 1, Place: "pack", Share: 3},
+	}
+	ignore := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Source" }, cmp.Ignore())
+	if diff := cmp.Diff(want, cfg.Reservations, ignore); diff != "" {
+		t.Errorf("reservations (-want +got):\n%s", diff)
+	}
+	alone, lost := Reservations(p)
+	if diff := cmp.Diff(cfg.Reservations, alone); diff != "" || len(lost) > 0 {
+		t.Errorf("read on their own (-all +alone, lost %s):\n%s", lost, diff)
+	}
+	if cmp.Diff(Leases{PerUser: 8, Shares: 3}, cfg.Leases) != "" || cmp.Diff([]string{"exporter.service"}, cfg.Observers) != "" {
+		t.Errorf("leases are %+v, observers %s", cfg.Leases, cfg.Observers)
+	}
+	if got := cfg.Reservations[2].Source; !strings.HasSuffix(got, "50-more.toml:1") {
+		t.Errorf("the third comes from %s", got)
+	}
+}
+
+func TestBadReservationsAreRefused(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"[[reservation]]\npartitions = 1\n", `:1: reservation: a reservation needs to say for whom; accepted: unit = "vllm.service"`},
+		{"[[reservation]]\nunit = \"a\"\n", ":1: reservation: a reservation needs a number of partitions"},
+		{"[[reservation]]\nunit = \"a\"\npartitions = 0\n", ":3: reservation.partitions = 0: out of range; accepted: 1 to 1024"},
+		{"[[reservation]]\nunit = \"a@.service\"\npartitions = 1\n", "a template is many services; accepted: an instance, such as a@a.service"},
+		{"[[reservation]]\nunit = \"a@\"\npartitions = 1\nshare = 1\n", ":4: reservation.share = 1: out of range; accepted: 2 to 64"},
+		{"[[reservation]]\nunit = \"a\"\npartitions = 1\nshare = 2\n", `:4: reservation.share = 2: those who share are the instances of one template; accepted: unit = "vllm@.service"`},
+		{"[[reservation]]\nname = \"a\"\npartitions = 1\nshare = 2\n", "those who share are the instances of one template"},
+		{"[[reservation]]\nunit = \"a.socket\"\npartitions = 1\n", "partitions can be reserved for a service only"},
+		{"[[reservation]]\nunit = \"dcm-apply\"\npartitions = 1\n", "dcm's own unit"},
+		{"[[reservation]]\nname = \"vllm.beside\"\npartitions = 1\n", `:2: reservation.name = "vllm.beside": the end of the name is that of the links`},
+		{"[[reservation]]\nunit = \"vllm.beside\"\npartitions = 1\n", `of the unit's name no directory can be made: "vllm.beside"`},
+		{"[[reservation]]\nname = \"../x\"\npartitions = 1\n", `:2: reservation.name = "../x": not a name for a reservation`},
+		{"[[reservation]]\nname = \"x\"\npartitions = 1\nplace = \"near\"\n", `not a place; accepted: pack, spread, link`},
+		{"[[reservation]]\nname = \"x\"\npartitions = 1\ngpus = []\n", "no GPU is left to choose from"},
+		{"[[reservation]]\nname = \"x\"\npartions = 1\npartitions = 1\n", `:3: reservation.partions = 1: unknown key; did you mean "partitions"?`},
+		{"[[reservation]]\nunit = \"a\"\npartitions = 1\n[[reservation]]\nunit = \"a.service\"\npartitions = 1\n", ":4: reservation: a.service has a reservation already, at "},
+		{"[[reservation]]\nunit = \"a@b\"\npartitions = 1\n[[reservation]]\nunit = \"a-b\"\npartitions = 1\n", `:4: reservation: there is a reservation "a-b" already, at `},
+		{"[[reservation]]\nname = \"x\"\npartitions = 1\nvendor = \"intel\"\n", `:4: reservation.vendor = "intel": not a vendor; accepted: amd, nvidia`},
+		{"[[reservation]]\nname = \"x\"\npartitions = 1\nmode = \"3g\"\n", `:4: reservation.mode = "3g": not a mode of partitions; accepted: a compute mode, such as CPX`},
+		{"[[reservation]]\nname = \"x\"\npartitions = 1\nvendor = \"amd\"\nmode = \"3g.40gb\"\n", `:5: reservation.mode = "3g.40gb": mode 3g.40gb is one of NVIDIA's partitions, not of AMD's`},
+		{"[[reservation]]\nname = \"x\"\npartitions = 1\nvendor = 3\nmode = \"3g.40gb\"\n", ":4: reservation.vendor = 3: "},
+		{"[leases]\nmax-per-user = -1\n", ":2: leases.max-per-user = -1: out of range"},
+		{"[leases]\ndefault-time = 8\n", `:2: leases.default-time = 8: has no unit; did you mean "8h"? accepted: a duration from 1s to 8760h, such as "30m" or "8h", or "0" for no limit`},
+		{"[leases]\nmax-time = \"1d\"\n", `:2: leases.max-time = "1d": not a duration; accepted: a duration from 1s`},
+		{"[leases]\nmax-time = \"-1h\"\n", `:2: leases.max-time = "-1h": out of range`},
+		{"[leases]\nmax-time = \"2h\"\ndefault-time = \"3h\"\n", `:3: leases.default-time = "3h": longer than max-time; accepted: at most "2h"`},
+		{"[leases.groups.course]\nmax-per-group = 8\n", `:2: leases.groups.course.max-per-group = 8: unknown key; accepted: max-per-user, max-time, max-total`},
+		{"[leases.groups.course]\nmax-total = 2000\n", ":2: leases.groups.course.max-total = 2000: out of range; accepted: 0 to 1024"},
+		{"[leases.groups]\ncourse = 8\n", ":2: leases.groups.course = 8: must be a table, not an integer"},
+		{"[leases.groups.\"a:b\"]\n", `:1: leases.groups."a:b": not a name for a group; accepted: a group's name or number`},
+	} {
+		_, err := Load(written(t, map[string]string{"dcm.toml": tt.text}))
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%q:\n%v\nwant %q", tt.text, err, tt.want)
+		}
+	}
+}
+
+// What is wrong elsewhere lets no reserved unit start unconfined.
+func TestReservationsAreReadDespiteMistakesElsewhere(t *testing.T) {
+	for _, tt := range []struct{ name, text, units, lost string }{
+		{"an unknown key", "profil = 1\n" + two, "vllm@a.service ", ""},
+		{"no TOML before", "profile = \n" + two, "vllm@a.service ", ""},
+		{"no TOML behind", two + "[clients\nunits = [\n", "vllm@a.service ", ""},
+		{"a mistake in one", "[[reservation]]\nunit = \"a\"\npartitions = 0\n" + two, "a.service! vllm@a.service ", ""},
+		{"one that is no TOML", "[[reservation]]\nunit = \"a\"\npartitions = \n" + two, "vllm@a.service ", "a"},
+		{"one without a name", "[[reservation]]\npartitions = 1\n", "", "a unit that cannot be told"},
+		{"nothing", "", "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			// A profile that is set twice is no TOML either.
+			all, lost := Reservations(written(t, map[string]string{"dcm.toml": strings.Replace(tt.text, "profile = \"\"\n", "", 1)}))
+			var units []string
+			for _, r := range all {
+				name := r.Unit
+				if r.Broken {
+					name += "!"
+				}
+				units = append(units, name)
+			}
+			if got := strings.Join(units, " "); got != tt.units {
+				t.Errorf("read are %q, want %q", got, tt.units)
+			}
+			if got := strings.Join(lost, ", "); got != tt.lost {
+				t.Errorf("lost are %q, want %q", got, tt.lost)
+			}
+		})
+	}
+}

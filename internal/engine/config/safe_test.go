@@ -1,0 +1,207 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/sanitize"
+	"dcm/internal/testkit/testdeadline"
+)
+
+// refusals changes a good tree at its dcm.toml or around it, and tells what Load
+// says then.
+var refusals = []struct {
+	name   string
+	change func(t *testing.T, file string)
+	want   string
+}{
+	{"group can write", mode(0o664), "/etc/dcm/dcm.toml: refused: its group or others can write to it (mode 0664): chmod go-w /etc/dcm/dcm.toml"},
+	{"world can write", mode(0o646), "/etc/dcm/dcm.toml: refused: its group or others can write to it (mode 0646): chmod go-w /etc/dcm/dcm.toml"},
+	{"FIFO", instead(func(t *testing.T, file string) { must(t, syscall.Mkfifo(file, 0o644)) }), "/etc/dcm/dcm.toml: refused: it is a FIFO, not a regular file"},
+	{"directory", instead(func(t *testing.T, file string) { must(t, os.Mkdir(file, 0o755)) }), "/etc/dcm/dcm.toml: refused: it is a directory, not a regular file"},
+	{"device", instead(symlinkTo("/dev/zero")), "/etc/dcm/dcm.toml: refused: it is a device, not a regular file"},
+	{"socket", instead(socket), "/etc/dcm/dcm.toml: refused: it is a socket, not a regular file"},
+	{"link to nothing", instead(symlinkTo("nothing")), "/etc/dcm/dcm.toml: refused: it is a symbolic link to a file that does not exist"},
+	{"link to itself", instead(symlinkTo("dcm.toml")), "/etc/dcm/dcm.toml: cannot read it: too many levels of symbolic links"},
+	{"link to a file that others can write to", instead(func(t *testing.T, file string) {
+		must(t, os.WriteFile(filepath.Dir(file)+"/target", nil, 0o644))
+		must(t, os.Chmod(filepath.Dir(file)+"/target", 0o666))
+		symlinkTo("target")(t, file)
+	}), "/etc/dcm/dcm.toml: refused: its group or others can write to it (mode 0666): chmod go-w /etc/dcm/dcm.toml"},
+	{"link into a directory that others can write to", instead(func(t *testing.T, file string) {
+		dir := filepath.Dir(file) + "/open"
+		must(t, os.Mkdir(dir, 0o755))
+		must(t, os.WriteFile(dir+"/target", nil, 0o644))
+		must(t, os.Chmod(dir, 0o777|os.ModeSticky))
+		symlinkTo("open/target")(t, file)
+	}), "/etc/dcm/open: refused: its group or others can write to it (mode 0777): chmod go-w /etc/dcm/open"},
+	{"directory that the group can write to", func(t *testing.T, file string) { must(t, os.Chmod(filepath.Dir(file), 0o775)) },
+		"/etc/dcm: refused: its group or others can write to it (mode 0775): chmod go-w /etc/dcm"},
+	{"drop-in directory that others can write to", func(t *testing.T, file string) {
+		dir := filepath.Dir(file) + "/dcm.toml.d"
+		must(t, os.Mkdir(dir, 0o755))
+		must(t, os.WriteFile(dir+"/10.toml", []byte("!"), 0o644))
+		must(t, os.WriteFile(dir+"/20.toml", []byte("!"), 0o644))
+		must(t, os.Chmod(dir, 0o757))
+	}, "/etc/dcm/dcm.toml.d: refused: its group or others can write to it (mode 0757): chmod go-w /etc/dcm/dcm.toml.d"},
+	{"drop-in directory that is a file", func(t *testing.T, file string) {
+		must(t, os.WriteFile(filepath.Dir(file)+"/dcm.toml.d", nil, 0o644))
+	}, "/etc/dcm/dcm.toml.d: cannot read the directory: not a directory"},
+	{"too large", func(t *testing.T, file string) { must(t, os.Truncate(file, 10<<20)) }, "/etc/dcm/dcm.toml: refused: it is larger than 1 MiB (10485760 bytes)"},
+	{"not UTF-8", func(t *testing.T, file string) {
+		must(t, os.WriteFile(file, []byte("# käse\n# k\xe4se\n"), 0o644))
+	}, "/etc/dcm/dcm.toml:2: refused: it is not UTF-8 text"},
+	{"of another user", func(t *testing.T, file string) { needRoot(t); must(t, os.Chown(file, 65534, 65534)) },
+		"/etc/dcm/dcm.toml: refused: it belongs to user 65534, not to root: chown root /etc/dcm/dcm.toml"},
+	{"in a directory of another user", func(t *testing.T, file string) { needRoot(t); must(t, os.Chown(filepath.Dir(file), 65534, 65534)) },
+		"/etc/dcm: refused: it belongs to user 65534, not to root: chown root /etc/dcm"},
+}
+
+func TestUnsafeFilesAreRefused(t *testing.T) {
+	for _, test := range refusals {
+		t.Run(test.name, func(t *testing.T) {
+			p := files{"etc/dcm/dcm.toml": "version = 1\n"}.write(t)
+			test.change(t, p.Admin)
+			if diff := cmp.Diff(test.want, complaint(t, p)); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSafeLinksAreFollowed(t *testing.T) {
+	// As a volume of Kubernetes is laid out.
+	p := files{"etc/dcm/..1/dcm.toml": "[apply]\nreboot = \"once\"\n"}.write(t)
+	dir := filepath.Dir(p.Admin)
+	must(t, os.Symlink("..1", dir+"/..data"))
+	must(t, os.Symlink("..data/dcm.toml", p.Admin))
+	c, err := Load(p)
+	if err != nil || c.Reboot != Once {
+		t.Errorf("got %+v, %v", c, err)
+	}
+}
+
+func TestAnUnsafeDirectoryWithoutFilesDoesNoHarm(t *testing.T) {
+	p := files{"etc/dcm/dcm.toml.d/README": ""}.write(t)
+	must(t, os.Chmod(p.Local, 0o777))
+	must(t, os.Chmod(filepath.Dir(p.Local), 0o777))
+	if _, err := Load(p); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnotherUserTrustsWhatIsRoots(t *testing.T) {
+	info, err := os.Stat("/")
+	must(t, err)
+	r := new(reader)
+	if !asAnotherUser(t, func() bool { return r.trusted(sanitize.Named("/"), info) }) {
+		t.Error(r.problems)
+	}
+}
+
+func TestWhatAnotherUserCannotReadIsToldAsSuch(t *testing.T) {
+	p := files{"etc/dcm/dcm.toml": "version = 1\n"}.write(t)
+	must(t, os.Chmod(p.Admin, 0))
+	want := "/etc/dcm/dcm.toml: cannot read it: permission denied"
+	if diff := cmp.Diff(want, asAnotherUser(t, func() string { return complaint(t, p) })); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+}
+
+// asAnotherUser calls f as somebody who is not root: who root becomes for a while, on a
+// thread that ends with it. The test's directory lets them in.
+func asAnotherUser[T any](t *testing.T, f func() T) T {
+	t.Helper()
+	const nobody = 65534
+	if os.Geteuid() != 0 {
+		return f()
+	}
+	must(t, os.Chmod(filepath.Dir(t.TempDir()), 0o755))
+	result, failed := make(chan T, 1), make(chan syscall.Errno, 1)
+	go func() {
+		defer close(result) // also where f ends the test
+		runtime.LockOSThread()
+		// The raw call is for this thread, syscall.Setresuid for the process.
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
+			failed <- errno
+			return
+		}
+		result <- f()
+	}()
+	select {
+	case v := <-result:
+		return v
+	case errno := <-failed:
+		t.Fatal(errno)
+		panic("not reached")
+	}
+}
+
+func TestAFileThatBecameAFIFOIsNotWaitedFor(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "dcm.toml")
+	must(t, syscall.Mkfifo(fifo, 0o644))
+	read := make(chan bool)
+	go func() {
+		_, ok := new(reader).text(sanitize.Named(fifo))
+		read <- ok
+	}()
+	select {
+	case ok := <-read:
+		if ok {
+			t.Error("it was read")
+		}
+	case <-testdeadline.After(10 * time.Second):
+		t.Error("it waits for a writer")
+	}
+}
+
+func TestWatchedDirectoriesAreThoseOfAllLayers(t *testing.T) {
+	want := []string{"/etc/dcm", "/etc/dcm/dcm.toml.d", "/run/dcm/dcm.toml.d", "/usr/lib/dcm/dcm.toml.d"}
+	if diff := cmp.Diff(want, DefaultPaths("").Watched()); diff != "" {
+		t.Errorf("watched (-want +got):\n%s", diff)
+	}
+}
+
+func mode(m os.FileMode) func(*testing.T, string) {
+	return func(t *testing.T, file string) { must(t, os.Chmod(file, m)) }
+}
+
+// instead puts something else where the file was.
+func instead(make func(t *testing.T, file string)) func(*testing.T, string) {
+	return func(t *testing.T, file string) {
+		must(t, os.Remove(file))
+		make(t, file)
+	}
+}
+
+func symlinkTo(target string) func(*testing.T, string) {
+	return func(t *testing.T, file string) { must(t, os.Symlink(target, file)) }
+}
+
+func socket(t *testing.T, file string) {
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	must(t, err)
+	t.Cleanup(func() { must(t, syscall.Close(fd)) })
+	t.Chdir(filepath.Dir(file)) // the path of a socket has to be short
+	must(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: filepath.Base(file)}))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give a file to another user")
+	}
+}

@@ -1,0 +1,119 @@
+package config
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/gpu/partition"
+)
+
+func shipped(t testing.TB) files {
+	t.Helper()
+	entries, err := os.ReadDir("../../../packaging/profiles")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := files{"etc/dcm/dcm.toml": content(t, "../../../packaging/dcm.toml")}
+	for _, e := range entries {
+		f["usr/lib/dcm/dcm.toml.d/"+e.Name()] = content(t, "../../../packaging/profiles/"+e.Name())
+	}
+	return f
+}
+
+func content(t testing.TB, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestShippedFilesDefineSixProfilesAndSelectNone(t *testing.T) {
+	got := load(t, shipped(t))
+	want := defaults()
+	for _, name := range []string{"spx-nps1", "cpx-nps1", "cpx-nps4", "dpx-nps2", "qpx-nps1", "tpx-nps1"} {
+		compute, memory, _ := strings.Cut(strings.ToUpper(name), "-")
+		want.Profiles[name] = partition.Profile{Name: name, Compute: partition.Compute(compute), Memory: partition.Memory(memory)}
+	}
+	got.Origin = want.Origin
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("config (-want +got):\n%s", diff)
+	}
+}
+
+func TestShippedFileSelectsByUncommentingOneLine(t *testing.T) {
+	f := shipped(t)
+	f["etc/dcm/dcm.toml"] = strings.Replace(f["etc/dcm/dcm.toml"], "#profile =", "profile =", 1)
+	f["etc/dcm/dcm.toml"] = strings.Replace(f["etc/dcm/dcm.toml"], "#units =", "units =", 1)
+	c := load(t, f)
+	if c.Selected != "cpx-nps4" || c.Profile.Compute != partition.CPX {
+		t.Errorf("selected %q: %+v", c.Selected, c.Profile)
+	}
+	if diff := cmp.Diff([]string{"amd-metrics-exporter.service", "gpuagent.service"}, c.Clients); diff != "" {
+		t.Errorf("clients (-want +got):\n%s", diff)
+	}
+}
+
+var assignment = regexp.MustCompile(`(?m)^#(\[.*\]|[a-z-]+ = .*)$`)
+
+func TestShippedFileShowsEveryKeyWithItsDefault(t *testing.T) {
+	f := shipped(t)
+	f["etc/dcm/dcm.toml"] = assignment.ReplaceAllString(f["etc/dcm/dcm.toml"], "$1")
+	got := load(t, f)
+	if len(got.Profiles["mixed"].Groups) != 2 {
+		t.Errorf("the example profile is %+v", got.Profiles["mixed"])
+	}
+	want := defaults()
+	want.Profile, want.Selected, want.Source = got.Profile, "cpx-nps4", got.Source
+	want.Lasting, want.LastingSource = "cpx-nps4", got.Source
+	want.Profiles, want.Origin, want.Clients = got.Profiles, got.Origin, got.Clients
+	want.Reservations = got.Reservations
+	want.Leases, want.Observers = Leases{Shares: 1, Groups: got.Leases.Groups}, got.Observers
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the defaults shown are not the defaults (-want +got):\n%s", diff)
+	}
+
+	root, broken := parseTOML("dcm.toml", f["etc/dcm/dcm.toml"])
+	if broken != nil {
+		t.Fatal(broken)
+	}
+	for key, r := range schema().keys {
+		if key == "version" || key == "profiles" {
+			continue
+		}
+		if key == "reservation" {
+			for sub := range r.keys {
+				if !slices.ContainsFunc(root.at(key).items(), func(n *node) bool { return n.at(sub) != nil }) {
+					t.Errorf("%s.%s is not in the shipped dcm.toml", key, sub)
+				}
+			}
+			continue
+		}
+		for sub := range r.keys {
+			if root.at(key, sub) == nil {
+				t.Errorf("%s.%s is not in the shipped dcm.toml", key, sub)
+			}
+		}
+		if root.at(key) == nil {
+			t.Errorf("%s is not in the shipped dcm.toml", key)
+		}
+	}
+	if !slices.Contains(got.Names(), "mixed") {
+		t.Error("the example profile is missing")
+	}
+}
+
+func BenchmarkLoad(b *testing.B) {
+	p := shipped(b).write(b)
+	for b.Loop() {
+		if _, err := Load(p); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

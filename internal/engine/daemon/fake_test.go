@@ -1,0 +1,434 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
+	"dcm/internal/testkit/testdeadline"
+)
+
+// host is a machine in memory: PID 1, the GPUs and the files, with what happened
+// written down as one word an event.
+type host struct {
+	t *testing.T
+
+	mu        sync.Mutex
+	events    []string
+	settings  Settings
+	good      *Settings // what an earlier daemon has left
+	loadErr   error
+	stale     bool
+	broken    bool     // the generator fails
+	edited    []string // the clients of another edit, which the generator reads
+	generated []string // the clients at the last reload of systemd
+	busy      bool
+	steps     int
+	looks     atomic.Int64
+	turns     int    // what the GPUs show beside their distance from the profile
+	short     string // what a glance at them shows
+	stepsErr  error
+	unloaded  bool // a run has left the driver unloaded
+	blocking  []runstate.Holder
+	units     map[string]systemd.Unit
+	depend    []string
+	ends      map[string]systemd.End
+	run       func(h *host) (systemd.Unit, *runstate.Run, error) // what a restart of the oneshot does
+	last      *runstate.Run
+	gone      chan struct{}
+	use       runstate.Use  // what the driver counts that is nobody's
+	eased     chan struct{} // it has become less
+	retry     Backoff
+	initial   runstate.State
+
+	saveErr   error
+	log       *slog.Logger
+	rebootErr error
+	reached   string // the last profile that was
+
+	due         bool  // the reservations have changed
+	notDue      error // and must not be chosen for
+	unmet       bool
+	unpublished bool                       // the list of partitions is of other GPUs
+	looked      int                        // passes that have ended
+	choice      systemd.Unit               // the unit that chooses, after its run
+	choose      func(h *host) systemd.Unit // what that run does; nil: the reservations are chosen for
+
+	triggers []string // units that start the clients
+
+	held    []string // units that PID 1 is to remember, one after the other
+	stop    func()   // ends the daemon
+	states  chan runstate.State
+	changed chan struct{}
+	devices chan struct{}
+	hangup  chan os.Signal
+	ticks   chan time.Time
+
+	requests chan Request
+}
+
+func newHost(t *testing.T) *host {
+	h := &host{
+		t:        t,
+		settings: Settings{Profile: partition.Profile{Name: "cpx"}, Selected: true, Source: "dcm.toml:1", Order: systemd.Order{Clients: []string{"a.service", "b.service"}}},
+		units: map[string]systemd.Unit{
+			"a.service":    {Name: "a.service", Load: "loaded", Active: "active", Sub: "running", Result: "success"},
+			"b.service":    {Name: "b.service", Load: "loaded", Active: "inactive", Sub: "dead", Result: "success"},
+			unitname.Apply: {Name: unitname.Apply, Load: "loaded", Active: "active", Sub: "exited", Result: "success"},
+		},
+		gone: make(chan struct{}), eased: make(chan struct{}), retry: Backoff{First: time.Millisecond, Most: 4 * time.Millisecond},
+		states: make(chan runstate.State, 100), changed: make(chan struct{}, 1), devices: make(chan struct{}),
+		hangup: make(chan os.Signal, 1), ticks: make(chan time.Time),
+		requests: make(chan Request), log: slog.New(slog.DiscardHandler),
+	}
+	h.run, h.generated = succeed, h.settings.Order.Clients
+	return h
+}
+
+// succeed is a run that puts the profile on the GPUs.
+func succeed(h *host) (systemd.Unit, *runstate.Run, error) {
+	h.steps = 0
+	return systemd.Unit{Name: unitname.Apply, Active: "active", Sub: "exited", Result: "success", Invocation: "1"}, &runstate.Run{ID: "1", Profile: h.settings.Profile.Name, Result: runstate.Applied}, nil
+}
+
+// failing is a run that ends with the error.
+func failing(e runstate.Error) func(*host) (systemd.Unit, *runstate.Run, error) {
+	return func(*host) (systemd.Unit, *runstate.Run, error) {
+		return systemd.Unit{Name: unitname.Apply, Active: "failed", Result: "exit-code", Invocation: "1"}, &runstate.Run{ID: "1", Result: runstate.Failed, Error: &e}, nil
+	}
+}
+
+func (h *host) note(format string, args ...any) {
+	h.events = append(h.events, fmt.Sprintf(format, args...))
+}
+
+// did returns the events since the last call, without the watchdog's, which tests
+// use to wait.
+func (h *host) did() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := strings.Join(slices.DeleteFunc(h.events, func(e string) bool { return e == "WATCHDOG" }), " ")
+	h.events = nil
+	return s
+}
+
+// startedAgain makes the daemon one that systemd has started again by itself.
+func (h *host) startedAgain() {
+	h.units[unitname.Daemon] = systemd.Unit{Name: unitname.Daemon, Load: "loaded", Active: "activating", Restarts: 7}
+}
+
+// left is the last state that the daemon has written.
+func (h *host) left() (s runstate.State) {
+	for len(h.states) > 0 {
+		s = <-h.states
+	}
+	return s
+}
+
+func (h *host) set(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f()
+}
+
+// start runs the daemon until the test ends; its error is delivered when it ends.
+func (h *host) start() <-chan error {
+	d := &Daemon{
+		Load: func() (Settings, error) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return h.settings, h.loadErr
+		},
+		LastGood: func() (Settings, error) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.good == nil {
+				return Settings{}, errors.New("none")
+			}
+			return *h.good, nil
+		},
+		Stale: func(s Settings) ([]string, error) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.stale || !slices.Equal(s.Order.Clients, h.generated) {
+				return []string{"a.service"}, nil
+			}
+			return nil, nil
+		},
+		Unwritten: func() ([]string, error) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.broken {
+				return []string{"a.service"}, nil
+			}
+			return nil, nil
+		},
+		Reserve: func(context.Context, Settings) (bool, error) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return h.due, h.notDue
+		},
+		Unmet:   func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.unmet },
+		Dial:    func(context.Context) (Units, error) { return h, nil },
+		Busy:    func() (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.busy, nil },
+		LastRun: func() (*runstate.Run, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.last, nil },
+		Save:    func(s runstate.State) error { h.mu.Lock(); defer h.mu.Unlock(); h.states <- s; return h.saveErr },
+		Fit: func(units []string) []string {
+			return slices.DeleteFunc(units, func(u string) bool { return !strings.HasPrefix(u, "fit-") })
+		},
+		Include: func(units []string) error {
+			h.set(func() {
+				h.note("include:%s", strings.Join(units, ","))
+				h.settings.Order.Clients = append(slices.Clone(h.settings.Order.Clients), units...)
+			})
+			return nil
+		},
+		Looked: func() { h.set(func() { h.looked++ }) },
+		GPUs:   (*hardware)(h), Host: (*power)(h), Notify: (*ear)(h), Log: h.log,
+		Changed: h.changed, Devices: h.devices, Hangup: h.hangup, Ticks: h.ticks, Requests: h.requests,
+		Limits: Limits{Retry: h.retry},
+	}
+	ctx, cancel := context.WithCancel(h.t.Context())
+	h.stop = cancel
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx, h.initial) }()
+	h.t.Cleanup(cancel)
+	return ended
+}
+
+// until waits for a state that the daemon publishes.
+func (h *host) until(what string, is func(runstate.State) bool) runstate.State {
+	h.t.Helper()
+	deadline := testdeadline.After(10 * time.Second)
+	for {
+		select {
+		case s := <-h.states:
+			if is(s) {
+				return s
+			}
+		case <-deadline:
+			h.t.Fatalf("no state with %s; events: %s", what, h.did())
+		}
+	}
+}
+
+func phase(p runstate.Phase) func(runstate.State) bool {
+	return func(s runstate.State) bool { return s.Phase == p }
+}
+
+func (h *host) Units(_ context.Context, names []string) ([]systemd.Unit, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []systemd.Unit
+	for _, n := range names {
+		u, ok := h.units[n]
+		if !ok {
+			u = systemd.Unit{Name: n, Load: "not-found", Active: "inactive"}
+		}
+		if u.ID == "" {
+			u.ID = n
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+func (h *host) Glance(ctx context.Context, names []string) ([]systemd.Unit, error) {
+	return h.Units(ctx, names)
+}
+
+func (h *host) Dependents(context.Context, []string) ([]string, error) { return h.depend, nil }
+
+func (h *host) End(_ context.Context, name string) (systemd.End, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ends[name], nil
+}
+
+func (h *host) Frozen(_ context.Context, unit string) (bool, error) {
+	return strings.HasPrefix(unit, "frozen"), nil
+}
+
+func (h *host) Behind(_ context.Context, unit, _ string, _ []string) (bool, error) {
+	return !strings.HasPrefix(unit, "early"), nil
+}
+
+func (h *host) WaitsFor(_ context.Context, unit string, others []string) ([]string, error) {
+	return []string{unit, "x.target", others[0]}, nil
+}
+
+func (h *host) Reload(context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.note("daemon-reload")
+	switch {
+	case h.broken:
+		return nil
+	case h.edited != nil:
+		h.stale, h.generated = false, h.edited
+		return nil
+	}
+	h.stale, h.generated = false, h.settings.Order.Clients
+	return nil
+}
+
+func (h *host) ResetFailed(_ context.Context, name string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.note("reset:%s", name)
+	return nil
+}
+
+func (h *host) Start(_ context.Context, name string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.note("start:%s", name)
+	return nil
+}
+
+func (h *host) Restart(_ context.Context, name string) (systemd.Unit, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.note("restart:%s", name)
+	if name == unitname.Reserve && h.choose != nil {
+		return h.choose(h), nil
+	}
+	if name == unitname.Reserve {
+		h.due = false
+		return h.choice, nil
+	}
+	u, run, err := h.run(h)
+	h.last = run
+	return u, err
+}
+
+func (h *host) Triggers(ctx context.Context, _ []string) ([]systemd.Unit, error) {
+	units, err := h.Units(ctx, h.triggers)
+	return slices.DeleteFunc(units, func(u systemd.Unit) bool { return !u.Up() }), err
+}
+
+func (h *host) Settle(ctx context.Context, names []string) ([]systemd.Unit, error) {
+	h.set(func() {
+		if len(names) == 1 && names[0] == unitname.Apply {
+			h.note("await")
+			h.busy = false
+			u := h.units[unitname.Apply]
+			u.Active, u.Job = "active", false
+			h.units[unitname.Apply] = u
+		}
+	})
+	return h.Units(ctx, names)
+}
+
+func (h *host) Hold(_ context.Context, units []string) error {
+	h.set(func() { h.held = append(h.held, strings.Join(units, " ")) })
+	return nil
+}
+
+func (h *host) Release(context.Context) error {
+	h.set(func() { h.held = append(h.held, "") })
+	return nil
+}
+
+func (h *host) Close() error { return nil }
+
+// power is the host as what can be rebooted.
+type power host
+
+func (p *power) Reboot(_ context.Context, profile partition.Profile, why string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	(*host)(p).note("reboot:%s", profile.Name)
+	return p.rebootErr
+}
+
+func (p *power) Reached(profile partition.Profile) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reached = profile.Name
+	return nil
+}
+
+// hardware is the host as GPUs.
+type hardware host
+
+func (h *hardware) Steps(context.Context, partition.Profile) (Look, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	published := func() bool { h.mu.Lock(); defer h.mu.Unlock(); return !h.unpublished }
+	return Look{Steps: h.steps, Blocking: h.blocking, Published: published, Seen: fmt.Sprint(h.steps, h.turns)}, h.stepsErr
+}
+
+func (h *hardware) Left() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.unloaded }
+
+func (h *hardware) Glance() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.short
+}
+
+func (h *hardware) Seen(context.Context) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.looks.Add(1)
+	return fmt.Sprint(h.steps, h.turns)
+}
+
+func (h *hardware) Use(context.Context) (runstate.Use, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.use, nil
+}
+
+func (h *hardware) Eased(ctx context.Context, _ runstate.Use) error {
+	select {
+	case <-h.eased:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (h *hardware) Explain(err error) runstate.Error {
+	return runstate.Error{Text: err.Error(), Transient: errors.Is(err, errPassing)}
+}
+
+func (h *hardware) Gone(ctx context.Context, _ []runstate.Holder) error {
+	select {
+	case <-h.gone:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+var errPassing = errors.New("the driver is coming up")
+
+// ear is the host as service manager.
+type ear host
+
+func (e *ear) hear(s string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	(*host)(e).note("%s", s)
+	return nil
+}
+
+func (e *ear) Ready() error                      { return e.hear("READY") }
+func (e *ear) Reloading() error                  { return e.hear("RELOADING") }
+func (e *ear) Stopping() error                   { return e.hear("STOPPING") }
+func (e *ear) Watchdog() error                   { return nil } // the loop's pace, and no event
+func (e *ear) Status(string) error               { return nil }
+func (e *ear) ExtendTimeout(time.Duration) error { return nil }

@@ -1,0 +1,201 @@
+package daemon
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
+)
+
+// keepingDown is a run that fails for now and, as it does with require = true,
+// keeps the client down; the one after it succeeds.
+func keepingDown(h *host) (systemd.Unit, *runstate.Run, error) {
+	a := h.units["a.service"]
+	a.Active = "inactive"
+	h.units["a.service"] = a
+	h.run = succeed
+	return failing(runstate.Error{Text: "busy", Transient: true})(h)
+}
+
+func TestAClientThatAFailedRunKeptDownIsStartedAfterTheOneThatSucceeds(t *testing.T) {
+	h := newHost(t)
+	h.settings.Require = true
+	h.start()
+	h.until("in sync", phase(runstate.InSync))
+	h.set(func() { h.steps, h.run = 8, keepingDown })
+	h.changed <- struct{}{}
+	for _, p := range []runstate.Phase{runstate.Applying, runstate.Waiting, runstate.Applying} {
+		s := h.until(string(p), phase(p))
+		if diff := cmp.Diff([]string{"a.service"}, s.Owed); diff != "" {
+			t.Errorf("owed when %s (-want +got):\n%s", p, diff)
+		}
+	}
+	if s := h.until("in sync", phase(runstate.InSync)); len(s.Owed) > 0 {
+		t.Errorf("%q is owed in sync", s.Owed)
+	}
+	h.tick()
+	h.set(func() {
+		if diff := cmp.Diff([]string{"a.service", "a.service", ""}, h.held); diff != "" {
+			t.Errorf("what PID 1 was to remember (-want +got):\n%s", diff)
+		}
+	})
+	want := "READY reset:a.service restart:dcm-apply.service restart:dcm-apply.service reset:a.service start:a.service"
+	if got := h.did(); got != want {
+		t.Errorf("events %q, want %q", got, want)
+	}
+}
+
+func TestAClientIsNotStartedWithoutNeed(t *testing.T) {
+	for name, given := range map[string]func(*host){
+		"systemd starts it, as the profile is not required": func(h *host) { h.run = keepingDown },
+		"systemd starts it, as the run succeeds":            func(h *host) { h.settings.Require = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			h.steps = 0
+			h.start()
+			h.until("in sync", phase(runstate.InSync))
+			h.set(func() { h.steps = 8; given(h) })
+			h.changed <- struct{}{}
+			h.until("applying", phase(runstate.Applying))
+			h.until("in sync", phase(runstate.InSync))
+			h.tick()
+			if got := h.did(); strings.Contains(got, " start:") {
+				t.Errorf("events %q, want no start of a client", got)
+			}
+		})
+	}
+}
+
+// A run that was killed while the driver was away leaves a client failed that
+// systemd started again, and one inactive that it did not start.
+func TestWhatADaemonBeforeOwedIsStarted(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		given func(*host)
+		want  string
+	}{
+		{"once the GPUs are as selected", func(h *host) { h.settings.Require = true }, "reset:a.service start:a.service reset:c.service start:c.service READY"},
+		{"once there is no profile to be waited for", func(h *host) { h.settings.Require, h.settings.Selected = true, false }, "reset:a.service start:a.service reset:c.service start:c.service READY"},
+		{"unless somebody has stopped it, who may if nothing is required", func(h *host) {}, "reset:a.service start:a.service READY"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHost(t)
+			h.initial.Owed = []string{"a.service", "c.service"}
+			h.units["a.service"] = systemd.Unit{Name: "a.service", Load: "loaded", Active: "failed", Result: "exit-code"}
+			h.units["c.service"] = systemd.Unit{Name: "c.service", Load: "loaded", Active: "inactive"}
+			test.given(h)
+			h.start()
+			h.until("a verdict", func(s runstate.State) bool { return s.Phase == runstate.InSync || s.Phase == runstate.Idle })
+			h.tick()
+			if got := h.did(); got != test.want {
+				t.Errorf("events %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// What a failed run has cost is told and started also where it is no client.
+func TestWhatDependsOnAClientIsOwedToo(t *testing.T) {
+	h := newHost(t)
+	h.depend = []string{"c.service", "d.service"}
+	for _, name := range append(h.depend, "a.service") {
+		h.units[name] = systemd.Unit{Name: name, Load: "loaded", Active: "active", Result: "success", Invocation: "old"}
+	}
+	h.ends = map[string]systemd.End{"a.service": {Skipped: true}, "c.service": {Needs: []string{"a.service"}}}
+	h.start()
+	h.until("in sync", phase(runstate.InSync))
+	h.run = func(h *host) (systemd.Unit, *runstate.Run, error) {
+		for name, u := range h.units {
+			if u.Invocation == "old" {
+				u.Active = "inactive"
+				h.units[name] = u
+			}
+		}
+		h.run = succeed
+		return failing(runstate.Error{Text: "killed", Transient: true})(h)
+	}
+	h.set(func() { h.steps = 8 })
+	h.changed <- struct{}{}
+	s := h.until("waiting", phase(runstate.Waiting))
+	if diff := cmp.Diff([]string{"a.service", "c.service", "d.service"}, s.Owed); diff != "" {
+		t.Errorf("owed (-want +got):\n%s", diff)
+	}
+	s = h.until("in sync", phase(runstate.InSync))
+	if s.Error == nil || s.Error.Text != "not back: a.service was active and is inactive (success), c.service was active and is inactive (success)" {
+		t.Errorf("told is %v, want what did not come back", s.Error)
+	}
+	h.tick()
+	if got, want := h.did(), "reset:a.service start:a.service reset:c.service start:c.service"; !strings.HasSuffix(got, want) {
+		t.Errorf("events %q, want them to end with %q: d was stopped by somebody", got, want)
+	}
+}
+
+// systemd fails the unit, and with it the start of the clients that require it; what the run
+// has done is done.
+func TestARunThatEndsWellAfterItsTimeoutIsASuccess(t *testing.T) {
+	h := newHost(t)
+	h.settings.Require, h.steps = true, 3
+	h.units["a.service"] = systemd.Unit{Name: "a.service", Load: "loaded", Active: "active", Result: "success", Invocation: "a"}
+	h.run = func(h *host) (systemd.Unit, *runstate.Run, error) {
+		h.units["a.service"] = systemd.Unit{Name: "a.service", Load: "loaded", Active: "inactive", Result: "success", Invocation: "a"}
+		_, run, err := succeed(h)
+		u := systemd.Unit{Name: unitname.Apply, Load: "loaded", Active: "failed", Result: "timeout", Invocation: run.ID}
+		h.units[unitname.Apply] = u
+		return u, run, err
+	}
+	h.start()
+	var told []string
+	s := h.until("in sync", func(s runstate.State) bool {
+		if s.Error != nil {
+			told = append(told, s.Error.Text)
+		}
+		return s.Phase == runstate.InSync
+	})
+	h.tick()
+	want := "reset:a.service restart:dcm-apply.service reset:a.service start:a.service reset:dcm-apply.service READY"
+	if got := h.did(); got != want || len(s.Owed) > 0 {
+		t.Errorf("events %q, want %q; owed %q", got, want, s.Owed)
+	}
+	// The host in memory starts no unit: a.service is what is reported.
+	if want := "not back: a.service was active and is inactive (success)"; len(told) != 1 || told[0] != want {
+		t.Errorf("told is %q, want %q", told, want)
+	}
+}
+
+// A run that is killed between its last switch and the list of partitions leaves nothing to
+// change, and units with partitions that are no longer there.
+func TestARunKilledBeforeItPublishedIsRepeated(t *testing.T) {
+	h := newHost(t)
+	h.start()
+	h.until("in sync", phase(runstate.InSync))
+	h.tick()
+	h.did()
+	h.set(func() {
+		h.steps = 8
+		h.run = func(h *host) (systemd.Unit, *runstate.Run, error) {
+			h.steps, h.unpublished = 0, true
+			h.run = func(h *host) (systemd.Unit, *runstate.Run, error) { h.unpublished = false; return succeed(h) }
+			return systemd.Unit{Name: unitname.Apply, Active: "failed", Result: "signal", Invocation: "1"}, &runstate.Run{ID: "1", Profile: "cpx", Result: runstate.Applied}, nil
+		}
+	})
+	h.changed <- struct{}{}
+	h.until("waiting", phase(runstate.Waiting))
+	h.until("in sync", phase(runstate.InSync))
+	h.tick()
+	if got, want := h.did(), "reset:a.service restart:dcm-apply.service reset:a.service restart:dcm-apply.service"; got != want {
+		t.Errorf("events %q, want %q", got, want)
+	}
+	// Nothing was killed: a list that is not of these GPUs is no reason to restart clients.
+	h.set(func() { h.unpublished, h.settings.Rest = true, "edited" })
+	h.changed <- struct{}{}
+	h.tick()
+	h.tick()
+	if got := h.did(); got != "" {
+		t.Errorf("events %q, want none", got)
+	}
+}

@@ -1,0 +1,211 @@
+package daemon
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/linux/systemd"
+	"dcm/internal/testkit/testdeadline"
+)
+
+// ask makes a request, and returns where its answer comes.
+func (h *host) ask() <-chan runstate.State {
+	h.t.Helper()
+	done := make(chan runstate.State, 1)
+	select {
+	case h.requests <- Request{runstate.Asked{Why: "asked by a test"}, done}:
+	case <-testdeadline.After(10 * time.Second):
+		h.t.Fatal("the loop takes no request")
+	}
+	return done
+}
+
+func (h *host) answered(done <-chan runstate.State) runstate.State {
+	h.t.Helper()
+	select {
+	case s := <-done:
+		return s
+	case <-testdeadline.After(10 * time.Second):
+		h.t.Fatal("the request is not answered")
+	}
+	panic("unreachable")
+}
+
+func TestARequestIsAnsweredWithTheEndOfItsWork(t *testing.T) {
+	h := newHost(t)
+	h.start()
+	h.until("in sync", phase(runstate.InSync))
+	h.tick()
+	h.did()
+	h.set(func() { h.steps = 8 })
+	s := h.answered(h.ask())
+	if s.Phase != runstate.InSync || len(s.Clients) != 2 {
+		t.Errorf("answered with %s and %d clients, want in-sync and 2", s.Phase, len(s.Clients))
+	}
+	h.tick()
+	if got, want := h.did(), "reset:a.service restart:dcm-apply.service"; got != want {
+		t.Errorf("events %q, want %q", got, want)
+	}
+}
+
+func TestARequestDuringARunIsAnsweredAfterOneMoreLook(t *testing.T) {
+	h := newHost(t)
+	h.start()
+	h.until("in sync", phase(runstate.InSync))
+	running, release := make(chan struct{}), make(chan struct{})
+	h.set(func() {
+		h.steps = 3
+		h.run = func(h *host) (systemd.Unit, *runstate.Run, error) {
+			h.mu.Unlock()
+			close(running)
+			<-release
+			h.mu.Lock()
+			h.run, h.steps = succeed, 0
+			h.settings.Source = "changed during the run"
+			return systemd.Unit{Active: "active", Result: "success", Invocation: "1"}, &runstate.Run{ID: "1", Result: runstate.Applied}, nil
+		}
+	})
+	first := h.ask()
+	<-running
+	second := h.ask()
+	h.tick()
+	select {
+	case s := <-second:
+		t.Errorf("answered with %s while the run was under way", s.Phase)
+	default:
+	}
+	close(release)
+	for _, done := range []<-chan runstate.State{first, second} {
+		if s := h.answered(done); s.Phase != runstate.InSync || s.Source != "changed during the run" {
+			t.Errorf("answered with %s and source %q, want what was there after the request", s.Phase, s.Source)
+		}
+	}
+}
+
+// The method Use writes the configuration and makes a request. The event of the edit
+// comes while the run is under way, or shortly after it.
+func TestRequest_FailedRunIsNotRepeatedForItsOwnEdit(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		transient bool
+		after     bool // the event comes after the run
+	}{{"permanent", false, false}, {"permanent, late event", false, true}, {"transient", true, false}, {"transient, late event", true, true}} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHost(t)
+			h.retry = Backoff{First: time.Hour, Most: time.Hour}
+			h.start()
+			h.until("in sync", phase(runstate.InSync))
+			h.tick()
+			h.did()
+			running, release := make(chan struct{}), make(chan struct{})
+			h.set(func() {
+				h.steps, h.settings.Profile.Name = 3, "other"
+				h.units["a.service"] = systemd.Unit{Name: "a.service", Load: "loaded", Active: "inactive"}
+				h.run = func(h *host) (systemd.Unit, *runstate.Run, error) {
+					h.mu.Unlock()
+					close(running)
+					<-release
+					h.mu.Lock()
+					h.run = failing(runstate.Error{Text: "it was run again"})
+					u, run, err := failing(runstate.Error{Text: "no such mode", Transient: test.transient})(h)
+					run.Profile = "other"
+					return u, run, err
+				}
+			})
+			done := h.ask()
+			<-running
+			if !test.after {
+				h.changed <- struct{}{}
+				h.tick()
+			}
+			close(release)
+			s := h.answered(done)
+			if test.after {
+				h.changed <- struct{}{}
+			}
+			for h.tick(); len(h.changed) > 0; {
+				h.tick()
+			}
+			h.tick()
+			if got, want := h.did(), "restart:dcm-apply.service"; got != want || s.Error == nil || s.Error.Text != "no such mode" {
+				t.Errorf("events %q, want %q; answered with %+v", got, want, s.Error)
+			}
+		})
+	}
+}
+
+// An edit during a start that asks for the same does not keep the start from failing.
+func TestStart_FailsInSpiteOfAnEditThatAsksForTheSame(t *testing.T) {
+	h := newHost(t)
+	running, release := make(chan struct{}), make(chan struct{})
+	h.steps = 3
+	h.run = func(h *host) (systemd.Unit, *runstate.Run, error) {
+		h.mu.Unlock()
+		close(running)
+		<-release
+		h.mu.Lock()
+		return failing(runstate.Error{Text: "no such mode"})(h)
+	}
+	ended := h.start()
+	<-running
+	h.changed <- struct{}{}
+	h.tick()
+	close(release)
+	select {
+	case err := <-ended:
+		if err == nil || err.Error() != "no such mode" {
+			t.Errorf("Run returned %v", err)
+		}
+		if got, want := h.did(), "reset:a.service restart:dcm-apply.service"; got != want {
+			t.Errorf("events %q, want %q", got, want)
+		}
+	case <-testdeadline.After(10 * time.Second):
+		t.Errorf("the start does not fail; events %q", h.did())
+	}
+}
+
+func TestARequestIsToldOfABadConfigurationAndOfAFailure(t *testing.T) {
+	h := newHost(t)
+	h.start()
+	h.until("in sync", phase(runstate.InSync))
+	h.set(func() { h.loadErr = errors.New("dcm.toml:9: bad") })
+	if s := h.answered(h.ask()); s.Config != "dcm.toml:9: bad" || s.Phase != runstate.InSync {
+		t.Errorf("answered with problem %q, phase %s", s.Config, s.Phase)
+	}
+	h.set(func() { h.loadErr, h.stepsErr = nil, errors.New("no such mode") })
+	if s := h.answered(h.ask()); s.Phase != runstate.Stuck || s.Error == nil || s.Error.Text != "no such mode" {
+		t.Errorf("answered with %s, %v", s.Phase, s.Error)
+	}
+}
+
+// What a run is for is written down before it begins, and of several reasons the one
+// with a person behind it.
+func TestWhoAskedForARunIsWrittenDown(t *testing.T) {
+	h := newHost(t)
+	h.start()
+	h.until("in sync", phase(runstate.InSync))
+	asked := func(begin func()) string {
+		t.Helper()
+		h.set(func() { h.steps = 1 })
+		begin()
+		s := h.until("applying", phase(runstate.Applying))
+		h.until("in sync", phase(runstate.InSync))
+		if s.Asked == nil {
+			return ""
+		}
+		return s.Asked.String()
+	}
+	if got, want := asked(func() { h.changed <- struct{}{} }), "the configuration changed"; got != want {
+		t.Errorf("after an edit: %q, want %q", got, want)
+	}
+	if got, want := asked(func() { h.devices <- struct{}{} }), "somebody else has changed the GPUs"; got != want {
+		t.Errorf("after a drift: %q, want %q", got, want)
+	}
+	done := make(chan runstate.State, 1)
+	person := runstate.Asked{Why: "asked over the bus to apply", Who: &runstate.Who{UID: 1000, User: "alice"}}
+	if got, want := asked(func() { h.requests <- Request{person, done} }), "asked over the bus to apply, by alice"; got != want {
+		t.Errorf("after a request: %q, want %q", got, want)
+	}
+}

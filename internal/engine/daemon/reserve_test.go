@@ -1,0 +1,225 @@
+package daemon
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/exitcode"
+	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
+)
+
+type cured struct{ error }
+
+func (cured) Cure() string { return "take it away" }
+
+// Nobody is stopped for what is refused.
+func TestReservationsThatAreRefusedRestartNothing(t *testing.T) {
+	h := newHost(t)
+	h.due, h.notDue = true, cured{errors.New("a.service has a slice of its own")}
+	h.start()
+	s := h.until("the profile", phase(runstate.InSync))
+	if s.Error == nil || s.Error.Text != "a.service has a slice of its own" || s.Error.Cure != "take it away" {
+		t.Errorf("told is %+v", s.Error)
+	}
+	if did := h.did(); strings.Contains(did, "restart:") {
+		t.Errorf("it did %s", did)
+	}
+}
+
+type held struct{ cured }
+
+func (held) Holders() []runstate.Holder { return []runstate.Holder{{PID: 7}} }
+
+// What waits for a lease is looked at again at its end.
+func TestReservationsThatWaitForALeaseGoOnWithItsEnd(t *testing.T) {
+	h := newHost(t)
+	h.due, h.notDue = true, held{cured{errors.New("leases have the others")}}
+	h.choice = systemd.Unit{Name: unitname.Reserve, Load: "loaded", Active: "active", Invocation: "2"}
+	h.start()
+	s := h.until("the profile", phase(runstate.InSync))
+	if s.Error == nil || s.Error.Text != "leases have the others" || len(s.Holders) != 1 || strings.Contains(h.did(), "restart:") {
+		t.Errorf("told is %+v, %+v; it did %s", s.Error, s.Holders, h.did())
+	}
+	h.set(func() { h.notDue = nil })
+	close(h.gone)
+	h.until("the choice", func(s runstate.State) bool { return s.Error == nil && len(s.Holders) == 0 })
+	if did := h.did(); !strings.Contains(did, "restart:dcm-reserve.service") {
+		t.Errorf("it did %s", did)
+	}
+}
+
+// A change of reservations alone restarts the unit that chooses, and not the one that
+// changes GPUs.
+func TestReservationsAloneRestartWhatChooses(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		steps  int
+		choice string // how the unit that chooses is then
+		events string
+		told   string
+	}{
+		{"all met", 0, "active", "restart:dcm-reserve.service", ""},
+		{"too few partitions", 0, "failed", "restart:dcm-reserve.service", "not all reservations can be met"},
+		{"the GPUs are to be changed anyway", 1, "active", "restart:dcm-apply.service", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost(t)
+			h.due, h.steps = true, tt.steps
+			h.choice = systemd.Unit{Name: unitname.Reserve, Load: "loaded", Active: tt.choice, Invocation: "2", Result: "exit-code", Failed: systemd.Command{Status: exitcode.Permanent}}
+			h.start()
+			s := h.until("the profile", phase(runstate.InSync))
+			told := ""
+			if s.Error != nil {
+				told = s.Error.Text
+			}
+			if told != tt.told {
+				t.Errorf("told is %q, want %q", told, tt.told)
+			}
+			var restarts []string
+			for e := range strings.FieldsSeq(h.did()) {
+				if strings.HasPrefix(e, "restart:") {
+					restarts = append(restarts, e)
+				}
+			}
+			if got := strings.Join(restarts, " "); got != tt.events {
+				t.Errorf("restarted are %q, want %q", got, tt.events)
+			}
+		})
+	}
+}
+
+// A kill of dcm-reserve.service is like one of dcm-apply.service: it is run again, and what
+// it took down is started then.
+func TestReserve_FailedRunIsRepeated(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		unit systemd.Unit
+		told string
+	}{
+		{"killed", systemd.Unit{Result: "signal", Failed: systemd.Command{Directive: "ExecStart", Path: "/p", Signal: true, Status: 9}},
+			"the partitions of the reservations were not chosen: dcm-reserve.service failed: ExecStart=/p: killed by signal 9"},
+		{"timeout", systemd.Unit{Result: "timeout"},
+			"the partitions of the reservations were not chosen: dcm-reserve.service failed: it took longer than its TimeoutStartSec= and was ended"},
+		{"no space", systemd.Unit{Result: "exit-code", Failed: systemd.Command{Directive: "ExecStart", Path: "/p", Status: exitcode.Transient}},
+			"the partitions of the reservations were not chosen: dcm-reserve.service failed: ExecStart=/p: exit status 75"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost(t)
+			h.start()
+			h.until("in sync", phase(runstate.InSync))
+			h.tick()
+			h.did()
+			h.set(func() {
+				h.due, h.depend = true, []string{"wide.service"}
+				h.units["wide.service"] = systemd.Unit{Name: "wide.service", Load: "loaded", Active: "active", Invocation: "old"}
+				h.choose = func(h *host) systemd.Unit {
+					h.units["wide.service"] = systemd.Unit{Name: "wide.service", Load: "loaded", Active: "inactive", Invocation: "old"}
+					h.ends = map[string]systemd.End{"wide.service": {Skipped: true}}
+					h.depend, h.choose = nil, nil
+					tt.unit.Name, tt.unit.Active = unitname.Reserve, "failed"
+					h.units[unitname.Reserve] = tt.unit
+					return tt.unit
+				}
+				h.choice = systemd.Unit{Name: unitname.Reserve, Active: "active", Result: "success"}
+			})
+			h.changed <- struct{}{}
+			s := h.until("the failure", func(s runstate.State) bool { return s.Error != nil })
+			if s.Phase != runstate.InSync || s.Error.Text != tt.told || !s.Error.Transient || s.Retry.IsZero() || len(s.Owed) != 1 {
+				t.Errorf("the state is %s, %+v, retry %s, owed %q", s.Phase, s.Error, s.Retry, s.Owed)
+			}
+			s = h.until("the choice", func(s runstate.State) bool { return s.Retry.IsZero() && len(s.Owed) == 0 })
+			if s.Phase != runstate.InSync {
+				t.Errorf("the state is %s, %+v", s.Phase, s.Error)
+			}
+			h.tick()
+			want := "reset:wide.service restart:dcm-reserve.service restart:dcm-reserve.service reset:wide.service start:wide.service"
+			if got := strings.TrimSuffix(h.did(), " reset:dcm-reserve.service"); got != want {
+				t.Errorf("events %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// No unit is stopped for a choice that could not be written down.
+func TestReserve_NothingIsStoppedWithoutSpace(t *testing.T) {
+	h := newHost(t)
+	h.start()
+	h.until("in sync", phase(runstate.InSync))
+	h.tick()
+	h.did()
+	h.set(func() {
+		h.due, h.saveErr = true, errors.New("no space left on device")
+		h.choice = systemd.Unit{Name: unitname.Reserve, Active: "active", Result: "success"}
+	})
+	h.changed <- struct{}{}
+	s := h.until("the failure", func(s runstate.State) bool { return s.Error != nil })
+	if s.Phase != runstate.InSync || !strings.Contains(s.Error.Text, "no space left") {
+		t.Errorf("the state is %s, %+v", s.Phase, s.Error)
+	}
+	if did := h.did(); did != "" {
+		t.Errorf("events %q, want none", did)
+	}
+	h.set(func() { h.saveErr = nil })
+	h.until("the choice", func(s runstate.State) bool { return s.Error == nil && s.Tries == 0 })
+	if did := h.did(); did != "restart:dcm-reserve.service" {
+		t.Errorf("events %q, want one restart", did)
+	}
+}
+
+// The failure of dcm-reserve.service is cleared once there is nothing left to choose.
+func TestReserve_FailureIsCleared(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		unmet bool
+		want  string
+	}{{"all met", false, "reset:dcm-reserve.service READY"}, {"one has no partitions", true, "READY"}} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost(t)
+			h.unmet = tt.unmet
+			h.units[unitname.Reserve] = systemd.Unit{Name: unitname.Reserve, Load: "loaded", Active: "failed"}
+			h.start()
+			h.until("in sync", phase(runstate.InSync))
+			h.tick()
+			if did := h.did(); did != tt.want {
+				t.Errorf("events %q, want %q", did, tt.want)
+			}
+		})
+	}
+}
+
+// A socket that a change made fail, as what it starts failed too often without the driver,
+// comes back with the clients.
+func TestATriggerThatFailedComesBackWithItsClient(t *testing.T) {
+	h := newHost(t)
+	h.triggers = []string{"a.socket"}
+	h.units["a.socket"] = systemd.Unit{Name: "a.socket", Load: "loaded", Active: "active", Invocation: "s"}
+	h.start()
+	h.until("in sync", phase(runstate.InSync))
+	h.tick()
+	h.did()
+	h.set(func() {
+		h.steps = 8
+		h.run = func(h *host) (systemd.Unit, *runstate.Run, error) {
+			h.units["a.socket"] = systemd.Unit{Name: "a.socket", Load: "loaded", Active: "failed", Result: "service-start-limit-hit", Invocation: "s"}
+			h.run = succeed
+			return failing(runstate.Error{Text: "killed", Transient: true})(h)
+		}
+	})
+	h.changed <- struct{}{}
+	s := h.until("waiting", phase(runstate.Waiting))
+	if !slices.Contains(s.Owed, "a.socket") {
+		t.Errorf("owed is %q", s.Owed)
+	}
+	if i := slices.IndexFunc(s.Clients, func(c runstate.Client) bool { return c.Unit == "a.socket" }); i < 0 || s.Clients[i].Back {
+		t.Errorf("the failure of the socket is not told: %+v", s.Clients)
+	}
+	h.until("in sync", phase(runstate.InSync))
+	h.tick()
+	if did := h.did(); !strings.HasSuffix(did, "reset:a.socket start:a.socket") {
+		t.Errorf("events %q, want a start of the socket", did)
+	}
+}

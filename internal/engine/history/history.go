@@ -1,0 +1,160 @@
+// Package history keeps the last runs of dcm-apply.service: how each ended, and what
+// asked for it. The file outlives a boot where the disk does, and has an end.
+//
+// It has one writer, the oneshot under its lock. A run is a line when it begins and
+// another when it ends, so that one that was killed is there too, also when the host
+// was. A line is added to the file and nothing of it changed, which costs a run next
+// to nothing; that a loss of power takes the last line away is borne.
+package history
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"dcm/internal/engine/runstate"
+)
+
+// File is the file's name in the state directory, /var/lib/dcm.
+const File = "history.jsonl"
+
+// Most is how many runs are kept.
+const Most = 100
+
+// crowded is at how many bytes the file is written anew: a run has two lines of some
+// three hundred, and few tell an error, which may have a thousand.
+const crowded = 256 << 10
+
+// Entry is one run.
+type Entry struct {
+	ID       string          `json:"id"`   // systemd's invocation id
+	Boot     string          `json:"boot"` // the kernel's boot id
+	Started  time.Time       `json:"started"`
+	Finished time.Time       `json:"finished,omitzero"`
+	Profile  string          `json:"profile"`
+	Source   string          `json:"source,omitempty"` // what selected the profile
+	Asked    runstate.Asked  `json:"asked"`
+	Result   runstate.Result `json:"result"`
+	Changed  int             `json:"changed"` // GPUs that have another mode now
+	GPUs     int             `json:"gpus"`
+	Error    string          `json:"error,omitempty"`
+}
+
+// Of is the run as an entry.
+func Of(r runstate.Run) Entry {
+	e := Entry{
+		ID: r.ID, Boot: r.Boot, Started: r.Started, Finished: r.Finished, Profile: r.Profile, Source: r.Source,
+		Asked: r.Asked, Result: r.Result, GPUs: len(r.GPUs),
+	}
+	for _, g := range r.GPUs {
+		if g.Before != g.Now {
+			e.Changed++
+		}
+	}
+	if r.Error != nil {
+		e.Error = r.Error.Text
+	}
+	return e
+}
+
+func (e Entry) same(other Entry) bool { return e.ID == other.ID && e.Started.Equal(other.Started) }
+
+// Append adds a line for a run that has begun, or one that has ended.
+func Append(path string, e Entry) error {
+	err := crop(path)
+	line, bad := json.Marshal(e)
+	if err = errors.Join(err, bad); err == nil {
+		err = add(path, append(line, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("cannot keep the history of runs: %w", err)
+	}
+	return nil
+}
+
+// add writes the line behind what is there, and behind a line's end.
+func add(path string, line []byte) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	if info, err := f.Stat(); err == nil && info.Size() > 0 {
+		last := make([]byte, 1)
+		if _, err := f.ReadAt(last, info.Size()-1); err == nil && last[0] != '\n' {
+			line = append([]byte{'\n'}, line...)
+		}
+	}
+	_, err = f.Write(line)
+	return errors.Join(err, f.Close())
+}
+
+// crop leaves the last runs in a file that has become long.
+func crop(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() < crowded {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var kept bytes.Buffer
+	for _, e := range parse(text) {
+		line, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		kept.Write(append(line, '\n'))
+	}
+	return renameio.WriteFile(path, kept.Bytes(), 0o644, renameio.WithStaticPermissions(0o644))
+}
+
+// Read returns the last runs, the latest at the end; none if there is no file.
+// underWay says that a run is under way: otherwise one without an end was killed.
+func Read(path string, underWay bool) ([]Entry, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the history of runs: %w", err)
+	}
+	all := parse(text)
+	for i := range all {
+		if all[i].Result == runstate.Running && (!underWay || i < len(all)-1) {
+			all[i].Result = runstate.Killed
+		}
+	}
+	return all, nil
+}
+
+// parse joins the lines of each run. What is no line of this form, as the rest of one
+// that was cut off, is passed over.
+func parse(text []byte) []Entry {
+	var all []Entry
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e Entry
+		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Started.IsZero() {
+			continue
+		}
+		if i := slices.IndexFunc(all, e.same); i >= 0 {
+			all[i] = e
+			continue
+		}
+		all = append(all, e)
+	}
+	return all[max(0, len(all)-Most):]
+}

@@ -1,0 +1,63 @@
+package runstate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Holder is a process that has a GPU's device open.
+type Holder struct {
+	PID     int      `json:"pid"`
+	Command string   `json:"command"`
+	Unit    string   `json:"unit,omitempty"` // the system unit; "" where there is none
+	Devices []string `json:"devices"`        // "/dev/kfd", "/dev/dri/renderD128"
+	// Lessee is who was given partitions for it by a lease; "" for nobody. It may have
+	// none of them open yet.
+	Lessee string `json:"lessee,omitempty"`
+}
+
+func (h Holder) String() string {
+	unit := h.Unit
+	if unit == "" {
+		unit = "no unit"
+	}
+	if h.Lessee != "" {
+		unit += ", a lease of " + h.Lessee
+	}
+	return fmt.Sprintf("%s (pid %d, %s)", h.Command, h.PID, unit)
+}
+
+// devices names the first ones: one that uses a whole node has 64 partitions open.
+func (h Holder) devices() string {
+	const most = 3
+	if more := len(h.Devices) - most; more > 1 {
+		return fmt.Sprintf("%s and %d more devices", strings.Join(h.Devices[:most], ", "), more)
+	}
+	return strings.Join(h.Devices, ", ")
+}
+
+// InUse is the error of work that processes keep from being done.
+func InUse(holders []Holder) *Error {
+	const most = 3
+	var names []string
+	for _, h := range holders[:min(most, len(holders))] {
+		if len(h.Devices) == 0 {
+			names = append(names, fmt.Sprintf("%s may open partitions", h))
+			continue
+		}
+		names = append(names, fmt.Sprintf("%s has %s open", h, h.devices()))
+	}
+	if more := len(holders) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more (dcm holders lists them)", more))
+	}
+	cure := "stop these processes, or list their units under [clients] so that they are restarted around a change"
+	if !slices.ContainsFunc(holders, func(h Holder) bool { return h.Lessee == "" }) {
+		cure = "wait for the end of these leases, or end them with dcm release"
+	}
+	return &Error{
+		Text:      "GPUs are in use: " + strings.Join(names, "; "),
+		Cure:      cure + Again,
+		Transient: true,
+	}
+}

@@ -1,0 +1,17 @@
+package runstate
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestALeaseIsToldOfWithItsUser(t *testing.T) {
+	lease := Holder{PID: 7, Command: "python", Unit: "dcm-lease-1000-4f1c09aa.scope", Lessee: "ada"}
+	err := InUse([]Holder{lease})
+	if want := "python (pid 7, dcm-lease-1000-4f1c09aa.scope, a lease of ada) may open partitions"; !strings.Contains(err.Text, want) || !strings.Contains(err.Cure, "dcm release") {
+		t.Errorf("told is %q, %q", err.Text, err.Cure)
+	}
+	if err := InUse([]Holder{lease, {PID: 8, Command: "x", Devices: []string{"/dev/kfd"}}}); strings.Contains(err.Cure, "dcm release") {
+		t.Errorf("with others the cure is %q", err.Cure)
+	}
+}

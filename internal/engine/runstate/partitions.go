@@ -1,0 +1,65 @@
+package runstate
+
+import "path/filepath"
+
+// PartitionsFile is in the runtime directory, written by the oneshots that change what
+// is in it: dcm-apply.service and dcm-reserve.service, each with the lock on runs.
+const PartitionsFile = "partitions.json"
+
+// Partitions is what there is to give away, and what is reserved of it, since the last
+// run. Who else looks at it cannot be fooled by a GPU that is being partitioned: while
+// that is so, nothing is given away.
+type Partitions struct {
+	Version      int               `json:"version"`
+	Boot         string            `json:"boot"`
+	Modes        map[string]string `json:"modes"` // GPU → its modes when the partitions were listed
+	Parts        []Part            `json:"partitions"`
+	Reservations []Reservation     `json:"reservations"`
+}
+
+// Reserved is the part of [Partitions] that is about reservations.
+type Reserved struct {
+	Version      int           `json:"version"`
+	Reservations []Reservation `json:"reservations"`
+}
+
+// Part is a partition and its device nodes.
+type Part struct {
+	Name   string `json:"name"` // "0000:05:00.0-3"
+	GPU    string `json:"gpu"`
+	Index  int    `json:"index"`
+	Domain int    `json:"memory_domain"`
+	NUMA   int    `json:"numa"` // -1 where not known
+	Hive   uint64 `json:"hive"`
+	Kind   string `json:"kind"`        // whose it is, and its mode or its own profile: "amd CPX/NPS4", "nvidia 3g.40gb"
+	Render string `json:"render_node"` // "/dev/dri/renderD131"
+	Card   string `json:"card"`        // "/dev/dri/card5"; "" if it has none
+	Memory uint64 `json:"memory_bytes"`
+
+	// Beside are the nodes that who uses it has to open, too; none: /dev/kfd.
+	Beside []string `json:"beside,omitempty"`
+}
+
+// Reservation is what a unit was given.
+type Reservation struct {
+	Name       string   `json:"name"`
+	Unit       string   `json:"unit"` // "" for one that is no unit's
+	Wants      int      `json:"wants"`
+	Partitions []string `json:"partitions"` // none, if it could not be met
+	Exclusive  bool     `json:"exclusive"`
+	Share      int      `json:"share"`  // how many instances of Unit have them together; 0 for one service
+	Reason     string   `json:"reason"` // why these, or why none
+	Asks       string   `json:"asks"`   // all that the configuration says of it, to see that it has changed
+}
+
+// ReadReservations is ReadPartitions without the list of partitions, which is long: for
+// who asks at each start whether anything is reserved.
+func ReadReservations(dir string) (*Reserved, error) {
+	return read(filepath.Join(dir, PartitionsFile), func(p *Reserved) int { return p.Version })
+}
+
+// ReadPartitions returns what the last run has left, nil if there was none in this
+// boot.
+func ReadPartitions(dir string) (*Partitions, error) {
+	return read(filepath.Join(dir, PartitionsFile), func(p *Partitions) int { return p.Version })
+}

@@ -1,0 +1,201 @@
+package runstate
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/renameio/v2"
+
+	"dcm/internal/gpu/partition"
+)
+
+func run() Run {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	return Run{
+		Version: Version, ID: "0123", Boot: "b", PID: 7, Profile: "cpx", Source: "dcm.toml:7",
+		Result: Applied, Started: start, Finished: start.Add(time.Second),
+		GPUs: []GPU{{
+			Address: "0000:05:00.0", Model: "MI300X",
+			Before: partition.Shape{Mode: partition.Mode{Compute: partition.SPX, Memory: partition.NPS1}},
+			Want:   partition.Shape{Mode: partition.Mode{Compute: partition.CPX, Memory: partition.NPS4}},
+			Now:    partition.Shape{Mode: partition.Mode{Compute: partition.CPX, Memory: partition.NPS4}},
+		}},
+		Steps: []Step{{
+			Step:    partition.Step{Kind: partition.SwitchCompute, GPU: "0000:05:00.0", From: "SPX", To: "CPX"},
+			Started: start, Finished: start.Add(time.Millisecond),
+		}},
+	}
+}
+
+func TestWhatIsWrittenIsRead(t *testing.T) {
+	dir := t.TempDir()
+	want := run()
+	if err := Write(filepath.Join(dir, RunFile), want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadRun(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&want, got); diff != "" {
+		t.Errorf("run (-want +got):\n%s", diff)
+	}
+	info, err := os.Stat(filepath.Join(dir, RunFile))
+	if err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("mode %v, %v; want it readable for everyone", info.Mode(), err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("%d files are left in the directory, want one", len(left))
+	}
+}
+
+func TestNoReportIsNoError(t *testing.T) {
+	run, err := ReadRun(t.TempDir())
+	if run != nil || err != nil {
+		t.Errorf("got %v, %v; want nothing", run, err)
+	}
+}
+
+func TestAReportThatCannotBeUnderstoodIsAnError(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                            "unexpected end of JSON input",
+		`{"version": 1`:               "unexpected end of JSON input",
+		`{"version": 2}`:              "its version is 2, this dcm reads 1",
+		`{"version": "one"}`:          "cannot unmarshal",
+		`[]`:                          "cannot unmarshal",
+		`{"version":1,"clients":[7]}`: "cannot unmarshal",
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, StateFile), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadState(dir); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), StateFile) {
+			t.Errorf("%q: %v; want the file's name and %q", text, err, want)
+		}
+	}
+}
+
+func TestAWriteThatFailsLeavesTheOldReport(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, RunFile)
+	if err := Write(path, run()); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(path, map[string]any{"version": func() {}}); err == nil {
+		t.Fatal("no error for what JSON cannot hold")
+	}
+	if r, err := ReadRun(dir); err != nil || r.ID != "0123" {
+		t.Errorf("the old report is gone: %v, %v", r, err)
+	}
+}
+
+func TestManyHoldersAreCutShort(t *testing.T) {
+	var all []Holder
+	for i := range 5 {
+		all = append(all, Holder{PID: i + 1, Command: "python3", Devices: []string{"/dev/kfd"}})
+	}
+	all[0].Unit = "session-1.scope"
+	got := InUse(all)
+	want := &Error{
+		Text: "GPUs are in use: python3 (pid 1, session-1.scope) has /dev/kfd open; python3 (pid 2, no unit) has /dev/kfd open; " +
+			"python3 (pid 3, no unit) has /dev/kfd open; 2 more (dcm holders lists them)",
+		Cure:      got.Cure,
+		Transient: true,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("error (-want +got):\n%s", diff)
+	}
+}
+
+// FuzzRead: whatever is in the file, reading it ends in a report of this version
+// or in an error, and a report that was read can be written and read again.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(`{"version":1,"result":"applied","gpus":[{"address":"0000:05:00.0"}],"started":"2026-01-02T03:04:05Z"}`))
+	f.Add([]byte(`{"version":2}`))
+	f.Add([]byte(`null`))
+	f.Add([]byte(`{"version":1,"gpus":[]}`))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, text []byte) {
+		path := filepath.Join(dir, RunFile)
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		first, err := ReadRun(dir)
+		if err != nil {
+			return
+		}
+		if first.Version != Version {
+			t.Fatalf("version %d was accepted", first.Version)
+		}
+		if err := Write(path, first); err != nil {
+			return // a year that JSON cannot hold, say
+		}
+		again, err := ReadRun(dir)
+		if err != nil {
+			t.Fatalf("what was written cannot be read: %v", err)
+		}
+		// An empty list says what none says, and is written down as none.
+		if diff := cmp.Diff(first, again, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("reading it again gives another report:\n%s", diff)
+		}
+	})
+}
+
+func TestWhatCannotBeReplacedIsNotLeftToBeBelieved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), StateFile)
+	if err := Replace(path, State{Version: Version, Phase: InSync}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Replace(path, func() {}); err == nil {
+		t.Error("a function was written down")
+	}
+	if s, err := ReadState(filepath.Dir(path)); s != nil || err != nil {
+		t.Errorf("the old state is still read: %+v, %v", s, err)
+	}
+}
+
+// A writer that is killed leaves what it has written so far.
+func TestBeginningsAreSwept(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{StateFile, "." + StateFile + "4205112703281660114", "." + RunFile + "7", "." + StateFile + ".swp"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Sweep(filepath.Join(dir, StateFile)); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if diff := cmp.Diff([]string{"." + RunFile + "7", "." + StateFile + ".swp", StateFile}, got); diff != "" {
+		t.Errorf("files left (-want +got):\n%s", diff)
+	}
+}
+
+// What Sweep goes by is how Write names its beginnings.
+func TestABeginningIsOneThatSweepKnows(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, StateFile)
+	f, err := renameio.TempFile(dir, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Close(), Sweep(path)); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(dir); len(entries) > 0 || err != nil {
+		t.Errorf("%v is left, %v", entries, err)
+	}
+}

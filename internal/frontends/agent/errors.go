@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"errors"
+
+	"dcm/internal/frontends/varlink"
+)
+
+// ConfigurationError is a text, or a configuration of this host, that cannot be used.
+type ConfigurationError struct{ Err error }
+
+func (e *ConfigurationError) Error() string { return e.Err.Error() }
+func (e *ConfigurationError) Unwrap() error { return e.Err }
+
+// ProfileError is a profile that is not in the text, or that these GPUs cannot have.
+type ProfileError struct {
+	Profile  string
+	Accepted []string
+	Err      error
+}
+
+func (e *ProfileError) Error() string { return e.Err.Error() }
+func (e *ProfileError) Unwrap() error { return e.Err }
+
+// AllowanceError is what an agent may not set, or an administrator has set otherwise.
+type AllowanceError struct {
+	Key string
+	Err error
+}
+
+func (e *AllowanceError) Error() string { return e.Err.Error() }
+func (e *AllowanceError) Unwrap() error { return e.Err }
+
+// FailedError is why the profile is not on the GPUs.
+type FailedError struct {
+	Reason string `json:"reason"`
+	Cure   string `json:"cure"`
+	Undone bool   `json:"undone"` // the GPUs are as they were, and so is what is selected
+	Busy   bool   `json:"busy"`   // somebody uses the GPUs: trying again may help
+}
+
+func (e *FailedError) Error() string { return e.Reason }
+
+// told is an error as it goes over the wire.
+func told(err error) error {
+	var call *varlink.Error
+	var configuration *ConfigurationError
+	var profile *ProfileError
+	var allowance *AllowanceError
+	var failed *FailedError
+	answer := func(name string, parameters any) error {
+		return &varlink.Error{Name: Name + "." + name, Parameters: parameters}
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &call):
+		return err
+	case errors.As(err, &configuration):
+		return answer("InvalidConfiguration", map[string]string{"message": configuration.Error()})
+	case errors.As(err, &profile):
+		return answer("NoSuchProfile", map[string]any{"profile": profile.Profile, "accepted": append([]string{}, profile.Accepted...), "message": profile.Error()})
+	case errors.As(err, &allowance):
+		return answer("NotAllowed", map[string]string{"key": allowance.Key, "message": allowance.Error()})
+	case errors.As(err, &failed):
+		return answer("Failed", failed)
+	}
+	return answer("Failed", &FailedError{Reason: err.Error()})
+}

@@ -1,0 +1,183 @@
+package dbusapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/godbus/dbus/v5"
+)
+
+func TestWhoMayDoWhat(t *testing.T) {
+	everything := []string{actionApply, actionUse, actionReload}
+	onlyApply := []string{actionApply}
+	none := map[string]dbus.Variant{}
+	tests := []struct {
+		name   string
+		uid    uint32
+		polkit []string // the actions that it allows; nil: there is none
+		method string
+		args   []any
+		asked  string // of polkit
+		did    string
+		err    string
+	}{
+		{"root applies without polkit", 0, nil, "Apply", nil, "", "apply", ""},
+		{"root is never asked about", 0, onlyApply, "Use", []any{"cpx"}, "", "use:cpx", ""},
+		{"nobody else without polkit", 1000, nil, "Apply", nil, "", "", errorDenied},
+		{"whom polkit allows", 1000, everything, "Use", []any{"cpx"}, "use:cpx", "use:cpx", ""},
+		{"nobody is asked about what is no profile", 1000, everything, "Use", []any{"\x1b[2Jpress yes\u202e"}, "", "", errorFailed},
+		{"polkit allows something else", 1000, onlyApply, "Reload", nil, "reload", "", errorInteractive},
+		{"root has a lease without polkit", 0, nil, "Acquire", []any{none}, "", "acquire:1:0", ""},
+		{"nobody else has one without polkit", 1000, nil, "Acquire", []any{none}, "", "", errorDenied},
+		{"whom polkit lets has a lease", 1000, []string{actionLease}, "Acquire", []any{none}, "lease", "acquire:1:0", ""},
+		{"everybody may ask what a lease would be", 1000, nil, "Acquire", []any{map[string]dbus.Variant{"dry-run": dbus.MakeVariant(true)}}, "", "acquire:1:0", ""},
+		{"an option that is not known", 0, nil, "Acquire", []any{map[string]dbus.Variant{"prio": dbus.MakeVariant("x")}}, "", "", errorArguments},
+		{"an option of another type", 0, nil, "Acquire", []any{map[string]dbus.Variant{"time": dbus.MakeVariant("2h")}}, "", "", errorArguments},
+		{"a user removes a request", 1000, nil, "Dequeue", []any{uint32(4711)}, "", "dequeue:4711:1000", ""},
+		{"a user releases", 1000, nil, "Release", []any{"x.scope"}, "", "release:x.scope:1000", ""},
+		{"everybody may plan", 1000, nil, "Plan", []any{""}, "", "plan:", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := startBus(t)
+			a := &authority{allowed: map[string]bool{}}
+			for _, action := range tt.polkit {
+				a.allowed[action] = true
+			}
+			if tt.polkit != nil {
+				b.polkit(a)
+			}
+			d := &desk{}
+			b.serve(d, tt.uid)
+			b.owned()
+			err := b.connect().Object(Name, Path).Call(Interface+"."+tt.method, 0, tt.args...).Err
+			var remote dbus.Error
+			errors.As(err, &remote)
+			if remote.Name != tt.err {
+				t.Errorf("%s: %v, want %q", tt.method, err, tt.err)
+			}
+			if got := d.did(); got != tt.did {
+				t.Errorf("the daemon was asked %q, want %q", got, tt.did)
+			}
+			if got := a.heard(); got != tt.asked {
+				t.Errorf("polkit was asked %q, want %q", got, tt.asked)
+			}
+		})
+	}
+}
+
+func TestACallerWhoCanBeAskedIsAsked(t *testing.T) {
+	b := startBus(t)
+	a := &authority{}
+	b.polkit(a)
+	b.serve(&desk{}, 1000)
+	b.owned()
+	c, err := Dial(t.Context(), b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Use(t.Context(), "cpx"); !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "nobody to ask") {
+		t.Errorf("refused, and Use returned %v", err)
+	}
+	if got := a.heard(); got != "use!:cpx" {
+		t.Errorf("polkit was asked %q, want it to ask the user", got)
+	}
+}
+
+func TestTheReasonReachesTheCaller(t *testing.T) {
+	b := startBus(t)
+	d := &desk{err: errors.New("GPUs are in use")}
+	b.serve(d, 0)
+	b.owned()
+	c, err := Dial(t.Context(), b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Apply(t.Context()); err == nil || err.Error() != "GPUs are in use" {
+		t.Errorf("Apply returned %v, want the daemon's reason", err)
+	}
+	d.answer("", &ConfigError{errors.New("dcm.toml:3: bad")})
+	var config *ConfigError
+	if _, err := c.Use(t.Context(), "cpx"); !errors.As(err, &config) || err.Error() != "dcm.toml:3: bad" {
+		t.Errorf("Use returned %v, want the configuration's problem", err)
+	}
+	d.answer("in-sync", nil)
+	if state, err := c.Use(t.Context(), "cpx"); state != "in-sync" || err != nil {
+		t.Errorf("Use returned %q, %v", state, err)
+	}
+}
+
+func TestAClientTellsWhyNobodyAnswers(t *testing.T) {
+	b := startBus(t)
+	c, err := Dial(t.Context(), b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Manager(t.Context()); !errors.Is(err, ErrAbsent) {
+		t.Errorf("without a daemon: %v", err)
+	}
+	b.serve(&desk{}, 1000)
+	b.owned()
+	if _, err := c.Apply(t.Context()); !errors.Is(err, ErrDenied) {
+		t.Errorf("without leave: %v", err)
+	}
+	b.stop()
+	if _, err := Dial(t.Context(), b.address); !errors.Is(err, ErrAbsent) {
+		t.Errorf("without a bus: %v", err)
+	}
+}
+
+// Any user can have a call rejected as often as it likes.
+func TestRejections_AreLoggedOncePerMinuteAndUser(t *testing.T) {
+	b := startBus(t)
+	var journal syncBuffer
+	d := &desk{}
+	s := New(b.address, d, slog.New(slog.NewTextHandler(&journal, nil)))
+	s.caller = func(context.Context, call) (credentials, error) { return credentials{owner: 1000, uid: 1000}, nil }
+	b.run(s)
+	b.owned()
+	object := b.connect().Object(Name, Path)
+	d.answer("", errors.New("there is no such lease"))
+	for range 5 {
+		for method, arg := range map[string]any{"Release": strings.Repeat("x", 1000), "Use": "cpx", "Acquire": map[string]dbus.Variant{}} {
+			if err := object.Call(Interface+"."+method, 0, arg).Err; err == nil {
+				t.Errorf("%s is not refused", method)
+			}
+		}
+	}
+	if got := journal.String(); strings.Count(got, "uid=1000") != 1 || !strings.Contains(got, "refused over the bus") {
+		t.Errorf("15 rejections of one user are logged as\n%s", got)
+	}
+	d.answer("", nil)
+	if err := object.Call(Interface+".Release", 0, "a.scope").Err; err != nil {
+		t.Fatal(err)
+	}
+	if got := journal.String(); !strings.Contains(got, "a lease was released") || !strings.Contains(got, "a.scope") {
+		t.Errorf("what was done is logged as\n%s", got)
+	}
+}
+
+// syncBuffer is what several goroutines write to.
+type syncBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}

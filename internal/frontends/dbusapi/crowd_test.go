@@ -1,0 +1,243 @@
+package dbusapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/godbus/dbus/v5"
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/frontends/admission"
+	"dcm/internal/linux/caller"
+	"dcm/internal/linux/dbusconn"
+)
+
+func TestUsersTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns()
+		var order []uint32
+		wait := make(chan struct{})
+		for _, uid := range []uint32{1, 1, 1, 2, 2, 3, 0} {
+			go func() {
+				leave, err := turns.take(t.Context(), uid)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				<-wait
+				order = append(order, uid)
+				leave()
+			}()
+			synctest.Wait()
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := turns.take(gone, 2); !errors.Is(err, context.Canceled) {
+			t.Errorf("who does not wait any longer: %v", err)
+		}
+		for range 7 {
+			wait <- struct{}{}
+			synctest.Wait()
+		}
+		// The first and root's were at it together.
+		if diff := cmp.Diff([]uint32{1, 0, 2, 3, 1, 2, 1}, order); diff != "" {
+			t.Errorf("order (-want +got):\n%s", diff)
+		}
+		if len(turns.users) > 0 {
+			t.Errorf("%d are remembered", len(turns.users))
+		}
+	})
+}
+
+func TestTheBusIsAskedOnceWhoACallerIs(t *testing.T) {
+	b := startBus(t)
+	own, other := b.connect(), b.connect()
+	var c callers
+	first, err := c.of(t.Context(), dbusconn.Plain(own), other.Names()[0])
+	if err != nil || first.uid != uint32(os.Getuid()) || first.owner != first.uid || first.pid != os.Getpid() || !slices.Contains(first.groups, uint32(os.Getgid())) {
+		t.Errorf("it is %+v, %v", first, err)
+	}
+	if first.process == nil || first.process.PID != os.Getpid() || !first.process.Alive() {
+		t.Errorf("its process is %+v", first.process)
+	}
+	b.stop()
+	again, err := c.of(t.Context(), dbusconn.Plain(own), other.Names()[0])
+	first.process = nil
+	if diff := cmp.Diff(first, again, cmp.AllowUnexported(credentials{})); diff != "" || err != nil {
+		t.Errorf("later it is, %v, (-want +got):\n%s", err, diff)
+	}
+}
+
+// A bus that was started again gives the same names to others.
+func TestCallers_OfAnotherConnectionAreAskedAbout(t *testing.T) {
+	b := startBus(t)
+	own, second, other := b.connect(), b.connect(), b.connect()
+	c := callers{conn: own, known: map[string]credentials{other.Names()[0]: {uid: 0, pid: 1}}}
+	if who, err := c.of(t.Context(), dbusconn.Plain(second), other.Names()[0]); err != nil || who.pid != os.Getpid() {
+		t.Errorf("it is %+v, %v", who, err)
+	}
+}
+
+// Two users on one bus: the first plans without end.
+func TestAFloodByOneUserLeavesOthersServed(t *testing.T) {
+	b := startBus(t)
+	d := &desk{wait: make(chan struct{})}
+	flood, other := b.connect(), b.connect()
+	users := map[string]uint32{flood.Names()[0]: 1000, other.Names()[0]: 1001}
+	b.serveAs(d, func(sender string) uint32 { return users[sender] })
+	b.owned()
+	ended := make(chan *dbus.Call, 4*ofOne)
+	for range 4 * ofOne {
+		flood.Object(Name, Path).Go(Interface+".Plan", 0, ended, "flood")
+	}
+	var remote dbus.Error
+	for range 3 * ofOne {
+		if err := (<-ended).Err; !errors.As(err, &remote) || remote.Name != errorLimit {
+			t.Fatalf("one too many: %v", err)
+		}
+	}
+	asked := other.Object(Name, Path).Go(Interface+".Plan", 0, make(chan *dbus.Call, 1), "other")
+	if err := b.connect().Object(Name, Path).Call(Interface+".Apply", 0).Err; err != nil {
+		t.Errorf("root is kept out by the others: %v", err)
+	}
+	close(d.wait)
+	if err := (<-asked.Done).Err; err != nil {
+		t.Errorf("another user is kept out by the first: %v", err)
+	}
+	for range ofOne {
+		if err := (<-ended).Err; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Another try may be let in.
+func TestAClientKnowsThatItWasOneTooMany(t *testing.T) {
+	b := startBus(t)
+	d := &desk{wait: make(chan struct{})}
+	flood := b.connect()
+	b.serve(d, 1000)
+	b.owned()
+	ended := make(chan *dbus.Call, ofOne+1)
+	for range ofOne + 1 {
+		flood.Object(Name, Path).Go(Interface+".Plan", 0, ended, "flood")
+	}
+	<-ended // the one too many
+	c, err := Dial(t.Context(), b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Acquire(t.Context(), Want{}); !errors.Is(err, ErrCrowded) || !strings.Contains(err.Error(), "too many of your calls") {
+		t.Errorf("it is told %v", err)
+	}
+	close(d.wait)
+	for range ofOne {
+		<-ended
+	}
+}
+
+// As many users as fill all the places, each with as many calls as one may have: root is
+// served at once, and all others when the first of them leaves.
+func TestAFloodByManyUsersLeavesRootServed(t *testing.T) {
+	b := startBus(t)
+	d := &desk{wait: make(chan struct{})}
+	users := make(map[string]uint32)
+	var floods []*dbus.Conn
+	for i := range ofAll / ofOne {
+		c := b.connect()
+		floods, users[c.Names()[0]] = append(floods, c), uint32(1000+i)
+	}
+	other := b.connect()
+	users[other.Names()[0]] = 2000
+	b.serveAs(d, func(sender string) uint32 { return users[sender] })
+	b.owned()
+	ended := make(chan *dbus.Call, ofAll+len(floods))
+	for _, c := range floods {
+		for range ofOne + 1 {
+			c.Object(Name, Path).Go(Interface+".Plan", 0, ended, "flood")
+		}
+	}
+	var remote dbus.Error
+	for range floods { // one too many of each: the others are inside
+		if err := (<-ended).Err; !errors.As(err, &remote) || remote.Name != errorLimit {
+			t.Fatalf("one too many: %v", err)
+		}
+	}
+	if err := other.Object(Name, Path).Call(Interface+".Plan", 0, "other").Err; !errors.As(err, &remote) || remote.Name != errorLimit {
+		t.Errorf("one too many of all: %v", err)
+	}
+	root := b.connect()
+	for range 2 * ofOne {
+		if err := root.Object(Name, Path).Call(Interface+".Apply", 0).Err; err != nil {
+			t.Fatalf("root is kept out by the others: %v", err)
+		}
+	}
+	close(d.wait)
+	for range ofAll {
+		if err := (<-ended).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.Object(Name, Path).Call(Interface+".Plan", 0, "other").Err; err != nil {
+		t.Errorf("after the flood: %v", err)
+	}
+}
+
+func TestEveryMethod_IsAdmittedBeforeAnyWork(t *testing.T) {
+	b := startBus(t)
+	d := &desk{}
+	s := New(b.address, d, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	s.limiter = admission.New(admission.Limits{RootExempt: true})
+	s.caller = func(context.Context, call) (credentials, error) {
+		return credentials{owner: 1000, uid: 1000, groups: []uint32{desksGroup}}, nil
+	}
+	b.run(s)
+	b.owned()
+	object := b.connect().Object(Name, Path)
+	for _, m := range s.methods() {
+		var args []any
+		for _, in := range m.in {
+			args = append(args, map[string]any{"s": "cpx", "u": uint32(4711), "a{sv}": map[string]dbus.Variant{"wait": dbus.MakeVariant(true)}}[in.kind])
+		}
+		var remote dbus.Error
+		if err := object.Call(Interface+"."+m.name, 0, args...).Err; !errors.As(err, &remote) || remote.Name != errorLimit {
+			t.Errorf("%s: %v", m.name, err)
+		}
+	}
+	if did := d.did(); did != "" {
+		t.Errorf("without admission was done %q", did)
+	}
+}
+
+func TestAcquire_HasTheBudgetOfItsKind(t *testing.T) {
+	for flag, want := range map[string]admission.Kind{"wait": admission.Lease, "dry-run": admission.Query} {
+		c := call{body: []any{map[string]dbus.Variant{flag: dbus.MakeVariant(true)}}}
+		if got := c.acquires(); got != want {
+			t.Errorf("with %s it is a %s, want %s", flag, got, want)
+		}
+	}
+}
+
+// The process that has made a connection may have ended, and handed it on: then nothing is
+// known of whose process makes the call.
+func TestCallers_WhoseProcessHasEndedShareABudget(t *testing.T) {
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	who := identified(credentials{uid: 1000, pid: ended.Process.Pid}, nil)
+	if who.owner != caller.Unidentified || who.process != nil {
+		t.Errorf("it is %+v", who)
+	}
+	if root := identified(credentials{pid: ended.Process.Pid}, nil); root.owner != 0 {
+		t.Errorf("root's is %+v", root)
+	}
+}

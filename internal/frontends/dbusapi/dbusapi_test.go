@@ -1,0 +1,280 @@
+package dbusapi
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+
+	"dcm/internal/frontends/status"
+	"dcm/internal/testkit/testdeadline"
+)
+
+// patience is what any one wait may take; it is only used up by a test that fails.
+const patience = 20 * time.Second
+
+// broker is a message bus of the test's own, at an address that stays when it is
+// started again.
+type broker struct {
+	*testing.T
+	dir, address string
+	cmd          *exec.Cmd
+}
+
+func startBus(t *testing.T) *broker {
+	t.Helper()
+	if _, err := exec.LookPath("dbus-daemon"); err != nil {
+		t.Skip("needs dbus-daemon, which is not installed")
+	}
+	// Not t.TempDir: the test's name in it would have to be escaped in an address.
+	dir, err := os.MkdirTemp("", "bus")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &broker{T: t, dir: dir, address: "unix:path=" + filepath.Join(dir, "bus")}
+	t.Cleanup(func() { b.stop(); os.RemoveAll(dir) })
+	config := `<busconfig><type>session</type><listen>` + b.address + `</listen>
+<policy context="default"><allow send_destination="*"/><allow receive_sender="*"/><allow own="*"/></policy></busconfig>`
+	if err := os.WriteFile(filepath.Join(dir, "bus.conf"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	return b
+}
+
+func (b *broker) start() {
+	b.Helper()
+	cmd := exec.Command("dbus-daemon", "--nofork", "--print-address", "--config-file="+filepath.Join(b.dir, "bus.conf"))
+	cmd.Stderr = b.Output()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.cmd = cmd
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *broker) stop() {
+	if b.cmd != nil {
+		b.cmd.Process.Kill()
+		b.cmd.Wait()
+		os.Remove(filepath.Join(b.dir, "bus"))
+		b.cmd = nil
+	}
+}
+
+// connect returns a connection of some program's.
+func (b *broker) connect() *dbus.Conn {
+	b.Helper()
+	conn, err := dbus.Connect(b.address)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// owned waits until somebody has dcm's name.
+func (b *broker) owned() {
+	b.Helper()
+	conn := b.connect()
+	changes := make(chan *dbus.Signal, 10)
+	conn.Signal(changes)
+	if err := conn.AddMatchSignal(dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, Name)); err != nil {
+		b.Fatal(err)
+	}
+	deadline := testdeadline.After(patience)
+	for {
+		var yes bool
+		if err := conn.BusObject().Call(busName+".NameHasOwner", 0, Name).Store(&yes); err != nil {
+			b.Fatal(err)
+		}
+		if yes {
+			return
+		}
+		select {
+		case <-changes:
+		case <-deadline:
+			b.Fatal("nobody took the name")
+		}
+	}
+}
+
+// desk is a Control that notes what it is asked.
+type desk struct {
+	mu    sync.Mutex
+	asked []string
+	state string
+	err   error
+	wait  chan struct{} // a call of Plan waits for it to be closed; one of Acquire tells that it is there, and that its caller has gone
+}
+
+func (d *desk) note(what string) (string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asked = append(d.asked, what)
+	return d.state, d.err
+}
+
+// answer is what it says from now on.
+func (d *desk) answer(state string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.state, d.err = state, err
+}
+
+func (d *desk) did() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return strings.Join(d.asked, " ")
+}
+
+func (d *desk) Apply(context.Context, Caller) (string, error)             { return d.note("apply") }
+func (d *desk) Use(_ context.Context, _ Caller, p string) (string, error) { return d.note("use:" + p) }
+func (d *desk) Known(p string) error {
+	if p != "cpx" {
+		return fmt.Errorf("%s: no such profile", p)
+	}
+	return nil
+}
+func (d *desk) Reload(context.Context, Caller) error { _, err := d.note("reload"); return err }
+
+func (d *desk) Member(groups []uint32) bool { return slices.Contains(groups, desksGroup) }
+
+// desksGroup is the one whose members may have leases.
+const desksGroup = 77
+
+func (d *desk) Acquire(ctx context.Context, who Caller, w Want) (Lease, error) {
+	if who.Process == nil || who.Process.PID != os.Getpid() || !who.Process.Alive() {
+		return Lease{}, errors.New("another process is identified")
+	}
+	_, err := d.note(fmt.Sprintf("acquire:%d:%d", w.Partitions, w.Time/time.Second))
+	if d.wait != nil {
+		w.Queued(Position{2, 3, "0 are free"})
+		d.wait <- struct{}{}
+		<-ctx.Done()
+		close(d.wait)
+	}
+	return Lease{"dcm-lease-1000-4f1c09aa.scope", []string{"0000:05:00.0-3"}, "1 of 0000:05:00.0", []string{"a note"}}, err
+}
+
+func (d *desk) Release(_ context.Context, who Caller, lease string) error {
+	_, err := d.note(fmt.Sprintf("release:%s:%d", lease, who.UID))
+	return err
+}
+
+func (d *desk) Queue() []status.Queued {
+	return []status.Queued{{Position: 1, ID: 4711, User: "ada", Partitions: 3}}
+}
+
+func (d *desk) Dequeue(who Caller, id int) error {
+	_, err := d.note(fmt.Sprintf("dequeue:%d:%d", id, who.UID))
+	return err
+}
+
+func (d *desk) Account(context.Context) (string, error) { return `{"version":1}`, nil }
+func (d *desk) History(context.Context) (string, error) {
+	_, err := d.note("history")
+	return `[]`, err
+}
+func (d *desk) Usage(context.Context) (string, error) { return `{"version":1,"partitions":[]}`, nil }
+
+func (d *desk) Plan(ctx context.Context, _ Caller, profile string) (Plan, error) {
+	if d.wait != nil {
+		<-d.wait
+	}
+	_, err := d.note("plan:" + profile)
+	return Plan{Profile: "cpx", Clients: []string{"a.service"}, Steps: []Step{
+		{Kind: "memory", Devices: []string{"0000:05:00.0", "0000:26:00.0"}, From: "NPS1", To: "NPS4"}, {Kind: "reload"},
+	}}, err
+}
+
+// serve is run of a service to whom every caller is that user.
+func (b *broker) serve(d *desk, uid uint32) (*Service, chan<- struct{}) {
+	b.Helper()
+	return b.serveAs(d, func(string) uint32 { return uid })
+}
+
+// serveAs is serve where the names of connections stand for users.
+func (b *broker) serveAs(d *desk, uid func(sender string) uint32) (*Service, chan<- struct{}) {
+	b.Helper()
+	s := New(b.address, d, slog.New(slog.NewTextHandler(b.Output(), nil)))
+	s.caller = func(ctx context.Context, c call) (credentials, error) {
+		who, err := s.callers.of(ctx, s.passing(c), c.sender)
+		who.uid = uid(c.sender)
+		who.owner = who.uid
+		return who, err
+	}
+	return s, b.run(s)
+}
+
+// run runs a service until the test ends.
+func (b *broker) run(s *Service) (appeared chan<- struct{}) {
+	ctx, cancel := context.WithCancel(b.Context())
+	ended, signs := make(chan struct{}), make(chan struct{}, 1)
+	go func() { defer close(ended); s.Run(ctx, signs) }()
+	b.Cleanup(func() { cancel(); <-ended })
+	return signs
+}
+
+// authority is a polkit that allows some actions.
+type authority struct {
+	mu      sync.Mutex
+	allowed map[string]bool
+	asked   []string
+}
+
+// heard tells what it was asked.
+func (a *authority) heard() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return strings.Join(a.asked, " ")
+}
+
+func (b *broker) polkit(a *authority) {
+	b.Helper()
+	conn := b.connect()
+	check := func(who subject, action string, details map[string]string, flags uint32, _ string) (struct {
+		Authorised, Challenge bool
+		Details               map[string]string
+	}, *dbus.Error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		name, _ := who.Details["name"].Value().(string)
+		known := who.Kind == "system-bus-name" && strings.HasPrefix(name, ":")
+		word := action[strings.LastIndex(action, ".")+1:]
+		if flags&1 != 0 {
+			word += "!"
+		}
+		if p := details["profile"]; p != "" {
+			word += ":" + p
+		}
+		a.asked = append(a.asked, word)
+		return struct {
+			Authorised, Challenge bool
+			Details               map[string]string
+		}{known && a.allowed[action], !a.allowed[action], map[string]string{}}, nil
+	}
+	if err := conn.ExportMethodTable(map[string]any{"CheckAuthorization": check}, polkitPath, polkitAuthority); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := conn.RequestName(polkit, dbus.NameFlagDoNotQueue); err != nil {
+		b.Fatal(err)
+	}
+}

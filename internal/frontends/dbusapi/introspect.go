@@ -1,0 +1,78 @@
+package dbusapi
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// The description of an object, as the D-Bus specification has it ("Introspection Data
+// Format"). All that stands in it is dcm's own: names and types, of letters, digits and
+// the like. An encoder of XML, for this alone, would be a part of the daemon's memory
+// and of each program's start.
+const doctype = `<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introspection 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/introspect.dtd">
+`
+
+func (o object) introspect(call) ([]any, error) {
+	var b strings.Builder
+	b.WriteString(doctype + "<node>\n")
+	for _, i := range append(o.interfaces(), shown{name: pinged, methods: []method{
+		{name: "Ping"}, {name: "GetMachineId", out: []arg{{"machine_uuid", "s"}}},
+	}}) {
+		i.describe(&b)
+	}
+	o.tree.mu.RLock()
+	defer o.tree.mu.RUnlock()
+	for _, name := range o.tree.children(o.path) {
+		fmt.Fprintf(&b, "<node name=%q></node>\n", name)
+	}
+	b.WriteString("</node>\n")
+	return []any{b.String()}, nil
+}
+
+// describe is the interface for introspection.
+func (i shown) describe(b *strings.Builder) {
+	fmt.Fprintf(b, "<interface name=%q>\n", i.name)
+	for _, m := range i.methods {
+		fmt.Fprintf(b, "<method name=%q>", m.name)
+		args(b, ` direction="in"`, m.in)
+		args(b, ` direction="out"`, m.out)
+		b.WriteString("</method>\n")
+	}
+	for _, s := range signals(i.name) {
+		fmt.Fprintf(b, "<signal name=%q>", s.name)
+		args(b, "", s.out)
+		b.WriteString("</signal>\n")
+	}
+	for _, p := range i.properties {
+		fmt.Fprintf(b, "<property name=%q type=%q access=\"read\">", p.name, dbus.SignatureOf(p.value))
+		if p.emits != "" {
+			fmt.Fprintf(b, "<annotation name=%q value=%q/>", emitsChanged, p.emits)
+		}
+		b.WriteString("</property>\n")
+	}
+	b.WriteString("</interface>\n")
+}
+
+func args(b *strings.Builder, direction string, all []arg) {
+	for _, a := range all {
+		fmt.Fprintf(b, "<arg name=%q type=%q%s/>", a.name, a.kind, direction)
+	}
+}
+
+// signals of the interfaces that have any.
+func signals(intf string) []method {
+	switch intf {
+	case Interface:
+		return []method{{name: queuedSignal, out: []arg{{"position", "u"}, {"of", "u"}, {"reason", "s"}}}}
+	case properties:
+		return []method{{name: "PropertiesChanged", out: []arg{{"interface", "s"}, {"changed", "a{sv}"}, {"invalidated", "as"}}}}
+	case objectManager:
+		return []method{
+			{name: "InterfacesAdded", out: []arg{{"path", "o"}, {"interfaces", "a{sa{sv}}"}}},
+			{name: "InterfacesRemoved", out: []arg{{"path", "o"}, {"interfaces", "as"}}},
+		}
+	}
+	return nil
+}

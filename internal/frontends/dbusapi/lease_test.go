@@ -1,0 +1,276 @@
+package dbusapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/testkit/testdeadline"
+)
+
+func TestALeaseIsAskedForByAClient(t *testing.T) {
+	b := startBus(t)
+	d := &desk{}
+	s := New(b.address, d, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	s.caller = func(context.Context, call) (credentials, error) {
+		return credentials{owner: 1000, uid: 1000, groups: []uint32{5, desksGroup}}, nil
+	}
+	b.run(s)
+	b.owned()
+	c, err := Dial(t.Context(), b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	got, err := c.Acquire(t.Context(), Want{Partitions: 3, Time: 2 * time.Hour, Command: "x\x1b"})
+	want := Lease{"dcm-lease-1000-4f1c09aa.scope", []string{"0000:05:00.0-3"}, "1 of 0000:05:00.0", []string{"a note"}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v, (-want +got):\n%s", err, diff)
+	}
+	if got := d.did(); got != "acquire:3:7200" {
+		t.Errorf("the daemon was asked %q", got)
+	}
+	d.answer("", &ShortError{errors.New("1 is free")})
+	if _, err := c.Acquire(t.Context(), Want{GPUs: 1}); !IsShort(err) || err.Error() != "1 is free" {
+		t.Errorf("with too few: %v", err)
+	}
+	d.answer("", &ImpossibleError{errors.New("the node has 8")})
+	if _, err := c.Acquire(t.Context(), Want{Partitions: 9}); !IsImpossible(err) || IsShort(err) || err.Error() != "the node has 8" {
+		t.Errorf("with more than there is: %v", err)
+	}
+	if text, err := c.Queue(t.Context()); err != nil || !strings.Contains(text, `"id":4711`) {
+		t.Errorf("the queue is %s, %v", text, err)
+	}
+	d.answer("", errors.New("no request 4711 in the queue"))
+	if err := c.Dequeue(t.Context(), 4711); err == nil || err.Error() != "no request 4711 in the queue" {
+		t.Errorf("removed from the queue: %v", err)
+	}
+}
+
+func TestACallerThatGoesAwayLeavesTheLine(t *testing.T) {
+	b := startBus(t)
+	d := &desk{wait: make(chan struct{})}
+	b.serve(d, 0)
+	b.owned()
+	c, err := Dial(t.Context(), b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	told := make(chan Position, 1)
+	answered := make(chan error, 1)
+	go func() {
+		_, err := c.Acquire(ctx, Want{Wait: true, Queued: func(p Position) { told <- p }})
+		answered <- err
+	}()
+	select {
+	case <-d.wait:
+	case <-testdeadline.After(patience):
+		t.Fatal("it never stood in the line")
+	}
+	select {
+	case p := <-told:
+		if want := (Position{2, 3, "0 are free"}); p != want {
+			t.Errorf("told is %+v, want %+v", p, want)
+		}
+	case <-testdeadline.After(patience):
+		t.Error("it is not told its position")
+	}
+	cancel()
+	<-answered
+	c.Close()
+	select {
+	case <-d.wait:
+	case <-testdeadline.After(patience):
+		t.Error("it still stands in it")
+	}
+}
+
+// doorman reports when callers leave the hall.
+type doorman struct {
+	hall
+	left chan struct{}
+}
+
+func (d *doorman) Acquire(ctx context.Context, who Caller, w Want) (Lease, error) {
+	l, err := d.hall.Acquire(ctx, who, w)
+	d.left <- struct{}{}
+	return l, err
+}
+
+// With many in the queue, the end of one is no work for each of the others.
+func TestPresence_QueriesTheBusOncePerCaller(t *testing.T) {
+	b := startBus(t)
+	came, left := make(chan struct{}), make(chan struct{})
+	s := New(b.address, &doorman{hall{&desk{}, came}, left}, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	s.caller = func(context.Context, call) (credentials, error) { return credentials{}, nil }
+	b.run(s)
+	b.owned()
+	monitor := b.connect()
+	heard := make(chan *dbus.Message, 1000)
+	if err := monitor.BusObject().Call("org.freedesktop.DBus.Monitoring.BecomeMonitor", 0, []string{"member='NameHasOwner'", "member='End'"}, uint32(0)).Err; err != nil {
+		t.Fatal(err)
+	}
+	monitor.Eavesdrop(heard)
+	const callers = 5
+	await := func(event <-chan struct{}) {
+		select {
+		case <-event:
+		case <-testdeadline.After(patience):
+			t.Fatal("a request neither waits nor ends")
+		}
+	}
+	var clients []*Client
+	for range callers {
+		c, err := Dial(t.Context(), b.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients = append(clients, c)
+		go c.Acquire(t.Context(), Want{Wait: true})
+		await(came)
+	}
+	for _, c := range clients {
+		c.Close()
+		await(left)
+	}
+	if err := b.connect().Emit("/", "org.deviceconfig.Test.End"); err != nil {
+		t.Fatal(err)
+	}
+	queries := 0
+	for {
+		select {
+		case m := <-heard:
+			switch m.Headers[dbus.FieldMember].Value() {
+			case "NameHasOwner":
+				queries++
+				continue
+			case "End":
+			default:
+				continue
+			}
+		case <-testdeadline.After(patience):
+			t.Fatal("the monitor does not hear the end")
+		}
+		break
+	}
+	if queries > callers {
+		t.Errorf("%d queries of the bus for %d callers, want one for each", queries, callers)
+	}
+}
+
+// Who waits is not left alone by a daemon that ends, and finds the next one.
+func TestACallerIsToldThatTheDaemonHasEnded(t *testing.T) {
+	b := startBus(t)
+	d := &desk{wait: make(chan struct{})}
+	s := New(b.address, d, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	s.caller = func(context.Context, call) (credentials, error) { return credentials{}, nil }
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.Run(ctx, nil) }()
+	b.owned()
+	c, err := Dial(t.Context(), b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := c.Acquire(t.Context(), Want{Wait: true})
+		answered <- err
+	}()
+	select {
+	case <-d.wait:
+	case <-testdeadline.After(patience):
+		t.Fatal("it never stood in the line")
+	}
+	end()
+	<-ended
+	if err := <-answered; !errors.Is(err, ErrGone) {
+		t.Errorf("who waits is told %v", err)
+	}
+	back := make(chan error, 1)
+	go func() { back <- c.Back(t.Context()) }()
+	b.serve(&desk{}, 0)
+	if err := <-back; err != nil {
+		t.Errorf("the next one is not found: %v", err)
+	}
+}
+
+func TestCallersAreOrderedByTheAgeOfTheirConnections(t *testing.T) {
+	own := []string{":1.57", Name}
+	for _, tt := range []struct {
+		sender string
+		own    []string
+		want   uint64
+	}{
+		{":1.9", own, 1<<32 | 9}, {":1.56", own, 1<<32 | 56}, {":1.58", own, 0}, {":2.3", own, 0},
+		{":1.4294967295", []string{":2.1"}, 1<<33 - 1}, {"org.example", own, 0}, {":1.x", own, 0}, {"", own, 0}, {":1.9", nil, 0},
+	} {
+		if got := came(tt.sender, tt.own); got != tt.want {
+			t.Errorf("%q with dcm's own %q came at %d, want %d", tt.sender, tt.own, got, tt.want)
+		}
+	}
+}
+
+// hall is a desk before which people stand in line.
+type hall struct {
+	*desk
+	came chan struct{}
+}
+
+func (h hall) Acquire(ctx context.Context, _ Caller, _ Want) (Lease, error) {
+	h.came <- struct{}{}
+	<-ctx.Done()
+	return Lease{}, ctx.Err()
+}
+
+// They come all at once, as behind a daemon that was started anew, or one by one where
+// polkit is asked about each.
+func TestWithAllHisJobsInLineAUserCanStillRelease(t *testing.T) {
+	for name, groups := range map[string][]uint32{"a member": {desksGroup}, "whom polkit lets": nil} {
+		t.Run(name, func(t *testing.T) {
+			b := startBus(t)
+			b.polkit(&authority{allowed: map[string]bool{actionLease: true}})
+			h := hall{&desk{}, make(chan struct{})}
+			s := New(b.address, h, slog.New(slog.NewTextHandler(t.Output(), nil)))
+			s.caller = func(context.Context, call) (credentials, error) {
+				return credentials{owner: 1000, uid: 1000, groups: groups}, nil
+			}
+			b.run(s)
+			b.owned()
+			asked := b.connect()
+			answers := make(chan *dbus.Call, 4*ofOne)
+			wait := map[string]dbus.Variant{"wait": dbus.MakeVariant(true)}
+			await := func(n int) {
+				for range n {
+					select {
+					case <-h.came:
+					case call := <-answers:
+						t.Fatalf("one in line is told: %v", call.Err)
+					case <-testdeadline.After(patience):
+						t.Fatal("somebody never stood in line")
+					}
+				}
+			}
+			for range 3 * ofOne {
+				asked.Object(Name, Path).Go(Interface+".Acquire", 0, answers, wait)
+				if groups == nil {
+					await(1)
+				}
+			}
+			if groups != nil {
+				await(3 * ofOne)
+			}
+			if err := b.connect().Object(Name, Path).Call(Interface+".Release", 0, "x.scope").Err; err != nil {
+				t.Errorf("with %d in line: %v", 3*ofOne, err)
+			}
+		})
+	}
+}

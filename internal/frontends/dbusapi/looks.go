@@ -1,0 +1,97 @@
+package dbusapi
+
+import (
+	"context"
+	"sync"
+
+	"dcm/internal/frontends/admission"
+)
+
+// looks is what everybody may have looked at: the users one look together, at a pace, and
+// root its own, so that nobody keeps root waiting.
+type looks struct{ users, root *shared }
+
+func newLooks(at func(context.Context) (string, error)) looks {
+	return looks{users: newShared(at, admission.NewPace(admission.Rate{Burst: ofOne, Interval: pause})), root: newShared(at, nil)}
+}
+
+// ask has it looked at. It is looked at until serving ends, and waited for until ctx does.
+func (l looks) ask(ctx, serving context.Context, uid uint32) (string, error) {
+	if uid == 0 {
+		return l.root.ask(ctx, serving)
+	}
+	return l.users.ask(ctx, serving)
+}
+
+// shared is one look at a time. Who asks while one is under way has the next, together
+// with all who ask by then: it begins after they have asked.
+type shared struct {
+	at   func(context.Context) (string, error)
+	pace *admission.Pace // nil: none
+	turn chan struct{}   // of 1
+
+	mu   sync.Mutex
+	next *sighting // that has not begun; nil for none
+}
+
+// sighting is what came of a look, once done is closed.
+type sighting struct {
+	done chan struct{}
+	text string
+	err  error
+}
+
+func newShared(at func(context.Context) (string, error), p *admission.Pace) *shared {
+	return &shared{at: at, pace: p, turn: make(chan struct{}, 1)}
+}
+
+func (s *shared) ask(ctx, serving context.Context) (string, error) {
+	s.mu.Lock()
+	next := s.next
+	if next == nil {
+		next = &sighting{done: make(chan struct{})}
+		s.next = next
+		go s.run(serving, next)
+	}
+	s.mu.Unlock()
+	select {
+	case <-next.done:
+		return next.text, next.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+func (s *shared) run(ctx context.Context, now *sighting) {
+	ctx, cancel := context.WithTimeout(ctx, looking)
+	defer cancel()
+	defer close(now.done)
+	leave, err := s.begin(ctx)
+	s.mu.Lock()
+	s.next = nil // who asks from now on would be told of what was before
+	s.mu.Unlock()
+	if err != nil {
+		now.err = err
+		return
+	}
+	defer leave()
+	now.text, now.err = s.at(ctx)
+}
+
+// begin waits for the end of the look before, and for the pace.
+func (s *shared) begin(ctx context.Context) (leave func(), err error) {
+	select {
+	case s.turn <- struct{}{}:
+		leave = func() { <-s.turn }
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if s.pace == nil {
+		return leave, nil
+	}
+	if err := s.pace.Wait(ctx); err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
+}

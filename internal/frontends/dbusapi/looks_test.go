@@ -1,0 +1,111 @@
+package dbusapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// Each look starts programs: who asks without end has one at a time, and with all others.
+func TestAFloodSharesLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, end := 0, make(chan struct{})
+		l := newLooks(func(context.Context) (string, error) {
+			began++
+			n := began
+			<-end
+			return fmt.Sprint(n), nil
+		})
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		told := make(map[string]int)
+		ask := func(n int, uid uint32) {
+			for range n {
+				all.Go(func() {
+					text, err := l.ask(t.Context(), t.Context(), uid)
+					mu.Lock()
+					defer mu.Unlock()
+					if told[text]++; err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			synctest.Wait()
+		}
+		ask(1, 1000)
+		ask(200, 1000) // the first does not tell of what has become so since
+		ask(200, 1001)
+		if began != 1 {
+			t.Errorf("%d looks at once", began)
+		}
+		ask(1, 0)
+		if began != 2 {
+			t.Error("root waits for the others")
+		}
+		close(end)
+		all.Wait()
+		if began != 3 || told["1"] != 1 || told["2"] != 1 || told["3"] != 400 {
+			t.Errorf("%d looks, told %v times", began, told)
+		}
+	})
+}
+
+func TestAUserIsLookedForAtAPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		l := newLooks(func(context.Context) (string, error) { n++; return "", nil })
+		began := time.Now()
+		for range ofOne + 20 {
+			if _, err := l.ask(t.Context(), t.Context(), 1000); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took != 20*pause {
+			t.Errorf("%d looks took %s", n, took)
+		}
+		for range 1000 {
+			if _, err := l.ask(t.Context(), t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took != 20*pause {
+			t.Errorf("root's took %s", took)
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := l.ask(gone, t.Context(), 1000); !errors.Is(err, context.Canceled) {
+			t.Errorf("who does not wait any longer: %v", err)
+		}
+	})
+}
+
+// What is told in the end of a wait is not that of what was waited for.
+func TestWhoHasWaitedInVainIsToldToTryAgain(t *testing.T) {
+	for want, err := range map[string]error{
+		errorLimit:  context.DeadlineExceeded,
+		errorFailed: fmt.Errorf("cannot look at the GPUs: %w", context.DeadlineExceeded),
+	} {
+		var remote *dbus.Error
+		if got := told(err); !errors.As(got, &remote) || remote.Name != want {
+			t.Errorf("%v is told as %v", err, got)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns()
+		if _, err := turns.take(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		limit, cancel := context.WithTimeout(t.Context(), looking)
+		defer cancel()
+		var remote *dbus.Error
+		if _, err := turns.take(limit, 2); !errors.As(told(err), &remote) || remote.Name != errorLimit {
+			t.Errorf("of a turn that never came is told %v", told(err))
+		}
+	})
+}

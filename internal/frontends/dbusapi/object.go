@@ -1,0 +1,96 @@
+package dbusapi
+
+import (
+	"fmt"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// object is what is at one path, as it was when a call came in.
+type object struct {
+	tree *tree
+	path dbus.ObjectPath
+	own  []shown
+}
+
+// LookupInterface returns the interface of that name, and for "" all of them as
+// one: a caller may leave the name out.
+func (o object) LookupInterface(name string) (dbus.Interface, bool) {
+	var out methods
+	found := false
+	for _, i := range o.interfaces() {
+		if name == "" || i.name == name {
+			out, found = append(out, i.methods...), true
+		}
+	}
+	return out, found
+}
+
+// methods are those that a call may find in one interface.
+type methods []method
+
+func (m methods) LookupMethod(name string) (dbus.Method, bool) {
+	for i := range m {
+		if m[i].name == name {
+			return &m[i], true
+		}
+	}
+	return nil, false
+}
+
+// interfaces are the object's own and those of the specification.
+func (o object) interfaces() []shown {
+	out := append([]shown{}, o.own...)
+	out = append(out, shown{name: introspectable, methods: []method{
+		{name: "Introspect", out: []arg{{"xml", "s"}}, run: o.introspect},
+	}})
+	if len(o.own) > 0 {
+		out = append(out, shown{name: properties, methods: []method{
+			{name: "Get", in: []arg{{"interface", "s"}, {"property", "s"}}, out: []arg{{"value", "v"}}, run: o.get},
+			{name: "GetAll", in: []arg{{"interface", "s"}}, out: []arg{{"properties", "a{sv}"}}, run: o.getAll},
+			{name: "Set", in: []arg{{"interface", "s"}, {"property", "s"}, {"value", "v"}}, run: o.set},
+		}})
+	}
+	if o.path == Path {
+		out = append(out, shown{name: objectManager, methods: []method{
+			{name: "GetManagedObjects", out: []arg{{"objects", "a{oa{sa{sv}}}"}}, run: func(call) ([]any, error) {
+				return []any{o.tree.below(o.path)}, nil
+			}},
+		}})
+	}
+	return out
+}
+
+func (o object) get(c call) ([]any, error) {
+	intf, name := c.body[0].(string), c.body[1].(string)
+	for _, i := range o.own {
+		for _, p := range i.properties {
+			if (intf == "" || intf == i.name) && p.name == name {
+				return []any{dbus.MakeVariant(p.value)}, nil
+			}
+		}
+	}
+	return nil, fault(errorUnknownProp, fmt.Sprintf("%s has no property %s.%s", o.path, intf, name))
+}
+
+func (o object) getAll(c call) ([]any, error) {
+	intf := c.body[0].(string)
+	out := make(map[string]dbus.Variant)
+	found := intf == "" || intf == pinged
+	for _, i := range o.interfaces() {
+		if intf == "" || intf == i.name {
+			found = true
+			for name, value := range values(i.properties) {
+				out[name] = value
+			}
+		}
+	}
+	if !found {
+		return nil, fault(errorUnknownIntf, fmt.Sprintf("%s has no interface %s", o.path, intf))
+	}
+	return []any{out}, nil
+}
+
+func (o object) set(c call) ([]any, error) {
+	return nil, fault(errorReadOnly, fmt.Sprintf("%s cannot be set: what changes something is a method", c.body[1]))
+}

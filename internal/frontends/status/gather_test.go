@@ -1,0 +1,230 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
+)
+
+func sources() Sources {
+	a := eight()
+	return Sources{
+		Settings: func() (Settings, error) {
+			return Settings{Profile: "cpx", Source: "/etc/dcm/dcm.toml:1", Defined: []string{"cpx"}}, nil
+		},
+		GPUs:    func(context.Context) (Sight, error) { return Sight{GPUs: a.GPUs}, nil },
+		Units:   func(context.Context) (Standing, error) { return Standing{Own: a.Units, Clients: a.Clients}, nil },
+		Holders: func(context.Context) ([]runstate.Holder, error) { return nil, nil },
+		Daemon: func(context.Context) (*runstate.State, error) {
+			return &runstate.State{Phase: runstate.InSync, Profile: "cpx", Clients: []runstate.Client{{Unit: "vllm.service", Before: "active", Now: "inactive"}}}, nil
+		},
+		Run:   func(context.Context) (*runstate.Run, error) { return nil, nil },
+		Known: func(context.Context) ([]string, error) { return []string{a.GPUs[0].Address, "0000:ff:00.0"}, nil },
+	}
+}
+
+func hiddenParts(a Account) string {
+	var out []string
+	for _, h := range a.Hidden {
+		out = append(out, h.Part+": "+h.Why)
+	}
+	return strings.Join(out, "\n")
+}
+
+func TestAPartThatFailsHidesItselfAlone(t *testing.T) {
+	no := errors.New("permission denied")
+	tests := map[string]struct {
+		change func(*Sources)
+		hidden string
+	}{
+		"gpus":     {func(s *Sources) { s.GPUs = func(context.Context) (Sight, error) { return Sight{}, no } }, "gpus: permission denied"},
+		"holders":  {func(s *Sources) { s.Holders = func(context.Context) ([]runstate.Holder, error) { return nil, no } }, "holders: permission denied"},
+		"daemon":   {func(s *Sources) { s.Daemon = func(context.Context) (*runstate.State, error) { return nil, no } }, "daemon: permission denied"},
+		"last_run": {func(s *Sources) { s.Run = func(context.Context) (*runstate.Run, error) { return nil, no } }, "last_run: permission denied"},
+		"units":    {func(s *Sources) { s.Units = func(context.Context) (Standing, error) { return Standing{}, no } }, "units: permission denied\nclients: systemd was not asked: these are as the last restart left them"},
+		"expected": {func(s *Sources) { s.Known = func(context.Context) ([]string, error) { return nil, no } }, "expected: permission denied"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := sources()
+			tt.change(&s)
+			a := Gather(t.Context(), time.Now(), s)
+			if diff := cmp.Diff(tt.hidden, hiddenParts(a)); diff != "" {
+				t.Errorf("hidden (-want +got):\n%s", diff)
+			}
+			if a.Profile.InForce != "cpx" || a.Health.Summary == "" {
+				t.Errorf("nothing is told of the rest: %+v", a.Health)
+			}
+		})
+	}
+}
+
+func TestProfilesThatNeedNoDefinitionAreTold(t *testing.T) {
+	for want, seen := range map[string][]string{"cpx": nil, "all-1g.10gb cpx": {"all-1g.10gb", "cpx"}} {
+		s := sources()
+		gpus := s.GPUs
+		s.GPUs = func(ctx context.Context) (Sight, error) {
+			sight, err := gpus(ctx)
+			sight.Profiles = seen
+			return sight, err
+		}
+		if a := Gather(t.Context(), time.Now(), s); strings.Join(a.Profile.Defined, " ") != want {
+			t.Errorf("%q, want %q", a.Profile.Defined, want)
+		}
+	}
+}
+
+func TestAPartThatHangsCostsItsOwnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sources()
+		hang := make(chan struct{})
+		s.Holders = func(context.Context) ([]runstate.Holder, error) { <-hang; return nil, nil }
+		s.Run = func(context.Context) (*runstate.Run, error) { <-hang; return nil, nil }
+		began := time.Now()
+		a := Gather(t.Context(), time.Now(), s)
+		if took := time.Since(began); took != Patience {
+			t.Errorf("took %s, want %s", took, Patience)
+		}
+		if len(a.Hidden) != 2 || len(a.GPUs) != 8 {
+			t.Errorf("%d GPUs, hidden: %s", len(a.GPUs), hiddenParts(a))
+		}
+		close(hang)
+	})
+}
+
+func TestAClientIsBackAsSoonAsItRuns(t *testing.T) {
+	a := Gather(t.Context(), time.Now(), sources())
+	if len(a.Clients) != 1 || !a.Clients[0].Back || a.Clients[0].Before != "active" {
+		t.Errorf("clients: %+v", a.Clients)
+	}
+}
+
+// A job (Type=oneshot) is not active after its end.
+func TestAJobIsBackWhenItHasEndedWell(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		now  Client
+		done []string
+		back bool
+	}{
+		{"a new run ended with success", Client{Active: "inactive", Invocation: "2"}, []string{"job.service"}, true},
+		{"no new run", Client{Active: "inactive", Invocation: "1"}, []string{"job.service"}, false},
+		{"a new run failed", Client{Active: "failed", Invocation: "2"}, nil, false},
+		{"a service that ended", Client{Active: "inactive", Invocation: "2"}, nil, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := sources()
+			s.Daemon = func(context.Context) (*runstate.State, error) {
+				return &runstate.State{Phase: runstate.InSync, Clients: []runstate.Client{{Unit: "job.service", Before: "activating", Now: "inactive", Invocation: "1"}}}, nil
+			}
+			tt.now.Unit, tt.now.Load = "job.service", "loaded"
+			s.Units = func(context.Context) (Standing, error) {
+				return Standing{Clients: []Client{tt.now}, Done: tt.done}, nil
+			}
+			if c := Gather(t.Context(), time.Now(), s).Clients; len(c) != 1 || c[0].Back != tt.back {
+				t.Errorf("clients are %+v, want back %t", c, tt.back)
+			}
+		})
+	}
+}
+
+// What was so at the end of the last restart is not so of a client that the next one has
+// taken down.
+func TestAClientThatARunTakesDownIsNotAsItWas(t *testing.T) {
+	s := sources()
+	s.Daemon = func(context.Context) (*runstate.State, error) {
+		up := func(unit string) runstate.Client {
+			return runstate.Client{Unit: unit, Before: "active", Now: "active", Back: true}
+		}
+		return &runstate.State{Phase: runstate.Applying, Owed: []string{"new.service", "vllm.service"}, Clients: []runstate.Client{up("vllm.service"), up("other.service")}}, nil
+	}
+	told := func() map[string]string {
+		out := make(map[string]string)
+		for _, c := range Gather(t.Context(), time.Now(), s).Clients {
+			out[c.Unit] = fmt.Sprintf("%s, now %s, as it was: %t", c.Before, c.Active, c.Back)
+		}
+		return out
+	}
+	for now, want := range map[string]string{
+		"inactive": "active, now inactive, as it was: false",
+		"active":   "active, now active, as it was: true",
+	} {
+		s.Units = func(context.Context) (Standing, error) {
+			return Standing{Clients: []Client{{Unit: "vllm.service", Load: "loaded", Active: now}}}, nil
+		}
+		if got := told()["vllm.service"]; got != want {
+			t.Errorf("%s is told as %q", now, got)
+		}
+	}
+	s.Units = nil // as in the daemon's own look
+	want := map[string]string{
+		"new.service":   "active, now restarting, as it was: false",
+		"vllm.service":  "active, now restarting, as it was: false",
+		"other.service": "active, now active, as it was: true",
+	}
+	if diff := cmp.Diff(want, told()); diff != "" {
+		t.Errorf("unasked (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatIsMissingIsNamed(t *testing.T) {
+	s := sources()
+	gpus := eight().GPUs
+	s.GPUs = func(context.Context) (Sight, error) { return Sight{GPUs: gpus[:1]}, nil }
+	a := Gather(t.Context(), time.Now(), s)
+	want := Expected{GPUs: 2, By: ByLastSuccess, Missing: []string{"0000:ff:00.0"}}
+	if diff := cmp.Diff(want, a.Expected); diff != "" {
+		t.Errorf("expected (-want +got):\n%s", diff)
+	}
+	s.Settings = func() (Settings, error) { return Settings{Profile: "cpx", Defined: []string{}, Count: 1}, nil }
+	if a = Gather(t.Context(), time.Now(), s); a.Health.State != Healthy {
+		t.Errorf("with count = 1: %+v", a.Health)
+	}
+}
+
+func TestABrokenFileLeavesTheDaemonsProfileInForce(t *testing.T) {
+	s := sources()
+	s.Settings = func() (Settings, error) { return Settings{}, errors.New("dcm.toml:1: no") }
+	a := Gather(t.Context(), time.Now(), s)
+	if a.Profile.Selected != "" || a.Profile.InForce != "cpx" || a.Health.State != Kept {
+		t.Errorf("%+v, %+v", a.Profile, a.Health)
+	}
+}
+
+// Whatever runs come after a refused reload, the request stays.
+func TestARequestIsPendingAfterARunThatHadNothingToDo(t *testing.T) {
+	s := sources()
+	s.Host.Boot = "b"
+	s.Run = func(context.Context) (*runstate.Run, error) {
+		return &runstate.Run{Boot: "b", Result: runstate.Unchanged, Pending: map[partition.Address]partition.Memory{"0000:00:00.0": "NPS4", "0000:01:00.0": "NPS1"}}, nil
+	}
+	a := Gather(t.Context(), time.Now(), s)
+	if a.GPUs[0].Pending != "NPS4" || a.GPUs[1].Pending != "" || a.Health.State != Pending {
+		t.Errorf("pending: %q, %q; %+v", a.GPUs[0].Pending, a.GPUs[1].Pending, a.Health)
+	}
+}
+
+func TestHoldersInTheWayAreMarked(t *testing.T) {
+	s := sources()
+	s.Daemon = func(context.Context) (*runstate.State, error) {
+		return &runstate.State{Phase: runstate.Waiting, Profile: "cpx", Holders: []runstate.Holder{{PID: 7}}}, nil
+	}
+	s.Holders = func(context.Context) ([]runstate.Holder, error) { return []runstate.Holder{{PID: 7}, {PID: 8}}, nil }
+	a := Gather(t.Context(), time.Now(), s)
+	if len(a.Holders) != 2 || !a.Holders[0].InWay || a.Holders[1].InWay {
+		t.Errorf("holders: %+v", a.Holders)
+	}
+	s.Holders = nil
+	if a = Gather(t.Context(), time.Now(), s); len(a.Holders) != 1 || !a.Holders[0].InWay {
+		t.Errorf("holders that were not looked for: %+v", a.Holders)
+	}
+}

@@ -1,0 +1,185 @@
+package status
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/linux/unitname"
+)
+
+// eight is a node in order: eight GPUs with the profile, one client, both units.
+func eight() Account {
+	a := Account{
+		Profile:  Profile{Selected: "cpx", InForce: "cpx"},
+		Daemon:   Daemon{Phase: runstate.InSync},
+		Expected: Expected{GPUs: 8, By: ByLastSuccess},
+		Clients:  []Client{{Unit: "vllm.service", Load: "loaded", Active: "active", Sub: "running", Ran: true, Before: "active", Back: true}},
+		Units: []Unit{
+			{Unit: unitname.Daemon, Load: "loaded", Active: "active", Sub: "running", Ran: true, Enabled: "enabled"},
+			{Unit: unitname.Apply, Load: "loaded", Active: "active", Sub: "exited", Ran: true, Enabled: "enabled"},
+		},
+	}
+	for i := range 8 {
+		a.GPUs = append(a.GPUs, GPU{Index: i, Address: "0000:0" + string(rune('0'+i)) + ":00.0",
+			Mode: Shape{Compute: "CPX", Memory: "NPS1"}, Want: Shape{Compute: "CPX", Memory: "NPS1"}})
+	}
+	return a
+}
+
+func TestHealth(t *testing.T) {
+	failed := &Problem{Waiting, "GPUs are in use", "stop them"}
+	other := Shape{Compute: "SPX", Memory: "NPS1"}
+	tests := []struct {
+		name    string
+		change  func(a *Account)
+		state   State
+		inSync  bool
+		summary string // begins so
+		problem string // is among them
+	}{
+		{"in order", func(*Account) {}, Healthy, true, "Profile cpx is on the GPUs", ""},
+		{"none selected", func(a *Account) { a.Profile = Profile{} }, Idle, true, "No profile is selected; the GPUs are left alone", ""},
+		{"nothing known but the GPUs", func(a *Account) { a.Daemon, a.Units, a.Clients, a.Expected = Daemon{}, nil, nil, Expected{} }, Healthy, true,
+			"Profile cpx is on the GPUs", ""},
+		{"a reservation without partitions", func(a *Account) { a.Reserved = []Reserved{{Name: "vllm", Wants: 2, Reason: "there are none"}} }, Unmet, true,
+			"Profile cpx is on the GPUs, but a reservation has no partitions", "reservation vllm has no partitions: there are none"},
+		{"no guard, and nothing exclusive", func(a *Account) {
+			a.Reserved, a.Guard.Why = []Reserved{{Name: "vllm", Wants: 1, Partitions: []string{"a-0"}}}, "no"
+		}, Healthy, true, "Profile cpx is on the GPUs", ""},
+		{"no guard for what is exclusive", func(a *Account) {
+			a.Reserved, a.Guard.Why = []Reserved{{Name: "vllm", Wants: 1, Partitions: []string{"a-0"}, Exclusive: true}}, "this kernel has no guard"
+		}, Shared, true, "Profile cpx is on the GPUs, but reservations are confined, not exclusive", "this kernel has no guard"},
+		{"no list of devices for what is exclusive", func(a *Account) {
+			a.Reserved, a.Guard.Why, a.Guard.Unconfined = []Reserved{{Name: "vllm", Wants: 1, Partitions: []string{"a-0"}, Exclusive: true}}, "this kernel has no guard", true
+		}, Shared, true, "Profile cpx is on the GPUs, but reservations are neither confined nor exclusive", "device lists of units have no effect here: this kernel has no guard"},
+		{"partitions that were not chosen", func(a *Account) { a.Daemon.Error = &Problem{Waiting, "dcm-reserve.service failed", ""} }, Waiting, true,
+			"Profile cpx is on the GPUs, but not all reservations have their partitions yet", "dcm-reserve.service failed"},
+		{"dcm-reserve.service failed", func(a *Account) {
+			a.Units = append(a.Units, Unit{Unit: unitname.Reserve, Load: "loaded", Active: "failed", Sub: "failed", Result: "signal"})
+		}, Unmet, true, "Profile cpx is on the GPUs", "dcm-reserve.service is failed (failed), result signal: partitions may not be as they are reserved"},
+		{"a unit that is not confined", func(a *Account) {
+			a.confinement(Confinement{Unconfined: []Unconfined{{Unit: "vllm.service", Why: List[string]{"DevicePolicy=auto, want closed"}}}})
+		}, Open, true,
+			"Profile cpx is on the GPUs, but a unit is not confined to its partitions", "vllm.service is not confined to its partitions: DevicePolicy=auto, want closed"},
+		{"drop-ins that systemd has not loaded", func(a *Account) {
+			a.confinement(Confinement{Lost: &Problem{Unordered, "systemd has not loaded dcm's drop-ins for a.service", ""}})
+		}, Unordered, true, "Profile cpx is on the GPUs", "systemd has not loaded"},
+		{"a reservation that cannot be read", func(a *Account) { a.reserve(Reserve{Open: []string{"vllm.service"}}) }, Open, true,
+			"Profile cpx is on the GPUs, but a unit is not confined to its partitions", "it starts with all devices"},
+		{"one GPU otherwise", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = "", other }, NotOn, false, "Profile cpx is not on the GPUs", ""},
+		{"a run under way", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = runstate.Applying, other }, Changing, false, "Profile cpx is being put on the GPUs", ""},
+		{"clients down in a run", func(a *Account) { a.Daemon.Phase, a.Clients[0].Active, a.GPUs = runstate.Applying, "inactive", nil }, Changing, false,
+			"Profile cpx is being put on the GPUs", ""},
+		{"a run that nobody asked the daemon for", func(a *Account) { a.Units[1].Active, a.GPUs[3].Mode = "activating", other }, Changing, false,
+			"Profile cpx is being put on the GPUs", ""},
+		{"a daemon killed in a run", func(a *Account) { a.Daemon.Phase, a.Units[0].Active = runstate.Applying, "failed" }, Down, true,
+			"Profile cpx is on the GPUs, but dcm.service does not run", "dcm.service is failed"},
+		{"a holder in the way", func(a *Account) { a.Daemon.Phase, a.Daemon.Error, a.GPUs[3].Mode = runstate.Waiting, failed, other }, Waiting, false,
+			"Profile cpx is not on the GPUs", "GPUs are in use"},
+		{"a holder whom nobody sees", func(a *Account) {
+			a.Daemon.Phase, a.Daemon.Error, a.GPUs[3].Mode = runstate.Waiting, &Problem{Held, "the driver is in use", ""}, other
+		}, Held, false, "Profile cpx is not on the GPUs", "the driver is in use"},
+		{"drifted", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = runstate.Drifted, other }, Drifted, false, "Profile cpx is not on the GPUs", ""},
+		{"rebooting", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = runstate.Rebooting, other }, Rebooting, false, "Rebooting, to put profile cpx", ""},
+		{"refused for good", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = runstate.Stuck, other }, Failed, false, "Profile cpx is not on the GPUs", ""},
+		{"a profile that does not fit", func(a *Account) {
+			for i := range a.GPUs {
+				a.GPUs[i].Want = Shape{}
+			}
+		}, NotOn, false, "Profile cpx is not on the GPUs", ""},
+		{"a GPU gone", func(a *Account) { a.GPUs, a.Expected.Missing = a.GPUs[:7], []string{"0000:07:00.0"} }, Missing, false,
+			"Profile cpx is on 7 of 8 GPUs", "7 of 8 GPUs: not there is 0000:07:00.0"},
+		{"a GPU unbound", func(a *Account) { a.GPUs[7].Why = "driver not bound" }, Missing, false, "Profile cpx is on 7 of 8 GPUs", "7 of 8 GPUs"},
+		{"a GPU more", func(a *Account) { a.Expected.GPUs = 7 }, Healthy, true, "Profile cpx is on the GPUs", ""},
+		{"a client not back", func(a *Account) { a.Clients[0].Active, a.Clients[0].Back = "inactive", false }, Clients, true,
+			"Profile cpx is on the GPUs, but a client is down", "vllm.service is down: it is inactive"},
+		{"a client failed", func(a *Account) { a.Clients[0].Active, a.Clients[0].Result = "failed", "exit-code" }, Clients, true,
+			"Profile cpx is on the GPUs, but a client is down", "vllm.service is down: it is failed (running), result exit-code"},
+		{"a client that its administrator stopped", func(a *Account) { a.Clients[0].Active = "inactive" }, Healthy, true, "Profile cpx is on the GPUs", ""},
+		{"clients that went with the oneshot", func(a *Account) { a.Clients[0].Active, a.Units[1].Active = "inactive", "inactive" }, Clients, true,
+			"Profile cpx is on the GPUs, but a client is down", "vllm.service is down: it went with dcm-apply.service"},
+		{"clients that went with it, and that PID 1 has forgotten", func(a *Account) {
+			a.Clients[0].Active, a.Clients[0].Ran, a.Units[1].Active = "inactive", false, "inactive"
+		}, Clients, true, "Profile cpx is on the GPUs, but a client is down", "vllm.service is down: it went with dcm-apply.service"},
+		{"clients that never ran", func(a *Account) {
+			a.Clients[0].Active, a.Clients[0].Ran, a.Clients[0].Before, a.Units[1].Active = "inactive", false, "inactive", "inactive"
+		}, Healthy, true, "Profile cpx is on the GPUs", ""},
+		{"a client not back that is now", func(a *Account) { a.Daemon.Error = &Problem{Clients, "not back: vllm.service", ""} }, Healthy, true,
+			"Profile cpx is on the GPUs", ""},
+		{"the daemon down", func(a *Account) { a.Units[0].Active, a.Units[0].Sub = "inactive", "dead" }, Down, true,
+			"Profile cpx is on the GPUs, but dcm.service does not run", "dcm.service is inactive (dead)"},
+		{"a unit disabled", func(a *Account) { a.Units[1].Enabled = "disabled" }, Disabled, true,
+			"Profile cpx is on the GPUs, but dcm-apply.service is disabled", "dcm-apply.service is disabled: it is not started at boot"},
+		{"units disabled where nothing is selected", func(a *Account) { a.Profile, a.Units[0].Enabled = Profile{}, "disabled" }, Idle, true, "No profile is selected", ""},
+		{"a broken edit", func(a *Account) { a.Profile.Selected, a.Profile.Broken = "", "dcm.toml:1: no" }, Kept, true,
+			"Profile cpx is on the GPUs, but the configuration on disk cannot be used", "dcm.toml:1: no"},
+		{"a broken edit, seen by who cannot know the profile", func(a *Account) {
+			a.Profile.Broken = "dcm.toml:1: no"
+			for i := range a.GPUs {
+				a.GPUs[i].Want = Shape{}
+			}
+		}, Kept, true, "Profile cpx is on the GPUs, but", ""},
+		{"broken from the start", func(a *Account) { a.Profile = Profile{Broken: "dcm.toml:1: no"} }, Broken, false, "The configuration cannot be used", "dcm.toml:1: no"},
+		{"a request that nobody wants", func(a *Account) { a.GPUs[0].Pending, a.GPUs[1].Pending = "NPS4", "NPS4" }, Pending, true,
+			"Profile cpx is on the GPUs, but NPS4 is pending", "NPS4 was requested of 0000:00:00.0"},
+		{"GPUs that may not be seen", func(a *Account) { a.GPUs, a.Hidden = nil, []Hidden{{partGPUs, "permission denied"}} }, Unseen, false,
+			"Profile cpx is selected; the GPUs cannot be seen", ""},
+		{"clients that cannot be seen now", func(a *Account) {
+			a.Hidden, a.Daemon.Error = []Hidden{{partClients, "no bus"}}, &Problem{Clients, "not back: vllm.service", ""}
+		}, Clients, true, "Profile cpx is on the GPUs", "not back: vllm.service"},
+		{"the worst of several", func(a *Account) { a.Units[0].Enabled, a.GPUs, a.Clients[0].Back = "disabled", a.GPUs[:7], false }, Missing, false,
+			"Profile cpx is on 7 of 8 GPUs, but", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := eight()
+			tt.change(&a)
+			got := Judge(a)
+			if got.Health.State != tt.state || got.Health.InSync != tt.inSync || got.Health.Code != tt.state.Code() {
+				t.Errorf("judged %+v, want %s, in sync %v", got.Health, tt.state, tt.inSync)
+			}
+			if !strings.HasPrefix(got.Health.Summary, tt.summary) {
+				t.Errorf("summary %q, want %q", got.Health.Summary, tt.summary)
+			}
+			if s := problems(got); !strings.Contains(s, tt.problem) || tt.problem == "" && tt.state == Healthy && s != "" {
+				t.Errorf("problems %q, want %q", s, tt.problem)
+			}
+			if diff := cmp.Diff(got, Judge(got)); diff != "" {
+				t.Errorf("judged once more (-once +twice):\n%s", diff)
+			}
+		})
+	}
+}
+
+func problems(a Account) string {
+	var out []string
+	for _, p := range a.Problems {
+		out = append(out, p.Text)
+	}
+	return strings.Join(out, "\n")
+}
+
+func TestAWaitingDaemonSaysWhenItTriesAgain(t *testing.T) {
+	a := eight()
+	a.Daemon.Phase, a.Daemon.Retry = runstate.Waiting, time.Date(2026, 1, 2, 15, 4, 5, 0, time.Local)
+	a.GPUs[0].Mode = Shape{Compute: "SPX"}
+	if got := Judge(a).Health.Summary; got != "Profile cpx is not on the GPUs, trying again at 15:04:05" {
+		t.Errorf("summary %q", got)
+	}
+}
+
+// What a GPU without a driver has been asked for may be what the profile wants of it,
+// which is not known then.
+func TestWhatIsPendingOfAGPUWithoutADriverIsNotJudged(t *testing.T) {
+	a := eight()
+	for i := range a.GPUs {
+		a.GPUs[i].Mode, a.GPUs[i].Want, a.GPUs[i].Pending, a.GPUs[i].Why = Shape{}, Shape{}, "NPS4", "driver not bound"
+	}
+	if got := Judge(a); strings.Contains(got.Line(), "pending") || got.Health.Code != CodeCritical {
+		t.Errorf("told %q, exit status %d", got.Line(), got.Health.Code)
+	}
+}

@@ -1,0 +1,67 @@
+package status
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/engine/runstate"
+)
+
+func TestOnlyASuccessIsRemembered(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lib", KnownFile)
+	if known, err := ReadKnown(path); len(known) > 0 || err != nil {
+		t.Fatalf("without a file: %q, %v", known, err)
+	}
+	a := eight()
+	for _, change := range []func(*Account){
+		func(a *Account) { a.GPUs = a.GPUs[:7] },
+		func(a *Account) { a.GPUs[0].Mode.Compute = "SPX" },
+		func(a *Account) { a.Profile = Profile{} },
+		func(a *Account) { a.Daemon.Phase = runstate.Applying },
+	} {
+		no := eight()
+		change(&no)
+		if err := Remember(path, Judge(no)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(path); err == nil {
+			t.Fatalf("remembered: %+v", Judge(no).Health)
+		}
+	}
+	if err := Remember(path, Judge(a)); err != nil {
+		t.Fatal(err)
+	}
+	known, err := ReadKnown(path)
+	if err != nil || len(known) != 8 || known[7] != a.GPUs[7].Address {
+		t.Errorf("known: %q, %v", known, err)
+	}
+	before, _ := os.Stat(path)
+	if err := Remember(path, Judge(a)); err != nil {
+		t.Fatal(err)
+	}
+	if after, _ := os.Stat(path); !os.SameFile(before, after) {
+		t.Error("the file was written anew though it said the same")
+	}
+}
+
+func TestAKnownFileThatCannotBeReadIsTold(t *testing.T) {
+	path := filepath.Join(t.TempDir(), KnownFile)
+	for text, want := range map[string]string{
+		"{":             "cannot read how many GPUs there were: " + path + ": unexpected end of JSON input",
+		`{"version":7}`: "cannot read how many GPUs there were: " + path + ": its version is 7, this dcm reads 1",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := ReadKnown(path)
+		if err == nil {
+			t.Fatal("no error")
+		}
+		if diff := cmp.Diff(want, err.Error()); diff != "" {
+			t.Errorf("error (-want +got):\n%s", diff)
+		}
+	}
+}

@@ -1,0 +1,15 @@
+package status
+
+import "encoding/json"
+
+// List is a list that is never null in JSON: a reader can count what is in it
+// without asking first whether it is there.
+type List[T any] []T
+
+// MarshalJSON writes an array, for a nil list an empty one.
+func (l List[T]) MarshalJSON() ([]byte, error) {
+	if l == nil {
+		return []byte("[]"), nil
+	}
+	return json.Marshal([]T(l))
+}

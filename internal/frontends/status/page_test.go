@@ -1,0 +1,103 @@
+package status
+
+import (
+	"encoding"
+	"encoding/json"
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestThePageIsTheForm compares dcm-account(5) with the type: every key, with the
+// kind of its value, and no other.
+func TestThePageIsTheForm(t *testing.T) {
+	text, err := os.ReadFile("../../../packaging/man/dcm-account.5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, keys, ok := strings.Cut(string(text), ".SH KEYS\n")
+	if !ok {
+		t.Fatal("the page has no section KEYS")
+	}
+	keys, _, _ = strings.Cut(keys, "\n.SH ")
+	told := make(map[string]string)
+	for _, line := range regexp.MustCompile(`(?m)^\.BR? (.*) "? ?\((\w+)\)"?$`).FindAllStringSubmatch(keys, -1) {
+		for _, key := range regexp.MustCompile(`[a-z_]+[][.*a-z_]*`).FindAllString(line[1], -1) {
+			told[key] = line[2]
+		}
+	}
+	want := make(map[string]string)
+	forms(want, "", reflect.TypeFor[Account]())
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("dcm-account(5) differs from the form (-form +page):\n%s", diff)
+	}
+	for _, s := range States() {
+		if !strings.Contains(string(text), "\n.B "+strings.ReplaceAll(string(s), "-", `\-`)+"\n") {
+			t.Errorf("dcm-account(5) does not have the state %s", s)
+		}
+	}
+}
+
+// forms collects the keys of a type, "gpus[].address", with their kinds.
+func forms(to map[string]string, at string, t reflect.Type) {
+	kind := map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean", reflect.Slice: "list", reflect.Map: "object",
+		reflect.Struct: "object", reflect.Pointer: "object", reflect.Int: "number", reflect.Uint32: "number", reflect.Uint64: "number", reflect.Float64: "number"}
+	switch {
+	case t == reflect.TypeFor[time.Time]():
+		to[at] = "time"
+		return
+	case t.Kind() == reflect.Pointer && t.Elem().Implements(reflect.TypeFor[encoding.TextMarshaler]()):
+		to[at] = "string"
+		return
+	case at != "":
+		to[at] = kind[t.Kind()]
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		forms(to, at, t.Elem())
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Struct {
+			forms(to, at+"[]", t.Elem())
+			delete(to, at+"[]")
+		}
+	case reflect.Struct:
+		for i := range t.NumField() {
+			f := t.Field(i)
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			switch {
+			case f.Anonymous:
+				fields := make(map[string]string)
+				forms(fields, at, f.Type)
+				delete(fields, at)
+				maps.Copy(to, fields)
+			case at == "":
+				forms(to, name, f.Type)
+			default:
+				forms(to, at+"."+name, f.Type)
+			}
+		}
+	}
+}
+
+func TestNoListIsNull(t *testing.T) {
+	text, err := json.Marshal(Account{GPUs: []GPU{{}}, Holders: []Holder{{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), "null") {
+		t.Errorf("null in %s", text)
+	}
+	var back Account
+	if err := json.Unmarshal(text, &back); err != nil {
+		t.Fatal(err)
+	}
+	if len(back.GPUs) != 1 {
+		t.Errorf("read back: %+v", back)
+	}
+}

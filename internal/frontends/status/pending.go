@@ -1,0 +1,17 @@
+package status
+
+import (
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
+)
+
+// pending notes memory modes that were requested and have not come.
+func (a *Account) pending() {
+	asked := runstate.PendingSince(a.LastRun, a.Host.Boot)
+	for i := range a.GPUs {
+		g := &a.GPUs[i]
+		if mode := string(asked[partition.Address(g.Address)]); mode != g.Mode.Memory {
+			g.Pending = mode
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Shape is how a GPU is divided. It is told either by modes or by a list of
+// slices, whichever the GPU's vendor has.
+type Shape struct {
+	Compute string   `json:"compute,omitempty"` // "CPX"
+	Memory  string   `json:"memory,omitempty"`  // "NPS4"; "" on a GPU that shows none
+	Slices  []string `json:"slices,omitempty"`  // "3g.40gb", "4g.40gb"
+	Whole   string   `json:"whole,omitempty"`   // why there are no slices: "MIG off"
+}
+
+func (s Shape) empty() bool { return s.Equal(Shape{}) }
+
+// Equal reports whether the two are the same.
+func (s Shape) Equal(o Shape) bool {
+	return s.Compute == o.Compute && s.Memory == o.Memory && s.Whole == o.Whole && slices.Equal(s.Slices, o.Slices)
+}
+
+// String is the usual short form: "CPX/NPS4", "2 × 3g.40gb", "MIG off".
+func (s Shape) String() string {
+	switch {
+	case len(s.Slices) > 0:
+		return runs(s.Slices)
+	case s.Whole != "":
+		return s.Whole
+	case s.Memory == "":
+		return s.Compute
+	}
+	return s.Compute + "/" + s.Memory
+}
+
+// runs counts neighbours that are alike.
+func runs(all []string) string {
+	var out []string
+	for i := 0; i < len(all); {
+		n := 1
+		for i+n < len(all) && all[i+n] == all[i] {
+			n++
+		}
+		if n > 1 {
+			out = append(out, fmt.Sprintf("%d × %s", n, all[i]))
+		} else {
+			out = append(out, all[i])
+		}
+		i += n
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,244 @@
+package status
+
+import (
+	"time"
+
+	"dcm/internal/engine/runstate"
+)
+
+// Version is that of the JSON form.
+const Version = 1
+
+// Account is what is so at one moment.
+type Account struct {
+	Version    int              `json:"version"`
+	Taken      time.Time        `json:"taken"`
+	Host       Host             `json:"host"`
+	DCM        string           `json:"dcm"` // its version
+	Profile    Profile          `json:"profile"`
+	Health     Health           `json:"health"`
+	Daemon     Daemon           `json:"daemon"`
+	GPUs       List[GPU]        `json:"gpus"`
+	Expected   Expected         `json:"expected"`
+	Parts      List[Part]       `json:"partitions"`
+	Reserved   List[Reserved]   `json:"reservations"`
+	Guard      Guard            `json:"guard"`
+	Unconfined List[Unconfined] `json:"unconfined"`
+	Clients    List[Client]     `json:"clients"`
+	Holders    List[Holder]     `json:"holders"`
+	Queue      List[Queued]     `json:"queue"`
+	Units      List[Unit]       `json:"units"`
+	LastRun    *runstate.Run    `json:"last_run,omitempty"`
+	Restart    runstate.Restart `json:"last_restart,omitzero"`
+	Problems   List[Problem]    `json:"problems"`
+	Warnings   List[string]     `json:"warnings"`
+	Hidden     List[Hidden]     `json:"hidden"`
+}
+
+// Host is the machine.
+type Host struct {
+	Name   string `json:"name"`
+	Kernel string `json:"kernel"`
+	Boot   string `json:"boot"` // the kernel's boot id
+}
+
+// Profile is what is selected and what is so of it.
+type Profile struct {
+	Selected    string       `json:"selected"`     // by the configuration on disk; "" if none is, or it cannot be read
+	InForce     string       `json:"in_force"`     // what dcm keeps to: the last good selection
+	Applied     string       `json:"applied"`      // what the GPUs are seen to have; "" if that is not the one in force
+	Source      string       `json:"source"`       // what selected the one in force
+	UntilReboot bool         `json:"until_reboot"` // its selection ends with the boot
+	Lasting     string       `json:"lasting"`      // what is selected for good
+	Defined     List[string] `json:"defined"`      // the profiles that can be selected
+	Broken      string       `json:"broken"`       // why the configuration on disk cannot be used, one problem a line
+}
+
+// Daemon is what dcm.service has said of itself.
+type Daemon struct {
+	Phase  runstate.Phase `json:"phase"` // "" if it has said nothing in this boot
+	Since  time.Time      `json:"since,omitzero"`
+	Retry  time.Time      `json:"retry,omitzero"` // when it tries again
+	Owed   List[string]   `json:"owed"`           // units that are started once the profile is on the GPUs
+	Config string         `json:"config"`         // why it has not taken the configuration on disk
+	Error  *Problem       `json:"error,omitempty"`
+}
+
+// GPU is one display or accelerator device.
+type GPU struct {
+	Index   int    `json:"index"` // among those that dcm manages; -1 for the others
+	Address string `json:"address"`
+	Vendor  string `json:"vendor"` // "amd", "nvidia"; "" for any other
+	Model   string `json:"model"`
+	Why     string `json:"why"` // it is left alone; "" if it is managed
+
+	Mode       Shape        `json:"mode"`
+	Want       Shape        `json:"want"`    // what the profile in force says of it; empty if nothing
+	Skipped    bool         `json:"skipped"` // the profile leaves it as it is
+	Pending    string       `json:"pending"` // a memory mode that was requested, and comes with the next load of the driver
+	Offers     Offers       `json:"offers"`
+	Slots      *Slots       `json:"slots,omitempty"` // of a GPU that is divided into slices
+	ReadOnly   bool         `json:"read_only"`
+	Partitions int          `json:"partitions"`
+	Nodes      List[string] `json:"render_nodes"`
+
+	Name          string            `json:"name"`
+	Serial        string            `json:"serial"`
+	UUID          string            `json:"uuid"`
+	UniqueID      string            `json:"unique_id"`
+	Hive          string            `json:"hive"` // of GPUs that are linked with each other; "" for none
+	NUMA          int               `json:"numa"` // -1 where not known
+	Driver        string            `json:"driver"`
+	DriverVersion string            `json:"driver_version"`
+	Card          string            `json:"card"`
+	Source        map[string]string `json:"source,omitempty"`
+}
+
+// Managed reports whether dcm sets the GPU's modes.
+func (g GPU) Managed() bool { return g.Why == "" }
+
+// AsWanted reports whether the GPU is as the profile in force says.
+func (g GPU) AsWanted() bool { return !g.Managed() || g.Want.empty() || g.Mode.Equal(g.Want) }
+
+// Offers are the modes that a GPU can be given.
+type Offers struct {
+	Compute List[string] `json:"compute"`
+	Memory  List[string] `json:"memory"`
+}
+
+// Slots is what it takes to plan the slices of a GPU. It may be kept from who plans, and
+// not from the daemon.
+type Slots struct {
+	Laid       string          `json:"laid"`        // the slices and the memory slots that they begin at, "3g.40gb@0 1g.10gb@4"; "off", "empty"
+	Pending    bool            `json:"pending"`     // it is turned on or off, against that, with the GPU's next reset
+	Resets     bool            `json:"resets"`      // to turn it on or off resets the GPU
+	Barred     string          `json:"barred"`      // why it cannot be changed; "" if it can
+	ModeBarred string          `json:"mode_barred"` // why it cannot be turned on or off; "" if it can
+	Kinds      List[SlotsKind] `json:"kinds"`       // the kinds of slices; none: not told
+	Closed     List[string]    `json:"closed"`      // the nodes that nobody may have open while it is changed
+}
+
+// SlotsKind is a kind of slice, and the runs of memory slots that one can take.
+type SlotsKind struct {
+	Name   string    `json:"name"`
+	ID     int       `json:"id"` // the driver's
+	Most   int       `json:"most"`
+	Size   int       `json:"size"`
+	Starts List[int] `json:"starts"`
+}
+
+// Part is one partition of a GPU.
+type Part struct {
+	Name         string  `json:"name"` // "0000:05:00.0-3"
+	GPU          string  `json:"gpu"`
+	Index        int     `json:"index"` // within the GPU
+	Mode         string  `json:"mode"`  // of the GPU, "CPX/NPS4", or the partition's own profile
+	RenderNode   string  `json:"render_node"`
+	RenderMinor  int     `json:"render_minor"`
+	Card         string  `json:"card"`
+	DriverID     string  `json:"driver_id"` // by which the driver's interfaces name it; it changes with the mode
+	NUMA         int     `json:"numa"`
+	Domain       int     `json:"memory_domain"` // which part of the GPU's memory is nearest
+	Memory       uint64  `json:"memory_bytes"`  // 0 where not known
+	MemoryShare  float64 `json:"memory_share"`  // of the GPU's memory
+	ComputeUnits int     `json:"compute_units"` // 0 where not known
+	ComputeShare float64 `json:"compute_share"` // of the GPU's compute units
+}
+
+// Reserved is a reservation, and what it has.
+type Reserved struct {
+	Name       string       `json:"name"`
+	Unit       string       `json:"unit"` // "" for one that is no unit's
+	Wants      int          `json:"wants"`
+	Partitions List[string] `json:"partitions"`
+	Exclusive  bool         `json:"exclusive"`
+	Share      int          `json:"share"`  // how many instances of the unit have them together; 0 for one service
+	Reason     string       `json:"reason"` // why these, or why none
+}
+
+// Guard is what became of what is reserved exclusively.
+type Guard struct {
+	Loaded  bool   `json:"loaded"`
+	Devices int    `json:"devices"` // that open for their holders alone
+	Why     string `json:"why"`     // it cannot be done here, or is not done yet; "" if it is
+
+	// Unconfined is set if the device lists of units have no effect on this host either.
+	Unconfined bool `json:"unconfined"`
+
+	// Open names processes that have an exclusive partition open and are not its holder's:
+	// "grab[1507] has 0000:05:00.0-1 open". They opened it before it was exclusive.
+	Open List[string] `json:"open"`
+
+	Uncapped string `json:"uncapped"` // why somebody who shares has no limit on the memory; "" if everybody has one
+}
+
+// Client is a unit that is restarted around a change.
+type Client struct {
+	Unit     string `json:"unit"`
+	Load     string `json:"load"` // systemd's LoadState: "loaded", "not-found", "masked"
+	Active   string `json:"active"`
+	Sub      string `json:"sub"`
+	Result   string `json:"result"`
+	Restarts uint32 `json:"restarts"`
+	Ran      bool   `json:"ran"`    // in this boot, now or before
+	Before   string `json:"before"` // how it was before the last restart; "" if there was none
+	Back     bool   `json:"back"`   // is as it was before the last restart, or better
+
+	Invocation string `json:"invocation"` // systemd's InvocationID of its last run; "" where not read, as of one that is active
+}
+
+// Holder is a process that has a GPU open.
+type Holder struct {
+	PID     int          `json:"pid"`
+	Command string       `json:"command"`
+	Unit    string       `json:"unit"`
+	Devices List[string] `json:"devices"`
+	InWay   bool         `json:"in_the_way"`       // the last look found that it keeps the profile from the GPUs
+	Lessee  string       `json:"lessee,omitempty"` // the user whose lease it is in; it may have nothing open yet
+}
+
+// Queued is a request that waits for a lease.
+type Queued struct {
+	Position   int       `json:"position"` // from 1
+	ID         int       `json:"id"`       // the process that waits
+	UID        uint32    `json:"uid"`
+	User       string    `json:"user"`       // the name of the UID, or its number
+	Partitions int       `json:"partitions"` // requested; 0 if whole GPUs are
+	GPUs       int       `json:"gpus"`       // whole GPUs requested
+	Exclusive  bool      `json:"exclusive"`
+	Share      int       `json:"share"` // how many may share a partition; 0 for a lease that is not shared
+	Time       float64   `json:"time"`  // seconds that the lease is to last; 0 for no limit
+	Since      time.Time `json:"since"`
+	Reason     string    `json:"reason"` // why it waits
+}
+
+// Unit is one of dcm's own units.
+type Unit struct {
+	Unit    string `json:"unit"`
+	Load    string `json:"load"`
+	Active  string `json:"active"`
+	Sub     string `json:"sub"`
+	Result  string `json:"result"`
+	Ran     bool   `json:"ran"`     // in this boot, now or before
+	Enabled string `json:"enabled"` // systemd's UnitFileState; "" where not known
+}
+
+// Expected is how many GPUs there should be to manage.
+type Expected struct {
+	GPUs    int          `json:"gpus"` // 0 if nobody can say
+	By      string       `json:"by"`   // "configuration", or "last success"
+	Missing List[string] `json:"missing"`
+}
+
+// Problem is one thing that is wrong.
+type Problem struct {
+	State State  `json:"state"`
+	Text  string `json:"text"`
+	Cure  string `json:"cure"`
+}
+
+// Hidden is a part that could not be looked at from where the account was taken.
+type Hidden struct {
+	Part string `json:"part"` // the key in this form, "holders"
+	Why  string `json:"why"`
+}

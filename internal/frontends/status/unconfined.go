@@ -1,0 +1,56 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Unconfined is a unit that can open GPUs beside the partitions that it has, or is not
+// kept to them by systemd.
+type Unconfined struct {
+	Unit string       `json:"unit"`
+	Why  List[string] `json:"why"` // each difference
+	Cure string       `json:"cure"`
+}
+
+// Text names the unit and what is wrong with it.
+func (u Unconfined) Text() string {
+	return fmt.Sprintf("%s is not confined to its partitions: %s", u.Unit, strings.Join(u.Why, "; "))
+}
+
+// unreadable is a unit whose drop-in cannot be written, because its reservation is not
+// known.
+func unreadable(unit string) Unconfined {
+	return Unconfined{Unit: unit, Why: List[string]{"its reservation cannot be read, so it starts with all devices"},
+		Cure: "dcm check shows what is wrong; repair the file, and restart the unit"}
+}
+
+// Confinement is how systemd keeps units to their partitions.
+type Confinement struct {
+	Unconfined []Unconfined
+	Lost       *Problem // systemd has not loaded dcm's drop-ins; nil if it has
+}
+
+// confinement takes over what systemd has been found to have loaded.
+func (a *Account) confinement(c Confinement) {
+	a.Unconfined = append(a.Unconfined, c.Unconfined...)
+	if c.Lost != nil {
+		a.Problems = append(a.Problems, *c.Lost)
+	}
+}
+
+// ConfinementKnown tells whether systemd was asked, and answered.
+func (a Account) ConfinementKnown() bool { return !a.hidden(partConfined) }
+
+// unconfined judges the units that hold partitions, or are to.
+func (j *judge) unconfined() {
+	for _, u := range j.a.Unconfined {
+		j.find(Open, u.Text(), u.Cure)
+	}
+	switch n := len(j.a.Unconfined); {
+	case n == 1:
+		j.but = append(j.but, "a unit is not confined to its partitions")
+	case n > 1:
+		j.but = append(j.but, fmt.Sprintf("%d units are not confined to their partitions", n))
+	}
+}

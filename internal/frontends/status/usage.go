@@ -1,0 +1,107 @@
+package status
+
+import "time"
+
+// Usage is how much of the partitions is in use at one moment, and by whom. It is no
+// part of an account: looking at it makes drivers work, and is for those who ask.
+type Usage struct {
+	Version int           `json:"version"`
+	Taken   time.Time     `json:"taken"`
+	Parts   List[PartUse] `json:"partitions"`
+	Hidden  List[Hidden]  `json:"hidden"`
+}
+
+// PartUse is how much of one partition is in use.
+type PartUse struct {
+	Name   string `json:"name"` // "0000:05:00.0-3"
+	GPU    string `json:"gpu"`
+	Mode   string `json:"mode"`
+	NUMA   int    `json:"numa"`
+	Memory uint64 `json:"memory_bytes"` // 0 where not known
+
+	Used    *uint64           `json:"memory_used_bytes"` // null where not known
+	Busy    *float64          `json:"busy_percent"`      // null where not known
+	Sum     uint64            `json:"busy_sum,omitempty"`
+	Cycles  uint64            `json:"busy_cycles,omitempty"` // two looks: sum by cycles is how busy it was between them
+	Unknown map[string]string `json:"unknown,omitempty"`     // why, by key
+
+	Holders   List[string]  `json:"holders"`   // units, leases, "reservation NAME", "python[4711]"
+	Processes List[Process] `json:"processes"` // that have memory there, or its render node open
+}
+
+// Process is one that uses a partition.
+type Process struct {
+	PID     int     `json:"pid"`
+	Command string  `json:"command"`
+	Unit    string  `json:"unit"` // "" for none
+	User    string  `json:"user"`
+	Memory  *uint64 `json:"memory_bytes"` // of the partition's; null where not known
+}
+
+// The parts of a Usage that may be hidden, by their keys.
+const (
+	PartHolders   = "holders"
+	PartProcesses = "processes"
+	PartUses      = "partitions"
+)
+
+// The keys of what may be unknown of a partition.
+const (
+	KeyUsed = "memory_used_bytes"
+	KeyBusy = "busy_percent"
+)
+
+// Hide tells that a part could not be looked at, or not all of it.
+func (u *Usage) Hide(part string, err error) {
+	if err != nil {
+		u.Hidden = append(u.Hidden, Hidden{part, err.Error()})
+	}
+}
+
+// Why is why a part could not be looked at; "" if it could.
+func (u Usage) Why(part string) string {
+	for _, h := range u.Hidden {
+		if h.Part == part {
+			return h.Why
+		}
+	}
+	return ""
+}
+
+// Since returns the usage with what only two looks tell: how busy those partitions were
+// since the look before of which the driver adds it up.
+func (u Usage) Since(before Usage) Usage {
+	was := make(map[string]PartUse, len(before.Parts))
+	for _, p := range before.Parts {
+		was[p.Name] = p
+	}
+	now := u
+	now.Parts = append(List[PartUse]{}, u.Parts...)
+	for i := range now.Parts {
+		p := &now.Parts[i]
+		b, ok := was[p.Name]
+		// The counters begin anew with a load of the driver, or at their end.
+		if !ok || p.Busy != nil || b.Mode != p.Mode || p.Cycles <= b.Cycles || p.Sum < b.Sum {
+			continue
+		}
+		if busy := float64(p.Sum-b.Sum) / float64(p.Cycles-b.Cycles); busy <= 100 {
+			p.Busy = &busy
+			p.Unknown = without(p.Unknown, KeyBusy)
+		}
+	}
+	return now
+}
+
+func without(all map[string]string, key string) map[string]string {
+	var out map[string]string
+	for k, v := range all {
+		if k == key {
+			continue
+		}
+		if out == nil {
+			out = make(map[string]string)
+		}
+		out[k] = v
+	}
+	return out
+}

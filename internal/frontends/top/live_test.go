@@ -1,0 +1,276 @@
+package top
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/frontends/status"
+	"dcm/internal/testkit/testdeadline"
+)
+
+// playing is the variable that makes this program a dcm top of its own.
+const playing = "DCM_TOP_PLAYS"
+
+func TestMain(m *testing.M) {
+	if how := os.Getenv(playing); how != "" {
+		os.Exit(play(how))
+	}
+	os.Exit(m.Run())
+}
+
+// play shows three partitions, whose first look is told apart from the next.
+func play(how string) int {
+	n := 0
+	look := func(context.Context) (status.Usage, error) {
+		n++
+		u := three()
+		u.Parts[0].Name = fmt.Sprintf("look-%d", n)
+		switch {
+		case how == "panic" && n == 2:
+			panic("a look that fails")
+		case how == "error" && n > 1:
+			return status.Usage{}, errors.New("the daemon is gone")
+		}
+		return u, nil
+	}
+	if err := Live(context.Background(), os.Stdin, os.Stdout, look, "partition", 200*time.Millisecond); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// pty is a terminal of which the test is the person in front.
+type pty struct {
+	t     *testing.T
+	front *os.File
+	back  *os.File // is kept open, so that the terminal is still there behind the program
+	cmd   *exec.Cmd
+	ended chan error
+
+	mu      sync.Mutex
+	told    bytes.Buffer
+	changed chan struct{}
+}
+
+// start has dcm top play on a terminal of 80 by 24.
+func start(t *testing.T, how string) *pty {
+	t.Helper()
+	front, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("skipped: there are no terminals: %v", err)
+	}
+	number, err := unix.IoctlGetInt(int(front.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(front.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := os.OpenFile(filepath.Join("/dev/pts", fmt.Sprint(number)), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("skipped: no terminal can be opened: %v", err)
+	}
+	p := &pty{t: t, front: front, back: back, ended: make(chan error, 1), changed: make(chan struct{}, 1)}
+	p.size(80, 24)
+	p.cmd = exec.Command(os.Args[0])
+	p.cmd.Env = append(os.Environ(), playing+"="+how, "GOCOVERDIR="+t.TempDir())
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = back, back, back
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	t.Cleanup(func() { front.Close(); back.Close() })
+	return p
+}
+
+func (p *pty) run() {
+	p.t.Helper()
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	go func() { p.ended <- p.cmd.Wait() }()
+	go p.listen()
+	p.t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+}
+
+func (p *pty) listen() {
+	buf := make([]byte, 4096)
+	for {
+		n, err := p.front.Read(buf)
+		p.mu.Lock()
+		p.told.Write(buf[:n])
+		p.mu.Unlock()
+		select {
+		case p.changed <- struct{}{}:
+		default:
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (p *pty) size(width, height uint16) {
+	p.t.Helper()
+	if err := unix.IoctlSetWinsize(int(p.front.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: width, Row: height}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// mode is how the terminal treats what is typed.
+func (p *pty) mode() unix.Termios {
+	p.t.Helper()
+	m, err := unix.IoctlGetTermios(int(p.front.Fd()), unix.TCGETS)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return *m
+}
+
+func (p *pty) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.told.String()
+}
+
+// forget has what was told until now not be looked at again.
+func (p *pty) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.told.Reset()
+}
+
+// sees waits until that was told.
+func (p *pty) sees(what string) {
+	p.t.Helper()
+	late := testdeadline.After(20 * time.Second)
+	for !strings.Contains(p.text(), what) {
+		select {
+		case <-p.changed:
+		case <-late:
+			p.t.Fatalf("%q is not shown; told was %q", what, p.text())
+		}
+	}
+}
+
+func (p *pty) types(keys string) {
+	p.t.Helper()
+	if _, err := p.front.WriteString(keys); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// quits waits for the end, and sees to it that the terminal is as it was.
+func (p *pty) quits(was unix.Termios) error {
+	p.t.Helper()
+	select {
+	case err := <-p.ended:
+		p.sees(leave)
+		if now := p.mode(); now != was {
+			p.t.Errorf("the terminal is left as %+v, was %+v", now, was)
+		}
+		return err
+	case <-testdeadline.After(20 * time.Second):
+		p.t.Fatalf("it does not end; told was %q", p.text())
+	}
+	return nil
+}
+
+func TestTheTerminalIsAsItWasAtEveryEnd(t *testing.T) {
+	for _, test := range []struct {
+		name, how string
+		end       func(*pty)
+		fails     bool
+	}{
+		{"q", "plain", func(p *pty) { p.types("q") }, false},
+		{"control-C", "plain", func(p *pty) { p.types("\x03") }, false},
+		{"SIGTERM", "plain", func(p *pty) { _ = p.cmd.Process.Signal(unix.SIGTERM) }, false},
+		{"SIGINT", "plain", func(p *pty) { _ = p.cmd.Process.Signal(unix.SIGINT) }, false},
+		{"SIGHUP", "plain", func(p *pty) { _ = p.cmd.Process.Signal(unix.SIGHUP) }, false},
+		{"a panic", "panic", func(*pty) {}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, test.how)
+			was := p.mode()
+			p.run()
+			p.sees(enter)
+			p.sees("look-1 ")
+			if now := p.mode(); test.how == "plain" && now.Lflag&(unix.ICANON|unix.ECHO) != 0 {
+				t.Error("keys are not told one by one")
+			}
+			test.end(p)
+			if err := p.quits(was); (err != nil) != test.fails {
+				t.Errorf("it ends with %v", err)
+			}
+		})
+	}
+}
+
+func TestKeysAndResizesOnATerminal(t *testing.T) {
+	p := start(t, "plain")
+	was := p.mode()
+	p.run()
+	p.sees("look-1 ")
+	p.sees("by partition, every 200ms; h for help, q to quit")
+	p.sees("look-3 ") // without a key
+	for line := range strings.SplitSeq(strings.ReplaceAll(p.text(), home, "\r\n"), "\r\n") {
+		if bare := strings.NewReplacer(enter, "", endLine, "", endPage, "", head, "", plain, "").Replace(line); places(bare) > 80 {
+			t.Errorf("%q is wider than the terminal", bare)
+		}
+	}
+	for _, step := range []struct{ keys, want string }{
+		{">", "by mode,"}, {"\x1b[D", "by partition,"}, {"\x1b[D", "by pids,"}, {"r", "by pids, reversed"},
+		{"h", "how much of the GPUs' partitions"}, {"\x1b", "by pids, reversed"},
+	} {
+		p.forget()
+		p.types(step.keys)
+		p.sees(step.want)
+	}
+	// Stopped, and the terminal used by somebody else.
+	raw := p.mode()
+	p.forget()
+	if err := unix.IoctlSetTermios(int(p.front.Fd()), unix.TCSETS, &was); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Process.Signal(unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	p.sees(enter)
+	if now := p.mode(); now != raw {
+		t.Errorf("behind a stop the terminal is %+v, was %+v", now, raw)
+	}
+	p.size(200, 50)
+	p.sees("dcm-lease-1000-4f1c09aa.scope")
+	p.size(20, 4)
+	p.forget()
+	p.sees("PARTITION      MODE " + plain) // cut at 20
+	p.types("q")
+	if err := p.quits(was); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatWasSeenStaysWhenALookFails(t *testing.T) {
+	p := start(t, "error")
+	was := p.mode()
+	p.run()
+	p.sees("by partition; as of then: the daemon is gone")
+	p.forget()
+	p.types(" ")
+	p.sees("look-1 ")
+	p.types("q")
+	if err := p.quits(was); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,240 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"dcm/internal/frontends/status"
+	"dcm/internal/sanitize"
+	"dcm/internal/sorting"
+)
+
+// column is one of the table.
+type column struct {
+	title string
+	width int
+	right bool
+	more  int // its part of what a wider terminal has, in thirds
+	most  bool
+	cell  func(r row, width int) string
+	cmp   func(a, b status.PartUse) int // most: what is more comes first
+}
+
+// row is a partition with what is needed to tell of it.
+type row struct {
+	status.PartUse
+	hidden, unseen bool // holders, processes
+}
+
+// Columns are the names by which a table can be sorted.
+func Columns() []string {
+	var out []string
+	for _, c := range columns() {
+		out = append(out, strings.ToLower(strings.TrimSuffix(c.title, "%")))
+	}
+	return out
+}
+
+// columns are 80 places wide together.
+func columns() []column {
+	text := func(of func(status.PartUse) string) func(a, b status.PartUse) int {
+		return func(a, b status.PartUse) int { return strings.Compare(of(a), of(b)) }
+	}
+	return []column{
+		{title: "PARTITION", width: 14, cell: func(r row, _ int) string { return r.Name }, cmp: func(a, b status.PartUse) int { return 0 }},
+		{title: "MODE", width: 8, cell: func(r row, _ int) string { return r.Mode }, cmp: text(func(p status.PartUse) string { return p.Mode })},
+		{title: "NUMA", width: 4, right: true, cell: numa, cmp: func(a, b status.PartUse) int { return cmp.Compare(a.NUMA, b.NUMA) }},
+		{title: "USED", width: 6, right: true, most: true, cell: used, cmp: func(a, b status.PartUse) int { return cmp.Compare(value(a.Used), value(b.Used)) }},
+		{title: "SIZE", width: 6, right: true, most: true, cell: size, cmp: func(a, b status.PartUse) int { return cmp.Compare(a.Memory, b.Memory) }},
+		{title: "BUSY%", width: 5, right: true, most: true, cell: busy, cmp: func(a, b status.PartUse) int { return cmp.Compare(value(a.Busy), value(b.Busy)) }},
+		{title: "USER", width: 8, cell: user, cmp: func(a, b status.PartUse) int { return last(strings.Join(users(a), ","), strings.Join(users(b), ",")) }},
+		{title: "HOLDER", width: 14, more: 2, cell: holder, cmp: func(a, b status.PartUse) int {
+			return last(strings.Join(a.Holders, ","), strings.Join(b.Holders, ","))
+		}},
+		{title: "PIDS", width: 7, more: 1, cell: pids, cmp: func(a, b status.PartUse) int { return cmp.Compare(len(b.Processes), len(a.Processes)) }},
+	}
+}
+
+// last has those that are empty behind the others.
+func last(a, b string) int {
+	if (a == "") != (b == "") {
+		return cmp.Compare(len(b), len(a))
+	}
+	return strings.Compare(a, b)
+}
+
+// value is -1 for what is not known, so that it is less than anything that is.
+func value[T uint64 | float64](v *T) float64 {
+	if v == nil {
+		return -1
+	}
+	return float64(*v)
+}
+
+// unknown is what is told of what cannot be seen from here.
+const unknown = "-"
+
+func numa(r row, _ int) string {
+	if r.NUMA < 0 {
+		return unknown
+	}
+	return fmt.Sprint(r.NUMA)
+}
+
+func used(r row, _ int) string {
+	if r.Used == nil {
+		return unknown
+	}
+	return amount(*r.Used)
+}
+
+func size(r row, _ int) string {
+	if r.Memory == 0 {
+		return unknown
+	}
+	return amount(r.Memory)
+}
+
+func busy(r row, _ int) string {
+	if r.Busy == nil {
+		return unknown
+	}
+	return fmt.Sprintf("%.0f", *r.Busy)
+}
+
+// users are whose the processes are.
+func users(p status.PartUse) []string {
+	var all []string
+	for _, process := range p.Processes {
+		if process.User != "" && !slices.Contains(all, process.User) {
+			all = append(all, process.User)
+		}
+	}
+	return all
+}
+
+func user(r row, width int) string { return some(users(r.PartUse), width, r.unseen, "") }
+
+func holder(r row, width int) string { return some(r.Holders, width, r.hidden, "free") }
+
+func pids(r row, width int) string {
+	var all []string
+	for _, p := range r.Processes {
+		all = append(all, fmt.Sprint(p.PID))
+	}
+	return some(all, width, r.unseen, "")
+}
+
+// some are as many of a list as fit, with how many more there are; none says that there
+// is nothing, if that is known.
+func some(all []string, width int, hidden bool, none string) string {
+	switch {
+	case len(all) == 0 && hidden:
+		return unknown
+	case len(all) == 0:
+		return none
+	}
+	for n := len(all); n > 0; n-- {
+		text, more := sanitize.Text(strings.Join(all[:n], ",")), ""
+		if left := len(all) - n; left > 0 {
+			more = fmt.Sprintf("+%d", left)
+		}
+		if n == 1 && places(text)+len(more) > width {
+			return middle(text, width-len(more)) + more
+		}
+		if places(text)+len(more) <= width {
+			return text + more
+		}
+	}
+	return ""
+}
+
+// sorted are the partitions in the order of a column; those that are equal stay in that
+// of the GPUs.
+func sorted(u status.Usage, by column, reverse bool) []row {
+	rows := make([]row, len(u.Parts))
+	for i, p := range u.Parts {
+		rows[i] = row{p, u.Why(status.PartHolders) != "", u.Why(status.PartProcesses) != ""}
+	}
+	sorting.By(rows, func(a, b row) int {
+		if by.most {
+			return by.cmp(b.PartUse, a.PartUse)
+		}
+		return by.cmp(a.PartUse, b.PartUse)
+	})
+	if reverse {
+		slices.Reverse(rows)
+	}
+	return rows
+}
+
+// widest is more than anything is.
+const widest = 1 << 20
+
+// Text is the usage as a table that nobody looks at while it changes: as wide as it is.
+func Text(u status.Usage, by string, reverse bool) string {
+	all := columns()
+	rows := sorted(u, all[max(0, slices.Index(Columns(), by))], reverse)
+	for i := range all {
+		for _, r := range rows {
+			all[i].width = max(all[i].width, places(all[i].cell(r, widest)))
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintln(&b, summary(u))
+	fmt.Fprintln(&b, strings.TrimRight(heading(all), " "))
+	for _, r := range rows {
+		fmt.Fprintln(&b, strings.TrimRight(cells(all, r), " "))
+	}
+	return b.String()
+}
+
+func heading(all []column) string {
+	parts := make([]string, len(all))
+	for i, c := range all {
+		parts[i] = fit(c.title, c.width, c.right)
+	}
+	return strings.Join(parts, " ")
+}
+
+func cells(all []column, r row) string {
+	parts := make([]string, len(all))
+	for i, c := range all {
+		parts[i] = fit(c.cell(r, c.width), c.width, c.right)
+	}
+	return strings.Join(parts, " ")
+}
+
+// summary is the first line: what there is in all.
+func summary(u status.Usage) string {
+	held, working := 0, 0
+	var used, size uint64
+	known := true
+	for _, p := range u.Parts {
+		if len(p.Holders) > 0 {
+			held++
+		}
+		if len(p.Processes) > 0 {
+			working++
+		}
+		size += p.Memory
+		if p.Used != nil {
+			used += *p.Used
+		} else {
+			known = false
+		}
+	}
+	text := fmt.Sprintf("dcm top - %s  %d partitions", u.Taken.Format("15:04:05"), len(u.Parts))
+	if u.Why(status.PartHolders) == "" {
+		text += fmt.Sprintf(", %d held", held)
+	}
+	if u.Why(status.PartProcesses) == "" {
+		text += fmt.Sprintf(", %d with processes", working)
+	}
+	if known && size > 0 {
+		text += fmt.Sprintf(", %s of %s used", amount(used), amount(size))
+	}
+	return text
+}

@@ -1,0 +1,262 @@
+package varlink
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/frontends/varlink/varlinktest"
+	"dcm/internal/testkit/testdeadline"
+)
+
+// echo is a service with a method of each kind.
+func echo(waits chan struct{}) Interface {
+	return Interface{Name: "a.b", Description: "interface a.b\n", Methods: map[string]Method{
+		"Say": func(_ context.Context, from Peer, p Parameters, _ func(any) error) (any, error) {
+			var text string
+			if err := p.Into(map[string]any{"text": &text}); err != nil {
+				return nil, err
+			}
+			return map[string]any{"text": text, "uid": from.UID}, nil
+		},
+		"Count": func(_ context.Context, _ Peer, _ Parameters, send func(any) error) (any, error) {
+			if send == nil {
+				return nil, ExpectedMore()
+			}
+			for n := range 3 {
+				if err := send(map[string]int{"n": n}); err != nil {
+					return nil, err
+				}
+			}
+			return map[string]int{"n": 3}, nil
+		},
+		"Wait": func(ctx context.Context, _ Peer, _ Parameters, _ func(any) error) (any, error) {
+			waits <- struct{}{}
+			<-ctx.Done()
+			waits <- struct{}{}
+			return nil, ctx.Err()
+		},
+	}}
+}
+
+// served is a server on a socket of its own; it ends with the test.
+func served(t *testing.T, limits Limits, waits chan struct{}) (path string, end func() error) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "socket")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Info: Info{Vendor: "v", Product: "p", Version: "1"}, Interfaces: []Interface{echo(waits)}, Limits: limits, Log: slog.New(slog.DiscardHandler)}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, l) }()
+	end = func() error { cancel(); return <-done }
+	t.Cleanup(cancel)
+	return path, end
+}
+
+// raw sends bytes, ends the sending side and returns all that comes back.
+func raw(t *testing.T, path, text string) string {
+	t.Helper()
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	// A server that refuses a message may be gone before all of it was taken.
+	_, _ = io.WriteString(conn, text)
+	_ = conn.CloseWrite()
+	out, _ := io.ReadAll(conn)
+	return strings.ReplaceAll(string(out), "\x00", "|")
+}
+
+func TestAnswers(t *testing.T) {
+	path, _ := served(t, Limits{}, nil)
+	uid, _ := json.Marshal(os.Getuid())
+	const failing = `{"parameters":`
+	for name, tt := range map[string]struct{ in, want string }{
+		"a call":              {`{"method":"a.b.Say","parameters":{"text":"x"}}`, `{"parameters":{"text":"x","uid":` + string(uid) + `}}|`},
+		"one answer of more":  {`{"method":"a.b.Say","parameters":{"text":"x"},"more":true}`, `{"parameters":{"text":"x","uid":` + string(uid) + `}}|`},
+		"several":             {`{"method":"a.b.Count","more":true}`, `{"parameters":{"n":0},"continues":true}|{"parameters":{"n":1},"continues":true}|{"parameters":{"n":2},"continues":true}|{"parameters":{"n":3}}|`},
+		"several, not wanted": {`{"method":"a.b.Count"}`, failing + `{},"error":"org.varlink.service.ExpectedMore"}|`},
+		"none":                {`{"method":"a.b.Say","parameters":{"text":"x"},"oneway":true}`, ""},
+		"none, of an error":   {`{"method":"a.b.Nay","oneway":true}`, ""},
+		"no such interface":   {`{"method":"a.c.Say"}`, failing + `{"interface":"a.c"},"error":"org.varlink.service.InterfaceNotFound"}|`},
+		"no such method":      {`{"method":"a.b.say"}`, failing + `{"method":"a.b.say"},"error":"org.varlink.service.MethodNotFound"}|`},
+		"a parameter lacks":   {`{"method":"a.b.Say"}`, failing + `{"parameter":"text"},"error":"org.varlink.service.InvalidParameter"}|`},
+		"it is null":          {`{"method":"a.b.Say","parameters":{"text":null}}`, failing + `{"parameter":"text"},"error":"org.varlink.service.InvalidParameter"}|`},
+		"of another type":     {`{"method":"a.b.Say","parameters":{"text":1}}`, failing + `{"parameter":"text"},"error":"org.varlink.service.InvalidParameter"}|`},
+		"an unknown one":      {`{"method":"a.b.Say","parameters":{"text":"","Text":""}}`, failing + `{"parameter":"Text"},"error":"org.varlink.service.InvalidParameter"}|`},
+		"an upgrade":          {`{"method":"a.b.Say","upgrade":true}`, failing + `{"parameter":"upgrade"},"error":"org.varlink.service.InvalidParameter"}|`},
+		"two in a row": {`{"method":"a.b.Nay","oneway":true}` + "\x00" + `{"method":"a.b.Say","parameters":{"text":"y"}}`,
+			`{"parameters":{"text":"y","uid":` + string(uid) + `}}|`},
+		"info": {`{"method":"org.varlink.service.GetInfo"}`, `{"parameters":{"vendor":"v","product":"p","version":"1","url":"","interfaces":["org.varlink.service","a.b"]}}|`},
+		"a description": {`{"method":"org.varlink.service.GetInterfaceDescription","parameters":{"interface":"a.b"}}`,
+			`{"parameters":{"description":"interface a.b\n"}}|`},
+		"of nothing": {`{"method":"org.varlink.service.GetInterfaceDescription","parameters":{"interface":"a"}}`,
+			failing + `{"interface":"a"},"error":"org.varlink.service.InterfaceNotFound"}|`},
+		"no method":            {`{"parameters":{}}`, ""},
+		"a method of no parts": {`{"method":"x"}`, ""},
+		"an array":             {`[]`, ""},
+		"null":                 {`null`, ""},
+		"more and none":        {`{"method":"a.b.Say","more":true,"oneway":true}`, ""},
+		"another case":         {`{"Method":"a.b.Say"}`, ""},
+		"no JSON":              {"\xff", ""},
+		"nothing":              {"", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := raw(t, path, tt.in+"\x00"); got != tt.want {
+				t.Errorf("answered %s\nwant     %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAMessageHasAnEnd(t *testing.T) {
+	path, _ := served(t, Limits{Message: 100}, nil)
+	if got := raw(t, path, `{"method":"a.b.Say","parameters":{"text":"`+strings.Repeat("x", 1000)+`"}}`+"\x00"); got != "" {
+		t.Errorf("answered %s", got)
+	}
+	if got := raw(t, path, `{"method":"a.b.Say"`); got != "" { // cut off
+		t.Errorf("answered %s", got)
+	}
+}
+
+func TestWhatALostClientAskedForGoesOn(t *testing.T) {
+	waits := make(chan struct{})
+	path, end := served(t, Limits{}, waits)
+	ctx, cancel := testdeadline.Context(t.Context(), time.Minute)
+	defer cancel()
+	c, err := varlinktest.Dial(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- c.Call(ctx, "a.b.Wait", nil, nil) }()
+	<-waits
+	c.Close()
+	<-failed
+	select {
+	case <-waits:
+		t.Error("the call has ended with its client")
+	default:
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- end() }()
+	<-waits // the server's end is the call's
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAFollowedCallEndsWithItsClient(t *testing.T) {
+	waits := make(chan struct{})
+	path, _ := served(t, Limits{}, waits)
+	ctx, cancel := testdeadline.Context(t.Context(), time.Minute)
+	defer cancel()
+	c, err := varlinktest.Dial(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = c.Follow(ctx, "a.b.Wait", nil, func(json.RawMessage) error { return nil }) }()
+	<-waits
+	c.Close()
+	<-waits
+}
+
+func TestTheClient(t *testing.T) {
+	path, end := served(t, Limits{Connections: 1}, nil)
+	ctx, cancel := testdeadline.Context(t.Context(), time.Minute)
+	defer cancel()
+	c, err := varlinktest.Dial(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct{ Text string }
+	if err := c.Call(ctx, "a.b.Say", map[string]string{"text": "x"}, &got); err != nil || got.Text != "x" {
+		t.Errorf("%q, %v", got.Text, err)
+	}
+	var all []string
+	if err := c.Follow(ctx, "a.b.Count", nil, func(p json.RawMessage) error { all = append(all, string(p)); return nil }); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{`{"n":0}`, `{"n":1}`, `{"n":2}`, `{"n":3}`}, all); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
+	}
+	var told *varlinktest.Error
+	if err := c.Call(ctx, "a.b.Nay", nil, nil); !errors.As(err, &told) || told.Name != "org.varlink.service.MethodNotFound" {
+		t.Errorf("%v", err)
+	}
+	// Another one waits for its turn.
+	second, err := varlinktest.Dial(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan error, 1)
+	go func() { answered <- second.Call(ctx, "a.b.Say", map[string]string{"text": "y"}, &got) }()
+	c.Close()
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	second.Close()
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAServerOfNobodyEnds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Limits: Limits{Idle: 1}, Log: slog.New(slog.DiscardHandler)}
+	if err := s.Serve(t.Context(), l); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestASilentConnectionEnds(t *testing.T) {
+	path, _ := served(t, Limits{Silent: 1}, nil)
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("read: %v", err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{`{"method":"a.b","parameters":{"x":1},"more":true}`, `{"method":"a"}`, `[]`, `{`, "\xff", `{"method":1}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := parse(text)
+		if err != nil {
+			return
+		}
+		if intf, name := split(c.Method); intf+"."+name != c.Method {
+			t.Errorf("%q is %q and %q", c.Method, intf, name)
+		}
+		again, err := encode(map[string]any{"method": c.Method, "parameters": c.Parameters, "more": c.More, "oneway": c.Oneway, "upgrade": c.upgrade})
+		if err != nil || bytes.IndexByte(again, 0) != len(again)-1 {
+			t.Fatalf("%q, %v", again, err)
+		}
+		if back, err := parse(again[:len(again)-1]); err != nil || back.Method != c.Method || len(back.Parameters) != len(c.Parameters) {
+			t.Errorf("%q: %v", again, err)
+		}
+	})
+}

@@ -1,0 +1,206 @@
+package amdgpu
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/sysfs"
+	"dcm/internal/sorting"
+)
+
+// kfdNode is one node of the KFD topology: an active partition of a GPU, or a
+// CPU. The driver writes its properties in node_show of kfd_topology.c.
+type kfdNode struct {
+	id       int
+	domain   uint32
+	location uint32 // bus, device and function, and the partition's number, see address
+	minor    uint32 // of the DRM render node; 0 on a CPU
+	xcc      uint32 // XCCs of this partition, not of the GPU
+	simds    uint32 // of this partition
+	perCU    uint32 // SIMDs in a compute unit
+	hive     uint64
+	unique   string // of the partition, where the driver has one for each
+	banks    uint32 // of memory
+}
+
+// parseProperties reads a node's "name value" lines. Properties that are not
+// looked at may hold anything.
+func parseProperties(text string) (kfdNode, error) {
+	var n kfdNode
+	for line := ""; text != ""; {
+		line, text, _ = strings.Cut(text, "\n")
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		var err error
+		switch name {
+		case "domain":
+			n.domain, err = parse32(value)
+		case "location_id":
+			n.location, err = parse32(value)
+		case "drm_render_minor":
+			n.minor, err = renderMinor(value)
+		case "num_xcc":
+			n.xcc, err = parse32(value)
+		case "simd_count":
+			n.simds, err = parse32(value)
+		case "simd_per_cu":
+			n.perCU, err = parse32(value)
+		case "hive_id":
+			n.hive, err = strconv.ParseUint(value, 10, 64)
+		case "unique_id":
+			n.unique = value
+		case "mem_banks_count":
+			n.banks, err = parse32(value)
+		}
+		if err != nil {
+			return kfdNode{}, fmt.Errorf("property %s is %q, not a number", name, value)
+		}
+	}
+	return n, nil
+}
+
+func parse32(s string) (uint32, error) {
+	v, err := strconv.ParseUint(s, 10, 32)
+	return uint32(v), err
+}
+
+// renderMinor reads a minor number, which is -1 on a node without a DRM device.
+func renderMinor(s string) (uint32, error) {
+	if v, err := strconv.ParseInt(s, 10, 32); err == nil && v < 0 {
+		return 0, nil
+	}
+	return parse32(s)
+}
+
+// address is where the driver says that the node is. Of the location the low
+// sixteen bits are the PCI function; the partition's number is in the top four
+// bits or, on older drivers, added to the function's number
+// (kfd_topology_add_device, before and after "node id = location_id[31:28]").
+func (n kfdNode) address() partition.Address {
+	return partition.Address(fmt.Sprintf("%04x:%02x:%02x.%x",
+		n.domain, n.location>>8&0xff, n.location>>3&0x1f, n.location&7))
+}
+
+// byGPU sorts the nodes to the GPUs that they are partitions of: the function
+// named, or else the one in the same slot.
+func byGPU(nodes []kfdNode, gpus []*gpu.Function) map[partition.Address][]kfdNode {
+	owner := make(map[string]partition.Address)
+	for _, g := range slices.Backward(gpus) {
+		owner[string(g.Address)] = g.Address
+		owner[slot(g.Address)] = g.Address
+	}
+	parts := make(map[partition.Address][]kfdNode)
+	for _, k := range nodes {
+		a := k.address()
+		g, ok := owner[string(a)]
+		if !ok {
+			g, ok = owner[slot(a)]
+		}
+		if ok && k.minor > 0 {
+			parts[g] = append(parts[g], k)
+		}
+	}
+	return parts
+}
+
+// slot is the address without its function.
+func slot(a partition.Address) string {
+	s, _, _ := strings.Cut(string(a), ".")
+	return s
+}
+
+// topology returns the KFD's nodes in their order, which is that of a GPU's
+// partitions; none where there is no KFD.
+//
+// A node that the device cgroup forbids is unreadable, not absent
+// (kfd_devcgroup_check_permission): without its hive, a plan would be wrong.
+func (n *Node) topology() ([]kfdNode, error) {
+	dir, err := n.nodes()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the KFD topology: %w", err)
+	}
+	defer dir.Close()
+	names, err := sysfs.NamesIn(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the KFD topology: %w", err)
+	}
+	ids := names[:0]
+	for _, name := range names {
+		if _, err := strconv.Atoi(name); err == nil {
+			ids = append(ids, name)
+		}
+	}
+	nodes, errs := make([]kfdNode, len(ids)), make([]error, len(ids))
+	sysfs.Each(len(ids), func(i int) { nodes[i], errs[i] = readNode(dir, ids[i]) })
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	nodes = slices.DeleteFunc(nodes, func(n kfdNode) bool { return n.id == gone })
+	sorting.By(nodes, func(a, b kfdNode) int { return cmp.Compare(a.id, b.id) })
+	return nodes, nil
+}
+
+// nodes is the directory of the KFD's nodes.
+func (n *Node) nodes() (sysfs.Dir, error) {
+	return sysfs.OpenDir(n.sys("class/kfd/kfd/topology/nodes"))
+}
+
+// gone is the id of a node that was renumbered meanwhile.
+const gone = -1
+
+func readNode(dir sysfs.Dir, name string) (kfdNode, error) {
+	file := filepath.Join(name, "properties")
+	text, err := dir.Read(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return kfdNode{id: gone}, nil
+	}
+	if err != nil {
+		return kfdNode{}, fmt.Errorf("cannot read the KFD topology: %w", err)
+	}
+	node, err := parseProperties(text)
+	if err != nil {
+		return kfdNode{}, fmt.Errorf("%s: %w", dir.Path(file), err)
+	}
+	node.id, err = strconv.Atoi(name)
+	return node, err
+}
+
+// describe adds to d what the nodes of its partitions tell.
+func describe(d *gpu.Device, nodes []kfdNode) {
+	xcc, unique := 0, ""
+	// KFD's order is that of the partitions; their render nodes are registered in it.
+	sorting.By(nodes, func(a, b kfdNode) int { return cmp.Compare(a.minor, b.minor) })
+	for i, k := range nodes {
+		d.Parts = append(d.Parts, k.part(i))
+		xcc += int(k.xcc)
+		d.Hive = k.hive
+		d.RenderNodes = append(d.RenderNodes, gpu.RenderNode(int(k.minor)))
+		if unique == "" {
+			unique = k.unique
+		}
+		if unique != k.unique { // the partitions' own
+			unique = "differs"
+		}
+	}
+	// A partition whose DRM device did not fit into the kernel's minors is
+	// missing from the sum, but not from the GPU.
+	if xcc > 0 && xcc >= d.XCC {
+		d.XCC = xcc
+		d.Source["xcc"] = gpu.Sysfs
+	}
+	if d.UniqueID == "" && unique != "differs" {
+		d.UniqueID = unique
+	}
+}

@@ -1,0 +1,90 @@
+package amdgpu
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/sysfs"
+)
+
+// Describe reads what the driver shows of the functions, which are AMD's.
+func (n *Node) Describe(functions []*gpu.Function) error {
+	nodes, err := n.topology()
+	if err != nil && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	n.describeAll(functions, nodes, err)
+	return nil
+}
+
+// describeAll describes the functions by the KFD's nodes. If those are hidden, whose they
+// are is hidden, too: then every GPU that has partitions is withheld.
+func (n *Node) describeAll(functions []*gpu.Function, nodes []kfdNode, hidden error) {
+	parts := byGPU(nodes, functions)
+	sysfs.Each(len(functions), func(i int) {
+		f := functions[i]
+		if m, ok := partition.LookupModel(partition.AMD, f.Device.Device); ok {
+			f.Model, f.XCC = m.Name, m.XCC
+			f.Source["model"] = gpu.Table
+			if m.XCC > 0 {
+				f.Source["xcc"] = gpu.Table
+			}
+		}
+		if f.Err == nil {
+			f.Why, f.Err = n.look(f, parts[f.Address])
+		}
+		switch {
+		case f.Err == nil && f.Why == "" && hidden != nil:
+			f.Withheld, f.Err = true, fmt.Errorf("%w: %w", gpu.ErrWithheld, hidden)
+		case f.Err != nil:
+			f.Compute = ""
+		case f.Why == "":
+			// A switch is refused while a process is attached to the KFD, on older
+			// kernels to any GPU of it.
+			f.Closed = append([]string{"/dev/kfd"}, f.RenderNodes...)
+		}
+	})
+}
+
+// look reads what the amdgpu driver shows of the function, and tells why there
+// is nothing to partition.
+func (n *Node) look(f *gpu.Function, nodes []kfdNode) (why string, err error) {
+	switch {
+	case f.Driver == "":
+		return gpu.NotBound, nil
+	case f.Driver != driver:
+		return "bound to " + f.Driver + ", not to " + driver, nil
+	}
+	own, err := sysfs.OpenDir(n.sys("bus/pci/devices", string(f.Address)))
+	if err != nil {
+		return "", err
+	}
+	defer own.Close()
+	if f.UniqueID, err = own.Optional("unique_id"); err != nil {
+		return "", err
+	}
+	describe(&f.Device, nodes)
+	if f.Hive == 0 {
+		if f.Hive, err = hive(own); err != nil {
+			return "", err
+		}
+	}
+	shown, err := readModes(own, &f.GPU)
+	if err == nil && !shown {
+		return "no partition files: the driver shows no " + computeFile, nil
+	}
+	return "", err
+}
+
+// hive is the XGMI hive's id as the driver shows it without KFD
+// (amdgpu_xgmi.c), 0 for a GPU in none.
+func hive(own sysfs.Dir) (uint64, error) {
+	id, err := own.Number("xgmi_hive_info/xgmi_hive_id", 64)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	return id, err
+}

@@ -1,0 +1,96 @@
+package amdgpu
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/amdsmi/standin"
+	"dcm/internal/testkit/sim"
+	"dcm/internal/testkit/sim/simtest"
+)
+
+// BenchmarkInventory compares what `dcm gpus` does on eight GPUs by sysfs alone
+// with what it does when AMD's library adds to it, in time, and in dcm-smi's
+// memory. Over the simulated node, whose files cost more than the kernel's: the
+// library reads thousands of them.
+func BenchmarkInventory(b *testing.B) {
+	smiProgram(b) // sets TMPDIR, under which the node is mounted
+	node := simtest.Start(b, "mi300x-8", sim.Options{Cache: 300 * time.Millisecond})
+	roots := gpu.Roots{Sys: node.Sys, Proc: "/proc", Dev: node.Dev}
+	b.Run("sysfs", func(b *testing.B) { inventory(b, whole(roots)) })
+	b.Run("stand-in", func(b *testing.B) {
+		smi := standinOver(b, node.Sys, standin.Latest())
+		inventory(b, whole(roots, Library(smi, false)))
+		b.ReportMetric(peak(b, smi), "MiB-dcm-smi")
+	})
+	for _, r := range reals() {
+		b.Run(r.version, func(b *testing.B) {
+			smi := r.install(b, r.root(b), node.Sys)
+			inventory(b, whole(roots, Library(smi, false)))
+			b.ReportMetric(peak(b, smi), "MiB-dcm-smi")
+		})
+	}
+}
+
+func inventory(b *testing.B, n node) {
+	b.Helper()
+	for b.Loop() {
+		devices, err := n.Devices(b.Context())
+		if err == nil {
+			err = n.Enrich(b.Context(), devices)
+		}
+		if err != nil || len(devices) != 8 {
+			b.Fatalf("%d devices: %v", len(devices), err)
+		}
+	}
+}
+
+// peak is the most memory that dcm-smi is seen to have, in MiB. wait4(2) would
+// count what this process has too, from which it is started (vfork).
+func peak(b *testing.B, s SMI) float64 {
+	b.Helper()
+	var out bytes.Buffer
+	cmd := exec.CommandContext(b.Context(), s.Program, "--private")
+	cmd.Stdin, cmd.Stdout = bytes.NewReader(fmt.Appendf(nil, `{"do":"inventory","library":%q}`, s.Library)), &out
+	cmd.SysProcAttr = ownMounts()
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	most := 0
+	for {
+		select {
+		case err := <-ended:
+			if err != nil {
+				b.Fatalf("%v: %s", err, out.String())
+			}
+			return float64(most) / 1024
+		case <-tick.C:
+			most = max(most, highWater(cmd.Process.Pid))
+		}
+	}
+}
+
+// highWater reads VmHWM of proc_pid_status(5), in KiB; 0 of what has ended.
+func highWater(pid int) (kib int) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if n, _ := fmt.Sscanf(lines.Text(), "VmHWM: %d kB", &kib); n == 1 {
+			return kib
+		}
+	}
+	return 0
+}

@@ -1,0 +1,52 @@
+package amdgpu
+
+import (
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/worker/call"
+)
+
+// isolations lists the ways to keep from the host what the library leaves in /tmp,
+// best first. With --private the mounts of dcm-smi are its own, and it hides /tmp.
+func isolations() []call.Way {
+	private := []string{"--private"}
+	out := []call.Way{{Args: private, Attr: ownMounts()}, {Args: private, Attr: ownMountsAndUser()}}
+	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err == nil && privateTmp(string(mounts)) {
+		out = append(out, call.Way{Attr: call.Group()})
+	}
+	return out
+}
+
+func ownMounts() *syscall.SysProcAttr {
+	a := call.Group()
+	a.Unshareflags = unix.CLONE_NEWNS
+	return a
+}
+
+// ownMountsAndUser is for a caller without CAP_SYS_ADMIN. The user stays the
+// same.
+func ownMountsAndUser() *syscall.SysProcAttr {
+	a := call.Group()
+	a.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS
+	a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
+	a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+	a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // to mount there, for a user who is not root
+	return a
+}
+
+// privateTmp tells from /proc/self/mountinfo whether /tmp is that of a service
+// with PrivateTmp=yes (systemd.exec(5)), which is removed when the service ends.
+func privateTmp(mountinfo string) bool {
+	private := false
+	for line := range strings.Lines(mountinfo) {
+		const root, point = 3, 4
+		if f := strings.Fields(line); len(f) > point && f[point] == "/tmp" {
+			private = strings.Contains(f[root], "/systemd-private-") // the last mount is the one on top
+		}
+	}
+	return private
+}

@@ -1,0 +1,140 @@
+package amdgpu
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/gpu/partition"
+	"dcm/internal/sanitize"
+)
+
+// The request and the answer are those of dcm-smi; package amdsmi documents
+// them. They are written down twice because only dcm-smi may contain the code
+// that loads C.
+
+type smiRequest struct {
+	Do      string            `json:"do"`
+	Library string            `json:"library,omitempty"`
+	GPU     partition.Address `json:"gpu,omitempty"`
+	Mode    string            `json:"mode,omitempty"`
+}
+
+type smiReply struct {
+	Library string      `json:"library"`
+	Version string      `json:"version"`
+	Compute smiKnown    `json:"compute"`
+	Memory  smiKnown    `json:"memory"`
+	GPUs    []smiGPU    `json:"gpus"`
+	Set     *smiSet     `json:"set"`
+	Error   *smiFailure `json:"error"`
+}
+
+type smiKnown struct {
+	Known bool   `json:"known"`
+	Why   string `json:"why"`
+}
+
+type smiGPU struct {
+	Address       partition.Address `json:"address"`
+	Name          string            `json:"name"`
+	Vendor        uint16            `json:"vendor"`
+	Device        uint16            `json:"device"`
+	Serial        string            `json:"serial"`
+	UUID          string            `json:"uuid"`
+	Compute       string            `json:"compute"`
+	Memory        string            `json:"memory"`
+	Driver        string            `json:"driver"`
+	DriverVersion string            `json:"driverVersion"`
+	Notes         []string          `json:"notes"`
+}
+
+type smiSet struct {
+	GPU      partition.Address `json:"gpu"`
+	Mode     string            `json:"mode"`
+	Number   uint32            `json:"number"`
+	Function string            `json:"function"`
+	Before   string            `json:"before"`
+	After    string            `json:"after"`
+}
+
+type smiFailure struct {
+	Kind   string `json:"kind"`
+	Text   string `json:"text"`
+	Status uint32 `json:"status"`
+}
+
+func parseSMIReply(out []byte) (smiReply, error) {
+	var r smiReply
+	if err := sanitize.JSON(out, &r); err != nil {
+		return smiReply{}, fmt.Errorf("its answer is not JSON: %w", err)
+	}
+	return r, nil
+}
+
+func (r smiReply) library() SMILibrary {
+	return SMILibrary{File: r.Library, Version: r.Version, NoCompute: r.Compute.Why, NoMemory: r.Memory.Why}
+}
+
+// SMIError is a request that dcm-smi did not carry out.
+type SMIError struct {
+	Do   string            // the request
+	GPU  partition.Address // "" for one about all
+	Kind string            // of the library or dcm-smi, see package amdsmi; or "no-program", "no-answer", "deadline", "garbage"
+	// Status is the library's, where it gave one.
+	Status uint32
+	Err    error
+}
+
+func (e *SMIError) Error() string {
+	if e.GPU != "" {
+		return fmt.Sprintf("libamd_smi: %s of %s: %s", e.Do, e.GPU, e.Err)
+	}
+	return fmt.Sprintf("libamd_smi: %s: %s", e.Do, e.Err)
+}
+
+func (e *SMIError) Unwrap() error { return e.Err }
+
+// Absent reports that there is nothing to ask: no library, or no dcm-smi.
+func (e *SMIError) Absent() bool { return e.Kind == "not-found" || e.Kind == "no-program" }
+
+func (e *SMIError) Cure() string {
+	switch e.Kind {
+	case "refused":
+		return "" // the driver's error, whose cure is the same as without the library
+	case "unknown-number", "unknown-version":
+		return `Set [gpu] backend = "auto", so that modes are set through sysfs.`
+	case "untrusted":
+		return "Make the library, and every directory and link on the way to it, root's alone to write to, or name another one in [gpu] library."
+	case "not-found", "not-loaded", "unusable":
+		return `Install AMD's libamd_smi, name it in [gpu] library, or set [gpu] backend = "auto".`
+	}
+	return `The library is at fault; set [gpu] backend = "auto", so that modes are set through sysfs.`
+}
+
+// statusError is a failure with the errno that it stands for, so that it is
+// judged as the driver's own would be.
+type statusError struct {
+	text  string
+	errno error
+}
+
+func (e *statusError) Error() string { return e.text }
+
+func (e *statusError) Unwrap() error { return e.errno }
+
+// statusUnsupported is what the library makes of EOPNOTSUPP, ENOENT and EPERM.
+const statusUnsupported = 2
+
+// err turns the failure into an error. The statuses are those seen for writes
+// that a driver refused.
+func (f smiFailure) err() error {
+	errnos := map[uint32]error{
+		1: unix.EINVAL, 0xFFFFFFFF: unix.EINVAL, 55: unix.EINVAL,
+		statusUnsupported: unix.EOPNOTSUPP, 10: unix.EACCES, 30: unix.EBUSY, 34: unix.ENODEV, 42: unix.EIO, 43: unix.ENXIO,
+	}
+	if f.Kind == "refused" {
+		return &statusError{f.Text, errnos[f.Status]}
+	}
+	return &statusError{f.Text, nil}
+}

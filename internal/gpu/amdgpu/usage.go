@@ -1,0 +1,102 @@
+package amdgpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/openfiles"
+	"dcm/internal/linux/sysfs"
+)
+
+// Usage looks who uses the GPUs, see [openfiles.Look].
+func (n *Node) Usage(ctx context.Context) (gpu.Usage, error) {
+	return openfiles.Look(ctx, n.roots.Proc, n.deviceNodes, n.limits, n.tally)
+}
+
+// tally adds what the driver tells to what was seen.
+func (n *Node) tally(s *openfiles.Scan, u *gpu.Usage) error {
+	compute, err := sysfs.Numbers(n.sys("class/kfd/kfd/proc"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	u.Lost = nil
+	var closed []int
+	for _, pid := range compute {
+		switch {
+		case pid == os.Getpid():
+		case s.Seen(pid):
+			s.Also(pid, kfd)
+			if s.Only(pid, kfd) {
+				closed = append(closed, pid)
+			}
+		default:
+			u.Lost = append(u.Lost, pid)
+		}
+	}
+	if err := n.attached(s, closed); err != nil {
+		return err
+	}
+	u.Count, u.Modules, u.Counted = n.module().Uses()
+	u.Seen = s.Weight()
+	return nil
+}
+
+const kfd = "/dev/kfd"
+
+// attached adds the render nodes of partitions in which processes have memory without
+// having one open: KFD keeps the file of a node that a process has closed
+// (kfd_chardev.c: kfd_ioctl_acquire_vm), and what the process has there is in use.
+func (n *Node) attached(s *openfiles.Scan, pids []int) error {
+	memory := make(map[string][]gpu.Process)
+	for _, pid := range pids {
+		err := n.memoryOf(memory, n.sys("class/kfd/kfd/proc"), pid)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // it has ended
+			return err
+		}
+	}
+	if len(memory) == 0 {
+		return nil
+	}
+	dir, err := n.nodes()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	names, err := sysfs.NamesIn(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		id, err := dir.Read(filepath.Join(name, "gpu_id"))
+		if err != nil || len(memory[id]) == 0 {
+			continue // one that is hidden from here is for others to tell of
+		}
+		node, err := readNode(dir, name)
+		if err != nil {
+			return err
+		}
+		if node.id == gone {
+			continue
+		}
+		for _, process := range memory[id] {
+			s.Also(process.PID, gpu.RenderNode(int(node.minor)))
+		}
+	}
+	return nil
+}
+
+func (n *Node) module() gpu.Module { return gpu.Module{Sys: n.roots.Sys, Name: driver} }
+
+// Tally is the module's use count, with the KFD's list.
+func (n *Node) Tally() string {
+	count, modules, ok := n.module().Uses()
+	compute, _ := sysfs.Numbers(n.sys("class/kfd/kfd/proc"))
+	slices.Sort(compute)
+	return fmt.Sprint(count, modules, ok, compute)
+}

@@ -1,0 +1,54 @@
+package amdgpu
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/gpu"
+	"dcm/internal/testkit/sim"
+	"dcm/internal/testkit/sim/simtest"
+)
+
+// inFlight opens the file and sends it to a socket from which nobody takes it: no
+// process has it open, and it is open.
+func inFlight(t *testing.T, file string) (end func()) {
+	t.Helper()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Sendmsg(pair[0], []byte{0}, unix.UnixRights(int(f.Fd())), nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	return func() {
+		unix.Close(pair[0])
+		unix.Close(pair[1])
+	}
+}
+
+func TestAFileInFlightIsMissedByTheCount(t *testing.T) {
+	s := simtest.Start(t, "mi300x-8", sim.Options{})
+	n := whole(gpu.Roots{Sys: s.Sys, Proc: "/proc", Dev: s.Dev})
+	if u := n.usageOf(t); !u.Nobody(0) {
+		t.Errorf("usage %+v of a driver that nobody uses", u)
+	}
+	end := inFlight(t, filepath.Join(s.Dev, "dri/renderD128"))
+	if u := n.usageOf(t); u.Unseen() != 1 || u.Nobody(0) || len(u.Holders) > 0 {
+		t.Errorf("usage %+v, want one use that is not seen", u)
+	}
+	end()
+	ctx := patient(t)
+	for u := n.usageOf(t); !u.Nobody(0); u = n.usageOf(t) { // the last close is told to the node by and by
+		if ctx.Err() != nil {
+			t.Fatalf("usage %+v after the end", u)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package nvidia
+
+import (
+	"testing"
+
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+)
+
+// What a look and a change cost is told by what the library was called for: the times are
+// those of a stand-in.
+
+// BenchmarkLook is all that a run does which finds nothing to do.
+func BenchmarkLook(b *testing.B) {
+	n := newBench(b, "h100-8")
+	if err := n.make(map[string]int{"1g.10gb": 7}, 0, 1, 2, 3, 4, 5, 6, 7); err != nil {
+		b.Fatal(err)
+	}
+	n.calls()
+	looks, loads := 0, 0
+	for b.Loop() {
+		n.gpus()
+		looks++
+		loads += n.calls()["-"]
+	}
+	b.ReportMetric(float64(loads)/float64(looks), "loads/look")
+}
+
+// BenchmarkOneOfEight changes one GPU, from one geometry to another.
+func BenchmarkOneOfEight(b *testing.B) {
+	n := newBench(b, "h100-8")
+	devices := n.gpus()
+	ways := []map[string]int{{"1g.10gb": 7}, {"3g.40gb": 2}}
+	own, others, changes := 0, 0, 0
+	for b.Loop() {
+		steps := n.planned(ways[changes%2], 2)
+		n.calls()
+		for len(steps) > 0 {
+			now, later := steps.Round()
+			if err := n.node.Make(b.Context(), now, func(partition.Step, bool, error) {}); err != nil {
+				b.Fatal(err)
+			}
+			steps = later
+		}
+		changes++
+		for address, calls := range n.calls() {
+			switch address {
+			case string(devices[2].Address):
+				own += calls
+			case "-":
+			default:
+				others += calls
+			}
+		}
+	}
+	b.ReportMetric(float64(own)/float64(changes), "calls/change")
+	b.ReportMetric(float64(others)/float64(changes), "calls-for-others/change")
+}
+
+func (b *bench) planned(counts map[string]int, which int) partition.Steps {
+	b.t.Helper()
+	m, err := partition.NewMIG(counts)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	devices := b.gpus()
+	steps, err := partition.Plan(partition.Layout{Shapes: map[partition.Address]partition.Shape{devices[which].Address: {MIG: &m}}}, gpu.Partitionable(devices))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return steps
+}
+
+func TestALookLoadsTheLibraryOnce(t *testing.T) {
+	b := newBench(t, "h100-8")
+	if err := b.make(map[string]int{"1g.10gb": 7}, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	b.calls()
+	for range 3 {
+		b.gpus()
+		if got := b.calls()["-"]; got != 1 {
+			t.Errorf("it was loaded %d times", got)
+		}
+	}
+	if _, err := b.node.Usage(t.Context()); err != nil || len(b.calls()) > 0 {
+		t.Errorf("who uses the GPUs is asked of the library: %v", err)
+	}
+}

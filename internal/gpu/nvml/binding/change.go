@@ -1,0 +1,244 @@
+package binding
+
+import (
+	"slices"
+
+	"dcm/internal/gpu/nvml"
+	"dcm/internal/gpu/partition"
+)
+
+// open returns what a change works on: the GPU by a new handle, with its mode and, if
+// that is on, its profiles.
+func (l *library) open(a partition.Address) (looker, error) {
+	k := l.looker(a)
+	var err error
+	if k.device, err = l.device(a); err != nil {
+		return k, err
+	}
+	if err := k.identity(); err != nil {
+		return k, err
+	}
+	if k.gpu.MIG, err = l.mode(k.device); err != nil {
+		return k, err
+	}
+	if k.gpu.MIG == nil {
+		return k, nvml.Fail(nvml.NotSupported, "the GPU at %s has no MIG", a)
+	}
+	if k.gpu.MIG.Current {
+		err = k.profiles()
+	}
+	return k, err
+}
+
+// setMode sets the mode, if it is another or another one is pending. The instances of a
+// GPU that is to leave MIG go before.
+func (l *library) setMode(a partition.Address, on bool) error {
+	if err := l.need(symSetMIGMode, symDestroy, symDestroyCompute, symInstances, symCInstances); err != nil {
+		return err
+	}
+	k, err := l.open(a)
+	if err != nil {
+		return err
+	}
+	if *k.gpu.MIG == (nvml.MIGMode{Current: on, Pending: on}) {
+		return nil
+	}
+	if err := k.allowed(); err != nil {
+		return err
+	}
+	if k.gpu.MIG.Current && !on {
+		if err := k.destroyAll(); err != nil {
+			return err
+		}
+	}
+	want, activation := uint32(0), uint32(0)
+	if on {
+		want = 1
+	}
+	if err := l.call(symSetMIGMode, func() uint32 { return l.setMIGMode(k.device, want, &activation) }); err != nil {
+		return err
+	}
+	// The function has succeeded; whether the mode has changed is another matter.
+	if activation != nvml.StatusSuccess {
+		return nvml.FailStatus(activation, "the driver took the mode for %s and could not change to it", a)
+	}
+	return nil
+}
+
+// allowed refuses what the driver would try and not survive.
+func (k looker) allowed() error {
+	switch k.gpu.Virtualization {
+	case nvml.VGPUGuest:
+		return nvml.Fail(nvml.NotSupported, "%s is a vGPU: only the host changes its mode", k.gpu.Address)
+	case nvml.Passthrough:
+		if yes, _ := k.library.resetless(k.device); yes == nil || !*yes {
+			return nvml.Fail(nvml.ResetRequired, "%s is passed through and changes its mode with a reset, which hangs it until the machine restarts: set the mode on the host", k.gpu.Address)
+		}
+	}
+	return nil
+}
+
+func (l *library) clear(a partition.Address) error {
+	if err := l.need(symDestroy, symDestroyCompute, symInstances, symCInstances); err != nil {
+		return err
+	}
+	k, err := l.open(a)
+	if err != nil || !k.gpu.MIG.Current {
+		return err
+	}
+	return k.destroyAll()
+}
+
+// destroyAll destroys the compute instances before the GPU instances.
+func (k looker) destroyAll() error {
+	list, err := k.list()
+	if err != nil {
+		return err
+	}
+	for _, i := range list {
+		for n, c := range i.compute {
+			if err := k.call(symDestroyCompute, func() uint32 { return k.destroyCompute(c) }); err != nil {
+				return about(err, "%s in instance %d of %s", i.Compute[n].Profile, i.ID, k.gpu.Address)
+			}
+		}
+	}
+	for _, i := range list {
+		if err := k.call(symDestroy, func() uint32 { return k.destroy(i.handle) }); err != nil {
+			return about(err, "instance %d (%s at slot %d) of %s", i.ID, i.Profile, i.Place.Start, k.gpu.Address)
+		}
+	}
+	return nil
+}
+
+// fill makes instances. All that can be known to be wrong is known before the first.
+func (l *library) fill(a partition.Address, want []partition.Instance) error {
+	if err := l.need(symCreateAt, symCreateCompute, symInfo, symCProfile, symInstances, symCInstances); err != nil {
+		return err
+	}
+	k, err := l.open(a)
+	if err != nil {
+		return err
+	}
+	if !k.gpu.MIG.Current {
+		return nvml.Fail(nvml.NotSupported, "MIG is off on %s", a)
+	}
+	profiles := make([]nvml.Profile, len(want))
+	for i, w := range want {
+		if profiles[i], err = k.offered(w); err != nil {
+			return err
+		}
+	}
+	for i, w := range want {
+		if err := k.create(w, profiles[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// offered finds the profile that an instance is of.
+func (k looker) offered(w partition.Instance) (nvml.Profile, error) {
+	var names []string
+	for _, p := range k.gpu.Profiles {
+		names = append(names, p.Name)
+		if p.Name != w.Profile {
+			continue
+		}
+		if !slices.ContainsFunc(p.Places, func(place nvml.Placement) bool { return place.Start == w.Start }) {
+			return p, nvml.Fail(nvml.NoProfile, "%s cannot be at slot %d of %s: it has %v", w.Profile, w.Start, k.gpu.Address, p.Places)
+		}
+		return p, nil
+	}
+	return nvml.Profile{}, nvml.Fail(nvml.NoProfile, "%s is no profile of %s: it has %s", w.Profile, k.gpu.Address, partition.List(names))
+}
+
+func (k looker) create(w partition.Instance, p nvml.Profile) error {
+	b := newBuffer()
+	b.put32(placementStart, uint32(w.Start))
+	b.put32(placementLength, uint32(p.Places[0].Size))
+	var instance uintptr
+	err := k.call(symCreateAt, func() uint32 { return k.createAt(k.device, uint32(p.ID), &b[0], &instance) })
+	if err == nil && instance == 0 {
+		err = nvml.Fail(nvml.Garbage, "%s gives no handle", symCreateAt)
+	}
+	if err != nil {
+		return about(err, "%s at slot %d of %s", w.Profile, w.Start, k.gpu.Address)
+	}
+	offered, err := k.computeProfiles(instance, p.ID)
+	if err != nil {
+		return about(err, "the compute instances of %s at slot %d of %s", w.Profile, w.Start, k.gpu.Address)
+	}
+	names := w.Compute
+	if len(names) == 0 {
+		names = []string{w.Profile}
+	}
+	for _, name := range names {
+		if err := k.createComputeIn(instance, name, p, offered); err != nil {
+			return about(err, "%s in %s at slot %d of %s", name, w.Profile, w.Start, k.gpu.Address)
+		}
+	}
+	return nil
+}
+
+func (k looker) createComputeIn(instance uintptr, name string, p nvml.Profile, offered []computeProfile) error {
+	parsed, err := partition.ParseMIGProfile(name)
+	if err != nil {
+		return nvml.Fail(nvml.BadRequest, "%w", err)
+	}
+	slicesWanted := parsed.Compute
+	if slicesWanted == 0 {
+		slicesWanted = p.Slices
+	}
+	at := slices.IndexFunc(offered, func(c computeProfile) bool { return c.slices == slicesWanted })
+	if at < 0 {
+		return nvml.Fail(nvml.NoProfile, "there is no compute instance of %d slices", slicesWanted)
+	}
+	var compute uintptr
+	return k.call(symCreateCompute, func() uint32 { return k.createCompute(instance, offered[at].id, &compute) })
+}
+
+// about says what an error is about, and keeps its kind.
+func about(err error, format string, args ...any) error {
+	f := *nvml.AsFailure(err)
+	f.Text = nvml.AsFailure(nvml.Fail(f.Kind, format, args...)).Text + ": " + f.Text
+	return &f
+}
+
+// readBack compares what is there with what was asked for.
+func readBack(r nvml.Request, now nvml.GPU) error {
+	switch {
+	case now.MIG == nil:
+		return nvml.Fail(nvml.Mismatch, "%s has no MIG any more", r.GPU)
+	case r.Do == nvml.Clear && len(now.Instances) > 0:
+		return nvml.Fail(nvml.Mismatch, "%s was cleared, and has %d instances", r.GPU, len(now.Instances))
+	case r.Do == nvml.Mode && now.MIG.Current != *r.On && now.MIG.Pending == *r.On:
+		return nvml.Fail(nvml.ResetRequired, "the mode of %s was set, and takes effect with a reset", r.GPU)
+	case r.Do == nvml.Mode && now.MIG.Current != *r.On:
+		return nvml.Fail(nvml.Mismatch, "the mode of %s was set, and is not read back", r.GPU)
+	}
+	for _, w := range r.Instances {
+		if err := made(w, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// made tells whether an instance is there as it was wanted.
+func made(w partition.Instance, now nvml.GPU) error {
+	at := slices.IndexFunc(now.Instances, func(i nvml.Instance) bool { return i.Profile == w.Profile && i.Place.Start == w.Start })
+	if at < 0 {
+		return nvml.Fail(nvml.Mismatch, "%s was made at slot %d of %s, and is not read back", w.Profile, w.Start, now.Address)
+	}
+	var have []string
+	for _, c := range now.Instances[at].Compute {
+		have = append(have, c.Profile)
+	}
+	one := func(compute []string) partition.MIG {
+		return partition.MIG{Instances: []partition.Instance{{Profile: w.Profile, Start: w.Start, Compute: compute}}}
+	}
+	if len(have) == 0 || !one(have).Same(one(w.Compute)) {
+		return nvml.Fail(nvml.Mismatch, "%s at slot %d of %s was made with compute instances %q, and %q are read back", w.Profile, w.Start, now.Address, w.Compute, have)
+	}
+	return nil
+}

@@ -1,0 +1,300 @@
+package binding
+
+import (
+	"fmt"
+	"slices"
+
+	"dcm/internal/gpu/nvml"
+	"dcm/internal/gpu/partition"
+)
+
+// looker gathers what the library tells of one GPU. What cannot be read is a note: a
+// name is worth showing even if there is no UUID.
+type looker struct {
+	*library
+	device uintptr
+	gpu    *nvml.GPU
+	inside map[int][]computeProfile // of GPU instances, by the id of their profile
+
+	unnamed *[]unnamedProfile
+}
+
+func (l *library) looker(a partition.Address) looker {
+	return looker{library: l, gpu: &nvml.GPU{Address: a}, inside: make(map[int][]computeProfile), unnamed: new([]unnamedProfile)}
+}
+
+func (l *library) look(a partition.Address, usage bool) nvml.GPU {
+	k := l.looker(a)
+	var err error
+	if k.device, err = l.device(a); err == nil {
+		err = k.all(usage)
+	}
+	k.gpu.Error = nvml.AsFailure(err)
+	return *k.gpu
+}
+
+// all reads all. A GPU that is lost, or another than the one asked for, is an error.
+func (k looker) all(usage bool) error {
+	if err := k.identity(); err != nil {
+		return err
+	}
+	mode, err := k.mode(k.device)
+	if err != nil {
+		return err
+	}
+	k.gpu.MIG = mode
+	if mode != nil {
+		k.note("resetless", k.resetless())
+		if err := k.slots(usage); err != nil {
+			return err
+		}
+	}
+	k.processes()
+	if usage {
+		u, err := k.usage(k.device)
+		k.note("usage", err)
+		k.gpu.Usage = u
+	}
+	return nil
+}
+
+// slots reads what the GPU offers and, with MIG on, what is there. Then what cannot be
+// read is an error: an instance that is not told of would be taken for free slots.
+func (k looker) slots(usage bool) error {
+	err := k.profiles()
+	if !k.gpu.MIG.Current {
+		k.note("profiles", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	list, err := k.list()
+	for _, i := range list {
+		k.gpu.Instances = append(k.gpu.Instances, i.Instance)
+	}
+	if err != nil {
+		return err
+	}
+	k.devices(usage)
+	return k.complete()
+}
+
+// complete returns an error if a MIG device is in an instance that was not listed, because
+// the library has its profile at an index that was not read.
+func (k looker) complete() error {
+	for _, d := range k.gpu.Devices {
+		if d.GPUInstance < 0 {
+			continue
+		}
+		at := slices.IndexFunc(k.gpu.Instances, func(i nvml.Instance) bool { return i.ID == d.GPUInstance })
+		if at < 0 {
+			return nvml.Fail(nvml.Garbage, "%s is in instance %d, which is not listed", d.UUID, d.GPUInstance)
+		}
+		listed := slices.ContainsFunc(k.gpu.Instances[at].Compute, func(c nvml.ComputeInstance) bool { return c.ID == d.ComputeInstance })
+		if d.ComputeInstance >= 0 && !listed {
+			return nvml.Fail(nvml.Garbage, "%s is compute instance %d of instance %d, which is not listed", d.UUID, d.ComputeInstance, d.GPUInstance)
+		}
+	}
+	return nil
+}
+
+func (k looker) note(what string, err error) {
+	if err != nil {
+		k.gpu.Notes = append(k.gpu.Notes, what+": "+err.Error())
+	}
+}
+
+func (k looker) identity() error {
+	b := newBuffer()
+	err := k.call(symPCI, func() uint32 { return k.pci(k.device, &b[0]) })
+	if kindOf(err) == nvml.Lost {
+		return err
+	}
+	k.note("PCI", err)
+	if err == nil {
+		if at := fmt.Sprintf("%04x:%02x:%02x.0", b.u32(pciDomain), b.u32(pciBus), b.u32(pciDevice)); at != string(k.gpu.Address) {
+			return nvml.Fail(nvml.Garbage, "asked for %s, the library has %s", k.gpu.Address, at)
+		}
+		k.gpu.Device, k.gpu.Subsystem = b.u32(pciDeviceID), b.u32(pciSubsystem)
+	}
+	k.gpu.UUID = k.text(symUUID, k.device, k.uuid)
+	k.gpu.Name = k.text(symName, k.device, k.name)
+	var minor uint32
+	err = k.call(symMinor, func() uint32 { return k.minor(k.device, &minor) })
+	k.note("minor", err)
+	if n := int(minor); err == nil && n < 1<<16 {
+		k.gpu.Minor = &n
+	}
+	k.gpu.Virtualization, err = k.virtualized(k.device)
+	k.note("virtualization", err)
+	return nil
+}
+
+// text reads a text; it is a note if there is none.
+func (k looker) text(name string, handle uintptr, read func(uintptr, *byte, uint32) uint32) string {
+	b := newBuffer()
+	err := k.call(name, func() uint32 { return read(handle, &b[0], nameLength) })
+	out := b.text(0, nameLength)
+	if err == nil && out == "" {
+		err = nvml.Fail(nvml.Garbage, "%s gives no text", name)
+	}
+	k.note(name, err)
+	if err != nil {
+		return ""
+	}
+	return out
+}
+
+func (l *library) virtualized(device uintptr) (string, error) {
+	var mode uint32
+	if err := l.call(symVirtualization, func() uint32 { return l.virtualization(device, &mode) }); err != nil {
+		return "", err
+	}
+	names := []string{nvml.Bare, nvml.Passthrough, nvml.VGPUGuest, nvml.VGPUHost, nvml.VSGAHost}
+	if int64(mode) >= int64(len(names)) {
+		return "", nvml.Fail(nvml.Garbage, "%s tells of mode %d", symVirtualization, mode)
+	}
+	return names[mode], nil
+}
+
+// mode returns nil for a GPU without MIG.
+func (l *library) mode(device uintptr) (*nvml.MIGMode, error) {
+	var current, pending uint32
+	err := l.call(symMIGMode, func() uint32 { return l.migMode(device, &current, &pending) })
+	switch {
+	case kindOf(err) == nvml.NotSupported:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case current > 1 || pending > 1:
+		return nil, nvml.Fail(nvml.Garbage, "%s tells of modes %d and %d", symMIGMode, current, pending)
+	}
+	return &nvml.MIGMode{Current: current == 1, Pending: pending == 1}, nil
+}
+
+// resetless asks whether the mode changes without a reset.
+func (k looker) resetless() error {
+	yes, err := k.library.resetless(k.device)
+	k.gpu.Resetless = yes
+	return err
+}
+
+func (l *library) resetless(device uintptr) (*bool, error) {
+	const isResetless = 184
+	b := newBuffer()
+	b.put32(fieldID, isResetless)
+	if err := l.call(symFields, func() uint32 { return l.fields(device, 1, &b[0]) }); err != nil {
+		return nil, err
+	}
+	if status := b.u32(fieldReturn); status != 0 {
+		return nil, nvml.FailStatus(status, "field %d", isResetless)
+	}
+	yes := b.u32(fieldValue)&1 == 1
+	return &yes, nil
+}
+
+func (l *library) usage(device uintptr) (*nvml.Usage, error) {
+	b := newBuffer()
+	if err := l.call(symMemory, func() uint32 { return l.memory(device, &b[0]) }); err != nil {
+		return nil, err
+	}
+	u := &nvml.Usage{MemoryTotal: b.u64(memoryTotal), MemoryUsed: b.u64(memoryUsed)}
+	if u.MemoryUsed > u.MemoryTotal {
+		return nil, nvml.Fail(nvml.Garbage, "%s tells of %d bytes used of %d", symMemory, u.MemoryUsed, u.MemoryTotal)
+	}
+	b = newBuffer()
+	// Drivers tell it of few MIG devices.
+	if l.call(symUtilization, func() uint32 { return l.utilization(device, &b[0]) }) == nil {
+		if percent := int(b.u32(0)); percent <= 100 {
+			u.Utilization = &percent
+		}
+	}
+	return u, nil
+}
+
+// devices lists the MIG devices.
+func (k looker) devices(usage bool) {
+	var most uint32
+	err := k.call(symMaxDevices, func() uint32 { return k.maxDevices(k.device, &most) })
+	if err == nil && most > maxHandles {
+		err = nvml.Fail(nvml.Garbage, "%s tells of %d", symMaxDevices, most)
+	}
+	if err != nil {
+		k.note("MIG devices", err)
+		return
+	}
+	for i := range most {
+		var mig uintptr
+		err := k.call(symMIGDevice, func() uint32 { return k.migDevice(k.device, i, &mig) })
+		if statusOf(err) == nvml.StatusNotFound {
+			continue
+		}
+		if err != nil {
+			k.note("MIG devices", err)
+			return
+		}
+		k.gpu.Devices = append(k.gpu.Devices, k.migDeviceOf(mig, usage))
+	}
+}
+
+func (k looker) migDeviceOf(mig uintptr, usage bool) nvml.Device {
+	d := nvml.Device{UUID: k.text(symUUID, mig, k.uuid), GPUInstance: k.number(symInstanceOf, mig, k.instanceOf), ComputeInstance: k.number(symComputeOf, mig, k.computeOf)}
+	if usage {
+		u, err := k.usage(mig)
+		k.note("usage of "+d.UUID, err)
+		d.Usage = u
+	}
+	return d
+}
+
+// number reads a number; -1 if there is none.
+func (k looker) number(name string, handle uintptr, read func(uintptr, *uint32) uint32) int {
+	var n uint32
+	err := k.call(name, func() uint32 { return read(handle, &n) })
+	k.note(name, err)
+	if err != nil || n > 1<<16 {
+		return -1
+	}
+	return int(n)
+}
+
+// processes lists what runs on the GPU, as far as the driver tells: what uses CUDA or
+// graphics there.
+func (k looker) processes() {
+	for _, s := range []struct {
+		name     string
+		list     func(uintptr, *uint32, *byte) uint32
+		graphics bool
+	}{{symCompute, k.compute, false}, {symGraphics, k.graphics, true}} {
+		const most = bufferSize / processSize
+		b, n := newBuffer(), uint32(most)
+		err := k.call(s.name, func() uint32 { return s.list(k.device, &n, &b[0]) })
+		if err == nil && n > most {
+			err = nvml.Fail(nvml.Garbage, "%s tells of %d processes", s.name, n)
+		}
+		if err != nil {
+			if kindOf(err) != nvml.NotSupported {
+				k.note("processes", err)
+			}
+			continue
+		}
+		for i := range int(n) {
+			k.gpu.Processes = append(k.gpu.Processes, process(b[i*processSize:], s.graphics))
+		}
+	}
+}
+
+func process(b buffer, graphics bool) nvml.Process {
+	p := nvml.Process{PID: int(b.u32(processPID)), Graphics: graphics, Memory: b.u64(processMemory), GPUInstance: -1, ComputeInstance: -1}
+	if p.Memory == 1<<64-1 {
+		p.Memory = 0 // not told
+	}
+	if gi := b.u32(processInstance); gi < 1<<16 {
+		p.GPUInstance = int(gi)
+	}
+	if ci := b.u32(processCInst); ci < 1<<16 {
+		p.ComputeInstance = int(ci)
+	}
+	return p
+}

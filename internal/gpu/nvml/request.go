@@ -1,0 +1,129 @@
+package nvml
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"dcm/internal/gpu/partition"
+)
+
+// Op is what a request asks for.
+type Op string
+
+// The requests.
+const (
+	Look  Op = "look"
+	Mode  Op = "mode"
+	Fill  Op = "fill"
+	Clear Op = "clear"
+)
+
+// Request is one thing to do.
+type Request struct {
+	Do      Op     `json:"do"`
+	Library string `json:"library,omitempty"` // "": the usual places
+
+	// For a look.
+	GPUs  []partition.Address `json:"gpus,omitempty"`
+	Usage bool                `json:"usage,omitempty"`
+	Nodes bool                `json:"nodes,omitempty"` // missing device nodes may be made: a change follows
+
+	// For a change.
+	GPU       partition.Address    `json:"gpu,omitempty"`
+	On        *bool                `json:"on,omitempty"`
+	Instances []partition.Instance `json:"instances,omitempty"`
+}
+
+// MaxGPUs is how many GPUs a look takes: the driver knows 32 minors that can be cut up.
+const MaxGPUs = 64
+
+// MaxInstances is how many instances a fill takes.
+const MaxInstances = 32
+
+// ParseRequest accepts one JSON object; an unknown key, or anything that does not
+// belong to what is asked for, is an error.
+func ParseRequest(data []byte) (Request, error) {
+	var r Request
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		return Request{}, Fail(BadRequest, "not a request: %w", err)
+	}
+	if d.More() {
+		return Request{}, Fail(BadRequest, "not a request: something follows the object")
+	}
+	return r, r.Check()
+}
+
+// Looks reports whether the request changes nothing.
+func (r Request) Looks() bool { return r.Do == Look }
+
+// Check returns what is wrong with the request.
+func (r Request) Check() error {
+	if !slices.Contains([]Op{Look, Mode, Fill, Clear}, r.Do) {
+		return Fail(BadRequest, "unknown request %q: accepted are %s", r.Do, partition.List([]Op{Look, Mode, Fill, Clear}))
+	}
+	if r.Looks() {
+		return r.checkLook()
+	}
+	switch {
+	case len(r.GPUs) > 0 || r.Usage || r.Nodes:
+		return Fail(BadRequest, "%q takes neither gpus nor usage nor nodes", r.Do)
+	case (r.On != nil) != (r.Do == Mode):
+		return Fail(BadRequest, "on belongs to %q, and only there", Mode)
+	case (len(r.Instances) > 0) != (r.Do == Fill):
+		return Fail(BadRequest, "instances belong to %q, and only there", Fill)
+	case len(r.Instances) > MaxInstances:
+		return Fail(BadRequest, "%d instances: at most %d", len(r.Instances), MaxInstances)
+	}
+	for _, i := range r.Instances {
+		if err := checkInstance(i); err != nil {
+			return err
+		}
+	}
+	return checkAddress(r.GPU)
+}
+
+func (r Request) checkLook() error {
+	if r.GPU != "" || r.On != nil || len(r.Instances) > 0 {
+		return Fail(BadRequest, "%q takes neither gpu nor on nor instances", r.Do)
+	}
+	if len(r.GPUs) > MaxGPUs {
+		return Fail(BadRequest, "%d GPUs: at most %d", len(r.GPUs), MaxGPUs)
+	}
+	for _, a := range r.GPUs {
+		if err := checkAddress(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkAddress(gpu partition.Address) error {
+	if a, err := partition.ParseAddress(string(gpu)); err != nil || a != gpu {
+		return Fail(BadRequest, "a GPU must be a PCI address like 0000:41:00.0, not %q", gpu)
+	}
+	return nil
+}
+
+func checkInstance(i partition.Instance) error {
+	gi, err := partition.ParseMIGProfile(i.Profile)
+	switch {
+	case err != nil:
+		return Fail(BadRequest, "%w", err)
+	case gi.Compute != 0 || gi.String() != i.Profile:
+		return Fail(BadRequest, "%q is not the profile of a GPU instance", i.Profile)
+	case i.Start < 0 || i.Start > 63:
+		return Fail(BadRequest, "%s at slot %d: an instance has to have its place", i.Profile, i.Start)
+	}
+	for _, name := range i.Compute {
+		if ci, err := partition.ParseMIGProfile(name); err != nil || ci.GPUInstance() != i.Profile || ci.String() != name {
+			return Fail(BadRequest, "%q is not the profile of a compute instance in %s", name, i.Profile)
+		}
+	}
+	if len(i.Compute) > gi.Slices {
+		return Fail(BadRequest, "%d compute instances in %s: it has %d slices", len(i.Compute), i.Profile, gi.Slices)
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package standin
+
+import (
+	"fmt"
+	"strings"
+
+	"dcm/internal/gpu/partition"
+)
+
+// memory is what a board has, in MB: its name for all of it says so.
+func memory(b partition.Board) (mb int) {
+	for _, s := range b.Slots {
+		if p, err := partition.ParseMIGProfile(s.Name); err == nil {
+			mb = max(mb, p.Memory<<10)
+		}
+	}
+	return mb
+}
+
+// New is a machine with these boards at these addresses, with MIG off and the driver
+// loaded, of a version like 580.82.07 or of an older branch, 535 or 550.
+func New(driver, board string, addresses ...partition.Address) (State, error) {
+	s := State{Driver: driver, NVML: "13." + driver, Epoch: 1, Loaded: true, Knobs: quirks(driver)}
+	for _, a := range addresses {
+		if err := s.Add(board, a); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// quirks are the knobs for what drivers do not tell. All have the functions that dcm calls.
+func quirks(driver string) []string {
+	switch branch, _, _ := strings.Cut(driver, "."); branch {
+	case "535":
+		return []string{"no-third-version", "profiles-with-mig"}
+	case "550":
+		return []string{"names-with-mig"}
+	}
+	return nil
+}
+
+// Add adds a GPU.
+func (s *State) Add(board string, a partition.Address) error {
+	b, ok := partition.LookupBoard(board)
+	if !ok {
+		return fmt.Errorf("there is no board %q", board)
+	}
+	total := memory(b)
+	n := len(s.GPUs)
+	g := GPU{
+		Address: a, Device: uint32(b.Device)<<16 | 0x10de, Subsystem: 0x14f010de, Minor: n, UUID: fmt.Sprintf("GPU-6c2b7e1f-0000-4000-8000-%012x", 0xd000+n),
+		Memory: total, MIG: true, Kept: b.Resets, Resetless: 1, Name: "NVIDIA " + board,
+	}
+	if g.Kept {
+		g.Resetless = 0
+	}
+	whole := 0 // slots
+	for _, p := range b.Slots {
+		whole = max(whole, p.Starts[len(p.Starts)-1]+p.Size)
+	}
+	for _, p := range b.Slots {
+		name, err := partition.ParseMIGProfile(p.Name)
+		if err != nil {
+			return err
+		}
+		g.Profiles = append(g.Profiles, Profile{
+			Index: index(name, p.Size, whole), ID: p.ID, Slices: name.Slices, Memory: total*p.Size/whole - 256, Max: p.Max, Size: p.Size, Starts: p.Starts, Name: p.Name,
+		})
+	}
+	s.GPUs = append(s.GPUs, g)
+	return nil
+}
+
+// index is the number that the library has for a kind of profile.
+func index(p partition.MIGProfile, size, whole int) int {
+	double := p.Slices == 1 && size == 2 && whole == 8
+	switch p.Attribute {
+	case "+me":
+		return map[int]int{1: 7, 2: 8}[p.Slices]
+	case "+gfx":
+		return map[int]int{1: 10, 2: 11, 4: 12}[p.Slices]
+	case "-me":
+		return map[int]int{1: 13, 2: 14}[p.Slices]
+	case "+me.all":
+		return map[int]int{1: 15, 2: 16}[p.Slices]
+	}
+	if double {
+		return 9
+	}
+	return map[int]int{1: 0, 2: 1, 3: 2, 4: 3, 7: 4}[p.Slices]
+}

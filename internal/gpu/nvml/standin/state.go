@@ -1,0 +1,184 @@
+package standin
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/gpu/partition"
+)
+
+// State is the machine that the library tells of.
+type State struct {
+	Driver, NVML string
+	Epoch        int
+	Loaded       bool
+	Privileged   bool
+	GPUs         []GPU
+	Knobs        []string // "in-use 0000:41:00.0"
+}
+
+// GPU is one of its GPUs.
+type GPU struct {
+	Address           partition.Address
+	Device, Subsystem uint32 // device id above vendor id
+	Minor             int
+	UUID              string
+	Memory            int  // MB
+	MIG               bool // whether it has it
+	Kept              bool // the mode is in the InfoROM (Ampere), not in the module's memory
+	Current, Pending  bool
+	Resetless         int // 1 yes, 0 no, -1 not told
+	Virtualization    int // as the library counts: 1 passed through, 2 a vGPU
+	Epoch             int // of another one no handle of the GPU is good
+	Busy              int // how many have it open
+	Lost              bool
+	Node              string // if that is a file which another has open, the GPU is in use; "" for none
+	Name              string
+	Profiles          []Profile
+	Instances         []Instance
+	Processes         []Process
+}
+
+// Profile is a GPU instance profile.
+type Profile struct {
+	Index, ID, Slices, Memory, Max, Size int
+	Starts                               []int
+	Name                                 string
+}
+
+// Instance is a GPU instance.
+type Instance struct {
+	ID      int
+	Profile string
+	Start   int
+	Compute []Compute
+}
+
+// Compute is a compute instance.
+type Compute struct{ ID, Slices, Start int }
+
+// Process is one that runs on a GPU. GI and CI are 0xFFFFFFFF without MIG.
+type Process struct {
+	PID      int
+	Memory   uint64
+	GI, CI   uint32
+	Graphics bool
+}
+
+// Update changes the state in a file, which may be a link and which need not be there,
+// under its lock.
+func Update(file string, change func(*State) error) error {
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		file = real
+	}
+	unlock, err := lock(file)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	s, err := read(file)
+	if err != nil {
+		return err
+	}
+	if err := change(&s); err != nil {
+		return err
+	}
+	next := file + ".next"
+	if err := os.WriteFile(next, []byte(s.text()), 0o644); err != nil {
+		return fmt.Errorf("cannot write the state of the stand-in: %w", err)
+	}
+	return os.Rename(next, file)
+}
+
+// Read reads the state.
+func Read(file string) (State, error) {
+	var out State
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		file = real
+	}
+	unlock, err := lock(file)
+	if err != nil {
+		return out, err
+	}
+	defer unlock()
+	return read(file)
+}
+
+// Write replaces the state.
+func Write(file string, s State) error {
+	return Update(file, func(now *State) error { *now = s; return nil })
+}
+
+func lock(file string) (unlock func(), err error) {
+	f, err := os.OpenFile(file+".lock", os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("cannot lock the state of the stand-in: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("cannot lock %s: %w", f.Name(), err)
+	}
+	return func() { f.Close() }, nil
+}
+
+// Unload is what the module's end leaves: no instance, and the mode of those that keep it.
+func (s *State) Unload() {
+	s.Loaded = false
+	for i := range s.GPUs {
+		s.GPUs[i].reset()
+	}
+}
+
+// Load loads the module, after which no handle of before is good.
+func (s *State) Load() {
+	s.Loaded = true
+	s.Epoch++
+}
+
+// Reboot is what a restart of the machine leaves.
+func (s *State) Reboot() {
+	s.Unload()
+	for i := range s.GPUs {
+		s.GPUs[i].Lost, s.GPUs[i].Busy, s.GPUs[i].Processes = false, 0, nil
+	}
+	s.Load()
+}
+
+func (g *GPU) reset() {
+	g.Epoch++
+	g.Instances = nil
+	if g.Kept {
+		g.Current = g.Pending
+	} else {
+		g.Current, g.Pending = false, false
+	}
+}
+
+// Turn adds knobs.
+func Turn(file string, knobs ...string) error {
+	return Update(file, func(s *State) error { s.Knobs = append(s.Knobs, knobs...); return nil })
+}
+
+// Unturn takes away the knobs of these names, or all of them if there is none.
+func Unturn(file string, names ...string) error {
+	return Update(file, func(s *State) error {
+		var left []string
+		for _, k := range s.Knobs {
+			name, _, _ := strings.Cut(k, " ")
+			for _, n := range names {
+				if n == name {
+					name = ""
+				}
+			}
+			if len(names) > 0 && name != "" {
+				left = append(left, k)
+			}
+		}
+		s.Knobs = left
+		return nil
+	})
+}

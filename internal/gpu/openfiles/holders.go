@@ -1,0 +1,98 @@
+package openfiles
+
+import (
+	"bytes"
+	"cmp"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/gpu"
+	"dcm/internal/linux/sysfs"
+	"dcm/internal/sanitize"
+	"dcm/internal/sorting"
+)
+
+// Holders are the processes that were found to have a node open, by pid.
+func (s *Scan) Holders() []gpu.Holder {
+	out := make([]gpu.Holder, 0, len(s.found))
+	for pid, uses := range s.found {
+		var devices []string
+		for _, u := range uses {
+			devices = append(devices, u.device)
+		}
+		sorting.By(devices, compareNodes)
+		out = append(out, gpu.Holder{PID: pid, Command: command(s.dir(pid, "")), Unit: gpu.UnitOf(s.proc, pid), Devices: slices.Compact(devices)})
+	}
+	sorting.By(out, func(a, b gpu.Holder) int { return cmp.Compare(a.PID, b.PID) })
+	return out
+}
+
+// compareNodes puts /dev/kfd first and the others by name and number.
+func compareNodes(a, b string) int {
+	return cmp.Or(strings.Count(a, "/")-strings.Count(b, "/"), len(a)-len(b), cmp.Compare(a, b))
+}
+
+// command is a process's name. The kernel cuts it off at 15 bytes (comm in
+// proc_pid_comm(5)); then the whole one is taken from its arguments, if it is
+// there. Whoever started the process chose both.
+func command(dir string) string {
+	comm, _ := sysfs.Bytes(filepath.Join(dir, "comm"))
+	comm = bytes.TrimSuffix(comm, []byte("\n"))
+	if len(comm) < 15 {
+		return sanitize.Text(string(comm))
+	}
+	line, _ := sysfs.Bytes(filepath.Join(dir, "cmdline"))
+	first, _, _ := strings.Cut(string(line), "\x00")
+	if base := filepath.Base(first); strings.HasPrefix(base, string(comm)) {
+		return sanitize.Text(base)
+	}
+	return sanitize.Text(string(comm))
+}
+
+// Unlooked are those that could not be looked at, by pid.
+func (s *Scan) Unlooked() []gpu.Unlooked {
+	var out []gpu.Unlooked
+	for pid, reason := range s.unlooked {
+		dir := s.dir(pid, "")
+		var st, files unix.Stat_t
+		if unix.Stat(dir, &st) != nil {
+			continue // it has ended
+		}
+		_ = unix.Stat(s.dir(pid, "fd"), &files)
+		out = append(out, gpu.Unlooked{PID: pid, Command: command(dir), UID: int(st.Uid), Files: int(files.Size), Why: reason, Late: reason != notAllowed})
+	}
+	sorting.By(out, func(a, b gpu.Unlooked) int { return a.PID - b.PID })
+	return out
+}
+
+// Weight is what the open files add to the use count of the driver, each counted once
+// however many processes have it.
+func (s *Scan) Weight() int {
+	byDevice := make(map[string][]use)
+	for _, uses := range s.found {
+		for _, u := range uses {
+			byDevice[u.device] = append(byDevice[u.device], u)
+		}
+	}
+	sum := 0
+	for _, uses := range byDevice {
+		sum += weigh(uses, compareFiles)
+	}
+	return sum
+}
+
+// weigh adds each file once. It puts the same ones beside each other first: somebody
+// may have a device open as often as he likes, and each with each would take minutes.
+func weigh(uses []use, compare func(a, b use) int) int {
+	slices.SortFunc(uses, compare)
+	sum := 0
+	for i, u := range uses {
+		if i == 0 || compare(uses[i-1], u) != 0 {
+			sum += u.weight
+		}
+	}
+	return sum
+}

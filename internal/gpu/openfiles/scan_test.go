@@ -1,0 +1,165 @@
+package openfiles
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// tree is a /proc of two processes that have the node x of a device root open.
+func tree(t *testing.T) (proc string, nodes *Nodes) {
+	t.Helper()
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, "dev"), 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, "dev/x"), nil, 0o644))
+	for _, pid := range []string{"90", "91"} {
+		fds := filepath.Join(dir, "proc", pid, "fd")
+		must(t, os.MkdirAll(fds, 0o755))
+		must(t, os.Symlink(filepath.Join(dir, "dev/x"), filepath.Join(fds, "0")))
+		must(t, os.WriteFile(filepath.Join(dir, "proc", pid, "comm"), fmt.Appendf(nil, "p%s\n", pid), 0o644))
+	}
+	for ; strings.HasPrefix(dir, os.TempDir()+"/"); dir = filepath.Dir(dir) {
+		must(t, os.Chmod(dir, 0o755))
+		if proc == "" {
+			proc = filepath.Join(dir, "proc")
+		}
+	}
+	nodes = NewNodes(filepath.Join(filepath.Dir(proc), "dev"))
+	must(t, nodes.Add("x", "", 3))
+	return proc, nodes
+}
+
+// one looks at one process.
+func one(t *testing.T, s *Scan, pid int) look {
+	t.Helper()
+	return (&prober{Scan: s, ctx: t.Context(), buf: make([]byte, everything)}).process(pid)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAScanFindsWhoHasANodeOpen(t *testing.T) {
+	proc, nodes := tree(t)
+	s := New(proc, nodes, time.Minute)
+	must(t, s.All(t.Context()))
+	s.Also(91, "/dev/x") // known already
+	s.Also(91, "/dev/y")
+	if got := fmt.Sprint(s.Holders()); got != "[{90 p90  [/dev/x] [] } {91 p91  [/dev/x /dev/y] [] }]" {
+		t.Errorf("holders %s", got)
+	}
+	// Nobody can tell whether it is one open file.
+	if got := s.Weight(); got != 6 || !s.Seen(90) || s.Seen(7) || !s.Found() || len(s.Unlooked()) > 0 {
+		t.Errorf("weight %d, unlooked %v", got, s.Unlooked())
+	}
+}
+
+func TestANodeThatIsNotThereIsKnownByItsNumber(t *testing.T) {
+	dir := t.TempDir()
+	number := filepath.Join(dir, "number")
+	must(t, os.WriteFile(number, []byte("1:3\n"), 0o644))
+	nodes := NewNodes(dir)
+	must(t, nodes.Add("null", number, 1))
+	if got := nodes.known[identity{rdev: unix.Mkdev(1, 3)}].name; got != "/dev/null" {
+		t.Errorf("known as %q", got)
+	}
+	must(t, os.WriteFile(number, []byte("x\n"), 0o644))
+	if err := nodes.Add("null", number, 1); err == nil || !strings.Contains(err.Error(), `"x", not a device number`) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestAProcessThatMayNotBeLookedAtIsTold(t *testing.T) {
+	proc, nodes := tree(t)
+	must(t, os.Chmod(filepath.Join(proc, "91/fd"), 0))
+	defer unprivileged(t)()
+	s := New(proc, nodes, time.Minute)
+	if got := one(t, s, 90); len(got.uses) != 1 || got.why != "" {
+		t.Errorf("one's own process: %+v", got)
+	}
+	if got := one(t, s, 91); got.why != notAllowed {
+		t.Errorf("another's: %+v", got)
+	}
+}
+
+// unprivileged lets this thread look at files as somebody who is not root.
+func unprivileged(t *testing.T) (restore func()) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return func() {}
+	}
+	runtime.LockOSThread()
+	if _, err := unix.SetfsuidRetUid(65534); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		unix.SetfsuidRetUid(0)
+		runtime.UnlockOSThread()
+	}
+}
+
+// A user who may open a GPU does so 20,000 times, in five processes that share each
+// open file.
+func TestManyOpenFilesAreWeighedInTime(t *testing.T) {
+	const files, processes = 20_000, 5
+	var all []use
+	for fd := range files {
+		for pid := range processes {
+			all = append(all, use{pid: pid, fd: (fd * 7919) % files, weight: 2})
+		}
+	}
+	asked := 0
+	got := weigh(all, func(a, b use) int { asked++; return a.fd - b.fd })
+	if got != 2*files || asked > 50*len(all) {
+		t.Errorf("weight %d after %d comparisons of %d, want %d", got, asked, len(all), 2*files)
+	}
+}
+
+func TestOneOpenFileOfManyDescriptorsIsOne(t *testing.T) {
+	f, err := os.Open(os.DevNull)
+	must(t, err)
+	defer f.Close()
+	again, err := os.Open(os.DevNull)
+	must(t, err)
+	defer again.Close()
+	copied, err := unix.Dup(int(f.Fd()))
+	must(t, err)
+	defer unix.Close(copied)
+	var all []use
+	for _, fd := range []int{int(f.Fd()), int(again.Fd()), copied, -1} {
+		all = append(all, use{pid: os.Getpid(), fd: fd, weight: 1})
+	}
+	all = append(all, use{pid: 1, fd: -1, weight: 1})
+	if got := weigh(all, compareFiles); got != 4 { // two open files, and two mappings
+		t.Errorf("weight %d, want 4", got)
+	}
+}
+
+func TestScan_RemovedNode(t *testing.T) {
+	proc, nodes := tree(t)
+	// A device of major 1 that was not added, as of a node that was removed.
+	must(t, os.Symlink("/dev/full", filepath.Join(proc, "90/fd/3")))
+	must(t, os.MkdirAll(filepath.Join(proc, "90/fdinfo"), 0o755))
+	must(t, os.WriteFile(filepath.Join(proc, "90/fdinfo/3"), []byte("flags:\t02\ndrm-driver:\ta\n"), 0o644))
+	name := func(minor uint32) string { return fmt.Sprintf("minor %d (removed)", minor) }
+	for driver, want := range map[string]string{
+		"a": "[{90 p90  [minor 7 (removed) /dev/x] [] } {91 p91  [/dev/x] [] }]",
+		"b": "[{90 p90  [/dev/x] [] } {91 p91  [/dev/x] [] }]",
+	} {
+		nodes.AddRemoved(1, 2, name, func(fdinfo string) bool { return strings.HasSuffix(fdinfo, "drm-driver:\t"+driver) })
+		s := New(proc, nodes, time.Minute)
+		must(t, s.All(t.Context()))
+		if got := fmt.Sprint(s.Holders()); got != want {
+			t.Errorf("driver %s: holders %s, want %s", driver, got, want)
+		}
+	}
+}

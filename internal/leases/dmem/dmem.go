@@ -1,0 +1,173 @@
+// Package dmem limits what those in a cgroup may take of a device's memory, by the
+// kernel's dmem controller (cgroup-v2.rst, DMEM; since 6.14, where the driver takes part).
+//
+// systemd does not know the controller and leaves it alone, so that its files are
+// written here. The package refuses to know who is limited, and to how much.
+package dmem
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"dcm/internal/gpu/partition"
+	"dcm/internal/sanitize"
+)
+
+// Tree is a mounted cgroup2: "/sys/fs/cgroup".
+type Tree struct{ Root string }
+
+// UnsupportedError tells that this kernel, or the driver, has no such limits.
+type UnsupportedError struct{ Err error }
+
+func (e *UnsupportedError) Error() string { return e.Err.Error() }
+func (e *UnsupportedError) Unwrap() error { return e.Err }
+
+// Cap limits a cgroup, named by its path from the root, to so many bytes of each GPU,
+// and returns when the kernel shows it so. GPUs that are not named have no limit of this
+// cgroup's.
+func (t Tree) Cap(cgroup string, caps map[partition.Address]uint64) error {
+	regions, err := t.regions()
+	if err != nil {
+		return err
+	}
+	var lines []string
+	for gpu, bytes := range caps {
+		if len(regions[gpu]) == 0 {
+			return uncounted(gpu)
+		}
+		for _, region := range regions[gpu] {
+			lines = append(lines, fmt.Sprintf("%s %d\n", region, bytes))
+		}
+	}
+	if err := t.enable(cgroup); err != nil {
+		return err
+	}
+	for _, line := range lines { // a write that names several is not taken as a whole
+		if err := write(filepath.Join(t.Root, cgroup, "dmem.max"), line); err != nil {
+			return fmt.Errorf("cannot limit the memory of GPUs for %s: %w", cgroup, err)
+		}
+	}
+	now, err := t.Capped(cgroup)
+	if err != nil {
+		return err
+	}
+	for gpu, bytes := range caps {
+		if got, ok := now[gpu]; !ok || got > bytes {
+			return fmt.Errorf("cannot limit the memory of GPUs for %s: the kernel shows %d for %s, and not %d", cgroup, got, gpu, bytes)
+		}
+	}
+	return nil
+}
+
+// Probe tells why GPUs cannot be limited here, nil if they can.
+func (t Tree) Probe(gpus []partition.Address) error {
+	regions, err := t.regions()
+	if err != nil {
+		return err
+	}
+	for _, gpu := range gpus {
+		if len(regions[gpu]) == 0 {
+			return uncounted(gpu)
+		}
+	}
+	return nil
+}
+
+func uncounted(gpu partition.Address) error {
+	return &UnsupportedError{fmt.Errorf("the driver of %s does not count its memory for cgroups", gpu)}
+}
+
+// Capped is what a cgroup is limited to, by GPU. Those without a limit are not there.
+func (t Tree) Capped(cgroup string) (map[partition.Address]uint64, error) {
+	list, err := t.read(filepath.Join(cgroup, "dmem.max"))
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[partition.Address]uint64)
+	for region, value := range list {
+		gpu, ok := gpuOf(region)
+		bytes, err := strconv.ParseUint(value, 10, 64)
+		if ok && err == nil { // else it is "max", or no GPU's
+			if had, known := out[gpu]; !known || bytes > had {
+				out[gpu] = bytes
+			}
+		}
+	}
+	return out, nil
+}
+
+// regions are those of GPUs' own memory.
+func (t Tree) regions() (map[partition.Address][]string, error) {
+	list, err := t.read("dmem.capacity")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &UnsupportedError{errors.New("this kernel has no dmem controller (it came with 6.14)")}
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[partition.Address][]string)
+	for region := range list {
+		if gpu, ok := gpuOf(region); ok {
+			out[gpu] = append(out[gpu], region)
+		}
+	}
+	return out, nil
+}
+
+// gpuOf goes by what drivers call the memory of a GPU: "drm/0000:05:00.0/vram", amdgpu;
+// "drm/0000:05:00.0/vram0", xe.
+func gpuOf(region string) (partition.Address, bool) {
+	rest, ok := strings.CutPrefix(region, "drm/")
+	gpu, kind, _ := strings.Cut(rest, "/")
+	number, vram := strings.CutPrefix(kind, "vram")
+	if !ok || !vram || strings.Trim(number, "0123456789") != "" {
+		return "", false
+	}
+	a, err := partition.ParseAddress(gpu)
+	return a, err == nil && gpu == strings.ToLower(gpu)
+}
+
+// read takes a nested-keyed file apart: "drm/0000:05:00.0/vram 1024", a line each.
+func (t Tree) read(file string) (map[string]string, error) {
+	text, err := os.ReadFile(filepath.Join(t.Root, file))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the limits on the memory of GPUs: %w", sanitize.Error(err))
+	}
+	out := make(map[string]string)
+	for line := range strings.Lines(sanitize.Lines(string(text))) {
+		if fields := strings.Fields(line); len(fields) == 2 {
+			out[fields[0]] = fields[1]
+		}
+	}
+	return out, nil
+}
+
+// enable has the controller in the cgroup, which is by its being handed down from the
+// root (cgroup-v2.rst, "Top-down Constraint").
+func (t Tree) enable(cgroup string) error {
+	if _, err := os.Stat(filepath.Join(t.Root, cgroup, "dmem.max")); err == nil {
+		return nil
+	}
+	way := strings.Split(strings.Trim(filepath.Clean(cgroup), "/"), "/")
+	for i := range way {
+		file := filepath.Join(t.Root, filepath.Join(way[:i]...), "cgroup.subtree_control")
+		if err := write(file, "+dmem"); err != nil {
+			return &UnsupportedError{fmt.Errorf("the dmem controller cannot be had in %s: %w", cgroup, err)}
+		}
+	}
+	return nil
+}
+
+func write(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,110 @@
+package dmem
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/gpu/partition"
+)
+
+// stand is a plain directory in the place of a cgroup2: what is written stays, where a
+// kernel would answer with all regions.
+func stand(t *testing.T, files map[string]string) Tree {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Tree{root}
+}
+
+const capacity = "drm/0000:05:00.0/vram 206158430208\ndrm/0000:05:00.0/stolen 8650752\ndrm/0000:26:00.0/vram0 206158430208\nother\x1b/thing 1\n"
+
+func TestCap(t *testing.T) {
+	const scope = "dcm.slice/dcm-share2-0-00000001.scope"
+	handed := map[string]string{"dmem.capacity": capacity, "cgroup.subtree_control": "", "dcm.slice/cgroup.subtree_control": ""}
+	with := func(more map[string]string) map[string]string {
+		out := map[string]string{scope + "/dmem.max": "drm/0000:05:00.0/vram max\n"}
+		for _, m := range []map[string]string{handed, more} {
+			for k, v := range m {
+				out[k] = v
+			}
+		}
+		return out
+	}
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		caps  map[partition.Address]uint64
+		err   string
+		none  bool // it cannot be had here
+	}{
+		{name: "no controller", caps: map[partition.Address]uint64{"0000:05:00.0": 1}, err: "this kernel has no dmem controller", none: true},
+		{name: "no region of the GPU", files: with(nil), caps: map[partition.Address]uint64{"0000:46:00.0": 1}, err: "the driver of 0000:46:00.0 does not count", none: true},
+		{name: "not handed down", files: map[string]string{"dmem.capacity": capacity}, caps: map[partition.Address]uint64{"0000:05:00.0": 1}, err: "the dmem controller cannot be had in", none: true},
+		{name: "capped", files: with(nil), caps: map[partition.Address]uint64{"0000:05:00.0": 8 << 30}},
+		{name: "another name of the region", files: with(nil), caps: map[partition.Address]uint64{"0000:26:00.0": 8 << 30}},
+		{name: "nothing to cap", files: with(nil)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tree := stand(t, c.files)
+			err := tree.Cap(scope, c.caps)
+			if c.err != "" {
+				_, none := errors.AsType[*UnsupportedError](err)
+				if err == nil || !strings.Contains(err.Error(), c.err) || none != c.none {
+					t.Errorf("it is refused with %v, want %s", err, c.err)
+				}
+				return
+			}
+			got, read := tree.Capped(scope)
+			if err != nil || read != nil {
+				t.Fatal(err, read)
+			}
+			if c.caps == nil {
+				c.caps = map[partition.Address]uint64{}
+			}
+			if diff := cmp.Diff(c.caps, got); diff != "" {
+				t.Errorf("capped is (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTheControllerIsHandedDown(t *testing.T) {
+	tree := stand(t, map[string]string{"dmem.capacity": capacity, "cgroup.subtree_control": "", "dcm.slice/cgroup.subtree_control": "", "dcm.slice/a.scope/cgroup.procs": ""})
+	if err := tree.enable("dcm.slice/a.scope"); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"cgroup.subtree_control", "dcm.slice/cgroup.subtree_control"} {
+		if text, err := os.ReadFile(filepath.Join(tree.Root, file)); err != nil || string(text) != "+dmem" {
+			t.Errorf("%s is %q, %v", file, text, err)
+		}
+	}
+}
+
+// The kernel answers to a limit that it has not taken.
+func TestALimitThatIsNotShownIsAnError(t *testing.T) {
+	tree := stand(t, map[string]string{"dmem.capacity": capacity})
+	dir := filepath.Join(tree.Root, "dcm.slice/a.scope")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/null", filepath.Join(dir, "dmem.max")); err != nil {
+		t.Fatal(err)
+	}
+	err := tree.Cap("dcm.slice/a.scope", map[partition.Address]uint64{"0000:05:00.0": 1 << 30})
+	if err == nil || !strings.Contains(err.Error(), "the kernel shows 0 for 0000:05:00.0, and not 1073741824") {
+		t.Errorf("the error is %v", err)
+	}
+}

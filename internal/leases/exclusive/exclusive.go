@@ -1,0 +1,248 @@
+// Package exclusive says which device nodes open for their holders only, and below which
+// cgroups that is: of a reservation the slice that its unit runs in, of a lease its scope.
+// dcm-guard writes this table into the kernel. The daemon and the status compare it with
+// what dcm-guard has read back.
+//
+// The package does not know the kernel's table, and changes nothing.
+package exclusive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/leases/lease"
+	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
+	"dcm/internal/sanitize"
+)
+
+// Units is what PID 1 knows of units. [systemd.Conn] is one.
+type Units interface {
+	// ControlGroup returns the path of a unit's cgroup, "" if it has none.
+	ControlGroup(ctx context.Context, unit string) (string, error)
+}
+
+// Host is where the nodes, the cgroups and the units' files are.
+type Host struct {
+	Root      string   // "/"
+	Observers []string // services that may open every partition
+}
+
+// Wanted returns the table for these partitions and these units below dcm.slice. If
+// nothing is exclusive, it is empty.
+func (h Host) Wanted(ctx context.Context, u Units, p runstate.Partitions, tenants []systemd.Tenant) (runstate.GuardTable, error) {
+	units := make(map[string][]string)
+	for _, t := range tenants {
+		units[t.Unit] = t.Allow
+	}
+	out := runstate.GuardTable{Table: []runstate.Guarded{}, All: []runstate.Cgroup{}}
+	cgroups := make(map[string][]runstate.Cgroup) // by holder
+	for _, e := range lease.ExclusiveParts(p, units) {
+		of, known := cgroups[e.Holder]
+		if !known {
+			paths, err := h.holder(ctx, u, p, e, tenants)
+			if err == nil {
+				of, err = h.numbered(paths)
+			}
+			if err != nil {
+				return out, err
+			}
+			cgroups[e.Holder] = of
+		}
+		for _, node := range e.Nodes() {
+			device, err := h.device(node)
+			if err != nil {
+				return out, err
+			}
+			if device != "" {
+				out.Table = append(out.Table, runstate.Guarded{Node: node, Device: device, Partition: e.Name, Holder: e.Holder, Cgroups: of})
+			}
+		}
+	}
+	if len(out.Table) == 0 {
+		return out, nil
+	}
+	slices.SortFunc(out.Table, func(a, b runstate.Guarded) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Holder, b.Holder))
+	})
+	paths, err := h.all(ctx, u)
+	if err == nil {
+		out.All, err = h.numbered(paths)
+	}
+	return out, err
+}
+
+// Any reports whether something is exclusive, without asking PID 1: leases are the cgroups
+// named so.
+func Any(reserved []runstate.Reservation, leased []string) bool {
+	return slices.ContainsFunc(reserved, func(r runstate.Reservation) bool { return r.Exclusive && len(r.Partitions) > 0 }) ||
+		slices.ContainsFunc(leased, Lease)
+}
+
+// Lease reports whether a unit's name is that of an exclusive lease.
+func Lease(unit string) bool {
+	n, ok := lease.ParseName(unit)
+	return ok && n.Kind == lease.Exclusive
+}
+
+// holder returns the paths of a holder's cgroups. A unit that an older dcm, or another
+// Slice=, has started elsewhere below dcm.slice keeps its partitions until it is restarted.
+func (h Host) holder(ctx context.Context, u Units, p runstate.Partitions, e lease.ExclusivePart, tenants []systemd.Tenant) ([]string, error) {
+	if e.Reservation == nil {
+		path, err := u.ControlGroup(ctx, e.Holder)
+		return []string{path}, err
+	}
+	r := e.Reservation
+	slice := unitname.HolderSlice(r.Name)
+	if r.Unit != "" {
+		own, err := systemd.OwnSlice(h.Root, r.Unit, false)
+		if err != nil {
+			return nil, err
+		}
+		slice = systemd.ReservationSlice(r.Name, own)
+	}
+	paths := []string{SlicePath(slice)}
+	for _, t := range tenants {
+		shares := lease.SharedBy(p, t.Unit)
+		if t.Unit != r.Unit && (shares == nil || shares.Name != r.Name) {
+			continue
+		}
+		path, err := u.ControlGroup(ctx, t.Unit)
+		if err != nil {
+			return nil, err
+		}
+		if Below(path, SlicePath(unitname.Slice)) && !Below(path, paths[0]) {
+			paths = append(paths, path)
+		}
+	}
+	return paths, nil
+}
+
+// all returns the paths of the cgroups below which every device opens.
+func (h Host) all(ctx context.Context, u Units) ([]string, error) {
+	paths := []string{SlicePath(unitname.ObserverSlice)}
+	for _, unit := range h.Observers {
+		own, err := systemd.OwnSlice(h.Root, unit, false)
+		if err != nil {
+			return nil, err
+		}
+		if own.Below(unitname.Slice) {
+			paths = append(paths, SlicePath(own.Value))
+		}
+		if strings.Contains(unit, "@.") {
+			continue
+		}
+		path, err := u.ControlGroup(ctx, unit)
+		if err != nil {
+			return nil, err
+		}
+		if Below(path, SlicePath(unitname.Slice)) && !slices.ContainsFunc(paths, func(dir string) bool { return Below(path, dir) }) {
+			paths = append(paths, path)
+		}
+	}
+	return paths, nil
+}
+
+// numbered leaves out cgroups that do not exist.
+func (h Host) numbered(paths []string) ([]runstate.Cgroup, error) {
+	out := []runstate.Cgroup{}
+	for _, path := range paths {
+		if path == "" {
+			continue
+		}
+		dir := filepath.Join(h.Root, "sys/fs/cgroup", path)
+		var st unix.Stat_t
+		switch err := unix.Stat(dir, &st); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, &os.PathError{Op: "stat", Path: sanitize.Text(dir), Err: err}
+		default:
+			out = append(out, runstate.Cgroup{Path: sanitize.Text(path), Number: st.Ino}) // cgroup_id in linux/cgroup.h
+		}
+	}
+	return out, nil
+}
+
+// device returns "226:129" for a node, "" if no process can open it.
+func (h Host) device(node string) (string, error) {
+	path := filepath.Join(h.Root, node)
+	var st unix.Stat_t
+	switch err := unix.Stat(path, &st); {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", &os.PathError{Op: "stat", Path: sanitize.Text(path), Err: err}
+	case st.Mode&unix.S_IFMT != unix.S_IFCHR:
+		return "", nil
+	}
+	return fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev)), nil
+}
+
+// SlicePath returns the path of a slice's cgroup: each '-' in the name is a level.
+func SlicePath(slice string) string {
+	stem, path := strings.TrimSuffix(slice, ".slice"), ""
+	for i := range len(stem) {
+		if stem[i] == '-' {
+			path += "/" + stem[:i] + ".slice"
+		}
+	}
+	return path + "/" + slice
+}
+
+// Below reports whether a cgroup's path is dir or below it.
+func Below(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+
+// Same reports whether two tables say the same.
+func Same(a, b runstate.GuardTable) bool {
+	return slices.Equal(a.All, b.All) && slices.EqualFunc(a.Table, b.Table, func(a, b runstate.Guarded) bool {
+		return a.Node == b.Node && a.Device == b.Device && a.Partition == b.Partition && a.Holder == b.Holder && slices.Equal(a.Cgroups, b.Cgroups)
+	})
+}
+
+// Intruders names the processes that have a device of the table open and are not below the
+// cgroups that may open it: "grab[1507] has 0000:05:00.0-1 open". cgroup returns the path of
+// a process's cgroup.
+func Intruders(t runstate.GuardTable, holders []runstate.Holder, cgroup func(pid int) (string, error)) []string {
+	var out []string
+	for _, h := range holders {
+		var path *string
+		for _, g := range t.Table {
+			if !slices.Contains(h.Devices, g.Node) {
+				continue
+			}
+			if path == nil {
+				now, err := cgroup(h.PID)
+				if err != nil {
+					break // the process has ended
+				}
+				path = &now
+			}
+			if text := intruder(h, g.Partition); !may(*path, g, t.All) && !slices.Contains(out, text) {
+				out = append(out, text)
+			}
+		}
+	}
+	return out
+}
+
+func may(path string, g runstate.Guarded, all []runstate.Cgroup) bool {
+	return slices.ContainsFunc(slices.Concat(g.Cgroups, all), func(c runstate.Cgroup) bool { return Below(path, c.Path) })
+}
+
+func intruder(h runstate.Holder, partition string) string {
+	of := ""
+	if h.Unit != "" {
+		of = " of " + h.Unit
+	}
+	return fmt.Sprintf("%s[%d]%s has %s open", h.Command, h.PID, of, partition)
+}

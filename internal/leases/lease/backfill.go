@@ -1,0 +1,212 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"dcm/internal/leases/placement"
+)
+
+// OvertakeLimit is the longest lease that may start before an earlier request whose own
+// start cannot be foreseen, because a lease without an end is in its way. The earlier
+// request starts later by at most that.
+const OvertakeLimit = 15 * time.Minute
+
+// Term is how long a lease lasts.
+type Term struct {
+	Began time.Time
+	Limit time.Duration // 0 for no limit
+}
+
+// candidate is a request that can start now.
+type candidate struct {
+	*pending
+	facts  Facts // without the lease that it exchanges
+	choice placement.Choice
+	before string // that lease
+}
+
+// schedule is the queue at one moment. It decides what may start.
+type schedule struct {
+	keeper *Keeper
+	facts  Facts
+	now    time.Time
+	terms  func() map[string]Term // of the leases there are
+	ahead  []*pending             // that wait for partitions, and came earlier
+	starts map[*pending]time.Time // of those, the earliest, as far as it was needed
+	held   map[string]bool        // limits that an earlier request waits for, by key
+
+	regroups bool // callers reconnect: no request that waits starts
+}
+
+// judge returns the first request of the queue that may start now, nil for none. It notes
+// of the others why they wait, and refuses those that are impossible.
+func (k *Keeper) judge(ctx context.Context, f Facts, r round) *candidate {
+	s := schedule{keeper: k, facts: f, now: time.Now(), held: make(map[string]bool), starts: make(map[*pending]time.Time), terms: k.terms(ctx, f), regroups: r.regroups}
+	for _, p := range r.queue {
+		c, err := s.judge(p)
+		switch {
+		case err == nil:
+			return c
+		case Passes(err):
+			k.block(p, err)
+		default:
+			k.refuse(p, err)
+		}
+	}
+	return nil
+}
+
+// judge judges one request.
+func (s *schedule) judge(p *pending) (*candidate, error) {
+	k, at := s.keeper, s.keeper.locate(p.Caller)
+	if err := k.impossible(s.facts, p.Caller, p.Request, at); err != nil {
+		return nil, err
+	}
+	for _, b := range k.bounds(p.Caller) {
+		if s.held[b.key] {
+			return nil, &ShortError{Err: fmt.Errorf("an earlier request waits for %s", b.name)}
+		}
+	}
+	f := at.without(s.facts)
+	choice, err := k.choose(f, p.Caller, p.Request)
+	if limit, over := errors.AsType[*LimitError](err); over {
+		s.held[limit.key] = true
+		return nil, err
+	}
+	switch {
+	case err != nil:
+	case p.Wait && s.regroups:
+		err = &ShortError{Err: errors.New("earlier requests may come back after the restart of dcm")}
+	case slices.ContainsFunc(s.ahead, func(earlier *pending) bool { return s.delays(earlier, p, choice) }):
+		err = &ShortError{Err: errors.New("an earlier request in the queue would start later")}
+	}
+	if err != nil {
+		if p.Wait {
+			s.ahead = append(s.ahead, p)
+		}
+		return nil, err
+	}
+	return &candidate{p, f, choice, at.exchanged()}, nil
+}
+
+// delays reports whether an earlier request might start later for a lease that starts now.
+// It does not if it cannot use the lease's partitions, if the lease has ended by the time
+// at which it can start, or if there is enough for both then. Where that time is not known
+// the lease has to be shorter than [OvertakeLimit].
+func (s *schedule) delays(earlier, p *pending, c placement.Choice) bool {
+	if !s.uses(earlier, c) {
+		return false
+	}
+	start, found := s.starts[earlier]
+	if !found {
+		start = s.earliest(earlier)
+		s.starts[earlier] = start
+	}
+	if start.IsZero() {
+		return p.Time == 0 || p.Time > OvertakeLimit
+	}
+	if p.Time > 0 && !s.now.Add(p.Time).After(start) {
+		return false
+	}
+	then := s.at(start)
+	then.Tenants = append(slices.Clone(then.Tenants), tenant(p, c, then))
+	_, err := s.keeper.choose(then, earlier.Caller, earlier.Request)
+	_, short := errors.AsType[*ShortError](err)
+	return short
+}
+
+// uses reports whether a request could be given one of these partitions.
+func (s *schedule) uses(p *pending, c placement.Choice) bool {
+	kinds, err := p.Sought.Among(KindsOf(s.facts.Parts))
+	return err == nil && slices.ContainsFunc(c.Partitions, func(part placement.Partition) bool {
+		return kinds == nil || slices.Contains(kinds, part.Kind)
+	})
+}
+
+// earliest returns when a request can start if each lease lasts as long as its limit, and
+// one without a limit for ever; zero if it cannot then.
+func (s *schedule) earliest(p *pending) time.Time {
+	times := []time.Time{s.now}
+	for _, t := range s.terms() {
+		if end := t.Began.Add(t.Limit); t.Limit > 0 && end.After(s.now) {
+			times = append(times, end)
+		}
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	i := sort.Search(len(times), func(i int) bool {
+		_, err := s.keeper.choose(s.at(times[i]), p.Caller, p.Request)
+		_, short := errors.AsType[*ShortError](err)
+		return !short
+	})
+	if i == len(times) {
+		return time.Time{}
+	}
+	return times[i]
+}
+
+// at returns the facts with the leases ended whose limit is over by then.
+func (s *schedule) at(then time.Time) Facts {
+	over := make(map[string]bool)
+	for unit, t := range s.terms() {
+		over[unit] = t.Limit > 0 && !t.Began.Add(t.Limit).After(then)
+	}
+	return s.facts.after(func(unit string) bool { return over[unit] })
+}
+
+// after returns the facts as they are when some units have ended.
+func (f Facts) after(ended func(unit string) bool) Facts {
+	f.Tenants = slices.DeleteFunc(slices.Clone(f.Tenants), func(t Tenant) bool { return ended(t.Unit) })
+	open := make(map[string][]string)
+	for part, users := range f.Open {
+		open[part] = slices.DeleteFunc(slices.Clone(users), ended)
+	}
+	f.Open = open
+	return f
+}
+
+// tenant is the unit that a request would become.
+func tenant(p *pending, c placement.Choice, f Facts) Tenant {
+	t := Tenant{Unit: name(p.UID, p.Request, f).String(), Active: true}
+	for _, part := range f.Parts {
+		if slices.ContainsFunc(c.Partitions, func(o placement.Partition) bool { return o.Name == part.Name }) {
+			t.Allowed = append(t.Allowed, part.Nodes...)
+		}
+	}
+	return t
+}
+
+// terms returns a function that asks for the terms of all leases, once.
+func (k *Keeper) terms(ctx context.Context, f Facts) func() map[string]Term {
+	var known map[string]Term
+	return func() map[string]Term {
+		if known != nil {
+			return known
+		}
+		var units []string
+		for _, t := range f.Tenants {
+			if _, ok := ParseName(t.Unit); ok {
+				units = append(units, t.Unit)
+			}
+		}
+		known = make(map[string]Term)
+		if got, err := k.Host.Terms(ctx, units); err == nil { // otherwise none is known to end
+			known = got
+		}
+		return known
+	}
+}
+
+// Passes reports whether an error may be gone at another try.
+func Passes(err error) bool {
+	if _, impossible := errors.AsType[*ImpossibleError](err); impossible {
+		return false
+	}
+	_, short := errors.AsType[*ShortError](err)
+	_, limit := errors.AsType[*LimitError](err)
+	return short || limit || errors.Is(err, ErrChanging) || errors.Is(err, ErrNotMoved)
+}

@@ -1,0 +1,116 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"dcm/internal/leases/placement"
+	"dcm/internal/linux/unitname"
+)
+
+// ShortError is a refusal for want of partitions, which others have or wait for. It names
+// who has them.
+type ShortError struct {
+	Err   error
+	Whose []string
+}
+
+func (e *ShortError) Error() string {
+	if len(e.Whose) == 0 {
+		return e.Err.Error()
+	}
+	list := e.Whose[:min(len(e.Whose), 8)]
+	more := ""
+	if n := len(e.Whose) - len(list); n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("%s; the others have %s%s", e.Err, strings.Join(list, ", "), more)
+}
+
+func (e *ShortError) Unwrap() error { return e.Err }
+
+func (k *Keeper) choose(f Facts, caller Caller, r Request) (placement.Choice, error) {
+	book := Book(f)
+	there := KindsOf(f.Parts)
+	if !r.Sought.Any() && slices.Contains(there, "") { // an older dcm has listed them
+		return placement.Choice{}, errors.New("the kinds of the partitions are not listed yet: the next run does it, or systemctl restart " + unitname.Reserve)
+	}
+	var err error
+	if r.Kinds, err = r.Sought.Among(there); err != nil {
+		return placement.Choice{}, err
+	}
+	no := taken(book)
+	if r.Kind == Shared {
+		no = full(book, r.Of)
+		// What is shared already is filled up first.
+		if c, err := placement.Choose(all(book), begun(book, no), r.Want); err == nil {
+			return c, k.allowed(book, caller, len(c.Partitions))
+		}
+	}
+	choice, err := placement.Choose(all(book), no, r.Want)
+	if err != nil {
+		return choice, &ShortError{err, whose(book, r.Want)}
+	}
+	return choice, k.allowed(book, caller, len(choice.Partitions))
+}
+
+// KindsOf are what partitions are of, each.
+func KindsOf(parts []Part) []string {
+	out := make([]string, len(parts))
+	for i, p := range parts {
+		out[i] = p.Kind
+	}
+	return out
+}
+
+// shares settles how many are to share a partition.
+func (k *Keeper) shares(r *Request) error {
+	if r.Kind != Shared {
+		r.Of = 0
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	most := min(max(k.limits.Shares, 1), MostShares)
+	if r.Of == 0 {
+		r.Of = most
+	}
+	switch {
+	case most < 2:
+		return fmt.Errorf("nobody may share a partition: shares = %d in [leases] of the configuration", most)
+	case r.Of < 2 || r.Of > most:
+		return fmt.Errorf("%d cannot share a partition: shares = %d in [leases] lets 2 to %[2]d", r.Of, most)
+	}
+	return nil
+}
+
+// count is how many partitions these users have by leases.
+func count(book []Held, counts func(uid uint32) bool) int {
+	n := 0
+	for _, h := range book {
+		for _, unit := range h.Units {
+			if name, ok := ParseName(unit); ok && counts(name.UID) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// whose lists who has what could have been chosen.
+func whose(book []Held, w placement.Want) []string {
+	var out []string
+	for _, h := range book {
+		if w.Among != nil && !slices.Contains(w.Among, h.GPU) || w.Kinds != nil && !slices.Contains(w.Kinds, h.Partition.Kind) {
+			continue
+		}
+		for _, who := range h.Whose() {
+			if !slices.Contains(out, who) {
+				out = append(out, who)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,119 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"dcm/internal/sanitize"
+)
+
+// Bounds are the limits that the kernel holds a cgroup to, with its own or an
+// ancestor's: what a process loses that is moved to another one, unless that one gets
+// them too. A limit of several processes becomes one of the moved one alone.
+type Bounds struct {
+	Memory, MemoryHigh, Swap uint64   // bytes; math.MaxUint64 for no limit
+	Tasks                    uint64   // math.MaxUint64 for no limit
+	CPU                      uint64   // microseconds per second of time; math.MaxUint64 for no limit
+	CPUs                     string   // "0-3,8"; "" for all
+	Others                   []string // what is in force and not among these: "io.max of user-1000.slice"
+}
+
+// unbounded is what no limit looks like.
+const unbounded = math.MaxUint64
+
+// ReadBounds reads them from the files of the cgroup and its ancestors (cgroup-v2.rst),
+// up to but without the root.
+func ReadBounds(root, cgroup string) (Bounds, error) {
+	b := Bounds{Memory: unbounded, MemoryHigh: unbounded, Swap: unbounded, Tasks: unbounded, CPU: unbounded}
+	for dir := filepath.Clean("/" + cgroup); dir != "/"; dir = filepath.Dir(dir) {
+		if err := b.tighten(filepath.Join(root, dir), sanitize.Text(filepath.Base(dir))); err != nil {
+			return b, fmt.Errorf("cannot read the limits of cgroup %s: %w", sanitize.Text(dir), err)
+		}
+	}
+	return b, b.given(root, cgroup)
+}
+
+// given makes the processors that are asked for those that the kernel gives: who has a
+// cgroup of his own may ask for more than there are above.
+func (b *Bounds) given(root, cgroup string) error {
+	for dir := filepath.Clean("/" + cgroup); b.CPUs != "" && dir != "/"; dir = filepath.Dir(dir) {
+		cpus, err := attribute(filepath.Join(root, dir), "cpuset.cpus.effective")
+		if err != nil {
+			return fmt.Errorf("cannot read the limits of cgroup %s: %w", sanitize.Text(dir), err)
+		}
+		if cpus != "" {
+			b.CPUs = cpus
+			return nil
+		}
+	}
+	return nil
+}
+
+// tighten takes over what one cgroup limits further.
+func (b *Bounds) tighten(dir, name string) error {
+	for _, l := range []struct {
+		file string
+		to   *uint64
+	}{
+		{"memory.max", &b.Memory}, {"memory.high", &b.MemoryHigh}, {"memory.swap.max", &b.Swap}, {"pids.max", &b.Tasks},
+	} {
+		text, err := attribute(dir, l.file)
+		if err != nil {
+			return err
+		}
+		if n, err := strconv.ParseUint(text, 10, 64); err == nil { // else "max"
+			*l.to = min(*l.to, n)
+		}
+	}
+	quota, err := attribute(dir, "cpu.max")
+	if err != nil {
+		return err
+	}
+	var of, per uint64
+	if n, _ := fmt.Sscan(quota, &of, &per); n == 2 && per > 0 { // else "max 100000"
+		b.CPU = min(b.CPU, of*1_000_000/per)
+	}
+	cpus, err := attribute(dir, "cpuset.cpus")
+	if b.CPUs == "" {
+		b.CPUs = cpus
+	}
+	return errors.Join(err, b.note(dir, name))
+}
+
+// note names what has no counterpart that could be carried over.
+func (b *Bounds) note(dir, name string) error {
+	for _, of := range []struct{ file, usual string }{
+		{"io.max", ""}, {"io.latency", ""}, {"io.weight", "default 100"}, {"cpu.weight", "100"}, {"cpuset.mems", ""}, {"memory.zswap.max", "max"},
+	} {
+		text, err := attribute(dir, of.file)
+		if err != nil {
+			return err
+		}
+		if text != of.usual && text != "" {
+			b.Others = append(b.Others, of.file+" of "+name)
+		}
+	}
+	text, err := attribute(dir, "dmem.max")
+	for line := range strings.SplitSeq(text, `\n`) { // escaped
+		if line != "" && !strings.HasSuffix(line, " max") {
+			b.Others = append(b.Others, "dmem.max of "+name)
+			break
+		}
+	}
+	return err
+}
+
+// attribute reads a cgroup's file; "" where the controller is not enabled.
+func attribute(dir, file string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return sanitize.Text(strings.TrimSpace(string(text))), sanitize.Error(err)
+}

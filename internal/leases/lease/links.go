@@ -1,0 +1,125 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dcm/internal/sanitize"
+)
+
+// Links is the directory /dev/dcm: in it each reservation has one of its own, with a
+// link render0, render1, … to each of its device nodes. Units name the links, which are
+// known before the GPUs are; systemd follows them when it starts a unit. They are also
+// what remembers who had what, for as long as the nodes themselves are there.
+type Links struct{ Dir string }
+
+const linkName = "render"
+
+// Read returns where the links of each reservation lead, in their order.
+func (l Links) Read() (map[string][]string, error) {
+	reservations, err := os.ReadDir(l.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the reservations' links: %w", err)
+	}
+	out := make(map[string][]string)
+	for _, r := range reservations {
+		if name := r.Name(); r.IsDir() && sanitize.Text(name) == name { // else it is nobody's
+			if out[name], err = l.of(name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+func (l Links) of(name string) ([]string, error) {
+	var nodes []string
+	for i := 0; ; i++ {
+		to, err := os.Readlink(filepath.Join(l.Dir, name, linkName+strconv.Itoa(i)))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nodes, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the reservations' links: %w", err)
+		}
+		nodes = append(nodes, sanitize.Text(to))
+	}
+}
+
+// Write makes the links so, and takes away all others. What is so already is not
+// touched; each link is replaced in one step.
+func (l Links) Write(want map[string][]string) error {
+	have, err := l.Read()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for name, nodes := range want {
+		if !slices.Equal(have[name], nodes) || !l.clean(name, len(nodes)) {
+			errs = append(errs, l.write(name, nodes))
+		}
+	}
+	for name := range have {
+		if _, ok := want[name]; !ok {
+			errs = append(errs, os.RemoveAll(filepath.Join(l.Dir, name)))
+		}
+	}
+	if len(want) == 0 {
+		if err := os.Remove(l.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("cannot make the reservations' links: %w", err)
+	}
+	return nil
+}
+
+// clean tells whether the directory holds n entries, and not the rest of a write that
+// was killed.
+func (l Links) clean(name string, n int) bool {
+	entries, err := os.ReadDir(filepath.Join(l.Dir, name))
+	return err == nil && len(entries) == n
+}
+
+func (l Links) write(name string, nodes []string) error {
+	dir := filepath.Join(l.Dir, name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		n, err := strconv.Atoi(strings.TrimPrefix(e.Name(), linkName))
+		if err != nil || n < 0 || n >= len(nodes) {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	for i, node := range nodes {
+		path := filepath.Join(dir, linkName+strconv.Itoa(i))
+		if to, err := os.Readlink(path); err == nil && to == node {
+			continue
+		}
+		beginning := filepath.Join(dir, ".new")
+		if err := os.Symlink(node, beginning); err != nil {
+			return err
+		}
+		if err := os.Rename(beginning, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}

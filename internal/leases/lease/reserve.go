@@ -1,0 +1,88 @@
+package lease
+
+import (
+	"errors"
+	"slices"
+
+	"dcm/internal/leases/placement"
+)
+
+// Reservation is what one unit is to have.
+type Reservation struct {
+	Name string
+	placement.Want
+}
+
+// Grant is what a reservation has.
+type Grant struct {
+	Partitions []string // by name; none where it could not be met
+	Nodes      []string // their own device nodes, in the same order
+	Reason     string   // why these, or why none
+}
+
+// Reserve chooses for all reservations together; now is the nodes that each has. Where
+// not all can be met those that come first are, each as if it and those before it were
+// all: what there is is not kept back for somebody who cannot have enough. The error
+// tells of that. What leases have, the nodes of leased, is theirs.
+func Reserve(parts []Part, list []Reservation, now map[string][]string, leased []string) (map[string]Grant, error) {
+	node := make([]placement.Partition, len(parts))
+	for i, p := range parts {
+		node[i] = p.Partition
+	}
+	wants := make([]placement.Reservation, len(list))
+	for i, r := range list {
+		wants[i] = placement.Reservation{Name: r.Name, Want: r.Want, Now: namesOf(parts, now[r.Name])}
+	}
+	taken := make(map[string]bool)
+	for _, name := range namesOf(parts, leased) {
+		taken[name] = true
+	}
+	out := make(map[string]Grant)
+	choices, err := placement.Assign(node, taken, wants)
+	if err != nil {
+		var met []placement.Reservation
+		for i, w := range wants {
+			if some, lack := placement.Assign(node, taken, append(slices.Clip(met), w)); lack == nil {
+				met, choices = append(met, w), some
+			} else {
+				out[list[i].Name] = Grant{Reason: lack.Error()}
+			}
+		}
+	}
+	for name, c := range choices {
+		g := Grant{Reason: c.Reason}
+		for _, p := range c.Partitions {
+			i := slices.IndexFunc(parts, func(o Part) bool { return o.Name == p.Name })
+			g.Partitions = append(g.Partitions, p.Name)
+			g.Nodes = append(g.Nodes, parts[i].Nodes...)
+		}
+		out[name] = g
+	}
+	return out, err
+}
+
+// namesOf returns the partitions behind device nodes.
+func namesOf(parts []Part, nodes []string) []string {
+	var out []string
+	for _, p := range parts {
+		if slices.ContainsFunc(p.Nodes, func(n string) bool { return slices.Contains(nodes, n) }) {
+			out = append(out, p.Name)
+		}
+	}
+	return out
+}
+
+// Fit tells why a node with these partitions could not meet all reservations, before
+// it has them.
+func Fit(parts []placement.Partition, list []Reservation) error {
+	wants := make([]placement.Reservation, len(list))
+	for i, r := range list {
+		wants[i] = placement.Reservation{Name: r.Name, Want: r.Want}
+	}
+	_, err := placement.Assign(parts, nil, wants)
+	var together *placement.TogetherError
+	if errors.As(err, &together) {
+		return together
+	}
+	return err
+}

@@ -1,0 +1,118 @@
+package lease
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/leases/placement"
+)
+
+func wants(text string) []Reservation {
+	var out []Reservation
+	for f := range strings.FieldsSeq(text) {
+		name, n, _ := strings.Cut(f, "=")
+		out = append(out, Reservation{name, placement.Want{Partitions: len(n)}})
+	}
+	return out
+}
+
+func TestReserve(t *testing.T) {
+	for _, tt := range []struct {
+		name, wants string
+		now         map[string][]string
+		want        map[string]string
+		err         string
+	}{
+		{"none", "", nil, map[string]string{}, ""},
+		{"two", "a=xx b=x", nil, map[string]string{"a": "/dev/dri/renderD128 /dev/dri/renderD129", "b": "/dev/dri/renderD130"}, ""},
+		{"what it has", "a=xx b=x", map[string][]string{"b": {"/dev/dri/renderD129"}, "gone": {"/dev/dri/renderD128"}},
+			map[string]string{"a": "/dev/dri/renderD130 /dev/dri/renderD131", "b": "/dev/dri/renderD129"}, ""},
+		{"a node that is no more", "a=x", map[string][]string{"a": {"/dev/dri/renderD190"}}, map[string]string{"a": "/dev/dri/renderD128"}, ""},
+		{"not enough for all", "a=xxxxxx b=xxx c=xx", nil,
+			map[string]string{"a": "/dev/dri/renderD128 /dev/dri/renderD129 /dev/dri/renderD130 /dev/dri/renderD131 /dev/dri/renderD136 /dev/dri/renderD137", "b": "", "c": "/dev/dri/renderD138 /dev/dri/renderD139"},
+			"11 partitions reserved (a 6, b 3, c 2), and there are 8"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := Reserve(parts(), wants(tt.wants), tt.now, nil)
+			if text := message(err); text != tt.err {
+				t.Errorf("error %q, want %q", text, tt.err)
+			}
+			nodes := make(map[string]string)
+			for name, g := range got {
+				nodes[name] = strings.Join(g.Nodes, " ")
+				if g.Reason == "" || len(g.Nodes) != len(g.Partitions) {
+					t.Errorf("%s has %+v", name, g)
+				}
+			}
+			if diff := cmp.Diff(tt.want, nodes); diff != "" {
+				t.Errorf("nodes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestLinks(t *testing.T) {
+	l := Links{filepath.Join(t.TempDir(), "dcm")}
+	if got, err := l.Read(); got != nil || err != nil {
+		t.Errorf("before: %v, %v", got, err)
+	}
+	for _, want := range []map[string][]string{
+		{"a": {"/dev/dri/renderD128", "/dev/dri/renderD129"}, "b": {"/dev/dri/renderD130"}},
+		{"a": {"/dev/dri/renderD131"}, "c": {}},
+		{"a": {"/dev/dri/renderD131", "/dev/dri/renderD132", "/dev/dri/renderD133"}},
+	} {
+		if err := l.Write(want); err != nil {
+			t.Fatal(err)
+		}
+		got, err := l.Read()
+		for name, nodes := range got {
+			if nodes == nil {
+				got[name] = []string{}
+			}
+		}
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	}
+	// What a killed writer left is swept.
+	rest := filepath.Join(l.Dir, "a", ".new")
+	if err := os.Symlink("/dev/null", rest); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Write(map[string][]string{"a": {"/dev/dri/renderD131", "/dev/dri/renderD132", "/dev/dri/renderD133"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(rest); err == nil {
+		t.Error("the beginning of a link is left")
+	}
+	if err := l.Write(nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(l.Dir); !os.IsNotExist(err) {
+		t.Errorf("the directory is left: %v", err)
+	}
+}
+
+func TestWhatCannotBeMetIsToldBeforehand(t *testing.T) {
+	var node []placement.Partition
+	for _, p := range parts() {
+		node = append(node, p.Partition)
+	}
+	if err := Fit(node, wants("a=xxxx b=xxxx")); err != nil {
+		t.Error(err)
+	}
+	if err := Fit(node[:4], wants("a=xxx b=xx")); message(err) != "5 partitions reserved (a 3, b 2), and there are 4" {
+		t.Error(err)
+	}
+}

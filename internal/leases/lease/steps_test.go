@@ -1,0 +1,463 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/leases/placement"
+)
+
+// TestTenThousandSteps acquires, releases and kills at random, with daemons that die,
+// reservations that change and GPUs that are partitioned in between, and looks after each
+// step: no partition has two, none is lost, and what is exclusive is what the guard is
+// told. DCM_SEED repeats a run's choices.
+func TestTenThousandSteps(t *testing.T) {
+	seed, err := strconv.ParseUint(os.Getenv("DCM_SEED"), 10, 64)
+	if err != nil {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed: DCM_SEED=%d", seed)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, seed)
+		for step := 0; step < 10_000 && !t.Failed(); step++ {
+			w.step()
+			synctest.Wait() // who waits in line has been served, or waits on
+			w.check(step)
+		}
+		w.leave()
+		t.Log(w.count)
+	})
+}
+
+// world is PID 1, a node of two GPUs and those who want partitions of it. What PID 1 has
+// is in host; what was given is kept here once more, to compare.
+type world struct {
+	*host
+	t      *testing.T
+	rand   *rand.Rand
+	keeper *Keeper
+	parts  []Part
+	list   []runstate.Reservation // configured
+	grants map[string]Grant
+	down   map[string]bool // services that are not up
+	fate   string          // what befalls the next start of a scope
+	given  map[string]map[string]bool
+	count  map[string]int
+	done   context.CancelFunc // for those who wait
+	ctx    context.Context
+}
+
+const mostShares = 3
+
+func newWorld(t *testing.T, seed uint64) *world {
+	w := &world{
+		host: newHost(), t: t, rand: rand.New(rand.NewPCG(seed, 10)), grants: make(map[string]Grant), down: make(map[string]bool),
+		given: make(map[string]map[string]bool), count: make(map[string]int),
+	}
+	w.ctx, w.done = context.WithCancel(t.Context())
+	w.split(4)
+	w.restart()
+	return w
+}
+
+// restart is a daemon that was killed and began anew: it remembers nothing. Whoever
+// waited has gone with the connection.
+func (w *world) restart() {
+	w.done()
+	synctest.Wait()
+	w.ctx, w.done = context.WithCancel(w.t.Context())
+	w.keeper = &Keeper{Host: w, Common: []string{"/dev/kfd"}}
+	w.keeper.Limit(Limits{Shares: mostShares, PerUser: 12})
+}
+
+// split partitions each GPU into so many.
+func (w *world) split(n int) {
+	w.parts = nil
+	for g, address := range []partition.Address{"0000:05:00.0", "0000:26:00.0"} {
+		for i := range n {
+			w.parts = append(w.parts, Part{
+				placement.Partition{Name: fmt.Sprintf("%s-%d", address, i), GPU: address, Index: i, Domain: i / 2},
+				[]string{fmt.Sprintf("/dev/dri/renderD%d", 128+8*g+i)}, nil, 24 << 30,
+			})
+		}
+	}
+}
+
+func (w *world) Facts(context.Context) (Facts, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return Facts{Parts: w.parts, Tenants: slices.Clone(w.tenants), Reserved: w.kept(), Open: maps.Clone(w.open)}, nil
+}
+
+func (w *world) Ready(ctx context.Context, _ Caller) (Facts, Move, error) {
+	f, err := w.Facts(ctx)
+	return f, w, err
+}
+
+func (w *world) kept() map[string]string {
+	out := make(map[string]string)
+	for name, g := range w.grants {
+		for _, p := range g.Partitions {
+			out[p] = name
+		}
+	}
+	return out
+}
+
+// Start is PID 1's: what befalls it is what can befall it.
+func (w *world) Start(_ context.Context, s Scope) ([]string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fate == "refused" {
+		return nil, errors.New("refused")
+	}
+	name, _ := ParseName(s.Unit)
+	for _, node := range s.Allow[1:] {
+		for unit, nodes := range w.given {
+			other, _ := ParseName(unit)
+			if nodes[node] && (name.Kind != Shared || other.Kind != Shared) {
+				w.t.Errorf("%s is given %s, which %s has", s.Unit, node, unit)
+			}
+		}
+		if r, ok := w.kept()[w.named(node)]; ok {
+			w.t.Errorf("%s is given %s, which is kept for %s", s.Unit, node, r)
+		}
+	}
+	w.tenants = append(w.tenants, Tenant{s.Unit, true, s.Allow})
+	w.given[s.Unit] = make(map[string]bool)
+	for _, node := range s.Allow[1:] {
+		w.given[s.Unit][node] = true
+	}
+	switch w.fate {
+	case "answer lost": // PID 1 was replaced, or the daemon killed
+		return nil, errors.New("no answer")
+	case "another process":
+		w.starts[1] = 99
+	}
+	return nil, nil
+}
+
+func (w *world) named(node string) string {
+	i := slices.IndexFunc(w.parts, func(p Part) bool { return p.Nodes[0] == node })
+	return w.parts[i].Name
+}
+
+func (w *world) Stop(ctx context.Context, unit string) error {
+	w.mu.Lock()
+	delete(w.given, unit)
+	w.mu.Unlock()
+	return w.host.Stop(ctx, unit)
+}
+
+func (w *world) Undo(ctx context.Context, unit string) error { return w.Stop(ctx, unit) }
+
+// step does one thing.
+func (w *world) step() {
+	steps := []struct {
+		name   string
+		weight int
+		do     func()
+	}{
+		{"acquire", 40, func() { w.acquire(false) }},
+		{"acquire and wait", 6, func() { w.acquire(true) }},
+		{"release", 12, w.release},
+		{"kill of a holder", 18, w.kill},
+		{"kill of the daemon", 4, w.restart},
+		{"start that goes wrong", 5, w.wrong},
+		{"stray process", 3, w.stray},
+		{"change of reservations", 4, w.reserve},
+		{"service goes or comes", 4, w.service},
+		{"repartition", 4, w.repartition},
+	}
+	total := 0
+	for _, s := range steps {
+		total += s.weight
+	}
+	pick := w.rand.IntN(total)
+	for _, s := range steps {
+		if pick -= s.weight; pick < 0 {
+			w.count[s.name]++
+			s.do()
+			return
+		}
+	}
+}
+
+func (w *world) acquire(wait bool) {
+	r := Request{Want: placement.Want{Partitions: 1 + w.rand.IntN(4)}, Kind: []Kind{Confined, Confined, Exclusive, Shared}[w.rand.IntN(4)], Wait: wait}
+	r.Place = placement.Places()[w.rand.IntN(3)]
+	if w.rand.IntN(10) == 0 {
+		r.Partitions, r.GPUs = 0, 1
+	}
+	if r.Kind == Shared {
+		r.Of = []int{0, 2, 3}[w.rand.IntN(3)]
+	}
+	c := Caller{UID: []uint32{0, 1000, 1001}[w.rand.IntN(3)], PID: 1}
+	k := w.keeper
+	ask := func(ctx context.Context) {
+		_, err := k.Acquire(ctx, c, r)
+		var short *ShortError
+		var limit *LimitError
+		var impossible *ImpossibleError
+		switch {
+		case err == nil:
+			w.counted("given")
+		case errors.As(err, &short) || errors.As(err, &limit) || errors.As(err, &impossible) || ctx.Err() != nil || w.fate != "":
+		default:
+			w.t.Errorf("%+v: %v", r, err)
+		}
+	}
+	if !wait {
+		ask(w.ctx)
+		synctest.Wait() // until the queue is served
+		return
+	}
+	patience := time.Duration(1+w.rand.IntN(20)) * time.Minute
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	go func() {
+		defer cancel()
+		ask(ctx)
+	}()
+	synctest.Wait()
+	<-time.After(time.Minute) // of the bubble: some lose patience by and by
+}
+
+func (w *world) counted(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.count[what]++
+}
+
+// anyLease is a lease, "" if there is none.
+func (w *world) anyLease() string {
+	units := slices.Sorted(maps.Keys(w.given))
+	units = slices.DeleteFunc(units, func(unit string) bool { _, ok := ParseName(unit); return !ok })
+	if len(units) == 0 {
+		return ""
+	}
+	return units[w.rand.IntN(len(units))]
+}
+
+func (w *world) release() {
+	unit := w.anyLease()
+	uid := []uint32{0, 1000, 1001}[w.rand.IntN(3)]
+	name, ok := ParseName(unit)
+	err := w.keeper.Release(w.t.Context(), uid, unit)
+	if may := ok && (uid == 0 || uid == name.UID); (err == nil) != may {
+		w.t.Errorf("user %d releases %q: %v", uid, unit, err)
+	}
+}
+
+// kill ends a scope without a word to dcm.
+func (w *world) kill() {
+	if unit := w.anyLease(); unit != "" {
+		w.Stop(w.t.Context(), unit)
+	}
+}
+
+func (w *world) wrong() {
+	w.fate = []string{"refused", "answer lost", "another process"}[w.rand.IntN(3)]
+	w.acquire(false)
+	w.fate, w.starts[1] = "", 1
+}
+
+// stray is a process that has left its lease and keeps what it has open; a second time
+// it ends.
+func (w *world) stray() {
+	if len(w.open) > 0 {
+		w.open = nil
+		w.Stop(w.t.Context(), "") // somebody is told to look again
+		return
+	}
+	p := w.parts[w.rand.IntN(len(w.parts))]
+	w.open = map[string][]string{p.Name: {"python[4711]"}}
+}
+
+func (w *world) reserve() {
+	w.list = nil
+	for _, name := range []string{"a", "b", "c"} {
+		if n := w.rand.IntN(4); n > 0 {
+			w.list = append(w.list, runstate.Reservation{Name: name, Unit: name + ".service", Wants: n, Exclusive: w.rand.IntN(2) == 0})
+		}
+	}
+	w.choose()
+}
+
+// choose is what dcm-reserve.service does, with the services down that have to move.
+func (w *world) choose() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var want []Reservation
+	now := make(map[string][]string)
+	for _, r := range w.list {
+		want = append(want, Reservation{r.Name, placement.Want{Partitions: r.Wants}})
+		now[r.Name] = w.grants[r.Name].Nodes
+	}
+	var leased []string
+	for _, t := range w.tenants {
+		if _, ok := ParseName(t.Unit); ok {
+			leased = append(leased, t.Allowed...)
+		}
+	}
+	w.grants, _ = Reserve(w.parts, want, now, leased) // what cannot be met has none
+	w.serve()
+}
+
+// serve has PID 1 run the services that can start.
+func (w *world) serve() {
+	w.tenants = slices.DeleteFunc(w.tenants, func(t Tenant) bool { _, ok := ParseName(t.Unit); return !ok })
+	for _, name := range []string{"a", "b", "c"} {
+		unit := name + ".service"
+		delete(w.given, unit)
+		if nodes := w.grants[name].Nodes; len(nodes) > 0 && !w.down[name] {
+			w.tenants = append(w.tenants, Tenant{unit, true, nodes})
+			w.given[unit] = make(map[string]bool)
+			for _, node := range nodes {
+				w.given[unit][node] = true
+			}
+		}
+	}
+}
+
+func (w *world) service() {
+	name := []string{"a", "b", "c"}[w.rand.IntN(3)]
+	w.down[name] = !w.down[name]
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.serve()
+}
+
+// repartition waits for leases, as a run does: it is refused while there are any.
+func (w *world) repartition() {
+	w.changing = true
+	if _, err := w.keeper.Acquire(w.t.Context(), alice, ask(1)); err == nil {
+		w.t.Error("a lease was given while the GPUs are partitioned")
+	}
+	synctest.Wait()
+	w.changing = false
+	for unit := range w.given {
+		if _, ok := ParseName(unit); ok && w.rand.IntN(3) > 0 {
+			return
+		}
+	}
+	for unit := w.anyLease(); unit != ""; unit = w.anyLease() {
+		w.Stop(w.t.Context(), unit)
+		synctest.Wait() // who waited may have it now
+	}
+	w.open = nil
+	w.split([]int{1, 2, 4, 8}[w.rand.IntN(4)])
+	w.choose()
+	w.Stop(w.t.Context(), "")
+}
+
+// check compares what dcm says with what was given.
+func (w *world) check(step int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := Facts{Parts: w.parts, Tenants: w.tenants, Reserved: w.kept(), Open: w.open}
+	free := 0
+	for _, h := range Book(f) {
+		var units []string
+		for unit, nodes := range w.given {
+			if nodes[h.Nodes[0]] {
+				units = append(units, unit)
+			}
+		}
+		if slices.Sort(units); !slices.Equal(units, slices.Sorted(slices.Values(h.Units))) {
+			w.t.Errorf("step %d: %s is said to be %s's and is %s's", step, h.Name, h.Units, units)
+		}
+		if len(units) > 1 {
+			w.together(step, h)
+		}
+		if len(units) == 0 && f.Reserved[h.Name] == "" && len(w.open[h.Name]) == 0 {
+			free++
+		}
+	}
+	w.obtainable(step, f, free)
+	w.guarded(step)
+}
+
+// together may be those alone that share.
+func (w *world) together(step int, h Held) {
+	for _, unit := range h.Units {
+		first, _ := ParseName(h.Units[0])
+		if n, _ := ParseName(unit); n.Kind != Shared || n.Of != first.Of || len(h.Units) > n.Of {
+			w.t.Errorf("step %d: %s has %s", step, h.Name, h.Units)
+		}
+	}
+}
+
+// obtainable: all that is free can be had, and no more.
+func (w *world) obtainable(step int, f Facts, free int) {
+	for n, want := range map[int]bool{free: free > 0, free + 1: false} {
+		_, err := w.keeper.choose(f, Caller{}, ask(n))
+		if n > 0 && (err == nil) != want {
+			w.t.Errorf("step %d: %d are free, and of %d asked for: %v", step, free, n, err)
+		}
+	}
+}
+
+// guarded: the guard is told of what is exclusive and of nothing else.
+func (w *world) guarded(step int) {
+	p := runstate.Partitions{}
+	want := make(map[string]bool)
+	for _, part := range w.parts {
+		p.Parts = append(p.Parts, runstate.Part{Name: part.Name, Render: part.Nodes[0]})
+	}
+	for _, r := range w.list {
+		g := w.grants[r.Name]
+		r.Partitions = g.Partitions
+		p.Reservations = append(p.Reservations, r)
+		for _, node := range g.Nodes {
+			want[node] = want[node] || r.Exclusive
+		}
+	}
+	units := make(map[string][]string)
+	for _, t := range w.tenants {
+		units[t.Unit] = t.Allowed
+		n, _ := ParseName(t.Unit)
+		for node := range w.given[t.Unit] {
+			want[node] = want[node] || n.Kind == Exclusive
+		}
+	}
+	maps.DeleteFunc(want, func(_ string, yes bool) bool { return !yes })
+	got := make(map[string]bool)
+	for _, e := range ExclusiveParts(p, units) {
+		node := e.Nodes()[0]
+		if own := w.given[e.Holder][node] || slices.Contains(w.grants[e.Holder].Nodes, node); !own || got[node] {
+			w.t.Errorf("step %d: %s is guarded for %s", step, node, e.Holder)
+		}
+		got[node] = true
+	}
+	if !maps.Equal(got, want) {
+		w.t.Errorf("step %d: guarded are %s, want %s", step, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+	}
+}
+
+// leave ends whatever waits, and all else: then all is free.
+func (w *world) leave() {
+	w.restart()
+	w.done()
+	for unit := w.anyLease(); unit != ""; unit = w.anyLease() {
+		w.Stop(w.t.Context(), unit)
+	}
+	w.open, w.list = nil, nil
+	w.choose()
+	f, _ := w.Facts(w.t.Context())
+	for _, h := range Book(f) {
+		if !h.Free() {
+			w.t.Errorf("%s is lost to %s", h.Name, h.Whose())
+		}
+	}
+}

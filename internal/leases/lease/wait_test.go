@@ -1,0 +1,549 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dcm/internal/gpu/partition"
+	"dcm/internal/leases/placement"
+)
+
+// answer is what became of a request.
+type answer struct {
+	lease Lease
+	err   error
+}
+
+// client requests leases as one process, in a bubble of [synctest].
+type client struct {
+	*testing.T
+	host   *host
+	keeper *Keeper
+}
+
+func newClient(t *testing.T) *client {
+	h := newHost()
+	h.terms, h.inside, h.alone = make(map[string]Term), make(map[int]string), make(map[int]string)
+	h.still = func() error { return nil }
+	return &client{t, h, &Keeper{Host: h}}
+}
+
+// request begins to acquire so many partitions, and returns when that waits or is over.
+func (c *client) request(ctx context.Context, who Caller, r Request) <-chan answer {
+	c.host.mu.Lock()
+	c.host.starts[who.PID] = uint64(who.PID)
+	c.host.mu.Unlock()
+	out := make(chan answer, 1)
+	go func() {
+		l, err := c.keeper.Acquire(ctx, who, r)
+		out <- answer{l, err}
+	}()
+	synctest.Wait()
+	return out
+}
+
+// waits requests with Wait.
+func (c *client) waits(who Caller, n int) <-chan answer {
+	r := ask(n)
+	r.Wait = true
+	return c.request(c.Context(), who, r)
+}
+
+// over returns the answer of a request that is over.
+func (c *client) over(a <-chan answer) answer {
+	c.Helper()
+	synctest.Wait()
+	select {
+	case got := <-a:
+		return got
+	default:
+		c.Fatalf("the request still waits; the queue is %+v", c.keeper.Queue())
+		return answer{}
+	}
+}
+
+func (c *client) given(a <-chan answer) Lease {
+	c.Helper()
+	got := c.over(a)
+	if got.err != nil {
+		c.Fatalf("no lease: %v", got.err)
+	}
+	return got.lease
+}
+
+// queue lists the processes that wait.
+func (c *client) queue() []int {
+	out := []int{}
+	for _, q := range c.keeper.Queue() {
+		out = append(out, q.PID)
+	}
+	return out
+}
+
+func (c *client) queued(want ...int) {
+	c.Helper()
+	if got := c.queue(); !slices.Equal(got, want) {
+		c.Errorf("in the queue are %d, want %d", got, want)
+	}
+}
+
+func process(uid uint32, pid int) Caller { return Caller{UID: uid, PID: pid} }
+
+func TestImpossibleRequest_IsRefusedImmediately(t *testing.T) {
+	whole := func(n int) Request { return Request{Want: placement.Want{GPUs: n}, Kind: Confined} }
+	for _, tt := range []struct {
+		name     string
+		reserved map[string]string
+		set      func(*client)
+		ask      Request
+		text     string
+	}{
+		{"more than the node has", nil, nil, ask(9), "9 partitions requested, but the node has 8"},
+		{"more than is not reserved", map[string]string{"0000:05:00.0-1": "vllm", "0000:26:00.0-1": "alpha", "0000:26:00.0-2": "alpha"}, nil, ask(6), "at most 5 of 8 can be leased; reserved: alpha 2, vllm 1"},
+		{"a GPU, with a reservation on each", map[string]string{"0000:05:00.0-1": "vllm", "0000:26:00.0-1": "vllm"}, nil, whole(1), "1 whole GPU requested, but at most 0 of 2 can be leased; reserved: vllm 2"},
+		{"a mode that no partition has", nil, func(c *client) { c.host.kind = "amd CPX/NPS1" }, Request{Want: placement.Want{Partitions: 1}, Kind: Confined, Sought: partition.Sought{Mode: "QPX"}}, "there is no partition QPX: there are amd CPX/NPS1"},
+		{"more than a user may have", nil, func(c *client) { c.keeper.Limit(Limits{PerUser: 4}) }, ask(5), "5 requested, but max-per-user in [leases] is 4"},
+		{"what is in the lease that the process stays in", nil, func(c *client) {
+			l := c.given(c.waits(process(1000, 10), 3))
+			c.host.inside[1] = l.Unit
+		}, ask(6), "at most 5 of 8 can be leased; the caller runs in dcm-lease-1000-"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newClient(t)
+				c.host.reserved = tt.reserved
+				if tt.set != nil {
+					tt.set(c)
+				}
+				tt.ask.Wait = true
+				got := c.over(c.request(t.Context(), alice, tt.ask))
+				var impossible *ImpossibleError
+				if !errors.As(got.err, &impossible) || !strings.Contains(got.err.Error(), tt.text) {
+					t.Errorf("error %v, want an impossible request with %q", got.err, tt.text)
+				}
+			})
+		})
+	}
+}
+
+// A reservation that comes later makes a request impossible that waits.
+func TestWaitingRequest_IsRefusedWhenItBecomesImpossible(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t)
+		held := c.given(c.waits(process(1000, 10), 1))
+		waits := c.waits(process(1000, 11), 8)
+		c.queued(11)
+		c.host.mu.Lock()
+		c.host.reserved = map[string]string{"0000:05:00.0-1": "vllm"}
+		c.host.mu.Unlock()
+		c.host.Stop(t.Context(), held.Unit)
+		var impossible *ImpossibleError
+		if got := c.over(waits); !errors.As(got.err, &impossible) {
+			t.Errorf("the answer is %+v", got)
+		}
+	})
+}
+
+func TestLimit_IsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t)
+		c.keeper.Limit(Limits{PerUser: 3})
+		first := c.given(c.waits(process(1000, 10), 2))
+		var limit *LimitError
+		if got := c.over(c.request(t.Context(), process(1000, 11), ask(2))); !errors.As(got.err, &limit) || !Passes(got.err) {
+			t.Errorf("without waiting the answer is %+v", got)
+		}
+		two, one := c.waits(process(1000, 12), 2), c.waits(process(1000, 13), 1)
+		c.queued(12, 13) // the small one does not overtake the one with the same limit
+		if got, want := c.keeper.Queue()[0].Reason, "2 more would exceed max-per-user in [leases] = 3: 2 in use"; got != want {
+			t.Errorf("the first waits because of %q, want %q", got, want)
+		}
+		c.given(c.waits(process(1001, 14), 3)) // it delays no other user
+		c.host.Stop(t.Context(), first.Unit)
+		c.given(two)
+		c.given(one)
+	})
+}
+
+func TestGroupLimit_StrictestApplies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t)
+		c.keeper.Limit(Limits{PerUser: 6, Groups: []GroupLimits{{Name: "course", PerUser: 2, Total: 3}, {Name: "staff", PerUser: 8}}})
+		c.keeper.Member = func(uid uint32, group string) bool { return group == "course" && (uid == 1000 || uid == 1001) }
+		student := func(uid uint32, pid int) Caller {
+			return Caller{UID: uid, PID: pid, Groups: []string{"course"}}
+		}
+		if got := c.over(c.waits(student(1000, 10), 3)); !strings.Contains(fmt.Sprint(got.err), "3 requested, but max-per-user in [leases.groups.course] is 2") {
+			t.Errorf("one of the course: %v", got.err)
+		}
+		c.given(c.waits(student(1000, 11), 2))
+		second := c.waits(student(1001, 12), 2)
+		c.queued(12)
+		if got, want := c.keeper.Queue()[0].Reason, "2 more would exceed max-total in [leases.groups.course] = 3: 2 in use"; got != want {
+			t.Errorf("it waits because of %q, want %q", got, want)
+		}
+		staff := Caller{UID: 2000, PID: 13, Groups: []string{"staff"}}
+		if got := c.over(c.waits(staff, 7)); !strings.Contains(fmt.Sprint(got.err), "7 requested, but max-per-user in [leases] is 6") {
+			t.Errorf("one of the staff: %v", got.err)
+		}
+		c.keeper.Limit(Limits{PerUser: 6, Groups: []GroupLimits{{Name: "course", PerUser: 2, Total: 4}}})
+		c.given(second) // a new configuration counts for requests that wait
+	})
+}
+
+func TestTime_IsLimited(t *testing.T) {
+	limits := Limits{Default: 2 * time.Hour, Longest: 8 * time.Hour, Groups: []GroupLimits{{Name: "course", Longest: time.Hour}}}
+	for _, tt := range []struct {
+		name   string
+		limits Limits
+		caller Caller
+		time   time.Duration
+		want   time.Duration
+		text   string // of the note or of the error
+	}{
+		{"no limit", Limits{}, process(1000, 1), 0, 0, ""},
+		{"the default", limits, process(1000, 1), 0, 2 * time.Hour, "the lease ends after 2h0m0s (default-time in [leases])"},
+		{"requested", limits, process(1000, 1), 3 * time.Hour, 3 * time.Hour, ""},
+		{"too long", limits, process(1000, 1), 9 * time.Hour, 0, "9h0m0s requested, but max-time in [leases] is 8h0m0s"},
+		{"of a group", limits, Caller{UID: 1000, PID: 1, Groups: []string{"course"}}, 0, time.Hour, "the lease ends after 1h0m0s (max-time in [leases.groups.course])"},
+		{"too long for a group", limits, Caller{UID: 1000, PID: 1, Groups: []string{"course"}}, 2 * time.Hour, 0, "2h0m0s requested, but max-time in [leases.groups.course] is 1h0m0s"},
+		{"root", limits, process(0, 1), 0, 0, ""},
+		{"only the longest", Limits{Longest: time.Hour}, process(1000, 1), 0, time.Hour, "the lease ends after 1h0m0s (max-time in [leases])"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost()
+			k := &Keeper{Host: h}
+			k.Limit(tt.limits)
+			var made Scope
+			h.onStart = func(s Scope) error { made = s; return nil }
+			r := ask(1)
+			r.Time = tt.time
+			l, err := k.Acquire(t.Context(), tt.caller, r)
+			text := strings.Join(l.Notes, "\n")
+			if err != nil {
+				text = err.Error()
+			}
+			if text != tt.text || made.Time != tt.want {
+				t.Errorf("%s, %q; want %s, %q", made.Time, text, tt.want, tt.text)
+			}
+		})
+	}
+}
+
+func TestRoot_DoesNotQueueAfterUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t)
+		held := c.given(c.waits(process(1000, 10), 2))
+		all := c.waits(process(1000, 11), 8)
+		c.given(c.request(t.Context(), process(0, 12), ask(2)))
+		small := c.waits(process(1001, 13), 1)
+		roots := c.waits(process(0, 14), 6)
+		c.queued(14, 11, 13)
+		c.host.Stop(t.Context(), held.Unit)
+		c.given(roots)
+		c.queued(11, 13)
+		_, _ = all, small
+	})
+}
+
+func TestQueue_IsRemovedFromByOwnerAndRoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t)
+		c.given(c.waits(process(1000, 10), 8))
+		first, second, third := c.waits(process(1000, 11), 8), c.waits(process(1001, 12), 8), c.waits(process(1000, 13), 8)
+		if err := c.keeper.Remove(1001, 11); err == nil || err.Error() != "request 11 is user 1000's; only that user and root can remove it" {
+			t.Errorf("by another user: %v", err)
+		}
+		if err := c.keeper.Remove(0, 10); err == nil {
+			t.Error("a request was removed that has its lease")
+		}
+		for pid, uid := range map[int]uint32{11: 1000, 12: 0} {
+			if err := c.keeper.Remove(uid, pid); err != nil {
+				t.Error(err)
+			}
+		}
+		var removed *RemovedError
+		if got := c.over(first); !errors.As(got.err, &removed) || removed.By != 1000 || Passes(got.err) {
+			t.Errorf("the first is answered %+v", got)
+		}
+		if got := c.over(second); !errors.As(got.err, &removed) || removed.By != 0 {
+			t.Errorf("the second is answered %+v", got)
+		}
+		c.queued(13)
+		_ = third
+	})
+}
+
+func TestWaitingCaller_IsToldItsPosition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t)
+		held := c.given(c.waits(process(1000, 10), 8))
+		first := c.waits(process(1000, 11), 8)
+		var told []string
+		r := ask(8)
+		r.Wait = true
+		r.Moved = func(q Queued, of int) { told = append(told, fmt.Sprintf("%d of %d: %s", q.Position, of, q.Reason)) }
+		c.request(t.Context(), process(1000, 12), r)
+		c.host.Stop(t.Context(), held.Unit)
+		c.given(first)
+		synctest.Wait()
+		want := "2 of 2: 8 partitions asked for, but 0 of 8 are free\n1 of 1: 8 partitions asked for, but 0 of 8 are free"
+		if got := strings.Join(told, "\n"); got != want {
+			t.Errorf("told is\n%s\nwant\n%s", got, want)
+		}
+	})
+}
+
+// draining is a host where a command waits for the end of all leases.
+func (c *client) draining(yes bool) {
+	c.host.mu.Lock()
+	defer c.host.mu.Unlock()
+	c.host.still = func() error { return nil }
+	if yes {
+		c.host.still = func() error { return fmt.Errorf("%w: dcm apply --when-idle", ErrDraining) }
+	}
+}
+
+// A daemon that ends after the move and before its answer leaves a caller in its lease that
+// asks again. The same is so with a drain that has begun meanwhile, and with others in the
+// queue.
+func TestCallerInItsLease_HasItAgain(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		begin func(*client)
+	}{
+		{"alone", func(*client) {}},
+		{"a drain", func(c *client) { c.draining(true) }},
+		{"others wait", func(c *client) { c.waits(process(1001, 11), 8) }},
+		{"after another lease has ended", func(c *client) { c.host.Stop(c.Context(), c.host.tenants[0].Unit) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newClient(t)
+				c.given(c.waits(process(1001, 9), 1))
+				l := c.given(c.waits(process(1000, 10), 2))
+				c.host.alone[10] = l.Unit
+				c.keeper = &Keeper{Host: c.host, Regroup: func() <-chan struct{} { return make(chan struct{}) }}
+				tt.begin(c)
+				before := len(c.host.tenants)
+				who := process(1000, 10)
+				who.Came = 1
+				r := ask(2)
+				r.Wait = true
+				got := c.given(c.request(t.Context(), who, r))
+				if got.Unit != l.Unit || len(c.host.tenants) != before {
+					t.Errorf("it has %s instead of %s; there are %+v", got.Unit, l.Unit, c.host.tenants)
+				}
+			})
+		})
+	}
+}
+
+func TestLease_IsNotKeptForAnotherRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for i, other := range []func(*Request){
+			func(r *Request) { r.Partitions = 1 },
+			func(r *Request) { r.Partitions = 3 },
+			func(r *Request) { r.Kind = Exclusive },
+			func(r *Request) { r.Time = time.Hour },
+			func(r *Request) { r.Place = placement.Spread },
+			func(r *Request) { r.Partitions, r.GPUs = 0, 1 },
+		} {
+			c := newClient(t)
+			l := c.given(c.waits(process(1000, 10), 2))
+			c.host.alone[10] = l.Unit
+			r := ask(2)
+			other(&r)
+			if got := c.given(c.request(t.Context(), process(1000, 10), r)); got.Unit == l.Unit {
+				t.Errorf("request %d is answered with the lease before", i)
+			}
+		}
+	})
+}
+
+// A drain waits for all leases, and a request for the end of the drain.
+func TestDrain_DoesNotWaitForWhoWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t)
+		l := c.given(c.waits(process(1000, 10), 1))
+		c.host.alone[10] = l.Unit
+		c.draining(true)
+		waits := c.waits(process(1000, 10), 2)
+		if left := c.host.leases(); len(left) > 0 {
+			t.Errorf("the drain waits for %s", left)
+		}
+		if now := c.host.tenants[0]; !Made(now.Unit) || len(now.Allowed) > 0 {
+			t.Errorf("it waits in %+v", now)
+		}
+		c.queued(10)
+		c.draining(false)
+		c.host.Stop(t.Context(), "") // the GPUs were changed
+		if got := c.given(waits); len(got.Choice.Partitions) != 2 {
+			t.Errorf("after the drain it has %+v", got)
+		}
+		if left := c.host.leases(); len(left) != 1 {
+			t.Errorf("there are %s", left)
+		}
+	})
+}
+
+// Without a drain, too: two that wait, each for what the other one has, would wait forever.
+func TestLease_EndsWhenItsOnlyProcessWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t)
+		for pid := 10; pid < 12; pid++ {
+			c.host.alone[pid] = c.given(c.waits(process(1000, pid), 4)).Unit
+		}
+		first := c.waits(process(1000, 10), 8)
+		second := c.waits(process(1000, 11), 8)
+		l := c.given(first)
+		c.host.Stop(t.Context(), l.Unit)
+		c.given(second)
+	})
+}
+
+func TestDrain_RefusesWhoWaitsAmongOthersInALease(t *testing.T) {
+	for name, late := range map[string]bool{"before the drain": true, "while it drains": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newClient(t)
+				l := c.given(c.waits(process(1000, 10), 4))
+				c.host.inside[11] = l.Unit
+				c.given(c.waits(process(1001, 9), 4))
+				c.draining(!late)
+				waits := c.waits(process(1000, 11), 2)
+				if late {
+					c.queued(11)
+					c.draining(true)
+					c.host.Stop(t.Context(), "") // something is noticed
+				}
+				got := c.over(waits)
+				if !errors.Is(got.err, ErrDraining) || !strings.Contains(got.err.Error(), "this process is in "+l.Unit) {
+					t.Errorf("the answer is %+v", got)
+				}
+			})
+		})
+	}
+}
+
+// A process that cannot be moved out of its lease is not left waiting in it.
+func TestCallerThatCannotLeaveItsLease_IsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t)
+		c.host.alone[10] = c.given(c.waits(process(1000, 10), 1)).Unit
+		c.draining(true)
+		c.host.onStart = func(Scope) error { return errors.New("no") }
+		if got := c.over(c.waits(process(1000, 10), 2)); got.err == nil || !strings.Contains(got.err.Error(), "cannot move process 10 out of dcm-lease-1000-") {
+			t.Errorf("the answer is %+v", got)
+		}
+	})
+}
+
+func TestOvertaking(t *testing.T) {
+	lasting := func(n int, d time.Duration) Request {
+		r := ask(n)
+		r.Time, r.Wait = d, true
+		return r
+	}
+	for _, tt := range []struct {
+		name   string
+		held   map[int]time.Duration // partitions → for how long; 0: without an end
+		first  Request
+		second Request
+		starts bool
+	}{
+		{"it ends before the first can start", map[int]time.Duration{5: time.Hour}, lasting(8, 0), lasting(3, time.Hour), true},
+		{"it ends later", map[int]time.Duration{5: time.Hour}, lasting(8, 0), lasting(3, time.Hour+time.Second), false},
+		{"it has no end", map[int]time.Duration{5: time.Hour}, lasting(8, 0), lasting(3, 0), false},
+		{"there is enough for both", map[int]time.Duration{6: time.Hour}, lasting(6, 0), lasting(2, 0), true},
+		{"there is not enough for both", map[int]time.Duration{6: time.Hour}, lasting(7, 0), lasting(2, 0), false},
+		{"not known when, and short", map[int]time.Duration{5: 0}, lasting(8, 0), lasting(3, OvertakeLimit), true},
+		{"not known when, and longer", map[int]time.Duration{5: 0}, lasting(8, 0), lasting(3, OvertakeLimit+time.Second), false},
+		{"not known when, and without an end", map[int]time.Duration{5: 0}, lasting(8, 0), lasting(3, 0), false},
+		{"one of two has an end", map[int]time.Duration{2: 0, 4: time.Hour}, lasting(6, 0), lasting(2, time.Hour), true},
+		{"the same request", map[int]time.Duration{5: time.Hour}, lasting(4, time.Minute), lasting(4, time.Minute), false},
+	} {
+		for _, wait := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, waits %t", tt.name, wait), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := newClient(t)
+					pid := 10
+					for n, d := range tt.held {
+						l := c.given(c.request(t.Context(), process(1000, pid), lasting(n, d)))
+						c.host.terms[l.Unit] = Term{time.Now(), d}
+						pid++
+					}
+					c.request(t.Context(), process(1000, 20), tt.first)
+					c.queued(20)
+					second := tt.second
+					second.Wait = wait
+					a := c.request(t.Context(), process(1000, 21), second)
+					switch {
+					case tt.starts:
+						c.given(a)
+					case wait:
+						c.queued(20, 21)
+					default:
+						if got := c.over(a); !Passes(got.err) {
+							t.Errorf("the answer is %+v", got)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// While PID 1 executes itself over and over it moves no process into a scope. A request that
+// waits does not fail because of that.
+func TestWaitingRequest_OutlastsReexecs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t)
+		reexecs := true
+		c.host.onStart = func(Scope) error {
+			c.host.mu.Lock()
+			defer c.host.mu.Unlock()
+			if reexecs {
+				return fmt.Errorf("%w: it is inactive", ErrNotMoved)
+			}
+			return nil
+		}
+		if got := c.over(c.request(t.Context(), process(0, 10), ask(1))); !errors.Is(got.err, ErrNotMoved) || !Passes(got.err) {
+			t.Errorf("without waiting the answer is %+v", got)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		r := ask(8)
+		r.Wait = true
+		interrupted := c.request(ctx, process(1000, 11), r)
+		ended := c.waits(process(1000, 12), 8)
+		first := c.waits(process(1000, 13), 8)
+		time.Sleep(10 * notMovedDelay)
+		cancel()
+		if got := c.over(interrupted); !errors.Is(got.err, context.Canceled) {
+			t.Errorf("an interrupted request has the answer %+v", got)
+		}
+		c.host.mu.Lock()
+		delete(c.host.starts, 12)
+		c.host.mu.Unlock()
+		time.Sleep(notMovedDelay)
+		if got := c.over(ended); got.err == nil {
+			t.Errorf("a process that has ended has %+v", got)
+		}
+		time.Sleep(notMovedDelay / 2) // the first request returns to the queue before the second
+		second := c.waits(process(1000, 14), 8)
+		c.host.mu.Lock()
+		reexecs = false
+		c.host.mu.Unlock()
+		time.Sleep(notMovedDelay)
+		l := c.given(first)
+		c.host.Stop(t.Context(), l.Unit)
+		time.Sleep(notMovedDelay)
+		c.given(second)
+	})
+}

@@ -1,0 +1,147 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"dcm/internal/gpu/partition"
+	"dcm/internal/sorting"
+)
+
+// Reservation is one of several wants that are met together.
+type Reservation struct {
+	Name string
+	Want          // of partitions
+	Now  []string // the names of those it has
+}
+
+// TogetherError tells that several reservations cannot all be met.
+type TogetherError struct {
+	Reservations []Reservation
+	Free         int
+}
+
+func (e *TogetherError) Error() string {
+	sum := 0
+	each := make([]string, len(e.Reservations))
+	for i, r := range e.Reservations {
+		sum += r.Partitions
+		each[i] = fmt.Sprintf("%s %d", r.Name, r.Partitions)
+	}
+	text := fmt.Sprintf("%s reserved (%s), and there %s %d", count(sum, "partition"), strings.Join(each, ", "), are(e.Free), e.Free)
+	if sum <= e.Free {
+		text += ", but not so many on the GPUs" + kinds(e.Reservations) + " that are asked for"
+	}
+	return text
+}
+
+// kinds is " and of the kinds" where somebody asks for some.
+func kinds(list []Reservation) string {
+	if slices.ContainsFunc(list, func(r Reservation) bool { return r.Kinds != nil }) {
+		return " and of the kinds"
+	}
+	return ""
+}
+
+// Assign meets all reservations or none. A reservation keeps what it has where that
+// is still there and leaves enough for the others; then the most restricted and
+// the largest choose first, and each of them [Choose]s the best that lets the rest
+// be met. Whether all can be met does not depend on the order.
+func Assign(node []Partition, taken map[string]bool, list []Reservation) (map[string]Choice, error) {
+	a := assignment{node: node, taken: maps.Clone(taken), out: make(map[string]Choice)}
+	if a.taken == nil {
+		a.taken = make(map[string]bool)
+	}
+	todo := slices.Clone(list)
+	if a.flow(todo) == nil {
+		return nil, &TogetherError{list, len(a.free())}
+	}
+	todo = slices.DeleteFunc(todo, func(r Reservation) bool {
+		return a.keep(r, slices.DeleteFunc(slices.Clone(list), func(o Reservation) bool {
+			_, done := a.out[o.Name]
+			return done || o.Name == r.Name
+		}))
+	})
+	sorting.By(todo, func(x, y Reservation) int {
+		return cmp.Or(cmp.Compare(a.room(x), a.room(y)), cmp.Compare(y.Partitions, x.Partitions))
+	})
+	for i, r := range todo {
+		if err := a.place(r, todo[i+1:]); err != nil {
+			return nil, err
+		}
+	}
+	return a.out, nil
+}
+
+type assignment struct {
+	node  []Partition
+	taken map[string]bool
+	out   map[string]Choice
+}
+
+func (a *assignment) free() []Partition {
+	return slices.DeleteFunc(slices.Clone(a.node), func(p Partition) bool { return a.taken[p.Name] })
+}
+
+// room is how many partitions there are for r to choose from.
+func (a *assignment) room(r Reservation) int { return len(among(a.node, r.Want)) }
+
+// keep leaves r what it has, where that is right and the others can be met then.
+func (a *assignment) keep(r Reservation, others []Reservation) bool {
+	var has []Partition
+	for _, p := range among(a.free(), r.Want) {
+		if slices.Contains(r.Now, p.Name) {
+			has = append(has, p)
+		}
+	}
+	if len(has) != r.Partitions || len(r.Now) != r.Partitions {
+		return false
+	}
+	free := a.free()
+	return a.give(r, Choice{has, Sum(has), reason(has, free, r.Want)}, others)
+}
+
+// give books a choice, unless the others could not be met then.
+func (a *assignment) give(r Reservation, c Choice, others []Reservation) bool {
+	for _, p := range c.Partitions {
+		a.taken[p.Name] = true
+	}
+	if a.flow(others) == nil {
+		for _, p := range c.Partitions {
+			delete(a.taken, p.Name)
+		}
+		return false
+	}
+	a.out[r.Name] = c
+	return true
+}
+
+func (a *assignment) place(r Reservation, others []Reservation) error {
+	c, err := Choose(a.node, a.taken, r.Want)
+	if err != nil {
+		return err
+	}
+	if a.give(r, c, others) {
+		return nil
+	}
+	// What is best for r takes what somebody else needs. So it gets from each GPU
+	// as many of each kind as it has in a way to meet all.
+	free := a.free()
+	var picked []Partition
+	for from, n := range a.flow(append([]Reservation{r}, others...))[0] {
+		one := Want{Partitions: n, Place: r.Place, Among: []partition.Address{from.gpu}, Kinds: []string{from.kind}}
+		c, err := Choose(a.node, a.taken, one)
+		if err != nil {
+			return err
+		}
+		picked = append(picked, c.Partitions...)
+	}
+	sorting.By(picked, func(x, y Partition) int {
+		return cmp.Or(x.GPU.Compare(y.GPU), cmp.Compare(x.Index, y.Index))
+	})
+	a.give(r, Choice{picked, Sum(picked), reason(picked, free, r.Want)}, others)
+	return nil
+}

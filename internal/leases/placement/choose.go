@@ -1,0 +1,133 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+
+	"dcm/internal/gpu/partition"
+)
+
+// Want is what is asked for: partitions or, where GPUs is not 0, whole GPUs.
+type Want struct {
+	Partitions int
+	GPUs       int
+	Place      Place               // [Pack] if it is ""
+	Among      []partition.Address // the GPUs to choose from; nil for all
+	Kinds      []string            // the kinds of partitions to choose from; nil for all
+}
+
+// cell is partitions of one GPU that everybody can use who can use one of them.
+type cell struct {
+	gpu  partition.Address
+	kind string
+}
+
+func (p Partition) cell() cell { return cell{p.GPU, p.Kind} }
+
+// takes tells whether partitions of a cell can be chosen.
+func (w Want) takes(c cell) bool {
+	return (w.Among == nil || slices.Contains(w.Among, c.gpu)) && (w.Kinds == nil || slices.Contains(w.Kinds, c.kind))
+}
+
+func (w Want) place() Place {
+	if w.Place == "" {
+		return Pack
+	}
+	return w.Place
+}
+
+func (w Want) amount() (n int, of string) {
+	if w.GPUs > 0 {
+		return w.GPUs, "whole GPU"
+	}
+	return w.Partitions, "partition"
+}
+
+// Choice is an answer.
+type Choice struct {
+	Partitions []Partition // by GPU in PCI order, then by index
+	Cost       int         // the sum of the [Cost] between each two
+	Reason     string      // "2 of 0000:05:00.0, one memory domain, NUMA 0; leaves 6"
+}
+
+// ShortError tells that there is not as much free as is asked for.
+type ShortError struct {
+	Want Want
+	Free int // partitions, or wholly free GPUs, among those that could be chosen
+	Of   int // how many there are there, free or not
+}
+
+func (e *ShortError) Error() string {
+	n, of := e.Want.amount()
+	return fmt.Sprintf("%s asked for, but %d of %d %s free", count(n, of), e.Free, e.Of, are(e.Free))
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+func count(n int, of string) string {
+	if n == 1 {
+		return "1 " + of
+	}
+	return fmt.Sprintf("%d %ss", n, of)
+}
+
+// Choose finds what is asked for among those partitions of a node that are not
+// taken. It is deterministic, and of all possible choices there is none better by
+// the place asked for: the search is exact. Its only error is [ShortError].
+func Choose(node []Partition, taken map[string]bool, w Want) (Choice, error) {
+	mine := among(node, w)
+	whole := w.GPUs > 0
+	if whole {
+		mine = wholly(node, mine) // those of a GPU that has others as well are none
+	}
+	free := slices.DeleteFunc(slices.Clone(mine), func(p Partition) bool { return taken[p.Name] })
+	of := len(mine)
+	if whole {
+		of = len(perGPU(mine))
+		free = wholly(mine, free)
+	}
+	root := grow(free, whole)
+	n, _ := w.amount()
+	if n > root.room {
+		return Choice{}, &ShortError{w, root.room, of}
+	}
+	picked := w.place().solve(root, 0, n).pick(n)
+	return Choice{picked, Sum(picked), reason(picked, free, w)}, nil
+}
+
+// Sum is the cost of a set of partitions.
+func Sum(set []Partition) int {
+	sum := 0
+	for i, a := range set {
+		for _, b := range set[:i] {
+			sum += Cost(a, b)
+		}
+	}
+	return sum
+}
+
+func among(node []Partition, w Want) []Partition {
+	if w.Among == nil && w.Kinds == nil {
+		return node
+	}
+	return slices.DeleteFunc(slices.Clone(node), func(p Partition) bool { return !w.takes(p.cell()) })
+}
+
+// wholly returns the free partitions of GPUs that have no other.
+func wholly(all, free []Partition) []Partition {
+	there, left := perGPU(all), perGPU(free)
+	return slices.DeleteFunc(slices.Clone(free), func(p Partition) bool { return there[p.GPU] != left[p.GPU] })
+}
+
+func perGPU(list []Partition) map[partition.Address]int {
+	out := make(map[partition.Address]int)
+	for _, p := range list {
+		out[p.GPU]++
+	}
+	return out
+}

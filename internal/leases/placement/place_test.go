@@ -1,0 +1,208 @@
+package placement
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/gpu/partition"
+)
+
+// node is eight MI300X of one hive at two NUMA nodes, each in CPX with four memory
+// domains, or the first of them.
+func node(gpus, each, perDomain int) []Partition {
+	var out []Partition
+	for g := range gpus {
+		for i := range each {
+			address := gpu(g)
+			out = append(out, Partition{
+				Name: fmt.Sprintf("%s-%d", address, i), GPU: address, Index: i,
+				Domain: i / perDomain, NUMA: g * 2 / gpus, Hive: 7,
+			})
+		}
+	}
+	return out
+}
+
+func gpu(n int) partition.Address {
+	return partition.Address(fmt.Sprintf("0000:%02x:00.0", 5+n*0x20))
+}
+
+// holes takes some partitions away, "0:0-5" being the first six of the first GPU.
+func holes(text string) map[string]bool {
+	taken := make(map[string]bool)
+	for _, f := range strings.Fields(text) {
+		var g, from, to int
+		if _, err := fmt.Sscanf(f, "%d:%d-%d", &g, &from, &to); err != nil {
+			panic(f)
+		}
+		for i := from; i <= to; i++ {
+			taken[fmt.Sprintf("%s-%d", gpu(g), i)] = true
+		}
+	}
+	return taken
+}
+
+func short(list []Partition) string {
+	text := make([]string, len(list))
+	for i, p := range list {
+		text[i] = strings.TrimPrefix(p.Name, "0000:")
+	}
+	return strings.Join(text, " ")
+}
+
+func TestChoose(t *testing.T) {
+	for _, tt := range []struct {
+		name, taken string
+		want        Want
+		gives, why  string
+	}{
+		{"an empty node", "", Want{Partitions: 2}, "05:00.0-0 05:00.0-1", "2 of 0000:05:00.0, one memory domain, NUMA 0; leaves 6"},
+		{"one", "", Want{Partitions: 1}, "05:00.0-0", "1 of 0000:05:00.0, NUMA 0; leaves 7"},
+		{"pack fills what is begun", "1:0-5", Want{Partitions: 2}, "25:00.0-6 25:00.0-7", "2 of 0000:25:00.0, one memory domain, NUMA 0; leaves 0"},
+		{"pack takes the GPU that fits best, not the closest pair", "0:0-2 1:0-0 1:2-2 1:4-6", Want{Partitions: 3}, "25:00.0-1 25:00.0-3 25:00.0-7", "3 of 0000:25:00.0, NUMA 0; leaves 0"},
+		{"pack keeps to one NUMA node", "0:0-4 1:0-7 2:0-7 3:0-7", Want{Partitions: 10}, "85:00.0-0 85:00.0-1 85:00.0-2 85:00.0-3 85:00.0-4 85:00.0-5 85:00.0-6 85:00.0-7 a5:00.0-0 a5:00.0-1", "8 of 0000:85:00.0 and 2 of 0000:a5:00.0, NUMA 1; leaves 6"},
+		{"link prefers the pair that shares memory", "0:0-0 0:2-2 0:4-6 1:0-0", Want{Partitions: 2, Place: Link}, "25:00.0-2 25:00.0-3", "2 of 0000:25:00.0, one memory domain, NUMA 0; leaves 5"},
+		{"spread goes over the GPUs", "0:0-0", Want{Partitions: 3, Place: Spread}, "25:00.0-0 45:00.0-0 85:00.0-0", "1 of 0000:25:00.0, 1 of 0000:45:00.0 and 1 of 0000:85:00.0, 2 NUMA nodes; leaves 21"},
+		{"spread over all", "", Want{Partitions: 8, Place: Spread}, "05:00.0-0 25:00.0-0 45:00.0-0 65:00.0-0 85:00.0-0 a5:00.0-0 c5:00.0-0 e5:00.0-0", "1 of each of 8 GPUs, 2 NUMA nodes; leaves 56"},
+		{"spread goes over the memory domains of a GPU", "", Want{Partitions: 3, Place: Spread, Among: []partition.Address{gpu(3)}}, "65:00.0-0 65:00.0-2 65:00.0-4", "3 of 0000:65:00.0, NUMA 0; leaves 5"},
+		{"a whole GPU is one that nobody has a part of", "0:3-3", Want{GPUs: 1}, "25:00.0-0 25:00.0-1 25:00.0-2 25:00.0-3 25:00.0-4 25:00.0-5 25:00.0-6 25:00.0-7", "all of 0000:25:00.0, NUMA 0; leaves 6 whole GPUs"},
+		{"none", "", Want{}, "", "nothing is asked for"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := Choose(node(8, 8, 2), holes(tt.taken), tt.want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{tt.gives, tt.why}, []string{short(got.Partitions), got.Reason}); diff != "" {
+				t.Errorf("choice (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestShortOfPartitions(t *testing.T) {
+	for _, tt := range []struct {
+		want  Want
+		taken string
+		text  string
+	}{
+		{Want{Partitions: 17}, "", "17 partitions asked for, but 16 of 16 are free"},
+		{Want{Partitions: 9, Among: []partition.Address{gpu(0)}}, "0:0-6", "9 partitions asked for, but 1 of 8 is free"},
+		{Want{Partitions: 1, Kinds: []string{"other"}}, "", "1 partition asked for, but 0 of 0 are free"},
+		{Want{GPUs: 2}, "0:3-3", "2 whole GPUs asked for, but 1 of 2 is free"},
+	} {
+		_, err := Choose(node(2, 8, 2), holes(tt.taken), tt.want)
+		var lack *ShortError
+		if !errors.As(err, &lack) || err.Error() != tt.text {
+			t.Errorf("%+v: %v, want %q", tt.want, err, tt.text)
+		}
+	}
+}
+
+// ofKinds makes each fourth partition of another kind, and all of the last GPU.
+func ofKinds(all []Partition) []Partition {
+	for i := range all {
+		if all[i].Kind = "large"; i%4 == 3 || all[i].GPU == all[len(all)-1].GPU {
+			all[i].Kind = "small"
+		}
+	}
+	return all
+}
+
+func TestOneKindIsChosenFrom(t *testing.T) {
+	all := ofKinds(node(3, 8, 2))
+	for _, tt := range []struct {
+		want Want
+		give string
+	}{
+		{Want{Partitions: 2, Kinds: []string{"small"}}, "05:00.0-3 05:00.0-7"},
+		{Want{Partitions: 1, Kinds: []string{"large"}}, "05:00.0-0"},
+		{Want{Partitions: 3, Kinds: []string{"small"}, Among: []partition.Address{gpu(0), gpu(2)}}, string(gpu(2)[5:]) + "-0"},
+		{Want{GPUs: 1, Kinds: []string{"small"}}, string(gpu(2)[5:]) + "-0"},
+	} {
+		got, err := Choose(all, nil, tt.want)
+		if err != nil || !strings.HasPrefix(short(got.Partitions), tt.give) {
+			t.Errorf("%+v: %s, %v", tt.want, short(got.Partitions), err)
+		}
+	}
+	if _, err := Choose(all, nil, Want{GPUs: 2, Kinds: []string{"small"}}); err == nil {
+		t.Error("a GPU that has others as well is given as a whole")
+	}
+}
+
+// TestNoChoiceIsBetter compares with the best of all subsets on random holes.
+func TestNoChoiceIsBetter(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 400 {
+		all := node(1+r.IntN(8), 8, 1+r.IntN(4))
+		for i := range all { // hives and their lack, at random
+			all[i].Hive = uint64(all[i].GPU[6]) % 3
+		}
+		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		taken := make(map[string]bool)
+		for _, p := range all[min(len(all), 6+r.IntN(9)):] {
+			taken[p.Name] = true
+		}
+		n := 1 + r.IntN(min(8, len(all)-len(taken)))
+		got, err := Choose(all, taken, Want{Partitions: n, Place: Link})
+		if err != nil {
+			t.Fatal(err)
+		}
+		free := slices.DeleteFunc(slices.Clone(all), func(p Partition) bool { return taken[p.Name] })
+		if best := cheapest(free, n, nil, 0, -1); got.Cost != best || len(got.Partitions) != n || Sum(got.Partitions) != got.Cost {
+			t.Errorf("%d of %s: %s costs %d, the best %d", n, short(free), short(got.Partitions), got.Cost, best)
+		}
+	}
+}
+
+// cheapest goes through all subsets of n.
+func cheapest(free []Partition, n int, have []Partition, cost, best int) int {
+	if best >= 0 && cost >= best {
+		return best
+	}
+	if n == 0 {
+		return cost
+	}
+	for i, p := range free[:len(free)-n+1] {
+		more := cost
+		for _, h := range have {
+			more += Cost(h, p)
+		}
+		best = cheapest(free[i+1:], n-1, append(have, p), more, best)
+	}
+	return best
+}
+
+func TestTheOrderOfTheListDoesNotMatter(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	all, taken := node(8, 8, 2), holes("0:0-3 2:1-6 5:0-7 7:2-2")
+	for _, place := range Places() {
+		want := Want{Partitions: 7, Place: place}
+		first, err := Choose(all, taken, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+			again, err := Choose(all, taken, want)
+			if diff := cmp.Diff(first, again); err != nil || diff != "" {
+				t.Errorf("%s: %v (-first +again):\n%s", place, err, diff)
+			}
+		}
+	}
+}
+
+func BenchmarkChoose64(b *testing.B) {
+	all := node(8, 8, 2)
+	for b.Loop() {
+		if _, err := Choose(all, nil, Want{Partitions: 8, Place: Link}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,331 @@
+package dbusconn
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/testkit/testdeadline"
+)
+
+// listen answers the one who comes with a text, and hands on what he said until then.
+func listen(t *testing.T, answer string) (address string, heard <-chan string) {
+	t.Helper()
+	return listenAnd(t, answer, func(*net.UnixConn) {})
+}
+
+// listenAnd does something more behind the answer.
+func listenAnd(t *testing.T, answer string, more func(*net.UnixConn)) (address string, heard <-chan string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "socket")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	said := make(chan string, 1)
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		t.Cleanup(func() { conn.Close() })
+		got := make([]byte, len(handshake))
+		if _, err := io.ReadFull(conn, got); err != nil {
+			said <- err.Error()
+			return
+		}
+		said <- string(got)
+		io.WriteString(conn, answer)
+		more(conn.(*net.UnixConn))
+		io.Copy(io.Discard, bufio.NewReader(conn))
+	}()
+	return "unix:path=" + dbus.EscapeBusAddressValue(path), said
+}
+
+// All of it comes at once: what this peer is told does not depend on what it answers.
+func TestTheHandshakeIsSaidAtOnce(t *testing.T) {
+	address, heard := listen(t, "DATA\r\nOK 0123456789abcdef\r\nAGREE_UNIX_FD\r\n")
+	ctx, cancel := testdeadline.Context(t.Context(), 10*time.Second)
+	defer cancel()
+	conn, err := Dial(ctx, "tcp:host=nowhere;"+address+",guid=0123456789abcdef")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if got, want := <-heard, "\x00AUTH EXTERNAL\r\nDATA\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n"; got != want {
+		t.Errorf("it was said %q, want %q", got, want)
+	}
+}
+
+// dbus-broker answers GetConnectionCredentials with one, and hangs up on whoever does not
+// take it.
+func TestADescriptorThatComesAlongIsDropped(t *testing.T) {
+	message := dbus.Message{Type: dbus.TypeSignal, Headers: map[dbus.HeaderField]dbus.Variant{
+		dbus.FieldPath: dbus.MakeVariant(dbus.ObjectPath("/")), dbus.FieldInterface: dbus.MakeVariant("a.b"), dbus.FieldMember: dbus.MakeVariant("C"),
+		dbus.FieldSignature: dbus.MakeVariant(dbus.SignatureOf(dbus.UnixFDIndex(0))), dbus.FieldUnixFDs: dbus.MakeVariant(uint32(1)),
+	}, Body: []any{dbus.UnixFDIndex(0)}}
+	var encoded bytes.Buffer
+	if err := message.EncodeTo(&encoded, binary.LittleEndian); err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	address, _ := listenAnd(t, "DATA\r\nOK 0123456789abcdef\r\nAGREE_UNIX_FD\r\n", func(c *net.UnixConn) {
+		_, _, err := c.WriteMsgUnix(encoded.Bytes(), unix.UnixRights(int(theirs.Fd())), nil)
+		if err := errors.Join(err, theirs.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	ctx, cancel := testdeadline.Context(t.Context(), 10*time.Second)
+	defer cancel()
+	conn, err := Dial(ctx, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	// The pipe ends when nobody has its other end any more.
+	if _, err := io.ReadAll(ours); err != nil {
+		t.Fatal(err)
+	}
+	if !conn.Connected() {
+		t.Error("the connection has ended with it")
+	}
+}
+
+// ear gets the names of the signals.
+type ear chan string
+
+func (e ear) DeliverSignal(_, _ string, s *dbus.Signal) { e <- s.Name }
+
+// The library would take it in as a whole, in many times its size.
+func TestACallOrSignalThatIsTooLargeIsDropped(t *testing.T) {
+	var sent bytes.Buffer
+	say := func(kind dbus.Type, o binary.ByteOrder, member string, size int) {
+		m := dbus.Message{Type: kind, Headers: map[dbus.HeaderField]dbus.Variant{
+			dbus.FieldPath: dbus.MakeVariant(dbus.ObjectPath("/")), dbus.FieldInterface: dbus.MakeVariant("a.b"),
+			dbus.FieldMember: dbus.MakeVariant(member), dbus.FieldSignature: dbus.MakeVariant(dbus.SignatureOf("")),
+		}, Body: []any{strings.Repeat("x", size)}}
+		if err := m.EncodeTo(&sent, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(dbus.TypeSignal, binary.LittleEndian, "One", 10)
+	say(dbus.TypeSignal, binary.LittleEndian, "Large", largest)
+	say(dbus.TypeMethodCall, binary.BigEndian, "Large", largest)
+	say(dbus.TypeSignal, binary.BigEndian, "Two", 1)
+	say(dbus.TypeSignal, binary.LittleEndian, "Three", largest/2)
+	address, _ := listenAnd(t, "DATA\r\nOK 0123456789abcdef\r\nAGREE_UNIX_FD\r\n", func(c *net.UnixConn) {
+		if _, err := c.Write(sent.Bytes()); err != nil {
+			t.Error(err)
+		}
+	})
+	ctx, cancel := testdeadline.Context(t.Context(), 10*time.Second)
+	defer cancel()
+	heard := make(ear, 10)
+	conn, err := Dial(ctx, address, dbus.WithSignalHandler(heard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, want := range []string{"a.b.One", "a.b.Two", "a.b.Three"} {
+		select {
+		case name := <-heard:
+			if name != want {
+				t.Errorf("heard %s, want %s", name, want)
+			}
+		case <-ctx.Done():
+			t.Fatalf("%s was not heard", want)
+		}
+	}
+}
+
+func TestARefusalIsTold(t *testing.T) {
+	for _, connect := range []func(context.Context, string, ...dbus.ConnOption) (*Conn, error){Dial, Join} {
+		address, _ := listen(t, "REJECTED\x1b EXTERNAL\r\n")
+		ctx, cancel := testdeadline.Context(t.Context(), 10*time.Second)
+		_, err := connect(ctx, address)
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), `it does not let dcm in: "REJECTED`) || strings.Contains(err.Error(), "\x1b") {
+			t.Errorf("error is %v", err)
+		}
+	}
+}
+
+func TestAPeerThatSaysNothingIsNotWaitedForLonger(t *testing.T) {
+	for _, connect := range []func(context.Context, string, ...dbus.ConnOption) (*Conn, error){Dial, Join} {
+		address, heard := listen(t, "")
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { <-heard; cancel() }()
+		if _, err := connect(ctx, address); err == nil {
+			t.Error("no error")
+		}
+	}
+}
+
+func TestAnAddressIsThatOfASocket(t *testing.T) {
+	if _, err := Dial(t.Context(), "unix:dir=/tmp"); err == nil || !strings.Contains(err.Error(), "unix:dir=/tmp") {
+		t.Errorf("error is %v", err)
+	}
+	var gone *net.OpError
+	if _, err := Dial(t.Context(), "unix:path=/nonexistent/socket"); !errors.As(err, &gone) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// exchanged answers one call with the descriptors of some pipes, and a signal with one before
+// it and behind it. It returns what came with the call.
+func exchanged(t *testing.T, served chan<- []*os.File, pipes []*os.File, stray *os.File) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "socket")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		defer close(served)
+		c, err := l.AcceptUnix()
+		if err != nil {
+			return
+		}
+		t.Cleanup(func() { c.Close() })
+		if _, err := io.ReadFull(c, make([]byte, len(handshake))); err != nil {
+			return
+		}
+		io.WriteString(c, "DATA\r\nOK 0123456789abcdef\r\nAGREE_UNIX_FD\r\n")
+		buf, oob := make([]byte, 4096), make([]byte, 4096)
+		n, oobn, _, _, err := c.ReadMsgUnix(buf, oob)
+		if err != nil {
+			return
+		}
+		served <- received(oob[:oobn])
+		call, err := dbus.DecodeMessage(bytes.NewReader(buf[:n]))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		signal := dbus.Message{Type: dbus.TypeSignal, Headers: map[dbus.HeaderField]dbus.Variant{
+			dbus.FieldPath: dbus.MakeVariant(dbus.ObjectPath("/")), dbus.FieldInterface: dbus.MakeVariant("a.b"), dbus.FieldMember: dbus.MakeVariant("C"),
+			dbus.FieldSignature: dbus.MakeVariant(dbus.SignatureOf(dbus.UnixFDIndex(0))), dbus.FieldUnixFDs: dbus.MakeVariant(uint32(1)),
+		}, Body: []any{dbus.UnixFDIndex(0)}}
+		reply := dbus.Message{Type: dbus.TypeMethodReply, Headers: map[dbus.HeaderField]dbus.Variant{
+			dbus.FieldReplySerial: dbus.MakeVariant(call.Serial()), dbus.FieldUnixFDs: dbus.MakeVariant(uint32(len(pipes))), dbus.FieldSender: dbus.MakeVariant(strings.Repeat("x", 200)),
+			dbus.FieldSignature: dbus.MakeVariant(dbus.SignatureOf([]dbus.UnixFDIndex{})),
+		}, Body: []any{[]dbus.UnixFDIndex{0, 1}}}
+		for _, m := range []struct {
+			dbus.Message
+			files []*os.File
+		}{{signal, []*os.File{stray}}, {reply, pipes}, {signal, []*os.File{stray}}} {
+			var encoded bytes.Buffer
+			if err := m.EncodeTo(&encoded, binary.BigEndian); err != nil {
+				t.Error(err)
+			}
+			var fds []int
+			for _, f := range m.files {
+				fds = append(fds, int(f.Fd()))
+			}
+			if _, _, err := c.WriteMsgUnix(encoded.Bytes(), unix.UnixRights(fds...), nil); err != nil {
+				t.Error(err)
+			}
+		}
+		stray.Close()
+		for _, p := range pipes {
+			p.Close()
+		}
+		io.Copy(io.Discard, c)
+	}()
+	return "unix:path=" + dbus.EscapeBusAddressValue(path)
+}
+
+func TestExchange_PassesDescriptors(t *testing.T) {
+	pipe := func() (r, w *os.File) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Close() })
+		return r, w
+	}
+	first, firstIn := pipe()
+	second, secondIn := pipe()
+	other, stray := pipe()
+	mine, mineIn := pipe()
+	served := make(chan []*os.File, 1)
+	address := exchanged(t, served, []*os.File{firstIn, secondIn}, stray)
+	ctx, cancel := testdeadline.Context(t.Context(), 10*time.Second)
+	defer cancel()
+	conn, err := Dial(ctx, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	msg := &dbus.Message{Type: dbus.TypeMethodCall, Headers: map[dbus.HeaderField]dbus.Variant{
+		dbus.FieldPath: dbus.MakeVariant(dbus.ObjectPath("/")), dbus.FieldMember: dbus.MakeVariant("Get"),
+		dbus.FieldSignature: dbus.MakeVariant(dbus.SignatureOf([]dbus.UnixFDIndex{})),
+	}, Body: []any{[]dbus.UnixFDIndex{0}}}
+	call, files := conn.Exchange(ctx, msg, mineIn)
+	mineIn.Close()
+	if call.Err != nil || len(files) != 2 {
+		t.Fatalf("%v, %d descriptors", call.Err, len(files))
+	}
+	theirs := <-served
+	if len(theirs) != 1 {
+		t.Fatalf("%d descriptors came with the call", len(theirs))
+	}
+	for i, c := range []struct{ w, r *os.File }{{files[0], first}, {files[1], second}, {theirs[0], mine}} {
+		io.WriteString(c.w, "x")
+		c.w.Close()
+		if got, err := io.ReadAll(c.r); string(got) != "x" || err != nil {
+			t.Errorf("descriptor %d is another one: %q, %v", i, got, err)
+		}
+	}
+	// Those that came with signals were closed.
+	if _, err := io.ReadAll(other); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestExchange_WithAPeerThatPassesNoDescriptors(t *testing.T) {
+	address, _ := listen(t, "DATA\r\nOK 0123456789abcdef\r\nERROR\r\n")
+	ctx, cancel := testdeadline.Context(t.Context(), 10*time.Second)
+	defer cancel()
+	conn, err := Dial(ctx, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if call, _ := conn.Exchange(ctx, &dbus.Message{}, os.Stdin); !errors.Is(call.Err, ErrNoFiles) {
+		t.Errorf("error is %v", call.Err)
+	}
+}
+
+func FuzzNumber(f *testing.F) {
+	var encoded bytes.Buffer
+	m := dbus.Message{Type: dbus.TypeMethodReply, Headers: map[dbus.HeaderField]dbus.Variant{
+		dbus.FieldReplySerial: dbus.MakeVariant(uint32(7)), dbus.FieldSender: dbus.MakeVariant("a.b"), dbus.FieldSignature: dbus.MakeVariant(dbus.SignatureOf("")),
+	}, Body: []any{"x"}}
+	if err := m.EncodeTo(&encoded, binary.LittleEndian); err != nil {
+		f.Fatal(err)
+	}
+	if n, ok := number(encoded.Bytes(), replySerial); !ok || n != 7 {
+		f.Fatalf("the serial is %d, %t", n, ok)
+	}
+	f.Add(encoded.Bytes(), byte(replySerial))
+	f.Fuzz(func(t *testing.T, head []byte, code byte) { number(head, code) })
+}

@@ -1,0 +1,158 @@
+package sysfs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/sanitize"
+)
+
+// Dir is a directory that stays open while many attributes below it are read: the way
+// to it is long, and goes by links. Its methods are the functions of their names, of
+// what is below it.
+type Dir struct {
+	path string
+	fd   int
+}
+
+// anywhere is where a path is taken as it is.
+var anywhere = Dir{fd: unix.AT_FDCWD}
+
+// OpenDir opens a directory, to be closed.
+func OpenDir(path string) (Dir, error) { return anywhere.Open(path) }
+
+// Open is [OpenDir].
+func (d Dir) Open(rel string) (Dir, error) {
+	fd, err := d.open(rel, unix.O_RDONLY|unix.O_DIRECTORY)
+	return Dir{d.Path(rel), fd}, err
+}
+
+// Close closes it.
+func (d Dir) Close() { unix.Close(d.fd) }
+
+// Path is the path of what is at rel below it.
+func (d Dir) Path(rel string) string {
+	if d.path == "" {
+		return rel
+	}
+	return d.path + "/" + rel
+}
+
+// failed is an error about what is at rel below it.
+func (d Dir) failed(op, rel string, err error) error {
+	return &fs.PathError{Op: op, Path: d.Path(rel), Err: err}
+}
+
+// Read is [Read].
+func (d Dir) Read(rel string) (string, error) {
+	var page [attributeSize]byte // on the stack: a look at a node reads hundreds
+	text, err := d.read(rel, page[:0])
+	if err != nil {
+		return "", sanitize.Error(err)
+	}
+	return sanitize.Lines(string(bytes.TrimSpace(text))), nil
+}
+
+// read goes by read(2) and not by os.File, whose poller takes EAGAIN from an
+// attribute for "not yet" and waits. It begins with buf, which is empty. What leaves room
+// in it is all there is of an attribute.
+func (d Dir) read(rel string, buf []byte) ([]byte, error) {
+	fd, err := d.open(rel, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	for {
+		if len(buf) == cap(buf) {
+			buf = append(buf, 0)[:len(buf)]
+		}
+		n, err := unix.Read(fd, buf[len(buf):cap(buf)])
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return nil, d.failed("read", rel, err)
+		case len(buf)+n > attributeLimit:
+			return nil, d.failed("read", rel, unix.EFBIG)
+		}
+		if buf = buf[:len(buf)+n]; len(buf) < cap(buf) {
+			return buf, nil
+		}
+	}
+}
+
+func (d Dir) open(rel string, how int) (int, error) {
+	for {
+		fd, err := unix.Openat(d.fd, rel, how|unix.O_CLOEXEC, 0)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return -1, d.failed("open", rel, err)
+		}
+		return fd, nil
+	}
+}
+
+// Optional is [Optional].
+func (d Dir) Optional(rel string) (string, error) {
+	text, err := d.Read(rel)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return text, err
+}
+
+// Number is [Number].
+func (d Dir) Number(rel string, bits int) (uint64, error) {
+	text, err := d.Read(rel)
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.ParseUint(text, 0, bits)
+	if err != nil {
+		return 0, fmt.Errorf("%s holds %q, not a number of %d bits", d.Path(rel), text, bits)
+	}
+	return v, nil
+}
+
+// Link is [Link].
+func (d Dir) Link(rel string) (string, error) {
+	target, err := d.Target(rel)
+	if target == "" || err != nil {
+		return "", err
+	}
+	return path.Base(target), nil
+}
+
+// Target returns what a symbolic link points to, escaped, "" if there is no link.
+func (d Dir) Target(rel string) (string, error) {
+	var target [unix.PathMax]byte // on the stack, as above
+	for {
+		n, err := unix.Readlinkat(d.fd, rel, target[:])
+		switch err {
+		case nil:
+			return sanitize.Text(string(target[:n])), nil
+		case unix.EINTR:
+		case unix.ENOENT:
+			return "", nil
+		default:
+			return "", sanitize.Error(d.failed("readlink", rel, err))
+		}
+	}
+}
+
+// Mode returns the permission bits of what is at rel below it.
+func (d Dir) Mode(rel string) (fs.FileMode, error) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(d.fd, rel, &st, 0); err != nil {
+		return 0, d.failed("stat", rel, err)
+	}
+	return fs.FileMode(st.Mode & 0o777), nil
+}

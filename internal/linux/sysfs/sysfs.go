@@ -1,0 +1,152 @@
+// Package sysfs reads and writes the attributes of the kernel's file systems: small
+// texts, each in one system call. It knows none of them.
+package sysfs
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// An attribute is at most a page; the topology's files and /proc's stay below
+// this too. What is longer is no such file.
+const (
+	attributeSize  = 4 << 10
+	attributeLimit = 64 << 10
+)
+
+// Read returns an attribute's text, escaped, without the space around it.
+func Read(path string) (string, error) { return anywhere.Read(path) }
+
+// Bytes returns an attribute's content.
+func Bytes(path string) ([]byte, error) {
+	return anywhere.read(path, make([]byte, 0, attributeSize))
+}
+
+// Optional is [Read] for an attribute that need not be there: that one is "".
+func Optional(path string) (string, error) { return anywhere.Optional(path) }
+
+// Write hands value to an attribute in exactly one write(2): the driver acts on
+// each, so that a library's silent second one would be a second change.
+func Write(path, value string) error {
+	fd, err := anywhere.open(path, unix.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	n, err := unix.Write(fd, []byte(value))
+	if err == nil && n < len(value) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		return &fs.PathError{Op: "write", Path: path, Err: err}
+	}
+	return nil
+}
+
+// Link returns the last element of what a symbolic link points to, "" if
+// there is no link.
+func Link(path string) (string, error) { return anywhere.Link(path) }
+
+// Names lists a directory, in no order. It takes no more system calls than that: a
+// look at a node lists hundreds.
+func Names(dir string) ([]string, error) { return NamesAt(anywhere, dir) }
+
+// NamesAt is [Names] of what is at rel below a directory.
+func NamesAt(d Dir, rel string) ([]string, error) {
+	below, err := d.Open(rel)
+	if err != nil {
+		return nil, err
+	}
+	defer below.Close()
+	return NamesIn(below)
+}
+
+// NamesIn is [Names] of a directory that is open, once.
+func NamesIn(d Dir) ([]string, error) {
+	buf := make([]byte, 8<<10)
+	var names []string
+	for {
+		n, err := unix.ReadDirent(d.fd, buf)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return nil, &fs.PathError{Op: "readdirent", Path: d.path, Err: err}
+		case n == 0:
+			return names, nil
+		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names)
+	}
+}
+
+// Numbers lists those entries of a directory that are numbers.
+func Numbers(dir string) ([]int, error) {
+	names, err := Names(dir)
+	var out []int
+	for _, name := range names {
+		if v, err := strconv.Atoi(name); err == nil {
+			out = append(out, v)
+		}
+	}
+	return out, err
+}
+
+// Number reads an attribute that is one number, decimal or with 0x.
+func Number(path string, bits int) (uint64, error) { return anywhere.Number(path, bits) }
+
+// Each calls f for 0 to n-1, on as many processors as there are: a look at a node reads
+// hundreds of files, and clients may be down meanwhile. What is over before another
+// processor has begun is done by one.
+func Each(n int, f func(i int)) {
+	var next atomic.Int64
+	work := func() {
+		for i := int(next.Add(1)); i <= n; i = int(next.Add(1)) {
+			f(i - 1)
+		}
+	}
+	var others sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), most, n/worth) - 1 {
+		others.Go(work)
+	}
+	work()
+	others.Wait()
+}
+
+// most is how many processors a look may have: it is not what the host is for. Each has
+// so many files at least as are worth it.
+const (
+	most  = 4
+	worth = 256
+)
+
+// Within returns what f returns, or ctx's error as soon as ctx ends. A system
+// call into a hung driver cannot be taken back: then f is left to itself, with
+// its goroutine and thread, until the driver lets go of it or the process ends.
+func Within[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type result struct {
+		v   T
+		err error
+	}
+	var none T
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := f()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.v, r.err
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+}

@@ -1,0 +1,195 @@
+package systemd
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"dcm/internal/linux/unitname"
+	"dcm/internal/sanitize"
+	"dcm/internal/sorting"
+)
+
+// closed is the DevicePolicy= of units that are confined: beside the pseudo devices that
+// every program needs, they open what DeviceAllow= names and nothing else.
+const closed = "closed"
+
+// Confinement is what confines a unit to its partitions.
+type Confinement struct {
+	Slice string   // Slice= of the unit
+	Allow []string // paths of its DeviceAllow=; nil for a lease, whose list is the record of what it has
+}
+
+// Confinement returns what the drop-in of a reserved unit sets. The generator writes it,
+// and what PID 1 reports is compared with it.
+func (r Reserved) Confinement() Confinement {
+	c := Confinement{Slice: ReservationSlice(r.Name, r.Slice), Allow: []string{"/dev/kfd"}}
+	for i := range max(r.Count, 1) {
+		c.Allow = append(c.Allow, fmt.Sprintf("/dev/dcm/%s/render%d", r.Name, i))
+	}
+	for i := range r.Beside {
+		c.Allow = append(c.Allow, fmt.Sprintf("/dev/dcm/%s%s/render%d", r.Name, unitname.Beside, i))
+	}
+	return c
+}
+
+// LeaseConfinement is what every lease's scope has.
+func LeaseConfinement() Confinement { return Confinement{Slice: unitname.Slice} }
+
+// Confined is how PID 1 has a unit confined.
+type Confined struct {
+	Unit       string // an instance's own name where a template was asked for
+	Active     string // systemd's ActiveState
+	Job        bool   // a job is queued or under way
+	Invocation string
+	Started    uint64   // when the present start began, in µs of CLOCK_MONOTONIC
+	Slice      string   // Slice=, as the unit's files say now
+	Policy     string   // DevicePolicy=, the same
+	Allow      []string // paths of DeviceAllow=, the same
+	Cgroup     string   // where its processes are: a unit that is active stays in the one that it was started in
+}
+
+// Up reports whether the unit has processes, or may have.
+func (c Confined) Up() bool { return c.Active != "inactive" && c.Active != "failed" }
+
+// Misplaced returns why the unit's processes are not where they would be if it had been
+// started with the confinement; "" if they are.
+func (want Confinement) Misplaced(have Confined) string {
+	if !have.Up() || have.Cgroup == "" || below(have.Cgroup, want.Slice) {
+		return ""
+	}
+	return fmt.Sprintf("its processes run in %s, want %s", have.Cgroup, want.Slice)
+}
+
+// Differs returns how what PID 1 has loaded for the unit differs from the confinement.
+// What a unit may open beside it is no difference as long as it is no node of a GPU.
+func (want Confinement) Differs(have Confined) []string {
+	var out []string
+	if have.Slice != want.Slice {
+		out = append(out, fmt.Sprintf("Slice=%s, want %s", have.Slice, want.Slice))
+	}
+	if have.Policy != closed && have.Policy != "strict" {
+		return append(out, fmt.Sprintf("DevicePolicy=%s, want %s", have.Policy, closed))
+	}
+	for _, node := range have.Allow {
+		if !want.allows(node) {
+			out = append(out, fmt.Sprintf("DeviceAllow=%s, which is not reserved for it", node))
+		}
+	}
+	if want.Allow != nil && !slices.ContainsFunc(want.Allow, func(node string) bool {
+		return strings.HasPrefix(node, links) && slices.Contains(have.Allow, node)
+	}) {
+		out = append(out, "DeviceAllow= names none of its partitions")
+	}
+	return out
+}
+
+// links is where the links to reserved partitions are.
+const links = "/dev/dcm/"
+
+// allows tells whether a path of DeviceAllow= lets the unit open no GPU but its own. Of
+// its own links a unit may have more or fewer than its reservation says by now: a change
+// of the reservation reaches it with its restart.
+func (want Confinement) allows(node string) bool {
+	if want.Allow == nil {
+		return !strings.HasPrefix(node, "char-") || !reachesGPU(node) // a lease names nodes one by one
+	}
+	if slices.Contains(want.Allow, node) {
+		return true
+	}
+	own := slices.ContainsFunc(want.Allow, func(w string) bool {
+		return strings.HasPrefix(w, links) && path.Dir(w) == path.Dir(node)
+	})
+	return own || !reachesGPU(node)
+}
+
+// reachesGPU tells whether a path of DeviceAllow=, or a pattern of driver names
+// (systemd.resource-control(5)), lets a unit open nodes of GPUs.
+func reachesGPU(node string) bool {
+	if drivers, ok := strings.CutPrefix(node, "char-"); ok {
+		return slices.ContainsFunc([]string{"drm", "kfd", "nvidia", "nvidia-caps", "nvidiactl", "nvidia-frontend", "nvidia-uvm", "226", "195"}, func(driver string) bool {
+			is, err := path.Match(drivers, driver)
+			return is || err != nil
+		})
+	}
+	return slices.ContainsFunc([]string{links, "/dev/dri/", "/dev/kfd", "/dev/nvidia", "/dev/char/226:", "/dev/char/195:"}, func(prefix string) bool {
+		return strings.HasPrefix(node, prefix)
+	})
+}
+
+// Outside tells whether the unit's processes are in no slice of dcm's. Such a unit was
+// started without its drop-in, whichever slice that named then.
+func (c Confined) Outside() bool { return c.Up() && c.Cgroup != "" && !below(c.Cgroup, unitname.Slice) }
+
+// below tells whether a cgroup is that of a unit in the slice or in one below it.
+func below(cgroup, slice string) bool {
+	return slices.Contains(strings.Split(path.Dir(cgroup), "/"), slice)
+}
+
+// Confined reads how units are confined: services and scopes, by name. A template yields
+// its loaded instances. Units that are not loaded are left out.
+func (c *Conn) Confined(ctx context.Context, names []string) ([]Confined, error) {
+	list, err := c.list(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	return c.confined(ctx, list)
+}
+
+// ConfinedLike is Confined for the units whose names match a pattern.
+func (c *Conn) ConfinedLike(ctx context.Context, patterns []string) ([]Confined, error) {
+	list, err := c.matching(ctx, patterns)
+	if err != nil {
+		return nil, err
+	}
+	return c.confined(ctx, list)
+}
+
+func (c *Conn) confined(ctx context.Context, list []listed) ([]Confined, error) {
+	list = slices.DeleteFunc(list, func(l listed) bool { return l.unit.Load != "loaded" || kindInterface(l.primary) == "" })
+	out := make([]Confined, len(list))
+	err := each(len(list), func(i int) (err error) {
+		out[i], err = c.confinement(ctx, list[i])
+		return err
+	})
+	sorting.By(out, func(a, b Confined) int { return strings.Compare(a.Unit, b.Unit) })
+	return slices.DeleteFunc(out, func(u Confined) bool { return u.Unit == "" }), err
+}
+
+// confinement reads one unit. One that was unloaded meanwhile, as a scope is with its end,
+// yields the zero value.
+func (c *Conn) confinement(ctx context.Context, l listed) (Confined, error) {
+	u := Confined{Unit: sanitize.Text(l.primary), Active: l.unit.Active, Job: l.unit.Job}
+	if !u.Up() {
+		return u, nil
+	}
+	kind := kindInterface(l.primary)
+	var allow []permission
+	var err error
+	for _, p := range []struct {
+		iface, name string
+		value       any
+	}{
+		{kind, "Slice", &u.Slice}, {kind, "ControlGroup", &u.Cgroup}, {kind, "DevicePolicy", &u.Policy}, {kind, "DeviceAllow", &allow},
+		{unitInterface, "InactiveExitTimestampMonotonic", &u.Started},
+	} {
+		if err = c.property(ctx, l.primary, p.iface, p.name, p.value); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		u.Invocation, err = c.invocation(ctx, l.primary)
+	}
+	if err != nil {
+		if now, again := c.list(ctx, []string{l.primary}); again == nil && now[0].unit.Load != "loaded" {
+			return Confined{}, nil
+		}
+		return u, err
+	}
+	for _, p := range allow {
+		u.Allow = append(u.Allow, sanitize.Text(p.Path))
+	}
+	return u, nil
+}

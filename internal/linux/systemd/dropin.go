@@ -1,0 +1,287 @@
+package systemd
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"dcm/internal/linux/unitname"
+)
+
+// dropin is the file's name in a unit's .d directory.
+const dropin = "50-dcm.conf"
+
+const ordered = `# Written by dcm-generator from the clients that the configuration in /etc/dcm
+# names; see ` + "`man dcm.toml`" + `. An edit here is lost at the next daemon-reload.
+[Unit]
+# Not before the GPUs are partitioned, at boot as well as in a restart; and this
+# unit is stopped before that begins.
+After=` + unitname.Apply + `
+# A restart of it restarts this unit in the same transaction, if it is active.
+PartOf=` + unitname.Apply + `
+`
+
+// Wants= would be wrong instead: a client that restarts by itself would run a
+// failed dcm-apply.service again under the feet of the other clients.
+const required = `# [clients] require = true: not to be started unless the profile was applied.
+Requires=` + unitname.Apply + `
+`
+
+// behind is for a kubelet: what it starts counts the partitions once.
+const behind = `# Written by dcm-generator: [agent] lets programs select profiles; see ` + "`man dcm.toml`" + `.
+# An edit here is lost at the next daemon-reload.
+[Unit]
+# At boot the GPUs are partitioned first. No restart of that unit restarts this one.
+After=` + unitname.Apply + `
+`
+
+// late is for what systemd starts before basic.target, which every service is behind,
+// dcm-apply.service too: with its default dependencies such a client would make a cycle
+// of the boot, and systemd would break it by not starting the client.
+const late = `# Not before sockets.target or paths.target, and so basic.target, which ` + unitname.Apply + `
+# is behind; the rest of the default dependencies as they are.
+DefaultDependencies=no
+Requires=sysinit.target
+After=sysinit.target
+Conflicts=shutdown.target
+Before=shutdown.target
+`
+
+// Order is what the generator makes drop-ins of.
+type Order struct {
+	Clients   []string   // that wait, and are restarted
+	Behind    []string   // that wait at boot, and are never restarted
+	Require   bool       // they do not start unless the profile was applied
+	Reserved  []Reserved // units with partitions of their own
+	Released  []string   // that had a reservation, and are restarted with dcm-reserve.service to have all again
+	Observers []string   // services that are to run where they may look at all partitions, guarded ones too
+	Watching  []string   // all services that may: those with a Slice= of their own too
+
+	Guarded      bool     // something is reserved exclusively, for a unit or by name, or was until now
+	HolderSlices []string // of exclusive reservations
+
+	Needs map[string]string // what this hardware needs of units, by their names
+}
+
+// Reserved is a service that partitions are kept for. It is a client, too.
+type Reserved struct {
+	Unit      string
+	Name      string // its directory below /dev/dcm
+	Count     int    // links in it; 0 where something is wrong: the unit had better not start then
+	Exclusive bool   // they open nowhere else
+	Beside    int    // links in a directory of their own, to what goes with the partitions
+	Share     int    // Unit is a template, and so many of its instances may have them together; 0: it is one service
+	Changed   bool   // it is to be restarted with dcm-reserve.service for another choice
+
+	Slice Setting // of its own
+}
+
+const chosen = `# Partitions of GPUs are reserved for this unit. Which ones is known when the links
+# below /dev/dcm are made, and what it may open beside them is what every unit may.
+After=` + unitname.Reserve + ` ` + unitname.Guard + `
+`
+
+// guarded has the guard set at boot, before the first holder starts and for what
+// is reserved by a name alone, and after each run and each choice.
+const guarded = `# Written by dcm-generator: partitions are reserved exclusively.
+[Unit]
+Wants=` + unitname.Guard + `
+`
+
+// renewed has the guard set when the slice was stopped, whose cgroup has another number
+// when it is started again. When the host is going down systemd refuses it.
+const renewed = guarded + `# The slice is empty then, and there again.
+OnSuccess=` + unitname.Guard + `
+`
+
+// The list of the unit's own file goes: it would let in what is not reserved.
+const confined = `DevicePolicy=` + closed + `
+DeviceAllow=
+`
+
+// misplaced keeps a unit from starting that somebody wants to have elsewhere.
+const misplaced = `# It is refused: it has %s, and who has partitions runs in ` + unitname.Slice + `.
+# Take that line away, or make the slice one below: Slice=dcm-NAME.slice
+AssertPathExists=/run/dcm/refused-for-its-own-Slice
+`
+
+// shared counts those who are there, and limits what the next one may take of the
+// memory: in its cgroup, which is there by then.
+const shared = `# At most %d instances at once.
+ExecStartPre=+/usr/libexec/dcm/dcm-guard enter %s %%n
+`
+
+const released = `# Written by dcm-generator: nothing is reserved for this unit any more, and it is
+# restarted with what tells so.
+[Unit]
+After=` + unitname.Reserve + `
+PartOf=` + unitname.Reserve + `
+`
+
+const observer = `# Written by dcm-generator: [guard] observers names this service; see ` + "`man dcm.toml`" + `.
+# An edit here is lost at the next daemon-reload.
+[Service]
+# Partitions that are reserved exclusively open below this slice.
+Slice=` + unitname.ObserverSlice + `
+`
+
+// guard is for dcm-guard.service. The slices that it names in its table are started before
+// it: their cgroups exist then, and have the same numbers until they are stopped.
+func (o Order) guard() string {
+	text := ""
+	if len(o.HolderSlices) > 0 {
+		text += fmt.Sprintf("[Unit]\nWants=%s\nAfter=%[1]s\n", strings.Join(o.HolderSlices, " "))
+	}
+	if len(o.Watching) > 0 {
+		// systemd takes a backslash for the begin of an escape there.
+		units := strings.ReplaceAll(strings.Join(o.Watching, " "), `\`, `\\`)
+		text += fmt.Sprintf("[Service]\nEnvironment=\"%s=%s\"\n", unitname.ObserversVariable, units)
+	}
+	if text == "" {
+		return ""
+	}
+	return "# Written by dcm-generator: whom the guard lets in; see `man dcm-partitions`.\n" + text
+}
+
+// Dropins returns the generator's files: the path below its directory, and the
+// text. A template gets one drop-in that holds for all its instances.
+func (o Order) Dropins() map[string]string {
+	client := ordered
+	if o.Require {
+		client += required
+	}
+	files := make(map[string]string, len(o.Clients))
+	for _, unit := range o.Behind {
+		files[file(unit)] = behind
+	}
+	for _, unit := range o.Clients {
+		files[file(unit)] = client
+		if strings.HasSuffix(unit, ".socket") || strings.HasSuffix(unit, ".path") {
+			files[file(unit)] += late
+		}
+	}
+	for unit, text := range o.Needs {
+		files[file(unit)] += text
+	}
+	for _, unit := range o.Released {
+		files[file(unit)] += released
+	}
+	if o.Guarded {
+		files[file(unitname.Apply)] += guarded
+		files[file(unitname.Reserve)] += guarded
+		files[file(unitname.Slice)] += renewed
+	}
+	if text := o.guard(); text != "" {
+		files[file(unitname.Guard)] = text
+	}
+	for _, unit := range o.Observers {
+		files[file(unit)] += observer
+	}
+	for _, r := range o.Reserved {
+		text := ordered
+		if o.Require && slices.Contains(o.Clients, r.Unit) {
+			text = client
+		}
+		files[file(r.Unit)] = text + r.text()
+	}
+	return files
+}
+
+func file(unit string) string { return unit + ".d/" + dropin }
+
+func (r Reserved) text() string {
+	var unit, service strings.Builder
+	unit.WriteString(chosen)
+	if r.Changed {
+		unit.WriteString("# The reservation has changed: with this the unit alone is restarted.\nPartOf=" + unitname.Reserve + "\n")
+	}
+	if r.Exclusive || r.Share > 0 {
+		unit.WriteString("Wants=" + unitname.Guard + "\n")
+	}
+	service.WriteString("[Service]\n")
+	own := r.Confinement()
+	switch {
+	case r.Slice.Value == "" || r.Slice.Value == unitname.Slice:
+		// What is reserved exclusively opens below this slice.
+		fmt.Fprintf(&service, "Slice=%s\n", own.Slice)
+	case !r.Slice.Inside(unitname.Slice):
+		fmt.Fprintf(&unit, misplaced, r.Slice)
+	}
+	service.WriteString(confined)
+	for i := range max(r.Count, 1) {
+		fmt.Fprintf(&unit, "AssertPathExists=/dev/dcm/%s/render%d\n", r.Name, i)
+	}
+	for _, node := range own.Allow {
+		fmt.Fprintf(&service, "DeviceAllow=%s rwm\n", node)
+	}
+	if r.Share > 0 {
+		fmt.Fprintf(&service, shared, r.Share, r.Name)
+	}
+	return unit.String() + service.String()
+}
+
+// isUnit goes by systemd's own alphabet for a unit name (VALID_CHARS), so there is no
+// path separator in it, no control character and no glob.
+func isUnit(name string) bool {
+	const letters = `0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ:-_.\`
+	dot := strings.LastIndexByte(name, '.')
+	if dot < 0 || !slices.Contains(unitKinds(), name[dot+1:]) {
+		return false
+	}
+	stem, instance, _ := strings.Cut(name[:dot], "@")
+	return stem != "" && strings.Trim(stem, letters) == "" && strings.Trim(instance, letters+"@") == ""
+}
+
+func unitKinds() []string {
+	return []string{"service", "socket", "target", "mount", "automount", "timer", "path", "swap", "slice", "scope"}
+}
+
+// checkUnit refuses a name that would not make a drop-in of that one unit.
+func checkUnit(unit string) error {
+	switch {
+	case !isUnit(unit):
+		return fmt.Errorf("%q is not the name of a unit", unit)
+	case unit == unitname.Apply:
+		return fmt.Errorf("%s cannot be a client of itself", unit)
+	}
+	// systemd.unit(5): "foo-.service.d" holds for every unit foo-*.service.
+	stem, _, _ := strings.Cut(unit[:strings.LastIndexByte(unit, '.')], "@")
+	if strings.HasSuffix(stem, "-") {
+		return fmt.Errorf("%q stands for every unit whose name begins so, not for one", unit)
+	}
+	return nil
+}
+
+// checkUnits splits the names into those that are good, and an error for each
+// that is not.
+func checkUnits(units []string) (good []string, bad []error) {
+	for _, u := range units {
+		if err := checkUnit(u); err != nil {
+			bad = append(bad, err)
+		} else if !slices.Contains(good, u) {
+			good = append(good, u)
+		}
+	}
+	return good, bad
+}
+
+// checked leaves out what cannot be a unit's name, with an error for each.
+func (o Order) checked() (Order, []error) {
+	var errs, more []error
+	o.Clients, errs = checkUnits(o.Clients)
+	o.Observers, more = checkUnits(o.Observers)
+	errs = append(errs, more...)
+	o.Watching, _ = checkUnits(o.Watching)
+	o.Released, more = checkUnits(o.Released)
+	errs = append(errs, more...)
+	var reserved []Reserved
+	for _, r := range o.Reserved {
+		if err := checkUnit(r.Unit); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		reserved = append(reserved, r)
+	}
+	o.Reserved = reserved
+	return o, errs
+}

@@ -1,0 +1,264 @@
+package systemd
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	sd "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
+
+	"dcm/internal/sanitize"
+	"dcm/internal/sorting"
+)
+
+// Unit is a unit's state, in the words of org.freedesktop.systemd1(5).
+type Unit struct {
+	Name       string  // as it was asked for, which may be an alias; an instance's own where a template was
+	ID         string  // the name that PID 1 gives it
+	Load       string  // "loaded", "not-found", "masked", "bad-setting", "error"
+	Active     string  // "active", "reloading", "inactive", "failed", "activating", "deactivating"
+	Sub        string  // "running", "exited", "dead", "auto-restart", …
+	Result     string  // how a service's last run ended: "success", "exit-code", "signal", "timeout", …
+	Invocation string  // of the current or the last run, in hexadecimal; "" if it never ran
+	Restarts   uint32  // how often systemd restarted a service by Restart=
+	MainPID    uint32  // of a service; 0 if it does not run
+	Job        bool    // a job is queued or under way
+	Oneshot    bool    // a service of Type=oneshot without RemainAfterExit=; read of those that are not active
+	Failed     Command // of a service that failed: the command that did; zero where none is known to have
+}
+
+// Settled reports whether the unit's state is one that lasts: no job, and no
+// change under way. A service that waits for its automatic restart is
+// "activating".
+func (u Unit) Settled() bool {
+	return !u.Job && !slices.Contains([]string{"activating", "deactivating", "reloading", "refreshing"}, u.Active)
+}
+
+// Done reports whether a unit is a job (Type=oneshot) whose last run ended with success:
+// it is inactive then and nothing is wrong with it.
+func (u Unit) Done() bool {
+	return u.Oneshot && u.Active == "inactive" && u.Result == "success" && u.Invocation != ""
+}
+
+// parallel is how many units are read at once. One after the other would cost
+// as many round trips.
+const parallel = 16
+
+// Units reads units, in the order of the names. A template, "x@.service", yields
+// its loaded instances, possibly none; a unit without a file has Load "not-found".
+func (c *Conn) Units(ctx context.Context, names []string) ([]Unit, error) {
+	list, err := c.list(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	units := make([]Unit, len(list))
+	err = each(len(list), func(i int) (err error) {
+		units[i], err = c.detail(ctx, list[i].unit)
+		return err
+	})
+	return units, err
+}
+
+// Brief is Units for a look at many. Of a service that is active it reads the restarts
+// alone, which is a quarter of the calls, for PID 1 too: its result is success, and
+// of what is left out, its invocation and main process, it has some.
+func (c *Conn) Brief(ctx context.Context, names []string) ([]Unit, error) {
+	return c.brief(ctx, names, true)
+}
+
+// Glance is Brief without the restarts: where all is active it is one call.
+func (c *Conn) Glance(ctx context.Context, names []string) ([]Unit, error) {
+	return c.brief(ctx, names, false)
+}
+
+func (c *Conn) brief(ctx context.Context, names []string, restarts bool) ([]Unit, error) {
+	list, err := c.list(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	units := make([]Unit, len(list))
+	err = each(len(list), func(i int) (err error) {
+		units[i] = list[i].unit
+		switch u := &units[i]; {
+		case u.Active != "active":
+			*u, err = c.detail(ctx, *u)
+		case strings.HasSuffix(u.Name, ".service"):
+			u.Result = "success"
+			if restarts {
+				err = c.property(ctx, u.Name, serviceInterface, "NRestarts", &u.Restarts)
+			}
+		}
+		return err
+	})
+	return units, err
+}
+
+// each calls f for 0 to n-1, some of them at a time.
+func each(n int, f func(i int) error) error {
+	errs, slots := make([]error, n), make(chan struct{}, parallel)
+	var wg sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			errs[i] = f(i)
+			<-slots
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// listed is a unit without its details, and the name that PID 1 gives it.
+type listed struct {
+	unit        Unit
+	primary     string
+	description string
+}
+
+// list reads what one call tells of all the units.
+func (c *Conn) list(ctx context.Context, names []string) ([]listed, error) {
+	var plain []string
+	for _, name := range names {
+		if !isTemplate(name) {
+			plain = append(plain, name)
+		}
+	}
+	var byName []sd.UnitStatus
+	if len(plain) > 0 {
+		if err := c.call(ctx, &byName, managerPath, managerInterface+".ListUnitsByNames", plain); err != nil {
+			return nil, fmt.Errorf("cannot read the units: %w", err)
+		}
+	}
+	// PID 1 leaves out what is not a name at all.
+	if len(byName) != len(plain) {
+		return nil, fmt.Errorf("cannot read the units: systemd knows %d of %q", len(byName), plain)
+	}
+	var out []listed
+	for _, name := range names {
+		if !isTemplate(name) {
+			out = append(out, listing(name, byName[0]))
+			byName = byName[1:]
+			continue
+		}
+		instances, err := c.instances(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, instances...)
+	}
+	return out, nil
+}
+
+func (c *Conn) instances(ctx context.Context, template string) ([]listed, error) {
+	// A pattern of fnmatch(3), in which a unit name's backslash would escape.
+	pattern := strings.Replace(strings.ReplaceAll(template, `\`, `\\`), "@.", "@*.", 1)
+	out, err := c.matching(ctx, []string{pattern})
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the instances of %s: %w", template, err)
+	}
+	return out, nil
+}
+
+// matching lists the loaded units whose names match a pattern of fnmatch(3).
+func (c *Conn) matching(ctx context.Context, patterns []string) ([]listed, error) {
+	var found []sd.UnitStatus
+	if err := c.call(ctx, &found, managerPath, managerInterface+".ListUnitsByPatterns", []string{}, patterns); err != nil {
+		return nil, err
+	}
+	var out []listed
+	for _, status := range found {
+		if status.LoadState != "not-found" { // merely referred to
+			out = append(out, listing(status.Name, status))
+		}
+	}
+	sorting.By(out, func(a, b listed) int { return cmp.Compare(a.primary, b.primary) })
+	return out, nil
+}
+
+func isTemplate(name string) bool { return strings.Contains(name, "@.") }
+
+func listing(name string, s sd.UnitStatus) listed {
+	return listed{primary: s.Name, description: s.Description, unit: Unit{
+		Name: name, ID: s.Name, Load: s.LoadState, Active: s.ActiveState, Sub: s.SubState, Job: s.JobId != 0,
+	}}
+}
+
+// detail reads what the list does not tell. Each property alone, because all of
+// them together make PID 1 read the unit's cgroup too.
+func (c *Conn) detail(ctx context.Context, u Unit) (Unit, error) {
+	if u.Load != "loaded" {
+		return u, nil
+	}
+	var err error
+	u.Invocation, err = c.invocation(ctx, u.Name)
+	if strings.HasSuffix(u.Name, ".service") {
+		err = errors.Join(err,
+			c.property(ctx, u.Name, serviceInterface, "Result", &u.Result),
+			c.property(ctx, u.Name, serviceInterface, "NRestarts", &u.Restarts),
+			c.property(ctx, u.Name, serviceInterface, "MainPID", &u.MainPID))
+		if err == nil && u.Active != "active" {
+			u.Oneshot, err = c.oneshot(ctx, u.Name)
+		}
+		if err == nil && u.Result != "success" {
+			u.Failed, err = c.failed(ctx, u.Name)
+		}
+	}
+	return u, err
+}
+
+// oneshot reports whether a service is inactive once its commands have ended with success.
+func (c *Conn) oneshot(ctx context.Context, name string) (bool, error) {
+	var kind string
+	var remains bool
+	if err := c.property(ctx, name, serviceInterface, "Type", &kind); err != nil || kind != "oneshot" {
+		return false, err
+	}
+	err := c.property(ctx, name, serviceInterface, "RemainAfterExit", &remains)
+	return !remains, err
+}
+
+func (c *Conn) invocation(ctx context.Context, unit string) (string, error) {
+	var id []byte
+	err := c.property(ctx, unit, unitInterface, "InvocationID", &id)
+	return hex.EncodeToString(id), err
+}
+
+func (c *Conn) property(ctx context.Context, unit, iface, name string, value any) error {
+	var v dbus.Variant
+	if err := c.call(ctx, &v, unitPath(unit), properties+".Get", iface, name); err != nil {
+		return fmt.Errorf("cannot read %s of %s: %w", name, unit, err)
+	}
+	if err := v.Store(value); err != nil {
+		return fmt.Errorf("cannot read %s of %s: %w", name, unit, err)
+	}
+	if text, ok := value.(*string); ok {
+		*text = sanitize.Text(*text)
+	}
+	return nil
+}
+
+// Enabled returns a unit's UnitFileState: "enabled", "disabled", "masked", "static",
+// …; "" for one without a file.
+func (c *Conn) Enabled(ctx context.Context, name string) (state string, err error) {
+	return state, c.property(ctx, name, unitInterface, "UnitFileState", &state)
+}
+
+// progress reads of one unit, which is no template, what tells whether it runs and
+// which run that is.
+func (c *Conn) progress(ctx context.Context, name string) (Unit, error) {
+	list, err := c.list(ctx, []string{name})
+	if err != nil {
+		return Unit{Name: name}, err
+	}
+	u := list[0].unit
+	if u.Load == "loaded" {
+		u.Invocation, err = c.invocation(ctx, name)
+	}
+	return u, err
+}

@@ -1,0 +1,473 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/linux/unitname"
+)
+
+func TestUnitsReadsServicesTemplatesAndMissingUnits(t *testing.T) {
+	p := startPID1(t)
+	p.set("gpuagent.service", "active/running", "0102")
+	p.property("gpuagent.service", "MainPID", uint32(42))
+	p.property("gpuagent.service", "NRestarts", uint32(3))
+	p.set("crashed.service", "activating/auto-restart", "03")
+	p.property("crashed.service", "Result", "signal")
+	p.set("gpu.target", "active/active*", "")
+	p.set(`a\x2db@2.service`, "inactive/dead", "")
+	p.set(`a\x2db@10.service`, "active/running", "04")
+	p.set("masked.service", "inactive/dead", "")
+	p.load("masked.service", "masked")
+	p.alias("exporter.service", "gpuagent.service")
+	c, ctx := p.dial()
+
+	got, err := c.Units(ctx, []string{"gpu.target", "crashed.service", "none.service", `a\x2db@.service`, "gpuagent.service", "empty@.service", "masked.service", "exporter.service"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Unit{
+		{Name: "gpu.target", Load: "loaded", Active: "active", Sub: "active", Job: true},
+		{Name: "crashed.service", Load: "loaded", Active: "activating", Sub: "auto-restart", Result: "signal", Invocation: "03"},
+		{Name: "none.service", Load: "not-found", Active: "inactive", Sub: "dead"},
+		{Name: `a\x2db@10.service`, Load: "loaded", Active: "active", Sub: "running", Result: "success", Invocation: "04"},
+		{Name: `a\x2db@2.service`, Load: "loaded", Active: "inactive", Sub: "dead", Result: "success"},
+		{Name: "gpuagent.service", Load: "loaded", Active: "active", Sub: "running", Result: "success", Invocation: "0102", Restarts: 3, MainPID: 42},
+		{Name: "masked.service", Load: "masked", Active: "inactive", Sub: "dead"},
+		{Name: "exporter.service", ID: "gpuagent.service", Load: "loaded", Active: "active", Sub: "running", Result: "success", Invocation: "0102", Restarts: 3, MainPID: 42},
+	}
+	if diff := cmp.Diff(called(want), got); diff != "" {
+		t.Errorf("units (-want +got):\n%s", diff)
+	}
+	for i, u := range want {
+		if u.Active == "active" {
+			want[i].Invocation, want[i].MainPID = "", 0
+		}
+	}
+	names := []string{"gpu.target", "crashed.service", "none.service", `a\x2db@.service`, "gpuagent.service", "empty@.service", "masked.service", "exporter.service"}
+	brief, err := c.Brief(ctx, names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, brief); diff != "" {
+		t.Errorf("in brief (-want +got):\n%s", diff)
+	}
+	for i, u := range want {
+		if u.Active == "active" {
+			want[i].Restarts = 0
+		}
+	}
+	glance, err := c.Glance(ctx, names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, glance); diff != "" {
+		t.Errorf("at a glance (-want +got):\n%s", diff)
+	}
+	if got, err := c.Units(ctx, nil); err != nil || len(got) > 0 {
+		t.Errorf("no names: %v, %v", got, err)
+	}
+}
+
+// Each start of the daemon looks at all clients. What that takes of PID 1 is exact.
+func TestALookAtActiveUnitsIsOneCall(t *testing.T) {
+	p := startPID1(t)
+	var names []string
+	for i := range 50 {
+		names = append(names, fmt.Sprintf("client-%d.service", i))
+		p.set(names[i], "active/running", "01")
+	}
+	c, ctx := p.dial()
+	if _, err := c.Glance(ctx, names); err != nil {
+		t.Fatal(err)
+	}
+	if lists, gets, hearers := p.count(&p.lists), p.count(&p.gets), p.count(&p.hearers); lists != 1 || gets > 0 || hearers > 0 || len(c.hub.rules()) > 0 {
+		t.Errorf("PID 1 was asked for %d lists and %d properties, and %d times for its signals, with %d rules; want one list", lists, gets, hearers, len(c.hub.rules()))
+	}
+	for range 2 {
+		if _, err := c.Settle(ctx, names); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if hearers := p.count(&p.hearers); hearers != 1 {
+		t.Errorf("PID 1 was asked %d times for its signals by who waits, want once", hearers)
+	}
+}
+
+// called has PID 1 call units as they were asked for, where nothing else is said.
+func called(units []Unit) []Unit {
+	for i, u := range units {
+		if u.ID == "" {
+			units[i].ID = u.Name
+		}
+	}
+	return units
+}
+
+func TestSettled(t *testing.T) {
+	for _, tt := range []struct {
+		unit Unit
+		want bool
+	}{
+		{Unit{Active: "active"}, true},
+		{Unit{Active: "inactive"}, true},
+		{Unit{Active: "failed"}, true},
+		{Unit{Active: "active", Job: true}, false},
+		{Unit{Active: "activating"}, false},
+		{Unit{Active: "deactivating"}, false},
+		{Unit{Active: "reloading"}, false},
+		{Unit{Active: "refreshing"}, false},
+	} {
+		if got := tt.unit.Settled(); got != tt.want {
+			t.Errorf("%s, job %v: settled is %v, want %v", tt.unit.Active, tt.unit.Job, got, tt.want)
+		}
+	}
+}
+
+func TestDependentsFollowsActiveUnitsOnly(t *testing.T) {
+	p := startPID1(t)
+	for name, u := range map[string]struct {
+		state string
+		deps  map[string]any
+	}{
+		"gpuagent.service": {"active/running", map[string]any{"RequiredBy": []string{"web.service", "off.service", "other.service"}}},
+		"exporter.service": {"inactive/dead", map[string]any{"RequiredBy": []string{"unreached.service"}}},
+		"other.service":    {"active/running", nil},
+		"web.service":      {"active/running", map[string]any{"BoundBy": []string{"proxy.service"}, "ConsistsOf": []string{"side.service"}}},
+		"proxy.service":    {"activating/auto-restart", map[string]any{"RequisiteOf": []string{"late.service", "going.service"}, "PropagatesStopTo": []string{"told.target"}}},
+		"side.service":     {"active/running", map[string]any{"ConsistsOf": []string{"gpuagent.service", "web.service"}}},
+		"off.service":      {"inactive/dead", map[string]any{"RequiredBy": []string{"unreached.service"}}},
+		"late.service":     {"reloading/reload", nil},
+		"going.service":    {"deactivating/stop", map[string]any{"RequiredBy": []string{"unreached.service"}}},
+		"told.target":      {"active/active", nil},
+
+		"unreached.service": {"active/running", nil},
+		unitname.Apply:      {"failed/failed", map[string]any{"RequiredBy": []string{"bench.service"}}},
+		unitname.Reserve:    {"inactive/dead", map[string]any{"ConsistsOf": []string{"reserved.service"}}},
+		"reserved.service":  {"active/running", nil},
+		"bench.service":     {"active/running", nil},
+		"v@1.service":       {"active/running", map[string]any{"ConsistsOf": []string{"v1.socket"}}},
+		"v1.socket":         {"active/listening", nil},
+	} {
+		p.set(name, u.state, "")
+		for property, names := range u.deps {
+			p.property(name, property, names)
+		}
+	}
+	c, ctx := p.dial()
+	got, err := c.Dependents(ctx, []string{"gpuagent.service", "exporter.service", "other.service", "v@.service", "none.service", unitname.Apply, unitname.Reserve})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"bench.service", "late.service", "proxy.service", "reserved.service", "side.service", "told.target", "v1.socket", "web.service"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("dependents (-want +got):\n%s", diff)
+	}
+}
+
+func TestSettleWaitsForJobsAndTransitions(t *testing.T) {
+	p := startPID1(t)
+	names := []string{"a.service", "b.service", "c.service", "none.service", "v@.service"}
+	p.set("a.service", "inactive/dead*", "")
+	p.set("b.service", "active/running", "")
+	p.set("c.service", "activating/auto-restart", "")
+	p.set("v@1.service", "deactivating/stop", "")
+	c, ctx := p.dial()
+
+	type answer struct {
+		units []Unit
+		err   error
+	}
+	done, begun := make(chan answer, 1), make(chan struct{})
+	var last atomic.Bool
+	p.afterList(func(n int, asked []string) {
+		switch {
+		case n == 1:
+			p.signal("b.service", "deactivating/stop*", "") // which had settled
+			close(begun)
+		case last.Load() && slices.Contains(asked, "b.service"):
+			p.signal("b.service", "active/running", "")
+		}
+	})
+	go func() {
+		units, err := c.Settle(ctx, names)
+		done <- answer{units, err}
+	}()
+	<-begun
+	for _, step := range []struct{ unit, state string }{
+		{"a.service", "activating/start*"}, {"v@1.service", "inactive/dead"}, {"c.service", "active/running"},
+		{"a.service", "active/running*"},
+	} {
+		select {
+		case got := <-done:
+			t.Fatalf("settled before %s was %s: %v", step.unit, step.state, got)
+		default:
+		}
+		p.signal(step.unit, step.state, "")
+	}
+	p.set("a.service", "active/running", "")
+	last.Store(true)
+	p.signal("a.service", "active/running", "")
+	got := <-done
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	want := []Unit{
+		{Name: "a.service", Load: "loaded", Active: "active", Sub: "running", Result: "success"},
+		{Name: "b.service", Load: "loaded", Active: "active", Sub: "running", Result: "success"},
+		{Name: "c.service", Load: "loaded", Active: "active", Sub: "running", Result: "success"},
+		{Name: "none.service", Load: "not-found", Active: "inactive", Sub: "dead"},
+		{Name: "v@1.service", Load: "loaded", Active: "inactive", Sub: "dead", Result: "success"},
+	}
+	if diff := cmp.Diff(called(want), got.units); diff != "" {
+		t.Errorf("units (-want +got):\n%s", diff)
+	}
+}
+
+func TestSettleTellsHowTheUnitsAreWhenItsContextEnds(t *testing.T) {
+	p := startPID1(t)
+	p.set("a.service", "activating/auto-restart", "")
+	c, ctx := p.dial()
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	for _, tt := range []struct {
+		name string
+		ctx  context.Context
+		want error
+	}{{"before", ended, context.Canceled}, {"meanwhile", short, context.DeadlineExceeded}} {
+		units, err := c.Settle(tt.ctx, []string{"a.service"})
+		if !errors.Is(err, tt.want) {
+			t.Errorf("%s: error is %v, want %v", tt.name, err, tt.want)
+		}
+		want := []Unit{{Name: "a.service", Load: "loaded", Active: "activating", Sub: "auto-restart", Result: "success"}}
+		if diff := cmp.Diff(called(want), units); diff != "" {
+			t.Errorf("%s: units (-want +got):\n%s", tt.name, diff)
+		}
+	}
+	// The rule that the first one could not give to the bus was not forgotten.
+	p.signal("a.service", "activating/start", "")
+	done := make(chan error, 1)
+	go func() { _, err := c.Settle(ctx, []string{"a.service"}); done <- err }()
+	p.signal("a.service", "active/running", "")
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if n := len(c.hub.rules()); n != 3 {
+		t.Errorf("the bus was told %d rules after three calls, want 3", n)
+	}
+}
+
+func TestSettleSurvivesAReexec(t *testing.T) {
+	p := startPID1(t)
+	p.set("a.service", "activating/start*", "")
+	c, ctx := p.dial()
+	done := make(chan error, 1)
+	go func() { _, err := c.Settle(ctx, []string{"a.service"}); done <- err }()
+	p.vanish()
+	p.set("a.service", "active/running", "")
+	p.appear()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestManagerCalls(t *testing.T) {
+	p := startPID1(t)
+	p.set("a.service", "failed/failed", "")
+	c, ctx := p.dial()
+	if err := c.ResetFailed(ctx, "a.service"); err != nil {
+		t.Error(err)
+	}
+	if units, err := c.Units(ctx, []string{"a.service"}); err != nil || units[0].Active != "inactive" {
+		t.Errorf("after the reset: %v, %v", units, err)
+	}
+	if err := c.ResetFailed(ctx, "none.service"); err != nil {
+		t.Errorf("a unit that is not loaded: %v", err)
+	}
+	if err := c.Reload(ctx); err != nil {
+		t.Error(err)
+	}
+	if n := p.count(&p.reloads); n != 1 {
+		t.Errorf("%d reloads, want 1", n)
+	}
+}
+
+func TestCallsOutliveTheBus(t *testing.T) {
+	p := startPID1(t)
+	p.set("a.service", "active/running", "")
+	private := startPID1(t) // stands for the socket of PID 1's own
+	private.set("a.service", "failed/failed", "")
+	c, ctx := p.dial()
+	c.doors[0].address = private.address
+	l, err := c.link(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	units, err := c.Units(ctx, []string{"a.service"})
+	if err != nil || units[0].Active != "failed" {
+		t.Errorf("units are %v, %v after the connection broke", units, err)
+	}
+}
+
+func TestWhoWaitsDoesSoByTheBus(t *testing.T) {
+	private, bus := startPID1(t), startPID1(t)
+	private.set("a.service", "active/running", "")
+	bus.set("a.service", "failed/failed", "")
+	mute, err := net.Listen("unix", filepath.Join(t.TempDir(), "bus"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	for _, w := range []struct{ bus, now, then string }{
+		{bus.address, "active", "failed"},
+		{"unix:path=/nonexistent/bus", "active", "active"},
+		{"unix:path=" + mute.Addr().String(), "active", "active"}, // it hangs
+	} {
+		direct := byPrivate(private.address)
+		direct.connect = func(ctx context.Context, address string, h *hub) (*link, error) {
+			l, err := dialBus(ctx, address, h)
+			if err == nil {
+				l.private = true
+			}
+			return l, err
+		}
+		_, ctx := private.dial()
+		c, err := connect(ctx, direct, byBus(w.bus))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for _, want := range []string{w.now, w.then} {
+			units, err := c.Units(ctx, []string{"a.service"})
+			if err != nil || units[0].Active != want {
+				t.Errorf("units are %v, %v, want %q", units, err, want)
+			}
+			if _, err := c.Settle(ctx, []string{"a.service"}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func TestCallsEndWithTheConnection(t *testing.T) {
+	p := startPID1(t)
+	p.set("a.service", "activating/start*", "")
+	c, ctx := p.dial()
+	done := make(chan error, 1)
+	p.afterList(func(int, []string) { c.Close() })
+	go func() { _, err := c.Settle(ctx, []string{"a.service"}); done <- err }()
+	if err := <-done; !errors.Is(err, errClosed) {
+		t.Errorf("error is %v, want that the connection was closed", err)
+	}
+}
+
+func TestABrokenConnectionWakesWhoeverWaits(t *testing.T) {
+	h := newHub()
+	ear := h.listen()
+	if _, certain := ear.result("/job/1"); !certain {
+		t.Error("the result is uncertain before anything happened")
+	}
+	h.Terminate()
+	<-ear.wake
+	if _, certain := ear.result("/job/1"); certain {
+		t.Error("the result is certain although signals may have been lost")
+	}
+}
+
+func TestDialTellsWhyNeitherSocketAnswers(t *testing.T) {
+	bus := startBus(t)
+	_, err := DialAt(t.Context(), bus, "unix:path=/nonexistent/private")
+	want := fmt.Sprintf("cannot connect to systemd: %s: systemd is not on the bus; unix:path=/nonexistent/private: dial unix /nonexistent/private: connect: no such file or directory", bus)
+	if got := message(err); got != want {
+		t.Errorf("error is %q, want %q", got, want)
+	}
+}
+
+func TestDialEndsWithItsContext(t *testing.T) {
+	conn, getenv := manager(t) // a socket that never answers
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := DialAt(ctx, "unix:path="+getenv("NOTIFY_SOCKET"), ""); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestUnitPathIsEscapedAsSystemdDoes(t *testing.T) {
+	for name, want := range map[string]dbus.ObjectPath{
+		"dcm-apply.service":     "/org/freedesktop/systemd1/unit/dcm_2dapply_2eservice",
+		`0a\x2db@1:é.service`:   "/org/freedesktop/systemd1/unit/_30a_5cx2db_401_3a_c3_a9_2eservice",
+		"amd-metrics@a.service": "/org/freedesktop/systemd1/unit/amd_2dmetrics_40a_2eservice",
+	} {
+		if got := unitPath(name); got != want {
+			t.Errorf("%s: path is %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestEnabledTellsWhetherAUnitIsStartedAtBoot(t *testing.T) {
+	p := startPID1(t)
+	p.set("dcm.service", "active/running", "")
+	p.property("dcm.service", "UnitFileState", "disabled")
+	c, ctx := p.dial()
+	if got, err := c.Enabled(ctx, "dcm.service"); got != "disabled" || err != nil {
+		t.Errorf("enabled: %q, %v", got, err)
+	}
+}
+
+func TestChangedWaitsForAnotherState(t *testing.T) {
+	p := startPID1(t)
+	p.set("a.service", "failed/failed", "")
+	p.set("b.service", "inactive/dead", "")
+	c, ctx := p.dial()
+	had := map[string]string{"a.service": "failed", "b.service": "inactive"}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Changed(ctx, had) }()
+	p.signal("b.service", "active/running", "")
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Changed(ctx, had); err != nil { // it has changed before
+		t.Fatal(err)
+	}
+	stopped, stop := context.WithCancel(ctx)
+	stop()
+	if err := c.Changed(stopped, map[string]string{"a.service": "failed"}); err == nil {
+		t.Error("no error when it is told to stop")
+	}
+}
+
+func TestTriggersAreThoseThatAreUp(t *testing.T) {
+	p := startPID1(t)
+	for name, state := range map[string]string{"a.socket": "active/listening", "a.timer": "active/waiting", "b.path": "inactive/dead", "a.service": "inactive/dead", "b.service": "active/running", "c.service": "active/running"} {
+		p.set(name, state, "")
+	}
+	p.property("a.service", "TriggeredBy", []string{"a.socket", "a.timer"})
+	p.property("b.service", "TriggeredBy", []string{"a.timer", "b.path"})
+	p.property("c.service", "TriggeredBy", []string{})
+	c, ctx := p.dial()
+	units, err := c.Triggers(ctx, []string{"a.service", "b.service", "c.service"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, u := range units {
+		got = append(got, u.ID)
+	}
+	if diff := cmp.Diff([]string{"a.socket", "a.timer"}, got); diff != "" {
+		t.Errorf("triggers (-want +got):\n%s", diff)
+	}
+}

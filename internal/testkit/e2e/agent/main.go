@@ -1,0 +1,129 @@
+// Command agent runs inside a test container.
+//
+// "agent serve DIR" is an early unit. It listens on DIR/agent.sock, then connects
+// to DIR/hello.sock, where the test waits for it, and says which boot this is.
+// When that connection ends, the test is gone, and the container powers itself
+// off. "agent await FILE TEXT..." waits until a file holds all of the texts.
+// "agent serial PATTERN" runs commands that arrive on the serial line whose device matches
+// the pattern, in a virtual machine.
+// "agent flight FILE READY" has a file open that no process has open. "agent grab FILE
+// NODE..." opens nodes over and over, "agent pounce FILE DIR NODE..." opens them when an
+// exclusive lease begins. "agent crowd
+// SOCKET READY" has many ask for leases at once, in each of which "agent hold" runs.
+// "agent attack" is package attack.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"dcm/internal/testkit/e2e/attack"
+	"dcm/internal/testkit/e2e/crowd"
+	"dcm/internal/testkit/e2e/remote"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "agent:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	switch {
+	case len(args) > 2 && args[0] == "await":
+		return await(args[1], args[2:])
+	case len(args) == 3 && args[0] == "flight":
+		return flight(args[1], args[2])
+	case len(args) > 2 && args[0] == "grab":
+		return grab(args[1], args[2:])
+	case len(args) > 3 && args[0] == "pounce":
+		return pounce(args[1], args[2], args[3:])
+	case len(args) == 3 && args[0] == "crowd":
+		return crowd.Serve(ctx, args[1], args[2])
+	case len(args) == 1 && args[0] == "hold":
+		return crowd.Hold(os.Stdin, os.Stdout)
+	case len(args) == 4 && args[0] == "attack" && args[1] == "flood":
+		return attack.Flood(args[2], args[3], os.Stdout)
+	case len(args) == 6 && args[0] == "attack" && args[1] == "agents":
+		return attack.Agents(args[2], args[3], args[4], args[5], os.Stdout)
+	case len(args) > 3 && args[0] == "attack" && args[1] == "become":
+		return attack.Become(args[2], args[3:])
+	case len(args) == 2 && args[0] == "attack" && args[1] == "ask":
+		return attack.Ask()
+	case len(args) == 6 && args[0] == "attack" && args[1] == "reuse":
+		return attack.Reuse(args[2], args[3], args[4], args[5], os.Stdout)
+	case len(args) == 2 && args[0] == "serve":
+		return serve(ctx, args[1])
+	case len(args) == 2 && args[0] == "serial":
+		return serial(ctx, args[1])
+	}
+	return errors.New("usage: agent serve DIR | agent serial PATTERN | agent await FILE TEXT | agent flight FILE READY | agent grab FILE NODE... | agent pounce FILE DIR NODE... | agent crowd SOCKET READY | agent hold | agent attack KIND ARGUMENT")
+}
+
+func serve(ctx context.Context, dir string) error {
+	socket := filepath.Join(dir, "agent.sock")
+	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err // the one of the boot before cannot be replaced
+	}
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		return err
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return err
+	}
+	go func() {
+		greet(filepath.Join(dir, "hello.sock"), boot)
+		powerOff()
+	}()
+	return remote.Serve(ctx, l)
+}
+
+func serial(ctx context.Context, pattern string) error {
+	devices, err := filepath.Glob(pattern)
+	if err != nil || len(devices) != 1 {
+		return fmt.Errorf("%s matches %q, want one device", pattern, devices)
+	}
+	line, err := os.OpenFile(devices[0], os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer line.Close()
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return err
+	}
+	return remote.ServeSerial(ctx, line, strings.TrimSpace(string(boot)))
+}
+
+// greet says which boot this is, and returns when the test has let go of the
+// container or is not there any more.
+func greet(socket string, boot []byte) {
+	hello, err := net.Dial("unix", socket)
+	if err == nil {
+		_, err = hello.Write(boot)
+	}
+	if err == nil {
+		_, err = io.Copy(io.Discard, hello)
+	}
+	fmt.Fprintln(os.Stderr, "agent: nobody needs this container any more:", err)
+}
+
+func powerOff() {
+	// Twice --force does not ask PID 1, which may be what the test has broken.
+	cmd := exec.Command("systemctl", "--force", "--force", "poweroff")
+	cmd.Stderr = os.Stderr
+	if err := cmd.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "agent: cannot power off:", err)
+	}
+}

@@ -1,0 +1,230 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"strings"
+
+	"dcm/internal/gpu/partition"
+	"dcm/internal/testkit/e2e/remote"
+)
+
+const (
+	agentsSocket = "/run/dcm-agent/socket"
+	agentsFile   = "/etc/dcm/agent.toml"
+	agentsOn     = "[agent]\nenabled = true\n"
+)
+
+// agentsText is what an agent brings: the layouts of the scenarios under other names.
+const agentsText = `[profiles.whole]
+compute = "SPX"
+memory = "NPS1"
+[profiles.many]
+compute = "CPX"
+memory = "NPS1"
+[profiles.three]
+compute = "TPX"
+memory = "NPS1"
+`
+
+// agents is what a program of root's can do by the socket of its own. The client is
+// systemd's own.
+func agents(m machine) {
+	if m.try("test -e /run/dcm-agent").Code == 0 {
+		m.t.Error("something listens that nobody has asked for")
+	}
+	m.put(settings, selecting("cpx-fast")+agentsOn)
+	m.run("systemctl restart dcm")
+	m.opened("active")
+	if m.try("command -v varlinkctl").Code != 0 {
+		return // an older systemd: that the socket is there was seen
+	}
+	m.agentsLook()
+	m.agentsSelect()
+	m.agentsAreRefused()
+	m.agentsMeetTrouble()
+	m.reboot()
+	m.applied("whole")
+	m.has(spx)
+	m.put(settings, selecting("cpx-fast"))
+	m.applied("cpx-fast")
+	m.opened("inactive")
+	if m.try("test -e "+agentsSocket).Code == 0 {
+		m.t.Error("the socket is left")
+	}
+	m.run("rm " + agentsFile)
+}
+
+// opened waits until systemd has the socket so.
+func (m machine) opened(state string) {
+	m.t.Helper()
+	m.run(`until [ "$(systemctl is-active dcm-agent.socket)" = "$1" ]; do
+		busctl --timeout=1s wait /org/freedesktop/systemd1/unit/dcm_2dagent_2esocket org.freedesktop.DBus.Properties PropertiesChanged || :
+	done`, state)
+}
+
+// ask has an agent call a method. The answer is on the standard output, an error's too.
+func (m machine) ask(method string, parameters map[string]string) remote.Result {
+	m.t.Helper()
+	text, err := json.Marshal(parameters)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	r := m.try("varlinkctl call --timeout=10min --json=short "+agentsSocket+` org.deviceconfig.Agent1."$1" "$2"`, method, string(text))
+	m.t.Logf("%s: exit %d\n%.2000s%s", method, r.Code, r.Stdout, r.Stderr)
+	return r
+}
+
+func (m machine) useFor(text, profile string) remote.Result {
+	m.t.Helper()
+	return m.ask("UseFor", map[string]string{"text": text, "profile": profile})
+}
+
+func (m machine) agentsLook() {
+	m.t.Helper()
+	if got := m.run("stat --format=%a:%U /run/dcm-agent " + agentsSocket + " | xargs"); got != "700:root 600:root" {
+		m.t.Errorf("the socket is %s", got)
+	}
+	if got := m.run("varlinkctl info " + agentsSocket); !strings.Contains(got, "org.deviceconfig.Agent1") || !strings.Contains(got, "Product: dcm") {
+		m.t.Errorf("info:\n%s", got)
+	}
+	if got := m.run("varlinkctl introspect " + agentsSocket + " org.deviceconfig.Agent1"); !strings.Contains(got, "method UseFor(") || !strings.Contains(got, "error NotAllowed") {
+		m.t.Errorf("introspect:\n%s", got)
+	}
+	if r := m.try("setpriv --reuid=65534 --regid=65534 --clear-groups varlinkctl info " + agentsSocket); r.Code == 0 || !strings.Contains(r.Stderr, "Permission denied") {
+		m.t.Errorf("another user connects: %d %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	if r := m.ask("Account", nil); r.Code != 0 || !strings.Contains(r.Stdout, `"in_force":"cpx-fast"`) {
+		m.t.Errorf("account: %d %.300s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	if r := m.ask("PlanFor", map[string]string{"text": agentsText, "profile": "many"}); !strings.Contains(r.Stdout, `"steps":[]`) || !strings.Contains(r.Stdout, `"restarts":[]`) {
+		m.t.Errorf("a plan without steps: %d %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	if r := m.ask("PlanFor", map[string]string{"text": agentsText, "profile": "whole"}); !strings.Contains(r.Stdout, "gpuagent.service") || !strings.Contains(r.Stdout, `"reload":false`) || strings.Contains(r.Stdout, `"steps":[]`) {
+		m.t.Errorf("a plan: %d %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+}
+
+func (m machine) agentsSelect() {
+	m.t.Helper()
+	m.run("systemd-run --quiet --unit=follower --property=StandardOutput=file:/run/follower varlinkctl call --more --json=short " + agentsSocket + " org.deviceconfig.Agent1.Account '{}'")
+	m.await("/run/follower", `"in_force":"cpx-fast"`)
+	before := m.units(exporter, agentUnit, dashboard)
+	if r := m.useFor(agentsText, "whole"); r.Code != 0 || !strings.Contains(r.Stdout, `"result":"applied"`) {
+		m.t.Fatalf("an agent selects: %d %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	m.has(spx)
+	m.bounced(before)
+	m.await("/run/follower", `"applied":"whole"`)
+	m.t.Logf("with a follower dcm-agent.service takes %s", m.run("systemctl show --property=MemoryCurrent,MemoryPeak,CPUUsageNSec dcm-agent | xargs; grep ^Rss /proc/$(systemctl show -P MainPID dcm-agent)/smaps_rollup"))
+	m.run("systemctl stop follower")
+	if got := m.run("dcm status"); !strings.Contains(got, agentsFile+":4") || !strings.Contains(got, "has no effect") {
+		m.t.Errorf("dcm status does not tell who has selected the profile:\n%s", got)
+	}
+	if got := m.run("dcm report --list"); !strings.Contains(got, "an agent has selected it") {
+		m.t.Errorf("the history does not tell who has asked:\n%s", got)
+	}
+	before = m.units(exporter, agentUnit, dashboard, "dcm-apply.service")
+	if r := m.useFor(agentsText, "whole"); r.Code != 0 || !strings.Contains(r.Stdout, `"result":"unchanged"`) {
+		m.t.Errorf("the same again: %d %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	m.untouched(before)
+}
+
+func (m machine) agentsAreRefused() {
+	m.t.Helper()
+	before, file := m.units(exporter, agentUnit, dashboard, "dcm-apply.service"), m.run("cat "+agentsFile)
+	for _, tt := range []struct{ text, profile, want string }{
+		{agentsText + "[gpu]\nlibrary = \"/tmp/x.so\"\n", "many", "NotAllowed"},
+		{agentsText + "[clients]\nunits = [\"sshd\"]\n", "many", "NotAllowed"},
+		{agentsText + "[profiles.", "many", "InvalidConfiguration"},
+		{"{", "many", "InvalidConfiguration"},
+		{agentsText, "mayn", "NoSuchProfile"},
+		{agentsText, "three", "NoSuchProfile"},
+	} {
+		if r := m.useFor(tt.text, tt.profile); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, "org.deviceconfig.Agent1."+tt.want) {
+			m.t.Errorf("%s out of %q: %d %s%s", tt.profile, tt.text, r.Code, r.Stdout, r.Stderr)
+		}
+	}
+	if r := m.ask("UseFor", map[string]string{"text": agentsText}); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, "InvalidParameter") {
+		m.t.Errorf("without a profile: %d %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	if r := m.try("dcm use cpx-fast"); r.Code == 0 || !strings.Contains(r.Stderr, "an agent has selected whole") {
+		m.t.Errorf("dcm use beside an agent: %d %s", r.Code, r.Stderr)
+	}
+	m.put("/etc/dcm/dcm.toml.d/70-other.toml", "profile = \"spx-fast\"\n")
+	m.applied("spx-fast")
+	if r := m.useFor(agentsText, "many"); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, "NotAllowed") {
+		m.t.Errorf("beside a drop-in: %d %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	m.run("rm /etc/dcm/dcm.toml.d/70-other.toml")
+	m.applied("whole")
+	m.untouched(before)
+	if got := m.run("cat " + agentsFile); got != file {
+		m.t.Errorf("a refused text is there:\n%s", got)
+	}
+}
+
+func (m machine) agentsMeetTrouble() {
+	m.t.Helper()
+	file := m.run("cat " + agentsFile)
+	m.run("systemd-run --quiet --unit=training gpu-client")
+	if r := m.useFor(agentsText, "many"); r.Code == 0 || !strings.Contains(r.Stderr, "org.deviceconfig.Agent1.Failed") || !strings.Contains(r.Stdout, `"undone":true,"busy":true`) {
+		m.t.Errorf("with a holder: %d %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	m.run("systemctl stop training")
+
+	m.run("dcm-sim fault --gpu $(ls /sys/bus/pci/devices | tail -1) --op compute --errno EINVAL --times 3")
+	if r := m.useFor(agentsText, "many"); r.Code == 0 || !strings.Contains(r.Stderr, "org.deviceconfig.Agent1.Failed") || !strings.Contains(r.Stdout, `"undone":true,"busy":false`) {
+		m.t.Errorf("with a GPU that fails: %d %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	m.run("dcm-sim reset")
+	m.has(spx)
+	m.applied("whole")
+	if got := m.run("cat " + agentsFile); got != file {
+		m.t.Errorf("what has failed is selected still:\n%s", got)
+	}
+
+	m.run("systemctl stop dcm")
+	if r := m.useFor(agentsText, "many"); r.Code == 0 || !strings.Contains(r.Stdout, "dcm.service does not answer") || !strings.Contains(r.Stdout, `"undone":true`) {
+		m.t.Errorf("without the daemon: %d %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	m.run("systemctl start dcm")
+	m.agentsAtOnce()
+	m.agentsDaemonKilled()
+}
+
+// Two at once are done one after the other, and both are told the truth.
+func (m machine) agentsAtOnce() {
+	m.t.Helper()
+	for _, profile := range []string{"many", "whole"} {
+		text, err := json.Marshal(map[string]string{"text": agentsText, "profile": profile})
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		m.put("/run/"+profile+".json", string(text))
+	}
+	got := m.run("for profile in many whole; do varlinkctl call --timeout=10min --json=short " + agentsSocket + ` org.deviceconfig.Agent1.UseFor "$(cat /run/$profile.json)" & done; wait`)
+	if strings.Count(got, `"summary":"Profile many is on the GPUs"`) != 1 || strings.Count(got, `"summary":"Profile whole is on the GPUs"`) != 1 {
+		m.t.Errorf("two at once were told:\n%s", got)
+	}
+}
+
+// The daemon is killed in the middle of a run that an agent waits for.
+func (m machine) agentsDaemonKilled() {
+	m.t.Helper()
+	m.useFor(agentsText, "many")
+	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
+	m.run("dcm-sim fault --gpu 0000:e5:00.0 --op compute --hang 10s")
+	text, err := json.Marshal(map[string]string{"text": agentsText, "profile": "whole"})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.run("systemd-run --quiet --unit=asker --property=StandardOutput=file:/run/asker varlinkctl call --json=short --timeout=10min "+agentsSocket+` org.deviceconfig.Agent1.UseFor "$1"`, string(text))
+	m.run("until grep -q SPX /sys/bus/pci/devices/0000:05:00.0/current_compute_partition; do :; done; systemctl kill --signal=KILL dcm")
+	m.await("/run/asker", `"result":"applied"`)
+	m.has(spx)
+	if r := m.ask("Account", nil); r.Code != 0 || !strings.Contains(r.Stdout, `"applied":"whole"`) {
+		m.t.Errorf("account: %d %.300s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	m.run("systemctl is-active amd-metrics-exporter gpuagent dashboard")
+}

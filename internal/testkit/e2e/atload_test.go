@@ -1,0 +1,64 @@
+package e2e_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/modprobe"
+	"dcm/internal/gpu/partition"
+)
+
+const options = "/etc/modprobe.d/dcm.conf"
+
+// atLoadText is the file as a run writes it.
+func atLoadText(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "dcm.conf")
+	if _, err := modprobe.Set(file, partition.CPX); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The boot's run finds nothing to do, since the driver came up as it shall.
+func comesUpInTheMode(m machine) {
+	const atLoad = "[apply]\nat-load = true\n"
+	m.put(settings, selecting("spx-fast")+atLoad)
+	m.applied("spx-fast")
+	m.put(settings, selecting("cpx-fast")+atLoad)
+	m.applied("cpx-fast")
+	if text := m.run("cat " + options); !strings.HasSuffix(text, "options amdgpu user_partt_mode=4") {
+		m.t.Errorf("%s reads:\n%s", options, text)
+	}
+	// What systemd starts before basic.target, and so before the oneshot, by default.
+	m.put("/etc/systemd/system/early.socket", "[Socket]\nListenStream=/run/early\nAccept=yes\n[Install]\nWantedBy=sockets.target\n")
+	m.put("/etc/systemd/system/early@.service", "[Service]\nExecStart=true\n")
+	m.put("/etc/systemd/system/early.path", "[Path]\nPathExists=/nowhere\nUnit=early@1.service\n[Install]\nWantedBy=paths.target\n")
+	m.run("systemctl enable early.socket early.path")
+	m.put(settings, strings.Replace(selecting("cpx-fast"), `"not-there"`, `"early.socket", "early.path"`, 1)+atLoad)
+	m.applied("cpx-fast")
+	m.reboot()
+	m.run("dcm verify; systemctl is-active early.socket early.path sockets.target paths.target")
+	if text := m.run("journalctl --boot --output=cat _PID=1 | grep 'ordering cycle' || :"); text != "" {
+		m.t.Errorf("systemd says %s", text)
+	}
+	if early, done := m.monotonic("early.socket", "ActiveEnterTimestampMonotonic"), m.monotonic("dcm-apply.service", "ExecMainExitTimestampMonotonic"); early < done {
+		m.t.Errorf("a socket that is a client listened at %d µs, the run was over at %d µs", early, done)
+	}
+	m.has(partition.Mode{Compute: partition.CPX, Memory: partition.NPS1})
+	if r := m.lastRun(); r.Result != runstate.Unchanged || r.Profile != "cpx-fast" {
+		m.t.Errorf("the boot's run ended %s for %s", r.Result, r.Profile)
+	}
+	m.clientsAreUp()
+	// Without the key the next run removes the file, before it changes anything.
+	m.put(settings, selecting("spx-fast"))
+	m.applied("spx-fast")
+	m.run("[ ! -e " + options + " ]; systemctl disable --now early.socket early.path; rm /etc/systemd/system/early*")
+}

@@ -1,0 +1,63 @@
+// Command bench measures what dcm costs above the least that the same work can
+// cost, side by side in one container, and prints the figures as a table. It ends
+// with 0 whatever they are: on a busy machine a figure proves nothing.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"dcm/internal/testkit/e2e"
+)
+
+// limit is for all measurements; the first run also makes the root file system.
+const limit = 15 * time.Minute
+
+func main() {
+	dist := flag.String("dist", "dist", "`DIR` with the packages")
+	short := flag.Bool("short", false, "few rounds, for trying the measurements themselves")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	err := run(ctx, *dist, *short)
+	cancel()
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, dist string, short bool) (err error) {
+	if err := e2e.Missing(); err != nil {
+		return err
+	}
+	container, err := boot(ctx, dist)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, container.Close()) }()
+	n := &node{Container: container, short: short}
+	var t table
+	if err := n.measure(ctx, &t); err != nil {
+		n.Diagnose(ctx, os.Stderr)
+		return err
+	}
+	return t.print(os.Stdout)
+}
+
+// measure takes all the figures, the daemon at rest last: by then it has worked.
+func (n *node) measure(ctx context.Context, t *table) error {
+	for _, m := range []func(context.Context, *table) error{n.simulated, n.frozen, n.restarts, n.leases, n.processor, n.messages, n.rest, n.sizes} {
+		if err := m(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}

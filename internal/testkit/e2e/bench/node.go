@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+
+	"dcm/internal/testkit/e2e"
+)
+
+// node is the container in which everything is measured.
+type node struct {
+	*e2e.Container
+	short bool
+}
+
+// rounds is how often something is done, few times when only trying.
+func (n *node) rounds(full int) int {
+	if n.short {
+		return 3
+	}
+	return full
+}
+
+// say tells on standard error what is being measured.
+func (n *node) say(what string) { fmt.Fprintln(os.Stderr, "bench: "+what) }
+
+// run runs a shell command that must succeed and returns its output.
+func (n *node) run(ctx context.Context, script string, args ...string) (string, error) {
+	r, err := n.Run(ctx, append([]string{"sh", "-c", script, "sh"}, args...)...)
+	if err == nil && r.Code != 0 {
+		err = fmt.Errorf("%s %q: exit status %d: %s%s", script, args, r.Code, r.Stdout, r.Stderr)
+	}
+	return r.Stdout, err
+}
+
+// probe has the program probe measure and decodes its answer.
+func probe[T any](ctx context.Context, n *node, args ...string) (v T, err error) {
+	r, err := n.Run(ctx, append([]string{"/usr/local/bin/probe"}, args...)...)
+	if err != nil {
+		return v, err
+	}
+	if r.Code != 0 {
+		return v, fmt.Errorf("probe %q: %s", args, r.Stderr)
+	}
+	return v, json.Unmarshal([]byte(r.Stdout), &v)
+}
+
+// boot builds what the measurements need and boots a node with the package
+// installed in it.
+func boot(ctx context.Context, dist string) (*e2e.Container, error) {
+	packages, err := filepath.Glob(filepath.Join(dist, "*_"+runtime.GOARCH+".deb"))
+	if err != nil || len(packages) != 1 {
+		return nil, fmt.Errorf("%s holds %d packages for this host, want one: %q", dist, len(packages), packages)
+	}
+	bin, err := os.MkdirTemp("", "dcm-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(bin)
+	if err := build(ctx, bin); err != nil {
+		return nil, err
+	}
+	root, err := e2e.Trixie().Directory(ctx, os.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	seed, err := seed(bin, packages[0])
+	if err != nil {
+		return nil, err
+	}
+	c, err := e2e.Boot(ctx, root, filepath.Join(bin, "agent"), seed)
+	if err != nil {
+		return nil, err
+	}
+	n := &node{Container: c}
+	if _, err := n.run(ctx, install); err != nil {
+		return nil, fmt.Errorf("%w %v", err, c.Close())
+	}
+	return c, nil
+}
+
+func build(ctx context.Context, dir string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", dir,
+		"dcm/internal/testkit/e2e/agent", "dcm/cmd/dcm-sim", "dcm/internal/testkit/e2e/bench/probe", "dcm/internal/testkit/e2e/bench/trivial")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("cannot build the probes: %w", err)
+	}
+	return nil
+}
+
+// seed is the node of the tests with its own clients left out and the probes put in.
+func seed(bin, deb string) (e2e.Seed, error) {
+	s, err := e2e.Node("mi300x-8", filepath.Join(bin, "dcm-sim"))
+	if err != nil {
+		return nil, err
+	}
+	// Whatever of the simulated node the kernel can answer by itself it shall.
+	kind := s["/etc/e2e/kind"]
+	kind.Content = append(kind.Content, "SIM_OPTIONS=--cache=1m\n"...)
+	s["/etc/e2e/kind"] = kind
+	for _, unit := range []string{"amd-metrics-exporter", "gpuagent", "dashboard"} {
+		delete(s, "/etc/systemd/system/multi-user.target.wants/"+unit+".service")
+	}
+	for path, file := range map[string]string{
+		"/root/dcm.deb":          deb,
+		"/usr/local/bin/probe":   filepath.Join(bin, "probe"),
+		"/usr/local/bin/trivial": filepath.Join(bin, "trivial"),
+	} {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		s[path] = e2e.File{Content: content, Mode: 0o755}
+	}
+	for path, unit := range units {
+		s["/etc/systemd/system/"+path] = e2e.File{Content: []byte(unit)}
+	}
+	return s, nil
+}
+
+// install installs the package, and adds units that are dcm's own but for the
+// program: what remains of a difference to them is the program's.
+const install = `set -e
+dpkg --install /root/dcm.deb
+cd /usr/lib/systemd/system
+sed 's|^ExecStart=.*|ExecStart=/bin/true|' dcm-apply.service >/etc/systemd/system/boxed.service
+sed 's|^ExecStart=.*|ExecStart=/usr/local/bin/trivial|; /^WatchdogSec=/d' dcm.service >/etc/systemd/system/boxed-trivial.service
+systemctl daemon-reload`
+
+// units are what dcm's own are compared with.
+var units = map[string]string{
+	"bare.service": `[Unit]
+Description=What a transaction costs without any work in it
+StartLimitIntervalSec=0
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/true
+`,
+	"trivial.service": `[Unit]
+Description=The least service that says that it is ready
+StartLimitIntervalSec=0
+[Service]
+Type=notify
+ExecStart=/usr/local/bin/trivial
+`,
+}

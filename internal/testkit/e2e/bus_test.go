@@ -1,0 +1,211 @@
+package e2e_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"dcm/internal/gpu/partition"
+	"dcm/internal/testkit/e2e"
+)
+
+const (
+	busName = "org.deviceconfig.Manager1"
+	manager = busName + " /org/deviceconfig/Manager1 " + busName
+	oneGPU  = "/org/deviceconfig/Manager1/gpu/_0000_05_00_0"
+)
+
+// operators is a rule that lets a group do two of three things.
+const operators = `polkit.addRule(function(action, subject) {
+    if (!subject.isInGroup("gpu-operators"))
+        return polkit.Result.NOT_HANDLED;
+    if (action.id == "org.deviceconfig.dcm.apply")
+        return polkit.Result.YES;
+    if (action.id == "org.deviceconfig.dcm.use" && action.lookup("profile") == "spx-fast")
+        return polkit.Result.YES;
+    return polkit.Result.NOT_HANDLED;
+});
+`
+
+// TestBus is what other users and programs see of the daemon, and may do.
+func TestBus(t *testing.T) {
+	t.Parallel()
+	requireContainers(t)
+	p := buildProduct(t)
+	t.Run("without polkit only root", func(t *testing.T) {
+		t.Parallel()
+		m := install(t, e2e.Trixie(), p)
+		m.withUser()
+		// busctl keeps the reason of a denial to itself.
+		if got := m.as("busctl call " + manager + " Apply"); !strings.Contains(got, "Access denied") {
+			t.Errorf("another user applies: %s", got)
+		}
+		if got := m.as("dcm apply"); !strings.Contains(got, "polkit, which could allow it to others, is not there") {
+			t.Errorf("another user applies: %s", got)
+		}
+		if got := m.as("dcm use spx-fast"); !strings.Contains(got, "needs root, or to be allowed by polkit") {
+			t.Errorf("another user selects: %s", got)
+		}
+		for call, want := range map[string]string{"Use s tpx-nps1": "do not support TPX", "Use s cpx-fats": "cpx-fast", `Use s ""`: "no profile is named"} {
+			if r := m.try("busctl call " + manager + " " + call); r.Code == 0 || !strings.Contains(r.Stderr, want) || !strings.Contains(r.Stderr, "nothing was changed") {
+				t.Errorf("%s ends with %d: %s", call, r.Code, r.Stderr)
+			}
+		}
+		if got := m.run("cat " + settings); got != strings.TrimSpace(selecting("cpx-fast")) {
+			t.Errorf("a refused selection is there: %s", got)
+		}
+		m.run("busctl call " + manager + " Use s spx-fast && dcm verify")
+		m.has(partition.Mode{Compute: partition.SPX, Memory: "NPS1"})
+	})
+	t.Run("with polkit", func(t *testing.T) {
+		t.Parallel()
+		m := install(t, e2e.Polkit(), p)
+		m.withUser()
+		m.everybodyLooks()
+		m.polkitDecides()
+		m.polkitLends()
+		m.busGoesAndComes()
+		m.run("systemctl disable dbus-daemon.service || :; systemctl enable --force dbus-broker.service")
+		m.reboot()
+		if got := m.show("dbus.service", "Id")["Id"]; got != "dbus-broker.service" {
+			t.Errorf("the bus is %s", got)
+		}
+		m.everybodyLooks()
+		m.polkitDecides()
+		m.busGoesAndComes()
+	})
+}
+
+// withUser brings the machine to a profile, with a user who is nobody special.
+func (m machine) withUser() {
+	m.t.Helper()
+	m.ready()
+	m.run("useradd --create-home ada; groupadd gpu-operators")
+}
+
+// as runs a command as the user and returns all it says.
+func (m machine) as(command string) string {
+	m.t.Helper()
+	return m.run("setpriv --reuid=ada --regid=ada --init-groups sh -c '" + command + "' 2>&1 || :")
+}
+
+func (m machine) everybodyLooks() {
+	m.t.Helper()
+	m.shows(busName+" "+oneGPU+" "+busName+".GPU ComputeMode", `s "CPX"`)
+	for command, want := range map[string]string{
+		"busctl --no-pager tree " + busName:                                                  "_0000_05_00_0",
+		"busctl get-property " + manager + " State":                                          `s "in-sync"`,
+		"busctl get-property " + manager + " AppliedProfile":                                 `s "cpx-fast"`,
+		"busctl get-property " + busName + " " + oneGPU + " " + busName + ".GPU ComputeMode": `s "CPX"`,
+		"busctl call " + manager + ` Plan s ""`:                                              `sa(sasss)as "cpx-fast" 0 0`,
+		"busctl call " + manager + " Plan s spx-fast":                                        `"compute" 1 "0000:05:00.0" "CPX" "SPX"`,
+		"busctl introspect " + manager[:len(manager)-len(busName)-1]:                         ".LastReport",
+		"dcm status": "Profile cpx-fast is on the GPUs",
+	} {
+		got := m.as(command)
+		if !strings.Contains(got, want) {
+			m.t.Errorf("%s says, without %s:\n%s", command, want, got)
+		}
+		m.t.Logf("$ %s\n%s", command, got)
+	}
+	// The file is not there, and the bus has it.
+	if got := m.run("unshare --mount sh -c 'mount -t tmpfs none /run/dcm; setpriv --reuid=ada --regid=ada --init-groups dcm status --json'"); !strings.Contains(got, `"phase": "in-sync"`) {
+		m.t.Errorf("the status without the file is %s", got)
+	}
+	if got := m.as("busctl call " + manager + ` Plan s cpx-fats`); !strings.Contains(got, `cpx-fast`) {
+		m.t.Errorf("a name nearly right: %s", got)
+	}
+	if got := m.as("busctl call org.freedesktop.DBus /org/freedesktop/DBus org.freedesktop.DBus RequestName su org.deviceconfig.Manager1 0"); !strings.Contains(got, "denied") && !strings.Contains(got, "not allowed") && !strings.Contains(got, "refused") {
+		m.t.Errorf("another user takes the name: %s", got)
+	}
+}
+
+// shows waits until a property has a value: the bus is told after everyone else.
+func (m machine) shows(property, value string) {
+	m.t.Helper()
+	r := m.try(`for change in $(seq 30); do
+		[ "$(busctl get-property $1)" != "$2" ] || exit 0
+		busctl --timeout=2s wait `+busName+` /org/deviceconfig/Manager1 org.freedesktop.DBus.Properties PropertiesChanged || :
+	done; exit 1`, property, value)
+	if r.Code != 0 {
+		m.t.Fatalf("%s is never %s: %s", property, value, r.Stderr)
+	}
+}
+
+func (m machine) polkitDecides() {
+	m.t.Helper()
+	m.run("gpasswd --delete ada gpu-operators || :; rm -f /etc/polkit-1/rules.d/50-dcm.rules; systemctl restart polkit")
+	before := m.units(exporter, agentUnit, dashboard, "dcm-apply.service")
+	for _, command := range []string{"busctl call " + manager + " Apply", "busctl call " + manager + " Reload", "busctl call " + manager + " Use s spx-fast", "dcm apply", "dcm use spx-fast"} {
+		if got := m.as(command + " && echo DONE"); strings.Contains(got, "DONE") {
+			m.t.Errorf("%s: %s", command, got)
+		} else {
+			m.t.Logf("$ %s\n%s", command, got)
+		}
+	}
+	m.untouched(before)
+
+	m.run("mkdir -p /etc/polkit-1/rules.d; gpasswd --add ada gpu-operators")
+	m.put("/etc/polkit-1/rules.d/50-dcm.rules", operators)
+	m.run("systemctl restart polkit")
+	if got := m.as("busctl call " + manager + " Apply"); got != `s "in-sync"` {
+		m.t.Errorf("allowed, and Apply says %s", got)
+	}
+	m.untouched(before)
+	for _, command := range []string{"busctl call " + manager + " Reload", "dcm use cpx-fast"} {
+		if got := m.as(command + " && echo DONE"); strings.Contains(got, "DONE") {
+			m.t.Errorf("%s: %s", command, got)
+		}
+	}
+	got := m.as("dcm use spx-fast && echo DONE")
+	if !strings.Contains(got, "Profile spx-fast is on the GPUs.") || !strings.HasSuffix(got, "DONE") {
+		m.t.Errorf("allowed, and dcm use says %s", got)
+	}
+	m.t.Logf("$ dcm use spx-fast\n%s", got)
+	m.has(partition.Mode{Compute: partition.SPX, Memory: "NPS1"})
+	delete(before, "dcm-apply.service")
+	m.bounced(before)
+	m.run("dcm use cpx-fast && systemctl is-active dcm")
+}
+
+// polkitLends: who is not in the group dcm has a lease if polkit says so.
+func (m machine) polkitLends() {
+	m.t.Helper()
+	for _, tt := range []struct{ answer, want string }{
+		{"NOT_HANDLED", "a lease is for root, members of the group dcm and whom polkit lets: not authorised: an administrator's password is needed for org.deviceconfig.dcm.lease"},
+		{"NO", "a lease is for root, members of the group dcm and whom polkit lets: not authorised: polkit does not allow org.deviceconfig.dcm.lease"},
+		{"YES", "DONE"},
+	} {
+		m.put("/etc/polkit-1/rules.d/50-dcm.rules", `polkit.addRule(function(action, subject) {
+    return action.id == "org.deviceconfig.dcm.lease" ? polkit.Result.`+tt.answer+` : polkit.Result.NOT_HANDLED;
+});
+`)
+		m.run("systemctl restart polkit")
+		if got := m.as("dcm run -- true && echo DONE"); !strings.Contains(got, tt.want) || strings.Contains(got, "DONE") != (tt.answer == "YES") {
+			m.t.Errorf("polkit says %s, and dcm run: %s", tt.answer, got)
+		}
+	}
+}
+
+// busGoesAndComes: the daemon works without a bus, and is on the next one.
+func (m machine) busGoesAndComes() {
+	m.t.Helper()
+	pid := m.show("dcm.service", "MainPID")["MainPID"]
+	m.run("systemctl kill --signal=KILL dbus")
+	m.put(settings, selecting("spx-fast"))
+	m.applied("spx-fast")
+	m.shows(manager+" AppliedProfile", `s "spx-fast"`)
+	if now := m.show("dcm.service", "MainPID")["MainPID"]; now != pid {
+		m.t.Errorf("the daemon was restarted with the bus: %s, then %s", pid, now)
+	}
+	m.put(settings, selecting("cpx-fast"))
+	m.applied("cpx-fast")
+	// Its own memory, in the middle of work: the program's file is the same before and after.
+	if kib, err := strconv.Atoi(m.run("sed -n 's/^RssAnon:[^0-9]*\\([0-9]*\\) kB/\\1/p' /proc/" + pid + "/status")); err != nil || kib > 9<<10 {
+		m.t.Errorf("the daemon has %d KiB of its own in memory (%v), want at most 9 MiB", kib, err)
+	} else {
+		m.t.Logf("the daemon has %d KiB of its own in memory", kib)
+	}
+	// It does not look for a new bus by itself, and a reboot would wait for it.
+	m.run("systemctl restart systemd-logind")
+}

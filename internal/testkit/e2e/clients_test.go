@@ -1,0 +1,177 @@
+package e2e_test
+
+import (
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/engine/runstate"
+)
+
+func clientsComeBack(m machine) {
+	before := m.units(exporter, agentUnit, dashboard)
+	m.put(settings, selecting("spx-fast"))
+	m.run("systemctl restart dcm")
+	m.has(spx)
+	m.bounced(before)
+	if got := m.show(idle, "ActiveState")["ActiveState"]; got != "inactive" {
+		m.t.Errorf("the client that nobody had started is %s", got)
+	}
+	type client struct {
+		Before, Now string
+		Back        bool
+	}
+	want := map[string]client{
+		exporter:  {"active", "active", true},
+		agentUnit: {"active", "active", true},
+		dashboard: {"active", "active", true}, // which requires one of them
+		idle:      {"inactive", "inactive", true},
+		absent:    {"not-found", "not-found", true},
+	}
+	got := make(map[string]client)
+	for _, c := range m.state().Clients {
+		got[c.Unit] = client{c.Before, c.Now, c.Back}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		m.t.Errorf("clients in the state (-want +got):\n%s", diff)
+	}
+	if text := m.run("dcm status"); !strings.Contains(text, absent) {
+		m.t.Errorf("dcm status does not tell of the client that is not installed:\n%s", text)
+	}
+}
+
+func nothingToDo(m machine) {
+	before := m.units(exporter, agentUnit, dashboard, "dcm-apply.service")
+	m.run("systemctl restart dcm")
+	m.untouched(before)
+	// The same with the line moved, which shows that the edit was seen.
+	m.put(settings, "# a comment\n\n"+selecting("cpx-fast"))
+	m.await("/run/dcm/state.json", `"phase": "in-sync"`, settings+":3")
+	m.untouched(before)
+}
+
+// A client that is started while the GPUs are being changed is held back.
+func clientStartedDuringRun(m machine) {
+	m.duringSPX(func() {
+		m.run("systemctl start --no-block " + idle)
+		if got := m.show(idle, "ActiveState")["ActiveState"]; got != "inactive" {
+			m.t.Errorf("in the middle of the run the new client is %s", got)
+		}
+	})
+	m.applied("spx-fast")
+	m.run("systemctl start " + idle) // joins the job that waited
+	done := m.monotonic("dcm-apply.service", "ExecMainExitTimestampMonotonic")
+	if began := m.monotonic(idle, "ExecMainStartTimestampMonotonic"); began < done {
+		m.t.Errorf("the client was started at %d µs, the run was over at %d µs", began, done)
+	}
+	m.has(spx)
+}
+
+// systemd leaves a unit failed that was restarted five times in ten seconds; here
+// in an hour, for slow machines.
+func startLimits(m machine) {
+	m.put("/run/systemd/system/gpuagent.service.d/limit.conf", "[Unit]\nStartLimitIntervalSec=1h\n")
+	m.run("systemctl daemon-reload")
+	before := m.units(exporter, agentUnit, dashboard)
+	for _, profile := range []string{"spx-fast", "cpx-fast", "spx-fast", "cpx-fast", "spx-fast", "cpx-fast", "spx-fast", "cpx-fast"} {
+		m.run("dcm apply " + profile)
+	}
+	m.bounced(before)
+	m.run("rm -r /run/systemd/system/gpuagent.service.d && systemctl daemon-reload")
+}
+
+func foreignHolder(m machine) {
+	m.run("systemd-run --quiet --unit=training gpu-client")
+	before := m.units(exporter, agentUnit, dashboard, "dcm-apply.service")
+	pid := m.show(training, "MainPID")["MainPID"]
+	m.put(settings, selecting("spx-fast"))
+	m.await("/run/dcm/state.json", `"phase": "waiting"`, training)
+	m.untouched(before)
+	holders := m.state().Holders
+	if len(holders) != 1 || holders[0].Unit != training || holders[0].Command == "" || len(holders[0].Devices) == 0 {
+		m.t.Errorf("holders are %+v", holders)
+	}
+	for _, command := range []string{"dcm status", "dcm holders", "systemctl status dcm"} {
+		if text := m.try(command).Stdout; !strings.Contains(text, pid) || !strings.Contains(text, training) {
+			m.t.Errorf("%s does not name process %s of %s:\n%s", command, pid, training, text)
+		}
+	}
+	if got := m.lastRun().Profile; got == "spx-fast" {
+		m.t.Error("a run was begun in vain")
+	}
+	m.run("systemctl stop training")
+	m.applied("spx-fast")
+	m.has(spx)
+	m.bounced(map[string]string{exporter: before[exporter], agentUnit: before[agentUnit], dashboard: before[dashboard]})
+}
+
+// A start that meets a holder fails, also a second one right behind it; the one that
+// systemd makes then comes up, and sees the holder's end. systemd is replaced before
+// that, which must not make it take the start for one by hand.
+func startedWhileBusy(m machine) {
+	m.run("systemctl stop dcm; systemd-run --quiet --unit=training gpu-client")
+	m.put(settings, selecting("spx-fast"))
+	before := m.units(exporter, agentUnit, dashboard, "dcm-apply.service")
+	cursor := m.run("journalctl --sync; journalctl --lines=0 --show-cursor --quiet | sed 's/^-- cursor: //'")
+	for range 2 {
+		if r := m.try("systemctl restart dcm"); r.Code == 0 {
+			m.t.Error("the daemon was started although somebody holds the GPUs")
+		}
+	}
+	m.run("systemctl daemon-reexec; systemctl start dcm")
+	if p := m.show("dcm.service", "ActiveState", "NRestarts"); p["ActiveState"] != "active" || p["NRestarts"] != "1" {
+		m.t.Errorf("dcm.service is %v", p)
+	}
+	if s := m.state(); s.Phase != runstate.Waiting || len(s.Holders) != 1 {
+		m.t.Errorf("the daemon is %s, with the holders %v", s.Phase, s.Holders)
+	}
+	if r := m.try("systemctl reload dcm"); r.Code != 0 { // without a kill(1)
+		m.t.Errorf("systemctl reload dcm: %s", r.Stderr)
+	}
+	m.untouched(before)
+	// Once for each start by hand.
+	if n := m.run("journalctl --sync; journalctl --after-cursor=$1 --unit=dcm --output=cat | grep -c 'is not on the GPUs: GPUs are in use'", cursor); n != "2" {
+		m.t.Errorf("the reason is told %s times, want 2:\n%s", n, m.run("journalctl --after-cursor=$1 --unit=dcm --output=short-monotonic", cursor))
+	}
+	m.run("systemctl stop training")
+	m.applied("spx-fast")
+	m.has(spx)
+}
+
+func oneGPUFails(m machine) {
+	before := m.units(exporter, agentUnit, dashboard)
+	modes := m.modes()
+	m.run("dcm-sim fault --gpu $(ls /sys/bus/pci/devices | tail -1) --op compute --errno EINVAL --times 3")
+	m.put(settings, selecting("spx-fast"))
+	m.await("/run/dcm/state.json", `"phase": "failed"`)
+	if diff := cmp.Diff(modes, m.modes()); diff != "" {
+		m.t.Errorf("modes (-before +after):\n%s", diff)
+	}
+	if got := m.lastRun().Result; got != runstate.RolledBack {
+		m.t.Errorf("the run ended %s", got)
+	}
+	m.bounced(before)
+}
+
+// With require = true no client starts without the profile: this one fits no
+// MI300X.
+func required(m machine) {
+	m.run("systemctl stop dcm")
+	m.put(settings, `profile = "tpx-nps1"
+[clients]
+units = ["amd-metrics-exporter", "gpuagent"]
+require = true
+`)
+	m.reboot()
+	for _, unit := range []string{exporter, agentUnit} {
+		if got := m.show(unit, "ActiveState")["ActiveState"]; got != "inactive" {
+			m.t.Errorf("%s is %s without the profile it requires", unit, got)
+		}
+	}
+	if text := m.try("systemctl status --lines=2 dcm").Stdout; !strings.Contains(text, "TPX") {
+		m.t.Errorf("systemctl status dcm does not tell the reason within two lines:\n%s", text)
+	}
+	m.has(spx)
+	m.put(settings, selecting("cpx-fast"))
+	m.run("systemctl restart dcm && dcm verify && systemctl start amd-metrics-exporter gpuagent dashboard")
+}

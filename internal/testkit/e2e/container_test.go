@@ -1,0 +1,35 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+
+	"dcm/internal/testkit/e2e"
+)
+
+// The harness itself: what every other test here stands on.
+
+func TestContainerKeepsItsFilesOverAReboot(t *testing.T) {
+	t.Parallel()
+	requireContainers(t)
+	agent := build(t, "./agent")
+	for _, recipe := range suites() {
+		t.Run(recipe.Suite, func(t *testing.T) {
+			t.Parallel()
+			m := boot(t, recipe, agent, e2e.Seed{"/etc/seeded": {Content: []byte("seed")}})
+			m.put("/etc/written", "kept")
+			m.run("touch /run/volatile")
+			before := m.run("cat /proc/sys/kernel/random/boot_id")
+			m.reboot()
+			if after := m.run("cat /proc/sys/kernel/random/boot_id"); after == before {
+				t.Errorf("the boot id is %s still", after)
+			}
+			if got := m.run("cat /etc/seeded /etc/written"); got != "seedkept" {
+				t.Errorf("files read %q", got)
+			}
+			if got := m.run("ls /run"); strings.Contains(got, "volatile") {
+				t.Errorf("/run survived the reboot: %s", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,242 @@
+package crowd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/godbus/dbus/v5"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/dbusapi"
+)
+
+const (
+	runtime  = "/run/dcm"
+	common   = "/dev/kfd"
+	priv     = "unix:path=/run/systemd/private" // of PID 1, which needs no bus
+	systemd  = "org.freedesktop.systemd1"
+	patterns = "dcm-lease-*.scope dcm-exclusive-*.scope dcm-share*.scope alpha.service beta.service"
+)
+
+// Look is what can be seen at one moment.
+type Look struct {
+	Parts   runstate.Partitions // as dcm-apply lists them
+	Links   map[string][]string // reservation → where its links lead
+	Units   map[string][]string // PID 1's: unit → the nodes that it may open, links followed
+	Procs   map[string][]int    // the kernel's: scope → the processes in it
+	Holders []Holder            // who runs in a lease
+	Opens   []string            // what a process of root's opens that is in another slice
+	Free    int                 // what dcm says is free; -1 where it says something else
+	Said    string              // what it says
+	Waiting int
+	Listed  map[string][]string // of a full look: partition → who has it, by dcm partitions
+	Dry     string              // of a full look: what is wrong with asking for all that is free
+}
+
+// Holder is a process in a lease.
+type Holder struct {
+	PID int
+	Said
+}
+
+// look gathers it all. Where something is being changed it fails, and can be tried again.
+func (c *people) look(ctx context.Context, full bool) (Look, error) {
+	l := Look{Waiting: len(c.waiting())}
+	var errs [6]error
+	for _, p := range c.holders() {
+		l.Holders = append(l.Holders, Holder{p.pid(), p.said})
+	}
+	l.Units, errs[0] = units(ctx)
+	l.Links, errs[1] = links()
+	l.Procs, errs[2] = procs()
+	l.Opens, errs[3] = openable()
+	if p, err := runstate.ReadPartitions(runtime); err != nil || p == nil {
+		errs[4] = fmt.Errorf("partitions are not listed: %w", err)
+	} else {
+		l.Parts = *p
+	}
+	l.Free, l.Said, errs[5] = free(ctx)
+	follow(l.Units, l.Links)
+	if err := errors.Join(errs[:]...); err != nil || !full {
+		return l, err
+	}
+	var err error
+	l.Listed, err = listed(ctx)
+	l.Dry = dry(ctx, l.Free)
+	return l, err
+}
+
+// units asks PID 1 which there are that may have processes, and what they may open.
+func units(ctx context.Context) (map[string][]string, error) {
+	conn, err := dbus.Dial(priv)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if err := conn.Auth(nil); err != nil {
+		return nil, err
+	}
+	var list [][]any
+	states := []string{"active", "activating", "deactivating", "reloading"}
+	err = conn.Object(systemd, "/org/freedesktop/systemd1").CallWithContext(ctx, systemd+".Manager.ListUnitsByPatterns", 0, states, strings.Fields(patterns)).Store(&list)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string][]string)
+	for _, u := range list {
+		name, path := u[0].(string), u[6].(dbus.ObjectPath)
+		kind := map[string]string{".scope": ".Scope", ".service": ".Service"}[filepath.Ext(name)]
+		var v dbus.Variant
+		err := conn.Object(systemd, path).CallWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, systemd+kind, "DeviceAllow").Store(&v)
+		if err != nil {
+			if strings.Contains(err.Error(), "nknown") { // object, unit: it is gone
+				continue
+			}
+			return nil, err
+		}
+		out[name] = []string{}
+		for _, a := range v.Value().([][]any) {
+			out[name] = append(out[name], a[0].(string))
+		}
+	}
+	return out, nil
+}
+
+func links() (map[string][]string, error) {
+	out := make(map[string][]string)
+	dirs, err := filepath.Glob("/dev/dcm/*")
+	for _, dir := range dirs {
+		for i := 0; ; i++ {
+			to, err := os.Readlink(filepath.Join(dir, "render"+strconv.Itoa(i)))
+			if errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			out[filepath.Base(dir)] = append(out[filepath.Base(dir)], to)
+		}
+	}
+	return out, err
+}
+
+// follow puts the nodes in the place of links to them. A link that is not there opens nothing:
+// a reservation that grows has its links when leases leave it the partitions.
+func follow(units, links map[string][]string) {
+	for unit, nodes := range units {
+		var out []string
+		for _, path := range nodes {
+			name, link, ok := strings.Cut(strings.TrimPrefix(path, "/dev/dcm/"), "/render")
+			n, err := strconv.Atoi(link)
+			switch {
+			case !ok || err != nil || !strings.HasPrefix(path, "/dev/dcm/"):
+				out = append(out, path)
+			case n < len(links[name]):
+				out = append(out, links[name][n])
+			}
+		}
+		units[unit] = out
+	}
+}
+
+func procs() (map[string][]int, error) {
+	out := make(map[string][]int)
+	files, err := filepath.Glob("/sys/fs/cgroup/dcm.slice/dcm-*.scope/cgroup.procs")
+	for _, file := range files {
+		unit := filepath.Base(filepath.Dir(file))
+		text, err := os.ReadFile(file)
+		if err != nil || !isLease(unit) { // it is gone, or of a process that waits for a lease
+			continue
+		}
+		for _, f := range strings.Fields(string(text)) {
+			pid, err := strconv.Atoi(f)
+			if err != nil {
+				return nil, err
+			}
+			out[unit] = append(out[unit], pid)
+		}
+	}
+	return out, err
+}
+
+// What the daemon says of a request that is too large: how many there can be at most, and
+// how many are free.
+var (
+	atMost = regexp.MustCompile(`(?:the node has|at most) (\d+)`)
+	isFree = regexp.MustCompile(`(\d+) of \d+ (?:is|are) free`)
+)
+
+// free requests more than there is, and then what there is at most, and so is told how much
+// is free.
+func free(ctx context.Context) (int, string, error) {
+	c, err := dbusapi.Dial(ctx, dbusapi.SystemBus)
+	if err != nil {
+		return -1, "", err
+	}
+	defer c.Close()
+	for n := 1 << 10; n > 0; {
+		_, err := c.Acquire(ctx, dbusapi.Want{Partitions: n, DryRun: true})
+		if err == nil {
+			return n, fmt.Sprintf("%d are free", n), nil
+		}
+		said := map[bool]*regexp.Regexp{true: isFree, false: atMost}[dbusapi.IsShort(err)].FindStringSubmatch(err.Error())
+		if said == nil {
+			return -1, "", fmt.Errorf("requested %d: %w", n, err)
+		}
+		number, nan := strconv.Atoi(said[1])
+		if nan != nil || dbusapi.IsShort(err) {
+			return number, err.Error(), nan
+		}
+		if n = min(n-1, number); n == 0 {
+			return 0, err.Error(), nil
+		}
+	}
+	return 0, "", nil
+}
+
+// dry asks for all that is free, and for one more.
+func dry(ctx context.Context, free int) string {
+	c, err := dbusapi.Dial(ctx, dbusapi.SystemBus)
+	if err != nil {
+		return err.Error()
+	}
+	defer c.Close()
+	if free > 0 {
+		if _, err := c.Acquire(ctx, dbusapi.Want{Partitions: free, DryRun: true}); err != nil {
+			return fmt.Sprintf("%d are free, and asking for them ends so: %v", free, err)
+		}
+	}
+	if l, err := c.Acquire(ctx, dbusapi.Want{Partitions: free + 1, DryRun: true}); !dbusapi.IsShort(err) && !dbusapi.IsImpossible(err) {
+		return fmt.Sprintf("%d are free, and asking for one more ends so: %v, %v", free, l, err)
+	}
+	return ""
+}
+
+func listed(ctx context.Context) (map[string][]string, error) {
+	text, err := exec.CommandContext(ctx, "dcm", "partitions", "--json").Output()
+	if err != nil {
+		return nil, fmt.Errorf("dcm partitions: %w", err)
+	}
+	var all []struct {
+		Name    string   `json:"name"`
+		Holders []string `json:"holders"`
+	}
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, fmt.Errorf("dcm partitions --json: %w: %s", err, text)
+	}
+	out := make(map[string][]string)
+	for _, p := range all {
+		out[p.Name] = slices.Sorted(slices.Values(p.Holders))
+	}
+	return out, nil
+}

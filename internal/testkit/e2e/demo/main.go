@@ -1,0 +1,96 @@
+// Command demo walks through dcm's whole flow in a container with a real systemd,
+// the real package and a simulated node of eight MI300X. It shows each command
+// with its output, ends with a picture of the node before and after, and exits with 1
+// if anything is not as told.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+
+	"dcm/internal/testkit/e2e"
+)
+
+func main() {
+	dist := flag.String("dist", "dist", "`DIR` with the packages")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	err := run(ctx, *dist)
+	if ctx.Err() != nil {
+		// Whatever failed then did so because of that.
+		fmt.Fprintln(os.Stderr, "\ndemo: stopped, and the container is gone")
+		os.Exit(130)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, dist string) (err error) {
+	if err := e2e.Missing(); err != nil {
+		return err
+	}
+	if _, err := e2e.Sweep(os.TempDir()); err != nil {
+		return err
+	}
+	node, err := boot(ctx, dist)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, node.Close()) }()
+	s := &show{node: node, w: os.Stdout, stopped: func() bool { return ctx.Err() != nil }}
+	walk(ctx, s)
+	if s.stopped() {
+		return ctx.Err()
+	}
+	if s.wrong > 0 {
+		node.Diagnose(ctx, os.Stderr)
+		return fmt.Errorf("%d things are not as told", s.wrong)
+	}
+	fmt.Println("\nEverything is as told.")
+	return nil
+}
+
+// boot builds the demo's own programs and boots the node with the package in it.
+func boot(ctx context.Context, dist string) (*e2e.Container, error) {
+	packages, err := filepath.Glob(filepath.Join(dist, "*_"+runtime.GOARCH+".deb"))
+	if err != nil || len(packages) != 1 {
+		return nil, fmt.Errorf("%s holds %d packages for this host, want one: %q", dist, len(packages), packages)
+	}
+	deb, err := os.ReadFile(packages[0])
+	if err != nil {
+		return nil, err
+	}
+	bin, err := os.MkdirTemp("", "dcm-demo-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(bin)
+	build := exec.CommandContext(ctx, "go", "build", "-o", bin, "./internal/testkit/e2e/agent", "./cmd/dcm-sim")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		return nil, fmt.Errorf("cannot build the simulator: %w", err)
+	}
+	root, err := e2e.Trixie().Directory(ctx, os.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	seed, err := e2e.Node("mi300x-8", filepath.Join(bin, "dcm-sim"))
+	if err != nil {
+		return nil, err
+	}
+	seed["/root/"+filepath.Base(packages[0])] = e2e.File{Content: deb}
+	seed["/root/config.json"] = e2e.File{Content: []byte(e2e.Kubernetes())}
+	return e2e.Boot(ctx, root, filepath.Join(bin, "agent"), seed)
+}

@@ -1,0 +1,119 @@
+package e2e_test
+
+import (
+	"strings"
+
+	"dcm/internal/engine/runstate"
+)
+
+// discovery: a service that nobody listed has a GPU open.
+func discovery(m machine) {
+	const unit = "inference.service"
+	m.put("/etc/systemd/system/"+unit, "[Service]\nExecStart=/usr/local/bin/gpu-client\n")
+	m.run("systemctl daemon-reload && systemctl start inference && systemd-run --quiet --unit=training gpu-client")
+	for command, want := range map[string]string{
+		"dcm check 2>&1 >/dev/null":                   unit + " has a GPU open and is not listed under [clients]",
+		"dcm holders --units | grep inference":        unit + " no ",
+		"dcm holders --units | grep training":         training + " unfit ",
+		"dcm holders --units | grep gpuagent":         agentUnit + " listed ",
+		"dcm holders --units --json | grep inference": `"unit": "` + unit + `"`,
+	} {
+		if text := strings.Join(strings.Fields(m.run(command)), " "); !strings.Contains(text, want) {
+			m.t.Errorf("%s does not tell %q:\n%s", command, want, text)
+		}
+	}
+	if text := m.run("dcm check 2>&1"); strings.Contains(text, training) {
+		m.t.Errorf("dcm check tells of a user's job:\n%s", text)
+	}
+
+	// Named, and in the way.
+	before := m.units(exporter, agentUnit, dashboard, unit)
+	m.put(settings, selecting("spx-fast"))
+	m.await("/run/dcm/state.json", `"phase": "waiting"`, unit+" has a GPU open and is not listed")
+	m.untouched(before)
+	if text := m.try("dcm status").Stdout; !strings.Contains(text, "warning: "+unit) {
+		m.t.Errorf("dcm status does not name %s:\n%s", unit, text)
+	}
+
+	// Included, but the user's job is in the way still: a restart would be in vain.
+	include := strings.Replace(selecting("spx-fast"), "[clients]", "[clients]\ndiscover = \"include\"", 1)
+	m.put(settings, include)
+	m.await("/run/dcm/state.json", `"phase": "waiting"`, settings+":1")
+	m.untouched(before)
+	cursor := m.run("journalctl --sync; journalctl --lines=0 --show-cursor --quiet | sed 's/^-- cursor: //'")
+	m.run("systemctl stop training")
+	m.applied("spx-fast")
+	m.has(spx)
+	m.bounced(before)
+	// The first run already restarts the service: none is refused because of it.
+	if runs := m.run("journalctl --sync; journalctl --after-cursor=$1 --unit=dcm --output=cat | grep 'restarting dcm-apply.service'", cursor); strings.Count(runs, "\n") != 0 || !strings.Contains(runs, unit) {
+		m.t.Errorf("the restarts are\n%s\nwant one, of %s too", runs, unit)
+	}
+	m.run("grep -q dcm-apply.service /run/systemd/generator/" + unit + ".d/50-dcm.conf")
+	// Behind it comes the dashboard, which the run has taken down with gpuagent.
+	want := runstate.Client{Unit: unit, Before: "active", Now: "active", Sub: "running", Result: "success", Back: true,
+		Invocation: m.show(unit, "InvocationID")["InvocationID"]}
+	if c := m.state().Clients; len(c) != 6 || c[5].Unit != dashboard || c[4] != want {
+		m.t.Errorf("clients are %+v", c)
+	}
+
+	// A client like any other, with the same transaction.
+	before = m.units(exporter, agentUnit, dashboard, unit)
+	m.put(settings, strings.Replace(include, "spx-fast\"", "cpx-fast\"", 1))
+	m.applied("cpx-fast")
+	m.bounced(before)
+
+	// Down, it is forgotten at the daemon's next start; so is everything when nothing is
+	// to be discovered.
+	m.run("systemctl restart dcm && ls /run/dcm/discovered.json")
+	m.run("systemctl stop inference && systemctl restart dcm && ! ls /run/dcm/discovered.json /run/systemd/generator/" + unit + ".d")
+	m.run("systemctl start inference")
+	m.put(settings, include)
+	m.applied("spx-fast")
+	m.run("ls /run/systemd/generator/" + unit + ".d/50-dcm.conf")
+	m.put(settings, selecting("spx-fast"))
+	m.run("systemctl restart dcm && ! ls /run/dcm/discovered.json /run/systemd/generator/" + unit + ".d")
+	m.run("systemctl stop inference")
+}
+
+// support: one archive with what was seen, and nothing of anybody else's.
+func support(m machine) {
+	m.put("/etc/systemd/system/dcm-apply.service.d/hook.conf", "[Service]\nEnvironment=TOKEN=hunter2\nExecStartPre=+/bin/true --password hunter2\n")
+	m.put("/etc/systemd/system/gpuagent.service.d/token.conf", "[Service]\nEnvironment=TOKEN=hunter2\n")
+	m.run("systemctl daemon-reload")
+	m.put(settings, selecting("spx-fast"))
+	m.applied("spx-fast")
+	m.run("journalctl --sync; rm -rf /root/r; mkdir /root/r; cd /root/r && dcm report --bundle && tar -xzf *.tar.gz --strip-components=1 && rm *.tar.gz")
+	contents := m.run("cat /root/r/CONTENTS.txt")
+	m.t.Log(contents)
+	for _, text := range []string{"(missing: no", "deadline", "exit status"} {
+		if strings.Contains(contents, text) {
+			m.t.Errorf("not all could be packed: %s", text)
+		}
+	}
+	for file, text := range map[string]string{
+		"status.txt":               "Profile spx-fast is on the GPUs",
+		"report.txt":               "switch 0000:05:00.0 from CPX to SPX",
+		"check.txt":                "The configuration is in order",
+		"gpus.json":                `"address": "0000:e5:00.0"`,
+		"holders.json":             agentUnit,
+		"units.txt":                "Id=" + agentUnit,
+		"journal.txt":              "putting profile spx-fast on the GPUs",
+		"journal.json":             `"DCM_GPU":"0000:05:00.0"`,
+		"version.txt":              "systemd 257",
+		"files/run/dcm/state.json": `"phase": "in-sync"`,
+		"files" + settings:         `profile = "spx-fast"`,
+	} {
+		if got := m.run("cat /root/r/" + file); !strings.Contains(got, text) {
+			m.t.Errorf("%s has no %q:\n%s", file, text, got)
+		}
+	}
+	if found := m.try("grep -rl hunter2 /root/r").Stdout; found != "" {
+		m.t.Errorf("somebody else's secret is in %s", found)
+	}
+	// An ordinary user gets what he may see, and is told.
+	if r := m.try("cd /tmp && setpriv --reuid=65534 --regid=65534 --clear-groups dcm report --bundle - | tar -xzO --wildcards '*/CONTENTS.txt'"); r.Code != 0 || !strings.Contains(r.Stdout, "journal.txt") {
+		m.t.Errorf("an ordinary user gets %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	m.run("rm -r /etc/systemd/system/*.service.d && systemctl daemon-reload")
+}

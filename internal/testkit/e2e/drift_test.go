@@ -1,0 +1,148 @@
+package e2e_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"dcm/internal/engine/runstate"
+)
+
+// soon is how fast a drift is noticed, with room for a machine that runs other
+// tests at the same time: left alone it takes less than a second.
+const soon = 3 * time.Second
+
+// leaving is the settings with a drift that is only reported.
+func leaving(profile string) string {
+	return selecting(profile) + "[daemon]\ndrift = \"report\"\n"
+}
+
+// noticed is how long after the command began the daemon entered the phase.
+func (m machine) noticed(before runstate.State, command string, phase runstate.Phase) time.Duration {
+	m.t.Helper()
+	began := time.Now()
+	m.run(command)
+	m.await("/run/dcm/state.json", `"phase": "`+string(phase)+`"`)
+	s := m.state()
+	if !s.Since.After(before.Since) {
+		m.t.Errorf("the daemon is %s since %s, before anything happened", s.Phase, s.Since)
+	}
+	return s.Since.Sub(began)
+}
+
+// seconds is the number that a command's output begins with.
+func (m machine) seconds(command string) float64 {
+	m.t.Helper()
+	text, _, _ := strings.Cut(m.run(command), " ")
+	s, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return s
+}
+
+// The driver that somebody reloads picks modes itself: SPX here.
+func driverReloaded(m machine) {
+	m.run("systemctl stop amd-metrics-exporter gpuagent dashboard")
+	m.put("/run/systemd/system/dcm-apply.service.d/count.conf", "[Service]\nExecStartPre=+/bin/sh -c 'echo run >>/run/runs'\n")
+	m.run("rm -f /run/runs; systemctl daemon-reload")
+	before := m.state()
+	done := m.seconds("modprobe -r amdgpu && modprobe amdgpu && date +%s.%N")
+	m.await("/run/runs", "run")
+	told := m.seconds("journalctl --boot --unit=dcm --output=short-unix --lines=1 --grep='changed by somebody else'")
+	if d := time.Duration((told - done) * float64(time.Second)); d > soon {
+		m.t.Errorf("noticed %s after the driver was loaded", d)
+	}
+	m.applied("cpx-fast")
+	m.run("dcm verify")
+	// What the repair itself did to the devices is no reason for another one.
+	m.run("systemctl reload dcm")
+	if got := m.run("cat /run/runs"); got != "run" {
+		m.t.Errorf("runs: %q, want one", got)
+	}
+	if s := m.state(); s.Phase != runstate.InSync || s.PID != before.PID {
+		m.t.Errorf("the daemon is %+v", s)
+	}
+	m.run("rm -r /run/systemd/system/dcm-apply.service.d && systemctl daemon-reload")
+}
+
+// A write to a mode's file is told to nobody by the driver.
+func modeWritten(m machine) {
+	m.run("systemctl stop amd-metrics-exporter gpuagent dashboard")
+	clients := m.units(exporter, agentUnit, dashboard)
+	gpu := m.run("ls -d /sys/bus/pci/devices/*/current_compute_partition | tail -1")
+	m.run("echo QPX >" + gpu)
+	m.await("/run/dcm/state.json", `"phase": "applying"`)
+	m.applied("cpx-fast")
+	m.run("dcm verify")
+	m.untouched(clients) // down before, down after
+	if got := m.lastRun(); got.Result != runstate.Applied || len(got.Steps) != 1 {
+		m.t.Errorf("the run ended %s after %d steps", got.Result, len(got.Steps))
+	}
+}
+
+func driftReported(m machine) {
+	m.put(settings, leaving("cpx-fast"))
+	m.run("systemctl restart dcm")
+	m.run("systemctl stop amd-metrics-exporter gpuagent dashboard")
+	before := m.state()
+	if d := m.noticed(before, "modprobe -r amdgpu && modprobe amdgpu", runstate.Drifted); d > soon {
+		m.t.Errorf("noticed after %s", d)
+	}
+	m.run("systemctl start amd-metrics-exporter gpuagent dashboard")
+	clients := m.units(exporter, agentUnit, dashboard, "dcm-apply.service")
+	if s := m.state(); s.Error == nil || !strings.Contains(s.Error.Text, "8 steps away") {
+		m.t.Errorf("the daemon tells %+v", s.Error)
+	}
+	status := m.try("dcm status")
+	if status.Code != 2 || !strings.Contains(status.Stdout, "changed by somebody else") {
+		m.t.Errorf("dcm status ended with %d:\n%s", status.Code, status.Stdout)
+	}
+	if text := m.run("systemctl show --property=StatusText dcm"); !strings.Contains(text, "changed by somebody else") {
+		m.t.Errorf("systemctl shows %q", text)
+	}
+	m.untouched(clients)
+	delete(clients, "dcm-apply.service")
+	m.run("dcm apply && dcm verify")
+	m.bounced(clients)
+	m.applied("cpx-fast")
+}
+
+// The message is a real one, of a real device of the machine that the tests run on.
+// What it makes the daemon find is of another kind: nothing tells of a reset of
+// the simulated node.
+func kernelTells(m machine) {
+	devices, err := filepath.Glob("/sys/bus/pci/devices/*/uevent")
+	if err != nil || len(devices) == 0 {
+		m.t.Skip("skipped: this machine has no PCI device that the kernel could tell of")
+	}
+	clients := m.units(exporter, agentUnit, dashboard)
+	before := m.state()
+	m.run("dcm-sim reset")
+	began := time.Now()
+	if err := os.WriteFile(devices[0], []byte("change"), 0); err != nil {
+		m.t.Fatal(err)
+	}
+	m.await("/run/dcm/state.json", `"phase": "applying"`)
+	if d := m.state().Since.Sub(began); d > soon {
+		m.t.Errorf("noticed after %s", d)
+	}
+	m.applied("cpx-fast")
+	m.bounced(clients)
+	if s := m.state(); s.PID != before.PID {
+		m.t.Errorf("the daemon is another one: %+v", s)
+	}
+}
+
+// The daemon looks at the host's own instance of sysfs, in a network namespace of
+// its own, and may not write there.
+func daemonSeesTheHost(m machine) {
+	m.run(`pid=$(systemctl show --property=MainPID --value dcm)
+		[ "$(stat -c %d /sys)" = "$(nsenter --target "$pid" --mount stat -c %d /sys)" ]
+		[ "$(readlink /proc/$pid/ns/net)" != "$(readlink /proc/1/ns/net)" ]`)
+	if m.try("nsenter --target $(systemctl show --property=MainPID --value dcm) --mount sh -c ': >/sys/bus/pci/devices/*/current_compute_partition'").Code == 0 {
+		m.t.Error("the daemon may write modes")
+	}
+}

@@ -1,0 +1,171 @@
+package e2e_test
+
+import (
+	"strings"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
+)
+
+func editIsApplied(m machine) {
+	before := m.units(exporter, agentUnit, dashboard)
+	m.put(settings, selecting("spx-fast"))
+	m.applied("spx-fast")
+	m.has(spx)
+	m.bounced(before)
+}
+
+func brokenEdit(m machine) {
+	before := m.units(exporter, agentUnit, dashboard, "dcm-apply.service")
+	modes := m.modes()
+	m.put(settings, "profile = \"cpx-fast\"\n"+"colour = \"red\"\n")
+	m.await("/run/dcm/state.json", settings+":2", "colour")
+	m.untouched(before)
+	if got := m.modes(); len(got) != len(modes) {
+		m.t.Errorf("modes are %v, were %v", got, modes)
+	}
+	status := m.try("dcm status")
+	journal := m.run("journalctl --boot --unit=dcm --output=cat --lines=50")
+	for where, text := range map[string]string{"dcm status": status.Stdout, "the journal": journal} {
+		if !strings.Contains(text, settings+":2") || !strings.Contains(text, "colour") {
+			m.t.Errorf("%s does not tell the line of the mistake:\n%s", where, text)
+		}
+	}
+	if got := m.show("dcm.service", "ActiveState")["ActiveState"]; got != "active" {
+		m.t.Errorf("the daemon is %s", got)
+	}
+	m.lastGoodStaysInForce()
+	m.put(settings, selecting("spx-fast"))
+	m.applied("spx-fast")
+	if got := m.state(); got.Config != "" {
+		m.t.Errorf("the repaired configuration is told to be wrong: %s", got.Config)
+	}
+}
+
+// lastGoodStaysInForce: not for the daemon alone, but for a reload of systemd, for a
+// run that it or somebody else asks for, and for the daemon that comes after it.
+func (m machine) lastGoodStaysInForce() {
+	m.t.Helper()
+	dropins := m.show(agentUnit, "DropInPaths")["DropInPaths"]
+	m.run("systemctl daemon-reload")
+	if got := m.show(agentUnit, "DropInPaths")["DropInPaths"]; got == "" || got != dropins {
+		m.t.Errorf("after a reload of systemd the drop-ins are %q, were %q", got, dropins)
+	}
+	before := m.units(exporter, agentUnit, dashboard)
+	m.run("systemctl restart dcm-apply")
+	m.rested(exporter, agentUnit, dashboard)
+	m.bounced(before)
+	run := m.lastRun()
+	if run.Result != runstate.Unchanged || !strings.Contains(run.Config, settings+":2") {
+		m.t.Errorf("the run is %+v", run)
+	}
+	if text := m.run("dcm report"); !strings.Contains(text, "the last good configuration") {
+		m.t.Errorf("dcm report does not tell by which configuration:\n%s", text)
+	}
+	state := m.state()
+	m.run("systemctl stop amd-metrics-exporter gpuagent dashboard && echo SPX >/sys/bus/pci/devices/0000:05:00.0/current_compute_partition")
+	m.await("/run/dcm/report.json", `"result": "applied"`)
+	m.applied("cpx-fast")
+	m.has(partition.Mode{Compute: "CPX", Memory: "NPS1"})
+	m.run("systemctl kill --signal=KILL dcm; rm /run/dcm/state.json")
+	m.await("/run/dcm/state.json", `"phase": "in-sync"`, settings+":2")
+	if now := m.state(); now.Profile != "cpx-fast" || now.PID == state.PID {
+		m.t.Errorf("the daemon that was started again is %+v", now)
+	}
+}
+
+// A configuration that is broken when the host boots costs nothing but itself.
+func brokenAtBoot(m machine) {
+	m.run("systemctl stop dcm") // or the daemon sees the edit first
+	m.put(settings, "profile = \"cpx-fast\"\nclients = \n")
+	m.reboot()
+	if got := m.try("systemctl is-system-running").Stdout; got != "degraded\n" {
+		m.t.Errorf("the system is %q", got)
+	}
+	for _, unit := range []string{exporter, agentUnit, dashboard} {
+		if got := m.show(unit, "ActiveState")["ActiveState"]; got != "active" {
+			m.t.Errorf("%s is %s", unit, got)
+		}
+	}
+	// The boot's start of the daemon has failed, and the one after it is there.
+	m.await("/run/dcm/state.json", `"phase": "failed"`, settings+":2")
+	m.run("systemctl start dcm") // joins it
+	if text := m.try("systemctl status dcm").Stdout; !strings.Contains(text, settings+":2") {
+		m.t.Errorf("systemctl status dcm does not tell the reason:\n%s", text)
+	}
+	m.has(spx)
+	m.put(settings, selecting("cpx-fast"))
+	m.applied("cpx-fast")
+	m.run("dcm verify")
+	if got := m.state().Phase; got != runstate.InSync {
+		m.t.Errorf("repaired, and the daemon is %s", got)
+	}
+}
+
+// What is selected with `dcm use` is the file's one line, and stays until that is edited.
+// What is selected with `dcm apply` ends with the boot, or with another selection.
+func selections(m machine) {
+	m.run("dcm use spx-fast")
+	m.has(spx)
+	if got := m.run("cat " + settings); got != strings.TrimSpace(selecting("spx-fast")) {
+		m.t.Errorf("the file is\n%s", got)
+	}
+	m.run(`sed -i 's/^profile = .*/profile = "cpx-fast"/' ` + settings + ` && systemctl restart dcm && dcm verify`)
+	m.has(partition.Mode{Compute: "CPX", Memory: "NPS1"})
+
+	m.run("dcm apply spx-fast")
+	m.has(spx)
+	m.run(`sed -i 's/^profile = .*/profile = "dpx-nps2"/' ` + settings)
+	m.applied("dpx-nps2")
+	m.run("test ! -e /run/dcm/dcm.toml.d/zz-selected.toml")
+	if text := m.run("journalctl --boot --unit=dcm --output=cat --lines=50"); !strings.Contains(text, "the selection of spx-fast until reboot has ended") {
+		m.t.Errorf("the journal does not tell that the selection has ended:\n%s", text)
+	}
+
+	m.put("/etc/dcm/dcm.toml.d/70-other.toml", "\nprofile = \"cpx-fast\"\n")
+	m.applied("cpx-fast")
+	for _, command := range []string{"dcm use spx-fast", "dcm use none", "dcm use --clear", "busctl call " + manager + " Use s spx-fast"} {
+		if r := m.try(command); r.Code == 0 || !strings.Contains(r.Stderr, "/etc/dcm/dcm.toml.d/70-other.toml:2 selects cpx-fast") {
+			m.t.Errorf("%s beside a drop-in ends with %d: %s", command, r.Code, r.Stderr)
+		}
+	}
+	m.run("rm /etc/dcm/dcm.toml.d/70-other.toml; dcm use none && dcm status | grep 'No profile is selected'; dcm use spx-fast")
+
+	m.run("dcm apply dpx-nps2")
+	m.has(partition.Mode{Compute: "DPX", Memory: "NPS2"})
+	if text := m.run("dcm status"); !strings.Contains(text, "until reboot") {
+		m.t.Errorf("dcm status does not tell that the selection is a passing one:\n%s", text)
+	}
+	m.reboot()
+	m.applied("spx-fast")
+	m.has(spx)
+}
+
+// refuseInotify starts the daemon without an inotify instance. The kernel's limit is for all
+// processes of a user, in all containers: here it is the daemon's seccomp filter that answers
+// as the kernel does then.
+func (m machine) refuseInotify() {
+	m.t.Helper()
+	m.put("/run/systemd/system/dcm.service.d/inotify.conf", "[Service]\nSystemCallFilter=~inotify_init inotify_init1\nSystemCallErrorNumber=EMFILE\n")
+	m.run("systemctl daemon-reload; systemctl restart dcm")
+}
+
+func (m machine) allowInotify() {
+	m.t.Helper()
+	m.run("rm -r /run/systemd/system/dcm.service.d; systemctl daemon-reload; systemctl restart dcm")
+}
+
+func withoutInotify(m machine) {
+	m.refuseInotify()
+	const sysctl = "fs.inotify.max_user_instances"
+	if text := m.try("dcm status").Stdout; !strings.Contains(text, sysctl) {
+		m.t.Errorf("dcm status does not name %s:\n%s", sysctl, text)
+	}
+	m.put(settings, selecting("spx-fast"))
+	m.applied("spx-fast")
+	m.has(spx)
+	m.allowInotify()
+	if text := m.try("dcm status").Stdout; strings.Contains(text, sysctl) {
+		m.t.Errorf("with inotify dcm status still names %s:\n%s", sysctl, text)
+	}
+}

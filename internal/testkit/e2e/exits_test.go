@@ -1,0 +1,194 @@
+package e2e_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dcm/internal/exitcode"
+)
+
+// exitStatuses has every exit status that takes a daemon, as the table in dcm(1) lists
+// them. It begins with six partitions reserved of 64, and the user ada in the group dcm.
+func exitStatuses(m machine) {
+	m.run("rm -f /run/held /run/slow")
+	const (
+		hold    = `rm -f /run/held; setsid dcm run -n 50 -- sh -c 'echo held >/run/held; exec sleep infinity' >/dev/null 2>&1 </dev/null & e2e-agent await /run/held held; `
+		free    = `; code=$?; systemctl stop 'dcm-lease-*.scope'; exit $code`
+		refused = `cp /etc/dcm/dcm.toml /run/before; `
+		back    = `; code=$?; cp /run/before /etc/dcm/dcm.toml; systemctl stop 'dcm-lease-*.scope'; dcm apply >/dev/null; exit $code`
+		down    = `systemctl stop dcm; `
+		up      = `; code=$?; systemctl start dcm; exit $code`
+		// What systemd has noted of the start by hand, before it starts the daemon again.
+		start = `systemctl restart dcm; journalctl --sync; code=$(journalctl --boot --unit=dcm --output=cat | grep -o 'Main process exited, code=exited, status=[0-9]*' | tail -n 1 | cut -d= -f3); `
+		wait  = `dcm run -n 50 --wait -- true 2>/run/waiting & pid=$!; until grep -q position /run/waiting; do :; done; kill -`
+		idle  = `rm -f /run/idle; dcm apply --when-idle >/run/idle 2>&1 & pid=$!; e2e-agent await /run/idle 'Waiting for'; kill -`
+	)
+	seen := make(map[string]bool)
+	for _, s := range []struct {
+		command string
+		status  int
+		script  string
+		told    string
+	}{
+		{"run", 69, "dcm run -n 64 -- true", ""},
+		{"run", 69, "dcm run --mode 3g.40gb -- true", "there is no partition 3g.40gb: there are amd "},
+		{"run", 75, hold + "dcm run -n 50 -- true" + free, "are free"},
+		{"run", 1, down + "dcm run -- true" + up, "dcm.service is not running (inactive); see systemctl status dcm"},
+		{"release", 1, down + "dcm release dcm-lease-0-00000000.scope" + up, "dcm.service is not running (inactive)"},
+		{"queue", 1, down + "dcm queue" + up, "dcm.service is not running (inactive)"},
+		{"selftest", 0, down + "dcm selftest --read --archive /run/selftest.tar.gz" + up, "the daemon does not answer: dcm.service is not running (inactive)"},
+		{"plan", 1, hold + "dcm plan qpx-fast" + free, "wait for the end of these leases, or end them with dcm release"},
+		{"status", 1, down + "dcm status" + up, ""},
+		{"apply", 75, hold + refused + "dcm use qpx-fast >/dev/null 2>&1; dcm apply" + back, "a lease of root"},
+		{"use", 75, hold + refused + "dcm use qpx-fast" + back, "a lease of root"},
+		{"selftest", 75, hold + "dcm selftest --change" + free, "the last lease has to end first"},
+		{"run", 130, hold + wait + "INT $pid; wait $pid" + free, ""},
+		{"run", 143, hold + wait + "TERM $pid; wait $pid" + free, ""},
+		{"apply", 130, hold + idle + "INT $pid; wait $pid" + free, ""},
+		{"apply", 143, hold + idle + "TERM $pid; wait $pid" + free, ""},
+		{"daemon", 75, hold + refused + "dcm use qpx-fast >/dev/null 2>&1; " + start + "(exit $code)" + back, ""},
+		{"daemon", 69, refused + `sed -i 's/^profile = .*/profile = "tpx-nps1"/' /etc/dcm/dcm.toml; ` + start + "(exit $code)" + back, ""},
+		{"use", 4, refused + overtaken("dcm use qpx-fast") + back, "profile qpx-fast: overtaken by another selection (found profile cpx-fast by /etc/dcm/dcm.toml:"},
+		{"apply", 4, refused + overtaken("dcm apply qpx-fast") + "; code=$?; dcm apply --clear >/dev/null; (exit $code)" + back, "profile qpx-fast: overtaken"},
+	} {
+		seen[strconv.Itoa(s.status)+" "+s.command] = true
+		r := m.try("exec 2>&1; " + s.script)
+		if r.Code != s.status || !strings.Contains(r.Stdout, s.told) {
+			m.t.Errorf("%s: exit status %d, want %d\n%s", s.script, r.Code, s.status, r.Stdout)
+		}
+	}
+	for command, text := range m.whileStarting() {
+		seen["75 "+command] = true
+		if want := "exit status 75"; !strings.Contains(text, want) || !strings.Contains(text, "dcm.service is starting and does not answer yet") {
+			m.t.Errorf("while the daemon is starting, dcm %s: %s, want %s", command, text, want)
+		}
+	}
+	for _, e := range exitcode.Table() {
+		for _, c := range e.Commands {
+			if e.Daemon && !seen[strconv.Itoa(e.Status)+" "+c] {
+				m.t.Errorf("nothing here has a dcm %s with exit status %d", c, e.Status)
+			}
+		}
+	}
+}
+
+// whileStarting runs commands at once while a start of the daemon hangs, and returns what
+// each has printed.
+func (m machine) whileStarting() map[string]string {
+	m.t.Helper()
+	commands := map[string]string{"run": "run -- true", "release": "release dcm-lease-0-00000000.scope", "queue": "queue", "apply": "apply", "use": "use cpx-fast"}
+	const drop = "/run/systemd/system/dcm.service.d"
+	m.put(drop+"/hang.conf", "[Service]\nExecStartPre=sleep infinity\n")
+	m.run("systemctl daemon-reload; systemctl restart --no-block dcm; until [ \"$(systemctl show -P SubState dcm)\" = start-pre ]; do :; done")
+	script := ""
+	for name, line := range commands {
+		script += "(dcm " + line + " >/run/starting." + name + " 2>&1; echo exit status $? >>/run/starting." + name + ") & "
+	}
+	m.run(script + "wait")
+	m.run("rm -r " + drop + "; systemctl daemon-reload; systemctl stop dcm; systemctl start dcm")
+	out := make(map[string]string)
+	for name := range commands {
+		out[name] = m.run("cat /run/starting." + name)
+	}
+	return out
+}
+
+// overtaken has a profile selected, and another one in the middle of the run.
+func overtaken(command string) string {
+	return `dcm-sim fault --gpu all --op compute --hang 300ms; rm -f /run/overtaken; ` + command +
+		` >/run/overtaken 2>&1 & pid=$!; e2e-agent await /run/dcm/state.json applying; dcm use cpx-fast >/run/second 2>&1; wait $pid; code=$?; cat /run/overtaken; dcm-sim reset; (exit $code)`
+}
+
+// daemonComesBack: through restarts and kills of the daemon no command fails, and a
+// change that is refused leaves the daemon where it is.
+func daemonComesBack(m machine) {
+	m.run(`rm -f /run/loop.*; (n=0; while [ ! -e /run/loop.stop ]; do dcm run -- true 2>/run/loop.last || { echo $?; cat /run/loop.last; } >>/run/loop.errors; n=$((n+1)); done; echo $n runs >/run/loop.ended) >/dev/null 2>&1 </dev/null &`)
+	m.run("for i in 1 2 3; do systemctl restart dcm; dcm run -- true; done")
+	m.run("for i in 1 2 3; do systemctl kill --signal=KILL dcm; dcm run -- true; done; touch /run/loop.stop")
+	m.await("/run/loop.ended", "runs")
+	if errors := m.try("cat /run/loop.errors").Stdout; errors != "" {
+		m.t.Errorf("of %s: %s", m.run("cat /run/loop.ended"), errors)
+	}
+	m.t.Log(m.run("cat /run/loop.ended"))
+
+	m.run(`rm -f /run/held; cp /etc/dcm/dcm.toml /run/before; setsid dcm run -- sh -c 'echo held >/run/held; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
+	m.await("/run/held", "held")
+	before := m.units("dcm.service")
+	r := m.try("dcm use qpx-fast; dcm apply; dcm release $(systemctl list-units --plain --no-legend 'dcm-lease-*.scope' | cut -d' ' -f1)")
+	if r.Code != 0 || strings.Count(r.Stderr, "a lease of root") != 2 {
+		m.t.Errorf("the cure of a refused change: %d, %s", r.Code, r.Stderr)
+	}
+	m.untouched(before)
+	m.run("cp /run/before /etc/dcm/dcm.toml; dcm apply")
+}
+
+// reexecsOutlasted: through daemon-reexecs back to back no request that waits fails. One that
+// does not wait fails only for a reason that passes.
+func reexecsOutlasted(m machine) {
+	const callers = 3
+	m.run(fmt.Sprintf(`rm -f /run/loop.*; for i in $(seq %d); do (n=0; while [ ! -e /run/loop.stop ]; do
+			dcm run --wait -n $((i*i)) -- true 2>/run/loop.last.$i || { echo $?; cat /run/loop.last.$i; } >>/run/loop.errors
+			dcm run -- true 2>/run/loop.last.$i; code=$?; [ $code = 0 ] || [ $code = 75 ] || { echo $code; cat /run/loop.last.$i; } >>/run/loop.errors
+			n=$((n+1)); done; echo $n runs >/run/loop.ended.$i) >/dev/null 2>&1 </dev/null & done`, callers))
+	for range 5 {
+		m.run("for i in $(seq 10); do systemctl daemon-reexec; done; dcm run --wait -- true")
+	}
+	m.run("touch /run/loop.stop")
+	for i := range callers {
+		m.await(fmt.Sprintf("/run/loop.ended.%d", i+1), "runs")
+	}
+	if errors := m.try("cat /run/loop.errors").Stdout; errors != "" {
+		m.t.Errorf("of %s: %s", m.run("cat /run/loop.ended.*"), errors)
+	}
+	m.t.Log(m.run("cat /run/loop.ended.*"))
+	m.run("timeout 60 sh -c 'while systemctl list-units --plain --no-legend \"dcm-*.scope\" | grep -q .; do :; done'")
+}
+
+// leaseOfAService: the stop and the restart of a service whose command is dcm run end all
+// that is in its lease. One process that is killed for memory does not end a lease.
+func leaseOfAService(m machine) {
+	const leases = "systemctl list-units --plain --no-legend 'dcm-lease-*.scope' | cut -d' ' -f1"
+	m.put("/run/systemd/system/lent.service", "[Service]\nExecStart=dcm run -n 2 -- sh -c 'sleep infinity & echo lent >/run/lent; exec sleep infinity'\n")
+	m.put("/run/systemd/system/once.service", "[Service]\nType=oneshot\nExecStart=dcm run -n 2 -- dcm run -n 3 -- sh -c 'sleep infinity & cat /proc/self/cgroup >/run/once'\n")
+	m.run("systemctl daemon-reload")
+	lent := func(do string) string {
+		m.run("rm -f /run/lent; systemctl " + do + " lent")
+		m.await("/run/lent", "lent")
+		return m.run("while [ $(" + leases + " | wc -l) -gt 1 ]; do :; done; " + leases)
+	}
+	first := lent("start")
+	second := lent("restart")
+	if first == second || len(strings.Fields(second)) != 1 {
+		m.t.Errorf("after a restart of the service the leases are %q, before %q", second, first)
+	}
+	properties := m.show(second, "PartOf", "Description", "OOMPolicy")
+	if properties["PartOf"] != "lent.service" || !strings.HasSuffix(properties["Description"], ": sh") {
+		m.t.Errorf("the lease has %v", properties)
+	}
+	if policy := properties["OOMPolicy"]; policy != "continue" {
+		m.t.Errorf("the lease has OOMPolicy=%s", policy)
+	}
+	m.run("systemctl stop lent; while " + leases + " | grep -q .; do :; done")
+	lent("start")
+	m.run("systemctl kill --signal=KILL lent; while " + leases + " | grep -q .; do :; done; systemctl reset-failed lent")
+	m.run("systemctl start once; grep -q dcm-lease- /run/once; while " + leases + " | grep -q .; do :; done")
+	if failed := m.try("systemctl list-units --failed --plain --no-legend 'dcm-lease-*' lent.service once.service").Stdout; failed != "" {
+		m.t.Errorf("failed are %s", failed)
+	}
+
+	m.run(`rm -f /run/held; setsid dcm run -- sh -c 'echo held >/run/held; exec sleep infinity' '\' >/dev/null 2>&1 </dev/null &`)
+	m.await("/run/held", "held")
+	scope := m.run("systemctl daemon-reload; " + leases)
+	if unit := m.run("cat /run/systemd/transient/" + scope); strings.Contains(unit, "infinity") || slices.ContainsFunc(strings.Split(unit, "\n"), func(line string) bool {
+		return strings.HasPrefix(line, "Description=") && strings.HasSuffix(line, `\`)
+	}) {
+		m.t.Errorf("the unit file is\n%s", unit)
+	}
+	if p := m.show(scope, "Slice", "CollectMode"); p["Slice"] != "dcm.slice" || p["CollectMode"] != "inactive-or-failed" {
+		m.t.Errorf("after a daemon-reload the lease has %v", p)
+	}
+	m.run("systemctl stop " + scope)
+	m.run("rm /run/systemd/system/lent.service /run/systemd/system/once.service; systemctl daemon-reload")
+}

@@ -1,0 +1,203 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+
+	"dcm/internal/engine/runstate"
+)
+
+// fault is a row of the matrix of what goes wrong around a run, with its end.
+// After each end the clients must be up again, each once; what healed the node
+// must be followed by the profile.
+type fault struct {
+	name    string
+	profile string          // that is selected; the node is at cpx-fast before
+	before  string          // arms the fault, ahead of the edit that selects the profile
+	amid    string          // is done in the middle of the run; nothing if there is no such
+	by      string          // has the daemon look, where it cannot tell its state by its file
+	spared  bool            // no client is touched: it is known before that the run would be in vain
+	state   []string        // parts of the daemon's state at the end
+	result  runstate.Result // in the report; "" if it is still that of the run before
+	unit    string          // result and exit status of dcm-apply.service
+	gpus    string          // the modes
+	verify  int             // exit status of dcm verify
+	command string          // tells
+	told    string          // that
+	heal    string          // makes the profile possible
+}
+
+// In a row all of these are seen to be back: they had been active.
+var bouncing = []string{exporter, agentUnit, dashboard}
+
+const (
+	atSPX  = "8 × SPX/NPS1"
+	atCPX  = "8 × CPX/NPS1"
+	atNPS4 = "8 × CPX/NPS4"
+	// A run that is over its limit, and may take as long as it needs to end by itself.
+	lowered = `mkdir -p /run/systemd/system/dcm-apply.service.d
+printf '[Service]\nTimeoutStartSec=8s\n' >/run/systemd/system/dcm-apply.service.d/limit.conf
+systemctl daemon-reload
+`
+	// One that is killed then, as what it waits for does not end.
+	killed = "mkdir -p /run/systemd/system/dcm-apply.service.d; printf '[Service]\\nTimeoutStopSec=2s\\n' >/run/systemd/system/dcm-apply.service.d/stop.conf\n" + lowered
+	raised = "rm -r /run/systemd/system/dcm-apply.service.d; systemctl daemon-reload; dcm-sim fault --clear; "
+	full   = `journalctl --boot --unit=dcm --output=cat --quiet --lines=1 --grep="no space left"`
+	log    = "journalctl --boot --unit=dcm --unit=dcm-apply --output=cat --lines=40"
+)
+
+var inSync = []string{`"phase": "in-sync"`, `"profile": "spx-fast"`}
+
+func faultMatrix() []fault {
+	return []fault{
+		{name: "SIGTERM of the oneshot while it switches", profile: "spx-fast", amid: "systemctl kill --signal=TERM dcm-apply",
+			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: "dcm status", told: "Profile spx-fast is on the GPUs"},
+		{name: "SIGTERM of the oneshot between two steps", profile: "cpx-nps4", amid: "systemctl kill --signal=TERM dcm-apply",
+			state: []string{`"phase": "in-sync"`, `"profile": "cpx-nps4"`}, result: runstate.Applied, unit: "success 0", gpus: atNPS4, command: log, told: "told to stop before the work was finished"},
+		{name: "SIGSTOP of the oneshot for longer than it may take", profile: "spx-fast", before: lowered, amid: "e2e-agent await /run/dcm/report.json '\"result\": \"applied\"' '\"profile\": \"spx-fast\"'",
+			// systemd's SIGTERM brings it a SIGCONT, and it goes to its end.
+			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: log, told: "has ended after", heal: raised},
+		{name: "a switch that hangs for longer than a run may take", profile: "spx-fast", before: killed + "dcm-sim fault --gpu 0000:c6:00.0 --op compute --hang forever --times always",
+			state: []string{`"phase": "waiting"`}, result: runstate.Running, unit: "timeout 9", gpus: "1 × CPX/NPS1, 7 × SPX/NPS1", verify: 2, command: "dcm status", told: "switch 0000:c6:00.0 from CPX to SPX", heal: raised},
+		{name: "daemon-reload in the middle", profile: "spx-fast", amid: "systemctl daemon-reload",
+			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: "dcm status", told: "Profile spx-fast is on the GPUs"},
+		{name: "the bus is restarted in the middle", profile: "spx-fast", amid: "systemctl restart dbus",
+			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: "dcm status", told: "Profile spx-fast is on the GPUs"},
+		{name: "the bus is killed in the middle", profile: "spx-fast", amid: "systemctl kill --signal=KILL dbus",
+			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: "dcm status", told: "Profile spx-fast is on the GPUs"},
+		{name: "the oneshot is killed, and the profile is required", profile: "spx-fast", before: "printf '[clients]\\nrequire = true\\n' >/etc/dcm/dcm.toml.d/60-require.toml; systemctl restart dcm", amid: "systemctl kill --signal=KILL dcm-apply",
+			// Killed behind its last switch, it has left nothing to the next run.
+			state: inSync, unit: "success 0", gpus: atSPX, command: log, told: "which a failed run kept down"},
+		{name: "the daemon is stopped in the middle", profile: "spx-fast", amid: "systemctl stop dcm",
+			result: runstate.Applied, unit: "success 0", gpus: atSPX, command: "dcm status", told: "dcm        inactive", heal: "systemctl start dcm"},
+		{name: "a second apply in the middle", profile: "spx-fast", amid: "dcm apply >/run/second 2>&1 &",
+			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: "e2e-agent await /run/second 'Profile spx-fast is on the GPUs' && cat /run/second", told: "Profile spx-fast is on the GPUs"},
+		{name: "another edit in the middle", profile: "spx-fast", amid: "sed -i 's/^profile = .*/profile = \"cpx-nps4\"/' " + settings,
+			state: []string{`"phase": "in-sync"`, `"profile": "cpx-nps4"`}, result: runstate.Applied, unit: "success 0", gpus: atNPS4, command: "dcm status", told: "Profile cpx-nps4 is on the GPUs"},
+		{name: "a broken edit in the middle", profile: "spx-fast", amid: "echo 'colour = \"red\"' >>" + settings,
+			state: append([]string{"colour"}, inSync...), result: runstate.Applied, unit: "success 0", gpus: atSPX, verify: 78, command: "systemctl status dcm", told: "the configuration on disk cannot be used"},
+		{name: "the runtime directory is full", profile: "spx-fast", before: "mount -o remount,size=1m /run; dd if=/dev/zero of=/run/filler bs=4k 2>/dev/null; dcm-sim fault --gpu all --op compute --hang 100ms",
+			// Whether a page is free at a moment is chance; nothing is begun without one.
+			by: "timeout 60 sh -c 'until " + full + " | grep -q .; do :; done'; truncate --size=-256K /run/filler; systemctl restart dcm", unit: "success 0", gpus: atSPX,
+			command: "dcm use spx-fast && " + full, told: "no space left", heal: "rm /run/filler; mount -o remount,size=100m /run; rm -f /etc/dcm/dcm.toml.d/*selected*; systemctl restart dcm"},
+		{name: "the runtime directory is read-only", profile: "spx-fast", before: "mount --bind /run/dcm /run/dcm; mount -o remount,ro,bind /run/dcm; systemctl stop dcm", // whose own /run/dcm is not
+			by: "systemctl restart dcm", spared: true, unit: "success 0", gpus: atCPX, verify: 2, command: "dcm use spx-fast; " + log, told: "read-only file system", heal: "umount --lazy /run/dcm; systemctl restart dcm"},
+		{name: "what the host keeps for good is read-only", profile: "spx-fast", before: "mount --bind /var /var; mount -o remount,ro,bind /var",
+			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: "dcm status", told: "Profile spx-fast is on the GPUs", heal: "umount --lazy /var"},
+		{name: "the driver does not load again", profile: "cpx-nps4", before: "dcm-sim fault --op load --errno EIO --times 3",
+			state: []string{`"phase": "failed"`}, result: runstate.RolledBack, unit: "exit-code 69", gpus: atCPX, verify: 2, command: "dcm status", told: "driver is not loaded", heal: "systemctl restart dcm"},
+		{name: "a GPU falls off the bus", profile: "spx-fast", before: "dcm-sim fault --gpu 0000:c6:00.0 --op compute --vanish",
+			state: []string{`"phase": "failed"`}, result: runstate.Failed, unit: "exit-code 69", gpus: "7 × CPX/NPS1", verify: exitAny, command: "dcm status", told: "0000:c6:00.0", heal: "dcm-sim reset; systemctl restart dcm"},
+	}
+}
+
+// exitAny is for a row in which how far the GPUs are is a matter of time.
+const exitAny = -1
+
+// faults share one container, one after the other.
+func faults(t *testing.T, p product) {
+	t.Parallel()
+	for _, recipe := range suites() {
+		t.Run(recipe.Suite, func(t *testing.T) {
+			t.Parallel()
+			m := install(t, recipe, p)
+			for _, f := range faultMatrix() {
+				t.Run(f.name, func(t *testing.T) { f.try(m.in(t)) })
+			}
+		})
+	}
+}
+
+func (f fault) try(m machine) {
+	m.ready()
+	before := m.units(bouncing...)
+	m.run(f.before)
+	switch {
+	case f.amid == "":
+		m.put(settings, selecting(f.profile))
+	case f.profile == "spx-fast":
+		m.duringSPX(func() { m.run(f.amid) })
+	default:
+		m.duringMemory(f.profile, func() { m.run(f.amid) })
+	}
+	f.end(m)
+	if f.spared {
+		m.untouched(before)
+	} else {
+		m.bounced(before)
+	}
+	f.judge(m)
+	m.run(f.heal)
+	m.applied(f.healed())
+	m.run("dcm-sim reset")
+	m.converges("cpx-fast")
+}
+
+// duringMemory selects a profile and acts while its memory request hangs: then a
+// step has begun in the report, and only those of steps are indented so far.
+func (m machine) duringMemory(profile string, act func()) {
+	m.t.Helper()
+	m.run("dcm-sim fault --op memory --hang 3s")
+	m.put(settings, selecting(profile))
+	m.await("/run/dcm/report.json", `"result": "running"`, `"profile": "`+profile+`"`, "\n      \"started\": ")
+	act()
+}
+
+// end waits until the daemon is in the state or, where none can tell, until it
+// was restarted, and for the clients' way back.
+func (f fault) end(m machine) {
+	m.t.Helper()
+	switch {
+	case f.by != "":
+		m.try(f.by)
+	case f.state == nil:
+		m.await("/run/dcm/report.json", `"result": "`+string(f.result)+`"`, `"profile": "`+f.profile+`"`)
+	default:
+		m.await("/run/dcm/state.json", f.state...)
+	}
+	for _, unit := range bouncing {
+		if p := m.show(unit, "Job", "ActiveState"); p["ActiveState"] != "active" && p["Job"] == "" {
+			m.t.Errorf("%s is %s, and PID 1 is not about to start it", unit, p["ActiveState"])
+		}
+	}
+	m.try("systemctl start " + strings.Join(bouncing, " ")) // joins the jobs under way
+}
+
+// healed is the profile that is selected at the end of the row.
+func (f fault) healed() string {
+	if strings.Contains(f.amid, "cpx-nps4") {
+		return "cpx-nps4"
+	}
+	return f.profile
+}
+
+func (f fault) judge(m machine) {
+	m.t.Helper()
+	if got := m.lastRun().Result; f.result != "" && got != f.result {
+		m.t.Errorf("the report says %s, want %s", got, f.result)
+	}
+	p := m.show("dcm-apply.service", "Result", "ExecMainStatus")
+	if got := p["Result"] + " " + p["ExecMainStatus"]; got != f.unit {
+		m.t.Errorf("dcm-apply.service ended %q, want %q", got, f.unit)
+	}
+	if got := m.counted(); f.gpus != "" && got != f.gpus {
+		m.t.Errorf("the GPUs are at %s, want %s", got, f.gpus)
+	}
+	if got := m.try("dcm verify").Code; f.verify != exitAny && got != f.verify {
+		m.t.Errorf("dcm verify exits with %d, want %d", got, f.verify)
+	}
+	r := m.try(f.command)
+	if text := r.Stdout + r.Stderr; !strings.Contains(text, f.told) {
+		m.t.Errorf("%s does not tell %q:\n%s", f.command, f.told, text)
+	}
+}
+
+// counted tells how many GPUs have which mode.
+func (m machine) counted() string {
+	m.t.Helper()
+	count := make(map[string]int)
+	for _, mode := range m.modes() {
+		count[mode.String()]++
+	}
+	return tally(count)
+}

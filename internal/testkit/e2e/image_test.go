@@ -1,0 +1,140 @@
+package e2e_test
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"dcm/internal/gpu/partition"
+	"dcm/internal/testkit/e2e"
+)
+
+// brought is the command of dcm.service(8); what is to be said to dcm's image follows.
+const brought = "podman run --network=none --security-opt=label=disable --volume=/:/host:rslave "
+
+// TestHostImage is dcm on a host that takes no package: its image, in a real container,
+// with the host's systemd to drive.
+func TestHostImage(t *testing.T) {
+	if os.Getenv("DCM_IMAGE") == "" {
+		t.Skip("dcm's image is tried by make test-host-image, which sets DCM_IMAGE")
+	}
+	requireContainers(t)
+	dist := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `make --directory=../../.. host-image VERSION=0.1.0 DIST="$1" && tar -C "$1" -cf "$1/dcm.tar" dcm.oci`, "sh", dist)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("cannot make the image: %v\n%s", err, text)
+	}
+	seed, err := e2e.Node("mi300x-8", build(t, "dcm/cmd/dcm-sim"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(seed, podmanHere())
+	seed[e2e.DevicePrograms] = e2e.File{Content: []byte("podman has one for each container\n")}
+	m := boot(t, e2e.Podman("trixie"), build(t, "./agent"), seed)
+	m.put("/root/dcm.tar", string(only(t, dist+"/dcm.tar")))
+	m.put(settings, selecting("cpx-fast")+agentsOn)
+	m.run("tar -C /root -xf /root/dcm.tar; podman pull --quiet oci:/root/dcm.oci; podman tag $(podman images --quiet) localhost/dcm")
+	t.Log(m.run("podman images"))
+	for _, s := range []struct {
+		name string
+		run  func(machine)
+	}{
+		{"the container brings dcm, and the profile is applied", imageBrings},
+		{"an edit restarts the clients in one transaction", imageRestarts},
+		{"what PID 1 runs goes on without the container", imageKilled},
+		{"after a reboot the clients are first", imageRebooted},
+		{"it is taken away, and no client notices", imageRemoved},
+	} {
+		if !t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) }) {
+			t.FailNow()
+		}
+	}
+}
+
+func clients() []string { return []string{"amd-metrics-exporter.service", "gpuagent.service"} }
+
+func imageBrings(m machine) {
+	before := m.units(clients()...)
+	m.run(brought + "--detach --name=dcm localhost/dcm")
+	m.watching(1)
+	m.applied("cpx-fast")
+	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
+	m.bounced(before)
+	m.opened("active")
+	m.t.Log(m.run("/var/lib/dcm/image/dcm status; systemctl list-units --all 'dcm*'; podman logs dcm; ls -lR /run/systemd/system /run/systemd/system-generators /var/lib/dcm"))
+	if !strings.Contains(m.run("busctl --no-pager tree org.deviceconfig.Manager1"), "/org/deviceconfig/Manager1") {
+		m.t.Error("dcm is not on the bus")
+	}
+}
+
+func imageRestarts(m machine) {
+	before := m.units(clients()...)
+	m.put(settings, selecting("spx-fast")+agentsOn)
+	m.applied("spx-fast")
+	m.has(spx)
+	m.bounced(before)
+	m.run("/var/lib/dcm/image/dcm use cpx-fast")
+	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
+}
+
+func imageKilled(m machine) {
+	before := m.units(append(clients(), "dcm.service")...)
+	m.run("podman kill dcm >/dev/null; podman wait dcm >/dev/null || :")
+	m.untouched(before)
+	before = m.units(clients()...)
+	m.put(settings, selecting("spx-fast")+agentsOn)
+	m.applied("spx-fast")
+	m.bounced(before)
+	m.run("podman start dcm")
+	m.watching(2)
+	// Stopped, it has the daemon stop; what that would ask PID 1 for works without it.
+	before = m.units(clients()...)
+	m.run("podman stop dcm >/dev/null; while systemctl is-active --quiet dcm; do :; done")
+	m.untouched(before)
+	m.put(settings, selecting("cpx-fast")+agentsOn)
+	m.run("systemctl restart dcm-apply")
+	m.rested(clients()...)
+	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
+	m.bounced(before)
+	before = m.units(clients()...)
+	m.run("podman start dcm")
+	m.watching(3)
+	m.applied("cpx-fast")
+	m.untouched(before)
+}
+
+// watching waits until the container has the daemon run, for the nth time: its log has
+// the times before.
+func (m machine) watching(n int) {
+	m.t.Helper()
+	m.run(`until [ "$(podman logs dcm 2>&1 | grep -c "dcm.service runs")" -ge "$1" ] && systemctl is-active --quiet dcm; do :; done`, strconv.Itoa(n))
+}
+
+func imageRebooted(m machine) {
+	m.reboot()
+	if after := m.show("gpuagent.service", "After")["After"]; strings.Contains(after, "dcm-apply") {
+		m.t.Errorf("gpuagent is after %s", after)
+	}
+	m.t.Logf("with the clients up: %v", m.modes())
+	before := m.units(clients()...)
+	m.run("podman start dcm; until systemctl is-active --quiet dcm; do :; done")
+	m.applied("cpx-fast")
+	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
+	m.bounced(before)
+}
+
+func imageRemoved(m machine) {
+	before := m.units(clients()...)
+	m.run("podman rm --force dcm >/dev/null")
+	m.run(brought + "--rm localhost/dcm remove")
+	m.run("[ ! -e /var/lib/dcm/image ] && [ ! -L /run/systemd/system-generators/dcm-generator ] && [ ! -e /run/systemd/system/dcm.service ]")
+	m.untouched(before)
+	m.t.Log(m.run("systemctl list-units --all 'dcm*'; find / -xdev -name '*dcm*' -not -path '/proc/*' -not -path '/root/*' -not -path '*/containers/*' -not -path '/e2e/*' | sort"))
+	if r := m.try("systemctl cat dcm-apply"); r.Code == 0 {
+		m.t.Errorf("left is %s", r.Stdout)
+	}
+	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
+}

@@ -1,0 +1,110 @@
+package e2e_test
+
+import (
+	"dcm/internal/engine/runstate"
+)
+
+// duringSPX selects spx-fast and acts in the middle of its run: the last GPU of the
+// eight hangs, which gives the time to stop the oneshot, and stopped it stays until all
+// is done. Where a slow machine has let the run end first, it hangs for longer.
+func (m machine) duringSPX(act func()) {
+	m.t.Helper()
+	for _, hang := range []string{"3s", "10s", "30s"} {
+		m.run("dcm-sim fault --gpu 0000:e5:00.0 --op compute --hang $1", hang)
+		m.put(settings, selecting("spx-fast"))
+		// The kernel tells nobody of a switch, so this looks until one is seen, at a GPU
+		// that does not hang: of one that does nothing can be read.
+		m.run("until grep -q SPX /sys/bus/pci/devices/0000:05:00.0/current_compute_partition; do :; done; systemctl kill --signal=STOP dcm-apply || :")
+		if m.show("dcm-apply.service", "ActiveState")["ActiveState"] == "activating" {
+			act()
+			m.run("systemctl kill --signal=CONT dcm-apply || :")
+			return
+		}
+		m.applied("spx-fast")
+		m.put(settings, selecting("cpx-fast"))
+		m.applied("cpx-fast")
+	}
+	m.t.Fatal("the run was never seen under way")
+}
+
+// converges checks that the next apply brings the profile and all clients.
+func (m machine) converges(profile string) {
+	m.t.Helper()
+	m.put(settings, selecting(profile))
+	m.run("systemctl restart dcm && dcm verify")
+	m.run("systemctl is-active amd-metrics-exporter gpuagent dashboard")
+	// The slice of what is owed goes behind the daemon's start.
+	if jobs := m.run("systemctl list-jobs --no-legend | grep -v ' dcm_owes_' || :"); jobs != "" {
+		m.t.Errorf("jobs are left: %s", jobs)
+	}
+}
+
+func oneshotKilled(m machine) {
+	before := m.units(exporter, agentUnit, dashboard)
+	m.duringSPX(func() { m.run("systemctl kill --signal=KILL dcm-apply") })
+	// PID 1 starts the clients, and the daemon tries again by itself.
+	m.applied("spx-fast")
+	m.has(spx)
+	m.bounced(before)
+	m.converges("cpx-fast")
+}
+
+func daemonKilled(m machine) {
+	before := m.units(exporter, agentUnit, dashboard)
+	m.duringSPX(func() { m.run("systemctl kill --signal=KILL dcm") })
+	m.await("/run/dcm/report.json", `"result": "applied"`, `"profile": "spx-fast"`)
+	m.rested(exporter, agentUnit, dashboard)
+	m.bounced(before)
+	m.has(spx)
+	m.converges("cpx-fast")
+}
+
+func systemdReexecuted(m machine) {
+	before := m.units(exporter, agentUnit, dashboard)
+	m.duringSPX(func() { m.run("systemctl daemon-reexec") })
+	m.applied("spx-fast")
+	m.has(spx)
+	m.bounced(before)
+	m.converges("cpx-fast")
+}
+
+// A second restart ends the run under way, which finishes its step, and runs it
+// again. The clients come back once that one is over.
+func restartedInTheMiddle(m machine) {
+	before := m.units(exporter, agentUnit, dashboard)
+	m.duringSPX(func() { m.run("systemctl restart --no-block dcm-apply") })
+	m.applied("spx-fast")
+	m.has(spx)
+	m.bounced(before)
+	m.converges("cpx-fast")
+}
+
+// Started and not restarted, the oneshot finds the clients up: it names them and
+// touches nothing.
+func startedWithClients(m machine) {
+	m.run("systemctl stop dcm dcm-apply") // and with it the clients: PartOf=
+	for _, unit := range []string{exporter, agentUnit} {
+		if got := m.show(unit, "ActiveState")["ActiveState"]; got != "inactive" {
+			m.t.Errorf("%s is %s after the stop of dcm-apply", unit, got)
+		}
+	}
+	m.put(settings, selecting("spx-fast"))
+	m.run("systemctl start amd-metrics-exporter gpuagent dashboard")
+	before := m.units(exporter, agentUnit, dashboard)
+	modes := m.modes()
+	if r := m.try("systemctl start dcm-apply"); r.Code == 0 {
+		m.t.Error("the oneshot succeeded with clients up")
+	}
+	run := m.lastRun()
+	if run.Result != runstate.Refused || len(run.Holders) != 2 {
+		m.t.Errorf("the run ended %s, holders %+v", run.Result, run.Holders)
+	}
+	for gpu, mode := range m.modes() {
+		if modes[gpu] != mode {
+			m.t.Errorf("%s was %s and is %s", gpu, modes[gpu], mode)
+		}
+	}
+	m.untouched(before)
+	m.run("systemctl start dcm && dcm verify")
+	m.bounced(before)
+}

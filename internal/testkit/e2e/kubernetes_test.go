@@ -1,0 +1,207 @@
+package e2e_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/gpu/nvml/standin"
+	"dcm/internal/testkit/e2e"
+)
+
+// kubelet is a unit that stands where a node's has its kubelet: it tells whether the
+// GPUs were divided when it was started.
+const kubelet = `[Service]
+ExecStart=sh -c 'cat /sys/bus/pci/devices/0000:05:00.0/current_compute_partition >/run/kubelet.saw; exec sleep infinity'
+
+[Install]
+WantedBy=multi-user.target
+`
+
+// TestKubernetes has the agent of a cluster drive the dcm of a simulated node. The
+// cluster is outside of the container: its tests are those of the agent's own module.
+func TestKubernetes(t *testing.T) {
+	if os.Getenv("DCM_KUBERNETES") == "" {
+		t.Skip("a cluster is tried by make test-kubernetes, which sets DCM_KUBERNETES")
+	}
+	requireContainers(t)
+	recipes := suites()
+	trixie, p := recipes[len(recipes)-1], buildProduct(t)
+	t.Run("AMD", func(t *testing.T) {
+		m := installWith(t, trixie, p, e2e.Seed{
+			"/etc/systemd/system/kubelet.service":                         {Content: []byte(kubelet)},
+			"/etc/systemd/system/multi-user.target.wants/kubelet.service": {Link: "../kubelet.service"},
+		})
+		m.put(settings, selecting("cpx-fast")+agentsOn)
+		m.run("systemctl restart dcm")
+		m.opened("active")
+		m.used()
+		m.driven("TestOneHost")
+		m.behind()
+		t.Log(m.run("dcm report --list; dcm status || :"))
+	})
+	t.Run("NVIDIA", func(t *testing.T) { agentsOfNVIDIA(t, trixie, p) })
+}
+
+// used times dcm use, by which an agent's changes are judged: the same two modes. The
+// kubelet goes on meanwhile.
+func (m machine) used() {
+	m.t.Helper()
+	before := m.units("kubelet.service")
+	var took []int
+	for range 3 {
+		for _, profile := range []string{"spx-fast", "cpx-fast"} {
+			text := m.run(`begun=$(date +%s%N); dcm use "$1" >/dev/null; echo $((($(date +%s%N) - begun) / 1000000))`, profile)
+			n, err := strconv.Atoi(text)
+			if err != nil {
+				m.t.Fatal(err)
+			}
+			took = append(took, n)
+		}
+	}
+	m.untouched(before)
+	slices.Sort(took)
+	m.t.Logf("dcm use: %d ms in the middle of %v", took[len(took)/2], took)
+}
+
+// behind checks that the kubelet of this boot was started with the GPUs divided.
+func (m machine) behind() {
+	m.t.Helper()
+	if after := m.show("kubelet.service", "After")["After"]; !strings.Contains(after, "dcm-apply.service") {
+		m.t.Errorf("the kubelet is after %s", after)
+	}
+	apply, unit := m.show("dcm-apply.service", "ActiveEnterTimestampMonotonic"), m.show("kubelet.service", "ExecMainStartTimestampMonotonic")
+	done, _ := strconv.Atoi(apply["ActiveEnterTimestampMonotonic"])
+	begun, _ := strconv.Atoi(unit["ExecMainStartTimestampMonotonic"])
+	m.t.Logf("dcm-apply.service was done at %d µs, and the kubelet was started at %d µs of this boot; it saw %s", done, begun, m.run("cat /run/kubelet.saw"))
+	if done == 0 || begun < done {
+		m.t.Error("the kubelet was started first")
+	}
+}
+
+// hanging has the next change stand still, and be killed with a reboot.
+const hanging = `mkdir -p /run/systemd/system/dcm-apply.service.d
+printf '[Service]\nTimeoutStopSec=2s\n' >/run/systemd/system/dcm-apply.service.d/stop.conf
+systemctl daemon-reload
+dcm-sim fault --gpu 0000:e5:00.0 --op compute --hang forever --times always`
+
+// driven runs a test of the agent's module with this machine's dcm. It may ask for a
+// reboot of the machine, and for one in the middle of a change.
+func (m machine) driven(test string) {
+	m.t.Helper()
+	l, err := net.Listen("unix", filepath.Join(m.t.TempDir(), "asked"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer l.Close()
+	asked := make(chan net.Conn)
+	go func() {
+		defer close(asked)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			asked <- conn
+		}
+	}()
+	cmd := exec.CommandContext(m.t.Context(), "go", "-C", "../../../cmd/dcm-kubernetes", "test", "-count=1", "-timeout=30m", "-v", "-run", test, "./internal/real")
+	cmd.Env = append(os.Environ(), "DCM_SOCKET="+m.agentSocket(), "DCM_HOST="+l.Addr().String())
+	done := make(chan error, 1)
+	var out []byte
+	go func() {
+		var err error
+		out, err = cmd.CombinedOutput()
+		done <- err
+	}()
+	for {
+		select {
+		case conn := <-asked:
+			m.asked(conn)
+		case err := <-done:
+			m.t.Logf("%s", out)
+			if err != nil {
+				m.t.Fatal(err)
+			}
+			return
+		}
+	}
+}
+
+func (m machine) asked(conn net.Conn) {
+	m.t.Helper()
+	defer conn.Close()
+	what, err := bufio.NewReader(conn).ReadString('\n')
+	switch {
+	case err != nil:
+		m.t.Fatal(err)
+	case what == "hang\n":
+		m.run(hanging)
+	case what == "reboot\n":
+		m.reboot()
+		m.opened("active")
+	default:
+		m.t.Fatalf("asked for %q", what)
+	}
+	fmt.Fprintln(conn, m.agentSocket())
+}
+
+// agentsOfNVIDIA has an agent divide a node's GPUs of NVIDIA's, and see them: it runs
+// with what the generator adds for them.
+func agentsOfNVIDIA(t *testing.T, recipe e2e.Recipe, p product) {
+	lib, err := standin.Build(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := nvidiaNode(t, recipe, p, "a30-4", lib, nil)
+	m.put(settings, geometries("off", boards()["a30-4"])+agentsOn)
+	m.run("systemctl restart dcm")
+	m.opened("active")
+	if r := m.useFor("[profiles.quarters]\nmig = { \"1g.6gb\" = 4 }\n", "quarters"); r.Code != 0 || !strings.Contains(r.Stdout, "applied") {
+		t.Errorf("UseFor: %+v", r)
+	}
+	if r := m.ask("Account", map[string]string{}); strings.Count(r.Stdout, `"1g.6gb/1g.6gb`) == 0 && strings.Count(r.Stdout, "1g.6gb") < 16 {
+		t.Errorf("the account does not show the instances: %s", r.Stdout)
+	}
+	devices := m.show("dcm-agent.service", "DeviceAllow", "DropInPaths")
+	t.Log(devices)
+	if !strings.Contains(devices["DropInPaths"], "/dcm-agent.service.d/50-dcm.conf") || !strings.Contains(m.run("systemctl cat dcm-agent"), "DeviceAllow=char-195 rw") {
+		t.Errorf("dcm-agent.service has %s", devices)
+	}
+}
+
+func (m machine) agentSocket() string {
+	m.t.Helper()
+	return fmt.Sprintf("/proc/%d/root%s", m.process(), agentsSocket)
+}
+
+// process is one of the container's, as it is numbered out here: by it its files are
+// reached, sockets too.
+func (m machine) process() int32 {
+	m.t.Helper()
+	conn, err := net.Dial("unix", m.Shared("agent.sock"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer conn.Close()
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	var peer *unix.Ucred
+	var failed error
+	err = raw.Control(func(fd uintptr) { peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err != nil || failed != nil {
+		m.t.Fatal(err, failed)
+	}
+	return peer.Pid
+}

@@ -1,0 +1,412 @@
+package e2e_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"dcm/internal/engine/runstate"
+)
+
+// probe prints how many render nodes it can open and where it runs, and ends with 7.
+const probe = `#!/bin/sh
+n=0
+for node in /dev/dri/renderD*; do
+	case $( (exec 3<>"$node") 2>&1) in *"No such device"*) n=$((n+1)) ;; esac
+done
+group=$(sed -n 's/^0:://p' /proc/self/cgroup)
+echo "$n of $MINE in $group"
+exit 7
+`
+
+// ada runs a command as a user of that name.
+const ada = "setpriv --reuid=ada --regid=ada --init-groups "
+
+// leasesGiven begins with six partitions reserved of 64.
+func leasesGiven(m machine) {
+	m.put("/usr/local/bin/probe", probe)
+	m.run("chmod 755 /usr/local/bin/probe; useradd --create-home ada")
+	if r := m.try(ada + "dcm run -- probe"); r.Code != 1 || !strings.Contains(r.Stderr, "members of the group dcm") {
+		m.t.Errorf("somebody without leave: %d, %s", r.Code, r.Stderr)
+	}
+	m.run("usermod --append --groups dcm ada")
+	r := m.try(ada + "env MINE=hers dcm run -n 2 --time 1h -- probe")
+	if uid := strings.TrimSpace(m.run("id -u ada")); r.Code != 7 || !strings.Contains(r.Stdout, "2 of hers in /dcm.slice/dcm-lease-"+uid) {
+		m.t.Errorf("a user's lease: %d, %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	m.run("chmod 600 /dev/kfd")
+	if r := m.try(ada + "dcm run -- probe"); r.Code != 1 || !strings.Contains(r.Stderr, "may not open /dev/kfd") {
+		m.t.Errorf("somebody whom the mode keeps out: %d, %s", r.Code, r.Stderr)
+	}
+	m.run("chmod 666 /dev/kfd")
+	if r := m.try("timeout 60 " + ada + "dcm run --time 1s -- sleep infinity"); r.Code != 143 {
+		m.t.Errorf("a lease of a second ends with %d, %s", r.Code, r.Stderr)
+	}
+	if r := m.try("systemd-run --quiet --wait --pipe -p IPAddressDeny=any -p TasksMax=77 -- dcm run -- cat /proc/self/cgroup"); r.Code != 0 || !strings.Contains(r.Stderr, "not taken over: IPAddressDeny= of run-") {
+		m.t.Errorf("what is left behind is told as %d, %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	// Its terminal, limits and environment are the caller's.
+	if got := m.run(`ulimit -n 77; MINE=hers script -qec 'dcm run -- sh -c "tty; ulimit -n; echo \$MINE" 2>/dev/null' /dev/null`); !strings.HasPrefix(got, "/dev/pts/") || !strings.HasSuffix(strings.Join(strings.Fields(got), " "), " 77 hers") {
+		m.t.Errorf("in a terminal a lease has %q", got)
+	}
+	if got := m.run(ada + "dcm run --gpus 1 --dry-run"); !strings.Contains(got, "all of 0000:") {
+		m.t.Errorf("a dry run says %s", got)
+	}
+}
+
+// lent begins two leases that last, and returns their units.
+func (m machine) lent() (hers, roots string) {
+	m.t.Helper()
+	m.run("rm -f /tmp/hers /run/roots; setsid " + ada + `dcm run -n 3 -- sh -c 'echo held >/tmp/hers; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
+	m.await("/tmp/hers", "held")
+	m.run(`setsid dcm run --exclusive -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
+	m.await("/run/roots", "held")
+	scope := func(kind string) string {
+		return strings.TrimSpace(m.run("systemctl list-units --plain --no-legend 'dcm-" + kind + "-*.scope' | cut -d' ' -f1"))
+	}
+	return scope("lease"), scope("exclusive")
+}
+
+// allowed lists the render nodes that a unit may open.
+func (m machine) allowed(unit string) []string {
+	m.t.Helper()
+	return strings.Fields(m.run("systemctl show -P DeviceAllow " + unit + " | tr ' ' '\\n' | grep -o '/dev/dri/renderD[0-9]*'"))
+}
+
+// kept checks that three services and two leases have what they asked for, and that nobody
+// else opens it, root and containers neither. Of each GPU's partitions there are so many.
+func (m machine) kept(hers, roots string, parts int) func(when string) {
+	m.t.Helper()
+	mine, exclusive := m.allowed(hers), m.allowed(roots)
+	return func(when string) {
+		m.t.Helper()
+		for _, c := range []struct {
+			unit  string
+			nodes []string
+			want  string
+		}{
+			{hers, mine, "yes yes yes"}, {hers, exclusive, "no"}, {hers, m.mine("alpha"), "no no"}, {"alpha.service", mine, "no no no"},
+			{roots, exclusive, "yes"}, {roots, mine, "no no no"}, {"", exclusive, "no"}, {"", mine, "yes yes yes"}, {"gpuagent.service", exclusive, "no"},
+			{"container", exclusive, "no"}, {"container", mine, "yes yes yes"},
+		} {
+			if got := m.opens(c.unit, c.nodes...); got != c.want {
+				m.t.Errorf("%s, %q opens %s: %s, want %s", when, c.unit, c.nodes, got, c.want)
+			}
+		}
+		r := m.try(fmt.Sprintf("dcm run -n %d -- true", parts-9))
+		if r.Code != 75 || !strings.Contains(r.Stderr, fmt.Sprintf("%d of %d are free", parts-10, parts)) || !strings.Contains(r.Stderr, hers) || !strings.Contains(r.Stderr, "alpha.service") {
+			m.t.Errorf("%s, more than there is: %d, %s", when, r.Code, r.Stderr)
+		}
+		if list := m.run("dcm partitions"); strings.Count(list, hers) != 3 || strings.Count(list, roots) != 1 {
+			m.t.Errorf("%s, dcm partitions:\n%s", when, list)
+		}
+	}
+}
+
+// heldThrough has a node partitioned twice with three services and two leases on it, and in
+// each profile everything killed; and at last it is rebooted.
+func heldThrough(m machine) {
+	services := []string{"alpha.service", "beta@1.service", "gamma.service"}
+	const end = "systemctl stop 'dcm-*.scope'"
+	for i, s := range []struct {
+		profile string
+		parts   int
+	}{{"cpx-fast", 64}, {"qpx-fast", 32}, {"cpx-fast", 64}} {
+		if i > 0 {
+			before := m.units(services...)
+			m.reserve(s.profile, 3)
+			if r := m.try("dcm apply"); r.Code == 0 || !strings.Contains(r.Stderr, "a lease of ada") {
+				m.t.Errorf("a repartition with leases: %d, %s", r.Code, r.Stderr)
+			}
+			m.untouched(before)
+			m.run(end + "; dcm apply")
+			m.bounced(before)
+		}
+		hers, roots := m.lent()
+		check := m.kept(hers, roots, s.parts)
+		// logind does not come back to a bus that was killed by itself, and a reboot waits for it.
+		m.run(`for unit in dcm dcm-apply dcm-reserve dcm-guard systemd-journald dbus; do systemctl kill --signal=KILL $unit || :; done; systemctl daemon-reexec; systemctl restart dcm; systemctl try-restart systemd-logind`)
+		check("in " + s.profile + ", after a kill of everything and a daemon-reexec")
+		m.confinedTo(2, 3, m.allowed(roots)...)
+	}
+	m.reboot()
+	m.run("systemctl is-active dcm " + strings.Join(services, " "))
+	m.confinedTo(2, 3)
+	if r := m.try("dcm run -n 58 --dry-run"); r.Code != 0 {
+		m.t.Errorf("after a reboot what was leased is not free: %s", r.Stderr)
+	}
+	hers, roots := m.lent()
+	m.kept(hers, roots, 64)("after a reboot")
+	m.run(end)
+}
+
+func leasesLast(m machine) {
+	hers, roots := m.lent()
+	exclusive := m.allowed(roots)
+	check := m.kept(hers, roots, 64)
+	check("at first")
+	if text := m.run("dcm topology"); strings.Count(text, hers) != 3 || !strings.Contains(text, "NUMA node 1") {
+		m.t.Errorf("dcm topology:\n%s", text)
+	}
+	m.reserve("qpx-fast", 3)
+	if r := m.try("dcm apply"); r.Code == 0 || !strings.Contains(r.Stderr, "a lease of ada") {
+		m.t.Errorf("a repartition with leases: %d, %s", r.Code, r.Stderr)
+	}
+	m.reserve("cpx-fast", 3)
+	m.run("dcm apply")
+	check("after a repartition that was refused")
+	if r := m.try(ada + "dcm release " + roots); r.Code != 1 || !strings.Contains(r.Stderr, "the lease of user 0") {
+		m.t.Errorf("she releases root's: %d, %s", r.Code, r.Stderr)
+	}
+	// Who waits is served when the last has ended, the one by a kill.
+	m.run("timeout 60 dcm run -n 58 --wait -- true & waits=$!\n" + ada + "dcm release " + hers + "\nsystemctl kill --signal=KILL " + roots + "\nwait $waits")
+	m.run("timeout 60 sh -c 'until (exec 3<>" + exclusive[0] + ") 2>&1 | grep -q \"No such device\"; do systemctl show dcm >/dev/null; done'")
+	// A scope whose last process has ended is gone when systemd has heard of it.
+	if r := m.try("timeout 60 sh -c 'while systemctl list-units --plain --no-legend \"dcm-*.scope\" | grep -q .; do :; done'"); r.Code != 0 {
+		m.t.Errorf("leases are left:\n%s", m.run("systemctl list-units --plain --no-legend 'dcm-*.scope'"))
+	}
+	whenIdle(m)
+	reservedBehindLeases(m)
+	inLine(m)
+	queueShown(m)
+	drainedAroundWaiters(m)
+}
+
+// queueShown: what cannot be is refused immediately, root does not wait for users, and who
+// waits is listed, and can be removed.
+func queueShown(m machine) {
+	r := m.try(ada + "dcm run -n 64 --wait -- true")
+	if r.Code != 69 || !strings.Contains(r.Stderr, "64 partitions requested, but at most 58 of 64 can be leased; reserved: alpha 2, beta-1 3, gamma 1") {
+		m.t.Errorf("more than is not reserved: %d, %s", r.Code, r.Stderr)
+	}
+	m.run(`rm -f /run/roots; setsid dcm run -n 8 -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
+	m.await("/run/roots", "held")
+	m.run("setsid " + ada + "dcm run -n 58 --wait --time 2h -- true >/run/ada 2>&1 </dev/null & echo $! >/run/pid.ada; " + queued(1))
+	m.run("dcm run -n 40 -- true; dcm run --wait -- true")
+	if r := m.try(ada + "dcm run -- true"); r.Code != 75 || !strings.Contains(r.Stderr, "an earlier request in the queue would start later") {
+		m.t.Errorf("a request without an end after one that waits: %d, %s", r.Code, r.Stderr)
+	}
+	m.run(ada + "dcm run --time 10m -- true")
+	m.await("/run/ada", "waiting at position 1 of 1 in the queue: 58 partitions asked for, but 50 of 64 are free")
+	id := strings.TrimSpace(m.run("cat /run/pid.ada"))
+	if list := m.run(ada + "dcm queue"); strings.Join(strings.Fields(list)[:13], " ") != "POSITION ID USER SIZE TIME WAITING REASON 1 "+id+" ada 58 partitions 2h0m0s" {
+		m.t.Errorf("dcm queue:\n%s", list)
+	}
+	for _, command := range []string{"dcm queue --json", "dcm status --json", "busctl call org.deviceconfig.Manager1 /org/deviceconfig/Manager1 org.deviceconfig.Manager1 Queue | sed 's/\\\\//g'"} {
+		if text := strings.Join(strings.Fields(m.try(command).Stdout), ""); !strings.Contains(text, `"id":`+id+`,`) || !strings.Contains(text, `"user":"ada","partitions":58`) {
+			m.t.Errorf("%s: %s", command, text)
+		}
+	}
+	if text := m.try("dcm status").Stdout; !strings.Contains(text, "1 request waits for a lease; see 'dcm queue'") {
+		m.t.Errorf("dcm status:\n%s", text)
+	}
+	m.run("setsid dcm run -n 58 --wait -- true >/dev/null 2>&1 </dev/null & echo $! >/run/pid.root; " + queued(2))
+	if r := m.try(ada + "dcm queue --remove $(cat /run/pid.root)"); r.Code != 1 || !strings.Contains(r.Stderr, "only that user and root can remove it") {
+		m.t.Errorf("she removes root's: %d, %s", r.Code, r.Stderr)
+	}
+	m.run("dcm queue --remove " + id)
+	m.await("/run/ada", "the request was removed from the queue by user 0")
+	m.run("dcm queue --remove $(cat /run/pid.root); " + queued(0) + "; systemctl stop 'dcm-lease-*.scope'")
+}
+
+// drainedAroundWaiters: a drain and a process in a lease that requests another one do not
+// wait for each other.
+func drainedAroundWaiters(m machine) {
+	for _, s := range []struct{ name, script, code string }{
+		{"what it has", "exec dcm run --wait -- sh -c 'echo 0 >/run/code'", "0"}, // as after a daemon that has ended before it answered
+		{"more, alone", "exec dcm run -n 2 --wait -- sh -c 'echo 0 >/run/code'", "0"},
+		{"more, with others", "dcm run -n 2 --wait -- true; echo $? >/run/code", "75"},
+	} {
+		m.put("/run/inner", s.script+"\n")
+		m.run(`rm -f /run/code /run/idle /run/go /run/roots; mkfifo /run/go; setsid dcm run -- sh -c 'echo held >/run/roots; read go </run/go; . /run/inner' >/run/outer 2>&1 </dev/null &`)
+		m.await("/run/roots", "held")
+		m.run("setsid dcm apply --when-idle >/run/idle 2>&1 </dev/null &")
+		m.await("/run/idle", "Waiting for the end of dcm-lease-0-")
+		m.run("echo >/run/go")
+		m.await("/run/code", s.code)
+		m.await("/run/idle", "is on the GPUs")
+		m.run("while systemctl list-units --plain --no-legend 'dcm-*.scope' | grep -q .; do :; done")
+	}
+}
+
+// reservedBehindLeases: nobody is stopped for a reservation that has to wait for a lease.
+func reservedBehindLeases(m machine) {
+	m.run(`rm -f /run/roots; setsid dcm run -n 58 --wait -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
+	m.await("/run/roots", "held")
+	before := m.units("alpha.service", "beta@1.service")
+	m.reserve("cpx-fast", 4)
+	if r := m.try("dcm apply"); r.Code == 0 || !strings.Contains(r.Stderr, "and there are 6; leases have the others: dcm-lease-0-") {
+		m.t.Errorf("more is reserved than leases leave: %d, %s", r.Code, r.Stderr)
+	}
+	m.untouched(before)
+	m.run("systemctl stop 'dcm-lease-*.scope'; until [ -e /dev/dcm/beta-1/render3 ]; do systemctl show dcm >/dev/null; done")
+	m.untouched(map[string]string{"alpha.service": before["alpha.service"]})
+	m.reserve("cpx-fast", 3)
+	m.run("dcm apply")
+	m.confinedTo(2, 3)
+}
+
+// queued waits until so many requests are in the queue.
+func queued(n int) string {
+	return fmt.Sprintf("timeout 60 sh -c 'until [ $(dcm queue | grep -c partition) = %d ]; do :; done'", n)
+}
+
+// inLine: who waits is served in order, but for those who have been killed; and a daemon
+// that is started anew is asked anew, and keeps the order.
+func inLine(m machine) {
+	hold := func() {
+		m.run(`rm -f /run/roots /run/served; setsid dcm run -n 58 --wait -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
+		m.await("/run/roots", "held")
+	}
+	wait := func(name string, n int) {
+		m.run("setsid dcm run -n 58 --wait -- sh -c 'echo " + name + " >>/run/served' >/run/" + name + " 2>&1 </dev/null & echo $! >/run/pid." + name +
+			"; " + queued(n))
+	}
+	hold()
+	for i, name := range []string{"first", "second", "third"} {
+		wait(name, i+1)
+	}
+	m.run("kill -KILL $(cat /run/pid.first) && " + queued(2) + " && systemctl stop 'dcm-lease-*.scope'")
+	m.await("/run/served", "second\nthird")
+	if served := m.run("cat /run/served"); served != "second\nthird" {
+		m.t.Errorf("served are %q, and the first was killed", served)
+	}
+	hold()
+	for i, name := range []string{"fourth", "fifth", "sixth"} {
+		wait(name, i+1)
+	}
+	m.run("systemctl restart dcm")
+	m.await("/run/fourth", "waiting until it is back")
+	m.run(queued(3) + "; systemctl stop 'dcm-lease-*.scope'")
+	m.await("/run/served", "fourth\nfifth\nsixth")
+}
+
+// whenIdle: a repartition that waits for a lease has no other one given, and goes on with
+// its end.
+func whenIdle(m machine) {
+	m.run(`rm -f /run/roots; setsid dcm run -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
+	m.await("/run/roots", "held")
+	before := m.listed()
+	const wait = "rm -f /run/idle; setsid dcm apply qpx-fast --when-idle >/run/idle 2>&1 </dev/null & echo $! >/run/idle.pid"
+	m.run(wait)
+	m.await("/run/idle", "Waiting for the end of dcm-lease-0-")
+	if r := m.try("dcm run -- true"); r.Code != 75 || !strings.Contains(r.Stderr, "no new ones are given: dcm apply qpx-fast --when-idle, by root") {
+		m.t.Errorf("a lease while somebody waits for them to end: %d, %s", r.Code, r.Stderr)
+	}
+	if text := m.try("dcm status").Stdout; !strings.Contains(text, "waits for the end of all leases (dcm-lease-0-") {
+		m.t.Errorf("dcm status:\n%s", text)
+	}
+	m.run("systemctl restart dcm; kill -TERM $(cat /run/idle.pid)")
+	m.await("/run/idle", "not waited for any longer")
+	m.run("dcm run -- true")
+	if now := m.listed(); now != before {
+		m.t.Errorf("a wait that was interrupted has left %s", now)
+	}
+	m.run(wait)
+	m.await("/run/idle", "Waiting")
+	m.run("systemctl stop 'dcm-lease-*.scope'")
+	m.await("/run/idle", "is on the GPUs")
+	if now := m.listed(); now == before {
+		m.t.Errorf("the leases have ended, and the GPUs have %s", now)
+	}
+	m.run("dcm apply --clear")
+}
+
+// listed are the modes that the last run has left.
+func (m machine) listed() string {
+	m.t.Helper()
+	return fmt.Sprint(decode[runstate.Partitions](m, "partitions.json").Modes)
+}
+
+// limitsKept needs the kernel's controllers to see limits in force. Where it has none to
+// give, files stand in for those that it would show the daemon, and what PID 1 makes of
+// them is seen alone.
+func limitsKept(m machine) {
+	m.put("/etc/systemd/system/limited.slice", "[Slice]\nMemoryMax=512M\nTasksMax=200\n")
+	m.run("systemctl daemon-reload; systemctl start limited.slice")
+	controllers := strings.Fields(m.run("cat /sys/fs/cgroup/cgroup.controllers"))
+	real := slices.Contains(controllers, "memory") && slices.Contains(controllers, "pids")
+	if !real {
+		m.t.Logf("that the kernel holds a lease to its limits is NOT seen: cgroup2 has the controllers %q here, "+
+			"and memory and pids are not among them while the host has them in hierarchies of version 1 (its /proc/cgroups)", controllers)
+		for file, text := range map[string]string{"memory.max": "536870912", "pids.max": "200", "io.max": "8:0 rbps=1024"} {
+			m.put("/run/limits/"+file, text+"\n")
+		}
+		m.put("/run/systemd/system/dcm.service.d/limits.conf", "[Service]\nBindReadOnlyPaths=/run/limits:/sys/fs/cgroup/limited.slice\n")
+		m.run("systemctl daemon-reload; systemctl restart dcm")
+	}
+	m.put("/run/show-limits", `group=$(sed -n "s/^0:://p" /proc/self/cgroup); systemctl show --property=MemoryMax,TasksMax "${group##*/}"; cat /sys/fs/cgroup$group/memory.max /sys/fs/cgroup$group/pids.max 2>&1`)
+	r := m.try("systemd-run --quiet --scope --slice=limited.slice dcm run -- sh /run/show-limits")
+	if !strings.Contains(r.Stdout, "MemoryMax=536870912") || !strings.Contains(r.Stdout, "TasksMax=200") {
+		m.t.Errorf("left was a slice with limits, and the lease has %s%s", r.Stdout, r.Stderr)
+	}
+	if real && !strings.HasSuffix(strings.TrimSpace(r.Stdout), "536870912\n200") {
+		m.t.Errorf("the kernel holds the lease to %s", r.Stdout)
+	}
+	if !real && !strings.Contains(r.Stderr, "not taken over: io.max of limited.slice") {
+		m.t.Errorf("of what is not taken over dcm run says %s", r.Stderr)
+	}
+	m.run("rm -rf /run/systemd/system/dcm.service.d/limits.conf; systemctl daemon-reload; systemctl restart dcm; systemctl stop limited.slice")
+}
+
+// shared: of two that share no third is let in, by a service or by a lease.
+func shared(m machine) {
+	const uncapped = "shared, not capped: this kernel has no dmem controller"
+	m.put("/etc/systemd/system/notebook@.service", holder)
+	m.put(settings, fmt.Sprintf(reserving, "cpx-fast", 3)+"[[reservation]]\nunit = \"notebook@\"\npartitions = 1\nshare = 2\n[leases]\nshares = 2\nmax-per-user = 2\n")
+	m.run("systemctl daemon-reload; dcm apply; systemctl start notebook@1 notebook@2")
+	if r := m.try("systemctl start notebook@3"); r.Code == 0 {
+		m.t.Error("a third shares what is for two")
+	}
+	if log := m.run("journalctl --sync; journalctl -o cat -u notebook@3"); !strings.Contains(log, "share = 2, and there are notebook@1.service, notebook@2.service already") {
+		m.t.Errorf("told of the third is:\n%s", log)
+	}
+	if log := m.run("journalctl -o cat -u notebook@1"); !strings.Contains(log, uncapped) {
+		m.t.Errorf("told of the first is:\n%s", log)
+	}
+	if text := m.try("dcm status").Stdout; !strings.Contains(text, "reservation notebook is "+uncapped) {
+		m.t.Errorf("dcm status:\n%s", text)
+	}
+	mine := m.mine("notebook")
+	for _, unit := range []string{"notebook@1.service", "notebook@2.service"} {
+		if got := m.opens(unit, mine[0], m.mine("alpha")[0]); got != "yes no" {
+			m.t.Errorf("%s opens its own and alpha's: %s", unit, got)
+		}
+	}
+	if list := m.run("dcm partitions"); !strings.Contains(list, "notebook@1.service notebook@2.service") {
+		m.t.Errorf("dcm partitions:\n%s", list)
+	}
+	m.run("systemctl stop notebook@1; systemctl reset-failed notebook@3; systemctl start notebook@3")
+
+	for _, name := range []string{"one", "two"} {
+		m.run("rm -f /run/" + name + "; setsid dcm run --share 2 -- sh -c 'echo held >/run/" + name + "; exec sleep infinity' >/run/" + name + ".told 2>&1 </dev/null &")
+		m.await("/run/"+name, "held")
+		if told := m.run("cat /run/" + name + ".told"); !strings.Contains(told, uncapped) {
+			m.t.Errorf("a lease that shares is told %s", told)
+		}
+	}
+	scopes := strings.Fields(m.run("systemctl list-units --plain --no-legend 'dcm-share2-*.scope' | cut -d' ' -f1"))
+	if len(scopes) != 2 || strings.Join(m.allowed(scopes[0]), " ") != strings.Join(m.allowed(scopes[1]), " ") {
+		m.t.Errorf("the leases %s are not of one partition", scopes)
+	}
+	third := m.run("dcm run --share 2 --dry-run | tail -1")
+	if list := m.run("dcm partitions | grep -F " + strings.TrimSpace(third)); strings.Contains(list, "dcm-share2") {
+		m.t.Errorf("a third would share with two: %s", list)
+	}
+	if r := m.try("dcm run --share 3 -- true"); r.Code != 1 || !strings.Contains(r.Stderr, "shares = 2 in [leases]") {
+		m.t.Errorf("more than may share: %d, %s", r.Code, r.Stderr)
+	}
+	if r := m.try(ada + "dcm run -n 3 -- true"); r.Code != 69 || !strings.Contains(r.Stderr, "3 requested, but max-per-user in [leases] is 2") {
+		m.t.Errorf("more than one user may have: %d, %s", r.Code, r.Stderr)
+	}
+	// A limit is waited for.
+	m.run("rm -f /tmp/hers; setsid " + ada + "dcm run -n 2 -- sh -c 'echo held >/tmp/hers; exec sleep infinity' >/dev/null 2>&1 </dev/null &")
+	m.await("/tmp/hers", "held")
+	if r := m.try(ada + "dcm run -- true"); r.Code != 75 || !strings.Contains(r.Stderr, "1 more would exceed max-per-user in [leases] = 2: 2 in use") {
+		m.t.Errorf("more than a user may have now: %d, %s", r.Code, r.Stderr)
+	}
+	m.run("timeout 60 " + ada + "dcm run --wait -- true & waits=$!; " + queued(1) + "; systemctl stop 'dcm-lease-*.scope'; wait $waits")
+	m.run("dcm release " + scopes[0] + "; dcm release " + scopes[1] + "; systemctl stop 'notebook@*'")
+	m.reserve("cpx-fast", 3)
+	m.run("dcm apply")
+}

@@ -1,0 +1,96 @@
+package e2e_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/amdsmi/standin"
+	"dcm/internal/testkit/e2e"
+)
+
+// rocm is where AMD's packages have the library.
+const rocm = "/opt/rocm/lib/libamd_smi.so.27"
+
+// library sets the modes through libamd_smi, from the unit with its sandbox.
+func library(t *testing.T, p product) {
+	t.Parallel()
+	for _, recipe := range suites() {
+		t.Run(recipe.Suite, func(t *testing.T) {
+			t.Parallel()
+			m := install(t, recipe, p)
+			m.withLibrary("version 27.1.0")
+			m.ready()
+			m.setThroughLibrary()
+			m.toldByLibrary()
+			m.refusedByLibrary()
+			if recipe.Suite == e2e.Trixie().Suite {
+				m.throughAllModes()
+				m.libraryLies()
+			} else {
+				m.killedInASelftest()
+			}
+		})
+	}
+}
+
+// withLibrary installs the stand-in of the latest generation, on the node.
+func (m machine) withLibrary(knobs ...string) {
+	m.t.Helper()
+	lib, err := standin.Build(m.t.Context(), m.t.TempDir(), standin.Latest())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	content, err := os.ReadFile(lib)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.put(rocm, string(content))
+	m.put(rocm+".knobs", strings.Join(append(knobs, "sys /sys", "log /run/dcm/library", "litter"), "\n")+"\n")
+}
+
+func (m machine) setThroughLibrary() {
+	m.t.Helper()
+	m.run("rm -f /run/dcm/library")
+	m.put(settings, selecting("spx-fast")+"[gpu]\nbackend = \"amdsmi\"\n")
+	m.applied("spx-fast")
+	if got := m.run("sort /run/dcm/library | cut -d' ' -f2- | uniq -c | xargs"); got != "8 SPX 1" {
+		m.t.Errorf("set through the library: %s", got)
+	}
+	if run := m.lastRun(); run.Result != runstate.Applied {
+		m.t.Errorf("the run ended %s: %+v", run.Result, run.Error)
+	}
+	if got := m.run("find /tmp /var/tmp /dev/shm -name 'rocm*' -not -path '*/systemd-private-*'"); got != "" {
+		m.t.Errorf("left on the host: %s", got)
+	}
+}
+
+func (m machine) toldByLibrary() {
+	m.t.Helper()
+	if got := m.run("dcm gpus"); !strings.Contains(got, "AMD Instinct MI300X") || !strings.Contains(got, "amdsmi 27.1.0") {
+		m.t.Errorf("dcm gpus:\n%s", got)
+	}
+	if got := m.run("dcm version"); !strings.Contains(got, "amdsmi 27.1.0, "+rocm) {
+		m.t.Errorf("dcm version:\n%s", got)
+	}
+	m.run("useradd eve && chown eve /opt/rocm")
+	if r := m.try("dcm gpus"); strings.Contains(r.Stdout, "AMD Instinct") || !strings.Contains(r.Stdout+r.Stderr, "/opt/rocm, on the way to it, belongs to user") {
+		m.t.Errorf("dcm gpus with a library below a directory of eve's:\n%s%s", r.Stdout, r.Stderr)
+	}
+	m.run("chown root /opt/rocm")
+}
+
+// refusedByLibrary: a version that nobody knows sets nothing, and says why.
+func (m machine) refusedByLibrary() {
+	m.t.Helper()
+	m.put(rocm+".knobs", "version 99.0.0\nsys /sys\n")
+	before := m.modes()
+	m.put(settings, selecting("cpx-fast")+"[gpu]\nbackend = \"amdsmi\"\n")
+	m.await("/run/dcm/state.json", `libamd_smi 99.0.0 are not known`)
+	for gpu, mode := range m.modes() {
+		if before[gpu] != mode {
+			m.t.Errorf("%s went from %s to %s", gpu, before[gpu], mode)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"dcm/internal/testkit/e2e"
+	"dcm/internal/testkit/e2e/remote"
+	"dcm/internal/testkit/testdeadline"
+)
+
+// machine is a container in a test: what fails in it fails the test.
+type machine struct {
+	*e2e.Container
+	t *testing.T
+}
+
+func boot(t *testing.T, recipe e2e.Recipe, agent string, seed e2e.Seed) machine {
+	t.Helper()
+	root, err := recipe.Directory(t.Context(), t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	containerTurns.wait(t, length(t))
+	ctx, cancel := testdeadline.Context(t.Context(), patience)
+	defer cancel()
+	c, err := e2e.Boot(ctx, root, agent, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return machine{c, t}.in(t)
+}
+
+// in is the same machine in a subtest, which shows its state if it fails.
+func (m machine) in(t *testing.T) machine {
+	t.Cleanup(func() {
+		if t.Failed() {
+			ctx, cancel := testdeadline.Context(context.Background(), patience)
+			defer cancel()
+			m.Diagnose(ctx, t.Output())
+		}
+	})
+	return machine{m.Container, t}
+}
+
+// try runs a shell command, whatever its exit status.
+func (m machine) try(script string, args ...string) remote.Result {
+	m.t.Helper()
+	ctx, cancel := testdeadline.Context(m.t.Context(), patience)
+	defer cancel()
+	r, err := m.Run(ctx, append([]string{"sh", "-c", script, "sh"}, args...)...)
+	if err != nil {
+		m.t.Fatalf("%v\n%s%s", err, r.Stdout, r.Stderr)
+	}
+	return r
+}
+
+// run runs a shell command that must succeed and returns its trimmed output.
+func (m machine) run(script string, args ...string) string {
+	m.t.Helper()
+	r := m.try(script, args...)
+	if r.Code != 0 {
+		m.t.Fatalf("%s %q: exit status %d\n%s%s", script, args, r.Code, r.Stdout, r.Stderr)
+	}
+	return strings.TrimSpace(r.Stdout)
+}
+
+// await waits until a file holds all of the texts.
+func (m machine) await(file string, texts ...string) {
+	m.t.Helper()
+	ctx, cancel := testdeadline.Context(m.t.Context(), patience)
+	defer cancel()
+	if r, err := m.Run(ctx, append([]string{"e2e-agent", "await", file}, texts...)...); err != nil || r.Code != 0 {
+		m.t.Fatalf("%s never held %q: %v %s", file, texts, err, r.Stderr)
+	}
+}
+
+func (m machine) put(path, content string) {
+	m.t.Helper()
+	ctx, cancel := testdeadline.Context(m.t.Context(), patience)
+	defer cancel()
+	if err := m.Put(ctx, path, []byte(content), 0o644); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m machine) reboot() {
+	m.t.Helper()
+	ctx, cancel := testdeadline.Context(m.t.Context(), patience)
+	defer cancel()
+	if err := m.Reboot(ctx); err != nil {
+		m.t.Fatalf("%v\n%s", err, m.Console())
+	}
+}
+
+// show returns properties of a unit, see systemctl(1).
+func (m machine) show(unit string, properties ...string) map[string]string {
+	m.t.Helper()
+	text := m.run(`systemctl show --property="$2" -- "$1"`, unit, strings.Join(properties, ","))
+	values := make(map[string]string)
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		values[key] = value
+	}
+	return values
+}
+
+// rested returns when the jobs of units that are under way have had their end, whatever
+// that is: who restarts dcm-apply.service does not wait for those that come behind it.
+func (m machine) rested(units ...string) {
+	m.t.Helper()
+	m.run("systemd-run --quiet --wait --property=After='" + strings.Join(units, " ") + "' true")
+}
+
+// units tells the state of each unit in one line, with the process that runs it:
+// equal before and after means that nothing has happened to it.
+func (m machine) units(names ...string) map[string]string {
+	m.t.Helper()
+	states := make(map[string]string)
+	for _, name := range names {
+		p := m.show(name, "ActiveState", "SubState", "Result", "MainPID", "NRestarts")
+		states[name] = fmt.Sprintf("%s (%s) %s, pid %s, %s restarts", p["ActiveState"], p["SubState"], p["Result"], p["MainPID"], p["NRestarts"])
+	}
+	return states
+}

@@ -1,0 +1,319 @@
+package e2e_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/testkit/e2e"
+)
+
+// slicing is the file of the scenarios in which MIG devices are given away.
+const slicing = `profile = "%s"
+
+[clients]
+units = ["amd-metrics-exporter", "gpuagent"]
+
+[guard]
+observers = ["amd-metrics-exporter"]
+
+[leases]
+shares = 2
+
+[profiles.off]
+mig = "off"
+[profiles.small]
+mig = { "1g.10gb" = 7 }
+[profiles.mixed]
+mig = { "3g.40gb" = 1, "2g.20gb" = 1, "1g.10gb" = 2 }
+[profiles.split]
+mig = { "1c.4g.40gb" = 4, "3g.40gb" = 1 }
+[profiles.large]
+mig = { "7g.80gb" = 1 }
+
+[[reservation]]
+unit = "alpha"
+partitions = 2
+exclusive = true
+
+[[reservation]]
+unit = "beta@1"
+partitions = %d
+place = "spread"
+
+[[reservation]]
+unit = "notebook@"
+partitions = 1
+share = 2
+`
+
+func (m machine) slice(profile string, beta int) {
+	m.t.Helper()
+	m.put(settings, fmt.Sprintf(slicing, profile, beta))
+}
+
+// nodeless is where what has device files without a driver in place of NVIDIA's is
+// switched on, from that moment on and at every boot.
+const nodeless = "/etc/e2e/nodeless"
+
+// driverlessNVIDIA is what it takes. The stand-in of the library makes the nodes of
+// instances, as the driver's does.
+func driverlessNVIDIA() e2e.Seed {
+	return early("e2e-nvidia", "ConditionPathExists="+nodeless+"\n", "e2e-node.service e2e-devices.service", `#!/bin/sh
+gpus=$(ls -d /dev/nvidia[0-9]*)
+umount /dev/nvidia*; rm -r /dev/nvidia*
+for gpu in $gpus; do mknod -m 666 "$gpu" c 195 "${gpu#/dev/nvidia}"; done
+mknod -m 666 /dev/nvidiactl c 195 255; mknod -m 666 /dev/nvidia-modeset c 195 254
+mknod -m 666 /dev/nvidia-uvm c 510 0; mknod -m 666 /dev/nvidia-uvm-tools c 510 1
+mkdir /dev/nvidia-caps
+mknod -m 600 /dev/nvidia-caps/nvidia-cap1 c 509 1; mknod -m 666 /dev/nvidia-caps/nvidia-cap2 c 509 2
+mkdir -p /sys/fs/bpf; mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf
+`)
+}
+
+// migNodes puts real device nodes in place of the simulator's. From here on a GPU that is
+// held cannot be told, and who may open what can.
+func migNodes(m machine) {
+	for _, name := range []string{"alpha", "beta@", "notebook@"} {
+		m.put("/etc/systemd/system/"+name+".service", holder)
+	}
+	m.slice("off", 1)
+	m.run("systemctl daemon-reload; systemctl restart dcm; systemctl stop gpuagent amd-metrics-exporter")
+	m.run("touch " + nodeless + "; systemctl start e2e-nvidia; systemctl add-wants multi-user.target alpha beta@1 notebook@1")
+	m.knob("nodes /dev 509")
+	// Where nobody has made the GPUs' own the oneshot has the library do it.
+	m.run("rm /dev/nvidiactl /dev/nvidia3; systemctl restart dcm-apply dcm; systemctl start gpuagent amd-metrics-exporter alpha beta@1 notebook@1; [ -c /dev/nvidiactl -a -c /dev/nvidia3 ]")
+}
+
+// deal is who has which partitions, with their nodes.
+type deal struct {
+	runstate.Partitions
+	nodes []string // all of NVIDIA's, and those of partitions
+}
+
+func (m machine) deal() deal {
+	m.t.Helper()
+	d := deal{Partitions: decode[runstate.Partitions](m, "partitions.json")}
+	d.nodes = strings.Fields(m.run("ls -d /dev/nvidia[0-9]* /dev/nvidiactl /dev/nvidia-uvm* /dev/nvidia-caps/*"))
+	for _, p := range d.Parts {
+		d.nodes = append(d.nodes, p.Render)
+	}
+	slices.Sort(d.nodes)
+	d.nodes = slices.Compact(d.nodes)
+	return d
+}
+
+// with are the nodes that who has these partitions is to open, by name or by their own
+// node.
+func (d deal) with(partitions ...string) []string {
+	var out []string
+	for _, p := range d.Parts {
+		if slices.Contains(partitions, p.Name) || slices.Contains(partitions, p.Render) {
+			out = append(append(out, p.Render), p.Beside...)
+		}
+	}
+	return out
+}
+
+// of are the partitions of a reservation, by their own nodes.
+func (d deal) of(name string) []string {
+	var out []string
+	for _, r := range d.Reservations {
+		for _, p := range d.Parts {
+			if r.Name == name && slices.Contains(r.Partitions, p.Name) {
+				out = append(out, p.Render)
+			}
+		}
+	}
+	return out
+}
+
+// can checks of every node whether a unit's processes can open it: these, or with but
+// all but these.
+func (m machine) can(unit string, d deal, but bool, nodes []string) {
+	m.t.Helper()
+	var want, wrong []string
+	for _, node := range d.nodes {
+		want = append(want, map[bool]string{true: "yes", false: "no"}[slices.Contains(nodes, node) != but])
+	}
+	got := strings.Fields(m.opens(unit, d.nodes...))
+	for i, node := range d.nodes {
+		if i >= len(got) || got[i] != want[i] {
+			wrong = append(wrong, node+" not "+want[i])
+		}
+	}
+	if len(wrong) > 0 {
+		m.t.Errorf("%q opens of %d nodes: %s", unit, len(d.nodes), strings.Join(wrong, ", "))
+	}
+}
+
+// dealt checks that those with reservations can open theirs alone, and that what is
+// exclusive opens for nobody else.
+func (m machine) dealt(beta int) deal {
+	m.t.Helper()
+	d := m.deal()
+	alpha, shared := d.of("alpha"), d.of("notebook")
+	if len(alpha) != 2 || len(d.of("beta-1")) != beta || len(shared) != 1 {
+		m.t.Fatalf("reserved is %+v", d.Reservations)
+	}
+	m.can("alpha.service", d, false, d.with(alpha...))
+	m.can("beta@1.service", d, false, d.with(d.of("beta-1")...))
+	m.can("notebook@1.service", d, false, d.with(shared...))
+	m.can(agentUnit, d, true, alpha)
+	m.can("", d, true, alpha)
+	m.can("container", d, true, alpha)
+	m.can(exporter, d, true, nil) // an observer
+	return d
+}
+
+// wholeReserved: with MIG off a GPU is its own only partition.
+func wholeReserved(m machine) {
+	d := m.dealt(1)
+	if mine := d.of("alpha"); !strings.HasPrefix(mine[0], "/dev/nvidia") || strings.Contains(mine[0], "caps") {
+		m.t.Errorf("alpha has %s", mine)
+	}
+	m.divided("MIG off", 0)
+	if got := m.run("dcm gpus; dcm status; dcm partitions"); strings.Contains(got, "permission") {
+		m.t.Errorf("root is kept out of what is guarded, and told:\n%s", got)
+	}
+	// As the library tells of it that it is forbidden, and as it does not list it.
+	for _, how := range []string{"nodes /dev 509", "unlisted"} {
+		m.knob(how)
+		if got := m.run("dcm verify; dcm check; dcm export"); !strings.Contains(got, "All 8 GPUs are as profile off says") || !strings.Contains(strings.Join(strings.Fields(got), " "), " small yes 56 ") || strings.Count(got, "0000:") != 0 {
+			m.t.Errorf("%s: root's shell is told\n%s", how, got)
+		}
+		if r := m.try("dcm plan small"); r.Code != 2 || strings.Count(r.Stdout, "divide 0000:") != 8 {
+			m.t.Errorf("%s: exit status %d\n%s%s", how, r.Code, r.Stdout, r.Stderr)
+		}
+	}
+	m.run("systemctl stop dcm")
+	if r := m.try("dcm verify"); r.Code != 1 || !strings.Contains(r.Stderr, "dcm's daemon may be let look, and does not answer") {
+		m.t.Errorf("without the daemon: exit status %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	m.knob("")
+	m.knob("nodes /dev 509")
+	m.run("systemctl start dcm")
+}
+
+// devicesReserved: services have the devices that are made, through changes of the
+// geometry. The one in the middle is one of compute instances that share a GPU instance.
+func devicesReserved(m machine) {
+	for _, s := range []struct {
+		profile string
+		parts   int
+	}{{"small", 8 * 7}, {"split", 8 * 5}, {"mixed", 8 * 4}} {
+		had, before := m.mine("alpha"), m.units("alpha.service", "beta@1.service", "notebook@1.service", agentUnit)
+		m.slice(s.profile, 1)
+		m.run("dcm apply")
+		m.bounced(before)
+		d := m.dealt(1)
+		if now := m.mine("alpha"); len(d.Parts) != s.parts || slices.Equal(now, had) || !slices.Equal(now, d.of("alpha")) || !strings.HasPrefix(now[0], "/dev/nvidia-caps/") {
+			m.t.Errorf("%s: of %d partitions alpha has %s, and had %s", s.profile, len(d.Parts), now, had)
+		}
+		if text := m.run("cat /run/cdi/dcm.json"); !strings.Contains(text, `"reservation-alpha"`) || !strings.Contains(text, d.of("alpha")[0]) {
+			m.t.Errorf("container engines are told\n%s", text)
+		}
+	}
+	before := m.units("alpha.service", agentUnit)
+	m.slice("off", 12)
+	r := m.try("dcm apply")
+	if r.Code == 0 || !strings.Contains(r.Stderr, "15 partitions reserved (alpha 2, beta-1 12, notebook 1), and there are 8") {
+		m.t.Errorf("exit status %d, %s", r.Code, r.Stderr)
+	}
+	m.untouched(before)
+	m.slice("mixed", 3)
+	m.run("dcm apply")
+	m.untouched(before)
+	m.dealt(3)
+	m.run("systemctl start notebook@2")
+	if r := m.try("systemctl start notebook@3"); r.Code == 0 {
+		m.t.Error("a third shares what is for two")
+	}
+	m.can("notebook@2.service", m.deal(), false, m.deal().with(m.deal().of("notebook")...))
+	m.run("systemctl stop notebook@2; systemctl reset-failed notebook@3")
+}
+
+// lessee begins a lease that lasts and returns its unit.
+func (m machine) lessee(options string) string {
+	m.t.Helper()
+	m.run("rm -f /tmp/lessee; setsid dcm run " + options + ` -- sh -c 'sed "s|.*/||" /proc/self/cgroup >/tmp/lessee.new; mv /tmp/lessee.new /tmp/lessee; exec sleep infinity' >/tmp/lessee.told 2>&1 </dev/null &`)
+	m.await("/tmp/lessee", ".scope")
+	return m.run("cat /tmp/lessee")
+}
+
+// leased are the partitions that a lease has, by their own nodes.
+func (m machine) leased(d deal, unit string) []string {
+	m.t.Helper()
+	allowed := strings.Fields(m.run("systemctl show -P DeviceAllow " + unit))
+	var out []string
+	for _, p := range d.Parts {
+		if slices.Contains(allowed, p.Render) {
+			out = append(out, p.Render)
+		}
+	}
+	return out
+}
+
+// devicesLeased: leases of MIG devices are confined to them, of each kind.
+func devicesLeased(m machine) {
+	d := m.deal()
+	two, alone := m.lessee("-n 2"), m.lessee("--exclusive")
+	one, other := m.lessee("--share 2"), m.lessee("--share 2")
+	has := make(map[string][]string)
+	for unit, n := range map[string]int{two: 2, alone: 1, one: 1, other: 1} {
+		if has[unit] = m.leased(d, unit); len(has[unit]) != n {
+			m.t.Errorf("%s has %s, want %d", unit, has[unit], n)
+		}
+		m.can(unit, d, false, d.with(has[unit]...))
+	}
+	if !slices.Equal(has[one], has[other]) {
+		m.t.Errorf("who shares has %s and %s", has[one], has[other])
+	}
+	shut := append(d.of("alpha"), has[alone]...)
+	m.can("", d, true, shut)
+	m.can(agentUnit, d, true, shut)
+	if list := m.run("dcm partitions"); strings.Count(list, two) != 2 || !strings.Contains(list, one+" "+other) && !strings.Contains(list, other+" "+one) {
+		m.t.Errorf("dcm partitions:\n%s", list)
+	}
+	m.run("rm /dev/nvidia-uvm-tools")
+	if got := m.run("dcm run -- true 2>&1"); !strings.Contains(got, "/dev/nvidia-uvm-tools is not there, and will not open in the lease when it comes") {
+		m.t.Errorf("without a node that it is to have beside its own a lease is told %q", got)
+	}
+	m.run("mknod -m 666 /dev/nvidia-uvm-tools c 510 1")
+	if r := m.try("dcm run -n 30 -- true"); r.Code != 69 || !strings.Contains(r.Stderr, "of 32 can be leased; reserved: alpha") {
+		m.t.Errorf("more than there is: %d, %s", r.Code, r.Stderr)
+	}
+	before := m.units("alpha.service", agentUnit)
+	m.slice("large", 3)
+	if r := m.try("dcm apply"); r.Code == 0 || !strings.Contains(r.Stderr, "a lease of root") {
+		m.t.Errorf("a change of the geometry with leases: %d, %s", r.Code, r.Stderr)
+	}
+	m.untouched(before)
+	m.slice("mixed", 3)
+	m.run("systemctl kill --signal=KILL dcm; systemctl daemon-reexec; systemctl restart dcm")
+	m.can(two, d, false, d.with(has[two]...))
+	m.can("", d, true, shut)
+	m.run("dcm release " + two + "; systemctl kill --signal=KILL " + alone + " " + one + " " + other)
+	m.run("timeout 60 sh -c 'until (exec 3<>" + has[alone][0] + ") 2>&1 | grep -q \"No such device\"; do systemctl show dcm >/dev/null; done'")
+	m.can("", d, true, d.of("alpha"))
+}
+
+// toldByOthers: container engines are told of MIG devices by NVIDIA's own service where
+// that is installed, after each change, and else by dcm.
+func toldByOthers(m machine) {
+	const refresh = "nvidia-cdi-refresh.service"
+	m.put("/usr/lib/systemd/system/"+refresh, "[Service]\nType=oneshot\nExecStart=sh -c 'grep -c ^gi "+e2e.MIGState+" >>/run/refreshed'\n")
+	m.run("systemctl daemon-reload")
+	m.slice("large", 3)
+	m.run("dcm apply")
+	m.await("/run/refreshed", "8")
+	if got := m.run("cat /run/refreshed"); got != "8" {
+		m.t.Errorf("when it was started there were so many instances: %s", got)
+	}
+	m.run("[ ! -e /run/cdi/dcm.json ]")
+	m.run("systemctl mask " + refresh)
+	m.slice("small", 3)
+	m.run("dcm apply; grep -q 0000:df:00.0-6 /run/cdi/dcm.json")
+	m.run("rm /usr/lib/systemd/system/" + refresh + "; systemctl unmask " + refresh + "; systemctl daemon-reload")
+}

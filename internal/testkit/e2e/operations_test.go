@@ -1,0 +1,128 @@
+package e2e_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"dcm/internal/testkit/e2e"
+)
+
+const (
+	textfile = "/var/lib/prometheus/node-exporter/dcm.prom"
+	// There is neither curl nor wget, and there is bash.
+	scrape = `bash -c 'exec 3<>/dev/tcp/127.0.0.1/9100; printf "GET /metrics HTTP/1.0\r\n\r\n" >&3; cat <&3'`
+)
+
+// operations is what those see who run many hosts: in one container, in order.
+func operations(t *testing.T, p product) {
+	t.Parallel()
+	m := install(t, e2e.Monitored(), p)
+	m.run("systemctl disable --now prometheus") // only its promtool is of use
+	for _, s := range []struct {
+		name string
+		run  func(machine)
+	}{
+		{"metrics", metrics},
+		{"journal", journal},
+		{"discovery", discovery},
+		{"support", support},
+		{"foreign text", foreignText},
+		{"history", told},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			m := m.in(t)
+			m.ready()
+			s.run(m)
+		})
+	}
+	m.run("dpkg --remove dcm && ! ls -l " + textfile)
+}
+
+// metrics: a real node_exporter serves what the daemon knows.
+func metrics(m machine) {
+	// Its other collectors stumble over a simulated /sys.
+	m.put("/etc/default/prometheus-node-exporter", "ARGS=\"--collector.disable-defaults --collector.textfile\"\n")
+	m.run("systemctl restart prometheus-node-exporter")
+	m.put(settings, selecting("spx-fast"))
+	m.applied("spx-fast")
+	m.run("systemctl restart dcm") // the counters are not the daemon's own
+	// The exporter's unit counts as started before the exporter listens.
+	m.run(`bash -c 'until (: </dev/tcp/127.0.0.1/9100) 2>/dev/null; do sleep 0.1; done'`)
+	m.scraped(
+		`dcm_profile_info\{profile="spx-fast",source="`+settings+`:1"\} 1`,
+		`dcm_in_sync 1`,
+		`dcm_gpu_mode_info\{compute="SPX",gpu="0000:05:00.0",memory="NPS1",model="MI300X"\} 1`,
+		`dcm_gpu_partitions\{gpu="0000:e5:00.0"\} 1`,
+		`dcm_runs_total\{result="applied"\} 2`,
+		`dcm_runs_total\{result="failed"\} 0`,
+		`dcm_last_run_phase_seconds\{phase="stop"\} [0-9.e-]+`,
+		`dcm_last_run_phase_seconds\{phase="switch"\} [0-9.e-]+`,
+		`dcm_last_run_phase_seconds\{phase="start"\} [0-9.e-]+`,
+		`dcm_last_success_timestamp_seconds 1\.[0-9]+e\+09`,
+		`dcm_clients_not_back 0`,
+		`dcm_config_last_load_successful 1`,
+		`dcm_build_info\{goversion="go[0-9.]+",version="0.1.0"\} 1`,
+		`node_textfile_scrape_error 0`,
+	)
+	m.judged()
+	m.onlyALink()
+	m.put(settings, "profile = 7\n")
+	m.await("/run/dcm/metrics/dcm.prom", "dcm_config_last_load_successful 0", "dcm_in_sync 1")
+	m.put(settings, selecting("spx-fast")+"[metrics]\ntextfile = \"off\"\n")
+	m.run("systemctl restart dcm && ! ls -l " + textfile)
+	m.put(settings, selecting("spx-fast"))
+	m.run("systemctl restart dcm && test -f " + textfile)
+	m.run("systemctl stop dcm && ! ls -l " + textfile + " && systemctl start dcm && test -f " + textfile)
+	m.t.Logf("resident memory of the daemon: %s", m.run("grep VmRSS /proc/$(systemctl show --property=MainPID --value dcm)/status"))
+}
+
+// scraped checks that each pattern is a line of what the exporter serves.
+func (m machine) scraped(patterns ...string) {
+	m.t.Helper()
+	text := m.run(scrape)
+	if !strings.HasPrefix(text, "HTTP/1.0 200 ") {
+		m.t.Fatalf("the exporter answers %.300q", text)
+	}
+	for _, p := range patterns {
+		if !regexp.MustCompile(`(?m)^` + p + `\r?$`).MatchString(text) {
+			m.t.Errorf("no line %s", p)
+		}
+	}
+	m.t.Log(strings.Join(regexp.MustCompile(`(?m)^(dcm|node_textfile)_.*$`).FindAllString(text, -1), "\n"))
+}
+
+// onlyALink: Debian's user prometheus rules above the directory, and can put a link of
+// its own there while dcm writes. Nothing of dcm's goes that way, in the daemon's
+// sandbox either.
+func (m machine) onlyALink() {
+	m.t.Helper()
+	const dir = "/var/lib/prometheus/node-exporter"
+	if to := m.run("readlink " + textfile); to != "/run/dcm/metrics/dcm.prom" {
+		m.t.Errorf("the file is a link to %q", to)
+	}
+	// A directory of an overlay's lower layer cannot be renamed.
+	m.run("cp -a " + dir + " " + dir + ".new && rm -r " + dir + " && mv " + dir + ".new " + dir)
+	m.run("runuser -u prometheus -- mv " + dir + " " + dir + ".away && mkdir -m 0777 /opt/victim && touch /opt/victim/dcm.prom1 && chmod 0600 /opt/victim/dcm.prom1")
+	m.run("runuser -u prometheus -- ln -s /opt/victim " + dir)
+	m.run("systemctl restart dcm")
+	if got := m.run("stat -c '%n %a' /opt/victim/*"); got != "/opt/victim/dcm.prom1 600" {
+		m.t.Errorf("dcm followed the link and left %s", got)
+	}
+	if r := m.try("nsenter --mount --target $(systemctl show -P MainPID dcm) -- touch /opt/victim/new"); r.Code == 0 {
+		m.t.Error("the link makes its target writable in the sandbox of dcm.service")
+	}
+	if said := m.run("journalctl --boot --unit=dcm --grep='node-exporter: a symbolic link' --output=cat"); said == "" {
+		m.t.Error("nothing is said of the link")
+	}
+	m.run("rm " + dir + " && mv " + dir + ".away " + dir + " && touch " + dir + "/.dcm.link && rm " + textfile)
+	m.run("systemctl restart dcm && test -f " + textfile + " && ! test -e " + dir + "/.dcm.link")
+}
+
+// judged has promtool judge the file.
+func (m machine) judged() {
+	m.t.Helper()
+	if said := m.run("promtool check metrics <" + textfile + " 2>&1"); said != "" {
+		m.t.Errorf("promtool: %s", said)
+	}
+}

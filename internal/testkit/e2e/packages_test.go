@@ -1,0 +1,135 @@
+package e2e_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"dcm/internal/testkit/e2e"
+)
+
+// packages is what the packages' scripts do on a host in use.
+func packages(t *testing.T, p product) {
+	t.Parallel()
+	former, newer := formerPackages(t), buildPackages(t, "0.1.1")
+	for _, recipe := range suites() {
+		t.Run("deb on "+recipe.Suite, func(t *testing.T) {
+			t.Parallel()
+			m := install(t, recipe, product{agent: p.agent, sim: p.sim, packages: former})
+			m.ready()
+			m.put("/root/dcm.deb", string(only(t, p.packages+"/*_amd64.deb")))
+			m.takenOver("dpkg --install /root/dcm.deb </dev/null")
+			m.put("/root/newer.deb", string(only(t, newer+"/*_amd64.deb")))
+			m.upgraded("dpkg --install /root/newer.deb")
+			m.removed("dpkg --remove dcm")
+			m.run("test -e /etc/dcm/dcm.toml")
+			m.run("dpkg --purge dcm && ! test -e /etc/dcm")
+			if got := m.run("systemctl list-units --all --no-legend 'dcm*'"); got != "" {
+				t.Errorf("left of dcm after the purge: %s", got)
+			}
+		})
+	}
+	t.Run("install.sh", func(t *testing.T) {
+		t.Parallel()
+		fromSource(t, p, newer)
+	})
+	t.Run("rpm", func(t *testing.T) {
+		t.Parallel()
+		seed, err := e2e.Node("mi300x-8", p.sim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := boot(t, e2e.Trixie(), p.agent, seed)
+		m.put("/root/former.rpm", string(only(t, former+"/*.x86_64.rpm")))
+		m.put("/root/dcm.rpm", string(only(t, p.packages+"/*.x86_64.rpm")))
+		m.put("/root/newer.rpm", string(only(t, newer+"/*.x86_64.rpm")))
+		// Debian's rpm knows nothing of what dpkg has installed.
+		m.run("rpm --install --nodeps /root/former.rpm")
+		m.ready()
+		m.takenOver("rpm --upgrade --nodeps /root/dcm.rpm")
+		m.upgraded("rpm --upgrade --nodeps /root/newer.rpm")
+		m.removed("rpm --erase dcm")
+		m.run("! test -e /usr/bin/dcm && test -e /etc/dcm/dcm.toml.rpmsave && ! test -e /etc/dcm/dcm.toml")
+	})
+}
+
+// formerPackages are of before dcm.toml was `dcm use`'s to edit: it is a conffile.
+func formerPackages(t *testing.T) string {
+	t.Helper()
+	recipe, err := os.ReadFile("../../../packaging/nfpm.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const template = "dst: /usr/share/dcm/dcm.toml\n"
+	ghost := regexp.MustCompile(`    dst: /etc/dcm/dcm.toml\n    type: ghost\n    packager: rpm\n`)
+	text := strings.Replace(string(recipe), template, "dst: /usr/share/dcm/unused.toml\n", 1)
+	text = ghost.ReplaceAllString(text, "    dst: /etc/dcm/dcm.toml\n    type: config|noreplace\n")
+	if text == string(recipe) || !strings.Contains(text, "noreplace") {
+		t.Fatal("packaging/nfpm.yaml has another form than this test knows")
+	}
+	file := filepath.Join(t.TempDir(), "nfpm.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return buildPackages(t, "0.0.9", "RECIPE="+file)
+}
+
+// takenOver: an upgrade from then asks nothing, bounces no client, and what was
+// selected is the file's one line, beside all that was edited in it.
+func (m machine) takenOver(command string) {
+	m.t.Helper()
+	m.put("/etc/dcm/dcm.toml.d/zz-selected.toml", "# Written by dcm: \"dcm use\" in /etc, to stay.\nprofile = \"cpx-fast\"\n")
+	m.put(settings, "# edited\n"+selecting("spx-fast"))
+	m.applied("cpx-fast")
+	before := m.units(exporter, agentUnit, dashboard)
+	m.run(command)
+	m.untouched(before)
+	if got := m.run("cat " + settings); got != strings.TrimSpace("# edited\n"+selecting("cpx-fast")) {
+		m.t.Errorf("dcm.toml is\n%s", got)
+	}
+	if got := m.run("ls -A /etc/dcm /etc/dcm/dcm.toml.d"); strings.Contains(got, "zz-selected") || strings.Contains(got, "rpm") || strings.Contains(got, "dpkg") {
+		m.t.Errorf("there are %s", got)
+	}
+	m.run("dcm verify")
+	m.put(settings, selecting("cpx-fast"))
+}
+
+// upgraded: an upgrade keeps the selection and bounces no client; the daemon is
+// the new one.
+func (m machine) upgraded(command string) {
+	m.t.Helper()
+	before := m.units(exporter, agentUnit, dashboard)
+	modes := m.modes()
+	m.run(command)
+	m.untouched(before)
+	if got := m.run("dcm version"); !strings.Contains(got, "0.1.1") {
+		m.t.Errorf("after the upgrade: %s", got)
+	}
+	if got := m.state(); got.Program != "0.1.1" || got.Profile != "cpx-fast" {
+		m.t.Errorf("after the upgrade daemon %s keeps %q", got.Program, got.Profile)
+	}
+	for gpu, mode := range m.modes() {
+		if modes[gpu] != mode {
+			m.t.Errorf("%s was %s and is %s", gpu, modes[gpu], mode)
+		}
+	}
+}
+
+// removed: the clients go on, and nothing of dcm is loaded or failed any more.
+// Debian keeps until the purge that the units were enabled.
+func (m machine) removed(command string) {
+	m.t.Helper()
+	before := m.units(exporter, agentUnit, dashboard)
+	m.put(options, atLoadText(m.t))
+	m.run(command)
+	m.untouched(before)
+	m.run("[ ! -e " + options + " ]")
+	if got := m.run("systemctl list-units --all --no-legend 'dcm*' | grep -v 'not-found *inactive' || :"); got != "" {
+		m.t.Errorf("left of dcm: %s", got)
+	}
+	if got := m.show(agentUnit, "DropInPaths")["DropInPaths"]; got != "" {
+		m.t.Errorf("drop-ins are left: %s", got)
+	}
+}

@@ -1,0 +1,671 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/testkit/e2e"
+)
+
+// reserving is the file of the partitions' scenarios.
+const reserving = `profile = "%s"
+
+[clients]
+units = ["amd-metrics-exporter", "gpuagent"]
+
+[guard]
+observers = ["amd-metrics-exporter"]
+
+[profiles.cpx-fast]
+compute = "CPX"
+memory = "NPS1"
+[profiles.qpx-fast]
+compute = "QPX"
+memory = "NPS1"
+[profiles.spx-fast]
+compute = "SPX"
+memory = "NPS1"
+
+[[reservation]]
+unit = "alpha"
+partitions = 2
+exclusive = true
+
+[[reservation]]
+unit = "beta@1"
+partitions = %d
+place = "spread"
+
+[[reservation]]
+unit = "gamma"
+partitions = 1
+place = "link"
+exclusive = true
+`
+
+// holder is a service that does nothing with its partitions but have them.
+const holder = "[Service]\nExecStart=sleep infinity\n"
+
+// partitions is what services and users have of the partitions. Device nodes without
+// a driver tell whom the cgroups let through: ENXIO where they do, EPERM where not.
+func partitions(t *testing.T, p product) {
+	t.Parallel()
+	for _, recipe := range suites() {
+		t.Run(recipe.Suite, func(t *testing.T) {
+			t.Parallel()
+			m := installWith(t, recipe, p, driverless())
+			for _, name := range []string{"alpha", "beta@", "gamma"} {
+				m.put("/etc/systemd/system/"+name+".service", holder)
+			}
+			m.run("systemctl daemon-reload; systemctl add-wants multi-user.target alpha beta@1 gamma")
+			for _, s := range []struct {
+				name string
+				run  func(machine)
+			}{
+				{"services have what is reserved, and nothing else", reservedConfined},
+				{"after a repartition they have what there is then", reservedFollow},
+				{"a change of reservations moves those alone", reservedAlone},
+				{"what chooses is killed, fails, and is run again", reserveKilled},
+				{"what is exclusive stays closed through restarts, kills and lost lists", exclusiveStays},
+				{"a profile with too few is refused beforehand", reservedRefused},
+				{"a broken edit leaves them confined", reservedBroken},
+				{"a generator that fails leaves nothing unconfined", generatorFails},
+				{"who may has leases, confined to them", leasesGiven},
+				{"leases are for whoever asks, and however", leasesOdd},
+				{"callers are identified, and nobody else is moved", callersIdentified},
+				{"arguments of commands are hidden", commandsHidden},
+				{"a user who attacks is bounded", attacksBounded},
+				{"the daemon comes back, and no command fails", daemonComesBack},
+				{"systemd is re-executed over and over, and no request fails", reexecsOutlasted},
+				{"a lease ends with the service that it is of", leaseOfAService},
+				{"commands have the exit statuses of the manual", exitStatuses},
+				{"everybody is told how much is in use, and only who asks has it looked at", usageSeen},
+				{"leases last over kills, and are waited for", leasesLast},
+				{"who has opened what is exclusive before is named", exclusiveNamed},
+				{"a lease has the limits of the slice that its process left", limitsKept},
+				{"the slice that they are in is stopped", sliceStopped},
+				{"services and leases have theirs through repartitions, kills and a reboot", heldThrough},
+				{"those who share are so many, and are told what is not capped", shared},
+				{"a reservation that is gone lets its unit go", reservedReleased},
+				{"an administrator's word, and removal, take the guard out", guardOff},
+			} {
+				t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) })
+			}
+		})
+	}
+}
+
+// driverless lays over a node device files without a driver, in place of the simulator's,
+// which are no devices; at every boot, and before anything of dcm's.
+func driverless() e2e.Seed {
+	seed := early("e2e-devices", "", "e2e-node.service", `#!/bin/sh
+umount /dev/dri; umount /dev/kfd; rm -f /dev/kfd; mknod -m 666 /dev/kfd c 511 0
+for i in $(seq 128 191); do mknod -m 666 /dev/dri/renderD$i c 226 $i; mknod -m 666 /dev/dri/card$((i-128)) c 226 $((i-128)); done
+mkdir -p /sys/fs/bpf; mount -t bpf bpf /sys/fs/bpf
+`)
+	seed["/usr/local/bin/gpu-client"] = e2e.File{Content: []byte("#!/bin/sh\nexec sleep infinity\n"), Mode: 0o755}
+	return seed
+}
+
+// early has a script executed at every boot, before anything of dcm's, for who looks from
+// a container too who may open which device. condition is a line of its unit's, or "".
+func early(name, condition, after, script string) e2e.Seed {
+	return e2e.Seed{
+		e2e.DevicePrograms:             {},
+		"/usr/local/lib/e2e-container": contained(),
+		"/usr/local/lib/" + name:       {Mode: 0o755, Content: []byte(script)},
+		"/etc/systemd/system/" + name + ".service": {Content: []byte(`[Unit]
+DefaultDependencies=no
+` + condition + `Requires=e2e-node.service
+After=` + after + `
+Before=sysinit.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/local/lib/` + name + `
+`)},
+		"/etc/systemd/system/sysinit.target.wants/" + name + ".service": {Link: "../" + name + ".service"},
+	}
+}
+
+// contained is a program in a container that is confined by nothing and opens nodes of
+// its own making, of the numbers that those have which are named.
+func contained() e2e.File {
+	return e2e.File{Mode: 0o755, Content: []byte(`#!/bin/sh
+[ "$(cat /proc/1/comm)" != systemd ] || exec systemd-run --quiet --pipe --wait --collect --slice=machine.slice --property=Delegate=yes unshare --mount --mount-proc --uts --ipc --net --pid --fork --cgroup "$0" $(stat --format='0x%t 0x%T' "$@")
+mount -t tmpfs none /run
+while [ $# -gt 0 ]; do
+	mknod /run/node c "$1" "$2"
+	case $( (exec 3<>/run/node) 2>&1) in
+	*"No such device"*) echo yes ;;
+	*"not permitted"*) echo no ;;
+	*) echo "?" ;;
+	esac
+	rm /run/node
+	shift 2
+done
+`)}
+}
+
+// opens tells how the opening of each node ends for a process of a unit, "" being a
+// shell of root's and "container" one in namespaces of its own.
+func (m machine) opens(unit string, nodes ...string) string {
+	m.t.Helper()
+	if unit == "container" {
+		return strings.Join(strings.Fields(m.run(`/usr/local/lib/e2e-container "$@"`, nodes...)), " ")
+	}
+	out := m.run(`[ -z "$1" ] || echo $$ >"/sys/fs/cgroup$(systemctl show -P ControlGroup "$1")/cgroup.procs"; shift
+		for node; do
+			case $( (exec 3<>"$node") 2>&1) in
+			*"No such device"*) echo yes ;;
+			*"not permitted"*) echo no ;;
+			*) echo "?" ;;
+			esac
+		done`, append([]string{unit}, nodes...)...)
+	return strings.Join(strings.Fields(out), " ")
+}
+
+// grabs has a user open nodes over and over, until the function that it returns is called,
+// which returns the nodes that opened.
+func (m machine) grabs(nodes ...string) func() []string {
+	m.t.Helper()
+	m.run(`rm -f /run/grabbed; touch /run/grabbed; chown nobody /run/grabbed
+		systemd-run --quiet --collect --unit=grabber --property=User=nobody e2e-agent grab /run/grabbed "$@"`, nodes...)
+	m.await("/run/grabbed", "ready")
+	return func() []string {
+		m.t.Helper()
+		m.run("systemctl stop grabber")
+		m.await("/run/grabbed", "rounds")
+		return slices.DeleteFunc(strings.Fields(m.run("grep ^/dev /run/grabbed || :")), func(word string) bool { return word == "" })
+	}
+}
+
+// mine lists where the links of a reservation lead.
+func (m machine) mine(name string) []string {
+	m.t.Helper()
+	return strings.Fields(m.run(`for link in /dev/dcm/"$1"/render*; do readlink "$link"; done`, name))
+}
+
+func (m machine) reserve(profile string, beta int) {
+	m.t.Helper()
+	m.put(settings, fmt.Sprintf(reserving, profile, beta))
+}
+
+// confinedTo checks that the three services can open their own partitions alone, and
+// that nobody else can open alpha's and gamma's; leased is what somebody else has alone.
+func (m machine) confinedTo(alpha, beta int, leased ...string) {
+	m.t.Helper()
+	a, b := m.mine("alpha"), m.mine("beta-1")
+	c := m.mine("gamma")
+	if len(a) != alpha || len(b) != beta || len(c) != 1 {
+		m.t.Fatalf("alpha has %s, beta@1 %s and gamma %s, want %d, %d and 1", a, b, c, alpha, beta)
+	}
+	free := m.run(`for i in $(seq 128 191); do echo /dev/dri/renderD$i; done | grep -vxF "$1" | head -1`, strings.Join(slices.Concat(a, b, c, leased), "\n"))
+	yes, no := strings.Repeat("yes ", 64), strings.Repeat("no ", 64)
+	for _, o := range []struct {
+		unit  string
+		nodes []string
+		want  string
+	}{
+		{"alpha.service", a, yes}, {"alpha.service", b, no}, {"alpha.service", []string{free}, no}, {"alpha.service", []string{"/dev/kfd"}, yes},
+		{"beta@1.service", b, yes}, {"beta@1.service", a, no},
+		{"gamma.service", c, yes}, {"gamma.service", a, no}, {"gamma.service", b, no}, {"alpha.service", c, no}, {"beta@1.service", c, no},
+		{"gpuagent.service", a, no}, {"gpuagent.service", b, yes}, {"gpuagent.service", []string{free}, yes}, {"gpuagent.service", c, no},
+		{"", a, no}, {"", b, yes}, {"", c, no},
+		{exporter, slices.Concat(a, b, c, []string{free}), yes}, // an observer
+		{"container", slices.Concat(a, c), no}, {"container", slices.Concat(b, []string{free}), yes},
+	} {
+		want := strings.Join(strings.Fields(o.want)[:len(o.nodes)], " ")
+		if got := m.opens(o.unit, o.nodes...); got != want {
+			m.t.Errorf("%q opens %s: %s, want %s", o.unit, o.nodes, got, want)
+		}
+	}
+}
+
+func reservedConfined(m machine) {
+	m.reserve("cpx-fast", 1)
+	m.run("systemctl restart dcm")
+	// What is reserved exclusively is so before its unit was ever started.
+	m.await("/run/dcm/guard.json", `"loaded": true`)
+	if got := m.opens("", m.mine("alpha")...); got != "no no" {
+		m.t.Errorf("before alpha is up root's shell opens: %s", got)
+	}
+	m.run("systemctl start alpha beta@1 gamma; systemctl restart amd-metrics-exporter")
+	m.confinedTo(2, 1)
+	if got := m.show("alpha.service", "Slice")["Slice"]; got != "dcm-alpha.slice" {
+		m.t.Errorf("alpha runs in %s", got)
+	}
+	p := decode[runstate.Partitions](m, "partitions.json")
+	if len(p.Parts) != 64 || len(p.Reservations) != 3 {
+		m.t.Errorf("listed are %d partitions and %+v", len(p.Parts), p.Reservations)
+	}
+	spec := m.run("cat /run/cdi/dcm.json")
+	for _, name := range []string{`"reservation-alpha"`, `"0000:05:00.0-3"`, `"all"`} {
+		if !strings.Contains(spec, name) {
+			m.t.Errorf("container engines are not told of %s", name)
+		}
+	}
+	m.run("systemctl daemon-reexec")
+	m.confinedTo(2, 1)
+	// KFD shows the topology to whom the lists let open the nodes. There is no driver here
+	// that char-drm of the daemon's own list could mean.
+	mine := m.mine("alpha")
+	m.run(`systemctl set-property --runtime dcm DeviceAllow="$1 rw" DeviceAllow="$2 rw"`, mine...)
+	if got := m.opens("dcm.service", mine...); got != "yes yes" {
+		m.t.Errorf("the guard keeps dcm out of what it watches over: %s", got)
+	}
+	m.run("systemctl revert dcm; systemctl restart dcm")
+}
+
+func reservedFollow(m machine) {
+	before := m.units("alpha.service", "beta@1.service", "gamma.service", agentUnit, exporter)
+	m.reserve("qpx-fast", 1)
+	// While the GPUs are partitioned, what is exclusive before and after stays closed.
+	stays := slices.Concat(m.mine("alpha"), m.mine("gamma"))
+	grabbed := m.grabs(stays...)
+	m.run("dcm apply")
+	stays = slices.DeleteFunc(stays, func(node string) bool {
+		return !slices.Contains(slices.Concat(m.mine("alpha"), m.mine("gamma")), node)
+	})
+	if opened := grabbed(); len(stays) == 0 || slices.ContainsFunc(stays, func(node string) bool { return slices.Contains(opened, node) }) {
+		m.t.Errorf("in a repartition others open %s, and %s stay exclusive", opened, stays)
+	}
+	m.bounced(before)
+	m.confinedTo(2, 1)
+	if p := decode[runstate.Partitions](m, "partitions.json"); len(p.Parts) != 32 {
+		m.t.Errorf("listed are %d partitions, want 32", len(p.Parts))
+	}
+	m.reserve("cpx-fast", 1)
+	m.run("dcm apply")
+	m.confinedTo(2, 1)
+	// A run that fails leaves everybody what there is then.
+	m.run("dcm-sim fault --gpu $(ls /sys/bus/pci/devices | tail -1) --op compute --errno EINVAL --times 3")
+	m.reserve("qpx-fast", 1)
+	if r := m.try("dcm apply"); r.Code == 0 {
+		m.t.Errorf("a run with a GPU that cannot be switched ends well: %s", r.Stdout)
+	}
+	m.confinedTo(2, 1)
+	m.run("dcm-sim reset")
+	m.reserve("cpx-fast", 1)
+	m.run("dcm apply")
+	m.confinedTo(2, 1)
+}
+
+func reservedAlone(m machine) {
+	still, beta := m.units("alpha.service", "gamma.service", agentUnit, exporter), m.units("beta@1.service")
+	had := m.mine("alpha")
+	m.reserve("cpx-fast", 3)
+	m.run("dcm apply")
+	m.untouched(still)
+	m.bounced(beta)
+	m.confinedTo(2, 3)
+	if now := m.mine("alpha"); strings.Join(now, " ") != strings.Join(had, " ") {
+		m.t.Errorf("alpha had %s and has %s", had, now)
+	}
+}
+
+// reserveKills is how often dcm-reserve.service is killed; each costs the first delay of the
+// back-off.
+const reserveKills = 4
+
+// dcm-reserve.service is killed at random moments, while a reservation grows and shrinks: the
+// daemon runs it again, and the service has what is reserved then.
+func reserveKilled(m machine) {
+	still := m.units("alpha.service", "gamma.service", agentUnit, exporter)
+	hits := 0
+	for i := range reserveKills {
+		want := []int{5, 2}[i%2]
+		m.reserve("cpx-fast", want)
+		// Without --pid, systemctl kill would miss one that has just ended.
+		r := m.try(fmt.Sprintf(`timeout 20 sh -c 'until pid=$(systemctl show -P MainPID dcm-reserve) && [ "$pid" != 0 ]; do :; done; sleep 0.0%02d; kill -KILL $pid'`, rand.IntN(60)))
+		if r.Code == 0 {
+			hits++
+		}
+		m.betaHas(want)
+	}
+	m.t.Logf("%d of %d kills hit the run", hits, reserveKills)
+	// It fails for as long as there is no room, say: nothing is reported as in order.
+	m.put("/run/systemd/system/dcm-reserve.service.d/fails.conf", "[Service]\nExecStartPre=/bin/sh -c 'exit 75'\n")
+	m.run("systemctl daemon-reload")
+	m.reserve("cpx-fast", 4)
+	const why = "dcm-reserve.service failed: ExecStartPre=/bin/sh: exit status 75"
+	m.await("/run/dcm/state.json", why, `"phase": "in-sync"`, `"retry"`)
+	if r := m.try("dcm status"); r.Code != 2 || !strings.Contains(r.Stdout, why) || !strings.Contains(r.Stdout, "Next try") {
+		m.t.Errorf("dcm status exits with %d:\n%s", r.Code, r.Stdout)
+	}
+	m.run("rm -r /run/systemd/system/dcm-reserve.service.d; systemctl daemon-reload")
+	m.betaHas(4)
+	m.untouched(still)
+	m.reserve("cpx-fast", 3)
+	m.run("dcm apply")
+	m.confinedTo(2, 3)
+}
+
+// betaHas waits until beta@1 is up with so many partitions, and the daemon has nothing left
+// to do.
+func (m machine) betaHas(want int) {
+	m.t.Helper()
+	r := m.try(fmt.Sprintf(`timeout 90 sh -c 'until [ $(ls /dev/dcm/beta-1 | wc -l) = %d ] && systemctl is-active --quiet beta@1 && ! systemctl is-failed --quiet dcm-reserve && ! grep -q -e owed -e \"error\" /run/dcm/state.json; do sleep 0.1; done'`, want))
+	if r.Code != 0 {
+		m.t.Fatalf("beta@1 never was up with %d partitions: %s\n%s", want, m.run("systemctl status beta@1 dcm-reserve || :; ls /dev/dcm/beta-1; cat /run/dcm/state.json"), r.Stderr)
+	}
+	mine := m.mine("beta-1")
+	if got := m.opens("beta@1.service", mine...); got != strings.TrimSpace(strings.Repeat("yes ", want)) {
+		m.t.Errorf("beta@1 opens %s: %s", mine, got)
+	}
+}
+
+// exclusiveStays: a user who opens what is exclusive over and over never gets it, whatever is
+// restarted or killed, and neither does a unit that has lost its list of devices.
+func exclusiveStays(m machine) {
+	alpha, gamma := m.mine("alpha"), m.mine("gamma")
+	closed := slices.Concat(alpha, gamma)
+	grabbed := m.grabs(closed...)
+	m.run(`systemctl restart dcm-reserve; systemctl restart dcm-apply; systemctl restart dcm; systemctl daemon-reexec
+		systemctl start dcm-guard; systemctl restart alpha; systemctl stop dcm-guard`)
+	// The first run of dcm-guard is killed, and dcm has another one made.
+	const killed = "[Service]\nExecStartPre=+sh -c '[ -e /run/killed ] || { touch /run/killed; kill -KILL $$$$; }'\n"
+	m.put("/run/systemd/system/dcm-guard.service.d/killed.conf", killed)
+	m.reserve("cpx-fast", 2)
+	m.run("rm -f /run/killed; systemctl daemon-reload; dcm apply; test -e /run/killed")
+	m.run("timeout 60 sh -c 'while systemctl is-failed --quiet dcm-guard; do systemctl show dcm >/dev/null; done'; rm -r /run/systemd/system/dcm-guard.service.d; systemctl daemon-reload")
+	m.confinedTo(2, 2)
+	m.reserve("cpx-fast", 3)
+	m.run("dcm apply")
+	m.confinedTo(2, 3)
+	// A slice that was stopped has another cgroup. The run that would tell the kernel is killed.
+	m.put("/run/systemd/system/dcm-guard.service.d/killed.conf", killed)
+	m.run(`rm -f /run/killed; systemctl daemon-reload; systemctl stop dcm-alpha.slice; systemctl start alpha; test -e /run/killed
+		timeout 60 sh -c 'until dcm guard status >/dev/null; do systemctl show dcm >/dev/null; done'; rm -r /run/systemd/system/dcm-guard.service.d; systemctl daemon-reload`)
+	m.confinedTo(2, 3)
+	if now := slices.Concat(m.mine("alpha"), m.mine("gamma")); !slices.Equal(now, closed) {
+		m.t.Fatalf("%s were exclusive, and %s are", closed, now)
+	}
+	if opened := grabbed(); len(opened) > 0 {
+		m.t.Errorf("others open %s", opened)
+	}
+	// A service has lost its list of devices, and root starts a unit among the holders.
+	m.put("/run/systemd/system/beta@1.service.d/60-lost.conf", "[Service]\nDevicePolicy=auto\nDeviceAllow=\n")
+	m.run(`systemctl daemon-reload; systemctl restart beta@1; systemd-run --quiet --unit=other --slice=dcm.slice sleep infinity`)
+	free := m.run(`for i in $(seq 128 191); do echo /dev/dri/renderD$i; done | grep -vxF "$1" | tail -1`, strings.Join(slices.Concat(closed, m.mine("beta-1")), "\n"))
+	for _, unit := range []string{"beta@1.service", "other.service"} {
+		if got := m.opens(unit, append([]string{strings.TrimSpace(free)}, closed...)...); got != "yes no no no" {
+			m.t.Errorf("without a list %s opens a free one, and what others have exclusively: %s", unit, got)
+		}
+	}
+	if got := m.opens("alpha.service", alpha...); got != "yes yes" {
+		m.t.Errorf("alpha opens its own: %s", got)
+	}
+	m.run("systemctl stop other; rm -r /run/systemd/system/beta@1.service.d; systemctl daemon-reload; systemctl restart beta@1")
+	m.confinedTo(2, 3)
+	guardShown(m)
+}
+
+// exclusiveNamed: nothing is called exclusive while a process outside has it open. A device
+// that can be opened, which is /dev/full's, stands in for the one without a driver.
+func exclusiveNamed(m machine) {
+	delta := func(exclusive bool) {
+		m.put(settings, fmt.Sprintf(reserving, "cpx-fast", 3)+fmt.Sprintf("[[reservation]]\nname = \"delta\"\npartitions = 1\nexclusive = %t\n", exclusive))
+		m.run("dcm apply; systemctl start dcm-guard") // no unit waits for what is reserved by a name
+	}
+	openable := func(node string) { m.run(`rm "$1"; mknod -m 666 "$1" c 1 7`, node) }
+	restore := func(node string) { m.run(`rm "$1"; mknod -m 666 "$1" c 226 "${1#/dev/dri/renderD}"`, node) }
+	delta(false)
+	node := m.mine("delta")[0]
+	openable(node)
+	grabbed := m.grabs(node)
+	delta(true)
+	const named = "confined, not exclusive: e2e-agent["
+	for command, code := range map[string]int{"dcm status": 1, "dcm guard status": 2} {
+		if r := m.try(command); r.Code != code || !strings.Contains(r.Stdout, " not exclusive: e2e-agent[") || !strings.Contains(r.Stdout, "] of grabber.service has 0000:") {
+			m.t.Errorf("%s exits with %d:\n%s%s", command, r.Code, r.Stdout, r.Stderr)
+		}
+	}
+	if opened := grabbed(); !slices.Equal(opened, []string{node}) {
+		m.t.Errorf("the user has opened %s, want %s", opened, node)
+	}
+	if r := m.try("dcm guard status"); r.Code != 0 || strings.Contains(r.Stdout, named) {
+		m.t.Errorf("dcm guard status exits with %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	m.reserve("cpx-fast", 3)
+	m.run("dcm apply")
+	restore(node)
+	pounced(m, named)
+	m.confinedTo(2, 3)
+}
+
+// pounced: a user hears of a lease when its scope is made, before its devices are guarded,
+// and opens them. The lease then gets other partitions, and its notes name the user's process
+// if there are none.
+func pounced(m machine, named string) {
+	p := decode[runstate.Partitions](m, "partitions.json")
+	for _, n := range []int{1, 2} {
+		if n > 1 { // no more are free
+			m.run(fmt.Sprintf(`rm -f /run/roots; setsid dcm run -n %d -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`, 58-n))
+			m.await("/run/roots", "held")
+		}
+		var nodes []string
+		for _, name := range strings.Fields(m.run(fmt.Sprintf("dcm run --exclusive -n %d --dry-run | tail -%[1]d", n))) {
+			nodes = append(nodes, p.Parts[slices.IndexFunc(p.Parts, func(part runstate.Part) bool { return part.Name == name })].Render)
+		}
+		// The devices of /dev/full and /dev/fuse can be opened, and nothing else here needs them.
+		m.run(`minor="c 1 7"; for node; do rm "$node"; mknod -m 666 "$node" $minor; minor="c 10 229"; done
+			rm -f /run/pounced; touch /run/pounced; chown nobody /run/pounced
+			systemd-run --quiet --collect --unit=pouncer --property=User=nobody e2e-agent pounce /run/pounced /run/systemd/transient "$@"`, nodes...)
+		m.await("/run/pounced", "ready")
+		r := m.try(`dcm run --exclusive -- sh -c 'group=$(sed -n "s/^0:://p" /proc/self/cgroup); systemctl show --property=DeviceAllow "${group##*/}"'`)
+		m.await("/run/pounced", "done")
+		list := m.run("cat /run/pounced")
+		opened := strings.Contains(list, "opened "+nodes[0]+"\n")
+		m.t.Logf("of %d nodes the user has opened %d, and the lease has %s%s", n, strings.Count(list, "opened"), r.Stdout, r.Stderr)
+		has := strings.Contains(r.Stdout, nodes[0]+" ")
+		told := strings.Contains(r.Stderr, named) && strings.Contains(r.Stderr, "] of pouncer.service has 0000:")
+		switch {
+		case r.Code != 0 || !strings.Contains(r.Stdout, "/dev/dri/renderD"):
+			m.t.Errorf("dcm run exits with %d: %s%s", r.Code, r.Stdout, r.Stderr)
+		case n == 1 && (has == opened || told):
+			m.t.Errorf("opened is %t: the lease has %s%s", opened, r.Stdout, r.Stderr)
+		case n > 1 && strings.Count(list, "opened") == n && !(has && told):
+			m.t.Errorf("opened are all: the lease has %s%s", r.Stdout, r.Stderr)
+		}
+		m.run("systemctl stop pouncer 'dcm-lease-*.scope'")
+		m.run(`for node; do rm "$node"; mknod -m 666 "$node" c 226 "${node#/dev/dri/renderD}"; done`, nodes...)
+	}
+}
+
+// guardShown: the guard is no client, and says what it does.
+func guardShown(m machine) {
+	for _, command := range []string{"dcm status", "dcm plan qpx-fast"} {
+		if got := m.try(command).Stdout; strings.Contains(got, "dcm-guard") {
+			m.t.Errorf("%s:\n%s", command, got)
+		}
+	}
+	if got := m.run("systemctl is-active dcm-guard || :"); strings.TrimSpace(got) != "inactive" {
+		m.t.Errorf("dcm-guard.service is %s", got)
+	}
+	if got := m.run("dcm guard status"); !strings.Contains(got, "guard: loaded, 6 devices") || !strings.Contains(got, "/dcm.slice/dcm-alpha.slice") || !strings.Contains(got, "/system.slice/system-dcm.slice") {
+		m.t.Errorf("dcm guard status:\n%s", got)
+	}
+	var status struct {
+		State   string
+		Devices int
+		Table   []runstate.Guarded
+	}
+	if err := json.Unmarshal([]byte(m.run("dcm guard status --json")), &status); err != nil || status.State != "loaded" || status.Devices != 6 || len(status.Table) != 6 {
+		m.t.Errorf("dcm guard status --json: %v, %+v", err, status)
+	}
+	m.run("dcm guard off; dcm guard on; dcm guard off; dcm guard on")
+	m.confinedTo(2, 3)
+}
+
+func reservedRefused(m machine) {
+	before := m.units("alpha.service", "beta@1.service", agentUnit)
+	m.reserve("spx-fast", 12)
+	r := m.try("dcm apply")
+	if r.Code == 0 || !strings.Contains(r.Stderr, "15 partitions reserved (alpha 2, beta-1 12, gamma 1), and there are 8") {
+		m.t.Errorf("exit status %d, %s", r.Code, r.Stderr)
+	}
+	m.untouched(map[string]string{"alpha.service": before["alpha.service"], agentUnit: before[agentUnit]})
+	m.reserve("cpx-fast", 3)
+	m.run("dcm apply")
+	m.confinedTo(2, 3)
+	misplaced(m)
+}
+
+// misplaced is for a unit that somebody wants to have in a slice of its own.
+func misplaced(m machine) {
+	before := m.units("alpha.service", "beta@1.service", agentUnit)
+	m.put("/etc/systemd/system/alpha.service.d/60-ml.conf", "[Service]\nSlice=ml.slice\n")
+	m.run("systemctl daemon-reload")
+	const told = "alpha.service has Slice=ml.slice (/etc/systemd/system/alpha.service.d/60-ml.conf:2)"
+	m.reserve("qpx-fast", 1)
+	for _, command := range []string{"dcm check", "dcm plan", "dcm apply"} {
+		if r := m.try(command); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, told) {
+			m.t.Errorf("%s: exit status %d, %s%s", command, r.Code, r.Stdout, r.Stderr)
+		}
+	}
+	m.untouched(before)
+	if r := m.try("systemctl restart alpha"); r.Code == 0 || m.show("alpha.service", "ActiveState")["ActiveState"] == "active" {
+		m.t.Errorf("alpha is started in a slice of its own: %s", r.Stderr)
+	}
+	m.put("/etc/systemd/system/alpha.service.d/60-ml.conf", "[Service]\nSlice=dcm-ml.slice\n")
+	m.reserve("cpx-fast", 3)
+	m.run("systemctl daemon-reload; dcm apply; systemctl start alpha")
+	m.confinedTo(2, 3)
+	if got := m.show("alpha.service", "Slice")["Slice"]; got != "dcm-ml.slice" {
+		m.t.Errorf("alpha runs in %s", got)
+	}
+	m.run("rm -r /etc/systemd/system/alpha.service.d; systemctl daemon-reload; systemctl restart alpha")
+	m.confinedTo(2, 3)
+}
+
+func reservedBroken(m machine) {
+	m.put(settings, strings.Replace(fmt.Sprintf(reserving, "cpx-fast", 3), "[clients]", "[clients\n", 1))
+	m.run("systemctl daemon-reload; systemctl restart alpha beta@1 gamma")
+	m.confinedTo(2, 3)
+	m.reserve("cpx-fast", 3)
+	m.run("dcm apply")
+}
+
+func reservedReleased(m machine) {
+	alpha, still := m.units("alpha.service"), m.units("beta@1.service", agentUnit)
+	text := fmt.Sprintf(reserving, "cpx-fast", 3)
+	i, j := strings.Index(text, "[[reservation]]\nunit = \"alpha\""), strings.Index(text, "[[reservation]]\nunit = \"beta@1\"")
+	m.put(settings, text[:i]+text[j:])
+	m.run("dcm apply")
+	m.bounced(alpha)
+	m.untouched(still)
+	m.run("[ ! -e /dev/dcm/alpha ]")
+	if got := m.opens("alpha.service", "/dev/dri/renderD128", "/dev/dri/renderD191"); got != "yes yes" {
+		m.t.Errorf("without a reservation alpha opens: %s", got)
+	}
+	if got := m.opens("", "/dev/dri/renderD128"); got != "yes" {
+		m.t.Errorf("a partition that is not exclusive any more opens for others: %s", got)
+	}
+}
+
+// sliceStopped: its cgroup is another one when it is started again, with the daemon and
+// without.
+func sliceStopped(m machine) {
+	for _, daemon := range []string{"start", "stop"} {
+		m.run("systemctl " + daemon + " dcm; systemctl stop dcm.slice; systemctl start alpha beta@1 gamma amd-metrics-exporter")
+		m.confinedTo(2, 3)
+	}
+	// Nothing is started in it: what is kept by a name alone, say, is for nobody for a while.
+	alpha := m.mine("alpha")
+	m.run(`rm -f /run/opened; systemd-run --quiet --unit=stubborn --slice=dcm.slice --property=TimeoutStopSec=1s sh -c 'trap "" TERM; while :; do sleep 1; done'
+		systemd-run --quiet --collect --unit=prober sh -c 'while :; do case $( (exec 3<>'"$1"') 2>&1) in *"No such device"*) echo opened >/run/opened ;; esac; done'
+		systemctl stop dcm.slice`, alpha[0])
+	m.run("timeout 60 sh -c 'while systemctl list-jobs --no-legend | grep -q dcm; do systemctl show dcm >/dev/null; done'; systemctl stop prober")
+	if got := m.opens("", alpha...); got != "no no" {
+		m.t.Errorf("with nothing started in its slice root's shell opens: %s", got)
+	}
+	m.run("[ ! -e /run/opened ]")
+	m.run("systemctl start dcm alpha beta@1 gamma amd-metrics-exporter")
+	m.confinedTo(2, 3)
+	// What is left is a name's that somebody else has a unit for.
+	m.run("systemctl stop dcm.slice; systemd-run --quiet --unit=other --slice=dcm.slice sleep infinity")
+	m.await("/run/dcm/guard.json", `"devices": 6`) // render nodes and cards
+	if got := m.opens("", m.mine("alpha")...); got != "no no" {
+		m.t.Errorf("with alpha down and its slice stopped root's shell opens: %s", got)
+	}
+	m.run("systemctl stop other; systemctl start dcm alpha beta@1 gamma amd-metrics-exporter")
+}
+
+func guardOff(m machine) {
+	m.reserve("cpx-fast", 1)
+	m.run("dcm apply; systemctl start alpha beta@1 gamma")
+	alpha := m.mine("alpha")
+	shut := func(want string) {
+		m.t.Helper()
+		if got := m.opens("", alpha[0]); got != want {
+			m.t.Errorf("root's shell opens %s: %s, want %s", alpha[0], got, want)
+		}
+	}
+	shut("no")
+	m.run("dcm guard off")
+	shut("yes")
+	if got := m.run("dcm status || :"); !strings.Contains(got, "an administrator has switched the guard off") {
+		m.t.Errorf("with the guard off dcm status says\n%s", got)
+	}
+	m.run("dcm apply; systemctl restart alpha")
+	shut("yes")
+	m.run("dcm guard on")
+	shut("no")
+	m.withoutPrograms(alpha[0])
+	shut("no")
+	m.run("dpkg --remove dcm")
+	shut("yes")
+	m.run("[ ! -e /sys/fs/bpf/dcm ] && [ ! -e /dev/dcm ] && [ ! -e /run/cdi/dcm.json ] && systemctl is-active alpha gpuagent")
+	m.reinstalled()
+}
+
+// reinstalled installs the package that was removed while services and a lease had
+// partitions: with the daemon's start all is confined, and shown, as before.
+func (m machine) reinstalled() {
+	m.t.Helper()
+	m.run("dpkg --install /root/dcm.deb")
+	hers, roots := m.lent()
+	m.run("dpkg --remove dcm && [ ! -e /run/dcm ] && dpkg --install /root/dcm.deb")
+	if list := m.run("dcm partitions"); strings.Count(list, hers) != 3 || strings.Count(list, roots) != 1 || strings.Count(list, "alpha.service") != 2 {
+		m.t.Errorf("after a reinstallation dcm partitions shows\n%s", list)
+	}
+	m.run("systemctl start alpha beta@1 gamma; systemctl restart amd-metrics-exporter")
+	m.confinedTo(2, 1, append(m.allowed(hers), m.allowed(roots)...)...)
+	if r := m.try("dcm status"); r.Code != 0 {
+		m.t.Errorf("after a reinstallation dcm status exits with %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	if got := m.opens("", m.allowed(roots)...); got != "no" {
+		m.t.Errorf("after a reinstallation root's shell opens an exclusive lease's partition: %s", got)
+	}
+	m.run("systemctl stop 'dcm-*.scope'; dpkg --remove dcm")
+}
+
+// withoutPrograms has the kernel refuse the guard, as one does that is too old for it or
+// locked down: then what is exclusive is not, and is not called so.
+func (m machine) withoutPrograms(node string) {
+	m.t.Helper()
+	const why = "what is reserved exclusively is confined, and not exclusive: this kernel has no guard"
+	m.put("/run/systemd/system/dcm-guard.service.d/refused.conf", "[Service]\nSystemCallFilter=~bpf\n")
+	m.run("systemctl daemon-reload; dcm guard off; dcm guard on; systemctl start dcm-guard; systemctl restart dcm-apply; systemctl start dcm-guard")
+	if got := m.opens("", node); got != "yes" {
+		m.t.Errorf("without a guard root's shell opens: %s", got)
+	}
+	if got := m.run("dcm status || :"); !strings.Contains(got, why) {
+		m.t.Errorf("without a guard dcm status says\n%s", got)
+	}
+	r := m.try("dcm run --exclusive -- true")
+	if r.Code != 0 || !strings.Contains(r.Stderr, "confined, not exclusive: ") {
+		m.t.Errorf("without a guard an exclusive lease: %d, %s", r.Code, r.Stderr)
+	}
+	if n := m.run("journalctl --boot --quiet --no-pager --identifier=dcm-guard | grep -cF '" + why + "'"); n != "1" {
+		m.t.Errorf("the journal tells %s times of it", n)
+	}
+	m.run("rm -r /run/systemd/system/dcm-guard.service.d; systemctl daemon-reload; systemctl restart dcm-guard")
+}

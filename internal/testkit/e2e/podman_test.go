@@ -1,0 +1,223 @@
+package e2e_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/testkit/e2e"
+)
+
+// look is what containers run: they print the render nodes that they can open, such as
+// they make themselves among them. One that is a service goes on until it is told to end.
+const look = `seen=
+busybox mkdir -p /dev/dri
+for n in $(busybox seq 128 191); do
+	[ -e /dev/dri/renderD$n ] || busybox mknod /dev/dri/renderD$n c 226 $n 2>/dev/null || continue
+	case $( (exec 3<>/dev/dri/renderD$n) 2>&1) in
+	*"No such device"*) seen="$seen /dev/dri/renderD$n" ;;
+	*"not permitted"*) ;;
+	*) seen="$seen ?$n" ;;
+	esac
+done
+[ -d /out ] || { echo $seen; exit; }
+echo $seen >/out/new
+busybox mv /out/new /out/seen
+trap exit TERM
+busybox sleep infinity &
+wait
+`
+
+// quadlet is the recipe of dcm-partitions(7).
+const quadlet = `[Container]
+Image=localhost/look
+AddDevice=deviceconfig.org/partition=reservation-q1
+AddCapability=MKNOD
+Network=none
+Volume=/run/q1:/out
+`
+
+// written is what bookworm's podman, which has no Quadlet, would have made of it.
+const written = `[Service]
+Type=notify
+NotifyAccess=all
+Delegate=yes
+KillMode=mixed
+ExecStart=podman run --name=q1 --replace --rm --detach --sdnotify=conmon --cgroups=split --network=none --cap-add=MKNOD --volume=/run/q1:/out --device=deviceconfig.org/partition=reservation-q1 localhost/look
+ExecStopPost=podman rm --force --ignore q1
+`
+
+// podmanHere is podman's configuration without keys and controllers: a container in the
+// test's has neither.
+func podmanHere() e2e.Seed {
+	return e2e.Seed{
+		"/etc/containers/containers.conf": {Content: []byte("[containers]\nkeyring = false\npids_limit = 0\n[engine]\nevents_logger = \"none\"\n")},
+		"/etc/containers/storage.conf":    {Content: []byte("[storage]\ndriver = \"vfs\"\nrunroot = \"/run/containers/storage\"\ngraphroot = \"/var/lib/containers/storage\"\n")},
+	}
+}
+
+// containers is what real containers have of the partitions, by the names that dcm
+// tells engines.
+func containers(t *testing.T, p product) {
+	t.Parallel()
+	for _, recipe := range []e2e.Recipe{e2e.Podman("bookworm"), e2e.Podman("trixie")} {
+		t.Run(recipe.Suite, func(t *testing.T) {
+			t.Parallel()
+			seed := driverless()
+			maps.Copy(seed, podmanHere())
+			seed["/root/image/look"] = e2e.File{Content: []byte(look)}
+			m := installWith(t, recipe, p, seed)
+			m.run(`mkdir -p /run/q1 /root/image/bin
+				cp /bin/busybox /root/image/bin; ln -s busybox /root/image/bin/sh
+				tar -C /root/image -c . | podman import --quiet --change 'CMD ["sh", "/look"]' - localhost/look`)
+			m.t.Logf("%s", m.run("podman --version; podman info --format '{{.Host.OCIRuntime.Name}} {{.Host.CgroupManager}}'"))
+			if recipe.Suite == "bookworm" {
+				m.put("/etc/systemd/system/q1.service", written)
+			} else {
+				m.put("/etc/containers/systemd/q1.container", quadlet)
+			}
+			for _, s := range []struct {
+				name string
+				run  func(machine)
+			}{
+				{"a service has what is reserved for it", quadletConfined},
+				{"a container has the partitions that it names", containerNamed},
+				{"after a repartition the service has what there is then", quadletFollows},
+				{"engines are told of nothing where there is nothing", toldOfNone},
+			} {
+				t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) })
+			}
+		})
+	}
+}
+
+const reservingQ1 = `profile = "%s"
+
+[clients]
+units = ["amd-metrics-exporter", "gpuagent"]
+
+[profiles.cpx-fast]
+compute = "CPX"
+memory = "NPS1"
+[profiles.qpx-fast]
+compute = "QPX"
+memory = "NPS1"
+
+[[reservation]]
+unit = "q1"
+partitions = 6
+exclusive = true
+`
+
+// quadletHas waits until the service's container has looked, and checks that it sees
+// the reservation's partitions and no others.
+func (m machine) quadletHas() {
+	m.t.Helper()
+	want := m.mine("q1")
+	m.await("/run/q1/seen", "/dev/dri")
+	if got := m.run("cat /run/q1/seen"); len(want) != 6 || got != strings.Join(want, " ") {
+		m.t.Errorf("the service's container opens %s, want %s", got, want)
+	}
+}
+
+func quadletConfined(m machine) {
+	m.put(settings, fmt.Sprintf(reservingQ1, "cpx-fast"))
+	m.run("systemctl restart dcm; systemctl start q1")
+	m.quadletHas()
+	if got := m.show("q1.service", "Slice")["Slice"]; got != "dcm-q1.slice" {
+		m.t.Errorf("q1 runs in %s", got)
+	}
+}
+
+// contained returns what a container opens.
+func (m machine) contained(options string) []string {
+	m.t.Helper()
+	return strings.Fields(m.run("podman run --rm --network=none --cap-add=MKNOD " + options + " localhost/look"))
+}
+
+func containerNamed(m machine) {
+	p := decode[runstate.Partitions](m, "partitions.json")
+	mine := m.mine("q1")
+	var others []string
+	for _, part := range p.Parts {
+		if !slices.Contains(mine, part.Render) {
+			others = append(others, part.Render)
+		}
+	}
+	one := p.Parts[slices.IndexFunc(p.Parts, func(part runstate.Part) bool { return part.Name == "0000:26:00.0-3" })]
+	const device = "--device=deviceconfig.org/partition="
+	for options, want := range map[string][]string{
+		"":                        nil,
+		device + one.Name:         {one.Render},
+		device + "all":            others,
+		device + "reservation-q1": nil,
+		"--privileged":            others,
+	} {
+		if got := m.contained(options); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+			m.t.Errorf("a container with %q opens %d: %s, want %d: %s", options, len(got), got, len(want), want)
+		}
+	}
+	m.quadletHas()
+	if strings.Contains(m.run("podman info --format '{{.Host.OCIRuntime.Name}}'"), "runc") {
+		return // it has every container in a cgroup of its own, out of a lease
+	}
+	// An engine makes the nodes in the container anew, in a lease as well.
+	name := m.run("dcm run --dry-run | tail -1")
+	given := p.Parts[slices.IndexFunc(p.Parts, func(part runstate.Part) bool { return part.Name == name })].Render
+	for options, want := range map[string]string{device + name: given, "": given, device + "0000:26:00.0-3": ""} {
+		// What cleans up behind a container is in the lease, too.
+		m.run(`timeout 60 sh -c 'while systemctl list-units --plain --no-legend "dcm-*.scope" | grep -q .; do :; done'`)
+		r := m.try("dcm run -- podman run --rm --network=none --cgroups=disabled --cap-add=MKNOD " + options + " localhost/look")
+		if got := strings.TrimSpace(r.Stdout); got != want || (r.Code == 0) != (want != "") {
+			m.t.Errorf("in a lease of %s a container with %q ends with %d and opens %s: %s", given, options, r.Code, got, r.Stderr)
+		}
+	}
+}
+
+// quadletFollows also reads the file all the while: it is whole at any moment.
+func quadletFollows(m machine) {
+	m.run(`rm -f /run/q1.stop; systemd-run --quiet --unit=reader sh -c 'while [ ! -e /run/q1.stop ]; do
+		text=$(cat /run/cdi/dcm.json) || exit 1
+		case $text in "{"*'"'\"all\"'"'*"}") ;; *) exit 2 ;; esac
+	done; exec sleep infinity'`)
+	for _, s := range []struct{ profile, there, gone string }{
+		{"qpx-fast", "0000:05:00.0-3", "0000:05:00.0-7"}, {"cpx-fast", "0000:05:00.0-7", ""},
+	} {
+		before := m.units("q1.service")
+		had := m.mine("q1")
+		m.run("rm /run/q1/seen")
+		m.put(settings, fmt.Sprintf(reservingQ1, s.profile))
+		m.run("dcm apply")
+		m.bounced(before)
+		m.quadletHas()
+		if got := m.contained("--device=deviceconfig.org/partition=" + s.there); len(got) > 1 {
+			m.t.Errorf("a container with %s opens %s", s.there, got)
+		}
+		if s.gone == "" {
+			continue // what there are more of leaves the service what it has
+		}
+		if now := m.mine("q1"); slices.Equal(had, now) {
+			m.t.Errorf("the new partitions have the nodes of the old ones, %s: nothing is shown", now)
+		}
+		if r := m.try("podman run --rm --network=none --device=deviceconfig.org/partition=" + s.gone + " localhost/look"); r.Code == 0 || !strings.Contains(r.Stderr, s.gone) {
+			m.t.Errorf("a container with %s, which is gone: %d, %s%s", s.gone, r.Code, r.Stdout, r.Stderr)
+		}
+	}
+	m.run("touch /run/q1.stop; systemctl is-active reader")
+	if got := m.run("ls -A /run/cdi"); got != "dcm.json" {
+		m.t.Errorf("in /run/cdi are %s", got)
+	}
+}
+
+func toldOfNone(m machine) {
+	m.run("systemctl stop q1 reader amd-metrics-exporter gpuagent; modprobe -r amdgpu; systemctl restart dcm-reserve || :; [ ! -e /run/cdi/dcm.json ]")
+	if r := m.try("podman run --rm --network=none --device=deviceconfig.org/partition=all localhost/look"); r.Code == 0 || !strings.Contains(r.Stderr, "deviceconfig.org/partition=all") {
+		m.t.Errorf("a container with what there is not: %d, %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	// The daemon may have seen the driver by now, and a run tells the engines too.
+	m.run("modprobe amdgpu; systemctl restart dcm-reserve || :")
+	m.await("/run/cdi/dcm.json", "deviceconfig.org/partition")
+}

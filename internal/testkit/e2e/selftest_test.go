@@ -1,0 +1,139 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"dcm/internal/app/selftest"
+	"dcm/internal/gpu/partition"
+)
+
+// selftested runs a self-test that is to find nothing wrong, through all modes and back.
+func (m machine) selftested(changes int) selftest.Result {
+	m.t.Helper()
+	got := m.run("dcm selftest --change --archive /root/found.tar.gz")
+	r := m.unpacked("/root/found.tar.gz")
+	if selftest.Red(r.Checks) || !strings.Contains(got, "refused, and the process named") || strings.Contains(got, "<- differs") {
+		m.t.Errorf("dcm selftest --change:\n%s", got)
+	}
+	if len(r.Runs) != changes {
+		m.t.Errorf("%d runs, want %d: %v", len(r.Runs), changes, r.Runs)
+	}
+	m.unselected()
+	return r
+}
+
+// unselected checks that nothing of a self-test is left.
+func (m machine) unselected() {
+	m.t.Helper()
+	if got := m.run("ls -A /run/dcm/dcm.toml.d 2>/dev/null; systemctl list-units --all --no-legend 'dcm-selftest*'"); got != "" {
+		m.t.Errorf("left is %s", got)
+	}
+}
+
+// unpacked is the result in an archive, which names nobody.
+func (m machine) unpacked(file string) (r selftest.Result) {
+	m.t.Helper()
+	m.run("rm -rf /root/found && mkdir /root/found && tar -xzf $1 -C /root/found --strip-components=1", file)
+	if got := m.run("grep -rlE \"$(hostname)|gpuagent|amd-metrics-exporter|$(cat /sys/class/kfd/kfd/topology/nodes/*/properties | sed -n 's/^unique_id \\([1-9].*\\)/\\1/p' | head -n1 | grep . || echo none-has-one)\" /root/found || :"); got != "" {
+		m.t.Errorf("there are names in %s", got)
+	}
+	if err := json.Unmarshal([]byte(m.run("cat /root/found/result.json")), &r); err != nil {
+		m.t.Fatal(err)
+	}
+	return r
+}
+
+// throughAllModes: the clients come back, the times are there, and what is seen is what
+// the simulator claims.
+func (m machine) throughAllModes() {
+	m.t.Helper()
+	m.put(rocm+".knobs", "version 27.1.0\nsys /sys\n")
+	m.ready()
+	before := m.units(exporter, agentUnit, dashboard)
+	r := m.selftested(8)
+	m.bounced(before)
+	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
+	m.applied("cpx-fast")
+	phases := make(map[string]int)
+	for _, run := range r.Runs {
+		for name := range run.Phases {
+			phases[name]++
+		}
+	}
+	if phases["reload"] != 3 || phases["settle"] != 3 || phases["start"] < 7 || phases["switch"] < 6 {
+		m.t.Errorf("of the phases there are %v: %v", phases, r.Runs)
+	}
+	by := make(map[string]int)
+	for _, c := range r.Checks {
+		if c.Verdict == selftest.Right && strings.HasPrefix(c.What, "modes, by ") {
+			by[c.What]++
+		}
+	}
+	if len(by) != 3 || by["modes, by amdsmi 27.1.0"] < 9 {
+		m.t.Errorf("modes were read back by %v", by)
+	}
+	m.t.Log(r.Runs)
+}
+
+// libraryLies: what the vendor's library tells is not what the driver shows.
+func (m machine) libraryLies() {
+	m.t.Helper()
+	m.ready()
+	m.put(rocm+".knobs", "version 27.1.0\nsys /sys\nmode-lie DPX\n")
+	r := m.try("dcm selftest --read --archive /root/found.tar.gz")
+	if r.Code != 2 || !strings.Contains(r.Stdout, "by amdsmi 27.1.0") || !selftest.Red(m.unpacked("/root/found.tar.gz").Checks) {
+		m.t.Errorf("exit status %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+}
+
+// killedInASelftest: whatever becomes of it, PID 1 has the GPUs taken back, also where no
+// profile was selected.
+func (m machine) killedInASelftest() {
+	m.t.Helper()
+	m.ready()
+	m.put(settings, selecting("none"))
+	m.run("systemctl restart dcm; systemctl stop dashboard gpuagent amd-metrics-exporter")
+	m.run("echo QPX >/sys/bus/pci/devices/0000:46:00.0/current_compute_partition")
+	before := m.modes()
+	m.run("dcm selftest --change --archive /root/found.tar.gz >/root/told 2>&1 & echo $! >/root/pid")
+	m.await("/run/dcm/report.json", `"profile": "selftest-dpx-nps1"`, `"result": "applied"`)
+	m.run("systemctl kill --signal=KILL --kill-whom=main dcm-selftest 2>/dev/null || systemctl kill --signal=KILL --kill-who=main dcm-selftest")
+	m.run("tail --pid=$(cat /root/pid) -f /dev/null")
+	if got := m.run("cat /root/told"); !strings.Contains(got, "dcm: it was ended, and the GPUs are as before: ExecStart=/usr/bin/dcm: killed by signal 9") {
+		m.t.Errorf("told is:\n%s", got)
+	}
+	if got := m.modes(); fmt.Sprint(got) != fmt.Sprint(before) {
+		m.t.Errorf("the GPUs are %v, and were %v", got, before)
+	}
+	m.unselected()
+	m.await("/run/dcm/state.json", `"phase": "idle"`)
+}
+
+// throughGeometries is the same for GPUs with MIG, and then one of them cannot be divided.
+func (m machine) throughGeometries() {
+	m.t.Helper()
+	m.run("dcm selftest --read --archive /root/found.tar.gz")
+	m.chosen("mixed", boards()["a30-4"])
+	before, want := m.units(agentUnit), m.mig()
+	m.t.Log(m.selftested(9).Runs)
+	m.bounced(before)
+	m.knob("fail nvmlDeviceCreateGpuInstanceWithPlacement 23 0 10000 0000:52:00.0")
+	m.chosen("off", nil)
+	r := m.try("dcm selftest --change --archive /root/found.tar.gz")
+	m.knob("")
+	wrong := make(map[string]bool)
+	for _, c := range m.unpacked("/root/found.tar.gz").Checks {
+		wrong[c.At+", "+c.What] = c.Verdict == selftest.Wrong
+	}
+	if r.Code != 2 || !wrong["all-balanced, the change"] || wrong["all-enabled, the change"] || wrong["as before, modes, by what they are read back from"] {
+		m.t.Errorf("exit status %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	m.divided("MIG off", 0)
+	m.unselected()
+	m.chosen("mixed", boards()["a30-4"])
+	if got := m.mig(); fmt.Sprint(got) != fmt.Sprint(want) {
+		m.t.Errorf("the GPUs are %q, were %q", got, want)
+	}
+}

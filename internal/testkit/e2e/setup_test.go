@@ -1,0 +1,81 @@
+package e2e_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"dcm/internal/testkit/e2e"
+)
+
+// patience is what any one wait may take. All waits are for events: it is only
+// ever used up by a test that fails.
+const patience = 60 * time.Second
+
+func suites() []e2e.Recipe { return []e2e.Recipe{e2e.Bookworm(), e2e.Trixie()} }
+
+// requireContainers skips the test where it cannot run, and where it is not
+// asked for: it downloads roots and takes minutes.
+func requireContainers(t *testing.T) {
+	t.Helper()
+	if os.Getenv("DCM_E2E") != "require" {
+		t.Skip("end-to-end tests run with DCM_E2E=require, which make test sets")
+	}
+	if err := e2e.Missing(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// build compiles one command of this module as it is installed: static.
+func build(t *testing.T, pkg string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), filepath.Base(pkg))
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", out, pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("cannot build %s: %v\n%s", pkg, err, text)
+	}
+	return out
+}
+
+// product is what the tests put into a container.
+type product struct {
+	agent, sim string
+	packages   string // directory of the packages of one version
+}
+
+func buildProduct(t *testing.T) product {
+	t.Helper()
+	return product{
+		agent:    build(t, "./agent"),
+		sim:      build(t, "dcm/cmd/dcm-sim"),
+		packages: buildPackages(t, "0.1.0"),
+	}
+}
+
+// buildPackages makes the packages that a user gets.
+func buildPackages(t *testing.T, version string, more ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "make", append([]string{"--directory=../../..", "packages", "ARCHES=amd64", "VERSION=" + version, "DIST=" + dir}, more...)...)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("cannot build the packages: %v\n%s", err, text)
+	}
+	return dir
+}
+
+// only returns the one file that matches.
+func only(t *testing.T, pattern string) []byte {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%s matches %q, %v; want one file", pattern, files, err)
+	}
+	content, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}

@@ -1,0 +1,246 @@
+package e2e_test
+
+import (
+	"maps"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"dcm/internal/gpu/partition"
+	"dcm/internal/testkit/e2e"
+	"dcm/internal/testkit/testdeadline"
+)
+
+// slurmConf is a cluster of one node. No cgroups: those of a container are not all
+// slurmd's to make.
+const slurmConf = `ClusterName=test
+SlurmctldHost=gpu1(127.0.0.1)
+SlurmUser=slurm
+AuthType=auth/munge
+StateSaveLocation=/var/lib/slurm/slurmctld
+SlurmdSpoolDir=/var/lib/slurm/slurmd
+SlurmctldPidFile=/run/slurmctld/slurmctld.pid
+SlurmdPidFile=/run/slurm/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+MpiDefault=none
+ReturnToService=2
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+NodeName=gpu1 NodeAddr=127.0.0.1 CPUs=1 State=UNKNOWN
+`
+
+// address is one more of the loopback's: with 127.0.0.1 alone getaddrinfo(3) says, as
+// slurmctld asks it, that there is no IPv4.
+const address = `[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=ip address add 127.0.1.1/8 dev lo
+
+[Unit]
+Before=slurmctld.service slurmd.service
+`
+
+// TestSlurm goes through dcm-slurm(7) with the real slurmctld and slurmd, on a simulated
+// node. It has a root of its own, so that it runs by itself.
+func TestSlurm(t *testing.T) {
+	if os.Getenv("DCM_SLURM") == "" {
+		t.Skip("Slurm is tried by make test-slurm, which sets DCM_SLURM")
+	}
+	requireContainers(t)
+	seed := e2e.Seed{
+		"/etc/hostname":                       {Content: []byte("gpu1\n")},
+		"/etc/hosts":                          {Content: []byte("127.0.0.1 localhost gpu1\n")},
+		"/etc/slurm/slurm.conf":               {Content: []byte(slurmConf)},
+		"/etc/slurm/cgroup.conf":              {Content: []byte("CgroupPlugin=disabled\n")},
+		"/etc/systemd/system/address.service": {Content: []byte(address)},
+		"/etc/systemd/system/multi-user.target.wants/address.service": {Link: "../address.service"},
+	}
+	m := installWith(t, e2e.Slurm(), buildProduct(t), seed)
+	m.t.Log(m.run("slurmctld -V"))
+	m.configureSlurm()
+	for _, s := range []struct {
+		name string
+		run  func(machine)
+	}{
+		{"the walk of the manual", slurmWalk},
+		{"a change on the host is told", slurmHostChange},
+		{"slurmctld is away while the node is changed", slurmAway},
+		{"a failing change drains the node and says why", slurmFailure},
+		{"slurmctld knows what the node boots with", slurmReboot},
+		{"jobs get partitions by GRES", slurmGres},
+	} {
+		if !t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) }) {
+			break // each goes on where the one before has left the cluster
+		}
+	}
+}
+
+// configureSlurm does with what dcm prints as the manual says.
+func (m machine) configureSlurm() {
+	m.t.Helper()
+	m.put(settings, "profile = \"spx-nps1\"\n")
+	said := m.run("dcm slurm-conf --features")
+	helpers, conf, _ := strings.Cut(said, "\n\n")
+	m.put("/etc/slurm/helpers.conf", helpers+"\n")
+	m.addSlurmConf(conf)
+}
+
+// addSlurmConf adds printed lines to slurm.conf, and what is for the node's line to that.
+func (m machine) addSlurmConf(conf string) {
+	m.t.Helper()
+	for line := range strings.Lines(conf) {
+		if features, ours := strings.CutPrefix(strings.TrimSpace(line), "#NodeName=gpu1 "); ours {
+			m.run(`sed -i "/^NodeName=gpu1 /s/$/ $1/" /etc/slurm/slurm.conf`, features)
+			continue
+		}
+		m.run(`printf %s "$1" >>/etc/slurm/slurm.conf`, line)
+	}
+}
+
+// walk are the commands that a section of a manual page shows, with their here-documents.
+func walk(t *testing.T, page, section string) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../../packaging/man/" + page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "\n.SS "+section+"\n")
+	after = regexp.MustCompile(`(?m)^\.S[SH] `).Split(after, 2)[0]
+	var out []string
+	for _, m := range regexp.MustCompile(`(?m)^\$ (.*<<'EOF'\n(?:.*\n)*?EOF|.*)$`).FindAllStringSubmatch(after, -1) {
+		out = append(out, strings.ReplaceAll(m[1], `\-`, "-"))
+	}
+	return out
+}
+
+// slurmWalk runs the manual's commands as they are printed.
+func slurmWalk(m machine) {
+	all := walk(m.t, "dcm-slurm.7", "Walk")
+	if len(all) != 9 {
+		m.t.Fatalf("the manual shows %d commands: %q", len(all), all)
+	}
+	said := make(map[string]string)
+	for _, command := range all {
+		said[command] = m.run(`sudo() { "$@"; }; ` + command)
+		m.t.Logf("$ %s\n%s", command, said[command])
+	}
+	for command, text := range said {
+		switch {
+		case strings.HasPrefix(command, "srun --constraint=cpx_nps4") && !strings.Contains(text, "All 8 GPUs are as profile cpx-nps4 says."),
+			strings.HasPrefix(command, "srun --constraint=spx_nps1") && !strings.Contains(text, "All 8 GPUs are as profile spx-nps1 says."),
+			strings.HasPrefix(command, "scontrol show node") && !strings.HasSuffix(text, "ActiveFeatures=spx_nps1"):
+			m.t.Errorf("%s says %s", command, text)
+		}
+	}
+	m.has(spx)
+	if got := m.run("cat " + settings); got != `profile = "spx-nps1"` {
+		m.t.Errorf("a job has changed the administrator's file: %s", got)
+	}
+}
+
+// node is slurmctld's record of the node.
+func (m machine) node(field string) string {
+	m.t.Helper()
+	text := m.run("scontrol --oneliner show node gpu1")
+	_, after, _ := strings.Cut(text, " "+field+"=")
+	if field == "Reason" {
+		return after
+	}
+	return strings.Fields(after + " -")[0]
+}
+
+// slurmHostChange: who changes the node himself has it told, and slurmd goes on.
+func slurmHostChange(m machine) {
+	m.run("dcm use cpx-nps1")
+	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
+	m.run("systemctl is-active dcm-slurm slurmd")
+	if got := m.node("ActiveFeatures"); got != "cpx_nps1" {
+		m.t.Errorf("slurmctld takes %s for active", got)
+	}
+	before := m.lastRun().Started
+	m.run("srun --constraint=cpx_nps1 true")
+	if now := m.lastRun().Started; now != before {
+		m.t.Error("a job that needed no change has had one made")
+	}
+	if got := m.node("State"); strings.Contains(got, "DRAIN") || strings.Contains(got, "INVAL") {
+		m.t.Errorf("the node is %s: %s", got, m.node("Reason"))
+	}
+	m.run("dcm use spx-nps1")
+}
+
+// slurmAway: the GPUs are changed all the same, and slurmctld is told when it is back.
+func slurmAway(m machine) {
+	m.run("systemctl stop slurmctld")
+	ctx, cancel := testdeadline.Context(m.t.Context(), 3*patience) // dcm waits long for a client
+	defer cancel()
+	if r, err := m.Run(ctx, "dcm", "use", "cpx-nps1"); err != nil || r.Code != 1 || !strings.Contains(r.Stderr, "not back: dcm-slurm.service") {
+		m.t.Errorf("exit status %d, %v\n%s%s", r.Code, err, r.Stdout, r.Stderr)
+	}
+	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
+	m.run("systemctl start slurmctld; timeout 60 journalctl --since=now --follow --unit=dcm-slurm | grep --max-count=1 'told slurmctld'")
+	if got := m.node("ActiveFeatures"); got != "cpx_nps1" {
+		m.t.Errorf("slurmctld takes %s for active", got)
+	}
+	m.run("srun --constraint=cpx_nps1 true")
+	m.run("dcm status")
+	m.run("dcm use spx-nps1")
+}
+
+// slurmFailure: the node is drained with dcm's reason, goes back to what it had, and is
+// as good as new when it is resumed.
+func slurmFailure(m machine) {
+	m.run("dcm-sim fault --op memory --errno EIO --times always")
+	job := m.run("sbatch --parsable --requeue --constraint=cpx_nps4 --output=/root/job.out --wrap 'dcm verify cpx-nps4'")
+	m.run("timeout 300 journalctl --boot --follow --lines=all --identifier=dcm | grep --max-count=1 'drained gpu1'")
+	state, reason := m.node("State"), m.node("Reason")
+	m.t.Logf("%s: %s", state, reason)
+	if !strings.Contains(state, "DRAIN") || !strings.HasPrefix(reason, "dcm: cannot change to cpx_nps4: ") || !strings.Contains(reason, "input/output error") {
+		m.t.Errorf("the node is %s: %s", state, reason)
+	}
+	m.applied("spx-nps1")
+	m.has(spx)
+	if got, state := m.node("ActiveFeatures"), m.node("State"); got != "spx_nps1" || !strings.Contains(state, "DRAIN") {
+		m.t.Errorf("slurmctld takes %s for active, and the node is %s", got, state)
+	}
+	m.run("dcm-sim fault --clear; scontrol update NodeName=gpu1 State=RESUME")
+	// Requeued, it would wait for two minutes more.
+	m.run(`scontrol update JobId="$1" StartTime=now; srun --dependency=afterany:"$1" true`, job)
+	if got := m.run("cat /root/job.out"); !strings.Contains(got, "All 8 GPUs are as profile cpx-nps4 says.") {
+		m.t.Errorf("the job says %s", got)
+	}
+	m.has(cpx)
+}
+
+// slurmReboot: what a job has asked for ends with the boot, and slurmctld knows.
+func slurmReboot(m machine) {
+	m.reboot()
+	m.run("srun --constraint=spx_nps1 dcm verify spx-nps1")
+	if got := m.node("ActiveFeatures"); got != "spx_nps1" {
+		m.t.Errorf("slurmctld takes %s for active", got)
+	}
+	if run := m.lastRun(); run.Profile != "spx-nps1" {
+		m.t.Errorf("the last run was for %s", run.Profile)
+	}
+	m.has(spx)
+	maps.DeleteFunc(m.units("slurmd.service", "slurmctld.service"), func(unit, state string) bool {
+		if !strings.HasPrefix(state, "active") {
+			m.t.Errorf("%s is %s", unit, state)
+		}
+		return true
+	})
+}
+
+// slurmGres: slurmctld and slurmd take the printed lines, and a job has the variable of
+// AMD's GPUs alone. A simulated GPU has no device node: slurmd wants one.
+func slurmGres(m machine) {
+	m.run("rm /etc/slurm/helpers.conf; sed -i '/^NodeFeaturesPlugins=/d; /^ResumeTimeout=/d; s/ Features=[^ ]*//' /etc/slurm/slurm.conf")
+	gres, rest, _ := strings.Cut(m.run("dcm slurm-conf --gres"), "\n\n")
+	m.put("/etc/slurm/gres.conf", gres+"\n")
+	conf, _, _ := strings.Cut(rest, "\n\n") // no cgroup.conf: cgroups are off here
+	m.addSlurmConf(conf + "\n")
+	m.run("systemctl disable --now dcm-slurm; for node in /dev/dri/renderD*; do mount --bind /dev/null $node; done; systemctl restart slurmctld slurmd")
+	if got := m.run("srun --gres=gpu:spx_nps1:2 env | grep VISIBLE_DEVICES; true"); got != "ROCR_VISIBLE_DEVICES=0,1" {
+		m.t.Errorf("the job's environment has %s", got)
+	}
+}

@@ -1,0 +1,104 @@
+// Command summary runs `go test -json` with the arguments given to it and prints what
+// a person wants of it: a line for each package and end-to-end test, why tests were
+// skipped, all that failing tests said, what is under way when nothing ended for a
+// while, and at the end the counts. It exits with 1 if anything failed or nothing was
+// run.
+//
+// It leaves nothing behind, also when it is cut off: what tests write is in one
+// directory, what they start in cgroups of their own, and who is the last to go, or
+// the next to come, removes both.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/testkit/e2e"
+)
+
+// silence is how long nothing may be said.
+const silence = 15 * time.Second
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	green, err := run(ctx, os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "summary:", err)
+	}
+	if err != nil || !green {
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) (green bool, err error) {
+	for _, dir := range []string{os.TempDir(), e2e.Large} {
+		tidy(dir)
+	}
+	scratch, release, err := e2e.Scratch(e2e.Large)
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		tidy(scratch)
+		err = errors.Join(err, release())
+	}()
+	// Some tests are another user for a while.
+	if err := os.Chmod(scratch, 0o755); err != nil {
+		return false, err
+	}
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+scratch)
+	cmd.Stderr = os.Stderr
+	// ^C is for this process, which then ends the tests and cleans up. What they mount is
+	// gone with them.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Unshareflags: syscall.CLONE_NEWNS}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return false, err
+	}
+	if err := cmd.Start(); err != nil {
+		return false, err
+	}
+	// Who belongs to a test that was killed becomes a child of this process.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return false, err
+	}
+	cut := context.AfterFunc(ctx, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	defer cut()
+	s := newSummary(os.Stdout)
+	if err := s.watch(out, silence); err != nil && ctx.Err() == nil {
+		return false, err
+	}
+	failed := cmd.Wait()
+	if ctx.Err() != nil {
+		for err := error(nil); !errors.Is(err, unix.ECHILD); {
+			_, err = unix.Wait4(-cmd.Process.Pid, nil, 0, nil)
+		}
+		return false, errors.New("cut off by a signal")
+	}
+	var status *exec.ExitError
+	if failed != nil && !errors.As(failed, &status) {
+		return false, failed
+	}
+	return s.end() && failed == nil, nil
+}
+
+// tidy removes what killed tests have left, and says so.
+func tidy(dir string) {
+	swept, err := e2e.Sweep(dir)
+	for _, name := range swept {
+		fmt.Println("removed what a test left that was cut off:", name)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "summary:", err)
+	}
+}

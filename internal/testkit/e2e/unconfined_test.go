@@ -1,0 +1,38 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+
+	"dcm/internal/testkit/e2e"
+)
+
+// withoutPrograms: where systemd can load no device programs, a list of devices has no
+// effect, and no command says that it has.
+func withoutPrograms(t *testing.T, p product) {
+	t.Parallel()
+	seed := driverless()
+	delete(seed, e2e.DevicePrograms)
+	m := installWith(t, suites()[0], p, seed)
+	for _, name := range []string{"alpha", "beta@", "gamma"} {
+		m.put("/etc/systemd/system/"+name+".service", holder)
+	}
+	m.reserve("cpx-fast", 1)
+	m.run("systemctl daemon-reload; systemctl restart dcm; systemctl start alpha")
+	m.await("/run/dcm/guard.json", `"unconfined": true`)
+	if got := m.opens("alpha.service", m.mine("gamma")...); got != "yes" {
+		t.Fatalf("alpha is confined here: it opens gamma's: %s", got)
+	}
+	const neither = "what is reserved exclusively is neither confined nor exclusive, and device lists of units have no effect here: this kernel has no guard"
+	if r := m.try("dcm status"); !strings.Contains(r.Stdout, neither) {
+		t.Errorf("dcm status exits with %d:\n%s", r.Code, r.Stdout)
+	}
+	for _, command := range []string{"dcm run -- true", "dcm run --exclusive -- true"} {
+		r := m.try(command)
+		exclusive := strings.Contains(command, "exclusive")
+		if r.Code != 0 || !strings.Contains(r.Stderr, "not confined: this process can open /dev/dri/renderD") ||
+			strings.Contains(r.Stderr, ": not exclusive: ") != exclusive || strings.Contains(r.Stderr, "confined, not exclusive") {
+			t.Errorf("%s exits with %d: %s", command, r.Code, r.Stderr)
+		}
+	}
+}

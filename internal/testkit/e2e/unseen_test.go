@@ -1,0 +1,39 @@
+package e2e_test
+
+import (
+	"strings"
+
+	"dcm/internal/engine/runstate"
+)
+
+// No process has it open, and yet the driver is in use. The clients are restarted once
+// for it, and the host is not rebooted.
+func unseenHolder(m machine) {
+	m.run("systemd-run --quiet --unit=flight e2e-agent flight /dev/dri/renderD128 /run/flight")
+	m.await("/run/flight", "in flight")
+	boot, clients := m.bootID(), []string{exporter, agentUnit, dashboard}
+	before := m.units(clients...)
+	m.put(settings, selecting("cpx-nps4")+"[apply]\nreboot = \"once\"\n")
+	m.await("/run/dcm/state.json", `"phase": "waiting"`, "cannot be seen")
+	m.bounced(before)
+	if s := m.state(); s.Unseen == nil || s.Unseen.Unseen != 1 || !s.Retry.IsZero() {
+		m.t.Errorf("state %+v; want one use unseen, and no next try by the clock", s)
+	}
+	for _, command := range []string{"dcm status", "systemctl status dcm", "journalctl --unit=dcm --lines=30"} {
+		if text := m.try(command).Stdout; !strings.Contains(text, "cannot be seen holds the driver") {
+			m.t.Errorf("%s does not tell what is wrong:\n%s", command, text)
+		}
+	}
+	// A daemon that systemd starts again, and an event of the kernel's, are no reason.
+	before = m.units(clients...)
+	run := m.lastRun().ID
+	m.run("systemctl kill --signal=KILL --kill-whom=main dcm; e2e-agent await /run/dcm/state.json '\"phase\": \"waiting\"' 'no client is restarted in vain'")
+	m.untouched(before)
+	if got := m.lastRun(); got.ID != run || got.Result == runstate.Applied || m.bootID() != boot {
+		m.t.Errorf("another run was made, or the host was rebooted: %+v", got)
+	}
+	m.run("systemctl stop flight")
+	m.applied("cpx-nps4")
+	m.has(cpx)
+	m.bounced(before)
+}

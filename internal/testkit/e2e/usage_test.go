@@ -1,0 +1,77 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/testkit/sim"
+)
+
+// usageSeen: whoever asks is told how much is in use, and nobody has looked before.
+func usageSeen(m machine) {
+	mine := m.mine("alpha")[0]
+	listed := decode[runstate.Partitions](m, "partitions.json").Parts
+	name := listed[slices.IndexFunc(listed, func(p runstate.Part) bool { return p.Render == mine })].Name
+	pid := m.show("alpha.service", "MainPID")["MainPID"]
+	m.run("dcm status; dcm gpus; dcm status --json; systemctl reload dcm")
+	if n := m.usesRead(); n != 0 {
+		m.t.Errorf("dcm has looked %d times how much is in use, and nobody has asked", n)
+	}
+	use := func(busy, vram string) {
+		m.run(fmt.Sprintf(`echo '{"partition":"%s","busy":%s,"pid":%s,"vram":%s}' >/run/dcm-sim/ctl/use`, name, busy, pid, vram))
+	}
+	use("63", "3221225472")
+	var list []struct {
+		Name      string   `json:"name"`
+		Holders   []string `json:"holders"`
+		Used      *uint64  `json:"memory_used_bytes"`
+		Busy      *float64 `json:"busy_percent"`
+		Processes []struct {
+			PID  int    `json:"pid"`
+			Unit string `json:"unit"`
+			User string `json:"user"`
+		} `json:"processes"`
+	}
+	text := m.run(ada + "dcm partitions --json")
+	if err := json.Unmarshal([]byte(text), &list); err != nil || len(list) != 64 {
+		m.t.Fatalf("she is told of %d partitions: %v", len(list), err)
+	}
+	for _, p := range list {
+		switch {
+		case p.Used == nil || p.Busy == nil:
+			m.t.Errorf("she does not see how much of %s is in use", p.Name)
+		case p.Name != name:
+			if *p.Used != 0 || *p.Busy != 0 {
+				m.t.Errorf("%+v is in use", p)
+			}
+		case *p.Used != 3221225472 || *p.Busy != 63 || !slices.Equal(p.Holders, []string{"alpha.service"}) || len(p.Processes) != 1 ||
+			fmt.Sprint(p.Processes[0].PID) != pid || p.Processes[0].Unit != "alpha.service" || p.Processes[0].User != "root":
+			m.t.Errorf("what is used is told as %+v", p)
+		}
+	}
+	if text := m.run(ada + "dcm top --once --sort used"); !strings.HasPrefix(strings.Split(text, "\n")[2], name+" CPX/NPS1") || !strings.Contains(text, " alpha.service ") {
+		m.t.Errorf("dcm top:\n%s", text)
+	}
+	if text := m.run("dcm partitions --metrics"); !strings.Contains(text, `dcm_partition_busy_ratio{partition="`+name+`",gpu="`) || !strings.Contains(text, "} 0.63\n") {
+		m.t.Errorf("metrics:\n%s", text)
+	}
+	use("0", "0")
+	seen := m.usesRead()
+	m.run("dcm status; dcm gpus; systemctl reload dcm")
+	if n := m.usesRead(); seen == 0 || n != seen {
+		m.t.Errorf("dcm has looked %d times, and without being asked %d times", seen, n-seen)
+	}
+}
+
+// usesRead is how often somebody has read how much is in use.
+func (m machine) usesRead() int {
+	m.t.Helper()
+	var s sim.State
+	if err := json.Unmarshal([]byte(m.run("dcm-sim state")), &s); err != nil {
+		m.t.Fatal(err)
+	}
+	return s.UseReads
+}

@@ -1,0 +1,44 @@
+package vm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+
+	"dcm/internal/testkit/e2e"
+)
+
+// Guest is a Debian release with one of its kernels.
+type Guest struct {
+	Name   string
+	recipe e2e.Recipe
+}
+
+// Guests are the kernels that the tests run on, by name: those of two releases, and the
+// newest that Debian builds for the later one.
+func Guests() map[string]Guest {
+	packages := []string{"apparmor", "busybox-static", "dbus", "iproute2", "kexec-tools", "make", "polkitd", "procps", "udev"}
+	kernel := []string{"linux-headers-amd64", "linux-image-amd64"}
+	// The headers in backports depend on a compiler without its assembler.
+	latest := append(packages[:len(packages):len(packages)], "binutils")
+	released := append(packages[:len(packages):len(packages)], kernel...)
+	return map[string]Guest{
+		"bookworm":  {"bookworm", e2e.Recipe{Suite: "bookworm", Packages: released}},
+		"trixie":    {"trixie", e2e.Recipe{Suite: "trixie", Packages: released}},
+		"backports": {"backports", e2e.Recipe{Suite: "trixie", Packages: latest, Backports: kernel}},
+	}
+}
+
+// Missing returns why no virtual machine can run here, or nil.
+func Missing() error {
+	if os.Geteuid() != 0 {
+		return errors.New("virtual machines' disks are made as root")
+	}
+	for _, tool := range []string{"qemu-system-x86_64", "qemu-img", "mmdebstrap", "mke2fs", "cpio", "mount"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return fmt.Errorf("virtual machines need %s", tool)
+		}
+	}
+	return nil
+}

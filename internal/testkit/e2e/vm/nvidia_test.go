@@ -1,0 +1,126 @@
+package vm_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"dcm/internal/testkit/e2e/vm"
+	"dcm/internal/testkit/testdeadline"
+)
+
+// nvidiaOptions is a machine with two NVIDIA GPUs and no other.
+var nvidiaOptions = vm.Options{GPUs: 2, Kernel: []string{"fakehive.nvidia=2"}}
+
+// nvidiaGPUs are the scenarios on a machine with NVIDIA GPUs, each on a machine of its
+// own. The one with AMD GPUs is not used.
+func nvidiaGPUs(m machine) {
+	m.must(m.PowerCut)
+	ctx, cancel := testdeadline.Context(m.t.Context(), 10*time.Minute)
+	defer cancel()
+	image, err := m.images.disk.Image(ctx, nvidiaOptions)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for _, s := range []scenario{
+		{"reboot", nvidiaOptions, migReboot},
+		{"holders", nvidiaOptions, migHolders},
+		{"nvidia_drm", nvidiaOptions, migDRM},
+	} {
+		m.t.Run(s.name, func(t *testing.T) {
+			v, err := image.Restore()
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			n := watched(t, v, m.images)
+			n.configureNVIDIA()
+			s.run(n)
+			t.Logf("%s: %.1f s", s.name, time.Since(began).Seconds())
+		})
+	}
+}
+
+// migSettings are profiles for both GPUs, and a client that has one open.
+const migSettings = `profile = "off"
+[clients]
+units = ["inference"]
+[profiles.off]
+mig = "off"
+[profiles.small]
+mig = { "1g.10gb" = 7 }
+[profiles.halves]
+mig = { "3g.40gb" = 2 }
+`
+
+// configureNVIDIA replaces the services for AMD GPUs.
+func (m machine) configureNVIDIA() {
+	m.t.Helper()
+	m.run("systemctl disable --now " + clients + "; systemctl reset-failed")
+	m.put("/etc/systemd/system/inference.service", "[Service]\nExecStart=sh -c 'exec 3<>/dev/nvidia0 && exec sleep infinity'\n[Install]\nWantedBy=multi-user.target\n")
+	m.put("/etc/dcm/dcm.toml", migSettings)
+	m.run("systemctl daemon-reload; systemctl enable --now inference; systemctl restart dcm")
+}
+
+func (m machine) put(path, text string) {
+	m.t.Helper()
+	m.must(func(ctx context.Context) error { return m.Put(ctx, path, []byte(text), 0o644) })
+}
+
+// instances is how many GPU instances the driver shows.
+const instances = `ls -d /proc/driver/nvidia/capabilities/gpu*/mig/gi* 2>/dev/null | wc -l`
+
+// migReboot: the driver shows what dcm makes, a reboot loses it, and dcm makes it again
+// before the clients start.
+func migReboot(m machine) {
+	m.expect(instances, "0")
+	m.use("small")
+	m.expect(instances, "14")
+	m.expect("dcm partitions --json | grep -c nvidia-caps/nvidia-cap", "14")
+	m.must(m.Reboot)
+	m.expect(instances, "14")
+	m.expect("systemctl is-active inference", "active")
+	m.after("inference", "dcm-apply")
+	m.run("dcm verify small; dcm partitions")
+}
+
+// migHolders: a process that has a node of a GPU open is named, no client is stopped, and
+// the change is made when it has ended.
+func migHolders(m machine) {
+	m.run("modprobe nvidia-drm modeset=0")
+	m.use("small")
+	before := m.run("systemctl show --property=MainPID --value inference")
+	device := m.run("ls /dev/nvidia-caps | grep -v 'cap[12]$' | head -n 1")
+	for i, node := range []string{"/dev/nvidia0", "/dev/nvidia-caps/" + device, "/dev/dri/renderD128"} {
+		m.run(`systemd-run --quiet --unit=training sh -c "exec 3<$1; touch /run/held-$2; exec sleep infinity"`, node, fmt.Sprint(i))
+		m.await(fmt.Sprintf("/run/held-%d", i), "")
+		r := m.try("dcm use halves")
+		m.t.Logf("%s: %d\n%s%s", node, r.Code, r.Stdout, r.Stderr)
+		if r.Code == 0 || !strings.Contains(r.Stderr, "training.service") {
+			m.t.Errorf("%s: exit status %d, the holder is not named:\n%s", node, r.Code, r.Stderr)
+		}
+		m.expect("systemctl show --property=MainPID --value inference", before)
+		m.expect(instances, "14")
+		m.run("systemctl stop training")
+		m.use("halves")
+		m.expect(instances, "4")
+		m.use("small")
+		before = m.run("systemctl show --property=MainPID --value inference")
+	}
+}
+
+// migDRM: the module that shows GPUs on displays holds them from within the kernel.
+func migDRM(m machine) {
+	m.run("modprobe nvidia-drm")
+	r := m.try("dcm use small")
+	m.t.Logf("%d\n%s%s\n%s", r.Code, r.Stdout, r.Stderr, m.try("dcm status; dcm holders; dcm gpus").Stdout)
+	if r.Code == 0 || !strings.Contains(r.Stderr, "nvidia_drm") {
+		m.t.Errorf("exit status %d, nvidia_drm is not named", r.Code)
+	}
+	m.expect(instances, "0")
+	m.run("modprobe -r nvidia-drm")
+	m.run("dcm apply")
+	m.expect(instances, "14")
+}

@@ -1,0 +1,246 @@
+package vm_test
+
+import (
+	"fmt"
+	"strings"
+
+	"dcm/internal/testkit/e2e/vm"
+)
+
+func scenarios() []scenario {
+	two := vm.Options{GPUs: 2}
+	return []scenario{
+		{"flow", two, flow},
+		{"busy unload", two, busyUnload},
+		{"removed node", two, removedNode},
+		{"in flight", two, inFlight},
+		{"false node", two, falseNode},
+		{"scattered minors", two, scatteredMinors},
+		{"reload by hand", two, reloadByHand},
+		{"unbind and bind", two, unbindAndBind},
+		{"soft-reboot", two, softReboot},
+		{"systemd re-executed", two, systemdReexecuted},
+		{"guard", two, guard},
+		{"lease limits", two, leaseLimits},
+		{"power cuts", two, powerCuts},
+		{"NVIDIA", two, nvidiaGPUs},
+	}
+}
+
+const (
+	modes = `cat /sys/bus/pci/drivers/amdgpu/0000:*/current_*_partition | sort | uniq -c | xargs`
+	split = "2 CPX 2 NPS4"
+	whole = "2 NPS1 2 SPX"
+
+	clients    = "amd-metrics-exporter gpuagent dashboard"
+	allClients = "systemctl is-active " + clients + " | uniq -c | xargs"
+	allActive  = "3 active"
+)
+
+// use selects a profile and returns when it is applied.
+func (m machine) use(profile string) {
+	m.t.Helper()
+	m.run(`dcm use "$1"`, profile)
+}
+
+// await waits until a file of the guest holds all of the texts.
+func (m machine) await(file string, texts ...string) {
+	m.t.Helper()
+	m.run(`e2e-agent await "$@"`, append([]string{file}, texts...)...)
+}
+
+// flow is the user's: select a profile, restart dcm, reboot.
+func flow(m machine) {
+	m.expect(modes, whole)
+	m.run(`sed -i '1i profile = "cpx-nps4"' /etc/dcm/dcm.toml && systemctl restart dcm`)
+	m.expect(modes, split)
+	m.run("systemctl is-active --wait " + clients)
+	m.expect(allClients, allActive)
+	m.must(m.Reboot)
+	m.expect(modes, split)
+	m.expect(allClients, allActive)
+	for _, client := range []string{"amd-metrics-exporter", "gpuagent"} {
+		m.after(client, "dcm-apply")
+	}
+	m.run("dcm verify cpx-nps4")
+}
+
+// after reports a unit that did not start after the other one.
+func (m machine) after(unit, other string) {
+	m.t.Helper()
+	started := func(unit string) string {
+		return m.run("systemctl show --property=ActiveEnterTimestampMonotonic --value " + unit + ".service")
+	}
+	if a, b := started(unit), started(other); len(a) < len(b) || len(a) == len(b) && a < b {
+		m.t.Errorf("%s started at %s, before %s at %s", unit, a, other, b)
+	}
+}
+
+// busyUnload: each kind of use that keeps the module loaded is named, no client is
+// stopped, and the change is made when the use ends.
+func busyUnload(m machine) {
+	before := m.run("systemctl show --property=MainPID --value " + clients)
+	for i, holder := range []struct{ name, open string }{
+		{"kfd", "exec 3</dev/kfd"},
+		{"renderD", "exec 3<>/dev/dri/renderD128"},
+		{"card", "exec 3<>/dev/dri/card0"},
+	} {
+		m.run(`systemd-run --quiet --unit=training sh -c "$1; touch /run/held-$2; exec sleep infinity"`, holder.open, holder.name)
+		m.await("/run/held-"+holder.name, "")
+		profile := []string{"cpx-nps4", "spx-nps1"}[i%2]
+		if r := m.try(`dcm use "$1"`, profile); r.Code == 0 || !strings.Contains(r.Stderr, "training.service") {
+			m.t.Errorf("%s: exit status %d, the holder is not named:\n%s", holder.name, r.Code, r.Stderr)
+		}
+		m.expect("systemctl show --property=MainPID --value "+clients, before)
+		m.run("systemctl stop training")
+		m.run("dcm use " + profile)
+		m.expect(modes, []string{split, whole}[i%2])
+		before = m.run("systemctl show --property=MainPID --value " + clients)
+	}
+}
+
+// removedNode: a process that has a node open whose GPU was unbound and bound again holds
+// the driver, although the node it names no longer exists.
+func removedNode(m machine) {
+	m.run("systemctl stop " + clients)
+	m.run(`systemd-run --quiet --unit=training sh -c 'exec 3<>/dev/dri/renderD136; touch /run/held; exec sleep infinity'`)
+	m.await("/run/held", "")
+	pci := m.run(`basename $(readlink -f /sys/class/drm/renderD136/device)`)
+	m.run(`cd /sys/bus/pci/drivers/amdgpu && echo "$1" >unbind && echo "$1" >bind`, pci)
+	r := m.try("dcm holders --json")
+	for _, want := range []string{"training.service", "/dev/dri/renderD136 (removed)"} {
+		if !strings.Contains(r.Stdout, want) {
+			m.t.Errorf("dcm holders does not name %s:\n%s%s", want, r.Stdout, r.Stderr)
+		}
+	}
+	if r := m.try("dcm use cpx-nps4"); r.Code == 0 || !strings.Contains(r.Stderr, "training.service") {
+		m.t.Errorf("change with a removed node open: exit status %d\n%s", r.Code, r.Stderr)
+	}
+	m.run("systemctl stop training")
+	m.use("cpx-nps4")
+	m.expect(modes, split)
+}
+
+// reloadByHand: a driver that an administrator reloads comes up in its default mode.
+func reloadByHand(m machine) {
+	m.run(`printf '[profiles.split]\nmemory = "NPS1"\ncompute = "CPX"\n' >>/etc/dcm/dcm.toml`)
+	m.use("split")
+	m.expect(modes, "2 CPX 2 NPS1")
+	m.run("systemctl stop " + clients)
+	before := m.run("systemctl show --property=InvocationID --value dcm-apply")
+	m.run("modprobe -r amdgpu && modprobe amdgpu")
+	m.restored(before, "2 CPX 2 NPS1")
+}
+
+// restored waits for the next run of dcm-apply after the one given, and expects the modes.
+func (m machine) restored(before, want string) {
+	m.t.Helper()
+	m.run(`dcm apply`)
+	if now := m.run("systemctl show --property=InvocationID --value dcm-apply"); now == before {
+		m.t.Error("dcm-apply did not run again")
+	}
+	m.expect(modes, want)
+}
+
+// unbindAndBind: a GPU that was away is brought back into its mode.
+func unbindAndBind(m machine) {
+	m.run(`printf '[profiles.split]\nmemory = "NPS1"\ncompute = "CPX"\n' >>/etc/dcm/dcm.toml`)
+	m.use("split")
+	m.run("systemctl stop " + clients)
+	before := m.run("systemctl show --property=InvocationID --value dcm-apply")
+	m.run(`cd /sys/bus/pci/drivers/amdgpu && echo 0000:26:00.0 >unbind && echo 0000:26:00.0 >bind`)
+	m.restored(before, "2 CPX 2 NPS1")
+	before = m.run("systemctl show --property=InvocationID --value dcm-apply")
+	m.run(`echo 1 >/sys/bus/pci/devices/0000:26:00.0/remove && echo 1 >/sys/bus/pci/rescan`)
+	m.run(`udevadm settle`)
+	m.restored(before, "2 CPX 2 NPS1")
+}
+
+// softReboot: the modes are kept, and the run's cause is the boot.
+func softReboot(m machine) {
+	m.use("cpx-nps4")
+	m.must(m.SoftReboot)
+	m.expect(modes, split)
+	m.expect(allClients, allActive)
+	if text := m.run("dcm report --json"); !strings.Contains(text, `"boot"`) {
+		m.t.Errorf("the cause of the run after a soft-reboot is not the boot:\n%s", text)
+	}
+}
+
+// guard: what is reserved exclusively opens for its service only, on the host's real root
+// cgroup.
+func guard(m machine) { m.guardWorks("cpx-nps4") }
+
+func (m machine) guardWorks(profile string) {
+	m.t.Helper()
+	m.run(`cat >/etc/systemd/system/holder.service <<'END'
+[Service]
+ExecStart=sleep infinity
+END
+printf '[[reservation]]\nunit = "holder.service"\npartitions = 1\nexclusive = true\n' >>/etc/dcm/dcm.toml
+systemctl daemon-reload`)
+	m.use(profile)
+	m.run("systemctl start holder")
+	m.guarded()
+}
+
+// guarded expects that the partition of holder.service opens for that service only.
+func (m machine) guarded() {
+	m.t.Helper()
+	node := m.run("readlink -f /dev/dcm/holder/render0")
+	open := fmt.Sprintf("sh -c 'exec 3<>%s'", node)
+	if r := m.try(open); r.Code == 0 {
+		m.t.Error("a root shell opened a partition that is reserved exclusively")
+	}
+	for _, run := range []string{"systemd-run --quiet --wait --collect", "systemd-run --quiet --scope", "unshare --user --map-root-user"} {
+		if r := m.try(run + " " + open); r.Code == 0 {
+			m.t.Errorf("%s opened a partition that is reserved exclusively", run)
+		}
+	}
+	cgroup := m.run("systemctl show --property=ControlGroup --value holder")
+	m.run(fmt.Sprintf(`echo $$ >/sys/fs/cgroup%s/cgroup.procs && exec %s`, cgroup, open))
+}
+
+// leaseLimits: a lease opens its own partitions only and obeys the limits of the slice
+// that its process came from.
+func leaseLimits(m machine) {
+	m.use("cpx-nps4")
+	got := m.run(`dcm run -n 2 -- sh -c 'for node in /dev/dri/renderD*; do (exec 3<>$node) 2>/dev/null && echo $node; done | wc -l'`)
+	if got != "2" {
+		m.t.Errorf("a lease of 2 partitions opens %s", got)
+	}
+	m.run(`systemd-run --quiet --slice=small.slice --wait --collect -p MemoryMax=200M -p TasksMax=50 -p DevicePolicy=auto true`)
+	m.run(`mkdir -p /etc/systemd/system/small.slice.d && printf '[Slice]\nMemoryMax=300M\nTasksMax=60\nCPUQuota=50%%\n' >/etc/systemd/system/small.slice.d/limit.conf && systemctl daemon-reload`)
+	text := m.run(`systemd-run --quiet --slice=small.slice --pipe --wait --collect dcm run -n 1 -- sh -c 'cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/memory.max /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/pids.max /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/cpu.max' | xargs`)
+	if text != "314572800 60 50000 100000" {
+		m.t.Errorf("limits in the lease are %q, want those of the slice", text)
+	}
+	// If one process is killed for memory, the others of its lease go on.
+	m.run(`systemd-run --quiet --collect --unit=hungry --slice=small.slice dcm run -n 1 -- sh -c 'basename $(cut -d: -f3 /proc/self/cgroup) >/run/lease; tail /dev/zero; exec sleep infinity'`)
+	m.run(`until journalctl -b -o cat -g 'killed by the OOM killer' -u "$(cat /run/lease)"; do journalctl --sync; done`)
+	m.expect(`systemctl show -P ActiveState -P SubState "$(cat /run/lease)" | xargs; systemctl stop hungry`, "active running")
+}
+
+// powerCuts: after a power cut at any point of a change, the next boot ends with the
+// selected profile on the GPUs and all clients up.
+func powerCuts(m machine) {
+	m.use("cpx-nps4")
+	other := map[string]string{"cpx-nps4": "spx-nps1", "spx-nps1": "cpx-nps4"}
+	want := map[string]string{"cpx-nps4": split, "spx-nps1": whole}
+	selected := "cpx-nps4"
+	for cut := range 12 {
+		// The points are spread over the 1.2 s that a change takes here.
+		delay := fmt.Sprintf("0.%02d", 10*cut)
+		if cut >= 10 {
+			delay = fmt.Sprintf("1.%d", cut-10)
+		}
+		m.run(`sync; systemd-run --quiet dcm use "$1"; sleep "$2"`, other[selected], delay)
+		m.must(m.PowerCut)
+		m.must(m.PowerOn)
+		selected = m.run(`sed -n 's/^profile = "\(.*\)"/\1/p' /etc/dcm/dcm.toml`)
+		m.expect(modes, want[selected])
+		m.expect(allClients, allActive)
+		m.run("dcm verify " + selected)
+		m.t.Logf("cut after %s s: %s", delay, selected)
+	}
+}

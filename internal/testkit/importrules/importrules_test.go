@@ -1,0 +1,193 @@
+package importrules
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// allowed says which packages of dcm a package may import, in its code and in
+// its tests, beside the vocabulary. A package that is not listed may import none.
+var allowed = map[string][]string{
+	"internal/gpu/partition":           {},
+	"internal/sanitize":                {},
+	"internal/linux/unitname":          {},
+	"internal/sorting":                 {},
+	"internal/leases/placement":        {},
+	"internal/linux/caller":            {},
+	"internal/frontends/admission":     {},
+	"internal/linux/devguard":          {},
+	"internal/leases/dmem":             {},
+	"internal/leases/lease":            {"internal/linux/caller", "internal/leases/placement", "internal/engine/runstate"},
+	"internal/leases/exclusive":        {"internal/leases/lease", "internal/engine/runstate", "internal/linux/systemd"},
+	"internal/linux/cdi":               {},
+	"internal/engine/runstate":         {},
+	"internal/linux/dbusconn":          {"internal/sanitize"},
+	"internal/linux/systemd":           {"internal/linux/dbusconn"},
+	"internal/linux/watch":             {},
+	"internal/linux/dropins":           {},
+	"internal/frontends/dbusapi":       {"internal/frontends/status", "internal/frontends/admission", "internal/linux/caller", "internal/linux/dbusconn", "internal/engine/runstate"},
+	"internal/linux/journal":           {},
+	"internal/engine/event":            {"internal/linux/journal"},
+	"internal/worker/sandbox":          {},
+	"internal/gpu/amdsmi":              {"internal/worker/sandbox"},
+	"internal/engine/config":           {},
+	"internal/frontends/status":        {"internal/engine/runstate"},
+	"internal/engine/history":          {"internal/engine/runstate"},
+	"internal/app/selftest":            {"internal/engine/runstate"},
+	"internal/linux/sysfs":             {"internal/sanitize"},
+	"internal/worker/call":             {"internal/linux/sysfs"},
+	"internal/frontends/varlink":       {},
+	"internal/frontends/agent":         {"internal/frontends/admission", "internal/frontends/varlink"},
+	"internal/worker/serve":            {},
+	"internal/gpu/nvml":                {},
+	"internal/gpu":                     {"internal/linux/sysfs", "internal/sanitize"},
+	"internal/gpu/openfiles":           {"internal/linux/sysfs", "internal/gpu"},
+	"internal/gpu/nvidia":              {"internal/worker/call", "internal/linux/sysfs", "internal/gpu", "internal/gpu/nvml", "internal/gpu/openfiles"},
+	"internal/gpu/amdgpu":              {"internal/worker/call", "internal/linux/sysfs", "internal/gpu", "internal/gpu/openfiles"},
+	"internal/engine/apply":            {"internal/engine/event", "internal/gpu", "internal/engine/runstate"},
+	"internal/engine/daemon":           {"internal/engine/event", "internal/exitcode", "internal/engine/runstate", "internal/linux/systemd"},
+	"internal/engine/reboot":           {"internal/sanitize"},
+	"internal/gpu/modprobe":            {},
+	"internal/frontends/supportbundle": {},
+	"internal/frontends/slurm":         {},
+	"internal/frontends/top":           {"internal/frontends/status"},
+	"internal/frontends/metrics":       {"internal/frontends/status", "internal/engine/runstate"},
+	"internal/testkit/sim":             {"internal/gpu/nvml/standin"},
+	"internal/testkit/testdeadline":    {},
+	"internal/testkit/surface":         {},
+	"internal/testkit/sim/simtest":     {"internal/testkit/sim"},
+	"internal/app/host":                {"internal/frontends/status", "internal/leases/exclusive", "internal/gpu/amdgpu", "internal/gpu/nvidia", "internal/engine/apply", "internal/engine/config", "internal/gpu", "internal/engine/history", "internal/leases/lease", "internal/leases/placement", "internal/engine/runstate", "internal/app/selftest", "internal/linux/systemd"},
+	"internal/exitcode":                {},
+	"internal/gpu/nvml/binding":        {"internal/worker/sandbox", "internal/gpu/nvml"},
+	"internal/gpu/nvml/standin":        {},
+	"internal/app/service": {"internal/frontends/status", "internal/frontends/admission", "internal/frontends/agent", "internal/frontends/varlink", "internal/linux/cdi", "internal/leases/dmem", "internal/leases/exclusive", "internal/leases/lease", "internal/leases/placement", "internal/engine/apply", "internal/gpu/modprobe", "internal/frontends/dbusapi", "internal/linux/caller", "internal/engine/config", "internal/engine/daemon", "internal/linux/dropins", "internal/engine/event", "internal/exitcode", "internal/gpu", "internal/engine/history", "internal/app/host",
+		"internal/frontends/metrics", "internal/engine/reboot", "internal/engine/runstate", "internal/linux/systemd", "internal/linux/watch"},
+	"internal/frontends/varlink/varlinktest": {},
+	"internal/app/cli": {"internal/frontends/status", "internal/engine/apply", "internal/frontends/supportbundle", "internal/frontends/dbusapi", "internal/engine/config", "internal/engine/daemon", "internal/exitcode", "internal/gpu", "internal/engine/history", "internal/app/host", "internal/linux/journal", "internal/leases/lease", "internal/leases/placement",
+		"internal/frontends/metrics", "internal/engine/runstate", "internal/app/selftest", "internal/app/service", "internal/frontends/slurm", "internal/linux/systemd", "internal/frontends/top", "internal/linux/watch"},
+	"cmd/dcm":                {"internal/app/cli", "internal/app/host"},
+	"cmd/dcm-service":        {"internal/exitcode", "internal/app/host", "internal/linux/journal", "internal/app/service"},
+	"cmd/dcm-smi":            {"internal/gpu/amdsmi", "internal/worker/serve", "internal/worker/sandbox"},
+	"cmd/dcm-nvml":           {"internal/worker/serve", "internal/worker/sandbox", "internal/gpu/nvml", "internal/gpu/nvml/binding"},
+	"cmd/dcm-sim":            {"internal/testkit/sim"},
+	"cmd/dcm-host":           {"internal/app/hostimage", "internal/linux/systemd"},
+	"internal/app/hostimage": {},
+	"cmd/dcm-guard":          {"internal/leases/dmem", "internal/leases/exclusive", "internal/linux/devguard", "internal/linux/journal", "internal/leases/lease", "internal/engine/runstate", "internal/linux/systemd"},
+
+	// A module of its own, which takes nothing of dcm's but what the socket answers.
+	"cmd/dcm-kubernetes": {"cmd/dcm-kubernetes/internal/agent", "cmd/dcm-kubernetes/internal/bridge", "cmd/dcm-kubernetes/internal/cluster",
+		"cmd/dcm-kubernetes/internal/desired", "cmd/dcm-kubernetes/internal/feature", "cmd/dcm-kubernetes/internal/sequence"},
+	"cmd/dcm-kubernetes/internal/rendered":   {},
+	"cmd/dcm-kubernetes/internal/agent":      {},
+	"cmd/dcm-kubernetes/internal/feature":    {},
+	"cmd/dcm-kubernetes/internal/image":      {},
+	"cmd/dcm-kubernetes/internal/image/make": {"cmd/dcm-kubernetes/internal/image"},
+	"cmd/dcm-kubernetes/internal/sequence":   {},
+	"cmd/dcm-kubernetes/internal/desired":    {"cmd/dcm-kubernetes/internal/sequence"},
+	"cmd/dcm-kubernetes/internal/cluster":    {"cmd/dcm-kubernetes/internal/sequence"},
+	"cmd/dcm-kubernetes/internal/standin":    {"cmd/dcm-kubernetes/internal/agent"},
+	"cmd/dcm-kubernetes/internal/real": {"cmd/dcm-kubernetes/internal/agent", "cmd/dcm-kubernetes/internal/bridge", "cmd/dcm-kubernetes/internal/cluster", "cmd/dcm-kubernetes/internal/desired",
+		"cmd/dcm-kubernetes/internal/sequence"},
+	"cmd/dcm-kubernetes/internal/bridge": {"cmd/dcm-kubernetes/internal/agent", "cmd/dcm-kubernetes/internal/cluster", "cmd/dcm-kubernetes/internal/desired",
+		"cmd/dcm-kubernetes/internal/feature", "cmd/dcm-kubernetes/internal/sequence"},
+}
+
+// outside says which modules only certain packages may import.
+var outside = map[string][]string{
+	"github.com/ebitengine/purego":        {"internal/gpu/amdsmi", "internal/gpu/nvml/binding"},
+	"unsafe":                              {"internal/gpu/amdsmi", "internal/gpu/amdgpu", "internal/worker/sandbox", "internal/linux/devguard"},
+	"C":                                   {},
+	"github.com/godbus/dbus":              {"internal/linux/systemd", "internal/frontends/dbusapi", "internal/linux/dbusconn"},
+	"github.com/coreos/go-systemd/v22/db": {"internal/linux/systemd"},
+	"github.com/fsnotify/fsnotify":        {"internal/linux/watch", "cmd/dcm-kubernetes/internal/desired"},
+	"github.com/BurntSushi/toml":          {"internal/engine/config"},
+	"github.com/spf13/cobra":              {"internal/app/cli", "cmd/dcm-sim"},
+	"github.com/hanwen/go-fuse":           {"internal/testkit/sim"},
+	"sigs.k8s.io/kustomize/":              {"cmd/dcm-kubernetes/internal/rendered"},
+	"k8s.io/":                             {"cmd/dcm-kubernetes", "cmd/dcm-kubernetes/internal/bridge", "cmd/dcm-kubernetes/internal/cluster"},
+}
+
+func TestImportsRunOneWay(t *testing.T) {
+	seen := make(map[string]bool)
+	each(t, func(pkg, file string, test bool, path string) {
+		seen[pkg] = true
+		if inner, ok := strings.CutPrefix(path, "dcm/"); ok {
+			if test && standIn(inner) || slices.Contains(common, inner) || inner == pkg || nested(pkg, inner) {
+				return
+			}
+			if !slices.Contains(allowed[pkg], inner) {
+				t.Errorf("%s imports %s: %s may import only %q", file, inner, pkg, allowed[pkg])
+			}
+			return
+		}
+		for prefix, by := range outside {
+			if strings.HasPrefix(path, prefix) && !test && !slices.Contains(by, pkg) {
+				t.Errorf("%s imports %s, which only %q may", file, path, by)
+			}
+		}
+	})
+	for pkg := range allowed {
+		if !seen[pkg] {
+			t.Errorf("%s is listed here, but it is not there", pkg)
+		}
+	}
+}
+
+// common is what every package may speak: the vocabulary, the names of dcm's own units, order,
+// and the door by which text from outside comes in.
+var common = []string{"internal/gpu/partition", "internal/sanitize", "internal/linux/unitname", "internal/sorting"}
+
+// standIn tells whether a package stands in for hardware or for a library, drives the
+// hardware that is stood in for, makes the roots of other systems, calls a service, or
+// gives time enough, which is what any test may use.
+func standIn(pkg string) bool {
+	return strings.HasPrefix(pkg, "internal/testkit/sim") || strings.HasPrefix(pkg, "internal/gpu/amdsmi") || pkg == "internal/gpu/nvml/standin" ||
+		pkg == "cmd/dcm-kubernetes/internal/standin" || pkg == "cmd/dcm-kubernetes/internal/rendered" ||
+		slices.Contains([]string{"internal/gpu/amdgpu", "internal/gpu/nvidia", "internal/worker/call", "internal/testkit/e2e", "internal/testkit/testdeadline", "internal/frontends/varlink/varlinktest"}, pkg)
+}
+
+// each calls f for every import of every package but the end-to-end tests, which
+// drive the whole.
+func each(t *testing.T, f func(pkg, file string, test bool, path string)) {
+	t.Helper()
+	top := filepath.Join("..", "..", "..")
+	err := filepath.WalkDir(top, func(file string, d fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(top, file)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (rel == "internal/testkit/e2e" || rel == "internal/testkit/importrules" || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && rel != "."):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(file, ".go"):
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, i := range parsed.Imports {
+			path, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				return err
+			}
+			f(filepath.Dir(rel), rel, strings.HasSuffix(file, "_test.go"), path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// nested reports whether a package is part of another one, such as its stand-in for tests.
+// The packages of a group are not part of the package that documents the group.
+func nested(pkg, inner string) bool {
+	_, isGroup := groups[strings.TrimPrefix(pkg, "internal/")]
+	return !isGroup && strings.HasPrefix(inner, pkg+"/")
+}

@@ -1,0 +1,144 @@
+package sim
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+
+	"dcm/internal/gpu/nvml/standin"
+)
+
+// instance is a GPU instance that a GPU has, with the ids of its compute instances.
+type instance struct {
+	ID      int
+	Compute []int
+}
+
+// beginMIG makes the state of the stand-in of NVIDIA's library, with which the GPUs
+// begin; where there is one, it is that of the boot before, unless that was of others.
+func (n *Node) beginMIG() error {
+	if n.opts.MIG == "" || len(n.nvidias()) == 0 {
+		return nil
+	}
+	if _, err := os.Stat(n.opts.MIG); !errors.Is(err, fs.ErrNotExist) {
+		before, err := standin.Read(n.opts.MIG)
+		if err != nil || n.sameGPUs(before) {
+			return errors.Join(err, n.updateMIG((*standin.State).Reboot))
+		}
+	}
+	s, err := standin.New(nvidiaVersion, "")
+	for _, b := range n.nvidias() {
+		err = errors.Join(err, s.Add(b.Chip.MIG, b.Address))
+	}
+	s.Privileged = true
+	for i, b := range n.nvidias() {
+		g := &s.GPUs[i]
+		g.Name, g.UUID, g.Subsystem = b.Chip.Product, b.gpuUUID(), uint32(b.Chip.SubDevice)<<16|nvidiaVendor
+	}
+	return errors.Join(err, standin.Write(n.opts.MIG, s))
+}
+
+func (n *Node) sameGPUs(s standin.State) bool {
+	return slices.EqualFunc(n.nvidias(), s.GPUs, func(b *board, g standin.GPU) bool { return b.Address == g.Address && b.Chip.Product == g.Name })
+}
+
+func (n *Node) updateMIG(change func(*standin.State)) error {
+	n.mig.Lock()
+	defer n.mig.Unlock()
+	if n.mig.file == "" {
+		return nil
+	}
+	return standin.Update(n.mig.file, func(s *standin.State) error {
+		change(s)
+		return nil
+	})
+}
+
+// instances are those of each GPU, as the stand-in has made them.
+func (n *Node) instances(boards []*board) [][]instance {
+	out := make([][]instance, len(boards))
+	s, ok := n.standIn()
+	if !ok {
+		return out
+	}
+	for _, g := range s.GPUs {
+		i := slices.IndexFunc(boards, func(b *board) bool { return b.Address == g.Address })
+		if i < 0 {
+			continue
+		}
+		for _, gi := range g.Instances {
+			one := instance{ID: gi.ID}
+			for _, c := range gi.Compute {
+				one.Compute = append(one.Compute, c.ID)
+			}
+			out[i] = append(out[i], one)
+		}
+	}
+	return out
+}
+
+// migCache is the stand-in's state as it was last read.
+type migCache struct {
+	sync.Mutex
+	file  string // "" when there is none, or no more
+	ino   uint64
+	state standin.State
+}
+
+// End lets go of the stand-in's state, which may be removed then: files that are still
+// open are closed some time after the process that had them has ended.
+func (n *Node) End() {
+	n.mig.Lock()
+	defer n.mig.Unlock()
+	n.mig.file = ""
+}
+
+// standIn reads the stand-in's state, which is replaced as a whole with each change.
+func (n *Node) standIn() (standin.State, bool) {
+	n.mig.Lock()
+	defer n.mig.Unlock()
+	if n.mig.file == "" {
+		return standin.State{}, false
+	}
+	info, err := os.Stat(n.mig.file)
+	if err != nil {
+		return standin.State{}, false
+	}
+	ino := info.Sys().(*syscall.Stat_t).Ino ^ uint64(info.ModTime().UnixNano())
+	if ino != n.mig.ino {
+		if n.mig.state, err = standin.Read(n.mig.file); err != nil {
+			return standin.State{}, false
+		}
+		n.mig.ino = ino
+	}
+	return n.mig.state, true
+}
+
+// count has the stand-in know how many have a GPU open. n.mu is held.
+func (n *Node) count(b *board) {
+	busy := 0
+	for h := range n.handles {
+		if h.board == b {
+			busy++
+		}
+	}
+	_ = n.updateMIG(func(s *standin.State) {
+		for i := range s.GPUs {
+			if s.GPUs[i].Address == b.Address {
+				s.GPUs[i].Busy = busy
+			}
+		}
+	})
+}
+
+// lose has the stand-in know that a GPU has left the bus. n.mu is held.
+func (n *Node) lose(b *board) {
+	_ = n.updateMIG(func(s *standin.State) {
+		for i := range s.GPUs {
+			s.GPUs[i].Lost = s.GPUs[i].Lost || s.GPUs[i].Address == b.Address
+		}
+	})
+}

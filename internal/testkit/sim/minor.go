@@ -1,0 +1,109 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"dcm/internal/gpu/partition"
+)
+
+// minor is a DRM minor: a device node.
+type minor struct {
+	name      string // "card1", "renderD128"
+	number    int
+	render    bool
+	partition int
+}
+
+// xcps is how many partitions' devices the driver registers for a GPU, active
+// or not (amdgpu_xcp.h: MAX_XCP).
+const xcps = 8
+
+// allocateMinors numbers the DRM devices as the kernel does when the drivers
+// are probed in PCI order: each device takes a render and a primary minor, of
+// which there are 64 each; what does not fit goes on from 192
+// (drm_drv.c: DRM_MINOR_LIMIT, DRM_EXTENDED_MINOR_LIMIT). With old it gets none, and its
+// partition neither has a node nor is one of KFD's ("Skip xcp node").
+//
+// After a rebind a device has the lowest free minors. Scattered gives such an order: that
+// of the partitions' numbers, and the GPUs backwards.
+func allocateMinors(boards []*board, old, scattered bool) {
+	primary, render, extended := 0, 128, 192
+	take := func(next *int, limit int) int {
+		counter := next
+		if *next >= limit {
+			counter = &extended
+		}
+		*counter++
+		return *counter - 1
+	}
+	for _, d := range drmDevices(boards, scattered) {
+		if old && (primary >= 64 || render >= 192) {
+			continue
+		}
+		if d.Chip.AMD() || d.Chip.NVIDIA() {
+			m := take(&render, 192)
+			d.minors = append(d.minors, minor{fmt.Sprintf("renderD%d", m), m, true, d.partition})
+		}
+		m := take(&primary, 64)
+		d.minors = append(d.minors, minor{fmt.Sprintf("card%d", m), m, false, d.partition})
+	}
+}
+
+type drmDevice struct {
+	*board
+	partition int
+}
+
+// drmDevices lists the devices that the drivers register, in the order of their minors.
+func drmDevices(boards []*board, scattered bool) []drmDevice {
+	var out []drmDevice
+	for _, b := range boards {
+		devices := 1
+		if b.Chip.XCC > 0 {
+			devices = xcps
+		}
+		for p := range devices {
+			out = append(out, drmDevice{b, p})
+		}
+	}
+	if scattered {
+		slices.SortStableFunc(out, func(a, b drmDevice) int {
+			return cmp.Or(cmp.Compare(a.partition, b.partition), cmp.Compare(b.index, a.index))
+		})
+	}
+	return out
+}
+
+// renderMinor is the number of a partition's render node.
+func (b *board) renderMinor(partition int) int {
+	for _, m := range b.minors {
+		if m.render && m.partition == partition {
+			return m.number
+		}
+	}
+	return -1
+}
+
+// RenderNode returns the name of a partition's render node, "" if it has none.
+func (n *Node) RenderNode(a partition.Address, partition int) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	b := n.find(a)
+	if b == nil || b.renderMinor(partition) < 0 {
+		return ""
+	}
+	return fmt.Sprintf("/dev/dri/renderD%d", b.renderMinor(partition))
+}
+
+// ofPartition lists the minors of a partition's device.
+func (b *board) ofPartition(p int) []minor {
+	var out []minor
+	for _, m := range b.minors {
+		if m.partition == p {
+			out = append(out, m)
+		}
+	}
+	return out
+}

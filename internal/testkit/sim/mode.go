@@ -1,0 +1,164 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"syscall"
+	"time"
+
+	"dcm/internal/gpu/partition"
+)
+
+// The partition files, by their names below a GPU's directory.
+const (
+	computeFile = "current_compute_partition"
+	memoryFile  = "current_memory_partition"
+	configFile  = "xcp_config"
+)
+
+// SetCompute is a write to current_compute_partition. A switch that has begun is
+// not interruptible.
+func (n *Node) SetCompute(ctx context.Context, a partition.Address, text string) error {
+	b, err := n.wrote(a, computeFile)
+	if err != nil {
+		return err
+	}
+	fault, err := n.meet(ctx, OpCompute, b, computeFile)
+	if err != nil {
+		return err
+	}
+	mode, err := n.beginSwitch(b, text)
+	if err != nil || mode == "" {
+		return err
+	}
+	wait(context.WithoutCancel(ctx), n.opts.SwitchLatency)
+	return n.endSwitch(b, mode, fault)
+}
+
+// beginSwitch locks the GPU for a switch to the mode it returns; "" if the GPU
+// has it already (amdgpu_xcp_switch_partition_mode returns early then, busy or
+// not).
+func (n *Node) beginSwitch(b *board, text string) (partition.Compute, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !b.bound {
+		return "", syscall.ENODEV
+	}
+	mode, err := parseCompute(b.Chip, b.memory, text)
+	if err != nil || mode == b.compute && !b.switching {
+		return "", err
+	}
+	if err := n.lockable(b, time.Now()); err != nil {
+		return "", err
+	}
+	b.switching = true
+	return mode, nil
+}
+
+func (n *Node) endSwitch(b *board, mode partition.Compute, fault Fault) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	b.switching = false
+	if !b.bound {
+		return syscall.ENODEV
+	}
+	if !fault.Wrong {
+		b.compute, b.config = mode, mode
+		b.switches++
+		n.topology++
+	}
+	return fault.late()
+}
+
+// SetMemory is a write to current_memory_partition: it records a request for the
+// whole hive. Writing the current mode returns early and leaves an earlier
+// request as it is.
+func (n *Node) SetMemory(ctx context.Context, a partition.Address, text string) error {
+	b, err := n.wrote(a, memoryFile)
+	if err != nil {
+		return err
+	}
+	fault, err := n.meet(ctx, OpMemory, b, memoryFile)
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !b.bound {
+		return syscall.ENODEV
+	}
+	mode, err := parseMemory(b.Chip, text)
+	if err != nil || mode == b.memory {
+		return err
+	}
+	if !fault.Wrong {
+		for _, member := range n.hive(b) {
+			member.pending = mode
+		}
+	}
+	return fault.late()
+}
+
+// SetConfig is a write to compute_partition_config/xcp_config: it selects the
+// mode that the files beside it describe, and switches nothing.
+func (n *Node) SetConfig(_ context.Context, a partition.Address, text string) error {
+	b, err := n.wrote(a, configFile)
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	mode, ok := prefix(partition.ComputeModes(), text)
+	if !ok || !slices.Contains(b.Chip.computeModes(), mode) {
+		return syscall.EINVAL
+	}
+	b.config = mode
+	return nil
+}
+
+// wrote counts a write to a file of the GPU.
+func (n *Node) wrote(a partition.Address, file string) (*board, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	b := n.find(a)
+	if b == nil || !b.bound || b.Chip.XCC == 0 {
+		return nil, syscall.ENODEV
+	}
+	b.writes[file]++
+	return b, nil
+}
+
+// read is a read of a partition file, whose content is to be taken only after a
+// fault has had its time.
+func (n *Node) read(ctx context.Context, b *board, file string, content func() string) (string, error) {
+	fault, err := n.meet(ctx, OpRead, b, file)
+	if err != nil {
+		return "", err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !b.bound {
+		return "", syscall.ENODEV
+	}
+	text := content()
+	if fault.Wrong {
+		text = another(text)
+	}
+	if fault.Short {
+		return text[:len(text)/2], nil
+	}
+	return text + "\n", fault.late()
+}
+
+// another returns a well-formed content that is not the true one.
+func another(text string) string {
+	for _, lie := range []string{string(partition.DPX), string(partition.SPX)} {
+		if _, compute := prefix(partition.ComputeModes(), text); compute && text != lie {
+			return lie
+		}
+	}
+	if text != string(partition.NPS2) {
+		return string(partition.NPS2)
+	}
+	return string(partition.NPS1)
+}

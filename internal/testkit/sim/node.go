@@ -1,0 +1,177 @@
+package sim
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"dcm/internal/gpu/partition"
+)
+
+// Options are how a node behaves, apart from its kind.
+type Options struct {
+	SwitchLatency time.Duration // of a compute switch
+	ReloadLatency time.Duration // of a driver load
+	Settle        time.Duration // KFD's teardown of a process is asynchronous: a GPU is busy that much longer
+	NodeLock      bool          // older kernels: KFD's lock and its processes are the node's, not the GPU's
+	Parameters    Parameters    // of the module at boot
+	OldMinors     bool          // kernels before 6.12: there are 64 DRM minors of each kind, and no more
+	Scattered     bool          // DRM minors follow neither the GPUs' order nor the partitions', as after rebinds
+
+	Uevent func(Uevent) // is told what the kernel would tell of devices; must not wait
+
+	Memory partition.Memory // the mode that GPUs which support it boot in; "" for their first
+	Tells  Tells            // how the kernel tells what the partitions are used for
+
+	// MIG is the file in which the stand-in of NVIDIA's library keeps what the GPUs have;
+	// "" for GPUs that nobody has partitioned.
+	MIG string
+
+	// Cache is how long the kernel may take what it has seen to be there still; what
+	// a directory lists and a file holds is asked for anew. It is for readers that
+	// open ten thousands of files.
+	Cache time.Duration
+}
+
+// Node is the state machine. Its methods may be called concurrently; where they
+// stand for a system call, their error is a syscall.Errno.
+type Node struct {
+	kind Kind
+	opts Options
+
+	mu      sync.Mutex
+	boards  []*board
+	module  moduleState // of amdgpu
+	nvidia  moduleState // and of nvidia
+	params  Parameters
+	loads   int
+	unloads int
+	handles map[*Handle]bool
+	settled time.Time // KFD's last teardown
+	faults  []Fault
+	uses    uses
+
+	structure uint64 // changes when files come or go
+	topology  uint64 // changes when KFD nodes do
+	cache     cache
+	mig       migCache
+}
+
+// board is one PCI function's state.
+type board struct {
+	Board
+	index  int
+	minors []minor // of its DRM devices
+
+	vanished bool
+	bound    bool // to its driver
+	compute  partition.Compute
+	memory   partition.Memory
+	pending  partition.Memory  // requested of the driver
+	next     partition.Memory  // told to the firmware when the driver was unloaded
+	config   partition.Compute // compute_partition_config's selection
+
+	switching bool
+	settled   time.Time // the last teardown of a process that used it
+	switches  int
+	writes    map[string]int // write(2) calls, by file, refused ones too
+}
+
+// New returns a node as it is after boot: the driver loaded, every GPU in the
+// mode that it comes up in.
+func New(k Kind, o Options) *Node {
+	n := &Node{kind: k, opts: o, handles: make(map[*Handle]bool), mig: migCache{file: o.MIG}}
+	for i, b := range k.Boards {
+		n.boards = append(n.boards, &board{Board: b, index: i})
+	}
+	allocateMinors(n.boards, o.OldMinors, o.Scattered)
+	n.boot()
+	return n
+}
+
+// Begin makes the state that the stand-in of NVIDIA's library has, as after a boot.
+func (n *Node) Begin() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.beginMIG()
+}
+
+// Reset makes the node as it is after boot. Open files stay open.
+func (n *Node) Reset() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.boot()
+}
+
+func (n *Node) boot() {
+	n.faults, n.loads, n.unloads, n.uses = nil, 0, 0, uses{}
+	n.module, n.nvidia, n.params = n.driven(Chip.AMD), n.driven(Chip.NVIDIA), n.opts.Parameters
+	for _, b := range n.boards {
+		b.vanished, b.pending, b.next = false, "", ""
+		b.switches, b.writes = 0, make(map[string]int)
+		switch {
+		case slices.Contains(b.Chip.Memory, n.opts.Memory):
+			b.memory = n.opts.Memory
+		case len(b.Chip.Memory) > 0:
+			b.memory = b.Chip.Memory[0]
+		}
+		n.bind(b)
+	}
+}
+
+// driven is how a module is at boot: there, if there is one of its chips.
+func (n *Node) driven(by func(Chip) bool) moduleState {
+	if slices.ContainsFunc(n.boards, func(b *board) bool { return by(b.Chip) }) {
+		return live
+	}
+	return absent
+}
+
+// bind is the driver's probe of a GPU. n.mu is held.
+func (n *Node) bind(b *board) {
+	b.bound = true
+	if b.Chip.XCC > 0 {
+		b.compute = modeAtLoad(b.Chip, b.memory, n.params.Mode)
+		b.config = b.compute
+	}
+	n.changed()
+}
+
+// vanish takes a GPU off the bus. n.mu is held.
+func (n *Node) vanish(b *board) {
+	b.vanished, b.bound = true, false
+	if b.Chip.NVIDIA() {
+		n.lose(b)
+	}
+	n.changed()
+}
+
+// changed says that files came or went. n.mu is held.
+func (n *Node) changed() {
+	n.structure++
+	n.topology++
+}
+
+// find returns the board at that address, nil if there is none.
+func (n *Node) find(a partition.Address) *board {
+	for _, b := range n.boards {
+		if b.Address == a {
+			return b
+		}
+	}
+	return nil
+}
+
+// hive returns the boards that share b's memory mode, b among them.
+func (n *Node) hive(b *board) []*board {
+	if b.Hive == 0 {
+		return []*board{b}
+	}
+	var out []*board
+	for _, other := range n.boards {
+		if other.Hive == b.Hive {
+			out = append(out, other)
+		}
+	}
+	return out
+}

@@ -1,0 +1,102 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"dcm/internal/gpu/partition"
+)
+
+// The rules decide, from what is known, which errno the driver answers with.
+
+// parseCompute is what amdgpu_gfx_set_compute_partition makes of a write: the
+// name counts by its prefix, in either case; then whether the mode fits the
+// memory mode (gfx_v9_4_3: __aqua_vanjaram_is_valid_mode).
+func parseCompute(c Chip, now partition.Memory, text string) (partition.Compute, error) {
+	mode, ok := prefix(partition.ComputeModes(), text)
+	if !ok || !slices.Contains(c.fits(now), mode) {
+		return "", syscall.EINVAL
+	}
+	return mode, nil
+}
+
+// parseMemory is amdgpu_gmc's current_memory_partition_store: only the supported
+// modes have a name.
+func parseMemory(c Chip, text string) (partition.Memory, error) {
+	switch mode, ok := prefix(c.Memory, text); {
+	case c.fixedMemory():
+		return "", syscall.EOPNOTSUPP
+	case !ok:
+		return "", syscall.EINVAL
+	default:
+		return mode, nil
+	}
+}
+
+func prefix[M ~string](modes []M, text string) (M, bool) {
+	for _, m := range modes {
+		if len(text) >= len(m) && strings.EqualFold(text[:len(m)], string(m)) {
+			return m, true
+		}
+	}
+	return "", false
+}
+
+// fixedMemory reports whether the memory mode cannot be written; then the
+// driver creates no available_memory_partition (amdgpu_gmc_sysfs_init).
+func (c Chip) fixedMemory() bool { return c.APU || c.Locked || len(c.Memory) < 2 }
+
+// available is the content of available_compute_partition.
+func available(c Chip, now partition.Memory) string {
+	if modes := c.fits(now); len(modes) > 0 {
+		return partition.List(modes)
+	}
+	return "Not supported"
+}
+
+// modeAtLoad is the compute mode that the driver comes up in: what the module
+// parameter wants if that fits, else its own choice by memory mode.
+func modeAtLoad(c Chip, m partition.Memory, wanted partition.Compute) partition.Compute {
+	if slices.Contains(c.fits(m), wanted) {
+		return wanted
+	}
+	return m.AfterLoad()
+}
+
+// lockable is KFD's answer to whether a GPU may be switched
+// (kgd2kfd_check_and_lock_kfd): no process may be attached to it, nor be about
+// to be torn down, nor may another switch be under way. Older kernels ask this
+// of the node as a whole.
+func (n *Node) lockable(b *board, now time.Time) error {
+	if b.switching || n.busyKFD(now) || n.busyDRM(b, now) {
+		return syscall.EBUSY
+	}
+	if !n.opts.NodeLock {
+		return nil
+	}
+	for _, other := range n.boards {
+		if other.switching || n.busyDRM(other, now) {
+			return syscall.EBUSY
+		}
+	}
+	return nil
+}
+
+// unloadable is the module's reference count: every open device file holds it.
+// A teardown under way does not.
+func (n *Node) unloadable() error {
+	if n.held(func(h *Handle) bool { return !h.nvidia }) || slices.ContainsFunc(n.boards, func(b *board) bool { return b.switching }) {
+		return syscall.EBUSY
+	}
+	return nil
+}
+
+func (n *Node) busyKFD(now time.Time) bool {
+	return now.Before(n.settled) || n.held(func(h *Handle) bool { return h.board == nil && !h.nvidia })
+}
+
+func (n *Node) busyDRM(b *board, now time.Time) bool {
+	return now.Before(b.settled) || n.held(func(h *Handle) bool { return h.board == b })
+}

@@ -1,0 +1,103 @@
+// Package simtest mounts a simulated node for a test.
+package simtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/testkit/sim"
+)
+
+// Node is a mounted node. Its embedded state machine injects faults and tells
+// what was done to it.
+type Node struct {
+	*sim.Node
+	Mount    string // with sys, dev and ctl
+	Sys, Dev string
+	Modprobe string // a program that stands in for modprobe
+}
+
+// Start mounts a node of that kind until the test ends. It skips the test, and
+// says why, where nothing can be mounted.
+func Start(t testing.TB, kind string, o sim.Options) *Node {
+	t.Helper()
+	k, err := sim.LookupKind(kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return StartKind(t, k, o)
+}
+
+// StartKind is Start for a kind that has no name.
+func StartKind(t testing.TB, k sim.Kind, o sim.Options) *Node {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: mounting a simulated node needs root")
+	}
+	if err := unix.Access("/dev/fuse", unix.R_OK|unix.W_OK); err != nil {
+		t.Skipf("skipped: mounting a simulated node needs /dev/fuse: %v", err)
+	}
+	dir := t.TempDir()
+	mount := filepath.Join(dir, "node")
+	if err := os.Mkdir(mount, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	n := &Node{
+		Node: sim.New(k, o), Mount: mount, Sys: filepath.Join(mount, "sys"), Dev: filepath.Join(mount, "dev"),
+		Modprobe: filepath.Join(dir, "modprobe"),
+	}
+	mounted, err := sim.Mount(n.Node, mount)
+	if errors.Is(err, unix.EPERM) {
+		t.Skipf("skipped: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := mounted.Abort(); err != nil {
+			t.Error(err)
+		}
+		n.End()
+	})
+	if err := os.WriteFile(n.Modprobe, fmt.Appendf(nil, modprobe, mount), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// modprobe does what dcm-sim modprobe does, without building it.
+const modprobe = `#!/bin/sh
+ctl='%s/ctl/module'
+case " $* " in
+*" amdgpu "*) ;;
+*) exit 0 ;;
+esac
+case " $* " in
+*" -r "*)
+	test "$(cat "$ctl")" = '""' || echo unload 2>/dev/null >"$ctl" || {
+		echo "modprobe: FATAL: Module amdgpu is in use." >&2
+		exit 1
+	} ;;
+*)
+	args=
+	for a; do case $a in *=*) args="$args $a" ;; esac; done
+	echo "load$args" 2>/dev/null >"$ctl" || {
+		echo "modprobe: ERROR: could not insert 'amdgpu'" >&2
+		exit 1
+	} ;;
+esac
+`
+
+// Reload unloads and loads the driver, as modprobe does.
+func (n *Node) Reload(ctx context.Context) error {
+	if err := n.Unload(ctx); err != nil {
+		return err
+	}
+	return n.Load(ctx, sim.Parameters{})
+}

@@ -1,0 +1,95 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+
+	"dcm/internal/gpu/partition"
+)
+
+// State is what there is to know about a node.
+type State struct {
+	Kind       string     `json:"kind"`
+	Module     string     `json:"module"` // "live", "coming"; "" when the driver is not loaded
+	NVIDIA     string     `json:"nvidia"` // the same of the other driver
+	Parameters Parameters `json:"parameters"`
+	Loads      int        `json:"loads"` // since boot, without the first
+	Unloads    int        `json:"unloads"`
+
+	// Writes to the partition files of all GPUs, refused ones too.
+	ComputeWrites int `json:"computeWrites"`
+	MemoryWrites  int `json:"memoryWrites"`
+
+	UseReads int `json:"useReads"` // reads of what tells how much is in use
+
+	GPUs    []GPUState    `json:"gpus"`
+	Holders []HolderState `json:"holders"`
+	Faults  []Fault       `json:"faults"` // armed
+}
+
+// GPUState is one GPU's part of it.
+type GPUState struct {
+	Address    partition.Address `json:"address"`
+	Compute    partition.Compute `json:"compute,omitempty"` // "" while the driver is not bound
+	Memory     partition.Memory  `json:"memory,omitempty"`
+	Pending    partition.Memory  `json:"pending,omitempty"` // active after the next load
+	Bound      bool              `json:"bound"`
+	Vanished   bool              `json:"vanished,omitempty"`
+	Partitions int               `json:"partitions"`
+	Switches   int               `json:"switches"`         // compute switches that happened
+	Writes     map[string]int    `json:"writes,omitempty"` // by file
+}
+
+// Mode returns the modes the GPU has.
+func (g GPUState) Mode() partition.Mode { return partition.Mode{Compute: g.Compute, Memory: g.Memory} }
+
+// HolderState is one process that has devices open.
+type HolderState struct {
+	PID     int      `json:"pid"`
+	Devices []string `json:"devices"`
+}
+
+// State returns the node's state.
+func (n *Node) State() State {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := State{
+		Kind: n.kind.Name, Module: string(n.module), NVIDIA: string(n.nvidia), Parameters: n.params,
+		Loads: n.loads, Unloads: n.unloads, UseReads: n.uses.reads,
+		Holders: n.holders(), Faults: append([]Fault{}, n.faults...),
+	}
+	for _, b := range n.boards {
+		if !b.Chip.AMD() && !b.Chip.NVIDIA() {
+			continue
+		}
+		g := GPUState{
+			Address: b.Address, Compute: b.compute, Memory: b.memory, Pending: b.pending,
+			Bound: b.bound, Vanished: b.vanished, Switches: b.switches, Writes: maps.Clone(b.writes),
+		}
+		if b.bound && b.Chip.AMD() {
+			g.Partitions = b.partitions()
+		}
+		if b.next != "" {
+			g.Pending = b.next
+		}
+		s.ComputeWrites += b.writes[computeFile]
+		s.MemoryWrites += b.writes[memoryFile]
+		s.GPUs = append(s.GPUs, g)
+	}
+	return s
+}
+
+func (n *Node) holders() []HolderState {
+	byPID := make(map[int][]string)
+	for h := range n.handles {
+		if !slices.Contains(byPID[h.PID], h.Device) {
+			byPID[h.PID] = append(byPID[h.PID], h.Device)
+		}
+	}
+	out := []HolderState{}
+	for _, pid := range slices.Sorted(maps.Keys(byPID)) {
+		slices.Sort(byPID[pid])
+		out = append(out, HolderState{pid, byPID[pid]})
+	}
+	return out
+}

@@ -1,0 +1,221 @@
+package sim
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"dcm/internal/gpu/partition"
+)
+
+// Tells is how a kernel tells what the partitions are used for: the forms of its tables.
+type Tells string
+
+// The kernels.
+const (
+	TellsPartitions Tells = ""      // xcp_metrics 1.0 and gpu_metrics 1.8, of 2025
+	TellsAttributes Tells = "1.1"   // xcp_metrics 1.1 and gpu_metrics 1.9, of the end of 2025
+	TellsGPU16      Tells = "1.6"   // gpu_metrics 1.6 alone
+	TellsGPU17      Tells = "1.7"   // gpu_metrics 1.7 alone
+	TellsGPU18      Tells = "1.8"   // gpu_metrics 1.8 alone
+	TellsSums       Tells = "sums"  // gpu_metrics 1.8 of a firmware that only adds up
+	TellsGPU13      Tells = "1.3"   // gpu_metrics 1.3, which tell of no partition
+	TellsNothing    Tells = "none"  // none of these files
+	TellsShort      Tells = "short" // tables that are cut short
+	TellsOther      Tells = "other" // tables of a form that nobody knows
+)
+
+// ParseTells returns the kernel of that name.
+func ParseTells(name string) (Tells, error) {
+	all := []Tells{TellsPartitions, TellsAttributes, TellsGPU16, TellsGPU17, TellsGPU18, TellsSums, TellsGPU13, TellsNothing, TellsShort, TellsOther}
+	if !slices.Contains(all, Tells(name)) {
+		return "", fmt.Errorf("unknown way %q to tell of usage: there are %s", name, partition.List(all[1:]))
+	}
+	return Tells(name), nil
+}
+
+// measured is an attribute whose reads are counted. n.mu is held while it is read.
+func (n *Node) measured(read func() (string, error)) *Entry {
+	return attribute(0o444, func(context.Context) (string, error) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.uses.reads++
+		return read()
+	})
+}
+
+// addUse adds what amdgpu tells of how much of a GPU is in use.
+func (n *Node) addUse(t tree, b *board) {
+	t.put("mem_info_vram_used", n.measured(func() (string, error) { return strconv.FormatUint(n.vramUsed(b), 10) + "\n", nil }))
+	t.put("gpu_busy_percent", n.measured(func() (string, error) {
+		return fmt.Sprintf("%d\n", n.uses.busy[spot{b.index, 0}]), nil
+	}))
+	if n.opts.Tells != TellsNothing {
+		t.put("gpu_metrics", n.measured(func() (string, error) {
+			n.tick(b)
+			return n.gpuMetrics(b), nil
+		}))
+	}
+	n.addPartMetrics(t, b, 0)
+}
+
+// addPartMetrics adds a partition's own table (amdgpu_xcp.c: xcp_metrics).
+func (n *Node) addPartMetrics(t tree, b *board, part int) {
+	form, has := map[Tells]uint8{TellsPartitions: 0, TellsAttributes: 1, TellsShort: 0, TellsOther: 77}[n.opts.Tells]
+	if !has || b.Chip.XCC == 0 {
+		return
+	}
+	file := n.measured(func() (string, error) {
+		n.tick(b)
+		return n.partMetrics(b, part, form), nil
+	})
+	t.put("xcp", directory(func() map[string]*Entry {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if part >= b.partitions() {
+			return nil // it is not active
+		}
+		return tree{"xcp_metrics": file}
+	}))
+}
+
+// table is one that the firmware's driver writes: fields that lie as a C compiler lays
+// them, or without padding, and have all bits set where nothing is told.
+type table struct {
+	bytes  []byte
+	packed bool
+}
+
+func newTable(format, content uint8) *table {
+	return &table{bytes: []byte{0, 0, format, content}}
+}
+
+// put adds count figures of that size, the first of which are given.
+func (t *table) put(size, count int, figures ...uint64) {
+	for !t.packed && len(t.bytes)%size > 0 {
+		t.bytes = append(t.bytes, 0)
+	}
+	for i := range count {
+		v := ^uint64(0)
+		if i < len(figures) {
+			v = figures[i]
+		}
+		t.bytes = append(t.bytes, binary.LittleEndian.AppendUint64(nil, v)[:size]...)
+	}
+}
+
+// attribute adds a figure of a listed table, u32 where it is no sum.
+func (t *table) attribute(id, size, count int, figures ...uint64) {
+	kind := uint64(map[int]int{1: 0, 2: 2, 4: 4, 8: 6}[size])
+	t.put(8, 1, kind<<20|uint64(id)<<10|uint64(count))
+	t.put(size, count, figures...)
+}
+
+func (t *table) text() string {
+	t.put(8, 0)
+	binary.LittleEndian.PutUint16(t.bytes, uint16(len(t.bytes)))
+	return string(t.bytes)
+}
+
+// dies is a figure for each die of a partition.
+func (n *Node) dies(b *board, figure uint64) []uint64 {
+	var out []uint64
+	for range max(1, b.Chip.XCC/b.partitions()) {
+		out = append(out, figure)
+	}
+	return out
+}
+
+// xcp adds the part of one partition, which differs by how many figures follow.
+func (n *Node) xcp(t *table, b *board, part, jpeg, more int) {
+	at := spot{b.index, part}
+	var now, sums []uint64
+	if part < b.partitions() {
+		now, sums = n.dies(b, n.uses.busy[at]), n.dies(b, n.uses.sums[at])
+	}
+	if n.opts.Tells == TellsSums {
+		now = nil
+	}
+	t.put(4, 8, now...)
+	t.put(2, jpeg)
+	t.put(2, 4) // vcn_busy
+	t.put(8, 8, sums...)
+	t.put(8, 8*more)
+}
+
+// gpuMetrics is a GPU's table (kgd_pp_interface.h: gpu_metrics_v1_3 to v1_9).
+func (n *Node) gpuMetrics(b *board) string {
+	switch n.opts.Tells {
+	case TellsGPU13:
+		t := newTable(1, 3)
+		t.put(2, 9)
+		t.put(8, 16)
+		return t.text()
+	case TellsAttributes:
+		t := &table{bytes: []byte{0, 0, 1, 9}, packed: true}
+		t.put(4, 1, 3)
+		t.attribute(0, 2, 1, 40)
+		t.attribute(9, 4, 1, n.uses.ticks[b.index])
+		t.attribute(40, 4, 8, n.dies(b, n.uses.busy[spot{b.index, 0}])...)
+		return t.text()
+	case TellsOther:
+		return newTable(7, 7).text()
+	}
+	content, jpeg, more := uint8(8), 40, 4
+	switch n.opts.Tells {
+	case TellsGPU16:
+		content, jpeg, more = 6, 32, 0
+	case TellsGPU17:
+		content, jpeg, more = 7, 32, 1
+	}
+	t := newTable(1, content)
+	t.put(2, 6)
+	if content > 6 {
+		t.put(8, 1) // mem_max_bandwidth
+	}
+	t.put(8, 2) // energy_accumulator, system_clock_counter
+	t.put(4, 1, n.uses.ticks[b.index])
+	t.put(4, 6) // residencies, gfxclk_lock_status
+	t.put(2, 4) // links
+	t.put(4, 2)
+	t.put(8, 5) // pcie
+	t.put(4, 2)
+	t.put(8, 16) // xgmi
+	if content > 6 {
+		t.put(2, 9) // xgmi_link_status, padding
+	}
+	t.put(8, 1)       // firmware_timestamp
+	t.put(2, 8+3*4+1) // clocks
+	t.put(2, 1, uint64(b.partitions()))
+	for p := range xcps {
+		n.xcp(t, b, p, jpeg, more)
+	}
+	t.put(4, 1)
+	return n.cut(t.text())
+}
+
+// partMetrics is a partition's table (amdgpu_partition_metrics_v1_0 and v1_1).
+func (n *Node) partMetrics(b *board, part int, content uint8) string {
+	if content == 1 {
+		at := spot{b.index, part}
+		t := &table{bytes: []byte{0, 0, 1, 1}, packed: true}
+		t.put(4, 1, 3)
+		t.attribute(37, 2, 1, 1300)
+		t.attribute(40, 4, 8, n.dies(b, n.uses.busy[at])...)
+		t.attribute(43, 8, 8, n.dies(b, n.uses.sums[at])...)
+		return t.text()
+	}
+	t := newTable(1, content)
+	t.put(2, 8+3*4+2)
+	n.xcp(t, b, part, 40, 4)
+	return n.cut(t.text())
+}
+
+func (n *Node) cut(table string) string {
+	if n.opts.Tells == TellsShort {
+		return table[:len(table)/2]
+	}
+	return table
+}

@@ -1,0 +1,66 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/binary"
+	"path/filepath"
+	"runtime"
+)
+
+// places are the directories that the loader of glibc looks in where its cache has
+// no answer, on the distributions that dcm is for.
+func places() []string {
+	triplet := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[runtime.GOARCH]
+	return []string{"/lib/" + triplet, "/usr/lib/" + triplet, "/lib64", "/usr/lib64", "/lib", "/usr/lib"}
+}
+
+// cached returns the files that /etc/ld.so.cache has for a name, of this machine's
+// kind and without those for certain processors only. The form is that of glibc's
+// sysdeps/generic/dl-cache.h, since 2.32 alone and before that behind an older one.
+// What cannot be understood has nothing.
+func cached(cache []byte, name string) []string {
+	const magic, header, size = "glibc-ld.so.cache1.1", 48, 24
+	start := bytes.Index(cache, []byte(magic))
+	if start < 0 {
+		return nil
+	}
+	cache = cache[start:]
+	if len(cache) < header {
+		return nil
+	}
+	count := int64(binary.NativeEndian.Uint32(cache[20:]))
+	if count > int64(len(cache)-header)/size {
+		return nil
+	}
+	var out []string
+	for i := range count {
+		entry := cache[header+i*size:]
+		kind := binary.NativeEndian.Uint32(entry)
+		hardware := binary.NativeEndian.Uint64(entry[16:])
+		if kind != machine() || hardware != 0 || text(cache, binary.NativeEndian.Uint32(entry[4:])) != name {
+			continue
+		}
+		if file := text(cache, binary.NativeEndian.Uint32(entry[8:])); filepath.IsAbs(file) {
+			out = append(out, file)
+		}
+	}
+	return out
+}
+
+// machine is how the cache marks the libraries of this machine's kind.
+func machine() uint32 {
+	return map[string]uint32{"amd64": 0x0303, "arm64": 0x0a03}[runtime.GOARCH]
+}
+
+// text returns the string at an offset, "" if there is none.
+func text(b []byte, offset uint32) string {
+	if int64(offset) >= int64(len(b)) {
+		return ""
+	}
+	b = b[offset:]
+	end := bytes.IndexByte(b, 0)
+	if end < 0 {
+		return ""
+	}
+	return string(b[:end])
+}
