@@ -27,6 +27,12 @@ const required = `# [clients] require = true: not to be started unless the profi
 Requires=` + unitname.Apply + `
 `
 
+// unguarded is for a client without a reservation, where something is reserved exclusively.
+const unguarded = `# A change moves what is reserved exclusively: until the guard has the new devices, this
+# unit could open them, and could not open the old ones.
+After=` + unitname.Guard + `
+`
+
 // behind is for a kubelet: what it starts counts the partitions once.
 const behind = `# Written by dcm-generator: [agent] lets programs select profiles; see ` + "`man dcm.toml`" + `.
 # An edit here is lost at the next daemon-reload.
@@ -156,6 +162,9 @@ func (o Order) Dropins() map[string]string {
 	}
 	for _, unit := range o.Clients {
 		files[file(unit)] = client
+		if o.Guarded {
+			files[file(unit)] += unguarded
+		}
 		if strings.HasSuffix(unit, ".socket") || strings.HasSuffix(unit, ".path") {
 			files[file(unit)] += late
 		}

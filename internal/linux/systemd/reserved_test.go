@@ -30,7 +30,7 @@ func TestDropinsOfReservations(t *testing.T) {
 		Guarded:   true, HolderSlices: []string{"dcm-b:1.slice", "dcm-slurm.slice"},
 	}.Dropins()
 	want := map[string]string{
-		"gpuagent.service.d/50-dcm.conf": client + "|Requires=dcm-apply.service|[Unit]|After=dcm-reserve.service|PartOf=dcm-reserve.service|[Service]|Slice=system-dcm.slice",
+		"gpuagent.service.d/50-dcm.conf": client + "|Requires=dcm-apply.service|After=dcm-guard.service|[Unit]|After=dcm-reserve.service|PartOf=dcm-reserve.service|[Service]|Slice=system-dcm.slice",
 		"gone.service.d/50-dcm.conf":     "[Unit]|After=dcm-reserve.service|PartOf=dcm-reserve.service",
 		"a.service.d/50-dcm.conf": client + "|Requires=dcm-apply.service" + behind +
 			"|AssertPathExists=/dev/dcm/a/render0|AssertPathExists=/dev/dcm/a/render1" +
