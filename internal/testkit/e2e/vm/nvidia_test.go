@@ -2,11 +2,14 @@ package vm_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"dcm/internal/engine/runstate"
 	"dcm/internal/testkit/e2e/vm"
 	"dcm/internal/testkit/testdeadline"
 )
@@ -28,6 +31,7 @@ func nvidiaGPUs(m machine) {
 		{"reboot", nvidiaOptions, migReboot},
 		{"holders", nvidiaOptions, migHolders},
 		{"nvidia_drm", nvidiaOptions, migDRM},
+		{"reservations and leases", nvidiaOptions, migDevices},
 	} {
 		m.t.Run(s.name, func(t *testing.T) {
 			v, err := image.Restore()
@@ -123,4 +127,87 @@ func migDRM(m machine) {
 	m.run("modprobe -r nvidia-drm")
 	m.run("dcm apply")
 	m.expect(instances, "14")
+}
+
+// migDevices: the guard, a reservation and a lease confine to the nodes of instances.
+func migDevices(m machine) {
+	m.put("/etc/systemd/system/holder.service", "[Service]\nExecStart=sleep infinity\n")
+	m.put("/etc/dcm/dcm.toml", migSettings+"[[reservation]]\nunit = \"holder.service\"\npartitions = 2\nexclusive = true\n")
+	m.run("systemctl daemon-reload")
+	for i, profile := range []string{"small", "halves"} {
+		m.use(profile)
+		if i == 0 {
+			m.run("systemctl start holder")
+		}
+		p := m.partitions()
+		held := p.Reservations[0].Partitions
+		private, all := p.nodes(held)
+		if len(private) != 2 {
+			m.t.Fatalf("reserved is %+v", p.Reservations)
+		}
+		m.opens("holder.service", `echo $$ >/sys/fs/cgroup$(systemctl show -P ControlGroup holder)/cgroup.procs; `+openable, all)
+		open := strings.Fields(m.run(openable))
+		for _, node := range private {
+			if slices.Contains(open, node) {
+				m.t.Errorf("a root shell opens %s, which is reserved exclusively", node)
+			}
+		}
+		if want := len(strings.Fields(m.run("ls -d "+nodes))) - len(private); len(open) != want {
+			m.t.Errorf("a root shell opens %d nodes, want %d: %s", len(open), want, open)
+		}
+		m.lease(p, held)
+	}
+}
+
+const (
+	nodes    = `/dev/nvidia[0-9]* /dev/nvidiactl /dev/nvidia-modeset /dev/nvidia-uvm* /dev/nvidia-caps/*`
+	openable = `for node in ` + nodes + `; do (exec 3<"$node") 2>/dev/null && echo "$node"; done; true`
+)
+
+// opens compares the nodes that a script opens.
+func (m machine) opens(what, script string, want []string) {
+	m.t.Helper()
+	got := strings.Fields(m.run(script))
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		m.t.Errorf("%s opens %s, want %s", what, got, want)
+	}
+}
+
+// lease checks that a lease opens its own partition only, and none that is reserved.
+func (m machine) lease(p partitions, reserved []string) {
+	m.t.Helper()
+	out := m.run(`dcm run -n 1 -- sh -c 'cat /proc/self/cgroup; echo; ` + openable + `'`)
+	_, list, _ := strings.Cut(out, "\n\n")
+	got := strings.Fields(list)
+	slices.Sort(got)
+	for _, part := range p.Parts {
+		if _, all := p.nodes([]string{part.Name}); slices.Equal(all, got) && !slices.Contains(reserved, part.Name) {
+			return
+		}
+	}
+	m.t.Errorf("a lease of one partition opens %s, which are the nodes of no free one; reserved are %s", got, reserved)
+}
+
+// partitions is what dcm has published.
+type partitions struct{ report.Partitions }
+
+func (m machine) partitions() (p partitions) {
+	m.t.Helper()
+	if err := json.Unmarshal([]byte(m.run("cat /run/dcm/partitions.json")), &p.Partitions); err != nil {
+		m.t.Fatal(err)
+	}
+	return p
+}
+
+// nodes returns the nodes that only these partitions have, and all nodes that they need.
+func (p partitions) nodes(names []string) (private, all []string) {
+	for _, part := range p.Parts {
+		if slices.Contains(names, part.Name) {
+			private = append(private, part.Render)
+			all = append(append(all, part.Render), part.Beside...)
+		}
+	}
+	slices.Sort(all)
+	return private, slices.Compact(all)
 }
