@@ -190,7 +190,7 @@ func (m machine) lease(p partitions, reserved []string) {
 }
 
 // partitions is what dcm has published.
-type partitions struct{ report.Partitions }
+type partitions struct{ runstate.Partitions }
 
 func (m machine) partitions() (p partitions) {
 	m.t.Helper()
