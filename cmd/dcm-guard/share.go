@@ -24,7 +24,7 @@ import (
 // its start, see [enter].
 func (w world) cap(t dmem.Tree) string {
 	var errs []error
-	for unit, caps := range lease.SharesOf(w.parts, allowed(w.tenants)) {
+	for unit, caps := range lease.MemoryLimitsOf(w.parts, allowed(w.tenants)) {
 		if _, ok := lease.ParseName(unit); !ok {
 			continue
 		}
@@ -54,7 +54,7 @@ func (w world) reserved() []partition.Address {
 	return out
 }
 
-func limit(t dmem.Tree, cgroup string, caps lease.Caps) error {
+func limit(t dmem.Tree, cgroup string, caps lease.MemoryLimits) error {
 	if len(caps) == 0 {
 		return errors.New("the size of a partition's memory is not known")
 	}
@@ -78,7 +78,7 @@ func enter(name, unit string) int {
 		say(3, fmt.Sprintf("%s is refused a share of reservation %s: %v", unit, name, err))
 		return 1
 	}
-	caps := lease.SharesOf(w.parts, map[string][]string{unit: nil})[unit]
+	caps := lease.MemoryLimitsOf(w.parts, map[string][]string{unit: nil})[unit]
 	cgroup, err := own()
 	if err == nil {
 		err = limit(dmem.Tree{Root: "/sys/fs/cgroup"}, cgroup, caps)

@@ -71,7 +71,7 @@ func confineSelf(args []string, at binding.Roots) *nvml.Failure {
 		return nvml.AsFailure(err)
 	}
 	makes := makesNodes(request, at)
-	err = rights(request, makes).Again([]string{again, strconv.Itoa(os.Getuid()), at.Sys, at.Dev, at.Proc, strconv.FormatBool(makes), string(data)})
+	err = rights(request, makes).Reexec([]string{again, strconv.Itoa(os.Getuid()), at.Sys, at.Dev, at.Proc, strconv.FormatBool(makes), string(data)})
 	return &nvml.Failure{Kind: nvml.Unconfined, Text: err.Error()}
 }
 
@@ -107,7 +107,7 @@ func confined(user string, at binding.Roots, makes, data string) nvml.Reply {
 	}
 	uid, err := strconv.Atoi(user)
 	if err == nil {
-		err = rights(request, makes == strconv.FormatBool(true)).Seal()
+		err = rights(request, makes == strconv.FormatBool(true)).InstallSeccomp()
 	}
 	if err != nil {
 		return nvml.Reply{Error: &nvml.Failure{Kind: nvml.Unconfined, Text: err.Error()}}

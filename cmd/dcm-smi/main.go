@@ -62,7 +62,7 @@ func confineSelf(args []string, private bool) *amdsmi.Failure {
 		return &amdsmi.Failure{Kind: amdsmi.BadRequest, Text: err.Error()}
 	}
 	if err = isolate(private); err == nil {
-		err = rights(request).Again([]string{again, strconv.Itoa(os.Getuid()), string(data)})
+		err = rights(request).Reexec([]string{again, strconv.Itoa(os.Getuid()), string(data)})
 	}
 	return &amdsmi.Failure{Kind: amdsmi.Unconfined, Text: err.Error()}
 }
@@ -80,7 +80,7 @@ func confined(user, data string) amdsmi.Reply {
 	}
 	uid, err := strconv.Atoi(user)
 	if err == nil {
-		err = rights(request).Seal()
+		err = rights(request).InstallSeccomp()
 	}
 	if err != nil {
 		return amdsmi.Reply{Error: &amdsmi.Failure{Kind: amdsmi.Unconfined, Text: err.Error()}}

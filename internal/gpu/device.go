@@ -15,7 +15,7 @@ type Roots struct{ Sys, Proc, Dev string }
 type Device struct {
 	partition.GPU        // without a mode on what cannot be partitioned; Why tells
 	Why           string // why the GPU is left alone; "" if it is partitionable
-	Withheld      bool   // it is kept from this process, as Why says; another may be let look at it
+	AccessDenied  bool   // it is kept from this process, as Why says; another may be let look at it
 
 	Model       string   // "MI300X"; "0x1002:0x1234" where not known
 	Driver      string   // that is bound; "" if none is
@@ -25,8 +25,8 @@ type Device struct {
 	Parts       []Part   // the active partitions, in order
 	UniqueID    string   // hexadecimal, as the driver shows it
 
-	// Closed are the device nodes that nobody may have open while this GPU is changed.
-	Closed []string
+	// ExclusiveNodes are the device nodes that nobody may have open while this GPU is changed.
+	ExclusiveNodes []string
 
 	// From the vendor's library, where it is used; "" otherwise.
 	Name, Serial, UUID, DriverVersion string

@@ -23,7 +23,7 @@ func wrap(v Vendor, err error) error {
 // Transient reports whether trying again may help. Of several errors joined each has
 // to be such.
 func Transient(err error) bool {
-	return Passing(err, func(err error, last bool) (passing, known bool) {
+	return IsTransient(err, func(err error, last bool) (passing, known bool) {
 		if of, ok := err.(*vendorError); ok {
 			_, passing = of.vendor.Explain(of.error)
 			return passing, true
@@ -32,16 +32,16 @@ func Transient(err error) bool {
 	})
 }
 
-// Passing walks an error for those who know what errors mean: judge is asked of each
+// IsTransient walks an error for those who know what errors mean: judge is asked of each
 // that wraps another one, and of the last, which it has to know. Of several errors
 // joined each has to be passing.
-func Passing(err error, judge func(err error, last bool) (passing, known bool)) bool {
+func IsTransient(err error, judge func(err error, last bool) (passing, known bool)) bool {
 	if err == nil {
 		return false
 	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range joined.Unwrap() {
-			if !Passing(e, judge) {
+			if !IsTransient(e, judge) {
 				return false
 			}
 		}
@@ -52,7 +52,7 @@ func Passing(err error, judge func(err error, last bool) (passing, known bool)) 
 	if known || inner == nil {
 		return passing
 	}
-	return Passing(inner, judge)
+	return IsTransient(inner, judge)
 }
 
 // Cure is one sentence for an operator on what to do about err, "" if there is
@@ -77,9 +77,9 @@ func Cure(err error) string {
 	return ""
 }
 
-// Kept reports whether err is of a driver that could not be unloaded, because a
+// InUse reports whether err is of a driver that could not be unloaded, because a
 // process or the kernel itself uses it.
-func Kept(err error) bool {
+func InUse(err error) bool {
 	kept, ok := errors.AsType[interface {
 		error
 		Kept() bool
@@ -87,8 +87,8 @@ func Kept(err error) bool {
 	return ok && kept.Kept()
 }
 
-// Reboots reports whether err is one that a reboot helps against, and nothing less.
-func Reboots(err error) bool {
+// NeedsReboot reports whether err is one that a reboot helps against, and nothing less.
+func NeedsReboot(err error) bool {
 	e, ok := errors.AsType[interface {
 		error
 		Reboots() bool

@@ -38,7 +38,7 @@ func InWay(steps partition.Steps, devices []Device, holders []Holder) []Holder {
 	closed := make(map[string]bool)
 	for _, d := range devices {
 		if slices.ContainsFunc(steps, func(s partition.Step) bool { return s.GPU == d.Address }) {
-			for _, node := range d.Closed {
+			for _, node := range d.ExclusiveNodes {
 				closed[filepath.Base(node)] = true
 			}
 		}

@@ -10,7 +10,7 @@ import (
 func TestALeaseIsInTheWay(t *testing.T) {
 	unit := "dcm-lease-1000-4f1c09aa.scope"
 	steps := partition.Steps{{Kind: partition.SwitchCompute, GPU: "0000:05:00.0"}}
-	devices := []Device{{GPU: partition.GPU{Address: "0000:05:00.0"}, Closed: []string{"/dev/kfd"}}}
+	devices := []Device{{GPU: partition.GPU{Address: "0000:05:00.0"}, ExclusiveNodes: []string{"/dev/kfd"}}}
 	lease := Holder{PID: 7, Unit: unit, Lessee: "ada"}
 	for _, tt := range []struct {
 		name string

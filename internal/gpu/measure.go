@@ -17,14 +17,14 @@ type Use struct {
 
 	Busy   float64 // percent of the compute units' time, at this moment
 	NoBusy string  // why that is not known; "" if it is
-	Work   Work
+	Work   BusyCounter
 
 	Processes []Process // that have memory there, as far as the driver lists them
 }
 
-// Work is what a driver has added up since it was loaded: two looks tell how busy the
+// BusyCounter is what a driver has added up since it was loaded: two looks tell how busy the
 // partition was in between. It is zero where the driver adds nothing up.
-type Work struct {
+type BusyCounter struct {
 	Sum    uint64 // of the percentages
 	Cycles uint64 // how many were added up
 }

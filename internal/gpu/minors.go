@@ -95,7 +95,7 @@ func (m Minors) card(drm sysfs.Dir, name string) (Card, error) {
 
 // further tells whether a device is a further partition of some GPU.
 func (m Minors) further(device string) bool {
-	return slices.ContainsFunc(m.traits, func(t Traits) bool { return t.Further != "" && strings.HasPrefix(device, t.Further) })
+	return slices.ContainsFunc(m.traits, func(t Traits) bool { return t.PartitionPrefix != "" && strings.HasPrefix(device, t.PartitionPrefix) })
 }
 
 // others are the drivers of cards that are none of these GPUs'.

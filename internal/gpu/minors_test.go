@@ -18,7 +18,7 @@ func node(n int, mode partition.Compute) []partition.GPU {
 }
 
 func TestPartitionsWithoutADeviceNode(t *testing.T) {
-	amd := []Traits{{Vendor: partition.AMD, Minors: 8, Further: "amdgpu_xcp"}}
+	amd := []Traits{{Vendor: partition.AMD, Minors: 8, PartitionPrefix: "amdgpu_xcp"}}
 	bmc := []Card{{"0000:03:00.0", "ast"}}
 	full := append([]Card{}, bmc...)
 	for i := range 63 {

@@ -181,7 +181,7 @@ func TestOneProcessMayHoldGPUsOfSeveralVendors(t *testing.T) {
 	if own := u.Of(other); own.Unseen() != 0 || len(own.Holders) != 2 || u.Of(partition.AMD).Unseen() != 1 || len(u.Of(partition.AMD).Holders) != 1 {
 		t.Errorf("of the one %+v, of the other %+v: a busy driver speaks for another's GPUs", own, u.Of(partition.AMD))
 	}
-	devices := []Device{{GPU: partition.GPU{Address: a}, Closed: []string{"/dev/kfd"}}, {GPU: partition.GPU{Address: b}, Closed: []string{"/dev/x1"}}}
+	devices := []Device{{GPU: partition.GPU{Address: a}, ExclusiveNodes: []string{"/dev/kfd"}}, {GPU: partition.GPU{Address: b}, ExclusiveNodes: []string{"/dev/x1"}}}
 	for _, test := range []struct {
 		name string
 		step partition.Step

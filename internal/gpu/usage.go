@@ -22,13 +22,13 @@ var ErrPartial = errors.New("not every process may be looked at")
 // keeps, a buffer shared with another driver.
 type Usage struct {
 	Holders  []Holder
-	Unlooked []Unlooked // processes that could not be looked at, or not in time
+	Unlooked []Uninspected // processes that could not be looked at, or not in time
 
 	Counted bool     // the driver is a module, whose use count can be read
 	Count   int      // the use count, of the module
 	Modules []string // those of the kernel that use the driver, each of which is counted
 	Seen    int      // what the holders' open files add to the count
-	Lost    []int    // processes that the driver itself lists and that are not to be found
+	Orphans []int    // processes that the driver itself lists and that are not to be found
 
 	each map[partition.Vendor]Usage // of a node: each vendor's own
 }
@@ -55,11 +55,11 @@ func (u Usage) Unseen() int { return max(0, u.Count-len(u.Modules)-u.Seen) }
 // Nobody reports whether the driver itself bears witness that no process uses it.
 // idle is what it is known to count, beside modules, when that is so.
 func (u Usage) Nobody(idle int) bool {
-	return u.Counted && len(u.Holders)+len(u.Lost) == 0 && u.Unseen() <= idle
+	return u.Counted && len(u.Holders)+len(u.Orphans) == 0 && u.Unseen() <= idle
 }
 
-// Unlooked is a process whose open files could not all be looked at.
-type Unlooked struct {
+// Uninspected is a process whose open files could not all be looked at.
+type Uninspected struct {
 	PID     int
 	Command string
 	UID     int
@@ -68,7 +68,7 @@ type Unlooked struct {
 	Late    bool   // it may be looked at, but took too long
 }
 
-func (u Unlooked) String() string {
+func (u Uninspected) String() string {
 	text := fmt.Sprintf("%s (pid %d, user %d", u.Command, u.PID, u.UID)
 	if u.Files > 0 {
 		text += fmt.Sprintf(", %d open files", u.Files)
@@ -77,7 +77,7 @@ func (u Unlooked) String() string {
 }
 
 // PartialError names the processes that could not be looked at.
-type PartialError struct{ Unlooked []Unlooked }
+type PartialError struct{ Unlooked []Uninspected }
 
 func (e *PartialError) Error() string {
 	const most = 3
@@ -144,7 +144,7 @@ func (u *Usage) add(o Usage, vendor partition.Vendor) {
 		u.Holders = merge(u.Holders, h)
 	}
 	for _, p := range o.Unlooked {
-		if !slices.ContainsFunc(u.Unlooked, func(known Unlooked) bool { return known.PID == p.PID }) {
+		if !slices.ContainsFunc(u.Unlooked, func(known Uninspected) bool { return known.PID == p.PID }) {
 			u.Unlooked = append(u.Unlooked, p)
 		}
 	}
@@ -152,5 +152,5 @@ func (u *Usage) add(o Usage, vendor partition.Vendor) {
 	u.Count += o.Count
 	u.Modules = append(u.Modules, o.Modules...)
 	u.Seen += o.Seen
-	u.Lost = append(u.Lost, o.Lost...)
+	u.Orphans = append(u.Orphans, o.Orphans...)
 }

@@ -75,8 +75,8 @@ type Traits struct {
 	Driver string   // the kernel's module
 	Log    []string // words of which one is in every line of the kernel's log about it
 
-	Minors  int    // DRM devices that the driver registers for a GPU that it partitions; 0 for 1
-	Further string // what the names of the devices begin with that further partitions are; "" if they are none
+	Minors          int    // DRM devices that the driver registers for a GPU that it partitions; 0 for 1
+	PartitionPrefix string // what the names of the devices begin with that further partitions are; "" if they are none
 }
 
 // Tell is told of a step that has started, or, with its error, of its end.

@@ -23,12 +23,12 @@ func (e *noGPU) Is(target error) bool { return target == ErrNoGPU }
 
 // LateError says which GPUs their driver has not brought up.
 type LateError struct {
-	Late []Late
+	Late []NotReady
 	Err  error // why waiting ended, and what could not be read
 }
 
-// Late is one of them.
-type Late struct {
+// NotReady is one of them.
+type NotReady struct {
 	GPU   partition.Address
 	Model string
 	Lacks string
@@ -50,7 +50,7 @@ func (e *LateError) Unwrap() error { return e.Err }
 
 // Cure is what to do about it.
 func (e *LateError) Cure() string {
-	if len(e.Late) > 0 && e.Late[0].cure != "" && !slices.ContainsFunc(e.Late, func(l Late) bool { return l.cure != e.Late[0].cure }) {
+	if len(e.Late) > 0 && e.Late[0].cure != "" && !slices.ContainsFunc(e.Late, func(l NotReady) bool { return l.cure != e.Late[0].cure }) {
 		return e.Late[0].cure
 	}
 	return "See the kernel log for why the driver did not bring them up, and whether it is blacklisted."
@@ -131,12 +131,12 @@ type pulse struct {
 	live  bool // the drivers of what is awaited have been loaded
 }
 
-func (n *Node) pulse(found []*Function, late []Late) pulse {
+func (n *Node) pulse(found []*Function, late []NotReady) pulse {
 	p := pulse{live: true}
 	for _, v := range n.vendors {
 		var awaited []partition.Address
 		for _, f := range of(v, found) {
-			if slices.ContainsFunc(late, func(l Late) bool { return l.GPU == f.Address }) {
+			if slices.ContainsFunc(late, func(l NotReady) bool { return l.GPU == f.Address }) {
 				awaited = append(awaited, f.Address)
 			}
 		}
@@ -170,15 +170,15 @@ func (n *Node) hopeless(found []*Function) error {
 }
 
 // late lists what is not ready.
-func (n *Node) late(found []*Function) []Late {
-	var late []Late
+func (n *Node) late(found []*Function) []NotReady {
+	var late []NotReady
 	for _, f := range found {
 		v := n.vendor(f.Vendor)
 		if v == nil {
 			continue
 		}
 		if lacks, cure := v.Late(*f); lacks != "" {
-			late = append(late, Late{f.Address, f.Model, lacks, cure})
+			late = append(late, NotReady{f.Address, f.Model, lacks, cure})
 		}
 	}
 	return late

@@ -111,9 +111,9 @@ func applyNow(ctx context.Context, h *host.Host, con *Console, given []string, c
 	return follow(ctx, h, con, want, func() error {
 		switch paths := config.DefaultPaths(h.Root); {
 		case clearing:
-			return config.EndPassing(paths)
+			return config.ClearRuntime(paths)
 		case len(given) > 0:
-			return config.SelectPassing(paths, given[0])
+			return config.SelectRuntime(paths, given[0])
 		}
 		return nil
 	})

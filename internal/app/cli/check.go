@@ -103,14 +103,14 @@ func miscounted(h *host.Host, cfg *config.Config, gpus []partition.GPU, kind str
 // judging puts a file in the place of the administrator's; "-" is standard input.
 func judging(paths config.Paths, file string) (config.Paths, error) {
 	if file == "-" {
-		return paths.Judging("standard input", os.Stdin)
+		return paths.WithAdminText("standard input", os.Stdin)
 	}
 	f, err := os.Open(file)
 	if err != nil {
 		return paths, err
 	}
 	defer f.Close()
-	return paths.Judging(file, f)
+	return paths.WithAdminText(file, f)
 }
 
 // checkClients names those that systemd could not restart. Without systemd, as in a chroot,
@@ -167,7 +167,7 @@ func (r review) profiles(con *Console) error {
 		failure = r.after(con, r.gpus, true)
 	}
 	t := newTable(con.out, "PROFILE", "FITS", "PARTITIONS", "REMARK")
-	for _, profile := range r.cfg.Suited(r.gpus) {
+	for _, profile := range r.cfg.Available(r.gpus) {
 		selected := profile == r.cfg.Selected
 		mark := profile
 		if selected {

@@ -38,7 +38,7 @@ func checkRestart(ctx context.Context, h *host.Host, con *Console, cfg *config.C
 			names = append(names, u.ID)
 		}
 	}
-	way, err := conn.WaitsFor(ctx, unitname.Apply, names)
+	way, err := conn.OrderingPath(ctx, unitname.Apply, names)
 	if err != nil {
 		warn("%v", err)
 	} else if way != nil {

@@ -57,7 +57,7 @@ func requestRun(ctx context.Context, h *host.Host, conn *systemd.Conn) error {
 	case err != nil:
 		return err
 	case units[0].Active == "active":
-		return conn.Refresh(ctx, unitname.Daemon)
+		return conn.ReloadOrRestart(ctx, unitname.Daemon)
 	}
 	_, err = conn.Restart(ctx, unitname.Daemon)
 	return err

@@ -32,7 +32,7 @@ type scene struct {
 func (s scene) imagined() bool { return s.node != "" || s.free != "" }
 
 // book is what there is, with those who have it.
-func (s scene) book(ctx context.Context, h *host.Host) ([]lease.Held, error) {
+func (s scene) book(ctx context.Context, h *host.Host) ([]lease.Allocation, error) {
 	if s.node == "" {
 		return service.Held(ctx, h)
 	}
@@ -74,13 +74,13 @@ func outcome(p partition.Profile, gpus []partition.GPU) ([]partition.GPU, partit
 
 // laid is the partitions of GPUs that nobody has. The first half of them is at NUMA node
 // 0 and the others are at 1, as they mostly are.
-func laid(gpus []partition.GPU) []lease.Held {
-	var out []lease.Held
+func laid(gpus []partition.GPU) []lease.Allocation {
+	var out []lease.Allocation
 	for i, g := range gpus {
 		kinds := g.Kinds()
 		n := len(kinds)
 		for p := range n {
-			out = append(out, lease.Held{Part: lease.Part{Partition: placement.Partition{
+			out = append(out, lease.Allocation{Part: lease.Part{Partition: placement.Partition{
 				Name: fmt.Sprintf("%s-%d", g.Address, p), GPU: g.Address, Index: p,
 				Domain: g.Memory.Domain(p, n), NUMA: i * 2 / len(gpus), Hive: g.Hive, Kind: kinds[p],
 			}}})
@@ -90,7 +90,7 @@ func laid(gpus []partition.GPU) []lease.Held {
 }
 
 // choose says what would be given of it.
-func (s scene) choose(book []lease.Held, w dbusapi.Want) (placement.Choice, error) {
+func (s scene) choose(book []lease.Allocation, w dbusapi.Want) (placement.Choice, error) {
 	place, err := placement.ParsePlace(w.Place)
 	if err != nil {
 		return placement.Choice{}, exitcode.With(exitcode.Usage, err)

@@ -55,7 +55,7 @@ func profilesCmd(h *host.Host, con *Console) *cobra.Command {
 
 func profileViews(cfg *config.Config, gpus []partition.GPU) []profileView {
 	list := []profileView{}
-	for _, name := range cfg.Suited(gpus) {
+	for _, name := range cfg.Available(gpus) {
 		p, _ := cfg.Lookup(name)
 		origin := cfg.Origin[name]
 		if origin == "" {

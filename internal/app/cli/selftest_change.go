@@ -221,7 +221,7 @@ func define(h *host.Host, before partition.Profile, targets []selftest.Target) e
 
 // choose has the daemon put a profile on the GPUs, as dcm apply does.
 func (e *exam) choose(ctx context.Context, con *Console, name string) error {
-	return follow(ctx, e.host, con, name, func() error { return config.SelectPassing(config.DefaultPaths(e.host.Root), name) })
+	return follow(ctx, e.host, con, name, func() error { return config.SelectRuntime(config.DefaultPaths(e.host.Root), name) })
 }
 
 // goThrough takes the GPUs to one target, and looks at them there.
@@ -359,9 +359,9 @@ func selftestBack(ctx context.Context, h *host.Host, con *Console, untilReboot s
 		var err error
 		switch {
 		case ours && untilReboot != "":
-			err = config.SelectPassing(paths, untilReboot)
+			err = config.SelectRuntime(paths, untilReboot)
 		case ours:
-			err = config.EndPassing(paths)
+			err = config.ClearRuntime(paths)
 		}
 		if err == nil {
 			err = os.Remove(selftestFile(h))

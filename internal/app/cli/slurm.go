@@ -46,7 +46,7 @@ func featured(ctx context.Context, h *host.Host) (all map[string]string, active 
 
 // attainable are the profiles that these GPUs can have.
 func attainable(cfg *config.Config, devices []gpu.Device) []string {
-	return slices.DeleteFunc(cfg.Suited(gpu.Partitionable(devices)), func(name string) bool {
+	return slices.DeleteFunc(cfg.Available(gpu.Partitionable(devices)), func(name string) bool {
 		p, err := cfg.Lookup(name)
 		if err == nil {
 			_, err = apply.Compare(devices, p)

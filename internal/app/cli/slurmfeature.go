@@ -90,7 +90,7 @@ func putFeature(ctx context.Context, h *host.Host, con *Console, name string) er
 	if err := fits(limited, h, []string{profile}); err != nil {
 		return err
 	}
-	err = follow(limited, h, con, profile, func() error { return config.SelectPassing(config.DefaultPaths(h.Root), profile) })
+	err = follow(limited, h, con, profile, func() error { return config.SelectRuntime(config.DefaultPaths(h.Root), profile) })
 	switch {
 	case exitcode.Code(err) == exitcode.Overtaken: // the other selection stays
 		return err
@@ -113,11 +113,11 @@ func reselect(h *host.Host, before *config.Config) error {
 	paths := config.DefaultPaths(h.Root)
 	switch {
 	case !h.UntilReboot(before):
-		return config.EndPassing(paths)
+		return config.ClearRuntime(paths)
 	case before.Selected == "":
-		return config.SelectPassing(paths, config.None)
+		return config.SelectRuntime(paths, config.None)
 	}
-	return config.SelectPassing(paths, before.Selected)
+	return config.SelectRuntime(paths, before.Selected)
 }
 
 // reportFailure has slurmctld told why, beside this program: slurmd gives a reason of its

@@ -79,9 +79,9 @@ func random(r *rand.Rand) status.Account {
 		a.Units = append(a.Units, status.Unit{Unit: unit, Active: pick("active", "inactive"), Enabled: pick("enabled", "disabled"), Ran: true})
 	}
 	if r.IntN(4) == 0 {
-		a.Hidden = append(a.Hidden, status.Hidden{Part: pick("gpus", "clients", "holders"), Why: "permission denied"})
+		a.Hidden = append(a.Hidden, status.Unavailable{Part: pick("gpus", "clients", "holders"), Why: "permission denied"})
 	}
-	return status.Judge(a)
+	return status.Evaluate(a)
 }
 
 func modes(a status.Account) string {
@@ -165,7 +165,7 @@ func TestStatusTellsOfClientsThatCannotBeRestarted(t *testing.T) {
 	}, a.Unfit()); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
-	text := string(statusText(&Console{}, status.Judge(a), time.Now()))
+	text := string(statusText(&Console{}, status.Evaluate(a), time.Now()))
 	for _, want := range []string{`masked\.service +active \(running\), masked `, `none\.service +not installed `, `gone\.service +active \(running\), without a unit file `, `bad\.service +active \(running\), bad-setting `} {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("%s is not in\n%s", want, text)
@@ -174,7 +174,7 @@ func TestStatusTellsOfClientsThatCannotBeRestarted(t *testing.T) {
 }
 
 func TestASuccessTellsWhatElseIsWrong(t *testing.T) {
-	a := status.Judge(status.Account{
+	a := status.Evaluate(status.Account{
 		Profile:  status.Profile{InForce: "cpx"},
 		GPUs:     []status.GPU{{Address: "0000:05:00.0", Mode: status.Shape{Compute: "CPX"}, Want: status.Shape{Compute: "CPX"}}},
 		Expected: status.Expected{GPUs: 2, By: status.ByLastSuccess, Missing: []string{"0000:26:00.0"}},

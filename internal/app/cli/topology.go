@@ -76,8 +76,8 @@ func hiveName(id uint64) string {
 
 // draw writes a line for each step down the tree that is another one than before. The
 // partitions come by GPU, in PCI order.
-func draw(con *Console, book []lease.Held) {
-	var last *lease.Held
+func draw(con *Console, book []lease.Allocation) {
+	var last *lease.Allocation
 	for i := range book {
 		p := &book[i]
 		if last == nil || last.Hive != p.Hive || last.NUMA != p.NUMA {
@@ -111,7 +111,7 @@ func where(p placement.Partition) string {
 }
 
 // firsts is a partition of each GPU.
-func firsts(book []lease.Held) []placement.Partition {
+func firsts(book []lease.Allocation) []placement.Partition {
 	var out []placement.Partition
 	for _, p := range book {
 		if len(out) == 0 || out[len(out)-1].GPU != p.GPU {
@@ -121,7 +121,7 @@ func firsts(book []lease.Held) []placement.Partition {
 	return out
 }
 
-func ways(book []lease.Held) []way {
+func ways(book []lease.Allocation) []way {
 	var out []way
 	gpus := firsts(book)
 	for i, a := range gpus {

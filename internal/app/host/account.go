@@ -21,12 +21,12 @@ import (
 // Outlook is what an account of this host is taken by, beside what can be read
 // below its root.
 type Outlook struct {
-	Config func() (*config.Config, error)                 // the one in force, and why that on disk is not
-	State  func(context.Context) (*runstate.State, error) // what the daemon knows
-	GPUs   func(context.Context) (status.Sight, error)    // nil: a look at all of them
-	All    bool                                           // look at what takes long, too: every process, every partition
-	Busy   bool                                           // ask systemd nothing: it has enough to do
-	Lost   func() *status.Problem                         // what the daemon knows of drop-ins that systemd has not loaded; nil if nobody watches them
+	Config func() (*config.Config, error)                  // the one in force, and why that on disk is not
+	State  func(context.Context) (*runstate.State, error)  // what the daemon knows
+	GPUs   func(context.Context) (status.Inventory, error) // nil: a look at all of them
+	All    bool                                            // look at what takes long, too: every process, every partition
+	Busy   bool                                            // ask systemd nothing: it has enough to do
+	Lost   func() *status.Problem                          // what the daemon knows of drop-ins that systemd has not loaded; nil if nobody watches them
 }
 
 // Sources looks, part by part, for an account of this host.
@@ -38,14 +38,18 @@ func (h *Host) Sources(o Outlook) status.Sources {
 		GPUs:     o.GPUs,
 		Daemon:   o.State,
 		Run:      h.lastRun,
-		Reserve:  func(ctx context.Context) (status.Reserve, error) { return h.reserve(ctx, cfg, broken != nil, o.Busy) },
-		Known:    func(context.Context) ([]string, error) { return status.ReadKnown(h.KnownGPUs()) },
+		Reserve: func(ctx context.Context) (status.ReservationState, error) {
+			return h.reserve(ctx, cfg, broken != nil, o.Busy)
+		},
+		Known: func(context.Context) ([]string, error) { return status.ReadKnown(h.KnownGPUs()) },
 	}
 	if s.GPUs == nil {
-		s.GPUs = func(ctx context.Context) (status.Sight, error) { return h.Sight(ctx, cfg, status.Sight{}, o.All) }
+		s.GPUs = func(ctx context.Context) (status.Inventory, error) {
+			return h.Sight(ctx, cfg, status.Inventory{}, o.All)
+		}
 	}
 	if h.Here() && !o.Busy {
-		s.Units = func(ctx context.Context) (status.Standing, error) {
+		s.Units = func(ctx context.Context) (status.UnitStates, error) {
 			state, _ := o.State(ctx) // what is wrong with it is told of the daemon
 			return h.Standing(ctx, h.bounced(cfg, state), o.All)
 		}
@@ -65,8 +69,8 @@ func (h *Host) Sources(o Outlook) status.Sources {
 
 // reserve is what the last run has chosen. Reservations are read by themselves only
 // where something is wrong with the configuration: else there is none that cannot be.
-func (h *Host) reserve(ctx context.Context, cfg *config.Config, broken, busy bool) (status.Reserve, error) {
-	var out status.Reserve
+func (h *Host) reserve(ctx context.Context, cfg *config.Config, broken, busy bool) (status.ReservationState, error) {
+	var out status.ReservationState
 	if cfg != nil {
 		out.Wrong = h.wrong(cfg.Reservations)
 	}
@@ -155,7 +159,7 @@ func (h *Host) settings(cfg *config.Config) status.Settings {
 	if cfg == nil {
 		return status.Settings{}
 	}
-	return status.Settings{Profile: cfg.Selected, Source: cfg.Source, UntilReboot: h.UntilReboot(cfg), Lasting: cfg.Lasting,
+	return status.Settings{Profile: cfg.Selected, Source: cfg.Source, UntilReboot: h.UntilReboot(cfg), Lasting: cfg.Persistent,
 		Defined: cfg.Names(), Warnings: cfg.Warnings, Count: cfg.Count}
 }
 
@@ -193,15 +197,15 @@ func (h *Host) bounced(cfg *config.Config, s *runstate.State) []string {
 
 // Standing asks systemd how dcm's units are, and these clients; if all is wanted, how
 // often it has restarted them, too.
-func (h *Host) Standing(ctx context.Context, clients []string, all bool) (status.Standing, error) {
+func (h *Host) Standing(ctx context.Context, clients []string, all bool) (status.UnitStates, error) {
 	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
 	conn, err := h.Dial(ctx)
 	if err != nil {
-		return status.Standing{}, err
+		return status.UnitStates{}, err
 	}
 	defer conn.Close()
-	var out status.Standing
+	var out status.UnitStates
 	own, err := conn.Glance(ctx, []string{unitname.Daemon, unitname.Apply, unitname.Reserve})
 	if err != nil {
 		return out, err

@@ -35,7 +35,7 @@ func TestFalseNode(t *testing.T) {
 			if err := tt.make(h.Path("dev/kfd")); err != nil {
 				t.Fatal(err)
 			}
-			s, err := h.SightOf(t.Context(), nil, nil, status.Sight{})
+			s, err := h.SightOf(t.Context(), nil, nil, status.Inventory{})
 			if err != nil {
 				t.Fatal(err)
 			}

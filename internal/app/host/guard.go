@@ -171,7 +171,7 @@ func (h *Host) exclusive(ctx context.Context, observers []string) (runstate.Guar
 		return runstate.GuardTable{}, err
 	}
 	defer conn.Close()
-	tenants, err := conn.Tenants(ctx, unitname.Slice, nil)
+	tenants, err := conn.UnitsInSlice(ctx, unitname.Slice, nil)
 	if err != nil {
 		return runstate.GuardTable{}, err
 	}

@@ -23,7 +23,7 @@ func TestAPartitionWithoutAMinorIsNamed(t *testing.T) {
 		if err := os.Symlink(node.Sys, filepath.Join(root, "sys")); err != nil {
 			t.Fatal(err)
 		}
-		s, err := h.Sight(t.Context(), nil, status.Sight{}, false)
+		s, err := h.Sight(t.Context(), nil, status.Inventory{}, false)
 		if err != nil || len(s.Problems) != 1 || s.Problems[0].State != status.Nodeless {
 			t.Fatalf("%s: the problems are %+v, %v", kernel, s.Problems, err)
 		}
@@ -52,7 +52,7 @@ func TestAPartitionWithoutAMinorIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.plant(t, "proc/sys/kernel/osrelease", "5.14.0-503.el9\n") // with more than its number says
-	if s, err := h.Sight(t.Context(), nil, status.Sight{}, false); err != nil || len(s.Problems) > 0 || len(s.Parts) != 64 {
+	if s, err := h.Sight(t.Context(), nil, status.Inventory{}, false); err != nil || len(s.Problems) > 0 || len(s.Parts) != 64 {
 		t.Errorf("where there are minors beyond: %+v, %d partitions, %v", s.Problems, len(s.Parts), err)
 	}
 }

@@ -86,7 +86,7 @@ func (h *Host) Restarted(ctx context.Context, clients []string, holding ...strin
 	if err != nil {
 		return out, err
 	}
-	bounced, err := systemd.Bounced(ctx, conn, unitname.Apply, units)
+	bounced, err := systemd.RestartedUnits(ctx, conn, unitname.Apply, units)
 	for _, u := range bounced {
 		out = append(out, u.ID)
 	}
@@ -104,7 +104,7 @@ func without(ctx context.Context, conn *systemd.Conn, bounced []string, clients 
 			frozen, err := conn.Frozen(ctx, unit)
 			behind := err == nil && slices.ContainsFunc(clients, func(c systemd.Unit) bool { return c.ID == unit })
 			if err == nil && !behind {
-				behind, err = conn.Behind(ctx, unit, unitname.Apply, all)
+				behind, err = conn.OrderedAfter(ctx, unit, unitname.Apply, all)
 			}
 			if err != nil {
 				return all, err

@@ -51,8 +51,8 @@ func (h *Host) Views(ctx context.Context, cfg *config.Config) (Views, error) {
 		v.Own.Modes[string(d.Address)] = Words(d.Shape())
 		tree.Parts[string(d.Address)] = len(d.Parts)
 		v.nodes(h, d)
-		if v.Open[d.Vendor] == "" && len(d.Closed) > 0 {
-			v.Open[d.Vendor] = h.Path(d.Closed[0])
+		if v.Open[d.Vendor] == "" && len(d.ExclusiveNodes) > 0 {
+			v.Open[d.Vendor] = h.Path(d.ExclusiveNodes[0])
 		}
 	}
 	v.Others = []selftest.View{tree}
@@ -75,7 +75,7 @@ func seen(d gpu.Device) selftest.GPU {
 
 // nodes adds those by which the GPU's partitions are opened.
 func (v *Views) nodes(h *Host, d gpu.Device) {
-	all := slices.Clone(d.Closed)
+	all := slices.Clone(d.ExclusiveNodes)
 	for _, p := range d.Parts {
 		all = append(append(all, p.RenderNode()), p.Beside...)
 	}
@@ -97,7 +97,7 @@ func file(name, path string) selftest.File {
 	return selftest.File{Path: name, Mode: info.Mode()}
 }
 
-func view(t gpu.Testimony) selftest.View {
+func view(t gpu.CrossCheck) selftest.View {
 	v := selftest.View{By: t.Who}
 	if t.Err != nil {
 		v.Why = t.Err.Error()

@@ -18,24 +18,24 @@ import (
 // Sight looks at the GPUs, beside what the configuration wants of them. What takes
 // long to read of a partition is taken from the sight before, if it is the same
 // partition still; otherwise it is read if all is wanted, and left out if not.
-func (h *Host) Sight(ctx context.Context, cfg *config.Config, before status.Sight, all bool) (status.Sight, error) {
+func (h *Host) Sight(ctx context.Context, cfg *config.Config, before status.Inventory, all bool) (status.Inventory, error) {
 	devices, unread := h.Node(nil).Devices(ctx) // by sysfs, where that tells
 	if unread != nil && len(devices) == 0 {
-		return status.Sight{}, unread
+		return status.Inventory{}, unread
 	}
 	return h.sight(ctx, cfg, devices, unread, before, all)
 }
 
 // SightOf is Sight of devices that were looked at just now, without what takes long.
-func (h *Host) SightOf(ctx context.Context, cfg *config.Config, devices []gpu.Device, before status.Sight) (status.Sight, error) {
+func (h *Host) SightOf(ctx context.Context, cfg *config.Config, devices []gpu.Device, before status.Inventory) (status.Inventory, error) {
 	return h.sight(ctx, cfg, devices, nil, before, false)
 }
 
-func (h *Host) sight(ctx context.Context, cfg *config.Config, devices []gpu.Device, unread error, before status.Sight, all bool) (status.Sight, error) {
-	var s status.Sight
+func (h *Host) sight(ctx context.Context, cfg *config.Config, devices []gpu.Device, unread error, before status.Inventory, all bool) (status.Inventory, error) {
+	var s status.Inventory
 	var d apply.Difference
 	if cfg != nil {
-		s.Profiles = cfg.Suited(gpu.Partitionable(devices))
+		s.Profiles = cfg.Available(gpu.Partitionable(devices))
 	}
 	if cfg != nil && cfg.Selected != "" {
 		var unfit error
@@ -174,7 +174,7 @@ func (h *Host) Names(ctx context.Context, cfg *config.Config, a *status.Account)
 	for i := range a.GPUs {
 		g := &a.GPUs[i]
 		for _, d := range devices {
-			if string(d.Address) == g.Address && !d.Withheld {
+			if string(d.Address) == g.Address && !d.AccessDenied {
 				g.Name, g.Serial, g.UUID, g.DriverVersion, g.Source = d.Name, d.Serial, d.UUID, d.DriverVersion, d.Source
 			}
 		}

@@ -25,7 +25,7 @@ type Looker interface {
 // is an error if it does not: who plans without them would be told that all is well.
 func Look(ctx context.Context, node Looker, daemon Told) ([]gpu.Device, error) {
 	devices, unread := node.Devices(ctx)
-	withheld := func(d gpu.Device) bool { return d.Withheld }
+	withheld := func(d gpu.Device) bool { return d.AccessDenied }
 	at := slices.IndexFunc(devices, withheld)
 	if at < 0 {
 		return devices, unread
@@ -36,7 +36,7 @@ func Look(ctx context.Context, node Looker, daemon Told) ([]gpu.Device, error) {
 	}
 	unread = withoutWithheld(unread)
 	for i := range devices {
-		if devices[i].Withheld {
+		if devices[i].AccessDenied {
 			unread = errors.Join(unread, complete(&devices[i], a))
 		}
 	}
@@ -73,7 +73,7 @@ func complete(d *gpu.Device, a status.Account) error {
 	if err := m.UnmarshalText([]byte(g.Slots.Laid)); err != nil {
 		return fmt.Errorf("%s; what dcm's daemon tells cannot be read: %w", d.Why, err)
 	}
-	d.Why, d.MIG, d.MIGPending, d.Resets, d.Barred, d.ModeBarred, d.Closed = "", m, g.Slots.Pending, g.Slots.Resets, g.Slots.Barred, g.Slots.ModeBarred, g.Slots.Closed
+	d.Why, d.MIG, d.MIGPending, d.Resets, d.Barred, d.ModeBarred, d.ExclusiveNodes = "", m, g.Slots.Pending, g.Slots.Resets, g.Slots.Barred, g.Slots.ModeBarred, g.Slots.Closed
 	d.Model, d.Name, d.UUID, d.DriverVersion = g.Model, g.Name, g.UUID, g.DriverVersion
 	d.Profiles = nil
 	for _, k := range g.Slots.Kinds {
@@ -102,17 +102,17 @@ func completeParts(d *gpu.Device, g status.GPU, parts []status.Part) error {
 			d.RenderNodes = append(d.RenderNodes, p.RenderNode)
 		}
 	}
-	d.Closed = append([]string{"/dev/kfd"}, d.RenderNodes...)
+	d.ExclusiveNodes = append([]string{"/dev/kfd"}, d.RenderNodes...)
 	return nil
 }
 
 // slots are what [complete] reads.
-func slots(d gpu.Device) *status.Slots {
+func slots(d gpu.Device) *status.Placements {
 	if d.MIG == nil || d.Why != "" {
 		return nil
 	}
 	laid, _ := d.MIG.MarshalText() // never fails
-	s := &status.Slots{Laid: string(laid), Pending: d.MIGPending, Resets: d.Resets, Barred: d.Barred, ModeBarred: d.ModeBarred, Closed: d.Closed}
+	s := &status.Placements{Laid: string(laid), Pending: d.MIGPending, Resets: d.Resets, Barred: d.Barred, ModeBarred: d.ModeBarred, Closed: d.ExclusiveNodes}
 	for _, p := range d.Profiles {
 		s.Kinds = append(s.Kinds, status.SlotsKind{Name: p.Name, ID: p.ID, Most: p.Max, Size: p.Size, Starts: p.Starts})
 	}

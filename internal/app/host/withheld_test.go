@@ -28,12 +28,12 @@ func TestWhatIsKeptFromAProcessIsAsTheDaemonTells(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	full := gpu.Device{GPU: gpus[0], Model: "H100", UUID: "GPU-1", Closed: []string{"/dev/nvidia0"}}
+	full := gpu.Device{GPU: gpus[0], Model: "H100", UUID: "GPU-1", ExclusiveNodes: []string{"/dev/nvidia0"}}
 	full.MIG = &partition.MIG{Instances: []partition.Instance{
 		{Profile: "3g.40gb", Start: 4}, {Profile: "3g.40gb", Start: 0, Compute: []string{"1c.3g.40gb", "2c.3g.40gb"}},
 	}}
 	full.MIGPending, full.Resets, full.Barred, full.ModeBarred = true, true, "not now", "no reset"
-	off := gpu.Device{GPU: gpus[1], Model: "H100", Closed: []string{"/dev/nvidia1"}}
+	off := gpu.Device{GPU: gpus[1], Model: "H100", ExclusiveNodes: []string{"/dev/nvidia1"}}
 	alone := gpu.Device{GPU: partition.GPU{Address: gpus[2].Address, Vendor: gpus[2].Vendor}, Why: "no library"}
 	text, err := json.Marshal(status.Account{GPUs: tellers([]gpu.Device{full, off, alone})})
 	if err != nil {
@@ -45,15 +45,15 @@ func TestWhatIsKeptFromAProcessIsAsTheDaemonTells(t *testing.T) {
 	}
 	kept := sighted{}
 	for _, d := range []gpu.Device{full, off, alone} {
-		d.MIG, d.MIGPending, d.Resets, d.Barred, d.ModeBarred, d.Profiles, d.Closed, d.UUID = nil, false, false, "", "", nil, nil, ""
-		d.Why, d.Withheld = "cannot look at it: no permission", true
+		d.MIG, d.MIGPending, d.Resets, d.Barred, d.ModeBarred, d.Profiles, d.ExclusiveNodes, d.UUID = nil, false, false, "", "", nil, nil, ""
+		d.Why, d.AccessDenied = "cannot look at it: no permission", true
 		kept = append(kept, d)
 	}
 	got, err := Look(t.Context(), kept, func(context.Context) (status.Account, error) { return told, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	full.Withheld, off.Withheld, alone.Withheld = true, true, true
+	full.AccessDenied, off.AccessDenied, alone.AccessDenied = true, true, true
 	if d := cmp.Diff([]gpu.Device{full, off, alone}, got); d != "" {
 		t.Errorf("devices (-want +got):\n%s", d)
 	}
@@ -62,7 +62,7 @@ func TestWhatIsKeptFromAProcessIsAsTheDaemonTells(t *testing.T) {
 func tellers(devices []gpu.Device) []status.GPU { return gpus(devices, partition.Layout{}) }
 
 func TestWhatIsKeptFromAProcessIsNotLeftOutIfNobodyTells(t *testing.T) {
-	kept := sighted{{GPU: partition.GPU{Address: "0000:41:00.0"}, Why: "cannot look at 0000:41:00.0: no permission", Withheld: true}}
+	kept := sighted{{GPU: partition.GPU{Address: "0000:41:00.0"}, Why: "cannot look at 0000:41:00.0: no permission", AccessDenied: true}}
 	for name, tell := range map[string]struct {
 		account status.Account
 		err     error
@@ -71,7 +71,7 @@ func TestWhatIsKeptFromAProcessIsNotLeftOutIfNobodyTells(t *testing.T) {
 		"no daemon":        {err: errors.New("nobody is there"), want: "no permission; dcm's daemon may be let look, and does not answer: nobody is there"},
 		"not in it":        {want: "does not know it"},
 		"of another dcm":   {account: status.Account{GPUs: []status.GPU{{Address: "0000:41:00.0"}}}, want: "does not tell how it is divided"},
-		"cannot be parsed": {account: status.Account{GPUs: []status.GPU{{Address: "0000:41:00.0", Slots: &status.Slots{Laid: "3g@x"}}}}, want: "cannot be read"},
+		"cannot be parsed": {account: status.Account{GPUs: []status.GPU{{Address: "0000:41:00.0", Slots: &status.Placements{Laid: "3g@x"}}}}, want: "cannot be read"},
 	} {
 		if _, err := Look(t.Context(), kept, func(context.Context) (status.Account, error) { return tell.account, tell.err }); err == nil || !strings.Contains(err.Error(), tell.want) {
 			t.Errorf("%s: %v, want %q", name, err, tell.want)
@@ -94,7 +94,7 @@ func (p partly) Devices(context.Context) ([]gpu.Device, error) {
 
 // An exclusive reservation hides the KFD's nodes from root's shell, not the modes.
 func TestHiddenPartitionsOfAMDAreTheDaemons(t *testing.T) {
-	d := gpu.Device{GPU: partition.Typical(0x74a1, 1)[0], Withheld: true}
+	d := gpu.Device{GPU: partition.Typical(0x74a1, 1)[0], AccessDenied: true}
 	d.Hive = 0
 	d.Vendor, d.Compute = partition.AMD, partition.CPX
 	d.Why = "the device cgroup hides it"
@@ -111,7 +111,7 @@ func TestHiddenPartitionsOfAMDAreTheDaemons(t *testing.T) {
 	want := d
 	want.Why, want.RenderNodes, want.Parts = "", []string{"/dev/dri/renderD129"}, []gpu.Part{{Index: 1, Minor: 129}}
 	want.Hive = 0xd1
-	want.Closed = []string{"/dev/kfd", "/dev/dri/renderD129"}
+	want.ExclusiveNodes = []string{"/dev/kfd", "/dev/dri/renderD129"}
 	if diff := cmp.Diff([]gpu.Device{want}, got); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}

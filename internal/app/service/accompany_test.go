@@ -20,7 +20,7 @@ func TestEachStepOfARunIsShown(t *testing.T) {
 	if err := os.MkdirAll(h.Runtime(), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	m := &mirror{host: h, log: slog.New(slog.NewTextHandler(io.Discard, nil)), again: make(chan struct{}, 1)}
+	m := &statusPublisher{host: h, log: slog.New(slog.NewTextHandler(io.Discard, nil)), again: make(chan struct{}, 1)}
 	m.accompany(t.Context(), runstate.Applying)
 	for _, step := range []string{"one", "two"} {
 		if err := os.WriteFile(filepath.Join(h.Runtime(), "report.json"), []byte(step), 0o644); err != nil {

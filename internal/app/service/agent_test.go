@@ -83,7 +83,7 @@ func TestWithoutASocketNothingIsAnswered(t *testing.T) {
 
 // Of another tree there is no systemd to ask.
 func TestTheGateIsThisHosts(t *testing.T) {
-	g := &gate{host: &host.Host{Root: t.TempDir()}, log: slog.New(slog.DiscardHandler)}
+	g := &agentSocket{host: &host.Host{Root: t.TempDir()}, log: slog.New(slog.DiscardHandler)}
 	g.set(context.Background(), true)
 	if g.open {
 		t.Error("it is said to be open")

@@ -14,8 +14,8 @@ import (
 	"dcm/internal/gpu"
 )
 
-// intended is what an agent's text would have done.
-type intended struct {
+// agentPlan is what an agent's text would have done.
+type agentPlan struct {
 	*config.Proposal
 	apply.Difference
 	restarts []string
@@ -46,20 +46,20 @@ func (a *agents) PlanFor(ctx context.Context, text, profile string) (agent.Plan,
 	return out, nil
 }
 
-func (i intended) refusal() *runstate.Error { return i.Refusal(i.Config.ReloadDriver, i.holders) }
+func (i agentPlan) refusal() *runstate.Error { return i.Refusal(i.Config.ReloadDriver, i.holders) }
 
 // intend judges an agent's text for this host, and looks what comes of it. Callers hold
 // files.
-func (a *agents) intend(ctx context.Context, text, profile string) (intended, error) {
+func (a *agents) intend(ctx context.Context, text, profile string) (agentPlan, error) {
 	p, err := config.Propose(config.DefaultPaths(a.host.Root), text, profile)
 	if err != nil {
-		return intended{}, refused(err)
+		return agentPlan{}, refused(err)
 	}
 	devices, err := a.node.Devices(ctx)
 	if err != nil {
-		return intended{}, explained(err)
+		return agentPlan{}, explained(err)
 	}
-	i := intended{Proposal: p}
+	i := agentPlan{Proposal: p}
 	if i.Difference, err = apply.Compare(devices, p.Config.Profile); err != nil {
 		if len(i.GPUs) == 0 {
 			return i, explained(err)
@@ -77,7 +77,7 @@ func (a *agents) intend(ctx context.Context, text, profile string) (intended, er
 }
 
 // inWay finds out who would be restarted, and who is in the way beside.
-func (a *agents) inWay(ctx context.Context, i *intended) {
+func (a *agents) inWay(ctx context.Context, i *agentPlan) {
 	blocking, unsure := i.Blockers(ctx, a.node)
 	units := make([]string, len(blocking))
 	for n, h := range blocking {

@@ -75,7 +75,7 @@ func (a *agents) use(ctx context.Context, text, profile string) (agent.Outcome, 
 	return out, nil
 }
 
-func (a *agents) judged(ctx context.Context, text, profile string) (intended, error) {
+func (a *agents) judged(ctx context.Context, text, profile string) (agentPlan, error) {
 	a.files.Lock()
 	defer a.files.Unlock()
 	return a.intend(ctx, text, profile)
@@ -89,7 +89,7 @@ func (a *agents) install(text, profile string) (undo func() error, err error) {
 
 // failed says why, and where the GPUs are as they were has that selected which was
 // selected before: the daemon would go on to try what the caller was told has failed.
-func (a *agents) failed(ctx context.Context, d *attached, err error, before string, undo func() error) error {
+func (a *agents) failed(ctx context.Context, d *daemonClient, err error, before string, undo func() error) error {
 	out := &agent.FailedError{Reason: err.Error()}
 	if ctx.Err() != nil {
 		out.Reason, out.Cure = "dcm-agent.service was stopped before the run had ended, which goes on", "look at the account"
@@ -112,19 +112,19 @@ func (a *agents) failed(ctx context.Context, d *attached, err error, before stri
 	return out
 }
 
-// attached is the daemon, and when there is news of it.
-type attached struct {
+// daemonClient is the daemon, and when there is news of it.
+type daemonClient struct {
 	*dbusapi.Client
 	changed <-chan struct{}
 }
 
 // attach finds the daemon there, or fails.
-func attach(ctx context.Context) (*attached, error) {
+func attach(ctx context.Context) (*daemonClient, error) {
 	c, err := dialDaemon(ctx)
 	if err != nil {
 		return nil, err
 	}
-	d := &attached{Client: c}
+	d := &daemonClient{Client: c}
 	if d.changed, err = c.Changes(ctx); err == nil {
 		_, err = c.Manager(ctx)
 	}
@@ -137,7 +137,7 @@ func attach(ctx context.Context) (*attached, error) {
 
 // apply has the daemon look, and returns when it is at rest. One that ends meanwhile is
 // asked again: systemd starts it anew.
-func (d *attached) apply(ctx context.Context) error {
+func (d *daemonClient) apply(ctx context.Context) error {
 	for {
 		_, err := d.Apply(ctx)
 		if !errors.Is(err, dbusapi.ErrAbsent) && !errors.Is(err, dbusapi.ErrGone) {
@@ -149,7 +149,7 @@ func (d *attached) apply(ctx context.Context) error {
 	}
 }
 
-func (d *attached) back(ctx context.Context) bool {
+func (d *daemonClient) back(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, restarted)
 	defer cancel()
 	for {

@@ -19,7 +19,7 @@ import (
 
 // Cap has dcm-guard write the limits, which alone may, and reads back what the kernel
 // shows of them.
-func (p *premises) Cap(ctx context.Context, unit string, caps lease.Caps) string {
+func (p *leaseHost) Cap(ctx context.Context, unit string, caps lease.MemoryLimits) string {
 	const not = "shared, not capped: "
 	if len(caps) == 0 {
 		return not + "the size of a partition's memory is not known"
@@ -57,7 +57,7 @@ func capped(now, caps map[partition.Address]uint64) bool {
 }
 
 // uncapped is why dcm-guard could not limit somebody.
-func (p *premises) uncapped() string {
+func (p *leaseHost) uncapped() string {
 	switch state, err := runstate.ReadGuard(p.host.Runtime()); {
 	case err != nil:
 		return err.Error()
@@ -69,7 +69,7 @@ func (p *premises) uncapped() string {
 }
 
 // limits are bounds as properties of a unit.
-func limits(b lease.Bounds) []systemd.Property {
+func limits(b lease.CgroupLimits) []systemd.Property {
 	var out []systemd.Property
 	for _, l := range []struct {
 		name  string

@@ -27,7 +27,7 @@ type control struct {
 		caughtUp(context.Context) // waits until the bus shows what the daemon has told
 		Account(context.Context) (string, error)
 	}
-	*lessor
+	*leaseService
 }
 
 // ask has the daemon look, and waits until it is at rest.
@@ -85,7 +85,7 @@ func (c control) Known(profile string) error {
 	if profile == config.None {
 		return nil
 	}
-	_, err := c.lessor.config().Lookup(profile)
+	_, err := c.leaseService.config().Lookup(profile)
 	return err
 }
 
@@ -146,7 +146,7 @@ func (c control) Reload(ctx context.Context, who dbusapi.Caller) error {
 }
 
 func (c control) Plan(ctx context.Context, who dbusapi.Caller, profile string) (dbusapi.Plan, error) {
-	cfg := c.lessor.config()
+	cfg := c.leaseService.config()
 	if who.UID == 0 {
 		c.files.Lock()
 		defer c.files.Unlock()

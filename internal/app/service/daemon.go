@@ -25,20 +25,20 @@ import (
 	"dcm/internal/linux/watch"
 )
 
-// quiet is how long the configuration must have been left alone before it is
+// configDebounce is how long the configuration must have been left alone before it is
 // read: editors and configuration management write in several steps.
-const quiet = 200 * time.Millisecond
+const configDebounce = 200 * time.Millisecond
 
-// storm is for how long edits that do not pause may put that off: each run restarts
+// configMaxDelay is for how long edits that do not pause may put that off: each run restarts
 // the clients, and what is between two edits is nobody's intention.
-const storm = 15 * time.Second
+const configMaxDelay = 15 * time.Second
 
-// calm is the same for devices: a driver tells of each GPU with many events.
-const calm = 100 * time.Millisecond
+// deviceDebounce is the same for devices: a driver tells of each GPU with many events.
+const deviceDebounce = 100 * time.Millisecond
 
 // takeOver makes the profile of dcm.toml of what an older dcm has selected in a drop-in.
 func takeOver(h *host.Host, log *slog.Logger) {
-	done, err := config.TakeOver(config.DefaultPaths(h.Root))
+	done, err := config.MigrateSelection(config.DefaultPaths(h.Root))
 	switch {
 	case err != nil:
 		log.Warn(err.Error()) // it counts as before
@@ -52,13 +52,13 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	if err := h.NeedRoot("the daemon"); err != nil {
 		return err
 	}
-	outfit := newOutfit(h, log) // first: what comes after it is new to the daemon
+	acl := newDeviceACL(h, log) // first: what comes after it is new to the daemon
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	notify := systemd.NewNotifier(os.Getenv)
 	takeOver(h, log)
 	watches := &watch.Set{Poll: true}
-	changed, err := watches.FilesWithin(ctx, config.DefaultPaths(h.Root).Watched(), quiet, storm, log)
+	changed, err := watches.FilesWithin(ctx, config.DefaultPaths(h.Root).Watched(), configDebounce, configMaxDelay, log)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	devices, err := watches.Devices(ctx, watch.Interest{
 		About: func(u watch.Uevent) bool { return node.Concerns(u.Subsystem, u.Path) },
 		Files: node.ModeFiles,
-	}, calm, log)
+	}, deviceDebounce, log)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	requests := make(chan daemon.Request)
 	metrics := &exporter{host: h, log: log}
 	spare := newSpare(notify.WatchdogInterval() > 0)
-	shown := newMirror(h, requests, metrics, spare, notify.Status, watches, log)
+	shown := newStatusPublisher(h, requests, metrics, spare, notify.Status, watches, log)
 	quit := make(chan struct{})
 	go func() {
 		defer close(quit)
@@ -91,7 +91,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	if notify.WatchdogInterval() > 0 {
 		metrics.alive = time.Now()
 	}
-	agents := &gate{host: h, log: log}
+	agents := &agentSocket{host: h, log: log}
 	reserved := func() []config.Reservation { return shown.config.Load().Reservations }
 	d := &daemon.Daemon{
 		Load: func() (daemon.Settings, error) {
@@ -115,7 +115,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		Stale:     func(s daemon.Settings) ([]string, error) { return stale(h, s) },
 		Unwritten: func() ([]string, error) { return unwritten(h) },
 		Reserve: func(ctx context.Context, s daemon.Settings) (bool, error) {
-			return due(ctx, h, reserved(), s.Selected, log)
+			return reservationsStale(ctx, h, reserved(), s.Selected, log)
 		},
 		Unmet:   h.Unmet,
 		Dial:    func(ctx context.Context) (daemon.Units, error) { return systemd.Dial(ctx) },
@@ -124,9 +124,9 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		Save:    func(s runstate.State) error { return shown.save(ctx, s) },
 		Fit:     h.Fit,
 		Include: include(h),
-		GPUs:    watched{h, node, &shown.looked, reserved, outfit}, Host: rebooter{h, reboots(h), keeping(h).Lasting},
+		GPUs:    watched{h, node, &shown.looked, reserved, acl}, Host: rebooter{h, reboots(h), keeping(h).Lasting},
 		Looked: watches.Rearm,
-		Notify: beats{notify, metrics, spare}, Log: log, Started: startedBy(h, log),
+		Notify: watchdogHook{notify, metrics, spare}, Log: log, Started: startedBy(h, log),
 		Changed: changed, Devices: devices, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()), Requests: requests,
 	}
 	err = d.Run(ctx, initial(h, log))
@@ -145,14 +145,14 @@ func polling(why error) string {
 	return fmt.Sprintf("%v; the daemon looks for changes every %s until one is", why, watch.PollInterval)
 }
 
-// leaving is how long the end may take at most.
-const leaving = time.Second
+// shutdownTimeout is how long the end may take at most.
+const shutdownTimeout = time.Second
 
 // leave ends what watches, and waits until nothing is watched any more: for a process that
 // ends with watches a restart waits longer, see [watch.Set].
 func leave(end context.CancelFunc, watched ...<-chan struct{}) {
 	end()
-	limit := time.After(leaving)
+	limit := time.After(shutdownTimeout)
 	for _, w := range watched {
 		for open := true; open; {
 			select {
@@ -232,9 +232,9 @@ func stale(h *host.Host, s daemon.Settings) ([]string, error) {
 type watched struct {
 	host     *host.Host
 	node     *gpu.Node
-	looked   *fresh
+	looked   *deviceCache
 	reserved func() []config.Reservation
-	outfit   *outfit
+	acl      *deviceACL
 }
 
 func (w watched) Left() bool {
@@ -245,10 +245,10 @@ func (w watched) Left() bool {
 	return err == nil && apply.HalfReloaded(last, w.host.BootID())
 }
 
-func (w watched) Steps(ctx context.Context, p partition.Profile) (daemon.Look, error) {
-	w.outfit.renew(ctx)
+func (w watched) Steps(ctx context.Context, p partition.Profile) (daemon.Observation, error) {
+	w.acl.refreshIfChanged(ctx)
 	devices, err := w.node.Wait(ctx)
-	look := daemon.Look{Seen: gpu.Seen(devices)}
+	look := daemon.Observation{Fingerprint: gpu.Seen(devices)}
 	if err != nil {
 		return look, err
 	}
@@ -261,13 +261,13 @@ func (w watched) Steps(ctx context.Context, p partition.Profile) (daemon.Look, e
 	if err := d.Judge(w.host.Fits(w.reserved())); err != nil {
 		return look, err
 	}
-	look.Steps = len(d.Steps)
+	look.Diff = len(d.Steps)
 	look.Blocking, err = d.Blockers(ctx, w.node)
 	return look, err
 }
 
 func (w watched) Seen(ctx context.Context) string {
-	w.outfit.renew(ctx)
+	w.acl.refreshIfChanged(ctx)
 	devices, err := w.node.Devices(ctx)
 	if err != nil && len(devices) == 0 {
 		return err.Error()

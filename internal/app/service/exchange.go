@@ -15,7 +15,7 @@ import (
 
 // Within returns the lease that a process is in, "" for none, and whether it is the only
 // process there.
-func (p *premises) Within(pid int) (unit string, alone bool) {
+func (p *leaseHost) Within(pid int) (unit string, alone bool) {
 	cgroup, err := p.cgroup(pid)
 	path, ours := strings.CutPrefix(cgroup, "/"+unitname.Slice+"/")
 	unit, below, _ := strings.Cut(path, "/")
@@ -34,7 +34,7 @@ func (p *premises) Within(pid int) (unit string, alone bool) {
 }
 
 // Terms returns how long leases last, by what systemd knows.
-func (p *premises) Terms(ctx context.Context, leases []string) (map[string]lease.Term, error) {
+func (p *leaseHost) Terms(ctx context.Context, leases []string) (map[string]lease.Term, error) {
 	out := make(map[string]lease.Term)
 	if len(leases) == 0 {
 		return out, nil
@@ -54,7 +54,7 @@ func (p *premises) Terms(ctx context.Context, leases []string) (map[string]lease
 }
 
 // Empty tells whether nobody is in a unit of the slice, or it is gone.
-func (p *premises) Empty(unit string) bool {
+func (p *leaseHost) Empty(unit string) bool {
 	_, err := os.Stat(p.host.Path("sys/fs/cgroup", unitname.Slice, unit))
 	return errors.Is(err, fs.ErrNotExist) || p.empty(unit)
 }

@@ -107,17 +107,17 @@ func (e *exporter) put() {
 	e.tell(e.outlet(e.dir).Write(*e.last, e.alive))
 }
 
-// beats is the watchdog's ear: what tells systemd that the daemon is alive tells the
+// watchdogHook is the watchdog's ear: what tells systemd that the daemon is alive tells the
 // metrics too, and has memory given back. That is the one thing for which the daemon wakes up at rest.
-type beats struct {
+type watchdogHook struct {
 	*systemd.Notifier
 	*exporter
-	spare *spare
+	spare *memoryReleaser
 }
 
-func (b beats) Watchdog() error {
+func (b watchdogHook) Watchdog() error {
 	err := b.Notifier.Watchdog()
-	defer b.spare.beat()
+	defer b.spare.onWatchdog()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.last != nil {

@@ -87,7 +87,7 @@ func lastGood(h *host.Host) (systemd.Order, error) {
 
 // generated is what the generator writes.
 func generated(h *host.Host, log func(slog.Level, string)) systemd.Order {
-	cfg, broken, err := config.InForce(config.DefaultPaths(h.Root))
+	cfg, broken, err := config.Effective(config.DefaultPaths(h.Root))
 	if broken != nil {
 		log(slog.LevelError, "the configuration cannot be used, and client units are ordered as the last good one says:\n"+broken.Error())
 	}

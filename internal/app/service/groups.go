@@ -22,11 +22,11 @@ func limitsOf(l config.Leases) lease.Limits {
 }
 
 // limit has the keeper use the limits of the configuration in force.
-func (l *lessor) limit() { l.keeper.Limit(limitsOf(l.config().Leases)) }
+func (l *leaseService) limit() { l.keeper.Limit(limitsOf(l.config().Leases)) }
 
 // limited returns which of the groups with limits a user is in: by the groups of the
 // caller's connection, and by the group database, which a process cannot leave.
-func (l *lessor) limited(uid uint32, groups []uint32) []string {
+func (l *leaseService) limited(uid uint32, groups []uint32) []string {
 	var out []string
 	for _, g := range l.config().Leases.Groups {
 		gid, err := gidOf(g.Name)
@@ -58,7 +58,7 @@ func registered(uid, gid uint32) bool {
 
 // member reports whether a user is in a group: by the group database, or by a process in a
 // lease of the user's, for users of a directory that this program cannot query.
-func (p *premises) member(uid uint32, group string) bool {
+func (p *leaseHost) member(uid uint32, group string) bool {
 	gid, err := gidOf(group)
 	if err != nil {
 		return false
@@ -70,7 +70,7 @@ func (p *premises) member(uid uint32, group string) bool {
 }
 
 // groupsIn are the groups of the first process of a lease.
-func (p *premises) groupsIn(unit string) []uint32 {
+func (p *leaseHost) groupsIn(unit string) []uint32 {
 	procs, err := os.ReadFile(p.host.Path("sys/fs/cgroup", unitname.Slice, unit, "cgroup.procs"))
 	pid, _, _ := strings.Cut(string(procs), "\n")
 	if err != nil || pid == "" {

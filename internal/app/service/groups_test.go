@@ -16,7 +16,7 @@ import (
 
 func TestLimited_GroupsOfACaller(t *testing.T) {
 	cfg := &config.Config{Leases: config.Leases{Groups: []config.GroupLimits{{Name: "4242"}, {Name: "no-such-group"}, {Name: "root"}}}}
-	l := &lessor{config: func() *config.Config { return cfg }}
+	l := &leaseService{config: func() *config.Config { return cfg }}
 	for _, tt := range []struct {
 		name   string
 		uid    uint32
@@ -37,7 +37,7 @@ func TestLimited_GroupsOfACaller(t *testing.T) {
 }
 
 func TestMember_OfADirectoryIsFoundByItsLease(t *testing.T) {
-	p := &premises{host: &host.Host{Root: t.TempDir()}}
+	p := &leaseHost{host: &host.Host{Root: t.TempDir()}}
 	for path, text := range map[string]string{
 		p.host.Path("sys/fs/cgroup/dcm.slice/dcm-lease-54321-4f1c09aa.scope/cgroup.procs"): "7\n8\n",
 		p.host.Path("proc/7/status"): "Name:\tsh\nUid:\t54321\t54321\t54321\t54321\nGid:\t4242\t4242\t4242\t4242\nGroups:\t4243 4244 \n",

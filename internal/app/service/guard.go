@@ -24,7 +24,7 @@ const guardRuns = 3
 
 // Guard has the partitions of a lease open nowhere else, and then looks for processes that
 // have opened them before.
-func (p *premises) Guard(ctx context.Context, unit string) error {
+func (p *leaseHost) Guard(ctx context.Context, unit string) error {
 	if p.host.GuardIsOff() {
 		return errors.New(host.SwitchedOff)
 	}
@@ -47,7 +47,7 @@ func (p *premises) Guard(ctx context.Context, unit string) error {
 }
 
 // guarded starts dcm-guard.service until its table has what a lease holds.
-func (p *premises) guarded(ctx context.Context, unit string) (runstate.Guard, error) {
+func (p *leaseHost) guarded(ctx context.Context, unit string) (runstate.Guard, error) {
 	conn, err := p.host.Dial(ctx)
 	if err != nil {
 		return runstate.Guard{}, err
@@ -71,7 +71,7 @@ func (p *premises) guarded(ctx context.Context, unit string) (runstate.Guard, er
 // Reachable has dcm-guard.service run as long as its table has nodes of a lease for somebody
 // else. An exclusive lease that has ended, or a reservation that has changed, stays in the
 // table until the next run.
-func (p *premises) Reachable(ctx context.Context, unit string, nodes []string) string {
+func (p *leaseHost) Reachable(ctx context.Context, unit string, nodes []string) string {
 	ctx, cancel := context.WithTimeout(ctx, guardTimeout)
 	defer cancel()
 	for range guardRuns {

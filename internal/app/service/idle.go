@@ -22,7 +22,7 @@ func Idle(ctx context.Context, h *host.Host, tell func([]gpu.Holder)) error {
 		return err
 	}
 	defer conn.Close()
-	ended, stop, err := conn.Turnover(ctx)
+	ended, stop, err := conn.WatchRemoved(ctx)
 	if err != nil {
 		return err
 	}

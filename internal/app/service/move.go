@@ -22,7 +22,7 @@ import (
 // found out while others look who has which partition, by the same connection: somebody
 // waits for a lease.
 type move struct {
-	*premises
+	*leaseHost
 	conn   *systemd.Conn
 	units  units // the same
 	caller lease.Caller
@@ -34,15 +34,15 @@ type move struct {
 }
 
 // Ready is Facts, and what is to be known of a process to move it.
-func (p *premises) Ready(ctx context.Context, c lease.Caller) (lease.Facts, lease.Move, error) {
+func (p *leaseHost) Ready(ctx context.Context, c lease.Caller) (lease.Snapshot, lease.Move, error) {
 	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
 	seen := p.look(ctx)
 	conn, err := p.host.Dial(ctx)
 	if err != nil {
-		return lease.Facts{}, nil, err
+		return lease.Snapshot{}, nil, err
 	}
-	m := &move{premises: p, conn: conn, units: conn, caller: c}
+	m := &move{leaseHost: p, conn: conn, units: conn, caller: c}
 	var known sync.WaitGroup
 	known.Go(func() { m.err = m.learn(ctx) })
 	f, _, err := p.factsBy(ctx, conn, seen)
@@ -177,7 +177,7 @@ func absent(h *host.Host, nodes []string) []string {
 // inside tells of a process that did not get into its scope. One that is about to exit is
 // not moved by the kernel, which tells nobody, systemd neither: the scope is up and empty,
 // and so would stay.
-func (p *premises) inside(pid int, unit string) error {
+func (p *leaseHost) inside(pid int, unit string) error {
 	now, err := p.cgroup(pid)
 	if err == nil && filepath.Base(now) != unit {
 		err = fmt.Errorf("process %d is in %s: it was about to end", pid, sanitize.Text(now))
@@ -186,7 +186,7 @@ func (p *premises) inside(pid int, unit string) error {
 }
 
 // cgroup is where a process is, in the unified hierarchy.
-func (p *premises) cgroup(pid int) (string, error) {
+func (p *leaseHost) cgroup(pid int) (string, error) {
 	text, err := os.ReadFile(p.host.Path("proc", strconv.Itoa(pid), "cgroup"))
 	if err != nil {
 		return "", err

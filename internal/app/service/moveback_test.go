@@ -145,7 +145,7 @@ func TestUndo_MovesEveryProcessBackAndKillsNone(t *testing.T) {
 			put(h.Path("sys/fs/cgroup/backup.slice/backup.service/pids.max"), "77\n")
 			pid1 := &mover{t: t, h: h, main: tt.main, gone: tt.gone}
 			put(pid1.procs(), strings.Join(pids, "\n"))
-			m := &move{premises: &premises{host: h, log: slog.New(slog.NewTextHandler(t.Output(), nil))}, units: pid1, from: from, caller: lease.Caller{UID: 1000, PID: self, Process: p}}
+			m := &move{leaseHost: &leaseHost{host: h, log: slog.New(slog.NewTextHandler(t.Output(), nil))}, units: pid1, from: from, caller: lease.Caller{UID: 1000, PID: self, Process: p}}
 			if err := m.Undo(t.Context(), wrongScope); err != nil {
 				t.Fatal(err)
 			}

@@ -32,7 +32,7 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	if err := os.MkdirAll(h.Runtime(), 0o755); err != nil {
 		return err
 	}
-	release, err := alone(h)
+	release, err := lockForRun(h)
 	if err != nil {
 		return err
 	}
@@ -56,15 +56,15 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	self.Unloaded = half && !h.Node(nil).Loaded()
 	self.Asked = runstate.ForRun(state, last, self.Boot, func() time.Time { return userspaceStart(ctx, h, log) })
 	log = log.With("run", self.ID)
-	chronicle := newChronicle(h, log)
+	history := newHistoryWriter(h, log)
 	rec := apply.NewRecorder(self, log, func(r runstate.Run) {
 		if err := runstate.Write(h.Path("run/dcm", runstate.RunFile), r); err != nil {
 			log.Error(err.Error())
 		}
-		chronicle.note(r)
+		history.note(r)
 	})
-	cfg, broken, err := config.InForce(config.DefaultPaths(h.Root))
-	share := sharing{host: h, node: h.NodeForRun(cfg, woken(log)), seen: new(fresh), log: log}
+	cfg, broken, err := config.Effective(config.DefaultPaths(h.Root))
+	share := partitionPublisher{host: h, node: h.NodeForRun(cfg, woken(log)), seen: new(deviceCache), log: log}
 	defer func() { share.after(ctx, rec.Run()) }()
 	if self.Unloaded && (err != nil || cfg.Selected == "") {
 		if err := bringBack(ctx, h, rec, log); err != nil {
@@ -79,7 +79,7 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	}
 	share.reserved = cfg.Reservations
 	rec.Source(cfg.Source, mistakes(log, broken))
-	unsettle(h, cfg, log)
+	removeModprobeConf(h, cfg, log)
 	if cfg.Selected == "" {
 		rec.Nothing()
 		log.Info("no profile is selected; the GPUs are left alone")
@@ -99,9 +99,9 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	}
 	opt.Load = half
 	opt.Fits = foresee(h, h.Fits(cfg.Reservations), rec)
-	run := apply.Run(ctx, noted{share.node, share.seen}, cfg.Profile, opt, rec)
+	run := apply.Run(ctx, cachingNode{share.node, share.seen}, cfg.Profile, opt, rec)
 	if run.Result.OK() {
-		settle(h, cfg, log)
+		writeModprobeConf(h, cfg, log)
 	}
 	return told(log, run)
 }

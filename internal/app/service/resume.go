@@ -14,7 +14,7 @@ import (
 )
 
 // resume waits for the ends of the exclusive leases that an earlier daemon has given.
-func (p *premises) resume(ctx context.Context) {
+func (p *leaseHost) resume(ctx context.Context) {
 	for _, unit := range p.host.Leased() {
 		if exclusive.Lease(unit) {
 			go p.reopen(ctx, unit)
@@ -25,7 +25,7 @@ func (p *premises) resume(ctx context.Context) {
 // sweep ends the scopes of leases and of processes that wait for one that have no process.
 // Their processes were about to exit when a daemon requested the scope, and the daemon ended
 // before it saw that. No process comes into them any more.
-func (p *premises) sweep(ctx context.Context) {
+func (p *leaseHost) sweep(ctx context.Context) {
 	if len(p.abandoned()) == 0 {
 		return // mostly, and then PID 1 is not asked
 	}
@@ -34,7 +34,7 @@ func (p *premises) sweep(ctx context.Context) {
 		return // there are leases if there is a systemd
 	}
 	defer conn.Close()
-	list, err := conn.Tenants(ctx, unitname.Slice, nil)
+	list, err := conn.UnitsInSlice(ctx, unitname.Slice, nil)
 	for _, t := range list {
 		if lease.Made(t.Unit) && t.Active == "active" && p.empty(t.Unit) {
 			p.log.Info("ending a scope without processes", "unit", t.Unit)
@@ -47,7 +47,7 @@ func (p *premises) sweep(ctx context.Context) {
 }
 
 // abandoned lists the scopes that dcm has made and that have no process.
-func (p *premises) abandoned() []string {
+func (p *leaseHost) abandoned() []string {
 	entries, _ := os.ReadDir(p.host.Path("sys/fs/cgroup", unitname.Slice)) // not there: no scope was ever made
 	var out []string
 	for _, e := range entries {
@@ -60,14 +60,14 @@ func (p *premises) abandoned() []string {
 
 // empty tells whether a unit of the slice has no process. One whose cgroup is not there is
 // being begun or ended.
-func (p *premises) empty(unit string) bool {
+func (p *leaseHost) empty(unit string) bool {
 	text, err := os.ReadFile(p.host.Path("sys/fs/cgroup", unitname.Slice, unit, "cgroup.events"))
 	return err == nil && slices.Contains(strings.Split(string(text), "\n"), "populated 0")
 }
 
 // reopen has the guard's table compared when an exclusive lease has ended: what it had may
 // open for others.
-func (p *premises) reopen(ctx context.Context, unit string) {
+func (p *leaseHost) reopen(ctx context.Context, unit string) {
 	for ctx.Err() == nil {
 		changed := p.Changed(ctx)
 		if !slices.Contains(p.host.Leased(), unit) {

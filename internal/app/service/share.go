@@ -24,13 +24,13 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// sharing publishes what there is to give away: the links of reservations, what
+// partitionPublisher publishes what there is to give away: the links of reservations, what
 // container engines are told, and the list of partitions. Whoever calls it holds the
 // lock on runs.
-type sharing struct {
+type partitionPublisher struct {
 	host     *host.Host
 	node     *gpu.Node
-	seen     *fresh // the run's own last look
+	seen     *deviceCache // the run's own last look
 	reserved []config.Reservation
 	log      *slog.Logger
 }
@@ -43,12 +43,12 @@ func Reserve(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	if err := h.NeedRoot("choosing partitions"); err != nil {
 		return err
 	}
-	release, err := alone(h)
+	release, err := lockForRun(h)
 	if err != nil {
 		return err
 	}
 	defer release()
-	s := sharing{host: h, node: h.Node(nil), seen: new(fresh), log: log}
+	s := partitionPublisher{host: h, node: h.Node(nil), seen: new(deviceCache), log: log}
 	s.read()
 	return chosen(s.publish(ctx))
 }
@@ -64,7 +64,7 @@ func chosen(unmet, err error) error {
 }
 
 // read takes the reservations that can be read, whatever else is wrong.
-func (s *sharing) read() {
+func (s *partitionPublisher) read() {
 	var lost []string
 	s.reserved, lost = s.host.Reservations()
 	for _, unit := range lost {
@@ -78,7 +78,7 @@ func unconfined(unit string) string {
 
 // after publishes behind a run, unless what was published holds: where the run has
 // changed nothing it mostly does.
-func (s sharing) after(ctx context.Context, run runstate.Run) {
+func (s partitionPublisher) after(ctx context.Context, run runstate.Run) {
 	if !changed(run) && s.holds(run) {
 		return
 	}
@@ -93,7 +93,7 @@ func changed(run runstate.Run) bool {
 
 // holds tells whether what was published is what there is after the run, and what is asked
 // for now.
-func (s sharing) holds(run runstate.Run) bool {
+func (s partitionPublisher) holds(run runstate.Run) bool {
 	last, err := runstate.ReadPartitions(s.host.Runtime())
 	return err == nil && last != nil && last.Boot == s.host.BootID() && reflect.DeepEqual(s.asks(), asksIn(last)) && asSeen(run, last.Modes) && !kindless(last.Parts)
 }
@@ -107,7 +107,7 @@ func published(h *host.Host, devices []gpu.Device) bool {
 // kindless tells whether an older dcm has listed them, without what they are of.
 func kindless(list []runstate.Part) bool { return slices.Contains(lease.KindsOf(parts(list)), "") }
 
-func (s sharing) asks() map[string]string {
+func (s partitionPublisher) asks() map[string]string {
 	out := make(map[string]string)
 	for _, r := range s.reserved {
 		out[r.Name] = r.Asks()
@@ -135,7 +135,7 @@ func asksIn(p *runstate.Partitions) map[string]string {
 
 // publish does all of it that can be done, and returns what cannot: unmet is why
 // reservations cannot be met.
-func (s sharing) publish(ctx context.Context) (unmet, err error) {
+func (s partitionPublisher) publish(ctx context.Context) (unmet, err error) {
 	ctx = context.WithoutCancel(ctx) // a run that was told to stop leaves links for what there is
 	devices, err := s.look(ctx)
 	errs := []error{err, s.node.Detail(ctx, devices)}
@@ -165,13 +165,13 @@ func (s sharing) publish(ctx context.Context) (unmet, err error) {
 	}
 	errs = append(errs,
 		links.Write(both(nodes, shared)),
-		cdi.Write(s.host.Path("run/cdi"), containers(s.untold(p), nodes)),
+		cdi.Write(s.host.Path("run/cdi"), containers(s.withoutVendorCDI(p), nodes)),
 		runstate.Write(filepath.Join(s.host.Runtime(), runstate.PartitionsFile), p))
 	return unmet, errors.Join(errs...)
 }
 
 // look is what the run has seen last, if that was just now.
-func (s sharing) look(ctx context.Context) ([]gpu.Device, error) {
+func (s partitionPublisher) look(ctx context.Context) ([]gpu.Device, error) {
 	if devices := s.seen.take(); devices != nil {
 		return devices, nil
 	}
@@ -181,14 +181,14 @@ func (s sharing) look(ctx context.Context) ([]gpu.Device, error) {
 // leased are the nodes that leases have, which stay with them: nothing is chosen past
 // them. Where nothing is to be chosen, or nobody has a lease, PID 1 is not asked, in the
 // middle of a restart.
-func (s sharing) leased(ctx context.Context) ([]string, error) {
+func (s partitionPublisher) leased(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
-	return (&premises{host: s.host}).leases(ctx, len(s.reserved) > 0 && len(s.host.Leased()) > 0)
+	return (&leaseHost{host: s.host}).leases(ctx, len(s.reserved) > 0 && len(s.host.Leased()) > 0)
 }
 
 // tell logs a choice that is another than before.
-func (s sharing) tell(r config.Reservation, g lease.Grant, before []string) {
+func (s partitionPublisher) tell(r config.Reservation, g lease.Grant, before []string) {
 	switch {
 	case len(g.Nodes) == 0:
 		s.log.Error(fmt.Sprintf("reservation %s has no partitions: %s", r.Name, g.Reason), "reservation", r.Name, "unit", r.Unit)
@@ -270,7 +270,7 @@ const Common = "/dev/kfd"
 // Opens tells whether who has such partitions may have to open [Common].
 func Opens(s partition.Sought) bool { return s.May(partition.AMD) }
 
-func beside(p runstate.Part) []string {
+func companionNodes(p runstate.Part) []string {
 	if len(p.Beside) > 0 {
 		return p.Beside
 	}
@@ -299,9 +299,9 @@ func both(a, b map[string][]string) map[string][]string {
 // refresh is the vendor's own service that tells container engines.
 const refresh = "nvidia-cdi-refresh.service"
 
-// untold leaves out what the vendor's own service tells container engines of, with the
+// withoutVendorCDI leaves out what the vendor's own service tells container engines of, with the
 // libraries that a container needs beside.
-func (s sharing) untold(p runstate.Partitions) runstate.Partitions {
+func (s partitionPublisher) withoutVendorCDI(p runstate.Partitions) runstate.Partitions {
 	if there, masked := systemd.Installed(s.host.Path(), refresh); there && !masked {
 		p.Parts = slices.DeleteFunc(slices.Clone(p.Parts), func(part runstate.Part) bool { return len(part.Beside) > 0 })
 	}
@@ -314,8 +314,8 @@ func containers(p runstate.Partitions, reserved map[string][]string) []cdi.Devic
 	with := make(map[string][]string) // a partition's own node → what goes with it
 	var all []string
 	for _, part := range p.Parts {
-		with[part.Render] = beside(part)
-		nodes := together([]string{part.Render}, with)
+		with[part.Render] = companionNodes(part)
+		nodes := nodesFor([]string{part.Render}, with)
 		out = append(out, cdi.Device{Name: part.Name, Nodes: nodes})
 		all = append(all, part.Render)
 	}
@@ -324,14 +324,14 @@ func containers(p runstate.Partitions, reserved map[string][]string) []cdi.Devic
 	}
 	for name, nodes := range reserved {
 		if len(nodes) > 0 {
-			out = append(out, cdi.Device{Name: "reservation-" + name, Nodes: together(nodes, with)})
+			out = append(out, cdi.Device{Name: "reservation-" + name, Nodes: nodesFor(nodes, with)})
 		}
 	}
-	return append(out, cdi.Device{Name: "all", Nodes: together(all, with)})
+	return append(out, cdi.Device{Name: "all", Nodes: nodesFor(all, with)})
 }
 
-// together are the nodes behind what goes with them, each once.
-func together(nodes []string, with map[string][]string) []string {
+// nodesFor are the nodes behind what goes with them, each once.
+func nodesFor(nodes []string, with map[string][]string) []string {
 	var out []string
 	for _, n := range nodes {
 		for _, b := range with[n] {

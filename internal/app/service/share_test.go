@@ -26,7 +26,7 @@ func TestNothingIsChosenWhereItIsNotKnownWhatLeasesHave(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(h.Path("sys/fs/cgroup/dcm.slice/dcm-lease-0-4f1c09aa.scope"), 0o755), os.MkdirAll(h.Runtime(), 0o755), links.Write(before)); err != nil {
 		t.Fatal(err)
 	}
-	s := sharing{host: h, node: h.Node(nil), seen: new(fresh), reserved: []config.Reservation{{Name: "llm", Partitions: 1}}, log: slog.New(slog.DiscardHandler)}
+	s := partitionPublisher{host: h, node: h.Node(nil), seen: new(deviceCache), reserved: []config.Reservation{{Name: "llm", Partitions: 1}}, log: slog.New(slog.DiscardHandler)}
 	if _, err := s.publish(t.Context()); err == nil || !strings.Contains(err.Error(), "what leases have") {
 		t.Errorf("publish: %v", err)
 	}
@@ -55,7 +55,7 @@ func TestAListWithoutKindsDoesNotHold(t *testing.T) {
 	run := runstate.Run{GPUs: []runstate.GPU{{Address: "0000:05:00.0"}}}
 	for kind, want := range map[string]bool{"": false, "amd CPX/NPS4": true} {
 		listed(t, h, kind, runstate.Partitions{Modes: map[string]string{"0000:05:00.0": run.GPUs[0].Now.Key()}})
-		if got := (sharing{host: h}).holds(run); got != want {
+		if got := (partitionPublisher{host: h}).holds(run); got != want {
 			t.Errorf("that a list of kind %q holds is %t", kind, got)
 		}
 	}
@@ -98,7 +98,7 @@ func TestNVIDIAsServiceTellsEnginesUnlessItIsMasked(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := (sharing{host: &host.Host{Root: root}}).untold(list).Parts; len(got) != c.told {
+			if got := (partitionPublisher{host: &host.Host{Root: root}}).withoutVendorCDI(list).Parts; len(got) != c.told {
 				t.Errorf("engines are told of %+v", got)
 			}
 		})

@@ -26,7 +26,7 @@ func Usage(ctx context.Context, h *host.Host) status.Usage {
 }
 
 // usage touches no GPU while a run is at work on it.
-func (p *premises) usage(ctx context.Context) status.Usage {
+func (p *leaseHost) usage(ctx context.Context) status.Usage {
 	if busy, err := apply.UnderWay(p.host.Lock()); err == nil && busy {
 		u := status.Usage{Version: status.Version, Taken: time.Now()}
 		u.Hide(status.PartUses, errors.New("the GPUs are being partitioned"))
@@ -41,7 +41,7 @@ func (p *premises) usage(ctx context.Context) status.Usage {
 	}
 	u := p.host.Usage(ctx, seen.Holders)
 	whose := make(map[string][]string)
-	for _, held := range lease.Book(f) {
+	for _, held := range lease.Allocations(f) {
 		whose[held.Name] = held.Whose()
 	}
 	for i := range u.Parts {
@@ -55,7 +55,7 @@ func (p *premises) usage(ctx context.Context) status.Usage {
 }
 
 // Usage is for everybody: what a user may not see the daemon tells.
-func (l *lessor) Usage(ctx context.Context) (string, error) {
+func (l *leaseService) Usage(ctx context.Context) (string, error) {
 	text, err := json.Marshal(l.ground.usage(ctx))
 	return string(text), err
 }

@@ -43,7 +43,7 @@ const unseenCure = "Find what has a GPU open and shows no process: an open file 
 // Otherwise somebody unseen uses them, or nobody knows. Neither a reboot nor a second
 // try, with its restart of the clients, is justified.
 func (r *run) whose(ctx context.Context, v partition.Vendor, err error) error {
-	if gpu.Reboots(err) && r.nobodyNow(ctx, v) {
+	if gpu.NeedsReboot(err) && r.nobodyNow(ctx, v) {
 		return &rebootError{err}
 	}
 	if !errors.Is(err, unix.EBUSY) || !gpu.Transient(err) {
@@ -55,7 +55,7 @@ func (r *run) whose(ctx context.Context, v partition.Vendor, err error) error {
 	}
 	blocking := gpu.InWay(r.difference.Steps, r.difference.Devices, u.Holders)
 	u = u.Of(v)
-	unload := gpu.Kept(err)
+	unload := gpu.InUse(err)
 	switch {
 	case len(blocking) > 0:
 		r.rec.holders(Holders(blocking))
@@ -81,8 +81,8 @@ func unseenText(u gpu.Usage) string {
 	if u.Unseen() > 0 {
 		text = append(text, fmt.Sprintf("something that cannot be seen holds the driver: of its use count of %d, %d is no process's that could be looked at", u.Count, u.Unseen()))
 	}
-	if len(u.Lost) > 0 {
-		text = append(text, fmt.Sprintf("the driver's compute side lists process %d, which is not to be found", u.Lost[0]))
+	if len(u.Orphans) > 0 {
+		text = append(text, fmt.Sprintf("the driver's compute side lists process %d, which is not to be found", u.Orphans[0]))
 	}
 	if len(u.Unlooked) > 0 {
 		text = append(text, (&gpu.PartialError{Unlooked: u.Unlooked}).Error())
@@ -95,7 +95,7 @@ func unseenText(u gpu.Usage) string {
 
 // Use converts to the report's form.
 func Use(u gpu.Usage) runstate.Use {
-	return runstate.Use{Counted: u.Counted, Unseen: u.Unseen(), Lost: len(u.Lost)}
+	return runstate.Use{Counted: u.Counted, Unseen: u.Unseen(), Lost: len(u.Orphans)}
 }
 
 // UseOf looks who uses the GPUs, for the report.
@@ -147,8 +147,8 @@ func unsure(steps partition.Steps, u gpu.Usage) error {
 }
 
 func unsureOf(u gpu.Usage) error {
-	late := slices.DeleteFunc(slices.Clone(u.Unlooked), func(p gpu.Unlooked) bool { return !p.Late })
-	if len(late) == 0 || u.Counted && u.Unseen() == 0 && len(u.Lost) == 0 {
+	late := slices.DeleteFunc(slices.Clone(u.Unlooked), func(p gpu.Uninspected) bool { return !p.Late })
+	if len(late) == 0 || u.Counted && u.Unseen() == 0 && len(u.Orphans) == 0 {
 		return nil
 	}
 	return fmt.Errorf("it cannot be told whether the GPUs are in use: %w", &gpu.PartialError{Unlooked: late})

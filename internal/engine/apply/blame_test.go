@@ -51,7 +51,7 @@ func TestALateHolderIsNoReasonForAReboot(t *testing.T) {
 	b := newBench(t, "mi300x-8")
 	b.inject(always(fail(sim.OpUnload, syscall.EBUSY)))
 	err := b.node.Make(t.Context(), partition.Steps{{Kind: partition.ReloadDriver}}, func(partition.Step, bool, error) {})
-	told := func(unlooked ...gpu.Unlooked) runstate.Error {
+	told := func(unlooked ...gpu.Uninspected) runstate.Error {
 		t.Helper()
 		r := &run{node: seeing{b.node, unlooked}, opt: b.opt, rec: b.recorder()}
 		r.difference.Steps = partition.Steps{{Kind: partition.ReloadDriver}}
@@ -60,7 +60,7 @@ func TestALateHolderIsNoReasonForAReboot(t *testing.T) {
 	if got := told(); !got.Reboot || got.Unseen != nil || !strings.Contains(got.Text, "used from within the kernel by amdgpu_peer") {
 		t.Errorf("%+v; want a reboot, since a module alone uses the driver", got)
 	}
-	if got := told(gpu.Unlooked{PID: 7, Command: "sshd"}); got.Reboot || got.Unseen == nil {
+	if got := told(gpu.Uninspected{PID: 7, Command: "sshd"}); got.Reboot || got.Unseen == nil {
 		t.Errorf("%+v; want no reboot while not everybody could be looked at", got)
 	}
 	b.hold()
@@ -136,9 +136,9 @@ func (c counting) Usage(context.Context) (gpu.Usage, error) {
 // more files open than there is time to look at.
 func TestWhoCannotBeLookedAtInTimeKeepsAChangeBackOnlyIfTheCountDoesNotKnowBetter(t *testing.T) {
 	b := newBench(t, "mi300x-8")
-	hog := gpu.Unlooked{PID: 7, Command: "hog", UID: 1000, Files: 20000, Why: "there was no time", Late: true}
+	hog := gpu.Uninspected{PID: 7, Command: "hog", UID: 1000, Files: 20000, Why: "there was no time", Late: true}
 	run := func() runstate.Run {
-		return Run(t.Context(), seeing{b.node, []gpu.Unlooked{hog}}, profile(partition.CPX, partition.NPS1), b.opt, b.recorder())
+		return Run(t.Context(), seeing{b.node, []gpu.Uninspected{hog}}, profile(partition.CPX, partition.NPS1), b.opt, b.recorder())
 	}
 	end := inFlight(t, filepath.Join(b.sim.Dev, "kfd"))
 	got := run()
@@ -165,7 +165,7 @@ func TestWhoCannotBeLookedAtInTimeKeepsAChangeBackOnlyIfTheCountDoesNotKnowBette
 // depends on what else runs on the machine of the test.
 type seeing struct {
 	*gpu.Node
-	unlooked []gpu.Unlooked
+	unlooked []gpu.Uninspected
 }
 
 func (s seeing) Usage(ctx context.Context) (gpu.Usage, error) {

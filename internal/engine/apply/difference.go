@@ -115,7 +115,7 @@ func (d Difference) InWay(all []runstate.Holder) []runstate.Holder {
 func (d Difference) vendors(h runstate.Holder) []partition.Vendor {
 	var out []partition.Vendor
 	for _, dev := range d.Devices {
-		nodes := append(append([]string{"/dev/dri/" + dev.Card}, dev.RenderNodes...), dev.Closed...)
+		nodes := append(append([]string{"/dev/dri/" + dev.Card}, dev.RenderNodes...), dev.ExclusiveNodes...)
 		if slices.ContainsFunc(h.Devices, func(open string) bool { return slices.Contains(nodes, open) }) && !slices.Contains(out, dev.Vendor) {
 			out = append(out, dev.Vendor)
 		}

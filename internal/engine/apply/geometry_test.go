@@ -75,10 +75,10 @@ func (s *sliced) Make(_ context.Context, steps []partition.Step, tell gpu.Tell) 
 			err = s.fail(step)
 		}
 		after := s.gpus[i].Shape().After(step)
-		if err != nil && step.Kind == partition.FillMIG {
+		if err != nil && step.Kind == partition.CreateInstances {
 			after.MIG = &partition.MIG{Instances: step.MIG.Instances[:1]}
 		}
-		if err == nil || step.Kind == partition.FillMIG {
+		if err == nil || step.Kind == partition.CreateInstances {
 			s.gpus[i].MIG = after.MIG
 		}
 		errs = append(errs, err)
@@ -126,7 +126,7 @@ func TestRunOfGeometries(t *testing.T) {
 			[]string{"mig-mode 0", "mig-mode 1", "mig-mode 2", "mig-mode 3", "mig-mode 0", "mig-mode 1", "mig-mode 2", "mig-mode 3"}, "7g.80gb is no profile of this GPU, which has 4g.40gb"},
 		{"the third fails half-way", "3g.40gb@0 1g.10gb@4", on("1g.10gb 1g.10gb"), func(s *sliced) {
 			s.fail = func(step partition.Step) error {
-				if step.Kind == partition.FillMIG && step.GPU == s.gpus[2].Address && len(step.MIG.Instances) == 2 && step.MIG.Instances[0].Profile == "1g.10gb" {
+				if step.Kind == partition.CreateInstances && step.GPU == s.gpus[2].Address && len(step.MIG.Instances) == 2 && step.MIG.Instances[0].Profile == "1g.10gb" {
 					return busy
 				}
 				return nil

@@ -203,7 +203,7 @@ func TestUseNamesTheAgentThatHasPrecedence(t *testing.T) {
 	if text, _ := os.ReadFile(p.Admin); string(text) != letting {
 		t.Errorf("dcm.toml is %q", text)
 	}
-	if err := SelectPassing(p, "all-disabled"); err != nil {
+	if err := SelectRuntime(p, "all-disabled"); err != nil {
 		t.Error(err)
 	}
 	if c, err := Load(p); err != nil || c.Selected != "all-disabled" {
@@ -220,7 +220,7 @@ func TestWhatIsKeptHoldsAnAgentsSelection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := HandOn(p, c); err != nil {
+	if err := SaveLastGood(p, c); err != nil {
 		t.Fatal(err)
 	}
 	kept, err := LastGood(p)

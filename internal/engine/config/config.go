@@ -18,9 +18,9 @@ type Config struct {
 	Profile       partition.Profile // the selected one; zero if Selected is ""
 	Selected      string            // "": dcm leaves the GPUs alone
 	Source        string            // what selected it, "/etc/dcm/dcm.toml:7" or "kernel command line"; "" if nothing says
-	Lasting       string            // what the files that outlive a boot select; Selected, if nothing overrides them
+	Persistent    string            // what the files that outlive a boot select; Selected, if nothing overrides them
 	LastingSource string
-	Ended         string // in words, of a selection until reboot that does not count any more; [EndPassing] removes it
+	Ended         string // in words, of a selection until reboot that does not count any more; [ClearRuntime] removes it
 
 	Profiles map[string]partition.Profile // all that are defined
 	Unusable map[string]*Errors           // profiles of the Kubernetes form that are left out
@@ -127,9 +127,9 @@ func (c *Config) Lookup(name string) (partition.Profile, error) {
 	return partition.Profile{}, fmt.Errorf("%q: %s", name, f)
 }
 
-// Suited lists the profiles that are defined, and those that need no definition, as far
+// Available lists the profiles that are defined, and those that need no definition, as far
 // as one of the GPUs can have them.
-func (c *Config) Suited(gpus []partition.GPU) []string {
+func (c *Config) Available(gpus []partition.GPU) []string {
 	all := append(c.Names(), partition.CommonNames(gpus)...)
 	if c.Selected != "" {
 		all = append(all, c.Selected)

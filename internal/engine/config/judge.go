@@ -8,10 +8,10 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Judging returns the paths with a text in the place of the administrator's file. It
+// WithAdminText returns the paths with a text in the place of the administrator's file. It
 // is looked at and not used, and so may come from anywhere: a pipe, a file of
 // anyone's. name is what problems call it.
-func (p Paths) Judging(name string, from io.Reader) (Paths, error) {
+func (p Paths) WithAdminText(name string, from io.Reader) (Paths, error) {
 	text, err := io.ReadAll(io.LimitReader(from, largest+1))
 	file := sanitize.Named(name)
 	switch {

@@ -83,7 +83,7 @@ func assemble(layers []layer, problems []Problem, cmdline string) (*Config, erro
 	cfg := build(sum)
 	cfg.Unusable = c.unusable(cfg)
 	cfg.Selected, cfg.Source, cfg.Warnings = pick.name, pick.source, c.warnings
-	cfg.Lasting, cfg.LastingSource, cfg.Ended = lasting.name, lasting.source, ended
+	cfg.Persistent, cfg.LastingSource, cfg.Ended = lasting.name, lasting.source, ended
 	if pick.name != "" {
 		cfg.Profile, _ = cfg.Lookup(pick.name) // judged
 	}

@@ -168,7 +168,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 	}
 	want := &Config{
 		Profile: mixed, Selected: "mixed", Source: "/etc/dcm/dcm.toml:2",
-		Lasting: "mixed", LastingSource: "/etc/dcm/dcm.toml:2",
+		Persistent: "mixed", LastingSource: "/etc/dcm/dcm.toml:2",
 		Profiles: map[string]partition.Profile{
 			"whole": {Name: "whole", Compute: partition.CPX, Memory: partition.NPS4},
 			"mixed": mixed,

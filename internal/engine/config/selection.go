@@ -105,7 +105,7 @@ func (p Paths) choose(name string) error {
 	if err := file.replace(text); err != nil {
 		return err
 	}
-	return errors.Join(remove(p.old(), old != nil), EndPassing(p))
+	return errors.Join(remove(p.old(), old != nil), ClearRuntime(p))
 }
 
 // beside returns what selects beside dcm.toml and has precedence over it, or "".
@@ -116,9 +116,9 @@ func (p Paths) beside(source string) string {
 	return ""
 }
 
-// SelectPassing selects the profile until reboot, until the selection for good is
-// another one, or until [EndPassing].
-func SelectPassing(p Paths, name string) error {
+// SelectRuntime selects the profile until reboot, until the selection for good is
+// another one, or until [ClearRuntime].
+func SelectRuntime(p Paths, name string) error {
 	if err := p.locked(func() error { return p.choosePassing(name) }); err != nil {
 		return fmt.Errorf("cannot select profile %s until reboot: %w", clip(name), err)
 	}
@@ -138,7 +138,7 @@ func (p Paths) choosePassing(name string) error {
 	text := "# Written by \"dcm apply\": until reboot, until the selection for good is another\n" +
 		"# one, or until \"dcm apply --clear\".\n" +
 		"profile = " + quote(orNone(name)) + "\n" +
-		"instead = " + quote(orNone(cfg.Lasting)) + "\n"
+		"instead = " + quote(orNone(cfg.Persistent)) + "\n"
 	after := p
 	after.given = map[string]string{p.passing(): text}
 	if cfg, err = Load(after); err != nil {
@@ -157,8 +157,8 @@ func (p Paths) choosePassing(name string) error {
 	return replace(p.passing(), text, was)
 }
 
-// EndPassing ends a selection until reboot. That there is none is no error.
-func EndPassing(p Paths) error {
+// ClearRuntime ends a selection until reboot. That there is none is no error.
+func ClearRuntime(p Paths) error {
 	if err := remove(p.passing(), true); err != nil {
 		return fmt.Errorf("cannot end the selection until reboot: %w", err)
 	}
@@ -175,10 +175,10 @@ func remove(path string, wanted bool) error {
 	return nil
 }
 
-// TakeOver puts into dcm.toml a selection for good that a dcm before 0.2 wrote as a
+// MigrateSelection puts into dcm.toml a selection for good that a dcm before 0.2 wrote as a
 // drop-in, and removes the drop-in. It reports whether there was one. What is
 // selected is the same before and after, or nothing is changed.
-func TakeOver(p Paths) (bool, error) {
+func MigrateSelection(p Paths) (bool, error) {
 	done := false
 	err := p.locked(func() error {
 		name, err := p.former()
@@ -189,7 +189,7 @@ func TakeOver(p Paths) (bool, error) {
 		if err != nil {
 			return err
 		}
-		if cfg.Lasting != orNothing(*name) {
+		if cfg.Persistent != orNothing(*name) {
 			return fmt.Errorf("%s selects something else after it: remove one of the two", cfg.LastingSource)
 		}
 		file, err := p.open()
@@ -205,8 +205,8 @@ func TakeOver(p Paths) (bool, error) {
 		if cfg, err = Load(after); err != nil {
 			return err
 		}
-		if cfg.Lasting != orNothing(*name) {
-			return fmt.Errorf("without it %s would select %s: remove one of the two", cfg.LastingSource, orNone(cfg.Lasting))
+		if cfg.Persistent != orNothing(*name) {
+			return fmt.Errorf("without it %s would select %s: remove one of the two", cfg.LastingSource, orNone(cfg.Persistent))
 		}
 		if err := file.replace(text); err != nil {
 			return err

@@ -97,7 +97,7 @@ func TestUseOfAnImpossibleNameIsRefused(t *testing.T) {
 		"a\nprofile = \"b\"": `not a name for a profile; accepted: at most 64 bytes`,
 		"dd":                 `nothing was changed: `,
 	} {
-		for said, do := range map[string]func(Paths, string) error{": ": Select, " until reboot: ": SelectPassing} {
+		for said, do := range map[string]func(Paths, string) error{": ": Select, " until reboot: ": SelectRuntime} {
 			err := do(p, name)
 			if err == nil || !strings.HasPrefix(err.Error(), "cannot select profile "+clip(name)+said+want) {
 				t.Errorf("got %v, want %s", err, want)
@@ -156,11 +156,11 @@ func TestUseDoesNotOverwriteAnEditThatItHasNotRead(t *testing.T) {
 func TestASelectionUntilReboot(t *testing.T) {
 	const passing = "/run/dcm/dcm.toml.d/zz-selected.toml:3"
 	p := files{"etc/dcm/dcm.toml": "profile = \"a\"\n" + three}.write(t)
-	must(t, SelectPassing(p, "b c"))
-	must(t, SelectPassing(p, "d"))
+	must(t, SelectRuntime(p, "b c"))
+	must(t, SelectRuntime(p, "d"))
 	c := selects(t, p, "d", passing)
-	if c.Lasting != "a" || c.Ended != "" || len(c.Warnings) > 0 {
-		t.Errorf("for good %q, ended %q, warnings %q", c.Lasting, c.Ended, c.Warnings)
+	if c.Persistent != "a" || c.Ended != "" || len(c.Warnings) > 0 {
+		t.Errorf("for good %q, ended %q, warnings %q", c.Persistent, c.Ended, c.Warnings)
 	}
 	t.Run("outlives another edit", func(t *testing.T) {
 		must(t, os.WriteFile(p.Admin, []byte("[apply]\nreboot = \"once\"\n[clients]\n"+three), 0o644))
@@ -175,15 +175,15 @@ func TestASelectionUntilReboot(t *testing.T) {
 		if diff := cmp.Diff(want, strings.ReplaceAll(c.Ended, p.root(), "")); diff != "" {
 			t.Errorf("ended (-want +got):\n%s", diff)
 		}
-		must(t, EndPassing(p))
-		must(t, EndPassing(p))
+		must(t, ClearRuntime(p))
+		must(t, ClearRuntime(p))
 		selects(t, p, "b c", "/etc/dcm/dcm.toml:1")
 	})
 	t.Run("is ended by the removal of the profile", func(t *testing.T) {
-		must(t, SelectPassing(p, "d"))
+		must(t, SelectRuntime(p, "d"))
 		must(t, os.WriteFile(p.Admin, []byte(three), 0o644))
 		selects(t, p, "", "")
-		must(t, SelectPassing(p, "d"))
+		must(t, SelectRuntime(p, "d"))
 		selects(t, p, "d", passing)
 	})
 	t.Run("is ended by use", func(t *testing.T) {
@@ -194,14 +194,14 @@ func TestASelectionUntilReboot(t *testing.T) {
 		}
 	})
 	t.Run("of none", func(t *testing.T) {
-		must(t, SelectPassing(p, None))
+		must(t, SelectRuntime(p, None))
 		selects(t, p, "", passing)
-		must(t, EndPassing(p))
+		must(t, ClearRuntime(p))
 	})
 	t.Run("is refused beside the kernel command line", func(t *testing.T) {
 		must(t, os.MkdirAll(filepath.Dir(p.Cmdline), 0o755))
 		must(t, os.WriteFile(p.Cmdline, []byte("dcm.profile=a"), 0o644))
-		if err := SelectPassing(p, "d"); err == nil || !strings.Contains(err.Error(), "kernel command line selects a") {
+		if err := SelectRuntime(p, "d"); err == nil || !strings.Contains(err.Error(), "kernel command line selects a") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -225,11 +225,11 @@ func TestAnOldSelectionIsTakenOverOnce(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := files{"etc/dcm/dcm.toml": test.admin, old: test.old}.write(t)
-			if done, err := TakeOver(p); !done || err != nil {
+			if done, err := MigrateSelection(p); !done || err != nil {
 				t.Fatal(done, err)
 			}
 			selects(t, p, test.want, test.source)
-			if done, err := TakeOver(p); done || err != nil {
+			if done, err := MigrateSelection(p); done || err != nil {
 				t.Error("once more:", done, err)
 			}
 		})
@@ -244,7 +244,7 @@ func TestAnOldSelectionIsTakenOverOnce(t *testing.T) {
 	})
 	t.Run("not where another one would then win", func(t *testing.T) {
 		p := files{"etc/dcm/dcm.toml": three, old: "profile = \"d\"\n", "etc/dcm/dcm.toml.d/50.toml": "profile = \"a\"\n"}.write(t)
-		done, err := TakeOver(p)
+		done, err := MigrateSelection(p)
 		if want := "without it /etc/dcm/dcm.toml.d/50.toml:1 would select a: remove one of the two"; done || err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), p.root(), ""), want) {
 			t.Error(done, err)
 		}
@@ -252,14 +252,14 @@ func TestAnOldSelectionIsTakenOverOnce(t *testing.T) {
 	})
 	t.Run("not where somebody has added to it", func(t *testing.T) {
 		p := files{"etc/dcm/dcm.toml": three, old: "profile = \"d\"\n[clients]\nunits = [\"x\"]\n"}.write(t)
-		if done, err := TakeOver(p); done || err != nil {
+		if done, err := MigrateSelection(p); done || err != nil {
 			t.Error(done, err)
 		}
 		selects(t, p, "d", "/"+old+":1")
 	})
 	t.Run("not in a broken configuration", func(t *testing.T) {
 		p := files{"etc/dcm/dcm.toml": "x = 1\n" + three, old: "profile = \"d\"\n"}.write(t)
-		if done, err := TakeOver(p); done || err == nil {
+		if done, err := MigrateSelection(p); done || err == nil {
 			t.Error(done, err)
 		}
 		if got := content(t, p.Admin); got != "x = 1\n"+three {

@@ -71,7 +71,7 @@ func TestShippedFileShowsEveryKeyWithItsDefault(t *testing.T) {
 	}
 	want := defaults()
 	want.Profile, want.Selected, want.Source = got.Profile, "cpx-nps4", got.Source
-	want.Lasting, want.LastingSource = "cpx-nps4", got.Source
+	want.Persistent, want.LastingSource = "cpx-nps4", got.Source
 	want.Profiles, want.Origin, want.Clients = got.Profiles, got.Origin, got.Clients
 	want.Reservations = got.Reservations
 	want.Leases, want.Observers = Leases{Shares: 1, Groups: got.Leases.Groups}, got.Observers

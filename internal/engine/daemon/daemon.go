@@ -35,21 +35,21 @@ type Settings struct {
 	LeaveDrift bool // GPUs that somebody else changes are told of and left so
 }
 
-// Look is what one look at the GPUs has shown.
-type Look struct {
-	Steps    int               // that the profile is away
+// Observation is what one look at the GPUs has shown.
+type Observation struct {
+	Diff     int               // that the profile is away
 	Blocking []runstate.Holder // processes that would keep them from succeeding
 	// Published reports whether the list of partitions, and the links of the reservations, are
 	// of these GPUs; nil: they are.
-	Published func() bool
-	Seen      string // the GPUs in sum: two equal sums mean that nothing has happened between them; "" if they were not seen
+	Published   func() bool
+	Fingerprint string // the GPUs in sum: two equal sums mean that nothing has happened between them; "" if they were not seen
 }
 
 // GPUs is what the daemon asks of the hardware. All of it only looks.
 type GPUs interface {
 	// Steps looks how far the GPUs are from the profile. What was seen is told beside
 	// an error too.
-	Steps(ctx context.Context, p partition.Profile) (Look, error)
+	Steps(ctx context.Context, p partition.Profile) (Observation, error)
 	// Left tells that a run has left the driver unloaded: the next one loads it,
 	// whatever the configuration says, and before that nothing can be seen.
 	Left() bool
@@ -83,15 +83,15 @@ type Units interface {
 	Dependents(ctx context.Context, names []string) ([]string, error)
 	End(ctx context.Context, name string) (systemd.End, error)
 	Frozen(ctx context.Context, unit string) (bool, error)
-	Behind(ctx context.Context, unit, first string, others []string) (bool, error)
-	WaitsFor(ctx context.Context, unit string, others []string) ([]string, error)
+	OrderedAfter(ctx context.Context, unit, first string, others []string) (bool, error)
+	OrderingPath(ctx context.Context, unit string, others []string) ([]string, error)
 	Reload(ctx context.Context) error
 	ResetFailed(ctx context.Context, name string) error
 	Start(ctx context.Context, name string) error
 	Restart(ctx context.Context, name string) (systemd.Unit, error)
 	Triggers(ctx context.Context, names []string) ([]systemd.Unit, error) // that are up and start the named ones
-	Hold(ctx context.Context, units []string) error                       // until Release it is known how they came to be down
-	Release(ctx context.Context) error
+	Pin(ctx context.Context, units []string) error                        // until Unpin it is known how they came to be down
+	Unpin(ctx context.Context) error
 	Settle(ctx context.Context, names []string) ([]systemd.Unit, error)
 	Close() error
 }

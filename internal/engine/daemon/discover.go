@@ -10,10 +10,10 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// foreign deals with holders that a restart of the clients would not free: services
+// unmanagedHolders deals with holders that a restart of the clients would not free: services
 // among them become clients, if that is wanted and nobody else is in the way.
 // Otherwise a restart would be in vain.
-func (p *pass) foreign(ctx context.Context, holders []runstate.Holder) outcome {
+func (p *pass) unmanagedHolders(ctx context.Context, holders []runstate.Holder) result {
 	if found := p.includable(holders); len(found) > 0 {
 		p.Log.Info(fmt.Sprintf("%s: found using a GPU, and made a client until the next boot", strings.Join(found, ", ")))
 		if err := p.Include(found); err != nil {
@@ -36,9 +36,9 @@ func (p *pass) includable(holders []runstate.Holder) []string {
 	return found
 }
 
-// refuse is the outcome of a run that these holders would be in the way of.
-func (p *pass) refuse(holders []runstate.Holder) outcome {
-	out := outcome{failure: runstate.InUse(holders), holders: holders}
+// refuse is the result of a run that these holders would be in the way of.
+func (p *pass) refuse(holders []runstate.Holder) result {
+	out := result{failure: runstate.InUse(holders), holders: holders}
 	hindered(out.failure, append(p.unfit(holders), p.stuck...))
 	if p.settings.Suggest || p.settings.Include {
 		for _, unit := range p.Fit(p.unlisted(holders)) {
@@ -62,7 +62,7 @@ func (p *pass) unlisted(holders []runstate.Holder) []string {
 // cycle names the client that the oneshot waits for, and that waits for it.
 func (p *pass) cycle(ctx context.Context, u Units) *runstate.Error {
 	e := &runstate.Error{Text: "systemd makes no transaction: clients and " + unitname.Apply + " wait for each other", Transient: true}
-	way, err := u.WaitsFor(ctx, unitname.Apply, ids(p.clients))
+	way, err := u.OrderingPath(ctx, unitname.Apply, ids(p.clients))
 	switch {
 	case err != nil:
 		e.Text += "; cannot tell which: " + err.Error()

@@ -28,16 +28,16 @@ type drift struct {
 func (l *loop) glance(ctx context.Context) {
 	if now := l.GPUs.Glance(); now != l.glanced {
 		l.glanced = now
-		l.stir(ctx)
+		l.onDeviceEvent(ctx)
 	}
 }
 
-// stir looks whether the GPUs are still as the last pass left them.
+// onDeviceEvent looks whether the GPUs are still as the last pass left them.
 //
 // What dcm does makes devices tell of it too, and so does a run that fails. So the
 // settings are not read again, a try that is due stays due, and nothing follows
 // if the GPUs are what they were.
-func (l *loop) stir(ctx context.Context) {
+func (l *loop) onDeviceEvent(ctx context.Context) {
 	if l.pass != nil {
 		l.stirred = true
 		return
@@ -58,13 +58,13 @@ func (l *loop) stir(ctx context.Context) {
 }
 
 // drifted enters the phase of a host whose GPUs are left as somebody made them.
-func (l *loop) drifted(o outcome) {
+func (l *loop) drifted(o result) {
 	l.Log.Warn(o.drift.Text, "error", o.drift.Text, "cure", o.drift.Cure, event.Drifted.Attr())
 	l.enter(runstate.Drifted, o.drift)
 }
 
-// mended counts repairs.
-func (l *loop) mended(o outcome) {
+// countRepair counts repairs.
+func (l *loop) countRepair(o result) {
 	if (o.stirred || l.held) && o.clients != nil {
 		l.repairs++
 		l.repaired = time.Now()
@@ -72,8 +72,8 @@ func (l *loop) mended(o outcome) {
 	l.held = false
 }
 
-// putOff has the next repair wait, each time for longer.
-func (l *loop) putOff() {
+// delayRepair has the next repair wait, each time for longer.
+func (l *loop) delayRepair() {
 	l.held = true
 	l.failures = max(l.failures, l.repairs-1)
 }
@@ -91,7 +91,7 @@ func (p *pass) unchanged(now string) bool {
 // planned for, so that no change slips in between. After a run that is of no use: a
 // success needs no memory, the next look is a full one; but what a failed run left
 // must not look like something new.
-func (p *pass) remember(ctx context.Context, o outcome) string {
+func (p *pass) remember(ctx context.Context, o result) string {
 	switch {
 	case o.clients == nil:
 		return p.looked
@@ -108,19 +108,19 @@ func (p *pass) sum(ctx context.Context) string {
 	return p.GPUs.Seen(limit)
 }
 
-// found is the outcome of a look that was stirred and found steps to do. The
+// found is the result of a look that was stirred and found steps to do. The
 // second result tells that they are to be made.
-func (p *pass) found(steps int) (outcome, bool) {
+func (p *pass) found(steps int) (result, bool) {
 	away := fmt.Sprintf("the GPUs were changed by somebody else: they are %d steps away from profile %s", steps, p.settings.Profile.Name)
 	switch {
 	case p.settings.LeaveDrift:
-		return outcome{drift: &runstate.Error{Text: away, Cure: driftCure}}, false
+		return result{drift: &runstate.Error{Text: away, Cure: driftCure}}, false
 	case p.hold:
 		text := away + ", again, and soon after they were repaired"
-		return outcome{held: true, failure: &runstate.Error{Text: text, Cure: "find out what else sets modes on this host", Transient: true}}, false
+		return result{held: true, failure: &runstate.Error{Text: text, Cure: "find out what else sets modes on this host", Transient: true}}, false
 	}
 	p.Log.Warn(away, "error", away, event.Drifted.Attr())
-	return outcome{}, true
+	return result{}, true
 }
 
 const driftCure = `dcm plan shows the steps and dcm apply makes them; with drift = "repair" in [daemon] dcm does so by itself`

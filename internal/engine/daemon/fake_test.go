@@ -261,11 +261,11 @@ func (h *host) Frozen(_ context.Context, unit string) (bool, error) {
 	return strings.HasPrefix(unit, "frozen"), nil
 }
 
-func (h *host) Behind(_ context.Context, unit, _ string, _ []string) (bool, error) {
+func (h *host) OrderedAfter(_ context.Context, unit, _ string, _ []string) (bool, error) {
 	return !strings.HasPrefix(unit, "early"), nil
 }
 
-func (h *host) WaitsFor(_ context.Context, unit string, others []string) ([]string, error) {
+func (h *host) OrderingPath(_ context.Context, unit string, others []string) ([]string, error) {
 	return []string{unit, "x.target", others[0]}, nil
 }
 
@@ -332,12 +332,12 @@ func (h *host) Settle(ctx context.Context, names []string) ([]systemd.Unit, erro
 	return h.Units(ctx, names)
 }
 
-func (h *host) Hold(_ context.Context, units []string) error {
+func (h *host) Pin(_ context.Context, units []string) error {
 	h.set(func() { h.held = append(h.held, strings.Join(units, " ")) })
 	return nil
 }
 
-func (h *host) Release(context.Context) error {
+func (h *host) Unpin(context.Context) error {
 	h.set(func() { h.held = append(h.held, "") })
 	return nil
 }
@@ -364,11 +364,11 @@ func (p *power) Reached(profile partition.Profile) error {
 // hardware is the host as GPUs.
 type hardware host
 
-func (h *hardware) Steps(context.Context, partition.Profile) (Look, error) {
+func (h *hardware) Steps(context.Context, partition.Profile) (Observation, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	published := func() bool { h.mu.Lock(); defer h.mu.Unlock(); return !h.unpublished }
-	return Look{Steps: h.steps, Blocking: h.blocking, Published: published, Seen: fmt.Sprint(h.steps, h.turns)}, h.stepsErr
+	return Observation{Diff: h.steps, Blocking: h.blocking, Published: published, Fingerprint: fmt.Sprint(h.steps, h.turns)}, h.stepsErr
 }
 
 func (h *hardware) Left() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.unloaded }

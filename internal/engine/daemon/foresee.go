@@ -27,12 +27,12 @@ func Foresee(ctx context.Context, u Units, s Settings, fit func(units []string) 
 		if p.clients, err = u.Units(ctx, p.settings.Order.Clients); err != nil {
 			return out, err
 		}
-		bounced, err := systemd.Bounced(ctx, u, unitname.Apply, p.clients)
+		bounced, err := systemd.RestartedUnits(ctx, u, unitname.Apply, p.clients)
 		if err != nil {
 			return out, err
 		}
 		out.Restarted = ids(bounced)
-		foreign, err := p.staying(ctx, u, blocking, bounced)
+		foreign, err := p.remainingHolders(ctx, u, blocking, bounced)
 		if err != nil || len(foreign) == 0 {
 			return out, err
 		}

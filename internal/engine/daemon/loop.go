@@ -39,7 +39,7 @@ type loop struct {
 
 	ordered map[string]string // the drop-ins that a pass has requested a daemon-reload for, and the generator did not write
 
-	pass     chan outcome       // the pass under way delivers here; nil if none is
+	pass     chan result        // the pass under way delivers here; nil if none is
 	applying chan intent        // the pass has found work and is about to begin it
 	retry    <-chan time.Time   // the next try; nil if none is due
 	freed    chan struct{}      // a holder has ended
@@ -99,7 +99,7 @@ func (l *loop) event(ctx context.Context) error {
 	case <-l.Changed:
 		l.edited(ctx)
 	case <-l.Devices:
-		l.stir(ctx)
+		l.onDeviceEvent(ctx)
 	case <-l.Hangup:
 		l.tell(l.Notify.Reloading())
 		l.reload, l.word = true, true
@@ -242,10 +242,10 @@ func (l *loop) newPass() *pass {
 }
 
 func (l *loop) run(ctx context.Context, p *pass) {
-	results := make(chan outcome, 1)
+	results := make(chan result, 1)
 	l.pass = results
 	p.hidden = l.hidden(ctx)
-	p.applying = func(unit string, owed debts) error {
+	p.applying = func(unit string, owed pendingStarts) error {
 		i := intent{unit: unit, owed: owed, asked: p.asked, written: make(chan error, 1)}
 		select {
 		case l.applying <- i:
@@ -258,7 +258,7 @@ func (l *loop) run(ctx context.Context, p *pass) {
 }
 
 // finish deals with the end of a pass.
-func (l *loop) finish(ctx context.Context, o outcome) error {
+func (l *loop) finish(ctx context.Context, o result) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -315,16 +315,16 @@ func (l *loop) next(ctx context.Context) {
 		return
 	}
 	if l.stirred {
-		l.stir(ctx)
+		l.onDeviceEvent(ctx)
 	}
 	l.answer()
 }
 
-func (l *loop) succeeded(o outcome) {
+func (l *loop) succeeded(o result) {
 	if o.later == nil {
 		l.failures, l.blamed, l.state.Tries = 0, "", 0
 	}
-	l.mended(o)
+	l.countRepair(o)
 	phase := runstate.InSync
 	switch {
 	case !l.usable:
@@ -341,15 +341,15 @@ func (l *loop) succeeded(o outcome) {
 		o.problem = o.later
 	}
 	l.enter(phase, o.problem)
-	l.content(o)
+	l.logSuccess(o)
 	l.up()
 }
 
 // failed decides what comes after a failed pass. Before READY=1 that is, for a
 // daemon that somebody has started, to end with the reason.
-func (l *loop) failed(ctx context.Context, o outcome) error {
-	l.advise(&o)
-	l.blame(ctx, o)
+func (l *loop) failed(ctx context.Context, o result) error {
+	l.addHint(&o)
+	l.logFailure(ctx, o)
 	rebooting := l.reboot(ctx, &o)
 	phase := runstate.Stuck
 	switch {
@@ -371,9 +371,9 @@ func (l *loop) failed(ctx context.Context, o outcome) error {
 }
 
 // wait has the next try made after a while, or when a holder has ended.
-func (l *loop) wait(ctx context.Context, o outcome, failure *runstate.Error) {
+func (l *loop) wait(ctx context.Context, o result, failure *runstate.Error) {
 	if o.held {
-		l.putOff()
+		l.delayRepair()
 	}
 	l.failures++
 	wait := l.Limits.Retry.After(l.failures)

@@ -15,7 +15,7 @@ func TestWhatNobodyHasStoppedIsMissing(t *testing.T) {
 	unit := func(name, run, active, result string, e systemd.End) down {
 		return down{systemd.Unit{Name: name, ID: name, Load: "loaded", Active: active, Result: result, Invocation: run}, e}
 	}
-	owed := debts{"a.service": "1", "b.service": "1", "b.socket": "1", "old.service": "", "gpu.target": "1"}
+	owed := pendingStarts{"a.service": "1", "b.service": "1", "b.socket": "1", "old.service": "", "gpu.target": "1"}
 	for _, test := range []struct {
 		name    string
 		units   []down
@@ -70,13 +70,13 @@ func TestWhatNobodyHasStoppedIsMissing(t *testing.T) {
 }
 
 func TestAUnitThatWasNotTakenDownIsNotOwed(t *testing.T) {
-	owed := debts{"a.service": "1", "b.service": "1", "c.service": "1"}
+	owed := pendingStarts{"a.service": "1", "b.service": "1", "c.service": "1"}
 	got := owed.kept([]systemd.Unit{
 		{ID: "a.service", Active: "active", Invocation: "1"},
 		{ID: "b.service", Active: "active", Invocation: "2"},
 		{ID: "c.service", Active: "inactive", Invocation: "1"},
 	})
-	if diff := cmp.Diff(debts{"b.service": "1", "c.service": "1"}, got); diff != "" {
+	if diff := cmp.Diff(pendingStarts{"b.service": "1", "c.service": "1"}, got); diff != "" {
 		t.Errorf("owed (-want +got):\n%s", diff)
 	}
 }

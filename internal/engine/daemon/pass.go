@@ -25,13 +25,13 @@ type pass struct {
 	last         verdict
 	failedBefore bool // so did the last pass
 	asked        runstate.Asked
-	hidden       *runstate.Use                       // see [pass.hiding]
-	applying     func(unit string, owed debts) error // called before a restart, with what is owed if it fails
-	owed         debts                               // see [pass.repay]
-	owes         debts                               // the same, once a run was begun, until it succeeds
-	minded       bool                                // PID 1 was asked to remember units
-	word         bool                                // an administrator has requested the pass
-	ordered      *map[string]string                  // see [pass.order]
+	hidden       *runstate.Use                               // see [pass.hiding]
+	applying     func(unit string, owed pendingStarts) error // called before a restart, with what is owed if it fails
+	owed         pendingStarts                               // see [pass.repay]
+	owes         pendingStarts                               // the same, once a run was begun, until it succeeds
+	minded       bool                                        // PID 1 was asked to remember units
+	word         bool                                        // an administrator has requested the pass
+	ordered      *map[string]string                          // see [pass.order]
 
 	stirred bool   // nobody asked for it: devices told of something
 	seen    string // the GPUs as they were; of a stirred pass
@@ -40,11 +40,11 @@ type pass struct {
 	units   Units  // nil until PID 1 is needed
 
 	clients []systemd.Unit // as they were when a restart was considered
-	stuck   []hindrance    // of units that it would not keep off the GPUs
+	stuck   []blocker      // of units that it would not keep off the GPUs
 }
 
-// outcome is how a pass ended.
-type outcome struct {
+// result is how a pass ended.
+type result struct {
 	failure *runstate.Error   // the profile is not on the GPUs
 	later   *runstate.Error   // it is, but dcm-reserve.service is to be run again
 	problem *runstate.Error   // it is, but something else is not as it should be
@@ -55,7 +55,7 @@ type outcome struct {
 	other   bool              // the run was for another selection
 	late    bool              // see [finished]
 	advice  []string          // warnings beside those of the configuration
-	owed    debts             // units to be started once the profile is on the GPUs
+	owed    pendingStarts     // units to be started once the profile is on the GPUs
 	repaid  []runstate.Client // what was owed before, as it is now
 
 	seen      string          // the GPUs at the end
@@ -67,11 +67,11 @@ type outcome struct {
 }
 
 // transient is a failure of the way to PID 1: the next try may find it mended.
-func transient(err error) outcome {
-	return outcome{failure: &runstate.Error{Text: err.Error(), Transient: true}}
+func transient(err error) result {
+	return result{failure: &runstate.Error{Text: err.Error(), Transient: true}}
 }
 
-func (p *pass) do(ctx context.Context) outcome {
+func (p *pass) do(ctx context.Context) result {
 	defer p.hangUp()
 	if p.Looked != nil {
 		defer p.Looked()
@@ -79,19 +79,19 @@ func (p *pass) do(ctx context.Context) outcome {
 	if p.stirred {
 		p.looked = p.sum(ctx)
 		if p.unchanged(p.looked) {
-			return outcome{unchanged: true}
+			return result{unchanged: true}
 		}
 	}
 	o := p.decide(ctx)
-	p.pay(ctx, &o)
+	p.startPending(ctx, &o)
 	p.forget(ctx, o)
-	p.absolve(ctx, o)
+	p.clearFailed(ctx, o)
 	o.stirred, o.seen = p.stirred, p.remember(ctx, o)
 	return o
 }
 
 // decide reads the difference between the GPUs and the settings, and acts on it.
-func (p *pass) decide(ctx context.Context) outcome {
+func (p *pass) decide(ctx context.Context) result {
 	if p.usable {
 		if err := p.order(ctx); err != nil {
 			return transient(err)
@@ -109,23 +109,23 @@ func (p *pass) decide(ctx context.Context) outcome {
 	limit, cancel := context.WithTimeout(ctx, orDefault(p.settings.Timeout, defaultDevices))
 	defer cancel()
 	look, err := p.GPUs.Steps(limit, p.settings.Profile)
-	p.looked = look.Seen
+	p.looked = look.Fingerprint
 	if err != nil {
 		e := p.GPUs.Explain(err)
 		if p.stirred && p.settings.LeaveDrift {
-			return outcome{drift: &e}
+			return result{drift: &e}
 		}
-		return outcome{failure: &e}
+		return result{failure: &e}
 	}
-	if look.Steps == 0 && p.unpublished(look) {
+	if look.Diff == 0 && p.unpublished(look) {
 		p.Log.Warn("the last run ended before it published the partitions: making another one")
 		return p.change(ctx, nil)
 	}
-	if look.Steps == 0 {
+	if look.Diff == 0 {
 		return p.reserve(ctx)
 	}
 	if p.stirred {
-		if o, repair := p.found(look.Steps); !repair {
+		if o, repair := p.found(look.Diff); !repair {
 			return o
 		}
 	}
@@ -134,13 +134,13 @@ func (p *pass) decide(ctx context.Context) outcome {
 
 // unpublished reports whether a run has changed the GPUs and was killed before it published
 // their partitions. Units with reservations have the old ones then.
-func (p *pass) unpublished(look Look) bool {
+func (p *pass) unpublished(look Observation) bool {
 	return !p.stirred && p.last.tries > 0 && look.Published != nil && !look.Published()
 }
 
-// absolve clears the failures of earlier runs when all is as it should be: they would
+// clearFailed clears the failures of earlier runs when all is as it should be: they would
 // keep the host "degraded" needlessly.
-func (p *pass) absolve(ctx context.Context, o outcome) {
+func (p *pass) clearFailed(ctx context.Context, o result) {
 	if o.failure != nil || o.later != nil || o.drift != nil || !p.usable {
 		return
 	}
@@ -239,7 +239,7 @@ func (p *pass) hangUp() {
 }
 
 // change makes the one restart transaction, unless it would be in vain.
-func (p *pass) change(ctx context.Context, blocking []runstate.Holder) outcome {
+func (p *pass) change(ctx context.Context, blocking []runstate.Holder) result {
 	u, err := p.connect(ctx)
 	if err != nil {
 		return transient(err)
@@ -254,21 +254,21 @@ func (p *pass) change(ctx context.Context, blocking []runstate.Holder) outcome {
 		return transient(fmt.Errorf("cannot read the clients' states: %w", err))
 	}
 	p.clients = before
-	bounced, err := systemd.Bounced(ctx, u, unitname.Apply, before)
+	bounced, err := systemd.RestartedUnits(ctx, u, unitname.Apply, before)
 	if err != nil {
 		return transient(fmt.Errorf("cannot tell which units a restart would stop: %w", err))
 	}
-	foreign, err := p.staying(ctx, u, blocking, bounced)
+	foreign, err := p.remainingHolders(ctx, u, blocking, bounced)
 	if err != nil {
 		return transient(fmt.Errorf("cannot tell whether a restart would free the GPUs: %w", err))
 	}
 	if len(foreign) > 0 {
-		return p.foreign(ctx, foreign)
+		return p.unmanagedHolders(ctx, foreign)
 	}
 	if o, hidden := p.hiding(ctx); hidden {
 		return o
 	}
-	if o, spared, err := p.spare(ctx, u); err != nil {
+	if o, spared, err := p.restartThrottle(ctx, u); err != nil {
 		return transient(err)
 	} else if spared {
 		return o
@@ -343,7 +343,7 @@ func remaining(holders []runstate.Holder, units []systemd.Unit) []runstate.Holde
 
 // restart asks PID 1 for the run and tells how it ended. The unit's state is the
 // truth; the report tells why.
-func (p *pass) restart(ctx context.Context, u Units) outcome {
+func (p *pass) restart(ctx context.Context, u Units) result {
 	limit, cancel := context.WithTimeout(ctx, p.Limits.Run)
 	defer cancel()
 	p.extend(p.Limits.Run)
@@ -351,7 +351,7 @@ func (p *pass) restart(ctx context.Context, u Units) outcome {
 	unit, err := u.Restart(limit, unitname.Apply)
 	asked := runstate.Restart{Run: unit.Invocation, Asked: began}
 	if errors.Is(err, systemd.ErrCyclic) {
-		return outcome{failure: p.cycle(ctx, u)}
+		return result{failure: p.cycle(ctx, u)}
 	}
 	if err != nil {
 		return transient(fmt.Errorf("cannot run %s: %w", unitname.Apply, err))
@@ -366,7 +366,7 @@ func (p *pass) restart(ctx context.Context, u Units) outcome {
 	p.Log = p.Log.With("run", unit.Invocation)
 	took := time.Since(began).Round(time.Millisecond)
 	p.Log.Info(fmt.Sprintf("%s has ended after %s: %s", unitname.Apply, took, unit.Result), "unit", unitname.Apply, "result", unit.Result, "took", took)
-	out := outcome{restart: asked, other: p.usable && p.other(run)}
+	out := result{restart: asked, other: p.usable && p.other(run)}
 	if succeeded := unit.Active == "active" && unit.Result == "success"; succeeded && (run.Result.OK() || run.ID == "" && p.reached(ctx)) {
 		return out
 	}
@@ -398,7 +398,7 @@ func (p *pass) reached(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, orDefault(p.settings.Timeout, defaultDevices))
 	defer cancel()
 	look, err := p.GPUs.Steps(ctx, p.settings.Profile)
-	return err == nil && look.Steps == 0
+	return err == nil && look.Diff == 0
 }
 
 // whyFailed prefers what the run said itself to what systemd saw of it.

@@ -12,7 +12,7 @@ const rebootTimeout = 30 * time.Second
 
 // reboot reboots the host for a failure that nothing less helps against, where the
 // settings allow it. It tells in the failure what came of that.
-func (l *loop) reboot(ctx context.Context, o *outcome) bool {
+func (l *loop) reboot(ctx context.Context, o *result) bool {
 	if !o.failure.Reboot || !l.settings.Reboot || len(o.holders) > 0 {
 		return false
 	}

@@ -14,9 +14,9 @@ import (
 // reserve has partitions chosen anew where reservations alone have changed: one restart
 // of the unit that chooses, which the units that have to move are part of by then, and
 // no others.
-func (p *pass) reserve(ctx context.Context) outcome {
+func (p *pass) reserve(ctx context.Context) result {
 	if p.Reserve == nil {
-		return outcome{}
+		return result{}
 	}
 	due, err := p.Reserve(ctx, p.settings)
 	wrong, refused := errors.AsType[interface {
@@ -25,12 +25,12 @@ func (p *pass) reserve(ctx context.Context) outcome {
 	}](err)
 	switch {
 	case refused: // those who would have to move are left as they are
-		return outcome{problem: &runstate.Error{Text: err.Error(), Cure: wrong.Cure()}, holders: awaited(err)}
+		return result{problem: &runstate.Error{Text: err.Error(), Cure: wrong.Cure()}, holders: awaited(err)}
 	case err == nil && !due:
-		return outcome{}
+		return result{}
 	}
 	p.owes = p.owed // of a choice that failed before
-	var o outcome
+	var o result
 	if err == nil {
 		o, err = p.choose(ctx)
 	}
@@ -42,23 +42,23 @@ func (p *pass) reserve(ctx context.Context) outcome {
 
 // choose makes the transaction in which dcm-reserve.service chooses. With an error no unit
 // was stopped.
-func (p *pass) choose(ctx context.Context) (outcome, error) {
+func (p *pass) choose(ctx context.Context) (result, error) {
 	u, err := p.connect(ctx)
 	if err != nil {
-		return outcome{}, err
+		return result{}, err
 	}
 	clients, err := u.Units(ctx, p.settings.Order.Clients)
 	if err != nil {
-		return outcome{}, fmt.Errorf("cannot read the clients' states: %w", err)
+		return result{}, fmt.Errorf("cannot read the clients' states: %w", err)
 	}
-	bounced, err := systemd.Bounced(ctx, u, unitname.Reserve, nil)
+	bounced, err := systemd.RestartedUnits(ctx, u, unitname.Reserve, nil)
 	if err != nil {
-		return outcome{}, fmt.Errorf("cannot tell which units a restart would stop: %w", err)
+		return result{}, fmt.Errorf("cannot tell which units a restart would stop: %w", err)
 	}
-	if o, spared, err := p.spare(ctx, u); err != nil {
-		return outcome{}, err
+	if o, spared, err := p.restartThrottle(ctx, u); err != nil {
+		return result{}, err
 	} else if spared && o.spared > 0 {
-		return outcome{later: o.failure, spared: o.spared}, nil
+		return result{later: o.failure, spared: o.spared}, nil
 	}
 	p.Log.Info("choosing partitions: the choice for the reservations is out of date")
 	return p.transact(ctx, u, transaction{unit: unitname.Reserve, clients: clients, bounced: bounced, run: p.restartReserve})
@@ -67,7 +67,7 @@ func (p *pass) choose(ctx context.Context) (outcome, error) {
 // restartReserve restarts dcm-reserve.service and classifies how it ended. Its exit status
 // 69 means that no choice meets all reservations; after any other failure, a signal, a
 // timeout or a full file system, it is run again.
-func (p *pass) restartReserve(ctx context.Context, u Units) outcome {
+func (p *pass) restartReserve(ctx context.Context, u Units) result {
 	limit, cancel := context.WithTimeout(ctx, p.Limits.Run)
 	defer cancel()
 	p.extend(p.Limits.Run)
@@ -76,9 +76,9 @@ func (p *pass) restartReserve(ctx context.Context, u Units) outcome {
 	case err != nil:
 		return again(runstate.Error{Text: "cannot choose partitions for the reservations: " + err.Error()})
 	case run.Active != "failed":
-		return outcome{}
+		return result{}
 	case run.Result == "exit-code" && !run.Failed.Signal && run.Failed.Status == exitcode.Permanent:
-		return outcome{problem: &runstate.Error{Text: "not all reservations can be met", Cure: "reserve less, or select a profile with more partitions; journalctl -u " + unitname.Reserve + " tells more"}}
+		return result{problem: &runstate.Error{Text: "not all reservations can be met", Cure: "reserve less, or select a profile with more partitions; journalctl -u " + unitname.Reserve + " tells more"}}
 	}
 	return again(runstate.Error{
 		Text: "the partitions of the reservations were not chosen: " + unitname.Reserve + " failed: " + whyEnded(run),

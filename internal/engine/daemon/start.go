@@ -95,7 +95,7 @@ func (l *loop) reject(ctx context.Context, err error) {
 // when that is written down.
 type intent struct {
 	unit    string // that is to be restarted
-	owed    debts
+	owed    pendingStarts
 	asked   runstate.Asked
 	written chan error // of 1
 }
@@ -157,28 +157,28 @@ func (l *loop) verdict() verdict {
 	return v
 }
 
-// spare is the outcome where a run that would restart the clients is not to be made
+// restartThrottle is the result where a run that would restart the clients is not to be made
 // by a daemon that systemd has started again: not at all if the one before has found
 // it to be in vain, and not before its time if that was killed in it or failed.
-func (p *pass) spare(ctx context.Context, u Units) (outcome, bool, error) {
+func (p *pass) restartThrottle(ctx context.Context, u Units) (result, bool, error) {
 	v := p.last
 	if !v.fresh || v.tries == 0 {
-		return outcome{}, false, nil
+		return result{}, false, nil
 	}
 	own, err := u.Units(ctx, []string{unitname.Daemon})
 	if err != nil || len(own) == 0 || own[0].Restarts == 0 {
-		return outcome{}, false, err
+		return result{}, false, err
 	}
 	if v.final != nil && !p.GPUs.Left() {
-		return outcome{failure: v.final}, true, nil
+		return result{failure: v.final}, true, nil
 	}
 	wait := time.Until(v.tried.Add(p.Limits.Retry.After(v.tries)))
 	if wait <= 0 {
-		return outcome{}, false, nil
+		return result{}, false, nil
 	}
 	failure := v.failed
 	if failure == nil {
 		failure = &runstate.Error{Text: fmt.Sprintf("the run that began at %s did not come to its end", v.tried.Format(time.TimeOnly)), Transient: true}
 	}
-	return outcome{failure: failure, spared: wait}, true, nil
+	return result{failure: failure, spared: wait}, true, nil
 }

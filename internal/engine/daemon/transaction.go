@@ -14,23 +14,23 @@ type transaction struct {
 	unit    string
 	clients []systemd.Unit // as they are before it
 	bounced []systemd.Unit // those of them, and their dependents, that it takes down
-	run     func(context.Context, Units) outcome
+	run     func(context.Context, Units) result
 }
 
 // transact makes the transaction. Before it, the daemon writes down what is to be started
 // again if the run fails; after it, the units are compared with what they were. An error
 // means that no unit was stopped.
-func (p *pass) transact(ctx context.Context, u Units, t transaction) (outcome, error) {
+func (p *pass) transact(ctx context.Context, u Units, t transaction) (result, error) {
 	triggers, err := u.Triggers(ctx, loaded(t.clients, t.bounced))
 	if err != nil {
-		return outcome{}, fmt.Errorf("cannot read which units start the clients: %w", err)
+		return result{}, fmt.Errorf("cannot read which units start the clients: %w", err)
 	}
 	owes := p.owed.plus(t.bounced).plus(triggers)
 	if err := p.applying(t.unit, owes); err != nil {
-		return outcome{}, err
+		return result{}, err
 	}
 	p.owes = owes
-	p.mind(ctx, u)
+	p.pin(ctx, u)
 	p.clearCounters(ctx, u, t.bounced)
 	p.Log.Info(restarting(t.unit, t.bounced))
 	o := t.run(ctx, u)
@@ -59,11 +59,11 @@ func loaded(lists ...[]systemd.Unit) []string {
 	return out
 }
 
-// again is an outcome where the profile is on the GPUs, and a run of dcm-reserve.service
+// again is an result where the profile is on the GPUs, and a run of dcm-reserve.service
 // has to be made, or made again.
-func again(e runstate.Error) outcome {
+func again(e runstate.Error) result {
 	e.Transient = true
-	return outcome{later: &e}
+	return result{later: &e}
 }
 
 // whyEnded describes how a unit of dcm's own failed, as systemd saw it.

@@ -28,7 +28,7 @@ func (l *loop) hidden(ctx context.Context) *runstate.Use {
 
 // remain notes what the run that a pass has made could not see, and forgets it when
 // one was made that is not to blame on that.
-func (l *loop) remain(o outcome) {
+func (l *loop) remain(o result) {
 	switch {
 	case o.failure == nil:
 		l.state.Unseen = nil
@@ -37,23 +37,23 @@ func (l *loop) remain(o outcome) {
 	}
 }
 
-// hiding is the outcome where a restart of the clients would be in vain.
-func (p *pass) hiding(ctx context.Context) (outcome, bool) {
+// hiding is the result where a restart of the clients would be in vain.
+func (p *pass) hiding(ctx context.Context) (result, bool) {
 	if p.hidden == nil {
-		return outcome{}, false
+		return result{}, false
 	}
 	now, err := p.GPUs.Use(ctx)
 	if err != nil {
 		return transient(err), true
 	}
 	if p.hidden.Eased(now) {
-		return outcome{}, false
+		return result{}, false
 	}
 	text := "something that cannot be seen holds the driver"
 	if p.hidden.Unseen > 0 {
 		text += fmt.Sprintf(" (%d of its use count)", p.hidden.Unseen)
 	}
-	return outcome{failure: &runstate.Error{
+	return result{failure: &runstate.Error{
 		Text:      text + ", and no client is restarted in vain for it",
 		Cure:      "`dcm holders` shows what can be seen; end what holds the driver, or reboot. dcm goes on when its use count falls, when the configuration changes, and at `dcm apply`",
 		Transient: true, Unseen: p.hidden,

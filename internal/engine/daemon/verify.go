@@ -15,7 +15,7 @@ import (
 // verify waits until the clients, and what else the run has taken down, have come to
 // rest, and compares. Of the units that trigger clients, which it does not take down, it
 // names those that the run has made fail.
-func (p *pass) verify(ctx context.Context, u Units, t transaction, triggers []systemd.Unit, run *outcome) {
+func (p *pass) verify(ctx context.Context, u Units, t transaction, triggers []systemd.Unit, run *result) {
 	limit, cancel := context.WithTimeout(ctx, p.Limits.Clients)
 	defer cancel()
 	p.extend(p.Limits.Clients)

@@ -48,10 +48,10 @@ func newLimiter() *admission.Limiter {
 	})
 }
 
-// turns has what is done one at a time done in turn: first a user's own calls among
+// fairQueue has what is done one at a time done in turn: first a user's own calls among
 // each other, and then one of each user's. So a user's call waits for one of every
 // other user's, however many these make. Root's wait for root's.
-type turns struct {
+type fairQueue struct {
 	mu    sync.Mutex
 	users map[uint32]*turn
 	next  chan struct{} // of 1
@@ -63,12 +63,12 @@ type turn struct {
 	waiting int
 }
 
-func newTurns() *turns {
-	return &turns{users: make(map[uint32]*turn), next: make(chan struct{}, 1)}
+func newTurns() *fairQueue {
+	return &fairQueue{users: make(map[uint32]*turn), next: make(chan struct{}, 1)}
 }
 
 // take waits for the user's turn.
-func (t *turns) take(ctx context.Context, uid uint32) (leave func(), err error) {
+func (t *fairQueue) take(ctx context.Context, uid uint32) (leave func(), err error) {
 	own := t.queue(uid)
 	drop := func() { t.drop(uid, own) }
 	select {
@@ -90,7 +90,7 @@ func (t *turns) take(ctx context.Context, uid uint32) (leave func(), err error) 
 	return func() { <-t.next; <-own.free; drop() }, nil
 }
 
-func (t *turns) queue(uid uint32) *turn {
+func (t *fairQueue) queue(uid uint32) *turn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	own := t.users[uid]
@@ -102,7 +102,7 @@ func (t *turns) queue(uid uint32) *turn {
 	return own
 }
 
-func (t *turns) drop(uid uint32, own *turn) {
+func (t *fairQueue) drop(uid uint32, own *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if own.waiting--; own.waiting == 0 {
@@ -110,10 +110,10 @@ func (t *turns) drop(uid uint32, own *turn) {
 	}
 }
 
-// callers remembers who is behind the names of connections. A bus never gives a name
+// credentialsCache remembers who is behind the names of connections. A bus never gives a name
 // twice, so what is remembered stays true for as long as the connection to it; past some
 // number it is asked again.
-type callers struct {
+type credentialsCache struct {
 	mu    sync.Mutex
 	conn  *dbus.Conn // to the bus that gave the names
 	known map[string]credentials
@@ -132,7 +132,7 @@ type credentials struct {
 const remembered = 1024
 
 // of asks the bus who is behind a call, unless it is known.
-func (c *callers) of(ctx context.Context, conn *dbusconn.Conn, sender string) (credentials, error) {
+func (c *credentialsCache) of(ctx context.Context, conn *dbusconn.Conn, sender string) (credentials, error) {
 	c.mu.Lock()
 	who, ok := c.known[sender]
 	ok = ok && c.conn == conn.Conn
@@ -155,7 +155,7 @@ func (c *callers) of(ctx context.Context, conn *dbusconn.Conn, sender string) (c
 	return who, nil
 }
 
-// proc is where the kernel shows the processes of callers.
+// proc is where the kernel shows the processes of credentialsCache.
 const proc = "/proc"
 
 // credentialsOf asks the bus, and identifies the process: by the pidfd that the bus took

@@ -59,7 +59,7 @@ func TestUsersTakeTurns(t *testing.T) {
 func TestTheBusIsAskedOnceWhoACallerIs(t *testing.T) {
 	b := startBus(t)
 	own, other := b.connect(), b.connect()
-	var c callers
+	var c credentialsCache
 	first, err := c.of(t.Context(), dbusconn.Plain(own), other.Names()[0])
 	if err != nil || first.uid != uint32(os.Getuid()) || first.owner != first.uid || first.pid != os.Getpid() || !slices.Contains(first.groups, uint32(os.Getgid())) {
 		t.Errorf("it is %+v, %v", first, err)
@@ -79,7 +79,7 @@ func TestTheBusIsAskedOnceWhoACallerIs(t *testing.T) {
 func TestCallers_OfAnotherConnectionAreAskedAbout(t *testing.T) {
 	b := startBus(t)
 	own, second, other := b.connect(), b.connect(), b.connect()
-	c := callers{conn: own, known: map[string]credentials{other.Names()[0]: {uid: 0, pid: 1}}}
+	c := credentialsCache{conn: own, known: map[string]credentials{other.Names()[0]: {uid: 0, pid: 1}}}
 	if who, err := c.of(t.Context(), dbusconn.Plain(second), other.Names()[0]); err != nil || who.pid != os.Getpid() {
 		t.Errorf("it is %+v, %v", who, err)
 	}

@@ -239,7 +239,7 @@ func (s *Service) process(ctx context.Context, c call) (*caller.Process, error) 
 	return who.process, nil
 }
 
-// came orders callers by the age of their connections, as far as these were there before
+// came orders credentialsCache by the age of their connections, as far as these were there before
 // dcm's own: only then can one have asked the dcm before. The bus numbers connections as
 // they come (":1.57"), gives no number twice, and nobody has a say in it.
 func came(sender string, own []string) uint64 {

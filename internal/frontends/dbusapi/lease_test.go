@@ -92,7 +92,7 @@ func TestACallerThatGoesAwayLeavesTheLine(t *testing.T) {
 	}
 }
 
-// doorman reports when callers leave the hall.
+// doorman reports when credentialsCache leave the hall.
 type doorman struct {
 	hall
 	left chan struct{}

@@ -9,7 +9,7 @@ import (
 
 // looks is what everybody may have looked at: the users one look together, at a pace, and
 // root its own, so that nobody keeps root waiting.
-type looks struct{ users, root *shared }
+type looks struct{ users, root *singleflight }
 
 func newLooks(at func(context.Context) (string, error)) looks {
 	return looks{users: newShared(at, admission.NewPace(admission.Rate{Burst: ofOne, Interval: pause})), root: newShared(at, nil)}
@@ -23,33 +23,33 @@ func (l looks) ask(ctx, serving context.Context, uid uint32) (string, error) {
 	return l.users.ask(ctx, serving)
 }
 
-// shared is one look at a time. Who asks while one is under way has the next, together
+// singleflight is one look at a time. Who asks while one is under way has the next, together
 // with all who ask by then: it begins after they have asked.
-type shared struct {
+type singleflight struct {
 	at   func(context.Context) (string, error)
 	pace *admission.Pace // nil: none
 	turn chan struct{}   // of 1
 
 	mu   sync.Mutex
-	next *sighting // that has not begun; nil for none
+	next *inventoryResult // that has not begun; nil for none
 }
 
-// sighting is what came of a look, once done is closed.
-type sighting struct {
+// inventoryResult is what came of a look, once done is closed.
+type inventoryResult struct {
 	done chan struct{}
 	text string
 	err  error
 }
 
-func newShared(at func(context.Context) (string, error), p *admission.Pace) *shared {
-	return &shared{at: at, pace: p, turn: make(chan struct{}, 1)}
+func newShared(at func(context.Context) (string, error), p *admission.Pace) *singleflight {
+	return &singleflight{at: at, pace: p, turn: make(chan struct{}, 1)}
 }
 
-func (s *shared) ask(ctx, serving context.Context) (string, error) {
+func (s *singleflight) ask(ctx, serving context.Context) (string, error) {
 	s.mu.Lock()
 	next := s.next
 	if next == nil {
-		next = &sighting{done: make(chan struct{})}
+		next = &inventoryResult{done: make(chan struct{})}
 		s.next = next
 		go s.run(serving, next)
 	}
@@ -62,7 +62,7 @@ func (s *shared) ask(ctx, serving context.Context) (string, error) {
 	}
 }
 
-func (s *shared) run(ctx context.Context, now *sighting) {
+func (s *singleflight) run(ctx context.Context, now *inventoryResult) {
 	ctx, cancel := context.WithTimeout(ctx, looking)
 	defer cancel()
 	defer close(now.done)
@@ -79,7 +79,7 @@ func (s *shared) run(ctx context.Context, now *sighting) {
 }
 
 // begin waits for the end of the look before, and for the pace.
-func (s *shared) begin(ctx context.Context) (leave func(), err error) {
+func (s *singleflight) begin(ctx context.Context) (leave func(), err error) {
 	select {
 	case s.turn <- struct{}{}:
 		leave = func() { <-s.turn }

@@ -24,9 +24,9 @@ type Service struct {
 	caller  func(context.Context, call) (credentials, error)
 
 	tree     tree
-	callers  callers
+	callers  credentialsCache
 	limiter  *admission.Limiter
-	planning *turns
+	planning *fairQueue
 	accounts looks
 	usages   looks
 

@@ -111,7 +111,7 @@ func TestWhatIsNotKnownIsLeftOut(t *testing.T) {
 		"dcm_gpus 0",
 		"dcm_gpus_expected 0",
 	}
-	got := samples(string(Render(status.Judge(status.Account{Profile: status.Profile{Broken: "dcm.toml:1: bad"}}), time.Time{})))
+	got := samples(string(Render(status.Evaluate(status.Account{Profile: status.Profile{Broken: "dcm.toml:1: bad"}}), time.Time{})))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("samples (-want +got):\n%s", diff)
 	}

@@ -1,7 +1,7 @@
 // Package status is what is so now, as one value: the profile, the GPUs and their
 // partitions, the clients, the units, who has a GPU open, the last run, and what
 // is wrong. It is gathered in one pass, by [Gather], and judged by one function,
-// [Judge]; whatever tells somebody how a host is renders an [Account] and looks at
+// [Evaluate]; whatever tells somebody how a host is renders an [Account] and looks at
 // nothing else.
 //
 // Its JSON form is dcm-account(5). Within a version fields are added, and none is

@@ -42,16 +42,16 @@ type Settings struct {
 	Count       int // of GPUs that there should be; 0 if it does not say
 }
 
-// Sight is what was seen of the GPUs, beside the profile in force.
-type Sight struct {
+// Inventory is what was seen of the GPUs, beside the profile in force.
+type Inventory struct {
 	GPUs     []GPU
 	Parts    []Part
 	Profiles []string  // that can be selected, those that need no definition among them; nil: not known
 	Problems []Problem // that the profile does not fit them, say
 }
 
-// Reserve is what is reserved, and of whom that cannot be read.
-type Reserve struct {
+// ReservationState is what is reserved, and of whom that cannot be read.
+type ReservationState struct {
 	List  []Reserved
 	Wrong []Problem // with them
 	Notes []string  // that are worth knowing
@@ -59,8 +59,8 @@ type Reserve struct {
 	Open  []string // units
 }
 
-// Standing is how systemd has the units.
-type Standing struct {
+// UnitStates is how systemd has the units.
+type UnitStates struct {
 	Own     []Unit
 	Clients []Client // without what the last restart did to them
 	Done    []string // of the clients, the jobs (Type=oneshot) whose last run ended with success
@@ -75,15 +75,15 @@ type Sources struct {
 	// Settings returns those in force, and why the configuration on disk is not.
 	Settings func() (Settings, error)
 
-	GPUs     func(context.Context) (Sight, error)
-	Units    func(context.Context) (Standing, error)
+	GPUs     func(context.Context) (Inventory, error)
+	Units    func(context.Context) (UnitStates, error)
 	Holders  func(context.Context) ([]runstate.Holder, error)
-	Daemon   func(context.Context) (*runstate.State, error) // nil: it has told nothing in this boot
-	Run      func(context.Context) (*runstate.Run, error)   // nil: there was none in this boot
-	Reserve  func(context.Context) (Reserve, error)         // what is reserved
-	Confined func(context.Context) (Confinement, error)     // how systemd keeps units to their partitions
-	Known    func(context.Context) ([]string, error)        // addresses of the GPUs of the last success
-	Queue    func() []Queued                                // the requests that wait, which the daemon alone knows
+	Daemon   func(context.Context) (*runstate.State, error)  // nil: it has told nothing in this boot
+	Run      func(context.Context) (*runstate.Run, error)    // nil: there was none in this boot
+	Reserve  func(context.Context) (ReservationState, error) // what is reserved
+	Confined func(context.Context) (Confinement, error)      // how systemd keeps units to their partitions
+	Known    func(context.Context) ([]string, error)         // addresses of the GPUs of the last success
+	Queue    func() []Queued                                 // the requests that wait, which the daemon alone knows
 }
 
 // Gather looks at all parts at once, each within its own time, and judges what it
@@ -107,7 +107,7 @@ func Gather(ctx context.Context, now time.Time, s Sources) Account {
 		a.Queue = s.Queue()
 	}
 	a.pending()
-	return Judge(a)
+	return Evaluate(a)
 }
 
 type answer[T any] struct {
@@ -146,13 +146,13 @@ func take[T any](a *Account, part string, answers <-chan answer[T]) T {
 	}
 	got := <-answers
 	if got.err != nil {
-		a.hide(part, got.err)
+		a.markUnavailable(part, got.err)
 	}
 	return got.value
 }
 
-func (a *Account) hide(part string, err error) {
-	a.Hidden = append(a.Hidden, Hidden{part, err.Error()})
+func (a *Account) markUnavailable(part string, err error) {
+	a.Hidden = append(a.Hidden, Unavailable{part, err.Error()})
 }
 
 // daemon takes over what the daemon says of itself. What it says of the hardware
@@ -212,7 +212,7 @@ func (a *Account) settings(s Settings, err error) {
 	a.Profile.UntilReboot, a.Profile.Lasting = s.UntilReboot, s.Lasting
 }
 
-func (a *Account) sight(s Sight) {
+func (a *Account) sight(s Inventory) {
 	a.GPUs, a.Parts = s.GPUs, s.Parts
 	if s.Profiles != nil && a.Profile.Defined != nil {
 		a.Profile.Defined = s.Profiles
@@ -221,10 +221,10 @@ func (a *Account) sight(s Sight) {
 }
 
 // standing puts the clients' states seen now beside those of the last restart.
-func (a *Account) standing(asked bool, s Standing) {
+func (a *Account) standing(asked bool, s UnitStates) {
 	a.Units = s.Own
 	if !asked || a.hidden(partUnits) {
-		a.Hidden = append(a.Hidden, Hidden{partClients, "systemd was not asked: these are as the last restart left them"})
+		a.Hidden = append(a.Hidden, Unavailable{partClients, "systemd was not asked: these are as the last restart left them"})
 		a.taken()
 		return
 	}

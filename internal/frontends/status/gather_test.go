@@ -21,8 +21,8 @@ func sources() Sources {
 		Settings: func() (Settings, error) {
 			return Settings{Profile: "cpx", Source: "/etc/dcm/dcm.toml:1", Defined: []string{"cpx"}}, nil
 		},
-		GPUs:    func(context.Context) (Sight, error) { return Sight{GPUs: a.GPUs}, nil },
-		Units:   func(context.Context) (Standing, error) { return Standing{Own: a.Units, Clients: a.Clients}, nil },
+		GPUs:    func(context.Context) (Inventory, error) { return Inventory{GPUs: a.GPUs}, nil },
+		Units:   func(context.Context) (UnitStates, error) { return UnitStates{Own: a.Units, Clients: a.Clients}, nil },
 		Holders: func(context.Context) ([]runstate.Holder, error) { return nil, nil },
 		Daemon: func(context.Context) (*runstate.State, error) {
 			return &runstate.State{Phase: runstate.InSync, Profile: "cpx", Clients: []runstate.Client{{Unit: "vllm.service", Before: "active", Now: "inactive"}}}, nil
@@ -46,11 +46,11 @@ func TestAPartThatFailsHidesItselfAlone(t *testing.T) {
 		change func(*Sources)
 		hidden string
 	}{
-		"gpus":     {func(s *Sources) { s.GPUs = func(context.Context) (Sight, error) { return Sight{}, no } }, "gpus: permission denied"},
+		"gpus":     {func(s *Sources) { s.GPUs = func(context.Context) (Inventory, error) { return Inventory{}, no } }, "gpus: permission denied"},
 		"holders":  {func(s *Sources) { s.Holders = func(context.Context) ([]runstate.Holder, error) { return nil, no } }, "holders: permission denied"},
 		"daemon":   {func(s *Sources) { s.Daemon = func(context.Context) (*runstate.State, error) { return nil, no } }, "daemon: permission denied"},
 		"last_run": {func(s *Sources) { s.Run = func(context.Context) (*runstate.Run, error) { return nil, no } }, "last_run: permission denied"},
-		"units":    {func(s *Sources) { s.Units = func(context.Context) (Standing, error) { return Standing{}, no } }, "units: permission denied\nclients: systemd was not asked: these are as the last restart left them"},
+		"units":    {func(s *Sources) { s.Units = func(context.Context) (UnitStates, error) { return UnitStates{}, no } }, "units: permission denied\nclients: systemd was not asked: these are as the last restart left them"},
 		"expected": {func(s *Sources) { s.Known = func(context.Context) ([]string, error) { return nil, no } }, "expected: permission denied"},
 	}
 	for name, tt := range tests {
@@ -72,7 +72,7 @@ func TestProfilesThatNeedNoDefinitionAreTold(t *testing.T) {
 	for want, seen := range map[string][]string{"cpx": nil, "all-1g.10gb cpx": {"all-1g.10gb", "cpx"}} {
 		s := sources()
 		gpus := s.GPUs
-		s.GPUs = func(ctx context.Context) (Sight, error) {
+		s.GPUs = func(ctx context.Context) (Inventory, error) {
 			sight, err := gpus(ctx)
 			sight.Profiles = seen
 			return sight, err
@@ -127,8 +127,8 @@ func TestAJobIsBackWhenItHasEndedWell(t *testing.T) {
 				return &runstate.State{Phase: runstate.InSync, Clients: []runstate.Client{{Unit: "job.service", Before: "activating", Now: "inactive", Invocation: "1"}}}, nil
 			}
 			tt.now.Unit, tt.now.Load = "job.service", "loaded"
-			s.Units = func(context.Context) (Standing, error) {
-				return Standing{Clients: []Client{tt.now}, Done: tt.done}, nil
+			s.Units = func(context.Context) (UnitStates, error) {
+				return UnitStates{Clients: []Client{tt.now}, Done: tt.done}, nil
 			}
 			if c := Gather(t.Context(), time.Now(), s).Clients; len(c) != 1 || c[0].Back != tt.back {
 				t.Errorf("clients are %+v, want back %t", c, tt.back)
@@ -158,8 +158,8 @@ func TestAClientThatARunTakesDownIsNotAsItWas(t *testing.T) {
 		"inactive": "active, now inactive, as it was: false",
 		"active":   "active, now active, as it was: true",
 	} {
-		s.Units = func(context.Context) (Standing, error) {
-			return Standing{Clients: []Client{{Unit: "vllm.service", Load: "loaded", Active: now}}}, nil
+		s.Units = func(context.Context) (UnitStates, error) {
+			return UnitStates{Clients: []Client{{Unit: "vllm.service", Load: "loaded", Active: now}}}, nil
 		}
 		if got := told()["vllm.service"]; got != want {
 			t.Errorf("%s is told as %q", now, got)
@@ -179,7 +179,7 @@ func TestAClientThatARunTakesDownIsNotAsItWas(t *testing.T) {
 func TestWhatIsMissingIsNamed(t *testing.T) {
 	s := sources()
 	gpus := eight().GPUs
-	s.GPUs = func(context.Context) (Sight, error) { return Sight{GPUs: gpus[:1]}, nil }
+	s.GPUs = func(context.Context) (Inventory, error) { return Inventory{GPUs: gpus[:1]}, nil }
 	a := Gather(t.Context(), time.Now(), s)
 	want := Expected{GPUs: 2, By: ByLastSuccess, Missing: []string{"0000:ff:00.0"}}
 	if diff := cmp.Diff(want, a.Expected); diff != "" {

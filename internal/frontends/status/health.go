@@ -18,9 +18,9 @@ type Health struct {
 	Summary string `json:"summary"` // a sentence
 }
 
-// Judge returns the account with its verdict, and with what is wrong among the
+// Evaluate returns the account with its verdict, and with what is wrong among the
 // problems. It is the only place where it is decided how a host is.
-func Judge(a Account) Account {
+func Evaluate(a Account) Account {
 	j := judge{a: a, state: Healthy}
 	j.a.Problems = slices.Clone(a.Problems)
 	j.profile()
@@ -38,9 +38,9 @@ func Judge(a Account) Account {
 }
 
 type judge struct {
-	a     Account
-	state State
-	but   []string // what is wrong beside the GPUs' modes, in a few words
+	a       Account
+	state   State
+	caveats []string // what is wrong beside the GPUs' modes, in a few words
 }
 
 func (j *judge) worse(s State) {
@@ -49,8 +49,8 @@ func (j *judge) worse(s State) {
 	}
 }
 
-// find notes a state, and what is to be said of it.
-func (j *judge) find(s State, text, cure string) {
+// addProblem notes a state, and what is to be said of it.
+func (j *judge) addProblem(s State, text, cure string) {
 	j.worse(s)
 	if text == "" || slices.ContainsFunc(j.a.Problems, func(p Problem) bool { return p.Text == text }) {
 		return
@@ -60,7 +60,7 @@ func (j *judge) find(s State, text, cure string) {
 
 // hidden reports whether a part could not be looked at.
 func (a Account) hidden(part string) bool {
-	return slices.ContainsFunc(a.Hidden, func(h Hidden) bool { return h.Part == part })
+	return slices.ContainsFunc(a.Hidden, func(h Unavailable) bool { return h.Part == part })
 }
 
 // unit returns one of dcm's own units.
@@ -111,11 +111,11 @@ func (j *judge) profile() {
 	a.Profile.Applied, a.Health.InSync = "", false
 	switch {
 	case a.Profile.InForce == "" && a.Profile.Broken != "":
-		j.find(Broken, a.Profile.Broken, mend)
+		j.addProblem(Broken, a.Profile.Broken, mend)
 		return
 	case a.Profile.Broken != "":
-		j.find(Kept, a.Profile.Broken, "the last good configuration stays in force; "+mend)
-		j.but = append(j.but, "the configuration on disk cannot be used")
+		j.addProblem(Kept, a.Profile.Broken, "the last good configuration stays in force; "+mend)
+		j.caveats = append(j.caveats, "the configuration on disk cannot be used")
 	}
 	switch {
 	case a.Profile.InForce == "":
@@ -161,12 +161,12 @@ func (j *judge) told() {
 	}
 	choosing := e.State == Waiting && j.a.Daemon.Phase == runstate.InSync
 	if choosing {
-		j.but = append(j.but, "not all reservations have their partitions yet")
+		j.caveats = append(j.caveats, "not all reservations have their partitions yet")
 	}
 	over := !choosing && j.a.Health.InSync && !j.a.running() && len(j.a.Daemon.Owed) == 0 && !j.a.hidden(partClients) &&
 		!slices.ContainsFunc(j.a.Clients, Client.down)
 	if !over {
-		j.find(e.State, e.Text, e.Cure)
+		j.addProblem(e.State, e.Text, e.Cure)
 	}
 }
 
@@ -178,13 +178,13 @@ func (j *judge) gpus() {
 	}
 	if n := a.Managed(); n < a.Expected.GPUs {
 		a.Health.InSync = false
-		j.find(Missing, a.Expected.Text(n), a.Expected.cure(n))
+		j.addProblem(Missing, a.Expected.Text(n), a.Expected.cure(n))
 	}
 	for _, g := range a.GPUs {
 		if g.Managed() && g.Pending != "" && g.Pending != g.Mode.Memory && g.Pending != g.Want.Memory {
-			j.find(Pending, fmt.Sprintf("%s was requested of %s, and comes with the next load of the driver", g.Pending, g.Address),
+			j.addProblem(Pending, fmt.Sprintf("%s was requested of %s, and comes with the next load of the driver", g.Pending, g.Address),
 				"select a profile with that memory mode, or reboot before the driver is loaded again")
-			j.but = append(j.but, g.Pending+" is pending")
+			j.caveats = append(j.caveats, g.Pending+" is pending")
 			break // a request is of a whole hive
 		}
 	}
@@ -240,9 +240,9 @@ func (j *judge) clients() {
 	for _, c := range a.Clients {
 		switch {
 		case c.down():
-			j.find(Clients, fmt.Sprintf("%s is down: it is %s", c.Unit, Words(c.Active, c.Sub, c.Result)), "systemctl status "+c.Unit+" tells why; once repaired, start it")
+			j.addProblem(Clients, fmt.Sprintf("%s is down: it is %s", c.Unit, Words(c.Active, c.Sub, c.Result)), "systemctl status "+c.Unit+" tells why; once repaired, start it")
 		case a.went(c):
-			j.find(Clients, fmt.Sprintf("%s is down: it went with %s, which was stopped", c.Unit, unitname.Apply), "systemctl start "+unitname.Apply+" "+c.Unit)
+			j.addProblem(Clients, fmt.Sprintf("%s is down: it went with %s, which was stopped", c.Unit, unitname.Apply), "systemctl start "+unitname.Apply+" "+c.Unit)
 		default:
 			continue
 		}
@@ -250,9 +250,9 @@ func (j *judge) clients() {
 	}
 	switch {
 	case n == 1:
-		j.but = append(j.but, "a client is down")
+		j.caveats = append(j.caveats, "a client is down")
 	case n > 1:
-		j.but = append(j.but, fmt.Sprintf("%d clients are down", n))
+		j.caveats = append(j.caveats, fmt.Sprintf("%d clients are down", n))
 	}
 }
 
@@ -271,7 +271,7 @@ func Words(active, sub, result string) string {
 // units judges dcm's own units, where a profile is to be kept.
 func (j *judge) units() {
 	if u, ok := j.a.unit(unitname.Reserve); ok && u.Active == "failed" {
-		j.find(Unmet, fmt.Sprintf("%s is %s: partitions may not be as they are reserved", u.Unit, Words(u.Active, u.Sub, u.Result)),
+		j.addProblem(Unmet, fmt.Sprintf("%s is %s: partitions may not be as they are reserved", u.Unit, Words(u.Active, u.Sub, u.Result)),
 			"journalctl -u "+u.Unit+" tells why; systemctl restart "+unitname.Daemon+" tries again")
 	}
 	if j.a.Profile.InForce == "" && j.a.Profile.Broken == "" {
@@ -279,14 +279,14 @@ func (j *judge) units() {
 	}
 	for _, u := range j.a.Units {
 		if slices.Contains([]string{"disabled", "masked", "masked-runtime"}, u.Enabled) {
-			j.find(Disabled, fmt.Sprintf("%s is %s: it is not started at boot", u.Unit, u.Enabled), "systemctl enable "+u.Unit)
-			j.but = append(j.but, u.Unit+" is "+u.Enabled)
+			j.addProblem(Disabled, fmt.Sprintf("%s is %s: it is not started at boot", u.Unit, u.Enabled), "systemctl enable "+u.Unit)
+			j.caveats = append(j.caveats, u.Unit+" is "+u.Enabled)
 		}
 	}
 	if u, ok := j.a.unit(unitname.Daemon); ok && (u.Active == "inactive" || u.Active == "failed") {
-		j.find(Down, fmt.Sprintf("%s is %s: nobody watches the configuration and the GPUs", u.Unit, Words(u.Active, u.Sub, u.Result)),
+		j.addProblem(Down, fmt.Sprintf("%s is %s: nobody watches the configuration and the GPUs", u.Unit, Words(u.Active, u.Sub, u.Result)),
 			"systemctl start "+u.Unit)
-		j.but = append(j.but, u.Unit+" does not run")
+		j.caveats = append(j.caveats, u.Unit+" does not run")
 	}
 }
 
@@ -316,8 +316,8 @@ func (j *judge) summary() string {
 			s += ", trying again at " + retry.Local().Format(time.TimeOnly)
 		}
 	}
-	if len(j.but) > 0 {
-		s += ", but " + strings.Join(j.but, ", ")
+	if len(j.caveats) > 0 {
+		s += ", but " + strings.Join(j.caveats, ", ")
 	}
 	return s
 }

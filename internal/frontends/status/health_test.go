@@ -68,7 +68,7 @@ func TestHealth(t *testing.T) {
 		{"drop-ins that systemd has not loaded", func(a *Account) {
 			a.confinement(Confinement{Lost: &Problem{Unordered, "systemd has not loaded dcm's drop-ins for a.service", ""}})
 		}, Unordered, true, "Profile cpx is on the GPUs", "systemd has not loaded"},
-		{"a reservation that cannot be read", func(a *Account) { a.reserve(Reserve{Open: []string{"vllm.service"}}) }, Open, true,
+		{"a reservation that cannot be read", func(a *Account) { a.reserve(ReservationState{Open: []string{"vllm.service"}}) }, Open, true,
 			"Profile cpx is on the GPUs, but a unit is not confined to its partitions", "it starts with all devices"},
 		{"one GPU otherwise", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = "", other }, NotOn, false, "Profile cpx is not on the GPUs", ""},
 		{"a run under way", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = runstate.Applying, other }, Changing, false, "Profile cpx is being put on the GPUs", ""},
@@ -126,10 +126,10 @@ func TestHealth(t *testing.T) {
 		{"broken from the start", func(a *Account) { a.Profile = Profile{Broken: "dcm.toml:1: no"} }, Broken, false, "The configuration cannot be used", "dcm.toml:1: no"},
 		{"a request that nobody wants", func(a *Account) { a.GPUs[0].Pending, a.GPUs[1].Pending = "NPS4", "NPS4" }, Pending, true,
 			"Profile cpx is on the GPUs, but NPS4 is pending", "NPS4 was requested of 0000:00:00.0"},
-		{"GPUs that may not be seen", func(a *Account) { a.GPUs, a.Hidden = nil, []Hidden{{partGPUs, "permission denied"}} }, Unseen, false,
+		{"GPUs that may not be seen", func(a *Account) { a.GPUs, a.Hidden = nil, []Unavailable{{partGPUs, "permission denied"}} }, Unseen, false,
 			"Profile cpx is selected; the GPUs cannot be seen", ""},
 		{"clients that cannot be seen now", func(a *Account) {
-			a.Hidden, a.Daemon.Error = []Hidden{{partClients, "no bus"}}, &Problem{Clients, "not back: vllm.service", ""}
+			a.Hidden, a.Daemon.Error = []Unavailable{{partClients, "no bus"}}, &Problem{Clients, "not back: vllm.service", ""}
 		}, Clients, true, "Profile cpx is on the GPUs", "not back: vllm.service"},
 		{"the worst of several", func(a *Account) { a.Units[0].Enabled, a.GPUs, a.Clients[0].Back = "disabled", a.GPUs[:7], false }, Missing, false,
 			"Profile cpx is on 7 of 8 GPUs, but", ""},
@@ -138,7 +138,7 @@ func TestHealth(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			a := eight()
 			tt.change(&a)
-			got := Judge(a)
+			got := Evaluate(a)
 			if got.Health.State != tt.state || got.Health.InSync != tt.inSync || got.Health.Code != tt.state.Code() {
 				t.Errorf("judged %+v, want %s, in sync %v", got.Health, tt.state, tt.inSync)
 			}
@@ -148,7 +148,7 @@ func TestHealth(t *testing.T) {
 			if s := problems(got); !strings.Contains(s, tt.problem) || tt.problem == "" && tt.state == Healthy && s != "" {
 				t.Errorf("problems %q, want %q", s, tt.problem)
 			}
-			if diff := cmp.Diff(got, Judge(got)); diff != "" {
+			if diff := cmp.Diff(got, Evaluate(got)); diff != "" {
 				t.Errorf("judged once more (-once +twice):\n%s", diff)
 			}
 		})
@@ -167,7 +167,7 @@ func TestAWaitingDaemonSaysWhenItTriesAgain(t *testing.T) {
 	a := eight()
 	a.Daemon.Phase, a.Daemon.Retry = runstate.Waiting, time.Date(2026, 1, 2, 15, 4, 5, 0, time.Local)
 	a.GPUs[0].Mode = Shape{Compute: "SPX"}
-	if got := Judge(a).Health.Summary; got != "Profile cpx is not on the GPUs, trying again at 15:04:05" {
+	if got := Evaluate(a).Health.Summary; got != "Profile cpx is not on the GPUs, trying again at 15:04:05" {
 		t.Errorf("summary %q", got)
 	}
 }
@@ -179,7 +179,7 @@ func TestWhatIsPendingOfAGPUWithoutADriverIsNotJudged(t *testing.T) {
 	for i := range a.GPUs {
 		a.GPUs[i].Mode, a.GPUs[i].Want, a.GPUs[i].Pending, a.GPUs[i].Why = Shape{}, Shape{}, "NPS4", "driver not bound"
 	}
-	if got := Judge(a); strings.Contains(got.Line(), "pending") || got.Health.Code != CodeCritical {
+	if got := Evaluate(a); strings.Contains(got.Line(), "pending") || got.Health.Code != CodeCritical {
 		t.Errorf("told %q, exit status %d", got.Line(), got.Health.Code)
 	}
 }

@@ -24,14 +24,14 @@ func TestOnlyASuccessIsRemembered(t *testing.T) {
 	} {
 		no := eight()
 		change(&no)
-		if err := Remember(path, Judge(no)); err != nil {
+		if err := Remember(path, Evaluate(no)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(path); err == nil {
-			t.Fatalf("remembered: %+v", Judge(no).Health)
+			t.Fatalf("remembered: %+v", Evaluate(no).Health)
 		}
 	}
-	if err := Remember(path, Judge(a)); err != nil {
+	if err := Remember(path, Evaluate(a)); err != nil {
 		t.Fatal(err)
 	}
 	known, err := ReadKnown(path)
@@ -39,7 +39,7 @@ func TestOnlyASuccessIsRemembered(t *testing.T) {
 		t.Errorf("known: %q, %v", known, err)
 	}
 	before, _ := os.Stat(path)
-	if err := Remember(path, Judge(a)); err != nil {
+	if err := Remember(path, Evaluate(a)); err != nil {
 		t.Fatal(err)
 	}
 	if after, _ := os.Stat(path); !os.SameFile(before, after) {

@@ -6,7 +6,7 @@ import (
 )
 
 // reserve takes over what is reserved, and names whose reservation cannot be read.
-func (a *Account) reserve(r Reserve) {
+func (a *Account) reserve(r ReservationState) {
 	a.Reserved, a.Guard = r.List, r.Guard
 	a.Problems = append(a.Problems, r.Wrong...)
 	a.Warnings = append(a.Warnings, r.Notes...)
@@ -28,33 +28,33 @@ func (j *judge) reserved() {
 	n, exclusive := 0, false
 	for _, r := range j.a.Reserved {
 		if r.Wants > 0 && len(r.Partitions) == 0 {
-			j.find(Unmet, fmt.Sprintf("reservation %s has no partitions: %s", r.Name, r.Reason), "reserve less, or select a profile with more partitions")
+			j.addProblem(Unmet, fmt.Sprintf("reservation %s has no partitions: %s", r.Name, r.Reason), "reserve less, or select a profile with more partitions")
 			n++
 		}
 		exclusive = exclusive || r.Exclusive && len(r.Partitions) > 0
 	}
 	switch {
 	case n == 1:
-		j.but = append(j.but, "a reservation has no partitions")
+		j.caveats = append(j.caveats, "a reservation has no partitions")
 	case n > 1:
-		j.but = append(j.but, fmt.Sprintf("%d reservations have no partitions", n))
+		j.caveats = append(j.caveats, fmt.Sprintf("%d reservations have no partitions", n))
 	}
 	if !exclusive {
 		return
 	}
 	switch {
 	case j.a.Guard.Why != "" && j.a.Guard.Unconfined:
-		j.find(Shared, "what is reserved exclusively is neither confined nor exclusive, and device lists of units have no effect here: "+j.a.Guard.Why, guardCure(j.a.Guard.Why))
-		j.but = append(j.but, "reservations are neither confined nor exclusive")
+		j.addProblem(Shared, "what is reserved exclusively is neither confined nor exclusive, and device lists of units have no effect here: "+j.a.Guard.Why, guardCure(j.a.Guard.Why))
+		j.caveats = append(j.caveats, "reservations are neither confined nor exclusive")
 		return
 	case j.a.Guard.Why != "":
-		j.find(Shared, "what is reserved exclusively is confined, and not exclusive: "+j.a.Guard.Why, guardCure(j.a.Guard.Why))
+		j.addProblem(Shared, "what is reserved exclusively is confined, and not exclusive: "+j.a.Guard.Why, guardCure(j.a.Guard.Why))
 	case len(j.a.Guard.Open) > 0:
-		j.find(Shared, "what is reserved exclusively is confined, and not exclusive: "+strings.Join(j.a.Guard.Open, ", "), "end these processes, or have them close the device")
+		j.addProblem(Shared, "what is reserved exclusively is confined, and not exclusive: "+strings.Join(j.a.Guard.Open, ", "), "end these processes, or have them close the device")
 	default:
 		return
 	}
-	j.but = append(j.but, "reservations are confined, not exclusive")
+	j.caveats = append(j.caveats, "reservations are confined, not exclusive")
 }
 
 // guardCure is what to do about a guard that does not guard.

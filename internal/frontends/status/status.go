@@ -11,28 +11,28 @@ const Version = 1
 
 // Account is what is so at one moment.
 type Account struct {
-	Version    int              `json:"version"`
-	Taken      time.Time        `json:"taken"`
-	Host       Host             `json:"host"`
-	DCM        string           `json:"dcm"` // its version
-	Profile    Profile          `json:"profile"`
-	Health     Health           `json:"health"`
-	Daemon     Daemon           `json:"daemon"`
-	GPUs       List[GPU]        `json:"gpus"`
-	Expected   Expected         `json:"expected"`
-	Parts      List[Part]       `json:"partitions"`
-	Reserved   List[Reserved]   `json:"reservations"`
-	Guard      Guard            `json:"guard"`
-	Unconfined List[Unconfined] `json:"unconfined"`
-	Clients    List[Client]     `json:"clients"`
-	Holders    List[Holder]     `json:"holders"`
-	Queue      List[Queued]     `json:"queue"`
-	Units      List[Unit]       `json:"units"`
-	LastRun    *runstate.Run    `json:"last_run,omitempty"`
-	Restart    runstate.Restart `json:"last_restart,omitzero"`
-	Problems   List[Problem]    `json:"problems"`
-	Warnings   List[string]     `json:"warnings"`
-	Hidden     List[Hidden]     `json:"hidden"`
+	Version    int               `json:"version"`
+	Taken      time.Time         `json:"taken"`
+	Host       Host              `json:"host"`
+	DCM        string            `json:"dcm"` // its version
+	Profile    Profile           `json:"profile"`
+	Health     Health            `json:"health"`
+	Daemon     Daemon            `json:"daemon"`
+	GPUs       List[GPU]         `json:"gpus"`
+	Expected   Expected          `json:"expected"`
+	Parts      List[Part]        `json:"partitions"`
+	Reserved   List[Reserved]    `json:"reservations"`
+	Guard      Guard             `json:"guard"`
+	Unconfined List[Unconfined]  `json:"unconfined"`
+	Clients    List[Client]      `json:"clients"`
+	Holders    List[Holder]      `json:"holders"`
+	Queue      List[Queued]      `json:"queue"`
+	Units      List[Unit]        `json:"units"`
+	LastRun    *runstate.Run     `json:"last_run,omitempty"`
+	Restart    runstate.Restart  `json:"last_restart,omitzero"`
+	Problems   List[Problem]     `json:"problems"`
+	Warnings   List[string]      `json:"warnings"`
+	Hidden     List[Unavailable] `json:"hidden"`
 }
 
 // Host is the machine.
@@ -77,7 +77,7 @@ type GPU struct {
 	Skipped    bool         `json:"skipped"` // the profile leaves it as it is
 	Pending    string       `json:"pending"` // a memory mode that was requested, and comes with the next load of the driver
 	Offers     Offers       `json:"offers"`
-	Slots      *Slots       `json:"slots,omitempty"` // of a GPU that is divided into slices
+	Slots      *Placements  `json:"slots,omitempty"` // of a GPU that is divided into slices
 	ReadOnly   bool         `json:"read_only"`
 	Partitions int          `json:"partitions"`
 	Nodes      List[string] `json:"render_nodes"`
@@ -106,9 +106,9 @@ type Offers struct {
 	Memory  List[string] `json:"memory"`
 }
 
-// Slots is what it takes to plan the slices of a GPU. It may be kept from who plans, and
+// Placements is what it takes to plan the slices of a GPU. It may be kept from who plans, and
 // not from the daemon.
-type Slots struct {
+type Placements struct {
 	Laid       string          `json:"laid"`        // the slices and the memory slots that they begin at, "3g.40gb@0 1g.10gb@4"; "off", "empty"
 	Pending    bool            `json:"pending"`     // it is turned on or off, against that, with the GPU's next reset
 	Resets     bool            `json:"resets"`      // to turn it on or off resets the GPU
@@ -237,8 +237,8 @@ type Problem struct {
 	Cure  string `json:"cure"`
 }
 
-// Hidden is a part that could not be looked at from where the account was taken.
-type Hidden struct {
+// Unavailable is a part that could not be looked at from where the account was taken.
+type Unavailable struct {
 	Part string `json:"part"` // the key in this form, "holders"
 	Why  string `json:"why"`
 }

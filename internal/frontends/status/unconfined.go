@@ -45,12 +45,12 @@ func (a Account) ConfinementKnown() bool { return !a.hidden(partConfined) }
 // unconfined judges the units that hold partitions, or are to.
 func (j *judge) unconfined() {
 	for _, u := range j.a.Unconfined {
-		j.find(Open, u.Text(), u.Cure)
+		j.addProblem(Open, u.Text(), u.Cure)
 	}
 	switch n := len(j.a.Unconfined); {
 	case n == 1:
-		j.but = append(j.but, "a unit is not confined to its partitions")
+		j.caveats = append(j.caveats, "a unit is not confined to its partitions")
 	case n > 1:
-		j.but = append(j.but, fmt.Sprintf("%d units are not confined to their partitions", n))
+		j.caveats = append(j.caveats, fmt.Sprintf("%d units are not confined to their partitions", n))
 	}
 }

@@ -5,10 +5,10 @@ import "time"
 // Usage is how much of the partitions is in use at one moment, and by whom. It is no
 // part of an account: looking at it makes drivers work, and is for those who ask.
 type Usage struct {
-	Version int           `json:"version"`
-	Taken   time.Time     `json:"taken"`
-	Parts   List[PartUse] `json:"partitions"`
-	Hidden  List[Hidden]  `json:"hidden"`
+	Version int               `json:"version"`
+	Taken   time.Time         `json:"taken"`
+	Parts   List[PartUse]     `json:"partitions"`
+	Hidden  List[Unavailable] `json:"hidden"`
 }
 
 // PartUse is how much of one partition is in use.
@@ -54,7 +54,7 @@ const (
 // Hide tells that a part could not be looked at, or not all of it.
 func (u *Usage) Hide(part string, err error) {
 	if err != nil {
-		u.Hidden = append(u.Hidden, Hidden{part, err.Error()})
+		u.Hidden = append(u.Hidden, Unavailable{part, err.Error()})
 	}
 }
 

@@ -83,7 +83,7 @@ func meaning(err error) fault {
 // Transient reports whether trying again may help. Of several errors joined
 // each has to be such.
 func Transient(err error) bool {
-	return gpu.Passing(err, func(err error, last bool) (passing, known bool) {
+	return gpu.IsTransient(err, func(err error, last bool) (passing, known bool) {
 		if mode, ok := err.(*ModeError); ok {
 			return mode.passing(), true
 		}

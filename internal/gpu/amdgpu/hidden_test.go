@@ -24,8 +24,8 @@ func TestHiddenNodesWithholdTheGPUs(t *testing.T) {
 	}
 	b.node.describeAll(functions, nil, unix.EPERM)
 	for _, f := range functions {
-		if !f.Withheld || !errors.Is(f.Err, gpu.ErrWithheld) || f.Compute != "SPX" {
-			t.Errorf("%s: withheld %t, error %v, mode %s", f.Address, f.Withheld, f.Err, f.Compute)
+		if !f.AccessDenied || !errors.Is(f.Err, gpu.ErrWithheld) || f.Compute != "SPX" {
+			t.Errorf("%s: withheld %t, error %v, mode %s", f.Address, f.AccessDenied, f.Err, f.Compute)
 		}
 	}
 }

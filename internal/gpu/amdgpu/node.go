@@ -47,7 +47,7 @@ func Look(total, each time.Duration) Option {
 // Traits is what is always so of the driver.
 func (n *Node) Traits() gpu.Traits {
 	return gpu.Traits{Vendor: partition.AMD, Driver: driver, Log: []string{"amdgpu", "kfd", "amd_xcp"},
-		Minors: 8, Further: "amdgpu_xcp"} // amdgpu_xcp.h: MAX_XCP
+		Minors: 8, PartitionPrefix: "amdgpu_xcp"} // amdgpu_xcp.h: MAX_XCP
 }
 
 // Open returns the node under the roots. It touches nothing.

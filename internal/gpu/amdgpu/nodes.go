@@ -31,7 +31,7 @@ func (n *Node) deviceNodes() (*openfiles.Nodes, error) {
 			continue
 		}
 		ours := func() (bool, error) { return n.drivesCard(name) }
-		if err := nodes.AddIf("dri/"+name, n.sys("class/drm", name, "dev"), weightDRM, ours); err != nil {
+		if err := nodes.AddConditional("dri/"+name, n.sys("class/drm", name, "dev"), weightDRM, ours); err != nil {
 			return nil, err
 		}
 	}

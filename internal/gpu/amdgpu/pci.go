@@ -38,13 +38,13 @@ func (n *Node) describeAll(functions []*gpu.Function, nodes []kfdNode, hidden er
 		}
 		switch {
 		case f.Err == nil && f.Why == "" && hidden != nil:
-			f.Withheld, f.Err = true, fmt.Errorf("%w: %w", gpu.ErrWithheld, hidden)
+			f.AccessDenied, f.Err = true, fmt.Errorf("%w: %w", gpu.ErrWithheld, hidden)
 		case f.Err != nil:
 			f.Compute = ""
 		case f.Why == "":
 			// A switch is refused while a process is attached to the KFD, on older
 			// kernels to any GPU of it.
-			f.Closed = append([]string{"/dev/kfd"}, f.RenderNodes...)
+			f.ExclusiveNodes = append([]string{"/dev/kfd"}, f.RenderNodes...)
 		}
 	})
 }

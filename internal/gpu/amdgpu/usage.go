@@ -25,18 +25,18 @@ func (n *Node) tally(s *openfiles.Scan, u *gpu.Usage) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	u.Lost = nil
+	u.Orphans = nil
 	var closed []int
 	for _, pid := range compute {
 		switch {
 		case pid == os.Getpid():
 		case s.Seen(pid):
-			s.Also(pid, kfd)
+			s.Attribute(pid, kfd)
 			if s.Only(pid, kfd) {
 				closed = append(closed, pid)
 			}
 		default:
-			u.Lost = append(u.Lost, pid)
+			u.Orphans = append(u.Orphans, pid)
 		}
 	}
 	if err := n.attached(s, closed); err != nil {
@@ -85,7 +85,7 @@ func (n *Node) attached(s *openfiles.Scan, pids []int) error {
 			continue
 		}
 		for _, process := range memory[id] {
-			s.Also(process.PID, gpu.RenderNode(int(node.minor)))
+			s.Attribute(process.PID, gpu.RenderNode(int(node.minor)))
 		}
 	}
 	return nil

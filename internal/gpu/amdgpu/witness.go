@@ -15,7 +15,7 @@ var errUnused = errors.New(`not used: it would be with [gpu] backend = "auto"`)
 
 // Witness has AMD's library say which modes the GPUs have. Modes are set and read
 // back through sysfs, and the library goes its own way to the driver.
-func (n *Node) Witness(ctx context.Context, devices []*gpu.Device) (who string, seen []gpu.Sighting, err error) {
+func (n *Node) Witness(ctx context.Context, devices []*gpu.Device) (who string, seen []gpu.Observation, err error) {
 	const library = "libamd_smi"
 	if n.smi == nil {
 		return library, nil, errUnused
@@ -31,7 +31,7 @@ func (n *Node) Witness(ctx context.Context, devices []*gpu.Device) (who string, 
 			continue
 		}
 		mode := partition.Mode{Compute: partition.Compute(g.Compute), Memory: partition.Memory(g.Memory)}
-		seen = append(seen, gpu.Sighting{GPU: g.Address, Shape: partition.Shape{Mode: mode}, Parts: -1})
+		seen = append(seen, gpu.Observation{GPU: g.Address, Shape: partition.Shape{Mode: mode}, Parts: -1})
 	}
 	return found.Library.String(), seen, errors.Join(errs...)
 }

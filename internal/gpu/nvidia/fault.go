@@ -91,7 +91,7 @@ func (n *Node) Explain(err error) (cure string, transient bool) {
 	if e, ok := errors.AsType[*Error](err); ok {
 		cure = e.Cure + meanings()[e.Kind].cure
 	}
-	transient = gpu.Passing(err, func(err error, last bool) (passing, known bool) {
+	transient = gpu.IsTransient(err, func(err error, last bool) (passing, known bool) {
 		if e, ok := err.(*Error); ok {
 			return e.passing(), true
 		}

@@ -80,7 +80,7 @@ func (n *Node) describe(functions []*gpu.Function) {
 func (n *Node) failed(f *gpu.Function, err error) {
 	var e *Error
 	if errors.As(err, &e) && !e.passing() {
-		f.Why, f.Withheld = e.Error(), e.withheld()
+		f.Why, f.AccessDenied = e.Error(), e.withheld()
 		return
 	}
 	f.Err = err
@@ -112,7 +112,7 @@ func (n *Node) known(f *gpu.Function, reply nvml.Reply, g nvml.GPU, minors map[s
 	if f.Resets {
 		f.ModeBarred = n.modeBarred(f.Address, g)
 	}
-	f.Closed, f.Parts = n.nodes(f, g, minors), parts(g, minors)
+	f.ExclusiveNodes, f.Parts = n.nodes(f, g, minors), parts(g, minors)
 }
 
 // source names the library.

@@ -75,14 +75,14 @@ func (n *Node) cluttered(a partition.Address) bool {
 func (n *Node) request(s partition.Step) (nvml.Request, partition.MIG, error) {
 	r := nvml.Request{GPU: s.GPU}
 	switch s.Kind {
-	case partition.ClearMIG:
+	case partition.DestroyInstances:
 		r.Do = nvml.Clear
 		return r, partition.MIG{}, nil
-	case partition.SwitchMIG:
+	case partition.SetMIGMode:
 		on := s.On()
 		r.Do, r.On = nvml.Mode, &on
 		return r, partition.MIG{Off: !on}, nil
-	case partition.FillMIG:
+	case partition.CreateInstances:
 		if s.MIG != nil {
 			r.Do, r.Instances = nvml.Fill, s.MIG.Instances
 			return r, *s.MIG, nil

@@ -38,7 +38,7 @@ func TestMIGDevicesArePartitionsWithNodesOfTheirOwn(t *testing.T) {
 		t.Errorf("the profiles are %s to %s", parts[0].Profile, parts[3].Profile)
 	}
 	for node := range own {
-		if !strings.Contains(strings.Join(devices[1].Closed, " "), node) {
+		if !strings.Contains(strings.Join(devices[1].ExclusiveNodes, " "), node) {
 			t.Errorf("%s may be open while the GPU is changed", node)
 		}
 	}

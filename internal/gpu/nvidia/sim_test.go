@@ -172,7 +172,7 @@ func TestAHolderIsNamedAndKeepsItsGPUAlone(t *testing.T) {
 	}
 	devices := b.gpus()
 	for i, want := range []int{0, 1} {
-		if got := gpu.InWay(partition.Steps{{Kind: partition.ClearMIG, GPU: devices[i].Address}}, devices, u.Holders); len(got) != want {
+		if got := gpu.InWay(partition.Steps{{Kind: partition.DestroyInstances, GPU: devices[i].Address}}, devices, u.Holders); len(got) != want {
 			t.Errorf("in the way of GPU %d: %+v", i, got)
 		}
 	}
@@ -205,8 +205,8 @@ func TestWhatGoesWrongIsToldWithItsCure(t *testing.T) {
 			b := newBench(t, "h100-8")
 			test.given(b)
 			err := b.make(map[string]int{"1g.10gb": 7}, 0)
-			if err == nil || !strings.Contains(err.Error(), test.text) || !strings.Contains(gpu.Cure(err), test.cure) || gpu.Transient(err) != test.transient || gpu.Reboots(err) != test.reboots {
-				t.Errorf("error %v\ncure %q, transient %t, reboots %t", err, gpu.Cure(err), gpu.Transient(err), gpu.Reboots(err))
+			if err == nil || !strings.Contains(err.Error(), test.text) || !strings.Contains(gpu.Cure(err), test.cure) || gpu.Transient(err) != test.transient || gpu.NeedsReboot(err) != test.reboots {
+				t.Errorf("error %v\ncure %q, transient %t, reboots %t", err, gpu.Cure(err), gpu.Transient(err), gpu.NeedsReboot(err))
 			}
 		})
 	}
@@ -333,21 +333,21 @@ func TestAGPUThatIsKeptFromUsIsToldFromOneThatHasNoMIG(t *testing.T) {
 		b.vendor.args = []string{"--sys", b.Sys, "--dev", dev}
 		b.turn(how, "nodes "+dev+" 509")
 		for i, d := range b.gpus() {
-			if d.Withheld != (i == 3) || (d.Why != "") != (i == 3) {
-				t.Errorf("%s: GPU %d is withheld %t, %q", how, i, d.Withheld, d.Why)
+			if d.AccessDenied != (i == 3) || (d.Why != "") != (i == 3) {
+				t.Errorf("%s: GPU %d is withheld %t, %q", how, i, d.AccessDenied, d.Why)
 			}
 		}
 	}
 	b := newBench(t, "h100-8")
 	b.change(func(s *standin.State) { s.GPUs[3].Lost = true })
-	if d := b.gpus()[3]; d.Withheld {
+	if d := b.gpus()[3]; d.AccessDenied {
 		t.Errorf("a lost one is withheld: %q", d.Why)
 	}
 	b = newBench(t, "h100-8")
 	b.turn(fmt.Sprintf("fail nvmlDeviceGetHandleByPciBusId_v2 %d 0 0 %s", nvml.StatusNotFound, b.gpus()[3].Address))
 	for i, d := range b.gpus() {
-		if d.Withheld || (d.Why != "") != (i == 3) {
-			t.Errorf("one that the driver did not bring up: GPU %d is withheld %t, %q", i, d.Withheld, d.Why)
+		if d.AccessDenied || (d.Why != "") != (i == 3) {
+			t.Errorf("one that the driver did not bring up: GPU %d is withheld %t, %q", i, d.AccessDenied, d.Why)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (n *Node) witness(s *openfiles.Scan) {
 	for _, g := range last.GPUs {
 		for _, p := range g.Processes {
 			if g.Minor != nil && p.PID != os.Getpid() && s.Seen(p.PID) {
-				s.Also(p.PID, fmt.Sprintf("/dev/nvidia%d", *g.Minor))
+				s.Attribute(p.PID, fmt.Sprintf("/dev/nvidia%d", *g.Minor))
 			}
 		}
 	}

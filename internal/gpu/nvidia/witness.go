@@ -12,7 +12,7 @@ import (
 
 // Witness has the kernel's driver say how many MIG devices the GPUs have, by what it
 // shows below /proc. Geometries are made and read back through the library.
-func (n *Node) Witness(_ context.Context, devices []*gpu.Device) (who string, seen []gpu.Sighting, err error) {
+func (n *Node) Witness(_ context.Context, devices []*gpu.Device) (who string, seen []gpu.Observation, err error) {
 	who = n.proc("capabilities")
 	reply := n.last.Load()
 	if reply == nil {
@@ -31,7 +31,7 @@ func (n *Node) Witness(_ context.Context, devices []*gpu.Device) (who string, se
 				found, _ := filepath.Glob(n.proc("capabilities", fmt.Sprintf("gpu%d/mig/gi*/ci*", *g.Minor))) // the pattern is in order
 				parts = len(found)
 			}
-			seen = append(seen, gpu.Sighting{GPU: d.Address, Parts: parts})
+			seen = append(seen, gpu.Observation{GPU: d.Address, Parts: parts})
 		}
 	}
 	return who, seen, nil

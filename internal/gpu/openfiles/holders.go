@@ -53,8 +53,8 @@ func command(dir string) string {
 }
 
 // Unlooked are those that could not be looked at, by pid.
-func (s *Scan) Unlooked() []gpu.Unlooked {
-	var out []gpu.Unlooked
+func (s *Scan) Unlooked() []gpu.Uninspected {
+	var out []gpu.Uninspected
 	for pid, reason := range s.unlooked {
 		dir := s.dir(pid, "")
 		var st, files unix.Stat_t
@@ -62,9 +62,9 @@ func (s *Scan) Unlooked() []gpu.Unlooked {
 			continue // it has ended
 		}
 		_ = unix.Stat(s.dir(pid, "fd"), &files)
-		out = append(out, gpu.Unlooked{PID: pid, Command: command(dir), UID: int(st.Uid), Files: int(files.Size), Why: reason, Late: reason != notAllowed})
+		out = append(out, gpu.Uninspected{PID: pid, Command: command(dir), UID: int(st.Uid), Files: int(files.Size), Why: reason, Late: reason != notAllowed})
 	}
-	sorting.By(out, func(a, b gpu.Unlooked) int { return a.PID - b.PID })
+	sorting.By(out, func(a, b gpu.Uninspected) int { return a.PID - b.PID })
 	return out
 }
 

@@ -14,7 +14,7 @@ import (
 // file it was made of is long closed. /proc/PID/maps names device and inode of the
 // node itself. A node made elsewhere, as for a container, is another inode, and is known
 // by its number alone.
-func (p *prober) mappings() {
+func (p *scanWorker) mappings() {
 	f, err := os.Open(p.dir(p.pid, "maps"))
 	if err != nil {
 		return
@@ -40,7 +40,7 @@ func (p *prober) mappings() {
 // for certain, and is for those with CAP_CHECKPOINT_RESTORE alone, which no unit of dcm's
 // has; what has its name and inode in the process's own root, or in this one, for all that
 // may trace the process. One whose node was removed since is left to the driver's count.
-func (p *prober) mapped(m mapping) *node {
+func (p *scanWorker) mapped(m mapping) *node {
 	var st unix.Stat_t
 	if unix.Stat(p.dir(p.pid, "map_files/"+m.area), &st) != nil && !m.is(p.dir(p.pid, "root"+m.path), &st) && !m.is(m.path, &st) {
 		return nil

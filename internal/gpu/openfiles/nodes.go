@@ -91,12 +91,12 @@ func identifyStatx(st *unix.Statx_t) identity {
 // this process (PrivateDevices=), the device number that sysfs has for it in a file.
 // weight is what each open file of it adds to the use count of its driver.
 func (n *Nodes) Add(name, number string, weight int) error {
-	return n.AddIf(name, number, weight, nil)
+	return n.AddConditional(name, number, weight, nil)
 }
 
-// AddIf is Add of a node that may be another's. That is asked when somebody is found to
+// AddConditional is Add of a node that may be another's. That is asked when somebody is found to
 // have it open, and no more than once: of most nodes nobody has to know.
-func (n *Nodes) AddIf(name, number string, weight int, ours func() (bool, error)) error {
+func (n *Nodes) AddConditional(name, number string, weight int, ours func() (bool, error)) error {
 	known := &node{name: "/dev/" + name, weight: weight, ours: ours}
 	var st unix.Stat_t
 	path := n.dev + "/" + name

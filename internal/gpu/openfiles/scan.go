@@ -83,8 +83,8 @@ func (s *Scan) All(ctx context.Context) error {
 		for _, pid := range fresh {
 			s.seen[pid] = true
 		}
-		many := s.these(ctx, fresh, few)
-		s.these(ctx, s.order(many), everything)
+		many := s.scan(ctx, fresh, few)
+		s.scan(ctx, s.order(many), everything)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (s *Scan) Mapped(ctx context.Context) {
 		}
 	}
 	s.found = make(map[int][]use)
-	s.these(ctx, s.order(pids), everything)
+	s.scan(ctx, s.order(pids), everything)
 }
 
 // Seen tells whether the process was looked at.
@@ -141,8 +141,8 @@ func (s *Scan) Only(pid int, name string) bool {
 	return !slices.ContainsFunc(s.found[pid], func(u use) bool { return u.device != name })
 }
 
-// Also adds what somebody else knows: that a process uses a node.
-func (s *Scan) Also(pid int, name string) {
+// Attribute adds what somebody else knows: that a process uses a node.
+func (s *Scan) Attribute(pid int, name string) {
 	if !slices.ContainsFunc(s.found[pid], func(u use) bool { return u.device == name }) {
 		s.found[pid] = append(s.found[pid], use{pid, -1, name, 0})
 	}

@@ -38,7 +38,7 @@ func tree(t *testing.T) (proc string, nodes *Nodes) {
 // one looks at one process.
 func one(t *testing.T, s *Scan, pid int) look {
 	t.Helper()
-	return (&prober{Scan: s, ctx: t.Context(), buf: make([]byte, everything)}).process(pid)
+	return (&scanWorker{Scan: s, ctx: t.Context(), buf: make([]byte, everything)}).process(pid)
 }
 
 func must(t *testing.T, err error) {
@@ -52,8 +52,8 @@ func TestAScanFindsWhoHasANodeOpen(t *testing.T) {
 	proc, nodes := tree(t)
 	s := New(proc, nodes, time.Minute)
 	must(t, s.All(t.Context()))
-	s.Also(91, "/dev/x") // known already
-	s.Also(91, "/dev/y")
+	s.Attribute(91, "/dev/x") // known already
+	s.Attribute(91, "/dev/y")
 	if got := fmt.Sprint(s.Holders()); got != "[{90 p90  [/dev/x] [] } {91 p91  [/dev/x /dev/y] [] }]" {
 		t.Errorf("holders %s", got)
 	}

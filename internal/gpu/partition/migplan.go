@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// On tells whether a step of kind [SwitchMIG] turns MIG on.
+// On tells whether a step of kind [SetMIGMode] turns MIG on.
 func (s Step) On() bool { return s.To != migOff }
 
 func (s Step) migText() string {
 	switch s.Kind {
-	case ClearMIG:
+	case DestroyInstances:
 		return fmt.Sprintf("take the MIG instances of %s away (now %s)", s.GPU, s.From)
-	case SwitchMIG:
+	case SetMIGMode:
 		text := fmt.Sprintf("turn %s for %s", s.mode(), s.GPU)
 		if s.Reset {
 			text += ", which resets it"
@@ -25,9 +25,9 @@ func (s Step) migText() string {
 
 func (s Step) migDone(back string) string {
 	switch s.Kind {
-	case ClearMIG:
+	case DestroyInstances:
 		return fmt.Sprintf("took the MIG instances of %s away (%s)", s.GPU, s.From)
-	case SwitchMIG:
+	case SetMIGMode:
 		return fmt.Sprintf("turned %s for %s%s", s.mode(), s.GPU, back)
 	}
 	return fmt.Sprintf("divided %s%s into %s", s.GPU, back, s.made())
@@ -58,14 +58,14 @@ func migSteps(want Layout, gpus []GPU, fits packed) Steps {
 		}
 		other := !g.MIG.Same(*w)
 		if other && len(g.MIG.Instances) > 0 {
-			clear = append(clear, Step{Kind: ClearMIG, GPU: g.Address, From: g.MIG.String(), To: migEmpty})
+			clear = append(clear, Step{Kind: DestroyInstances, GPU: g.Address, From: g.MIG.String(), To: migEmpty})
 		}
 		if g.switches(*w) || g.MIGPending && !want.Skipped[g.Address] && g.Barred == "" && g.ModeBarred == "" {
-			mode = append(mode, Step{Kind: SwitchMIG, GPU: g.Address, From: onOff(g.MIG.Off), To: onOff(w.Off), Reset: g.Resets})
+			mode = append(mode, Step{Kind: SetMIGMode, GPU: g.Address, From: onOff(g.MIG.Off), To: onOff(w.Off), Reset: g.Resets})
 		}
 		if other && len(w.Instances) > 0 {
 			made, _ := fits.pack(g, w) // judged
-			fill = append(fill, Step{Kind: FillMIG, GPU: g.Address, From: migEmpty, To: made.String(), MIG: &made})
+			fill = append(fill, Step{Kind: CreateInstances, GPU: g.Address, From: migEmpty, To: made.String(), MIG: &made})
 		}
 	}
 	return append(append(clear, mode...), fill...)

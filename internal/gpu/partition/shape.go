@@ -46,11 +46,11 @@ func (s Shape) After(step Step) Shape {
 	switch step.Kind {
 	case SwitchCompute:
 		s.Compute = Compute(step.To)
-	case ClearMIG:
+	case DestroyInstances:
 		s.MIG = &MIG{}
-	case SwitchMIG:
+	case SetMIGMode:
 		s.MIG = &MIG{Off: !step.On()}
-	case FillMIG:
+	case CreateInstances:
 		s.MIG = step.MIG
 	}
 	return s

@@ -14,14 +14,14 @@ const (
 	ReloadDriver  Kind = "reload"  // unload and load the driver: every GPU of the node
 	SwitchCompute Kind = "compute" // switch one GPU's compute mode
 
-	ClearMIG  Kind = "mig-clear" // take all instances of one GPU away
-	SwitchMIG Kind = "mig-mode"  // turn MIG on or off for one GPU
-	FillMIG   Kind = "mig-fill"  // make one GPU's instances
+	DestroyInstances Kind = "mig-clear" // take all instances of one GPU away
+	SetMIGMode       Kind = "mig-mode"  // turn MIG on or off for one GPU
+	CreateInstances  Kind = "mig-fill"  // make one GPU's instances
 )
 
 // kinds lists them in that order.
 func kinds() []Kind {
-	return []Kind{RequestMemory, ReloadDriver, SwitchCompute, ClearMIG, SwitchMIG, FillMIG}
+	return []Kind{RequestMemory, ReloadDriver, SwitchCompute, DestroyInstances, SetMIGMode, CreateInstances}
 }
 
 // Vendor tells whose GPUs have steps of the kind.
@@ -32,7 +32,7 @@ func (k Kind) Vendor() Vendor {
 	return AMD
 }
 
-func (k Kind) mig() bool { return k == ClearMIG || k == SwitchMIG || k == FillMIG }
+func (k Kind) mig() bool { return k == DestroyInstances || k == SetMIGMode || k == CreateInstances }
 
 // Reloads reports whether a step of the kind takes the vendor's driver away, and so
 // touches every GPU of its node.
@@ -93,7 +93,7 @@ func (s Step) Done(back bool) string {
 		return fmt.Sprintf("requested %s instead of %s for %s through %s", s.To, s.From, gpus, s.GPU)
 	case ReloadDriver:
 		return "reloaded the driver"
-	case ClearMIG, SwitchMIG, FillMIG:
+	case DestroyInstances, SetMIGMode, CreateInstances:
 		return s.migDone(again)
 	}
 	return fmt.Sprintf("switched %s%s from %s to %s", s.GPU, again, s.From, s.To)

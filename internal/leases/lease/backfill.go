@@ -25,15 +25,15 @@ type Term struct {
 // candidate is a request that can start now.
 type candidate struct {
 	*pending
-	facts  Facts // without the lease that it exchanges
+	facts  Snapshot // without the lease that it exchanges
 	choice placement.Choice
 	before string // that lease
 }
 
 // schedule is the queue at one moment. It decides what may start.
 type schedule struct {
-	keeper *Keeper
-	facts  Facts
+	keeper *Allocator
+	facts  Snapshot
 	now    time.Time
 	terms  func() map[string]Term // of the leases there are
 	ahead  []*pending             // that wait for partitions, and came earlier
@@ -45,7 +45,7 @@ type schedule struct {
 
 // judge returns the first request of the queue that may start now, nil for none. It notes
 // of the others why they wait, and refuses those that are impossible.
-func (k *Keeper) judge(ctx context.Context, f Facts, r round) *candidate {
+func (k *Allocator) judge(ctx context.Context, f Snapshot, r round) *candidate {
 	s := schedule{keeper: k, facts: f, now: time.Now(), held: make(map[string]bool), starts: make(map[*pending]time.Time), terms: k.terms(ctx, f), regroups: r.regroups}
 	for _, p := range r.queue {
 		c, err := s.judge(p)
@@ -69,10 +69,10 @@ func (s *schedule) judge(p *pending) (*candidate, error) {
 	}
 	for _, b := range k.bounds(p.Caller) {
 		if s.held[b.key] {
-			return nil, &ShortError{Err: fmt.Errorf("an earlier request waits for %s", b.name)}
+			return nil, &InsufficientError{Err: fmt.Errorf("an earlier request waits for %s", b.name)}
 		}
 	}
-	f := at.without(s.facts)
+	f := at.excludeOwn(s.facts)
 	choice, err := k.choose(f, p.Caller, p.Request)
 	if limit, over := errors.AsType[*LimitError](err); over {
 		s.held[limit.key] = true
@@ -81,9 +81,9 @@ func (s *schedule) judge(p *pending) (*candidate, error) {
 	switch {
 	case err != nil:
 	case p.Wait && s.regroups:
-		err = &ShortError{Err: errors.New("earlier requests may come back after the restart of dcm")}
+		err = &InsufficientError{Err: errors.New("earlier requests may come back after the restart of dcm")}
 	case slices.ContainsFunc(s.ahead, func(earlier *pending) bool { return s.delays(earlier, p, choice) }):
-		err = &ShortError{Err: errors.New("an earlier request in the queue would start later")}
+		err = &InsufficientError{Err: errors.New("an earlier request in the queue would start later")}
 	}
 	if err != nil {
 		if p.Wait {
@@ -116,7 +116,7 @@ func (s *schedule) delays(earlier, p *pending, c placement.Choice) bool {
 	then := s.at(start)
 	then.Tenants = append(slices.Clone(then.Tenants), tenant(p, c, then))
 	_, err := s.keeper.choose(then, earlier.Caller, earlier.Request)
-	_, short := errors.AsType[*ShortError](err)
+	_, short := errors.AsType[*InsufficientError](err)
 	return short
 }
 
@@ -140,7 +140,7 @@ func (s *schedule) earliest(p *pending) time.Time {
 	slices.SortFunc(times, time.Time.Compare)
 	i := sort.Search(len(times), func(i int) bool {
 		_, err := s.keeper.choose(s.at(times[i]), p.Caller, p.Request)
-		_, short := errors.AsType[*ShortError](err)
+		_, short := errors.AsType[*InsufficientError](err)
 		return !short
 	})
 	if i == len(times) {
@@ -150,7 +150,7 @@ func (s *schedule) earliest(p *pending) time.Time {
 }
 
 // at returns the facts with the leases ended whose limit is over by then.
-func (s *schedule) at(then time.Time) Facts {
+func (s *schedule) at(then time.Time) Snapshot {
 	over := make(map[string]bool)
 	for unit, t := range s.terms() {
 		over[unit] = t.Limit > 0 && !t.Began.Add(t.Limit).After(then)
@@ -159,8 +159,8 @@ func (s *schedule) at(then time.Time) Facts {
 }
 
 // after returns the facts as they are when some units have ended.
-func (f Facts) after(ended func(unit string) bool) Facts {
-	f.Tenants = slices.DeleteFunc(slices.Clone(f.Tenants), func(t Tenant) bool { return ended(t.Unit) })
+func (f Snapshot) after(ended func(unit string) bool) Snapshot {
+	f.Tenants = slices.DeleteFunc(slices.Clone(f.Tenants), func(t UnitDevices) bool { return ended(t.Unit) })
 	open := make(map[string][]string)
 	for part, users := range f.Open {
 		open[part] = slices.DeleteFunc(slices.Clone(users), ended)
@@ -170,8 +170,8 @@ func (f Facts) after(ended func(unit string) bool) Facts {
 }
 
 // tenant is the unit that a request would become.
-func tenant(p *pending, c placement.Choice, f Facts) Tenant {
-	t := Tenant{Unit: name(p.UID, p.Request, f).String(), Active: true}
+func tenant(p *pending, c placement.Choice, f Snapshot) UnitDevices {
+	t := UnitDevices{Unit: name(p.UID, p.Request, f).String(), Active: true}
 	for _, part := range f.Parts {
 		if slices.ContainsFunc(c.Partitions, func(o placement.Partition) bool { return o.Name == part.Name }) {
 			t.Allowed = append(t.Allowed, part.Nodes...)
@@ -181,7 +181,7 @@ func tenant(p *pending, c placement.Choice, f Facts) Tenant {
 }
 
 // terms returns a function that asks for the terms of all leases, once.
-func (k *Keeper) terms(ctx context.Context, f Facts) func() map[string]Term {
+func (k *Allocator) terms(ctx context.Context, f Snapshot) func() map[string]Term {
 	var known map[string]Term
 	return func() map[string]Term {
 		if known != nil {
@@ -206,7 +206,7 @@ func Passes(err error) bool {
 	if _, impossible := errors.AsType[*ImpossibleError](err); impossible {
 		return false
 	}
-	_, short := errors.AsType[*ShortError](err)
+	_, short := errors.AsType[*InsufficientError](err)
 	_, limit := errors.AsType[*LimitError](err)
 	return short || limit || errors.Is(err, ErrChanging) || errors.Is(err, ErrNotMoved)
 }

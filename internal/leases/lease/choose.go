@@ -10,14 +10,14 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// ShortError is a refusal for want of partitions, which others have or wait for. It names
+// InsufficientError is a refusal for want of partitions, which others have or wait for. It names
 // who has them.
-type ShortError struct {
+type InsufficientError struct {
 	Err   error
 	Whose []string
 }
 
-func (e *ShortError) Error() string {
+func (e *InsufficientError) Error() string {
 	if len(e.Whose) == 0 {
 		return e.Err.Error()
 	}
@@ -29,10 +29,10 @@ func (e *ShortError) Error() string {
 	return fmt.Sprintf("%s; the others have %s%s", e.Err, strings.Join(list, ", "), more)
 }
 
-func (e *ShortError) Unwrap() error { return e.Err }
+func (e *InsufficientError) Unwrap() error { return e.Err }
 
-func (k *Keeper) choose(f Facts, caller Caller, r Request) (placement.Choice, error) {
-	book := Book(f)
+func (k *Allocator) choose(f Snapshot, caller Caller, r Request) (placement.Choice, error) {
+	book := Allocations(f)
 	there := KindsOf(f.Parts)
 	if !r.Sought.Any() && slices.Contains(there, "") { // an older dcm has listed them
 		return placement.Choice{}, errors.New("the kinds of the partitions are not listed yet: the next run does it, or systemctl restart " + unitname.Reserve)
@@ -51,7 +51,7 @@ func (k *Keeper) choose(f Facts, caller Caller, r Request) (placement.Choice, er
 	}
 	choice, err := placement.Choose(all(book), no, r.Want)
 	if err != nil {
-		return choice, &ShortError{err, whose(book, r.Want)}
+		return choice, &InsufficientError{err, whose(book, r.Want)}
 	}
 	return choice, k.allowed(book, caller, len(choice.Partitions))
 }
@@ -66,7 +66,7 @@ func KindsOf(parts []Part) []string {
 }
 
 // shares settles how many are to share a partition.
-func (k *Keeper) shares(r *Request) error {
+func (k *Allocator) shares(r *Request) error {
 	if r.Kind != Shared {
 		r.Of = 0
 		return nil
@@ -87,7 +87,7 @@ func (k *Keeper) shares(r *Request) error {
 }
 
 // count is how many partitions these users have by leases.
-func count(book []Held, counts func(uid uint32) bool) int {
+func count(book []Allocation, counts func(uid uint32) bool) int {
 	n := 0
 	for _, h := range book {
 		for _, unit := range h.Units {
@@ -100,7 +100,7 @@ func count(book []Held, counts func(uid uint32) bool) int {
 }
 
 // whose lists who has what could have been chosen.
-func whose(book []Held, w placement.Want) []string {
+func whose(book []Allocation, w placement.Want) []string {
 	var out []string
 	for _, h := range book {
 		if w.Among != nil && !slices.Contains(w.Among, h.GPU) || w.Kinds != nil && !slices.Contains(w.Kinds, h.Partition.Kind) {

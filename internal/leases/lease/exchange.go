@@ -26,7 +26,7 @@ type location struct {
 	own  bool   // it is the caller's, and the caller is its only process
 }
 
-func (k *Keeper) locate(c Caller) location {
+func (k *Allocator) locate(c Caller) location {
 	unit, alone := k.Host.Within(c.PID)
 	n, ok := ParseName(unit)
 	if !ok {
@@ -51,19 +51,19 @@ func (l location) around() string {
 	return l.unit
 }
 
-// without leaves the lease out that is exchanged. Otherwise a program would need room for
+// excludeOwn leaves the lease out that is exchanged. Otherwise a program would need room for
 // two leases where it requests one.
-func (l location) without(f Facts) Facts {
+func (l location) excludeOwn(f Snapshot) Snapshot {
 	if !l.own {
 		return f
 	}
-	f.Tenants = slices.DeleteFunc(slices.Clone(f.Tenants), func(t Tenant) bool { return t.Unit == l.unit })
+	f.Tenants = slices.DeleteFunc(slices.Clone(f.Tenants), func(t UnitDevices) bool { return t.Unit == l.unit })
 	return f
 }
 
-// over refuses the exchange if the caller has left other processes in its old lease: the
+// verifyReplaced refuses the exchange if the caller has left other processes in its old lease: the
 // partitions would have two holders.
-func (k *Keeper) over(before string) error {
+func (k *Allocator) verifyReplaced(before string) error {
 	if before == "" || k.Host.Empty(before) {
 		return nil
 	}
@@ -76,7 +76,7 @@ const fresh = time.Minute
 // has returns the lease that a caller is alone in, if that is what it requests. So a caller
 // whose answer was lost, because the daemon ended after the move, has its lease when it
 // asks again, and neither waits nor is in the way of a drain.
-func (k *Keeper) has(ctx context.Context, c Caller, r Request) (l Lease, ok bool) {
+func (k *Allocator) has(ctx context.Context, c Caller, r Request) (l Lease, ok bool) {
 	at := k.locate(c)
 	n, _ := ParseName(at.unit)
 	if !at.own || n.Kind != r.Kind || n.Of != r.Of {
@@ -91,7 +91,7 @@ func (k *Keeper) has(ctx context.Context, c Caller, r Request) (l Lease, ok bool
 	if err != nil {
 		return Lease{}, false
 	}
-	book, others := Book(f), make(map[string]bool)
+	book, others := Allocations(f), make(map[string]bool)
 	var kept []placement.Partition
 	for _, h := range book {
 		if others[h.Name] = !slices.Contains(h.Units, at.unit); !others[h.Name] {
@@ -103,7 +103,7 @@ func (k *Keeper) has(ctx context.Context, c Caller, r Request) (l Lease, ok bool
 		return Lease{}, false
 	}
 	mine, err := placement.Choose(all(book), others, w)
-	best, lack := k.choose(at.without(f), c, r)
+	best, lack := k.choose(at.excludeOwn(f), c, r)
 	if err != nil || lack != nil || len(mine.Partitions) != len(kept) || !mine.AsGood(best, w.Place) || k.Host.Check(c) != nil {
 		return Lease{}, false
 	}

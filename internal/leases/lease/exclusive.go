@@ -25,7 +25,7 @@ const exclusiveAttempts = 4
 // replace exchanges an exclusive lease whose partitions other processes have open for one of
 // other partitions. If there are none now, the caller keeps the lease, whose notes name the
 // processes.
-func (k *Keeper) replace(ctx context.Context, c Caller, r Request, l Lease) (Lease, error) {
+func (k *Allocator) replace(ctx context.Context, c Caller, r Request, l Lease) (Lease, error) {
 	r.Wait = false
 	for range exclusiveAttempts - 1 {
 		next, opened, err := k.request(ctx, c, r)

@@ -13,10 +13,10 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Bounds are the limits that the kernel holds a cgroup to, with its own or an
+// CgroupLimits are the limits that the kernel holds a cgroup to, with its own or an
 // ancestor's: what a process loses that is moved to another one, unless that one gets
 // them too. A limit of several processes becomes one of the moved one alone.
-type Bounds struct {
+type CgroupLimits struct {
 	Memory, MemoryHigh, Swap uint64   // bytes; math.MaxUint64 for no limit
 	Tasks                    uint64   // math.MaxUint64 for no limit
 	CPU                      uint64   // microseconds per second of time; math.MaxUint64 for no limit
@@ -29,10 +29,10 @@ const unbounded = math.MaxUint64
 
 // ReadBounds reads them from the files of the cgroup and its ancestors (cgroup-v2.rst),
 // up to but without the root.
-func ReadBounds(root, cgroup string) (Bounds, error) {
-	b := Bounds{Memory: unbounded, MemoryHigh: unbounded, Swap: unbounded, Tasks: unbounded, CPU: unbounded}
+func ReadBounds(root, cgroup string) (CgroupLimits, error) {
+	b := CgroupLimits{Memory: unbounded, MemoryHigh: unbounded, Swap: unbounded, Tasks: unbounded, CPU: unbounded}
 	for dir := filepath.Clean("/" + cgroup); dir != "/"; dir = filepath.Dir(dir) {
-		if err := b.tighten(filepath.Join(root, dir), sanitize.Text(filepath.Base(dir))); err != nil {
+		if err := b.apply(filepath.Join(root, dir), sanitize.Text(filepath.Base(dir))); err != nil {
 			return b, fmt.Errorf("cannot read the limits of cgroup %s: %w", sanitize.Text(dir), err)
 		}
 	}
@@ -41,7 +41,7 @@ func ReadBounds(root, cgroup string) (Bounds, error) {
 
 // given makes the processors that are asked for those that the kernel gives: who has a
 // cgroup of his own may ask for more than there are above.
-func (b *Bounds) given(root, cgroup string) error {
+func (b *CgroupLimits) given(root, cgroup string) error {
 	for dir := filepath.Clean("/" + cgroup); b.CPUs != "" && dir != "/"; dir = filepath.Dir(dir) {
 		cpus, err := attribute(filepath.Join(root, dir), "cpuset.cpus.effective")
 		if err != nil {
@@ -55,8 +55,8 @@ func (b *Bounds) given(root, cgroup string) error {
 	return nil
 }
 
-// tighten takes over what one cgroup limits further.
-func (b *Bounds) tighten(dir, name string) error {
+// apply takes over what one cgroup limits further.
+func (b *CgroupLimits) apply(dir, name string) error {
 	for _, l := range []struct {
 		file string
 		to   *uint64
@@ -87,7 +87,7 @@ func (b *Bounds) tighten(dir, name string) error {
 }
 
 // note names what has no counterpart that could be carried over.
-func (b *Bounds) note(dir, name string) error {
+func (b *CgroupLimits) note(dir, name string) error {
 	for _, of := range []struct{ file, usual string }{
 		{"io.max", ""}, {"io.latency", ""}, {"io.weight", "default 100"}, {"cpu.weight", "100"}, {"cpuset.mems", ""}, {"memory.zswap.max", "max"},
 	} {

@@ -37,7 +37,7 @@ func TestTheTightestLimitOfAllAncestorsHolds(t *testing.T) {
 		}
 	}
 	got, err := ReadBounds(root, "/user.slice/user-1000.slice/session-1.scope")
-	want := Bounds{
+	want := CgroupLimits{
 		Memory: 8 << 30, MemoryHigh: unbounded, Swap: unbounded, Tasks: 500, CPU: 2_000_000, CPUs: "0-3",
 		Others: []string{"cpu.weight of user-1000.slice", "io.max of session-1.scope", "memory.zswap.max of user-1000.slice", "dmem.max of user-1000.slice"},
 	}

@@ -47,7 +47,7 @@ type bound struct {
 }
 
 // bounds returns the limits on partitions that apply to a caller.
-func (k *Keeper) bounds(c Caller) []bound {
+func (k *Allocator) bounds(c Caller) []bound {
 	if c.UID == 0 {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (k *Keeper) bounds(c Caller) []bound {
 }
 
 // allowed returns an error for a choice that exceeds a limit: that which is exceeded most.
-func (k *Keeper) allowed(book []Held, c Caller, n int) error {
+func (k *Allocator) allowed(book []Allocation, c Caller, n int) error {
 	var worst *LimitError
 	for _, b := range k.bounds(c) {
 		has := count(book, b.counts)
@@ -85,7 +85,7 @@ func (k *Keeper) allowed(book []Held, c Caller, n int) error {
 
 // limitTime gives a request its time, and returns a note for the caller where that is not
 // the one requested.
-func (k *Keeper) limitTime(c Caller, r *Request) (note string, err error) {
+func (k *Allocator) limitTime(c Caller, r *Request) (note string, err error) {
 	if c.UID == 0 {
 		return "", nil
 	}

@@ -20,7 +20,7 @@ func (e *ImpossibleError) Unwrap() error { return e.Err }
 
 // impossible returns an error for a request that could not be met if all units ended. A
 // process that waits in a lease does not see that lease end.
-func (k *Keeper) impossible(f Facts, c Caller, r Request, at location) error {
+func (k *Allocator) impossible(f Snapshot, c Caller, r Request, at location) error {
 	own := ""
 	if r.Wait {
 		own = at.around()
@@ -42,7 +42,7 @@ func (k *Keeper) impossible(f Facts, c Caller, r Request, at location) error {
 }
 
 // reasons says what keeps a request from ever being met.
-func reasons(f Facts, short *placement.ShortError, own string) string {
+func reasons(f Snapshot, short *placement.ShortError, own string) string {
 	n, what := short.Want.Partitions, "partition"
 	if short.Want.GPUs > 0 {
 		n, what = short.Want.GPUs, "whole GPU"

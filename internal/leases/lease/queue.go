@@ -67,7 +67,7 @@ const (
 // join adds a request to the queue and has it served. A request that comes back is placed
 // before those that came after it; after a restart, one of an older connection before those
 // of younger ones.
-func (k *Keeper) join(ctx context.Context, p *pending) {
+func (k *Allocator) join(ctx context.Context, p *pending) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.back == unneeded && p.Wait && p.Came > 0 && k.Regroup != nil {
@@ -92,7 +92,7 @@ func (k *Keeper) join(ctx context.Context, p *pending) {
 }
 
 // stir has the queue judged again. The caller holds the lock.
-func (k *Keeper) stir() {
+func (k *Allocator) stir() {
 	if k.news == nil {
 		k.news = make(chan struct{}, 1)
 	}
@@ -103,7 +103,7 @@ func (k *Keeper) stir() {
 }
 
 // leave is for a caller that has gone.
-func (k *Keeper) leave(p *pending) {
+func (k *Allocator) leave(p *pending) {
 	close(p.left)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -113,12 +113,12 @@ func (k *Keeper) leave(p *pending) {
 }
 
 // drop takes a request out of the queue. The caller holds the lock.
-func (k *Keeper) drop(p *pending) {
+func (k *Allocator) drop(p *pending) {
 	k.line = slices.DeleteFunc(k.line, func(o *pending) bool { return o == p })
 }
 
 // refuse answers a request with an error.
-func (k *Keeper) refuse(p *pending, err error) {
+func (k *Allocator) refuse(p *pending, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if p.state == ended {
@@ -130,7 +130,7 @@ func (k *Keeper) refuse(p *pending, err error) {
 }
 
 // block notes why a request does not start now. One that does not wait is answered.
-func (k *Keeper) block(p *pending, err error) {
+func (k *Allocator) block(p *pending, err error) {
 	if !p.Wait {
 		k.refuse(p, err)
 		return
@@ -144,14 +144,14 @@ func (k *Keeper) block(p *pending, err error) {
 
 // brief is an error without the names of other holders.
 func brief(err error) string {
-	if short, ok := errors.AsType[*ShortError](err); ok {
+	if short, ok := errors.AsType[*InsufficientError](err); ok {
 		return short.Err.Error()
 	}
 	return err.Error()
 }
 
 // regroup ends the time in which callers reconnect after a restart.
-func (k *Keeper) regroup() {
+func (k *Allocator) regroup() {
 	<-k.Regroup()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -161,7 +161,7 @@ func (k *Keeper) regroup() {
 
 // ordered returns the queue in the order in which it is served: root's requests before
 // those of users, otherwise as they came. The caller holds the lock.
-func (k *Keeper) ordered() []*pending {
+func (k *Allocator) ordered() []*pending {
 	out := slices.Clone(k.line)
 	slices.SortStableFunc(out, func(a, b *pending) int { return cmp.Compare(class(a), class(b)) })
 	return out
@@ -175,12 +175,12 @@ func class(p *pending) int {
 }
 
 // waiting returns the requests that wait, in order. The caller holds the lock.
-func (k *Keeper) waiting() []*pending {
+func (k *Allocator) waiting() []*pending {
 	return slices.DeleteFunc(k.ordered(), func(p *pending) bool { return !p.Wait })
 }
 
 // Queue lists the requests that wait, in the order in which they are served.
-func (k *Keeper) Queue() []Queued {
+func (k *Allocator) Queue() []Queued {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	out := []Queued{}
@@ -198,7 +198,7 @@ func (p *pending) queued(position int) Queued {
 }
 
 // Remove removes the request of a process from the queue: root any, a user the user's own.
-func (k *Keeper) Remove(uid uint32, pid int) error {
+func (k *Allocator) Remove(uid uint32, pid int) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	found := false
@@ -222,7 +222,7 @@ func (k *Keeper) Remove(uid uint32, pid int) error {
 }
 
 // tell reports to each caller its position, where that has changed.
-func (k *Keeper) tell() {
+func (k *Allocator) tell() {
 	k.mu.Lock()
 	var news []func()
 	all := k.waiting()

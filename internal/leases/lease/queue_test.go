@@ -10,7 +10,7 @@ import (
 func TestTheLineIsAsItWasBehindARestart(t *testing.T) {
 	h := newHost()
 	together := make(chan struct{})
-	k := &Keeper{Host: h, Regroup: func() <-chan struct{} { return together }}
+	k := &Allocator{Host: h, Regroup: func() <-chan struct{} { return together }}
 	served := make(chan uint64)
 	wait := func(came uint64, inLine int) {
 		r := ask(8)
@@ -60,7 +60,7 @@ func TestTheLineIsAsItWasBehindARestart(t *testing.T) {
 
 // Who is new does not wait for others to come back.
 func TestWithoutARestartEachIsServedAsHeComes(t *testing.T) {
-	k := &Keeper{Host: newHost(), Regroup: func() <-chan struct{} { t.Error("it is waited for others"); return nil }}
+	k := &Allocator{Host: newHost(), Regroup: func() <-chan struct{} { t.Error("it is waited for others"); return nil }}
 	r := ask(1)
 	r.Wait = true
 	acquire(t, k, alice, r)

@@ -12,7 +12,7 @@ import (
 
 // grant is the permission to start a lease. Its receiver closes done when it has used it.
 type grant struct {
-	facts  Facts
+	facts  Snapshot
 	move   Move
 	choice placement.Choice
 	before string // the lease that is exchanged
@@ -21,7 +21,7 @@ type grant struct {
 
 // serve judges the queue until it is empty: when a request comes or goes, when a unit has
 // ended, and after each lease that was given.
-func (k *Keeper) serve(ctx context.Context) {
+func (k *Allocator) serve(ctx context.Context) {
 	var changed <-chan struct{}
 	stop := func() {}
 	defer func() { stop() }()
@@ -58,8 +58,8 @@ type round struct {
 }
 
 // begin returns the queue as a pass judges it. It is empty when there is nothing to serve
-// any more, and then the next request starts [Keeper.serve] again.
-func (k *Keeper) begin() round {
+// any more, and then the next request starts [Allocator.serve] again.
+func (k *Allocator) begin() round {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	select {
@@ -70,7 +70,7 @@ func (k *Keeper) begin() round {
 	return round{k.ordered(), k.back == under}
 }
 
-func (k *Keeper) anyWaits() bool {
+func (k *Allocator) anyWaits() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.ContainsFunc(k.line, func(p *pending) bool { return p.Wait })
@@ -78,7 +78,7 @@ func (k *Keeper) anyWaits() bool {
 
 // pass judges each request of the queue once. It returns true when it has given a lease, or
 // has failed to, so that the facts are others than it has judged by.
-func (k *Keeper) pass(ctx context.Context, r round) (again bool) {
+func (k *Allocator) pass(ctx context.Context, r round) (again bool) {
 	release, err := k.Host.Still()
 	if err != nil {
 		return k.hold(ctx, r.queue, err)
@@ -107,7 +107,7 @@ func (k *Keeper) pass(ctx context.Context, r round) (again bool) {
 }
 
 // grant has a request's caller start its lease, and returns when it has tried.
-func (k *Keeper) grant(c *candidate, move Move) {
+func (k *Allocator) grant(c *candidate, move Move) {
 	defer move.Close()
 	k.mu.Lock()
 	gone := c.state == ended
@@ -130,7 +130,7 @@ func (k *Keeper) grant(c *candidate, move Move) {
 // hold is a pass while no lease can be given. A drain waits for the end of all leases. So a
 // request must not wait in one: its caller is moved out of a lease that it is alone in, and
 // is refused where other processes are in it.
-func (k *Keeper) hold(ctx context.Context, queue []*pending, err error) (again bool) {
+func (k *Allocator) hold(ctx context.Context, queue []*pending, err error) (again bool) {
 	if !errors.Is(err, ErrChanging) {
 		k.refuse(queue[0], err)
 		return true
@@ -148,7 +148,7 @@ func (k *Keeper) hold(ctx context.Context, queue []*pending, err error) (again b
 
 // vacate moves callers that wait, and are alone in a lease of theirs, out of it. The lease
 // ends: no request and no drain waits for a process that waits itself.
-func (k *Keeper) vacate(ctx context.Context, queue []*pending) {
+func (k *Allocator) vacate(ctx context.Context, queue []*pending) {
 	for _, p := range queue {
 		k.mu.Lock()
 		waits := p.state == blocked
@@ -167,7 +167,7 @@ func (k *Keeper) vacate(ctx context.Context, queue []*pending) {
 }
 
 // out moves a caller into a scope without any device.
-func (k *Keeper) out(ctx context.Context, p *pending) error {
+func (k *Allocator) out(ctx context.Context, p *pending) error {
 	_, move, err := k.Host.Ready(ctx, p.Caller)
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func (k *Keeper) out(ctx context.Context, p *pending) error {
 const notMovedDelay = time.Second
 
 // wait queues a request and returns its lease.
-func (k *Keeper) wait(ctx context.Context, c Caller, r Request) (Lease, error) {
+func (k *Allocator) wait(ctx context.Context, c Caller, r Request) (Lease, error) {
 	l, opened, err := k.request(ctx, c, r)
 	if err != nil || !opened {
 		return l, err
@@ -203,7 +203,7 @@ func (k *Keeper) wait(ctx context.Context, c Caller, r Request) (Lease, error) {
 // request queues a request. A request that waits does not fail because of a daemon-reexec: it
 // returns to its place in the queue. opened is true if the lease is exclusive and other
 // processes have its partitions open.
-func (k *Keeper) request(ctx context.Context, c Caller, r Request) (l Lease, opened bool, err error) {
+func (k *Allocator) request(ctx context.Context, c Caller, r Request) (l Lease, opened bool, err error) {
 	since := time.Now()
 	for {
 		l, opened, err = k.enqueue(ctx, c, r, since)
@@ -222,7 +222,7 @@ func (k *Keeper) request(ctx context.Context, c Caller, r Request) (l Lease, ope
 }
 
 // enqueue queues a request that was made at that time, once.
-func (k *Keeper) enqueue(ctx context.Context, c Caller, r Request, since time.Time) (l Lease, opened bool, err error) {
+func (k *Allocator) enqueue(ctx context.Context, c Caller, r Request, since time.Time) (l Lease, opened bool, err error) {
 	p := &pending{
 		Caller: c, Request: r, since: since,
 		granted: make(chan grant), refused: make(chan error, 1), left: make(chan struct{}),
@@ -243,7 +243,7 @@ func (k *Keeper) enqueue(ctx context.Context, c Caller, r Request, since time.Ti
 }
 
 // use starts the lease of a grant. The lock of [Host.Still] is held until it returns.
-func (k *Keeper) use(ctx context.Context, c Caller, r Request, g grant) (Lease, error) {
+func (k *Allocator) use(ctx context.Context, c Caller, r Request, g grant) (Lease, error) {
 	defer close(g.done)
 	if err := k.Host.Check(c); err != nil {
 		return Lease{}, err

@@ -46,7 +46,7 @@ type world struct {
 	*host
 	t      *testing.T
 	rand   *rand.Rand
-	keeper *Keeper
+	keeper *Allocator
 	parts  []Part
 	list   []runstate.Reservation // configured
 	grants map[string]Grant
@@ -77,7 +77,7 @@ func (w *world) restart() {
 	w.done()
 	synctest.Wait()
 	w.ctx, w.done = context.WithCancel(w.t.Context())
-	w.keeper = &Keeper{Host: w, Common: []string{"/dev/kfd"}}
+	w.keeper = &Allocator{Host: w, Common: []string{"/dev/kfd"}}
 	w.keeper.Limit(Limits{Shares: mostShares, PerUser: 12})
 }
 
@@ -94,13 +94,13 @@ func (w *world) split(n int) {
 	}
 }
 
-func (w *world) Facts(context.Context) (Facts, error) {
+func (w *world) Facts(context.Context) (Snapshot, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return Facts{Parts: w.parts, Tenants: slices.Clone(w.tenants), Reserved: w.kept(), Open: maps.Clone(w.open)}, nil
+	return Snapshot{Parts: w.parts, Tenants: slices.Clone(w.tenants), Reserved: w.kept(), Open: maps.Clone(w.open)}, nil
 }
 
-func (w *world) Ready(ctx context.Context, _ Caller) (Facts, Move, error) {
+func (w *world) Ready(ctx context.Context, _ Caller) (Snapshot, Move, error) {
 	f, err := w.Facts(ctx)
 	return f, w, err
 }
@@ -134,7 +134,7 @@ func (w *world) Start(_ context.Context, s Scope) ([]string, error) {
 			w.t.Errorf("%s is given %s, which is kept for %s", s.Unit, node, r)
 		}
 	}
-	w.tenants = append(w.tenants, Tenant{s.Unit, true, s.Allow})
+	w.tenants = append(w.tenants, UnitDevices{s.Unit, true, s.Allow})
 	w.given[s.Unit] = make(map[string]bool)
 	for _, node := range s.Allow[1:] {
 		w.given[s.Unit][node] = true
@@ -207,7 +207,7 @@ func (w *world) acquire(wait bool) {
 	k := w.keeper
 	ask := func(ctx context.Context) {
 		_, err := k.Acquire(ctx, c, r)
-		var short *ShortError
+		var short *InsufficientError
 		var limit *LimitError
 		var impossible *ImpossibleError
 		switch {
@@ -316,12 +316,12 @@ func (w *world) choose() {
 
 // serve has PID 1 run the services that can start.
 func (w *world) serve() {
-	w.tenants = slices.DeleteFunc(w.tenants, func(t Tenant) bool { _, ok := ParseName(t.Unit); return !ok })
+	w.tenants = slices.DeleteFunc(w.tenants, func(t UnitDevices) bool { _, ok := ParseName(t.Unit); return !ok })
 	for _, name := range []string{"a", "b", "c"} {
 		unit := name + ".service"
 		delete(w.given, unit)
 		if nodes := w.grants[name].Nodes; len(nodes) > 0 && !w.down[name] {
-			w.tenants = append(w.tenants, Tenant{unit, true, nodes})
+			w.tenants = append(w.tenants, UnitDevices{unit, true, nodes})
 			w.given[unit] = make(map[string]bool)
 			for _, node := range nodes {
 				w.given[unit][node] = true
@@ -365,9 +365,9 @@ func (w *world) repartition() {
 func (w *world) check(step int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	f := Facts{Parts: w.parts, Tenants: w.tenants, Reserved: w.kept(), Open: w.open}
+	f := Snapshot{Parts: w.parts, Tenants: w.tenants, Reserved: w.kept(), Open: w.open}
 	free := 0
-	for _, h := range Book(f) {
+	for _, h := range Allocations(f) {
 		var units []string
 		for unit, nodes := range w.given {
 			if nodes[h.Nodes[0]] {
@@ -389,7 +389,7 @@ func (w *world) check(step int) {
 }
 
 // together may be those alone that share.
-func (w *world) together(step int, h Held) {
+func (w *world) together(step int, h Allocation) {
 	for _, unit := range h.Units {
 		first, _ := ParseName(h.Units[0])
 		if n, _ := ParseName(unit); n.Kind != Shared || n.Of != first.Of || len(h.Units) > n.Of {
@@ -399,7 +399,7 @@ func (w *world) together(step int, h Held) {
 }
 
 // obtainable: all that is free can be had, and no more.
-func (w *world) obtainable(step int, f Facts, free int) {
+func (w *world) obtainable(step int, f Snapshot, free int) {
 	for n, want := range map[int]bool{free: free > 0, free + 1: false} {
 		_, err := w.keeper.choose(f, Caller{}, ask(n))
 		if n > 0 && (err == nil) != want {
@@ -455,7 +455,7 @@ func (w *world) leave() {
 	w.open, w.list = nil, nil
 	w.choose()
 	f, _ := w.Facts(w.t.Context())
-	for _, h := range Book(f) {
+	for _, h := range Allocations(f) {
 		if !h.Free() {
 			w.t.Errorf("%s is lost to %s", h.Name, h.Whose())
 		}

@@ -24,14 +24,14 @@ type answer struct {
 type client struct {
 	*testing.T
 	host   *host
-	keeper *Keeper
+	keeper *Allocator
 }
 
 func newClient(t *testing.T) *client {
 	h := newHost()
 	h.terms, h.inside, h.alone = make(map[string]Term), make(map[int]string), make(map[int]string)
 	h.still = func() error { return nil }
-	return &client{t, h, &Keeper{Host: h}}
+	return &client{t, h, &Allocator{Host: h}}
 }
 
 // request begins to acquire so many partitions, and returns when that waits or is over.
@@ -55,8 +55,8 @@ func (c *client) waits(who Caller, n int) <-chan answer {
 	return c.request(c.Context(), who, r)
 }
 
-// over returns the answer of a request that is over.
-func (c *client) over(a <-chan answer) answer {
+// verifyReplaced returns the answer of a request that is over.
+func (c *client) verifyReplaced(a <-chan answer) answer {
 	c.Helper()
 	synctest.Wait()
 	select {
@@ -70,7 +70,7 @@ func (c *client) over(a <-chan answer) answer {
 
 func (c *client) given(a <-chan answer) Lease {
 	c.Helper()
-	got := c.over(a)
+	got := c.verifyReplaced(a)
 	if got.err != nil {
 		c.Fatalf("no lease: %v", got.err)
 	}
@@ -122,7 +122,7 @@ func TestImpossibleRequest_IsRefusedImmediately(t *testing.T) {
 					tt.set(c)
 				}
 				tt.ask.Wait = true
-				got := c.over(c.request(t.Context(), alice, tt.ask))
+				got := c.verifyReplaced(c.request(t.Context(), alice, tt.ask))
 				var impossible *ImpossibleError
 				if !errors.As(got.err, &impossible) || !strings.Contains(got.err.Error(), tt.text) {
 					t.Errorf("error %v, want an impossible request with %q", got.err, tt.text)
@@ -144,7 +144,7 @@ func TestWaitingRequest_IsRefusedWhenItBecomesImpossible(t *testing.T) {
 		c.host.mu.Unlock()
 		c.host.Stop(t.Context(), held.Unit)
 		var impossible *ImpossibleError
-		if got := c.over(waits); !errors.As(got.err, &impossible) {
+		if got := c.verifyReplaced(waits); !errors.As(got.err, &impossible) {
 			t.Errorf("the answer is %+v", got)
 		}
 	})
@@ -156,7 +156,7 @@ func TestLimit_IsWaitedFor(t *testing.T) {
 		c.keeper.Limit(Limits{PerUser: 3})
 		first := c.given(c.waits(process(1000, 10), 2))
 		var limit *LimitError
-		if got := c.over(c.request(t.Context(), process(1000, 11), ask(2))); !errors.As(got.err, &limit) || !Passes(got.err) {
+		if got := c.verifyReplaced(c.request(t.Context(), process(1000, 11), ask(2))); !errors.As(got.err, &limit) || !Passes(got.err) {
 			t.Errorf("without waiting the answer is %+v", got)
 		}
 		two, one := c.waits(process(1000, 12), 2), c.waits(process(1000, 13), 1)
@@ -179,7 +179,7 @@ func TestGroupLimit_StrictestApplies(t *testing.T) {
 		student := func(uid uint32, pid int) Caller {
 			return Caller{UID: uid, PID: pid, Groups: []string{"course"}}
 		}
-		if got := c.over(c.waits(student(1000, 10), 3)); !strings.Contains(fmt.Sprint(got.err), "3 requested, but max-per-user in [leases.groups.course] is 2") {
+		if got := c.verifyReplaced(c.waits(student(1000, 10), 3)); !strings.Contains(fmt.Sprint(got.err), "3 requested, but max-per-user in [leases.groups.course] is 2") {
 			t.Errorf("one of the course: %v", got.err)
 		}
 		c.given(c.waits(student(1000, 11), 2))
@@ -189,7 +189,7 @@ func TestGroupLimit_StrictestApplies(t *testing.T) {
 			t.Errorf("it waits because of %q, want %q", got, want)
 		}
 		staff := Caller{UID: 2000, PID: 13, Groups: []string{"staff"}}
-		if got := c.over(c.waits(staff, 7)); !strings.Contains(fmt.Sprint(got.err), "7 requested, but max-per-user in [leases] is 6") {
+		if got := c.verifyReplaced(c.waits(staff, 7)); !strings.Contains(fmt.Sprint(got.err), "7 requested, but max-per-user in [leases] is 6") {
 			t.Errorf("one of the staff: %v", got.err)
 		}
 		c.keeper.Limit(Limits{PerUser: 6, Groups: []GroupLimits{{Name: "course", PerUser: 2, Total: 4}}})
@@ -218,7 +218,7 @@ func TestTime_IsLimited(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHost()
-			k := &Keeper{Host: h}
+			k := &Allocator{Host: h}
 			k.Limit(tt.limits)
 			var made Scope
 			h.onStart = func(s Scope) error { made = s; return nil }
@@ -269,10 +269,10 @@ func TestQueue_IsRemovedFromByOwnerAndRoot(t *testing.T) {
 			}
 		}
 		var removed *RemovedError
-		if got := c.over(first); !errors.As(got.err, &removed) || removed.By != 1000 || Passes(got.err) {
+		if got := c.verifyReplaced(first); !errors.As(got.err, &removed) || removed.By != 1000 || Passes(got.err) {
 			t.Errorf("the first is answered %+v", got)
 		}
-		if got := c.over(second); !errors.As(got.err, &removed) || removed.By != 0 {
+		if got := c.verifyReplaced(second); !errors.As(got.err, &removed) || removed.By != 0 {
 			t.Errorf("the second is answered %+v", got)
 		}
 		c.queued(13)
@@ -329,7 +329,7 @@ func TestCallerInItsLease_HasItAgain(t *testing.T) {
 				c.given(c.waits(process(1001, 9), 1))
 				l := c.given(c.waits(process(1000, 10), 2))
 				c.host.alone[10] = l.Unit
-				c.keeper = &Keeper{Host: c.host, Regroup: func() <-chan struct{} { return make(chan struct{}) }}
+				c.keeper = &Allocator{Host: c.host, Regroup: func() <-chan struct{} { return make(chan struct{}) }}
 				tt.begin(c)
 				before := len(c.host.tenants)
 				who := process(1000, 10)
@@ -423,7 +423,7 @@ func TestDrain_RefusesWhoWaitsAmongOthersInALease(t *testing.T) {
 					c.draining(true)
 					c.host.Stop(t.Context(), "") // something is noticed
 				}
-				got := c.over(waits)
+				got := c.verifyReplaced(waits)
 				if !errors.Is(got.err, ErrDraining) || !strings.Contains(got.err.Error(), "this process is in "+l.Unit) {
 					t.Errorf("the answer is %+v", got)
 				}
@@ -439,7 +439,7 @@ func TestCallerThatCannotLeaveItsLease_IsRefused(t *testing.T) {
 		c.host.alone[10] = c.given(c.waits(process(1000, 10), 1)).Unit
 		c.draining(true)
 		c.host.onStart = func(Scope) error { return errors.New("no") }
-		if got := c.over(c.waits(process(1000, 10), 2)); got.err == nil || !strings.Contains(got.err.Error(), "cannot move process 10 out of dcm-lease-1000-") {
+		if got := c.verifyReplaced(c.waits(process(1000, 10), 2)); got.err == nil || !strings.Contains(got.err.Error(), "cannot move process 10 out of dcm-lease-1000-") {
 			t.Errorf("the answer is %+v", got)
 		}
 	})
@@ -490,7 +490,7 @@ func TestOvertaking(t *testing.T) {
 					case wait:
 						c.queued(20, 21)
 					default:
-						if got := c.over(a); !Passes(got.err) {
+						if got := c.verifyReplaced(a); !Passes(got.err) {
 							t.Errorf("the answer is %+v", got)
 						}
 					}
@@ -514,7 +514,7 @@ func TestWaitingRequest_OutlastsReexecs(t *testing.T) {
 			}
 			return nil
 		}
-		if got := c.over(c.request(t.Context(), process(0, 10), ask(1))); !errors.Is(got.err, ErrNotMoved) || !Passes(got.err) {
+		if got := c.verifyReplaced(c.request(t.Context(), process(0, 10), ask(1))); !errors.Is(got.err, ErrNotMoved) || !Passes(got.err) {
 			t.Errorf("without waiting the answer is %+v", got)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -525,14 +525,14 @@ func TestWaitingRequest_OutlastsReexecs(t *testing.T) {
 		first := c.waits(process(1000, 13), 8)
 		time.Sleep(10 * notMovedDelay)
 		cancel()
-		if got := c.over(interrupted); !errors.Is(got.err, context.Canceled) {
+		if got := c.verifyReplaced(interrupted); !errors.Is(got.err, context.Canceled) {
 			t.Errorf("an interrupted request has the answer %+v", got)
 		}
 		c.host.mu.Lock()
 		delete(c.host.starts, 12)
 		c.host.mu.Unlock()
 		time.Sleep(notMovedDelay)
-		if got := c.over(ended); got.err == nil {
+		if got := c.verifyReplaced(ended); got.err == nil {
 			t.Errorf("a process that has ended has %+v", got)
 		}
 		time.Sleep(notMovedDelay / 2) // the first request returns to the queue before the second

@@ -37,23 +37,23 @@ var (
 // bus: what was asked meanwhile is asked again, if that does no harm. It holds a
 // socket and wakes up for what PID 1 does, so keep it for one run, not for good.
 type Conn struct {
-	doors []door // in the order in which they are tried
-	hub   *hub
+	doors []endpoint // in the order in which they are tried
+	hub   *dispatcher
 
 	mu     sync.Mutex
-	now    *link
+	now    *session
 	closed bool
 }
 
-// door is one by which PID 1 can be asked.
-type door struct {
+// endpoint is one by which PID 1 can be asked.
+type endpoint struct {
 	private bool
 	address string // "" for none
-	connect func(ctx context.Context, address string, h *hub) (*link, error)
+	connect func(ctx context.Context, address string, h *dispatcher) (*session, error)
 }
 
-func byBus(address string) door     { return door{false, address, dialBus} }
-func byPrivate(address string) door { return door{true, address, dialPrivate} }
+func byBus(address string) endpoint     { return endpoint{false, address, dialBus} }
+func byPrivate(address string) endpoint { return endpoint{true, address, dialPrivate} }
 
 // Dial connects for a piece of work: for root by systemd's private socket, else by the
 // system bus.
@@ -71,7 +71,7 @@ func DialAt(ctx context.Context, bus, private string) (*Conn, error) {
 	return connect(ctx, byBus(bus), byPrivate(private))
 }
 
-func connect(ctx context.Context, doors ...door) (*Conn, error) {
+func connect(ctx context.Context, doors ...endpoint) (*Conn, error) {
 	c := &Conn{doors: doors, hub: newHub()}
 	if _, err := c.link(ctx); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (c *Conn) Close() error {
 }
 
 // link returns the link in use, a new one if that is broken.
-func (c *Conn) link(ctx context.Context) (*link, error) {
+func (c *Conn) link(ctx context.Context) (*session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -156,7 +156,7 @@ func (c *Conn) once(ctx context.Context, reply any, path dbus.ObjectPath, method
 // listen begins to hear the signals of these rules, and those that PID 1 may be lost
 // with. A link that breaks meanwhile is replaced by one that is told them. Who only asks
 // has no signals sent: a connection for a look is made in half the calls so.
-func (c *Conn) listen(ctx context.Context, rules []rule) (*ear, error) {
+func (c *Conn) listen(ctx context.Context, rules []rule) (*subscription, error) {
 	ear, fresh := c.hub.listen(), c.hub.match(append(managerRules(), rules...))
 	l, err := c.link(ctx)
 	if err == nil {
@@ -170,23 +170,23 @@ func (c *Conn) listen(ctx context.Context, rules []rule) (*ear, error) {
 	return ear, nil
 }
 
-// attend is listen for who waits until units have come to rest, while others may go down
+// subscribe is listen for who waits until units have come to rest, while others may go down
 // and come up: from there on the connection goes by the bus, if there is one.
-func (c *Conn) attend(ctx context.Context, rules []rule) (*ear, error) {
-	c.goOver(ctx)
+func (c *Conn) subscribe(ctx context.Context, rules []rule) (*subscription, error) {
+	c.switchToBus(ctx)
 	return c.listen(ctx, rules)
 }
 
 // prompt is what a bus may take to let dcm in where there is another way.
 const prompt = time.Second
 
-// goOver leaves PID 1's own socket for the bus. One that does not answer is not asked
+// switchToBus leaves PID 1's own socket for the bus. One that does not answer is not asked
 // again.
-func (c *Conn) goOver(ctx context.Context) {
+func (c *Conn) switchToBus(ctx context.Context) {
 	c.mu.Lock()
 	direct, doors := !c.closed && c.now != nil && c.now.private, c.doors
 	c.mu.Unlock()
-	i := slices.IndexFunc(doors, func(d door) bool { return !d.private })
+	i := slices.IndexFunc(doors, func(d endpoint) bool { return !d.private })
 	if !direct || i < 0 {
 		return
 	}
@@ -197,7 +197,7 @@ func (c *Conn) goOver(ctx context.Context) {
 	defer c.mu.Unlock()
 	switch {
 	case err != nil:
-		c.doors = slices.DeleteFunc(slices.Clone(c.doors), func(d door) bool { return !d.private })
+		c.doors = slices.DeleteFunc(slices.Clone(c.doors), func(d endpoint) bool { return !d.private })
 	case c.closed:
 		l.Close()
 	default:

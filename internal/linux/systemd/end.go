@@ -55,10 +55,10 @@ func (c *Conn) End(ctx context.Context, name string) (End, error) {
 	return e, err
 }
 
-// ByItself reports whether a unit that is down ended without being asked to. Of a
+// ExitedOnItsOwn reports whether a unit that is down ended without being asked to. Of a
 // service whose process had ended before the unit ceased to be active nobody had
 // asked for it; of one whose process ended after, somebody had.
-func (e End) ByItself(u Unit) bool {
+func (e End) ExitedOnItsOwn(u Unit) bool {
 	never := e.Left < e.Began // this start did not get so far as to be active
 	switch {
 	case u.Active == "failed":

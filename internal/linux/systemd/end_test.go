@@ -33,11 +33,11 @@ func TestHowAUnitEnded(t *testing.T) {
 		p.property("a.service", "Type", "forking")
 		p.property("a.service", "ExecStart", []execution{{Path: "/bin/a", PID: 7, Ended: 6, Code: exited, Status: tt.status}})
 		forked, err := c.End(ctx, "a.service")
-		if forked.Left = 0; err != nil || forked.ByItself(Unit{Name: "a.service", Active: "inactive", Result: "success"}) != tt.want {
+		if forked.Left = 0; err != nil || forked.ExitedOnItsOwn(Unit{Name: "a.service", Active: "inactive", Result: "success"}) != tt.want {
 			t.Errorf("a service that forks, whose command ended with %d, was not stopped is not %t: %+v, %v", tt.status, tt.want, forked, err)
 		}
 	}
-	if !got.ByItself(Unit{Name: "a.service", Active: "inactive", Result: "success"}) {
+	if !got.ExitedOnItsOwn(Unit{Name: "a.service", Active: "inactive", Result: "success"}) {
 		t.Error("a process that ended before its unit was told to was stopped")
 	}
 }

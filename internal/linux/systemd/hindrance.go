@@ -13,10 +13,10 @@ func (c *Conn) Frozen(ctx context.Context, unit string) (bool, error) {
 	return err == nil && state != "running" && state != "thawing", err
 }
 
-// Behind tells whether a restart of first that restarts the others too starts a unit
+// OrderedAfter tells whether a restart of first that restarts the others too starts a unit
 // among them only when first is done: by After=, and Before= of the other end, itself or
 // by way of others. A unit that has no job orders nothing.
-func (c *Conn) Behind(ctx context.Context, unit, first string, others []string) (bool, error) {
+func (c *Conn) OrderedAfter(ctx context.Context, unit, first string, others []string) (bool, error) {
 	seen := []string{unit}
 	for i := 0; i < len(seen) && i < most; i++ {
 		var after []string

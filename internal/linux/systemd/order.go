@@ -8,10 +8,10 @@ import (
 // most bounds how many units are looked at for their order.
 const most = 2000
 
-// WaitsFor returns how the unit is ordered after one of the others (After=, and the
+// OrderingPath returns how the unit is ordered after one of the others (After=, and the
 // Before= of the other end), from the unit to the first of them that is reached; nil
 // if it waits for none. Then these must not wait for the unit.
-func (c *Conn) WaitsFor(ctx context.Context, unit string, others []string) ([]string, error) {
+func (c *Conn) OrderingPath(ctx context.Context, unit string, others []string) ([]string, error) {
 	earlier, err := c.earlier(ctx, others)
 	if err != nil {
 		return nil, err

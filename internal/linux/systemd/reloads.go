@@ -12,7 +12,7 @@ import (
 // gets one when a reload begins: a call to PID 1 that follows is answered after it. stop
 // ends that.
 func (c *Conn) Reloads(ctx context.Context) (reloaded <-chan struct{}, stop func(), err error) {
-	ear, err := c.attend(ctx, nil)
+	ear, err := c.subscribe(ctx, nil)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -48,7 +48,7 @@ func (e *JobError) Error() string {
 // hint: a daemon-reexec in the middle breaks the call and loses the signal, and
 // the job goes on.
 func (c *Conn) Restart(ctx context.Context, name string) (Unit, error) {
-	ear, err := c.attend(ctx, unitRules(name))
+	ear, err := c.subscribe(ctx, unitRules(name))
 	if err != nil {
 		return Unit{Name: name}, err
 	}
@@ -76,7 +76,7 @@ func (c *Conn) Restart(ctx context.Context, name string) (Unit, error) {
 
 // follow waits for the end of the run that was asked for. PID 1 is not asked before it
 // has told something of a job that it has queued: it stops the clients just then.
-func (c *Conn) follow(ctx context.Context, before Unit, job dbus.ObjectPath, ear *ear) (Unit, error) {
+func (c *Conn) follow(ctx context.Context, before Unit, job dbus.ObjectPath, ear *subscription) (Unit, error) {
 	now := before
 	for queued := job != ""; ; queued = false {
 		if !queued {
@@ -127,7 +127,7 @@ func (c *Conn) queue(ctx context.Context, before Unit) (job dbus.ObjectPath, err
 
 // ended judges whether the run that was asked for is over, and whether there was
 // one.
-func ended(before, now Unit, ear *ear, job dbus.ObjectPath) (bool, error) {
+func ended(before, now Unit, ear *subscription, job dbus.ObjectPath) (bool, error) {
 	result, certain := ear.result(job)
 	// By Restart= systemd tries a start that failed again, within a second or so; that
 	// is another run.

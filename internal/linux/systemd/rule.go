@@ -34,8 +34,8 @@ func anyUnitRules() []rule {
 	return []rule{append(changed(), dbus.WithMatchPathNamespace(unitPaths))}
 }
 
-// comings are for the units that go, and for the ends of all jobs.
-func comings() []rule {
+// unitRemovedRules are for the units that go, and for the ends of all jobs.
+func unitRemovedRules() []rule {
 	return []rule{
 		{dbus.WithMatchSender(service), dbus.WithMatchInterface(managerInterface), dbus.WithMatchMember("UnitRemoved")},
 		{dbus.WithMatchSender(service), dbus.WithMatchInterface(managerInterface), dbus.WithMatchMember("JobRemoved")},

@@ -145,7 +145,7 @@ func (c *Conn) ServiceOf(ctx context.Context, pid uint32) (string, error) {
 // scopeUp waits for the end of the start. PID 1 tells of that, and is not kept from it by
 // being asked; where it was replaced under the question the unit tells whether it was
 // heard.
-func (c *Conn) scopeUp(ctx context.Context, name string, job dbus.ObjectPath, ear *ear) error {
+func (c *Conn) scopeUp(ctx context.Context, name string, job dbus.ObjectPath, ear *subscription) error {
 	for {
 		// First what was heard, and then a look: one that is older than the end of the
 		// start shows the scope as it was before.
@@ -262,10 +262,10 @@ type Tenant struct {
 	Allow       []string // the paths of its DeviceAllow=, as PID 1 has them
 }
 
-// Tenants returns the units below a slice that are not inactive, those in slices below
+// UnitsInSlice returns the units below a slice that are not inactive, those in slices below
 // it too, by name. known returns the paths of a unit's DeviceAllow=, which are not read then;
 // nil: none is known.
-func (c *Conn) Tenants(ctx context.Context, slice string, known func(unit string) (allow []string, ok bool)) ([]Tenant, error) {
+func (c *Conn) UnitsInSlice(ctx context.Context, slice string, known func(unit string) (allow []string, ok bool)) ([]Tenant, error) {
 	names, err := c.below(ctx, slice)
 	if err != nil || len(names) == 0 {
 		return nil, err

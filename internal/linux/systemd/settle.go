@@ -16,7 +16,7 @@ const lastLook = 2 * time.Second
 // state, and returns them. When ctx ends first it returns them as they are then,
 // with ctx's error.
 func (c *Conn) Settle(ctx context.Context, names []string) ([]Unit, error) {
-	ear, err := c.attend(ctx, anyUnitRules())
+	ear, err := c.subscribe(ctx, anyUnitRules())
 	if err == nil {
 		defer c.hub.forget(ear)
 		ear.rests()
@@ -33,7 +33,7 @@ func (c *Conn) Settle(ctx context.Context, names []string) ([]Unit, error) {
 
 // settle reads only the list, and of the list only what has not settled, since
 // each change of each unit makes it read again.
-func (c *Conn) settle(ctx context.Context, names []string, ear *ear) error {
+func (c *Conn) settle(ctx context.Context, names []string, ear *subscription) error {
 	for {
 		moving, err := c.moving(ctx, names)
 		if err != nil || len(moving) == 0 {
@@ -76,7 +76,7 @@ func (c *Conn) Changed(ctx context.Context, had map[string]string) error {
 	for _, name := range names {
 		rules = append(rules, unitRules(name)...)
 	}
-	ear, err := c.attend(ctx, rules)
+	ear, err := c.subscribe(ctx, rules)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (c *Conn) Changed(ctx context.Context, had map[string]string) error {
 // Failed returns when a unit is failed, or with ctx's error. Meanwhile it hears of this unit
 // alone.
 func (c *Conn) Failed(ctx context.Context, name string) error {
-	ear, err := c.attend(ctx, unitRules(name))
+	ear, err := c.subscribe(ctx, unitRules(name))
 	if err != nil {
 		return err
 	}

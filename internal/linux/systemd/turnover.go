@@ -7,20 +7,20 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// Turnover hears of units that end: its channel gets a value, of 1, when a job has
+// WatchRemoved hears of units that end: its channel gets a value, of 1, when a job has
 // ended or a unit was unloaded, as a scope is with its last process, or when that may
 // have been missed. It ends with stop.
-func (c *Conn) Turnover(ctx context.Context) (ended <-chan struct{}, stop func(), err error) {
-	ear, err := c.attend(ctx, comings())
+func (c *Conn) WatchRemoved(ctx context.Context) (ended <-chan struct{}, stop func(), err error) {
+	ear, err := c.subscribe(ctx, unitRemovedRules())
 	if err != nil {
 		return nil, nil, err
 	}
 	return ear.wake, func() { c.hub.forget(ear) }, nil
 }
 
-// Refresh has a service reloaded, or started if it is not up, and waits until that is
+// ReloadOrRestart has a service reloaded, or started if it is not up, and waits until that is
 // over. How it went is for the service to say.
-func (c *Conn) Refresh(ctx context.Context, name string) error {
+func (c *Conn) ReloadOrRestart(ctx context.Context, name string) error {
 	return c.awaitJob(ctx, "ReloadOrRestartUnit", name)
 }
 

@@ -337,7 +337,7 @@ func TestWhoWaitsDoesSoByTheBus(t *testing.T) {
 		{"unix:path=" + mute.Addr().String(), "active", "active"}, // it hangs
 	} {
 		direct := byPrivate(private.address)
-		direct.connect = func(ctx context.Context, address string, h *hub) (*link, error) {
+		direct.connect = func(ctx context.Context, address string, h *dispatcher) (*session, error) {
 			l, err := dialBus(ctx, address, h)
 			if err == nil {
 				l.private = true

@@ -3,7 +3,7 @@
 //
 //   - [Loader] loads a library, and what that needs, from files that nobody but
 //     root, or whoever runs the program, can have put there;
-//   - [Rights.Again] and [Rights.Seal] take from the process, before any of the
+//   - [Rights.Reexec] and [Rights.InstallSeccomp] take from the process, before any of the
 //     library's code runs, what a question about a GPU does not need.
 //
 // It knows no vendor, no library by name and no GPU, and it calls no C: how a file

@@ -1,0 +1,50 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"dcm/internal/app/host"
+	"dcm/internal/linux/unitname"
+)
+
+// agentSocket has the socket of agents there if the configuration lets them select profiles, and
+// else not. The daemon's loop alone asks it. What somebody makes of the socket later, by
+// systemctl, stays so until the configuration says otherwise, or the daemon starts anew.
+type agentSocket struct {
+	host  *host.Host
+	log   *slog.Logger
+	known bool // open is what was asked for last
+	open  bool
+}
+
+func (g *agentSocket) set(ctx context.Context, open bool) {
+	if !g.known {
+		// systemd removes it when it closes it.
+		_, err := os.Lstat(g.host.Path("run/dcm-agent/socket"))
+		g.known, g.open = true, err == nil
+	}
+	if g.open == open || !g.host.Here() {
+		return
+	}
+	if err := g.ask(ctx, open); err != nil {
+		g.log.Warn("agents: " + err.Error())
+		return
+	}
+	g.open = open
+}
+
+func (g *agentSocket) ask(ctx context.Context, open bool) error {
+	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)
+	defer cancel()
+	conn, err := g.host.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if open {
+		return conn.Start(ctx, unitname.AgentSocket)
+	}
+	return conn.Stop(ctx, unitname.AgentSocket)
+}

@@ -1,0 +1,64 @@
+package service
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+)
+
+// deviceCache is a look at the GPUs that need not be made again at once.
+type deviceCache struct {
+	mu      sync.Mutex
+	devices []gpu.Device
+	until   time.Time
+}
+
+// cacheTTL is for how long a look stands: what is told of a verdict follows it within
+// milliseconds.
+const cacheTTL = time.Second
+
+func (f *deviceCache) put(devices []gpu.Device) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.devices, f.until = devices, time.Now().Add(cacheTTL)
+}
+
+// take returns the devices once; nil if there was no look just now.
+func (f *deviceCache) take() []gpu.Device {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	devices := f.devices
+	f.devices = nil
+	if time.Now().After(f.until) {
+		return nil
+	}
+	return devices
+}
+
+// cachingNode is a node whose last look at all is kept, for what a run does behind its end:
+// the clients wait for that.
+type cachingNode struct {
+	*gpu.Node
+	seen *deviceCache
+}
+
+func (n cachingNode) Wait(ctx context.Context) ([]gpu.Device, error) { return n.note(n.Node.Wait(ctx)) }
+
+func (n cachingNode) Settled(ctx context.Context) ([]gpu.Device, error) {
+	return n.note(n.Node.Settled(ctx))
+}
+
+func (n cachingNode) Make(ctx context.Context, steps []partition.Step, tell gpu.Tell) error {
+	n.seen.take() // it is about to be otherwise
+	return n.Node.Make(ctx, steps, tell)
+}
+
+func (n cachingNode) note(devices []gpu.Device, err error) ([]gpu.Device, error) {
+	if err == nil {
+		n.seen.put(devices)
+	}
+	return devices, err
+}

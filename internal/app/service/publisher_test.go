@@ -1,0 +1,61 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"dcm/internal/app/host"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/status"
+	"dcm/internal/linux/watch"
+	"dcm/internal/testkit/testdeadline"
+)
+
+// Who asks over the bus waits no longer than its own call lasts, though the statusPublisher is
+// busy with a look at GPUs that do not answer.
+func TestCatchingUpEndsWithTheCall(t *testing.T) {
+	m := &statusPublisher{wanted: make(chan chan<- struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		m.caughtUp(ctx)
+	}()
+	<-m.wanted // taken, and never shown
+	cancel()
+	select {
+	case <-ended:
+	case <-testdeadline.After(20 * time.Second):
+		t.Error("it waits for what is never shown")
+	}
+}
+
+// The run is content with the GPUs that there are; the journal has to tell that one is
+// not.
+func TestAMissingGPUIsToldInTheJournalOnce(t *testing.T) {
+	var told bytes.Buffer
+	m := &statusPublisher{host: &host.Host{Root: t.TempDir()}, log: slog.New(slog.NewTextHandler(&told, nil))}
+	a := status.Evaluate(status.Account{Expected: status.Expected{GPUs: 1, Missing: []string{"0000:05:00.0"}}})
+	m.remember(a)
+	m.remember(a)
+	if n := strings.Count(told.String(), "0 of 1 GPUs: not there is 0000:05:00.0"); n != 1 {
+		t.Errorf("told %d times:\n%s", n, &told)
+	}
+}
+
+// The unit's status would end with what a look that was cut off has not seen.
+func TestALookThatIsCutOffByTheEndIsNotTold(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	log := slog.New(slog.DiscardHandler)
+	m := newStatusPublisher(h, nil, &exporter{host: h, log: log}, newSpare(false), func(line string) error {
+		t.Errorf("the unit's status is %q", line)
+		return nil
+	}, new(watch.Set), log)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	m.show(ctx, runstate.State{Phase: runstate.Stuck})
+}

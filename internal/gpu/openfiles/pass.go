@@ -1,0 +1,124 @@
+package openfiles
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// pass is one look at processes, by several who each take the next one. A look that
+// hangs is left to itself, and another one has its place.
+type pass struct {
+	*Scan
+	ctx   context.Context
+	chunk int // of a directory, see few
+
+	mu      sync.Mutex
+	left    []int // whom nobody has looked at
+	running map[int]time.Time
+	many    []int
+	over    chan struct{} // closed when nobody is left, nor looked at
+}
+
+// scan looks at the processes in their order. With few it returns those that have more
+// files than that.
+func (s *Scan) scan(ctx context.Context, pids []int, chunk int) (many []int) {
+	if len(pids) == 0 {
+		return nil
+	}
+	r := &pass{Scan: s, ctx: ctx, chunk: chunk, left: pids, running: make(map[int]time.Time), over: make(chan struct{})}
+	for range min(s.width, len(pids)) {
+		go r.work()
+	}
+	tick := time.NewTicker(max(s.each/4, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.over:
+			return r.many
+		case <-tick.C:
+			r.abandon()
+		case <-ctx.Done():
+			r.end()
+			return nil
+		}
+	}
+}
+
+// work looks at one process after the other.
+func (r *pass) work() {
+	p := &scanWorker{Scan: r.Scan, ctx: r.ctx, buf: make([]byte, r.chunk)}
+	for pid := r.next(); pid > 0; pid = r.next() {
+		if !r.take(p.process(pid)) {
+			return // nobody waits for it any more
+		}
+	}
+}
+
+// next is 0 when nobody is left.
+func (r *pass) next() (pid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.left) == 0 || r.ctx.Err() != nil {
+		return 0
+	}
+	pid, r.left = r.left[0], r.left[1:]
+	r.running[pid] = time.Now()
+	return pid
+}
+
+// take notes what was seen, unless it was given up.
+func (r *pass) take(l look) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, awaited := r.running[l.pid]; !awaited {
+		return false
+	}
+	switch {
+	case l.many:
+		r.many = append(r.many, l.pid)
+	case l.why != "":
+		r.unlooked[l.pid] = l.why
+	}
+	if len(l.uses) > 0 {
+		r.found[l.pid] = append(r.found[l.pid], l.uses...)
+	}
+	r.finish(l.pid)
+	return true
+}
+
+// finish ends the look at one process, and the round with the last one.
+func (r *pass) finish(pid int) {
+	delete(r.running, pid)
+	if len(r.left)+len(r.running) == 0 {
+		close(r.over)
+	}
+}
+
+// abandon gives those up that do not even notice that their time is over. On a busy
+// host noticing takes a while.
+func (r *pass) abandon() {
+	const notice = time.Second
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for pid, since := range r.running {
+		if time.Since(since) > r.each+max(r.each, notice) {
+			r.unlooked[pid] = noAnswer
+			r.finish(pid)
+			go r.work()
+		}
+	}
+}
+
+// end gives up all that were not looked at, nor put off by this round.
+func (r *pass) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for pid := range r.running {
+		r.unlooked[pid] = notInTime
+	}
+	for _, pid := range append(r.left, r.many...) {
+		r.unlooked[pid] = notInTime
+	}
+	r.running, r.left = nil, nil
+}

@@ -1,0 +1,312 @@
+package lease
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"dcm/internal/gpu/partition"
+	"dcm/internal/leases/placement"
+	"dcm/internal/linux/caller"
+)
+
+// Caller is a process that wants a lease for itself.
+type Caller struct {
+	UID     uint32 // the user that it counts for
+	PID     int
+	Process *caller.Process // as it was when it made the request
+	Groups  []string        // names of the groups with limits of their own that the user is in
+	Came    uint64          // of who was there before the keeper: the less, the earlier; else 0
+}
+
+// Request is what is asked for.
+type Request struct {
+	placement.Want
+	Sought partition.Sought // of which kind they are to be; Kinds is made of it
+	Kind   Kind
+	Wait   bool          // until there is enough
+	Time   time.Duration // after which the lease ends; 0 for no limit
+	What   string        // the command, for people
+	Of     int           // how many may share a partition with Kind [Shared]; 0 for as many as the limits let
+
+	// Moved is called when the request waits, and when its position in the queue, of so
+	// many, has changed.
+	Moved func(q Queued, of int)
+}
+
+// Lease is what was given.
+type Lease struct {
+	Unit   string
+	Choice placement.Choice
+	Nodes  []string // all that the scope may open beside what every unit may
+	Notes  []string // what the caller should know: limits that were not taken over, no guard
+
+	Replaced []string // exclusive leases that the request had before it, because processes had opened them
+}
+
+// Scope is the unit to be made for a caller.
+type Scope struct {
+	Unit        string
+	Description string
+	PID         int      // of the caller
+	Allow       []string // device nodes
+	Time        time.Duration
+}
+
+// Host is what the keeper needs of the machine.
+type Host interface {
+	// Facts looks at what is so now.
+	Facts(ctx context.Context) (Snapshot, error)
+	// Ready is Facts, with what is to be known of a process to move it.
+	Ready(ctx context.Context, c Caller) (Snapshot, Move, error)
+	// Active reports whether a unit is active, or on the way to or from it.
+	Active(ctx context.Context, unit string) (bool, error)
+	// Stop ends a unit and whatever is in it.
+	Stop(ctx context.Context, unit string) error
+	// Check returns an error unless the caller is still there, and has the rights of one
+	// user alone.
+	Check(c Caller) error
+	// Still keeps the partitions as they are until release is called. It fails with
+	// ErrChanging while they are being changed.
+	Still() (release func(), err error)
+	// Guard makes the partitions of an exclusive lease open nowhere else. It returns an error
+	// if they are not exclusive: an [OpenError] if processes opened them before. The lease is
+	// up, and the lock of Still is free: dcm-guard may have to wait for a run that waits for
+	// the lock.
+	Guard(ctx context.Context, unit string) error
+	// Reachable returns when the nodes of a lease are not guarded for a holder that has ended,
+	// or why they still are. Like Guard it needs the lock of Still to be free.
+	Reachable(ctx context.Context, unit string, nodes []string) (why string)
+	// Cap limits what a shared lease may take of the GPUs' memory, in bytes, and says
+	// what is in force.
+	Cap(ctx context.Context, unit string, caps MemoryLimits) string
+	// Changed is closed when units have come or gone, or the partitions were changed,
+	// since it was called. It is called only for who waits, until ctx ends.
+	Changed(ctx context.Context) <-chan struct{}
+	exchange
+}
+
+// Move is of one process into a scope.
+type Move interface {
+	// Start has the scope made, waits until the process is in it, and returns what
+	// of the limits that the process had is not in force any more.
+	Start(ctx context.Context, s Scope) (notes []string, err error)
+	// Undo moves all processes that are in the scope back to where they came from, and
+	// ends it when it is empty: what is in it may not be the caller. It kills none.
+	Undo(ctx context.Context, unit string) error
+	Close()
+}
+
+// ErrNotMoved is that of a scope into which systemd has moved no process. In a daemon-reexec
+// it forgets which one a queued scope is for.
+var ErrNotMoved = errors.New("systemd has moved no process into it")
+
+// ErrChanging is the refusal while GPUs are being partitioned, and ErrDraining while
+// somebody waits for that.
+var (
+	ErrChanging = errors.New("the GPUs are being partitioned")
+	ErrDraining = fmt.Errorf("%w when the leases have ended, and until then no new ones are given", ErrChanging)
+)
+
+// Allocator gives leases, one at a time.
+type Allocator struct {
+	Host   Host
+	Common []string // nodes that who has a partition gets that names none beside it: "/dev/kfd"
+
+	// Regroup is called when the first caller reconnects that waited before a restart of the
+	// daemon. It returns a channel that is closed when the reconnect window ends; until then
+	// no request that waits is served, and requests are ordered by the age of their callers'
+	// connections. The queue is not persisted. nil: there is no window.
+	Regroup func() <-chan struct{}
+
+	// Member reports whether a user is in a group; nil: nobody is.
+	Member func(uid uint32, group string) bool
+
+	mu      sync.Mutex
+	limits  Limits
+	back    regrouping
+	line    []*pending // those that came earlier first
+	serving bool       // somebody serves the queue
+	news    chan struct{}
+}
+
+// Limit sets the limits for all requests, those in the queue too.
+func (k *Allocator) Limit(l Limits) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.limits = l
+	k.stir()
+}
+
+// Acquire chooses partitions and moves the caller into a scope that may open them and
+// no others. With Wait it stays in the queue until there is enough, or until ctx ends.
+func (k *Allocator) Acquire(ctx context.Context, c Caller, r Request) (Lease, error) {
+	note, err := k.prepare(c, &r)
+	if err != nil {
+		return Lease{}, err
+	}
+	l, ok := k.has(ctx, c, r)
+	if !ok {
+		if l, err = k.wait(ctx, c, r); err != nil {
+			return Lease{}, err
+		}
+	}
+	if note != "" {
+		l.Notes = append(l.Notes, note)
+	}
+	return l, nil
+}
+
+// prepare settles what the configuration says of a request.
+func (k *Allocator) prepare(c Caller, r *Request) (note string, err error) {
+	if err := k.shares(r); err != nil {
+		return "", err
+	}
+	return k.limitTime(c, r)
+}
+
+// Consider tells what would be given now, and gives nothing.
+func (k *Allocator) Consider(ctx context.Context, c Caller, r Request) (placement.Choice, error) {
+	if _, err := k.prepare(c, &r); err != nil {
+		return placement.Choice{}, err
+	}
+	facts, err := k.Host.Facts(ctx)
+	if err != nil {
+		return placement.Choice{}, fmt.Errorf("cannot tell who has which partition: %w", err)
+	}
+	at := k.locate(c)
+	if err := k.impossible(facts, c, r, at); err != nil {
+		return placement.Choice{}, err
+	}
+	return k.choose(at.excludeOwn(facts), c, r)
+}
+
+// Release ends a lease and whatever runs in it: root any, a user his own.
+func (k *Allocator) Release(ctx context.Context, uid uint32, unit string) error {
+	name, ok := ParseName(unit)
+	if !ok {
+		return fmt.Errorf("%q is not the name of a lease, such as %s", unit, Name{Confined, 1000, "4f1c09aa", 0})
+	}
+	if uid != 0 && uid != name.UID { // before any work: anybody may call
+		return fmt.Errorf("%s is the lease of user %d, which that user and root can end", unit, name.UID)
+	}
+	active, err := k.Host.Active(ctx, unit)
+	if err != nil {
+		return err
+	}
+	if !active {
+		return fmt.Errorf("there is no lease %s; it may have ended", unit)
+	}
+	return k.Host.Stop(ctx, unit)
+}
+
+// attempts is how often a scope is made for a caller that systemd forgets.
+const attempts = 5
+
+// give has the scope made. The caller is checked again afterwards: a systemd that takes
+// process ids alone may have moved another process that had the number by then, and the
+// caller may have become one with the rights of another user.
+func (k *Allocator) give(ctx context.Context, c Caller, r Request, f Snapshot, move Move, choice placement.Choice, before string) (Lease, error) {
+	l := Lease{Choice: choice, Nodes: k.nodes(f, choice)}
+	for n := 1; ; n++ {
+		l.Unit = name(c.UID, r, f).String()
+		var err error
+		l.Notes, err = move.Start(ctx, Scope{Unit: l.Unit, Description: describe(r, choice), PID: c.PID, Allow: l.Nodes, Time: r.Time})
+		if err == nil {
+			err = errors.Join(k.Host.Check(c), k.verifyReplaced(before))
+		} else {
+			err = fmt.Errorf("cannot make %s: %w", l.Unit, err)
+		}
+		if err == nil {
+			break
+		}
+		// It may come up all the same, and then nothing would end it.
+		again := errors.Is(err, ErrNotMoved) && n < attempts
+		err = errors.Join(err, move.Undo(context.WithoutCancel(ctx), l.Unit))
+		if !again {
+			return Lease{}, err
+		}
+		if gone := k.Host.Check(c); gone != nil {
+			return Lease{}, gone
+		}
+	}
+	return l, nil
+}
+
+// complete does for a scope that is up what its kind promises beyond the list of devices.
+// It may take as long as a run, which waits for the lock of [Host.Still]: that must be free.
+// It reports whether the lease is exclusive and other processes have its partitions open.
+func (k *Allocator) complete(ctx context.Context, parts []Part, l *Lease, r Request) (opened bool) {
+	if r.Kind == Exclusive {
+		if err := k.Host.Guard(ctx, l.Unit); err != nil {
+			l.Notes = append(l.Notes, NotExclusive+err.Error())
+			_, opened = errors.AsType[*OpenError](err)
+		}
+	}
+	if r.Kind == Shared {
+		l.Notes = append(l.Notes, k.Host.Cap(ctx, l.Unit, memoryLimitsOf(parts, l.Choice, r.Of)))
+	}
+	if r.Kind != Exclusive {
+		if why := k.Host.Reachable(ctx, l.Unit, l.Nodes); why != "" {
+			l.Notes = append(l.Notes, why)
+		}
+	}
+	return opened
+}
+
+// nodes lists the device nodes that a lease of these partitions may open.
+func (k *Allocator) nodes(f Snapshot, choice placement.Choice) []string {
+	var own, out []string
+	for _, p := range choice.Partitions {
+		i := slices.IndexFunc(f.Parts, func(o Part) bool { return o.Name == p.Name })
+		own = append(own, f.Parts[i].Nodes...)
+		beside := f.Parts[i].Beside
+		if beside == nil {
+			beside = k.Common
+		}
+		for _, b := range beside {
+			if !slices.Contains(out, b) {
+				out = append(out, b)
+			}
+		}
+	}
+	return append(out, own...)
+}
+
+// describe is the scope's Description=, which every user can read, in the journal too. So
+// it has the name of the program and not its arguments. It ends with no backslash: in the
+// unit file that would take the next line in.
+func describe(r Request, c placement.Choice) string {
+	names := make([]string, len(c.Partitions))
+	for i, p := range c.Partitions {
+		names[i] = p.Name
+	}
+	program := "unknown"
+	if words := strings.Fields(r.What); len(words) > 0 {
+		program = filepath.Base(words[0])
+	}
+	return strings.TrimRight(fmt.Sprintf("Lease of %s: %s", strings.Join(names, " "), program), `\`)
+}
+
+// name is one that no unit has.
+func name(uid uint32, r Request, f Snapshot) Name {
+	for {
+		n := Name{r.Kind, uid, id(), r.Of}
+		if !slices.ContainsFunc(f.Tenants, func(t UnitDevices) bool { return t.Unit == n.String() }) {
+			return n
+		}
+	}
+}
+
+func id() string {
+	var b [4]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

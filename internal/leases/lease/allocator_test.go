@@ -1,0 +1,716 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/leases/placement"
+)
+
+// host is PID 1 and a node of two GPUs with four partitions each, in memory.
+type host struct {
+	mu       sync.Mutex
+	tenants  []UnitDevices
+	reserved map[string]string
+	kind     string // of every partition; "" in a list of an older dcm
+	open     map[string][]string
+	starts   map[int]uint64
+	changing bool
+	still    func() error // why no lease is given now
+	onStart  func(Scope) error
+	changed  chan struct{}
+	guard    string
+	pounces  int  // so many exclusive leases more of alice's are opened by another process
+	locked   bool // the lock of Still is held
+	unlocked *sync.Cond
+	guarded  []string
+	reached  []string
+	alone    map[int]string // process → the lease that it is in and nobody else
+	inside   map[int]string // process → the lease that it is in with others
+	terms    map[string]Term
+	others   bool // there is somebody in it by now
+	calls    int  // of Facts and Active
+}
+
+func newHost() *host {
+	h := &host{starts: map[int]uint64{1: 1, 2: 2, 3: 3}, changed: make(chan struct{})}
+	h.unlocked = sync.NewCond(&h.mu)
+	return h
+}
+
+func parts() []Part {
+	var out []Part
+	for g, address := range []partition.Address{"0000:05:00.0", "0000:26:00.0"} {
+		for i := range 4 {
+			out = append(out, Part{
+				placement.Partition{Name: fmt.Sprintf("%s-%d", address, i), GPU: address, Index: i, Domain: i / 2},
+				[]string{fmt.Sprintf("/dev/dri/renderD%d", 128+8*g+i)}, nil, 24 << 30,
+			})
+		}
+	}
+	return out
+}
+
+func (h *host) Active(_ context.Context, unit string) (bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls++
+	return slices.ContainsFunc(h.tenants, func(t UnitDevices) bool { return t.Unit == unit }), nil
+}
+
+func (h *host) Facts(context.Context) (Snapshot, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls++
+	all := parts()
+	for i := range all {
+		all[i].Kind = h.kind
+	}
+	return Snapshot{Parts: all, Tenants: slices.Clone(h.tenants), Reserved: h.reserved, Open: h.open}, nil
+}
+
+func (h *host) Ready(ctx context.Context, _ Caller) (Snapshot, Move, error) {
+	f, err := h.Facts(ctx)
+	return f, h, err
+}
+
+func (h *host) Close() {}
+
+func (h *host) Start(_ context.Context, s Scope) ([]string, error) {
+	if h.onStart != nil {
+		if err := h.onStart(s); err != nil {
+			return nil, err
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tenants = append(h.tenants, UnitDevices{s.Unit, true, s.Allow})
+	if before := h.alone[s.PID]; before != "" && !h.others { // a scope ends with its last process
+		delete(h.alone, s.PID)
+		h.tenants = slices.DeleteFunc(h.tenants, func(t UnitDevices) bool { return t.Unit == before })
+		h.stir()
+	}
+	return nil, nil
+}
+
+// stir tells those who listen that a unit has ended.
+func (h *host) stir() {
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// leases are the units that are leases.
+func (h *host) leases() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []string
+	for _, t := range h.tenants {
+		if _, ok := ParseName(t.Unit); ok {
+			out = append(out, t.Unit)
+		}
+	}
+	return out
+}
+
+func (h *host) Stop(_ context.Context, unit string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tenants = slices.DeleteFunc(h.tenants, func(t UnitDevices) bool { return t.Unit == unit })
+	h.stir()
+	return nil
+}
+
+func (h *host) Undo(ctx context.Context, unit string) error { return h.Stop(ctx, unit) }
+
+// Check knows a process by its start, which is its number.
+func (h *host) Check(c Caller) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.starts[c.PID] != uint64(c.PID) {
+		return fmt.Errorf("process %d: has ended", c.PID)
+	}
+	return nil
+}
+
+func (h *host) Still() (func(), error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.changing {
+		return nil, ErrChanging
+	}
+	if h.still != nil {
+		if err := h.still(); err != nil {
+			return nil, err
+		}
+	}
+	h.locked = true
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.locked = false
+		h.unlocked.Broadcast()
+	}, nil
+}
+
+func (h *host) Cap(_ context.Context, unit string, c MemoryLimits) string {
+	return h.afterwards(unit, "capped at "+c.String())
+}
+
+// Guard finds that other processes have the partitions open as often as is set.
+func (h *host) Guard(_ context.Context, unit string) error {
+	if why := h.afterwards(unit, h.guard); why != "" {
+		return errors.New(why)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.pounces == 0 {
+		return nil
+	}
+	h.pounces--
+	if h.open == nil {
+		h.open = make(map[string][]string)
+	}
+	for _, held := range Allocations(Snapshot{Parts: parts(), Tenants: h.tenants}) {
+		if slices.Contains(held.Units, unit) {
+			h.open[held.Name] = []string{"grab[1507]"}
+		}
+	}
+	if h.alone == nil {
+		h.alone = make(map[int]string)
+	}
+	h.alone[alice.PID] = unit
+	return &OpenError{[]string{"grab[1507] has it open"}}
+}
+
+func (h *host) Reachable(_ context.Context, unit string, nodes []string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.reached = append(h.reached, fmt.Sprint(unit, " ", nodes))
+	return ""
+}
+
+// afterwards is of what starts dcm-guard.service, which may wait for a run that waits for the
+// lock.
+func (h *host) afterwards(unit, answer string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for h.locked {
+		over := time.AfterFunc(10*time.Second, h.unlocked.Broadcast)
+		h.unlocked.Wait()
+		if !over.Stop() {
+			return "the lock is held"
+		}
+	}
+	if !slices.ContainsFunc(h.tenants, func(t UnitDevices) bool { return t.Unit == unit }) {
+		return unit + " is not up"
+	}
+	h.guarded = append(h.guarded, unit)
+	return answer
+}
+
+func (h *host) Within(pid int) (string, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if unit := h.inside[pid]; unit != "" {
+		return unit, false
+	}
+	return h.alone[pid], h.alone[pid] != ""
+}
+
+func (h *host) Terms(_ context.Context, leases []string) (map[string]Term, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := make(map[string]Term)
+	for _, unit := range leases {
+		out[unit] = h.terms[unit]
+	}
+	return out, nil
+}
+
+// Empty is asked about a lease whose process has been moved.
+func (h *host) Empty(unit string) bool {
+	if !h.others {
+		h.Stop(context.Background(), unit)
+	}
+	return !h.others
+}
+
+func (h *host) Changed(context.Context) <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.changed
+}
+
+func ask(n int) Request {
+	return Request{Want: placement.Want{Partitions: n}, Kind: Confined, What: "true"}
+}
+
+var alice = Caller{UID: 1000, PID: 1}
+
+func acquire(t *testing.T, k *Allocator, c Caller, r Request) Lease {
+	t.Helper()
+	l, err := k.Acquire(t.Context(), c, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestALeaseIsAScopeWithItsNodes(t *testing.T) {
+	h := newHost()
+	k := &Allocator{Host: h, Common: []string{"/dev/kfd"}}
+	var made Scope
+	h.onStart = func(s Scope) error { made = s; return nil }
+	l := acquire(t, k, alice, ask(2))
+	if want := "/dev/kfd /dev/dri/renderD128 /dev/dri/renderD129"; strings.Join(made.Allow, " ") != want || strings.Join(l.Nodes, " ") != want {
+		t.Errorf("allowed are %s and %s, want %s", made.Allow, l.Nodes, want)
+	}
+	n, ok := ParseName(made.Unit)
+	if !ok || n.UID != 1000 || n.Kind != Confined || made.Unit != l.Unit {
+		t.Errorf("the scope is %+v", made)
+	}
+	if want := "Lease of 0000:05:00.0-0 0000:05:00.0-1: true"; made.Description != want {
+		t.Errorf("described as %q, want %q", made.Description, want)
+	}
+	again := acquire(t, k, alice, ask(2))
+	if again.Choice.Partitions[0].Name != "0000:05:00.0-2" {
+		t.Errorf("a second lease is given %s", again.Choice.Reason)
+	}
+}
+
+// A daemon that dies behind a move leaves a process in its lease that asks anew.
+func TestWhoIsAloneInALeaseExchangesIt(t *testing.T) {
+	h := newHost()
+	k := &Allocator{Host: h}
+	k.Limit(Limits{PerUser: 8})
+	first := acquire(t, k, alice, ask(8))
+	if _, err := k.Acquire(t.Context(), alice, ask(1)); err == nil {
+		t.Error("one of none was given to somebody who is not alone in his lease")
+	}
+	h.alone = map[int]string{1: first.Unit}
+	if _, err := k.Acquire(t.Context(), Caller{UID: 1001, PID: 1}, ask(8)); err == nil {
+		t.Error("somebody else's lease was exchanged")
+	}
+	if c, err := k.Consider(t.Context(), alice, ask(8)); err != nil || len(c.Partitions) != 8 {
+		t.Errorf("would be given: %+v, %v", c, err)
+	}
+	second := acquire(t, k, alice, ask(8))
+	if len(h.tenants) != 1 || h.tenants[0].Unit != second.Unit {
+		t.Errorf("left is %+v", h.tenants)
+	}
+	// Who comes into it meanwhile stays, and nothing is given twice.
+	h.alone, h.others = map[int]string{1: second.Unit}, true
+	if _, err := k.Acquire(t.Context(), alice, ask(4)); err == nil || !strings.Contains(err.Error(), second.Unit) {
+		t.Errorf("with somebody else in it by then: %v", err)
+	}
+	if len(h.tenants) != 1 || h.tenants[0].Unit != second.Unit {
+		t.Errorf("left is %+v", h.tenants)
+	}
+}
+
+func TestWhatIsNotFreeIsNotGiven(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		set  func(*host)
+		ask  Request
+		text string
+	}{
+		{"more than there is", func(*host) {}, ask(9), "9 partitions requested, but the node has 8"},
+		{"reserved, its unit down", func(h *host) { h.reserved = map[string]string{"0000:05:00.0-1": "vllm"} }, ask(8), "8 partitions requested, but at most 7 of 8 can be leased; reserved: vllm 1"},
+		{"a unit has it", func(h *host) {
+			h.tenants = []UnitDevices{{"vllm.service", true, []string{"/dev/kfd", "/dev/dri/renderD130"}}, {"old.service", false, []string{"/dev/dri/renderD131"}}}
+		}, ask(8), "8 partitions asked for, but 7 of 8 are free; the others have vllm.service"},
+		{"somebody has it open", func(h *host) { h.open = map[string][]string{"0000:26:00.0-3": {"python[4711]"}} }, ask(8), "7 of 8 are free; the others have python[4711]"},
+		{"a whole GPU", func(h *host) { h.open = map[string][]string{"0000:26:00.0-3": {"python[4711]"}} }, Request{Want: placement.Want{GPUs: 2}}, "2 whole GPUs asked for, but 1 of 2 is free; the others have python[4711]"},
+		{"partitioning", func(h *host) { h.changing = true }, ask(1), "the GPUs are being partitioned"},
+		{"the caller is gone", func(h *host) { delete(h.starts, 1) }, ask(1), "process 1: has ended"},
+		{"the caller is another one", func(h *host) { h.starts[1] = 9 }, ask(1), "process 1: has ended"},
+		{"PID 1 refuses", func(h *host) { h.onStart = func(Scope) error { return errors.New("no") } }, ask(1), ".scope: no"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost()
+			tt.set(h)
+			before := len(h.tenants)
+			_, err := (&Allocator{Host: h}).Acquire(t.Context(), alice, tt.ask)
+			if err == nil || !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("error %v, want one with %q", err, tt.text)
+			}
+			if len(h.tenants) != before {
+				t.Errorf("left is %+v", h.tenants)
+			}
+		})
+	}
+}
+
+// Between the last look at the caller and PID 1's its number may become another's.
+// An older dcm has listed the partitions without what they are of.
+func TestAKindIsNotSoughtInAListWithoutThem(t *testing.T) {
+	r := ask(1)
+	r.Sought.Mode = "CPX"
+	_, err := (&Allocator{Host: newHost()}).Acquire(t.Context(), alice, r)
+	if err == nil || !strings.Contains(err.Error(), "not listed yet") {
+		t.Errorf("a lease of a kind: %v", err)
+	}
+}
+
+func TestAnotherProcessIsNotKept(t *testing.T) {
+	h := newHost()
+	h.onStart = func(Scope) error {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.starts[1] = 99
+		return nil
+	}
+	if l, err := (&Allocator{Host: h}).Acquire(t.Context(), alice, ask(1)); err == nil || len(h.tenants) > 0 {
+		t.Errorf("%+v, %v; left is %+v", l, err, h.tenants)
+	}
+}
+
+// In a daemon-reexec PID 1 forgets which process a queued scope is for.
+func TestAcquire_TriesAgainWhileTheCallerIsThere(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fails int
+		ends  bool // the caller, in the first try
+		given bool
+	}{"once": {1, false, true}, "for ever": {1000, false, false}, "and the caller ends": {1, true, false}} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost()
+			units := make(map[string]bool)
+			h.onStart = func(s Scope) error {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				units[s.Unit] = true
+				if tt.ends {
+					delete(h.starts, 1)
+				}
+				if len(units) <= tt.fails {
+					return fmt.Errorf("%w: its job failed", ErrNotMoved)
+				}
+				return nil
+			}
+			l, err := (&Allocator{Host: h}).Acquire(t.Context(), alice, ask(1))
+			if (err == nil) != tt.given || tt.given && !units[l.Unit] {
+				t.Errorf("%+v, %v", l, err)
+			}
+			if want := min(tt.fails+1, attempts); !tt.ends && len(units) != want || tt.ends && len(units) != 1 {
+				t.Errorf("%d scopes were asked for", len(units))
+			}
+			if left := len(h.tenants); (left == 1) != tt.given {
+				t.Errorf("left is %+v", h.tenants)
+			}
+		})
+	}
+}
+
+func TestAUserHasAtMost(t *testing.T) {
+	k := &Allocator{Host: newHost()}
+	k.Limit(Limits{PerUser: 3})
+	acquire(t, k, alice, ask(2))
+	var limit *LimitError
+	if _, err := k.Acquire(t.Context(), alice, ask(2)); !errors.As(err, &limit) || limit.Has != 2 {
+		t.Errorf("two more: %v", err)
+	}
+	acquire(t, k, alice, ask(1))
+	acquire(t, k, Caller{UID: 1001, PID: 2}, ask(2))
+	acquire(t, k, Caller{UID: 0, PID: 3}, ask(3))
+}
+
+func TestShares(t *testing.T) {
+	k := &Allocator{Host: newHost()}
+	k.Limit(Limits{Shares: 2})
+	share := Request{Want: placement.Want{Partitions: 4, Among: []partition.Address{"0000:05:00.0"}}, Kind: Shared}
+	first, second := acquire(t, k, alice, share), acquire(t, k, alice, share)
+	if first.Choice.Reason != second.Choice.Reason {
+		t.Errorf("given are %s and %s", first.Choice.Reason, second.Choice.Reason)
+	}
+	if _, err := k.Acquire(t.Context(), alice, share); err == nil {
+		t.Error("a third shares what is for two")
+	}
+	whole := ask(4)
+	whole.Among = share.Among
+	if _, err := k.Acquire(t.Context(), alice, whole); err == nil {
+		t.Error("what is shared was given to one alone")
+	}
+	if got, want := first.Notes[0], "capped at 48 GiB of 0000:05:00.0"; got != want {
+		t.Errorf("told is %q, want %q", got, want)
+	}
+}
+
+// A scope for which its process is too late, or its daemon, is up with nobody in it who
+// could end it.
+func TestAScopeThatCouldNotBeSeenIsEnded(t *testing.T) {
+	h := newHost()
+	ctx, cancel := context.WithCancel(t.Context())
+	h.onStart = func(s Scope) error {
+		cancel()
+		h.tenants = append(h.tenants, UnitDevices{s.Unit, true, s.Allow})
+		return ctx.Err()
+	}
+	if _, err := (&Allocator{Host: h}).Acquire(ctx, alice, ask(2)); !errors.Is(err, context.Canceled) {
+		t.Errorf("the end is %v", err)
+	}
+	if len(h.tenants) > 0 {
+		t.Errorf("lost to %+v", h.tenants)
+	}
+}
+
+func TestWaitingInLine(t *testing.T) {
+	h := newHost()
+	k := &Allocator{Host: h}
+	all := acquire(t, k, alice, ask(8))
+	type answer struct {
+		who int
+		l   Lease
+		err error
+	}
+	answers := make(chan answer)
+	wait := func(who, n int) {
+		r := ask(n)
+		r.Wait = true
+		go func() {
+			l, err := k.Acquire(t.Context(), Caller{UID: 1000, PID: 2}, r)
+			answers <- answer{who, l, err}
+		}()
+		for inLine := 0; inLine < who; { // nothing tells when it stands there
+			k.mu.Lock()
+			inLine = len(k.line)
+			k.mu.Unlock()
+		}
+	}
+	wait(1, 8)
+	wait(2, 1)
+	var short *InsufficientError
+	if _, err := k.Acquire(t.Context(), alice, ask(1)); !errors.As(err, &short) {
+		t.Errorf("with nothing free: %v", err)
+	}
+	h.Stop(t.Context(), all.Unit)
+	one := <-answers
+	if one.who != 1 || one.err != nil {
+		t.Fatalf("the first answer is %+v", one)
+	}
+	h.Stop(t.Context(), one.l.Unit)
+	if two := <-answers; two.err != nil {
+		t.Errorf("the second answer is %+v", two)
+	}
+	// What can never be is not waited for.
+	r := ask(9)
+	r.Wait = true
+	if _, err := k.Acquire(t.Context(), alice, r); err == nil {
+		t.Error("9 of 8 were given")
+	}
+	// Who goes away leaves the line.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r = ask(8)
+	r.Wait = true
+	if _, err := k.Acquire(ctx, alice, r); !errors.Is(err, context.Canceled) || len(k.line) != 0 {
+		t.Errorf("%v; %d in line", err, len(k.line))
+	}
+}
+
+func TestConfinedIsNotCalledExclusive(t *testing.T) {
+	h := newHost()
+	h.guard = "this kernel has no guard"
+	r := ask(1)
+	r.Kind = Exclusive
+	l := acquire(t, &Allocator{Host: h}, alice, r)
+	if !slices.Contains(l.Notes, "not exclusive: this kernel has no guard") {
+		t.Errorf("notes are %q", l.Notes)
+	}
+}
+
+func TestAcquire_ReplacesAnExclusiveLeaseThatIsOpen(t *testing.T) {
+	const note = "not exclusive: grab[1507] has it open"
+	for _, tt := range []struct {
+		name     string
+		n        int
+		pounces  int
+		want     string // the first partition
+		guarded  int
+		noted    bool
+		reserved map[string]string
+	}{
+		{"once", 1, 1, "0000:05:00.0-1", 2, false, nil},
+		{"three times", 1, 3, "0000:05:00.0-3", 4, false, nil},
+		{"each time", 1, 100, "0000:05:00.0-3", exclusiveAttempts, true, nil},
+		{"no other is free", 8, 1, "0000:05:00.0-0", 1, true, nil},
+		{"too few others are free", 3, 2, "0000:05:00.0-0", 1, true, map[string]string{"0000:26:00.0-0": "a", "0000:26:00.0-1": "a", "0000:26:00.0-2": "a"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost()
+			h.pounces, h.reserved = tt.pounces, tt.reserved
+			r := ask(tt.n)
+			r.Kind = Exclusive
+			l := acquire(t, &Allocator{Host: h}, alice, r)
+			if got := l.Choice.Partitions[0].Name; got != tt.want || len(h.guarded) != tt.guarded || len(l.Replaced) != tt.guarded-1 || slices.Contains(l.Notes, note) != tt.noted {
+				t.Errorf("given is %s after %d leases, %q replaced, with the notes %q", got, len(h.guarded), l.Replaced, l.Notes)
+			}
+			if left := h.leases(); !slices.Equal(left, []string{l.Unit}) {
+				t.Errorf("leases are %q, want %s", left, l.Unit)
+			}
+		})
+	}
+}
+
+func TestGuard_AfterTheScopeWithoutTheLock(t *testing.T) {
+	h := newHost()
+	k := &Allocator{Host: h}
+	k.Limit(Limits{Shares: 2})
+	exclusive, shared := ask(1), ask(1)
+	exclusive.Kind, shared.Kind, shared.Of = Exclusive, Shared, 2
+	first, second := acquire(t, k, alice, exclusive), acquire(t, k, alice, shared)
+	if want := []string{fmt.Sprint(second.Unit, " ", second.Nodes)}; !slices.Equal(h.reached, want) {
+		t.Errorf("looked at were the nodes of %q, want %q", h.reached, want)
+	}
+	if want := []string{first.Unit, second.Unit}; !slices.Equal(h.guarded, want) {
+		t.Errorf("dcm-guard ran for %q, want %q; the notes are %q and %q", h.guarded, want, first.Notes, second.Notes)
+	}
+	if len(first.Notes) != 0 {
+		t.Errorf("an exclusive lease has the notes %q", first.Notes)
+	}
+}
+
+// TestNoPartitionIsGivenTwice lets many acquire and end at once.
+func TestNoPartitionIsGivenTwice(t *testing.T) {
+	h := newHost()
+	k := &Allocator{Host: h}
+	h.onStart = func(s Scope) error {
+		f, _ := h.Facts(context.Background())
+		for _, b := range Allocations(f) {
+			if slices.Contains(s.Allow, b.Nodes[0]) && !b.Free() {
+				return fmt.Errorf("%s is given to %s and has %s", b.Name, s.Unit, b.Units)
+			}
+		}
+		return nil
+	}
+	var wg sync.WaitGroup
+	for seed := range uint64(8) {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(seed, 1))
+			var mine []string
+			for range 300 {
+				if len(mine) > 0 && r.IntN(2) == 0 {
+					h.Stop(t.Context(), mine[0])
+					mine = mine[1:]
+					continue
+				}
+				l, err := k.Acquire(t.Context(), alice, ask(1+r.IntN(3)))
+				var short *InsufficientError
+				switch {
+				case err == nil:
+					mine = append(mine, l.Unit)
+				case !errors.As(err, &short):
+					t.Error(err)
+				}
+			}
+			for _, unit := range mine {
+				h.Stop(t.Context(), unit)
+			}
+		})
+	}
+	wg.Wait()
+	f, _ := h.Facts(t.Context())
+	for _, b := range Allocations(f) {
+		if !b.Free() {
+			t.Errorf("%s is lost to %s", b.Name, b.Whose())
+		}
+	}
+}
+
+// Those who share are as many as each of them was told, and are together before
+// another partition is begun.
+func TestSharesByNumber(t *testing.T) {
+	k := &Allocator{Host: newHost()}
+	one := func(of int) Request {
+		return Request{Want: placement.Want{Partitions: 1, Place: placement.Spread}, Kind: Shared, Of: of}
+	}
+	if _, err := k.Acquire(t.Context(), alice, one(2)); err == nil || !strings.Contains(err.Error(), "shares = 1 in [leases]") {
+		t.Errorf("where nobody may share: %v", err)
+	}
+	k.Limit(Limits{Shares: 3})
+	for _, of := range []int{1, 4, 65} {
+		if _, err := k.Acquire(t.Context(), alice, one(of)); err == nil {
+			t.Errorf("one of %d was given", of)
+		}
+	}
+	for _, of := range []int{3, 2, 3, 2, 0, 3, 2} { // 0 is 3
+		acquire(t, k, alice, one(of))
+	}
+	has := make(map[string]int)
+	f, _ := k.Host.Facts(t.Context())
+	for _, h := range Allocations(f) {
+		for _, unit := range h.Units {
+			n, _ := ParseName(unit)
+			has[fmt.Sprintf("%s of %d", h.Name, n.Of)]++
+		}
+	}
+	want := map[string]int{"0000:05:00.0-0 of 3": 3, "0000:26:00.0-0 of 2": 2, "0000:05:00.0-1 of 3": 1, "0000:26:00.0-1 of 2": 1}
+	if diff := cmp.Diff(want, has); diff != "" {
+		t.Errorf("partitions are shared as (-want +got):\n%s", diff)
+	}
+}
+
+func TestSharesOf(t *testing.T) {
+	p := runstate.Partitions{Parts: []runstate.Part{
+		{Name: "a-0", GPU: "0000:05:00.0", Render: "/dev/dri/renderD128", Memory: 24 << 30},
+		{Name: "a-1", GPU: "0000:05:00.0", Render: "/dev/dri/renderD129", Memory: 24 << 30},
+		{Name: "b-0", GPU: "0000:26:00.0", Render: "/dev/dri/renderD136", Memory: 96 << 30},
+		{Name: "c-0", GPU: "0000:46:00.0", Render: "/dev/dri/renderD144"},
+	}, Reservations: []runstate.Reservation{{Name: "w", Unit: "w@.service", Share: 2, Partitions: []string{"a-0"}}, {Name: "v", Unit: "v.service"}, {Name: "w-own", Unit: "w@own.service"}}}
+	got := MemoryLimitsOf(p, map[string][]string{
+		"dcm-share3-1000-00c0ffee.scope": {"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/renderD129", "/dev/dri/renderD136"},
+		"dcm-share2-1000-00c0ffee.scope": {"/dev/dri/renderD144"}, "dcm-lease-1000-00c0ffee.scope": {"/dev/dri/renderD128"},
+		"w@x.service": {"/dev/dcm/w/render0"}, "w@own.service": {"/dev/dcm/w-own/render0"}, "v.service": {"/dev/dri/renderD128"}, "v@1.service": {"/dev/dri/renderD128"},
+	})
+	want := map[string]MemoryLimits{
+		"dcm-share3-1000-00c0ffee.scope": {"0000:05:00.0": 16 << 30, "0000:26:00.0": 32 << 30}, "dcm-share2-1000-00c0ffee.scope": nil,
+		"w@x.service": {"0000:05:00.0": 12 << 30},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("shares (-want +got):\n%s", diff)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for kind, of := range map[Kind]int{Confined: 0, Exclusive: 0, Shared: MostShares} {
+		n := Name{kind, 4294967294, "00c0ffee", of}
+		if got, ok := ParseName(n.String()); !ok || got != n {
+			t.Errorf("%s is read as %+v, %v", n, got, ok)
+		}
+	}
+	for _, unit := range []string{"dcm-lease-1000-00c0ffee.service", "dcm-lease--00c0ffee.scope", "dcm-lease-99999999999-00c0ffee.scope", "session-1.scope", "dcm-lease-4294967296-00c0ffee.scope",
+		"dcm-share-1-00c0ffee.scope", "dcm-share1-1-00c0ffee.scope", "dcm-share65-1-00c0ffee.scope", "dcm-lease3-1-00c0ffee.scope"} {
+		if n, ok := ParseName(unit); ok {
+			t.Errorf("%s is read as %+v", unit, n)
+		}
+	}
+}
+
+// Every user can read the description, and a backslash at its end would take in the next
+// line of the unit file.
+func TestDescribe(t *testing.T) {
+	choice := placement.Choice{Partitions: []placement.Partition{{Name: "0000:05:00.0-0"}}}
+	for what, want := range map[string]string{
+		"mysql -psecret":         "mysql",
+		"/usr/bin/python3 a.py":  "python3",
+		`sh -c 'sleep 1000' '\'`: "sh",
+		`tool\\`:                 "tool",
+		"":                       "unknown",
+		" ":                      "unknown",
+	} {
+		if got, want := describe(Request{What: what}, choice), "Lease of 0000:05:00.0-0: "+want; got != want {
+			t.Errorf("%q is described as %q, want %q", what, got, want)
+		}
+	}
+}

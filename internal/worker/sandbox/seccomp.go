@@ -1,0 +1,45 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// InstallSeccomp is for the program that [Rights.Reexec] has run, before it loads anything: it
+// makes sure that the rights are gone, keeps other processes of the same user out, and has
+// the kernel refuse from then on what no question about a GPU needs (see filter).
+func (r Rights) InstallSeccomp() error {
+	have, err := capabilities()
+	if err != nil {
+		return err
+	}
+	for i, left := range r.left() {
+		if (have[i].Permitted|have[i].Effective|have[i].Inheritable)&^left != 0 {
+			return errors.New("it has capabilities still")
+		}
+	}
+	if n, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || n != 1 {
+		return errors.New("it could have new privileges still")
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("cannot keep others out: %w", err)
+	}
+	return install(r.filter(uint32(os.Getpid())))
+}
+
+// install sets the filter for every thread. A kernel without seccomp goes without.
+func install(code []unix.SockFilter) error {
+	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
+	odd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
+	switch {
+	case errno != 0 && errno != unix.ENOSYS:
+		return fmt.Errorf("cannot set the filter of system calls: %w", errno)
+	case errno == 0 && odd != 0:
+		return fmt.Errorf("cannot set the filter of system calls for thread %d", odd)
+	}
+	return nil
+}
