@@ -113,7 +113,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		},
 		LastGood:  shown.lastGood,
 		Stale:     func(s daemon.Settings) ([]string, error) { return stale(h, s) },
-		Unwritten: func() ([]string, error) { return unwritten(h) },
+		Unwritten: func() ([]string, error) { return unwritten(h, &shown.files) },
 		Reserve: func(ctx context.Context, s daemon.Settings) (bool, error) {
 			return reservationsStale(ctx, h, reserved(), s.Selected, log)
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 
 	"dcm/internal/app/host"
 	"dcm/internal/engine/apply"
@@ -14,8 +15,8 @@ import (
 )
 
 // newKeeper keeps what the generator writes loaded; changed is called when what an account
-// says of that is out of date.
-func newKeeper(h *host.Host, config func() *config.Config, changed func(), log *slog.Logger) *dropins.Keeper {
+// says of that is out of date. files is held while the configuration is read.
+func newKeeper(h *host.Host, config func() *config.Config, files *sync.Mutex, changed func(), log *slog.Logger) *dropins.Keeper {
 	return &dropins.Keeper{
 		Dial: func(ctx context.Context) (dropins.PID1, error) {
 			conn, err := h.DialToWait(ctx)
@@ -24,7 +25,7 @@ func newKeeper(h *host.Host, config func() *config.Config, changed func(), log *
 			}
 			return manager{conn, h, config}, nil
 		},
-		Differ:  func() ([]string, error) { return unwritten(h) },
+		Differ:  func() ([]string, error) { return unwritten(h, files) },
 		Busy:    func() (bool, error) { return apply.UnderWay(h.Lock()) },
 		Changed: changed,
 		Log:     log,
@@ -32,7 +33,10 @@ func newKeeper(h *host.Host, config func() *config.Config, changed func(), log *
 }
 
 // unwritten returns the units whose drop-ins are not those that the generator is to write now.
-func unwritten(h *host.Host) ([]string, error) {
+// The configuration may be large: it is read by one caller at a time.
+func unwritten(h *host.Host, files *sync.Mutex) ([]string, error) {
+	files.Lock()
+	defer files.Unlock()
 	want := generated(h, func(slog.Level, string) {}) // the generator has logged what is wrong with it
 	return systemd.Differing(h.Path("run/systemd/generator"), want.Dropins())
 }

@@ -54,7 +54,7 @@ func newStatusPublisher(h *host.Host, requests chan<- daemon.Request, metrics *e
 	m.leases = newLessor(h, m.config.Load, log)
 	m.leases.ground.guardian = newGuardian(hostGuard{h, func() []string { return m.config.Load().Observers }}, log, m.stir)
 	m.service = dbusapi.New(dbusapi.SystemBus, control{host: h, node: h.Node(nil), requests: requests, files: &m.files, shown: m, leaseService: m.leases}, log)
-	m.dropins = newKeeper(h, m.config.Load, m.stir, log)
+	m.dropins = newKeeper(h, m.config.Load, &m.files, m.stir, log)
 	m.config.Store(&config.Config{})
 	m.state.Store(&runstate.State{Phase: runstate.Starting})
 	m.seen.Store(&status.Inventory{})

@@ -181,7 +181,7 @@ func (m machine) imports() {
 	if os.Getenv(everyWay) == "" {
 		return
 	}
-	own, err := os.ReadFile("../config/testdata/mig-parted.yaml")
+	own, err := os.ReadFile("../../engine/config/testdata/mig-parted.yaml")
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func fromSource(t *testing.T, p product, newer string) {
 		t.Fatal(err)
 	}
 	for _, file := range []string{"install.sh", "go.mod"} {
-		content, err := os.ReadFile("../../" + file)
+		content, err := os.ReadFile("../../../" + file)
 		if err != nil {
 			t.Fatal(err)
 		}
