@@ -204,11 +204,13 @@ func (p *pass) repay(ctx context.Context, o *result) error {
 			o.advice = append(o.advice, text)
 		}
 	}
-	for _, name := range missing {
-		p.Log.Info("starting "+name+", which a failed run kept down", "unit", name)
+	for _, name := range missing { // all before the first start: a socket may start its service immediately
 		if err := u.ResetFailed(ctx, name); err != nil {
 			p.Log.Warn("cannot clear the start counter", "unit", name, "error", err)
 		}
+	}
+	for _, name := range missing {
+		p.Log.Info("starting "+name+", which a failed run kept down", "unit", name)
 		if err := u.Start(ctx, name); err != nil {
 			p.Log.Error(err.Error())
 		}

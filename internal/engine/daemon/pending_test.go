@@ -79,8 +79,8 @@ func TestWhatADaemonBeforeOwedIsStarted(t *testing.T) {
 		given func(*host)
 		want  string
 	}{
-		{"once the GPUs are as selected", func(h *host) { h.settings.Require = true }, "reset:a.service start:a.service reset:c.service start:c.service READY"},
-		{"once there is no profile to be waited for", func(h *host) { h.settings.Require, h.settings.Selected = true, false }, "reset:a.service start:a.service reset:c.service start:c.service READY"},
+		{"once the GPUs are as selected", func(h *host) { h.settings.Require = true }, "reset:a.service reset:c.service start:a.service start:c.service READY"},
+		{"once there is no profile to be waited for", func(h *host) { h.settings.Require, h.settings.Selected = true, false }, "reset:a.service reset:c.service start:a.service start:c.service READY"},
 		{"unless somebody has stopped it, who may if nothing is required", func(h *host) {}, "reset:a.service start:a.service READY"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestWhatDependsOnAClientIsOwedToo(t *testing.T) {
 		t.Errorf("told is %v, want what did not come back", s.Error)
 	}
 	h.tick()
-	if got, want := h.did(), "reset:a.service start:a.service reset:c.service start:c.service"; !strings.HasSuffix(got, want) {
+	if got, want := h.did(), "reset:a.service reset:c.service start:a.service start:c.service"; !strings.HasSuffix(got, want) {
 		t.Errorf("events %q, want them to end with %q: d was stopped by somebody", got, want)
 	}
 }
