@@ -30,7 +30,7 @@ PROGRAMS = dcm dcm-service dcm-smi dcm-nvml dcm-guard dcm-sim
 # A module of its own, so that nothing of Kubernetes is linked into what runs on a host.
 NESTED   = cmd/dcm-kubernetes
 
-.PHONY: build packages install demo test race roots surface scale scale-leases soak soak-leases test-vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-packages clean
+.PHONY: build packages install demo test race roots surface scale scale-leases soak soak-leases test-vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-wording lint-packages wording clean
 
 build:
 	for program in $(PROGRAMS); do \
@@ -206,7 +206,7 @@ bench: packages
 		$$(grep -rl --include='*_test.go' '^func Benchmark' cmd internal | xargs -n1 dirname | sort -u | sed 's|^|./|')
 	$(GO) run ./internal/testkit/e2e/bench -dist $(DIST)
 
-lint: lint-go lint-vuln lint-sh lint-packages
+lint: lint-go lint-vuln lint-sh lint-wording lint-packages
 
 lint-go:
 	test -z "$$(gofmt -l cmd internal)" || { gofmt -d cmd internal; exit 1; }
@@ -232,6 +232,14 @@ GOVULNCHECK = v1.1.4
 lint-sh:
 	shellcheck install.sh .ci/run internal/testkit/e2e/node/usr/local/lib/* internal/testkit/e2e/node/usr/local/bin/*
 	shellcheck --shell=sh internal/testkit/e2e/boot.sh internal/testkit/e2e/vm/*.sh packaging/stage.sh packaging/version.sh packaging/deb/p* packaging/rpm/p* packaging/rpm/lint.sh
+
+# Words, long sentences and names of durations that internal/testkit/wording finds. Each
+# number in its baseline may only shrink; `make wording` lowers them and lists the places.
+lint-wording:
+	$(GO) test ./internal/testkit/wording
+
+wording:
+	DCM_WORDING_WRITE=1 $(GO) test -count=1 -v -run TestWording ./internal/testkit/wording
 
 # A tool that the distribution does not have is said to be missing, no more.
 lint-packages: packages
