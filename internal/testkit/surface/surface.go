@@ -1,5 +1,5 @@
 // Package surface records what users, programs and administrators depend on: options,
-// JSON keys, bus interfaces, metrics, settings, units and exit statuses. The records are
+// JSON keys, D-Bus and varlink interfaces, metrics, settings, units and exit statuses. The records are
 // the files in the directory golden. A test that finds a difference fails; `make surface`
 // writes the files again. A commit that changes one says so in its subject.
 package surface
@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -20,14 +19,22 @@ import (
 // Write is the environment variable that makes Hold write the files instead of comparing.
 const Write = "DCM_SURFACE_WRITE"
 
-// Root returns the repository's directory.
+// Root returns the repository's directory: the first one with a go.mod, upwards from the
+// working directory. For a test, the working directory is the one of its package.
 func Root(t testing.TB) string {
 	t.Helper()
-	_, file, _, ok := runtime.Caller(0)
-	if !ok {
-		t.Fatal("the source file of package surface is unknown")
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return filepath.Join(filepath.Dir(file), "../../..")
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("no go.mod in the working directory or above it")
+		}
+	}
 }
 
 // Hold compares content with the file golden/name, or writes it there.

@@ -171,6 +171,28 @@ func TestUnits(t *testing.T) {
 	Hold(t, "units.txt", b.String())
 }
 
+// TestVarlink records the interface for agents without its comments.
+func TestVarlink(t *testing.T) {
+	found, err := filepath.Glob(filepath.Join(Root(t), "internal/*/*/*.varlink"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no interface description found: %v", err)
+	}
+	var b strings.Builder
+	for _, file := range found {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "==> %s\n", filepath.Base(file))
+		for line := range strings.Lines(string(text)) {
+			if line = strings.TrimRight(line, " \n"); line != "" && !strings.HasPrefix(strings.TrimSpace(line), "#") {
+				b.WriteString(line + "\n")
+			}
+		}
+	}
+	Hold(t, "varlink.txt", b.String())
+}
+
 type file struct{ name, text string }
 
 // files returns the files of a directory of the repository in order.
