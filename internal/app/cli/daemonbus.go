@@ -21,7 +21,7 @@ const (
 
 // onDaemon calls do with a connection to the daemon. Every command that needs the
 // daemon calls it by this function, so that all wait, fail and exit alike.
-func onDaemon(ctx context.Context, h *host.Host, w dbusapi.Waiting, do func(*dbusapi.Client) error) error {
+func onDaemon(ctx context.Context, h *host.Host, w dbusapi.RetryPolicy, do func(*dbusapi.Client) error) error {
 	if !h.Here() {
 		return errors.New("not for another root directory")
 	}
@@ -30,7 +30,7 @@ func onDaemon(ctx context.Context, h *host.Host, w dbusapi.Waiting, do func(*dbu
 	switch {
 	case errors.Is(err, dbusapi.ErrNotBack), errors.Is(err, dbusapi.ErrGone):
 		return exitcode.With(exitcode.Transient, fmt.Errorf("%w; try again", err))
-	case dbusapi.IsShort(err), errors.Is(err, dbusapi.ErrCrowded):
+	case dbusapi.IsInsufficient(err), errors.Is(err, dbusapi.ErrCrowded):
 		return exitcode.With(exitcode.Transient, err)
 	}
 	if _, overtaken := errors.AsType[*dbusapi.OvertakenError](err); overtaken {
@@ -47,5 +47,5 @@ func onDaemon(ctx context.Context, h *host.Host, w dbusapi.Waiting, do func(*dbu
 func readDaemon(ctx context.Context, h *host.Host, do func(context.Context, *dbusapi.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout+status.Patience+host.DialTimeout)
 	defer cancel()
-	return onDaemon(ctx, h, dbusapi.Waiting{Limit: lookTimeout}, func(c *dbusapi.Client) error { return do(ctx, c) })
+	return onDaemon(ctx, h, dbusapi.RetryPolicy{Limit: lookTimeout}, func(c *dbusapi.Client) error { return do(ctx, c) })
 }

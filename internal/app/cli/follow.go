@@ -45,7 +45,7 @@ func follow(ctx context.Context, h *host.Host, con *Console, want string, choose
 // A daemon that is not there is started; without a bus, a daemon that runs is reloaded.
 // It is never ended: other commands need it.
 func requestRun(ctx context.Context, h *host.Host, conn *systemd.Conn) error {
-	err := onDaemon(ctx, h, dbusapi.Waiting{Limit: daemonTimeout}, func(c *dbusapi.Client) error {
+	err := onDaemon(ctx, h, dbusapi.RetryPolicy{Limit: daemonTimeout}, func(c *dbusapi.Client) error {
 		_, err := c.Apply(ctx)
 		return err
 	})

@@ -90,7 +90,7 @@ func laid(gpus []partition.GPU) []lease.Allocation {
 }
 
 // choose says what would be given of it.
-func (s scene) choose(book []lease.Allocation, w dbusapi.Want) (placement.Choice, error) {
+func (s scene) choose(book []lease.Allocation, w dbusapi.Request) (placement.Choice, error) {
 	place, err := placement.ParsePlace(w.Place)
 	if err != nil {
 		return placement.Choice{}, exitcode.With(exitcode.Usage, err)

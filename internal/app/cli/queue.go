@@ -49,7 +49,7 @@ func showQueue(ctx context.Context, h *host.Host, con *Console, asJSON bool) err
 	ctx, cancel := context.WithTimeout(ctx, queueTimeout)
 	defer cancel()
 	var text string
-	err := onDaemon(ctx, h, dbusapi.Waiting{Limit: daemonTimeout}, func(c *dbusapi.Client) (err error) {
+	err := onDaemon(ctx, h, dbusapi.RetryPolicy{Limit: daemonTimeout}, func(c *dbusapi.Client) (err error) {
 		text, err = c.Queue(ctx)
 		return err
 	})
@@ -85,7 +85,7 @@ func removeQueued(ctx context.Context, h *host.Host, ids []uint) error {
 		}
 	}
 	for _, id := range ids {
-		errs = append(errs, onDaemon(ctx, h, dbusapi.Waiting{Limit: daemonTimeout}, func(c *dbusapi.Client) error {
+		errs = append(errs, onDaemon(ctx, h, dbusapi.RetryPolicy{Limit: daemonTimeout}, func(c *dbusapi.Client) error {
 			return c.Dequeue(ctx, uint32(id))
 		}))
 	}

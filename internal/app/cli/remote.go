@@ -19,7 +19,7 @@ func remote(h *host.Host) bool { return os.Geteuid() != 0 && h.Here() }
 // until it is over.
 func useRemote(ctx context.Context, h *host.Host, con *Console, name string) error {
 	// Not twice: between the two another profile may have been selected.
-	return followRemote(ctx, h, con, "selecting a profile", name, dbusapi.Waiting{Limit: daemonTimeout, Once: true}, func(c *dbusapi.Client) error {
+	return followRemote(ctx, h, con, "selecting a profile", name, dbusapi.RetryPolicy{Limit: daemonTimeout, Once: true}, func(c *dbusapi.Client) error {
 		_, err := c.Use(ctx, name)
 		return err
 	})
@@ -27,13 +27,13 @@ func useRemote(ctx context.Context, h *host.Host, con *Console, name string) err
 
 // applyRemote has the daemon put the selected profile on the GPUs in the same way.
 func applyRemote(ctx context.Context, h *host.Host, con *Console) error {
-	return followRemote(ctx, h, con, "applying a profile", "", dbusapi.Waiting{Limit: daemonTimeout}, func(c *dbusapi.Client) error {
+	return followRemote(ctx, h, con, "applying a profile", "", dbusapi.RetryPolicy{Limit: daemonTimeout}, func(c *dbusapi.Client) error {
 		_, err := c.Apply(ctx)
 		return err
 	})
 }
 
-func followRemote(ctx context.Context, h *host.Host, con *Console, what, want string, w dbusapi.Waiting, ask func(*dbusapi.Client) error) error {
+func followRemote(ctx context.Context, h *host.Host, con *Console, what, want string, w dbusapi.RetryPolicy, ask func(*dbusapi.Client) error) error {
 	return watchRun(ctx, h, con, func() error { return onDaemon(ctx, h, w, ask) }, func(view *progress, err error) error {
 		if errors.Is(err, dbusapi.ErrAbsent) || errors.Is(err, dbusapi.ErrDenied) {
 			return byRootOnly(what, err)

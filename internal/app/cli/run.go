@@ -38,7 +38,7 @@ The command has the caller's user, environment, terminal and limits, and its exi
 status is the one of dcm. If there is not enough free, the exit status is 75.`,
 		Args: args(cobra.ArbitraryArgs),
 	}
-	var w dbusapi.Want
+	var w dbusapi.Request
 	f := cmd.Flags()
 	f.SetInterspersed(false)
 	f.IntVarP(&w.Partitions, "partitions", "n", 0, "how many partitions; 1 if nothing is said")
@@ -77,7 +77,7 @@ status is the one of dcm. If there is not enough free, the exit status is 75.`,
 
 // sensible returns what is wrong with an invocation; set reports whether an option was
 // given.
-func sensible(w dbusapi.Want, set func(option string) bool, command []string, asJSON bool) error {
+func sensible(w dbusapi.Request, set func(option string) bool, command []string, asJSON bool) error {
 	switch {
 	case w.Partitions < 1 && set("partitions"):
 		return fmt.Errorf("-n, --partitions: too small (found %d, want 1 or more)", w.Partitions)
@@ -103,7 +103,7 @@ func sensible(w dbusapi.Want, set func(option string) bool, command []string, as
 	return err
 }
 
-func (s scene) sensible(w dbusapi.Want) error {
+func (s scene) sensible(w dbusapi.Request) error {
 	switch {
 	case s.imagined() && !w.DryRun:
 		return errors.New("--free and --node go with --dry-run")
@@ -117,7 +117,7 @@ func (s scene) sensible(w dbusapi.Want) error {
 
 // considered tells what would be given: by the daemon, or without it where that is not
 // about what is so.
-func considered(ctx context.Context, h *host.Host, con *Console, s scene, w dbusapi.Want, asJSON bool) error {
+func considered(ctx context.Context, h *host.Host, con *Console, s scene, w dbusapi.Request, asJSON bool) error {
 	var l dbusapi.Lease
 	if s.imagined() {
 		book, err := s.book(ctx, h)
@@ -147,7 +147,7 @@ func considered(ctx context.Context, h *host.Host, con *Console, s scene, w dbus
 
 // runWith finds out first all that could be in the way of the command: a lease is
 // asked for when it can be used.
-func runWith(ctx context.Context, h *host.Host, con *Console, w dbusapi.Want, command []string) error {
+func runWith(ctx context.Context, h *host.Host, con *Console, w dbusapi.Request, command []string) error {
 	p, err := findProgram(command[0])
 	if err != nil {
 		return err
@@ -190,11 +190,11 @@ func withProbe(h *host.Host, l dbusapi.Lease) []string {
 
 // acquire requests a lease. A request may be repeated: a process that is alone in a
 // lease gets another one in exchange.
-func acquire(ctx context.Context, h *host.Host, w dbusapi.Want, note func(string)) (dbusapi.Lease, error) {
-	waiting := dbusapi.Waiting{Limit: daemonTimeout}
+func acquire(ctx context.Context, h *host.Host, w dbusapi.Request, note func(string)) (dbusapi.Lease, error) {
+	waiting := dbusapi.RetryPolicy{Limit: daemonTimeout}
 	if w.Wait {
-		waiting = dbusapi.Waiting{Note: note}
-		w.Queued = func(p dbusapi.Position) { note(waits(p)) }
+		waiting = dbusapi.RetryPolicy{Note: note}
+		w.Queued = func(p dbusapi.QueuePosition) { note(waits(p)) }
 	}
 	var l dbusapi.Lease
 	err := onDaemon(ctx, h, waiting, func(c *dbusapi.Client) (err error) {
@@ -215,14 +215,14 @@ func acquire(ctx context.Context, h *host.Host, w dbusapi.Want, note func(string
 }
 
 // waits is what a waiting request's caller is told.
-func waits(p dbusapi.Position) string {
+func waits(p dbusapi.QueuePosition) string {
 	return fmt.Sprintf("waiting at position %d of %d in the queue: %s", p.At, p.Of, p.Reason)
 }
 
 // mayOpen tells a user whom the mode of the device file keeps out what to do about it.
 // A list of devices, or a driver that is not loaded, is not for here; nor is a file that
 // what is asked for does not need.
-func mayOpen(h *host.Host, w dbusapi.Want) error {
+func mayOpen(h *host.Host, w dbusapi.Request) error {
 	sought, err := partition.ParseSought(w.Vendor, w.Mode)
 	if err != nil || !service.Opens(sought) {
 		return err
@@ -271,7 +271,7 @@ func release(ctx context.Context, h *host.Host, lease string) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
 	calls := 0
-	err := onDaemon(ctx, h, dbusapi.Waiting{Limit: daemonTimeout}, func(c *dbusapi.Client) error {
+	err := onDaemon(ctx, h, dbusapi.RetryPolicy{Limit: daemonTimeout}, func(c *dbusapi.Client) error {
 		if calls++; calls > 1 && !slices.Contains(h.Leased(), lease) {
 			return nil // by the call that was not answered
 		}

@@ -130,7 +130,7 @@ func byMetrics(a status.Account) verdict {
 }
 
 func byBus(a status.Account) verdict {
-	told := dbusapi.Told(a)
+	told := dbusapi.AccountProperties(a)
 	m := told[""]
 	v := verdict{Selected: m["SelectedProfile"].(string), InSync: m["InSync"].(bool), Health: m["Health"].(string)}
 	for _, c := range m["Clients"].([]dbusapi.ClientUnit) {

@@ -21,7 +21,7 @@ import (
 // lesseeGroup is whose members may have leases without being asked about.
 const lesseeGroup = "dcm"
 
-// leaseService gives leases to who asks over the bus. It is a [dbusapi.Lessor].
+// leaseService gives leases to who asks over the bus. It is a [dbusapi.LeaseService].
 type leaseService struct {
 	keeper *lease.Allocator
 	config func() *config.Config // in force
@@ -52,7 +52,7 @@ func (l *leaseService) Member(groups []uint32) bool {
 	return slices.ContainsFunc(groups, func(gid uint32) bool { return strconv.Itoa(int(gid)) == g.Gid })
 }
 
-func (l *leaseService) Acquire(ctx context.Context, who dbusapi.Caller, w dbusapi.Want) (dbusapi.Lease, error) {
+func (l *leaseService) Acquire(ctx context.Context, who dbusapi.Caller, w dbusapi.Request) (dbusapi.Lease, error) {
 	r, err := request(w)
 	if err != nil {
 		return dbusapi.Lease{}, err
@@ -60,7 +60,7 @@ func (l *leaseService) Acquire(ctx context.Context, who dbusapi.Caller, w dbusap
 	if err := who.Process.Check(); err != nil {
 		return dbusapi.Lease{}, err
 	}
-	caller := lease.Caller{UID: who.Owner, PID: who.PID, Process: who.Process, Came: who.Came, Groups: l.limited(who.Owner, who.Groups)}
+	caller := lease.Caller{UID: who.Owner, PID: who.PID, Process: who.Process, Came: who.ConnectionAge, Groups: l.limited(who.Owner, who.Groups)}
 	if w.DryRun {
 		c, err := l.keeper.Consider(ctx, caller, r)
 		return dbusapi.Lease{Partitions: names(c), Reason: c.Reason}, passing(err)
@@ -108,7 +108,7 @@ func (l *leaseService) Dequeue(who dbusapi.Caller, id int) error {
 	return nil
 }
 
-func request(w dbusapi.Want) (lease.Request, error) {
+func request(w dbusapi.Request) (lease.Request, error) {
 	place, err := placement.ParsePlace(w.Place)
 	if err != nil {
 		return lease.Request{}, err
@@ -125,7 +125,9 @@ func request(w dbusapi.Want) (lease.Request, error) {
 		r.Kind, r.Of = lease.Shared, w.Share
 	}
 	if w.Queued != nil {
-		r.Moved = func(q lease.Queued, of int) { w.Queued(dbusapi.Position{At: q.Position, Of: of, Reason: q.Reason}) }
+		r.Moved = func(q lease.Queued, of int) {
+			w.Queued(dbusapi.QueuePosition{At: q.Position, Of: of, Reason: q.Reason})
+		}
 	}
 	return r, nil
 }
@@ -136,7 +138,7 @@ func passing(err error) error {
 		return &dbusapi.ImpossibleError{Err: impossible}
 	}
 	if lease.Passes(err) {
-		return &dbusapi.ShortError{Err: err}
+		return &dbusapi.InsufficientError{Err: err}
 	}
 	return err
 }

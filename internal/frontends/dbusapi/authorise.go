@@ -16,8 +16,8 @@ import (
 
 // How long polkit may take: to decide by itself, and to ask a person.
 const (
-	deciding = 25 * time.Second
-	asking   = 2 * time.Minute
+	polkitTimeout       = 25 * time.Second
+	polkitPromptTimeout = 2 * time.Minute
 )
 
 // authorise returns an error unless the caller may do what the action stands for:
@@ -31,10 +31,10 @@ func (s *Service) authorise(c call, action string, details map[string]string) (C
 		// what anybody likes to have read.
 		if profile, ok := details["profile"]; ok {
 			if err := s.control.Known(profile); err != nil {
-				return Caller{}, told(err)
+				return Caller{}, toBusError(err)
 			}
 		}
-		if err := permitted(c, action, details); err != nil {
+		if err := checkPolkit(c, action, details); err != nil {
 			s.rejected(c, slog.LevelWarn, action, err)
 			return Caller{}, err
 		}
@@ -57,8 +57,8 @@ func (s *Service) rejected(c call, level slog.Level, action string, reason error
 	s.log.Log(c.conn.Context(), level, "refused over the bus", args...)
 }
 
-// always is the kind of a method whose calls are all of that kind.
-func always(k admission.Kind) func(call) admission.Kind {
+// kindOf is the kind of a method whose calls are all of that kind.
+func kindOf(k admission.Kind) func(call) admission.Kind {
 	return func(call) admission.Kind { return k }
 }
 
@@ -66,22 +66,22 @@ func always(k admission.Kind) func(call) admission.Kind {
 // done for a call before it is admitted.
 func (s *Service) admitted(kind func(call) admission.Kind, run func(call) ([]any, error)) func(call) ([]any, error) {
 	return func(c call) ([]any, error) {
-		ctx, cancel := context.WithTimeout(s.ctx(c), deciding)
+		ctx, cancel := context.WithTimeout(s.ctx(c), polkitTimeout)
 		defer cancel()
 		who, err := s.caller(ctx, c)
 		if err != nil {
-			return nil, fault(errorDenied, fmt.Sprintf("cannot determine the caller: %v", sanitize.Error(err)))
+			return nil, busError(errorDenied, fmt.Sprintf("cannot determine the caller: %v", sanitize.Error(err)))
 		}
 		c.who = who
 		defer who.process.Close()
 		var leave func()
-		if c.inLine = c.waits() && s.member(c); c.inLine {
+		if c.waiting = c.wantsToWait() && s.member(c); c.waiting {
 			leave, err = s.limiter.Join(ctx, who.owner)
 		} else {
 			leave, err = s.limiter.Enter(ctx, who.owner, kind(c))
 		}
 		if err != nil {
-			return nil, told(err)
+			return nil, toBusError(err)
 		}
 		c.leave = sync.OnceFunc(leave)
 		defer c.leave()
@@ -95,13 +95,13 @@ type subject struct {
 	Details map[string]dbus.Variant
 }
 
-// permitted asks polkit. The bus starts it if it is there and does not run.
-func permitted(c call, action string, details map[string]string) error {
+// checkPolkit asks polkit. The bus starts it if it is there and does not run.
+func checkPolkit(c call, action string, details map[string]string) error {
 	const allowUserInteraction = 1
 	interactive := c.flags&dbus.FlagAllowInteractiveAuthorization != 0
-	flags, limit := uint32(0), deciding
+	flags, limit := uint32(0), polkitTimeout
 	if interactive {
-		flags, limit = allowUserInteraction, asking
+		flags, limit = allowUserInteraction, polkitPromptTimeout
 	}
 	if details == nil {
 		details = map[string]string{}
@@ -117,23 +117,23 @@ func permitted(c call, action string, details map[string]string) error {
 		CallWithContext(ctx, polkitAuthority+".CheckAuthorization", 0, who, action, details, flags, "").
 		Store(&result)
 	switch {
-	case absent(err):
-		return fault(errorDenied, "only root may do this: polkit, which could allow it to others, is not there")
+	case isAbsent(err):
+		return busError(errorDenied, "only root may do this: polkit, which could allow it to others, is not there")
 	case err != nil:
-		return fault(errorDenied, fmt.Sprintf("only root may do this: polkit cannot be asked: %v", sanitize.Error(err)))
+		return busError(errorDenied, fmt.Sprintf("only root may do this: polkit cannot be asked: %v", sanitize.Error(err)))
 	case result.Authorised:
 		return nil
 	case result.Challenge && !interactive:
-		return fault(errorInteractive, fmt.Sprintf("an administrator's password is needed for %s", action))
+		return busError(errorInteractive, fmt.Sprintf("an administrator's password is needed for %s", action))
 	case result.Challenge:
-		return fault(errorDenied, fmt.Sprintf("an administrator's password is needed for %s, and there was nobody to ask for it", action))
+		return busError(errorDenied, fmt.Sprintf("an administrator's password is needed for %s, and there was nobody to ask for it", action))
 	}
-	return fault(errorDenied, fmt.Sprintf("polkit does not allow %s", action))
+	return busError(errorDenied, fmt.Sprintf("polkit does not allow %s", action))
 }
 
-// absent reports whether nobody has the name that was called, nor can be started
+// isAbsent reports whether nobody has the name that was called, nor can be started
 // for it.
-func absent(err error) bool {
+func isAbsent(err error) bool {
 	var remote dbus.Error
 	return errors.As(err, &remote) && (remote.Name == errorNoService || remote.Name == errorNoOwner)
 }

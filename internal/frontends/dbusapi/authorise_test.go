@@ -21,7 +21,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		polkit []string // the actions that it allows; nil: there is none
 		method string
 		args   []any
-		asked  string // of polkit
+		called string // of polkit
 		did    string
 		err    string
 	}{
@@ -63,8 +63,8 @@ func TestWhoMayDoWhat(t *testing.T) {
 			if got := d.did(); got != tt.did {
 				t.Errorf("the daemon was asked %q, want %q", got, tt.did)
 			}
-			if got := a.heard(); got != tt.asked {
-				t.Errorf("polkit was asked %q, want %q", got, tt.asked)
+			if got := a.heard(); got != tt.called {
+				t.Errorf("polkit was asked %q, want %q", got, tt.called)
 			}
 		})
 	}

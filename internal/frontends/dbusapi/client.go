@@ -45,26 +45,26 @@ func (c *Client) Close() error { return c.conn.Close() }
 // authorise it.
 func (c *Client) Apply(ctx context.Context) (state string, err error) {
 	err = c.call(ctx, "Apply").Store(&state)
-	return state, understood(err)
+	return state, fromBusError(err)
 }
 
 // Use selects the profile for good, and then does as Apply.
 func (c *Client) Use(ctx context.Context, profile string) (state string, err error) {
 	err = c.call(ctx, "Use", profile).Store(&state)
-	return state, understood(err)
+	return state, fromBusError(err)
 }
 
 // Account returns what the daemon sees at this moment, in the JSON form of an
 // account.
 func (c *Client) Account(ctx context.Context) (text string, err error) {
 	err = c.conn.Object(Name, Path).CallWithContext(ctx, Interface+".Account", dbus.FlagNoAutoStart).Store(&text)
-	return text, understood(err)
+	return text, fromBusError(err)
 }
 
 // Usage returns how much of the partitions is in use at this moment, in JSON.
 func (c *Client) Usage(ctx context.Context) (text string, err error) {
 	err = c.conn.Object(Name, Path).CallWithContext(ctx, Interface+".Usage", dbus.FlagNoAutoStart).Store(&text)
-	return text, understood(err)
+	return text, fromBusError(err)
 }
 
 // Changes signals that the daemon shows something else than before, has come or has gone.
@@ -96,9 +96,9 @@ func (c *Client) Changes(ctx context.Context) (<-chan struct{}, error) {
 // Manager returns what the daemon shows of itself, but for its clients.
 func (c *Client) Manager(ctx context.Context) (Manager, error) {
 	var all map[string]dbus.Variant
-	err := c.conn.Object(Name, Path).CallWithContext(ctx, properties+".GetAll", dbus.FlagNoAutoStart, Interface).Store(&all)
+	err := c.conn.Object(Name, Path).CallWithContext(ctx, propertiesInterface+".GetAll", dbus.FlagNoAutoStart, Interface).Store(&all)
 	if err != nil {
-		return Manager{}, understood(err)
+		return Manager{}, fromBusError(err)
 	}
 	var m Manager
 	var since, retry uint64
@@ -113,11 +113,11 @@ func (c *Client) Manager(ctx context.Context) (Manager, error) {
 			}
 		}
 	}
-	m.Since, m.Retry = instant(since), instant(retry)
+	m.Since, m.Retry = timeOf(since), timeOf(retry)
 	return m, nil
 }
 
-func instant(microseconds uint64) time.Time {
+func timeOf(microseconds uint64) time.Time {
 	if microseconds == 0 {
 		return time.Time{}
 	}
@@ -144,8 +144,8 @@ func (c *Client) call(ctx context.Context, method string, args ...any) *dbus.Cal
 	return <-c.conn.SendWithContext(ctx, msg, make(chan *dbus.Call, 1)).Done
 }
 
-// understood makes of a remote error one that a caller can branch on.
-func understood(err error) error {
+// fromBusError makes of a remote error one that a caller can branch on.
+func fromBusError(err error) error {
 	var remote dbus.Error
 	if !errors.As(err, &remote) {
 		return err
@@ -160,8 +160,8 @@ func understood(err error) error {
 		return fmt.Errorf("%w: %s", ErrDenied, text)
 	case errorLimit:
 		return fmt.Errorf("%w: %s", ErrCrowded, text)
-	case errorShort:
-		return &ShortError{errors.New(text)}
+	case errorInsufficient:
+		return &InsufficientError{errors.New(text)}
 	case errorImpossible:
 		return &ImpossibleError{errors.New(text)}
 	case errorConfiguration:

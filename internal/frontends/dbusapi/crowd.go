@@ -18,8 +18,8 @@ import (
 // How many calls may be under way: of one user, and of all users but root. A user may
 // have more numbers than one (subuid(5)), hence the second.
 const (
-	ofOne = 16
-	ofAll = 256
+	maxUserCalls = 16
+	maxCalls     = 256
 )
 
 // How many of those who may have leases may stand in line for them, for as long as it
@@ -27,23 +27,23 @@ const (
 // so that with all his jobs there a user can still look, and release one. The bus lets one
 // connection listen for the ends of 512 others, and all who ask are listened for.
 const (
-	inLineOfOne = 128
-	inLineOfAll = 256
+	maxUserWaiters = 128
+	maxWaiters     = 256
 )
 
-// pause is what is between two queries of one user, in the long run.
-const pause = time.Second / 2
+// queryInterval is what is between two queries of one user, in the long run.
+const queryInterval = time.Second / 2
 
 // newLimiter returns the admission of all calls. Rates: a query costs the daemon and PID 1
 // some milliseconds each, so two a second; leases are for those who are allowed to have
 // them, and after a restart of the daemon all who wait come back at the same time.
 func newLimiter() *admission.Limiter {
 	return admission.New(admission.Limits{
-		Calls: ofOne, AllCalls: ofAll, Waiters: inLineOfOne, AllWaiters: inLineOfAll, RootExempt: true,
+		Calls: maxUserCalls, AllCalls: maxCalls, Waiters: maxUserWaiters, AllWaiters: maxWaiters, RootExempt: true,
 		Rates: map[admission.Kind]admission.Rate{
-			admission.Query:  {Burst: ofOne, Interval: pause},
-			admission.Change: {Burst: ofOne, Interval: pause},
-			admission.Lease:  {Burst: inLineOfOne, Interval: time.Second / 10},
+			admission.Query:  {Burst: maxUserCalls, Interval: queryInterval},
+			admission.Change: {Burst: maxUserCalls, Interval: queryInterval},
+			admission.Lease:  {Burst: maxUserWaiters, Interval: time.Second / 10},
 		},
 	})
 }
@@ -53,18 +53,18 @@ func newLimiter() *admission.Limiter {
 // other user's, however many these make. Root's wait for root's.
 type fairQueue struct {
 	mu    sync.Mutex
-	users map[uint32]*turn
+	users map[uint32]*userQueue
 	next  chan struct{} // of 1
 }
 
-// turn is one user's; waiting counts who holds it or waits for it.
-type turn struct {
+// userQueue is one user's; waiting counts who holds it or waits for it.
+type userQueue struct {
 	free    chan struct{} // of 1
 	waiting int
 }
 
-func newTurns() *fairQueue {
-	return &fairQueue{users: make(map[uint32]*turn), next: make(chan struct{}, 1)}
+func newFairQueue() *fairQueue {
+	return &fairQueue{users: make(map[uint32]*userQueue), next: make(chan struct{}, 1)}
 }
 
 // take waits for the user's turn.
@@ -90,19 +90,19 @@ func (t *fairQueue) take(ctx context.Context, uid uint32) (leave func(), err err
 	return func() { <-t.next; <-own.free; drop() }, nil
 }
 
-func (t *fairQueue) queue(uid uint32) *turn {
+func (t *fairQueue) queue(uid uint32) *userQueue {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	own := t.users[uid]
 	if own == nil {
-		own = &turn{free: make(chan struct{}, 1)}
+		own = &userQueue{free: make(chan struct{}, 1)}
 		t.users[uid] = own
 	}
 	own.waiting++
 	return own
 }
 
-func (t *fairQueue) drop(uid uint32, own *turn) {
+func (t *fairQueue) drop(uid uint32, own *userQueue) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if own.waiting--; own.waiting == 0 {
@@ -129,7 +129,7 @@ type credentials struct {
 	process *caller.Process // open where it was identified for this very call, else nil
 }
 
-const remembered = 1024
+const maxCachedCredentials = 1024
 
 // of asks the bus who is behind a call, unless it is known.
 func (c *credentialsCache) of(ctx context.Context, conn *dbusconn.Conn, sender string) (credentials, error) {
@@ -146,7 +146,7 @@ func (c *credentialsCache) of(ctx context.Context, conn *dbusconn.Conn, sender s
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.known == nil || len(c.known) >= remembered || c.conn != conn.Conn {
+	if c.known == nil || len(c.known) >= maxCachedCredentials || c.conn != conn.Conn {
 		c.conn, c.known = conn.Conn, make(map[string]credentials)
 	}
 	kept := who

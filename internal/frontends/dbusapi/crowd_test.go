@@ -21,7 +21,7 @@ import (
 
 func TestUsersTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns()
+		turns := newFairQueue()
 		var order []uint32
 		wait := make(chan struct{})
 		for _, uid := range []uint32{1, 1, 1, 2, 2, 3, 0} {
@@ -93,12 +93,12 @@ func TestAFloodByOneUserLeavesOthersServed(t *testing.T) {
 	users := map[string]uint32{flood.Names()[0]: 1000, other.Names()[0]: 1001}
 	b.serveAs(d, func(sender string) uint32 { return users[sender] })
 	b.owned()
-	ended := make(chan *dbus.Call, 4*ofOne)
-	for range 4 * ofOne {
+	ended := make(chan *dbus.Call, 4*maxUserCalls)
+	for range 4 * maxUserCalls {
 		flood.Object(Name, Path).Go(Interface+".Plan", 0, ended, "flood")
 	}
 	var remote dbus.Error
-	for range 3 * ofOne {
+	for range 3 * maxUserCalls {
 		if err := (<-ended).Err; !errors.As(err, &remote) || remote.Name != errorLimit {
 			t.Fatalf("one too many: %v", err)
 		}
@@ -111,7 +111,7 @@ func TestAFloodByOneUserLeavesOthersServed(t *testing.T) {
 	if err := (<-asked.Done).Err; err != nil {
 		t.Errorf("another user is kept out by the first: %v", err)
 	}
-	for range ofOne {
+	for range maxUserCalls {
 		if err := (<-ended).Err; err != nil {
 			t.Error(err)
 		}
@@ -125,8 +125,8 @@ func TestAClientKnowsThatItWasOneTooMany(t *testing.T) {
 	flood := b.connect()
 	b.serve(d, 1000)
 	b.owned()
-	ended := make(chan *dbus.Call, ofOne+1)
-	for range ofOne + 1 {
+	ended := make(chan *dbus.Call, maxUserCalls+1)
+	for range maxUserCalls + 1 {
 		flood.Object(Name, Path).Go(Interface+".Plan", 0, ended, "flood")
 	}
 	<-ended // the one too many
@@ -135,11 +135,11 @@ func TestAClientKnowsThatItWasOneTooMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Acquire(t.Context(), Want{}); !errors.Is(err, ErrCrowded) || !strings.Contains(err.Error(), "too many of your calls") {
+	if _, err := c.Acquire(t.Context(), Request{}); !errors.Is(err, ErrCrowded) || !strings.Contains(err.Error(), "too many of your calls") {
 		t.Errorf("it is told %v", err)
 	}
 	close(d.wait)
-	for range ofOne {
+	for range maxUserCalls {
 		<-ended
 	}
 }
@@ -151,7 +151,7 @@ func TestAFloodByManyUsersLeavesRootServed(t *testing.T) {
 	d := &desk{wait: make(chan struct{})}
 	users := make(map[string]uint32)
 	var floods []*dbus.Conn
-	for i := range ofAll / ofOne {
+	for i := range maxCalls / maxUserCalls {
 		c := b.connect()
 		floods, users[c.Names()[0]] = append(floods, c), uint32(1000+i)
 	}
@@ -159,9 +159,9 @@ func TestAFloodByManyUsersLeavesRootServed(t *testing.T) {
 	users[other.Names()[0]] = 2000
 	b.serveAs(d, func(sender string) uint32 { return users[sender] })
 	b.owned()
-	ended := make(chan *dbus.Call, ofAll+len(floods))
+	ended := make(chan *dbus.Call, maxCalls+len(floods))
 	for _, c := range floods {
-		for range ofOne + 1 {
+		for range maxUserCalls + 1 {
 			c.Object(Name, Path).Go(Interface+".Plan", 0, ended, "flood")
 		}
 	}
@@ -175,13 +175,13 @@ func TestAFloodByManyUsersLeavesRootServed(t *testing.T) {
 		t.Errorf("one too many of all: %v", err)
 	}
 	root := b.connect()
-	for range 2 * ofOne {
+	for range 2 * maxUserCalls {
 		if err := root.Object(Name, Path).Call(Interface+".Apply", 0).Err; err != nil {
 			t.Fatalf("root is kept out by the others: %v", err)
 		}
 	}
 	close(d.wait)
-	for range ofAll {
+	for range maxCalls {
 		if err := (<-ended).Err; err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +220,7 @@ func TestEveryMethod_IsAdmittedBeforeAnyWork(t *testing.T) {
 func TestAcquire_HasTheBudgetOfItsKind(t *testing.T) {
 	for flag, want := range map[string]admission.Kind{"wait": admission.Lease, "dry-run": admission.Query} {
 		c := call{body: []any{map[string]dbus.Variant{flag: dbus.MakeVariant(true)}}}
-		if got := c.acquires(); got != want {
+		if got := c.acquireKind(); got != want {
 			t.Errorf("with %s it is a %s, want %s", flag, got, want)
 		}
 	}

@@ -118,17 +118,17 @@ func (b *broker) owned() {
 
 // desk is a Control that notes what it is asked.
 type desk struct {
-	mu    sync.Mutex
-	asked []string
-	state string
-	err   error
-	wait  chan struct{} // a call of Plan waits for it to be closed; one of Acquire tells that it is there, and that its caller has gone
+	mu     sync.Mutex
+	called []string
+	state  string
+	err    error
+	wait   chan struct{} // a call of Plan waits for it to be closed; one of Acquire tells that it is there, and that its caller has gone
 }
 
 func (d *desk) note(what string) (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.asked = append(d.asked, what)
+	d.called = append(d.called, what)
 	return d.state, d.err
 }
 
@@ -142,7 +142,7 @@ func (d *desk) answer(state string, err error) {
 func (d *desk) did() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return strings.Join(d.asked, " ")
+	return strings.Join(d.called, " ")
 }
 
 func (d *desk) Apply(context.Context, Caller) (string, error)             { return d.note("apply") }
@@ -160,13 +160,13 @@ func (d *desk) Member(groups []uint32) bool { return slices.Contains(groups, des
 // desksGroup is the one whose members may have leases.
 const desksGroup = 77
 
-func (d *desk) Acquire(ctx context.Context, who Caller, w Want) (Lease, error) {
+func (d *desk) Acquire(ctx context.Context, who Caller, w Request) (Lease, error) {
 	if who.Process == nil || who.Process.PID != os.Getpid() || !who.Process.Alive() {
 		return Lease{}, errors.New("another process is identified")
 	}
 	_, err := d.note(fmt.Sprintf("acquire:%d:%d", w.Partitions, w.Time/time.Second))
 	if d.wait != nil {
-		w.Queued(Position{2, 3, "0 are free"})
+		w.Queued(QueuePosition{2, 3, "0 are free"})
 		d.wait <- struct{}{}
 		<-ctx.Done()
 		close(d.wait)
@@ -216,7 +216,7 @@ func (b *broker) serveAs(d *desk, uid func(sender string) uint32) (*Service, cha
 	b.Helper()
 	s := New(b.address, d, slog.New(slog.NewTextHandler(b.Output(), nil)))
 	s.caller = func(ctx context.Context, c call) (credentials, error) {
-		who, err := s.callers.of(ctx, s.passing(c), c.sender)
+		who, err := s.callers.of(ctx, s.connOf(c), c.sender)
 		who.uid = uid(c.sender)
 		who.owner = who.uid
 		return who, err
@@ -237,14 +237,14 @@ func (b *broker) run(s *Service) (appeared chan<- struct{}) {
 type authority struct {
 	mu      sync.Mutex
 	allowed map[string]bool
-	asked   []string
+	called  []string
 }
 
 // heard tells what it was asked.
 func (a *authority) heard() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return strings.Join(a.asked, " ")
+	return strings.Join(a.called, " ")
 }
 
 func (b *broker) polkit(a *authority) {
@@ -265,7 +265,7 @@ func (b *broker) polkit(a *authority) {
 		if p := details["profile"]; p != "" {
 			word += ":" + p
 		}
-		a.asked = append(a.asked, word)
+		a.called = append(a.called, word)
 		return struct {
 			Authorised, Challenge bool
 			Details               map[string]string

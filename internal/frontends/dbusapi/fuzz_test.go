@@ -36,12 +36,12 @@ func FuzzMessage(f *testing.F) {
 	add(Path, Interface, "Use", "cpx\x1b[2J")
 	add(Path, Interface, "Plan", "")
 	add(Path, Interface, "Plan", uint32(7))
-	add(Path, properties, "Get", Interface, "State")
-	add(Path, properties, "GetAll", gpuInterface)
-	add(Path, properties, "Set", Interface, "State", dbus.MakeVariant(dbus.MakeVariant([]string{"x"})))
-	add(Path, objectManager, "GetManagedObjects")
+	add(Path, propertiesInterface, "Get", Interface, "State")
+	add(Path, propertiesInterface, "GetAll", gpuInterface)
+	add(Path, propertiesInterface, "Set", Interface, "State", dbus.MakeVariant(dbus.MakeVariant([]string{"x"})))
+	add(Path, objectManagerInterface, "GetManagedObjects")
 	add(gpuPath("0000:05:00.0"), "", "Introspect")
-	add("/", introspectable, "Introspect")
+	add("/", introspectableInterface, "Introspect")
 
 	s := New("", &desk{}, slog.New(slog.DiscardHandler))
 	s.caller = func(context.Context, call) (credentials, error) { return credentials{pid: 7}, nil }

@@ -17,7 +17,7 @@ const doctype = `<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introsp
 func (o object) introspect(call) ([]any, error) {
 	var b strings.Builder
 	b.WriteString(doctype + "<node>\n")
-	for _, i := range append(o.interfaces(), shown{name: pinged, methods: []method{
+	for _, i := range append(o.interfaces(), iface{name: peerInterface, methods: []method{
 		{name: "Ping"}, {name: "GetMachineId", out: []arg{{"machine_uuid", "s"}}},
 	}}) {
 		i.describe(&b)
@@ -32,7 +32,7 @@ func (o object) introspect(call) ([]any, error) {
 }
 
 // describe is the interface for introspection.
-func (i shown) describe(b *strings.Builder) {
+func (i iface) describe(b *strings.Builder) {
 	fmt.Fprintf(b, "<interface name=%q>\n", i.name)
 	for _, m := range i.methods {
 		fmt.Fprintf(b, "<method name=%q>", m.name)
@@ -66,9 +66,9 @@ func signals(intf string) []method {
 	switch intf {
 	case Interface:
 		return []method{{name: queuedSignal, out: []arg{{"position", "u"}, {"of", "u"}, {"reason", "s"}}}}
-	case properties:
+	case propertiesInterface:
 		return []method{{name: "PropertiesChanged", out: []arg{{"interface", "s"}, {"changed", "a{sv}"}, {"invalidated", "as"}}}}
-	case objectManager:
+	case objectManagerInterface:
 		return []method{
 			{name: "InterfacesAdded", out: []arg{{"path", "o"}, {"interfaces", "a{sa{sv}}"}}},
 			{name: "InterfacesRemoved", out: []arg{{"path", "o"}, {"interfaces", "as"}}},

@@ -19,14 +19,14 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Lessor gives partitions to processes.
-type Lessor interface {
+// LeaseService gives partitions to processes.
+type LeaseService interface {
 	// Member tells whether one of these groups is the one whose members may have
 	// leases without being asked about.
 	Member(groups []uint32) bool
 	// Acquire moves the caller's process into a lease. ctx ends when the caller goes
-	// away. An error that wraps a [ShortError] passes when others have ended.
-	Acquire(ctx context.Context, who Caller, w Want) (Lease, error)
+	// away. An error that wraps a [InsufficientError] passes when others have ended.
+	Acquire(ctx context.Context, who Caller, w Request) (Lease, error)
 	// Release ends a lease: root any, a user his own.
 	Release(ctx context.Context, who Caller, lease string) error
 	// Queue lists the requests that wait for a lease, in the order in which they are served.
@@ -35,8 +35,8 @@ type Lessor interface {
 	Dequeue(who Caller, id int) error
 }
 
-// Want is what somebody asks for.
-type Want struct {
+// Request is what somebody asks for.
+type Request struct {
 	Partitions, GPUs int
 	Place            string // "" for the usual one
 	Vendor, Mode     string // whose they are, and which: "nvidia", "3g.40gb"; "" for any
@@ -49,11 +49,11 @@ type Want struct {
 
 	// Queued, if not nil, is called when the request waits, and when its position in the
 	// queue has changed.
-	Queued func(Position)
+	Queued func(QueuePosition)
 }
 
-// Position is where a request is in the queue.
-type Position struct {
+// QueuePosition is where a request is in the queue.
+type QueuePosition struct {
 	At, Of int // the first is 1
 	Reason string
 }
@@ -66,11 +66,11 @@ type Lease struct {
 	Notes      []string
 }
 
-// ShortError is that there is not enough free now.
-type ShortError struct{ Err error }
+// InsufficientError is that there is not enough free now.
+type InsufficientError struct{ Err error }
 
-func (e *ShortError) Error() string { return e.Err.Error() }
-func (e *ShortError) Unwrap() error { return e.Err }
+func (e *InsufficientError) Error() string { return e.Err.Error() }
+func (e *InsufficientError) Unwrap() error { return e.Err }
 
 // ImpossibleError is that there will not be enough, even when all leases have ended.
 type ImpossibleError struct{ Err error }
@@ -85,15 +85,15 @@ type option struct {
 }
 
 // options of a call. The numbers come as u, a time as t in microseconds.
-func (w *Want) options() []option {
+func (w *Request) options() []option {
 	return []option{
 		{"partitions", &w.Partitions}, {"gpus", &w.GPUs}, {"place", &w.Place}, {"vendor", &w.Vendor}, {"mode", &w.Mode}, {"exclusive", &w.Exclusive}, {"share", &w.Share},
 		{"wait", &w.Wait}, {"dry-run", &w.DryRun}, {"time", &w.Time}, {"command", &w.Command},
 	}
 }
 
-// values are the options of a call, without those that say nothing.
-func (w Want) values() map[string]dbus.Variant {
+// encode are the options of a call, without those that say nothing.
+func (w Request) encode() map[string]dbus.Variant {
 	out := make(map[string]dbus.Variant)
 	for _, o := range w.options() {
 		switch v := o.to.(type) {
@@ -118,21 +118,21 @@ func (w Want) values() map[string]dbus.Variant {
 	return out
 }
 
-// read takes the options of a call in. Any of them that is not known is an error: it
+// decode takes the options of a call in. Any of them that is not known is an error: it
 // might be what the caller relies on.
-func (w *Want) read(values map[string]dbus.Variant) error {
+func (w *Request) decode(values map[string]dbus.Variant) error {
 	known := w.options()
 	for name, v := range values {
 		i := slices.IndexFunc(known, func(o option) bool { return o.name == name })
 		if i < 0 || !known[i].take(v.Value()) {
-			return fault(errorArguments, fmt.Sprintf("Acquire takes no option %q of type %q", sanitize.Text(name), v.Signature()))
+			return busError(errorArguments, fmt.Sprintf("Acquire takes no option %q of type %q", sanitize.Text(name), v.Signature()))
 		}
 	}
 	switch {
 	case w.Exclusive && w.Share > 0:
-		return fault(errorArguments, "a lease is exclusive or shared, not both")
+		return busError(errorArguments, "a lease is exclusive or shared, not both")
 	case w.Partitions > 0 && w.GPUs > 0:
-		return fault(errorArguments, "partitions are asked for, or whole GPUs, not both")
+		return busError(errorArguments, "partitions are asked for, or whole GPUs, not both")
 	case w.Partitions == 0 && w.GPUs == 0:
 		w.Partitions = 1
 	}
@@ -141,8 +141,8 @@ func (w *Want) read(values map[string]dbus.Variant) error {
 
 // mostAsked is more than any host has partitions, longestLease than anybody waits for.
 const (
-	mostAsked    = 1 << 16
-	longestLease = 10 * 365 * 24 * time.Hour
+	maxCount       = 1 << 16
+	leaseTimeLimit = 10 * 365 * 24 * time.Hour
 )
 
 func (o option) take(value any) bool {
@@ -150,7 +150,7 @@ func (o option) take(value any) bool {
 	case uint32:
 		to, ok := o.to.(*int)
 		if ok {
-			*to = int(min(v, mostAsked))
+			*to = int(min(v, maxCount))
 		}
 		return ok
 	case string:
@@ -168,7 +168,7 @@ func (o option) take(value any) bool {
 	case uint64:
 		to, ok := o.to.(*time.Duration)
 		if ok {
-			*to = time.Duration(min(v, uint64(longestLease.Microseconds()))) * time.Microsecond
+			*to = time.Duration(min(v, uint64(leaseTimeLimit.Microseconds()))) * time.Microsecond
 		}
 		return ok
 	}
@@ -178,43 +178,43 @@ func (o option) take(value any) bool {
 // acquire is for the caller's own process. Which process that is the bus tells; it is
 // identified before anything is done.
 func (s *Service) acquire(c call) ([]any, error) {
-	var w Want
-	if err := w.read(c.body[0].(map[string]dbus.Variant)); err != nil {
+	var w Request
+	if err := w.decode(c.body[0].(map[string]dbus.Variant)); err != nil {
 		return nil, err
 	}
 	ctx := s.ctx(c)
 	if w.Wait || c.who.uid != 0 { // else it is over before the bus had told who has gone
 		var cancel context.CancelFunc
-		ctx, cancel = s.presence(c)
+		ctx, cancel = s.whileConnected(c)
 		defer cancel()
 	}
 	process, err := s.process(ctx, c)
 	if err != nil {
-		return nil, fault(errorDenied, fmt.Sprintf("cannot determine the caller: %v", sanitize.Error(err)))
+		return nil, busError(errorDenied, fmt.Sprintf("cannot determine the caller: %v", sanitize.Error(err)))
 	}
 	defer process.Close()
 	who := c.caller()
-	who.Process, who.Came = process, came(c.sender, c.conn.Names())
+	who.Process, who.ConnectionAge = process, connectionAge(c.sender, c.conn.Names())
 	if !w.DryRun {
-		if err := s.lessee(c); err != nil {
+		if err := s.mayAcquire(c); err != nil {
 			return nil, err
 		}
 	}
-	if w.Wait && !w.DryRun && !c.inLine {
+	if w.Wait && !w.DryRun && !c.waiting {
 		quit, err := s.limiter.Wait(c.who.owner)
 		if err != nil {
-			return nil, told(err)
+			return nil, toBusError(err)
 		}
 		defer quit()
 		c.leave()
 	}
-	w.Queued = func(p Position) { queued(c, p) }
+	w.Queued = func(p QueuePosition) { sendPosition(c, p) }
 	l, err := s.control.Acquire(ctx, who, w)
 	if err != nil {
 		if !w.DryRun {
 			s.rejected(c, slog.LevelInfo, actionLease, err)
 		}
-		return nil, told(err)
+		return nil, toBusError(err)
 	}
 	return []any{l.Unit, list(l.Partitions), l.Reason, list(l.Notes)}, nil
 }
@@ -225,9 +225,9 @@ func (s *Service) process(ctx context.Context, c call) (*caller.Process, error) 
 	if c.who.process != nil {
 		return c.who.process, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, looking)
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	who, err := credentialsOf(ctx, s.passing(c), c.sender)
+	who, err := credentialsOf(ctx, s.connOf(c), c.sender)
 	switch {
 	case err != nil:
 		return nil, err
@@ -239,22 +239,22 @@ func (s *Service) process(ctx context.Context, c call) (*caller.Process, error) 
 	return who.process, nil
 }
 
-// came orders credentialsCache by the age of their connections, as far as these were there before
+// connectionAge orders credentialsCache by the age of their connections, as far as these were there before
 // dcm's own: only then can one have asked the dcm before. The bus numbers connections as
 // they come (":1.57"), gives no number twice, and nobody has a say in it.
-func came(sender string, own []string) uint64 {
+func connectionAge(sender string, own []string) uint64 {
 	if len(own) == 0 {
 		return 0
 	}
-	theirs, ours := numbered(sender), numbered(own[0])
+	theirs, ours := connectionNumber(sender), connectionNumber(own[0])
 	if theirs >= ours {
 		return 0
 	}
 	return theirs
 }
 
-// numbered is 0 for a name that is not of that form.
-func numbered(name string) uint64 {
+// connectionNumber is 0 for a name that is not of that form.
+func connectionNumber(name string) uint64 {
 	first, second, ok := strings.Cut(strings.TrimPrefix(name, ":"), ".")
 	major, err := strconv.ParseUint(first, 10, 31)
 	minor, also := strconv.ParseUint(second, 10, 32)
@@ -264,13 +264,13 @@ func numbered(name string) uint64 {
 	return major<<32 | minor
 }
 
-// lessee returns an error unless the caller may have a lease: root, the members of a
+// mayAcquire returns an error unless the caller may have a lease: root, the members of a
 // group, and whom polkit lets.
-func (s *Service) lessee(c call) error {
+func (s *Service) mayAcquire(c call) error {
 	if s.member(c) {
 		return nil
 	}
-	err := permitted(c, actionLease, nil)
+	err := checkPolkit(c, actionLease, nil)
 	if err != nil {
 		s.rejected(c, slog.LevelWarn, actionLease, err)
 	}
@@ -282,11 +282,11 @@ func (s *Service) member(c call) bool {
 	return c.who.uid == 0 || s.control.Member(c.who.groups)
 }
 
-// waits tells of a call that wants to stand in line.
-func (c call) waits() bool { return c.flag("wait") && !c.flag("dry-run") }
+// wantsToWait tells of a call that wants to stand in line.
+func (c call) wantsToWait() bool { return c.flag("wait") && !c.flag("dry-run") }
 
-// acquires is the kind of a call of Acquire.
-func (c call) acquires() admission.Kind {
+// acquireKind is the kind of a call of Acquire.
+func (c call) acquireKind() admission.Kind {
 	if c.flag("dry-run") {
 		return admission.Query
 	}
@@ -303,9 +303,9 @@ func (c call) flag(name string) bool {
 	return set
 }
 
-// presence is the context of a call that nobody wants answered when the caller has
+// whileConnected is the context of a call that nobody wants answered when the caller has
 // gone. The call does not wait for the bus to be told of that, before nor behind it.
-func (s *Service) presence(c call) (context.Context, context.CancelFunc) {
+func (s *Service) whileConnected(c call) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(s.ctx(c))
 	rule := []dbus.MatchOption{dbus.WithMatchSender(busName), dbus.WithMatchInterface(busName),
 		dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, c.sender)}
@@ -317,16 +317,16 @@ func (s *Service) presence(c call) (context.Context, context.CancelFunc) {
 		if c.conn.AddMatchSignal(rule...) != nil {
 			return
 		}
-		stays(ctx, c, heard)
+		awaitDisconnect(ctx, c, heard)
 		cancel()
 		_ = c.conn.RemoveMatchSignal(rule...) // the connection is gone, or knows it
 	}()
 	return ctx, cancel
 }
 
-// stays returns when the caller has gone, or ctx has ended. The bus is queried once: every
+// awaitDisconnect returns when the caller has gone, or ctx has ended. The bus is queried once: every
 // caller that waits hears of the ends of all others.
-func stays(ctx context.Context, c call, heard <-chan *dbus.Signal) {
+func awaitDisconnect(ctx context.Context, c call, heard <-chan *dbus.Signal) {
 	var yes bool
 	if err := c.conn.BusObject().CallWithContext(ctx, busName+".NameHasOwner", 0, c.sender).Store(&yes); err != nil || !yes {
 		return
@@ -334,7 +334,7 @@ func stays(ctx context.Context, c call, heard <-chan *dbus.Signal) {
 	for {
 		select {
 		case s, open := <-heard:
-			if !open || gone(s, c.sender) {
+			if !open || hasDisconnected(s, c.sender) {
 				return
 			}
 		case <-ctx.Done():
@@ -343,19 +343,19 @@ func stays(ctx context.Context, c call, heard <-chan *dbus.Signal) {
 	}
 }
 
-// gone reports whether a signal says that a connection has ended. The bus gives the unique
+// hasDisconnected reports whether a signal says that a connection has ended. The bus gives the unique
 // name of a connection to no other one.
-func gone(s *dbus.Signal, sender string) bool {
+func hasDisconnected(s *dbus.Signal, sender string) bool {
 	return s.Name == busName+".NameOwnerChanged" && len(s.Body) == 3 && s.Body[0] == sender && s.Body[2] == ""
 }
 
 func (s *Service) release(c call) ([]any, error) {
-	ctx, cancel := context.WithTimeout(s.ctx(c), looking)
+	ctx, cancel := context.WithTimeout(s.ctx(c), queryTimeout)
 	defer cancel()
 	unit := c.body[0].(string)
 	if err := s.control.Release(ctx, c.caller(), unit); err != nil {
 		s.rejected(c, slog.LevelInfo, actionRelease, err)
-		return nil, told(err)
+		return nil, toBusError(err)
 	}
 	s.log.Info("a lease was released", "unit", unit, "uid", c.who.uid)
 	return nil, nil
@@ -364,8 +364,8 @@ func (s *Service) release(c call) ([]any, error) {
 // queuedSignal is sent to a caller that waits for a lease, and to no other connection.
 const queuedSignal = "Queued"
 
-// queued sends a caller its position. A caller that has gone misses nothing.
-func queued(c call, p Position) {
+// sendPosition sends a caller its position. A caller that has gone misses nothing.
+func sendPosition(c call, p QueuePosition) {
 	_ = c.conn.SendWithContext(c.conn.Context(), &dbus.Message{
 		Type: dbus.TypeSignal,
 		Headers: map[dbus.HeaderField]dbus.Variant{
@@ -382,27 +382,27 @@ func queued(c call, p Position) {
 // queue is for everyone.
 func (s *Service) queue(call) ([]any, error) {
 	text, err := json.Marshal(status.List[status.Queued](s.control.Queue()))
-	return []any{string(text)}, told(err)
+	return []any{string(text)}, toBusError(err)
 }
 
 func (s *Service) dequeue(c call) ([]any, error) {
-	return nil, told(s.control.Dequeue(c.caller(), int(c.body[0].(uint32))))
+	return nil, toBusError(s.control.Dequeue(c.caller(), int(c.body[0].(uint32))))
 }
 
 // Queue returns the requests that wait for a lease, in JSON.
 func (c *Client) Queue(ctx context.Context) (text string, err error) {
 	err = c.conn.Object(Name, Path).CallWithContext(ctx, Interface+".Queue", dbus.FlagNoAutoStart).Store(&text)
-	return text, understood(err)
+	return text, fromBusError(err)
 }
 
 // Dequeue removes a request from the queue.
 func (c *Client) Dequeue(ctx context.Context, id uint32) error {
-	return understood(c.call(ctx, "Dequeue", id).Err)
+	return fromBusError(c.call(ctx, "Dequeue", id).Err)
 }
 
-// positions calls tell for each position that the daemon sends to this connection, until
+// onPosition calls tell for each position that the daemon sends to this connection, until
 // stop is called.
-func (c *Client) positions(tell func(Position)) (stop func()) {
+func (c *Client) onPosition(tell func(QueuePosition)) (stop func()) {
 	heard := make(chan *dbus.Signal, 16) // what does not fit is out of date
 	c.conn.Signal(heard)
 	done, ended := make(chan struct{}), make(chan struct{})
@@ -417,7 +417,7 @@ func (c *Client) positions(tell func(Position)) (stop func()) {
 				var at, of uint32
 				var reason string
 				if s.Name == Interface+"."+queuedSignal && dbus.Store(s.Body, &at, &of, &reason) == nil {
-					tell(Position{int(at), int(of), sanitize.Text(reason)})
+					tell(QueuePosition{int(at), int(of), sanitize.Text(reason)})
 				}
 			case <-done:
 				return
@@ -428,16 +428,16 @@ func (c *Client) positions(tell func(Position)) (stop func()) {
 }
 
 // Acquire moves this process into a lease, and returns when it is in it.
-func (c *Client) Acquire(ctx context.Context, w Want) (l Lease, err error) {
+func (c *Client) Acquire(ctx context.Context, w Request) (l Lease, err error) {
 	if w.Queued != nil {
-		defer c.positions(w.Queued)()
+		defer c.onPosition(w.Queued)()
 	}
-	err = c.call(ctx, "Acquire", w.values()).Store(&l.Unit, &l.Partitions, &l.Reason, &l.Notes)
-	return l, understood(err)
+	err = c.call(ctx, "Acquire", w.encode()).Store(&l.Unit, &l.Partitions, &l.Reason, &l.Notes)
+	return l, fromBusError(err)
 }
 
-// Back returns when dcm is on the bus, again or still.
-func (c *Client) Back(ctx context.Context) error {
+// AwaitName returns when dcm is on the bus, again or still.
+func (c *Client) AwaitName(ctx context.Context) error {
 	rule := []dbus.MatchOption{dbus.WithMatchSender(busName), dbus.WithMatchInterface(busName),
 		dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, Name)}
 	heard := make(chan *dbus.Signal, 1) // what does not fit was no news
@@ -463,7 +463,7 @@ func (c *Client) Back(ctx context.Context) error {
 
 // Release ends a lease.
 func (c *Client) Release(ctx context.Context, lease string) error {
-	return understood(c.call(ctx, "Release", lease).Err)
+	return fromBusError(c.call(ctx, "Release", lease).Err)
 }
 
 // IsImpossible reports whether there will not be enough at another time either.
@@ -472,8 +472,8 @@ func IsImpossible(err error) bool {
 	return ok
 }
 
-// IsShort tells whether there was not enough, which passes.
-func IsShort(err error) bool {
-	_, ok := errors.AsType[*ShortError](err)
+// IsInsufficient tells whether there was not enough, which passes.
+func IsInsufficient(err error) bool {
+	_, ok := errors.AsType[*InsufficientError](err)
 	return ok
 }

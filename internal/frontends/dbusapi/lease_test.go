@@ -28,7 +28,7 @@ func TestALeaseIsAskedForByAClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	got, err := c.Acquire(t.Context(), Want{Partitions: 3, Time: 2 * time.Hour, Command: "x\x1b"})
+	got, err := c.Acquire(t.Context(), Request{Partitions: 3, Time: 2 * time.Hour, Command: "x\x1b"})
 	want := Lease{"dcm-lease-1000-4f1c09aa.scope", []string{"0000:05:00.0-3"}, "1 of 0000:05:00.0", []string{"a note"}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v, (-want +got):\n%s", err, diff)
@@ -36,12 +36,12 @@ func TestALeaseIsAskedForByAClient(t *testing.T) {
 	if got := d.did(); got != "acquire:3:7200" {
 		t.Errorf("the daemon was asked %q", got)
 	}
-	d.answer("", &ShortError{errors.New("1 is free")})
-	if _, err := c.Acquire(t.Context(), Want{GPUs: 1}); !IsShort(err) || err.Error() != "1 is free" {
+	d.answer("", &InsufficientError{errors.New("1 is free")})
+	if _, err := c.Acquire(t.Context(), Request{GPUs: 1}); !IsInsufficient(err) || err.Error() != "1 is free" {
 		t.Errorf("with too few: %v", err)
 	}
 	d.answer("", &ImpossibleError{errors.New("the node has 8")})
-	if _, err := c.Acquire(t.Context(), Want{Partitions: 9}); !IsImpossible(err) || IsShort(err) || err.Error() != "the node has 8" {
+	if _, err := c.Acquire(t.Context(), Request{Partitions: 9}); !IsImpossible(err) || IsInsufficient(err) || err.Error() != "the node has 8" {
 		t.Errorf("with more than there is: %v", err)
 	}
 	if text, err := c.Queue(t.Context()); err != nil || !strings.Contains(text, `"id":4711`) {
@@ -63,10 +63,10 @@ func TestACallerThatGoesAwayLeavesTheLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	told := make(chan Position, 1)
+	told := make(chan QueuePosition, 1)
 	answered := make(chan error, 1)
 	go func() {
-		_, err := c.Acquire(ctx, Want{Wait: true, Queued: func(p Position) { told <- p }})
+		_, err := c.Acquire(ctx, Request{Wait: true, Queued: func(p QueuePosition) { told <- p }})
 		answered <- err
 	}()
 	select {
@@ -76,7 +76,7 @@ func TestACallerThatGoesAwayLeavesTheLine(t *testing.T) {
 	}
 	select {
 	case p := <-told:
-		if want := (Position{2, 3, "0 are free"}); p != want {
+		if want := (QueuePosition{2, 3, "0 are free"}); p != want {
 			t.Errorf("told is %+v, want %+v", p, want)
 		}
 	case <-testdeadline.After(patience):
@@ -98,7 +98,7 @@ type doorman struct {
 	left chan struct{}
 }
 
-func (d *doorman) Acquire(ctx context.Context, who Caller, w Want) (Lease, error) {
+func (d *doorman) Acquire(ctx context.Context, who Caller, w Request) (Lease, error) {
 	l, err := d.hall.Acquire(ctx, who, w)
 	d.left <- struct{}{}
 	return l, err
@@ -133,7 +133,7 @@ func TestPresence_QueriesTheBusOncePerCaller(t *testing.T) {
 			t.Fatal(err)
 		}
 		clients = append(clients, c)
-		go c.Acquire(t.Context(), Want{Wait: true})
+		go c.Acquire(t.Context(), Request{Wait: true})
 		await(came)
 	}
 	for _, c := range clients {
@@ -182,7 +182,7 @@ func TestACallerIsToldThatTheDaemonHasEnded(t *testing.T) {
 	defer c.Close()
 	answered := make(chan error, 1)
 	go func() {
-		_, err := c.Acquire(t.Context(), Want{Wait: true})
+		_, err := c.Acquire(t.Context(), Request{Wait: true})
 		answered <- err
 	}()
 	select {
@@ -196,7 +196,7 @@ func TestACallerIsToldThatTheDaemonHasEnded(t *testing.T) {
 		t.Errorf("who waits is told %v", err)
 	}
 	back := make(chan error, 1)
-	go func() { back <- c.Back(t.Context()) }()
+	go func() { back <- c.AwaitName(t.Context()) }()
 	b.serve(&desk{}, 0)
 	if err := <-back; err != nil {
 		t.Errorf("the next one is not found: %v", err)
@@ -213,7 +213,7 @@ func TestCallersAreOrderedByTheAgeOfTheirConnections(t *testing.T) {
 		{":1.9", own, 1<<32 | 9}, {":1.56", own, 1<<32 | 56}, {":1.58", own, 0}, {":2.3", own, 0},
 		{":1.4294967295", []string{":2.1"}, 1<<33 - 1}, {"org.example", own, 0}, {":1.x", own, 0}, {"", own, 0}, {":1.9", nil, 0},
 	} {
-		if got := came(tt.sender, tt.own); got != tt.want {
+		if got := connectionAge(tt.sender, tt.own); got != tt.want {
 			t.Errorf("%q with dcm's own %q came at %d, want %d", tt.sender, tt.own, got, tt.want)
 		}
 	}
@@ -222,11 +222,11 @@ func TestCallersAreOrderedByTheAgeOfTheirConnections(t *testing.T) {
 // hall is a desk before which people stand in line.
 type hall struct {
 	*desk
-	came chan struct{}
+	age chan struct{}
 }
 
-func (h hall) Acquire(ctx context.Context, _ Caller, _ Want) (Lease, error) {
-	h.came <- struct{}{}
+func (h hall) Acquire(ctx context.Context, _ Caller, _ Request) (Lease, error) {
+	h.age <- struct{}{}
 	<-ctx.Done()
 	return Lease{}, ctx.Err()
 }
@@ -246,12 +246,12 @@ func TestWithAllHisJobsInLineAUserCanStillRelease(t *testing.T) {
 			b.run(s)
 			b.owned()
 			asked := b.connect()
-			answers := make(chan *dbus.Call, 4*ofOne)
+			answers := make(chan *dbus.Call, 4*maxUserCalls)
 			wait := map[string]dbus.Variant{"wait": dbus.MakeVariant(true)}
 			await := func(n int) {
 				for range n {
 					select {
-					case <-h.came:
+					case <-h.age:
 					case call := <-answers:
 						t.Fatalf("one in line is told: %v", call.Err)
 					case <-testdeadline.After(patience):
@@ -259,17 +259,17 @@ func TestWithAllHisJobsInLineAUserCanStillRelease(t *testing.T) {
 					}
 				}
 			}
-			for range 3 * ofOne {
+			for range 3 * maxUserCalls {
 				asked.Object(Name, Path).Go(Interface+".Acquire", 0, answers, wait)
 				if groups == nil {
 					await(1)
 				}
 			}
 			if groups != nil {
-				await(3 * ofOne)
+				await(3 * maxUserCalls)
 			}
 			if err := b.connect().Object(Name, Path).Call(Interface+".Release", 0, "x.scope").Err; err != nil {
-				t.Errorf("with %d in line: %v", 3*ofOne, err)
+				t.Errorf("with %d in line: %v", 3*maxUserCalls, err)
 			}
 		})
 	}

@@ -7,20 +7,20 @@ import (
 	"dcm/internal/frontends/admission"
 )
 
-// looks is what everybody may have looked at: the users one look together, at a pace, and
+// sharedQueries is what everybody may have looked at: the users one look together, at a pace, and
 // root its own, so that nobody keeps root waiting.
-type looks struct{ users, root *singleflight }
+type sharedQueries struct{ users, root *singleflight }
 
-func newLooks(at func(context.Context) (string, error)) looks {
-	return looks{users: newShared(at, admission.NewPace(admission.Rate{Burst: ofOne, Interval: pause})), root: newShared(at, nil)}
+func newSharedQueries(at func(context.Context) (string, error)) sharedQueries {
+	return sharedQueries{users: newSingleflight(at, admission.NewPace(admission.Rate{Burst: maxUserCalls, Interval: queryInterval})), root: newSingleflight(at, nil)}
 }
 
-// ask has it looked at. It is looked at until serving ends, and waited for until ctx does.
-func (l looks) ask(ctx, serving context.Context, uid uint32) (string, error) {
+// do has it looked at. It is looked at until serving ends, and waited for until ctx does.
+func (l sharedQueries) do(ctx, serving context.Context, uid uint32) (string, error) {
 	if uid == 0 {
-		return l.root.ask(ctx, serving)
+		return l.root.do(ctx, serving)
 	}
-	return l.users.ask(ctx, serving)
+	return l.users.do(ctx, serving)
 }
 
 // singleflight is one look at a time. Who asks while one is under way has the next, together
@@ -31,25 +31,25 @@ type singleflight struct {
 	turn chan struct{}   // of 1
 
 	mu   sync.Mutex
-	next *inventoryResult // that has not begun; nil for none
+	next *queryResult // that has not begun; nil for none
 }
 
-// inventoryResult is what came of a look, once done is closed.
-type inventoryResult struct {
+// queryResult is what came of a look, once done is closed.
+type queryResult struct {
 	done chan struct{}
 	text string
 	err  error
 }
 
-func newShared(at func(context.Context) (string, error), p *admission.Pace) *singleflight {
+func newSingleflight(at func(context.Context) (string, error), p *admission.Pace) *singleflight {
 	return &singleflight{at: at, pace: p, turn: make(chan struct{}, 1)}
 }
 
-func (s *singleflight) ask(ctx, serving context.Context) (string, error) {
+func (s *singleflight) do(ctx, serving context.Context) (string, error) {
 	s.mu.Lock()
 	next := s.next
 	if next == nil {
-		next = &inventoryResult{done: make(chan struct{})}
+		next = &queryResult{done: make(chan struct{})}
 		s.next = next
 		go s.run(serving, next)
 	}
@@ -62,11 +62,11 @@ func (s *singleflight) ask(ctx, serving context.Context) (string, error) {
 	}
 }
 
-func (s *singleflight) run(ctx context.Context, now *inventoryResult) {
-	ctx, cancel := context.WithTimeout(ctx, looking)
+func (s *singleflight) run(ctx context.Context, now *queryResult) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	defer close(now.done)
-	leave, err := s.begin(ctx)
+	leave, err := s.start(ctx)
 	s.mu.Lock()
 	s.next = nil // who asks from now on would be told of what was before
 	s.mu.Unlock()
@@ -78,8 +78,8 @@ func (s *singleflight) run(ctx context.Context, now *inventoryResult) {
 	now.text, now.err = s.at(ctx)
 }
 
-// begin waits for the end of the look before, and for the pace.
-func (s *singleflight) begin(ctx context.Context) (leave func(), err error) {
+// start waits for the end of the look before, and for the pace.
+func (s *singleflight) start(ctx context.Context) (leave func(), err error) {
 	select {
 	case s.turn <- struct{}{}:
 		leave = func() { <-s.turn }

@@ -16,7 +16,7 @@ import (
 func TestAFloodSharesLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, end := 0, make(chan struct{})
-		l := newLooks(func(context.Context) (string, error) {
+		l := newSharedQueries(func(context.Context) (string, error) {
 			began++
 			n := began
 			<-end
@@ -28,7 +28,7 @@ func TestAFloodSharesLooks(t *testing.T) {
 		ask := func(n int, uid uint32) {
 			for range n {
 				all.Go(func() {
-					text, err := l.ask(t.Context(), t.Context(), uid)
+					text, err := l.do(t.Context(), t.Context(), uid)
 					mu.Lock()
 					defer mu.Unlock()
 					if told[text]++; err != nil {
@@ -59,27 +59,27 @@ func TestAFloodSharesLooks(t *testing.T) {
 func TestAUserIsLookedForAtAPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
-		l := newLooks(func(context.Context) (string, error) { n++; return "", nil })
+		l := newSharedQueries(func(context.Context) (string, error) { n++; return "", nil })
 		began := time.Now()
-		for range ofOne + 20 {
-			if _, err := l.ask(t.Context(), t.Context(), 1000); err != nil {
+		for range maxUserCalls + 20 {
+			if _, err := l.do(t.Context(), t.Context(), 1000); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if took := time.Since(began); took != 20*pause {
+		if took := time.Since(began); took != 20*queryInterval {
 			t.Errorf("%d looks took %s", n, took)
 		}
 		for range 1000 {
-			if _, err := l.ask(t.Context(), t.Context(), 0); err != nil {
+			if _, err := l.do(t.Context(), t.Context(), 0); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if took := time.Since(began); took != 20*pause {
+		if took := time.Since(began); took != 20*queryInterval {
 			t.Errorf("root's took %s", took)
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := l.ask(gone, t.Context(), 1000); !errors.Is(err, context.Canceled) {
+		if _, err := l.do(gone, t.Context(), 1000); !errors.Is(err, context.Canceled) {
 			t.Errorf("who does not wait any longer: %v", err)
 		}
 	})
@@ -92,20 +92,20 @@ func TestWhoHasWaitedInVainIsToldToTryAgain(t *testing.T) {
 		errorFailed: fmt.Errorf("cannot look at the GPUs: %w", context.DeadlineExceeded),
 	} {
 		var remote *dbus.Error
-		if got := told(err); !errors.As(got, &remote) || remote.Name != want {
+		if got := toBusError(err); !errors.As(got, &remote) || remote.Name != want {
 			t.Errorf("%v is told as %v", err, got)
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns()
+		turns := newFairQueue()
 		if _, err := turns.take(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
-		limit, cancel := context.WithTimeout(t.Context(), looking)
+		limit, cancel := context.WithTimeout(t.Context(), queryTimeout)
 		defer cancel()
 		var remote *dbus.Error
-		if _, err := turns.take(limit, 2); !errors.As(told(err), &remote) || remote.Name != errorLimit {
-			t.Errorf("of a turn that never came is told %v", told(err))
+		if _, err := turns.take(limit, 2); !errors.As(toBusError(err), &remote) || remote.Name != errorLimit {
+			t.Errorf("of a turn that never came is told %v", toBusError(err))
 		}
 	})
 }

@@ -33,18 +33,18 @@ type Control interface {
 	History(ctx context.Context) (string, error)
 	// Usage looks how much of the partitions is in use, and tells it in JSON.
 	Usage(ctx context.Context) (string, error)
-	Lessor
+	LeaseService
 }
 
 // Caller is who calls a method, as the bus knows it. By the time that something is
 // read by the PID it may be another process's.
 type Caller struct {
-	UID     uint32
-	Owner   uint32          // the user that it counts for, and whose leases are its own
-	Groups  []uint32        // none if the bus does not tell
-	PID     int             // 0 if the bus does not tell
-	Process *caller.Process // of Acquire alone: open until the call is over
-	Came    uint64          // of a connection older than dcm's own: the less, the older; else 0
+	UID           uint32
+	Owner         uint32          // the user that it counts for, and whose leases are its own
+	Groups        []uint32        // none if the bus does not tell
+	PID           int             // 0 if the bus does not tell
+	Process       *caller.Process // of Acquire alone: open until the call is over
+	ConnectionAge uint64          // of a connection older than dcm's own: the less, the older; else 0
 }
 
 func (c call) caller() Caller {
@@ -77,23 +77,23 @@ type OvertakenError struct{ Err error }
 func (e *OvertakenError) Error() string { return e.Err.Error() }
 func (e *OvertakenError) Unwrap() error { return e.Err }
 
-// looking is what one answer that changes nothing may take.
-const looking = 30 * time.Second
+// queryTimeout is what one answer that changes nothing may take.
+const queryTimeout = 30 * time.Second
 
 // methods are those of the manager.
 func (s *Service) methods() []method {
 	return []method{
-		{name: "Apply", out: []arg{{"state", "s"}}, run: s.admitted(always(admission.Change), s.apply)},
-		{name: "Use", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, run: s.admitted(always(admission.Change), s.use)},
-		{name: "Reload", run: s.admitted(always(admission.Change), s.reload)},
-		{name: "Plan", in: []arg{{"profile", "s"}}, out: []arg{{"profile", "s"}, {"steps", "a(sasss)"}, {"clients", "as"}}, run: s.admitted(always(admission.Query), s.plan)},
-		{name: "Account", out: []arg{{"account", "s"}}, run: s.admitted(always(admission.Status), s.look(s.accounts))},
-		{name: "History", out: []arg{{"runs", "s"}}, run: s.admitted(always(admission.Query), s.history)},
-		{name: "Usage", out: []arg{{"usage", "s"}}, run: s.admitted(always(admission.Status), s.look(s.usages))},
-		{name: "Acquire", in: []arg{{"options", "a{sv}"}}, out: []arg{{"lease", "s"}, {"partitions", "as"}, {"reason", "s"}, {"notes", "as"}}, run: s.admitted(call.acquires, s.acquire)},
-		{name: "Release", in: []arg{{"lease", "s"}}, run: s.admitted(always(admission.Lease), s.release)},
-		{name: "Queue", out: []arg{{"queue", "s"}}, run: s.admitted(always(admission.Status), s.queue)},
-		{name: "Dequeue", in: []arg{{"id", "u"}}, run: s.admitted(always(admission.Lease), s.dequeue)},
+		{name: "Apply", out: []arg{{"state", "s"}}, run: s.admitted(kindOf(admission.Change), s.apply)},
+		{name: "Use", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, run: s.admitted(kindOf(admission.Change), s.use)},
+		{name: "Reload", run: s.admitted(kindOf(admission.Change), s.reload)},
+		{name: "Plan", in: []arg{{"profile", "s"}}, out: []arg{{"profile", "s"}, {"steps", "a(sasss)"}, {"clients", "as"}}, run: s.admitted(kindOf(admission.Query), s.plan)},
+		{name: "Account", out: []arg{{"account", "s"}}, run: s.admitted(kindOf(admission.Status), s.answer(s.accounts))},
+		{name: "History", out: []arg{{"runs", "s"}}, run: s.admitted(kindOf(admission.Query), s.history)},
+		{name: "Usage", out: []arg{{"usage", "s"}}, run: s.admitted(kindOf(admission.Status), s.answer(s.usages))},
+		{name: "Acquire", in: []arg{{"options", "a{sv}"}}, out: []arg{{"lease", "s"}, {"partitions", "as"}, {"reason", "s"}, {"notes", "as"}}, run: s.admitted(call.acquireKind, s.acquire)},
+		{name: "Release", in: []arg{{"lease", "s"}}, run: s.admitted(kindOf(admission.Lease), s.release)},
+		{name: "Queue", out: []arg{{"queue", "s"}}, run: s.admitted(kindOf(admission.Status), s.queue)},
+		{name: "Dequeue", in: []arg{{"id", "u"}}, run: s.admitted(kindOf(admission.Lease), s.dequeue)},
 	}
 }
 
@@ -103,7 +103,7 @@ func (s *Service) apply(c call) ([]any, error) {
 		return nil, err
 	}
 	state, err := s.control.Apply(s.ctx(c), who)
-	return []any{state}, told(err)
+	return []any{state}, toBusError(err)
 }
 
 func (s *Service) use(c call) ([]any, error) {
@@ -116,7 +116,7 @@ func (s *Service) use(c call) ([]any, error) {
 		return nil, err
 	}
 	state, err := s.control.Use(s.ctx(c), who, profile)
-	return []any{state}, told(err)
+	return []any{state}, toBusError(err)
 }
 
 func (s *Service) reload(c call) ([]any, error) {
@@ -124,7 +124,7 @@ func (s *Service) reload(c call) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, told(s.control.Reload(s.ctx(c), who))
+	return nil, toBusError(s.control.Reload(s.ctx(c), who))
 }
 
 // plan is for everyone, and so one at a time.
@@ -133,46 +133,46 @@ func (s *Service) plan(c call) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(s.ctx(c), looking)
+	ctx, cancel := context.WithTimeout(s.ctx(c), queryTimeout)
 	defer cancel()
 	leave, err := s.planning.take(ctx, c.who.owner)
 	if err != nil {
-		return nil, told(err)
+		return nil, toBusError(err)
 	}
 	defer leave()
 	p, err := s.control.Plan(ctx, c.caller(), profile)
 	if err != nil {
-		return nil, told(err)
+		return nil, toBusError(err)
 	}
 	return []any{p.Profile, list(p.Steps), list(p.Clients)}, nil
 }
 
 // history is for everyone.
 func (s *Service) history(c call) ([]any, error) {
-	ctx, cancel := context.WithTimeout(s.ctx(c), looking)
+	ctx, cancel := context.WithTimeout(s.ctx(c), queryTimeout)
 	defer cancel()
 	text, err := s.control.History(ctx)
-	return []any{text}, told(err)
+	return []any{text}, toBusError(err)
 }
 
-// look is what everyone may have looked at.
-func (s *Service) look(at looks) func(call) ([]any, error) {
+// answer is what everyone may have looked at.
+func (s *Service) answer(at sharedQueries) func(call) ([]any, error) {
 	return func(c call) ([]any, error) {
-		ctx, cancel := context.WithTimeout(s.ctx(c), looking)
+		ctx, cancel := context.WithTimeout(s.ctx(c), queryTimeout)
 		defer cancel()
-		text, err := at.ask(ctx, s.ctx(c), c.who.uid)
-		return []any{text}, told(err)
+		text, err := at.do(ctx, s.ctx(c), c.who.uid)
+		return []any{text}, toBusError(err)
 	}
 }
 
-// longest is how long the name of a profile may be. Anyone can send any text, and
+// maxProfileName is how long the name of a profile may be. Anyone can send any text, and
 // a name that is not there is compared with those that are.
-const longest = 255
+const maxProfileName = 255
 
 func (c call) profile() (string, error) {
 	name := c.body[0].(string)
-	if len(name) > longest {
-		return "", fault(errorArguments, "no profile has so long a name")
+	if len(name) > maxProfileName {
+		return "", busError(errorArguments, "no profile has so long a name")
 	}
 	return name, nil
 }
@@ -181,10 +181,10 @@ func (c call) profile() (string, error) {
 // service. A caller that goes away does not end what it has asked for.
 func (s *Service) ctx(c call) context.Context { return c.conn.Context() }
 
-// told is an error as it goes over the bus.
-func told(err error) error {
+// toBusError is an error as it goes over the bus.
+func toBusError(err error) error {
 	var config *ConfigError
-	var short *ShortError
+	var short *InsufficientError
 	var overtaken *OvertakenError
 	var limit *admission.LimitError
 	var impossible *ImpossibleError
@@ -192,17 +192,17 @@ func told(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &limit):
-		return fault(errorLimit, err.Error())
+		return busError(errorLimit, err.Error())
 	case errors.As(err, &overtaken):
-		return fault(errorOvertaken, err.Error())
+		return busError(errorOvertaken, err.Error())
 	case err == context.DeadlineExceeded: // by itself: of a wait, for others or for a turn
-		return fault(errorLimit, "dcm has too much to do to answer in time; try again")
+		return busError(errorLimit, "dcm has too much to do to answer in time; try again")
 	case errors.As(err, &short):
-		return fault(errorShort, err.Error())
+		return busError(errorInsufficient, err.Error())
 	case errors.As(err, &impossible):
-		return fault(errorImpossible, err.Error())
+		return busError(errorImpossible, err.Error())
 	case errors.As(err, &config):
-		return fault(errorConfiguration, err.Error())
+		return busError(errorConfiguration, err.Error())
 	}
-	return fault(errorFailed, err.Error())
+	return busError(errorFailed, err.Error())
 }

@@ -13,13 +13,13 @@ type arg struct{ name, kind string }
 
 // call is one call of a method.
 type call struct {
-	conn   *dbus.Conn
-	sender string // the caller's unique name, which the bus vouches for and never gives twice
-	flags  dbus.Flags
-	body   []any       // of the types that the method declares
-	who    credentials // the caller's, of the manager's methods alone
-	inLine bool        // it stands in line for a lease
-	leave  func()      // lets somebody else in; once
+	conn    *dbus.Conn
+	sender  string // the caller's unique name, which the bus vouches for and never gives twice
+	flags   dbus.Flags
+	body    []any       // of the types that the method declares
+	who     credentials // the caller's, of the manager's methods alone
+	waiting bool        // it stands in line for a lease
+	leave   func()      // lets somebody else in; once
 }
 
 // method is one method of an interface. It is a [dbus.Method]. Each call has a
@@ -41,7 +41,7 @@ func (m *method) DecodeArguments(conn *dbus.Conn, sender string, msg *dbus.Messa
 		got = s.String()
 	}
 	if got != want {
-		return nil, fault(errorArguments, fmt.Sprintf("%s takes arguments of type %q, not %q", m.name, want, got))
+		return nil, busError(errorArguments, fmt.Sprintf("%s takes arguments of type %q, not %q", m.name, want, got))
 	}
 	for i, a := range body {
 		if text, ok := a.(string); ok {
@@ -61,5 +61,5 @@ func (m *method) NumReturns() int       { return len(m.out) }
 func (m *method) ArgumentValue(int) any { return call{} }
 func (m *method) ReturnValue(int) any   { return nil }
 
-// fault is an error as it goes over the bus.
-func fault(name, text string) *dbus.Error { return dbus.NewError(name, []any{text}) }
+// busError is an error as it goes over the bus.
+func busError(name, text string) *dbus.Error { return dbus.NewError(name, []any{text}) }

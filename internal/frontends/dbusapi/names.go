@@ -36,23 +36,23 @@ const actionRelease = "release"
 
 // Names of the D-Bus specification and of its services.
 const (
-	busName         = "org.freedesktop.DBus"
-	busPath         = dbus.ObjectPath("/org/freedesktop/DBus")
-	properties      = "org.freedesktop.DBus.Properties"
-	introspectable  = "org.freedesktop.DBus.Introspectable"
-	emitsChanged    = "org.freedesktop.DBus.Property.EmitsChangedSignal"
-	objectManager   = "org.freedesktop.DBus.ObjectManager"
-	pinged          = "org.freedesktop.DBus.Peer"
-	polkit          = "org.freedesktop.PolicyKit1"
-	polkitPath      = dbus.ObjectPath("/org/freedesktop/PolicyKit1/Authority")
-	polkitAuthority = "org.freedesktop.PolicyKit1.Authority"
+	busName                 = "org.freedesktop.DBus"
+	busPath                 = dbus.ObjectPath("/org/freedesktop/DBus")
+	propertiesInterface     = "org.freedesktop.DBus.Properties"
+	introspectableInterface = "org.freedesktop.DBus.Introspectable"
+	emitsChanged            = "org.freedesktop.DBus.Property.EmitsChangedSignal"
+	objectManagerInterface  = "org.freedesktop.DBus.ObjectManager"
+	peerInterface           = "org.freedesktop.DBus.Peer"
+	polkit                  = "org.freedesktop.PolicyKit1"
+	polkitPath              = dbus.ObjectPath("/org/freedesktop/PolicyKit1/Authority")
+	polkitAuthority         = "org.freedesktop.PolicyKit1.Authority"
 )
 
 // Errors that calls end with.
 const (
 	errorFailed        = Interface + ".Error.Failed"        // the reason is the text
 	errorConfiguration = Interface + ".Error.Configuration" // one problem a line
-	errorShort         = Interface + ".Error.Short"         // not enough is free now
+	errorInsufficient  = Interface + ".Error.Short"         // not enough is free now
 	errorImpossible    = Interface + ".Error.Impossible"    // nor will it ever be
 	errorOvertaken     = Interface + ".Error.Overtaken"     // another profile was selected meanwhile
 

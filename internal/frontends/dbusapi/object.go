@@ -10,7 +10,7 @@ import (
 type object struct {
 	tree *tree
 	path dbus.ObjectPath
-	own  []shown
+	own  []iface
 }
 
 // LookupInterface returns the interface of that name, and for "" all of them as
@@ -39,20 +39,20 @@ func (m methods) LookupMethod(name string) (dbus.Method, bool) {
 }
 
 // interfaces are the object's own and those of the specification.
-func (o object) interfaces() []shown {
-	out := append([]shown{}, o.own...)
-	out = append(out, shown{name: introspectable, methods: []method{
+func (o object) interfaces() []iface {
+	out := append([]iface{}, o.own...)
+	out = append(out, iface{name: introspectableInterface, methods: []method{
 		{name: "Introspect", out: []arg{{"xml", "s"}}, run: o.introspect},
 	}})
 	if len(o.own) > 0 {
-		out = append(out, shown{name: properties, methods: []method{
+		out = append(out, iface{name: propertiesInterface, methods: []method{
 			{name: "Get", in: []arg{{"interface", "s"}, {"property", "s"}}, out: []arg{{"value", "v"}}, run: o.get},
 			{name: "GetAll", in: []arg{{"interface", "s"}}, out: []arg{{"properties", "a{sv}"}}, run: o.getAll},
 			{name: "Set", in: []arg{{"interface", "s"}, {"property", "s"}, {"value", "v"}}, run: o.set},
 		}})
 	}
 	if o.path == Path {
-		out = append(out, shown{name: objectManager, methods: []method{
+		out = append(out, iface{name: objectManagerInterface, methods: []method{
 			{name: "GetManagedObjects", out: []arg{{"objects", "a{oa{sa{sv}}}"}}, run: func(call) ([]any, error) {
 				return []any{o.tree.below(o.path)}, nil
 			}},
@@ -70,13 +70,13 @@ func (o object) get(c call) ([]any, error) {
 			}
 		}
 	}
-	return nil, fault(errorUnknownProp, fmt.Sprintf("%s has no property %s.%s", o.path, intf, name))
+	return nil, busError(errorUnknownProp, fmt.Sprintf("%s has no property %s.%s", o.path, intf, name))
 }
 
 func (o object) getAll(c call) ([]any, error) {
 	intf := c.body[0].(string)
 	out := make(map[string]dbus.Variant)
-	found := intf == "" || intf == pinged
+	found := intf == "" || intf == peerInterface
 	for _, i := range o.interfaces() {
 		if intf == "" || intf == i.name {
 			found = true
@@ -86,11 +86,11 @@ func (o object) getAll(c call) ([]any, error) {
 		}
 	}
 	if !found {
-		return nil, fault(errorUnknownIntf, fmt.Sprintf("%s has no interface %s", o.path, intf))
+		return nil, busError(errorUnknownIntf, fmt.Sprintf("%s has no interface %s", o.path, intf))
 	}
 	return []any{out}, nil
 }
 
 func (o object) set(c call) ([]any, error) {
-	return nil, fault(errorReadOnly, fmt.Sprintf("%s cannot be set: what changes something is a method", c.body[1]))
+	return nil, busError(errorReadOnly, fmt.Sprintf("%s cannot be set: what changes something is a method", c.body[1]))
 }

@@ -27,8 +27,8 @@ type Service struct {
 	callers  credentialsCache
 	limiter  *admission.Limiter
 	planning *fairQueue
-	accounts looks
-	usages   looks
+	accounts sharedQueries
+	usages   sharedQueries
 
 	mu   sync.Mutex
 	conn *dbus.Conn     // nil while there is none
@@ -37,11 +37,11 @@ type Service struct {
 
 // New returns a service for the bus at that address.
 func New(address string, control Control, log *slog.Logger) *Service {
-	s := &Service{address: address, control: control, log: log, planning: newTurns(), limiter: newLimiter()}
-	s.accounts = newLooks(func(ctx context.Context) (string, error) { return control.Account(ctx) })
-	s.usages = newLooks(func(ctx context.Context) (string, error) { return control.Usage(ctx) })
+	s := &Service{address: address, control: control, log: log, planning: newFairQueue(), limiter: newLimiter()}
+	s.accounts = newSharedQueries(func(ctx context.Context) (string, error) { return control.Account(ctx) })
+	s.usages = newSharedQueries(func(ctx context.Context) (string, error) { return control.Usage(ctx) })
 	s.caller = func(ctx context.Context, c call) (credentials, error) {
-		return s.callers.of(ctx, s.passing(c), c.sender)
+		return s.callers.of(ctx, s.connOf(c), c.sender)
 	}
 	s.Publish(status.Account{})
 	return s
@@ -65,11 +65,11 @@ func (s *Service) signal(c change) {
 	var err error
 	switch {
 	case c.removed:
-		err = s.conn.Emit(Path, objectManager+".InterfacesRemoved", c.path, []string{c.intf})
+		err = s.conn.Emit(Path, objectManagerInterface+".InterfacesRemoved", c.path, []string{c.intf})
 	case c.added:
-		err = s.conn.Emit(Path, objectManager+".InterfacesAdded", c.path, map[string]map[string]dbus.Variant{c.intf: c.changed})
+		err = s.conn.Emit(Path, objectManagerInterface+".InterfacesAdded", c.path, map[string]map[string]dbus.Variant{c.intf: c.changed})
 	default:
-		err = s.conn.Emit(c.path, properties+".PropertiesChanged", c.intf, c.changed, list(c.invalid))
+		err = s.conn.Emit(c.path, propertiesInterface+".PropertiesChanged", c.intf, c.changed, list(c.invalid))
 	}
 	if err != nil && s.conn.Connected() {
 		s.log.Warn("cannot signal a change on the bus", "object", c.path, "error", err)
@@ -80,8 +80,8 @@ func (s *Service) signal(c change) {
 // be starting, and a policy just installed takes a moment. Nothing else tells.
 // After that, only a sign that the bus is there makes another try.
 const (
-	first = 100 * time.Millisecond
-	tries = 9 // doubling: under a minute in all
+	firstRetryDelay = 100 * time.Millisecond
+	maxRetries      = 9 // doubling: under a minute in all
 )
 
 // Run is on the bus until ctx ends: now, again when the connection broke, and when
@@ -100,8 +100,8 @@ func (s *Service) Run(ctx context.Context, appeared <-chan struct{}) {
 			s.log.Info("not on the bus; the work goes on without it", "reason", err)
 		}
 		var again <-chan time.Time
-		if failed < tries {
-			again = time.After(first << failed)
+		if failed < maxRetries {
+			again = time.After(firstRetryDelay << failed)
 		}
 		failed++
 		select {
@@ -114,14 +114,14 @@ func (s *Service) Run(ctx context.Context, appeared <-chan struct{}) {
 	}
 }
 
-// lasting is how long a connection must have stood for its end not to count as a
+// stableLimit is how long a connection must have stood for its end not to count as a
 // failure. A bus that takes dcm on and drops it at once is not asked for ever.
-const lasting = time.Second
+const stableLimit = time.Second
 
 // session is one connection, from its beginning to its end. The error tells why it
 // did not come about.
 func (s *Service) session(ctx context.Context) error {
-	limit, cancel := context.WithTimeout(ctx, looking)
+	limit, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	conn, err := dial(limit, s.address, dbus.WithHandler(&s.tree))
 	if err != nil {
@@ -131,25 +131,25 @@ func (s *Service) session(ctx context.Context) error {
 	s.mu.Lock()
 	s.peer = conn
 	s.mu.Unlock()
-	if err := s.claim(limit, conn.Conn); err != nil {
+	if err := s.requestName(limit, conn.Conn); err != nil {
 		return err
 	}
 	began := time.Now()
-	s.attach(conn.Conn)
-	defer s.attach(nil)
+	s.setConn(conn.Conn)
+	defer s.setConn(nil)
 	select {
 	case <-ctx.Done():
 	case <-conn.Context().Done():
-		if time.Since(began) < lasting {
+		if time.Since(began) < stableLimit {
 			return errors.New("the bus closed the connection at once")
 		}
 	}
 	return nil
 }
 
-// claim asks for the name. If somebody else has it, which only root can, dcm has
+// requestName asks for the name. If somebody else has it, which only root can, dcm has
 // it next.
-func (s *Service) claim(ctx context.Context, conn *dbus.Conn) error {
+func (s *Service) requestName(ctx context.Context, conn *dbus.Conn) error {
 	var reply dbus.RequestNameReply
 	call := conn.BusObject().CallWithContext(ctx, busName+".RequestName", 0, Name, uint32(0))
 	if err := call.Store(&reply); err != nil {
@@ -161,14 +161,14 @@ func (s *Service) claim(ctx context.Context, conn *dbus.Conn) error {
 	return nil
 }
 
-func (s *Service) attach(conn *dbus.Conn) {
+func (s *Service) setConn(conn *dbus.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.conn = conn
 }
 
-// passing is the connection of a call, which passes file descriptors once it is known.
-func (s *Service) passing(c call) *dbusconn.Conn {
+// connOf is the connection of a call, which passes file descriptors once it is known.
+func (s *Service) connOf(c call) *dbusconn.Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.peer != nil && s.peer.Conn == c.conn {

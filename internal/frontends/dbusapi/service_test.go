@@ -126,7 +126,7 @@ func TestTheFirstGPUsAreSignalledToWhoHasAsked(t *testing.T) {
 		}
 		if asked {
 			var all map[dbus.ObjectPath]map[string]map[string]dbus.Variant
-			if err := conn.Object(Name, Path).Call(objectManager+".GetManagedObjects", 0).Store(&all); err != nil || len(all) > 0 {
+			if err := conn.Object(Name, Path).Call(objectManagerInterface+".GetManagedObjects", 0).Store(&all); err != nil || len(all) > 0 {
 				t.Fatalf("before the first look the objects are %v, %v", all, err)
 			}
 		}
@@ -245,7 +245,7 @@ func TestIntrospectionLeadsToEveryObject(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var xml string
-		if err := conn.Object(Name, tt.path).Call(introspectable+".Introspect", 0).Store(&xml); err != nil {
+		if err := conn.Object(Name, tt.path).Call(introspectableInterface+".Introspect", 0).Store(&xml); err != nil {
 			t.Errorf("%s: %v", tt.path, err)
 		}
 		for _, text := range tt.holds {
@@ -259,7 +259,7 @@ func TestIntrospectionLeadsToEveryObject(t *testing.T) {
 		}
 	}
 	var objects map[dbus.ObjectPath]map[string]map[string]dbus.Variant
-	if err := conn.Object(Name, Path).Call(objectManager+".GetManagedObjects", 0).Store(&objects); err != nil || len(objects) != 2 {
+	if err := conn.Object(Name, Path).Call(objectManagerInterface+".GetManagedObjects", 0).Store(&objects); err != nil || len(objects) != 2 {
 		t.Errorf("managed objects are %v, %v", objects, err)
 	}
 }
@@ -276,12 +276,12 @@ func TestWrongCallsAreRefused(t *testing.T) {
 		args   []any
 		err    string
 	}{
-		{"no such object", Path + "/gpu/_1", properties + ".GetAll", []any{""}, "org.freedesktop.DBus.Error.NoSuchObject"},
+		{"no such object", Path + "/gpu/_1", propertiesInterface + ".GetAll", []any{""}, "org.freedesktop.DBus.Error.NoSuchObject"},
 		{"no such interface", Path, "org.deviceconfig.Manager2.Apply", nil, "org.freedesktop.DBus.Error.UnknownInterface"},
 		{"no such method", Path, Interface + ".Stop", nil, "org.freedesktop.DBus.Error.UnknownMethod"},
-		{"no such property", Path, properties + ".Get", []any{Interface, "Colour"}, "org.freedesktop.DBus.Error.UnknownProperty"},
-		{"a property is set", Path, properties + ".Set", []any{Interface, "State", dbus.MakeVariant("x")}, "org.freedesktop.DBus.Error.PropertyReadOnly"},
-		{"properties of no interface", Path, properties + ".GetAll", []any{"a.b"}, "org.freedesktop.DBus.Error.UnknownInterface"},
+		{"no such property", Path, propertiesInterface + ".Get", []any{Interface, "Colour"}, "org.freedesktop.DBus.Error.UnknownProperty"},
+		{"a property is set", Path, propertiesInterface + ".Set", []any{Interface, "State", dbus.MakeVariant("x")}, "org.freedesktop.DBus.Error.PropertyReadOnly"},
+		{"properties of no interface", Path, propertiesInterface + ".GetAll", []any{"a.b"}, "org.freedesktop.DBus.Error.UnknownInterface"},
 		{"too few arguments", Path, Interface + ".Use", nil, "org.freedesktop.DBus.Error.InvalidArgs"},
 		{"arguments of another type", Path, Interface + ".Use", []any{uint32(3)}, "org.freedesktop.DBus.Error.InvalidArgs"},
 		{"a name without end", Path, Interface + ".Plan", []any{strings.Repeat("x", 1<<20)}, "org.freedesktop.DBus.Error.InvalidArgs"},

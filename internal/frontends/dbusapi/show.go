@@ -42,28 +42,28 @@ type property struct {
 }
 
 const (
-	constant    = "const"
-	invalidates = "invalidates" // told to have changed, and left to be asked for
+	emitsConst       = "const"
+	emitsInvalidates = "invalidates" // told to have changed, and left to be asked for
 )
 
 // objects are what an account is on the bus.
-func (s *Service) objects(a status.Account) map[dbus.ObjectPath][]shown {
-	out := make(map[dbus.ObjectPath][]shown, 1+len(a.GPUs)+len(a.Parts))
+func (s *Service) objects(a status.Account) map[dbus.ObjectPath][]iface {
+	out := make(map[dbus.ObjectPath][]iface, 1+len(a.GPUs)+len(a.Parts))
 	gpus := make([]dbus.ObjectPath, len(a.GPUs))
 	for i, g := range a.GPUs {
 		gpus[i] = gpuPath(g.Address)
-		out[gpus[i]] = []shown{{name: gpuInterface, properties: ofGPU(g)}}
+		out[gpus[i]] = []iface{{name: gpuInterface, properties: ofGPU(g)}}
 	}
 	for _, p := range a.Parts {
-		out[partPath(p.GPU, p.Index)] = []shown{{name: partInterface, properties: ofPart(p)}}
+		out[partPath(p.GPU, p.Index)] = []iface{{name: partInterface, properties: ofPart(p)}}
 	}
-	out[Path] = []shown{{name: Interface, methods: s.methods(), properties: ofManager(a, gpus)}}
+	out[Path] = []iface{{name: Interface, methods: s.methods(), properties: ofManager(a, gpus)}}
 	return out
 }
 
-// Told is what the bus tells of an account: each object's properties, by the path
+// AccountProperties is what the bus tells of an account: each object's properties, by the path
 // below the manager's.
-func Told(a status.Account) map[string]map[string]any {
+func AccountProperties(a status.Account) map[string]map[string]any {
 	out := make(map[string]map[string]any)
 	for path, interfaces := range new(Service).objects(a) {
 		below := strings.TrimPrefix(string(path), string(Path))
@@ -89,9 +89,9 @@ func ofManager(a status.Account, gpus []dbus.ObjectPath) []property {
 		text, _ := json.Marshal(a.LastRun) // of its fields each can be written
 		last = string(text)
 	}
-	wrong := worst(a)
+	wrong := worstProblem(a)
 	return []property{
-		{"Version", a.DCM, constant},
+		{"Version", a.DCM, emitsConst},
 		{"State", string(a.Daemon.Phase), ""},
 		{"Since", microseconds(a.Daemon.Since), ""},
 		{"Health", string(a.Health.State), ""},
@@ -108,13 +108,13 @@ func ofManager(a status.Account, gpus []dbus.ObjectPath) []property {
 		{"Warnings", list(a.Warnings), ""},
 		{"Clients", clients, ""},
 		{"GPUs", list(gpus), ""},
-		{"LastReport", last, invalidates},
+		{"LastReport", last, emitsInvalidates},
 	}
 }
 
-// worst is the problem that the verdict is about. One that no alarm is raised for is
+// worstProblem is the problem that the verdict is about. One that no alarm is raised for is
 // told elsewhere.
-func worst(a status.Account) status.Problem {
+func worstProblem(a status.Account) status.Problem {
 	var out status.Problem
 	for _, p := range a.Problems {
 		if p.State == a.Health.State && p.State.Code() == status.CodeCritical {
@@ -136,7 +136,7 @@ func lines(text string) []string {
 
 func ofGPU(g status.GPU) []property {
 	return []property{
-		{"Address", g.Address, constant},
+		{"Address", g.Address, emitsConst},
 		{"Index", int32(g.Index), ""},
 		{"Vendor", g.Vendor, ""},
 		{"Model", g.Model, ""},
@@ -162,9 +162,9 @@ func ofGPU(g status.GPU) []property {
 
 func ofPart(p status.Part) []property {
 	return []property{
-		{"Name", p.Name, constant},
-		{"GPU", gpuPath(p.GPU), constant},
-		{"Index", uint32(p.Index), constant},
+		{"Name", p.Name, emitsConst},
+		{"GPU", gpuPath(p.GPU), emitsConst},
+		{"Index", uint32(p.Index), emitsConst},
 		{"Mode", p.Mode, ""},
 		{"RenderNode", p.RenderNode, ""},
 		{"RenderMinor", uint32(p.RenderMinor), ""},

@@ -15,13 +15,13 @@ import (
 // [dbus.Handler].
 type tree struct {
 	mu      sync.RWMutex
-	objects map[dbus.ObjectPath][]shown
-	full    bool        // there have been GPUs
-	asked   atomic.Bool // a call came in
+	objects map[dbus.ObjectPath][]iface
+	hadGPUs bool        // there have been GPUs
+	called  atomic.Bool // a call came in
 }
 
-// shown is one interface of an object, beside those that every object has.
-type shown struct {
+// iface is one interface of an object, beside those that every object has.
+type iface struct {
 	name       string
 	methods    []method
 	properties []property
@@ -40,13 +40,13 @@ type change struct {
 // replace shows other objects and returns what is different, in the order of
 // the paths. The first GPUs are no news where nobody has made a call yet: who follows
 // the list asks for it first, and finds them in it.
-func (t *tree) replace(objects map[dbus.ObjectPath][]shown) []change {
+func (t *tree) replace(objects map[dbus.ObjectPath][]iface) []change {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := t.objects
 	t.objects = objects
-	news := t.full || t.asked.Load()
-	t.full = t.full || len(objects) > 1 // the manager
+	news := t.hadGPUs || t.called.Load()
+	t.hadGPUs = t.hadGPUs || len(objects) > 1 // the manager
 	var out []change
 	for _, path := range slices.Sorted(maps.Keys(before)) {
 		if _, ok := objects[path]; !ok {
@@ -61,7 +61,7 @@ func (t *tree) replace(objects map[dbus.ObjectPath][]shown) []change {
 				c.changed = values(now.properties)
 				out = append(out, c)
 			case !ok:
-			case c.differ(was[i].properties, now.properties):
+			case c.compare(was[i].properties, now.properties):
 				out = append(out, c)
 			}
 		}
@@ -69,13 +69,13 @@ func (t *tree) replace(objects map[dbus.ObjectPath][]shown) []change {
 	return out
 }
 
-// differ notes which properties have other values now.
-func (c *change) differ(before, now []property) bool {
+// compare notes which properties have other values now.
+func (c *change) compare(before, now []property) bool {
 	c.changed = make(map[string]dbus.Variant)
 	for i, p := range now {
 		switch {
 		case reflect.DeepEqual(before[i].value, p.value):
-		case p.emits == invalidates:
+		case p.emits == emitsInvalidates:
 			c.invalid = append(c.invalid, p.name)
 		default:
 			c.changed[p.name] = dbus.MakeVariant(p.value)
@@ -95,7 +95,7 @@ func values(all []property) map[string]dbus.Variant {
 // LookupObject returns the object at path. What only leads to objects is one too,
 // with nothing to it but its children.
 func (t *tree) LookupObject(path dbus.ObjectPath) (dbus.ServerObject, bool) {
-	t.asked.Store(true) // before the list is read: what is not in it will be news
+	t.called.Store(true) // before the list is read: what is not in it will be news
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if own, ok := t.objects[path]; ok {

@@ -20,8 +20,8 @@ func (e *DownError) Error() string {
 // Unwrap returns [ErrAbsent].
 func (e *DownError) Unwrap() error { return ErrAbsent }
 
-// Waiting is how a call waits for a daemon that is not on the bus.
-type Waiting struct {
+// RetryPolicy is how a call waits for a daemon that is not on the bus.
+type RetryPolicy struct {
 	Limit time.Duration // the longest wait; 0 for no limit, also while dcm.service is stopped
 	// Down returns when dcm.service neither runs nor is about to start, with its state.
 	Down func(context.Context) (state string, err error)
@@ -31,7 +31,7 @@ type Waiting struct {
 
 // Call calls do with a connection to the bus at that address. If the daemon is away or
 // ends before its answer, Call waits until it is on the bus again, and calls do again.
-func Call(ctx context.Context, address string, w Waiting, do func(*Client) error) error {
+func Call(ctx context.Context, address string, w RetryPolicy, do func(*Client) error) error {
 	var c *Client
 	defer func() {
 		if c != nil {
@@ -76,7 +76,7 @@ func Call(ctx context.Context, address string, w Waiting, do func(*Client) error
 }
 
 // dial connects to the bus, which may hang.
-func (w Waiting) dial(ctx context.Context, address string) (*Client, error) {
+func (w RetryPolicy) dial(ctx context.Context, address string) (*Client, error) {
 	if w.Limit == 0 {
 		return Dial(ctx, address)
 	}
@@ -91,11 +91,11 @@ func (w Waiting) dial(ctx context.Context, address string) (*Client, error) {
 }
 
 // back returns when dcm is on the bus, or cannot come to be.
-func (w Waiting) back(ctx context.Context, c *Client) error {
+func (w RetryPolicy) back(ctx context.Context, c *Client) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	named := make(chan error, 1)
-	go func() { named <- c.Back(ctx) }()
+	go func() { named <- c.AwaitName(ctx) }()
 	type end struct {
 		state string
 		err   error
@@ -108,7 +108,7 @@ func (w Waiting) back(ctx context.Context, c *Client) error {
 	for {
 		select {
 		case err := <-named:
-			return understood(err)
+			return fromBusError(err)
 		case e := <-down:
 			switch {
 			case e.err != nil: // PID 1 does not answer; the name and the limit remain

@@ -17,7 +17,7 @@ func up(ctx context.Context) (string, error) {
 }
 
 // applied calls Apply as a command does, and returns where its result comes.
-func (b *broker) applied(ctx context.Context, w Waiting) <-chan error {
+func (b *broker) applied(ctx context.Context, w RetryPolicy) <-chan error {
 	done := make(chan error, 1)
 	go func() {
 		done <- Call(ctx, b.address, w, func(c *Client) error {
@@ -48,7 +48,7 @@ func reported() (func(string), <-chan string) {
 func TestCall_WaitsForADaemonThatIsStarting(t *testing.T) {
 	b := startBus(t)
 	note, texts := reported()
-	done := b.applied(t.Context(), Waiting{Limit: time.Hour, Down: up, Note: note})
+	done := b.applied(t.Context(), RetryPolicy{Limit: time.Hour, Down: up, Note: note})
 	if text := <-texts; text != "dcm is not on the system bus; waiting until it is back" {
 		t.Errorf("reported is %q", text)
 	}
@@ -62,7 +62,7 @@ func TestCall_WaitsForADaemonThatIsStarting(t *testing.T) {
 func TestCall_FailsWhileTheDaemonIsDown(t *testing.T) {
 	b := startBus(t)
 	down := func(context.Context) (string, error) { return "failed", nil }
-	err := b.result(b.applied(t.Context(), Waiting{Limit: time.Hour, Down: down}))
+	err := b.result(b.applied(t.Context(), RetryPolicy{Limit: time.Hour, Down: down}))
 	var is *DownError
 	if !errors.As(err, &is) || !errors.Is(err, ErrAbsent) || err.Error() != "dcm.service is not running (failed); see systemctl status dcm" {
 		t.Errorf("got %v", err)
@@ -71,7 +71,7 @@ func TestCall_FailsWhileTheDaemonIsDown(t *testing.T) {
 
 func TestCall_FailsAfterItsLimit(t *testing.T) {
 	b := startBus(t)
-	if err := b.result(b.applied(t.Context(), Waiting{Limit: time.Millisecond, Down: up})); !errors.Is(err, ErrNotBack) {
+	if err := b.result(b.applied(t.Context(), RetryPolicy{Limit: time.Millisecond, Down: up})); !errors.Is(err, ErrNotBack) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -81,7 +81,7 @@ func TestCall_WithoutLimit(t *testing.T) {
 	b := startBus(t)
 	note, texts := reported()
 	stopped := func(context.Context) (string, error) { return "inactive", nil }
-	done := b.applied(t.Context(), Waiting{Down: stopped, Note: note})
+	done := b.applied(t.Context(), RetryPolicy{Down: stopped, Note: note})
 	for text := range texts {
 		if strings.HasPrefix(text, "dcm.service is inactive") {
 			break
@@ -97,7 +97,7 @@ func TestCall_WithoutLimit(t *testing.T) {
 func TestCall_WithoutLimitButNotInstalled(t *testing.T) {
 	b := startBus(t)
 	missing := func(context.Context) (string, error) { return "not-found", nil }
-	if err := b.result(b.applied(t.Context(), Waiting{Down: missing})); !errors.Is(err, ErrAbsent) {
+	if err := b.result(b.applied(t.Context(), RetryPolicy{Down: missing})); !errors.Is(err, ErrAbsent) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -106,7 +106,7 @@ func TestCall_EndsWithItsContext(t *testing.T) {
 	b := startBus(t)
 	note, texts := reported()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	done := b.applied(ctx, Waiting{Down: up, Note: note})
+	done := b.applied(ctx, RetryPolicy{Down: up, Note: note})
 	<-texts
 	why := errors.New("interrupted")
 	cancel(why)
@@ -124,7 +124,7 @@ func TestCall_ConnectionIsClosed(t *testing.T) {
 		done := make(chan error, 1)
 		calls := 0
 		go func() {
-			done <- Call(t.Context(), b.address, Waiting{Limit: time.Hour, Down: up, Once: once}, func(c *Client) error {
+			done <- Call(t.Context(), b.address, RetryPolicy{Limit: time.Hour, Down: up, Once: once}, func(c *Client) error {
 				if calls++; calls == 1 {
 					close(called)
 					<-c.conn.Context().Done()

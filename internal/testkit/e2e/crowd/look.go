@@ -185,16 +185,16 @@ func free(ctx context.Context) (int, string, error) {
 	}
 	defer c.Close()
 	for n := 1 << 10; n > 0; {
-		_, err := c.Acquire(ctx, dbusapi.Want{Partitions: n, DryRun: true})
+		_, err := c.Acquire(ctx, dbusapi.Request{Partitions: n, DryRun: true})
 		if err == nil {
 			return n, fmt.Sprintf("%d are free", n), nil
 		}
-		said := map[bool]*regexp.Regexp{true: isFree, false: atMost}[dbusapi.IsShort(err)].FindStringSubmatch(err.Error())
+		said := map[bool]*regexp.Regexp{true: isFree, false: atMost}[dbusapi.IsInsufficient(err)].FindStringSubmatch(err.Error())
 		if said == nil {
 			return -1, "", fmt.Errorf("requested %d: %w", n, err)
 		}
 		number, nan := strconv.Atoi(said[1])
-		if nan != nil || dbusapi.IsShort(err) {
+		if nan != nil || dbusapi.IsInsufficient(err) {
 			return number, err.Error(), nan
 		}
 		if n = min(n-1, number); n == 0 {
@@ -212,11 +212,11 @@ func dry(ctx context.Context, free int) string {
 	}
 	defer c.Close()
 	if free > 0 {
-		if _, err := c.Acquire(ctx, dbusapi.Want{Partitions: free, DryRun: true}); err != nil {
+		if _, err := c.Acquire(ctx, dbusapi.Request{Partitions: free, DryRun: true}); err != nil {
 			return fmt.Sprintf("%d are free, and asking for them ends so: %v", free, err)
 		}
 	}
-	if l, err := c.Acquire(ctx, dbusapi.Want{Partitions: free + 1, DryRun: true}); !dbusapi.IsShort(err) && !dbusapi.IsImpossible(err) {
+	if l, err := c.Acquire(ctx, dbusapi.Request{Partitions: free + 1, DryRun: true}); !dbusapi.IsInsufficient(err) && !dbusapi.IsImpossible(err) {
 		return fmt.Sprintf("%d are free, and asking for one more ends so: %v, %v", free, l, err)
 	}
 	return ""
