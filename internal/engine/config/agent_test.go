@@ -89,7 +89,7 @@ func TestWhatAnAgentMayNotSayChangesNothing(t *testing.T) {
 		"selected until reboot":     {files{"run/dcm/dcm.toml.d/zz-selected.toml": "profile = \"all-disabled\"\ninstead = \"none\""}, twoOf, "fast", "zz-selected.toml:1 has precedence", "profile"},
 		"a drop-in changes it":      {files{"etc/dcm/dcm.toml.d/9.toml": "[profiles.fast]\ncompute = \"SPX\""}, twoOf, "fast", "says otherwise of profile \"fast\": see ", "profiles.fast"},
 		"not UTF-8":                 {nil, "\xff", "fast", "not UTF-8", ""},
-		"too large":                 {nil, strings.Repeat("#", largestWish+1), "fast", "larger than 64 KiB", ""},
+		"too large":                 {nil, strings.Repeat("#", maxAgentText+1), "fast", "larger than 64 KiB", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := files{"etc/dcm/dcm.toml": letting}

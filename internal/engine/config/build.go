@@ -50,11 +50,6 @@ func units(n *node) []string {
 	return all
 }
 
-func tables(n *node) table {
-	t, _ := n.table()
-	return t
-}
-
 // read sets what the tree says; what it does not say keeps its default.
 func read[T any](n *node, to *T) {
 	if n != nil {

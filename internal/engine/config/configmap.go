@@ -9,12 +9,12 @@ import (
 // inConfigMap is the key of a ConfigMap's data that holds the document.
 const inConfigMap = "config.json"
 
-// document reads a config.json, or the ConfigMap, in YAML or JSON, that holds
+// readDocument reads a config.json, or the ConfigMap, in YAML or JSON, that holds
 // one.
-func (c *checker) document(file, text string) (*node, *Problem) {
+func readDocument(file, text string, yaml YAML) (*node, *Problem) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	if !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") {
-		return c.fromYAML(file, text)
+		return fromYAML(file, text, yaml)
 	}
 	root, broken := parseJSON(lines(file, text, 1))
 	if broken != nil || root.at("data") == nil || root.at("gpu-config-profiles") != nil {
@@ -50,14 +50,14 @@ func heldIn(root *node) (*node, *Problem) {
 }
 
 // fromYAML reads a ConfigMap written in YAML.
-func (c *checker) fromYAML(file, text string) (*node, *Problem) {
-	if c.yaml == nil {
+func fromYAML(file, text string, yaml YAML) (*node, *Problem) {
+	if yaml == nil {
 		return nil, &Problem{File: file, Line: 1, Text: "not JSON", Accepted: "the Kubernetes form in JSON; `dcm import` turns a ConfigMap in YAML into TOML"}
 	}
 	if line := secondDocument(text); line > 0 {
 		return nil, &Problem{File: file, Line: line, Text: "a second YAML document", Accepted: "one ConfigMap"}
 	}
-	js, err := c.yaml([]byte(text))
+	js, err := yaml([]byte(text))
 	if err != nil {
 		line, why := lineIn(err.Error())
 		// The decoder counts one line too many at the end of the text.

@@ -1,12 +1,12 @@
 package config
 
 // readKubernetes is the form of /etc/dcm/config.json.
-func readKubernetes(c *checker, l layer) *node { return c.kubernetes(l.file, l.text, 0) }
+func readKubernetes(c *checker, l layer) *node { return fromKubernetes(c, l.file, l.text, 0, nil) }
 
-// kubernetes reads the Kubernetes form and returns it as a document of our own,
+// fromKubernetes reads the Kubernetes form and returns it as a document of our own,
 // whose values stand where they stood.
-func (c *checker) kubernetes(file, text string, gpus int) *node {
-	root, broken := c.document(file, text)
+func fromKubernetes(c *checker, file, text string, gpus int, yaml YAML) *node {
+	root, broken := readDocument(file, text, yaml)
 	if broken != nil {
 		c.problems = append(c.problems, *broken)
 		return nil
@@ -26,11 +26,6 @@ func convert(root *node) *node {
 		sum["clients"] = derived(units, table{"units": units})
 	}
 	return derived(root, sum)
-}
-
-// derived is a value made of others, standing where from stands.
-func derived(from *node, value any) *node {
-	return &node{file: from.file, line: from.line, value: value}
 }
 
 // convertProfile makes a profile of the whole node of one that assigns every GPU

@@ -12,8 +12,8 @@ import (
 // the selection out. The text must be TOML. The result is read back and compared, so
 // that it either says what is wanted, and the same as before of everything else, or
 // is not returned.
-func withProfile(text, name string) (string, error) {
-	edited := edit(text, name)
+func setKey(text, key, value string) (string, error) {
+	edited := edit(text, key, value)
 	before, broken := parseTOML("", text)
 	if broken != nil {
 		return "", fmt.Errorf("%s", broken)
@@ -23,56 +23,37 @@ func withProfile(text, name string) (string, error) {
 		return "", fmt.Errorf("what was to be written is not TOML: %s", broken)
 	}
 	var want any
-	if name != "" {
-		want = name
+	if value != "" {
+		want = value
 	}
 	old, _ := said(before).(map[string]any)
 	now, _ := said(after).(map[string]any)
-	if got := now["profile"]; got != want {
+	if got := now[key]; got != want {
 		return "", fmt.Errorf("what was to be written would select %v", got)
 	}
-	delete(old, "profile")
-	delete(now, "profile")
+	delete(old, key)
+	delete(now, key)
 	if !reflect.DeepEqual(old, now) {
 		return "", fmt.Errorf("what was to be written would change more than the profile")
 	}
 	return edited, nil
 }
 
-// said is what a node says, without where it stands.
-func said(n *node) any {
-	switch v := n.value.(type) {
-	case table:
-		all := make(map[string]any, len(v))
-		for key, child := range v {
-			all[key] = said(child)
-		}
-		return all
-	case []*node:
-		all := make([]any, len(v))
-		for i, item := range v {
-			all[i] = said(item)
-		}
-		return all
-	}
-	return n.value
-}
-
-func edit(text, name string) string {
-	at := find(text)
+func edit(text, key, value string) string {
+	at := findKey(text, key)
 	switch {
-	case at.end > 0 && name == "":
+	case at.end > 0 && value == "":
 		return text[:at.key] + remainder(text[at.end:])
 	case at.end > 0:
-		return text[:at.value] + quote(name) + text[at.end:]
-	case name == "":
+		return text[:at.value] + quote(value) + text[at.end:]
+	case value == "":
 		return text
 	}
 	lineEnd := "\n"
 	if strings.Contains(text, "\r\n") {
 		lineEnd = "\r\n"
 	}
-	above, line := text[:at.free], "profile = "+quote(name)+lineEnd
+	above, line := text[:at.free], key+" = "+quote(value)+lineEnd
 	if at.free == at.top && len(text) > at.top {
 		line += lineEnd // above everything: apart from what it has nothing to do with
 	} else if above != "" && at.free > at.top && !strings.HasSuffix(above, "\n") {
@@ -99,18 +80,20 @@ type spot struct {
 }
 
 // example is a line that shows how the profile is selected.
-func example() *regexp.Regexp { return regexp.MustCompile(`(?m)^[ \t]*#[ \t]*profile[ \t]*=`) }
+func example(key string) *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^[ \t]*#[ \t]*` + regexp.QuoteMeta(key) + `[ \t]*=`)
+}
 
 // find finds the assignment of the profile, or where one belongs: below an example
 // of it, else below the last key above the tables, else above everything.
-func find(text string) spot {
+func findKey(text, key string) spot {
 	at := spot{}
 	if strings.HasPrefix(text, "\ufeff") {
 		at.top = len("\ufeff")
 	}
 	at.free = at.top
 	f := &finder{text: text, off: at.top, line: 1}
-	example := example()
+	example := example(key)
 	shown := false
 	for {
 		gap := f.off
@@ -121,7 +104,7 @@ func find(text string) spot {
 		if f.peek() == '[' || f.off >= len(text) {
 			return at
 		}
-		key := f.off
+		start := f.off
 		keys := f.keys()
 		f.blank()
 		if len(keys) == 0 || !f.take("=") {
@@ -130,8 +113,8 @@ func find(text string) spot {
 		f.blank()
 		value := f.off
 		f.value(new(position))
-		if len(keys) == 1 && keys[0] == "profile" {
-			at.key, at.value, at.end = key, value, f.off
+		if len(keys) == 1 && keys[0] == key {
+			at.key, at.value, at.end = start, value, f.off
 			return at
 		}
 		if !shown {

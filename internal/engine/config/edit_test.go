@@ -33,14 +33,14 @@ func TestOnlyTheProfilesLineIsEdited(t *testing.T) {
 		{"taken out where nothing is", "[apply]\n", "", "[apply]\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := withProfile(test.text, test.profile)
+			got, err := setKey(test.text, "profile", test.profile)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("text (-want +got):\n%s", diff)
 			}
-			if again, err := withProfile(got, test.profile); err != nil || again != got {
+			if again, err := setKey(got, "profile", test.profile); err != nil || again != got {
 				t.Errorf("the second time: %q, %v", again, err)
 			}
 		})
@@ -49,7 +49,7 @@ func TestOnlyTheProfilesLineIsEdited(t *testing.T) {
 
 func TestSelectingInTheShippedFileAddsOneLine(t *testing.T) {
 	text := content(t, "../../../packaging/dcm.toml")
-	got, err := withProfile(text, "spx-nps1")
+	got, err := setKey(text, "profile", "spx-nps1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestSelectingInTheShippedFileAddsOneLine(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)
 	}
-	if back, err := withProfile(got, ""); err != nil || back != text {
+	if back, err := setKey(got, "profile", ""); err != nil || back != text {
 		t.Errorf("taken out again it is not as before: %v\n%s", err, cmp.Diff(text, back))
 	}
 }
@@ -77,7 +77,7 @@ func FuzzEdit(f *testing.F) {
 		if _, broken := parseTOML("f", text); broken != nil {
 			return
 		}
-		edited, err := withProfile(text, name)
+		edited, err := setKey(text, "profile", name)
 		if err != nil {
 			if strings.Contains(text, "profile") {
 				return // a table of that name, say: refused, and not written

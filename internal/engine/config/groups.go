@@ -109,5 +109,5 @@ func allGroups(c *checker, key string, n *node) {
 	if len(n.items()) == 0 {
 		c.fail(n, key, &fault{text: "holds no group"})
 	}
-	c.sharedRest(key, n.items())
+	sharedRest(c, key, n.items())
 }

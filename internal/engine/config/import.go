@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // Import turns the Kubernetes form, a config.json or the ConfigMap in YAML or
@@ -17,40 +16,15 @@ import (
 // No profile is selected: that form leaves it to a label of the node. The error
 // is an [*Errors]; the warnings are for a human.
 func Import(file string, text []byte, gpus int, yaml YAML) (toml string, warnings []string, err error) {
-	if p := sensible(file, text); p != nil {
+	if p := checkText(file, text); p != nil {
 		return "", nil, &Errors{[]Problem{*p}}
 	}
-	c := &checker{yaml: yaml}
-	cfg, err := c.alone(file, string(text), gpus)
+	c := new(checker)
+	cfg, err := loadKubernetes(c, file, string(text), gpus, yaml)
 	if err != nil {
 		return "", nil, err
 	}
 	return imported(cfg) + Format(cfg), c.warnings, nil
-}
-
-// sensible refuses what cannot be the text of a configuration.
-func sensible(file string, text []byte) *Problem {
-	switch {
-	case len(text) > largest:
-		return &Problem{File: file, Line: 1, Text: "larger than 1 MiB"}
-	case !utf8.Valid(text):
-		return &Problem{File: file, Line: badLine(text), Text: "not UTF-8 text"}
-	}
-	return nil
-}
-
-// alone is the configuration that the Kubernetes form is by itself.
-func (c *checker) alone(file, text string, gpus int) (*Config, error) {
-	root := c.kubernetes(file, text, gpus)
-	if len(c.problems) > 0 || len(c.out) > 0 && len(tables(root.at("profiles"))) == 0 {
-		for _, name := range slices.Sorted(maps.Keys(c.out)) {
-			c.problems = append(c.problems, c.out[name]...)
-		}
-		return nil, &Errors{sorted(c.problems, []layer{{file: file}})}
-	}
-	cfg := build(root)
-	cfg.Unusable = c.unusable(cfg)
-	return cfg, nil
 }
 
 // imported is the head of an imported file: the one command left to give. The selection

@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"dcm/internal/sanitize"
 )
 
 // keptHead says to a reader of the copy what it is.
@@ -49,17 +47,5 @@ func Effective(p Paths) (c *Config, broken, err error) {
 
 // LastGood reads what was kept, as strictly as if somebody had written it by hand.
 func LastGood(p Paths) (*Config, error) {
-	r := newReader(p)
-	r.note(sanitize.Named(p.Kept), readTOML, false)
-	if len(r.found) == 0 && len(r.problems) == 0 {
-		return nil, fs.ErrNotExist
-	}
-	for _, f := range r.found {
-		r.read(f)
-	}
-	line, err := os.ReadFile(p.Cmdline)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, sanitize.Error(err)
-	}
-	return assemble(r.layers, r.problems, string(line))
+	return LoadFile(p, p.Kept)
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 
+	"dcm/internal/sanitize"
 	"dcm/internal/sorting"
 )
 
@@ -23,14 +24,23 @@ func Load(p Paths) (*Config, error) {
 	return assemble(layers, problems, string(line))
 }
 
-// layer is one file that was read.
-type layer struct {
-	file string
-	text string
-	form func(c *checker, l layer) *node // TOML or Kubernetes'; nil if it cannot be read
-	// passing is a layer that ends with the next boot: it is meant to hide others.
-	passing bool
-	agent   bool // the file of agents, which counts only if the others say so
+// LoadFile reads one file as the only layer, as strictly as [Load]. The error is
+// [fs.ErrNotExist] if there is no such file.
+func LoadFile(p Paths, file string) (*Config, error) {
+	r := p.newReader()
+	f, ok := r.find(sanitize.Named(file))
+	if !ok && len(r.problems) == 0 {
+		return nil, fs.ErrNotExist
+	}
+	line, err := os.ReadFile(p.Cmdline)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, sanitize.Error(err)
+	}
+	var layers []layer
+	if ok {
+		layers = readLayers(r, []foundLayer{{foundFile: f, form: readTOML}})
+	}
+	return assemble(layers, r.problems, string(line))
 }
 
 // readTOML is the form of all files but one.
@@ -53,35 +63,35 @@ func assemble(layers []layer, problems []Problem, cmdline string) (*Config, erro
 	whole := len(problems) == 0
 	var lasting choice
 	ended := ""
-	for i, root := range c.read(layers) {
+	for i, root := range readForms(c, layers) {
 		l := layers[i]
 		if root == nil {
 			whole = whole && l.agent
 			continue
 		}
 		if l.agent {
-			sum = c.without(sum, root)
+			sum = withoutRedefined(c, sum, root)
 		}
-		if l.passing {
+		if l.runtime {
 			if ended = over(root, lasting); ended != "" {
 				continue
 			}
 		} else {
-			c.hidden(sum.at("profile"), root.at("profile"))
+			warnHidden(c, sum.at("profile"), root.at("profile"))
 		}
 		sum = layOver(sum, root)
-		if !l.passing {
+		if !l.runtime {
 			lasting = says(sum)
 		}
 	}
-	c.profiles(sum)
-	c.reserved(sum.at("reservation"))
-	pick := c.selected(sum, cmdline, whole)
+	checkProfiles(c, sum)
+	checkReservations(c, sum.at("reservation"))
+	pick := selectProfile(c, sum, cmdline, whole)
 	if len(c.problems) > 0 {
 		return nil, &Errors{sorted(c.problems, layers)}
 	}
 	cfg := build(sum)
-	cfg.Unusable = c.unusable(cfg)
+	cfg.Unusable = leaveOut(c, cfg)
 	cfg.Selected, cfg.Source, cfg.Warnings = pick.name, pick.source, c.warnings
 	cfg.Persistent, cfg.LastingSource, cfg.Ended = lasting.name, lasting.source, ended
 	if pick.name != "" {
@@ -90,9 +100,9 @@ func assemble(layers []layer, problems []Problem, cmdline string) (*Config, erro
 	return cfg, nil
 }
 
-// unusable warns of the profiles that were left out, and that no layer defines
+// leaveOut warns of the profiles that were left out, and that no layer defines
 // otherwise.
-func (c *checker) unusable(cfg *Config) map[string]*Errors {
+func leaveOut(c *checker, cfg *Config) map[string]*Errors {
 	var all map[string]*Errors
 	for _, name := range slices.Sorted(maps.Keys(c.out)) {
 		if _, defined := cfg.Profiles[name]; defined {
@@ -144,9 +154,9 @@ func says(root *node) choice {
 	return choice{orNothing(name), n.place()}
 }
 
-// hidden warns of a selection that an administrator wrote and another layer
+// warnHidden warns of a selection that an administrator wrote and another layer
 // hides: who edits it would wonder why nothing happens.
-func (c *checker) hidden(before, now *node) {
+func warnHidden(c *checker, before, now *node) {
 	if before == nil || now == nil || before.value == now.value || before.value == "" || before.value == None {
 		return
 	}
@@ -169,20 +179,20 @@ func sorted(problems []Problem, layers []layer) []Problem {
 	return problems
 }
 
-// profiles judges what only the sum of the layers can show.
-func (c *checker) profiles(root *node) {
+// checkProfiles judges what only the sum of the layers can show.
+func checkProfiles(c *checker, root *node) {
 	all := tables(root.at("profiles"))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		n := all[name]
 		if _, isTable := n.table(); isTable && !n.bad {
-			c.says(n, dotted("profiles", name))
+			checkProfile(c, n, dotted("profiles", name))
 		}
 	}
 }
 
-// says judges that a profile says once of each side of a node how it is to be divided,
+// checkProfile judges that a profile says once of each side of a node how it is to be divided,
 // and of one of them at least.
-func (c *checker) says(n *node, key string) {
+func checkProfile(c *checker, n *node, key string) {
 	compute, mig, group := n.at("compute"), n.at("mig"), n.at("group")
 	among := func(what string) bool {
 		return slices.ContainsFunc(group.items(), func(g *node) bool { return g.at(what) != nil })

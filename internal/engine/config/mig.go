@@ -30,7 +30,7 @@ func mig() rule {
 			}
 			n.value = geometry{&partition.MIG{Off: true}}
 		case table:
-			counts, ok := c.counts(key, v)
+			counts, ok := counts(c, key, v)
 			n.bad = n.bad || !ok
 			if m, err := partition.NewMIG(counts); ok && err == nil {
 				n.value = geometry{&m}
@@ -46,7 +46,7 @@ func mig() rule {
 // mostInstances bounds the instances of one profile; no GPU has room for so many.
 const mostInstances = 64
 
-func (c *checker) counts(key string, t table) (map[string]int, bool) {
+func counts(c *checker, key string, t table) (map[string]int, bool) {
 	counts, ok := make(map[string]int), true
 	fail := func(n *node, key string, f *fault) {
 		c.fail(n, key, f)
@@ -178,7 +178,7 @@ func formatFilter(f partition.Filter) string {
 }
 
 // sharedRest complains of two groups that take the rest of the same GPUs.
-func (c *checker) sharedRest(key string, groups []*node) {
+func sharedRest(c *checker, key string, groups []*node) {
 	modes, boards := (*node)(nil), make(map[partition.Filter]*node)
 	for _, group := range groups {
 		number := group.at("count")

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"dcm/internal/gpu/partition"
 )
@@ -19,6 +18,13 @@ type File struct {
 	flat   bool // the text is on one line of the file
 }
 
+// importer collects what is wrong with the imported files.
+type importer struct {
+	*checker
+	yaml    YAML
+	indexed []partition.GPU // the GPUs that mig-parted's indices count; nil if not known
+}
+
 // ImportFiles is Import of the files that belong together: a document of the Kubernetes
 // form alone, or mig-parted's config.yaml, with the hooks of its service, the units that the
 // GPU operator stops and the unit file in which the service keeps its selection. A file may
@@ -28,9 +34,9 @@ type File struct {
 // if they are not known.
 func ImportFiles(files []File, gpus int, here []partition.GPU, yaml YAML) (toml string, warnings []string, err error) {
 	var of [kinds][]File
-	c := &checker{yaml: yaml, indexed: indexed(here)}
+	c := &importer{checker: new(checker), yaml: yaml, indexed: indexed(here)}
 	for _, f := range files {
-		problem := readable(f)
+		problem := checkText(f.Name, f.Text)
 		var held []File
 		if problem == nil {
 			held, problem = c.unfold(f)
@@ -96,17 +102,7 @@ func kindOf(text string) int {
 	return aDocument
 }
 
-func readable(f File) *Problem {
-	switch {
-	case len(f.Text) > largest:
-		return &Problem{File: f.Name, Line: 1, Text: "larger than 1 MiB"}
-	case !utf8.Valid(f.Text):
-		return &Problem{File: f.Name, Line: badLine(f.Text), Text: "not UTF-8 text"}
-	}
-	return nil
-}
-
-func (c *checker) importMIG(of [kinds][]File) (string, []string, error) {
+func (c *importer) importMIG(of [kinds][]File) (string, []string, error) {
 	fail := func() (string, []string, error) {
 		return "", nil, &Errors{sorted(c.problems, []layer{{file: of[aConfig][0].Name}})}
 	}
@@ -148,7 +144,7 @@ func (c *checker) importMIG(of [kinds][]File) (string, []string, error) {
 }
 
 // taken takes over what the service has selected: the last assignment counts.
-func (c *checker) taken(f File, cfg *Config) {
+func (c *importer) taken(f File, cfg *Config) {
 	all := selected().FindAllSubmatchIndex(f.Text, -1)
 	at := all[len(all)-1]
 	name := strings.TrimSpace(string(f.Text[at[2]:at[3]]))
@@ -169,7 +165,7 @@ func (c *checker) taken(f File, cfg *Config) {
 
 // hooks takes the units that hooks stop or start as clients, and tells of the others.
 // known says that the script with the units of the usual hooks is there.
-func (c *checker) hooks(f File, cfg *Config, known bool) {
+func (c *importer) hooks(f File, cfg *Config, known bool) {
 	root, broken := c.plainYAML(f)
 	if broken != nil {
 		c.problems = append(c.problems, *broken)
@@ -186,7 +182,7 @@ func (c *checker) hooks(f File, cfg *Config, known bool) {
 // own are the usual hooks that need no replacement: dcm keeps the selection itself.
 func own() *regexp.Regexp { return regexp.MustCompile(`^(apply-start|refresh-cdi)\b`) }
 
-func (c *checker) hook(hook *node, stage string, cfg *Config, known bool) {
+func (c *importer) hook(hook *node, stage string, cfg *Config, known bool) {
 	command, _ := hook.at("command").text()
 	words := []string{command}
 	for _, arg := range hook.at("args").items() {
@@ -239,7 +235,7 @@ func noClients() map[string]string {
 }
 
 // client adds a unit to the clients, once.
-func (c *checker) client(cfg *Config, at *node, name string) {
+func (c *importer) client(cfg *Config, at *node, name string) {
 	stem := strings.TrimSuffix(name, ".service")
 	if why := noClients()[stem+".service"]; why != "" {
 		c.warn(at, "%s.service is not made a client: %s", stem, why)

@@ -37,7 +37,7 @@ func configMapKind() *regexp.Regexp {
 // unfold returns mig-parted's files that the ConfigMaps in a file hold, as those of the GPU
 // operator do: config.yaml, clients.yaml. It returns the file itself if there is no such
 // ConfigMap, or one of the Kubernetes form. Other objects in the file are ignored.
-func (c *checker) unfold(f File) ([]File, *Problem) {
+func (c *importer) unfold(f File) ([]File, *Problem) {
 	var held []File
 	for _, d := range documents(strings.TrimPrefix(string(f.Text), "\ufeff")) {
 		if !configMapKind().MatchString(d.text) {
@@ -108,7 +108,7 @@ func clientsKey() *regexp.Regexp {
 const inClients = "systemd-services"
 
 // stopped takes the units of a clients.yaml as clients.
-func (c *checker) stopped(f File, cfg *Config) {
+func (c *importer) stopped(f File, cfg *Config) {
 	root, broken := c.plainYAML(f)
 	if broken != nil {
 		c.problems = append(c.problems, *broken)

@@ -64,7 +64,7 @@ func migDevices() rule {
 		switch v := n.value.(type) {
 		case nil:
 		case table:
-			_, ok := c.counts(key, v)
+			_, ok := counts(c, key, v)
 			n.bad = n.bad || !ok
 		default:
 			c.fail(n, key, wrongType("a table", n))
@@ -162,9 +162,9 @@ func byIndex(p partition.Profile) bool {
 const aboutIndices = "the indices in devices count every GPU of NVIDIA's there, and here those that have MIG: compare them with dcm gpus; PCI addresses are safer"
 
 // readMIGParted reads a config.yaml into profiles.
-func (c *checker) readMIGParted(root *node) *Config {
+func (c *importer) readMIGParted(root *node) *Config {
 	c.root = rule{}
-	migParted().judge(c, "", root)
+	migParted().judge(c.checker, "", root)
 	cfg := defaults()
 	if len(c.problems) > 0 {
 		return cfg
@@ -177,7 +177,7 @@ func (c *checker) readMIGParted(root *node) *Config {
 			c.warn(root.at(inMIGParted), aboutIndices)
 		}
 	}
-	cfg.Unusable = c.unusable(cfg)
+	cfg.Unusable = leaveOut(c.checker, cfg)
 	return cfg
 }
 
@@ -195,7 +195,7 @@ func indexed(here []partition.GPU) []partition.GPU {
 // addressed puts PCI addresses in place of mig-parted's indices, which count every NVIDIA GPU
 // of the host. A GPU without MIG is left out where the entry turns MIG off, or is for another
 // model: there is nothing to do.
-func (c *checker) addressed(p partition.Profile) partition.Profile {
+func (c *importer) addressed(p partition.Profile) partition.Profile {
 	var groups []partition.Group
 	for _, g := range p.Groups {
 		named := len(g.GPUs) > 0

@@ -143,3 +143,40 @@ func bareOrQuoted(key string) string {
 	}
 	return clip(key)
 }
+
+func (n *node) text() (string, bool) {
+	if n == nil {
+		return "", false
+	}
+	s, ok := n.value.(string)
+	return s, ok
+}
+
+// said is what a node says, without where it stands.
+func said(n *node) any {
+	switch v := n.value.(type) {
+	case table:
+		all := make(map[string]any, len(v))
+		for key, child := range v {
+			all[key] = said(child)
+		}
+		return all
+	case []*node:
+		all := make([]any, len(v))
+		for i, item := range v {
+			all[i] = said(item)
+		}
+		return all
+	}
+	return n.value
+}
+
+func tables(n *node) table {
+	t, _ := n.table()
+	return t
+}
+
+// derived is a value made of others, standing where from stands.
+func derived(from *node, value any) *node {
+	return &node{file: from.file, line: from.line, value: value}
+}

@@ -1,8 +1,13 @@
 package config
 
 import (
+	"fmt"
+	"io"
+	"maps"
 	"path/filepath"
 	"slices"
+
+	"dcm/internal/sanitize"
 )
 
 // Paths says where the layers are. Every one may be missing.
@@ -21,8 +26,46 @@ type Paths struct {
 	// Judged says that Admin is looked at and not used: it may belong to anyone.
 	Judged bool
 
-	given   map[string]string // texts to take in the place of files
-	without map[string]bool   // files to take as not there
+	given   map[string]string // texts that replace files
+	without map[string]bool   // files that count as missing
+}
+
+// With returns the paths with a text in place of the file.
+func (p Paths) With(file, text string) Paths {
+	p.given = maps.Clone(p.given)
+	if p.given == nil {
+		p.given = make(map[string]string)
+	}
+	p.given[file] = text
+	return p
+}
+
+// Without returns the paths with a file that counts as missing.
+func (p Paths) Without(file string) Paths {
+	p.without = maps.Clone(p.without)
+	if p.without == nil {
+		p.without = make(map[string]bool)
+	}
+	p.without[file] = true
+	return p
+}
+
+// WithAdminText returns the paths with a text in place of the administrator's file. The text is
+// checked and not used, so that it may come from anywhere: a pipe, a file of any user. name is
+// the file's name in problems.
+func (p Paths) WithAdminText(name string, from io.Reader) (Paths, error) {
+	file := sanitize.Named(name)
+	content, err := readAtMost(from)
+	if err != nil {
+		return p, fmt.Errorf("cannot read %s: %s", file, cause(err))
+	}
+	r := p.newReader()
+	text, ok := r.accept(file, content)
+	if !ok {
+		return p, &Errors{r.problems}
+	}
+	p.Admin, p.Judged, p.given = name, true, map[string]string{name: text}
+	return p, nil
 }
 
 // DefaultPaths returns the usual paths under root, "/" on a host.
@@ -51,3 +94,6 @@ func (p Paths) Watched() []string {
 	slices.Sort(dirs)
 	return slices.Compact(dirs)
 }
+
+// runtimeSelection is the drop-in of a selection until reboot.
+func (p Paths) runtimeSelection() string { return filepath.Join(p.Runtime, SelectionFile) }

@@ -13,12 +13,6 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// NotAllowedError is that of a key which an agent may not set, or which somebody has set
-// whose word counts more.
-type NotAllowedError struct{ Key, Text string }
-
-func (e *NotAllowedError) Error() string { return e.Text }
-
 // NoProfileError is that of a profile which is not in the text.
 type NoProfileError struct {
 	Profile  string
@@ -60,9 +54,7 @@ func Propose(p Paths, text, profile string) (*Proposal, error) {
 	if len(out.text) > largest {
 		return nil, &Errors{[]Problem{{File: p.Agent, Text: "refused: it would be larger than 1 MiB"}}}
 	}
-	after := p
-	after.given = map[string]string{p.Agent: out.text}
-	if out.Config, err = Load(after); err != nil {
+	if out.Config, err = Load(p.With(p.Agent, out.text)); err != nil {
 		return nil, err
 	}
 	return out, p.kept(out.Config, w.profile)
@@ -123,7 +115,7 @@ func (p Paths) agents() (text string, was fs.FileInfo, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	r := newReader(p)
+	r := p.newReader()
 	text, ok := r.text(sanitize.Named(p.Agent))
 	if !ok {
 		return "", nil, &Errors{r.problems}

@@ -198,9 +198,9 @@ func nameOf(unit string) string {
 	return strings.Trim(name[:min(len(name), 64)], "-_.")
 }
 
-// reserved judges the reservations of all layers together: two of them must not have
+// checkReservations judges the reservations of all layers together: two of them must not have
 // one unit or one directory.
-func (c *checker) reserved(n *node) {
+func checkReservations(c *checker, n *node) {
 	units, names := make(map[string]*node), make(map[string]*node)
 	for _, item := range n.items() {
 		if item.broken() {

@@ -21,7 +21,7 @@ func Reservations(p Paths) (all []Reservation, lost []string) {
 		sum.value = slices.Concat(sum.items(), reservationsIn(l))
 	}
 	reservations().judge(c, "reservation", sum)
-	c.reserved(sum)
+	checkReservations(c, sum)
 	for _, n := range sum.items() {
 		if !n.broken() {
 			all = append(all, reservation(n))

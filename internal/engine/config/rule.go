@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-
-	"dcm/internal/gpu/partition"
 )
 
 // rule judges one value: its type, then what it says. Rules are put together to
@@ -21,13 +19,7 @@ type checker struct {
 	problems []Problem
 	warnings []string
 	out      map[string][]Problem // what is wrong with profiles that are left out
-	yaml     YAML                 // nil: what is not TOML is JSON
-	indexed  []partition.GPU      // what mig-parted's indices are of; nil: not known
 }
-
-// YAML turns YAML into JSON. It is the caller's, and the units' program has none: the
-// decoder's tables are made at each start.
-type YAML func(text []byte) (json []byte, err error)
 
 // leaveOut does without a profile.
 func (c *checker) leaveOut(name string, problems []Problem) {

@@ -32,10 +32,10 @@ const mostLinks = 40
 // too.
 func (r *reader) reached(path sanitize.Name) bool {
 	at, rest := "/", path.Raw()
-	if below, ok := strings.CutPrefix(rest, strings.TrimSuffix(r.top, "/")+"/"); ok && r.top != "" {
-		at, rest = r.top, below
+	if below, ok := strings.CutPrefix(rest, strings.TrimSuffix(r.root, "/")+"/"); ok && r.root != "" {
+		at, rest = r.root, below
 	}
-	if !r.safe(sanitize.Named(at)) {
+	if !r.safeDir(sanitize.Named(at)) {
 		return false
 	}
 	for links := 0; rest != ""; {
@@ -65,31 +65,31 @@ func (r *reader) reached(path sanitize.Name) bool {
 		case info.IsDir():
 			at = next
 		}
-		if !r.safe(sanitize.Named(at)) {
+		if !r.safeDir(sanitize.Named(at)) {
 			return false
 		}
 	}
 	return true
 }
 
-// safe reports whether nobody else could replace the files in dir. A sticky bit
+// safeDir reports whether nobody else could replace the files in dir. A sticky bit
 // does not help: it leaves others free to add files.
-func (r *reader) safe(dir sanitize.Name) bool {
-	if ok, done := r.seen[dir]; done {
+func (r *reader) safeDir(dir sanitize.Name) bool {
+	if ok, done := r.safe[dir]; done {
 		return ok
 	}
-	r.seen[dir] = false
+	r.safe[dir] = false
 	info, err := os.Stat(dir.Raw())
 	if err != nil {
 		r.fail(dir, 0, "cannot read the directory: %s", cause(err))
 		return false
 	}
-	r.seen[dir] = r.trusted(dir, info)
-	return r.seen[dir]
+	r.safe[dir] = r.trusted(dir, info)
+	return r.safe[dir]
 }
 
 func (r *reader) trusted(path sanitize.Name, info fs.FileInfo) bool {
-	if path == r.judged {
+	if path == r.unowned {
 		return true
 	}
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {

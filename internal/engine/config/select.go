@@ -14,10 +14,10 @@ const commandLine = "kernel command line"
 // choice is the profile selected and what selected it.
 type choice struct{ name, source string }
 
-// selected returns the profile that is selected: by the kernel command line, or
+// selectProfile returns the profile that is selected: by the kernel command line, or
 // else by the files. whole says that every file could be read; otherwise the
 // profile may be defined in one that could not.
-func (c *checker) selected(root *node, cmdline string, whole bool) choice {
+func selectProfile(c *checker, root *node, cmdline string, whole bool) choice {
 	all := slices.Sorted(maps.Keys(tables(root.at("profiles"))))
 	judge := func(n *node) {
 		name, ok := n.value.(string)

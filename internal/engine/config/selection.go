@@ -13,12 +13,6 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// SelectionFile is the drop-in that holds a selection until reboot. The name sorts
-// after every other that begins with a digit or a small letter, so that the command
-// wins over the other drop-ins of its directory. Before 0.2 a selection for good was
-// a drop-in of this name, too.
-const SelectionFile = "zz-selected.toml"
-
 // orNone is said instead of a profile where none is selected.
 func orNone(name string) string {
 	if name == "" {
@@ -32,27 +26,6 @@ func orNothing(name string) string {
 		return ""
 	}
 	return name
-}
-
-// selection is the form of [SelectionFile] in [Paths].Runtime. It holds as long as
-// the files that stay select what they selected when it was made.
-func selection() rule {
-	return fixed(map[string]rule{
-		"version": scalar("the integer 1", version),
-		"profile": scalar("a string", selectable),
-		"instead": scalar("a string", selectable),
-	}, nil)
-}
-
-func readSelection(c *checker, l layer) *node {
-	root, broken := parseTOML(l.file, l.text)
-	if broken != nil {
-		c.problems = append(c.problems, *broken)
-		return nil
-	}
-	c.root = selection()
-	c.root.judge(c, "", root)
-	return root
 }
 
 // Select selects the profile for good, by its line in dcm.toml, and ends a selection
@@ -81,7 +54,7 @@ func (p Paths) choose(name string) error {
 	if err != nil {
 		return err
 	}
-	text, err := withProfile(file.text, name)
+	text, err := setKey(file.text, "profile", name)
 	if err != nil {
 		return fmt.Errorf("%s is left as it is: %w", p.Admin, err)
 	}
@@ -89,9 +62,10 @@ func (p Paths) choose(name string) error {
 	if err != nil {
 		return err
 	}
-	after := p
-	after.given = map[string]string{p.Admin: text}
-	after.without = map[string]bool{p.passing(): true, p.old(): old != nil}
+	after := p.With(p.Admin, text).Without(p.runtimeSelection())
+	if old != nil {
+		after = after.Without(p.old())
+	}
 	cfg, err := Load(after)
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
@@ -129,9 +103,7 @@ func (p Paths) choosePassing(name string) error {
 	if f := selectable(name); f != nil {
 		return errors.New(f.String())
 	}
-	before := p
-	before.without = map[string]bool{p.passing(): true}
-	cfg, err := Load(before)
+	cfg, err := Load(p.Without(p.runtimeSelection()))
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
@@ -139,27 +111,25 @@ func (p Paths) choosePassing(name string) error {
 		"# one, or until \"dcm apply --clear\".\n" +
 		"profile = " + quote(orNone(name)) + "\n" +
 		"instead = " + quote(orNone(cfg.Persistent)) + "\n"
-	after := p
-	after.given = map[string]string{p.passing(): text}
-	if cfg, err = Load(after); err != nil {
+	if cfg, err = Load(p.With(p.runtimeSelection(), text)); err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
-	if !strings.HasPrefix(cfg.Source, p.passing()+":") {
+	if !strings.HasPrefix(cfg.Source, p.runtimeSelection()+":") {
 		return fmt.Errorf("nothing was changed: %s selects %s, which has precedence", cfg.Source, orNone(cfg.Selected))
 	}
 	if err := os.MkdirAll(p.Runtime, 0o755); err != nil {
 		return err
 	}
-	was, err := os.Lstat(p.passing())
+	was, err := os.Lstat(p.runtimeSelection())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return replace(p.passing(), text, was)
+	return replace(p.runtimeSelection(), text, was)
 }
 
 // ClearRuntime ends a selection until reboot. That there is none is no error.
 func ClearRuntime(p Paths) error {
-	if err := remove(p.passing(), true); err != nil {
+	if err := remove(p.runtimeSelection(), true); err != nil {
 		return fmt.Errorf("cannot end the selection until reboot: %w", err)
 	}
 	return nil
@@ -196,13 +166,11 @@ func MigrateSelection(p Paths) (bool, error) {
 		if err != nil {
 			return err
 		}
-		text, err := withProfile(file.text, orNone(*name))
+		text, err := setKey(file.text, "profile", orNone(*name))
 		if err != nil {
 			return err
 		}
-		after := p
-		after.given, after.without = map[string]string{p.Admin: text}, map[string]bool{p.old(): true}
-		if cfg, err = Load(after); err != nil {
+		if cfg, err = Load(p.With(p.Admin, text).Without(p.old())); err != nil {
 			return err
 		}
 		if cfg.Persistent != orNothing(*name) {
@@ -223,12 +191,12 @@ func MigrateSelection(p Paths) (bool, error) {
 // former returns what a drop-in of a dcm before 0.2 selects, or nil if there is none
 // that nobody has added anything to.
 func (p Paths) former() (*string, error) {
-	r := newReader(p)
-	r.note(sanitize.Named(p.old()), readTOML, false)
+	r := p.newReader()
+	_, found := r.find(sanitize.Named(p.old()))
 	if len(r.problems) > 0 {
 		return nil, &Errors{r.problems}
 	}
-	if len(r.found) == 0 {
+	if !found {
 		return nil, nil
 	}
 	text, ok := r.text(sanitize.Named(p.old()))
@@ -246,16 +214,7 @@ func (p Paths) former() (*string, error) {
 	return &name, nil
 }
 
-func (n *node) text() (string, bool) {
-	if n == nil {
-		return "", false
-	}
-	s, ok := n.value.(string)
-	return s, ok
-}
-
-func (p Paths) old() string     { return filepath.Join(p.Local, SelectionFile) }
-func (p Paths) passing() string { return filepath.Join(p.Runtime, SelectionFile) }
+func (p Paths) old() string { return filepath.Join(p.Local, SelectionFile) }
 
 // locked holds off others who would write the same file. Others than root could hold
 // a lock on what they may open, so that it is a file of its own.

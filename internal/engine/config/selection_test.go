@@ -189,7 +189,7 @@ func TestASelectionUntilReboot(t *testing.T) {
 	t.Run("is ended by use", func(t *testing.T) {
 		must(t, Select(p, "a"))
 		selects(t, p, "a", "/etc/dcm/dcm.toml:1")
-		if _, err := os.Stat(p.passing()); err == nil {
+		if _, err := os.Stat(p.runtimeSelection()); err == nil {
 			t.Error("its file is there")
 		}
 	})

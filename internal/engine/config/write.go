@@ -23,9 +23,8 @@ type admin struct {
 
 // open reads the administrator's file, or what it would be made from.
 func (p Paths) open() (admin, error) {
-	r := newReader(p)
-	r.note(sanitize.Named(p.Admin), readTOML, false)
-	if len(r.problems) == 0 && len(r.found) == 0 {
+	r := p.newReader()
+	if _, found := r.find(sanitize.Named(p.Admin)); len(r.problems) == 0 && !found {
 		text, err := os.ReadFile(p.Template)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return admin{}, err
