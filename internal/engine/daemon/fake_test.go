@@ -71,6 +71,8 @@ type host struct {
 	held    []string // units that PID 1 is to remember, one after the other
 	stop    func()   // ends the daemon
 	states  chan runstate.State
+	line    string   // the unit's status line
+	lines   []string // the status line at each save of the state
 	changed chan struct{}
 	devices chan struct{}
 	hangup  chan os.Signal
@@ -184,7 +186,13 @@ func (h *host) start() <-chan error {
 		Dial:    func(context.Context) (Units, error) { return h, nil },
 		Busy:    func() (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.busy, nil },
 		LastRun: func() (*runstate.Run, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.last, nil },
-		Save:    func(s runstate.State) error { h.mu.Lock(); defer h.mu.Unlock(); h.states <- s; return h.saveErr },
+		Save: func(s runstate.State) error {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.states <- s
+			h.lines = append(h.lines, h.line)
+			return h.saveErr
+		},
 		Fit: func(units []string) []string {
 			return slices.DeleteFunc(units, func(u string) bool { return !strings.HasPrefix(u, "fit-") })
 		},
@@ -430,5 +438,5 @@ func (e *ear) Ready() error                      { return e.hear("READY") }
 func (e *ear) Reloading() error                  { return e.hear("RELOADING") }
 func (e *ear) Stopping() error                   { return e.hear("STOPPING") }
 func (e *ear) Watchdog() error                   { return nil } // the loop's pace, and no event
-func (e *ear) Status(string) error               { return nil }
+func (e *ear) Status(text string) error          { (*host)(e).set(func() { e.line = text }); return nil }
 func (e *ear) ExtendTimeout(time.Duration) error { return nil }

@@ -442,8 +442,14 @@ func (l *loop) tell(err error) {
 
 // announce publishes the state, to files and to systemd.
 func (l *loop) announce() {
-	if err := l.Save(l.state); err != nil {
+	if err := l.publish(); err != nil {
 		l.Log.Error(err.Error())
 	}
+}
+
+// publish sends the unit's status line and saves the state, in this order: Save can have a
+// longer line sent concurrently, and the last line that is sent stays.
+func (l *loop) publish() error {
 	l.tell(l.Notify.Status(l.status()))
+	return l.Save(l.state)
 }

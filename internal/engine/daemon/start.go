@@ -111,11 +111,10 @@ func (l *loop) intend(i intent) error {
 		l.state.Holders, l.state.Asked = nil, &i.asked
 		l.enter(runstate.Applying, nil)
 	}
-	if err := l.Save(l.state); err != nil {
+	if err := l.publish(); err != nil {
 		l.state = before
 		return fmt.Errorf("no unit is stopped, since what is to be started again cannot be written down: %w", err)
 	}
-	l.tell(l.Notify.Status(l.status()))
 	return nil
 }
 

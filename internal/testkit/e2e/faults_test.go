@@ -43,7 +43,10 @@ systemctl daemon-reload
 	killed = "mkdir -p /run/systemd/system/dcm-apply.service.d; printf '[Service]\\nTimeoutStopSec=2s\\n' >/run/systemd/system/dcm-apply.service.d/stop.conf\n" + lowered
 	raised = "rm -r /run/systemd/system/dcm-apply.service.d; systemctl daemon-reload; dcm-sim fault --clear; "
 	full   = `journalctl --boot --unit=dcm --output=cat --quiet --lines=1 --grep="no space left"`
-	log    = "journalctl --boot --unit=dcm --unit=dcm-apply --output=cat --lines=40"
+	// The daemon sends its status line after it has written its state.
+	statusLine = `timeout 60 sh -c 'until systemctl show --property=StatusText dcm | grep --quiet "` + unusable + `"; do :; done'`
+	unusable   = "the configuration on disk cannot be used"
+	log        = "journalctl --boot --unit=dcm --unit=dcm-apply --output=cat --lines=40"
 )
 
 var inSync = []string{`"phase": "in-sync"`, `"profile": "spx-fast"`}
@@ -75,7 +78,7 @@ func faultMatrix() []fault {
 		{name: "another edit in the middle", profile: "spx-fast", amid: "sed -i 's/^profile = .*/profile = \"cpx-nps4\"/' " + settings,
 			state: []string{`"phase": "in-sync"`, `"profile": "cpx-nps4"`}, result: runstate.Applied, unit: "success 0", gpus: atNPS4, command: "dcm status", told: "Profile cpx-nps4 is on the GPUs"},
 		{name: "a broken edit in the middle", profile: "spx-fast", amid: "echo 'colour = \"red\"' >>" + settings,
-			state: append([]string{"colour"}, inSync...), result: runstate.Applied, unit: "success 0", gpus: atSPX, verify: 78, command: "systemctl status dcm", told: "the configuration on disk cannot be used"},
+			state: append([]string{"colour"}, inSync...), result: runstate.Applied, unit: "success 0", gpus: atSPX, verify: 78, command: statusLine + "; systemctl status dcm", told: unusable},
 		{name: "the runtime directory is full", profile: "spx-fast", before: "mount -o remount,size=1m /run; dd if=/dev/zero of=/run/filler bs=4k 2>/dev/null; dcm-sim fault --gpu all --op compute --hang 100ms",
 			// Whether a page is free at a moment is chance; nothing is begun without one.
 			by: "timeout 60 sh -c 'until " + full + " | grep -q .; do :; done'; truncate --size=-256K /run/filler; systemctl restart dcm", unit: "success 0", gpus: atSPX,
