@@ -13,6 +13,7 @@ import (
 	"dcm/internal/app/host"
 	"dcm/internal/app/service"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/dbusapi"
 	"dcm/internal/gpu"
@@ -80,10 +81,10 @@ func laid(gpus []partition.GPU) []lease.Allocation {
 		kinds := g.Kinds()
 		n := len(kinds)
 		for p := range n {
-			out = append(out, lease.Allocation{Part: lease.Part{Partition: placement.Partition{
+			out = append(out, lease.Allocation{Part: runstate.Part{
 				Name: fmt.Sprintf("%s-%d", g.Address, p), GPU: g.Address, Index: p,
 				Domain: g.Memory.Domain(p, n), NUMA: i * 2 / len(gpus), Hive: g.Hive, Kind: kinds[p],
-			}}})
+			}})
 		}
 	}
 	return out
@@ -95,12 +96,12 @@ func (s scene) choose(book []lease.Allocation, w dbusapi.Request) (placement.Cho
 	if err != nil {
 		return placement.Choice{}, exitcode.With(exitcode.Usage, err)
 	}
-	var node []placement.Partition
+	var node []runstate.Part
 	var there []string
 	taken := make(map[string]bool)
 	for _, h := range book {
-		there = append(there, h.Partition.Kind)
-		node = append(node, h.Partition)
+		there = append(there, h.Kind)
+		node = append(node, h.Part)
 		taken[h.Name] = s.free != "" || !h.Free()
 	}
 	for item := range strings.SplitSeq(s.free, ",") {
@@ -135,7 +136,7 @@ func (s scene) choose(book []lease.Allocation, w dbusapi.Request) (placement.Cho
 
 // named are the partitions that an item of a list means: "0000:05:00.0-3" is one of
 // them, "0000:05:00.0" all of a GPU, and "2-3" and "2" the same of the third GPU.
-func named(node []placement.Partition, item string) ([]string, error) {
+func named(node []runstate.Part, item string) ([]string, error) {
 	gpu, part, one := item, "", false
 	if i := strings.LastIndexByte(item, '-'); i >= 0 {
 		gpu, part, one = item[:i], item[i+1:], true

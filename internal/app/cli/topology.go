@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/app/host"
+	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
 	"dcm/internal/leases/lease"
 	"dcm/internal/leases/placement"
@@ -81,7 +82,7 @@ func draw(con *Console, book []lease.Allocation) {
 	for i := range book {
 		p := &book[i]
 		if last == nil || last.Hive != p.Hive || last.NUMA != p.NUMA {
-			fmt.Fprintln(con.out, con.bold(where(p.Partition)))
+			fmt.Fprintln(con.out, con.bold(where(p.Part)))
 		}
 		if last == nil || last.GPU != p.GPU {
 			fmt.Fprintf(con.out, "  %s\n", p.GPU)
@@ -99,7 +100,7 @@ func draw(con *Console, book []lease.Allocation) {
 	drawWays(con, ways(book), firsts(book))
 }
 
-func where(p placement.Partition) string {
+func where(p runstate.Part) string {
 	text := "no hive"
 	if p.Hive != 0 {
 		text = "hive " + hiveName(p.Hive)
@@ -111,11 +112,11 @@ func where(p placement.Partition) string {
 }
 
 // firsts is a partition of each GPU.
-func firsts(book []lease.Allocation) []placement.Partition {
-	var out []placement.Partition
+func firsts(book []lease.Allocation) []runstate.Part {
+	var out []runstate.Part
 	for _, p := range book {
 		if len(out) == 0 || out[len(out)-1].GPU != p.GPU {
-			out = append(out, p.Partition)
+			out = append(out, p.Part)
 		}
 	}
 	return out
@@ -132,7 +133,7 @@ func ways(book []lease.Allocation) []way {
 	return out
 }
 
-func drawWays(con *Console, all []way, gpus []placement.Partition) {
+func drawWays(con *Console, all []way, gpus []runstate.Part) {
 	if len(all) == 0 {
 		return
 	}

@@ -162,7 +162,7 @@ func (h *Host) Fits(list []config.Reservation) func([]partition.GPU) error {
 // Room tells which reservation could not be met on these GPUs; those partitions that
 // get no device node do not count.
 func Room(list []config.Reservation, after []partition.GPU, short *gpu.Shortage) error {
-	var node []placement.Partition
+	var node []runstate.Part
 	var there []string
 	for _, g := range after {
 		of := g.Kinds()
@@ -172,7 +172,7 @@ func Room(list []config.Reservation, after []partition.GPU, short *gpu.Shortage)
 				continue
 			}
 			there = append(there, of[i])
-			node = append(node, placement.Partition{
+			node = append(node, runstate.Part{
 				Name: fmt.Sprintf("%s-%d", g.Address, i), GPU: g.Address, Index: i, Domain: g.Memory.Domain(i, n), Hive: g.Hive, Kind: of[i],
 			})
 		}

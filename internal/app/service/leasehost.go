@@ -87,7 +87,7 @@ func (p *leaseHost) factsBy(ctx context.Context, conn *systemd.Conn, seen *sight
 		_, err := os.Stat(p.host.Path(part.Render))
 		return err != nil
 	})
-	f.Parts = parts(there)
+	f.Parts = there
 	for _, r := range last.Reservations {
 		for _, name := range r.Partitions {
 			f.Reserved[name] = r.Name

@@ -105,7 +105,7 @@ func published(h *host.Host, devices []gpu.Device) bool {
 }
 
 // kindless tells whether an older dcm has listed them, without what they are of.
-func kindless(list []runstate.Part) bool { return slices.Contains(lease.KindsOf(parts(list)), "") }
+func kindless(list []runstate.Part) bool { return slices.Contains(lease.KindsOf(list), "") }
 
 func (s partitionPublisher) asks() map[string]string {
 	out := make(map[string]string)
@@ -147,7 +147,7 @@ func (s partitionPublisher) publish(ctx context.Context) (unmet, err error) {
 	if err != nil { // no run has changed the partitions while there are leases
 		return nil, errors.Join(append(errs, err)...)
 	}
-	granted, unmet := lease.Reserve(parts(p.Parts), wants(s.reserved, p.Parts, devices, s.log), now, taken)
+	granted, unmet := lease.Reserve(p.Parts, wants(s.reserved, p.Parts, devices, s.log), now, taken)
 	nodes, shared := make(map[string][]string), make(map[string][]string)
 	for _, r := range s.reserved {
 		g := granted[r.Name]
@@ -213,7 +213,7 @@ func partsOf(devices []gpu.Device) []runstate.Part {
 		}
 		for _, p := range d.Parts {
 			one := runstate.Part{
-				Name: fmt.Sprintf("%s-%d", d.Address, p.Index), GPU: string(d.Address), Index: p.Index,
+				Name: fmt.Sprintf("%s-%d", d.Address, p.Index), GPU: d.Address, Index: p.Index,
 				Domain: d.Memory.Domain(p.Index, len(d.Parts)), NUMA: d.NUMA, Hive: d.Hive,
 				Kind:   partition.KindOf(d.Vendor, cmp.Or(p.Profile, d.Shape().String())),
 				Render: p.RenderNode(), Memory: p.Bytes, Beside: p.Beside,
@@ -223,17 +223,6 @@ func partsOf(devices []gpu.Device) []runstate.Part {
 			}
 			out = append(out, one)
 		}
-	}
-	return out
-}
-
-// parts is the list as placement and leases see it.
-func parts(list []runstate.Part) []lease.Part {
-	out := make([]lease.Part, len(list))
-	for i, p := range list {
-		out[i] = lease.Part{Partition: placement.Partition{
-			Name: p.Name, GPU: partition.Address(p.GPU), Index: p.Index, Domain: p.Domain, NUMA: p.NUMA, Hive: p.Hive, Kind: p.Kind,
-		}, Nodes: []string{p.Render}, Beside: p.Beside, Bytes: p.Memory}
 	}
 	return out
 }
@@ -255,7 +244,7 @@ func wants(list []config.Reservation, there []runstate.Part, devices []gpu.Devic
 			w.Among = append([]partition.Address{}, among...)
 		}
 		var err error
-		if w.Kinds, err = r.Sought.Among(lease.KindsOf(parts(there))); err != nil {
+		if w.Kinds, err = r.Sought.Among(lease.KindsOf(there)); err != nil {
 			log.Warn(fmt.Sprintf("reservation %s: %v", r.Name, err), "reservation", r.Name)
 		}
 		out = append(out, lease.Reservation{Name: r.Name, Want: w})

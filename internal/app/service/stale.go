@@ -180,10 +180,10 @@ func (e *unsatisfiableError) Holders() []runstate.Holder { return e.lessees }
 // evaluate tells whether a choice would give somebody what he has not, and takes nothing
 // from anybody who then would have none.
 func (c choice) evaluate() (bool, error) {
-	given, lack := lease.Reserve(parts(c.last.Parts), c.wants, c.now, c.leased)
+	given, lack := lease.Reserve(c.last.Parts, c.wants, c.now, c.leased)
 	free := given
 	if lack != nil && len(c.leased) > 0 {
-		free, _ = lease.Reserve(parts(c.last.Parts), c.wants, c.now, nil)
+		free, _ = lease.Reserve(c.last.Parts, c.wants, c.now, nil)
 	}
 	var stuck []string
 	gain, loss, waits := c.changed, false, false

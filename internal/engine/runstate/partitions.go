@@ -1,6 +1,10 @@
 package runstate
 
-import "path/filepath"
+import (
+	"path/filepath"
+
+	"dcm/internal/gpu/partition"
+)
 
 // PartitionsFile is in the runtime directory, written by the oneshots that change what
 // is in it: dcm-apply.service and dcm-reserve.service, each with the lock on runs.
@@ -23,20 +27,21 @@ type Reserved struct {
 	Reservations []Reservation `json:"reservations"`
 }
 
-// Part is a partition and its device nodes.
+// Part is a partition, its position in the node, and its device nodes. Placement and leases
+// choose among values of this type, so that a choice has all that is known of a partition.
 type Part struct {
-	Name   string `json:"name"` // "0000:05:00.0-3"
-	GPU    string `json:"gpu"`
-	Index  int    `json:"index"`
-	Domain int    `json:"memory_domain"`
-	NUMA   int    `json:"numa"` // -1 where not known
-	Hive   uint64 `json:"hive"`
-	Kind   string `json:"kind"`        // whose it is, and its mode or its own profile: "amd CPX/NPS4", "nvidia 3g.40gb"
-	Render string `json:"render_node"` // "/dev/dri/renderD131"
-	Card   string `json:"card"`        // "/dev/dri/card5"; "" if it has none
-	Memory uint64 `json:"memory_bytes"`
+	Name   string            `json:"name"` // "0000:05:00.0-3"
+	GPU    partition.Address `json:"gpu"`
+	Index  int               `json:"index"`         // in the GPU
+	Domain int               `json:"memory_domain"` // in the GPU: partitions of one share a stack of memory
+	NUMA   int               `json:"numa"`          // the GPU's NUMA node; -1 if it is not known
+	Hive   uint64            `json:"hive"`          // XGMI hive, or another switch's; 0 for a GPU that is in none
+	Kind   string            `json:"kind"`          // vendor, and mode or profile: "amd CPX/NPS4", "nvidia 3g.40gb"; "" in a list of an older dcm
+	Render string            `json:"render_node"`   // "/dev/dri/renderD131"
+	Card   string            `json:"card"`          // "/dev/dri/card5"; "" if it has none
+	Memory uint64            `json:"memory_bytes"`  // 0 if it is not known
 
-	// Beside are the nodes that who uses it has to open, too; none: /dev/kfd.
+	// Beside are the other nodes that a user of the partition has to open; none: /dev/kfd.
 	Beside []string `json:"beside,omitempty"`
 }
 

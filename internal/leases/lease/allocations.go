@@ -4,16 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	"dcm/internal/leases/placement"
+	"dcm/internal/engine/runstate"
 )
-
-// Part is a partition with its device nodes.
-type Part struct {
-	placement.Partition
-	Nodes  []string // that are its own: "/dev/dri/renderD129"
-	Beside []string // that its users have to open too; nil: what is common to all
-	Bytes  uint64   // of memory; 0 where not known
-}
 
 // UnitDevices is a unit below [Slice], as PID 1 tells of it.
 type UnitDevices struct {
@@ -24,7 +16,7 @@ type UnitDevices struct {
 
 // Allocation is a partition with those who have it.
 type Allocation struct {
-	Part
+	runstate.Part
 	Units []string // whose DeviceAllow= names it: a reservation's while it is active, or leases
 	For   string   // the reservation that it is kept for, whether its unit is active or not
 	Users []string // units, or processes as "python[4711]", that have it open and may not
@@ -44,7 +36,7 @@ func (h Allocation) Whose() []string {
 
 // Snapshot are what is known of a node's partitions at one moment.
 type Snapshot struct {
-	Parts    []Part
+	Parts    []runstate.Part
 	Tenants  []UnitDevices
 	Reserved map[string]string   // partition → reservation
 	Open     map[string][]string // partition → who has it open, whether it may or not
@@ -56,7 +48,7 @@ func Allocations(f Snapshot) []Allocation {
 	for i, p := range f.Parts {
 		h := Allocation{Part: p, For: f.Reserved[p.Name]}
 		for _, t := range f.Tenants {
-			if t.Active && slices.ContainsFunc(t.Allowed, func(path string) bool { return slices.Contains(p.Nodes, path) }) {
+			if t.Active && slices.Contains(t.Allowed, p.Render) {
 				h.Units = append(h.Units, t.Unit)
 			}
 		}
@@ -108,10 +100,10 @@ func begun(book []Allocation, no map[string]bool) map[string]bool {
 	return out
 }
 
-func all(book []Allocation) []placement.Partition {
-	out := make([]placement.Partition, len(book))
+func all(book []Allocation) []runstate.Part {
+	out := make([]runstate.Part, len(book))
 	for i, h := range book {
-		out[i] = h.Partition
+		out[i] = h.Part
 	}
 	return out
 }

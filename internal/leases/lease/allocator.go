@@ -214,7 +214,7 @@ const attempts = 5
 // process ids alone may have moved another process that had the number by then, and the
 // caller may have become one with the rights of another user.
 func (k *Allocator) give(ctx context.Context, c Caller, r Request, f Snapshot, move Move, choice placement.Choice, before string) (Lease, error) {
-	l := Lease{Choice: choice, Nodes: k.nodes(f, choice)}
+	l := Lease{Choice: choice, Nodes: k.nodes(choice)}
 	for n := 1; ; n++ {
 		l.Unit = name(c.UID, r, f).String()
 		var err error
@@ -243,7 +243,7 @@ func (k *Allocator) give(ctx context.Context, c Caller, r Request, f Snapshot, m
 // complete does for a scope that is up what its kind promises beyond the list of devices.
 // It may take as long as a run, which waits for the lock of [Host.Still]: that must be free.
 // It reports whether the lease is exclusive and other processes have its partitions open.
-func (k *Allocator) complete(ctx context.Context, parts []Part, l *Lease, r Request) (opened bool) {
+func (k *Allocator) complete(ctx context.Context, l *Lease, r Request) (opened bool) {
 	if r.Kind == Exclusive {
 		if err := k.Host.Guard(ctx, l.Unit); err != nil {
 			l.Notes = append(l.Notes, NotExclusive+err.Error())
@@ -251,7 +251,7 @@ func (k *Allocator) complete(ctx context.Context, parts []Part, l *Lease, r Requ
 		}
 	}
 	if r.Kind == Shared {
-		l.Notes = append(l.Notes, k.Host.Cap(ctx, l.Unit, memoryLimitsOf(parts, l.Choice, r.Of)))
+		l.Notes = append(l.Notes, k.Host.Cap(ctx, l.Unit, memoryLimitsOf(l.Choice.Partitions, r.Of)))
 	}
 	if r.Kind != Exclusive {
 		if why := k.Host.Reachable(ctx, l.Unit, l.Nodes); why != "" {
@@ -262,12 +262,11 @@ func (k *Allocator) complete(ctx context.Context, parts []Part, l *Lease, r Requ
 }
 
 // nodes lists the device nodes that a lease of these partitions may open.
-func (k *Allocator) nodes(f Snapshot, choice placement.Choice) []string {
+func (k *Allocator) nodes(choice placement.Choice) []string {
 	var own, out []string
 	for _, p := range choice.Partitions {
-		i := slices.IndexFunc(f.Parts, func(o Part) bool { return o.Name == p.Name })
-		own = append(own, f.Parts[i].Nodes...)
-		beside := f.Parts[i].Beside
+		own = append(own, p.Render)
+		beside := p.Beside
 		if beside == nil {
 			beside = k.Common
 		}

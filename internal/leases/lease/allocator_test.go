@@ -49,13 +49,13 @@ func newHost() *host {
 	return h
 }
 
-func parts() []Part {
-	var out []Part
+func parts() []runstate.Part {
+	var out []runstate.Part
 	for g, address := range []partition.Address{"0000:05:00.0", "0000:26:00.0"} {
 		for i := range 4 {
-			out = append(out, Part{
-				placement.Partition{Name: fmt.Sprintf("%s-%d", address, i), GPU: address, Index: i, Domain: i / 2},
-				[]string{fmt.Sprintf("/dev/dri/renderD%d", 128+8*g+i)}, nil, 24 << 30,
+			out = append(out, runstate.Part{
+				Name: fmt.Sprintf("%s-%d", address, i), GPU: address, Index: i, Domain: i / 2,
+				Render: fmt.Sprintf("/dev/dri/renderD%d", 128+8*g+i), Memory: 24 << 30,
 			})
 		}
 	}
@@ -588,7 +588,7 @@ func TestNoPartitionIsGivenTwice(t *testing.T) {
 	h.onStart = func(s Scope) error {
 		f, _ := h.Facts(context.Background())
 		for _, b := range Allocations(f) {
-			if slices.Contains(s.Allow, b.Nodes[0]) && !b.Free() {
+			if slices.Contains(s.Allow, b.Render) && !b.Free() {
 				return fmt.Errorf("%s is given to %s and has %s", b.Name, s.Unit, b.Units)
 			}
 		}
@@ -700,7 +700,7 @@ func TestNames(t *testing.T) {
 // Every user can read the description, and a backslash at its end would take in the next
 // line of the unit file.
 func TestDescribe(t *testing.T) {
-	choice := placement.Choice{Partitions: []placement.Partition{{Name: "0000:05:00.0-0"}}}
+	choice := placement.Choice{Partitions: []runstate.Part{{Name: "0000:05:00.0-0"}}}
 	for what, want := range map[string]string{
 		"mysql -psecret":         "mysql",
 		"/usr/bin/python3 a.py":  "python3",

@@ -8,6 +8,7 @@ import (
 	"sort"
 	"time"
 
+	"dcm/internal/engine/runstate"
 	"dcm/internal/leases/placement"
 )
 
@@ -123,7 +124,7 @@ func (s *schedule) delays(earlier, p *pending, c placement.Choice) bool {
 // uses reports whether a request could be given one of these partitions.
 func (s *schedule) uses(p *pending, c placement.Choice) bool {
 	kinds, err := p.Sought.Among(KindsOf(s.facts.Parts))
-	return err == nil && slices.ContainsFunc(c.Partitions, func(part placement.Partition) bool {
+	return err == nil && slices.ContainsFunc(c.Partitions, func(part runstate.Part) bool {
 		return kinds == nil || slices.Contains(kinds, part.Kind)
 	})
 }
@@ -173,8 +174,8 @@ func (f Snapshot) after(ended func(unit string) bool) Snapshot {
 func tenant(p *pending, c placement.Choice, f Snapshot) UnitDevices {
 	t := UnitDevices{Unit: name(p.UID, p.Request, f).String(), Active: true}
 	for _, part := range f.Parts {
-		if slices.ContainsFunc(c.Partitions, func(o placement.Partition) bool { return o.Name == part.Name }) {
-			t.Allowed = append(t.Allowed, part.Nodes...)
+		if slices.ContainsFunc(c.Partitions, func(o runstate.Part) bool { return o.Name == part.Name }) {
+			t.Allowed = append(t.Allowed, part.Render)
 		}
 	}
 	return t

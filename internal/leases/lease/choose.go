@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"dcm/internal/engine/runstate"
 	"dcm/internal/leases/placement"
 	"dcm/internal/linux/unitname"
 )
@@ -57,7 +58,7 @@ func (k *Allocator) choose(f Snapshot, caller Caller, r Request) (placement.Choi
 }
 
 // KindsOf are what partitions are of, each.
-func KindsOf(parts []Part) []string {
+func KindsOf(parts []runstate.Part) []string {
 	out := make([]string, len(parts))
 	for i, p := range parts {
 		out[i] = p.Kind
@@ -103,7 +104,7 @@ func count(book []Allocation, counts func(uid uint32) bool) int {
 func whose(book []Allocation, w placement.Want) []string {
 	var out []string
 	for _, h := range book {
-		if w.Among != nil && !slices.Contains(w.Among, h.GPU) || w.Kinds != nil && !slices.Contains(w.Kinds, h.Partition.Kind) {
+		if w.Among != nil && !slices.Contains(w.Among, h.GPU) || w.Kinds != nil && !slices.Contains(w.Kinds, h.Kind) {
 			continue
 		}
 		for _, who := range h.Whose() {

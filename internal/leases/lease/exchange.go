@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"dcm/internal/engine/runstate"
 	"dcm/internal/leases/placement"
 )
 
@@ -92,10 +93,10 @@ func (k *Allocator) has(ctx context.Context, c Caller, r Request) (l Lease, ok b
 		return Lease{}, false
 	}
 	book, others := Allocations(f), make(map[string]bool)
-	var kept []placement.Partition
+	var kept []runstate.Part
 	for _, h := range book {
 		if others[h.Name] = !slices.Contains(h.Units, at.unit); !others[h.Name] {
-			kept = append(kept, h.Partition)
+			kept = append(kept, h.Part)
 		}
 	}
 	w := r.Want
@@ -107,7 +108,7 @@ func (k *Allocator) has(ctx context.Context, c Caller, r Request) (l Lease, ok b
 	if err != nil || lack != nil || len(mine.Partitions) != len(kept) || !mine.AsGood(best, w.Place) || k.Host.Check(c) != nil {
 		return Lease{}, false
 	}
-	l = Lease{Unit: at.unit, Choice: mine, Nodes: k.nodes(f, mine)}
-	k.complete(ctx, f.Parts, &l, r)
+	l = Lease{Unit: at.unit, Choice: mine, Nodes: k.nodes(mine)}
+	k.complete(ctx, &l, r)
 	return l, true
 }

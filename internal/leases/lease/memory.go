@@ -8,7 +8,6 @@ import (
 
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
-	"dcm/internal/leases/placement"
 	"dcm/internal/sorting"
 )
 
@@ -30,16 +29,15 @@ func amount(bytes uint64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(bytes)/(1<<30)), ".0") + " GiB"
 }
 
-// memoryLimitsOf is the share of one of so many in partitions. It is nil if the memory of one
+// memoryLimitsOf returns the share of one of so many in the partitions, nil if the memory of one
 // of them is not known.
-func memoryLimitsOf(parts []Part, c placement.Choice, of int) MemoryLimits {
+func memoryLimitsOf(parts []runstate.Part, of int) MemoryLimits {
 	out := make(MemoryLimits)
-	for _, p := range c.Partitions {
-		i := slices.IndexFunc(parts, func(o Part) bool { return o.Name == p.Name })
-		if i < 0 || parts[i].Bytes == 0 || of < 1 {
+	for _, p := range parts {
+		if p.Memory == 0 || of < 1 {
 			return nil
 		}
-		out[p.GPU] += parts[i].Bytes / uint64(of)
+		out[p.GPU] += p.Memory / uint64(of)
 	}
 	return out
 }
@@ -51,26 +49,16 @@ func MemoryLimitsOf(p runstate.Partitions, units map[string][]string) map[string
 	out := make(map[string]MemoryLimits)
 	for unit, allow := range units {
 		if r := SharedBy(p, unit); r != nil {
-			out[unit] = capsOf(p, r.Share, func(part runstate.Part) bool { return slices.Contains(r.Partitions, part.Name) })
+			out[unit] = memoryLimitsOf(those(p, func(part runstate.Part) bool { return slices.Contains(r.Partitions, part.Name) }), r.Share)
 		} else if n, ok := ParseName(unit); ok && n.Kind == Shared {
-			out[unit] = capsOf(p, n.Of, func(part runstate.Part) bool { return slices.Contains(allow, part.Render) })
+			out[unit] = memoryLimitsOf(those(p, func(part runstate.Part) bool { return slices.Contains(allow, part.Render) }), n.Of)
 		}
 	}
 	return out
 }
 
-func capsOf(p runstate.Partitions, of int, mine func(runstate.Part) bool) MemoryLimits {
-	out := make(MemoryLimits)
-	for _, part := range p.Parts {
-		switch {
-		case !mine(part):
-		case part.Memory == 0:
-			return nil
-		default:
-			out[partition.Address(part.GPU)] += part.Memory / uint64(of)
-		}
-	}
-	return out
+func those(p runstate.Partitions, wanted func(runstate.Part) bool) []runstate.Part {
+	return slices.DeleteFunc(slices.Clone(p.Parts), func(part runstate.Part) bool { return !wanted(part) })
 }
 
 // SharedBy is the reservation whose template a unit is an instance of, nil if there is

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"dcm/internal/engine/runstate"
 	"dcm/internal/leases/placement"
 )
 
@@ -24,11 +25,7 @@ type Grant struct {
 // not all can be met those that come first are, each as if it and those before it were
 // all: what there is is not kept back for somebody who cannot have enough. The error
 // tells of that. What leases have, the nodes of leased, is theirs.
-func Reserve(parts []Part, list []Reservation, now map[string][]string, leased []string) (map[string]Grant, error) {
-	node := make([]placement.Partition, len(parts))
-	for i, p := range parts {
-		node[i] = p.Partition
-	}
+func Reserve(parts []runstate.Part, list []Reservation, now map[string][]string, leased []string) (map[string]Grant, error) {
 	wants := make([]placement.Reservation, len(list))
 	for i, r := range list {
 		wants[i] = placement.Reservation{Name: r.Name, Want: r.Want, Now: namesOf(parts, now[r.Name])}
@@ -38,11 +35,11 @@ func Reserve(parts []Part, list []Reservation, now map[string][]string, leased [
 		taken[name] = true
 	}
 	out := make(map[string]Grant)
-	choices, err := placement.Assign(node, taken, wants)
+	choices, err := placement.Assign(parts, taken, wants)
 	if err != nil {
 		var met []placement.Reservation
 		for i, w := range wants {
-			if some, lack := placement.Assign(node, taken, append(slices.Clip(met), w)); lack == nil {
+			if some, lack := placement.Assign(parts, taken, append(slices.Clip(met), w)); lack == nil {
 				met, choices = append(met, w), some
 			} else {
 				out[list[i].Name] = Grant{Reason: lack.Error()}
@@ -52,9 +49,8 @@ func Reserve(parts []Part, list []Reservation, now map[string][]string, leased [
 	for name, c := range choices {
 		g := Grant{Reason: c.Reason}
 		for _, p := range c.Partitions {
-			i := slices.IndexFunc(parts, func(o Part) bool { return o.Name == p.Name })
 			g.Partitions = append(g.Partitions, p.Name)
-			g.Nodes = append(g.Nodes, parts[i].Nodes...)
+			g.Nodes = append(g.Nodes, p.Render)
 		}
 		out[name] = g
 	}
@@ -62,10 +58,10 @@ func Reserve(parts []Part, list []Reservation, now map[string][]string, leased [
 }
 
 // namesOf returns the partitions behind device nodes.
-func namesOf(parts []Part, nodes []string) []string {
+func namesOf(parts []runstate.Part, nodes []string) []string {
 	var out []string
 	for _, p := range parts {
-		if slices.ContainsFunc(p.Nodes, func(n string) bool { return slices.Contains(nodes, n) }) {
+		if slices.Contains(nodes, p.Render) {
 			out = append(out, p.Name)
 		}
 	}
@@ -74,7 +70,7 @@ func namesOf(parts []Part, nodes []string) []string {
 
 // Fit tells why a node with these partitions could not meet all reservations, before
 // it has them.
-func Fit(parts []placement.Partition, list []Reservation) error {
+func Fit(parts []runstate.Part, list []Reservation) error {
 	wants := make([]placement.Reservation, len(list))
 	for i, r := range list {
 		wants[i] = placement.Reservation{Name: r.Name, Want: r.Want}

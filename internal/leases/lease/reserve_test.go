@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/engine/runstate"
 	"dcm/internal/leases/placement"
 )
 
@@ -105,9 +106,9 @@ func TestLinks(t *testing.T) {
 }
 
 func TestWhatCannotBeMetIsToldBeforehand(t *testing.T) {
-	var node []placement.Partition
+	var node []runstate.Part
 	for _, p := range parts() {
-		node = append(node, p.Partition)
+		node = append(node, p)
 	}
 	if err := Fit(node, wants("a=xxxx b=xxxx")); err != nil {
 		t.Error(err)

@@ -231,7 +231,7 @@ func (k *Allocator) enqueue(ctx context.Context, c Caller, r Request, since time
 	select {
 	case g := <-p.granted:
 		if l, err = k.use(ctx, c, r, g); err == nil {
-			opened = k.complete(ctx, g.facts.Parts, &l, r)
+			opened = k.complete(ctx, &l, r)
 		}
 		return l, opened, err
 	case err := <-p.refused:

@@ -47,7 +47,7 @@ type world struct {
 	t      *testing.T
 	rand   *rand.Rand
 	keeper *Allocator
-	parts  []Part
+	parts  []runstate.Part
 	list   []runstate.Reservation // configured
 	grants map[string]Grant
 	down   map[string]bool // services that are not up
@@ -86,9 +86,9 @@ func (w *world) split(n int) {
 	w.parts = nil
 	for g, address := range []partition.Address{"0000:05:00.0", "0000:26:00.0"} {
 		for i := range n {
-			w.parts = append(w.parts, Part{
-				placement.Partition{Name: fmt.Sprintf("%s-%d", address, i), GPU: address, Index: i, Domain: i / 2},
-				[]string{fmt.Sprintf("/dev/dri/renderD%d", 128+8*g+i)}, nil, 24 << 30,
+			w.parts = append(w.parts, runstate.Part{
+				Name: fmt.Sprintf("%s-%d", address, i), GPU: address, Index: i, Domain: i / 2,
+				Render: fmt.Sprintf("/dev/dri/renderD%d", 128+8*g+i), Memory: 24 << 30,
 			})
 		}
 	}
@@ -149,7 +149,7 @@ func (w *world) Start(_ context.Context, s Scope) ([]string, error) {
 }
 
 func (w *world) named(node string) string {
-	i := slices.IndexFunc(w.parts, func(p Part) bool { return p.Nodes[0] == node })
+	i := slices.IndexFunc(w.parts, func(p runstate.Part) bool { return p.Render == node })
 	return w.parts[i].Name
 }
 
@@ -370,7 +370,7 @@ func (w *world) check(step int) {
 	for _, h := range Allocations(f) {
 		var units []string
 		for unit, nodes := range w.given {
-			if nodes[h.Nodes[0]] {
+			if nodes[h.Render] {
 				units = append(units, unit)
 			}
 		}
@@ -413,7 +413,7 @@ func (w *world) guarded(step int) {
 	p := runstate.Partitions{}
 	want := make(map[string]bool)
 	for _, part := range w.parts {
-		p.Parts = append(p.Parts, runstate.Part{Name: part.Name, Render: part.Nodes[0]})
+		p.Parts = append(p.Parts, runstate.Part{Name: part.Name, Render: part.Render})
 	}
 	for _, r := range w.list {
 		g := w.grants[r.Name]

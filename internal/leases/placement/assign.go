@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/sorting"
 )
@@ -50,7 +51,7 @@ func kinds(list []Reservation) string {
 // is still there and leaves enough for the others; then the most restricted and
 // the largest choose first, and each of them [Choose]s the best that lets the rest
 // be met. Whether all can be met does not depend on the order.
-func Assign(node []Partition, taken map[string]bool, list []Reservation) (map[string]Choice, error) {
+func Assign(node []runstate.Part, taken map[string]bool, list []Reservation) (map[string]Choice, error) {
 	a := assignment{node: node, taken: maps.Clone(taken), out: make(map[string]Choice)}
 	if a.taken == nil {
 		a.taken = make(map[string]bool)
@@ -77,13 +78,13 @@ func Assign(node []Partition, taken map[string]bool, list []Reservation) (map[st
 }
 
 type assignment struct {
-	node  []Partition
+	node  []runstate.Part
 	taken map[string]bool
 	out   map[string]Choice
 }
 
-func (a *assignment) free() []Partition {
-	return slices.DeleteFunc(slices.Clone(a.node), func(p Partition) bool { return a.taken[p.Name] })
+func (a *assignment) free() []runstate.Part {
+	return slices.DeleteFunc(slices.Clone(a.node), func(p runstate.Part) bool { return a.taken[p.Name] })
 }
 
 // room is how many partitions there are for r to choose from.
@@ -91,7 +92,7 @@ func (a *assignment) room(r Reservation) int { return len(among(a.node, r.Want))
 
 // keep leaves r what it has, where that is right and the others can be met then.
 func (a *assignment) keep(r Reservation, others []Reservation) bool {
-	var has []Partition
+	var has []runstate.Part
 	for _, p := range among(a.free(), r.Want) {
 		if slices.Contains(r.Now, p.Name) {
 			has = append(has, p)
@@ -130,7 +131,7 @@ func (a *assignment) place(r Reservation, others []Reservation) error {
 	// What is best for r takes what somebody else needs. So it gets from each GPU
 	// as many of each kind as it has in a way to meet all.
 	free := a.free()
-	var picked []Partition
+	var picked []runstate.Part
 	for from, n := range a.flow(append([]Reservation{r}, others...))[0] {
 		one := Want{Partitions: n, Place: r.Place, Among: []partition.Address{from.gpu}, Kinds: []string{from.kind}}
 		c, err := Choose(a.node, a.taken, one)
@@ -139,7 +140,7 @@ func (a *assignment) place(r Reservation, others []Reservation) error {
 		}
 		picked = append(picked, c.Partitions...)
 	}
-	sorting.By(picked, func(x, y Partition) int {
+	sorting.By(picked, func(x, y runstate.Part) int {
 		return cmp.Or(x.GPU.Compare(y.GPU), cmp.Compare(x.Index, y.Index))
 	})
 	a.give(r, Choice{picked, Sum(picked), reason(picked, free, r.Want)}, others)

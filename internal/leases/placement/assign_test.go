@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 )
 
@@ -106,7 +107,7 @@ func TestAssignMeetsWhatCanBeMet(t *testing.T) {
 	}
 }
 
-func feasible(r *rand.Rand, all []Partition) []Reservation {
+func feasible(r *rand.Rand, all []runstate.Part) []Reservation {
 	rest := slices.Clone(all)
 	r.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
 	var list []Reservation

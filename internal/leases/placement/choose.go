@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 )
 
@@ -22,7 +23,7 @@ type cell struct {
 	kind string
 }
 
-func (p Partition) cell() cell { return cell{p.GPU, p.Kind} }
+func cellOf(p runstate.Part) cell { return cell{p.GPU, p.Kind} }
 
 // takes tells whether partitions of a cell can be chosen.
 func (w Want) takes(c cell) bool {
@@ -45,9 +46,9 @@ func (w Want) amount() (n int, of string) {
 
 // Choice is an answer.
 type Choice struct {
-	Partitions []Partition // by GPU in PCI order, then by index
-	Cost       int         // the sum of the [Cost] between each two
-	Reason     string      // "2 of 0000:05:00.0, one memory domain, NUMA 0; leaves 6"
+	Partitions []runstate.Part // by GPU in PCI order, then by index
+	Cost       int             // the sum of the [Cost] between each two
+	Reason     string          // "2 of 0000:05:00.0, one memory domain, NUMA 0; leaves 6"
 }
 
 // ShortError tells that there is not as much free as is asked for.
@@ -79,13 +80,13 @@ func count(n int, of string) string {
 // Choose finds what is asked for among those partitions of a node that are not
 // taken. It is deterministic, and of all possible choices there is none better by
 // the place asked for: the search is exact. Its only error is [ShortError].
-func Choose(node []Partition, taken map[string]bool, w Want) (Choice, error) {
+func Choose(node []runstate.Part, taken map[string]bool, w Want) (Choice, error) {
 	mine := among(node, w)
 	whole := w.GPUs > 0
 	if whole {
 		mine = wholly(node, mine) // those of a GPU that has others as well are none
 	}
-	free := slices.DeleteFunc(slices.Clone(mine), func(p Partition) bool { return taken[p.Name] })
+	free := slices.DeleteFunc(slices.Clone(mine), func(p runstate.Part) bool { return taken[p.Name] })
 	of := len(mine)
 	if whole {
 		of = len(perGPU(mine))
@@ -101,7 +102,7 @@ func Choose(node []Partition, taken map[string]bool, w Want) (Choice, error) {
 }
 
 // Sum is the cost of a set of partitions.
-func Sum(set []Partition) int {
+func Sum(set []runstate.Part) int {
 	sum := 0
 	for i, a := range set {
 		for _, b := range set[:i] {
@@ -111,20 +112,20 @@ func Sum(set []Partition) int {
 	return sum
 }
 
-func among(node []Partition, w Want) []Partition {
+func among(node []runstate.Part, w Want) []runstate.Part {
 	if w.Among == nil && w.Kinds == nil {
 		return node
 	}
-	return slices.DeleteFunc(slices.Clone(node), func(p Partition) bool { return !w.takes(p.cell()) })
+	return slices.DeleteFunc(slices.Clone(node), func(p runstate.Part) bool { return !w.takes(cellOf(p)) })
 }
 
 // wholly returns the free partitions of GPUs that have no other.
-func wholly(all, free []Partition) []Partition {
+func wholly(all, free []runstate.Part) []runstate.Part {
 	there, left := perGPU(all), perGPU(free)
-	return slices.DeleteFunc(slices.Clone(free), func(p Partition) bool { return there[p.GPU] != left[p.GPU] })
+	return slices.DeleteFunc(slices.Clone(free), func(p runstate.Part) bool { return there[p.GPU] != left[p.GPU] })
 }
 
-func perGPU(list []Partition) map[partition.Address]int {
+func perGPU(list []runstate.Part) map[partition.Address]int {
 	out := make(map[partition.Address]int)
 	for _, p := range list {
 		out[p.GPU]++

@@ -13,7 +13,7 @@ import (
 func (a *assignment) flow(list []Reservation) []map[cell]int {
 	f := network{free: make(map[cell]int), given: make([]map[cell]int, len(list)), list: list}
 	for _, p := range a.free() {
-		f.free[p.cell()]++
+		f.free[cellOf(p)]++
 	}
 	f.cells = slices.SortedFunc(maps.Keys(f.free), func(a, b cell) int {
 		return cmp.Or(a.gpu.Compare(b.gpu), cmp.Compare(a.kind, b.kind))

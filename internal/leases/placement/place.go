@@ -11,19 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"dcm/internal/gpu/partition"
+	"dcm/internal/engine/runstate"
 )
-
-// Partition is a partition as placement sees it: a leaf of the tree.
-type Partition struct {
-	Name   string // "0000:05:00.0-3"
-	GPU    partition.Address
-	Index  int    // in the GPU
-	Domain int    // memory domain in the GPU: partitions of one share a stack of memory
-	NUMA   int    // the GPU's NUMA node; -1 where not known
-	Hive   uint64 // XGMI hive, or another switch's; 0 for a GPU that is in none
-	Kind   string // which of several kinds it is, as far as somebody asks for one
-}
 
 // Place is how several partitions shall lie to each other.
 type Place string
@@ -72,7 +61,7 @@ const (
 
 // Cost is what the way between two partitions costs, without unit; 0 for a
 // partition and itself.
-func Cost(a, b Partition) int {
+func Cost(a, b runstate.Part) int {
 	linked, near := a.Hive != 0 && a.Hive == b.Hive, a.NUMA == b.NUMA
 	switch {
 	case a.GPU == b.GPU && a.Index == b.Index:

@@ -10,17 +10,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 )
 
 // node is eight MI300X of one hive at two NUMA nodes, each in CPX with four memory
 // domains, or the first of them.
-func node(gpus, each, perDomain int) []Partition {
-	var out []Partition
+func node(gpus, each, perDomain int) []runstate.Part {
+	var out []runstate.Part
 	for g := range gpus {
 		for i := range each {
 			address := gpu(g)
-			out = append(out, Partition{
+			out = append(out, runstate.Part{
 				Name: fmt.Sprintf("%s-%d", address, i), GPU: address, Index: i,
 				Domain: i / perDomain, NUMA: g * 2 / gpus, Hive: 7,
 			})
@@ -48,7 +49,7 @@ func holes(text string) map[string]bool {
 	return taken
 }
 
-func short(list []Partition) string {
+func short(list []runstate.Part) string {
 	text := make([]string, len(list))
 	for i, p := range list {
 		text[i] = strings.TrimPrefix(p.Name, "0000:")
@@ -106,7 +107,7 @@ func TestShortOfPartitions(t *testing.T) {
 }
 
 // ofKinds makes each fourth partition of another kind, and all of the last GPU.
-func ofKinds(all []Partition) []Partition {
+func ofKinds(all []runstate.Part) []runstate.Part {
 	for i := range all {
 		if all[i].Kind = "large"; i%4 == 3 || all[i].GPU == all[len(all)-1].GPU {
 			all[i].Kind = "small"
@@ -154,7 +155,7 @@ func TestNoChoiceIsBetter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		free := slices.DeleteFunc(slices.Clone(all), func(p Partition) bool { return taken[p.Name] })
+		free := slices.DeleteFunc(slices.Clone(all), func(p runstate.Part) bool { return taken[p.Name] })
 		if best := cheapest(free, n, nil, 0, -1); got.Cost != best || len(got.Partitions) != n || Sum(got.Partitions) != got.Cost {
 			t.Errorf("%d of %s: %s costs %d, the best %d", n, short(free), short(got.Partitions), got.Cost, best)
 		}
@@ -162,7 +163,7 @@ func TestNoChoiceIsBetter(t *testing.T) {
 }
 
 // cheapest goes through all subsets of n.
-func cheapest(free []Partition, n int, have []Partition, cost, best int) int {
+func cheapest(free []runstate.Part, n int, have []runstate.Part, cost, best int) int {
 	if best >= 0 && cost >= best {
 		return best
 	}

@@ -5,17 +5,18 @@ import (
 	"slices"
 	"strings"
 
+	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/sorting"
 )
 
 // reason says in words what was chosen, and what of the same GPUs stays free.
-func reason(picked, free []Partition, w Want) string {
+func reason(picked, free []runstate.Part, w Want) string {
 	if len(picked) == 0 {
 		return "nothing is asked for"
 	}
 	parts := []string{shares(picked, w)}
-	if domains := distinct(picked, func(p Partition) string { return fmt.Sprint(p.GPU, p.Domain) }); domains == 1 && len(picked) > 1 && w.GPUs == 0 {
+	if domains := distinct(picked, func(p runstate.Part) string { return fmt.Sprint(p.GPU, p.Domain) }); domains == 1 && len(picked) > 1 && w.GPUs == 0 {
 		parts = append(parts, "one memory domain")
 	}
 	parts = append(parts, numa(picked))
@@ -33,7 +34,7 @@ func reason(picked, free []Partition, w Want) string {
 
 // shares says how many are of which GPU: "2 of 0000:05:00.0", "3 of 0000:05:00.0
 // and 1 of 0000:26:00.0", "1 of each of 8 GPUs".
-func shares(picked []Partition, w Want) string {
+func shares(picked []runstate.Part, w Want) string {
 	per := perGPU(picked)
 	gpus := order(per)
 	if w.GPUs > 0 {
@@ -63,8 +64,8 @@ func order(per map[partition.Address]int) []partition.Address {
 	return out
 }
 
-func numa(picked []Partition) string {
-	node := func(p Partition) int { return p.NUMA }
+func numa(picked []runstate.Part) string {
+	node := func(p runstate.Part) int { return p.NUMA }
 	switch n := distinct(picked, node); {
 	case n > 1:
 		return fmt.Sprintf("%d NUMA nodes", n)

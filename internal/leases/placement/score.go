@@ -1,6 +1,10 @@
 package placement
 
-import "slices"
+import (
+	"slices"
+
+	"dcm/internal/engine/runstate"
+)
 
 // score says how bad a choice is; the earlier numbers count first. It is a sum over
 // the nodes of the tree, each of which adds what depends on how many partitions are
@@ -90,7 +94,7 @@ func (s *table) join(c table, n int) {
 }
 
 // pick returns the partitions of the best choice of n.
-func (s table) pick(n int) []Partition {
+func (s table) pick(n int) []runstate.Part {
 	if n == 0 {
 		return nil
 	}
@@ -100,7 +104,7 @@ func (s table) pick(n int) []Partition {
 		}
 		return s.of.free[:n]
 	}
-	var out []Partition
+	var out []runstate.Part
 	for i, c := range s.below {
 		out = append(out, c.pick(s.taken[n][i])...)
 	}

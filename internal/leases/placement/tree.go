@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"dcm/internal/engine/runstate"
 	"dcm/internal/sorting"
 )
 
@@ -25,15 +26,15 @@ type tree struct {
 	key      any
 	cost     int
 	children []*tree
-	free     []Partition // at the lowest level: what may be chosen
-	room     int         // free partitions below
+	free     []runstate.Part // at the lowest level: what may be chosen
+	room     int             // free partitions below
 }
 
 // grow makes the tree of the partitions that may be chosen, in PCI order. Leaves
 // are memory domains or, with whole, GPUs of which each counts as one.
-func grow(free []Partition, whole bool) *tree {
+func grow(free []runstate.Part, whole bool) *tree {
 	free = slices.Clone(free)
-	sorting.By(free, func(a, b Partition) int {
+	sorting.By(free, func(a, b runstate.Part) int {
 		return cmp.Or(a.GPU.Compare(b.GPU), cmp.Compare(a.Index, b.Index))
 	})
 	root := &tree{cost: far}

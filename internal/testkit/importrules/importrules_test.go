@@ -18,7 +18,7 @@ var allowed = map[string][]string{
 	"internal/sanitize":                {},
 	"internal/linux/unitname":          {},
 	"internal/sorting":                 {},
-	"internal/leases/placement":        {},
+	"internal/leases/placement":        {"internal/engine/runstate"},
 	"internal/linux/caller":            {},
 	"internal/frontends/admission":     {},
 	"internal/linux/devguard":          {},
