@@ -139,7 +139,7 @@ func TestNobodyIsAuthorisedByDefault(t *testing.T) {
 
 func TestTheManualHasEveryProperty(t *testing.T) {
 	page := read(t, busPage)
-	for _, file := range []string{"show.go", "manager.go", "names.go"} {
+	for _, file := range []string{"account.go", "errors.go", "methods.go"} {
 		source := read(t, "../internal/frontends/dbusapi/"+file)
 		for _, m := range regexp.MustCompile(`(?m)^\t\t\{(?:name: )?"(\w+)", `).FindAllStringSubmatch(source, -1) {
 			if !regexp.MustCompile(`\b` + m[1] + `\b`).MatchString(page) {

@@ -14,21 +14,21 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// How long polkit may take: to decide by itself, and to ask a person.
+// How long polkit may take to decide: by its rules, and with a prompt for a password.
 const (
 	polkitTimeout       = 25 * time.Second
 	polkitPromptTimeout = 2 * time.Minute
 )
 
-// authorise returns an error unless the caller may do what the action stands for:
-// because it is root, or because polkit says so. Without polkit only root may.
+// authorise returns an error unless the caller is root or polkit allows the action. Without
+// polkit only root is allowed.
 //
-// The caller is known by its unique name on the bus, never by its process id,
-// which may be another process's by the time it is looked at.
+// The caller is identified by its unique name on the bus, never by its process id, which
+// another process may have by the time of the check.
 func (s *Service) authorise(c call, action string, details map[string]string) (Caller, error) {
 	if c.who.uid != 0 {
-		// Whoever is to authorise it reads the name: it is one of a profile, and not
-		// what anybody likes to have read.
+		// polkit's prompt shows the name to the administrator, so it must be a profile's
+		// and not any text that the caller sends.
 		if profile, ok := details["profile"]; ok {
 			if err := s.control.Known(profile); err != nil {
 				return Caller{}, toBusError(err)
@@ -39,12 +39,11 @@ func (s *Service) authorise(c call, action string, details map[string]string) (C
 			return Caller{}, err
 		}
 	}
-	s.log.Info("asked over the bus", "action", action, "uid", c.who.uid, "profile", details["profile"])
+	s.log.Info("request authorised", "action", action, "uid", c.who.uid, "profile", details["profile"])
 	return c.caller(), nil
 }
 
-// rejected logs that a caller was not given what it asked for. Any user can have that
-// happen as often as it likes, so each one is logged at most once a minute.
+// rejected logs a rejected request, at most once a minute for each user.
 func (s *Service) rejected(c call, level slog.Level, action string, reason error) {
 	suppressed, log := s.limiter.Rejected(c.who.owner)
 	if !log {
@@ -54,16 +53,16 @@ func (s *Service) rejected(c call, level slog.Level, action string, reason error
 	if suppressed > 0 {
 		args = append(args, "suppressed", suppressed)
 	}
-	s.log.Log(c.conn.Context(), level, "refused over the bus", args...)
+	s.log.Log(c.conn.Context(), level, "request rejected", args...)
 }
 
-// kindOf is the kind of a method whose calls are all of that kind.
+// kindOf returns a function for a method whose calls are all of the kind k.
 func kindOf(k admission.Kind) func(call) admission.Kind {
 	return func(call) admission.Kind { return k }
 }
 
-// admitted is a method that knows its caller, and lets no user crowd out others. Nothing is
-// done for a call before it is admitted.
+// admitted wraps a method: it identifies the caller and applies the limits of package
+// admission before the method does any work.
 func (s *Service) admitted(kind func(call) admission.Kind, run func(call) ([]any, error)) func(call) ([]any, error) {
 	return func(c call) ([]any, error) {
 		ctx, cancel := context.WithTimeout(s.ctx(c), polkitTimeout)
@@ -89,13 +88,13 @@ func (s *Service) admitted(kind func(call) admission.Kind, run func(call) ([]any
 	}
 }
 
-// subject is whom polkit is asked about.
+// subject is polkit's description of the caller.
 type subject struct {
 	Kind    string
 	Details map[string]dbus.Variant
 }
 
-// checkPolkit asks polkit. The bus starts it if it is there and does not run.
+// checkPolkit asks polkit for its decision. The bus starts polkit if it is installed.
 func checkPolkit(c call, action string, details map[string]string) error {
 	const allowUserInteraction = 1
 	interactive := c.flags&dbus.FlagAllowInteractiveAuthorization != 0
@@ -118,21 +117,20 @@ func checkPolkit(c call, action string, details map[string]string) error {
 		Store(&result)
 	switch {
 	case isAbsent(err):
-		return busError(errorDenied, "only root may do this: polkit, which could allow it to others, is not there")
+		return busError(errorDenied, "only root may do this (polkit is not installed)")
 	case err != nil:
-		return busError(errorDenied, fmt.Sprintf("only root may do this: polkit cannot be asked: %v", sanitize.Error(err)))
+		return busError(errorDenied, fmt.Sprintf("only root may do this: polkit does not answer: %v", sanitize.Error(err)))
 	case result.Authorised:
 		return nil
 	case result.Challenge && !interactive:
-		return busError(errorInteractive, fmt.Sprintf("an administrator's password is needed for %s", action))
+		return busError(errorInteractive, fmt.Sprintf("%s needs an administrator's password", action))
 	case result.Challenge:
-		return busError(errorDenied, fmt.Sprintf("an administrator's password is needed for %s, and there was nobody to ask for it", action))
+		return busError(errorDenied, fmt.Sprintf("%s needs an administrator's password, and no polkit agent could ask for it", action))
 	}
 	return busError(errorDenied, fmt.Sprintf("polkit does not allow %s", action))
 }
 
-// isAbsent reports whether nobody has the name that was called, nor can be started
-// for it.
+// isAbsent reports whether the called name has no owner and cannot be activated.
 func isAbsent(err error) bool {
 	var remote dbus.Error
 	return errors.As(err, &remote) && (remote.Name == errorNoService || remote.Name == errorNoOwner)

@@ -2,7 +2,6 @@ package dbusapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,21 +10,7 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// ErrAbsent is that of a call that nobody is there to answer: no bus, or no dcm on
-// it.
-var ErrAbsent = errors.New("dcm is not on the system bus")
-
-// ErrGone is that of a call whose end the daemon did not live to see. What was asked for
-// may have been done.
-var ErrGone = errors.New("dcm has ended before it answered")
-
-// ErrDenied is that of a call that only root, or somebody authorised, may make.
-var ErrDenied = errors.New("not authorised")
-
-// ErrCrowded is that of a call for which there is no room now, which passes.
-var ErrCrowded = errors.New("dcm is busy")
-
-// Client asks the dcm on a bus.
+// Client calls the dcm on a bus.
 type Client struct{ conn *dbus.Conn }
 
 // Dial connects to the bus at that address.
@@ -37,41 +22,39 @@ func Dial(ctx context.Context, address string) (*Client, error) {
 	return &Client{conn.Conn}, nil
 }
 
-// Close ends the connection. What was asked for goes on.
+// Close ends the connection. Requests that have been sent are completed.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Apply has the selected profile put on the GPUs, and returns what the daemon is
-// at when that is over. It may take minutes, and a person may be asked to
-// authorise it.
+// Apply puts the selected profile on the GPUs and returns the daemon's state after that. It
+// may take minutes, and polkit may prompt for a password.
 func (c *Client) Apply(ctx context.Context) (state string, err error) {
 	err = c.call(ctx, "Apply").Store(&state)
 	return state, fromBusError(err)
 }
 
-// Use selects the profile for good, and then does as Apply.
+// Use selects the profile permanently and then does the same as Apply.
 func (c *Client) Use(ctx context.Context, profile string) (state string, err error) {
 	err = c.call(ctx, "Use", profile).Store(&state)
 	return state, fromBusError(err)
 }
 
-// Account returns what the daemon sees at this moment, in the JSON form of an
-// account.
+// Account returns the current status in JSON.
 func (c *Client) Account(ctx context.Context) (text string, err error) {
 	err = c.conn.Object(Name, Path).CallWithContext(ctx, Interface+".Account", dbus.FlagNoAutoStart).Store(&text)
 	return text, fromBusError(err)
 }
 
-// Usage returns how much of the partitions is in use at this moment, in JSON.
+// Usage returns how much of each partition is in use now, in JSON.
 func (c *Client) Usage(ctx context.Context) (text string, err error) {
 	err = c.conn.Object(Name, Path).CallWithContext(ctx, Interface+".Usage", dbus.FlagNoAutoStart).Store(&text)
 	return text, fromBusError(err)
 }
 
-// Changes signals that the daemon shows something else than before, has come or has gone.
-// Signals do not queue. The channel is closed with the connection.
+// Changes reports that the daemon's objects changed, or that it came or went. Several changes
+// may be one receive. The channel is closed at the end of the connection.
 func (c *Client) Changes(ctx context.Context) (<-chan struct{}, error) {
-	heard := make(chan *dbus.Signal, 16)
-	c.conn.Signal(heard)
+	signals := make(chan *dbus.Signal, 16)
+	c.conn.Signal(signals)
 	for _, rule := range [][]dbus.MatchOption{
 		{dbus.WithMatchSender(Name)},
 		{dbus.WithMatchSender(busName), dbus.WithMatchInterface(busName), dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, Name)},
@@ -83,7 +66,7 @@ func (c *Client) Changes(ctx context.Context) (<-chan struct{}, error) {
 	out := make(chan struct{}, 1)
 	go func() {
 		defer close(out)
-		for range heard {
+		for range signals {
 			select {
 			case out <- struct{}{}:
 			default:
@@ -93,7 +76,7 @@ func (c *Client) Changes(ctx context.Context) (<-chan struct{}, error) {
 	return out, nil
 }
 
-// Manager returns what the daemon shows of itself, but for its clients.
+// Manager returns the properties of the manager's object, without its clients.
 func (c *Client) Manager(ctx context.Context) (Manager, error) {
 	var all map[string]dbus.Variant
 	err := c.conn.Object(Name, Path).CallWithContext(ctx, propertiesInterface+".GetAll", dbus.FlagNoAutoStart, Interface).Store(&all)
@@ -109,7 +92,7 @@ func (c *Client) Manager(ctx context.Context) (Manager, error) {
 	} {
 		if v, ok := all[name]; ok {
 			if err := v.Store(to); err != nil {
-				return Manager{}, fmt.Errorf("the dcm on the bus shows %s in a form that this one does not know: %w", name, err)
+				return Manager{}, fmt.Errorf("property %s has an unknown form; is the daemon another version? %w", name, err)
 			}
 		}
 	}
@@ -124,8 +107,8 @@ func timeOf(microseconds uint64) time.Time {
 	return time.UnixMicro(int64(microseconds))
 }
 
-// call calls a method for a person who can be asked to authorise it. The message
-// is made here because the library's own call leaves that flag out.
+// call calls a method with the flag that allows polkit to prompt for a password. The message
+// is built here since godbus cannot set this flag.
 func (c *Client) call(ctx context.Context, method string, args ...any) *dbus.Call {
 	msg := &dbus.Message{
 		Type:  dbus.TypeMethodCall,
@@ -143,37 +126,3 @@ func (c *Client) call(ctx context.Context, method string, args ...any) *dbus.Cal
 	}
 	return <-c.conn.SendWithContext(ctx, msg, make(chan *dbus.Call, 1)).Done
 }
-
-// fromBusError makes of a remote error one that a caller can branch on.
-func fromBusError(err error) error {
-	var remote dbus.Error
-	if !errors.As(err, &remote) {
-		return err
-	}
-	text := sanitize.Lines(remote.Error())
-	switch remote.Name {
-	case errorNoService, errorNoOwner:
-		return ErrAbsent
-	case errorNoReply:
-		return ErrGone
-	case errorDenied, errorInteractive:
-		return fmt.Errorf("%w: %s", ErrDenied, text)
-	case errorLimit:
-		return fmt.Errorf("%w: %s", ErrCrowded, text)
-	case errorInsufficient:
-		return &InsufficientError{errors.New(text)}
-	case errorImpossible:
-		return &ImpossibleError{errors.New(text)}
-	case errorConfiguration:
-		return &ConfigError{errors.New(text)}
-	case errorOvertaken:
-		return &OvertakenError{errors.New(text)}
-	}
-	return &FailedError{text}
-}
-
-// FailedError is the failure of a call as the daemon tells it: for Apply and Use, why the
-// profile is not on the GPUs.
-type FailedError struct{ Text string }
-
-func (e *FailedError) Error() string { return e.Text }

@@ -101,11 +101,11 @@ func (b *broker) owned() {
 	}
 	deadline := testdeadline.After(patience)
 	for {
-		var yes bool
-		if err := conn.BusObject().Call(busName+".NameHasOwner", 0, Name).Store(&yes); err != nil {
+		var owned bool
+		if err := conn.BusObject().Call(busName+".NameHasOwner", 0, Name).Store(&owned); err != nil {
 			b.Fatal(err)
 		}
-		if yes {
+		if owned {
 			return
 		}
 		select {
@@ -240,8 +240,8 @@ type authority struct {
 	called  []string
 }
 
-// heard tells what it was asked.
-func (a *authority) heard() string {
+// signals tells what it was asked.
+func (a *authority) signals() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return strings.Join(a.called, " ")

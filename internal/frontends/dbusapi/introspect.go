@@ -7,10 +7,9 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// The description of an object, as the D-Bus specification has it ("Introspection Data
-// Format"). All that stands in it is dcm's own: names and types, of letters, digits and
-// the like. An encoder of XML, for this alone, would be a part of the daemon's memory
-// and of each program's start.
+// The description follows "Introspection Data Format" of the D-Bus specification. It is
+// written without package encoding/xml, which would add to the start time and memory of
+// every program. Nothing needs an escape: names and types are dcm's own.
 const doctype = `<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introspection 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/introspect.dtd">
 `
 
@@ -31,7 +30,7 @@ func (o object) introspect(call) ([]any, error) {
 	return []any{b.String()}, nil
 }
 
-// describe is the interface for introspection.
+// describe writes the interface's description.
 func (i iface) describe(b *strings.Builder) {
 	fmt.Fprintf(b, "<interface name=%q>\n", i.name)
 	for _, m := range i.methods {
@@ -40,7 +39,7 @@ func (i iface) describe(b *strings.Builder) {
 		args(b, ` direction="out"`, m.out)
 		b.WriteString("</method>\n")
 	}
-	for _, s := range signals(i.name) {
+	for _, s := range signalsOf(i.name) {
 		fmt.Fprintf(b, "<signal name=%q>", s.name)
 		args(b, "", s.out)
 		b.WriteString("</signal>\n")
@@ -61,8 +60,8 @@ func args(b *strings.Builder, direction string, all []arg) {
 	}
 }
 
-// signals of the interfaces that have any.
-func signals(intf string) []method {
+// signalsOf returns the signals of an interface.
+func signalsOf(intf string) []method {
 	switch intf {
 	case Interface:
 		return []method{{name: queuedSignal, out: []arg{{"position", "u"}, {"of", "u"}, {"reason", "s"}}}}

@@ -113,11 +113,11 @@ func TestPresence_QueriesTheBusOncePerCaller(t *testing.T) {
 	b.run(s)
 	b.owned()
 	monitor := b.connect()
-	heard := make(chan *dbus.Message, 1000)
+	signals := make(chan *dbus.Message, 1000)
 	if err := monitor.BusObject().Call("org.freedesktop.DBus.Monitoring.BecomeMonitor", 0, []string{"member='NameHasOwner'", "member='End'"}, uint32(0)).Err; err != nil {
 		t.Fatal(err)
 	}
-	monitor.Eavesdrop(heard)
+	monitor.Eavesdrop(signals)
 	const callers = 5
 	await := func(event <-chan struct{}) {
 		select {
@@ -146,7 +146,7 @@ func TestPresence_QueriesTheBusOncePerCaller(t *testing.T) {
 	queries := 0
 	for {
 		select {
-		case m := <-heard:
+		case m := <-signals:
 			switch m.Headers[dbus.FieldMember].Value() {
 			case "NameHasOwner":
 				queries++

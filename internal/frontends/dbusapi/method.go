@@ -14,24 +14,24 @@ type arg struct{ name, kind string }
 // call is one call of a method.
 type call struct {
 	conn    *dbus.Conn
-	sender  string // the caller's unique name, which the bus vouches for and never gives twice
+	sender  string // the caller's unique name, which the bus never gives to another connection
 	flags   dbus.Flags
-	body    []any       // of the types that the method declares
-	who     credentials // the caller's, of the manager's methods alone
-	waiting bool        // it stands in line for a lease
-	leave   func()      // lets somebody else in; once
+	body    []any       // has the types that the method declares
+	who     credentials // set for the manager's methods only
+	waiting bool        // it counts as a request that waits for a lease
+	leave   func()      // ends its admission; later calls do nothing
 }
 
-// method is one method of an interface. It is a [dbus.Method]. Each call has a
-// goroutine of its own.
+// method is one method of an interface. It implements [dbus.Method]. godbus runs each call in
+// its own goroutine.
 type method struct {
 	name    string
 	in, out []arg
 	run     func(call) ([]any, error)
 }
 
-// DecodeArguments refuses what the method does not declare, escapes the text that
-// anybody may send, and makes the one argument that the method is called with.
+// DecodeArguments rejects arguments of other types than the method declares and escapes
+// their text. It returns the call as the only argument of [method.Call].
 func (m *method) DecodeArguments(conn *dbus.Conn, sender string, msg *dbus.Message, body []any) ([]any, error) {
 	want, got := "", ""
 	for _, a := range m.in {
@@ -51,15 +51,12 @@ func (m *method) DecodeArguments(conn *dbus.Conn, sender string, msg *dbus.Messa
 	return []any{call{conn: conn, sender: sender, flags: msg.Flags, body: body}}, nil
 }
 
-// Call makes the call.
+// Call runs the method.
 func (m *method) Call(args ...any) ([]any, error) { return m.run(args[0].(call)) }
 
-// The rest of [dbus.Method], which is not asked where arguments are decoded here.
+// The rest of [dbus.Method]. godbus does not use it with a decoder of arguments.
 
 func (m *method) NumArguments() int     { return 1 }
 func (m *method) NumReturns() int       { return len(m.out) }
 func (m *method) ArgumentValue(int) any { return call{} }
 func (m *method) ReturnValue(int) any   { return nil }
-
-// busError is an error as it goes over the bus.
-func busError(name, text string) *dbus.Error { return dbus.NewError(name, []any{text}) }

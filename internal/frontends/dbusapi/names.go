@@ -7,8 +7,8 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// Where dcm is on the bus. The 1 is the version of the interface: within it things
-// are added, never changed.
+// Name, Path and Interface are dcm's on the bus. The 1 is the version of the interface:
+// members are only added to it, never changed.
 const (
 	Name      = "org.deviceconfig.Manager1"
 	Path      = dbus.ObjectPath("/org/deviceconfig/Manager1")
@@ -23,7 +23,7 @@ const (
 // SystemBus is the address of the system bus.
 const SystemBus = "unix:path=/run/dbus/system_bus_socket"
 
-// The polkit actions, as the package's policy file declares them.
+// The polkit actions of packaging's policy file.
 const (
 	actionApply  = "org.deviceconfig.dcm.apply"
 	actionUse    = "org.deviceconfig.dcm.use"
@@ -31,7 +31,7 @@ const (
 	actionLease  = "org.deviceconfig.dcm.lease"
 )
 
-// actionRelease is what the journal calls the one that polkit is not asked about.
+// actionRelease is the action of Release in the journal. polkit does not know it.
 const actionRelease = "release"
 
 // Names of the D-Bus specification and of its services.
@@ -48,33 +48,13 @@ const (
 	polkitAuthority         = "org.freedesktop.PolicyKit1.Authority"
 )
 
-// Errors that calls end with.
-const (
-	errorFailed        = Interface + ".Error.Failed"        // the reason is the text
-	errorConfiguration = Interface + ".Error.Configuration" // one problem a line
-	errorInsufficient  = Interface + ".Error.Short"         // not enough is free now
-	errorImpossible    = Interface + ".Error.Impossible"    // nor will it ever be
-	errorOvertaken     = Interface + ".Error.Overtaken"     // another profile was selected meanwhile
-
-	errorDenied      = "org.freedesktop.DBus.Error.AccessDenied"
-	errorInteractive = "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired"
-	errorArguments   = "org.freedesktop.DBus.Error.InvalidArgs"
-	errorLimit       = "org.freedesktop.DBus.Error.LimitsExceeded"
-	errorReadOnly    = "org.freedesktop.DBus.Error.PropertyReadOnly"
-	errorUnknownProp = "org.freedesktop.DBus.Error.UnknownProperty"
-	errorUnknownIntf = "org.freedesktop.DBus.Error.UnknownInterface"
-	errorNoService   = "org.freedesktop.DBus.Error.ServiceUnknown"
-	errorNoReply     = "org.freedesktop.DBus.Error.NoReply"
-	errorNoOwner     = "org.freedesktop.DBus.Error.NameHasNoOwner"
-)
-
-// partPath is the object of a partition, below its GPU's.
+// partPath returns the path of a partition's object, below its GPU's.
 func partPath(address string, index int) dbus.ObjectPath {
 	return gpuPath(address) + "/_" + dbus.ObjectPath(strconv.Itoa(index))
 }
 
-// gpuPath is the object of the GPU at a PCI address. The digit that an address
-// begins with must not begin a name in many a language's bindings, hence the "_".
+// gpuPath returns the path of a GPU's object. The "_" precedes the address since names in
+// many languages' bindings must not begin with a digit.
 func gpuPath(address string) dbus.ObjectPath {
 	clean := strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {

@@ -6,15 +6,15 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// object is what is at one path, as it was when a call came in.
+// object is the state of one path at the time of a call.
 type object struct {
 	tree *tree
 	path dbus.ObjectPath
 	own  []iface
 }
 
-// LookupInterface returns the interface of that name, and for "" all of them as
-// one: a caller may leave the name out.
+// LookupInterface returns the interface with that name. For "" it returns all of them as one,
+// since the D-Bus specification lets a caller omit the interface.
 func (o object) LookupInterface(name string) (dbus.Interface, bool) {
 	var out methods
 	found := false
@@ -26,7 +26,7 @@ func (o object) LookupInterface(name string) (dbus.Interface, bool) {
 	return out, found
 }
 
-// methods are those that a call may find in one interface.
+// methods implements [dbus.Interface].
 type methods []method
 
 func (m methods) LookupMethod(name string) (dbus.Method, bool) {
@@ -38,7 +38,7 @@ func (m methods) LookupMethod(name string) (dbus.Method, bool) {
 	return nil, false
 }
 
-// interfaces are the object's own and those of the specification.
+// interfaces returns the object's own interfaces and those of the D-Bus specification.
 func (o object) interfaces() []iface {
 	out := append([]iface{}, o.own...)
 	out = append(out, iface{name: introspectableInterface, methods: []method{
@@ -92,5 +92,5 @@ func (o object) getAll(c call) ([]any, error) {
 }
 
 func (o object) set(c call) ([]any, error) {
-	return nil, busError(errorReadOnly, fmt.Sprintf("%s cannot be set: what changes something is a method", c.body[1]))
+	return nil, busError(errorReadOnly, fmt.Sprintf("property %s is read-only; use the methods", c.body[1]))
 }

@@ -16,7 +16,7 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Service is dcm on a bus. Publish and Run may be called from any goroutine.
+// Service serves dcm on a bus. Publish and Run may be called from any goroutine.
 type Service struct {
 	address string
 	control Control
@@ -31,8 +31,8 @@ type Service struct {
 	usages   sharedQueries
 
 	mu   sync.Mutex
-	conn *dbus.Conn     // nil while there is none
-	peer *dbusconn.Conn // the same, from before the name is dcm's
+	conn *dbus.Conn     // nil until dcm has its name on the bus
+	peer *dbusconn.Conn // the same connection, set before the name is requested
 }
 
 // New returns a service for the bus at that address.
@@ -47,8 +47,8 @@ func New(address string, control Control, log *slog.Logger) *Service {
 	return s
 }
 
-// Publish shows another account and signals those that changed. It may wait for the
-// bus to take the signals.
+// Publish replaces the objects by those of an account and signals what changed. It may block
+// until the bus has taken the signals.
 func (s *Service) Publish(a status.Account) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *Service) Publish(a status.Account) {
 	}
 }
 
-// signal tells whoever listens. A connection that breaks is Run's business.
+// signal sends one change. Run handles a connection that breaks.
 func (s *Service) signal(c change) {
 	if s.conn == nil {
 		return
@@ -76,16 +76,16 @@ func (s *Service) signal(c change) {
 	}
 }
 
-// How long to try after a bus has gone, or has not let dcm have its name: it may
-// be starting, and a policy just installed takes a moment. Nothing else tells.
-// After that, only a sign that the bus is there makes another try.
+// After a lost connection or a rejected name Run retries with doubling delays, for less than
+// a minute: the bus may be starting, and a new policy file takes effect after a moment. Later
+// it retries only when appeared receives.
 const (
 	firstRetryDelay = 100 * time.Millisecond
-	maxRetries      = 9 // doubling: under a minute in all
+	maxRetries      = 9
 )
 
-// Run is on the bus until ctx ends: now, again when the connection broke, and when
-// appeared says that a bus may be there. At rest it waits on the connection alone.
+// Run keeps dcm on the bus until ctx ends. It connects immediately, after the connection
+// broke, and when appeared receives.
 func (s *Service) Run(ctx context.Context, appeared <-chan struct{}) {
 	failed := 0
 	for {
@@ -94,32 +94,32 @@ func (s *Service) Run(ctx context.Context, appeared <-chan struct{}) {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
-			s.log.Info("the bus is gone")
+			s.log.Info("connection to the system bus lost")
 			failed = 0
 		case failed == 0:
-			s.log.Info("not on the bus; the work goes on without it", "reason", err)
+			s.log.Info("not on the system bus; dcm continues without it", "reason", err)
 		}
-		var again <-chan time.Time
+		var retry <-chan time.Time
 		if failed < maxRetries {
-			again = time.After(firstRetryDelay << failed)
+			retry = time.After(firstRetryDelay << failed)
 		}
 		failed++
 		select {
 		case <-ctx.Done():
 			return
-		case <-again:
+		case <-retry:
 		case <-appeared:
 			failed = 1
 		}
 	}
 }
 
-// stableLimit is how long a connection must have stood for its end not to count as a
-// failure. A bus that takes dcm on and drops it at once is not asked for ever.
+// stableLimit is the duration after which the end of a connection does not count as a
+// failure. A bus that always closes the connection immediately is not retried forever.
 const stableLimit = time.Second
 
-// session is one connection, from its beginning to its end. The error tells why it
-// did not come about.
+// session connects and serves until the connection ends. It returns an error if dcm could
+// not connect or get its name.
 func (s *Service) session(ctx context.Context) error {
 	limit, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -141,22 +141,21 @@ func (s *Service) session(ctx context.Context) error {
 	case <-ctx.Done():
 	case <-conn.Context().Done():
 		if time.Since(began) < stableLimit {
-			return errors.New("the bus closed the connection at once")
+			return errors.New("the bus closed the connection immediately")
 		}
 	}
 	return nil
 }
 
-// requestName asks for the name. If somebody else has it, which only root can, dcm has
-// it next.
+// requestName requests dcm's name. If another process of root owns it, dcm is next.
 func (s *Service) requestName(ctx context.Context, conn *dbus.Conn) error {
 	var reply dbus.RequestNameReply
 	call := conn.BusObject().CallWithContext(ctx, busName+".RequestName", 0, Name, uint32(0))
 	if err := call.Store(&reply); err != nil {
-		return fmt.Errorf("cannot have the name %s: %w", Name, sanitize.Error(err))
+		return fmt.Errorf("cannot acquire the bus name %s: %w", Name, sanitize.Error(err))
 	}
 	if reply == dbus.RequestNameReplyInQueue {
-		s.log.Warn("another process has the name on the bus; dcm has it when that one ends", "name", Name)
+		s.log.Warn("another process owns the bus name; dcm gets it when that process ends", "name", Name)
 	}
 	return nil
 }
@@ -167,7 +166,7 @@ func (s *Service) setConn(conn *dbus.Conn) {
 	s.conn = conn
 }
 
-// connOf is the connection of a call, which passes file descriptors once it is known.
+// connOf returns the connection of a call. It can receive file descriptors.
 func (s *Service) connOf(c call) *dbusconn.Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +176,7 @@ func (s *Service) connOf(c call) *dbusconn.Conn {
 	return dbusconn.Plain(c.conn)
 }
 
-// dial connects to a bus, within ctx.
+// dial connects to a bus.
 func dial(ctx context.Context, address string, options ...dbus.ConnOption) (*dbusconn.Conn, error) {
 	conn, err := dbusconn.Join(ctx, address, options...)
 	if err != nil {

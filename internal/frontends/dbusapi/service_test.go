@@ -87,8 +87,8 @@ func TestOnlyWhatChangedIsSignalled(t *testing.T) {
 	s.Publish(at(runstate.InSync, "0", twoGPUs))
 	b.owned()
 	conn := b.connect()
-	heard := make(chan *dbus.Signal, 100)
-	conn.Signal(heard)
+	signals := make(chan *dbus.Signal, 100)
+	conn.Signal(signals)
 	if err := conn.AddMatchSignal(dbus.WithMatchPathNamespace(Path)); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestOnlyWhatChangedIsSignalled(t *testing.T) {
 		"PropertiesChanged Manager1: GPUs; ",
 		"InterfacesAdded gpu/_0000_26_00_0 with 21",
 	}
-	if diff := cmp.Diff(want, hear(t, heard, len(want))); diff != "" {
+	if diff := cmp.Diff(want, hear(t, signals, len(want))); diff != "" {
 		t.Errorf("signals (-want +got):\n%s", diff)
 	}
 }
@@ -119,8 +119,8 @@ func TestTheFirstGPUsAreSignalledToWhoHasAsked(t *testing.T) {
 		s, _ := b.serve(&desk{}, 1000)
 		b.owned()
 		conn := b.connect()
-		heard := make(chan *dbus.Signal, 100)
-		conn.Signal(heard)
+		signals := make(chan *dbus.Signal, 100)
+		conn.Signal(signals)
 		if err := conn.AddMatchSignal(dbus.WithMatchPathNamespace(Path)); err != nil {
 			t.Fatal(err)
 		}
@@ -131,29 +131,29 @@ func TestTheFirstGPUsAreSignalledToWhoHasAsked(t *testing.T) {
 			}
 		}
 		s.Publish(at(runstate.InSync, "0", twoGPUs))
-		s.Publish(at(runstate.Idle, "0", twoGPUs)) // makes itself heard when all else was
+		s.Publish(at(runstate.Idle, "0", twoGPUs)) // makes itself signals when all else was
 		want := []string{"PropertiesChanged Manager1: GPUs SelectedProfile State; LastReport"}
 		if asked {
 			want = append(want, "InterfacesAdded gpu/_0000_05_00_0 with 21", "InterfacesAdded gpu/_0000_26_00_0 with 21")
 		}
 		want = append(want, "PropertiesChanged Manager1: State; ")
-		if diff := cmp.Diff(want, hear(t, heard, len(want))); diff != "" {
+		if diff := cmp.Diff(want, hear(t, signals, len(want))); diff != "" {
 			t.Errorf("signals, where somebody has asked: %t (-want +got):\n%s", asked, diff)
 		}
 	}
 }
 
 // hear waits for so many signals of dcm.
-func hear(t *testing.T, heard <-chan *dbus.Signal, count int) (got []string) {
+func hear(t *testing.T, signals <-chan *dbus.Signal, count int) (got []string) {
 	t.Helper()
 	for len(got) < count {
 		select {
-		case signal := <-heard:
+		case signal := <-signals:
 			if strings.HasPrefix(string(signal.Path), string(Path)) { // and not the bus's own
 				got = append(got, spell(signal))
 			}
 		case <-testdeadline.After(patience):
-			t.Fatalf("heard only %q", got)
+			t.Fatalf("signals only %q", got)
 		}
 	}
 	return got

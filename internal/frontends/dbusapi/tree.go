@@ -11,42 +11,40 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// tree is what is on the bus, object by object. It is the connection's
-// [dbus.Handler].
+// tree holds the objects on the bus. It implements [dbus.Handler].
 type tree struct {
 	mu      sync.RWMutex
 	objects map[dbus.ObjectPath][]iface
-	hadGPUs bool        // there have been GPUs
-	called  atomic.Bool // a call came in
+	hadGPUs bool        // GPUs were on the bus before
+	called  atomic.Bool // a call has come in
 }
 
-// iface is one interface of an object, beside those that every object has.
+// iface is one interface of an object, without those that every object has.
 type iface struct {
 	name       string
 	methods    []method
 	properties []property
 }
 
-// change is how a tree differs from the one before.
+// change is a difference between two trees, for one interface of one object.
 type change struct {
 	path    dbus.ObjectPath
 	intf    string
-	added   bool // the object
-	removed bool
+	added   bool // the object is new
+	removed bool // the object is gone
 	changed map[string]dbus.Variant
 	invalid []string
 }
 
-// replace shows other objects and returns what is different, in the order of
-// the paths. The first GPUs are no news where nobody has made a call yet: who follows
-// the list asks for it first, and finds them in it.
+// replace sets the objects and returns the differences, sorted by path. The first GPUs are
+// not reported before a first call has come in: a client gets the list with its first call.
 func (t *tree) replace(objects map[dbus.ObjectPath][]iface) []change {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := t.objects
 	t.objects = objects
 	news := t.hadGPUs || t.called.Load()
-	t.hadGPUs = t.hadGPUs || len(objects) > 1 // the manager
+	t.hadGPUs = t.hadGPUs || len(objects) > 1 // one is the manager
 	var out []change
 	for _, path := range slices.Sorted(maps.Keys(before)) {
 		if _, ok := objects[path]; !ok {
@@ -69,7 +67,7 @@ func (t *tree) replace(objects map[dbus.ObjectPath][]iface) []change {
 	return out
 }
 
-// compare notes which properties have other values now.
+// compare sets the properties whose values differ, and reports whether there are any.
 func (c *change) compare(before, now []property) bool {
 	c.changed = make(map[string]dbus.Variant)
 	for i, p := range now {
@@ -92,10 +90,10 @@ func values(all []property) map[string]dbus.Variant {
 	return out
 }
 
-// LookupObject returns the object at path. What only leads to objects is one too,
-// with nothing to it but its children.
+// LookupObject returns the object at path. A path that only leads to other objects is an
+// object without interfaces of its own.
 func (t *tree) LookupObject(path dbus.ObjectPath) (dbus.ServerObject, bool) {
-	t.called.Store(true) // before the list is read: what is not in it will be news
+	t.called.Store(true) // set before the list is read, so that later objects are reported
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if own, ok := t.objects[path]; ok {
@@ -118,7 +116,7 @@ func (t *tree) children(path dbus.ObjectPath) []string {
 	return slices.Compact(out)
 }
 
-// below returns what the objects below path show, interface by interface.
+// below returns the properties of the objects below path, by path and interface.
 func (t *tree) below(path dbus.ObjectPath) map[dbus.ObjectPath]map[string]map[string]dbus.Variant {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/godbus/dbus/v5"
 )
 
-// ErrNotBack is the error of a call for which dcm.service was starting for too long.
+// ErrNotBack is returned if dcm.service was starting for longer than the limit of the call.
 var ErrNotBack = errors.New("dcm.service is starting and does not answer yet")
 
-// DownError is the error of a call while dcm.service neither runs nor is starting.
+// DownError is returned if dcm.service neither runs nor is starting.
 type DownError struct{ State string } // systemd's ActiveState, or "not-found"
 
 func (e *DownError) Error() string {
@@ -20,28 +22,28 @@ func (e *DownError) Error() string {
 // Unwrap returns [ErrAbsent].
 func (e *DownError) Unwrap() error { return ErrAbsent }
 
-// RetryPolicy is how a call waits for a daemon that is not on the bus.
+// RetryPolicy says how a call waits for a daemon that is not on the bus.
 type RetryPolicy struct {
 	Limit time.Duration // the longest wait; 0 for no limit, also while dcm.service is stopped
 	// Down returns when dcm.service neither runs nor is about to start, with its state.
 	Down func(context.Context) (state string, err error)
-	Note func(string) // reports that the call waits; nil: nothing is reported
+	Note func(string) // reports that the call waits; may be nil
 	Once bool         // a call that the daemon may have received is not repeated
 }
 
-// Call calls do with a connection to the bus at that address. If the daemon is away or
-// ends before its answer, Call waits until it is on the bus again, and calls do again.
-func Call(ctx context.Context, address string, w RetryPolicy, do func(*Client) error) error {
+// Call calls do with a connection to the bus at that address. If the daemon is not on the bus
+// or ends before it replies, Call waits until it is on the bus again, and calls do again.
+func Call(ctx context.Context, address string, p RetryPolicy, do func(*Client) error) error {
 	var c *Client
 	defer func() {
 		if c != nil {
 			c.Close()
 		}
 	}()
-	waiting := ctx // has the limit from the first wait on
+	waiting := ctx // gets the limit with the first wait
 	for {
 		if c == nil || !c.conn.Connected() {
-			next, err := w.dial(ctx, address)
+			next, err := p.dial(ctx, address)
 			if err != nil {
 				return err
 			}
@@ -51,47 +53,47 @@ func Call(ctx context.Context, address string, w RetryPolicy, do func(*Client) e
 		if err != nil && ctx.Err() == nil && !c.conn.Connected() {
 			err = fmt.Errorf("%w: the connection to the bus was closed", ErrGone)
 		}
-		away := errors.Is(err, ErrAbsent) || errors.Is(err, ErrGone) && !w.Once
+		away := errors.Is(err, ErrAbsent) || errors.Is(err, ErrGone) && !p.Once
 		if !away || ctx.Err() != nil {
 			return err
 		}
-		if w.Limit > 0 && waiting == ctx {
+		if p.Limit > 0 && waiting == ctx {
 			var cancel context.CancelFunc
-			waiting, cancel = context.WithTimeout(ctx, w.Limit)
+			waiting, cancel = context.WithTimeout(ctx, p.Limit)
 			defer cancel()
 		}
-		if w.Note != nil {
-			w.Note(err.Error() + "; waiting until it is back")
+		if p.Note != nil {
+			p.Note(err.Error() + "; waiting until it is back")
 		}
-		err = w.back(waiting, c)
+		err = p.awaitBack(waiting, c)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case waiting.Err() != nil:
-			return fmt.Errorf("%w (waited %s)", ErrNotBack, w.Limit)
+			return fmt.Errorf("%w (waited %s)", ErrNotBack, p.Limit)
 		case err != nil && c.conn.Connected(): // else the bus itself is restarting
 			return err
 		}
 	}
 }
 
-// dial connects to the bus, which may hang.
-func (w RetryPolicy) dial(ctx context.Context, address string) (*Client, error) {
-	if w.Limit == 0 {
+// dial connects to the bus, which may block.
+func (p RetryPolicy) dial(ctx context.Context, address string) (*Client, error) {
+	if p.Limit == 0 {
 		return Dial(ctx, address)
 	}
-	limit, cancel := context.WithTimeout(ctx, w.Limit)
+	limit, cancel := context.WithTimeout(ctx, p.Limit)
 	defer cancel()
 	c, err := Dial(limit, address)
 	if err != nil && ctx.Err() == nil && limit.Err() != nil {
-		// However the connection failed when it was cut off.
-		err = fmt.Errorf("%w: the system bus does not answer (waited %s)", ErrNotBack, w.Limit)
+		// The error of a connection that was cut off depends on its state, so it is replaced.
+		err = fmt.Errorf("%w: the system bus does not answer (waited %s)", ErrNotBack, p.Limit)
 	}
 	return c, err
 }
 
-// back returns when dcm is on the bus, or cannot come to be.
-func (w RetryPolicy) back(ctx context.Context, c *Client) error {
+// awaitBack returns when dcm is on the bus, or with an error if it will not appear.
+func (p RetryPolicy) awaitBack(ctx context.Context, c *Client) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	named := make(chan error, 1)
@@ -102,7 +104,7 @@ func (w RetryPolicy) back(ctx context.Context, c *Client) error {
 	}
 	down := make(chan end, 1)
 	go func() {
-		state, err := w.Down(ctx)
+		state, err := p.Down(ctx)
 		down <- end{state, err}
 	}()
 	for {
@@ -112,11 +114,36 @@ func (w RetryPolicy) back(ctx context.Context, c *Client) error {
 		case e := <-down:
 			switch {
 			case e.err != nil: // PID 1 does not answer; the name and the limit remain
-			case w.Limit > 0 || e.state == "not-found" || e.state == "masked":
+			case p.Limit > 0 || e.state == "not-found" || e.state == "masked":
 				return &DownError{e.state}
-			case w.Note != nil:
-				w.Note(fmt.Sprintf("dcm.service is %s; waiting until it is started", e.state))
+			case p.Note != nil:
+				p.Note(fmt.Sprintf("dcm.service is %s; waiting until it is started", e.state))
 			}
+		}
+	}
+}
+
+// AwaitName returns when dcm is on the bus.
+func (c *Client) AwaitName(ctx context.Context) error {
+	rule := []dbus.MatchOption{dbus.WithMatchSender(busName), dbus.WithMatchInterface(busName),
+		dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, Name)}
+	signals := make(chan *dbus.Signal, 1) // one signal is enough to check again
+	c.conn.Signal(signals)
+	defer c.conn.RemoveSignal(signals)
+	if err := c.conn.AddMatchSignalContext(ctx, rule...); err != nil {
+		return err
+	}
+	for {
+		var owned bool
+		if err := c.conn.BusObject().CallWithContext(ctx, busName+".NameHasOwner", 0, Name).Store(&owned); err != nil || owned {
+			return err
+		}
+		select {
+		case <-signals:
+		case <-c.conn.Context().Done():
+			return dbus.ErrClosed
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }

@@ -10,31 +10,31 @@ import (
 	"dcm/internal/frontends/status"
 )
 
-// Manager is what a [Client] is told of the daemon.
+// Manager holds the properties of the manager's object, as a [Client] reads them.
 type Manager struct {
 	Version  string
-	Selected string // the profile in force; "" if none is
-	Applied  string // the profile that is on the GPUs; "" if it is not known to be one
-	Source   string // what selected it
-	State    string // what the daemon is at
-	Error    string // why it is not where it should be
-	Cure     string // what an operator can do about it
+	Selected string // the effective profile; "" for none
+	Applied  string // the profile that is on the GPUs; "" for none or if unknown
+	Source   string // where the profile was selected
+	State    string // the daemon's phase
+	Error    string // the worst problem
+	Cure     string // the hint for that problem
 	Since    time.Time
-	Retry    time.Time // when it tries again; zero if it does not
+	Retry    time.Time // of the next attempt; zero for none
 	Profiles []string
-	Report   string   // of the last run, in JSON
-	Problems []string // of the configuration on disk, which is then not in force
+	Report   string   // the report of the last run, in JSON
+	Problems []string // of the configuration on disk; if there are any, it is not effective
 	Warnings []string
 }
 
-// ClientUnit is a client unit as it is, and over the last restart. On the bus it is
-// (ssssb).
+// ClientUnit is the state of a client unit, now and before the last restart. Its type on the
+// bus is (ssssb).
 type ClientUnit struct {
 	Unit, Before, Now, Result string
 	Back                      bool
 }
 
-// property is one of an interface's properties, by its name.
+// property is a property of an interface.
 type property struct {
 	name  string
 	value any
@@ -43,10 +43,10 @@ type property struct {
 
 const (
 	emitsConst       = "const"
-	emitsInvalidates = "invalidates" // told to have changed, and left to be asked for
+	emitsInvalidates = "invalidates" // PropertiesChanged is sent without the value
 )
 
-// objects are what an account is on the bus.
+// objects returns the objects that represent an account.
 func (s *Service) objects(a status.Account) map[dbus.ObjectPath][]iface {
 	out := make(map[dbus.ObjectPath][]iface, 1+len(a.GPUs)+len(a.Parts))
 	gpus := make([]dbus.ObjectPath, len(a.GPUs))
@@ -61,8 +61,8 @@ func (s *Service) objects(a status.Account) map[dbus.ObjectPath][]iface {
 	return out
 }
 
-// AccountProperties is what the bus tells of an account: each object's properties, by the path
-// below the manager's.
+// AccountProperties returns the properties that represent an account on the bus, by the path
+// below the manager's and by name.
 func AccountProperties(a status.Account) map[string]map[string]any {
 	out := make(map[string]map[string]any)
 	for path, interfaces := range new(Service).objects(a) {
@@ -84,10 +84,10 @@ func ofManager(a status.Account, gpus []dbus.ObjectPath) []property {
 		}
 		clients[i] = ClientUnit{c.Unit, c.Before, now, c.Result, c.Back}
 	}
-	last := ""
+	report := ""
 	if a.LastRun != nil {
-		text, _ := json.Marshal(a.LastRun) // of its fields each can be written
-		last = string(text)
+		text, _ := json.Marshal(a.LastRun) // cannot fail: every field has a JSON form
+		report = string(text)
 	}
 	wrong := worstProblem(a)
 	return []property{
@@ -108,12 +108,12 @@ func ofManager(a status.Account, gpus []dbus.ObjectPath) []property {
 		{"Warnings", list(a.Warnings), ""},
 		{"Clients", clients, ""},
 		{"GPUs", list(gpus), ""},
-		{"LastReport", last, emitsInvalidates},
+		{"LastReport", report, emitsInvalidates},
 	}
 }
 
-// worstProblem is the problem that the verdict is about. One that no alarm is raised for is
-// told elsewhere.
+// worstProblem returns the critical problem that determines the health, or else the first
+// critical one. Warnings are a property of their own.
 func worstProblem(a status.Account) status.Problem {
 	var out status.Problem
 	for _, p := range a.Problems {
@@ -179,10 +179,10 @@ func ofPart(p status.Part) []property {
 	}
 }
 
-// list makes one empty list of the two that there are, so that they compare equal.
+// list copies items and replaces nil by an empty list, so that both compare equal.
 func list[T any](items []T) []T { return append([]T{}, items...) }
 
-// microseconds is the form of systemd's timestamps: since 1970, 0 for none.
+// microseconds returns the time in systemd's form: since 1970, 0 for none.
 func microseconds(t time.Time) uint64 {
 	if t.IsZero() {
 		return 0

@@ -1,0 +1,158 @@
+package dbusapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/godbus/dbus/v5"
+
+	"dcm/internal/frontends/admission"
+	"dcm/internal/frontends/status"
+	"dcm/internal/linux/caller"
+	"dcm/internal/sanitize"
+)
+
+// acquire gives a lease to the caller's own process, as the bus identifies it.
+func (s *Service) acquire(c call) ([]any, error) {
+	var r Request
+	if err := r.decode(c.body[0].(map[string]dbus.Variant)); err != nil {
+		return nil, err
+	}
+	ctx := s.ctx(c)
+	if r.Wait || c.who.uid != 0 { // another call ends before the bus could report a disconnect
+		var cancel context.CancelFunc
+		ctx, cancel = s.whileConnected(c)
+		defer cancel()
+	}
+	process, err := s.process(ctx, c)
+	if err != nil {
+		return nil, busError(errorDenied, fmt.Sprintf("cannot determine the caller: %v", sanitize.Error(err)))
+	}
+	defer process.Close()
+	by := c.caller()
+	by.Process, by.ConnectionAge = process, connectionAge(c.sender, c.conn.Names())
+	if !r.DryRun {
+		if err := s.mayAcquire(c); err != nil {
+			return nil, err
+		}
+	}
+	if r.Wait && !r.DryRun && !c.waiting {
+		leave, err := s.limiter.Wait(c.who.owner)
+		if err != nil {
+			return nil, toBusError(err)
+		}
+		defer leave()
+		c.leave()
+	}
+	r.Queued = func(p QueuePosition) { sendPosition(c, p) }
+	l, err := s.control.Acquire(ctx, by, r)
+	if err != nil {
+		if !r.DryRun {
+			s.rejected(c, slog.LevelInfo, actionLease, err)
+		}
+		return nil, toBusError(err)
+	}
+	return []any{l.Unit, list(l.Partitions), l.Reason, list(l.Notes)}, nil
+}
+
+// process returns the process that made the caller's connection. If that process has ended
+// and another one uses the connection, it returns an error.
+func (s *Service) process(ctx context.Context, c call) (*caller.Process, error) {
+	if c.who.process != nil {
+		return c.who.process, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	who, err := credentialsOf(ctx, s.connOf(c), c.sender)
+	switch {
+	case err != nil:
+		return nil, err
+	case who.process == nil && who.pid == 0:
+		return nil, errors.New("the bus does not report its process")
+	case who.process == nil:
+		return nil, fmt.Errorf("process %d: %w", who.pid, caller.ErrEnded)
+	}
+	return who.process, nil
+}
+
+// mayAcquire returns an error unless the caller may have a lease: root, a member of the
+// configured group, or a user whom polkit authorises.
+func (s *Service) mayAcquire(c call) error {
+	if s.member(c) {
+		return nil
+	}
+	err := checkPolkit(c, actionLease, nil)
+	if err != nil {
+		s.rejected(c, slog.LevelWarn, actionLease, err)
+	}
+	return err
+}
+
+// member reports whether the caller may have leases without a question to polkit.
+func (s *Service) member(c call) bool {
+	return c.who.uid == 0 || s.control.Member(c.who.groups)
+}
+
+// wantsToWait reports whether the call may enter the queue.
+func (c call) wantsToWait() bool { return c.flag("wait") && !c.flag("dry-run") }
+
+// acquireKind returns the admission kind of a call of Acquire.
+func (c call) acquireKind() admission.Kind {
+	if c.flag("dry-run") {
+		return admission.Query
+	}
+	return admission.Lease
+}
+
+// flag returns a boolean option of a call before the options were decoded.
+func (c call) flag(name string) bool {
+	if len(c.body) != 1 {
+		return false
+	}
+	options, _ := c.body[0].(map[string]dbus.Variant)
+	set, _ := options[name].Value().(bool)
+	return set
+}
+
+func (s *Service) release(c call) ([]any, error) {
+	ctx, cancel := context.WithTimeout(s.ctx(c), queryTimeout)
+	defer cancel()
+	unit := c.body[0].(string)
+	if err := s.control.Release(ctx, c.caller(), unit); err != nil {
+		s.rejected(c, slog.LevelInfo, actionRelease, err)
+		return nil, toBusError(err)
+	}
+	s.log.Info("lease released", "unit", unit, "uid", c.who.uid)
+	return nil, nil
+}
+
+// queuedSignal is sent to a caller that waits for a lease, and to no other connection.
+const queuedSignal = "Queued"
+
+// sendPosition sends a caller its position. Errors do not matter: the caller has disconnected.
+func sendPosition(c call, p QueuePosition) {
+	_ = c.conn.SendWithContext(c.conn.Context(), &dbus.Message{
+		Type: dbus.TypeSignal,
+		Headers: map[dbus.HeaderField]dbus.Variant{
+			dbus.FieldDestination: dbus.MakeVariant(c.sender),
+			dbus.FieldPath:        dbus.MakeVariant(Path),
+			dbus.FieldInterface:   dbus.MakeVariant(Interface),
+			dbus.FieldMember:      dbus.MakeVariant(queuedSignal),
+			dbus.FieldSignature:   dbus.MakeVariant(dbus.SignatureOf(uint32(0), uint32(0), "")),
+		},
+		Body: []any{uint32(p.At), uint32(p.Of), p.Reason},
+	}, nil)
+}
+
+// queue is open to every caller.
+func (s *Service) queue(call) ([]any, error) {
+	text, err := json.Marshal(status.List[status.Queued](s.control.Queue()))
+	return []any{string(text)}, toBusError(err)
+}
+
+func (s *Service) dequeue(c call) ([]any, error) {
+	return nil, toBusError(s.control.Dequeue(c.caller(), int(c.body[0].(uint32))))
+}

@@ -1,0 +1,95 @@
+package dbusapi
+
+import (
+	"context"
+
+	"dcm/internal/frontends/status"
+	"dcm/internal/linux/caller"
+)
+
+// Control carries out the calls. An error that wraps one of this package's error types is
+// sent under that type's name.
+type Control interface {
+	ProfileService
+	DocumentService
+	LeaseService
+}
+
+// ProfileService changes the GPUs and the selected profile.
+type ProfileService interface {
+	// Apply inspects the GPUs, changes them if needed, and returns the daemon's state after
+	// that. It returns an error if the selected profile is not on the GPUs then.
+	Apply(ctx context.Context, by Caller) (state string, err error)
+	// Known returns an error if Use cannot select the profile. It looks only into the
+	// effective configuration and reads no file.
+	Known(profile string) error
+	// Use selects the profile permanently and then does the same as Apply.
+	Use(ctx context.Context, by Caller, profile string) (state string, err error)
+	// Reload reads the configuration and inspects the GPUs. It returns an error if the
+	// configuration cannot be used.
+	Reload(ctx context.Context, by Caller) error
+	// Plan returns what Use would do for the profile, or Apply if profile is "". It reads
+	// the configuration files for root only; other callers get the effective configuration.
+	Plan(ctx context.Context, by Caller, profile string) (Plan, error)
+}
+
+// DocumentService returns documents in JSON. Every caller may read them.
+type DocumentService interface {
+	// Account gathers and returns the current status.
+	Account(ctx context.Context) (string, error)
+	// History returns the last runs.
+	History(ctx context.Context) (string, error)
+	// Usage measures and returns how much of each partition is in use.
+	Usage(ctx context.Context) (string, error)
+}
+
+// LeaseService gives partitions to processes.
+type LeaseService interface {
+	// Member reports whether one of the groups may have leases without a question to polkit.
+	Member(groups []uint32) bool
+	// Acquire moves the caller's process into a lease. ctx ends when the caller disconnects.
+	Acquire(ctx context.Context, by Caller, r Request) (Lease, error)
+	// Release ends a lease: for root any, for a user the user's own.
+	Release(ctx context.Context, by Caller, lease string) error
+	// Queue lists the requests that wait for a lease, in the order in which they are served.
+	Queue() []status.Queued
+	// Dequeue removes a request from the queue: for root any, for a user the user's own.
+	Dequeue(by Caller, id int) error
+}
+
+// Lease is the reply to a request for a lease.
+type Lease struct {
+	Unit       string // the scope; "" for a dry run
+	Partitions []string
+	Reason     string
+	Notes      []string
+}
+
+// Caller identifies the caller of a method as the bus reports it. PID may belong to another
+// process by the time that it is used; Process cannot.
+type Caller struct {
+	UID           uint32
+	Owner         uint32          // the user whose limits and leases count; differs in a user namespace
+	Groups        []uint32        // nil if the bus does not report them
+	PID           int             // 0 if the bus does not report it
+	Process       *caller.Process // set for Acquire only, and closed after the call
+	ConnectionAge uint64          // lower for older connections; 0 for one made after dcm's own
+}
+
+func (c call) caller() Caller {
+	return Caller{UID: c.who.uid, Owner: c.who.owner, Groups: c.who.groups, PID: c.who.pid}
+}
+
+// Plan lists what a change to a profile would do.
+type Plan struct {
+	Profile string
+	Steps   []Step
+	Clients []string // the units that would be restarted
+}
+
+// Step is one change. Its type on the bus is (sasss).
+type Step struct {
+	Kind     string
+	Devices  []string // PCI addresses; empty for a step of the whole node
+	From, To string
+}

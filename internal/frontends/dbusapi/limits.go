@@ -1,0 +1,39 @@
+package dbusapi
+
+import (
+	"time"
+
+	"dcm/internal/frontends/admission"
+)
+
+// Limits of concurrent calls: of one user, and of all users except root. One person can have
+// several user ids (subuid(5)), hence the second limit.
+const (
+	maxUserCalls = 16
+	maxCalls     = 256
+)
+
+// Limits of members' requests that wait for a lease, in addition to the calls above: a user
+// whose jobs all wait can still query and release. The number is limited since the bus allows
+// 512 match rules per connection, and each waiting request needs one.
+const (
+	maxUserWaiters = 128
+	maxWaiters     = 256
+)
+
+// queryInterval is the average interval between two queries of one user.
+const queryInterval = time.Second / 2
+
+// newLimiter returns the admission of all calls. A query costs the daemon and PID 1 some
+// milliseconds each. The burst of leases lets all waiting requests return after a restart of
+// the daemon.
+func newLimiter() *admission.Limiter {
+	return admission.New(admission.Limits{
+		Calls: maxUserCalls, AllCalls: maxCalls, Waiters: maxUserWaiters, AllWaiters: maxWaiters, RootExempt: true,
+		Rates: map[admission.Kind]admission.Rate{
+			admission.Query:  {Burst: maxUserCalls, Interval: queryInterval},
+			admission.Change: {Burst: maxUserCalls, Interval: queryInterval},
+			admission.Lease:  {Burst: maxUserWaiters, Interval: time.Second / 10},
+		},
+	})
+}

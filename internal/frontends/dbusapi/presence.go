@@ -1,0 +1,80 @@
+package dbusapi
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// whileConnected returns a context that ends when the caller disconnects from the bus. It
+// adds and removes the match rule in the background, so that a call is not delayed by it.
+func (s *Service) whileConnected(c call) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(s.ctx(c))
+	rule := []dbus.MatchOption{dbus.WithMatchSender(busName), dbus.WithMatchInterface(busName),
+		dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, c.sender)}
+	signals := make(chan *dbus.Signal, 1) // godbus queues signals that do not fit
+	c.conn.Signal(signals)
+	go func() {
+		defer c.conn.RemoveSignal(signals)
+		defer cancel()
+		if c.conn.AddMatchSignal(rule...) != nil {
+			return
+		}
+		awaitDisconnect(ctx, c, signals)
+		cancel()
+		_ = c.conn.RemoveMatchSignal(rule...) // it fails only if the connection has ended
+	}()
+	return ctx, cancel
+}
+
+// awaitDisconnect returns when the caller has disconnected or ctx has ended. It queries the
+// bus only once, since the signals also arrive for the other callers that wait.
+func awaitDisconnect(ctx context.Context, c call, signals <-chan *dbus.Signal) {
+	var connected bool
+	if err := c.conn.BusObject().CallWithContext(ctx, busName+".NameHasOwner", 0, c.sender).Store(&connected); err != nil || !connected {
+		return
+	}
+	for {
+		select {
+		case s, open := <-signals:
+			if !open || hasDisconnected(s, c.sender) {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// hasDisconnected reports whether a signal announces the end of the sender's connection. The
+// bus never gives a unique name to a second connection.
+func hasDisconnected(s *dbus.Signal, sender string) bool {
+	return s.Name == busName+".NameOwnerChanged" && len(s.Body) == 3 && s.Body[0] == sender && s.Body[2] == ""
+}
+
+// connectionAge orders callers by the age of their connections, from the number in the
+// unique name (":1.57"), which the bus increments and never reuses. It is 0 for a connection
+// that is younger than dcm's own: it cannot have waited in the previous daemon's queue.
+func connectionAge(sender string, own []string) uint64 {
+	if len(own) == 0 {
+		return 0
+	}
+	theirs, ours := connectionNumber(sender), connectionNumber(own[0])
+	if theirs >= ours {
+		return 0
+	}
+	return theirs
+}
+
+// connectionNumber returns the number of a unique name, or 0 if the name has another form.
+func connectionNumber(name string) uint64 {
+	first, second, ok := strings.Cut(strings.TrimPrefix(name, ":"), ".")
+	major, err := strconv.ParseUint(first, 10, 31)
+	minor, also := strconv.ParseUint(second, 10, 32)
+	if !ok || err != nil || also != nil {
+		return 0
+	}
+	return major<<32 | minor
+}

@@ -1,0 +1,132 @@
+package dbusapi
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+
+	"dcm/internal/sanitize"
+)
+
+// Request describes the wanted lease.
+type Request struct {
+	Partitions, GPUs int
+	Place            string // placement rule; "" for the default
+	Vendor, Mode     string // for example "nvidia" and "3g.40gb"; "" for any
+	Exclusive        bool
+	Share            int           // number of leases that may share the partitions; 0 for no sharing
+	Wait             bool          // wait in the queue until enough partitions are free
+	DryRun           bool          // only report what would be granted
+	Time             time.Duration // after which the lease ends; 0 for no limit
+	Command          string        // shown to the administrator
+
+	// Queued, if not nil, is called when the request enters the queue, and when its
+	// position has changed.
+	Queued func(QueuePosition)
+}
+
+// QueuePosition is the position of a request in the queue.
+type QueuePosition struct {
+	At, Of int // the first position is 1
+	Reason string
+}
+
+// option is an option of Acquire; to points to its field of [Request].
+type option struct {
+	name string
+	to   any
+}
+
+// options lists the options. A number has type u; a time has type t, in microseconds.
+func (r *Request) options() []option {
+	return []option{
+		{"partitions", &r.Partitions}, {"gpus", &r.GPUs}, {"place", &r.Place}, {"vendor", &r.Vendor}, {"mode", &r.Mode}, {"exclusive", &r.Exclusive}, {"share", &r.Share},
+		{"wait", &r.Wait}, {"dry-run", &r.DryRun}, {"time", &r.Time}, {"command", &r.Command},
+	}
+}
+
+// encode returns the options for the bus, without those that have their zero value.
+func (r Request) encode() map[string]dbus.Variant {
+	out := make(map[string]dbus.Variant)
+	for _, o := range r.options() {
+		switch v := o.to.(type) {
+		case *int:
+			if *v > 0 {
+				out[o.name] = dbus.MakeVariant(uint32(*v))
+			}
+		case *string:
+			if *v != "" {
+				out[o.name] = dbus.MakeVariant(*v)
+			}
+		case *bool:
+			if *v {
+				out[o.name] = dbus.MakeVariant(true)
+			}
+		case *time.Duration:
+			if *v > 0 {
+				out[o.name] = dbus.MakeVariant(uint64(v.Microseconds()))
+			}
+		}
+	}
+	return out
+}
+
+// decode reads the options from the bus. An unknown option is an error, since the caller
+// may rely on it.
+func (r *Request) decode(values map[string]dbus.Variant) error {
+	known := r.options()
+	for name, v := range values {
+		i := slices.IndexFunc(known, func(o option) bool { return o.name == name })
+		if i < 0 || !known[i].take(v.Value()) {
+			return busError(errorArguments, fmt.Sprintf("Acquire has no option %q of type %q", sanitize.Text(name), v.Signature()))
+		}
+	}
+	switch {
+	case r.Exclusive && r.Share > 0:
+		return busError(errorArguments, "a lease is exclusive or shared, not both")
+	case r.Partitions > 0 && r.GPUs > 0:
+		return busError(errorArguments, "a request has a number of partitions or of whole GPUs, not both")
+	case r.Partitions == 0 && r.GPUs == 0:
+		r.Partitions = 1
+	}
+	return nil
+}
+
+// Larger values are reduced to these, so that they fit into an int and a Duration.
+const (
+	maxCount       = 1 << 16
+	leaseTimeLimit = 10 * 365 * 24 * time.Hour
+)
+
+// take stores the value, if it has the option's type.
+func (o option) take(value any) bool {
+	switch v := value.(type) {
+	case uint32:
+		to, ok := o.to.(*int)
+		if ok {
+			*to = int(min(v, maxCount))
+		}
+		return ok
+	case string:
+		to, ok := o.to.(*string)
+		if ok {
+			*to = sanitize.Text(v)
+		}
+		return ok
+	case bool:
+		to, ok := o.to.(*bool)
+		if ok {
+			*to = v
+		}
+		return ok
+	case uint64:
+		to, ok := o.to.(*time.Duration)
+		if ok {
+			*to = time.Duration(min(v, uint64(leaseTimeLimit.Microseconds()))) * time.Microsecond
+		}
+		return ok
+	}
+	return false
+}
