@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/app/host"
-	"dcm/internal/app/service"
+	"dcm/internal/app/leaseservice"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/exitcode"
@@ -71,7 +71,7 @@ func applyIdle(ctx context.Context, h *host.Host, con *Console, given []string, 
 		defer release()
 	}
 	for {
-		err := service.Idle(ctx, h, func(list []gpu.Holder) { fmt.Fprintln(con.out, waitingFor(list)) })
+		err := leaseservice.AwaitIdle(ctx, h, func(list []gpu.Holder) { fmt.Fprintln(con.out, waitingFor(list)) })
 		if ctx.Err() != nil {
 			return errors.New("nothing was changed: it is not waited for any longer")
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/app/host"
-	"dcm/internal/app/service"
+	"dcm/internal/app/leaseservice"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
@@ -35,7 +35,7 @@ func (s scene) imagined() bool { return s.node != "" || s.free != "" }
 // book is what there is, with those who have it.
 func (s scene) book(ctx context.Context, h *host.Host) ([]lease.Allocation, error) {
 	if s.node == "" {
-		return service.Held(ctx, h)
+		return leaseservice.Allocations(ctx, h)
 	}
 	gpus, err := partition.ParseNode(s.node)
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dcm/internal/app/host"
-	"dcm/internal/app/service"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/dbusapi"
@@ -224,10 +223,10 @@ func waits(p dbusapi.QueuePosition) string {
 // what is asked for does not need.
 func mayOpen(h *host.Host, w dbusapi.Request) error {
 	sought, err := partition.ParseSought(w.Vendor, w.Mode)
-	if err != nil || !service.Opens(sought) {
+	if err != nil || !lease.MayNeedCommonNode(sought) {
 		return err
 	}
-	return access(h.Path(service.Common))
+	return access(h.Path(lease.CommonNode))
 }
 
 func access(node string) error {

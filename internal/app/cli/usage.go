@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"dcm/internal/app/host"
-	"dcm/internal/app/service"
+	"dcm/internal/app/leaseservice"
 	"dcm/internal/frontends/dbusapi"
 	"dcm/internal/frontends/status"
 )
@@ -17,7 +17,7 @@ func usage(ctx context.Context, h *host.Host) (status.Usage, error) {
 	if u, err := askedUsage(ctx, h); err == nil {
 		return u, nil
 	}
-	u := service.Usage(ctx, h)
+	u := leaseservice.Usage(ctx, h)
 	return u, ctx.Err()
 }
 

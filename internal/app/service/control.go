@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"dcm/internal/app/host"
+	"dcm/internal/app/leaseservice"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/daemon"
@@ -27,7 +28,8 @@ type control struct {
 		caughtUp(context.Context) // waits until the bus shows what the daemon has told
 		Account(context.Context) (string, error)
 	}
-	*leaseService
+	config func() *config.Config // the effective one
+	*leaseservice.Service
 }
 
 // ask has the daemon look, and waits until it is at rest.
@@ -85,7 +87,7 @@ func (c control) Known(profile string) error {
 	if profile == config.None {
 		return nil
 	}
-	_, err := c.leaseService.config().Lookup(profile)
+	_, err := c.config().Lookup(profile)
 	return err
 }
 
@@ -146,7 +148,7 @@ func (c control) Reload(ctx context.Context, who dbusapi.Caller) error {
 }
 
 func (c control) Plan(ctx context.Context, who dbusapi.Caller, profile string) (dbusapi.Plan, error) {
-	cfg := c.leaseService.config()
+	cfg := c.config()
 	if who.UID == 0 {
 		c.files.Lock()
 		defer c.files.Unlock()

@@ -23,7 +23,7 @@ func TestCallsOfUsers_ReadNoConfiguration(t *testing.T) {
 	effective := &config.Config{Profiles: map[string]partition.Profile{"cpx": {Name: "cpx"}}}
 	h := &host.Host{Root: root}
 	inForce := func() *config.Config { return effective }
-	c := control{host: h, node: h.Node(nil), files: new(sync.Mutex), leaseService: &leaseService{config: inForce}}
+	c := control{host: h, node: h.Node(nil), files: new(sync.Mutex), config: inForce}
 	c.files.Lock() // whoever reads it would not return
 	for profile, want := range map[string]string{"cpx": "", config.None: "", "cxp": `"cpx"`} {
 		if err := c.Known(profile); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"dcm/internal/app/host"
+	"dcm/internal/app/reservations"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/daemon"
@@ -115,7 +116,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		Stale:     func(s daemon.Settings) ([]string, error) { return stale(h, s) },
 		Unwritten: func() ([]string, error) { return unwritten(h, &shown.files) },
 		Reserve: func(ctx context.Context, s daemon.Settings) (bool, error) {
-			return reservationsStale(ctx, h, reserved(), s.Selected, log)
+			return reservations.Stale(ctx, h, reserved(), s.Selected, log)
 		},
 		Unmet:   h.Unmet,
 		Dial:    func(ctx context.Context) (daemon.Units, error) { return systemd.Dial(ctx) },
@@ -253,7 +254,7 @@ func (w watched) Steps(ctx context.Context, p partition.Profile) (daemon.Observa
 		return look, err
 	}
 	w.looked.put(devices)
-	look.Published = func() bool { return published(w.host, devices) }
+	look.Published = func() bool { return reservations.ListIsOf(w.host, devices) }
 	d, err := apply.Compare(devices, p)
 	if err != nil || len(d.Steps) == 0 {
 		return look, err

@@ -62,3 +62,11 @@ func (n cachingNode) note(devices []gpu.Device, err error) ([]gpu.Device, error)
 	}
 	return devices, err
 }
+
+// Devices returns what the run has seen last, if that was just now.
+func (n cachingNode) Devices(ctx context.Context) ([]gpu.Device, error) {
+	if devices := n.seen.take(); devices != nil {
+		return devices, nil
+	}
+	return n.Node.Devices(ctx)
+}

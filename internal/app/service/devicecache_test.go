@@ -4,8 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"dcm/internal/app/host"
-	"dcm/internal/engine/config"
 	"dcm/internal/gpu"
 )
 
@@ -25,17 +23,5 @@ func TestALookIsGoodForWhatComesBehindTheRunThatMadeIt(t *testing.T) {
 	_, _ = n.note(devices, nil)
 	if err := n.Make(t.Context(), nil, nil); err != nil || seen.take() != nil {
 		t.Errorf("a look from before a change was kept: %v", err)
-	}
-}
-
-// In the middle of a restart PID 1 has enough to do.
-func TestWithoutReservationsOrLeasesNobodyIsAskedForLeases(t *testing.T) {
-	if nodes, err := (partitionPublisher{}).leased(t.Context()); nodes != nil || err != nil {
-		t.Errorf("nodes of leases: %q, %v", nodes, err)
-	}
-	// A host without systemd, which would be an error.
-	s := partitionPublisher{host: &host.Host{Root: t.TempDir()}, reserved: []config.Reservation{{Name: "llm"}}}
-	if nodes, err := s.leased(t.Context()); nodes != nil || err != nil {
-		t.Errorf("without leases: %q, %v", nodes, err)
 	}
 }

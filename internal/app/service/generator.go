@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dcm/internal/app/host"
+	"dcm/internal/app/reservations"
 	"dcm/internal/engine/config"
 	"dcm/internal/exitcode"
 	"dcm/internal/linux/systemd"
@@ -105,7 +106,7 @@ func order(h *host.Host, cfg *config.Config, log func(slog.Level, string)) syste
 	}
 	all, lost := h.Reservations()
 	for _, unit := range lost {
-		log(slog.LevelError, unconfined(unit))
+		log(slog.LevelError, reservations.Unconfined(unit))
 	}
 	return h.Reserve(systemd.Order{Needs: h.Needs()}, all)
 }

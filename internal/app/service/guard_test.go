@@ -8,8 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"dcm/internal/engine/runstate"
 )
 
 // unitOfGuard is a dcm-guard.service whose runs end as told.
@@ -131,17 +129,4 @@ func TestGuardian_AsksNobodyWithoutExclusive(t *testing.T) {
 		end()
 		synctest.Wait()
 	})
-}
-
-func TestClosedTo(t *testing.T) {
-	state := runstate.Guard{GuardTable: runstate.GuardTable{Table: []runstate.Guarded{
-		{Node: "/dev/dri/renderD128", Holder: "dcm-exclusive-0-00000001.scope"},
-		{Node: "/dev/dri/renderD129", Holder: "dcm-exclusive-0-00000001.scope"},
-		{Node: "/dev/dri/renderD129", Holder: "dcm-lease-0-00000002.scope"},
-	}}}
-	for node, want := range map[string]string{"/dev/dri/renderD128": "/dev/dri/renderD128", "/dev/dri/renderD129": "", "/dev/dri/renderD130": ""} {
-		if got := closedTo(state, "dcm-lease-0-00000002.scope", []string{"/dev/kfd", node}); got != want {
-			t.Errorf("of %s, %q is closed, want %q", node, got, want)
-		}
-	}
 }

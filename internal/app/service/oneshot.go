@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dcm/internal/app/host"
+	"dcm/internal/app/reservations"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/event"
@@ -64,20 +65,21 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		history.note(r)
 	})
 	cfg, broken, err := config.Effective(config.DefaultPaths(h.Root))
-	share := partitionPublisher{host: h, node: h.NodeForRun(cfg, woken(log)), seen: new(deviceCache), log: log}
-	defer func() { share.after(ctx, rec.Run()) }()
+	node := cachingNode{h.NodeForRun(cfg, woken(log)), new(deviceCache)}
+	share := reservations.Publisher{Host: h, Node: node.Node, Devices: node.Devices, Log: log}
+	defer func() { share.AfterRun(ctx, rec.Run()) }()
 	if self.Unloaded && (err != nil || cfg.Selected == "") {
 		if err := bringBack(ctx, h, rec, log); err != nil {
 			return err
 		}
 	}
 	if err != nil {
-		share.read()
+		share.ReadReservations()
 		rec.Refuse("", runstate.Error{Text: err.Error(), Cure: "repair the configuration; dcm check shows what is wrong"})
 		log.Error("the configuration cannot be used, and the GPUs are left alone:\n"+err.Error(), "error", err.Error(), event.ConfigRejected.Attr())
 		return exitcode.With(exitcode.Config, nil)
 	}
-	share.reserved = cfg.Reservations
+	share.Reserved = cfg.Reservations
 	rec.Source(cfg.Source, mistakes(log, broken))
 	removeModprobeConf(h, cfg, log)
 	if cfg.Selected == "" {
@@ -99,7 +101,7 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	}
 	opt.Load = half
 	opt.Fits = foresee(h, h.Fits(cfg.Reservations), rec)
-	run := apply.Run(ctx, cachingNode{share.node, share.seen}, cfg.Profile, opt, rec)
+	run := apply.Run(ctx, node, cfg.Profile, opt, rec)
 	if run.Result.OK() {
 		writeModprobeConf(h, cfg, log)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dcm/internal/app/host"
+	"dcm/internal/app/leaseservice"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/daemon"
 	"dcm/internal/engine/runstate"
@@ -26,7 +27,8 @@ import (
 type statusPublisher struct {
 	host    *host.Host
 	service *dbusapi.Service
-	leases  *leaseService
+	leases  *leaseservice.Service
+	guard   *guardian
 	spare   *memoryReleaser
 	ran     atomic.Bool // there was a run since memory was given back last
 	metrics *exporter
@@ -51,9 +53,9 @@ type statusPublisher struct {
 func newStatusPublisher(h *host.Host, requests chan<- daemon.Request, metrics *exporter, spare *memoryReleaser, notify func(string) error, watches *watch.Set, log *slog.Logger) *statusPublisher {
 	m := &statusPublisher{host: h, metrics: metrics, spare: spare, notify: notify, watches: watches, log: log, states: make(chan runstate.State, 1), wanted: make(chan chan<- struct{}),
 		again: make(chan struct{}, 1), waiting: func() {}}
-	m.leases = newLessor(h, m.config.Load, log)
-	m.leases.ground.guardian = newGuardian(hostGuard{h, func() []string { return m.config.Load().Observers }}, log, m.stir)
-	m.service = dbusapi.New(dbusapi.SystemBus, control{host: h, node: h.Node(nil), requests: requests, files: &m.files, shown: m, leaseService: m.leases}, log)
+	m.guard = newGuardian(hostGuard{h, func() []string { return m.config.Load().Observers }}, log, m.stir)
+	m.leases = leaseservice.New(h, m.config.Load, m.guard.nudge, log)
+	m.service = dbusapi.New(dbusapi.SystemBus, control{host: h, node: h.Node(nil), requests: requests, files: &m.files, shown: m, config: m.config.Load, Service: m.leases}, log)
 	m.dropins = newKeeper(h, m.config.Load, &m.files, m.stir, log)
 	m.config.Store(&config.Config{})
 	m.state.Store(&runstate.State{Phase: runstate.Starting})
@@ -81,7 +83,7 @@ func (m *statusPublisher) load() (daemon.Settings, error) {
 		m.log.Warn(err.Error())
 	}
 	m.config.Store(cfg)
-	m.leases.limit()
+	m.leases.ApplyLimits()
 	return settings(m.host, cfg), nil
 }
 
@@ -92,7 +94,7 @@ func (m *statusPublisher) lastGood() (daemon.Settings, error) {
 		return daemon.Settings{}, err
 	}
 	m.config.Store(cfg)
-	m.leases.limit()
+	m.leases.ApplyLimits()
 	return settings(m.host, cfg), nil
 }
 
@@ -108,7 +110,7 @@ func (m *statusPublisher) save(ctx context.Context, s runstate.State) error {
 	}
 	m.state.Store(&s)
 	if atRest(s.Phase) {
-		m.leases.ground.guardian.nudge()
+		m.guard.nudge()
 	}
 	select {
 	case <-m.states: // one that has not been shown yet is out of date
@@ -173,9 +175,8 @@ func (m *statusPublisher) run(ctx context.Context) {
 			up = true
 			go m.service.Run(ctx, appeared)
 			go m.dropins.Run(ctx)
-			go m.leases.ground.resume(ctx)
-			go m.leases.ground.guardian.run(ctx)
-			go m.leases.ground.sweep(ctx)
+			go m.guard.run(ctx)
+			go m.leases.Resume(ctx)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"dcm/internal/app/agentservice"
 	"dcm/internal/app/host"
 	"dcm/internal/linux/unitname"
 )
@@ -21,7 +22,7 @@ func Works() map[string]Work {
 		"daemon":  {unitname.Daemon, Daemon},
 		"oneshot": {unitname.Apply, Oneshot},
 		"reserve": {unitname.Reserve, Reserve},
-		"agent":   {unitname.Agent, Agent},
+		"agent":   {unitname.Agent, agentservice.Run},
 	}
 }
 

@@ -1,0 +1,121 @@
+package agentservice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"dcm/internal/engine/apply"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/agent"
+	"dcm/internal/gpu"
+)
+
+// agentPlan is what an agent's text would have done.
+type agentPlan struct {
+	*config.Proposal
+	apply.Difference
+	restarts  []string
+	holders   []runstate.Holder // in the way, and not restarted
+	uncertain error             // why that is not known for certain
+}
+
+func (a *server) PlanFor(ctx context.Context, text, profile string) (agent.Plan, error) {
+	a.files.Lock()
+	defer a.files.Unlock()
+	i, err := a.planText(ctx, text, profile)
+	if err != nil {
+		return agent.Plan{}, err
+	}
+	out := agent.Plan{Steps: []string{}, Restarts: i.restarts, Reload: i.Steps.Reloads(), Warnings: i.Notes}
+	for _, s := range i.Steps {
+		out.Steps = append(out.Steps, s.String())
+	}
+	for _, h := range i.holders {
+		out.Holders = append(out.Holders, h.String())
+	}
+	if refused := i.refusal(); refused != nil {
+		out.Warnings = append(out.Warnings, "it would be refused now: "+refused.Text)
+	}
+	if i.uncertain != nil {
+		out.Warnings = append(out.Warnings, i.uncertain.Error())
+	}
+	return out, nil
+}
+
+func (i agentPlan) refusal() *runstate.Error { return i.Refusal(i.Config.ReloadDriver, i.holders) }
+
+// intend judges an agent's text for this host, and looks what comes of it. Callers hold
+// files.
+func (a *server) planText(ctx context.Context, text, profile string) (agentPlan, error) {
+	p, err := config.Propose(config.DefaultPaths(a.host.Root), text, profile)
+	if err != nil {
+		return agentPlan{}, configError(err)
+	}
+	devices, err := a.node.Devices(ctx)
+	if err != nil {
+		return agentPlan{}, failedError(err)
+	}
+	i := agentPlan{Proposal: p}
+	if i.Difference, err = apply.Compare(devices, p.Config.Profile); err != nil {
+		if len(i.GPUs) == 0 {
+			return i, failedError(err)
+		}
+		return i, &agent.ProfileError{Profile: profile, Accepted: p.Names, Err: err}
+	}
+	if len(i.Steps) == 0 {
+		return i, nil
+	}
+	if err := i.Judge(a.host.Fits(p.Config.Reservations)); err != nil {
+		return i, failedError(err)
+	}
+	a.findHolders(ctx, &i)
+	return i, nil
+}
+
+// inWay finds out who would be restarted, and who is in the way beside.
+func (a *server) findHolders(ctx context.Context, i *agentPlan) {
+	blocking, unsure := i.Blockers(ctx, a.node)
+	units := make([]string, len(blocking))
+	for n, h := range blocking {
+		units[n] = h.Unit
+	}
+	var err error
+	i.restarts, err = a.host.Restarted(ctx, a.host.Clients(i.Config), units...)
+	i.uncertain = errors.Join(unsure, err)
+	i.holders = slices.DeleteFunc(blocking, func(h runstate.Holder) bool { return h.Unit != "" && slices.Contains(i.restarts, h.Unit) })
+}
+
+// explained is an error for which nothing was changed.
+func failedError(err error) error {
+	e := apply.Explain(err)
+	return &agent.FailedError{Reason: e.Text, Cure: e.Cure, Undone: true}
+}
+
+// refused is an error of the configuration's.
+func configError(err error) error {
+	var problems *config.Errors
+	var none *config.NoProfileError
+	var kept *config.NotAllowedError
+	switch {
+	case errors.As(err, &none):
+		return &agent.ProfileError{Profile: none.Profile, Accepted: none.Accepted, Err: none}
+	case errors.As(err, &kept):
+		return &agent.AllowanceError{Key: kept.Key, Err: kept}
+	case errors.As(err, &problems):
+		return &agent.ConfigurationError{Err: problems}
+	}
+	return &agent.FailedError{Reason: err.Error(), Undone: true}
+}
+
+// shapes sums up how GPUs are divided, and nothing else that a reload may change.
+func shapes(devices []gpu.Device) string {
+	var b strings.Builder
+	for _, d := range devices {
+		fmt.Fprintf(&b, "%s %s\n", d.Address, d.Shape().Key())
+	}
+	return b.String()
+}

@@ -1,0 +1,182 @@
+package agentservice
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/app/host"
+	"dcm/internal/frontends/admission"
+	"dcm/internal/frontends/agent"
+	"dcm/internal/frontends/dbusapi"
+	"dcm/internal/frontends/status"
+	"dcm/internal/frontends/varlink"
+	"dcm/internal/gpu"
+	"dcm/internal/linux/unitname"
+	"dcm/internal/sanitize"
+)
+
+// Agent is what dcm-agent.service runs: it answers on the socket that systemd hands
+// over, until ctx ends or nobody has been there for a while.
+func Run(ctx context.Context, h *host.Host, log *slog.Logger) error {
+	l, err := inheritedListener()
+	if err != nil {
+		return err
+	}
+	s := &varlink.Server{
+		Info:       varlink.Info{Vendor: "dcm authors", Product: "dcm", Version: h.Version},
+		Interfaces: []varlink.Interface{agent.Interface(newServer(h, log), agentLimiter())},
+		Log:        log,
+	}
+	return s.Serve(ctx, l)
+}
+
+// handed is the socket that systemd hands over, see sd_listen_fds(3).
+func inheritedListener() (*net.UnixListener, error) {
+	const first = 3
+	if sanitize.Env("LISTEN_PID") != strconv.Itoa(os.Getpid()) || sanitize.Env("LISTEN_FDS") != "1" {
+		return nil, fmt.Errorf("there is no socket to answer on: %s hands it over", unitname.AgentSocket)
+	}
+	unix.CloseOnExec(first)
+	file := os.NewFile(first, unitname.AgentSocket)
+	defer file.Close()
+	l, err := net.FileListener(file)
+	if err != nil {
+		return nil, fmt.Errorf("the socket that systemd hands over cannot be used: %w", err)
+	}
+	own, ok := l.(*net.UnixListener)
+	if !ok {
+		return nil, errors.Join(errors.New("the socket that systemd hands over is none of AF_UNIX"), l.Close())
+	}
+	return own, nil
+}
+
+// agents does what agents ask for. It is an [agent.Host].
+type server struct {
+	host     *host.Host
+	node     *gpu.Node // by sysfs alone: nobody has a program run by asking
+	log      *slog.Logger
+	changing chan struct{} // of 1: who has something changed
+
+	files sync.Mutex // of who reads the configuration, which may be large
+}
+
+// agentLimiter admits the calls of agents. Root has no exemption: it is root of a container
+// mostly.
+func agentLimiter() *admission.Limiter {
+	rate := admission.Rate{Burst: 16, Interval: time.Second / 2}
+	return admission.New(admission.Limits{
+		Calls: 16, AllCalls: 16, // as many as there may be connections
+		Rates: map[admission.Kind]admission.Rate{admission.Query: rate, admission.Change: rate, admission.Status: rate},
+	})
+}
+
+func newServer(h *host.Host, log *slog.Logger) *server {
+	return &server{host: h, node: h.Node(nil), log: log, changing: make(chan struct{}, 1)}
+}
+
+func (a *server) Account(ctx context.Context) (json.RawMessage, error) {
+	c, err := dialDaemon(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return account(ctx, c)
+}
+
+// dialDaemon is on the bus on which the daemon is.
+func dialDaemon(ctx context.Context) (*dbusapi.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)
+	defer cancel()
+	c, err := dbusapi.Dial(ctx, dbusapi.SystemBus)
+	if err != nil {
+		return nil, noAnswer(err)
+	}
+	return c, nil
+}
+
+func noAnswer(err error) error {
+	return &agent.FailedError{Reason: fmt.Sprintf("%s does not answer: %v", unitname.Daemon, err), Cure: "systemctl start dcm", Undone: true}
+}
+
+func account(ctx context.Context, c *dbusapi.Client) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, status.Patience+host.DialTimeout)
+	defer cancel()
+	text, err := c.Account(ctx)
+	if err != nil {
+		return nil, noAnswer(err)
+	}
+	return json.RawMessage(text), nil
+}
+
+// Follow waits through the absence of a daemon that is started anew.
+func (a *server) Follow(ctx context.Context, tell func(json.RawMessage) error) error {
+	c, err := dialDaemon(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	changed, err := c.Changes(ctx)
+	if err != nil {
+		return noAnswer(err)
+	}
+	return follow(ctx, changed, func(ctx context.Context) (json.RawMessage, error) { return account(ctx, c) }, tell)
+}
+
+// anew is after what time an account is asked for again that could not be had. Nothing may
+// change until then.
+const retryDelay = 15 * time.Second
+
+// follow tells each account that is another one than before.
+func follow(ctx context.Context, changed <-chan struct{}, ask func(context.Context) (json.RawMessage, error), tell func(json.RawMessage) error) error {
+	var last []byte
+	for {
+		now, err := ask(ctx)
+		if err != nil && last == nil {
+			return err
+		}
+		if content := contentOf(now); err == nil && !bytes.Equal(content, last) {
+			last = content
+			if err := tell(now); err != nil {
+				return err
+			}
+		}
+		var again <-chan time.Time
+		if err != nil {
+			again = time.After(retryDelay)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-again:
+		case _, ok := <-changed:
+			if !ok {
+				return noAnswer(errors.New("the bus is gone"))
+			}
+		}
+	}
+}
+
+// contentOf is an account without the time that it was taken at.
+func contentOf(text json.RawMessage) []byte {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(text, &all) != nil {
+		return text
+	}
+	delete(all, "taken")
+	out, err := json.Marshal(all)
+	if err != nil {
+		return text
+	}
+	return out
+}

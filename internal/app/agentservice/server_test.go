@@ -1,0 +1,82 @@
+package agentservice
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/app/host"
+	"dcm/internal/engine/config"
+	"dcm/internal/frontends/agent"
+)
+
+func TestOnlyWhatIsNewIsTold(t *testing.T) {
+	same := string(contentOf(json.RawMessage(`{"taken":"1","gpus":[1]}`)))
+	if got := string(contentOf(json.RawMessage(`{"gpus":[1],"taken":"2"}`))); got != same {
+		t.Errorf("%s is another account than %s", got, same)
+	}
+	if got := string(contentOf(json.RawMessage(`{"gpus":[2],"taken":"1"}`))); got == same {
+		t.Errorf("%s is the same account as %s", got, same)
+	}
+}
+
+// Under load an answer may come too late, and nothing may change for days behind it.
+func TestAnAccountThatCouldNotBeHadIsAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := []string{`{"gpus":1}`, "", `{"gpus":2}`, `{"gpus":2}`}
+		asked := 0
+		ask := func(context.Context) (json.RawMessage, error) {
+			text := answers[min(asked, len(answers)-1)]
+			asked++
+			if text == "" {
+				return nil, context.DeadlineExceeded
+			}
+			return json.RawMessage(text), nil
+		}
+		changed := make(chan struct{}, 1)
+		changed <- struct{}{}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		var told []string
+		if err := follow(ctx, changed, ask, func(a json.RawMessage) error { told = append(told, string(a)); return nil }); err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff([]string{`{"gpus":1}`, `{"gpus":2}`}, told); diff != "" || asked != 3 {
+			t.Errorf("asked %d times, told (-want +got):\n%s", asked, diff)
+		}
+	})
+}
+
+func TestAnErrorOfTheConfigurationIsOneOfAnAgents(t *testing.T) {
+	var profile *agent.ProfileError
+	if err := configError(&config.NoProfileError{Profile: "x", Accepted: []string{"y"}}); !errors.As(err, &profile) || profile.Profile != "x" || len(profile.Accepted) != 1 {
+		t.Errorf("%#v", err)
+	}
+	var allowance *agent.AllowanceError
+	if err := configError(&config.NotAllowedError{Key: "gpu.library"}); !errors.As(err, &allowance) || allowance.Key != "gpu.library" {
+		t.Errorf("%#v", err)
+	}
+	var problems *agent.ConfigurationError
+	if err := configError(&config.Errors{}); !errors.As(err, &problems) {
+		t.Errorf("%#v", err)
+	}
+	var failed *agent.FailedError
+	if err := configError(fs.ErrPermission); !errors.As(err, &failed) || !failed.Undone {
+		t.Errorf("%#v", err)
+	}
+}
+
+func TestWithoutASocketNothingIsAnswered(t *testing.T) {
+	t.Setenv("LISTEN_PID", "1")
+	t.Setenv("LISTEN_FDS", "1")
+	if err := Run(t.Context(), &host.Host{Root: t.TempDir()}, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("it answers on what was handed to another process")
+	}
+}

@@ -1,0 +1,45 @@
+package leaseservice
+
+import (
+	"context"
+	"fmt"
+
+	"dcm/internal/engine/apply"
+	"dcm/internal/engine/runstate"
+)
+
+// activeLeases is what leases have.
+type Active struct {
+	Nodes   []string          // the nodes
+	Holders []runstate.Holder // the processes in them
+	Changed <-chan struct{}   // one may have ended since
+}
+
+// activeLeases hears of an end from before it looks.
+func (p *Host) ActiveLeases(ctx context.Context) (t Active, err error) {
+	if len(p.host.Leased()) == 0 {
+		return t, nil // mostly, and then nobody is asked
+	}
+	t.Changed = p.Changed(ctx)
+	t.Nodes, err = p.Nodes(ctx, true)
+	t.Holders = apply.Holders(p.host.Lessees())
+	return t, err
+}
+
+// leases are the nodes that leases have.
+func (p *Host) Nodes(ctx context.Context, any bool) ([]string, error) {
+	if !any {
+		return nil, nil
+	}
+	list, err := p.readUnitDevices(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("cannot tell what leases have: %w", err)
+	}
+	var nodes []string
+	for _, t := range list {
+		if leased(t.Unit) {
+			nodes = append(nodes, t.Allowed...)
+		}
+	}
+	return nodes, nil
+}

@@ -1,0 +1,59 @@
+package leaseservice
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"dcm/internal/app/host"
+	"dcm/internal/linux/systemd"
+)
+
+func TestDeviceLists(t *testing.T) {
+	const one, other, service = "dcm-lease-0-00000001.scope", "dcm-lease-0-00000002.scope", "alpha.service"
+	h := &host.Host{Root: t.TempDir()}
+	list := []systemd.Tenant{{Unit: one, Allow: []string{"/dev/dri/renderD128"}}, {Unit: other}, {Unit: service, Allow: []string{"/dev/dcm/alpha/render0"}}}
+	var d deviceLists
+	known := func() (out []string) {
+		for _, t := range list {
+			if paths, ok := d.of(h, t.Unit); ok && slices.Equal(paths, t.Allow) {
+				out = append(out, t.Unit)
+			}
+		}
+		return out
+	}
+	if got := known(); got != nil {
+		t.Errorf("before PID 1 was asked %q are known", got)
+	}
+	d.keep(list)
+	if got, want := known(), []string{one, other}; !slices.Equal(got, want) {
+		t.Errorf("known are %q, want %q: a service's list changes with its restart", got, want)
+	}
+	if err := os.MkdirAll(h.Path("run/systemd/system.control", other+".d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := known(), []string{one}; !slices.Equal(got, want) {
+		t.Errorf("after systemctl set-property known are %q, want %q", got, want)
+	}
+	d.keep(list[1:])
+	if got := known(); got != nil {
+		t.Errorf("a lease that has ended is known: %q", got)
+	}
+}
+
+func TestServiceRuns(t *testing.T) {
+	var s serviceRuns
+	if s.has("job.service", 0) {
+		t.Error("a service that was never looked at is known")
+	}
+	s.add("job.service", 100)
+	if !s.has("job.service", 100) || s.has("job.service", 200) || s.has("other.service", 100) {
+		t.Errorf("the runs are %v, want job.service at 100", s.runs)
+	}
+	for i := range uint64(2 * knownRuns) {
+		s.add(string(rune('a'+i)), i)
+	}
+	if len(s.runs) > knownRuns {
+		t.Errorf("%d runs are kept, want at most %d", len(s.runs), knownRuns)
+	}
+}

@@ -1,0 +1,107 @@
+package leaseservice
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"dcm/internal/app/host"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu"
+)
+
+func TestALimitOnProcessorsIsABitmap(t *testing.T) {
+	for list, want := range map[string][]byte{
+		"": nil, "0": {1}, "0-3,8": {0x0f, 1}, "15": {0, 0x80}, "3-1": nil, "a": nil, "0-99999999": nil,
+	} {
+		if got := bitmap(list); !slices.Equal(got, want) {
+			t.Errorf("%q is %x, want %x", list, got, want)
+		}
+	}
+}
+
+// The kernel does not move who is about to exit, and says nothing.
+func TestWhoDidNotGetIntoItsScopeIsToldOf(t *testing.T) {
+	const scope = "dcm-lease-0-4f1c09aa.scope"
+	for cgroup, in := range map[string]bool{"/dcm.slice/" + scope: true, "/user.slice/session-1.scope": false, "/": false, "": false} {
+		root := t.TempDir()
+		p := &Host{host: &host.Host{Root: root}}
+		if err := os.MkdirAll(filepath.Join(root, "proc/7"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		text := "0::" + cgroup + "\n"
+		if cgroup == "" {
+			text = ""
+		}
+		if err := os.WriteFile(filepath.Join(root, "proc/7/cgroup"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.inside(7, scope); (err == nil) != in {
+			t.Errorf("in %q: %v", cgroup, err)
+		}
+	}
+	if err := (&Host{host: &host.Host{Root: t.TempDir()}}).inside(7, scope); err == nil {
+		t.Error("a process that is gone is in its scope")
+	}
+}
+
+func TestALeaseThatNobodyIsInIsKnown(t *testing.T) {
+	root := t.TempDir()
+	p := &Host{host: &host.Host{Root: root}}
+	for unit, events := range map[string]string{"a.scope": "populated 0\nfrozen 0\n", "b.scope": "populated 1\nfrozen 0\n", "c.scope": ""} {
+		dir := filepath.Join(root, "sys/fs/cgroup/dcm.slice", unit)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.events"), []byte(events), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Where there is none of a lease's, systemd is not asked: there is none here.
+	p.EndEmptyScopes(t.Context())
+	for unit, want := range map[string]bool{"a.scope": true, "b.scope": false, "c.scope": false, "d.scope": false} {
+		if got := p.empty(unit); got != want {
+			t.Errorf("that nobody is in %s is %t", unit, got)
+		}
+	}
+}
+
+func TestAbandonedScopes(t *testing.T) {
+	p := &Host{host: &host.Host{Root: t.TempDir()}}
+	if got := p.abandoned(); got != nil {
+		t.Errorf("without the slice there are %q", got)
+	}
+	const lease, waiting = "dcm-lease-1000-4f1c09aa.scope", "dcm-wait-1000-4f1c09aa.scope"
+	for unit, events := range map[string]string{
+		lease: "populated 0\n", waiting: "populated 0\n", "dcm-wait-1000-00000000.scope": "populated 1\n", "dcm-exclusive-0-00000000.scope": "populated 1\n",
+		"vllm.service": "populated 0\n", "dcm-vllm.slice": "populated 0\n",
+	} {
+		dir := p.host.Path("sys/fs/cgroup/dcm.slice", unit)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.events"), []byte(events), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := p.abandoned(), []string{lease, waiting}; !slices.Equal(got, want) {
+		t.Errorf("abandoned are %q, want %q", got, want)
+	}
+}
+
+func TestWhoHasAPartitionOpen(t *testing.T) {
+	part := runstate.Part{Render: "/dev/dri/renderD129", Card: "/dev/dri/card1"}
+	open := []string{"/dev/kfd", part.Render}
+	got := unexpectedUsers(part, []gpu.Holder{
+		{PID: 1, Unit: "vllm.service", Devices: open},
+		{PID: 2, Unit: "vllm.service", Devices: open},
+		{PID: 3, Unit: "exporter.service", Devices: open},
+		{PID: 4, Unit: "session-3.scope", Command: "python", Devices: []string{part.Card}},
+		{PID: 5, Unit: "other.service", Devices: []string{"/dev/kfd", "/dev/dri/renderD130"}},
+		{PID: 6, Unit: "dcm-lease-1000-4f1c09aa.scope", Devices: open},
+	}, []string{"exporter.service"})
+	if want := []string{"vllm.service", "python[4]", "dcm-lease-1000-4f1c09aa.scope"}; !slices.Equal(got, want) {
+		t.Errorf("it is open by %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,50 @@
+package leaseservice
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dcm/internal/gpu"
+)
+
+func TestWhoWaitsGoesOnWhenTheLastLeaseHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var units atomic.Value
+		units.Store("a b c")
+		ended := make(chan struct{}, 1)
+		list := func() (out []gpu.Holder) {
+			for _, u := range strings.Fields(units.Load().(string)) {
+				out = append(out, gpu.Holder{Unit: u})
+			}
+			return out
+		}
+		var told []string
+		tell := func(l []gpu.Holder) { told = append(told, l[0].Unit) }
+		done := make(chan error, 1)
+		go func() { done <- awaitIdle(t.Context(), list, ended, tell) }()
+		synctest.Wait()
+		ended <- struct{}{} // another unit's end
+		synctest.Wait()
+		units.Store("b c")
+		ended <- struct{}{}
+		synctest.Wait()
+		began := time.Now()
+		units.Store("") // which nobody tells of
+		if err := <-done; err != nil || time.Since(began) > endPollInterval || strings.Join(told, "") != "ab" {
+			t.Errorf("%v after %s, told of %s", err, time.Since(began), told)
+		}
+	})
+}
+
+func TestAWaitForLeasesEndsWhenItIsInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	err := awaitIdle(ctx, func() []gpu.Holder { return []gpu.Holder{{Unit: "a"}} }, nil, func([]gpu.Holder) { cancel() })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+}

@@ -1,0 +1,185 @@
+package leaseservice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"dcm/internal/leases/lease"
+	"dcm/internal/linux/systemd"
+	"dcm/internal/sanitize"
+)
+
+// move takes one process into a scope. What is to be known of the process for that is
+// found out while others look who has which partition, by the same connection: somebody
+// waits for a lease.
+type move struct {
+	*Host
+	conn       *systemd.Conn
+	pid1       moveUnits // the same
+	caller     lease.Caller
+	from       string             // the cgroup that it is in before
+	usePIDFD   bool               // systemd takes its pidfd
+	properties []systemd.Property // that hold the process where it is, and are taken over
+	notes      []string           // of what is not
+	err        error              // what kept that from being known
+}
+
+// Ready is Facts, and what is to be known of a process to move it.
+func (p *Host) Ready(ctx context.Context, c lease.Caller) (lease.Snapshot, lease.Move, error) {
+	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
+	defer cancel()
+	seen := p.startScan(ctx)
+	conn, err := p.host.Dial(ctx)
+	if err != nil {
+		return lease.Snapshot{}, nil, err
+	}
+	m := &move{Host: p, conn: conn, pid1: conn, caller: c}
+	var known sync.WaitGroup
+	known.Go(func() { m.err = m.learn(ctx) })
+	f, _, err := p.factsBy(ctx, conn, seen)
+	known.Wait()
+	if err != nil {
+		conn.Close()
+		return f, nil, err
+	}
+	return f, m, nil
+}
+
+func (m *move) Close() { m.conn.Close() }
+
+// learn finds out what holds the process where it is.
+func (m *move) learn(ctx context.Context) error {
+	var err error
+	if m.from, err = m.cgroup(m.caller.PID); err != nil {
+		return err
+	}
+	if m.usePIDFD, err = m.conn.PIDFDs(ctx); err != nil {
+		return err
+	}
+	bounds, err := lease.ReadBounds(m.host.Path("sys/fs/cgroup"), m.from)
+	if err != nil {
+		return err
+	}
+	m.properties = limits(bounds)
+	origin, err := m.conn.Origin(ctx, m.from, lease.Made)
+	if err != nil {
+		return err
+	}
+	m.properties = append(m.properties, origin...)
+	if err := m.endLeftovers(ctx); err != nil {
+		return err
+	}
+	held, err := m.conn.Filters(ctx, slices.DeleteFunc(systemd.UnitsOf(m.from), lease.Made)) // what another lease lets open is no loss
+	if err != nil {
+		m.notes = append(m.notes, "it is not known what else was in force: "+err.Error())
+	}
+	for _, other := range append(bounds.Others, held...) {
+		m.notes = append(m.notes, "not taken over: "+other)
+	}
+	return nil
+}
+
+// endLeftovers ends leases of an earlier run of the caller's service. What they hold is
+// free a moment later.
+func (m *move) endLeftovers(ctx context.Context) error {
+	service, run, err := m.conn.ServiceRun(ctx, m.from)
+	if err != nil || service == "" || m.ended.has(service, run) {
+		return err
+	}
+	leftovers, err := m.conn.Leftovers(ctx, service, run, lease.Made)
+	for _, unit := range leftovers {
+		m.log.Info("ending a lease of an earlier run of its service", "unit", unit)
+		err = errors.Join(err, m.conn.Stop(ctx, unit))
+	}
+	if err == nil {
+		m.ended.add(service, run)
+	}
+	return err
+}
+
+// serviceRuns are runs of services that have no lease of an earlier run: it was ended, and
+// none can begin. To find that out takes a call to PID 1 for each lease of the service.
+type serviceRuns struct {
+	mu   sync.Mutex
+	runs map[string]uint64 // when each started
+}
+
+// knownRuns is how many services are kept; the others are looked up again.
+const knownRuns = 256
+
+func (s *serviceRuns) has(service string, run uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, ok := s.runs[service]
+	return ok && known == run
+}
+
+func (s *serviceRuns) add(service string, run uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.runs == nil || len(s.runs) >= knownRuns {
+		s.runs = make(map[string]uint64)
+	}
+	s.runs[service] = run
+}
+
+// Start has the scope made.
+func (m *move) Start(ctx context.Context, s lease.Scope) ([]string, error) {
+	if m.err != nil {
+		return nil, m.err
+	}
+	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
+	defer cancel()
+	extra := slices.Clone(m.properties)
+	if s.Time > 0 {
+		extra = append(extra, systemd.Property{Name: "RuntimeMaxUSec", Value: uint64(s.Time.Microseconds())})
+	}
+	scope := systemd.Scope{Name: s.Unit, Description: s.Description, Slice: systemd.LeaseConfinement().Slice, PID: uint32(m.caller.PID), Allow: s.Allow, Extra: extra}
+	if m.usePIDFD {
+		scope.PIDFD = m.caller.Process.FD()
+	}
+	err := m.conn.StartScope(ctx, scope)
+	if errors.Is(err, systemd.ErrNoProcess) {
+		err = fmt.Errorf("%w: %w", lease.ErrNotMoved, err)
+	}
+	if err == nil {
+		err = m.inside(m.caller.PID, s.Unit)
+	}
+	notes := slices.Clone(m.notes)
+	for _, node := range MissingNodes(m.host, s.Allow) {
+		notes = append(notes, node+" is not there, and will not open in the lease when it comes")
+	}
+	return notes, err
+}
+
+// inside tells of a process that did not get into its scope. One that is about to exit is
+// not moved by the kernel, which tells nobody, systemd neither: the scope is up and empty,
+// and so would stay.
+func (p *Host) inside(pid int, unit string) error {
+	now, err := p.cgroup(pid)
+	if err == nil && filepath.Base(now) != unit {
+		err = fmt.Errorf("process %d is in %s: it was about to end", pid, sanitize.Text(now))
+	}
+	return err
+}
+
+// cgroup is where a process is, in the unified hierarchy.
+func (p *Host) cgroup(pid int) (string, error) {
+	text, err := os.ReadFile(p.host.Path("proc", strconv.Itoa(pid), "cgroup"))
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if path, ok := strings.CutPrefix(line, "0::"); ok {
+			return strings.TrimRight(path, "\n"), nil
+		}
+	}
+	return "", errors.New("the host has no unified cgroup hierarchy")
+}

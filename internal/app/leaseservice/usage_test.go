@@ -1,0 +1,31 @@
+package leaseservice
+
+import (
+	"log/slog"
+	"os"
+	"testing"
+
+	"dcm/internal/app/host"
+	"dcm/internal/engine/apply"
+	"dcm/internal/engine/config"
+	"dcm/internal/frontends/status"
+)
+
+func TestNobodyLooksAtGPUsThatARunIsAtWorkOn(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	if err := os.MkdirAll(h.Runtime(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	release, err := apply.Lock(h.Lock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewHost(h, &config.Config{}, slog.New(slog.DiscardHandler))
+	if u := p.usage(t.Context()); u.Why(status.PartUses) != "the GPUs are being partitioned" || len(u.Parts) > 0 {
+		t.Errorf("in a run: %+v", u)
+	}
+	release()
+	if u := p.usage(t.Context()); u.Why(status.PartUses) == "the GPUs are being partitioned" || u.Why(status.PartHolders) == "" {
+		t.Errorf("behind it: %+v", u)
+	}
+}

@@ -1,0 +1,290 @@
+package reservations
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+
+	"dcm/internal/app/host"
+	"dcm/internal/app/leaseservice"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/leases/lease"
+	"dcm/internal/leases/placement"
+	"dcm/internal/linux/cdi"
+	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
+)
+
+// partitionPublisher publishes what there is to give away: the links of reservations, what
+// container engines are told, and the list of partitions. Whoever calls it holds the
+// lock on runs.
+type Publisher struct {
+	Host     *host.Host
+	Node     *gpu.Node
+	Devices  func(context.Context) ([]gpu.Device, error) // reads the GPUs
+	Reserved []config.Reservation
+	Log      *slog.Logger
+}
+
+// read takes the reservations that can be read, whatever else is wrong.
+func (s *Publisher) ReadReservations() {
+	var lost []string
+	s.Reserved, lost = s.Host.Reservations()
+	for _, unit := range lost {
+		s.Log.Error(Unconfined(unit), "unit", unit)
+	}
+}
+
+func Unconfined(unit string) string {
+	return "the reservation of " + unit + " cannot be read: it starts unconfined"
+}
+
+// after publishes behind a run, unless what was published holds: where the run has
+// changed nothing it mostly does.
+func (s Publisher) AfterRun(ctx context.Context, run runstate.Run) {
+	if !changed(run) && s.isCurrent(run) {
+		return
+	}
+	if unmet, err := s.Publish(ctx); unmet != nil || err != nil {
+		s.Log.Error(errors.Join(unmet, err).Error())
+	}
+}
+
+func changed(run runstate.Run) bool {
+	return slices.ContainsFunc(run.GPUs, func(g runstate.GPU) bool { return g.Before.Key() != g.Now.Key() })
+}
+
+// holds tells whether what was published is what there is after the run, and what is asked
+// for now.
+func (s Publisher) isCurrent(run runstate.Run) bool {
+	last, err := runstate.ReadPartitions(s.Host.Runtime())
+	return err == nil && last != nil && last.Boot == s.Host.BootID() && reflect.DeepEqual(s.settings(), settingsIn(last)) && sameModes(run, last.Modes) && !lacksKinds(last.Parts)
+}
+
+// published reports whether the list of partitions is of these devices.
+func ListIsOf(h *host.Host, devices []gpu.Device) bool {
+	last, err := runstate.ReadPartitions(h.Runtime())
+	return err == nil && last != nil && maps.Equal(last.Modes, modesOf(devices))
+}
+
+// kindless tells whether an older dcm has listed them, without what they are of.
+func lacksKinds(list []runstate.Part) bool { return slices.Contains(lease.KindsOf(list), "") }
+
+func (s Publisher) settings() map[string]string {
+	out := make(map[string]string)
+	for _, r := range s.Reserved {
+		out[r.Name] = r.Asks()
+	}
+	return out
+}
+
+// asSeen tells whether the run has last seen every GPU with those modes.
+func sameModes(run runstate.Run, modes map[string]string) bool {
+	for _, g := range run.GPUs {
+		if modes[string(g.Address)] != g.Now.Key() {
+			return false
+		}
+	}
+	return len(run.GPUs) > 0
+}
+
+func settingsIn(p *runstate.Partitions) map[string]string {
+	out := make(map[string]string)
+	for _, r := range p.Reservations {
+		out[r.Name] = r.Asks
+	}
+	return out
+}
+
+// publish does all of it that can be done, and returns what cannot: unmet is why
+// reservations cannot be met.
+func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
+	ctx = context.WithoutCancel(ctx) // a run that was told to stop leaves links for what there is
+	devices, err := s.Devices(ctx)
+	errs := []error{err, s.Node.Detail(ctx, devices)}
+	p := runstate.Partitions{Version: runstate.Version, Boot: s.Host.BootID(), Modes: modesOf(devices), Parts: partsOf(devices), Reservations: []runstate.Reservation{}}
+	links := lease.Links{Dir: s.Host.Path("dev/dcm")}
+	now, err := links.Read()
+	errs = append(errs, err)
+	taken, err := s.leased(ctx)
+	if err != nil { // no run has changed the partitions while there are leases
+		return nil, errors.Join(append(errs, err)...)
+	}
+	granted, unmet := lease.Reserve(p.Parts, wants(s.Reserved, p.Parts, devices, s.Log), now, taken)
+	nodes, shared := make(map[string][]string), make(map[string][]string)
+	for _, r := range s.Reserved {
+		g := granted[r.Name]
+		nodes[r.Name] = g.Nodes
+		for _, node := range leaseservice.MissingNodes(s.Host, sharedNodes(p.Parts, g.Nodes)) {
+			s.Log.Warn(fmt.Sprintf("%s is not there, and will not open for reservation %s when it comes: have it there at boot", node, r.Name), "reservation", r.Name, "unit", r.Unit)
+		}
+		if also := sharedNodes(p.Parts, g.Nodes); len(also) > 0 {
+			shared[r.Name+unitname.Beside] = also
+		}
+		s.logChoice(r, g, now[r.Name])
+		p.Reservations = append(p.Reservations, runstate.Reservation{
+			Name: r.Name, Unit: r.Unit, Wants: r.Partitions, Partitions: g.Partitions, Exclusive: r.Exclusive, Share: r.Share, Reason: g.Reason, Asks: r.Asks(),
+		})
+	}
+	errs = append(errs,
+		links.Write(merged(nodes, shared)),
+		cdi.Write(s.Host.Path("run/cdi"), containers(s.withoutVendorCDI(p), nodes)),
+		runstate.Write(filepath.Join(s.Host.Runtime(), runstate.PartitionsFile), p))
+	return unmet, errors.Join(errs...)
+}
+
+// leased are the nodes that leases have, which stay with them: nothing is chosen past
+// them. Where nothing is to be chosen, or nobody has a lease, PID 1 is not asked, in the
+// middle of a restart.
+func (s Publisher) leased(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, leaseservice.HostTimeout)
+	defer cancel()
+	return leaseservice.NewHost(s.Host, &config.Config{}, s.Log).Nodes(ctx, len(s.Reserved) > 0 && len(s.Host.Leased()) > 0)
+}
+
+// tell logs a choice that is another than before.
+func (s Publisher) logChoice(r config.Reservation, g lease.Grant, before []string) {
+	switch {
+	case len(g.Nodes) == 0:
+		s.Log.Error(fmt.Sprintf("reservation %s has no partitions: %s", r.Name, g.Reason), "reservation", r.Name, "unit", r.Unit)
+	case !reflect.DeepEqual(g.Nodes, before):
+		s.Log.Info(fmt.Sprintf("reservation %s has %s", r.Name, g.Reason), "reservation", r.Name, "unit", r.Unit)
+	}
+}
+
+func modesOf(devices []gpu.Device) map[string]string {
+	out := make(map[string]string)
+	for _, g := range gpu.Partitionable(devices) {
+		out[string(g.Address)] = g.Shape().Key()
+	}
+	return out
+}
+
+func partsOf(devices []gpu.Device) []runstate.Part {
+	out := []runstate.Part{}
+	for _, d := range devices {
+		if d.Why != "" {
+			continue
+		}
+		for _, p := range d.Parts {
+			one := runstate.Part{
+				Name: fmt.Sprintf("%s-%d", d.Address, p.Index), GPU: d.Address, Index: p.Index,
+				Domain: d.Memory.Domain(p.Index, len(d.Parts)), NUMA: d.NUMA, Hive: d.Hive,
+				Kind:   partition.KindOf(d.Vendor, cmp.Or(p.Profile, d.Shape().String())),
+				Render: p.RenderNode(), Memory: p.Bytes, Beside: p.Beside,
+			}
+			if p.Card != "" {
+				one.Card = "/dev/dri/" + p.Card
+			}
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// wants is what the configuration reserves, on these GPUs. One that names a GPU which
+// is not there has the others to choose from, and is told of.
+func wants(list []config.Reservation, there []runstate.Part, devices []gpu.Device, log *slog.Logger) []lease.Reservation {
+	var out []lease.Reservation
+	for _, r := range list {
+		w := placement.Want{Partitions: r.Partitions, Place: placement.Place(r.Place)}
+		if r.Broken {
+			continue
+		}
+		if len(r.GPUs) > 0 {
+			among, err := partition.Select(r.GPUs, gpu.Partitionable(devices))
+			if err != nil {
+				log.Warn(fmt.Sprintf("reservation %s: %v", r.Name, err), "reservation", r.Name)
+			}
+			w.Among = append([]partition.Address{}, among...)
+		}
+		var err error
+		if w.Kinds, err = r.Sought.Among(lease.KindsOf(there)); err != nil {
+			log.Warn(fmt.Sprintf("reservation %s: %v", r.Name, err), "reservation", r.Name)
+		}
+		out = append(out, lease.Reservation{Name: r.Name, Want: w})
+	}
+	return out
+}
+
+func companionNodes(p runstate.Part) []string {
+	if len(p.Beside) > 0 {
+		return p.Beside
+	}
+	return []string{lease.CommonNode}
+}
+
+// besideOf are the nodes that those with these partitions have to open too, each once.
+func sharedNodes(parts []runstate.Part, own []string) []string {
+	var out []string
+	for _, p := range parts {
+		for _, b := range p.Beside {
+			if slices.Contains(own, p.Render) && !slices.Contains(out, b) {
+				out = append(out, b)
+			}
+		}
+	}
+	return out
+}
+
+func merged(a, b map[string][]string) map[string][]string {
+	out := maps.Clone(a)
+	maps.Copy(out, b)
+	return out
+}
+
+// refresh is the vendor's own service that tells container engines.
+const vendorCDIService = "nvidia-cdi-refresh.service"
+
+// withoutVendorCDI leaves out what the vendor's own service tells container engines of, with the
+// libraries that a container needs beside.
+func (s Publisher) withoutVendorCDI(p runstate.Partitions) runstate.Partitions {
+	if there, masked := systemd.Installed(s.Host.Path(), vendorCDIService); there && !masked {
+		p.Parts = slices.DeleteFunc(slices.Clone(p.Parts), func(part runstate.Part) bool { return len(part.Beside) > 0 })
+	}
+	return p
+}
+
+// containers is what engines are told: each partition, each reservation, and all.
+func containers(p runstate.Partitions, reserved map[string][]string) []cdi.Device {
+	var out []cdi.Device
+	with := make(map[string][]string) // a partition's own node → what goes with it
+	var all []string
+	for _, part := range p.Parts {
+		with[part.Render] = companionNodes(part)
+		nodes := nodesFor([]string{part.Render}, with)
+		out = append(out, cdi.Device{Name: part.Name, Nodes: nodes})
+		all = append(all, part.Render)
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	for name, nodes := range reserved {
+		if len(nodes) > 0 {
+			out = append(out, cdi.Device{Name: "reservation-" + name, Nodes: nodesFor(nodes, with)})
+		}
+	}
+	return append(out, cdi.Device{Name: "all", Nodes: nodesFor(all, with)})
+}
+
+// nodesFor are the nodes behind what goes with them, each once.
+func nodesFor(nodes []string, with map[string][]string) []string {
+	var out []string
+	for _, n := range nodes {
+		for _, b := range with[n] {
+			if !slices.Contains(out, b) {
+				out = append(out, b)
+			}
+		}
+	}
+	return append(out, nodes...)
+}

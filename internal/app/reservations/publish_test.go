@@ -1,0 +1,104 @@
+package reservations
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/app/host"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/leases/lease"
+)
+
+// What a lease has would be chosen for a reservation, and two would have it.
+func TestNothingIsChosenWhereItIsNotKnownWhatLeasesHave(t *testing.T) {
+	root := t.TempDir()
+	h := &host.Host{Root: root} // whose systemd cannot be asked
+	links := lease.Links{Dir: h.Path("dev/dcm")}
+	before := map[string][]string{"llm": {"/dev/dri/renderD128"}}
+	if err := errors.Join(os.MkdirAll(h.Path("sys/fs/cgroup/dcm.slice/dcm-lease-0-4f1c09aa.scope"), 0o755), os.MkdirAll(h.Runtime(), 0o755), links.Write(before)); err != nil {
+		t.Fatal(err)
+	}
+	s := Publisher{Host: h, Node: h.Node(nil), Devices: h.Node(nil).Devices, Reserved: []config.Reservation{{Name: "llm", Partitions: 1}}, Log: slog.New(slog.DiscardHandler)}
+	if _, err := s.Publish(t.Context()); err == nil || !strings.Contains(err.Error(), "what leases have") {
+		t.Errorf("publish: %v", err)
+	}
+	now, err := links.Read()
+	if diff := cmp.Diff(before, now); diff != "" || err != nil {
+		t.Errorf("links, %v, (-want +got):\n%s", err, diff)
+	}
+}
+
+// In the middle of a restart PID 1 has enough to do.
+func TestWithoutReservationsOrLeasesNobodyIsAskedForLeases(t *testing.T) {
+	if nodes, err := (Publisher{}).leased(t.Context()); nodes != nil || err != nil {
+		t.Errorf("nodes of leases: %q, %v", nodes, err)
+	}
+	// A host without systemd, which would be an error.
+	s := Publisher{Host: &host.Host{Root: t.TempDir()}, Reserved: []config.Reservation{{Name: "llm"}}}
+	if nodes, err := s.leased(t.Context()); nodes != nil || err != nil {
+		t.Errorf("without leases: %q, %v", nodes, err)
+	}
+}
+
+// An older dcm has listed partitions without what they are of.
+func TestAListWithoutKindsDoesNotHold(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	run := runstate.Run{GPUs: []runstate.GPU{{Address: "0000:05:00.0"}}}
+	for kind, want := range map[string]bool{"": false, "amd CPX/NPS4": true} {
+		listed(t, h, kind, runstate.Partitions{Modes: map[string]string{"0000:05:00.0": run.GPUs[0].Now.Key()}})
+		if got := (Publisher{Host: h}).isCurrent(run); got != want {
+			t.Errorf("that a list of kind %q holds is %t", kind, got)
+		}
+	}
+}
+
+// listed is what a run has left: one partition.
+func listed(t *testing.T, h *host.Host, kind string, p runstate.Partitions) {
+	t.Helper()
+	p.Version, p.Boot = runstate.Version, h.BootID()
+	p.Parts = []runstate.Part{{Name: "0000:05:00.0-0", GPU: "0000:05:00.0", Kind: kind, Render: "/dev/dri/renderD128"}}
+	if err := errors.Join(os.MkdirAll(h.Runtime(), 0o755), runstate.Write(filepath.Join(h.Runtime(), runstate.PartitionsFile), p)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Somebody has to tell container engines, and a service that is masked does not.
+func TestNVIDIAsServiceTellsEnginesUnlessItIsMasked(t *testing.T) {
+	const refresh = "systemd/system/nvidia-cdi-refresh.service"
+	list := runstate.Partitions{Parts: []runstate.Part{{Render: "/dev/dri/renderD128"}, {Render: "/dev/nvidia-caps/nvidia-cap12", Beside: []string{"/dev/nvidiactl"}}}}
+	for name, c := range map[string]struct {
+		files map[string]string // where links lead, "" for a file
+		told  int
+	}{
+		"it is not there":    {nil, 2},
+		"it is installed":    {map[string]string{"usr/lib/" + refresh: ""}, 1},
+		"an administrator's": {map[string]string{"etc/" + refresh: ""}, 1},
+		"it is masked":       {map[string]string{"usr/lib/" + refresh: "", "etc/" + refresh: "/dev/null"}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			for file, to := range c.files {
+				path := filepath.Join(root, file)
+				err := os.MkdirAll(filepath.Dir(path), 0o755)
+				if err == nil && to != "" {
+					err = os.Symlink(to, path)
+				} else if err == nil {
+					err = os.WriteFile(path, nil, 0o644)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := (Publisher{Host: &host.Host{Root: root}}).withoutVendorCDI(list).Parts; len(got) != c.told {
+				t.Errorf("engines are told of %+v", got)
+			}
+		})
+	}
+}
