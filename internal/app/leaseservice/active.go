@@ -21,16 +21,13 @@ func (p *Host) ActiveLeases(ctx context.Context) (t Active, err error) {
 		return t, nil // mostly, and then nobody is asked
 	}
 	t.Changed = p.Changed(ctx)
-	t.Nodes, err = p.Nodes(ctx, true)
+	t.Nodes, err = p.Nodes(ctx)
 	t.Holders = apply.Holders(p.host.Lessees())
 	return t, err
 }
 
 // leases are the nodes that leases have.
-func (p *Host) Nodes(ctx context.Context, any bool) ([]string, error) {
-	if !any {
-		return nil, nil
-	}
+func (p *Host) Nodes(ctx context.Context) ([]string, error) {
 	list, err := p.readUnitDevices(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("cannot tell what leases have: %w", err)

@@ -142,13 +142,15 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 	return unmet, errors.Join(errs...)
 }
 
-// leased are the nodes that leases have, which stay with them: nothing is chosen past
-// them. Where nothing is to be chosen, or nobody has a lease, PID 1 is not asked, in the
-// middle of a restart.
+// leased returns the nodes that leases hold, which no reservation is given. PID 1 is busy in the
+// middle of a restart: it is not called if there is no reservation or no lease.
 func (s Publisher) leased(ctx context.Context) ([]string, error) {
+	if len(s.Reserved) == 0 || len(s.Host.Leased()) == 0 {
+		return nil, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, leaseservice.HostTimeout)
 	defer cancel()
-	return leaseservice.NewHost(s.Host, &config.Config{}, s.Log).Nodes(ctx, len(s.Reserved) > 0 && len(s.Host.Leased()) > 0)
+	return leaseservice.NewHost(s.Host, &config.Config{}, s.Log).Nodes(ctx)
 }
 
 // tell logs a choice that is another than before.
