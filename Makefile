@@ -1,5 +1,5 @@
-# For those who develop dcm. On a fresh machine start with ./install.sh --test,
-# which installs what these targets need.
+# The targets for developers. On a fresh machine start with ./install.sh --test: it
+# installs what they need. 'make help' lists the targets.
 
 SHELL       = /bin/bash
 .SHELLFLAGS = -eu -o pipefail -c
@@ -8,15 +8,15 @@ GO      ?= go
 DIST    ?= dist
 ARCHES  ?= amd64 arm64
 PACKAGERS ?= deb rpm
-# As root in somebody's checkout, too.
+# Git refuses a checkout of another user, which is what sudo makes of it.
 GIT     = git -c safe.directory=$(CURDIR)
-# A release is a tag vX.Y.Z; what is built after it sorts after it, in DEB and RPM.
+# A release is a tag vX.Y.Z. A later build sorts after it, in DEB and RPM.
 VERSION ?= $(shell packaging/version.sh)
-# The packages are the same bytes whoever builds them.
+# Packages are reproducible: the time stamp is that of the commit.
 SOURCE_DATE_EPOCH ?= $(shell $(GIT) log -1 --format=%ct 2>/dev/null || date --reference=go.sum +%s)
 
 RECIPE ?= packaging/nfpm.yaml
-# Each build of packages has a place of its own, so that two do not meet.
+# Two recipes can be built concurrently if each sets its own STAGE.
 STAGE = $(DIST)/stage
 
 export VERSION SOURCE_DATE_EPOCH STAGE
@@ -24,19 +24,55 @@ export CGO_ENABLED = 0
 export GOFLAGS = -buildvcs=false
 
 LDFLAGS  = -s -w -X main.version=$(VERSION)
-# As packaging/stage.sh has it, and says why.
+# The same flags as in packaging/stage.sh, which gives the reason.
 GCFLAGS  = dcm/...=-l
 PROGRAMS = dcm dcm-service dcm-smi dcm-nvml dcm-guard dcm-sim
-# A module of its own, so that nothing of Kubernetes is linked into what runs on a host.
+# A separate module, so that no Kubernetes library is linked into the host's programs.
 NESTED   = cmd/dcm-kubernetes
 
-.PHONY: build packages install demo test race roots surface scale scale-leases soak soak-leases test-vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-wording lint-packages wording clean
+.PHONY: help build packages install demo test race roots surface scale scale-leases soak soak-leases test-vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-wording lint-packages wording clean
 
 build:
 	for program in $(PROGRAMS); do \
 		$(GO) build -trimpath -gcflags '$(GCFLAGS)' -ldflags '$(LDFLAGS)' -o bin/$$program ./cmd/$$program || exit 1; \
 	done
 	$(GO) -C $(NESTED) build -trimpath -ldflags '$(LDFLAGS)' -o $(CURDIR)/bin/dcm-kubernetes .
+
+# The text of 'make help' is the lines that begin with "#:".
+help:
+	@sed -n 's/^#: \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
+
+#: Build
+#:   build             the programs, in bin/
+#:   packages          DEB and RPM for amd64 and arm64, in dist/
+#:   image host-image  the images of the Kubernetes agent and of dcm, in dist/
+#:   install           as ./install.sh
+#:   clean             remove bin/, dist/ and the cached containers in /var/cache/dcm-test
+#:
+#: Check and test (without root: go test ./...)
+#:   demo              as ./install.sh --demo, without installing what it needs
+#:   lint              gofmt, vet, staticcheck, govulncheck, shellcheck, lintian, rpmlint
+#:   test              all tests; as root
+#:   race              the packages with goroutines, under the race detector
+#:   wording           list words and sentences that the wording check finds, and lower its baseline
+#:   fuzz              each fuzz target for FUZZ=10s
+#:   surface           record the visible surface in internal/testkit/surface/golden
+#:   bench             dcm's overhead compared with the minimum for the same work
+#:
+#: Test with more parts; as root
+#:   scale             64 GPUs and 500 units, a thousand edits, a file of 10 MB
+#:   scale-leases      LEASES=2000 leases: memory of dcm and PID 1 stays flat
+#:   soak              random edits, kills, re-executions and reboots for SOAK=10m
+#:   soak-leases       leases that come and go, for SOAK=10m
+#:   test-vm           a real Debian kernel in QEMU, with modules that stand in for GPUs and
+#:                     driver; needs qemu-system-x86 qemu-utils mmdebstrap cpio; VM=trixie
+#:   test-nvidia       every MIG geometry on every kind of node
+#:   test-nvml         dcm-nvml with the real libnvidia-ml 535 and 550, without a GPU
+#:   test-ansible      the role, with the real Ansible
+#:   test-slurm        jobs that change their node, with the real slurmctld and slurmd
+#:   test-kubernetes   the agent, with a real API server
+#:   test-page         the Cockpit page, with a real browser; screenshots keeps its pictures
+#:   test-host-image   dcm's image, with podman
 
 packages:
 	mkdir -p $(DIST)
@@ -53,15 +89,14 @@ packages:
 
 .PHONY: image test-kubernetes host-image test-host-image
 
-# The agent with a real API server and its controllers, which are made into the cache the
-# first time: about a quarter of an hour. First with a dcm in a container, then with many
-# that are played: a thousand nodes at the end.
+# The agent with a real API server and its controllers. The first run compiles them into
+# the cache, which takes about 15 minutes. The first test has dcm in a container, the
+# second one simulates up to a thousand nodes.
 test-kubernetes:
 	DCM_E2E=require DCM_KUBERNETES=1 $(GO) test -count=1 -timeout=0 -run '^TestKubernetes$$' -v ./internal/testkit/e2e
 	cd $(NESTED) && DCM_KUBERNETES=1 $(GO) test -count=1 -timeout=2h -v ./internal/real
 
-
-# The image of dcm-kubernetes, for a registry: a directory, one image for all ARCHES.
+# The image of dcm-kubernetes for a registry: one OCI directory for all ARCHES.
 image:
 	mkdir -p $(DIST)
 	for arch in $(ARCHES); do \
@@ -71,7 +106,7 @@ image:
 	$(GO) -C $(NESTED) run ./internal/image/make -o $(CURDIR)/$(DIST)/dcm-kubernetes.oci -version $(VERSION) -epoch $(SOURCE_DATE_EPOCH) \
 		$(foreach arch,$(ARCHES),$(arch)=$(CURDIR)/$(DIST)/dcm-kubernetes.$(arch))
 
-# The image of dcm itself, for hosts that take no package: see dcm.service(8).
+# The image of dcm for hosts on which no package can be installed: see dcm.service(8).
 host-image:
 	for arch in $(ARCHES); do \
 		tree=$(DIST)/image/$$arch; \
@@ -89,67 +124,64 @@ host-image:
 	$(GO) -C $(NESTED) run ./internal/image/make -name dcm-host -o $(abspath $(DIST))/dcm.oci -version $(VERSION) -epoch $(SOURCE_DATE_EPOCH) \
 		$(foreach arch,$(ARCHES),$(arch)=$(abspath $(DIST))/image/$(arch))
 
-# That image in a real container, on a host whose systemd is a real one.
+# The image of dcm in a podman container, on a host with a real systemd.
 test-host-image:
 	DCM_E2E=require DCM_IMAGE=1 $(GO) test -count=1 -timeout=0 -run '^TestHostImage$$' -v ./internal/testkit/e2e
 
 install:
 	./install.sh
 
-# The simulated node and the container are the tests' own.
 demo: PACKAGERS = deb
 demo: packages bin/demo
 	exec bin/demo -dist $(DIST)
 
-# Everything, as root. `go test ./...` runs what needs neither root nor a container.
-# There is no time limit, which a busy machine would break: each wait in a test has its
-# own, and what is under way is told all the while. What takes longest begins first.
+# All tests, as root. `go test ./...` runs those that need neither root nor a container.
+# There is no time limit, since a busy machine would exceed it: each wait in a test has its
+# own limit. The longest tests start first.
 test: race bin/summary
 	cd $(NESTED) && $(CURDIR)/bin/summary -count=1 -timeout=0 ./...
 	DCM_E2E=require exec bin/summary -count=1 -timeout=0 ./internal/testkit/e2e ./...
 
-# The packages with goroutines, under the race detector, which needs a C compiler. The
-# fault matrix goes by deadlines that are too short for its pace; and of the other runs
-# that mostly wait, those that stay go through all that is done at once.
+# The packages with goroutines, under the race detector, which needs a C compiler. Skipped
+# are tests whose deadlines are too short for its speed, and tests that mostly wait and
+# whose concurrent code other tests run too.
 race: bin/summary
 	CGO_ENABLED=1 exec bin/summary -race -count=1 -timeout=0 -skip '$(UNRACED)' $(RACY:%=./internal/%)
 
 UNRACED = ^(TestFaultMatrix|TestFaultMatrixOfMIG|TestABusyAnswerForWhichNobodyIsToBlameIsSaidToBeOne|TestARebootIsSaidToHelpWhereNothingLessDoes|TestAGPUThatStaysUnboundDoesNotKeepTheClientsDown|TestAGPUThatIsGoneInARunDoesNotKeepTheOthersFromGoingBack)$$
 
-# The root file systems of the containers, which the tests make too where they are not
-# there: beside something else it costs less time.
+# The root file systems of the containers. The tests make missing ones, but concurrently
+# with other work this costs less time.
 roots: bin/roots
 	exec bin/roots
 
-# What runs containers is a program of its own, and not run by the go command, which
-# would not pass a signal on.
+# Programs that run containers are built, since 'go run' does not forward signals.
 bin/%: $(shell find internal/testkit/e2e -type f) go.mod
 	$(GO) build -o $@ ./internal/testkit/e2e/$*
 
 RACY = frontends/status engine/apply frontends/supportbundle frontends/dbusapi engine/daemon engine/event gpu leases/lease frontends/metrics gpu/openfiles engine/runstate app/service linux/systemd linux/watch
 
-# A node of 64 GPUs and 500 units, a thousand edits, and a file of 10 MB.
 scale:
 	DCM_E2E=require DCM_SCALE=1 $(GO) test -count=1 -timeout=0 -run '^TestNode$$/^scale$$' -v ./internal/testkit/e2e
 
-# Many leases, one after the other and 60 at once: what dcm and PID 1 hold stays flat.
+# Many leases, in sequence and 60 concurrently: the memory of dcm and PID 1 stays flat.
 scale-leases:
 	DCM_E2E=require DCM_LEASES=$(LEASES) $(GO) test -count=1 -timeout=0 -run '^TestNode$$/^lease_scale$$' -v ./internal/testkit/e2e
 
 LEASES ?= 2000
 
-# The random trials for as long as it takes to believe in it.
+# The random tests, for a longer time than in 'make test'.
 soak:
 	DCM_E2E=require DCM_SOAK=$(SOAK) $(GO) test -count=1 -timeout=24h -run TestNode/random -v ./internal/testkit/e2e
 
-# The same for leases and reservations; SOAK may also be how many steps users are to make.
+# The same for leases and reservations. SOAK is a duration or the number of users' steps.
 soak-leases:
 	DCM_E2E=require DCM_SOAK=$(SOAK) $(GO) test -count=1 -timeout=24h -run TestNode/leases -v ./internal/testkit/e2e
 
 SOAK ?= 10m
 
-# dcm on a real kernel, with kernel modules that stand in for GPUs and driver, in virtual
-# machines without hardware virtualisation. VM names the guests: bookworm,trixie.
+# dcm on a real kernel in virtual machines, with kernel modules that stand in for GPUs and
+# driver. Hardware virtualisation is not needed. VM lists the guests: bookworm,trixie.
 test-vm:
 	DCM_VM=$(VM) $(GO) test -count=1 -timeout=0 -v ./internal/testkit/e2e/vm
 
@@ -167,29 +199,29 @@ test-slurm:
 test-page:
 	DCM_E2E=require DCM_PAGE=1 $(GO) test -count=1 -timeout=0 -run TestPage -v ./internal/testkit/e2e
 
-# The same, with pictures of the page for a person to look at.
+# The same, with screenshots of the page in dist/screenshots.
 screenshots:
 	mkdir -p $(DIST)/screenshots
 	DCM_E2E=require DCM_PAGE=$(CURDIR)/$(DIST)/screenshots $(GO) test -count=1 -timeout=0 -run TestPage -v ./internal/testkit/e2e
 	ls $(DIST)/screenshots
 
-# MIG: every geometry on all GPUs of every kind of node, one after the other, on both Debians.
+# Every MIG geometry on all GPUs of every kind of node, on Debian 12 and 13.
 test-nvidia:
 	DCM_E2E=require DCM_NVIDIA=1 $(GO) test -count=1 -timeout=0 -run TestNode/nvidia -v ./internal/testkit/e2e
 
-# dcm-nvml with the real libnvidia-ml of two branches, without a GPU: that it answers, and
-# what it does to device nodes. As root, on a Debian whose mirror has non-free.
+# dcm-nvml with the real libnvidia-ml of two branches, without a GPU: its answers and its
+# changes of device nodes. As root, on a Debian whose mirror has non-free.
 test-nvml:
 	DCM_E2E=require DCM_NVML=1 $(GO) test -count=1 -timeout=0 -run '^TestRealLibrary$$' -v ./cmd/dcm-nvml
 
-# What users depend on, as recorded in internal/testkit/surface/golden: written again, to be
-# compared with git diff. The tests only compare it.
+# Record what users depend on in internal/testkit/surface/golden, and show the difference.
+# The tests only compare it.
 surface:
 	DCM_SURFACE_WRITE=1 $(GO) test -count=1 ./internal/testkit/surface
 	DCM_SURFACE_WRITE=1 DCM_E2E=require $(GO) test -count=1 -timeout=0 -run '^TestNode$$/^surface$$' ./internal/testkit/e2e
 	$(GIT) diff --stat -- internal/testkit/surface/golden
 
-# Every fuzz target for a time. Seeds and what was once found run with every go test.
+# Each fuzz target for FUZZ. Seeds and earlier findings run with every go test.
 fuzz:
 	grep -r --include='*_test.go' -o '^func Fuzz[A-Za-z0-9]*' cmd internal packaging | sort | while IFS=: read -r file target; do \
 		echo "$${target#func } in $$(dirname "$$file"), for $(FUZZ)"; \
@@ -198,8 +230,8 @@ fuzz:
 
 FUZZ ?= 10s
 
-# The packages' own benchmarks, then dcm in a container beside the least that the
-# same work can cost. Never fails for a figure: it depends on what else runs.
+# The benchmarks of the packages, then dcm's overhead in a container compared with the
+# minimum for the same work. No figure makes it fail, since other load changes them.
 bench: ARCHES = $(shell $(GO) env GOARCH)
 bench: packages
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime=0.2s \
@@ -217,8 +249,8 @@ lint-go:
 
 STATICCHECK = v0.8.2
 
-# Known holes in what is linked in. The list of them is on the network; where that cannot
-# be reached this is said to be missing, no more.
+# Known vulnerabilities of linked modules. The database is on the network. If it cannot be
+# reached, the check is reported as not run and does not fail.
 lint-vuln:
 	@out=$$(timeout 120 $(GO) run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) ./cmd/... 2>&1 && cd $(NESTED) && timeout 120 $(GO) run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) ./... 2>&1) && code=0 || code=$$?; \
 	case "$$code $$out" in \
@@ -241,12 +273,12 @@ lint-wording:
 wording:
 	DCM_WORDING_WRITE=1 $(GO) test -count=1 -v -run TestWording ./internal/testkit/wording
 
-# A tool that the distribution does not have is said to be missing, no more.
+# A tool that the distribution lacks is skipped.
 lint-packages: packages
 	if command -v lintian; then lintian --fail-on error $(DIST)/*.deb; fi
 	if command -v rpmlint; then packaging/rpm/lint.sh $(DIST)/*.rpm; fi
 
-# The roots of the tests are root's.
+# The cached containers belong to root, so their removal needs root.
 clean:
 	rm -rf bin $(DIST)
 	if [ -e $(CACHE) ]; then du -sh $(CACHE); rm -rf --one-file-system $(CACHE); fi
