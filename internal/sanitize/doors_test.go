@@ -167,7 +167,7 @@ func doors() map[string]string {
 		"history.add":               writes,
 		"history.crop":              own,
 		"history.parse":             own,
-		"metrics.within":            "opens directories on the way to where it writes",
+		"metrics.inDirectory":       "opens directories on the way to where it writes",
 		"metrics.link":              compared,
 		"reboot.Read":               own,
 		"reboot.Host.Testify":       writes,

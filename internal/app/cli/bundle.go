@@ -59,7 +59,7 @@ func pack(ctx context.Context, h *host.Host, con *Console, run runner, file stri
 
 func bundleParts(h *host.Host, run runner) []supportbundle.Part {
 	parts := []supportbundle.Part{
-		{Name: "version.txt", From: "dcm, the system and the kernel", Read: func(ctx context.Context) ([]byte, error) { return versions(ctx, h) }},
+		{Name: "version.txt", Description: "dcm, the system and the kernel", Read: func(ctx context.Context) ([]byte, error) { return versions(ctx, h) }},
 		answered(run, "status.txt", "status"),
 		answered(run, "status.json", "status", "--json"),
 		answered(run, "report.txt", "report"),
@@ -67,10 +67,10 @@ func bundleParts(h *host.Host, run runner) []supportbundle.Part {
 		answered(run, "check.txt", "check"),
 		answered(run, "gpus.json", "gpus", "--json"),
 		answered(run, "holders.json", "holders", "--json"),
-		{Name: "units.txt", From: "systemctl show of dcm's units and the clients", Read: onlyHere(h, func(ctx context.Context) ([]byte, error) { return unitStates(ctx, h) })},
-		{Name: "journal.txt", From: "the journal of dcm's units", Read: onlyHere(h, journalOf("--output=short-iso-precise"))},
-		{Name: "journal.json", From: "the same with dcm's fields", Read: onlyHere(h, journalOf("--output=json", "--output-fields="+journalFields))},
-		{Name: "kernel.txt", From: "the kernel's lines on amdgpu, kfd and dcm since the boot", Read: onlyHere(h, func(ctx context.Context) ([]byte, error) { return kernelLines(ctx, h) })},
+		{Name: "units.txt", Description: "systemctl show of dcm's units and the clients", Read: onlyHere(h, func(ctx context.Context) ([]byte, error) { return unitStates(ctx, h) })},
+		{Name: "journal.txt", Description: "the journal of dcm's units", Read: onlyHere(h, journalOf("--output=short-iso-precise"))},
+		{Name: "journal.json", Description: "the same with dcm's fields", Read: onlyHere(h, journalOf("--output=json", "--output-fields="+journalFields))},
+		{Name: "kernel.txt", Description: "the kernel's lines on amdgpu, kfd and dcm since the boot", Read: onlyHere(h, func(ctx context.Context) ([]byte, error) { return kernelLines(ctx, h) })},
 	}
 	for _, name := range []string{runstate.RunFile, runstate.StateFile, runstate.DiscoveredFile} {
 		parts = append(parts, ownFile(h, "run/dcm/"+name))
@@ -89,7 +89,7 @@ func onlyHere(h *host.Host, read func(context.Context) ([]byte, error)) func(con
 // answered is what a command of dcm tells, its standard error included. That it
 // finds something wrong is what the reader wants to see.
 func answered(run runner, name string, args ...string) supportbundle.Part {
-	return supportbundle.Part{Name: name, From: "dcm " + strings.Join(args, " "), Read: func(ctx context.Context) ([]byte, error) {
+	return supportbundle.Part{Name: name, Description: "dcm " + strings.Join(args, " "), Read: func(ctx context.Context) ([]byte, error) {
 		var out bytes.Buffer
 		run(ctx, &Console{out: &out, err: &out}, args)
 		return out.Bytes(), nil

@@ -173,7 +173,7 @@ units in it, no serial numbers, and nothing of any other program.
 // pack writes the archive.
 func (e *exam) pack(ctx context.Context, con *Console, file string) error {
 	text := func(name, from string, content []byte, err error) supportbundle.Part {
-		return supportbundle.Part{Name: name, From: from, Read: func(context.Context) ([]byte, error) { return content, err }}
+		return supportbundle.Part{Name: name, Description: from, Read: func(context.Context) ([]byte, error) { return content, err }}
 	}
 	result, bad := json.MarshalIndent(e.result, "", "  ")
 	facts, worse := json.MarshalIndent(e.facts, "", "  ")

@@ -33,7 +33,7 @@ func configuration(h *host.Host) []supportbundle.Part {
 // directories is not followed: what is there is not dcm's to give away.
 func ownFile(h *host.Host, path string) supportbundle.Part {
 	path = strings.TrimPrefix(path, "/")
-	return supportbundle.Part{Name: "files/" + sanitize.Text(path), From: "/" + sanitize.Text(path), Read: func(context.Context) ([]byte, error) {
+	return supportbundle.Part{Name: "files/" + sanitize.Text(path), Description: "/" + sanitize.Text(path), Read: func(context.Context) ([]byte, error) {
 		full := h.Path(path)
 		real, err := filepath.EvalSymlinks(full)
 		if err != nil {

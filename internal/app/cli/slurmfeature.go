@@ -85,7 +85,7 @@ func putFeature(ctx context.Context, h *host.Host, con *Console, name string) er
 	if err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, slurm.Patience)
+	limited, cancel := context.WithTimeout(ctx, slurm.ChangeTimeout)
 	defer cancel()
 	if err := fits(limited, h, []string{profile}); err != nil {
 		return err

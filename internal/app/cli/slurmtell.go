@@ -43,11 +43,11 @@ func slurmTell(ctx context.Context, h *host.Host, con *Console, failed string) e
 	if err != nil {
 		return err
 	}
-	c := slurm.Controller{Node: nodeName(ctx, h), Run: slurm.Scontrol}
-	return c.Tell(ctx, slurm.Telling{
+	c := slurm.Controller{NodeName: nodeName(ctx, h), Run: slurm.Scontrol}
+	return c.Report(ctx, slurm.Report{
 		Features: all, Active: active, Failed: failed,
 		Reload: func(ctx context.Context) error { return reloadSlurmd(ctx, h) },
-		Said:   func(what string) { fmt.Fprintln(con.out, what) },
+		Log:    func(what string) { fmt.Fprintln(con.out, what) },
 	})
 }
 

@@ -28,8 +28,8 @@ type exporter struct {
 	told  string          // the failure that was logged last, which is not told at each write
 }
 
-func (e *exporter) outlet(dir string) metrics.Outlet {
-	return metrics.Outlet{Own: e.host.Path("run/dcm/metrics"), Collector: dir}
+func (e *exporter) outlet(dir string) metrics.Directory {
+	return metrics.Directory{Data: e.host.Path("run/dcm/metrics"), Collector: dir}
 }
 
 // configure follows the configuration. A file in a directory that is no longer
@@ -37,7 +37,7 @@ func (e *exporter) outlet(dir string) metrics.Outlet {
 func (e *exporter) configure(textfile string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	usual := e.host.Path(metrics.Usual)
+	usual := e.host.Path(metrics.DebianDirectory)
 	dir := textfile
 	switch textfile {
 	case config.Off:
@@ -136,7 +136,7 @@ func (e *exporter) tell(err error) {
 	text := err.Error()
 	switch {
 	case !errors.Is(err, syscall.EROFS):
-	case e.dir == e.host.Path(metrics.Usual):
+	case e.dir == e.host.Path(metrics.DebianDirectory):
 		// The unit's file system is laid out when it starts.
 		text += "; the directory is newer than this daemon: systemctl restart dcm"
 	default:

@@ -1,8 +1,8 @@
-// Package metrics renders what dcm knows for node_exporter's textfile collector, and
-// puts it where the collector finds it. It knows the account and no device, and
-// nothing of it is kept between two writes.
+// Package metrics renders an account for node_exporter's textfile collector and writes it
+// where the collector finds it. It must not import a vendor or sysfs, and keeps nothing
+// between two writes.
 //
-// Prometheus' own library is not used: for a few gauges in a file it links an HTTP
+// Prometheus' own library is not used: for a few gauges in a file it would link an HTTP
 // server and TLS into a daemon that has no network.
 package metrics
 
@@ -16,14 +16,14 @@ import (
 	"dcm/internal/frontends/status"
 )
 
-// Render returns the metrics in the text format that node_exporter's textfile
-// collector reads. alive is when the daemon was; zero where it does not write at
+// Render returns the metrics of an account in the text format that node_exporter's textfile
+// collector reads. alive is the time of this write; it is zero if the daemon does not write at
 // intervals.
 func Render(a status.Account, alive time.Time) []byte {
 	var e exposition
 	e.state(a)
 	if !alive.IsZero() {
-		e.gauge("daemon_alive_timestamp_seconds", "When the daemon was alive; told anew each minute, whatever happens.").set(float64(alive.Unix()))
+		e.gauge("daemon_alive_timestamp_seconds", "When the daemon last wrote the metrics; it does so every minute.").set(float64(alive.Unix()))
 	}
 	e.gpus(a)
 	e.reserved(a)
@@ -39,19 +39,19 @@ func (e *exposition) state(a status.Account) {
 		set(1, a.DCM, runtime.Version())
 	name := a.Profile.InForce
 	if name == "" {
-		name = "none" // which no profile can be called
+		name = "none" // no profile can have this name
 	}
-	e.gauge("profile_info", "The profile in force and what selected it; profile is none if none is.", "profile", "source").
+	e.gauge("profile_info", "The effective profile and where it was selected; profile is none if there is none.", "profile", "source").
 		set(1, name, a.Profile.Source)
-	e.gauge("health", "How the host is: 0 in order, 1 a warning, 2 an alarm, 3 unknown; see dcm-account(5).").
+	e.gauge("health", "Health of the host: 0 ok, 1 warning, 2 critical, 3 unknown; see dcm-account(5).").
 		set(float64(a.Health.Code))
 	e.gauge("health_info", "The state that dcm_health stands for.", "state").
 		set(1, string(a.Health.State))
-	e.gauge("in_sync", "Whether the GPUs, all that there should be, are as the profile in force says, or none is selected.").
-		set(truth(a.Health.InSync))
-	e.gauge("config_last_load_successful", "Whether the configuration on disk is the one in force.").
-		set(truth(a.Profile.Broken == ""))
-	missing, way := 0, 0
+	e.gauge("in_sync", "Whether all expected GPUs match the effective profile; 1 too if no profile is selected.").
+		set(boolValue(a.Health.InSync))
+	e.gauge("config_last_load_successful", "Whether the configuration on disk is the effective one.").
+		set(boolValue(a.Profile.Broken == ""))
+	missing, blocking := 0, 0
 	for _, c := range a.Clients {
 		if !c.Back {
 			missing++
@@ -65,15 +65,15 @@ func (e *exposition) state(a status.Account) {
 	}
 	for _, h := range a.Holders {
 		if h.InWay {
-			way++
+			blocking++
 		}
 	}
-	e.gauge("blocked", "Whether the profile in force waits for somebody to let go of the GPUs.").
-		set(truth(way > 0 || a.Health.State == status.Held))
-	e.gauge("blocking_processes", "The processes that it waits for, as far as they can be seen.").
-		set(float64(way))
+	e.gauge("blocked", "Whether the effective profile waits for processes that use the GPUs.").
+		set(boolValue(blocking > 0 || a.Health.State == status.Held))
+	e.gauge("blocking_processes", "Number of visible processes that the effective profile waits for.").
+		set(float64(blocking))
 	if retry := a.Daemon.Retry; !retry.IsZero() {
-		e.gauge("next_try_timestamp_seconds", "When the profile in force is tried again, if nothing happens before.").
+		e.gauge("next_try_timestamp_seconds", "When dcm retries the effective profile, unless an event comes first.").
 			set(float64(retry.Unix()))
 	}
 }
@@ -81,7 +81,7 @@ func (e *exposition) state(a status.Account) {
 func (e *exposition) gpus(a status.Account) {
 	n := 0
 	info := e.gauge("gpu_mode_info", "The partition modes of a GPU, by its PCI address.", "gpu", "model", "compute", "memory")
-	count := e.gauge("gpu_partitions", "Into how many partitions a GPU is divided.", "gpu")
+	count := e.gauge("gpu_partitions", "Number of partitions of a GPU.", "gpu")
 	for _, g := range a.GPUs {
 		if !g.Managed() {
 			continue
@@ -90,35 +90,35 @@ func (e *exposition) gpus(a status.Account) {
 		info.set(1, g.Address, g.Model, g.Mode.Compute, g.Mode.Memory)
 		count.set(float64(g.Partitions), g.Address)
 	}
-	e.gauge("gpus", "How many GPUs there are to manage.").set(float64(n))
-	e.gauge("gpus_expected", "How many there should be; 0 if nobody can say.").set(float64(a.Expected.GPUs))
+	e.gauge("gpus", "Number of GPUs that dcm manages.").set(float64(n))
+	e.gauge("gpus_expected", "Number of GPUs that there should be; 0 if unknown.").set(float64(a.Expected.GPUs))
 }
 
 func (e *exposition) run(r runstate.Run) {
-	runs := e.counter("runs_total", "Runs of dcm-apply.service since the boot, by how they ended.", "result")
-	// Each from the start, so that a first failure is an increase.
+	runs := e.counter("runs_total", "Runs of dcm-apply.service since the boot, by result.", "result")
+	// Every result is present from the start, so that a first failure is an increase.
 	for _, result := range runstate.Results() {
 		runs.set(float64(r.Totals.Runs[result]), string(result))
 	}
 	if t := r.Totals.Succeeded; !t.IsZero() {
-		e.gauge("last_success_timestamp_seconds", "When the last run ended after which the GPUs were as selected.").
+		e.gauge("last_success_timestamp_seconds", "End of the last run after which the GPUs matched the profile.").
 			set(float64(t.UnixNano()) / 1e9)
 	}
 	if !r.Finished.IsZero() {
-		e.gauge("last_run_duration_seconds", "How long the last run of dcm-apply.service took.").
+		e.gauge("last_run_duration_seconds", "Duration of the last run of dcm-apply.service.").
 			set(r.Finished.Sub(r.Started).Seconds())
 	}
 }
 
 func (e *exposition) phases(restart runstate.Restart, r runstate.Run) {
-	phases := e.gauge("last_run_phase_seconds", "How long a phase of the last run took: stop of the clients, reload of the driver, switch of the compute modes, start of the clients. A phase that there was not is left out.", "phase")
+	phases := e.gauge("last_run_phase_seconds", "Duration of each phase of the last run: stop of the clients, reload of the driver, switch of the compute modes, start of the clients. Phases that did not occur are absent.", "phase")
 	all := Phases(restart, r)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		phases.set(all[name].Seconds(), name)
 	}
 }
 
-func truth(b bool) float64 {
+func boolValue(b bool) float64 {
 	if b {
 		return 1
 	}

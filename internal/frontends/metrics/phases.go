@@ -7,8 +7,8 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Phases returns how long the parts of a run took that could be measured. A run
-// that the daemon did not ask for, as at boot, has neither stop nor start.
+// Phases returns the durations of a run's phases, as far as they were measured. A run that the
+// daemon did not request, such as the one at boot, has no stop and start.
 func Phases(restart runstate.Restart, r runstate.Run) map[string]time.Duration {
 	out := make(map[string]time.Duration)
 	set := func(name string, from, to time.Time) {
@@ -29,8 +29,8 @@ func Phases(restart runstate.Restart, r runstate.Run) map[string]time.Duration {
 	return out
 }
 
-// span returns from when to when steps of the kind were under way; compute modes
-// are switched side by side. The way back counts too.
+// span returns the beginning of the first and the end of the last step of a kind, undo steps
+// included. Compute modes are switched concurrently.
 func span(steps []runstate.Step, kind partition.Kind) (from, to time.Time) {
 	for _, s := range steps {
 		if s.Kind != kind || s.Started.IsZero() || s.Finished.IsZero() {

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// exposition is a set of metrics on its way to Prometheus' text format, see
-// https://prometheus.io/docs/instrumenting/exposition_formats/. That a name comes
-// twice, or a label has no value, is a mistake in this package, and the tests show it.
+// exposition builds a document in Prometheus' text format, see
+// https://prometheus.io/docs/instrumenting/exposition_formats/. Duplicate names and missing
+// label values are errors of this package; its tests detect them.
 type exposition struct{ families []*family }
 
-// family is all that is said of one metric; the format wants it in one place.
+// family holds all samples of one metric; the format requires them to be consecutive.
 type family struct {
 	name, help, kind string
 	labels           []string
@@ -40,7 +40,7 @@ func (f *family) set(value float64, labels ...string) {
 	f.samples = append(f.samples, sample{value, labels})
 }
 
-// text leaves out a family without a sample, as Prometheus' library does.
+// text returns the document without families that have no sample, as Prometheus' library does.
 func (e *exposition) text() []byte {
 	var b bytes.Buffer
 	for _, f := range e.families {
@@ -67,8 +67,8 @@ func (f *family) pairs(s sample) string {
 	return "{" + strings.Join(pairs, ",") + "}"
 }
 
-// escape also replaces what is no UTF-8: one such byte, of a file's name, would cost
-// the collector the whole file.
+// escape also replaces invalid UTF-8, since the collector would reject the whole file for one
+// such byte in a file's name.
 func escape(text string, oldnew ...string) string {
 	return strings.NewReplacer(oldnew...).Replace(strings.ToValidUTF8(text, "\ufffd"))
 }

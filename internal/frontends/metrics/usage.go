@@ -6,34 +6,33 @@ import (
 	"dcm/internal/frontends/status"
 )
 
-// reserved tells which partitions are kept for somebody, which is known without a look
-// at a device. Who has the others systemd knows, and it tells dcm of no change.
+// reserved adds which partitions are reserved, which is known without access to a device. The
+// holders of the others are systemd's to know, and it sends dcm no event.
 func (e *exposition) reserved(a status.Account) {
-	f := e.gauge("partition_reserved", "Whether a partition is kept for a reservation.", "partition", "gpu")
+	f := e.gauge("partition_reserved", "Whether a partition is reserved.", "partition", "gpu")
 	if len(a.Reserved) == 0 {
 		return
 	}
 	for _, p := range a.Parts {
-		kept := slices.ContainsFunc(a.Reserved, func(r status.Reserved) bool { return slices.Contains(r.Partitions, p.Name) })
-		f.set(truth(kept), p.Name, p.GPU)
+		reserved := slices.ContainsFunc(a.Reserved, func(r status.Reserved) bool { return slices.Contains(r.Partitions, p.Name) })
+		f.set(boolValue(reserved), p.Name, p.GPU)
 	}
 }
 
-// RenderUsage returns the metrics of how much of the partitions is in use. What is not
-// known is left out. The labels are the partitions' names alone: there are as many as the
-// GPUs have, whoever uses them.
+// RenderUsage returns the metrics of the partitions' usage, without values that are unknown.
+// The only labels are the partition and its GPU, so their number does not depend on the users.
 func RenderUsage(u status.Usage) []byte {
 	var e exposition
 	gauge := func(name, help string) func(p status.PartUse, value float64) {
 		f := e.gauge("partition_"+name, help, "partition", "gpu")
 		return func(p status.PartUse, value float64) { f.set(value, p.Name, p.GPU) }
 	}
-	size := gauge("memory_bytes", "How much memory a partition has.")
-	used := gauge("memory_used_bytes", "How much of it processes have; of a GPU that is one partition, all that is in use.")
-	busy := gauge("busy_ratio", "How much of the compute units' time a partition is busy, from 0 to 1.")
-	held := gauge("held", "Whether a unit, a lease, a reservation or a process has a partition.")
-	processes := gauge("processes", "How many processes use a partition.")
-	e.gauge("usage_timestamp_seconds", "When the usage of the partitions was looked at.").set(float64(u.Taken.Unix()))
+	size := gauge("memory_bytes", "Memory of a partition.")
+	used := gauge("memory_used_bytes", "Memory that processes use in a partition. For an undivided GPU this is all memory in use.")
+	busy := gauge("busy_ratio", "Share of the compute units' time in which a partition is busy, from 0 to 1.")
+	held := gauge("held", "Whether a unit, a lease, a reservation or a process holds a partition.")
+	processes := gauge("processes", "Number of processes that use a partition.")
+	e.gauge("usage_timestamp_seconds", "When the usage was measured.").set(float64(u.Taken.Unix()))
 	for _, p := range u.Parts {
 		if p.Memory > 0 {
 			size(p, float64(p.Memory))
@@ -45,7 +44,7 @@ func RenderUsage(u status.Usage) []byte {
 			busy(p, *p.Busy/100)
 		}
 		if len(p.Holders) > 0 || u.Why(status.PartHolders) == "" {
-			held(p, truth(len(p.Holders) > 0))
+			held(p, boolValue(len(p.Holders) > 0))
 		}
 		if u.Why(status.PartProcesses) == "" {
 			processes(p, float64(len(p.Processes)))

@@ -9,13 +9,13 @@ import (
 )
 
 func TestFeatureLines(t *testing.T) {
-	const want = `# helpers.conf, on this node and beside slurmctld
+	const want = `# helpers.conf, on this node and on the host of slurmctld
 NodeName=gpu1 Feature=cpx_nps4,spx_nps1 Helper=/usr/libexec/dcm/slurm-feature Flags=rebootless
 MutuallyExclusive=cpx_nps4,spx_nps1
 ExecTime=1200
 BootTime=1260
 
-# slurm.conf, everywhere; what it says of the node already stays in its line
+# slurm.conf, on all hosts; add the settings of the commented line to the node's existing line
 NodeFeaturesPlugins=node_features/helpers
 ResumeTimeout=1260
 #NodeName=gpu1 Features=cpx_nps4,spx_nps1
@@ -37,10 +37,10 @@ NodeName=gpu1 AutoDetect=off
 NodeName=gpu1 Name=gpu Type=cpx File=/dev/dri/renderD[128-131] Flags=amd_gpu_env
 NodeName=gpu1 Name=gpu Type=cpx File=/dev/dri/renderD140 Flags=amd_gpu_env
 NodeName=gpu1 Name=gpu Type=spx File=/dev/dri/renderD141 Flags=amd_gpu_env
-NodeName=gpu1 Name=gpu Type=cpx File=/dev/odd Flags=amd_gpu_env`, `# slurm.conf, everywhere; what it says of the node already stays in its line
+NodeName=gpu1 Name=gpu Type=cpx File=/dev/odd Flags=amd_gpu_env`, `# slurm.conf, on all hosts; add the settings of the commented line to the node's existing line
 GresTypes=gpu
 #AccountingStorageTRES=gres/gpu,gres/gpu:cpx,gres/gpu:spx   # with slurmdbd only
-#NodeName=gpu1 Gres=gpu:cpx:6,gpu:spx:1`, `# cgroup.conf, on this node: a job opens no other partition than its own
+#NodeName=gpu1 Gres=gpu:cpx:6,gpu:spx:1`, `# cgroup.conf, on this node: a job can open only its own partitions
 ConstrainDevices=yes
 `}
 	if d := cmp.Diff(want, got); d != "" {

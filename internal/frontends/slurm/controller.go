@@ -12,71 +12,70 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// answerTime is what scontrol has: it tries a slurmctld that is away for as long itself.
-const answerTime = time.Minute
+// scontrolTimeout limits a call of scontrol, which itself retries an absent slurmctld for as long.
+const scontrolTimeout = time.Minute
 
-// Scontrol runs scontrol(1), as it is found in PATH, and returns what it prints.
+// Scontrol runs scontrol(1) from PATH and returns its standard output.
 func Scontrol(ctx context.Context, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	ctx, cancel := context.WithTimeout(ctx, scontrolTimeout)
 	defer cancel()
-	var out, complaint bytes.Buffer
+	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "scontrol", args...)
-	cmd.Stdout, cmd.Stderr = &out, &complaint
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	if err == nil {
-		return out.String(), nil
+		return stdout.String(), nil
 	}
-	// Some of what goes wrong it tells on standard output.
-	if said := strings.TrimSpace(complaint.String() + out.String()); said != "" {
-		err = errors.New(sanitize.Text(said))
+	// scontrol prints some errors to standard output.
+	if text := strings.TrimSpace(stderr.String() + stdout.String()); text != "" {
+		err = errors.New(sanitize.Text(text))
 	}
 	return "", fmt.Errorf("scontrol: %w", err)
 }
 
-// Controller is slurmctld, as far as one node is concerned.
+// Controller reads and changes slurmctld's record of one node.
 type Controller struct {
-	Node string
-	Run  func(ctx context.Context, args ...string) (string, error) // [Scontrol]
+	NodeName string
+	Run      func(ctx context.Context, args ...string) (string, error) // [Scontrol]
 }
 
-// Look returns the node's record.
-func (c Controller) Look(ctx context.Context) (Node, error) {
-	text, err := c.Run(ctx, "--oneliner", "show", "node", c.Node)
+// Node returns the node's record.
+func (c Controller) Node(ctx context.Context) (Node, error) {
+	text, err := c.Run(ctx, "--oneliner", "show", "node", c.NodeName)
 	if err != nil {
-		return Node{}, fmt.Errorf("cannot ask slurmctld about %s: %w", c.Node, err)
+		return Node{}, fmt.Errorf("cannot read the record of node %s from slurmctld: %w", c.NodeName, err)
 	}
 	return ParseNode(text), nil
 }
 
-// Activate has slurmctld take these for the active ones of the features that change.
+// Activate sets the active ones of the features that can change.
 func (c Controller) Activate(ctx context.Context, features []string) error {
 	return c.update(ctx, "ActiveFeatures="+strings.Join(features, ","))
 }
 
-// Drain keeps jobs away from the node and says why.
+// Drain drains the node, with a reason.
 func (c Controller) Drain(ctx context.Context, reason string) error {
 	return c.update(ctx, "State=DRAIN", "Reason="+sanitize.Text(reason))
 }
 
 func (c Controller) update(ctx context.Context, settings ...string) error {
-	if _, err := c.Run(ctx, append([]string{"update", "NodeName=" + c.Node}, settings...)...); err != nil {
-		return fmt.Errorf("cannot tell slurmctld about %s: %w", c.Node, err)
+	if _, err := c.Run(ctx, append([]string{"update", "NodeName=" + c.NodeName}, settings...)...); err != nil {
+		return fmt.Errorf("cannot update node %s in slurmctld: %w", c.NodeName, err)
 	}
 	return nil
 }
 
-// again is how often slurmctld is asked while slurmd is about to tell it something. It
-// has no events for others than its own programs.
-const again = 500 * time.Millisecond
+// pollInterval is the interval between queries of slurmctld, which sends no events to dcm.
+const pollInterval = 500 * time.Millisecond
 
-// Until asks for the node's record until it is as said, or ctx ends, and returns it as it
-// was last seen.
-func (c Controller) Until(ctx context.Context, so func(Node) bool) (Node, error) {
-	tick := time.NewTicker(again)
+// Await queries the node's record until done returns true or ctx ends. It returns the last
+// record.
+func (c Controller) Await(ctx context.Context, done func(Node) bool) (Node, error) {
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
-		n, err := c.Look(ctx)
-		if err != nil || so(n) {
+		n, err := c.Node(ctx)
+		if err != nil || done(n) {
 			return n, err
 		}
 		select {

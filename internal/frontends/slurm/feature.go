@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// Feature is a profile's name as Slurm takes it for a feature: letters, digits, "_" and
-// ".", the first one no digit. All else becomes "_": cpx-nps4 is cpx_nps4.
+// Feature returns a profile's name as the name of a feature. Slurm allows letters, digits, "_"
+// and ".", and no digit at the start. Other characters become "_": cpx-nps4 becomes cpx_nps4.
 func Feature(profile string) string {
 	name := strings.Map(func(r rune) rune {
-		if letter(r) || r >= '0' && r <= '9' || r == '.' {
+		if isLetter(r) || r >= '0' && r <= '9' || r == '.' {
 			return r
 		}
 		return '_'
 	}, profile)
-	if name == "" || !letter(rune(name[0])) && name[0] != '_' {
+	if name == "" || !isLetter(rune(name[0])) && name[0] != '_' {
 		name = "_" + name
 	}
 	return name
 }
 
-func letter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
+func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
 
-// Features are the profiles by the name of their feature. Two of one name are refused:
-// nobody could say which of them a job asks for.
+// Features returns the profiles by the names of their features. Two profiles with the same
+// feature are an error, since a job could not select one of them.
 func Features(profiles []string) (map[string]string, error) {
 	out := make(map[string]string)
 	for _, p := range profiles {
@@ -38,7 +38,7 @@ func Features(profiles []string) (map[string]string, error) {
 	return out, nil
 }
 
-// Profile is the profile of a feature, out of those of [Features].
+// Profile returns the profile of a feature.
 func Profile(features map[string]string, name string) (string, error) {
 	if p, ok := features[name]; ok {
 		return p, nil

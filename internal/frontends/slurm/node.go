@@ -15,25 +15,25 @@ type Node struct {
 	Reason    string   // why it is down or drained; "" for none
 }
 
-// ParseNode reads what `scontrol --oneliner show node NAME` prints.
+// ParseNode parses the output of `scontrol --oneliner show node NAME`.
 func ParseNode(text string) Node {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	reason := ""
 	if _, after, ok := strings.Cut(line, " Reason="); ok {
-		// Behind it is who gave it, and when.
+		// The user and the time follow in brackets.
 		if reason = after; strings.HasSuffix(after, "]") && strings.Contains(after, " [") {
 			reason = after[:strings.LastIndex(after, " [")]
 		}
 	}
 	return Node{
-		Available: list(value(line, "AvailableFeatures")), Active: list(value(line, "ActiveFeatures")),
-		State: value(line, "State"), Reason: sanitize.Text(reason),
+		Available: list(valueOf(line, "AvailableFeatures")), Active: list(valueOf(line, "ActiveFeatures")),
+		State: valueOf(line, "State"), Reason: sanitize.Text(reason),
 	}
 }
 
-// value is what stands behind a key, to the next blank. A text of a user's or an
-// administrator's, a comment say, stands behind the keys that are looked for.
-func value(line, key string) string {
+// valueOf returns the value of a key, up to the next blank. Free texts of users and
+// administrators, such as a comment, come after the keys that dcm reads.
+func valueOf(line, key string) string {
 	_, after, _ := strings.Cut(line, " "+key+"=")
 	word, _, _ := strings.Cut(after, " ")
 	if word == "(null)" {
@@ -49,27 +49,27 @@ func list(text string) []string {
 	return strings.Split(text, ",")
 }
 
-// refused is how the reason begins that slurmd gives when a helper has failed.
-const refused = "Failed to set node feature"
+// helperFailed is the prefix of the reason that slurmd gives after a failure of its helper.
+const helperFailed = "Failed to set node feature"
 
-// Refused reports whether slurmd has said of the node that its helper failed.
-func (n Node) Refused() bool { return strings.HasPrefix(n.Reason, refused) }
+// HelperFailed reports whether slurmd gave the failure of its helper as the reason.
+func (n Node) HelperFailed() bool { return strings.HasPrefix(n.Reason, helperFailed) }
 
-// Invalid reports whether slurmctld has refused what slurmd has registered with. Such a
-// node cannot be resumed until slurmd has registered again.
+// Invalid reports whether slurmctld rejected slurmd's registration. Such a node cannot be
+// resumed until slurmd has registered again.
 func (n Node) Invalid() bool { return strings.Contains(n.State, "INVAL") }
 
-// Has reports whether slurmctld has just these of the features for active. Those of
-// other helpers, and those that never change, are not looked at.
+// Has reports whether exactly these features of ours are active. It ignores the features of
+// other helpers and those that never change.
 func (n Node) Has(active []string, ours map[string]string) bool {
-	var had []string
+	var has []string
 	for _, f := range n.Active {
-		if _, our := ours[f]; our {
-			had = append(had, f)
+		if _, isOurs := ours[f]; isOurs {
+			has = append(has, f)
 		}
 	}
-	slices.Sort(had)
+	slices.Sort(has)
 	want := slices.Clone(active)
 	slices.Sort(want)
-	return slices.Equal(had, want)
+	return slices.Equal(has, want)
 }

@@ -1,6 +1,6 @@
-// Package supportbundle packs what several sources tell into one archive for support. It
-// knows nothing of the sources, and one that fails or hangs costs no more than its own
-// part: the archive's first file lists what is in it and what is not, with the reason.
+// Package supportbundle packs the output of several sources into one archive for support.
+// It must not import the sources. A source that fails or hangs costs only its own part: the
+// archive's first file lists what is in the archive, and what is missing with the reason.
 package supportbundle
 
 import (
@@ -18,33 +18,33 @@ import (
 // Contents is the name of the archive's first file.
 const Contents = "CONTENTS.txt"
 
-// limit keeps one part from making the archive too large to send; of a longer one
-// the end is kept, since the end of a log is what matters.
-const limit = 4 << 20
+// maxPartSize limits a part in bytes, so that the archive can be sent. The end of a longer
+// part is kept, since the end of a log matters most.
+const maxPartSize = 4 << 20
 
-// patience is how long one part may take.
-const patience = 20 * time.Second
+// partTimeout limits how long one part may take.
+const partTimeout = 20 * time.Second
 
 // Part is one file of the archive.
 type Part struct {
-	Name string // its path in the archive
-	From string // what it is and where it is from, for the reader of the list
-	Read func(context.Context) ([]byte, error)
+	Name        string // path in the archive
+	Description string // content and source, for the list
+	Read        func(context.Context) ([]byte, error)
 }
 
-// Write writes the parts, below a directory of that name, as a tar.gz.
+// Write writes the parts as a tar.gz, below a directory with the name dir.
 func Write(ctx context.Context, w io.Writer, dir string, now time.Time, about string, parts []Part) error {
 	texts := make([][]byte, len(parts))
 	var list strings.Builder
 	fmt.Fprintf(&list, "%s\nmade at %s\n\n", about, now.Format(time.RFC3339))
 	for i, p := range parts {
 		text, err := read(ctx, p)
-		if len(text) > limit {
-			text = text[len(text)-limit:]
-			err = fmt.Errorf("only the last %d MiB", limit>>20)
+		if len(text) > maxPartSize {
+			text = text[len(text)-maxPartSize:]
+			err = fmt.Errorf("only the last %d MiB", maxPartSize>>20)
 		}
 		texts[i] = text
-		fmt.Fprintf(&list, "%-28s %8d bytes  %s%s\n", p.Name, len(text), p.From, remark(text, err))
+		fmt.Fprintf(&list, "%-28s %8d bytes  %s%s\n", p.Name, len(text), p.Description, remark(text, err))
 	}
 	zip := gzip.NewWriter(w)
 	archive := tar.NewWriter(zip)
@@ -65,10 +65,10 @@ func Write(ctx context.Context, w io.Writer, dir string, now time.Time, about st
 	return zip.Close()
 }
 
-// read reads one part. What it could tell before it failed is worth having; what
-// does not answer at all is left behind.
+// read reads one part. It returns what a part produced before it failed, and nothing for one
+// that does not answer in time.
 func read(ctx context.Context, p Part) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, partTimeout)
 	defer cancel()
 	type answer struct {
 		text []byte
@@ -104,7 +104,7 @@ func oneLine(err error) string {
 }
 
 func add(archive *tar.Writer, name string, now time.Time, text []byte) error {
-	// The files are for whoever unpacks them, and of no user of this host.
+	// The files belong to the user who unpacks them, not to a user of this host.
 	h := &tar.Header{Name: name, Mode: 0o644, Size: int64(len(text)), ModTime: now, Format: tar.FormatPAX}
 	if err := archive.WriteHeader(h); err != nil {
 		return err

@@ -52,7 +52,7 @@ func TestAPartThatFailsIsNamedAndTheOthersAreThere(t *testing.T) {
 			{"half.txt", "a half", func(context.Context) ([]byte, error) { return []byte("half"), errors.New("cut off") }},
 			{"hang.txt", "a hang", func(context.Context) ([]byte, error) { <-released; return nil, nil }},
 			{"empty.txt", "an empty one", text("\n")},
-			{"dir/long.txt", "a log", text(strings.Repeat("x", limit) + "the end")},
+			{"dir/long.txt", "a log", text(strings.Repeat("x", maxPartSize) + "the end")},
 		}
 		var b bytes.Buffer
 		now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -62,7 +62,7 @@ func TestAPartThatFailsIsNamedAndTheOthersAreThere(t *testing.T) {
 		close(released)
 		files := unpack(t, b.Bytes())
 		long := files["r/dir/long.txt"]
-		if len(long) != limit || !strings.HasSuffix(long, "the end") {
+		if len(long) != maxPartSize || !strings.HasSuffix(long, "the end") {
 			t.Errorf("of the long one %d bytes are there", len(long))
 		}
 		delete(files, "r/dir/long.txt")

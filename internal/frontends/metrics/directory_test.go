@@ -13,13 +13,13 @@ import (
 )
 
 // outlet is one whose collector's directory can be replaced by the test.
-func outlet(t *testing.T) Outlet {
+func outlet(t *testing.T) Directory {
 	t.Helper()
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Outlet{Own: filepath.Join(top, "own"), Collector: filepath.Join(top, "theirs", "node-exporter")}
+	o := Directory{Data: filepath.Join(top, "own"), Collector: filepath.Join(top, "theirs", "node-exporter")}
 	if err := os.MkdirAll(o.Collector, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -50,11 +50,11 @@ func TestTheCollectorsDirectoryHoldsOnlyALink(t *testing.T) {
 		if err := o.Write(facts(), at(20000)); err != nil {
 			t.Fatal(err)
 		}
-		want := map[string]string{File: filepath.Join(o.Own, File)}
+		want := map[string]string{File: filepath.Join(o.Data, File)}
 		if diff := cmp.Diff(want, content(t, o.Collector)); diff != "" {
 			t.Errorf("the collector's directory (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff(map[string]string{File: ""}, content(t, o.Own)); diff != "" {
+		if diff := cmp.Diff(map[string]string{File: ""}, content(t, o.Data)); diff != "" {
 			t.Errorf("dcm's directory (-want +got):\n%s", diff)
 		}
 	}
@@ -115,10 +115,10 @@ func TestASwappedDirectoryIsNotFollowed(t *testing.T) {
 
 func TestSweep_RemovesLeftovers(t *testing.T) {
 	o := outlet(t)
-	if err := os.Mkdir(o.Own, 0o755); err != nil {
+	if err := os.Mkdir(o.Data, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{o.Collector + "/.dcm.link", o.Own + "/." + File + "4711", o.Collector + "/other.prom"} {
+	for _, file := range []string{o.Collector + "/.dcm.link", o.Data + "/." + File + "4711", o.Collector + "/other.prom"} {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func TestSweep_RemovesLeftovers(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"other.prom": ""}, content(t, o.Collector)); diff != "" {
 		t.Errorf("the collector's directory (-want +got):\n%s", diff)
 	}
-	if got := content(t, o.Own); len(got) != 0 {
+	if got := content(t, o.Data); len(got) != 0 {
 		t.Errorf("dcm's directory holds %v", got)
 	}
 }
@@ -169,7 +169,7 @@ func TestRemoveLeavesNothing(t *testing.T) {
 		if left := content(t, o.Collector); len(left) != 0 {
 			t.Errorf("left: %v", left)
 		}
-		if left := content(t, o.Own); len(left) != 0 {
+		if left := content(t, o.Data); len(left) != 0 {
 			t.Errorf("left: %v", left)
 		}
 	}

@@ -18,7 +18,7 @@ func TestANodesRecordIsRead(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
-	if !got.Refused() {
+	if !got.HelperFailed() {
 		t.Error("it is not seen that slurmd's helper failed")
 	}
 	got = ParseNode(fmt.Sprintf(record, "(null)", "(null)", "IDLE", ""))
@@ -80,17 +80,17 @@ func TestSlurmctldIsTold(t *testing.T) {
 	}{
 		{"nothing new", slurmctld{active: "ib,cpx"}, []string{"cpx"}, "", nil},
 		{"another profile", slurmctld{active: "cpx"}, []string{"mixed", "spx"}, "", []string{update + "ActiveFeatures=mixed,spx", "reload"}},
-		{"no feature", slurmctld{active: "cpx"}, nil, "", []string{update + "State=DRAIN Reason=dcm: the GPUs are as none of the features says"}},
-		{"no feature, and that is known", slurmctld{active: "cpx", reason: "dcm: the GPUs are as none of the features says"}, nil, "", nil},
+		{"no feature", slurmctld{active: "cpx"}, nil, "", []string{update + "State=DRAIN Reason=dcm: the GPUs match no feature"}},
+		{"no feature, and that is known", slurmctld{active: "cpx", reason: "dcm: the GPUs match no feature"}, nil, "", nil},
 		{"a failure", slurmctld{active: "spx", reason: "Failed to set node feature(s): 'spx'", late: 1, invalid: 1}, []string{"cpx"}, "cannot change to spx: why",
 			[]string{update + "ActiveFeatures=cpx", "reload", update + "State=DRAIN Reason=dcm: cannot change to spx: why"}},
 		{"a failure without a way back", slurmctld{active: "spx", reason: "Failed to set node feature(s): 'spx'"}, nil, "cannot change to spx: why",
-			[]string{update + "State=DRAIN Reason=dcm: cannot change to spx: why; the GPUs are as none of the features says"}},
+			[]string{update + "State=DRAIN Reason=dcm: cannot change to spx: why; the GPUs match no feature"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ctld := test.ctld
-			c := Controller{Node: "gpu1", Run: ctld.run}
-			err := c.Tell(t.Context(), Telling{Features: ours, Active: test.active, Failed: test.failed, Said: func(string) {},
+			c := Controller{NodeName: "gpu1", Run: ctld.run}
+			err := c.Report(t.Context(), Report{Features: ours, Active: test.active, Failed: test.failed, Log: func(string) {},
 				Reload: func(context.Context) error { ctld.told = append(ctld.told, "reload"); return nil }})
 			if ctld.invalid > 0 {
 				t.Error("it ends before the node can be resumed")
@@ -105,8 +105,8 @@ func TestSlurmctldIsTold(t *testing.T) {
 func TestASlurmctldThatDoesNotAnswerIsAnError(t *testing.T) {
 	broken := errors.New("scontrol: Unable to contact slurm controller")
 	ctld := slurmctld{broken: broken}
-	err := Controller{Node: "gpu1", Run: ctld.run}.Tell(t.Context(), Telling{Active: []string{"a"}})
-	if !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), "cannot ask slurmctld about gpu1: ") {
+	err := Controller{NodeName: "gpu1", Run: ctld.run}.Report(t.Context(), Report{Active: []string{"a"}})
+	if !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), "cannot read the record of node gpu1 from slurmctld: ") {
 		t.Errorf("got %v", err)
 	}
 }

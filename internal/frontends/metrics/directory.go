@@ -1,0 +1,133 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/status"
+)
+
+// File is the name of the metrics file. The collector reads every *.prom in its directory.
+const File = "dcm.prom"
+
+// DebianDirectory is the collector's directory on Debian (--collector.textfile.directory in
+// the defaults of prometheus-node-exporter).
+const DebianDirectory = "/var/lib/prometheus/node-exporter"
+
+// Directory says where the metrics are written. The file itself is in dcm's own directory, and
+// the collector's directory has a symbolic link to it. The collector's directory may be below
+// one that another user owns, as Debian's /var/lib/prometheus, and that user can replace any
+// part of the path. So nothing in it is ever opened, written or given a mode.
+type Directory struct {
+	Data      string // dcm's own directory, created if missing; root owns its parent
+	Collector string // "" for no metrics
+}
+
+// Write replaces the file atomically and makes the link if it is missing.
+func (o Directory) Write(a status.Account, alive time.Time) error {
+	if err := os.Mkdir(o.Data, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("cannot write the metrics: %w", err)
+	}
+	file := filepath.Join(o.Data, File)
+	if err := renameio.WriteFile(file, Render(a, alive), 0o644, renameio.WithTempDir(o.Data)); err != nil {
+		return fmt.Errorf("cannot write the metrics: %w", err)
+	}
+	if err := inDirectory(o.Collector, func(dir int) error { return link(dir, file) }); err != nil {
+		return fmt.Errorf("cannot link the metrics in %s: %w", o.Collector, err)
+	}
+	return nil
+}
+
+// Remove removes the link and the file, so that monitoring sees no outdated values.
+func (o Directory) Remove() error {
+	err := o.Unlink()
+	if file := os.Remove(filepath.Join(o.Data, File)); file != nil && !errors.Is(file, fs.ErrNotExist) {
+		err = errors.Join(err, fmt.Errorf("cannot remove the metrics: %w", file))
+	}
+	return err
+}
+
+// Unlink removes only the link.
+func (o Directory) Unlink() error {
+	err := inDirectory(o.Collector, func(dir int) error { return unix.Unlinkat(dir, File, 0) })
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot remove the metrics from %s: %w", o.Collector, err)
+	}
+	return nil
+}
+
+// temporaryLink is the name of the link before it is renamed. There is one writer, so a fixed
+// name is enough.
+const temporaryLink = ".dcm.link"
+
+// Sweep removes temporary files of a writer that was killed. Only the one writer may call it,
+// before its first Write. It never lists the collector's directory, whose owner chooses how
+// many files it has.
+func (o Directory) Sweep() error {
+	err := inDirectory(o.Collector, func(dir int) error { return unix.Unlinkat(dir, temporaryLink, 0) })
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err = errors.Join(err, runstate.Sweep(filepath.Join(o.Data, File))); err != nil {
+		return fmt.Errorf("cannot remove temporary files of the metrics: %w", err)
+	}
+	return nil
+}
+
+// link replaces whatever has the link's name by a link to the file.
+func link(dir int, file string) error {
+	buf := make([]byte, len(file)+1)
+	if n, err := unix.Readlinkat(dir, File, buf); err == nil && string(buf[:n]) == file {
+		return nil
+	}
+	if err := unix.Unlinkat(dir, temporaryLink, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := unix.Symlinkat(file, dir, temporaryLink); err != nil {
+		return err
+	}
+	if err := unix.Renameat(dir, temporaryLink, dir, File); err != nil {
+		return errors.Join(err, unix.Unlinkat(dir, temporaryLink, 0))
+	}
+	return nil
+}
+
+// inDirectory opens a directory without following a symbolic link at any part of the path, and
+// calls f with it. This is openat2(2) with RESOLVE_NO_SYMLINKS step by step: systemd's
+// RestrictSUIDSGID= forbids openat2, since a seccomp filter cannot read its flags.
+func inDirectory(path string, f func(dir int) error) error {
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	dir, err := unix.Open("/", flags, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { unix.Close(dir) }()
+	for name := range strings.SplitSeq(strings.Trim(filepath.Clean(path), "/"), "/") {
+		next, err := unix.Openat(dir, name, flags, 0)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, explain(dir, name, err))
+		}
+		unix.Close(dir)
+		dir = next
+	}
+	return f(dir)
+}
+
+var errLink = errors.New("is a symbolic link, which dcm does not follow, since its owner could redirect dcm to any directory")
+
+func explain(dir int, name string, err error) error {
+	var st unix.Stat_t
+	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		return errLink
+	}
+	return err
+}
