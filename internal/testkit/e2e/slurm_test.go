@@ -178,7 +178,7 @@ func slurmAway(m machine) {
 		m.t.Errorf("exit status %d, %v\n%s%s", r.Code, err, r.Stdout, r.Stderr)
 	}
 	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
-	m.run("systemctl start slurmctld; timeout 60 journalctl --since=now --follow --unit=dcm-slurm | grep --max-count=1 'told slurmctld'")
+	m.run("systemctl start slurmctld; timeout 60 journalctl --since=now --follow --unit=dcm-slurm | grep --max-count=1 'set the active features'")
 	if got := m.node("ActiveFeatures"); got != "cpx_nps1" {
 		m.t.Errorf("slurmctld takes %s for active", got)
 	}
