@@ -20,6 +20,7 @@ import (
 // units is what PID 1 does to undo a move.
 type moveUnits interface {
 	Stop(ctx context.Context, unit string) error
+	Settle(ctx context.Context, names []string) ([]systemd.Unit, error)
 	Attach(ctx context.Context, unit, below string, pid uint32) error
 	ServiceOf(ctx context.Context, pid uint32) (string, error)
 	ControlGroup(ctx context.Context, unit string) (string, error)
@@ -29,12 +30,15 @@ type moveUnits interface {
 // rounds is how often a scope is looked at until it is empty: what is in it may fork.
 const maxUndoRounds = 20
 
-// Undo empties a scope and then ends it. A process that is in it may not be the caller: a
-// systemd before version 254 goes by the number alone, which may have become another one's.
-// So none is killed, whosesoever it is.
+// Undo waits until the start of a scope is over, empties it and then ends it. A process that
+// is in it may not be the caller: a systemd before version 254 goes by the number alone,
+// which may have become another one's. So none is killed, whosesoever it is.
 func (m *move) Undo(ctx context.Context, unit string) error {
 	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
 	defer cancel()
+	if _, err := m.pid1.Settle(ctx, []string{unit}); err != nil { // the start moves a process into it
+		return fmt.Errorf("%s is not ended: %w", unit, err)
+	}
 	var failed error
 	for range maxUndoRounds {
 		pids, err := m.members(unit)

@@ -28,6 +28,7 @@ type mover struct {
 	h    *host.Host
 	main map[uint32]string // process → the service whose main process it is
 	gone []string          // units that are not there any more
+	late string            // the processes that get into the scope when its start is over
 	did  []string
 }
 
@@ -41,6 +42,15 @@ func (m *mover) Stop(_ context.Context, unit string) error {
 	}
 	m.did = append(m.did, "stop "+unit)
 	return nil
+}
+
+func (m *mover) Settle(context.Context, []string) ([]systemd.Unit, error) {
+	if m.late != "" {
+		if err := os.WriteFile(m.procs(), []byte(m.late), 0o644); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	return nil, nil
 }
 
 func (m *mover) leave(pid uint32) {
@@ -93,16 +103,18 @@ func TestUndo_MovesEveryProcessBackAndKillsNone(t *testing.T) {
 		main   map[uint32]string
 		gone   []string
 		want   []string
+		start  bool // of the scope is not over
 	}{
-		{"nothing", nil, nil, true, nil, nil, nil},
-		{"the caller", nil, []int{self}, true, nil, nil, []string{fmt.Sprintf("%d to user@1000.service/app.slice/term.scope", self)}},
-		{"the caller, whose unit is gone", nil, []int{self}, true, nil, []string{"user@1000.service"}, []string{fmt.Sprintf("%d to a scope in user-1000.slice[]", self)}},
-		{"another process with its number", []string{fmt.Sprintf("%d 50 0", self), "50 1 0 /backup.slice/backup.service"}, []int{self}, false, nil, nil, []string{fmt.Sprintf("%d to a scope in backup.slice[{TasksMax 77}]", self)}},
-		{"the main process of a service", []string{fmt.Sprintf("%d 1 0", self)}, []int{self}, false, map[uint32]string{uint32(self): "cron.service"}, nil, []string{fmt.Sprintf("%d to a scope in batch.slice[]", self)}},
-		{"one of nobody's", []string{fmt.Sprintf("%d 1 0", self)}, []int{self}, false, nil, nil, []string{fmt.Sprintf("%d to a scope in system.slice[]", self)}},
-		{"with children", []string{fmt.Sprintf("%d 50 0", self), "50 1 0 /system.slice/backup.service", fmt.Sprintf("900001 %d 0", self)}, []int{self, 900001}, false, nil, nil,
-			[]string{fmt.Sprintf("%d to a scope in system.slice[]", self), "900001 to a scope in system.slice[]"}},
-		{"an orphan of the caller's", []string{"900001 1 1000"}, []int{900001}, false, nil, nil, []string{"900001 to user@1000.service/app.slice/term.scope"}},
+		{name: "nothing", caller: true},
+		{name: "the caller, while the scope starts", in: []int{self}, caller: true, want: []string{fmt.Sprintf("%d to user@1000.service/app.slice/term.scope", self)}, start: true},
+		{name: "the caller", in: []int{self}, caller: true, want: []string{fmt.Sprintf("%d to user@1000.service/app.slice/term.scope", self)}},
+		{name: "the caller, whose unit is gone", in: []int{self}, caller: true, gone: []string{"user@1000.service"}, want: []string{fmt.Sprintf("%d to a scope in user-1000.slice[]", self)}},
+		{name: "another process with its number", others: []string{fmt.Sprintf("%d 50 0", self), "50 1 0 /backup.slice/backup.service"}, in: []int{self}, want: []string{fmt.Sprintf("%d to a scope in backup.slice[{TasksMax 77}]", self)}},
+		{name: "the main process of a service", others: []string{fmt.Sprintf("%d 1 0", self)}, in: []int{self}, main: map[uint32]string{uint32(self): "cron.service"}, want: []string{fmt.Sprintf("%d to a scope in batch.slice[]", self)}},
+		{name: "one of nobody's", others: []string{fmt.Sprintf("%d 1 0", self)}, in: []int{self}, want: []string{fmt.Sprintf("%d to a scope in system.slice[]", self)}},
+		{name: "with children", others: []string{fmt.Sprintf("%d 50 0", self), "50 1 0 /system.slice/backup.service", fmt.Sprintf("900001 %d 0", self)}, in: []int{self, 900001},
+			want: []string{fmt.Sprintf("%d to a scope in system.slice[]", self), "900001 to a scope in system.slice[]"}},
+		{name: "an orphan of the caller's", others: []string{"900001 1 1000"}, in: []int{900001}, want: []string{"900001 to user@1000.service/app.slice/term.scope"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := &host.Host{Root: t.TempDir()}
@@ -144,7 +156,10 @@ func TestUndo_MovesEveryProcessBackAndKillsNone(t *testing.T) {
 			}
 			put(h.Path("sys/fs/cgroup/backup.slice/backup.service/pids.max"), "77\n")
 			pid1 := &mover{t: t, h: h, main: tt.main, gone: tt.gone}
-			put(pid1.procs(), strings.Join(pids, "\n"))
+			put(pid1.procs(), "")
+			if pid1.late = strings.Join(pids, "\n"); !tt.start {
+				put(pid1.procs(), pid1.late)
+			}
 			m := &move{Host: &Host{host: h, log: slog.New(slog.NewTextHandler(t.Output(), nil))}, pid1: pid1, from: from, caller: lease.Caller{UID: 1000, PID: self, Process: p}}
 			if err := m.Undo(t.Context(), wrongScope); err != nil {
 				t.Fatal(err)

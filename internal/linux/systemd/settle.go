@@ -22,8 +22,12 @@ func (c *Conn) Settle(ctx context.Context, names []string) ([]Unit, error) {
 		ear.rests()
 		err = c.settle(ctx, names, ear)
 	}
-	if err == nil {
-		return c.Units(ctx, names)
+	for err == nil {
+		units, failed := c.Units(ctx, names)
+		if failed != nil || !slices.ContainsFunc(units, Unit.moves) {
+			return units, failed
+		}
+		err = c.settle(ctx, names, ear) // one has moved since
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 	defer cancel()

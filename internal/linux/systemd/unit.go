@@ -40,6 +40,8 @@ func (u Unit) Settled() bool {
 	return !u.Job && !slices.Contains([]string{"activating", "deactivating", "reloading", "refreshing"}, u.Active)
 }
 
+func (u Unit) moves() bool { return !u.Settled() }
+
 // Done reports whether a unit is a job (Type=oneshot) whose last run ended with success:
 // it is inactive then and nothing is wrong with it.
 func (u Unit) Done() bool {

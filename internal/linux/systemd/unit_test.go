@@ -234,6 +234,25 @@ func TestSettleWaitsForJobsAndTransitions(t *testing.T) {
 	}
 }
 
+// A service whose process was killed is "active" until PID 1 has noticed.
+func TestSettle_UnitMovesBeforeItIsRead(t *testing.T) {
+	p := startPID1(t)
+	p.set("a.service", "active/running", "")
+	c, ctx := p.dial()
+	p.afterList(func(n int, _ []string) {
+		switch n {
+		case 1:
+			p.signal("a.service", "activating/auto-restart", "")
+		case 3:
+			p.signal("a.service", "failed/failed", "")
+		}
+	})
+	units, err := c.Settle(ctx, []string{"a.service"})
+	if err != nil || len(units) != 1 || units[0].Active != "failed" {
+		t.Errorf("settled are %+v, %v; want a failed unit", units, err)
+	}
+}
+
 func TestSettleTellsHowTheUnitsAreWhenItsContextEnds(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.service", "activating/auto-restart", "")
