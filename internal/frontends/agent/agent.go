@@ -10,44 +10,44 @@ import (
 	"dcm/internal/frontends/varlink"
 )
 
-// Name is that of the interface. The 1 is its version: within it things are added, never
+// Name is the name of the interface. The 1 is its version: members are only added, never
 // changed.
 const Name = "org.deviceconfig.Agent1"
 
 //go:embed org.deviceconfig.Agent1.varlink
 var description string
 
-// Host does what is asked for. Its errors are those of this package, or of no call: a
-// [*FailedError] is made of them.
+// Host carries out the calls. An error that is not one of this package's types becomes a
+// [*FailedError].
 type Host interface {
-	// Account takes an account of what is so at this moment, in its JSON form.
+	// Account gathers and returns the current status in JSON.
 	Account(ctx context.Context) (json.RawMessage, error)
-	// Follow tells each of an account that differs from the one before, the present one
-	// first, until ctx ends.
-	Follow(ctx context.Context, tell func(json.RawMessage) error) error
-	// PlanFor tells what taking the profile out of the text would do.
+	// Follow sends the current account, and each that differs from the one before, until
+	// ctx ends.
+	Follow(ctx context.Context, send func(json.RawMessage) error) error
+	// PlanFor returns what UseFor would do with the text and the profile.
 	PlanFor(ctx context.Context, text, profile string) (Plan, error)
-	// UseFor installs the text and selects the profile, at once or not at all, and
-	// returns when that is on the GPUs.
+	// UseFor atomically installs the text and selects the profile. It returns when the
+	// profile is on the GPUs.
 	UseFor(ctx context.Context, from varlink.Peer, text, profile string) (Outcome, error)
 }
 
-// Plan is what would be done.
+// Plan lists what a change would do.
 type Plan struct {
-	Steps    []string `json:"steps"`    // none: the GPUs are as the profile says
+	Steps    []string `json:"steps"`    // empty if the GPUs match the profile
 	Restarts []string `json:"restarts"` // units
-	Holders  []string `json:"holders"`  // who it would be refused for now
-	Reload   bool     `json:"reload"`   // of a driver: no GPU of the node is of use meanwhile
+	Holders  []string `json:"holders"`  // processes that block the change now
+	Reload   bool     `json:"reload"`   // of a driver; no GPU of the node can be used during it
 	Warnings []string `json:"warnings"`
 }
 
-// Outcome is how a change ended that did not fail.
+// Outcome is the result of a change that did not fail.
 type Outcome struct {
 	Result  string `json:"result"` // "applied", "unchanged"
 	Summary string `json:"summary"`
 }
 
-// Interface is the interface, as a server has it. Calls are admitted by the limiter.
+// Interface returns the interface for a server. The limiter admits its calls.
 func Interface(h Host, l *admission.Limiter) varlink.Interface {
 	return varlink.Interface{Name: Name, Description: description, Methods: map[string]varlink.Method{
 		"Account": admitted(l, admission.Status, account(h)),
@@ -56,13 +56,13 @@ func Interface(h Host, l *admission.Limiter) varlink.Interface {
 	}}
 }
 
-// admitted is a method whose calls are counted for the user that has connected, before
-// anything is done for them.
+// admitted wraps a method: the limiter admits the calls of the connected user before any work
+// is done.
 func admitted(l *admission.Limiter, kind admission.Kind, run varlink.Method) varlink.Method {
 	return func(ctx context.Context, from varlink.Peer, p varlink.Parameters, send func(any) error) (any, error) {
 		leave, err := l.Enter(ctx, from.UID, kind)
 		if limit, ok := errors.AsType[*admission.LimitError](err); ok {
-			return nil, told(&FailedError{Reason: limit.Text, Cure: "try again", Undone: true})
+			return nil, toVarlinkError(&FailedError{Reason: limit.Text, Cure: "try again", Undone: true})
 		}
 		if err != nil {
 			return nil, err
@@ -72,7 +72,7 @@ func admitted(l *admission.Limiter, kind admission.Kind, run varlink.Method) var
 	}
 }
 
-type accounted struct {
+type accountReply struct {
 	Account json.RawMessage `json:"account"`
 }
 
@@ -82,16 +82,16 @@ func account(h Host) varlink.Method {
 			return nil, err
 		}
 		if send != nil {
-			return nil, told(h.Follow(ctx, func(a json.RawMessage) error { return send(accounted{a}) }))
+			return nil, toVarlinkError(h.Follow(ctx, func(a json.RawMessage) error { return send(accountReply{a}) }))
 		}
 		a, err := h.Account(ctx)
-		return accounted{a}, told(err)
+		return accountReply{a}, toVarlinkError(err)
 	}
 }
 
 func planFor(h Host) varlink.Method {
 	return func(ctx context.Context, _ varlink.Peer, p varlink.Parameters, _ func(any) error) (any, error) {
-		text, profile, err := wanted(p)
+		text, profile, err := textAndProfile(p)
 		if err != nil {
 			return nil, err
 		}
@@ -101,22 +101,22 @@ func planFor(h Host) varlink.Method {
 				*list = []string{}
 			}
 		}
-		return plan, told(err)
+		return plan, toVarlinkError(err)
 	}
 }
 
 func useFor(h Host) varlink.Method {
 	return func(ctx context.Context, from varlink.Peer, p varlink.Parameters, _ func(any) error) (any, error) {
-		text, profile, err := wanted(p)
+		text, profile, err := textAndProfile(p)
 		if err != nil {
 			return nil, err
 		}
 		outcome, err := h.UseFor(ctx, from, text, profile)
-		return outcome, told(err)
+		return outcome, toVarlinkError(err)
 	}
 }
 
-func wanted(p varlink.Parameters) (text, profile string, err error) {
+func textAndProfile(p varlink.Parameters) (text, profile string, err error) {
 	err = p.Into(map[string]any{"text": &text, "profile": &profile})
 	return text, profile, err
 }

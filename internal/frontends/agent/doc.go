@@ -1,4 +1,4 @@
-// Package agent is what programs of root's on this host may ask of dcm: the account, and
-// to have a profile on the GPUs out of a configuration that they bring. It is the
-// interface org.deviceconfig.Agent1 in varlink; what is done for a call, a [Host] does.
+// Package agent defines the interface org.deviceconfig.Agent1 in varlink: programs of root on
+// this host read the account, and put a profile from a configuration that they bring on the
+// GPUs. A [Host] carries out the calls.
 package agent

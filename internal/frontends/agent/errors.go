@@ -6,13 +6,14 @@ import (
 	"dcm/internal/frontends/varlink"
 )
 
-// ConfigurationError is a text, or a configuration of this host, that cannot be used.
+// ConfigurationError is returned if the text, or a configuration of this host, cannot be used.
 type ConfigurationError struct{ Err error }
 
 func (e *ConfigurationError) Error() string { return e.Err.Error() }
 func (e *ConfigurationError) Unwrap() error { return e.Err }
 
-// ProfileError is a profile that is not in the text, or that these GPUs cannot have.
+// ProfileError is returned if the profile is not in the text, or if these GPUs do not support
+// it.
 type ProfileError struct {
 	Profile  string
 	Accepted []string
@@ -22,7 +23,8 @@ type ProfileError struct {
 func (e *ProfileError) Error() string { return e.Err.Error() }
 func (e *ProfileError) Unwrap() error { return e.Err }
 
-// AllowanceError is what an agent may not set, or an administrator has set otherwise.
+// AllowanceError is returned for a key that an agent may not set, or that the administrator
+// has set differently.
 type AllowanceError struct {
 	Key string
 	Err error
@@ -31,18 +33,18 @@ type AllowanceError struct {
 func (e *AllowanceError) Error() string { return e.Err.Error() }
 func (e *AllowanceError) Unwrap() error { return e.Err }
 
-// FailedError is why the profile is not on the GPUs.
+// FailedError says why the profile is not on the GPUs.
 type FailedError struct {
 	Reason string `json:"reason"`
 	Cure   string `json:"cure"`
-	Undone bool   `json:"undone"` // the GPUs are as they were, and so is what is selected
-	Busy   bool   `json:"busy"`   // somebody uses the GPUs: trying again may help
+	Undone bool   `json:"undone"` // the GPUs and the selection are unchanged
+	Busy   bool   `json:"busy"`   // a process uses the GPUs; a retry may succeed
 }
 
 func (e *FailedError) Error() string { return e.Reason }
 
-// told is an error as it goes over the wire.
-func told(err error) error {
+// toVarlinkError converts an error into a reply.
+func toVarlinkError(err error) error {
 	var call *varlink.Error
 	var configuration *ConfigurationError
 	var profile *ProfileError

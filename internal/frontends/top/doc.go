@@ -1,6 +1,6 @@
-// Package top shows how much of the partitions is in use, again and again, on a
-// terminal or as text. It is handed who looks, and knows neither devices nor units.
+// Package top shows the usage of the partitions, repeatedly on a terminal or as text. It
+// gets a function that queries the usage, and must not import devices or units.
 //
-// It is in dcm's own program: what it needs of a terminal is to be told of keys and to
-// write lines, which is less than any library for it would add.
+// It uses no library for terminals: reading keys and writing lines is less code than such a
+// library would add to the dcm command.
 package top

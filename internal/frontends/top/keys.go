@@ -2,7 +2,7 @@ package top
 
 import "strings"
 
-// key is one that was pressed: what it writes, or its name.
+// key is a pressed key: the character that it writes, or its name.
 type key string
 
 // Keys that write nothing.
@@ -20,8 +20,8 @@ const (
 	keyOther    key = "other"
 )
 
-// sequences are what terminals send for those (ECMA-48, and xterm's).
-func sequence(s string) key {
+// parseSequence returns the key of a control sequence (ECMA-48 and xterm).
+func parseSequence(s string) key {
 	switch s {
 	case "A":
 		return keyUp
@@ -43,30 +43,30 @@ func sequence(s string) key {
 	return keyOther
 }
 
-// keys are those of what a terminal has sent, and what is left of it: the beginning of
-// a sequence whose rest is still to come. whole says that nothing more will.
-func keys(sent string, whole bool) (all []key, rest string) {
+// parseKeys returns the keys in what a terminal sent, and the beginning of a sequence that is
+// not complete. complete says that no more input follows.
+func parseKeys(sent string, complete bool) (all []key, rest string) {
 	for sent != "" {
 		if sent[0] != '\x1b' {
 			all, sent = append(all, key(sent[:1])), sent[1:]
 			continue
 		}
 		if len(sent) == 1 || sent[1] != '[' && sent[1] != 'O' {
-			if len(sent) == 1 && !whole {
+			if len(sent) == 1 && !complete {
 				return all, sent
 			}
 			all, sent = append(all, keyEscape), sent[1:]
 			continue
 		}
-		// Parameters, and one letter that ends it.
+		// Parameters, and one final letter.
 		n := strings.IndexFunc(sent[2:], func(r rune) bool { return r >= '@' && r <= '~' })
 		if n < 0 {
-			if whole || len(sent) > 32 {
+			if complete || len(sent) > 32 {
 				return all, ""
 			}
 			return all, sent
 		}
-		all, sent = append(all, sequence(sent[2:2+n+1])), sent[2+n+1:]
+		all, sent = append(all, parseSequence(sent[2:2+n+1])), sent[2+n+1:]
 	}
 	return all, ""
 }

@@ -225,13 +225,13 @@ func TestKeysAndResizesOnATerminal(t *testing.T) {
 	p.sees("by partition, every 200ms; h for help, q to quit")
 	p.sees("look-3 ") // without a key
 	for line := range strings.SplitSeq(strings.ReplaceAll(p.text(), home, "\r\n"), "\r\n") {
-		if bare := strings.NewReplacer(enter, "", endLine, "", endPage, "", head, "", plain, "").Replace(line); places(bare) > 80 {
+		if bare := strings.NewReplacer(enter, "", endLine, "", endPage, "", head, "", plain, "").Replace(line); displayWidth(bare) > 80 {
 			t.Errorf("%q is wider than the terminal", bare)
 		}
 	}
 	for _, step := range []struct{ keys, want string }{
 		{">", "by mode,"}, {"\x1b[D", "by partition,"}, {"\x1b[D", "by pids,"}, {"r", "by pids, reversed"},
-		{"h", "how much of the GPUs' partitions"}, {"\x1b", "by pids, reversed"},
+		{"h", "usage and holders of the GPUs"}, {"\x1b", "by pids, reversed"},
 	} {
 		p.forget()
 		p.types(step.keys)
@@ -265,7 +265,7 @@ func TestWhatWasSeenStaysWhenALookFails(t *testing.T) {
 	p := start(t, "error")
 	was := p.mode()
 	p.run()
-	p.sees("by partition; as of then: the daemon is gone")
+	p.sees("by partition; not updated: the daemon is gone")
 	p.forget()
 	p.types(" ")
 	p.sees("look-1 ")

@@ -10,11 +10,11 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// model is what is shown. A key makes another one of it, and its view is made from it
-// alone: bubbletea's shape.
+// model is the state of the screen. A key turns it into another model, and the view depends on
+// it alone (the architecture of bubbletea).
 type model struct {
 	usage   status.Usage
-	looked  bool
+	loaded  bool
 	err     error
 	every   time.Duration
 	sort    int
@@ -25,23 +25,24 @@ type model struct {
 	height  int
 }
 
-// newModel is sorted by the column of that name, or else by how busy partitions are.
+// newModel returns a model that is sorted by the column with that name, or by the first
+// column.
 func newModel(by string, every time.Duration) model {
 	return model{sort: max(0, slices.Index(Columns(), by)), every: every, width: 80, height: 24}
 }
 
-// act is what a key asks for beside another view.
-type act int
+// action is what a key requests besides a change of the view.
+type action int
 
 const (
-	nothing act = iota
+	nothing action = iota
 	refresh
 	quit
 )
 
-// press is a key pressed.
-func (m model) press(k key) (model, act) {
-	page := max(1, m.height-around)
+// press handles a key.
+func (m model) press(k key) (model, action) {
+	page := max(1, m.height-fixedLines)
 	n := len(columns())
 	switch k {
 	case "q", ctrlC:
@@ -75,15 +76,15 @@ func (m model) press(k key) (model, act) {
 	return m, nothing
 }
 
-// around are the lines that are no partition's: the summary, the state, the heading.
-const around = 3
+// fixedLines are the lines above the partitions: summary, state, heading.
+const fixedLines = 3
 
-// view is the lines of the screen, each no wider than it is.
+// view returns the lines of the screen, cut at its width.
 func (m model) view() []string {
 	lines := m.lines()
 	lines = lines[:min(len(lines), max(1, m.height))]
 	for i := range lines {
-		lines[i] = line(lines[i], m.width)
+		lines[i] = cutEnd(lines[i], m.width)
 	}
 	return lines
 }
@@ -92,14 +93,14 @@ func (m model) lines() []string {
 	switch {
 	case m.help:
 		return strings.Split(m.helpText(), "\n")
-	case !m.looked && m.err == nil:
-		return []string{"dcm top - looking"}
-	case !m.looked:
+	case !m.loaded && m.err == nil:
+		return []string{"dcm top - loading"}
+	case !m.loaded:
 		return []string{"dcm top", sanitize.Text(m.err.Error())}
 	}
 	all := m.columns()
 	rows := sorted(m.usage, all[m.sort], m.reverse)
-	first := max(0, min(m.first, len(rows)-max(1, m.height-around)))
+	first := max(0, min(m.first, len(rows)-max(1, m.height-fixedLines)))
 	out := []string{summary(m.usage), m.state(), heading(all)}
 	for _, r := range rows[first:] {
 		out = append(out, cells(all, r))
@@ -107,7 +108,7 @@ func (m model) lines() []string {
 	return out
 }
 
-// state is the second line: how the table is sorted, and what is wrong.
+// state returns the second line: the order of the table, and problems.
 func (m model) state() string {
 	order := "by " + Columns()[m.sort]
 	if m.reverse {
@@ -115,14 +116,14 @@ func (m model) state() string {
 	}
 	switch {
 	case m.err != nil:
-		return order + "; as of then: " + sanitize.Text(m.err.Error())
+		return order + "; not updated: " + sanitize.Text(m.err.Error())
 	case len(m.usage.Hidden) > 0:
-		return order + "; not all can be seen: " + sanitize.Text(m.usage.Hidden[0].Why)
+		return order + "; incomplete: " + sanitize.Text(m.usage.Hidden[0].Why)
 	}
 	return fmt.Sprintf("%s, every %s; h for help, q to quit", order, m.every)
 }
 
-// columns are as wide as the terminal lets them be.
+// columns returns the columns, widened for the terminal.
 func (m model) columns() []column {
 	all := columns()
 	total := len(all) - 1
@@ -130,27 +131,27 @@ func (m model) columns() []column {
 		total += c.width
 	}
 	for i, extra := 0, max(0, m.width-total); i < len(all); i++ {
-		all[i].width += extra * all[i].more / 3
+		all[i].width += extra * all[i].extraThirds / 3
 	}
 	return all
 }
 
 func (m model) helpText() string {
-	return `dcm top: how much of the GPUs' partitions is in use, and by whom
+	return `dcm top: usage and holders of the GPUs' partitions
 
   q, ^C           quit
-  space           look now
+  space           update now
   < >, left right sort by another column
   r               reverse the order
   up down, page up, page down, home, end
                   the partitions that do not fit on the screen
   h, ?, escape    this help
 
-  USED   memory that processes have; of a GPU that is one partition, all of it
-  BUSY%  of the compute units' time
-  USER   whose the processes are
-  HOLDER who has it: a unit, a lease, a reservation, or who has it open
-  -      cannot be seen from here, which is not 0
+  USED   memory that processes use; for an undivided GPU, all memory in use
+  BUSY%  share of the compute units' time
+  USER   users of the processes
+  HOLDER unit, lease, reservation or process that holds the partition
+  -      unknown, which is not 0
 
 See dcm-partitions(7).`
 }

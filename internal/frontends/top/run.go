@@ -14,12 +14,12 @@ import (
 	"dcm/internal/frontends/status"
 )
 
-// Look looks how much is in use.
-type Look func(context.Context) (status.Usage, error)
+// Query returns the current usage.
+type Query func(context.Context) (status.Usage, error)
 
-// Live shows the partitions until somebody quits, or ctx ends, or a signal comes. The
-// terminal is as it was then, whatever happened.
-func Live(ctx context.Context, in, out *os.File, look Look, by string, every time.Duration) error {
+// Live shows the partitions until the user quits, ctx ends or a signal arrives. It always
+// restores the terminal.
+func Live(ctx context.Context, in, out *os.File, query Query, by string, every time.Duration) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	was, err := term.GetState(int(in.Fd()))
@@ -27,18 +27,18 @@ func Live(ctx context.Context, in, out *os.File, look Look, by string, every tim
 		return fmt.Errorf("standard input is no terminal: %w", err)
 	}
 	defer func() {
-		_, _ = out.WriteString(leave) // it may be gone
+		_, _ = out.WriteString(leave) // fails if the terminal is closed
 		_ = term.Restore(int(in.Fd()), was)
 	}()
 	s := screen{in: in, out: out, model: newModel(by, every)}
 	if err := s.enter(); err != nil {
 		return err
 	}
-	return s.run(ctx, look, every)
+	return s.run(ctx, query, every)
 }
 
-// What a terminal is told (ECMA-48, and xterm's): another screen than the one that the
-// shell has, without the cursor, and back.
+// Control sequences (ECMA-48 and xterm). enter switches to the alternate screen without a
+// cursor, and leave switches back.
 const (
 	enter   = "\x1b[?1049h\x1b[?25l"
 	leave   = "\x1b[?25h\x1b[?1049l"
@@ -55,33 +55,33 @@ type screen struct {
 	before  status.Usage
 }
 
-// enter has single keys, and a screen of its own.
+// enter switches the terminal to raw mode and to the alternate screen.
 func (s *screen) enter() error {
 	if _, err := term.MakeRaw(int(s.in.Fd())); err != nil {
-		return fmt.Errorf("cannot have single keys of the terminal: %w", err)
+		return fmt.Errorf("cannot switch the terminal to raw mode: %w", err)
 	}
 	_, err := s.out.WriteString(enter)
 	return err
 }
 
-// seen is what a look showed.
-type seen struct {
+// queryResult is the result of one query.
+type queryResult struct {
 	usage status.Usage
 	err   error
 	panic any
 }
 
-func (s *screen) run(ctx context.Context, look Look, every time.Duration) error {
+func (s *screen) run(ctx context.Context, query Query, every time.Duration) error {
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH, syscall.SIGCONT)
 	defer signal.Stop(resized)
-	ctx, cancel := context.WithCancel(ctx) // a look that is under way is not waited for
+	ctx, cancel := context.WithCancel(ctx) // ends a running query
 	defer cancel()
-	sent, looks := make(chan string), make(chan seen, 1)
-	go s.listen(ctx, sent)
+	input, results := make(chan string), make(chan queryResult, 1)
+	go s.listen(ctx, input)
 	due := time.NewTimer(0)
 	defer due.Stop()
-	rest, looking := "", false
+	rest, querying := "", false
 	for {
 		s.resize()
 		if err := s.draw(); err != nil {
@@ -89,53 +89,53 @@ func (s *screen) run(ctx context.Context, look Look, every time.Duration) error 
 		}
 		var late <-chan time.Time
 		if rest != "" {
-			late = time.After(sequenceTime)
+			late = time.After(sequenceTimeout)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case sig := <-resized:
-			if sig == syscall.SIGCONT { // a shell has had the terminal meanwhile
+			if sig == syscall.SIGCONT { // a shell used the terminal meanwhile
 				if err := s.enter(); err != nil {
 					return err
 				}
 			}
 		case <-due.C:
-			if !looking {
-				looking = true
-				go func() { looks <- once(ctx, look) }()
+			if !querying {
+				querying = true
+				go func() { results <- runQuery(ctx, query) }()
 			}
-		case l := <-looks:
-			looking = false
-			if l.panic != nil {
-				panic(l.panic) // here, where the terminal is given back
+		case r := <-results:
+			querying = false
+			if r.panic != nil {
+				panic(r.panic) // in this goroutine, which restores the terminal
 			}
-			s.take(l)
+			s.update(r)
 			due.Reset(every)
-		case text, ok := <-sent:
+		case text, ok := <-input:
 			if !ok {
-				return nil // the terminal is gone
+				return nil // the terminal was closed
 			}
 			var pressed []key
-			if pressed, rest = keys(rest+text, false); s.press(pressed, due) {
+			if pressed, rest = parseKeys(rest+text, false); s.press(pressed, due) {
 				return nil
 			}
 		case <-late:
 			var pressed []key
-			if pressed, rest = keys(rest, true); s.press(pressed, due) {
+			if pressed, rest = parseKeys(rest, true); s.press(pressed, due) {
 				return nil
 			}
 		}
 	}
 }
 
-// sequenceTime is within what all of a key's sequence comes.
-const sequenceTime = 50 * time.Millisecond
+// sequenceTimeout is the time within which the whole sequence of a key arrives.
+const sequenceTimeout = 50 * time.Millisecond
 
-// press tells whether to quit.
+// press handles keys and reports whether to quit.
 func (s *screen) press(pressed []key, due *time.Timer) bool {
 	for _, k := range pressed {
-		var a act
+		var a action
 		switch s.model, a = s.model.press(k); a {
 		case quit:
 			return true
@@ -146,23 +146,24 @@ func (s *screen) press(pressed []key, due *time.Timer) bool {
 	return false
 }
 
-func once(ctx context.Context, look Look) (l seen) {
-	defer func() { l.panic = recover() }()
-	l.usage, l.err = look(ctx)
-	return l
+func runQuery(ctx context.Context, query Query) (r queryResult) {
+	defer func() { r.panic = recover() }()
+	r.usage, r.err = query(ctx)
+	return r
 }
 
-func (s *screen) take(l seen) {
-	if s.model.err = l.err; l.err != nil {
-		return // what was seen before stays
+func (s *screen) update(r queryResult) {
+	if s.model.err = r.err; r.err != nil {
+		return // the last result stays on the screen
 	}
-	s.model.usage, s.model.looked = l.usage.Since(s.before), true
-	s.before = l.usage
+	s.model.usage, s.model.loaded = r.usage.Since(s.before), true
+	s.before = r.usage
 }
 
-// listen ends with the terminal, or else with the program: a read cannot be called off.
-func (s *screen) listen(ctx context.Context, sent chan<- string) {
-	defer close(sent)
+// listen sends the input until the terminal is closed or ctx ends. A blocked read cannot be
+// cancelled; it ends with the program.
+func (s *screen) listen(ctx context.Context, input chan<- string) {
+	defer close(input)
 	buf := make([]byte, 256)
 	for {
 		n, err := s.in.Read(buf)
@@ -170,7 +171,7 @@ func (s *screen) listen(ctx context.Context, sent chan<- string) {
 			return
 		}
 		select {
-		case sent <- string(buf[:n]):
+		case input <- string(buf[:n]):
 		case <-ctx.Done():
 			return
 		}
@@ -183,7 +184,7 @@ func (s *screen) resize() {
 	}
 }
 
-// draw writes the screen at once, so that it does not flicker.
+// draw writes the whole screen with one write, so that it does not flicker.
 func (s *screen) draw() error {
 	var b strings.Builder
 	b.WriteString(home)
@@ -192,7 +193,7 @@ func (s *screen) draw() error {
 		if i > 0 {
 			b.WriteString("\r\n")
 		}
-		if i == around-1 && s.model.looked && !s.model.help {
+		if i == fixedLines-1 && s.model.loaded && !s.model.help {
 			text = head + text + plain
 		}
 		b.WriteString(text + endLine)
@@ -202,15 +203,15 @@ func (s *screen) draw() error {
 	return err
 }
 
-// Batch writes count looks as text, without end for 0.
-func Batch(ctx context.Context, look Look, every time.Duration, count int, tell func(status.Usage) error) error {
+// Batch passes count results to print, or an unlimited number for 0.
+func Batch(ctx context.Context, query Query, every time.Duration, count int, print func(status.Usage) error) error {
 	var before status.Usage
 	for i := 0; ; i++ {
-		u, err := look(ctx)
+		u, err := query(ctx)
 		if err != nil {
 			return err
 		}
-		if err := tell(u.Since(before)); err != nil {
+		if err := print(u.Since(before)); err != nil {
 			return err
 		}
 		before = u

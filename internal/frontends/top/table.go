@@ -11,24 +11,24 @@ import (
 	"dcm/internal/sorting"
 )
 
-// column is one of the table.
+// column is a column of the table.
 type column struct {
-	title string
-	width int
-	right bool
-	more  int // its part of what a wider terminal has, in thirds
-	most  bool
-	cell  func(r row, width int) string
-	cmp   func(a, b status.PartUse) int // most: what is more comes first
+	title       string
+	width       int
+	right       bool
+	extraThirds int // its share of additional width, in thirds
+	descending  bool
+	cell        func(r row, width int) string
+	cmp         func(a, b status.PartUse) int // descending: larger values come first
 }
 
-// row is a partition with what is needed to tell of it.
+// row is a partition with what its cells need.
 type row struct {
 	status.PartUse
 	hidden, unseen bool // holders, processes
 }
 
-// Columns are the names by which a table can be sorted.
+// Columns returns the names of the columns by which the table can be sorted.
 func Columns() []string {
 	var out []string
 	for _, c := range columns() {
@@ -37,7 +37,7 @@ func Columns() []string {
 	return out
 }
 
-// columns are 80 places wide together.
+// columns returns the columns in their minimal widths, together 80 characters.
 func columns() []column {
 	text := func(of func(status.PartUse) string) func(a, b status.PartUse) int {
 		return func(a, b status.PartUse) int { return strings.Compare(of(a), of(b)) }
@@ -46,34 +46,36 @@ func columns() []column {
 		{title: "PARTITION", width: 14, cell: func(r row, _ int) string { return r.Name }, cmp: func(a, b status.PartUse) int { return 0 }},
 		{title: "MODE", width: 8, cell: func(r row, _ int) string { return r.Mode }, cmp: text(func(p status.PartUse) string { return p.Mode })},
 		{title: "NUMA", width: 4, right: true, cell: numa, cmp: func(a, b status.PartUse) int { return cmp.Compare(a.NUMA, b.NUMA) }},
-		{title: "USED", width: 6, right: true, most: true, cell: used, cmp: func(a, b status.PartUse) int { return cmp.Compare(value(a.Used), value(b.Used)) }},
-		{title: "SIZE", width: 6, right: true, most: true, cell: size, cmp: func(a, b status.PartUse) int { return cmp.Compare(a.Memory, b.Memory) }},
-		{title: "BUSY%", width: 5, right: true, most: true, cell: busy, cmp: func(a, b status.PartUse) int { return cmp.Compare(value(a.Busy), value(b.Busy)) }},
-		{title: "USER", width: 8, cell: user, cmp: func(a, b status.PartUse) int { return last(strings.Join(users(a), ","), strings.Join(users(b), ",")) }},
-		{title: "HOLDER", width: 14, more: 2, cell: holder, cmp: func(a, b status.PartUse) int {
-			return last(strings.Join(a.Holders, ","), strings.Join(b.Holders, ","))
+		{title: "USED", width: 6, right: true, descending: true, cell: used, cmp: func(a, b status.PartUse) int { return cmp.Compare(orMinusOne(a.Used), orMinusOne(b.Used)) }},
+		{title: "SIZE", width: 6, right: true, descending: true, cell: size, cmp: func(a, b status.PartUse) int { return cmp.Compare(a.Memory, b.Memory) }},
+		{title: "BUSY%", width: 5, right: true, descending: true, cell: busy, cmp: func(a, b status.PartUse) int { return cmp.Compare(orMinusOne(a.Busy), orMinusOne(b.Busy)) }},
+		{title: "USER", width: 8, cell: user, cmp: func(a, b status.PartUse) int {
+			return compareEmptyLast(strings.Join(users(a), ","), strings.Join(users(b), ","))
 		}},
-		{title: "PIDS", width: 7, more: 1, cell: pids, cmp: func(a, b status.PartUse) int { return cmp.Compare(len(b.Processes), len(a.Processes)) }},
+		{title: "HOLDER", width: 14, extraThirds: 2, cell: holder, cmp: func(a, b status.PartUse) int {
+			return compareEmptyLast(strings.Join(a.Holders, ","), strings.Join(b.Holders, ","))
+		}},
+		{title: "PIDS", width: 7, extraThirds: 1, cell: pids, cmp: func(a, b status.PartUse) int { return cmp.Compare(len(b.Processes), len(a.Processes)) }},
 	}
 }
 
-// last has those that are empty behind the others.
-func last(a, b string) int {
+// compareEmptyLast orders texts with the empty one last.
+func compareEmptyLast(a, b string) int {
 	if (a == "") != (b == "") {
 		return cmp.Compare(len(b), len(a))
 	}
 	return strings.Compare(a, b)
 }
 
-// value is -1 for what is not known, so that it is less than anything that is.
-func value[T uint64 | float64](v *T) float64 {
+// orMinusOne returns -1 for an unknown value, which is less than any known one.
+func orMinusOne[T uint64 | float64](v *T) float64 {
 	if v == nil {
 		return -1
 	}
 	return float64(*v)
 }
 
-// unknown is what is told of what cannot be seen from here.
+// unknown is shown for a value that cannot be read.
 const unknown = "-"
 
 func numa(r row, _ int) string {
@@ -87,14 +89,14 @@ func used(r row, _ int) string {
 	if r.Used == nil {
 		return unknown
 	}
-	return amount(*r.Used)
+	return formatBytes(*r.Used)
 }
 
 func size(r row, _ int) string {
 	if r.Memory == 0 {
 		return unknown
 	}
-	return amount(r.Memory)
+	return formatBytes(r.Memory)
 }
 
 func busy(r row, _ int) string {
@@ -104,7 +106,7 @@ func busy(r row, _ int) string {
 	return fmt.Sprintf("%.0f", *r.Busy)
 }
 
-// users are whose the processes are.
+// users returns the users of the partition's processes.
 func users(p status.PartUse) []string {
 	var all []string
 	for _, process := range p.Processes {
@@ -115,21 +117,21 @@ func users(p status.PartUse) []string {
 	return all
 }
 
-func user(r row, width int) string { return some(users(r.PartUse), width, r.unseen, "") }
+func user(r row, width int) string { return fitList(users(r.PartUse), width, r.unseen, "") }
 
-func holder(r row, width int) string { return some(r.Holders, width, r.hidden, "free") }
+func holder(r row, width int) string { return fitList(r.Holders, width, r.hidden, "free") }
 
 func pids(r row, width int) string {
 	var all []string
 	for _, p := range r.Processes {
 		all = append(all, fmt.Sprint(p.PID))
 	}
-	return some(all, width, r.unseen, "")
+	return fitList(all, width, r.unseen, "")
 }
 
-// some are as many of a list as fit, with how many more there are; none says that there
-// is nothing, if that is known.
-func some(all []string, width int, hidden bool, none string) string {
+// fitList returns as many items as fit into the width, and the number of the others. none is
+// shown for an empty list that is complete.
+func fitList(all []string, width int, hidden bool, none string) string {
 	switch {
 	case len(all) == 0 && hidden:
 		return unknown
@@ -141,25 +143,25 @@ func some(all []string, width int, hidden bool, none string) string {
 		if left := len(all) - n; left > 0 {
 			more = fmt.Sprintf("+%d", left)
 		}
-		if n == 1 && places(text)+len(more) > width {
-			return middle(text, width-len(more)) + more
+		if n == 1 && displayWidth(text)+len(more) > width {
+			return cutMiddle(text, width-len(more)) + more
 		}
-		if places(text)+len(more) <= width {
+		if displayWidth(text)+len(more) <= width {
 			return text + more
 		}
 	}
 	return ""
 }
 
-// sorted are the partitions in the order of a column; those that are equal stay in that
-// of the GPUs.
+// sorted returns the partitions in the order of a column. Equal ones keep the order of the
+// GPUs.
 func sorted(u status.Usage, by column, reverse bool) []row {
 	rows := make([]row, len(u.Parts))
 	for i, p := range u.Parts {
 		rows[i] = row{p, u.Why(status.PartHolders) != "", u.Why(status.PartProcesses) != ""}
 	}
 	sorting.By(rows, func(a, b row) int {
-		if by.most {
+		if by.descending {
 			return by.cmp(b.PartUse, a.PartUse)
 		}
 		return by.cmp(a.PartUse, b.PartUse)
@@ -170,16 +172,16 @@ func sorted(u status.Usage, by column, reverse bool) []row {
 	return rows
 }
 
-// widest is more than anything is.
-const widest = 1 << 20
+// unlimitedWidth is more than any cell has.
+const unlimitedWidth = 1 << 20
 
-// Text is the usage as a table that nobody looks at while it changes: as wide as it is.
+// Text returns the usage as a table in its natural width.
 func Text(u status.Usage, by string, reverse bool) string {
 	all := columns()
 	rows := sorted(u, all[max(0, slices.Index(Columns(), by))], reverse)
 	for i := range all {
 		for _, r := range rows {
-			all[i].width = max(all[i].width, places(all[i].cell(r, widest)))
+			all[i].width = max(all[i].width, displayWidth(all[i].cell(r, unlimitedWidth)))
 		}
 	}
 	var b strings.Builder
@@ -207,7 +209,7 @@ func cells(all []column, r row) string {
 	return strings.Join(parts, " ")
 }
 
-// summary is the first line: what there is in all.
+// summary returns the first line, with the totals.
 func summary(u status.Usage) string {
 	held, working := 0, 0
 	var used, size uint64
@@ -234,7 +236,7 @@ func summary(u status.Usage) string {
 		text += fmt.Sprintf(", %d with processes", working)
 	}
 	if known && size > 0 {
-		text += fmt.Sprintf(", %s of %s used", amount(used), amount(size))
+		text += fmt.Sprintf(", %s of %s used", formatBytes(used), formatBytes(size))
 	}
 	return text
 }

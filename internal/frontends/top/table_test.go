@@ -28,7 +28,7 @@ func three() status.Usage {
 
 func TestTheTableFitsEightyColumns(t *testing.T) {
 	m := newModel("busy", 2*time.Second)
-	m.usage, m.looked = three(), true
+	m.usage, m.loaded = three(), true
 	want := []string{
 		"dcm top - 03:04:05  3 partitions, 2 held, 1 with processes",
 		"by busy, every 2s; h for help, q to quit",
@@ -55,8 +55,8 @@ func TestWhatCannotBeSeenIsNotToldToBeNothing(t *testing.T) {
 		t.Errorf("the last line is %q", got)
 	}
 	m := newModel("busy", time.Second)
-	m.usage, m.looked = u, true
-	if got := m.view()[1]; got != "by busy; not all can be seen: PID 1 does not answer" {
+	m.usage, m.loaded = u, true
+	if got := m.view()[1]; got != "by busy; incomplete: PID 1 does not answer" {
 		t.Errorf("the second line is %q", got)
 	}
 }
@@ -102,12 +102,12 @@ func TestTextOfOthersTakesItsPlacesAndNoMore(t *testing.T) {
 		{"abc", 0, ""},
 		{"abc", 1, "…"},
 	} {
-		if got := fit(test.in, test.width, false); got != test.want || places(got) != test.width {
+		if got := fit(test.in, test.width, false); got != test.want || displayWidth(got) != test.width {
 			t.Errorf("%q at %d is %q, want %q", test.in, test.width, got, test.want)
 		}
 	}
 	for bytes, want := range map[uint64]string{0: "0B", 1023: "1023B", 1024: "1K", 13 << 29: "6.5G", 192 << 30: "192G", 1000 << 20: "1000M", 1023<<20 + 1<<19: "1024M", 1 << 63: "8E"} {
-		if got := amount(bytes); got != want || places(got) > 6 {
+		if got := formatBytes(bytes); got != want || displayWidth(got) > 6 {
 			t.Errorf("%d bytes are %q, want %q", bytes, got, want)
 		}
 	}
@@ -119,7 +119,7 @@ func TestNoScreenIsTooSmall(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		m := newModel("busy", time.Second)
-		m.usage, m.looked, m.help = three(), r.IntN(5) > 0, r.IntN(5) == 0
+		m.usage, m.loaded, m.help = three(), r.IntN(5) > 0, r.IntN(5) == 0
 		for i := range r.IntN(100) {
 			m.usage.Parts = append(m.usage.Parts, status.PartUse{Name: fmt.Sprint("0000:26:00.0-", i), Holders: []string{strings.Repeat("界", r.IntN(60))}})
 		}
@@ -129,7 +129,7 @@ func TestNoScreenIsTooSmall(t *testing.T) {
 		m.width, m.height = 1+r.IntN(200), 1+r.IntN(100)
 		for range r.IntN(10) {
 			all := []key{"h", "<", ">", "r", "x", keyUp, keyDown, keyLeft, keyRight, keyPageUp, keyPageDown, keyHome, keyEnd, keyOther, keyEscape}
-			var a act
+			var a action
 			if m, a = m.press(all[r.IntN(len(all))]); a != nothing {
 				t.Fatalf("a key asked for %d", a)
 			}
@@ -139,7 +139,7 @@ func TestNoScreenIsTooSmall(t *testing.T) {
 			t.Fatalf("%d lines on a screen of %d", len(lines), m.height)
 		}
 		for _, l := range lines {
-			if places(l) > m.width || strings.ContainsAny(l, "\n\x1b") {
+			if displayWidth(l) > m.width || strings.ContainsAny(l, "\n\x1b") {
 				t.Fatalf("%q on a screen of %d", l, m.width)
 			}
 		}
@@ -151,7 +151,7 @@ func TestTheRestIsReachedByScrolling(t *testing.T) {
 	for i := range 64 {
 		m.usage.Parts = append(m.usage.Parts, status.PartUse{Name: fmt.Sprint(i)})
 	}
-	m.looked, m.height = true, 10
+	m.loaded, m.height = true, 10
 	shown := func() string {
 		lines := m.view()
 		return strings.Fields(lines[3])[0] + "-" + strings.Fields(lines[len(lines)-1])[0]
@@ -180,7 +180,7 @@ func TestKeysAreToldApart(t *testing.T) {
 		"\x1b\x1b[A":                        {keyEscape, keyUp},
 		"\x03":                              {ctrlC},
 	} {
-		got, rest := keys(sent, false)
+		got, rest := parseKeys(sent, false)
 		if d := cmp.Diff(want, got); d != "" || rest != "" {
 			t.Errorf("%q (-want +got), rest %q:\n%s", sent, rest, d)
 		}
@@ -189,14 +189,14 @@ func TestKeysAreToldApart(t *testing.T) {
 		left := ""
 		for i := range sent {
 			var some []key
-			some, left = keys(left+sent[i:i+1], false)
+			some, left = parseKeys(left+sent[i:i+1], false)
 			parts = append(parts, some...)
 		}
 		if d := cmp.Diff(want, parts); d != "" {
 			t.Errorf("%q byte by byte (-want +got):\n%s", sent, d)
 		}
 	}
-	if got, rest := keys("\x1b", true); len(got) != 1 || got[0] != keyEscape || rest != "" {
+	if got, rest := parseKeys("\x1b", true); len(got) != 1 || got[0] != keyEscape || rest != "" {
 		t.Errorf("an escape alone is %q, rest %q", got, rest)
 	}
 }
@@ -204,7 +204,7 @@ func TestKeysAreToldApart(t *testing.T) {
 func FuzzKeys(f *testing.F) {
 	f.Add("\x1b[1;5Cq\x1b", true)
 	f.Fuzz(func(t *testing.T, sent string, whole bool) {
-		all, rest := keys(sent, whole)
+		all, rest := parseKeys(sent, whole)
 		if len(all) > len(sent) || whole && rest != "" || !strings.HasSuffix(sent, rest) {
 			t.Errorf("%q: %q, rest %q", sent, all, rest)
 		}

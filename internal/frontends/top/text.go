@@ -8,9 +8,9 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// wide are the characters that take two places on a terminal (Unicode Standard Annex
-// 11, W and F), in blocks.
-func wide(r rune) bool {
+// isWide reports whether a character takes two columns on a terminal (Unicode Standard Annex
+// 11, W and F), by block.
+func isWide(r rune) bool {
 	for _, b := range [][2]rune{
 		{0x1100, 0x115f}, {0x2e80, 0xa4cf}, {0xac00, 0xd7a3}, {0xf900, 0xfaff}, {0xfe30, 0xfe6f}, {0xff00, 0xff60}, {0xffe0, 0xffe6},
 		{0x1f300, 0x1f64f}, {0x1f680, 0x1faff}, {0x20000, 0x3fffd},
@@ -22,20 +22,20 @@ func wide(r rune) bool {
 	return false
 }
 
-// places is how many places of a line the text takes.
-func places(s string) int {
+// displayWidth returns how many columns the text takes.
+func displayWidth(s string) int {
 	n := 0
 	for _, r := range s {
-		n += place(r)
+		n += runeWidth(r)
 	}
 	return n
 }
 
-func place(r rune) int {
+func runeWidth(r rune) int {
 	switch {
 	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
 		return 0
-	case wide(r):
+	case isWide(r):
 		return 2
 	}
 	return 1
@@ -43,22 +43,22 @@ func place(r rune) int {
 
 const cut = '…'
 
-// fit makes a text just so wide: it is filled up, or its middle is left out, since names
+// fit returns the text in exactly the given width: padded, or without its middle, since names
 // of units differ at their end.
 func fit(s string, width int, right bool) string {
 	s = sanitize.Text(s)
-	if over := places(s) - width; over > 0 {
-		s = middle(s, width)
+	if over := displayWidth(s) - width; over > 0 {
+		s = cutMiddle(s, width)
 	}
-	fill := strings.Repeat(" ", max(0, width-places(s)))
+	fill := strings.Repeat(" ", max(0, width-displayWidth(s)))
 	if right {
 		return fill + s
 	}
 	return s + fill
 }
 
-// middle takes as many characters from the beginning and the end as fit.
-func middle(s string, width int) string {
+// cutMiddle keeps as many characters from the beginning and the end as fit.
+func cutMiddle(s string, width int) string {
 	if width < 1 {
 		return ""
 	}
@@ -69,7 +69,7 @@ func middle(s string, width int) string {
 		if len(runes)-tail < head {
 			at = tail - 1
 		}
-		if left -= place(runes[at]); left < 0 {
+		if left -= runeWidth(runes[at]); left < 0 {
 			break
 		}
 		if at == head {
@@ -81,19 +81,19 @@ func middle(s string, width int) string {
 	return string(runes[:head]) + string(cut) + string(runes[tail:])
 }
 
-// line cuts a whole line off at the width.
-func line(s string, width int) string {
+// cutEnd cuts the text off at the width.
+func cutEnd(s string, width int) string {
 	n := 0
 	for i, r := range s {
-		if n += place(r); n > width {
+		if n += runeWidth(r); n > width {
 			return s[:i]
 		}
 	}
 	return s
 }
 
-// amount is a number of bytes in at most six places: "512K", "12.5G".
-func amount(bytes uint64) string {
+// formatBytes returns a number of bytes in at most six characters: "512K", "12.5G".
+func formatBytes(bytes uint64) string {
 	const unit = 1024
 	v, units := float64(bytes), "KMGTPE"
 	if bytes < unit {

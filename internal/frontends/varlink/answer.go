@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// answer makes a call and sends what comes of it. The error is that the connection
-// cannot go on.
+// answer runs a call and sends its reply. It returns an error if the connection cannot
+// continue.
 func (s *Server) answer(ctx context.Context, conn net.Conn, from Peer, c Call) error {
 	out := func(r reply) error {
 		if c.Oneway {
@@ -19,7 +19,7 @@ func (s *Server) answer(ctx context.Context, conn net.Conn, from Peer, c Call) e
 		if err != nil {
 			return err
 		}
-		if err := conn.SetWriteDeadline(time.Now().Add(s.Limits.Slow)); err != nil {
+		if err := conn.SetWriteDeadline(time.Now().Add(s.Limits.MessageTimeout)); err != nil {
 			return err
 		}
 		_, err = conn.Write(text)
@@ -30,10 +30,10 @@ func (s *Server) answer(ctx context.Context, conn net.Conn, from Peer, c Call) e
 		send = func(v any) error { return out(reply{Parameters: v, Continues: true}) }
 	}
 	v, err := s.call(ctx, from, c, send)
-	var told *Error
+	var remote *Error
 	switch {
-	case errors.As(err, &told):
-		return out(reply{Error: told.Name, Parameters: told.Parameters})
+	case errors.As(err, &remote):
+		return out(reply{Error: remote.Name, Parameters: remote.Parameters})
 	case err != nil:
 		return err
 	}
@@ -45,8 +45,8 @@ func (s *Server) call(ctx context.Context, from Peer, c Call, send func(any) err
 	if c.upgrade {
 		return nil, InvalidParameter("upgrade")
 	}
-	if intf == service {
-		return s.about(name, c.Parameters)
+	if intf == serviceInterface {
+		return s.serviceMethod(name, c.Parameters)
 	}
 	i := slices.IndexFunc(s.Interfaces, func(i Interface) bool { return i.Name == intf })
 	if i < 0 {
@@ -59,11 +59,11 @@ func (s *Server) call(ctx context.Context, from Peer, c Call, send func(any) err
 	return m(ctx, from, c.Parameters, send)
 }
 
-// about answers for the interface that every service has.
-func (s *Server) about(name string, p Parameters) (any, error) {
+// serviceMethod runs a method of org.varlink.service.
+func (s *Server) serviceMethod(name string, p Parameters) (any, error) {
 	switch name {
 	case "GetInfo":
-		names := []string{service}
+		names := []string{serviceInterface}
 		for _, i := range s.Interfaces {
 			names = append(names, i.Name)
 		}
@@ -76,17 +76,17 @@ func (s *Server) about(name string, p Parameters) (any, error) {
 		if err := p.Into(map[string]any{"interface": &of}); err != nil {
 			return nil, err
 		}
-		for _, i := range append([]Interface{{Name: service, Description: serviceDescription}}, s.Interfaces...) {
+		for _, i := range append([]Interface{{Name: serviceInterface, Description: serviceDescription}}, s.Interfaces...) {
 			if i.Name == of {
 				return map[string]string{"description": i.Description}, nil
 			}
 		}
 		return nil, interfaceNotFound(of)
 	}
-	return nil, methodNotFound(service + "." + name)
+	return nil, methodNotFound(serviceInterface + "." + name)
 }
 
-const serviceDescription = `# What every varlink service has.
+const serviceDescription = `# The interface that every varlink service has.
 interface org.varlink.service
 
 method GetInfo() -> (vendor: string, product: string, version: string, url: string, interfaces: []string)

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Info says which service it is, see org.varlink.service.GetInfo.
+// Info describes the service, see org.varlink.service.GetInfo.
 type Info struct {
 	Vendor  string `json:"vendor"`
 	Product string `json:"product"`
@@ -29,38 +29,39 @@ type Interface struct {
 	Methods     map[string]Method
 }
 
-// Method answers a call: with what it returns, after what it has sent. What is returned
-// or sent becomes a JSON object. An [*Error] is told as it is, any other one ends the
-// connection. send is nil where the client takes one answer alone: what it has asked for
-// then goes on without it, and ctx ends with the server. Else ctx ends with the connection.
+// Method runs a call and returns its last reply, a value that becomes a JSON object. send
+// sends a reply before that; it is nil if the client accepts only one reply. An [*Error] is
+// sent to the client, any other error ends the connection. ctx ends with the connection if
+// send is not nil; otherwise the call is completed even if the client disconnects, and ctx
+// ends with the server.
 type Method func(ctx context.Context, from Peer, p Parameters, send func(any) error) (any, error)
 
-// Peer is the process that has connected, as the kernel knows it.
+// Peer is the process that made the connection, as the kernel reports it.
 type Peer struct {
 	PID int
 	UID uint32
 }
 
-// Limits are the server's bounds; the zero value of each means the default.
+// Limits bound the work of a server. A zero value means the default.
 type Limits struct {
-	Message     int           // bytes of a call
-	Connections int           // at a time
-	Calls       int           // of a connection, that wait to be answered
-	Slow        time.Duration // how long a message may take on its way
-	Silent      time.Duration // how long a connection may stand without a call
-	Idle        time.Duration // after which a server without connections ends
+	Message        int           // size of a call in bytes
+	Connections    int           // concurrent connections
+	Calls          int           // unanswered calls of one connection
+	MessageTimeout time.Duration // for reading or writing one message
+	SilenceTimeout time.Duration // of a connection without a call
+	IdleTimeout    time.Duration // of a server without connections; it then ends
 }
 
 const (
-	largest     = 6*64<<10 + 16<<10 // a text of 64 KiB, each byte escaped (\u0000)
-	connections = 16
-	waiting     = 2
-	slow        = 30 * time.Second
-	silent      = 10 * time.Minute
-	idle        = 30 * time.Second
+	defaultMessageSize    = 6*64<<10 + 16<<10 // a text of 64 KiB with every byte escaped (\u0000)
+	defaultConnections    = 16
+	defaultCalls          = 2
+	defaultMessageTimeout = 30 * time.Second
+	defaultSilenceTimeout = 10 * time.Minute
+	defaultIdleTimeout    = 30 * time.Second
 )
 
-// Server answers calls.
+// Server serves varlink interfaces on a socket.
 type Server struct {
 	Info       Info
 	Interfaces []Interface
@@ -79,16 +80,17 @@ func (s *Server) defaults() {
 			*v = otherwise
 		}
 	}
-	def(&s.Limits.Message, largest)
-	def(&s.Limits.Connections, connections)
-	def(&s.Limits.Calls, waiting)
-	during(&s.Limits.Slow, slow)
-	during(&s.Limits.Silent, silent)
-	during(&s.Limits.Idle, idle)
+	def(&s.Limits.Message, defaultMessageSize)
+	def(&s.Limits.Connections, defaultConnections)
+	def(&s.Limits.Calls, defaultCalls)
+	during(&s.Limits.MessageTimeout, defaultMessageTimeout)
+	during(&s.Limits.SilenceTimeout, defaultSilenceTimeout)
+	during(&s.Limits.IdleTimeout, defaultIdleTimeout)
 }
 
-// Serve takes connections until ctx ends or nobody has been there for a while, and
-// returns when none is left. More connections than there may be wait for their turn.
+// Serve accepts connections until ctx ends or no client was connected for IdleTimeout. It
+// returns after the last connection has ended. Connections beyond the limit wait in the
+// socket's backlog.
 func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 	s.defaults()
 	ctx, cancel := context.WithCancel(ctx)
@@ -97,7 +99,7 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	room := make(chan struct{}, s.Limits.Connections)
-	left := make(chan struct{}, 1) // somebody has gone
+	left := make(chan struct{}, 1) // receives after a connection ended
 	for {
 		select {
 		case room <- struct{}{}:
@@ -117,17 +119,17 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 				default:
 				}
 			}()
-			s.attend(ctx, conn)
+			s.serveConnection(ctx, conn)
 		})
 	}
 }
 
-// accept waits for the next connection; it returns none when ctx has ended, or nobody
-// has been there for a while.
+// accept waits for the next connection. It returns nil when ctx has ended, or after
+// IdleTimeout without a connection.
 func (s *Server) accept(ctx context.Context, l *net.UnixListener, alone func() bool, left <-chan struct{}) (*net.UnixConn, error) {
 	for {
-		if err := l.SetDeadline(time.Now().Add(s.Limits.Idle)); err != nil {
-			return nil, ended(ctx, err)
+		if err := l.SetDeadline(time.Now().Add(s.Limits.IdleTimeout)); err != nil {
+			return nil, listenError(ctx, err)
 		}
 		conn, err := l.AcceptUnix()
 		var timeout net.Error
@@ -135,10 +137,10 @@ func (s *Server) accept(ctx context.Context, l *net.UnixListener, alone func() b
 		case err == nil:
 			return conn, nil
 		case !errors.As(err, &timeout) || !timeout.Timeout():
-			return nil, ended(ctx, err)
+			return nil, listenError(ctx, err)
 		}
 		select {
-		case <-left: // just now: it may come again
+		case <-left: // a client that just disconnected may return
 		default:
 			if alone() {
 				return nil, nil
@@ -147,59 +149,59 @@ func (s *Server) accept(ctx context.Context, l *net.UnixListener, alone func() b
 	}
 }
 
-// ended is the error of a listener that was not closed on purpose.
-func ended(ctx context.Context, err error) error {
+// listenError returns the error of a listener, or nil if ctx has ended and so closed it.
+func listenError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	return fmt.Errorf("cannot take connections: %w", err)
+	return fmt.Errorf("cannot accept connections: %w", err)
 }
 
-// attend answers the calls of one connection, one after the other.
-func (s *Server) attend(ctx context.Context, conn *net.UnixConn) {
+// serveConnection answers the calls of one connection, one after the other.
+func (s *Server) serveConnection(ctx context.Context, conn *net.UnixConn) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	there, gone := context.WithCancelCause(ctx)
-	defer gone(nil)
-	from, err := peer(conn)
+	connected, disconnect := context.WithCancelCause(ctx)
+	defer disconnect(nil)
+	from, err := peerOf(conn)
 	if err != nil {
-		s.Log.Warn("a connection is refused: it cannot be told whose it is", "error", err)
+		s.Log.Warn("connection refused: cannot determine the caller", "error", err)
 		return
 	}
-	busy := new(atWork)
+	pending := new(callCounter)
 	calls := make(chan Call, s.Limits.Calls)
 	go func() {
 		defer close(calls)
-		gone(s.listen(there, conn, busy, calls))
+		disconnect(s.readCalls(connected, conn, pending, calls))
 	}()
 	for c := range calls {
 		during := ctx
 		if c.More {
-			during = there
+			during = connected
 		}
 		if err := s.answer(during, conn, from, c); err != nil {
-			gone(err)
+			disconnect(err)
 			break
 		}
-		busy.done()
+		pending.done()
 	}
-	if err := context.Cause(there); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, context.Canceled) {
-		s.Log.Warn("a connection has ended: "+err.Error(), "pid", from.PID, "uid", from.UID)
+	if err := context.Cause(connected); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, context.Canceled) {
+		s.Log.Warn("connection closed: "+err.Error(), "pid", from.PID, "uid", from.UID)
 	}
 }
 
-// listen reads calls until the connection ends. A client that has gone is noticed while
-// a call of its is answered.
-func (s *Server) listen(ctx context.Context, conn net.Conn, busy *atWork, calls chan<- Call) error {
+// readCalls reads calls until the connection ends. It runs concurrently with the answers, so
+// that a disconnect is noticed during a call.
+func (s *Server) readCalls(ctx context.Context, conn net.Conn, pending *callCounter, calls chan<- Call) error {
 	in := bufio.NewReader(conn)
 	for {
-		if err := s.begin(conn, in, busy); err != nil {
+		if err := s.awaitMessage(conn, in, pending); err != nil {
 			return err
 		}
-		if err := conn.SetReadDeadline(time.Now().Add(s.Limits.Slow)); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(s.Limits.MessageTimeout)); err != nil {
 			return err
 		}
-		text, err := message(in, s.Limits.Message)
+		text, err := readMessage(in, s.Limits.Message)
 		if err != nil {
 			return err
 		}
@@ -207,28 +209,28 @@ func (s *Server) listen(ctx context.Context, conn net.Conn, busy *atWork, calls 
 		if err != nil {
 			return err
 		}
-		busy.add()
+		pending.add()
 		select {
 		case calls <- c:
 		case <-ctx.Done():
 			return ctx.Err()
 		default:
-			return errors.New("too many calls wait for their answers")
+			return fmt.Errorf("too many unanswered calls (limit %d)", s.Limits.Calls)
 		}
 	}
 }
 
-// begin waits for the first byte of a message; not for ever, but where a call is being
-// answered.
-func (s *Server) begin(conn net.Conn, in *bufio.Reader, busy *atWork) error {
+// awaitMessage waits for the first byte of a message. It returns io.EOF after SilenceTimeout,
+// unless a call is being answered.
+func (s *Server) awaitMessage(conn net.Conn, in *bufio.Reader, pending *callCounter) error {
 	for {
-		if err := conn.SetReadDeadline(time.Now().Add(s.Limits.Silent)); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(s.Limits.SilenceTimeout)); err != nil {
 			return err
 		}
 		_, err := in.Peek(1)
 		var timeout net.Error
 		if err != nil && errors.As(err, &timeout) && timeout.Timeout() {
-			if busy.any() {
+			if pending.any() {
 				continue
 			}
 			return io.EOF
@@ -237,29 +239,29 @@ func (s *Server) begin(conn net.Conn, in *bufio.Reader, busy *atWork) error {
 	}
 }
 
-// atWork counts the calls that are not answered yet.
-type atWork struct {
+// callCounter counts the calls that are not answered yet.
+type callCounter struct {
 	mu sync.Mutex
 	n  int
 }
 
-func (a *atWork) add()  { a.change(1) }
-func (a *atWork) done() { a.change(-1) }
+func (a *callCounter) add()  { a.change(1) }
+func (a *callCounter) done() { a.change(-1) }
 
-func (a *atWork) change(by int) {
+func (a *callCounter) change(by int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.n += by
 }
 
-func (a *atWork) any() bool {
+func (a *callCounter) any() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.n > 0
 }
 
-// peer asks the kernel who has connected.
-func peer(conn *net.UnixConn) (Peer, error) {
+// peerOf reads the credentials of the process that made the connection.
+func peerOf(conn *net.UnixConn) (Peer, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return Peer{}, err

@@ -222,14 +222,14 @@ func TestAServerOfNobodyEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{Limits: Limits{Idle: 1}, Log: slog.New(slog.DiscardHandler)}
+	s := &Server{Limits: Limits{IdleTimeout: 1}, Log: slog.New(slog.DiscardHandler)}
 	if err := s.Serve(t.Context(), l); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestASilentConnectionEnds(t *testing.T) {
-	path, _ := served(t, Limits{Silent: 1}, nil)
+	path, _ := served(t, Limits{SilenceTimeout: 1}, nil)
 	conn, err := net.Dial("unix", path)
 	if err != nil {
 		t.Fatal(err)

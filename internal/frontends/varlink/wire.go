@@ -1,11 +1,10 @@
-// Package varlink speaks the protocol of that name (varlink.org) over a stream: JSON
-// objects, each ended by a NUL. It has what a service needs: calls that are answered once,
-// more than once, or not at all, the errors that every service has, and
-// org.varlink.service, by which varlinkctl(1) introspects one.
+// Package varlink implements a server of the varlink protocol (varlink.org) over a stream:
+// JSON objects, each terminated by a NUL. It has what a service needs: calls with one reply,
+// several replies or none, the errors that every service has, and org.varlink.service, which
+// varlinkctl(1) uses to introspect a service.
 //
-// It knows no method but those of org.varlink.service. Whoever is let in by the socket's
-// mode may call; how large a message is, how long it takes to come, and how many there
-// are at a time has bounds all the same.
+// It must not know any other interface. The mode of the socket decides who may connect. The
+// size, the duration and the number of messages are limited for every caller.
 package varlink
 
 import (
@@ -18,29 +17,29 @@ import (
 	"unicode/utf8"
 )
 
-// Call is what a client asks.
+// Call is a client's call.
 type Call struct {
-	Method     string     // with its interface, "org.varlink.service.GetInfo"
+	Method     string     // with its interface, "org.varlink.serviceInterface.GetInfo"
 	Parameters Parameters // by name, each in JSON
-	More       bool       // the client takes several answers
-	Oneway     bool       // the client takes none
+	More       bool       // the client accepts several replies
+	Oneway     bool       // the client wants no reply
 
 	upgrade bool
 }
 
-// Parameters are those of a call.
+// Parameters are the parameters of a call by name.
 type Parameters map[string]json.RawMessage
 
-// reply is what goes back.
+// reply is a reply as it is sent.
 type reply struct {
 	Parameters any    `json:"parameters,omitempty"`
-	Continues  bool   `json:"continues,omitempty"` // there is another one to come
+	Continues  bool   `json:"continues,omitempty"` // another reply follows
 	Error      string `json:"error,omitempty"`
 }
 
-// Error is an error of an interface, with its parameters. It is the answer to a call.
+// Error is an error of an interface, with its parameters. It is the reply to a call.
 type Error struct {
-	Name       string // "org.varlink.service.InvalidParameter"
+	Name       string // "org.varlink.serviceInterface.InvalidParameter"
 	Parameters any    // of a type that becomes a JSON object
 }
 
@@ -52,28 +51,27 @@ func (e *Error) Error() string {
 	return e.Name + " " + string(text)
 }
 
-// service is the interface that every service has.
-const service = "org.varlink.service"
+// serviceInterface is the interface that every service has.
+const serviceInterface = "org.varlink.service"
 
 func interfaceNotFound(name string) *Error {
-	return &Error{service + ".InterfaceNotFound", map[string]string{"interface": name}}
+	return &Error{serviceInterface + ".InterfaceNotFound", map[string]string{"interface": name}}
 }
 
 func methodNotFound(name string) *Error {
-	return &Error{service + ".MethodNotFound", map[string]string{"method": name}}
+	return &Error{serviceInterface + ".MethodNotFound", map[string]string{"method": name}}
 }
 
-// InvalidParameter is the answer to a call with a parameter that cannot be used, or
-// without one that has to be there.
+// InvalidParameter is the reply to a call with an unusable or missing parameter.
 func InvalidParameter(name string) *Error {
-	return &Error{service + ".InvalidParameter", map[string]string{"parameter": name}}
+	return &Error{serviceInterface + ".InvalidParameter", map[string]string{"parameter": name}}
 }
 
-// ExpectedMore is the answer to a call that makes sense with More alone.
-func ExpectedMore() *Error { return &Error{service + ".ExpectedMore", struct{}{}} }
+// ExpectedMore is the reply to a call that must have More set.
+func ExpectedMore() *Error { return &Error{serviceInterface + ".ExpectedMore", struct{}{}} }
 
-// Into sets each of the values that the parameters name. One that is missing, unknown or of
-// another type is an [InvalidParameter].
+// Into stores the parameters in values, by name. It returns [InvalidParameter] for one that is
+// missing, unknown or of another type.
 func (p Parameters) Into(values map[string]any) error {
 	for name := range p {
 		if _, ok := values[name]; !ok {
@@ -89,12 +87,12 @@ func (p Parameters) Into(values map[string]any) error {
 	return nil
 }
 
-// errMalformed is that of a message which is no call: there is nothing to answer to, and
-// the connection ends.
+// errMalformed is returned for a message that is not a call. The connection ends, since there
+// is nothing to reply to.
 var errMalformed = errors.New("not a varlink call")
 
-// parse reads a message, without the NUL. Names are taken as they are written: a client
-// that writes "Method" calls none.
+// parse parses a message without its NUL. Names of fields are case-sensitive, unlike in
+// package json.
 func parse(message []byte) (Call, error) {
 	var fields map[string]json.RawMessage
 	if !utf8.Valid(message) || json.Unmarshal(message, &fields) != nil || fields == nil {
@@ -112,17 +110,18 @@ func parse(message []byte) (Call, error) {
 	return c, nil
 }
 
-// split parts a method into its interface and its own name.
+// split separates a method's name from its interface.
 func split(method string) (intf, name string) {
 	dot := strings.LastIndexByte(method, '.')
 	return method[:dot], method[dot+1:]
 }
 
 // errTooLarge ends a connection.
-var errTooLarge = errors.New("a message is too large")
+var errTooLarge = errors.New("the message is too large")
 
-// message reads up to the next NUL. Between two messages the end of the stream is io.EOF.
-func message(r *bufio.Reader, limit int) ([]byte, error) {
+// readMessage reads up to the next NUL. It returns io.EOF at the end of the stream between two
+// messages.
+func readMessage(r *bufio.Reader, limit int) ([]byte, error) {
 	var out []byte
 	for {
 		part, err := r.ReadSlice(0)
@@ -142,7 +141,7 @@ func message(r *bufio.Reader, limit int) ([]byte, error) {
 	}
 }
 
-// encode is a message with its NUL. JSON has none inside.
+// encode returns a message with its NUL. JSON never contains one.
 func encode(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
