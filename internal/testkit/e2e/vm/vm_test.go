@@ -14,7 +14,7 @@ import (
 )
 
 // waitLimit is the limit of one command or boot in a guest, which a host under load
-// extends (see package ample). Only a test that fails reaches it.
+// extends (see package testdeadline). Only a test that fails reaches it.
 const waitLimit = 2 * time.Minute
 
 // machines is how many run at a time, by `make test-vm` on two processors.
@@ -29,7 +29,7 @@ func TestVM(t *testing.T) {
 	if err := vm.Missing(); err != nil {
 		t.Fatal(err)
 	}
-	p, err := testnode.Product(t.Context(), "../../..", t.TempDir())
+	p, err := testnode.Product(t.Context(), "../../../..", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
