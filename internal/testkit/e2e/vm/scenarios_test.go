@@ -23,6 +23,7 @@ func scenarios() []scenario {
 		{"guard", two, guard},
 		{"lease limits", two, leaseLimits},
 		{"power cuts", two, powerCuts},
+		{"eight GPUs", vm.Options{GPUs: 8}, eightGPUs},
 		{"NVIDIA", two, nvidiaGPUs},
 	}
 }
