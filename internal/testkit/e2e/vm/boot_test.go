@@ -1,5 +1,19 @@
 package vm_test
 
+// kexecBoot: a kernel that kexec(8) started is a boot like another.
+func kexecBoot(m machine) {
+	m.use("cpx-nps4")
+	m.run(`kexec --load /boot/kernel --initrd=/boot/initrd --command-line="$(cat /proc/cmdline) test.kexec"`)
+	m.must(m.Kexec)
+	m.expect("grep --count --word-regexp test.kexec /proc/cmdline", "1")
+	m.expect(modes, split)
+	m.expect(allClients, allActive)
+	for _, client := range []string{"amd-metrics-exporter", "gpuagent"} {
+		m.after(client, "dcm-apply")
+	}
+	m.run("dcm verify cpx-nps4")
+}
+
 // eightGPUs: eight GPUs in CPX have 64 partitions after a boot, and the clients start after
 // dcm-apply.
 func eightGPUs(m machine) {

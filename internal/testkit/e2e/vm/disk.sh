@@ -65,6 +65,7 @@ chroot "$tree" depmod "$version"
 
 rm -rf "${tree:?}"/boot/* "$tree"/usr/src/* "$tree"/usr/lib/gcc* "$tree"/usr/libexec/gcc "$tree"/var/cache/apt/* "$tree"/var/lib/apt/lists/*
 rm -f "$tree"/initrd.img* "$tree"/vmlinuz* "$tree"/usr/bin/*-linux-gnu-*
+cp "$output/kernel" "$output/initrd" "$tree/boot" # for kexec
 
 # Services that take time at a boot and that no test needs.
 for unit in getty.target systemd-random-seed.service systemd-pstore.service systemd-update-utmp.service systemd-hwdb-update.service \

@@ -19,6 +19,7 @@ func scenarios() []scenario {
 		{"reload by hand", two, reloadByHand},
 		{"unbind and bind", two, unbindAndBind},
 		{"soft-reboot", two, softReboot},
+		{"kexec", two, kexecBoot},
 		{"systemd re-executed", two, systemdReexecuted},
 		{"guard", two, guard},
 		{"lease limits", two, leaseLimits},
