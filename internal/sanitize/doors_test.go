@@ -152,11 +152,11 @@ func doors() map[string]string {
 		"config.parseJSON":       "the words of a configuration, quoted by config.clip wherever they are told",
 		"config.Paths.open":      escapes,
 		"config.Paths.locked":    writes,
-		"config.sweep":           matched,
-		"config.syncDir":         writes,
 
 		// dcm's own
 		"status.ReadKnown":          own,
+		"atomicfile.Sweep":          matched,
+		"atomicfile.SyncDir":        writes,
 		"apply.Await":               writes,
 		"apply.Lock":                writes,
 		"apply.UnderWay":            writes,
@@ -176,9 +176,7 @@ func doors() map[string]string {
 		"reboot.Host.overlay":       escapes,
 		"reboot.Host.device":        "a path that block goes on with",
 		"reboot.Host.block":         escapes,
-		"reboot.syncDir":            writes,
 		"runstate.read":             own,
-		"runstate.Sweep":            matched,
 		"systemd.Installed":         compared,
 		"systemd.unitFiles.main":    "a path to read by",
 		"systemd.unitFiles.dropins": "paths to read by",

@@ -9,11 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
-
 	"dcm/internal/app/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/supportbundle"
+	"dcm/internal/linux/atomicfile"
 	"dcm/internal/sanitize"
 )
 
@@ -47,7 +46,7 @@ func pack(ctx context.Context, h *host.Host, con *Console, run runner, file stri
 	case "":
 		file = dir + ".tar.gz"
 	}
-	if err := renameio.WriteFile(file, packed.Bytes(), 0o600); err != nil {
+	if err := atomicfile.Write(file, packed.Bytes(), atomicfile.Options{Mode: 0o600}); err != nil {
 		return fmt.Errorf("cannot write %s: %w", file, err)
 	}
 	fmt.Fprintf(con.out, "%s holds what support may ask for; see %s in it before you send it.\n", file, supportbundle.Contents)

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
-
 	"dcm/internal/app/host"
 	"dcm/internal/app/selftest"
 	"dcm/internal/engine/config"
@@ -24,6 +22,7 @@ import (
 	"dcm/internal/frontends/supportbundle"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/atomicfile"
 )
 
 // exam is a self-test under way.
@@ -191,7 +190,7 @@ func (e *exam) pack(ctx context.Context, con *Console, file string) error {
 		_, err := packed.WriteTo(con.out)
 		return err
 	}
-	if err := renameio.WriteFile(file, packed.Bytes(), 0o600); err != nil {
+	if err := atomicfile.Write(file, packed.Bytes(), atomicfile.Options{Mode: 0o600}); err != nil {
 		return fmt.Errorf("cannot write %s: %w", file, err)
 	}
 	fmt.Fprintf(con.out, "%s holds it, for the maintainers of dcm.\n", file)

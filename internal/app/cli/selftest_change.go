@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/renameio/v2"
-
 	"dcm/internal/app/host"
 	"dcm/internal/app/selftest"
 	"dcm/internal/engine/config"
@@ -20,6 +18,7 @@ import (
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/metrics"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/atomicfile"
 	"dcm/internal/linux/journal"
 	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/watch"
@@ -216,7 +215,7 @@ func define(h *host.Host, before partition.Profile, targets []selftest.Target) e
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	return renameio.WriteFile(file, []byte(text), 0o644)
+	return atomicfile.Write(file, []byte(text), atomicfile.Options{Mode: 0o644})
 }
 
 // choose has the daemon put a profile on the GPUs, as dcm apply does.

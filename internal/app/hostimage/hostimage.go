@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/google/renameio/v2"
+	"dcm/internal/linux/atomicfile"
 )
 
 // Programs is where the host has them: on a disk, since /run may forbid to run anything.
@@ -128,9 +128,9 @@ func replace(at string, text []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 		return err
 	}
-	// Who loses power finds an old file or a new one, too: settings that are there, and be
-	// they empty, are the administrator's from then on.
-	return renameio.WriteFile(at, text, mode, renameio.WithStaticPermissions(mode), renameio.WithTempDir(filepath.Dir(at)))
+	// A loss of power must not leave an empty file of settings: dcm takes it for the
+	// administrator's from then on.
+	return atomicfile.Write(at, text, atomicfile.Options{Mode: mode})
 }
 
 func link(to, at string) error {

@@ -22,6 +22,7 @@ import (
 	"dcm/internal/exitcode"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/atomicfile"
 	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/watch"
 )
@@ -74,7 +75,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	for _, file := range []string{runstate.StateFile, runstate.DiscoveredFile} {
-		if err := runstate.Sweep(h.Path("run/dcm", file)); err != nil {
+		if err := atomicfile.Sweep(h.Path("run/dcm", file)); err != nil {
 			log.Warn(err.Error())
 		}
 	}

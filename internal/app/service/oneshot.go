@@ -14,6 +14,7 @@ import (
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/atomicfile"
 	"dcm/internal/linux/systemd"
 	"dcm/internal/sanitize"
 )
@@ -38,7 +39,7 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		return err
 	}
 	defer release()
-	if err := runstate.Sweep(h.Path("run/dcm", runstate.RunFile)); err != nil {
+	if err := atomicfile.Sweep(h.Path("run/dcm", runstate.RunFile)); err != nil {
 		log.Warn(err.Error())
 	}
 	last, err := runstate.ReadRun(h.Runtime())

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/atomicfile"
 	"dcm/internal/sanitize"
 )
 
@@ -142,7 +143,7 @@ func (p Paths) takeBack(ours, before string, there bool) error {
 		if err := os.Remove(p.Agent); err != nil {
 			return err
 		}
-		return syncDir(filepath.Dir(p.Agent))
+		return atomicfile.SyncDir(filepath.Dir(p.Agent))
 	}
 	return p.putAgents(before, now, was)
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dcm/internal/linux/atomicfile"
 	"dcm/internal/sanitize"
 )
 
@@ -55,50 +56,17 @@ func (a admin) replace(text string) error {
 	return replace(a.path, text, a.info)
 }
 
-// partial is how the names of unfinished files begin: hidden, and so no drop-ins.
-func partial(path string) string { return "." + filepath.Base(path) + ".dcm-" }
-
-// replace puts a file with the text in the place of path, at once or not at all, with
-// the owner, mode and attributes of the one that was there; was is nil if there was
-// none. Nobody else may be able to write in the directory, see [reader.reached].
-func replace(path, text string, was fs.FileInfo) (err error) {
-	dir := filepath.Dir(path)
-	sweep(dir, partial(path))
-	f, err := os.CreateTemp(dir, partial(path))
-	if err != nil {
-		return err
+// replace puts a file with the text in the place of path, with the owner, mode and
+// attributes of the old file; was is nil if there was none. Only root may be able to write
+// in the directory, see [reader.reached]. The caller must be the only writer of path, see [Paths.locked].
+func replace(path, text string, was fs.FileInfo) error {
+	_ = atomicfile.Sweep(path) // a file that stays does no harm
+	o := atomicfile.Options{Mode: 0o644, SyncDir: true, Check: func() error { return unchanged(path, was) }}
+	if was != nil {
+		o.Mode = was.Mode().Perm()
+		o.Prepare = func(f *os.File) error { return like(f, path, was) }
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
-		}
-	}()
-	if _, err := f.WriteString(text); err != nil {
-		return err
-	}
-	if err := like(f, path, was); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := unchanged(path, was); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return errors.Join(f.Close(), syncDir(dir))
-}
-
-// sweep removes what a writer has left that was killed.
-func sweep(dir, begin string) {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), begin) {
-			_ = os.Remove(filepath.Join(dir, e.Name())) // it does no harm if it stays
-		}
-	}
+	return atomicfile.Write(path, []byte(text), o)
 }
 
 // unchanged reports as an error that the file is not the one that was read.
@@ -115,26 +83,12 @@ func unchanged(path string, was fs.FileInfo) error {
 	return nil
 }
 
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
 // like gives a new file what the old one had beside its text.
 func like(f *os.File, path string, was fs.FileInfo) error {
-	if was == nil {
-		return f.Chmod(0o644)
-	}
 	if old, ok := was.Sys().(*syscall.Stat_t); ok {
 		if err := owned(f, old); err != nil {
 			return fmt.Errorf("cannot keep its owner, user %d and group %d: %w", old.Uid, old.Gid, err)
 		}
-	}
-	if err := f.Chmod(was.Mode().Perm()); err != nil {
-		return err
 	}
 	return attributes(f, path)
 }

@@ -18,9 +18,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/renameio/v2"
-
 	"dcm/internal/engine/runstate"
+	"dcm/internal/linux/atomicfile"
 )
 
 // File is the file's name in the state directory, /var/lib/dcm.
@@ -117,7 +116,7 @@ func crop(path string) error {
 		}
 		kept.Write(append(line, '\n'))
 	}
-	return renameio.WriteFile(path, kept.Bytes(), 0o644, renameio.WithStaticPermissions(0o644))
+	return atomicfile.Write(path, kept.Bytes(), atomicfile.Options{Mode: 0o644})
 }
 
 // Read returns the last runs, the latest at the end; none if there is no file.

@@ -11,10 +11,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
-	"github.com/google/renameio/v2"
+	"dcm/internal/linux/atomicfile"
 )
 
 // apart is the least time between two reboots for the same wish, granted in
@@ -75,25 +74,12 @@ func (r *Record) when() string { return r.Time.UTC().Format(time.RFC3339) }
 func Write(path string, r Record) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
-		err = renameio.WriteFile(path, append(text, '\n'), 0o644)
-	}
-	if err == nil {
-		err = syncDir(filepath.Dir(path))
+		err = atomicfile.Write(path, append(text, '\n'), atomicfile.Options{Mode: 0o644, SyncDir: true})
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write down for what the host is to be rebooted: %w", err)
 	}
 	return nil
-}
-
-// syncDir makes a rename in the directory durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 // Reached notes that a wish is true. A record of another one has done its duty and

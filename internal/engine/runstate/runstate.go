@@ -15,9 +15,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/google/renameio/v2"
-
 	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/atomicfile"
 )
 
 // Version is the version of both files' form. A reader refuses another one.
@@ -187,8 +186,7 @@ func Write(path string, v any) error {
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
-	// With the directory given renameio need not try whether /tmp is beside it.
-	if err := renameio.WriteFile(path, append(text, '\n'), 0o644, renameio.WithTempDir(filepath.Dir(path))); err != nil {
+	if err := atomicfile.Write(path, append(text, '\n'), atomicfile.Options{Mode: 0o644}); err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
 	return nil
@@ -205,21 +203,6 @@ func Replace(path string, v any) error {
 		err = fmt.Errorf("%w; the old one stays: %w", err, left)
 	}
 	return err
-}
-
-// Sweep removes what a writer of the file has left that was killed before it could
-// rename it. It is for the file's one writer, before its first Write.
-func Sweep(path string) error {
-	left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"[0-9]*"))
-	if err != nil {
-		return fmt.Errorf("cannot remove the beginnings of %s: %w", path, err)
-	}
-	for _, file := range left {
-		if err := os.Remove(file); err != nil {
-			return fmt.Errorf("cannot remove a beginning of %s: %w", path, err)
-		}
-	}
-	return nil
 }
 
 // ReadRun returns the last run's report from the runtime directory, nil if

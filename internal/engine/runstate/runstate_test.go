@@ -1,7 +1,6 @@
 package runstate
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/google/renameio/v2"
 
 	"dcm/internal/gpu/partition"
 )
@@ -157,45 +155,5 @@ func TestWhatCannotBeReplacedIsNotLeftToBeBelieved(t *testing.T) {
 	}
 	if s, err := ReadState(filepath.Dir(path)); s != nil || err != nil {
 		t.Errorf("the old state is still read: %+v, %v", s, err)
-	}
-}
-
-// A writer that is killed leaves what it has written so far.
-func TestBeginningsAreSwept(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{StateFile, "." + StateFile + "4205112703281660114", "." + RunFile + "7", "." + StateFile + ".swp"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := Sweep(filepath.Join(dir, StateFile)); err != nil {
-		t.Fatal(err)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, e := range entries {
-		got = append(got, e.Name())
-	}
-	if diff := cmp.Diff([]string{"." + RunFile + "7", "." + StateFile + ".swp", StateFile}, got); diff != "" {
-		t.Errorf("files left (-want +got):\n%s", diff)
-	}
-}
-
-// What Sweep goes by is how Write names its beginnings.
-func TestABeginningIsOneThatSweepKnows(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, StateFile)
-	f, err := renameio.TempFile(dir, path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(f.Close(), Sweep(path)); err != nil {
-		t.Fatal(err)
-	}
-	if entries, err := os.ReadDir(dir); len(entries) > 0 || err != nil {
-		t.Errorf("%v is left, %v", entries, err)
 	}
 }

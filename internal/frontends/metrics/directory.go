@@ -9,11 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
-	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
+	"dcm/internal/linux/atomicfile"
 )
 
 // File is the name of the metrics file. The collector reads every *.prom in its directory.
@@ -38,7 +37,7 @@ func (o Directory) Write(a status.Account, alive time.Time) error {
 		return fmt.Errorf("cannot write the metrics: %w", err)
 	}
 	file := filepath.Join(o.Data, File)
-	if err := renameio.WriteFile(file, Render(a, alive), 0o644, renameio.WithTempDir(o.Data)); err != nil {
+	if err := atomicfile.Write(file, Render(a, alive), atomicfile.Options{Mode: 0o644}); err != nil {
 		return fmt.Errorf("cannot write the metrics: %w", err)
 	}
 	if err := inDirectory(o.Collector, func(dir int) error { return link(dir, file) }); err != nil {
@@ -77,7 +76,7 @@ func (o Directory) Sweep() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	if err = errors.Join(err, runstate.Sweep(filepath.Join(o.Data, File))); err != nil {
+	if err = errors.Join(err, atomicfile.Sweep(filepath.Join(o.Data, File))); err != nil {
 		return fmt.Errorf("cannot remove temporary files of the metrics: %w", err)
 	}
 	return nil

@@ -118,7 +118,7 @@ func TestSweep_RemovesLeftovers(t *testing.T) {
 	if err := os.Mkdir(o.Data, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{o.Collector + "/.dcm.link", o.Data + "/." + File + "4711", o.Collector + "/other.prom"} {
+	for _, file := range []string{o.Collector + "/.dcm.link", o.Data + "/." + File + ".dcm-4711", o.Collector + "/other.prom"} {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

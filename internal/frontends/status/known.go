@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/google/renameio/v2"
+	"dcm/internal/linux/atomicfile"
 )
 
 // KnownFile is the daemon's file of the GPUs of the last success, below
@@ -60,7 +60,7 @@ func Remember(path string, a Account) error {
 		err = os.MkdirAll(filepath.Dir(path), 0o755)
 	}
 	if err == nil {
-		err = renameio.WriteFile(path, append(text, '\n'), 0o644, renameio.WithTempDir(filepath.Dir(path)))
+		err = atomicfile.Write(path, append(text, '\n'), atomicfile.Options{Mode: 0o644})
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write down how many GPUs there are: %w", err)

@@ -13,9 +13,8 @@ import (
 	"os"
 	"slices"
 
-	"github.com/google/renameio/v2"
-
 	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/atomicfile"
 )
 
 // mark is the first line of a file that this package wrote. The package's scripts
@@ -55,7 +54,7 @@ func Set(path string, mode partition.Compute) (changed bool, err error) {
 	if err != nil || bytes.Equal(now, text(mode)) {
 		return false, err
 	}
-	if err := renameio.WriteFile(path, text(mode), 0o644); err != nil {
+	if err := atomicfile.Write(path, text(mode), atomicfile.Options{Mode: 0o644}); err != nil {
 		return false, fmt.Errorf("cannot have the driver come up in %s: %w", mode, err)
 	}
 	return true, nil

@@ -15,8 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/google/renameio/v2"
-
+	"dcm/internal/linux/atomicfile"
 	"dcm/internal/sorting"
 )
 
@@ -117,11 +116,9 @@ func Write(dir string, devices []Device) error {
 	return nil
 }
 
-// put replaces a file. An engine reads *.json and *.yaml alone, and so not the
-// beginning that a killed writer leaves.
 func put(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return renameio.WriteFile(path, text, 0o644, renameio.WithTempDir(filepath.Dir(path)))
+	return atomicfile.Write(path, text, atomicfile.Options{Mode: 0o644})
 }
