@@ -151,15 +151,13 @@ func doors() map[string]string {
 		"config.SaveLastGood":    compared,
 		"config.parseJSON":       "the words of a configuration, quoted by config.clip wherever they are told",
 		"config.Paths.open":      escapes,
-		"config.Paths.locked":    writes,
 
 		// dcm's own
 		"status.ReadKnown":          own,
 		"atomicfile.Sweep":          matched,
 		"atomicfile.SyncDir":        writes,
-		"apply.Await":               writes,
-		"apply.Lock":                writes,
-		"apply.UnderWay":            writes,
+		"filelock.lock":             writes,
+		"filelock.Held":             writes,
 		"modprobe.read":             compared,
 		"cdi.Write":                 compared,
 		"history.Read":              own,

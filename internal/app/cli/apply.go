@@ -11,10 +11,10 @@ import (
 
 	"dcm/internal/app/host"
 	"dcm/internal/app/leaseservice"
-	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/exitcode"
 	"dcm/internal/gpu"
+	"dcm/internal/linux/filelock"
 )
 
 func applyCmd(h *host.Host, con *Console) *cobra.Command {
@@ -62,7 +62,7 @@ func applyIdle(ctx context.Context, h *host.Host, con *Console, given []string, 
 	}
 	if os.Geteuid() == 0 {
 		release, err := h.Drain(append([]string{"dcm"}, os.Args[1:]...))
-		if errors.Is(err, apply.ErrLocked) {
+		if errors.Is(err, filelock.ErrLocked) {
 			return exitcode.With(exitcode.Transient, fmt.Errorf("nothing was changed: %s waits already", h.Draining()))
 		}
 		if err != nil {

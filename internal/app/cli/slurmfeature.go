@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/app/host"
-	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/slurm"
+	"dcm/internal/linux/filelock"
 	"dcm/internal/linux/systemd"
 	"dcm/internal/sanitize"
 )
@@ -52,8 +52,8 @@ func switchFeature(ctx context.Context, h *host.Host, con *Console, name string)
 	if err := h.NeedRoot("changing a feature"); err != nil {
 		return err
 	}
-	release, err := apply.Lock(switching(h))
-	if errors.Is(err, apply.ErrLocked) {
+	release, err := filelock.TryLock(switching(h))
+	if errors.Is(err, filelock.ErrLocked) {
 		return exitcode.With(exitcode.Transient, errors.New("nothing was changed: another change of a feature is under way"))
 	}
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/app/host"
-	"dcm/internal/engine/apply"
 	"dcm/internal/frontends/slurm"
+	"dcm/internal/linux/filelock"
 )
 
 func slurmTellCmd(h *host.Host, con *Console) *cobra.Command {
@@ -31,7 +31,7 @@ func slurmTell(ctx context.Context, h *host.Host, con *Console, failed string) e
 	if err := h.NeedRoot("telling slurmctld"); err != nil {
 		return err
 	}
-	busy, err := apply.UnderWay(switching(h))
+	busy, err := filelock.Held(switching(h))
 	if err != nil {
 		return err
 	}

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"dcm/internal/engine/apply"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu"
+	"dcm/internal/linux/filelock"
 	"dcm/internal/sanitize"
 )
 
@@ -20,9 +20,9 @@ func (h *Host) waiting() string { return h.Path("run/dcm/when-idle.lock") }
 func (h *Host) Lessees() []gpu.Holder { return h.leases() }
 
 // Drain keeps partitions from being given to more processes until release is called or
-// this process ends. Somebody else who does so is told as [apply.ErrLocked].
+// this process ends. Somebody else who does so is told as [filelock.ErrLocked].
 func (h *Host) Drain(command []string) (release func(), err error) {
-	unlock, err := apply.Lock(h.waiting())
+	unlock, err := filelock.TryLock(h.waiting())
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (h *Host) Drain(command []string) (release func(), err error) {
 // Draining tells who waits for the leases to end, "" if nobody does or if that may not
 // be seen.
 func (h *Host) Draining() string {
-	is, err := apply.UnderWay(h.waiting())
+	is, err := filelock.Held(h.waiting())
 	if err != nil || !is {
 		return ""
 	}

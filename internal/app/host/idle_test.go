@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"dcm/internal/engine/apply"
+	"dcm/internal/linux/filelock"
 )
 
 func TestOneWaitsForTheLeasesToEnd(t *testing.T) {
@@ -19,7 +19,7 @@ func TestOneWaitsForTheLeasesToEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Drain(nil); !errors.Is(err, apply.ErrLocked) {
+	if _, err := h.Drain(nil); !errors.Is(err, filelock.ErrLocked) {
 		t.Errorf("a second one waits too: %v", err)
 	}
 	got := strings.Join(h.drained(), "; ")

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"dcm/internal/app/host"
-	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu"
 	"dcm/internal/leases/lease"
+	"dcm/internal/linux/filelock"
 	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/unitname"
 	"dcm/internal/sanitize"
@@ -210,14 +210,14 @@ func (p *Host) Check(c lease.Caller) error { return c.Process.Check() }
 // Still: leases have a lock of their own, so that a run that begins meanwhile waits
 // for a moment, and does not fail because somebody was given a partition.
 func (p *Host) Still() (func(), error) {
-	release, err := apply.Lock(p.host.Leases())
-	if errors.Is(err, apply.ErrLocked) {
+	release, err := filelock.TryLock(p.host.Leases())
+	if errors.Is(err, filelock.ErrLocked) {
 		return nil, lease.ErrChanging
 	}
 	if err != nil {
 		return nil, err
 	}
-	busy, err := apply.UnderWay(p.host.Lock())
+	busy, err := filelock.Held(p.host.Lock())
 	if err == nil && busy {
 		err = lease.ErrChanging
 	} else if who := p.host.Draining(); err == nil && who != "" {

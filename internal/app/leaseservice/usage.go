@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"dcm/internal/app/host"
-	"dcm/internal/engine/apply"
 	"dcm/internal/frontends/status"
 	"dcm/internal/gpu"
 	"dcm/internal/leases/lease"
+	"dcm/internal/linux/filelock"
 )
 
 // Usage is how much of the host's partitions is in use, and who has them, as far as
@@ -28,7 +28,7 @@ func Usage(ctx context.Context, h *host.Host) status.Usage {
 
 // usage touches no GPU while a run is at work on it.
 func (p *Host) usage(ctx context.Context) status.Usage {
-	if busy, err := apply.UnderWay(p.host.Lock()); err == nil && busy {
+	if busy, err := filelock.Held(p.host.Lock()); err == nil && busy {
 		u := status.Usage{Version: status.Version, Taken: time.Now()}
 		u.Hide(status.PartUses, errors.New("the GPUs are being partitioned"))
 		return u

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"dcm/internal/app/host"
-	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/frontends/status"
+	"dcm/internal/linux/filelock"
 )
 
 func TestNobodyLooksAtGPUsThatARunIsAtWorkOn(t *testing.T) {
@@ -16,7 +16,7 @@ func TestNobodyLooksAtGPUsThatARunIsAtWorkOn(t *testing.T) {
 	if err := os.MkdirAll(h.Runtime(), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	release, err := apply.Lock(h.Lock())
+	release, err := filelock.TryLock(h.Lock())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/atomicfile"
+	"dcm/internal/linux/filelock"
 	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/watch"
 )
@@ -121,7 +122,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		},
 		Unmet:   h.Unmet,
 		Dial:    func(ctx context.Context) (daemon.Units, error) { return systemd.Dial(ctx) },
-		Busy:    func() (bool, error) { return apply.UnderWay(h.Lock()) },
+		Busy:    func() (bool, error) { return filelock.Held(h.Lock()) },
 		LastRun: func() (*runstate.Run, error) { return runstate.ReadRun(h.Runtime()) },
 		Save:    func(s runstate.State) error { return shown.save(ctx, s) },
 		Fit:     h.Fit,

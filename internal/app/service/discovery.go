@@ -5,8 +5,8 @@ import (
 	"log/slog"
 
 	"dcm/internal/app/host"
-	"dcm/internal/engine/apply"
 	"dcm/internal/engine/runstate"
+	"dcm/internal/linux/filelock"
 )
 
 // include remembers units as clients, beside those remembered.
@@ -25,7 +25,7 @@ func forget(ctx context.Context, h *host.Host, log *slog.Logger) {
 	if err == nil && len(found) == 0 {
 		return
 	}
-	if busy, err := apply.UnderWay(h.Lock()); err != nil || busy {
+	if busy, err := filelock.Held(h.Lock()); err != nil || busy {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)

@@ -7,10 +7,10 @@ import (
 	"sync"
 
 	"dcm/internal/app/host"
-	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/frontends/status"
 	"dcm/internal/linux/dropins"
+	"dcm/internal/linux/filelock"
 	"dcm/internal/linux/systemd"
 )
 
@@ -26,7 +26,7 @@ func newKeeper(h *host.Host, config func() *config.Config, files *sync.Mutex, ch
 			return manager{conn, h, config}, nil
 		},
 		Differ:  func() ([]string, error) { return unwritten(h, files) },
-		Busy:    func() (bool, error) { return apply.UnderWay(h.Lock()) },
+		Busy:    func() (bool, error) { return filelock.Held(h.Lock()) },
 		Changed: changed,
 		Log:     log,
 	}

@@ -1,18 +1,23 @@
 package service
 
 import (
+	"errors"
+
 	"dcm/internal/app/host"
-	"dcm/internal/engine/apply"
 	"dcm/internal/exitcode"
+	"dcm/internal/linux/filelock"
 )
 
 // lockForRun keeps other runs out, and has nobody given a lease, until release is called.
 func lockForRun(h *host.Host) (release func(), err error) {
-	run, err := apply.Lock(h.Lock())
+	run, err := filelock.TryLock(h.Lock())
+	if errors.Is(err, filelock.ErrLocked) {
+		err = errors.New("another run is under way")
+	}
 	if err != nil {
 		return nil, exitcode.With(exitcode.Transient, err)
 	}
-	leases, err := apply.Await(h.Leases())
+	leases, err := filelock.Lock(h.Leases())
 	if err != nil {
 		run()
 		return nil, exitcode.With(exitcode.Transient, err)

@@ -270,24 +270,6 @@ func TestHalfReloadedSeesOnlyAReloadWithoutEndInThisBoot(t *testing.T) {
 	}
 }
 
-func TestOneRunAtATime(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lock")
-	release, err := Lock(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if busy, err := UnderWay(path); !busy || err != nil {
-		t.Errorf("under way: %t, %v; want true", busy, err)
-	}
-	if _, err := Lock(path); err != ErrLocked {
-		t.Errorf("a second lock: %v, want ErrLocked", err)
-	}
-	release()
-	if busy, err := UnderWay(path); busy || err != nil {
-		t.Errorf("under way after release: %t, %v; want false", busy, err)
-	}
-}
-
 func TestWhatIsHeldBackIsPublishedWhenNothingFollows(t *testing.T) {
 	published := make(chan runstate.Run, 10)
 	rec := NewRecorder(runstate.Run{}, slog.New(slog.DiscardHandler), func(r runstate.Run) { published <- r })

@@ -8,8 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"dcm/internal/linux/filelock"
 	"dcm/internal/sanitize"
 )
 
@@ -223,17 +222,10 @@ func (p Paths) locked(do func() error) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "select.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	release, err := filelock.Lock(filepath.Join(dir, "select.lock"))
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	for {
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != unix.EINTR {
-			if err != nil {
-				return err
-			}
-			return do()
-		}
-	}
+	defer release()
+	return do()
 }

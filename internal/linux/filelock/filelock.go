@@ -1,0 +1,67 @@
+// Package filelock locks files for one process at a time. The kernel releases a lock when
+// its process ends, however it ends. Locks are open file description locks (F_OFD_SETLK in
+// fcntl(2)), so two calls in one process exclude each other, too.
+package filelock
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrLocked says that another process holds the lock.
+var ErrLocked = errors.New("another process holds the lock")
+
+// TryLock locks the file, which it creates if needed, until release is called. It returns
+// [ErrLocked] if the lock is held.
+func TryLock(path string) (release func(), err error) { return lock(path, unix.F_OFD_SETLK) }
+
+// Lock is TryLock that waits until the lock is free.
+func Lock(path string) (release func(), err error) { return lock(path, unix.F_OFD_SETLKW) }
+
+func lock(path string, how int) (release func(), err error) {
+	// Only root may open the file: every process that can open a file can lock it.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot lock a file: %w", err)
+	}
+	for {
+		switch err := unix.FcntlFlock(f.Fd(), how, whole()); {
+		case err == nil:
+			return func() { f.Close() }, nil
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EACCES):
+			f.Close()
+			return nil, ErrLocked
+		default:
+			f.Close()
+			return nil, fmt.Errorf("cannot lock %s: %w", path, err)
+		}
+	}
+}
+
+// Held reports whether a process holds the lock. It does not take the lock.
+func Held(path string) (bool, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot query a lock: %w", err)
+	}
+	defer f.Close()
+	lock := whole()
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, lock); err != nil {
+		return false, fmt.Errorf("cannot query the lock %s: %w", path, err)
+	}
+	return lock.Type != unix.F_UNLCK, nil
+}
+
+// whole is an exclusive lock on the whole file.
+func whole() *unix.Flock_t {
+	return &unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
+}
