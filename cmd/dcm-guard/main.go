@@ -70,7 +70,7 @@ func run(args []string, log *slog.Logger) int {
 		}
 	}
 	if err == nil {
-		err = runstate.WriteGuard(runtime, state)
+		err = runstate.GuardIn(runtime).Write(state)
 	}
 	if err != nil {
 		log.Error(err.Error())
@@ -102,7 +102,7 @@ func act(verb string, g devguard.Guard, before *runstate.Guard) (runstate.Guard,
 	}
 	if before == nil || !before.Loaded || !exclusive.Same(before.GuardTable, w.wanted) {
 		state.GuardTable, state.Changing = w.wanted, true
-		if err := runstate.WriteGuard(runtime, state); err != nil {
+		if err := runstate.GuardIn(runtime).Write(state); err != nil {
 			return state, err
 		}
 	}

@@ -9,11 +9,11 @@ import (
 
 func TestAGuardThatIsSwitchedOffIsToldOf(t *testing.T) {
 	h := &Host{Root: t.TempDir()}
-	p := runstate.Partitions{Version: runstate.Version, Reservations: []runstate.Reservation{{Name: "vllm", Partitions: []string{"a-0"}, Exclusive: true}}}
+	p := runstate.Partitions{Reservations: []runstate.Reservation{{Name: "vllm", Partitions: []string{"a-0"}, Exclusive: true}}}
 	for _, err := range []error{
 		os.MkdirAll(h.Runtime(), 0o755),
-		runstate.Write(h.Path("run/dcm", runstate.PartitionsFile), p),
-		runstate.WriteGuard(h.Runtime(), runstate.Guard{}),
+		runstate.PartitionsIn(h.Runtime()).Write(p),
+		runstate.GuardIn(h.Runtime()).Write(runstate.Guard{}),
 	} {
 		if err != nil {
 			t.Fatal(err)

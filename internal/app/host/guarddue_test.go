@@ -30,10 +30,10 @@ func TestGuardDue(t *testing.T) {
 			h := &Host{Root: t.TempDir()}
 			errs := []error{
 				os.MkdirAll(h.Runtime(), 0o755),
-				runstate.Write(h.Path("run/dcm", runstate.PartitionsFile), runstate.Partitions{Version: runstate.Version, Reservations: tt.reserved}),
+				runstate.PartitionsIn(h.Runtime()).Write(runstate.Partitions{Reservations: tt.reserved}),
 			}
 			if tt.state != nil {
-				errs = append(errs, runstate.WriteGuard(h.Runtime(), *tt.state))
+				errs = append(errs, runstate.GuardIn(h.Runtime()).Write(*tt.state))
 			}
 			if tt.off {
 				errs = append(errs, os.WriteFile(h.GuardOff(), nil, 0o644))

@@ -2,7 +2,6 @@ package host
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -26,14 +25,14 @@ func (h *Host) Drain(command []string) (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	note := h.Path("run/dcm", runstate.WaitingFile)
-	if err := runstate.Write(note, runstate.Note{Version: runstate.Version, Boot: h.BootID(), Time: time.Now(),
+	note := runstate.WaitingIn(h.Runtime())
+	if err := note.Write(runstate.Note{Boot: h.BootID(), Time: time.Now(),
 		Asked: runstate.Asked{Why: sanitize.Text(strings.Join(command, " ")), Who: h.Self()}}); err != nil {
 		unlock()
 		return nil, err
 	}
 	return func() {
-		os.Remove(note) // without the lock it says nothing
+		_ = note.Remove() // without the lock it says nothing
 		unlock()
 	}, nil
 }
@@ -45,7 +44,7 @@ func (h *Host) Draining() string {
 	if err != nil || !is {
 		return ""
 	}
-	if note, err := runstate.ReadWaiting(h.Runtime()); err == nil && note != nil {
+	if note, err := runstate.WaitingIn(h.Runtime()).Read(); err == nil && note != nil {
 		return note.Asked.String()
 	}
 	return "somebody"

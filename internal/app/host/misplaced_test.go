@@ -107,9 +107,9 @@ func TestUnitsOfNewReservationsAreRestarted(t *testing.T) {
 	if !due(false) {
 		t.Error("with the list removed and a lease it is not due")
 	}
-	last := runstate.Partitions{Version: runstate.Version, Reservations: []runstate.Reservation{{Name: "a", Unit: "a.service", Asks: list[0].Asks()}}}
+	last := runstate.Partitions{Reservations: []runstate.Reservation{{Name: "a", Unit: "a.service", Asks: list[0].Asks()}}}
 	h.plant(t, "run/dcm/partitions.json", "")
-	if err := runstate.Write(h.Path("run/dcm/partitions.json"), last); err != nil {
+	if err := runstate.PartitionsIn(h.Runtime()).Write(last); err != nil {
 		t.Fatal(err)
 	}
 	if o := h.Reserve(systemd.Order{}, list); o.Reserved[0].Changed || !o.Reserved[1].Changed {

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +14,7 @@ import (
 	"dcm/internal/app/selftest"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/runstate"
+	"dcm/internal/engine/statefile"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
 )
@@ -134,31 +134,21 @@ func Wanted(gpus []selftest.GPU, want map[partition.Address]partition.Shape) sel
 	return v
 }
 
-// record is where a self-test leaves how it has left the GPUs.
-func (h *Host) record() string { return h.Path("var/lib/dcm/selftest.json") }
+// record is the state that the last self-test left the GPUs in.
+func (h *Host) record() statefile.File[selftest.Record] {
+	return statefile.File[selftest.Record]{Path: h.Path("var/lib/dcm/selftest.json"), Version: selftest.Version,
+		Field: func(r *selftest.Record) *int { return &r.Version }}
+}
 
 // Recorded returns what the last self-test has left, nil if there was none.
-func (h *Host) Recorded() (*selftest.Record, error) {
-	text, err := os.ReadFile(h.record())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	r := new(selftest.Record)
-	if err := json.Unmarshal(text, r); err != nil || r.Version != selftest.Version {
-		return nil, fmt.Errorf("cannot read %s: it is no record of this dcm's", h.record())
-	}
-	return r, nil
-}
+func (h *Host) Recorded() (*selftest.Record, error) { return h.record().Read() }
 
 // Record leaves how the GPUs are now.
 func (h *Host) Record(v Views) error {
 	if err := os.MkdirAll(h.Path("var/lib/dcm"), 0o755); err != nil {
 		return err
 	}
-	return runstate.Write(h.record(), selftest.Record{Version: selftest.Version, Boot: h.BootID(), Taken: time.Now(), Modes: v.Own.Modes})
+	return h.record().Write(selftest.Record{Boot: h.BootID(), Taken: time.Now(), Modes: v.Own.Modes})
 }
 
 // Came tells how the host has come up.

@@ -2,11 +2,8 @@ package host
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"os/user"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -65,10 +62,9 @@ func userName(id string) string {
 // Sign leaves a note for the daemon that is about to be started, of who has it
 // started and by which command.
 func (h *Host) Sign(command []string) error {
-	note := runstate.Note{Version: runstate.Version, Boot: h.BootID(), Time: time.Now(), Asked: runstate.Asked{
+	return runstate.AskedIn(h.Runtime()).Write(runstate.Note{Boot: h.BootID(), Time: time.Now(), Asked: runstate.Asked{
 		Why: sanitize.Text(strings.Join(command, " ")), Who: h.Self(),
-	}}
-	return runstate.Write(filepath.Join(h.Runtime(), runstate.AskedFile), note)
+	}})
 }
 
 // fresh is how long a note may lie until the daemon that it is for is there.
@@ -76,13 +72,11 @@ const fresh = time.Minute
 
 // Signed takes the note away and returns what it says, zero without one of now.
 func (h *Host) Signed() (runstate.Asked, error) {
-	note, err := runstate.ReadNote(h.Runtime())
+	note, err := runstate.AskedIn(h.Runtime()).Read()
 	if note == nil && err == nil {
 		return runstate.Asked{}, nil
 	}
-	if left := os.Remove(filepath.Join(h.Runtime(), runstate.AskedFile)); left != nil && !errors.Is(left, fs.ErrNotExist) {
-		err = errors.Join(err, fmt.Errorf("a note is left: %w", left))
-	}
+	err = errors.Join(err, runstate.AskedIn(h.Runtime()).Remove())
 	if note == nil || note.Boot != h.BootID() || time.Since(note.Time).Abs() > fresh {
 		return runstate.Asked{}, err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"reflect"
 	"slices"
 
@@ -111,7 +110,7 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 	ctx = context.WithoutCancel(ctx) // a run that was told to stop leaves links for what there is
 	devices, err := s.Devices(ctx)
 	errs := []error{err, s.Node.Detail(ctx, devices)}
-	p := runstate.Partitions{Version: runstate.Version, Boot: s.Host.BootID(), Modes: modesOf(devices), Parts: partsOf(devices), Reservations: []runstate.Reservation{}}
+	p := runstate.Partitions{Boot: s.Host.BootID(), Modes: modesOf(devices), Parts: partsOf(devices), Reservations: []runstate.Reservation{}}
 	links := lease.Links{Dir: s.Host.Path("dev/dcm")}
 	now, err := links.Read()
 	errs = append(errs, err)
@@ -138,7 +137,7 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 	errs = append(errs,
 		links.Write(merged(nodes, shared)),
 		cdi.Write(s.Host.Path("run/cdi"), containers(s.withoutVendorCDI(p), nodes)),
-		runstate.Write(filepath.Join(s.Host.Runtime(), runstate.PartitionsFile), p))
+		runstate.PartitionsIn(s.Host.Runtime()).Write(p))
 	return unmet, errors.Join(errs...)
 }
 

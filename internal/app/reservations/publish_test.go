@@ -64,7 +64,7 @@ func listed(t *testing.T, h *host.Host, kind string, p runstate.Partitions) {
 	t.Helper()
 	p.Version, p.Boot = runstate.Version, h.BootID()
 	p.Parts = []runstate.Part{{Name: "0000:05:00.0-0", GPU: "0000:05:00.0", Kind: kind, Render: "/dev/dri/renderD128"}}
-	if err := errors.Join(os.MkdirAll(h.Runtime(), 0o755), runstate.Write(filepath.Join(h.Runtime(), runstate.PartitionsFile), p)); err != nil {
+	if err := errors.Join(os.MkdirAll(h.Runtime(), 0o755), runstate.PartitionsIn(h.Runtime()).Write(p)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -60,7 +60,7 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	log = log.With("run", self.ID)
 	history := newHistoryWriter(h, log)
 	rec := apply.NewRecorder(self, log, func(r runstate.Run) {
-		if err := runstate.Write(h.Path("run/dcm", runstate.RunFile), r); err != nil {
+		if err := runstate.RunIn(h.Runtime()).Write(r); err != nil {
 			log.Error(err.Error())
 		}
 		history.note(r)

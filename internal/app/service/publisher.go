@@ -101,7 +101,7 @@ func (m *statusPublisher) lastGood() (daemon.Settings, error) {
 // save writes the daemon's state down, and has it shown. The daemon alone calls it.
 // Metrics that are to be written are so when it returns, if nothing hangs.
 func (m *statusPublisher) save(ctx context.Context, s runstate.State) error {
-	err := runstate.Replace(m.host.Path("run/dcm", runstate.StateFile), s)
+	err := runstate.StateIn(m.host.Runtime()).Replace(s)
 	if s.Phase == runstate.Applying {
 		m.ran.Store(true)
 	}

@@ -34,7 +34,7 @@ func keeping(h *host.Host) reboot.Host {
 
 func (r rebooter) Reboot(ctx context.Context, p partition.Profile, why string) error {
 	path := rebootRecord(r.host)
-	last, err := reboot.Read(path)
+	last, err := reboot.In(path).Read()
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (r rebooter) Reboot(ctx context.Context, p partition.Profile, why string) e
 	if err := r.lasts(); err != nil {
 		return err
 	}
-	if err := reboot.Write(path, next); err != nil {
+	if err := reboot.In(path).Write(next); err != nil {
 		return err
 	}
 	err = r.ask(ctx)
@@ -61,7 +61,7 @@ func (r rebooter) Reboot(ctx context.Context, p partition.Profile, why string) e
 // restore puts the record back that was there.
 func restore(path string, last *reboot.Record) error {
 	if last != nil {
-		return reboot.Write(path, *last)
+		return reboot.In(path).Write(*last)
 	}
 	return os.Remove(path)
 }
@@ -88,6 +88,6 @@ func atBoot(h *host.Host, first bool, cfg *config.Config) (bool, error) {
 	if !first || cfg.Reboot != config.Once || cfg.ReloadDriver {
 		return false, nil
 	}
-	last, err := reboot.Read(rebootRecord(h))
+	last, err := reboot.In(rebootRecord(h)).Read()
 	return last != nil && last.Wish == wish(cfg.Profile), err
 }

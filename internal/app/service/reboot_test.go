@@ -34,7 +34,7 @@ func TestTheRebootIsWrittenDownBeforeItIsAskedFor(t *testing.T) {
 	asked := 0
 	r := rebooter{h, func(context.Context) error {
 		asked++
-		last, err := reboot.Read(rebootRecord(h))
+		last, err := reboot.In(rebootRecord(h)).Read()
 		if err != nil || last == nil || last.Boot != "one" || !strings.Contains(last.Wish, "NPS4") {
 			t.Errorf("written down is %+v, %v", last, err)
 		}
@@ -71,7 +71,7 @@ func TestARebootThatIsRefusedMayBeAskedForAgain(t *testing.T) {
 		if err := r.Reboot(t.Context(), p, ""); !errors.Is(err, tt.answer) {
 			t.Errorf("got %v, want %v", err, tt.answer)
 		}
-		if last, err := reboot.Read(rebootRecord(h)); err != nil || (last != nil) != tt.kept {
+		if last, err := reboot.In(rebootRecord(h)).Read(); err != nil || (last != nil) != tt.kept {
 			t.Errorf("after %v the record is %+v, %v", tt.answer, last, err)
 		}
 	}
@@ -99,7 +99,7 @@ func TestTheDriverIsReloadedAtBootOnlyAfterARebootForIt(t *testing.T) {
 		{"no longer allowed", "two", wish(p), true, config.Config{Reboot: config.Never}, false},
 	} {
 		bootOf(t, h, tt.boot)
-		if err := reboot.Write(rebootRecord(h), reboot.Record{Wish: tt.wish, Boot: "one"}); err != nil {
+		if err := reboot.In(rebootRecord(h)).Write(reboot.Record{Wish: tt.wish, Boot: "one"}); err != nil {
 			t.Fatal(err)
 		}
 		tt.cfg.Profile = p
@@ -119,7 +119,7 @@ func TestAHostThatForgetsIsNotRebooted(t *testing.T) {
 	if err := r.Reboot(t.Context(), partition.Profile{Name: "p"}, ""); !errors.Is(err, forgets) {
 		t.Errorf("got %v, want %v", err, forgets)
 	}
-	if last, err := reboot.Read(rebootRecord(h)); last != nil || err != nil {
+	if last, err := reboot.In(rebootRecord(h)).Read(); last != nil || err != nil {
 		t.Errorf("written down is %+v, %v", last, err)
 	}
 }

@@ -3,7 +3,6 @@ package apply
 import (
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -30,14 +29,14 @@ func BenchmarkRun(b *testing.B) {
 	for _, gpus := range []int{8, 64, 512} {
 		b.Run(fmt.Sprintf("%d GPUs", gpus), func(b *testing.B) {
 			_, node := scaled(b, gpus)
-			path := filepath.Join(b.TempDir(), runstate.RunFile)
+			report := runstate.RunIn(b.TempDir())
 			published, modes := 0, []partition.Compute{partition.DPX, partition.SPX}
 			opt := Options{Rollback: true, DeviceTimeout: time.Minute, StepTimeout: time.Minute, ReloadTimeout: time.Minute}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				rec := NewRecorder(runstate.Run{}, slog.New(slog.DiscardHandler), func(r runstate.Run) {
 					published++
-					if err := runstate.Write(path, r); err != nil {
+					if err := report.Write(r); err != nil {
 						b.Error(err)
 					}
 				})

@@ -6,14 +6,9 @@
 package reboot
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
-	"dcm/internal/linux/atomicfile"
+	"dcm/internal/engine/statefile"
 )
 
 // apart is the least time between two reboots for the same wish, granted in
@@ -35,21 +30,8 @@ type Refusal struct{ text string }
 
 func (r *Refusal) Error() string { return r.text }
 
-// Read returns the record, nil if there is none.
-func Read(path string) (*Record, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot read for what the host was rebooted: %w", err)
-	}
-	r := new(Record)
-	if err := json.Unmarshal(text, r); err != nil {
-		return nil, fmt.Errorf("cannot read for what the host was rebooted: %s: %w", path, err)
-	}
-	return r, nil
-}
+// In is the record's file. What is written to it survives a loss of power.
+func In(path string) statefile.File[Record] { return statefile.File[Record]{Path: path, Durable: true} }
 
 // May returns nil if the host may be rebooted for the next wish, else a [Refusal].
 // last is the record, which may be nil.
@@ -69,23 +51,10 @@ func May(last *Record, next Record) error {
 
 func (r *Record) when() string { return r.Time.UTC().Format(time.RFC3339) }
 
-// Write puts the record on the disk. When it returns nil, the record outlives a
-// loss of power.
-func Write(path string, r Record) error {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err == nil {
-		err = atomicfile.Write(path, append(text, '\n'), atomicfile.Options{Mode: 0o644, SyncDir: true})
-	}
-	if err != nil {
-		return fmt.Errorf("cannot write down for what the host is to be rebooted: %w", err)
-	}
-	return nil
-}
-
 // Reached notes that a wish is true. A record of another one has done its duty and
 // goes, so that a change of mind begins afresh.
 func Reached(path, wish string) error {
-	last, err := Read(path)
+	last, err := In(path).Read()
 	switch {
 	case last == nil && err == nil:
 		return nil
@@ -93,11 +62,8 @@ func Reached(path, wish string) error {
 		return nil
 	case err == nil && last.Wish == wish:
 		last.Granted = true
-		return Write(path, *last)
+		return In(path).Write(*last)
 	}
 	// Also one that cannot be read, which would refuse every reboot for ever.
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("cannot forget for what the host was rebooted: %w", err)
-	}
-	return nil
+	return In(path).Remove()
 }

@@ -43,21 +43,21 @@ func TestAWishIsRebootedForOnce(t *testing.T) {
 
 func TestARecordIsReadBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "reboot.json")
-	if r, err := Read(path); r != nil || err != nil {
+	if r, err := In(path).Read(); r != nil || err != nil {
 		t.Errorf("without a file: %v, %v", r, err)
 	}
 	want := Record{Wish: "NPS4\n", Why: "in use", Boot: "1", Time: noon()}
-	if err := Write(path, want); err != nil {
+	if err := In(path).Write(want); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Read(path)
+	got, err := In(path).Read()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, *got); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)
 	}
-	if err := Write(filepath.Join(path, "x"), want); err == nil {
+	if err := In(filepath.Join(path, "x")).Write(want); err == nil {
 		t.Error("a record that cannot be written is taken for written")
 	}
 }
@@ -69,7 +69,7 @@ func TestReachedGrantsTheWishAndForgetsAnother(t *testing.T) {
 		if err := Reached(path, wish); err != nil {
 			t.Fatal(err)
 		}
-		r, err := Read(path)
+		r, err := In(path).Read()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestReachedGrantsTheWishAndForgetsAnother(t *testing.T) {
 	if r := reached("NPS4"); r != nil {
 		t.Errorf("a record out of nothing: %+v", r)
 	}
-	if err := Write(path, Record{Wish: "NPS4"}); err != nil {
+	if err := In(path).Write(Record{Wish: "NPS4"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

@@ -2,9 +2,10 @@ package runstate
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
+
+	"dcm/internal/engine/statefile"
 )
 
 // Asked is what asked for a run: a reason, and a person or a program where one is
@@ -68,14 +69,14 @@ type Note struct {
 	Asked   Asked     `json:"asked"`
 }
 
-// ReadNote returns the note in the runtime directory, nil if there is none.
-func ReadNote(dir string) (*Note, error) {
-	return read(filepath.Join(dir, AskedFile), func(n *Note) int { return n.Version })
-}
+// AskedIn is the note for the daemon in the runtime directory.
+func AskedIn(dir string) statefile.File[Note] { return noteIn(dir, AskedFile) }
 
-// ReadWaiting returns the note of who waits for the leases to end, nil if there is none.
-func ReadWaiting(dir string) (*Note, error) {
-	return read(filepath.Join(dir, WaitingFile), func(n *Note) int { return n.Version })
+// WaitingIn is the note of the command that waits for the leases to end.
+func WaitingIn(dir string) statefile.File[Note] { return noteIn(dir, WaitingFile) }
+
+func noteIn(dir, name string) statefile.File[Note] {
+	return file(dir, name, func(n *Note) *int { return &n.Version })
 }
 
 // Booted is what the first run of a boot was for.

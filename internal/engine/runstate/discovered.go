@@ -1,12 +1,6 @@
 package runstate
 
-import (
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-)
+import "dcm/internal/engine/statefile"
 
 // DiscoveredFile is the daemon's file of services that are clients without being
 // listed; the generator reads it.
@@ -19,10 +13,14 @@ type Discovered struct {
 	Units   []string `json:"units"`
 }
 
+func discoveredIn(dir string) statefile.File[Discovered] {
+	return file(dir, DiscoveredFile, func(d *Discovered) *int { return &d.Version })
+}
+
 // ReadDiscovered returns the services in the runtime directory's file; none if
 // there is no file.
 func ReadDiscovered(dir string) ([]string, error) {
-	d, err := read(filepath.Join(dir, DiscoveredFile), func(d *Discovered) int { return d.Version })
+	d, err := discoveredIn(dir).Read()
 	if d == nil {
 		return nil, err
 	}
@@ -31,17 +29,8 @@ func ReadDiscovered(dir string) ([]string, error) {
 
 // WriteDiscovered replaces the file; without services there is none.
 func WriteDiscovered(dir string, units []string) error {
-	path := filepath.Join(dir, DiscoveredFile)
-	if len(units) > 0 {
-		return Write(path, Discovered{Version, units})
+	if len(units) == 0 {
+		return discoveredIn(dir).Remove()
 	}
-	// Asked first: where nothing may be removed, that there is nothing is no reason
-	// to fail (unlink(2) on a read-only file system says EROFS, not ENOENT).
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err := os.Remove(path); err != nil {
-		return fmt.Errorf("cannot forget the discovered clients: %w", err)
-	}
-	return nil
+	return discoveredIn(dir).Write(Discovered{Units: units})
 }

@@ -1,8 +1,9 @@
 package runstate
 
 import (
-	"path/filepath"
 	"slices"
+
+	"dcm/internal/engine/statefile"
 )
 
 // GuardFile is in the runtime directory, written by dcm-guard.
@@ -86,13 +87,10 @@ func (t GuardTable) Only(holder func(string) bool) GuardTable {
 	return out
 }
 
-// WriteGuard replaces the file.
-func WriteGuard(dir string, g Guard) error {
-	g.Version = Version
-	return Write(filepath.Join(dir, GuardFile), g)
+// GuardIn is the file in the runtime directory.
+func GuardIn(dir string) statefile.File[Guard] {
+	return file(dir, GuardFile, func(g *Guard) *int { return &g.Version })
 }
 
 // ReadGuard returns what dcm-guard wrote last, nil if it has not run since the boot.
-func ReadGuard(dir string) (*Guard, error) {
-	return read(filepath.Join(dir, GuardFile), func(g *Guard) int { return g.Version })
-}
+func ReadGuard(dir string) (*Guard, error) { return GuardIn(dir).Read() }

@@ -1,8 +1,7 @@
 package runstate
 
 import (
-	"path/filepath"
-
+	"dcm/internal/engine/statefile"
 	"dcm/internal/gpu/partition"
 )
 
@@ -57,14 +56,17 @@ type Reservation struct {
 	Asks       string   `json:"asks"`   // all that the configuration says of it, to see that it has changed
 }
 
+// PartitionsIn is the file in the runtime directory.
+func PartitionsIn(dir string) statefile.File[Partitions] {
+	return file(dir, PartitionsFile, func(p *Partitions) *int { return &p.Version })
+}
+
 // ReadReservations is ReadPartitions without the list of partitions, which is long: for
 // who asks at each start whether anything is reserved.
 func ReadReservations(dir string) (*Reserved, error) {
-	return read(filepath.Join(dir, PartitionsFile), func(p *Reserved) int { return p.Version })
+	return file(dir, PartitionsFile, func(p *Reserved) *int { return &p.Version }).Read()
 }
 
 // ReadPartitions returns what the last run has left, nil if there was none in this
 // boot.
-func ReadPartitions(dir string) (*Partitions, error) {
-	return read(filepath.Join(dir, PartitionsFile), func(p *Partitions) int { return p.Version })
-}
+func ReadPartitions(dir string) (*Partitions, error) { return PartitionsIn(dir).Read() }

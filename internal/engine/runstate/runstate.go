@@ -7,16 +7,11 @@
 package runstate
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
+	"dcm/internal/engine/statefile"
 	"dcm/internal/gpu/partition"
-	"dcm/internal/linux/atomicfile"
 )
 
 // Version is the version of both files' form. A reader refuses another one.
@@ -180,57 +175,24 @@ type Client struct {
 	Invocation string `json:"invocation,omitempty"` // of its run at that time
 }
 
-// Write replaces the file atomically. v is a [Run] or a [State].
-func Write(path string, v any) error {
-	text, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", path, err)
-	}
-	if err := atomicfile.Write(path, append(text, '\n'), atomicfile.Options{Mode: 0o644}); err != nil {
-		return fmt.Errorf("cannot write %s: %w", path, err)
-	}
-	return nil
+// RunIn is the last run's report in the runtime directory.
+func RunIn(dir string) statefile.File[Run] {
+	return file(dir, RunFile, func(r *Run) *int { return &r.Version })
 }
 
-// Replace is Write for what is true of the present only: where it fails it leaves
-// no file behind, since a reader would take the old one for the present.
-func Replace(path string, v any) error {
-	err := Write(path, v)
-	if err == nil {
-		return nil
-	}
-	if left := os.Remove(path); left != nil && !errors.Is(left, fs.ErrNotExist) {
-		err = fmt.Errorf("%w; the old one stays: %w", err, left)
-	}
-	return err
+// StateIn is the daemon's state in the runtime directory.
+func StateIn(dir string) statefile.File[State] {
+	return file(dir, StateFile, func(s *State) *int { return &s.Version })
+}
+
+func file[T any](dir, name string, version func(*T) *int) statefile.File[T] {
+	return statefile.File[T]{Path: filepath.Join(dir, name), Version: Version, Field: version}
 }
 
 // ReadRun returns the last run's report from the runtime directory, nil if
 // there was none since the boot.
-func ReadRun(dir string) (*Run, error) {
-	return read(filepath.Join(dir, RunFile), func(r *Run) int { return r.Version })
-}
+func ReadRun(dir string) (*Run, error) { return RunIn(dir).Read() }
 
 // ReadState returns the daemon's state from the runtime directory, nil if it
 // has not run since the boot.
-func ReadState(dir string) (*State, error) {
-	return read(filepath.Join(dir, StateFile), func(s *State) int { return s.Version })
-}
-
-func read[T any](path string, version func(*T) int) (*T, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the report: %w", err)
-	}
-	v := new(T)
-	if err := json.Unmarshal(text, v); err != nil {
-		return nil, fmt.Errorf("cannot read the report %s: %w", path, err)
-	}
-	if n := version(v); n != Version {
-		return nil, fmt.Errorf("cannot read the report %s: its version is %d, this dcm reads %d", path, n, Version)
-	}
-	return v, nil
-}
+func ReadState(dir string) (*State, error) { return StateIn(dir).Read() }

@@ -1,15 +1,12 @@
 package status
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 
-	"dcm/internal/linux/atomicfile"
+	"dcm/internal/engine/statefile"
 )
 
 // KnownFile is the daemon's file of the GPUs of the last success, below
@@ -21,21 +18,15 @@ type known struct {
 	GPUs    List[string] `json:"gpus"` // the addresses of those managed, in PCI order
 }
 
+func knownIn(path string) statefile.File[known] {
+	return statefile.File[known]{Path: path, Version: Version, Field: func(k *known) *int { return &k.Version }}
+}
+
 // ReadKnown returns the addresses in the file; none if there is no file.
 func ReadKnown(path string) ([]string, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot read how many GPUs there were: %w", err)
-	}
-	var k known
-	if err := json.Unmarshal(text, &k); err != nil {
-		return nil, fmt.Errorf("cannot read how many GPUs there were: %s: %w", path, err)
-	}
-	if k.Version != Version {
-		return nil, fmt.Errorf("cannot read how many GPUs there were: %s: its version is %d, this dcm reads %d", path, k.Version, Version)
+	k, err := knownIn(path).Read()
+	if k == nil {
+		return nil, err
 	}
 	return k.GPUs, nil
 }
@@ -55,15 +46,8 @@ func Remember(path string, a Account) error {
 	if was, err := ReadKnown(path); err == nil && slices.Equal(was, now) {
 		return nil
 	}
-	text, err := json.Marshal(known{Version, now})
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("cannot write the state file: %w", err)
 	}
-	if err == nil {
-		err = atomicfile.Write(path, append(text, '\n'), atomicfile.Options{Mode: 0o644})
-	}
-	if err != nil {
-		return fmt.Errorf("cannot write down how many GPUs there are: %w", err)
-	}
-	return nil
+	return knownIn(path).Write(known{GPUs: now})
 }

@@ -50,8 +50,8 @@ func TestOnlyASuccessIsRemembered(t *testing.T) {
 func TestAKnownFileThatCannotBeReadIsTold(t *testing.T) {
 	path := filepath.Join(t.TempDir(), KnownFile)
 	for text, want := range map[string]string{
-		"{":             "cannot read how many GPUs there were: " + path + ": unexpected end of JSON input",
-		`{"version":7}`: "cannot read how many GPUs there were: " + path + ": its version is 7, this dcm reads 1",
+		"{":             "state file " + path + ": not valid: unexpected end of JSON input",
+		`{"version":7}`: "state file " + path + ": version not supported (found 7, want 1)",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,82 @@
+package statefile
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+type document struct {
+	Version int     `json:"version"`
+	Value   float64 `json:"value"`
+}
+
+func file(t *testing.T) File[document] {
+	t.Helper()
+	return File[document]{Path: filepath.Join(t.TempDir(), "a.json"), Version: 2, Field: func(d *document) *int { return &d.Version }}
+}
+
+func TestFile(t *testing.T) {
+	f := file(t)
+	if d, err := f.Read(); d != nil || err != nil {
+		t.Errorf("no file: %v, %v", d, err)
+	}
+	for _, durable := range []bool{false, true} {
+		f.Durable = durable
+		if err := f.Write(document{Value: 7}); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := f.Read(); err != nil || *d != (document{2, 7}) {
+			t.Errorf("%v, %v", d, err)
+		}
+	}
+	for range 2 { // the second time there is nothing to remove
+		if err := f.Remove(); err != nil {
+			t.Error(err)
+		}
+	}
+	if d, err := f.Read(); d != nil || err != nil {
+		t.Errorf("removed: %v, %v", d, err)
+	}
+}
+
+func TestRead_Errors(t *testing.T) {
+	for text, want := range map[string]string{
+		"{":             "not valid: unexpected end of JSON input",
+		`{"version":1}`: "version not supported (found 1, want 2)",
+		`{}`:            "version not supported (found 0, want 2)",
+	} {
+		f := file(t)
+		if err := os.WriteFile(f.Path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := f.Read(); d != nil || err == nil || err.Error() != "state file "+f.Path+": "+want {
+			t.Errorf("%s: %v, %v", text, d, err)
+		}
+		f.Field = nil
+		if d, err := f.Read(); (err == nil) != (text != "{") {
+			t.Errorf("%s without a version: %v, %v", text, d, err)
+		}
+	}
+}
+
+func TestReplace_RemovesTheOldDocumentOnFailure(t *testing.T) {
+	f := file(t)
+	if err := f.Write(document{Value: 1}); err != nil {
+		t.Fatal(err)
+	}
+	notJSON := File[func()]{Path: f.Path}
+	if err := notJSON.Write(func() {}); err == nil || !strings.Contains(err.Error(), f.Path) {
+		t.Errorf("write: %v", err)
+	}
+	if d, err := f.Read(); d == nil || err != nil {
+		t.Errorf("a write that failed left %v, %v", d, err)
+	}
+	if err := notJSON.Replace(func() {}); err == nil {
+		t.Error("a function was written")
+	}
+	if d, err := f.Read(); d != nil || err != nil {
+		t.Errorf("the old document is still there: %v, %v", d, err)
+	}
+}
