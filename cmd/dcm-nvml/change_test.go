@@ -50,12 +50,12 @@ func TestEveryProfileOfEveryBoard(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.want(m.mode(true), "on")
-			for _, p := range b.Slots {
+			for _, p := range b.Profiles {
 				var counts partition.MIG
-				for range p.Max {
+				for range p.InstanceCount {
 					counts.Instances = append(counts.Instances, partition.Instance{Profile: p.Name, Start: -1})
 				}
-				packed, err := partition.Pack(b.Slots, counts)
+				packed, err := partition.Pack(b.Profiles, counts)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -66,7 +66,7 @@ func TestEveryProfileOfEveryBoard(t *testing.T) {
 				if now, whole := reply.GPUs[0].Geometry(); !whole || !now.Same(packed) {
 					t.Errorf("%s was made, there is %s", packed, now)
 				}
-				if devices := len(reply.GPUs[0].Devices); devices != p.Max {
+				if devices := len(reply.GPUs[0].Devices); devices != p.InstanceCount {
 					t.Errorf("%s: %d MIG devices", packed, devices)
 				}
 				m.want(m.clear(), "on")

@@ -36,11 +36,11 @@ func TestEveryBoardOffersWhatIsKnownOfIt(t *testing.T) {
 				if reply.Error != nil || reply.GPUs[0].Error != nil || reply.GPUs[0].Notes != nil {
 					t.Fatalf("%+v", reply)
 				}
-				want := make(map[string]partition.Slots)
-				for _, p := range b.Slots {
+				want := make(map[string]partition.InstanceProfile)
+				for _, p := range b.Profiles {
 					want[p.Name] = p
 				}
-				got := make(map[string]partition.Slots)
+				got := make(map[string]partition.InstanceProfile)
 				for _, p := range reply.GPUs[0].Offers() {
 					got[p.Name] = p
 				}

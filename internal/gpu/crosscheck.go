@@ -17,22 +17,22 @@ type Observation struct {
 // back itself is then held against what it had no part in.
 type CrossChecker interface {
 	// CrossChecker names who looks, and returns what is seen. An error tells why nothing is.
-	Witness(ctx context.Context, devices []*Device) (who string, seen []Observation, err error)
+	CrossCheck(ctx context.Context, devices []*Device) (who string, seen []Observation, err error)
 }
 
 // CrossCheck is what a witness has seen, or why nothing.
 type CrossCheck struct {
-	Who  string
-	Seen []Observation
-	Err  error
+	Source       string
+	Observations []Observation
+	Err          error
 }
 
 // Testimonies has every vendor's witness look at the devices.
-func (n *Node) Testimonies(ctx context.Context, devices []Device) []CrossCheck {
+func (n *Node) CrossChecks(ctx context.Context, devices []Device) []CrossCheck {
 	var all []CrossCheck
 	n.each(devices, func(v Vendor, own []*Device) error {
 		if w, ok := v.(CrossChecker); ok {
-			who, seen, err := w.Witness(ctx, own)
+			who, seen, err := w.CrossCheck(ctx, own)
 			all = append(all, CrossCheck{who, seen, err})
 		}
 		return nil

@@ -14,7 +14,7 @@ type Roots struct{ Sys, Proc, Dev string }
 // Device is a display or accelerator function on the PCI bus.
 type Device struct {
 	partition.GPU        // without a mode on what cannot be partitioned; Why tells
-	Why           string // why the GPU is left alone; "" if it is partitionable
+	SkipReason    string // why the GPU is left alone; "" if it is partitionable
 	AccessDenied  bool   // it is kept from this process, as Why says; another may be let look at it
 
 	Model       string   // "MI300X"; "0x1002:0x1234" where not known
@@ -37,7 +37,7 @@ type Device struct {
 }
 
 // ErrWithheld is why a GPU could not be read that the device cgroup of this process hides.
-var ErrWithheld = errors.New("the device cgroup of this process hides partitions")
+var ErrAccessDenied = errors.New("the device cgroup of this process hides partitions")
 
 // Part is one active partition of a GPU.
 type Part struct {
@@ -51,13 +51,13 @@ type Part struct {
 	Bytes uint64 // of memory
 
 	// The driver's own, for [Vendor.Detail].
-	Number int
-	Banks  int // of memory; 0 where not told
+	DriverID int
+	Banks    int // of memory; 0 where not told
 
 	// Of a partition that has no render node:
-	Profile string   // its own, where partitions of one GPU differ
-	Node    string   // its own device node
-	Beside  []string // those that who uses it has to open beside that one
+	Profile        string   // its own, where partitions of one GPU differ
+	Node           string   // its own device node
+	CompanionNodes []string // those that who uses it has to open beside that one
 }
 
 // RenderNode is the path of the device node that is the partition's own.
@@ -81,7 +81,7 @@ const (
 func Partitionable(devices []Device) []partition.GPU {
 	var out []partition.GPU
 	for _, d := range devices {
-		if d.Why == "" {
+		if d.SkipReason == "" {
 			out = append(out, d.GPU)
 		}
 	}
@@ -90,12 +90,12 @@ func Partitionable(devices []Device) []partition.GPU {
 
 // Holder is a process that has a GPU's device open.
 type Holder struct {
-	PID     int
-	Command string
-	Unit    string             // the system unit it belongs to; "" if it belongs to none
-	Devices []string           // "/dev/kfd", "/dev/dri/renderD128"
-	Vendors []partition.Vendor // whose GPUs it holds
-	Lessee  string             // who was given partitions for it, whether it has opened them or not; "" for nobody
+	PID        int
+	Command    string
+	Unit       string             // the system unit it belongs to; "" if it belongs to none
+	Devices    []string           // "/dev/kfd", "/dev/dri/renderD128"
+	Vendors    []partition.Vendor // whose GPUs it holds
+	LeaseOwner string             // who was given partitions for it, whether it has opened them or not; "" for nobody
 }
 
 // NotBound is why a GPU is left alone that has no driver.

@@ -13,15 +13,15 @@ import (
 // [PartialError], which is [ErrPartial].
 func (n *Node) Holders(ctx context.Context) ([]Holder, error) {
 	u, err := n.Usage(ctx)
-	if err == nil && len(u.Unlooked) > 0 {
-		err = &PartialError{u.Unlooked}
+	if err == nil && len(u.Uninspected) > 0 {
+		err = &PartialError{u.Uninspected}
 	}
 	return u.Holders, err
 }
 
 // merge adds a holder, to what another vendor has found of the same process if it
 // has.
-func merge(all []Holder, h Holder) []Holder {
+func mergeHolder(all []Holder, h Holder) []Holder {
 	i := slices.IndexFunc(all, func(known Holder) bool { return known.PID == h.PID })
 	if i < 0 {
 		return append(all, h)
@@ -34,7 +34,7 @@ func merge(all []Holder, h Holder) []Holder {
 // InWay returns the holders that keep the steps from succeeding: with a driver's
 // reload all that hold one of its GPUs, otherwise those that have open what a GPU
 // that is to be changed wants closed. Leases are in the way of every change.
-func InWay(steps partition.Steps, devices []Device, holders []Holder) []Holder {
+func Blockers(steps partition.Steps, devices []Device, holders []Holder) []Holder {
 	closed := make(map[string]bool)
 	for _, d := range devices {
 		if slices.ContainsFunc(steps, func(s partition.Step) bool { return s.GPU == d.Address }) {
@@ -48,7 +48,7 @@ func InWay(steps partition.Steps, devices []Device, holders []Holder) []Holder {
 		reloaded := slices.ContainsFunc(steps, func(s partition.Step) bool {
 			return s.Kind.Reloads() && slices.Contains(h.Vendors, s.Kind.Vendor())
 		})
-		if reloaded || h.Lessee != "" || slices.ContainsFunc(h.Devices, func(node string) bool { return closed[filepath.Base(node)] }) {
+		if reloaded || h.LeaseOwner != "" || slices.ContainsFunc(h.Devices, func(node string) bool { return closed[filepath.Base(node)] }) {
 			out = append(out, h)
 		}
 	}

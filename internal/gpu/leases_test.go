@@ -11,7 +11,7 @@ func TestALeaseIsInTheWay(t *testing.T) {
 	unit := "dcm-lease-1000-4f1c09aa.scope"
 	steps := partition.Steps{{Kind: partition.SwitchCompute, GPU: "0000:05:00.0"}}
 	devices := []Device{{GPU: partition.GPU{Address: "0000:05:00.0"}, ExclusiveNodes: []string{"/dev/kfd"}}}
-	lease := Holder{PID: 7, Unit: unit, Lessee: "ada"}
+	lease := Holder{PID: 7, Unit: unit, LeaseOwner: "ada"}
 	for _, tt := range []struct {
 		name string
 		have []Holder
@@ -22,9 +22,9 @@ func TestALeaseIsInTheWay(t *testing.T) {
 		{"another has something open that does no harm", []Holder{{PID: 9, Unit: "a.service", Devices: []string{"/dev/dri/renderD130"}}}, []int{7}},
 	} {
 		u := Usage{Holders: tt.have}
-		u.lease([]Holder{lease})
-		way := InWay(steps, devices, u.Holders)
-		if len(way) != len(tt.pids) || way[0].PID != tt.pids[0] || way[0].Lessee != "ada" {
+		u.addLeases([]Holder{lease})
+		way := Blockers(steps, devices, u.Holders)
+		if len(way) != len(tt.pids) || way[0].PID != tt.pids[0] || way[0].LeaseOwner != "ada" {
 			t.Errorf("%s: in the way is %+v, want %d", tt.name, way, tt.pids)
 		}
 	}

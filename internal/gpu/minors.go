@@ -35,9 +35,9 @@ type Card struct {
 // 071d583e01c8 in 6.12, 6.11.1 and 6.6.53), and what they have of the platform devices
 // that further partitions are (amdgpu_xcp_drv.c, MAX_XCP_PLATFORM_DEVICE).
 const (
-	oldMinors = 64
-	extended  = 192
-	platforms = 64
+	limitedMinors      = 64
+	firstExtendedMinor = 192
+	maxPlatformDevices = 64
 )
 
 // Minors looks what is taken. The kernel's release is the caller's to tell.
@@ -76,14 +76,14 @@ func (n *Node) Minors(kernel string) (Minors, error) {
 }
 
 // AnyKernel is Minors of a node that is not this one.
-func (n *Node) AnyKernel() Minors { return Minors{Highest: -1, traits: n.Traits()} }
+func (n *Node) MinorsOfOtherNode() Minors { return Minors{Highest: -1, traits: n.Traits()} }
 
 // card is whose a primary minor is. Of further partitions, which are many, no driver is
 // looked for.
 func (m Minors) card(drm sysfs.Dir, name string) (Card, error) {
 	device, err := drm.Link(name + "/device")
 	c := Card{Device: device, Driver: device}
-	if err != nil || m.further(device) {
+	if err != nil || m.isPartitionDevice(device) {
 		return c, err
 	}
 	driver, err := drm.Link(name + "/device/driver")
@@ -94,16 +94,16 @@ func (m Minors) card(drm sysfs.Dir, name string) (Card, error) {
 }
 
 // further tells whether a device is a further partition of some GPU.
-func (m Minors) further(device string) bool {
+func (m Minors) isPartitionDevice(device string) bool {
 	return slices.ContainsFunc(m.traits, func(t Traits) bool { return t.PartitionPrefix != "" && strings.HasPrefix(device, t.PartitionPrefix) })
 }
 
 // others are the drivers of cards that are none of these GPUs'.
-func (m Minors) others(gpus []partition.GPU) []string {
+func (m Minors) otherDrivers(gpus []partition.GPU) []string {
 	var out []string
 	for _, c := range m.Cards {
 		if !slices.ContainsFunc(gpus, func(g partition.GPU) bool { return string(g.Address) == c.Device }) &&
-			!m.further(c.Device) {
+			!m.isPartitionDevice(c.Device) {
 			out = append(out, c.Driver)
 		}
 	}
@@ -111,40 +111,40 @@ func (m Minors) others(gpus []partition.GPU) []string {
 }
 
 // per is how many DRM devices a vendor's driver registers for a GPU that it partitions.
-func (m Minors) per(v partition.Vendor) int {
+func (m Minors) minorsPerGPU(v partition.Vendor) int {
 	for _, t := range m.traits {
 		if t.Vendor == v {
-			return max(t.Minors, 1)
+			return max(t.MinorsPerGPU, 1)
 		}
 	}
 	return 1
 }
 
 // needed is how many primary minors all take together.
-func (m Minors) needed(gpus []partition.GPU, others []string) int {
+func (m Minors) neededMinors(gpus []partition.GPU, others []string) int {
 	n := len(others)
 	for _, g := range gpus {
-		n += m.per(g.Vendor)
+		n += m.minorsPerGPU(g.Vendor)
 	}
 	return n
 }
 
 // old tells whether there are only so many as there once were, and by what that is
 // known. A distribution's kernel may have more than its number says.
-func (m Minors) old(needed int) (is bool, by string) {
+func (m Minors) limitedTo64(needed int) (is bool, by string) {
 	switch {
-	case m.Highest >= extended:
+	case m.Highest >= firstExtendedMinor:
 		return false, fmt.Sprintf("minor %d is in use", m.Highest)
-	case len(m.Cards) >= oldMinors && needed > oldMinors:
+	case len(m.Cards) >= limitedMinors && needed > limitedMinors:
 		return true, "so many are in use, and none beyond"
 	case m.Kernel == "":
 		return true, "those before 6.12, but for 6.11.1 and 6.6.53"
 	}
-	return !since(m.Kernel), "by its number, kernels from 6.12, 6.11.1 and 6.6.53 on having more"
+	return !hasExtendedMinors(m.Kernel), "by its number, kernels from 6.12, 6.11.1 and 6.6.53 on having more"
 }
 
 // since tells whether a release is one of those that have more.
-func since(release string) bool {
+func hasExtendedMinors(release string) bool {
 	var n [3]int
 	for i, s := range strings.SplitN(release, ".", 3) {
 		digits := len(s) - len(strings.TrimLeft(s, "0123456789"))
@@ -162,21 +162,21 @@ type Shortage struct {
 // Short tells which partitions of GPUs that are so, or become so, have no device node;
 // nil if each has one. Drivers number their devices in PCI order, and those of others
 // are taken to have theirs before.
-func (m Minors) Short(gpus []partition.GPU) *Shortage {
+func (m Minors) Shortage(gpus []partition.GPU) *Shortage {
 	gpus = slices.Clone(gpus)
 	sorting.By(gpus, func(a, b partition.GPU) int { return a.Address.Compare(b.Address) })
-	others := m.others(gpus)
-	needed := m.needed(gpus, others)
-	old, by := m.old(needed)
+	others := m.otherDrivers(gpus)
+	needed := m.neededMinors(gpus, others)
+	old, by := m.limitedTo64(needed)
 	var s Shortage
 	n, further := len(others), 0
 	for _, g := range gpus {
-		for i := range m.per(g.Vendor) {
+		for i := range m.minorsPerGPU(g.Vendor) {
 			n++
 			if i > 0 {
 				further++
 			}
-			if (old && n > oldMinors || further > platforms) && i < g.Partitions() {
+			if (old && n > limitedMinors || further > maxPlatformDevices) && i < g.Partitions() {
 				s.Partitions = append(s.Partitions, fmt.Sprintf("%s-%d", g.Address, i))
 			}
 		}
@@ -184,15 +184,15 @@ func (m Minors) Short(gpus []partition.GPU) *Shortage {
 	if len(s.Partitions) == 0 {
 		return nil
 	}
-	s.Text, s.Cure = m.words(s.Partitions, others, needed, old, by)
-	if further > platforms {
-		s.Text += fmt.Sprintf("; the driver has %d for further partitions of all GPUs, and they take %d", platforms, further)
+	s.Text, s.Cure = m.describe(s.Partitions, others, needed, old, by)
+	if further > maxPlatformDevices {
+		s.Text += fmt.Sprintf("; the driver has %d for further partitions of all GPUs, and they take %d", maxPlatformDevices, further)
 		s.Cure = "select modes with fewer partitions for the last GPUs"
 	}
 	return &s
 }
 
-func (m Minors) words(names, others []string, needed int, old bool, by string) (text, cure string) {
+func (m Minors) describe(names, others []string, needed int, old bool, by string) (text, cure string) {
 	text = strings.Join(names, ", ") + " gets no device node"
 	if !old {
 		return text, ""
@@ -207,5 +207,5 @@ func (m Minors) words(names, others []string, needed int, old bool, by string) (
 		and = " and " + all
 		cure += ", or keep " + all + " from loading (blacklist, in modprobe.d(5))"
 	}
-	return fmt.Sprintf("%s: the GPUs%s take %d DRM devices, whatever the modes, and %s %d (%s)", text, and, needed, kernel, oldMinors, by), cure
+	return fmt.Sprintf("%s: the GPUs%s take %d DRM devices, whatever the modes, and %s %d (%s)", text, and, needed, kernel, limitedMinors, by), cure
 }

@@ -25,7 +25,7 @@ func (m Module) State() string {
 
 // Uses reads what it tells of its use: how often, and by which modules. A driver that is
 // built in counts nothing.
-func (m Module) Uses() (count int, modules []string, ok bool) {
+func (m Module) UseCount() (count int, modules []string, ok bool) {
 	text, err := sysfs.Read(m.file("refcnt"))
 	if err != nil {
 		return 0, nil, false
@@ -42,13 +42,13 @@ func (m Module) Uses() (count int, modules []string, ok bool) {
 
 // Pulse is what changes first when GPUs of the driver come up: its state, and what there
 // is of each of them.
-func (m Module) Pulse(gpus []partition.Address, attributes ...string) (signs string, live bool) {
+func (m Module) Progress(gpus []partition.Address, attributes ...string) (signs string, live bool) {
 	state := m.State()
 	var b strings.Builder
 	b.WriteString(state)
 	for _, a := range gpus {
 		for _, name := range attributes {
-			_, err := os.Lstat(Attribute(m.Sys, a, name))
+			_, err := os.Lstat(AttributePath(m.Sys, a, name))
 			fmt.Fprint(&b, err == nil)
 		}
 	}

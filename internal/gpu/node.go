@@ -16,33 +16,33 @@ import (
 // Node is the machine whose GPUs are looked at and changed. Its methods may be
 // called concurrently.
 type Node struct {
-	sys     string
-	vendors []Vendor
-	poll    time.Duration // between two glances at a driver that is coming up
-	quiet   time.Duration // how long a loaded driver may bring up nothing while a GPU is missing
-	events  Listen        // nil: nobody listens
-	leases  func() []Holder
-	there   atomic.Uint64 // the vendors that had a GPU when last looked, see those; 0 before
+	sys          string
+	vendors      []Vendor
+	pollInterval time.Duration // between two glances at a driver that is coming up
+	probeTimeout time.Duration // how long a loaded driver may bring up nothing while a GPU is missing
+	events       Listener      // nil: nobody listens
+	leases       func() []Holder
+	presentMask  atomic.Uint64 // the vendors that had a GPU when last looked, see those; 0 before
 }
 
 // Option changes how a node is treated.
 type Option func(*Node)
 
 // Poll sets how often there is a glance at a driver that is coming up.
-func Poll(every time.Duration) Option { return func(n *Node) { n.poll = every } }
+func PollInterval(every time.Duration) Option { return func(n *Node) { n.pollInterval = every } }
 
 // Quiet sets for how long nothing more may come up, after a load, for the GPUs that
 // are missing to be given up.
-func Quiet(d time.Duration) Option { return func(n *Node) { n.quiet = d } }
+func ProbeTimeout(d time.Duration) Option { return func(n *Node) { n.probeTimeout = d } }
 
 // Listen tells when the kernel tells of a device that is about a GPU (subsystem and
 // path of a uevent), until the context ends.
-type Listen func(ctx context.Context, about func(subsystem, path string) bool) <-chan struct{}
+type Listener func(ctx context.Context, about func(subsystem, path string) bool) <-chan struct{}
 
 // Events sets who listens to the kernel. Then a driver that is coming up is looked at
 // when something happens, and otherwise seldom.
-func Events(l Listen) Option {
-	return func(n *Node) { n.events, n.poll = l, 10*n.poll }
+func Events(l Listener) Option {
+	return func(n *Node) { n.events, n.pollInterval = l, 10*n.pollInterval }
 }
 
 // Leases sets who tells of processes that were given partitions. They are in the way of
@@ -52,7 +52,7 @@ func Leases(list func() []Holder) Option { return func(n *Node) { n.leases = lis
 // Open returns the node under the root of sysfs, with the GPUs of these vendors. It
 // touches nothing.
 func Open(sys string, vendors []Vendor, opts ...Option) *Node {
-	n := &Node{sys: sys, vendors: vendors, poll: 100 * time.Millisecond, quiet: 15 * time.Second}
+	n := &Node{sys: sys, vendors: vendors, pollInterval: 100 * time.Millisecond, probeTimeout: 15 * time.Second}
 	for _, o := range opts {
 		o(n)
 	}
@@ -88,39 +88,39 @@ func deviceList(found []*Function) []Device {
 
 // functions looks at the bus, and has each vendor describe what is its own.
 func (n *Node) functions() ([]*Function, error) {
-	found, err := scan(n.sys)
+	found, err := scanPCI(n.sys)
 	if err != nil {
 		return nil, err
 	}
-	n.there.Store(n.those(found))
+	n.presentMask.Store(n.vendorMask(found))
 	for _, v := range n.vendors {
-		own := of(v, found)
+		own := ownedBy(v, found)
 		if len(own) == 0 {
 			continue
 		}
 		if err := v.Describe(own); err != nil {
-			return found, wrap(v, err)
+			return found, withVendor(v, err)
 		}
 		for _, f := range own {
-			f.Err = wrap(v, f.Err)
+			f.Err = withVendor(v, f.Err)
 		}
 	}
 	for _, f := range found {
 		switch {
 		case f.Err != nil:
-			f.Why = f.Err.Error()
+			f.SkipReason = f.Err.Error()
 		case n.vendor(f.Vendor) == nil:
-			f.Why = "not an " + n.makers() + " GPU"
+			f.SkipReason = "not an " + n.vendorNames() + " GPU"
 		}
 	}
 	return found, nil
 }
 
 // those are the vendors of the functions, a bit for each.
-func (n *Node) those(found []*Function) uint64 {
+func (n *Node) vendorMask(found []*Function) uint64 {
 	var there uint64
 	for i, v := range n.vendors {
-		if len(of(v, found)) > 0 {
+		if len(ownedBy(v, found)) > 0 {
 			there |= 1 << i
 		}
 	}
@@ -129,11 +129,11 @@ func (n *Node) those(found []*Function) uint64 {
 
 // Glance is what a short look shows of changes that nothing tells of, to be compared
 // with an earlier one, of the vendors whose GPUs were there at the last look.
-func (n *Node) Glance() string {
+func (n *Node) PollFingerprint() string {
 	var signs string
 	for i, v := range n.vendors {
-		if short, ok := v.(interface{ Glance() string }); ok && n.there.Load()&(1<<i) != 0 {
-			signs += short.Glance()
+		if p, ok := v.(Poller); ok && n.presentMask.Load()&(1<<i) != 0 {
+			signs += p.PollFingerprint()
 		}
 	}
 	return signs
@@ -144,8 +144,8 @@ func (n *Node) Dropins() map[string]string {
 	all := make(map[string]string)
 	there, _ := n.present() // what cannot be read needs nothing
 	for _, v := range there {
-		if needy, ok := v.(interface{ Dropins() map[string]string }); ok {
-			for unit, text := range needy.Dropins() {
+		if p, ok := v.(DropInProvider); ok {
+			for unit, text := range p.Dropins() {
 				all[unit] += text
 			}
 		}
@@ -154,7 +154,7 @@ func (n *Node) Dropins() map[string]string {
 }
 
 // of returns the functions that are the vendor's.
-func of(v Vendor, all []*Function) []*Function {
+func ownedBy(v Vendor, all []*Function) []*Function {
 	return slices.DeleteFunc(slices.Clone(all), func(f *Function) bool { return f.Vendor != v.Traits().Vendor })
 }
 
@@ -168,7 +168,7 @@ func (n *Node) vendor(id partition.Vendor) Vendor {
 }
 
 // makers names the vendors: "AMD", "AMD or NVIDIA".
-func (n *Node) makers() string {
+func (n *Node) vendorNames() string {
 	names := make([]string, len(n.vendors))
 	for i, v := range n.vendors {
 		names[i] = v.Traits().Vendor.String()
@@ -179,12 +179,12 @@ func (n *Node) makers() string {
 // present are the vendors of which there is a function on the bus, as it was when the node
 // last looked at all of it, if it has.
 func (n *Node) present() ([]Vendor, error) {
-	there := n.there.Load()
+	there := n.presentMask.Load()
 	var err error
 	if there == 0 {
 		var found []*Function
-		found, err = list(n.sys, (*Function).maker)
-		there = n.those(found)
+		found, err = listFunctions(n.sys, (*Function).readVendor)
+		there = n.vendorMask(found)
 	}
 	var out []Vendor
 	for i, v := range n.vendors {
@@ -197,22 +197,22 @@ func (n *Node) present() ([]Vendor, error) {
 
 // Seen sums up devices: two equal sums mean that nothing has happened to them in
 // between, or was undone.
-func Seen(devices []Device) string {
+func Fingerprint(devices []Device) string {
 	var b strings.Builder
 	for _, d := range devices {
-		fmt.Fprintf(&b, "%s %q %s %q %s\n", d.Address, d.Driver, d.Shape().Key(), d.Why, d.Card)
+		fmt.Fprintf(&b, "%s %q %s %q %s\n", d.Address, d.Driver, d.Shape().Key(), d.SkipReason, d.Card)
 	}
 	return b.String()
 }
 
 // Concerns tells whether what the kernel says of a device (subsystem and path of a
 // uevent) may mean that a GPU came, went or got a driver.
-func (n *Node) Concerns(subsystem, path string) bool {
+func (n *Node) RelevantEvent(subsystem, path string) bool {
 	switch subsystem {
 	case "pci", "drm":
 		return true
 	}
-	return slices.ContainsFunc(n.vendors, func(v Vendor) bool { return v.Concerns(subsystem, path) })
+	return slices.ContainsFunc(n.vendors, func(v Vendor) bool { return v.RelevantEvent(subsystem, path) })
 }
 
 // ModeFiles lists the files that modes are written to, of the GPUs that have some
@@ -220,7 +220,9 @@ func (n *Node) Concerns(subsystem, path string) bool {
 func (n *Node) ModeFiles() []string {
 	var all []string
 	for _, v := range n.vendors {
-		all = append(all, v.ModeFiles()...)
+		if w, ok := v.(ModeWatcher); ok {
+			all = append(all, w.ModeFiles()...)
+		}
 	}
 	return all
 }
@@ -236,12 +238,22 @@ func (n *Node) Traits() []Traits {
 
 // Enrich has each vendor's library add what it knows of the devices.
 func (n *Node) Enrich(ctx context.Context, devices []Device) error {
-	return n.each(devices, func(v Vendor, own []*Device) error { return v.Enrich(ctx, own) })
+	return n.each(devices, func(v Vendor, own []*Device) error {
+		if e, ok := v.(Enricher); ok {
+			return e.Enrich(ctx, own)
+		}
+		return nil
+	})
 }
 
 // Detail adds to the devices' partitions what takes a closer look.
-func (n *Node) Detail(ctx context.Context, devices []Device) error {
-	return n.each(devices, func(v Vendor, own []*Device) error { return v.Detail(ctx, own) })
+func (n *Node) ReadDetails(ctx context.Context, devices []Device) error {
+	return n.each(devices, func(v Vendor, own []*Device) error {
+		if e, ok := v.(Enricher); ok {
+			return e.ReadDetails(ctx, own)
+		}
+		return nil
+	})
 }
 
 // each hands every vendor its own devices.
@@ -255,7 +267,7 @@ func (n *Node) each(devices []Device, f func(v Vendor, own []*Device) error) err
 			}
 		}
 		if len(own) > 0 {
-			errs = append(errs, wrap(v, f(v, own)))
+			errs = append(errs, withVendor(v, f(v, own)))
 		}
 	}
 	return errors.Join(errs...)
@@ -276,6 +288,6 @@ func (n *Node) Libraries(ctx context.Context) []Library {
 }
 
 // Attribute is the path of a PCI function's attribute.
-func Attribute(sys string, a partition.Address, file string) string {
+func AttributePath(sys string, a partition.Address, file string) string {
 	return sys + "/bus/pci/devices/" + string(a) + "/" + file
 }

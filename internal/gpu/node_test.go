@@ -16,7 +16,7 @@ import (
 )
 
 // maker is a vendor as a test has it. What it does not say it is not asked.
-type maker struct {
+type fakeVendor struct {
 	Vendor
 	id     partition.Vendor
 	late   map[partition.Address]string
@@ -26,31 +26,35 @@ type maker struct {
 	made   []string
 }
 
-func (m *maker) Traits() Traits { return Traits{Vendor: m.id} }
+func (m *fakeVendor) Traits() Traits { return Traits{Vendor: m.id} }
 
-func (m *maker) Describe(functions []*Function) error {
+func (m *fakeVendor) Describe(functions []*Function) error {
 	for _, f := range functions {
 		f.Compute = "SPX"
 	}
 	return nil
 }
 
-func (m *maker) Late(f Function) (lacks, cure string)                { return m.late[f.Address], "" }
-func (m *maker) Pulse([]partition.Address) (signs string, live bool) { return "", m.loaded }
-func (m *maker) Usage(context.Context) (Usage, error)                { return m.usage, nil }
-func (m *maker) Loaded() bool                                        { return m.loaded }
-func (m *maker) Explain(error) (cure string, again bool)             { return "Ask " + m.id.String() + ".", true }
-func (m *maker) Concerns(subsystem, path string) bool                { return path == "/module/"+m.id.String() }
-func (m *maker) ModeFiles() []string                                 { return []string{m.id.String()} }
-func (m *maker) Load(context.Context) error                          { m.loaded = true; return nil }
-func (m *maker) Enrich(_ context.Context, d []*Device) error {
+func (m *fakeVendor) NotReady(f Function) (lacks, cure string)               { return m.late[f.Address], "" }
+func (m *fakeVendor) Progress([]partition.Address) (signs string, live bool) { return "", m.loaded }
+func (m *fakeVendor) Usage(context.Context) (Usage, error)                   { return m.usage, nil }
+func (m *fakeVendor) Loaded() bool                                           { return m.loaded }
+func (m *fakeVendor) Explain(error) (cure string, again bool) {
+	return "Ask " + m.id.String() + ".", true
+}
+func (m *fakeVendor) RelevantEvent(subsystem, path string) bool {
+	return path == "/module/"+m.id.String()
+}
+func (m *fakeVendor) ModeFiles() []string        { return []string{m.id.String()} }
+func (m *fakeVendor) Load(context.Context) error { m.loaded = true; return nil }
+func (m *fakeVendor) Enrich(_ context.Context, d []*Device) error {
 	for _, d := range d {
 		d.Name = m.id.String()
 	}
 	return nil
 }
 
-func (m *maker) Make(_ context.Context, steps []partition.Step, tell Tell) error {
+func (m *fakeVendor) Execute(_ context.Context, steps []partition.Step, tell StepFunc) error {
 	for _, s := range steps {
 		tell(s, true, nil)
 		m.made = append(m.made, s.String())
@@ -67,12 +71,12 @@ const (
 
 // bus is a root of sysfs with a display of nobody's at lit, AMD's GPU at a, and
 // another maker's at b.
-func bus(t *testing.T) string {
+func fakePCI(t *testing.T) string {
 	t.Helper()
 	sys := t.TempDir()
 	for address, ids := range map[partition.Address]string{a: "0x120000 0x1002 0x74a1", b: "0x030200 0x1234 0x0001", lit: "0x030000 0x1a03 0x2000", "0000:01:00.0": "0x010802 0x144d 0xa824"} {
 		for i, name := range []string{"class", "vendor", "device"} {
-			file := Attribute(sys, address, name)
+			file := AttributePath(sys, address, name)
 			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -84,14 +88,14 @@ func bus(t *testing.T) string {
 	return sys
 }
 
-func two(t *testing.T) (*Node, *maker, *maker) {
+func twoVendors(t *testing.T) (*Node, *fakeVendor, *fakeVendor) {
 	t.Helper()
-	amd, second := &maker{id: partition.AMD}, &maker{id: other}
-	return Open(bus(t), []Vendor{second, amd}, Poll(time.Millisecond)), amd, second
+	amd, second := &fakeVendor{id: partition.AMD}, &fakeVendor{id: other}
+	return Open(fakePCI(t), []Vendor{second, amd}, PollInterval(time.Millisecond)), amd, second
 }
 
 func TestEachFunctionIsItsVendorsAndAllAreInPCIOrder(t *testing.T) {
-	n, _, _ := two(t)
+	n, _, _ := twoVendors(t)
 	devices, err := n.Devices(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +105,7 @@ func TestEachFunctionIsItsVendorsAndAllAreInPCIOrder(t *testing.T) {
 	}
 	var got []string
 	for _, d := range devices {
-		got = append(got, fmt.Sprintf("%s %q %q", d.Address, d.Name, d.Why))
+		got = append(got, fmt.Sprintf("%s %q %q", d.Address, d.Name, d.SkipReason))
 	}
 	want := []string{`0000:03:00.0 "" "not an 0x1234 or AMD GPU"`, `0000:05:00.0 "AMD" ""`, `0000:06:00.0 "0x1234" ""`}
 	if d := cmp.Diff(want, got); d != "" {
@@ -110,51 +114,51 @@ func TestEachFunctionIsItsVendorsAndAllAreInPCIOrder(t *testing.T) {
 }
 
 func TestWaitingIsForEveryVendorsGPUs(t *testing.T) {
-	n, _, second := two(t)
+	n, _, second := twoVendors(t)
 	second.late = map[partition.Address]string{b: "it sleeps"}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := n.Wait(ctx); err == nil || !strings.Contains(err.Error(), "0000:06:00.0 (0x1234:0x0001): it sleeps") || !Transient(err) || Cure(err) == "" {
-		t.Errorf("error %v, transient %t, cure %q", err, Transient(err), Cure(err))
+	if _, err := n.Wait(ctx); err == nil || !strings.Contains(err.Error(), "0000:06:00.0 (0x1234:0x0001): it sleeps") || !IsTransient(err) || Hint(err) == "" {
+		t.Errorf("error %v, transient %t, cure %q", err, IsTransient(err), Hint(err))
 	}
 }
 
 func TestWithoutAGPUOfAKnownMakerNothingIsWaitedFor(t *testing.T) {
-	n := Open(bus(t), []Vendor{&maker{id: 0x5678}})
+	n := Open(fakePCI(t), []Vendor{&fakeVendor{id: 0x5678}})
 	_, err := n.Wait(t.Context())
-	if !errors.Is(err, ErrNoGPU) || err.Error() != "there is no 0x5678 GPU on the PCI bus" || Cure(err) == "" || Transient(err) {
-		t.Errorf("error %v, cure %q", err, Cure(err))
+	if !errors.Is(err, ErrNoGPU) || err.Error() != "there is no 0x5678 GPU on the PCI bus" || Hint(err) == "" || IsTransient(err) {
+		t.Errorf("error %v, cure %q", err, Hint(err))
 	}
 }
 
 func TestAnErrorIsExplainedByItsVendor(t *testing.T) {
-	n, amd, _ := two(t)
+	n, amd, _ := twoVendors(t)
 	amd.fails = errors.New("broken")
-	err := n.Make(t.Context(), partition.Steps{{Kind: partition.SwitchCompute, GPU: a, To: "CPX"}}, func(partition.Step, bool, error) {})
-	if err == nil || !errors.Is(err, amd.fails) || Cure(err) != "Ask AMD." || !Transient(err) {
-		t.Errorf("error %v, cure %q, transient %t", err, Cure(err), Transient(err))
+	err := n.Execute(t.Context(), partition.Steps{{Kind: partition.SwitchCompute, GPU: a, To: "CPX"}}, func(partition.Step, bool, error) {})
+	if err == nil || !errors.Is(err, amd.fails) || Hint(err) != "Ask AMD." || !IsTransient(err) {
+		t.Errorf("error %v, cure %q, transient %t", err, Hint(err), IsTransient(err))
 	}
 }
 
 func TestWhatALoadedDriverLeavesAloneIsGivenUp(t *testing.T) {
-	n, amd, second := two(t)
-	Quiet(5 * time.Millisecond)(n)
+	n, amd, second := twoVendors(t)
+	ProbeTimeout(5 * time.Millisecond)(n)
 	amd.late, amd.loaded = map[partition.Address]string{a: "it sleeps"}, true
-	devices, err := n.Settled(t.Context())
-	if !errors.Is(err, errSettled) || len(devices) != 3 || !Transient(err) {
+	devices, err := n.WaitAfterLoad(t.Context())
+	if !errors.Is(err, errNoMoreGPUs) || len(devices) != 3 || !IsTransient(err) {
 		t.Errorf("error %v with %d devices", err, len(devices))
 	}
 	second.late = map[partition.Address]string{b: "its driver is coming up"}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := n.Settled(ctx); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errSettled) {
+	if _, err := n.WaitAfterLoad(ctx); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errNoMoreGPUs) {
 		t.Errorf("error %v, want to have waited for the other driver", err)
 	}
 }
 
 func TestOnlyDriversOfGPUsThatAreThereAreLoaded(t *testing.T) {
-	amd, absent := &maker{id: partition.AMD}, &maker{id: 0x5678}
-	n := Open(bus(t), []Vendor{amd, absent})
+	amd, absent := &fakeVendor{id: partition.AMD}, &fakeVendor{id: 0x5678}
+	n := Open(fakePCI(t), []Vendor{amd, absent})
 	if n.Loaded() {
 		t.Error("loaded")
 	}
@@ -164,9 +168,9 @@ func TestOnlyDriversOfGPUsThatAreThereAreLoaded(t *testing.T) {
 }
 
 func TestOneProcessMayHoldGPUsOfSeveralVendors(t *testing.T) {
-	n, amd, second := two(t)
-	amd.usage = Usage{Holders: []Holder{{PID: 7, Devices: []string{"/dev/kfd"}}}, Counted: true, Count: 2, Seen: 1}
-	second.usage = Usage{Holders: []Holder{{PID: 7, Devices: []string{"/dev/x0"}}, {PID: 3, Devices: []string{"/dev/x1"}}}, Counted: true, Count: 1, Seen: 1}
+	n, amd, second := twoVendors(t)
+	amd.usage = Usage{Holders: []Holder{{PID: 7, Devices: []string{"/dev/kfd"}}}, Counted: true, Count: 2, Accounted: 1}
+	second.usage = Usage{Holders: []Holder{{PID: 7, Devices: []string{"/dev/x0"}}, {PID: 3, Devices: []string{"/dev/x1"}}}, Counted: true, Count: 1, Accounted: 1}
 	u, err := n.Usage(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -175,11 +179,11 @@ func TestOneProcessMayHoldGPUsOfSeveralVendors(t *testing.T) {
 		{PID: 3, Devices: []string{"/dev/x1"}, Vendors: []partition.Vendor{other}},
 		{PID: 7, Devices: []string{"/dev/x0", "/dev/kfd"}, Vendors: []partition.Vendor{other, partition.AMD}},
 	}
-	if d := cmp.Diff(want, u.Holders); d != "" || u.Unseen() != 1 || !u.Counted {
-		t.Errorf("unseen %d, counted %t, holders (-want +got):\n%s", u.Unseen(), u.Counted, d)
+	if d := cmp.Diff(want, u.Holders); d != "" || u.Unexplained() != 1 || !u.Counted {
+		t.Errorf("unseen %d, counted %t, holders (-want +got):\n%s", u.Unexplained(), u.Counted, d)
 	}
-	if own := u.Of(other); own.Unseen() != 0 || len(own.Holders) != 2 || u.Of(partition.AMD).Unseen() != 1 || len(u.Of(partition.AMD).Holders) != 1 {
-		t.Errorf("of the one %+v, of the other %+v: a busy driver speaks for another's GPUs", own, u.Of(partition.AMD))
+	if own := u.ForVendor(other); own.Unexplained() != 0 || len(own.Holders) != 2 || u.ForVendor(partition.AMD).Unexplained() != 1 || len(u.ForVendor(partition.AMD).Holders) != 1 {
+		t.Errorf("of the one %+v, of the other %+v: a busy driver speaks for another's GPUs", own, u.ForVendor(partition.AMD))
 	}
 	devices := []Device{{GPU: partition.GPU{Address: a}, ExclusiveNodes: []string{"/dev/kfd"}}, {GPU: partition.GPU{Address: b}, ExclusiveNodes: []string{"/dev/x1"}}}
 	for _, test := range []struct {
@@ -190,28 +194,28 @@ func TestOneProcessMayHoldGPUsOfSeveralVendors(t *testing.T) {
 		{"a switch of one GPU", partition.Step{Kind: partition.SwitchCompute, GPU: b}, u.Holders[:1]},
 		{"a reload, which is of one vendor's driver", partition.Step{Kind: partition.ReloadDriver}, u.Holders[1:]},
 	} {
-		if d := cmp.Diff(test.want, InWay(partition.Steps{test.step}, devices, u.Holders)); d != "" {
+		if d := cmp.Diff(test.want, Blockers(partition.Steps{test.step}, devices, u.Holders)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, d)
 		}
 	}
 }
 
 func TestWhatAnyVendorConcernsConcernsTheNode(t *testing.T) {
-	n, _, _ := two(t)
+	n, _, _ := twoVendors(t)
 	for path, want := range map[string]bool{"/module/AMD": true, "/module/0x1234": true, "/module/x": false} {
-		if got := n.Concerns("module", path); got != want {
+		if got := n.RelevantEvent("module", path); got != want {
 			t.Errorf("%s: %t", path, got)
 		}
 	}
-	if d := cmp.Diff([]string{"0x1234", "AMD"}, n.ModeFiles()); d != "" || !n.Concerns("pci", "") {
+	if d := cmp.Diff([]string{"0x1234", "AMD"}, n.ModeFiles()); d != "" || !n.RelevantEvent("pci", "") {
 		t.Errorf("mode files (-want +got):\n%s", d)
 	}
 }
 
 // leave takes the other maker's GPU from the bus.
-func leave(t *testing.T, n *Node) {
+func removeGPU(t *testing.T, n *Node) {
 	t.Helper()
-	if err := os.RemoveAll(filepath.Dir(Attribute(n.sys, b, "class"))); err != nil {
+	if err := os.RemoveAll(filepath.Dir(AttributePath(n.sys, b, "class"))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -219,7 +223,7 @@ func leave(t *testing.T, n *Node) {
 // A vendor is asked who uses its GPUs if it had some at the last look; a node that has not
 // looked finds out each time.
 func TestWhoIsOnTheBusIsKnownFromTheLook(t *testing.T) {
-	n, _, _ := two(t)
+	n, _, _ := twoVendors(t)
 	fresh := Open(n.sys, n.vendors)
 	look := func() {
 		if _, err := n.Devices(t.Context()); err != nil {
@@ -235,7 +239,7 @@ func TestWhoIsOnTheBusIsKnownFromTheLook(t *testing.T) {
 	look()
 	there(n, 2)
 	there(fresh, 2)
-	leave(t, n)
+	removeGPU(t, n)
 	there(n, 2)
 	there(fresh, 1)
 	look()

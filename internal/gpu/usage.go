@@ -21,26 +21,26 @@ var ErrPartial = errors.New("not every process may be looked at")
 // open file that was sent to a socket and not yet received, one that only the kernel
 // keeps, a buffer shared with another driver.
 type Usage struct {
-	Holders  []Holder
-	Unlooked []Uninspected // processes that could not be looked at, or not in time
+	Holders     []Holder
+	Uninspected []Uninspected // processes that could not be looked at, or not in time
 
-	Counted bool     // the driver is a module, whose use count can be read
-	Count   int      // the use count, of the module
-	Modules []string // those of the kernel that use the driver, each of which is counted
-	Seen    int      // what the holders' open files add to the count
-	Orphans []int    // processes that the driver itself lists and that are not to be found
+	Counted   bool     // the driver is a module, whose use count can be read
+	Count     int      // the use count, of the module
+	Modules   []string // those of the kernel that use the driver, each of which is counted
+	Accounted int      // what the holders' open files add to the count
+	Orphans   []int    // processes that the driver itself lists and that are not to be found
 
-	each map[partition.Vendor]Usage // of a node: each vendor's own
+	byVendor map[partition.Vendor]Usage // of a node: each vendor's own
 }
 
 // Of is the usage of one vendor's GPUs. A driver's count speaks for its own GPUs alone.
-func (u Usage) Of(v partition.Vendor) Usage {
-	if u.each == nil {
+func (u Usage) ForVendor(v partition.Vendor) Usage {
+	if u.byVendor == nil {
 		return u
 	}
-	own := u.each[v]
-	own.Unlooked = u.Unlooked // who cannot be looked at may have any GPU open
-	own.Holders = slices.DeleteFunc(slices.Clone(u.Holders), func(h Holder) bool { return h.Lessee == "" && !slices.Contains(h.Vendors, v) })
+	own := u.byVendor[v]
+	own.Uninspected = u.Uninspected // who cannot be looked at may have any GPU open
+	own.Holders = slices.DeleteFunc(slices.Clone(u.Holders), func(h Holder) bool { return h.LeaseOwner == "" && !slices.Contains(h.Vendors, v) })
 	return own
 }
 
@@ -50,22 +50,22 @@ func (u Usage) Of(v partition.Vendor) Usage {
 // GPUs and its own threads are no use of it. On some hosts it is held from
 // within besides, by a console or a sound device; what it counts there when nobody
 // uses it is known only after a load.
-func (u Usage) Unseen() int { return max(0, u.Count-len(u.Modules)-u.Seen) }
+func (u Usage) Unexplained() int { return max(0, u.Count-len(u.Modules)-u.Accounted) }
 
 // Nobody reports whether the driver itself bears witness that no process uses it.
 // idle is what it is known to count, beside modules, when that is so.
-func (u Usage) Nobody(idle int) bool {
-	return u.Counted && len(u.Holders)+len(u.Orphans) == 0 && u.Unseen() <= idle
+func (u Usage) Unused(idle int) bool {
+	return u.Counted && len(u.Holders)+len(u.Orphans) == 0 && u.Unexplained() <= idle
 }
 
 // Uninspected is a process whose open files could not all be looked at.
 type Uninspected struct {
-	PID     int
-	Command string
-	UID     int
-	Files   int    // how many it has open; 0 where the kernel does not tell
-	Why     string // "there was no time for all of its open files"
-	Late    bool   // it may be looked at, but took too long
+	PID      int
+	Command  string
+	UID      int
+	Files    int    // how many it has open; 0 where the kernel does not tell
+	Reason   string // "there was no time for all of its open files"
+	TimedOut bool   // it may be looked at, but took too long
 }
 
 func (u Uninspected) String() string {
@@ -73,19 +73,19 @@ func (u Uninspected) String() string {
 	if u.Files > 0 {
 		text += fmt.Sprintf(", %d open files", u.Files)
 	}
-	return text + "): " + u.Why
+	return text + "): " + u.Reason
 }
 
 // PartialError names the processes that could not be looked at.
-type PartialError struct{ Unlooked []Uninspected }
+type PartialError struct{ Uninspected []Uninspected }
 
 func (e *PartialError) Error() string {
 	const most = 3
 	var text []string
-	for _, u := range e.Unlooked[:min(most, len(e.Unlooked))] {
+	for _, u := range e.Uninspected[:min(most, len(e.Uninspected))] {
 		text = append(text, u.String())
 	}
-	if more := len(e.Unlooked) - most; more > 0 {
+	if more := len(e.Uninspected) - most; more > 0 {
 		text = append(text, fmt.Sprintf("and %d more", more))
 	}
 	return ErrPartial.Error() + ": " + strings.Join(text, "; ")
@@ -95,7 +95,7 @@ func (e *PartialError) Error() string {
 func (e *PartialError) Is(target error) bool { return target == ErrPartial }
 
 // Cure is what to do about it.
-func (e *PartialError) Cure() string {
+func (e *PartialError) Hint() string {
 	return "End these processes, or have them close files; dcm needs to see who has a GPU open."
 }
 
@@ -105,28 +105,28 @@ func (n *Node) Usage(ctx context.Context) (Usage, error) {
 	if err != nil {
 		there = n.vendors
 	}
-	all := Usage{Counted: len(there) > 0, each: make(map[partition.Vendor]Usage)}
+	all := Usage{Counted: len(there) > 0, byVendor: make(map[partition.Vendor]Usage)}
 	for _, v := range there {
 		u, err := v.Usage(ctx)
 		if err != nil {
-			return Usage{}, wrap(v, err)
+			return Usage{}, withVendor(v, err)
 		}
 		all.add(u, v.Traits().Vendor)
 	}
 	if n.leases != nil {
-		all.lease(n.leases())
+		all.addLeases(n.leases())
 	}
 	sorting.By(all.Holders, func(a, b Holder) int { return cmp.Compare(a.PID, b.PID) })
 	return all, nil
 }
 
 // lease adds a process of each lease, unless some are known to have something open.
-func (u *Usage) lease(leases []Holder) {
+func (u *Usage) addLeases(leases []Holder) {
 	for _, l := range leases {
 		open := false
 		for i := range u.Holders {
 			if h := &u.Holders[i]; h.Unit == l.Unit {
-				h.Lessee, open = l.Lessee, true
+				h.LeaseOwner, open = l.LeaseOwner, true
 			}
 		}
 		if !open {
@@ -138,19 +138,19 @@ func (u *Usage) lease(leases []Holder) {
 // add takes a vendor's usage in. The sums stay what they mean: each driver counts its
 // own.
 func (u *Usage) add(o Usage, vendor partition.Vendor) {
-	u.each[vendor] = o
+	u.byVendor[vendor] = o
 	for _, h := range o.Holders {
 		h.Vendors = []partition.Vendor{vendor}
-		u.Holders = merge(u.Holders, h)
+		u.Holders = mergeHolder(u.Holders, h)
 	}
-	for _, p := range o.Unlooked {
-		if !slices.ContainsFunc(u.Unlooked, func(known Uninspected) bool { return known.PID == p.PID }) {
-			u.Unlooked = append(u.Unlooked, p)
+	for _, p := range o.Uninspected {
+		if !slices.ContainsFunc(u.Uninspected, func(known Uninspected) bool { return known.PID == p.PID }) {
+			u.Uninspected = append(u.Uninspected, p)
 		}
 	}
 	u.Counted = u.Counted && o.Counted
 	u.Count += o.Count
 	u.Modules = append(u.Modules, o.Modules...)
-	u.Seen += o.Seen
+	u.Accounted += o.Accounted
 	u.Orphans = append(u.Orphans, o.Orphans...)
 }

@@ -6,78 +6,119 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Vendor is one maker's GPUs on this host, through their driver. It is asked about
-// the functions that bear its PCI vendor id, and about nothing else. Its methods may
-// be called concurrently, and those with a ctx return when that ends.
+// Vendor drives the GPUs of one vendor on this host through their kernel driver. It only
+// gets functions with its own PCI vendor id. Its methods may be called concurrently, and
+// those with a ctx return when ctx ends.
+//
+// A Vendor may also implement [DriverLoader], [Enricher], [ModeWatcher], [Poller],
+// [PendingWriter], [DropInProvider], [Measurer] and [CrossChecker].
 type Vendor interface {
 	Traits() Traits
+	Inspector
+	Executor
+	UsageReader
+}
 
-	// Describe fills in what the driver shows of the functions, and for each of them
-	// why it cannot be partitioned, or the error of looking at it. Its own error is
-	// one that no function alone is to blame for.
+// Inspector reads the state of the GPUs.
+type Inspector interface {
+	// Describe fills in what the driver shows of the functions: for each function its
+	// modes, the reason why it cannot be partitioned, or the error of reading it. The
+	// returned error is one that concerns all functions.
 	Describe(functions []*Function) error
 
-	// Late tells what the driver has yet to do before the function is as it will be,
-	// and what to do about it if that is known; "" if nothing, or if waiting does not
+	// NotReady returns what the driver has still to do before the function is usable, and
+	// a hint if one is known. reason is "" if the function is ready, or if waiting does not
 	// help.
-	Late(f Function) (lacks, cure string)
+	NotReady(f Function) (reason, hint string)
 
-	// Pulse is the little that changes when one of the GPUs comes up, and whether the
-	// driver has been loaded with all that it probed on the way.
-	Pulse(gpus []partition.Address) (signs string, live bool)
+	// Progress returns a short text that changes when one of the GPUs comes up, and whether
+	// the driver module is loaded and has probed its devices.
+	Progress(gpus []partition.Address) (fingerprint string, loaded bool)
 
-	// Make carries out steps that may be made at once, reads each one back, and
-	// returns their errors joined in the order of the steps. tell is told of each when
-	// it starts and, with its error, when it has its end, in one call at a time.
-	Make(ctx context.Context, steps []partition.Step, tell Tell) error
+	// RelevantEvent reports whether a uevent of a device outside the PCI bus may mean that
+	// a GPU appeared, disappeared or changed.
+	RelevantEvent(subsystem, path string) bool
+}
 
-	// Loaded reports whether the driver is loaded where a step may have unloaded it,
-	// and Load loads it. That its GPUs come up is for others to wait for.
-	Loaded() bool
-	Load(ctx context.Context) error
+// Executor changes GPUs.
+type Executor interface {
+	// Execute runs steps that may run concurrently and reads each result back. It returns
+	// their errors joined in the order of the steps. It calls onStep when a step starts and
+	// when it ends, in one call at a time.
+	Execute(ctx context.Context, steps []partition.Step, onStep StepFunc) error
 
-	// Usage looks who, other than this process, uses the GPUs: package opened finds who
-	// has their device nodes open.
+	// Explain returns a hint for an error of this vendor, "" if there is none, and whether
+	// a retry may succeed.
+	Explain(err error) (hint string, transient bool)
+
+	// Library returns the name of the vendor's management library with its version, or the
+	// reason why it is not used.
+	Library(ctx context.Context) (name, state string)
+}
+
+// UsageReader finds the processes that use the GPUs.
+type UsageReader interface {
+	// Usage returns the processes, other than this one, that use the GPUs.
 	Usage(ctx context.Context) (Usage, error)
 
-	// Tally is what the driver itself tells of its use, at little cost, in a form to be
-	// compared with what it told before.
-	Tally() string
+	// UsageFingerprint returns the driver's own counters of its use as text. It costs
+	// little. Two equal texts mean that the use has probably not changed.
+	UsageFingerprint() string
+}
 
-	// Concerns tells whether what the kernel says of a device that is not on the PCI
-	// bus (subsystem and path of a uevent) may mean that a GPU came, went or changed.
-	Concerns(subsystem, path string) bool
+// DriverLoader is a [Vendor] with steps that unload the driver.
+type DriverLoader interface {
+	// Loaded reports whether the driver is loaded.
+	Loaded() bool
 
-	// ModeFiles lists the files whose change is a change of a mode that no uevent
-	// tells of.
-	ModeFiles() []string
+	// Load loads the driver. It does not wait until the GPUs come up.
+	Load(ctx context.Context) error
+}
 
-	// Detail adds to the devices' partitions what takes a look at several files for
-	// each. What may not be looked at stays zero, and is told.
-	Detail(ctx context.Context, devices []*Device) error
+// Enricher is a [Vendor] that can add facts to a device that it has described.
+type Enricher interface {
+	// ReadDetails adds to the partitions of the devices what takes several file reads for
+	// each. Fields that the device cgroup hides stay zero, and the error names them.
+	ReadDetails(ctx context.Context, devices []*Device) error
 
-	// Enrich adds to the devices what the vendor's library tells of them. Nothing that
-	// is known already is replaced. An error leaves them as they are: they are
-	// complete without it.
+	// Enrich adds what the vendor's library knows of the devices. It replaces no known
+	// fact. After an error the devices are unchanged.
 	Enrich(ctx context.Context, devices []*Device) error
-
-	// Library names the vendor's library and its version, or says why it is not used.
-	Library(ctx context.Context) (name, state string)
-
-	// Explain says what an operator can do about an error of this vendor's, "" if there
-	// is nothing to say, and whether trying again may help.
-	Explain(err error) (cure string, transient bool)
 }
 
-// Traits is what is always so of a vendor.
+// ModeWatcher is a [Vendor] whose modes are written to files.
+type ModeWatcher interface {
+	// ModeFiles lists the files for which the driver sends no uevent when they change.
+	ModeFiles() []string
+}
+
+// Poller is a [Vendor] with changes for which neither uevents nor inotify exist.
+type Poller interface {
+	// PollFingerprint returns a short text that differs after most such changes.
+	PollFingerprint() string
+}
+
+// PendingWriter is a [Vendor] whose writes may outlive the call that made them.
+type PendingWriter interface {
+	// PendingWrites lists the writes that the driver has not returned from.
+	PendingWrites() []PendingWrite
+}
+
+// DropInProvider is a [Vendor] that needs drop-ins for systemd units.
+type DropInProvider interface {
+	// Dropins returns the text of the drop-ins by unit name.
+	Dropins() map[string]string
+}
+
+// Traits are the constant properties of a vendor.
 type Traits struct {
-	Vendor partition.Vendor
-	Driver string   // the kernel's module
-	Log    []string // words of which one is in every line of the kernel's log about it
+	Vendor         partition.Vendor
+	Driver         string   // name of the kernel module
+	KernelLogWords []string // every kernel log line about the driver contains one of them
 
-	Minors          int    // DRM devices that the driver registers for a GPU that it partitions; 0 for 1
-	PartitionPrefix string // what the names of the devices begin with that further partitions are; "" if they are none
+	MinorsPerGPU    int    // DRM devices that the driver registers for each partitionable GPU; 0 means 1
+	PartitionPrefix string // prefix of the platform devices of secondary partitions; "" if there are none
 }
 
-// Tell is told of a step that has started, or, with its error, of its end.
-type Tell func(step partition.Step, started bool, err error)
+// StepFunc receives the start of a step, and its end with the error.
+type StepFunc func(step partition.Step, started bool, err error)

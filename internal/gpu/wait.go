@@ -22,42 +22,42 @@ func (e *noGPU) Error() string        { return "there is no " + e.makers + " GPU
 func (e *noGPU) Is(target error) bool { return target == ErrNoGPU }
 
 // LateError says which GPUs their driver has not brought up.
-type LateError struct {
-	Late []NotReady
+type NotReadyError struct {
+	GPUs []NotReady
 	Err  error // why waiting ended, and what could not be read
 }
 
 // NotReady is one of them.
 type NotReady struct {
-	GPU   partition.Address
-	Model string
-	Lacks string
-	cure  string
+	GPU    partition.Address
+	Model  string
+	Reason string
+	hint   string
 }
 
-func (e *LateError) Error() string {
-	if len(e.Late) == 0 {
+func (e *NotReadyError) Error() string {
+	if len(e.GPUs) == 0 {
 		return "cannot look at the GPUs: " + e.Err.Error()
 	}
-	text := make([]string, len(e.Late))
-	for i, l := range e.Late {
-		text[i] = fmt.Sprintf("%s (%s): %s", l.GPU, l.Model, l.Lacks)
+	text := make([]string, len(e.GPUs))
+	for i, l := range e.GPUs {
+		text[i] = fmt.Sprintf("%s (%s): %s", l.GPU, l.Model, l.Reason)
 	}
 	return "the driver has not brought every GPU up: " + strings.Join(text, "; ")
 }
 
-func (e *LateError) Unwrap() error { return e.Err }
+func (e *NotReadyError) Unwrap() error { return e.Err }
 
 // Cure is what to do about it.
-func (e *LateError) Cure() string {
-	if len(e.Late) > 0 && e.Late[0].cure != "" && !slices.ContainsFunc(e.Late, func(l NotReady) bool { return l.cure != e.Late[0].cure }) {
-		return e.Late[0].cure
+func (e *NotReadyError) Hint() string {
+	if len(e.GPUs) > 0 && e.GPUs[0].hint != "" && !slices.ContainsFunc(e.GPUs, func(l NotReady) bool { return l.hint != e.GPUs[0].hint }) {
+		return e.GPUs[0].hint
 	}
 	return "See the kernel log for why the driver did not bring them up, and whether it is blacklisted."
 }
 
 // errSettled ends the wait for a GPU that the driver has left alone.
-var errSettled = errors.New("the driver was loaded, and has brought up no other GPU since")
+var errNoMoreGPUs = errors.New("the driver was loaded, and has brought up no other GPU since")
 
 // Wait returns the devices once their drivers have brought every GPU up that may be
 // partitioned, or [ErrNoGPU] at once if there is none on the bus. At the end of ctx
@@ -67,7 +67,9 @@ func (n *Node) Wait(ctx context.Context) ([]Device, error) { return n.wait(ctx, 
 // Settled is Wait for a driver that was loaded just now. It waits no longer for a
 // GPU when the load has ended and for a while no other one has come up either: the
 // driver has probed what it found, and what it refused then it leaves alone.
-func (n *Node) Settled(ctx context.Context) ([]Device, error) { return n.wait(ctx, n.quiet) }
+func (n *Node) WaitAfterLoad(ctx context.Context) ([]Device, error) {
+	return n.wait(ctx, n.probeTimeout)
+}
 
 // wait looks when something has happened, or when it may have: little tells, of what
 // is awaited, whether it has. The first look mostly finds every GPU; only behind one that
@@ -78,9 +80,9 @@ func (n *Node) wait(ctx context.Context, quiet time.Duration) ([]Device, error) 
 	listening := n.events == nil
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	tick := time.NewTicker(n.poll)
+	tick := time.NewTicker(n.pollInterval)
 	defer tick.Stop()
-	late := new(LateError)
+	late := new(NotReadyError)
 	var devices []Device
 	changed := time.Now()
 	for {
@@ -92,32 +94,32 @@ func (n *Node) wait(ctx context.Context, quiet time.Duration) ([]Device, error) 
 		late.Err = err
 		if err == nil {
 			devices = deviceList(found)
-			if err := n.hopeless(found); err != nil {
+			if err := n.permanentError(found); err != nil {
 				return devices, err
 			}
-			if late.Late = n.late(found); len(late.Late) == 0 {
+			if late.GPUs = n.notReady(found); len(late.GPUs) == 0 {
 				return devices, nil
 			}
 		}
 		if !listening {
-			events, listening = n.events(ctx, n.Concerns), true
+			events, listening = n.events(ctx, n.RelevantEvent), true
 			continue
 		}
-		looked, before := time.Now(), n.pulse(found, late.Late)
+		looked, before := time.Now(), n.progress(found, late.GPUs)
 		for waiting := true; waiting; {
 			select {
 			case <-events:
 				changed, waiting = time.Now(), false
 			case <-tick.C:
-				now := n.pulse(found, late.Late)
-				if now.signs != before.signs {
+				now := n.progress(found, late.GPUs)
+				if now.fingerprint != before.fingerprint {
 					changed, waiting = time.Now(), false
 				}
-				if quiet > 0 && now.live && time.Since(changed) > quiet {
-					late.Err = errors.Join(late.Err, errSettled)
+				if quiet > 0 && now.loaded && time.Since(changed) > quiet {
+					late.Err = errors.Join(late.Err, errNoMoreGPUs)
 					return devices, late
 				}
-				waiting = waiting && time.Since(looked) < 20*n.poll
+				waiting = waiting && time.Since(looked) < 20*n.pollInterval
 			case <-ctx.Done():
 				waiting = false
 			}
@@ -126,16 +128,16 @@ func (n *Node) wait(ctx context.Context, quiet time.Duration) ([]Device, error) 
 }
 
 // pulse is the little that changes when an awaited GPU comes up.
-type pulse struct {
-	signs string
-	live  bool // the drivers of what is awaited have been loaded
+type progress struct {
+	fingerprint string
+	loaded      bool // the drivers of what is awaited have been loaded
 }
 
-func (n *Node) pulse(found []*Function, late []NotReady) pulse {
-	p := pulse{live: true}
+func (n *Node) progress(found []*Function, late []NotReady) progress {
+	p := progress{loaded: true}
 	for _, v := range n.vendors {
 		var awaited []partition.Address
-		for _, f := range of(v, found) {
+		for _, f := range ownedBy(v, found) {
 			if slices.ContainsFunc(late, func(l NotReady) bool { return l.GPU == f.Address }) {
 				awaited = append(awaited, f.Address)
 			}
@@ -143,41 +145,41 @@ func (n *Node) pulse(found []*Function, late []NotReady) pulse {
 		if len(awaited) == 0 {
 			continue
 		}
-		signs, live := v.Pulse(awaited)
-		p.signs += signs
-		p.live = p.live && live
+		signs, live := v.Progress(awaited)
+		p.fingerprint += signs
+		p.loaded = p.loaded && live
 	}
 	return p
 }
 
 // hopeless is the error that waiting does not change.
-func (n *Node) hopeless(found []*Function) error {
+func (n *Node) permanentError(found []*Function) error {
 	any := false
 	var errs []error
 	for _, f := range found {
 		any = any || n.vendor(f.Vendor) != nil
 		if e, ok := errors.AsType[interface {
 			error
-			ForGood() bool
-		}](f.Err); ok && e.ForGood() {
+			Permanent() bool
+		}](f.Err); ok && e.Permanent() {
 			errs = append(errs, fmt.Errorf("cannot look at %s: %w", f.Address, f.Err))
 		}
 	}
 	if !any {
-		return &noGPU{n.makers()}
+		return &noGPU{n.vendorNames()}
 	}
 	return errors.Join(errs...)
 }
 
 // late lists what is not ready.
-func (n *Node) late(found []*Function) []NotReady {
+func (n *Node) notReady(found []*Function) []NotReady {
 	var late []NotReady
 	for _, f := range found {
 		v := n.vendor(f.Vendor)
 		if v == nil {
 			continue
 		}
-		if lacks, cure := v.Late(*f); lacks != "" {
+		if lacks, cure := v.NotReady(*f); lacks != "" {
 			late = append(late, NotReady{f.Address, f.Model, lacks, cure})
 		}
 	}

@@ -87,7 +87,7 @@ func applyIdle(ctx context.Context, h *host.Host, con *Console, given []string, 
 func waitingFor(list []gpu.Holder) string {
 	names := make([]string, len(list))
 	for i, l := range list {
-		names[i] = fmt.Sprintf("%s (%s)", l.Unit, l.Lessee)
+		names[i] = fmt.Sprintf("%s (%s)", l.Unit, l.LeaseOwner)
 	}
 	return "Waiting for the end of " + strings.Join(names, ", ") + "."
 }

@@ -76,7 +76,7 @@ func check(ctx context.Context, h *host.Host, con *Console, given []string, kind
 	}
 	r := review{cfg: cfg, gpus: gpus, name: func(text string) string { return text }}
 	if kind != "" {
-		r.name, r.minors = byIndex(gpus), h.Node(nil).AnyKernel()
+		r.name, r.minors = byIndex(gpus), h.Node(nil).MinorsOfOtherNode()
 	} else if r.minors, err = h.Minors(); err != nil {
 		return errors.Join(misplaced, err)
 	}
@@ -132,7 +132,7 @@ func checkClients(ctx context.Context, h *host.Host, con *Console, cfg *config.C
 // checkReserved tells of units that would not start with what is reserved for them.
 func checkReserved(h *host.Host, cfg *config.Config) error {
 	if err := h.Misplaced(cfg.Reservations); err != nil {
-		return fmt.Errorf("%w\n%s", err, gpu.Cure(err))
+		return fmt.Errorf("%w\n%s", err, gpu.Hint(err))
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (r review) profiles(con *Console) error {
 // after judges what GPUs would be for those for whom partitions are reserved, and tells
 // of partitions that nobody can use.
 func (r review) after(con *Console, gpus []partition.GPU, tell bool) error {
-	short := r.minors.Short(gpus)
+	short := r.minors.Shortage(gpus)
 	if short != nil && tell {
 		fmt.Fprintf(con.err, "%s%s\n   cure: %s\n", con.yellow("dcm: warning: "), r.name(short.Text), short.Cure)
 	}

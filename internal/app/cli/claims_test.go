@@ -123,9 +123,9 @@ func claimedByLibrary(t *testing.T, facts selftest.Facts, kind string) {
 		}
 		one := s.GPUs[len(s.GPUs)-1]
 		g := selftest.GPU{Model: strings.TrimPrefix(b.Chip.Product, "NVIDIA ")}
-		g.Vendor, g.Device, g.MIG, g.Resets = partition.Vendor(b.Chip.Vendor), b.Chip.Device, &partition.MIG{Off: true}, one.Resetless != 1
+		g.Vendor, g.Device, g.MIG, g.ModeResetsGPU = partition.Vendor(b.Chip.Vendor), b.Chip.Device, &partition.MIG{Off: true}, one.Resetless != 1
 		for _, p := range one.Profiles {
-			g.Profiles = append(g.Profiles, partition.Slots{Name: strings.TrimPrefix(p.Name, "MIG "), ID: p.ID, Max: p.Max, Size: p.Size, Starts: p.Starts})
+			g.Profiles = append(g.Profiles, partition.InstanceProfile{Name: strings.TrimPrefix(p.Name, "MIG "), ID: p.ID, InstanceCount: p.Max, Size: p.Size, Starts: p.Starts})
 		}
 		facts.Look([]selftest.GPU{g})
 	}

@@ -135,7 +135,7 @@ func (e *exam) limits(views host.Views) {
 	for _, g := range views.GPUs {
 		gpus = append(gpus, g.GPU)
 	}
-	if short := minors.Short(gpus); short != nil {
+	if short := minors.Shortage(gpus); short != nil {
 		e.check(selftest.Check{What: what, Verdict: selftest.Wrong, Text: short.Text + "; cure: " + short.Cure})
 		return
 	}

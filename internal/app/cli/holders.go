@@ -35,9 +35,9 @@ func holders(ctx context.Context, h *host.Host, con *Console, units, asJSON bool
 	if err != nil {
 		return err
 	}
-	if len(u.Unlooked) > 0 {
-		err = &gpu.PartialError{Unlooked: u.Unlooked}
-	} else if n := u.Unseen(); n > 0 && len(u.Holders) == 0 {
+	if len(u.Uninspected) > 0 {
+		err = &gpu.PartialError{Uninspected: u.Uninspected}
+	} else if n := u.Unexplained(); n > 0 && len(u.Holders) == 0 {
 		fmt.Fprintf(con.err, "%sof the driver's use count of %d, %d is no process's that can be seen\n", con.yellow("dcm: warning: "), u.Count, n)
 	}
 	list := append([]runstate.Holder{}, apply.Holders(u.Holders)...)

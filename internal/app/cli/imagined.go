@@ -119,11 +119,11 @@ func (s scene) choose(book []lease.Allocation, w dbusapi.Request) (placement.Cho
 	if w.Partitions == 0 && w.GPUs == 0 {
 		w.Partitions = 1
 	}
-	sought, err := partition.ParseSought(w.Vendor, w.Mode)
+	sought, err := partition.ParseCriteria(w.Vendor, w.Mode)
 	if err != nil {
 		return placement.Choice{}, exitcode.With(exitcode.Usage, err)
 	}
-	kinds, err := sought.Among(there)
+	kinds, err := sought.Match(there)
 	if err != nil {
 		return placement.Choice{}, exitcode.With(exitcode.Permanent, err)
 	}

@@ -35,7 +35,7 @@ func journalOf(options ...string) func(context.Context) ([]byte, error) {
 func kernelLines(ctx context.Context, h *host.Host) ([]byte, error) {
 	words := []string{"dcm-generator"}
 	for _, t := range h.Node(nil).Traits() {
-		words = append(words, t.Log...)
+		words = append(words, t.KernelLogWords...)
 	}
 	all, err := output(ctx, "journalctl", "--no-pager", "--quiet", "--dmesg", "--boot", "--output=short-monotonic")
 	var out []byte

@@ -74,7 +74,7 @@ func planned(h *host.Host, con *Console, given []string, kind string, asJSON boo
 	after, steps, err := outcome(profile, gpus)
 	if err == nil {
 		p.Steps, p.Reload = append(p.Steps, steps...), steps.Reloads()
-		short := h.Node(nil).AnyKernel().Short(after)
+		short := h.Node(nil).MinorsOfOtherNode().Shortage(after)
 		if short != nil {
 			p.Warnings = append(p.Warnings, name(short.Text)+"; cure: "+short.Cure)
 		}

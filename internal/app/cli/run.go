@@ -98,7 +98,7 @@ func sensible(w dbusapi.Request, set func(option string) bool, command []string,
 	if _, err := placement.ParsePlace(w.Place); err != nil {
 		return fmt.Errorf("--place: %w", err)
 	}
-	_, err := partition.ParseSought(w.Vendor, w.Mode)
+	_, err := partition.ParseCriteria(w.Vendor, w.Mode)
 	return err
 }
 
@@ -222,7 +222,7 @@ func waits(p dbusapi.QueuePosition) string {
 // A list of devices, or a driver that is not loaded, is not for here; nor is a file that
 // what is asked for does not need.
 func mayOpen(h *host.Host, w dbusapi.Request) error {
-	sought, err := partition.ParseSought(w.Vendor, w.Mode)
+	sought, err := partition.ParseCriteria(w.Vendor, w.Mode)
 	if err != nil || !lease.MayNeedCommonNode(sought) {
 		return err
 	}

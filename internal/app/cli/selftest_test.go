@@ -37,7 +37,7 @@ func TestTheProfilesOfASelftestAreReadAsTheyWereMeant(t *testing.T) {
 				t.Error("the host may be rebooted")
 			}
 			n := 0
-			for _, target := range append(targets, selftest.Target{Profile: before, Want: partition.Now(gpus).Shapes}) {
+			for _, target := range append(targets, selftest.Target{Profile: before, Want: partition.CurrentLayout(gpus).Shapes}) {
 				if target.Left != "" {
 					continue
 				}

@@ -126,7 +126,7 @@ func (h *Host) wrong(list []config.Reservation) []status.Problem {
 	var out []status.Problem
 	for _, r := range list {
 		if e := h.misplaced(r, true); e != nil {
-			out = append(out, status.Problem{State: status.Unmet, Text: e.Error(), Cure: e.Cure()})
+			out = append(out, status.Problem{State: status.Unmet, Text: e.Error(), Cure: e.Hint()})
 		}
 	}
 	return out

@@ -26,7 +26,7 @@ func (h *Host) leases() []gpu.Holder {
 		comm, _ := os.ReadFile(h.Path("proc", strconv.Itoa(pid), "comm")) // it may have ended
 		out = append(out, gpu.Holder{
 			PID: pid, Command: sanitize.Text(strings.TrimSuffix(string(comm), "\n")), Unit: unit,
-			Lessee: named(strconv.Itoa(int(name.UID))),
+			LeaseOwner: named(strconv.Itoa(int(name.UID))),
 		})
 	}
 	return out

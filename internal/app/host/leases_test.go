@@ -28,7 +28,7 @@ func TestLeasesAreSeenByTheirCgroups(t *testing.T) {
 		}
 	}
 	got := h.leases()
-	if len(got) != 2 || got[0].PID != 71 || got[0].Command != `py\x1bthon` || got[0].Lessee != "root" || got[1].PID != 73 {
+	if len(got) != 2 || got[0].PID != 71 || got[0].Command != `py\x1bthon` || got[0].LeaseOwner != "root" || got[1].PID != 73 {
 		t.Errorf("the leases are %+v", got)
 	}
 }

@@ -15,5 +15,5 @@ func (h *Host) Short(gpus []partition.GPU) *gpu.Shortage {
 	if err != nil {
 		return nil
 	}
-	return m.Short(gpus)
+	return m.Shortage(gpus)
 }

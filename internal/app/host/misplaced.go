@@ -22,7 +22,7 @@ func (e *SliceError) Error() string {
 }
 
 // Cure is what an administrator can do about it.
-func (e *SliceError) Cure() string {
+func (e *SliceError) Hint() string {
 	return fmt.Sprintf("take that Slice= away, or make the slice one below %s (Slice=dcm-NAME.slice); then systemctl daemon-reload and dcm apply", unitname.Slice)
 }
 

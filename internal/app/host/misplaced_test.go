@@ -35,8 +35,8 @@ func TestReservationsOfUnitsWithASliceAreRefused(t *testing.T) {
 	err := h.Misplaced(list)
 	const want = "dcm.toml:3: a.service has Slice=ml.slice (/etc/systemd/system/a.service:2), and who has partitions runs in dcm.slice\n" +
 		"dcm.toml:9: c.service has Slice=user.slice (/run/systemd/generator/c.service:2), and who has partitions runs in dcm.slice"
-	if err == nil || err.Error() != want || !strings.Contains(gpu.Cure(err), "Slice=dcm-NAME.slice") {
-		t.Errorf("it is refused with %v (%s), want %s", err, gpu.Cure(err), want)
+	if err == nil || err.Error() != want || !strings.Contains(gpu.Hint(err), "Slice=dcm-NAME.slice") {
+		t.Errorf("it is refused with %v (%s), want %s", err, gpu.Hint(err), want)
 	}
 	if err := h.Fits(list)(nil); err == nil || err.Error() != want {
 		t.Errorf("a plan is judged with %v", err)

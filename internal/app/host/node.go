@@ -25,7 +25,7 @@ func (h *Host) NodeForRun(cfg *config.Config, opts ...gpu.Option) *gpu.Node {
 	if !h.Here() {
 		cfg = nil
 	}
-	return h.open(cfg, h.nvidia(h.roots(), nvidia.Changes()), opts...)
+	return h.open(cfg, h.nvidia(h.roots(), nvidia.CreateNodes()), opts...)
 }
 
 // Libraries names those of the vendors', or says why one is not used.
@@ -66,7 +66,7 @@ func (h *Host) nvidia(roots gpu.Roots, opts ...nvidia.Option) gpu.Vendor {
 	if !h.Here() {
 		return nvidia.Open(roots)
 	}
-	return nvidia.Open(roots, append(opts, nvidia.Program(nvml, ""), nvidia.Rival(h.rival))...)
+	return nvidia.Open(roots, append(opts, nvidia.Program(nvml, ""), nvidia.ConflictingUnit(h.rival))...)
 }
 
 // manager sets MIG at boot from a configuration of its own.

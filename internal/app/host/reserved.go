@@ -183,7 +183,7 @@ func Room(list []config.Reservation, after []partition.GPU, short *gpu.Shortage)
 		if err != nil {
 			return fmt.Errorf("%s: reservation %s: %w", r.Source, r.Name, err)
 		}
-		kinds, err := r.Sought.Among(there)
+		kinds, err := r.Sought.Match(there)
 		if err != nil {
 			return fmt.Errorf("%s: reservation %s cannot be met: %w", r.Source, r.Name, err)
 		}

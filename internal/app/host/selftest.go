@@ -41,9 +41,9 @@ func (h *Host) Views(ctx context.Context, cfg *config.Config) (Views, error) {
 	if err != nil && len(devices) == 0 {
 		return Views{}, err
 	}
-	devices = slices.DeleteFunc(devices, func(d gpu.Device) bool { return d.Why != "" })
+	devices = slices.DeleteFunc(devices, func(d gpu.Device) bool { return d.SkipReason != "" })
 	v := Views{Own: selftest.View{By: "what they are read back from", Modes: make(map[string]string)}}
-	v.Hidden = errors.Join(err, node.Detail(ctx, devices))
+	v.Hidden = errors.Join(err, node.ReadDetails(ctx, devices))
 	tree := selftest.View{By: "what the driver shows of each partition", Parts: make(map[string]int)}
 	v.Open = make(map[partition.Vendor]string)
 	for _, d := range devices {
@@ -56,7 +56,7 @@ func (h *Host) Views(ctx context.Context, cfg *config.Config) (Views, error) {
 		}
 	}
 	v.Others = []selftest.View{tree}
-	for _, t := range node.Testimonies(ctx, devices) {
+	for _, t := range node.CrossChecks(ctx, devices) {
 		v.Others = append(v.Others, view(t))
 	}
 	for _, path := range node.ModeFiles() {
@@ -77,7 +77,7 @@ func seen(d gpu.Device) selftest.GPU {
 func (v *Views) nodes(h *Host, d gpu.Device) {
 	all := slices.Clone(d.ExclusiveNodes)
 	for _, p := range d.Parts {
-		all = append(append(all, p.RenderNode()), p.Beside...)
+		all = append(append(all, p.RenderNode()), p.CompanionNodes...)
 	}
 	for _, node := range all {
 		if !slices.ContainsFunc(v.Nodes, func(f selftest.File) bool { return f.Path == node }) {
@@ -98,11 +98,11 @@ func file(name, path string) selftest.File {
 }
 
 func view(t gpu.CrossCheck) selftest.View {
-	v := selftest.View{By: t.Who}
+	v := selftest.View{By: t.Source}
 	if t.Err != nil {
 		v.Why = t.Err.Error()
 	}
-	for _, s := range t.Seen {
+	for _, s := range t.Observations {
 		if words := Words(s.Shape); words != "" {
 			if v.Modes == nil {
 				v.Modes = make(map[string]string)

@@ -56,7 +56,7 @@ func (h *Host) sight(ctx context.Context, cfg *config.Config, devices []gpu.Devi
 	s.GPUs = gpus(devices, d.Want)
 	s.Parts = parts(devices)
 	if !known(s.Parts, before.Parts) && all {
-		unread = errors.Join(unread, h.Node(nil).Detail(ctx, devices))
+		unread = errors.Join(unread, h.Node(nil).ReadDetails(ctx, devices))
 		s.Parts = parts(devices)
 	}
 	return s, unread
@@ -79,7 +79,7 @@ func gpus(devices []gpu.Device, want partition.Layout) []status.GPU {
 	index := make(map[partition.Vendor]int) // each vendor's are counted by themselves
 	for _, d := range devices {
 		g := status.GPU{
-			Index: -1, Address: string(d.Address), Vendor: d.Vendor.Name(), Model: d.Model, Why: d.Why,
+			Index: -1, Address: string(d.Address), Vendor: d.Vendor.Name(), Model: d.Model, Why: d.SkipReason,
 			Mode: shape(d.Shape()), Want: shape(want.Shapes[d.Address]), Skipped: want.Skipped[d.Address],
 			Offers:   status.Offers{Compute: texts(d.AvailableCompute), Memory: texts(d.AvailableMemory)},
 			Slots:    slots(d),
@@ -90,7 +90,7 @@ func gpus(devices []gpu.Device, want partition.Layout) []status.GPU {
 		if d.Hive != 0 {
 			g.Hive = fmt.Sprintf("%016x", d.Hive)
 		}
-		if d.Why == "" {
+		if d.SkipReason == "" {
 			g.Index, g.Partitions = index[d.Vendor], d.Partitions()
 			index[d.Vendor]++
 		}
@@ -119,7 +119,7 @@ func parts(devices []gpu.Device) []status.Part {
 			units += p.CUs
 		}
 		for _, p := range d.Parts {
-			if d.Why != "" {
+			if d.SkipReason != "" {
 				break
 			}
 			one := status.Part{

@@ -23,14 +23,14 @@ func (h *Host) Usage(ctx context.Context, holders []gpu.Holder) status.Usage {
 	node := h.Node(nil)
 	devices, err := node.Devices(ctx)
 	if len(devices) > 0 {
-		err = errors.Join(err, node.Detail(ctx, devices))
+		err = errors.Join(err, node.ReadDetails(ctx, devices))
 	}
 	uses, unread := node.Measure(ctx, devices)
 	u.Hide(status.PartUses, errors.Join(err, unread))
 	look := crowd{host: h, holders: holders, users: make(map[uint32]string)}
 	for _, p := range parts(devices) {
 		one := status.PartUse{Name: p.Name, GPU: p.GPU, Mode: p.Mode, NUMA: p.NUMA, Memory: p.Memory}
-		i := slices.IndexFunc(uses, func(u gpu.Use) bool { return string(u.GPU) == p.GPU && u.Index == p.Index })
+		i := slices.IndexFunc(uses, func(u gpu.PartitionUsage) bool { return string(u.GPU) == p.GPU && u.Index == p.Index })
 		if i >= 0 {
 			fill(&one, uses[i])
 			one.Processes = look.of(p, uses[i].Processes)
@@ -40,18 +40,18 @@ func (h *Host) Usage(ctx context.Context, holders []gpu.Holder) status.Usage {
 	return u
 }
 
-func fill(p *status.PartUse, u gpu.Use) {
-	p.Sum, p.Cycles = u.Work.Sum, u.Work.Cycles
+func fill(p *status.PartUse, u gpu.PartitionUsage) {
+	p.Sum, p.Cycles = u.Counter.Sum, u.Counter.Cycles
 	unknown := make(map[string]string)
-	if u.NoBytes == "" {
+	if u.NoBytesReason == "" {
 		p.Used = &u.Bytes
 	} else {
-		unknown[status.KeyUsed] = u.NoBytes
+		unknown[status.KeyUsed] = u.NoBytesReason
 	}
-	if u.NoBusy == "" {
+	if u.NoBusyReason == "" {
 		p.Busy = &u.Busy
 	} else {
-		unknown[status.KeyBusy] = u.NoBusy
+		unknown[status.KeyBusy] = u.NoBusyReason
 	}
 	if len(unknown) > 0 {
 		p.Unknown = unknown

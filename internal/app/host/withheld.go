@@ -32,7 +32,7 @@ func Look(ctx context.Context, node Looker, daemon Told) ([]gpu.Device, error) {
 	}
 	a, err := daemon(ctx)
 	if err != nil {
-		return devices, errors.Join(unread, fmt.Errorf("%s; dcm's daemon may be let look, and does not answer: %w", devices[at].Why, err))
+		return devices, errors.Join(unread, fmt.Errorf("%s; dcm's daemon may be let look, and does not answer: %w", devices[at].SkipReason, err))
 	}
 	unread = withoutWithheld(unread)
 	for i := range devices {
@@ -49,35 +49,35 @@ func withoutWithheld(err error) error {
 	if !ok {
 		return err
 	}
-	return errors.Join(slices.DeleteFunc(slices.Clone(all.Unwrap()), func(err error) bool { return errors.Is(err, gpu.ErrWithheld) })...)
+	return errors.Join(slices.DeleteFunc(slices.Clone(all.Unwrap()), func(err error) bool { return errors.Is(err, gpu.ErrAccessDenied) })...)
 }
 
 // complete has a device be as an account tells of it.
 func complete(d *gpu.Device, a status.Account) error {
 	i := slices.IndexFunc(a.GPUs, func(g status.GPU) bool { return g.Address == string(d.Address) })
 	if i < 0 {
-		return fmt.Errorf("%s; dcm's daemon does not know it", d.Why)
+		return fmt.Errorf("%s; dcm's daemon does not know it", d.SkipReason)
 	}
 	g := a.GPUs[i]
 	if g.Why != "" {
-		d.Why = g.Why // it is the same for everybody
+		d.SkipReason = g.Why // it is the same for everybody
 		return nil
 	}
 	if d.Vendor == partition.AMD {
 		return completeParts(d, g, a.Parts)
 	}
 	if g.Slots == nil {
-		return fmt.Errorf("%s; dcm's daemon does not tell how it is divided", d.Why)
+		return fmt.Errorf("%s; dcm's daemon does not tell how it is divided", d.SkipReason)
 	}
 	m := new(partition.MIG)
 	if err := m.UnmarshalText([]byte(g.Slots.Laid)); err != nil {
-		return fmt.Errorf("%s; what dcm's daemon tells cannot be read: %w", d.Why, err)
+		return fmt.Errorf("%s; what dcm's daemon tells cannot be read: %w", d.SkipReason, err)
 	}
-	d.Why, d.MIG, d.MIGPending, d.Resets, d.Barred, d.ModeBarred, d.ExclusiveNodes = "", m, g.Slots.Pending, g.Slots.Resets, g.Slots.Barred, g.Slots.ModeBarred, g.Slots.Closed
+	d.SkipReason, d.MIG, d.MIGPending, d.ModeResetsGPU, d.GeometryBlocked, d.ModeBlocked, d.ExclusiveNodes = "", m, g.Slots.Pending, g.Slots.Resets, g.Slots.Barred, g.Slots.ModeBarred, g.Slots.Closed
 	d.Model, d.Name, d.UUID, d.DriverVersion = g.Model, g.Name, g.UUID, g.DriverVersion
 	d.Profiles = nil
 	for _, k := range g.Slots.Kinds {
-		d.Profiles = append(d.Profiles, partition.Slots{Name: k.Name, ID: k.ID, Max: k.Most, Size: k.Size, Starts: k.Starts})
+		d.Profiles = append(d.Profiles, partition.InstanceProfile{Name: k.Name, ID: k.ID, InstanceCount: k.Most, Size: k.Size, Starts: k.Starts})
 	}
 	return nil
 }
@@ -86,16 +86,16 @@ func complete(d *gpu.Device, a status.Account) error {
 // from no process.
 func completeParts(d *gpu.Device, g status.GPU, parts []status.Part) error {
 	if d.Compute == "" {
-		return fmt.Errorf("%s; its modes cannot be read", d.Why)
+		return fmt.Errorf("%s; its modes cannot be read", d.SkipReason)
 	}
 	if g.Hive != "" {
 		hive, err := strconv.ParseUint(g.Hive, 16, 64)
 		if err != nil {
-			return fmt.Errorf("%s; the daemon's account has the XGMI hive %q, not a hexadecimal number", d.Why, g.Hive)
+			return fmt.Errorf("%s; the daemon's account has the XGMI hive %q, not a hexadecimal number", d.SkipReason, g.Hive)
 		}
 		d.Hive = hive
 	}
-	d.Why, d.Parts, d.RenderNodes = "", nil, nil
+	d.SkipReason, d.Parts, d.RenderNodes = "", nil, nil
 	for _, p := range parts {
 		if p.GPU == string(d.Address) {
 			d.Parts = append(d.Parts, gpu.Part{Index: p.Index, Minor: p.RenderMinor, CUs: p.ComputeUnits, Card: p.Card, ID: p.DriverID, Bytes: p.Memory})
@@ -108,13 +108,13 @@ func completeParts(d *gpu.Device, g status.GPU, parts []status.Part) error {
 
 // slots are what [complete] reads.
 func slots(d gpu.Device) *status.Placements {
-	if d.MIG == nil || d.Why != "" {
+	if d.MIG == nil || d.SkipReason != "" {
 		return nil
 	}
 	laid, _ := d.MIG.MarshalText() // never fails
-	s := &status.Placements{Laid: string(laid), Pending: d.MIGPending, Resets: d.Resets, Barred: d.Barred, ModeBarred: d.ModeBarred, Closed: d.ExclusiveNodes}
+	s := &status.Placements{Laid: string(laid), Pending: d.MIGPending, Resets: d.ModeResetsGPU, Barred: d.GeometryBlocked, ModeBarred: d.ModeBlocked, Closed: d.ExclusiveNodes}
 	for _, p := range d.Profiles {
-		s.Kinds = append(s.Kinds, status.SlotsKind{Name: p.Name, ID: p.ID, Most: p.Max, Size: p.Size, Starts: p.Starts})
+		s.Kinds = append(s.Kinds, status.SlotsKind{Name: p.Name, ID: p.ID, Most: p.InstanceCount, Size: p.Size, Starts: p.Starts})
 	}
 	return s
 }

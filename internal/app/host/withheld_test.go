@@ -32,9 +32,9 @@ func TestWhatIsKeptFromAProcessIsAsTheDaemonTells(t *testing.T) {
 	full.MIG = &partition.MIG{Instances: []partition.Instance{
 		{Profile: "3g.40gb", Start: 4}, {Profile: "3g.40gb", Start: 0, Compute: []string{"1c.3g.40gb", "2c.3g.40gb"}},
 	}}
-	full.MIGPending, full.Resets, full.Barred, full.ModeBarred = true, true, "not now", "no reset"
+	full.MIGPending, full.ModeResetsGPU, full.GeometryBlocked, full.ModeBlocked = true, true, "not now", "no reset"
 	off := gpu.Device{GPU: gpus[1], Model: "H100", ExclusiveNodes: []string{"/dev/nvidia1"}}
-	alone := gpu.Device{GPU: partition.GPU{Address: gpus[2].Address, Vendor: gpus[2].Vendor}, Why: "no library"}
+	alone := gpu.Device{GPU: partition.GPU{Address: gpus[2].Address, Vendor: gpus[2].Vendor}, SkipReason: "no library"}
 	text, err := json.Marshal(status.Account{GPUs: tellers([]gpu.Device{full, off, alone})})
 	if err != nil {
 		t.Fatal(err)
@@ -45,8 +45,8 @@ func TestWhatIsKeptFromAProcessIsAsTheDaemonTells(t *testing.T) {
 	}
 	kept := sighted{}
 	for _, d := range []gpu.Device{full, off, alone} {
-		d.MIG, d.MIGPending, d.Resets, d.Barred, d.ModeBarred, d.Profiles, d.ExclusiveNodes, d.UUID = nil, false, false, "", "", nil, nil, ""
-		d.Why, d.AccessDenied = "cannot look at it: no permission", true
+		d.MIG, d.MIGPending, d.ModeResetsGPU, d.GeometryBlocked, d.ModeBlocked, d.Profiles, d.ExclusiveNodes, d.UUID = nil, false, false, "", "", nil, nil, ""
+		d.SkipReason, d.AccessDenied = "cannot look at it: no permission", true
 		kept = append(kept, d)
 	}
 	got, err := Look(t.Context(), kept, func(context.Context) (status.Account, error) { return told, nil })
@@ -62,7 +62,7 @@ func TestWhatIsKeptFromAProcessIsAsTheDaemonTells(t *testing.T) {
 func tellers(devices []gpu.Device) []status.GPU { return gpus(devices, partition.Layout{}) }
 
 func TestWhatIsKeptFromAProcessIsNotLeftOutIfNobodyTells(t *testing.T) {
-	kept := sighted{{GPU: partition.GPU{Address: "0000:41:00.0"}, Why: "cannot look at 0000:41:00.0: no permission", AccessDenied: true}}
+	kept := sighted{{GPU: partition.GPU{Address: "0000:41:00.0"}, SkipReason: "cannot look at 0000:41:00.0: no permission", AccessDenied: true}}
 	for name, tell := range map[string]struct {
 		account status.Account
 		err     error
@@ -77,7 +77,7 @@ func TestWhatIsKeptFromAProcessIsNotLeftOutIfNobodyTells(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, tell.want)
 		}
 	}
-	open := sighted{{Why: "not bound"}}
+	open := sighted{{SkipReason: "not bound"}}
 	if _, err := Look(t.Context(), open, nil); err != nil {
 		t.Errorf("where nothing is kept nobody is asked: %v", err)
 	}
@@ -97,25 +97,25 @@ func TestHiddenPartitionsOfAMDAreTheDaemons(t *testing.T) {
 	d := gpu.Device{GPU: partition.Typical(0x74a1, 1)[0], AccessDenied: true}
 	d.Hive = 0
 	d.Vendor, d.Compute = partition.AMD, partition.CPX
-	d.Why = "the device cgroup hides it"
+	d.SkipReason = "the device cgroup hides it"
 	other := errors.New("cannot look at 0000:41:00.0: no answer")
-	node := partly{[]gpu.Device{d}, errors.Join(fmt.Errorf("cannot look at %s: %w", d.Address, gpu.ErrWithheld), other)}
+	node := partly{[]gpu.Device{d}, errors.Join(fmt.Errorf("cannot look at %s: %w", d.Address, gpu.ErrAccessDenied), other)}
 	told := status.Account{
 		GPUs:  []status.GPU{{Address: string(d.Address), Hive: "00000000000000d1"}},
 		Parts: []status.Part{{GPU: string(d.Address), Index: 1, RenderNode: "/dev/dri/renderD129", RenderMinor: 129}, {GPU: "0000:ff:00.0"}},
 	}
 	got, err := Look(t.Context(), node, func(context.Context) (status.Account, error) { return told, nil })
-	if !errors.Is(err, other) || errors.Is(err, gpu.ErrWithheld) {
+	if !errors.Is(err, other) || errors.Is(err, gpu.ErrAccessDenied) {
 		t.Errorf("error is %v, want only the one about the other GPU", err)
 	}
 	want := d
-	want.Why, want.RenderNodes, want.Parts = "", []string{"/dev/dri/renderD129"}, []gpu.Part{{Index: 1, Minor: 129}}
+	want.SkipReason, want.RenderNodes, want.Parts = "", []string{"/dev/dri/renderD129"}, []gpu.Part{{Index: 1, Minor: 129}}
 	want.Hive = 0xd1
 	want.ExclusiveNodes = []string{"/dev/kfd", "/dev/dri/renderD129"}
 	if diff := cmp.Diff([]gpu.Device{want}, got); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
-	if _, err := Look(t.Context(), node, func(context.Context) (status.Account, error) { return told, errors.New("no daemon") }); !errors.Is(err, gpu.ErrWithheld) {
+	if _, err := Look(t.Context(), node, func(context.Context) (status.Account, error) { return told, errors.New("no daemon") }); !errors.Is(err, gpu.ErrAccessDenied) {
 		t.Errorf("without the daemon the error is %v, want that the GPU is hidden", err)
 	}
 }

@@ -121,7 +121,7 @@ func request(w dbusapi.Request) (lease.Request, error) {
 	if err != nil {
 		return lease.Request{}, err
 	}
-	sought, err := partition.ParseSought(w.Vendor, w.Mode)
+	sought, err := partition.ParseCriteria(w.Vendor, w.Mode)
 	if err != nil {
 		return lease.Request{}, err
 	}

@@ -49,8 +49,8 @@ func (p *Host) usage(ctx context.Context) status.Usage {
 		u.Parts[i].Holders = whose[u.Parts[i].Name]
 	}
 	u.Hide(status.PartHolders, err)
-	if len(seen.Unlooked) > 0 {
-		u.Hide(status.PartProcesses, &gpu.PartialError{Unlooked: seen.Unlooked})
+	if len(seen.Uninspected) > 0 {
+		u.Hide(status.PartProcesses, &gpu.PartialError{Uninspected: seen.Uninspected})
 	}
 	return u
 }

@@ -109,7 +109,7 @@ func settingsIn(p *runstate.Partitions) map[string]string {
 func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 	ctx = context.WithoutCancel(ctx) // a run that was told to stop leaves links for what there is
 	devices, err := s.Devices(ctx)
-	errs := []error{err, s.Node.Detail(ctx, devices)}
+	errs := []error{err, s.Node.ReadDetails(ctx, devices)}
 	p := runstate.Partitions{Boot: s.Host.BootID(), Modes: modesOf(devices), Parts: partsOf(devices), Reservations: []runstate.Reservation{}}
 	links := lease.Links{Dir: s.Host.Path("dev/dcm")}
 	now, err := links.Read()
@@ -173,7 +173,7 @@ func modesOf(devices []gpu.Device) map[string]string {
 func partsOf(devices []gpu.Device) []runstate.Part {
 	out := []runstate.Part{}
 	for _, d := range devices {
-		if d.Why != "" {
+		if d.SkipReason != "" {
 			continue
 		}
 		for _, p := range d.Parts {
@@ -181,7 +181,7 @@ func partsOf(devices []gpu.Device) []runstate.Part {
 				Name: fmt.Sprintf("%s-%d", d.Address, p.Index), GPU: d.Address, Index: p.Index,
 				Domain: d.Memory.Domain(p.Index, len(d.Parts)), NUMA: d.NUMA, Hive: d.Hive,
 				Kind:   partition.KindOf(d.Vendor, cmp.Or(p.Profile, d.Shape().String())),
-				Render: p.RenderNode(), Memory: p.Bytes, Beside: p.Beside,
+				Render: p.RenderNode(), Memory: p.Bytes, Beside: p.CompanionNodes,
 			}
 			if p.Card != "" {
 				one.Card = "/dev/dri/" + p.Card
@@ -209,7 +209,7 @@ func wants(list []config.Reservation, there []runstate.Part, devices []gpu.Devic
 			w.Among = append([]partition.Address{}, among...)
 		}
 		var err error
-		if w.Kinds, err = r.Sought.Among(lease.KindsOf(there)); err != nil {
+		if w.Kinds, err = r.Sought.Match(lease.KindsOf(there)); err != nil {
 			log.Warn(fmt.Sprintf("reservation %s: %v", r.Name, err), "reservation", r.Name)
 		}
 		out = append(out, lease.Reservation{Name: r.Name, Want: w})

@@ -131,7 +131,7 @@ func (e *UnsatisfiableError) Error() string {
 }
 
 // Cure is what an administrator can do about it.
-func (e *UnsatisfiableError) Cure() string {
+func (e *UnsatisfiableError) Hint() string {
 	if len(e.lessees) == 0 {
 		return "reserve less, or select a profile with more partitions"
 	}

@@ -92,7 +92,7 @@ func TestPartitionsAreChosenWhereNobodyLosesThem(t *testing.T) {
 
 func TestWhatKindsThereAreIsNotJudgedByAListWithoutThem(t *testing.T) {
 	h := &host.Host{Root: t.TempDir()}
-	asks := config.Reservation{Name: "a", Partitions: 1, Source: "dcm.toml:3", Sought: partition.Sought{Mode: "CPX"}}
+	asks := config.Reservation{Name: "a", Partitions: 1, Source: "dcm.toml:3", Sought: partition.Criteria{Mode: "CPX"}}
 	for _, c := range []struct {
 		kind string
 		list config.Reservation

@@ -89,10 +89,10 @@ func once(all []string, s string) []string {
 
 func (f Facts) geometry(g GPU) {
 	f.add(g.Model, "PCI device", fmt.Sprintf("%#04x:%#04x", uint16(g.Vendor), g.Device))
-	f.add(g.Model, "MIG on or off", map[bool]string{true: "resets the GPU", false: "without a reset"}[g.Resets])
+	f.add(g.Model, "MIG on or off", map[bool]string{true: "resets the GPU", false: "without a reset"}[g.ModeResetsGPU])
 	for _, s := range g.Profiles {
 		starts := strings.Trim(fmt.Sprint(s.Starts), "[]")
-		f.add(g.Model, "MIG profile "+s.Name, fmt.Sprintf("id %d, at most %d, %d slots from %s", s.ID, s.Max, s.Size, starts))
+		f.add(g.Model, "MIG profile "+s.Name, fmt.Sprintf("id %d, at most %d, %d slots from %s", s.ID, s.InstanceCount, s.Size, starts))
 	}
 }
 

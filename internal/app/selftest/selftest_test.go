@@ -75,7 +75,7 @@ func TestTargetsAreWhatIsListedWithFewReloads(t *testing.T) {
 
 func h100() []partition.GPU {
 	b, _ := partition.LookupBoard("H100-80GB")
-	return []partition.GPU{{Address: "0000:1b:00.0", Vendor: partition.NVIDIA, Device: b.Device, MIG: &partition.MIG{Off: true}, Profiles: b.Slots}}
+	return []partition.GPU{{Address: "0000:1b:00.0", Vendor: partition.NVIDIA, Device: b.Device, MIG: &partition.MIG{Off: true}, Profiles: b.Profiles}}
 }
 
 func TestWhatIsNotListedAfterAllIsLeftOut(t *testing.T) {

@@ -108,7 +108,7 @@ func listed(gpus []partition.GPU) (now partition.Memory, memories []partition.Me
 // order is the compute modes, beginning with the one that the driver picks by itself.
 func order(m partition.Memory) []partition.Compute {
 	all := partition.ComputeModes()
-	if i := slices.Index(all, m.AfterLoad()); i > 0 {
+	if i := slices.Index(all, m.AutoCompute()); i > 0 {
 		all[0], all[i] = all[i], all[0]
 	}
 	return all
@@ -117,8 +117,8 @@ func order(m partition.Memory) []partition.Compute {
 // geometries are those that need no definition, of the GPUs that have MIG.
 func geometries(gpus []partition.GPU) []Target {
 	var out []Target
-	for _, name := range partition.CommonNames(gpus) {
-		p, _ := partition.Common(name)
+	for _, name := range partition.PredefinedNames(gpus) {
+		p, _ := partition.Predefined(name)
 		layout, err := p.Layout(gpus)
 		if err != nil {
 			out = append(out, Target{Mode: name, Left: err.Error()})
@@ -167,7 +167,7 @@ func possible(p partition.Profile, gpus []partition.GPU) error {
 	if err != nil {
 		return err
 	}
-	if _, err := partition.Plan(partition.Now(gpus), partition.Forecast(gpus, steps)); err != nil {
+	if _, err := partition.Plan(partition.CurrentLayout(gpus), partition.Forecast(gpus, steps)); err != nil {
 		return fmt.Errorf("it could not be gone back: %w", err)
 	}
 	return nil

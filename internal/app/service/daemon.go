@@ -67,7 +67,7 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	}
 	node := h.Node(nil, woken(log))
 	devices, err := watches.Devices(ctx, watch.Interest{
-		About: func(u watch.Uevent) bool { return node.Concerns(u.Subsystem, u.Path) },
+		About: func(u watch.Uevent) bool { return node.RelevantEvent(u.Subsystem, u.Path) },
 		Files: node.ModeFiles,
 	}, deviceDebounce, log)
 	if err != nil {
@@ -251,7 +251,7 @@ func (w watched) Left() bool {
 func (w watched) Steps(ctx context.Context, p partition.Profile) (daemon.Observation, error) {
 	w.acl.refreshIfChanged(ctx)
 	devices, err := w.node.Wait(ctx)
-	look := daemon.Observation{Fingerprint: gpu.Seen(devices)}
+	look := daemon.Observation{Fingerprint: gpu.Fingerprint(devices)}
 	if err != nil {
 		return look, err
 	}
@@ -275,10 +275,10 @@ func (w watched) Seen(ctx context.Context) string {
 	if err != nil && len(devices) == 0 {
 		return err.Error()
 	}
-	return gpu.Seen(devices)
+	return gpu.Fingerprint(devices)
 }
 
-func (w watched) Glance() string { return w.node.Glance() }
+func (w watched) Glance() string { return w.node.PollFingerprint() }
 
 func (w watched) Explain(err error) runstate.Error { return apply.Explain(err) }
 
@@ -287,5 +287,5 @@ func (w watched) Gone(ctx context.Context, holders []runstate.Holder) error {
 	for i, h := range holders {
 		pids[i] = h.PID
 	}
-	return gpu.WaitGone(ctx, pids)
+	return gpu.WaitAnyExit(ctx, pids)
 }

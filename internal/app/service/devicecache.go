@@ -47,13 +47,13 @@ type cachingNode struct {
 
 func (n cachingNode) Wait(ctx context.Context) ([]gpu.Device, error) { return n.note(n.Node.Wait(ctx)) }
 
-func (n cachingNode) Settled(ctx context.Context) ([]gpu.Device, error) {
-	return n.note(n.Node.Settled(ctx))
+func (n cachingNode) WaitAfterLoad(ctx context.Context) ([]gpu.Device, error) {
+	return n.note(n.Node.WaitAfterLoad(ctx))
 }
 
-func (n cachingNode) Make(ctx context.Context, steps []partition.Step, tell gpu.Tell) error {
+func (n cachingNode) Execute(ctx context.Context, steps []partition.Step, tell gpu.StepFunc) error {
 	n.seen.take() // it is about to be otherwise
-	return n.Node.Make(ctx, steps, tell)
+	return n.Node.Execute(ctx, steps, tell)
 }
 
 func (n cachingNode) note(devices []gpu.Device, err error) ([]gpu.Device, error) {

@@ -21,7 +21,7 @@ func TestALookIsGoodForWhatComesBehindTheRunThatMadeIt(t *testing.T) {
 		t.Errorf("a look that has failed was kept: %v", err)
 	}
 	_, _ = n.note(devices, nil)
-	if err := n.Make(t.Context(), nil, nil); err != nil || seen.take() != nil {
+	if err := n.Execute(t.Context(), nil, nil); err != nil || seen.take() != nil {
 		t.Errorf("a look from before a change was kept: %v", err)
 	}
 }

@@ -22,21 +22,21 @@ import (
 type Node interface {
 	// Wait returns the devices once the driver has brought them up.
 	Wait(ctx context.Context) ([]gpu.Device, error)
-	// Settled is Wait after a load, and gives up the GPUs that the driver leaves alone.
-	Settled(ctx context.Context) ([]gpu.Device, error)
+	// WaitAfterLoad is Wait after a load, and gives up the GPUs that the driver leaves alone.
+	WaitAfterLoad(ctx context.Context) ([]gpu.Device, error)
 	// Devices returns the devices as they are.
 	Devices(ctx context.Context) ([]gpu.Device, error)
 	Looker
-	// Make carries out steps that may be made at once, and reads each one back. It
+	// Execute carries out steps that may be made at once, and reads each one back. It
 	// tells of each when it starts and, with its error, when it has its end.
-	Make(ctx context.Context, steps []partition.Step, tell gpu.Tell) error
+	Execute(ctx context.Context, steps []partition.Step, onStep gpu.StepFunc) error
 	// Loaded reports whether the drivers are loaded, and Load loads them.
 	Loaded() bool
 	Load(ctx context.Context) error
 	// Traits are those of the vendors whose GPUs it may have.
 	Traits() []gpu.Traits
-	// UnderWay lists the writes that were given up and that a driver still has.
-	UnderWay() []gpu.Write
+	// PendingWrites lists the writes that were given up and that a driver still has.
+	PendingWrites() []gpu.PendingWrite
 }
 
 // Options are the run's settings.
@@ -116,7 +116,7 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (runstate.Resul
 		return runstate.Refused, err
 	}
 	r.difference = d
-	before := partition.Now(d.GPUs)
+	before := partition.CurrentLayout(d.GPUs)
 	r.rec.begins(d.Steps)
 	err = r.converge(ctx, d.Want, devices)
 	switch {
@@ -142,7 +142,7 @@ func (r *run) observe(ctx context.Context) ([]gpu.Device, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(r.opt.DeviceTimeout-r.waited, leastWait))
 	defer cancel()
 	began := time.Now()
-	devices, err := r.node.Settled(ctx)
+	devices, err := r.node.WaitAfterLoad(ctx)
 	if err != nil {
 		r.waited += time.Since(began)
 	}
@@ -155,7 +155,7 @@ const leastWait = time.Second
 // glance returns the devices for the way back. What has just been waited for in vain
 // is not waited for again.
 func (r *run) glance(ctx context.Context, cause error) ([]gpu.Device, error) {
-	if _, late := errors.AsType[*gpu.LateError](cause); !late {
+	if _, late := errors.AsType[*gpu.NotReadyError](cause); !late {
 		return r.observe(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.opt.StepTimeout)
@@ -180,7 +180,7 @@ func (r *run) permitted(ctx context.Context, d Difference) error {
 	if err != nil {
 		return err
 	}
-	blocking := Holders(gpu.InWay(d.Steps, d.Devices, u.Holders))
+	blocking := Holders(gpu.Blockers(d.Steps, d.Devices, u.Holders))
 	if no := d.Refusal(r.opt.ReloadDriver, blocking); no != nil {
 		if no.Transient {
 			r.rec.holders(blocking)
@@ -229,17 +229,17 @@ func (r *run) converge(ctx context.Context, want partition.Layout, devices []gpu
 	}
 	r.rec.planned(steps)
 	for len(steps) > 0 {
-		now, then := steps.Round()
+		now, then := steps.NextBatch()
 		if err := r.make(ctx, want, now); err != nil {
 			return err
 		}
-		if steps = then; !now[0].Kind.Shows() {
+		if steps = then; !now[0].Kind.Observable() {
 			continue
 		}
 		if steps, err = r.replan(ctx, want); err != nil {
 			return err
 		}
-		if len(steps) > 0 && !steps[0].Kind.After(now[0].Kind) {
+		if len(steps) > 0 && !steps[0].Kind.Follows(now[0].Kind) {
 			return r.stuck(ctx, now[0], steps[0])
 		}
 	}
@@ -259,13 +259,13 @@ func (r *run) make(ctx context.Context, want partition.Layout, round partition.S
 	ctx = context.WithoutCancel(ctx)
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := r.node.Make(within, round, r.rec.step)
+	err := r.node.Execute(within, round, r.rec.step)
 	switch {
 	case round.Reloads():
 		r.loaded = r.loaded || err == nil
 		r.idle(ctx, round[0].Kind.Vendor(), err)
 		return r.whose(ctx, round[0].Kind.Vendor(), err)
-	case err != nil && round[0].Kind.Shows():
+	case err != nil && round[0].Kind.Observable():
 		// What the others became is worth telling.
 		_, seen := r.replan(ctx, want)
 		return errors.Join(r.whose(ctx, round[0].Kind.Vendor(), err), seen)
@@ -327,7 +327,7 @@ func (r *run) lost(want partition.Layout, gpus []partition.GPU) error {
 
 // missing tells of GPUs that were there before and are gone.
 func missing(want partition.Layout, gpus []partition.GPU) error {
-	there := partition.Now(gpus)
+	there := partition.CurrentLayout(gpus)
 	var errs []error
 	for a := range want.Shapes {
 		if _, ok := there.Shapes[a]; !ok {
@@ -375,7 +375,7 @@ func HalfReloaded(last *runstate.Run, boot string) bool {
 // Explain says of an error from this package or from gpu whether trying again
 // may help, and what an operator can do.
 func Explain(err error) runstate.Error {
-	out := runstate.Error{Text: err.Error(), Cure: gpu.Cure(err), Transient: gpu.Transient(err)}
+	out := runstate.Error{Text: err.Error(), Cure: gpu.Hint(err), Transient: gpu.IsTransient(err)}
 	var no *refusal
 	if errors.As(err, &no) {
 		out.Transient = no.transient

@@ -33,7 +33,7 @@ func newBench(t *testing.T, kind string) *bench {
 	s := simtest.Start(t, kind, sim.Options{})
 	return &bench{
 		t: t, sim: s,
-		node: over(s, amdgpu.Settle(500*time.Millisecond, 5*time.Millisecond)),
+		node: over(s, amdgpu.BusyRetry(500*time.Millisecond, 5*time.Millisecond)),
 		opt:  Options{Rollback: true, ReloadDriver: true, DeviceTimeout: 10 * time.Second, StepTimeout: 10 * time.Second, ReloadTimeout: 10 * time.Second},
 	}
 }
@@ -41,7 +41,7 @@ func newBench(t *testing.T, kind string) *bench {
 // over is the simulated node, looked at as a host's is.
 func over(s *simtest.Node, opts ...amdgpu.Option) *gpu.Node {
 	roots := gpu.Roots{Sys: s.Sys, Proc: "/proc", Dev: s.Dev}
-	return gpu.Open(s.Sys, []gpu.Vendor{amdgpu.Open(roots, append(opts, amdgpu.Modprobe(s.Modprobe))...)}, gpu.Poll(5*time.Millisecond), gpu.Quiet(2*time.Second))
+	return gpu.Open(s.Sys, []gpu.Vendor{amdgpu.Open(roots, append(opts, amdgpu.Modprobe(s.Modprobe))...)}, gpu.PollInterval(5*time.Millisecond), gpu.ProbeTimeout(2*time.Second))
 }
 
 func (b *bench) run(p partition.Profile) runstate.Run {
@@ -208,9 +208,9 @@ type stopAfterMemory struct {
 	stop func()
 }
 
-func (s *stopAfterMemory) Make(ctx context.Context, steps []partition.Step, tell gpu.Tell) error {
+func (s *stopAfterMemory) Execute(ctx context.Context, steps []partition.Step, tell gpu.StepFunc) error {
 	s.stop()
-	return s.Node.Make(ctx, steps, tell)
+	return s.Node.Execute(ctx, steps, tell)
 }
 
 func TestADriverLeftUnloadedIsLoaded(t *testing.T) {

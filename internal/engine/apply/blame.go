@@ -46,15 +46,15 @@ func (r *run) whose(ctx context.Context, v partition.Vendor, err error) error {
 	if gpu.NeedsReboot(err) && r.nobodyNow(ctx, v) {
 		return &rebootError{err}
 	}
-	if !errors.Is(err, unix.EBUSY) || !gpu.Transient(err) {
+	if !errors.Is(err, unix.EBUSY) || !gpu.IsTransient(err) {
 		return err
 	}
 	u, look := r.node.Usage(context.WithoutCancel(ctx))
 	if look != nil {
 		return errors.Join(err, look)
 	}
-	blocking := gpu.InWay(r.difference.Steps, r.difference.Devices, u.Holders)
-	u = u.Of(v)
+	blocking := gpu.Blockers(r.difference.Steps, r.difference.Devices, u.Holders)
+	u = u.ForVendor(v)
 	unload := gpu.InUse(err)
 	switch {
 	case len(blocking) > 0:
@@ -78,14 +78,14 @@ func by(modules []string) string {
 // unseenText says in plain words what nobody can be blamed for.
 func unseenText(u gpu.Usage) string {
 	var text []string
-	if u.Unseen() > 0 {
-		text = append(text, fmt.Sprintf("something that cannot be seen holds the driver: of its use count of %d, %d is no process's that could be looked at", u.Count, u.Unseen()))
+	if u.Unexplained() > 0 {
+		text = append(text, fmt.Sprintf("something that cannot be seen holds the driver: of its use count of %d, %d is no process's that could be looked at", u.Count, u.Unexplained()))
 	}
 	if len(u.Orphans) > 0 {
 		text = append(text, fmt.Sprintf("the driver's compute side lists process %d, which is not to be found", u.Orphans[0]))
 	}
-	if len(u.Unlooked) > 0 {
-		text = append(text, (&gpu.PartialError{Unlooked: u.Unlooked}).Error())
+	if len(u.Uninspected) > 0 {
+		text = append(text, (&gpu.PartialError{Uninspected: u.Uninspected}).Error())
 	}
 	if len(text) == 0 {
 		text = append(text, "something that cannot be seen holds the driver: no process has a GPU open")
@@ -95,7 +95,7 @@ func unseenText(u gpu.Usage) string {
 
 // Use converts to the report's form.
 func Use(u gpu.Usage) runstate.Use {
-	return runstate.Use{Counted: u.Counted, Unseen: u.Unseen(), Lost: len(u.Orphans)}
+	return runstate.Use{Counted: u.Counted, Unseen: u.Unexplained(), Lost: len(u.Orphans)}
 }
 
 // UseOf looks who uses the GPUs, for the report.
@@ -107,7 +107,7 @@ func UseOf(ctx context.Context, node Looker) (runstate.Use, error) {
 // nobody tells whether there is evidence that no process uses the vendor's GPUs:
 // everybody was looked at, and the driver counts no more than it does by itself.
 func (r *run) nobody(v partition.Vendor, u gpu.Usage) bool {
-	return len(u.Unlooked) == 0 && u.Of(v).Nobody(r.rec.idleCount(v))
+	return len(u.Uninspected) == 0 && u.ForVendor(v).Unused(r.rec.idleCount(v))
 }
 
 // nobodyAtAll is the same for the vendors of all the steps.
@@ -127,8 +127,8 @@ func (r *run) idle(ctx context.Context, v partition.Vendor, err error) {
 		return
 	}
 	u, err := r.node.Usage(context.WithoutCancel(ctx))
-	if u = u.Of(v); err == nil && len(u.Holders)+len(u.Unlooked) == 0 {
-		r.rec.idle(v, u.Unseen())
+	if u = u.ForVendor(v); err == nil && len(u.Holders)+len(u.Uninspected) == 0 {
+		r.rec.idle(v, u.Unexplained())
 	}
 }
 
@@ -140,16 +140,16 @@ func unsure(steps partition.Steps, u gpu.Usage) error {
 	for i, s := range steps {
 		v := s.Kind.Vendor()
 		if !slices.ContainsFunc(steps[:i], func(before partition.Step) bool { return before.Kind.Vendor() == v }) {
-			errs = append(errs, unsureOf(u.Of(v)))
+			errs = append(errs, unsureOf(u.ForVendor(v)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
 func unsureOf(u gpu.Usage) error {
-	late := slices.DeleteFunc(slices.Clone(u.Unlooked), func(p gpu.Uninspected) bool { return !p.Late })
-	if len(late) == 0 || u.Counted && u.Unseen() == 0 && len(u.Orphans) == 0 {
+	late := slices.DeleteFunc(slices.Clone(u.Uninspected), func(p gpu.Uninspected) bool { return !p.TimedOut })
+	if len(late) == 0 || u.Counted && u.Unexplained() == 0 && len(u.Orphans) == 0 {
 		return nil
 	}
-	return fmt.Errorf("it cannot be told whether the GPUs are in use: %w", &gpu.PartialError{Unlooked: late})
+	return fmt.Errorf("it cannot be told whether the GPUs are in use: %w", &gpu.PartialError{Uninspected: late})
 }

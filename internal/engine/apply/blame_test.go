@@ -50,7 +50,7 @@ func TestARebootIsSaidToHelpWhereNothingLessDoes(t *testing.T) {
 func TestALateHolderIsNoReasonForAReboot(t *testing.T) {
 	b := newBench(t, "mi300x-8")
 	b.inject(always(fail(sim.OpUnload, syscall.EBUSY)))
-	err := b.node.Make(t.Context(), partition.Steps{{Kind: partition.ReloadDriver}}, func(partition.Step, bool, error) {})
+	err := b.node.Execute(t.Context(), partition.Steps{{Kind: partition.ReloadDriver}}, func(partition.Step, bool, error) {})
 	told := func(unlooked ...gpu.Uninspected) runstate.Error {
 		t.Helper()
 		r := &run{node: seeing{b.node, unlooked}, opt: b.opt, rec: b.recorder()}
@@ -136,7 +136,7 @@ func (c counting) Usage(context.Context) (gpu.Usage, error) {
 // more files open than there is time to look at.
 func TestWhoCannotBeLookedAtInTimeKeepsAChangeBackOnlyIfTheCountDoesNotKnowBetter(t *testing.T) {
 	b := newBench(t, "mi300x-8")
-	hog := gpu.Uninspected{PID: 7, Command: "hog", UID: 1000, Files: 20000, Why: "there was no time", Late: true}
+	hog := gpu.Uninspected{PID: 7, Command: "hog", UID: 1000, Files: 20000, Reason: "there was no time", TimedOut: true}
 	run := func() runstate.Run {
 		return Run(t.Context(), seeing{b.node, []gpu.Uninspected{hog}}, profile(partition.CPX, partition.NPS1), b.opt, b.recorder())
 	}
@@ -151,7 +151,7 @@ func TestWhoCannotBeLookedAtInTimeKeepsAChangeBackOnlyIfTheCountDoesNotKnowBette
 	end()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for u, err := b.node.Usage(ctx); !u.Nobody(0); u, err = b.node.Usage(ctx) {
+	for u, err := b.node.Usage(ctx); !u.Unused(0); u, err = b.node.Usage(ctx) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ type seeing struct {
 
 func (s seeing) Usage(ctx context.Context) (gpu.Usage, error) {
 	u, err := s.Node.Usage(ctx)
-	u.Unlooked = s.unlooked
+	u.Uninspected = s.unlooked
 	return u, err
 }
 

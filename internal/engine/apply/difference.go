@@ -42,7 +42,7 @@ func (d Difference) Judge(fits func(after []partition.GPU) error) error {
 		return nil
 	}
 	if err := fits(partition.Forecast(d.GPUs, d.Steps)); err != nil {
-		cure := gpu.Cure(err)
+		cure := gpu.Hint(err)
 		if cure == "" {
 			cure = "reserve less, or select a profile with more partitions"
 		}
@@ -67,7 +67,7 @@ func (d Difference) Blockers(ctx context.Context, node Looker) ([]runstate.Holde
 	if err != nil {
 		return nil, err
 	}
-	blocking := gpu.InWay(d.Steps, d.Devices, u.Holders)
+	blocking := gpu.Blockers(d.Steps, d.Devices, u.Holders)
 	if len(blocking) == 0 {
 		return nil, unsure(d.Steps, u)
 	}
@@ -78,7 +78,7 @@ func (d Difference) Blockers(ctx context.Context, node Looker) ([]runstate.Holde
 func Holders(all []gpu.Holder) []runstate.Holder {
 	var out []runstate.Holder
 	for _, h := range all {
-		out = append(out, runstate.Holder{PID: h.PID, Command: h.Command, Unit: h.Unit, Devices: h.Devices, Lessee: h.Lessee})
+		out = append(out, runstate.Holder{PID: h.PID, Command: h.Command, Unit: h.Unit, Devices: h.Devices, Lessee: h.LeaseOwner})
 	}
 	return out
 }
@@ -103,7 +103,7 @@ func (d Difference) Refusal(mayReload bool, blocking []runstate.Holder) *runstat
 func (d Difference) InWay(all []runstate.Holder) []runstate.Holder {
 	var out []runstate.Holder
 	for _, h := range all {
-		if len(gpu.InWay(d.Steps, d.Devices, []gpu.Holder{{PID: h.PID, Devices: h.Devices, Vendors: d.vendors(h), Lessee: h.Lessee}})) > 0 {
+		if len(gpu.Blockers(d.Steps, d.Devices, []gpu.Holder{{PID: h.PID, Devices: h.Devices, Vendors: d.vendors(h), LeaseOwner: h.Lessee}})) > 0 {
 			out = append(out, h)
 		}
 	}
@@ -134,8 +134,8 @@ func (d Difference) vendors(h runstate.Holder) []partition.Vendor {
 func unpartitionable(devices []gpu.Device, profile partition.Profile) error {
 	var errs []error
 	for _, dev := range devices {
-		if dev.Why != "" && profile.Names(dev.Address) {
-			errs = append(errs, fmt.Errorf("%s is left alone: %s", dev.Address, dev.Why))
+		if dev.SkipReason != "" && profile.NamesGPU(dev.Address) {
+			errs = append(errs, fmt.Errorf("%s is left alone: %s", dev.Address, dev.SkipReason))
 		}
 	}
 	return errors.Join(errs...)
@@ -146,8 +146,8 @@ func reasons(devices []gpu.Device) string {
 	const most = 3
 	var out, seen []string
 	for _, d := range devices {
-		if len(out) < most && !slices.Contains(seen, d.Why) {
-			out, seen = append(out, fmt.Sprintf("%s is left alone: %s", d.Address, d.Why)), append(seen, d.Why)
+		if len(out) < most && !slices.Contains(seen, d.SkipReason) {
+			out, seen = append(out, fmt.Sprintf("%s is left alone: %s", d.Address, d.SkipReason)), append(seen, d.SkipReason)
 		}
 	}
 	return strings.Join(out, "; ")
@@ -157,7 +157,7 @@ func reasons(devices []gpu.Device) string {
 // their driver is not there.
 func none(devices []gpu.Device) error {
 	err := fmt.Errorf("none of the %d display and accelerator devices can be partitioned", len(devices))
-	unbound := slices.IndexFunc(devices, func(d gpu.Device) bool { return d.Why == gpu.NotBound })
+	unbound := slices.IndexFunc(devices, func(d gpu.Device) bool { return d.SkipReason == gpu.NotBound })
 	if unbound < 0 {
 		return fmt.Errorf("%w: %s", err, reasons(devices))
 	}

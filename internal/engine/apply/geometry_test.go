@@ -21,14 +21,14 @@ import (
 // MIG on only.
 type sliced struct {
 	gpus    []partition.GPU
-	offered []partition.Slots
+	offered []partition.InstanceProfile
 	made    []string
 	fail    func(partition.Step) error // after the half of it
 }
 
 func newSliced(n int, now string) *sliced {
 	board, _ := partition.LookupBoard("H100-80GB")
-	s := &sliced{gpus: partition.TypicalMIG(board, n), offered: board.Slots}
+	s := &sliced{gpus: partition.TypicalMIG(board, n), offered: board.Profiles}
 	for i := range s.gpus {
 		s.gpus[i].MIG = geometry(now)
 	}
@@ -43,12 +43,12 @@ func geometry(text string) *partition.MIG {
 	return m
 }
 
-func (s *sliced) Wait(ctx context.Context) ([]gpu.Device, error)    { return s.Devices(ctx) }
-func (s *sliced) Settled(ctx context.Context) ([]gpu.Device, error) { return s.Devices(ctx) }
-func (s *sliced) Usage(context.Context) (gpu.Usage, error)          { return gpu.Usage{}, nil }
-func (s *sliced) Loaded() bool                                      { return true }
-func (s *sliced) Load(context.Context) error                        { return nil }
-func (s *sliced) UnderWay() []gpu.Write                             { return nil }
+func (s *sliced) Wait(ctx context.Context) ([]gpu.Device, error)          { return s.Devices(ctx) }
+func (s *sliced) WaitAfterLoad(ctx context.Context) ([]gpu.Device, error) { return s.Devices(ctx) }
+func (s *sliced) Usage(context.Context) (gpu.Usage, error)                { return gpu.Usage{}, nil }
+func (s *sliced) Loaded() bool                                            { return true }
+func (s *sliced) Load(context.Context) error                              { return nil }
+func (s *sliced) PendingWrites() []gpu.PendingWrite                       { return nil }
 func (s *sliced) Traits() []gpu.Traits {
 	return []gpu.Traits{{Vendor: partition.NVIDIA, Driver: "nvidia"}}
 }
@@ -64,7 +64,7 @@ func (s *sliced) Devices(context.Context) ([]gpu.Device, error) {
 	return out, nil
 }
 
-func (s *sliced) Make(_ context.Context, steps []partition.Step, tell gpu.Tell) error {
+func (s *sliced) Execute(_ context.Context, steps []partition.Step, tell gpu.StepFunc) error {
 	var errs []error
 	for _, step := range steps {
 		tell(step, true, nil)
@@ -74,7 +74,7 @@ func (s *sliced) Make(_ context.Context, steps []partition.Step, tell gpu.Tell) 
 		if s.fail != nil {
 			err = s.fail(step)
 		}
-		after := s.gpus[i].Shape().After(step)
+		after := s.gpus[i].Shape().AfterStep(step)
 		if err != nil && step.Kind == partition.CreateInstances {
 			after.MIG = &partition.MIG{Instances: step.MIG.Instances[:1]}
 		}
@@ -134,7 +134,7 @@ func TestRunOfGeometries(t *testing.T) {
 		}, runstate.RolledBack, "4 [3g.40gb@0 1g.10gb@4]",
 			[]string{"mig-clear 0", "mig-clear 1", "mig-clear 2", "mig-clear 3", "mig-fill 0", "mig-fill 1", "mig-fill 2", "mig-fill 3",
 				"mig-clear 0", "mig-clear 1", "mig-clear 2", "mig-clear 3", "mig-fill 0", "mig-fill 1", "mig-fill 2", "mig-fill 3"}, "insufficient resources"},
-		{"a GPU that may not be changed", "off", on("7g.80gb"), func(s *sliced) { s.gpus[1].Barred = "it is a vGPU guest" }, runstate.Refused, "4 [off]", nil, "it is a vGPU guest"},
+		{"a GPU that may not be changed", "off", on("7g.80gb"), func(s *sliced) { s.gpus[1].GeometryBlocked = "it is a vGPU guest" }, runstate.Refused, "4 [off]", nil, "it is a vGPU guest"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSliced(4, tt.now)
@@ -168,7 +168,7 @@ func TestRunOfGeometries(t *testing.T) {
 func TestANamedDeviceThatCannotBePartitionedIsExplained(t *testing.T) {
 	s := newSliced(1, "off")
 	devices, _ := s.Devices(t.Context())
-	devices = append(devices, gpu.Device{GPU: partition.GPU{Address: "0000:ff:00.0", Vendor: partition.NVIDIA}, Why: "it has no MIG"})
+	devices = append(devices, gpu.Device{GPU: partition.GPU{Address: "0000:ff:00.0", Vendor: partition.NVIDIA}, SkipReason: "it has no MIG"})
 	p := partition.Profile{Groups: []partition.Group{{MIG: geometry("off"), GPUs: []partition.Selector{{Address: "0000:ff:00.0"}}}}}
 	if _, err := Compare(devices, p); err == nil || !strings.HasSuffix(err.Error(), "\n0000:ff:00.0 is left alone: it has no MIG") {
 		t.Error(err)

@@ -13,7 +13,7 @@ import (
 // that was given up after its time cannot be taken back. The GPUs are as before only
 // until it is carried out; the daemon sees that, and looks again.
 func (r *run) left(result runstate.Result, err error) (runstate.Result, error) {
-	writes := r.node.UnderWay()
+	writes := r.node.PendingWrites()
 	if len(writes) == 0 {
 		return result, err
 	}
@@ -33,7 +33,7 @@ func (r *run) left(result runstate.Result, err error) (runstate.Result, error) {
 }
 
 // underWay marks the steps whose writes the driver still has.
-func (r *Recorder) underWay(writes []gpu.Write) {
+func (r *Recorder) underWay(writes []gpu.PendingWrite) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, w := range writes {

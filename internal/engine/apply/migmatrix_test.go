@@ -116,7 +116,7 @@ func newMIGBench(t *testing.T, program, library string) migBench {
 	}
 	b.update(t, func(s *standin.State) { s.Privileged = false })
 	roots := gpu.Roots{Sys: s.Sys, Proc: s.Mount + "/proc", Dev: s.Dev}
-	b.node = gpu.Open(s.Sys, []gpu.Vendor{nvidia.Open(roots, nvidia.Program(program, own, "--sys", s.Sys, "--dev", s.Dev), nvidia.Timeout(8*time.Second))}, gpu.Poll(5*time.Millisecond))
+	b.node = gpu.Open(s.Sys, []gpu.Vendor{nvidia.Open(roots, nvidia.Program(program, own, "--sys", s.Sys, "--dev", s.Dev), nvidia.RequestTimeout(8*time.Second))}, gpu.PollInterval(5*time.Millisecond))
 	return b
 }
 

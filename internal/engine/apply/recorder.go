@@ -229,8 +229,8 @@ func (r *Recorder) step(s partition.Step, started bool, err error) {
 			g.Error = step.Error
 		}
 	default:
-		if g != nil && s.Kind.Shows() {
-			g.Now, g.Error = g.Now.After(s), ""
+		if g != nil && s.Kind.Observable() {
+			g.Now, g.Error = g.Now.AfterStep(s), ""
 		}
 	}
 	r.ended(*step, err)

@@ -66,8 +66,8 @@ func (r *Recorder) about(s runstate.Step) []string {
 
 // done is a step in the past tense.
 func done(s runstate.Step, took time.Duration) string {
-	text := fmt.Sprintf("%s, in %s", s.Done(s.Undo), took)
-	if !s.Kind.Shows() {
+	text := fmt.Sprintf("%s, in %s", s.DoneText(s.Undo), took)
+	if !s.Kind.Observable() {
 		text += "; the next driver load brings it"
 	}
 	return text

@@ -21,15 +21,15 @@ type blind struct {
 	failed bool
 }
 
-func (b *blind) Make(ctx context.Context, steps []partition.Step, tell gpu.Tell) error {
-	err := b.Node.Make(ctx, steps, tell)
+func (b *blind) Execute(ctx context.Context, steps []partition.Step, tell gpu.StepFunc) error {
+	err := b.Node.Execute(ctx, steps, tell)
 	b.failed = b.failed || err != nil
 	return err
 }
 
 func (b *blind) Wait(ctx context.Context) ([]gpu.Device, error) {
 	if b.failed {
-		return nil, &gpu.LateError{Err: context.DeadlineExceeded}
+		return nil, &gpu.NotReadyError{Err: context.DeadlineExceeded}
 	}
 	return b.Node.Wait(ctx)
 }
@@ -129,7 +129,7 @@ func TestAWriteThatOutlivesTheRunIsNotToldToBeTakenBack(t *testing.T) {
 	}
 	deadline, tick := time.After(2*time.Minute), time.NewTicker(20*time.Millisecond)
 	defer tick.Stop()
-	for len(b.node.UnderWay()) > 0 {
+	for len(b.node.PendingWrites()) > 0 {
 		select {
 		case <-tick.C:
 		case <-deadline:

@@ -57,7 +57,7 @@ func TestAnAgentsTextIsInstalledAndSelected(t *testing.T) {
 
 func mustCommon(t *testing.T, name string) partition.Profile {
 	t.Helper()
-	p, ok := partition.Common(name)
+	p, ok := partition.Predefined(name)
 	if !ok {
 		t.Fatalf("%s is no common profile", name)
 	}

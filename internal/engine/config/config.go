@@ -120,7 +120,7 @@ func (c *Config) Lookup(name string) (partition.Profile, error) {
 	if why := c.Unusable[name]; why != nil {
 		return partition.Profile{}, fmt.Errorf("profile %s cannot be selected: %w", clip(name), why)
 	}
-	if p, ok := partition.Common(name); ok {
+	if p, ok := partition.Predefined(name); ok {
 		return p, nil
 	}
 	f := noProfile(name, c.Names())
@@ -130,7 +130,7 @@ func (c *Config) Lookup(name string) (partition.Profile, error) {
 // Available lists the profiles that are defined, and those that need no definition, as far
 // as one of the GPUs can have them.
 func (c *Config) Available(gpus []partition.GPU) []string {
-	all := append(c.Names(), partition.CommonNames(gpus)...)
+	all := append(c.Names(), partition.PredefinedNames(gpus)...)
 	if c.Selected != "" {
 		all = append(all, c.Selected)
 	}

@@ -183,7 +183,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		Leases: Leases{PerUser: 8, Shares: 4, DefaultTime: 90 * time.Minute, MaxTime: 24 * time.Hour, Groups: []GroupLimits{
 			{Name: "1005", MaxTime: 30 * time.Minute}, {Name: "course", PerUser: 2, Total: 16}}},
 		Observers: []string{"amd-metrics-exporter.service"},
-		Reservations: []Reservation{{Name: "vllm-7b", Unit: "vllm@7b.service", Partitions: 2, Place: "link", Exclusive: true, Sought: partition.Sought{Vendor: partition.AMD, Mode: "CPX"},
+		Reservations: []Reservation{{Name: "vllm-7b", Unit: "vllm@7b.service", Partitions: 2, Place: "link", Exclusive: true, Sought: partition.Criteria{Vendor: partition.AMD, Mode: "CPX"},
 			GPUs: []partition.Selector{{Index: 1}}, Source: got.Reservations[0].Source},
 			{Name: "notebook", Unit: "notebook@.service", Partitions: 1, Place: "pack", Share: 3, Source: got.Reservations[1].Source}},
 	}

@@ -149,7 +149,7 @@ func (c *importer) taken(f File, cfg *Config) {
 	at := all[len(all)-1]
 	name := strings.TrimSpace(string(f.Text[at[2]:at[3]]))
 	n := &node{file: f.Name, line: 1 + strings.Count(string(f.Text[:at[0]]), "\n"), value: name}
-	_, common := partition.Common(name)
+	_, common := partition.Predefined(name)
 	_, defined := cfg.Profiles[name]
 	switch {
 	case name == "":

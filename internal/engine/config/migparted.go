@@ -204,7 +204,7 @@ func (c *importer) addressed(p partition.Profile) partition.Profile {
 				return false
 			}
 			one := c.indexed[s.Index]
-			return one.MIG == nil && (g.MIG.Off || !g.Passes(one))
+			return one.MIG == nil && (g.MIG.Off || !g.MatchesFilter(one))
 		})
 		for i, s := range g.GPUs {
 			if s.Index < len(c.indexed) {

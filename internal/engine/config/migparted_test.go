@@ -69,14 +69,14 @@ func TestMIGPartedsOwnProfilesOnEveryBoard(t *testing.T) {
 	planned := make(map[string]bool)
 	for _, board := range partition.Boards() {
 		gpus := partition.TypicalMIG(board, 2)
-		suit := partition.CommonNames(gpus)
+		suit := partition.PredefinedNames(gpus)
 		for name, p := range c.Profiles {
 			shapes, err := plan(p, gpus)
 			if fits := slices.Contains(suit, name); (err == nil) != fits {
 				t.Errorf("%s on %s: %v, but that it suits is %v", name, board.Name, err, fits)
 			} else if fits {
 				planned[name] = true
-				common, _ := partition.Common(name)
+				common, _ := partition.Predefined(name)
 				want, err := plan(common, gpus)
 				if diff := cmp.Diff(want, shapes); diff != "" || err != nil {
 					t.Errorf("%s on %s is another than dcm's own: %v\n%s", name, board.Name, err, diff)

@@ -19,9 +19,9 @@ type Reservation struct {
 	Exclusive  bool   // they open nowhere else
 	Share      int    // how many instances of Unit, a template then, have them together; 0 for one service
 	GPUs       []partition.Selector
-	Sought     partition.Sought // of which kind they are to be
-	Source     string           // file:line
-	Broken     bool             // there is something wrong with it, and no partition for it
+	Sought     partition.Criteria // of which kind they are to be
+	Source     string             // file:line
+	Broken     bool               // there is something wrong with it, and no partition for it
 }
 
 // Asks is all that the reservation says, in one text: where it is the same, the choice
@@ -112,17 +112,17 @@ func reservedUnit(name string) *fault {
 }
 
 func soughtMode(mode string) *fault {
-	if _, err := partition.ParseSought("", mode); err != nil || mode == "" {
+	if _, err := partition.ParseCriteria("", mode); err != nil || mode == "" {
 		return &fault{text: "not a mode of partitions", accepted: "a compute mode, such as CPX or CPX/NPS4, or a MIG profile, such as 3g.40gb"}
 	}
 	return nil
 }
 
 // soughtIn is what the two keys say together.
-func soughtIn(n *node) (partition.Sought, error) {
+func soughtIn(n *node) (partition.Criteria, error) {
 	vendor, _ := n.at("vendor").text()
 	mode, _ := n.at("mode").text()
-	return partition.ParseSought(vendor, mode)
+	return partition.ParseCriteria(vendor, mode)
 }
 
 func oneReservation(c *checker, key string, n *node) {

@@ -54,7 +54,7 @@ func TestReservationsAreRead(t *testing.T) {
 	}
 	want := []Reservation{
 		{Name: "vllm-a", Unit: "vllm@a.service", Partitions: 2, Place: "spread", Exclusive: true, GPUs: []partition.Selector{{Index: 0}, {Address: "0000:26:00.0"}}},
-		{Name: "slurm", Partitions: 4, Place: "pack", Sought: partition.Sought{Vendor: partition.NVIDIA, Mode: "3g.40gb"}},
+		{Name: "slurm", Partitions: 4, Place: "pack", Sought: partition.Criteria{Vendor: partition.NVIDIA, Mode: "3g.40gb"}},
 		{Name: "ollama", Unit: "ollama.service", Partitions: 1, Place: "pack"},
 		{Name: "notebook", Unit: "notebook@.service", Partitions: 1, Place: "pack", Share: 3},
 	}

@@ -24,7 +24,7 @@ func selectProfile(c *checker, root *node, cmdline string, whole bool) choice {
 		if !ok || n.bad || name == "" || name == None || slices.Contains(all, name) {
 			return
 		}
-		if _, ok := partition.Common(name); ok && c.out[name] == nil {
+		if _, ok := partition.Predefined(name); ok && c.out[name] == nil {
 			return
 		}
 		if why := c.out[name]; why != nil {

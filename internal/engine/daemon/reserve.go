@@ -21,11 +21,11 @@ func (p *pass) reserve(ctx context.Context) result {
 	due, err := p.Reserve(ctx, p.settings)
 	wrong, refused := errors.AsType[interface {
 		error
-		Cure() string
+		Hint() string
 	}](err)
 	switch {
 	case refused: // those who would have to move are left as they are
-		return result{problem: &runstate.Error{Text: err.Error(), Cure: wrong.Cure()}, holders: awaited(err)}
+		return result{problem: &runstate.Error{Text: err.Error(), Cure: wrong.Hint()}, holders: awaited(err)}
 	case err == nil && !due:
 		return result{}
 	}

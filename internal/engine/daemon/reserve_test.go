@@ -14,7 +14,7 @@ import (
 
 type cured struct{ error }
 
-func (cured) Cure() string { return "take it away" }
+func (cured) Hint() string { return "take it away" }
 
 // Nobody is stopped for what is refused.
 func TestReservationsThatAreRefusedRestartNothing(t *testing.T) {

@@ -30,6 +30,6 @@ func (b backend) through(t *testing.T, smi SMI, noMemory bool) backend {
 	t.Helper()
 	// Each try is a process.
 	b.node = whole(b.node.roots, Modprobe(b.sim.Modprobe),
-		Settle(3*time.Second, 5*time.Millisecond), Library(smi, true))
+		BusyRetry(3*time.Second, 5*time.Millisecond), Library(smi, true))
 	return backend{sim: b.sim, node: b.node, set: b.node, library: true, noMemory: noMemory}
 }

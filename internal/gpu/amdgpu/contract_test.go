@@ -43,7 +43,7 @@ type opener func(t *testing.T, kind string, o sim.Options) backend
 func overSysfs(t *testing.T, kind string, o sim.Options) backend {
 	t.Helper()
 	s := simtest.Start(t, kind, o)
-	n := whole(gpu.Roots{Sys: s.Sys, Proc: "/proc", Dev: s.Dev}, Modprobe(s.Modprobe), Settle(300*time.Millisecond, 5*time.Millisecond))
+	n := whole(gpu.Roots{Sys: s.Sys, Proc: "/proc", Dev: s.Dev}, Modprobe(s.Modprobe), BusyRetry(300*time.Millisecond, 5*time.Millisecond))
 	return backend{sim: s, node: n, set: n, errnos: true}
 }
 
@@ -161,7 +161,7 @@ func refusals(t *testing.T, open opener) {
 			gpu := b.devices(t)[0].Address
 			err := test.set(b.set, patient(t), gpu)
 			b.expect(t, err, gpu, test.errno, false)
-			if Cure(err) == "" {
+			if Hint(err) == "" {
 				t.Errorf("no cure for %v", err)
 			}
 			if d := cmp.Diff(before, b.modes(t)); d != "" {
@@ -189,15 +189,15 @@ func (b backend) expect(t *testing.T, err error, gpu partition.Address, errno er
 		t.Errorf("error %q does not name %s", err, gpu)
 	case b.errnos && errno != nil && !errors.Is(err, errno):
 		t.Errorf("error %q, want %v", err, errno)
-	case Transient(err) != transient:
-		t.Errorf("error %q: transient %v, want %v", err, Transient(err), transient)
+	case IsTransient(err) != transient:
+		t.Errorf("error %q: transient %v, want %v", err, IsTransient(err), transient)
 	}
 }
 
 func failures(t *testing.T, open opener) {
 	const compute = sim.OpCompute
 	const deadline = 300 * time.Millisecond // time for all but what hangs
-	late, hang := sim.Duration(3*deadline), sim.Duration(deadline+lateTimeout+time.Second)
+	late, hang := sim.Duration(3*deadline), sim.Duration(deadline+writeGraceTimeout+time.Second)
 	library := open(t, "mi210-2", sim.Options{}).library
 	for _, test := range []struct {
 		name      string
@@ -277,7 +277,7 @@ func letGo(t *testing.T) {
 	stacks := make([]byte, 1<<20)
 	hangs := func() bool {
 		all := string(stacks[:runtime.Stack(stacks, true)])
-		return strings.Contains(all, "attr.Within[") || strings.Contains(all, "(*writes).within")
+		return strings.Contains(all, "sysfs.Within[") || strings.Contains(all, "(*pendingWrites).run")
 	}
 	for ctx := patient(t); hangs(); {
 		select {

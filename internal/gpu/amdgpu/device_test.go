@@ -47,17 +47,17 @@ func TestDevicesListsEveryDisplayFunctionInPCIOrder(t *testing.T) {
 	}
 	want := []gpu.Device{
 		{GPU: mi300x("0000:0c:00.0"), Model: "MI300X", Driver: "amdgpu", NUMA: 1, Card: "card1",
-			RenderNodes: []string{"/dev/dri/renderD128"}, ExclusiveNodes: []string{"/dev/kfd", "/dev/dri/renderD128"}, Parts: []gpu.Part{{Minor: 128, Number: 1}}, UniqueID: "5e1c0f9a2b3d4c5e", Source: sources},
+			RenderNodes: []string{"/dev/dri/renderD128"}, ExclusiveNodes: []string{"/dev/kfd", "/dev/dri/renderD128"}, Parts: []gpu.Part{{Minor: 128, DriverID: 1}}, UniqueID: "5e1c0f9a2b3d4c5e", Source: sources},
 		{GPU: partition.GPU{Address: "0000:22:00.0", Vendor: partition.AMD, Device: 0x73bf}, Model: "0x1002:0x73bf", Driver: "amdgpu", NUMA: 1, Card: "card2",
-			Why: "no partition files: the driver shows no current_compute_partition", Source: map[string]string{"model": gpu.Sysfs}},
+			SkipReason: "no partition files: the driver shows no current_compute_partition", Source: map[string]string{"model": gpu.Sysfs}},
 		{GPU: unused("0000:23:00.0", 8), Model: "MI300X", NUMA: 1,
-			Why: "driver not bound", Source: map[string]string{"model": gpu.Table, "xcc": gpu.Table}},
+			SkipReason: "driver not bound", Source: map[string]string{"model": gpu.Table, "xcc": gpu.Table}},
 		{GPU: unused("0000:24:00.0", 8), Model: "MI300X", Driver: "vfio-pci", NUMA: 1,
-			Why: "bound to vfio-pci, not to amdgpu", Source: map[string]string{"model": gpu.Table, "xcc": gpu.Table}},
+			SkipReason: "bound to vfio-pci, not to amdgpu", Source: map[string]string{"model": gpu.Table, "xcc": gpu.Table}},
 		{GPU: partition.GPU{Address: "0000:c3:00.0", Vendor: 0x1a03, Device: 0x2000}, Model: "0x1a03:0x2000", Driver: "ast", NUMA: 1, Card: "card0",
-			Why: "not an AMD GPU", Source: map[string]string{"model": gpu.Sysfs}},
+			SkipReason: "not an AMD GPU", Source: map[string]string{"model": gpu.Sysfs}},
 		{GPU: mi300x("0001:05:00.0"), Model: "MI300X", Driver: "amdgpu", NUMA: 1, Card: "card3",
-			RenderNodes: []string{"/dev/dri/renderD136"}, ExclusiveNodes: []string{"/dev/kfd", "/dev/dri/renderD136"}, Parts: []gpu.Part{{Minor: 136, Number: 2}}, UniqueID: "222", Source: sources},
+			RenderNodes: []string{"/dev/dri/renderD136"}, ExclusiveNodes: []string{"/dev/kfd", "/dev/dri/renderD136"}, Parts: []gpu.Part{{Minor: 136, DriverID: 2}}, UniqueID: "222", Source: sources},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("devices (-want +got):\n%s", d)
@@ -173,7 +173,7 @@ func TestModesAreReadAsTheDriverShowsThem(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), test.err) || !strings.Contains(err.Error(), a) {
 					t.Errorf("error %v, want one with %q and %s", err, test.err, a)
 				}
-				if len(got) != 1 || got[0].Why == "" || got[0].Compute != "" {
+				if len(got) != 1 || got[0].SkipReason == "" || got[0].Compute != "" {
 					t.Errorf("devices %+v, want one with the error as its reason", got)
 				}
 				return

@@ -24,7 +24,7 @@ func TestHiddenNodesWithholdTheGPUs(t *testing.T) {
 	}
 	b.node.describeAll(functions, nil, unix.EPERM)
 	for _, f := range functions {
-		if !f.AccessDenied || !errors.Is(f.Err, gpu.ErrWithheld) || f.Compute != "SPX" {
+		if !f.AccessDenied || !errors.Is(f.Err, gpu.ErrAccessDenied) || f.Compute != "SPX" {
 			t.Errorf("%s: withheld %t, error %v, mode %s", f.Address, f.AccessDenied, f.Err, f.Compute)
 		}
 	}

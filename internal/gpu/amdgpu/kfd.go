@@ -122,7 +122,7 @@ func slot(a partition.Address) string {
 // A node that the device cgroup forbids is unreadable, not absent
 // (kfd_devcgroup_check_permission): without its hive, a plan would be wrong.
 func (n *Node) topology() ([]kfdNode, error) {
-	dir, err := n.nodes()
+	dir, err := n.openTopology()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -147,24 +147,24 @@ func (n *Node) topology() ([]kfdNode, error) {
 			return nil, err
 		}
 	}
-	nodes = slices.DeleteFunc(nodes, func(n kfdNode) bool { return n.id == gone })
+	nodes = slices.DeleteFunc(nodes, func(n kfdNode) bool { return n.id == nodeGone })
 	sorting.By(nodes, func(a, b kfdNode) int { return cmp.Compare(a.id, b.id) })
 	return nodes, nil
 }
 
 // nodes is the directory of the KFD's nodes.
-func (n *Node) nodes() (sysfs.Dir, error) {
+func (n *Node) openTopology() (sysfs.Dir, error) {
 	return sysfs.OpenDir(n.sys("class/kfd/kfd/topology/nodes"))
 }
 
 // gone is the id of a node that was renumbered meanwhile.
-const gone = -1
+const nodeGone = -1
 
 func readNode(dir sysfs.Dir, name string) (kfdNode, error) {
 	file := filepath.Join(name, "properties")
 	text, err := dir.Read(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return kfdNode{id: gone}, nil
+		return kfdNode{id: nodeGone}, nil
 	}
 	if err != nil {
 		return kfdNode{}, fmt.Errorf("cannot read the KFD topology: %w", err)
@@ -178,12 +178,12 @@ func readNode(dir sysfs.Dir, name string) (kfdNode, error) {
 }
 
 // describe adds to d what the nodes of its partitions tell.
-func describe(d *gpu.Device, nodes []kfdNode) {
+func addTopology(d *gpu.Device, nodes []kfdNode) {
 	xcc, unique := 0, ""
 	// KFD's order is that of the partitions; their render nodes are registered in it.
 	sorting.By(nodes, func(a, b kfdNode) int { return cmp.Compare(a.minor, b.minor) })
 	for i, k := range nodes {
-		d.Parts = append(d.Parts, k.part(i))
+		d.Parts = append(d.Parts, k.toPart(i))
 		xcc += int(k.xcc)
 		d.Hive = k.hive
 		d.RenderNodes = append(d.RenderNodes, gpu.RenderNode(int(k.minor)))

@@ -18,7 +18,7 @@ import (
 // Library lets the node ask AMD's library for what sysfs does not tell. With
 // sets, modes are set through it, too, and read back through sysfs.
 func Library(s SMI, sets bool) Option {
-	return func(n *Node) { n.smi, n.smiSets, n.smiTurn = &s, sets, make(chan struct{}, 1) }
+	return func(n *Node) { n.smi, n.setThroughSMI, n.smiSemaphore = &s, sets, make(chan struct{}, 1) }
 }
 
 // Enrich adds to the devices what the library tells of them, matched by PCI
@@ -34,7 +34,7 @@ func (n *Node) Enrich(ctx context.Context, devices []*gpu.Device) error {
 	}
 	found, err := n.smi.Inventory(ctx)
 	var failed *SMIError
-	if !n.smiSets && errors.As(err, &failed) && failed.Absent() {
+	if !n.setThroughSMI && errors.As(err, &failed) && failed.Absent() {
 		return nil
 	}
 	if err != nil {
@@ -105,7 +105,7 @@ func (e *DisagreementError) Unwrap() error {
 	return &MismatchError{e.GPU, e.File, e.Want, e.ReadFile}
 }
 
-func (e *DisagreementError) Cure() string {
+func (e *DisagreementError) Hint() string {
 	return `Set [gpu] backend = "auto", so that modes are set through sysfs.`
 }
 
@@ -114,22 +114,22 @@ func (e *DisagreementError) Cure() string {
 // and another's switch would change them under it.
 func (n *Node) setThrough(ctx context.Context, c *change) (SMISet, error) {
 	select {
-	case n.smiTurn <- struct{}{}:
-		defer func() { <-n.smiTurn }()
+	case n.smiSemaphore <- struct{}{}:
+		defer func() { <-n.smiSemaphore }()
 	case <-ctx.Done():
 		return SMISet{}, ctx.Err()
 	}
 	if filepath.Base(c.file) == computeFile {
 		set, err := n.smi.SetCompute(ctx, c.gpu, partition.Compute(c.to))
-		return set, n.inReset(c, availableComputeFile, err)
+		return set, n.detectReset(c, availableComputeFile, err)
 	}
 	set, err := n.smi.SetMemory(ctx, c.gpu, partition.Memory(c.to))
-	return set, n.inReset(c, availableMemoryFile, err)
+	return set, n.detectReset(c, availableMemoryFile, err)
 }
 
 // inReset tells the EPERM of a GPU in reset from the other errors that the
 // library gives the same status: a mode that the device lists is supported.
-func (n *Node) inReset(c *change, list string, err error) error {
+func (n *Node) detectReset(c *change, list string, err error) error {
 	var failed *SMIError
 	if !errors.As(err, &failed) || failed.Status != statusUnsupported {
 		return err

@@ -31,8 +31,8 @@ func TestModesAreSetThroughTheLibraryAndReadBack(t *testing.T) {
 			got := f.text(pciFile(gpuA, memoryFile))
 			if g.Name == "towards-6.3" {
 				wantSMIError(t, err, "unknown-number", "are not known")
-				if got != "NPS1" || Cure(err) == "" || Transient(err) {
-					t.Errorf("mode %s, cure %q, transient %v", got, Cure(err), Transient(err))
+				if got != "NPS1" || Hint(err) == "" || IsTransient(err) {
+					t.Errorf("mode %s, cure %q, transient %v", got, Hint(err), IsTransient(err))
 				}
 				return
 			}
@@ -59,8 +59,8 @@ func TestALibraryThatSetsAnotherModeIsFoundOut(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	want := "set CPX on 0000:05:00.0 through amdsmi 27.1.0 (number 5): the library reads DPX, but current_compute_partition reads DPX"
-	if err.Error() != want || Transient(err) || Cure(err) == "" {
-		t.Errorf("error %q, want %q; transient %v, cure %q", err, want, Transient(err), Cure(err))
+	if err.Error() != want || IsTransient(err) || Hint(err) == "" {
+		t.Errorf("error %q, want %q; transient %v, cure %q", err, want, IsTransient(err), Hint(err))
 	}
 }
 
@@ -98,10 +98,10 @@ func TestALibrarysStatusIsJudgedAsTheDriversErrno(t *testing.T) {
 		t.Run(c.status, func(t *testing.T) {
 			f := smiFixture(t)
 			smi := smiOn(t, f, standin.Latest(), "set-status "+c.status)
-			n := whole(f.roots(), Library(smi, true), Settle(time.Millisecond, time.Millisecond))
+			n := whole(f.roots(), Library(smi, true), BusyRetry(time.Millisecond, time.Millisecond))
 			err := n.SetCompute(t.Context(), gpuA, partition.CPX)
-			if err == nil || c.errno != nil && !errors.Is(err, c.errno) || Transient(err) != c.transient {
-				t.Errorf("error %v, transient %v", err, Transient(err))
+			if err == nil || c.errno != nil && !errors.Is(err, c.errno) || IsTransient(err) != c.transient {
+				t.Errorf("error %v, transient %v", err, IsTransient(err))
 			}
 			if !strings.Contains(err.Error(), "status "+c.status) {
 				t.Errorf("error %q does not tell the status", err)
@@ -114,8 +114,8 @@ func TestAModeThatTheDeviceDoesNotListIsNotSupported(t *testing.T) {
 	f := smiFixture(t)
 	f.must(os.Remove(f.path(pciFile(gpuA, availableComputeFile))))
 	n := whole(f.roots(), Library(smiOn(t, f, standin.Latest(), "set-status 2"), true))
-	if err := n.SetCompute(t.Context(), gpuA, partition.CPX); !errors.Is(err, unix.EOPNOTSUPP) || Transient(err) {
-		t.Errorf("error %v, transient %v", err, Transient(err))
+	if err := n.SetCompute(t.Context(), gpuA, partition.CPX); !errors.Is(err, unix.EOPNOTSUPP) || IsTransient(err) {
+		t.Errorf("error %v, transient %v", err, IsTransient(err))
 	}
 }
 

@@ -27,7 +27,7 @@ func (v version) String() string { return fmt.Sprintf("%d.%d", v.format, v.conte
 var errTableShort = errors.New("it is cut short")
 
 // table takes the header off; what it returns is as long as the header says.
-func table(data []byte) (version, []byte, error) {
+func splitHeader(data []byte) (version, []byte, error) {
 	if len(data) < headerSize {
 		return version{}, nil, errTableShort
 	}
@@ -41,15 +41,15 @@ func table(data []byte) (version, []byte, error) {
 
 // activity is how busy the accelerator dies (XCC) of one partition are.
 type activity struct {
-	now  []uint64 // percent, of each
+	busy []uint64 // percent, of each
 	sums []uint64 // the percentages added up, of each
 
-	cycles  uint64 // how many of them, where that is told
-	counted bool
+	cycles    uint64 // how many of them, where that is told
+	hasCycles bool
 }
 
 // form is where a table of fixed offsets has its figures.
-type form struct {
+type tableLayout struct {
 	cycles int // u32 accumulation_counter; 0 where there is none
 	first  int // of what there is for each partition
 	stride int // between one partition's and the next
@@ -59,59 +59,59 @@ type form struct {
 
 // diesMost is how many dies a table has room for (MAX_XCC); u32 gfx_busy_inst is at the
 // beginning of each partition's part.
-const diesMost = 8
+const maxXCC = 8
 
 // gpuForms are those of gpu_metrics that tell of partitions (gpu_metrics_v1_6 and on).
 // They differ by how many more figures each partition has.
-func gpuForm(v version) (form, bool) {
+func gpuLayout(v version) (tableLayout, bool) {
 	switch v {
 	case version{1, 6}:
-		return form{cycles: 32, first: 312, stride: 168, parts: 8, sums: 104}, true
+		return tableLayout{cycles: 32, first: 312, stride: 168, parts: 8, sums: 104}, true
 	case version{1, 7}:
-		return form{cycles: 40, first: 344, stride: 232, parts: 8, sums: 104}, true
+		return tableLayout{cycles: 40, first: 344, stride: 232, parts: 8, sums: 104}, true
 	case version{1, 8}:
-		return form{cycles: 40, first: 344, stride: 440, parts: 8, sums: 120}, true
+		return tableLayout{cycles: 40, first: 344, stride: 440, parts: 8, sums: 120}, true
 	}
-	return form{}, false
+	return tableLayout{}, false
 }
 
 // partForm is that of xcp_metrics (amdgpu_partition_metrics_v1_0), which is about one
 // partition.
-func partForm(v version) (form, bool) {
+func xcpLayout(v version) (tableLayout, bool) {
 	if v == (version{1, 0}) {
-		return form{first: 48, stride: 440, parts: 1, sums: 120}, true
+		return tableLayout{first: 48, stride: 440, parts: 1, sums: 120}, true
 	}
-	return form{}, false
+	return tableLayout{}, false
 }
 
 // of returns what the table says of one partition.
-func (f form) of(t []byte, partition int) (activity, error) {
+func (f tableLayout) activity(t []byte, partition int) (activity, error) {
 	if partition < 0 || partition >= f.parts {
 		return activity{}, fmt.Errorf("it has no partition %d", partition)
 	}
 	at := f.first + partition*f.stride
-	if at+f.sums+8*diesMost > len(t) {
+	if at+f.sums+8*maxXCC > len(t) {
 		return activity{}, errTableShort
 	}
 	var a activity
-	for i := range diesMost {
-		a.now = append(a.now, told(t[at+4*i:], 4)...)
-		a.sums = append(a.sums, told(t[at+f.sums+8*i:], 8)...)
+	for i := range maxXCC {
+		a.busy = append(a.busy, knownValue(t[at+4*i:], 4)...)
+		a.sums = append(a.sums, knownValue(t[at+f.sums+8*i:], 8)...)
 	}
 	if f.cycles > 0 {
-		a.count(told(t[f.cycles:], 4))
+		a.setCycles(knownValue(t[f.cycles:], 4))
 	}
 	return a, nil
 }
 
-func (a *activity) count(cycles []uint64) {
+func (a *activity) setCycles(cycles []uint64) {
 	if len(cycles) == 1 {
-		a.cycles, a.counted = cycles[0], true
+		a.cycles, a.hasCycles = cycles[0], true
 	}
 }
 
 // told is the figure of that many bytes, and none if the firmware does not tell it.
-func told(t []byte, size int) []uint64 {
+func knownValue(t []byte, size int) []uint64 {
 	var v uint64
 	for i := range size {
 		v |= uint64(t[i]) << (8 * i)
@@ -123,52 +123,52 @@ func told(t []byte, size int) []uint64 {
 }
 
 // partActivity reads a partition's xcp_metrics.
-func partActivity(data []byte) (activity, error) {
-	v, t, err := table(data)
+func xcpActivity(data []byte) (activity, error) {
+	v, t, err := splitHeader(data)
 	if err != nil {
 		return activity{}, err
 	}
-	if f, ok := partForm(v); ok {
-		return f.of(t, 0)
+	if f, ok := xcpLayout(v); ok {
+		return f.activity(t, 0)
 	}
 	if v == (version{1, 1}) {
-		return listed(t)
+		return parseAttributes(t)
 	}
-	return activity{}, &formError{v}
+	return activity{}, &layoutError{v}
 }
 
 // gpuActivity reads what a GPU's gpu_metrics say of one of its partitions.
 func gpuActivity(data []byte, index, partitions int) (activity, error) {
-	v, t, err := table(data)
+	v, t, err := splitHeader(data)
 	if err != nil {
 		return activity{}, err
 	}
-	if f, ok := gpuForm(v); ok {
-		return f.of(t, index)
+	if f, ok := gpuLayout(v); ok {
+		return f.activity(t, index)
 	}
 	if v == (version{1, 9}) && partitions == 1 { // it tells of the dies, and not whose they are
-		return listed(t)
+		return parseAttributes(t)
 	}
-	return activity{}, &formError{v}
+	return activity{}, &layoutError{v}
 }
 
 // formError is that of a form that tells nothing of a partition, or that is not known.
-type formError struct{ version }
+type layoutError struct{ version }
 
-func (e *formError) Error() string {
+func (e *layoutError) Error() string {
 	return "version " + e.String() + " does not tell, or is not known to dcm"
 }
 
 // Attributes of a listed table (amdgpu_metrics_attr_id).
 const (
 	attrCycles = 9
-	attrNow    = 40
+	attrBusy   = 40
 	attrSums   = 43
 )
 
 // listed reads a table that is a list of attributes: a word that says what follows, and
 // the figures, without padding (gpu_metrics_v1_9, amdgpu_partition_metrics_v1_1).
-func listed(t []byte) (activity, error) {
+func parseAttributes(t []byte) (activity, error) {
 	const counter, word = 4, 8
 	if len(t) < headerSize+counter {
 		return activity{}, errTableShort
@@ -188,49 +188,49 @@ func listed(t []byte) (activity, error) {
 		if len(t) < word+size*count {
 			return activity{}, errTableShort
 		}
-		a.attribute(id, t[word:word+size*count], size)
+		a.setAttribute(id, t[word:word+size*count], size)
 		t = t[word+size*count:]
 	}
 	return a, nil
 }
 
-func (a *activity) attribute(id int, t []byte, size int) {
+func (a *activity) setAttribute(id int, t []byte, size int) {
 	var all []uint64
 	for ; len(t) >= size; t = t[size:] {
-		all = append(all, told(t, size)...)
+		all = append(all, knownValue(t, size)...)
 	}
 	switch id {
 	case attrCycles:
-		a.count(all)
-	case attrNow:
-		a.now = all
+		a.setCycles(all)
+	case attrBusy:
+		a.busy = all
 	case attrSums:
 		a.sums = all
 	}
 }
 
 // use tells of the activity in u: the mean of the dies.
-func (a activity) use(u *gpu.Use) {
-	if n := uint64(len(a.sums)); n > 0 && a.counted {
-		u.Work.Cycles = a.cycles
+func (a activity) fill(u *gpu.PartitionUsage) {
+	if n := uint64(len(a.sums)); n > 0 && a.hasCycles {
+		u.Counter.Cycles = a.cycles
 		for _, s := range a.sums {
-			u.Work.Sum += s / n
+			u.Counter.Sum += s / n
 		}
 	}
 	var sum float64
-	for _, p := range a.now {
+	for _, p := range a.busy {
 		if p > 100 {
-			u.NoBusy = fmt.Sprintf("the firmware tells of %d %%", p)
+			u.NoBusyReason = fmt.Sprintf("the firmware tells of %d %%", p)
 			return
 		}
 		sum += float64(p)
 	}
 	switch {
-	case len(a.now) > 0:
-		u.Busy = sum / float64(len(a.now))
-	case u.Work.Cycles > 0:
-		u.NoBusy = "the firmware adds it up, and two looks tell: see dcm top"
+	case len(a.busy) > 0:
+		u.Busy = sum / float64(len(a.busy))
+	case u.Counter.Cycles > 0:
+		u.NoBusyReason = "the firmware adds it up, and two looks tell: see dcm top"
 	default:
-		u.NoBusy = "the firmware does not tell"
+		u.NoBusyReason = "the firmware does not tell"
 	}
 }

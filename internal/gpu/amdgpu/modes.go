@@ -23,10 +23,10 @@ func (e *ModeError) Error() string {
 
 // passing reports whether the value may become a mode: the driver shows UNKNOWN
 // while a switch has failed half-way (amdgpu_gfx_compute_mode_desc).
-func (e *ModeError) passing() bool { return e.Value == "UNKNOWN" || e.Value == "" }
+func (e *ModeError) transient() bool { return e.Value == "UNKNOWN" || e.Value == "" }
 
 // ForGood reports that waiting does not help.
-func (e *ModeError) ForGood() bool { return !e.passing() }
+func (e *ModeError) Permanent() bool { return !e.transient() }
 
 // notSupported is what available_compute_partition reads where the driver has
 // no list.

@@ -34,14 +34,14 @@ func (n *Node) describeAll(functions []*gpu.Function, nodes []kfdNode, hidden er
 			}
 		}
 		if f.Err == nil {
-			f.Why, f.Err = n.look(f, parts[f.Address])
+			f.SkipReason, f.Err = n.readGPU(f, parts[f.Address])
 		}
 		switch {
-		case f.Err == nil && f.Why == "" && hidden != nil:
-			f.AccessDenied, f.Err = true, fmt.Errorf("%w: %w", gpu.ErrWithheld, hidden)
+		case f.Err == nil && f.SkipReason == "" && hidden != nil:
+			f.AccessDenied, f.Err = true, fmt.Errorf("%w: %w", gpu.ErrAccessDenied, hidden)
 		case f.Err != nil:
 			f.Compute = ""
-		case f.Why == "":
+		case f.SkipReason == "":
 			// A switch is refused while a process is attached to the KFD, on older
 			// kernels to any GPU of it.
 			f.ExclusiveNodes = append([]string{"/dev/kfd"}, f.RenderNodes...)
@@ -51,7 +51,7 @@ func (n *Node) describeAll(functions []*gpu.Function, nodes []kfdNode, hidden er
 
 // look reads what the amdgpu driver shows of the function, and tells why there
 // is nothing to partition.
-func (n *Node) look(f *gpu.Function, nodes []kfdNode) (why string, err error) {
+func (n *Node) readGPU(f *gpu.Function, nodes []kfdNode) (why string, err error) {
 	switch {
 	case f.Driver == "":
 		return gpu.NotBound, nil
@@ -66,9 +66,9 @@ func (n *Node) look(f *gpu.Function, nodes []kfdNode) (why string, err error) {
 	if f.UniqueID, err = own.Optional("unique_id"); err != nil {
 		return "", err
 	}
-	describe(&f.Device, nodes)
+	addTopology(&f.Device, nodes)
 	if f.Hive == 0 {
-		if f.Hive, err = hive(own); err != nil {
+		if f.Hive, err = readHive(own); err != nil {
 			return "", err
 		}
 	}
@@ -81,7 +81,7 @@ func (n *Node) look(f *gpu.Function, nodes []kfdNode) (why string, err error) {
 
 // hive is the XGMI hive's id as the driver shows it without KFD
 // (amdgpu_xgmi.c), 0 for a GPU in none.
-func hive(own sysfs.Dir) (uint64, error) {
+func readHive(own sysfs.Dir) (uint64, error) {
 	id, err := own.Number("xgmi_hive_info/xgmi_hive_id", 64)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil

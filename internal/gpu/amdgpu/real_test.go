@@ -77,7 +77,7 @@ func (r real) opener(root string) opener {
 		o.Cache = 300 * time.Millisecond
 		b := overSysfs(t, kind, o).through(t, SMI{}, false)
 		// An answer takes a second: the library reads thousands of files.
-		for _, option := range []Option{Library(r.install(t, root, b.sim.Sys), true), Settle(8*time.Second, 5*time.Millisecond)} {
+		for _, option := range []Option{Library(r.install(t, root, b.sim.Sys), true), BusyRetry(8*time.Second, 5*time.Millisecond)} {
 			option(b.node.Node)
 		}
 		return b
@@ -114,7 +114,7 @@ func TestTheRealLibrariesSetTheModeAskedFor(t *testing.T) {
 				if err := b.node.Reload(patient(t)); err != nil {
 					t.Fatal(err)
 				}
-				want := fmt.Sprintf("%s/%s", mode.AfterLoad(), mode)
+				want := fmt.Sprintf("%s/%s", mode.AutoCompute(), mode)
 				for a, got := range b.modes(t) {
 					if got != want {
 						t.Errorf("%s has %s after a reload with %s", a, got, mode)

@@ -19,16 +19,16 @@ import (
 
 // ReloadError says how far a reload of the driver came.
 type ReloadError struct {
-	Unload bool // it is the unloading that failed
-	Loaded bool // the driver is loaded now
-	Err    error
+	UnloadFailed bool // it is the unloading that failed
+	Loaded       bool // the driver is loaded now
+	Err          error
 }
 
 func (e *ReloadError) Error() string {
 	switch {
-	case e.Unload && errors.Is(e.Err, context.DeadlineExceeded):
+	case e.UnloadFailed && errors.Is(e.Err, context.DeadlineExceeded):
 		return fmt.Sprintf("%s has not finished unloading in time and may be left unloaded: %v", driver, e.Err)
-	case e.Unload:
+	case e.UnloadFailed:
 		return fmt.Sprintf("cannot unload %s, nothing was changed and a requested memory mode stays pending: %v", driver, e.Err)
 	case e.Loaded:
 		return fmt.Sprintf("%s reported a failure when it was loaded: %v", driver, e.Err)
@@ -39,14 +39,14 @@ func (e *ReloadError) Error() string {
 func (e *ReloadError) Unwrap() error { return e.Err }
 
 // Kept reports that it is the unloading that failed: something uses the driver.
-func (e *ReloadError) Kept() bool { return e.Unload }
+func (e *ReloadError) DriverInUse() bool { return e.UnloadFailed }
 
 // Cure is what to do about it.
-func (e *ReloadError) Cure() string {
+func (e *ReloadError) Hint() string {
 	if errors.Is(e.Err, errKilled) {
 		return "Find out what has killed modprobe: the kernel log tells if memory ran out. dcm tries again by itself."
 	}
-	if e.Unload {
+	if e.UnloadFailed {
 		return "End what uses the driver (`dcm holders`; a console and snd_hda_intel count too), or reboot."
 	}
 	return "Load it by hand with `modprobe " + driver + "` and see the kernel log; otherwise reboot."
@@ -60,7 +60,7 @@ func (e *ReloadError) Cure() string {
 // without its driver is the worst of all ends.
 func (n *Node) Reload(ctx context.Context) error {
 	if err := n.unload(ctx); err != nil {
-		return &ReloadError{Unload: true, Loaded: true, Err: err}
+		return &ReloadError{UnloadFailed: true, Loaded: true, Err: err}
 	}
 	if err := n.load(ctx); err != nil {
 		return &ReloadError{Loaded: n.Loaded(), Err: err}
@@ -72,9 +72,9 @@ func (n *Node) Reload(ctx context.Context) error {
 // to let go of a process that ended. What is loaded counts, not the exit status: modprobe -r may fail over
 // a module that the driver used.
 func (n *Node) unload(ctx context.Context) error {
-	tick := time.NewTicker(n.retry)
+	tick := time.NewTicker(n.retryInterval)
 	defer tick.Stop()
-	until := time.Now().Add(n.settle)
+	until := time.Now().Add(n.busyTimeout)
 	for {
 		err := n.runModprobe(ctx, "-r", driver)
 		if err == nil || !n.Loaded() {
@@ -120,8 +120,8 @@ func (n *Node) load(ctx context.Context) error {
 }
 
 func (n *Node) tryLoad(ctx context.Context) error {
-	if end, ok := ctx.Deadline(); ctx.Err() != nil || ok && time.Until(end) < n.grace {
-		alone, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.grace)
+	if end, ok := ctx.Deadline(); ctx.Err() != nil || ok && time.Until(end) < n.loadTimeout {
+		alone, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.loadTimeout)
 		defer cancel()
 		ctx = alone
 	}
@@ -160,22 +160,22 @@ func (n *Node) runModprobe(ctx context.Context, args ...string) error {
 	if strings.Contains(text, "in use") {
 		err = unix.EBUSY
 	}
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && signalled(exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && killedBySignal(exit) {
 		err = fmt.Errorf("%w: %v", errKilled, err)
 	}
-	return fmt.Errorf("%s: %w%s", strings.Join(append([]string{"modprobe"}, args[len(command)-1:]...), " "), err, after(text))
+	return fmt.Errorf("%s: %w%s", strings.Join(append([]string{"modprobe"}, args[len(command)-1:]...), " "), err, stderrSuffix(text))
 }
 
 // errKilled says that modprobe was ended by a signal, which tells nothing of the
 // driver: another one may do.
 var errKilled = errors.New("it was killed")
 
-func signalled(exit *exec.ExitError) bool {
+func killedBySignal(exit *exec.ExitError) bool {
 	status, ok := exit.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled()
 }
 
-func after(stderr string) string {
+func stderrSuffix(stderr string) string {
 	if stderr == "" {
 		return ""
 	}

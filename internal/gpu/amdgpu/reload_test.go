@@ -55,7 +55,7 @@ func TestReloadSaysHowFarItCame(t *testing.T) {
 			f := newFixture(t)
 			f.mi300x("0000:05:00.0", "card1")
 			f.write("sys/module/amdgpu/initstate", "live\n")
-			err := f.open(f.modprobe(test.script), Settle(0, time.Millisecond)).Reload(patient(t))
+			err := f.open(f.modprobe(test.script), BusyRetry(0, time.Millisecond)).Reload(patient(t))
 			if got := f.calls(); got != test.calls {
 				t.Errorf("calls %q, want %q", got, test.calls)
 			}
@@ -68,8 +68,8 @@ func TestReloadSaysHowFarItCame(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one with %q", err, test.want)
 			}
-			if Transient(err) != test.transient || Cure(err) == "" {
-				t.Errorf("transient %v, cure %q", Transient(err), Cure(err))
+			if IsTransient(err) != test.transient || Hint(err) == "" {
+				t.Errorf("transient %v, cure %q", IsTransient(err), Hint(err))
 			}
 		})
 	}

@@ -12,11 +12,11 @@ func TestDRMOfAMD(t *testing.T) {
 		{"pos:\t0\nflags:\t02", true}, // a kernel before 5.19
 		{"", true},
 	} {
-		if got := drmOfAMD(tt.fdinfo); got != tt.want {
+		if got := isAmdgpuFile(tt.fdinfo); got != tt.want {
 			t.Errorf("fdinfo %q: found %t, want %t", tt.fdinfo, got, tt.want)
 		}
 	}
-	if got := removedNode(1) + removedNode(136); got != "/dev/dri/card1 (removed)/dev/dri/renderD136 (removed)" {
+	if got := removedNodeName(1) + removedNodeName(136); got != "/dev/dri/card1 (removed)/dev/dri/renderD136 (removed)" {
 		t.Errorf("names %q", got)
 	}
 }

@@ -28,7 +28,7 @@ func (e *SetError) Error() string {
 	if e.From != "" {
 		text += " (" + e.From + ")"
 	}
-	if why := meaning(e).why; why != "" {
+	if why := meaning(e).text; why != "" {
 		text += ": " + why
 	}
 	text += ": " + e.Err.Error()
@@ -52,7 +52,7 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("set %s on %s, but %s reads %s", e.Want, e.GPU, filepath.Base(e.File), e.Got)
 }
 
-func (e *MismatchError) Cure() string {
+func (e *MismatchError) Hint() string {
 	return "See the kernel log: the driver did not do what it reported."
 }
 
@@ -62,12 +62,12 @@ func (e *MismatchError) Cure() string {
 // hangs in the write, SetCompute returns; the write itself cannot be taken back
 // and may still be carried out.
 func (n *Node) SetCompute(ctx context.Context, gpu partition.Address, to partition.Compute) error {
-	return n.setCompute(ctx, gpu, to, time.Now().Add(n.settle))
+	return n.setCompute(ctx, gpu, to, time.Now().Add(n.busyTimeout))
 }
 
 func (n *Node) setCompute(ctx context.Context, gpu partition.Address, to partition.Compute, until time.Time) error {
 	c := change{gpu: gpu, file: n.pci(gpu, computeFile), to: string(to)}
-	now, err := n.carryOut(ctx, &c, until)
+	now, err := n.execute(ctx, &c, until)
 	if err == nil && now != c.to {
 		err = &MismatchError{gpu, c.file, c.to, now}
 	}
@@ -83,7 +83,7 @@ func (n *Node) setCompute(ctx context.Context, gpu partition.Address, to partiti
 // (current_memory_partition_store returns before it records).
 func (n *Node) SetMemory(ctx context.Context, gpu partition.Address, to partition.Memory) error {
 	c := change{gpu: gpu, file: n.pci(gpu, memoryFile), to: string(to)}
-	now, err := n.carryOut(ctx, &c, time.Now().Add(n.settle))
+	now, err := n.execute(ctx, &c, time.Now().Add(n.busyTimeout))
 	if err == nil && now != c.to && now != c.from {
 		err = &MismatchError{gpu, c.file, c.to, now}
 	}
@@ -97,12 +97,12 @@ type change struct {
 }
 
 // carryOut writes the mode and returns what is read back.
-func (n *Node) carryOut(ctx context.Context, c *change, until time.Time) (now string, err error) {
+func (n *Node) execute(ctx context.Context, c *change, until time.Time) (now string, err error) {
 	if c.from, err = c.prepare(ctx); err == nil {
 		err = n.write(ctx, c, until)
 	}
 	// What the driver shows counts, also where the deadline is over by now.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeGraceTimeout)
 	defer cancel()
 	if err == nil {
 		now, err = readWithin(ctx, c.file)
@@ -110,7 +110,7 @@ func (n *Node) carryOut(ctx context.Context, c *change, until time.Time) (now st
 		// It may have failed after it switched (EIO).
 		now, _ = readWithin(ctx, c.file)
 	}
-	if n.smiSets {
+	if n.setThroughSMI {
 		if disagree := c.compare(now, err); disagree != nil {
 			return now, disagree
 		}
@@ -144,10 +144,10 @@ func (c *change) prepare(ctx context.Context) (string, error) {
 
 // write repeats the write while the GPU is busy, until the time given.
 func (n *Node) write(ctx context.Context, c *change, until time.Time) error {
-	tick := time.NewTicker(n.retry)
+	tick := time.NewTicker(n.retryInterval)
 	defer tick.Stop()
 	for {
-		err := n.put(ctx, c)
+		err := n.writeOnce(ctx, c)
 		busy := errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR)
 		if !busy || !time.Now().Before(until) {
 			return err
@@ -161,12 +161,12 @@ func (n *Node) write(ctx context.Context, c *change, until time.Time) error {
 }
 
 // put hands the mode to the driver, once.
-func (n *Node) put(ctx context.Context, c *change) (err error) {
-	if n.smiSets {
+func (n *Node) writeOnce(ctx context.Context, c *change) (err error) {
+	if n.setThroughSMI {
 		c.library, err = n.setThrough(ctx, c)
 		return err
 	}
-	return n.writes.within(ctx, c, func() error { return sysfs.Write(c.file, c.to) })
+	return n.writes.run(ctx, c, func() error { return sysfs.Write(c.file, c.to) })
 }
 
 func readWithin(ctx context.Context, file string) (string, error) {

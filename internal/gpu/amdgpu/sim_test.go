@@ -69,7 +69,7 @@ func TestSwitchDoesAllAtOnce(t *testing.T) {
 // longer than the others are given to settle.
 func TestSwitchTriesASecondTimeOneAfterTheOther(t *testing.T) {
 	b := overSysfs(t, "mi300x-8", sim.Options{SwitchLatency: 100 * time.Millisecond, NodeLock: true})
-	b.node.settle = 10 * time.Millisecond
+	b.node.busyTimeout = 10 * time.Millisecond
 	told := make(story)
 	if err := b.node.Switch(patient(t), b.switches(t, "CPX"), told.tell); err != nil {
 		t.Fatal(err)
@@ -103,22 +103,22 @@ func TestSwitchTellsEachFailureAndDoesTheOthers(t *testing.T) {
 	}
 	text := fmt.Sprint(err)
 	first, second := strings.Index(text, string(steps[1].GPU)), strings.Index(text, string(steps[6].GPU))
-	if first < 0 || second < first || strings.Count(text, "cannot set") != 2 || Transient(err) {
+	if first < 0 || second < first || strings.Count(text, "cannot set") != 2 || IsTransient(err) {
 		t.Errorf("error %v, want that of %s and then of %s, not transient", err, steps[1].GPU, steps[6].GPU)
 	}
 }
 
 func TestSwitchIsQuickWhereEveryGPUIsBusyForLong(t *testing.T) {
 	b := overSysfs(t, "mi300x-8", sim.Options{})
-	b.node.settle = 500 * time.Millisecond
+	b.node.busyTimeout = 500 * time.Millisecond
 	b.opened(t, "kfd")
 	steps := b.switches(t, "CPX")
 	start := time.Now()
 	err := b.node.Switch(patient(t), steps, make(story).tell)
-	if took := time.Since(start); took > 7*b.node.settle {
-		t.Errorf("eight took %v, where one GPU is given %v to settle", took, b.node.settle)
+	if took := time.Since(start); took > 7*b.node.busyTimeout {
+		t.Errorf("eight took %v, where one GPU is given %v to settle", took, b.node.busyTimeout)
 	}
-	if !errors.Is(err, unix.EBUSY) || !Transient(err) {
+	if !errors.Is(err, unix.EBUSY) || !IsTransient(err) {
 		t.Errorf("error %v, want EBUSY, transient", err)
 	}
 }

@@ -58,13 +58,13 @@ type SMISet struct {
 
 // Version tells which library is there.
 func (s SMI) Version(ctx context.Context) (SMILibrary, error) {
-	reply, err := s.ask(ctx, smiRequest{Do: "version"})
+	reply, err := s.call(ctx, smiRequest{Do: "version"})
 	return reply.library(), err
 }
 
 // Inventory asks the library for all GPUs.
 func (s SMI) Inventory(ctx context.Context) (SMIInventory, error) {
-	reply, err := s.ask(ctx, smiRequest{Do: "inventory"})
+	reply, err := s.call(ctx, smiRequest{Do: "inventory"})
 	out := SMIInventory{Library: reply.library()}
 	for _, g := range reply.GPUs {
 		out.GPUs = append(out.GPUs, SMIGPU{
@@ -88,7 +88,7 @@ func (s SMI) SetMemory(ctx context.Context, gpu partition.Address, to partition.
 }
 
 func (s SMI) set(ctx context.Context, r smiRequest) (SMISet, error) {
-	reply, err := s.ask(ctx, r)
+	reply, err := s.call(ctx, r)
 	out := SMISet{Library: reply.library()}
 	if reply.Set != nil {
 		out.Number, out.Before, out.After = reply.Set.Number, reply.Set.Before, reply.Set.After

@@ -21,16 +21,16 @@ type smiRequest struct {
 }
 
 type smiReply struct {
-	Library string      `json:"library"`
-	Version string      `json:"version"`
-	Compute smiKnown    `json:"compute"`
-	Memory  smiKnown    `json:"memory"`
-	GPUs    []smiGPU    `json:"gpus"`
-	Set     *smiSet     `json:"set"`
-	Error   *smiFailure `json:"error"`
+	Library string       `json:"library"`
+	Version string       `json:"version"`
+	Compute smiNumbering `json:"compute"`
+	Memory  smiNumbering `json:"memory"`
+	GPUs    []smiGPU     `json:"gpus"`
+	Set     *smiSet      `json:"set"`
+	Error   *smiFailure  `json:"error"`
 }
 
-type smiKnown struct {
+type smiNumbering struct {
 	Known bool   `json:"known"`
 	Why   string `json:"why"`
 }
@@ -98,7 +98,7 @@ func (e *SMIError) Unwrap() error { return e.Err }
 // Absent reports that there is nothing to ask: no library, or no dcm-smi.
 func (e *SMIError) Absent() bool { return e.Kind == "not-found" || e.Kind == "no-program" }
 
-func (e *SMIError) Cure() string {
+func (e *SMIError) Hint() string {
 	switch e.Kind {
 	case "refused":
 		return "" // the driver's error, whose cure is the same as without the library

@@ -30,7 +30,7 @@ func FuzzSMIReply(f *testing.F) {
 		}
 		var failed *SMIError
 		if errors.As(err, &failed) {
-			texts = append(texts, err.Error(), failed.Cure())
+			texts = append(texts, err.Error(), failed.Hint())
 		}
 		for _, text := range texts {
 			for _, r := range text {

@@ -18,9 +18,9 @@ const (
 )
 
 // ask runs dcm-smi with one request, see [call.Once].
-func (s SMI) ask(ctx context.Context, r smiRequest) (smiReply, error) {
+func (s SMI) call(ctx context.Context, r smiRequest) (smiReply, error) {
 	r.Library = s.Library
-	ctx, cancel := context.WithTimeout(ctx, s.timeout(r))
+	ctx, cancel := context.WithTimeout(ctx, s.requestTimeout(r))
 	defer cancel()
 	request, err := json.Marshal(r)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s SMI) program() string {
 	return s.Program
 }
 
-func (s SMI) timeout(r smiRequest) time.Duration {
+func (s SMI) requestTimeout(r smiRequest) time.Duration {
 	switch {
 	case s.Timeout > 0:
 		return s.Timeout

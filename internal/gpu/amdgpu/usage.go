@@ -16,11 +16,11 @@ import (
 
 // Usage looks who uses the GPUs, see [openfiles.Look].
 func (n *Node) Usage(ctx context.Context) (gpu.Usage, error) {
-	return openfiles.Look(ctx, n.roots.Proc, n.deviceNodes, n.limits, n.tally)
+	return openfiles.FindUsage(ctx, n.roots.Proc, n.deviceNodes, n.limits, n.addDriverUsage)
 }
 
 // tally adds what the driver tells to what was seen.
-func (n *Node) tally(s *openfiles.Scan, u *gpu.Usage) error {
+func (n *Node) addDriverUsage(s *openfiles.Scan, u *gpu.Usage) error {
 	compute, err := sysfs.Numbers(n.sys("class/kfd/kfd/proc"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -32,18 +32,18 @@ func (n *Node) tally(s *openfiles.Scan, u *gpu.Usage) error {
 		case pid == os.Getpid():
 		case s.Seen(pid):
 			s.Attribute(pid, kfd)
-			if s.Only(pid, kfd) {
+			if s.HasOnly(pid, kfd) {
 				closed = append(closed, pid)
 			}
 		default:
 			u.Orphans = append(u.Orphans, pid)
 		}
 	}
-	if err := n.attached(s, closed); err != nil {
+	if err := n.attributeMemoryUsers(s, closed); err != nil {
 		return err
 	}
-	u.Count, u.Modules, u.Counted = n.module().Uses()
-	u.Seen = s.Weight()
+	u.Count, u.Modules, u.Counted = n.module().UseCount()
+	u.Accounted = s.Weight()
 	return nil
 }
 
@@ -52,10 +52,10 @@ const kfd = "/dev/kfd"
 // attached adds the render nodes of partitions in which processes have memory without
 // having one open: KFD keeps the file of a node that a process has closed
 // (kfd_chardev.c: kfd_ioctl_acquire_vm), and what the process has there is in use.
-func (n *Node) attached(s *openfiles.Scan, pids []int) error {
+func (n *Node) attributeMemoryUsers(s *openfiles.Scan, pids []int) error {
 	memory := make(map[string][]gpu.Process)
 	for _, pid := range pids {
-		err := n.memoryOf(memory, n.sys("class/kfd/kfd/proc"), pid)
+		err := n.addProcessMemory(memory, n.sys("class/kfd/kfd/proc"), pid)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // it has ended
 			return err
 		}
@@ -63,7 +63,7 @@ func (n *Node) attached(s *openfiles.Scan, pids []int) error {
 	if len(memory) == 0 {
 		return nil
 	}
-	dir, err := n.nodes()
+	dir, err := n.openTopology()
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (n *Node) attached(s *openfiles.Scan, pids []int) error {
 		if err != nil {
 			return err
 		}
-		if node.id == gone {
+		if node.id == nodeGone {
 			continue
 		}
 		for _, process := range memory[id] {
@@ -94,8 +94,8 @@ func (n *Node) attached(s *openfiles.Scan, pids []int) error {
 func (n *Node) module() gpu.Module { return gpu.Module{Sys: n.roots.Sys, Name: driver} }
 
 // Tally is the module's use count, with the KFD's list.
-func (n *Node) Tally() string {
-	count, modules, ok := n.module().Uses()
+func (n *Node) UsageFingerprint() string {
+	count, modules, ok := n.module().UseCount()
 	compute, _ := sysfs.Numbers(n.sys("class/kfd/kfd/proc"))
 	slices.Sort(compute)
 	return fmt.Sprint(count, modules, ok, compute)

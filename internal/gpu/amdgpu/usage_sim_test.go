@@ -37,16 +37,16 @@ func inFlight(t *testing.T, file string) (end func()) {
 func TestAFileInFlightIsMissedByTheCount(t *testing.T) {
 	s := simtest.Start(t, "mi300x-8", sim.Options{})
 	n := whole(gpu.Roots{Sys: s.Sys, Proc: "/proc", Dev: s.Dev})
-	if u := n.usageOf(t); !u.Nobody(0) {
+	if u := n.usageOf(t); !u.Unused(0) {
 		t.Errorf("usage %+v of a driver that nobody uses", u)
 	}
 	end := inFlight(t, filepath.Join(s.Dev, "dri/renderD128"))
-	if u := n.usageOf(t); u.Unseen() != 1 || u.Nobody(0) || len(u.Holders) > 0 {
+	if u := n.usageOf(t); u.Unexplained() != 1 || u.Unused(0) || len(u.Holders) > 0 {
 		t.Errorf("usage %+v, want one use that is not seen", u)
 	}
 	end()
 	ctx := patient(t)
-	for u := n.usageOf(t); !u.Nobody(0); u = n.usageOf(t) { // the last close is told to the node by and by
+	for u := n.usageOf(t); !u.Unused(0); u = n.usageOf(t) { // the last close is told to the node by and by
 		if ctx.Err() != nil {
 			t.Fatalf("usage %+v after the end", u)
 		}

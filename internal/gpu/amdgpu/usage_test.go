@@ -134,7 +134,7 @@ func TestAnOpenGPUIsFoundHoweverItIsHeld(t *testing.T) {
 			f, n := seesHere(t, "2")
 			pid := other(t, how, f.path("dev/kfd"))
 			u := n.usageOf(t)
-			if !holds(u, pid) || u.Unseen() != 0 || u.Nobody(0) {
+			if !holds(u, pid) || u.Unexplained() != 0 || u.Unused(0) {
 				t.Errorf("usage %+v, want process %d to account for all of the count", u, pid)
 			}
 		})
@@ -195,8 +195,8 @@ func TestTheDriversCountBearsWitness(t *testing.T) {
 			f.devices()
 			test.make(f)
 			u := whole(f.roots()).usageOf(t)
-			if u.Unseen() != test.unseen || u.Nobody(test.idle) != test.nobody {
-				t.Errorf("unseen %d, nobody %t of %+v; want %d, %t", u.Unseen(), u.Nobody(test.idle), u, test.unseen, test.nobody)
+			if u.Unexplained() != test.unseen || u.Unused(test.idle) != test.nobody {
+				t.Errorf("unseen %d, nobody %t of %+v; want %d, %t", u.Unexplained(), u.Unused(test.idle), u, test.unseen, test.nobody)
 			}
 		})
 	}
@@ -212,12 +212,12 @@ func TestWhoHasTooManyFilesOpenIsNamed(t *testing.T) {
 	}
 	f.process(80, "hog", "", "/", many...)
 	f.process(90, "a", "", "/", "dev/kfd")
-	found, err := whole(f.roots(), Look(time.Minute, time.Nanosecond)).Holders(t.Context())
+	found, err := whole(f.roots(), ScanLimits(time.Minute, time.Nanosecond)).Holders(t.Context())
 	if len(found) != 1 || found[0].PID != 90 {
 		t.Errorf("holders %+v, want process 90", found)
 	}
-	if !errors.Is(err, gpu.ErrPartial) || !strings.Contains(err.Error(), "hog (pid 80, user 0") || strings.Contains(Cure(err), "kernel log") || Cure(err) == "" {
-		t.Errorf("error %v, cure %q; want it to name the process", err, Cure(err))
+	if !errors.Is(err, gpu.ErrPartial) || !strings.Contains(err.Error(), "hog (pid 80, user 0") || strings.Contains(Hint(err), "kernel log") || Hint(err) == "" {
+		t.Errorf("error %v, cure %q; want it to name the process", err, Hint(err))
 	}
 }
 
@@ -236,8 +236,8 @@ func TestAProcessThatCannotBeLookedAtDoesNotHoldUpTheOthers(t *testing.T) {
 			unix.Close(fd)
 		}
 	})
-	u, err := whole(f.roots(), Look(time.Minute, 20*time.Millisecond)).Usage(patient(t))
-	if err != nil || !holds(u, 90) || len(u.Unlooked) != 1 || u.Unlooked[0].PID != 80 || u.Unlooked[0].Why != "a look at its open files does not return" {
+	u, err := whole(f.roots(), ScanLimits(time.Minute, 20*time.Millisecond)).Usage(patient(t))
+	if err != nil || !holds(u, 90) || len(u.Uninspected) != 1 || u.Uninspected[0].PID != 80 || u.Uninspected[0].Reason != "a look at its open files does not return" {
 		t.Errorf("usage %+v, %v", u, err)
 	}
 }
@@ -247,7 +247,7 @@ func TestALookThatIsCutShortSaysWhoIsLeft(t *testing.T) {
 	f := newFixture(t)
 	f.devices()
 	f.process(80, "a", "", "/")
-	_, err := whole(f.roots(), Look(0, time.Second)).Holders(t.Context())
+	_, err := whole(f.roots(), ScanLimits(0, time.Second)).Holders(t.Context())
 	if !errors.Is(err, gpu.ErrPartial) || !strings.Contains(err.Error(), "a (pid 80") {
 		t.Errorf("error %v", err)
 	}
@@ -264,7 +264,7 @@ func BenchmarkHoldersAmongAMillionFiles(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.ReportMetric(float64(len(u.Unlooked)), "unlooked")
+		b.ReportMetric(float64(len(u.Uninspected)), "unlooked")
 	}
 }
 
@@ -276,8 +276,8 @@ func TestWaitUsageReturnsWhenTheCountIsAnother(t *testing.T) {
 	done := make(chan error)
 	go func() {
 		done <- f.open().WaitUsage(patient(t), func(u gpu.Usage) bool {
-			looked <- u.Unseen()
-			return u.Unseen() < 2
+			looked <- u.Unexplained()
+			return u.Unexplained() < 2
 		})
 	}()
 	if got := <-looked; got != 2 {

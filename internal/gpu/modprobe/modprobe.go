@@ -30,7 +30,7 @@ var ErrForeign = errors.New("it is not dcm's file")
 func Mode(p partition.Profile) (partition.Compute, bool) {
 	mode := p.Compute
 	for _, g := range p.Groups {
-		if g.ByMIG() {
+		if g.ForMIG() {
 			continue
 		}
 		if mode != "" && g.Compute != mode {

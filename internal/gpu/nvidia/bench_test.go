@@ -60,7 +60,7 @@ func newBench(t testing.TB, kind string) *bench {
 	if err := os.Symlink(filepath.Join(b.Mount, "proc/driver"), filepath.Join(b.proc, "driver")); err != nil {
 		t.Fatal(err)
 	}
-	b.vendor = Open(gpu.Roots{Sys: b.Sys, Proc: b.proc, Dev: b.Dev}, Program(built.program, lib, "--sys", b.Sys, "--dev", b.Dev), Rival(func() string { return b.rival }))
+	b.vendor = Open(gpu.Roots{Sys: b.Sys, Proc: b.proc, Dev: b.Dev}, Program(built.program, lib, "--sys", b.Sys, "--dev", b.Dev), ConflictingUnit(func() string { return b.rival }))
 	b.node = gpu.Open(b.Sys, []gpu.Vendor{b.vendor})
 	return b
 }
@@ -148,8 +148,8 @@ func (b *bench) make(counts map[string]int, which ...int) error {
 		if err != nil || len(steps) == 0 {
 			return err
 		}
-		now, _ := steps.Round()
-		if err := b.node.Make(b.t.Context(), now, func(partition.Step, bool, error) {}); err != nil {
+		now, _ := steps.NextBatch()
+		if err := b.node.Execute(b.t.Context(), now, func(partition.Step, bool, error) {}); err != nil {
 			return err
 		}
 	}

@@ -36,8 +36,8 @@ func BenchmarkOneOfEight(b *testing.B) {
 		steps := n.planned(ways[changes%2], 2)
 		n.calls()
 		for len(steps) > 0 {
-			now, later := steps.Round()
-			if err := n.node.Make(b.Context(), now, func(partition.Step, bool, error) {}); err != nil {
+			now, later := steps.NextBatch()
+			if err := n.node.Execute(b.Context(), now, func(partition.Step, bool, error) {}); err != nil {
 				b.Fatal(err)
 			}
 			steps = later

@@ -16,15 +16,15 @@ func TestMissingNodesAreMadeForARunOnly(t *testing.T) {
 	dev := t.TempDir()
 	b.turn("nodes " + dev + " 509")
 	b.vendor.args = []string{"--sys", b.Sys, "--dev", dev, "--proc", b.proc}
-	if devices, err := b.node.Devices(t.Context()); err == nil && devices[0].Why == "" {
+	if devices, err := b.node.Devices(t.Context()); err == nil && devices[0].SkipReason == "" {
 		t.Errorf("without a node: %+v", devices[0])
 	}
 	if found, _ := filepath.Glob(filepath.Join(dev, "*")); len(found) > 0 {
 		t.Errorf("inspecting the GPUs made %s", strings.Join(found, " "))
 	}
-	Changes()(b.vendor)
-	if d := b.gpus()[3]; d.Why != "" || d.MIG == nil {
-		t.Errorf("before a change: %q, %v", d.Why, d.MIG)
+	CreateNodes()(b.vendor)
+	if d := b.gpus()[3]; d.SkipReason != "" || d.MIG == nil {
+		t.Errorf("before a change: %q, %v", d.SkipReason, d.MIG)
 	}
 	if _, err := os.Stat(filepath.Join(dev, "nvidia3")); err != nil {
 		t.Error(err)

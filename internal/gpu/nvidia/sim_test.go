@@ -74,8 +74,8 @@ func TestAChangeOfOneGPUCallsForThatOneAlone(t *testing.T) {
 		return steps
 	}
 	for steps := plan(); len(steps) > 0; steps = plan() {
-		now, _ := steps.Round()
-		if err := b.node.Make(t.Context(), now, func(partition.Step, bool, error) {}); err != nil {
+		now, _ := steps.NextBatch()
+		if err := b.node.Execute(t.Context(), now, func(partition.Step, bool, error) {}); err != nil {
 			t.Fatal(err)
 		}
 		for address := range b.calls() {
@@ -92,8 +92,8 @@ func TestWithoutTheModuleNothingIsAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range b.gpus() {
-		if d.Why != notLoaded || d.Model != "H100-80GB" {
-			t.Errorf("%s: %q, model %s", d.Address, d.Why, d.Model)
+		if d.SkipReason != notLoaded || d.Model != "H100-80GB" {
+			t.Errorf("%s: %q, model %s", d.Address, d.SkipReason, d.Model)
 		}
 	}
 	if devices, err := b.node.Wait(t.Context()); err != nil || len(devices) != 8 {
@@ -122,7 +122,7 @@ func TestWhatARebootLeaves(t *testing.T) {
 			if err := b.make(map[string]int{profile: 7}, 0); err != nil {
 				t.Fatal(err)
 			}
-			before := b.vendor.Glance()
+			before := b.vendor.PollFingerprint()
 			if !strings.Contains(before, "gpu0/mig/gi") {
 				t.Errorf("a glance shows %q", before)
 			}
@@ -130,7 +130,7 @@ func TestWhatARebootLeaves(t *testing.T) {
 			if got := b.shapes()[0]; got != want {
 				t.Errorf("%s, want %s", got, want)
 			}
-			if now := b.vendor.Glance(); now == before {
+			if now := b.vendor.PollFingerprint(); now == before {
 				t.Errorf("a glance still shows %q", now)
 			}
 		})
@@ -167,12 +167,12 @@ func TestAHolderIsNamedAndKeepsItsGPUAlone(t *testing.T) {
 	}
 	pid := b.holder("nvidiactl", "nvidia1")
 	u, err := b.node.Usage(t.Context())
-	if err != nil || len(u.Holders) != 1 || u.Holders[0].PID != pid || u.Unseen() != 0 {
+	if err != nil || len(u.Holders) != 1 || u.Holders[0].PID != pid || u.Unexplained() != 0 {
 		t.Fatalf("usage %+v, %v", u, err)
 	}
 	devices := b.gpus()
 	for i, want := range []int{0, 1} {
-		if got := gpu.InWay(partition.Steps{{Kind: partition.DestroyInstances, GPU: devices[i].Address}}, devices, u.Holders); len(got) != want {
+		if got := gpu.Blockers(partition.Steps{{Kind: partition.DestroyInstances, GPU: devices[i].Address}}, devices, u.Holders); len(got) != want {
 			t.Errorf("in the way of GPU %d: %+v", i, got)
 		}
 	}
@@ -180,8 +180,8 @@ func TestAHolderIsNamedAndKeepsItsGPUAlone(t *testing.T) {
 		t.Errorf("the other GPU: %v", err)
 	}
 	err = b.make(nil, 1)
-	if !errors.Is(err, unix.EBUSY) || !gpu.Transient(err) || !strings.Contains(gpu.Cure(err), "dcm holders") {
-		t.Errorf("error %v, transient %t, cure %q", err, gpu.Transient(err), gpu.Cure(err))
+	if !errors.Is(err, unix.EBUSY) || !gpu.IsTransient(err) || !strings.Contains(gpu.Hint(err), "dcm holders") {
+		t.Errorf("error %v, transient %t, cure %q", err, gpu.IsTransient(err), gpu.Hint(err))
 	}
 }
 
@@ -205,8 +205,8 @@ func TestWhatGoesWrongIsToldWithItsCure(t *testing.T) {
 			b := newBench(t, "h100-8")
 			test.given(b)
 			err := b.make(map[string]int{"1g.10gb": 7}, 0)
-			if err == nil || !strings.Contains(err.Error(), test.text) || !strings.Contains(gpu.Cure(err), test.cure) || gpu.Transient(err) != test.transient || gpu.NeedsReboot(err) != test.reboots {
-				t.Errorf("error %v\ncure %q, transient %t, reboots %t", err, gpu.Cure(err), gpu.Transient(err), gpu.NeedsReboot(err))
+			if err == nil || !strings.Contains(err.Error(), test.text) || !strings.Contains(gpu.Hint(err), test.cure) || gpu.IsTransient(err) != test.transient || gpu.NeedsReboot(err) != test.reboots {
+				t.Errorf("error %v\ncure %q, transient %t, reboots %t", err, gpu.Hint(err), gpu.IsTransient(err), gpu.NeedsReboot(err))
 			}
 		})
 	}
@@ -264,8 +264,8 @@ func TestALostGPUIsLeftAloneAndTheOthersAreNot(t *testing.T) {
 	b := newBench(t, "h100-8")
 	b.change(func(s *standin.State) { s.GPUs[3].Lost = true })
 	devices, err := b.node.Wait(t.Context())
-	if err != nil || !strings.Contains(devices[3].Why, "lost") || len(gpu.Partitionable(devices)) != 7 {
-		t.Errorf("error %v, %q, %d are left", err, devices[3].Why, len(gpu.Partitionable(devices)))
+	if err != nil || !strings.Contains(devices[3].SkipReason, "lost") || len(gpu.Partitionable(devices)) != 7 {
+		t.Errorf("error %v, %q, %d are left", err, devices[3].SkipReason, len(gpu.Partitionable(devices)))
 	}
 }
 
@@ -291,8 +291,8 @@ func TestWithoutItsProgramTheGPUsAreLeftAlone(t *testing.T) {
 	b := newBench(t, "h100-8")
 	b.vendor.program = filepath.Join(t.TempDir(), "dcm-nvml")
 	devices, err := b.node.Wait(t.Context())
-	if err != nil || len(devices) != 8 || !strings.Contains(devices[0].Why, "cannot start it") || len(gpu.Partitionable(devices)) > 0 {
-		t.Errorf("%v, %q", err, devices[0].Why)
+	if err != nil || len(devices) != 8 || !strings.Contains(devices[0].SkipReason, "cannot start it") || len(gpu.Partitionable(devices)) > 0 {
+		t.Errorf("%v, %q", err, devices[0].SkipReason)
 	}
 	b.vendor.program = ""
 	if cure, transient := b.vendor.Explain(&Error{Kind: noProgram}); transient || !strings.Contains(cure, "package") {
@@ -333,21 +333,21 @@ func TestAGPUThatIsKeptFromUsIsToldFromOneThatHasNoMIG(t *testing.T) {
 		b.vendor.args = []string{"--sys", b.Sys, "--dev", dev}
 		b.turn(how, "nodes "+dev+" 509")
 		for i, d := range b.gpus() {
-			if d.AccessDenied != (i == 3) || (d.Why != "") != (i == 3) {
-				t.Errorf("%s: GPU %d is withheld %t, %q", how, i, d.AccessDenied, d.Why)
+			if d.AccessDenied != (i == 3) || (d.SkipReason != "") != (i == 3) {
+				t.Errorf("%s: GPU %d is withheld %t, %q", how, i, d.AccessDenied, d.SkipReason)
 			}
 		}
 	}
 	b := newBench(t, "h100-8")
 	b.change(func(s *standin.State) { s.GPUs[3].Lost = true })
 	if d := b.gpus()[3]; d.AccessDenied {
-		t.Errorf("a lost one is withheld: %q", d.Why)
+		t.Errorf("a lost one is withheld: %q", d.SkipReason)
 	}
 	b = newBench(t, "h100-8")
 	b.turn(fmt.Sprintf("fail nvmlDeviceGetHandleByPciBusId_v2 %d 0 0 %s", nvml.StatusNotFound, b.gpus()[3].Address))
 	for i, d := range b.gpus() {
-		if d.AccessDenied || (d.Why != "") != (i == 3) {
-			t.Errorf("one that the driver did not bring up: GPU %d is withheld %t, %q", i, d.AccessDenied, d.Why)
+		if d.AccessDenied || (d.SkipReason != "") != (i == 3) {
+			t.Errorf("one that the driver did not bring up: GPU %d is withheld %t, %q", i, d.AccessDenied, d.SkipReason)
 		}
 	}
 }

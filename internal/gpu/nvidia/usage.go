@@ -20,23 +20,23 @@ func (n *Node) Usage(ctx context.Context) (gpu.Usage, error) {
 	if n.module().State() == "" {
 		return gpu.Usage{}, nil
 	}
-	u, err := openfiles.Look(ctx, n.roots.Proc, n.deviceNodes, n.limits, n.tally)
-	u.Holders = slices.DeleteFunc(u.Holders, func(h gpu.Holder) bool { return slices.Contains(Exempt(), h.Unit) })
+	u, err := openfiles.FindUsage(ctx, n.roots.Proc, n.deviceNodes, n.limits, n.addDriverUsage)
+	u.Holders = slices.DeleteFunc(u.Holders, func(h gpu.Holder) bool { return slices.Contains(ExemptUnits(), h.Unit) })
 	return u, err
 }
 
 // tally adds what the driver and its library tell to what was seen.
-func (n *Node) tally(s *openfiles.Scan, u *gpu.Usage) error {
-	n.witness(s)
-	u.Count, u.Modules, u.Counted = n.module().Uses()
-	u.Seen = s.Weight()
+func (n *Node) addDriverUsage(s *openfiles.Scan, u *gpu.Usage) error {
+	n.attributeListed(s)
+	u.Count, u.Modules, u.Counted = n.module().UseCount()
+	u.Accounted = s.Weight()
 	return nil
 }
 
 // witness adds the processes that the library has listed at the last look, as far as
 // they are there still.
-func (n *Node) witness(s *openfiles.Scan) {
-	last := n.last.Load()
+func (n *Node) attributeListed(s *openfiles.Scan) {
+	last := n.lastReply.Load()
 	if last == nil {
 		return
 	}
@@ -50,8 +50,8 @@ func (n *Node) witness(s *openfiles.Scan) {
 }
 
 // Tally is the module's use count.
-func (n *Node) Tally() string {
-	count, modules, ok := n.module().Uses()
+func (n *Node) UsageFingerprint() string {
+	count, modules, ok := n.module().UseCount()
 	return fmt.Sprint(count, modules, ok)
 }
 
@@ -59,11 +59,11 @@ func (n *Node) Tally() string {
 // adds one to the driver's use count.
 func (n *Node) deviceNodes() (*openfiles.Nodes, error) {
 	nodes := openfiles.NewNodes(n.roots.Dev)
-	names, err := n.named()
+	names, err := n.driverNodes()
 	if err != nil {
 		return nil, err
 	}
-	cards, err := n.cards()
+	cards, err := n.drmNodes()
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (n *Node) deviceNodes() (*openfiles.Nodes, error) {
 }
 
 // named are the driver's own nodes, "nvidia0", "nvidiactl", "nvidia-caps/nvidia-cap12".
-func (n *Node) named() ([]string, error) {
+func (n *Node) driverNodes() ([]string, error) {
 	names, err := sysfs.Names(n.roots.Dev)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func isNumber(text string) bool {
 }
 
 // cards are the DRM devices of the functions that the driver is bound to.
-func (n *Node) cards() ([]string, error) {
+func (n *Node) drmNodes() ([]string, error) {
 	// The pattern is in order, and no other error is possible.
 	found, _ := filepath.Glob(n.sys("bus/pci/drivers", driver, "*:*", "drm", "*"))
 	var out []string
@@ -122,13 +122,13 @@ func (n *Node) cards() ([]string, error) {
 
 // nodes are those that nobody may have open while this GPU is changed: its own, and
 // those of its instances. /dev/nvidiactl is every GPU's, and says nothing of this one.
-func (n *Node) nodes(f *gpu.Function, g nvml.GPU, minors map[string]int) []string {
+func (n *Node) exclusiveNodes(f *gpu.Function, g nvml.GPU, minors map[string]int) []string {
 	var out []string
 	if g.Minor != nil {
 		out = append(out, fmt.Sprintf("/dev/nvidia%d", *g.Minor))
 		out = append(out, n.instanceNodes(g, minors)...)
 	}
-	found, _ := filepath.Glob(gpu.Attribute(n.roots.Sys, f.Address, "drm/*"))
+	found, _ := filepath.Glob(gpu.AttributePath(n.roots.Sys, f.Address, "drm/*"))
 	for _, path := range found {
 		if _, _, ok := gpu.DRMName(filepath.Base(path)); ok {
 			out = append(out, "/dev/dri/"+filepath.Base(path))

@@ -126,13 +126,13 @@ func ParseReply(out []byte) (Reply, error) {
 }
 
 // Offers returns the profiles as the planner takes them: those with places.
-func (g GPU) Offers() []partition.Slots {
-	var out []partition.Slots
+func (g GPU) Offers() []partition.InstanceProfile {
+	var out []partition.InstanceProfile
 	for _, p := range g.Profiles {
 		if len(p.Places) == 0 {
 			continue
 		}
-		s := partition.Slots{Name: p.Name, ID: p.ID, Max: p.Max, Size: p.Places[0].Size}
+		s := partition.InstanceProfile{Name: p.Name, ID: p.ID, InstanceCount: p.Max, Size: p.Places[0].Size}
 		for _, place := range p.Places {
 			s.Starts = append(s.Starts, place.Start)
 		}

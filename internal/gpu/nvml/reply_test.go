@@ -22,7 +22,7 @@ func TestAGPUAsThePlannerTakesIt(t *testing.T) {
 			{ID: 2, Profile: "3g.40gb", Place: Placement{0, 4}, Compute: []ComputeInstance{{Profile: "3g.40gb"}}},
 		},
 	}
-	if diff := cmp.Diff([]partition.Slots{{Name: "3g.40gb", ID: 9, Max: 2, Size: 4, Starts: []int{0, 4}}}, g.Offers()); diff != "" {
+	if diff := cmp.Diff([]partition.InstanceProfile{{Name: "3g.40gb", ID: 9, InstanceCount: 2, Size: 4, Starts: []int{0, 4}}}, g.Offers()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	want := &partition.MIG{Instances: []partition.Instance{

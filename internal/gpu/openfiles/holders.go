@@ -53,16 +53,16 @@ func command(dir string) string {
 }
 
 // Unlooked are those that could not be looked at, by pid.
-func (s *Scan) Unlooked() []gpu.Uninspected {
+func (s *Scan) Uninspected() []gpu.Uninspected {
 	var out []gpu.Uninspected
-	for pid, reason := range s.unlooked {
+	for pid, reason := range s.skipped {
 		dir := s.dir(pid, "")
 		var st, files unix.Stat_t
 		if unix.Stat(dir, &st) != nil {
 			continue // it has ended
 		}
 		_ = unix.Stat(s.dir(pid, "fd"), &files)
-		out = append(out, gpu.Uninspected{PID: pid, Command: command(dir), UID: int(st.Uid), Files: int(files.Size), Why: reason, Late: reason != notAllowed})
+		out = append(out, gpu.Uninspected{PID: pid, Command: command(dir), UID: int(st.Uid), Files: int(files.Size), Reason: reason, TimedOut: reason != reasonDenied})
 	}
 	sorting.By(out, func(a, b gpu.Uninspected) int { return a.PID - b.PID })
 	return out
@@ -71,7 +71,7 @@ func (s *Scan) Unlooked() []gpu.Uninspected {
 // Weight is what the open files add to the use count of the driver, each counted once
 // however many processes have it.
 func (s *Scan) Weight() int {
-	byDevice := make(map[string][]use)
+	byDevice := make(map[string][]openFile)
 	for _, uses := range s.found {
 		for _, u := range uses {
 			byDevice[u.device] = append(byDevice[u.device], u)
@@ -79,14 +79,14 @@ func (s *Scan) Weight() int {
 	}
 	sum := 0
 	for _, uses := range byDevice {
-		sum += weigh(uses, compareFiles)
+		sum += sumWeights(uses, compareFiles)
 	}
 	return sum
 }
 
 // weigh adds each file once. It puts the same ones beside each other first: somebody
 // may have a device open as often as he likes, and each with each would take minutes.
-func weigh(uses []use, compare func(a, b use) int) int {
+func sumWeights(uses []openFile, compare func(a, b openFile) int) int {
 	slices.SortFunc(uses, compare)
 	sum := 0
 	for i, u := range uses {

@@ -14,24 +14,24 @@ import (
 // file it was made of is long closed. /proc/PID/maps names device and inode of the
 // node itself. A node made elsewhere, as for a container, is another inode, and is known
 // by its number alone.
-func (p *scanWorker) mappings() {
+func (p *scanWorker) scanMappings() {
 	f, err := os.Open(p.dir(p.pid, "maps"))
 	if err != nil {
 		return
 	}
 	defer f.Close()
 	lines := bufio.NewScanner(f)
-	for lines.Scan() && !p.over() {
+	for lines.Scan() && !p.timedOut() {
 		m, ok := parseMapping(lines.Text())
 		if !ok {
 			continue
 		}
-		device := p.nodes.of(identity{dev: m.dev, ino: m.ino})
+		device := p.nodes.lookup(identity{dev: m.dev, ino: m.ino})
 		if device == nil && (m.shared || strings.HasPrefix(m.path, "/dev/")) {
-			device = p.mapped(m)
+			device = p.resolveMapping(m)
 		}
-		if device != nil && !slices.ContainsFunc(p.uses, func(u use) bool { return u.device == device.name }) {
-			p.uses = append(p.uses, use{p.pid, -1, device.name, device.weight})
+		if device != nil && !slices.ContainsFunc(p.files, func(u openFile) bool { return u.device == device.name }) {
+			p.files = append(p.files, openFile{p.pid, -1, device.name, device.weight})
 		}
 	}
 }
@@ -40,16 +40,16 @@ func (p *scanWorker) mappings() {
 // for certain, and is for those with CAP_CHECKPOINT_RESTORE alone, which no unit of dcm's
 // has; what has its name and inode in the process's own root, or in this one, for all that
 // may trace the process. One whose node was removed since is left to the driver's count.
-func (p *scanWorker) mapped(m mapping) *node {
+func (p *scanWorker) resolveMapping(m mapping) *node {
 	var st unix.Stat_t
-	if unix.Stat(p.dir(p.pid, "map_files/"+m.area), &st) != nil && !m.is(p.dir(p.pid, "root"+m.path), &st) && !m.is(m.path, &st) {
+	if unix.Stat(p.dir(p.pid, "map_files/"+m.area), &st) != nil && !m.matches(p.dir(p.pid, "root"+m.path), &st) && !m.matches(m.path, &st) {
 		return nil
 	}
-	return p.nodes.of(identify(&st))
+	return p.nodes.lookup(identify(&st))
 }
 
 // is tells whether a path leads to what is mapped, and what that is.
-func (m mapping) is(path string, st *unix.Stat_t) bool {
+func (m mapping) matches(path string, st *unix.Stat_t) bool {
 	return unix.Stat(path, st) == nil && st.Dev == m.dev && st.Ino == m.ino
 }
 

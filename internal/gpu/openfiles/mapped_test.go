@@ -46,13 +46,13 @@ func TestANodeThatIsOnlyMappedInAContainerIsFound(t *testing.T) {
 	number := filepath.Join(proc, "number")
 	must(t, os.WriteFile(number, []byte("1:5\n"), 0o644))
 	must(t, nodes.Add("gpu", number, 1))
-	s := New("/proc", nodes, time.Minute)
-	s.maps = true
+	s := NewScan("/proc", nodes, time.Minute)
+	s.withMappings = true
 
 	restore := withOnly(t, unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH)
 	got := one(t, s, pid)
 	restore()
-	if len(got.uses) != 1 || got.uses[0].device != "/dev/gpu" || got.why != "" {
+	if len(got.files) != 1 || got.files[0].device != "/dev/gpu" || got.reason != "" {
 		t.Errorf("of the container was seen %+v", got)
 	}
 }

@@ -19,10 +19,10 @@ type Nodes struct {
 	dev       string
 	known     map[identity]*node
 	anonymous map[string]string // the begin of a name behind "anon_inode:" → the node
-	removed   *removed
+	removed   *removedKind
 
-	mu     sync.Mutex
-	unsure error // what kept telling whose a node is
+	mu           sync.Mutex
+	ownershipErr error // what kept telling whose a node is
 }
 
 // node is one of them.
@@ -30,9 +30,9 @@ type node struct {
 	name   string // "/dev/kfd"
 	weight int    // what each open file of it adds to its driver's use count
 
-	ours func() (bool, error) // nil: it is
-	once sync.Once
-	mine bool // what ours has told
+	check   func() (bool, error) // nil: it is
+	once    sync.Once
+	matches bool // what ours has told
 }
 
 // NewNodes returns none yet, of those under the device root.
@@ -41,28 +41,28 @@ func NewNodes(dev string) *Nodes {
 }
 
 // Anonymous has files without a node, whose name begins so, count for that node.
-func (n *Nodes) Anonymous(begin, name string) { n.anonymous["anon_inode:"+begin] = name }
+func (n *Nodes) AddAnonymous(begin, name string) { n.anonymous["anon_inode:"+begin] = name }
 
 // removed is a kind of node that no longer exists but may still be open: its device was
 // unbound or unplugged meanwhile.
-type removed struct {
+type removedKind struct {
 	major  uint32
 	weight int
 	name   func(minor uint32) string
-	ours   func(fdinfo string) bool
+	check  func(fdinfo string) bool
 }
 
 // AddRemoved makes open devices of the major number whose node was not added count as
 // nodes that no longer exist. name returns a node's name from its minor number, ours
 // whether /proc/PID/fdinfo/FD of an open file is one of the driver's.
 func (n *Nodes) AddRemoved(major uint32, weight int, name func(minor uint32) string, ours func(fdinfo string) bool) {
-	n.removed = &removed{major, weight, name, ours}
+	n.removed = &removedKind{major, weight, name, ours}
 }
 
 // ofRemoved returns the node that an open file was, nil if it was none of the driver's.
 // fdinfo returns the text of the file's fdinfo.
-func (n *Nodes) ofRemoved(id identity, fdinfo func() string) *node {
-	if n.removed == nil || unix.Major(id.rdev) != n.removed.major || n.known[id] != nil || !n.removed.ours(fdinfo()) {
+func (n *Nodes) lookupRemoved(id identity, fdinfo func() string) *node {
+	if n.removed == nil || unix.Major(id.rdev) != n.removed.major || n.known[id] != nil || !n.removed.check(fdinfo()) {
 		return nil
 	}
 	return &node{name: n.removed.name(unix.Minor(id.rdev)), weight: n.removed.weight}
@@ -97,7 +97,7 @@ func (n *Nodes) Add(name, number string, weight int) error {
 // AddConditional is Add of a node that may be another's. That is asked when somebody is found to
 // have it open, and no more than once: of most nodes nobody has to know.
 func (n *Nodes) AddConditional(name, number string, weight int, ours func() (bool, error)) error {
-	known := &node{name: "/dev/" + name, weight: weight, ours: ours}
+	known := &node{name: "/dev/" + name, weight: weight, check: ours}
 	var st unix.Stat_t
 	path := n.dev + "/" + name
 	err := unix.Stat(path, &st)
@@ -123,29 +123,29 @@ func (n *Nodes) AddConditional(name, number string, weight int, ours func() (boo
 
 // of returns the node that a file is, nil if none. One of which it cannot be told whose it
 // is counts.
-func (n *Nodes) of(id identity) *node {
+func (n *Nodes) lookup(id identity) *node {
 	known := n.known[id]
-	if known == nil || known.ours == nil {
+	if known == nil || known.check == nil {
 		return known
 	}
 	known.once.Do(func() {
 		var err error
-		if known.mine, err = known.ours(); err != nil {
-			known.mine = true
+		if known.matches, err = known.check(); err != nil {
+			known.matches = true
 			n.mu.Lock()
-			n.unsure = cmp.Or(n.unsure, err)
+			n.ownershipErr = cmp.Or(n.ownershipErr, err)
 			n.mu.Unlock()
 		}
 	})
-	if !known.mine {
+	if !known.matches {
 		return nil
 	}
 	return known
 }
 
 // Unsure is why it could not be told of a node that was found open whose it is.
-func (n *Nodes) Unsure() error {
+func (n *Nodes) OwnershipError() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.unsure
+	return n.ownershipErr
 }

@@ -13,11 +13,11 @@ type pass struct {
 	ctx   context.Context
 	chunk int // of a directory, see few
 
-	mu      sync.Mutex
-	left    []int // whom nobody has looked at
-	running map[int]time.Time
-	many    []int
-	over    chan struct{} // closed when nobody is left, nor looked at
+	mu       sync.Mutex
+	queue    []int // whom nobody has looked at
+	running  map[int]time.Time
+	deferred []int
+	done     chan struct{} // closed when nobody is left, nor looked at
 }
 
 // scan looks at the processes in their order. With few it returns those that have more
@@ -26,20 +26,20 @@ func (s *Scan) scan(ctx context.Context, pids []int, chunk int) (many []int) {
 	if len(pids) == 0 {
 		return nil
 	}
-	r := &pass{Scan: s, ctx: ctx, chunk: chunk, left: pids, running: make(map[int]time.Time), over: make(chan struct{})}
-	for range min(s.width, len(pids)) {
+	r := &pass{Scan: s, ctx: ctx, chunk: chunk, queue: pids, running: make(map[int]time.Time), done: make(chan struct{})}
+	for range min(s.workers, len(pids)) {
 		go r.work()
 	}
-	tick := time.NewTicker(max(s.each/4, time.Millisecond))
+	tick := time.NewTicker(max(s.perProcess/4, time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
-		case <-r.over:
-			return r.many
+		case <-r.done:
+			return r.deferred
 		case <-tick.C:
-			r.abandon()
+			r.abandonHung()
 		case <-ctx.Done():
-			r.end()
+			r.cancel()
 			return nil
 		}
 	}
@@ -49,7 +49,7 @@ func (s *Scan) scan(ctx context.Context, pids []int, chunk int) (many []int) {
 func (r *pass) work() {
 	p := &scanWorker{Scan: r.Scan, ctx: r.ctx, buf: make([]byte, r.chunk)}
 	for pid := r.next(); pid > 0; pid = r.next() {
-		if !r.take(p.process(pid)) {
+		if !r.record(p.scanProcess(pid)) {
 			return // nobody waits for it any more
 		}
 	}
@@ -59,29 +59,29 @@ func (r *pass) work() {
 func (r *pass) next() (pid int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.left) == 0 || r.ctx.Err() != nil {
+	if len(r.queue) == 0 || r.ctx.Err() != nil {
 		return 0
 	}
-	pid, r.left = r.left[0], r.left[1:]
+	pid, r.queue = r.queue[0], r.queue[1:]
 	r.running[pid] = time.Now()
 	return pid
 }
 
 // take notes what was seen, unless it was given up.
-func (r *pass) take(l look) bool {
+func (r *pass) record(l result) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, awaited := r.running[l.pid]; !awaited {
 		return false
 	}
 	switch {
-	case l.many:
-		r.many = append(r.many, l.pid)
-	case l.why != "":
-		r.unlooked[l.pid] = l.why
+	case l.deferred:
+		r.deferred = append(r.deferred, l.pid)
+	case l.reason != "":
+		r.skipped[l.pid] = l.reason
 	}
-	if len(l.uses) > 0 {
-		r.found[l.pid] = append(r.found[l.pid], l.uses...)
+	if len(l.files) > 0 {
+		r.found[l.pid] = append(r.found[l.pid], l.files...)
 	}
 	r.finish(l.pid)
 	return true
@@ -90,20 +90,20 @@ func (r *pass) take(l look) bool {
 // finish ends the look at one process, and the round with the last one.
 func (r *pass) finish(pid int) {
 	delete(r.running, pid)
-	if len(r.left)+len(r.running) == 0 {
-		close(r.over)
+	if len(r.queue)+len(r.running) == 0 {
+		close(r.done)
 	}
 }
 
 // abandon gives those up that do not even notice that their time is over. On a busy
 // host noticing takes a while.
-func (r *pass) abandon() {
+func (r *pass) abandonHung() {
 	const notice = time.Second
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for pid, since := range r.running {
-		if time.Since(since) > r.each+max(r.each, notice) {
-			r.unlooked[pid] = noAnswer
+		if time.Since(since) > r.perProcess+max(r.perProcess, notice) {
+			r.skipped[pid] = reasonHung
 			r.finish(pid)
 			go r.work()
 		}
@@ -111,14 +111,14 @@ func (r *pass) abandon() {
 }
 
 // end gives up all that were not looked at, nor put off by this round.
-func (r *pass) end() {
+func (r *pass) cancel() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for pid := range r.running {
-		r.unlooked[pid] = notInTime
+		r.skipped[pid] = reasonTimeout
 	}
-	for _, pid := range append(r.left, r.many...) {
-		r.unlooked[pid] = notInTime
+	for _, pid := range append(r.queue, r.deferred...) {
+		r.skipped[pid] = reasonTimeout
 	}
-	r.running, r.left = nil, nil
+	r.running, r.queue = nil, nil
 }

@@ -20,14 +20,14 @@ func crowded(t *testing.T, proc, pid string, files int) {
 func TestWhoHasManyOpenFilesIsLookedAtBehindTheOthers(t *testing.T) {
 	proc, nodes := tree(t)
 	crowded(t, proc, "90", 500)
-	s := New(proc, nodes, time.Minute)
-	if many := s.scan(t.Context(), []int{90, 91}, few); len(many) != 1 || many[0] != 90 || len(s.found[90]) != 0 || len(s.found[91]) != 1 {
+	s := NewScan(proc, nodes, time.Minute)
+	if many := s.scan(t.Context(), []int{90, 91}, smallChunk); len(many) != 1 || many[0] != 90 || len(s.found[90]) != 0 || len(s.found[91]) != 1 {
 		t.Errorf("put off %v, found %v", many, s.found)
 	}
-	s = New(proc, nodes, time.Minute)
-	must(t, s.All(t.Context()))
-	if len(s.found[90]) != 1 || len(s.found[91]) != 1 || len(s.Unlooked()) > 0 {
-		t.Errorf("found %v, unlooked %v", s.found, s.Unlooked())
+	s = NewScan(proc, nodes, time.Minute)
+	must(t, s.ScanAll(t.Context()))
+	if len(s.found[90]) != 1 || len(s.found[91]) != 1 || len(s.Uninspected()) > 0 {
+		t.Errorf("found %v, unlooked %v", s.found, s.Uninspected())
 	}
 }
 
@@ -35,24 +35,24 @@ func TestThoseThereWasNoTimeForAreNamed(t *testing.T) {
 	proc, nodes := tree(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	s := New(proc, nodes, time.Minute)
-	must(t, s.All(ctx))
-	if got := s.Unlooked(); len(got) != 2 || got[0].Why != notInTime || got[1].Why != notInTime {
+	s := NewScan(proc, nodes, time.Minute)
+	must(t, s.ScanAll(ctx))
+	if got := s.Uninspected(); len(got) != 2 || got[0].Reason != reasonTimeout || got[1].Reason != reasonTimeout {
 		t.Errorf("unlooked %v", got)
 	}
 }
 
 // Somebody whose open files do not answer keeps nobody else from being looked at.
 func TestALookThatHangsIsGivenUpAndAnotherOneHasItsPlace(t *testing.T) {
-	r := &pass{Scan: New("", nil, time.Minute), ctx: t.Context(), left: []int{3}, over: make(chan struct{}),
+	r := &pass{Scan: NewScan("", nil, time.Minute), ctx: t.Context(), queue: []int{3}, done: make(chan struct{}),
 		running: map[int]time.Time{1: time.Now().Add(-time.Hour), 2: time.Now()}}
 	r.Scan.proc = t.TempDir() // 3 has ended
-	r.abandon()
-	if !r.take(look{pid: 2}) || r.take(look{pid: 1, why: notAllowed}) {
+	r.abandonHung()
+	if !r.record(result{pid: 2}) || r.record(result{pid: 1, reason: reasonDenied}) {
 		t.Error("only what was not given up is taken")
 	}
-	<-r.over
-	if got := fmt.Sprint(r.unlooked); got != fmt.Sprintf("map[1:%s]", noAnswer) {
+	<-r.done
+	if got := fmt.Sprint(r.skipped); got != fmt.Sprintf("map[1:%s]", reasonHung) {
 		t.Errorf("unlooked %s", got)
 	}
 }

@@ -21,54 +21,54 @@ import (
 // its own time, those with few files come first, several are looked at at once, and
 // who could not be looked at is told by name.
 type Scan struct {
-	proc  string
-	nodes *Nodes
-	each  time.Duration // the longest that one process is looked at
-	width int           // how many at once
-	maps  bool          // what is mapped into memory counts too
+	proc         string
+	nodes        *Nodes
+	perProcess   time.Duration // the longest that one process is looked at
+	workers      int           // how many at once
+	withMappings bool          // what is mapped into memory counts too
 
-	found    map[int][]use
-	unlooked map[int]string // why
-	seen     map[int]bool
+	found   map[int][]openFile
+	skipped map[int]string // why
+	seen    map[int]bool
 }
 
 // New returns a look at the processes of /proc for those nodes, each given its time.
-func New(proc string, nodes *Nodes, each time.Duration) *Scan {
-	return &Scan{proc: proc, nodes: nodes, each: each, width: min(4, runtime.GOMAXPROCS(0)),
-		found: make(map[int][]use), unlooked: make(map[int]string), seen: make(map[int]bool)}
+func NewScan(proc string, nodes *Nodes, each time.Duration) *Scan {
+	return &Scan{proc: proc, nodes: nodes, perProcess: each, workers: min(4, runtime.GOMAXPROCS(0)),
+		found: make(map[int][]openFile), skipped: make(map[int]string), seen: make(map[int]bool)}
 }
 
 // use is one open file, or mapping, of a node.
-type use struct {
+type openFile struct {
 	pid, fd int // of the thread whose table it is in; fd is -1 for a mapping
 	device  string
 	weight  int // what it adds to the driver's use count
 }
 
 // look is what one process showed.
-type look struct {
-	pid  int
-	uses []use
-	why  string // it could not be looked at as a whole
-	many bool   // it has more files than were to be looked at, and was not
+type result struct {
+	pid      int
+	files    []openFile
+	reason   string // it could not be looked at as a whole
+	deferred bool   // it has more files than were to be looked at, and was not
 }
 
 // How much of a directory is read at once. Those who do not fill half of the less of them,
 // with some eighty open files, are looked at before all others.
 const (
-	few        = 4 << 10
-	everything = 32 << 10
+	smallChunk = 4 << 10
+	largeChunk = 32 << 10
 )
 
 const (
-	notAllowed = "it may not be looked at"
-	notInTime  = "there was no time for all of its open files"
-	noAnswer   = "a look at its open files does not return"
+	reasonDenied  = "it may not be looked at"
+	reasonTimeout = "there was no time for all of its open files"
+	reasonHung    = "a look at its open files does not return"
 )
 
 // All looks at the processes until there are no new ones: what a process has open
 // its children have too, when it is gone.
-func (s *Scan) All(ctx context.Context) error {
+func (s *Scan) ScanAll(ctx context.Context) error {
 	const rounds = 5 // one who forks without end is not outrun
 	own := os.Getpid()
 	for range rounds {
@@ -83,15 +83,15 @@ func (s *Scan) All(ctx context.Context) error {
 		for _, pid := range fresh {
 			s.seen[pid] = true
 		}
-		many := s.scan(ctx, fresh, few)
-		s.scan(ctx, s.order(many), everything)
+		many := s.scan(ctx, fresh, smallChunk)
+		s.scan(ctx, s.byFileCount(many), largeChunk)
 	}
 	return nil
 }
 
 // order puts those with few open files first. The size of the directory is their
 // number (proc_fd_getattr, Linux 6.2 and later).
-func (s *Scan) order(pids []int) []int {
+func (s *Scan) byFileCount(pids []int) []int {
 	type sized struct {
 		pid   int
 		files int64
@@ -118,32 +118,32 @@ func (s *Scan) dir(pid int, name string) string {
 }
 
 // Mapped looks at the mappings of the processes that were looked at before.
-func (s *Scan) Mapped(ctx context.Context) {
-	s.maps = true
+func (s *Scan) ScanMappings(ctx context.Context) {
+	s.withMappings = true
 	pids := make([]int, 0, len(s.seen))
 	for pid := range s.seen {
-		if s.unlooked[pid] == "" {
+		if s.skipped[pid] == "" {
 			pids = append(pids, pid)
 		}
 	}
-	s.found = make(map[int][]use)
-	s.scan(ctx, s.order(pids), everything)
+	s.found = make(map[int][]openFile)
+	s.scan(ctx, s.byFileCount(pids), largeChunk)
 }
 
 // Seen tells whether the process was looked at.
 func (s *Scan) Seen(pid int) bool { return s.seen[pid] }
 
 // Found tells whether anybody has a node open.
-func (s *Scan) Found() bool { return len(s.found) > 0 }
+func (s *Scan) FoundAny() bool { return len(s.found) > 0 }
 
 // Only tells whether the process has nothing open but that node.
-func (s *Scan) Only(pid int, name string) bool {
-	return !slices.ContainsFunc(s.found[pid], func(u use) bool { return u.device != name })
+func (s *Scan) HasOnly(pid int, name string) bool {
+	return !slices.ContainsFunc(s.found[pid], func(u openFile) bool { return u.device != name })
 }
 
 // Attribute adds what somebody else knows: that a process uses a node.
 func (s *Scan) Attribute(pid int, name string) {
-	if !slices.ContainsFunc(s.found[pid], func(u use) bool { return u.device == name }) {
-		s.found[pid] = append(s.found[pid], use{pid, -1, name, 0})
+	if !slices.ContainsFunc(s.found[pid], func(u openFile) bool { return u.device == name }) {
+		s.found[pid] = append(s.found[pid], openFile{pid, -1, name, 0})
 	}
 }

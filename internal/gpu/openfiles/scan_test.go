@@ -36,9 +36,9 @@ func tree(t *testing.T) (proc string, nodes *Nodes) {
 }
 
 // one looks at one process.
-func one(t *testing.T, s *Scan, pid int) look {
+func one(t *testing.T, s *Scan, pid int) result {
 	t.Helper()
-	return (&scanWorker{Scan: s, ctx: t.Context(), buf: make([]byte, everything)}).process(pid)
+	return (&scanWorker{Scan: s, ctx: t.Context(), buf: make([]byte, largeChunk)}).scanProcess(pid)
 }
 
 func must(t *testing.T, err error) {
@@ -50,16 +50,16 @@ func must(t *testing.T, err error) {
 
 func TestAScanFindsWhoHasANodeOpen(t *testing.T) {
 	proc, nodes := tree(t)
-	s := New(proc, nodes, time.Minute)
-	must(t, s.All(t.Context()))
+	s := NewScan(proc, nodes, time.Minute)
+	must(t, s.ScanAll(t.Context()))
 	s.Attribute(91, "/dev/x") // known already
 	s.Attribute(91, "/dev/y")
 	if got := fmt.Sprint(s.Holders()); got != "[{90 p90  [/dev/x] [] } {91 p91  [/dev/x /dev/y] [] }]" {
 		t.Errorf("holders %s", got)
 	}
 	// Nobody can tell whether it is one open file.
-	if got := s.Weight(); got != 6 || !s.Seen(90) || s.Seen(7) || !s.Found() || len(s.Unlooked()) > 0 {
-		t.Errorf("weight %d, unlooked %v", got, s.Unlooked())
+	if got := s.Weight(); got != 6 || !s.Seen(90) || s.Seen(7) || !s.FoundAny() || len(s.Uninspected()) > 0 {
+		t.Errorf("weight %d, unlooked %v", got, s.Uninspected())
 	}
 }
 
@@ -82,11 +82,11 @@ func TestAProcessThatMayNotBeLookedAtIsTold(t *testing.T) {
 	proc, nodes := tree(t)
 	must(t, os.Chmod(filepath.Join(proc, "91/fd"), 0))
 	defer unprivileged(t)()
-	s := New(proc, nodes, time.Minute)
-	if got := one(t, s, 90); len(got.uses) != 1 || got.why != "" {
+	s := NewScan(proc, nodes, time.Minute)
+	if got := one(t, s, 90); len(got.files) != 1 || got.reason != "" {
 		t.Errorf("one's own process: %+v", got)
 	}
-	if got := one(t, s, 91); got.why != notAllowed {
+	if got := one(t, s, 91); got.reason != reasonDenied {
 		t.Errorf("another's: %+v", got)
 	}
 }
@@ -111,14 +111,14 @@ func unprivileged(t *testing.T) (restore func()) {
 // open file.
 func TestManyOpenFilesAreWeighedInTime(t *testing.T) {
 	const files, processes = 20_000, 5
-	var all []use
+	var all []openFile
 	for fd := range files {
 		for pid := range processes {
-			all = append(all, use{pid: pid, fd: (fd * 7919) % files, weight: 2})
+			all = append(all, openFile{pid: pid, fd: (fd * 7919) % files, weight: 2})
 		}
 	}
 	asked := 0
-	got := weigh(all, func(a, b use) int { asked++; return a.fd - b.fd })
+	got := sumWeights(all, func(a, b openFile) int { asked++; return a.fd - b.fd })
 	if got != 2*files || asked > 50*len(all) {
 		t.Errorf("weight %d after %d comparisons of %d, want %d", got, asked, len(all), 2*files)
 	}
@@ -134,12 +134,12 @@ func TestOneOpenFileOfManyDescriptorsIsOne(t *testing.T) {
 	copied, err := unix.Dup(int(f.Fd()))
 	must(t, err)
 	defer unix.Close(copied)
-	var all []use
+	var all []openFile
 	for _, fd := range []int{int(f.Fd()), int(again.Fd()), copied, -1} {
-		all = append(all, use{pid: os.Getpid(), fd: fd, weight: 1})
+		all = append(all, openFile{pid: os.Getpid(), fd: fd, weight: 1})
 	}
-	all = append(all, use{pid: 1, fd: -1, weight: 1})
-	if got := weigh(all, compareFiles); got != 4 { // two open files, and two mappings
+	all = append(all, openFile{pid: 1, fd: -1, weight: 1})
+	if got := sumWeights(all, compareFiles); got != 4 { // two open files, and two mappings
 		t.Errorf("weight %d, want 4", got)
 	}
 }
@@ -156,8 +156,8 @@ func TestScan_RemovedNode(t *testing.T) {
 		"b": "[{90 p90  [/dev/x] [] } {91 p91  [/dev/x] [] }]",
 	} {
 		nodes.AddRemoved(1, 2, name, func(fdinfo string) bool { return strings.HasSuffix(fdinfo, "drm-driver:\t"+driver) })
-		s := New(proc, nodes, time.Minute)
-		must(t, s.All(t.Context()))
+		s := NewScan(proc, nodes, time.Minute)
+		must(t, s.ScanAll(t.Context()))
 		if got := fmt.Sprint(s.Holders()); got != want {
 			t.Errorf("driver %s: holders %s, want %s", driver, got, want)
 		}

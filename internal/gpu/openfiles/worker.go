@@ -17,68 +17,68 @@ import (
 // scanWorker looks at one process.
 type scanWorker struct {
 	*Scan
-	look
-	ctx   context.Context
-	until time.Time
-	count int
-	buf   []byte
-	names []string
-	link  [256]byte
+	result
+	ctx      context.Context
+	deadline time.Time
+	checks   int
+	buf      []byte
+	names    []string
+	link     [256]byte
 }
 
 // process looks at one process: at its open files, at those of its threads that
 // have others, and, if that is asked for, at what it has mapped.
-func (p *scanWorker) process(pid int) look {
-	p.look, p.until, p.count = look{pid: pid}, time.Now().Add(p.each), 0
-	if p.files(pid, p.dir(pid, "fd")); !p.many {
-		p.threads()
+func (p *scanWorker) scanProcess(pid int) result {
+	p.result, p.deadline, p.checks = result{pid: pid}, time.Now().Add(p.perProcess), 0
+	if p.scanFiles(pid, p.dir(pid, "fd")); !p.deferred {
+		p.scanThreads()
 	}
 	switch {
-	case p.many:
-		return look{pid: pid, many: true}
-	case p.maps:
-		p.mappings()
+	case p.deferred:
+		return result{pid: pid, deferred: true}
+	case p.withMappings:
+		p.scanMappings()
 	}
-	return p.look
+	return p.result
 }
 
 // over tells that the process has had its time; that is looked at now and then.
-func (p *scanWorker) over() bool {
+func (p *scanWorker) timedOut() bool {
 	const often = 64
-	if p.count++; p.count%often != 0 {
+	if p.checks++; p.checks%often != 0 {
 		return false
 	}
-	if p.ctx.Err() == nil && time.Now().Before(p.until) {
+	if p.ctx.Err() == nil && time.Now().Before(p.deadline) {
 		return false
 	}
-	p.why = notInTime
+	p.reason = reasonTimeout
 	return true
 }
 
 // files looks at a table of open files. A process that ended meanwhile has none.
-func (p *scanWorker) files(task int, dir string) {
+func (p *scanWorker) scanFiles(task int, dir string) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		p.denied(err)
+		p.noteDenied(err)
 		return
 	}
 	defer unix.Close(fd)
 	for {
 		size, err := unix.ReadDirent(fd, p.buf)
 		if err != nil || size == 0 {
-			p.denied(err)
+			p.noteDenied(err)
 			return
 		}
 		_, _, p.names = unix.ParseDirent(p.buf[:size], -1, p.names[:0])
-		if len(p.buf) <= few && size > few/2 {
-			p.many = true
+		if len(p.buf) <= smallChunk && size > smallChunk/2 {
+			p.deferred = true
 			return
 		}
 		for _, name := range p.names {
-			if p.over() {
+			if p.timedOut() {
 				return
 			}
-			p.file(task, fd, dir, name)
+			p.inspectFile(task, fd, dir, name)
 		}
 	}
 }
@@ -88,33 +88,33 @@ func (p *scanWorker) files(task int, dir string) {
 //
 // Nobody is asked for that: the server of a network or a user's file system may
 // not answer. Such a file system may also keep root out, and has no devices then.
-func (p *scanWorker) file(task, dir int, path, name string) {
+func (p *scanWorker) inspectFile(task, dir int, path, name string) {
 	var st unix.Statx_t
 	err := unix.Statx(dir, name, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &st)
 	switch {
 	case err == unix.EACCES && unix.Statx(dir, name, unix.AT_STATX_DONT_SYNC, 0, &st) == nil:
 		return
 	case err != nil:
-		p.denied(err)
+		p.noteDenied(err)
 		return
 	case st.Mode&unix.S_IFMT == 0:
-		p.anonymous(task, dir, name)
+		p.inspectAnonymous(task, dir, name)
 		return
 	}
 	id := identifyStatx(&st)
-	device := p.nodes.of(id)
+	device := p.nodes.lookup(id)
 	if device == nil {
-		device = p.nodes.ofRemoved(id, func() string { return fdinfo(path, name) })
+		device = p.nodes.lookupRemoved(id, func() string { return fdinfo(path, name) })
 	}
-	if device == nil || onlyPath(dir, path, name) {
+	if device == nil || isPathOnly(dir, path, name) {
 		return
 	}
 	number, _ := strconv.Atoi(name)
-	p.uses = append(p.uses, use{task, number, device.name, device.weight})
+	p.files = append(p.files, openFile{task, number, device.name, device.weight})
 }
 
 // anonymous looks at a file that has no node: a driver may make some.
-func (p *scanWorker) anonymous(task, dir int, name string) {
+func (p *scanWorker) inspectAnonymous(task, dir int, name string) {
 	size, err := unix.Readlinkat(dir, name, p.link[:])
 	if err != nil {
 		return
@@ -122,14 +122,14 @@ func (p *scanWorker) anonymous(task, dir int, name string) {
 	for begin, device := range p.nodes.anonymous {
 		if bytes.HasPrefix(p.link[:size], []byte(begin)) {
 			number, _ := strconv.Atoi(name)
-			p.uses = append(p.uses, use{task, number, device, 1})
+			p.files = append(p.files, openFile{task, number, device, 1})
 		}
 	}
 }
 
 // threads looks at the open files of those threads that have not the same as their
 // process; of a process whose first thread has ended all of them are such.
-func (p *scanWorker) threads() {
+func (p *scanWorker) scanThreads() {
 	dir := p.dir(p.pid, "task")
 	const alone = 3 // links of the directory: two, and one a thread
 	var st unix.Stat_t
@@ -141,25 +141,25 @@ func (p *scanWorker) threads() {
 		return
 	}
 	for _, tid := range tids {
-		if p.over() {
+		if p.timedOut() {
 			return
 		}
 		if tid != p.pid && !sameFiles(p.pid, tid) {
-			p.files(tid, filepath.Join(dir, strconv.Itoa(tid), "fd"))
+			p.scanFiles(tid, filepath.Join(dir, strconv.Itoa(tid), "fd"))
 		}
 	}
 }
 
-func (p *scanWorker) denied(err error) {
+func (p *scanWorker) noteDenied(err error) {
 	if err == unix.EACCES || err == unix.EPERM {
-		p.why = notAllowed
+		p.reason = reasonDenied
 	}
 }
 
 // onlyPath tells whether the file was opened with O_PATH, which needs no right to
 // the device and does not open it. Such a link has no permission bits, and then
 // fdinfo tells for certain.
-func onlyPath(dir int, path, name string) bool {
+func isPathOnly(dir int, path, name string) bool {
 	var link unix.Stat_t
 	if unix.Fstatat(dir, name, &link, unix.AT_SYMLINK_NOFOLLOW) != nil || link.Mode&0o777 != 0 {
 		return false
@@ -198,7 +198,7 @@ func sameFiles(a, b int) bool {
 
 // compareFiles orders descriptors by the open files behind them: 0 is one open file,
 // as after fork(2). Two that the kernel does not compare are two.
-func compareFiles(a, b use) int {
+func compareFiles(a, b openFile) int {
 	if a.fd >= 0 && b.fd >= 0 {
 		r, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(a.pid), uintptr(b.pid), kcmpFile, uintptr(a.fd), uintptr(b.fd), 0)
 		switch {

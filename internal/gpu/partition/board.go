@@ -9,42 +9,42 @@ import (
 // Board is what is known beforehand about an NVIDIA GPU with MIG: enough to judge a
 // profile for a machine that is not at hand. On a host the device is asked.
 type Board struct {
-	Device uint16 // PCI device id
-	Name   string // "H100-80GB"
-	Slots  []Slots
-	Kind   string // its name in a kind of node, "h100"
-	Resets bool   // to turn MIG on or off resets the GPU
+	Device        uint16 // PCI device id
+	Name          string // "H100-80GB"
+	Profiles      []InstanceProfile
+	Kind          string // its name in a kind of node, "h100"
+	ModeResetsGPU bool   // to turn MIG on or off resets the GPU
 }
 
 // known is a line of the table of boards. The slots are made when they are asked for.
-type known struct {
-	device uint16
-	name   string
-	kind   string
-	resets bool
-	more   []uint16 // device ids of boards that are divided alike
-	slots  func() []Slots
+type boardRow struct {
+	device   uint16
+	name     string
+	kind     string
+	resets   bool
+	aliases  []uint16 // device ids of boards that are divided alike
+	profiles func() []InstanceProfile
 }
 
-func (k known) board() Board {
-	return Board{Device: k.device, Name: k.name, Slots: k.slots(), Kind: k.kind, Resets: k.resets}
+func (k boardRow) board() Board {
+	return Board{Device: k.device, Name: k.name, Profiles: k.profiles(), Kind: k.kind, ModeResetsGPU: k.resets}
 }
 
-func boards() []known {
-	return []known{
-		{0x20b0, "A100-40GB", "a100-40gb", true, []uint16{0x20b1, 0x20f1, 0x20f6}, seven(5, 10, 20, 40)},
-		{0x20b2, "A100-80GB", "a100", true, []uint16{0x20b5, 0x20f3, 0x20f5}, seven(10, 20, 40, 80)},
-		{0x20b7, "A30", "a30", true, nil, four(6, 12, 24, false)},
-		{0x2330, "H100-80GB", "h100", false, []uint16{0x2331, 0x2322, 0x2324}, seven(10, 20, 40, 80)},
-		{0x2321, "H100-NVL-94GB", "h100-nvl", false, []uint16{0x233a}, seven(12, 24, 47, 94)},
-		{0x2342, "GH200-96GB", "gh200", false, []uint16{0x233d, 0x2329}, seven(12, 24, 48, 96)},
-		{0x2348, "GH200-144GB", "gh200-144gb", false, nil, seven(18, 36, 72, 144)},
-		{0x2335, "H200-141GB", "h200", false, []uint16{0x233b}, seven(18, 35, 71, 141)},
-		{0x2901, "B200-180GB", "b200", false, nil, seven(23, 45, 90, 180)},
-		{0x2941, "GB200", "gb200", false, nil, seven(23, 47, 93, 186)},
-		{0x3182, "B300", "b300", false, nil, seven(34, 67, 135, 269)},
-		{0x31c2, "GB300", "gb300", false, nil, seven(35, 70, 139, 278)},
-		{0x2bb5, "RTX-PRO-6000", "rtx-pro-6000", false, nil, four(24, 48, 96, true)},
+func boards() []boardRow {
+	return []boardRow{
+		{0x20b0, "A100-40GB", "a100-40gb", true, []uint16{0x20b1, 0x20f1, 0x20f6}, sevenSlices(5, 10, 20, 40)},
+		{0x20b2, "A100-80GB", "a100", true, []uint16{0x20b5, 0x20f3, 0x20f5}, sevenSlices(10, 20, 40, 80)},
+		{0x20b7, "A30", "a30", true, nil, fourSlices(6, 12, 24, false)},
+		{0x2330, "H100-80GB", "h100", false, []uint16{0x2331, 0x2322, 0x2324}, sevenSlices(10, 20, 40, 80)},
+		{0x2321, "H100-NVL-94GB", "h100-nvl", false, []uint16{0x233a}, sevenSlices(12, 24, 47, 94)},
+		{0x2342, "GH200-96GB", "gh200", false, []uint16{0x233d, 0x2329}, sevenSlices(12, 24, 48, 96)},
+		{0x2348, "GH200-144GB", "gh200-144gb", false, nil, sevenSlices(18, 36, 72, 144)},
+		{0x2335, "H200-141GB", "h200", false, []uint16{0x233b}, sevenSlices(18, 35, 71, 141)},
+		{0x2901, "B200-180GB", "b200", false, nil, sevenSlices(23, 45, 90, 180)},
+		{0x2941, "GB200", "gb200", false, nil, sevenSlices(23, 47, 93, 186)},
+		{0x3182, "B300", "b300", false, nil, sevenSlices(34, 67, 135, 269)},
+		{0x31c2, "GB300", "gb300", false, nil, sevenSlices(35, 70, 139, 278)},
+		{0x2bb5, "RTX-PRO-6000", "rtx-pro-6000", false, nil, fourSlices(24, 48, 96, true)},
 	}
 }
 
@@ -61,29 +61,29 @@ func Boards() []Board {
 // boardOf returns the board that the GPU is.
 func boardOf(g GPU) (Board, bool) {
 	for _, k := range boards() {
-		if k.is(g) {
+		if k.matches(g) {
 			return k.board(), true
 		}
 	}
 	return Board{}, false
 }
 
-func (k known) is(g GPU) bool {
-	return g.Vendor == NVIDIA && (k.device == g.Device || slices.Contains(k.more, g.Device))
+func (k boardRow) matches(g GPU) bool {
+	return g.Vendor == NVIDIA && (k.device == g.Device || slices.Contains(k.aliases, g.Device))
 }
 
 // counted are profiles as a driver tells of them, with as many instances as there is room
 // for on the boards that are known: of an A30 drivers tell another number. These boards
 // have room for an instance at each of its starts, but one set of media engines.
-func (g GPU) counted(told []Slots) []Slots {
-	if !slices.ContainsFunc(boards(), func(k known) bool { return k.is(g) }) {
+func (g GPU) withKnownCounts(told []InstanceProfile) []InstanceProfile {
+	if !slices.ContainsFunc(boards(), func(k boardRow) bool { return k.matches(g) }) {
 		return told
 	}
 	out := slices.Clone(told)
 	for i, s := range out {
-		out[i].Max = len(s.Starts)
+		out[i].InstanceCount = len(s.Starts)
 		if strings.HasSuffix(s.Name, "+me") || strings.HasSuffix(s.Name, "+me.all") {
-			out[i].Max = 1
+			out[i].InstanceCount = 1
 		}
 	}
 	return out
@@ -101,53 +101,53 @@ func LookupBoard(name string) (Board, bool) {
 
 // seven is a board with seven compute slices and eight memory slots; the numbers are
 // the gigabytes of one slot, two, four and eight.
-func seven(one, two, four, eight int) func() []Slots {
-	return func() []Slots { return sevenSlots(one, two, four, eight) }
+func sevenSlices(one, two, four, eight int) func() []InstanceProfile {
+	return func() []InstanceProfile { return sevenSliceProfiles(one, two, four, eight) }
 }
 
-func sevenSlots(one, two, four, eight int) []Slots {
-	return []Slots{
-		slots("7g.%dgb", eight, 0, 1, 8, 0),
-		slots("4g.%dgb", four, 5, 1, 4, 0),
-		slots("3g.%dgb", four, 9, 2, 4, 0, 4),
-		slots("2g.%dgb", two, 14, 3, 2, 0, 2, 4),
-		slots("1g.%dgb", two, 15, 4, 2, 0, 2, 4, 6),
-		slots("1g.%dgb", one, 19, 7, 1, 0, 1, 2, 3, 4, 5, 6),
-		slots("1g.%dgb+me", one, 20, 1, 1, 0, 1, 2, 3, 4, 5, 6),
+func sevenSliceProfiles(one, two, four, eight int) []InstanceProfile {
+	return []InstanceProfile{
+		instanceProfile("7g.%dgb", eight, 0, 1, 8, 0),
+		instanceProfile("4g.%dgb", four, 5, 1, 4, 0),
+		instanceProfile("3g.%dgb", four, 9, 2, 4, 0, 4),
+		instanceProfile("2g.%dgb", two, 14, 3, 2, 0, 2, 4),
+		instanceProfile("1g.%dgb", two, 15, 4, 2, 0, 2, 4, 6),
+		instanceProfile("1g.%dgb", one, 19, 7, 1, 0, 1, 2, 3, 4, 5, 6),
+		instanceProfile("1g.%dgb+me", one, 20, 1, 1, 0, 1, 2, 3, 4, 5, 6),
 	}
 }
 
 // four is a board with four slices and four slots. Those with graphics have more
 // kinds of the same slices.
-func four(one, two, all int, graphics bool) func() []Slots {
-	return func() []Slots { return fourSlots(one, two, all, graphics) }
+func fourSlices(one, two, all int, graphics bool) func() []InstanceProfile {
+	return func() []InstanceProfile { return fourSliceProfiles(one, two, all, graphics) }
 }
 
-func fourSlots(one, two, all int, graphics bool) []Slots {
+func fourSliceProfiles(one, two, all int, graphics bool) []InstanceProfile {
 	if !graphics {
-		return []Slots{
-			slots("4g.%dgb", all, 0, 1, 4, 0),
-			slots("2g.%dgb", two, 5, 2, 2, 0, 2),
-			slots("2g.%dgb+me", two, 6, 1, 2, 0, 2),
-			slots("1g.%dgb", one, 14, 4, 1, 0, 1, 2, 3),
-			slots("1g.%dgb+me", one, 21, 1, 1, 0, 1, 2, 3),
+		return []InstanceProfile{
+			instanceProfile("4g.%dgb", all, 0, 1, 4, 0),
+			instanceProfile("2g.%dgb", two, 5, 2, 2, 0, 2),
+			instanceProfile("2g.%dgb+me", two, 6, 1, 2, 0, 2),
+			instanceProfile("1g.%dgb", one, 14, 4, 1, 0, 1, 2, 3),
+			instanceProfile("1g.%dgb+me", one, 21, 1, 1, 0, 1, 2, 3),
 		}
 	}
-	return []Slots{
-		slots("4g.%dgb", all, 0, 1, 4, 0),
-		slots("4g.%dgb+gfx", all, 32, 1, 4, 0),
-		slots("2g.%dgb", two, 5, 2, 2, 0, 2),
-		slots("2g.%dgb+gfx", two, 35, 2, 2, 0, 2),
-		slots("2g.%dgb+me.all", two, 64, 1, 2, 0, 2),
-		slots("2g.%dgb-me", two, 66, 2, 2, 0, 2),
-		slots("1g.%dgb", one, 14, 4, 1, 0, 1, 2, 3),
-		slots("1g.%dgb+me", one, 21, 1, 1, 0, 1, 2, 3),
-		slots("1g.%dgb+gfx", one, 47, 4, 1, 0, 1, 2, 3),
-		slots("1g.%dgb+me.all", one, 65, 1, 1, 0, 1, 2, 3),
-		slots("1g.%dgb-me", one, 67, 4, 1, 0, 1, 2, 3),
+	return []InstanceProfile{
+		instanceProfile("4g.%dgb", all, 0, 1, 4, 0),
+		instanceProfile("4g.%dgb+gfx", all, 32, 1, 4, 0),
+		instanceProfile("2g.%dgb", two, 5, 2, 2, 0, 2),
+		instanceProfile("2g.%dgb+gfx", two, 35, 2, 2, 0, 2),
+		instanceProfile("2g.%dgb+me.all", two, 64, 1, 2, 0, 2),
+		instanceProfile("2g.%dgb-me", two, 66, 2, 2, 0, 2),
+		instanceProfile("1g.%dgb", one, 14, 4, 1, 0, 1, 2, 3),
+		instanceProfile("1g.%dgb+me", one, 21, 1, 1, 0, 1, 2, 3),
+		instanceProfile("1g.%dgb+gfx", one, 47, 4, 1, 0, 1, 2, 3),
+		instanceProfile("1g.%dgb+me.all", one, 65, 1, 1, 0, 1, 2, 3),
+		instanceProfile("1g.%dgb-me", one, 67, 4, 1, 0, 1, 2, 3),
 	}
 }
 
-func slots(form string, memory, id, most, size int, starts ...int) Slots {
-	return Slots{Name: fmt.Sprintf(form, memory), ID: id, Max: most, Size: size, Starts: starts}
+func instanceProfile(form string, memory, id, most, size int, starts ...int) InstanceProfile {
+	return InstanceProfile{Name: fmt.Sprintf(form, memory), ID: id, InstanceCount: most, Size: size, Starts: starts}
 }

@@ -16,8 +16,8 @@ func TestWhatABoardHasRoomForIsKnownBetter(t *testing.T) {
 	told, _ := boardOf(g)
 	for _, wrong := range []int{-1, 1} {
 		g.Profiles = nil
-		for _, s := range told.Slots {
-			s.Max += wrong
+		for _, s := range told.Profiles {
+			s.InstanceCount += wrong
 			g.Profiles = append(g.Profiles, s)
 		}
 		four, _ := NewMIG(map[string]int{"1g.6gb": 4})
@@ -36,7 +36,7 @@ func TestWhatABoardHasRoomForIsKnownBetter(t *testing.T) {
 
 func TestWhatABoardHasRoomForIsWhatItsTableSays(t *testing.T) {
 	for _, b := range Boards() {
-		if diff := cmp.Diff(b.Slots, GPU{Vendor: NVIDIA, Device: b.Device}.counted(b.Slots)); diff != "" {
+		if diff := cmp.Diff(b.Profiles, GPU{Vendor: NVIDIA, Device: b.Device}.withKnownCounts(b.Profiles)); diff != "" {
 			t.Errorf("%s (-table +counted):\n%s", b.Name, diff)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 // Describe returns the profile that the GPUs have now: one shape for all of a side
 // where they agree, groups of neighbours where they do not.
 func Describe(name string, have []GPU) (Profile, error) {
-	gpus := inOrder(have)
+	gpus := byAddress(have)
 	if len(gpus) == 0 {
 		return Profile{}, fmt.Errorf("there are no partitionable GPUs to describe")
 	}
@@ -23,11 +23,11 @@ func Describe(name string, have []GPU) (Profile, error) {
 			return Profile{}, fmt.Errorf("%s has %s and %s has %s: a profile has one memory mode for the node", modes[0].Address, p.Memory, g.Address, g.Memory)
 		}
 	}
-	p.Groups = runsOf(modes)
+	p.Groups = groupNeighbours(modes)
 	if len(p.Groups) == 1 {
 		p.Compute, p.Groups = modes[0].Compute, nil
 	}
-	more := runsOf(with)
+	more := groupNeighbours(with)
 	if len(more) == 1 {
 		p.MIG, more = more[0].MIG, nil
 	}
@@ -36,16 +36,16 @@ func Describe(name string, have []GPU) (Profile, error) {
 }
 
 // runsOf makes groups of neighbours that are alike.
-func runsOf(gpus []GPU) []Group {
+func groupNeighbours(gpus []GPU) []Group {
 	var groups []Group
 	for i, g := range gpus {
-		if i > 0 && g.Compute == gpus[i-1].Compute && g.alike(gpus[i-1]) {
+		if i > 0 && g.Compute == gpus[i-1].Compute && g.sameGeometry(gpus[i-1]) {
 			groups[len(groups)-1].Count++
 			continue
 		}
 		one := Group{Compute: g.Compute, Count: 1}
 		if g.MIG != nil {
-			m := g.MIG.anywhere()
+			m := g.MIG.unplaced()
 			one = Group{MIG: &m, Count: 1}
 		}
 		groups = append(groups, one)
@@ -53,6 +53,6 @@ func runsOf(gpus []GPU) []Group {
 	return groups
 }
 
-func (g GPU) alike(o GPU) bool {
-	return g.MIG == nil || g.MIG.anywhere().Same(o.MIG.anywhere())
+func (g GPU) sameGeometry(o GPU) bool {
+	return g.MIG == nil || g.MIG.unplaced().Same(o.MIG.unplaced())
 }

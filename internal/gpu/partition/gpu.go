@@ -64,12 +64,12 @@ type GPU struct {
 	ReadOnly         bool      // modes can be read but not set (an SR-IOV virtual function)
 
 	// Of a GPU with MIG, instead of modes:
-	MIG        *MIG    // the current geometry; nil: it is not divided by MIG
-	MIGPending bool    // MIG is turned on or off, against that, with the GPU's next reset
-	Profiles   []Slots // the GPU instances that it offers; nil: not told, as with MIG off
-	Resets     bool    // to turn MIG on or off resets it
-	Barred     string  // why its geometry cannot be changed; "" if it can
-	ModeBarred string  // why MIG cannot be turned on or off; "" if it can
+	MIG             *MIG              // the current geometry; nil: it is not divided by MIG
+	MIGPending      bool              // MIG is turned on or off, against that, with the GPU's next reset
+	Profiles        []InstanceProfile // the GPU instances that it offers; nil: not told, as with MIG off
+	ModeResetsGPU   bool              // to turn MIG on or off resets it
+	GeometryBlocked string            // why its geometry cannot be changed; "" if it can
+	ModeBlocked     string            // why MIG cannot be turned on or off; "" if it can
 
 	SubVendor, SubDevice uint16 // of the board; 0 where not read
 }
@@ -147,7 +147,7 @@ func (s Selector) find(gpus []GPU) (int, error) {
 	}
 	i := slices.IndexFunc(gpus, func(g GPU) bool { return g.Address == s.Address })
 	if i < 0 {
-		return 0, fmt.Errorf("there is no partitionable GPU at %s: this node has %s", s.Address, some(addresses(gpus)))
+		return 0, fmt.Errorf("there is no partitionable GPU at %s: this node has %s", s.Address, listFew(addresses(gpus)))
 	}
 	return i, nil
 }
@@ -161,7 +161,7 @@ func addresses(gpus []GPU) []Address {
 }
 
 // inOrder returns a copy of gpus in PCI order.
-func inOrder(gpus []GPU) []GPU {
+func byAddress(gpus []GPU) []GPU {
 	out := slices.Clone(gpus)
 	sorting.By(out, func(a, b GPU) int { return a.Address.Compare(b.Address) })
 	return out
@@ -170,7 +170,7 @@ func inOrder(gpus []GPU) []GPU {
 // Select returns the GPUs that the selectors name, nil for no selectors at all; with
 // an error for each that names none it returns the others.
 func Select(list []Selector, gpus []GPU) ([]Address, error) {
-	gpus = inOrder(gpus)
+	gpus = byAddress(gpus)
 	var out []Address
 	var errs []error
 	for _, s := range list {

@@ -25,16 +25,16 @@ type Instance struct {
 }
 
 // anywhere is the Start of an instance that has no place yet.
-const anywhere = -1
+const unplaced = -1
 
 // Slots is a GPU instance profile as a device tells of it: which runs of memory slots
 // it can take.
-type Slots struct {
-	Name   string
-	ID     int   // the driver's, not the same on every board
-	Max    int   // instances at a time
-	Size   int   // memory slots of each
-	Starts []int // first slots, ascending
+type InstanceProfile struct {
+	Name          string
+	ID            int   // the driver's, not the same on every board
+	InstanceCount int   // instances at a time
+	Size          int   // memory slots of each
+	Starts        []int // first slots, ascending
 }
 
 // NewMIG makes a geometry without places out of profiles and how many are wanted of
@@ -61,14 +61,14 @@ func NewMIG(counts map[string]int) (MIG, error) {
 	for _, p := range list {
 		gi, last := p.GPUInstance(), len(m.Instances)-1
 		switch {
-		case p.wholly():
-			m.Instances = append(m.Instances, Instance{Profile: gi, Start: anywhere})
+		case p.spansGPUInstance():
+			m.Instances = append(m.Instances, Instance{Profile: gi, Start: unplaced})
 			free = 0
 		case last >= 0 && m.Instances[last].Profile == gi && free >= p.Compute:
 			m.Instances[last].Compute = append(m.Instances[last].Compute, p.String())
 			free -= p.Compute
 		default:
-			m.Instances = append(m.Instances, Instance{Profile: gi, Start: anywhere, Compute: []string{p.String()}})
+			m.Instances = append(m.Instances, Instance{Profile: gi, Start: unplaced, Compute: []string{p.String()}})
 			free = p.Slices - p.Compute
 		}
 	}
@@ -82,10 +82,10 @@ func (m MIG) Same(o MIG) bool {
 	if m.Off != o.Off || len(m.Instances) != len(o.Instances) {
 		return false
 	}
-	if m.placed() && o.placed() {
+	if m.isPlaced() && o.isPlaced() {
 		return m.key() == o.key()
 	}
-	a, b := m.inOrder(), o.inOrder()
+	a, b := m.sorted(), o.sorted()
 	for i := range a {
 		if compareInstances(a[i], b[i]) != 0 {
 			return false
@@ -95,10 +95,10 @@ func (m MIG) Same(o MIG) bool {
 }
 
 // anywhere is the geometry without places, as a profile has it.
-func (m MIG) anywhere() MIG {
-	m.Instances = m.inOrder()
+func (m MIG) unplaced() MIG {
+	m.Instances = m.sorted()
 	for i := range m.Instances {
-		m.Instances[i].Start = anywhere
+		m.Instances[i].Start = unplaced
 	}
 	return m
 }
@@ -106,7 +106,7 @@ func (m MIG) anywhere() MIG {
 // Counts is the geometry as [NewMIG] takes it.
 func (m MIG) Counts() map[string]int {
 	counts := make(map[string]int)
-	for _, i := range m.inOrder() {
+	for _, i := range m.sorted() {
 		for _, c := range i.Compute {
 			counts[c]++
 		}
@@ -118,13 +118,13 @@ func (m MIG) Counts() map[string]int {
 }
 
 // placed tells whether every instance has its place.
-func (m MIG) placed() bool {
-	return !slices.ContainsFunc(m.Instances, func(i Instance) bool { return i.Start == anywhere })
+func (m MIG) isPlaced() bool {
+	return !slices.ContainsFunc(m.Instances, func(i Instance) bool { return i.Start == unplaced })
 }
 
 // key tells apart what differs in anything.
 func (m MIG) key() string {
-	m.Instances = m.inOrder()
+	m.Instances = m.sorted()
 	sorting.By(m.Instances, func(a, b Instance) int { return cmp.Compare(a.Start, b.Start) })
 	text, _ := m.MarshalText() // never fails
 	return string(text)
@@ -145,7 +145,7 @@ func (m MIG) Partitions() int {
 
 // inOrder puts the large first. A compute instance that spans its GPU instance goes
 // without saying.
-func (m MIG) inOrder() []Instance {
+func (m MIG) sorted() []Instance {
 	type parsed struct {
 		Instance
 		MIGProfile
@@ -177,7 +177,7 @@ func (m MIG) inOrder() []Instance {
 
 func spans(compute string) bool {
 	p, err := ParseMIGProfile(compute)
-	return err == nil && p.wholly()
+	return err == nil && p.spansGPUInstance()
 }
 
 // compareInstances is 0 for two that offer the same.
@@ -195,8 +195,8 @@ const (
 // "3g.40gb", "2g.20gb", "2g.20gb". There are none with MIG off.
 func (m MIG) Names() []string {
 	var names []string
-	for _, i := range m.inOrder() {
-		i.Start = anywhere
+	for _, i := range m.sorted() {
+		i.Start = unplaced
 		names = append(names, i.String())
 	}
 	return names

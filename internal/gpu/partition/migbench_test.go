@@ -8,7 +8,7 @@ import (
 
 // divisions are all that a board can be divided into, each once, as it is asked for and
 // as it is then.
-func divisions(t testing.TB, slots []Slots) (want, have []MIG) {
+func divisions(t testing.TB, slots []InstanceProfile) (want, have []MIG) {
 	counts := make(map[string]int)
 	var more func(from int)
 	more = func(from int) {
@@ -56,9 +56,9 @@ func BenchmarkAnyGeometryToAnyOther(b *testing.B) {
 			if !ok {
 				b.Fatal("there is no such board")
 			}
-			to, from := divisions(b, board.Slots)
+			to, from := divisions(b, board.Profiles)
 			have := TypicalMIG(board, 16)
-			want := Now(have)
+			want := CurrentLayout(have)
 			random := rand.New(rand.NewPCG(11, 16))
 			var worst time.Duration
 			for b.Loop() {

@@ -14,13 +14,13 @@ func (s Step) migText() string {
 	case DestroyInstances:
 		return fmt.Sprintf("take the MIG instances of %s away (now %s)", s.GPU, s.From)
 	case SetMIGMode:
-		text := fmt.Sprintf("turn %s for %s", s.mode(), s.GPU)
+		text := fmt.Sprintf("turn %s for %s", s.modeText(), s.GPU)
 		if s.Reset {
 			text += ", which resets it"
 		}
 		return text
 	}
-	return fmt.Sprintf("divide %s into %s", s.GPU, s.made())
+	return fmt.Sprintf("divide %s into %s", s.GPU, s.instancesText())
 }
 
 func (s Step) migDone(back string) string {
@@ -28,19 +28,19 @@ func (s Step) migDone(back string) string {
 	case DestroyInstances:
 		return fmt.Sprintf("took the MIG instances of %s away (%s)", s.GPU, s.From)
 	case SetMIGMode:
-		return fmt.Sprintf("turned %s for %s%s", s.mode(), s.GPU, back)
+		return fmt.Sprintf("turned %s for %s%s", s.modeText(), s.GPU, back)
 	}
-	return fmt.Sprintf("divided %s%s into %s", s.GPU, back, s.made())
+	return fmt.Sprintf("divided %s%s into %s", s.GPU, back, s.instancesText())
 }
 
-func (s Step) mode() string {
+func (s Step) modeText() string {
 	if s.On() {
 		return "MIG on"
 	}
 	return migOff
 }
 
-func (s Step) made() string {
+func (s Step) instancesText() string {
 	if s.MIG == nil {
 		return s.To
 	}
@@ -49,7 +49,7 @@ func (s Step) made() string {
 
 // migSteps brings GPUs to the geometries wanted: what is there goes first, since
 // instances cannot be moved. Nothing is done to a GPU that is right already.
-func migSteps(want Layout, gpus []GPU, fits packed) Steps {
+func migSteps(want Layout, gpus []GPU, fits packCache) Steps {
 	var clear, mode, fill Steps
 	for _, g := range gpus {
 		w := want.Shapes[g.Address].MIG
@@ -60,8 +60,8 @@ func migSteps(want Layout, gpus []GPU, fits packed) Steps {
 		if other && len(g.MIG.Instances) > 0 {
 			clear = append(clear, Step{Kind: DestroyInstances, GPU: g.Address, From: g.MIG.String(), To: migEmpty})
 		}
-		if g.switches(*w) || g.MIGPending && !want.Skipped[g.Address] && g.Barred == "" && g.ModeBarred == "" {
-			mode = append(mode, Step{Kind: SetMIGMode, GPU: g.Address, From: onOff(g.MIG.Off), To: onOff(w.Off), Reset: g.Resets})
+		if g.needsModeSwitch(*w) || g.MIGPending && !want.Skipped[g.Address] && g.GeometryBlocked == "" && g.ModeBlocked == "" {
+			mode = append(mode, Step{Kind: SetMIGMode, GPU: g.Address, From: migModeText(g.MIG.Off), To: migModeText(w.Off), Reset: g.ModeResetsGPU})
 		}
 		if other && len(w.Instances) > 0 {
 			made, _ := fits.pack(g, w) // judged
@@ -71,7 +71,7 @@ func migSteps(want Layout, gpus []GPU, fits packed) Steps {
 	return append(append(clear, mode...), fill...)
 }
 
-func onOff(off bool) string {
+func migModeText(off bool) string {
 	if off {
 		return migOff
 	}
@@ -79,21 +79,21 @@ func onOff(off bool) string {
 }
 
 // packed remembers what was packed: most GPUs of a node are alike, and are wanted alike.
-type packed map[packing]struct {
+type packCache map[packKey]struct {
 	made MIG
 	err  error
 }
 
 // packing is equal for GPUs that offer the same and are wanted the same.
-type packing struct {
+type packKey struct {
 	want   *MIG
 	device uint16
 	off    bool
-	offers *Slots // the first of them
+	offers *InstanceProfile // the first of them
 }
 
-func (p packed) pack(g GPU, w *MIG) (MIG, error) {
-	at := packing{want: w, device: g.Device, off: g.MIG.Off}
+func (p packCache) pack(g GPU, w *MIG) (MIG, error) {
+	at := packKey{want: w, device: g.Device, off: g.MIG.Off}
 	if len(g.Profiles) > 0 {
 		at.offers = &g.Profiles[0]
 	}
@@ -112,9 +112,9 @@ func (g GPU) pack(w MIG) (MIG, error) {
 	if w.Off || len(w.Instances) == 0 {
 		return w, nil
 	}
-	offered, err := g.offers()
+	offered, err := g.instanceProfiles()
 	switch {
-	case errors.Is(err, errUntold):
+	case errors.Is(err, errProfilesUnknown):
 		return w, nil
 	case err != nil:
 		return MIG{}, err
@@ -124,21 +124,21 @@ func (g GPU) pack(w MIG) (MIG, error) {
 
 // switches reports whether another geometry takes a switch of MIG. A switch that is pending
 // would take effect with the next reset.
-func (g GPU) switches(w MIG) bool {
+func (g GPU) needsModeSwitch(w MIG) bool {
 	return g.MIG.Off != w.Off || g.MIGPending && !g.MIG.Same(w)
 }
 
 // judgeMIG tells why g cannot be divided as it is wanted; "" if it can.
-func judgeMIG(g GPU, w Shape, fits packed) string {
+func checkMIG(g GPU, w Shape, fits packCache) string {
 	switch {
 	case w.MIG == nil:
 		return "it has no modes, but MIG"
 	case g.MIG == nil:
 		return "it has no MIG"
-	case g.Barred != "":
-		return g.Barred
-	case g.ModeBarred != "" && g.switches(*w.MIG):
-		return g.ModeBarred
+	case g.GeometryBlocked != "":
+		return g.GeometryBlocked
+	case g.ModeBlocked != "" && g.needsModeSwitch(*w.MIG):
+		return g.ModeBlocked
 	}
 	if _, err := fits.pack(g, w.MIG); err != nil {
 		return strings.ReplaceAll(err.Error(), "\n", "; ")

@@ -21,7 +21,7 @@ func migs(t testing.TB, now ...string) []GPU {
 		}
 		gpus[i] = GPU{Address: gpus[i].Address, Vendor: NVIDIA, Device: board.Device, MIG: m}
 		if !m.Off {
-			gpus[i].Profiles = board.Slots
+			gpus[i].Profiles = board.Profiles
 		}
 	}
 	return gpus
@@ -72,8 +72,8 @@ func TestPlanOfMIG(t *testing.T) {
 			if left, err := Plan(wanted(t, have, tt.want...), after); len(left) > 0 || err != nil {
 				t.Errorf("after the steps there is still to do: %v (%v)", lines(left), err)
 			}
-			undo, err := Plan(Now(have), after)
-			if back := Now(Forecast(after, undo)); err != nil || !cmp.Equal(back.Shapes, Now(have).Shapes) {
+			undo, err := Plan(CurrentLayout(have), after)
+			if back := CurrentLayout(Forecast(after, undo)); err != nil || !cmp.Equal(back.Shapes, CurrentLayout(have).Shapes) {
 				t.Errorf("the way back ends at %v (%v)", back.Shapes, err)
 			}
 		})
@@ -82,7 +82,7 @@ func TestPlanOfMIG(t *testing.T) {
 
 func TestPlanRefusesAGeometry(t *testing.T) {
 	barred, foreign, silent := migs(t, "off"), migs(t, "off"), migs(t, "empty")
-	barred[0].Barred = "it is passed through to this virtual machine, which can neither reset it nor switch MIG"
+	barred[0].GeometryBlocked = "it is passed through to this virtual machine, which can neither reset it nor switch MIG"
 	foreign[0].Device = 0xffff
 	silent[0].Profiles = nil
 	for _, tt := range []struct {
@@ -110,7 +110,7 @@ func TestPlanRefusesAGeometry(t *testing.T) {
 // unreset has the GPUs not be reset.
 func unreset(gpus []GPU) []GPU {
 	for i := range gpus {
-		gpus[i].ModeBarred = "the kernel offers no reset"
+		gpus[i].ModeBlocked = "the kernel offers no reset"
 	}
 	return gpus
 }
@@ -154,7 +154,7 @@ func TestAPendingSwitchIsCalledOff(t *testing.T) {
 
 func TestAPendingSwitchIsNotCalledOffForWhoDidNotAsk(t *testing.T) {
 	have := migs(t, "off", "off", "7g.80gb@0")
-	have[0].MIGPending, have[1].MIGPending, have[1].Barred = true, true, "it is a vGPU guest"
+	have[0].MIGPending, have[1].MIGPending, have[1].GeometryBlocked = true, true, "it is a vGPU guest"
 	off := Profile{Groups: []Group{{MIG: &MIG{Off: true}, GPUs: []Selector{{Index: 1}}}}}
 	l, err := off.Layout(have)
 	if err != nil {
@@ -163,7 +163,7 @@ func TestAPendingSwitchIsNotCalledOffForWhoDidNotAsk(t *testing.T) {
 	if steps, err := Plan(l, have); len(steps) > 0 || err != nil {
 		t.Errorf("a GPU that is left, and one that may not be changed: %v (%v)", lines(steps), err)
 	}
-	before := Now(have)
+	before := CurrentLayout(have)
 	have[2].MIG = &MIG{}
 	if steps, err := Plan(before, have); err != nil || !cmp.Equal(lines(steps), []string{"divide 0000:46:00.0 into 7g.80gb@0"}) {
 		t.Errorf("the way back: %v (%v)", lines(steps), err)
@@ -176,7 +176,7 @@ func TestShapesInFiles(t *testing.T) {
 		`{}`:                                {},
 		`{"mig":"off"}`:                     {MIG: &MIG{Off: true}},
 		`{"mig":"empty"}`:                   {MIG: &MIG{}},
-		`{"mig":"4g.40gb@0 1c.1g.10gb+me"}`: {MIG: &MIG{Instances: []Instance{{Profile: "4g.40gb"}, {Profile: "1g.10gb+me", Start: anywhere, Compute: []string{"1c.1g.10gb+me"}}}}},
+		`{"mig":"4g.40gb@0 1c.1g.10gb+me"}`: {MIG: &MIG{Instances: []Instance{{Profile: "4g.40gb"}, {Profile: "1g.10gb+me", Start: unplaced, Compute: []string{"1c.1g.10gb+me"}}}}},
 	} {
 		var got Shape
 		if err := json.Unmarshal([]byte(text), &got); err != nil || !cmp.Equal(got, want) {

@@ -67,11 +67,11 @@ func (p MIGProfile) GPUInstance() string {
 }
 
 // wholly tells whether the compute instance spans its GPU instance.
-func (p MIGProfile) wholly() bool { return p.Compute == 0 || p.Compute == p.Slices }
+func (p MIGProfile) spansGPUInstance() bool { return p.Compute == 0 || p.Compute == p.Slices }
 
 // slices is how many slices the compute instance has.
 func (p MIGProfile) slices() int {
-	if p.wholly() {
+	if p.spansGPUInstance() {
 		return p.Slices
 	}
 	return p.Compute

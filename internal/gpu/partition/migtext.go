@@ -47,14 +47,14 @@ func (i Instance) String() string {
 	if len(i.Compute) > 0 {
 		name = strings.Join(i.Compute, "/")
 	}
-	if i.Start == anywhere {
+	if i.Start == unplaced {
 		return name
 	}
 	return fmt.Sprintf("%s@%d", name, i.Start)
 }
 
 func parseInstance(text string) (Instance, error) {
-	i := Instance{Start: anywhere}
+	i := Instance{Start: unplaced}
 	name, start, placed := strings.Cut(text, "@")
 	if placed {
 		n, err := strconv.ParseUint(start, 10, 6)

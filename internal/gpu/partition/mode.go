@@ -67,7 +67,7 @@ func List[S ~string](items []S) string {
 }
 
 // some is List where there may be many: of more than a few it names the first.
-func some[S ~string](items []S) string {
+func listFew[S ~string](items []S) string {
 	const most = 4
 	if len(items) <= most {
 		return List(items)
@@ -121,7 +121,7 @@ func (m Memory) Domain(index, of int) int {
 // AfterLoad returns the compute mode that the driver picks by itself when it is
 // loaded with memory mode m, or "" where that is not known
 // (gfx_v9_4_3: __aqua_vanjaram_get_auto_mode).
-func (m Memory) AfterLoad() Compute {
+func (m Memory) AutoCompute() Compute {
 	switch m {
 	case NPS1:
 		return SPX

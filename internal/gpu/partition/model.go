@@ -70,18 +70,18 @@ func LookupModel(vendor Vendor, device uint16) (Model, bool) {
 // model. A model whose combinations are not known accepts everything: only the
 // device can then tell.
 func (m Model) Accepts(c Compute, n Memory) bool {
-	return m.accepted == nil || has(m.accepted, c, n)
+	return m.accepted == nil || contains(m.accepted, c, n)
 }
 
 // Validated reports whether AMD names the combination as validated for this
 // model. The driver accepts more than AMD validates.
-func (m Model) Validated(c Compute, n Memory) bool { return has(m.validated, c, n) }
+func (m Model) Validated(c Compute, n Memory) bool { return contains(m.validated, c, n) }
 
 // computeFor lists the modes accepted with memory mode n.
 func (m Model) computeFor(n Memory) []Compute {
 	var out []Compute
 	for _, c := range ComputeModes() {
-		if has(m.accepted, c, n) {
+		if contains(m.accepted, c, n) {
 			out = append(out, c)
 		}
 	}
@@ -96,7 +96,7 @@ func (g GPU) Remark() string {
 	return ""
 }
 
-func has(all []combination, c Compute, n Memory) bool {
+func contains(all []combination, c Compute, n Memory) bool {
 	return slices.ContainsFunc(all, func(k combination) bool {
 		return k.compute == c && slices.Contains(k.memory, n)
 	})

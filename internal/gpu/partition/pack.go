@@ -16,20 +16,20 @@ import (
 // out in the order of their slots, the order in which they are to be made.
 //
 // It returns every name that the GPU does not know, or a [PackError].
-func Pack(offered []Slots, m MIG) (MIG, error) {
-	p := packer{offered: make(map[string]Slots, len(offered))}
+func Pack(offered []InstanceProfile, m MIG) (MIG, error) {
+	p := packer{offered: make(map[string]InstanceProfile, len(offered))}
 	for _, s := range offered {
 		p.offered[s.Name] = s
 	}
-	if err := p.known(offered, m); err != nil {
+	if err := p.validate(offered, m); err != nil {
 		return MIG{}, err
 	}
-	list := m.inOrder()
+	list := m.sorted()
 	sorting.By(list, func(a, b Instance) int { // the hard ones first
 		return cmp.Or(compareFixed(a, b), cmp.Compare(p.offered[b.Profile].Size, p.offered[a.Profile].Size))
 	})
 	for _, i := range list {
-		if i.Start != anywhere {
+		if i.Start != unplaced {
 			p.fixed++
 		}
 	}
@@ -43,7 +43,7 @@ func Pack(offered []Slots, m MIG) (MIG, error) {
 // compareFixed puts those first that have a place already.
 func compareFixed(a, b Instance) int {
 	rank := func(i Instance) int {
-		if i.Start == anywhere {
+		if i.Start == unplaced {
 			return 1
 		}
 		return 0
@@ -52,12 +52,12 @@ func compareFixed(a, b Instance) int {
 }
 
 type packer struct {
-	offered map[string]Slots
+	offered map[string]InstanceProfile
 	fixed   int // instances, the first in the list, that have a place already
 }
 
 // known refuses what the GPU does not offer, or not so often.
-func (p packer) known(offered []Slots, m MIG) error {
+func (p packer) validate(offered []InstanceProfile, m MIG) error {
 	var errs []error
 	var unknown []string
 	count := make(map[string]int)
@@ -66,22 +66,22 @@ func (p packer) known(offered []Slots, m MIG) error {
 			continue
 		}
 		if _, ok := p.offered[i.Profile]; !ok {
-			unknown = append(unknown, i.Profile+meant(offered, i.Profile))
+			unknown = append(unknown, i.Profile+suggestion(offered, i.Profile))
 		}
 	}
 	if len(unknown) > 0 {
-		errs = append(errs, noProfiles(unknown, offered))
+		errs = append(errs, unknownProfilesError(unknown, offered))
 	}
 	for _, s := range offered {
-		if n := count[s.Name]; n > s.Max {
-			errs = append(errs, fmt.Errorf("%d of %s do not fit: this GPU has room for %d", n, s.Name, s.Max))
+		if n := count[s.Name]; n > s.InstanceCount {
+			errs = append(errs, fmt.Errorf("%d of %s do not fit: this GPU has room for %d", n, s.Name, s.InstanceCount))
 		}
 	}
 	if len(errs) == 0 {
-		errs = append(errs, media(offered, count))
+		errs = append(errs, checkMediaEngines(offered, count))
 	}
 	for _, i := range m.Instances {
-		if err := alone(i.Profile, m); err != nil {
+		if err := checkAllMediaEngines(i.Profile, m); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
 	}
@@ -94,11 +94,11 @@ const withMedia = "+me"
 // media refuses more instances with media engines than the GPU has engines for, whatever
 // their sizes. An A30 has one JPEG and one OFA engine: 2g.12gb+me leaves none for
 // 1g.6gb+me.
-func media(offered []Slots, count map[string]int) error {
+func checkMediaEngines(offered []InstanceProfile, count map[string]int) error {
 	n, most := 0, 0
 	for _, s := range offered {
 		if strings.HasSuffix(s.Name, withMedia) {
-			n, most = n+count[s.Name], max(most, s.Max)
+			n, most = n+count[s.Name], max(most, s.InstanceCount)
 		}
 	}
 	if n > most {
@@ -107,16 +107,16 @@ func media(offered []Slots, count map[string]int) error {
 	return nil
 }
 
-func noProfiles(unknown []string, offered []Slots) error {
+func unknownProfilesError(unknown []string, offered []InstanceProfile) error {
 	is := "is no profile"
 	if len(unknown) > 1 {
 		is = "are no profiles"
 	}
-	return fmt.Errorf("%s %s of this GPU, which has %s", List(unknown), is, names(offered))
+	return fmt.Errorf("%s %s of this GPU, which has %s", List(unknown), is, profileNames(offered))
 }
 
 // alone tells of a profile that has all media engines, beside one that needs some.
-func alone(profile string, m MIG) error {
+func checkAllMediaEngines(profile string, m MIG) error {
 	if !strings.HasSuffix(profile, "+me.all") {
 		return nil
 	}
@@ -128,7 +128,7 @@ func alone(profile string, m MIG) error {
 	return nil
 }
 
-func names(offered []Slots) string {
+func profileNames(offered []InstanceProfile) string {
 	list := make([]string, len(offered))
 	for i, s := range offered {
 		list[i] = s.Name
@@ -138,7 +138,7 @@ func names(offered []Slots) string {
 
 // meant is the smallest profile of this board that has the same slices, where the name
 // is one of a board with other memory.
-func meant(offered []Slots, name string) string {
+func suggestion(offered []InstanceProfile, name string) string {
 	want, err := ParseMIGProfile(name)
 	if err != nil {
 		return ""
@@ -162,17 +162,17 @@ func (p packer) place(list []Instance, i int, taken uint) bool {
 		return true
 	}
 	one := &list[i]
-	s, after := p.offered[one.Profile], anywhere
+	s, after := p.offered[one.Profile], unplaced
 	if i > p.fixed && list[i-1].Profile == one.Profile {
 		after = list[i-1].Start
 	}
 	for _, start := range s.Starts {
-		if i < p.fixed && start != one.Start || start <= after || taken&s.run(start) != 0 {
+		if i < p.fixed && start != one.Start || start <= after || taken&s.slotMask(start) != 0 {
 			continue
 		}
 		was := one.Start
 		one.Start = start
-		if p.place(list, i+1, taken|s.run(start)) {
+		if p.place(list, i+1, taken|s.slotMask(start)) {
 			return true
 		}
 		one.Start = was
@@ -181,14 +181,14 @@ func (p packer) place(list []Instance, i int, taken uint) bool {
 }
 
 // run is the slots from start on, as bits.
-func (s Slots) run(start int) uint { return (1<<s.Size - 1) << start }
+func (s InstanceProfile) slotMask(start int) uint { return (1<<s.Size - 1) << start }
 
 // PackError tells that instances do not fit beside each other.
 type PackError struct {
-	Placed []Instance // those that fit, the largest first
-	Next   string     // the profile of which one more does not fit beside them
-	Free   []int      // the slots that are then free
-	Fits   []string   // what would fit there instead: "3g.40gb", "2×2g.20gb"
+	Placed       []Instance // those that fit, the largest first
+	Next         string     // the profile of which one more does not fit beside them
+	Free         []int      // the slots that are then free
+	Alternatives []string   // what would fit there instead: "3g.40gb", "2×2g.20gb"
 }
 
 func (e *PackError) Error() string {
@@ -196,14 +196,14 @@ func (e *PackError) Error() string {
 	switch {
 	case len(e.Free) == 0:
 		return fmt.Sprintf("%s leaves nothing for %s", beside, e.Next)
-	case len(e.Fits) == 0:
-		return fmt.Sprintf("%s leaves no room for %s: free after it are slots %s, which no profile can take", beside, e.Next, runs(e.Free))
+	case len(e.Alternatives) == 0:
+		return fmt.Sprintf("%s leaves no room for %s: free after it are slots %s, which no profile can take", beside, e.Next, slotRanges(e.Free))
 	}
-	return fmt.Sprintf("%s leaves no room for %s; free after it: slots %s, such as %s", beside, e.Next, runs(e.Free), strings.Join(e.Fits, " or "))
+	return fmt.Sprintf("%s leaves no room for %s; free after it: slots %s, such as %s", beside, e.Next, slotRanges(e.Free), strings.Join(e.Alternatives, " or "))
 }
 
 // explain finds the first instance that does not fit beside those before it.
-func (p packer) explain(offered []Slots, list []Instance) error {
+func (p packer) explain(offered []InstanceProfile, list []Instance) error {
 	n := 0
 	var placed []Instance
 	for ; n < len(list); n++ {
@@ -216,21 +216,21 @@ func (p packer) explain(offered []Slots, list []Instance) error {
 	e := &PackError{Placed: placed, Next: list[n].Profile}
 	var taken uint
 	for _, i := range placed {
-		taken |= p.offered[i.Profile].run(i.Start)
+		taken |= p.offered[i.Profile].slotMask(i.Start)
 	}
-	e.Free = free(offered, taken)
+	e.Free = freeSlots(offered, taken)
 	for _, s := range offered {
 		another := append(slices.Clone(placed), Instance{Profile: s.Name})
-		if fit := p.more(s, placed, taken); fit > 0 && p.known(offered, MIG{Instances: another}) == nil {
-			e.Fits = append(e.Fits, times(fit, s.Name))
+		if fit := p.countFits(s, placed, taken); fit > 0 && p.validate(offered, MIG{Instances: another}) == nil {
+			e.Alternatives = append(e.Alternatives, countText(fit, s.Name))
 		}
 	}
-	e.Fits = e.Fits[:min(len(e.Fits), 3)]
+	e.Alternatives = e.Alternatives[:min(len(e.Alternatives), 3)]
 	return e
 }
 
 // more is how many instances of one profile fit beside those placed.
-func (p packer) more(s Slots, placed []Instance, taken uint) int {
+func (p packer) countFits(s InstanceProfile, placed []Instance, taken uint) int {
 	n := 0
 	for _, i := range placed {
 		if i.Profile == s.Name {
@@ -239,7 +239,7 @@ func (p packer) more(s Slots, placed []Instance, taken uint) int {
 	}
 	fit := 0
 	for _, start := range s.Starts {
-		if run := s.run(start); taken&run == 0 && n+fit < s.Max {
+		if run := s.slotMask(start); taken&run == 0 && n+fit < s.InstanceCount {
 			taken |= run
 			fit++
 		}
@@ -247,7 +247,7 @@ func (p packer) more(s Slots, placed []Instance, taken uint) int {
 	return fit
 }
 
-func times(n int, name string) string {
+func countText(n int, name string) string {
 	if n == 1 {
 		return name
 	}
@@ -255,11 +255,11 @@ func times(n int, name string) string {
 }
 
 // free lists the slots of the GPU that are not taken.
-func free(offered []Slots, taken uint) []int {
+func freeSlots(offered []InstanceProfile, taken uint) []int {
 	var all uint
 	for _, s := range offered {
 		for _, start := range s.Starts {
-			all |= s.run(start)
+			all |= s.slotMask(start)
 		}
 	}
 	var out []int
@@ -272,7 +272,7 @@ func free(offered []Slots, taken uint) []int {
 }
 
 // runs writes numbers in ascending order: "4–7", "0–3, 6".
-func runs(list []int) string {
+func slotRanges(list []int) string {
 	var out []string
 	for i := 0; i < len(list); {
 		j := i

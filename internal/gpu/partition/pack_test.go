@@ -10,13 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func offered(t testing.TB, board string) []Slots {
+func offered(t testing.TB, board string) []InstanceProfile {
 	t.Helper()
 	b, ok := LookupBoard(board)
 	if !ok {
 		t.Fatalf("no board %s", board)
 	}
-	return b.Slots
+	return b.Profiles
 }
 
 // geometry reads "3g.40gb, 2×2g.20gb".
@@ -113,14 +113,14 @@ func TestARefusalIsFinal(t *testing.T) {
 		board := Boards()[r.IntN(len(Boards()))]
 		var m MIG
 		for range 1 + r.IntN(7) {
-			m.Instances = append(m.Instances, Instance{Profile: board.Slots[r.IntN(len(board.Slots))].Name, Start: anywhere})
+			m.Instances = append(m.Instances, Instance{Profile: board.Profiles[r.IntN(len(board.Profiles))].Name, Start: unplaced})
 		}
-		p := packer{offered: make(map[string]Slots)}
-		for _, s := range board.Slots {
+		p := packer{offered: make(map[string]InstanceProfile)}
+		for _, s := range board.Profiles {
 			p.offered[s.Name] = s
 		}
-		fits := p.known(board.Slots, m) == nil && brute(board.Slots, m.Instances, 0)
-		got, err := Pack(board.Slots, m)
+		fits := p.validate(board.Profiles, m) == nil && brute(board.Profiles, m.Instances, 0)
+		got, err := Pack(board.Profiles, m)
 		if (err == nil) != fits {
 			t.Fatalf("%s on %s: %v, but that it fits is %v", m, board.Name, err, fits)
 		}
@@ -129,19 +129,19 @@ func TestARefusalIsFinal(t *testing.T) {
 		}
 		var taken uint
 		for _, i := range got.Instances {
-			s := board.Slots[slices.IndexFunc(board.Slots, func(s Slots) bool { return s.Name == i.Profile })]
-			if taken&s.run(i.Start) != 0 || !slices.Contains(s.Starts, i.Start) {
+			s := board.Profiles[slices.IndexFunc(board.Profiles, func(s InstanceProfile) bool { return s.Name == i.Profile })]
+			if taken&s.slotMask(i.Start) != 0 || !slices.Contains(s.Starts, i.Start) {
 				t.Errorf("%s on %s: %s", m, board.Name, places(got))
 			}
-			taken |= s.run(i.Start)
+			taken |= s.slotMask(i.Start)
 		}
-		if again, err := Pack(board.Slots, got); err != nil || !cmp.Equal(again, got) {
+		if again, err := Pack(board.Profiles, got); err != nil || !cmp.Equal(again, got) {
 			t.Errorf("%s packed again is %s (%v)", places(got), places(again), err)
 		}
 	}
 }
 
-func brute(offered []Slots, list []Instance, taken uint) bool {
+func brute(offered []InstanceProfile, list []Instance, taken uint) bool {
 	if len(list) == 0 {
 		return true
 	}
@@ -150,7 +150,7 @@ func brute(offered []Slots, list []Instance, taken uint) bool {
 			continue
 		}
 		for _, start := range s.Starts {
-			if run := s.run(start); taken&run == 0 && brute(offered, list[1:], taken|run) {
+			if run := s.slotMask(start); taken&run == 0 && brute(offered, list[1:], taken|run) {
 				return true
 			}
 		}
@@ -189,7 +189,7 @@ func TestTheSameGeometry(t *testing.T) {
 		{geometry(t, "2×1g.10gb"), geometry(t, "3×1g.10gb"), false},
 		{geometry(t, ""), geometry(t, ""), true},
 		{geometry(t, "3g.40gb"), geometry(t, "1c.3g.40gb"), false},
-		{geometry(t, "3g.40gb"), MIG{Instances: []Instance{{Profile: "3g.40gb", Start: anywhere, Compute: []string{"3c.3g.40gb"}}}}, true},
+		{geometry(t, "3g.40gb"), MIG{Instances: []Instance{{Profile: "3g.40gb", Start: unplaced, Compute: []string{"3c.3g.40gb"}}}}, true},
 		{geometry(t, "3g.40gb, 1g.10gb"), geometry(t, "1g.10gb, 3g.40gb"), true},
 	} {
 		if tt.a.Same(tt.b) != tt.same || tt.b.Same(tt.a) != tt.same {

@@ -18,18 +18,18 @@ import (
 //
 // Every GPU that cannot have what is wanted is told, as [Unsupported].
 func Plan(want Layout, have []GPU) (Steps, error) {
-	gpus := inOrder(have)
+	gpus := byAddress(have)
 	var cannot []*Unsupported
-	fits := make(packed)
+	fits := make(packCache)
 	for _, g := range gpus {
-		if e := judge(g, want, fits); e != nil {
-			cannot = together(cannot, e)
+		if e := check(g, want, fits); e != nil {
+			cannot = mergeUnsupported(cannot, e)
 		}
 	}
 	steps, err := memorySteps(want, gpus)
 	errs := []error{err}
 	for _, e := range cannot {
-		e.All = e.cover(gpus)
+		e.All = e.coversAll(gpus)
 		errs = append(errs, e)
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -81,7 +81,7 @@ func memorySteps(want Layout, gpus []GPU) (Steps, error) {
 // Forecast returns what the GPUs should be seen to have after the steps. It is
 // for showing a plan and for tests; a run reads back instead.
 func Forecast(have []GPU, steps Steps) []GPU {
-	gpus := inOrder(have)
+	gpus := byAddress(have)
 	pending := make(map[Address]Memory)
 	for _, s := range steps {
 		for i := range gpus {
@@ -92,10 +92,10 @@ func Forecast(have []GPU, steps Steps) []GPU {
 					pending[g.Address] = Memory(s.To)
 				}
 			case ReloadDriver:
-				g.reload(pending[g.Address])
+				g.applyReload(pending[g.Address])
 			default:
 				if s.GPU == g.Address {
-					g.become(g.Shape().After(s))
+					g.applyShape(g.Shape().AfterStep(s))
 				}
 			}
 		}
@@ -104,20 +104,20 @@ func Forecast(have []GPU, steps Steps) []GPU {
 }
 
 // become is what a step at once makes of a GPU.
-func (g *GPU) become(s Shape) {
+func (g *GPU) applyShape(s Shape) {
 	g.Compute, g.MIG, g.MIGPending = s.Compute, s.MIG, false
 }
 
 // reload is what a driver load does to a GPU with a pending memory request, or
 // with none.
-func (g *GPU) reload(pending Memory) {
+func (g *GPU) applyReload(pending Memory) {
 	if pending != "" && pending != g.Memory {
 		g.Memory = pending
 		// The device's list was for the old memory mode.
 		m, _ := LookupModel(g.Vendor, g.Device)
 		g.AvailableCompute = m.computeFor(pending)
 	}
-	if c := g.Memory.AfterLoad(); c != "" {
+	if c := g.Memory.AutoCompute(); c != "" {
 		g.Compute = c
 	}
 }

@@ -17,7 +17,7 @@ const (
 func node(device uint16, n int, m Memory) []GPU {
 	gpus := Typical(device, n)
 	for i := range gpus {
-		gpus[i].reload(m)
+		gpus[i].applyReload(m)
 	}
 	return gpus
 }
@@ -220,7 +220,7 @@ func TestPlanProperties(t *testing.T) {
 			t.Fatalf("planning the result of %q gives %q, %v", lines(steps), lines(again), err)
 		}
 		rank := map[Kind]int{RequestMemory: 0, ReloadDriver: 1, SwitchCompute: 2}
-		now := Now(have)
+		now := CurrentLayout(have)
 		for i, s := range steps {
 			if i > 0 && rank[s.Kind] < rank[steps[i-1].Kind] {
 				t.Fatalf("%q is out of order in %q", s, lines(steps))

@@ -34,21 +34,21 @@ type Group struct {
 // Filter is a board by its PCI ids; 0 is any.
 type Filter struct{ Device, SubDevice, SubVendor uint16 }
 
-func (f Filter) passes(g GPU) bool {
+func (f Filter) matches(g GPU) bool {
 	return f.Device == g.Device && (f.SubDevice == 0 || f.SubDevice == g.SubDevice) && (f.SubVendor == 0 || f.SubVendor == g.SubVendor)
 }
 
 // ByMIG tells whether the group is for GPUs with MIG.
-func (g Group) ByMIG() bool { return g.MIG != nil || g.Family != "" }
+func (g Group) ForMIG() bool { return g.MIG != nil || g.Family != "" }
 
 // takes tells whether the GPU may be one of the group.
-func (g Group) takes(one GPU) bool {
-	return g.Passes(one) && g.ByMIG() == (one.MIG != nil)
+func (g Group) accepts(one GPU) bool {
+	return g.MatchesFilter(one) && g.ForMIG() == (one.MIG != nil)
 }
 
 // Passes reports whether the filter of the group passes the GPU.
-func (g Group) Passes(one GPU) bool {
-	return len(g.Devices) == 0 || slices.ContainsFunc(g.Devices, func(f Filter) bool { return f.passes(one) })
+func (g Group) MatchesFilter(one GPU) bool {
+	return len(g.Devices) == 0 || slices.ContainsFunc(g.Devices, func(f Filter) bool { return f.matches(one) })
 }
 
 // Layout is a profile resolved against the GPUs of a node: the shape wanted
@@ -65,30 +65,30 @@ type Layout struct {
 // A skipped GPU is pinned to the shape it has, because a driver reload on behalf
 // of the others resets it too.
 func (p Profile) Layout(gpus []GPU) (Layout, error) {
-	r := resolver{gpus: inOrder(gpus), taken: make(map[Address]string)}
+	r := resolver{gpus: byAddress(gpus), taken: make(map[Address]string)}
 	l := Layout{Shapes: make(map[Address]Shape), Skipped: make(map[Address]bool)}
 	leave := func(g GPU) { l.Skipped[g.Address], l.Shapes[g.Address] = true, g.Shape() }
-	groups := p.groups()
+	groups := p.allGroups()
 	for _, s := range p.Skip {
-		if g, ok := r.take(s, "skip", r.spoken(groups), func(GPU) bool { return true }); ok {
+		if g, ok := r.takeSelected(s, "skip", r.coveredBy(groups), func(GPU) bool { return true }); ok {
 			leave(g)
 		}
 	}
 	// Named GPUs first, so that "the next two" never takes one named later.
 	for i, group := range groups {
 		for _, s := range group.GPUs {
-			if g, ok := r.take(s, fmt.Sprintf("group %d", i+1), group.side(), group.takes); ok {
+			if g, ok := r.takeSelected(s, fmt.Sprintf("group %d", i+1), group.sameKind(), group.accepts); ok {
 				l.Shapes[g.Address] = r.shape(p, group, g)
 			}
 		}
 	}
 	for i := range groups {
-		for _, g := range r.next(groups, i) {
+		for _, g := range r.takeNext(groups, i) {
 			l.Shapes[g.Address] = r.shape(p, groups[i], g)
 		}
 	}
-	r.judge(groups)
-	for _, g := range r.free() {
+	r.checkCoverage(groups)
+	for _, g := range r.untaken() {
 		leave(g)
 	}
 	if err := errors.Join(r.errs...); err != nil {
@@ -99,9 +99,9 @@ func (p Profile) Layout(gpus []GPU) (Layout, error) {
 
 // groups are the profile's, with one more for each side of it that is of the whole
 // node.
-func (p Profile) groups() []Group {
+func (p Profile) allGroups() []Group {
 	groups := slices.Clone(p.Groups)
-	if p.Compute != "" || p.Memory != "" && !slices.ContainsFunc(groups, func(g Group) bool { return !g.ByMIG() }) {
+	if p.Compute != "" || p.Memory != "" && !slices.ContainsFunc(groups, func(g Group) bool { return !g.ForMIG() }) {
 		groups = append(groups, Group{Compute: p.Compute, Rest: true})
 	}
 	if p.MIG != nil {
@@ -112,7 +112,7 @@ func (p Profile) groups() []Group {
 
 // mode is what the profile wants of g as a member of group; what the profile
 // does not name stays as it is.
-func (p Profile) mode(group Group, g GPU) Mode {
+func (p Profile) targetMode(group Group, g GPU) Mode {
 	m := g.Mode()
 	if group.Compute != "" {
 		m.Compute = group.Compute
@@ -124,7 +124,7 @@ func (p Profile) mode(group Group, g GPU) Mode {
 }
 
 // Names tells whether the profile names the GPU by its address.
-func (p Profile) Names(a Address) bool {
+func (p Profile) NamesGPU(a Address) bool {
 	named := func(list []Selector) bool {
 		return slices.ContainsFunc(list, func(s Selector) bool { return s.Address == a })
 	}
@@ -133,7 +133,7 @@ func (p Profile) Names(a Address) bool {
 
 // Now returns the layout that gpus have: what a rollback goes back to. A switch of MIG
 // that somebody has requested before stays so.
-func Now(gpus []GPU) Layout {
+func CurrentLayout(gpus []GPU) Layout {
 	l := Layout{Shapes: make(map[Address]Shape, len(gpus)), Skipped: make(map[Address]bool)}
 	for _, g := range gpus {
 		l.Shapes[g.Address] = g.Shape()

@@ -103,7 +103,7 @@ func TestParseAddressNormalises(t *testing.T) {
 }
 
 func TestAddressesSortAsThePCIBusDoes(t *testing.T) {
-	got := inOrder([]GPU{{Address: "10000:01:00.0"}, {Address: "0000:c5:00.0"}, {Address: "0000:0c:00.0"}})
+	got := byAddress([]GPU{{Address: "10000:01:00.0"}, {Address: "0000:c5:00.0"}, {Address: "0000:0c:00.0"}})
 	want := []Address{"0000:0c:00.0", "0000:c5:00.0", "10000:01:00.0"}
 	if diff := cmp.Diff(want, addresses(got)); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)

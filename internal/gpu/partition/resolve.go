@@ -17,26 +17,28 @@ func (r *resolver) fail(format string, args ...any) {
 }
 
 // side is some of a node's GPUs: those among which an index counts.
-type side func(GPU) bool
+type gpuFilter func(GPU) bool
 
-func (g Group) side() side { return func(one GPU) bool { return g.ByMIG() == (one.MIG != nil) } }
+func (g Group) sameKind() gpuFilter {
+	return func(one GPU) bool { return g.ForMIG() == (one.MIG != nil) }
+}
 
 // spoken are the GPUs of the sides that the groups are for.
-func (r *resolver) spoken(groups []Group) side {
+func (r *resolver) coveredBy(groups []Group) gpuFilter {
 	return func(one GPU) bool {
-		return slices.ContainsFunc(groups, func(g Group) bool { return g.side()(one) })
+		return slices.ContainsFunc(groups, func(g Group) bool { return g.sameKind()(one) })
 	}
 }
 
-func (r *resolver) of(in side) []GPU {
+func (r *resolver) matching(in gpuFilter) []GPU {
 	return slices.DeleteFunc(slices.Clone(r.gpus), func(g GPU) bool { return !in(g) })
 }
 
 // take takes the GPU that s names, an index counting among those of one side, if the filter
 // passes it. Others can take one that does not pass: one index may stand for different
 // boards.
-func (r *resolver) take(s Selector, by string, in side, passes func(GPU) bool) (GPU, bool) {
-	gpus := r.of(in)
+func (r *resolver) takeSelected(s Selector, by string, in gpuFilter, passes func(GPU) bool) (GPU, bool) {
+	gpus := r.matching(in)
 	if s.Address != "" {
 		gpus = r.gpus
 	} else if mixed(gpus) {
@@ -64,20 +66,20 @@ func mixed(gpus []GPU) bool {
 	return slices.ContainsFunc(gpus, func(g GPU) bool { return (g.MIG != nil) != (gpus[0].MIG != nil) })
 }
 
-func (r *resolver) free() []GPU {
+func (r *resolver) untaken() []GPU {
 	return slices.DeleteFunc(slices.Clone(r.gpus), func(g GPU) bool { return r.taken[g.Address] != "" })
 }
 
 // next takes the GPUs of the i-th group.
-func (r *resolver) next(groups []Group, i int) []GPU {
+func (r *resolver) takeNext(groups []Group, i int) []GPU {
 	group := groups[i]
-	free := slices.DeleteFunc(r.free(), func(g GPU) bool { return !group.takes(g) })
+	free := slices.DeleteFunc(r.untaken(), func(g GPU) bool { return !group.accepts(g) })
 	switch {
 	case group.Rest:
-		kept := r.later(groups[i+1:])
+		kept := r.keptForLater(groups[i+1:])
 		free = slices.DeleteFunc(free, func(g GPU) bool { return kept[g.Address] })
 	case group.Count > len(free):
-		all := r.of(func(g GPU) bool { return group.takes(g) })
+		all := r.matching(func(g GPU) bool { return group.accepts(g) })
 		r.fail("group %d: asks for %d GPUs, %d are left of %d", i+1, group.Count, len(free), len(all))
 		return nil
 	default:
@@ -92,12 +94,12 @@ func (r *resolver) next(groups []Group, i int) []GPU {
 // later are the GPUs that the groups need that come after one that takes the rest:
 // the last ones, as many as they count, and all that another one takes the rest of by a
 // filter.
-func (r *resolver) later(groups []Group) map[Address]bool {
+func (r *resolver) keptForLater(groups []Group) map[Address]bool {
 	kept := make(map[Address]bool)
 	for _, group := range slices.Backward(groups) {
 		n := group.Count
-		for _, g := range slices.Backward(r.free()) {
-			if kept[g.Address] || !group.takes(g) || n == 0 && (!group.Rest || len(group.Devices) == 0) {
+		for _, g := range slices.Backward(r.untaken()) {
+			if kept[g.Address] || !group.accepts(g) || n == 0 && (!group.Rest || len(group.Devices) == 0) {
 				continue
 			}
 			kept[g.Address] = true
@@ -109,16 +111,16 @@ func (r *resolver) later(groups []Group) map[Address]bool {
 
 // judge complains of GPUs with modes that no group covers although the profile is for
 // them, and of a profile that is for none of the GPUs: nothing done is no success.
-func (r *resolver) judge(groups []Group) {
+func (r *resolver) checkCoverage(groups []Group) {
 	if len(r.errs) > 0 {
 		return
 	}
-	left := slices.DeleteFunc(r.free(), func(g GPU) bool { return g.MIG != nil || !r.spoken(groups)(g) })
+	left := slices.DeleteFunc(r.untaken(), func(g GPU) bool { return g.MIG != nil || !r.coveredBy(groups)(g) })
 	if len(left) > 0 {
-		r.fail("%d GPUs are in no group (%s): add a group with count = \"rest\", or skip them", len(left), some(addresses(left)))
+		r.fail("%d GPUs are in no group (%s): add a group with count = \"rest\", or skip them", len(left), listFew(addresses(left)))
 	}
 	if len(r.gpus) > 0 && len(r.taken) == 0 && len(groups) > 0 {
-		r.fail("its groups match no GPU of this node (found %s, want %s)", boardNames(r.gpus), meantFor(groups))
+		r.fail("its groups match no GPU of this node (found %s, want %s)", boardNames(r.gpus), groupTargets(groups))
 	}
 }
 
@@ -140,7 +142,7 @@ func boardNames(gpus []GPU) string {
 }
 
 // meantFor says what GPUs the groups are for.
-func meantFor(groups []Group) string {
+func groupTargets(groups []Group) string {
 	var list []string
 	add := func(what string) {
 		if !slices.Contains(list, what) {
@@ -149,7 +151,7 @@ func meantFor(groups []Group) string {
 	}
 	for _, g := range groups {
 		switch {
-		case !g.ByMIG():
+		case !g.ForMIG():
 			add("AMD GPUs with modes")
 		case len(g.Devices) == 0:
 			add("NVIDIA GPUs with MIG")
@@ -163,8 +165,8 @@ func meantFor(groups []Group) string {
 
 // shape is what the profile wants of g as a member of group.
 func (r *resolver) shape(p Profile, group Group, g GPU) Shape {
-	if !group.ByMIG() {
-		return Shape{Mode: p.mode(group, g)}
+	if !group.ForMIG() {
+		return Shape{Mode: p.targetMode(group, g)}
 	}
 	if group.MIG != nil {
 		return Shape{MIG: group.MIG}

@@ -107,12 +107,12 @@ func TestLayoutOfAMixedNode(t *testing.T) {
 func TestCommonProfilesSuitTheirBoards(t *testing.T) {
 	for _, b := range Boards() {
 		gpus := TypicalMIG(b, 2)
-		all := CommonNames(gpus)
+		all := PredefinedNames(gpus)
 		if len(all) < 8 {
 			t.Errorf("%s has %v only", b.Name, all)
 		}
 		for _, name := range all {
-			p, ok := Common(name)
+			p, ok := Predefined(name)
 			if !ok {
 				t.Fatalf("%s is not known", name)
 			}
@@ -125,16 +125,16 @@ func TestCommonProfilesSuitTheirBoards(t *testing.T) {
 			}
 		}
 	}
-	if all := CommonNames(Typical(mi300x, 8)); len(all) > 0 {
+	if all := PredefinedNames(Typical(mi300x, 8)); len(all) > 0 {
 		t.Errorf("GPUs with modes have %v", all)
 	}
 	for _, name := range []string{"", "all-", "all-1g", "1g.10gb", "all-1c.3g.40gb", "all-1g.10gb+me.x", "all-MIG 1g.10gb"} {
-		if _, ok := Common(name); ok {
+		if _, ok := Predefined(name); ok {
 			t.Errorf("%q is known", name)
 		}
 	}
 	silent := TypicalMIG(Board{Device: 0xffff}, 1)
-	if p, _ := Common("all-1g.10gb"); true {
+	if p, _ := Predefined("all-1g.10gb"); true {
 		if _, err := p.Layout(silent); err == nil || !strings.Contains(err.Error(), "select all-enabled first") {
 			t.Errorf("a board that is not known, with MIG off: %v", err)
 		}
@@ -176,7 +176,7 @@ func BenchmarkPlanSixteen(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			have := TypicalMIG(one.board, 16)
-			want := Now(have)
+			want := CurrentLayout(have)
 			for i := range have {
 				now, then := new(MIG), new(MIG)
 				if now.UnmarshalText([]byte(one.have)) != nil || then.UnmarshalText([]byte(one.want)) != nil {

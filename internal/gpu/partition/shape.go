@@ -42,7 +42,7 @@ func (s Shape) Same(o Shape) bool {
 
 // After is the shape of a GPU that the step has succeeded on, as far as the step's kind
 // is seen at once.
-func (s Shape) After(step Step) Shape {
+func (s Shape) AfterStep(step Step) Shape {
 	switch step.Kind {
 	case SwitchCompute:
 		s.Compute = Compute(step.To)

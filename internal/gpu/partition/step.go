@@ -40,13 +40,13 @@ func (k Kind) Reloads() bool { return k == ReloadDriver }
 
 // Shows reports whether the GPUs are seen otherwise after a step of the kind. A
 // request is not seen before the driver is loaded the next time.
-func (k Kind) Shows() bool { return k != RequestMemory }
+func (k Kind) Observable() bool { return k != RequestMemory }
 
 // Together reports whether steps of the kind may be made at once.
-func (k Kind) Together() bool { return k == SwitchCompute || k.mig() }
+func (k Kind) Concurrent() bool { return k == SwitchCompute || k.mig() }
 
 // After reports whether steps of the kind follow those of another in a plan.
-func (k Kind) After(other Kind) bool {
+func (k Kind) Follows(other Kind) bool {
 	return slices.Index(kinds(), k) > slices.Index(kinds(), other)
 }
 
@@ -79,7 +79,7 @@ func (s Step) String() string {
 }
 
 // Done is what the step has done, once it has; back where that was a way back.
-func (s Step) Done(back bool) string {
+func (s Step) DoneText(back bool) string {
 	again := ""
 	if back {
 		again = " back"
@@ -110,12 +110,12 @@ func (s Steps) Reloads() bool {
 
 // Round takes from the plan the steps that are to be made next, all at once. What is
 // left behind a round that shows is a forecast.
-func (s Steps) Round() (now, then Steps) {
+func (s Steps) NextBatch() (now, then Steps) {
 	if len(s) == 0 {
 		return nil, nil
 	}
 	n := 1
-	for n < len(s) && s[0].Kind.Together() && s[n].Kind == s[0].Kind {
+	for n < len(s) && s[0].Kind.Concurrent() && s[n].Kind == s[0].Kind {
 		n++
 	}
 	return s[:n], s[n:]

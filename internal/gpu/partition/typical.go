@@ -44,7 +44,7 @@ func TypicalMIG(b Board, n int) []GPU {
 	for i := range gpus {
 		gpus[i] = GPU{
 			Address: Address(fmt.Sprintf("%04x:%02x:00.0", i/8, 0x19+0x10*(i%8))),
-			Vendor:  NVIDIA, Device: b.Device, MIG: &MIG{Off: true}, Profiles: b.Slots, Resets: b.Resets,
+			Vendor:  NVIDIA, Device: b.Device, MIG: &MIG{Off: true}, Profiles: b.Profiles, ModeResetsGPU: b.ModeResetsGPU,
 		}
 	}
 	return gpus
@@ -55,7 +55,7 @@ func TypicalMIG(b Board, n int) []GPU {
 func ParseNode(kind string) ([]GPU, error) {
 	var all []GPU
 	for k, part := range strings.Split(kind, "+") {
-		gpus := alike(part)
+		gpus := parseNodePart(part)
 		if len(gpus) == 0 || len(all)+len(gpus) > 1023 {
 			return nil, fmt.Errorf("unknown kind of node %q: accepted are a model and a number, such as mi300x-8, mi300a-4, mi325x-8, mi350x-8, mi355x-8, "+
 				"a100-8, a100-40gb-8, a30-4, h100-8, h200-8, b200-8, rtx-pro-6000-4, or several, such as mi300x-4+h100-4", kind)
@@ -71,7 +71,7 @@ func ParseNode(kind string) ([]GPU, error) {
 }
 
 // alike are the GPUs of one part of a kind; none if there are no such.
-func alike(kind string) []GPU {
+func parseNodePart(kind string) []GPU {
 	at := strings.LastIndexByte(kind, '-')
 	if at < 0 {
 		return nil

@@ -8,30 +8,30 @@ import (
 // Unsupported says that GPUs cannot have what is wanted of them. Trying again
 // does not help.
 type Unsupported struct {
-	GPUs     []Address // for which the rest is the same
-	All      bool      // they are all that the node has
-	Model    string    // "" where not known
-	Want     Shape
-	Why      string    // when it is not a matter of accepted modes
-	Accepted []Compute // the compute modes accepted with the wanted memory mode; nil where not known
-	Memory   []Memory  // the memory modes accepted, when the wanted one is not
+	GPUs            []Address // for which the rest is the same
+	All             bool      // they are all that the node has
+	Model           string    // "" where not known
+	Want            Shape
+	Reason          string    // when it is not a matter of accepted modes
+	AcceptedCompute []Compute // the compute modes accepted with the wanted memory mode; nil where not known
+	AcceptedMemory  []Memory  // the memory modes accepted, when the wanted one is not
 }
 
 func (e *Unsupported) Error() string {
 	who, do := e.subject()
 	switch {
-	case e.Why != "":
-		return fmt.Sprintf("%s cannot be set to %s: %s", who, e.Want, e.Why)
-	case e.Memory != nil:
-		return fmt.Sprintf("%s %s not support %s: accepted are %s", who, do, e.Want.Memory, List(e.Memory))
-	case len(e.Accepted) == 0:
+	case e.Reason != "":
+		return fmt.Sprintf("%s cannot be set to %s: %s", who, e.Want, e.Reason)
+	case e.AcceptedMemory != nil:
+		return fmt.Sprintf("%s %s not support %s: accepted are %s", who, do, e.Want.Memory, List(e.AcceptedMemory))
+	case len(e.AcceptedCompute) == 0:
 		return fmt.Sprintf("%s %s not support %s: no compute mode is accepted with %s", who, do, e.Want, e.Want.Memory)
 	}
-	return fmt.Sprintf("%s %s not support %s: accepted with %s are %s", who, do, e.Want, e.Want.Memory, List(e.Accepted))
+	return fmt.Sprintf("%s %s not support %s: accepted with %s are %s", who, do, e.Want, e.Want.Memory, List(e.AcceptedCompute))
 }
 
 // cover tells whether they are all of the GPUs that are divided in the same way.
-func (e *Unsupported) cover(gpus []GPU) bool {
+func (e *Unsupported) coversAll(gpus []GPU) bool {
 	n := 0
 	for _, g := range gpus {
 		if (g.MIG != nil) == (e.Want.MIG != nil) {
@@ -42,7 +42,7 @@ func (e *Unsupported) cover(gpus []GPU) bool {
 }
 
 // named is how many GPUs are named, where it is not all of them.
-const named = 3
+const maxNamed = 3
 
 // subject is "0000:05:00.0 (MI300X)", "2 GPUs (MI300X at A, B)" or, of a whole node,
 // "8 GPUs (MI300X)", and the verb.
@@ -57,8 +57,8 @@ func (e *Unsupported) subject() (who, do string) {
 	if e.All && e.Model != "" {
 		return fmt.Sprintf("%d GPUs (%s)", len(e.GPUs), e.Model), "do"
 	}
-	at := List(e.GPUs[:min(named, len(e.GPUs))])
-	if len(e.GPUs) > named {
+	at := List(e.GPUs[:min(maxNamed, len(e.GPUs))])
+	if len(e.GPUs) > maxNamed {
 		at += ", …"
 	}
 	if e.Model != "" {
@@ -69,10 +69,10 @@ func (e *Unsupported) subject() (who, do string) {
 
 // together adds e to all, to the entry that says the same of another GPU if there
 // is one.
-func together(all []*Unsupported, e *Unsupported) []*Unsupported {
+func mergeUnsupported(all []*Unsupported, e *Unsupported) []*Unsupported {
 	for _, other := range all {
-		if other.Model == e.Model && other.Want.Same(e.Want) && other.Why == e.Why &&
-			slices.Equal(other.Accepted, e.Accepted) && slices.Equal(other.Memory, e.Memory) {
+		if other.Model == e.Model && other.Want.Same(e.Want) && other.Reason == e.Reason &&
+			slices.Equal(other.AcceptedCompute, e.AcceptedCompute) && slices.Equal(other.AcceptedMemory, e.AcceptedMemory) {
 			other.GPUs = append(other.GPUs, e.GPUs...)
 			return all
 		}
@@ -82,7 +82,7 @@ func together(all []*Unsupported, e *Unsupported) []*Unsupported {
 
 // judge tells whether g can have what is wanted of it. A mode that the GPU has
 // already needs no permission.
-func judge(g GPU, want Layout, fits packed) *Unsupported {
+func check(g GPU, want Layout, fits packCache) *Unsupported {
 	w, ok := want.Shapes[g.Address]
 	if !ok || w.Same(g.Shape()) {
 		return nil
@@ -90,7 +90,7 @@ func judge(g GPU, want Layout, fits packed) *Unsupported {
 	model, known := LookupModel(g.Vendor, g.Device)
 	e := &Unsupported{GPUs: []Address{g.Address}, Model: model.Name, Want: w}
 	if g.MIG != nil || w.MIG != nil {
-		if e.Why = judgeMIG(g, w, fits); e.Why == "" {
+		if e.Reason = checkMIG(g, w, fits); e.Reason == "" {
 			return nil
 		}
 		b, _ := boardOf(g)
@@ -99,15 +99,15 @@ func judge(g GPU, want Layout, fits packed) *Unsupported {
 	}
 	switch {
 	case g.ReadOnly || model.Virtual:
-		e.Why = "it is a virtual function, whose modes only the host can set"
+		e.Reason = "it is a virtual function, whose modes only the host can set"
 		return e
 	case w.Memory != g.Memory && !slices.Contains(g.AvailableMemory, w.Memory):
-		e.Memory = g.AvailableMemory
-		if len(e.Memory) == 0 && g.Memory != "" {
-			e.Memory = []Memory{g.Memory}
+		e.AcceptedMemory = g.AvailableMemory
+		if len(e.AcceptedMemory) == 0 && g.Memory != "" {
+			e.AcceptedMemory = []Memory{g.Memory}
 		}
-		if len(e.Memory) == 0 {
-			e.Why = "the driver shows no memory partition mode for it"
+		if len(e.AcceptedMemory) == 0 {
+			e.Reason = "the driver shows no memory partition mode for it"
 		}
 		return e
 	case w.Memory == g.Memory && len(g.AvailableCompute) > 0:
@@ -115,10 +115,10 @@ func judge(g GPU, want Layout, fits packed) *Unsupported {
 		if slices.Contains(g.AvailableCompute, w.Compute) {
 			return nil
 		}
-		e.Accepted = g.AvailableCompute
+		e.AcceptedCompute = g.AvailableCompute
 		return e
 	case known && !model.Accepts(w.Compute, w.Memory):
-		e.Accepted = model.computeFor(w.Memory)
+		e.AcceptedCompute = model.computeFor(w.Memory)
 		return e
 	}
 	return nil

@@ -29,7 +29,7 @@ type Caller struct {
 // Request is what is asked for.
 type Request struct {
 	placement.Want
-	Sought partition.Sought // of which kind they are to be; Kinds is made of it
+	Sought partition.Criteria // of which kind they are to be; Kinds is made of it
 	Kind   Kind
 	Wait   bool          // until there is enough
 	Time   time.Duration // after which the lease ends; 0 for no limit

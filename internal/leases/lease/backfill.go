@@ -123,7 +123,7 @@ func (s *schedule) delays(earlier, p *pending, c placement.Choice) bool {
 
 // uses reports whether a request could be given one of these partitions.
 func (s *schedule) uses(p *pending, c placement.Choice) bool {
-	kinds, err := p.Sought.Among(KindsOf(s.facts.Parts))
+	kinds, err := p.Sought.Match(KindsOf(s.facts.Parts))
 	return err == nil && slices.ContainsFunc(c.Partitions, func(part runstate.Part) bool {
 		return kinds == nil || slices.Contains(kinds, part.Kind)
 	})

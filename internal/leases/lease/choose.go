@@ -39,7 +39,7 @@ func (k *Allocator) choose(f Snapshot, caller Caller, r Request) (placement.Choi
 		return placement.Choice{}, errors.New("the kinds of the partitions are not listed yet: the next run does it, or systemctl restart " + unitname.Reserve)
 	}
 	var err error
-	if r.Kinds, err = r.Sought.Among(there); err != nil {
+	if r.Kinds, err = r.Sought.Match(there); err != nil {
 		return placement.Choice{}, err
 	}
 	no := taken(book)

@@ -7,4 +7,4 @@ import "dcm/internal/gpu/partition"
 const CommonNode = "/dev/kfd"
 
 // MayNeedCommonNode reports whether a holder of such partitions may have to open [CommonNode].
-func MayNeedCommonNode(s partition.Sought) bool { return s.May(partition.AMD) }
+func MayNeedCommonNode(s partition.Criteria) bool { return s.MayMatch(partition.AMD) }

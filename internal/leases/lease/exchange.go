@@ -100,7 +100,7 @@ func (k *Allocator) has(ctx context.Context, c Caller, r Request) (l Lease, ok b
 		}
 	}
 	w := r.Want
-	if w.Kinds, err = r.Sought.Among(KindsOf(f.Parts)); err != nil {
+	if w.Kinds, err = r.Sought.Match(KindsOf(f.Parts)); err != nil {
 		return Lease{}, false
 	}
 	mine, err := placement.Choose(all(book), others, w)

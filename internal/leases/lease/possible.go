@@ -31,7 +31,7 @@ func (k *Allocator) impossible(f Snapshot, c Caller, r Request, at location) err
 	if limit, ok := errors.AsType[*LimitError](err); ok {
 		return &ImpossibleError{limit}
 	}
-	if none, ok := errors.AsType[*partition.NoKindError](err); ok {
+	if none, ok := errors.AsType[*partition.NoMatchError](err); ok {
 		return &ImpossibleError{none}
 	}
 	short, ok := errors.AsType[*placement.ShortError](err)

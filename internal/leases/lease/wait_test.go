@@ -107,7 +107,7 @@ func TestImpossibleRequest_IsRefusedImmediately(t *testing.T) {
 		{"more than the node has", nil, nil, ask(9), "9 partitions requested, but the node has 8"},
 		{"more than is not reserved", map[string]string{"0000:05:00.0-1": "vllm", "0000:26:00.0-1": "alpha", "0000:26:00.0-2": "alpha"}, nil, ask(6), "at most 5 of 8 can be leased; reserved: alpha 2, vllm 1"},
 		{"a GPU, with a reservation on each", map[string]string{"0000:05:00.0-1": "vllm", "0000:26:00.0-1": "vllm"}, nil, whole(1), "1 whole GPU requested, but at most 0 of 2 can be leased; reserved: vllm 2"},
-		{"a mode that no partition has", nil, func(c *client) { c.host.kind = "amd CPX/NPS1" }, Request{Want: placement.Want{Partitions: 1}, Kind: Confined, Sought: partition.Sought{Mode: "QPX"}}, "there is no partition QPX: there are amd CPX/NPS1"},
+		{"a mode that no partition has", nil, func(c *client) { c.host.kind = "amd CPX/NPS1" }, Request{Want: placement.Want{Partitions: 1}, Kind: Confined, Sought: partition.Criteria{Mode: "QPX"}}, "there is no partition QPX: there are amd CPX/NPS1"},
 		{"more than a user may have", nil, func(c *client) { c.keeper.Limit(Limits{PerUser: 4}) }, ask(5), "5 requested, but max-per-user in [leases] is 4"},
 		{"what is in the lease that the process stays in", nil, func(c *client) {
 			l := c.given(c.waits(process(1000, 10), 3))

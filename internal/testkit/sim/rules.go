@@ -62,7 +62,7 @@ func modeAtLoad(c Chip, m partition.Memory, wanted partition.Compute) partition.
 	if slices.Contains(c.fits(m), wanted) {
 		return wanted
 	}
-	return m.AfterLoad()
+	return m.AutoCompute()
 }
 
 // lockable is KFD's answer to whether a GPU may be switched

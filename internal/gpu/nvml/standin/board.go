@@ -9,7 +9,7 @@ import (
 
 // memory is what a board has, in MB: its name for all of it says so.
 func memory(b partition.Board) (mb int) {
-	for _, s := range b.Slots {
+	for _, s := range b.Profiles {
 		if p, err := partition.ParseMIGProfile(s.Name); err == nil {
 			mb = max(mb, p.Memory<<10)
 		}
@@ -50,22 +50,22 @@ func (s *State) Add(board string, a partition.Address) error {
 	n := len(s.GPUs)
 	g := GPU{
 		Address: a, Device: uint32(b.Device)<<16 | 0x10de, Subsystem: 0x14f010de, Minor: n, UUID: fmt.Sprintf("GPU-6c2b7e1f-0000-4000-8000-%012x", 0xd000+n),
-		Memory: total, MIG: true, Kept: b.Resets, Resetless: 1, Name: "NVIDIA " + board,
+		Memory: total, MIG: true, Kept: b.ModeResetsGPU, Resetless: 1, Name: "NVIDIA " + board,
 	}
 	if g.Kept {
 		g.Resetless = 0
 	}
 	whole := 0 // slots
-	for _, p := range b.Slots {
+	for _, p := range b.Profiles {
 		whole = max(whole, p.Starts[len(p.Starts)-1]+p.Size)
 	}
-	for _, p := range b.Slots {
+	for _, p := range b.Profiles {
 		name, err := partition.ParseMIGProfile(p.Name)
 		if err != nil {
 			return err
 		}
 		g.Profiles = append(g.Profiles, Profile{
-			Index: index(name, p.Size, whole), ID: p.ID, Slices: name.Slices, Memory: total*p.Size/whole - 256, Max: p.Max, Size: p.Size, Starts: p.Starts, Name: p.Name,
+			Index: index(name, p.Size, whole), ID: p.ID, Slices: name.Slices, Memory: total*p.Size/whole - 256, Max: p.InstanceCount, Size: p.Size, Starts: p.Starts, Name: p.Name,
 		})
 	}
 	s.GPUs = append(s.GPUs, g)

@@ -1,0 +1,141 @@
+package amdgpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"dcm/internal/gpu"
+	"dcm/internal/linux/sysfs"
+)
+
+func (k kfdNode) toPart(index int) gpu.Part {
+	p := gpu.Part{Index: index, Minor: int(k.minor), DriverID: k.id, Banks: int(k.banks)}
+	if k.perCU > 0 {
+		p.CUs = int(k.simds / k.perCU)
+	}
+	return p
+}
+
+// Detail adds to the partitions what takes a look at several files for each. What
+// the device cgroup forbids to look at stays zero, and is told.
+func (n *Node) ReadDetails(ctx context.Context, devices []*gpu.Device) error {
+	_, err := sysfs.Within(ctx, func() (struct{}, error) { return struct{}{}, n.readDetails(devices) })
+	if err != nil {
+		return fmt.Errorf("cannot look at the partitions: %w", err)
+	}
+	return nil
+}
+
+// detail looks at DRM's side and at KFD's.
+func (n *Node) readDetails(devices []*gpu.Device) error {
+	var parts []*gpu.Part
+	for _, d := range devices {
+		for i := range d.Parts {
+			parts = append(parts, &d.Parts[i])
+		}
+	}
+	cards, err := n.cardsByRenderMinor()
+	for _, p := range parts {
+		p.Card = cards[p.Minor]
+	}
+	return errors.Join(err, n.readMemory(parts))
+}
+
+// memory adds what the KFD's nodes tell.
+func (n *Node) readMemory(parts []*gpu.Part) error {
+	nodes, err := n.openTopology()
+	if errors.Is(err, fs.ErrNotExist) { // nor are there partitions
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer nodes.Close()
+	errs := make([]error, len(parts))
+	sysfs.Each(len(parts), func(i int) { errs[i] = readPartMemory(nodes, parts[i]) })
+	return errors.Join(errs...)
+}
+
+func readPartMemory(nodes sysfs.Dir, p *gpu.Part) error {
+	dir := strconv.Itoa(p.DriverID)
+	id, err := nodes.Read(dir + "/gpu_id")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	p.ID = id
+	p.Bytes, err = bankSizes(nodes, dir+"/mem_banks", p.Banks)
+	return err
+}
+
+// cards are DRM's names of the devices that the render nodes are of, by minor. Where a
+// device's links lead tells whose it is.
+func (n *Node) cardsByRenderMinor() (map[int]string, error) {
+	dir, err := sysfs.OpenDir(n.sys("class/drm"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := sysfs.NamesIn(dir)
+	if err != nil {
+		return nil, err
+	}
+	devices := make([]string, len(names))
+	sysfs.Each(len(names), func(i int) {
+		if _, _, ok := gpu.DRMName(names[i]); !ok {
+			return // a connector
+		}
+		target, err := dir.Target(names[i])
+		if err == nil && target != "" { // else it is gone meanwhile
+			devices[i] = path.Dir(target)
+		}
+	})
+	card, render := make(map[string]string), make(map[string]int)
+	for i, name := range names {
+		switch kind, minor, _ := gpu.DRMName(name); {
+		case devices[i] == "":
+		case kind == "card":
+			card[devices[i]] = name
+		default:
+			render[devices[i]] = minor
+		}
+	}
+	out := make(map[int]string)
+	for device, minor := range render {
+		out[minor] = card[device]
+	}
+	return out, nil
+}
+
+// bankSizes is the sum of a KFD node's banks, which are numbered from 0
+// (kfd_topology.c: kfd_build_sysfs_node_entry, mem_show). banks is how many there are; 0
+// where that is not told.
+func bankSizes(nodes sysfs.Dir, dir string, banks int) (uint64, error) {
+	var sum uint64
+	for bank := 0; banks == 0 || bank < banks; bank++ {
+		text, err := nodes.Read(dir + "/" + strconv.Itoa(bank) + "/properties")
+		if errors.Is(err, fs.ErrNotExist) {
+			return sum, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		for line := range strings.Lines(text) {
+			if value, ok := strings.CutPrefix(strings.TrimSpace(line), "size_in_bytes "); ok {
+				size, err := strconv.ParseUint(value, 10, 64)
+				if err != nil {
+					return 0, fmt.Errorf("%s/%d holds the size %q, not a number", dir, bank, value)
+				}
+				sum += size
+			}
+		}
+	}
+	return sum, nil
+}

@@ -1,0 +1,164 @@
+package amdgpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/gpu"
+	"dcm/internal/linux/sysfs"
+)
+
+var _ gpu.Measurer = (*Node)(nil)
+
+// Measure looks how much of the partitions is in use. Each figure makes the driver ask
+// the firmware, or walk a process: it is for those who ask.
+func (n *Node) Measure(ctx context.Context, devices []*gpu.Device) ([]gpu.PartitionUsage, error) {
+	uses, err := sysfs.Within(ctx, func() ([]gpu.PartitionUsage, error) {
+		memory, unlisted := n.kfdProcesses()
+		var uses []gpu.PartitionUsage
+		for _, d := range devices {
+			own := n.measureGPU(d, memory, unlisted)
+			uses = append(uses, own...)
+		}
+		return uses, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot look how much of the GPUs is in use: %w", err)
+	}
+	return uses, nil
+}
+
+// measure looks at one GPU.
+func (n *Node) measureGPU(d *gpu.Device, memory map[string][]gpu.Process, unlisted error) []gpu.PartitionUsage {
+	var tables []byte // of the GPU, read for the first partition that has none of its own
+	var unread error
+	out := make([]gpu.PartitionUsage, len(d.Parts))
+	for i, p := range d.Parts {
+		u := &out[i]
+		u.GPU, u.Index = d.Address, p.Index
+		n.readMemoryUsage(u, d, p, memory, unlisted)
+		a, err := n.readXCPActivity(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			if tables == nil && unread == nil {
+				tables, unread = sysfs.Bytes(n.pci(d.Address, "gpu_metrics"))
+			}
+			if err = unread; err == nil {
+				a, err = gpuActivity(tables, p.Index, len(d.Parts))
+			}
+		}
+		switch {
+		case err == nil:
+			a.fill(u)
+		case errors.Is(err, fs.ErrNotExist):
+			u.NoBusyReason = "the driver tells it of no partition"
+		default:
+			u.NoBusyReason = fmt.Sprintf("what the driver tells cannot be used: %v", err)
+		}
+		if u.NoBusyReason != "" && len(d.Parts) == 1 {
+			n.readGPUBusy(u, d)
+		}
+	}
+	return out
+}
+
+// partTable reads the partition's own table, which is with its DRM device (amdgpu_xcp.c).
+func (n *Node) readXCPActivity(p gpu.Part) (activity, error) {
+	data, err := sysfs.Bytes(n.sys("class/drm", filepath.Base(p.RenderNode()), "device/xcp/xcp_metrics"))
+	if err != nil {
+		return activity{}, err
+	}
+	return xcpActivity(data)
+}
+
+// whole takes what the driver tells of a GPU that is one partition.
+func (n *Node) readGPUBusy(u *gpu.PartitionUsage, d *gpu.Device) {
+	if percent, err := sysfs.Number(n.pci(d.Address, "gpu_busy_percent"), 8); err == nil && percent <= 100 {
+		u.Busy, u.NoBusyReason = float64(percent), ""
+	}
+}
+
+// bytes is the partition's memory that is in use: on a GPU that is one partition by all,
+// what the driver keeps for itself among it, else by KFD's processes.
+func (n *Node) readMemoryUsage(u *gpu.PartitionUsage, d *gpu.Device, p gpu.Part, memory map[string][]gpu.Process, unlisted error) {
+	u.Processes = memory[p.ID]
+	for _, process := range u.Processes {
+		u.Bytes += process.Bytes
+	}
+	if len(d.Parts) == 1 {
+		// An APU's processes have memory of the host, which this is not about.
+		total, _ := sysfs.Number(n.pci(d.Address, "mem_info_vram_total"), 64)
+		if all, err := sysfs.Number(n.pci(d.Address, "mem_info_vram_used"), 64); err == nil && total >= p.Bytes {
+			u.Bytes = all
+			return
+		}
+	}
+	switch {
+	case unlisted != nil:
+		u.NoBytesReason = unlisted.Error()
+	case p.ID == "" || p.ID == "0":
+		u.NoBytesReason, u.Processes = "the partition is hidden from here", nil
+	}
+}
+
+// processes are KFD's, with the memory of each, by the id of the partition
+// (kfd_process.c: kfd_procfs_show).
+func (n *Node) kfdProcesses() (map[string][]gpu.Process, error) {
+	dir := n.sys("class/kfd/kfd/proc")
+	pids, err := sysfs.Numbers(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.New("there is no KFD")
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(pids)
+	out := make(map[string][]gpu.Process)
+	for _, pid := range pids {
+		if err := n.addProcessMemory(out, dir, pid); err != nil && !errors.Is(err, fs.ErrNotExist) { // it has ended
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+func (n *Node) addProcessMemory(out map[string][]gpu.Process, dir string, pid int) error {
+	dir = filepath.Join(dir, strconv.Itoa(pid))
+	names, err := sysfs.Names(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		id, ok := cutDecimal(name, "vram_")
+		if !ok {
+			continue
+		}
+		bytes, err := sysfs.Number(filepath.Join(dir, name), 64)
+		if errors.Is(err, unix.ENODEV) { // kernfs has taken the file away after it was opened
+			err = fs.ErrNotExist
+		}
+		if err != nil {
+			return err
+		}
+		if bytes > 0 {
+			out[id] = append(out[id], gpu.Process{PID: pid, Bytes: bytes})
+		}
+	}
+	return nil
+}
+
+// cutDecimal returns the number behind the prefix, as text.
+func cutDecimal(name, prefix string) (string, bool) {
+	if len(name) <= len(prefix) || name[:len(prefix)] != prefix {
+		return "", false
+	}
+	number := name[len(prefix):]
+	_, err := strconv.ParseUint(number, 10, 64)
+	return number, err == nil
+}

@@ -1,0 +1,52 @@
+package nvidia
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"dcm/internal/gpu/nvml"
+)
+
+// minors are the numbers of the nodes that tell who may use an instance, by the names
+// that the driver has for them: "gpu0/gi2/access", "gpu0/gi2/ci0/access". One file has
+// them all, whether there are such instances or not.
+func (n *Node) capMinors() map[string]int {
+	f, err := os.Open(filepath.Join(n.roots.Proc, "driver/nvidia-caps/mig-minors"))
+	if err != nil {
+		return nil // then no MIG device can be given away
+	}
+	defer f.Close()
+	const most = 1 << 20 // ten times what there is
+	out := make(map[string]int)
+	for lines := bufio.NewScanner(io.LimitReader(f, most)); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		if number, err := strconv.Atoi(value); err == nil {
+			out[name] = number
+		}
+	}
+	return out
+}
+
+// instanceNodes are the nodes of the GPU's instances.
+func (n *Node) instanceNodes(g nvml.GPU, minors map[string]int) []string {
+	var out []string
+	for _, i := range g.Instances {
+		gi := fmt.Sprintf("gpu%d/gi%d", *g.Minor, i.ID)
+		if number, ok := minors[gi+"/access"]; ok {
+			out = append(out, capNode(number))
+		}
+		for _, c := range i.Compute {
+			if number, ok := minors[fmt.Sprintf("%s/ci%d/access", gi, c.ID)]; ok {
+				out = append(out, capNode(number))
+			}
+		}
+	}
+	return out
+}
+
+func capNode(minor int) string { return fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", minor) }

@@ -1,0 +1,169 @@
+package nvidia
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/nvml"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/sysfs"
+)
+
+// Why a GPU is left alone.
+const (
+	notLoaded = "the " + driver + " driver is not loaded"
+	noMIG     = "it has no MIG"
+)
+
+// Describe reads what the driver shows of the functions, which are NVIDIA's. All that
+// can be asked for is asked for at once.
+func (n *Node) Describe(functions []*gpu.Function) error {
+	state := n.module().State()
+	var ask []*gpu.Function
+	for _, f := range functions {
+		for _, b := range partition.Boards() {
+			if b.Device == f.Device.Device {
+				f.Model, f.Source["model"] = b.Name, gpu.Table
+			}
+		}
+		f.SubVendor, f.SubDevice = n.subsystem(f.Address)
+		switch {
+		case f.Err != nil:
+		case state == "":
+			f.SkipReason = notLoaded
+		case f.Driver == "":
+			f.SkipReason = gpu.NotBound
+		case f.Driver != driver:
+			f.SkipReason = "bound to " + f.Driver + ", not to " + driver
+		case n.program == "":
+			f.SkipReason = reasonNoLibrary
+		default:
+			ask = append(ask, f)
+		}
+	}
+	if len(ask) > 0 {
+		n.describe(ask)
+	}
+	return nil
+}
+
+func (n *Node) describe(functions []*gpu.Function) {
+	request := nvml.Request{Do: nvml.Look, Nodes: n.createNodes}
+	for _, f := range functions {
+		request.GPUs = append(request.GPUs, f.Address)
+	}
+	reply, err := n.call(context.Background(), request)
+	minors := n.capMinors()
+	for i, f := range functions {
+		switch {
+		case err != nil:
+			n.setError(f, err)
+		case i >= len(reply.GPUs) || reply.GPUs[i].Address != f.Address:
+			n.setError(f, &Error{Op: nvml.Look, GPU: f.Address, Kind: nvml.Garbage, Text: "the answer is not about the GPUs that were asked for"})
+		default:
+			n.setFacts(f, reply, reply.GPUs[i], minors)
+		}
+	}
+	if err == nil {
+		n.lastReply.Store(&reply)
+	}
+}
+
+// failed notes why a function could not be looked at. What another look may mend is an
+// error, which is waited for; what none mends is why the GPU is left alone, and the
+// others are not held up by it.
+func (n *Node) setError(f *gpu.Function, err error) {
+	var e *Error
+	if errors.As(err, &e) && !e.transient() {
+		f.SkipReason, f.AccessDenied = e.Error(), e.accessDenied()
+		return
+	}
+	f.Err = err
+}
+
+// known fills in what the library tells.
+func (n *Node) setFacts(f *gpu.Function, reply nvml.Reply, g nvml.GPU, minors map[string]int) {
+	if g.Error != nil {
+		n.setError(f, failure(nvml.Look, f.Address, g.Error))
+		return
+	}
+	f.UUID, f.Name, f.DriverVersion = g.UUID, g.Name, reply.Driver
+	if name := strings.TrimPrefix(g.Name, "NVIDIA "); name != "" {
+		f.Model, f.Source["model"] = name, source(reply)
+	}
+	for fact, value := range map[string]string{"uuid": g.UUID, "name": g.Name, "driver_version": reply.Driver} {
+		if value != "" {
+			f.Source[fact] = source(reply)
+		}
+	}
+	if g.MIG == nil {
+		f.SkipReason = noMIG
+		return
+	}
+	f.MIG, f.MIGPending = geometry(g), g.MIG.Current != g.MIG.Pending
+	f.Profiles = g.Offers()
+	f.ModeResetsGPU = g.Resetless == nil || !*g.Resetless
+	f.GeometryBlocked = n.geometryBlocked(g)
+	if f.ModeResetsGPU {
+		f.ModeBlocked = n.modeBlocked(f.Address, g)
+	}
+	f.ExclusiveNodes, f.Parts = n.exclusiveNodes(f, g, minors), partsOf(g, minors)
+}
+
+// source names the library.
+func source(reply nvml.Reply) string {
+	if reply.NVML == "" {
+		return "nvml"
+	}
+	return "nvml " + reply.NVML
+}
+
+// geometry is what there is. A GPU instance without a compute instance is none: nobody
+// can use it. It is in the way all the same, see [Node.one].
+func geometry(g nvml.GPU) *partition.MIG {
+	g.Instances = slices.DeleteFunc(slices.Clone(g.Instances), isHollow)
+	if m, _ := g.Geometry(); m != nil {
+		return m
+	}
+	return &partition.MIG{Off: true}
+}
+
+func isHollow(i nvml.Instance) bool { return len(i.Compute) == 0 }
+
+// barred is why no geometry can be changed on the GPU, "" if it can.
+func (n *Node) geometryBlocked(g nvml.GPU) string {
+	if unit := n.conflictingUnit(); unit != "" {
+		return unit + " is enabled, and sets MIG as well: `systemctl mask --now " + unit + "` leaves it to dcm, see dcm-nvidia(7)"
+	}
+	if g.Virtualization == nvml.VGPUGuest {
+		return "it is a virtual GPU, whose MIG mode only the host can set"
+	}
+	return ""
+}
+
+// modeBarred is why MIG cannot be turned on or off on a GPU that is reset for it, "" if it
+// can. Instances need no reset.
+func (n *Node) modeBlocked(a partition.Address, g nvml.GPU) string {
+	const then = "; with MIG on, its instances can be changed here"
+	if g.Virtualization == nvml.Passthrough {
+		return "it is passed through to this virtual machine, where the reset that turns MIG on or off cannot be done: set the mode on the host" + then
+	}
+	if _, err := os.Stat(gpu.AttributePath(n.roots.Sys, a, "reset")); errors.Is(err, fs.ErrNotExist) {
+		return "the reset that turns MIG on or off cannot be done: the kernel offers none for it" + then
+	}
+	return ""
+}
+
+func (n *Node) subsystem(a partition.Address) (vendor, device uint16) {
+	v, err := sysfs.Number(gpu.AttributePath(n.roots.Sys, a, "subsystem_vendor"), 16)
+	d, other := sysfs.Number(gpu.AttributePath(n.roots.Sys, a, "subsystem_device"), 16)
+	if err != nil || other != nil {
+		return 0, 0
+	}
+	return uint16(v), uint16(d)
+}

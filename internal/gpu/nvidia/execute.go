@@ -1,0 +1,92 @@
+package nvidia
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/nvml"
+	"dcm/internal/gpu/partition"
+)
+
+// Make carries out steps that may be made at once, each of one GPU, in a program of its
+// own for each: no other GPU is touched. A GPU that is reset takes its time.
+func (n *Node) Execute(ctx context.Context, steps []partition.Step, tell gpu.StepFunc) error {
+	var all sync.WaitGroup
+	var turn sync.Mutex
+	errs := make([]error, len(steps))
+	say := func(s partition.Step, started bool, err error) {
+		turn.Lock()
+		defer turn.Unlock()
+		tell(s, started, err)
+	}
+	for i, s := range steps {
+		all.Go(func() {
+			say(s, true, nil)
+			errs[i] = n.addKernelHolder(n.executeStep(ctx, s))
+			say(s, false, errs[i])
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// one makes a step, and believes what is read back.
+func (n *Node) executeStep(ctx context.Context, s partition.Step) error {
+	r, want, err := n.request(s)
+	if err != nil {
+		return err
+	}
+	if r.Do == nvml.Fill && n.hasHollowInstances(s.GPU) {
+		if _, err := n.call(ctx, nvml.Request{Do: nvml.Clear, GPU: s.GPU}); err != nil {
+			return err
+		}
+	}
+	reply, err := n.call(ctx, r)
+	if err != nil {
+		return err
+	}
+	if len(reply.GPUs) != 1 || reply.GPUs[0].Address != s.GPU {
+		return &Error{Op: r.Do, GPU: s.GPU, Kind: nvml.Garbage, Text: "the answer is not about the GPU that was changed"}
+	}
+	g := reply.GPUs[0]
+	if g.Error != nil {
+		return failure(r.Do, s.GPU, g.Error)
+	}
+	if got := geometry(g); g.MIG == nil || !got.Same(want) {
+		return &Error{Op: r.Do, GPU: s.GPU, Kind: nvml.Mismatch, Text: fmt.Sprintf("it succeeded, and what is read back is %s, not %s", got, want)}
+	}
+	return nil
+}
+
+// cluttered tells whether the GPU has been seen to have instances that nobody can use,
+// as somebody leaves them who was interrupted.
+func (n *Node) hasHollowInstances(a partition.Address) bool {
+	last := n.lastReply.Load()
+	return last != nil && slices.ContainsFunc(last.GPUs, func(g nvml.GPU) bool {
+		return g.Address == a && slices.ContainsFunc(g.Instances, isHollow)
+	})
+}
+
+// request is a step in the words of dcm-nvml, with what is to be read back.
+func (n *Node) request(s partition.Step) (nvml.Request, partition.MIG, error) {
+	r := nvml.Request{GPU: s.GPU}
+	switch s.Kind {
+	case partition.DestroyInstances:
+		r.Do = nvml.Clear
+		return r, partition.MIG{}, nil
+	case partition.SetMIGMode:
+		on := s.On()
+		r.Do, r.On = nvml.Mode, &on
+		return r, partition.MIG{Off: !on}, nil
+	case partition.CreateInstances:
+		if s.MIG != nil {
+			r.Do, r.Instances = nvml.Fill, s.MIG.Instances
+			return r, *s.MIG, nil
+		}
+	}
+	return r, partition.MIG{}, fmt.Errorf("%q is not a step of NVIDIA's", s)
+}

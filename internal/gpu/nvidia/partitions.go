@@ -1,0 +1,64 @@
+package nvidia
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/nvml"
+)
+
+// parts are the MIG devices of a GPU, by where their memory is; with MIG off the GPU is
+// its own only one. What a MIG device is opened by, beside what is every GPU's, is the
+// node that tells who may use its compute instance; that of the GPU instance and the
+// GPU's own are those of its neighbours, too.
+func partsOf(g nvml.GPU, minors map[string]int) []gpu.Part {
+	if g.Minor == nil {
+		return nil
+	}
+	own := fmt.Sprintf("/dev/nvidia%d", *g.Minor)
+	every := []string{"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"}
+	if g.MIG == nil || !g.MIG.Current {
+		return []gpu.Part{{ID: g.UUID, Node: own, CompanionNodes: every}}
+	}
+	var out []gpu.Part
+	for _, i := range byPlacement(g.Instances) {
+		for _, c := range i.Compute {
+			shared, there := minors[fmt.Sprintf("gpu%d/gi%d/access", *g.Minor, i.ID)]
+			private, also := minors[fmt.Sprintf("gpu%d/gi%d/ci%d/access", *g.Minor, i.ID, c.ID)]
+			if !there || !also {
+				continue // the driver has no node for it
+			}
+			out = append(out, gpu.Part{
+				Index: len(out), ID: uuid(g, i.ID, c.ID), Profile: c.Profile, Bytes: memoryOf(g, i),
+				Node: capNode(private), CompanionNodes: append([]string{capNode(shared), own}, every...),
+			})
+		}
+	}
+	return out
+}
+
+func byPlacement(list []nvml.Instance) []nvml.Instance {
+	return slices.SortedStableFunc(slices.Values(list), func(a, b nvml.Instance) int { return cmp.Compare(a.Place.Start, b.Place.Start) })
+}
+
+// uuid is the one by which programs choose a MIG device.
+func uuid(g nvml.GPU, gi, ci int) string {
+	for _, d := range g.Devices {
+		if d.GPUInstance == gi && d.ComputeInstance == ci {
+			return d.UUID
+		}
+	}
+	return ""
+}
+
+// memory is that of the GPU instance, which its compute instances share.
+func memoryOf(g nvml.GPU, i nvml.Instance) uint64 {
+	for _, p := range g.Profiles {
+		if p.ID == i.ProfID {
+			return p.MemoryMB << 20
+		}
+	}
+	return 0
+}

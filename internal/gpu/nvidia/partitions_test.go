@@ -1,0 +1,74 @@
+package nvidia
+
+import (
+	"strings"
+	"testing"
+
+	"dcm/internal/gpu"
+	"dcm/internal/testkit/sim"
+	"dcm/internal/testkit/sim/simtest"
+)
+
+func TestMIGDevicesArePartitionsWithNodesOfTheirOwn(t *testing.T) {
+	b := newBench(t, "h100-8")
+	if err := b.make(map[string]int{"4g.40gb": 1, "1c.3g.40gb": 3}, 1); err != nil {
+		t.Fatal(err)
+	}
+	devices := b.gpus()
+	whole := devices[0].Parts
+	if len(whole) != 1 || whole[0].RenderNode() != "/dev/nvidia0" || whole[0].ID != devices[0].UUID {
+		t.Errorf("with MIG off there is %+v", whole)
+	}
+	parts := devices[1].Parts
+	if len(parts) != 4 || devices[1].Partitions() != 4 {
+		t.Fatalf("there are %+v", parts)
+	}
+	own, shared := make(map[string]bool), make(map[string]int)
+	for i, p := range parts {
+		own[p.Node] = true
+		shared[p.CompanionNodes[0]]++
+		if p.Index != i || !strings.HasPrefix(p.Node, "/dev/nvidia-caps/nvidia-cap") || p.CompanionNodes[1] != "/dev/nvidia1" || p.Bytes == 0 || !strings.HasPrefix(p.ID, "MIG-") {
+			t.Errorf("%d is %+v", i, p)
+		}
+	}
+	if len(own) != 4 || len(shared) != 2 {
+		t.Errorf("own nodes %v, shared ones %v", own, shared)
+	}
+	if parts[0].Profile != "4g.40gb" && parts[3].Profile != "4g.40gb" {
+		t.Errorf("the profiles are %s to %s", parts[0].Profile, parts[3].Profile)
+	}
+	for node := range own {
+		if !strings.Contains(strings.Join(devices[1].ExclusiveNodes, " "), node) {
+			t.Errorf("%s may be open while the GPU is changed", node)
+		}
+	}
+	if gpu.Fingerprint(devices) == "" {
+		t.Error("nothing is seen")
+	}
+}
+
+// systemd leaves out what is not installed, and a host without such a GPU has none of it.
+func TestUnitsGetWhatTheseGPUsNeedWhereThereAreSome(t *testing.T) {
+	b := newBench(t, "mi300x-4+h100-4")
+	units := b.node.Dropins()
+	for unit, want := range map[string]string{
+		"dcm-apply.service":          "CapabilityBoundingSet=CAP_SYS_ADMIN CAP_MKNOD CAP_CHOWN\n",
+		"dcm.service":                "DeviceAllow=char-195 rw\n",
+		"dcm-reserve.service":        "DeviceAllow=char-195 rw\n",
+		"dcm-agent.service":          "DeviceAllow=char-195 rw\n",
+		"nvidia-cdi-refresh.service": "After=dcm-apply.service\n",
+	} {
+		if !strings.Contains(units[unit], want) {
+			t.Errorf("%s lacks %q:\n%s", unit, want, units[unit])
+		}
+	}
+	for _, word := range []string{"After=nvidia-persistenced.service nvidia-fabricmanager.service", "Before=nvidia-gpu-reset.target", "Wants=nvidia-cdi-refresh.service"} {
+		if !strings.Contains(units["dcm-apply.service"], word) {
+			t.Errorf("dcm-apply.service lacks %s", word)
+		}
+	}
+	amd := simtest.Start(t, "mi300x-8", sim.Options{})
+	if got := gpu.Open(amd.Sys, []gpu.Vendor{b.vendor}).Dropins(); len(got) > 0 {
+		t.Errorf("without a GPU: %v", got)
+	}
+}

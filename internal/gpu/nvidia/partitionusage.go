@@ -1,0 +1,78 @@
+package nvidia
+
+import (
+	"context"
+
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/nvml"
+	"dcm/internal/gpu/partition"
+)
+
+var _ gpu.Measurer = (*Node)(nil)
+
+// Why a figure is not known.
+const (
+	reasonNotReported = "the driver does not tell it"
+	reasonNoLibrary   = "what it has is for the driver's library to tell, which is not asked here"
+)
+
+// Measure asks the driver's library how much of the partitions is in use, once for all
+// GPUs.
+func (n *Node) Measure(ctx context.Context, devices []*gpu.Device) ([]gpu.PartitionUsage, error) {
+	request := nvml.Request{Do: nvml.Look, Usage: true}
+	for _, d := range devices {
+		if len(d.Parts) > 0 {
+			request.GPUs = append(request.GPUs, d.Address)
+		}
+	}
+	if len(request.GPUs) == 0 {
+		return nil, nil
+	}
+	reply, err := n.call(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	told := make(map[partition.Address]nvml.GPU)
+	for _, g := range reply.GPUs {
+		told[g.Address] = g
+	}
+	var uses []gpu.PartitionUsage
+	for _, d := range devices {
+		for _, p := range d.Parts {
+			uses = append(uses, use(told[d.Address], d.Address, p))
+		}
+	}
+	return uses, nil
+}
+
+// use is what is told of one partition, which is found by its UUID.
+func use(g nvml.GPU, a partition.Address, p gpu.Part) gpu.PartitionUsage {
+	u := gpu.PartitionUsage{GPU: a, Index: p.Index, NoBytesReason: reasonNotReported, NoBusyReason: reasonNotReported}
+	if g.Error != nil {
+		u.NoBytesReason, u.NoBusyReason = g.Error.Text, g.Error.Text
+		return u
+	}
+	const whole = -1 // in place of an instance
+	figures, gi, ci := g.Usage, whole, whole
+	if p.ID != g.UUID {
+		figures = nil
+		for _, d := range g.Devices {
+			if d.UUID == p.ID {
+				figures, gi, ci = d.Usage, d.GPUInstance, d.ComputeInstance
+			}
+		}
+	}
+	if figures == nil {
+		return u
+	}
+	u.Bytes, u.NoBytesReason = figures.MemoryUsed, ""
+	if figures.Utilization != nil {
+		u.Busy, u.NoBusyReason = float64(*figures.Utilization), ""
+	}
+	for _, process := range g.Processes {
+		if gi == whole || process.GPUInstance == gi && process.ComputeInstance == ci {
+			u.Processes = append(u.Processes, gpu.Process{PID: process.PID, Bytes: process.Memory})
+		}
+	}
+	return u
+}

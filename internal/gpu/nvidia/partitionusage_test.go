@@ -1,0 +1,62 @@
+package nvidia
+
+import (
+	"testing"
+
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/nvml/standin"
+)
+
+func TestHowMuchOfAMIGDeviceIsInUse(t *testing.T) {
+	b := newBench(t, "h100-8")
+	if err := b.make(map[string]int{"3g.40gb": 1, "1c.4g.40gb": 2}, 1); err != nil {
+		t.Fatal(err)
+	}
+	const some = 5 << 30
+	var busy standin.Instance
+	b.change(func(s *standin.State) {
+		for _, i := range s.GPUs[1].Instances {
+			if len(i.Compute) == 2 {
+				busy = i
+			}
+		}
+		s.GPUs[1].Processes = []standin.Process{{PID: 4711, Memory: some, GI: uint32(busy.ID), CI: uint32(busy.Compute[1].ID)}}
+		s.GPUs[2].Processes = []standin.Process{{PID: 4712, Memory: some, GI: 0xffffffff, CI: 0xffffffff}}
+	})
+	devices := b.gpus()
+	b.calls()
+	uses, err := b.node.Measure(t.Context(), devices[1:3])
+	if err != nil || len(uses) != 4 {
+		t.Fatalf("%+v, %v", uses, err)
+	}
+	used, pids := 0, 0
+	for _, u := range uses[:3] {
+		part := devices[1].Parts[u.Index]
+		if u.NoBytesReason != "" || part.Profile == "3g.40gb" && (u.Bytes >= some || len(u.Processes) > 0) {
+			t.Errorf("%s: %+v", part.Profile, u)
+		}
+		if u.Bytes >= some {
+			used++
+		}
+		pids += len(u.Processes)
+	}
+	if used < 1 || pids != 1 { // the neighbour has its memory in the same GPU instance
+		t.Errorf("%d are told of the memory and %d processes: %+v", used, pids, uses)
+	}
+	if whole := uses[3]; whole.Bytes < some || len(whole.Processes) != 1 || whole.Processes[0] != (gpu.Process{PID: 4712, Bytes: some}) {
+		t.Errorf("with MIG off: %+v", whole)
+	}
+}
+
+func TestUsageOfAGPUThatIsLostIsNotKnownAndSaysWhy(t *testing.T) {
+	b := newBench(t, "h100-8")
+	devices := b.gpus()
+	b.change(func(s *standin.State) { s.GPUs[0].Lost = true })
+	uses, err := b.node.Measure(t.Context(), devices[:2])
+	if err != nil || len(uses) != 2 {
+		t.Fatalf("%+v, %v", uses, err)
+	}
+	if uses[0].NoBytesReason == "" || uses[0].NoBusyReason == "" || uses[1].NoBytesReason != "" {
+		t.Errorf("%+v", uses)
+	}
+}

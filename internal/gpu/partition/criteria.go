@@ -1,0 +1,130 @@
+package partition
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"dcm/internal/sorting"
+)
+
+// Sought narrows down which partitions are wanted. The zero value takes any.
+type Criteria struct {
+	Vendor Vendor // 0 for any
+	Mode   string // "CPX", "CPX/NPS4", "3g.40gb"; "" for any
+}
+
+// ParseSought accepts the name of a vendor, and the mode of partitions or their MIG
+// profile; "" for any.
+func ParseCriteria(vendor, mode string) (Criteria, error) {
+	s := Criteria{Mode: mode}
+	for _, v := range vendors() {
+		if vendor == v.Name() {
+			s.Vendor = v
+		}
+	}
+	if vendor != "" && s.Vendor == 0 {
+		return Criteria{}, fmt.Errorf("vendor is %q; accepted are %s", vendor, List(vendorNames()))
+	}
+	if mode == "" {
+		return s, nil
+	}
+	of, err := vendorOfMode(mode)
+	switch {
+	case err != nil:
+		return Criteria{}, err
+	case s.Vendor != 0 && s.Vendor != of:
+		return Criteria{}, fmt.Errorf("mode %s is one of %s's partitions, not of %s's", mode, of, s.Vendor)
+	}
+	return s, nil
+}
+
+// makerOf is whose partitions are of a mode.
+func vendorOfMode(mode string) (Vendor, error) {
+	if p, err := ParseMIGProfile(mode); err == nil && p.String() == mode {
+		return NVIDIA, nil
+	}
+	compute, memory, both := strings.Cut(mode, "/")
+	_, err := ParseCompute(compute)
+	if both && err == nil {
+		_, err = ParseMemory(memory)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%q is no mode of a partition; accepted are a compute mode, such as CPX or CPX/NPS4, and a MIG profile, such as 3g.40gb", mode)
+	}
+	return AMD, nil
+}
+
+// Any tells whether nothing is narrowed down.
+func (s Criteria) Any() bool { return s == Criteria{} }
+
+// May tells whether a partition of that vendor's may be meant.
+func (s Criteria) MayMatch(v Vendor) bool {
+	of := s.Vendor
+	if of == 0 && s.Mode != "" {
+		of, _ = vendorOfMode(s.Mode) // judged
+	}
+	return of == 0 || of == v
+}
+
+// String is what is asked for: "3g.40gb", "amd", "nvidia 3g.40gb".
+func (s Criteria) String() string {
+	return strings.TrimSpace(s.Vendor.Name() + " " + s.Mode)
+}
+
+// KindOf is what a partition is: whose, and its mode or its own profile.
+func KindOf(v Vendor, mode string) string { return v.Name() + " " + mode }
+
+// NoKindError is that no partition of the node is of a requested kind.
+type NoMatchError struct {
+	Criteria  Criteria
+	Available []string // the kinds that the node has
+}
+
+func (e *NoMatchError) Error() string {
+	return fmt.Sprintf("there is no partition %s: there are %s", e.Criteria, cmp.Or(List(e.Available), "none"))
+}
+
+// Among returns those kinds that are meant, nil where any is; it is a [NoKindError] if
+// there is none.
+func (s Criteria) Match(there []string) ([]string, error) {
+	if s.Any() {
+		return nil, nil
+	}
+	var out, all []string
+	for _, kind := range there {
+		if slices.Contains(all, kind) {
+			continue
+		}
+		all = append(all, kind)
+		vendor, mode, _ := strings.Cut(kind, " ")
+		compute, _, _ := strings.Cut(mode, "/")
+		if (s.Vendor == 0 || s.Vendor.Name() == vendor) && (s.Mode == "" || s.Mode == mode || s.Mode == compute) {
+			out = append(out, kind)
+		}
+	}
+	if out == nil {
+		return []string{}, &NoMatchError{s, all}
+	}
+	return out, nil
+}
+
+// Kinds are those of the GPU's partitions, in their order.
+func (g GPU) Kinds() []string {
+	if g.MIG == nil || g.MIG.Off {
+		return slices.Repeat([]string{KindOf(g.Vendor, g.Shape().String())}, g.Partitions())
+	}
+	list := slices.Clone(g.MIG.Instances)
+	sorting.By(list, func(a, b Instance) int { return cmp.Compare(a.Start, b.Start) })
+	var out []string
+	for _, i := range list {
+		for _, name := range i.Compute {
+			out = append(out, KindOf(g.Vendor, name))
+		}
+		if len(i.Compute) == 0 {
+			out = append(out, KindOf(g.Vendor, i.Profile))
+		}
+	}
+	return out
+}

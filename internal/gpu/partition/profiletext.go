@@ -1,0 +1,49 @@
+package partition
+
+import (
+	"fmt"
+	"strings"
+)
+
+// String is the profile in short, but for the memory mode: "CPX", "2 CPX, rest SPX".
+func (p Profile) String() string {
+	var parts []string
+	if p.Compute != "" {
+		parts = append(parts, string(p.Compute))
+	}
+	if p.MIG != nil {
+		parts = append(parts, p.MIG.String())
+	}
+	for _, g := range p.Groups {
+		switch what := g.shapeText(); {
+		case g.Rest:
+			parts = append(parts, "rest "+what)
+		case len(g.GPUs) > 0:
+			parts = append(parts, fmt.Sprintf("%d named %s", len(g.GPUs), what))
+		default:
+			parts = append(parts, fmt.Sprintf("%d %s", g.Count, what))
+		}
+	}
+	if len(p.Skip) > 0 {
+		parts = append(parts, fmt.Sprintf("%d skipped", len(p.Skip)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// shape is what a group is given, "3g.40gb, 1g.10gb on 0x2330".
+func (g Group) shapeText() string {
+	text := string(g.Compute)
+	switch {
+	case g.MIG != nil:
+		text = "(" + g.MIG.String() + ")"
+	case g.Family != "":
+		text = string(g.Family)
+	}
+	for i, f := range g.Devices {
+		if i == 2 && len(g.Devices) > 3 {
+			return fmt.Sprintf("%s and %d more", text, len(g.Devices)-i)
+		}
+		text += []string{" on ", ", "}[min(i, 1)] + fmt.Sprintf("0x%04x", f.Device)
+	}
+	return text
+}
