@@ -137,19 +137,19 @@ func doors() map[string]string {
 		"agentservice.contentOf":         compared,
 		"agentservice.server.use":        own,
 		"varlink.parse":                  "names of methods, compared; parameters, which their methods read",
-		"varlink.Parameters.Into":        "a configuration and a profile's name, quoted by config.clip wherever they are told",
+		"varlink.Parameters.Into":        "a configuration and a profile's name, quoted by source.QuoteShort wherever they are told",
 		"varlinktest.Client.Call":        "handed on to the caller, a test",
 		"varlinktest.Client.call":        "handed on to the caller, a test",
 
 		// configuration
-		"config.names":           "names become a foreign.Name in config.reader.list",
-		"config.reader.readFile": escapes,
-		"config.reader.reached":  escapes,
-		"config.Load":            "the kernel command line, of which the value of one parameter is quoted, see config.clip",
-		"config.LoadFile":        escapes,
-		"config.SaveLastGood":    compared,
-		"config.parseJSON":       "the words of a configuration, quoted by config.clip wherever they are told",
-		"config.Paths.open":      escapes,
+		"source.names":            "names become a foreign.Name in source.Reader.list",
+		"source.Reader.readFile":  escapes,
+		"source.Reader.reached":   escapes,
+		"config.Load":             "the kernel command line, of which the value of one parameter is quoted, see source.QuoteShort",
+		"config.LoadFile":         escapes,
+		"selection.SaveLastGood":  compared,
+		"source.ParseJSON":        "the words of a configuration, quoted by source.QuoteShort wherever they are told",
+		"selection.openAdminFile": escapes,
 
 		// dcm's own
 		"statefile.File.Read":       own,

@@ -9,6 +9,8 @@ import (
 
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/selection"
+	"dcm/internal/engine/config/source"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/agent"
 	"dcm/internal/gpu"
@@ -16,7 +18,7 @@ import (
 
 // agentPlan is what an agent's text would have done.
 type agentPlan struct {
-	*config.Proposal
+	*selection.Proposal
 	apply.Difference
 	restarts  []string
 	holders   []runstate.Holder // in the way, and not restarted
@@ -51,7 +53,7 @@ func (i agentPlan) refusal() *runstate.Error { return i.Refusal(i.Config.ReloadD
 // intend judges an agent's text for this host, and looks what comes of it. Callers hold
 // files.
 func (a *server) planText(ctx context.Context, text, profile string) (agentPlan, error) {
-	p, err := config.Propose(config.DefaultPaths(a.host.Root), text, profile)
+	p, err := selection.Propose(config.DefaultPaths(a.host.Root), text, profile)
 	if err != nil {
 		return agentPlan{}, configError(err)
 	}
@@ -97,8 +99,8 @@ func failedError(err error) error {
 
 // refused is an error of the configuration's.
 func configError(err error) error {
-	var problems *config.Errors
-	var none *config.NoProfileError
+	var problems *source.Errors
+	var none *selection.NoProfileError
 	var kept *config.NotAllowedError
 	switch {
 	case errors.As(err, &none):

@@ -14,6 +14,8 @@ import (
 
 	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/selection"
+	"dcm/internal/engine/config/source"
 	"dcm/internal/frontends/agent"
 )
 
@@ -56,7 +58,7 @@ func TestAnAccountThatCouldNotBeHadIsAskedForAgain(t *testing.T) {
 
 func TestAnErrorOfTheConfigurationIsOneOfAnAgents(t *testing.T) {
 	var profile *agent.ProfileError
-	if err := configError(&config.NoProfileError{Profile: "x", Accepted: []string{"y"}}); !errors.As(err, &profile) || profile.Profile != "x" || len(profile.Accepted) != 1 {
+	if err := configError(&selection.NoProfileError{Profile: "x", Accepted: []string{"y"}}); !errors.As(err, &profile) || profile.Profile != "x" || len(profile.Accepted) != 1 {
 		t.Errorf("%#v", err)
 	}
 	var allowance *agent.AllowanceError
@@ -64,7 +66,7 @@ func TestAnErrorOfTheConfigurationIsOneOfAnAgents(t *testing.T) {
 		t.Errorf("%#v", err)
 	}
 	var problems *agent.ConfigurationError
-	if err := configError(&config.Errors{}); !errors.As(err, &problems) {
+	if err := configError(&source.Errors{}); !errors.As(err, &problems) {
 		t.Errorf("%#v", err)
 	}
 	var failed *agent.FailedError

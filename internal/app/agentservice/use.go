@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/selection"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/agent"
 	"dcm/internal/frontends/dbusapi"
@@ -84,7 +85,7 @@ func (a *server) lockedPlan(ctx context.Context, text, profile string) (agentPla
 func (a *server) install(text, profile string) (undo func() error, err error) {
 	a.files.Lock()
 	defer a.files.Unlock()
-	return config.Install(config.DefaultPaths(a.host.Root), text, profile)
+	return selection.Install(config.DefaultPaths(a.host.Root), text, profile)
 }
 
 // failed says why, and where the GPUs are as they were has that selected which was

@@ -12,6 +12,7 @@ import (
 	"dcm/internal/app/host"
 	"dcm/internal/app/leaseservice"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/selection"
 	"dcm/internal/exitcode"
 	"dcm/internal/gpu"
 	"dcm/internal/linux/filelock"
@@ -111,9 +112,9 @@ func applyNow(ctx context.Context, h *host.Host, con *Console, given []string, c
 	return follow(ctx, h, con, want, func() error {
 		switch paths := config.DefaultPaths(h.Root); {
 		case clearing:
-			return config.ClearRuntime(paths)
+			return selection.ClearRuntime(paths)
 		case len(given) > 0:
-			return config.SelectRuntime(paths, given[0])
+			return selection.SelectRuntime(paths, given[0])
 		}
 		return nil
 	})

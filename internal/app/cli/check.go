@@ -49,7 +49,7 @@ func check(ctx context.Context, h *host.Host, con *Console, given []string, kind
 	for _, w := range cfg.Warnings {
 		fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+w)
 	}
-	fmt.Fprintf(con.out, "The configuration is in order: %d profiles, %s.\n", len(cfg.Profiles), selection(cfg))
+	fmt.Fprintf(con.out, "The configuration is in order: %d profiles, %s.\n", len(cfg.Profiles), selectionText(cfg))
 	if kind == "" {
 		checkClients(ctx, h, con, cfg)
 		checkUsers(ctx, h, con, cfg)
@@ -143,7 +143,7 @@ func checkNodes(h *host.Host, con *Console) {
 	}
 }
 
-func selection(cfg *config.Config) string {
+func selectionText(cfg *config.Config) string {
 	if cfg.Selected == "" {
 		return "none is selected"
 	}

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"dcm/internal/app/host"
-	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/importer"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
 )
@@ -38,13 +38,13 @@ ignored. Without --gpus its indices become PCI addresses of this host's GPUs.`,
 }
 
 func importFiles(ctx context.Context, h *host.Host, con *Console, given []string, gpus int) error {
-	var files []config.File
+	var files []importer.File
 	for _, name := range given {
 		text, err := readInput(name)
 		if err != nil {
 			return err
 		}
-		files = append(files, config.File{Name: name, Text: text})
+		files = append(files, importer.File{Name: name, Text: text})
 	}
 	var here []partition.GPU
 	if gpus == 0 {
@@ -55,7 +55,7 @@ func importFiles(ctx context.Context, h *host.Host, con *Console, given []string
 			here = append(here, d.GPU)
 		}
 	}
-	toml, warnings, err := config.ImportFiles(files, gpus, here, yaml.YAMLToJSONStrict)
+	toml, warnings, err := importer.ImportFiles(files, gpus, here, yaml.YAMLToJSONStrict)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"dcm/internal/app/host"
 	"dcm/internal/app/selftest"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/selection"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/metrics"
@@ -220,7 +221,7 @@ func define(h *host.Host, before partition.Profile, targets []selftest.Target) e
 
 // choose has the daemon put a profile on the GPUs, as dcm apply does.
 func (e *exam) choose(ctx context.Context, con *Console, name string) error {
-	return follow(ctx, e.host, con, name, func() error { return config.SelectRuntime(config.DefaultPaths(e.host.Root), name) })
+	return follow(ctx, e.host, con, name, func() error { return selection.SelectRuntime(config.DefaultPaths(e.host.Root), name) })
 }
 
 // goThrough takes the GPUs to one target, and looks at them there.
@@ -358,9 +359,9 @@ func selftestBack(ctx context.Context, h *host.Host, con *Console, untilReboot s
 		var err error
 		switch {
 		case ours && untilReboot != "":
-			err = config.SelectRuntime(paths, untilReboot)
+			err = selection.SelectRuntime(paths, untilReboot)
 		case ours:
-			err = config.ClearRuntime(paths)
+			err = selection.ClearRuntime(paths)
 		}
 		if err == nil {
 			err = os.Remove(selftestFile(h))

@@ -12,6 +12,7 @@ import (
 
 	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/selection"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/slurm"
 	"dcm/internal/linux/filelock"
@@ -90,7 +91,7 @@ func putFeature(ctx context.Context, h *host.Host, con *Console, name string) er
 	if err := fits(limited, h, []string{profile}); err != nil {
 		return err
 	}
-	err = follow(limited, h, con, profile, func() error { return config.SelectRuntime(config.DefaultPaths(h.Root), profile) })
+	err = follow(limited, h, con, profile, func() error { return selection.SelectRuntime(config.DefaultPaths(h.Root), profile) })
 	switch {
 	case exitcode.Code(err) == exitcode.Overtaken: // the other selection stays
 		return err
@@ -113,11 +114,11 @@ func reselect(h *host.Host, before *config.Config) error {
 	paths := config.DefaultPaths(h.Root)
 	switch {
 	case !h.UntilReboot(before):
-		return config.ClearRuntime(paths)
+		return selection.ClearRuntime(paths)
 	case before.Selected == "":
-		return config.SelectRuntime(paths, config.None)
+		return selection.SelectRuntime(paths, config.None)
 	}
-	return config.SelectRuntime(paths, before.Selected)
+	return selection.SelectRuntime(paths, before.Selected)
 }
 
 // reportFailure has slurmctld told why, beside this program: slurmd gives a reason of its

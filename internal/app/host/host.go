@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/selection"
 	"dcm/internal/linux/systemd"
 	"dcm/internal/sanitize"
 )
@@ -51,7 +52,7 @@ func (h *Host) Config() (*config.Config, error) {
 // InForce is Config, or where that cannot be used what the daemon has handed on, beside
 // the reason.
 func (h *Host) InForce() (*config.Config, error) {
-	cfg, broken, err := config.Effective(config.DefaultPaths(h.Root))
+	cfg, broken, err := selection.Effective(config.DefaultPaths(h.Root))
 	return cfg, errors.Join(broken, err)
 }
 

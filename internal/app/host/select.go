@@ -4,11 +4,12 @@ import (
 	"strings"
 
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/selection"
 )
 
 // Select selects the profile for good, in dcm.toml.
 func (h *Host) Select(name string) error {
-	return config.Select(config.DefaultPaths(h.Root), name)
+	return selection.Select(config.DefaultPaths(h.Root), name)
 }
 
 // UntilReboot reports whether the selection ends at the next boot.

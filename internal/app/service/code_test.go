@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/source"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/dbusapi"
 )
@@ -14,7 +14,7 @@ func TestTheStatusSaysWhetherTryingAgainMayHelp(t *testing.T) {
 	for want, err := range map[int]error{
 		exitcode.OK:        nil,
 		exitcode.Failed:    errors.New("no"),
-		exitcode.Config:    fmt.Errorf("no: %w", &config.Errors{}),
+		exitcode.Config:    fmt.Errorf("no: %w", &source.Errors{}),
 		exitcode.Transient: fmt.Errorf("no: %w", dbusapi.ErrCrowded),
 		exitcode.Usage:     exitcode.With(exitcode.Usage, dbusapi.ErrCrowded),
 	} {

@@ -17,6 +17,7 @@ import (
 	"dcm/internal/app/reservations"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/selection"
 	"dcm/internal/engine/daemon"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
@@ -41,7 +42,7 @@ const deviceDebounce = 100 * time.Millisecond
 
 // takeOver makes the profile of dcm.toml of what an older dcm has selected in a drop-in.
 func takeOver(h *host.Host, log *slog.Logger) {
-	done, err := config.MigrateSelection(config.DefaultPaths(h.Root))
+	done, err := selection.MigrateSelection(config.DefaultPaths(h.Root))
 	switch {
 	case err != nil:
 		log.Warn(err.Error()) // it counts as before

@@ -11,6 +11,7 @@ import (
 	"dcm/internal/app/host"
 	"dcm/internal/app/reservations"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/selection"
 	"dcm/internal/exitcode"
 	"dcm/internal/linux/systemd"
 )
@@ -79,7 +80,7 @@ func limited(limit time.Duration, read func() (systemd.Order, error)) (systemd.O
 // lastGood is what the last good configuration of this boot says, from /run, which does not
 // hang.
 func lastGood(h *host.Host) (systemd.Order, error) {
-	cfg, err := config.LastGood(config.DefaultPaths(h.Root))
+	cfg, err := selection.LastGood(config.DefaultPaths(h.Root))
 	if err != nil {
 		return systemd.Order{}, err
 	}
@@ -88,7 +89,7 @@ func lastGood(h *host.Host) (systemd.Order, error) {
 
 // generated is what the generator writes.
 func generated(h *host.Host, log func(slog.Level, string)) systemd.Order {
-	cfg, broken, err := config.Effective(config.DefaultPaths(h.Root))
+	cfg, broken, err := selection.Effective(config.DefaultPaths(h.Root))
 	if broken != nil {
 		log(slog.LevelError, "the configuration cannot be used, and client units are ordered as the last good one says:\n"+broken.Error())
 	}

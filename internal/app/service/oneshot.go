@@ -10,6 +10,7 @@ import (
 	"dcm/internal/app/reservations"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/selection"
 	"dcm/internal/engine/event"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
@@ -65,7 +66,7 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		}
 		history.note(r)
 	})
-	cfg, broken, err := config.Effective(config.DefaultPaths(h.Root))
+	cfg, broken, err := selection.Effective(config.DefaultPaths(h.Root))
 	node := cachingNode{h.NodeForRun(cfg, woken(log)), new(deviceCache)}
 	share := reservations.Publisher{Host: h, Node: node.Node, Devices: node.Devices, Log: log}
 	defer func() { share.AfterRun(ctx, rec.Run()) }()

@@ -13,6 +13,7 @@ import (
 	"dcm/internal/app/host"
 	"dcm/internal/app/leaseservice"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/selection"
 	"dcm/internal/engine/daemon"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/dbusapi"
@@ -75,11 +76,11 @@ func (m *statusPublisher) load() (daemon.Settings, error) {
 	paths := config.DefaultPaths(m.host.Root)
 	if cfg.Ended != "" {
 		m.log.Info(cfg.Ended)
-		if err := config.ClearRuntime(paths); err != nil {
+		if err := selection.ClearRuntime(paths); err != nil {
 			m.log.Warn(err.Error()) // it does not count all the same
 		}
 	}
-	if err := config.SaveLastGood(paths, cfg); err != nil {
+	if err := selection.SaveLastGood(paths, cfg); err != nil {
 		m.log.Warn(err.Error())
 	}
 	m.config.Store(cfg)
@@ -89,7 +90,7 @@ func (m *statusPublisher) load() (daemon.Settings, error) {
 
 // lastGood is load where that fails, and an earlier daemon has handed something on.
 func (m *statusPublisher) lastGood() (daemon.Settings, error) {
-	cfg, err := config.LastGood(config.DefaultPaths(m.host.Root))
+	cfg, err := selection.LastGood(config.DefaultPaths(m.host.Root))
 	if err != nil {
 		return daemon.Settings{}, err
 	}

@@ -1,39 +1,41 @@
 package config
 
 import (
+	"dcm/internal/engine/config/rule"
+	"dcm/internal/engine/config/source"
 	"maps"
 	"reflect"
 )
 
 // agentForm is all that the file of agents may say: how GPUs are divided, and nothing
 // that names a program, a library or a unit, or that is the administrator's to allow.
-func agentForm() rule {
-	all := schema().keys
-	return fixed(map[string]rule{"version": all["version"], "profile": all["profile"], "profiles": all["profiles"]}, nil)
+func agentForm() rule.Rule {
+	all := schema().Keys
+	return rule.Table(map[string]rule.Rule{"version": all["version"], "profile": all["profile"], "profiles": all["profiles"]}, nil)
 }
 
-func readAgent(c *checker, l layer) *node {
-	root, broken := parseTOML(l.file, l.text)
+func readAgent(c *rule.Checker, l layer) *source.Node {
+	root, broken := source.ParseTOML(l.file, l.text)
 	if broken != nil {
-		c.problems = append(c.problems, *broken)
+		c.Problems = append(c.Problems, *broken)
 		return nil
 	}
-	c.root = agentForm()
-	c.root.judge(c, "", root)
+	c.Root = agentForm()
+	c.Root.Check(c, "", root)
 	return root
 }
 
 // readForms reads the layers: that of agents as the others say, and nil where it does not
 // count. Others that cannot be read are nil, too.
-func readForms(c *checker, layers []layer) []*node {
-	all, enabled := make([]*node, len(layers)), false
+func readForms(c *rule.Checker, layers []layer) []*source.Node {
+	all, enabled := make([]*source.Node, len(layers)), false
 	for i, l := range layers {
 		if l.agent {
 			continue
 		}
 		all[i] = l.form(c, l)
-		if n := all[i].at("agent", "enabled"); n != nil {
-			enabled, _ = n.value.(bool)
+		if n := all[i].At("agent", "enabled"); n != nil {
+			enabled, _ = n.Value.(bool)
 		}
 	}
 	for i, l := range layers {
@@ -41,7 +43,7 @@ func readForms(c *checker, layers []layer) []*node {
 		case l.agent && enabled:
 			all[i] = l.form(c, l)
 		case l.agent:
-			c.warnings = append(c.warnings, l.file+": has no effect: [agent] enabled is not true")
+			c.Warnings = append(c.Warnings, l.file+": has no effect: [agent] enabled is not true")
 		}
 	}
 	return all
@@ -49,23 +51,23 @@ func readForms(c *checker, layers []layer) []*node {
 
 // withoutRedefined takes the profiles out of sum that an agent defines: what it says of one is
 // all of it, and not to be mixed with what somebody else has said under that name.
-func withoutRedefined(c *checker, sum, agent *node) *node {
-	below, own := tables(sum.at("profiles")), tables(agent.at("profiles"))
+func withoutRedefined(c *rule.Checker, sum, agent *source.Node) *source.Node {
+	below, own := source.Children(sum.At("profiles")), source.Children(agent.At("profiles"))
 	rest := maps.Clone(below)
-	for _, name := range own.keys() {
+	for _, name := range own.Keys() {
 		was := below[name]
 		if was == nil {
 			continue
 		}
-		if !reflect.DeepEqual(said(was), said(own[name])) {
-			c.warn(was, "profile %s has no effect: an agent defines it, at %s", clip(name), own[name].place())
+		if !reflect.DeepEqual(source.Plain(was), source.Plain(own[name])) {
+			c.Warn(was, "profile %s has no effect: an agent defines it, at %s", source.QuoteShort(name), own[name].Place())
 		}
 		delete(rest, name)
 	}
 	if len(rest) == len(below) {
 		return sum
 	}
-	out := maps.Clone(tables(sum))
-	out["profiles"] = derived(sum.at("profiles"), rest)
-	return derived(sum, out)
+	out := maps.Clone(source.Children(sum))
+	out["profiles"] = source.Derive(sum.At("profiles"), rest)
+	return source.Derive(sum, out)
 }

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"dcm/internal/engine/config/kubernetes"
+	"dcm/internal/engine/config/rule"
+	"dcm/internal/engine/config/source"
 	"fmt"
 	"strings"
 )
@@ -8,7 +11,7 @@ import (
 // The names of an agent's text in problems.
 const (
 	agentTOML = "dcm.toml"
-	agentJSON = inConfigMap
+	AgentJSON = kubernetes.DocumentKey
 )
 
 // maxAgentText is the largest text of an agent in bytes. A profile takes about 40 bytes. A text of
@@ -33,35 +36,35 @@ func LoadAgentText(text string) (*AgentText, error) {
 	out := &AgentText{File: agentTOML}
 	inJSON := strings.HasPrefix(strings.TrimLeft(strings.TrimPrefix(text, "\ufeff"), " \t\r\n"), "{")
 	if inJSON {
-		out.File = agentJSON
+		out.File = AgentJSON
 	}
 	if len(text) > maxAgentText {
-		return nil, &Errors{[]Problem{{File: out.File, Line: 1, Text: "larger than 64 KiB, the most that an agent may send"}}}
+		return nil, source.NewErrors(source.Problem{File: out.File, Line: 1, Text: "larger than 64 KiB, the most that an agent may send"})
 	}
-	if p := checkText(out.File, []byte(text)); p != nil {
-		return nil, &Errors{[]Problem{*p}}
+	if p := source.CheckText(out.File, []byte(text)); p != nil {
+		return nil, source.NewErrors(*p)
 	}
-	c := new(checker)
+	c := new(rule.Checker)
 	var err error
 	if inJSON {
-		out.Config, err = loadKubernetes(c, out.File, text, 0, nil)
+		out.Config, err = LoadKubernetes(c, out.File, text, 0, nil)
 	} else {
 		out.Config, err = loadAgentTOML(c, out.File, text)
 	}
-	out.Notes = c.warnings
+	out.Notes = c.Warnings
 	return out, err
 }
 
-func loadAgentTOML(c *checker, file, text string) (*Config, error) {
-	root, broken := parseTOML(file, text)
+func loadAgentTOML(c *rule.Checker, file, text string) (*Config, error) {
+	root, broken := source.ParseTOML(file, text)
 	if broken != nil {
-		return nil, &Errors{[]Problem{*broken}}
+		return nil, source.NewErrors(*broken)
 	}
-	c.root = schema()
-	c.root.judge(c, "", root)
+	c.Root = schema()
+	c.Root.Check(c, "", root)
 	checkProfiles(c, root)
-	if len(c.problems) > 0 {
-		return nil, &Errors{sorted(c.problems, []layer{{file: file}})}
+	if len(c.Problems) > 0 {
+		return nil, source.NewErrors(source.Sort(c.Problems, file)...)
 	}
 	if err := notAllowed(root); err != nil {
 		return nil, err
@@ -72,19 +75,19 @@ func loadAgentTOML(c *checker, file, text string) (*Config, error) {
 }
 
 // notAllowed returns the first key that an agent may not set.
-func notAllowed(root *node) error {
-	open := agentForm().keys
-	all := tables(root)
-	for _, key := range all.keys() {
+func notAllowed(root *source.Node) error {
+	open := agentForm().Keys
+	all := source.Children(root)
+	for _, key := range all.Keys() {
 		if _, ok := open[key]; ok {
 			continue
 		}
 		n, name := all[key], key
-		if below := tables(n); len(below) > 0 {
-			inner := below.keys()[0]
-			n, name = below[inner], dotted(key, inner)
+		if below := source.Children(n); len(below) > 0 {
+			inner := below.Keys()[0]
+			n, name = below[inner], source.DottedKey(key, inner)
 		}
-		return &NotAllowedError{Key: name, Text: fmt.Sprintf("%s: %s: an agent may not set this; accepted: profile and [profiles.NAME]. What else this host does is said in its own /etc/dcm/dcm.toml", n.place(), name)}
+		return &NotAllowedError{Key: name, Text: fmt.Sprintf("%s: %s: an agent may not set this; accepted: profile and [profiles.NAME]. What else this host does is said in its own /etc/dcm/dcm.toml", n.Place(), name)}
 	}
 	return nil
 }

@@ -1,20 +1,23 @@
 package config
 
 import (
+	"dcm/internal/engine/config/kubernetes"
+	"dcm/internal/engine/config/rule"
+	"dcm/internal/engine/config/source"
 	"maps"
 	"slices"
 )
 
-// loadKubernetes returns the configuration of a document of the Kubernetes form.
-func loadKubernetes(c *checker, file, text string, gpus int, yaml YAML) (*Config, error) {
-	root := fromKubernetes(c, file, text, gpus, yaml)
-	if len(c.problems) > 0 || len(c.out) > 0 && len(tables(root.at("profiles"))) == 0 {
-		for _, name := range slices.Sorted(maps.Keys(c.out)) {
-			c.problems = append(c.problems, c.out[name]...)
+// LoadKubernetes returns the configuration of a document of the Kubernetes form.
+func LoadKubernetes(c *rule.Checker, file, text string, gpus int, yaml source.YAML) (*Config, error) {
+	root := kubernetes.Read(c, file, text, gpus, yaml)
+	if len(c.Problems) > 0 || len(c.LeftOut) > 0 && len(source.Children(root.At("profiles"))) == 0 {
+		for _, name := range slices.Sorted(maps.Keys(c.LeftOut)) {
+			c.Problems = append(c.Problems, c.LeftOut[name]...)
 		}
-		return nil, &Errors{sorted(c.problems, []layer{{file: file}})}
+		return nil, source.NewErrors(source.Sort(c.Problems, file)...)
 	}
 	cfg := build(root)
-	cfg.Unusable = leaveOut(c, cfg)
+	cfg.Unusable = LeaveOut(c, cfg)
 	return cfg, nil
 }

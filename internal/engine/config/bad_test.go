@@ -1,6 +1,7 @@
 package config
 
 import (
+	"dcm/internal/engine/config/source"
 	"strings"
 	"testing"
 
@@ -94,7 +95,7 @@ func TestBadFilesAreToldInFull(t *testing.T) {
 	for _, test := range bad {
 		t.Run(test.name, func(t *testing.T) {
 			base["etc/dcm/dcm.toml"] = test.text
-			got := complaint(t, base.write(t))
+			got := complaint(t, write(base, t))
 			got = strings.TrimPrefix(strings.ReplaceAll(got, "\n/etc/dcm/dcm.toml:", "\n:"), "/etc/dcm/dcm.toml")
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
@@ -104,7 +105,7 @@ func TestBadFilesAreToldInFull(t *testing.T) {
 }
 
 func TestProblemsOfEveryFileAreTold(t *testing.T) {
-	p := files{
+	p := write(files{
 		"usr/lib/dcm/dcm.toml.d/10.toml": "[profiles.a]\ncompute = \"SPX\"\n",
 		"etc/dcm/config.json":            "{\n\"gpu-config-profiles\": {\n}, \"x\": 1}",
 		"etc/dcm/dcm.toml":               "profile = \"aa\"\n[apply]\nrebot = \"once\"\n",
@@ -112,7 +113,7 @@ func TestProblemsOfEveryFileAreTold(t *testing.T) {
 		"etc/dcm/dcm.toml.d/20.toml":     "[clients]\nunits = [\"a b\"]\n",
 		"run/dcm/dcm.toml.d/10.toml":     "version = 7\n",
 		"proc/cmdline":                   "quiet dcm.profile=b\n",
-	}.write(t)
+	}, t)
 	want := `/etc/dcm/config.json:3: x = 1: unknown key; accepted: gpu-config-profiles, gpuClientSystemdServices
 /etc/dcm/dcm.toml:1: profile = "aa": no such profile in the files that can be read; accepted: a
 /etc/dcm/dcm.toml:3: apply.rebot = "once": unknown key; did you mean "reboot"? accepted: at-load, device-timeout, on-failure, reboot, reload-driver
@@ -127,7 +128,7 @@ kernel command line: dcm.profile = "b": no such profile in the files that can be
 
 // The units' program has no decoder of YAML.
 func TestAConfigMapInYAMLIsForImport(t *testing.T) {
-	p := files{"etc/dcm/config.json": "kind: ConfigMap\ndata:\n  config.json: |\n    {}\n"}.write(t)
+	p := write(files{"etc/dcm/config.json": "kind: ConfigMap\ndata:\n  config.json: |\n    {}\n"}, t)
 	want := "/etc/dcm/config.json:1: not JSON; accepted: the Kubernetes form in JSON; `dcm import` turns a ConfigMap in YAML into TOML"
 	if diff := cmp.Diff(want, complaint(t, p)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
@@ -135,10 +136,10 @@ func TestAConfigMapInYAMLIsForImport(t *testing.T) {
 }
 
 func TestAValueHiddenByALaterLayerIsJudged(t *testing.T) {
-	p := files{
+	p := write(files{
 		"etc/dcm/dcm.toml":           "[apply]\nreboot = \"twice\"\n",
 		"etc/dcm/dcm.toml.d/10.toml": "[apply]\nreboot = \"once\"\n",
-	}.write(t)
+	}, t)
 	want := `/etc/dcm/dcm.toml:2: apply.reboot = "twice": not when to reboot; accepted: never, once`
 	if diff := cmp.Diff(want, complaint(t, p)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
@@ -146,9 +147,9 @@ func TestAValueHiddenByALaterLayerIsJudged(t *testing.T) {
 }
 
 func TestALongListOfProblemsIsCutShort(t *testing.T) {
-	p := files{"etc/dcm/dcm.toml": "[profiles.x]\ncompute = \"SPX\"\nskip = [" + strings.Repeat("\"x\",\n", 250) + "]\n"}.write(t)
+	p := write(files{"etc/dcm/dcm.toml": "[profiles.x]\ncompute = \"SPX\"\nskip = [" + strings.Repeat("\"x\",\n", 250) + "]\n"}, t)
 	lines := strings.Split(complaint(t, p), "\n")
-	if len(lines) != shown+1 || lines[shown] != "and 150 more problems" {
+	if len(lines) != source.MaxShown+1 || lines[source.MaxShown] != "and 150 more problems" {
 		t.Errorf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
 	}
 }

@@ -6,12 +6,13 @@ import (
 	"slices"
 	"time"
 
+	"dcm/internal/engine/config/rule"
+	"dcm/internal/engine/config/source"
 	"dcm/internal/gpu/partition"
 )
 
-// None is the name that selects no profile, on the kernel command line and in
-// the files; no profile can be called that.
-const None = "none"
+// None is the name that selects no profile, on the kernel command line and in the files.
+const None = rule.None
 
 // Config is the validated sum of all layers.
 type Config struct {
@@ -20,10 +21,10 @@ type Config struct {
 	Source        string            // what selected it, "/etc/dcm/dcm.toml:7" or "kernel command line"; "" if nothing says
 	Persistent    string            // what the files that outlive a boot select; Selected, if nothing overrides them
 	LastingSource string
-	Ended         string // in words, of a selection until reboot that does not count any more; [ClearRuntime] removes it
+	Ended         string // in words, of a selection until reboot that does not count any more; [selection.ClearRuntime] removes it
 
 	Profiles map[string]partition.Profile // all that are defined
-	Unusable map[string]*Errors           // profiles of the Kubernetes form that are left out
+	Unusable map[string]*source.Errors    // profiles of the Kubernetes form that are left out
 	Origin   map[string]string            // profile → file:line of its last definition
 
 	Clients []string // unit names with their suffix, in the order given, without duplicates
@@ -49,7 +50,7 @@ type Config struct {
 
 	Metrics string // directory for the file of metrics; "": the usual one, if it is there; [Off]
 
-	Agent bool // programs on the host may select profiles, see [Propose]
+	Agent bool // programs on the host may select profiles, see [selection.Propose]
 
 	Warnings []string // things accepted that look like mistakes, each with file:line
 }
@@ -93,7 +94,7 @@ const (
 	AMDSMI Backend = "amdsmi" // set through the library too
 )
 
-func defaults() *Config {
+func Defaults() *Config {
 	return &Config{
 		Profiles:      make(map[string]partition.Profile),
 		Origin:        make(map[string]string),
@@ -111,19 +112,19 @@ func defaults() *Config {
 // Names lists the profiles that are defined, in lexical order.
 func (c *Config) Names() []string { return slices.Sorted(maps.Keys(c.Profiles)) }
 
-// Lookup returns a profile by name, a defined one or one of [partition.Common]. The error suggests one that is spelled
+// Lookup returns a profile by name, a defined one or one of [partition.Predefined]. The error suggests one that is spelled
 // nearly so, and lists all.
 func (c *Config) Lookup(name string) (partition.Profile, error) {
 	if p, ok := c.Profiles[name]; ok {
 		return p, nil
 	}
 	if why := c.Unusable[name]; why != nil {
-		return partition.Profile{}, fmt.Errorf("profile %s cannot be selected: %w", clip(name), why)
+		return partition.Profile{}, fmt.Errorf("profile %s cannot be selected: %w", source.QuoteShort(name), why)
 	}
 	if p, ok := partition.Predefined(name); ok {
 		return p, nil
 	}
-	f := noProfile(name, c.Names())
+	f := rule.NoProfile(name, c.Names())
 	return partition.Profile{}, fmt.Errorf("%q: %s", name, f)
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"dcm/internal/engine/config/rule"
 	"slices"
 	"strings"
 )
@@ -19,7 +20,7 @@ const (
 // administrator having listed it: a service, and none that others live in or that
 // is a way into the host. Those have to be listed.
 func Discoverable(name string) bool {
-	if full, f := unit(name); f != nil || full != name {
+	if full, f := rule.ParseUnit(name); f != nil || full != name {
 		return false
 	}
 	stem, ok := strings.CutSuffix(name, ".service")

@@ -1,22 +1,27 @@
 package config
 
+import (
+	"dcm/internal/engine/config/rule"
+	"dcm/internal/engine/config/source"
+)
+
 // selection is the form of [SelectionFile] in [Paths].Runtime. It holds as long as
 // the files that stay select what they selected when it was made.
-func selection() rule {
-	return fixed(map[string]rule{
-		"version": scalar("the integer 1", version),
-		"profile": scalar("a string", selectable),
-		"instead": scalar("a string", selectable),
+func selection() rule.Rule {
+	return rule.Table(map[string]rule.Rule{
+		"version": rule.Scalar("the integer 1", version),
+		"profile": rule.Scalar("a string", rule.Selectable),
+		"instead": rule.Scalar("a string", rule.Selectable),
 	}, nil)
 }
 
-func readSelection(c *checker, l layer) *node {
-	root, broken := parseTOML(l.file, l.text)
+func readSelection(c *rule.Checker, l layer) *source.Node {
+	root, broken := source.ParseTOML(l.file, l.text)
 	if broken != nil {
-		c.problems = append(c.problems, *broken)
+		c.Problems = append(c.Problems, *broken)
 		return nil
 	}
-	c.root = selection()
-	c.root.judge(c, "", root)
+	c.Root = selection()
+	c.Root.Check(c, "", root)
 	return root
 }

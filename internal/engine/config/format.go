@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"dcm/internal/engine/config/rule"
+	"dcm/internal/engine/config/source"
 	"dcm/internal/gpu/partition"
 )
 
@@ -14,30 +16,30 @@ func Format(c *Config) string {
 	var b strings.Builder
 	b.WriteString("version = 1\n")
 	if c.Selected != "" {
-		fmt.Fprintf(&b, "profile = %s\n", quote(c.Selected))
+		fmt.Fprintf(&b, "profile = %s\n", source.Quote(c.Selected))
 	}
-	d := defaults()
+	d := Defaults()
 	section(&b, "clients",
-		pair{"units", array(c.Clients, quote), len(c.Clients) > 0},
+		pair{"units", source.Array(c.Clients, source.Quote), len(c.Clients) > 0},
 		pair{"require", strconv.FormatBool(c.Require), c.Require != d.Require},
-		pair{"discover", quote(string(c.Discover)), c.Discover != d.Discover})
+		pair{"discover", source.Quote(string(c.Discover)), c.Discover != d.Discover})
 	section(&b, "apply",
-		pair{"on-failure", quote(string(c.OnFailure)), c.OnFailure != d.OnFailure},
+		pair{"on-failure", source.Quote(string(c.OnFailure)), c.OnFailure != d.OnFailure},
 		pair{"reload-driver", strconv.FormatBool(c.ReloadDriver), c.ReloadDriver != d.ReloadDriver},
 		pair{"at-load", strconv.FormatBool(c.AtLoad), c.AtLoad != d.AtLoad},
-		pair{"device-timeout", quote(c.DeviceTimeout.String()), c.DeviceTimeout != d.DeviceTimeout},
-		pair{"reboot", quote(string(c.Reboot)), c.Reboot != d.Reboot})
+		pair{"device-timeout", source.Quote(c.DeviceTimeout.String()), c.DeviceTimeout != d.DeviceTimeout},
+		pair{"reboot", source.Quote(string(c.Reboot)), c.Reboot != d.Reboot})
 	section(&b, "daemon",
-		pair{"drift", quote(string(c.Drift)), c.Drift != d.Drift})
+		pair{"drift", source.Quote(string(c.Drift)), c.Drift != d.Drift})
 	section(&b, "gpu",
-		pair{"backend", quote(string(c.Backend)), c.Backend != d.Backend},
-		pair{"library", quote(c.Library), c.Library != d.Library},
+		pair{"backend", source.Quote(string(c.Backend)), c.Backend != d.Backend},
+		pair{"library", source.Quote(c.Library), c.Library != d.Library},
 		pair{"count", strconv.Itoa(c.Count), c.Count != d.Count})
 	c.Leases.format(&b)
 	section(&b, "guard",
-		pair{"observers", array(c.Observers, quote), len(c.Observers) > 0})
+		pair{"observers", source.Array(c.Observers, source.Quote), len(c.Observers) > 0})
 	section(&b, "metrics",
-		pair{"textfile", quote(c.Metrics), c.Metrics != d.Metrics})
+		pair{"textfile", source.Quote(c.Metrics), c.Metrics != d.Metrics})
 	section(&b, "agent",
 		pair{"enabled", strconv.FormatBool(c.Agent), c.Agent != d.Agent})
 	for _, r := range c.Reservations {
@@ -68,53 +70,38 @@ func section(b *strings.Builder, name string, pairs ...pair) {
 // FormatProfile writes a profile as the table of a dcm.toml.
 func FormatProfile(p partition.Profile) string {
 	var b strings.Builder
-	key := dotted("profiles", p.Name)
+	key := source.DottedKey("profiles", p.Name)
 	fmt.Fprintf(&b, "[%s]\n", key)
 	if p.Compute != "" {
-		fmt.Fprintf(&b, "compute = %s\n", quote(string(p.Compute)))
+		fmt.Fprintf(&b, "compute = %s\n", source.Quote(string(p.Compute)))
 	}
 	if p.Memory != "" {
-		fmt.Fprintf(&b, "memory = %s\n", quote(string(p.Memory)))
+		fmt.Fprintf(&b, "memory = %s\n", source.Quote(string(p.Memory)))
 	}
 	if p.MIG != nil {
-		fmt.Fprintf(&b, "mig = %s\n", formatMIG(*p.MIG))
+		fmt.Fprintf(&b, "mig = %s\n", rule.FormatMIG(*p.MIG))
 	}
 	if len(p.Skip) > 0 {
-		fmt.Fprintf(&b, "skip = %s\n", array(p.Skip, formatSelector))
+		fmt.Fprintf(&b, "skip = %s\n", source.Array(p.Skip, rule.FormatSelector))
 	}
 	for _, g := range p.Groups {
 		fmt.Fprintf(&b, "[[%s.group]]\n", key)
 		if g.MIG != nil {
-			fmt.Fprintf(&b, "mig = %s\n", formatMIG(*g.MIG))
+			fmt.Fprintf(&b, "mig = %s\n", rule.FormatMIG(*g.MIG))
 		} else {
-			fmt.Fprintf(&b, "compute = %s\n", quote(string(g.Compute)))
+			fmt.Fprintf(&b, "compute = %s\n", source.Quote(string(g.Compute)))
 		}
 		if len(g.Devices) > 0 {
-			fmt.Fprintf(&b, "device = %s\n", array(g.Devices, formatFilter))
+			fmt.Fprintf(&b, "device = %s\n", source.Array(g.Devices, rule.FormatFilter))
 		}
 		switch {
 		case len(g.GPUs) > 0:
-			fmt.Fprintf(&b, "gpus = %s\n", array(g.GPUs, formatSelector))
+			fmt.Fprintf(&b, "gpus = %s\n", source.Array(g.GPUs, rule.FormatSelector))
 		case g.Rest:
-			fmt.Fprintf(&b, "count = %q\n", rest)
+			fmt.Fprintf(&b, "count = %q\n", rule.Rest)
 		default:
 			fmt.Fprintf(&b, "count = %d\n", g.Count)
 		}
 	}
 	return b.String()
-}
-
-func formatSelector(s partition.Selector) string {
-	if s.Address == "" {
-		return s.String()
-	}
-	return quote(s.String())
-}
-
-func array[T any](items []T, write func(T) string) string {
-	all := make([]string, len(items))
-	for i, item := range items {
-		all[i] = write(item)
-	}
-	return "[" + strings.Join(all, ", ") + "]"
 }

@@ -1,6 +1,11 @@
 package config
 
-import "dcm/internal/sanitize"
+import (
+	"dcm/internal/engine/config/kubernetes"
+	"dcm/internal/engine/config/rule"
+	"dcm/internal/engine/config/source"
+	"dcm/internal/sanitize"
+)
 
 // layer is one file that was read.
 type layer struct {
@@ -13,11 +18,11 @@ type layer struct {
 }
 
 // layerForm reads the document of a layer; it returns nil if the layer cannot be read.
-type layerForm func(c *checker, l layer) *node
+type layerForm func(c *rule.Checker, l layer) *source.Node
 
 // foundLayer is a file that is to be read as a layer.
 type foundLayer struct {
-	foundFile
+	source.File
 	form    layerForm
 	runtime bool
 	agent   bool
@@ -28,50 +33,50 @@ type foundLayer struct {
 // wins over the other drop-ins of its directory.
 const SelectionFile = "zz-selected.toml"
 
-// newReader returns a reader of the files at these paths.
-func (p Paths) newReader() *reader {
-	r := newReader(p.Root, p.given, p.without)
+// NewReader returns a reader of the files at these paths.
+func (p Paths) NewReader() *source.Reader {
+	r := source.NewReader(p.Root, p.given, p.without)
 	if p.Judged {
-		r.acceptAnyOwner(p.Admin)
+		r.AcceptAnyOwner(p.Admin)
 	}
 	return r
 }
 
 // layers reads all files in order, unless there are too many.
-func (p Paths) layers() ([]layer, []Problem) {
-	r := p.newReader()
+func (p Paths) layers() ([]layer, []source.Problem) {
+	r := p.NewReader()
 	found := p.findLayers(r)
-	files := make([]foundFile, len(found))
+	files := make([]source.File, len(found))
 	for i, f := range found {
-		files[i] = f.foundFile
+		files[i] = f.File
 	}
-	if !r.bounded(files) {
-		return nil, r.problems
+	if !r.Bounded(files) {
+		return nil, r.Problems
 	}
-	return readLayers(r, found), r.problems
+	return readLayers(r, found), r.Problems
 }
 
 // findLayers returns the existing files in the order in which they count.
-func (p Paths) findLayers(r *reader) []foundLayer {
+func (p Paths) findLayers(r *source.Reader) []foundLayer {
 	var found []foundLayer
 	add := func(path sanitize.Name, l foundLayer) {
 		var ok bool
-		if l.foundFile, ok = r.find(path); ok {
+		if l.File, ok = r.Find(path); ok {
 			found = append(found, l)
 		}
 	}
-	for _, file := range r.list(p.Shipped, ".toml") {
+	for _, file := range r.List(p.Shipped, ".toml") {
 		add(file, foundLayer{form: readTOML})
 	}
 	add(sanitize.Named(p.Kubernetes), foundLayer{form: readKubernetes})
 	add(sanitize.Named(p.Admin), foundLayer{form: readTOML})
 	add(sanitize.Named(p.Agent), foundLayer{form: readAgent, agent: true})
-	for _, file := range r.list(p.Local, ".toml") {
+	for _, file := range r.List(p.Local, ".toml") {
 		add(file, foundLayer{form: readTOML})
 	}
-	for _, file := range r.list(p.Runtime, ".toml") {
+	for _, file := range r.List(p.Runtime, ".toml") {
 		form := readTOML
-		if file == sanitize.Named(p.runtimeSelection()) {
+		if file == sanitize.Named(p.RuntimeSelection()) {
 			form = readSelection
 		}
 		add(file, foundLayer{form: form, runtime: true})
@@ -79,12 +84,29 @@ func (p Paths) findLayers(r *reader) []foundLayer {
 	return found
 }
 
-func readLayers(r *reader, found []foundLayer) []layer {
+func readLayers(r *source.Reader, found []foundLayer) []layer {
 	var layers []layer
 	for _, f := range found {
-		if text, ok := r.text(f.path); ok {
-			layers = append(layers, layer{file: f.path.String(), text: text, form: f.form, runtime: f.runtime, agent: f.agent})
+		if text, ok := r.Text(f.Path); ok {
+			layers = append(layers, layer{file: f.Path.String(), text: text, form: f.form, runtime: f.runtime, agent: f.agent})
 		}
 	}
 	return layers
+}
+
+// readKubernetes is the form of /etc/dcm/config.json.
+func readKubernetes(c *rule.Checker, l layer) *source.Node {
+	return kubernetes.Read(c, l.file, l.text, 0, nil)
+}
+
+// readTOML is the form of all files but one.
+func readTOML(c *rule.Checker, l layer) *source.Node {
+	root, broken := source.ParseTOML(l.file, l.text)
+	if broken != nil {
+		c.Problems = append(c.Problems, *broken)
+		return nil
+	}
+	c.Root = schema()
+	c.Root.Check(c, "", root)
+	return root
 }

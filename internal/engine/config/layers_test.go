@@ -1,10 +1,12 @@
 package config
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/engine/config/configtest"
 	"dcm/internal/gpu/partition"
 )
 
@@ -92,7 +94,7 @@ func TestCommandLineMustNameAProfile(t *testing.T) {
 		"dcm.profile=spx-nps": `kernel command line: dcm.profile = "spx-nps": no such profile; did you mean "spx-nps1"? accepted: spx-nps1`,
 		"dcm.profile":         `kernel command line: dcm.profile: has no value; accepted: dcm.profile=NAME, dcm.profile=none`,
 	} {
-		p := files{"etc/dcm/dcm.toml": "[profiles.spx-nps1]\ncompute = \"SPX\"\n", "proc/cmdline": line}.write(t)
+		p := write(files{"etc/dcm/dcm.toml": "[profiles.spx-nps1]\ncompute = \"SPX\"\n", "proc/cmdline": line}, t)
 		if diff := cmp.Diff(want, complaint(t, p)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", line, diff)
 		}
@@ -101,7 +103,7 @@ func TestCommandLineMustNameAProfile(t *testing.T) {
 
 func TestKubernetesFormIsALayerBelowDcmToml(t *testing.T) {
 	c := load(t, files{
-		"etc/dcm/config.json": operators,
+		"etc/dcm/config.json": configtest.Operators,
 		"etc/dcm/dcm.toml":    "profile = \"cpx-profile\"\n[profiles.spx-profile]\nmemory = \"NPS2\"\n",
 	})
 	want := map[string]partition.Profile{
@@ -120,10 +122,10 @@ func TestKubernetesFormIsALayerBelowDcmToml(t *testing.T) {
 }
 
 func TestABrokenProfileOfTheKubernetesFormIsNotCalledMissing(t *testing.T) {
-	p := files{
+	p := write(files{
 		"etc/dcm/config.json": "{\"gpu-config-profiles\": {\"a\": {\n\"profiles\": [{\"computePartition\": \"CPX\", \"memoryPartition\": \"NPS3\", \"numGPUsAssigned\": 8}]}}}",
 		"etc/dcm/dcm.toml":    "profile = \"a\"\n",
-	}.write(t)
+	}, t)
 	want := `/etc/dcm/config.json:2: gpu-config-profiles.a.profiles.memoryPartition = "NPS3": not a memory partition mode; accepted: NPS1, NPS2, NPS4, NPS8`
 	if diff := cmp.Diff(want, complaint(t, p)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
@@ -161,5 +163,27 @@ func TestASelectionThatALaterLayerHidesIsWarnedOf(t *testing.T) {
 	c := load(t, files{"etc/dcm/dcm.toml": "profile = \"a\"\n" + profiles, "run/dcm/dcm.toml.d/zz-selected.toml": "profile = \"b\"\n"})
 	if c.Selected != "b" || len(c.Warnings) > 0 {
 		t.Errorf("until reboot: selected %s, warnings %q; want b without a warning", c.Selected, c.Warnings)
+	}
+}
+
+func TestABadProfileThatIsNotSelectedIsAWarning(t *testing.T) {
+	c := load(t, files{"etc/dcm/config.json": configtest.Fleet, "etc/dcm/dcm.toml": "profile = \"all\"\n"})
+	if c.Selected != "all" || len(c.Warnings) != 3 {
+		t.Errorf("selected %q, warnings %q", c.Selected, c.Warnings)
+	}
+	if _, err := c.Lookup("odd"); err == nil || !strings.Contains(err.Error(), `profile "odd" cannot be selected: `) || !strings.Contains(err.Error(), "NPS16") {
+		t.Errorf("looked up: %v", err)
+	}
+	got := complaint(t, write(files{"etc/dcm/config.json": configtest.Fleet, "etc/dcm/dcm.toml": "profile = \"odd\"\n"}, t))
+	if !strings.HasPrefix(got, `/etc/dcm/config.json:5: gpu-config-profiles.odd.profiles.computePartition = "FPX": not`) || strings.Contains(got, "no such profile") {
+		t.Errorf("selected: %s", got)
+	}
+	c = load(t, files{"etc/dcm/config.json": configtest.Fleet, "etc/dcm/dcm.toml": "profile = \"odd\"\n[profiles.odd]\ncompute = \"CPX\"\n"})
+	if c.Profile.Compute != partition.CPX || len(c.Warnings) != 2 {
+		t.Errorf("defined otherwise: %+v, warnings %q", c.Profile, c.Warnings)
+	}
+	got = complaint(t, write(files{"etc/dcm/config.json": configtest.Fleet, "proc/cmdline": "dcm.profile=odd"}, t))
+	if !strings.HasPrefix(got, `/etc/dcm/config.json:5: gpu-config-profiles.odd`) {
+		t.Errorf("selected on the command line: %s", got)
 	}
 }

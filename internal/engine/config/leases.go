@@ -1,6 +1,8 @@
 package config
 
 import (
+	"dcm/internal/engine/config/rule"
+	"dcm/internal/engine/config/source"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,66 +28,66 @@ type GroupLimits struct {
 	MaxTime time.Duration // that a member's lease may last; 0 for no limit
 }
 
-// longestLease is the longest time limit of a lease.
-const longestLease = 365 * 24 * time.Hour
+// maxLeaseTime is the longest time limit of a lease.
+const maxLeaseTime = 365 * 24 * time.Hour
 
-func leases() rule {
-	return fixed(map[string]rule{
-		"max-per-user": scalar("an integer", between(0, mostPartitions)),
-		"shares":       scalar("an integer", between(1, mostShares)),
+func leases() rule.Rule {
+	return rule.Table(map[string]rule.Rule{
+		"max-per-user": rule.Scalar("an integer", rule.Between(0, maxPartitions)),
+		"shares":       rule.Scalar("an integer", rule.Between(1, maxShares)),
 		"default-time": leaseTime(),
 		"max-time":     leaseTime(),
-		"groups": named(groupName, fixed(map[string]rule{
-			"max-per-user": scalar("an integer", between(0, mostPartitions)),
-			"max-total":    scalar("an integer", between(0, mostPartitions)),
+		"groups": rule.Tables(groupName, rule.Table(map[string]rule.Rule{
+			"max-per-user": rule.Scalar("an integer", rule.Between(0, maxPartitions)),
+			"max-total":    rule.Scalar("an integer", rule.Between(0, maxPartitions)),
 			"max-time":     leaseTime(),
 		}, nil)),
 	}, leaseTimes)
 }
 
 // leaseTime is a time limit of leases.
-func leaseTime() rule {
-	return duration(func(d time.Duration) bool { return d == 0 || d >= time.Second && d <= longestLease },
+func leaseTime() rule.Rule {
+	return rule.Duration(func(d time.Duration) bool { return d == 0 || d >= time.Second && d <= maxLeaseTime },
 		`a duration from 1s to 8760h, such as "30m" or "8h", or "0" for no limit`, "h")
 }
 
 // leaseTimes refuses a default that no lease could have.
-func leaseTimes(c *checker, key string, n *node) {
-	usual, most := n.at("default-time"), n.at("max-time")
-	if usual == nil || most == nil || usual.bad || most.bad {
+func leaseTimes(c *rule.Checker, key string, n *source.Node) {
+	usual, most := n.At("default-time"), n.At("max-time")
+	if usual == nil || most == nil || usual.Bad || most.Bad {
 		return
 	}
 	if readTime(most) > 0 && readTime(usual) > readTime(most) {
-		text, _ := most.text()
-		c.fail(usual, dotted(key, "default-time"), &fault{text: "longer than max-time", accepted: fmt.Sprintf("at most %q", text)})
+		text, _ := most.Text()
+		c.Fail(usual, source.DottedKey(key, "default-time"), &source.Fault{Text: "longer than max-time", Accepted: fmt.Sprintf("at most %q", text)})
 	}
 }
 
 // groupName is the name of a group, as useradd(8) accepts it, or its number.
-func groupName(name string) *fault {
+func groupName(name string) *source.Fault {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-@\\ "
 	if name != "" && len(name) <= 64 && strings.Trim(name, letters) == "" && !strings.HasPrefix(name, "-") && strings.TrimSpace(name) == name {
 		return nil
 	}
-	return &fault{text: "not a name for a group", accepted: "a group's name or number, such as course or 1005"}
+	return &source.Fault{Text: "not a name for a group", Accepted: "a group's name or number, such as course or 1005"}
 }
 
 // readTime reads a duration that has been judged; 0 for none.
-func readTime(n *node) time.Duration {
-	text, _ := n.text()
+func readTime(n *source.Node) time.Duration {
+	text, _ := n.Text()
 	d, _ := time.ParseDuration(text)
 	return d
 }
 
-func readLeases(n *node) Leases {
-	l := Leases{Shares: 1, DefaultTime: readTime(n.at("default-time")), MaxTime: readTime(n.at("max-time"))}
-	readCount(n.at("max-per-user"), &l.PerUser)
-	readCount(n.at("shares"), &l.Shares)
-	groups := tables(n.at("groups"))
+func readLeases(n *source.Node) Leases {
+	l := Leases{Shares: 1, DefaultTime: readTime(n.At("default-time")), MaxTime: readTime(n.At("max-time"))}
+	rule.ReadInt(n.At("max-per-user"), &l.PerUser)
+	rule.ReadInt(n.At("shares"), &l.Shares)
+	groups := source.Children(n.At("groups"))
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
-		g := GroupLimits{Name: name, MaxTime: readTime(groups[name].at("max-time"))}
-		readCount(groups[name].at("max-per-user"), &g.PerUser)
-		readCount(groups[name].at("max-total"), &g.Total)
+		g := GroupLimits{Name: name, MaxTime: readTime(groups[name].At("max-time"))}
+		rule.ReadInt(groups[name].At("max-per-user"), &g.PerUser)
+		rule.ReadInt(groups[name].At("max-total"), &g.Total)
 		l.Groups = append(l.Groups, g)
 	}
 	return l
@@ -93,13 +95,13 @@ func readLeases(n *node) Leases {
 
 // format writes the tables of a dcm.toml.
 func (l Leases) format(b *strings.Builder) {
-	d := defaults().Leases
+	d := Defaults().Leases
 	section(b, "leases",
 		pair{"max-per-user", strconv.Itoa(l.PerUser), l.PerUser != d.PerUser},
 		pair{"shares", strconv.Itoa(l.Shares), l.Shares != d.Shares},
-		pair{"default-time", quote(l.DefaultTime.String()), l.DefaultTime != 0},
-		pair{"max-time", quote(l.MaxTime.String()), l.MaxTime != 0})
+		pair{"default-time", source.Quote(l.DefaultTime.String()), l.DefaultTime != 0},
+		pair{"max-time", source.Quote(l.MaxTime.String()), l.MaxTime != 0})
 	for _, g := range l.Groups {
-		fmt.Fprintf(b, "\n[%s]\nmax-per-user = %d\nmax-total = %d\nmax-time = %s\n", dotted("leases.groups", g.Name), g.PerUser, g.Total, quote(g.MaxTime.String()))
+		fmt.Fprintf(b, "\n[%s]\nmax-per-user = %d\nmax-total = %d\nmax-time = %s\n", source.DottedKey("leases.groups", g.Name), g.PerUser, g.Total, source.Quote(g.MaxTime.String()))
 	}
 }

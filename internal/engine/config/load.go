@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,8 +8,9 @@ import (
 	"os"
 	"slices"
 
+	"dcm/internal/engine/config/rule"
+	"dcm/internal/engine/config/source"
 	"dcm/internal/sanitize"
-	"dcm/internal/sorting"
 )
 
 // Load reads every layer and returns their sum, or an [*Errors] with everything
@@ -19,7 +19,7 @@ func Load(p Paths) (*Config, error) {
 	layers, problems := p.layers()
 	line, err := os.ReadFile(p.Cmdline)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		problems = append(problems, Problem{File: commandLine, Text: "cannot read it: " + cause(err)})
+		problems = append(problems, source.Problem{File: CommandLine, Text: "cannot read it: " + source.Cause(err)})
 	}
 	return assemble(layers, problems, string(line))
 }
@@ -27,9 +27,9 @@ func Load(p Paths) (*Config, error) {
 // LoadFile reads one file as the only layer, as strictly as [Load]. The error is
 // [fs.ErrNotExist] if there is no such file.
 func LoadFile(p Paths, file string) (*Config, error) {
-	r := p.newReader()
-	f, ok := r.find(sanitize.Named(file))
-	if !ok && len(r.problems) == 0 {
+	r := p.NewReader()
+	f, ok := r.Find(sanitize.Named(file))
+	if !ok && len(r.Problems) == 0 {
 		return nil, fs.ErrNotExist
 	}
 	line, err := os.ReadFile(p.Cmdline)
@@ -38,28 +38,16 @@ func LoadFile(p Paths, file string) (*Config, error) {
 	}
 	var layers []layer
 	if ok {
-		layers = readLayers(r, []foundLayer{{foundFile: f, form: readTOML}})
+		layers = readLayers(r, []foundLayer{{File: f, form: readTOML}})
 	}
-	return assemble(layers, r.problems, string(line))
-}
-
-// readTOML is the form of all files but one.
-func readTOML(c *checker, l layer) *node {
-	root, broken := parseTOML(l.file, l.text)
-	if broken != nil {
-		c.problems = append(c.problems, *broken)
-		return nil
-	}
-	c.root = schema()
-	c.root.judge(c, "", root)
-	return root
+	return assemble(layers, r.Problems, string(line))
 }
 
 // assemble is Load without the files: the layers, what was wrong with reading
 // others, and the kernel command line.
-func assemble(layers []layer, problems []Problem, cmdline string) (*Config, error) {
-	c := &checker{problems: problems}
-	sum := &node{value: table{}}
+func assemble(layers []layer, problems []source.Problem, cmdline string) (*Config, error) {
+	c := &rule.Checker{Problems: problems}
+	sum := &source.Node{Value: source.Table{}}
 	whole := len(problems) == 0
 	var lasting choice
 	ended := ""
@@ -77,7 +65,7 @@ func assemble(layers []layer, problems []Problem, cmdline string) (*Config, erro
 				continue
 			}
 		} else {
-			warnHidden(c, sum.at("profile"), root.at("profile"))
+			warnHidden(c, sum.At("profile"), root.At("profile"))
 		}
 		sum = layOver(sum, root)
 		if !l.runtime {
@@ -85,14 +73,14 @@ func assemble(layers []layer, problems []Problem, cmdline string) (*Config, erro
 		}
 	}
 	checkProfiles(c, sum)
-	checkReservations(c, sum.at("reservation"))
+	checkReservations(c, sum.At("reservation"))
 	pick := selectProfile(c, sum, cmdline, whole)
-	if len(c.problems) > 0 {
-		return nil, &Errors{sorted(c.problems, layers)}
+	if len(c.Problems) > 0 {
+		return nil, source.NewErrors(sorted(c.Problems, layers)...)
 	}
 	cfg := build(sum)
-	cfg.Unusable = leaveOut(c, cfg)
-	cfg.Selected, cfg.Source, cfg.Warnings = pick.name, pick.source, c.warnings
+	cfg.Unusable = LeaveOut(c, cfg)
+	cfg.Selected, cfg.Source, cfg.Warnings = pick.name, pick.source, c.Warnings
 	cfg.Persistent, cfg.LastingSource, cfg.Ended = lasting.name, lasting.source, ended
 	if pick.name != "" {
 		cfg.Profile, _ = cfg.Lookup(pick.name) // judged
@@ -100,122 +88,116 @@ func assemble(layers []layer, problems []Problem, cmdline string) (*Config, erro
 	return cfg, nil
 }
 
-// leaveOut warns of the profiles that were left out, and that no layer defines
+// LeaveOut warns of the profiles that were left out, and that no layer defines
 // otherwise.
-func leaveOut(c *checker, cfg *Config) map[string]*Errors {
-	var all map[string]*Errors
-	for _, name := range slices.Sorted(maps.Keys(c.out)) {
+func LeaveOut(c *rule.Checker, cfg *Config) map[string]*source.Errors {
+	var all map[string]*source.Errors
+	for _, name := range slices.Sorted(maps.Keys(c.LeftOut)) {
 		if _, defined := cfg.Profiles[name]; defined {
 			continue
 		}
 		if all == nil {
-			all = make(map[string]*Errors)
+			all = make(map[string]*source.Errors)
 		}
-		all[name] = &Errors{c.out[name]}
-		c.warnings = append(c.warnings, leftOut(name, c.out[name]))
+		all[name] = source.NewErrors(c.LeftOut[name]...)
+		c.Warnings = append(c.Warnings, leftOut(name, c.LeftOut[name]))
 	}
 	return all
 }
 
 // leftOut tells of the first problem of a profile that is left out.
-func leftOut(name string, problems []Problem) string {
+func leftOut(name string, problems []source.Problem) string {
 	first, more := problems[0], ""
 	if n := len(problems) - 1; n > 0 {
 		more = fmt.Sprintf(" (and %d more)", n)
 	}
-	at := place(first.File, first.Line)
+	at := source.FileLine(first.File, first.Line)
 	first.File, first.Line = "", 0
-	return fmt.Sprintf("%s: profile %s cannot be selected: %s%s", at, clip(name), first, more)
+	return fmt.Sprintf("%s: profile %s cannot be selected: %s%s", at, source.QuoteShort(name), first, more)
 }
 
 // over says of a selection until reboot that it has ended: the files that stay do not
 // select any more what they selected when it was made. Of all else it says "".
-func over(root *node, lasting choice) string {
-	before, ok := root.at("instead").text()
-	if !ok || orNothing(before) == lasting.name {
+func over(root *source.Node, lasting choice) string {
+	before, ok := root.At("instead").Text()
+	if !ok || OrEmpty(before) == lasting.name {
 		return ""
 	}
 	at := lasting.source
 	if at == "" {
 		at = "nothing"
 	}
-	name, _ := root.at("profile").text()
+	name, _ := root.At("profile").Text()
 	return fmt.Sprintf("the selection of %s until reboot has ended: it was made instead of %s, and now %s selects %s",
-		orNone(name), orNone(before), at, orNone(lasting.name))
+		OrNone(name), OrNone(before), at, OrNone(lasting.name))
 }
 
 // says is what the files select, right or wrong.
-func says(root *node) choice {
-	n := root.at("profile")
+func says(root *source.Node) choice {
+	n := root.At("profile")
 	if n == nil {
 		return choice{}
 	}
-	name, _ := n.text()
-	return choice{orNothing(name), n.place()}
+	name, _ := n.Text()
+	return choice{OrEmpty(name), n.Place()}
 }
 
 // warnHidden warns of a selection that an administrator wrote and another layer
 // hides: who edits it would wonder why nothing happens.
-func warnHidden(c *checker, before, now *node) {
-	if before == nil || now == nil || before.value == now.value || before.value == "" || before.value == None {
+func warnHidden(c *rule.Checker, before, now *source.Node) {
+	if before == nil || now == nil || before.Value == now.Value || before.Value == "" || before.Value == rule.None {
 		return
 	}
-	c.warnings = append(c.warnings, fmt.Sprintf("%s: profile = %s has no effect: %s selects %s",
-		before.place(), clip(fmt.Sprint(before.value)), now.place(), clip(fmt.Sprint(now.value))))
+	c.Warnings = append(c.Warnings, fmt.Sprintf("%s: profile = %s has no effect: %s selects %s",
+		before.Place(), source.QuoteShort(fmt.Sprint(before.Value)), now.Place(), source.QuoteShort(fmt.Sprint(now.Value))))
 }
 
-// sorted puts problems in the order of the layers, then of their lines.
-func sorted(problems []Problem, layers []layer) []Problem {
-	rank := func(p Problem) int {
-		i := slices.IndexFunc(layers, func(l layer) bool { return l.file == p.File })
-		if i < 0 && p.File == commandLine {
-			return len(layers)
-		}
-		return i
+// sorted returns problems in the order of the layers, then of their lines.
+func sorted(problems []source.Problem, layers []layer) []source.Problem {
+	var files []string
+	for _, l := range layers {
+		files = append(files, l.file)
 	}
-	sorting.By(problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Line, b.Line))
-	})
-	return problems
+	return source.Sort(problems, append(files, CommandLine)...)
 }
 
 // checkProfiles judges what only the sum of the layers can show.
-func checkProfiles(c *checker, root *node) {
-	all := tables(root.at("profiles"))
+func checkProfiles(c *rule.Checker, root *source.Node) {
+	all := source.Children(root.At("profiles"))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		n := all[name]
-		if _, isTable := n.table(); isTable && !n.bad {
-			checkProfile(c, n, dotted("profiles", name))
+		if _, isTable := n.Table(); isTable && !n.Bad {
+			checkProfile(c, n, source.DottedKey("profiles", name))
 		}
 	}
 }
 
 // checkProfile judges that a profile says once of each side of a node how it is to be divided,
 // and of one of them at least.
-func checkProfile(c *checker, n *node, key string) {
-	compute, mig, group := n.at("compute"), n.at("mig"), n.at("group")
+func checkProfile(c *rule.Checker, n *source.Node, key string) {
+	compute, mig, group := n.At("compute"), n.At("mig"), n.At("group")
 	among := func(what string) bool {
-		return slices.ContainsFunc(group.items(), func(g *node) bool { return g.at(what) != nil })
+		return slices.ContainsFunc(group.Items(), func(g *source.Node) bool { return g.At(what) != nil })
 	}
-	twice := func(what string, whole *node, text, accepted string) {
+	twice := func(what string, whole *source.Node, text, accepted string) {
 		at, in, other := group, "group", whole
-		if group.file != n.file { // the last layer did not add the groups: it added the whole
+		if group.File != n.File { // the last layer did not add the groups: it added the whole
 			at, in, other = whole, what, group
 		}
-		c.fail(at, dotted(key, in), &fault{text: text + ", also at " + other.place(), accepted: accepted})
+		c.Fail(at, source.DottedKey(key, in), &source.Fault{Text: text + ", also at " + other.Place(), Accepted: accepted})
 	}
 	switch {
 	case compute != nil && among("compute"):
 		twice("compute", compute, "the profile says its compute mode twice", "either compute for the whole node, or groups")
 	case mig != nil && among("mig"):
 		twice("mig", mig, "the profile says its MIG geometry twice", "either mig for the whole node, or groups")
-	case n.at("memory") != nil && compute == nil && !among("compute"):
-		c.fail(n, key, noCompute(key))
+	case n.At("memory") != nil && compute == nil && !among("compute"):
+		c.Fail(n, key, noCompute(key))
 	case compute == nil && mig == nil && group == nil:
-		c.fail(n, key, noCompute(key))
+		c.Fail(n, key, noCompute(key))
 	}
 }
 
-func noCompute(key string) *fault {
-	return &fault{text: "the profile says no compute mode", accepted: `compute = "…" for the whole node, or [[` + key + `.group]]; mig for NVIDIA's GPUs`}
+func noCompute(key string) *source.Fault {
+	return &source.Fault{Text: "the profile says no compute mode", Accepted: `compute = "…" for the whole node, or [[` + key + `.group]]; mig for NVIDIA's GPUs`}
 }

@@ -1,71 +1,17 @@
 package config
 
 import (
-	"errors"
-	"os"
-	"path/filepath"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/engine/config/configtest"
+	"dcm/internal/engine/config/rule"
+	"dcm/internal/engine/config/source"
 	"dcm/internal/gpu/partition"
 )
-
-// files is a tree by path below the root.
-type files map[string]string
-
-// write makes a root with the files, as root or whoever runs the test owns them.
-func (f files) write(t testing.TB) Paths {
-	t.Helper()
-	root := t.TempDir()
-	for name, text := range f {
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return DefaultPaths(root)
-}
-
-// root is the directory that DefaultPaths was given.
-func (p Paths) root() string { return strings.TrimSuffix(p.Cmdline, "/proc/cmdline") }
-
-// complaint is the text of the error with paths as on a host.
-func complaint(t *testing.T, p Paths) string {
-	t.Helper()
-	c, err := Load(p)
-	if err == nil {
-		t.Fatalf("Load accepted it: %+v", c)
-	}
-	var all *Errors
-	if !errors.As(err, &all) {
-		t.Fatalf("Load returned a %T, not *Errors: %v", err, err)
-	}
-	return strings.ReplaceAll(err.Error(), p.root(), "")
-}
-
-func load(t *testing.T, f files) *Config {
-	t.Helper()
-	p := f.write(t)
-	c, err := Load(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Source = strings.TrimPrefix(c.Source, p.root())
-	c.LastingSource = strings.TrimPrefix(c.LastingSource, p.root())
-	for name, at := range c.Origin {
-		c.Origin[name] = strings.TrimPrefix(at, p.root())
-	}
-	for i, w := range c.Warnings {
-		c.Warnings[i] = strings.ReplaceAll(w, p.root(), "")
-	}
-	return c
-}
 
 func TestNothingConfiguredSelectsNothing(t *testing.T) {
 	got := load(t, nil)
@@ -79,84 +25,8 @@ func TestNothingConfiguredSelectsNothing(t *testing.T) {
 	}
 }
 
-// everyKey is a file that sets each key, none to its default.
-const everyKey = `version = 1
-profile = "mixed"
-
-[clients]
-units   = ["amd-metrics-exporter", "gpuagent.service", "vllm@", "vllm@7b", "feed.socket", "app.v2"]
-require = true
-discover = "include"
-
-[apply]
-on-failure     = "keep"
-reload-driver  = false
-at-load        = true
-device-timeout = "1m30s"
-reboot         = "once"
-
-[daemon]
-drift = "report"
-
-[gpu]
-backend = "amdsmi"
-library = "/opt/rocm/lib/libamd_smi.so"
-count = 8
-
-[leases]
-max-per-user = 8
-default-time = "90m"
-max-time = "24h"
-shares = 4
-
-[leases.groups.course]
-max-per-user = 2
-max-total = 16
-[leases.groups.1005]
-max-time = "30m"
-
-[guard]
-observers = ["amd-metrics-exporter"]
-
-[metrics]
-textfile = "/var/lib/node_exporter"
-
-[agent]
-enabled = true
-
-[[reservation]]
-unit = "vllm@7b"
-partitions = 2
-place = "link"
-vendor = "amd"
-mode = "CPX"
-exclusive = true
-gpus = [1]
-[[reservation]]
-unit = "notebook@"
-partitions = 1
-share = 3
-
-[profiles.whole]
-compute = "CPX"
-memory  = "NPS4"
-
-[profiles.mixed]
-memory = "NPS1"
-skip   = ["0000:C5:00.0", 7]
-[[profiles.mixed.group]]
-compute = "CPX"
-count   = 2
-[[profiles.mixed.group]]
-compute = "DPX"
-gpus    = ["0c:00.0"]
-[[profiles.mixed.group]]
-compute = "SPX"
-count   = "rest"
-`
-
 func TestEveryKeyIsRead(t *testing.T) {
-	got := load(t, files{"etc/dcm/dcm.toml": everyKey})
+	got := load(t, files{"etc/dcm/dcm.toml": configtest.EveryKey})
 	mixed := partition.Profile{
 		Name: "mixed", Memory: partition.NPS1,
 		Skip: []partition.Selector{{Address: "0000:c5:00.0"}, {Index: 7}},
@@ -189,5 +59,26 @@ func TestEveryKeyIsRead(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
+	}
+}
+
+func TestFormatWritesEveryKey(t *testing.T) {
+	c := load(t, files{"etc/dcm/dcm.toml": configtest.EveryKey, "run/dcm/dcm.toml.d/zz-selected.toml": "profile = \"whole\"\n"})
+	root, problem := source.ParseTOML("f", Format(c))
+	if problem != nil {
+		t.Fatal(problem)
+	}
+	for key, r := range schema().Keys {
+		for sub := range r.Keys {
+			if slices.ContainsFunc(root.At(key).Items(), func(n *source.Node) bool { return n.At(sub) != nil }) {
+				continue
+			}
+			if sub != rule.AnyName && root.At(key, sub) == nil {
+				t.Errorf("%s.%s is not written", key, sub)
+			}
+		}
+		if root.At(key) == nil {
+			t.Errorf("%s is not written", key)
+		}
 	}
 }

@@ -76,7 +76,7 @@ func TestCommonProfilesNeedNoDefinition(t *testing.T) {
 	if own.Profile.Compute != partition.SPX || own.Profile.MIG != nil {
 		t.Errorf("a defined one of the same name is not taken: %+v", own.Profile)
 	}
-	p := files{"etc/dcm/dcm.toml": "profile = \"all-balnced\"\n"}.write(t)
+	p := write(files{"etc/dcm/dcm.toml": "profile = \"all-balnced\"\n"}, t)
 	if got, want := complaint(t, p), `/etc/dcm/dcm.toml:1: profile = "all-balnced": no such profile: none is defined; did you mean "all-balanced"?`; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"dcm/internal/engine/config/source"
 	"dcm/internal/sanitize"
 )
 
@@ -15,7 +16,7 @@ type Paths struct {
 	Shipped    string // directory of shipped drop-ins
 	Kubernetes string // file of the Kubernetes form
 	Admin      string // the administrator's file
-	Agent      string // the file of agents, see [Propose]
+	Agent      string // the file of agents, see [selection.Propose]
 	Local      string // directory of drop-ins that stay
 	Runtime    string // directory of drop-ins that last until reboot
 	Cmdline    string // the kernel command line
@@ -55,14 +56,14 @@ func (p Paths) Without(file string) Paths {
 // the file's name in problems.
 func (p Paths) WithAdminText(name string, from io.Reader) (Paths, error) {
 	file := sanitize.Named(name)
-	content, err := readAtMost(from)
+	content, err := source.ReadAtMost(from)
 	if err != nil {
-		return p, fmt.Errorf("cannot read %s: %s", file, cause(err))
+		return p, fmt.Errorf("cannot read %s: %s", file, source.Cause(err))
 	}
-	r := p.newReader()
-	text, ok := r.accept(file, content)
+	r := p.NewReader()
+	text, ok := r.Accept(file, content)
 	if !ok {
-		return p, &Errors{r.problems}
+		return p, source.NewErrors(r.Problems...)
 	}
 	p.Admin, p.Judged, p.given = name, true, map[string]string{name: text}
 	return p, nil
@@ -95,5 +96,5 @@ func (p Paths) Watched() []string {
 	return slices.Compact(dirs)
 }
 
-// runtimeSelection is the drop-in of a selection until reboot.
-func (p Paths) runtimeSelection() string { return filepath.Join(p.Runtime, SelectionFile) }
+// RuntimeSelection is the drop-in of a selection until reboot.
+func (p Paths) RuntimeSelection() string { return filepath.Join(p.Runtime, SelectionFile) }

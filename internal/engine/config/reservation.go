@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"dcm/internal/engine/config/rule"
+	"dcm/internal/engine/config/source"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/unitname"
 )
@@ -37,148 +39,139 @@ func (r Reservation) Asks() string {
 // format writes the reservation as the table of a dcm.toml.
 func (r Reservation) format() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "[[reservation]]\nname = %s\n", quote(r.Name))
+	fmt.Fprintf(&b, "[[reservation]]\nname = %s\n", source.Quote(r.Name))
 	if r.Unit != "" {
-		fmt.Fprintf(&b, "unit = %s\n", quote(r.Unit))
+		fmt.Fprintf(&b, "unit = %s\n", source.Quote(r.Unit))
 	}
-	fmt.Fprintf(&b, "partitions = %d\nplace = %s\nexclusive = %t\n", r.Partitions, quote(r.Place), r.Exclusive)
+	fmt.Fprintf(&b, "partitions = %d\nplace = %s\nexclusive = %t\n", r.Partitions, source.Quote(r.Place), r.Exclusive)
 	if r.Share > 0 {
 		fmt.Fprintf(&b, "share = %d\n", r.Share)
 	}
 	if r.Sought.Vendor != 0 {
-		fmt.Fprintf(&b, "vendor = %s\n", quote(r.Sought.Vendor.Name()))
+		fmt.Fprintf(&b, "vendor = %s\n", source.Quote(r.Sought.Vendor.Name()))
 	}
 	if r.Sought.Mode != "" {
-		fmt.Fprintf(&b, "mode = %s\n", quote(r.Sought.Mode))
+		fmt.Fprintf(&b, "mode = %s\n", source.Quote(r.Sought.Mode))
 	}
 	if len(r.GPUs) > 0 {
-		fmt.Fprintf(&b, "gpus = %s\n", array(r.GPUs, formatSelector))
+		fmt.Fprintf(&b, "gpus = %s\n", source.Array(r.GPUs, rule.FormatSelector))
 	}
 	return b.String()
 }
 
-// mostPartitions is how many one reservation can ask for: the DRM minors of one
+// maxPartitions is how many one reservation can ask for: the DRM minors of one
 // system are fewer.
-const mostPartitions = 1024
+const maxPartitions = 1024
 
-// mostShares is how many can have one partition together.
-const mostShares = 64
+// maxShares is how many can have one partition together.
+const maxShares = 64
 
-func reservations() rule {
-	return list(fixed(map[string]rule{
-		"name":       scalar("a string", reservationName),
-		"unit":       scalar("a string", reservedUnit),
-		"partitions": scalar("an integer", between(1, mostPartitions)),
-		"place":      oneOf("a place", "pack", "spread", "link"),
-		"exclusive":  boolean(),
-		"share":      scalar("an integer", between(2, mostShares)),
-		"gpus":       selectors(),
-		"vendor":     oneOf("a vendor", partition.AMD.Name(), partition.NVIDIA.Name()),
-		"mode":       scalar("a string", soughtMode),
+func reservations() rule.Rule {
+	return rule.List(rule.Table(map[string]rule.Rule{
+		"name":       rule.Scalar("a string", reservationName),
+		"unit":       rule.Scalar("a string", reservedUnit),
+		"partitions": rule.Scalar("an integer", rule.Between(1, maxPartitions)),
+		"place":      rule.OneOf("a place", "pack", "spread", "link"),
+		"exclusive":  rule.Boolean(),
+		"share":      rule.Scalar("an integer", rule.Between(2, maxShares)),
+		"gpus":       rule.Selectors(),
+		"vendor":     rule.OneOf("a vendor", partition.AMD.Name(), partition.NVIDIA.Name()),
+		"mode":       rule.Scalar("a string", soughtMode),
 	}, oneReservation), nil)
 }
 
-func between(least, most int64) func(int64) *fault {
-	return func(n int64) *fault {
-		if n < least || n > most {
-			return &fault{text: "out of range", accepted: fmt.Sprintf("%d to %d", least, most)}
-		}
-		return nil
-	}
-}
-
 // reservationName is what is a file name, a part of a CDI device's name and a word.
-func reservationName(name string) *fault {
+func reservationName(name string) *source.Fault {
 	const letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	if strings.HasSuffix(name, unitname.Beside) {
-		return &fault{text: "the end of the name is that of the links to what goes with another reservation's partitions", accepted: "a name that does not end with " + unitname.Beside}
+		return &source.Fault{Text: "the end of the name is that of the links to what goes with another reservation's partitions", Accepted: "a name that does not end with " + unitname.Beside}
 	}
 	if name != "" && len(name) <= 64 && strings.Trim(name, letters+"_.-") == "" && strings.Trim(name, "_.-") == name {
 		return nil
 	}
-	return &fault{text: "not a name for a reservation", accepted: "at most 64 of A-Z, a-z, 0-9 and, inside, _ . -"}
+	return &source.Fault{Text: "not a name for a reservation", Accepted: "at most 64 of A-Z, a-z, 0-9 and, inside, _ . -"}
 }
 
 // reservedUnit is a service that a client could be.
-func reservedUnit(name string) *fault {
-	full, f := unit(name)
+func reservedUnit(name string) *source.Fault {
+	full, f := rule.ParseUnit(name)
 	switch {
 	case f != nil:
 		return f
 	case !strings.HasSuffix(full, ".service"):
-		return &fault{text: "partitions can be reserved for a service only", accepted: "a .service unit"}
+		return &source.Fault{Text: "partitions can be reserved for a service only", Accepted: "a .service unit"}
 	}
 	return nil
 }
 
-func soughtMode(mode string) *fault {
+func soughtMode(mode string) *source.Fault {
 	if _, err := partition.ParseCriteria("", mode); err != nil || mode == "" {
-		return &fault{text: "not a mode of partitions", accepted: "a compute mode, such as CPX or CPX/NPS4, or a MIG profile, such as 3g.40gb"}
+		return &source.Fault{Text: "not a mode of partitions", Accepted: "a compute mode, such as CPX or CPX/NPS4, or a MIG profile, such as 3g.40gb"}
 	}
 	return nil
 }
 
 // soughtIn is what the two keys say together.
-func soughtIn(n *node) (partition.Criteria, error) {
-	vendor, _ := n.at("vendor").text()
-	mode, _ := n.at("mode").text()
+func soughtIn(n *source.Node) (partition.Criteria, error) {
+	vendor, _ := n.At("vendor").Text()
+	mode, _ := n.At("mode").Text()
 	return partition.ParseCriteria(vendor, mode)
 }
 
-func oneReservation(c *checker, key string, n *node) {
-	if n.at("unit") == nil && n.at("name") == nil {
-		c.fail(n, key, &fault{text: "a reservation needs to say for whom", accepted: `unit = "vllm.service", or name = "slurm" for partitions that dcm gives to nobody`})
+func oneReservation(c *rule.Checker, key string, n *source.Node) {
+	if n.At("unit") == nil && n.At("name") == nil {
+		c.Fail(n, key, &source.Fault{Text: "a reservation needs to say for whom", Accepted: `unit = "vllm.service", or name = "slurm" for partitions that dcm gives to nobody`})
 	}
 	sharers(c, key, n)
-	if mode, vendor := n.at("mode"), n.at("vendor"); mode != nil && !mode.bad && vendor != nil && !vendor.bad {
+	if mode, vendor := n.At("mode"), n.At("vendor"); mode != nil && !mode.Bad && vendor != nil && !vendor.Bad {
 		if _, err := soughtIn(n); err != nil {
-			c.fail(mode, dotted(key, "mode"), &fault{text: err.Error()})
+			c.Fail(mode, source.DottedKey(key, "mode"), &source.Fault{Text: err.Error()})
 		}
 	}
-	if n.at("partitions") == nil {
-		c.fail(n, key, &fault{text: "a reservation needs a number of partitions", accepted: "partitions = 2"})
+	if n.At("partitions") == nil {
+		c.Fail(n, key, &source.Fault{Text: "a reservation needs a number of partitions", Accepted: "partitions = 2"})
 	}
-	if gpus := n.at("gpus"); gpus != nil && !gpus.bad && len(gpus.items()) == 0 {
-		c.fail(gpus, dotted(key, "gpus"), &fault{text: "no GPU is left to choose from", accepted: "the GPUs to choose from, or no gpus at all for any"})
+	if gpus := n.At("gpus"); gpus != nil && !gpus.Bad && len(gpus.Items()) == 0 {
+		c.Fail(gpus, source.DottedKey(key, "gpus"), &source.Fault{Text: "no GPU is left to choose from", Accepted: "the GPUs to choose from, or no gpus at all for any"})
 	}
 }
 
 // sharers: what is one service's is no template's, and what is shared is one's.
-func sharers(c *checker, key string, n *node) {
-	text, named := n.at("unit").text()
-	share := n.at("share")
+func sharers(c *rule.Checker, key string, n *source.Node) {
+	text, named := n.At("unit").Text()
+	share := n.At("share")
 	if !named && share == nil || named && reservedUnit(text) != nil {
 		return
 	}
 	full := ""
 	if named {
-		full, _ = unit(text)
+		full, _ = rule.ParseUnit(text)
 	}
 	switch template := strings.Contains(full, "@."); {
 	case template && share == nil:
-		c.fail(n.at("unit"), dotted(key, "unit"), &fault{text: "a template is many services",
-			accepted: "an instance, such as " + strings.Replace(full, "@.", "@a.", 1) + ", or with share = 2 so many instances together"})
+		c.Fail(n.At("unit"), source.DottedKey(key, "unit"), &source.Fault{Text: "a template is many services",
+			Accepted: "an instance, such as " + strings.Replace(full, "@.", "@a.", 1) + ", or with share = 2 so many instances together"})
 	case !template && share != nil:
-		c.fail(share, dotted(key, "share"), &fault{text: "those who share are the instances of one template", accepted: `unit = "vllm@.service"`})
+		c.Fail(share, source.DottedKey(key, "share"), &source.Fault{Text: "those who share are the instances of one template", Accepted: `unit = "vllm@.service"`})
 	}
 }
 
 // reservation reads one that has been judged.
-func reservation(n *node) Reservation {
-	r := Reservation{Place: "pack", GPUs: chosen(n.at("gpus")), Source: n.place()}
-	if u, ok := n.at("unit").text(); ok {
-		r.Unit, _ = unit(u)
+func reservation(n *source.Node) Reservation {
+	r := Reservation{Place: "pack", GPUs: rule.ReadSelectors(n.At("gpus")), Source: n.Place()}
+	if u, ok := n.At("unit").Text(); ok {
+		r.Unit, _ = rule.ParseUnit(u)
 		r.Name = nameOf(r.Unit)
 	}
-	read(n.at("name"), &r.Name)
-	if v := n.at("partitions"); v != nil {
-		r.Partitions = int(v.value.(int64))
+	rule.Read(n.At("name"), &r.Name)
+	if v := n.At("partitions"); v != nil {
+		r.Partitions = int(v.Value.(int64))
 	}
-	readAs(n.at("place"), &r.Place)
-	read(n.at("exclusive"), &r.Exclusive)
+	rule.ReadString(n.At("place"), &r.Place)
+	rule.Read(n.At("exclusive"), &r.Exclusive)
 	r.Sought, _ = soughtIn(n) // judged
-	if v := n.at("share"); v != nil {
-		r.Share = int(v.value.(int64))
+	if v := n.At("share"); v != nil {
+		r.Share = int(v.Value.(int64))
 	}
 	return r
 }
@@ -200,19 +193,19 @@ func nameOf(unit string) string {
 
 // checkReservations judges the reservations of all layers together: two of them must not have
 // one unit or one directory.
-func checkReservations(c *checker, n *node) {
-	units, names := make(map[string]*node), make(map[string]*node)
-	for _, item := range n.items() {
-		if item.broken() {
+func checkReservations(c *rule.Checker, n *source.Node) {
+	units, names := make(map[string]*source.Node), make(map[string]*source.Node)
+	for _, item := range n.Items() {
+		if item.Broken() {
 			continue
 		}
 		r := reservation(item)
 		if before := units[r.Unit]; before != nil {
-			c.fail(item, "reservation", &fault{text: fmt.Sprintf("%s has a reservation already, at %s", r.Unit, before.place())})
+			c.Fail(item, "reservation", &source.Fault{Text: fmt.Sprintf("%s has a reservation already, at %s", r.Unit, before.Place())})
 		} else if before := names[r.Name]; before != nil {
-			c.fail(item, "reservation", &fault{text: fmt.Sprintf("there is a reservation %q already, at %s", r.Name, before.place()), accepted: "another name = "})
+			c.Fail(item, "reservation", &source.Fault{Text: fmt.Sprintf("there is a reservation %q already, at %s", r.Name, before.Place()), Accepted: "another name = "})
 		} else if f := reservationName(r.Name); f != nil {
-			c.fail(item, "reservation", &fault{text: fmt.Sprintf("of the unit's name no directory can be made: %q", r.Name), accepted: `name = "…"`})
+			c.Fail(item, "reservation", &source.Fault{Text: fmt.Sprintf("of the unit's name no directory can be made: %q", r.Name), Accepted: `name = "…"`})
 		}
 		if r.Unit != "" {
 			units[r.Unit] = item
@@ -221,9 +214,9 @@ func checkReservations(c *checker, n *node) {
 	}
 }
 
-func readReservations(n *node) []Reservation {
+func readReservations(n *source.Node) []Reservation {
 	var out []Reservation
-	for _, item := range n.items() {
+	for _, item := range n.Items() {
 		out = append(out, reservation(item))
 	}
 	return out
@@ -231,13 +224,13 @@ func readReservations(n *node) []Reservation {
 
 // layOver merges a layer into the sum of those before it. Unlike other arrays
 // reservations add up, so that a package's drop-in takes none away.
-func layOver(sum, root *node) *node {
-	before, now := sum.at("reservation"), root.at("reservation")
-	out := merge(sum, root)
+func layOver(sum, root *source.Node) *source.Node {
+	before, now := sum.At("reservation"), root.At("reservation")
+	out := source.Merge(sum, root)
 	if before != nil && now != nil {
-		tables(out)["reservation"] = &node{
-			file: now.file, line: now.line, bad: before.bad || now.bad,
-			value: slices.Concat(before.items(), now.items()),
+		source.Children(out)["reservation"] = &source.Node{
+			File: now.File, Line: now.Line, Bad: before.Bad || now.Bad,
+			Value: slices.Concat(before.Items(), now.Items()),
 		}
 	}
 	return out

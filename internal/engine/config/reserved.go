@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"dcm/internal/engine/config/rule"
+	"dcm/internal/engine/config/source"
 	"dcm/internal/sanitize"
 )
 
@@ -15,19 +17,19 @@ import (
 // lost names, as far as that can be told, those that cannot be read even so.
 func Reservations(p Paths) (all []Reservation, lost []string) {
 	layers, _ := p.layers()
-	c := &checker{root: schema()}
-	sum := &node{value: []*node(nil)}
+	c := &rule.Checker{Root: schema()}
+	sum := &source.Node{Value: []*source.Node(nil)}
 	for _, l := range layers {
-		sum.value = slices.Concat(sum.items(), reservationsIn(l))
+		sum.Value = slices.Concat(sum.Items(), reservationsIn(l))
 	}
-	reservations().judge(c, "reservation", sum)
+	reservations().Check(c, "reservation", sum)
 	checkReservations(c, sum)
-	for _, n := range sum.items() {
-		if !n.broken() {
+	for _, n := range sum.Items() {
+		if !n.Broken() {
 			all = append(all, reservation(n))
-		} else if name, ok := n.at("unit").text(); ok && reservedUnit(name) == nil {
-			full, _ := unit(name)
-			all = append(all, Reservation{Name: nameOf(full), Unit: full, Source: n.place(), Broken: true})
+		} else if name, ok := n.At("unit").Text(); ok && reservedUnit(name) == nil {
+			full, _ := rule.ParseUnit(name)
+			all = append(all, Reservation{Name: nameOf(full), Unit: full, Source: n.Place(), Broken: true})
 		} else {
 			lost = append(lost, unitIn(n))
 		}
@@ -36,15 +38,15 @@ func Reservations(p Paths) (all []Reservation, lost []string) {
 }
 
 // reservationsIn returns those of a layer that are TOML.
-func reservationsIn(l layer) []*node {
-	root, broken := parseTOML(l.file, l.text)
+func reservationsIn(l layer) []*source.Node {
+	root, broken := source.ParseTOML(l.file, l.text)
 	if broken == nil {
-		return root.at("reservation").items()
+		return root.At("reservation").Items()
 	}
-	var out []*node
+	var out []*source.Node
 	for _, block := range blocks(l.text) {
-		if root, broken := parseTOML(l.file, block); broken == nil {
-			out = append(out, root.at("reservation").items()...)
+		if root, broken := source.ParseTOML(l.file, block); broken == nil {
+			out = append(out, root.At("reservation").Items()...)
 		}
 	}
 	return out
@@ -54,11 +56,11 @@ func reservationsIn(l layer) []*node {
 func lostIn(layers []layer) []string {
 	var out []string
 	for _, l := range layers {
-		if _, broken := parseTOML(l.file, l.text); broken == nil {
+		if _, broken := source.ParseTOML(l.file, l.text); broken == nil {
 			continue
 		}
 		for _, block := range blocks(l.text) {
-			if _, broken := parseTOML(l.file, block); broken != nil {
+			if _, broken := source.ParseTOML(l.file, block); broken != nil {
 				out = append(out, unitOf(block))
 			}
 		}
@@ -103,9 +105,9 @@ func unitOf(block string) string {
 	return "a unit that cannot be told"
 }
 
-func unitIn(n *node) string {
+func unitIn(n *source.Node) string {
 	for _, key := range []string{"unit", "name"} {
-		if s, ok := n.at(key).text(); ok {
+		if s, ok := n.At(key).Text(); ok {
 			return sanitize.Text(s)
 		}
 	}

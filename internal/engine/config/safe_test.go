@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/engine/config/source"
 	"dcm/internal/sanitize"
 	"dcm/internal/testkit/testdeadline"
 )
@@ -66,7 +67,7 @@ var refusals = []struct {
 func TestUnsafeFilesAreRefused(t *testing.T) {
 	for _, test := range refusals {
 		t.Run(test.name, func(t *testing.T) {
-			p := files{"etc/dcm/dcm.toml": "version = 1\n"}.write(t)
+			p := write(files{"etc/dcm/dcm.toml": "version = 1\n"}, t)
 			test.change(t, p.Admin)
 			if diff := cmp.Diff(test.want, complaint(t, p)); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
@@ -77,7 +78,7 @@ func TestUnsafeFilesAreRefused(t *testing.T) {
 
 func TestSafeLinksAreFollowed(t *testing.T) {
 	// As a volume of Kubernetes is laid out.
-	p := files{"etc/dcm/..1/dcm.toml": "[apply]\nreboot = \"once\"\n"}.write(t)
+	p := write(files{"etc/dcm/..1/dcm.toml": "[apply]\nreboot = \"once\"\n"}, t)
 	dir := filepath.Dir(p.Admin)
 	must(t, os.Symlink("..1", dir+"/..data"))
 	must(t, os.Symlink("..data/dcm.toml", p.Admin))
@@ -88,7 +89,7 @@ func TestSafeLinksAreFollowed(t *testing.T) {
 }
 
 func TestAnUnsafeDirectoryWithoutFilesDoesNoHarm(t *testing.T) {
-	p := files{"etc/dcm/dcm.toml.d/README": ""}.write(t)
+	p := write(files{"etc/dcm/dcm.toml.d/README": ""}, t)
 	must(t, os.Chmod(p.Local, 0o777))
 	must(t, os.Chmod(filepath.Dir(p.Local), 0o777))
 	if _, err := Load(p); err != nil {
@@ -99,14 +100,14 @@ func TestAnUnsafeDirectoryWithoutFilesDoesNoHarm(t *testing.T) {
 func TestAnotherUserTrustsWhatIsRoots(t *testing.T) {
 	info, err := os.Stat("/")
 	must(t, err)
-	r := new(reader)
-	if !asAnotherUser(t, func() bool { return r.trusted(sanitize.Named("/"), info) }) {
-		t.Error(r.problems)
+	r := new(source.Reader)
+	if !asAnotherUser(t, func() bool { return r.Trusted(sanitize.Named("/"), info) }) {
+		t.Error(r.Problems)
 	}
 }
 
 func TestWhatAnotherUserCannotReadIsToldAsSuch(t *testing.T) {
-	p := files{"etc/dcm/dcm.toml": "version = 1\n"}.write(t)
+	p := write(files{"etc/dcm/dcm.toml": "version = 1\n"}, t)
 	must(t, os.Chmod(p.Admin, 0))
 	want := "/etc/dcm/dcm.toml: cannot read it: permission denied"
 	if diff := cmp.Diff(want, asAnotherUser(t, func() string { return complaint(t, p) })); diff != "" {
@@ -148,7 +149,7 @@ func TestAFileThatBecameAFIFOIsNotWaitedFor(t *testing.T) {
 	must(t, syscall.Mkfifo(fifo, 0o644))
 	read := make(chan bool)
 	go func() {
-		_, ok := new(reader).text(sanitize.Named(fifo))
+		_, ok := new(source.Reader).Text(sanitize.Named(fifo))
 		read <- ok
 	}()
 	select {
@@ -190,13 +191,6 @@ func socket(t *testing.T, file string) {
 	t.Cleanup(func() { must(t, syscall.Close(fd)) })
 	t.Chdir(filepath.Dir(file)) // the path of a socket has to be short
 	must(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: filepath.Base(file)}))
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func needRoot(t *testing.T) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"dcm/internal/engine/config/source"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,7 +14,7 @@ import (
 func largeTexts() map[string]string {
 	fill := func(line func(i int) string) string {
 		var b strings.Builder
-		for i := 0; b.Len() < largest-200; i++ {
+		for i := 0; b.Len() < source.MaxFileBytes-200; i++ {
 			b.WriteString(line(i))
 		}
 		return b.String()
@@ -23,10 +24,10 @@ func largeTexts() map[string]string {
 		"profiles":     fill(func(i int) string { return fmt.Sprintf("[profiles.p%d]\ncompute = \"SPX\"\n", i) }),
 		"unknown keys": fill(func(i int) string { return fmt.Sprintf("a%d = 1\n", i) }),
 		"dotted keys":  fill(func(i int) string { return fmt.Sprintf("a.b.c.d.e.f.g.h.i.j.k.l.m.n.o%d = 1\n", i) }),
-		"one key":      strings.Repeat("k", largest-10) + " = 1",
-		"one name":     "profile = \"" + strings.Repeat("k", largest-20) + "\"",
-		"one array":    "a = [" + strings.Repeat("1,", largest/2-10) + "]",
-		"comments":     strings.Repeat("#\n", largest/2),
+		"one key":      strings.Repeat("k", source.MaxFileBytes-10) + " = 1",
+		"one name":     "profile = \"" + strings.Repeat("k", source.MaxFileBytes-20) + "\"",
+		"one array":    "a = [" + strings.Repeat("1,", source.MaxFileBytes/2-10) + "]",
+		"comments":     strings.Repeat("#\n", source.MaxFileBytes/2),
 	}
 }
 

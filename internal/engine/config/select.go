@@ -5,11 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	"dcm/internal/engine/config/rule"
+	"dcm/internal/engine/config/source"
 	"dcm/internal/gpu/partition"
 )
 
-// commandLine stands for a file name where the kernel command line is meant.
-const commandLine = "kernel command line"
+// CommandLine stands for a file name where the kernel command line is meant.
+const CommandLine = "kernel command line"
 
 // choice is the profile selected and what selected it.
 type choice struct{ name, source string }
@@ -17,44 +19,44 @@ type choice struct{ name, source string }
 // selectProfile returns the profile that is selected: by the kernel command line, or
 // else by the files. whole says that every file could be read; otherwise the
 // profile may be defined in one that could not.
-func selectProfile(c *checker, root *node, cmdline string, whole bool) choice {
-	all := slices.Sorted(maps.Keys(tables(root.at("profiles"))))
-	judge := func(n *node) {
-		name, ok := n.value.(string)
-		if !ok || n.bad || name == "" || name == None || slices.Contains(all, name) {
+func selectProfile(c *rule.Checker, root *source.Node, cmdline string, whole bool) choice {
+	all := slices.Sorted(maps.Keys(source.Children(root.At("profiles"))))
+	judge := func(n *source.Node) {
+		name, ok := n.Value.(string)
+		if !ok || n.Bad || name == "" || name == rule.None || slices.Contains(all, name) {
 			return
 		}
-		if _, ok := partition.Predefined(name); ok && c.out[name] == nil {
+		if _, ok := partition.Predefined(name); ok && c.LeftOut[name] == nil {
 			return
 		}
-		if why := c.out[name]; why != nil {
-			n.bad = true
-			c.problems = append(c.problems, why...)
+		if why := c.LeftOut[name]; why != nil {
+			n.Bad = true
+			c.Problems = append(c.Problems, why...)
 			return
 		}
-		f := noProfile(name, all)
+		f := rule.NoProfile(name, all)
 		if !whole {
-			f.text += " in the files that can be read"
+			f.Text += " in the files that can be read"
 		}
-		c.fail(n, "profile", f)
+		c.Fail(n, "profile", f)
 	}
 	var pick choice
-	if n := root.at("profile"); n != nil {
+	if n := root.At("profile"); n != nil {
 		judge(n)
 		pick = says(root)
 	}
 	switch name, given, valued := parameter(cmdline); {
 	case given && !valued:
-		c.problems = append(c.problems, Problem{File: commandLine, Key: "dcm.profile", Text: "has no value", Accepted: "dcm.profile=NAME, dcm.profile=none"})
+		c.Problems = append(c.Problems, source.Problem{File: CommandLine, Key: "dcm.profile", Text: "has no value", Accepted: "dcm.profile=NAME, dcm.profile=none"})
 	case given:
-		n := &node{file: commandLine, value: name}
+		n := &source.Node{File: CommandLine, Value: name}
 		judge(n)
-		if last := len(c.problems) - 1; n.bad && c.problems[last].File == commandLine {
-			c.problems[last].Key = "dcm.profile"
+		if last := len(c.Problems) - 1; n.Bad && c.Problems[last].File == CommandLine {
+			c.Problems[last].Key = "dcm.profile"
 		}
-		pick = choice{name, commandLine}
+		pick = choice{name, CommandLine}
 	}
-	if pick.name == None {
+	if pick.name == rule.None {
 		pick.name = ""
 	}
 	return pick
@@ -99,3 +101,18 @@ func arguments(line string) []string {
 }
 
 const blanks = " \t\n\v\f\r"
+
+// OrNone is said instead of a profile where none is selected.
+func OrNone(name string) string {
+	if name == "" {
+		return rule.None
+	}
+	return name
+}
+
+func OrEmpty(name string) string {
+	if name == rule.None {
+		return ""
+	}
+	return name
+}

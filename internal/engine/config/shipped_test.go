@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/engine/config/source"
 	"dcm/internal/gpu/partition"
 )
 
@@ -25,18 +26,9 @@ func shipped(t testing.TB) files {
 	return f
 }
 
-func content(t testing.TB, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 func TestShippedFilesDefineSixProfilesAndSelectNone(t *testing.T) {
 	got := load(t, shipped(t))
-	want := defaults()
+	want := Defaults()
 	for _, name := range []string{"spx-nps1", "cpx-nps1", "cpx-nps4", "dpx-nps2", "qpx-nps1", "tpx-nps1"} {
 		compute, memory, _ := strings.Cut(strings.ToUpper(name), "-")
 		want.Profiles[name] = partition.Profile{Name: name, Compute: partition.Compute(compute), Memory: partition.Memory(memory)}
@@ -69,7 +61,7 @@ func TestShippedFileShowsEveryKeyWithItsDefault(t *testing.T) {
 	if len(got.Profiles["mixed"].Groups) != 2 {
 		t.Errorf("the example profile is %+v", got.Profiles["mixed"])
 	}
-	want := defaults()
+	want := Defaults()
 	want.Profile, want.Selected, want.Source = got.Profile, "cpx-nps4", got.Source
 	want.Persistent, want.LastingSource = "cpx-nps4", got.Source
 	want.Profiles, want.Origin, want.Clients = got.Profiles, got.Origin, got.Clients
@@ -79,28 +71,28 @@ func TestShippedFileShowsEveryKeyWithItsDefault(t *testing.T) {
 		t.Errorf("the defaults shown are not the defaults (-want +got):\n%s", diff)
 	}
 
-	root, broken := parseTOML("dcm.toml", f["etc/dcm/dcm.toml"])
+	root, broken := source.ParseTOML("dcm.toml", f["etc/dcm/dcm.toml"])
 	if broken != nil {
 		t.Fatal(broken)
 	}
-	for key, r := range schema().keys {
+	for key, r := range schema().Keys {
 		if key == "version" || key == "profiles" {
 			continue
 		}
 		if key == "reservation" {
-			for sub := range r.keys {
-				if !slices.ContainsFunc(root.at(key).items(), func(n *node) bool { return n.at(sub) != nil }) {
+			for sub := range r.Keys {
+				if !slices.ContainsFunc(root.At(key).Items(), func(n *source.Node) bool { return n.At(sub) != nil }) {
 					t.Errorf("%s.%s is not in the shipped dcm.toml", key, sub)
 				}
 			}
 			continue
 		}
-		for sub := range r.keys {
-			if root.at(key, sub) == nil {
+		for sub := range r.Keys {
+			if root.At(key, sub) == nil {
 				t.Errorf("%s.%s is not in the shipped dcm.toml", key, sub)
 			}
 		}
-		if root.at(key) == nil {
+		if root.At(key) == nil {
 			t.Errorf("%s is not in the shipped dcm.toml", key)
 		}
 	}
@@ -110,7 +102,7 @@ func TestShippedFileShowsEveryKeyWithItsDefault(t *testing.T) {
 }
 
 func BenchmarkLoad(b *testing.B) {
-	p := shipped(b).write(b)
+	p := write(shipped(b), b)
 	for b.Loop() {
 		if _, err := Load(p); err != nil {
 			b.Fatal(err)

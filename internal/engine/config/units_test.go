@@ -1,6 +1,7 @@
 package config
 
 import (
+	"dcm/internal/engine/config/rule"
 	"strings"
 	"testing"
 
@@ -24,7 +25,7 @@ func TestUnitNamesGetTheirSuffix(t *testing.T) {
 		"a:b_c":                  "a:b_c.service",
 		strings.Repeat("a", 247): strings.Repeat("a", 247) + ".service",
 	} {
-		got, f := unit(name)
+		got, f := rule.ParseUnit(name)
 		if f != nil || got != want {
 			t.Errorf("%q became %q (%v), want %q", name, got, f, want)
 		}
@@ -58,7 +59,7 @@ func TestUnitNamesAreRefused(t *testing.T) {
 		"systemd-udevd":          "dcm-apply.service is started after it, so it cannot wait for dcm-apply.service",
 		"basic.target":           "dcm-apply.service is started after it, so it cannot wait for dcm-apply.service",
 	} {
-		got, f := unit(name)
+		got, f := rule.ParseUnit(name)
 		if f == nil || !strings.HasPrefix(f.String(), want) {
 			t.Errorf("%q became %q (%v), want: %s", name, got, f, want)
 		}

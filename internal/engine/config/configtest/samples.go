@@ -1,0 +1,96 @@
+package configtest
+
+// EveryKey is a file that sets each key, none to its default.
+const EveryKey = `version = 1
+profile = "mixed"
+
+[clients]
+units   = ["amd-metrics-exporter", "gpuagent.service", "vllm@", "vllm@7b", "feed.socket", "app.v2"]
+require = true
+discover = "include"
+
+[apply]
+on-failure     = "keep"
+reload-driver  = false
+at-load        = true
+device-timeout = "1m30s"
+reboot         = "once"
+
+[daemon]
+drift = "report"
+
+[gpu]
+backend = "amdsmi"
+library = "/opt/rocm/lib/libamd_smi.so"
+count = 8
+
+[leases]
+max-per-user = 8
+default-time = "90m"
+max-time = "24h"
+shares = 4
+
+[leases.groups.course]
+max-per-user = 2
+max-total = 16
+[leases.groups.1005]
+max-time = "30m"
+
+[guard]
+observers = ["amd-metrics-exporter"]
+
+[metrics]
+textfile = "/var/lib/node_exporter"
+
+[agent]
+enabled = true
+
+[[reservation]]
+unit = "vllm@7b"
+partitions = 2
+place = "link"
+vendor = "amd"
+mode = "CPX"
+exclusive = true
+gpus = [1]
+[[reservation]]
+unit = "notebook@"
+partitions = 1
+share = 3
+
+[profiles.whole]
+compute = "CPX"
+memory  = "NPS4"
+
+[profiles.mixed]
+memory = "NPS1"
+skip   = ["0000:C5:00.0", 7]
+[[profiles.mixed.group]]
+compute = "CPX"
+count   = 2
+[[profiles.mixed.group]]
+compute = "DPX"
+gpus    = ["0c:00.0"]
+[[profiles.mixed.group]]
+compute = "SPX"
+count   = "rest"
+`
+
+// Operators is the configuration that users of AMD's GPU operator have.
+const Operators = `{"gpu-config-profiles": {
+  "cpx-profile": {"skippedGPUs": {"ids": []}, "profiles": [{"computePartition": "CPX", "memoryPartition": "NPS4", "numGPUsAssigned": 8}]},
+  "spx-profile": {"skippedGPUs": {"ids": []}, "profiles": [{"computePartition": "SPX", "memoryPartition": "NPS1", "numGPUsAssigned": 8}]}},
+ "gpuClientSystemdServices": {"names": ["amd-metrics-exporter", "gpuagent"]}}
+`
+
+// Fleet is in the form of the operator's own default, which leaves counts open, with
+// profiles for other nodes than this one.
+const Fleet = `{"gpu-config-profiles": {
+  "all": {"profiles": [{"computePartition": "QPX", "memoryPartition": "NPS8"}]},
+  "mixed": {"profiles": [{"computePartition": "CPX", "memoryPartition": "NPS1", "numGPUsAssigned": 2}, {"computePartition": "SPX", "memoryPartition": "NPS1"}]},
+  "first": {"skippedGPUs": {"ids": [3]}, "profiles": [{"computePartition": "CPX", "memoryPartition": "NPS1", "numGPUsAssigned": 0}, {"computePartition": "SPX", "memoryPartition": "NPS1", "numGPUsAssigned": 4}]},
+  "odd": {"profiles": [{"computePartition": "FPX", "memoryPartition": "NPS1"},
+    {"computePartition": "SPX", "memoryPartition": "NPS16"}]},
+  "none": {"profiles": [{"computePartition": "SPX", "memoryPartition": "NPS1"}]},
+  "sixteen": {"profiles": [{"computePartition": "SPX", "memoryPartition": "NPS1", "numGPUsAssigned": 16}]}
+}}`

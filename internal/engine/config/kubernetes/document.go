@@ -1,0 +1,95 @@
+package kubernetes
+
+import (
+	"dcm/internal/engine/config/rule"
+	"dcm/internal/engine/config/source"
+	"regexp"
+	"strings"
+)
+
+// DocumentKey is the key of a ConfigMap's data that holds the document.
+const DocumentKey = "config.json"
+
+// readDocument reads a config.json, or the ConfigMap, in YAML or JSON, that holds
+// one.
+func readDocument(file, text string, yaml source.YAML) (*source.Node, *source.Problem) {
+	text = strings.TrimPrefix(text, "\ufeff")
+	if !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") {
+		return fromYAML(file, text, yaml)
+	}
+	root, broken := source.ParseJSON(source.NewJSONText(file, text, 1))
+	if broken != nil || root.At("data") == nil || root.At("gpu-config-profiles") != nil {
+		return root, broken
+	}
+	held, broken := heldIn(root)
+	if broken != nil {
+		return nil, broken
+	}
+	return source.ParseJSON(source.JSONText{File: file, Text: held.Value.(string), FirstLine: held.Line})
+}
+
+// heldIn returns the data of a ConfigMap that holds the document.
+func heldIn(root *source.Node) (*source.Node, *source.Problem) {
+	if kind := root.At("kind"); kind == nil || kind.Value != "ConfigMap" {
+		return nil, &source.Problem{File: root.File, Line: root.Line, Key: "kind", Text: "neither a config.json nor a ConfigMap", Accepted: `kind "ConfigMap" with the key config.json in data`}
+	}
+	data := root.At("data")
+	held := root.At("data", DocumentKey)
+	if held == nil {
+		line := root.Line
+		if data != nil {
+			line = data.Line
+		}
+		f := source.NotOneOf("the ConfigMap does not hold a config.json", DocumentKey, source.Children(data).Keys())
+		return nil, &source.Problem{File: root.File, Line: line, Key: "data", Text: f.Text, Accepted: DocumentKey, Suggestion: f.Suggestion}
+	}
+	if _, ok := held.Value.(string); !ok {
+		f := rule.WrongType("a string that holds JSON", held)
+		return nil, &source.Problem{File: root.File, Line: held.Line, Key: source.DottedKey("data", DocumentKey), Text: f.Text}
+	}
+	return held, nil
+}
+
+// fromYAML reads a ConfigMap written in YAML.
+func fromYAML(file, text string, yaml source.YAML) (*source.Node, *source.Problem) {
+	if yaml == nil {
+		return nil, &source.Problem{File: file, Line: 1, Text: "not JSON", Accepted: "the Kubernetes form in JSON; `dcm import` turns a ConfigMap in YAML into TOML"}
+	}
+	if line := source.SecondYAMLDocument(text); line > 0 {
+		return nil, &source.Problem{File: file, Line: line, Text: "a second YAML document", Accepted: "one ConfigMap"}
+	}
+	js, err := yaml([]byte(text))
+	if err != nil {
+		line, why := source.YAMLErrorLine(err.Error())
+		// The decoder counts one line too many at the end of the text.
+		line = min(line, 1+strings.Count(text, "\n"))
+		return nil, &source.Problem{File: file, Line: line, Text: "neither JSON nor YAML: " + source.OneLine(why)}
+	}
+	// The lines of the YAML are lost here; the ones that matter are those of the
+	// document inside.
+	root, broken := source.ParseJSON(source.JSONText{File: file, Text: string(js), FirstLine: 1})
+	if broken != nil {
+		return nil, broken
+	}
+	held, broken := heldIn(root)
+	if broken != nil {
+		return nil, broken
+	}
+	return source.ParseJSON(block(file, text, held.Value.(string)))
+}
+
+// block finds where in the YAML the document stands. As a literal block, which is
+// how everybody writes it, it has the lines of the file.
+func block(file, text, held string) source.JSONText {
+	at := regexp.MustCompile(`(?m)^[ \t]*["']?config\.json["']?[ \t]*:.*$`).FindStringIndex(text)
+	if at == nil {
+		return source.JSONText{File: file, Text: held, FirstLine: 1}
+	}
+	first := 1 + strings.Count(text[:at[0]], "\n")
+	all := strings.SplitAfter(text[at[0]:], "\n")
+	begin, _, _ := strings.Cut(held, "\n")
+	if len(all) < 2 || strings.TrimSpace(all[1]) != strings.TrimSpace(begin) {
+		return source.JSONText{File: file, Text: held, FirstLine: first}
+	}
+	return source.NewJSONText(file, held, first+1)
+}

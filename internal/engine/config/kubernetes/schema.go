@@ -1,0 +1,121 @@
+package kubernetes
+
+import (
+	"fmt"
+
+	"dcm/internal/engine/config/rule"
+	"dcm/internal/engine/config/source"
+	"dcm/internal/gpu/partition"
+)
+
+// schema is the form in which AMD's GPU operator keeps partition profiles,
+// the config.json of its device config manager. gpus is the number of GPUs of
+// the node, 0 where that is not known.
+func schema(gpus int) rule.Rule {
+	group := rule.Table(map[string]rule.Rule{
+		"computePartition": rule.OneOf("a compute partition mode", partition.ComputeModes()...),
+		"memoryPartition":  rule.OneOf("a memory partition mode", partition.MemoryModes()...),
+		"numGPUsAssigned":  rule.Scalar("an integer", assigned),
+	}, rule.Require("computePartition", "memoryPartition"))
+	profile := rule.Table(map[string]rule.Rule{
+		"skippedGPUs": rule.Table(map[string]rule.Rule{"ids": rule.List(rule.Scalar("an index", skippable(gpus)), distinct)}, nil),
+		"profiles":    rule.List(group, together),
+	}, func(c *rule.Checker, key string, n *source.Node) {
+		rule.Require("profiles")(c, key, n)
+		if gpus > 0 && !n.Broken() {
+			adds(c, key, n, gpus)
+		}
+	})
+	return rule.Table(map[string]rule.Rule{
+		"gpu-config-profiles":      rule.IndependentTables(profile),
+		"gpuClientSystemdServices": rule.Table(map[string]rule.Rule{"names": rule.List(rule.Scalar("a string", rule.Unit), rule.WarnRepeatedUnits)}, nil),
+	}, rule.Require("gpu-config-profiles"))
+}
+
+func assigned(v int64) *source.Fault {
+	if v < 0 || v > rule.MaxGPUs {
+		return &source.Fault{Text: "no number of GPUs", Accepted: "an integer from 1, or 0 or no such key for all that are left"}
+	}
+	return nil
+}
+
+func skippable(gpus int) func(int64) *source.Fault {
+	return func(v int64) *source.Fault {
+		switch {
+		case gpus > 0 && (v < 0 || v >= int64(gpus)):
+			return &source.Fault{Text: fmt.Sprintf("there is no such GPU: this node has %d", gpus), Accepted: fmt.Sprintf("0 to %d", gpus-1)}
+		case v < 0 || v >= rule.MaxGPUs:
+			return &source.Fault{Text: "no index of a GPU", Accepted: "an integer from 0"}
+		}
+		return nil
+	}
+}
+
+// distinct refuses an index given twice: the sum of GPUs would then be wrong.
+func distinct(c *rule.Checker, key string, n *source.Node) {
+	first := make(map[any]*source.Node)
+	for _, item := range n.Items() {
+		if item.Bad {
+			continue
+		}
+		if before := first[item.Value]; before != nil {
+			c.Fail(item, key, &source.Fault{Text: fmt.Sprintf("GPU %v is named twice, first on line %d", item.Value, before.Line)})
+			continue
+		}
+		first[item.Value] = item
+	}
+	if len(n.Items()) > 0 {
+		c.Warn(n, "%s: these indices are taken to count the partitionable GPUs in PCI order; PCI addresses are safer", key)
+	}
+}
+
+// together holds a profile to one memory mode, which is of the whole node, and to one
+// entry that takes what is left.
+func together(c *rule.Checker, key string, n *source.Node) {
+	if len(n.Items()) == 0 {
+		c.Fail(n, key, &source.Fault{Text: "holds no entry"})
+		return
+	}
+	first := n.Items()[0].At("memoryPartition")
+	var open *source.Node
+	for _, item := range n.Items() {
+		m := item.At("memoryPartition")
+		if first != nil && m != nil && !m.Bad && !first.Bad && m.Value != first.Value {
+			c.Fail(m, source.DottedKey(key, "memoryPartition"), &source.Fault{Text: fmt.Sprintf("a profile has one memory mode, and line %d says %v", first.Line, first.Value)})
+		}
+		switch {
+		case item.Bad || gpusOf(item) != 0:
+		case open != nil:
+			c.Fail(item, key, &source.Fault{Text: fmt.Sprintf("only one entry can do without numGPUsAssigned, and take what is left: one does on line %d", open.Line)})
+		default:
+			open = item
+		}
+	}
+}
+
+// gpusOf is the numGPUsAssigned of an entry; 0 is what is left.
+func gpusOf(entry *source.Node) int64 {
+	n := entry.At("numGPUsAssigned")
+	if n == nil {
+		return 0
+	}
+	v, ok := n.Value.(int64)
+	if !ok {
+		return -1 // which was complained about
+	}
+	return v
+}
+
+// adds holds a profile to the GPUs of the node: to every one, no more and no less, if
+// no entry takes what is left.
+func adds(c *rule.Checker, key string, n *source.Node, gpus int) {
+	skipped, sum, open := len(n.At("skippedGPUs", "ids").Items()), 0, false
+	for _, item := range n.At("profiles").Items() {
+		v := int(gpusOf(item))
+		sum += v
+		open = open || v == 0
+	}
+	if sum+skipped > gpus || sum+skipped < gpus && !open {
+		c.Fail(n, key, &source.Fault{Text: fmt.Sprintf("numGPUsAssigned adds up to %d and %d are skipped: together %d, but this node has %d GPUs", sum, skipped, sum+skipped, gpus)})
+	}
+}

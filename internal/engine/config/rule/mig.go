@@ -1,0 +1,179 @@
+package rule
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dcm/internal/engine/config/source"
+	"dcm/internal/gpu/partition"
+)
+
+// migOff is MIG turned off, in the place of a geometry.
+const migOff = "off"
+
+// geometry is what mig says, once it is judged. It is no table any more: a layer that
+// says it anew says all of it.
+type geometry struct{ mig *partition.MIG }
+
+const acceptedMIG = `"off", or a table of MIG profiles and how many there are to be of each, such as { "3g.40gb" = 1, "1g.10gb" = 4 }`
+
+// MIG is a MIG geometry.
+func MIG() Rule {
+	return Rule{Check: func(c *Checker, key string, n *source.Node) {
+		switch v := n.Value.(type) {
+		case string:
+			if v != migOff {
+				c.Fail(n, key, &source.Fault{Text: "no MIG geometry", Accepted: acceptedMIG, Suggestion: source.Nearest(v, []string{migOff})})
+				return
+			}
+			n.Value = geometry{&partition.MIG{Off: true}}
+		case source.Table:
+			counts, ok := CheckMIGCounts(c, key, v)
+			n.Bad = n.Bad || !ok
+			if m, err := partition.NewMIG(counts); ok && err == nil {
+				n.Value = geometry{&m}
+			}
+		default:
+			f := WrongType(`"off" or a table`, n)
+			f.Accepted = acceptedMIG
+			c.Fail(n, key, f)
+		}
+	}}
+}
+
+// maxInstances bounds the instances of one profile; no GPU has room for so many.
+const maxInstances = 64
+
+func CheckMIGCounts(c *Checker, key string, t source.Table) (map[string]int, bool) {
+	counts, ok := make(map[string]int), true
+	fail := func(n *source.Node, key string, f *source.Fault) {
+		c.Fail(n, key, f)
+		ok = false
+	}
+	for _, name := range t.Keys() {
+		n, at := t[name], source.DottedKey(key, name)
+		p, err := partition.ParseMIGProfile(name)
+		number, isNumber := n.Value.(int64)
+		switch {
+		case err != nil || strings.HasPrefix(name, "MIG "):
+			fail(n, at, &source.Fault{Text: "not a MIG profile", Accepted: "names such as 1g.10gb, 1c.3g.40gb or 1g.10gb+me; dcm check lists those of a GPU"})
+		case !isNumber:
+			fail(n, at, WrongType("an integer", n))
+		case number < 1 || number > maxInstances:
+			fail(n, at, &source.Fault{Text: "no number of instances", Accepted: fmt.Sprintf("an integer from 1 to %d", maxInstances)})
+		case p.String() != name:
+			fail(n, at, &source.Fault{Text: "not a MIG profile", Suggestion: p.String()})
+		default:
+			counts[name] = int(number)
+		}
+	}
+	return counts, ok
+}
+
+const acceptedDevice = `a PCI device id such as "0x2330", or one with that of the board behind it, such as "0x20b2:0x1533"`
+
+// Devices is a filter of boards, or an array of them.
+func Devices() Rule {
+	each := Rule{Check: func(c *Checker, key string, n *source.Node) {
+		s, ok := n.Value.(string)
+		if !ok {
+			c.Fail(n, key, WrongType("a string", n))
+		} else if _, err := ParseFilter(s); err != nil {
+			c.Fail(n, key, &source.Fault{Text: err.Error(), Accepted: acceptedDevice})
+		}
+	}}
+	many := List(each, func(c *Checker, key string, n *source.Node) {
+		if len(n.Items()) == 0 {
+			c.Fail(n, key, &source.Fault{Text: "names no device", Accepted: acceptedDevice})
+		}
+	})
+	return Rule{Check: func(c *Checker, key string, n *source.Node) {
+		if _, one := n.Value.(string); one {
+			each.Check(c, key, n)
+			return
+		}
+		many.Check(c, key, n)
+	}}
+}
+
+// ParseFilter reads "0x2330" or "0x20b2:0x1533", and the longer form of mig-parted, in which
+// each id has its vendor's behind it, "0x233010DE".
+func ParseFilter(s string) (partition.Filter, error) {
+	device, board, hasBoard := strings.Cut(s, ":")
+	id, vendor, err := parseIDs(device)
+	if err != nil || vendor != 0 && vendor != uint16(partition.NVIDIA) {
+		return partition.Filter{}, fmt.Errorf("no device of NVIDIA's")
+	}
+	f := partition.Filter{Device: id}
+	if hasBoard {
+		if f.SubDevice, f.SubVendor, err = parseIDs(board); err != nil {
+			return partition.Filter{}, fmt.Errorf("no board of NVIDIA's")
+		}
+	}
+	return f, nil
+}
+
+// parseIDs reads an id of four digits, and a vendor's in the four behind it if there are some.
+func parseIDs(s string) (id, vendor uint16, err error) {
+	digits, ok := strings.CutPrefix(strings.ToLower(s), "0x")
+	n, err := strconv.ParseUint(digits, 16, 32)
+	switch {
+	case !ok || err != nil || len(digits) != 4 && len(digits) != 8 || n == 0:
+		return 0, 0, fmt.Errorf("no id")
+	case len(digits) == 8:
+		return uint16(n >> 16), uint16(n), nil
+	}
+	return uint16(n), 0, nil
+}
+
+func ReadMIG(n *source.Node) *partition.MIG {
+	if n == nil {
+		return nil
+	}
+	return n.Value.(geometry).mig
+}
+
+func ReadDevices(n *source.Node) []partition.Filter {
+	if n == nil {
+		return nil
+	}
+	items := n.Items()
+	if items == nil {
+		items = []*source.Node{n}
+	}
+	all := make([]partition.Filter, len(items))
+	for i, item := range items {
+		all[i], _ = ParseFilter(item.Value.(string))
+	}
+	return all
+}
+
+// FormatMIG writes a geometry as TOML.
+func FormatMIG(m partition.MIG) string {
+	if m.Off {
+		return source.Quote(migOff)
+	}
+	counts := m.Counts()
+	pairs := make([]string, 0, len(counts))
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		pairs = append(pairs, fmt.Sprintf("%s = %d", source.Quote(name), counts[name]))
+	}
+	if len(pairs) == 0 {
+		return "{}"
+	}
+	return "{ " + strings.Join(pairs, ", ") + " }"
+}
+
+func FormatFilter(f partition.Filter) string {
+	text := fmt.Sprintf("0x%04x", f.Device)
+	if f.SubDevice != 0 {
+		text += fmt.Sprintf(":0x%04x", f.SubDevice)
+	}
+	if f.SubVendor != 0 {
+		text += fmt.Sprintf("%04x", f.SubVendor)
+	}
+	return source.Quote(text)
+}

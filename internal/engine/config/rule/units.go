@@ -1,0 +1,121 @@
+package rule
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"dcm/internal/engine/config/source"
+	"dcm/internal/linux/unitname"
+)
+
+// unitSuffixes of units that can be clients.
+func unitSuffixes() []string { return []string{".service", ".socket", ".target", ".timer", ".path"} }
+
+// startedBeforeApply tells of units that dcm-apply.service itself is started after: to order them
+// after it would be a cycle, which systemd breaks by dropping a job at boot.
+func startedBeforeApply(unit string) bool {
+	switch unit {
+	case "sysinit.target", "basic.target", "sockets.target", "paths.target", "slices.target", "local-fs.target", "dbus.service", "dbus.socket", "dbus-broker.service",
+		"systemd-modules-load.service", "systemd-udevd.service", "systemd-udev-trigger.service", "systemd-journald.service", "systemd-journald.socket",
+		"nvidia-persistenced.service", "nvidia-fabricmanager.service", "nvidia-imex.service":
+		return true
+	}
+	return false
+}
+
+// maxUnitName is systemd's UNIT_NAME_MAX without the closing NUL.
+const maxUnitName = 255
+
+// ParseUnit returns the name with its suffix, as systemctl would take it: ".service"
+// is added where there is none that systemd knows.
+func ParseUnit(name string) (string, *source.Fault) {
+	dot := strings.LastIndexByte(name, '.')
+	suffix := ""
+	if dot >= 0 {
+		suffix = name[dot:]
+	}
+	if !slices.Contains(unitSuffixes(), suffix) {
+		switch suffix {
+		case ".mount", ".automount", ".swap", ".slice", ".scope", ".device": // the other types of systemd.unit(5)
+			return "", &source.Fault{Text: fmt.Sprintf("a %s unit cannot be a client", suffix), Accepted: "units of the types " + source.Enumerate(unitSuffixes())}
+		}
+		if near := source.Nearest(suffix, unitSuffixes()); near != "" {
+			return "", &source.Fault{Text: "not a suffix of systemd", Suggestion: name[:dot] + near}
+		}
+		name += ".service"
+	}
+	if f := checkUnitName(name); f != nil {
+		return "", f
+	}
+	switch {
+	case unitname.Own(name):
+		return "", &source.Fault{Text: "dcm's own unit cannot be its client"}
+	case startedBeforeApply(name):
+		return "", &source.Fault{Text: unitname.Apply + " is started after it, so it cannot wait for " + unitname.Apply}
+	}
+	return name, nil
+}
+
+// checkUnitName follows systemd's unit_name_is_valid.
+func checkUnitName(name string) *source.Fault {
+	const chars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\@"
+	stem := name[:strings.LastIndexByte(name, '.')]
+	prefix, _, _ := strings.Cut(stem, "@")
+	odd := strings.IndexFunc(stem, func(r rune) bool { return !strings.ContainsRune(chars, r) })
+	switch {
+	case stem == "":
+		return &source.Fault{Text: "not a unit name: it is empty"}
+	case odd >= 0:
+		r := []rune(stem[odd:])[0]
+		return &source.Fault{Text: fmt.Sprintf("not a unit name: %q cannot be in one", r), Accepted: `letters, digits and :-_.\@ (systemd-escape --mangle writes the rest)`}
+	case stem[0] == '@':
+		return &source.Fault{Text: "not a unit name: nothing stands before the @"}
+	case strings.HasSuffix(prefix, "-"):
+		// systemd.unit(5): a drop-in directory foo-.service.d is of all foo-*.service.
+		return &source.Fault{Text: "its drop-in would hold for every unit whose name begins so", Accepted: "the names of the units, one by one"}
+	case len(name) > maxUnitName:
+		return &source.Fault{Text: fmt.Sprintf("not a unit name: %d bytes with its suffix, where systemd takes %d", len(name), maxUnitName)}
+	}
+	return nil
+}
+
+func Unit(name string) *source.Fault {
+	_, f := ParseUnit(name)
+	return f
+}
+
+// WarnRepeatedUnits warns of units named twice, which does no harm: "gpuagent" and
+// "gpuagent.service" are easily both in a list that several people keep.
+func WarnRepeatedUnits(c *Checker, key string, n *source.Node) {
+	first := make(map[string]*source.Node)
+	for _, item := range n.Items() {
+		name, ok := item.Value.(string)
+		if !ok {
+			continue
+		}
+		name, f := ParseUnit(name)
+		if f != nil {
+			continue
+		}
+		if before := first[name]; before != nil {
+			c.Warn(item, "%s: %s is named twice, first on line %d", key, name, before.Line)
+			continue
+		}
+		first[name] = item
+	}
+}
+
+// ReadUnits normalises the names and drops repetitions.
+func ReadUnits(n *source.Node) []string {
+	var all []string
+	seen := make(map[string]bool)
+	for _, item := range n.Items() {
+		name, _ := ParseUnit(item.Value.(string))
+		if !seen[name] {
+			seen[name] = true
+			all = append(all, name)
+		}
+	}
+	return all
+}

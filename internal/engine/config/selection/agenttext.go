@@ -1,0 +1,68 @@
+package selection
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/rule"
+	"dcm/internal/engine/config/source"
+	"dcm/internal/gpu/partition"
+)
+
+// wish is an agent's text by itself.
+type wish struct {
+	config  *config.Config
+	profile partition.Profile
+	notes   []string
+}
+
+// readWish reads the text of an agent and takes the named profile out of it.
+func readWish(text, profile string) (wish, error) {
+	agent, err := config.LoadAgentText(text)
+	if err != nil {
+		return wish{}, err
+	}
+	cfg := agent.Config
+	w := wish{config: cfg, notes: agent.Notes}
+	if selected := cfg.Selected; selected != "" && selected != profile {
+		w.notes = append(w.notes, fmt.Sprintf("%s: profile = %s is not what is selected: the call names %s", agent.File, source.QuoteShort(selected), source.QuoteShort(profile)))
+	}
+	if why := cfg.Unusable[profile]; why != nil {
+		return wish{}, why
+	}
+	if profile != "" && profile != config.None {
+		if w.profile, err = cfg.Lookup(profile); err == nil {
+			return w, nil
+		}
+	}
+	return wish{}, &NoProfileError{Profile: profile, Accepted: cfg.Names(), Text: rule.NoProfile(profile, cfg.Names()).String()}
+}
+
+// file is the text that is installed for the wish. Of its profiles it has the selected one
+// alone: no other is used, and all of them would be parsed at each start and reload.
+func (w wish) file() string {
+	var b strings.Builder
+	b.WriteString("# Written by an agent, through the socket that [agent] in dcm.toml opens. It counts as\n" +
+		"# long as that is so. To end it: enabled = false there.\n" +
+		"version = 1\nprofile = " + source.Quote(w.profile.Name) + "\n")
+	if _, defined := w.config.Profiles[w.profile.Name]; defined {
+		b.WriteString("\n" + config.FormatProfile(w.profile))
+	}
+	return b.String()
+}
+
+// passedOver notes the clients of the text that are none of the host's.
+func (w wish) passedOver(host *config.Config) []string {
+	var units []string
+	for _, unit := range w.config.Clients {
+		if !slices.Contains(host.Clients, unit) {
+			units = append(units, unit)
+		}
+	}
+	if len(units) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: gpuClientSystemdServices is left aside: an agent names no units; not in [clients] of this host: %s", config.AgentJSON, source.Enumerate(units))}
+}

@@ -1,0 +1,132 @@
+package source
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+)
+
+// withProfile returns the text of a dcm.toml with the profile selected, and all else
+// as it stands: comments, layout, line ends. name is the value; "" takes
+// the selection out. The text must be TOML. The result is read back and compared, so
+// that it either says what is wanted, and the same as before of everything else, or
+// is not returned.
+func SetKey(text, key, value string) (string, error) {
+	edited := edit(text, key, value)
+	before, broken := ParseTOML("", text)
+	if broken != nil {
+		return "", fmt.Errorf("%s", broken)
+	}
+	after, broken := ParseTOML("", edited)
+	if broken != nil {
+		return "", fmt.Errorf("what was to be written is not TOML: %s", broken)
+	}
+	var want any
+	if value != "" {
+		want = value
+	}
+	old, _ := Plain(before).(map[string]any)
+	now, _ := Plain(after).(map[string]any)
+	if got := now[key]; got != want {
+		return "", fmt.Errorf("what was to be written would select %v", got)
+	}
+	delete(old, key)
+	delete(now, key)
+	if !reflect.DeepEqual(old, now) {
+		return "", fmt.Errorf("what was to be written would change more than the profile")
+	}
+	return edited, nil
+}
+
+func edit(text, key, value string) string {
+	at := findKey(text, key)
+	switch {
+	case at.end > 0 && value == "":
+		return text[:at.key] + remainder(text[at.end:])
+	case at.end > 0:
+		return text[:at.value] + Quote(value) + text[at.end:]
+	case value == "":
+		return text
+	}
+	lineEnd := "\n"
+	if strings.Contains(text, "\r\n") {
+		lineEnd = "\r\n"
+	}
+	above, line := text[:at.free], key+" = "+Quote(value)+lineEnd
+	if at.free == at.top && len(text) > at.top {
+		line += lineEnd // above everything: apart from what it has nothing to do with
+	} else if above != "" && at.free > at.top && !strings.HasSuffix(above, "\n") {
+		above += lineEnd
+	}
+	return above + line + text[at.free:]
+}
+
+// remainder is what stays of the text behind an assignment that is taken out: a
+// comment on its line, or else what begins with the next line.
+func remainder(text string) string {
+	text = strings.TrimLeft(text, " \t")
+	if rest, ok := strings.CutPrefix(text, "\r\n"); ok {
+		return rest
+	}
+	return strings.TrimPrefix(text, "\n")
+}
+
+// spot is the place of the profile among the keys of the top level, in bytes.
+type spot struct {
+	key, value, end int // of the assignment; end is 0 if there is none
+	top             int // where the text begins, behind a byte order mark
+	free            int // the begin of the line where one belongs that is to be added
+}
+
+// example is a line that shows how the profile is selected.
+func example(key string) *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^[ \t]*#[ \t]*` + regexp.QuoteMeta(key) + `[ \t]*=`)
+}
+
+// find finds the assignment of the profile, or where one belongs: below an example
+// of it, else below the last key above the tables, else above everything.
+func findKey(text, key string) spot {
+	at := spot{}
+	if strings.HasPrefix(text, "\ufeff") {
+		at.top = len("\ufeff")
+	}
+	at.free = at.top
+	f := &scanner{text: text, off: at.top, line: 1}
+	example := example(key)
+	shown := false
+	for {
+		gap := f.off
+		f.blank()
+		if m := example.FindStringIndex(text[gap:f.off]); m != nil && !shown {
+			shown, at.free = true, below(text, gap+m[1])
+		}
+		if f.peek() == '[' || f.off >= len(text) {
+			return at
+		}
+		start := f.off
+		keys := f.keys()
+		f.blank()
+		if len(keys) == 0 || !f.take("=") {
+			return at // not TOML
+		}
+		f.blank()
+		value := f.off
+		f.value(new(position))
+		if len(keys) == 1 && keys[0] == key {
+			at.key, at.value, at.end = start, value, f.off
+			return at
+		}
+		if !shown {
+			at.free = below(text, f.off)
+		}
+	}
+}
+
+// below is where the line after the one with the offset begins.
+func below(text string, off int) int {
+	if n := strings.IndexByte(text[off:], '\n'); n >= 0 {
+		return off + n + 1
+	}
+	return len(text)
+}

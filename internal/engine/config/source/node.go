@@ -1,0 +1,193 @@
+package source
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dcm/internal/sorting"
+)
+
+// Node is one value of a document, with the place it stands at. Documents of
+// every format become nodes, and layers are merged as nodes, so that a problem
+// found late still knows its line.
+type Node struct {
+	File  string
+	Line  int
+	Value any  // string, int64, float64, bool, []*node, table, or something no key wants
+	Bad   bool // already complained about
+}
+
+type Table map[string]*Node
+
+// At returns the node at a path of keys, or nil.
+func (n *Node) At(path ...string) *Node {
+	for _, key := range path {
+		t, _ := n.Table()
+		if n = t[key]; n == nil {
+			return nil
+		}
+	}
+	return n
+}
+
+func (n *Node) Table() (Table, bool) {
+	if n == nil {
+		return nil, false
+	}
+	t, ok := n.Value.(Table)
+	return t, ok
+}
+
+func (n *Node) Items() []*Node {
+	if n == nil {
+		return nil
+	}
+	items, _ := n.Value.([]*Node)
+	return items
+}
+
+func (n *Node) Place() string { return FileLine(n.File, n.Line) }
+
+// Broken reports whether there was a complaint about n or anything in it.
+func (n *Node) Broken() bool {
+	if n.Bad {
+		return true
+	}
+	t, _ := n.Table()
+	for _, child := range t {
+		if child.Broken() {
+			return true
+		}
+	}
+	return slices.ContainsFunc(n.Items(), (*Node).Broken)
+}
+
+// Keys returns the keys in the order they stand in the document.
+func (t Table) Keys() []string {
+	return sorting.From(maps.Keys(t), func(a, b string) int {
+		return cmp.Or(cmp.Compare(t[a].Line, t[b].Line), cmp.Compare(a, b))
+	})
+}
+
+// Merge lays over on base: tables key by key, anything else replaces. Neither is
+// changed.
+func Merge(base, over *Node) *Node {
+	low, ok1 := base.Table()
+	high, ok2 := over.Table()
+	if !ok1 || !ok2 {
+		return over
+	}
+	sum := make(Table, len(low)+len(high))
+	maps.Copy(sum, low)
+	for key, n := range high {
+		if below := low[key]; below != nil {
+			n = Merge(below, n)
+		}
+		sum[key] = n
+	}
+	return &Node{File: over.File, Line: over.Line, Value: sum, Bad: base.Bad || over.Bad}
+}
+
+// TypeName names the type of a value for a message.
+func TypeName(v any) string {
+	switch v.(type) {
+	case string:
+		return "a string"
+	case int64:
+		return "an integer"
+	case float64:
+		return "a number with a fraction"
+	case bool:
+		return "a boolean"
+	case []*Node:
+		return "an array"
+	case Table:
+		return "a table"
+	case nil:
+		return "null"
+	}
+	return "a date or time"
+}
+
+// FormatScalar writes a scalar as TOML would; tables and arrays are not shown.
+func FormatScalar(v any) string {
+	switch v := v.(type) {
+	case string:
+		return QuoteShort(v)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	case bool:
+		return strconv.FormatBool(v)
+	}
+	return ""
+}
+
+// DottedKey appends a key to a dotted one, quoted where TOML wants that, and cut
+// where no name of ours is that long.
+func DottedKey(prefix, key string) string {
+	if prefix == "" {
+		return BareOrQuoted(key)
+	}
+	return prefix + "." + BareOrQuoted(key)
+}
+
+func BareOrQuoted(key string) string {
+	const bare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+	if key != "" && len(key) <= 80 && strings.Trim(key, bare) == "" {
+		return key
+	}
+	return QuoteShort(key)
+}
+
+func (n *Node) Text() (string, bool) {
+	if n == nil {
+		return "", false
+	}
+	s, ok := n.Value.(string)
+	return s, ok
+}
+
+// Plain is what a node says, without where it stands.
+func Plain(n *Node) any {
+	switch v := n.Value.(type) {
+	case Table:
+		all := make(map[string]any, len(v))
+		for key, child := range v {
+			all[key] = Plain(child)
+		}
+		return all
+	case []*Node:
+		all := make([]any, len(v))
+		for i, item := range v {
+			all[i] = Plain(item)
+		}
+		return all
+	}
+	return n.Value
+}
+
+func Children(n *Node) Table {
+	t, _ := n.Table()
+	return t
+}
+
+// Derive is a value made of others, standing where from stands.
+func Derive(from *Node, value any) *Node {
+	return &Node{File: from.File, Line: from.Line, Value: value}
+}
+
+// mapLines replaces the line of n and of all values in it by what at returns for it.
+func (n *Node) mapLines(at func(line int) int) {
+	n.Line = at(n.Line)
+	for _, child := range Children(n) {
+		child.mapLines(at)
+	}
+	for _, child := range n.Items() {
+		child.mapLines(at)
+	}
+}

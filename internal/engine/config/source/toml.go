@@ -1,0 +1,68 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// ParseTOML returns the document as nodes, or what keeps it from being read.
+func ParseTOML(file, text string) (*Node, *Problem) {
+	text = strings.TrimPrefix(text, "\ufeff")
+	where, deep := positions(text)
+	if deep > 0 {
+		return nil, &Problem{File: file, Line: deep, Text: fmt.Sprintf("nested more than %d deep", maxDepth)}
+	}
+	doc := make(map[string]any)
+	if _, err := toml.Decode(text, &doc); err != nil {
+		return nil, notTOML(file, text, err)
+	}
+	return fromTOML(file, doc, where, 1), nil
+}
+
+func notTOML(file, text string, err error) *Problem {
+	p := &Problem{File: file, Line: 1, Text: "not TOML: " + OneLine(err.Error())}
+	var at toml.ParseError
+	if !errors.As(err, &at) {
+		return p
+	}
+	p.Line = max(at.Position.Line, 1)
+	p.Text = "not TOML: " + OneLine(at.Message)
+	// Where a line ends too early, the decoder may already count the next one.
+	if start := at.Position.Start; start >= 0 && start < len(text) && text[start] == '\n' && strings.Contains(at.Message, `'\n'`) {
+		p.Line = 1 + strings.Count(text[:start], "\n")
+	}
+	return p
+}
+
+// fromTOML joins what the decoder read with where it stands. What has no
+// position of its own has that of what it is in.
+func fromTOML(file string, v any, at *position, line int) *Node {
+	if at == nil {
+		at = &position{line: line}
+	}
+	n := &Node{File: file, Line: at.line, Value: v}
+	switch v := v.(type) {
+	case map[string]any:
+		t := make(Table, len(v))
+		for key, child := range v {
+			t[key] = fromTOML(file, child, at.keys[key], at.line)
+		}
+		n.Value = t
+	case []map[string]any:
+		items := make([]*Node, len(v))
+		for i, child := range v {
+			items[i] = fromTOML(file, child, at.item(i), at.line)
+		}
+		n.Value = items
+	case []any:
+		items := make([]*Node, len(v))
+		for i, child := range v {
+			items[i] = fromTOML(file, child, at.item(i), at.line)
+		}
+		n.Value = items
+	}
+	return n
+}

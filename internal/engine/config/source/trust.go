@@ -1,0 +1,119 @@
+package source
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"dcm/internal/sanitize"
+)
+
+// plain reports whether path is a regular file that nobody but root, or whoever
+// runs this, could have written.
+func (r *Reader) plain(path sanitize.Name, info fs.FileInfo) bool {
+	switch {
+	case !info.Mode().IsRegular():
+		r.fail(path, 0, "refused: it is %s, not a regular file", kind(info.Mode()))
+	case info.Size() > MaxFileBytes:
+		r.fail(path, 0, "refused: it is larger than 1 MiB (%d bytes)", info.Size())
+	default:
+		return r.Trusted(path, info)
+	}
+	return false
+}
+
+// maxLinks is how many symbolic links the kernel follows in a path.
+const maxLinks = 40
+
+// reached reports whether nobody else could put another file in the place of path:
+// every directory on the way to it is safe, those that symbolic links lead through
+// too.
+func (r *Reader) reached(path sanitize.Name) bool {
+	at, rest := "/", path.Raw()
+	if below, ok := strings.CutPrefix(rest, strings.TrimSuffix(r.root, "/")+"/"); ok && r.root != "" {
+		at, rest = r.root, below
+	}
+	if !r.safeDir(sanitize.Named(at)) {
+		return false
+	}
+	for links := 0; rest != ""; {
+		var name string
+		name, rest, _ = strings.Cut(strings.TrimLeft(rest, "/"), "/")
+		next := filepath.Join(at, name)
+		info, err := os.Lstat(next)
+		if err != nil {
+			r.fail(path, 0, "cannot read it: %s", Cause(err))
+			return false
+		}
+		switch {
+		case info.Mode()&fs.ModeSymlink != 0:
+			if links++; links > maxLinks {
+				r.fail(path, 0, "cannot read it: %s", syscall.ELOOP)
+				return false
+			}
+			target, err := os.Readlink(next)
+			if err != nil {
+				r.fail(path, 0, "cannot read it: %s", Cause(err))
+				return false
+			}
+			rest = target + "/" + rest
+			if filepath.IsAbs(target) {
+				at = "/"
+			}
+		case info.IsDir():
+			at = next
+		}
+		if !r.safeDir(sanitize.Named(at)) {
+			return false
+		}
+	}
+	return true
+}
+
+// safeDir reports whether nobody else could replace the files in dir. A sticky bit
+// does not help: it leaves others free to add files.
+func (r *Reader) safeDir(dir sanitize.Name) bool {
+	if ok, done := r.safe[dir]; done {
+		return ok
+	}
+	r.safe[dir] = false
+	info, err := os.Stat(dir.Raw())
+	if err != nil {
+		r.fail(dir, 0, "cannot read the directory: %s", Cause(err))
+		return false
+	}
+	r.safe[dir] = r.Trusted(dir, info)
+	return r.safe[dir]
+}
+
+func (r *Reader) Trusted(path sanitize.Name, info fs.FileInfo) bool {
+	if path == r.unowned {
+		return true
+	}
+	if mode := info.Mode().Perm(); mode&0o022 != 0 {
+		r.fail(path, 0, "refused: its group or others can write to it (mode %04o): chmod go-w %s", mode, path)
+		return false
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if ok && owner.Uid != 0 && int(owner.Uid) != os.Geteuid() {
+		r.fail(path, 0, "refused: it belongs to user %d, not to root: chown root %s", owner.Uid, path)
+		return false
+	}
+	return true
+}
+
+func kind(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a FIFO"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "something else"
+}
