@@ -52,7 +52,7 @@ func run(ctx context.Context, remove bool) error {
 	if _, err := os.Stat(host + "/run/systemd/private"); err != nil {
 		return fmt.Errorf("the host's root with its systemd is not at %s, run the container with --volume=/:%s:rslave: %w", host, host, err)
 	}
-	if hostimage.Packaged(host) {
+	if hostimage.HasPackage(host) {
 		return errors.New("the host has dcm's package: remove that, or this container")
 	}
 	// From here on its files are the host's.
@@ -99,8 +99,8 @@ func order(ctx context.Context, what func(context.Context, *systemd.Conn) error)
 
 // lay has the daemon run that was brought. It is no matter here whether the GPUs can have
 // the profile: dcm.service tells.
-func lay(ctx context.Context, cargo hostimage.Cargo) error {
-	if err := cargo.Lay("/"); err != nil {
+func lay(ctx context.Context, cargo hostimage.Image) error {
+	if err := cargo.Install("/"); err != nil {
 		return err
 	}
 	return order(ctx, func(ctx context.Context, pid1 *systemd.Conn) error {
@@ -119,12 +119,12 @@ func lay(ctx context.Context, cargo hostimage.Cargo) error {
 }
 
 // lift lets the clients go before what they are part of stops.
-func lift(ctx context.Context, cargo hostimage.Cargo) error {
+func lift(ctx context.Context, cargo hostimage.Image) error {
 	return order(ctx, func(ctx context.Context, pid1 *systemd.Conn) error {
 		if err := pid1.Stop(ctx, unitname.Daemon); err != nil {
 			return err
 		}
-		if err := hostimage.LetGo("/"); err != nil {
+		if err := hostimage.RemoveGenerator("/"); err != nil {
 			return err
 		}
 		if err := pid1.Reload(ctx); err != nil {
@@ -139,7 +139,7 @@ func lift(ctx context.Context, cargo hostimage.Cargo) error {
 		if _, err := pid1.Settle(ctx, append(units, unitname.Daemon)); err != nil {
 			return err
 		}
-		if err := cargo.Lift("/"); err != nil {
+		if err := cargo.Remove("/"); err != nil {
 			return err
 		}
 		return pid1.Reload(ctx)

@@ -26,11 +26,11 @@ func doors() map[string]string {
 		"lease.Links.clean": compared,
 		"lease.Links.write": compared,
 		// dcm's image
-		"dcm-host.main":     callers,
-		"dcm-host.run":      "the files of the image, which carry takes",
-		"hostimage.Load":    "dcm's own files out of dcm's image, written to the host as they are",
-		"hostimage.replace": compared,
-		"hostimage.link":    compared,
+		"dcm-host.main":         callers,
+		"dcm-host.run":          "the files of the image, which carry takes",
+		"hostimage.Load":        "dcm's own files out of dcm's image, written to the host as they are",
+		"hostimage.replaceFile": compared,
+		"hostimage.replaceLink": compared,
 		// sysfs and procfs
 		"sysfs.Dir.read":                        "the bytes for those who look for one form in them; Read, which all others use, escapes",
 		"sysfs.NamesIn":                         "the names for those who look for ones of a form",

@@ -72,7 +72,7 @@ func claimedBy(t *testing.T, facts selftest.Facts, kind string) {
 		gpus = append(gpus, g.GPU)
 	}
 	for _, target := range selftest.Targets(gpus, true) {
-		if target.Left != "" {
+		if target.SkipReason != "" {
 			continue
 		}
 		one := gpus[0].Address // which says it for all; a memory mode is of the hive
@@ -80,7 +80,7 @@ func claimedBy(t *testing.T, facts selftest.Facts, kind string) {
 		if err := node.SetCompute(t.Context(), one, string(target.Want[one].Compute)); err != nil {
 			t.Fatal(err)
 		}
-		facts.Look(look().GPUs)
+		facts.AddGPUs(look().GPUs)
 	}
 	reload(t, facts, node, look, gpus[0].Address, gpus[0].Memory)
 }
@@ -103,7 +103,7 @@ func reload(t *testing.T, facts selftest.Facts, node *simtest.Node, look func() 
 	for _, g := range look().GPUs {
 		run.GPUs = append(run.GPUs, runstate.GPU{Address: g.Address, Model: g.Model, Now: g.Shape()})
 	}
-	facts.Loaded(run)
+	facts.AddDriverDefault(run)
 }
 
 // claimedByLibrary takes what the stand-in of the vendor's library tells of a kind.
@@ -127,7 +127,7 @@ func claimedByLibrary(t *testing.T, facts selftest.Facts, kind string) {
 		for _, p := range one.Profiles {
 			g.Profiles = append(g.Profiles, partition.InstanceProfile{Name: strings.TrimPrefix(p.Name, "MIG "), ID: p.ID, InstanceCount: p.Max, Size: p.Size, Starts: p.Starts})
 		}
-		facts.Look([]selftest.GPU{g})
+		facts.AddGPUs([]selftest.GPU{g})
 	}
 }
 

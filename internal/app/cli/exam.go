@@ -73,10 +73,10 @@ func (e *exam) found(ctx context.Context, powerOff bool) (host.Views, error) {
 	e.result.Up = came.Up
 	last, err := e.host.Recorded()
 	if err != nil {
-		e.check(selftest.Check{What: "the last self-test", Verdict: selftest.Unseen, Text: err.Error()})
+		e.check(selftest.Check{What: "the last self-test", Verdict: selftest.NotSeen, Text: err.Error()})
 		return views, nil
 	}
-	e.check(selftest.Outlived(last, came, powerOff))
+	e.check(selftest.Persistence(last, came, powerOff))
 	return views, nil
 }
 
@@ -88,16 +88,16 @@ func (e *exam) look(ctx context.Context, at string, want map[partition.Address]p
 		return views, status.Account{}, fmt.Errorf("cannot look at the GPUs: %w", err)
 	}
 	if views.Hidden != nil {
-		e.check(selftest.Check{At: at, What: "the GPUs", Verdict: selftest.Unseen, Text: views.Hidden.Error()})
+		e.check(selftest.Check{At: at, What: "the GPUs", Verdict: selftest.NotSeen, Text: views.Hidden.Error()})
 	}
-	e.facts.Look(views.GPUs)
+	e.facts.AddGPUs(views.GPUs)
 	wanted := host.Wanted(views.GPUs, want)
 	a, absent := takeFrom(ctx, e.host)
-	e.check(selftest.Agree(at, wanted, views.Own)...)
+	e.check(selftest.CompareView(at, wanted, views.Own)...)
 	for _, v := range append(views.Others, accounted(a, absent)) {
-		e.check(selftest.Agree(at, wanted, v)...)
+		e.check(selftest.CompareView(at, wanted, v)...)
 	}
-	e.check(selftest.Nodes(at, views.Nodes), selftest.Writable(at, views.Files))
+	e.check(selftest.Nodes(at, views.Nodes), selftest.ModeFiles(at, views.Files))
 	return views, a, nil
 }
 
@@ -107,13 +107,13 @@ func accounted(a status.Account, absent error) selftest.View {
 	const by = "the daemon's account"
 	switch {
 	case absent != nil:
-		return selftest.View{By: by, Why: "the daemon does not answer: " + absent.Error()}
+		return selftest.View{By: by, Problem: "the daemon does not answer: " + absent.Error()}
 	case a.Daemon.Phase == runstate.Starting:
-		return selftest.View{By: by, Why: "the daemon is starting"}
+		return selftest.View{By: by, Problem: "the daemon is starting"}
 	}
 	v := selftest.View{By: by, Modes: make(map[string]string), Parts: make(map[string]int)}
 	if err := unseen(a, "gpus"); err != nil {
-		v.Why = err.Error()
+		v.Problem = err.Error()
 	}
 	for _, g := range a.GPUs {
 		if g.Managed() {
@@ -128,7 +128,7 @@ func (e *exam) limits(views host.Views) {
 	const what = "device numbers"
 	minors, err := e.host.Minors()
 	if err != nil {
-		e.check(selftest.Check{What: what, Verdict: selftest.Unseen, Text: err.Error()})
+		e.check(selftest.Check{What: what, Verdict: selftest.NotSeen, Text: err.Error()})
 		return
 	}
 	var gpus []partition.GPU
@@ -148,7 +148,7 @@ func (e *exam) holders(ctx context.Context) {
 	const what = "processes that have a GPU open"
 	found, err := e.host.Holders(ctx)
 	if err != nil {
-		e.check(selftest.Check{What: what, Verdict: selftest.Unseen, Text: fmt.Sprintf("%d were found, but not every process could be looked at", len(found))})
+		e.check(selftest.Check{What: what, Verdict: selftest.NotSeen, Text: fmt.Sprintf("%d were found, but not every process could be looked at", len(found))})
 		return
 	}
 	e.check(selftest.Check{What: what, Verdict: selftest.Noted, Text: fmt.Sprintf("%d (dcm holders lists them)", len(found))})
@@ -160,7 +160,7 @@ func (e *exam) record(views host.Views) {
 		return
 	}
 	if err := e.host.Record(views); err != nil {
-		e.check(selftest.Check{What: "the record for the next self-test", Verdict: selftest.Unseen, Text: err.Error()})
+		e.check(selftest.Check{What: "the record for the next self-test", Verdict: selftest.NotSeen, Text: err.Error()})
 	}
 }
 
@@ -256,11 +256,11 @@ func (e *exam) conclude(ctx context.Context, con *Console, file string) error {
 	if len(differ) > 0 {
 		fmt.Fprintf(told, "\nOf %d facts, %d are not as the simulator has them:\n%s", len(e.result.Table), len(differ), selftest.Text(differ))
 	}
-	fmt.Fprintf(told, "\n%s.\n", selftest.Count(e.result.Checks))
+	fmt.Fprintf(told, "\n%s.\n", selftest.Summary(e.result.Checks))
 	if err := e.pack(ctx, con, file); err != nil {
 		return err
 	}
-	if selftest.Red(e.result.Checks) {
+	if selftest.Failed(e.result.Checks) {
 		return exitcode.With(exitcode.Differs, nil)
 	}
 	return nil

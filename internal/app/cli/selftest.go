@@ -81,9 +81,9 @@ func selftestPlan(ctx context.Context, h *host.Host, con *Console) error {
 	t := newTable(con.out, "", "MODE", "STEPS")
 	steps, reloads, n := 0, 0, 0
 	now := gpus
-	for _, to := range append(targets, selftest.Target{Mode: "as before: " + selftest.InShort(before), Profile: before}) {
-		if to.Left != "" {
-			t.row("-", to.Mode, "left out: "+to.Left)
+	for _, to := range append(targets, selftest.Target{Mode: "as before: " + selftest.Describe(before), Profile: before}) {
+		if to.SkipReason != "" {
+			t.row("-", to.Mode, "left out: "+to.SkipReason)
 			continue
 		}
 		next, list, err := outcome(to.Profile, now)

@@ -208,7 +208,7 @@ func selftestWithin(ctx context.Context, h *host.Host, con *Console, o selftestO
 func define(h *host.Host, before partition.Profile, targets []selftest.Target) error {
 	text := "# Written by \"dcm selftest\", which takes it away.\nversion = 1\n[apply]\nreboot = \"never\"\n" + config.FormatProfile(before)
 	for _, t := range targets {
-		if t.Left == "" {
+		if t.SkipReason == "" {
 			text += config.FormatProfile(t.Profile)
 		}
 	}
@@ -227,10 +227,10 @@ func (e *exam) choose(ctx context.Context, con *Console, name string) error {
 // goThrough takes the GPUs to one target, and looks at them there.
 func (e *exam) goThrough(ctx context.Context, con *Console, t selftest.Target) {
 	const what = "the change"
-	left := t.Left
+	left := t.SkipReason
 	gpus, err := gpusOf(ctx, e.host, e.config)
 	if left == "" && err == nil {
-		left = t.Unlisted(gpus)
+		left = t.UnlistedReason(gpus)
 	}
 	if left == "" {
 		if err := fits(ctx, e.host, []string{t.Profile.Name}); err != nil {
@@ -248,14 +248,14 @@ func (e *exam) goThrough(ctx context.Context, con *Console, t selftest.Target) {
 	if ctx.Err() != nil {
 		return
 	}
-	e.check(selftest.Verify(t.Mode, what, "made", err))
+	e.check(selftest.FromError(t.Mode, what, "made", err))
 	e.timed(ctx, t.Mode, last)
 	want := t.Want
 	if err != nil {
 		want = nil // whoever can see the GPUs has to agree all the same
 	}
 	if _, _, err := e.look(ctx, t.Mode, want); err != nil {
-		e.check(selftest.Verify(t.Mode, "the look at it", "", err))
+		e.check(selftest.FromError(t.Mode, "the look at it", "", err))
 	}
 }
 
@@ -277,9 +277,9 @@ func (e *exam) timed(ctx context.Context, at, last string) {
 	if state, err := daemonState(ctx, e.host); err == nil && state != nil {
 		restart = state.Restart
 	}
-	e.result.Runs = append(e.result.Runs, selftest.Times(at, *run, metrics.Phases(restart, *run)))
+	e.result.Runs = append(e.result.Runs, selftest.NewTiming(at, *run, metrics.Phases(restart, *run)))
 	if run.Result == runstate.Applied {
-		e.facts.Loaded(*run)
+		e.facts.AddDriverDefault(*run)
 	}
 }
 
@@ -290,13 +290,13 @@ func (e *exam) goBack(ctx context.Context, con *Console, before partition.Profil
 	if ctx.Err() != nil {
 		return
 	}
-	fmt.Fprintf(con.out, "\n%s: %s\n", con.bold("As before"), selftest.InShort(before))
+	fmt.Fprintf(con.out, "\n%s: %s\n", con.bold("As before"), selftest.Describe(before))
 	last := e.run()
-	e.check(selftest.Verify(at, "the change", "made", e.choose(ctx, con, before.Name)))
+	e.check(selftest.FromError(at, "the change", "made", e.choose(ctx, con, before.Name)))
 	e.timed(ctx, at, last)
 	views, _, err := e.look(ctx, at, e.was)
 	if err != nil {
-		e.check(selftest.Verify(at, "the look at it", "", err))
+		e.check(selftest.FromError(at, "the look at it", "", err))
 		return
 	}
 	e.record(views)

@@ -36,20 +36,20 @@ func (e *exam) provoke(ctx context.Context, con *Console, t selftest.Target, gpu
 	e.provoked[vendor] = true
 	pid, end, err := hold(ctx, node)
 	if err != nil {
-		e.check(selftest.Check{At: t.Mode, What: what, Verdict: selftest.Unseen, Text: err.Error()})
+		e.check(selftest.Check{At: t.Mode, What: what, Verdict: selftest.NotSeen, Text: err.Error()})
 		return
 	}
 	defer end()
 	refused := e.choose(ctx, con, t.Profile.Name)
-	e.check(selftest.Verify(t.Mode, what, "refused, and the process named", refusedFor(ctx, e.host, pid, refused)))
+	e.check(selftest.FromError(t.Mode, what, "refused, and the process named", refusedFor(ctx, e.host, pid, refused)))
 	if now, err := e.host.Views(ctx, e.config); err == nil {
-		e.check(selftest.Agree("refused", views.Own, now.Own)...)
+		e.check(selftest.CompareView("refused", views.Own, now.Own)...)
 	}
 	end()
 	began, last := time.Now(), e.run()
 	err = e.await(ctx, t.Profile.Name, true)
 	e.timed(ctx, t.Mode, last)
-	e.check(selftest.Verify(t.Mode, "the same once it is closed", fmt.Sprintf("made %s later", time.Since(began).Round(time.Millisecond)), err))
+	e.check(selftest.FromError(t.Mode, "the same once it is closed", fmt.Sprintf("made %s later", time.Since(began).Round(time.Millisecond)), err))
 }
 
 // refusedFor tells what is wrong with a refusal that is to name a process.

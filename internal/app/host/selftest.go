@@ -100,7 +100,7 @@ func file(name, path string) selftest.File {
 func view(t gpu.CrossCheck) selftest.View {
 	v := selftest.View{By: t.Source}
 	if t.Err != nil {
-		v.Why = t.Err.Error()
+		v.Problem = t.Err.Error()
 	}
 	for _, s := range t.Observations {
 		if words := Words(s.Shape); words != "" {

@@ -1,6 +1,6 @@
-// Package hostimage lays what dcm's image holds onto a host that takes no package, and takes
-// it away again: the programs that PID 1 runs, the units and the generator until the
-// reboot, and the bus' policy. It speaks to nobody: its caller has PID 1 reload.
+// Package hostimage installs the content of dcm's container image on a host that takes no
+// packages, and removes it: the programs that PID 1 runs, the units and the generator until
+// the next reboot, and the D-Bus policy. Its caller asks PID 1 to reload.
 package hostimage
 
 import (
@@ -15,17 +15,18 @@ import (
 	"dcm/internal/linux/atomicfile"
 )
 
-// Programs is where the host has them: on a disk, since /run may forbid to run anything.
+// Programs is the directory of the programs on the host. It is on a disk, since /run may be
+// mounted with noexec.
 const Programs = "/var/lib/dcm/image"
 
-// Cargo is what an image holds, ready to be laid.
-type Cargo struct{ files []file }
+// Image holds the files of an image, ready to be installed.
+type Image struct{ files []file }
 
 type file struct {
 	at   string // below the host's root
 	text []byte
 	mode fs.FileMode
-	ours bool // goes when all is taken away
+	ours bool // Remove deletes it
 }
 
 const (
@@ -35,14 +36,14 @@ const (
 	settings  = "etc/dcm/dcm.toml"
 )
 
-// Units are those that are laid. What guards partitions is not brought.
+// Units returns the names of the units. The guard is not part of the image.
 func Units() []string {
 	return []string{"dcm.service", "dcm-apply.service", "dcm-reserve.service", "dcm-agent.service", "dcm-agent.socket", "dcm.slice"}
 }
 
 // Load reads the image.
-func Load(image fs.FS) (Cargo, error) {
-	c := Cargo{}
+func Load(image fs.FS) (Image, error) {
+	c := Image{}
 	add := func(from, at string, mode fs.FileMode, ours bool) error {
 		text, err := fs.ReadFile(image, from)
 		if err != nil {
@@ -65,8 +66,8 @@ func Load(image fs.FS) (Cargo, error) {
 	return c, err
 }
 
-// Packaged tells whether the host has dcm's package, which needs no image.
-func Packaged(host string) bool {
+// HasPackage reports whether dcm's package is installed on the host. Then no image is needed.
+func HasPackage(host string) bool {
 	for _, dir := range []string{"usr/lib", "lib", "etc"} {
 		if _, err := os.Lstat(filepath.Join(host, dir, "systemd/system/dcm-apply.service")); err == nil {
 			return true
@@ -75,53 +76,54 @@ func Packaged(host string) bool {
 	return false
 }
 
-// Lay puts all of it in place below the host's root. What is as it should be is not
-// touched, so that it may be done again at any time, and a reader finds an old file or a
-// new one. The generator is last: it makes drop-ins that name the units.
-func (c Cargo) Lay(host string) error {
+// Install writes the files below the host's root. It does not touch files that are up to date,
+// so it may be repeated at any time, and it replaces files atomically. The generator is last,
+// since it writes drop-ins that name the units.
+func (c Image) Install(host string) error {
 	for _, f := range c.files {
 		at := filepath.Join(host, f.at)
 		if _, err := os.Lstat(at); err == nil && f.at == settings {
-			continue // the administrator's
+			continue // it belongs to the administrator
 		}
-		if err := replace(at, f.text, f.mode); err != nil {
-			return fmt.Errorf("cannot bring %s to the host: %w", f.at, err)
+		if err := replaceFile(at, f.text, f.mode); err != nil {
+			return fmt.Errorf("cannot install %s on the host: %w", f.at, err)
 		}
 	}
 	for _, dir := range []string{"run/dcm/dcm.toml.d", "etc/dcm/dcm.toml.d"} {
 		if err := os.MkdirAll(filepath.Join(host, dir), 0o755); err != nil {
-			return fmt.Errorf("cannot bring dcm to the host: %w", err)
+			return fmt.Errorf("cannot install dcm on the host: %w", err)
 		}
 	}
-	if err := link(Programs+"/dcm-service", filepath.Join(host, generator)); err != nil {
-		return fmt.Errorf("cannot bring the generator to the host: %w", err)
+	if err := replaceLink(Programs+"/dcm-service", filepath.Join(host, generator)); err != nil {
+		return fmt.Errorf("cannot install the generator on the host: %w", err)
 	}
 	return nil
 }
 
-// LetGo takes the generator away: with the next reload no client is part of dcm's units.
-func LetGo(host string) error { return gone(filepath.Join(host, generator)) }
+// RemoveGenerator removes the generator: after the next reload no client is part of dcm's
+// units.
+func RemoveGenerator(host string) error { return removeFile(filepath.Join(host, generator)) }
 
-// Lift takes away the rest, but for /etc/dcm and what dcm knows of its runs.
-func (c Cargo) Lift(host string) error {
+// Remove removes all other files except /etc/dcm and the state of runs.
+func (c Image) Remove(host string) error {
 	var errs []error
 	for _, f := range c.files {
 		if f.ours {
-			errs = append(errs, gone(filepath.Join(host, f.at)))
+			errs = append(errs, removeFile(filepath.Join(host, f.at)))
 		}
 	}
-	// With what somebody has left there who was killed while he copied.
+	// This includes temporary files of a process that was killed while it copied.
 	return errors.Join(append(errs, os.RemoveAll(filepath.Join(host, Programs)))...)
 }
 
-func gone(path string) error {
+func removeFile(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-func replace(at string, text []byte, mode fs.FileMode) error {
+func replaceFile(at string, text []byte, mode fs.FileMode) error {
 	if now, err := os.ReadFile(at); err == nil && bytes.Equal(now, text) {
 		return os.Chmod(at, mode)
 	}
@@ -133,15 +135,15 @@ func replace(at string, text []byte, mode fs.FileMode) error {
 	return atomicfile.Write(at, text, atomicfile.Options{Mode: mode})
 }
 
-func link(to, at string) error {
+func replaceLink(to, at string) error {
 	if now, err := os.Readlink(at); err == nil && now == to {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 		return err
 	}
-	next := filepath.Join(filepath.Dir(filepath.Dir(at)), ".dcm-generator.new") // nothing runs it there
-	if err := gone(next); err != nil {
+	next := filepath.Join(filepath.Dir(filepath.Dir(at)), ".dcm-generator.new") // systemd runs no generator there
+	if err := removeFile(next); err != nil {
 		return err
 	}
 	if err := os.Symlink(to, next); err != nil {

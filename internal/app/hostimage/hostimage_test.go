@@ -30,7 +30,7 @@ func image(t *testing.T) fstest.MapFS {
 	return out
 }
 
-func load(t *testing.T) hostimage.Cargo {
+func load(t *testing.T) hostimage.Image {
 	t.Helper()
 	c, err := hostimage.Load(image(t))
 	if err != nil {
@@ -50,7 +50,7 @@ func text(t *testing.T, parts ...string) string {
 
 func TestTheUnitsRunWhatTheHostHas(t *testing.T) {
 	host := t.TempDir()
-	if err := load(t).Lay(host); err != nil {
+	if err := load(t).Install(host); err != nil {
 		t.Fatal(err)
 	}
 	for _, unit := range []string{"dcm.service", "dcm-apply.service", "dcm-reserve.service", "dcm-agent.service"} {
@@ -78,11 +78,11 @@ func TestWhatIsThereIsNotTouched(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := load(t)
-	if err := c.Lay(host); err != nil {
+	if err := c.Install(host); err != nil {
 		t.Fatal(err)
 	}
 	before := numbers(t, host)
-	if err := c.Lay(host); err != nil {
+	if err := c.Install(host); err != nil {
 		t.Fatal(err)
 	}
 	for path, n := range numbers(t, host) {
@@ -113,14 +113,14 @@ func numbers(t *testing.T, dir string) map[string]fs.FileInfo {
 func TestAllIsTakenAwayButTheAdministrators(t *testing.T) {
 	host := t.TempDir()
 	c := load(t)
-	if err := c.Lay(host); err != nil {
+	if err := c.Install(host); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := hostimage.LetGo(host); err != nil {
+		if err := hostimage.RemoveGenerator(host); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Lift(host); err != nil {
+		if err := c.Remove(host); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -134,13 +134,13 @@ func TestAllIsTakenAwayButTheAdministrators(t *testing.T) {
 func TestWhatALayThatWasKilledHasLeftIsTakenAway(t *testing.T) {
 	host := t.TempDir()
 	c := load(t)
-	if err := c.Lay(host); err != nil {
+	if err := c.Install(host); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(host, hostimage.Programs, ".dcm123"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Lift(host); err != nil {
+	if err := c.Remove(host); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(filepath.Join(host, hostimage.Programs)); err == nil {
@@ -158,7 +158,7 @@ func TestAnIncompleteImageIsRefused(t *testing.T) {
 
 func TestAPackageIsSeen(t *testing.T) {
 	host := t.TempDir()
-	if hostimage.Packaged(host) {
+	if hostimage.HasPackage(host) {
 		t.Error("seen where there is none")
 	}
 	at := filepath.Join(host, "usr/lib/systemd/system/dcm-apply.service")
@@ -168,7 +168,7 @@ func TestAPackageIsSeen(t *testing.T) {
 	if err := os.WriteFile(at, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if !hostimage.Packaged(host) {
+	if !hostimage.HasPackage(host) {
 		t.Error("not seen")
 	}
 }

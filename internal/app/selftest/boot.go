@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Record is how a self-test has left the GPUs, for one after the next boot.
+// Record is the state of the GPUs at the end of a self-test, for a self-test after the next
+// boot.
 type Record struct {
 	Version int               `json:"version"`
 	Boot    string            `json:"boot"` // the kernel's boot id
@@ -16,42 +17,42 @@ type Record struct {
 	Modes   map[string]string `json:"modes"` // by address
 }
 
-// Boot is what the self-test of a later boot knows of how the host came up.
+// Boot is what a self-test knows of the current boot.
 type Boot struct {
 	ID    string
-	Up    time.Time         // when it did
-	Found map[string]string // how the first run of the boot has found the GPUs; nil where that is not known any more
+	Up    time.Time         // when the kernel started
+	Found map[string]string // the modes before the first run of the boot, by address; nil if unknown
 }
 
-// Outlived tells what has outlived the time between a record and a boot. asked says
-// that the owner has had the power off meanwhile: the host cannot know.
-func Outlived(r *Record, b Boot, powerOff bool) Check {
-	const what = "what outlives a boot"
+// Persistence reports which modes persisted from the record to this boot. powerOff says that
+// the administrator removed the power in between, which the host cannot detect.
+func Persistence(r *Record, b Boot, powerOff bool) Check {
+	const what = "persistence of modes"
 	switch {
 	case r == nil:
-		return Check{"", what, Unseen, "this is the first self-test; " + again}
+		return Check{"", what, NotSeen, "this is the first self-test; " + persistenceHint}
 	case r.Boot == b.ID:
-		return Check{"", what, Unseen, "the host has not been booted since the last self-test; " + again}
+		return Check{"", what, NotSeen, "the host has not been booted since the last self-test; " + persistenceHint}
 	case b.Found == nil:
-		return Check{"", what, Unseen, "how the driver came up is not known any more: look before another run of dcm-apply.service is made"}
+		return Check{"", what, NotSeen, "the modes before the first run of this boot are unknown; run the self-test before another run of dcm-apply.service"}
 	}
-	how := "a boot, by what the owner has not said (--power-was-off)"
+	how := "a boot (with --power-was-off: a power-off)"
 	if powerOff {
 		how = "a power-off"
 	}
 	var out []string
 	for _, gpu := range slices.Sorted(maps.Keys(r.Modes)) {
-		out = once(out, fmt.Sprintf("%s before, %s after", r.Modes[gpu], orGone(b.Found[gpu])))
+		out = appendDistinct(out, fmt.Sprintf("%s before, %s after", r.Modes[gpu], orMissing(b.Found[gpu])))
 	}
-	return Check{"", what, Noted, fmt.Sprintf("over %s, down for %s at most: %s", how, b.Up.Sub(r.Taken).Round(time.Second), strings.Join(out, "; "))}
+	return Check{"", what, Noted, fmt.Sprintf("after %s, down for %s at most: %s", how, b.Up.Sub(r.Taken).Round(time.Second), strings.Join(out, "; "))}
 }
 
-const again = "to learn what outlives a power-off, select a profile for good whose modes the driver would not pick by itself, " +
-	"run dcm selftest --read, take the power off, and run it again with --power-was-off"
+const persistenceHint = "to test what persists over a power-off, permanently select a profile whose modes are not the driver's defaults, " +
+	"run dcm selftest --read, remove the power, and run it again with --power-was-off"
 
-func orGone(mode string) string {
+func orMissing(mode string) string {
 	if mode == "" {
-		return "not there"
+		return "missing"
 	}
 	return mode
 }

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 )
 
-// claims is made of the simulator, by a test of package cli that asks it in every mode
-// and fails where this is not what it says.
+// A test of package cli generates claims.json from the simulator in every mode, and fails if
+// the file differs.
 //
 //go:embed claims.json
 var claims []byte
 
-// Claims are the facts as the simulator has them.
+// Claims returns the facts of the simulator.
 func Claims() (Facts, error) {
 	var f Facts
 	return f, json.Unmarshal(claims, &f)

@@ -1,7 +1,7 @@
-// Package selftest judges what was seen of a node's GPUs while they were looked at, or
-// taken through their modes: whether all who can see a GPU see the same, whether what is
-// to be there is there, and how what was seen differs from what the simulator claims.
+// Package selftest judges observations of a node's GPUs, made in their current modes or while
+// they were taken through all modes. It compares the sources with each other, with what is
+// expected, and with the simulator's claims.
 //
-// It looks at nothing and changes nothing: what was seen is handed to it, and what is to
-// be done, [Targets], is carried out by others, in the same way as any change.
+// It neither reads nor changes a GPU: it gets the observations, and its caller carries out
+// [Targets] like any other change.
 package selftest

@@ -11,31 +11,31 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// GPU is what was seen of one, with as much of its partitions as facts are made of.
+// GPU is an observed GPU with the facts of its partitions.
 type GPU struct {
 	partition.GPU
 	Model string
 	Parts []Part
 }
 
-// Part is a partition.
+// Part is an observed partition.
 type Part struct {
 	Minor        int // of the render node; 0 for none
 	ComputeUnits int
 	Memory       uint64
 }
 
-// Facts are what there is to know of a model, by its name and that of the fact.
+// Facts are the observations of a model, by the model's name and the fact's.
 type Facts map[string]map[string]string
 
-// Look adds what can be seen of the GPUs as they are.
-func (f Facts) Look(gpus []GPU) {
+// AddGPUs adds the facts of the GPUs in their current state.
+func (f Facts) AddGPUs(gpus []GPU) {
 	for _, g := range gpus {
 		if g.MIG != nil {
-			f.geometry(g)
+			f.addGeometry(g)
 			continue
 		}
-		f.mode(g)
+		f.addMode(g)
 	}
 	hives := make(map[uint64]int)
 	for _, g := range gpus {
@@ -48,8 +48,8 @@ func (f Facts) Look(gpus []GPU) {
 	}
 }
 
-func (f Facts) mode(g GPU) {
-	const without = "none: it cannot be changed"
+func (f Facts) addMode(g GPU) {
+	const without = "none (fixed)"
 	memories := without
 	if g.AvailableMemory != nil {
 		memories = partition.List(g.AvailableMemory)
@@ -60,34 +60,34 @@ func (f Facts) mode(g GPU) {
 	f.add(g.Model, "XCCs", fmt.Sprint(g.XCC))
 	at := g.Mode().String()
 	f.add(g.Model, "partitions in "+at, fmt.Sprint(len(g.Parts)))
-	f.parts(g, " in "+at)
+	f.addPartitions(g, " in "+at)
 }
 
-// parts tells of what the partitions are, each kind once.
-func (f Facts) parts(g GPU, in string) {
+// addPartitions adds the properties of the partitions, each distinct value once.
+func (f Facts) addPartitions(g GPU, in string) {
 	var units, memory, nodes []string
 	for i, p := range g.Parts {
-		units = once(units, fmt.Sprint(p.ComputeUnits))
-		memory = once(memory, fmt.Sprintf("%.1f GiB", float64(p.Memory)/(1<<30)))
+		units = appendDistinct(units, fmt.Sprint(p.ComputeUnits))
+		memory = appendDistinct(memory, fmt.Sprintf("%.1f GiB", float64(p.Memory)/(1<<30)))
 		if i > 0 && p.Minor > 0 {
-			nodes = once(nodes, fmt.Sprint(p.Minor-g.Parts[i-1].Minor))
+			nodes = appendDistinct(nodes, fmt.Sprint(p.Minor-g.Parts[i-1].Minor))
 		}
 	}
 	f.add(g.Model, "compute units of a partition"+in, strings.Join(units, ", "))
 	f.add(g.Model, "memory of a partition"+in, strings.Join(memory, ", "))
 	if len(nodes) > 0 {
-		f.add(g.Model, "from one render node to the next", strings.Join(nodes, ", "))
+		f.add(g.Model, "distance of render nodes", strings.Join(nodes, ", "))
 	}
 }
 
-func once(all []string, s string) []string {
+func appendDistinct(all []string, s string) []string {
 	if slices.Contains(all, s) {
 		return all
 	}
 	return append(all, s)
 }
 
-func (f Facts) geometry(g GPU) {
+func (f Facts) addGeometry(g GPU) {
 	f.add(g.Model, "PCI device", fmt.Sprintf("%#04x:%#04x", uint16(g.Vendor), g.Device))
 	f.add(g.Model, "MIG on or off", map[bool]string{true: "resets the GPU", false: "without a reset"}[g.ModeResetsGPU])
 	for _, s := range g.Profiles {
@@ -96,9 +96,10 @@ func (f Facts) geometry(g GPU) {
 	}
 }
 
-// Loaded adds which compute mode the driver has picked with a memory mode, when it was
-// loaded in a run: the one that was switched from behind the load, or else was wanted.
-func (f Facts) Loaded(run runstate.Run) {
+// AddDriverDefault adds which compute mode the driver chose for a memory mode, if a run loaded
+// the driver. That is the mode from which a step after the load switched, or else the final
+// one.
+func (f Facts) AddDriverDefault(run runstate.Run) {
 	for _, g := range run.GPUs {
 		picked, loaded := g.Now.Compute, false
 		for _, s := range run.Steps {
@@ -110,12 +111,12 @@ func (f Facts) Loaded(run runstate.Run) {
 			}
 		}
 		if loaded && g.Now.Memory != "" {
-			f.add(g.Model, "compute mode that the driver picks with "+string(g.Now.Memory), string(picked))
+			f.add(g.Model, "driver's compute mode with "+string(g.Now.Memory), string(picked))
 		}
 	}
 }
 
-// add notes a fact. GPUs of a model that differ are told of together.
+// add records a fact. Different values of GPUs of one model are joined by "or".
 func (f Facts) add(model, fact, seen string) {
 	if f[model] == nil {
 		f[model] = make(map[string]string)
@@ -128,7 +129,7 @@ func (f Facts) add(model, fact, seen string) {
 	f[model][fact] = seen
 }
 
-// Row is a fact as the simulator claims it and as it was seen.
+// Row is a fact with the value that the simulator claims and the observed one.
 type Row struct {
 	Model   string `json:"model"`
 	Fact    string `json:"fact"`
@@ -136,10 +137,10 @@ type Row struct {
 	Seen    string `json:"seen"`    // "" for not
 }
 
-// Differs reports whether something else was seen than is claimed.
+// Differs reports whether the observed value is not the claimed one.
 func (r Row) Differs() bool { return r.Seen != "" && r.Seen != r.Claimed }
 
-// Table puts what was seen beside what is claimed, of the models that were seen.
+// Table joins claimed and observed facts of the observed models.
 func Table(claimed, seen Facts) []Row {
 	var out []Row
 	for model, facts := range seen {

@@ -9,19 +9,19 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Version is that of the JSON form of a [Result].
+// Version is the version of the JSON form of a [Result].
 const Version = 1
 
-// Result is what a self-test has found. There are no names of hosts, users or units in
-// it, and no serial numbers.
+// Result is the result of a self-test. It contains no names of hosts, users or units, and no
+// serial numbers.
 type Result struct {
 	Version   int       `json:"version"`
 	Program   string    `json:"dcm"`
 	Kernel    string    `json:"kernel"`
 	Boot      string    `json:"boot"`
-	Up        time.Time `json:"up"` // since when
+	Up        time.Time `json:"up"` // when the kernel started
 	Libraries []string  `json:"libraries"`
-	Changed   bool      `json:"changed"` // the GPUs were taken through their modes
+	Changed   bool      `json:"changed"` // the GPUs were taken through all modes
 	Began     time.Time `json:"began"`
 	Ended     time.Time `json:"ended"`
 	Checks    []Check   `json:"checks"`
@@ -29,7 +29,7 @@ type Result struct {
 	Table     []Row     `json:"table"`
 }
 
-// Timing is one run, in milliseconds.
+// Timing holds the durations of one run in milliseconds.
 type Timing struct {
 	To     string           `json:"to"`
 	Result runstate.Result  `json:"result"`
@@ -44,17 +44,17 @@ type Step struct {
 	GPU  partition.Address `json:"gpu,omitempty"`
 	From string            `json:"from,omitempty"`
 	To   string            `json:"to,omitempty"`
-	Took int64             `json:"took_ms"` // -1 where it has not ended
+	Took int64             `json:"took_ms"` // -1 if it did not end
 }
 
-// Times takes the times of a run from its report, without what is nobody else's business
-// there. phases are those that somebody has measured already.
-func Times(to string, run runstate.Run, phases map[string]time.Duration) Timing {
+// NewTiming returns the durations of a run, without the rest of its report. phases are
+// durations that were measured elsewhere.
+func NewTiming(to string, run runstate.Run, phases map[string]time.Duration) Timing {
 	t := Timing{To: to, Result: run.Result, Took: run.Finished.Sub(run.Started).Milliseconds(), Phases: make(map[string]int64), Steps: []Step{}}
 	for name, d := range phases {
 		t.Phases[name] = d.Milliseconds()
 	}
-	t.kinds(run.Steps)
+	t.addKinds(run.Steps)
 	for i, s := range run.Steps {
 		one := Step{s.Kind, s.GPU, s.From, s.To, -1}
 		if !s.Finished.IsZero() {
@@ -72,9 +72,9 @@ func Times(to string, run runstate.Run, phases map[string]time.Duration) Timing 
 	return t
 }
 
-// kinds adds from when to when steps of a kind were under way, by the kind's name, of
-// kinds that have no other name here.
-func (t Timing) kinds(steps []runstate.Step) {
+// addKinds adds the span from the first to the last step of each kind that has no other name
+// here.
+func (t Timing) addKinds(steps []runstate.Step) {
 	from, to := make(map[partition.Kind]time.Time), make(map[partition.Kind]time.Time)
 	for _, s := range steps {
 		if s.Kind.Reloads() || s.Kind == partition.SwitchCompute || s.Finished.IsZero() {
@@ -92,7 +92,7 @@ func (t Timing) kinds(steps []runstate.Step) {
 	}
 }
 
-// String is the timing in a line.
+// String returns the timing in one line.
 func (t Timing) String() string {
 	text := fmt.Sprintf("%s: %s in %d ms", t.To, t.Result, t.Took)
 	var parts []string
@@ -107,7 +107,7 @@ func (t Timing) String() string {
 	return text
 }
 
-// Text is the table for people: what differs, and how much does not.
+// Text returns the table for a terminal.
 func Text(rows []Row) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-14s %-44s %-40s %s\n", "MODEL", "FACT", "CLAIMED BY THE SIMULATOR", "SEEN")

@@ -30,7 +30,7 @@ func told(all []Target) string {
 	var out []string
 	for _, t := range all {
 		sign := "+"
-		if t.Left != "" {
+		if t.SkipReason != "" {
 			sign = "-"
 		}
 		out = append(out, sign+t.Mode)
@@ -86,7 +86,7 @@ func TestWhatIsNotListedAfterAllIsLeftOut(t *testing.T) {
 	}
 	got := make(map[string]string)
 	for _, one := range all {
-		if why := one.Unlisted(now); why != "" {
+		if why := one.UnlistedReason(now); why != "" {
 			got[one.Mode] = why
 		}
 	}
@@ -120,41 +120,41 @@ func verdicts(all ...Check) string {
 	return strings.Join(out, "\n")
 }
 
-func TestViewsAreHeldAgainstEachOther(t *testing.T) {
+func TestCompareView(t *testing.T) {
 	want := View{Modes: map[string]string{"a": "CPX", "b": "CPX"}, Parts: map[string]int{"a": 8, "b": 8}}
 	tests := map[string]struct {
 		got  View
 		want string
 	}{
 		"the same":     {View{By: "x", Modes: map[string]string{"a": "CPX", "b": "CPX", "c": "not ours"}}, "modes, by x: right: 2 GPUs: CPX"},
-		"another mode": {View{By: "x", Modes: map[string]string{"a": "CPX", "b": "SPX"}}, "modes, by x: wrong: b has SPX, and should have CPX"},
-		"one missing":  {View{By: "x", Parts: map[string]int{"b": 7}}, "partitions, by x: wrong: a is not told of; b has 7, and should have 8"},
-		"not there":    {View{By: "x", Why: "not installed"}, "the GPUs, by x: not seen: not installed"},
-		"nothing":      {View{By: "x"}, "the GPUs, by x: not seen: nothing is told"},
-		"a part": {View{By: "x", Modes: map[string]string{"a": "CPX"}, Why: "b: broken"},
-			"modes, by x: wrong: b is not told of\nthe GPUs, by x: not seen: b: broken"},
+		"another mode": {View{By: "x", Modes: map[string]string{"a": "CPX", "b": "SPX"}}, "modes, by x: wrong: b has SPX (want CPX)"},
+		"one missing":  {View{By: "x", Parts: map[string]int{"b": 7}}, "partitions, by x: wrong: a is missing; b has 7 (want 8)"},
+		"not there":    {View{By: "x", Problem: "not installed"}, "the GPUs, by x: not seen: not installed"},
+		"nothing":      {View{By: "x"}, "the GPUs, by x: not seen: nothing is reported"},
+		"a part": {View{By: "x", Modes: map[string]string{"a": "CPX"}, Problem: "b: broken"},
+			"modes, by x: wrong: b is missing\nthe GPUs, by x: not seen: b: broken"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := Agree("", want, tt.got)
+			got := CompareView("", want, tt.got)
 			if diff := cmp.Diff(tt.want, verdicts(got...)); diff != "" {
 				t.Errorf("checks (-want +got):\n%s", diff)
 			}
-			if Red(got) != strings.Contains(tt.want, "wrong") {
-				t.Errorf("red is %v", Red(got))
+			if Failed(got) != strings.Contains(tt.want, "wrong") {
+				t.Errorf("red is %v", Failed(got))
 			}
 		})
 	}
 }
 
-func TestFilesAreJudged(t *testing.T) {
+func TestNodesAndModeFiles(t *testing.T) {
 	tests := map[string]struct{ got, want Check }{
-		"nodes":            {Nodes("", []File{{Path: "/dev/kfd", Mode: fs.ModeCharDevice | 0o660}}), Check{"", "device nodes", Right, "1 are there"}},
+		"nodes":            {Nodes("", []File{{Path: "/dev/kfd", Mode: fs.ModeCharDevice | 0o660}}), Check{"", "device nodes", Right, "1 exist"}},
 		"a node missing":   {Nodes("", []File{{Path: "n", Err: errors.New("n is not there")}}), Check{"", "device nodes", Wrong, "n is not there"}},
-		"a closed node":    {Nodes("", []File{{Path: "n", Mode: 0o400}}), Check{"", "device nodes", Wrong, "n cannot be opened to work with: it is -r--------"}},
-		"files":            {Writable("", []File{{Path: "f", Mode: 0o644}}), Check{"", "files that modes are written to", Right, "root alone writes to 1"}},
-		"one for everyone": {Writable("", []File{{Path: "f", Mode: 0o666}}), Check{"", "files that modes are written to", Wrong, "f can be written to by others than root: it is -rw-rw-rw-"}},
-		"one for nobody":   {Writable("", []File{{Path: "f", Mode: 0o444}}), Check{"", "files that modes are written to", Wrong, "f cannot be written to: it is -r--r--r--"}},
+		"a closed node":    {Nodes("", []File{{Path: "n", Mode: 0o400}}), Check{"", "device nodes", Wrong, "n is not readable and writable: its mode is -r--------"}},
+		"files":            {ModeFiles("", []File{{Path: "f", Mode: 0o644}}), Check{"", "files that modes are written to", Right, "1 are writable for root only"}},
+		"one for everyone": {ModeFiles("", []File{{Path: "f", Mode: 0o666}}), Check{"", "files that modes are written to", Wrong, "f is writable for users other than root: its mode is -rw-rw-rw-"}},
+		"one for nobody":   {ModeFiles("", []File{{Path: "f", Mode: 0o444}}), Check{"", "files that modes are written to", Wrong, "f is not writable: its mode is -r--r--r--"}},
 	}
 	for name, tt := range tests {
 		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
@@ -167,9 +167,9 @@ func TestTheTableHasClaimsAndWhatWasSeen(t *testing.T) {
 	claimed := Facts{"MI300X": {"XCCs": "8", "compute modes with NPS4": "QPX, CPX"}, "MI325X": {"XCCs": "8"}}
 	seen := make(Facts)
 	gpus := mi300x()
-	seen.Look([]GPU{{GPU: gpus[0], Model: "MI300X", Parts: []Part{{128, 304, 192 << 30}}}})
+	seen.AddGPUs([]GPU{{GPU: gpus[0], Model: "MI300X", Parts: []Part{{128, 304, 192 << 30}}}})
 	gpus[1].XCC = 6
-	seen.Look([]GPU{{GPU: gpus[1], Model: "MI300X"}})
+	seen.AddGPUs([]GPU{{GPU: gpus[1], Model: "MI300X"}})
 	rows := make(map[string]Row)
 	for _, r := range Table(claimed, seen) {
 		rows[r.Fact] = r
@@ -194,18 +194,18 @@ func TestWhatTheDriverPicksIsSeenBehindALoad(t *testing.T) {
 		return runstate.Step{Step: partition.Step{Kind: partition.SwitchCompute, GPU: "a", From: from, To: "QPX"}}
 	}
 	now := partition.Shape{Mode: partition.Mode{Compute: partition.QPX, Memory: partition.NPS4}}
-	f.Loaded(runstate.Run{GPUs: []runstate.GPU{{Address: "a", Model: "X", Now: now}}, Steps: []runstate.Step{to("DPX")}})
+	f.AddDriverDefault(runstate.Run{GPUs: []runstate.GPU{{Address: "a", Model: "X", Now: now}}, Steps: []runstate.Step{to("DPX")}})
 	if len(f) != 0 {
 		t.Errorf("without a load: %v", f)
 	}
-	f.Loaded(runstate.Run{GPUs: []runstate.GPU{{Address: "a", Model: "X", Now: now}, {Address: "b", Model: "Y", Now: now}}, Steps: []runstate.Step{reload, to("CPX")}})
-	const fact = "compute mode that the driver picks with NPS4"
+	f.AddDriverDefault(runstate.Run{GPUs: []runstate.GPU{{Address: "a", Model: "X", Now: now}, {Address: "b", Model: "Y", Now: now}}, Steps: []runstate.Step{reload, to("CPX")}})
+	const fact = "driver's compute mode with NPS4"
 	if diff := cmp.Diff(Facts{"X": {fact: "CPX"}, "Y": {fact: "QPX"}}, f); diff != "" {
 		t.Errorf("facts (-want +got):\n%s", diff)
 	}
 }
 
-func TestWhatOutlivesABootIsToldOnceItIsKnown(t *testing.T) {
+func TestPersistence(t *testing.T) {
 	up := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	r := &Record{Boot: "one", Taken: up.Add(-3 * time.Minute), Modes: map[string]string{"a": "CPX/NPS4", "b": "CPX/NPS4"}}
 	found := map[string]string{"a": "SPX/NPS1", "b": "SPX/NPS1"}
@@ -217,14 +217,14 @@ func TestWhatOutlivesABootIsToldOnceItIsKnown(t *testing.T) {
 	}{
 		"the first":    {nil, Boot{ID: "one"}, false, "this is the first"},
 		"the same":     {r, Boot{ID: "one", Found: found}, true, "not been booted"},
-		"too late":     {r, Boot{ID: "two", Up: up}, true, "not known any more"},
-		"a power-off":  {r, Boot{"two", up, found}, true, "over a power-off, down for 3m0s at most: CPX/NPS4 before, SPX/NPS1 after"},
-		"who knows":    {r, Boot{"two", up, found}, false, "has not said"},
-		"one is gone":  {r, Boot{"two", up, map[string]string{"a": "SPX/NPS1"}}, true, "CPX/NPS4 before, SPX/NPS1 after; CPX/NPS4 before, not there after"},
-		"no GPU found": {r, Boot{"two", up, map[string]string{}}, true, "CPX/NPS4 before, not there after"},
+		"too late":     {r, Boot{ID: "two", Up: up}, true, "are unknown"},
+		"a power-off":  {r, Boot{"two", up, found}, true, "after a power-off, down for 3m0s at most: CPX/NPS4 before, SPX/NPS1 after"},
+		"unknown":      {r, Boot{"two", up, found}, false, "with --power-was-off"},
+		"one is gone":  {r, Boot{"two", up, map[string]string{"a": "SPX/NPS1"}}, true, "CPX/NPS4 before, SPX/NPS1 after; CPX/NPS4 before, missing after"},
+		"no GPU found": {r, Boot{"two", up, map[string]string{}}, true, "CPX/NPS4 before, missing after"},
 	}
 	for name, tt := range tests {
-		if got := Outlived(tt.r, tt.b, tt.power); !strings.Contains(got.Text, tt.want) || got.Verdict == Wrong {
+		if got := Persistence(tt.r, tt.b, tt.power); !strings.Contains(got.Text, tt.want) || got.Verdict == Wrong {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -240,7 +240,7 @@ func TestTimesAreThoseOfTheReport(t *testing.T) {
 		{Step: partition.Step{Kind: partition.SwitchCompute, GPU: "a", From: "CPX", To: "QPX"}, Started: at(70), Finished: at(95)},
 		{Step: partition.Step{Kind: partition.SwitchCompute, GPU: "b", From: "CPX", To: "QPX"}},
 	}}
-	got := Times("QPX/NPS4", run, map[string]time.Duration{"reload": 40 * time.Millisecond})
+	got := NewTiming("QPX/NPS4", run, map[string]time.Duration{"reload": 40 * time.Millisecond})
 	if want := "QPX/NPS4: applied in 100 ms (memory 7, reload 40, settle 20)"; got.String() != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

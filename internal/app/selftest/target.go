@@ -8,43 +8,42 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Prefix is what the names of all profiles of a self-test begin with.
+// Prefix is the prefix of the names of all profiles of a self-test.
 const Prefix = "selftest-"
 
-// Target is one way to divide the GPUs that a self-test goes through, or not.
+// Target is one partitioning that a self-test applies or skips.
 type Target struct {
-	Mode    string // in short, "CPX/NPS4"
-	Profile partition.Profile
-	Want    map[partition.Address]partition.Shape // of the GPUs that it is about
-	Left    string                                // why it is not gone through; "" if it is
+	Mode       string // for example "CPX/NPS4"
+	Profile    partition.Profile
+	Want       map[partition.Address]partition.Shape // of the GPUs that it changes
+	SkipReason string                                // why it is skipped; "" if it is not
 }
 
-// Before is the profile that the GPUs have now, to go back to.
+// Before returns the current partitioning as a profile, to restore it.
 func Before(gpus []partition.GPU) (partition.Profile, error) {
 	p, err := partition.Describe(Prefix+"before", gpus)
 	if err != nil {
-		return p, fmt.Errorf("it could not be gone back: %w", err)
+		return p, fmt.Errorf("the current state could not be restored: %w", err)
 	}
 	return p, nil
 }
 
-// InShort is a profile in words, "2 CPX, rest SPX with NPS1".
-func InShort(p partition.Profile) string {
+// Describe describes a profile, "2 CPX, rest SPX with NPS1".
+func Describe(p partition.Profile) string {
 	if p.Memory == "" {
 		return p.String()
 	}
 	return p.String() + " with " + string(p.Memory)
 }
 
-// Targets are all ways to divide the GPUs that these list themselves, or that are known
-// of their boards, with as few reloads of the driver as there can be. mayReload says
-// that the driver may be reloaded at all.
+// Targets returns all partitionings that the GPUs list or that are known for their boards, in
+// an order with the fewest driver reloads. mayReload says whether the driver may be reloaded.
 func Targets(gpus []partition.GPU, mayReload bool) []Target {
 	return append(modes(gpus, mayReload), geometries(gpus)...)
 }
 
-// modes are those of the GPUs that have modes: the memory mode that they have now first,
-// and of each memory mode first what the driver picks by itself.
+// modes returns the targets of GPUs with modes: the current memory mode first, and for each
+// memory mode first the compute mode that the driver chooses.
 func modes(gpus []partition.GPU, mayReload bool) []Target {
 	var out []Target
 	now, memories, computes := listed(gpus)
@@ -61,24 +60,24 @@ func modes(gpus []partition.GPU, mayReload bool) []Target {
 				}
 				return g.MIG == nil
 			})
-			if m != now && t.Left != "" {
-				why = t.Left // nobody lists it
+			if m != now && t.SkipReason != "" {
+				why = t.SkipReason // no GPU lists it
 				continue
 			}
 			if m != now && !mayReload {
-				t.Left = "reload-driver is false"
+				t.SkipReason = "reload-driver is false"
 			}
 			fit = append(fit, t)
 		}
 		if len(fit) == 0 {
-			fit = []Target{{Mode: string(m), Left: "no compute mode fits it: " + why}}
+			fit = []Target{{Mode: string(m), SkipReason: "no compute mode fits: " + why}}
 		}
 		out = append(out, fit...)
 	}
 	return out
 }
 
-// listed is what the GPUs with modes have for a memory mode, and what they list.
+// listed returns the current memory mode of the GPUs with modes, and the modes that they list.
 func listed(gpus []partition.GPU) (now partition.Memory, memories []partition.Memory, computes []partition.Compute) {
 	add := func(m partition.Memory) {
 		if !slices.Contains(memories, m) {
@@ -105,7 +104,8 @@ func listed(gpus []partition.GPU) (now partition.Memory, memories []partition.Me
 	return now, memories, computes
 }
 
-// order is the compute modes, beginning with the one that the driver picks by itself.
+// order returns the compute modes, beginning with the one that the driver chooses for the
+// memory mode.
 func order(m partition.Memory) []partition.Compute {
 	all := partition.ComputeModes()
 	if i := slices.Index(all, m.AutoCompute()); i > 0 {
@@ -114,14 +114,14 @@ func order(m partition.Memory) []partition.Compute {
 	return all
 }
 
-// geometries are those that need no definition, of the GPUs that have MIG.
+// geometries returns the common geometries of the GPUs with MIG.
 func geometries(gpus []partition.GPU) []Target {
 	var out []Target
 	for _, name := range partition.PredefinedNames(gpus) {
 		p, _ := partition.Predefined(name)
 		layout, err := p.Layout(gpus)
 		if err != nil {
-			out = append(out, Target{Mode: name, Left: err.Error()})
+			out = append(out, Target{Mode: name, SkipReason: err.Error()})
 			continue
 		}
 		t := target(gpus, name, func(g *partition.GPU) bool {
@@ -137,7 +137,7 @@ func geometries(gpus []partition.GPU) []Target {
 	return out
 }
 
-// target is the node after change, which tells which GPUs it is about.
+// target returns a target for the node after change, which reports whether it changed a GPU.
 func target(gpus []partition.GPU, mode string, change func(*partition.GPU) bool) Target {
 	t := Target{Mode: mode, Want: make(map[partition.Address]partition.Shape)}
 	after := slices.Clone(gpus)
@@ -149,16 +149,17 @@ func target(gpus []partition.GPU, mode string, change func(*partition.GPU) bool)
 	var err error
 	name := Prefix + strings.ToLower(strings.ReplaceAll(mode, "/", "-"))
 	if t.Profile, err = partition.Describe(name, after); err == nil {
-		err = possible(t.Profile, gpus)
+		err = checkPossible(t.Profile, gpus)
 	}
 	if err != nil {
-		t.Left = strings.ReplaceAll(err.Error(), "\n", "; ")
+		t.SkipReason = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	return t
 }
 
-// possible tells why a profile cannot be put on the GPUs, or not be left again.
-func possible(p partition.Profile, gpus []partition.GPU) error {
+// checkPossible returns an error if a profile cannot be put on the GPUs, or if the current
+// state could not be restored after it.
+func checkPossible(p partition.Profile, gpus []partition.GPU) error {
 	layout, err := p.Layout(gpus)
 	if err != nil {
 		return err
@@ -168,14 +169,14 @@ func possible(p partition.Profile, gpus []partition.GPU) error {
 		return err
 	}
 	if _, err := partition.Plan(partition.CurrentLayout(gpus), partition.Forecast(gpus, steps)); err != nil {
-		return fmt.Errorf("it could not be gone back: %w", err)
+		return fmt.Errorf("the current state could not be restored: %w", err)
 	}
 	return nil
 }
 
-// Unlisted tells why the target cannot be had after all, now that the GPUs are as they
-// are: which compute modes go with a memory mode they list when they have that one.
-func (t Target) Unlisted(gpus []partition.GPU) string {
+// UnlistedReason returns why a target cannot be applied in the GPUs' current state, or "". The
+// GPUs list the compute modes of a memory mode only while they have it.
+func (t Target) UnlistedReason(gpus []partition.GPU) string {
 	for _, g := range gpus {
 		want, ok := t.Want[g.Address]
 		if !ok || want.MIG != nil || g.Memory != want.Memory || g.AvailableCompute == nil {
@@ -188,7 +189,7 @@ func (t Target) Unlisted(gpus []partition.GPU) string {
 	return ""
 }
 
-// Vendor is whose GPUs the target is about.
+// Vendor returns the vendor of the target's GPUs.
 func (t Target) Vendor(gpus []partition.GPU) partition.Vendor {
 	for _, g := range gpus {
 		if _, ok := t.Want[g.Address]; ok {
