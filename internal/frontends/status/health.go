@@ -78,8 +78,13 @@ func (a Account) running() bool {
 	if u, ok := a.unit(unitname.Apply); ok && u.Active == "activating" {
 		return true
 	}
+	return a.Daemon.Phase == runstate.Applying && !a.daemonDown()
+}
+
+// daemonDown reports whether dcm.service does not run, so that its state is an old one.
+func (a Account) daemonDown() bool {
 	u, ok := a.unit(unitname.Daemon)
-	return a.Daemon.Phase == runstate.Applying && !(ok && (u.Active == "inactive" || u.Active == "failed"))
+	return ok && (u.Active == "inactive" || u.Active == "failed")
 }
 
 // as reports whether the GPUs are as the profile in force says. Where only the
@@ -153,7 +158,8 @@ func offStates() map[runstate.Phase]State {
 }
 
 // told takes over what the daemon says is wrong, as long as it is so. That clients
-// were not back is over when they are.
+// were not back is over when they are. A failure while the GPUs are as they should be is one
+// of the other things that an apply does, such as a reload of systemd.
 func (j *judge) told() {
 	e := j.a.Daemon.Error
 	if e == nil {
@@ -163,7 +169,12 @@ func (j *judge) told() {
 	if choosing {
 		j.caveats = append(j.caveats, "not all reservations have their partitions yet")
 	}
-	over := !choosing && j.a.Health.InSync && !j.a.running() && len(j.a.Daemon.Owed) == 0 && !j.a.hidden(partClients) &&
+	phase := j.a.Daemon.Phase
+	failed := (phase == runstate.Waiting || phase == runstate.Stuck) && j.a.Health.InSync && !j.a.daemonDown()
+	if failed {
+		j.caveats = append(j.caveats, "the last apply failed")
+	}
+	over := !choosing && !failed && j.a.Health.InSync && !j.a.running() && len(j.a.Daemon.Owed) == 0 && !j.a.hidden(partClients) &&
 		!slices.ContainsFunc(j.a.Clients, Client.down)
 	if !over {
 		j.addProblem(e.State, e.Text, e.Cure)
@@ -283,7 +294,8 @@ func (j *judge) units() {
 			j.caveats = append(j.caveats, u.Unit+" is "+u.Enabled)
 		}
 	}
-	if u, ok := j.a.unit(unitname.Daemon); ok && (u.Active == "inactive" || u.Active == "failed") {
+	if j.a.daemonDown() {
+		u, _ := j.a.unit(unitname.Daemon)
 		j.addProblem(Down, fmt.Sprintf("%s is %s: nobody watches the configuration and the GPUs", u.Unit, Words(u.Active, u.Sub, u.Result)),
 			"systemctl start "+u.Unit)
 		j.caveats = append(j.caveats, u.Unit+" does not run")

@@ -110,6 +110,12 @@ func TestHealth(t *testing.T) {
 		}, Healthy, true, "Profile cpx is on the GPUs", ""},
 		{"a client not back that is now", func(a *Account) { a.Daemon.Error = &Problem{Clients, "not back: vllm.service", ""} }, Healthy, true,
 			"Profile cpx is on the GPUs", ""},
+		{"drop-ins that systemd could not load", func(a *Account) {
+			a.Daemon.Phase, a.Daemon.Error = runstate.Waiting, &Problem{Waiting, "cannot reload systemd", ""}
+		}, Waiting, true, "Profile cpx is on the GPUs, but the last apply failed", "cannot reload systemd"},
+		{"a failure that a daemon left which was stopped", func(a *Account) {
+			a.Daemon.Phase, a.Daemon.Error, a.Units[0].Active = runstate.Waiting, &Problem{Waiting, "cannot reload systemd", ""}, "inactive"
+		}, Down, true, "Profile cpx is on the GPUs, but dcm.service does not run", "dcm.service is inactive"},
 		{"the daemon down", func(a *Account) { a.Units[0].Active, a.Units[0].Sub = "inactive", "dead" }, Down, true,
 			"Profile cpx is on the GPUs, but dcm.service does not run", "dcm.service is inactive (dead)"},
 		{"a unit disabled", func(a *Account) { a.Units[1].Enabled = "disabled" }, Disabled, true,
