@@ -219,7 +219,7 @@ func (o selftestOptions) file(now time.Time) (string, error) {
 
 // around is what a change would do to units now. Every process that has a GPU open is
 // in its way: a self-test reloads the driver.
-func around(ctx context.Context, h *host.Host, cfg *config.Config) (daemon.Foreseen, error) {
+func around(ctx context.Context, h *host.Host, cfg *config.Config) (daemon.Forecast, error) {
 	return foresee(ctx, h, cfg, holdersOf(take(ctx, h)))
 }
 

@@ -21,12 +21,12 @@ func holdersOf(a status.Account) []runstate.Holder {
 }
 
 // foresee asks PID 1 what a run would do to units now, where these are in its way.
-func foresee(ctx context.Context, h *host.Host, cfg *config.Config, blocking []runstate.Holder) (daemon.Foreseen, error) {
+func foresee(ctx context.Context, h *host.Host, cfg *config.Config, blocking []runstate.Holder) (daemon.Forecast, error) {
 	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)
 	defer cancel()
 	conn, err := h.Dial(ctx)
 	if err != nil {
-		return daemon.Foreseen{}, err
+		return daemon.Forecast{}, err
 	}
 	defer conn.Close()
 	s := daemon.Settings{Order: systemd.Order{Clients: h.Clients(cfg)}, Include: cfg.Discover == config.Include}

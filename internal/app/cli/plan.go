@@ -139,7 +139,7 @@ func (p *proposal) judge(ctx context.Context, h *host.Host, con *Console, a stat
 		if h.Here() || len(h.Clients(cfg)) > 0 {
 			fmt.Fprintln(con.err, con.yellow("dcm: warning: ")+"cannot determine which clients would restart: "+err.Error())
 		}
-		f = daemon.Foreseen{Holders: blocking, Refused: d.Refusal(true, blocking)}
+		f = daemon.Forecast{Holders: blocking, Refused: d.Refusal(true, blocking)}
 	}
 	p.Clients, p.Holders = append(p.Clients, f.Restarted...), append(p.Holders, f.Holders...)
 	for _, unit := range f.Included {

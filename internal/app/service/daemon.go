@@ -129,8 +129,9 @@ func Daemon(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		Fit:     h.Fit,
 		Include: include(h),
 		GPUs:    watched{h, node, &shown.looked, reserved, acl}, Host: rebooter{h, reboots(h), keeping(h).Lasting},
-		Looked: watches.Rearm,
-		Notify: watchdogHook{notify, metrics, spare}, Log: log, Started: startedBy(h, log),
+		Explain: apply.Explain,
+		Rearm:   watches.Rearm,
+		Notify:  watchdogHook{notify, metrics, spare}, Log: log, Started: startedBy(h, log),
 		Changed: changed, Devices: devices, Hangup: hangup, Ticks: ticks(notify.WatchdogInterval()), Requests: requests,
 	}
 	err = d.Run(ctx, initial(h, log))
@@ -241,7 +242,7 @@ type watched struct {
 	acl      *deviceACL
 }
 
-func (w watched) Left() bool {
+func (w watched) DriverUnloaded() bool {
 	if w.node.Loaded() {
 		return false
 	}
@@ -249,7 +250,7 @@ func (w watched) Left() bool {
 	return err == nil && apply.HalfReloaded(last, w.host.BootID())
 }
 
-func (w watched) Steps(ctx context.Context, p partition.Profile) (daemon.Observation, error) {
+func (w watched) Observe(ctx context.Context, p partition.Profile) (daemon.Observation, error) {
 	w.acl.refreshIfChanged(ctx)
 	devices, err := w.node.Wait(ctx)
 	look := daemon.Observation{Fingerprint: gpu.Fingerprint(devices)}
@@ -270,7 +271,7 @@ func (w watched) Steps(ctx context.Context, p partition.Profile) (daemon.Observa
 	return look, err
 }
 
-func (w watched) Seen(ctx context.Context) string {
+func (w watched) Fingerprint(ctx context.Context) string {
 	w.acl.refreshIfChanged(ctx)
 	devices, err := w.node.Devices(ctx)
 	if err != nil && len(devices) == 0 {
@@ -281,9 +282,7 @@ func (w watched) Seen(ctx context.Context) string {
 
 func (w watched) Glance() string { return w.node.PollFingerprint() }
 
-func (w watched) Explain(err error) runstate.Error { return apply.Explain(err) }
-
-func (w watched) Gone(ctx context.Context, holders []runstate.Holder) error {
+func (w watched) AwaitExit(ctx context.Context, holders []runstate.Holder) error {
 	pids := make([]int, len(holders))
 	for i, h := range holders {
 		pids[i] = h.PID

@@ -10,6 +10,6 @@ import (
 
 func (w watched) Use(ctx context.Context) (runstate.Use, error) { return apply.UseOf(ctx, w.node) }
 
-func (w watched) Eased(ctx context.Context, than runstate.Use) error {
+func (w watched) AwaitUseBelow(ctx context.Context, than runstate.Use) error {
 	return w.node.WaitUsage(ctx, func(u gpu.Usage) bool { return than.Eased(apply.Use(u)) })
 }

@@ -21,7 +21,7 @@ func told(log *slog.Logger, run runstate.Run) error {
 	if run.Error.Cure != "" {
 		text += "\ncure: " + run.Error.Cure
 	}
-	log.Error(text, "error", run.Error.Text, "cure", run.Error.Cure, ending(run).Attr())
+	log.Error(text, "error", run.Error.Text, "cure", run.Error.Cure, run.FailureEvent().Attr())
 	if run.Error.Transient {
 		return exitcode.With(exitcode.Transient, nil)
 	}
@@ -38,17 +38,4 @@ func summary(run runstate.Run) string {
 	}
 	took := run.Finished.Sub(run.Started).Round(time.Millisecond)
 	return fmt.Sprintf("%s, %d of %d GPUs changed in %s", run.Result, changed, len(run.GPUs), took)
-}
-
-// ending is the event that a failed run ended with.
-func ending(run runstate.Run) event.ID {
-	switch {
-	case len(run.Holders) > 0:
-		return event.InUse
-	case run.Result == runstate.Refused:
-		return event.Refused
-	case run.Result == runstate.RolledBack:
-		return event.RolledBack
-	}
-	return event.RunFailed
 }

@@ -1,10 +1,17 @@
-// Package daemon is the loop of dcm.service: something changed, so read the
-// configuration, plan, and only if there is something to do ask for one restart
-// of dcm-apply.service, follow it, and verify what came back.
+// Package daemon is the loop of dcm.service. After an event it reads the configuration and
+// compares the GPUs with the profile. If they differ it restarts dcm-apply.service once, waits
+// for the end, and verifies the clients.
 //
-// It knows no files, no D-Bus and no device: it is handed a channel that says
-// "something changed" and small interfaces. It never changes hardware, never
-// stops a client unit, and starts one only when a failed run has kept it down.
+//	loop       receives events, starts passes, and decides what follows one
+//	pass       one comparison, and at most one restart; decides whether to restart the clients
+//	blockers   holders that a restart would not remove
+//	transaction  the restart, and the verification of the clients after it
+//	starter    starts clients that a failed run left down
+//	reporter   logs verdicts
+//
+// It knows no files, no D-Bus and no device: it takes channels of events and small interfaces.
+// It never changes hardware, and stops a client only by that restart. It starts a client only
+// if a failed run has left it down.
 package daemon
 
 import (
@@ -35,77 +42,6 @@ type Settings struct {
 	LeaveDrift bool // GPUs that somebody else changes are told of and left so
 }
 
-// Observation is what one look at the GPUs has shown.
-type Observation struct {
-	Diff     int               // that the profile is away
-	Blocking []runstate.Holder // processes that would keep them from succeeding
-	// Published reports whether the list of partitions, and the links of the reservations, are
-	// of these GPUs; nil: they are.
-	Published   func() bool
-	Fingerprint string // the GPUs in sum: two equal sums mean that nothing has happened between them; "" if they were not seen
-}
-
-// GPUs is what the daemon asks of the hardware. All of it only looks.
-type GPUs interface {
-	// Steps looks how far the GPUs are from the profile. What was seen is told beside
-	// an error too.
-	Steps(ctx context.Context, p partition.Profile) (Observation, error)
-	// Left tells that a run has left the driver unloaded: the next one loads it,
-	// whatever the configuration says, and before that nothing can be seen.
-	Left() bool
-	// Seen sums up the GPUs as they are this moment.
-	Seen(ctx context.Context) string
-	// Glance is another one when something has changed that no device tells of; it
-	// costs next to nothing.
-	Glance() string
-	// Explain classifies an error of Steps.
-	Explain(err error) runstate.Error
-	// Gone returns when one of the processes has ended, or ctx has.
-	Gone(ctx context.Context, holders []runstate.Holder) error
-	// Use returns what of the driver's use nobody who can be seen accounts for.
-	Use(ctx context.Context) (runstate.Use, error)
-	// Eased returns when that has become less than it was, or ctx has ended.
-	Eased(ctx context.Context, than runstate.Use) error
-}
-
-// Host can be rebooted.
-type Host interface {
-	// Reboot reboots it for the profile. It refuses if it was done before in vain.
-	Reboot(ctx context.Context, p partition.Profile, why string) error
-	// Reached notes that the profile is on the GPUs.
-	Reached(p partition.Profile) error
-}
-
-// Units is PID 1, reached for one run. [systemd.Conn] is one.
-type Units interface {
-	Units(ctx context.Context, names []string) ([]systemd.Unit, error)
-	Glance(ctx context.Context, names []string) ([]systemd.Unit, error)
-	Dependents(ctx context.Context, names []string) ([]string, error)
-	End(ctx context.Context, name string) (systemd.End, error)
-	Frozen(ctx context.Context, unit string) (bool, error)
-	OrderedAfter(ctx context.Context, unit, first string, others []string) (bool, error)
-	OrderingPath(ctx context.Context, unit string, others []string) ([]string, error)
-	Reload(ctx context.Context) error
-	ResetFailed(ctx context.Context, name string) error
-	Start(ctx context.Context, name string) error
-	Restart(ctx context.Context, name string) (systemd.Unit, error)
-	Triggers(ctx context.Context, names []string) ([]systemd.Unit, error) // that are up and start the named ones
-	Pin(ctx context.Context, units []string) error                        // until Unpin it is known how they came to be down
-	Unpin(ctx context.Context) error
-	Settle(ctx context.Context, names []string) ([]systemd.Unit, error)
-	Close() error
-}
-
-// Notifier is the service manager's ear. [systemd.Notifier] is one.
-type Notifier interface {
-	Ready() error
-	Reloading() error
-	Stopping() error
-	Status(text string) error
-	Watchdog() error
-	ExtendTimeout(d time.Duration) error
-}
-
 // Daemon holds what the loop is handed. All fields that do not say what nil means, but Limits and Requests, are required.
 type Daemon struct {
 	Load      func() (Settings, error)             // reads the configuration; every problem in one error
@@ -121,8 +57,9 @@ type Daemon struct {
 	Fit       func(units []string) []string        // those of the units that could be clients
 	Include   func(units []string) error           // makes units clients, for the generator and for Load, until the boot ends
 	GPUs      GPUs
+	Explain   func(err error) runstate.Error // classifies an error of [GPUReader.Observe]
 	Host      Host
-	Looked    func() // called at the end of each pass, which may have changed what is to be watched; nil: nothing is
+	Rearm     func() // called at the end of each pass, which may have changed what is to be watched; nil: nothing is
 	Notify    Notifier
 	Log       *slog.Logger
 

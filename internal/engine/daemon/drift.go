@@ -2,125 +2,67 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"dcm/internal/engine/event"
 	"dcm/internal/engine/runstate"
 )
 
-// calm is how long the GPUs must have been left alone after a repair for the next
-// one to be made at once. Two programs that each put back what they want would
-// otherwise bounce the clients without end.
-const calm = 10 * time.Minute
+// repairQuietWindow is how long the GPUs must have been left alone after a repair for the next
+// one to be made immediately. Two programs that each restore their own modes would otherwise
+// restart the clients without end.
+const repairQuietWindow = 10 * time.Minute
 
-// drift is the loop's memory of what happens behind dcm's back.
+// drift is what the loop remembers of changes that dcm did not make.
 type drift struct {
-	stirred  bool      // devices told of something while a pass was under way
-	seen     string    // the GPUs as the last pass saw them; "" if they may be otherwise by now
-	repairs  int       // in a row, without calm between them
-	repaired time.Time // when the last of them was made
-	held     bool      // the next try is a repair that was put off
-	glanced  string    // see GPUs.Glance
+	event       bool      // there was a device event while a pass was under way
+	fingerprint string    // of the GPUs after the last pass; "" if they may have changed since
+	repairs     int       // in a row, without a quiet window between them
+	repaired    time.Time // when the last of them was made
+	delayed     bool      // the next attempt is a repair that had to wait
+	glanced     string    // see [GPUReader.Glance]
 }
 
-// glance looks at what no device tells of, whenever the daemon wakes up anyway.
-func (l *loop) glance(ctx context.Context) {
-	if now := l.GPUs.Glance(); now != l.glanced {
-		l.glanced = now
-		l.onDeviceEvent(ctx)
+// differs reports whether a glance differs from the last one.
+func (d *drift) differs(glance string) bool {
+	changed := glance != d.glanced
+	d.glanced = glance
+	return changed
+}
+
+// tooSoon reports whether the next repair has to wait.
+func (d *drift) tooSoon() bool {
+	if time.Since(d.repaired) > repairQuietWindow {
+		d.repairs = 0
 	}
+	return d.repairs > 0
 }
 
-// onDeviceEvent looks whether the GPUs are still as the last pass left them.
+func (d *drift) countRepair(r result) {
+	if (r.byDevice || d.delayed) && r.clients != nil {
+		d.repairs++
+		d.repaired = time.Now()
+	}
+	d.delayed = false
+}
+
+// onDeviceEvent starts a pass that compares the GPUs with those after the last pass.
 //
-// What dcm does makes devices tell of it too, and so does a run that fails. So the
-// settings are not read again, a try that is due stays due, and nothing follows
-// if the GPUs are what they were.
+// Runs of dcm cause device events too, also those that fail. So the settings are not read
+// again, a retry that is due stays due, and nothing follows if the GPUs are unchanged.
 func (l *loop) onDeviceEvent(ctx context.Context) {
 	if l.pass != nil {
-		l.stirred = true
+		l.drift.event = true
 		return
 	}
-	l.stirred = false
+	l.drift.event = false
 	watched := l.state.Phase == runstate.InSync || l.state.Phase == runstate.Drifted
 	ignored := !l.settings.Selected || l.settings.LeaveDrift && !watched
-	if !l.started || ignored && !l.GPUs.Left() {
+	if !l.started || ignored && !l.GPUs.DriverUnloaded() {
 		return
 	}
-	if time.Since(l.repaired) > calm {
-		l.repairs = 0
-	}
-	p := l.newPass()
-	p.stirred, p.seen, p.hold = true, l.seen, l.repairs > 0
-	p.asked = runstate.Asked{Why: "somebody else has changed the GPUs"}
+	p := l.newPass(runstate.Asked{Why: "somebody else has changed the GPUs"})
+	p.byDevice, p.before, p.tooSoon = true, l.drift.fingerprint, l.drift.tooSoon()
 	l.run(ctx, p)
-}
-
-// drifted enters the phase of a host whose GPUs are left as somebody made them.
-func (l *loop) drifted(o result) {
-	l.Log.Warn(o.drift.Text, "error", o.drift.Text, "cure", o.drift.Cure, event.Drifted.Attr())
-	l.enter(runstate.Drifted, o.drift)
-}
-
-// countRepair counts repairs.
-func (l *loop) countRepair(o result) {
-	if (o.stirred || l.held) && o.clients != nil {
-		l.repairs++
-		l.repaired = time.Now()
-	}
-	l.held = false
-}
-
-// delayRepair has the next repair wait, each time for longer.
-func (l *loop) delayRepair() {
-	l.held = true
-	l.failures = max(l.failures, l.repairs-1)
-}
-
-// unchanged tells that the GPUs are as the last pass left them. In the middle of a
-// run that somebody else has begun nobody can say.
-func (p *pass) unchanged(now string) bool {
-	if busy, err := p.Busy(); busy || err != nil || now != p.seen {
-		return false
-	}
-	return true
-}
-
-// remember returns what the next stirred pass compares the GPUs with. It is what was
-// planned for, so that no change slips in between. After a run that is of no use: a
-// success needs no memory, the next look is a full one; but what a failed run left
-// must not look like something new.
-func (p *pass) remember(ctx context.Context, o result) string {
-	switch {
-	case o.clients == nil:
-		return p.looked
-	case o.failure == nil:
-		return ""
-	}
-	return p.sum(ctx)
-}
-
-// sum is the GPUs in sum.
-func (p *pass) sum(ctx context.Context) string {
-	limit, cancel := context.WithTimeout(ctx, orDefault(p.settings.Timeout, defaultDevices))
-	defer cancel()
-	return p.GPUs.Seen(limit)
-}
-
-// found is the result of a look that was stirred and found steps to do. The
-// second result tells that they are to be made.
-func (p *pass) found(steps int) (result, bool) {
-	away := fmt.Sprintf("the GPUs were changed by somebody else: they are %d steps away from profile %s", steps, p.settings.Profile.Name)
-	switch {
-	case p.settings.LeaveDrift:
-		return result{drift: &runstate.Error{Text: away, Cure: driftCure}}, false
-	case p.hold:
-		text := away + ", again, and soon after they were repaired"
-		return result{held: true, failure: &runstate.Error{Text: text, Cure: "find out what else sets modes on this host", Transient: true}}, false
-	}
-	p.Log.Warn(away, "error", away, event.Drifted.Attr())
-	return result{}, true
 }
 
 const driftCure = `dcm plan shows the steps and dcm apply makes them; with drift = "repair" in [daemon] dcm does so by itself`

@@ -203,8 +203,8 @@ func (h *host) start() <-chan error {
 			})
 			return nil
 		},
-		Looked: func() { h.set(func() { h.looked++ }) },
-		GPUs:   (*hardware)(h), Host: (*power)(h), Notify: (*ear)(h), Log: h.log,
+		Rearm: func() { h.set(func() { h.looked++ }) },
+		GPUs:  (*hardware)(h), Host: (*power)(h), Notify: (*ear)(h), Log: h.log, Explain: explain,
 		Changed: h.changed, Devices: h.devices, Hangup: h.hangup, Ticks: h.ticks, Requests: h.requests,
 		Limits: Limits{Retry: h.retry},
 	}
@@ -372,14 +372,14 @@ func (p *power) Reached(profile partition.Profile) error {
 // hardware is the host as GPUs.
 type hardware host
 
-func (h *hardware) Steps(context.Context, partition.Profile) (Observation, error) {
+func (h *hardware) Observe(context.Context, partition.Profile) (Observation, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	published := func() bool { h.mu.Lock(); defer h.mu.Unlock(); return !h.unpublished }
 	return Observation{Diff: h.steps, Blocking: h.blocking, Published: published, Fingerprint: fmt.Sprint(h.steps, h.turns)}, h.stepsErr
 }
 
-func (h *hardware) Left() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.unloaded }
+func (h *hardware) DriverUnloaded() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.unloaded }
 
 func (h *hardware) Glance() string {
 	h.mu.Lock()
@@ -387,7 +387,7 @@ func (h *hardware) Glance() string {
 	return h.short
 }
 
-func (h *hardware) Seen(context.Context) string {
+func (h *hardware) Fingerprint(context.Context) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.looks.Add(1)
@@ -400,7 +400,7 @@ func (h *hardware) Use(context.Context) (runstate.Use, error) {
 	return h.use, nil
 }
 
-func (h *hardware) Eased(ctx context.Context, _ runstate.Use) error {
+func (h *hardware) AwaitUseBelow(ctx context.Context, _ runstate.Use) error {
 	select {
 	case <-h.eased:
 		return nil
@@ -409,11 +409,11 @@ func (h *hardware) Eased(ctx context.Context, _ runstate.Use) error {
 	}
 }
 
-func (h *hardware) Explain(err error) runstate.Error {
+func explain(err error) runstate.Error {
 	return runstate.Error{Text: err.Error(), Transient: errors.Is(err, errPassing)}
 }
 
-func (h *hardware) Gone(ctx context.Context, _ []runstate.Holder) error {
+func (h *hardware) AwaitExit(ctx context.Context, _ []runstate.Holder) error {
 	select {
 	case <-h.gone:
 		return nil

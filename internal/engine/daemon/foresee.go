@@ -9,40 +9,40 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// Foreseen is what a run would do to units at this moment.
-type Foreseen struct {
+// Forecast is what a run would do to units now.
+type Forecast struct {
 	Restarted []string          // the units that it would stop and start again
 	Included  []string          // those of them that it would make clients first
-	Holders   []runstate.Holder // processes that would be in the way
+	Holders   []runstate.Holder // processes that would block it
 	Refused   *runstate.Error   // nil: it would begin
 }
 
-// Foresee judges a run as the daemon does before it, and changes nothing. blocking are
-// the processes that keep the steps from succeeding.
-func Foresee(ctx context.Context, u Units, s Settings, fit func(units []string) []string, blocking []runstate.Holder) (Foreseen, error) {
-	p := &pass{Daemon: &Daemon{Fit: fit}, settings: s}
-	var out Foreseen
+// Foresee returns what the daemon would do before a run, and changes nothing. blocking are the
+// processes that keep the steps from succeeding.
+func Foresee(ctx context.Context, u Units, s Settings, fit func(units []string) []string, blocking []runstate.Holder) (Forecast, error) {
+	var out Forecast
 	for {
-		var err error
-		if p.clients, err = u.Units(ctx, p.settings.Order.Clients); err != nil {
-			return out, err
-		}
-		bounced, err := systemd.RestartedUnits(ctx, u, unitname.Apply, p.clients)
+		clients, err := u.Units(ctx, s.Order.Clients)
 		if err != nil {
 			return out, err
 		}
-		out.Restarted = ids(bounced)
-		foreign, err := p.remainingHolders(ctx, u, blocking, bounced)
-		if err != nil || len(foreign) == 0 {
+		stopped, err := systemd.RestartedUnits(ctx, u, unitname.Apply, clients)
+		if err != nil {
 			return out, err
 		}
-		found := p.includable(foreign)
+		out.Restarted = ids(stopped)
+		b := blockers{units: u, clients: clients, settings: s, fit: fit}
+		remaining, err := b.remaining(ctx, blocking, stopped)
+		if err != nil || len(remaining) == 0 {
+			return out, err
+		}
+		found := b.includable(remaining)
 		if len(found) == 0 {
-			refused := p.refuse(foreign)
+			refused := b.refuse(remaining)
 			out.Holders, out.Refused = refused.holders, refused.failure
 			return out, nil
 		}
 		out.Included = append(out.Included, found...)
-		p.settings.Order.Clients = append(slices.Clone(p.settings.Order.Clients), found...)
+		s.Order.Clients = append(slices.Clone(s.Order.Clients), found...)
 	}
 }

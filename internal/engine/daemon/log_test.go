@@ -31,7 +31,7 @@ func TestTheEndOfARunIsToldOnce(t *testing.T) {
 		{"killed", systemd.Command{}, runstate.Run{Result: runstate.Running}, event.RunFailed, "before it could say why"},
 	} {
 		u := systemd.Unit{Result: "exit-code", Failed: test.failed}
-		if got := ending(u, &test.run); got != test.end {
+		if got := failureEvent(u, &test.run); got != test.end {
 			t.Errorf("%s: told as %s, want %s", test.name, got, test.end)
 		}
 		if got := whyFailed(u, &test.run).Text; !strings.Contains(got, test.text) {

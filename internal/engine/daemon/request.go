@@ -1,56 +1,58 @@
 package daemon
 
-import (
-	"context"
+import "dcm/internal/engine/runstate"
 
-	"dcm/internal/engine/runstate"
-)
-
-// Request asks the daemon to look at the configuration and the GPUs, and to do what
-// is to be done. It is answered with the daemon's state once the daemon has come to
-// rest after it; not at all if the daemon ends before.
+// Request asks the daemon to compare the GPUs with the configuration, and to do what follows.
+// It is answered with the daemon's state once the daemon is at rest after it; not at all if the
+// daemon ends before.
 type Request struct {
 	Asked runstate.Asked
-	Done  chan<- runstate.State // of 1: the daemon does not wait for it to be taken
+	Done  chan<- runstate.State // of 1: the daemon does not wait until the answer is received
 }
 
-// asked begins a look, or has one begun when the present one is over.
-func (l *loop) asked(ctx context.Context, r Request) {
-	l.requests = append(l.requests, r)
-	l.because(r.Asked)
-	l.word = true
-	l.look(ctx, r.Asked.Why)
+// requests are the reasons for the next pass, and the callers that wait for its result.
+type requests struct {
+	waiting []Request
+	forced  bool           // an administrator has requested the next pass
+	next    runstate.Asked // zero for a retry
+	first   runstate.Asked // of the last pass that was no retry
 }
 
-// reply answers every request: no pass is under way, and the last one began after
-// they came in.
-func (l *loop) reply() {
-	for _, r := range l.requests {
-		r.Done <- l.state
-	}
-	l.requests = nil
+// add records a request.
+func (q *requests) add(r Request) {
+	q.waiting = append(q.waiting, r)
+	q.note(r.Asked)
+	q.forced = true
 }
 
-// because notes what the next pass is for. Of several reasons the one with a person
-// behind it is told, and else the first.
-func (l *loop) because(a runstate.Asked) {
-	if a.Why != "" && (l.why.Why == "" || l.why.Who == nil && a.Who != nil) {
-		l.why = a
+// note records a reason for the next pass. Of several reasons, the first with a user is kept, else
+// the first.
+func (q *requests) note(a runstate.Asked) {
+	if a.Why != "" && (q.next.Why == "" || q.next.Who == nil && a.Who != nil) {
+		q.next = a
 	}
 }
 
-// reason returns what the pass that begins is for. One that tries again is for what
-// the first one was for.
-func (l *loop) reason() runstate.Asked {
-	why := l.why
-	l.why = runstate.Asked{}
+// take returns the reason of the pass that begins. A retry has the reason of the first attempt.
+func (q *requests) take() runstate.Asked {
+	why := q.next
+	q.next = runstate.Asked{}
 	switch {
 	case why.Why != "":
-		l.first = why
-	case l.first.Why != "":
-		why = runstate.Asked{Why: "trying again: " + l.first.Why, Who: l.first.Who}
+		q.first = why
+	case q.first.Why != "":
+		why = runstate.Asked{Why: "trying again: " + q.first.Why, Who: q.first.Who}
 	default:
 		why.Why = "trying again"
 	}
 	return why
+}
+
+// answer answers all requests. It is called when no pass is under way, and the last one began
+// after they arrived.
+func (q *requests) answer(s runstate.State) {
+	for _, r := range q.waiting {
+		r.Done <- s
+	}
+	q.waiting = nil
 }

@@ -95,7 +95,7 @@ func TestADaemonThatIsStartedAgainRestartsNoClientInVain(t *testing.T) {
 		events string
 	}{
 		{"a run has shown that it would be", func(h *host) {
-			h.initial.Tries, h.initial.Tried, h.initial.Wish, h.initial.Error = 1, time.Now().Add(-time.Hour), h.settings.sum(), &refused
+			h.initial.Tries, h.initial.Tried, h.initial.Wish, h.initial.Error = 1, time.Now().Add(-time.Hour), h.settings.hash(), &refused
 		}, runstate.Stuck, "READY"},
 		{"that was with another configuration", func(h *host) {
 			h.initial.Tries, h.initial.Tried, h.initial.Wish, h.initial.Error = 1, time.Now().Add(-2*time.Hour), "other", &refused
@@ -112,7 +112,7 @@ func TestADaemonThatIsStartedAgainRestartsNoClientInVain(t *testing.T) {
 		{"it has had no failure since the profile was last on the GPUs", func(h *host) {},
 			runstate.InSync, "reset:a.service restart:dcm-apply.service READY"},
 		{"somebody starts it", func(h *host) {
-			h.initial.Tries, h.initial.Tried, h.initial.Wish, h.initial.Error = 1, time.Now(), h.settings.sum(), &refused
+			h.initial.Tries, h.initial.Tried, h.initial.Wish, h.initial.Error = 1, time.Now(), h.settings.hash(), &refused
 			delete(h.units, unitname.Daemon)
 		}, runstate.InSync, "reset:a.service restart:dcm-apply.service READY"},
 	} {

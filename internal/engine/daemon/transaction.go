@@ -2,79 +2,163 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/exitcode"
 	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
 )
 
 // transaction is one restart of dcm-apply.service or dcm-reserve.service, with the units
 // that systemd stops and starts again around it.
 type transaction struct {
+	pass    *pass
+	units   Units
 	unit    string
 	clients []systemd.Unit // as they are before it
-	bounced []systemd.Unit // those of them, and their dependents, that it takes down
-	run     func(context.Context, Units) result
+	stopped []systemd.Unit // those of them, and their dependents, that it stops
 }
 
-// transact makes the transaction. Before it, the daemon writes down what is to be started
-// again if the run fails; after it, the units are compared with what they were. An error
-// means that no unit was stopped.
-func (p *pass) transact(ctx context.Context, u Units, t transaction) (result, error) {
-	triggers, err := u.Triggers(ctx, loaded(t.clients, t.bounced))
+// do makes the transaction. Before the restart the daemon saves which units are to be started
+// if the run fails. After it, the units are compared with their states before. An error means
+// that no unit was stopped.
+func (t *transaction) do(ctx context.Context, restart func(context.Context) result) (result, error) {
+	triggers, err := t.units.Triggers(ctx, loaded(t.clients, t.stopped))
 	if err != nil {
 		return result{}, fmt.Errorf("cannot read which units start the clients: %w", err)
 	}
-	owes := p.owed.plus(t.bounced).plus(triggers)
-	if err := p.applying(t.unit, owes); err != nil {
+	taken := t.pass.starts.pending.plus(t.stopped).plus(triggers)
+	if err := t.pass.begin(t.unit, taken); err != nil {
 		return result{}, err
 	}
-	p.owes = owes
-	p.pin(ctx, u)
-	p.clearCounters(ctx, u, t.bounced)
-	p.Log.Info(restarting(t.unit, t.bounced))
-	o := t.run(ctx, u)
-	p.verify(ctx, u, t, triggers, &o)
-	if o.failure == nil && o.later == nil {
-		if o.late { // systemd has started none of those that require the unit
-			p.owed = p.owes
+	t.pass.starts.taken = taken
+	t.pass.starts.pin(ctx, t.units)
+	t.pass.pid1.clearCounters(ctx, t.units, ids(t.stopped))
+	t.pass.log.restarting(t.unit, t.stopped)
+	r := restart(ctx)
+	t.verify(ctx, triggers, &r)
+	if r.failure == nil && r.retryReserve == nil {
+		if r.timedOut { // systemd has started none of those that require the unit
+			t.pass.starts.pending = t.pass.starts.taken
 		}
-		p.owes = nil
+		t.pass.starts.taken = nil
 	}
-	return o, nil
+	return r, nil
 }
 
 // loaded returns the names of units that have a unit file, each once.
 func loaded(lists ...[]systemd.Unit) []string {
 	var out []string
 	seen := make(map[string]bool)
-	for _, units := range lists {
-		for _, u := range units {
-			if u.Load == "loaded" && !seen[u.ID] {
-				seen[u.ID] = true
-				out = append(out, u.ID)
-			}
+	for _, u := range slices.Concat(lists...) {
+		if u.Load == "loaded" && !seen[u.ID] {
+			seen[u.ID] = true
+			out = append(out, u.ID)
 		}
 	}
 	return out
 }
 
-// again is an result where the profile is on the GPUs, and a run of dcm-reserve.service
-// has to be made, or made again.
-func again(e runstate.Error) result {
-	e.Transient = true
-	return result{later: &e}
+// restartApply has PID 1 restart dcm-apply.service, and returns how the run ended. The unit's
+// state decides; the report gives the reason.
+func (t *transaction) restartApply(ctx context.Context) result {
+	ctx, cancel := t.pass.pid1.limit(ctx, t.pass.Limits.Run)
+	defer cancel()
+	began := time.Now()
+	unit, err := t.units.Restart(ctx, unitname.Apply)
+	if errors.Is(err, systemd.ErrCyclic) {
+		return result{failure: describeCycle(ctx, t.units, t.clients)}
+	}
+	if err != nil {
+		return transient(fmt.Errorf("cannot run %s: %w", unitname.Apply, err))
+	}
+	run, err := t.pass.LastRun()
+	if err != nil {
+		t.pass.log.Error(err.Error())
+	}
+	if run == nil || unit.Invocation != "" && run.ID != unit.Invocation {
+		run = &runstate.Run{}
+	}
+	t.pass.log.ended(unit, time.Since(began))
+	out := result{restart: runstate.Restart{Run: unit.Invocation, Asked: began}, otherProfile: t.pass.usable && t.isOther(run)}
+	succeeded := unit.Active == "active" && unit.Result == "success"
+	if succeeded && (run.Result.OK() || run.ID == "" && t.pass.gpus.reached(ctx, t.pass.settings.Profile)) {
+		return out
+	}
+	if out.timedOut = succeededLate(unit, run); out.timedOut {
+		return out
+	}
+	out.failure, out.holders, out.event = whyFailed(unit, run), run.Holders, failureEvent(unit, run)
+	return out
 }
 
-// whyEnded describes how a unit of dcm's own failed, as systemd saw it.
-func whyEnded(u systemd.Unit) string {
-	switch {
-	case u.Result == "timeout":
-		return "it took longer than its TimeoutStartSec= and was ended"
-	case u.Failed.Path != "":
-		return u.Failed.String()
-	case u.Result == "" || u.Result == "success":
-		return "it is " + u.Active
+// isOther reports whether a run was for another selection than this pass: it has read a newer
+// edit.
+func (t *transaction) isOther(run *runstate.Run) bool {
+	if run.Profile == "" {
+		return t.pass.settings.Selected && run.Result == runstate.NoProfile
 	}
-	return fmt.Sprintf("result %q", u.Result)
+	return !t.pass.settings.Selected || run.Profile != t.pass.settings.Profile.Name
+}
+
+// restartReserve restarts dcm-reserve.service and classifies how it ended. Its exit status
+// 69 means that no choice meets all reservations; after any other failure, a signal, a
+// timeout or a full file system, it is run again.
+func (t *transaction) restartReserve(ctx context.Context) result {
+	ctx, cancel := t.pass.pid1.limit(ctx, t.pass.Limits.Run)
+	defer cancel()
+	run, err := t.units.Restart(ctx, unitname.Reserve)
+	switch {
+	case err != nil:
+		return again(runstate.Error{Text: "cannot choose partitions for the reservations: " + err.Error()})
+	case run.Active != "failed":
+		return result{}
+	case run.Result == "exit-code" && !run.Failed.Signal && run.Failed.Status == exitcode.Permanent:
+		return result{problem: &runstate.Error{Text: "not all reservations can be met", Cure: "reserve less, or select a profile with more partitions; journalctl -u " + unitname.Reserve + " tells more"}}
+	}
+	return again(runstate.Error{
+		Text: "the partitions of the reservations were not chosen: " + unitname.Reserve + " failed: " + whyEnded(run),
+		Cure: "dcm tries again by itself; journalctl -u " + unitname.Reserve + " may tell more",
+	})
+}
+
+// again is a result where the profile is on the GPUs, and dcm-reserve.service has to run again.
+func again(e runstate.Error) result {
+	e.Transient = true
+	return result{retryReserve: &e}
+}
+
+// verify waits until all units that the transaction has stopped have settled, and compares
+// them with their states before. Of the units that trigger clients, which it does not stop, it
+// reports those that have failed meanwhile.
+func (t *transaction) verify(ctx context.Context, triggers []systemd.Unit, run *result) {
+	ctx, cancel := t.pass.pid1.limit(ctx, t.pass.Limits.Clients)
+	defer cancel()
+	before := with(t.clients, t.stopped)
+	own := len(before)
+	before = with(before, triggers)
+	after, err := t.units.Settle(ctx, names(before))
+	if err != nil {
+		t.pass.log.Error("cannot follow the clients' return", "error", err)
+	}
+	now := make(map[string]systemd.Unit, len(after))
+	for _, a := range after {
+		now[a.Name] = a
+	}
+	run.clients = make([]runstate.Client, 0, own)
+	for i, b := range before {
+		if c := compare(b, now[b.Name]); i < own || !c.Back {
+			t.pass.log.compared(c)
+			run.clients = append(run.clients, c)
+		}
+	}
+	run.restart.Settled = time.Now()
+	if run.failure == nil && run.retryReserve == nil && run.problem == nil && !run.timedOut {
+		run.problem = notBack(run.clients)
+	}
+	t.pass.starts.taken = t.pass.starts.taken.kept(after)
 }

@@ -85,7 +85,7 @@ func TestWhatCannotBeSeenIsRememberedByTheNextDaemon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t)
 			h.steps, h.use = 3, runstate.Use{Counted: true, Unseen: 1}
-			h.initial.Unseen, h.initial.Wish = &runstate.Use{Counted: true, Unseen: 1}, h.settings.sum()
+			h.initial.Unseen, h.initial.Wish = &runstate.Use{Counted: true, Unseen: 1}, h.settings.hash()
 			h.initial.Tries, h.initial.Tried = 1, time.Now().Add(-time.Hour)
 			want, rest := bounce+" READY", runstate.InSync
 			if again {

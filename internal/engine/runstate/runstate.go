@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"dcm/internal/engine/event"
 	"dcm/internal/engine/statefile"
 	"dcm/internal/gpu/partition"
 )
@@ -88,6 +89,19 @@ type GPU struct {
 	Now     partition.Shape   `json:"now"` // as last read back
 	Skipped bool              `json:"skipped,omitempty"`
 	Error   string            `json:"error,omitempty"`
+}
+
+// FailureEvent returns the journal event of a run that has failed.
+func (r Run) FailureEvent() event.ID {
+	switch {
+	case len(r.Holders) > 0:
+		return event.InUse
+	case r.Result == Refused:
+		return event.Refused
+	case r.Result == RolledBack:
+		return event.RolledBack
+	}
+	return event.RunFailed
 }
 
 // Touched lists the GPUs that the run is about: all but those that the profile

@@ -2,15 +2,49 @@ package daemon
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
 	"dcm/internal/engine/runstate"
 )
 
-// status is the line that systemctl status shows.
-func (l *loop) status() string {
-	s := l.state
+// published is the daemon's state, and where it is published.
+type published struct {
+	runstate.State
+	save   func(runstate.State) error
+	notify Notifier
+	log    *slog.Logger
+}
+
+// enter changes the phase. It is published with the rest of the state.
+func (s *published) enter(phase runstate.Phase, failure *runstate.Error) {
+	if phase != runstate.Waiting {
+		s.Retry = time.Time{}
+	}
+	if phase != s.Phase {
+		s.Since = time.Now()
+	}
+	s.Phase, s.Error = phase, failure
+}
+
+// publish sends the unit's status line and saves the state, in this order: save can have a
+// longer line sent concurrently, and the last line that is sent stays.
+func (s *published) publish() error {
+	if err := s.notify.Status(statusLine(s.State)); err != nil {
+		s.log.Warn(err.Error())
+	}
+	return s.save(s.State)
+}
+
+func (s *published) announce() {
+	if err := s.publish(); err != nil {
+		s.log.Error(err.Error())
+	}
+}
+
+// statusLine is the line that systemctl status shows.
+func statusLine(s runstate.State) string {
 	var b strings.Builder
 	switch s.Phase {
 	case runstate.Idle:

@@ -1,0 +1,148 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
+)
+
+// blockers finds the holders that a restart of the clients would leave on the GPUs.
+type blockers struct {
+	units    UnitOrder
+	clients  []systemd.Unit
+	settings Settings
+	fit      func(units []string) []string
+	stuck    []blocker // of units that the restart stops, and that would still hold a GPU
+}
+
+// blocker is why a restart would not free the GPUs, though it stops the unit of the holder.
+type blocker struct{ text, cure string }
+
+// remaining returns the holders that a restart of the units would not remove, or would start
+// too early.
+func (b *blockers) remaining(ctx context.Context, holders []runstate.Holder, stopped []systemd.Unit) ([]runstate.Holder, error) {
+	var out []runstate.Holder
+	stuck := make(map[string]bool) // by unit
+	names := ids(stopped)
+	for _, h := range holders {
+		if !slices.Contains(names, h.Unit) {
+			out = append(out, h)
+		}
+	}
+	for _, h := range holders {
+		if !slices.Contains(names, h.Unit) {
+			continue
+		}
+		if _, known := stuck[h.Unit]; !known {
+			why, err := b.whyStuck(ctx, h.Unit, names)
+			if err != nil {
+				return nil, err
+			}
+			if stuck[h.Unit] = why != nil; why != nil {
+				b.stuck = append(b.stuck, *why)
+			}
+		}
+		if stuck[h.Unit] {
+			out = append(out, h)
+		}
+	}
+	return out, nil
+}
+
+func (b *blockers) whyStuck(ctx context.Context, unit string, stopped []string) (*blocker, error) {
+	frozen, err := b.units.Frozen(ctx, unit)
+	if err != nil {
+		return nil, err
+	}
+	if frozen {
+		return &blocker{"systemd cannot restart " + unit + ": it is frozen", "systemctl thaw " + unit}, nil
+	}
+	if slices.Contains(ids(b.clients), unit) {
+		return nil, nil // ordered by dcm's own drop-in
+	}
+	after, err := b.units.OrderedAfter(ctx, unit, unitname.Apply, stopped)
+	if err != nil || after {
+		return nil, err
+	}
+	return &blocker{unit + " depends on a client and is restarted with it, but not ordered behind it: it would be back before the GPUs are changed",
+		fmt.Sprintf("list %s under [clients], or give it an After= of the client", unit)}, nil
+}
+
+// unrestartable describes the clients among the holders that systemd cannot restart.
+func (b *blockers) unrestartable(holders []runstate.Holder) []blocker {
+	var out []blocker
+	for _, c := range b.clients {
+		holds := slices.ContainsFunc(holders, func(h runstate.Holder) bool { return h.Unit == c.ID })
+		if !holds || !c.Up() || c.Load == "loaded" {
+			continue
+		}
+		why := "its unit file cannot be used (" + c.Load + ")"
+		switch c.Load {
+		case "masked":
+			why = "it is masked"
+		case "not-found":
+			why = "its unit file is gone"
+		}
+		out = append(out, blocker{"systemd cannot restart " + c.ID + ", a client: " + why,
+			"give " + c.ID + " a unit file that can be used (systemctl unmask, or put it back; then systemctl daemon-reload), or stop it"})
+	}
+	return out
+}
+
+// includable returns the units of the holders if all of them may become clients.
+func (b *blockers) includable(holders []runstate.Holder) []string {
+	found := b.fit(b.unlisted(holders))
+	if !b.settings.Include || slices.ContainsFunc(holders, func(h runstate.Holder) bool { return !slices.Contains(found, h.Unit) }) {
+		return nil
+	}
+	return found
+}
+
+// unlisted returns the units of the holders that are no clients, each once.
+func (b *blockers) unlisted(holders []runstate.Holder) []string {
+	var out []string
+	for _, h := range holders {
+		if h.Unit != "" && !slices.Contains(ids(b.clients), h.Unit) && !slices.Contains(out, h.Unit) {
+			out = append(out, h.Unit)
+		}
+	}
+	return out
+}
+
+// refuse is the result of a run that these holders would block.
+func (b *blockers) refuse(holders []runstate.Holder) result {
+	out := result{failure: runstate.InUse(holders), holders: holders}
+	var cures []string
+	for _, why := range append(b.unrestartable(holders), b.stuck...) {
+		out.failure.Text += "; " + why.text
+		cures = append(cures, why.cure)
+	}
+	if len(cures) > 0 {
+		out.failure.Cure = strings.Join(cures, "; ") + runstate.Again
+	}
+	if b.settings.Suggest || b.settings.Include {
+		for _, unit := range b.fit(b.unlisted(holders)) {
+			out.hints = append(out.hints, unit+" has a GPU open and is not listed under [clients]; listed there, it would be restarted around a change")
+		}
+	}
+	return out
+}
+
+// describeCycle names the client that the oneshot waits for, and that waits for it.
+func describeCycle(ctx context.Context, u UnitOrder, clients []systemd.Unit) *runstate.Error {
+	e := &runstate.Error{Text: "systemd makes no transaction: clients and " + unitname.Apply + " wait for each other", Transient: true}
+	path, err := u.OrderingPath(ctx, unitname.Apply, ids(clients))
+	switch {
+	case err != nil:
+		e.Text += "; cannot tell which: " + err.Error()
+	case path != nil:
+		e.Text += ": " + strings.Join(path, " is ordered after ") + ", a client"
+		e.Cure = "a client must not be ordered before " + unitname.Apply + ": systemctl cat " + strings.Join(path[1:], " ") + " shows where it is (Before=, or After= of the one before); then systemctl daemon-reload"
+	}
+	return e
+}

@@ -1,0 +1,205 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"dcm/internal/engine/event"
+	"dcm/internal/engine/runstate"
+)
+
+// finish handles the end of a pass.
+func (l *loop) finish(ctx context.Context, r result) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if r.unchanged {
+		l.next(ctx)
+		return nil
+	}
+	l.waker.cancel()
+	l.drift.fingerprint = r.fingerprint
+	record(&l.state.State, r)
+	l.state.Warnings = append(slices.Clone(l.settings.Warnings), r.hints...)
+	if r.otherProfile {
+		l.overtaken(ctx)
+	}
+	switch {
+	case r.drift != nil:
+		l.log.Warn(r.drift.Text, "error", r.drift.Text, "cure", r.drift.Cure, event.Drifted.Attr())
+		l.state.enter(runstate.Drifted, r.drift)
+	case r.failure == nil:
+		l.succeeded(r)
+		if r.retryReserve != nil {
+			l.retry(ctx, r, r.retryReserve)
+			break
+		}
+		l.waker.onExit(ctx, r.holders) // that keep reservations from their partitions
+	case !l.started && l.outdated():
+		// The result is for a configuration that has changed since.
+	default:
+		if err := l.failed(ctx, r); err != nil {
+			return err
+		}
+	}
+	l.next(ctx)
+	return nil
+}
+
+// record writes what a pass found into the state.
+func record(s *runstate.State, r result) {
+	switch {
+	case r.failure == nil:
+		s.Unseen = nil
+	case r.clients != nil:
+		s.Unseen = r.failure.Unseen
+	}
+	s.Holders = r.holders
+	r.pending.into(s)
+	s.Clients = clientsAfter(s.Clients, r)
+	if r.restart.Run != "" {
+		s.Restart = r.restart
+	}
+}
+
+// outdated reports whether the configuration has changed since the pass that has ended.
+func (l *loop) outdated() bool {
+	if l.due == compareDue {
+		now, err := l.Load()
+		return err == nil && !now.same(l.settings)
+	}
+	return l.due == lookAgain
+}
+
+// next makes the pass that was requested during the last one.
+func (l *loop) next(ctx context.Context) {
+	due := l.due
+	l.due = nothingDue
+	if due == lookAgain {
+		l.look(ctx, "something changed during the last look")
+		return
+	}
+	if due == compareDue && l.reread(ctx, true) {
+		return
+	}
+	if l.drift.event {
+		l.onDeviceEvent(ctx)
+	}
+	l.answer()
+}
+
+func (l *loop) succeeded(r result) {
+	if r.retryReserve == nil {
+		l.attempts, l.report.failure, l.state.Tries = 0, "", 0
+	}
+	l.drift.countRepair(r)
+	phase := runstate.InSync
+	switch {
+	case !l.usable:
+		phase, r.problem = runstate.Stuck, &runstate.Error{Text: l.state.Config}
+	case !l.settings.Selected:
+		phase = runstate.Idle
+	default:
+		l.warn(l.Host.Reached(l.settings.Profile))
+	}
+	if e := l.state.Error; r.byDevice && r.clients == nil && l.state.Phase == runstate.InSync && (e == nil || !e.Transient) {
+		r.problem = l.state.Error // nothing has happened that could resolve it
+	}
+	if r.retryReserve != nil {
+		r.problem = r.retryReserve
+	}
+	l.state.enter(phase, r.problem)
+	if l.usable {
+		l.report.success(l.state.State, r)
+	}
+	l.up()
+}
+
+// failed decides what follows a failed pass. Before READY=1, a daemon that an administrator has
+// started ends with the reason.
+func (l *loop) failed(ctx context.Context, r result) error {
+	r.failure = withWithdrawal(r.failure, l.settings)
+	l.report.failed(l.state.Profile, r, l.reportedFailure(ctx))
+	phase := runstate.Stuck
+	switch {
+	case l.reboot(ctx, &r):
+		phase = runstate.Rebooting
+	case r.failure.Transient:
+		phase = runstate.Waiting
+	}
+	if !l.started && !l.origin.bySystemd(ctx, l.log.Warn) {
+		l.state.enter(phase, r.failure)
+		l.state.announce()
+		return &StartError{Reason: *r.failure}
+	}
+	l.up()
+	if phase == runstate.Waiting {
+		l.retry(ctx, r, r.failure)
+	}
+	l.state.enter(phase, r.failure)
+	return nil
+}
+
+// reportedFailure returns the failure that the journal has already, of this daemon or of the one
+// before it.
+func (l *loop) reportedFailure(ctx context.Context) string {
+	if l.report.failure == "" && !l.started && l.previous.Error != nil && l.origin.bySystemd(ctx, l.log.Warn) {
+		return l.previous.Error.Text
+	}
+	return l.report.failure
+}
+
+// retry makes the next attempt after a back-off, or when a holder has ended.
+func (l *loop) retry(ctx context.Context, r result, failure *runstate.Error) {
+	if r.delayed {
+		l.drift.delayed = true
+		l.attempts = max(l.attempts, l.drift.repairs-1)
+	}
+	l.attempts++
+	wait := l.Limits.Retry.After(l.attempts)
+	if r.throttle > 0 {
+		wait = r.throttle
+	}
+	if failure.Unseen != nil {
+		l.state.Retry = time.Time{}
+		l.waker.onUseBelow(ctx, wait, *failure.Unseen)
+		return
+	}
+	l.state.Retry = l.waker.after(wait)
+	l.waker.onExit(ctx, r.holders)
+}
+
+// answer publishes the state, and answers the requests and, with READY=1, a start or a reload.
+func (l *loop) answer() {
+	l.state.announce()
+	l.requests.answer(l.state.State)
+	if l.started && l.reload {
+		l.reload = false
+		l.warn(l.Notify.Ready())
+	}
+}
+
+// rebootTimeout limits the request for a reboot. The shutdown itself ends the daemon.
+const rebootTimeout = 30 * time.Second
+
+// reboot reboots the host for a failure that only a reboot resolves, if the settings allow it. It
+// adds the result to the failure.
+func (l *loop) reboot(ctx context.Context, r *result) bool {
+	if !r.failure.Reboot || !l.settings.Reboot || len(r.holders) > 0 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, rebootTimeout)
+	defer cancel()
+	failure := *r.failure
+	r.failure = &failure
+	if err := l.Host.Reboot(ctx, l.settings.Profile, failure.Text); err != nil {
+		l.log.Error(err.Error())
+		failure.Text += "; " + err.Error()
+		return false
+	}
+	l.log.Warn("the host is being rebooted for profile "+l.settings.Profile.Name, "error", failure.Text, event.Rebooting.Attr())
+	failure.Text += "; the host is being rebooted for it"
+	failure.Cure = ""
+	return true
+}

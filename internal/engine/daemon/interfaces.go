@@ -1,0 +1,122 @@
+package daemon
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/systemd"
+)
+
+// Observation is the result of one inspection of the GPUs.
+type Observation struct {
+	Diff     int               // number of steps to the profile
+	Blocking []runstate.Holder // processes that would keep the steps from succeeding
+	// Published reports whether the list of partitions, and the links of the reservations, are
+	// of these GPUs; nil: they are.
+	Published   func() bool
+	Fingerprint string // equal for GPUs to which nothing has happened in between; "" if they were not read
+}
+
+// GPUs is the hardware. All methods only read.
+type GPUs interface {
+	GPUReader
+	UseWatcher
+}
+
+// GPUReader reads the GPUs and the driver.
+type GPUReader interface {
+	// Observe compares the GPUs with the profile. With an error it returns what was read.
+	Observe(ctx context.Context, p partition.Profile) (Observation, error)
+	// Fingerprint returns the present [Observation.Fingerprint].
+	Fingerprint(ctx context.Context) string
+	// Glance returns a text that differs if something has changed that causes no event. It is
+	// cheap.
+	Glance() string
+	// DriverUnloaded reports that a run has left the driver unloaded. The next run loads it,
+	// whatever the configuration says; until then no GPU can be read.
+	DriverUnloaded() bool
+}
+
+// UseWatcher waits until a GPU is no longer in use.
+type UseWatcher interface {
+	// AwaitExit returns when one of the processes has ended, or ctx has.
+	AwaitExit(ctx context.Context, holders []runstate.Holder) error
+	// Use returns the driver's use count, less the use by visible holders.
+	Use(ctx context.Context) (runstate.Use, error)
+	// AwaitUseBelow returns when Use is lower than than, or ctx has ended.
+	AwaitUseBelow(ctx context.Context, than runstate.Use) error
+}
+
+// Host can be rebooted.
+type Host interface {
+	// Reboot reboots the host for the profile. It refuses if a reboot did not help before.
+	Reboot(ctx context.Context, p partition.Profile, why string) error
+	// Reached records that the profile is on the GPUs.
+	Reached(p partition.Profile) error
+}
+
+// Units is PID 1, reached for one pass. [systemd.Conn] is one.
+type Units interface {
+	UnitReader
+	OrderReader
+	UnitController
+	UnitPinner
+	io.Closer
+}
+
+// UnitReader reads the states of units.
+type UnitReader interface {
+	Units(ctx context.Context, names []string) ([]systemd.Unit, error)
+	Glance(ctx context.Context, names []string) ([]systemd.Unit, error)
+	// Settle returns the units when none has a job.
+	Settle(ctx context.Context, names []string) ([]systemd.Unit, error)
+	// End returns how a unit came to be down.
+	End(ctx context.Context, name string) (systemd.End, error)
+}
+
+// OrderReader reads dependencies of units, and what keeps PID 1 from restarting one.
+type OrderReader interface {
+	Dependents(ctx context.Context, names []string) ([]string, error)
+	// Triggers returns the active units that start the named ones.
+	Triggers(ctx context.Context, names []string) ([]systemd.Unit, error)
+	UnitOrder
+}
+
+// UnitOrder reads the order of units.
+type UnitOrder interface {
+	OrderedAfter(ctx context.Context, unit, first string, others []string) (bool, error)
+	OrderingPath(ctx context.Context, unit string, others []string) ([]string, error)
+	Frozen(ctx context.Context, unit string) (bool, error)
+}
+
+// UnitController changes units.
+type UnitController interface {
+	Reload(ctx context.Context) error
+	Restart(ctx context.Context, name string) (systemd.Unit, error)
+	Start(ctx context.Context, name string) error
+	ResetFailed(ctx context.Context, name string) error
+}
+
+// UnitPinner makes PID 1 keep units loaded, so that it can report how they came to be down.
+type UnitPinner interface {
+	Pin(ctx context.Context, units []string) error
+	Unpin(ctx context.Context) error
+}
+
+// Notifier is the service manager's notification socket. [systemd.Notifier] is one.
+type Notifier interface {
+	Lifecycle
+	Status(text string) error
+	Watchdog() error
+	ExtendTimeout(d time.Duration) error
+}
+
+// Lifecycle reports the phases of a service to the service manager.
+type Lifecycle interface {
+	Ready() error
+	Reloading() error
+	Stopping() error
+}

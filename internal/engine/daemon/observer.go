@@ -1,0 +1,52 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"dcm/internal/gpu/partition"
+)
+
+// observer reads the GPUs for one pass. Each call waits for the driver, up to timeout.
+type observer struct {
+	gpus    GPUReader
+	timeout time.Duration
+	seen    string // the fingerprint that the pass has read before its run
+}
+
+func (o *observer) observe(ctx context.Context, p partition.Profile) (Observation, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	now, err := o.gpus.Observe(ctx, p)
+	o.seen = now.Fingerprint
+	return now, err
+}
+
+// reached reports whether the profile is on the GPUs. It is for a run that could not write its
+// report, for example on a full file system.
+func (o *observer) reached(ctx context.Context, p partition.Profile) bool {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	now, err := o.gpus.Observe(ctx, p)
+	return err == nil && now.Diff == 0
+}
+
+func (o *observer) fingerprint(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	return o.gpus.Fingerprint(ctx)
+}
+
+// after returns the fingerprint that the next pass compares with, if a device event causes it.
+// Without a restart that is the one that was planned for, so that no change in between is
+// missed. After a run that failed, the GPUs are read again: what that run left is no drift. After
+// a run that succeeded it is "": the next pass is a full one.
+func (o *observer) after(ctx context.Context, r result) string {
+	switch {
+	case r.clients == nil:
+		return o.seen
+	case r.failure == nil:
+		return ""
+	}
+	return o.fingerprint(ctx)
+}

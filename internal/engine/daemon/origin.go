@@ -1,0 +1,53 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
+)
+
+// If an administrator starts the daemon and the start fails, it ends with the reason. systemd
+// makes the next start itself, after RestartSec=. That one stays up whatever the result, so that
+// it can wait. So the back-off is the daemon's own, and the state that it depends on outlives the
+// daemon.
+
+// ownUnitTimeout limits the query of the daemon's own unit.
+const ownUnitTimeout = 5 * time.Second
+
+// origin is how the daemon was started.
+type origin struct {
+	dial func(context.Context) (Units, error)
+	unit *systemd.Unit // the daemon's; nil until it was read
+}
+
+// bySystemd reports whether systemd has started this daemon, after one that failed or was
+// killed. A start by an administrator resets systemd's count. If PID 1 cannot be queried it is
+// false: then the start fails, and the next one queries it again.
+func (o *origin) bySystemd(ctx context.Context, warn func(text string, args ...any)) bool {
+	if o.unit == nil {
+		o.unit = &systemd.Unit{}
+		ctx, cancel := context.WithTimeout(ctx, ownUnitTimeout)
+		defer cancel()
+		if err := o.read(ctx); err != nil {
+			warn("cannot tell who has started the daemon", "error", err)
+		}
+	}
+	return o.unit.Restarts > 0
+}
+
+func (o *origin) read(ctx context.Context) error {
+	u, err := o.dial(ctx)
+	if err != nil {
+		return err
+	}
+	units, err := u.Units(ctx, []string{unitname.Daemon})
+	if err == nil && len(units) > 0 {
+		o.unit = &units[0]
+	}
+	if closed := u.Close(); err == nil {
+		err = closed
+	}
+	return err
+}

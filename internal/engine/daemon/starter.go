@@ -1,0 +1,154 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
+)
+
+// starter starts the clients that a failed run has left down.
+type starter struct {
+	pid1    *manager
+	log     *passLog
+	require bool          // see [Settings.Require]
+	clients time.Duration // how long to wait for them
+	pending pendingStarts // of earlier runs
+	taken   pendingStarts // the same and what the run of this pass has stopped, until it succeeds; nil without one
+	pinned  bool          // PID 1 was asked to keep units loaded
+
+	driverUnloaded func() bool
+}
+
+// finish starts pending units if the profile is on the GPUs, and records which are still
+// pending.
+func (s *starter) finish(ctx context.Context, r *result) {
+	failed := r.failure != nil || r.retryReserve != nil
+	switch {
+	case failed && s.taken != nil:
+		r.pending = s.taken
+		// If the driver is loaded, or the profile is on the GPUs too, they wait for nothing else.
+		if (r.failure == nil || !s.require && !s.driverUnloaded()) && len(s.pending) > 0 {
+			if err := s.start(ctx, r); err != nil {
+				s.log.Error("cannot start the clients that an earlier run kept down", "units", s.pending.names(), "error", err)
+			}
+		}
+	case r.failure != nil, r.drift != nil, ctx.Err() != nil:
+		r.pending = s.pending
+	case len(s.pending) > 0:
+		if err := s.start(ctx, r); err != nil {
+			s.log.Error("cannot start the clients that a failed run kept down", "units", s.pending.names(), "error", err)
+			r.pending = s.pending
+		}
+	}
+}
+
+// pin has PID 1 keep the units loaded that a failed run would leave pending.
+func (s *starter) pin(ctx context.Context, u Units) {
+	if len(s.taken) == 0 {
+		return
+	}
+	s.pinned = true
+	if err := u.Pin(ctx, s.taken.names()); err != nil {
+		s.log.Warn("systemd may forget how clients came to be down, if they do", "error", err)
+	}
+}
+
+// unpin ends that when no unit is pending.
+func (s *starter) unpin(ctx context.Context, r result) {
+	if len(r.pending) > 0 || !s.pinned && len(s.pending) == 0 {
+		return
+	}
+	u, err := s.pid1.connect(ctx)
+	if err == nil {
+		err = u.Unpin(ctx)
+	}
+	if err != nil {
+		s.log.Warn("cannot let systemd forget the clients", "error", err)
+	}
+}
+
+// start starts the missing units, and compares all pending ones with their states before. systemd
+// logs why a unit cannot be started.
+func (s *starter) start(ctx context.Context, r *result) error {
+	u, err := s.pid1.connect(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.pid1.limit(ctx, 2*s.clients)
+	defer cancel()
+	now, err := u.Settle(ctx, s.pending.names())
+	if err != nil {
+		return err
+	}
+	lying, err := downUnits(ctx, u, now)
+	if err != nil {
+		return err
+	}
+	switch {
+	case r.failure != nil: // units that need the run wait for the profile
+		lying = slices.DeleteFunc(lying, func(d down) bool { return slices.Contains(d.end.Needs, unitname.Apply) })
+	case r.retryReserve != nil: // and units that were skipped for their partitions
+		lying = slices.DeleteFunc(lying, func(d down) bool { return d.end.Skipped })
+	}
+	s.hintUnknown(lying, r)
+	missing := s.pending.missing(lying, s.require)
+	s.pid1.clearCounters(ctx, u, missing) // before the first start: a socket may start its service immediately
+	for _, name := range missing {
+		s.log.Info("starting "+name+", which a failed run kept down", "unit", name)
+		if err := u.Start(ctx, name); err != nil {
+			s.log.Error(err.Error())
+		}
+	}
+	if now, err = u.Settle(ctx, missing); err != nil {
+		s.log.Error("cannot follow the clients' return", "error", err)
+	}
+	for _, n := range now {
+		c := compare(systemd.Unit{Name: n.ID, ID: n.ID, Active: "active", Invocation: s.pending[n.ID]}, n)
+		s.log.compared(c)
+		r.started = append(r.started, c)
+	}
+	if r.failure == nil && r.retryReserve == nil && r.problem == nil {
+		r.problem = notBack(r.started)
+	}
+	return nil
+}
+
+// hintUnknown reports the units that PID 1 has unloaded: it does not know any more how they came
+// to be down.
+func (s *starter) hintUnknown(lying []down, r *result) {
+	for _, l := range lying {
+		if l.Invocation == "" && s.pending[l.ID] != "" {
+			text := l.ID + " was active before a run that failed and is " + l.Active + "; whether somebody has stopped it cannot be told, so it is left so"
+			s.log.Warn(text, "unit", l.ID)
+			r.hints = append(r.hints, text)
+		}
+	}
+}
+
+// downUnits returns the units that are not up, with how they came to be down.
+func downUnits(ctx context.Context, u Units, units []systemd.Unit) ([]down, error) {
+	var out []down
+	for _, now := range units {
+		if now.Up() || now.Load != "loaded" {
+			continue
+		}
+		end, err := u.End(ctx, now.ID)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, down{now, end})
+	}
+	return out, nil
+}
+
+// clientsAfter returns the clients of a state after a pass.
+func clientsAfter(before []runstate.Client, r result) []runstate.Client {
+	if r.clients != nil {
+		before = r.clients
+	}
+	return updated(before, r.started)
+}
