@@ -15,6 +15,7 @@ type published struct {
 	save   func(runstate.State) error
 	notify Notifier
 	log    *slog.Logger
+	line   string // the status line that was sent last
 }
 
 // enter changes the phase. It is published with the rest of the state.
@@ -28,11 +29,14 @@ func (s *published) enter(phase runstate.Phase, failure *runstate.Error) {
 	s.Phase, s.Error = phase, failure
 }
 
-// publish sends the unit's status line and saves the state, in this order: save can have a
-// longer line sent concurrently, and the last line that is sent stays.
+// publish sends the unit's status line, if it has changed, and saves the state, in this order:
+// save has a longer line sent for the same state, which replaces this one.
 func (s *published) publish() error {
-	if err := s.notify.Status(statusLine(s.State)); err != nil {
-		s.log.Warn(err.Error())
+	if line := statusLine(s.State); line != s.line {
+		s.line = line
+		if err := s.notify.Status(line); err != nil {
+			s.log.Warn(err.Error())
+		}
 	}
 	return s.save(s.State)
 }

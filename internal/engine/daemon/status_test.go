@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"slices"
+	"syscall"
 	"testing"
 
 	"dcm/internal/engine/runstate"
@@ -19,5 +20,20 @@ func TestStatusLine_SentBeforeSave(t *testing.T) {
 	want := []string{"Looking at the GPUs", "Putting profile cpx on the GPUs", "Profile cpx is on the GPUs"}
 	if got := h.lines[:min(len(h.lines), len(want))]; !slices.Equal(got, want) {
 		t.Errorf("the status lines at each save are %q, want %q", got, want)
+	}
+}
+
+// The same line again would replace the publisher's until that is sent again.
+func TestStatusLine_SentOnce(t *testing.T) {
+	h := newHost(t)
+	h.start()
+	h.until("the start", func(s runstate.State) bool { return s.Phase == runstate.InSync })
+	h.set(func() { h.line = "the publisher's" })
+	h.hangup <- syscall.SIGHUP
+	h.until("a look that finds the same", func(s runstate.State) bool { return s.Phase == runstate.InSync })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.line != "the publisher's" {
+		t.Errorf("the status line is %q again", h.line)
 	}
 }
