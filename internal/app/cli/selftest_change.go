@@ -79,7 +79,7 @@ func selftestChange(ctx context.Context, h *host.Host, con *Console, o selftestO
 	}
 	stop()
 	if err == nil {
-		err = conn.Forget(ctx, job.Name) // what it has to tell is told here
+		err = conn.ResetFailed(ctx, job.Name) // what it has to tell is told here
 	}
 	if err != nil {
 		return fmt.Errorf("%s goes on, and goes back when it has ended: %w", job.Name, err)

@@ -14,6 +14,7 @@ import (
 	"dcm/internal/frontends/status"
 	"dcm/internal/gpu"
 	"dcm/internal/leases/exclusive"
+	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/unitname"
 	"dcm/internal/sanitize"
 )
@@ -206,7 +207,7 @@ func (h *Host) Standing(ctx context.Context, clients []string, all bool) (status
 	}
 	defer conn.Close()
 	var out status.UnitStates
-	own, err := conn.Glance(ctx, []string{unitname.Daemon, unitname.Apply, unitname.Reserve})
+	own, err := conn.List(ctx, []string{unitname.Daemon, unitname.Apply, unitname.Reserve}, systemd.Inactive)
 	if err != nil {
 		return out, err
 	}
@@ -221,11 +222,11 @@ func (h *Host) Standing(ctx context.Context, clients []string, all bool) (status
 		out.Own = append(out.Own, status.Unit{Unit: u.Name, Load: u.Load, Active: u.Active, Sub: u.Sub, Result: u.Result,
 			Ran: u.Active == "active" || u.Invocation != "", Enabled: enabled})
 	}
-	look := conn.Glance
+	fields := systemd.Inactive
 	if all {
-		look = conn.Brief
+		fields = systemd.Restarts
 	}
-	units, err := look(ctx, clients)
+	units, err := conn.List(ctx, clients, fields)
 	for _, u := range units {
 		out.Clients = append(out.Clients, status.Client{Unit: u.Name, Load: u.Load, Active: u.Active, Sub: u.Sub, Result: u.Result,
 			Restarts: u.Restarts, Ran: u.Active == "active" || u.Invocation != "", Invocation: u.Invocation})

@@ -189,7 +189,7 @@ func (p *Host) Active(ctx context.Context, unit string) (bool, error) {
 		return false, err
 	}
 	defer conn.Close()
-	units, err := conn.Glance(ctx, []string{unit})
+	units, err := conn.List(ctx, []string{unit}, systemd.States)
 	if err != nil || len(units) != 1 {
 		return false, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dcm/internal/app/host"
+	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/unitname"
 )
 
@@ -188,7 +189,7 @@ func (h hostGuard) Absolve(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	units, err := conn.Glance(ctx, []string{unitname.Guard})
+	units, err := conn.List(ctx, []string{unitname.Guard}, systemd.States)
 	if err != nil || units[0].Active != "failed" {
 		return err
 	}
@@ -201,5 +202,5 @@ func (h hostGuard) Failed(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	return conn.Failed(ctx, unitname.Guard)
+	return conn.Await(ctx, []string{unitname.Guard}, func(units []systemd.Unit) bool { return units[0].Active == "failed" })
 }

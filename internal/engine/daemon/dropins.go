@@ -65,7 +65,7 @@ func (p *pass) clearFailed(ctx context.Context, r result) {
 	u, err := p.pid1.connect(ctx)
 	var now []systemd.Unit
 	if err == nil {
-		now, err = u.Glance(ctx, own)
+		now, err = u.List(ctx, own, systemd.States)
 	}
 	for _, unit := range now {
 		if unit.Active == "failed" {

@@ -253,7 +253,7 @@ func (h *host) Units(_ context.Context, names []string) ([]systemd.Unit, error) 
 	return out, nil
 }
 
-func (h *host) Glance(ctx context.Context, names []string) ([]systemd.Unit, error) {
+func (h *host) List(ctx context.Context, names []string, _ systemd.Fields) ([]systemd.Unit, error) {
 	return h.Units(ctx, names)
 }
 

@@ -70,7 +70,7 @@ type Units interface {
 // UnitReader reads the states of units.
 type UnitReader interface {
 	Units(ctx context.Context, names []string) ([]systemd.Unit, error)
-	Glance(ctx context.Context, names []string) ([]systemd.Unit, error)
+	List(ctx context.Context, names []string, fields systemd.Fields) ([]systemd.Unit, error)
 	// Settle returns the units when none has a job.
 	Settle(ctx context.Context, names []string) ([]systemd.Unit, error)
 	// End returns how a unit came to be down.

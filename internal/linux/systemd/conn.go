@@ -14,72 +14,70 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Where PID 1 can be asked: by the system bus, and for root by a socket of its
-// own, which needs no bus daemon. That is half the way there and half the way back, and
-// no call but those that are for PID 1; but all that PID 1 signals comes along, too, each
-// step of every unit: while many go down and come up it has better things to do, as has
-// who would have to listen.
+// The addresses of PID 1: the system bus, and for root a socket of PID 1 that needs no bus
+// daemon. Calls by the private socket take half as long, and only calls for PID 1 arrive there.
+// But PID 1 sends all its signals to every private connection, each step of every unit, which
+// costs PID 1 and the receiver time while many units stop and start.
 const (
 	SystemBus     = "unix:path=/run/dbus/system_bus_socket"
 	PrivateSocket = "unix:path=/run/systemd/private"
 )
 
-// redial is how long to leave both sockets alone when neither is listened on, as
-// for a moment in a daemon-reexec. Nothing tells when they are again.
-const redial = 100 * time.Millisecond
+// redialInterval is the time between attempts to connect while nothing listens on either
+// socket, as during a daemon-reexec. No event reports that PID 1 listens again.
+const redialInterval = 100 * time.Millisecond
 
 var (
 	errUnreachable = errors.New("cannot connect to systemd")
 	errClosed      = errors.New("the connection to systemd was closed")
 )
 
-// Conn is a connection to PID 1. It outlives a daemon-reexec and a restart of the
-// bus: what was asked meanwhile is asked again, if that does no harm. It holds a
-// socket and wakes up for what PID 1 does, so keep it for one run, not for good.
+// Conn is a connection to PID 1. It survives a daemon-reexec and a restart of the bus: calls
+// that were lost are repeated if that is safe. It holds a socket and wakes up for signals, so
+// close it after each operation.
 type Conn struct {
-	doors []endpoint // in the order in which they are tried
-	hub   *dispatcher
+	signals *dispatcher
 
-	mu     sync.Mutex
-	now    *session
-	closed bool
+	mu        sync.Mutex
+	endpoints []endpoint // in the order in which they are tried
+	now       *session
+	closed    bool
 }
 
-// endpoint is one by which PID 1 can be asked.
+// endpoint is an address of PID 1.
 type endpoint struct {
 	private bool
 	address string // "" for none
-	connect func(ctx context.Context, address string, h *dispatcher) (*session, error)
+	connect func(ctx context.Context, address string, signals *dispatcher) (*session, error)
 }
 
 func byBus(address string) endpoint     { return endpoint{false, address, dialBus} }
 func byPrivate(address string) endpoint { return endpoint{true, address, dialPrivate} }
 
-// Dial connects for a piece of work: for root by systemd's private socket, else by the
+// Dial connects for a short operation: for root by the private socket, otherwise by the
 // system bus.
 func Dial(ctx context.Context) (*Conn, error) {
 	return connect(ctx, byPrivate(PrivateSocket), byBus(SystemBus))
 }
 
-// DialToWait connects for somebody who is going to wait, for days maybe, until one unit
-// changes: by the system bus, which passes what was asked for, else by the private
-// socket.
+// DialToWait connects to wait for changes of single units, possibly for days: by the system
+// bus, which filters signals, otherwise by the private socket.
 func DialToWait(ctx context.Context) (*Conn, error) { return DialAt(ctx, SystemBus, PrivateSocket) }
 
-// DialAt connects to PID 1 at those D-Bus addresses. Either may be "".
+// DialAt connects to PID 1 at these D-Bus addresses. Either may be "".
 func DialAt(ctx context.Context, bus, private string) (*Conn, error) {
 	return connect(ctx, byBus(bus), byPrivate(private))
 }
 
-func connect(ctx context.Context, doors ...endpoint) (*Conn, error) {
-	c := &Conn{doors: doors, hub: newHub()}
-	if _, err := c.link(ctx); err != nil {
+func connect(ctx context.Context, endpoints ...endpoint) (*Conn, error) {
+	c := &Conn{endpoints: endpoints, signals: newDispatcher()}
+	if _, err := c.session(ctx); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// Close ends the connection and whatever is waiting on it.
+// Close closes the connection. Calls that wait on it fail.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,8 +88,8 @@ func (c *Conn) Close() error {
 	return c.now.Close()
 }
 
-// link returns the link in use, a new one if that is broken.
-func (c *Conn) link(ctx context.Context) (*session, error) {
+// session returns the present session, or a new one if that is broken.
+func (c *Conn) session(ctx context.Context) (*session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -100,19 +98,19 @@ func (c *Conn) link(ctx context.Context) (*session, error) {
 	if c.now != nil && c.now.Connected() {
 		return c.now, nil
 	}
-	var why []error
-	for _, w := range c.doors {
-		l, err := w.connect(ctx, w.address, c.hub)
+	var failed []error
+	for _, e := range c.endpoints {
+		s, err := e.connect(ctx, e.address, c.signals)
 		if err == nil {
-			c.now = l
-			return l, nil
+			c.now = s
+			return s, nil
 		}
-		why = append(why, err)
+		failed = append(failed, err)
 	}
-	return nil, fmt.Errorf("%w: %w", errUnreachable, joined(why))
+	return nil, fmt.Errorf("%w: %w", errUnreachable, joined(failed))
 }
 
-// joined is errors in one line.
+// joined are errors in one line.
 type joined []error
 
 func (e joined) Error() string {
@@ -125,116 +123,116 @@ func (e joined) Error() string {
 
 func (e joined) Unwrap() []error { return e }
 
-// call makes a call that may be made twice: one that reads, or that asks for what
-// a second time changes nothing. It waits for PID 1 while it is being replaced.
+// call makes a call that can be repeated: one that only reads, or that changes nothing the
+// second time. While PID 1 is being replaced, it waits.
 func (c *Conn) call(ctx context.Context, reply any, path dbus.ObjectPath, method string, args ...any) error {
 	for {
 		err := c.once(ctx, reply, path, method, args...)
 		if err == nil || !lost(err) {
 			return err
 		}
-		if err := c.await(ctx); err != nil {
+		if err := c.reconnect(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// once makes a call that might do harm if it were made again.
+// once makes a call that must not be repeated.
 func (c *Conn) once(ctx context.Context, reply any, path dbus.ObjectPath, method string, args ...any) error {
-	l, err := c.link(ctx)
+	s, err := c.session(ctx)
 	if err != nil {
 		return err
 	}
-	// Without this flag a bus without PID 1 would try to start one.
-	call := l.Object(service, path).CallWithContext(ctx, method, dbus.FlagNoAutoStart, args...)
+	// Without this flag, a bus without PID 1 tries to start it.
+	call := s.Object(service, path).CallWithContext(ctx, method, dbus.FlagNoAutoStart, args...)
 	if reply == nil {
 		return sanitize.Error(call.Err)
 	}
 	return sanitize.Error(call.Store(reply))
 }
 
-// listen begins to hear the signals of these rules, and those that PID 1 may be lost
-// with. A link that breaks meanwhile is replaced by one that is told them. Who only asks
-// has no signals sent: a connection for a look is made in half the calls so.
+// listen subscribes to the signals of these rules and of [managerRules]. New sessions add the
+// rules again. Without listen the bus sends no signals, and a connection for a single read
+// needs half the calls.
 func (c *Conn) listen(ctx context.Context, rules []rule) (*subscription, error) {
-	ear, fresh := c.hub.listen(), c.hub.match(append(managerRules(), rules...))
-	l, err := c.link(ctx)
+	sub, added := c.signals.add(), c.signals.match(append(managerRules(), rules...))
+	s, err := c.session(ctx)
 	if err == nil {
-		err = l.hear(ctx, fresh)
+		err = s.match(ctx, added)
 	}
 	if err != nil && !lost(err) {
-		c.hub.forget(ear)
-		c.hub.unmatch(fresh)
+		c.signals.remove(sub)
+		c.signals.unmatch(added)
 		return nil, fmt.Errorf("cannot listen to systemd: %w", err)
 	}
-	return ear, nil
+	return sub, nil
 }
 
-// subscribe is listen for who waits until units have come to rest, while others may go down
-// and come up: from there on the connection goes by the bus, if there is one.
+// subscribe is listen for a wait during which many units may stop and start: it switches the
+// connection to the bus if there is one.
 func (c *Conn) subscribe(ctx context.Context, rules []rule) (*subscription, error) {
 	c.switchToBus(ctx)
 	return c.listen(ctx, rules)
 }
 
-// prompt is what a bus may take to let dcm in where there is another way.
-const prompt = time.Second
+// busTimeout is how long a connection to the bus may take while there is a private one.
+const busTimeout = time.Second
 
-// switchToBus leaves PID 1's own socket for the bus. One that does not answer is not asked
-// again.
+// switchToBus replaces a private session by one on the bus. A bus that does not answer is not
+// tried again.
 func (c *Conn) switchToBus(ctx context.Context) {
 	c.mu.Lock()
-	direct, doors := !c.closed && c.now != nil && c.now.private, c.doors
+	private, endpoints := !c.closed && c.now != nil && c.now.private, c.endpoints
 	c.mu.Unlock()
-	i := slices.IndexFunc(doors, func(d endpoint) bool { return !d.private })
-	if !direct || i < 0 {
+	i := slices.IndexFunc(endpoints, func(e endpoint) bool { return !e.private })
+	if !private || i < 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, prompt)
+	ctx, cancel := context.WithTimeout(ctx, busTimeout)
 	defer cancel()
-	l, err := doors[i].connect(ctx, doors[i].address, c.hub)
+	s, err := endpoints[i].connect(ctx, endpoints[i].address, c.signals)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case err != nil:
-		c.doors = slices.DeleteFunc(slices.Clone(c.doors), func(d endpoint) bool { return !d.private })
+		c.endpoints = slices.DeleteFunc(slices.Clone(c.endpoints), func(e endpoint) bool { return !e.private })
 	case c.closed:
-		l.Close()
+		s.Close()
 	default:
 		c.now.Close()
-		c.now = l
+		c.now = s
 	}
 }
 
-// await waits until PID 1 can be asked again.
-func (c *Conn) await(ctx context.Context) error {
-	ear, err := c.listen(ctx, nil)
+// reconnect waits until PID 1 answers again.
+func (c *Conn) reconnect(ctx context.Context) error {
+	sub, err := c.listen(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer c.hub.forget(ear)
+	defer c.signals.remove(sub)
 	for {
-		var pause <-chan time.Time
-		l, err := c.link(ctx)
+		var redial <-chan time.Time
+		s, err := c.session(ctx)
 		switch {
 		case errors.Is(err, errClosed):
 			return err
 		case err != nil:
-			pause = time.After(redial)
-		case l.owned(ctx):
-			return l.subscribe(ctx)
+			redial = time.After(redialInterval)
+		case s.owned(ctx):
+			return s.subscribe(ctx)
 		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("systemd does not answer: %w", ctx.Err())
-		case <-ear.wake:
-		case <-pause:
+		case <-sub.wake:
+		case <-redial:
 		}
 	}
 }
 
-// lost reports whether a call failed because one of the two ends went away, so
-// that it is not known whether it was made.
+// lost reports whether a call failed because an end of the connection was closed. Then it is
+// not known whether PID 1 received the call.
 func lost(err error) bool {
 	var remote dbus.Error
 	if errors.As(err, &remote) {

@@ -8,138 +8,137 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// dispatcher hands PID 1's signals to those who wait. A signal is only ever a reason to
-// look at the state again: it may come late, or be lost in a daemon-reexec.
+// dispatcher delivers PID 1's signals to the subscriptions. A signal is only a reason to read
+// the state again: it may be late, or lost in a daemon-reexec.
 type dispatcher struct {
-	mu      sync.Mutex
-	ears    map[*subscription]bool
-	matched []rule // what the bus is told, anew by each link
+	mu            sync.Mutex
+	subscriptions map[*subscription]bool
+	matched       []rule // added to the bus by each new session
 }
 
-// subscription is one who waits.
+// subscription receives signals.
 type subscription struct {
-	wake chan struct{} // of 1: signals do not queue
+	wake chan struct{} // of capacity 1: signals do not queue
 
-	mu   sync.Mutex
-	only map[dbus.ObjectPath]bool   // the units to hear of; nil for all
-	rest bool                       // only of units that may have come to rest
-	jobs map[dbus.ObjectPath]string // job → result, of those units
-	gap  bool                       // signals may have been lost
+	mu      sync.Mutex
+	units   map[dbus.ObjectPath]bool   // whose signals are delivered; nil: all
+	settled bool                       // signals of a unit that has not settled are dropped
+	results map[dbus.ObjectPath]string // by job, of these units
+	gap     bool                       // signals may have been lost
 }
 
-func newHub() *dispatcher { return &dispatcher{ears: map[*subscription]bool{}} }
+func newDispatcher() *dispatcher { return &dispatcher{subscriptions: map[*subscription]bool{}} }
 
-func (h *dispatcher) listen() *subscription {
-	e := &subscription{wake: make(chan struct{}, 1), jobs: map[dbus.ObjectPath]string{}}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.ears[e] = true
-	return e
+func (d *dispatcher) add() *subscription {
+	s := &subscription{wake: make(chan struct{}, 1), results: map[dbus.ObjectPath]string{}}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.subscriptions[s] = true
+	return s
 }
 
-// match notes rules for every link to come, and returns those that the one in
-// use has not been told: a bus takes only so many of one connection.
-func (h *dispatcher) match(rules []rule) (fresh []rule) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (d *dispatcher) remove(s *subscription) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.subscriptions, s)
+}
+
+// match records rules for future sessions and returns those that the present one does not
+// have yet: a bus limits the number of rules of a connection.
+func (d *dispatcher) match(rules []rule) (added []rule) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for _, r := range rules {
-		if !slices.ContainsFunc(h.matched, r.equal) {
-			fresh = append(fresh, r)
+		if !slices.ContainsFunc(d.matched, r.equal) {
+			added = append(added, r)
 		}
 	}
-	h.matched = append(h.matched, fresh...)
-	return fresh
+	d.matched = append(d.matched, added...)
+	return added
 }
 
-func (h *dispatcher) unmatch(rules []rule) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (d *dispatcher) unmatch(rules []rule) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for _, r := range rules {
-		h.matched = slices.DeleteFunc(h.matched, r.equal)
+		d.matched = slices.DeleteFunc(d.matched, r.equal)
 	}
 }
 
-func (h *dispatcher) rules() []rule {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Clone(h.matched)
+func (d *dispatcher) rules() []rule {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.matched)
 }
 
-func (h *dispatcher) forget(e *subscription) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.ears, e)
+// DeliverSignal implements [dbus.SignalHandler]. The connection calls it for one signal at a
+// time; it must not block.
+func (d *dispatcher) DeliverSignal(_, _ string, signal *dbus.Signal) {
+	d.each(func(s *subscription) { s.deliver(signal) })
 }
 
-// DeliverSignal is called by the connection, one signal at a time; it must not
-// wait.
-func (h *dispatcher) DeliverSignal(_, _ string, signal *dbus.Signal) {
-	h.each(func(e *subscription) { e.hear(signal) })
-}
+// Terminate implements [dbus.Terminator]. The connection calls it when it is closed or broken.
+func (d *dispatcher) Terminate() { d.each((*subscription).markGap) }
 
-// Terminate is called by the connection when it is closed or broken.
-func (h *dispatcher) Terminate() { h.each((*subscription).miss) }
-
-func (h *dispatcher) each(f func(*subscription)) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for e := range h.ears {
-		f(e)
+func (d *dispatcher) each(f func(*subscription)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for s := range d.subscriptions {
+		f(s)
 	}
 }
 
-// follow narrows what wakes to these units, by the names PID 1 gives them; none
-// means all.
-func (e *subscription) follow(units ...string) {
-	var only map[dbus.ObjectPath]bool
+// follow delivers only signals of these units, by ID; without units, of all.
+func (s *subscription) follow(units ...string) {
+	var paths map[dbus.ObjectPath]bool
 	if len(units) > 0 {
-		only = make(map[dbus.ObjectPath]bool, len(units))
+		paths = make(map[dbus.ObjectPath]bool, len(units))
 	}
 	for _, u := range units {
-		only[unitPath(u)] = true
+		paths[unitPath(u)] = true
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.only = only
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.units = paths
 }
 
-// rests narrows what wakes to signals by which a unit may have come to rest. PID 1 tells
-// of each step on a unit's way, and has enough to do there without being asked each time.
-func (e *subscription) rests() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.rest = true
+// onlySettled drops signals of units that have not settled. PID 1 signals each step of a
+// unit, and a caller that reads the state after each would slow it down.
+func (s *subscription) onlySettled() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settled = true
 }
 
-func (e *subscription) hear(signal *dbus.Signal) {
+func (s *subscription) deliver(signal *dbus.Signal) {
 	switch signal.Name {
 	case properties + ".PropertiesChanged":
-		if e.wants(signal.Path) && !(e.restful() && moves(signal)) {
-			e.ring()
+		if s.follows(signal.Path) && !s.drops(signal) {
+			s.notify()
 		}
 	case managerInterface + ".JobRemoved":
-		e.removed(signal)
+		s.jobRemoved(signal)
 	case managerInterface + ".UnitRemoved":
-		e.unloaded(signal)
+		s.unitRemoved(signal)
 	case "org.freedesktop.DBus.NameOwnerChanged", managerInterface + ".Reloading":
-		e.miss()
+		s.markGap()
 	}
 }
 
-func (e *subscription) restful() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.rest
+func (s *subscription) drops(signal *dbus.Signal) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.settled && unsettledBy(signal)
 }
 
-// moves tells of a signal that the unit is on its way, by what the signal says itself:
-// it has a job, or is in a state that does not last. What is about a unit of its kind
-// ("….Service") comes before what is about it as a unit, and is no news of that.
-func moves(signal *dbus.Signal) bool {
+// unsettledBy reports whether a signal says that its unit has a job or is in a transitional
+// state. Signals of other interfaces ("….Service") precede that of the unit's interface and
+// say nothing about it.
+func unsettledBy(signal *dbus.Signal) bool {
 	var iface string
-	var now map[string]dbus.Variant
-	var others []string
-	if dbus.Store(signal.Body, &iface, &now, &others) != nil {
+	var changed map[string]dbus.Variant
+	var invalidated []string
+	if dbus.Store(signal.Body, &iface, &changed, &invalidated) != nil {
 		return false
 	}
 	if iface != unitInterface {
@@ -150,70 +149,69 @@ func moves(signal *dbus.Signal) bool {
 		ID   uint32
 		Path dbus.ObjectPath
 	}
-	if v, ok := now["ActiveState"]; ok && v.Store(&u.Active) != nil {
+	if v, ok := changed["ActiveState"]; ok && v.Store(&u.Active) != nil {
 		return false
 	}
-	if v, ok := now["Job"]; ok && v.Store(&job) != nil {
+	if v, ok := changed["Job"]; ok && v.Store(&job) != nil {
 		return false
 	}
 	u.Job = job.ID != 0
 	return !u.Settled()
 }
 
-// removed notes how a job ended: (id, job, unit, result).
-func (e *subscription) removed(signal *dbus.Signal) {
+// jobRemoved records the result of a job: (id, job, unit, result).
+func (s *subscription) jobRemoved(signal *dbus.Signal) {
 	var id uint32
 	var job dbus.ObjectPath
 	var unit, result string
-	if dbus.Store(signal.Body, &id, &job, &unit, &result) != nil || !e.wants(unitPath(unit)) {
+	if dbus.Store(signal.Body, &id, &job, &unit, &result) != nil || !s.follows(unitPath(unit)) {
 		return
 	}
-	e.mu.Lock()
-	e.jobs[job] = result
-	e.mu.Unlock()
-	e.ring()
+	s.mu.Lock()
+	s.results[job] = result
+	s.mu.Unlock()
+	s.notify()
 }
 
-// unloaded tells of a unit that PID 1 has forgotten: (id, unit). It is how the end of a
-// scope is heard of.
-func (e *subscription) unloaded(signal *dbus.Signal) {
+// unitRemoved handles the unload of a unit: (id, unit). A scope that ends has no other signal.
+func (s *subscription) unitRemoved(signal *dbus.Signal) {
 	var id string
 	var unit dbus.ObjectPath
-	if dbus.Store(signal.Body, &id, &unit) == nil && e.wants(unitPath(id)) {
-		e.ring()
+	if dbus.Store(signal.Body, &id, &unit) == nil && s.follows(unitPath(id)) {
+		s.notify()
 	}
 }
 
-func (e *subscription) miss() {
-	e.mu.Lock()
-	e.gap = true
-	e.mu.Unlock()
-	e.ring()
+func (s *subscription) markGap() {
+	s.mu.Lock()
+	s.gap = true
+	s.mu.Unlock()
+	s.notify()
 }
 
-func (e *subscription) ring() {
+func (s *subscription) notify() {
 	select {
-	case e.wake <- struct{}{}:
+	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (e *subscription) wants(unit dbus.ObjectPath) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.only == nil || e.only[unit]
+func (s *subscription) follows(unit dbus.ObjectPath) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.units == nil || s.units[unit]
 }
 
-// result returns how a job ended, "" where that is not known; certain is false
-// if it may never be.
-func (e *subscription) result(job dbus.ObjectPath) (result string, certain bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.jobs[job], job != "" && !e.gap
+// result returns how a job ended, "" if that is not known. certain is false if the signal may
+// have been lost.
+func (s *subscription) result(job dbus.ObjectPath) (result string, certain bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.results[job], job != "" && !s.gap
 }
 
-// unitPath is the object that stands for a unit. It need not be loaded: PID 1
-// loads what is asked for.
+// unitPath returns the object path of a unit. The unit need not be loaded: PID 1 loads it when
+// the object is used.
 func unitPath(name string) dbus.ObjectPath {
 	return dbus.ObjectPath(string(unitPaths) + "/" + sd.PathBusEscape(name))
 }

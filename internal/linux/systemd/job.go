@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/godbus/dbus/v5"
 )
@@ -27,24 +28,16 @@ var ErrThere = errors.New("it is there already")
 // StartJob returns when the command runs. What is left of one that failed before is
 // cleared away.
 func (c *Conn) StartJob(ctx context.Context, j Job) error {
-	if err := c.Forget(ctx, j.Name); err != nil {
+	if err := c.ResetFailed(ctx, j.Name); err != nil {
 		return fmt.Errorf("cannot start %s: %w", j.Name, err)
 	}
-	ear, err := c.listen(ctx, unitRules(j.Name))
-	if err != nil {
+	return c.startTransient(ctx, j.Name, func(job *dbus.ObjectPath) error {
+		err := c.transient(ctx, job, j.Name, j.properties())
+		if isRemote(err, "org.freedesktop.systemd1.UnitExists") {
+			err = ErrThere
+		}
 		return err
-	}
-	defer c.hub.forget(ear)
-	ear.follow(j.Name)
-	var job dbus.ObjectPath
-	err = c.transient(ctx, &job, j.Name, j.properties())
-	if isRemote(err, "org.freedesktop.systemd1.UnitExists") {
-		err = ErrThere
-	}
-	if err != nil && !lost(err) {
-		return fmt.Errorf("cannot start %s: %w", j.Name, err)
-	}
-	return c.scopeUp(ctx, j.Name, job, ear)
+	})
 }
 
 func (j Job) properties() []property {
@@ -58,36 +51,17 @@ func (j Job) properties() []property {
 	})
 }
 
-// Forget clears away what is left of a unit that failed.
-func (c *Conn) Forget(ctx context.Context, name string) error {
-	err := c.call(ctx, nil, managerPath, managerInterface+".ResetFailedUnit", name)
-	if err != nil && !isRemote(err, "org.freedesktop.systemd1.NoSuchUnit") {
-		return err
-	}
-	return nil
-}
-
-// AwaitJob returns how a job of [Conn.StartJob] has ended when it is over, with what was
-// to be done then: its exit status, and which command failed.
+// AwaitJob waits until a job of [Conn.StartJob] has ended, its Then included, and returns the
+// command that failed.
 func (c *Conn) AwaitJob(ctx context.Context, name string) (Command, error) {
-	had := map[string]string{name: "active"}
-	for {
-		err := c.Changed(ctx, had)
-		if err != nil {
-			return Command{}, err
-		}
-		list, err := c.list(ctx, []string{name})
-		if err != nil {
-			return Command{}, err
-		}
-		if now := list[0].unit.Active; now != "inactive" && now != "failed" {
-			had[name] = now
-			continue
-		}
-		units, err := c.Units(ctx, []string{name})
-		if err != nil {
-			return Command{}, err
-		}
-		return units[0].Failed, nil
+	names := []string{name}
+	err := c.Await(ctx, names, func(units []Unit) bool { return slices.Contains([]string{"inactive", "failed"}, units[0].Active) })
+	if err != nil {
+		return Command{}, err
 	}
+	units, err := c.Units(ctx, names)
+	if err != nil {
+		return Command{}, err
+	}
+	return units[0].Failed, nil
 }

@@ -40,10 +40,10 @@ func TestAJobIsFollowedToItsEndWithWhatIsDoneThen(t *testing.T) {
 	if err != nil || failed != (Command{Directive: "ExecStart", Path: "/bin/true", Status: 2}) {
 		t.Errorf("%+v, %v", failed, err)
 	}
-	if err := c.Forget(ctx, j.Name); err != nil {
+	if err := c.ResetFailed(ctx, j.Name); err != nil {
 		t.Error(err)
 	}
-	if err := c.Forget(ctx, "another.service"); err != nil {
+	if err := c.ResetFailed(ctx, "another.service"); err != nil {
 		t.Error(err)
 	}
 }

@@ -18,18 +18,9 @@ import (
 // just been stopped: it then keeps the device list of that moment for its next start.
 func (c *Conn) Realize(ctx context.Context, slice string) error {
 	name := realizing(slice)
-	ear, err := c.listen(ctx, unitRules(name))
-	if err != nil {
-		return err
-	}
-	defer c.hub.forget(ear)
-	ear.follow(name)
-	ear.rests()
-	var job dbus.ObjectPath
-	err = c.transient(ctx, &job, name, variants([]Property{{"Description", "Apply the properties of the units in " + slice}}))
-	if err == nil || lost(err) {
-		err = c.scopeUp(ctx, name, job, ear)
-	}
+	err := c.startTransient(ctx, name, func(job *dbus.ObjectPath) error {
+		return c.transient(ctx, job, name, variants([]Property{{"Description", "Apply the properties of the units in " + slice}}))
+	})
 	if err = errors.Join(err, c.Stop(context.WithoutCancel(ctx), name)); err != nil {
 		return fmt.Errorf("cannot have the properties of the units in %s applied: %w", slice, err)
 	}

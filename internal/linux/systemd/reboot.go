@@ -21,7 +21,7 @@ func Reboot(ctx context.Context) error { return RebootAt(ctx, SystemBus) }
 
 // RebootAt is [Reboot] by another bus.
 func RebootAt(ctx context.Context, bus string) error {
-	l, err := dial(ctx, bus, newHub(), dbusconn.Join)
+	l, err := dial(ctx, bus, newDispatcher(), dbusconn.Join)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoReboot, err)
 	}

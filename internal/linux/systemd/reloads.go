@@ -12,12 +12,12 @@ import (
 // gets one when a reload begins: a call to PID 1 that follows is answered after it. stop
 // ends that.
 func (c *Conn) Reloads(ctx context.Context) (reloaded <-chan struct{}, stop func(), err error) {
-	ear, err := c.subscribe(ctx, nil)
+	sub, err := c.subscribe(ctx, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	ear.follow("") // no unit: by the private socket the changes of all units come too
-	return ear.wake, func() { c.hub.forget(ear) }, nil
+	sub.follow("") // no unit: by the private socket the changes of all units come too
+	return sub.wake, func() { c.signals.remove(sub) }, nil
 }
 
 // LoadedAt returns when PID 1 loaded its units last, in µs of CLOCK_MONOTONIC. While it

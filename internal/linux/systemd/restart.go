@@ -37,84 +37,88 @@ func (e *JobError) Error() string {
 	return fmt.Sprintf("%s did not run: systemd says %q", e.Unit, e.Result)
 }
 
-// Restart has PID 1 restart the unit, once, and waits until that run is over. It
-// returns the unit as it is then: a run that failed is no error but a Unit that
-// is "failed". It is an error if there was no run (ErrNotFound, ErrMasked,
-// JobError), or if ctx ended before it did; the job goes on then. With an error
-// the unit is as far as it was read, without the properties of a service; of one that
-// is active Result alone is there.
+// Restart restarts the unit once, waits until that run is over, and returns the unit's state
+// then. A run that failed is no error; the unit is "failed" then. It is an error if the unit
+// did not run ([ErrNotFound], [ErrMasked], [JobError]), or if ctx ended first; then the job
+// continues. With an error, the unit has no properties of a service. Of a unit that is
+// active, only Result is read.
 //
-// What PID 1 knows of the unit decides, the signal of the job's end is only a
-// hint: a daemon-reexec in the middle breaks the call and loses the signal, and
-// the job goes on.
+// The state of the unit decides, and the signal of the job's end is only a hint: a
+// daemon-reexec breaks the call and loses the signal, and the job continues.
 func (c *Conn) Restart(ctx context.Context, name string) (Unit, error) {
-	ear, err := c.subscribe(ctx, unitRules(name))
+	sub, err := c.subscribe(ctx, unitRules(name))
 	if err != nil {
 		return Unit{Name: name}, err
 	}
-	defer c.hub.forget(ear)
-	ear.follow(name)
-	ear.rests()
-	before, err := c.progress(ctx, name)
+	defer c.signals.remove(sub)
+	sub.follow(name)
+	sub.onlySettled()
+	before, err := c.readRun(ctx, name)
 	if err != nil {
 		return before, err
 	}
-	job, err := c.queue(ctx, before)
+	job, err := c.queueRestart(ctx, before)
 	if err != nil {
 		return before, cannotRestart(name, err)
 	}
-	now, err := c.follow(ctx, before, job, ear)
+	now, err := c.awaitRun(ctx, before, job, sub)
 	if err != nil {
 		return now, err
 	}
-	if now.Active == "active" { // PID 1 starts the clients just then, and is asked no more
+	if now.Active == "active" { // no more calls: PID 1 starts the clients now
 		now.Result = "success"
 		return now, nil
 	}
-	return c.detail(ctx, now)
+	return c.read(ctx, now, All)
 }
 
-// follow waits for the end of the run that was asked for. PID 1 is not asked before it
-// has told something of a job that it has queued: it stops the clients just then.
-func (c *Conn) follow(ctx context.Context, before Unit, job dbus.ObjectPath, ear *subscription) (Unit, error) {
-	now := before
-	for queued := job != ""; ; queued = false {
-		if !queued {
-			seen, err := c.progress(ctx, before.Name)
-			if err != nil {
-				return now, notOver(before.Name, err)
-			}
-			now = seen
-			if over, err := ended(before, now, ear, job); over {
-				return now, err
-			}
+// awaitRun waits for the end of the requested run. It does not call PID 1 before a signal of
+// the queued job: PID 1 stops the clients during that time.
+func (c *Conn) awaitRun(ctx context.Context, before Unit, job dbus.ObjectPath, sub *subscription) (now Unit, err error) {
+	now = before
+	queued := job != ""
+	var notRun error
+	err = sub.await(ctx, func() (over bool, err error) {
+		if queued {
+			queued = false
+			return false, nil
 		}
-		select {
-		case <-ctx.Done():
-			return now, notOver(before.Name, ctx.Err())
-		case <-ear.wake:
+		seen, err := c.readRun(ctx, before.Name)
+		if err != nil {
+			return false, err
 		}
+		now = seen
+		over, notRun = runEnded(before, now, sub, job)
+		return over, nil
+	})
+	if err != nil {
+		return now, fmt.Errorf("the restart of %s is not over: %w", before.Name, err)
 	}
+	return now, notRun
 }
 
-func notOver(name string, err error) error {
-	return fmt.Errorf("the restart of %s is not over: %w", name, err)
+// readRun reads of one unit whether it runs, and which run that is.
+func (c *Conn) readRun(ctx context.Context, name string) (Unit, error) {
+	units, err := c.List(ctx, []string{name}, Run)
+	if len(units) == 0 {
+		return Unit{Name: name}, err
+	}
+	return units[0], err
 }
 
-// attempts bounds how often the restart is asked for while PID 1 is replaced
-// again and again under the question.
-const attempts = 3
+// restartAttempts limits the calls of RestartUnit if PID 1 is replaced during each of them.
+const restartAttempts = 3
 
-// queue asks for the restart. If the answer is lost, the unit tells whether the
-// question was heard; only if nothing came of it is it asked again. The job is ""
-// where PID 1 could not tell it.
-func (c *Conn) queue(ctx context.Context, before Unit) (job dbus.ObjectPath, err error) {
-	for range attempts {
+// queueRestart requests the restart. If the reply is lost, the state of the unit shows whether
+// PID 1 received the request, and it is repeated only if not. The job is "" if the reply is
+// lost.
+func (c *Conn) queueRestart(ctx context.Context, before Unit) (job dbus.ObjectPath, err error) {
+	for range restartAttempts {
 		err = c.once(ctx, &job, managerPath, managerInterface+".RestartUnit", before.Name, "replace")
 		if err == nil || !lost(err) {
 			return job, err
 		}
-		now, err := c.progress(ctx, before.Name)
+		now, err := c.readRun(ctx, before.Name)
 		if err != nil {
 			return "", err
 		}
@@ -125,11 +129,10 @@ func (c *Conn) queue(ctx context.Context, before Unit) (job dbus.ObjectPath, err
 	return "", err
 }
 
-// ended judges whether the run that was asked for is over, and whether there was
-// one.
-func ended(before, now Unit, ear *subscription, job dbus.ObjectPath) (bool, error) {
-	result, certain := ear.result(job)
-	// By Restart= systemd tries a start that failed again, within a second or so; that
+// runEnded reports whether the requested run is over; the error is that there was none.
+func runEnded(before, now Unit, sub *subscription, job dbus.ObjectPath) (bool, error) {
+	result, certain := sub.result(job)
+	// With Restart=, systemd starts the unit again about a second after a failed start. That
 	// is another run.
 	again := result == "failed"
 	if !now.Settled() && !again {

@@ -46,23 +46,12 @@ type permission struct{ Path, Access string }
 // The scope is gone when its last process has ended; nothing else ends or changes it,
 // a daemon-reexec neither. A second one of the name is refused.
 func (c *Conn) StartScope(ctx context.Context, s Scope) error {
-	ear, err := c.listen(ctx, unitRules(s.Name))
-	if err != nil {
-		return err
-	}
-	defer c.hub.forget(ear)
-	ear.follow(s.Name)
-	ear.rests()
-	var job dbus.ObjectPath
-	if s.PIDFD != nil {
-		err = c.transientFD(ctx, &job, s)
-	} else {
-		err = c.transient(ctx, &job, s.Name, s.properties())
-	}
-	if err != nil && !lost(err) {
-		return fmt.Errorf("cannot start %s: %w", s.Name, err)
-	}
-	return c.scopeUp(ctx, s.Name, job, ear)
+	return c.startTransient(ctx, s.Name, func(job *dbus.ObjectPath) error {
+		if s.PIDFD != nil {
+			return c.transientFD(ctx, job, s)
+		}
+		return c.transient(ctx, job, s.Name, s.properties())
+	})
 }
 
 // transient has PID 1 make a unit and queue its start.
@@ -84,7 +73,7 @@ func (c *Conn) PIDFDs(ctx context.Context) (bool, error) {
 
 // transientFD is transient by the pidfd.
 func (c *Conn) transientFD(ctx context.Context, job *dbus.ObjectPath, s Scope) error {
-	l, err := c.link(ctx)
+	l, err := c.session(ctx)
 	if err != nil {
 		return err
 	}
@@ -142,43 +131,32 @@ func (c *Conn) ServiceOf(ctx context.Context, pid uint32) (string, error) {
 	return "", nil
 }
 
-// scopeUp waits for the end of the start. PID 1 tells of that, and is not kept from it by
-// being asked; where it was replaced under the question the unit tells whether it was
-// heard.
-func (c *Conn) scopeUp(ctx context.Context, name string, job dbus.ObjectPath, ear *subscription) error {
-	for {
-		// First what was heard, and then a look: one that is older than the end of the
-		// start shows the scope as it was before.
-		if result, certain := ear.result(job); result != "" || !certain {
-			if over, err := c.begun(ctx, name, result, certain); over {
-				return err
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("cannot start %s: %w", name, ctx.Err())
-		case <-ear.wake:
-		}
+// startTransient has PID 1 make and start a unit by queue, and waits until it is active. If
+// PID 1 was replaced meanwhile, the state of the unit decides.
+func (c *Conn) startTransient(ctx context.Context, name string, queue func(job *dbus.ObjectPath) error) error {
+	if err := c.awaitJob(ctx, name, queue, c.startDone(ctx, name)); err != nil {
+		return fmt.Errorf("cannot start %s: %w", name, err)
 	}
+	return nil
 }
 
-// begun judges a start by how its job has ended, "" where that is not known, and by the
-// unit.
-func (c *Conn) begun(ctx context.Context, name, result string, certain bool) (over bool, err error) {
-	list, err := c.list(ctx, []string{name})
-	if err != nil {
-		return true, err
+// startDone reports whether the start of a transient unit is over; the error is that it failed.
+func (c *Conn) startDone(ctx context.Context, name string) func(result string, certain bool) (bool, error) {
+	return func(result string, certain bool) (bool, error) {
+		units, err := c.List(ctx, []string{name}, States)
+		if err != nil {
+			return false, err
+		}
+		switch u := units[0]; {
+		case u.Active == "active" && !u.Job:
+			return true, nil
+		case result != "" && result != "done":
+			return true, fmt.Errorf("%w: its job ended with %q", ErrNoProcess, sanitize.Text(result))
+		case result == "done", !certain && u.Settled():
+			return true, fmt.Errorf("%w: it is %s", ErrNoProcess, u.Active)
+		}
+		return false, nil
 	}
-	u := list[0].unit
-	switch {
-	case u.Active == "active" && !u.Job:
-		return true, nil
-	case result != "" && result != "done":
-		return true, fmt.Errorf("cannot start %s: %w: its job ended with %q", name, ErrNoProcess, sanitize.Text(result))
-	case result == "done", !certain && u.Settled():
-		return true, fmt.Errorf("cannot start %s: %w: it is %s", name, ErrNoProcess, u.Active)
-	}
-	return false, nil
 }
 
 func (s Scope) properties() []property {

@@ -17,8 +17,8 @@ func TestAScopeIsUpWhoseStartEndsUnderTheLook(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.scope", "inactive/dead*", "")
 	c, ctx := p.dial()
-	e := c.hub.listen()
-	e.miss()
+	e := c.signals.add()
+	e.markGap()
 	p.mu.Lock() // PID 1 runs by now, and calls it with the lock held
 	p.amid = func(n int) {
 		if n > 1 {
@@ -26,12 +26,12 @@ func TestAScopeIsUpWhoseStartEndsUnderTheLook(t *testing.T) {
 		}
 		p.units["a.scope"].ActiveState, p.units["a.scope"].JobId = "active", 0
 		e.mu.Lock()
-		e.jobs["/job/1"] = "done"
+		e.results["/job/1"] = "done"
 		e.mu.Unlock()
-		e.ring()
+		e.notify()
 	}
 	p.mu.Unlock()
-	if err := c.scopeUp(ctx, "a.scope", "/job/1", e); err != nil {
+	if err := e.awaitJob(ctx, "/job/1", c.startDone(ctx, "a.scope")); err != nil {
 		t.Error(err)
 	}
 }
@@ -39,9 +39,9 @@ func TestAScopeIsUpWhoseStartEndsUnderTheLook(t *testing.T) {
 func TestAScopeIsNotUpWhoseProcessHasEnded(t *testing.T) {
 	p := startPID1(t)
 	c, ctx := p.dial()
-	e := c.hub.listen()
-	e.jobs["/job/1"] = "done"
-	if err := c.scopeUp(ctx, "a.scope", "/job/1", e); err == nil || !errors.Is(err, ErrNoProcess) {
+	e := c.signals.add()
+	e.results["/job/1"] = "done"
+	if err := e.awaitJob(ctx, "/job/1", c.startDone(ctx, "a.scope")); err == nil || !errors.Is(err, ErrNoProcess) {
 		t.Errorf("the end is %v", err)
 	}
 }
@@ -51,13 +51,13 @@ func TestNobodyAsksBeforeThereIsNews(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.scope", "inactive/dead*", "")
 	c, ctx := p.dial()
-	e := c.hub.listen()
+	e := c.signals.add()
 	asked := 0
 	p.mu.Lock()
 	p.amid = func(int) { asked++ }
 	p.mu.Unlock()
 	up := make(chan error, 1)
-	go func() { up <- c.scopeUp(ctx, "a.scope", "/job/1", e) }()
+	go func() { up <- e.awaitJob(ctx, "/job/1", c.startDone(ctx, "a.scope")) }()
 	for range 3 { // other steps of the unit's: with the third the first is behind it
 		select {
 		case e.wake <- struct{}{}:
@@ -67,9 +67,9 @@ func TestNobodyAsksBeforeThereIsNews(t *testing.T) {
 	}
 	p.set("a.scope", "active/running", "")
 	e.mu.Lock()
-	e.jobs["/job/1"] = "done"
+	e.results["/job/1"] = "done"
 	e.mu.Unlock()
-	e.ring()
+	e.notify()
 	err := <-up
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -49,7 +49,7 @@ func (c *Conn) StartService(ctx context.Context, s Service) error {
 // ReloadUnit has a service that is up read its settings anew, and does not wait for it:
 // whoever is ordered before the service would wait for himself.
 func (c *Conn) ReloadUnit(ctx context.Context, name string) error {
-	units, err := c.Glance(ctx, []string{name})
+	units, err := c.List(ctx, []string{name}, States)
 	if err != nil || units[0].Active != "active" {
 		return err
 	}

@@ -28,98 +28,96 @@ const (
 // session is one socket to PID 1.
 type session struct {
 	*dbusconn.Conn
-	private bool // directly to PID 1, without a bus between
+	private bool // directly to PID 1, without a bus
 
 	mu         sync.Mutex
 	subscribed bool
 }
 
-// dialBus connects by a bus, tells it which signals to pass, and makes sure that PID 1 is
-// on it. What PID 1 signals there is subscribed to if somebody listens.
-func dialBus(ctx context.Context, address string, h *dispatcher) (*session, error) {
-	l, err := dial(ctx, address, h, dbusconn.Join)
+// dialBus connects by a bus, adds the dispatcher's rules, and checks that PID 1 is on the bus.
+func dialBus(ctx context.Context, address string, signals *dispatcher) (*session, error) {
+	s, err := dial(ctx, address, signals, dbusconn.Join)
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { l.Close() })
+	stop := context.AfterFunc(ctx, func() { s.Close() })
 	defer stop()
-	err = l.hear(ctx, h.rules())
-	if err == nil && !l.owned(ctx) {
+	err = s.match(ctx, signals.rules())
+	if err == nil && !s.owned(ctx) {
 		err = errors.New("systemd is not on the bus")
 	}
 	if err != nil {
-		l.Close()
+		s.Close()
 		return nil, fmt.Errorf("%s: %w", address, err)
 	}
-	return l, nil
+	return s, nil
 }
 
-// dialPrivate connects to PID 1 directly. It then signals everything without
-// being asked to.
-func dialPrivate(ctx context.Context, address string, h *dispatcher) (*session, error) {
-	l, err := dial(ctx, address, h, dbusconn.Dial)
+// dialPrivate connects to PID 1 directly. PID 1 then sends all its signals.
+func dialPrivate(ctx context.Context, address string, signals *dispatcher) (*session, error) {
+	s, err := dial(ctx, address, signals, dbusconn.Dial)
 	if err != nil {
 		return nil, err
 	}
-	l.private = true
-	return l, nil
+	s.private = true
+	return s, nil
 }
 
-func dial(ctx context.Context, address string, h *dispatcher, connect func(context.Context, string, ...dbus.ConnOption) (*dbusconn.Conn, error)) (*session, error) {
+func dial(ctx context.Context, address string, signals *dispatcher, connect func(context.Context, string, ...dbus.ConnOption) (*dbusconn.Conn, error)) (*session, error) {
 	if address == "" {
 		return nil, errors.New("no address")
 	}
-	conn, err := connect(ctx, address, dbus.WithSignalHandler(h))
+	conn, err := connect(ctx, address, dbus.WithSignalHandler(signals))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", address, err)
 	}
 	return &session{Conn: conn}, nil
 }
 
-// hear tells the bus of signals to pass, and PID 1 once to send any. A private link gets
-// all of them.
-func (l *session) hear(ctx context.Context, rules []rule) error {
-	if l.private || len(rules) == 0 {
+// match adds rules to the bus, and subscribes to PID 1's signals the first time. It does
+// nothing for a private session, which receives all signals.
+func (s *session) match(ctx context.Context, rules []rule) error {
+	if s.private || len(rules) == 0 {
 		return nil
 	}
 	for _, r := range rules {
-		if err := l.AddMatchSignalContext(ctx, r...); err != nil {
+		if err := s.AddMatchSignalContext(ctx, r...); err != nil {
 			return err
 		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.subscribed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.subscribed {
 		return nil
 	}
-	err := l.subscribe(ctx)
-	l.subscribed = err == nil
+	err := s.subscribe(ctx)
+	s.subscribed = err == nil
 	return err
 }
 
-// owned reports whether PID 1 is at the other end now.
-func (l *session) owned(ctx context.Context) (yes bool) {
-	if l.private {
+// owned reports whether PID 1 is at the other end.
+func (s *session) owned(ctx context.Context) (owned bool) {
+	if s.private {
 		return true
 	}
-	err := l.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.NameHasOwner", 0, service).Store(&yes)
-	return err == nil && yes
+	err := s.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.NameHasOwner", 0, service).Store(&owned)
+	return err == nil && owned
 }
 
-// subscribe asks PID 1 for its signals: without any subscriber on the bus it
-// sends none. Having asked before is no error, and a loss shows in the next call.
-func (l *session) subscribe(ctx context.Context) error {
-	if l.private {
+// subscribe asks PID 1 for its signals: without a subscriber it sends none to the bus. A second
+// call is no error. If the call is lost, the next call fails.
+func (s *session) subscribe(ctx context.Context) error {
+	if s.private {
 		return nil
 	}
-	err := l.Object(service, managerPath).CallWithContext(ctx, managerInterface+".Subscribe", dbus.FlagNoAutoStart).Err
+	err := s.Object(service, managerPath).CallWithContext(ctx, managerInterface+".Subscribe", dbus.FlagNoAutoStart).Err
 	if err == nil || lost(err) || errors.As(err, &dbus.Error{}) {
 		return nil
 	}
 	return err
 }
 
-// broken reports whether an error is that of a socket whose other end is gone.
+// broken reports whether the error is that of a socket whose other end is closed.
 func broken(err error) bool {
 	for _, gone := range []error{dbus.ErrClosed, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, gone) {

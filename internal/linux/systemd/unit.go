@@ -40,7 +40,7 @@ func (u Unit) Settled() bool {
 	return !u.Job && !slices.Contains([]string{"activating", "deactivating", "reloading", "refreshing"}, u.Active)
 }
 
-func (u Unit) moves() bool { return !u.Settled() }
+func (u Unit) unsettled() bool { return !u.Settled() }
 
 // Done reports whether a unit is a job (Type=oneshot) whose last run ended with success:
 // it is inactive then and nothing is wrong with it.
@@ -52,53 +52,41 @@ func (u Unit) Done() bool {
 // as many round trips.
 const parallel = 16
 
-// Units reads units, in the order of the names. A template, "x@.service", yields
+// Fields says what to read of units. More fields cost PID 1 more calls.
+type Fields int
+
+const (
+	States   Fields = iota // Name, ID, Load, Active, Sub and Job, in one call for all units
+	Run                    // and Invocation
+	Inactive               // all fields of units that are not active; of others States, and Result of services
+	Restarts               // Inactive, and Restarts of active services
+	All                    // all fields
+)
+
+// List reads units, in the order of the names. A template, "x@.service", yields
 // its loaded instances, possibly none; a unit without a file has Load "not-found".
+func (c *Conn) List(ctx context.Context, names []string, fields Fields) ([]Unit, error) {
+	list, err := c.list(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	units := make([]Unit, len(list))
+	for i, l := range list {
+		units[i] = l.unit
+	}
+	if fields == States {
+		return units, nil
+	}
+	err = each(len(units), func(i int) (err error) {
+		units[i], err = c.read(ctx, units[i], fields)
+		return err
+	})
+	return units, err
+}
+
+// Units is List of all fields.
 func (c *Conn) Units(ctx context.Context, names []string) ([]Unit, error) {
-	list, err := c.list(ctx, names)
-	if err != nil {
-		return nil, err
-	}
-	units := make([]Unit, len(list))
-	err = each(len(list), func(i int) (err error) {
-		units[i], err = c.detail(ctx, list[i].unit)
-		return err
-	})
-	return units, err
-}
-
-// Brief is Units for a look at many. Of a service that is active it reads the restarts
-// alone, which is a quarter of the calls, for PID 1 too: its result is success, and
-// of what is left out, its invocation and main process, it has some.
-func (c *Conn) Brief(ctx context.Context, names []string) ([]Unit, error) {
-	return c.brief(ctx, names, true)
-}
-
-// Glance is Brief without the restarts: where all is active it is one call.
-func (c *Conn) Glance(ctx context.Context, names []string) ([]Unit, error) {
-	return c.brief(ctx, names, false)
-}
-
-func (c *Conn) brief(ctx context.Context, names []string, restarts bool) ([]Unit, error) {
-	list, err := c.list(ctx, names)
-	if err != nil {
-		return nil, err
-	}
-	units := make([]Unit, len(list))
-	err = each(len(list), func(i int) (err error) {
-		units[i] = list[i].unit
-		switch u := &units[i]; {
-		case u.Active != "active":
-			*u, err = c.detail(ctx, *u)
-		case strings.HasSuffix(u.Name, ".service"):
-			u.Result = "success"
-			if restarts {
-				err = c.property(ctx, u.Name, serviceInterface, "NRestarts", &u.Restarts)
-			}
-		}
-		return err
-	})
-	return units, err
+	return c.List(ctx, names, All)
 }
 
 // each calls f for 0 to n-1, some of them at a time.
@@ -191,25 +179,35 @@ func listing(name string, s sd.UnitStatus) listed {
 	}}
 }
 
-// detail reads what the list does not tell. Each property alone, because all of
-// them together make PID 1 read the unit's cgroup too.
-func (c *Conn) detail(ctx context.Context, u Unit) (Unit, error) {
-	if u.Load != "loaded" {
+// read adds fields to what the list says of a unit. It reads single properties, because
+// GetAll makes PID 1 read the unit's cgroup, too.
+func (c *Conn) read(ctx context.Context, u Unit, fields Fields) (_ Unit, err error) {
+	service := strings.HasSuffix(u.Name, ".service")
+	switch {
+	case u.Active == "active" && (fields == Inactive || fields == Restarts):
+		if service {
+			u.Result = "success"
+			if fields == Restarts {
+				err = c.property(ctx, u.Name, serviceInterface, "NRestarts", &u.Restarts)
+			}
+		}
+		return u, err
+	case u.Load != "loaded":
 		return u, nil
 	}
-	var err error
 	u.Invocation, err = c.invocation(ctx, u.Name)
-	if strings.HasSuffix(u.Name, ".service") {
-		err = errors.Join(err,
-			c.property(ctx, u.Name, serviceInterface, "Result", &u.Result),
-			c.property(ctx, u.Name, serviceInterface, "NRestarts", &u.Restarts),
-			c.property(ctx, u.Name, serviceInterface, "MainPID", &u.MainPID))
-		if err == nil && u.Active != "active" {
-			u.Oneshot, err = c.oneshot(ctx, u.Name)
-		}
-		if err == nil && u.Result != "success" {
-			u.Failed, err = c.failed(ctx, u.Name)
-		}
+	if !service || fields == Run {
+		return u, err
+	}
+	err = errors.Join(err,
+		c.property(ctx, u.Name, serviceInterface, "Result", &u.Result),
+		c.property(ctx, u.Name, serviceInterface, "NRestarts", &u.Restarts),
+		c.property(ctx, u.Name, serviceInterface, "MainPID", &u.MainPID))
+	if err == nil && u.Active != "active" {
+		u.Oneshot, err = c.oneshot(ctx, u.Name)
+	}
+	if err == nil && u.Result != "success" {
+		u.Failed, err = c.failed(ctx, u.Name)
 	}
 	return u, err
 }
@@ -249,18 +247,4 @@ func (c *Conn) property(ctx context.Context, unit, iface, name string, value any
 // …; "" for one without a file.
 func (c *Conn) Enabled(ctx context.Context, name string) (state string, err error) {
 	return state, c.property(ctx, name, unitInterface, "UnitFileState", &state)
-}
-
-// progress reads of one unit, which is no template, what tells whether it runs and
-// which run that is.
-func (c *Conn) progress(ctx context.Context, name string) (Unit, error) {
-	list, err := c.list(ctx, []string{name})
-	if err != nil {
-		return Unit{Name: name}, err
-	}
-	u := list[0].unit
-	if u.Load == "loaded" {
-		u.Invocation, err = c.invocation(ctx, name)
-	}
-	return u, err
 }

@@ -55,24 +55,24 @@ func TestUnitsReadsServicesTemplatesAndMissingUnits(t *testing.T) {
 		}
 	}
 	names := []string{"gpu.target", "crashed.service", "none.service", `a\x2db@.service`, "gpuagent.service", "empty@.service", "masked.service", "exporter.service"}
-	brief, err := c.Brief(ctx, names)
+	restarts, err := c.List(ctx, names, Restarts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, brief); diff != "" {
-		t.Errorf("in brief (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, restarts); diff != "" {
+		t.Errorf("with restarts (-want +got):\n%s", diff)
 	}
 	for i, u := range want {
 		if u.Active == "active" {
 			want[i].Restarts = 0
 		}
 	}
-	glance, err := c.Glance(ctx, names)
+	inactive, err := c.List(ctx, names, Inactive)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, glance); diff != "" {
-		t.Errorf("at a glance (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, inactive); diff != "" {
+		t.Errorf("of inactive units (-want +got):\n%s", diff)
 	}
 	if got, err := c.Units(ctx, nil); err != nil || len(got) > 0 {
 		t.Errorf("no names: %v, %v", got, err)
@@ -88,11 +88,11 @@ func TestALookAtActiveUnitsIsOneCall(t *testing.T) {
 		p.set(names[i], "active/running", "01")
 	}
 	c, ctx := p.dial()
-	if _, err := c.Glance(ctx, names); err != nil {
+	if _, err := c.List(ctx, names, Inactive); err != nil {
 		t.Fatal(err)
 	}
-	if lists, gets, hearers := p.count(&p.lists), p.count(&p.gets), p.count(&p.hearers); lists != 1 || gets > 0 || hearers > 0 || len(c.hub.rules()) > 0 {
-		t.Errorf("PID 1 was asked for %d lists and %d properties, and %d times for its signals, with %d rules; want one list", lists, gets, hearers, len(c.hub.rules()))
+	if lists, gets, hearers := p.count(&p.lists), p.count(&p.gets), p.count(&p.hearers); lists != 1 || gets > 0 || hearers > 0 || len(c.signals.rules()) > 0 {
+		t.Errorf("PID 1 was asked for %d lists and %d properties, and %d times for its signals, with %d rules; want one list", lists, gets, hearers, len(c.signals.rules()))
 	}
 	for range 2 {
 		if _, err := c.Settle(ctx, names); err != nil {
@@ -283,7 +283,7 @@ func TestSettleTellsHowTheUnitsAreWhenItsContextEnds(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if n := len(c.hub.rules()); n != 3 {
+	if n := len(c.signals.rules()); n != 3 {
 		t.Errorf("the bus was told %d rules after three calls, want 3", n)
 	}
 }
@@ -329,8 +329,8 @@ func TestCallsOutliveTheBus(t *testing.T) {
 	private := startPID1(t) // stands for the socket of PID 1's own
 	private.set("a.service", "failed/failed", "")
 	c, ctx := p.dial()
-	c.doors[0].address = private.address
-	l, err := c.link(ctx)
+	c.endpoints[0].address = private.address
+	l, err := c.session(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,14 +394,14 @@ func TestCallsEndWithTheConnection(t *testing.T) {
 }
 
 func TestABrokenConnectionWakesWhoeverWaits(t *testing.T) {
-	h := newHub()
-	ear := h.listen()
-	if _, certain := ear.result("/job/1"); !certain {
+	h := newDispatcher()
+	sub := h.add()
+	if _, certain := sub.result("/job/1"); !certain {
 		t.Error("the result is uncertain before anything happened")
 	}
 	h.Terminate()
-	<-ear.wake
-	if _, certain := ear.result("/job/1"); certain {
+	<-sub.wake
+	if _, certain := sub.result("/job/1"); certain {
 		t.Error("the result is certain although signals may have been lost")
 	}
 }
