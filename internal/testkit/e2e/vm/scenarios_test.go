@@ -51,6 +51,13 @@ func (m machine) await(file string, texts ...string) {
 	m.run(`e2e-agent await "$@"`, append([]string{file}, texts...)...)
 }
 
+// awaitJournal waits until the journal of a unit has the text since the boot.
+func (m machine) awaitJournal(unit, text string) {
+	m.t.Helper()
+	const follow = `grep --quiet --max-count=1 -e "$2" < <(journalctl --quiet --boot --follow --lines=all --output=cat --unit="$1" 2>/dev/null)`
+	m.run(`exec bash -c "$@"`, follow, "follow", unit, text)
+}
+
 // flow is the user's: select a profile, restart dcm, reboot.
 func flow(m machine) {
 	m.expect(modes, whole)
@@ -219,8 +226,10 @@ func leaseLimits(m machine) {
 	}
 	// If one process is killed for memory, the others of its lease go on.
 	m.run(`systemd-run --quiet --collect --unit=hungry --slice=small.slice dcm run -n 1 -- sh -c 'basename $(cut -d: -f3 /proc/self/cgroup) >/run/lease; tail /dev/zero; exec sleep infinity'`)
-	m.run(`until journalctl -b -o cat -g 'killed by the OOM killer' -u "$(cat /run/lease)"; do journalctl --sync; done`)
-	m.expect(`systemctl show -P ActiveState -P SubState "$(cat /run/lease)" | xargs; systemctl stop hungry`, "active running")
+	m.await("/run/lease", ".scope")
+	lease := m.run("cat /run/lease")
+	m.awaitJournal(lease, "killed by the OOM killer")
+	m.expect("systemctl show -P ActiveState -P SubState "+lease+" | xargs; systemctl stop hungry", "active running")
 }
 
 // powerCuts: after a power cut at any point of a change, the next boot ends with the
