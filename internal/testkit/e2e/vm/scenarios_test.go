@@ -23,6 +23,8 @@ func scenarios() []scenario {
 		{"systemd re-executed", two, systemdReexecuted},
 		{"guard", two, guard},
 		{"lease limits", two, leaseLimits},
+		{"AppArmor", vm.Options{GPUs: 2, Kernel: []string{"apparmor=1", "security=apparmor"}}, appArmor},
+		{"lockdown", two, lockdown},
 		{"power cuts", two, powerCuts},
 		{"eight GPUs", vm.Options{GPUs: 8}, eightGPUs},
 		{"NVIDIA", two, nvidiaGPUs},
@@ -206,6 +208,8 @@ func (m machine) guarded() {
 			m.t.Errorf("%s opened a partition that is reserved exclusively", run)
 		}
 	}
+	// The guard denies this shell the topology of that partition. dcm reads it in the daemon.
+	m.run("dcm check")
 	cgroup := m.run("systemctl show --property=ControlGroup --value holder")
 	m.run(fmt.Sprintf(`echo $$ >/sys/fs/cgroup%s/cgroup.procs && exec %s`, cgroup, open))
 }
