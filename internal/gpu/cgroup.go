@@ -8,27 +8,26 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// UnitOf returns the system unit that a process belongs to, by the /proc given; ""
-// if it belongs to none, or has ended.
+// UnitOf returns the system unit of a process. It returns "" if the process has no unit or
+// has ended. proc is the mount point of procfs.
 func UnitOf(proc string, pid int) string {
 	one, _ := sysfs.Optional(filepath.Join(proc, "1/cgroup"))
 	own, _ := sysfs.Optional(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
 	return unitOf(own, cgroupRoot(one))
 }
 
-// unitOf returns the system unit that a process belongs to, from its
-// /proc/PID/cgroup; "" if it belongs to none. root is the path of PID 1's cgroup
-// above the units, see cgroupRoot.
+// unitOf returns the system unit of a process from its /proc/PID/cgroup; "" if it has none.
+// root is the prefix from [cgroupRoot].
 //
-// It follows sd_pid_get_unit(3): behind the slices, the first component is the
-// unit. What a container's or a user's own manager has below does not count.
+// As in sd_pid_get_unit(3), the unit is the first component after the slices. Units of a
+// container's manager or of a user manager do not count.
 func unitOf(cgroup, root string) string {
 	for _, path := range managerPaths(cgroup) {
 		if below, ok := strings.CutPrefix(path, root); ok && (below == "" || below[0] == '/') {
 			path = below
 		}
 		for component := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
-			name := strings.TrimPrefix(component, "_") // how systemd escapes a name that collides with a file of cgroupfs
+			name := strings.TrimPrefix(component, "_") // systemd's escape for a name that is a file name of cgroupfs
 			if validName(name, ".slice") {
 				continue
 			}
@@ -41,8 +40,8 @@ func unitOf(cgroup, root string) string {
 	return ""
 }
 
-// cgroupRoot returns what comes before the units in every path, from
-// /proc/1/cgroup: "" on a host, something where PID 1 is itself in a group.
+// cgroupRoot returns the prefix of every path from /proc/1/cgroup: "" on a host, a path if
+// PID 1 runs in a cgroup itself.
 func cgroupRoot(cgroup string) string {
 	for _, path := range managerPaths(cgroup) {
 		if root, ok := strings.CutSuffix(path, "/init.scope"); ok {
@@ -52,8 +51,8 @@ func cgroupRoot(cgroup string) string {
 	return ""
 }
 
-// managerPaths returns the paths in the hierarchies in which systemd keeps its
-// units: the unified one, then systemd's own of cgroup v1.
+// managerPaths returns the paths in the hierarchies that systemd manages: the unified one
+// first, then name=systemd of cgroup v1.
 func managerPaths(cgroup string) []string {
 	var unified, own []string
 	for line := range strings.Lines(cgroup) {
@@ -72,7 +71,7 @@ func managerPaths(cgroup string) []string {
 	return append(unified, own...)
 }
 
-// unitTypes are the suffixes of the units that have processes.
+// unitTypes returns the suffixes of units that can have processes.
 func unitTypes() []string { return []string{".service", ".scope", ".socket", ".mount", ".swap"} }
 
 func validUnit(name string) bool {
@@ -84,8 +83,8 @@ func validUnit(name string) bool {
 	return false
 }
 
-// validName tells whether name is a unit's of that type (unit_name_is_valid in
-// systemd's unit-name.c).
+// validName reports whether name is a valid unit name with that suffix (unit_name_is_valid
+// in systemd's unit-name.c).
 func validName(name, suffix string) bool {
 	prefix, ok := strings.CutSuffix(name, suffix)
 	if !ok || prefix == "" || len(name) > 255 {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestUnitIsTheOneBehindTheSlices(t *testing.T) {
+func TestUnitOf(t *testing.T) {
 	for _, test := range []struct{ name, cgroup, root, want string }{
 		{"a service", "0::/system.slice/gpuagent.service", "", "gpuagent.service"},
 		{"a service's own groups", "0::/system.slice/gpuagent.service/a/b.service", "", "gpuagent.service"},
@@ -43,7 +43,7 @@ func TestUnitIsTheOneBehindTheSlices(t *testing.T) {
 	}
 }
 
-func TestRootIsAbovePID1(t *testing.T) {
+func TestCgroupRoot(t *testing.T) {
 	for cgroup, want := range map[string]string{
 		"0::/init.scope\n":                         "",
 		"0::/docker/5e1/init.scope\n":              "/docker/5e1",

@@ -6,28 +6,29 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Observation is a GPU as somebody else than its [Vendor] shows it.
+// Observation is the state of a GPU as a source independent of dcm's own reading shows it.
 type Observation struct {
 	GPU   partition.Address
-	Shape partition.Shape // zero where that is not told
-	Parts int             // how many partitions there are; -1 where that is not told
+	Shape partition.Shape // zero if unknown
+	Parts int             // number of partitions; -1 if unknown
 }
 
-// CrossChecker is a [Vendor] that can have somebody else look at its GPUs: what dcm has read
-// back itself is then held against what it had no part in.
+// CrossChecker is a [Vendor] with an independent source. The self-test compares it with what
+// dcm reads itself.
 type CrossChecker interface {
-	// CrossChecker names who looks, and returns what is seen. An error tells why nothing is.
+	// CrossCheck returns the name of the source and its observations, or the error why there
+	// are none.
 	CrossCheck(ctx context.Context, devices []*Device) (who string, seen []Observation, err error)
 }
 
-// CrossCheck is what a witness has seen, or why nothing.
+// CrossCheck is the result of one vendor's cross-check.
 type CrossCheck struct {
 	Source       string
 	Observations []Observation
 	Err          error
 }
 
-// Testimonies has every vendor's witness look at the devices.
+// CrossChecks runs the cross-check of every vendor that has one.
 func (n *Node) CrossChecks(ctx context.Context, devices []Device) []CrossCheck {
 	var all []CrossCheck
 	n.each(devices, func(v Vendor, own []*Device) error {

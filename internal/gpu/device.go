@@ -7,60 +7,60 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Roots are the directories under which the kernel's file systems are found:
-// "/sys", "/proc" and "/dev" on a host.
+// Roots are the mount points of the kernel's file systems: "/sys", "/proc" and "/dev" on a
+// host.
 type Roots struct{ Sys, Proc, Dev string }
 
 // Device is a display or accelerator function on the PCI bus.
 type Device struct {
-	partition.GPU        // without a mode on what cannot be partitioned; Why tells
-	SkipReason    string // why the GPU is left alone; "" if it is partitionable
-	AccessDenied  bool   // it is kept from this process, as Why says; another may be let look at it
+	partition.GPU        // no mode is set if SkipReason is
+	SkipReason    string // why the GPU cannot be partitioned; "" if it can
+	AccessDenied  bool   // the device cgroup hides it from this process; another process may see it
 
-	Model       string   // "MI300X"; "0x1002:0x1234" where not known
-	Driver      string   // that is bound; "" if none is
-	NUMA        int      // the node it is attached to; -1 where not known
-	Card        string   // DRM's name, "card1"; not stable
+	Model       string   // "MI300X"; "0x1002:0x1234" if unknown
+	Driver      string   // bound kernel driver; "" if none
+	NUMA        int      // NUMA node; -1 if unknown
+	Card        string   // DRM name, "card1"; changes between boots
 	RenderNodes []string // of the active partitions, in order: "/dev/dri/renderD128"
 	Parts       []Part   // the active partitions, in order
-	UniqueID    string   // hexadecimal, as the driver shows it
+	UniqueID    string   // hexadecimal, from the driver
 
-	// ExclusiveNodes are the device nodes that nobody may have open while this GPU is changed.
+	// ExclusiveNodes are the device nodes that no process may have open while this GPU is
+	// changed.
 	ExclusiveNodes []string
 
-	// From the vendor's library, where it is used; "" otherwise.
+	// Facts of the vendor's library; "" if it is not used.
 	Name, Serial, UUID, DriverVersion string
 
-	// Source tells where a fact came from, for those that have several places:
-	// [Sysfs], [Table], or a library's name.
+	// Source names the origin of each fact that has several: [Sysfs], [Table], or a library.
 	Source map[string]string
 }
 
-// ErrWithheld is why a GPU could not be read that the device cgroup of this process hides.
+// ErrAccessDenied is the error of a GPU that the device cgroup hides from this process.
 var ErrAccessDenied = errors.New("the device cgroup of this process hides partitions")
 
 // Part is one active partition of a GPU.
 type Part struct {
-	Index int // in the GPU
-	Minor int // of the render node
-	CUs   int // compute units; 0 where not known
+	Index int // position in the GPU, from 0
+	Minor int // minor number of the render node
+	CUs   int // compute units; 0 if unknown
 
-	// From [Node.Detail]; zero before.
-	Card  string // DRM's name, "card9"; not stable
-	ID    string // by which the driver's interfaces name it; it changes with the mode
-	Bytes uint64 // of memory
+	// Set by [Node.ReadDetails]:
+	Card  string // DRM name, "card9"; changes between boots
+	ID    string // identifier in the driver's interfaces; AMD's changes with the mode
+	Bytes uint64 // size of the memory
 
-	// The driver's own, for [Vendor.Detail].
+	// Set by package amdgpu for its own use:
 	DriverID int
-	Banks    int // of memory; 0 where not told
+	Banks    int // memory banks in KFD; 0 if unknown
 
-	// Of a partition that has no render node:
-	Profile        string   // its own, where partitions of one GPU differ
-	Node           string   // its own device node
-	CompanionNodes []string // those that who uses it has to open beside that one
+	// Of a partition without a render node (MIG):
+	Profile        string   // MIG profile
+	Node           string   // device node of the partition alone
+	CompanionNodes []string // further nodes that a user of the partition must open
 }
 
-// RenderNode is the path of the device node that is the partition's own.
+// RenderNode returns the path of the partition's own device node.
 func (p Part) RenderNode() string {
 	if p.Node != "" {
 		return p.Node
@@ -68,16 +68,16 @@ func (p Part) RenderNode() string {
 	return RenderNode(p.Minor)
 }
 
-// RenderNode is the path of DRM's render node with that minor number.
+// RenderNode returns the path of the DRM render node with that minor number.
 func RenderNode(minor int) string { return "/dev/dri/renderD" + strconv.Itoa(minor) }
 
-// Where a fact came from.
+// Values of [Device.Source].
 const (
 	Sysfs = "sysfs"
-	Table = "table" // what dcm knows of the model
+	Table = "table" // dcm's table of models
 )
 
-// Partitionable returns the GPUs among devices whose modes the driver shows.
+// Partitionable returns the devices that can be partitioned.
 func Partitionable(devices []Device) []partition.GPU {
 	var out []partition.GPU
 	for _, d := range devices {
@@ -88,15 +88,15 @@ func Partitionable(devices []Device) []partition.GPU {
 	return out
 }
 
-// Holder is a process that has a GPU's device open.
+// Holder is a process that has a GPU device node open.
 type Holder struct {
 	PID        int
 	Command    string
-	Unit       string             // the system unit it belongs to; "" if it belongs to none
+	Unit       string             // system unit of the process; "" if it has none
 	Devices    []string           // "/dev/kfd", "/dev/dri/renderD128"
-	Vendors    []partition.Vendor // whose GPUs it holds
-	LeaseOwner string             // who was given partitions for it, whether it has opened them or not; "" for nobody
+	Vendors    []partition.Vendor // vendors of these GPUs
+	LeaseOwner string             // user whose lease the process belongs to, even if it has no node open; "" for none
 }
 
-// NotBound is why a GPU is left alone that has no driver.
+// NotBound is the [Device.SkipReason] of a GPU without a driver.
 const NotBound = "driver not bound"

@@ -1,11 +1,10 @@
-// Package gpu is a node: the GPUs of every vendor in PCI order, each step to its
-// vendor, the processes that hold any of them. It knows the PCI bus and no driver;
-// what a driver shows, does and means, its [Vendor] knows.
+// Package gpu inspects and changes the GPUs of a node. A [Node] combines the GPUs of all
+// vendors in PCI order, runs each step through the right [Vendor], and finds the processes
+// that hold GPUs. It knows the PCI bus and no driver.
 //
-// When to try again, what to undo and in which order to change things is its
-// callers' to know, as are units and profiles.
+// Retries, undo and the order of steps belong to the callers, as do units and profiles.
 //
-// The packages below it are the vocabulary (partition), the vendors (amdgpu, nvidia), their
-// libraries (amdsmi, nvml), the scan of open files (openfiles) and the driver's module
-// options (modprobe). The group must not import any group but linux and worker.
+// Subpackages: partition (vocabulary and planner), amdgpu and nvidia (vendors), amdsmi and
+// nvml (their libraries), openfiles (scan of open files), modprobe (module options). The
+// group imports no other group than linux and worker.
 package gpu

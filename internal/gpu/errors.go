@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// vendorError is an error that a vendor can explain.
+// vendorError is an error that the vendor can explain.
 type vendorError struct {
 	error
 	vendor Vendor
@@ -20,22 +20,22 @@ func withVendor(v Vendor, err error) error {
 	return &vendorError{err, v}
 }
 
-// Transient reports whether trying again may help. Of several errors joined each has
-// to be such.
+// IsTransient reports whether a retry may succeed. Joined errors are transient if each of
+// them is.
 func IsTransient(err error) bool {
-	return ClassifyTransient(err, func(err error, last bool) (passing, known bool) {
+	return ClassifyTransient(err, func(err error, last bool) (transient, known bool) {
 		if of, ok := err.(*vendorError); ok {
-			_, passing = of.vendor.Explain(of.error)
-			return passing, true
+			_, transient = of.vendor.Explain(of.error)
+			return transient, true
 		}
 		return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrPartial) || errors.Is(err, errNoMoreGPUs), last
 	})
 }
 
-// IsTransient walks an error for those who know what errors mean: judge is asked of each
-// that wraps another one, and of the last, which it has to know. Of several errors
-// joined each has to be passing.
-func ClassifyTransient(err error, judge func(err error, last bool) (passing, known bool)) bool {
+// ClassifyTransient walks the chain of wrapped errors and calls judge for each of them until
+// known is true. For the last error of the chain the result counts even if known is false.
+// Joined errors are transient if each of them is.
+func ClassifyTransient(err error, judge func(err error, last bool) (transient, known bool)) bool {
 	if err == nil {
 		return false
 	}
@@ -48,15 +48,14 @@ func ClassifyTransient(err error, judge func(err error, last bool) (passing, kno
 		return true
 	}
 	inner := errors.Unwrap(err)
-	passing, known := judge(err, inner == nil)
+	transient, known := judge(err, inner == nil)
 	if known || inner == nil {
-		return passing
+		return transient
 	}
 	return ClassifyTransient(inner, judge)
 }
 
-// Cure is one sentence for an operator on what to do about err, "" if there is
-// nothing to say.
+// Hint returns one sentence that says what the administrator can do about err, or "".
 func Hint(err error) string {
 	if known, ok := errors.AsType[interface {
 		error
@@ -72,22 +71,22 @@ func Hint(err error) string {
 	case errors.Is(err, ErrNoGPU):
 		return "See whether lspci shows the GPU; it may be given to a virtual machine."
 	case errors.Is(err, context.DeadlineExceeded):
-		return "See the kernel log: a driver that hangs needs a reboot."
+		return "See the kernel log. If the driver hangs, reboot."
 	}
 	return ""
 }
 
-// InUse reports whether err is of a driver that could not be unloaded, because a
-// process or the kernel itself uses it.
+// InUse reports whether err is of a driver that could not be unloaded because a process or
+// the kernel uses it.
 func InUse(err error) bool {
-	kept, ok := errors.AsType[interface {
+	e, ok := errors.AsType[interface {
 		error
 		DriverInUse() bool
 	}](err)
-	return ok && kept.DriverInUse()
+	return ok && e.DriverInUse()
 }
 
-// NeedsReboot reports whether err is one that a reboot helps against, and nothing less.
+// NeedsReboot reports whether only a reboot resolves err.
 func NeedsReboot(err error) bool {
 	e, ok := errors.AsType[interface {
 		error

@@ -8,9 +8,9 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Make carries out steps that may be made at once, each by its vendor, and returns
-// their errors joined in the order of the steps. A driver that a step has loaded may
-// still bring its GPUs up: see [Node.Settled].
+// Execute runs steps that may run concurrently, each by its vendor. It returns their errors
+// joined in the order of the steps. After a driver reload the GPUs may still be coming up;
+// see [Node.WaitAfterLoad].
 func (n *Node) Execute(ctx context.Context, steps []partition.Step, tell StepFunc) error {
 	var errs []error
 	for len(steps) > 0 {
@@ -31,7 +31,7 @@ func (n *Node) executeBy(ctx context.Context, v Vendor, steps []partition.Step, 
 	return withVendor(v, v.Execute(ctx, steps, tell))
 }
 
-// Write is a mode that was handed to a driver.
+// PendingWrite is a mode that was written to a driver which has not returned.
 type PendingWrite struct {
 	GPU  partition.Address
 	Mode string
@@ -49,11 +49,11 @@ func (n *Node) PendingWrites() []PendingWrite {
 	return all
 }
 
-// StepError is a step that nobody here can make.
+// UnknownStepError is a step of a vendor that the node does not have.
 type UnknownStepError struct{ Step partition.Step }
 
 func (e *UnknownStepError) Error() string {
-	return "cannot " + e.Step.String() + ": it is not known how"
+	return "cannot " + e.Step.String() + ": no vendor knows this step"
 }
 
 // Loaded reports whether the drivers of the GPUs on the bus are loaded. Only drivers that a

@@ -8,9 +8,8 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Holders returns the processes, other than this one, that have a GPU open, by pid.
-// Where some processes could not be looked at, it returns the others with a
-// [PartialError], which is [ErrPartial].
+// Holders returns the processes, other than this one, that have a GPU open, by PID. If some
+// processes could not be inspected, it returns the others and a [PartialError].
 func (n *Node) Holders(ctx context.Context) ([]Holder, error) {
 	u, err := n.Usage(ctx)
 	if err == nil && len(u.Uninspected) > 0 {
@@ -19,8 +18,7 @@ func (n *Node) Holders(ctx context.Context) ([]Holder, error) {
 	return u.Holders, err
 }
 
-// merge adds a holder, to what another vendor has found of the same process if it
-// has.
+// mergeHolder adds a holder. One process may hold GPUs of two vendors.
 func mergeHolder(all []Holder, h Holder) []Holder {
 	i := slices.IndexFunc(all, func(known Holder) bool { return known.PID == h.PID })
 	if i < 0 {
@@ -31,9 +29,9 @@ func mergeHolder(all []Holder, h Holder) []Holder {
 	return all
 }
 
-// InWay returns the holders that keep the steps from succeeding: with a driver's
-// reload all that hold one of its GPUs, otherwise those that have open what a GPU
-// that is to be changed wants closed. Leases are in the way of every change.
+// Blockers returns the holders that make the steps fail. For a driver reload these are all
+// holders of a GPU of the driver. For other steps they have an exclusive node of a changed
+// GPU open. A lease blocks every change.
 func Blockers(steps partition.Steps, devices []Device, holders []Holder) []Holder {
 	closed := make(map[string]bool)
 	for _, d := range devices {

@@ -6,8 +6,8 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// A lease is a holder before it has opened anything.
-func TestALeaseIsInTheWay(t *testing.T) {
+// A lease is a holder even if it has no node open.
+func TestBlockers_Lease(t *testing.T) {
 	unit := "dcm-lease-1000-4f1c09aa.scope"
 	steps := partition.Steps{{Kind: partition.SwitchCompute, GPU: "0000:05:00.0"}}
 	devices := []Device{{GPU: partition.GPU{Address: "0000:05:00.0"}, ExclusiveNodes: []string{"/dev/kfd"}}}
@@ -23,9 +23,9 @@ func TestALeaseIsInTheWay(t *testing.T) {
 	} {
 		u := Usage{Holders: tt.have}
 		u.addLeases([]Holder{lease})
-		way := Blockers(steps, devices, u.Holders)
-		if len(way) != len(tt.pids) || way[0].PID != tt.pids[0] || way[0].LeaseOwner != "ada" {
-			t.Errorf("%s: in the way is %+v, want %d", tt.name, way, tt.pids)
+		blockers := Blockers(steps, devices, u.Holders)
+		if len(blockers) != len(tt.pids) || blockers[0].PID != tt.pids[0] || blockers[0].LeaseOwner != "ada" {
+			t.Errorf("%s: blockers %+v, want PID %d", tt.name, blockers, tt.pids)
 		}
 	}
 }

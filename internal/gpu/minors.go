@@ -14,33 +14,33 @@ import (
 	"dcm/internal/sorting"
 )
 
-// Minors is what the kernel has for device nodes of DRM, and who else takes some. Each
-// device takes a primary and mostly a render one; a driver registers all that its GPUs
-// could ever need when it is loaded, whatever their modes.
+// Minors describes how many DRM minor numbers exist and which are in use. Each device takes
+// a primary and usually a render minor. At its load, a driver registers all devices that its
+// GPUs can need in any mode.
 type Minors struct {
-	Kernel  string // its release; "" for one that is not known
-	Highest int    // that is in use; -1 for none
-	Cards   []Card // who has the primary ones
+	Kernel  string // kernel release; "" if unknown
+	Highest int    // highest minor in use; -1 for none
+	Cards   []Card // the devices with a primary minor
 
 	traits []Traits
 }
 
-// Card is a DRM device's primary minor.
+// Card is a DRM device with a primary minor.
 type Card struct {
-	Device string // the last element of its path: a PCI address, "amdgpu_xcp_7", "ast"
-	Driver string // the device again, if it has no driver
+	Device string // last element of its sysfs path: a PCI address, "amdgpu_xcp_7", "ast"
+	Driver string // equal to Device if it has no driver
 }
 
-// What kernels had before minors were counted on from 192 (drm_drv.c, DRM_MINOR_LIMIT;
-// 071d583e01c8 in 6.12, 6.11.1 and 6.6.53), and what they have of the platform devices
-// that further partitions are (amdgpu_xcp_drv.c, MAX_XCP_PLATFORM_DEVICE).
+// Limits of the kernel. Minors from 192 exist since 071d583e01c8 (drm_drv.c,
+// DRM_MINOR_LIMIT), in 6.12, 6.11.1 and 6.6.53. Secondary partitions are platform devices,
+// whose number amdgpu_xcp_drv.c limits (MAX_XCP_PLATFORM_DEVICE).
 const (
 	limitedMinors      = 64
 	firstExtendedMinor = 192
 	maxPlatformDevices = 64
 )
 
-// Minors looks what is taken. The kernel's release is the caller's to tell.
+// Minors reads the minors in use. kernel is the kernel release.
 func (n *Node) Minors(kernel string) (Minors, error) {
 	m := Minors{Kernel: kernel, Highest: -1, traits: n.Traits()}
 	drm, err := sysfs.OpenDir(filepath.Join(n.sys, "class/drm"))
@@ -48,12 +48,12 @@ func (n *Node) Minors(kernel string) (Minors, error) {
 		return m, nil
 	}
 	if err != nil {
-		return m, fmt.Errorf("cannot see the DRM devices: %w", err)
+		return m, fmt.Errorf("cannot read the DRM devices: %w", err)
 	}
 	defer drm.Close()
 	names, err := sysfs.NamesIn(drm)
 	if err != nil {
-		return m, fmt.Errorf("cannot see the DRM devices: %w", err)
+		return m, fmt.Errorf("cannot read the DRM devices: %w", err)
 	}
 	primary := names[:0]
 	for _, name := range names {
@@ -70,16 +70,16 @@ func (n *Node) Minors(kernel string) (Minors, error) {
 	errs := make([]error, len(primary))
 	sysfs.Each(len(primary), func(i int) { m.Cards[i], errs[i] = m.card(drm, primary[i]) })
 	if err := errors.Join(errs...); err != nil {
-		return m, fmt.Errorf("cannot see the DRM devices: %w", err)
+		return m, fmt.Errorf("cannot read the DRM devices: %w", err)
 	}
 	return m, nil
 }
 
-// AnyKernel is Minors of a node that is not this one.
+// MinorsOfOtherNode returns the Minors of a node other than this one: no minor is in use.
 func (n *Node) MinorsOfOtherNode() Minors { return Minors{Highest: -1, traits: n.Traits()} }
 
-// card is whose a primary minor is. Of further partitions, which are many, no driver is
-// looked for.
+// card reads the owner of a primary minor. It does not read the driver of secondary
+// partitions, which are many and have none.
 func (m Minors) card(drm sysfs.Dir, name string) (Card, error) {
 	device, err := drm.Link(name + "/device")
 	c := Card{Device: device, Driver: device}
@@ -93,12 +93,12 @@ func (m Minors) card(drm sysfs.Dir, name string) (Card, error) {
 	return c, err
 }
 
-// further tells whether a device is a further partition of some GPU.
+// isPartitionDevice reports whether a device is a secondary partition of a GPU.
 func (m Minors) isPartitionDevice(device string) bool {
 	return slices.ContainsFunc(m.traits, func(t Traits) bool { return t.PartitionPrefix != "" && strings.HasPrefix(device, t.PartitionPrefix) })
 }
 
-// others are the drivers of cards that are none of these GPUs'.
+// otherDrivers returns the drivers of the cards that belong to none of the GPUs.
 func (m Minors) otherDrivers(gpus []partition.GPU) []string {
 	var out []string
 	for _, c := range m.Cards {
@@ -110,7 +110,7 @@ func (m Minors) otherDrivers(gpus []partition.GPU) []string {
 	return out
 }
 
-// per is how many DRM devices a vendor's driver registers for a GPU that it partitions.
+// minorsPerGPU returns how many DRM devices the vendor's driver registers for each GPU.
 func (m Minors) minorsPerGPU(v partition.Vendor) int {
 	for _, t := range m.traits {
 		if t.Vendor == v {
@@ -120,7 +120,7 @@ func (m Minors) minorsPerGPU(v partition.Vendor) int {
 	return 1
 }
 
-// needed is how many primary minors all take together.
+// neededMinors returns how many primary minors all devices need.
 func (m Minors) neededMinors(gpus []partition.GPU, others []string) int {
 	n := len(others)
 	for _, g := range gpus {
@@ -129,8 +129,8 @@ func (m Minors) neededMinors(gpus []partition.GPU, others []string) int {
 	return n
 }
 
-// old tells whether there are only so many as there once were, and by what that is
-// known. A distribution's kernel may have more than its number says.
+// limitedTo64 reports whether the kernel has only 64 minors, and the evidence. The release
+// alone is no proof: distributions backport the change.
 func (m Minors) limitedTo64(needed int) (is bool, by string) {
 	switch {
 	case m.Highest >= firstExtendedMinor:
@@ -143,25 +143,25 @@ func (m Minors) limitedTo64(needed int) (is bool, by string) {
 	return !hasExtendedMinors(m.Kernel), "by its number, kernels from 6.12, 6.11.1 and 6.6.53 on having more"
 }
 
-// since tells whether a release is one of those that have more.
+// hasExtendedMinors reports whether a kernel of that release has more than 64 minors.
 func hasExtendedMinors(release string) bool {
 	var n [3]int
 	for i, s := range strings.SplitN(release, ".", 3) {
 		digits := len(s) - len(strings.TrimLeft(s, "0123456789"))
-		n[i], _ = strconv.Atoi(s[:digits]) // 0 for what is no number
+		n[i], _ = strconv.Atoi(s[:digits]) // 0 if it is not a number
 	}
 	return slices.Compare(n[:], []int{6, 12, 0}) >= 0 || n[0] == 6 && (n[1] == 11 && n[2] >= 1 || n[1] == 6 && n[2] >= 53)
 }
 
-// Shortage is that partitions have no device node.
+// Shortage describes partitions without a device node.
 type Shortage struct {
-	Partitions []string // by name
+	Partitions []string // partition names, "0000:05:00.0-7"
 	Text, Cure string
 }
 
-// Short tells which partitions of GPUs that are so, or become so, have no device node;
-// nil if each has one. Drivers number their devices in PCI order, and those of others
-// are taken to have theirs before.
+// Shortage returns the partitions that have no device node when the GPUs have these modes;
+// nil if each has one. It assumes that other drivers register their devices first and that a
+// driver registers its GPUs in PCI order.
 func (m Minors) Shortage(gpus []partition.GPU) *Shortage {
 	gpus = slices.Clone(gpus)
 	sorting.By(gpus, func(a, b partition.GPU) int { return a.Address.Compare(b.Address) })

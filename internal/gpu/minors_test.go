@@ -8,7 +8,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// node is that many MI300X, all in that mode.
+// typicalNode returns n MI300X in that mode.
 func typicalNode(n int, mode partition.Compute) []partition.GPU {
 	gpus := partition.Typical(0x74a1, n)
 	for i := range gpus {
@@ -17,7 +17,7 @@ func typicalNode(n int, mode partition.Compute) []partition.GPU {
 	return gpus
 }
 
-func TestPartitionsWithoutADeviceNode(t *testing.T) {
+func TestShortage(t *testing.T) {
 	amd := []Traits{{Vendor: partition.AMD, MinorsPerGPU: 8, PartitionPrefix: "amdgpu_xcp"}}
 	bmc := []Card{{"0000:03:00.0", "ast"}}
 	full := append([]Card{}, bmc...)

@@ -12,19 +12,19 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Module is one of the kernel's, as sysfs shows it (Documentation/ABI/testing/sysfs-module).
+// Module is a kernel module in sysfs (Documentation/ABI/testing/sysfs-module).
 type Module struct{ Sys, Name string }
 
 func (m Module) file(name string) string { return filepath.Join(m.Sys, "module", m.Name, name) }
 
-// State is "coming", "live", "going", or "" of one that is not loaded.
+// State returns "coming", "live" or "going"; "" if the module is not loaded.
 func (m Module) State() string {
 	state, _ := sysfs.Optional(m.file("initstate"))
 	return state
 }
 
-// Uses reads what it tells of its use: how often, and by which modules. A driver that is
-// built in counts nothing.
+// UseCount reads the use count of the module and the modules that use it. ok is false for a
+// driver that is built into the kernel, which has no count.
 func (m Module) UseCount() (count int, modules []string, ok bool) {
 	text, err := sysfs.Read(m.file("refcnt"))
 	if err != nil {
@@ -40,8 +40,8 @@ func (m Module) UseCount() (count int, modules []string, ok bool) {
 	return count, modules, true
 }
 
-// Pulse is what changes first when GPUs of the driver come up: its state, and what there
-// is of each of them.
+// Progress returns a text that changes when GPUs of the driver come up: the module's state,
+// and which of the attributes each GPU has.
 func (m Module) Progress(gpus []partition.Address, attributes ...string) (signs string, live bool) {
 	state := m.State()
 	var b strings.Builder

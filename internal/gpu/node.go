@@ -13,44 +13,44 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// Node is the machine whose GPUs are looked at and changed. Its methods may be
-// called concurrently.
+// Node is the set of GPUs of this machine. Its methods may be called concurrently.
 type Node struct {
 	sys          string
 	vendors      []Vendor
-	pollInterval time.Duration // between two glances at a driver that is coming up
-	probeTimeout time.Duration // how long a loaded driver may bring up nothing while a GPU is missing
-	events       Listener      // nil: nobody listens
+	pollInterval time.Duration // for a driver that is loading
+	probeTimeout time.Duration // how long a loaded driver may show no progress before missing GPUs are given up
+	events       Listener      // nil: poll only
 	leases       func() []Holder
-	presentMask  atomic.Uint64 // the vendors that had a GPU when last looked, see those; 0 before
+	presentMask  atomic.Uint64 // bit i: vendors[i] had a GPU at the last scan; 0 before the first scan
 }
 
-// Option changes how a node is treated.
+// Option configures a [Node].
 type Option func(*Node)
 
-// Poll sets how often there is a glance at a driver that is coming up.
+// PollInterval sets how often the progress of a loading driver is read. The default is 100
+// ms.
 func PollInterval(every time.Duration) Option { return func(n *Node) { n.pollInterval = every } }
 
-// Quiet sets for how long nothing more may come up, after a load, for the GPUs that
-// are missing to be given up.
+// ProbeTimeout sets how long a loaded driver may show no progress before
+// [Node.WaitAfterLoad] gives up the GPUs that are missing. The default is 15 s.
 func ProbeTimeout(d time.Duration) Option { return func(n *Node) { n.probeTimeout = d } }
 
-// Listen tells when the kernel tells of a device that is about a GPU (subsystem and
-// path of a uevent), until the context ends.
-type Listener func(ctx context.Context, about func(subsystem, path string) bool) <-chan struct{}
+// Listener returns a channel that receives a value for each uevent that relevant accepts,
+// until ctx ends.
+type Listener func(ctx context.Context, relevant func(subsystem, path string) bool) <-chan struct{}
 
-// Events sets who listens to the kernel. Then a driver that is coming up is looked at
-// when something happens, and otherwise seldom.
+// Events sets the listener for uevents. A loading driver is then inspected at each event and
+// polled ten times less often.
 func Events(l Listener) Option {
 	return func(n *Node) { n.events, n.pollInterval = l, 10*n.pollInterval }
 }
 
-// Leases sets who tells of processes that were given partitions. They are in the way of
-// every change, since they may open them at any time.
+// Leases sets the source of the processes of leases. They block every change, since they may
+// open their partitions at any time.
 func Leases(list func() []Holder) Option { return func(n *Node) { n.leases = list } }
 
-// Open returns the node under the root of sysfs, with the GPUs of these vendors. It
-// touches nothing.
+// Open returns the node with the GPUs of these vendors. sys is the mount point of sysfs.
+// Open reads nothing.
 func Open(sys string, vendors []Vendor, opts ...Option) *Node {
 	n := &Node{sys: sys, vendors: vendors, pollInterval: 100 * time.Millisecond, probeTimeout: 15 * time.Second}
 	for _, o := range opts {
@@ -59,20 +59,18 @@ func Open(sys string, vendors []Vendor, opts ...Option) *Node {
 	return n
 }
 
-// Devices returns every display and accelerator function in PCI order. Those that
-// cannot be partitioned are among them, with Why.
-//
-// A GPU that could not be read makes an error that names it and is returned too,
-// with the error as its Why.
+// Devices returns every display and accelerator function in PCI order, including those that
+// cannot be partitioned. A GPU that could not be read is returned with the error as its
+// SkipReason, and the joined error names it.
 func (n *Node) Devices(ctx context.Context) ([]Device, error) {
 	found, err := sysfs.Within(ctx, n.functions)
 	if err != nil {
-		return nil, fmt.Errorf("cannot look at the GPUs: %w", err)
+		return nil, fmt.Errorf("cannot read the GPUs: %w", err)
 	}
 	var errs []error
 	for _, f := range found {
 		if f.Err != nil {
-			errs = append(errs, fmt.Errorf("cannot look at %s: %w", f.Address, f.Err))
+			errs = append(errs, fmt.Errorf("cannot read %s: %w", f.Address, f.Err))
 		}
 	}
 	return deviceList(found), errors.Join(errs...)
@@ -86,7 +84,7 @@ func deviceList(found []*Function) []Device {
 	return devices
 }
 
-// functions looks at the bus, and has each vendor describe what is its own.
+// functions scans the bus and has each vendor describe its functions.
 func (n *Node) functions() ([]*Function, error) {
 	found, err := scanPCI(n.sys)
 	if err != nil {
@@ -116,7 +114,7 @@ func (n *Node) functions() ([]*Function, error) {
 	return found, nil
 }
 
-// those are the vendors of the functions, a bit for each.
+// vendorMask returns bit i for vendors[i] if one of the functions is its own.
 func (n *Node) vendorMask(found []*Function) uint64 {
 	var there uint64
 	for i, v := range n.vendors {
@@ -127,8 +125,8 @@ func (n *Node) vendorMask(found []*Function) uint64 {
 	return there
 }
 
-// Glance is what a short look shows of changes that nothing tells of, to be compared
-// with an earlier one, of the vendors whose GPUs were there at the last look.
+// PollFingerprint returns a text that differs after most changes for which no event exists.
+// It covers the vendors that had a GPU at the last scan.
 func (n *Node) PollFingerprint() string {
 	var signs string
 	for i, v := range n.vendors {
@@ -139,11 +137,11 @@ func (n *Node) PollFingerprint() string {
 	return signs
 }
 
-// Dropins is what the GPUs on the bus need of units: text for systemd, by unit.
+// Dropins returns the text of the drop-ins that the GPUs on the bus need, by unit name.
 func (n *Node) Dropins() map[string]string {
 	all := make(map[string]string)
-	there, _ := n.present() // what cannot be read needs nothing
-	for _, v := range there {
+	present, _ := n.present() // an unreadable bus needs no drop-in
+	for _, v := range present {
 		if p, ok := v.(DropInProvider); ok {
 			for unit, text := range p.Dropins() {
 				all[unit] += text
@@ -153,7 +151,7 @@ func (n *Node) Dropins() map[string]string {
 	return all
 }
 
-// of returns the functions that are the vendor's.
+// ownedBy returns the functions of the vendor.
 func ownedBy(v Vendor, all []*Function) []*Function {
 	return slices.DeleteFunc(slices.Clone(all), func(f *Function) bool { return f.Vendor != v.Traits().Vendor })
 }
@@ -167,7 +165,7 @@ func (n *Node) vendor(id partition.Vendor) Vendor {
 	return nil
 }
 
-// makers names the vendors: "AMD", "AMD or NVIDIA".
+// vendorNames lists the vendors for a message: "AMD", "AMD or NVIDIA".
 func (n *Node) vendorNames() string {
 	names := make([]string, len(n.vendors))
 	for i, v := range n.vendors {
@@ -176,8 +174,8 @@ func (n *Node) vendorNames() string {
 	return strings.Join(names, " or ")
 }
 
-// present are the vendors of which there is a function on the bus, as it was when the node
-// last looked at all of it, if it has.
+// present returns the vendors that have a function on the bus. It uses the result of the
+// last scan, if there was one.
 func (n *Node) present() ([]Vendor, error) {
 	there := n.presentMask.Load()
 	var err error
@@ -195,8 +193,8 @@ func (n *Node) present() ([]Vendor, error) {
 	return out, err
 }
 
-// Seen sums up devices: two equal sums mean that nothing has happened to them in
-// between, or was undone.
+// Fingerprint returns a text of the devices' state. Two equal texts mean that no device has
+// changed, or that a change was undone.
 func Fingerprint(devices []Device) string {
 	var b strings.Builder
 	for _, d := range devices {
@@ -205,8 +203,8 @@ func Fingerprint(devices []Device) string {
 	return b.String()
 }
 
-// Concerns tells whether what the kernel says of a device (subsystem and path of a
-// uevent) may mean that a GPU came, went or got a driver.
+// RelevantEvent reports whether a uevent may mean that a GPU appeared, disappeared, changed
+// or got a driver.
 func (n *Node) RelevantEvent(subsystem, path string) bool {
 	switch subsystem {
 	case "pci", "drm":
@@ -215,8 +213,8 @@ func (n *Node) RelevantEvent(subsystem, path string) bool {
 	return slices.ContainsFunc(n.vendors, func(v Vendor) bool { return v.RelevantEvent(subsystem, path) })
 }
 
-// ModeFiles lists the files that modes are written to, of the GPUs that have some
-// now. No driver tells of a write to them.
+// ModeFiles lists the existing files that modes are written to. The drivers send no uevent
+// after a write.
 func (n *Node) ModeFiles() []string {
 	var all []string
 	for _, v := range n.vendors {
@@ -227,7 +225,7 @@ func (n *Node) ModeFiles() []string {
 	return all
 }
 
-// Traits are those of the vendors that the node knows, there or not.
+// Traits returns the traits of every vendor, with or without a GPU.
 func (n *Node) Traits() []Traits {
 	var all []Traits
 	for _, v := range n.vendors {
@@ -236,7 +234,7 @@ func (n *Node) Traits() []Traits {
 	return all
 }
 
-// Enrich has each vendor's library add what it knows of the devices.
+// Enrich adds what each vendor's library knows of the devices.
 func (n *Node) Enrich(ctx context.Context, devices []Device) error {
 	return n.each(devices, func(v Vendor, own []*Device) error {
 		if e, ok := v.(Enricher); ok {
@@ -246,7 +244,7 @@ func (n *Node) Enrich(ctx context.Context, devices []Device) error {
 	})
 }
 
-// Detail adds to the devices' partitions what takes a closer look.
+// ReadDetails adds the details of the partitions; see [Enricher].
 func (n *Node) ReadDetails(ctx context.Context, devices []Device) error {
 	return n.each(devices, func(v Vendor, own []*Device) error {
 		if e, ok := v.(Enricher); ok {
@@ -256,7 +254,7 @@ func (n *Node) ReadDetails(ctx context.Context, devices []Device) error {
 	})
 }
 
-// each hands every vendor its own devices.
+// each calls f for every vendor with the vendor's devices.
 func (n *Node) each(devices []Device, f func(v Vendor, own []*Device) error) error {
 	var errs []error
 	for _, v := range n.vendors {
@@ -273,10 +271,10 @@ func (n *Node) each(devices []Device, f func(v Vendor, own []*Device) error) err
 	return errors.Join(errs...)
 }
 
-// Library is a vendor's, as it is installed.
+// Library is the installed library of a vendor.
 type Library struct{ Name, State string }
 
-// Libraries names those that the vendors could use, there or not.
+// Libraries returns the library of every vendor, with or without a GPU.
 func (n *Node) Libraries(ctx context.Context) []Library {
 	var all []Library
 	for _, v := range n.vendors {
@@ -287,7 +285,7 @@ func (n *Node) Libraries(ctx context.Context) []Library {
 	return all
 }
 
-// Attribute is the path of a PCI function's attribute.
+// AttributePath returns the path of an attribute of a PCI function.
 func AttributePath(sys string, a partition.Address, file string) string {
 	return sys + "/bus/pci/devices/" + string(a) + "/" + file
 }

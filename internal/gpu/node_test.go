@@ -15,7 +15,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// maker is a vendor as a test has it. What it does not say it is not asked.
+// fakeVendor implements the methods of Vendor that these tests call.
 type fakeVendor struct {
 	Vendor
 	id     partition.Vendor
@@ -69,8 +69,8 @@ const (
 	lit   partition.Address = "0000:03:00.0"
 )
 
-// bus is a root of sysfs with a display of nobody's at lit, AMD's GPU at a, and
-// another maker's at b.
+// fakePCI returns a root of sysfs with a display of no vendor at lit, a GPU of AMD at a, and
+// one of another vendor at b.
 func fakePCI(t *testing.T) string {
 	t.Helper()
 	sys := t.TempDir()
@@ -94,7 +94,7 @@ func twoVendors(t *testing.T) (*Node, *fakeVendor, *fakeVendor) {
 	return Open(fakePCI(t), []Vendor{second, amd}, PollInterval(time.Millisecond)), amd, second
 }
 
-func TestEachFunctionIsItsVendorsAndAllAreInPCIOrder(t *testing.T) {
+func TestDevices_AreInPCIOrder(t *testing.T) {
 	n, _, _ := twoVendors(t)
 	devices, err := n.Devices(t.Context())
 	if err != nil {
@@ -113,7 +113,7 @@ func TestEachFunctionIsItsVendorsAndAllAreInPCIOrder(t *testing.T) {
 	}
 }
 
-func TestWaitingIsForEveryVendorsGPUs(t *testing.T) {
+func TestWait_EveryVendor(t *testing.T) {
 	n, _, second := twoVendors(t)
 	second.late = map[partition.Address]string{b: "it sleeps"}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -123,15 +123,15 @@ func TestWaitingIsForEveryVendorsGPUs(t *testing.T) {
 	}
 }
 
-func TestWithoutAGPUOfAKnownMakerNothingIsWaitedFor(t *testing.T) {
+func TestWait_NoGPU(t *testing.T) {
 	n := Open(fakePCI(t), []Vendor{&fakeVendor{id: 0x5678}})
 	_, err := n.Wait(t.Context())
-	if !errors.Is(err, ErrNoGPU) || err.Error() != "there is no 0x5678 GPU on the PCI bus" || Hint(err) == "" || IsTransient(err) {
+	if !errors.Is(err, ErrNoGPU) || err.Error() != "no 0x5678 GPU on the PCI bus" || Hint(err) == "" || IsTransient(err) {
 		t.Errorf("error %v, cure %q", err, Hint(err))
 	}
 }
 
-func TestAnErrorIsExplainedByItsVendor(t *testing.T) {
+func TestHint_FromVendor(t *testing.T) {
 	n, amd, _ := twoVendors(t)
 	amd.fails = errors.New("broken")
 	err := n.Execute(t.Context(), partition.Steps{{Kind: partition.SwitchCompute, GPU: a, To: "CPX"}}, func(partition.Step, bool, error) {})
@@ -140,7 +140,7 @@ func TestAnErrorIsExplainedByItsVendor(t *testing.T) {
 	}
 }
 
-func TestWhatALoadedDriverLeavesAloneIsGivenUp(t *testing.T) {
+func TestWaitAfterLoad_GivesUp(t *testing.T) {
 	n, amd, second := twoVendors(t)
 	ProbeTimeout(5 * time.Millisecond)(n)
 	amd.late, amd.loaded = map[partition.Address]string{a: "it sleeps"}, true
@@ -156,7 +156,7 @@ func TestWhatALoadedDriverLeavesAloneIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestOnlyDriversOfGPUsThatAreThereAreLoaded(t *testing.T) {
+func TestLoad_OnlyDriversOfPresentGPUs(t *testing.T) {
 	amd, absent := &fakeVendor{id: partition.AMD}, &fakeVendor{id: 0x5678}
 	n := Open(fakePCI(t), []Vendor{amd, absent})
 	if n.Loaded() {
@@ -167,7 +167,7 @@ func TestOnlyDriversOfGPUsThatAreThereAreLoaded(t *testing.T) {
 	}
 }
 
-func TestOneProcessMayHoldGPUsOfSeveralVendors(t *testing.T) {
+func TestUsage_TwoVendors(t *testing.T) {
 	n, amd, second := twoVendors(t)
 	amd.usage = Usage{Holders: []Holder{{PID: 7, Devices: []string{"/dev/kfd"}}}, Counted: true, Count: 2, Accounted: 1}
 	second.usage = Usage{Holders: []Holder{{PID: 7, Devices: []string{"/dev/x0"}}, {PID: 3, Devices: []string{"/dev/x1"}}}, Counted: true, Count: 1, Accounted: 1}
@@ -200,7 +200,7 @@ func TestOneProcessMayHoldGPUsOfSeveralVendors(t *testing.T) {
 	}
 }
 
-func TestWhatAnyVendorConcernsConcernsTheNode(t *testing.T) {
+func TestRelevantEvent_AnyVendor(t *testing.T) {
 	n, _, _ := twoVendors(t)
 	for path, want := range map[string]bool{"/module/AMD": true, "/module/0x1234": true, "/module/x": false} {
 		if got := n.RelevantEvent("module", path); got != want {
@@ -212,7 +212,7 @@ func TestWhatAnyVendorConcernsConcernsTheNode(t *testing.T) {
 	}
 }
 
-// leave takes the other maker's GPU from the bus.
+// removeGPU removes the GPU of the other vendor from the bus.
 func removeGPU(t *testing.T, n *Node) {
 	t.Helper()
 	if err := os.RemoveAll(filepath.Dir(AttributePath(n.sys, b, "class"))); err != nil {
@@ -220,9 +220,9 @@ func removeGPU(t *testing.T, n *Node) {
 	}
 }
 
-// A vendor is asked who uses its GPUs if it had some at the last look; a node that has not
-// looked finds out each time.
-func TestWhoIsOnTheBusIsKnownFromTheLook(t *testing.T) {
+// Before the first scan, present reads the bus at each call; afterwards it uses the result of
+// the scan.
+func TestPresent_FromLastScan(t *testing.T) {
 	n, _, _ := twoVendors(t)
 	fresh := Open(n.sys, n.vendors)
 	look := func() {

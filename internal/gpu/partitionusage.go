@@ -6,48 +6,47 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Use is how much of one partition is in use, as far as its driver tells. It is looked
-// at when somebody asks, and by nobody at rest.
+// PartitionUsage is how much of one partition is in use, according to its driver. It is only
+// measured on request.
 type PartitionUsage struct {
 	GPU   partition.Address
-	Index int // of the partition in the GPU
+	Index int // of the partition in the GPU, from 0
 
-	Bytes         uint64 // of memory
-	NoBytesReason string // why that is not known; "" if it is
+	Bytes         uint64 // memory in use
+	NoBytesReason string // why Bytes is unknown; "" if it is known
 
-	Busy         float64 // percent of the compute units' time, at this moment
-	NoBusyReason string  // why that is not known; "" if it is
+	Busy         float64 // busy time of the compute units in percent, at this moment
+	NoBusyReason string  // why Busy is unknown; "" if it is known
 	Counter      BusyCounter
 
-	Processes []Process // that have memory there, as far as the driver lists them
+	Processes []Process // with memory in the partition, as far as the driver lists them
 }
 
-// BusyCounter is what a driver has added up since it was loaded: two looks tell how busy the
-// partition was in between. It is zero where the driver adds nothing up.
+// BusyCounter is a counter of the driver since its load. The difference of two readings
+// gives the mean busy time between them. It is zero if the driver has no such counter.
 type BusyCounter struct {
-	Sum    uint64 // of the percentages
-	Cycles uint64 // how many were added up
+	Sum    uint64 // sum of the sampled percentages
+	Cycles uint64 // number of samples
 }
 
-// Process is one of those that use a partition.
+// Process is a process that uses a partition.
 type Process struct {
 	PID   int
-	Bytes uint64 // of the partition's memory
+	Bytes uint64 // memory of the partition
 }
 
-// Measurer is a [Vendor] that can tell how much of its partitions is in use.
+// Measurer is a [Vendor] that can measure the usage of partitions.
 type Measurer interface {
-	// Measure looks at each partition of the devices. What cannot be told of one is told
-	// there, and why; its own error is one that no partition alone is to blame for.
-	// The devices have what [Vendor.Detail] adds.
+	// Measure returns the usage of each partition of the devices. A figure that is missing
+	// for one partition has its reason there. The error is one that concerns all partitions.
+	// ReadDetails must have been called for the devices.
 	Measure(ctx context.Context, devices []*Device) ([]PartitionUsage, error)
 }
 
-// unmeasured is why nothing is known of the partitions of a vendor that is no Measurer.
-const reasonNotMeasured = "dcm does not know how its driver tells"
+// reasonNotMeasured is the reason for a vendor that is no [Measurer].
+const reasonNotMeasured = "dcm cannot read it from this driver"
 
-// Measure looks how much of each partition of the devices is in use. There is a Use for
-// every partition, whatever the error.
+// Measure returns the usage of every partition of the devices, also after an error.
 func (n *Node) Measure(ctx context.Context, devices []Device) ([]PartitionUsage, error) {
 	var all []PartitionUsage
 	err := n.each(devices, func(v Vendor, own []*Device) error {

@@ -10,7 +10,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// gauged is a maker that tells how much is in use.
+// measuringVendor is a fakeVendor that is a Measurer.
 type measuringVendor struct {
 	*fakeVendor
 	err error
@@ -26,7 +26,7 @@ func (g measuringVendor) Measure(_ context.Context, devices []*Device) ([]Partit
 	return out, g.err
 }
 
-func TestWhatAVendorCannotTellIsNotKnown(t *testing.T) {
+func TestMeasure_UnknownFigures(t *testing.T) {
 	devices := []Device{
 		{GPU: partition.GPU{Address: a, Vendor: partition.AMD}, Parts: []Part{{Index: 0}, {Index: 1}}},
 		{GPU: partition.GPU{Address: b, Vendor: other}, Parts: []Part{{Index: 0}}},

@@ -12,16 +12,16 @@ import (
 	"dcm/internal/sorting"
 )
 
-// Function is a device and what waiting for it looks at.
+// Function is a device with the state that [Inspector.NotReady] needs.
 type Function struct {
 	Device
 	Class uint32
-	DRM   bool  // it is registered with DRM, which is the last thing that probing does
-	Err   error // something of it cannot be read
+	DRM   bool  // registered with DRM, the last action of the driver's probe
+	Err   error // error of reading it
 }
 
-// Accelerator tells whether the function is no display (PCI Code and ID Assignment
-// Specification).
+// Accelerator reports whether the function is an accelerator and not a display controller
+// (PCI Code and ID Assignment Specification).
 func (f *Function) Accelerator() bool { return f.Class>>16 == classAccelerator }
 
 // PCI base classes.
@@ -30,11 +30,11 @@ const (
 	classAccelerator = 0x12
 )
 
-// scan lists the display and accelerator functions of the bus, with what every PCI
-// function has.
+// scanPCI returns the display and accelerator functions of the bus with the facts that every
+// PCI function has.
 func scanPCI(sys string) ([]*Function, error) { return listFunctions(sys, (*Function).readIDs) }
 
-// list lists those functions, with what describe reads of each.
+// listFunctions returns those functions and calls describe for each.
 func listFunctions(sys string, describe func(f *Function, own sysfs.Dir) error) ([]*Function, error) {
 	bus, err := sysfs.OpenDir(filepath.Join(sys, "bus/pci/devices"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -55,7 +55,7 @@ func listFunctions(sys string, describe func(f *Function, own sysfs.Dir) error) 
 			continue
 		}
 		class, err := bus.Number(name+"/class", 24)
-		if errors.Is(err, fs.ErrNotExist) { // gone meanwhile
+		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
 			continue
 		}
 		if err != nil {
@@ -76,7 +76,7 @@ func listFunctions(sys string, describe func(f *Function, own sysfs.Dir) error) 
 	return out, nil
 }
 
-// identify reads what every PCI function has.
+// readIDs reads the facts that every PCI function has.
 func (f *Function) readIDs(own sysfs.Dir) error {
 	if err := f.readVendor(own); err != nil {
 		return err
@@ -101,14 +101,14 @@ func (f *Function) readIDs(own sysfs.Dir) error {
 	return f.readDRM(own)
 }
 
-// maker reads whose the function is.
+// readVendor reads the PCI vendor id.
 func (f *Function) readVendor(own sysfs.Dir) error {
 	vendor, err := own.Number("vendor", 16)
 	f.Vendor = partition.Vendor(vendor)
 	return err
 }
 
-// cards reads the function's own DRM devices, which are its first partition's.
+// readDRM reads the DRM devices of the function, which belong to its first partition.
 func (f *Function) readDRM(own sysfs.Dir) error {
 	names, err := sysfs.NamesAt(own, "drm")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -126,7 +126,7 @@ func (f *Function) readDRM(own sysfs.Dir) error {
 	return nil
 }
 
-// DRMName takes "card1" and "renderD128" apart.
+// DRMName splits "card1" and "renderD128" into kind and number.
 func DRMName(name string) (kind string, number int, ok bool) {
 	for _, kind := range []string{"card", "renderD"} {
 		if rest, found := cutDigits(name, kind); found {

@@ -12,60 +12,58 @@ import (
 	"dcm/internal/sorting"
 )
 
-// ErrPartial says that some processes' open files may not be looked at, so that the
-// holders found may not be all.
-var ErrPartial = errors.New("not every process may be looked at")
+// ErrPartial means that the open files of some processes could not be inspected, so that
+// holders may be missing.
+var ErrPartial = errors.New("some processes could not be inspected")
 
-// Usage is what there is to see of who uses the GPUs, from two sides: the open files
-// of the processes, and what the driver itself counts. The driver counts more: an
-// open file that was sent to a socket and not yet received, one that only the kernel
-// keeps, a buffer shared with another driver.
+// Usage is the use of the GPUs as two sources show it: the open files of processes, and the
+// driver's own counters. The driver also counts what no open file shows: a file in flight
+// over a socket, a file that only the kernel holds, a buffer shared with another driver.
 type Usage struct {
 	Holders     []Holder
-	Uninspected []Uninspected // processes that could not be looked at, or not in time
+	Uninspected []Uninspected // processes that could not be inspected, or not in time
 
-	Counted   bool     // the driver is a module, whose use count can be read
-	Count     int      // the use count, of the module
-	Modules   []string // those of the kernel that use the driver, each of which is counted
-	Accounted int      // what the holders' open files add to the count
-	Orphans   []int    // processes that the driver itself lists and that are not to be found
+	Counted   bool     // the driver is a module with a readable use count
+	Count     int      // use count of the module
+	Modules   []string // kernel modules that use the driver; each adds one to Count
+	Accounted int      // what the open files of Holders add to Count
+	Orphans   []int    // PIDs that the driver lists and that do not exist in /proc
 
-	byVendor map[partition.Vendor]Usage // of a node: each vendor's own
+	byVendor map[partition.Vendor]Usage // set for a node
 }
 
-// Of is the usage of one vendor's GPUs. A driver's count speaks for its own GPUs alone.
+// ForVendor returns the usage of one vendor's GPUs.
 func (u Usage) ForVendor(v partition.Vendor) Usage {
 	if u.byVendor == nil {
 		return u
 	}
 	own := u.byVendor[v]
-	own.Uninspected = u.Uninspected // who cannot be looked at may have any GPU open
+	own.Uninspected = u.Uninspected // an uninspected process may hold any GPU
 	own.Holders = slices.DeleteFunc(slices.Clone(u.Holders), func(h Holder) bool { return h.LeaseOwner == "" && !slices.Contains(h.Vendors, v) })
 	return own
 }
 
-// Unseen is how much of the use count nothing that was seen accounts for.
+// Unexplained returns the part of the use count that neither modules nor open files explain.
 //
-// A driver that nobody uses counts the modules that use it, and nothing else: its
-// GPUs and its own threads are no use of it. On some hosts it is held from
-// within besides, by a console or a sound device; what it counts there when nobody
-// uses it is known only after a load.
+// An unused driver counts only the modules that use it, not its GPUs or its own threads. On
+// some hosts a console or a sound device holds it too. That share is known only after a
+// load.
 func (u Usage) Unexplained() int { return max(0, u.Count-len(u.Modules)-u.Accounted) }
 
-// Nobody reports whether the driver itself bears witness that no process uses it.
-// idle is what it is known to count, beside modules, when that is so.
+// Unused reports whether the driver's counters prove that no process uses it. idle is the
+// use count, without modules, of this driver when it is unused.
 func (u Usage) Unused(idle int) bool {
 	return u.Counted && len(u.Holders)+len(u.Orphans) == 0 && u.Unexplained() <= idle
 }
 
-// Uninspected is a process whose open files could not all be looked at.
+// Uninspected is a process whose open files could not all be inspected.
 type Uninspected struct {
 	PID      int
 	Command  string
 	UID      int
-	Files    int    // how many it has open; 0 where the kernel does not tell
-	Reason   string // "there was no time for all of its open files"
-	TimedOut bool   // it may be looked at, but took too long
+	Files    int    // number of open files; 0 if the kernel does not report it
+	Reason   string // as in "timed out"
+	TimedOut bool   // inspection is permitted but took too long
 }
 
 func (u Uninspected) String() string {
@@ -76,7 +74,7 @@ func (u Uninspected) String() string {
 	return text + "): " + u.Reason
 }
 
-// PartialError names the processes that could not be looked at.
+// PartialError names the processes that could not be inspected.
 type PartialError struct{ Uninspected []Uninspected }
 
 func (e *PartialError) Error() string {
@@ -91,15 +89,15 @@ func (e *PartialError) Error() string {
 	return ErrPartial.Error() + ": " + strings.Join(text, "; ")
 }
 
-// Is makes it [ErrPartial].
+// Is makes the error [ErrPartial].
 func (e *PartialError) Is(target error) bool { return target == ErrPartial }
 
-// Cure is what to do about it.
+// Hint says what to do about it.
 func (e *PartialError) Hint() string {
-	return "End these processes, or have them close files; dcm needs to see who has a GPU open."
+	return "End these processes or close some of their files, so that dcm can see which processes have a GPU open."
 }
 
-// Usage looks who uses the GPUs of the vendors that are on the bus.
+// Usage returns the usage of the GPUs of all vendors that are on the bus.
 func (n *Node) Usage(ctx context.Context) (Usage, error) {
 	there, err := n.present()
 	if err != nil {
@@ -120,7 +118,8 @@ func (n *Node) Usage(ctx context.Context) (Usage, error) {
 	return all, nil
 }
 
-// lease adds a process of each lease, unless some are known to have something open.
+// addLeases adds each lease as a holder. If a process of the lease is already a holder, it
+// marks that one instead.
 func (u *Usage) addLeases(leases []Holder) {
 	for _, l := range leases {
 		open := false
@@ -135,8 +134,8 @@ func (u *Usage) addLeases(leases []Holder) {
 	}
 }
 
-// add takes a vendor's usage in. The sums stay what they mean: each driver counts its
-// own.
+// add adds the usage of one vendor. The sums stay meaningful, since each driver counts only
+// its own use.
 func (u *Usage) add(o Usage, vendor partition.Vendor) {
 	u.byVendor[vendor] = o
 	for _, h := range o.Holders {

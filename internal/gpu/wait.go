@@ -12,22 +12,22 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// ErrNoGPU says that there is no GPU of a maker that the node knows on the PCI bus.
-var ErrNoGPU = errors.New("there is no GPU on the PCI bus that could be partitioned")
+// ErrNoGPU means that the PCI bus has no GPU of a vendor of the node.
+var ErrNoGPU = errors.New("no partitionable GPU on the PCI bus")
 
-// noGPU is [ErrNoGPU] with the makers' names.
-type noGPU struct{ makers string }
+// noGPU is [ErrNoGPU] with the names of the vendors.
+type noGPU struct{ vendors string }
 
-func (e *noGPU) Error() string        { return "there is no " + e.makers + " GPU on the PCI bus" }
+func (e *noGPU) Error() string        { return "no " + e.vendors + " GPU on the PCI bus" }
 func (e *noGPU) Is(target error) bool { return target == ErrNoGPU }
 
-// LateError says which GPUs their driver has not brought up.
+// NotReadyError lists the GPUs that their driver has not brought up.
 type NotReadyError struct {
 	GPUs []NotReady
-	Err  error // why waiting ended, and what could not be read
+	Err  error // why the wait ended, and what could not be read
 }
 
-// NotReady is one of them.
+// NotReady is a GPU that its driver has not brought up.
 type NotReady struct {
 	GPU    partition.Address
 	Model  string
@@ -37,44 +37,43 @@ type NotReady struct {
 
 func (e *NotReadyError) Error() string {
 	if len(e.GPUs) == 0 {
-		return "cannot look at the GPUs: " + e.Err.Error()
+		return "cannot read the GPUs: " + e.Err.Error()
 	}
 	text := make([]string, len(e.GPUs))
 	for i, l := range e.GPUs {
 		text[i] = fmt.Sprintf("%s (%s): %s", l.GPU, l.Model, l.Reason)
 	}
-	return "the driver has not brought every GPU up: " + strings.Join(text, "; ")
+	return "GPUs not ready: " + strings.Join(text, "; ")
 }
 
 func (e *NotReadyError) Unwrap() error { return e.Err }
 
-// Cure is what to do about it.
+// Hint says what to do about it.
 func (e *NotReadyError) Hint() string {
 	if len(e.GPUs) > 0 && e.GPUs[0].hint != "" && !slices.ContainsFunc(e.GPUs, func(l NotReady) bool { return l.hint != e.GPUs[0].hint }) {
 		return e.GPUs[0].hint
 	}
-	return "See the kernel log for why the driver did not bring them up, and whether it is blacklisted."
+	return "See the kernel log for the reason. Check whether the driver is blacklisted."
 }
 
-// errSettled ends the wait for a GPU that the driver has left alone.
-var errNoMoreGPUs = errors.New("the driver was loaded, and has brought up no other GPU since")
+// errNoMoreGPUs ends the wait for a GPU that the loaded driver does not bring up.
+var errNoMoreGPUs = errors.New("the driver is loaded and brings up no further GPU")
 
-// Wait returns the devices once their drivers have brought every GPU up that may be
-// partitioned, or [ErrNoGPU] at once if there is none on the bus. At the end of ctx
-// it returns the devices as they are, with a [LateError].
+// Wait returns the devices when their drivers have brought up every GPU that may be
+// partitioned. It returns [ErrNoGPU] immediately if the bus has none. When ctx ends, it
+// returns the devices in their current state and a [NotReadyError].
 func (n *Node) Wait(ctx context.Context) ([]Device, error) { return n.wait(ctx, 0) }
 
-// Settled is Wait for a driver that was loaded just now. It waits no longer for a
-// GPU when the load has ended and for a while no other one has come up either: the
-// driver has probed what it found, and what it refused then it leaves alone.
+// WaitAfterLoad is Wait for a driver that was loaded just now. It gives up a missing GPU if
+// the load has ended and no other GPU has come up for the probe timeout: the driver has then
+// probed everything and refused this one.
 func (n *Node) WaitAfterLoad(ctx context.Context) ([]Device, error) {
 	return n.wait(ctx, n.probeTimeout)
 }
 
-// wait looks when something has happened, or when it may have: little tells, of what
-// is awaited, whether it has. The first look mostly finds every GPU; only behind one that
-// does not is listened, and looked again for what has happened meanwhile. quiet is how long nothing may happen once the module is
-// live; 0 is for ever.
+// wait inspects the devices again after each event, and after a change of the vendors'
+// progress. It subscribes to events only if the first inspection finds a GPU missing, and
+// then inspects again, since events before that are lost. probeTimeout 0 means no limit.
 func (n *Node) wait(ctx context.Context, quiet time.Duration) ([]Device, error) {
 	var events <-chan struct{}
 	listening := n.events == nil
@@ -82,22 +81,22 @@ func (n *Node) wait(ctx context.Context, quiet time.Duration) ([]Device, error) 
 	defer stop()
 	tick := time.NewTicker(n.pollInterval)
 	defer tick.Stop()
-	late := new(NotReadyError)
+	failed := new(NotReadyError)
 	var devices []Device
 	changed := time.Now()
 	for {
 		found, err := sysfs.Within(ctx, n.functions)
 		if ctx.Err() != nil {
-			late.Err = errors.Join(late.Err, ctx.Err())
-			return devices, late
+			failed.Err = errors.Join(failed.Err, ctx.Err())
+			return devices, failed
 		}
-		late.Err = err
+		failed.Err = err
 		if err == nil {
 			devices = deviceList(found)
 			if err := n.permanentError(found); err != nil {
 				return devices, err
 			}
-			if late.GPUs = n.notReady(found); len(late.GPUs) == 0 {
+			if failed.GPUs = n.notReady(found); len(failed.GPUs) == 0 {
 				return devices, nil
 			}
 		}
@@ -105,19 +104,19 @@ func (n *Node) wait(ctx context.Context, quiet time.Duration) ([]Device, error) 
 			events, listening = n.events(ctx, n.RelevantEvent), true
 			continue
 		}
-		looked, before := time.Now(), n.progress(found, late.GPUs)
+		looked, before := time.Now(), n.progress(found, failed.GPUs)
 		for waiting := true; waiting; {
 			select {
 			case <-events:
 				changed, waiting = time.Now(), false
 			case <-tick.C:
-				now := n.progress(found, late.GPUs)
+				now := n.progress(found, failed.GPUs)
 				if now.fingerprint != before.fingerprint {
 					changed, waiting = time.Now(), false
 				}
 				if quiet > 0 && now.loaded && time.Since(changed) > quiet {
-					late.Err = errors.Join(late.Err, errNoMoreGPUs)
-					return devices, late
+					failed.Err = errors.Join(failed.Err, errNoMoreGPUs)
+					return devices, failed
 				}
 				waiting = waiting && time.Since(looked) < 20*n.pollInterval
 			case <-ctx.Done():
@@ -127,10 +126,10 @@ func (n *Node) wait(ctx context.Context, quiet time.Duration) ([]Device, error) 
 	}
 }
 
-// pulse is the little that changes when an awaited GPU comes up.
+// progress is the state of the GPUs that are missing; see [Inspector.Progress].
 type progress struct {
 	fingerprint string
-	loaded      bool // the drivers of what is awaited have been loaded
+	loaded      bool // their drivers are loaded
 }
 
 func (n *Node) progress(found []*Function, late []NotReady) progress {
@@ -152,7 +151,7 @@ func (n *Node) progress(found []*Function, late []NotReady) progress {
 	return p
 }
 
-// hopeless is the error that waiting does not change.
+// permanentError returns the error that waiting does not resolve.
 func (n *Node) permanentError(found []*Function) error {
 	any := false
 	var errs []error
@@ -162,7 +161,7 @@ func (n *Node) permanentError(found []*Function) error {
 			error
 			Permanent() bool
 		}](f.Err); ok && e.Permanent() {
-			errs = append(errs, fmt.Errorf("cannot look at %s: %w", f.Address, f.Err))
+			errs = append(errs, fmt.Errorf("cannot read %s: %w", f.Address, f.Err))
 		}
 	}
 	if !any {
@@ -171,7 +170,7 @@ func (n *Node) permanentError(found []*Function) error {
 	return errors.Join(errs...)
 }
 
-// late lists what is not ready.
+// notReady lists the GPUs that are not ready.
 func (n *Node) notReady(found []*Function) []NotReady {
 	var late []NotReady
 	for _, f := range found {

@@ -8,10 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WaitGone returns when one of the processes has ended, or with ctx's error. It
-// takes one thread and no processor time. Whoever waits for all of them looks
-// for holders again then: others may have come, or have closed the GPU without
-// ending.
+// WaitAnyExit returns nil when one of the processes has ended, or ctx's error. It blocks one
+// thread and uses no processor time. The caller then looks for holders again: others may
+// have opened or closed the GPU without ending.
 func WaitAnyExit(ctx context.Context, pids []int) error {
 	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
@@ -33,7 +32,7 @@ func WaitAnyExit(ctx context.Context, pids []int) error {
 		}
 		watched = append(watched, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	}
-	// The descriptor is closed only after a wake-up under way is over.
+	// The descriptor must stay open until a wake-up in progress has written to it.
 	woken := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(woken)

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// patient is a context that only a hanging test meets the end of.
+// testContext returns a context whose deadline only a hanging test reaches.
 func testContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// reader starts a process that ends when its input does.
+// startReader starts a process that ends when end is closed.
 func startReader(t *testing.T) (pid int, end io.Closer) {
 	t.Helper()
 	cmd := exec.Command("cat")
@@ -35,7 +35,7 @@ func startReader(t *testing.T) (pid int, end io.Closer) {
 	return cmd.Process.Pid, in
 }
 
-func TestWaitGoneReturnsWhenOneOfThemEnds(t *testing.T) {
+func TestWaitAnyExit_OneEnds(t *testing.T) {
 	stays, _ := startReader(t)
 	ends, end := startReader(t)
 	done := make(chan error)
@@ -51,7 +51,7 @@ func TestWaitGoneReturnsWhenOneOfThemEnds(t *testing.T) {
 	}
 }
 
-func TestWaitGoneReturnsAtOnceForAProcessThatIsGone(t *testing.T) {
+func TestWaitAnyExit_AlreadyEnded(t *testing.T) {
 	stays, _ := startReader(t)
 	cmd := exec.Command("true")
 	if err := cmd.Run(); err != nil {
@@ -62,7 +62,7 @@ func TestWaitGoneReturnsAtOnceForAProcessThatIsGone(t *testing.T) {
 	}
 }
 
-func TestWaitGoneEndsWithItsContext(t *testing.T) {
+func TestWaitAnyExit_ContextEnds(t *testing.T) {
 	before := openFiles(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// WaitUsage returns when the usage is as wanted, or with ctx's error.
+// WaitUsage returns nil when wanted accepts the usage, or ctx's error.
 //
-// What a driver counts tells nobody when it changes. So it is read every now and then,
-// which costs next to nothing; only when it is another is everybody looked at.
+// The drivers send no event when their use changes. WaitUsage polls their counters, which is
+// cheap, and scans the open files only after a change.
 func (n *Node) WaitUsage(ctx context.Context, wanted func(Usage) bool) error {
 	tick := time.NewTicker(20 * n.pollInterval)
 	defer tick.Stop()
@@ -21,7 +21,7 @@ func (n *Node) WaitUsage(ctx context.Context, wanted func(Usage) bool) error {
 				return nil
 			}
 			if last = now; err != nil {
-				last = "" // another look may succeed
+				last = "" // a retry may succeed
 			}
 		}
 		select {
@@ -32,7 +32,7 @@ func (n *Node) WaitUsage(ctx context.Context, wanted func(Usage) bool) error {
 	}
 }
 
-// tallied is what the drivers tell of their use, to be compared.
+// usageFingerprint returns the vendors' usage fingerprints in one text.
 func (n *Node) usageFingerprint() string {
 	var b strings.Builder
 	there, err := n.present()

@@ -85,7 +85,7 @@ func (e *exam) found(ctx context.Context, powerOff bool) (host.Views, error) {
 func (e *exam) look(ctx context.Context, at string, want map[partition.Address]partition.Shape) (host.Views, status.Account, error) {
 	views, err := e.host.Views(ctx, e.config)
 	if err != nil {
-		return views, status.Account{}, fmt.Errorf("cannot look at the GPUs: %w", err)
+		return views, status.Account{}, fmt.Errorf("cannot read the GPUs: %w", err)
 	}
 	if views.Hidden != nil {
 		e.check(selftest.Check{At: at, What: "the GPUs", Verdict: selftest.NotSeen, Text: views.Hidden.Error()})

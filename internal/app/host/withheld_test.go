@@ -46,7 +46,7 @@ func TestWhatIsKeptFromAProcessIsAsTheDaemonTells(t *testing.T) {
 	kept := sighted{}
 	for _, d := range []gpu.Device{full, off, alone} {
 		d.MIG, d.MIGPending, d.ModeResetsGPU, d.GeometryBlocked, d.ModeBlocked, d.Profiles, d.ExclusiveNodes, d.UUID = nil, false, false, "", "", nil, nil, ""
-		d.SkipReason, d.AccessDenied = "cannot look at it: no permission", true
+		d.SkipReason, d.AccessDenied = "cannot read it: no permission", true
 		kept = append(kept, d)
 	}
 	got, err := Look(t.Context(), kept, func(context.Context) (status.Account, error) { return told, nil })
@@ -62,7 +62,7 @@ func TestWhatIsKeptFromAProcessIsAsTheDaemonTells(t *testing.T) {
 func tellers(devices []gpu.Device) []status.GPU { return gpus(devices, partition.Layout{}) }
 
 func TestWhatIsKeptFromAProcessIsNotLeftOutIfNobodyTells(t *testing.T) {
-	kept := sighted{{GPU: partition.GPU{Address: "0000:41:00.0"}, SkipReason: "cannot look at 0000:41:00.0: no permission", AccessDenied: true}}
+	kept := sighted{{GPU: partition.GPU{Address: "0000:41:00.0"}, SkipReason: "cannot read 0000:41:00.0: no permission", AccessDenied: true}}
 	for name, tell := range map[string]struct {
 		account status.Account
 		err     error
@@ -98,8 +98,8 @@ func TestHiddenPartitionsOfAMDAreTheDaemons(t *testing.T) {
 	d.Hive = 0
 	d.Vendor, d.Compute = partition.AMD, partition.CPX
 	d.SkipReason = "the device cgroup hides it"
-	other := errors.New("cannot look at 0000:41:00.0: no answer")
-	node := partly{[]gpu.Device{d}, errors.Join(fmt.Errorf("cannot look at %s: %w", d.Address, gpu.ErrAccessDenied), other)}
+	other := errors.New("cannot read 0000:41:00.0: no answer")
+	node := partly{[]gpu.Device{d}, errors.Join(fmt.Errorf("cannot read %s: %w", d.Address, gpu.ErrAccessDenied), other)}
 	told := status.Account{
 		GPUs:  []status.GPU{{Address: string(d.Address), Hive: "00000000000000d1"}},
 		Parts: []status.Part{{GPU: string(d.Address), Index: 1, RenderNode: "/dev/dri/renderD129", RenderMinor: 129}, {GPU: "0000:ff:00.0"}},

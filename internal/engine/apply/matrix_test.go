@@ -49,7 +49,7 @@ func matrix() []trial {
 		{"discover", "short read", sim.Fault{Op: sim.OpRead, Short: true, Times: 1}, false, runstate.Refused, false, spx8, "not a mode dcm knows"},
 		{"discover", "EIO once", times(once, fail(sim.OpRead, syscall.EIO)), false, runstate.Applied, false, cpx4, ""},
 		{"discover", "EIO for good", always(at(third, fail(sim.OpRead, syscall.EIO))), false, runstate.Refused, true, spx8, string(third)},
-		{"discover", "hang beyond the deadline", always(sim.Fault{Op: sim.OpRead, Hang: hour}), false, runstate.Refused, true, "", "cannot look at the GPUs"},
+		{"discover", "hang beyond the deadline", always(sim.Fault{Op: sim.OpRead, Hang: hour}), false, runstate.Refused, true, "", "cannot read the GPUs"},
 
 		{"memory request", "EINVAL", always(fail(sim.OpMemory, syscall.EINVAL)), false, runstate.RolledBack, false, spx8, "NPS4"},
 		{"memory request", "EOPNOTSUPP", always(fail(sim.OpMemory, syscall.EOPNOTSUPP)), false, runstate.RolledBack, false, spx8, "NPS4"},

@@ -41,7 +41,7 @@ func TestWhatCannotBeSeenIsNotToldToBeGone(t *testing.T) {
 	}
 	rec := NewRecorder(runstate.Run{}, slog.New(slog.DiscardHandler), func(runstate.Run) {})
 	run := Run(t.Context(), &blind{Node: b.node}, profile(partition.CPX, partition.NPS1), b.opt, rec)
-	if run.Result != runstate.Failed || strings.Contains(run.Error.Text, "gone") || !strings.Contains(run.Error.Text, "going back failed as well: cannot look at the GPUs") {
+	if run.Result != runstate.Failed || strings.Contains(run.Error.Text, "gone") || !strings.Contains(run.Error.Text, "going back failed as well: cannot read the GPUs") {
 		t.Errorf("result %s, told %q; want that the GPUs cannot be looked at", run.Result, run.Error.Text)
 	}
 	if !run.Error.Transient {

@@ -89,7 +89,7 @@ func TestAUserIsLookedForAtAPace(t *testing.T) {
 func TestWhoHasWaitedInVainIsToldToTryAgain(t *testing.T) {
 	for want, err := range map[string]error{
 		errorLimit:  context.DeadlineExceeded,
-		errorFailed: fmt.Errorf("cannot look at the GPUs: %w", context.DeadlineExceeded),
+		errorFailed: fmt.Errorf("cannot read the GPUs: %w", context.DeadlineExceeded),
 	} {
 		var remote *dbus.Error
 		if got := toBusError(err); !errors.As(got, &remote) || remote.Name != want {

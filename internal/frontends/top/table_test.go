@@ -45,7 +45,7 @@ func TestTheTableFitsEightyColumns(t *testing.T) {
 func TestWhatCannotBeSeenIsNotToldToBeNothing(t *testing.T) {
 	u := three()
 	u.Hide(status.PartHolders, errors.New("PID 1 does not answer"))
-	u.Hide(status.PartProcesses, errors.New("not every process may be looked at"))
+	u.Hide(status.PartProcesses, errors.New("some processes could not be inspected"))
 	text := Text(u, "partition", false)
 	if strings.Contains(text, "free") || strings.Contains(text, "held") || strings.Contains(text, "with processes") {
 		t.Errorf("it says more than is known:\n%s", text)

@@ -26,7 +26,7 @@ func (k kfdNode) toPart(index int) gpu.Part {
 func (n *Node) ReadDetails(ctx context.Context, devices []*gpu.Device) error {
 	_, err := sysfs.Within(ctx, func() (struct{}, error) { return struct{}{}, n.readDetails(devices) })
 	if err != nil {
-		return fmt.Errorf("cannot look at the partitions: %w", err)
+		return fmt.Errorf("cannot read the partitions: %w", err)
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func TestWaitNamesEachLateGPUAndWhatItLacks(t *testing.T) {
 		}, "0000:0c:00.0 (0x1002:0x7f00): "},
 		{"a topology that cannot be read", func(f *fixture) {
 			f.must(os.MkdirAll(f.path("sys/class/kfd/kfd/topology/nodes/1/properties"), 0o755))
-		}, "cannot look at the GPUs: cannot read the KFD topology"},
+		}, "cannot read the GPUs: cannot read the KFD topology"},
 		{"without partition files but up", func(f *fixture) {
 			f.function("0000:0c:00.0", "120000", "1002:74a1", "amdgpu", "card2")
 		}, ""},

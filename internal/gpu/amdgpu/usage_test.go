@@ -237,7 +237,7 @@ func TestAProcessThatCannotBeLookedAtDoesNotHoldUpTheOthers(t *testing.T) {
 		}
 	})
 	u, err := whole(f.roots(), ScanLimits(time.Minute, 20*time.Millisecond)).Usage(patient(t))
-	if err != nil || !holds(u, 90) || len(u.Uninspected) != 1 || u.Uninspected[0].PID != 80 || u.Uninspected[0].Reason != "a look at its open files does not return" {
+	if err != nil || !holds(u, 90) || len(u.Uninspected) != 1 || u.Uninspected[0].PID != 80 || u.Uninspected[0].Reason != "reading its open files hangs" {
 		t.Errorf("usage %+v, %v", u, err)
 	}
 }

@@ -61,9 +61,9 @@ const (
 )
 
 const (
-	reasonDenied  = "it may not be looked at"
-	reasonTimeout = "there was no time for all of its open files"
-	reasonHung    = "a look at its open files does not return"
+	reasonDenied  = "permission denied"
+	reasonTimeout = "timed out before all its open files were inspected"
+	reasonHung    = "reading its open files hangs"
 )
 
 // All looks at the processes until there are no new ones: what a process has open

@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// Board is what is known beforehand about an NVIDIA GPU with MIG: enough to judge a
-// profile for a machine that is not at hand. On a host the device is asked.
+// Board is the table's entry for an NVIDIA GPU with MIG. It is enough to validate a profile
+// for a machine that is not at hand. On a host, the driver's own answers win.
 type Board struct {
 	Device        uint16 // PCI device id
 	Name          string // "H100-80GB"
 	Profiles      []InstanceProfile
-	Kind          string // its name in a kind of node, "h100"
-	ModeResetsGPU bool   // to turn MIG on or off resets the GPU
+	Kind          string // its name in `dcm check --node`, "h100"
+	ModeResetsGPU bool   // switching MIG resets the GPU
 }
 
-// known is a line of the table of boards. The slots are made when they are asked for.
+// boardRow is a row of the table of boards. Its profiles are built when they are needed.
 type boardRow struct {
 	device   uint16
 	name     string
 	kind     string
 	resets   bool
-	aliases  []uint16 // device ids of boards that are divided alike
+	aliases  []uint16 // device ids of boards with the same profiles
 	profiles func() []InstanceProfile
 }
 
@@ -48,8 +48,9 @@ func boards() []boardRow {
 	}
 }
 
-// Boards lists the boards that `dcm check --node` knows. The runs of slots are those of
-// the vendor's MIG user guide; the ids are the driver's for its first board of the kind.
+// Boards lists the boards that `dcm check --node` knows. The placements are those of
+// NVIDIA's MIG user guide. The profile ids are those of the driver for its first board of
+// the kind.
 func Boards() []Board {
 	var all []Board
 	for _, k := range boards() {
@@ -58,7 +59,7 @@ func Boards() []Board {
 	return all
 }
 
-// boardOf returns the board that the GPU is.
+// boardOf returns the table's entry for the GPU.
 func boardOf(g GPU) (Board, bool) {
 	for _, k := range boards() {
 		if k.matches(g) {
@@ -72,9 +73,9 @@ func (k boardRow) matches(g GPU) bool {
 	return g.Vendor == NVIDIA && (k.device == g.Device || slices.Contains(k.aliases, g.Device))
 }
 
-// counted are profiles as a driver tells of them, with as many instances as there is room
-// for on the boards that are known: of an A30 drivers tell another number. These boards
-// have room for an instance at each of its starts, but one set of media engines.
+// withKnownCounts corrects InstanceCount in the profiles that the driver reports, since it
+// is wrong for an A30. On a known board an instance fits at each of its starts, but there is
+// one set of media engines.
 func (g GPU) withKnownCounts(told []InstanceProfile) []InstanceProfile {
 	if !slices.ContainsFunc(boards(), func(k boardRow) bool { return k.matches(g) }) {
 		return told
@@ -99,8 +100,8 @@ func LookupBoard(name string) (Board, bool) {
 	return Board{}, false
 }
 
-// seven is a board with seven compute slices and eight memory slots; the numbers are
-// the gigabytes of one slot, two, four and eight.
+// sevenSlices is a board with seven compute slices and eight memory slots. The numbers are
+// the GB of one, two, four and eight memory slots.
 func sevenSlices(one, two, four, eight int) func() []InstanceProfile {
 	return func() []InstanceProfile { return sevenSliceProfiles(one, two, four, eight) }
 }
@@ -117,8 +118,8 @@ func sevenSliceProfiles(one, two, four, eight int) []InstanceProfile {
 	}
 }
 
-// four is a board with four slices and four slots. Those with graphics have more
-// kinds of the same slices.
+// fourSlices is a board with four compute slices and four memory slots. A board with
+// graphics has more profiles of the same sizes.
 func fourSlices(one, two, all int, graphics bool) func() []InstanceProfile {
 	return func() []InstanceProfile { return fourSliceProfiles(one, two, all, graphics) }
 }

@@ -9,14 +9,13 @@ import (
 	"dcm/internal/sorting"
 )
 
-// Sought narrows down which partitions are wanted. The zero value takes any.
+// Criteria restrict which partitions are requested. The zero value accepts any.
 type Criteria struct {
-	Vendor Vendor // 0 for any
-	Mode   string // "CPX", "CPX/NPS4", "3g.40gb"; "" for any
+	Vendor Vendor // 0: any
+	Mode   string // "CPX", "CPX/NPS4", "3g.40gb"; "": any
 }
 
-// ParseSought accepts the name of a vendor, and the mode of partitions or their MIG
-// profile; "" for any.
+// ParseCriteria accepts the name of a vendor, and a mode or a MIG profile. "" is any.
 func ParseCriteria(vendor, mode string) (Criteria, error) {
 	s := Criteria{Mode: mode}
 	for _, v := range vendors() {
@@ -40,7 +39,7 @@ func ParseCriteria(vendor, mode string) (Criteria, error) {
 	return s, nil
 }
 
-// makerOf is whose partitions are of a mode.
+// vendorOfMode returns the vendor whose partitions can have the mode.
 func vendorOfMode(mode string) (Vendor, error) {
 	if p, err := ParseMIGProfile(mode); err == nil && p.String() == mode {
 		return NVIDIA, nil
@@ -56,38 +55,39 @@ func vendorOfMode(mode string) (Vendor, error) {
 	return AMD, nil
 }
 
-// Any tells whether nothing is narrowed down.
+// Any reports whether the criteria accept every partition.
 func (s Criteria) Any() bool { return s == Criteria{} }
 
-// May tells whether a partition of that vendor's may be meant.
+// MayMatch reports whether a partition of the vendor can meet the criteria.
 func (s Criteria) MayMatch(v Vendor) bool {
 	of := s.Vendor
 	if of == 0 && s.Mode != "" {
-		of, _ = vendorOfMode(s.Mode) // judged
+		of, _ = vendorOfMode(s.Mode) // validated by ParseCriteria
 	}
 	return of == 0 || of == v
 }
 
-// String is what is asked for: "3g.40gb", "amd", "nvidia 3g.40gb".
+// String returns the criteria for a message: "3g.40gb", "amd", "nvidia 3g.40gb".
 func (s Criteria) String() string {
 	return strings.TrimSpace(s.Vendor.Name() + " " + s.Mode)
 }
 
-// KindOf is what a partition is: whose, and its mode or its own profile.
+// KindOf returns the kind of a partition, "amd CPX/NPS4": its vendor, and its mode or MIG
+// profile.
 func KindOf(v Vendor, mode string) string { return v.Name() + " " + mode }
 
-// NoKindError is that no partition of the node is of a requested kind.
+// NoMatchError means that no partition of the node meets the criteria.
 type NoMatchError struct {
 	Criteria  Criteria
-	Available []string // the kinds that the node has
+	Available []string // kinds of the node's partitions
 }
 
 func (e *NoMatchError) Error() string {
 	return fmt.Sprintf("there is no partition %s: there are %s", e.Criteria, cmp.Or(List(e.Available), "none"))
 }
 
-// Among returns those kinds that are meant, nil where any is; it is a [NoKindError] if
-// there is none.
+// Match returns the kinds that meet the criteria, nil if the criteria accept any. It returns
+// a [NoMatchError] if there is none.
 func (s Criteria) Match(there []string) ([]string, error) {
 	if s.Any() {
 		return nil, nil
@@ -110,7 +110,7 @@ func (s Criteria) Match(there []string) ([]string, error) {
 	return out, nil
 }
 
-// Kinds are those of the GPU's partitions, in their order.
+// Kinds returns the kinds of the GPU's partitions in their order.
 func (g GPU) Kinds() []string {
 	if g.MIG == nil || g.MIG.Off {
 		return slices.Repeat([]string{KindOf(g.Vendor, g.Shape().String())}, g.Partitions())

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Describe returns the profile that the GPUs have now: one shape for all of a side
-// where they agree, groups of neighbours where they do not.
+// Describe returns the profile of the current state of the GPUs. If all GPUs with modes (or
+// with MIG) agree, the profile has one shape for them, otherwise a group for each run of
+// equal neighbours.
 func Describe(name string, have []GPU) (Profile, error) {
 	gpus := byAddress(have)
 	if len(gpus) == 0 {
@@ -35,7 +36,7 @@ func Describe(name string, have []GPU) (Profile, error) {
 	return p, nil
 }
 
-// runsOf makes groups of neighbours that are alike.
+// groupNeighbours returns a group for each run of equal neighbours.
 func groupNeighbours(gpus []GPU) []Group {
 	var groups []Group
 	for i, g := range gpus {

@@ -10,12 +10,12 @@ import (
 	"dcm/internal/sorting"
 )
 
-// Address is a PCI address in the kernel's form, "0000:0c:00.0": domain, bus,
-// device and function in lower-case hexadecimal.
+// Address is a PCI address in the kernel's form, "0000:0c:00.0": domain, bus, device and
+// function in lower-case hexadecimal.
 type Address string
 
-// ParseAddress accepts a full PCI address in either case, and one without its
-// domain, which is then 0000.
+// ParseAddress accepts a full PCI address in either case. Without a domain the address is in
+// domain 0000.
 func ParseAddress(s string) (Address, error) {
 	full := strings.ToLower(s)
 	if strings.Count(full, ":") == 1 {
@@ -27,9 +27,9 @@ func ParseAddress(s string) (Address, error) {
 	return Address(full), nil
 }
 
-// isAddress tells whether s is four to eight digits of a domain, ":", two of a bus, ":",
-// a device up to 1f, "." and a function up to 7. It is no regular expression: every
-// start of every program of dcm's would compile it.
+// isAddress reports whether s has four to eight digits of a domain, two of a bus, a device
+// up to 1f and a function up to 7. It is no regular expression, since every start of every
+// dcm program would compile that.
 func isAddress(s string) bool {
 	domain, rest, _ := strings.Cut(s, ":")
 	return len(domain) >= 4 && len(domain) <= 8 && areHex(domain) &&
@@ -39,8 +39,8 @@ func isAddress(s string) bool {
 
 func areHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
-// Compare orders addresses as the PCI bus does: by the numbers, not by the text,
-// so that a five-digit domain comes after 0000.
+// Compare orders addresses by number, as the PCI bus does. A five-digit domain comes after
+// 0000.
 func (a Address) Compare(b Address) int {
 	if n := len(a) - len(b); n != 0 {
 		return n
@@ -48,39 +48,39 @@ func (a Address) Compare(b Address) int {
 	return strings.Compare(string(a), string(b))
 }
 
-// GPU is one partitionable GPU as it was seen: a PCI function, however many
-// partitions it shows.
+// GPU is the current state of one partitionable GPU. It is one PCI function with any number
+// of partitions.
 type GPU struct {
 	Address Address
 	Vendor  Vendor
 	Device  uint16 // PCI device id
-	XCC     int    // accelerated compute dies in the GPU; 0 where not known
-	Hive    uint64 // XGMI hive id; 0 for a GPU that is in none
+	XCC     int    // accelerator dies (XCC) of the GPU; 0 if unknown
+	Hive    uint64 // XGMI hive id; 0 if it is in no hive
 
 	Compute          Compute   // current compute mode
-	AvailableCompute []Compute // what the device lists for its current memory mode; nil: it lists nothing
-	Memory           Memory    // current memory mode; "" where the device shows none
-	AvailableMemory  []Memory  // what the device lists; nil: the memory mode cannot be changed
-	ReadOnly         bool      // modes can be read but not set (an SR-IOV virtual function)
+	AvailableCompute []Compute // listed by the device for its current memory mode; nil: no list
+	Memory           Memory    // current memory mode; "" if the device shows none
+	AvailableMemory  []Memory  // listed by the device; nil: the memory mode cannot be changed
+	ReadOnly         bool      // modes can only be read (an SR-IOV virtual function)
 
 	// Of a GPU with MIG, instead of modes:
-	MIG             *MIG              // the current geometry; nil: it is not divided by MIG
-	MIGPending      bool              // MIG is turned on or off, against that, with the GPU's next reset
-	Profiles        []InstanceProfile // the GPU instances that it offers; nil: not told, as with MIG off
-	ModeResetsGPU   bool              // to turn MIG on or off resets it
-	GeometryBlocked string            // why its geometry cannot be changed; "" if it can
-	ModeBlocked     string            // why MIG cannot be turned on or off; "" if it can
+	MIG             *MIG              // current geometry; nil: no MIG
+	MIGPending      bool              // the next reset of the GPU switches MIG to the other state
+	Profiles        []InstanceProfile // GPU instance profiles of the driver; nil: not reported, for example with MIG off
+	ModeResetsGPU   bool              // switching MIG resets the GPU
+	GeometryBlocked string            // why instances cannot be changed; "" if they can
+	ModeBlocked     string            // why MIG cannot be switched; "" if it can
 
-	SubVendor, SubDevice uint16 // of the board; 0 where not read
+	SubVendor, SubDevice uint16 // of the board; 0 if unknown
 }
 
 // Mode is the pair of modes of one GPU.
 type Mode struct {
 	Compute Compute `json:"compute,omitempty"`
-	Memory  Memory  `json:"memory,omitempty"` // "" on a GPU that shows none
+	Memory  Memory  `json:"memory,omitempty"` // "" if the GPU shows none
 }
 
-// String is the usual short form, "CPX/NPS4".
+// String returns the short form, "CPX/NPS4".
 func (m Mode) String() string {
 	if m.Memory == "" {
 		return string(m.Compute)
@@ -88,11 +88,10 @@ func (m Mode) String() string {
 	return string(m.Compute) + "/" + string(m.Memory)
 }
 
-// Mode returns the modes the GPU has.
+// Mode returns the current modes of the GPU.
 func (g GPU) Mode() Mode { return Mode{g.Compute, g.Memory} }
 
-// Partitions returns how many partitions the GPU shows as it is divided now. With MIG
-// off it is one.
+// Partitions returns the current number of partitions. With MIG off it is 1.
 func (g GPU) Partitions() int {
 	if g.MIG != nil {
 		return g.MIG.Partitions()
@@ -108,10 +107,10 @@ func (g GPU) xcc() int {
 	return m.XCC
 }
 
-// Selector names a GPU in a profile: by PCI address, or by index among the
-// partitionable GPUs in PCI order.
+// Selector names a GPU in a profile, by PCI address or by index among the partitionable GPUs
+// in PCI order.
 type Selector struct {
-	Address Address // preferred; "" if the selector is an index
+	Address Address // "" if the selector is an index
 	Index   int
 }
 
@@ -134,7 +133,7 @@ func (s Selector) String() string {
 	return strconv.Itoa(s.Index)
 }
 
-// find returns the position in gpus, which are in PCI order, of what s names.
+// find returns the position of the selected GPU in gpus, which must be in PCI order.
 func (s Selector) find(gpus []GPU) (int, error) {
 	if s.Address == "" {
 		if len(gpus) == 0 {
@@ -160,22 +159,22 @@ func addresses(gpus []GPU) []Address {
 	return out
 }
 
-// inOrder returns a copy of gpus in PCI order.
+// byAddress returns a copy of gpus in PCI order.
 func byAddress(gpus []GPU) []GPU {
 	out := slices.Clone(gpus)
 	sorting.By(out, func(a, b GPU) int { return a.Address.Compare(b.Address) })
 	return out
 }
 
-// Select returns the GPUs that the selectors name, nil for no selectors at all; with
-// an error for each that names none it returns the others.
+// Select returns the GPUs that the selectors name, nil for no selectors. Each selector
+// without a GPU adds an error; the others are returned.
 func Select(list []Selector, gpus []GPU) ([]Address, error) {
 	gpus = byAddress(gpus)
 	var out []Address
 	var errs []error
 	for _, s := range list {
 		if s.Address == "" && mixed(gpus) {
-			errs = append(errs, fmt.Errorf("GPU %s may be one of two, since each vendor's are counted by themselves: give its address", s))
+			errs = append(errs, fmt.Errorf("GPU %s is ambiguous, since AMD and NVIDIA GPUs are counted separately: use the PCI address", s))
 			continue
 		}
 		i, err := s.find(gpus)

@@ -10,36 +10,35 @@ import (
 	"dcm/internal/sorting"
 )
 
-// MIG is the geometry of one NVIDIA GPU in MIG mode: its GPU instances. None is a
-// GPU in MIG mode that has nothing to offer.
+// MIG is the geometry of one NVIDIA GPU: its GPU instances. Without instances the GPU is in
+// MIG mode and unusable.
 type MIG struct {
-	Off       bool // MIG is turned off: the GPU is one
+	Off       bool // MIG is off: the GPU is one partition
 	Instances []Instance
 }
 
 // Instance is a GPU instance.
 type Instance struct {
 	Profile string   // "3g.40gb"
-	Start   int      // the first memory slot; -1 where any will do
-	Compute []string // its compute instances, "1c.3g.40gb"; none: one that spans it
+	Start   int      // first memory slot of the placement; -1: any
+	Compute []string // compute instances, "1c.3g.40gb"; nil: one that spans the GPU instance
 }
 
-// anywhere is the Start of an instance that has no place yet.
+// unplaced is the Start of an instance without a placement.
 const unplaced = -1
 
-// Slots is a GPU instance profile as a device tells of it: which runs of memory slots
-// it can take.
+// InstanceProfile is a GPU instance profile of a device, with its possible placements.
 type InstanceProfile struct {
 	Name          string
-	ID            int   // the driver's, not the same on every board
-	InstanceCount int   // instances at a time
-	Size          int   // memory slots of each
-	Starts        []int // first slots, ascending
+	ID            int   // id in the driver; differs between boards
+	InstanceCount int   // maximum number of instances
+	Size          int   // memory slots of a placement
+	Starts        []int // first slots of the placements, ascending
 }
 
-// NewMIG makes a geometry without places out of profiles and how many are wanted of
-// each. Compute instances of the same GPU instance profile share GPU instances for as
-// long as there are slices: three of "1c.3g.40gb" are one GPU instance.
+// NewMIG returns a geometry without placements from the number of instances per profile.
+// Compute instances share a GPU instance while it has slices left: three of "1c.3g.40gb" are
+// one GPU instance.
 func NewMIG(counts map[string]int) (MIG, error) {
 	var list []MIGProfile
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
@@ -57,7 +56,7 @@ func NewMIG(counts map[string]int) (MIG, error) {
 			strings.Compare(a.Attribute, b.Attribute), cmp.Compare(b.slices(), a.slices()))
 	})
 	var m MIG
-	free := 0 // slices of the last instance
+	free := 0 // left in the last instance
 	for _, p := range list {
 		gi, last := p.GPUInstance(), len(m.Instances)-1
 		switch {
@@ -75,9 +74,8 @@ func NewMIG(counts map[string]int) (MIG, error) {
 	return m, nil
 }
 
-// Same tells whether two geometries offer the same: as many instances of each
-// profile, with the same compute instances. Where in the GPU they are does not
-// matter, unless both say it.
+// Same reports whether two geometries have the same instances with the same compute
+// instances. Placements count only if both geometries have them.
 func (m MIG) Same(o MIG) bool {
 	if m.Off != o.Off || len(m.Instances) != len(o.Instances) {
 		return false
@@ -94,7 +92,7 @@ func (m MIG) Same(o MIG) bool {
 	return true
 }
 
-// anywhere is the geometry without places, as a profile has it.
+// unplaced returns the geometry without placements, as a profile has it.
 func (m MIG) unplaced() MIG {
 	m.Instances = m.sorted()
 	for i := range m.Instances {
@@ -103,7 +101,7 @@ func (m MIG) unplaced() MIG {
 	return m
 }
 
-// Counts is the geometry as [NewMIG] takes it.
+// Counts returns the geometry in the form that [NewMIG] takes.
 func (m MIG) Counts() map[string]int {
 	counts := make(map[string]int)
 	for _, i := range m.sorted() {
@@ -117,21 +115,20 @@ func (m MIG) Counts() map[string]int {
 	return counts
 }
 
-// placed tells whether every instance has its place.
+// isPlaced reports whether every instance has a placement.
 func (m MIG) isPlaced() bool {
 	return !slices.ContainsFunc(m.Instances, func(i Instance) bool { return i.Start == unplaced })
 }
 
-// key tells apart what differs in anything.
+// key returns a text that differs for geometries that differ in any detail.
 func (m MIG) key() string {
 	m.Instances = m.sorted()
 	sorting.By(m.Instances, func(a, b Instance) int { return cmp.Compare(a.Start, b.Start) })
-	text, _ := m.MarshalText() // never fails
+	text, _ := m.MarshalText() // it never fails
 	return string(text)
 }
 
-// Partitions is how many MIG devices the geometry has; a GPU with MIG off is one
-// partition itself.
+// Partitions returns the number of MIG devices. With MIG off it is 1.
 func (m MIG) Partitions() int {
 	if m.Off {
 		return 1
@@ -143,8 +140,8 @@ func (m MIG) Partitions() int {
 	return n
 }
 
-// inOrder puts the large first. A compute instance that spans its GPU instance goes
-// without saying.
+// sorted returns the instances, the largest first. A compute instance that spans its GPU
+// instance is omitted.
 func (m MIG) sorted() []Instance {
 	type parsed struct {
 		Instance
@@ -155,7 +152,7 @@ func (m MIG) sorted() []Instance {
 		if i > 0 && one.Profile == m.Instances[i-1].Profile {
 			list[i].MIGProfile = list[i-1].MIGProfile
 		} else {
-			list[i].MIGProfile, _ = ParseMIGProfile(one.Profile) // a name that is none sorts last
+			list[i].MIGProfile, _ = ParseMIGProfile(one.Profile) // an invalid name sorts last
 		}
 		if len(one.Compute) > 0 {
 			one.Compute = slices.Sorted(slices.Values(one.Compute))
@@ -180,19 +177,19 @@ func spans(compute string) bool {
 	return err == nil && p.spansGPUInstance()
 }
 
-// compareInstances is 0 for two that offer the same.
+// compareInstances returns 0 if both have the same profile and compute instances.
 func compareInstances(a, b Instance) int {
 	return cmp.Or(strings.Compare(a.Profile, b.Profile), slices.Compare(a.Compute, b.Compute))
 }
 
-// What [MIG.String] says of a GPU without instances.
+// Texts of [MIG.String] for a GPU without instances.
 const (
 	migOff   = "MIG off"
 	migEmpty = "MIG on, empty"
 )
 
-// Names lists what the geometry offers, the large first, each as often as it is there:
-// "3g.40gb", "2g.20gb", "2g.20gb". There are none with MIG off.
+// Names lists each instance, the largest first: "3g.40gb", "2g.20gb", "2g.20gb". It is empty
+// with MIG off.
 func (m MIG) Names() []string {
 	var names []string
 	for _, i := range m.sorted() {
@@ -202,7 +199,7 @@ func (m MIG) Names() []string {
 	return names
 }
 
-// String is the short form "3g.40gb, 2×2g.20gb", or "MIG off", or "MIG on, empty".
+// String returns the short form "3g.40gb, 2×2g.20gb", or "MIG off", or "MIG on, empty".
 func (m MIG) String() string {
 	switch {
 	case m.Off:

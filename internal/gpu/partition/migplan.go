@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// On tells whether a step of kind [SetMIGMode] turns MIG on.
+// On reports whether a [SetMIGMode] step turns MIG on.
 func (s Step) On() bool { return s.To != migOff }
 
 func (s Step) migText() string {
@@ -47,8 +47,8 @@ func (s Step) instancesText() string {
 	return strings.Join(texts(s.MIG.Instances), ", ")
 }
 
-// migSteps brings GPUs to the geometries wanted: what is there goes first, since
-// instances cannot be moved. Nothing is done to a GPU that is right already.
+// migSteps returns the steps from the current geometries to the wanted ones. It destroys
+// before it creates, since instances cannot be moved.
 func migSteps(want Layout, gpus []GPU, fits packCache) Steps {
 	var clear, mode, fill Steps
 	for _, g := range gpus {
@@ -64,7 +64,7 @@ func migSteps(want Layout, gpus []GPU, fits packCache) Steps {
 			mode = append(mode, Step{Kind: SetMIGMode, GPU: g.Address, From: migModeText(g.MIG.Off), To: migModeText(w.Off), Reset: g.ModeResetsGPU})
 		}
 		if other && len(w.Instances) > 0 {
-			made, _ := fits.pack(g, w) // judged
+			made, _ := fits.pack(g, w) // checkMIG has packed it without an error
 			fill = append(fill, Step{Kind: CreateInstances, GPU: g.Address, From: migEmpty, To: made.String(), MIG: &made})
 		}
 	}
@@ -78,18 +78,19 @@ func migModeText(off bool) string {
 	return migEmpty
 }
 
-// packed remembers what was packed: most GPUs of a node are alike, and are wanted alike.
+// packCache keeps the result of packing, since most GPUs of a node are equal and get the
+// same geometry.
 type packCache map[packKey]struct {
 	made MIG
 	err  error
 }
 
-// packing is equal for GPUs that offer the same and are wanted the same.
+// packKey is equal for GPUs with the same profiles and the same wanted geometry.
 type packKey struct {
 	want   *MIG
 	device uint16
 	off    bool
-	offers *InstanceProfile // the first of them
+	offers *InstanceProfile // identifies the list by its first element
 }
 
 func (p packCache) pack(g GPU, w *MIG) (MIG, error) {
@@ -105,9 +106,9 @@ func (p packCache) pack(g GPU, w *MIG) (MIG, error) {
 	return known.made, known.err
 }
 
-// pack gives the instances their places, by what the GPU itself tells. Where its
-// driver tells that with MIG on only, what is known of the board stands in for it, as
-// a forecast; of a board that is not known there is none.
+// pack returns the geometry with placements from the profiles that the driver reports. If
+// the driver reports them only with MIG on, the table of boards gives a forecast. Without
+// either, the geometry stays without placements.
 func (g GPU) pack(w MIG) (MIG, error) {
 	if w.Off || len(w.Instances) == 0 {
 		return w, nil
@@ -122,13 +123,13 @@ func (g GPU) pack(w MIG) (MIG, error) {
 	return Pack(offered, w)
 }
 
-// switches reports whether another geometry takes a switch of MIG. A switch that is pending
-// would take effect with the next reset.
+// needsModeSwitch reports whether the geometry needs a step that switches MIG. A pending
+// switch counts, since the next reset would carry it out.
 func (g GPU) needsModeSwitch(w MIG) bool {
 	return g.MIG.Off != w.Off || g.MIGPending && !g.MIG.Same(w)
 }
 
-// judgeMIG tells why g cannot be divided as it is wanted; "" if it can.
+// checkMIG returns why g cannot get the shape, or "".
 func checkMIG(g GPU, w Shape, fits packCache) string {
 	switch {
 	case w.MIG == nil:

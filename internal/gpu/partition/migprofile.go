@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// MIGProfile is the name of a MIG profile in its parts, "1c.3g.20gb+me" being the
-// compute instance of one slice in a GPU instance of three.
+// MIGProfile is the parsed name of a MIG profile. "1c.3g.20gb+me" is a compute instance of
+// one slice in a GPU instance of three.
 type MIGProfile struct {
-	Compute   int    // slices of the compute instance; 0: all that the GPU instance has
+	Compute   int    // slices of the compute instance; 0: all of the GPU instance
 	Slices    int    // compute slices of the GPU instance
-	Memory    int    // GB, as the vendor rounds them
+	Memory    int    // GB, rounded as in NVIDIA's names
 	Attribute string // "+me", "+me.all", "+gfx", "-me"; "" for none
 }
 
-// ParseMIGProfile accepts a name as nvidia-smi and mig-parted write it, with or
-// without "MIG " before it.
+// ParseMIGProfile accepts a name as nvidia-smi and mig-parted write it, with or without the
+// prefix "MIG ".
 func ParseMIGProfile(s string) (MIGProfile, error) {
 	var p MIGProfile
 	rest, ok := strings.TrimPrefix(s, "MIG "), true
@@ -42,7 +42,7 @@ func ParseMIGProfile(s string) (MIGProfile, error) {
 	return p, nil
 }
 
-// number reads a number from 1 to most, without zeros before it, and the letters behind it.
+// number parses a number from 1 to most without leading zeros, followed by letters.
 func number(s, letters string, most int) (n int, rest string, ok bool) {
 	digits := 0
 	for digits < len(s) && digits < 4 && s[digits] >= '0' && s[digits] <= '9' {
@@ -53,7 +53,7 @@ func number(s, letters string, most int) (n int, rest string, ok bool) {
 	return n, rest, ok && digits > 0 && s[0] != '0' && n <= most
 }
 
-// String is the name.
+// String returns the name.
 func (p MIGProfile) String() string {
 	if p.Compute > 0 {
 		return fmt.Sprintf("%dc.%s", p.Compute, p.GPUInstance())
@@ -61,15 +61,15 @@ func (p MIGProfile) String() string {
 	return p.GPUInstance()
 }
 
-// GPUInstance is the name of the GPU instance alone.
+// GPUInstance returns the name of the GPU instance profile.
 func (p MIGProfile) GPUInstance() string {
 	return fmt.Sprintf("%dg.%dgb%s", p.Slices, p.Memory, p.Attribute)
 }
 
-// wholly tells whether the compute instance spans its GPU instance.
+// spansGPUInstance reports whether the compute instance has all slices of its GPU instance.
 func (p MIGProfile) spansGPUInstance() bool { return p.Compute == 0 || p.Compute == p.Slices }
 
-// slices is how many slices the compute instance has.
+// slices returns the number of slices of the compute instance.
 func (p MIGProfile) slices() int {
 	if p.spansGPUInstance() {
 		return p.Slices

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// The words for a GPU without instances, in files.
+// Texts in files for a GPU without instances.
 const (
 	offText   = "off"
 	emptyText = "empty"
 )
 
-// MarshalText writes the geometry as it is in files: "3g.40gb@0 1g.10gb@4", "off" or
+// MarshalText returns the geometry in the form of files: "3g.40gb@0 1g.10gb@4", "off" or
 // "empty".
 func (m MIG) MarshalText() ([]byte, error) {
 	switch {
@@ -24,7 +24,7 @@ func (m MIG) MarshalText() ([]byte, error) {
 	return []byte(strings.Join(texts(m.Instances), " ")), nil
 }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText parses the form of [MIG.MarshalText].
 func (m *MIG) UnmarshalText(text []byte) error {
 	*m = MIG{Off: string(text) == offText}
 	if m.Off || string(text) == emptyText {
@@ -40,8 +40,8 @@ func (m *MIG) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String is "3g.40gb@4", with the slot that it begins at, or "3g.40gb" where that is
-// open; with compute instances "1c.3g.40gb/2c.3g.40gb@4".
+// String returns "3g.40gb@4" with the first slot, or "3g.40gb" without a placement. With
+// compute instances it is "1c.3g.40gb/2c.3g.40gb@4".
 func (i Instance) String() string {
 	name := i.Profile
 	if len(i.Compute) > 0 {

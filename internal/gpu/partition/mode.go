@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// Compute is a compute partition mode, spelled as the driver spells it in
-// current_compute_partition.
+// Compute is a compute partition mode, spelled as in current_compute_partition.
 type Compute string
 
-// The compute partition modes of the amdgpu driver.
+// Compute partition modes of the amdgpu driver.
 const (
 	SPX Compute = "SPX" // one partition with all XCCs
 	DPX Compute = "DPX" // two partitions
@@ -19,11 +18,11 @@ const (
 	CPX Compute = "CPX" // one partition per XCC
 )
 
-// Memory is a memory partition mode (NUMA nodes per socket), spelled as the
-// driver spells it in current_memory_partition.
+// Memory is a memory partition mode (NUMA nodes per socket), spelled as in
+// current_memory_partition.
 type Memory string
 
-// The memory partition modes of the amdgpu driver.
+// Memory partition modes of the amdgpu driver.
 const (
 	NPS1 Memory = "NPS1"
 	NPS2 Memory = "NPS2"
@@ -66,7 +65,7 @@ func List[S ~string](items []S) string {
 	return b.String()
 }
 
-// some is List where there may be many: of more than a few it names the first.
+// listFew is List with at most four items; further ones are counted.
 func listFew[S ~string](items []S) string {
 	const most = 4
 	if len(items) <= most {
@@ -75,8 +74,8 @@ func listFew[S ~string](items []S) string {
 	return fmt.Sprintf("%s and %d more", List(items[:most-1]), len(items)-most+1)
 }
 
-// Partitions returns how many partitions a GPU with xcc XCCs shows in the mode,
-// or 0 where that is not known.
+// Partitions returns the number of partitions of a GPU with xcc XCCs in the mode, 0 if
+// unknown.
 func (c Compute) Partitions(xcc int) int {
 	switch c {
 	case SPX:
@@ -93,8 +92,7 @@ func (c Compute) Partitions(xcc int) int {
 	return 0
 }
 
-// Domains returns into how many domains the mode divides a GPU's memory, or 0 where
-// that is not known.
+// Domains returns the number of memory domains of a GPU in the mode, 0 if unknown.
 func (m Memory) Domains() int {
 	switch m {
 	case NPS1:
@@ -109,8 +107,8 @@ func (m Memory) Domains() int {
 	return 0
 }
 
-// Domain returns in which of them a partition lies, by its index among as many: the
-// driver gives neighbours the same one (amdgpu_xcp.c: amdgpu_xcp_get_mem_id).
+// Domain returns the memory domain of the partition with that index, of a GPU with that many
+// partitions. Neighbours share a domain (amdgpu_xcp.c: amdgpu_xcp_get_mem_id).
 func (m Memory) Domain(index, of int) int {
 	if of == 0 {
 		return 0
@@ -118,9 +116,8 @@ func (m Memory) Domain(index, of int) int {
 	return index * m.Domains() / of
 }
 
-// AfterLoad returns the compute mode that the driver picks by itself when it is
-// loaded with memory mode m, or "" where that is not known
-// (gfx_v9_4_3: __aqua_vanjaram_get_auto_mode).
+// AutoCompute returns the compute mode that the driver selects at its load with memory mode
+// m, "" if unknown (gfx_v9_4_3: __aqua_vanjaram_get_auto_mode).
 func (m Memory) AutoCompute() Compute {
 	switch m {
 	case NPS1:

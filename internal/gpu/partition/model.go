@@ -6,15 +6,14 @@ import (
 	"sync"
 )
 
-// Model is what is known beforehand about a GPU model. What a device lists
-// about itself goes before it.
+// Model is the table's entry for a GPU model. What a device lists about itself wins.
 type Model struct {
 	Device  uint16 // PCI device id
-	Name    string // as AMD sells it, "MI300X"
-	XCC     int    // 0 where not known
-	Virtual bool   // an SR-IOV virtual function: its modes are the host's to set
+	Name    string // AMD's product name, "MI300X"
+	XCC     int    // 0 if unknown
+	Virtual bool   // an SR-IOV virtual function: only the host can set its modes
 
-	accepted  []combination // nil: not known
+	accepted  []combination // nil: unknown
 	validated []combination
 }
 
@@ -23,9 +22,8 @@ type combination struct {
 	memory  []Memory
 }
 
-// What the driver accepts: gfx_v9_4_3's __aqua_vanjaram_is_valid_mode and
-// gfx_v9_5_0's table. What AMD validates: the GPU partitioning guides for
-// MI300X and MI300A.
+// models lists the known models. accepted: the driver's gfx_v9_4_3 (__aqua_vanjaram_is_valid_mode) and the table of
+// gfx_v9_5_0. validated: AMD's GPU partitioning guides for MI300X and MI300A.
 var models = sync.OnceValue(func() []Model {
 	eight := []combination{
 		{SPX, []Memory{NPS1}},
@@ -66,18 +64,17 @@ func LookupModel(vendor Vendor, device uint16) (Model, bool) {
 	return Model{}, false
 }
 
-// Accepts reports whether the driver accepts the two modes together on this
-// model. A model whose combinations are not known accepts everything: only the
-// device can then tell.
+// Accepts reports whether the driver accepts the two modes together on this model. It is
+// true for a model with unknown combinations, where only the device can decide.
 func (m Model) Accepts(c Compute, n Memory) bool {
 	return m.accepted == nil || contains(m.accepted, c, n)
 }
 
-// Validated reports whether AMD names the combination as validated for this
-// model. The driver accepts more than AMD validates.
+// Validated reports whether AMD lists the combination as validated for this model. The
+// driver accepts more.
 func (m Model) Validated(c Compute, n Memory) bool { return contains(m.validated, c, n) }
 
-// computeFor lists the modes accepted with memory mode n.
+// computeFor lists the compute modes that are accepted with memory mode n.
 func (m Model) computeFor(n Memory) []Compute {
 	var out []Compute
 	for _, c := range ComputeModes() {
@@ -88,7 +85,7 @@ func (m Model) computeFor(n Memory) []Compute {
 	return out
 }
 
-// Remark says what is known against the GPU's modes, although the driver accepts them.
+// Remark returns a caveat about accepted modes of the GPU, or "".
 func (g GPU) Remark() string {
 	if m, known := LookupModel(g.Vendor, g.Device); known && !m.Validated(g.Compute, g.Memory) {
 		return fmt.Sprintf("accepted by the driver; AMD does not list %s as validated on %s", g.Mode(), m.Name)

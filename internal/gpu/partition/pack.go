@@ -10,12 +10,12 @@ import (
 	"dcm/internal/sorting"
 )
 
-// Pack gives every instance of a geometry its memory slots, out of the profiles that
-// the GPU offers. It goes through all possibilities, of which eight slots leave few, so
-// that its refusal is final: nothing has to be tried on the hardware. Instances come
-// out in the order of their slots, the order in which they are to be made.
+// Pack returns the geometry with a placement for every instance, from the profiles that the
+// GPU offers. It searches all placements, of which eight slots leave few. So a failure is
+// final, and no trial on the hardware is needed. The instances are in the order of their
+// slots, which is the order of creation.
 //
-// It returns every name that the GPU does not know, or a [PackError].
+// The error names every profile that the GPU lacks, or is a [PackError].
 func Pack(offered []InstanceProfile, m MIG) (MIG, error) {
 	p := packer{offered: make(map[string]InstanceProfile, len(offered))}
 	for _, s := range offered {
@@ -25,7 +25,7 @@ func Pack(offered []InstanceProfile, m MIG) (MIG, error) {
 		return MIG{}, err
 	}
 	list := m.sorted()
-	sorting.By(list, func(a, b Instance) int { // the hard ones first
+	sorting.By(list, func(a, b Instance) int { // the most restricted first
 		return cmp.Or(compareFixed(a, b), cmp.Compare(p.offered[b.Profile].Size, p.offered[a.Profile].Size))
 	})
 	for _, i := range list {
@@ -40,7 +40,7 @@ func Pack(offered []InstanceProfile, m MIG) (MIG, error) {
 	return MIG{Instances: list}, nil
 }
 
-// compareFixed puts those first that have a place already.
+// compareFixed sorts instances with a placement first.
 func compareFixed(a, b Instance) int {
 	rank := func(i Instance) int {
 		if i.Start == unplaced {
@@ -53,10 +53,10 @@ func compareFixed(a, b Instance) int {
 
 type packer struct {
 	offered map[string]InstanceProfile
-	fixed   int // instances, the first in the list, that have a place already
+	fixed   int // number of instances, at the start of the list, with a placement
 }
 
-// known refuses what the GPU does not offer, or not so often.
+// validate returns an error for profiles that the GPU does not offer, or not that often.
 func (p packer) validate(offered []InstanceProfile, m MIG) error {
 	var errs []error
 	var unknown []string
@@ -88,12 +88,11 @@ func (p packer) validate(offered []InstanceProfile, m MIG) error {
 	return errors.Join(errs...)
 }
 
-// withMedia is the attribute of profiles that have a JPEG and an OFA engine.
+// withMedia is the attribute of profiles with a JPEG and an OFA engine.
 const withMedia = "+me"
 
-// media refuses more instances with media engines than the GPU has engines for, whatever
-// their sizes. An A30 has one JPEG and one OFA engine: 2g.12gb+me leaves none for
-// 1g.6gb+me.
+// checkMediaEngines returns an error if the instances need more media engines than the GPU
+// has. An A30 has one JPEG and one OFA engine: 2g.12gb+me leaves none for 1g.6gb+me.
 func checkMediaEngines(offered []InstanceProfile, count map[string]int) error {
 	n, most := 0, 0
 	for _, s := range offered {
@@ -115,7 +114,8 @@ func unknownProfilesError(unknown []string, offered []InstanceProfile) error {
 	return fmt.Errorf("%s %s of this GPU, which has %s", List(unknown), is, profileNames(offered))
 }
 
-// alone tells of a profile that has all media engines, beside one that needs some.
+// checkAllMediaEngines returns an error if a profile with all media engines is combined with
+// one that needs some.
 func checkAllMediaEngines(profile string, m MIG) error {
 	if !strings.HasSuffix(profile, "+me.all") {
 		return nil
@@ -136,8 +136,8 @@ func profileNames(offered []InstanceProfile) string {
 	return List(list)
 }
 
-// meant is the smallest profile of this board that has the same slices, where the name
-// is one of a board with other memory.
+// suggestion returns the smallest offered profile with the same slices, for a name that
+// belongs to a board with other memory.
 func suggestion(offered []InstanceProfile, name string) string {
 	want, err := ParseMIGProfile(name)
 	if err != nil {
@@ -154,9 +154,8 @@ func suggestion(offered []InstanceProfile, name string) string {
 	return best
 }
 
-// place puts the instances from the i-th on into the slots that are not taken. Of
-// equal neighbours the later one has the later place: the others would be the same
-// again.
+// place finds placements for the instances from index i on. Of two equal neighbours the
+// second gets the later placement, since the reverse is the same geometry.
 func (p packer) place(list []Instance, i int, taken uint) bool {
 	if i == len(list) {
 		return true
@@ -180,15 +179,15 @@ func (p packer) place(list []Instance, i int, taken uint) bool {
 	return false
 }
 
-// run is the slots from start on, as bits.
+// slotMask returns the slots of a placement as bits.
 func (s InstanceProfile) slotMask(start int) uint { return (1<<s.Size - 1) << start }
 
-// PackError tells that instances do not fit beside each other.
+// PackError means that the instances do not fit together.
 type PackError struct {
-	Placed       []Instance // those that fit, the largest first
-	Next         string     // the profile of which one more does not fit beside them
-	Free         []int      // the slots that are then free
-	Alternatives []string   // what would fit there instead: "3g.40gb", "2×2g.20gb"
+	Placed       []Instance // instances that fit, the largest first
+	Next         string     // profile of the first instance that does not fit with them
+	Free         []int      // slots that Placed leaves free
+	Alternatives []string   // what fits there instead: "3g.40gb", "2×2g.20gb"
 }
 
 func (e *PackError) Error() string {
@@ -202,7 +201,7 @@ func (e *PackError) Error() string {
 	return fmt.Sprintf("%s leaves no room for %s; free after it: slots %s, such as %s", beside, e.Next, slotRanges(e.Free), strings.Join(e.Alternatives, " or "))
 }
 
-// explain finds the first instance that does not fit beside those before it.
+// explain returns the error for the first instance that does not fit with those before it.
 func (p packer) explain(offered []InstanceProfile, list []Instance) error {
 	n := 0
 	var placed []Instance
@@ -229,7 +228,7 @@ func (p packer) explain(offered []InstanceProfile, list []Instance) error {
 	return e
 }
 
-// more is how many instances of one profile fit beside those placed.
+// countFits returns how many further instances of a profile fit.
 func (p packer) countFits(s InstanceProfile, placed []Instance, taken uint) int {
 	n := 0
 	for _, i := range placed {
@@ -254,7 +253,7 @@ func countText(n int, name string) string {
 	return fmt.Sprintf("%d×%s", n, name)
 }
 
-// free lists the slots of the GPU that are not taken.
+// freeSlots lists the slots that are not taken.
 func freeSlots(offered []InstanceProfile, taken uint) []int {
 	var all uint
 	for _, s := range offered {
@@ -271,7 +270,7 @@ func freeSlots(offered []InstanceProfile, taken uint) []int {
 	return out
 }
 
-// runs writes numbers in ascending order: "4–7", "0–3, 6".
+// slotRanges formats ascending numbers: "4–7", "0–3, 6".
 func slotRanges(list []int) string {
 	var out []string
 	for i := 0; i < len(list); {

@@ -6,17 +6,16 @@ import (
 	"slices"
 )
 
-// Plan returns the steps that bring the GPUs seen to the layout wanted: all
-// memory requests, one driver reload if there is any request, then the compute
-// switches, then what changes MIG geometries. There is no step for a GPU that is already right.
+// Plan returns the steps from the current state to the wanted layout. First come all memory
+// requests, and one driver reload if there is a request. Then come the compute switches and
+// the MIG steps. A GPU that is right has no step.
 //
-// The compute switches behind a reload are a forecast, since the driver picks a
-// compute mode itself when it loads: observe and plan again after the reload.
+// The compute switches after a reload are a forecast, since the driver selects a compute
+// mode when it loads. The caller reads the state and plans again after the reload. The
+// instances after a switch of MIG are a forecast too, if the driver reports profiles only
+// with MIG on.
 //
-// The instances behind a switch of MIG are one too, where a driver tells only then
-// what a GPU offers.
-//
-// Every GPU that cannot have what is wanted is told, as [Unsupported].
+// The error has an [Unsupported] for each different reason.
 func Plan(want Layout, have []GPU) (Steps, error) {
 	gpus := byAddress(have)
 	var cannot []*Unsupported
@@ -47,8 +46,8 @@ func Plan(want Layout, have []GPU) (Steps, error) {
 	return append(steps, migSteps(want, gpus, fits)...), nil
 }
 
-// memorySteps returns one request per hive that has a GPU in another memory mode
-// than wanted; a GPU in no hive is a hive of its own.
+// memorySteps returns one request for each hive with a GPU in a wrong memory mode. A GPU in
+// no hive counts as a hive.
 func memorySteps(want Layout, gpus []GPU) (Steps, error) {
 	var steps Steps
 	var errs []error
@@ -78,8 +77,8 @@ func memorySteps(want Layout, gpus []GPU) (Steps, error) {
 	return steps, errors.Join(errs...)
 }
 
-// Forecast returns what the GPUs should be seen to have after the steps. It is
-// for showing a plan and for tests; a run reads back instead.
+// Forecast returns the expected state after the steps. It is for displaying a plan and for
+// tests; a run reads the state back.
 func Forecast(have []GPU, steps Steps) []GPU {
 	gpus := byAddress(have)
 	pending := make(map[Address]Memory)
@@ -103,17 +102,17 @@ func Forecast(have []GPU, steps Steps) []GPU {
 	return gpus
 }
 
-// become is what a step at once makes of a GPU.
+// applyShape sets the state after a step that takes effect immediately.
 func (g *GPU) applyShape(s Shape) {
 	g.Compute, g.MIG, g.MIGPending = s.Compute, s.MIG, false
 }
 
-// reload is what a driver load does to a GPU with a pending memory request, or
-// with none.
+// applyReload sets the state after a driver load. pending is the requested memory mode, ""
+// for none.
 func (g *GPU) applyReload(pending Memory) {
 	if pending != "" && pending != g.Memory {
 		g.Memory = pending
-		// The device's list was for the old memory mode.
+		// The device's list is for the old memory mode.
 		m, _ := LookupModel(g.Vendor, g.Device)
 		g.AvailableCompute = m.computeFor(pending)
 	}

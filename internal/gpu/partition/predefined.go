@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Family is a geometry that depends on the board: [Balanced], or a profile of which
-// there are to be as many as fit.
+// Family is a geometry that depends on the board: [Balanced], or the name of a profile with
+// which the GPU is filled.
 type Family string
 
-// Balanced is a large instance, a middling one and two small ones; on a board with four
-// slices a middling one and two small ones.
+// Balanced is a large instance, a medium one and two small ones. On a board with four slices
+// it is a medium one and two small ones.
 const Balanced Family = "balanced"
 
-// Common returns the profile of that name which needs no definition: "all-disabled",
-// "all-enabled", "all-balanced", "all-1g.10gb" and the like, as users of mig-parted
-// know them. In these a dot stands for the plus of an attribute.
+// Predefined returns the profile of a name that needs no definition: "all-disabled",
+// "all-enabled", "all-balanced", "all-1g.10gb" and similar, with the names of mig-parted. A
+// "." in them stands for the "+" of an attribute.
 func Predefined(name string) (Profile, bool) {
 	what, ok := strings.CutPrefix(name, "all-")
 	p := Profile{Name: name}
@@ -35,7 +35,7 @@ func Predefined(name string) (Profile, bool) {
 	return p, ok
 }
 
-// familyOf reads the name of a profile as it is in that of a family.
+// familyOf parses the name of a MIG profile as it is spelled in a predefined name.
 func familyOf(name string) (Family, bool) {
 	for _, attribute := range []string{"me.all", "me", "gfx"} {
 		if plain, ok := strings.CutSuffix(name, "."+attribute); ok {
@@ -47,8 +47,8 @@ func familyOf(name string) (Family, bool) {
 	return Family(name), err == nil && p.Compute == 0 && p.String() == name
 }
 
-// CommonNames lists the profiles of [Common] that suit one of the GPUs at least: none
-// without a GPU that has MIG.
+// PredefinedNames lists the predefined profiles that fit at least one of the GPUs. It is
+// empty without a GPU with MIG.
 func PredefinedNames(gpus []GPU) []string {
 	var names []string
 	for _, g := range gpus {
@@ -69,8 +69,8 @@ func PredefinedNames(gpus []GPU) []string {
 	return names
 }
 
-// offers are the instances that the GPU offers, as it tells or else as is known of its
-// board.
+// instanceProfiles returns the profiles of the GPU: those that the driver reports, otherwise
+// those of the table of boards.
 func (g GPU) instanceProfiles() ([]InstanceProfile, error) {
 	if g.Profiles != nil {
 		return g.withKnownCounts(g.Profiles), nil
@@ -86,7 +86,7 @@ func (g GPU) instanceProfiles() ([]InstanceProfile, error) {
 
 var errProfilesUnknown = errors.New("its driver tells the MIG profiles of this model with MIG on only: select all-enabled first, or a profile that says how many there are to be")
 
-// geometry is the family's on one GPU.
+// geometry returns the geometry of the family on one GPU.
 func (f Family) geometry(g GPU) (MIG, error) {
 	offered, err := g.instanceProfiles()
 	if err != nil {
@@ -103,7 +103,7 @@ func (f Family) geometry(g GPU) (MIG, error) {
 	return NewMIG(map[string]int{string(f): one})
 }
 
-// balanced takes the smallest profile without attributes of each number of slices.
+// balanced uses the smallest profile without attributes for each number of slices.
 func balanced(offered []InstanceProfile) (MIG, error) {
 	least := make(map[int]InstanceProfile)
 	for _, s := range offered {

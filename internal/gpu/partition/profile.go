@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// Profile is what an administrator selects: how a node's GPUs shall be divided, told
-// without knowing which GPUs the node has. What it says of modes is for GPUs that have
-// modes, and what it says of MIG for those that have MIG; others are left.
+// Profile is the partitioning that an administrator selects, independent of the GPUs of a
+// node. Its modes apply to GPUs with modes, its MIG geometries to GPUs with MIG. Other GPUs
+// stay unchanged.
 type Profile struct {
 	Name    string
-	Memory  Memory     // of the whole node; "" leaves it
-	Compute Compute    // of the whole node; "" if Groups says it, or nobody
-	MIG     *MIG       // of the whole node, without places; nil if Groups says it, or nobody
-	Skip    []Selector // GPUs to leave as they are
-	Groups  []Group    // taken in order
+	Memory  Memory     // of the whole node; "": unchanged
+	Compute Compute    // of the whole node; "" if Groups has it, or nothing
+	MIG     *MIG       // of the whole node, without placements; nil if Groups has it, or nothing
+	Skip    []Selector // GPUs that stay unchanged
+	Groups  []Group    // evaluated in order
 }
 
-// Group gives one shape to some of a node's GPUs: the ones it names, or the next Count
-// in PCI order, or all that are left but for those that groups after it count. Only
-// GPUs that have such shapes, and that pass the filter, are meant.
+// Group gives one shape to some GPUs of a node: those it names, or the next Count in PCI
+// order, or the rest. The rest excludes GPUs that later groups count. Only GPUs of the right
+// kind (modes or MIG) that match the filter belong to a group.
 type Group struct {
 	Compute Compute
 	MIG     *MIG
@@ -31,39 +31,37 @@ type Group struct {
 	Rest    bool
 }
 
-// Filter is a board by its PCI ids; 0 is any.
+// Filter selects a board by its PCI ids; 0 matches any id.
 type Filter struct{ Device, SubDevice, SubVendor uint16 }
 
 func (f Filter) matches(g GPU) bool {
 	return f.Device == g.Device && (f.SubDevice == 0 || f.SubDevice == g.SubDevice) && (f.SubVendor == 0 || f.SubVendor == g.SubVendor)
 }
 
-// ByMIG tells whether the group is for GPUs with MIG.
+// ForMIG reports whether the group is for GPUs with MIG.
 func (g Group) ForMIG() bool { return g.MIG != nil || g.Family != "" }
 
-// takes tells whether the GPU may be one of the group.
+// accepts reports whether the GPU can belong to the group.
 func (g Group) accepts(one GPU) bool {
 	return g.MatchesFilter(one) && g.ForMIG() == (one.MIG != nil)
 }
 
-// Passes reports whether the filter of the group passes the GPU.
+// MatchesFilter reports whether the GPU matches the filter of the group.
 func (g Group) MatchesFilter(one GPU) bool {
 	return len(g.Devices) == 0 || slices.ContainsFunc(g.Devices, func(f Filter) bool { return f.matches(one) })
 }
 
-// Layout is a profile resolved against the GPUs of a node: the shape wanted
-// of each of them.
+// Layout is a profile resolved for the GPUs of a node.
 type Layout struct {
-	Shapes  map[Address]Shape // for every GPU; skipped ones with the shape they had
+	Shapes  map[Address]Shape // of every GPU; a skipped GPU has its current shape
 	Skipped map[Address]bool
 }
 
-// Layout resolves the profile against the GPUs seen. It returns every
-// contradiction at once: a selector that names no GPU, a GPU named twice, more
-// GPUs asked for than there are, a GPU with modes that no group covers.
+// Layout resolves the profile for the GPUs. It returns all contradictions in one error: a
+// selector without a GPU, a GPU that is named twice, a count that exceeds the GPUs, a GPU
+// with modes in no group.
 //
-// A skipped GPU is pinned to the shape it has, because a driver reload on behalf
-// of the others resets it too.
+// A skipped GPU gets its current shape, since a driver reload for other GPUs resets it too.
 func (p Profile) Layout(gpus []GPU) (Layout, error) {
 	r := resolver{gpus: byAddress(gpus), taken: make(map[Address]string)}
 	l := Layout{Shapes: make(map[Address]Shape), Skipped: make(map[Address]bool)}
@@ -74,7 +72,7 @@ func (p Profile) Layout(gpus []GPU) (Layout, error) {
 			leave(g)
 		}
 	}
-	// Named GPUs first, so that "the next two" never takes one named later.
+	// Named GPUs come first, so that a count never takes a GPU that a later group names.
 	for i, group := range groups {
 		for _, s := range group.GPUs {
 			if g, ok := r.takeSelected(s, fmt.Sprintf("group %d", i+1), group.sameKind(), group.accepts); ok {
@@ -97,8 +95,8 @@ func (p Profile) Layout(gpus []GPU) (Layout, error) {
 	return l, nil
 }
 
-// groups are the profile's, with one more for each side of it that is of the whole
-// node.
+// allGroups returns the groups of the profile, and one more for each shape that it has for
+// the whole node.
 func (p Profile) allGroups() []Group {
 	groups := slices.Clone(p.Groups)
 	if p.Compute != "" || p.Memory != "" && !slices.ContainsFunc(groups, func(g Group) bool { return !g.ForMIG() }) {
@@ -110,8 +108,8 @@ func (p Profile) allGroups() []Group {
 	return groups
 }
 
-// mode is what the profile wants of g as a member of group; what the profile
-// does not name stays as it is.
+// targetMode returns the modes of g as a member of group. What the profile does not name
+// stays unchanged.
 func (p Profile) targetMode(group Group, g GPU) Mode {
 	m := g.Mode()
 	if group.Compute != "" {
@@ -123,7 +121,7 @@ func (p Profile) targetMode(group Group, g GPU) Mode {
 	return m
 }
 
-// Names tells whether the profile names the GPU by its address.
+// NamesGPU reports whether the profile names the GPU by its address.
 func (p Profile) NamesGPU(a Address) bool {
 	named := func(list []Selector) bool {
 		return slices.ContainsFunc(list, func(s Selector) bool { return s.Address == a })
@@ -131,8 +129,8 @@ func (p Profile) NamesGPU(a Address) bool {
 	return named(p.Skip) || slices.ContainsFunc(p.Groups, func(g Group) bool { return named(g.GPUs) })
 }
 
-// Now returns the layout that gpus have: what a rollback goes back to. A switch of MIG
-// that somebody has requested before stays so.
+// CurrentLayout returns the current layout, which is the target of a rollback. A switch of
+// MIG that was pending before stays pending.
 func CurrentLayout(gpus []GPU) Layout {
 	l := Layout{Shapes: make(map[Address]Shape, len(gpus)), Skipped: make(map[Address]bool)}
 	for _, g := range gpus {

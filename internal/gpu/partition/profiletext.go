@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// String is the profile in short, but for the memory mode: "CPX", "2 CPX, rest SPX".
+// String returns a short form without the memory mode: "CPX", "2 CPX, rest SPX".
 func (p Profile) String() string {
 	var parts []string
 	if p.Compute != "" {
@@ -30,7 +30,7 @@ func (p Profile) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// shape is what a group is given, "3g.40gb, 1g.10gb on 0x2330".
+// shapeText returns the shape and the filter of a group, "3g.40gb, 1g.10gb on 0x2330".
 func (g Group) shapeText() string {
 	text := string(g.Compute)
 	switch {

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// resolver hands a node's GPUs to the groups of a profile.
+// resolver assigns the GPUs of a node to the groups of a profile.
 type resolver struct {
 	gpus  []GPU
-	taken map[Address]string // what named the GPU
+	taken map[Address]string // what the GPU was taken by
 	errs  []error
 }
 
@@ -16,14 +16,14 @@ func (r *resolver) fail(format string, args ...any) {
 	r.errs = append(r.errs, fmt.Errorf(format, args...))
 }
 
-// side is some of a node's GPUs: those among which an index counts.
+// gpuFilter selects GPUs of a node. An index counts among the selected ones.
 type gpuFilter func(GPU) bool
 
 func (g Group) sameKind() gpuFilter {
 	return func(one GPU) bool { return g.ForMIG() == (one.MIG != nil) }
 }
 
-// spoken are the GPUs of the sides that the groups are for.
+// coveredBy selects the GPUs whose kind (modes or MIG) one of the groups is for.
 func (r *resolver) coveredBy(groups []Group) gpuFilter {
 	return func(one GPU) bool {
 		return slices.ContainsFunc(groups, func(g Group) bool { return g.sameKind()(one) })
@@ -34,15 +34,14 @@ func (r *resolver) matching(in gpuFilter) []GPU {
 	return slices.DeleteFunc(slices.Clone(r.gpus), func(g GPU) bool { return !in(g) })
 }
 
-// take takes the GPU that s names, an index counting among those of one side, if the filter
-// passes it. Others can take one that does not pass: one index may stand for different
-// boards.
+// takeSelected takes the GPU that s names if it passes. An index counts among the GPUs of
+// in. A GPU that does not pass stays available, since one index may mean different boards.
 func (r *resolver) takeSelected(s Selector, by string, in gpuFilter, passes func(GPU) bool) (GPU, bool) {
 	gpus := r.matching(in)
 	if s.Address != "" {
 		gpus = r.gpus
 	} else if mixed(gpus) {
-		r.fail("%s: GPU %s may be one of two, since each vendor's are counted by themselves: give its address", by, s)
+		r.fail("%s: GPU %s is ambiguous, since AMD and NVIDIA GPUs are counted separately: use the PCI address", by, s)
 		return GPU{}, false
 	}
 	i, err := s.find(gpus)
@@ -70,7 +69,7 @@ func (r *resolver) untaken() []GPU {
 	return slices.DeleteFunc(slices.Clone(r.gpus), func(g GPU) bool { return r.taken[g.Address] != "" })
 }
 
-// next takes the GPUs of the i-th group.
+// takeNext takes the GPUs of the i-th group.
 func (r *resolver) takeNext(groups []Group, i int) []GPU {
 	group := groups[i]
 	free := slices.DeleteFunc(r.untaken(), func(g GPU) bool { return !group.accepts(g) })
@@ -91,9 +90,8 @@ func (r *resolver) takeNext(groups []Group, i int) []GPU {
 	return free
 }
 
-// later are the GPUs that the groups need that come after one that takes the rest:
-// the last ones, as many as they count, and all that another one takes the rest of by a
-// filter.
+// keptForLater returns the GPUs that groups after a rest group need: the last ones, up to
+// their count, and those that a later rest group selects by a filter.
 func (r *resolver) keptForLater(groups []Group) map[Address]bool {
 	kept := make(map[Address]bool)
 	for _, group := range slices.Backward(groups) {
@@ -109,8 +107,8 @@ func (r *resolver) keptForLater(groups []Group) map[Address]bool {
 	return kept
 }
 
-// judge complains of GPUs with modes that no group covers although the profile is for
-// them, and of a profile that is for none of the GPUs: nothing done is no success.
+// checkCoverage adds an error for GPUs with modes in no group, and for a profile that
+// matches no GPU: doing nothing is no success.
 func (r *resolver) checkCoverage(groups []Group) {
 	if len(r.errs) > 0 {
 		return
@@ -124,7 +122,7 @@ func (r *resolver) checkCoverage(groups []Group) {
 	}
 }
 
-// boardNames names the boards of GPUs, each once: "MI300X, H100-80GB".
+// boardNames lists the different boards of the GPUs: "MI300X, H100-80GB".
 func boardNames(gpus []GPU) string {
 	var list []string
 	for _, g := range gpus {
@@ -141,7 +139,7 @@ func boardNames(gpus []GPU) string {
 	return List(list)
 }
 
-// meantFor says what GPUs the groups are for.
+// groupTargets lists what GPUs the groups are for.
 func groupTargets(groups []Group) string {
 	var list []string
 	add := func(what string) {
@@ -163,7 +161,7 @@ func groupTargets(groups []Group) string {
 	return List(list)
 }
 
-// shape is what the profile wants of g as a member of group.
+// shape returns the wanted shape of g as a member of group.
 func (r *resolver) shape(p Profile, group Group, g GPU) Shape {
 	if !group.ForMIG() {
 		return Shape{Mode: p.targetMode(group, g)}

@@ -1,13 +1,13 @@
 package partition
 
-// Shape is how a GPU is divided: by AMD's modes, or into NVIDIA's instances. The zero
-// Shape says nothing.
+// Shape is the partitioning of one GPU: AMD's modes or NVIDIA's instances. The zero Shape is
+// unknown.
 type Shape struct {
 	Mode
-	MIG *MIG `json:"mig,omitempty"` // nil on a GPU that has modes
+	MIG *MIG `json:"mig,omitempty"` // nil for a GPU with modes
 }
 
-// Shape returns how the GPU is divided.
+// Shape returns the current shape of the GPU.
 func (g GPU) Shape() Shape {
 	if g.MIG != nil {
 		return Shape{MIG: g.MIG}
@@ -15,7 +15,7 @@ func (g GPU) Shape() Shape {
 	return Shape{Mode: g.Mode()}
 }
 
-// String is the usual short form: "CPX/NPS4", "3g.40gb, 2×2g.20gb", "MIG off".
+// String returns the short form: "CPX/NPS4", "3g.40gb, 2×2g.20gb", "MIG off".
 func (s Shape) String() string {
 	if s.MIG != nil {
 		return s.MIG.String()
@@ -23,8 +23,7 @@ func (s Shape) String() string {
 	return s.Mode.String()
 }
 
-// Key is equal for two shapes only if they are so in every detail, also in where an
-// instance has its memory.
+// Key returns a text that differs for shapes that differ in any detail, placements included.
 func (s Shape) Key() string {
 	if s.MIG != nil {
 		return s.MIG.key()
@@ -32,7 +31,7 @@ func (s Shape) Key() string {
 	return s.Mode.String()
 }
 
-// Same tells whether there is nothing to do between the two.
+// Same reports whether no step is needed from one shape to the other.
 func (s Shape) Same(o Shape) bool {
 	if s.MIG == nil || o.MIG == nil {
 		return s.MIG == o.MIG && s.Mode == o.Mode
@@ -40,8 +39,7 @@ func (s Shape) Same(o Shape) bool {
 	return s.MIG.Same(*o.MIG)
 }
 
-// After is the shape of a GPU that the step has succeeded on, as far as the step's kind
-// is seen at once.
+// AfterStep returns the shape after a successful step. A memory request does not change it.
 func (s Shape) AfterStep(step Step) Shape {
 	switch step.Kind {
 	case SwitchCompute:

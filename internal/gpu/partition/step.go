@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// Kind is what a step does.
+// Kind is the kind of change that a step makes.
 type Kind string
 
-// The kinds of step, in the order in which a plan holds them.
+// The kinds of step, in the order of a plan.
 const (
 	RequestMemory Kind = "memory"  // record the memory mode for the next driver load, for a whole hive
-	ReloadDriver  Kind = "reload"  // unload and load the driver: every GPU of the node
-	SwitchCompute Kind = "compute" // switch one GPU's compute mode
+	ReloadDriver  Kind = "reload"  // unload and load the driver, for all its GPUs
+	SwitchCompute Kind = "compute" // switch the compute mode of one GPU
 
-	DestroyInstances Kind = "mig-clear" // take all instances of one GPU away
+	DestroyInstances Kind = "mig-clear" // destroy all instances of one GPU
 	SetMIGMode       Kind = "mig-mode"  // turn MIG on or off for one GPU
-	CreateInstances  Kind = "mig-fill"  // make one GPU's instances
+	CreateInstances  Kind = "mig-fill"  // create the instances of one GPU
 )
 
 // kinds lists them in that order.
@@ -24,7 +24,7 @@ func kinds() []Kind {
 	return []Kind{RequestMemory, ReloadDriver, SwitchCompute, DestroyInstances, SetMIGMode, CreateInstances}
 }
 
-// Vendor tells whose GPUs have steps of the kind.
+// Vendor returns the vendor whose GPUs have steps of the kind.
 func (k Kind) Vendor() Vendor {
 	if k.mig() {
 		return NVIDIA
@@ -34,18 +34,17 @@ func (k Kind) Vendor() Vendor {
 
 func (k Kind) mig() bool { return k == DestroyInstances || k == SetMIGMode || k == CreateInstances }
 
-// Reloads reports whether a step of the kind takes the vendor's driver away, and so
-// touches every GPU of its node.
+// Reloads reports whether the step unloads the vendor's driver, which affects all its GPUs.
 func (k Kind) Reloads() bool { return k == ReloadDriver }
 
-// Shows reports whether the GPUs are seen otherwise after a step of the kind. A
-// request is not seen before the driver is loaded the next time.
+// Observable reports whether the step changes the state that the GPUs show. A memory request
+// shows only after the next driver load.
 func (k Kind) Observable() bool { return k != RequestMemory }
 
-// Together reports whether steps of the kind may be made at once.
+// Concurrent reports whether steps of the kind may run concurrently.
 func (k Kind) Concurrent() bool { return k == SwitchCompute || k.mig() }
 
-// After reports whether steps of the kind follow those of another in a plan.
+// Follows reports whether the kind comes after the other in a plan.
 func (k Kind) Follows(other Kind) bool {
 	return slices.Index(kinds(), k) > slices.Index(kinds(), other)
 }
@@ -53,12 +52,12 @@ func (k Kind) Follows(other Kind) bool {
 // Step is one change.
 type Step struct {
 	Kind Kind      `json:"kind"`
-	GPU  Address   `json:"gpu,omitempty"`  // the GPU written to; empty for a reload
-	Hive []Address `json:"hive,omitempty"` // every GPU that a memory request covers
+	GPU  Address   `json:"gpu,omitempty"`  // GPU that is written to; "" for a reload
+	Hive []Address `json:"hive,omitempty"` // all GPUs of a memory request
 	From string    `json:"from,omitempty"`
 	To   string    `json:"to,omitempty"`
 
-	MIG   *MIG `json:"mig,omitempty"`   // the instances that a fill makes, in this order
+	MIG   *MIG `json:"mig,omitempty"`   // instances to create, in this order
 	Reset bool `json:"reset,omitempty"` // switching MIG resets the GPU
 }
 
@@ -78,7 +77,7 @@ func (s Step) String() string {
 	return fmt.Sprintf("switch %s from %s to %s", s.GPU, s.From, s.To)
 }
 
-// Done is what the step has done, once it has; back where that was a way back.
+// DoneText returns the step in the past tense. back marks a step of a rollback.
 func (s Step) DoneText(back bool) string {
 	again := ""
 	if back {
@@ -99,17 +98,16 @@ func (s Step) DoneText(back bool) string {
 	return fmt.Sprintf("switched %s%s from %s to %s", s.GPU, again, s.From, s.To)
 }
 
-// Steps is an ordered plan; empty when there is nothing to do.
+// Steps is an ordered plan. It is empty if nothing has to change.
 type Steps []Step
 
-// Reloads reports whether the plan reloads the driver, and so touches every GPU
-// of the node.
+// Reloads reports whether the plan reloads a driver.
 func (s Steps) Reloads() bool {
 	return slices.ContainsFunc(s, func(st Step) bool { return st.Kind.Reloads() })
 }
 
-// Round takes from the plan the steps that are to be made next, all at once. What is
-// left behind a round that shows is a forecast.
+// NextBatch splits off the steps that run next, concurrently. After an observable batch, the
+// remaining steps are a forecast.
 func (s Steps) NextBatch() (now, then Steps) {
 	if len(s) == 0 {
 		return nil, nil

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Typical returns n GPUs of a model in one hive, as the driver shows them after
-// a boot: SPX/NPS1. It is for judging a configuration away from the hardware.
+// Typical returns n GPUs of a model in one hive in their state after a boot, SPX/NPS1. It
+// serves to validate a configuration without the hardware.
 func Typical(device uint16, n int) []GPU {
 	buses := []int{0x05, 0x26, 0x46, 0x65, 0x85, 0xa6, 0xc6, 0xe5}
 	model, _ := LookupModel(AMD, device)
@@ -20,9 +20,9 @@ func Typical(device uint16, n int) []GPU {
 	}
 	switch {
 	case len(memory) == 1:
-		memory = nil // a single mode is shown, but cannot be changed
+		memory = nil // the mode is shown and cannot be changed
 	case model.Name == "MI300X":
-		memory = append(memory, NPS8) // listed by the device, accepted with nothing
+		memory = append(memory, NPS8) // the device lists it, no compute mode accepts it
 	}
 	gpus := make([]GPU, n)
 	for i := range gpus {
@@ -37,8 +37,7 @@ func Typical(device uint16, n int) []GPU {
 	return gpus
 }
 
-// TypicalMIG returns n GPUs of a board, with MIG turned off, whose driver tells what
-// they offer all the same.
+// TypicalMIG returns n GPUs of a board with MIG off and their profiles.
 func TypicalMIG(b Board, n int) []GPU {
 	gpus := make([]GPU, n)
 	for i := range gpus {
@@ -50,8 +49,8 @@ func TypicalMIG(b Board, n int) []GPU {
 	return gpus
 }
 
-// ParseNode returns the GPUs of a kind of node: a model's name in lower case and
-// how many there are, "mi300x-8", and more of them behind plus signs.
+// ParseNode returns the GPUs of a kind of node: a model in lower case and a number,
+// "mi300x-8", or several of them joined by "+".
 func ParseNode(kind string) ([]GPU, error) {
 	var all []GPU
 	for k, part := range strings.Split(kind, "+") {
@@ -61,7 +60,7 @@ func ParseNode(kind string) ([]GPU, error) {
 				"a100-8, a100-40gb-8, a30-4, h100-8, h200-8, b200-8, rtx-pro-6000-4, or several, such as mi300x-4+h100-4", kind)
 		}
 		if slices.ContainsFunc(all, func(g GPU) bool { return g.Vendor == gpus[0].Vendor }) {
-			for i := range gpus { // the addresses are taken
+			for i := range gpus { // its addresses are in use
 				gpus[i].Address = Address(fmt.Sprintf("%04x", k<<8|i/8)) + gpus[i].Address[4:]
 			}
 		}
@@ -70,7 +69,7 @@ func ParseNode(kind string) ([]GPU, error) {
 	return all, nil
 }
 
-// alike are the GPUs of one part of a kind; none if there are no such.
+// parseNodePart returns the GPUs of one "model-number"; nil if it is invalid.
 func parseNodePart(kind string) []GPU {
 	at := strings.LastIndexByte(kind, '-')
 	if at < 0 {

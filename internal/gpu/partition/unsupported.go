@@ -5,16 +5,15 @@ import (
 	"slices"
 )
 
-// Unsupported says that GPUs cannot have what is wanted of them. Trying again
-// does not help.
+// Unsupported means that GPUs cannot get the wanted shape. A retry does not help.
 type Unsupported struct {
-	GPUs            []Address // for which the rest is the same
-	All             bool      // they are all that the node has
-	Model           string    // "" where not known
+	GPUs            []Address // GPUs to which the other fields apply
+	All             bool      // they are all GPUs of the node with modes (or with MIG)
+	Model           string    // "" if unknown
 	Want            Shape
-	Reason          string    // when it is not a matter of accepted modes
-	AcceptedCompute []Compute // the compute modes accepted with the wanted memory mode; nil where not known
-	AcceptedMemory  []Memory  // the memory modes accepted, when the wanted one is not
+	Reason          string    // set if the reason is no list of accepted modes
+	AcceptedCompute []Compute // accepted with the wanted memory mode; nil if unknown
+	AcceptedMemory  []Memory  // accepted memory modes, if the wanted one is not
 }
 
 func (e *Unsupported) Error() string {
@@ -30,7 +29,7 @@ func (e *Unsupported) Error() string {
 	return fmt.Sprintf("%s %s not support %s: accepted with %s are %s", who, do, e.Want, e.Want.Memory, List(e.AcceptedCompute))
 }
 
-// cover tells whether they are all of the GPUs that are divided in the same way.
+// coversAll reports whether GPUs are all that have modes (or MIG).
 func (e *Unsupported) coversAll(gpus []GPU) bool {
 	n := 0
 	for _, g := range gpus {
@@ -41,11 +40,11 @@ func (e *Unsupported) coversAll(gpus []GPU) bool {
 	return n == len(e.GPUs)
 }
 
-// named is how many GPUs are named, where it is not all of them.
+// maxNamed is how many GPUs a message names if not all are affected.
 const maxNamed = 3
 
-// subject is "0000:05:00.0 (MI300X)", "2 GPUs (MI300X at A, B)" or, of a whole node,
-// "8 GPUs (MI300X)", and the verb.
+// subject returns "0000:05:00.0 (MI300X)", "2 GPUs (MI300X at A, B)" or "8 GPUs (MI300X)"
+// for all GPUs, and the verb.
 func (e *Unsupported) subject() (who, do string) {
 	if len(e.GPUs) == 1 {
 		who = string(e.GPUs[0])
@@ -67,8 +66,7 @@ func (e *Unsupported) subject() (who, do string) {
 	return fmt.Sprintf("%d GPUs (%s)", len(e.GPUs), at), "do"
 }
 
-// together adds e to all, to the entry that says the same of another GPU if there
-// is one.
+// mergeUnsupported adds e to the entry with the same reason, or to the list.
 func mergeUnsupported(all []*Unsupported, e *Unsupported) []*Unsupported {
 	for _, other := range all {
 		if other.Model == e.Model && other.Want.Same(e.Want) && other.Reason == e.Reason &&
@@ -80,8 +78,8 @@ func mergeUnsupported(all []*Unsupported, e *Unsupported) []*Unsupported {
 	return append(all, e)
 }
 
-// judge tells whether g can have what is wanted of it. A mode that the GPU has
-// already needs no permission.
+// check returns why g cannot get the wanted shape, or nil. The current shape is always
+// accepted.
 func check(g GPU, want Layout, fits packCache) *Unsupported {
 	w, ok := want.Shapes[g.Address]
 	if !ok || w.Same(g.Shape()) {
@@ -111,7 +109,7 @@ func check(g GPU, want Layout, fits packCache) *Unsupported {
 		}
 		return e
 	case w.Memory == g.Memory && len(g.AvailableCompute) > 0:
-		// The device's own list is for the memory mode it has now.
+		// The device's list is for its current memory mode.
 		if slices.Contains(g.AvailableCompute, w.Compute) {
 			return nil
 		}

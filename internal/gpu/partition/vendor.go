@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Vendor is a maker of GPUs, by its PCI vendor id.
+// Vendor is a vendor of GPUs, by its PCI vendor id.
 type Vendor uint16
 
-// The vendors whose GPUs can be partitioned.
+// Vendors whose GPUs can be partitioned.
 const (
 	AMD    Vendor = 0x1002
 	NVIDIA Vendor = 0x10de
@@ -24,7 +24,8 @@ func vendorNames() []string {
 	return out
 }
 
-// Name is the vendor's in configuration and output, "amd" or "nvidia"; "" for any other.
+// Name returns the name in configuration and output, "amd" or "nvidia"; "" for any other
+// vendor.
 func (v Vendor) Name() string {
 	return strings.ToLower(v.known())
 }
