@@ -244,11 +244,11 @@ func (n *Node) Enrich(ctx context.Context, devices []Device) error {
 	})
 }
 
-// ReadDetails adds the details of the partitions; see [Enricher].
+// ReadDetails adds the details of the partitions; see [DetailReader].
 func (n *Node) ReadDetails(ctx context.Context, devices []Device) error {
 	return n.each(devices, func(v Vendor, own []*Device) error {
-		if e, ok := v.(Enricher); ok {
-			return e.ReadDetails(ctx, own)
+		if r, ok := v.(DetailReader); ok {
+			return r.ReadDetails(ctx, own)
 		}
 		return nil
 	})

@@ -10,8 +10,8 @@ import (
 // gets functions with its own PCI vendor id. Its methods may be called concurrently, and
 // those with a ctx return when ctx ends.
 //
-// A Vendor may also implement [DriverLoader], [Enricher], [ModeWatcher], [Poller],
-// [PendingWriter], [DropInProvider], [Measurer] and [CrossChecker].
+// A Vendor may also implement [DriverLoader], [DetailReader], [Enricher], [ModeWatcher],
+// [Poller], [PendingWriter], [DropInProvider], [Measurer] and [CrossChecker].
 type Vendor interface {
 	Traits() Traits
 	Inspector
@@ -75,12 +75,15 @@ type DriverLoader interface {
 	Load(ctx context.Context) error
 }
 
-// Enricher is a [Vendor] that can add facts to a device that it has described.
-type Enricher interface {
+// DetailReader is a [Vendor] with details of partitions that Describe leaves out.
+type DetailReader interface {
 	// ReadDetails adds to the partitions of the devices what takes several file reads for
 	// each. Fields that the device cgroup hides stay zero, and the error names them.
 	ReadDetails(ctx context.Context, devices []*Device) error
+}
 
+// Enricher is a [Vendor] whose library knows more than its driver shows.
+type Enricher interface {
 	// Enrich adds what the vendor's library knows of the devices. It replaces no known
 	// fact. After an error the devices are unchanged.
 	Enrich(ctx context.Context, devices []*Device) error

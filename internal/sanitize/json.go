@@ -8,8 +8,7 @@ import (
 	"io"
 )
 
-// JSON decodes one document of another program into v, with every string in it,
-// keys too, escaped like [Lines].
+// JSON decodes one document into v. It escapes every string, keys included, as [Lines] does.
 func JSON(document []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(document))
 	d.UseNumber()

@@ -2,26 +2,26 @@ package sanitize
 
 import "path/filepath"
 
-// Name is the name of something outside, of a file mostly: as it is for whoever
-// opens it, and escaped for whoever tells of it.
+// Name is an external name, usually of a file. System calls get it raw; text gets it
+// escaped.
 type Name struct{ raw string }
 
-// Named takes a name in.
+// Named returns the Name of a raw name.
 func Named(raw string) Name { return Name{raw} }
 
-// Raw is the name as it is. It is for calls of the system alone, never for text.
+// Raw returns the raw name. It is for system calls only, never for text.
 func (n Name) Raw() string { return n.raw }
 
-// Join is the name of an entry in the directory of that name.
+// Join returns the name of an entry of the directory.
 func (n Name) Join(entry string) Name { return Name{filepath.Join(n.raw, entry)} }
 
-// Dir is the directory that the file is in.
+// Dir returns the directory of the file.
 func (n Name) Dir() Name { return Name{filepath.Dir(n.raw)} }
 
 func (n Name) String() string { return Text(n.raw) }
 
-// GoString keeps %#v from showing more than the others.
+// GoString makes %#v print the escaped name.
 func (n Name) GoString() string { return n.String() }
 
-// MarshalText is the escaped name, in JSON say.
+// MarshalText returns the escaped name, for example in JSON.
 func (n Name) MarshalText() ([]byte, error) { return []byte(n.String()), nil }

@@ -1,15 +1,13 @@
-// Package sanitize is the entrance for text that dcm did not write: names of
-// processes, units and files, what sysfs, a library, a helper or another program on
-// the bus says, the environment, the words of a configuration quoted in an error.
+// Package sanitize escapes text from outside dcm: names of processes, units and files; text
+// from sysfs, libraries, helpers and other programs on the bus; environment variables;
+// quoted configuration.
 //
-// Such text is escaped once, where it comes in. Everybody behind the entrance, a
-// terminal of root's, the journal, the bus, a metric, can then take it as it is:
-// it is UTF-8, every character of it is seen, and it has an end. Escaping what is
-// escaped changes nothing.
+// Such text is escaped once, where it is read. Terminals, the journal, the bus and metrics
+// then use it as it is. It is UTF-8, every character is visible, and its length is limited.
+// Escaping it again changes nothing.
 //
-// What is needed as it is, since a file is opened by it, is a [Name]: that can be
-// printed only escaped. A test of this package holds every other read of such text
-// in dcm to a list with reasons.
+// A [Name] keeps the raw text for system calls and prints only the escaped form. A test of
+// this package compares all other readers of external text in dcm with a list of reasons.
 package sanitize
 
 import (
@@ -20,32 +18,31 @@ import (
 	"unicode/utf8"
 )
 
-// How long a text may be once it is escaped, in bytes.
+// Limits of an escaped text in bytes.
 const (
-	longest = 1 << 10 // one of a line
+	longest = 1 << 10 // of Text
 	largest = 64 << 10
 )
 
-// Text returns s as one line: what is not printable, line ends among it, is
-// written like \n, \x1b or \u202e, and what is too long is cut. Backslashes stay
-// as they are, since names of units have them.
+// Text returns s as one line. Characters that are not printable, line breaks included, are
+// written as \n, \x1b or \u202e. A text that is too long is cut. Backslashes stay, since
+// unit names contain them.
 func Text(s string) string { return escape(s, "", longest) }
 
-// Lines is Text for a text of several lines, whose line ends and tabs stay. It
-// takes much longer ones.
+// Lines is Text for several lines: line breaks and tabs stay. Its limit is 64 KiB.
 func Lines(s string) string { return escape(s, "\n\t", largest) }
 
-// Env returns a variable of the environment, as one line.
+// Env returns an environment variable as one line.
 func Env(key string) string { return Text(os.Getenv(key)) }
 
-// escape leaves the characters of kept as they are.
+// escape escapes all characters that are neither plain nor in kept.
 func escape(s, kept string, limit int) string {
 	if len(s) <= limit && clean(s, kept) {
 		return s
 	}
 	const cut = "…"
 	var b strings.Builder
-	fits := 0 // what may stay if all of it is too long
+	fits := 0 // length of the result if it must be cut
 	for len(s) > 0 && b.Len() <= limit {
 		r, size := utf8.DecodeRuneInString(s)
 		switch {
@@ -79,7 +76,7 @@ func clean(s, kept string) bool {
 	return true
 }
 
-// ascii tells of what is clean at a glance, which nearly all is.
+// ascii is a fast check that most texts pass.
 func ascii(s, kept string) bool {
 	for _, c := range []byte(s) {
 		if (c < ' ' || c > '~') && strings.IndexByte(kept, c) < 0 {
@@ -89,14 +86,14 @@ func ascii(s, kept string) bool {
 	return true
 }
 
-// plain tells whether a reader sees the character and sees no other for it: what
-// turns the direction of writing, or has no width, is none of unicode's printable
-// ones.
+// plain reports whether a reader sees the character and cannot take it for another one.
+// Characters that change the writing direction or have no width are not printable in package
+// unicode.
 func plain(r rune, kept string) bool {
 	return unicode.IsPrint(r) && !invisible(r) || strings.ContainsRune(kept, r)
 }
 
-// brailleBlank has the category of a symbol and no ink.
+// brailleBlank is a symbol by category and is displayed as a blank.
 const brailleBlank = '\u2800'
 
 // invisible reports whether a printable character may be displayed as nothing. Unicode's
@@ -120,8 +117,8 @@ func written(r rune) string {
 	return fmt.Sprintf(`\U%08x`, r)
 }
 
-// Error returns err with its text escaped, for one that holds a foreign name. What
-// it wraps is found as before. nil stays nil.
+// Error returns err with its text escaped. errors.Is and errors.As still find what it wraps.
+// nil stays nil.
 func Error(err error) error {
 	if err == nil || clean(err.Error(), "\n") {
 		return err

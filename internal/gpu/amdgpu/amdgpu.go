@@ -25,6 +25,17 @@ type Node struct {
 	smiSemaphore  chan struct{} // holds a value while one is being set
 }
 
+// These are optional for a vendor.
+var (
+	_ gpu.DriverLoader  = (*Node)(nil)
+	_ gpu.DetailReader  = (*Node)(nil)
+	_ gpu.Enricher      = (*Node)(nil)
+	_ gpu.ModeWatcher   = (*Node)(nil)
+	_ gpu.PendingWriter = (*Node)(nil)
+	_ gpu.CrossChecker  = (*Node)(nil)
+	_ gpu.Measurer      = (*Node)(nil)
+)
+
 // Option changes how a node is treated.
 type Option func(*Node)
 

@@ -15,8 +15,6 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-var _ gpu.Measurer = (*Node)(nil)
-
 // Measure looks how much of the partitions is in use. Each figure makes the driver ask
 // the firmware, or walk a process: it is for those who ask.
 func (n *Node) Measure(ctx context.Context, devices []*gpu.Device) ([]gpu.PartitionUsage, error) {

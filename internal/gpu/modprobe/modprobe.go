@@ -1,8 +1,7 @@
-// Package modprobe keeps the file by which amdgpu comes up in the compute mode of a
-// profile, so that there is nothing left to change at boot: modprobe.d(5), and the
-// driver's parameter user_partt_mode.
+// Package modprobe writes the modprobe.d(5) file that makes amdgpu come up in the compute
+// mode of a profile (parameter user_partt_mode). Then nothing has to be changed at boot.
 //
-// It touches only a file that it wrote itself, and knows no devices.
+// It changes only a file that it wrote itself. It knows no devices.
 package modprobe
 
 import (
@@ -17,16 +16,15 @@ import (
 	"dcm/internal/linux/atomicfile"
 )
 
-// mark is the first line of a file that this package wrote. The package's scripts
-// look for it too.
+// mark is the first line of a file of this package. The package scripts check it too.
 const mark = "# Written by dcm, see at-load in dcm.toml(5). Changes to this file are lost.\n"
 
-// ErrForeign says that somebody else wrote the file.
+// ErrForeign means that the file was not written by dcm.
 var ErrForeign = errors.New("it is not dcm's file")
 
-// Mode returns the compute mode that a profile gives to every GPU of the node. The
-// parameter is for all of them, so a profile that skips some or gives them several
-// modes has none.
+// Mode returns the compute mode that the profile sets on every GPU of the node. The
+// parameter applies to all GPUs. A profile that skips GPUs or has several modes has no such
+// mode.
 func Mode(p partition.Profile) (partition.Compute, bool) {
 	mode := p.Compute
 	for _, g := range p.Groups {
@@ -41,14 +39,13 @@ func Mode(p partition.Profile) (partition.Compute, bool) {
 	return mode, mode != "" && len(p.Skip) == 0
 }
 
-// text is the file's content. The parameter counts the modes as
+// text returns the content of the file. The parameter numbers the modes as enum
 // amdgpu_gfx_partition does.
 func text(mode partition.Compute) []byte {
 	return fmt.Appendf(nil, "%soptions amdgpu user_partt_mode=%d\n", mark, slices.Index(partition.ComputeModes(), mode))
 }
 
-// Set has the driver come up in the mode from now on. It reports whether the file
-// was changed.
+// Set writes the file for the mode. It reports whether the file has changed.
 func Set(path string, mode partition.Compute) (changed bool, err error) {
 	now, err := read(path)
 	if err != nil || bytes.Equal(now, text(mode)) {
@@ -60,9 +57,9 @@ func Set(path string, mode partition.Compute) (changed bool, err error) {
 	return true, nil
 }
 
-// Drop removes the file unless it says this mode, "" for none: a mode that does not
-// go with a new memory mode must not be there when the driver is loaded. A file of
-// somebody else stays, and is no error here.
+// Drop removes the file unless it sets the mode unless; "" means none. A mode that does not
+// fit a new memory mode must not be there when the driver loads. A file that dcm did not
+// write stays, without an error.
 func Drop(path string, unless partition.Compute) (changed bool, err error) {
 	now, err := read(path)
 	switch {
@@ -79,7 +76,7 @@ func Drop(path string, unless partition.Compute) (changed bool, err error) {
 	return true, nil
 }
 
-// read returns the file's content, nil if there is none.
+// read returns the content of the file, nil if there is none.
 func read(path string) ([]byte, error) {
 	now, err := os.ReadFile(path)
 	switch {

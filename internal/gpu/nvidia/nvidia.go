@@ -27,6 +27,14 @@ type Node struct {
 	lastReply atomic.Pointer[nvml.Reply] // of a look
 }
 
+// These are optional for a vendor.
+var (
+	_ gpu.Poller         = (*Node)(nil)
+	_ gpu.DropInProvider = (*Node)(nil)
+	_ gpu.CrossChecker   = (*Node)(nil)
+	_ gpu.Measurer       = (*Node)(nil)
+)
+
 // Option changes how a node is treated.
 type Option func(*Node)
 

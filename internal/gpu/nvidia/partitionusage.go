@@ -8,8 +8,6 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-var _ gpu.Measurer = (*Node)(nil)
-
 // Why a figure is not known.
 const (
 	reasonNotReported = "the driver does not tell it"

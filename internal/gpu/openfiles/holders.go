@@ -15,7 +15,7 @@ import (
 	"dcm/internal/sorting"
 )
 
-// Holders are the processes that were found to have a node open, by pid.
+// Holders returns the processes that have a node open, by PID.
 func (s *Scan) Holders() []gpu.Holder {
 	out := make([]gpu.Holder, 0, len(s.found))
 	for pid, uses := range s.found {
@@ -30,14 +30,14 @@ func (s *Scan) Holders() []gpu.Holder {
 	return out
 }
 
-// compareNodes puts /dev/kfd first and the others by name and number.
+// compareNodes sorts /dev/kfd first and the others by name and number.
 func compareNodes(a, b string) int {
 	return cmp.Or(strings.Count(a, "/")-strings.Count(b, "/"), len(a)-len(b), cmp.Compare(a, b))
 }
 
-// command is a process's name. The kernel cuts it off at 15 bytes (comm in
-// proc_pid_comm(5)); then the whole one is taken from its arguments, if it is
-// there. Whoever started the process chose both.
+// command returns the name of a process. The kernel truncates it to 15 bytes (comm in
+// proc_pid_comm(5)). The full name is then taken from the arguments if they start with it.
+// The process controls both.
 func command(dir string) string {
 	comm, _ := sysfs.Bytes(filepath.Join(dir, "comm"))
 	comm = bytes.TrimSuffix(comm, []byte("\n"))
@@ -52,7 +52,7 @@ func command(dir string) string {
 	return sanitize.Text(string(comm))
 }
 
-// Unlooked are those that could not be looked at, by pid.
+// Uninspected returns the processes that could not be inspected, by PID.
 func (s *Scan) Uninspected() []gpu.Uninspected {
 	var out []gpu.Uninspected
 	for pid, reason := range s.skipped {
@@ -68,8 +68,8 @@ func (s *Scan) Uninspected() []gpu.Uninspected {
 	return out
 }
 
-// Weight is what the open files add to the use count of the driver, each counted once
-// however many processes have it.
+// Weight returns what the open files add to the driver's use count. A file that several
+// processes share counts once.
 func (s *Scan) Weight() int {
 	byDevice := make(map[string][]openFile)
 	for _, uses := range s.found {
@@ -84,8 +84,8 @@ func (s *Scan) Weight() int {
 	return sum
 }
 
-// weigh adds each file once. It puts the same ones beside each other first: somebody
-// may have a device open as often as he likes, and each with each would take minutes.
+// sumWeights adds the weight of each different file. It sorts first, since a user can open a
+// device any number of times, and comparing each pair would take minutes.
 func sumWeights(uses []openFile, compare func(a, b openFile) int) int {
 	slices.SortFunc(uses, compare)
 	sum := 0

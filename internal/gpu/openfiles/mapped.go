@@ -10,10 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mappings looks at what the process has mapped: a mapping holds the device when the
-// file it was made of is long closed. /proc/PID/maps names device and inode of the
-// node itself. A node made elsewhere, as for a container, is another inode, and is known
-// by its number alone.
+// scanMappings finds mapped nodes. A mapping holds the device after its file is closed.
+// /proc/PID/maps has device and inode of the node. A node elsewhere, for example in a
+// container, has another inode and is known by its device number only.
 func (p *scanWorker) scanMappings() {
 	f, err := os.Open(p.dir(p.pid, "maps"))
 	if err != nil {
@@ -36,10 +35,10 @@ func (p *scanWorker) scanMappings() {
 	}
 }
 
-// mapped looks the file up that a mapping is of. What /proc/PID/map_files leads to is it
-// for certain, and is for those with CAP_CHECKPOINT_RESTORE alone, which no unit of dcm's
-// has; what has its name and inode in the process's own root, or in this one, for all that
-// may trace the process. One whose node was removed since is left to the driver's count.
+// resolveMapping returns the node of a mapping. /proc/PID/map_files is exact but needs
+// CAP_CHECKPOINT_RESTORE, which no unit of dcm has. Otherwise the path must lead to the same
+// inode in the root of the process or of dcm. If the node was removed, only the driver's use
+// count shows the mapping.
 func (p *scanWorker) resolveMapping(m mapping) *node {
 	var st unix.Stat_t
 	if unix.Stat(p.dir(p.pid, "map_files/"+m.area), &st) != nil && !m.matches(p.dir(p.pid, "root"+m.path), &st) && !m.matches(m.path, &st) {
@@ -48,12 +47,12 @@ func (p *scanWorker) resolveMapping(m mapping) *node {
 	return p.nodes.lookup(identify(&st))
 }
 
-// is tells whether a path leads to what is mapped, and what that is.
+// matches reports whether path leads to the mapped file, and fills in st.
 func (m mapping) matches(path string, st *unix.Stat_t) bool {
 	return unix.Stat(path, st) == nil && st.Dev == m.dev && st.Ino == m.ino
 }
 
-// mapping is a line of /proc/PID/maps (proc_pid_maps(5)) that has a file.
+// mapping is a line of /proc/PID/maps with a file (proc_pid_maps(5)).
 type mapping struct {
 	area, path string
 	shared     bool

@@ -1,6 +1,6 @@
-// Package openfiles finds who has device nodes open: by what a file is and not by its
-// name, in whatever mount namespace, whoever the process belongs to. It knows /proc,
-// and no driver: whose the nodes are, and what an open one means, its callers know.
+// Package openfiles finds the processes that have device nodes open. It identifies a node by
+// its device number and not by its name, in any mount namespace. It knows /proc and no
+// driver: the callers know which nodes belong to a driver and what an open node means.
 package openfiles
 
 import (
@@ -14,37 +14,38 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// Nodes are the device nodes that are looked for.
+// Nodes are the device nodes to search for.
 type Nodes struct {
 	dev       string
 	known     map[identity]*node
-	anonymous map[string]string // the begin of a name behind "anon_inode:" → the node
+	anonymous map[string]string // "anon_inode:" plus a prefix → name of the node
 	removed   *removedKind
 
 	mu           sync.Mutex
-	ownershipErr error // what kept telling whose a node is
+	ownershipErr error // first error of a check
 }
 
-// node is one of them.
+// node is a device node to search for.
 type node struct {
 	name   string // "/dev/kfd"
-	weight int    // what each open file of it adds to its driver's use count
+	weight int    // what each open file adds to the driver's use count
 
-	check   func() (bool, error) // nil: it is
+	check   func() (bool, error) // reports whether the node belongs to the driver; nil: it does
 	once    sync.Once
-	matches bool // what ours has told
+	matches bool // result of check
 }
 
-// NewNodes returns none yet, of those under the device root.
+// NewNodes returns an empty set. dev is the directory of device nodes, "/dev".
 func NewNodes(dev string) *Nodes {
 	return &Nodes{dev: dev, known: make(map[identity]*node), anonymous: make(map[string]string)}
 }
 
-// Anonymous has files without a node, whose name begins so, count for that node.
+// AddAnonymous makes files without a node whose name starts with begin count as the node
+// name.
 func (n *Nodes) AddAnonymous(begin, name string) { n.anonymous["anon_inode:"+begin] = name }
 
-// removed is a kind of node that no longer exists but may still be open: its device was
-// unbound or unplugged meanwhile.
+// removedKind describes nodes that no longer exist and may still be open: their device was
+// unbound or unplugged.
 type removedKind struct {
 	major  uint32
 	weight int
@@ -52,15 +53,15 @@ type removedKind struct {
 	check  func(fdinfo string) bool
 }
 
-// AddRemoved makes open devices of the major number whose node was not added count as
-// nodes that no longer exist. name returns a node's name from its minor number, ours
-// whether /proc/PID/fdinfo/FD of an open file is one of the driver's.
+// AddRemoved makes open devices of the major number that were not added count as removed
+// nodes. name returns the name of a node from its minor number. ours reports from the text
+// of /proc/PID/fdinfo/FD whether an open file belongs to the driver.
 func (n *Nodes) AddRemoved(major uint32, weight int, name func(minor uint32) string, ours func(fdinfo string) bool) {
 	n.removed = &removedKind{major, weight, name, ours}
 }
 
-// ofRemoved returns the node that an open file was, nil if it was none of the driver's.
-// fdinfo returns the text of the file's fdinfo.
+// lookupRemoved returns the removed node that an open file belonged to, or nil. fdinfo
+// returns the text of the file's fdinfo.
 func (n *Nodes) lookupRemoved(id identity, fdinfo func() string) *node {
 	if n.removed == nil || unix.Major(id.rdev) != n.removed.major || n.known[id] != nil || !n.removed.check(fdinfo()) {
 		return nil
@@ -68,9 +69,8 @@ func (n *Nodes) lookupRemoved(id identity, fdinfo func() string) *node {
 	return &node{name: n.removed.name(unix.Minor(id.rdev)), weight: n.removed.weight}
 }
 
-// identity is what a device node is, by whatever name and in whatever mount
-// namespace it is opened: the device's number, or the file itself where the node
-// is none.
+// identity identifies a device node under any name and in any mount namespace. It is the
+// device number, or device and inode for a file that is no device node.
 type identity struct{ rdev, dev, ino uint64 }
 
 func identify(st *unix.Stat_t) identity {
@@ -87,15 +87,15 @@ func identifyStatx(st *unix.Statx_t) identity {
 	return identity{dev: unix.Mkdev(st.Dev_major, st.Dev_minor), ino: st.Ino}
 }
 
-// Add adds the node of that name under the device root, or, where it is hidden from
-// this process (PrivateDevices=), the device number that sysfs has for it in a file.
-// weight is what each open file of it adds to the use count of its driver.
+// Add adds a node below the device directory. If the node is hidden from this process
+// (PrivateDevices=), its device number is read from the file number in sysfs. weight is what
+// each open file of the node adds to the driver's use count.
 func (n *Nodes) Add(name, number string, weight int) error {
 	return n.AddConditional(name, number, weight, nil)
 }
 
-// AddConditional is Add of a node that may be another's. That is asked when somebody is found to
-// have it open, and no more than once: of most nodes nobody has to know.
+// AddConditional is Add for a node that may belong to another driver. ours decides. It is
+// called at most once, and only if a process has the node open.
 func (n *Nodes) AddConditional(name, number string, weight int, ours func() (bool, error)) error {
 	known := &node{name: "/dev/" + name, weight: weight, check: ours}
 	var st unix.Stat_t
@@ -104,7 +104,7 @@ func (n *Nodes) AddConditional(name, number string, weight int, ours func() (boo
 	switch {
 	case err == nil:
 		n.known[identify(&st)] = known
-		n.known[identity{dev: st.Dev, ino: st.Ino}] = known // as /proc/PID/maps has it
+		n.known[identity{dev: st.Dev, ino: st.Ino}] = known // as in /proc/PID/maps
 		return nil
 	case err != unix.ENOENT:
 		return &fs.PathError{Op: "stat", Path: path, Err: err}
@@ -121,8 +121,7 @@ func (n *Nodes) AddConditional(name, number string, weight int, ours func() (boo
 	return nil
 }
 
-// of returns the node that a file is, nil if none. One of which it cannot be told whose it
-// is counts.
+// lookup returns the node of a file, or nil. A node whose check fails counts.
 func (n *Nodes) lookup(id identity) *node {
 	known := n.known[id]
 	if known == nil || known.check == nil {
@@ -143,7 +142,7 @@ func (n *Nodes) lookup(id identity) *node {
 	return known
 }
 
-// Unsure is why it could not be told of a node that was found open whose it is.
+// OwnershipError returns the error of a check of a node that a process has open.
 func (n *Nodes) OwnershipError() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -6,22 +6,21 @@ import (
 	"time"
 )
 
-// pass is one look at processes, by several who each take the next one. A look that
-// hangs is left to itself, and another one has its place.
+// pass scans processes with several workers. A worker that hangs is abandoned and replaced.
 type pass struct {
 	*Scan
 	ctx   context.Context
-	chunk int // of a directory, see few
+	chunk int // bytes of a directory to read at a time, see smallChunk
 
 	mu       sync.Mutex
-	queue    []int // whom nobody has looked at
+	queue    []int // PIDs that no worker has taken
 	running  map[int]time.Time
 	deferred []int
-	done     chan struct{} // closed when nobody is left, nor looked at
+	done     chan struct{} // closed when queue and running are empty
 }
 
-// scan looks at the processes in their order. With few it returns those that have more
-// files than that.
+// scan inspects the processes in their order. With smallChunk it returns those with more
+// files than fit.
 func (s *Scan) scan(ctx context.Context, pids []int, chunk int) (many []int) {
 	if len(pids) == 0 {
 		return nil
@@ -45,17 +44,17 @@ func (s *Scan) scan(ctx context.Context, pids []int, chunk int) (many []int) {
 	}
 }
 
-// work looks at one process after the other.
+// work inspects one process after the other.
 func (r *pass) work() {
 	p := &scanWorker{Scan: r.Scan, ctx: r.ctx, buf: make([]byte, r.chunk)}
 	for pid := r.next(); pid > 0; pid = r.next() {
 		if !r.record(p.scanProcess(pid)) {
-			return // nobody waits for it any more
+			return // the process was abandoned
 		}
 	}
 }
 
-// next is 0 when nobody is left.
+// next returns the next PID, 0 if there is none.
 func (r *pass) next() (pid int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +66,7 @@ func (r *pass) next() (pid int) {
 	return pid
 }
 
-// take notes what was seen, unless it was given up.
+// record stores the result of a process. It returns false if the process was abandoned.
 func (r *pass) record(l result) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +86,7 @@ func (r *pass) record(l result) bool {
 	return true
 }
 
-// finish ends the look at one process, and the round with the last one.
+// finish ends the inspection of one process, and the pass after the last one.
 func (r *pass) finish(pid int) {
 	delete(r.running, pid)
 	if len(r.queue)+len(r.running) == 0 {
@@ -95,8 +94,8 @@ func (r *pass) finish(pid int) {
 	}
 }
 
-// abandon gives those up that do not even notice that their time is over. On a busy
-// host noticing takes a while.
+// abandonHung gives up processes whose worker does not even notice the timeout. On a busy
+// host, noticing takes a while.
 func (r *pass) abandonHung() {
 	const notice = time.Second
 	r.mu.Lock()
@@ -110,7 +109,7 @@ func (r *pass) abandonHung() {
 	}
 }
 
-// end gives up all that were not looked at, nor put off by this round.
+// cancel gives up all processes that were not inspected, deferred ones included.
 func (r *pass) cancel() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,45 +16,45 @@ import (
 	"dcm/internal/sorting"
 )
 
-// Scan looks at the open files of every process. Anybody may have as many as he
-// likes, and one of a file system whose server does not answer, so each process has
-// its own time, those with few files come first, several are looked at at once, and
-// who could not be looked at is told by name.
+// Scan inspects the open files of every process. A user can open any number of files, and
+// files of a file system whose server hangs. So each process has its own time limit,
+// processes with few files come first, several workers run, and every process that could not
+// be inspected is reported.
 type Scan struct {
 	proc         string
 	nodes        *Nodes
-	perProcess   time.Duration // the longest that one process is looked at
-	workers      int           // how many at once
-	withMappings bool          // what is mapped into memory counts too
+	perProcess   time.Duration // time limit of one process
+	workers      int           // number of concurrent workers
+	withMappings bool          // memory mappings count too
 
 	found   map[int][]openFile
-	skipped map[int]string // why
+	skipped map[int]string // reason by PID
 	seen    map[int]bool
 }
 
-// New returns a look at the processes of /proc for those nodes, each given its time.
+// NewScan returns a scan of the processes below proc. each is the time limit of one process.
 func NewScan(proc string, nodes *Nodes, each time.Duration) *Scan {
 	return &Scan{proc: proc, nodes: nodes, perProcess: each, workers: min(4, runtime.GOMAXPROCS(0)),
 		found: make(map[int][]openFile), skipped: make(map[int]string), seen: make(map[int]bool)}
 }
 
-// use is one open file, or mapping, of a node.
+// openFile is one open file, or mapping, of a node.
 type openFile struct {
-	pid, fd int // of the thread whose table it is in; fd is -1 for a mapping
+	pid, fd int // pid of the thread that owns the descriptor table; fd is -1 for a mapping
 	device  string
 	weight  int // what it adds to the driver's use count
 }
 
-// look is what one process showed.
+// result is the result of inspecting one process.
 type result struct {
 	pid      int
 	files    []openFile
-	reason   string // it could not be looked at as a whole
-	deferred bool   // it has more files than were to be looked at, and was not
+	reason   string // why it could not be inspected completely
+	deferred bool   // it has too many files for smallChunk and was not inspected
 }
 
-// How much of a directory is read at once. Those who do not fill half of the less of them,
-// with some eighty open files, are looked at before all others.
+// Bytes of a directory to read at a time. Processes that fill less than half of smallChunk,
+// about 80 open files, are inspected first.
 const (
 	smallChunk = 4 << 10
 	largeChunk = 32 << 10
@@ -66,10 +66,10 @@ const (
 	reasonHung    = "reading its open files hangs"
 )
 
-// All looks at the processes until there are no new ones: what a process has open
-// its children have too, when it is gone.
+// ScanAll inspects all processes and repeats until it finds no new ones: a child may have
+// inherited the files of a process that has ended.
 func (s *Scan) ScanAll(ctx context.Context) error {
-	const rounds = 5 // one who forks without end is not outrun
+	const rounds = 5 // limits the effect of a process that forks forever
 	own := os.Getpid()
 	for range rounds {
 		pids, err := sysfs.Numbers(s.proc)
@@ -89,8 +89,8 @@ func (s *Scan) ScanAll(ctx context.Context) error {
 	return nil
 }
 
-// order puts those with few open files first. The size of the directory is their
-// number (proc_fd_getattr, Linux 6.2 and later).
+// byFileCount sorts processes by their number of open files, which is the size of the
+// directory (proc_fd_getattr, Linux 6.2 and later).
 func (s *Scan) byFileCount(pids []int) []int {
 	type sized struct {
 		pid   int
@@ -117,7 +117,7 @@ func (s *Scan) dir(pid int, name string) string {
 	return filepath.Join(s.proc, strconv.Itoa(pid), name)
 }
 
-// Mapped looks at the mappings of the processes that were looked at before.
+// ScanMappings inspects all inspected processes again, with their memory mappings.
 func (s *Scan) ScanMappings(ctx context.Context) {
 	s.withMappings = true
 	pids := make([]int, 0, len(s.seen))
@@ -130,18 +130,18 @@ func (s *Scan) ScanMappings(ctx context.Context) {
 	s.scan(ctx, s.byFileCount(pids), largeChunk)
 }
 
-// Seen tells whether the process was looked at.
+// Seen reports whether the process was inspected.
 func (s *Scan) Seen(pid int) bool { return s.seen[pid] }
 
-// Found tells whether anybody has a node open.
+// FoundAny reports whether a process has a node open.
 func (s *Scan) FoundAny() bool { return len(s.found) > 0 }
 
-// Only tells whether the process has nothing open but that node.
+// HasOnly reports whether the process has no other node open than name.
 func (s *Scan) HasOnly(pid int, name string) bool {
 	return !slices.ContainsFunc(s.found[pid], func(u openFile) bool { return u.device != name })
 }
 
-// Attribute adds what somebody else knows: that a process uses a node.
+// Attribute adds a use of a node that another source reports.
 func (s *Scan) Attribute(pid int, name string) {
 	if !slices.ContainsFunc(s.found[pid], func(u openFile) bool { return u.device == name }) {
 		s.found[pid] = append(s.found[pid], openFile{pid, -1, name, 0})

@@ -9,13 +9,13 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// Limits are how long a look at all processes may take, and that at one of them.
+// Limits are the time limits for all processes together and for one process.
 type Limits struct{ Total, PerProcess time.Duration }
 
-// Usual is enough on a busy host.
+// DefaultLimits suffice on a busy host.
 func DefaultLimits() Limits { return Limits{20 * time.Second, 5 * time.Second} }
 
-// within leaves the caller the time to act on the answer.
+// totalFor returns the total limit. It leaves the caller at least half of its time.
 func (l Limits) totalFor(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		return min(l.Total, time.Until(end)/2)
@@ -23,9 +23,9 @@ func (l Limits) totalFor(ctx context.Context) time.Duration {
 	return l.Total
 }
 
-// Look looks who uses GPUs through the nodes. It takes no longer than the limit, and for
-// no process longer than that for one; who is left out is in Unlooked. tally adds what the
-// driver tells to what was seen; it is asked again where more was looked at.
+// FindUsage returns the processes that use GPUs through the nodes, within the limits.
+// Processes that it could not inspect are in Uninspected. tally adds the driver's counters
+// and processes. It is called again if mappings were scanned.
 func FindUsage(ctx context.Context, proc string, nodes func() (*Nodes, error), l Limits, tally func(*Scan, *gpu.Usage) error) (gpu.Usage, error) {
 	u, err := sysfs.Within(ctx, func() (gpu.Usage, error) { return findUsage(ctx, proc, nodes, l, tally) })
 	if err != nil {
@@ -49,7 +49,7 @@ func findUsage(ctx context.Context, proc string, nodes func() (*Nodes, error), l
 	if err := tally(s, &u); err != nil {
 		return gpu.Usage{}, err
 	}
-	// Mappings cost as much again, and mostly there is nothing to explain.
+	// Mappings cost as much again, and usually the use count is explained already.
 	if !u.Counted && !s.FoundAny() || u.Unexplained() > 0 {
 		s.ScanMappings(limit)
 		if err := tally(s, &u); err != nil {

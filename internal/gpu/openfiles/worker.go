@@ -14,7 +14,7 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// scanWorker looks at one process.
+// scanWorker inspects processes, one at a time.
 type scanWorker struct {
 	*Scan
 	result
@@ -26,8 +26,8 @@ type scanWorker struct {
 	link     [256]byte
 }
 
-// process looks at one process: at its open files, at those of its threads that
-// have others, and, if that is asked for, at what it has mapped.
+// scanProcess inspects the open files of a process, those of threads with their own table,
+// and its mappings if withMappings is set.
 func (p *scanWorker) scanProcess(pid int) result {
 	p.result, p.deadline, p.checks = result{pid: pid}, time.Now().Add(p.perProcess), 0
 	if p.scanFiles(pid, p.dir(pid, "fd")); !p.deferred {
@@ -42,7 +42,8 @@ func (p *scanWorker) scanProcess(pid int) result {
 	return p.result
 }
 
-// over tells that the process has had its time; that is looked at now and then.
+// timedOut reports whether the time of the process is over. It reads the clock at every 64th
+// call.
 func (p *scanWorker) timedOut() bool {
 	const often = 64
 	if p.checks++; p.checks%often != 0 {
@@ -55,7 +56,7 @@ func (p *scanWorker) timedOut() bool {
 	return true
 }
 
-// files looks at a table of open files. A process that ended meanwhile has none.
+// scanFiles inspects a table of open files. A process that has ended has none.
 func (p *scanWorker) scanFiles(task int, dir string) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -83,11 +84,11 @@ func (p *scanWorker) scanFiles(task int, dir string) {
 	}
 }
 
-// file judges one open file by what it is and not by its name: the node may be
-// mounted or made anywhere, under any name, in whatever mount namespace.
+// inspectFile identifies an open file by its device number, since a node may exist under any
+// name in any mount namespace.
 //
-// Nobody is asked for that: the server of a network or a user's file system may
-// not answer. Such a file system may also keep root out, and has no devices then.
+// AT_STATX_DONT_SYNC avoids a request to the server of a network or FUSE file system, which
+// may hang. Such a file system may deny root access, and has no device nodes.
 func (p *scanWorker) inspectFile(task, dir int, path, name string) {
 	var st unix.Statx_t
 	err := unix.Statx(dir, name, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &st)
@@ -113,7 +114,7 @@ func (p *scanWorker) inspectFile(task, dir int, path, name string) {
 	p.files = append(p.files, openFile{task, number, device.name, device.weight})
 }
 
-// anonymous looks at a file that has no node: a driver may make some.
+// inspectAnonymous inspects a file without a node, which a driver may have created.
 func (p *scanWorker) inspectAnonymous(task, dir int, name string) {
 	size, err := unix.Readlinkat(dir, name, p.link[:])
 	if err != nil {
@@ -127,11 +128,11 @@ func (p *scanWorker) inspectAnonymous(task, dir int, name string) {
 	}
 }
 
-// threads looks at the open files of those threads that have not the same as their
-// process; of a process whose first thread has ended all of them are such.
+// scanThreads inspects the open files of threads that do not share the table of their
+// process. If the first thread has ended, these are all threads.
 func (p *scanWorker) scanThreads() {
 	dir := p.dir(p.pid, "task")
-	const alone = 3 // links of the directory: two, and one a thread
+	const alone = 3 // links of the directory: two, and one for each thread
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil || st.Nlink <= alone {
 		return
@@ -156,9 +157,9 @@ func (p *scanWorker) noteDenied(err error) {
 	}
 }
 
-// onlyPath tells whether the file was opened with O_PATH, which needs no right to
-// the device and does not open it. Such a link has no permission bits, and then
-// fdinfo tells for certain.
+// isPathOnly reports whether the file was opened with O_PATH, which needs no permission and
+// does not open the device. Such a link has no permission bits; then fdinfo is read to
+// confirm it.
 func isPathOnly(dir int, path, name string) bool {
 	var link unix.Stat_t
 	if unix.Fstatat(dir, name, &link, unix.AT_SYMLINK_NOFOLLOW) != nil || link.Mode&0o777 != 0 {
@@ -173,8 +174,8 @@ func isPathOnly(dir int, path, name string) bool {
 	return false
 }
 
-// fdinfo returns the text of /proc/PID/fdinfo/FD, "" if it cannot be read. path is the
-// directory of the process's open files.
+// fdinfo returns the text of /proc/PID/fdinfo/FD, "" if it cannot be read. path is
+// /proc/PID/fd.
 func fdinfo(path, name string) string {
 	text, err := sysfs.Optional(filepath.Join(filepath.Dir(path), "fdinfo", name))
 	if err != nil {
@@ -183,21 +184,21 @@ func fdinfo(path, name string) string {
 	return text
 }
 
-// kcmp(2) has no wrapper. The kernel has it wherever there is DRM (CONFIG_KCMP).
+// kcmp(2) has no wrapper. Kernels with DRM have it (CONFIG_KCMP).
 const (
 	kcmpFile  = 0
 	kcmpFiles = 2
 )
 
-// sameFiles tells whether two threads share their table of open files; not where
-// the kernel does not tell.
+// sameFiles reports whether two threads share their table of open files; false if the kernel
+// does not answer.
 func sameFiles(a, b int) bool {
 	r, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(a), uintptr(b), kcmpFiles, 0, 0, 0)
 	return errno == 0 && r == 0
 }
 
-// compareFiles orders descriptors by the open files behind them: 0 is one open file,
-// as after fork(2). Two that the kernel does not compare are two.
+// compareFiles orders descriptors by their open file description. 0 means the same one, as
+// after fork(2). Descriptors that the kernel cannot compare differ.
 func compareFiles(a, b openFile) int {
 	if a.fd >= 0 && b.fd >= 0 {
 		r, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(a.pid), uintptr(b.pid), kcmpFile, uintptr(a.fd), uintptr(b.fd), 0)
@@ -211,6 +212,6 @@ func compareFiles(a, b openFile) int {
 			return 1
 		}
 	}
-	// Of a device a process has one mapping at most.
+	// A process has at most one mapping of a device in the list.
 	return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.fd, b.fd))
 }
