@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 
 	"dcm/internal/app/host"
 	"dcm/internal/app/leaseservice"
@@ -23,12 +22,11 @@ type control struct {
 	host     *host.Host
 	node     *gpu.Node // by sysfs, where that tells; a program that has to be run is run at the bus's pace
 	requests chan<- daemon.Request
-	files    *sync.Mutex // of who reads the configuration, which may be large
-	shown    interface {
+	status   interface {
 		caughtUp(context.Context) // waits until the bus shows what the daemon has told
 		Account(context.Context) (string, error)
 	}
-	config func() *config.Config // the effective one
+	config *effectiveConfig
 	*leaseservice.Service
 }
 
@@ -48,7 +46,7 @@ func (c control) ask(ctx context.Context, who dbusapi.Caller, why string) (runst
 	}
 	select {
 	case s := <-done:
-		c.shown.caughtUp(ctx) // so that who asked sees what came of it
+		c.status.caughtUp(ctx) // so that who asked sees what came of it
 		return s, nil
 	case <-ctx.Done():
 		return runstate.State{}, ctx.Err()
@@ -87,7 +85,7 @@ func (c control) Known(profile string) error {
 	if profile == config.None {
 		return nil
 	}
-	_, err := c.config().Lookup(profile)
+	_, err := c.config.get().Lookup(profile)
 	return err
 }
 
@@ -113,8 +111,8 @@ func (c control) Use(ctx context.Context, who dbusapi.Caller, profile string) (s
 
 // choose writes the selection down, if these GPUs can have the profile.
 func (c control) choose(ctx context.Context, profile string) error {
-	c.files.Lock()
-	defer c.files.Unlock()
+	c.config.reading.Lock()
+	defer c.config.reading.Unlock()
 	if profile != config.None {
 		cfg, err := c.read()
 		if err == nil {
@@ -127,7 +125,7 @@ func (c control) choose(ctx context.Context, profile string) error {
 	return c.host.Select(profile)
 }
 
-func (c control) Account(ctx context.Context) (string, error) { return c.shown.Account(ctx) }
+func (c control) Account(ctx context.Context) (string, error) { return c.status.Account(ctx) }
 
 // History tells the runs as dcm report --list --json does.
 func (c control) History(context.Context) (string, error) {
@@ -148,10 +146,10 @@ func (c control) Reload(ctx context.Context, who dbusapi.Caller) error {
 }
 
 func (c control) Plan(ctx context.Context, who dbusapi.Caller, profile string) (dbusapi.Plan, error) {
-	cfg := c.config()
+	cfg := c.config.get()
 	if who.UID == 0 {
-		c.files.Lock()
-		defer c.files.Unlock()
+		c.config.reading.Lock()
+		defer c.config.reading.Unlock()
 		var err error
 		if cfg, err = c.read(); err != nil {
 			return dbusapi.Plan{}, err

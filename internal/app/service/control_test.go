@@ -3,9 +3,9 @@ package service
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 
 	"dcm/internal/app/host"
@@ -22,9 +22,9 @@ func TestCallsOfUsers_ReadNoConfiguration(t *testing.T) {
 	root := t.TempDir()
 	effective := &config.Config{Profiles: map[string]partition.Profile{"cpx": {Name: "cpx"}}}
 	h := &host.Host{Root: root}
-	inForce := func() *config.Config { return effective }
-	c := control{host: h, node: h.Node(nil), files: new(sync.Mutex), config: inForce}
-	c.files.Lock() // whoever reads it would not return
+	c := control{host: h, node: h.Node(nil), config: newEffectiveConfig(h, slog.New(slog.DiscardHandler))}
+	c.config.set(effective)
+	c.config.reading.Lock() // whoever reads it would not return
 	for profile, want := range map[string]string{"cpx": "", config.None: "", "cxp": `"cpx"`} {
 		if err := c.Known(profile); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", profile, err, want)
@@ -56,7 +56,7 @@ func answeringWith(t *testing.T, h *host.Host, state runstate.State) (control, a
 			}
 		}
 	}()
-	return control{host: h, requests: requests, files: new(sync.Mutex), shown: shown}, shown
+	return control{host: h, requests: requests, config: newEffectiveConfig(h, slog.New(slog.DiscardHandler)), status: shown}, shown
 }
 
 func TestUse_OvertakenByAnotherSelection(t *testing.T) {

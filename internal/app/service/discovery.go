@@ -17,10 +17,9 @@ func include(h *host.Host) func(units []string) error {
 	}
 }
 
-// forget drops the discovered clients that are down for good: their drop-ins go with
-// the next reload of systemd. One that a restart under way holds back has a job, and
-// is not down.
-func forget(ctx context.Context, h *host.Host, log *slog.Logger) {
+// forgetDiscovered drops the discovered clients that are down permanently: their drop-ins go with
+// the next reload of systemd. One that a restart under way holds back has a job, and is not down.
+func forgetDiscovered(ctx context.Context, h *host.Host, log *slog.Logger) {
 	found, err := runstate.ReadDiscovered(h.Runtime())
 	if err == nil && len(found) == 0 {
 		return

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"sync"
 
 	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
@@ -14,18 +13,18 @@ import (
 	"dcm/internal/linux/systemd"
 )
 
-// newKeeper keeps what the generator writes loaded; changed is called when what an account
-// says of that is out of date. files is held while the configuration is read.
-func newKeeper(h *host.Host, config func() *config.Config, files *sync.Mutex, changed func(), log *slog.Logger) *dropins.Keeper {
+// newKeeper returns the task that has PID 1 load what the generator writes. changed is called when
+// the status has to be taken again.
+func newKeeper(h *host.Host, cfg *effectiveConfig, changed func(), log *slog.Logger) *dropins.Keeper {
 	return &dropins.Keeper{
 		Dial: func(ctx context.Context) (dropins.PID1, error) {
 			conn, err := h.DialToWait(ctx)
 			if err != nil {
 				return nil, err
 			}
-			return manager{conn, h, config}, nil
+			return manager{conn, h, cfg.get}, nil
 		},
-		Differ:  func() ([]string, error) { return unwritten(h, files) },
+		Differ:  cfg.unwritten,
 		Busy:    func() (bool, error) { return filelock.Held(h.Lock()) },
 		Changed: changed,
 		Log:     log,
@@ -33,12 +32,11 @@ func newKeeper(h *host.Host, config func() *config.Config, files *sync.Mutex, ch
 }
 
 // unwritten returns the units whose drop-ins are not those that the generator is to write now.
-// The configuration may be large: it is read by one caller at a time.
-func unwritten(h *host.Host, files *sync.Mutex) ([]string, error) {
-	files.Lock()
-	defer files.Unlock()
-	want := generated(h, func(slog.Level, string) {}) // the generator has logged what is wrong with it
-	return systemd.Differing(h.Path("run/systemd/generator"), want.Dropins())
+func (c *effectiveConfig) unwritten() ([]string, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	want := generated(c.host, func(slog.Level, string) {}) // the generator has logged what is wrong with it
+	return systemd.Differing(c.host.Path("run/systemd/generator"), want.Dropins())
 }
 
 // manager is PID 1 as the keeper of drop-ins sees it.

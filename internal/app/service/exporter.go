@@ -28,6 +28,14 @@ type exporter struct {
 	told  string          // the failure that was logged last, which is not told at each write
 }
 
+func newExporter(h *host.Host, alive bool, log *slog.Logger) *exporter {
+	e := &exporter{host: h, log: log}
+	if alive {
+		e.alive = time.Now()
+	}
+	return e
+}
+
 func (e *exporter) outlet(dir string) metrics.Directory {
 	return metrics.Directory{Data: e.host.Path("run/dcm/metrics"), Collector: dir}
 }
@@ -112,12 +120,12 @@ func (e *exporter) put() {
 type watchdogHook struct {
 	*systemd.Notifier
 	*exporter
-	spare *memoryReleaser
+	memory *memoryReleaser
 }
 
 func (b watchdogHook) Watchdog() error {
 	err := b.Notifier.Watchdog()
-	defer b.spare.onWatchdog()
+	defer b.memory.onWatchdog()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.last != nil {

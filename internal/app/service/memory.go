@@ -15,7 +15,7 @@ type memoryReleaser struct {
 	some  atomic.Bool
 }
 
-func newSpare(awake bool) *memoryReleaser {
+func newMemoryReleaser(awake bool) *memoryReleaser {
 	return &memoryReleaser{give: debug.FreeOSMemory, awake: awake}
 }
 

@@ -40,6 +40,48 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		return err
 	}
 	defer release()
+	o := newOneshot(ctx, h, log)
+	cfg, broken, err := selection.Effective(config.DefaultPaths(h.Root))
+	o.openNode(cfg)
+	defer o.publish(ctx)
+	if o.unloaded && (err != nil || cfg.Selected == "") {
+		if err := o.loadDriver(ctx); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return o.refuse(err)
+	}
+	o.reservations.Reserved = cfg.Reservations
+	o.recorder.Source(cfg.Source, o.reportBroken(broken))
+	removeModprobeConf(h, cfg, o.log)
+	if cfg.Selected == "" {
+		o.recorder.Nothing()
+		o.log.Info("no profile is selected; the GPUs are left alone")
+		return nil
+	}
+	run := o.apply(ctx, cfg)
+	if run.Result.OK() {
+		writeModprobeConf(h, cfg, o.log)
+	}
+	return reportEnd(o.log, run)
+}
+
+// oneshot is one run of dcm-apply.service.
+type oneshot struct {
+	host         *host.Host
+	log          *slog.Logger // with the run's id
+	recorder     *apply.Recorder
+	node         cachingNode
+	reservations reservations.Publisher
+
+	first        bool // of this boot
+	halfReloaded bool // an earlier run has ended in the middle of a driver reload
+	unloaded     bool // and the driver is not loaded
+}
+
+// newOneshot reads what earlier runs of this boot have left, and begins the report of this one.
+func newOneshot(ctx context.Context, h *host.Host, log *slog.Logger) *oneshot {
 	if err := atomicfile.Sweep(h.Path("run/dcm", runstate.RunFile)); err != nil {
 		log.Warn(err.Error())
 	}
@@ -47,67 +89,71 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	if err != nil {
 		log.Warn(err.Error()) // it is about to be replaced
 	}
-	self := identity(h)
-	self.Totals = runstate.Since(last, self.Boot)
-	self.Idle = runstate.IdleSince(last, self.Boot)
-	self.Pending = runstate.PendingSince(last, self.Boot)
 	state, err := runstate.ReadState(h.Runtime())
 	if err != nil {
 		log.Warn(err.Error())
 	}
-	half := apply.HalfReloaded(last, self.Boot)
-	self.Unloaded = half && !h.Node(nil).Loaded()
+	self := identity(h)
+	o := &oneshot{host: h, log: log.With("run", self.ID), first: last == nil, halfReloaded: apply.HalfReloaded(last, self.Boot)}
+	o.unloaded = o.halfReloaded && !h.Node(nil).Loaded()
+	self.Totals = runstate.Since(last, self.Boot)
+	self.Idle = runstate.IdleSince(last, self.Boot)
+	self.Pending = runstate.PendingSince(last, self.Boot)
+	self.Unloaded = o.unloaded
 	self.Asked = runstate.ForRun(state, last, self.Boot, func() time.Time { return userspaceStart(ctx, h, log) })
-	log = log.With("run", self.ID)
-	history := newHistoryWriter(h, log)
-	rec := apply.NewRecorder(self, log, func(r runstate.Run) {
+	history := newHistoryWriter(h, o.log)
+	o.recorder = apply.NewRecorder(self, o.log, func(r runstate.Run) {
 		if err := runstate.RunIn(h.Runtime()).Write(r); err != nil {
-			log.Error(err.Error())
+			o.log.Error(err.Error())
 		}
 		history.note(r)
 	})
-	cfg, broken, err := selection.Effective(config.DefaultPaths(h.Root))
-	node := cachingNode{h.NodeForRun(cfg, woken(log)), new(deviceCache)}
-	share := reservations.Publisher{Host: h, Node: node.Node, Devices: node.Devices, Log: log}
-	defer func() { share.AfterRun(ctx, rec.Run()) }()
-	if self.Unloaded && (err != nil || cfg.Selected == "") {
-		if err := bringBack(ctx, h, rec, log); err != nil {
-			return err
-		}
+	return o
+}
+
+// openNode opens the hardware as the configuration says; cfg is nil if there is none.
+func (o *oneshot) openNode(cfg *config.Config) {
+	o.node = cachingNode{o.host.NodeForRun(cfg, woken(o.log)), new(deviceCache)}
+	o.reservations = reservations.Publisher{Host: o.host, Node: o.node.Node, Devices: o.node.Devices, Log: o.log}
+}
+
+// publish publishes the partitions after the run.
+func (o *oneshot) publish(ctx context.Context) { o.reservations.AfterRun(ctx, o.recorder.Run()) }
+
+// refuse ends a run whose configuration cannot be used.
+func (o *oneshot) refuse(err error) error {
+	o.reservations.ReadReservations()
+	o.recorder.Refuse("", runstate.Error{Text: err.Error(), Cure: "repair the configuration; dcm check shows what is wrong"})
+	o.log.Error("the configuration cannot be used, and the GPUs are left alone:\n"+err.Error(), "error", err.Error(), event.ConfigRejected.Attr())
+	return exitcode.With(exitcode.Config, nil)
+}
+
+// reportBroken logs an error of the configuration, if the last good one is effective instead.
+func (o *oneshot) reportBroken(broken error) string {
+	if broken == nil {
+		return ""
 	}
-	if err != nil {
-		share.ReadReservations()
-		rec.Refuse("", runstate.Error{Text: err.Error(), Cure: "repair the configuration; dcm check shows what is wrong"})
-		log.Error("the configuration cannot be used, and the GPUs are left alone:\n"+err.Error(), "error", err.Error(), event.ConfigRejected.Attr())
-		return exitcode.With(exitcode.Config, nil)
-	}
-	share.Reserved = cfg.Reservations
-	rec.Source(cfg.Source, mistakes(log, broken))
-	removeModprobeConf(h, cfg, log)
-	if cfg.Selected == "" {
-		rec.Nothing()
-		log.Info("no profile is selected; the GPUs are left alone")
-		return nil
-	}
+	o.log.Error("the configuration cannot be used, and the last good one stays in force:\n"+broken.Error(), "error", broken.Error(), event.ConfigRejected.Attr())
+	return broken.Error()
+}
+
+// apply changes the GPUs.
+func (o *oneshot) apply(ctx context.Context, cfg *config.Config) runstate.Run {
 	opt := options(cfg)
-	if now, err := atBoot(h, last == nil, cfg); err != nil {
-		log.Warn(err.Error())
+	if now, err := atBoot(o.host, o.first, cfg); err != nil {
+		o.log.Warn(err.Error())
 	} else if now {
 		opt.ReloadDriver = true
-		log.Info("the driver may be reloaded this once, since the host was rebooted for it")
+		o.log.Info("the driver may be reloaded this once, since the host was rebooted for it")
 	}
 	if more := beyond(opt); more > 0 {
 		if err := systemd.NewNotifier(os.Getenv).ExtendTimeout(more); err != nil {
-			log.Warn(err.Error())
+			o.log.Warn(err.Error())
 		}
 	}
-	opt.Load = half
-	opt.Fits = foresee(h, h.Fits(cfg.Reservations), rec)
-	run := apply.Run(ctx, node, cfg.Profile, opt, rec)
-	if run.Result.OK() {
-		writeModprobeConf(h, cfg, log)
-	}
-	return told(log, run)
+	opt.Load = o.halfReloaded
+	opt.Fits = foresee(o.host, o.host.Fits(cfg.Reservations), o.recorder)
+	return apply.Run(ctx, o.node, cfg.Profile, opt, o.recorder)
 }
 
 // userspaceStart returns when PID 1 started, the zero time if it does not answer.
@@ -136,15 +182,6 @@ func foresee(h *host.Host, fits func([]partition.GPU) error, rec *apply.Recorder
 		}
 		return fits(after)
 	}
-}
-
-// mistakes tells of a configuration in whose place the last good one is in force.
-func mistakes(log *slog.Logger, broken error) string {
-	if broken == nil {
-		return ""
-	}
-	log.Error("the configuration cannot be used, and the last good one stays in force:\n"+broken.Error(), "error", broken.Error(), event.ConfigRejected.Attr())
-	return broken.Error()
 }
 
 // usual is the device-timeout that the unit's TimeoutStartSec= reckons with.

@@ -11,7 +11,6 @@ import (
 	"dcm/internal/app/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
-	"dcm/internal/linux/watch"
 	"dcm/internal/testkit/testdeadline"
 )
 
@@ -51,10 +50,10 @@ func TestAMissingGPUIsToldInTheJournalOnce(t *testing.T) {
 func TestALookThatIsCutOffByTheEndIsNotTold(t *testing.T) {
 	h := &host.Host{Root: t.TempDir()}
 	log := slog.New(slog.DiscardHandler)
-	m := newStatusPublisher(h, nil, &exporter{host: h, log: log}, newSpare(false), func(line string) error {
+	m := newStatusPublisher(h, newEffectiveConfig(h, log), &exporter{host: h, log: log}, newMemoryReleaser(false), func(line string) error {
 		t.Errorf("the unit's status is %q", line)
 		return nil
-	}, new(watch.Set), log)
+	}, log)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	m.show(ctx, runstate.State{Phase: runstate.Stuck})

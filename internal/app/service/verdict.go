@@ -10,8 +10,8 @@ import (
 	"dcm/internal/exitcode"
 )
 
-// told says in the journal how the run ended, and makes it the exit status.
-func told(log *slog.Logger, run runstate.Run) error {
+// reportEnd logs how the run ended, and returns its exit status.
+func reportEnd(log *slog.Logger, run runstate.Run) error {
 	log = log.With("profile", run.Profile, "result", string(run.Result), "gpu", run.Touched())
 	if run.Result.OK() {
 		log.Info(fmt.Sprintf("profile %s is on the GPUs (%s)", run.Profile, summary(run)), event.Applied.Attr())

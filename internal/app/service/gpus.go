@@ -1,0 +1,76 @@
+package service
+
+import (
+	"context"
+
+	"dcm/internal/app/host"
+	"dcm/internal/app/reservations"
+	"dcm/internal/engine/apply"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/daemon"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+)
+
+// watched is the hardware of this host. It is a [daemon.GPUs].
+type watched struct {
+	host     *host.Host
+	node     *gpu.Node
+	looked   *deviceCache
+	reserved func() []config.Reservation
+	acl      *deviceACL
+}
+
+func (w watched) DriverUnloaded() bool {
+	if w.node.Loaded() {
+		return false
+	}
+	last, err := runstate.ReadRun(w.host.Runtime())
+	return err == nil && apply.HalfReloaded(last, w.host.BootID())
+}
+
+func (w watched) Observe(ctx context.Context, p partition.Profile) (daemon.Observation, error) {
+	w.acl.refreshIfChanged(ctx)
+	devices, err := w.node.Wait(ctx)
+	look := daemon.Observation{Fingerprint: gpu.Fingerprint(devices)}
+	if err != nil {
+		return look, err
+	}
+	w.looked.put(devices)
+	look.Published = func() bool { return reservations.ListIsOf(w.host, devices) }
+	d, err := apply.Compare(devices, p)
+	if err != nil || len(d.Steps) == 0 {
+		return look, err
+	}
+	if err := d.Judge(w.host.Fits(w.reserved())); err != nil {
+		return look, err
+	}
+	look.Diff = len(d.Steps)
+	look.Blocking, err = d.Blockers(ctx, w.node)
+	return look, err
+}
+
+func (w watched) Fingerprint(ctx context.Context) string {
+	w.acl.refreshIfChanged(ctx)
+	devices, err := w.node.Devices(ctx)
+	if err != nil && len(devices) == 0 {
+		return err.Error()
+	}
+	return gpu.Fingerprint(devices)
+}
+
+func (w watched) Glance() string { return w.node.PollFingerprint() }
+
+func (w watched) AwaitExit(ctx context.Context, holders []runstate.Holder) error {
+	pids := make([]int, len(holders))
+	for i, h := range holders {
+		pids[i] = h.PID
+	}
+	return gpu.WaitAnyExit(ctx, pids)
+}
+func (w watched) Use(ctx context.Context) (runstate.Use, error) { return apply.UseOf(ctx, w.node) }
+
+func (w watched) AwaitUseBelow(ctx context.Context, than runstate.Use) error {
+	return w.node.WaitUsage(ctx, func(u gpu.Usage) bool { return than.Eased(apply.Use(u)) })
+}

@@ -1,0 +1,118 @@
+package service
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"dcm/internal/app/host"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/selection"
+	"dcm/internal/engine/daemon"
+	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/watch"
+)
+
+// effectiveConfig reads the configuration for the daemon, and has the one that is effective. A
+// configuration may be large: it is read by one caller at a time.
+type effectiveConfig struct {
+	host    *host.Host
+	log     *slog.Logger
+	reading sync.Mutex
+	current atomic.Pointer[config.Config]
+	changed func() // called when another one is effective; nil: nothing is
+}
+
+func newEffectiveConfig(h *host.Host, log *slog.Logger) *effectiveConfig {
+	c := &effectiveConfig{host: h, log: log}
+	c.current.Store(&config.Config{})
+	return c
+}
+
+func (c *effectiveConfig) get() *config.Config { return c.current.Load() }
+
+func (c *effectiveConfig) reservations() []config.Reservation { return c.get().Reservations }
+
+func (c *effectiveConfig) observers() []string { return c.get().Observers }
+
+func (c *effectiveConfig) set(cfg *config.Config) {
+	c.current.Store(cfg)
+	if c.changed != nil {
+		c.changed()
+	}
+}
+
+// load reads the configuration. A usable one is saved as the last good one, for the oneshot and
+// the generator, until the next edit.
+func (c *effectiveConfig) load() (daemon.Settings, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	cfg, err := c.host.Config()
+	if err != nil {
+		return daemon.Settings{}, err
+	}
+	paths := config.DefaultPaths(c.host.Root)
+	if cfg.Ended != "" {
+		c.log.Info(cfg.Ended)
+		if err := selection.ClearRuntime(paths); err != nil {
+			c.log.Warn(err.Error()) // it does not count all the same
+		}
+	}
+	if err := selection.SaveLastGood(paths, cfg); err != nil {
+		c.log.Warn(err.Error())
+	}
+	c.set(cfg)
+	return settings(c.host, cfg), nil
+}
+
+// lastGood returns the last good configuration that an earlier daemon of this boot has saved.
+func (c *effectiveConfig) lastGood() (daemon.Settings, error) {
+	cfg, err := selection.LastGood(config.DefaultPaths(c.host.Root))
+	if err != nil {
+		return daemon.Settings{}, err
+	}
+	c.set(cfg)
+	return settings(c.host, cfg), nil
+}
+
+func settings(h *host.Host, cfg *config.Config) daemon.Settings {
+	order := h.Order(cfg)
+	return daemon.Settings{
+		Profile: cfg.Profile, Selected: cfg.Selected != "", Source: cfg.Source,
+		Require: cfg.Require, Order: order, Warnings: cfg.Warnings,
+		Timeout: cfg.DeviceTimeout, Reboot: cfg.Reboot == config.Once, LeaveDrift: cfg.Drift == config.Report,
+		Suggest: cfg.Discover == config.Suggest, Include: cfg.Discover == config.Include,
+		Rest: rest(cfg),
+	}
+}
+
+// rest is what affects a run and not the daemon: after an edit of it the daemon tries again what
+// has failed.
+func rest(cfg *config.Config) string {
+	text := fmt.Sprintf("on-failure %s, reload-driver %t, at-load %t, backend %s %q", cfg.OnFailure, cfg.ReloadDriver, cfg.AtLoad, cfg.Backend, cfg.Library)
+	for _, r := range cfg.Reservations {
+		text += "; " + r.Name + " " + r.Asks()
+	}
+	return text
+}
+
+// polling is the warning that changes are noticed late.
+func polling(why error) string {
+	return fmt.Sprintf("%v; the daemon looks for changes every %s until one is", why, watch.PollInterval)
+}
+
+// migrateSelection moves a selection that an older dcm wrote as a drop-in to dcm.toml.
+func migrateSelection(h *host.Host, log *slog.Logger) {
+	done, err := selection.MigrateSelection(config.DefaultPaths(h.Root))
+	switch {
+	case err != nil:
+		log.Warn(err.Error()) // the drop-in stays effective
+	case done:
+		log.Info("the selection that an older dcm wrote as a drop-in is now the profile of dcm.toml")
+	}
+}
+
+func stale(h *host.Host, s daemon.Settings) ([]string, error) {
+	return systemd.Differing(h.Path("run/systemd/generator"), s.Order.Dropins())
+}
