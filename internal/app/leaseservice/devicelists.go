@@ -11,17 +11,21 @@ import (
 )
 
 // deviceLists are the device lists of leases as PID 1 has reported them: to read them again
-// takes a call for each lease. A scope's list is set when the scope starts. Only
-// systemctl set-property changes it later, and leaves a drop-in.
+// takes a call for each lease. A scope's list is set when the scope starts. Later changes are
+// loaded by a daemon-reload, or made by systemctl set-property, which leaves a drop-in.
 type deviceLists struct {
-	mu    sync.Mutex
-	known map[string][]string // by unit
+	mu     sync.Mutex
+	loaded uint64              // see [systemd.Conn.LoadedAt]; of known
+	known  map[string][]string // by unit
 }
 
-// of returns the paths of a lease's DeviceAllow=; ok is false if PID 1 has to be asked.
-func (d *deviceLists) of(h *host.Host, unit string) (paths []string, ok bool) {
+// of returns the paths of a lease's DeviceAllow=; ok is false if PID 1 has to be called. PID 1
+// loaded its units at that time.
+func (d *deviceLists) of(h *host.Host, unit string, loaded uint64) (paths []string, ok bool) {
 	d.mu.Lock()
-	paths, ok = d.known[unit]
+	if d.loaded == loaded {
+		paths, ok = d.known[unit]
+	}
 	d.mu.Unlock()
 	return paths, ok && !edited(h, unit)
 }
@@ -37,8 +41,9 @@ func edited(h *host.Host, unit string) bool {
 	return false
 }
 
-// keep replaces the lists by those of the leases that there are now.
-func (d *deviceLists) keep(list []systemd.Tenant) {
+// keep replaces the lists by those of the leases that there are now. PID 1 had loaded its units
+// at that time before it reported them.
+func (d *deviceLists) keep(list []systemd.Tenant, loaded uint64) {
 	known := make(map[string][]string)
 	for _, t := range list {
 		if leased(t.Unit) {
@@ -47,5 +52,5 @@ func (d *deviceLists) keep(list []systemd.Tenant) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.known = known
+	d.known, d.loaded = known, loaded
 }

@@ -14,9 +14,10 @@ func TestDeviceLists(t *testing.T) {
 	h := &host.Host{Root: t.TempDir()}
 	list := []systemd.Tenant{{Unit: one, Allow: []string{"/dev/dri/renderD128"}}, {Unit: other}, {Unit: service, Allow: []string{"/dev/dcm/alpha/render0"}}}
 	var d deviceLists
+	loaded := uint64(1)
 	known := func() (out []string) {
 		for _, t := range list {
-			if paths, ok := d.of(h, t.Unit); ok && slices.Equal(paths, t.Allow) {
+			if paths, ok := d.of(h, t.Unit, loaded); ok && slices.Equal(paths, t.Allow) {
 				out = append(out, t.Unit)
 			}
 		}
@@ -25,7 +26,7 @@ func TestDeviceLists(t *testing.T) {
 	if got := known(); got != nil {
 		t.Errorf("before PID 1 was asked %q are known", got)
 	}
-	d.keep(list)
+	d.keep(list, loaded)
 	if got, want := known(), []string{one, other}; !slices.Equal(got, want) {
 		t.Errorf("known are %q, want %q: a service's list changes with its restart", got, want)
 	}
@@ -35,7 +36,11 @@ func TestDeviceLists(t *testing.T) {
 	if got, want := known(), []string{one}; !slices.Equal(got, want) {
 		t.Errorf("after systemctl set-property known are %q, want %q", got, want)
 	}
-	d.keep(list[1:])
+	loaded = 2
+	if got := known(); got != nil {
+		t.Errorf("after a daemon-reload, which loads drop-ins, known are %q", got)
+	}
+	d.keep(list[1:], loaded)
 	if got := known(); got != nil {
 		t.Errorf("a lease that has ended is known: %q", got)
 	}

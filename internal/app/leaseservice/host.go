@@ -165,11 +165,18 @@ func (p *Host) readUnitDevices(ctx context.Context) ([]lease.UnitDevices, error)
 }
 
 func (p *Host) unitDevices(ctx context.Context, conn *systemd.Conn) ([]lease.UnitDevices, error) {
-	list, err := conn.UnitsInSlice(ctx, unitname.Slice, func(unit string) ([]string, bool) { return p.lists.of(p.host, unit) })
+	var loaded uint64 // 0 if it cannot be read: then no list is known
+	known := sync.OnceValue(func() (err error) { loaded, err = conn.LoadedAt(ctx); return err })
+	list, err := conn.UnitsInSlice(ctx, unitname.Slice, func(unit string) ([]string, bool) {
+		if known() != nil {
+			return nil, false
+		}
+		return p.lists.of(p.host, unit, loaded)
+	})
 	if err != nil {
 		return nil, err
 	}
-	p.lists.keep(list)
+	p.lists.keep(list, loaded)
 	out := make([]lease.UnitDevices, len(list))
 	for i, t := range list {
 		out[i] = lease.UnitDevices{Unit: t.Unit, Active: true}
