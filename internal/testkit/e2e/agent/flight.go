@@ -26,9 +26,5 @@ func flight(path, ready string) error {
 	if err := os.WriteFile(ready, []byte("in flight\n"), 0o644); err != nil {
 		return err
 	}
-	for {
-		if err := unix.Pause(); err != unix.EINTR {
-			return err
-		}
-	}
+	return pause()
 }

@@ -6,10 +6,10 @@
 // off. "agent await FILE TEXT..." waits until a file holds all of the texts.
 // "agent serial PATTERN" runs commands that arrive on the serial line whose device matches
 // the pattern, in a virtual machine.
-// "agent flight FILE READY" has a file open that no process has open. "agent grab FILE
-// NODE..." opens nodes over and over, "agent pounce FILE DIR NODE..." opens them when an
-// exclusive lease begins. "agent crowd
-// SOCKET READY" has many ask for leases at once, in each of which "agent hold" runs.
+// "agent flight FILE READY" has a file open that no process has open. "agent mapped FILE
+// READY" has a file mapped and not open. "agent grab FILE NODE..." opens nodes over and
+// over. "agent pounce FILE DIR NODE..." opens them when an exclusive lease begins. "agent
+// crowd SOCKET READY" has many ask for leases at once, in each of which "agent hold" runs.
 // "agent attack" is package attack.
 package main
 
@@ -43,6 +43,8 @@ func run(ctx context.Context, args []string) error {
 		return await(args[1], args[2:])
 	case len(args) == 3 && args[0] == "flight":
 		return flight(args[1], args[2])
+	case len(args) == 3 && args[0] == "mapped":
+		return mapped(args[1], args[2])
 	case len(args) > 2 && args[0] == "grab":
 		return grab(args[1], args[2:])
 	case len(args) > 3 && args[0] == "pounce":
@@ -66,7 +68,7 @@ func run(ctx context.Context, args []string) error {
 	case len(args) == 2 && args[0] == "serial":
 		return serial(ctx, args[1])
 	}
-	return errors.New("usage: agent serve DIR | agent serial PATTERN | agent await FILE TEXT | agent flight FILE READY | agent grab FILE NODE... | agent pounce FILE DIR NODE... | agent crowd SOCKET READY | agent hold | agent attack KIND ARGUMENT")
+	return errors.New("usage: agent serve DIR | agent serial PATTERN | agent await FILE TEXT | agent flight FILE READY | agent mapped FILE READY | agent grab FILE NODE... | agent pounce FILE DIR NODE... | agent crowd SOCKET READY | agent hold | agent attack KIND ARGUMENT")
 }
 
 func serve(ctx context.Context, dir string) error {

@@ -2,6 +2,16 @@ package vm_test
 
 import "strings"
 
+// mappedMemory: a process that closed its file but has its memory mapped is a holder.
+func mappedMemory(m machine) {
+	m.run("systemd-run --quiet --unit=training e2e-agent mapped /dev/dri/renderD128 /run/mapped")
+	m.await("/run/mapped", "mapped")
+	m.refused("training.service")
+	m.run("systemctl stop training")
+	m.use("cpx-nps4")
+	m.expect(modes, split)
+}
+
 // inFlight: a file that was sent over a socket and closed by its sender belongs to no
 // process. dcm reports the use of the driver, and makes the change when it ends.
 func inFlight(m machine) {

@@ -13,6 +13,7 @@ func scenarios() []scenario {
 		{"flow", two, flow},
 		{"busy unload", two, busyUnload},
 		{"removed node", two, removedNode},
+		{"mapped memory", two, mappedMemory},
 		{"in flight", two, inFlight},
 		{"false node", two, falseNode},
 		{"scattered minors", two, scatteredMinors},

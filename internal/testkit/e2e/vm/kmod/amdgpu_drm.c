@@ -23,7 +23,14 @@ static int xcp_open(struct drm_device *drm, struct drm_file *file)
 /* A holder may have memory mapped and no file open. */
 static int xcp_mmap(struct file *file, struct vm_area_struct *vma)
 {
-	return vm_insert_page(vma, vma->vm_start, ZERO_PAGE(0));
+	struct page *page = alloc_page(GFP_KERNEL | __GFP_ZERO); /* later kernels refuse the zero page */
+	int err;
+
+	if (!page)
+		return -ENOMEM;
+	err = vm_insert_page(vma, vma->vm_start, page);
+	put_page(page); /* the mapping has a reference */
+	return err;
 }
 
 static const struct file_operations fops = {
