@@ -236,27 +236,3 @@ func leaseLimits(m machine) {
 	m.awaitJournal(lease, "killed by the OOM killer")
 	m.expect("systemctl show -P ActiveState -P SubState "+lease+" | xargs; systemctl stop hungry", "active running")
 }
-
-// powerCuts: after a power cut at any point of a change, the next boot ends with the
-// selected profile on the GPUs and all clients up.
-func powerCuts(m machine) {
-	m.use("cpx-nps4")
-	other := map[string]string{"cpx-nps4": "spx-nps1", "spx-nps1": "cpx-nps4"}
-	want := map[string]string{"cpx-nps4": split, "spx-nps1": whole}
-	selected := "cpx-nps4"
-	for cut := range 12 {
-		// The points are spread over the 1.2 s that a change takes here.
-		delay := fmt.Sprintf("0.%02d", 10*cut)
-		if cut >= 10 {
-			delay = fmt.Sprintf("1.%d", cut-10)
-		}
-		m.run(`sync; systemd-run --quiet dcm use "$1"; sleep "$2"`, other[selected], delay)
-		m.must(m.PowerCut)
-		m.must(m.PowerOn)
-		selected = m.run(`sed -n 's/^profile = "\(.*\)"/\1/p' /etc/dcm/dcm.toml`)
-		m.expect(modes, want[selected])
-		m.expect(allClients, allActive)
-		m.run("dcm verify " + selected)
-		m.t.Logf("cut after %s s: %s", delay, selected)
-	}
-}
