@@ -1,12 +1,12 @@
 #!/bin/sh
-# Prints the version of this tree, such that DEB and RPM sort builds in the order in
-# which their sources were made: that of the last tag vX.Y.Z; after it, how many commits
-# have come since and which is the last; and for a tree with changes, when the last file
-# was changed. A tree without git's history, as in a release's archive, is 0.1.0.
+# Prints the version of this tree, so that DEB and RPM sort builds in the order of their
+# sources. It starts with the last tag vX.Y.Z. Then follow the number of commits since and
+# the last commit. For a tree with changes the time of the last change follows. A tree
+# without git's history, as in the archive of a release, is 0.1.0.
 set -eu
 cd "$(dirname "$0")/.."
 
-# As root in somebody's checkout, too.
+# Git refuses a checkout of another user, which is what sudo makes of it.
 history() { git -c safe.directory="$PWD" "$@" 2>/dev/null; }
 
 if [ "$(history rev-parse --show-toplevel)" != "$(pwd -P)" ] || ! history rev-parse --verify --quiet HEAD >/dev/null; then
@@ -24,7 +24,7 @@ changed() {
 	history ls-files --others --exclude-standard
 }
 
-# Of a file that is gone its directory tells.
+# For a removed file use the time of its directory.
 newest=$(changed | while read -r file; do
 	while [ ! -e "$file" ]; do file=$(dirname "$file"); done
 	stat --format=%Y "$file"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # lint.sh PACKAGE...: rpmlint. It unpacks a package with "cpio -id", and the names
-# in a package of nfpm are absolute: as root that would install it on this host,
-# and rpmlint would find nothing where it looks. So cpio is told otherwise.
+# in a package of nfpm are absolute. As root that would install it on this host,
+# and rpmlint would not find the files. So cpio gets another option.
 set -eu
 
 cpio=$(command -v cpio)
