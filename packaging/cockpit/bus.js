@@ -1,15 +1,14 @@
-// dcm on the system bus, by Cockpit's channel to it. Root's where administrative access is
-// on, else the user's own, which may look.
+// dcm on the system bus, through Cockpit's channel. With administrative access it is
+// root's channel, otherwise the user's own, which can only read.
 
 const name = "org.deviceconfig.Manager1";
 const path = "/org/deviceconfig/Manager1";
 const properties = "org.freedesktop.DBus.Properties";
 
-// A change takes minutes where the driver is reloaded.
+// A change takes minutes if the driver is reloaded.
 const patience = 15 * 60 * 1000;
 
-// connect tells changed() when something that dcm shows is another, and when dcm comes
-// or goes.
+// connect calls changed() when the state of dcm changes, and when dcm starts or stops.
 export function connect(cockpit, changed) {
     const client = cockpit.dbus(name, { bus: "system", superuser: "try" });
     const call = (method, type, args, options = {}) =>

@@ -1,8 +1,7 @@
-// Elements of a document. Text from outside comes in as text alone: there is no way here
-// to have it read as markup.
+// Elements of a document. Foreign text is inserted only as text, never as markup.
 
-// el makes an element: with properties (class, on..., others as attributes), then what is
-// in it, elements or text. What is null or false is left out.
+// el creates an element with properties (class, on..., others as attributes) and children,
+// which are elements or text. Null and false are omitted.
 export function el(tag, properties = {}, ...inside) {
     const out = document.createElement(tag);
     for (const [key, value] of Object.entries(properties)) {
@@ -17,8 +16,8 @@ export function el(tag, properties = {}, ...inside) {
 
 const drawn = new WeakMap();
 
-// redraw puts into a place what draw makes of data, where that has changed: what stays
-// keeps the focus, and a screen reader's place.
+// redraw replaces the content of a place by draw(data) if the data has changed. Unchanged
+// content keeps the focus and the position of a screen reader.
 export function redraw(place, data, draw) {
     const now = JSON.stringify(data);
     if (drawn.get(place) === now) return;
@@ -28,7 +27,7 @@ export function redraw(place, data, draw) {
     if (focused) document.getElementById(focused)?.focus();
 }
 
-// table is one with a head, or a sentence where there is nothing to list.
+// table is a table with a header, or a sentence if there are no rows.
 export function table(label, heads, rows, none) {
     if (!rows.length) return el("p", { class: "dcm-note" }, none);
     return el("div", { class: "dcm-wide" }, el("table", { class: "dcm-table", "aria-label": label },

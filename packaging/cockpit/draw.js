@@ -1,11 +1,11 @@
-// The page's parts, each of what model.js and words.js make.
+// The parts of the page, drawn from the results of model.js and words.js.
 
 import { el, table } from "./dom.js";
 import { count, duration } from "./words.js";
 
 const marks = { good: "✓", warning: "!", danger: "✕", unknown: "?", busy: "…" };
 
-// told is a reason with its cure.
+// told draws a reason with its remedy.
 export function told(tone, reason, cure, role) {
     return el("div", { class: `dcm-told ${tone}`, role },
         el("span", { class: "dcm-mark", "aria-hidden": "true" }, marks[tone]),
@@ -15,7 +15,7 @@ export function told(tone, reason, cure, role) {
 }
 
 export function health({ health, problems, warnings, missing, inForce, source }) {
-    const cause = el("p", { class: "dcm-note" }, inForce ? `Profile in force: ${inForce}` + (source ? `, selected by ${source}` : "") : "No profile is in force.");
+    const cause = el("p", { class: "dcm-note" }, inForce ? `Effective profile: ${inForce}` + (source ? `, selected by ${source}` : "") : "No profile is effective.");
     const state = el("div", { class: `dcm-told ${health.tone}` },
         el("span", { class: "dcm-mark", "aria-hidden": "true" }, marks[health.tone]),
         el("div", {}, el("p", { class: "dcm-verdict", id: "verdict" }, health.summary || health.state), cause));
@@ -23,7 +23,7 @@ export function health({ health, problems, warnings, missing, inForce, source })
         state,
         ...problems.map(p => told(health.tone === "danger" ? "danger" : "warning", p.text, p.cure)),
         ...warnings.map(w => told("warning", w, "")),
-        missing.length > 0 && told("danger", `Not there any more: ${missing.join(", ")}`, ""),
+        missing.length > 0 && told("danger", `Missing GPUs: ${missing.join(", ")}`, ""),
     ];
 }
 
@@ -58,15 +58,15 @@ export function gpu(g) {
 }
 
 function foot(g) {
-    if (g.why) return `left alone: ${g.why}`;
-    if (g.want) return `to be ${g.want}`;
-    if (g.pending) return `${g.pending} comes with the next load of the driver`;
+    if (g.why) return `not managed: ${g.why}`;
+    if (g.want) return `wanted: ${g.want}`;
+    if (g.pending) return `${g.pending} takes effect when the driver is loaded next`;
     const free = g.count - g.held;
     return `${count(g.count, "partition")}, ${free === g.count ? "all free" : free ? `${free} free` : "all held"}` + (g.open.length ? `, ${g.open.join(", ")} open` : "") + (g.skipped ? ", skipped by the profile" : "");
 }
 
 function picture(g) {
-    if (!g.domains.length) return el("div", { class: "dcm-silicon empty", role: "img", "aria-label": "not divided" });
+    if (!g.domains.length) return el("div", { class: "dcm-silicon empty", role: "img", "aria-label": "not partitioned" });
     return el("ul", { class: "dcm-silicon", "aria-label": `Partitions of ${g.title}` }, g.domains.map(d =>
         el("li", { class: "dcm-domain", "aria-label": g.domains.length > 1 ? `Memory domain ${d.index}` : null },
             el("ul", { class: "dcm-cells" }, d.cells.map(cell)))));
@@ -79,38 +79,38 @@ function cell(c) {
     return out;
 }
 
-// profiles are radio buttons, so that the arrows go from one to the next.
+// profiles are radio buttons, so that the arrow keys move between them.
 export function profiles({ names, inForce }, chosen, choose) {
     return names.map((name, i) => el("div", { class: "dcm-profile" },
         el("input", {
             type: "radio", name: "profile", id: `profile-${i}`, value: name, "aria-describedby": `fit-${i}`,
             checked: name === chosen, onchange: () => choose(name),
         }),
-        el("label", { for: `profile-${i}` }, name, name === inForce && el("span", { class: "dcm-tag" }, "in force")),
+        el("label", { for: `profile-${i}` }, name, name === inForce && el("span", { class: "dcm-tag" }, "effective")),
         el("span", { id: `fit-${i}`, class: "dcm-note" })));
 }
 
-// fitting writes beside the profiles what they would cost, or why they do not fit. It
-// leaves the buttons, on one of which somebody may be about to click.
+// fitting writes next to each profile what it would change, or why it does not fit. It does
+// not redraw the buttons, since the user may be clicking one.
 export function fitting(names, fits) {
     names.forEach((name, i) => {
         const fit = fits[name], place = document.getElementById(`fit-${i}`);
         if (!fit || !place) return;
-        place.textContent = fit.refused ? "does not fit this node" : fit.words;
+        place.textContent = fit.refused ? "not supported by this node" : fit.words;
         place.title = fit.refused || "";
         place.parentElement.classList.toggle("unfit", Boolean(fit.refused));
     });
 }
 
-// plan is what would be done for the chosen profile, and the button that does it.
+// plan draws the plan of the chosen profile and the button that applies it.
 export function plan({ chosen, plan, refused, busy, admin, inForce, failed }, apply) {
-    if (!chosen) return [el("p", { class: "dcm-note" }, "Choose a profile to see what would be done for it.")];
+    if (!chosen) return [el("p", { class: "dcm-note" }, "Choose a profile to see its plan.")];
     const out = [el("h2", {}, `Plan for ${chosen}`)];
     if (refused) return [...out, told("danger", refused.reason, refused.cure, "alert")];
-    if (!plan) return [...out, el("p", { class: "dcm-note" }, "Looking ...")];
+    if (!plan) return [...out, el("p", { class: "dcm-note" }, "Planning ...")];
     out.push(plan.steps.length
         ? el("ol", { class: "dcm-steps", id: "steps" }, plan.steps.map(s => el("li", {}, s)))
-        : el("p", { id: "steps" }, "Nothing is to be done on the GPUs."));
+        : el("p", { id: "steps" }, "The GPUs need no change."));
     if (plan.restarts.length) out.push(
         el("p", {}, el("b", {}, count(plan.restarts.length, "unit"), " would be restarted:")),
         el("ul", { class: "dcm-units", id: "restarts" }, plan.restarts.map(u => el("li", {}, el("code", {}, u)))));
@@ -119,29 +119,29 @@ export function plan({ chosen, plan, refused, busy, admin, inForce, failed }, ap
     const idle = !plan.steps.length && chosen === inForce;
     out.push(
         el("button", {
-            // Not disabled, by which it would lose the focus.
+            // Not disabled, since a disabled button loses the focus.
             id: "apply", type: "button", class: "dcm-button primary", "aria-disabled": !admin || busy || idle ? "true" : null,
             "aria-describedby": "apply-why", onclick: () => admin && !busy && !idle && apply(),
         }, busy ? "Applying ..." : `Apply ${chosen}`),
-        el("p", { id: "apply-why", class: "dcm-note" }, admin ? (idle ? "It is on the GPUs." : "") : "Read-only: this takes administrative access."));
+        el("p", { id: "apply-why", class: "dcm-note" }, admin ? (idle ? "This profile is on the GPUs." : "") : "Read-only: this needs administrative access."));
     return out;
 }
 
 const when = iso => el("time", { datetime: iso }, new Date(iso).toLocaleString());
 
-export const clients = list => table("Clients", ["Unit", "State", "Before the last restart", "As it was"],
+export const clients = list => table("Clients", ["Unit", "State", "Before the last restart", "Restored"],
     list.map(c => [el("code", {}, c.unit), c.state, c.before || "-", el("span", { class: c.back ? "" : "dcm-bad" }, c.back ? "yes" : "no")]),
-    "No unit is a client: nothing is restarted around a change.");
+    "There are no clients: no unit is restarted around a change.");
 
 export const holders = list => table("Holders", ["Process", "Unit", "Has open", ""],
-    list.map(h => [el("span", {}, h.command, " ", el("small", {}, String(h.pid))), h.unit ? el("code", {}, h.unit) : "-", h.devices.join(", "), h.way ? el("span", { class: "dcm-bad" }, "in the way") : ""]),
-    "Nobody has a GPU open.");
+    list.map(h => [el("span", {}, h.command, " ", el("small", {}, String(h.pid))), h.unit ? el("code", {}, h.unit) : "-", h.devices.join(", "), h.way ? el("span", { class: "dcm-bad" }, "blocks the change") : ""]),
+    "No process has a GPU open.");
 
 export const queue = list => table("Queue", ["Position", "ID", "User", "Size", "Time limit", "Waits since", "Reason"],
     list.map(q => [String(q.position), String(q.id), q.user, q.size, q.time ? duration(q.time * 1000) : "-", when(q.since), q.reason]),
     "No request waits for a lease.");
 
-export const history = list => table("History", ["Began", "Took", "Profile", "Result", "Changed", "Asked for"],
+export const history = list => table("History", ["Start", "Duration", "Profile", "Result", "Changed", "Cause"],
     list.map(e => [when(e.began), e.took || "-", e.profile || "-", el("span", { class: e.error ? "dcm-bad" : "", title: e.error || null }, e.result), e.changed, e.asked]),
-    "No run is known.");
+    "No runs.");
 

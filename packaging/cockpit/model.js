@@ -1,10 +1,10 @@
-// What an account, see dcm-account(5), is on the page. Nothing here knows Cockpit or a
-// document, and nothing is asked for: the account is all there is.
+// The model of the page, made only from an account, see dcm-account(5). This file is
+// independent of Cockpit and the document.
 
-// Each number of parts has a colour of its own, whatever a vendor calls it.
+// Each number of parts has its own colour, for all vendors.
 const parts = { SPX: 1, DPX: 2, TPX: 3, QPX: 4, CPX: 8 };
 
-// tone is how loud a state of health is, by its code.
+// tone is the severity of a state of health, by its code.
 export const tone = code => ["good", "warning", "danger"][code] || "unknown";
 
 export function model(account) {
@@ -44,15 +44,15 @@ export function kind(mode) {
     return /^\d+g\./.test(mode) ? "parts-slice" : "parts-other";
 }
 
-// now is the mode that the run under way has last read back, where that is another one
-// than was looked at before it: until its end nobody else looks.
+// now is the mode that the current run last read back, if it differs from the account. Until
+// the end of the run the account does not change.
 function now(gpu, last) {
     if (!last || last.result !== "running") return null;
     const g = (last.gpus || []).find(g => g.address === gpu.address);
     return g && g.now && g.now.compute && shape(g.now) !== shape(gpu.mode) ? g.now : null;
 }
 
-// sketch is how a GPU of that mode is divided, as far as the mode tells.
+// sketch derives the partitions of a GPU from its mode.
 function sketch(mode) {
     const n = parts[mode.compute] || 0, domains = Number(/^NPS(\d+)$/.exec(mode.memory)?.[1] || 1);
     return Array.from({ length: n }, (_, index) => ({
@@ -83,8 +83,8 @@ function card(gpu, account) {
     };
 }
 
-// open are the devices of a GPU's driver that somebody has open who has no partition: these
-// stay free, and the GPU cannot be divided otherwise all the same.
+// open are the devices of a GPU's driver that a process without a partition has open. The
+// partitions stay free, but the partitioning cannot change.
 function open(gpu, account) {
     const nodes = new Set((account.partitions || []).flatMap(p => [p.render_node, p.card]));
     const loose = (account.holders || []).filter(h => !h.devices.some(d => nodes.has(d))).flatMap(h => h.devices);
@@ -117,7 +117,7 @@ function cell(part, account) {
     return c;
 }
 
-// domains groups a GPU's parts by the memory that is nearest to them.
+// domains groups the parts of a GPU by their nearest memory.
 function domains(cells) {
     const by = new Map();
     for (const c of cells) by.set(c.domain, [...(by.get(c.domain) || []), c]);
@@ -146,7 +146,7 @@ const tenses = {
     reload: ["reloading the driver", "reloaded the driver"],
 };
 
-// run tells the last run step by step; null where there was none.
+// run converts the last run; null if there was none.
 function run(last) {
     if (!last) return null;
     return {
@@ -166,7 +166,7 @@ function step(s) {
     const words = (tenses[s.kind] || [s.kind, s.kind])[over ? 1 : 0];
     const what = s.kind === "reload" ? words : `${words} ${s.to || (s.mig || []).join(" + ")}`;
     const where = s.hive && s.hive.length > 1 ? `${s.hive.length} GPUs` : s.gpu || "";
-    return { text: [where, what].filter(Boolean).join(": ") + (s.undo ? " (going back)" : ""), over, error: s.error || "" };
+    return { text: [where, what].filter(Boolean).join(": ") + (s.undo ? " (rollback)" : ""), over, error: s.error || "" };
 }
 
 export function bytes(n) {

@@ -1,5 +1,4 @@
-// The page: what dcm shows on the bus is asked for when it says that it has changed, and
-// drawn.
+// The page: reads the state of dcm from the bus when it has changed, and draws it.
 
 import { connect } from "./bus.js";
 import * as draw from "./draw.js";
@@ -15,7 +14,7 @@ const state = {
     fits: {}, fitted: "", chosen: "", plan: null, refused: null, failed: null, asking: false,
 };
 
-// once runs a task one at a time: who asks while it runs has it run once more.
+// once runs one task at a time. A call during a run causes one more run.
 function once(task) {
     let running = false, again = false;
     return async () => {
@@ -44,14 +43,14 @@ const look = once(async () => {
         say(state.gone.reason);
     }
     show();
-    if (state.now && !state.gone && !state.now.busy) fit(bus); // not waited for: what changes meanwhile is seen
+    if (state.now && !state.gone && !state.now.busy) fit(bus); // not awaited: later changes cause another call
 });
 
 function say(text) {
     if (text) $("live").textContent = text;
 }
 
-// fit has each profile planned, where the GPUs or what can be selected are others.
+// fit plans each profile if the GPUs or the profiles have changed.
 async function fit(bus) {
     const at = JSON.stringify([state.now.profiles, state.now.inForce, state.now.gpus.map(g => [g.address, g.mode]), state.now.clients]);
     if (state.fitted === at) return;
@@ -64,8 +63,8 @@ async function fit(bus) {
         } catch (error) {
             found = { refused: refusal(error).reason };
         }
-        if (bus !== state.bus || state.fitted !== at) return; // begun anew
-        if (state.asking || state.now.busy) { // a plan in the middle of a change tells nothing
+        if (bus !== state.bus || state.fitted !== at) return; // a newer call has started
+        if (state.asking || state.now.busy) { // a plan during a change is meaningless
             state.fitted = "";
             return;
         }
@@ -80,7 +79,7 @@ async function planned() {
         const found = plan(await state.bus.plan(name));
         if (name !== state.chosen) return;
         [state.plan, state.refused] = [found, null];
-        say(found.steps.length ? `Plan for ${name}: ${effort(found)}.` : `Nothing is to be done for ${name}.`);
+        say(found.steps.length ? `Plan for ${name}: ${effort(found)}.` : `${name} needs no change.`);
     } catch (error) {
         if (name !== state.chosen) return;
         [state.plan, state.refused] = [null, refusal(error)];
@@ -112,7 +111,7 @@ async function apply() {
 
 function show() {
     const now = state.now;
-    $("access").textContent = state.admin ? "" : "Read-only: changes take administrative access.";
+    $("access").textContent = state.admin ? "" : "Read-only: changes need administrative access.";
     document.body.classList.toggle("gone", Boolean(state.gone));
     if (state.gone) redraw($("health"), state.gone, ({ reason, cure }) => draw.told("danger", reason, cure, "alert"));
     if (!now) return;
@@ -133,7 +132,7 @@ function show() {
     redraw($("history"), state.past, draw.history);
 }
 
-// begin connects anew, with the access that there is now.
+// begin connects again, with the current access.
 function begin(cockpit, admin) {
     state.bus?.close();
     state.admin = admin;

@@ -1,4 +1,4 @@
-// Light or dark, as is chosen in Cockpit's menu, or as the system says where nothing is.
+// Light or dark, as selected in Cockpit's menu, otherwise as in the system.
 
 const key = "shell:style";
 

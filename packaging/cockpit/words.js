@@ -1,4 +1,4 @@
-// Plans, refusals and runs in words. Nothing here knows Cockpit or a document.
+// Texts for plans, refusals and runs. This file is independent of Cockpit and the document.
 
 const kinds = {
     memory: s => `request ${s.to} for ${gpus(s)}${s.from ? ` (now ${s.from})` : ""}`,
@@ -13,8 +13,8 @@ function gpus(step) {
     return step.devices.length ? count(step.devices.length, "GPU") : "the GPUs";
 }
 
-// plan makes of the answer of Plan() what is shown. Steps in a row that differ in their
-// GPU alone are one.
+// plan converts the result of Plan(). Consecutive steps that differ only in their GPU are
+// merged.
 export function plan([profile, steps, clients]) {
     const joined = [];
     for (const [kind, devices, from, to] of steps) {
@@ -26,10 +26,10 @@ export function plan([profile, steps, clients]) {
     return { profile, steps: joined.map(s => (kinds[s.kind] || (() => `${s.kind} ${gpus(s)} ${s.to}`))(s)), restarts: clients };
 }
 
-const gone = "dcm does not run.", start = "systemctl start dcm";
+const gone = "dcm.service is not running.", start = "systemctl start dcm";
 const access = "Turn on administrative access.";
 
-// refusal parts what a call failed with into the reason and its cure.
+// refusal splits the error of a call into reason and remedy.
 export function refusal(error) {
     const text = String(error.message || error.problem || error);
     switch (error.name) {
@@ -37,7 +37,7 @@ export function refusal(error) {
     case "org.freedesktop.DBus.Error.NameHasNoOwner":
         return { reason: gone, cure: start };
     case "org.freedesktop.DBus.Error.NoReply":
-        return { reason: "dcm has ended before it answered; what was asked for may have been done.", cure: "" };
+        return { reason: "dcm.service exited before it answered. The change may have been made.", cure: "" };
     case "org.freedesktop.DBus.Error.AccessDenied":
     case "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired":
         return { reason: text, cure: access };
@@ -47,15 +47,15 @@ export function refusal(error) {
     return { reason, cure };
 }
 
-// effort is a plan in a few words.
+// effort summarises a plan in a few words.
 export function effort({ steps, restarts }) {
-    if (!steps.length) return "as the GPUs are";
+    if (!steps.length) return "no change";
     const words = steps.includes(kinds.reload()) ? ["reloads the driver"] : ["switches GPUs"];
     if (restarts.length) words.push(`restarts ${count(restarts.length, "unit")}`);
     return words.join(", ");
 }
 
-// past tells the history, the latest first.
+// past converts the history, the latest first.
 export function past(entries) {
     return [...entries].reverse().map(e => ({
         began: e.started,
@@ -80,8 +80,8 @@ export function duration(ms) {
     return s < 60 ? `${Math.round(s * 10) / 10} s` : `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
 }
 
-// news is the sentence that a screen reader is told when the model has changed; "" where
-// nothing worth a word has.
+// news is the sentence for a screen reader when the model has changed; "" if the change
+// does not matter.
 export function news(before, now) {
     if (!before) return "";
     if (now.run && now.run.running && now.busy) {

@@ -126,14 +126,14 @@ test("a plan is told with what restarts, and GPUs in a row are one step", () => 
     const n = plan(["nps4", [["memory", ["a", "b"], "NPS1", "NPS4"], ["reload", [], "", ""]], []]);
     assert.deepEqual(n.steps, ["request NPS4 for 2 GPUs (now NPS1)", "reload the driver"]);
     assert.equal(effort(n), "reloads the driver");
-    assert.equal(effort(plan(["x", [], []])), "as the GPUs are");
+    assert.equal(effort(plan(["x", [], []])), "no change");
 });
 
 test("a refusal is parted from its cure", () => {
     assert.deepEqual(refusal({ name: "org.deviceconfig.Manager1.Error.Failed", message: "a GPU is held\ncure: end it" }), { reason: "a GPU is held", cure: "end it" });
     assert.deepEqual(refusal({ name: "org.deviceconfig.Manager1.Error.Configuration", message: "one\ntwo" }), { reason: "one\ntwo", cure: "" });
     assert.equal(refusal({ name: "org.freedesktop.DBus.Error.ServiceUnknown" }).cure, "systemctl start dcm");
-    assert.equal(refusal({ problem: "not-found" }).reason, "dcm does not run.");
+    assert.equal(refusal({ problem: "not-found" }).reason, "dcm.service is not running.");
     assert.equal(refusal({ name: "org.freedesktop.DBus.Error.AccessDenied", message: "no" }).cure, "Turn on administrative access.");
 });
 
