@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-// The page's modules have no package.json that tells node what they are.
+// The page's modules have no package.json with their type.
 const load = name => import("data:text/javascript," + encodeURIComponent(readFileSync(new URL(`../${name}`, import.meta.url), "utf8")));
 
 const { model, bytes, kind, shape, tone } = await load("model.js");
@@ -12,7 +12,7 @@ const { duration, effort, news, past, plan, refusal } = await load("words.js");
 const { dark } = await load("theme.js");
 
 const account = () => ({
-    health: { state: "waiting", code: 2, summary: "Somebody is in the way", in_sync: false },
+    health: { state: "waiting", code: 2, summary: "A process blocks the change", in_sync: false },
     profile: { in_force: "cpx-nps4", selected: "cpx-nps4", applied: "", source: "/etc/dcm/dcm.toml:1", defined: ["cpx-nps4", "spx-nps1"] },
     problems: [{ state: "waiting", text: "0000:05:00.0 is held", cure: "end it" }],
     warnings: [],
@@ -43,7 +43,7 @@ test("a GPU is divided as its memory is, and says who holds what", () => {
     assert.deepEqual(alone.domains, []);
 });
 
-test("who has a driver open and no partition is told on its GPUs", () => {
+test("a process with a driver open and no partition is shown on its GPUs", () => {
     const a = account();
     a.gpus[0].vendor = "amd";
     const open = () => model(a).gpus[0].open;
@@ -54,9 +54,9 @@ test("who has a driver open and no partition is told on its GPUs", () => {
     assert.deepEqual(open(), ["/dev/nvidiactl"]);
 });
 
-test("health, clients and holders are told in words", () => {
+test("health, clients and holders have texts", () => {
     const m = model(account());
-    assert.deepEqual(m.health, { state: "waiting", summary: "Somebody is in the way", tone: "danger" });
+    assert.deepEqual(m.health, { state: "waiting", summary: "A process blocks the change", tone: "danger" });
     assert.deepEqual(m.clients.map(c => c.state), ["active (running)", "not installed"]);
     assert.equal(m.holders[0].way, true);
     assert.deepEqual(m.missing, ["0000:26:00.0"]);
@@ -94,7 +94,7 @@ test("an account of an older or another dcm does not break the page", () => {
     assert.deepEqual([m.gpus, m.clients, m.holders, m.run, m.health.tone], [[], [], [], null, "unknown"]);
 });
 
-test("a run is told step by step", () => {
+test("a run has a text for each step", () => {
     const a = account();
     a.last_run = {
         profile: "cpx-nps4", result: "running", started: "2026-11-21T12:00:00Z", steps: [
@@ -119,7 +119,7 @@ test("a GPU that a run has switched is drawn so before the run is over", () => {
     assert.equal(model(a).gpus[0].mode, "CPX/NPS4");
 });
 
-test("a plan is told with what restarts, and GPUs in a row are one step", () => {
+test("a plan has its restarts, and consecutive GPUs are one step", () => {
     const p = plan(["cpx", [["compute", ["a"], "SPX", "CPX"], ["compute", ["b"], "SPX", "CPX"]], ["x.service"]]);
     assert.deepEqual(p, { profile: "cpx", steps: ["switch 2 GPUs to CPX (now SPX)"], restarts: ["x.service"] });
     assert.equal(effort(p), "switches GPUs, restarts 1 unit");
@@ -148,7 +148,7 @@ test("the history begins with the last run", () => {
     assert.equal(bytes(0), "");
 });
 
-test("a screen reader is told each step, and nothing twice", () => {
+test("a screen reader gets each step once", () => {
     const at = (steps, running = true) => ({ busy: running, health: { summary: running ? "changing" : "done" }, run: { profile: "cpx", running, steps } });
     const one = at([{ text: "reloading the driver" }]);
     assert.equal(news(null, one), "");
