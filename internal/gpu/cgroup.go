@@ -2,10 +2,12 @@ package gpu
 
 import (
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"dcm/internal/linux/sysfs"
+	"dcm/internal/linux/unitname"
 )
 
 // UnitOf returns the system unit of a process. It returns "" if the process has no unit or
@@ -28,7 +30,7 @@ func unitOf(cgroup, root string) string {
 		}
 		for component := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 			name := strings.TrimPrefix(component, "_") // systemd's escape for a name that is a file name of cgroupfs
-			if validName(name, ".slice") {
+			if unitname.Valid(name) && strings.HasSuffix(name, ".slice") {
 				continue
 			}
 			if validUnit(name) {
@@ -74,23 +76,8 @@ func managerPaths(cgroup string) []string {
 // unitTypes returns the suffixes of units that can have processes.
 func unitTypes() []string { return []string{".service", ".scope", ".socket", ".mount", ".swap"} }
 
+// validUnit reports whether name is that of a unit, not a template, of these types.
 func validUnit(name string) bool {
-	for _, suffix := range unitTypes() {
-		if validName(name, suffix) {
-			return !strings.HasPrefix(name, "@") && !strings.HasSuffix(name, "@"+suffix)
-		}
-	}
-	return false
+	suffix := filepath.Ext(name)
+	return unitname.Valid(name) && slices.Contains(unitTypes(), suffix) && !strings.HasSuffix(name, "@"+suffix)
 }
-
-// validName reports whether name is a valid unit name with that suffix (unit_name_is_valid
-// in systemd's unit-name.c).
-func validName(name, suffix string) bool {
-	prefix, ok := strings.CutSuffix(name, suffix)
-	if !ok || prefix == "" || len(name) > 255 {
-		return false
-	}
-	return strings.Trim(name, unitCharacters) == ""
-}
-
-const unitCharacters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ:-_.\\@"

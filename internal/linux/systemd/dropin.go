@@ -229,26 +229,10 @@ func (r Reserved) text() string {
 	return unit.String() + service.String()
 }
 
-// isUnit goes by systemd's own alphabet for a unit name (VALID_CHARS), so there is no
-// path separator in it, no control character and no glob.
-func isUnit(name string) bool {
-	const letters = `0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ:-_.\`
-	dot := strings.LastIndexByte(name, '.')
-	if dot < 0 || !slices.Contains(unitKinds(), name[dot+1:]) {
-		return false
-	}
-	stem, instance, _ := strings.Cut(name[:dot], "@")
-	return stem != "" && strings.Trim(stem, letters) == "" && strings.Trim(instance, letters+"@") == ""
-}
-
-func unitKinds() []string {
-	return []string{"service", "socket", "target", "mount", "automount", "timer", "path", "swap", "slice", "scope"}
-}
-
 // checkUnit refuses a name that would not make a drop-in of that one unit.
 func checkUnit(unit string) error {
 	switch {
-	case !isUnit(unit):
+	case !unitname.Valid(unit):
 		return fmt.Errorf("%q is not the name of a unit", unit)
 	case unit == unitname.Apply:
 		return fmt.Errorf("%s cannot be a client of itself", unit)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"dcm/internal/linux/unitname"
+
 	"github.com/godbus/dbus/v5"
 )
 
@@ -59,7 +61,7 @@ func says(name string, value any) bool {
 func UnitsOf(cgroup string) []string {
 	var out []string
 	for name := range strings.SplitSeq(strings.Trim(cgroup, "/"), "/") {
-		if !isUnit(name) {
+		if !unitname.Valid(name) {
 			break // a unit's own
 		}
 		out = append(out, name)

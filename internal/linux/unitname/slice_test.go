@@ -1,6 +1,9 @@
 package unitname
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestHolderSlice_NotNested(t *testing.T) {
 	for name, want := range map[string]string{
@@ -12,6 +15,19 @@ func TestHolderSlice_NotNested(t *testing.T) {
 	} {
 		if got := HolderSlice(name); got != want {
 			t.Errorf("HolderSlice(%q) = %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestValid(t *testing.T) {
+	for name, want := range map[string]bool{
+		"a.service": true, `a\x2db@.service`: true, "a@1:2.service": true, "-.slice": true, "a.b.timer": true,
+		strings.Repeat("a", MaxLength-8) + ".service": true, strings.Repeat("a", MaxLength-7) + ".service": false,
+		"": false, ".service": false, "@.service": false, "@1.service": false, "service": false, "a.device": false, "a.conf": false,
+		"a/b.service": false, "a\n.service": false, "a*.service": false, "é.service": false,
+	} {
+		if got := Valid(name); got != want {
+			t.Errorf("Valid(%q) = %t, want %t", name, got, want)
 		}
 	}
 }

@@ -55,3 +55,22 @@ func Few(units []string) string {
 	}
 	return text
 }
+
+// Characters are those of a unit name, and MaxLength its length in bytes, suffix included
+// (VALID_CHARS_WITH_AT and UNIT_NAME_MAX in systemd).
+const (
+	Characters = `0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ:-_.\@`
+	MaxLength  = 255
+)
+
+// Valid reports whether systemd accepts the name of a unit, an instance or a template
+// (unit_name_is_valid in systemd). Device units are not accepted: they have no drop-ins and no
+// processes. A valid name has no path separator, no control character and no glob.
+func Valid(name string) bool {
+	dot := strings.LastIndexByte(name, '.')
+	return dot > 0 && name[0] != '@' && len(name) <= MaxLength && slices.Contains(types(), name[dot:]) && strings.Trim(name, Characters) == ""
+}
+
+func types() []string {
+	return []string{".service", ".socket", ".target", ".mount", ".automount", ".timer", ".path", ".swap", ".slice", ".scope"}
+}

@@ -24,9 +24,6 @@ func startedBeforeApply(unit string) bool {
 	return false
 }
 
-// maxUnitName is systemd's UNIT_NAME_MAX without the closing NUL.
-const maxUnitName = 255
-
 // ParseUnit returns the name with its suffix, as systemctl would take it: ".service"
 // is added where there is none that systemd knows.
 func ParseUnit(name string) (string, *source.Fault) {
@@ -57,12 +54,11 @@ func ParseUnit(name string) (string, *source.Fault) {
 	return name, nil
 }
 
-// checkUnitName follows systemd's unit_name_is_valid.
+// checkUnitName is [unitname.Valid] with an explanation.
 func checkUnitName(name string) *source.Fault {
-	const chars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\@"
 	stem := name[:strings.LastIndexByte(name, '.')]
 	prefix, _, _ := strings.Cut(stem, "@")
-	odd := strings.IndexFunc(stem, func(r rune) bool { return !strings.ContainsRune(chars, r) })
+	odd := strings.IndexFunc(stem, func(r rune) bool { return !strings.ContainsRune(unitname.Characters, r) })
 	switch {
 	case stem == "":
 		return &source.Fault{Text: "not a unit name: it is empty"}
@@ -74,8 +70,8 @@ func checkUnitName(name string) *source.Fault {
 	case strings.HasSuffix(prefix, "-"):
 		// systemd.unit(5): a drop-in directory foo-.service.d is of all foo-*.service.
 		return &source.Fault{Text: "its drop-in would hold for every unit whose name begins so", Accepted: "the names of the units, one by one"}
-	case len(name) > maxUnitName:
-		return &source.Fault{Text: fmt.Sprintf("not a unit name: %d bytes with its suffix, where systemd takes %d", len(name), maxUnitName)}
+	case len(name) > unitname.MaxLength:
+		return &source.Fault{Text: fmt.Sprintf("not a unit name: %d bytes with its suffix, where systemd takes %d", len(name), unitname.MaxLength)}
 	}
 	return nil
 }
