@@ -43,7 +43,7 @@ const (
 // Minors reads the minors in use. kernel is the kernel release.
 func (n *Node) Minors(kernel string) (Minors, error) {
 	m := Minors{Kernel: kernel, Highest: -1, traits: n.Traits()}
-	drm, err := sysfs.OpenDir(filepath.Join(n.sys, "class/drm"))
+	drm, names, err := sysfs.ListDir(filepath.Join(n.sys, "class/drm"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
 	}
@@ -51,10 +51,6 @@ func (n *Node) Minors(kernel string) (Minors, error) {
 		return m, fmt.Errorf("cannot read the DRM devices: %w", err)
 	}
 	defer drm.Close()
-	names, err := sysfs.NamesIn(drm)
-	if err != nil {
-		return m, fmt.Errorf("cannot read the DRM devices: %w", err)
-	}
 	primary := names[:0]
 	for _, name := range names {
 		kind, number, ok := DRMName(name)

@@ -36,7 +36,7 @@ func scanPCI(sys string) ([]*Function, error) { return listFunctions(sys, (*Func
 
 // listFunctions returns those functions and calls describe for each.
 func listFunctions(sys string, describe func(f *Function, own sysfs.Dir) error) ([]*Function, error) {
-	bus, err := sysfs.OpenDir(filepath.Join(sys, "bus/pci/devices"))
+	bus, names, err := sysfs.ListDir(filepath.Join(sys, "bus/pci/devices"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -44,10 +44,6 @@ func listFunctions(sys string, describe func(f *Function, own sysfs.Dir) error) 
 		return nil, err
 	}
 	defer bus.Close()
-	names, err := sysfs.NamesIn(bus)
-	if err != nil {
-		return nil, err
-	}
 	var out []*Function
 	for _, name := range names {
 		a, err := partition.ParseAddress(name)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/linux/sysfs"
 )
 
 // What says how many GPUs there should be.
@@ -121,20 +122,12 @@ func begin[T any](ctx context.Context, look func(context.Context) (T, error)) <-
 	if look == nil {
 		return nil
 	}
-	answers, done := make(chan answer[T], 1), make(chan answer[T], 1)
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+	answers := make(chan answer[T], 1)
 	go func() {
-		v, err := look(ctx)
-		done <- answer[T]{v, err}
-	}()
-	go func() {
+		ctx, cancel := context.WithTimeout(ctx, Patience)
 		defer cancel()
-		select {
-		case a := <-done:
-			answers <- a
-		case <-ctx.Done():
-			answers <- answer[T]{err: ctx.Err()}
-		}
+		v, err := sysfs.Within(ctx, func() (T, error) { return look(ctx) })
+		answers <- answer[T]{v, err}
 	}()
 	return answers
 }

@@ -122,7 +122,7 @@ func slot(a partition.Address) string {
 // A node that the device cgroup forbids is unreadable, not absent
 // (kfd_devcgroup_check_permission): without its hive, a plan would be wrong.
 func (n *Node) topology() ([]kfdNode, error) {
-	dir, err := n.openTopology()
+	dir, names, err := sysfs.ListDir(n.topologyPath())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -130,10 +130,6 @@ func (n *Node) topology() ([]kfdNode, error) {
 		return nil, fmt.Errorf("cannot read the KFD topology: %w", err)
 	}
 	defer dir.Close()
-	names, err := sysfs.NamesIn(dir)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the KFD topology: %w", err)
-	}
 	ids := names[:0]
 	for _, name := range names {
 		if _, err := strconv.Atoi(name); err == nil {
@@ -152,10 +148,8 @@ func (n *Node) topology() ([]kfdNode, error) {
 	return nodes, nil
 }
 
-// nodes is the directory of the KFD's nodes.
-func (n *Node) openTopology() (sysfs.Dir, error) {
-	return sysfs.OpenDir(n.sys("class/kfd/kfd/topology/nodes"))
-}
+// topologyPath returns the directory of the KFD's nodes.
+func (n *Node) topologyPath() string { return n.sys("class/kfd/kfd/topology/nodes") }
 
 // gone is the id of a node that was renumbered meanwhile.
 const nodeGone = -1

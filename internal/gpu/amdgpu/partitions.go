@@ -48,7 +48,7 @@ func (n *Node) readDetails(devices []*gpu.Device) error {
 
 // memory adds what the KFD's nodes tell.
 func (n *Node) readMemory(parts []*gpu.Part) error {
-	nodes, err := n.openTopology()
+	nodes, err := sysfs.OpenDir(n.topologyPath())
 	if errors.Is(err, fs.ErrNotExist) { // nor are there partitions
 		return nil
 	}
@@ -75,7 +75,7 @@ func readPartMemory(nodes sysfs.Dir, p *gpu.Part) error {
 // cards are DRM's names of the devices that the render nodes are of, by minor. Where a
 // device's links lead tells whose it is.
 func (n *Node) cardsByRenderMinor() (map[int]string, error) {
-	dir, err := sysfs.OpenDir(n.sys("class/drm"))
+	dir, names, err := sysfs.ListDir(n.sys("class/drm"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -83,10 +83,6 @@ func (n *Node) cardsByRenderMinor() (map[int]string, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	names, err := sysfs.NamesIn(dir)
-	if err != nil {
-		return nil, err
-	}
 	devices := make([]string, len(names))
 	sysfs.Each(len(names), func(i int) {
 		if _, _, ok := gpu.DRMName(names[i]); !ok {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dcm/internal/gpu"
+	"dcm/internal/linux/sysfs"
 	"dcm/internal/sorting"
 )
 
@@ -38,32 +39,23 @@ func (w *pendingWrites) end(c *change) {
 // deadline over and the driver's work done.
 const writeGraceTimeout = 2 * time.Second
 
-// within is [attr.Within] for a write, which is among those under way until it returns. The
-// driver is judged by the write if that returns shortly after the deadline.
+// run is [sysfs.Within] for a write, which is pending until it returns. If the write returns
+// shortly after the end of ctx, its result counts.
 func (w *pendingWrites) run(ctx context.Context, c *change, write func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	late, cancel := sysfs.Grace(ctx, writeGraceTimeout)
+	defer cancel()
 	w.begin(c)
-	done := make(chan error, 1)
-	go func() {
-		err := write()
-		w.end(c)
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	late := time.NewTimer(writeGraceTimeout)
-	defer late.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-late.C:
+	_, err := sysfs.Within(late, func() (struct{}, error) {
+		defer w.end(c)
+		return struct{}{}, write()
+	})
+	if late.Err() != nil {
 		return ctx.Err()
 	}
+	return err
 }
 
 // UnderWay lists the writes that the driver has not returned from, by GPU.

@@ -63,15 +63,11 @@ func (n *Node) attributeMemoryUsers(s *openfiles.Scan, pids []int) error {
 	if len(memory) == 0 {
 		return nil
 	}
-	dir, err := n.openTopology()
+	dir, names, err := sysfs.ListDir(n.topologyPath())
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	names, err := sysfs.NamesIn(dir)
-	if err != nil {
-		return err
-	}
 	for _, name := range names {
 		id, err := dir.Read(filepath.Join(name, "gpu_id"))
 		if err != nil || len(memory[id]) == 0 {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -86,6 +87,19 @@ func NamesIn(d Dir) ([]string, error) {
 	}
 }
 
+// ListDir opens a directory, to be closed, and lists its names, in no order.
+func ListDir(path string) (Dir, []string, error) {
+	dir, err := OpenDir(path)
+	if err != nil {
+		return dir, nil, err
+	}
+	names, err := NamesIn(dir)
+	if err != nil {
+		dir.Close()
+	}
+	return dir, names, err
+}
+
 // Numbers lists those entries of a directory that are numbers.
 func Numbers(dir string) ([]int, error) {
 	names, err := Names(dir)
@@ -126,9 +140,16 @@ const (
 	worth = 256
 )
 
-// Within returns what f returns, or ctx's error as soon as ctx ends. A system
-// call into a hung driver cannot be taken back: then f is left to itself, with
-// its goroutine and thread, until the driver lets go of it or the process ends.
+// Grace returns a context that ends d after ctx does. The caller must call cancel.
+func Grace(ctx context.Context, d time.Duration) (_ context.Context, cancel context.CancelFunc) {
+	late, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(d, end) })
+	return late, func() { stop(); end() }
+}
+
+// Within returns the result of f, or the error of ctx as soon as ctx ends. A system call into
+// a driver that hangs cannot be interrupted: then f continues, with its goroutine and thread,
+// until the driver returns or the process ends.
 func Within[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		v   T

@@ -64,9 +64,8 @@ func Group() *syscall.SysProcAttr {
 // why.
 func Once(ctx context.Context, program string, request []byte, ways ...Way) ([]byte, error) {
 	// When ctx ends the process is killed; waiting for that has an end too.
-	last, stop := context.WithCancel(context.WithoutCancel(ctx))
+	last, stop := sysfs.Grace(ctx, grace)
 	defer stop()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, stop) })()
 	out, err := sysfs.Within(last, func() ([]byte, error) { return run(ctx, program, request, ways) })
 	if ctx.Err() != nil {
 		return nil, &Error{Deadline, fmt.Errorf("no answer in time, killed: %w", ctx.Err())}
