@@ -164,10 +164,10 @@ func TestInstallEndsWithWhatIsSo(t *testing.T) {
 	}
 }
 
-// Whoever calls sudo has the tree, and must be able to build in it afterwards.
+// The user who calls sudo owns the tree, and must be able to build in it afterwards.
 func TestInstallBuildsAsWhoCalledSudo(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can be somebody else")
+		t.Skip("only root can change its user")
 	}
 	const nobody = 65534
 	h := newHost(t, debian)

@@ -172,3 +172,12 @@ func TestCheckManual(t *testing.T) {
 		t.Errorf("got %v, want one long sentence in line 2", found)
 	}
 }
+
+func TestCheckManual_TagsTablesAndMacros(t *testing.T) {
+	long := strings.TrimSpace(strings.Repeat("word ", maxWords))
+	text := ".TP\n.B " + long + " tag\nShort.\n.TS\n" + long + " row\n.TE\n.PP\n" + long + "\n.BR one \" \" two\n.PP\n" + strings.TrimSuffix(long, " word") + "\n.BR manual (1).\n"
+	found := checkManual("packaging/man/x.1", text)
+	if len(found) != 1 || found[0].line != 8 || found[0].rule != longSentence {
+		t.Errorf("got %v, want one long sentence in line 8", found)
+	}
+}
