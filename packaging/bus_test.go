@@ -68,12 +68,13 @@ func TestTheBusReadsItsPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := filepath.Join(t.TempDir(), "bus.conf")
-	text := `<busconfig><type>session</type><listen>unix:tmpdir=/tmp</listen><include>` + policy + `</include></busconfig>`
+	dir := t.TempDir()
+	config := filepath.Join(dir, "bus.conf")
+	text := `<busconfig><type>session</type><listen>unix:path=` + filepath.Join(dir, "bus") + `</listen><include>` + policy + `</include></busconfig>`
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// It prints its address when it has read everything, and ends when it is told to.
+	// It prints its address after it has read everything.
 	cmd := exec.Command("dbus-daemon", "--nofork", "--print-address", "--config-file="+config)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
