@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"dcm/internal/app/cli/configure"
+	"dcm/internal/app/cli/look"
 	"dcm/internal/engine/history"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
@@ -22,8 +24,8 @@ func TestEveryAnswerIsDocumented(t *testing.T) {
 	_, section, _ := strings.Cut(string(page), ".SH OTHER ANSWERS\n")
 	section, _, _ = strings.Cut(section, "\n.SH ")
 	for command, answer := range map[string]reflect.Type{
-		"report --list": reflect.TypeFor[history.Entry](), "holders": reflect.TypeFor[runstate.Holder](), "holders --units": reflect.TypeFor[holderUnit](),
-		"plan": reflect.TypeFor[proposal](), "verify": reflect.TypeFor[verified](), "profiles": reflect.TypeFor[profileView](), "top": reflect.TypeFor[status.Usage](),
+		"report --list": reflect.TypeFor[history.Entry](), "holders": reflect.TypeFor[runstate.Holder](), "holders --units": reflect.TypeFor[look.HolderUnit](),
+		"plan": reflect.TypeFor[look.Plan](), "verify": reflect.TypeFor[look.Verification](), "profiles": reflect.TypeFor[configure.Profile](), "top": reflect.TypeFor[status.Usage](),
 	} {
 		_, told, ok := strings.Cut(section, "\n.B dcm "+strings.ReplaceAll(command, "-", `\-`)+"\n")
 		if !ok {

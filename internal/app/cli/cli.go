@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"dcm/internal/app/cli/console"
 	"dcm/internal/app/host"
 	"dcm/internal/app/service"
 	"dcm/internal/exitcode"
@@ -18,7 +19,7 @@ import (
 // Main executes one command line and ends the process. A command that a signal has ended
 // before its work was done dies of that signal.
 func Main(h *host.Host, args []string) {
-	con := Stdio(os.Stdout, os.Stderr) // before signals are received: it sees which are ignored
+	con := console.Stdio(os.Stdout, os.Stderr) // before signals are received: it sees which are ignored
 	ctx, stop := exitcode.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	status := Run(ctx, h, con, args)
 	by, _ := errors.AsType[*exitcode.SignalError](context.Cause(ctx))
@@ -28,21 +29,21 @@ func Main(h *host.Host, args []string) {
 
 // Run executes one command line and returns its exit status. What went wrong goes
 // to standard error; standard output holds nothing but answers.
-func Run(ctx context.Context, h *host.Host, con *Console, args []string) int {
-	cmd := root(h, con, func(ctx context.Context, con *Console, args []string) int {
+func Run(ctx context.Context, h *host.Host, con *console.Console, args []string) int {
+	cmd := root(h, con, func(ctx context.Context, con *console.Console, args []string) int {
 		other := *h // the flags of a command line are its own
 		return Run(ctx, &other, con, args)
 	})
 	cmd.SetArgs(args)
-	cmd.SetOut(con.out)
-	cmd.SetErr(con.err)
+	cmd.SetOut(con.Out)
+	cmd.SetErr(con.Err)
 	err := cmd.ExecuteContext(ctx)
-	if out, ok := con.out.(*answers); ok && out.err != nil {
-		err = fmt.Errorf("cannot write the answer: %w", out.err)
+	if out, ok := con.Out.(*console.Writer); ok && out.Err != nil {
+		err = fmt.Errorf("cannot write the answer: %w", out.Err)
 	}
 	if err != nil && err.Error() != "" {
 		for line := range strings.Lines(err.Error()) {
-			fmt.Fprintln(con.err, con.red("dcm: ")+strings.TrimRight(line, "\n"))
+			fmt.Fprintln(con.Err, con.Red("dcm: ")+strings.TrimRight(line, "\n"))
 		}
 	}
 	return statusOf(ctx, err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"dcm/internal/app/cli/console"
 	"dcm/internal/app/host"
 	"dcm/internal/exitcode"
 	"dcm/internal/testkit/sim"
@@ -42,7 +43,7 @@ func newReader(t *testing.T) reader {
 func (r reader) dcm(want int, line string) string {
 	r.Helper()
 	var out bytes.Buffer
-	con := &Console{out: &out, err: &out}
+	con := &console.Console{Out: &out, Err: &out}
 	if got := Run(r.Context(), &host.Host{Root: r.root}, con, strings.Fields(line)); got != want {
 		r.Errorf("dcm %s ends with %d, want %d:\n%s", line, got, want, &out)
 	}
@@ -186,7 +187,7 @@ func TestTheCommandsOfTheDocumentsRun(t *testing.T) {
 				continue
 			}
 			var out bytes.Buffer
-			if code := Run(t.Context(), &host.Host{Root: r.root}, &Console{out: &out, err: &out}, words); code == exitcode.Usage {
+			if code := Run(t.Context(), &host.Host{Root: r.root}, &console.Console{Out: &out, Err: &out}, words); code == exitcode.Usage {
 				t.Errorf("%s shows dcm %s, which there is not:\n%s", filepath.Base(page), line, &out)
 			}
 			tried++

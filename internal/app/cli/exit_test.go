@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/app/cli/console"
 	"dcm/internal/app/host"
 	"dcm/internal/exitcode"
 )
@@ -94,9 +95,9 @@ func TestExit_EveryStatusIsInAScript(t *testing.T) {
 }
 
 func TestExit_WrongCommandLine(t *testing.T) {
-	for _, c := range root(&host.Host{}, &Console{}, nil).Commands() {
+	for _, c := range root(&host.Host{}, &console.Console{}, nil).Commands() {
 		var told strings.Builder
-		con := &Console{out: &told, err: &told}
+		con := &console.Console{Out: &told, Err: &told}
 		if status := Run(t.Context(), &host.Host{Root: t.TempDir()}, con, []string{c.Name(), "--no-such-option"}); status != exitcode.Usage {
 			t.Errorf("dcm %s --no-such-option: exit status %d, want %d", c.Name(), status, exitcode.Usage)
 		}

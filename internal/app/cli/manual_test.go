@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"dcm/internal/app/cli/console"
 	"dcm/internal/app/host"
 )
 
@@ -24,7 +25,7 @@ func TestTheManualHasEveryCommand(t *testing.T) {
 		manual[strings.ReplaceAll(m[1], `\-`, "-")] = true
 	}
 	names := make(map[string]bool)
-	for _, c := range root(&host.Host{}, &Console{}, nil).Commands() {
+	for _, c := range root(&host.Host{}, &console.Console{}, nil).Commands() {
 		names[c.Name()] = true
 		if c.Name() == "help" || c.Name() == "completion" {
 			continue

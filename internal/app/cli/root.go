@@ -5,11 +5,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dcm/internal/app/cli/bundle"
+	"dcm/internal/app/cli/change"
+	"dcm/internal/app/cli/configure"
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/cli/leases"
+	"dcm/internal/app/cli/look"
+	"dcm/internal/app/cli/selftestcmd"
+	"dcm/internal/app/cli/slurmcmd"
+	"dcm/internal/app/cli/unit"
 	"dcm/internal/app/host"
 	"dcm/internal/exitcode"
 )
 
-func root(h *host.Host, con *Console, run runner) *cobra.Command {
+func root(h *host.Host, con *console.Console, run bundle.Runner) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dcm",
 		Short: "Keep a server's GPUs in the selected partition profile",
@@ -40,11 +49,11 @@ func root(h *host.Host, con *Console, run runner) *cobra.Command {
 			cmd.AddCommand(c)
 		}
 	}
-	add("look", statusCmd(h, con), gpusCmd(h, con), partitionsCmd(h, con), topCmd(h, con), topologyCmd(h, con), planCmd(h, con), verifyCmd(h, con), holdersCmd(h, con), reportCmd(h, con, run), selftestCmd(h, con))
-	add("change", applyCmd(h, con), useCmd(h, con), runCmd(h, con), releaseCmd(h), queueCmd(h, con), guardCmd(h, con))
-	add("config", profilesCmd(h, con), checkCmd(h, con), exportCmd(h, con), importCmd(h, con))
-	add("unit", daemonCmd(h, con), oneshotCmd(h, con), reserveCmd(h, con), agentCmd(h, con))
-	add("slurm", slurmConfCmd(h, con), slurmFeatureCmd(h, con), slurmTellCmd(h, con))
+	add("look", look.StatusCmd(h, con), look.GpusCmd(h, con), look.PartitionsCmd(h, con), look.TopCmd(h, con), look.TopologyCmd(h, con), look.PlanCmd(h, con), look.VerifyCmd(h, con), look.HoldersCmd(h, con), look.ReportCmd(h, con, run), selftestcmd.SelftestCmd(h, con))
+	add("change", change.ApplyCmd(h, con), change.UseCmd(h, con), leases.RunCmd(h, con), leases.ReleaseCmd(h), leases.QueueCmd(h, con), leases.GuardCmd(h, con))
+	add("config", configure.ProfilesCmd(h, con), configure.CheckCmd(h, con), configure.ExportCmd(h, con), configure.ImportCmd(h, con))
+	add("unit", unit.DaemonCmd(h, con), unit.OneshotCmd(h, con), unit.ReserveCmd(h, con), unit.AgentCmd(h, con))
+	add("slurm", slurmcmd.SlurmConfCmd(h, con), slurmcmd.SlurmFeatureCmd(h, con), slurmcmd.SlurmTellCmd(h, con))
 	cmd.AddCommand(versionCmd(h, con))
 	return cmd
 }

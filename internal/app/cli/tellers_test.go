@@ -14,6 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/app/cli/change"
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/cli/look"
 	"dcm/internal/app/host"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
@@ -43,7 +46,7 @@ func TestAllTellersAgree(t *testing.T) {
 				t.Errorf("seed %d, %s (-account +told):\n%s", seed, name, diff)
 			}
 		}
-		text := string(statusText(&Console{}, a, time.Now()))
+		text := string(look.StatusText(&console.Console{}, a, time.Now()))
 		if !strings.Contains(text, a.Health.Summary) || !strings.HasPrefix(a.Line(), a.Health.Summary) {
 			t.Errorf("seed %d: the summary is %q, the status line %q, and dcm status says\n%s", seed, a.Health.Summary, a.Line(), text)
 		}
@@ -101,7 +104,7 @@ func notBack(a status.Account) int {
 func byJSON(a status.Account) verdict {
 	var out bytes.Buffer
 	var back status.Account
-	if err := tellStatus(&Console{out: &out}, &out, a, true); err != nil {
+	if err := look.PrintStatus(&console.Console{Out: &out}, &out, a, true); err != nil {
 		panic(err)
 	}
 	if err := json.Unmarshal(out.Bytes(), &back); err != nil {
@@ -165,7 +168,7 @@ func TestStatusTellsOfClientsThatCannotBeRestarted(t *testing.T) {
 	}, a.Unfit()); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
-	text := string(statusText(&Console{}, status.Evaluate(a), time.Now()))
+	text := string(look.StatusText(&console.Console{}, status.Evaluate(a), time.Now()))
 	for _, want := range []string{`masked\.service +active \(running\), masked `, `none\.service +not installed `, `gone\.service +active \(running\), without a unit file `, `bad\.service +active \(running\), bad-setting `} {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("%s is not in\n%s", want, text)
@@ -180,7 +183,7 @@ func TestASuccessTellsWhatElseIsWrong(t *testing.T) {
 		Expected: status.Expected{GPUs: 2, By: status.ByLastSuccess, Missing: []string{"0000:26:00.0"}},
 	})
 	var out, err bytes.Buffer
-	if got := applied(&Console{out: &out, err: &err}, &runstate.State{Phase: runstate.InSync, Profile: "cpx"}, true, a.Problems); got != nil {
+	if got := change.ReportApplied(&console.Console{Out: &out, Err: &err}, &runstate.State{Phase: runstate.InSync, Profile: "cpx"}, true, a.Problems); got != nil {
 		t.Error(got)
 	}
 	if want := "dcm: warning: 1 of 2 GPUs: not there is 0000:26:00.0\n"; err.String() != want {
@@ -191,8 +194,8 @@ func TestASuccessTellsWhatElseIsWrong(t *testing.T) {
 func TestAPlanTellsOfAHolderWhomNobodySees(t *testing.T) {
 	a := status.Account{Problems: []status.Problem{{State: status.Held, Text: "something that cannot be seen holds the driver"}, {State: status.NotOn, Text: "else"}}}
 	var told bytes.Buffer
-	var p proposal
-	p.judge(t.Context(), &host.Host{Root: t.TempDir()}, &Console{err: &told}, a, &config.Config{ReloadDriver: true}, apply.Difference{})
+	var p look.Plan
+	p.Judge(t.Context(), &host.Host{Root: t.TempDir()}, &console.Console{Err: &told}, a, &config.Config{ReloadDriver: true}, apply.Difference{})
 	if want := "dcm: warning: something that cannot be seen holds the driver\n"; told.String() != want {
 		t.Errorf("told %q, want %q", &told, want)
 	}

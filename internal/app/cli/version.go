@@ -6,16 +6,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dcm/internal/app/cli/bundle"
+	"dcm/internal/app/cli/console"
 	"dcm/internal/app/host"
 )
 
-func versionCmd(h *host.Host, con *Console) *cobra.Command {
+func versionCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version [--json]",
 		Short: "Print the version",
-		Args:  args(cobra.NoArgs),
+		Args:  console.Args(cobra.NoArgs),
 	}
-	asJSON := jsonFlag(cmd)
+	asJSON := console.JsonFlag(cmd)
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
 		libraries := h.Libraries(c.Context())
 		if *asJSON {
@@ -23,9 +25,9 @@ func versionCmd(h *host.Host, con *Console) *cobra.Command {
 			for _, l := range libraries {
 				facts[l.Name] = l.State
 			}
-			return con.answer(facts)
+			return con.Answer(facts)
 		}
-		_, err := fmt.Fprint(con.out, versionText(h, libraries))
+		_, err := fmt.Fprint(con.Out, bundle.VersionText(h, libraries))
 		return err
 	}
 	return cmd

@@ -1,0 +1,97 @@
+package bundle
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/host"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/supportbundle"
+	"dcm/internal/linux/atomicfile"
+	"dcm/internal/sanitize"
+)
+
+// about heads the archive's list of contents.
+const readme = `What dcm knows of this host, for support. There is nothing secret of dcm's in it: its
+configuration has no secrets, and of other programs there are the names, pids and units
+of those that have a GPU open, never their arguments or environment. There are names of
+hosts, units and profiles, of the users who asked for a run, and serial numbers of GPUs. If hooks were added to the units,
+what they print is in the journal.
+`
+
+// runner runs another command of dcm.
+type Runner func(ctx context.Context, con *console.Console, args []string) int
+
+// pack writes the archive to a file, which root alone may read, or to standard
+// output.
+func Write(ctx context.Context, h *host.Host, con *console.Console, run Runner, file string, now time.Time) error {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "host"
+	}
+	dir := fmt.Sprintf("dcm-report-%s-%s", sanitize.Text(name), now.Format("20060102T150405"))
+	var packed bytes.Buffer
+	if err := supportbundle.Write(ctx, &packed, dir, now, readme, bundleParts(h, run)); err != nil {
+		return err
+	}
+	switch file {
+	case "-":
+		_, err := packed.WriteTo(con.Out)
+		return err
+	case "":
+		file = dir + ".tar.gz"
+	}
+	if err := atomicfile.Write(file, packed.Bytes(), atomicfile.Options{Mode: 0o600}); err != nil {
+		return fmt.Errorf("cannot write %s: %w", file, err)
+	}
+	fmt.Fprintf(con.Out, "%s holds what support may ask for; see %s in it before you send it.\n", file, supportbundle.Contents)
+	if os.Geteuid() != 0 {
+		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+"without root the archive lacks part of the journal and other users' processes")
+	}
+	return nil
+}
+
+func bundleParts(h *host.Host, run Runner) []supportbundle.Part {
+	parts := []supportbundle.Part{
+		{Name: "version.txt", Description: "dcm, the system and the kernel", Read: func(ctx context.Context) ([]byte, error) { return versions(ctx, h) }},
+		commandOutput(run, "status.txt", "status"),
+		commandOutput(run, "status.json", "status", "--json"),
+		commandOutput(run, "report.txt", "report"),
+		commandOutput(run, "history.txt", "report", "--list"),
+		commandOutput(run, "check.txt", "check"),
+		commandOutput(run, "gpus.json", "gpus", "--json"),
+		commandOutput(run, "holders.json", "holders", "--json"),
+		{Name: "units.txt", Description: "systemctl show of dcm's units and the clients", Read: onlyHere(h, func(ctx context.Context) ([]byte, error) { return unitStates(ctx, h) })},
+		{Name: "journal.txt", Description: "the journal of dcm's units", Read: onlyHere(h, journalOf("--output=short-iso-precise"))},
+		{Name: "journal.json", Description: "the same with dcm's fields", Read: onlyHere(h, journalOf("--output=json", "--output-fields="+journalFields))},
+		{Name: "kernel.txt", Description: "the kernel's lines on amdgpu, kfd and dcm since the boot", Read: onlyHere(h, func(ctx context.Context) ([]byte, error) { return kernelLines(ctx, h) })},
+	}
+	for _, name := range []string{runstate.RunFile, runstate.StateFile, runstate.DiscoveredFile} {
+		parts = append(parts, ownFile(h, "run/dcm/"+name))
+	}
+	return append(parts, configuration(h)...)
+}
+
+// onlyHere reads what is of the running host, and so of no other tree.
+func onlyHere(h *host.Host, read func(context.Context) ([]byte, error)) func(context.Context) ([]byte, error) {
+	if h.Here() {
+		return read
+	}
+	return func(context.Context) ([]byte, error) { return nil, errors.New("not for another root directory") }
+}
+
+// answered is what a command of dcm tells, its standard error included. That it
+// finds something wrong is what the reader wants to see.
+func commandOutput(run Runner, name string, args ...string) supportbundle.Part {
+	return supportbundle.Part{Name: name, Description: "dcm " + strings.Join(args, " "), Read: func(ctx context.Context) ([]byte, error) {
+		var out bytes.Buffer
+		run(ctx, &console.Console{Out: &out, Err: &out}, args)
+		return out.Bytes(), nil
+	}}
+}

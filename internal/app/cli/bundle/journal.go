@@ -1,0 +1,106 @@
+package bundle
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"dcm/internal/app/host"
+	"dcm/internal/linux/unitname"
+	"dcm/internal/sanitize"
+)
+
+// journalFields are those of an entry that are worth sending: its text and dcm's own.
+// The command lines that the journal adds may be of a hook, with whatever is in them.
+const journalFields = "MESSAGE,MESSAGE_ID,PRIORITY,SYSLOG_IDENTIFIER,UNIT,_PID,_SYSTEMD_UNIT,_SYSTEMD_INVOCATION_ID,INVOCATION_ID,JOB_RESULT,JOB_TYPE,EXIT_CODE,EXIT_STATUS,UNIT_RESULT," +
+	"DCM_PROFILE,DCM_GPU,DCM_FROM,DCM_TO,DCM_RUN,DCM_STEP,DCM_RESULT,DCM_ERROR,DCM_CURE,DCM_TOOK,DCM_UNIT,DCM_BEFORE,DCM_NOW,DCM_RESTARTS,DCM_REASON,DCM_ASKED,DCM_UID,DCM_USER,DCM_SUDO,DCM_LOGIN,DCM_BY_UNIT"
+
+// journalOf reads the journal of dcm's units in the form that the options say.
+func journalOf(options ...string) func(context.Context) ([]byte, error) {
+	all := append([]string{"--no-pager", "--quiet", "--lines=5000"}, options...)
+	for _, unit := range unitname.All() {
+		all = append(all, "--unit="+unit)
+	}
+	return func(ctx context.Context) ([]byte, error) { return output(ctx, "journalctl", all...) }
+}
+
+// kernelLines are the kernel's messages that have to do with the GPUs, and those that
+// the generator left there. Not every journalctl can search by itself.
+func kernelLines(ctx context.Context, h *host.Host) ([]byte, error) {
+	words := []string{"dcm-generator"}
+	for _, t := range h.Node(nil).Traits() {
+		words = append(words, t.KernelLogWords...)
+	}
+	all, err := output(ctx, "journalctl", "--no-pager", "--quiet", "--dmesg", "--boot", "--output=short-monotonic")
+	var out []byte
+	for line := range bytes.Lines(all) {
+		for _, word := range words {
+			if bytes.Contains(line, []byte(word)) {
+				out = append(out, line...)
+				break
+			}
+		}
+	}
+	if out == nil && err == nil {
+		out = []byte{}
+	}
+	return out, err
+}
+
+// output runs a program and returns its standard output, even if it then fails.
+func output(ctx context.Context, program string, arguments ...string) ([]byte, error) {
+	out, err := exec.CommandContext(ctx, program, arguments...).Output()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) && len(failed.Stderr) > 0 {
+		err = fmt.Errorf("%w: %s", err, sanitize.Lines(strings.TrimSpace(string(failed.Stderr))))
+	}
+	if len(out) == 0 && err != nil {
+		return nil, err
+	}
+	return out, err
+}
+
+// versions are those of everything that takes part. Of the kernel command line, which
+// may hold secrets, only dcm's own words are taken.
+func versions(ctx context.Context, h *host.Host) ([]byte, error) {
+	var out bytes.Buffer
+	out.WriteString(VersionText(h, h.Libraries(ctx)))
+	files, prefixes := []string{"proc/sys/kernel/osrelease"}, []string{"dcm."}
+	for _, t := range h.Node(nil).Traits() {
+		files = append(files, filepath.Join("sys/module", t.Driver, "version"))
+		prefixes = append(prefixes, t.Driver+".")
+	}
+	for _, path := range append(files, "etc/os-release") {
+		if text, err := os.ReadFile(h.Path(path)); err == nil {
+			fmt.Fprintf(&out, "%s: %s\n", path, strings.TrimSpace(string(text)))
+		}
+	}
+	cmdline, err := os.ReadFile(h.Path("proc/cmdline"))
+	for word := range strings.FieldsSeq(string(cmdline)) {
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(word, p) }) {
+			fmt.Fprintln(&out, "kernel command line:", word)
+		}
+	}
+	systemd, _ := output(ctx, "systemctl", "--version") // its absence shows
+	out.Write(systemd)
+	return out.Bytes(), err
+}
+
+// unitStates are the states that systemd has, and where the settings come from; not
+// the settings, which may be anybody's.
+func unitStates(ctx context.Context, h *host.Host) ([]byte, error) {
+	units := unitname.All()
+	if cfg, err := h.Config(); err == nil {
+		for _, c := range h.Clients(cfg) {
+			units = append(units, strings.Replace(c, "@.", "@*.", 1))
+		}
+	}
+	const properties = "Id,LoadState,UnitFileState,ActiveState,SubState,Result,NRestarts,ExecMainStatus,InvocationID,StateChangeTimestamp,ExecMainStartTimestamp,ExecMainExitTimestamp,FragmentPath,DropInPaths,NeedDaemonReload,After,PartOf,Requires"
+	return output(ctx, "systemctl", append([]string{"show", "--no-pager", "--property=" + properties, "--"}, units...)...)
+}

@@ -1,0 +1,195 @@
+package change
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"dcm/internal/app/cli/client"
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/host"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/daemon"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/exitcode"
+	"dcm/internal/frontends/dbusapi"
+	"dcm/internal/frontends/status"
+	"dcm/internal/linux/journal"
+	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
+	"dcm/internal/linux/watch"
+)
+
+// follow has the daemon look at the GPUs, which makes the one restart transaction if
+// there is something to do, and shows the run until it is over. The selection is
+// written by choose, once systemd has been reached; want is the profile that choose
+// selects, "" for any.
+func Follow(ctx context.Context, h *host.Host, con *console.Console, want string, choose func() error) error {
+	conn, err := h.Dial(ctx)
+	if err != nil {
+		return fmt.Errorf("nothing was changed: cannot connect to systemd: %w", err)
+	}
+	defer conn.Close()
+	if err := choose(); err != nil {
+		return err
+	}
+	if err := h.Sign(append([]string{"dcm"}, os.Args[1:]...)); err != nil {
+		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+"the history of runs will not know who asked: "+err.Error())
+	}
+	return watchRun(ctx, h, con, func() error { return requestRun(ctx, h, conn) }, func(view *progress, err error) error {
+		return concluded(ctx, h, con, view, want, err)
+	})
+}
+
+// requestRun has the daemon apply the selected profile, and returns when it is at rest.
+// A daemon that is not there is started; without a bus, a daemon that runs is reloaded.
+// It is never ended: other commands need it.
+func requestRun(ctx context.Context, h *host.Host, conn *systemd.Conn) error {
+	err := client.CallDaemon(ctx, h, dbusapi.RetryPolicy{Limit: client.DaemonTimeout}, func(c *dbusapi.Client) error {
+		_, err := c.Apply(ctx)
+		return err
+	})
+	if !errors.Is(err, dbusapi.ErrAbsent) {
+		return err
+	}
+	units, err := conn.Units(ctx, []string{unitname.Daemon})
+	switch {
+	case err != nil:
+		return err
+	case units[0].Active == "active":
+		return conn.ReloadOrRestart(ctx, unitname.Daemon)
+	}
+	_, err = conn.Restart(ctx, unitname.Daemon)
+	return err
+}
+
+// watchRun shows the run while begin, which has it made, has not returned, and then
+// says how it ended.
+func watchRun(ctx context.Context, h *host.Host, con *console.Console, begin func() error, end func(*progress, error) error) error {
+	before, err := runstate.ReadRun(h.Runtime())
+	if err != nil {
+		before = nil // an unreadable old report is replaced by the new run
+	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	changed, err := watch.Files(watching, []string{h.Runtime()}, 30*time.Millisecond, journal.Log(con.Err, "dcm"))
+	if err != nil { // the profile is selected by then
+		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+"the steps are not shown: "+err.Error())
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- begin() }()
+	view := newProgress(con, before)
+	for {
+		select {
+		case <-changed:
+			view.update(h)
+		case err := <-ended:
+			view.update(h)
+			view.close()
+			return end(view, err)
+		}
+	}
+}
+
+// concluded says how it ended. err is the answer to the request, nil for a daemon that
+// is at rest; want is the profile that was selected for it, "" for any.
+func concluded(ctx context.Context, h *host.Host, con *console.Console, view *progress, want string, err error) error {
+	if ctx.Err() != nil {
+		return errors.New("no longer following; the run goes on, see dcm status")
+	}
+	failed, ran := errors.AsType[*dbusapi.FailedError](err)
+	if err != nil && !ran {
+		return err
+	}
+	state, unread := stateAtRest(ctx, h)
+	if state != nil && want != "" && state.Config == "" && state.Profile != profileOf(want) {
+		return overtaken(want, state)
+	}
+	if state == nil {
+		return errors.Join(err, unread, errors.New("see dcm status and journalctl -u dcm -u dcm-apply"))
+	}
+	for _, w := range state.Warnings {
+		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+w)
+	}
+	switch {
+	case ran && state.Error == nil: // it was mended since
+		return failed
+	case state.Phase == runstate.InSync:
+		return ReportApplied(con, state, view.ran, client.Account(ctx, h).Problems)
+	case state.Phase == runstate.Idle && state.Error == nil:
+		fmt.Fprintln(con.Out, "No profile is selected; the GPUs are left alone.")
+		return nil
+	}
+	return Failure(state)
+}
+
+// stateAtRest is the state of a daemon at rest: as the bus shows it, or where the daemon
+// has failed to start, as it has left it.
+func stateAtRest(ctx context.Context, h *host.Host) (*runstate.State, error) {
+	if state, err := client.DaemonState(ctx, h); err == nil && state.Phase != runstate.Starting {
+		return state, nil
+	}
+	return runstate.ReadState(h.Runtime())
+}
+
+// profileOf is the name of a selection in the daemon's state.
+func profileOf(profile string) string {
+	if profile == config.None {
+		return ""
+	}
+	return profile
+}
+
+// overtaken is the error of a command whose selection was replaced by another one before
+// the daemon was at rest.
+func overtaken(want string, state *runstate.State) error {
+	now := "no profile"
+	if state.Profile != "" {
+		now = "profile " + state.Profile
+	}
+	if state.Source != "" {
+		now += " by " + state.Source
+	}
+	return exitcode.With(exitcode.Overtaken, fmt.Errorf("profile %s: overtaken by another selection (found %s)\ncure: see dcm report --list for who selected it; run the command again to select %[1]s", want, now))
+}
+
+// applied tells of a success, and of what else is wrong: a GPU that is missing has no
+// mode that could be another one.
+func ReportApplied(con *console.Console, state *runstate.State, ran bool, problems []status.Problem) error {
+	if ran {
+		fmt.Fprintf(con.Out, "Profile %s is on the GPUs.\n", state.Profile)
+	} else {
+		fmt.Fprintf(con.Out, "Profile %s is on the GPUs already; nothing was restarted.\n", state.Profile)
+	}
+	if state.Error != nil {
+		return Failure(state)
+	}
+	for _, p := range problems {
+		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+p.Text)
+	}
+	return nil
+}
+
+// failure is the state's error with its cure, and the exit code that goes with it.
+func Failure(state *runstate.State) error {
+	err := daemon.Failure(state)
+	switch {
+	case state.Config != "":
+		return exitcode.With(exitcode.Config, errors.New(state.Config))
+	case state.Phase == runstate.Waiting, state.Phase == runstate.InSync && state.Error != nil && state.Error.Transient:
+		return exitcode.With(exitcode.Transient, err)
+	}
+	return err
+}
+
+// fits refuses a profile that does not exist or that these GPUs cannot have,
+// before anything is written.
+func CheckProfile(ctx context.Context, h *host.Host, given []string) error {
+	_, _, _, err := h.Compare(ctx, client.FromDaemon(h), given...)
+	if err != nil {
+		return fmt.Errorf("nothing was changed: %w", err)
+	}
+	return nil
+}

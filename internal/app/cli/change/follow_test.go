@@ -1,0 +1,58 @@
+package change
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/host"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/exitcode"
+)
+
+// What was selected is followed without its steps, where nothing can be watched.
+func TestARunThatCannotBeWatchedIsMade(t *testing.T) {
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	// No descriptor is free, as when the kernel gives no more of inotify's.
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	var told bytes.Buffer
+	made := false
+	err := watchRun(t.Context(), &host.Host{Root: "/nowhere"}, &console.Console{Out: &told, Err: &told}, func() error {
+		made = true
+		return nil
+	}, func(*progress, error) error { return nil })
+	if back := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); back != nil {
+		t.Fatal(back)
+	}
+	if err != nil || !made || !strings.Contains(told.String(), "the steps are not shown: ") {
+		t.Errorf("made %t, %v, told %q", made, err, &told)
+	}
+}
+
+// A command exits with 75 if dcm goes on by itself.
+func TestFailure_ExitStatus(t *testing.T) {
+	later := &runstate.Error{Text: "dcm-reserve.service failed", Transient: true}
+	for _, tt := range []struct {
+		name  string
+		state runstate.State
+		want  int
+	}{
+		{"busy", runstate.State{Phase: runstate.Waiting, Error: later}, exitcode.Transient},
+		{"partitions are chosen again", runstate.State{Phase: runstate.InSync, Error: later}, exitcode.Transient},
+		{"a client is not back", runstate.State{Phase: runstate.InSync, Error: &runstate.Error{Text: "not back"}}, exitcode.Failed},
+		{"for good", runstate.State{Phase: runstate.Stuck, Error: &runstate.Error{Text: "no such mode"}}, exitcode.Failed},
+		{"the configuration", runstate.State{Phase: runstate.Stuck, Config: "dcm.toml:3: bad"}, exitcode.Config},
+	} {
+		if got := exitcode.Code(Failure(&tt.state)); got != tt.want {
+			t.Errorf("%s: exit status %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}

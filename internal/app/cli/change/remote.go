@@ -1,0 +1,50 @@
+package change
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"dcm/internal/app/cli/client"
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/host"
+	"dcm/internal/exitcode"
+	"dcm/internal/frontends/dbusapi"
+)
+
+// remote reports whether a command has to ask the daemon for what it may not do
+// itself.
+func remote(h *host.Host) bool { return os.Geteuid() != 0 && h.Here() }
+
+// useRemote has the daemon select a profile, if polkit lets this user, and shows the run
+// until it is over.
+func useRemote(ctx context.Context, h *host.Host, con *console.Console, name string) error {
+	// Not twice: between the two another profile may have been selected.
+	return followRemote(ctx, h, con, "selecting a profile", name, dbusapi.RetryPolicy{Limit: client.DaemonTimeout, Once: true}, func(c *dbusapi.Client) error {
+		_, err := c.Use(ctx, name)
+		return err
+	})
+}
+
+// applyRemote has the daemon put the selected profile on the GPUs in the same way.
+func applyRemote(ctx context.Context, h *host.Host, con *console.Console) error {
+	return followRemote(ctx, h, con, "applying a profile", "", dbusapi.RetryPolicy{Limit: client.DaemonTimeout}, func(c *dbusapi.Client) error {
+		_, err := c.Apply(ctx)
+		return err
+	})
+}
+
+func followRemote(ctx context.Context, h *host.Host, con *console.Console, what, want string, w dbusapi.RetryPolicy, ask func(*dbusapi.Client) error) error {
+	return watchRun(ctx, h, con, func() error { return client.CallDaemon(ctx, h, w, ask) }, func(view *progress, err error) error {
+		if errors.Is(err, dbusapi.ErrAbsent) || errors.Is(err, dbusapi.ErrDenied) {
+			return byRootOnly(what, err)
+		}
+		return concluded(ctx, h, con, view, want, err)
+	})
+}
+
+// byRootOnly says why the way without root did not lead anywhere.
+func byRootOnly(what string, err error) error {
+	return exitcode.With(exitcode.Failed, fmt.Errorf("%s needs root, or to be allowed by polkit: %w; run it with sudo", what, err))
+}

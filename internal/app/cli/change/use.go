@@ -1,0 +1,56 @@
+package change
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/host"
+	"dcm/internal/engine/config"
+	"dcm/internal/exitcode"
+)
+
+func UseCmd(h *host.Host, con *console.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "use PROFILE | none | --clear",
+		Short: "Select a profile for good and follow its application",
+		Long: `Select the profile in /etc/dcm/dcm.toml, by the line that an editor would change,
+have the daemon put it on the GPUs, and follow it to its end. 'none' selects none;
+--clear takes the line out. A selection until reboot ('dcm apply PROFILE') is ended.
+
+Where a drop-in or the kernel command line selects a profile, it has precedence, and
+nothing is changed.`,
+		Args:              console.Args(cobra.MaximumNArgs(1)),
+		ValidArgsFunction: console.ProfileNames(h),
+	}
+	clearing := cmd.Flags().Bool("clear", false, "take the selection out of dcm.toml")
+	cmd.RunE = func(c *cobra.Command, given []string) error {
+		switch {
+		case *clearing && len(given) > 0:
+			return exitcode.With(exitcode.Usage, errors.New("--clear takes no profile"))
+		case *clearing:
+			return use(c.Context(), h, con, "")
+		case len(given) == 0 || given[0] == "":
+			return exitcode.With(exitcode.Usage, errors.New("name a profile, or none, or give --clear"))
+		}
+		return use(c.Context(), h, con, given[0])
+	}
+	return cmd
+}
+
+func use(ctx context.Context, h *host.Host, con *console.Console, name string) error {
+	if remote(h) && name != "" {
+		return useRemote(ctx, h, con, name)
+	}
+	if err := h.NeedRoot("selecting a profile"); err != nil {
+		return err
+	}
+	if name != "" && name != config.None {
+		if err := CheckProfile(ctx, h, []string{name}); err != nil {
+			return err
+		}
+	}
+	return Follow(ctx, h, con, name, func() error { return h.Select(name) })
+}

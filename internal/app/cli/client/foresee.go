@@ -1,0 +1,34 @@
+package client
+
+import (
+	"context"
+
+	"dcm/internal/app/host"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/daemon"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/status"
+	"dcm/internal/linux/systemd"
+)
+
+// holdersOf are the processes that have a GPU open or a lease.
+func Holders(a status.Account) []runstate.Holder {
+	var out []runstate.Holder
+	for _, u := range a.Holders {
+		out = append(out, runstate.Holder{PID: u.PID, Command: u.Command, Unit: u.Unit, Devices: u.Devices, Lessee: u.Lessee})
+	}
+	return out
+}
+
+// foresee asks PID 1 what a run would do to units now, where these are in its way.
+func Foresee(ctx context.Context, h *host.Host, cfg *config.Config, blocking []runstate.Holder) (daemon.Forecast, error) {
+	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)
+	defer cancel()
+	conn, err := h.Dial(ctx)
+	if err != nil {
+		return daemon.Forecast{}, err
+	}
+	defer conn.Close()
+	s := daemon.Settings{Order: systemd.Order{Clients: h.Clients(cfg)}, Include: cfg.Discover == config.Include}
+	return daemon.Foresee(ctx, conn, s, h.Fit, blocking)
+}

@@ -1,0 +1,43 @@
+package client
+
+import (
+	"context"
+	"strings"
+
+	"dcm/internal/app/host"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/dbusapi"
+)
+
+// daemonState is what the daemon has written down, or else what it shows on the
+// bus: the file may not be there for this user or in this mount namespace. It is
+// nil if the daemon has told nothing since the boot.
+func State(ctx context.Context, h *host.Host) (*runstate.State, error) {
+	s, err := runstate.ReadState(h.Runtime())
+	if !h.Here() || err == nil && s != nil {
+		return s, err
+	}
+	if told, lost := DaemonState(ctx, h); lost == nil {
+		return told, nil
+	}
+	return s, err
+}
+
+// busState is the daemon's state as the bus shows it. Its file may be older, on a full
+// file system say.
+func DaemonState(ctx context.Context, h *host.Host) (*runstate.State, error) {
+	var m dbusapi.Manager
+	err := readDaemon(ctx, h, func(ctx context.Context, c *dbusapi.Client) (err error) {
+		m, err = c.Manager(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &runstate.State{Version: runstate.Version, Program: m.Version, Phase: runstate.Phase(m.State), Since: m.Since,
+		Profile: m.Selected, Source: m.Source, Warnings: m.Warnings, Retry: m.Retry, Config: strings.Join(m.Problems, "\n")}
+	if m.Error != "" {
+		s.Error = &runstate.Error{Text: m.Error, Cure: m.Cure, Transient: s.Phase == runstate.Waiting}
+	}
+	return s, nil
+}

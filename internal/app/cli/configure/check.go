@@ -1,0 +1,228 @@
+package configure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/cli/imagined"
+	"dcm/internal/app/cli/look"
+	"dcm/internal/app/host"
+	"dcm/internal/engine/config"
+	"dcm/internal/frontends/status"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+)
+
+func CheckCmd(h *host.Host, con *console.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check [FILE] [--node KIND]",
+		Short: "Check the configuration, and whether the GPUs can have it",
+		Long: `Check the configuration, or the one that would result if FILE took the place of
+/etc/dcm/dcm.toml. On a host with GPUs, or with --node, every profile is also
+checked against what they can do, and the reservations against what each profile
+makes of them. FILE may be - for standard input. The exit
+status is 78 if the configuration is broken, 1 if there is no FILE or the selected
+profile does not fit the GPUs.`,
+		Example: "  dcm check\n  dcm check ./dcm.toml --node mi300x-8",
+		Args:    console.Args(cobra.MaximumNArgs(1)),
+	}
+	kind := imagined.NodeFlag(cmd, "check against a `KIND` of node")
+	cmd.RunE = func(c *cobra.Command, given []string) error { return check(c.Context(), h, con, given, *kind) }
+	return cmd
+}
+
+func check(ctx context.Context, h *host.Host, con *console.Console, given []string, kind string) error {
+	paths := config.DefaultPaths(h.Root)
+	if len(given) > 0 {
+		var err error
+		if paths, err = judging(paths, given[0]); err != nil {
+			return err
+		}
+	}
+	cfg, err := config.Load(paths)
+	if err != nil {
+		return err
+	}
+	for _, w := range cfg.Warnings {
+		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+w)
+	}
+	fmt.Fprintf(con.Out, "The configuration is in order: %d profiles, %s.\n", len(cfg.Profiles), selectionText(cfg))
+	if kind == "" {
+		checkClients(ctx, h, con, cfg)
+		look.CheckUsers(ctx, h, con, cfg)
+		checkRestart(ctx, h, con, cfg)
+		checkNodes(h, con)
+	}
+	var misplaced error
+	if kind == "" {
+		misplaced = checkReserved(h, cfg)
+		for _, w := range h.Elsewhere(cfg.Observers) {
+			fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+w)
+		}
+	}
+	gpus, err := imagined.GPUs(ctx, h, cfg, kind)
+	if err != nil {
+		return err
+	}
+	if len(gpus) == 0 {
+		fmt.Fprintln(con.Out, "There are no partitionable GPUs here to check it against; see --node.")
+		return misplaced
+	}
+	if text := miscounted(h, cfg, gpus, kind); text != "" {
+		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+text)
+	}
+	r := review{cfg: cfg, gpus: gpus, name: func(text string) string { return text }}
+	if kind != "" {
+		r.name, r.minors = imagined.NamesByIndex(gpus), h.Node(nil).MinorsOfOtherNode()
+	} else if r.minors, err = h.Minors(); err != nil {
+		return errors.Join(misplaced, err)
+	}
+	return errors.Join(misplaced, r.profiles(con))
+}
+
+// miscounted says that there is another number of GPUs than there should be, "" if there
+// is not. What was known at the last success is of this host alone.
+func miscounted(h *host.Host, cfg *config.Config, gpus []partition.GPU, kind string) string {
+	want := status.Expect(cfg.Count, nil, nil)
+	if kind == "" {
+		there := make([]string, len(gpus))
+		for i, g := range gpus {
+			there[i] = string(g.Address)
+		}
+		want = h.Expected(cfg, there)
+	}
+	if len(gpus) < want.GPUs {
+		return want.Text(len(gpus))
+	}
+	return want.More(len(gpus))
+}
+
+// judging puts a file in the place of the administrator's; "-" is standard input.
+func judging(paths config.Paths, file string) (config.Paths, error) {
+	if file == "-" {
+		return paths.WithAdminText("standard input", os.Stdin)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return paths, err
+	}
+	defer f.Close()
+	return paths.WithAdminText(file, f)
+}
+
+// checkClients names those that systemd could not restart. Without systemd, as in a chroot,
+// nobody can tell.
+func checkClients(ctx context.Context, h *host.Host, con *console.Console, cfg *config.Config) {
+	if !h.Here() {
+		return
+	}
+	now, err := h.Standing(ctx, h.Clients(cfg), false)
+	if err != nil {
+		return
+	}
+	a := status.Account{Clients: now.Clients}
+	for _, w := range a.Unfit() {
+		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+w)
+	}
+}
+
+// checkReserved tells of units that would not start with what is reserved for them.
+func checkReserved(h *host.Host, cfg *config.Config) error {
+	if err := h.Misplaced(cfg.Reservations); err != nil {
+		return fmt.Errorf("%w\n%s", err, gpu.Hint(err))
+	}
+	return nil
+}
+
+func checkNodes(h *host.Host, con *console.Console) {
+	if p := h.FalseNode(); p != nil {
+		fmt.Fprintf(con.Err, "%s%s\n   cure: %s\n", con.Yellow("dcm: warning: "), p.Text, p.Cure)
+	}
+}
+
+func selectionText(cfg *config.Config) string {
+	if cfg.Selected == "" {
+		return "none is selected"
+	}
+	return fmt.Sprintf("%s is selected (%s)", cfg.Selected, cfg.Source)
+}
+
+// review is what profiles are judged by.
+type review struct {
+	cfg    *config.Config
+	gpus   []partition.GPU
+	minors gpu.Minors
+	name   func(string) string // of GPUs in a text
+}
+
+// profiles prints what each profile means for the GPUs. Only the selected one has to
+// fit, or without one the GPUs as they are the reservations: a host is not expected to
+// take every profile that is shipped.
+func (r review) profiles(con *console.Console) error {
+	var failure error
+	if r.cfg.Selected == "" {
+		failure = r.after(con, r.gpus, true)
+	}
+	t := console.NewTable(con.Out, "PROFILE", "FITS", "PARTITIONS", "REMARK")
+	for _, profile := range r.cfg.Available(r.gpus) {
+		selected := profile == r.cfg.Selected
+		mark := profile
+		if selected {
+			mark += " *"
+		}
+		p, _ := r.cfg.Lookup(profile)
+		after, _, err := imagined.Outcome(p, r.gpus)
+		if err == nil {
+			err = r.after(con, after, selected)
+		}
+		if err == nil {
+			t.Row(mark, "yes", fmt.Sprint(partitions(after)), remark(after))
+			continue
+		}
+		text := r.name(err.Error())
+		if selected {
+			failure = errors.New(text)
+		}
+		first, rest, more := strings.Cut(text, "\n")
+		if more {
+			first += fmt.Sprintf(" (and %d more)", strings.Count(rest, "\n")+1)
+		}
+		t.Row(mark, "no", "-", first)
+	}
+	t.Flush()
+	return failure
+}
+
+// after judges what GPUs would be for those for whom partitions are reserved, and tells
+// of partitions that nobody can use.
+func (r review) after(con *console.Console, gpus []partition.GPU, tell bool) error {
+	short := r.minors.Shortage(gpus)
+	if short != nil && tell {
+		fmt.Fprintf(con.Err, "%s%s\n   cure: %s\n", con.Yellow("dcm: warning: "), r.name(short.Text), short.Cure)
+	}
+	return host.Room(r.cfg.Reservations, gpus, short)
+}
+
+func partitions(gpus []partition.GPU) int {
+	n := 0
+	for _, g := range gpus {
+		n += g.Partitions()
+	}
+	return n
+}
+
+// remark tells apart what the driver accepts and what its maker validates.
+func remark(after []partition.GPU) string {
+	for _, g := range after {
+		if text := g.Remark(); text != "" {
+			return text
+		}
+	}
+	return ""
+}

@@ -1,0 +1,49 @@
+package configure
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/host"
+	"dcm/internal/engine/config"
+	"dcm/internal/linux/unitname"
+)
+
+// checkRestart names the clients that wait for the oneshot while it waits for them, in
+// systemd's own words. Where it cannot be asked, it is not.
+func checkRestart(ctx context.Context, h *host.Host, con *console.Console, cfg *config.Config) {
+	clients := h.Clients(cfg)
+	if !h.Here() || len(clients) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)
+	defer cancel()
+	conn, err := h.Dial(ctx)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	warn := func(format string, args ...any) {
+		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+fmt.Sprintf(format, args...))
+	}
+	units, err := conn.Units(ctx, clients)
+	if err != nil {
+		warn("%v", err)
+		return
+	}
+	var names []string
+	for _, u := range units {
+		if u.Load == "loaded" { // of the others checkClients tells
+			names = append(names, u.ID)
+		}
+	}
+	way, err := conn.OrderingPath(ctx, unitname.Apply, names)
+	if err != nil {
+		warn("%v", err)
+	} else if way != nil {
+		warn("clients wait for %s, but %s, a client: systemctl cat %s shows where", unitname.Apply,
+			strings.Join(way, " is ordered after "), strings.Join(way[1:], " "))
+	}
+}

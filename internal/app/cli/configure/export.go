@@ -1,0 +1,39 @@
+package configure
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/app/cli/client"
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/host"
+	"dcm/internal/engine/config"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+)
+
+func ExportCmd(h *host.Host, con *console.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Print the modes that the GPUs have as a profile, in TOML",
+		Args:  console.Args(cobra.NoArgs),
+	}
+	name := cmd.Flags().String("name", "exported", "the profile's `NAME`")
+	cmd.RunE = func(c *cobra.Command, _ []string) error { return export(c.Context(), h, con, *name) }
+	return cmd
+}
+
+func export(ctx context.Context, h *host.Host, con *console.Console, name string) error {
+	devices, err := host.Look(ctx, h.Node(nil), client.FromDaemon(h))
+	if err != nil {
+		return err
+	}
+	p, err := partition.Describe(name, gpu.Partitionable(devices))
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(con.Out, config.FormatProfile(p))
+	return err
+}

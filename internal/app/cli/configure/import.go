@@ -1,0 +1,76 @@
+package configure
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"dcm/internal/app/cli/client"
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/host"
+	"dcm/internal/engine/config/importer"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+)
+
+func ImportCmd(h *host.Host, con *console.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "import FILE...",
+		Short: "Print another program's configuration as TOML",
+		Long: `Read the configuration of the Kubernetes device-config-manager, a config.json or a
+whole ConfigMap in YAML or JSON, and print it as TOML. FILE may be - for standard
+input. What it says is checked against this host's GPUs, or against --gpus.
+
+Or read that of mig-parted: its config.yaml and, in any order, the hooks.yaml and
+hooks.sh of its service, whose units become clients, and the override.conf in which
+the service keeps what is selected. The config.yaml may be in the ConfigMap of
+NVIDIA's GPU operator, with the units in clients.yaml; other objects in that file are
+ignored. Without --gpus its indices become PCI addresses of this host's GPUs.`,
+		Example: "  dcm import config.json | sudo tee /etc/dcm/dcm.toml.d/imported.toml\n" +
+			"  dcm import /etc/nvidia-mig-manager/config.yaml | sudo tee /etc/dcm/dcm.toml.d/imported.toml",
+		Args: console.Args(cobra.MinimumNArgs(1)),
+	}
+	gpus := cmd.Flags().Int("gpus", 0, "how many GPUs the nodes have (`N`); 0: as many as this host, if it has any")
+	cmd.RunE = func(c *cobra.Command, given []string) error { return importFiles(c.Context(), h, con, given, *gpus) }
+	return cmd
+}
+
+func importFiles(ctx context.Context, h *host.Host, con *console.Console, given []string, gpus int) error {
+	var files []importer.File
+	for _, name := range given {
+		text, err := readInput(name)
+		if err != nil {
+			return err
+		}
+		files = append(files, importer.File{Name: name, Text: text})
+	}
+	var here []partition.GPU
+	if gpus == 0 {
+		// Nothing to count is no error: the file may be for another host.
+		devices, _ := host.Look(ctx, h.Node(nil), client.FromDaemon(h))
+		gpus = len(gpu.Partitionable(devices))
+		for _, d := range devices {
+			here = append(here, d.GPU)
+		}
+	}
+	toml, warnings, err := importer.ImportFiles(files, gpus, here, yaml.YAMLToJSONStrict)
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+w)
+	}
+	_, err = io.WriteString(con.Out, toml)
+	return err
+}
+
+func readInput(file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(os.Stdin)
+	}
+	return os.ReadFile(file)
+}

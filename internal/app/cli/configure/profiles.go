@@ -1,0 +1,72 @@
+package configure
+
+import (
+	"github.com/spf13/cobra"
+
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/cli/imagined"
+	"dcm/internal/app/host"
+	"dcm/internal/engine/config"
+	"dcm/internal/gpu/partition"
+)
+
+// profileView is a profile as `dcm profiles --json` tells it.
+type Profile struct {
+	Name     string           `json:"name"`
+	Origin   string           `json:"origin"`
+	Selected bool             `json:"selected"`
+	Memory   partition.Memory `json:"memory,omitempty"`
+	Layout   string           `json:"layout"`
+}
+
+func ProfilesCmd(h *host.Host, con *console.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "profiles [--json] [--node KIND]",
+		Short:   "List the profiles that can be selected",
+		Example: "  dcm profiles --node h100-8",
+		Args:    console.Args(cobra.NoArgs),
+	}
+	asJSON := console.JsonFlag(cmd)
+	kind := imagined.NodeFlag(cmd, "list those of a `KIND` of node")
+	cmd.RunE = func(c *cobra.Command, _ []string) error {
+		cfg, err := h.Config()
+		if err != nil {
+			return err
+		}
+		gpus, err := imagined.GPUs(c.Context(), h, cfg, *kind)
+		if err != nil && *kind != "" {
+			return err
+		}
+		list := profileViews(cfg, gpus) // without GPUs, what is defined
+		if *asJSON {
+			return con.Answer(list)
+		}
+		t := console.NewTable(con.Out, "PROFILE", "COMPUTE", "MEMORY", "DEFINED IN")
+		for _, p := range list {
+			name := p.Name
+			if p.Selected {
+				name += " *"
+			}
+			t.Row(name, p.Layout, console.OrDash(string(p.Memory)), p.Origin)
+		}
+		t.Flush()
+		return nil
+	}
+	return cmd
+}
+
+func profileViews(cfg *config.Config, gpus []partition.GPU) []Profile {
+	list := []Profile{}
+	for _, name := range cfg.Available(gpus) {
+		p, _ := cfg.Lookup(name)
+		origin := cfg.Origin[name]
+		if origin == "" {
+			origin = "dcm itself"
+		}
+		list = append(list, Profile{
+			Name: name, Origin: origin, Selected: name == cfg.Selected,
+			Memory: p.Memory, Layout: p.String(),
+		})
+	}
+	return list
+}

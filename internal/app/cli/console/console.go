@@ -1,0 +1,69 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/term"
+)
+
+// Console is where a command answers, and says what stands in its way.
+type Console struct {
+	Out, Err   io.Writer
+	Terminal   bool // out is a terminal
+	colour     bool
+	IgnoresINT bool // the process ignores SIGINT from its start: a shell's job in the background
+}
+
+// answers remembers that an answer could not be written, as on a full disk: every
+// command fails then, whatever else it has done.
+type Writer struct {
+	io.Writer
+	Err error
+}
+
+func (a *Writer) Write(p []byte) (int, error) {
+	n, err := a.Writer.Write(p)
+	if a.Err == nil {
+		a.Err = err
+	}
+	return n, err
+}
+
+// Stdio is the console of a program: its answers and nothing else are on out.
+func Stdio(out, err *os.File) *Console {
+	terminal := term.IsTerminal(int(out.Fd()))
+	return &Console{
+		Out: &Writer{Writer: out}, Err: err,
+		Terminal:   terminal,
+		IgnoresINT: signal.Ignored(syscall.SIGINT),
+		// https://no-color.org
+		colour: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+	}
+}
+
+// answer writes v as JSON to standard output.
+func (c *Console) Answer(v any) error {
+	e := json.NewEncoder(c.Out)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+func (c *Console) paint(code, s string) string {
+	if !c.colour {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+func (c *Console) Red(s string) string    { return c.paint("31", s) }
+func (c *Console) Green(s string) string  { return c.paint("32", s) }
+func (c *Console) Yellow(s string) string { return c.paint("33", s) }
+func (c *Console) Bold(s string) string   { return c.paint("1", s) }
+
+// note tells of something that is no error.
+func (c *Console) Note(text string) { fmt.Fprintln(c.Err, c.Yellow("dcm: ")+text) }

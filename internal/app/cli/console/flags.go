@@ -1,0 +1,75 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/app/host"
+	"dcm/internal/exitcode"
+)
+
+// args wraps a check of positional arguments so that a wrong number is a usage
+// error.
+func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, given []string) error {
+		if err := check(c, given); err != nil {
+			return exitcode.With(exitcode.Usage, fmt.Errorf("%w; see '%s --help'", err, c.CommandPath()))
+		}
+		return nil
+	}
+}
+
+// jsonFlag adds --json to a command that answers.
+func JsonFlag(c *cobra.Command) *bool {
+	return c.Flags().Bool("json", false, "answer in JSON")
+}
+
+// durationFlag adds an option that takes a time. shorthand may be "".
+func DurationFlag(c *cobra.Command, to *time.Duration, name, shorthand, usage string) {
+	c.Flags().VarP((*durationValue)(to), name, shorthand, usage)
+}
+
+// durationValue is a [pflag.Value] that says what is accepted.
+type durationValue time.Duration
+
+func (d *durationValue) Set(text string) error {
+	v, err := time.ParseDuration(text)
+	switch {
+	case err == nil:
+		*d = durationValue(v)
+		return nil
+	case wholeNumber(text):
+		return fmt.Errorf("the unit is missing: did you mean %ss?", text)
+	}
+	return errors.New("want a time such as 90s, 30m or 2h")
+}
+
+func wholeNumber(text string) bool {
+	_, err := strconv.Atoi(text)
+	return err == nil
+}
+
+func (d *durationValue) Type() string { return "duration" }
+
+// String is empty for the zero value, which is no default worth showing.
+func (d *durationValue) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return time.Duration(*d).String()
+}
+
+// profileNames completes the names of profiles.
+func ProfileNames(h *host.Host) cobra.CompletionFunc {
+	return func(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		cfg, err := h.Config()
+		if err != nil || len(given) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return cfg.Names(), cobra.ShellCompDirectiveNoFileComp
+	}
+}

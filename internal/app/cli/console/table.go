@@ -1,0 +1,38 @@
+package console
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// table is aligned text with a header.
+type table struct{ tab *tabwriter.Writer }
+
+func NewTable(w io.Writer, header ...string) *table {
+	t := &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	t.Row(header...)
+	return t
+}
+
+func (t *table) Row(cells ...string) {
+	fmt.Fprintln(t.tab, "  "+strings.Join(cells, "\t"))
+}
+
+func (t *table) Flush() { t.tab.Flush() }
+
+func OrDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// plural is a number with its noun.
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

@@ -1,0 +1,143 @@
+package leases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/host"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/exitcode"
+	"dcm/internal/gpu"
+	"dcm/internal/linux/unitname"
+)
+
+// guardProgram is what dcm-guard.service runs.
+const guardProgram = "/usr/libexec/dcm/dcm-guard"
+
+func GuardCmd(h *host.Host, con *console.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "guard on|off|status [--json]",
+		Short: "Show the guard of exclusive partitions, or switch it off until it is on again",
+		Long: `Show which devices open for their holders only, take the guard out of the kernel until
+the next boot, or put it back. While it is off, what is reserved exclusively is confined to
+its holders' units as before, and other processes can open it too.`,
+		Args:      console.Args(cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs)),
+		ValidArgs: []string{"on", "off", "status"},
+	}
+	asJSON := console.JsonFlag(cmd)
+	cmd.RunE = func(c *cobra.Command, given []string) error {
+		switch {
+		case given[0] == "status":
+			return guardStatus(c.Context(), h, con, *asJSON)
+		case *asJSON:
+			return exitcode.With(exitcode.Usage, errors.New("--json goes with dcm guard status"))
+		}
+		if err := h.NeedRoot("turning the guard " + given[0]); err != nil {
+			return exitcode.With(exitcode.Failed, err)
+		}
+		if given[0] == "on" {
+			return guardOn(c.Context(), h)
+		}
+		return guardOff(c.Context(), h)
+	}
+	return cmd
+}
+
+// guardOn returns when dcm-guard.service has run.
+func guardOn(ctx context.Context, h *host.Host) error {
+	conn, err := h.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := os.Remove(h.GuardOff()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return conn.RunOnce(ctx, unitname.Guard)
+}
+
+// guardOff first keeps dcm-guard.service from starting, and ends a run that is under way.
+func guardOff(ctx context.Context, h *host.Host) error {
+	conn, err := h.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := os.WriteFile(h.GuardOff(), nil, 0o644); err != nil {
+		return err
+	}
+	if err := conn.Stop(ctx, unitname.Guard); err != nil {
+		return err
+	}
+	if _, err := conn.Settle(ctx, []string{unitname.Guard}); err != nil {
+		return err
+	}
+	if out, err := exec.CommandContext(ctx, guardProgram, "off").CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot take the guard out of the kernel: %w: %s", err, out)
+	}
+	return nil
+}
+
+// guardStatus shows the guard's table. It exits with 2 if something that is exclusive opens
+// for others.
+func guardStatus(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) error {
+	var observers []string
+	if cfg, _ := h.InForce(); cfg != nil {
+		observers = cfg.Observers
+	}
+	s, err := h.GuardStatus(ctx, observers)
+	if errors.Is(err, gpu.ErrPartial) {
+		fmt.Fprintf(con.Err, "%snot all processes that have a partition open are seen: %v\n", con.Yellow("dcm: warning: "), err)
+	} else if err != nil {
+		return err
+	}
+	if asJSON {
+		err = con.Answer(s)
+	} else {
+		printGuard(con, s)
+		err = nil
+	}
+	if err == nil && (s.Why != "" || len(s.Open) > 0) {
+		err = exitcode.With(exitcode.Differs, nil)
+	}
+	return err
+}
+
+func printGuard(con *console.Console, s host.GuardStatus) {
+	switch s.State {
+	case host.GuardLoaded:
+		fmt.Fprintf(con.Out, "guard: loaded, %d devices open for their holders only\n", s.Devices)
+	case host.GuardUnused:
+		fmt.Fprintln(con.Out, "guard: not loaded, nothing is exclusive")
+	default:
+		fmt.Fprintf(con.Out, "guard: %s: %s\n", s.State, s.Why)
+	}
+	for _, text := range s.Open {
+		fmt.Fprintf(con.Out, "confined, not exclusive: %s\n", text)
+	}
+	if len(s.Table) == 0 {
+		return
+	}
+	t := console.NewTable(con.Out, "PARTITION", "NODE", "HOLDER", "OPENS BELOW")
+	for _, g := range s.Table {
+		t.Row(g.Partition, g.Node, g.Holder, console.OrDash(strings.Join(paths(g.Cgroups), " ")))
+	}
+	t.Row("all", "all", "dcm and observers", console.OrDash(strings.Join(paths(s.All), " ")))
+	t.Flush()
+}
+
+func paths(list []runstate.Cgroup) []string {
+	out := make([]string, len(list))
+	for i, c := range list {
+		out[i] = c.Path
+	}
+	return out
+}

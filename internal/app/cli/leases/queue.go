@@ -1,0 +1,118 @@
+package leases
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/app/cli/client"
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/host"
+	"dcm/internal/exitcode"
+	"dcm/internal/frontends/dbusapi"
+	"dcm/internal/frontends/status"
+)
+
+func QueueCmd(h *host.Host, con *console.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "queue [--json | --remove ID]",
+		Short: "List the requests that wait for a lease, or remove one",
+		Long: `List the requests that wait for a lease ('dcm run --wait'), in the order in which they
+are served: the user, the size, since when the request waits, and why. The ID is that of
+the process that waits.
+
+With --remove ID the request is removed from the queue, and its command fails. Root may
+remove any request, a user the user's own.`,
+		Args: console.Args(cobra.NoArgs),
+	}
+	asJSON := console.JsonFlag(cmd)
+	remove := cmd.Flags().UintSlice("remove", nil, "remove the request with this `ID` from the queue")
+	cmd.RunE = func(c *cobra.Command, _ []string) error {
+		switch {
+		case *asJSON && len(*remove) > 0:
+			return exitcode.With(exitcode.Usage, errors.New("--json cannot be combined with --remove"))
+		case len(*remove) > 0:
+			return removeQueued(c.Context(), h, *remove)
+		}
+		return showQueue(c.Context(), h, con, *asJSON)
+	}
+	return cmd
+}
+
+// queueTimeout is how long the daemon may take to answer.
+const queueTimeout = 30 * time.Second
+
+func showQueue(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) error {
+	ctx, cancel := context.WithTimeout(ctx, queueTimeout)
+	defer cancel()
+	var text string
+	err := client.CallDaemon(ctx, h, dbusapi.RetryPolicy{Limit: client.DaemonTimeout}, func(c *dbusapi.Client) (err error) {
+		text, err = c.Queue(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	queue := []status.Queued{}
+	if err := json.Unmarshal([]byte(text), &queue); err != nil {
+		return fmt.Errorf("cannot read the daemon's answer: %w", err)
+	}
+	if asJSON {
+		return con.Answer(queue)
+	}
+	if len(queue) == 0 {
+		fmt.Fprintln(con.Out, "No request waits for a lease.")
+		return nil
+	}
+	t := console.NewTable(con.Out, "POSITION", "ID", "USER", "SIZE", "TIME", "WAITING", "REASON")
+	for _, q := range queue {
+		t.Row(fmt.Sprint(q.Position), fmt.Sprint(q.ID), q.User, size(q), limit(q), time.Since(q.Since).Round(time.Second).String(), q.Reason)
+	}
+	t.Flush()
+	return nil
+}
+
+func removeQueued(ctx context.Context, h *host.Host, ids []uint) error {
+	ctx, cancel := context.WithTimeout(ctx, queueTimeout)
+	defer cancel()
+	var errs []error
+	for _, id := range ids {
+		if id == 0 || id > math.MaxInt32 {
+			return exitcode.With(exitcode.Usage, fmt.Errorf("--remove: not the ID of a request (found %d, want 1 to %d)", id, math.MaxInt32))
+		}
+	}
+	for _, id := range ids {
+		errs = append(errs, client.CallDaemon(ctx, h, dbusapi.RetryPolicy{Limit: client.DaemonTimeout}, func(c *dbusapi.Client) error {
+			return c.Dequeue(ctx, uint32(id))
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+// size is what a request is for.
+func size(q status.Queued) string {
+	text := console.Plural(q.Partitions, "partition", "partitions")
+	if q.GPUs > 0 {
+		text = console.Plural(q.GPUs, "GPU", "GPUs")
+	}
+	switch {
+	case q.Exclusive:
+		text += ", exclusive"
+	case q.Share > 0:
+		text += fmt.Sprintf(", shared by %d", q.Share)
+	}
+	return text
+}
+
+// limit is how long the lease is to last.
+func limit(q status.Queued) string {
+	if q.Time == 0 {
+		return "-"
+	}
+	return time.Duration(q.Time * float64(time.Second)).Round(time.Second).String()
+}

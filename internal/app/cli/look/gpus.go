@@ -1,0 +1,95 @@
+package look
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/app/cli/client"
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/host"
+	"dcm/internal/engine/config"
+	"dcm/internal/frontends/status"
+)
+
+func GpusCmd(h *host.Host, con *console.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "gpus [--json]",
+		Short: "List the GPUs, their modes and what they could have",
+		Args:  console.Args(cobra.NoArgs),
+	}
+	asJSON := console.JsonFlag(cmd)
+	cmd.RunE = func(c *cobra.Command, _ []string) error { return gpus(c.Context(), h, con, *asJSON) }
+	return cmd
+}
+
+func gpus(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) error {
+	// A broken configuration does not keep one from looking at the hardware.
+	cfg, err := h.Config()
+	if err != nil {
+		cfg = &config.Config{Backend: config.Sysfs}
+	}
+	a := client.Account(ctx, h)
+	// What is shown is complete without names and serials.
+	if err := h.Names(ctx, cfg, &a); err != nil {
+		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+err.Error())
+	}
+	if asJSON {
+		if err := con.Answer(a.GPUs); err != nil {
+			return err
+		}
+		return client.WhyHidden(a, "gpus")
+	}
+	t := console.NewTable(con.Out, "GPU", "ADDRESS", "MODEL", "SERIAL", "MODE", "PARTITIONS", "COMPUTE MODES", "MEMORY MODES", "NUMA", "RENDER NODES")
+	for _, g := range a.GPUs {
+		if !g.Managed() {
+			t.Row("-", g.Address, g.Model, "-", "-", "-", "not touched: "+g.Why)
+			continue
+		}
+		t.Row(fmt.Sprint(g.Index), g.Address, cmp.Or(g.Name, g.Model), console.OrDash(g.Serial), g.Mode.String(), fmt.Sprint(g.Partitions),
+			console.OrDash(strings.Join(g.Offers.Compute, ",")), console.OrDash(strings.Join(g.Offers.Memory, ",")), fmt.Sprint(g.NUMA), span(g.Nodes))
+	}
+	t.Flush()
+	printLoose(con, a)
+	for _, line := range sources(a.GPUs) {
+		fmt.Fprintln(con.Out, line)
+	}
+	return client.WhyHidden(a, "gpus")
+}
+
+// sources says where the facts came from: one line for each source, with what it
+// told of any of the devices.
+func sources(all []status.GPU) []string {
+	facts := make(map[string]map[string]bool)
+	for _, g := range all {
+		for fact, source := range g.Source {
+			if facts[source] == nil {
+				facts[source] = make(map[string]bool)
+			}
+			facts[source][strings.ReplaceAll(fact, "_", " ")] = true
+		}
+	}
+	var lines []string
+	for _, source := range slices.Sorted(maps.Keys(facts)) {
+		lines = append(lines, fmt.Sprintf("From %s: %s", source, strings.Join(slices.Sorted(maps.Keys(facts[source])), ", ")))
+	}
+	return lines
+}
+
+// span shortens a GPU's render nodes: "renderD128", "renderD128 … 135 (8)".
+func span(nodes []string) string {
+	short := func(n string) string { return strings.TrimPrefix(n, "/dev/dri/") }
+	switch len(nodes) {
+	case 0:
+		return "-"
+	case 1:
+		return short(nodes[0])
+	}
+	last := strings.TrimPrefix(short(nodes[len(nodes)-1]), "renderD")
+	return fmt.Sprintf("%s…%s (%d)", short(nodes[0]), last, len(nodes))
+}

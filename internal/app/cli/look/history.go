@@ -1,0 +1,34 @@
+package look
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/host"
+)
+
+// listRuns tells the history of runs, the latest last, as a log does.
+func listRuns(h *host.Host, con *console.Console, asJSON bool) error {
+	all, err := h.History()
+	switch {
+	case err != nil:
+		return err
+	case asJSON:
+		return con.Answer(all)
+	case len(all) == 0:
+		fmt.Fprintln(con.Out, "No run is known.")
+		return nil
+	}
+	t := console.NewTable(con.Out, "BEGAN", "TOOK", "RESULT", "PROFILE", "CHANGED", "ASKED FOR")
+	for _, e := range all {
+		took := "-"
+		if !e.Finished.IsZero() {
+			took = e.Finished.Sub(e.Started).Round(time.Millisecond).String()
+		}
+		t.Row(e.Started.Local().Format(time.DateTime), took, string(e.Result), console.OrDash(e.Profile), fmt.Sprintf("%d of %d", e.Changed, e.GPUs), strings.TrimSpace(e.Asked.String()))
+	}
+	t.Flush()
+	return nil
+}

@@ -1,0 +1,66 @@
+package look
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/host"
+	"dcm/internal/engine/apply"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu"
+)
+
+func HoldersCmd(h *host.Host, con *console.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "holders [--units] [--json]",
+		Short: "List the processes that have a GPU open",
+		Long: `List the processes that have /dev/kfd, /dev/nvidia* or a GPU's DRM node open: as
+long as one does, the GPUs cannot be partitioned. Without root only your own processes can be
+looked at, and the exit status is then 1. With --units, the units they belong to,
+and whether each is a client.`,
+		Args: console.Args(cobra.NoArgs),
+	}
+	asJSON := console.JsonFlag(cmd)
+	units := cmd.Flags().Bool("units", false, "list units, and whether they are clients")
+	cmd.RunE = func(c *cobra.Command, _ []string) error { return holders(c.Context(), h, con, *units, *asJSON) }
+	return cmd
+}
+
+func holders(ctx context.Context, h *host.Host, con *console.Console, units, asJSON bool) error {
+	u, err := h.Node(nil).Usage(ctx)
+	if err != nil {
+		return err
+	}
+	if len(u.Uninspected) > 0 {
+		err = &gpu.PartialError{Uninspected: u.Uninspected}
+	} else if n := u.Unexplained(); n > 0 && len(u.Holders) == 0 {
+		fmt.Fprintf(con.Err, "%sof the driver's use count of %d, %d is no process's that can be seen\n", con.Yellow("dcm: warning: "), u.Count, n)
+	}
+	list := append([]runstate.Holder{}, apply.Holders(u.Holders)...)
+	if units && (asJSON || len(list) > 0) {
+		return errors.Join(holderUnits(h, con, list, asJSON), err)
+	}
+	if asJSON {
+		if e := con.Answer(list); e != nil {
+			return e
+		}
+		return err
+	}
+	if len(list) == 0 {
+		if err == nil {
+			fmt.Fprintln(con.Out, "No process has a GPU open.")
+		}
+		return err
+	}
+	t := console.NewTable(con.Out, "PID", "COMMAND", "UNIT", "DEVICES")
+	for _, p := range list {
+		t.Row(fmt.Sprint(p.PID), p.Command, console.OrDash(p.Unit), strings.Join(p.Devices, " "))
+	}
+	t.Flush()
+	return err
+}

@@ -1,0 +1,28 @@
+package look
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"dcm/internal/app/cli/console"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/status"
+	"dcm/internal/leases/lease"
+)
+
+// tellLoose names who has a driver open and none of the partitions, which stay free: the
+// GPUs are kept from being changed all the same.
+func printLoose(con *console.Console, a status.Account) {
+	const most = 3
+	all := slices.DeleteFunc(a.Loose(), func(h status.Holder) bool {
+		_, has := lease.ParseName(h.Unit) // partitions, opened or not
+		return has
+	})
+	for _, h := range all[:min(most, len(all))] {
+		fmt.Fprintf(con.Out, "%s has %s open, and no partition\n", runstate.Holder{PID: h.PID, Command: h.Command, Unit: h.Unit}, strings.Join(h.Devices, ", "))
+	}
+	if more := len(all) - most; more > 0 {
+		fmt.Fprintf(con.Out, "and %d more (dcm holders lists them)\n", more)
+	}
+}

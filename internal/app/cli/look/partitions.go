@@ -1,0 +1,141 @@
+package look
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/app/cli/client"
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/host"
+	"dcm/internal/exitcode"
+	"dcm/internal/frontends/metrics"
+	"dcm/internal/frontends/status"
+)
+
+func PartitionsCmd(h *host.Host, con *console.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "partitions [--json | --metrics]",
+		Short: "List the GPUs' partitions, their device nodes and what each has",
+		Args:  console.Args(cobra.NoArgs),
+	}
+	asJSON := console.JsonFlag(cmd)
+	asMetrics := cmd.Flags().Bool("metrics", false, "tell how much is in use as metrics, for Prometheus")
+	cmd.RunE = func(c *cobra.Command, _ []string) error {
+		switch {
+		case *asJSON && *asMetrics:
+			return exitcode.With(exitcode.Usage, errors.New("--json or --metrics, not both"))
+		case *asMetrics:
+			return exportUsage(c.Context(), h, con)
+		}
+		return listPartitions(c.Context(), h, con, *asJSON)
+	}
+	return cmd
+}
+
+func listPartitions(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) error {
+	a := client.Account(ctx, h)
+	u, err := client.Usage(ctx, h)
+	if err != nil {
+		return err
+	}
+	if why := u.Why(status.PartHolders); why != "" && h.Here() {
+		fmt.Fprintf(con.Err, "%swho has which partition cannot be told: %s\n", con.Yellow("dcm: warning: "), why)
+	}
+	all := usedParts(a, u)
+	if asJSON {
+		if err := con.Answer(all); err != nil {
+			return err
+		}
+		return client.WhyHidden(a, "gpus")
+	}
+	t := console.NewTable(con.Out, "PARTITION", "MODE", "RENDER NODE", "CARD", "ID", "NUMA", "DOMAIN", "MEMORY", "USED", "BUSY", "UNITS", "HOLDER", "PIDS")
+	for _, p := range all {
+		t.Row(p.Name, p.Mode, bare(p.RenderNode), console.OrDash(bare(p.Card)), console.OrDash(p.DriverID), fmt.Sprint(p.NUMA), fmt.Sprint(p.Domain),
+			amount(p.Memory), p.used(), p.busy(), count(p.ComputeUnits), console.OrDash(strings.Join(p.Holders, " ")), console.OrDash(p.pids()))
+	}
+	t.Flush()
+	printLoose(con, a)
+	return client.WhyHidden(a, "gpus")
+}
+
+// exportUsage fails where there is nothing to export, so that who writes it to a file
+// keeps the one before.
+func exportUsage(ctx context.Context, h *host.Host, con *console.Console) error {
+	u, err := client.Usage(ctx, h)
+	if why := u.Why(status.PartUses); err == nil && len(u.Parts) == 0 && why != "" {
+		err = errors.New(why)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = con.Out.Write(metrics.RenderUsage(u))
+	return err
+}
+
+// usedPart is a partition with who has it, and how much of it is in use.
+type usedPart struct {
+	status.Part
+	Holders   []string                    `json:"holders"`
+	Used      *uint64                     `json:"memory_used_bytes"`
+	Busy      *float64                    `json:"busy_percent"`
+	Unknown   map[string]string           `json:"unknown,omitempty"`
+	Processes status.List[status.Process] `json:"processes"`
+}
+
+func usedParts(a status.Account, u status.Usage) []usedPart {
+	uses := make(map[string]status.PartUse, len(u.Parts))
+	for _, p := range u.Parts {
+		uses[p.Name] = p
+	}
+	all := make([]usedPart, len(a.Parts))
+	for i, p := range a.Parts {
+		use := uses[p.Name]
+		all[i] = usedPart{p, append([]string{}, use.Holders...), use.Used, use.Busy, use.Unknown, use.Processes}
+	}
+	return all
+}
+
+// What cannot be seen is told apart from 0.
+
+func (p usedPart) used() string {
+	if p.Used == nil {
+		return "-"
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(*p.Used)/(1<<30)), ".0") + " GiB"
+}
+
+func (p usedPart) busy() string {
+	if p.Busy == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f %%", *p.Busy)
+}
+
+func (p usedPart) pids() string {
+	var all []string
+	for _, one := range p.Processes {
+		all = append(all, fmt.Sprint(one.PID))
+	}
+	return strings.Join(all, " ")
+}
+
+func bare(node string) string { return strings.TrimPrefix(node, "/dev/dri/") }
+
+// amount is a number of bytes, to a tenth of a GiB.
+func amount(bytes uint64) string {
+	if bytes == 0 {
+		return "-"
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(bytes)/(1<<30)), ".0") + " GiB"
+}
+
+func count(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprint(n)
+}

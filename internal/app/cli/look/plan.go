@@ -1,0 +1,205 @@
+package look
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/app/cli/client"
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/cli/imagined"
+	"dcm/internal/app/host"
+	"dcm/internal/engine/apply"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/daemon"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/exitcode"
+	"dcm/internal/frontends/status"
+	"dcm/internal/gpu/partition"
+)
+
+// proposal is what `dcm plan` tells.
+type Plan struct {
+	Profile  string            `json:"profile"`
+	Steps    []partition.Step  `json:"steps"`
+	Clients  []string          `json:"clients"` // the units that would be restarted
+	Reload   bool              `json:"reload"`  // the driver would be reloaded: every GPU of the node is out of use
+	Holders  []runstate.Holder `json:"holders"` // who would be in the way, the clients aside
+	Refused  *runstate.Error   `json:"refused,omitempty"`
+	Warnings []string          `json:"warnings"` // what it would not be refused for
+	Pending  string            `json:"pending"`  // a memory mode that was requested before, and comes with the next load of the driver
+
+	name func(string) string // of GPUs in a text, for a kind of node; nil: this host
+}
+
+func PlanCmd(h *host.Host, con *console.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "plan [PROFILE] [--json] [--node KIND]",
+		Short: "Show what applying a profile would do",
+		Long: `Show what applying the profile would do, which units would be restarted, and what
+it would be refused for now. Nothing is changed. Without PROFILE, the selected one.
+The exit status is 0 if there is nothing to do, 2 if there are changes, 1 if it
+cannot be applied or would be refused. With --node nothing is looked at: it is told
+what it takes on such a node that is as after its first boot.`,
+		Example:           "  dcm plan cpx-nps4\n  dcm plan all-1g.10gb --node h100-8",
+		Args:              console.Args(cobra.MaximumNArgs(1)),
+		ValidArgsFunction: console.ProfileNames(h),
+	}
+	asJSON := console.JsonFlag(cmd)
+	kind := imagined.NodeFlag(cmd, "plan for a `KIND` of node")
+	cmd.RunE = func(c *cobra.Command, given []string) error {
+		if *kind != "" {
+			return planned(h, con, given, *kind, *asJSON)
+		}
+		return plan(c.Context(), h, con, given, *asJSON)
+	}
+	return cmd
+}
+
+// planned is the plan for a kind of node, with GPUs as they are after its first boot.
+func planned(h *host.Host, con *console.Console, given []string, kind string, asJSON bool) error {
+	gpus, err := partition.ParseNode(kind)
+	if err != nil {
+		return exitcode.With(exitcode.Usage, err)
+	}
+	cfg, err := h.Config()
+	if err != nil {
+		return err
+	}
+	profile, err := host.Choose(cfg, given...)
+	if err != nil {
+		return err
+	}
+	name := imagined.NamesByIndex(gpus)
+	p := Plan{Profile: profile.Name, Steps: []partition.Step{}, Clients: []string{}, Holders: []runstate.Holder{}, Warnings: []string{}, name: name}
+	after, steps, err := imagined.Outcome(profile, gpus)
+	if err == nil {
+		p.Steps, p.Reload = append(p.Steps, steps...), steps.Reloads()
+		short := h.Node(nil).MinorsOfOtherNode().Shortage(after)
+		if short != nil {
+			p.Warnings = append(p.Warnings, name(short.Text)+"; cure: "+short.Cure)
+		}
+		err = host.Room(cfg.Reservations, after, short)
+	}
+	if err != nil {
+		return errors.New(name(err.Error()))
+	}
+	return p.tell(con, asJSON)
+}
+
+func plan(ctx context.Context, h *host.Host, con *console.Console, given []string, asJSON bool) error {
+	cfg, d, name, err := h.Compare(ctx, client.FromDaemon(h), given...)
+	if err != nil {
+		return err
+	}
+	p := Plan{Profile: name, Steps: append([]partition.Step{}, d.Steps...), Clients: []string{}, Reload: d.Steps.Reloads(), Holders: []runstate.Holder{}, Warnings: []string{}}
+	a := client.Account(ctx, h)
+	p.Pending = pending(a)
+	if len(d.Steps) > 0 {
+		if short := h.Short(partition.Forecast(d.GPUs, d.Steps)); short != nil {
+			p.Warnings = append(p.Warnings, short.Text+"; cure: "+short.Cure)
+		}
+		p.Judge(ctx, h, con, a, cfg, d)
+	}
+	return p.tell(con, asJSON)
+}
+
+// tell says it, in words or in JSON and by the exit status.
+func (p Plan) tell(con *console.Console, asJSON bool) error {
+	var err error
+	if asJSON {
+		err = con.Answer(p)
+	} else {
+		p.print(con)
+	}
+	switch {
+	case err != nil:
+		return err
+	case p.Refused != nil:
+		return exitcode.With(exitcode.Failed, nil)
+	case len(p.Steps) > 0:
+		return exitcode.With(exitcode.Differs, nil)
+	}
+	return nil
+}
+
+// judge finds out which units the run would restart and whether it would be refused, by
+// what the daemon judges it by.
+func (p *Plan) Judge(ctx context.Context, h *host.Host, con *console.Console, a status.Account, cfg *config.Config, d apply.Difference) {
+	if err := client.WhyHidden(a, "holders"); err != nil {
+		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+err.Error())
+	}
+	for _, found := range a.Problems {
+		if found.State == status.Held { // by whom cannot be seen here either
+			fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+found.Text)
+		}
+	}
+	blocking := d.InWay(client.Holders(a))
+	f, err := client.Foresee(ctx, h, cfg, blocking)
+	if err != nil {
+		if h.Here() || len(h.Clients(cfg)) > 0 {
+			fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+"cannot determine which clients would restart: "+err.Error())
+		}
+		f = daemon.Forecast{Holders: blocking, Refused: d.Refusal(true, blocking)}
+	}
+	p.Clients, p.Holders = append(p.Clients, f.Restarted...), append(p.Holders, f.Holders...)
+	for _, unit := range f.Included {
+		p.Warnings = append(p.Warnings, unit+" has a GPU open; it would be made a client until the next boot")
+	}
+	if p.Refused = d.Refusal(cfg.ReloadDriver, nil); p.Refused == nil {
+		p.Refused = f.Refused
+	}
+}
+
+// pending is a memory mode that was requested and has not come; "" for none. A request
+// is of a whole hive.
+func pending(a status.Account) string {
+	for _, g := range a.GPUs {
+		if g.Pending != "" {
+			return g.Pending
+		}
+	}
+	return ""
+}
+
+func (p Plan) print(con *console.Console) {
+	if len(p.Steps) == 0 {
+		fmt.Fprintf(con.Out, "Nothing to do: the GPUs are as profile %s says.\n", p.Profile)
+	} else {
+		fmt.Fprintf(con.Out, "To put profile %s on the GPUs:\n", p.Profile)
+	}
+	for i, s := range p.Steps {
+		text := s.String()
+		if p.name != nil {
+			text = p.name(text)
+		}
+		fmt.Fprintf(con.Out, "  %d. %s\n", i+1, text)
+	}
+	if p.Pending != "" {
+		fmt.Fprintf(con.Out, "%s was requested before, and comes with the next load of the driver, whatever that is for.\n", p.Pending)
+	}
+	for _, w := range p.Warnings {
+		fmt.Fprintln(con.Out, con.Yellow("Warning: ")+w)
+	}
+	if len(p.Steps) == 0 {
+		return
+	}
+	if p.name != nil {
+		return // whose units nobody knows
+	}
+	if p.Refused != nil {
+		fmt.Fprintln(con.Out, con.Red("It would be refused now: ")+p.Refused.Text)
+		fmt.Fprintln(con.Out, "   cure: "+p.Refused.Cure)
+		return
+	}
+	if len(p.Clients) == 0 {
+		fmt.Fprintln(con.Out, "No unit would be restarted.")
+		return
+	}
+	fmt.Fprintln(con.Out, "These units would be restarted around it:")
+	for _, c := range p.Clients {
+		fmt.Fprintln(con.Out, "  "+c)
+	}
+}

@@ -1,0 +1,180 @@
+package look
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/app/cli/bundle"
+	"dcm/internal/app/cli/client"
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/host"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/exitcode"
+	"dcm/internal/frontends/metrics"
+)
+
+func ReportCmd(h *host.Host, con *console.Console, run bundle.Runner) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "report [--list] [--json] [--bundle [FILE]]",
+		Short: "Tell the last run step by step, or pack all that support may ask for",
+		Long: `Tell the last run of dcm-apply.service step by step, from its report. With --list,
+tell the last hundred runs in a line each, of earlier boots too: how they ended, what
+asked for them, and who.
+
+With --bundle, write one archive with the configuration, the reports, the units'
+states, the inventory, the journal of dcm's units and the kernel's lines on amdgpu, to
+FILE ("-" for standard output) or to a new file in the current directory. It holds
+nothing secret; its CONTENTS.txt lists what it holds. Root sees all of it.`,
+		Example: "  dcm report\n  sudo dcm report --bundle",
+		Args:    console.Args(cobra.MaximumNArgs(1)),
+	}
+	asJSON := console.JsonFlag(cmd)
+	listing := cmd.Flags().Bool("list", false, "tell the last runs, in a line each")
+	var bundleFile archive
+	packing := cmd.Flags().VarPF(&bundleFile, "bundle", "", "pack an archive for support")
+	packing.NoOptDefVal = "true"
+	cmd.RunE = func(c *cobra.Command, given []string) error {
+		switch {
+		case packing.Changed && bundleFile != "" && len(given) > 0:
+			return exitcode.With(exitcode.Usage, fmt.Errorf("--bundle takes one FILE, not both %q and %q", bundleFile, given[0]))
+		case packing.Changed:
+			return bundle.Write(c.Context(), h, con, run, string(bundleFile)+strings.Join(given, ""), time.Now())
+		case *listing && len(given) == 0:
+			return listRuns(h, con, *asJSON)
+		case len(given) > 0:
+			return exitcode.With(exitcode.Usage, fmt.Errorf("only --bundle takes a FILE; see '%s --help'", c.CommandPath()))
+		}
+		return lastReport(c.Context(), h, con, *asJSON)
+	}
+	return cmd
+}
+
+// archive is the value of --bundle, which need not have one: --bundle=FILE and
+// --bundle FILE are the same, and FILE may be left out.
+type archive string
+
+func (a *archive) String() string { return string(*a) }
+func (a *archive) Type() string   { return "bool" } // which is how help shows a flag that needs no value
+func (a *archive) Set(file string) error {
+	if file != "true" {
+		*a = archive(file)
+	}
+	return nil
+}
+
+func lastReport(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) error {
+	a := client.Account(ctx, h)
+	if err := client.WhyHidden(a, "last_run"); err != nil {
+		return err
+	}
+	if asJSON {
+		return con.Answer(a.LastRun)
+	}
+	if a.LastRun == nil {
+		fmt.Fprintln(con.Out, "There was no run since the boot.")
+		return nil
+	}
+	printRun(con, a.LastRun, a.Restart)
+	return nil
+}
+
+func printRun(con *console.Console, run *runstate.Run, restart runstate.Restart) {
+	fmt.Fprintf(con.Out, "Run %s: %s\n", run.ID, con.Bold(string(run.Result)))
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(con.Out, "  %-10s %s\n", name, value)
+		}
+	}
+	profile := run.Profile
+	if run.Source != "" {
+		profile += " (" + run.Source + ")"
+	}
+	line("Profile", strings.TrimSpace(profile))
+	line("Asked for", run.Asked.String())
+	if run.Config != "" {
+		line("By", "the last good configuration; the one on disk cannot be used: "+strings.ReplaceAll(run.Config, "\n", "\n             "))
+	}
+	line("Began", run.Started.Format(time.DateTime))
+	if !run.Finished.IsZero() {
+		line("Took", run.Finished.Sub(run.Started).Round(time.Millisecond).String())
+	}
+	line("Phases", phases(run, restart))
+	line("This boot", totals(run.Totals))
+	if run.Error != nil {
+		line("Error", strings.ReplaceAll(run.Error.Text, "\n", "\n             "))
+		line("Cure", run.Error.Cure)
+	}
+	for _, w := range run.Warnings {
+		line("Warning", w)
+	}
+	for _, p := range run.Holders {
+		line("In use by", p.String())
+	}
+	printSteps(con, run.Steps)
+	printModes(con, run.GPUs)
+}
+
+// phases are what could be measured, in the order in which it happened.
+func phases(run *runstate.Run, restart runstate.Restart) string {
+	var out []string
+	took := metrics.Phases(restart, *run)
+	for _, name := range []string{"stop", "reload", "switch", "start"} {
+		if d, ok := took[name]; ok {
+			out = append(out, fmt.Sprintf("%s %s", name, d.Round(time.Millisecond)))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func totals(t runstate.Totals) string {
+	var out []string
+	for _, r := range slices.Sorted(maps.Keys(t.Runs)) {
+		out = append(out, fmt.Sprintf("%d %s", t.Runs[r], r))
+	}
+	return strings.Join(out, ", ")
+}
+
+func printSteps(con *console.Console, steps []runstate.Step) {
+	if len(steps) == 0 {
+		return
+	}
+	fmt.Fprintln(con.Out)
+	t := console.NewTable(con.Out, "STEP", "TOOK", "RESULT")
+	for _, s := range steps {
+		what, took, result := s.Step.String(), "-", "not begun"
+		if s.Undo {
+			what = "go back: " + what
+		}
+		switch {
+		case s.Error != "":
+			result = s.Error
+		case !s.Finished.IsZero():
+			result = "done"
+		case !s.Started.IsZero():
+			result = "not finished"
+		}
+		if !s.Finished.IsZero() {
+			took = s.Finished.Sub(s.Started).Round(time.Millisecond).String()
+		}
+		t.Row(what, took, result)
+	}
+	t.Flush()
+}
+
+func printModes(con *console.Console, gpus []runstate.GPU) {
+	if len(gpus) == 0 {
+		return
+	}
+	fmt.Fprintln(con.Out)
+	t := console.NewTable(con.Out, "ADDRESS", "MODEL", "BEFORE", "WANTED", "NOW")
+	for _, g := range gpus {
+		t.Row(string(g.Address), g.Model, g.Before.String(), g.Want.String(), g.Now.String())
+	}
+	t.Flush()
+}

@@ -1,0 +1,160 @@
+package look
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/cli/imagined"
+	"dcm/internal/app/host"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/exitcode"
+	"dcm/internal/leases/lease"
+	"dcm/internal/leases/placement"
+)
+
+func TopologyCmd(h *host.Host, con *console.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "topology [--json] [--node KIND [--profile PROFILE]]",
+		Short: "Draw how the partitions lie to each other, and who has them",
+		Args:  console.Args(cobra.NoArgs),
+	}
+	asJSON := console.JsonFlag(cmd)
+	var s imagined.Node
+	cmd.Flags().StringVar(&s.Model, "node", "", "draw a `KIND` of node, such as mi300x-8, instead of this host")
+	cmd.Flags().StringVar(&s.Profile, "profile", "", "with --node: the profile that it has; else the selected one")
+	cmd.RunE = func(c *cobra.Command, _ []string) error {
+		if s.Profile != "" && s.Model == "" {
+			return exitcode.With(exitcode.Usage, errors.New("--profile goes with --node"))
+		}
+		return topology(c.Context(), h, con, s, *asJSON)
+	}
+	return cmd
+}
+
+// place is a partition in the tree.
+type place struct {
+	Name    string   `json:"name"`
+	GPU     string   `json:"gpu"`
+	Domain  int      `json:"memory_domain"`
+	NUMA    int      `json:"numa"`
+	Hive    string   `json:"hive"` // "" for none
+	Free    bool     `json:"free"`
+	Holders []string `json:"holders"`
+}
+
+// way is what it costs from one GPU to another.
+type way struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	Cost int    `json:"cost"`
+}
+
+func topology(ctx context.Context, h *host.Host, con *console.Console, s imagined.Node, asJSON bool) error {
+	book, err := s.Allocations(ctx, h)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		places := make([]place, len(book))
+		for i, p := range book {
+			places[i] = place{p.Name, string(p.GPU), p.Domain, p.NUMA, hiveName(p.Hive), p.Free(), append([]string{}, p.Whose()...)}
+		}
+		return con.Answer(map[string]any{"partitions": places, "costs": append([]way{}, ways(book)...)})
+	}
+	draw(con, book)
+	return nil
+}
+
+func hiveName(id uint64) string {
+	if id == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%#x", id)
+}
+
+// draw writes a line for each step down the tree that is another one than before. The
+// partitions come by GPU, in PCI order.
+func draw(con *console.Console, book []lease.Allocation) {
+	var last *lease.Allocation
+	for i := range book {
+		p := &book[i]
+		if last == nil || last.Hive != p.Hive || last.NUMA != p.NUMA {
+			fmt.Fprintln(con.Out, con.Bold(where(p.Part)))
+		}
+		if last == nil || last.GPU != p.GPU {
+			fmt.Fprintf(con.Out, "  %s\n", p.GPU)
+		}
+		if last == nil || last.GPU != p.GPU || last.Domain != p.Domain {
+			fmt.Fprintf(con.Out, "    memory domain %d\n", p.Domain)
+		}
+		state := con.Green("free")
+		if !p.Free() {
+			state = strings.Join(p.Whose(), ", ")
+		}
+		fmt.Fprintf(con.Out, "      %-16s %s\n", p.Name, state)
+		last = p
+	}
+	drawMatrix(con, ways(book), firstPerGPU(book))
+}
+
+func where(p runstate.Part) string {
+	text := "no hive"
+	if p.Hive != 0 {
+		text = "hive " + hiveName(p.Hive)
+	}
+	if p.NUMA < 0 {
+		return text
+	}
+	return fmt.Sprintf("%s, NUMA node %d", text, p.NUMA)
+}
+
+// firsts is a partition of each GPU.
+func firstPerGPU(book []lease.Allocation) []runstate.Part {
+	var out []runstate.Part
+	for _, p := range book {
+		if len(out) == 0 || out[len(out)-1].GPU != p.GPU {
+			out = append(out, p.Part)
+		}
+	}
+	return out
+}
+
+func ways(book []lease.Allocation) []way {
+	var out []way
+	gpus := firstPerGPU(book)
+	for i, a := range gpus {
+		for _, b := range gpus[i+1:] {
+			out = append(out, way{string(a.GPU), string(b.GPU), placement.Cost(a, b)})
+		}
+	}
+	return out
+}
+
+func drawMatrix(con *console.Console, all []way, gpus []runstate.Part) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintln(con.Out, "\nCost between partitions of two GPUs (of one memory domain it is 1, of one GPU 13):")
+	header := []string{""}
+	for _, g := range gpus {
+		header = append(header, strings.TrimPrefix(string(g.GPU), "0000:"))
+	}
+	t := console.NewTable(con.Out, header...)
+	for _, a := range gpus {
+		row := []string{strings.TrimPrefix(string(a.GPU), "0000:")}
+		for _, b := range gpus {
+			cell := "-"
+			if a.GPU != b.GPU {
+				cell = fmt.Sprint(placement.Cost(a, b))
+			}
+			row = append(row, cell)
+		}
+		t.Row(row...)
+	}
+	t.Flush()
+}

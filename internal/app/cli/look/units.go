@@ -1,0 +1,103 @@
+package look
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/host"
+	"dcm/internal/engine/apply"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/runstate"
+)
+
+// holderUnit is a unit whose processes have GPUs open.
+type HolderUnit struct {
+	Unit      string            `json:"unit"` // "" for processes of no unit
+	Client    standing          `json:"client"`
+	Processes []runstate.Holder `json:"processes"`
+}
+
+// standing says whether a unit is restarted around a change.
+type standing string
+
+const (
+	listed     standing = "listed"
+	discovered standing = "discovered" // as if listed, until the next boot
+	possible   standing = "no"         // a service that could be listed
+	unfit      standing = "unfit"      // not by itself: a session, a container, a job, an essential service
+)
+
+// byUnit groups holders by their unit, in the order in which units come first.
+func byUnit(h *host.Host, cfg *config.Config, holders []runstate.Holder) []HolderUnit {
+	out := []HolderUnit{}
+	for _, p := range holders {
+		i := slices.IndexFunc(out, func(u HolderUnit) bool { return u.Unit == p.Unit })
+		if i < 0 {
+			i = len(out)
+			out = append(out, HolderUnit{Unit: p.Unit, Client: standingOf(h, cfg, p.Unit)})
+		}
+		out[i].Processes = append(out[i].Processes, p)
+	}
+	return out
+}
+
+func standingOf(h *host.Host, cfg *config.Config, unit string) standing {
+	switch {
+	case config.Lists(cfg.Clients, unit):
+		return listed
+	case config.Lists(h.Clients(cfg), unit):
+		return discovered
+	case len(h.Fit([]string{unit})) == 1:
+		return possible
+	}
+	return unfit
+}
+
+func holderUnits(h *host.Host, con *console.Console, list []runstate.Holder, asJSON bool) error {
+	cfg, err := h.Config()
+	if err != nil {
+		return err
+	}
+	units := byUnit(h, cfg, list)
+	if asJSON {
+		return con.Answer(units)
+	}
+	t := console.NewTable(con.Out, "UNIT", "CLIENT", "PROCESSES", "DEVICES")
+	for _, u := range units {
+		var processes, devices []string
+		for _, p := range u.Processes {
+			processes = append(processes, fmt.Sprintf("%s (%d)", p.Command, p.PID))
+			devices = append(devices, p.Devices...)
+		}
+		slices.Sort(devices)
+		t.Row(console.OrDash(u.Unit), string(u.Client), strings.Join(processes, " "), strings.Join(slices.Compact(devices), " "))
+	}
+	t.Flush()
+	return nil
+}
+
+// checkUsers names the services that have a GPU open now and are no clients. Only
+// root sees everybody's open files, and only on the host itself.
+func CheckUsers(ctx context.Context, h *host.Host, con *console.Console, cfg *config.Config) {
+	if !h.Here() || os.Geteuid() != 0 || cfg.Discover == config.NoDiscovery {
+		return
+	}
+	found, err := h.Node(nil).Holders(ctx)
+	if err != nil {
+		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+err.Error())
+		return
+	}
+	then := "it would keep the GPUs from being changed"
+	if cfg.Discover == config.Include {
+		then = "it would be made one at a change, until the next boot"
+	}
+	for _, u := range byUnit(h, cfg, apply.Holders(found)) {
+		if u.Client == possible {
+			fmt.Fprintf(con.Err, "%s%s has a GPU open and is not listed under [clients]: %s\n", con.Yellow("dcm: warning: "), u.Unit, then)
+		}
+	}
+}

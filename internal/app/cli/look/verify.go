@@ -1,0 +1,84 @@
+package look
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/app/cli/client"
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/host"
+	"dcm/internal/exitcode"
+	"dcm/internal/frontends/status"
+	"dcm/internal/gpu/partition"
+)
+
+// deviation is one GPU that is not as the profile says.
+type deviation struct {
+	Address partition.Address `json:"address"`
+	Mode    partition.Shape   `json:"mode"`
+	Want    partition.Shape   `json:"want"`
+}
+
+func VerifyCmd(h *host.Host, con *console.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "verify [PROFILE] [--json]",
+		Short: "Tell whether the GPUs are as a profile says",
+		Long: `Compare the GPUs with the profile, or with the selected one. The exit status is 0
+if they are so, 2 if they are not, 1 if it cannot be told.`,
+		Args:              console.Args(cobra.MaximumNArgs(1)),
+		ValidArgsFunction: console.ProfileNames(h),
+	}
+	asJSON := console.JsonFlag(cmd)
+	cmd.RunE = func(c *cobra.Command, given []string) error { return verify(c.Context(), h, con, given, *asJSON) }
+	return cmd
+}
+
+// verified is what `dcm verify --json` tells.
+type Verification struct {
+	Profile     string          `json:"profile"`
+	Matches     bool            `json:"matches"`
+	GPUs        int             `json:"gpus"`
+	Expected    status.Expected `json:"expected"`
+	Differences []deviation     `json:"differences"`
+}
+
+func verify(ctx context.Context, h *host.Host, con *console.Console, given []string, asJSON bool) error {
+	cfg, d, name, err := h.Compare(ctx, client.FromDaemon(h), given...)
+	if err != nil {
+		return err
+	}
+	found := []deviation{}
+	var there []string
+	for _, g := range d.GPUs {
+		there = append(there, string(g.Address))
+		if want := d.Want.Shapes[g.Address]; !want.Same(g.Shape()) {
+			found = append(found, deviation{g.Address, g.Shape(), want})
+		}
+	}
+	o := Verification{Profile: name, GPUs: len(there), Expected: h.Expected(cfg, there), Differences: found}
+	o.Matches = len(found) == 0 && len(there) >= o.Expected.GPUs
+	if asJSON {
+		err = con.Answer(o)
+	} else {
+		o.print(con)
+	}
+	if err == nil && !o.Matches {
+		return exitcode.With(exitcode.Differs, nil)
+	}
+	return err
+}
+
+func (o Verification) print(con *console.Console) {
+	if o.Matches {
+		fmt.Fprintf(con.Out, "All %d GPUs are as profile %s says.\n", o.GPUs, o.Profile)
+		return
+	}
+	if o.GPUs < o.Expected.GPUs {
+		fmt.Fprintln(con.Out, o.Expected.Text(o.GPUs))
+	}
+	for _, f := range o.Differences {
+		fmt.Fprintf(con.Out, "%s is %s, profile %s says %s\n", f.Address, f.Mode, o.Profile, f.Want)
+	}
+}

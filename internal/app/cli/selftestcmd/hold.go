@@ -1,0 +1,114 @@
+package selftestcmd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"dcm/internal/app/cli/client"
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/cli/imagined"
+	"dcm/internal/app/host"
+	"dcm/internal/app/selftest"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
+)
+
+// provoke has a process of the self-test's own keep a GPU open while it is to be changed:
+// that has to be refused by its name, and to be made once it has ended. It is done once
+// for each vendor, at the first change that there is something to do for.
+func (e *test) provoke(ctx context.Context, con *console.Console, t selftest.Target, gpus []partition.GPU) {
+	const what = "a change while a GPU is open"
+	vendor := t.Vendor(gpus)
+	_, steps, err := imagined.Outcome(t.Profile, gpus)
+	if e.provoked[vendor] || err != nil || len(steps) == 0 {
+		return
+	}
+	views, err := e.host.Views(ctx, e.config)
+	node := views.Open[vendor]
+	if err != nil || node == "" {
+		return
+	}
+	e.provoked[vendor] = true
+	pid, end, err := hold(ctx, node)
+	if err != nil {
+		e.check(selftest.Check{At: t.Mode, What: what, Verdict: selftest.NotSeen, Text: err.Error()})
+		return
+	}
+	defer end()
+	refused := e.choose(ctx, con, t.Profile.Name)
+	e.check(selftest.FromError(t.Mode, what, "refused, and the process named", refusedFor(ctx, e.host, pid, refused)))
+	if now, err := e.host.Views(ctx, e.config); err == nil {
+		e.check(selftest.CompareView("refused", views.Own, now.Own)...)
+	}
+	end()
+	began, last := time.Now(), e.run()
+	err = e.await(ctx, t.Profile.Name, true)
+	e.timed(ctx, t.Mode, last)
+	e.check(selftest.FromError(t.Mode, "the same once it is closed", fmt.Sprintf("made %s later", time.Since(began).Round(time.Millisecond)), err))
+}
+
+// refusedFor tells what is wrong with a refusal that is to name a process.
+func refusedFor(ctx context.Context, h *host.Host, pid int, refused error) error {
+	if refused == nil {
+		return errors.New("the change was made")
+	}
+	state, err := client.State(ctx, h)
+	if err != nil || state == nil {
+		return fmt.Errorf("it failed, and the daemon does not say for what: %w", errors.Join(refused, err))
+	}
+	if !slices.ContainsFunc(state.Holders, func(p runstate.Holder) bool { return p.PID == pid }) {
+		return fmt.Errorf("it was refused, and not for process %d: %w", pid, refused)
+	}
+	return nil
+}
+
+// hold has a process of its own keep a device node open, until end is called or this
+// process ends.
+func hold(ctx context.Context, node string) (pid int, end func(), err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 0, nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, "selftest", "--hold="+node)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return 0, nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, nil, err
+	}
+	end = func() {
+		in.Close()
+		_ = cmd.Wait() // how it ends does not matter, and a second time it is over
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || strings.TrimSpace(line) != node {
+		end()
+		return 0, nil, fmt.Errorf("%s could not be opened", node)
+	}
+	return cmd.Process.Pid, end, nil
+}
+
+// selftestHold is that process.
+func selftestHold(con *console.Console, node string) error {
+	f, err := os.OpenFile(node, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	fmt.Fprintln(con.Out, node)
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}

@@ -1,0 +1,279 @@
+package selftestcmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"dcm/internal/app/cli/client"
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/host"
+	"dcm/internal/app/selftest"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/daemon"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/exitcode"
+	"dcm/internal/frontends/status"
+	"dcm/internal/frontends/supportbundle"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/atomicfile"
+)
+
+// exam is a self-test under way.
+type test struct {
+	host   *host.Host
+	config *config.Config
+	facts  selftest.Facts
+	result selftest.Result
+
+	was      map[partition.Address]partition.Shape // how the GPUs were found
+	provoked map[partition.Vendor]bool
+}
+
+func newTest(ctx context.Context, h *host.Host, cfg *config.Config, began time.Time) *test {
+	e := &test{host: h, config: cfg, facts: make(selftest.Facts), was: make(map[partition.Address]partition.Shape), provoked: make(map[partition.Vendor]bool)}
+	e.result = selftest.Result{Version: selftest.Version, Program: h.Version, Began: began, Libraries: []string{}, Runs: []selftest.Timing{}}
+	if h.Here() {
+		for _, l := range h.Libraries(ctx) {
+			e.result.Libraries = append(e.result.Libraries, l.Name+": "+l.State)
+		}
+	}
+	return e
+}
+
+func gpusOf(ctx context.Context, h *host.Host, cfg *config.Config) ([]partition.GPU, error) {
+	devices, err := h.Node(cfg).Devices(ctx)
+	if len(devices) > 0 {
+		err = nil // what cannot be read is left alone, and told
+	}
+	return gpu.Partitionable(devices), err
+}
+
+func (e *test) check(c ...selftest.Check) { e.result.Checks = append(e.result.Checks, c...) }
+
+// found looks at the GPUs as they were found, and at what does not change with them.
+func (e *test) found(ctx context.Context, powerOff bool) (host.Views, error) {
+	views, a, err := e.look(ctx, "", nil)
+	if err != nil {
+		return views, err
+	}
+	for _, g := range views.GPUs {
+		e.was[g.Address] = g.Shape()
+	}
+	e.result.Kernel, e.result.Boot = a.Host.Kernel, a.Host.Boot
+	e.limits(views)
+	e.holders(ctx)
+	came := e.host.Came(views)
+	e.result.Up = came.Up
+	last, err := e.host.Recorded()
+	if err != nil {
+		e.check(selftest.Check{What: "the last self-test", Verdict: selftest.NotSeen, Text: err.Error()})
+		return views, nil
+	}
+	e.check(selftest.Persistence(last, came, powerOff))
+	return views, nil
+}
+
+// look holds what there is to see against what is wanted, or with nil against what the
+// GPUs are read back to have.
+func (e *test) look(ctx context.Context, at string, want map[partition.Address]partition.Shape) (host.Views, status.Account, error) {
+	views, err := e.host.Views(ctx, e.config)
+	if err != nil {
+		return views, status.Account{}, fmt.Errorf("cannot read the GPUs: %w", err)
+	}
+	if views.Hidden != nil {
+		e.check(selftest.Check{At: at, What: "the GPUs", Verdict: selftest.NotSeen, Text: views.Hidden.Error()})
+	}
+	e.facts.AddGPUs(views.GPUs)
+	wanted := host.Wanted(views.GPUs, want)
+	a, absent := client.AccountWithReason(ctx, e.host)
+	e.check(selftest.CompareView(at, wanted, views.Own)...)
+	for _, v := range append(views.Others, viewOf(a, absent)) {
+		e.check(selftest.CompareView(at, wanted, v)...)
+	}
+	e.check(selftest.Nodes(at, views.Nodes), selftest.ModeFiles(at, views.Files))
+	return views, a, nil
+}
+
+// accounted is how the daemon sees the GPUs. absent is why the account is not the
+// daemon's, if it is not.
+func viewOf(a status.Account, absent error) selftest.View {
+	const by = "the daemon's account"
+	switch {
+	case absent != nil:
+		return selftest.View{By: by, Problem: "the daemon does not answer: " + absent.Error()}
+	case a.Daemon.Phase == runstate.Starting:
+		return selftest.View{By: by, Problem: "the daemon is starting"}
+	}
+	v := selftest.View{By: by, Modes: make(map[string]string), Parts: make(map[string]int)}
+	if err := client.WhyHidden(a, "gpus"); err != nil {
+		v.Problem = err.Error()
+	}
+	for _, g := range a.GPUs {
+		if g.Managed() {
+			v.Modes[g.Address], v.Parts[g.Address] = g.Mode.String(), g.Partitions
+		}
+	}
+	return v
+}
+
+// limits is what the kernel has for device nodes.
+func (e *test) limits(views host.Views) {
+	const what = "device numbers"
+	minors, err := e.host.Minors()
+	if err != nil {
+		e.check(selftest.Check{What: what, Verdict: selftest.NotSeen, Text: err.Error()})
+		return
+	}
+	var gpus []partition.GPU
+	for _, g := range views.GPUs {
+		gpus = append(gpus, g.GPU)
+	}
+	if short := minors.Shortage(gpus); short != nil {
+		e.check(selftest.Check{What: what, Verdict: selftest.Wrong, Text: short.Text + "; cure: " + short.Cure})
+		return
+	}
+	e.check(selftest.Check{What: what, Verdict: selftest.Right, Text: fmt.Sprintf("%d DRM devices, the highest minor is %d", len(minors.Cards), minors.Highest)})
+}
+
+// holders counts who has a GPU open. Who it is, is for dcm holders to tell: the result
+// is for others to read.
+func (e *test) holders(ctx context.Context) {
+	const what = "processes that have a GPU open"
+	found, err := e.host.Holders(ctx)
+	if err != nil {
+		e.check(selftest.Check{What: what, Verdict: selftest.NotSeen, Text: fmt.Sprintf("%d were found, but not every process could be looked at", len(found))})
+		return
+	}
+	e.check(selftest.Check{What: what, Verdict: selftest.Noted, Text: fmt.Sprintf("%d (dcm holders lists them)", len(found))})
+}
+
+// record leaves how the GPUs are for a self-test after the next boot.
+func (e *test) record(views host.Views) {
+	if os.Geteuid() != 0 {
+		return
+	}
+	if err := e.host.Record(views); err != nil {
+		e.check(selftest.Check{What: "the record for the next self-test", Verdict: selftest.NotSeen, Text: err.Error()})
+	}
+}
+
+// tested heads the archive's list of contents.
+const readme = `What a self-test of dcm has found, for its maintainers. There are no names of hosts, users or
+units in it, no serial numbers, and nothing of any other program.
+`
+
+// pack writes the archive.
+func (e *test) pack(ctx context.Context, con *console.Console, file string) error {
+	text := func(name, from string, content []byte, err error) supportbundle.Part {
+		return supportbundle.Part{Name: name, Description: from, Read: func(context.Context) ([]byte, error) { return content, err }}
+	}
+	result, bad := json.MarshalIndent(e.result, "", "  ")
+	facts, worse := json.MarshalIndent(e.facts, "", "  ")
+	parts := []supportbundle.Part{
+		text("result.json", "all of it", result, bad),
+		text("table.txt", "what the simulator claims, and what was seen", []byte(selftest.Text(e.result.Table)), nil),
+		text("facts.json", "what was seen, in the form of the simulator's claims", facts, worse),
+	}
+	var packed bytes.Buffer
+	dir := "dcm-selftest-" + e.result.Began.Format("20060102T150405")
+	if err := supportbundle.Write(ctx, &packed, dir, e.result.Ended, readme, parts); err != nil {
+		return err
+	}
+	if file == "-" {
+		_, err := packed.WriteTo(con.Out)
+		return err
+	}
+	if err := atomicfile.Write(file, packed.Bytes(), atomicfile.Options{Mode: 0o600}); err != nil {
+		return fmt.Errorf("cannot write %s: %w", file, err)
+	}
+	fmt.Fprintf(con.Out, "%s holds it, for the maintainers of dcm.\n", file)
+	return nil
+}
+
+// selftestOptions is how it was asked for.
+type selftestOptions struct {
+	read, change, powerOff bool
+	archive                string
+
+	within, back      bool
+	untilReboot, hold string
+}
+
+// file is where the archive goes.
+func (o selftestOptions) file(now time.Time) (string, error) {
+	if o.archive == "-" {
+		return o.archive, nil
+	}
+	if o.archive == "" {
+		return filepath.Abs("dcm-selftest-" + now.Format("20060102T150405") + ".tar.gz")
+	}
+	return filepath.Abs(o.archive)
+}
+
+// around is what a change would do to units now. Every process that has a GPU open is
+// in its way: a self-test reloads the driver.
+func forecast(ctx context.Context, h *host.Host, cfg *config.Config) (daemon.Forecast, error) {
+	return client.Foresee(ctx, h, cfg, client.Holders(client.Account(ctx, h)))
+}
+
+func partitionable(ctx context.Context, h *host.Host) (*config.Config, []partition.GPU, error) {
+	cfg, err := h.Config()
+	if err != nil {
+		return nil, nil, err
+	}
+	gpus, err := gpusOf(ctx, h, cfg)
+	if err == nil && len(gpus) == 0 {
+		err = errors.New("there are no GPUs here that dcm could partition; dcm gpus tells why")
+	}
+	return cfg, gpus, err
+}
+
+// conclude tells what was found, packs it, and is an error if something is wrong.
+func (e *test) conclude(ctx context.Context, con *console.Console, file string) error {
+	e.result.Ended = time.Now()
+	claims, err := selftest.Claims()
+	if err != nil {
+		return err
+	}
+	e.result.Table = selftest.Table(claims, e.facts)
+	told := con.Out
+	if file == "-" {
+		told = con.Err
+	}
+	t := console.NewTable(told, "", "AT", "WHAT", "")
+	for _, c := range e.result.Checks {
+		t.Row(markOf(con, c.Verdict), console.OrDash(c.At), c.What, c.Text)
+	}
+	t.Flush()
+	differ := slices.DeleteFunc(slices.Clone(e.result.Table), func(r selftest.Row) bool { return !r.Differs() })
+	if len(differ) > 0 {
+		fmt.Fprintf(told, "\nOf %d facts, %d are not as the simulator has them:\n%s", len(e.result.Table), len(differ), selftest.Text(differ))
+	}
+	fmt.Fprintf(told, "\n%s.\n", selftest.Summary(e.result.Checks))
+	if err := e.pack(ctx, con, file); err != nil {
+		return err
+	}
+	if selftest.Failed(e.result.Checks) {
+		return exitcode.With(exitcode.Differs, nil)
+	}
+	return nil
+}
+
+func markOf(con *console.Console, v selftest.Verdict) string {
+	switch v {
+	case selftest.Right:
+		return con.Green("✓")
+	case selftest.Wrong:
+		return con.Red("×")
+	}
+	return strings.TrimSpace(con.Yellow("…"))
+}

@@ -1,0 +1,96 @@
+package selftestcmd
+
+import (
+	"testing"
+
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/host"
+	"dcm/internal/app/selftest"
+	"dcm/internal/engine/config"
+	"dcm/internal/exitcode"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/systemd"
+)
+
+// What is written for a self-test is read back to what it goes through, on nodes of one
+// vendor and of both.
+func TestTheProfilesOfASelftestAreReadAsTheyWereMeant(t *testing.T) {
+	for _, kind := range []string{"mi300x-8", "mi355x-8", "mi300a-4", "h100-8", "a30-4", "rtx-pro-6000-4", "mi300x-4+h100-4"} {
+		t.Run(kind, func(t *testing.T) {
+			gpus, err := partition.ParseNode(kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			targets := selftest.Targets(gpus, true)
+			before, err := selftest.Before(gpus)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := &host.Host{Root: t.TempDir()}
+			if err := define(h, before, targets); err != nil {
+				t.Fatal(err)
+			}
+			cfg, err := h.Config()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cfg.Reboot != config.Never {
+				t.Error("the host may be rebooted")
+			}
+			n := 0
+			for _, target := range append(targets, selftest.Target{Profile: before, Want: partition.CurrentLayout(gpus).Shapes}) {
+				if target.SkipReason != "" {
+					continue
+				}
+				n++
+				p, err := cfg.Lookup(target.Profile.Name)
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				layout, err := p.Layout(gpus)
+				if err != nil {
+					t.Error(err)
+				}
+				for gpu, want := range target.Want {
+					if !layout.Shapes[gpu].Same(want) {
+						t.Errorf("%s: %s is to be %s, want %s", target.Mode, gpu, layout.Shapes[gpu], want)
+					}
+				}
+			}
+			if n < 3 {
+				t.Errorf("%d targets of %d", n, len(targets))
+			}
+		})
+	}
+}
+
+func TestASelftestThatWasNotBegunIsNotGoneBackFrom(t *testing.T) {
+	if err := selftestBack(t.Context(), &host.Host{Root: t.TempDir()}, &console.Console{}, ""); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheEndOfASelftestSaysWhetherTheGPUsAreAsBefore(t *testing.T) {
+	for name, tt := range map[string]struct {
+		failed      systemd.Command
+		interrupted bool
+		code        int
+		text        string
+	}{
+		"right":               {systemd.Command{}, false, exitcode.OK, ""},
+		"something is wrong":  {systemd.Command{Directive: "ExecStart", Status: exitcode.Differs}, false, exitcode.Differs, ""},
+		"killed":              {systemd.Command{Directive: "ExecStart", Path: "dcm", Signal: true, Status: 9}, false, exitcode.Failed, "it was ended, and the GPUs are as before: ExecStart=dcm: killed by signal 9"},
+		"interrupted":         {systemd.Command{Directive: "ExecStart", Status: exitcode.Failed}, true, exitcode.Failed, "interrupted; the GPUs are as before"},
+		"it did not get back": {systemd.Command{Directive: "ExecStopPost", Path: "dcm", Status: 1}, true, exitcode.Failed, "the GPUs may not be as before: dcm status and journalctl -u dcm tell (ExecStopPost=dcm: exit status 1)"},
+	} {
+		err := selftestEnd(tt.failed, tt.interrupted)
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		if exitcode.Code(err) != tt.code || text != tt.text {
+			t.Errorf("%s: %v, exit status %d", name, err, exitcode.Code(err))
+		}
+	}
+}

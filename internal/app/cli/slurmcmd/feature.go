@@ -1,0 +1,154 @@
+package slurmcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/app/cli/change"
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/host"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/selection"
+	"dcm/internal/exitcode"
+	"dcm/internal/frontends/slurm"
+	"dcm/internal/linux/filelock"
+	"dcm/internal/linux/systemd"
+	"dcm/internal/sanitize"
+)
+
+func SlurmFeatureCmd(h *host.Host, con *console.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "slurm-feature [FEATURE]",
+		Short: "Answer slurmd as the helper of its features, and change them",
+		Long: `Print the features that the GPUs have, a line each: the profiles, with names that Slurm
+takes. With FEATURE, put that profile on the GPUs until reboot, as 'dcm apply PROFILE'
+does, and end when it is there.
+
+This is what slurmd runs, as /usr/libexec/dcm/slurm-feature, see dcm-slurm(7). Where the
+change fails slurmd takes the node out of service, and slurmctld is told why.`,
+		Args: console.Args(cobra.MaximumNArgs(1)),
+	}
+	cmd.RunE = func(c *cobra.Command, given []string) error {
+		if len(given) == 0 {
+			return tellFeatures(c.Context(), h, con)
+		}
+		return switchFeature(c.Context(), h, con, given[0])
+	}
+	return cmd
+}
+
+func tellFeatures(ctx context.Context, h *host.Host, con *console.Console) error {
+	_, active, err := featured(ctx, h)
+	for _, name := range active {
+		fmt.Fprintln(con.Out, name)
+	}
+	return err
+}
+
+func switchFeature(ctx context.Context, h *host.Host, con *console.Console, name string) error {
+	if err := h.NeedRoot("changing a feature"); err != nil {
+		return err
+	}
+	release, err := filelock.TryLock(switching(h))
+	if errors.Is(err, filelock.ErrLocked) {
+		return exitcode.With(exitcode.Transient, errors.New("nothing was changed: another change of a feature is under way"))
+	}
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := putFeature(ctx, h, con, name); err != nil {
+		if lost := reportFailure(ctx, h, name, err); lost != nil {
+			fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+"slurmctld will not be told why: "+lost.Error())
+		}
+		return err
+	}
+	return nil
+}
+
+// putFeature selects until reboot: what a job asks for changes no file of the
+// administrator's, and does not outlive the boot. One that fails is not tried again, when
+// nobody waits for it any more: what was selected before is selected again.
+func putFeature(ctx context.Context, h *host.Host, con *console.Console, name string) error {
+	all, _, err := featured(ctx, h)
+	if err != nil {
+		return err
+	}
+	profile, err := slurm.Profile(all, name)
+	if err != nil {
+		return exitcode.With(exitcode.Usage, err)
+	}
+	before, err := h.Config()
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, slurm.ChangeTimeout)
+	defer cancel()
+	if err := change.CheckProfile(limited, h, []string{profile}); err != nil {
+		return err
+	}
+	err = change.Follow(limited, h, con, profile, func() error { return selection.SelectRuntime(config.DefaultPaths(h.Root), profile) })
+	switch {
+	case exitcode.Code(err) == exitcode.Overtaken: // the other selection stays
+		return err
+	case err != nil:
+		return errors.Join(err, reselect(h, before))
+	}
+	_, active, err := featured(ctx, h)
+	if err == nil && !slices.Contains(active, name) {
+		err = fmt.Errorf("the GPUs are not as profile %s says; see dcm status", profile)
+	}
+	return err
+}
+
+// reselect selects what was selected before, which the daemon notices.
+func reselect(h *host.Host, before *config.Config) error {
+	now, err := h.Config()
+	if err != nil || now.Source == before.Source && now.Selected == before.Selected {
+		return err
+	}
+	paths := config.DefaultPaths(h.Root)
+	switch {
+	case !h.UntilReboot(before):
+		return selection.ClearRuntime(paths)
+	case before.Selected == "":
+		return selection.SelectRuntime(paths, config.None)
+	}
+	return selection.SelectRuntime(paths, before.Selected)
+}
+
+// reportFailure has slurmctld told why, beside this program: slurmd gives a reason of its
+// own when it has ended, which does not say one.
+func reportFailure(ctx context.Context, h *host.Host, name string, why error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), host.DialTimeout)
+	defer cancel()
+	conn, err := h.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	text, _, _ := strings.Cut(why.Error(), "\n")
+	return conn.StartService(ctx, systemd.Service{
+		Name:        fmt.Sprintf("dcm-slurm-failed-%d.service", os.Getpid()),
+		Description: "Tell slurmctld why a feature could not be changed",
+		Command:     []string{"/usr/bin/dcm", "slurm-tell", "--failed", sanitize.Text(fmt.Sprintf("cannot change to %s: %s", name, text))},
+		Environment: passed(),
+	})
+}
+
+// passed is what finds scontrol, and what scontrol finds slurmctld and the node by.
+func passed() []string {
+	var out []string
+	for _, name := range []string{"PATH", "SLURM_CONF", "SLURMD_NODENAME"} {
+		if value := sanitize.Env(name); value != "" {
+			out = append(out, name+"="+value)
+		}
+	}
+	return out
+}

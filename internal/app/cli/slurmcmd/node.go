@@ -1,0 +1,67 @@
+package slurmcmd
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"dcm/internal/app/cli/client"
+	"dcm/internal/app/host"
+	"dcm/internal/engine/apply"
+	"dcm/internal/engine/config"
+	"dcm/internal/exitcode"
+	"dcm/internal/frontends/slurm"
+	"dcm/internal/gpu"
+	"dcm/internal/sanitize"
+)
+
+// switching is held while slurmd waits for a change that it has asked for.
+func switching(h *host.Host) string { return h.Path("run/dcm/slurm.lock") }
+
+// featured is the features of this host, and those of them that its GPUs have.
+func featured(ctx context.Context, h *host.Host) (all map[string]string, active []string, err error) {
+	cfg, err := h.InForce() // a broken edit takes no feature away
+	if cfg == nil {
+		return nil, nil, err
+	}
+	devices, err := host.Look(ctx, h.Node(nil), client.FromDaemon(h))
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err = slurm.Features(attainable(cfg, devices))
+	if err != nil {
+		return nil, nil, exitcode.With(exitcode.Config, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		p, err := cfg.Lookup(all[name])
+		if err != nil {
+			continue
+		}
+		if d, err := apply.Compare(devices, p); err == nil && len(d.Steps) == 0 {
+			active = append(active, name)
+		}
+	}
+	return all, active, nil
+}
+
+// attainable are the profiles that these GPUs can have.
+func attainable(cfg *config.Config, devices []gpu.Device) []string {
+	return slices.DeleteFunc(cfg.Available(gpu.Partitionable(devices)), func(name string) bool {
+		p, err := cfg.Lookup(name)
+		if err == nil {
+			_, err = apply.Compare(devices, p)
+		}
+		return err != nil
+	})
+}
+
+// nodeName is what Slurm calls this host: its name without the domain, unless slurmd is
+// told another one.
+func nodeName(ctx context.Context, h *host.Host) string {
+	if name := sanitize.Env("SLURMD_NODENAME"); name != "" {
+		return name
+	}
+	name, _, _ := strings.Cut(client.Account(ctx, h).Host.Name, ".")
+	return name
+}
