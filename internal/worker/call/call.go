@@ -1,6 +1,7 @@
-// Package call runs a program that takes one request on its standard input, answers it
-// on its standard output and ends: how dcm reaches the vendors' libraries, which can
-// abort, hang and leak in a process of their own only. It does not know what is asked.
+// Package call runs a program that reads one request from standard input, writes one reply to
+// standard output and exits. dcm uses a vendor's library that way: a library that aborts,
+// hangs or leaks affects only its own process. The package does not interpret requests and
+// replies.
 package call
 
 import (
@@ -22,21 +23,21 @@ import (
 )
 
 const (
-	grace  = 5 * time.Second // for a killed process to be gone
-	answer = 1 << 20         // what an answer may have
+	killTimeout = 5 * time.Second // for a killed process to exit
+	maxReply    = 1 << 20         // bytes
+	maxStderr   = 4 << 10         // bytes
 )
 
-// Kind says how asking failed.
+// Kind says how a call failed.
 type Kind string
 
-// The ways.
 const (
-	NoProgram Kind = "no-program" // there is none
-	NoAnswer  Kind = "no-answer"  // it could not be started, or ended without success
-	Deadline  Kind = "deadline"   // it was killed, having run for too long
+	NoProgram Kind = "no-program" // the program does not exist
+	NoAnswer  Kind = "no-answer"  // it could not be started, or failed
+	Deadline  Kind = "deadline"   // it was killed at the deadline
 )
 
-// Error is that of a program that did not end well. It may have answered still.
+// Error is the error of a call. The program may have replied nevertheless.
 type Error struct {
 	Kind Kind
 	Err  error
@@ -49,22 +50,22 @@ func (e *Error) Unwrap() error { return e.Err }
 // Way is how to run the program.
 type Way struct {
 	Args []string
-	Attr *syscall.SysProcAttr // of [Group], and what else it is to have
+	Attr *syscall.SysProcAttr // that of [Group], with more attributes
 }
 
-// Group lets the program be killed with what it started, and when the caller ends.
+// Group returns attributes with which the program is killed together with its own processes,
+// and when the caller exits.
 func Group() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 }
 
-// Once runs the program in the first of the ways that the caller may go: the next is for
-// one whom the kernel does not let go the one before (EPERM). When it returns, the
-// program is gone; only one that the kernel cannot kill, in a driver that hangs, is left
-// to itself. The answer is given with an [*Error], too: a program that fails may say
-// why.
+// Once runs the program and returns its reply. It tries the next way if the kernel does not
+// permit one (EPERM). When it returns, the program has exited, unless it hangs in a driver and
+// the kernel cannot kill it. With an [*Error] there may be a reply, too, that says why the
+// program failed.
 func Once(ctx context.Context, program string, request []byte, ways ...Way) ([]byte, error) {
-	// When ctx ends the process is killed; waiting for that has an end too.
-	last, stop := sysfs.Grace(ctx, grace)
+	// When ctx ends, the process is killed. The wait for its exit is limited, too.
+	last, stop := sysfs.Grace(ctx, killTimeout)
 	defer stop()
 	out, err := sysfs.Within(last, func() ([]byte, error) { return run(ctx, program, request, ways) })
 	if ctx.Err() != nil {
@@ -78,8 +79,7 @@ func Once(ctx context.Context, program string, request []byte, ways ...Way) ([]b
 }
 
 func run(ctx context.Context, program string, request []byte, ways []Way) (out []byte, err error) {
-	// The kernel sends the parent's death signal when the thread ends that started
-	// the child.
+	// The kernel sends the parent-death signal when the thread exits that started the child.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for _, w := range ways {
@@ -91,11 +91,12 @@ func run(ctx context.Context, program string, request []byte, ways []Way) (out [
 }
 
 func runIn(ctx context.Context, program string, request []byte, w Way) ([]byte, error) {
-	stdout, stderr := &limited{limit: answer}, &limited{limit: 4 << 10}
+	stdout, stderr := &limited{limit: maxReply}, &limited{limit: maxStderr}
 	cmd := exec.CommandContext(ctx, program, w.Args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(request), stdout, stderr
 	cmd.Dir = "/"
-	// No variable of the caller's steers the library; of a crash one line is enough.
+	// No variable of the caller's environment affects the library. One line of a crash is
+	// enough.
 	cmd.Env = []string{"GOTRACEBACK=none", "LANG=C"}
 	cmd.SysProcAttr = w.Attr
 	// The library may start processes of its own.
@@ -105,7 +106,7 @@ func runIn(ctx context.Context, program string, request []byte, w Way) ([]byte, 
 		return nil, notStarted(err)
 	}
 	err := cmd.Wait()
-	// What it left in the background goes too.
+	// Kill its background processes.
 	_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
 	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		return stdout.kept, fmt.Errorf("%s ended without an answer: %w%s", program, err, firstLine(string(stderr.kept)))
@@ -121,8 +122,8 @@ func notStarted(err error) error {
 	return &Error{kind, fmt.Errorf("cannot start it: %w", err)}
 }
 
-// limited keeps the first bytes written to it and takes the rest for nothing: a
-// library may print without end.
+// limited keeps the first bytes written to it and discards the rest: a library may print
+// without end.
 type limited struct {
 	kept  []byte
 	limit int
@@ -135,7 +136,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// firstLine returns ": " and the first line that says something.
+// firstLine returns ": " and the first line that is not blank, or "".
 func firstLine(text string) string {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" {

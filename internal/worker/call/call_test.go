@@ -52,7 +52,7 @@ func TestOneRequestOneAnswer(t *testing.T) {
 		t.Errorf("%s, %v; want %s", out, err, want)
 	}
 	out, err = Once(t.Context(), os.Args[0], nil, way("endless"))
-	if err != nil || len(out) != answer {
+	if err != nil || len(out) != maxReply {
 		t.Errorf("%d bytes of an endless answer, %v", len(out), err)
 	}
 }

@@ -7,17 +7,17 @@ import (
 	"runtime"
 )
 
-// places are the directories that the loader of glibc looks in where its cache has
-// no answer, on the distributions that dcm is for.
+// places returns the directories that glibc's loader searches after its cache, on the
+// supported distributions.
 func places() []string {
 	triplet := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[runtime.GOARCH]
 	return []string{"/lib/" + triplet, "/usr/lib/" + triplet, "/lib64", "/usr/lib64", "/lib", "/usr/lib"}
 }
 
-// cached returns the files that /etc/ld.so.cache has for a name, of this machine's
-// kind and without those for certain processors only. The form is that of glibc's
-// sysdeps/generic/dl-cache.h, since 2.32 alone and before that behind an older one.
-// What cannot be understood has nothing.
+// cached returns the files that /etc/ld.so.cache has for a name: those of this machine's
+// architecture, without those for specific processors. The format is that of
+// sysdeps/generic/dl-cache.h in glibc; before 2.32 it follows an older one. A damaged cache
+// has no files.
 func cached(cache []byte, name string) []string {
 	const magic, header, size = "glibc-ld.so.cache1.1", 48, 24
 	start := bytes.Index(cache, []byte(magic))
@@ -47,7 +47,7 @@ func cached(cache []byte, name string) []string {
 	return out
 }
 
-// machine is how the cache marks the libraries of this machine's kind.
+// machine returns the flags of this machine's libraries in the cache.
 func machine() uint32 {
 	return map[string]uint32{"amd64": 0x0303, "arm64": 0x0a03}[runtime.GOARCH]
 }

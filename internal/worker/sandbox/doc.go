@@ -1,14 +1,14 @@
-// Package sandbox is for the programs of dcm that load a vendor's library, each
-// of which answers one request and ends. It has the two things that they share:
+// Package sandbox confines the programs of dcm that load a vendor's library. Each of them
+// handles one request and exits.
 //
-//   - [Loader] loads a library, and what that needs, from files that nobody but
-//     root, or whoever runs the program, can have put there;
-//   - [Rights.Reexec] and [Rights.InstallSeccomp] take from the process, before any of the
-//     library's code runs, what a question about a GPU does not need.
+//   - [Loader] loads a library and its dependencies, from files that only root, or the user of
+//     the program, can have written.
+//   - [Rights.Reexec] and [Rights.InstallSeccomp] drop privileges that requests about GPUs do
+//     not need, before any code of the library runs.
 //
-// It knows no vendor, no library by name and no GPU, and it calls no C: how a file
-// is loaded is handed in.
+// The package knows no vendor, library or GPU, and calls no C: the caller passes the function
+// that loads a file.
 //
-// It is not a wall around hostile code of root's own: a library that sets modes
-// runs as uid 0, and what belongs to root is open to it, if it has no capability too.
+// It does not confine hostile code of root: a library that sets modes runs as uid 0 and can
+// open root's files, although without capabilities.
 package sandbox

@@ -4,14 +4,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refused are the system calls that no question about a GPU needs, and that are worth
-// something to who has got into the process: to reach other processes, the network, the kernel's keys, modules, mounts, clocks and namespaces,
-// and the parts of the kernel that most ways out of a sandbox went through. They fail
-// with EPERM: libraries cope with that better than with a signal, and say so.
+// refused returns the system calls that requests about GPUs do not need and that an attacker
+// in the process could use: to reach other processes, the network, and the kernel's keys,
+// modules, mounts, clocks and namespaces, and those behind most escapes from sandboxes. They
+// fail with EPERM, which libraries handle better than a signal.
 //
-// It is a list of what is refused. One of what is allowed would have to know what the
-// next version of somebody else's library calls. Programs that may be run have no more
-// rights than the library.
+// The list is of refused calls, because the calls of a library's next version are not known.
+// Programs that the library runs have the same rights.
 func (r Rights) refused() []uint32 {
 	out := append(ownRefused(), always()...)
 	for _, group := range []struct {
@@ -30,8 +29,8 @@ func (r Rights) refused() []uint32 {
 	return out
 }
 
-// entriesAt are the calls that change a directory's entries or a file's mode, but for the
-// creation of a regular file.
+// entriesAt returns the calls that change directory entries or modes of files, except the
+// creation of regular files.
 func entriesAt() []uint32 {
 	return []uint32{
 		unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_MKDIRAT, unix.SYS_UNLINKAT,
@@ -39,7 +38,7 @@ func entriesAt() []uint32 {
 	}
 }
 
-// always are those that nobody is left.
+// always returns the calls that are refused with any rights.
 func always() []uint32 {
 	return []uint32{
 		unix.SYS_PTRACE, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_KCMP,
@@ -64,8 +63,7 @@ func always() []uint32 {
 	}
 }
 
-// namespaces are the flags of clone(2) with which a process makes itself root of a
-// namespace.
+// namespaces are the flags of clone(2) that create namespaces.
 const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWCGROUP
 
 // The kernel's struct seccomp_data, for a little-endian machine.
@@ -77,11 +75,11 @@ const (
 	offsetThird  = 32
 )
 
-// making is a call that makes a node, and the argument that says of which kind.
+// making is a call that creates a device node, and the argument that has the node's type.
 type making struct{ number, mode uint32 }
 
-// filter is a program of seccomp(2). pid is the process's own: it may send signals to
-// its threads, read its own memory and set its own limits.
+// filter returns a program for seccomp(2). pid is the process itself, which may send signals
+// to its threads, read its own memory and set its own limits.
 func (r Rights) filter(pid uint32) []unix.SockFilter {
 	const refuse = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 	code := []unix.SockFilter{
@@ -96,19 +94,19 @@ func (r Rights) filter(pid uint32) []unix.SockFilter {
 		code = append(code, skipUnless(unix.SYS_SOCKET, 4), load(offsetFirst), skipIf(unix.AF_UNIX, 1), result(refuse), result(unix.SECCOMP_RET_ALLOW))
 	}
 	if r.Nodes {
-		// Those of disks are none of a GPU's.
+		// A GPU has no block devices.
 		for _, call := range madeBy() {
 			code = append(code, skipUnless(call.number, 5), load(call.mode), keep(unix.S_IFMT), skipUnless(unix.S_IFBLK, 1), result(refuse), result(unix.SECCOMP_RET_ALLOW))
 		}
 	}
-	// Its flags are behind a pointer; without it libraries take clone.
+	// Its flags are behind a pointer, which a filter cannot read. With ENOSYS, libraries use clone.
 	code = append(code, skipUnless(unix.SYS_CLONE3, 1), result(unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS)))
 	code = append(code, skipUnless(unix.SYS_CLONE, 4), load(offsetFirst), skipUnlessAny(namespaces, 1), result(refuse), result(unix.SECCOMP_RET_ALLOW))
 	for _, number := range []uint32{unix.SYS_TGKILL, unix.SYS_PROCESS_VM_READV} {
 		code = append(code, skipUnless(number, 4), load(offsetFirst), skipIf(pid, 1), result(refuse), result(unix.SECCOMP_RET_ALLOW))
 	}
 	code = append(code, skipUnless(unix.SYS_PRLIMIT64, 5), load(offsetFirst), skipIf(0, 2), skipIf(pid, 1), result(refuse), result(unix.SECCOMP_RET_ALLOW))
-	// TIOCSTI and TIOCLINUX put words into the mouth of who sits at the terminal.
+	// TIOCSTI and TIOCLINUX insert input into a terminal.
 	code = append(code, skipUnless(unix.SYS_IOCTL, 4), load(offsetSecond), skipIf(unix.TIOCSTI, 1), skipUnless(unix.TIOCLINUX, 1), result(refuse))
 	return append(code, result(unix.SECCOMP_RET_ALLOW))
 }
@@ -117,7 +115,7 @@ func load(offset uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
 }
 
-// keep leaves of what was loaded these bits.
+// keep clears all other bits of the loaded value.
 func keep(bits uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: bits}
 }

@@ -4,8 +4,7 @@ import "golang.org/x/sys/unix"
 
 const architecture = unix.AUDIT_ARCH_X86_64
 
-// ownRefused are the calls that only this architecture has, most of them older names
-// of others.
+// ownRefused returns calls that only this architecture has, mostly older variants of others.
 func ownRefused() []uint32 {
 	return []uint32{
 		unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS_KEXEC_FILE_LOAD,
@@ -13,10 +12,10 @@ func ownRefused() []uint32 {
 	}
 }
 
-// nodes are the older names of the calls that make nodes and give them away.
+// nodes returns the older variants of the calls that create nodes and change their owner.
 func nodes() []uint32 { return []uint32{unix.SYS_MKNOD, unix.SYS_CHOWN, unix.SYS_LCHOWN} }
 
-// entries are the older names of the calls of entriesAt.
+// entries returns the older variants of the calls of entriesAt.
 func entries() []uint32 {
 	return []uint32{
 		unix.SYS_CHMOD, unix.SYS_MKDIR, unix.SYS_RMDIR, unix.SYS_UNLINK, unix.SYS_SYMLINK, unix.SYS_LINK,
@@ -28,7 +27,7 @@ func madeBy() []making {
 	return []making{{unix.SYS_MKNODAT, offsetThird}, {unix.SYS_MKNOD, offsetSecond}}
 }
 
-// foreignNumbers refuses the calls of x32, which are others under the same numbers.
+// foreignNumbers refuses the x32 ABI, which has other calls with the same numbers.
 func foreignNumbers() []unix.SockFilter {
 	const x32 = 0x40000000
 	return []unix.SockFilter{

@@ -4,12 +4,12 @@ import "golang.org/x/sys/unix"
 
 const architecture = unix.AUDIT_ARCH_AARCH64
 
-// ownRefused are the calls that only this architecture has.
+// ownRefused returns calls that only this architecture has.
 func ownRefused() []uint32 { return []uint32{unix.SYS_KEXEC_FILE_LOAD} }
 
 func nodes() []uint32 { return nil }
 
-// entries is the older name of a call of entriesAt.
+// entries returns the older variant of a call of entriesAt.
 func entries() []uint32 { return []uint32{unix.SYS_RENAMEAT} }
 
 func madeBy() []making { return []making{{unix.SYS_MKNODAT, offsetThird}} }

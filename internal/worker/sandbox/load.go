@@ -12,33 +12,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Loader loads a library and all that it needs. Each file is judged and opened once,
-// and loaded by its descriptor: what lies at its path by then does not matter. The
-// loader of glibc, which trusts every path that it is told or configured with, finds
-// what a library needs among what is loaded already, and so does not look for it.
+// Loader loads a library and its dependencies. It checks and opens each file once, and loads
+// it by its descriptor, so a later change of the path has no effect. Dependencies are loaded
+// first: glibc's loader, which trusts all paths, then does not search for them.
 type Loader struct {
 	Trust Trust
-	// Open loads a file as dlopen does, without making its symbols global.
+	// Open loads a file as dlopen with RTLD_LOCAL.
 	Open func(path string) (uintptr, error)
 	// Loaded reports whether the process has a library of that name.
 	Loaded func(name string) bool
 
 	cache []byte
-	done  map[string]bool // the files by their paths without links
+	done  map[string]bool // loaded files, by path without symbolic links
 }
 
-// ErrAbsent is that of a library of which there is none.
+// ErrAbsent says that a library does not exist.
 var ErrAbsent = errors.New("there is no such library")
 
-// Load loads a library by its path or, without a slash, by its name in the places
-// that the system's loader knows. Those of the others that are there are loaded
-// first: what the library would ask the system's loader for while it runs. The
-// error wraps [ErrAbsent] if it is not there, and an [*UntrustedError] if it or
-// something that it needs is refused.
+// Load loads a library by path or, without a slash, by name in the directories of the system's
+// loader. It first loads those of the others that exist: libraries that this one opens while
+// it runs. The error wraps [ErrAbsent] if the library does not exist, and an [*UntrustedError]
+// if it or a dependency is refused.
 func (l *Loader) Load(name string, others ...string) (uintptr, error) {
 	if l.done == nil {
 		l.done = make(map[string]bool)
-		// Root's; without it the fixed places are left.
+		// Without the cache, only the fixed directories are searched.
 		l.cache, _ = os.ReadFile(filepath.Join(l.Trust.Root, "etc/ld.so.cache"))
 	}
 	f, err := l.find(name, nil)
@@ -48,13 +46,13 @@ func (l *Loader) Load(name string, others ...string) (uintptr, error) {
 	for _, other := range others {
 		var untrusted *UntrustedError
 		if err := l.need(other, nil); errors.As(err, &untrusted) {
-			return 0, err // otherwise the library may do without
+			return 0, err // any other error: the library may not need it
 		}
 	}
 	return l.load(f)
 }
 
-// find opens the first file that there is of a name.
+// find opens the first file of that name, in the directories of before first.
 func (l *Loader) find(name string, before []string) (*os.File, error) {
 	paths := []string{name}
 	if !strings.Contains(name, "/") {
@@ -76,8 +74,8 @@ func (l *Loader) find(name string, before []string) (*os.File, error) {
 	return nil, fmt.Errorf("%s: %w", name, ErrAbsent)
 }
 
-// load loads an open library behind those that it needs. One that is no library is
-// left to the system's loader, which says what is wrong with it.
+// load loads the dependencies of an open library, then the library. A file that is not a
+// library is left to the system's loader, which reports the error.
 func (l *Loader) load(f *os.File) (uintptr, error) {
 	defer f.Close()
 	l.done[f.Name()] = true
@@ -90,8 +88,8 @@ func (l *Loader) load(f *os.File) (uintptr, error) {
 			}
 		}
 	}
-	// Open for as long as the process lives: the loader takes the name for the library's
-	// own, and another file under this number for the same one.
+	// The descriptor stays open while the process lives: the loader identifies the library by
+	// this path, and would take another file with this number for the same library.
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return 0, fmt.Errorf("cannot keep %s open: %w", f.Name(), err)
@@ -100,14 +98,13 @@ func (l *Loader) load(f *os.File) (uintptr, error) {
 	handle, err := l.Open(path)
 	if err != nil {
 		unix.Close(fd)
-		// It names the file as it was told to.
+		// The loader's message has the path of the descriptor.
 		return 0, errors.New(strings.ReplaceAll(err.Error(), path, f.Name()))
 	}
 	return handle, nil
 }
 
-// need loads what another library needs, if there is one: if there is none the
-// system's loader says so.
+// need loads a dependency if it exists. Otherwise the system's loader reports it.
 func (l *Loader) need(name string, dirs []string) error {
 	if l.Loaded(name) {
 		return nil
@@ -126,7 +123,7 @@ func (l *Loader) need(name string, dirs []string) error {
 	return err
 }
 
-// runPath lists the directories that a library wants searched for those it needs.
+// runPath returns the directories in which a library has its dependencies searched.
 func runPath(f *elf.File, origin string) []string {
 	var out []string
 	for _, tag := range []elf.DynTag{elf.DT_RPATH, elf.DT_RUNPATH} {

@@ -13,43 +13,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is the user and the group that own nothing. A user of dcm's own would be
-// one more thing that a package has to make and to remove.
+// nobody is the user and group that own no files. A user of dcm would have to be created and
+// removed by the packages.
 const nobody = 65534
 
-// Rights are what is left to the program; nothing at all is what the zero value leaves.
+// Rights are the privileges that the program keeps; the zero value keeps none.
 type Rights struct {
-	// Nobody has root be a user who owns nothing, with the groups of these devices.
+	// Nobody makes root the user nobody, with the groups of these devices.
 	Nobody  bool
 	Devices []string
-	// Capabilities stay, as far as the caller has them.
+	// Capabilities are kept as far as the caller has them.
 	Capabilities []uintptr
-	// Programs may be run: libamd_smi 24.5 crashes where its shell does not start.
+	// Programs may be executed: libamd_smi 24.5 crashes if its shell does not start.
 	Programs bool
-	// Sockets of this host may be connected to, of no other kind and by no other way.
+	// Sockets of the family AF_UNIX may be created and connected.
 	Sockets bool
-	// Nodes of devices that are no disks may be made, given an owner and a mode, and
-	// removed.
+	// Nodes of character devices may be created, given an owner and a mode, and removed.
 	Nodes bool
-	// Files may be removed and renamed, and their modes and directories changed. libamd_smi
-	// needs it for the mutexes in /dev/shm that its users share.
+	// Files may be removed and renamed, and modes and directories changed. libamd_smi needs
+	// it for shared mutexes in /dev/shm.
 	Files bool
 }
 
-// Reexec runs the program once more in its own place, with other arguments, no
-// environment and fewer rights: no capability but those left to it, none to be had by a
-// set-user-ID program or a file's capabilities. It returns only with an error.
+// Reexec executes the program again with other arguments, a fixed environment and fewer
+// privileges: only the capabilities of r, and none from set-user-ID programs or file
+// capabilities. It returns only with an error.
 //
-// What is taken is taken from one thread, since a process without cgo that loads a
-// library by itself has no way to ask all of its threads. The kernel makes that one
-// the whole process when it runs a program.
+// It drops the privileges of one thread: a process without cgo that loads a library itself
+// cannot change all threads. execve(2) ends the other threads.
 func (r Rights) Reexec(args []string) error {
 	runtime.LockOSThread()
 	parent := os.Getppid()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot give up new privileges: %w", err)
 	}
-	// Capabilities that a program could get back; only CAP_SETPCAP may.
+	// The bounding set; without CAP_SETPCAP it cannot be changed.
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
 		if !slices.Contains(r.Capabilities, c) && unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) != nil {
 			break
@@ -63,7 +61,7 @@ func (r Rights) Reexec(args []string) error {
 	if err := r.dropCapabilities(); err != nil {
 		return err
 	}
-	// Another user's process is not ended with its parent, unless it says so again.
+	// The change of the user cleared the parent-death signal.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot end with the caller: %w", err)
 	}
@@ -74,8 +72,8 @@ func (r Rights) Reexec(args []string) error {
 	return fmt.Errorf("cannot run itself again: %w", err)
 }
 
-// become changes the user of this thread. A service without CAP_SETUID stays root,
-// without a capability.
+// become changes the user of this thread. A process without CAP_SETUID stays root, without
+// capabilities.
 func become(user int, groups []uint32) error {
 	var list unsafe.Pointer
 	if len(groups) > 0 {
@@ -95,7 +93,7 @@ func become(user int, groups []uint32) error {
 	return nil
 }
 
-// groupsOf lists the groups that devices belong to, but for root's.
+// groupsOf returns the groups of the devices, without root.
 func groupsOf(patterns []string) []uint32 {
 	var out []uint32
 	for _, pattern := range patterns {
@@ -110,8 +108,8 @@ func groupsOf(patterns []string) []uint32 {
 	return out
 }
 
-// dropCapabilities drops the capabilities of this thread that are not left to it. With
-// no_new_privs not even uid 0 gets them back from running a program.
+// dropCapabilities drops the capabilities of this thread that r does not keep. With
+// no_new_privs, execve(2) does not return them even to uid 0.
 func (r Rights) dropCapabilities() error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot drop the ambient capabilities: %w", err)
@@ -120,9 +118,9 @@ func (r Rights) dropCapabilities() error {
 	if err != nil {
 		return err
 	}
-	left := r.left()
+	kept := r.kept()
 	for i := range have {
-		have[i].Permitted &= left[i]
+		have[i].Permitted &= kept[i]
 		have[i].Effective = have[i].Permitted
 		have[i].Inheritable = 0
 	}
@@ -133,8 +131,8 @@ func (r Rights) dropCapabilities() error {
 	return nil
 }
 
-// left is the capabilities that stay, as bits.
-func (r Rights) left() (bits [2]uint32) {
+// kept returns the capabilities that stay, as bits.
+func (r Rights) kept() (bits [2]uint32) {
 	for _, c := range r.Capabilities {
 		bits[c/32] |= 1 << (c % 32)
 	}

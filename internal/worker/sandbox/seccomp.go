@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// InstallSeccomp is for the program that [Rights.Reexec] has run, before it loads anything: it
-// makes sure that the rights are gone, keeps other processes of the same user out, and has
-// the kernel refuse from then on what no question about a GPU needs (see filter).
+// InstallSeccomp finishes the sandbox in the program that [Rights.Reexec] has executed, before
+// it loads a library. It checks that the privileges are dropped, prevents other processes of
+// the same user from tracing this one, and installs the filter of system calls.
 func (r Rights) InstallSeccomp() error {
 	have, err := capabilities()
 	if err != nil {
 		return err
 	}
-	for i, left := range r.left() {
-		if (have[i].Permitted|have[i].Effective|have[i].Inheritable)&^left != 0 {
+	for i, kept := range r.kept() {
+		if (have[i].Permitted|have[i].Effective|have[i].Inheritable)&^kept != 0 {
 			return errors.New("it has capabilities still")
 		}
 	}
@@ -31,7 +31,7 @@ func (r Rights) InstallSeccomp() error {
 	return install(r.filter(uint32(os.Getpid())))
 }
 
-// install sets the filter for every thread. A kernel without seccomp goes without.
+// install sets the filter for all threads. On a kernel without seccomp there is no filter.
 func install(code []unix.SockFilter) error {
 	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
 	odd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))

@@ -11,24 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Trust says whose files are trusted: root's, and those of the user whom the
-// program runs for.
+// Trust says whose files are trusted: root's and the user's.
 type Trust struct {
-	Root string // "/" but in tests: what lies above it is not judged
-	User int    // whom the program runs for
+	Root string // "/", or in tests a directory above which nothing is checked
+	User int    // the user of the program
 
-	overflow int // as whose the files of others are shown here, -1: as theirs
+	overflow int // the user that the kernel shows for unmapped owners of files; -1: not trusted
 }
 
-// TrustOf is the trust of a program that runs for a user.
+// TrustOf returns the trust of a program of that user.
 func TrustOf(user int) Trust {
 	return Trust{Root: "/", User: user, overflow: overflow()}
 }
 
-// UntrustedError is a file that somebody else could have put there.
+// UntrustedError says that another user could have written a file.
 type UntrustedError struct {
-	File string // what was to be opened
-	At   string // the directory, link or file on the way to it
+	File string // the path to open
+	At   string // the directory, link or file on this path
 	Why  string
 }
 
@@ -39,16 +38,16 @@ func (e *UntrustedError) Error() string {
 	return fmt.Sprintf("%s is refused: %s, on the way to it, %s", e.File, e.At, e.Why)
 }
 
-// most is how many symbolic links may be on the way to a file, as in the kernel.
-const most = 40
+// maxLinks limits the symbolic links on a path, as the kernel does.
+const maxLinks = 40
 
-// Open opens a regular file for reading, unless it, a directory above it or a
-// symbolic link on the way belongs to somebody who is not trusted, or can be
-// written to by others. It walks from one open directory to the next, so that what
-// is opened is what was judged. The file's name is its path without links.
+// Open opens a regular file for reading. It refuses the file if another user owns, or can
+// write to, the file, a directory on the path or a symbolic link on the path. It goes from one
+// open directory to the next, so it opens the file that it has checked. The name of the
+// returned file is the path without links.
 //
-// In a directory with the sticky bit only owners replace what is theirs, and an
-// entry has to be root's anyway, so that one is let pass.
+// A directory with the sticky bit may be writable: only owners can replace entries, and their
+// owner is checked.
 func (t Trust) Open(path string) (*os.File, error) {
 	w := walk{trust: t, file: path, rest: split(path)}
 	if !filepath.IsAbs(path) {
@@ -64,7 +63,7 @@ func (t Trust) Open(path string) (*os.File, error) {
 			return f, err
 		}
 		if link {
-			if links++; links > most {
+			if links++; links > maxLinks {
 				return nil, &fs.PathError{Op: "open", Path: path, Err: unix.ELOOP}
 			}
 		}
@@ -72,13 +71,13 @@ func (t Trust) Open(path string) (*os.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: path, Err: unix.EISDIR}
 }
 
-// walk is the way to a file, as far as it has been gone.
+// walk is the resolution of a path.
 type walk struct {
 	trust Trust
 	file  string
-	dir   int    // the open directory; -1: none
-	at    string // its path
-	rest  []string
+	dir   int      // the open directory; -1: none
+	at    string   // its path
+	rest  []string // the components that are not resolved yet
 }
 
 func (w *walk) close() {
@@ -88,7 +87,7 @@ func (w *walk) close() {
 	w.dir = -1
 }
 
-// start goes to the root, at first and at an absolute link.
+// start opens the root: at the beginning, and for an absolute link.
 func (w *walk) start() error {
 	w.close()
 	fd, err := unix.Open(w.trust.Root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -97,12 +96,12 @@ func (w *walk) start() error {
 		return &fs.PathError{Op: "open", Path: w.trust.Root, Err: err}
 	}
 	w.dir, w.at = fd, "/"
-	_, err = w.judge(fd, "/")
+	_, err = w.check(fd, "/")
 	return err
 }
 
-// step goes one name on. It returns the file at the end of the way, and whether
-// the name was a link's.
+// step resolves one component. It returns the file if that was the last one, and whether the
+// component was a link.
 func (w *walk) step() (_ *os.File, link bool, err error) {
 	name := w.rest[0]
 	w.rest = w.rest[1:]
@@ -111,7 +110,7 @@ func (w *walk) step() (_ *os.File, link bool, err error) {
 	if err != nil {
 		return nil, false, &fs.PathError{Op: "open", Path: at, Err: err}
 	}
-	st, err := w.judge(fd, at)
+	st, err := w.check(fd, at)
 	if err != nil {
 		unix.Close(fd)
 		return nil, false, err
@@ -136,7 +135,7 @@ func (w *walk) step() (_ *os.File, link bool, err error) {
 	return nil, false, &UntrustedError{w.file, at, "is neither a file nor a directory"}
 }
 
-// follow puts the target of a link before the rest of the way.
+// follow puts the target of a link before the rest of the path.
 func (w *walk) follow(fd int, at string) error {
 	target := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(fd, "", target)
@@ -151,13 +150,13 @@ func (w *walk) follow(fd int, at string) error {
 	return nil
 }
 
-// open opens the file that st is of.
+// open opens the file with that status.
 func (w *walk) open(name, at string, st unix.Stat_t) (*os.File, error) {
 	fd, err := unix.Openat(w.dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: at, Err: err}
 	}
-	now, err := w.judge(fd, at)
+	now, err := w.check(fd, at)
 	if err == nil && (now.Dev != st.Dev || now.Ino != st.Ino) {
 		err = &UntrustedError{w.file, at, "was replaced meanwhile"}
 	}
@@ -168,8 +167,8 @@ func (w *walk) open(name, at string, st unix.Stat_t) (*os.File, error) {
 	return os.NewFile(uintptr(fd), at), nil
 }
 
-// judge returns what is open at fd, or an error that tells why it is not trusted.
-func (w *walk) judge(fd int, at string) (st unix.Stat_t, err error) {
+// check returns the status of fd, or an [*UntrustedError].
+func (w *walk) check(fd int, at string) (st unix.Stat_t, err error) {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return st, &fs.PathError{Op: "stat", Path: at, Err: err}
 	}
@@ -188,10 +187,10 @@ func (t Trust) owner(uid int) bool {
 	return uid == 0 || uid == t.User || uid == t.overflow
 }
 
-// overflow returns as whose the kernel shows the files of users that have no
-// number in this user namespace, if root is one of them: then whose they are cannot
-// be told. Only a user who is not root is in such a one, and has no more to lose
-// here than with any other program that loads the library.
+// overflow returns the user that the kernel shows for owners without a mapping in this user
+// namespace, if root has no mapping; otherwise -1. In such a namespace root's files cannot be
+// told from those of other users. Only unprivileged users run in one, and any program that
+// loads the library has the same risk there.
 func overflow() int {
 	maps, err := os.ReadFile("/proc/self/uid_map")
 	if err != nil {

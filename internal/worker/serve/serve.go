@@ -1,5 +1,5 @@
-// Package serve is the other end of package ask: a program that takes one request,
-// prints one answer as JSON and ends. It does not know what is asked.
+// Package serve is for programs that package call runs: they read one request, print one
+// reply as JSON and exit. The package does not interpret requests and replies.
 package serve
 
 import (
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Request is the argument, or what is on standard input if there is none.
+// Request returns the program's argument or, without one, standard input.
 func Request(args []string) ([]byte, error) {
 	if len(args) == 1 {
 		return []byte(args[0]), nil
@@ -24,8 +24,9 @@ func Request(args []string) ([]byte, error) {
 	return data, nil
 }
 
-// Print prints a reply where the library that makes it cannot, and returns the
-// program's exit status: 1 for a reply that has failed.
+// Print calls reply, prints what it returns, and returns the program's exit status: 1 if
+// failed reports true of the reply. A library that prints to standard output cannot disturb
+// the reply.
 func Print[T any](program string, reply func() T, failed func(T) bool) int {
 	out, err := keepStdout()
 	if err != nil {
@@ -43,8 +44,8 @@ func Print[T any](program string, reply func() T, failed func(T) bool) int {
 	return 0
 }
 
-// keepStdout keeps standard output for the answer: what the library prints goes
-// to standard error.
+// keepStdout returns standard output for the reply, and redirects descriptor 1, to which a
+// library prints, to standard error.
 func keepStdout() (*os.File, error) {
 	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
