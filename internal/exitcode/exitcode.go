@@ -1,28 +1,26 @@
-// Package exitcode has the exit codes of dcm's programs, and errors that carry one. It
-// knows nothing of what goes wrong.
+// Package exitcode defines the exit codes of dcm's programs and errors that carry one.
 package exitcode
 
 import "errors"
 
-// Exit codes, after sysexits(3) where one fits. They are a promise: the manual
-// lists them and the units rely on them.
+// Exit codes, from sysexits(3) if one fits. They are stable: the manual documents them and
+// the units rely on them.
 const (
 	OK        = 0
 	Failed    = 1
-	Differs   = 2  // the GPUs are not as the profile says
-	Unseen    = 3  // the state cannot be seen from here
-	Overtaken = 4  // another profile was selected meanwhile
+	Differs   = 2  // the GPUs differ from the profile
+	Unseen    = 3  // the state cannot be read by this process
+	Overtaken = 4  // another profile was selected in the meantime
 	Usage     = 64 // EX_USAGE
-	Permanent = 69 // EX_UNAVAILABLE: the profile cannot be put on these GPUs; trying again does not help
-	Transient = 75 // EX_TEMPFAIL: trying again may help
+	Permanent = 69 // EX_UNAVAILABLE: the GPUs cannot get the profile; a retry does not help
+	Transient = 75 // EX_TEMPFAIL: a retry may succeed
 	Config    = 78 // EX_CONFIG
 
-	NotExecutable = 126 // of dcm run, as shells have it: the command cannot be executed
-	NotFound      = 127 // there is no such command, or not its interpreter
+	NotExecutable = 126 // dcm run, as in shells: the command cannot be executed
+	NotFound      = 127 // the command, or its interpreter, does not exist
 )
 
-// coded is an error with an exit code. Its text may be empty when all has been
-// said on standard output.
+// coded is an error with an exit code. Its text is empty if standard output has everything.
 type coded struct {
 	code int
 	err  error
@@ -37,10 +35,10 @@ func (e *coded) Error() string {
 
 func (e *coded) Unwrap() error { return e.err }
 
-// With gives err, which may be nil, an exit code.
+// With returns err, which may be nil, with an exit code.
 func With(code int, err error) error { return &coded{code, err} }
 
-// Code is the exit code that err carries, or OK for none, or else Failed.
+// Code returns the exit code of err: OK for nil, and Failed for an error without a code.
 func Code(err error) int {
 	var c *coded
 	switch {

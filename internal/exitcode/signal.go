@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// SignalError is the cause of a context that a signal has ended.
+// SignalError is the cause of a context that a signal has cancelled.
 type SignalError struct {
 	Signal  syscall.Signal
-	Ignored bool // the process had it ignored when it began, as a shell's job in the background has SIGINT
+	Ignored bool // the signal was ignored at the start, as SIGINT is in a background job of a shell
 }
 
 func (e *SignalError) Error() string { return "ended by signal: " + e.Signal.String() }
 
-// Status is a shell's exit status for a process that the signal has ended.
+// Status returns the exit status that a shell reports for a process killed by the signal.
 func (e *SignalError) Status() int { return 128 + int(e.Signal) }
 
-// NotifyContext returns a context that the first of these signals ends, with a
+// NotifyContext returns a context that the first of the signals cancels, with a
 // [SignalError] as its cause.
 func NotifyContext(parent context.Context, signals ...syscall.Signal) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
@@ -42,16 +42,16 @@ func NotifyContext(parent context.Context, signals ...syscall.Signal) (context.C
 	}
 }
 
-// killTimeout is how long a signal to the process itself may take.
+// killTimeout is how long a signal of the process to itself may take.
 const killTimeout = time.Second
 
-// End ends the process with that status. If it is the status of a signal that was
-// received, the process dies of that signal: a shell then ends a loop around it.
+// End ends the process with that status. If it is the status of a received signal, the
+// process kills itself with that signal, so that a shell ends a loop around it.
 func End(status int, by *SignalError) {
 	if by != nil && status == by.Status() && !by.Ignored {
 		signal.Reset(by.Signal)
 		if syscall.Kill(os.Getpid(), by.Signal) == nil {
-			time.Sleep(killTimeout) // never to its end
+			time.Sleep(killTimeout) // the signal ends it earlier
 		}
 	}
 	os.Exit(status)

@@ -2,16 +2,16 @@ package exitcode
 
 import "syscall"
 
-// Entry is an exit status that commands of dcm(1) have, and when.
+// Entry is an exit status of commands of dcm(1).
 type Entry struct {
 	Status   int
-	Commands []string // nil: every command
+	Commands []string // nil: all commands
 	When     string
-	Daemon   bool // it takes a daemon to have it: the end-to-end tests show it
+	Daemon   bool // needs a running daemon; the end-to-end tests cover it
 }
 
-// Table has every exit status of every command, by status. The manual's section EXIT
-// STATUS is made of it. A command that dcm run executes has statuses of its own.
+// Table returns every exit status of every command, sorted by status. Section EXIT STATUS of
+// the manual is generated from it. A command that dcm run executes has its own statuses.
 func Table() []Entry {
 	interrupted, terminated := SignalError{Signal: syscall.SIGINT}, SignalError{Signal: syscall.SIGTERM}
 	following := []string{"apply", "use"}

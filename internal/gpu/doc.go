@@ -6,5 +6,5 @@
 //
 // Subpackages: partition (vocabulary and planner), amdgpu and nvidia (vendors), amdsmi and
 // nvml (their libraries), openfiles (scan of open files), modprobe (module options). The
-// group must not import another group than linux and worker.
+// group must not import any group but linux and worker.
 package gpu

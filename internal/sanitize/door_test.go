@@ -35,7 +35,7 @@ func readers() map[string][]string {
 // checked.
 const escapes = "escapes"
 
-func TestForeignTextComesInByOneDoor(t *testing.T) {
+func TestExternalTextIsSanitized(t *testing.T) {
 	known := doors()
 	used := make(map[string]bool)
 	each(t, func(where, file, what string, here bool) {

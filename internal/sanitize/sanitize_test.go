@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestWhatCannotBeSeenIsWritten(t *testing.T) {
+func TestText(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                        "",
 		"python3":                 "python3",
@@ -67,7 +67,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-func TestANameIsPrintedEscapedOnly(t *testing.T) {
+func TestName(t *testing.T) {
 	n := Named("/etc/dcm").Join("z\xff\x1b.toml")
 	if n.Raw() != "/etc/dcm/z\xff\x1b.toml" || n.Dir().Raw() != "/etc/dcm" {
 		t.Errorf("the name was not kept: %q", n.Raw())
@@ -90,7 +90,7 @@ func TestANameIsPrintedEscapedOnly(t *testing.T) {
 	}
 }
 
-func TestAnErrorKeepsWhatItWraps(t *testing.T) {
+func TestError(t *testing.T) {
 	err := Error(&fs.PathError{Op: "open", Path: "/z\xff", Err: fs.ErrNotExist})
 	if !errors.Is(err, fs.ErrNotExist) || err.Error() != `open /z\xff: file does not exist` {
 		t.Errorf("%q, which is %v", err, errors.Is(err, fs.ErrNotExist))
@@ -103,7 +103,7 @@ func TestAnErrorKeepsWhatItWraps(t *testing.T) {
 	}
 }
 
-func TestTheStringsOfADocumentAreEscaped(t *testing.T) {
+func TestJSON(t *testing.T) {
 	var got struct {
 		Name  string   `json:"name"`
 		Notes []string `json:"notes"`

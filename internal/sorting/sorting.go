@@ -1,8 +1,7 @@
-// Package sorting puts lists in order by a comparison. It is for lists of some dozens or
-// hundreds, of any kind.
+// Package sorting sorts lists of up to some hundred elements.
 //
-// [slices.SortFunc] is compiled anew for each type of element, some 20 KiB of program
-// each time: of two dozen types that was 5 % of what the daemon has in memory.
+// The compiler generates [slices.SortFunc] again for each element type, about 20 KiB each.
+// For two dozen types that was 5 % of the daemon's memory.
 package sorting
 
 import (
@@ -11,12 +10,12 @@ import (
 	"sort"
 )
 
-// By sorts the list. What compares as equal keeps its order.
+// By sorts the list. It is stable.
 func By[E any](list []E, compare func(a, b E) int) {
 	sort.SliceStable(list, func(i, j int) bool { return compare(list[i], list[j]) < 0 })
 }
 
-// From collects the values and sorts them.
+// From returns the values in a sorted list.
 func From[E any](values iter.Seq[E], compare func(a, b E) int) []E {
 	list := slices.Collect(values)
 	By(list, compare)

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestEqualOnesKeepTheirOrder(t *testing.T) {
+func TestBy_Stable(t *testing.T) {
 	byFirst := func(a, b string) int { return strings.Compare(a[:1], b[:1]) }
 	list := strings.Fields("b2 a1 b1 a2 c1 a3 b3")
 	want := strings.Fields("a1 a2 a3 b2 b1 b3 c1")

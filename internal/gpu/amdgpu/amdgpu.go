@@ -9,20 +9,19 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Node is the part of a machine that the driver drives: its GPUs, looked at and
-// changed. It is a [gpu.Vendor]. Its methods may be called concurrently.
+// Node is the [gpu.Vendor] for AMD. Its methods may be called concurrently.
 type Node struct {
 	roots         gpu.Roots
-	modprobe      []string         // the command and its first arguments; nil: modprobe, looked up
-	busyTimeout   time.Duration    // how long a busy GPU may take to let go of a process that ended
-	retryInterval time.Duration    // between two writes meanwhile
-	limits        openfiles.Limits // for looking who uses the GPUs
-	loadTimeout   time.Duration    // for loading the driver when the caller's deadline is over
+	modprobe      []string         // command and first arguments; nil: modprobe
+	busyTimeout   time.Duration    // how long a write or unload is retried while the GPU is busy
+	retryInterval time.Duration    // between two retries
+	limits        openfiles.Limits // of the scan of open files
+	loadTimeout   time.Duration    // for a driver load after the caller's deadline
 
 	writes        pendingWrites
-	smi           *SMI          // nil: AMD's library is not used
-	setThroughSMI bool          // modes are set through it
-	smiSemaphore  chan struct{} // holds a value while one is being set
+	smi           *SMI          // nil: the library is not used
+	setThroughSMI bool          // modes are set through smi
+	smiSemaphore  chan struct{} // limits sets through smi to one at a time
 }
 
 // These are optional for a vendor.
@@ -36,32 +35,32 @@ var (
 	_ gpu.Measurer      = (*Node)(nil)
 )
 
-// Option changes how a node is treated.
+// Option configures a [Node].
 type Option func(*Node)
 
-// Modprobe sets the command that loads and unloads the driver, with its first
-// arguments; "-r amdgpu" or "amdgpu" is added. Without it, it is modprobe.
+// Modprobe sets the command, with its first arguments, to which "-r amdgpu" or "amdgpu" is
+// added. The default is modprobe.
 func Modprobe(command ...string) Option { return func(n *Node) { n.modprobe = command } }
 
-// Settle sets how long a write that finds the GPU busy is repeated, and how
-// often. The driver tears a compute process down asynchronously, so that EBUSY
-// outlives the process by a moment (kfd_process_wq_release).
+// BusyRetry sets how long and how often a write to a busy GPU is retried. The defaults are 2
+// s and 30 ms. The driver tears a compute process down asynchronously, so that EBUSY
+// outlives the process for a moment (kfd_process_wq_release).
 func BusyRetry(total, every time.Duration) Option {
 	return func(n *Node) { n.busyTimeout, n.retryInterval = total, every }
 }
 
-// Look sets how long it may take to look who uses the GPUs, in all and at one process.
+// ScanLimits sets the time limits of the scan of open files, for all processes and for one.
 func ScanLimits(total, each time.Duration) Option {
 	return func(n *Node) { n.limits = openfiles.Limits{Total: total, PerProcess: each} }
 }
 
-// Traits is what is always so of the driver.
+// Traits implements [gpu.Vendor].
 func (n *Node) Traits() gpu.Traits {
 	return gpu.Traits{Vendor: partition.AMD, Driver: driver, KernelLogWords: []string{"amdgpu", "kfd", "amd_xcp"},
 		MinorsPerGPU: 8, PartitionPrefix: "amdgpu_xcp"} // amdgpu_xcp.h: MAX_XCP
 }
 
-// Open returns the node under the roots. It touches nothing.
+// Open returns the node. It reads nothing.
 func Open(r gpu.Roots, opts ...Option) *Node {
 	n := &Node{
 		roots:         r,

@@ -9,7 +9,7 @@ import (
 	"dcm/internal/testkit/sim"
 )
 
-func TestEachGenerationOfTheLibraryHoldsTheContract(t *testing.T) {
+func TestContract_EveryLibraryVersion(t *testing.T) {
 	for _, g := range standin.Generations() {
 		t.Run(g.Name, func(t *testing.T) {
 			if testing.Short() || os.Getenv("DCM_E2E") != "require" && g.Name != "rocm-6.1.2" && g != standin.Latest() {

@@ -47,7 +47,7 @@ func overSysfs(t *testing.T, kind string, o sim.Options) backend {
 	return backend{sim: s, node: n, set: n, errnos: true}
 }
 
-func TestSysfsHoldsTheContract(t *testing.T) { contract(t, overSysfs) }
+func TestContract_Sysfs(t *testing.T) { contract(t, overSysfs) }
 
 // contract is what dcm expects of a device backend.
 func contract(t *testing.T, open opener) {

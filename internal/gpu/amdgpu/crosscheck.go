@@ -10,11 +10,11 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// errUnused says that nobody may ask the library.
+// errLibraryUnused means that the configuration does not permit the library.
 var errLibraryUnused = errors.New(`not used: it would be with [gpu] backend = "auto"`)
 
-// Witness has AMD's library say which modes the GPUs have. Modes are set and read
-// back through sysfs, and the library goes its own way to the driver.
+// CrossCheck reads the modes through AMD's library. dcm itself sets and reads modes through
+// sysfs.
 func (n *Node) CrossCheck(ctx context.Context, devices []*gpu.Device) (who string, seen []gpu.Observation, err error) {
 	const library = "libamd_smi"
 	if n.smi == nil {

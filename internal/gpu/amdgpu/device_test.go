@@ -18,7 +18,7 @@ func eight() []partition.Compute {
 	return []partition.Compute{partition.SPX, partition.DPX, partition.QPX, partition.CPX}
 }
 
-func TestDevicesListsEveryDisplayFunctionInPCIOrder(t *testing.T) {
+func TestDevices_AllInPCIOrder(t *testing.T) {
 	f := newFixture(t)
 	f.function("0000:c3:00.0", "030000", "1a03:2000", "ast", "card0") // a BMC's VGA
 	f.mi300x("0001:05:00.0", "card3")
@@ -67,7 +67,7 @@ func TestDevicesListsEveryDisplayFunctionInPCIOrder(t *testing.T) {
 	}
 }
 
-func TestPartitionsAreThoseOfTheTopology(t *testing.T) {
+func TestDevices_Partitions(t *testing.T) {
 	const a, b = 0x0c00, 0x2200
 	for _, test := range []struct {
 		name  string
@@ -129,7 +129,7 @@ func TestPartitionsAreThoseOfTheTopology(t *testing.T) {
 	}
 }
 
-func TestModesAreReadAsTheDriverShowsThem(t *testing.T) {
+func TestDevices_Modes(t *testing.T) {
 	const a = "0000:0c:00.0"
 	for _, test := range []struct {
 		name string
@@ -189,7 +189,7 @@ func TestModesAreReadAsTheDriverShowsThem(t *testing.T) {
 	}
 }
 
-func TestAVirtualFunctionIsReadOnly(t *testing.T) {
+func TestDevices_VirtualFunction(t *testing.T) {
 	f := newFixture(t)
 	f.function("0000:02:00.0", "038000", "1002:74b5", "amdgpu", "card1")
 	f.modes("0000:02:00.0", "SPX", "SPX", "NPS1", "")
@@ -199,7 +199,7 @@ func TestAVirtualFunctionIsReadOnly(t *testing.T) {
 	}
 }
 
-func TestATopologyThatCannotBeReadIsAnError(t *testing.T) {
+func TestDevices_UnreadableTopology(t *testing.T) {
 	f := newFixture(t)
 	f.mi300x("0000:0c:00.0", "card1")
 	f.must(os.MkdirAll(f.path("sys/class/kfd/kfd/topology/nodes/1/properties"), 0o755))
@@ -209,7 +209,7 @@ func TestATopologyThatCannotBeReadIsAnError(t *testing.T) {
 	}
 }
 
-func TestNoPCIBusIsNoDevices(t *testing.T) {
+func TestDevices_NoPCIBus(t *testing.T) {
 	got, err := whole(gpu.Roots{Sys: t.TempDir()}).Devices(t.Context())
 	if err != nil || len(got) != 0 {
 		t.Errorf("devices %v, error %v; want none", got, err)
@@ -246,7 +246,7 @@ func BenchmarkDevices(b *testing.B) {
 	}
 }
 
-func TestALookCostsAsMuchForEachGPUHoweverManyThereAre(t *testing.T) {
+func TestDevices_CostIsLinear(t *testing.T) {
 	cost := func(gpus int) float64 {
 		n := crowd(t, gpus)
 		return testing.AllocsPerRun(1, func() {

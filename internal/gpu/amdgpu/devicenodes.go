@@ -11,12 +11,10 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// deviceNodes returns the nodes through which the GPUs of the amdgpu driver are
-// opened, with their names: the KFD's, and those of each GPU's partitions. Other
-// cards' do not count.
+// deviceNodes returns /dev/kfd and the DRM nodes of the GPUs that amdgpu drives.
 func (n *Node) deviceNodes() (*openfiles.Nodes, error) {
 	nodes := openfiles.NewNodes(n.roots.Dev)
-	// KFD's events outlive the /dev/kfd that they were asked for through
+	// An open file of KFD's events outlives the /dev/kfd that created it
 	// (kfd_smi_event_open).
 	nodes.AddAnonymous("kfd", kfd)
 	if err := nodes.Add("kfd", n.sys("class/kfd/kfd/dev"), weightKFD); err != nil {
@@ -41,8 +39,8 @@ func (n *Node) deviceNodes() (*openfiles.Nodes, error) {
 
 const majorDRM = 226 // DRM_MAJOR in include/drm/drm_drv.h
 
-// removedNode names a DRM node that no longer exists, by the numbering of
-// drm_minor_alloc: 64 cards, and render nodes from 128 on.
+// removedNodeName names a DRM node that no longer exists. Minors are cards up to 63 and
+// render nodes from 128 on (drm_minor_alloc).
 func removedNodeName(minor uint32) string {
 	if minor < 64 {
 		return fmt.Sprintf("/dev/dri/card%d (removed)", minor)
@@ -50,8 +48,8 @@ func removedNodeName(minor uint32) string {
 	return gpu.RenderNode(int(minor)) + " (removed)"
 }
 
-// drmOfAMD reports whether an open DRM file may be amdgpu's. Its fdinfo names the driver
-// (Documentation/gpu/drm-usage-stats.rst); a file without that line counts.
+// isAmdgpuFile reports whether an open DRM file may belong to amdgpu. Its fdinfo names the
+// driver (Documentation/gpu/drm-usage-stats.rst). A file without that line counts.
 func isAmdgpuFile(fdinfo string) bool {
 	for line := range strings.Lines(fdinfo) {
 		if name, ok := strings.CutPrefix(line, "drm-driver:"); ok {
@@ -61,9 +59,9 @@ func isAmdgpuFile(fdinfo string) bool {
 	return true
 }
 
-// drivesCard tells whether a DRM device is one of amdgpu's: its parent is a PCI
-// function that the driver is bound to, or the platform device of a further
-// partition, which is "amdgpu_xcp.N" or "amdgpu_xcp_N" (amdgpu_xcp_drv.c).
+// drivesCard reports whether a DRM device belongs to amdgpu. Its parent is a PCI function
+// that amdgpu is bound to, or a platform device "amdgpu_xcp.N" or "amdgpu_xcp_N" of a
+// secondary partition (amdgpu_xcp_drv.c).
 func (n *Node) drivesCard(name string) (bool, error) {
 	parent, err := sysfs.Link(n.sys("class/drm", name, "device"))
 	if err != nil || strings.HasPrefix(parent, driver+"_xcp") {
@@ -73,9 +71,9 @@ func (n *Node) drivesCard(name string) (bool, error) {
 	return bound == driver, err
 }
 
-// What an open device adds to the driver's use count: a DRM device one
-// (drm_stub_open), KFD's two, since the character device is amdgpu's own too
-// (chrdev_open: cdev_get and fops_get).
+// What an open file adds to the driver's use count. A DRM node adds 1 (drm_stub_open). KFD
+// adds 2, since its character device belongs to amdgpu too (chrdev_open: cdev_get and
+// fops_get).
 const (
 	weightDRM = 1
 	weightKFD = 2

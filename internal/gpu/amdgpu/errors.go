@@ -11,17 +11,17 @@ import (
 	"dcm/internal/gpu"
 )
 
-// errReadOnly stands for a write that was not tried.
+// errReadOnly is the error of a mode file without write permission.
 var errReadOnly = errors.New("the driver offers the mode for reading only")
 
-// fault is what an error of the driver means. The meanings are those of
+// errorMeaning is the meaning of a driver error. The sources are
 // amdgpu_gfx_set_compute_partition, amdgpu_xcp_switch_partition_mode,
 // kgd2kfd_check_and_lock_kfd and current_memory_partition_store.
 type errorMeaning struct {
 	err       error
-	text      string // "" where the error says it
+	text      string // "" if err is clear
 	hint      string
-	transient bool // trying again may help
+	transient bool // a retry may succeed
 }
 
 func errorMeanings() []errorMeaning {
@@ -55,8 +55,8 @@ func errorMeanings() []errorMeaning {
 
 const hintGPULost = "See the kernel log: the GPU may have left the bus, and then needs a reboot."
 
-// memoryFaults are the errors that mean something else of a memory mode, which is only
-// a request: nothing is switched, and nothing is brought up again.
+// memoryErrorMeanings returns errors with another meaning for a memory mode, which is only a
+// request.
 func memoryErrorMeanings() []errorMeaning {
 	return []errorMeaning{
 		{unix.EINVAL, "the driver does not know this memory mode for the GPU, or another GPU of its hive cannot have it",
@@ -66,7 +66,7 @@ func memoryErrorMeanings() []errorMeaning {
 	}
 }
 
-// meaning finds what err is a case of.
+// meaning returns the meaning of err, or the zero value.
 func meaning(err error) errorMeaning {
 	all := errorMeanings()
 	if set, ok := errors.AsType[*SetError](err); ok && filepath.Base(set.File) == memoryFile {
@@ -80,8 +80,8 @@ func meaning(err error) errorMeaning {
 	return errorMeaning{}
 }
 
-// Transient reports whether trying again may help. Of several errors joined
-// each has to be such.
+// IsTransient reports whether a retry may succeed. Joined errors are transient if each of
+// them is.
 func IsTransient(err error) bool {
 	return gpu.ClassifyTransient(err, func(err error, last bool) (passing, known bool) {
 		if mode, ok := err.(*ModeError); ok {
@@ -91,8 +91,7 @@ func IsTransient(err error) bool {
 	})
 }
 
-// Cure is one sentence for an operator on what to do about err, "" if there is
-// nothing to say.
+// Hint returns one sentence that says what the administrator can do about err, or "".
 func Hint(err error) string {
 	if c, ok := errors.AsType[interface {
 		error
@@ -105,5 +104,5 @@ func Hint(err error) string {
 	return meaning(err).hint
 }
 
-// Explain is [Cure] and [Transient] at once.
+// Explain returns [Hint] and [IsTransient].
 func (n *Node) Explain(err error) (cure string, transient bool) { return Hint(err), IsTransient(err) }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestErrorsSayWhatHappenedWhetherToTryAgainAndWhatToDo(t *testing.T) {
+func TestErrorMeanings(t *testing.T) {
 	set := func(err error) error {
 		return &SetError{GPU: "0000:0c:00.0", File: "/sys/f", From: "SPX", To: "CPX", Now: "SPX", Err: &fs.PathError{Op: "write", Path: "/sys/f", Err: err}}
 	}

@@ -6,22 +6,20 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// Concerns tells whether what the kernel says of a device (subsystem and path of
-// a uevent) is of the driver's module.
+// RelevantEvent reports whether the uevent is about the driver's module.
 func (n *Node) RelevantEvent(subsystem, path string) bool {
 	return subsystem == "module" && path == "/module/"+driver
 }
 
-// ModeFiles lists the files that modes are written to, of the GPUs that have some
-// now. The driver tells nobody of a write to them.
+// ModeFiles lists the existing mode files. The driver sends no uevent when one is written.
 func (n *Node) ModeFiles() []string {
-	devices, _ := sysfs.Names(n.sys("bus/pci/devices")) // without any there is none
+	devices, _ := sysfs.Names(n.sys("bus/pci/devices")) // without devices there are no files
 	var all []string
 	for _, device := range devices {
 		for _, name := range []string{computeFile, memoryFile} {
 			file := n.sys("bus/pci/devices", device, name)
 			if _, err := os.Lstat(file); err != nil {
-				break // none has the second without the first
+				break // the memory mode file exists only with the compute mode file
 			}
 			all = append(all, file)
 		}

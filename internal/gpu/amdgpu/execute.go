@@ -11,7 +11,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Make carries out steps that may be made at once.
+// Execute runs steps that may run concurrently.
 func (n *Node) Execute(ctx context.Context, steps []partition.Step, tell gpu.StepFunc) error {
 	if len(steps) > 0 && steps[0].Kind == partition.SwitchCompute {
 		return n.Switch(ctx, steps, tell)
@@ -40,16 +40,14 @@ func (n *Node) executeStep(ctx context.Context, s partition.Step) error {
 	return fmt.Errorf("%q is not a step of AMD's", s)
 }
 
-// Switch carries compute switches out, all at once, and returns their errors
-// joined in the order of the steps.
+// Switch runs compute switches concurrently and returns their errors joined in the order of
+// the steps.
 //
-// Older drivers let one switch in the whole node go on at a time and answer the
-// others with EBUSY (kgd2kfd_check_and_lock_kfd), so those that fail for a
-// moment's reason are tried a second time, one after the other. The time for a
-// busy GPU to settle is given once to all of these together.
+// Older drivers run one switch in the whole node at a time and fail the others with EBUSY
+// (kgd2kfd_check_and_lock_kfd). So Switch retries transient failures once, one after the
+// other. The busy timeout applies to all retries together.
 //
-// report is told of each step when it starts and when it has its end, in one
-// call at a time.
+// It calls report when a step starts and when it ends, in one call at a time.
 func (n *Node) Switch(ctx context.Context, steps []partition.Step, report func(step partition.Step, started bool, err error)) error {
 	s := &switchRun{node: n, report: report}
 	errs, again := make([]error, len(steps)), make([]bool, len(steps))

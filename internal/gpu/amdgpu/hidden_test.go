@@ -13,7 +13,7 @@ import (
 
 // The KFD refuses to show a node that the device cgroup forbids (node_show in
 // kfd_topology.c); the modes are the PCI device's.
-func TestHiddenNodesWithholdTheGPUs(t *testing.T) {
+func TestDescribe_HiddenNodes(t *testing.T) {
 	b := overSysfs(t, "mi300x-8-bmc", sim.Options{})
 	var functions []*gpu.Function
 	for _, d := range b.devices(t) {

@@ -51,7 +51,7 @@ func (f *fixture) devices() {
 	f.must(os.MkdirAll(f.path("sys/class/drm/card1-DP-1"), 0o755))
 }
 
-func TestHoldersAreThoseWithAGPUOpen(t *testing.T) {
+func TestHolders(t *testing.T) {
 	f := newFixture(t)
 	f.devices()
 	// The same file by another path, as in another mount namespace.
@@ -90,7 +90,7 @@ func TestHoldersAreThoseWithAGPUOpen(t *testing.T) {
 
 // KFD keeps the file of a render node that a process has closed (kfd_chardev.c:
 // kfd_ioctl_acquire_vm), and with it what the process has in the partition.
-func TestWhoHasMemoryInAPartitionHoldsItThoughItsNodeIsClosed(t *testing.T) {
+func TestHolders_ClosedNodeWithMemory(t *testing.T) {
 	f := newFixture(t)
 	f.devices()
 	f.partition(0, 0x500, 1, 128, "1")
@@ -120,7 +120,7 @@ func TestWhoHasMemoryInAPartitionHoldsItThoughItsNodeIsClosed(t *testing.T) {
 
 // With PrivateDevices= the nodes are not in this process's /dev, but others have
 // them open. /dev/null stands for /dev/kfd, by its number.
-func TestHoldersAreFoundByDeviceNumberWhereTheNodesAreHidden(t *testing.T) {
+func TestHolders_HiddenNodes(t *testing.T) {
 	f := newFixture(t)
 	f.mi300x("0000:05:00.0", "")
 	f.write("sys/class/kfd/kfd/dev", "1:3\n")
@@ -137,7 +137,7 @@ func TestHoldersAreFoundByDeviceNumberWhereTheNodesAreHidden(t *testing.T) {
 	}
 }
 
-func TestHoldersOfThisMachineCanBeLookedFor(t *testing.T) {
+func TestHolders_ThisMachine(t *testing.T) {
 	_, err := whole(gpu.Roots{Sys: "/sys", Proc: "/proc", Dev: "/dev"}).Holders(t.Context())
 	if err != nil && !errors.Is(err, gpu.ErrPartial) {
 		t.Error(err)
@@ -168,7 +168,7 @@ func BenchmarkHolders(b *testing.B) {
 }
 
 // Whoever starts a process chooses its name, and root reads it.
-func TestAForeignNameCannotSteerATerminal(t *testing.T) {
+func TestHolders_EscapedName(t *testing.T) {
 	f := newFixture(t)
 	f.devices()
 	f.process(7, "\xff\x1b[31m", "", "/system.slice/x.service", "dev/kfd")

@@ -16,23 +16,22 @@ import (
 	"dcm/internal/sorting"
 )
 
-// kfdNode is one node of the KFD topology: an active partition of a GPU, or a
-// CPU. The driver writes its properties in node_show of kfd_topology.c.
+// kfdNode is a node of the KFD topology: an active partition of a GPU, or a CPU. The source
+// of the properties is node_show in kfd_topology.c.
 type kfdNode struct {
 	id       int
 	domain   uint32
-	location uint32 // bus, device and function, and the partition's number, see address
-	minor    uint32 // of the DRM render node; 0 on a CPU
-	xcc      uint32 // XCCs of this partition, not of the GPU
-	simds    uint32 // of this partition
-	perCU    uint32 // SIMDs in a compute unit
+	location uint32 // bus, device, function, and number of the partition; see address
+	minor    uint32 // minor of the DRM render node; 0 for a CPU
+	xcc      uint32 // XCCs of this partition
+	simds    uint32 // SIMDs of this partition
+	perCU    uint32 // SIMDs per compute unit
 	hive     uint64
-	unique   string // of the partition, where the driver has one for each
-	banks    uint32 // of memory
+	unique   string // id of the partition or of the GPU, depending on the driver
+	banks    uint32 // number of memory banks
 }
 
-// parseProperties reads a node's "name value" lines. Properties that are not
-// looked at may hold anything.
+// parseProperties parses "name value" lines. It ignores unknown properties.
 func parseProperties(text string) (kfdNode, error) {
 	var n kfdNode
 	for line := ""; text != ""; {
@@ -71,7 +70,7 @@ func parse32(s string) (uint32, error) {
 	return uint32(v), err
 }
 
-// renderMinor reads a minor number, which is -1 on a node without a DRM device.
+// renderMinor parses a minor number. A node without a DRM device has -1.
 func renderMinor(s string) (uint32, error) {
 	if v, err := strconv.ParseInt(s, 10, 32); err == nil && v < 0 {
 		return 0, nil
@@ -79,17 +78,17 @@ func renderMinor(s string) (uint32, error) {
 	return parse32(s)
 }
 
-// address is where the driver says that the node is. Of the location the low
-// sixteen bits are the PCI function; the partition's number is in the top four
-// bits or, on older drivers, added to the function's number
-// (kfd_topology_add_device, before and after "node id = location_id[31:28]").
+// address returns the PCI address of the node. The low 16 bits of the location are bus,
+// device and function. The number of the partition is in the top four bits, or, in older
+// drivers, added to the function (kfd_topology_add_device, before and after "node id =
+// location_id[31:28]").
 func (n kfdNode) address() partition.Address {
 	return partition.Address(fmt.Sprintf("%04x:%02x:%02x.%x",
 		n.domain, n.location>>8&0xff, n.location>>3&0x1f, n.location&7))
 }
 
-// byGPU sorts the nodes to the GPUs that they are partitions of: the function
-// named, or else the one in the same slot.
+// byGPU maps each GPU to the nodes of its partitions. A node belongs to the function with
+// its address, otherwise to the one in the same slot.
 func byGPU(nodes []kfdNode, gpus []*gpu.Function) map[partition.Address][]kfdNode {
 	owner := make(map[string]partition.Address)
 	for _, g := range slices.Backward(gpus) {
@@ -110,17 +109,17 @@ func byGPU(nodes []kfdNode, gpus []*gpu.Function) map[partition.Address][]kfdNod
 	return parts
 }
 
-// slot is the address without its function.
+// slot returns the address without the function.
 func slot(a partition.Address) string {
 	s, _, _ := strings.Cut(string(a), ".")
 	return s
 }
 
-// topology returns the KFD's nodes in their order, which is that of a GPU's
-// partitions; none where there is no KFD.
+// topology returns the KFD nodes by number, which is the order of a GPU's partitions. It is
+// empty without KFD.
 //
-// A node that the device cgroup forbids is unreadable, not absent
-// (kfd_devcgroup_check_permission): without its hive, a plan would be wrong.
+// A node that the device cgroup forbids is an error (kfd_devcgroup_check_permission), since
+// a plan without its hive would be wrong.
 func (n *Node) topology() ([]kfdNode, error) {
 	dir, names, err := sysfs.ListDir(n.topologyPath())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -151,7 +150,7 @@ func (n *Node) topology() ([]kfdNode, error) {
 // topologyPath returns the directory of the KFD's nodes.
 func (n *Node) topologyPath() string { return n.sys("class/kfd/kfd/topology/nodes") }
 
-// gone is the id of a node that was renumbered meanwhile.
+// nodeGone is the id of a node that was renumbered during the read.
 const nodeGone = -1
 
 func readNode(dir sysfs.Dir, name string) (kfdNode, error) {
@@ -171,10 +170,10 @@ func readNode(dir sysfs.Dir, name string) (kfdNode, error) {
 	return node, err
 }
 
-// describe adds to d what the nodes of its partitions tell.
+// addTopology adds the facts of the partitions' nodes to d.
 func addTopology(d *gpu.Device, nodes []kfdNode) {
 	xcc, unique := 0, ""
-	// KFD's order is that of the partitions; their render nodes are registered in it.
+	// Render nodes are registered in the order of the partitions.
 	sorting.By(nodes, func(a, b kfdNode) int { return cmp.Compare(a.minor, b.minor) })
 	for i, k := range nodes {
 		d.Parts = append(d.Parts, k.toPart(i))
@@ -184,12 +183,11 @@ func addTopology(d *gpu.Device, nodes []kfdNode) {
 		if unique == "" {
 			unique = k.unique
 		}
-		if unique != k.unique { // the partitions' own
+		if unique != k.unique { // each partition has its own id
 			unique = "differs"
 		}
 	}
-	// A partition whose DRM device did not fit into the kernel's minors is
-	// missing from the sum, but not from the GPU.
+	// A partition without a DRM minor is missing in the sum, so that it may be too low.
 	if xcc > 0 && xcc >= d.XCC {
 		d.XCC = xcc
 		d.Source["xcc"] = gpu.Sysfs

@@ -15,19 +15,16 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// Library lets the node ask AMD's library for what sysfs does not tell. With
-// sets, modes are set through it, too, and read back through sysfs.
+// Library permits the use of AMD's library for facts that sysfs lacks. If sets is true,
+// modes are also set through it; they are still read back through sysfs.
 func Library(s SMI, sets bool) Option {
 	return func(n *Node) { n.smi, n.setThroughSMI, n.smiSemaphore = &s, sets, make(chan struct{}, 1) }
 }
 
-// Enrich adds to the devices what the library tells of them, matched by PCI
-// address: name, serial, UUID and the driver's version. Nothing that sysfs told
-// is replaced. Without [Library] it does nothing, nor where the library is not
-// installed and need not be.
+// Enrich adds name, serial, UUID and driver version from the library. It replaces no fact of
+// sysfs. It does nothing without [Library], or if an optional library is not installed.
 //
-// An error leaves the devices as they are: they are complete without it. It is
-// an [*SMIError].
+// The error is an [*SMIError]. After it the devices are unchanged.
 func (n *Node) Enrich(ctx context.Context, devices []*gpu.Device) error {
 	if n.smi == nil {
 		return nil
@@ -49,7 +46,7 @@ func (n *Node) Enrich(ctx context.Context, devices []*gpu.Device) error {
 	return nil
 }
 
-// Library names libamd_smi, or says why it is not used.
+// Library returns the name of the library and its version, or why it is not used.
 func (n *Node) Library(ctx context.Context) (name, state string) {
 	const library = "libamd_smi"
 	if n.smi == nil {
@@ -83,8 +80,8 @@ func enrich(d *gpu.Device, g SMIGPU, source string) {
 	d.Source = sources
 }
 
-// DisagreementError is a mode set through the library that sysfs does not show,
-// or that the library reads otherwise than sysfs.
+// DisagreementError means that the library set a mode and sysfs shows another one than the
+// library.
 type DisagreementError struct {
 	GPU         partition.Address
 	Want        string
@@ -100,7 +97,7 @@ func (e *DisagreementError) Error() string {
 		e.Want, e.GPU, e.Library, e.Number, e.ReadLibrary, filepath.Base(e.File), e.ReadFile)
 }
 
-// Unwrap makes it the mismatch that it is for sysfs.
+// Unwrap returns the mismatch of sysfs.
 func (e *DisagreementError) Unwrap() error {
 	return &MismatchError{e.GPU, e.File, e.Want, e.ReadFile}
 }
@@ -109,9 +106,8 @@ func (e *DisagreementError) Hint() string {
 	return `Set [gpu] backend = "auto", so that modes are set through sysfs.`
 }
 
-// setThrough is one write of a mode through the library. The library is gone
-// again when it returns. Only one is at work at a time: it enumerates all GPUs,
-// and another's switch would change them under it.
+// setThrough sets a mode through the library once. Only one set runs at a time, since the
+// library enumerates all GPUs and another switch changes them.
 func (n *Node) setThrough(ctx context.Context, c *change) (SMISet, error) {
 	select {
 	case n.smiSemaphore <- struct{}{}:
@@ -127,8 +123,9 @@ func (n *Node) setThrough(ctx context.Context, c *change) (SMISet, error) {
 	return set, n.detectReset(c, availableMemoryFile, err)
 }
 
-// inReset tells the EPERM of a GPU in reset from the other errors that the
-// library gives the same status: a mode that the device lists is supported.
+// detectReset replaces the library's error with EPERM if the GPU is in reset. The library
+// has the same status for several errors; a mode that the device lists is supported, so that
+// a reset remains.
 func (n *Node) detectReset(c *change, list string, err error) error {
 	var failed *SMIError
 	if !errors.As(err, &failed) || failed.Status != statusUnsupported {
@@ -141,10 +138,8 @@ func (n *Node) detectReset(c *change, list string, err error) error {
 	return err
 }
 
-// compare returns the error of a set through the library after which sysfs reads
-// something else than the library; nil when there is none. err is the set's own:
-// a library that read back a wrong mode itself disagrees at least with what was
-// wanted.
+// compare returns an error if sysfs shows another mode than the library after a set. err is
+// the error of the set; a mismatch that the library itself found counts.
 func (c *change) compare(now string, err error) error {
 	var failed *SMIError
 	mismatch := errors.As(err, &failed) && failed.Kind == "mismatch"

@@ -14,7 +14,7 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-func TestModesAreSetThroughTheLibraryAndReadBack(t *testing.T) {
+func TestLibrary_SetAndReadBack(t *testing.T) {
 	for _, g := range standin.Generations() {
 		t.Run(g.Name, func(t *testing.T) {
 			f := smiFixture(t)
@@ -50,7 +50,7 @@ func (f *fixture) text(name string) string {
 	return text
 }
 
-func TestALibraryThatSetsAnotherModeIsFoundOut(t *testing.T) {
+func TestLibrary_SetsWrongMode(t *testing.T) {
 	f := smiFixture(t)
 	n := whole(f.roots(), Library(smiOn(t, f, standin.Latest(), "set-wrong DPX"), true))
 	err := n.SetCompute(t.Context(), gpuA, partition.CPX)
@@ -65,7 +65,7 @@ func TestALibraryThatSetsAnotherModeIsFoundOut(t *testing.T) {
 }
 
 // The library says and shows CPX, sysfs does not.
-func TestALibraryThatOnlyClaimsAModeIsFoundOut(t *testing.T) {
+func TestLibrary_ClaimsMode(t *testing.T) {
 	f := smiFixture(t)
 	smi := smiOn(t, f, standin.Latest())
 	// The library sees another tree than the one that counts.
@@ -79,7 +79,7 @@ func TestALibraryThatOnlyClaimsAModeIsFoundOut(t *testing.T) {
 	}
 }
 
-func TestALibrarysStatusIsJudgedAsTheDriversErrno(t *testing.T) {
+func TestLibrary_StatusAsErrno(t *testing.T) {
 	for _, c := range []struct {
 		status    string
 		errno     error
@@ -110,7 +110,7 @@ func TestALibrarysStatusIsJudgedAsTheDriversErrno(t *testing.T) {
 	}
 }
 
-func TestAModeThatTheDeviceDoesNotListIsNotSupported(t *testing.T) {
+func TestLibrary_UnlistedMode(t *testing.T) {
 	f := smiFixture(t)
 	f.must(os.Remove(f.path(pciFile(gpuA, availableComputeFile))))
 	n := whole(f.roots(), Library(smiOn(t, f, standin.Latest(), "set-status 2"), true))
@@ -120,14 +120,14 @@ func TestAModeThatTheDeviceDoesNotListIsNotSupported(t *testing.T) {
 }
 
 // Set, and then the library brings its process down: sysfs tells what happened.
-func TestACrashAfterTheSwitchTellsTheModeThatIsThere(t *testing.T) {
+func TestLibrary_CrashAfterSwitch(t *testing.T) {
 	f := smiFixture(t)
 	n := whole(f.roots(), Library(smiOn(t, f, standin.Latest(), "set-abort"), true))
 	err := n.SetCompute(t.Context(), gpuA, partition.CPX)
 	wantSMIError(t, err, "no-answer", "it reads CPX now")
 }
 
-func TestSwitchesThroughTheLibraryAllHappen(t *testing.T) {
+func TestLibrary_ConcurrentSwitches(t *testing.T) {
 	f := smiFixture(t)
 	n := whole(f.roots(), Library(smiOn(t, f, standin.Latest()), true))
 	steps := []partition.Step{

@@ -9,24 +9,22 @@ import (
 	"dcm/internal/gpu"
 )
 
-// The driver tells of its GPUs' state in tables whose form is in their header
-// (kgd_pp_interface.h: metrics_table_header). They come from the firmware by way of
-// the driver and are taken for what anybody might have written: nothing of them is
-// believed that does not lie within what was read. What the firmware does not tell has
-// all bits set.
+// The driver exports metrics in binary tables whose version is in the header
+// (kgd_pp_interface.h: metrics_table_header). Their content comes from the firmware, so
+// every offset is checked against the length. An unknown value has all bits set.
 
-// headerSize is that of structure_size, format_revision and content_revision.
+// headerSize is the size of structure_size, format_revision and content_revision.
 const headerSize = 4
 
-// version is a table's form.
+// version is the version of a table.
 type version struct{ format, content uint8 }
 
 func (v version) String() string { return fmt.Sprintf("%d.%d", v.format, v.content) }
 
-// errTableShort is that of a table that ends before what its header promises.
+// errTableShort means that a table is shorter than its header says.
 var errTableShort = errors.New("it is cut short")
 
-// table takes the header off; what it returns is as long as the header says.
+// splitHeader returns the version, and the table with the length that the header says.
 func splitHeader(data []byte) (version, []byte, error) {
 	if len(data) < headerSize {
 		return version{}, nil, errTableShort
@@ -39,30 +37,30 @@ func splitHeader(data []byte) (version, []byte, error) {
 	return v, data[:size], nil
 }
 
-// activity is how busy the accelerator dies (XCC) of one partition are.
+// activity is the activity of the accelerator dies (XCC) of one partition.
 type activity struct {
-	busy []uint64 // percent, of each
-	sums []uint64 // the percentages added up, of each
+	busy []uint64 // percent, per XCC
+	sums []uint64 // sum of the percentages, per XCC
 
-	cycles    uint64 // how many of them, where that is told
+	cycles    uint64 // number of samples in sums, if hasCycles
 	hasCycles bool
 }
 
-// form is where a table of fixed offsets has its figures.
+// tableLayout has the offsets of a table with a fixed layout, in bytes.
 type tableLayout struct {
-	cycles int // u32 accumulation_counter; 0 where there is none
-	first  int // of what there is for each partition
-	stride int // between one partition's and the next
+	cycles int // of accumulation_counter (u32); 0: none
+	first  int // of the first partition's entry
+	stride int // from one partition's entry to the next
 	parts  int
-	sums   int // u64 gfx_busy_acc, behind first
+	sums   int // of gfx_busy_acc (u64) in the entry
 }
 
-// diesMost is how many dies a table has room for (MAX_XCC); u32 gfx_busy_inst is at the
-// beginning of each partition's part.
+// maxXCC is the number of XCCs in an entry (MAX_XCC). An entry starts with gfx_busy_inst
+// (u32).
 const maxXCC = 8
 
-// gpuForms are those of gpu_metrics that tell of partitions (gpu_metrics_v1_6 and on).
-// They differ by how many more figures each partition has.
+// gpuLayout returns the layout of gpu_metrics with partitions (gpu_metrics_v1_6 and later).
+// The versions differ in the length of an entry.
 func gpuLayout(v version) (tableLayout, bool) {
 	switch v {
 	case version{1, 6}:
@@ -75,8 +73,8 @@ func gpuLayout(v version) (tableLayout, bool) {
 	return tableLayout{}, false
 }
 
-// partForm is that of xcp_metrics (amdgpu_partition_metrics_v1_0), which is about one
-// partition.
+// xcpLayout returns the layout of xcp_metrics of one partition
+// (amdgpu_partition_metrics_v1_0).
 func xcpLayout(v version) (tableLayout, bool) {
 	if v == (version{1, 0}) {
 		return tableLayout{first: 48, stride: 440, parts: 1, sums: 120}, true
@@ -84,7 +82,7 @@ func xcpLayout(v version) (tableLayout, bool) {
 	return tableLayout{}, false
 }
 
-// of returns what the table says of one partition.
+// activity returns the activity of one partition.
 func (f tableLayout) activity(t []byte, partition int) (activity, error) {
 	if partition < 0 || partition >= f.parts {
 		return activity{}, fmt.Errorf("it has no partition %d", partition)
@@ -110,7 +108,7 @@ func (a *activity) setCycles(cycles []uint64) {
 	}
 }
 
-// told is the figure of that many bytes, and none if the firmware does not tell it.
+// knownValue returns the value of size bytes, nil if it is unknown.
 func knownValue(t []byte, size int) []uint64 {
 	var v uint64
 	for i := range size {
@@ -122,7 +120,7 @@ func knownValue(t []byte, size int) []uint64 {
 	return []uint64{v}
 }
 
-// partActivity reads a partition's xcp_metrics.
+// xcpActivity parses xcp_metrics of a partition.
 func xcpActivity(data []byte) (activity, error) {
 	v, t, err := splitHeader(data)
 	if err != nil {
@@ -137,7 +135,7 @@ func xcpActivity(data []byte) (activity, error) {
 	return activity{}, &layoutError{v}
 }
 
-// gpuActivity reads what a GPU's gpu_metrics say of one of its partitions.
+// gpuActivity parses gpu_metrics for one partition of the GPU.
 func gpuActivity(data []byte, index, partitions int) (activity, error) {
 	v, t, err := splitHeader(data)
 	if err != nil {
@@ -146,28 +144,29 @@ func gpuActivity(data []byte, index, partitions int) (activity, error) {
 	if f, ok := gpuLayout(v); ok {
 		return f.activity(t, index)
 	}
-	if v == (version{1, 9}) && partitions == 1 { // it tells of the dies, and not whose they are
+	if v == (version{1, 9}) && partitions == 1 { // it lists XCCs without their partition
 		return parseAttributes(t)
 	}
 	return activity{}, &layoutError{v}
 }
 
-// formError is that of a form that tells nothing of a partition, or that is not known.
+// layoutError means that the version is unknown or has no data of partitions.
 type layoutError struct{ version }
 
 func (e *layoutError) Error() string {
 	return "version " + e.String() + " does not tell, or is not known to dcm"
 }
 
-// Attributes of a listed table (amdgpu_metrics_attr_id).
+// Attributes of a list of attributes (amdgpu_metrics_attr_id).
 const (
 	attrCycles = 9
 	attrBusy   = 40
 	attrSums   = 43
 )
 
-// listed reads a table that is a list of attributes: a word that says what follows, and
-// the figures, without padding (gpu_metrics_v1_9, amdgpu_partition_metrics_v1_1).
+// parseAttributes parses a table that is a list of attributes. Each has a word with id, type
+// and count, followed by the values without padding (gpu_metrics_v1_9,
+// amdgpu_partition_metrics_v1_1).
 func parseAttributes(t []byte) (activity, error) {
 	const counter, word = 4, 8
 	if len(t) < headerSize+counter {
@@ -209,7 +208,7 @@ func (a *activity) setAttribute(id int, t []byte, size int) {
 	}
 }
 
-// use tells of the activity in u: the mean of the dies.
+// fill sets the usage to the mean of the XCCs.
 func (a activity) fill(u *gpu.PartitionUsage) {
 	if n := uint64(len(a.sums)); n > 0 && a.hasCycles {
 		u.Counter.Cycles = a.cycles

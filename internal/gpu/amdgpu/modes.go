@@ -10,8 +10,8 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// ModeError is a mode file that holds no mode dcm knows. Trying again does not
-// help, unless the driver itself says that it does not know.
+// ModeError is an unknown mode in a mode file. A retry helps only if the driver shows that
+// it does not know the mode.
 type ModeError struct {
 	File  string
 	Value string
@@ -21,19 +21,17 @@ func (e *ModeError) Error() string {
 	return fmt.Sprintf("%s holds %q, not a mode dcm knows", e.File, e.Value)
 }
 
-// passing reports whether the value may become a mode: the driver shows UNKNOWN
-// while a switch has failed half-way (amdgpu_gfx_compute_mode_desc).
+// transient reports whether the value may change to a mode. The driver shows UNKNOWN after a
+// switch that failed half-way (amdgpu_gfx_compute_mode_desc).
 func (e *ModeError) transient() bool { return e.Value == "UNKNOWN" || e.Value == "" }
 
-// ForGood reports that waiting does not help.
+// Permanent reports that waiting does not help.
 func (e *ModeError) Permanent() bool { return !e.transient() }
 
-// notSupported is what available_compute_partition reads where the driver has
-// no list.
+// notSupported is the text of available_compute_partition if the driver has no list.
 const notSupported = "Not supported"
 
-// parseModes reads file's text, a list like "SPX, DPX, CPX". nil: the driver
-// lists nothing.
+// parseModes parses a list like "SPX, DPX, CPX". nil means that the driver lists nothing.
 func parseModes[M any](file, text string, parse func(string) (M, error)) ([]M, error) {
 	text = strings.TrimSpace(text)
 	if text == "" || strings.EqualFold(text, notSupported) {
@@ -51,8 +49,8 @@ func parseModes[M any](file, text string, parse func(string) (M, error)) ([]M, e
 	return modes, nil
 }
 
-// readModes fills in g's modes, from its directory. shown tells whether the driver shows
-// any.
+// readModes reads the modes of g from its directory. shown is false if the driver shows
+// none.
 func readModes(own sysfs.Dir, g *partition.GPU) (shown bool, err error) {
 	compute, err := readMode(own, computeFile, partition.ParseCompute)
 	if compute == "" || err != nil {
@@ -104,9 +102,8 @@ func readList[M ~string](own sysfs.Dir, file string, parse func(string) (M, erro
 	return parseModes(own.Path(file), text, parse)
 }
 
-// ownerWritable tells whether the driver offers the file for writing at all: it
-// drops the write bits where it does not, and the mode is the only sign of it
-// that root sees.
+// ownerWritable reports whether the file has the owner's write bit. The driver removes it if
+// the mode cannot be set. Root sees no other sign of it.
 func ownerWritable(own sysfs.Dir, file string) (bool, error) {
 	mode, err := own.Mode(file)
 	return mode&0o200 != 0, err

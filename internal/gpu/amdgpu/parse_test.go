@@ -11,7 +11,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-func TestPropertiesThatAreNotNumbersAreNamed(t *testing.T) {
+func TestParseProperties_NotANumber(t *testing.T) {
 	for text, want := range map[string]string{
 		"domain x\n":                   `property domain is "x", not a number`,
 		"location_id -1":               `property location_id is "-1", not a number`,

@@ -21,8 +21,7 @@ func (k kfdNode) toPart(index int) gpu.Part {
 	return p
 }
 
-// Detail adds to the partitions what takes a look at several files for each. What
-// the device cgroup forbids to look at stays zero, and is told.
+// ReadDetails implements [gpu.DetailReader].
 func (n *Node) ReadDetails(ctx context.Context, devices []*gpu.Device) error {
 	_, err := sysfs.Within(ctx, func() (struct{}, error) { return struct{}{}, n.readDetails(devices) })
 	if err != nil {
@@ -31,7 +30,7 @@ func (n *Node) ReadDetails(ctx context.Context, devices []*gpu.Device) error {
 	return nil
 }
 
-// detail looks at DRM's side and at KFD's.
+// readDetails reads the facts of DRM and KFD.
 func (n *Node) readDetails(devices []*gpu.Device) error {
 	var parts []*gpu.Part
 	for _, d := range devices {
@@ -46,10 +45,10 @@ func (n *Node) readDetails(devices []*gpu.Device) error {
 	return errors.Join(err, n.readMemory(parts))
 }
 
-// memory adds what the KFD's nodes tell.
+// readMemory reads memory sizes and ids from the KFD nodes.
 func (n *Node) readMemory(parts []*gpu.Part) error {
 	nodes, err := sysfs.OpenDir(n.topologyPath())
-	if errors.Is(err, fs.ErrNotExist) { // nor are there partitions
+	if errors.Is(err, fs.ErrNotExist) { // without KFD there are no partitions
 		return nil
 	}
 	if err != nil {
@@ -72,8 +71,8 @@ func readPartMemory(nodes sysfs.Dir, p *gpu.Part) error {
 	return err
 }
 
-// cards are DRM's names of the devices that the render nodes are of, by minor. Where a
-// device's links lead tells whose it is.
+// cardsByRenderMinor returns the DRM card names by minor of the render node. Card and render
+// node belong together if their links lead to the same device.
 func (n *Node) cardsByRenderMinor() (map[int]string, error) {
 	dir, names, err := sysfs.ListDir(n.sys("class/drm"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +88,7 @@ func (n *Node) cardsByRenderMinor() (map[int]string, error) {
 			return // a connector
 		}
 		target, err := dir.Target(names[i])
-		if err == nil && target != "" { // else it is gone meanwhile
+		if err == nil && target != "" { // otherwise it was removed
 			devices[i] = path.Dir(target)
 		}
 	})
@@ -110,9 +109,9 @@ func (n *Node) cardsByRenderMinor() (map[int]string, error) {
 	return out, nil
 }
 
-// bankSizes is the sum of a KFD node's banks, which are numbered from 0
-// (kfd_topology.c: kfd_build_sysfs_node_entry, mem_show). banks is how many there are; 0
-// where that is not told.
+// bankSizes returns the sum of the memory banks of a KFD node in bytes. Banks are numbered
+// from 0 (kfd_topology.c: kfd_build_sysfs_node_entry, mem_show). banks is their number, 0 if
+// unknown.
 func bankSizes(nodes sysfs.Dir, dir string, banks int) (uint64, error) {
 	var sum uint64
 	for bank := 0; banks == 0 || bank < banks; bank++ {

@@ -9,7 +9,7 @@ import (
 	"dcm/internal/testkit/sim"
 )
 
-func TestPartitionsHaveTheirNodesAndTheirShare(t *testing.T) {
+func TestReadDetails(t *testing.T) {
 	for _, scattered := range []bool{false, true} {
 		t.Run(fmt.Sprintf("scattered=%t", scattered), func(t *testing.T) { partitionsHaveTheirNodes(t, scattered) })
 	}
@@ -52,7 +52,7 @@ func partitionsHaveTheirNodes(t *testing.T, scattered bool) {
 
 // A node of a GPU that the device cgroup hides from this process is there, but what
 // it is made of cannot be read.
-func TestWhatMayNotBeLookedAtOfAPartitionIsTold(t *testing.T) {
+func TestReadDetails_PermissionDenied(t *testing.T) {
 	f := newFixture(t)
 	f.mi300x("0000:05:00.0", "card1")
 	f.partition(0, 0x500, 8, 128, "1")

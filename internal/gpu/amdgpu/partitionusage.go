@@ -15,8 +15,8 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// Measure looks how much of the partitions is in use. Each figure makes the driver ask
-// the firmware, or walk a process: it is for those who ask.
+// Measure implements [gpu.Measurer]. Each figure makes the driver query the firmware or walk
+// a process, so it is only for requests.
 func (n *Node) Measure(ctx context.Context, devices []*gpu.Device) ([]gpu.PartitionUsage, error) {
 	uses, err := sysfs.Within(ctx, func() ([]gpu.PartitionUsage, error) {
 		memory, unlisted := n.kfdProcesses()
@@ -33,9 +33,9 @@ func (n *Node) Measure(ctx context.Context, devices []*gpu.Device) ([]gpu.Partit
 	return uses, nil
 }
 
-// measure looks at one GPU.
+// measureGPU measures the partitions of one GPU.
 func (n *Node) measureGPU(d *gpu.Device, memory map[string][]gpu.Process, unlisted error) []gpu.PartitionUsage {
-	var tables []byte // of the GPU, read for the first partition that has none of its own
+	var tables []byte // gpu_metrics, read for the first partition without xcp_metrics
 	var unread error
 	out := make([]gpu.PartitionUsage, len(d.Parts))
 	for i, p := range d.Parts {
@@ -66,7 +66,8 @@ func (n *Node) measureGPU(d *gpu.Device, memory map[string][]gpu.Process, unlist
 	return out
 }
 
-// partTable reads the partition's own table, which is with its DRM device (amdgpu_xcp.c).
+// readXCPActivity reads the table of the partition, which is below its DRM device
+// (amdgpu_xcp.c).
 func (n *Node) readXCPActivity(p gpu.Part) (activity, error) {
 	data, err := sysfs.Bytes(n.sys("class/drm", filepath.Base(p.RenderNode()), "device/xcp/xcp_metrics"))
 	if err != nil {
@@ -75,22 +76,22 @@ func (n *Node) readXCPActivity(p gpu.Part) (activity, error) {
 	return xcpActivity(data)
 }
 
-// whole takes what the driver tells of a GPU that is one partition.
+// readGPUBusy sets the busy time of a GPU with one partition.
 func (n *Node) readGPUBusy(u *gpu.PartitionUsage, d *gpu.Device) {
 	if percent, err := sysfs.Number(n.pci(d.Address, "gpu_busy_percent"), 8); err == nil && percent <= 100 {
 		u.Busy, u.NoBusyReason = float64(percent), ""
 	}
 }
 
-// bytes is the partition's memory that is in use: on a GPU that is one partition by all,
-// what the driver keeps for itself among it, else by KFD's processes.
+// readMemoryUsage sets the memory in use. With one partition it is that of the GPU, which
+// includes the driver's own. Otherwise it is the sum over KFD's processes.
 func (n *Node) readMemoryUsage(u *gpu.PartitionUsage, d *gpu.Device, p gpu.Part, memory map[string][]gpu.Process, unlisted error) {
 	u.Processes = memory[p.ID]
 	for _, process := range u.Processes {
 		u.Bytes += process.Bytes
 	}
 	if len(d.Parts) == 1 {
-		// An APU's processes have memory of the host, which this is not about.
+		// Memory of an APU's processes is host memory, which does not count here.
 		total, _ := sysfs.Number(n.pci(d.Address, "mem_info_vram_total"), 64)
 		if all, err := sysfs.Number(n.pci(d.Address, "mem_info_vram_used"), 64); err == nil && total >= p.Bytes {
 			u.Bytes = all
@@ -105,7 +106,7 @@ func (n *Node) readMemoryUsage(u *gpu.PartitionUsage, d *gpu.Device, p gpu.Part,
 	}
 }
 
-// processes are KFD's, with the memory of each, by the id of the partition
+// kfdProcesses returns the processes in KFD with their memory, by the partition's id
 // (kfd_process.c: kfd_procfs_show).
 func (n *Node) kfdProcesses() (map[string][]gpu.Process, error) {
 	dir := n.sys("class/kfd/kfd/proc")
@@ -138,7 +139,7 @@ func (n *Node) addProcessMemory(out map[string][]gpu.Process, dir string, pid in
 			continue
 		}
 		bytes, err := sysfs.Number(filepath.Join(dir, name), 64)
-		if errors.Is(err, unix.ENODEV) { // kernfs has taken the file away after it was opened
+		if errors.Is(err, unix.ENODEV) { // kernfs has removed the file after it was opened
 			err = fs.ErrNotExist
 		}
 		if err != nil {
@@ -151,7 +152,7 @@ func (n *Node) addProcessMemory(out map[string][]gpu.Process, dir string, pid in
 	return nil
 }
 
-// cutDecimal returns the number behind the prefix, as text.
+// cutDecimal returns the decimal number after the prefix, as text.
 func cutDecimal(name, prefix string) (string, bool) {
 	if len(name) <= len(prefix) || name[:len(prefix)] != prefix {
 		return "", false

@@ -62,7 +62,7 @@ func (b backend) uses(t *testing.T) map[string]gpu.PartitionUsage {
 	return out
 }
 
-func TestHowMuchIsInUseIsToldByEveryKernel(t *testing.T) {
+func TestMeasure_EveryKernel(t *testing.T) {
 	busy := uint64(37)
 	pid := os.Getpid()
 	for _, test := range []struct {
@@ -122,7 +122,7 @@ func TestHowMuchIsInUseIsToldByEveryKernel(t *testing.T) {
 	}
 }
 
-func TestAPartitionThatIsHiddenIsNotTakenForUnused(t *testing.T) {
+func TestMeasure_HiddenPartition(t *testing.T) {
 	b := inMode(t, sim.TellsPartitions, partition.CPX)
 	devices := b.devices(t)
 	uses, err := b.node.Measure(patient(t), devices) // without Detail, as if the device cgroup hid the ids
@@ -136,7 +136,7 @@ func TestAPartitionThatIsHiddenIsNotTakenForUnused(t *testing.T) {
 	}
 }
 
-func TestWithoutKFDMemoryIsNotKnown(t *testing.T) {
+func TestMeasure_WithoutKFD(t *testing.T) {
 	f := newFixture(t)
 	f.mi300x("0000:05:00.0", "card1")
 	f.partition(0, 0x500, 4, 128, "1")
@@ -168,7 +168,7 @@ func TestWithoutKFDMemoryIsNotKnown(t *testing.T) {
 	}
 }
 
-func TestAnAPUsOwnMemoryIsNotWhatItsProcessesHave(t *testing.T) {
+func TestMeasure_APU(t *testing.T) {
 	f := newFixture(t)
 	f.mi300x("0000:05:00.0", "card1")
 	f.partition(0, 0x500, 8, 128, "1")
@@ -194,7 +194,7 @@ func TestAnAPUsOwnMemoryIsNotWhatItsProcessesHave(t *testing.T) {
 }
 
 // The tables are as long as the kernel's structures of these names.
-func TestTablesHaveTheKernelsSizes(t *testing.T) {
+func TestTableLayouts_KernelSizes(t *testing.T) {
 	for _, test := range []struct {
 		tells sim.Tells
 		file  string

@@ -10,7 +10,7 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// Describe reads what the driver shows of the functions, which are AMD's.
+// Describe implements [gpu.Inspector].
 func (n *Node) Describe(functions []*gpu.Function) error {
 	nodes, err := n.topology()
 	if err != nil && !errors.Is(err, fs.ErrPermission) {
@@ -20,8 +20,8 @@ func (n *Node) Describe(functions []*gpu.Function) error {
 	return nil
 }
 
-// describeAll describes the functions by the KFD's nodes. If those are hidden, whose they
-// are is hidden, too: then every GPU that has partitions is withheld.
+// describeAll describes the functions from the KFD nodes. If nodes are hidden, their GPU is
+// unknown, and every GPU with partitions is inaccessible.
 func (n *Node) describeAll(functions []*gpu.Function, nodes []kfdNode, hidden error) {
 	parts := byGPU(nodes, functions)
 	sysfs.Each(len(functions), func(i int) {
@@ -42,15 +42,15 @@ func (n *Node) describeAll(functions []*gpu.Function, nodes []kfdNode, hidden er
 		case f.Err != nil:
 			f.Compute = ""
 		case f.SkipReason == "":
-			// A switch is refused while a process is attached to the KFD, on older
-			// kernels to any GPU of it.
+			// The driver refuses a switch while a process is attached to KFD, in older
+			// kernels for any GPU.
 			f.ExclusiveNodes = append([]string{"/dev/kfd"}, f.RenderNodes...)
 		}
 	})
 }
 
-// look reads what the amdgpu driver shows of the function, and tells why there
-// is nothing to partition.
+// readGPU reads what the driver shows of the function. why is the reason if it cannot be
+// partitioned.
 func (n *Node) readGPU(f *gpu.Function, nodes []kfdNode) (why string, err error) {
 	switch {
 	case f.Driver == "":
@@ -79,8 +79,7 @@ func (n *Node) readGPU(f *gpu.Function, nodes []kfdNode) (why string, err error)
 	return "", err
 }
 
-// hive is the XGMI hive's id as the driver shows it without KFD
-// (amdgpu_xgmi.c), 0 for a GPU in none.
+// readHive returns the XGMI hive id without KFD (amdgpu_xgmi.c); 0 for no hive.
 func readHive(own sysfs.Dir) (uint64, error) {
 	id, err := own.Number("xgmi_hive_info/xgmi_hive_id", 64)
 	if errors.Is(err, fs.ErrNotExist) {

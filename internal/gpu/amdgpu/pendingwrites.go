@@ -12,8 +12,8 @@ import (
 	"dcm/internal/sorting"
 )
 
-// writes are those that have not returned. One that its caller has given up stays
-// among them: it cannot be taken back, and may be carried out at any time.
+// pendingWrites are the writes that have not returned. A write that the caller has given up
+// stays here: it cannot be cancelled and may still take effect.
 type pendingWrites struct {
 	mu      sync.Mutex
 	pending map[*change]gpu.PendingWrite
@@ -34,7 +34,7 @@ func (w *pendingWrites) end(c *change) {
 	delete(w.pending, c)
 }
 
-// lateTimeout is how long a write may take to return, and its file to be read, after the
+// writeGraceTimeout is how long a write and the read of its file may take after the
 // deadline. A process that was stopped (SIGSTOP), or whose machine was paused, finds its
 // deadline over and the driver's work done.
 const writeGraceTimeout = 2 * time.Second
@@ -58,7 +58,7 @@ func (w *pendingWrites) run(ctx context.Context, c *change, write func() error) 
 	return err
 }
 
-// UnderWay lists the writes that the driver has not returned from, by GPU.
+// PendingWrites lists the writes that the driver has not returned from, by GPU.
 func (n *Node) PendingWrites() []gpu.PendingWrite {
 	n.writes.mu.Lock()
 	defer n.writes.mu.Unlock()

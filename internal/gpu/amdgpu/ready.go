@@ -5,9 +5,8 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Late tells what is not ready. The attributes of the modes appear in the middle of
-// the driver's probing, the DRM device at its end, and the module is live when all
-// of its GPUs are probed.
+// NotReady implements [gpu.Inspector]. During the driver's probe, the mode files appear
+// first and the DRM device last. The module is live when all its GPUs are probed.
 func (n *Node) NotReady(f gpu.Function) (lacks, cure string) {
 	switch {
 	case !isExpected(f):
@@ -18,7 +17,7 @@ func (n *Node) NotReady(f gpu.Function) (lacks, cure string) {
 			"`; if it is not loaded at boot, see whether it is blacklisted in /etc/modprobe.d or on the kernel command line."
 	case f.Driver == "":
 		return gpu.NotBound, ""
-	case f.Driver != driver: // given to a virtual machine, say
+	case f.Driver != driver: // for example for a virtual machine
 	case !f.DRM:
 		return "it has no DRM device yet", ""
 	case n.module().State() == "coming":
@@ -27,13 +26,13 @@ func (n *Node) NotReady(f gpu.Function) (lacks, cure string) {
 	return "", ""
 }
 
-// Pulse is what changes first when a GPU comes up.
+// Progress implements [gpu.Inspector].
 func (n *Node) Progress(gpus []partition.Address) (signs string, live bool) {
 	return n.module().Progress(gpus, "driver", "drm", computeFile)
 }
 
-// awaited tells whether f is a GPU that the driver may show modes for. Other
-// AMD cards may have another driver, or none, for good.
+// isExpected reports whether the driver may show modes for f. Other AMD cards may have
+// another driver or none.
 func isExpected(f gpu.Function) bool {
 	_, known := partition.LookupModel(partition.AMD, f.Device.Device)
 	return known || f.Accelerator()

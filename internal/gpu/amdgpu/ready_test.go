@@ -32,7 +32,7 @@ func patient(t *testing.T) context.Context {
 	return ctx
 }
 
-func TestNobodyListensWhereEveryGPUIsThere(t *testing.T) {
+func TestWait_AllReadyNeedsNoEvents(t *testing.T) {
 	f := newFixture(t)
 	f.mi300x("0000:05:00.0", "card1")
 	n := f.open().with(gpu.Events(func(context.Context, func(string, string) bool) <-chan struct{} {
@@ -44,7 +44,7 @@ func TestNobodyListensWhereEveryGPUIsThere(t *testing.T) {
 	}
 }
 
-func TestWaitNamesEachLateGPUAndWhatItLacks(t *testing.T) {
+func TestWait_NamesMissingGPUs(t *testing.T) {
 	const ready = "0000:05:00.0"
 	for _, test := range []struct {
 		name string
@@ -114,7 +114,7 @@ func TestWaitNamesEachLateGPUAndWhatItLacks(t *testing.T) {
 	}
 }
 
-func TestWaitEndsAtOnceWhereWaitingIsOfNoUse(t *testing.T) {
+func TestWait_PermanentError(t *testing.T) {
 	t.Run("no AMD GPU", func(t *testing.T) {
 		f := newFixture(t)
 		f.function("0000:c3:00.0", "030000", "1a03:2000", "ast", "card0")
@@ -133,7 +133,7 @@ func TestWaitEndsAtOnceWhereWaitingIsOfNoUse(t *testing.T) {
 	})
 }
 
-func TestWaitReturnsWhenTheLastGPUIsUp(t *testing.T) {
+func TestWait_LastGPU(t *testing.T) {
 	f := newFixture(t)
 	f.mi300x("0000:05:00.0", "card1")
 	f.mi300x("0000:0c:00.0", "")
@@ -165,7 +165,7 @@ func (f *fixture) hang(name string) {
 	})
 }
 
-func TestADriverThatHangsEndsInTheCallersDeadline(t *testing.T) {
+func TestWait_HangingDriver(t *testing.T) {
 	f := newFixture(t)
 	f.mi300x("0000:05:00.0", "card1")
 	f.hang(pciFile("0000:05:00.0", computeFile))
@@ -183,7 +183,7 @@ func TestADriverThatHangsEndsInTheCallersDeadline(t *testing.T) {
 }
 
 // The driver has probed all it found, and left one GPU alone.
-func TestSettledGivesUpWhatALoadedDriverLeavesAlone(t *testing.T) {
+func TestWaitAfterLoad_GivesUp(t *testing.T) {
 	f := newFixture(t)
 	f.write("sys/module/amdgpu/initstate", "live\n")
 	f.mi300x("0000:05:00.0", "card1")
@@ -199,7 +199,7 @@ func TestSettledGivesUpWhatALoadedDriverLeavesAlone(t *testing.T) {
 }
 
 // While the module is coming up, or is not there, nothing has settled.
-func TestSettledWaitsForADriverThatIsStillComingUp(t *testing.T) {
+func TestWaitAfterLoad_DriverComingUp(t *testing.T) {
 	f := newFixture(t)
 	f.write("sys/module/amdgpu/initstate", "coming\n")
 	f.function("0000:0c:00.0", "120000", "1002:74a1", "", "")
@@ -209,7 +209,7 @@ func TestSettledWaitsForADriverThatIsStillComingUp(t *testing.T) {
 }
 
 // A look at all GPUs costs too much to be repeated many times a second for a minute.
-func TestWaitLooksWhenSomethingHappens(t *testing.T) {
+func TestWait_Events(t *testing.T) {
 	f := newFixture(t)
 	f.write("sys/module/amdgpu/initstate", "live\n")
 	f.function("0000:0c:00.0", "120000", "1002:74a1", "", "")
@@ -233,7 +233,7 @@ func TestWaitLooksWhenSomethingHappens(t *testing.T) {
 	}
 }
 
-func TestAnUnloadedDriverGetsACure(t *testing.T) {
+func TestHint_UnloadedDriver(t *testing.T) {
 	f := newFixture(t)
 	f.function("0000:0c:00.0", "120000", "1002:74a1", "", "")
 	_, err := f.open().Wait(soon(t))

@@ -84,13 +84,13 @@ func (r real) opener(root string) opener {
 	}
 }
 
-func TestTheRealLibrariesHoldTheContract(t *testing.T) {
+func TestRealLibrary_Contract(t *testing.T) {
 	for _, r := range reals() {
 		t.Run(r.version, func(t *testing.T) { contract(t, r.opener(r.root(t))) })
 	}
 }
 
-func TestTheRealLibrariesSetTheModeAskedFor(t *testing.T) {
+func TestRealLibrary_SetMode(t *testing.T) {
 	for _, r := range reals() {
 		t.Run(r.version, func(t *testing.T) {
 			b := r.opener(r.root(t))(t, "mi300x-8", sim.Options{})
@@ -125,7 +125,7 @@ func TestTheRealLibrariesSetTheModeAskedFor(t *testing.T) {
 	}
 }
 
-func TestTheRealLibrariesEnrichTheInventory(t *testing.T) {
+func TestRealLibrary_Enrich(t *testing.T) {
 	for _, r := range reals() {
 		t.Run(r.version, func(t *testing.T) {
 			b := r.opener(r.root(t))(t, "mi300x-8", sim.Options{})

@@ -17,9 +17,9 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// ReloadError says how far a reload of the driver came.
+// ReloadError is a failed reload of the driver.
 type ReloadError struct {
-	UnloadFailed bool // it is the unloading that failed
+	UnloadFailed bool // the unload has failed
 	Loaded       bool // the driver is loaded now
 	Err          error
 }
@@ -38,10 +38,10 @@ func (e *ReloadError) Error() string {
 
 func (e *ReloadError) Unwrap() error { return e.Err }
 
-// Kept reports that it is the unloading that failed: something uses the driver.
+// DriverInUse reports whether the unload has failed.
 func (e *ReloadError) DriverInUse() bool { return e.UnloadFailed }
 
-// Cure is what to do about it.
+// Hint says what to do about it.
 func (e *ReloadError) Hint() string {
 	if errors.Is(e.Err, errKilled) {
 		return "Find out what has killed modprobe: the kernel log tells if memory ran out. dcm tries again by itself."
@@ -52,12 +52,11 @@ func (e *ReloadError) Hint() string {
 	return "Load it by hand with `modprobe " + driver + "` and see the kernel log; otherwise reboot."
 }
 
-// Reload unloads the driver and loads it. When it has brought its GPUs up, memory
-// modes requested before are in force, and the driver has picked each compute mode
-// itself.
+// Reload unloads and loads the driver. After the load, requested memory modes are active,
+// and the driver has selected each compute mode.
 //
-// Once the driver is unloaded it is loaded again whatever becomes of ctx: a node
-// without its driver is the worst of all ends.
+// Once the driver is unloaded, it is loaded again even if ctx has ended, since a node must
+// not stay without its driver.
 func (n *Node) Reload(ctx context.Context) error {
 	if err := n.unload(ctx); err != nil {
 		return &ReloadError{UnloadFailed: true, Loaded: true, Err: err}
@@ -68,9 +67,8 @@ func (n *Node) Reload(ctx context.Context) error {
 	return nil
 }
 
-// unload is repeated while the driver is in use, for as long as a busy GPU may take
-// to let go of a process that ended. What is loaded counts, not the exit status: modprobe -r may fail over
-// a module that the driver used.
+// unload retries while the driver is in use, up to the busy timeout. It checks the module
+// and not the exit status, since modprobe -r may fail for another module that amdgpu used.
 func (n *Node) unload(ctx context.Context) error {
 	tick := time.NewTicker(n.retryInterval)
 	defer tick.Stop()
@@ -91,8 +89,7 @@ func (n *Node) unload(ctx context.Context) error {
 	}
 }
 
-// Load loads the driver if it is not loaded, as after a reload that was killed
-// half-way.
+// Load loads the driver if it is not loaded, for example after a reload that was killed.
 func (n *Node) Load(ctx context.Context) error {
 	if n.Loaded() {
 		return nil
@@ -134,8 +131,8 @@ func (n *Node) Loaded() bool {
 	return err == nil
 }
 
-// runModprobe runs it with the arguments added. A modprobe that the kernel does
-// not let go of is left behind when ctx ends.
+// runModprobe runs modprobe with args. If ctx ends while modprobe is stuck in the kernel, it
+// returns without it.
 func (n *Node) runModprobe(ctx context.Context, args ...string) error {
 	command, err := n.modprobeCommand()
 	if err != nil {
@@ -166,8 +163,8 @@ func (n *Node) runModprobe(ctx context.Context, args ...string) error {
 	return fmt.Errorf("%s: %w%s", strings.Join(append([]string{"modprobe"}, args[len(command)-1:]...), " "), err, stderrSuffix(text))
 }
 
-// errKilled says that modprobe was ended by a signal, which tells nothing of the
-// driver: another one may do.
+// errKilled means that a signal ended modprobe. It says nothing about the driver, so a retry
+// may succeed.
 var errKilled = errors.New("it was killed")
 
 func killedBySignal(exit *exec.ExitError) bool {
@@ -182,7 +179,7 @@ func stderrSuffix(stderr string) string {
 	return ": " + strings.Join(strings.Fields(stderr), " ")
 }
 
-// modprobeCommand finds modprobe also where PATH is a user's, without sbin.
+// modprobeCommand finds modprobe even if PATH lacks the sbin directories.
 func (n *Node) modprobeCommand() ([]string, error) {
 	if n.modprobe != nil {
 		return n.modprobe, nil

@@ -30,7 +30,7 @@ func (f *fixture) calls() string {
 	return strings.ReplaceAll(text, "\n", "; ")
 }
 
-func TestReloadSaysHowFarItCame(t *testing.T) {
+func TestReloadError(t *testing.T) {
 	for _, test := range []struct {
 		name, script string
 		want         string // what is in the error, "" for none
@@ -75,7 +75,7 @@ func TestReloadSaysHowFarItCame(t *testing.T) {
 	}
 }
 
-func TestAnUnloadThatHangsIsLeftAtTheDeadline(t *testing.T) {
+func TestReload_UnloadHangs(t *testing.T) {
 	f := newFixture(t)
 	f.mi300x("0000:05:00.0", "card1")
 	f.write("sys/module/amdgpu/initstate", "live\n")
@@ -87,7 +87,7 @@ func TestAnUnloadThatHangsIsLeftAtTheDeadline(t *testing.T) {
 }
 
 // The caller's deadline passes while the driver is unloaded.
-func TestTheDriverIsLoadedAgainWhateverBecomesOfTheCaller(t *testing.T) {
+func TestReload_ContextEnded(t *testing.T) {
 	f := newFixture(t)
 	f.mi300x("0000:05:00.0", "card1")
 	f.write("sys/module/amdgpu/initstate", "live\n")
@@ -109,7 +109,7 @@ func TestTheDriverIsLoadedAgainWhateverBecomesOfTheCaller(t *testing.T) {
 	}
 }
 
-func TestLoadLoadsOnlyWhatIsNotLoaded(t *testing.T) {
+func TestLoad(t *testing.T) {
 	f := newFixture(t)
 	f.mi300x("0000:05:00.0", "card1")
 	n := f.open(f.modprobe("*) load;;"))
@@ -123,7 +123,7 @@ func TestLoadLoadsOnlyWhatIsNotLoaded(t *testing.T) {
 	}
 }
 
-func TestAMissingModprobeIsTold(t *testing.T) {
+func TestReload_NoModprobe(t *testing.T) {
 	f := newFixture(t)
 	f.write("sys/module/amdgpu/initstate", "live\n")
 	start := time.Now()

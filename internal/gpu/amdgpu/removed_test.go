@@ -2,7 +2,7 @@ package amdgpu
 
 import "testing"
 
-func TestDRMOfAMD(t *testing.T) {
+func TestIsAmdgpuFile(t *testing.T) {
 	for _, tt := range []struct {
 		fdinfo string
 		want   bool

@@ -13,13 +13,12 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// SetError is a change of one GPU that the driver did not make, or that failed
-// half-way.
+// SetError is a mode change that failed, possibly half-way.
 type SetError struct {
 	GPU      partition.Address
-	File     string // the attribute
-	From, To string // From is "" where it could not be read
-	Now      string // read back after the failure; "" where it could not be read
+	File     string // path of the mode file
+	From, To string // From is "" if it could not be read
+	Now      string // read after the failure; "" if it could not be read
 	Err      error
 }
 
@@ -40,8 +39,8 @@ func (e *SetError) Error() string {
 
 func (e *SetError) Unwrap() error { return e.Err }
 
-// MismatchError is a change that the driver reported as made, and that it does
-// not show. Trying again does not help.
+// MismatchError is a mode change that the driver reported as done and does not show. A retry
+// does not help.
 type MismatchError struct {
 	GPU       partition.Address
 	File      string
@@ -56,11 +55,11 @@ func (e *MismatchError) Hint() string {
 	return "See the kernel log: the driver did not do what it reported."
 }
 
-// SetCompute switches the GPU's compute mode and reads it back.
+// SetCompute switches the GPU's compute mode and reads it back. The undo is SetCompute with
+// the old mode.
 //
-// The undo is SetCompute with the mode it had. When ctx ends while the driver
-// hangs in the write, SetCompute returns; the write itself cannot be taken back
-// and may still be carried out.
+// If ctx ends while the driver hangs in the write, SetCompute returns. The write cannot be
+// cancelled and may still take effect.
 func (n *Node) SetCompute(ctx context.Context, gpu partition.Address, to partition.Compute) error {
 	return n.setCompute(ctx, gpu, to, time.Now().Add(n.busyTimeout))
 }
@@ -74,13 +73,12 @@ func (n *Node) setCompute(ctx context.Context, gpu partition.Address, to partiti
 	return err
 }
 
-// SetMemory records a request for the memory mode, for the GPU's whole hive. It
-// becomes the mode when the driver is loaded the next time; until then the old
-// one is shown, so that there is no more to read back than that.
+// SetMemory requests the memory mode for the GPU's whole hive. It becomes active at the next
+// driver load. Until then the driver shows the old mode, so that the request cannot be read
+// back.
 //
-// The undo is to load the driver before it is asked for anything else: a request
-// for the current mode does not take back an earlier one
-// (current_memory_partition_store returns before it records).
+// The undo is a driver load before another request. A request for the current mode does not
+// cancel the earlier one (current_memory_partition_store returns before it records).
 func (n *Node) SetMemory(ctx context.Context, gpu partition.Address, to partition.Memory) error {
 	c := change{gpu: gpu, file: n.pci(gpu, memoryFile), to: string(to)}
 	now, err := n.execute(ctx, &c, time.Now().Add(n.busyTimeout))
@@ -93,21 +91,21 @@ func (n *Node) SetMemory(ctx context.Context, gpu partition.Address, to partitio
 type change struct {
 	gpu            partition.Address
 	file, from, to string
-	library        SMISet // what AMD's library tells, where the mode was set through it
+	library        SMISet // reply of AMD's library, if it set the mode
 }
 
-// carryOut writes the mode and returns what is read back.
+// execute writes the mode and returns the mode that was read back.
 func (n *Node) execute(ctx context.Context, c *change, until time.Time) (now string, err error) {
 	if c.from, err = c.prepare(ctx); err == nil {
 		err = n.write(ctx, c, until)
 	}
-	// What the driver shows counts, also where the deadline is over by now.
+	// The state that the driver shows counts, even after the deadline.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeGraceTimeout)
 	defer cancel()
 	if err == nil {
 		now, err = readWithin(ctx, c.file)
 	} else if c.from != "" {
-		// It may have failed after it switched (EIO).
+		// The write may have failed after the switch (EIO).
 		now, _ = readWithin(ctx, c.file)
 	}
 	if n.setThroughSMI {
@@ -121,8 +119,7 @@ func (n *Node) execute(ctx context.Context, c *change, until time.Time) (now str
 	return now, nil
 }
 
-// prepare returns the mode that the file shows, with an error unless it may be
-// written.
+// prepare returns the current mode, with an error if it cannot be written.
 func (c *change) prepare(ctx context.Context) (string, error) {
 	return sysfs.Within(ctx, func() (string, error) {
 		own, err := sysfs.OpenDir(filepath.Dir(c.file))
@@ -142,7 +139,7 @@ func (c *change) prepare(ctx context.Context) (string, error) {
 	})
 }
 
-// write repeats the write while the GPU is busy, until the time given.
+// write retries while the GPU is busy, until the given time.
 func (n *Node) write(ctx context.Context, c *change, until time.Time) error {
 	tick := time.NewTicker(n.retryInterval)
 	defer tick.Stop()
@@ -160,7 +157,7 @@ func (n *Node) write(ctx context.Context, c *change, until time.Time) error {
 	}
 }
 
-// put hands the mode to the driver, once.
+// writeOnce writes the mode once.
 func (n *Node) writeOnce(ctx context.Context, c *change) (err error) {
 	if n.setThroughSMI {
 		c.library, err = n.setThrough(ctx, c)

@@ -44,7 +44,7 @@ func (s story) tell(step partition.Step, started bool, err error) {
 	}
 }
 
-func TestSwitchDoesAllAtOnce(t *testing.T) {
+func TestSwitch_Concurrent(t *testing.T) {
 	b := overSysfs(t, "mi300x-8", sim.Options{SwitchLatency: 200 * time.Millisecond})
 	told := make(story)
 	under, most := 0, 0
@@ -67,7 +67,7 @@ func TestSwitchDoesAllAtOnce(t *testing.T) {
 
 // On older kernels only one switch at a time goes on in the node, and it takes
 // longer than the others are given to settle.
-func TestSwitchTriesASecondTimeOneAfterTheOther(t *testing.T) {
+func TestSwitch_RetriesInTurn(t *testing.T) {
 	b := overSysfs(t, "mi300x-8", sim.Options{SwitchLatency: 100 * time.Millisecond, NodeLock: true})
 	b.node.busyTimeout = 10 * time.Millisecond
 	told := make(story)
@@ -81,7 +81,7 @@ func TestSwitchTriesASecondTimeOneAfterTheOther(t *testing.T) {
 	}
 }
 
-func TestSwitchTellsEachFailureAndDoesTheOthers(t *testing.T) {
+func TestSwitch_ReportsEachFailure(t *testing.T) {
 	b := overSysfs(t, "mi300x-8", sim.Options{})
 	steps := b.switches(t, "CPX")
 	for i, errno := range map[int]syscall.Errno{1: syscall.EINVAL, 4: syscall.EPERM, 6: syscall.EIO} {
@@ -108,7 +108,7 @@ func TestSwitchTellsEachFailureAndDoesTheOthers(t *testing.T) {
 	}
 }
 
-func TestSwitchIsQuickWhereEveryGPUIsBusyForLong(t *testing.T) {
+func TestSwitch_AllBusy(t *testing.T) {
 	b := overSysfs(t, "mi300x-8", sim.Options{})
 	b.node.busyTimeout = 500 * time.Millisecond
 	b.opened(t, "kfd")
@@ -123,7 +123,7 @@ func TestSwitchIsQuickWhereEveryGPUIsBusyForLong(t *testing.T) {
 	}
 }
 
-func TestSwitchRefusesOtherSteps(t *testing.T) {
+func TestSwitch_OtherSteps(t *testing.T) {
 	b := overSysfs(t, "mi300x-8", sim.Options{})
 	gpu := b.first(t)
 	for _, step := range []partition.Step{
@@ -140,7 +140,7 @@ func TestSwitchRefusesOtherSteps(t *testing.T) {
 	}
 }
 
-func TestEachChangeIsOneWrite(t *testing.T) {
+func TestSetCompute_OneWrite(t *testing.T) {
 	b := overSysfs(t, "mi300x-8", sim.Options{})
 	gpu := b.first(t)
 	if err := errors.Join(b.node.SetCompute(patient(t), gpu, "CPX"), b.node.SetMemory(patient(t), gpu, "NPS4")); err != nil {
@@ -151,7 +151,7 @@ func TestEachChangeIsOneWrite(t *testing.T) {
 	}
 }
 
-func TestReloadOverTheSimulator(t *testing.T) {
+func TestReload_Simulator(t *testing.T) {
 	eio := sim.Errno(syscall.EIO)
 	late := partition.Address("0000:26:00.0")
 	for _, test := range []struct {
@@ -230,7 +230,7 @@ func (b backend) holders(t *testing.T) []gpu.Holder {
 	return got
 }
 
-func TestHoldersOverTheSimulator(t *testing.T) {
+func TestHolders_Simulator(t *testing.T) {
 	b := overSysfs(t, "mi300x-8-bmc", sim.Options{})
 	if got := b.holders(t); len(got) != 0 {
 		t.Fatalf("holders %v, want none", got)
@@ -259,7 +259,7 @@ func TestHoldersOverTheSimulator(t *testing.T) {
 }
 
 // The DRM devices of a GPU's further partitions belong to platform devices.
-func TestAHolderOfAFurtherPartitionIsFound(t *testing.T) {
+func TestHolders_SecondaryPartition(t *testing.T) {
 	b := overSysfs(t, "mi300x-8", sim.Options{})
 	if err := b.node.SetCompute(patient(t), b.devices(t)[0].Address, partition.CPX); err != nil {
 		t.Fatal(err)

@@ -8,23 +8,23 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// SMI is AMD's management library, libamd_smi, reached through dcm-smi: a
-// program that takes one request, answers it and ends. What the library does to
-// its process, and what it leaves in /tmp, is then no matter.
+// SMI is AMD's management library, libamd_smi, called through dcm-smi. That program takes
+// one request, replies and ends, so that side effects of the library in its process and in
+// /tmp do not matter.
 type SMI struct {
-	Program string        // dcm-smi; "": where the packages put it
-	Library string        // the library's file; "": the usual places
-	Timeout time.Duration // for one request; 0: half a minute for reading, two minutes for a set
+	Program string        // path of dcm-smi; "": the installed one
+	Library string        // path of the library; "": the usual places
+	Timeout time.Duration // of a request; 0: 30 s for a read, 2 min for a set
 }
 
-// program is where the packages install dcm-smi.
+// program is the path of the installed dcm-smi.
 const program = "/usr/libexec/dcm/dcm-smi"
 
-// SMILibrary is the library that answered.
+// SMILibrary is the library that replied.
 type SMILibrary struct {
 	File    string
-	Version string // "27.1.0"; "" where it could not be told
-	// Why modes cannot be set through this version; "" if they can.
+	Version string // "27.1.0"; "" if unknown
+	// Why this version cannot set the mode; "" if it can.
 	NoCompute, NoMemory string
 }
 
@@ -35,34 +35,34 @@ func (l SMILibrary) String() string {
 	return "amdsmi " + l.Version
 }
 
-// SMIGPU is what the library tells of a GPU; "" where it tells nothing, and
-// then Notes has the reason.
+// SMIGPU has the library's facts about a GPU. An unknown fact is "", and Notes has the
+// reason.
 type SMIGPU struct {
 	Address                                                    partition.Address
 	Name, Serial, UUID, Compute, Memory, Driver, DriverVersion string
 	Notes                                                      []string
 }
 
-// SMIInventory is what the library tells of all GPUs.
+// SMIInventory has the library's facts about all GPUs.
 type SMIInventory struct {
 	Library SMILibrary
 	GPUs    []SMIGPU
 }
 
-// SMISet is a change made through the library.
+// SMISet is a change through the library.
 type SMISet struct {
 	Library       SMILibrary
-	Number        uint32 // what the mode is to this version of the library
-	Before, After string // as the library reads them
+	Number        uint32 // number of the mode in this version of the library
+	Before, After string // read through the library
 }
 
-// Version tells which library is there.
+// Version returns the installed library.
 func (s SMI) Version(ctx context.Context) (SMILibrary, error) {
 	reply, err := s.call(ctx, smiRequest{Do: "version"})
 	return reply.library(), err
 }
 
-// Inventory asks the library for all GPUs.
+// Inventory reads all GPUs through the library.
 func (s SMI) Inventory(ctx context.Context) (SMIInventory, error) {
 	reply, err := s.call(ctx, smiRequest{Do: "inventory"})
 	out := SMIInventory{Library: reply.library()}
@@ -75,14 +75,14 @@ func (s SMI) Inventory(ctx context.Context) (SMIInventory, error) {
 	return out, err
 }
 
-// SetCompute switches a GPU's compute mode, and has the library read it back.
-// The undo is SetCompute with Before.
+// SetCompute switches a GPU's compute mode and reads it back through the library. The undo
+// is SetCompute with Before.
 func (s SMI) SetCompute(ctx context.Context, gpu partition.Address, to partition.Compute) (SMISet, error) {
 	return s.set(ctx, smiRequest{Do: "set-compute", GPU: gpu, Mode: string(to)})
 }
 
-// SetMemory records a request for the memory mode; see [Node.SetMemory]. The
-// library's own reload of the driver is kept from happening.
+// SetMemory requests the memory mode; see [Node.SetMemory]. dcm-smi prevents the library
+// from reloading the driver.
 func (s SMI) SetMemory(ctx context.Context, gpu partition.Address, to partition.Memory) (SMISet, error) {
 	return s.set(ctx, smiRequest{Do: "set-memory", GPU: gpu, Mode: string(to)})
 }

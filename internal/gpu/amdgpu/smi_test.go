@@ -113,7 +113,7 @@ func smiFixture(t testing.TB) *fixture {
 
 const gpuA, gpuB = "0000:05:00.0", "0000:26:00.0"
 
-func TestEnrichAddsTheLibrarysFactsByAddress(t *testing.T) {
+func TestEnrich(t *testing.T) {
 	for _, g := range standin.Generations() {
 		t.Run(g.Name, func(t *testing.T) {
 			f := smiFixture(t)
@@ -144,7 +144,7 @@ func TestEnrichAddsTheLibrarysFactsByAddress(t *testing.T) {
 	}
 }
 
-func TestALibraryThatFailsLeavesTheInventoryOfSysfs(t *testing.T) {
+func TestEnrich_LibraryFails(t *testing.T) {
 	for _, c := range []struct {
 		knob, kind, text string
 	}{
@@ -181,7 +181,7 @@ func wantSMIError(t *testing.T, err error, kind, text string) {
 }
 
 // A hostile program in dcm-smi's place stands for all that can come out of it.
-func TestWhatIsNoAnswerIsAnError(t *testing.T) {
+func TestSMI_InvalidReply(t *testing.T) {
 	smiProgram(t)
 	for _, c := range []struct {
 		name, script, kind, text string
@@ -211,7 +211,7 @@ func TestWhatIsNoAnswerIsAnError(t *testing.T) {
 	wantSMIError(t, err, "not-found", "there is no /nonexistent/lib.so")
 }
 
-func TestAnAnswerForAnotherRequestIsAnError(t *testing.T) {
+func TestSMI_ReplyToAnotherRequest(t *testing.T) {
 	smiProgram(t)
 	smi := SMI{Program: filepath.Join(t.TempDir(), "dcm-smi")}
 	script := "#!/bin/sh\n" + `echo '{"set":{"gpu":"0000:26:00.0","mode":"CPX","number":5,"after":"CPX"}}'` + "\n"
@@ -222,7 +222,7 @@ func TestAnAnswerForAnotherRequestIsAnError(t *testing.T) {
 	wantSMIError(t, err, "garbage", "its answer is for")
 }
 
-func TestNothingIsLeftBehind(t *testing.T) {
+func TestSMI_LeavesNoFiles(t *testing.T) {
 	f := smiFixture(t)
 	smi := smiOn(t, f, standin.Find("rocm-6.1.2"), "litter", "set-hang")
 	smi.Timeout = time.Second
@@ -269,7 +269,7 @@ func runningFrom(t *testing.T, program string) []string {
 	return out
 }
 
-func TestACancelledCallerDoesNotWaitForTheLibrary(t *testing.T) {
+func TestSMI_Cancelled(t *testing.T) {
 	f := smiFixture(t)
 	smi := smiOn(t, f, standin.Latest(), "init-hang")
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -283,7 +283,7 @@ func TestACancelledCallerDoesNotWaitForTheLibrary(t *testing.T) {
 }
 
 // The client's types are dcm-smi's: nothing of an answer is lost.
-func TestTheAnswerIsUnderstoodWhole(t *testing.T) {
+func TestSMI_EveryField(t *testing.T) {
 	full := amdsmi.Reply{
 		Library: "/l", Version: "27.1.0", Compute: &amdsmi.Known{Known: true}, Memory: &amdsmi.Known{Why: "w"},
 		GPUs: []amdsmi.GPU{{Address: gpuA, Name: "n", Vendor: 1, Device: 2, Serial: "s", UUID: "u", Compute: "CPX",

@@ -10,8 +10,8 @@ import (
 	"dcm/internal/worker/call"
 )
 
-// isolations lists the ways to keep from the host what the library leaves in /tmp,
-// best first. With --private the mounts of dcm-smi are its own, and it hides /tmp.
+// isolations lists the ways to hide the library's files in /tmp from the host, best first.
+// With --private, dcm-smi has its own mount namespace and mounts over /tmp.
 func isolations() []call.Way {
 	private := []string{"--private"}
 	out := []call.Way{{Args: private, Attr: ownMounts()}, {Args: private, Attr: ownMountsAndUser()}}
@@ -27,25 +27,24 @@ func ownMounts() *syscall.SysProcAttr {
 	return a
 }
 
-// ownMountsAndUser is for a caller without CAP_SYS_ADMIN. The user stays the
-// same.
+// ownMountsAndUser is for a caller without CAP_SYS_ADMIN. It maps the user to itself.
 func ownMountsAndUser() *syscall.SysProcAttr {
 	a := call.Group()
 	a.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS
 	a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
 	a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
-	a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // to mount there, for a user who is not root
+	a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // needed for mounting
 	return a
 }
 
-// privateTmp tells from /proc/self/mountinfo whether /tmp is that of a service
-// with PrivateTmp=yes (systemd.exec(5)), which is removed when the service ends.
+// privateTmp reports from /proc/self/mountinfo whether /tmp is that of a service with
+// PrivateTmp=yes (systemd.exec(5)), which systemd removes when the service ends.
 func privateTmp(mountinfo string) bool {
 	private := false
 	for line := range strings.Lines(mountinfo) {
 		const root, point = 3, 4
 		if f := strings.Fields(line); len(f) > point && f[point] == "/tmp" {
-			private = strings.Contains(f[root], "/systemd-private-") // the last mount is the one on top
+			private = strings.Contains(f[root], "/systemd-private-") // the last mount is on top
 		}
 	}
 	return private

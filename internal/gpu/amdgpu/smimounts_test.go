@@ -2,7 +2,7 @@ package amdgpu
 
 import "testing"
 
-func TestPrivateTmpIsThatOfAService(t *testing.T) {
+func TestPrivateTmp(t *testing.T) {
 	const (
 		root    = "22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
 		host    = "40 22 0:33 / /tmp rw,nosuid,nodev shared:2 - tmpfs tmpfs rw\n"

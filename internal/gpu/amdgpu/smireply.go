@@ -9,9 +9,8 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// The request and the answer are those of dcm-smi; package amdsmi documents
-// them. They are written down twice because only dcm-smi may contain the code
-// that loads C.
+// Request and reply of dcm-smi, documented in package amdsmi. They are defined twice, since
+// only dcm-smi may contain the code that loads C.
 
 type smiRequest struct {
 	Do      string            `json:"do"`
@@ -76,12 +75,12 @@ func (r smiReply) library() SMILibrary {
 	return SMILibrary{File: r.Library, Version: r.Version, NoCompute: r.Compute.Why, NoMemory: r.Memory.Why}
 }
 
-// SMIError is a request that dcm-smi did not carry out.
+// SMIError is a request that dcm-smi did not execute.
 type SMIError struct {
-	Do   string            // the request
-	GPU  partition.Address // "" for one about all
-	Kind string            // of the library or dcm-smi, see package amdsmi; or "no-program", "no-answer", "deadline", "garbage"
-	// Status is the library's, where it gave one.
+	Do   string            // operation of the request
+	GPU  partition.Address // "" for all GPUs
+	Kind string            // kind of package amdsmi, or "no-program", "no-answer", "deadline", "garbage"
+	// Status is the library's status, 0 if it gave none.
 	Status uint32
 	Err    error
 }
@@ -95,13 +94,13 @@ func (e *SMIError) Error() string {
 
 func (e *SMIError) Unwrap() error { return e.Err }
 
-// Absent reports that there is nothing to ask: no library, or no dcm-smi.
+// Absent reports whether the library or dcm-smi is not installed.
 func (e *SMIError) Absent() bool { return e.Kind == "not-found" || e.Kind == "no-program" }
 
 func (e *SMIError) Hint() string {
 	switch e.Kind {
 	case "refused":
-		return "" // the driver's error, whose cure is the same as without the library
+		return "" // the driver's error has the hint
 	case "unknown-number", "unknown-version":
 		return `Set [gpu] backend = "auto", so that modes are set through sysfs.`
 	case "untrusted":
@@ -112,8 +111,8 @@ func (e *SMIError) Hint() string {
 	return `The library is at fault; set [gpu] backend = "auto", so that modes are set through sysfs.`
 }
 
-// statusError is a failure with the errno that it stands for, so that it is
-// judged as the driver's own would be.
+// statusError is a library error with the matching errno, so that it is classified like an
+// error of the driver.
 type statusError struct {
 	text  string
 	errno error
@@ -123,11 +122,10 @@ func (e *statusError) Error() string { return e.text }
 
 func (e *statusError) Unwrap() error { return e.errno }
 
-// statusUnsupported is what the library makes of EOPNOTSUPP, ENOENT and EPERM.
+// statusUnsupported is the library's status for EOPNOTSUPP, ENOENT and EPERM.
 const statusUnsupported = 2
 
-// err turns the failure into an error. The statuses are those seen for writes
-// that a driver refused.
+// err returns the failure as an error. The statuses are those observed for refused writes.
 func (f smiFailure) err() error {
 	errnos := map[uint32]error{
 		1: unix.EINVAL, 0xFFFFFFFF: unix.EINVAL, 55: unix.EINVAL,

@@ -17,7 +17,7 @@ const (
 	smiSetTimeout  = 2 * time.Minute
 )
 
-// ask runs dcm-smi with one request, see [call.Once].
+// call runs dcm-smi with one request, see [call.Once].
 func (s SMI) call(ctx context.Context, r smiRequest) (smiReply, error) {
 	r.Library = s.Library
 	ctx, cancel := context.WithTimeout(ctx, s.requestTimeout(r))

@@ -14,12 +14,12 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// Usage looks who uses the GPUs, see [openfiles.Look].
+// Usage returns the processes that use the GPUs, see [openfiles.FindUsage].
 func (n *Node) Usage(ctx context.Context) (gpu.Usage, error) {
 	return openfiles.FindUsage(ctx, n.roots.Proc, n.deviceNodes, n.limits, n.addDriverUsage)
 }
 
-// tally adds what the driver tells to what was seen.
+// addDriverUsage adds what the driver reports.
 func (n *Node) addDriverUsage(s *openfiles.Scan, u *gpu.Usage) error {
 	compute, err := sysfs.Numbers(n.sys("class/kfd/kfd/proc"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -49,9 +49,9 @@ func (n *Node) addDriverUsage(s *openfiles.Scan, u *gpu.Usage) error {
 
 const kfd = "/dev/kfd"
 
-// attached adds the render nodes of partitions in which processes have memory without
-// having one open: KFD keeps the file of a node that a process has closed
-// (kfd_chardev.c: kfd_ioctl_acquire_vm), and what the process has there is in use.
+// attributeMemoryUsers adds the render nodes of partitions where processes have memory with
+// the node closed. KFD keeps the file of a closed node (kfd_chardev.c:
+// kfd_ioctl_acquire_vm), so the partition is in use.
 func (n *Node) attributeMemoryUsers(s *openfiles.Scan, pids []int) error {
 	memory := make(map[string][]gpu.Process)
 	for _, pid := range pids {
@@ -71,7 +71,7 @@ func (n *Node) attributeMemoryUsers(s *openfiles.Scan, pids []int) error {
 	for _, name := range names {
 		id, err := dir.Read(filepath.Join(name, "gpu_id"))
 		if err != nil || len(memory[id]) == 0 {
-			continue // one that is hidden from here is for others to tell of
+			continue // hidden nodes are reported elsewhere
 		}
 		node, err := readNode(dir, name)
 		if err != nil {
@@ -89,7 +89,7 @@ func (n *Node) attributeMemoryUsers(s *openfiles.Scan, pids []int) error {
 
 func (n *Node) module() gpu.Module { return gpu.Module{Sys: n.roots.Sys, Name: driver} }
 
-// Tally is the module's use count, with the KFD's list.
+// UsageFingerprint returns the module's use count and KFD's processes.
 func (n *Node) UsageFingerprint() string {
 	count, modules, ok := n.module().UseCount()
 	compute, _ := sysfs.Numbers(n.sys("class/kfd/kfd/proc"))

@@ -34,7 +34,7 @@ func inFlight(t *testing.T, file string) (end func()) {
 	}
 }
 
-func TestAFileInFlightIsMissedByTheCount(t *testing.T) {
+func TestUsage_FileInFlight(t *testing.T) {
 	s := simtest.Start(t, "mi300x-8", sim.Options{})
 	n := whole(gpu.Roots{Sys: s.Sys, Proc: "/proc", Dev: s.Dev})
 	if u := n.usageOf(t); !u.Unused(0) {

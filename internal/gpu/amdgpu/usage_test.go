@@ -128,7 +128,7 @@ func holds(u gpu.Usage, pid int) bool {
 	return false
 }
 
-func TestAnOpenGPUIsFoundHoweverItIsHeld(t *testing.T) {
+func TestUsage_EveryWayToHold(t *testing.T) {
 	for _, how := range []string{"thread", "mapped", "twice"} {
 		t.Run(how, func(t *testing.T) {
 			f, n := seesHere(t, "2")
@@ -142,7 +142,7 @@ func TestAnOpenGPUIsFoundHoweverItIsHeld(t *testing.T) {
 }
 
 // A name for the device needs no right to it, and does not open it.
-func TestWhoHasOnlyAPathToAGPUDoesNotHoldIt(t *testing.T) {
+func TestUsage_PathOnly(t *testing.T) {
 	f, n := seesHere(t, "0")
 	pid := other(t, "path", f.path("dev/kfd"))
 	if u := n.usageOf(t); holds(u, pid) {
@@ -150,7 +150,7 @@ func TestWhoHasOnlyAPathToAGPUDoesNotHoldIt(t *testing.T) {
 	}
 }
 
-func TestANodeUnderAnotherNameIsFound(t *testing.T) {
+func TestUsage_OtherNodeName(t *testing.T) {
 	f := newFixture(t)
 	f.devices()
 	f.must(os.MkdirAll(f.path("elsewhere"), 0o755))
@@ -161,7 +161,7 @@ func TestANodeUnderAnotherNameIsFound(t *testing.T) {
 	}
 }
 
-func TestTheDriversCountBearsWitness(t *testing.T) {
+func TestUsage_UseCount(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		make   func(*fixture)
@@ -203,7 +203,7 @@ func TestTheDriversCountBearsWitness(t *testing.T) {
 }
 
 // Whoever has very many files open is told of, and hides nobody else.
-func TestWhoHasTooManyFilesOpenIsNamed(t *testing.T) {
+func TestUsage_TooManyFiles(t *testing.T) {
 	f := newFixture(t)
 	f.devices()
 	var many []string
@@ -223,7 +223,7 @@ func TestWhoHasTooManyFilesOpenIsNamed(t *testing.T) {
 
 // A look at a process may never return, as with a file of a server that is gone. A
 // FIFO in its directory stands for that.
-func TestAProcessThatCannotBeLookedAtDoesNotHoldUpTheOthers(t *testing.T) {
+func TestUsage_HangingProcess(t *testing.T) {
 	f := newFixture(t)
 	f.devices()
 	f.process(80, "hung", "", "/")
@@ -243,7 +243,7 @@ func TestAProcessThatCannotBeLookedAtDoesNotHoldUpTheOthers(t *testing.T) {
 }
 
 // A look that its caller's time is too short for is no driver that hangs.
-func TestALookThatIsCutShortSaysWhoIsLeft(t *testing.T) {
+func TestUsage_Timeout(t *testing.T) {
 	f := newFixture(t)
 	f.devices()
 	f.process(80, "a", "", "/")
@@ -268,7 +268,7 @@ func BenchmarkHoldersAmongAMillionFiles(b *testing.B) {
 	}
 }
 
-func TestWaitUsageReturnsWhenTheCountIsAnother(t *testing.T) {
+func TestWaitUsage(t *testing.T) {
 	f := newFixture(t)
 	f.devices()
 	f.write("sys/module/amdgpu/refcnt", "2\n")

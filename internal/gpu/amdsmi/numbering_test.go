@@ -14,7 +14,7 @@ func symbols(names ...string) func(string) bool {
 	return func(s string) bool { return slices.Contains(names, s) }
 }
 
-func TestNumbersByVersion(t *testing.T) {
+func TestNumbering(t *testing.T) {
 	old := []uint32{2, 3, 4, 5, 1}
 	renumbered := []uint32{1, 2, 3, 4, 5}
 	counted, powers := []uint32{1, 2, 3, 4}, []uint32{1, 2, 4, 8}
@@ -80,7 +80,7 @@ func memoryNumbersOf(n Numbering, v Version) []uint32 {
 	return out
 }
 
-func TestUnknownNumbersAreRefused(t *testing.T) {
+func TestNumbering_Unknown(t *testing.T) {
 	for _, c := range []struct {
 		name, version string
 		symbols       []string
@@ -110,7 +110,7 @@ func TestUnknownNumbersAreRefused(t *testing.T) {
 	}
 }
 
-func TestRowsDoNotOverlap(t *testing.T) {
+func TestNumbering_RowsDisjoint(t *testing.T) {
 	rows := numberings()
 	for i := 1; i < len(rows); i++ {
 		if slices.Compare(rows[i-1].last[:], rows[i].first[:]) >= 0 {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestBadRequestsAreRefused(t *testing.T) {
+func TestRequest_Invalid(t *testing.T) {
 	for _, c := range []struct{ name, request, want string }{
 		{"empty", ``, "not a request"},
 		{"not JSON", `set CPX`, "not a request"},

@@ -10,7 +10,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-func TestOnlyAProfileForAllGPUsHasAMode(t *testing.T) {
+func TestMode(t *testing.T) {
 	group := func(modes ...partition.Compute) (all []partition.Group) {
 		for _, m := range modes {
 			all = append(all, partition.Group{Compute: m})
@@ -38,7 +38,7 @@ func TestOnlyAProfileForAllGPUsHasAMode(t *testing.T) {
 	}
 }
 
-func TestTheFileSaysTheModeByItsNumber(t *testing.T) {
+func TestSet(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dcm.conf")
 	for n, mode := range []partition.Compute{"SPX", "DPX", "TPX", "QPX", "CPX"} {
 		for _, want := range []bool{true, false} {
@@ -53,7 +53,7 @@ func TestTheFileSaysTheModeByItsNumber(t *testing.T) {
 	}
 }
 
-func TestTheFileIsDroppedUnlessItSaysTheMode(t *testing.T) {
+func TestDrop(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dcm.conf")
 	for _, tt := range []struct {
 		has, unless partition.Compute
@@ -72,7 +72,7 @@ func TestTheFileIsDroppedUnlessItSaysTheMode(t *testing.T) {
 	}
 }
 
-func TestAForeignFileIsLeftAlone(t *testing.T) {
+func TestForeignFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dcm.conf")
 	const own = "options amdgpu vm_size=8\n"
 	if err := os.WriteFile(path, []byte(own), 0o644); err != nil {

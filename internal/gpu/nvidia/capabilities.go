@@ -12,16 +12,16 @@ import (
 	"dcm/internal/gpu/nvml"
 )
 
-// minors are the numbers of the nodes that tell who may use an instance, by the names
-// that the driver has for them: "gpu0/gi2/access", "gpu0/gi2/ci0/access". One file has
-// them all, whether there are such instances or not.
+// capMinors returns the minor numbers of the capability nodes by their names in the driver:
+// "gpu0/gi2/access", "gpu0/gi2/ci0/access". The file lists all possible instances, not only
+// existing ones.
 func (n *Node) capMinors() map[string]int {
 	f, err := os.Open(filepath.Join(n.roots.Proc, "driver/nvidia-caps/mig-minors"))
 	if err != nil {
-		return nil // then no MIG device can be given away
+		return nil // without the file, partitions have no nodes
 	}
 	defer f.Close()
-	const most = 1 << 20 // ten times what there is
+	const most = 1 << 20 // ten times the usual size
 	out := make(map[string]int)
 	for lines := bufio.NewScanner(io.LimitReader(f, most)); lines.Scan(); {
 		name, value, _ := strings.Cut(lines.Text(), " ")
@@ -32,7 +32,7 @@ func (n *Node) capMinors() map[string]int {
 	return out
 }
 
-// instanceNodes are the nodes of the GPU's instances.
+// instanceNodes returns the capability nodes of the GPU's instances.
 func (n *Node) instanceNodes(g nvml.GPU, minors map[string]int) []string {
 	var out []string
 	for _, i := range g.Instances {

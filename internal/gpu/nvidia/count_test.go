@@ -71,7 +71,7 @@ func (b *bench) planned(counts map[string]int, which int) partition.Steps {
 	return steps
 }
 
-func TestALookLoadsTheLibraryOnce(t *testing.T) {
+func TestRead_LoadsLibraryOnce(t *testing.T) {
 	b := newBench(t, "h100-8")
 	if err := b.make(map[string]int{"1g.10gb": 7}, 0, 1); err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"dcm/internal/gpu"
 )
 
-// Witness has the kernel's driver say how many MIG devices the GPUs have, by what it
-// shows below /proc. Geometries are made and read back through the library.
+// CrossCheck counts the MIG devices that the driver shows in /proc. dcm itself reads
+// geometries through the library.
 func (n *Node) CrossCheck(_ context.Context, devices []*gpu.Device) (who string, seen []gpu.Observation, err error) {
 	who = n.proc("capabilities")
 	reply := n.lastReply.Load()
@@ -28,7 +28,7 @@ func (n *Node) CrossCheck(_ context.Context, devices []*gpu.Device) (who string,
 			}
 			parts := 1
 			if !d.MIG.Off {
-				found, _ := filepath.Glob(n.proc("capabilities", fmt.Sprintf("gpu%d/mig/gi*/ci*", *g.Minor))) // the pattern is in order
+				found, _ := filepath.Glob(n.proc("capabilities", fmt.Sprintf("gpu%d/mig/gi*/ci*", *g.Minor))) // a constant pattern has no error
 				parts = len(found)
 			}
 			seen = append(seen, gpu.Observation{GPU: d.Address, Parts: parts})

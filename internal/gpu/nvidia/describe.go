@@ -14,14 +14,13 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// Why a GPU is left alone.
+// Values of [gpu.Device.SkipReason].
 const (
 	notLoaded = "the " + driver + " driver is not loaded"
 	noMIG     = "it has no MIG"
 )
 
-// Describe reads what the driver shows of the functions, which are NVIDIA's. All that
-// can be asked for is asked for at once.
+// Describe describes NVIDIA's functions. It calls the library once for all of them.
 func (n *Node) Describe(functions []*gpu.Function) error {
 	state := n.module().State()
 	var ask []*gpu.Function
@@ -74,9 +73,8 @@ func (n *Node) describe(functions []*gpu.Function) {
 	}
 }
 
-// failed notes why a function could not be looked at. What another look may mend is an
-// error, which is waited for; what none mends is why the GPU is left alone, and the
-// others are not held up by it.
+// setError sets why a function could not be read. An error that may go away makes the caller
+// wait. Any other error is a SkipReason, which does not delay the other GPUs.
 func (n *Node) setError(f *gpu.Function, err error) {
 	var e *Error
 	if errors.As(err, &e) && !e.transient() {
@@ -86,7 +84,7 @@ func (n *Node) setError(f *gpu.Function, err error) {
 	f.Err = err
 }
 
-// known fills in what the library tells.
+// setFacts sets what the library reports.
 func (n *Node) setFacts(f *gpu.Function, reply nvml.Reply, g nvml.GPU, minors map[string]int) {
 	if g.Error != nil {
 		n.setError(f, failure(nvml.Look, f.Address, g.Error))
@@ -115,7 +113,7 @@ func (n *Node) setFacts(f *gpu.Function, reply nvml.Reply, g nvml.GPU, minors ma
 	f.ExclusiveNodes, f.Parts = n.exclusiveNodes(f, g, minors), partsOf(g, minors)
 }
 
-// source names the library.
+// source returns the name and version of the library.
 func source(reply nvml.Reply) string {
 	if reply.NVML == "" {
 		return "nvml"
@@ -123,8 +121,8 @@ func source(reply nvml.Reply) string {
 	return "nvml " + reply.NVML
 }
 
-// geometry is what there is. A GPU instance without a compute instance is none: nobody
-// can use it. It is in the way all the same, see [Node.one].
+// geometry returns the current geometry. It omits GPU instances without a compute instance,
+// since they are unusable; executeStep destroys them.
 func geometry(g nvml.GPU) *partition.MIG {
 	g.Instances = slices.DeleteFunc(slices.Clone(g.Instances), isHollow)
 	if m, _ := g.Geometry(); m != nil {
@@ -135,7 +133,7 @@ func geometry(g nvml.GPU) *partition.MIG {
 
 func isHollow(i nvml.Instance) bool { return len(i.Compute) == 0 }
 
-// barred is why no geometry can be changed on the GPU, "" if it can.
+// geometryBlocked returns why instances of the GPU cannot be changed, or "".
 func (n *Node) geometryBlocked(g nvml.GPU) string {
 	if unit := n.conflictingUnit(); unit != "" {
 		return unit + " is enabled, and sets MIG as well: `systemctl mask --now " + unit + "` leaves it to dcm, see dcm-nvidia(7)"
@@ -146,8 +144,8 @@ func (n *Node) geometryBlocked(g nvml.GPU) string {
 	return ""
 }
 
-// modeBarred is why MIG cannot be turned on or off on a GPU that is reset for it, "" if it
-// can. Instances need no reset.
+// modeBlocked returns why MIG cannot be switched on a GPU that needs a reset for it, or "".
+// Instances need no reset.
 func (n *Node) modeBlocked(a partition.Address, g nvml.GPU) string {
 	const then = "; with MIG on, its instances can be changed here"
 	if g.Virtualization == nvml.Passthrough {

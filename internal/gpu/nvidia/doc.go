@@ -1,9 +1,8 @@
-// Package nvidia is NVIDIA's GPUs and what MIG makes of them. To the node ([gpu.Node])
-// it is one vendor.
+// Package nvidia is the [gpu.Vendor] for NVIDIA's GPUs and MIG.
 //
-// That the GPUs are there, and who has them open, it sees in /sys, /proc and /dev. All
-// else the driver tells to its library alone, libnvidia-ml, which dcm-nvml loads: one
-// request, one answer, a deadline. Without the module nothing is asked, since the
-// library would load it and make device nodes. It never resets a GPU by itself, never
-// unloads the driver, and asks nothing of nvidia-smi.
+// It finds the GPUs and their holders in /sys, /proc and /dev. The driver reports everything
+// else to its library only, libnvidia-ml, which dcm-nvml loads: one request, one reply, a
+// timeout. Without the driver module it sends no request, since the library would load the
+// module and create device nodes. It never resets a GPU itself, never unloads the driver and
+// never runs nvidia-smi.
 package nvidia

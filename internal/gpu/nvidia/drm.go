@@ -8,11 +8,11 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// displays is the module that shows the GPUs on displays.
+// drmModule is the kernel module that displays use.
 const drmModule = "nvidia_drm"
 
-// modeset reports whether nvidia_drm may hold the GPUs from within the kernel, where no
-// process shows it: it does with its parameter modeset, and only root can read that.
+// drmMayHold reports whether nvidia_drm may hold the GPUs inside the kernel, where no
+// process shows it. It does if its parameter modeset is on, which only root can read.
 func (n *Node) drmMayHold() bool {
 	if (gpu.Module{Sys: n.roots.Sys, Name: drmModule}).State() == "" {
 		return false
@@ -21,7 +21,7 @@ func (n *Node) drmMayHold() bool {
 	return err != nil || set != "N"
 }
 
-// fromWithin adds nvidia_drm to an error that a GPU is in use, if it may be the holder.
+// addKernelHolder adds nvidia_drm to an error about a GPU in use, if it may be the holder.
 func (n *Node) addKernelHolder(err error) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok || e.Kind != nvml.InUse || !n.drmMayHold() {

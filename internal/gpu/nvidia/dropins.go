@@ -2,9 +2,8 @@ package nvidia
 
 import "strings"
 
-// Dropins is what dcm's units need where there is a GPU of NVIDIA's, and one of
-// NVIDIA's own of them: text for systemd, by unit. What is not installed is nobody's
-// loss: systemd passes over it.
+// Dropins returns the drop-ins for dcm's units, and for one unit of NVIDIA, by unit name.
+// systemd ignores drop-ins of units that are not installed.
 func (n *Node) Dropins() map[string]string {
 	look := `# Written by dcm-generator, because there is an NVIDIA GPU on the PCI bus; see
 # ` + "`man dcm-nvidia`" + `. An edit here is lost at the next daemon-reload.
@@ -42,11 +41,11 @@ After=dcm-apply.service
 	}
 }
 
-// refresh describes the GPUs for container engines.
+// cdiRefreshUnit describes the GPUs to container engines.
 const cdiRefreshUnit = "nvidia-cdi-refresh.service"
 
-// Exempt are services that have the GPUs open and are no hindrance: the driver asks
-// them to let go, or needs them for a reset. They are never clients.
+// ExemptUnits returns services that have GPUs open and do not block a change: the driver
+// asks them to release the GPU, or needs them for a reset. They are never clients.
 func ExemptUnits() []string {
 	return []string{"nvidia-persistenced.service", "nvidia-fabricmanager.service", "nvidia-imex.service"}
 }

@@ -12,14 +12,14 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Error is what dcm-nvml answers, or why it did not.
+// Error is an error of dcm-nvml, or the reason why it did not reply.
 type Error struct {
 	Op   nvml.Op
-	GPU  partition.Address // "" of a look at several
+	GPU  partition.Address // "" if the request was about several GPUs
 	Kind nvml.Kind
 	Text string
-	Err  error  // of a program that did not answer
-	Hint string // in addition to that of the kind
+	Err  error  // set if the program did not reply
+	Hint string // added to the hint of the kind
 }
 
 func (e *Error) Error() string {
@@ -33,24 +33,24 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is makes an instance or a GPU in use what a busy device is to everybody else.
+// Is makes an instance or GPU in use match EBUSY.
 func (e *Error) Is(target error) bool { return target == unix.EBUSY && e.Kind == nvml.InUse }
 
-// Reboots tells that nothing less than a reboot helps.
+// NeedsReboot reports whether only a reboot helps.
 func (e *Error) NeedsReboot() bool { return e.Kind == nvml.ResetRequired }
 
 func failure(do nvml.Op, a partition.Address, f *nvml.Failure) *Error {
 	return &Error{Op: do, GPU: a, Kind: f.Kind, Text: f.Text}
 }
 
-// The kinds of a program that was killed or said nothing, and of one that is not there.
+// Kinds of errors without a reply: the program was killed or wrote nothing, or does not
+// exist.
 const (
 	noAnswer  nvml.Kind = "no-answer"
 	noProgram nvml.Kind = "no-program"
 )
 
-// meaning is what an operator can do about a kind of error, and whether trying again
-// may help.
+// meaning is the hint for a kind of error, and whether a retry may succeed.
 type meaning struct {
 	hint      string
 	transient bool
@@ -81,12 +81,12 @@ func meanings() map[nvml.Kind]meaning {
 	}
 }
 
-// withheld tells of a GPU that may be there for others.
+// accessDenied reports whether another process may be able to read the GPU.
 func (e *Error) accessDenied() bool { return e.Op == nvml.Look && e.Kind == nvml.NoPermission }
 
 func (e *Error) transient() bool { return meanings()[e.Kind].transient }
 
-// Explain says what can be done about an error, and whether trying again may help.
+// Explain returns the hint for an error, and whether a retry may succeed.
 func (n *Node) Explain(err error) (cure string, transient bool) {
 	if e, ok := errors.AsType[*Error](err); ok {
 		cure = e.Hint + meanings()[e.Kind].hint

@@ -10,8 +10,8 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Late tells what is not ready. A host without the module is ready as it is: its boot
-// waits for nothing, and the kernel tells when a module comes.
+// NotReady returns why the function is not ready. A host without the module is ready, so
+// that its boot waits for nothing. A uevent announces a later load.
 func (n *Node) NotReady(f gpu.Function) (lacks, cure string) {
 	switch {
 	case n.module().State() == "coming":
@@ -23,24 +23,23 @@ func (n *Node) NotReady(f gpu.Function) (lacks, cure string) {
 	return "", ""
 }
 
-// Pulse is what changes first when a GPU comes up.
+// Progress implements [gpu.Inspector].
 func (n *Node) Progress(gpus []partition.Address) (signs string, live bool) {
 	return n.module().Progress(gpus, "driver")
 }
 
-// Concerns tells whether what the kernel says of a device (subsystem and path of a
-// uevent) is of the driver's module.
+// RelevantEvent reports whether the uevent is about the driver's module.
 func (n *Node) RelevantEvent(subsystem, path string) bool {
 	return subsystem == "module" && path == "/module/"+driver
 }
 
-// Glance is what a short look shows of MIG: the driver tells nobody when instances come
-// and go, and a held event set of the library's would be a holder like any other. What
-// they are is not seen; that they are others than before mostly is.
+// PollFingerprint lists the MIG instances in /proc. The driver sends no event when instances
+// change, and an event set of the library would hold the GPU. The text has only the ids,
+// which mostly change with the instances.
 func (n *Node) PollFingerprint() string {
 	var b strings.Builder
 	b.WriteString(n.module().State())
-	// The patterns are in order, and no other error is possible.
+	// Constant patterns have no error.
 	for _, pattern := range []string{"gpu*", "gpu*/mig", "gpu*/mig/gi*", "gpu*/mig/gi*/ci*"} {
 		found, _ := filepath.Glob(n.proc("capabilities", pattern))
 		for _, path := range found {
@@ -51,7 +50,7 @@ func (n *Node) PollFingerprint() string {
 	return b.String()
 }
 
-// Library names the library and its version, or says why it is not used.
+// Library returns the name and version of the library, or why it is not used.
 func (n *Node) Library(ctx context.Context) (name, state string) {
 	if n.program == "" || n.module().State() == "" {
 		return "", ""

@@ -12,8 +12,8 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Make carries out steps that may be made at once, each of one GPU, in a program of its
-// own for each: no other GPU is touched. A GPU that is reset takes its time.
+// Execute runs steps concurrently, each for one GPU in a dcm-nvml of its own. No other GPU
+// is affected. A reset of a GPU takes seconds.
 func (n *Node) Execute(ctx context.Context, steps []partition.Step, tell gpu.StepFunc) error {
 	var all sync.WaitGroup
 	var turn sync.Mutex
@@ -34,7 +34,7 @@ func (n *Node) Execute(ctx context.Context, steps []partition.Step, tell gpu.Ste
 	return errors.Join(errs...)
 }
 
-// one makes a step, and believes what is read back.
+// executeStep runs a step and compares the geometry that was read back.
 func (n *Node) executeStep(ctx context.Context, s partition.Step) error {
 	r, want, err := n.request(s)
 	if err != nil {
@@ -62,8 +62,8 @@ func (n *Node) executeStep(ctx context.Context, s partition.Step) error {
 	return nil
 }
 
-// cluttered tells whether the GPU has been seen to have instances that nobody can use,
-// as somebody leaves them who was interrupted.
+// hasHollowInstances reports whether the last reply shows instances without compute
+// instances, which an interrupted change leaves.
 func (n *Node) hasHollowInstances(a partition.Address) bool {
 	last := n.lastReply.Load()
 	return last != nil && slices.ContainsFunc(last.GPUs, func(g nvml.GPU) bool {
@@ -71,7 +71,7 @@ func (n *Node) hasHollowInstances(a partition.Address) bool {
 	})
 }
 
-// request is a step in the words of dcm-nvml, with what is to be read back.
+// request returns the request for a step and the geometry to read back.
 func (n *Node) request(s partition.Step) (nvml.Request, partition.MIG, error) {
 	r := nvml.Request{GPU: s.GPU}
 	switch s.Kind {

@@ -8,7 +8,7 @@ import (
 )
 
 // Only a run has the library make the device nodes that are missing.
-func TestMissingNodesAreMadeForARunOnly(t *testing.T) {
+func TestCreateNodes(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to make device nodes")
 	}

@@ -11,20 +11,19 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Node is the part of a machine that the driver drives. It is a [gpu.Vendor]. Its
-// methods may be called concurrently.
+// Node is the [gpu.Vendor] for NVIDIA. Its methods may be called concurrently.
 type Node struct {
 	roots           gpu.Roots
-	program         string        // dcm-nvml; "": it is not asked
-	args            []string      // its first ones
-	library         string        // what it loads; "": the usual places
-	timeout         time.Duration // for an answer; 0: by what is asked
-	conflictingUnit func() string // another program that sets MIG and is to be run at boot
-	createNodes     bool          // a look may make the device nodes that are missing
+	program         string        // path of dcm-nvml; "": never run
+	args            []string      // first arguments of program
+	library         string        // path of the library; "": the usual places
+	timeout         time.Duration // of a request; 0: depends on the request
+	conflictingUnit func() string // unit that also configures MIG, "" if none
+	createNodes     bool          // a read may create missing device nodes
 
-	limits openfiles.Limits // for looking who uses the GPUs
+	limits openfiles.Limits // of the scan of open files
 
-	lastReply atomic.Pointer[nvml.Reply] // of a look
+	lastReply atomic.Pointer[nvml.Reply] // of a read
 }
 
 // These are optional for a vendor.
@@ -35,27 +34,28 @@ var (
 	_ gpu.Measurer       = (*Node)(nil)
 )
 
-// Option changes how a node is treated.
+// Option configures a [Node].
 type Option func(*Node)
 
-// Program has dcm-nvml asked, at that path, which loads that library; "" for the usual
-// places. It is given these arguments.
+// Program sets the path of dcm-nvml, the library that it loads ("" for the usual places) and
+// its first arguments.
 func Program(path, library string, args ...string) Option {
 	return func(n *Node) { n.program, n.library, n.args = path, library, args }
 }
 
-// Timeout sets how long an answer may take.
+// RequestTimeout sets the timeout of a request. The default is 30 s for a read and 2 min for
+// a change.
 func RequestTimeout(d time.Duration) Option { return func(n *Node) { n.timeout = d } }
 
-// Rival tells of a unit that would set MIG as well, at boot or now; "" for none. While
-// there is one, nothing is changed.
+// ConflictingUnit sets a function that returns an enabled or running unit that also
+// configures MIG, "" for none. dcm changes nothing while there is one.
 func ConflictingUnit(name func() string) Option { return func(n *Node) { n.conflictingUnit = name } }
 
-// Changes lets a look make the device nodes that are missing. It is for a run, which is
-// about to change the GPUs; inspecting a GPU changes no node.
+// CreateNodes permits a read to create missing device nodes. It is for a run, which is going
+// to change the GPUs. Inspecting a GPU must not create nodes.
 func CreateNodes() Option { return func(n *Node) { n.createNodes = true } }
 
-// Open returns the node under the roots. It touches nothing.
+// Open returns the node. It reads nothing.
 func Open(r gpu.Roots, opts ...Option) *Node {
 	n := &Node{roots: r, conflictingUnit: func() string { return "" }, limits: openfiles.DefaultLimits()}
 	for _, o := range opts {
@@ -66,7 +66,7 @@ func Open(r gpu.Roots, opts ...Option) *Node {
 
 const driver = "nvidia"
 
-// Traits is what is always so of the driver.
+// Traits implements [gpu.Vendor].
 func (n *Node) Traits() gpu.Traits {
 	return gpu.Traits{Vendor: partition.NVIDIA, Driver: driver, KernelLogWords: []string{"nvidia", "NVRM"}}
 }
@@ -75,10 +75,10 @@ func (n *Node) sys(elem ...string) string {
 	return filepath.Join(append([]string{n.roots.Sys}, elem...)...)
 }
 
-// proc is a path below /proc/driver/nvidia.
+// proc returns a path below /proc/driver/nvidia.
 func (n *Node) proc(elem ...string) string {
 	return filepath.Join(append([]string{n.roots.Proc, "driver/nvidia"}, elem...)...)
 }
 
-// module is the kernel's.
+// module is the driver's kernel module.
 func (n *Node) module() gpu.Module { return gpu.Module{Sys: n.roots.Sys, Name: driver} }

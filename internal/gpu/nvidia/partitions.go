@@ -9,10 +9,9 @@ import (
 	"dcm/internal/gpu/nvml"
 )
 
-// parts are the MIG devices of a GPU, by where their memory is; with MIG off the GPU is
-// its own only one. What a MIG device is opened by, beside what is every GPU's, is the
-// node that tells who may use its compute instance; that of the GPU instance and the
-// GPU's own are those of its neighbours, too.
+// partsOf returns the MIG devices of a GPU in the order of their placements; with MIG off,
+// the GPU itself. The own node of a MIG device is the capability node of its compute
+// instance. The node of the GPU instance and that of the GPU are shared with neighbours.
 func partsOf(g nvml.GPU, minors map[string]int) []gpu.Part {
 	if g.Minor == nil {
 		return nil
@@ -43,7 +42,7 @@ func byPlacement(list []nvml.Instance) []nvml.Instance {
 	return slices.SortedStableFunc(slices.Values(list), func(a, b nvml.Instance) int { return cmp.Compare(a.Place.Start, b.Place.Start) })
 }
 
-// uuid is the one by which programs choose a MIG device.
+// uuid returns the UUID by which programs select a MIG device.
 func uuid(g nvml.GPU, gi, ci int) string {
 	for _, d := range g.Devices {
 		if d.GPUInstance == gi && d.ComputeInstance == ci {
@@ -53,7 +52,7 @@ func uuid(g nvml.GPU, gi, ci int) string {
 	return ""
 }
 
-// memory is that of the GPU instance, which its compute instances share.
+// memoryOf returns the memory of the GPU instance, which its compute instances share.
 func memoryOf(g nvml.GPU, i nvml.Instance) uint64 {
 	for _, p := range g.Profiles {
 		if p.ID == i.ProfID {

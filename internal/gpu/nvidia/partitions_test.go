@@ -9,7 +9,7 @@ import (
 	"dcm/internal/testkit/sim/simtest"
 )
 
-func TestMIGDevicesArePartitionsWithNodesOfTheirOwn(t *testing.T) {
+func TestPartitions_MIGDevices(t *testing.T) {
 	b := newBench(t, "h100-8")
 	if err := b.make(map[string]int{"4g.40gb": 1, "1c.3g.40gb": 3}, 1); err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestMIGDevicesArePartitionsWithNodesOfTheirOwn(t *testing.T) {
 }
 
 // systemd leaves out what is not installed, and a host without such a GPU has none of it.
-func TestUnitsGetWhatTheseGPUsNeedWhereThereAreSome(t *testing.T) {
+func TestDropins(t *testing.T) {
 	b := newBench(t, "mi300x-4+h100-4")
 	units := b.node.Dropins()
 	for unit, want := range map[string]string{

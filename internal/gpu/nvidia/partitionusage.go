@@ -8,14 +8,13 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Why a figure is not known.
+// Reasons why a figure is unknown.
 const (
 	reasonNotReported = "the driver does not tell it"
 	reasonNoLibrary   = "what it has is for the driver's library to tell, which is not asked here"
 )
 
-// Measure asks the driver's library how much of the partitions is in use, once for all
-// GPUs.
+// Measure reads the usage of all partitions in one request.
 func (n *Node) Measure(ctx context.Context, devices []*gpu.Device) ([]gpu.PartitionUsage, error) {
 	request := nvml.Request{Do: nvml.Look, Usage: true}
 	for _, d := range devices {
@@ -43,14 +42,14 @@ func (n *Node) Measure(ctx context.Context, devices []*gpu.Device) ([]gpu.Partit
 	return uses, nil
 }
 
-// use is what is told of one partition, which is found by its UUID.
+// use returns the usage of one partition, which it finds by UUID.
 func use(g nvml.GPU, a partition.Address, p gpu.Part) gpu.PartitionUsage {
 	u := gpu.PartitionUsage{GPU: a, Index: p.Index, NoBytesReason: reasonNotReported, NoBusyReason: reasonNotReported}
 	if g.Error != nil {
 		u.NoBytesReason, u.NoBusyReason = g.Error.Text, g.Error.Text
 		return u
 	}
-	const whole = -1 // in place of an instance
+	const whole = -1 // instead of an instance id: the GPU itself
 	figures, gi, ci := g.Usage, whole, whole
 	if p.ID != g.UUID {
 		figures = nil

@@ -7,7 +7,7 @@ import (
 	"dcm/internal/gpu/nvml/standin"
 )
 
-func TestHowMuchOfAMIGDeviceIsInUse(t *testing.T) {
+func TestMeasure_MIGDevice(t *testing.T) {
 	b := newBench(t, "h100-8")
 	if err := b.make(map[string]int{"3g.40gb": 1, "1c.4g.40gb": 2}, 1); err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestHowMuchOfAMIGDeviceIsInUse(t *testing.T) {
 	}
 }
 
-func TestUsageOfAGPUThatIsLostIsNotKnownAndSaysWhy(t *testing.T) {
+func TestMeasure_LostGPU(t *testing.T) {
 	b := newBench(t, "h100-8")
 	devices := b.gpus()
 	b.change(func(s *standin.State) { s.GPUs[0].Lost = true })

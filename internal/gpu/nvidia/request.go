@@ -12,10 +12,10 @@ import (
 
 const (
 	readTimeout = 30 * time.Second
-	setTimeout  = 2 * time.Minute // an Ampere is reset meanwhile
+	setTimeout  = 2 * time.Minute // includes a reset of an Ampere GPU
 )
 
-// ask runs dcm-nvml with one request.
+// call runs dcm-nvml with one request.
 func (n *Node) call(ctx context.Context, r nvml.Request) (nvml.Reply, error) {
 	r.Library = n.library
 	request, err := json.Marshal(r)

@@ -29,7 +29,7 @@ func (b *bench) shapes() []string {
 	return out
 }
 
-func TestEveryKindIsDividedInManyWaysAndMadeWholeAgain(t *testing.T) {
+func TestExecute_EveryBoard(t *testing.T) {
 	for kind, ways := range map[string][]map[string]int{
 		"h100-8":         {{"1g.10gb": 7}, {"7g.80gb": 1}, {"3g.40gb": 1, "2g.20gb": 1, "1g.10gb": 2}, {"1g.20gb": 4}, {"4g.40gb": 1, "1c.3g.40gb": 3}, {}},
 		"a100-8":         {{"1g.10gb": 7}, {"7g.80gb": 1}, {"3g.40gb": 2}, {"2g.20gb": 3}, {"1g.10gb": 6, "1g.10gb+me": 1}, {}},
@@ -60,7 +60,7 @@ func TestEveryKindIsDividedInManyWaysAndMadeWholeAgain(t *testing.T) {
 	}
 }
 
-func TestAChangeOfOneGPUCallsForThatOneAlone(t *testing.T) {
+func TestExecute_OneGPU(t *testing.T) {
 	b := newBench(t, "h100-8")
 	devices := b.gpus()
 	b.calls()
@@ -86,7 +86,7 @@ func TestAChangeOfOneGPUCallsForThatOneAlone(t *testing.T) {
 	}
 }
 
-func TestWithoutTheModuleNothingIsAsked(t *testing.T) {
+func TestDescribe_NoModule(t *testing.T) {
 	b := newBench(t, "h100-8")
 	if err := b.UnloadNVIDIA(); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestWithoutTheModuleNothingIsAsked(t *testing.T) {
 	}
 }
 
-func TestWhatARebootLeaves(t *testing.T) {
+func TestDescribe_AfterReboot(t *testing.T) {
 	for kind, want := range map[string]string{"h100-8": "MIG off", "a100-8": "MIG on, empty", "b200-8": "MIG off"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -160,7 +160,7 @@ func (b *bench) holder(files ...string) int {
 	return pid
 }
 
-func TestAHolderIsNamedAndKeepsItsGPUAlone(t *testing.T) {
+func TestExecute_GPUInUse(t *testing.T) {
 	b := newBench(t, "h100-8")
 	if err := b.make(map[string]int{"1g.10gb": 7}, 0, 1); err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func TestAHolderIsNamedAndKeepsItsGPUAlone(t *testing.T) {
 	}
 }
 
-func TestWhatGoesWrongIsToldWithItsCure(t *testing.T) {
+func TestExecute_Errors(t *testing.T) {
 	for name, test := range map[string]struct {
 		given        func(*bench)
 		text, cure   string
@@ -219,7 +219,7 @@ func (b *bench) turn(knobs ...string) {
 	}
 }
 
-func TestWhatCannotBeChangedIsRefusedBeforehand(t *testing.T) {
+func TestPlan_BlockedGPU(t *testing.T) {
 	for name, test := range map[string]struct {
 		kind  string
 		given func(*bench)
@@ -242,7 +242,7 @@ func TestWhatCannotBeChangedIsRefusedBeforehand(t *testing.T) {
 }
 
 // With MIG on, an Ampere in a virtual machine gets its instances: they need no reset.
-func TestInstancesOfAnAmpereInAVirtualMachine(t *testing.T) {
+func TestExecute_AmpereInVM(t *testing.T) {
 	b := newBench(t, "a100-8")
 	b.change(func(s *standin.State) {
 		g := &s.GPUs[0]
@@ -260,7 +260,7 @@ func TestInstancesOfAnAmpereInAVirtualMachine(t *testing.T) {
 	}
 }
 
-func TestALostGPUIsLeftAloneAndTheOthersAreNot(t *testing.T) {
+func TestDescribe_LostGPU(t *testing.T) {
 	b := newBench(t, "h100-8")
 	b.change(func(s *standin.State) { s.GPUs[3].Lost = true })
 	devices, err := b.node.Wait(t.Context())
@@ -269,7 +269,7 @@ func TestALostGPUIsLeftAloneAndTheOthersAreNot(t *testing.T) {
 	}
 }
 
-func TestWhatIsHalfMadeIsMadeAnew(t *testing.T) {
+func TestExecute_HollowInstances(t *testing.T) {
 	b := newBench(t, "h100-8")
 	if err := b.make(map[string]int{"3g.40gb": 1}, 0); err != nil {
 		t.Fatal(err)
@@ -287,7 +287,7 @@ func TestWhatIsHalfMadeIsMadeAnew(t *testing.T) {
 }
 
 // Waiting does not bring it back: the boot is not held up, and it is said what does.
-func TestWithoutItsProgramTheGPUsAreLeftAlone(t *testing.T) {
+func TestDescribe_NoProgram(t *testing.T) {
 	b := newBench(t, "h100-8")
 	b.vendor.program = filepath.Join(t.TempDir(), "dcm-nvml")
 	devices, err := b.node.Wait(t.Context())
@@ -300,7 +300,7 @@ func TestWithoutItsProgramTheGPUsAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestALibraryThatHangsIsKilled(t *testing.T) {
+func TestRequest_Timeout(t *testing.T) {
 	b := newBench(t, "h100-8")
 	b.turn("hang nvmlDeviceGetMigMode")
 	b.vendor.timeout = 1e9
@@ -314,7 +314,7 @@ func TestALibraryThatHangsIsKilled(t *testing.T) {
 
 // Whoever may not open the node of a GPU learns nothing of it, in one way or the other. It
 // is not as if it were not there, or could not be divided.
-func TestAGPUThatIsKeptFromUsIsToldFromOneThatHasNoMIG(t *testing.T) {
+func TestDescribe_AccessDenied(t *testing.T) {
 	for _, how := range []string{"unlisted", "log /dev/null"} {
 		b := newBench(t, "h100-8")
 		dev := t.TempDir()

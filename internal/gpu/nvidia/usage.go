@@ -15,7 +15,7 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// Usage looks who uses the GPUs, see [openfiles.Look].
+// Usage returns the processes that use the GPUs, see [openfiles.FindUsage].
 func (n *Node) Usage(ctx context.Context) (gpu.Usage, error) {
 	if n.module().State() == "" {
 		return gpu.Usage{}, nil
@@ -25,7 +25,7 @@ func (n *Node) Usage(ctx context.Context) (gpu.Usage, error) {
 	return u, err
 }
 
-// tally adds what the driver and its library tell to what was seen.
+// addDriverUsage adds what the driver and its library report.
 func (n *Node) addDriverUsage(s *openfiles.Scan, u *gpu.Usage) error {
 	n.attributeListed(s)
 	u.Count, u.Modules, u.Counted = n.module().UseCount()
@@ -33,8 +33,8 @@ func (n *Node) addDriverUsage(s *openfiles.Scan, u *gpu.Usage) error {
 	return nil
 }
 
-// witness adds the processes that the library has listed at the last look, as far as
-// they are there still.
+// attributeListed adds the processes that the library listed in the last reply and that
+// still exist.
 func (n *Node) attributeListed(s *openfiles.Scan) {
 	last := n.lastReply.Load()
 	if last == nil {
@@ -49,14 +49,14 @@ func (n *Node) attributeListed(s *openfiles.Scan) {
 	}
 }
 
-// Tally is the module's use count.
+// UsageFingerprint returns the use count of the module.
 func (n *Node) UsageFingerprint() string {
 	count, modules, ok := n.module().UseCount()
 	return fmt.Sprint(count, modules, ok)
 }
 
-// deviceNodes are the nodes through which the GPUs are opened. Each open file of one
-// adds one to the driver's use count.
+// deviceNodes returns the nodes of the driver. Each open file of a node adds 1 to the use
+// count.
 func (n *Node) deviceNodes() (*openfiles.Nodes, error) {
 	nodes := openfiles.NewNodes(n.roots.Dev)
 	names, err := n.driverNodes()
@@ -75,7 +75,8 @@ func (n *Node) deviceNodes() (*openfiles.Nodes, error) {
 	return nodes, nil
 }
 
-// named are the driver's own nodes, "nvidia0", "nvidiactl", "nvidia-caps/nvidia-cap12".
+// driverNodes returns the names of the driver's own nodes: "nvidia0", "nvidiactl",
+// "nvidia-caps/nvidia-cap12".
 func (n *Node) driverNodes() ([]string, error) {
 	names, err := sysfs.Names(n.roots.Dev)
 	if err != nil {
@@ -107,9 +108,9 @@ func isNumber(text string) bool {
 	return err == nil
 }
 
-// cards are the DRM devices of the functions that the driver is bound to.
+// drmNodes returns the names of the DRM nodes of the functions that the driver is bound to.
 func (n *Node) drmNodes() ([]string, error) {
-	// The pattern is in order, and no other error is possible.
+	// A constant pattern has no error.
 	found, _ := filepath.Glob(n.sys("bus/pci/drivers", driver, "*:*", "drm", "*"))
 	var out []string
 	for _, path := range found {
@@ -120,8 +121,8 @@ func (n *Node) drmNodes() ([]string, error) {
 	return out, nil
 }
 
-// nodes are those that nobody may have open while this GPU is changed: its own, and
-// those of its instances. /dev/nvidiactl is every GPU's, and says nothing of this one.
+// exclusiveNodes returns the nodes that no process may have open while this GPU is changed:
+// its own and those of its instances. /dev/nvidiactl belongs to all GPUs.
 func (n *Node) exclusiveNodes(f *gpu.Function, g nvml.GPU, minors map[string]int) []string {
 	var out []string
 	if g.Minor != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestAGPUAsThePlannerTakesIt(t *testing.T) {
+func TestReply_PlannerInput(t *testing.T) {
 	g := GPU{
 		MIG: &MIGMode{Current: true, Pending: true},
 		Profiles: []Profile{

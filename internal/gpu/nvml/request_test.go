@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestRequestsThatAreNone(t *testing.T) {
+func TestRequest_Invalid(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                                   "not a request",
 		`{"do":"x"}`:                         `unknown request "x": accepted are look, mode, fill, clear`,

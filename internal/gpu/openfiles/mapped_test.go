@@ -37,7 +37,7 @@ func TestContainerProcess(t *testing.T) {
 // A container has nodes of its own, of which one can be mapped and closed. It is found
 // with the capabilities that dcm's units have, and so is not to be asked for by way of
 // /proc/PID/map_files.
-func TestANodeThatIsOnlyMappedInAContainerIsFound(t *testing.T) {
+func TestScanMappings_Container(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make a node, and look into another's root")
 	}

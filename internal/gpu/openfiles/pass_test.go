@@ -17,7 +17,7 @@ func crowded(t *testing.T, proc, pid string, files int) {
 	}
 }
 
-func TestWhoHasManyOpenFilesIsLookedAtBehindTheOthers(t *testing.T) {
+func TestScan_ManyFilesLast(t *testing.T) {
 	proc, nodes := tree(t)
 	crowded(t, proc, "90", 500)
 	s := NewScan(proc, nodes, time.Minute)
@@ -31,7 +31,7 @@ func TestWhoHasManyOpenFilesIsLookedAtBehindTheOthers(t *testing.T) {
 	}
 }
 
-func TestThoseThereWasNoTimeForAreNamed(t *testing.T) {
+func TestScan_Timeout(t *testing.T) {
 	proc, nodes := tree(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -43,7 +43,7 @@ func TestThoseThereWasNoTimeForAreNamed(t *testing.T) {
 }
 
 // Somebody whose open files do not answer keeps nobody else from being looked at.
-func TestALookThatHangsIsGivenUpAndAnotherOneHasItsPlace(t *testing.T) {
+func TestScan_HangingWorkerReplaced(t *testing.T) {
 	r := &pass{Scan: NewScan("", nil, time.Minute), ctx: t.Context(), queue: []int{3}, done: make(chan struct{}),
 		running: map[int]time.Time{1: time.Now().Add(-time.Hour), 2: time.Now()}}
 	r.Scan.proc = t.TempDir() // 3 has ended

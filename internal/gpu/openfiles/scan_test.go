@@ -48,7 +48,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestAScanFindsWhoHasANodeOpen(t *testing.T) {
+func TestScan_FindsHolders(t *testing.T) {
 	proc, nodes := tree(t)
 	s := NewScan(proc, nodes, time.Minute)
 	must(t, s.ScanAll(t.Context()))
@@ -63,7 +63,7 @@ func TestAScanFindsWhoHasANodeOpen(t *testing.T) {
 	}
 }
 
-func TestANodeThatIsNotThereIsKnownByItsNumber(t *testing.T) {
+func TestScan_HiddenNode(t *testing.T) {
 	dir := t.TempDir()
 	number := filepath.Join(dir, "number")
 	must(t, os.WriteFile(number, []byte("1:3\n"), 0o644))
@@ -78,7 +78,7 @@ func TestANodeThatIsNotThereIsKnownByItsNumber(t *testing.T) {
 	}
 }
 
-func TestAProcessThatMayNotBeLookedAtIsTold(t *testing.T) {
+func TestScan_PermissionDenied(t *testing.T) {
 	proc, nodes := tree(t)
 	must(t, os.Chmod(filepath.Join(proc, "91/fd"), 0))
 	defer unprivileged(t)()
@@ -109,7 +109,7 @@ func unprivileged(t *testing.T) (restore func()) {
 
 // A user who may open a GPU does so 20,000 times, in five processes that share each
 // open file.
-func TestManyOpenFilesAreWeighedInTime(t *testing.T) {
+func TestSumWeights_ManyFiles(t *testing.T) {
 	const files, processes = 20_000, 5
 	var all []openFile
 	for fd := range files {
@@ -124,7 +124,7 @@ func TestManyOpenFilesAreWeighedInTime(t *testing.T) {
 	}
 }
 
-func TestOneOpenFileOfManyDescriptorsIsOne(t *testing.T) {
+func TestWeight_SharedFile(t *testing.T) {
 	f, err := os.Open(os.DevNull)
 	must(t, err)
 	defer f.Close()

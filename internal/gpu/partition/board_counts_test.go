@@ -7,7 +7,7 @@ import (
 )
 
 // Drivers tell another number of instances of an A30 than there is room for.
-func TestWhatABoardHasRoomForIsKnownBetter(t *testing.T) {
+func TestInstanceCount_CorrectedFromTable(t *testing.T) {
 	gpus, err := ParseNode("a30-1")
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestWhatABoardHasRoomForIsKnownBetter(t *testing.T) {
 	}
 }
 
-func TestWhatABoardHasRoomForIsWhatItsTableSays(t *testing.T) {
+func TestInstanceCount_OfTable(t *testing.T) {
 	for _, b := range Boards() {
 		if diff := cmp.Diff(b.Profiles, GPU{Vendor: NVIDIA, Device: b.Device}.withKnownCounts(b.Profiles)); diff != "" {
 			t.Errorf("%s (-table +counted):\n%s", b.Name, diff)

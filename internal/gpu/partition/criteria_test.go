@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestWhatIsSoughtIsNarrowedDown(t *testing.T) {
+func TestCriteria(t *testing.T) {
 	there := []string{"amd CPX/NPS1", "amd CPX/NPS1", "nvidia 3g.40gb", "nvidia 1g.10gb", "nvidia 1c.4g.40gb", "nvidia MIG off"}
 	for _, tt := range []struct {
 		vendor, mode string
@@ -44,7 +44,7 @@ func TestWhatIsSoughtIsNarrowedDown(t *testing.T) {
 	}
 }
 
-func TestTheKindsOfPartitionsAreInTheirOrder(t *testing.T) {
+func TestKinds_Order(t *testing.T) {
 	gpus, err := ParseNode("mi300x-1+h100-2")
 	if err != nil {
 		t.Fatal(err)

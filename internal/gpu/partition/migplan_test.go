@@ -35,7 +35,7 @@ func wanted(t testing.TB, gpus []GPU, texts ...string) Layout {
 	return l
 }
 
-func TestPlanOfMIG(t *testing.T) {
+func TestPlan_MIG(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		have, want []string
@@ -80,7 +80,7 @@ func TestPlanOfMIG(t *testing.T) {
 	}
 }
 
-func TestPlanRefusesAGeometry(t *testing.T) {
+func TestPlan_UnsupportedGeometry(t *testing.T) {
 	barred, foreign, silent := migs(t, "off"), migs(t, "off"), migs(t, "empty")
 	barred[0].GeometryBlocked = "it is passed through to this virtual machine, which can neither reset it nor switch MIG"
 	foreign[0].Device = 0xffff
@@ -123,7 +123,7 @@ func pending(gpus []GPU) []GPU {
 }
 
 // Only turning MIG on or off takes a reset.
-func TestInstancesNeedNoReset(t *testing.T) {
+func TestPlan_InstancesNeedNoReset(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		have  []GPU
@@ -143,7 +143,7 @@ func TestInstancesNeedNoReset(t *testing.T) {
 	}
 }
 
-func TestAPendingSwitchIsCalledOff(t *testing.T) {
+func TestPlan_PendingSwitchCancelled(t *testing.T) {
 	have := migs(t, "off")
 	have[0].MIGPending = true
 	steps, err := Plan(wanted(t, have, "off"), have)
@@ -152,7 +152,7 @@ func TestAPendingSwitchIsCalledOff(t *testing.T) {
 	}
 }
 
-func TestAPendingSwitchIsNotCalledOffForWhoDidNotAsk(t *testing.T) {
+func TestPlan_PendingSwitchOfSkippedGPU(t *testing.T) {
 	have := migs(t, "off", "off", "7g.80gb@0")
 	have[0].MIGPending, have[1].MIGPending, have[1].GeometryBlocked = true, true, "it is a vGPU guest"
 	off := Profile{Groups: []Group{{MIG: &MIG{Off: true}, GPUs: []Selector{{Index: 1}}}}}
@@ -170,7 +170,7 @@ func TestAPendingSwitchIsNotCalledOffForWhoDidNotAsk(t *testing.T) {
 	}
 }
 
-func TestShapesInFiles(t *testing.T) {
+func TestMIGText(t *testing.T) {
 	for text, want := range map[string]Shape{
 		`{"compute":"CPX","memory":"NPS4"}`: {Mode: Mode{CPX, NPS4}},
 		`{}`:                                {},

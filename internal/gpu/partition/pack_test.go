@@ -105,9 +105,9 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// TestARefusalIsFinal compares with a search that goes through all starts of all
+// TestPack_FailureIsFinal compares with a search that goes through all starts of all
 // instances, in any order.
-func TestARefusalIsFinal(t *testing.T) {
+func TestPack_FailureIsFinal(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 2000 {
 		board := Boards()[r.IntN(len(Boards()))]
@@ -158,7 +158,7 @@ func brute(offered []InstanceProfile, list []Instance, taken uint) bool {
 	return false
 }
 
-func TestMIGProfileNames(t *testing.T) {
+func TestParseMIGProfile(t *testing.T) {
 	for _, name := range []string{"1g.5gb", "7g.141gb", "1c.3g.20gb", "1g.10gb+me", "2g.48gb+me.all", "1g.24gb+gfx", "1g.24gb-me", "2c.4g.40gb+gfx"} {
 		if p, err := ParseMIGProfile(name); err != nil || p.String() != name {
 			t.Errorf("%s is read as %s (%v)", name, p, err)
@@ -174,7 +174,7 @@ func TestMIGProfileNames(t *testing.T) {
 	}
 }
 
-func TestTheSameGeometry(t *testing.T) {
+func TestMIGSame(t *testing.T) {
 	at := func(m MIG, starts ...int) MIG {
 		for i, s := range starts {
 			m.Instances[i].Start = s
@@ -201,7 +201,7 @@ func TestTheSameGeometry(t *testing.T) {
 	}
 }
 
-func TestCountsOfNothingAreRefused(t *testing.T) {
+func TestNewMIG_InvalidCount(t *testing.T) {
 	for _, n := range []int{0, -1, 65} {
 		if m, err := NewMIG(map[string]int{"1g.10gb": n}); err == nil {
 			t.Errorf("%d of a profile are %s", n, m)

@@ -32,7 +32,7 @@ func lines(s Steps) []string {
 	return out
 }
 
-func TestPlanOrdersRequestReloadSwitch(t *testing.T) {
+func TestPlan_Order(t *testing.T) {
 	two := node(mi300x, 2, NPS1)
 	apart := node(mi300x, 2, NPS1)
 	apart[0].Hive, apart[1].Hive = 0, 0
@@ -85,7 +85,7 @@ func TestPlanOrdersRequestReloadSwitch(t *testing.T) {
 	}
 }
 
-func TestPlanRefusesWhatAGPUCannotHave(t *testing.T) {
+func TestPlan_Unsupported(t *testing.T) {
 	listed := node(mi300x, 1, NPS1)
 	listed[0].AvailableCompute = []Compute{SPX, CPX} // less than the model's table says
 	virtual := node(mi300x, 1, NPS1)
@@ -129,7 +129,7 @@ func TestPlanRefusesWhatAGPUCannotHave(t *testing.T) {
 	}
 }
 
-func TestPlanNamesEveryGPUThatCannot(t *testing.T) {
+func TestPlan_NamesEveryUnsupportedGPU(t *testing.T) {
 	have := node(mi300x, 8, NPS1)
 	layout, err := whole(TPX, NPS1).Layout(have)
 	if err != nil {
@@ -148,7 +148,7 @@ func TestPlanNamesEveryGPUThatCannot(t *testing.T) {
 	}
 }
 
-func TestReloadRestoresASkippedGPUOfAnotherHive(t *testing.T) {
+func TestPlan_ReloadRestoresSkippedGPU(t *testing.T) {
 	have := node(mi300x, 2, NPS1)
 	have[1].Hive, have[1].Compute = 99, DPX
 	p := whole(CPX, NPS4)
@@ -203,7 +203,7 @@ func anyProfile(t *rapid.T, gpus []GPU) Profile {
 	return p
 }
 
-func TestPlanProperties(t *testing.T) {
+func TestPlan_Properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		have := anyNode(t)
 		layout, err := anyProfile(t, have).Layout(have)

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestLayoutResolvesGroups(t *testing.T) {
+func TestLayout_Groups(t *testing.T) {
 	have := node(mi300x, 4, NPS1)
 	for _, test := range []struct {
 		name    string
@@ -45,7 +45,7 @@ func TestLayoutResolvesGroups(t *testing.T) {
 	}
 }
 
-func TestLayoutTellsEveryContradiction(t *testing.T) {
+func TestLayout_Contradictions(t *testing.T) {
 	three, eight := node(mi300x, 3, NPS1), node(mi300x, 8, NPS1)
 	for _, test := range []struct {
 		name    string
@@ -84,7 +84,7 @@ func TestLayoutTellsEveryContradiction(t *testing.T) {
 	}
 }
 
-func TestParseAddressNormalises(t *testing.T) {
+func TestParseAddress(t *testing.T) {
 	for in, want := range map[string]Address{
 		"0000:0c:00.0":  "0000:0c:00.0",
 		"0C:00.0":       "0000:0c:00.0",
@@ -102,7 +102,7 @@ func TestParseAddressNormalises(t *testing.T) {
 	}
 }
 
-func TestAddressesSortAsThePCIBusDoes(t *testing.T) {
+func TestAddressCompare(t *testing.T) {
 	got := byAddress([]GPU{{Address: "10000:01:00.0"}, {Address: "0000:c5:00.0"}, {Address: "0000:0c:00.0"}})
 	want := []Address{"0000:0c:00.0", "0000:c5:00.0", "10000:01:00.0"}
 	if diff := cmp.Diff(want, addresses(got)); diff != "" {
@@ -110,7 +110,7 @@ func TestAddressesSortAsThePCIBusDoes(t *testing.T) {
 	}
 }
 
-func TestAcceptedIsMoreThanValidated(t *testing.T) {
+func TestModel_AcceptedAndValidated(t *testing.T) {
 	m, _ := LookupModel(AMD, mi300x)
 	for _, test := range []struct {
 		c                   Compute
@@ -130,7 +130,7 @@ func TestAcceptedIsMoreThanValidated(t *testing.T) {
 	}
 }
 
-func TestNeighboursShareAMemoryDomain(t *testing.T) {
+func TestMemoryDomain(t *testing.T) {
 	for _, tt := range []struct {
 		mode Memory
 		of   int

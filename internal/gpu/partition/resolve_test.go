@@ -40,7 +40,7 @@ func instances(t testing.TB, counts map[string]int) *MIG {
 	return &m
 }
 
-func TestLayoutOfAMixedNode(t *testing.T) {
+func TestLayout_MixedNode(t *testing.T) {
 	have := mixture(t)
 	one7, whole := instances(t, map[string]int{"1g.10gb": 7}), instances(t, map[string]int{"7g.80gb": 1})
 	h100 := []Filter{{Device: 0x2330}}
@@ -104,7 +104,7 @@ func TestLayoutOfAMixedNode(t *testing.T) {
 	}
 }
 
-func TestCommonProfilesSuitTheirBoards(t *testing.T) {
+func TestPredefined_FitTheirBoards(t *testing.T) {
 	for _, b := range Boards() {
 		gpus := TypicalMIG(b, 2)
 		all := PredefinedNames(gpus)
@@ -141,7 +141,7 @@ func TestCommonProfilesSuitTheirBoards(t *testing.T) {
 	}
 }
 
-func TestDescribeAMixedNode(t *testing.T) {
+func TestDescribe_MixedNode(t *testing.T) {
 	have := mixture(t)
 	for _, i := range []int{2, 3} {
 		have[i].MIG = &MIG{Instances: []Instance{{Profile: "3g.40gb", Start: 4}, {Profile: "1g.10gb", Start: 2, Compute: []string{"1c.1g.10gb"}}}}

@@ -37,7 +37,7 @@ int main(void)
 }
 `
 
-func TestOffsetsAreThoseOfC(t *testing.T) {
+func TestLayout_Offsets(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "layout")
 	err := standin.Compile(t.Context(), program, "-o", file)
 	if errors.Is(err, standin.ErrNoCompiler) && os.Getenv("DCM_E2E") != "require" {

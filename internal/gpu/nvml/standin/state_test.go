@@ -27,7 +27,7 @@ func full(t *testing.T) State {
 	return s
 }
 
-func TestAStateIsReadAsItWasWritten(t *testing.T) {
+func TestState_RoundTrip(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "state"), filepath.Join(dir, "lib.state")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
@@ -61,7 +61,7 @@ func TestAStateIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftWithoutTheModule(t *testing.T) {
+func TestState_WithoutModule(t *testing.T) {
 	s := full(t)
 	s.GPUs[0].Current, s.GPUs[0].Pending = true, true
 	s.GPUs[1].Pending = false
@@ -79,7 +79,7 @@ func TestWhatIsLeftWithoutTheModule(t *testing.T) {
 }
 
 // Each board has every one of its profiles at an index of its own, below the count of them.
-func TestEveryProfileHasItsIndex(t *testing.T) {
+func TestProfiles_Index(t *testing.T) {
 	for _, b := range partition.Boards() {
 		s, err := New("580.82.07", b.Name, "0000:41:00.0")
 		if err != nil {
