@@ -1,20 +1,18 @@
 // Package amdsmi reads and sets partition modes through AMD's libamd_smi.so.
 //
-// It binds the C library with dlopen and no cgo, and it is the one place of dcm
-// that calls C. It answers one [Request] with one [Reply] through [Serve]; only
-// cmd/dcm-smi imports it, because a C library can abort, hang and leak: that
-// program is run with a deadline and then gone.
+// It loads the C library through dlopen, without cgo. It executes one [Request] through
+// [Serve] and returns one [Reply]. Only cmd/dcm-smi imports it, because the library can abort,
+// hang and leak, and that program runs with a timeout and ends after one request.
 //
-// The library numbers the partition modes differently in its versions, and a
-// wrong number silently sets another mode. So numbers are taken from a table by
-// the version the library tells of itself and by the symbols it has; where the
-// table has no row, or version and symbols contradict each other, setting is
-// refused. Reading needs no number: the library gives modes as text in every
-// version.
+// The versions of the library number the partition modes differently, and a wrong number sets
+// another mode without an error. So the numbers come from a table, by the version that the
+// library reports and by its symbols. If the table has no row, or version and symbols
+// contradict each other, setting is refused. Reading needs no number, since all versions
+// return modes as text.
 //
-// It does not know what a profile is, nor sysfs, nor whether a change is wise.
+// It knows neither profiles nor sysfs, nor whether a change is sensible.
 //
-// # The request and the answer
+// # Request and reply
 //
 // A request is one JSON object:
 //
@@ -23,18 +21,18 @@
 //	gpu      PCI address, "0000:0c:00.0"; for a set
 //	mode     "SPX", "DPX", "TPX", "QPX", "CPX", "NPS1", "NPS2", "NPS4", "NPS8"; for a set
 //
-// An answer is one JSON object on one line:
+// A reply is one JSON object on one line:
 //
-//	library      file that was loaded
-//	version      what the library tells of itself, "27.1.0"
+//	library      path of the loaded library
+//	version      version that the library reports, "27.1.0"
 //	compute      {"known": true} or {"known": false, "why": "…"}: whether compute modes can be set
 //	memory       the same for memory modes
 //	gpus         for "inventory": address, name, vendor, device, serial, uuid,
-//	             compute, memory, driver, driverVersion, notes (what could not be read, and why)
-//	set          for a set: gpu, mode, number (what was passed to the library),
-//	             function, before and after (modes read through the library as text)
-//	error        {"kind": "…", "text": "…", "status": N}; absent when all went well
+//	             compute, memory, driver, driverVersion, notes (facts that could not be read, and why)
+//	set          for a set: gpu, mode, number (passed to the library),
+//	             function, before and after (modes read through the library)
+//	error        {"kind": "…", "text": "…", "status": N}; absent after success
 //
-// The kinds of error are the [Kind] constants. What was learnt before the error
-// is in the answer too.
+// The kinds of error are the [Kind] constants. A reply includes what was read before the
+// error.
 package amdsmi

@@ -5,30 +5,30 @@ import (
 	"fmt"
 )
 
-// Kind sorts the errors in an answer by what can be done about them.
+// Kind classifies errors of a reply by what can be done about them.
 type Kind string
 
-// The kinds of error.
+// Kinds of errors.
 const (
-	BadRequest     Kind = "bad-request"     // not a request, or one that names no mode or GPU
-	NotFound       Kind = "not-found"       // there is no library
-	NotLoaded      Kind = "not-loaded"      // there is one, which the loader refuses
-	Untrusted      Kind = "untrusted"       // there is one, which others than root could have put there
-	Unconfined     Kind = "unconfined"      // the rights that it does not need could not be given up: nothing was loaded
-	Unusable       Kind = "unusable"        // it lacks symbols, or cannot be initialised
-	UnknownVersion Kind = "unknown-version" // what it tells of itself is not a version
-	UnknownNumber  Kind = "unknown-number"  // the mode numbers of this version are not known: nothing was set
-	NoSuchGPU      Kind = "no-such-gpu"     // it knows no GPU at that address
-	Garbage        Kind = "garbage"         // it succeeded and returned what cannot be
-	Refused        Kind = "refused"         // it, or the driver, refused: see the status
-	Mismatch       Kind = "mismatch"        // it succeeded, and another mode is read back
+	BadRequest     Kind = "bad-request"     // the request is invalid
+	NotFound       Kind = "not-found"       // the library does not exist
+	NotLoaded      Kind = "not-loaded"      // the dynamic loader refuses the library
+	Untrusted      Kind = "untrusted"       // a user other than root could have written the library
+	Unconfined     Kind = "unconfined"      // privileges could not be dropped; nothing was loaded
+	Unusable       Kind = "unusable"        // the library lacks a symbol or cannot be initialised
+	UnknownVersion Kind = "unknown-version" // the library reports an invalid version
+	UnknownNumber  Kind = "unknown-number"  // the mode numbers of this version are unknown; nothing was set
+	NoSuchGPU      Kind = "no-such-gpu"     // the library has no GPU at that address
+	Garbage        Kind = "garbage"         // the library succeeded and returned invalid data
+	Refused        Kind = "refused"         // the library or the driver refused, see the status
+	Mismatch       Kind = "mismatch"        // the library succeeded and another mode was read back
 )
 
-// Failure is the error of an answer.
+// Failure is the error of a reply.
 type Failure struct {
 	Kind   Kind   `json:"kind"`
 	Text   string `json:"text"`
-	Status uint32 `json:"status,omitempty"` // the library's status, where it gave one
+	Status uint32 `json:"status,omitempty"` // status of the library, 0 if it gave none
 }
 
 func (f *Failure) Error() string { return f.Text }
@@ -53,9 +53,9 @@ func failure(err error) *Failure {
 	return &Failure{Kind: Garbage, Text: err.Error()}
 }
 
-// statusText words the statuses seen for writes that the driver refused. The
-// library's own texts differ between versions, its numbers do not, but for
-// 0xffffffff, which 6.1.2 gives where later versions give 1.
+// statusText returns the text of statuses that were observed for refused writes. The
+// library's own texts differ between versions. Its numbers do not, except 0xffffffff, which
+// is 1 after 6.1.2.
 func statusText(status uint32) string {
 	texts := map[uint32]string{
 		1:          "invalid argument (or a mode incompatible with the current memory mode)",

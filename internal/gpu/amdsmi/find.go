@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// sonames lists the names the library was ever published under, newest first.
+// sonames lists all published SONAMEs of the library, newest first.
 func sonames() []string {
 	var out []string
 	for _, n := range []string{".27", ".26", ".25", ".24", ".0", ""} {
@@ -18,9 +18,9 @@ func sonames() []string {
 	return out
 }
 
-// Candidates lists what to load, in order: the configured path alone, or the
-// names for the loader's own search, then the files in ROCm's directories below
-// root/opt, highest version first.
+// Candidates lists the names to load, in order. It is the configured path alone, or the
+// SONAMEs for the dynamic loader followed by the files in ROCm's directories below root/opt,
+// highest version first.
 func Candidates(configured, root string) []string {
 	if configured != "" {
 		return []string{configured}
@@ -52,8 +52,8 @@ func rocmDirs(root string) []string {
 
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// numbersIn returns the numbers in a directory's own name, rocm-6.10.2; without
-// any it sorts last.
+// numbersIn returns the version numbers in a directory name like rocm-6.10.2. A name without
+// numbers sorts last.
 func numbersIn(dir string) []int {
 	var out []int
 	for _, d := range digits.FindAllString(filepath.Base(filepath.Dir(dir)), -1) {
@@ -66,8 +66,8 @@ func numbersIn(dir string) []int {
 	return out
 }
 
-// mappedFile returns the file that holds addr, from the text of
-// /proc/self/maps; "" if there is none.
+// mappedFile returns the file that is mapped at addr, from the text of /proc/self/maps; ""
+// if there is none.
 func mappedFile(maps string, addr uint64) string {
 	for line := range strings.Lines(maps) {
 		fields := strings.Fields(line)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// describe reads all that the library tells of one GPU. What cannot be read is
-// a note: a name is worth showing even if there is no serial.
+// describe reads the facts about one GPU. A fact that cannot be read is a note, since the
+// others are still useful.
 func (l *library) describe(p processor, n Numbering) GPU {
 	g := GPU{Address: p.address}
 	note := func(fact string, err error) {
@@ -57,7 +57,7 @@ func (l *library) readAsic(handle uintptr, at *asicLayout, g *GPU) error {
 	return nil
 }
 
-// serial returns "" for what versions give where there is no serial.
+// serial returns "" for values that mean a missing serial number.
 func serial(s string) string {
 	if strings.Trim(strings.TrimPrefix(strings.ToLower(s), "0x"), "0") == "" || s == "N/A" {
 		return ""

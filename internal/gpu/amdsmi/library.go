@@ -14,12 +14,12 @@ import (
 	"dcm/internal/worker/sandbox"
 )
 
-// bufferSize is what every buffer handed to the library has. The structures are
-// below 1 KiB, but they have grown with every version.
+// bufferSize is the size of every buffer for the library. The structures have less than 1
+// KiB but grow with each version.
 const bufferSize = 64 << 10
 
-// calls are the functions that every supported version has. A status is four
-// bytes, a handle is a pointer.
+// calls are the functions of every supported version. A status has 4 bytes; a handle is a
+// pointer.
 type calls struct {
 	initialise  func(flags uint64) uint32
 	shutDown    func() uint32
@@ -33,9 +33,9 @@ type calls struct {
 	setCompute  func(processor uintptr, number uint32) uint32
 }
 
-// extras are functions that may be missing; each is nil then.
+// extras are functions that a version may lack; they are nil then.
 type extras struct {
-	setMemory     func(processor uintptr, number uint32) uint32 // until memory modes got a function of their own
+	setMemory     func(processor uintptr, number uint32) uint32 // of older versions, also for memory modes
 	setMemoryMode func(processor uintptr, number uint32) uint32
 	uuid          func(processor uintptr, size *uint32, text *byte) uint32
 	asic          func(processor uintptr, info *byte) uint32
@@ -51,8 +51,7 @@ type library struct {
 	extras
 }
 
-// load loads the first candidate that is there, from where nobody but root can have
-// put it.
+// load loads the first candidate that exists, if only root could have written it.
 func load(candidates []string, trust sandbox.Trust) (*library, error) {
 	loader := sandbox.Loader{Trust: trust, Open: open, Loaded: loaded}
 	for _, name := range candidates {
@@ -73,7 +72,7 @@ func load(candidates []string, trust sandbox.Trust) (*library, error) {
 	return nil, fail(NotFound, "no libamd_smi found: tried %s", strings.Join(candidates, ", "))
 }
 
-// drm lists what the library loads by name while it runs.
+// drm lists the libraries that libamd_smi loads at run time.
 func drm() []string { return []string{"libdrm.so.2", "libdrm_amdgpu.so.1"} }
 
 func open(path string) (uintptr, error) {
@@ -122,8 +121,7 @@ func bind(handle uintptr, name string) (*library, error) {
 	return l, nil
 }
 
-// resolve points the function to at the symbol and reports whether the library
-// has it.
+// resolve sets the function to to the symbol. It reports whether the library has it.
 func (l *library) resolve(to any, symbol string) bool {
 	addr, err := purego.Dlsym(l.handle, symbol)
 	if err != nil {
@@ -138,8 +136,8 @@ func (l *library) has(symbol string) bool {
 	return err == nil
 }
 
-// fileOf returns the file that holds the symbol: what the loader found for a
-// bare name.
+// fileOf returns the file with the symbol, which is what the dynamic loader found for the
+// name.
 func (l *library) fileOf(symbol, name string) string {
 	addr, err := purego.Dlsym(l.handle, symbol)
 	if err != nil {
@@ -155,11 +153,11 @@ func (l *library) fileOf(symbol, name string) string {
 	return name
 }
 
-// buildOffset is where amdsmi_version_t has its text, in every version. The
-// numbers before it changed their meaning.
+// buildOffset is the offset of the version text in amdsmi_version_t of every version. The
+// numbers before it have changed their meaning.
 const buildOffset = 16
 
-// tell returns the version the library tells of itself. It must be initialised.
+// tell returns the version that the library reports. The library must be initialised.
 func (l *library) tell() (Version, error) {
 	b := make([]byte, bufferSize)
 	if status := l.version(&b[0]); status != 0 {
@@ -176,8 +174,8 @@ func (l *library) tell() (Version, error) {
 	return v, nil
 }
 
-// foreignText reads a C string of the library. The kernel does the reading, so
-// that a garbage pointer is an error and not a crash.
+// foreignText reads a C string of the library. It uses a system call, so that an invalid
+// pointer is an error and not a crash.
 func foreignText(addr uintptr) (string, error) {
 	if addr == 0 {
 		return "", errors.New("it is a null pointer")
@@ -197,8 +195,7 @@ func foreignText(addr uintptr) (string, error) {
 	return "", fmt.Errorf("%q… has no end", out[:16])
 }
 
-// textIn returns the C string at offset of a buffer the library filled; "" if
-// it is not printable text.
+// textIn returns the C string at offset of a buffer; "" if it is not printable.
 func textIn(b []byte, offset int) string {
 	b = b[offset:]
 	end := bytes.IndexByte(b, 0)

@@ -7,7 +7,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// The symbols whose presence tells the numberings apart.
+// Symbols whose presence distinguishes the numberings.
 const (
 	symKFDInfo    = "amdsmi_get_gpu_kfd_info"
 	symMemoryMode = "amdsmi_set_gpu_memory_partition_mode"
@@ -18,33 +18,30 @@ type (
 	memoryNumbers  map[partition.Memory]uint32
 )
 
-// Numbering is what one version of the library calls the modes, and where it
-// puts the facts.
+// Numbering has the mode numbers and structure offsets of a range of versions.
 type Numbering struct {
-	first, last [3]int // library versions, both included
-	rocm        string // the ROCm releases with them
+	first, last [3]int // library versions, inclusive
+	rocm        string // ROCm releases
 
-	kfdInfo    bool // must the library have symKFDInfo?
-	memoryMode bool // must it have symMemoryMode? Only looked at where memory is known.
+	kfdInfo    bool // symKFDInfo must exist
+	memoryMode bool // symMemoryMode must exist; checked only if memory is known
 
-	compute computeNumbers // nil: not known
-	memory  memoryNumbers  // nil: not known
-	asic    *asicLayout    // nil: not known
-	driver  *driverLayout  // nil: not known
+	compute computeNumbers // nil: unknown
+	memory  memoryNumbers  // nil: unknown
+	asic    *asicLayout    // nil: unknown
+	driver  *driverLayout  // nil: unknown
 }
 
-// asicLayout holds offsets in amdsmi_asic_info_t; market_name is at 0 in every
-// version.
+// asicLayout has offsets in amdsmi_asic_info_t. market_name is at 0 in every version.
 type asicLayout struct{ vendor, device, serial int }
 
-// driverLayout holds offsets in amdsmi_driver_info_t.
+// driverLayout has offsets in amdsmi_driver_info_t.
 type driverLayout struct{ name, version int }
 
 const latest = 1<<31 - 1
 
-// numberings returns the table, from amdsmi.h of the versions in it. Between
-// 24.7.0 and 26.1 only the compute numbers are certain: they changed together
-// with the arrival of amdsmi_get_gpu_kfd_info.
+// numberings returns the table, from amdsmi.h of each version. Between 24.7.0 and 26.1 only
+// the compute numbers are certain: they changed when amdsmi_get_gpu_kfd_info was added.
 func numberings() []Numbering {
 	oldCompute := computeNumbers{partition.CPX: 1, partition.SPX: 2, partition.DPX: 3, partition.TPX: 4, partition.QPX: 5}
 	newCompute := computeNumbers{partition.SPX: 1, partition.DPX: 2, partition.TPX: 3, partition.QPX: 4, partition.CPX: 5}
@@ -72,8 +69,7 @@ func numberings() []Numbering {
 	}
 }
 
-// numberingOf returns the row for a version of the library that has the symbols
-// that has tells of.
+// numberingOf returns the row for a version. has reports whether the library has a symbol.
 func numberingOf(v Version, has func(symbol string) bool) (Numbering, error) {
 	for _, n := range numberings() {
 		if v.compare(n.first) < 0 || v.compare(n.last) > 0 {
@@ -87,7 +83,7 @@ func numberingOf(v Version, has func(symbol string) bool) (Numbering, error) {
 	return Numbering{}, fmt.Errorf("the mode numbers of libamd_smi %s are not known: known are %s", v, knownVersions())
 }
 
-// agree guards against a library that tells a version which is not its own.
+// agree returns an error if the symbols contradict the reported version.
 func (n Numbering) agree(v Version, has func(string) bool) error {
 	if err := agree(v, symKFDInfo, n.kfdInfo, has(symKFDInfo)); err != nil {
 		return err

@@ -7,10 +7,10 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Op is what a request asks for.
+// Op is the operation of a request.
 type Op string
 
-// The requests.
+// Operations.
 const (
 	TellVersion Op = "version"
 	Inventory   Op = "inventory"
@@ -18,7 +18,7 @@ const (
 	SetMemory   Op = "set-memory"
 )
 
-// Request is one thing to do.
+// Request is one operation.
 type Request struct {
 	Do      Op                `json:"do"`
 	Library string            `json:"library,omitempty"` // "": the usual places
@@ -26,7 +26,7 @@ type Request struct {
 	Mode    string            `json:"mode,omitempty"`
 }
 
-// ParseRequest accepts one JSON object; an unknown key, GPU or mode is an error.
+// ParseRequest parses one JSON object. An unknown key, GPU or mode is an error.
 func ParseRequest(data []byte) (Request, error) {
 	var r Request
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -68,7 +68,7 @@ func (r Request) check() error {
 	return nil
 }
 
-// Reply is the answer to a request.
+// Reply is the reply to a request.
 type Reply struct {
 	Library string   `json:"library,omitempty"`
 	Version string   `json:"version,omitempty"`
@@ -79,14 +79,14 @@ type Reply struct {
 	Error   *Failure `json:"error,omitempty"`
 }
 
-// Known tells whether the numbers of a kind of mode are known for the library.
+// Known reports whether the mode numbers of the library are known.
 type Known struct {
 	Known bool   `json:"known"`
-	Why   string `json:"why,omitempty"` // why not
+	Why   string `json:"why,omitempty"` // why they are not
 }
 
-// GPU is what the library tells of one GPU. A text is empty where it tells
-// nothing; Notes then says why.
+// GPU has the library's facts about one GPU. An unknown fact is "", and Notes has the
+// reason.
 type GPU struct {
 	Address       partition.Address `json:"address"`
 	Name          string            `json:"name,omitempty"`
@@ -101,12 +101,12 @@ type GPU struct {
 	Notes         []string          `json:"notes,omitempty"`
 }
 
-// Set is a change that was tried.
+// Set is an attempted change.
 type Set struct {
 	GPU      partition.Address `json:"gpu"`
 	Mode     string            `json:"mode"`
-	Number   uint32            `json:"number"`   // what was passed to the library
-	Function string            `json:"function"` // the library's function it was passed to
+	Number   uint32            `json:"number"`   // passed to the library
+	Function string            `json:"function"` // function of the library
 	Before   string            `json:"before,omitempty"`
 	After    string            `json:"after,omitempty"` // of a memory mode: the old one until the driver is reloaded
 }

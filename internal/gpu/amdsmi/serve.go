@@ -5,8 +5,7 @@ import (
 	"dcm/internal/worker/sandbox"
 )
 
-// Serve answers a request. It loads the library into this process and leaves it
-// there: the process should end soon.
+// Serve executes a request. The library stays loaded, so the process should end soon.
 func Serve(r Request, trust sandbox.Trust) Reply {
 	if err := r.check(); err != nil {
 		return Reply{Error: failure(err)}
@@ -27,8 +26,8 @@ func serve(lib *library, r Request, reply *Reply) error {
 	if err := lib.start(); err != nil {
 		return err
 	}
-	// An unknown version still reads: modes are text. What forbids a set is kept
-	// until a set is asked for.
+	// An unknown version can still be read, since modes are text. The error is returned for
+	// a set.
 	v, n, forbids := identify(lib, reply)
 	var err error
 	switch r.Do {
@@ -50,7 +49,7 @@ func serve(lib *library, r Request, reply *Reply) error {
 	return nil
 }
 
-// identify tells which numbering the library has, and puts that into the reply.
+// identify finds the numbering of the library and sets it in the reply.
 func identify(lib *library, reply *Reply) (Version, Numbering, error) {
 	v, err := lib.tell()
 	if err != nil {

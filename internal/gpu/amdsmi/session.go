@@ -15,8 +15,8 @@ const (
 	maxHandles = bufferSize / 8
 )
 
-// processor is a GPU as the library enumerated it. A handle is good until the
-// library is shut down.
+// processor is a GPU in the library's enumeration. Its handle is valid until the library is
+// shut down.
 type processor struct {
 	handle  uintptr
 	address partition.Address
@@ -29,8 +29,7 @@ func (l *library) start() error {
 	return nil
 }
 
-// restart makes the library enumerate again: after a switch it keeps its old
-// list.
+// restart makes the library enumerate again, since it keeps its list after a switch.
 func (l *library) restart() error {
 	if status := l.shutDown(); status != 0 {
 		return failStatus(Unusable, status, "cannot shut %s down", l.file)
@@ -38,8 +37,8 @@ func (l *library) restart() error {
 	return l.start()
 }
 
-// gpus lists the GPUs, one for each PCI function: of a partitioned GPU its first
-// partition, the only one that takes modes.
+// gpus lists one GPU for each PCI function. Of a partitioned GPU it is the first partition,
+// the only one with settable modes.
 func (l *library) gpus() ([]processor, error) {
 	sockets, err := handles("amdsmi_get_socket_handles", l.sockets)
 	if err != nil {
@@ -64,9 +63,8 @@ func (l *library) gpus() ([]processor, error) {
 	return out, nil
 }
 
-// add adds p, unless its PCI function is there already. A library that cannot
-// tell partitions apart lists several: the one that can read its mode is the
-// first partition.
+// add adds p unless its PCI function is in the list. An older library lists all partitions
+// alike; the one with a readable mode is the first.
 func (l *library) add(all []processor, p processor) []processor {
 	i := slices.IndexFunc(all, func(other processor) bool { return other.address == p.address })
 	if i < 0 {
@@ -78,8 +76,7 @@ func (l *library) add(all []processor, p processor) []processor {
 	return all
 }
 
-// processor identifies a handle; ok is false for what is no GPU or not a GPU's
-// first partition.
+// processor identifies a handle. ok is false if it is not a GPU's first partition.
 func (l *library) processor(handle uintptr) (p processor, ok bool, err error) {
 	b := make([]byte, bufferSize)
 	kind, bdf := uint32(0), uint64(0)
@@ -102,8 +99,8 @@ func (l *library) processor(handle uintptr) (p processor, ok bool, err error) {
 	return processor{handle: handle, address: address}, true, err
 }
 
-// decodeBDF splits amdsmi_bdf_t: 3 bits of function, 5 of device, 8 of bus, 48
-// of domain. A domain has at most 32.
+// decodeBDF parses amdsmi_bdf_t: 3 bits of function, 5 of device, 8 of bus, 48 of domain. A
+// domain has at most 32 bits.
 func decodeBDF(bdf uint64) (partition.Address, error) {
 	domain := bdf >> 16
 	if bdf == 0 || domain > 0xFFFFFFFF {
@@ -112,7 +109,7 @@ func decodeBDF(bdf uint64) (partition.Address, error) {
 	return partition.Address(fmt.Sprintf("%04x:%02x:%02x.%x", domain, bdf>>8&0xFF, bdf>>3&0x1F, bdf&7)), nil
 }
 
-// handles calls a function that fills an array of handles and counts them.
+// handles calls a function that fills an array of handles.
 func handles(name string, call func(count *uint32, handles *byte) uint32) ([]uintptr, error) {
 	b := make([]byte, bufferSize)
 	n := uint32(maxHandles)

@@ -6,17 +6,17 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// change is a set, with all that is to be known before it.
+// change is a set with the facts that it needs.
 type change struct {
 	number   uint32
 	function string
 	set      func(processor uintptr, number uint32) uint32
 	read     func(processor uintptr) (string, error)
-	pending  bool // it takes effect only when the driver is loaded again
+	pending  bool // it takes effect at the next driver load
 }
 
-// set makes one change and reads it back through a fresh enumeration. It asks
-// the table first: without a number nothing is called.
+// set makes one change and reads it back after a new enumeration. It calls nothing if the
+// mode's number is unknown.
 func set(lib *library, r Request, v Version, n Numbering, forbids error, reply *Reply) error {
 	if forbids != nil {
 		return forbids

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Version is a library version as the library spells it in
-// amdsmi_version_t.build: "24.5.2.0", with the year in front, until 26.0, and
-// "27.1.0" since.
+// Version is a library version in the form of amdsmi_version_t.build: "24.5.2.0" (with the
+// year) before 26.0, "27.1.0" since then.
 type Version struct {
 	Text   string
 	number [4]int
@@ -18,8 +17,8 @@ type Version struct {
 
 var versionForm = regexp.MustCompile(`^([0-9]{1,5}(?:\.[0-9]{1,5}){1,3})(?:[+-][0-9A-Za-z.+-]{1,40})?$`)
 
-// ParseVersion accepts two to four numbers with dots between them, and a build
-// suffix behind "+" or "-".
+// ParseVersion accepts two to four numbers separated by dots, and a build suffix after "+"
+// or "-".
 func ParseVersion(text string) (Version, error) {
 	m := versionForm.FindStringSubmatch(text)
 	if m == nil {
@@ -38,8 +37,7 @@ func ParseVersion(text string) (Version, error) {
 
 func (v Version) String() string { return v.Text }
 
-// compare looks at the first three numbers; a fourth counts builds of one
-// release.
+// compare compares the first three numbers. A fourth one counts builds of a release.
 func (v Version) compare(number [3]int) int {
 	return slices.Compare(v.number[:3], number[:])
 }

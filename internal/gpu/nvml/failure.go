@@ -5,50 +5,50 @@ import (
 	"fmt"
 )
 
-// Kind sorts the errors in an answer by what can be done about them.
+// Kind classifies errors of a reply by what can be done about them.
 type Kind string
 
-// The kinds of error, those of dcm-nvml itself first.
+// Kinds of errors. Those of dcm-nvml itself are first.
 const (
-	BadRequest Kind = "bad-request" // not a request
-	NoDriver   Kind = "no-driver"   // the module is not loaded: nothing was called
-	NoNodes    Kind = "no-nodes"    // it is, and nobody has made its device nodes
-	NotFound   Kind = "not-found"   // there is no library
-	NotLoaded  Kind = "not-loaded"  // there is one, which the loader refuses
-	Untrusted  Kind = "untrusted"   // there is one, which others than root could have put there
-	Unconfined Kind = "unconfined"  // the rights that it does not need could not be given up: nothing was loaded
-	Unusable   Kind = "unusable"    // it lacks a symbol, or cannot be initialised
-	WrongPair  Kind = "wrong-pair"  // library and driver are of different versions
-	NoSuchGPU  Kind = "no-such-gpu" // the driver knows no GPU at that address
-	NoProfile  Kind = "no-profile"  // the GPU does not offer a profile of that name
-	Garbage    Kind = "garbage"     // it succeeded and returned what cannot be
-	Mismatch   Kind = "mismatch"    // it succeeded, and something else is read back
+	BadRequest Kind = "bad-request" // the request is invalid
+	NoDriver   Kind = "no-driver"   // the driver module is not loaded; no function was called
+	NoNodes    Kind = "no-nodes"    // the module is loaded and its device nodes do not exist
+	NotFound   Kind = "not-found"   // the library does not exist
+	NotLoaded  Kind = "not-loaded"  // the dynamic loader refuses the library
+	Untrusted  Kind = "untrusted"   // a user other than root could have written the library
+	Unconfined Kind = "unconfined"  // privileges could not be dropped; nothing was loaded
+	Unusable   Kind = "unusable"    // the library lacks a symbol or cannot be initialised
+	WrongPair  Kind = "wrong-pair"  // library and driver have different versions
+	NoSuchGPU  Kind = "no-such-gpu" // the driver has no GPU at that address
+	NoProfile  Kind = "no-profile"  // the GPU does not offer the profile
+	Garbage    Kind = "garbage"     // the library succeeded and returned invalid data
+	Mismatch   Kind = "mismatch"    // the library succeeded and another state was read back
 
-	InUse         Kind = "in-use"         // somebody uses the GPU or the instance
-	ResetRequired Kind = "reset-required" // the mode takes effect with a reset that the driver does not do by itself
+	InUse         Kind = "in-use"         // a process uses the GPU or the instance
+	ResetRequired Kind = "reset-required" // the mode needs a reset that the driver does not do itself
 	NotSupported  Kind = "not-supported"
 	NoPermission  Kind = "no-permission"
-	NoResources   Kind = "insufficient-resources" // the instance does not fit beside those that are there
-	Lost          Kind = "lost"                   // the GPU does not answer any more
+	NoResources   Kind = "insufficient-resources" // the instance does not fit with the existing ones
+	Lost          Kind = "lost"                   // the GPU does not respond
 	Timeout       Kind = "timeout"
 	Refused       Kind = "refused" // any other status
 )
 
-// Failure is the error of an answer.
+// Failure is the error of a reply.
 type Failure struct {
 	Kind   Kind   `json:"kind"`
 	Text   string `json:"text"`
-	Status uint32 `json:"status,omitempty"` // the library's status, where it gave one
+	Status uint32 `json:"status,omitempty"` // status of the library, 0 if it gave none
 }
 
 func (f *Failure) Error() string { return f.Text }
 
-// Fail makes an error of a kind.
+// Fail returns an error of a kind.
 func Fail(kind Kind, format string, args ...any) error {
 	return &Failure{Kind: kind, Text: fmt.Errorf(format, args...).Error()}
 }
 
-// FailStatus makes an error of a status that the library gave.
+// FailStatus returns an error for a status of the library.
 func FailStatus(status uint32, format string, args ...any) error {
 	kind, text := meaning(status)
 	return &Failure{Kind: kind, Text: fmt.Sprintf("%s: %s (%d)", fmt.Sprintf(format, args...), text, status), Status: status}
@@ -66,7 +66,7 @@ func AsFailure(err error) *Failure {
 	return &Failure{Kind: Garbage, Text: err.Error()}
 }
 
-// The statuses of the library that are asked for by name.
+// Statuses of the library (nvmlReturn_t) that dcm uses by name.
 const (
 	StatusSuccess          = 0
 	StatusInvalidArgument  = 2
@@ -82,7 +82,7 @@ const (
 	StatusVersionMismatch  = 25
 )
 
-// meaning sorts and words a status.
+// meaning returns the kind and the text of a status.
 func meaning(status uint32) (Kind, string) {
 	type words struct {
 		kind Kind

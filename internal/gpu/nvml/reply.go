@@ -8,39 +8,39 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Reply is the answer to a request. What was learnt before an error is in it too.
+// Reply is the reply to a request. It includes what was read before an error.
 type Reply struct {
-	Library string   `json:"library,omitempty"` // the file that was loaded
+	Library string   `json:"library,omitempty"` // path of the loaded library
 	Driver  string   `json:"driver,omitempty"`  // "580.82.07"
 	NVML    string   `json:"nvml,omitempty"`    // "13.580.82.07"
-	Missing []string `json:"missing,omitempty"` // functions that this version of the library does not have
-	Calls   int      `json:"calls,omitempty"`   // how often the library was called
-	GPUs    []GPU    `json:"gpus,omitempty"`    // those asked for, in that order; after a change the one changed
+	Missing []string `json:"missing,omitempty"` // functions that this version of the library lacks
+	Calls   int      `json:"calls,omitempty"`   // number of calls of the library
+	GPUs    []GPU    `json:"gpus,omitempty"`    // in the order of the request; after a change, the changed GPU
 	Error   *Failure `json:"error,omitempty"`
 }
 
-// GPU is what the library tells of one GPU. What it does not tell is zero, and Notes
-// has the reason.
+// GPU has the library's facts about one GPU. Unknown fields are zero, and Notes has the
+// reason.
 type GPU struct {
 	Address        partition.Address `json:"address"`
 	UUID           string            `json:"uuid,omitempty"`
 	Name           string            `json:"name,omitempty"`
 	Minor          *int              `json:"minor,omitempty"`     // N of /dev/nvidiaN
-	Device         uint32            `json:"device,omitempty"`    // PCI device id and, below it, vendor id
-	Subsystem      uint32            `json:"subsystem,omitempty"` // in the same way
+	Device         uint32            `json:"device,omitempty"`    // PCI device id << 16 | vendor id
+	Subsystem      uint32            `json:"subsystem,omitempty"` // in the same form
 	Virtualization string            `json:"virtualization,omitempty"`
-	MIG            *MIGMode          `json:"mig,omitempty"`       // nil: this GPU has no MIG
-	Resetless      *bool             `json:"resetless,omitempty"` // whether the mode changes without a reset; nil: not told
+	MIG            *MIGMode          `json:"mig,omitempty"`       // nil: the GPU has no MIG
+	Resetless      *bool             `json:"resetless,omitempty"` // the mode changes without a reset; nil: unknown
 	Profiles       []Profile         `json:"profiles,omitempty"`
 	Instances      []Instance        `json:"instances,omitempty"`
 	Devices        []Device          `json:"devices,omitempty"`
 	Processes      []Process         `json:"processes,omitempty"`
 	Usage          *Usage            `json:"usage,omitempty"`
 	Notes          []string          `json:"notes,omitempty"`
-	Error          *Failure          `json:"error,omitempty"` // why little or nothing is told of it
+	Error          *Failure          `json:"error,omitempty"` // why facts are missing
 }
 
-// The kinds of virtualization.
+// Kinds of virtualization.
 const (
 	Bare        = "none"
 	Passthrough = "passthrough"
@@ -49,13 +49,13 @@ const (
 	VSGAHost    = "vsga-host"
 )
 
-// MIGMode is whether MIG is on, and whether it will be after a reset.
+// MIGMode is the MIG mode now and after the next reset.
 type MIGMode struct {
 	Current bool `json:"current"`
 	Pending bool `json:"pending"`
 }
 
-// Profile is a GPU instance profile that the GPU offers.
+// Profile is a GPU instance profile of the GPU.
 type Profile struct {
 	Name     string      `json:"name"` // "3g.40gb"
 	Index    int         `json:"index"`
@@ -63,51 +63,51 @@ type Profile struct {
 	Slices   int         `json:"slices"`
 	MemoryMB uint64      `json:"memoryMB"`
 	Max      int         `json:"max"`
-	Computed bool        `json:"computed,omitempty"` // the name is computed: the driver does not tell it while MIG is off
-	Places   []Placement `json:"places,omitempty"`   // none: the driver does not tell
+	Computed bool        `json:"computed,omitempty"` // the name is computed, since the driver reports it only with MIG on
+	Places   []Placement `json:"places,omitempty"`   // nil: not reported
 }
 
-// Placement is a run of memory slots.
+// Placement is a range of memory slots.
 type Placement struct {
 	Start int `json:"start"`
 	Size  int `json:"size"`
 }
 
-// Instance is a GPU instance that is there.
+// Instance is an existing GPU instance.
 type Instance struct {
 	ID      int               `json:"id"`
-	Profile string            `json:"profile"`   // "" where no profile of the GPU has its id
-	ProfID  int               `json:"profileID"` // the driver's
+	Profile string            `json:"profile"`   // "" if no profile of the GPU has the id
+	ProfID  int               `json:"profileID"` // profile id in the driver
 	Place   Placement         `json:"place"`
 	Compute []ComputeInstance `json:"compute,omitempty"`
 }
 
-// ComputeInstance is a compute instance in a GPU instance.
+// ComputeInstance is an existing compute instance.
 type ComputeInstance struct {
 	ID      int       `json:"id"`
-	Profile string    `json:"profile"`   // "1c.3g.40gb", "3g.40gb" for one that spans; "" where it could not be told
-	ProfID  int       `json:"profileID"` // the driver's
+	Profile string    `json:"profile"`   // "1c.3g.40gb", or "3g.40gb" if it spans; "" if unknown
+	ProfID  int       `json:"profileID"` // profile id in the driver
 	Slices  int       `json:"slices,omitempty"`
 	Place   Placement `json:"place"`
 }
 
-// Device is a MIG device: what a process sees of a compute instance.
+// Device is a MIG device, the form in which processes use a compute instance.
 type Device struct {
 	UUID            string `json:"uuid"`
 	Name            string `json:"name,omitempty"`
-	GPUInstance     int    `json:"gpuInstance"`     // -1: not told
-	ComputeInstance int    `json:"computeInstance"` // -1: not told
+	GPUInstance     int    `json:"gpuInstance"`     // -1: unknown
+	ComputeInstance int    `json:"computeInstance"` // -1: unknown
 	Usage           *Usage `json:"usage,omitempty"`
 }
 
-// Usage is how much of a device is in use.
+// Usage is the use of a device.
 type Usage struct {
 	MemoryUsed  uint64 `json:"memoryUsed"`            // bytes
 	MemoryTotal uint64 `json:"memoryTotal"`           // bytes
-	Utilization *int   `json:"utilization,omitempty"` // percent; nil: not told, as for MIG devices by most drivers
+	Utilization *int   `json:"utilization,omitempty"` // percent; nil: unknown, as for MIG devices with most drivers
 }
 
-// Process is one that runs on the GPU, as far as the driver tells.
+// Process is a process on the GPU, as far as the driver lists it.
 type Process struct {
 	PID             int    `json:"pid"`
 	Graphics        bool   `json:"graphics,omitempty"`
@@ -116,7 +116,7 @@ type Process struct {
 	ComputeInstance int    `json:"computeInstance"`  // -1: none
 }
 
-// ParseReply reads an answer, all text of which is escaped.
+// ParseReply parses a reply and escapes all text.
 func ParseReply(out []byte) (Reply, error) {
 	var r Reply
 	if err := sanitize.JSON(out, &r); err != nil {
@@ -125,7 +125,7 @@ func ParseReply(out []byte) (Reply, error) {
 	return r, nil
 }
 
-// Offers returns the profiles as the planner takes them: those with places.
+// Offers returns the profiles with placements for the planner.
 func (g GPU) Offers() []partition.InstanceProfile {
 	var out []partition.InstanceProfile
 	for _, p := range g.Profiles {
@@ -142,9 +142,9 @@ func (g GPU) Offers() []partition.InstanceProfile {
 	return out
 }
 
-// Geometry returns what is there as the planner takes it; nil: MIG is off, or the GPU
-// has none. An instance that spans its GPU instance is not named. One without a compute
-// instance, which nobody can use, is told by whole being false.
+// Geometry returns the geometry for the planner; nil: MIG is off or missing. A compute
+// instance that spans its GPU instance is omitted. whole is false if a GPU instance has no
+// compute instance and so is unusable.
 func (g GPU) Geometry() (m *partition.MIG, whole bool) {
 	if g.MIG == nil || !g.MIG.Current {
 		return nil, true

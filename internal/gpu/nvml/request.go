@@ -8,10 +8,10 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Op is what a request asks for.
+// Op is the operation of a request.
 type Op string
 
-// The requests.
+// Operations.
 const (
 	Look  Op = "look"
 	Mode  Op = "mode"
@@ -19,30 +19,31 @@ const (
 	Clear Op = "clear"
 )
 
-// Request is one thing to do.
+// Request is one operation.
 type Request struct {
 	Do      Op     `json:"do"`
 	Library string `json:"library,omitempty"` // "": the usual places
 
-	// For a look.
+	// For a read:
 	GPUs  []partition.Address `json:"gpus,omitempty"`
 	Usage bool                `json:"usage,omitempty"`
-	Nodes bool                `json:"nodes,omitempty"` // missing device nodes may be made: a change follows
+	Nodes bool                `json:"nodes,omitempty"` // missing device nodes may be created, since a change follows
 
-	// For a change.
+	// For a change:
 	GPU       partition.Address    `json:"gpu,omitempty"`
 	On        *bool                `json:"on,omitempty"`
 	Instances []partition.Instance `json:"instances,omitempty"`
 }
 
-// MaxGPUs is how many GPUs a look takes: the driver knows 32 minors that can be cut up.
+// MaxGPUs is the maximum number of GPUs of a read. The driver has 32 minors for GPUs with
+// MIG.
 const MaxGPUs = 64
 
-// MaxInstances is how many instances a fill takes.
+// MaxInstances is the maximum number of instances to create.
 const MaxInstances = 32
 
-// ParseRequest accepts one JSON object; an unknown key, or anything that does not
-// belong to what is asked for, is an error.
+// ParseRequest parses one JSON object. An unknown key, or one that the operation does not
+// use, is an error.
 func ParseRequest(data []byte) (Request, error) {
 	var r Request
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -59,7 +60,7 @@ func ParseRequest(data []byte) (Request, error) {
 // Looks reports whether the request changes nothing.
 func (r Request) Looks() bool { return r.Do == Look }
 
-// Check returns what is wrong with the request.
+// Check returns the error of an invalid request.
 func (r Request) Check() error {
 	if !slices.Contains([]Op{Look, Mode, Fill, Clear}, r.Do) {
 		return Fail(BadRequest, "unknown request %q: accepted are %s", r.Do, partition.List([]Op{Look, Mode, Fill, Clear}))

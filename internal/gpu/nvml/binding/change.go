@@ -7,8 +7,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// open returns what a change works on: the GPU by a new handle, with its mode and, if
-// that is on, its profiles.
+// open returns the GPU with a new handle, its mode and, with MIG on, its profiles.
 func (l *library) open(a partition.Address) (looker, error) {
 	k := l.looker(a)
 	var err error
@@ -30,8 +29,8 @@ func (l *library) open(a partition.Address) (looker, error) {
 	return k, err
 }
 
-// setMode sets the mode, if it is another or another one is pending. The instances of a
-// GPU that is to leave MIG go before.
+// setMode sets the mode if it differs or another one is pending. It destroys the instances
+// first if MIG is turned off.
 func (l *library) setMode(a partition.Address, on bool) error {
 	if err := l.need(symSetMIGMode, symDestroy, symDestroyCompute, symInstances, symCInstances); err != nil {
 		return err
@@ -58,14 +57,14 @@ func (l *library) setMode(a partition.Address, on bool) error {
 	if err := l.call(symSetMIGMode, func() uint32 { return l.setMIGMode(k.device, want, &activation) }); err != nil {
 		return err
 	}
-	// The function has succeeded; whether the mode has changed is another matter.
+	// The call has succeeded; the activation status says whether the mode has changed.
 	if activation != nvml.StatusSuccess {
 		return nvml.FailStatus(activation, "the driver took the mode for %s and could not change to it", a)
 	}
 	return nil
 }
 
-// allowed refuses what the driver would try and not survive.
+// allowed returns an error for a mode change that would damage the state of the driver.
 func (k looker) allowed() error {
 	switch k.gpu.Virtualization {
 	case nvml.VGPUGuest:
@@ -110,7 +109,7 @@ func (k looker) destroyAll() error {
 	return nil
 }
 
-// fill makes instances. All that can be known to be wrong is known before the first.
+// fill creates instances. It validates all of them before the first one.
 func (l *library) fill(a partition.Address, want []partition.Instance) error {
 	if err := l.need(symCreateAt, symCreateCompute, symInfo, symCProfile, symInstances, symCInstances); err != nil {
 		return err
@@ -136,7 +135,7 @@ func (l *library) fill(a partition.Address, want []partition.Instance) error {
 	return nil
 }
 
-// offered finds the profile that an instance is of.
+// offered returns the profile of an instance.
 func (k looker) offered(w partition.Instance) (nvml.Profile, error) {
 	var names []string
 	for _, p := range k.gpu.Profiles {
@@ -197,14 +196,14 @@ func (k looker) createComputeIn(instance uintptr, name string, p nvml.Profile, o
 	return k.call(symCreateCompute, func() uint32 { return k.createCompute(instance, offered[at].id, &compute) })
 }
 
-// about says what an error is about, and keeps its kind.
+// about adds the object to an error and keeps its kind.
 func about(err error, format string, args ...any) error {
 	f := *nvml.AsFailure(err)
 	f.Text = nvml.AsFailure(nvml.Fail(f.Kind, format, args...)).Text + ": " + f.Text
 	return &f
 }
 
-// readBack compares what is there with what was asked for.
+// readBack compares the state with the request.
 func readBack(r nvml.Request, now nvml.GPU) error {
 	switch {
 	case now.MIG == nil:
@@ -224,7 +223,7 @@ func readBack(r nvml.Request, now nvml.GPU) error {
 	return nil
 }
 
-// made tells whether an instance is there as it was wanted.
+// made returns an error if an instance does not exist as requested.
 func made(w partition.Instance, now nvml.GPU) error {
 	at := slices.IndexFunc(now.Instances, func(i nvml.Instance) bool { return i.Profile == w.Profile && i.Place.Start == w.Start })
 	if at < 0 {

@@ -1,14 +1,14 @@
-// Package binding calls NVIDIA's libnvidia-ml by dlopen, without cgo. Only cmd/dcm-nvml
-// imports it: the library can abort, hang and leak, and that program is run with a
-// deadline and then gone. It answers one request of package nvml through [Serve].
+// Package binding calls NVIDIA's libnvidia-ml through dlopen, without cgo. Only cmd/dcm-nvml
+// imports it, because the library can abort, hang and leak, and that program runs with a
+// timeout and ends after one request. It executes one request of package nvml through
+// [Serve].
 //
-// The functions and structures are declared here by themselves, from what is documented
-// about them. A function that a version of the library lacks is an error where it is
-// needed, and a note where it only tells something. What a structure has is read from a
-// buffer larger than any version of it.
+// The functions and structures are declared from their documentation. A function that a
+// version of the library lacks is an error if it is needed, and otherwise a note. Every
+// structure is read from a buffer larger than any version of it.
 //
-// The library makes device nodes and loads the driver where there is none. So nothing of
-// it is loaded before the driver is.
+// The library creates device nodes and loads a missing driver. So this package loads the
+// library only after the driver.
 //
-// It does not know what a profile of dcm's is, nor whether a change is wise.
+// It knows neither dcm's profiles nor whether a change is sensible.
 package binding

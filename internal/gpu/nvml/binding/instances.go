@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	knownProfiles = 0x12 // GPU instance profiles that nvml.h 13.3 counts
-	knownComputes = 9    // compute instance profiles that it counts
-	mostProfiles  = 64   // where the search ends in any case
-	maxHandles    = 64   // instances, or devices, that a GPU can be told to have
+	knownProfiles = 0x12 // GPU instance profiles of nvml.h 13.3
+	knownComputes = 9    // compute instance profiles of nvml.h 13.3
+	mostProfiles  = 64   // limit of the enumeration
+	maxHandles    = 64   // maximum number of instances or devices of a GPU
 	maxPlacements = 64
 )
 
-// enumerate calls read for the indices of profiles until the library knows no more: then it
-// returns INVALID_ARGUMENT. Newer libraries know more than known. Below that number an
-// older library may return the same, and a GPU lacks some profiles.
+// enumerate calls read for each profile index until the library returns INVALID_ARGUMENT.
+// Newer libraries have more than known profiles. Below known, an older library may return it
+// earlier, and a GPU lacks some profiles.
 func enumerate(known uint32, read func(index uint32) error) error {
 	for index := range uint32(mostProfiles) {
 		err := read(index)
@@ -39,16 +39,16 @@ func enumerate(known uint32, read func(index uint32) error) error {
 	return nil
 }
 
-// unnamedProfile is a profile with a name that dcm cannot parse.
+// unnamedProfile is a profile whose name dcm cannot parse.
 type unnamedProfile struct {
 	index uint32
 	id    int
 	err   error
 }
 
-// profiles reads what GPU instances the GPU offers. A profile whose name cannot be parsed
-// is noted: it is an error only if an instance is of it, see [looker.list]. Of several
-// other errors the first is returned, after all profiles were read.
+// profiles reads the GPU instance profiles. A profile whose name cannot be parsed is a note,
+// and an error only if an instance has it, see [looker.list]. It reads all profiles and
+// returns the first other error.
 func (k looker) profiles() error {
 	var wrong error
 	err := enumerate(knownProfiles, func(index uint32) error {
@@ -80,8 +80,8 @@ func (k looker) profiles() error {
 	return err
 }
 
-// profileAt reads a profile in the newest structure that the library knows. Only the
-// first one works everywhere with MIG off; it has no name.
+// profileAt reads a profile with the newest structure that the library supports. Only the
+// first version works everywhere with MIG off; it has no name.
 func (k looker) profileAt(index uint32) (nvml.Profile, error) {
 	p, err := k.profileIn(index, giV3Size, 3, giV3ID, giV3Slices, giV3Count, giV3Memory, giV3Name)
 	if statusOf(err) == nvml.StatusVersionMismatch || statusOf(err) == nvml.StatusInvalidArgument {
@@ -121,7 +121,7 @@ func (k looker) profileIn(index, size, number uint32, id, slices, count, memory,
 	return p, nil
 }
 
-// unnamedError is the name of a profile that dcm cannot parse.
+// unnamedError is the error of a name that dcm cannot parse.
 type unnamedError struct{ name string }
 
 func (e *unnamedError) Error() string {
@@ -136,8 +136,8 @@ func profileOf(b buffer, index uint32, id, slices, count, memory int) (nvml.Prof
 	return p, nil
 }
 
-// nameOf computes a profile's name in the way that the vendor's tools do: the memory in
-// eighths of the whole, rounded up, of the gigabytes.
+// nameOf computes a profile's name as NVIDIA's tools do: its share of the memory in eighths,
+// rounded up to GB.
 func (k looker) nameOf(p nvml.Profile) (string, error) {
 	u, err := k.usage(k.device)
 	if err != nil {
@@ -152,7 +152,7 @@ func (k looker) nameOf(p nvml.Profile) (string, error) {
 	return fmt.Sprintf("%dg.%dgb%s", p.Slices, int(gb), attribute(p.Index)), nil
 }
 
-// attribute is what the name of the profile at an index ends with.
+// attribute returns the suffix of the name for a profile index.
 func attribute(index int) string {
 	switch index {
 	case 7, 8:
@@ -167,7 +167,7 @@ func attribute(index int) string {
 	return ""
 }
 
-// places reads where an instance of a profile can be, in ascending order.
+// places reads the possible placements of a profile, ascending.
 func (k looker) places(id int) ([]nvml.Placement, error) {
 	b, n := newBuffer(), uint32(maxPlacements)
 	if err := k.call(symPlacements, func() uint32 { return k.placements(k.device, uint32(id), &b[0], &n) }); err != nil {
@@ -188,7 +188,7 @@ func (k looker) places(id int) ([]nvml.Placement, error) {
 	return out, nil
 }
 
-// placement reads a run of slots; one that cannot be has no size.
+// placement parses a placement. An invalid one has size 0.
 func placement(b buffer) nvml.Placement {
 	start, size := b.u32(placementStart), b.u32(placementLength)
 	if start > 63 || size > 64 {
@@ -197,7 +197,7 @@ func placement(b buffer) nvml.Placement {
 	return nvml.Placement{Start: int(start), Size: int(size)}
 }
 
-// instanceHandle is a GPU instance and its handle.
+// instanceHandle is a GPU instance with its handle.
 type instanceHandle struct {
 	nvml.Instance
 	handle  uintptr
@@ -205,9 +205,9 @@ type instanceHandle struct {
 	compute []uintptr
 }
 
-// list reads the GPU instances that are there, with their compute instances, in the
-// order of their slots. It needs the profiles. An instance of a profile that has no name
-// is an error: it would be taken for free slots.
+// list reads the GPU instances with their compute instances, in the order of their slots. It
+// needs the profiles. An instance without a known profile is an error, since its slots would
+// count as free.
 func (k looker) list() ([]instanceHandle, error) {
 	var out []instanceHandle
 	for _, u := range *k.unnamed {
@@ -279,8 +279,8 @@ func (k looker) computes(i *instanceHandle, c computeProfile) error {
 	return nil
 }
 
-// computeName is the name of a compute instance with so many slices: its GPU instance's
-// for one that spans it.
+// computeName returns the name of a compute instance with that many slices. It is that of
+// the GPU instance if it spans it.
 func computeName(instance string, of, slices int) string {
 	if slices == of {
 		return instance
@@ -288,16 +288,16 @@ func computeName(instance string, of, slices int) string {
 	return fmt.Sprintf("%dc.%s", slices, instance)
 }
 
-// computeProfile is a compute instance profile that a GPU instance offers.
+// computeProfile is a compute instance profile of a GPU instance.
 type computeProfile struct {
 	id     uint32
 	slices int
 }
 
-// computeProfiles reads what compute instances a GPU instance offers, which only one
-// that is there tells; those of a profile are asked once.
+// computeProfiles reads the compute instance profiles. Only an existing GPU instance reports
+// them. They are read once for each GPU instance profile.
 func (k looker) computeProfiles(instance uintptr, profile int) ([]computeProfile, error) {
-	const shared = 0 // all compute instances share the other engines
+	const shared = 0 // compute instances share the other engines
 	if known, ok := k.inside[profile]; ok {
 		return known, nil
 	}
@@ -322,7 +322,7 @@ func (k looker) computeProfiles(instance uintptr, profile int) ([]computeProfile
 	return out, nil
 }
 
-// handles calls a function that fills an array of handles and counts them.
+// handles calls a function that fills an array of handles.
 func (l *library) handles(name string, list func(handles *byte, count *uint32) uint32) ([]uintptr, error) {
 	b, n := newBuffer(), uint32(maxHandles)
 	if err := l.call(name, func() uint32 { return list(&b[0], &n) }); err != nil {

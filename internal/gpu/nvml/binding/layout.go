@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// bufferSize is what every buffer handed to the library has, so that a structure that
-// has grown does not go beyond it.
+// bufferSize is the size of every buffer for the library, so that a larger structure of a
+// newer version fits.
 const bufferSize = 64 << 10
 
-// The sizes and offsets of the library's structures, in bytes.
+// Sizes and offsets of the library's structures in bytes.
 const (
 	pciDomain, pciBus, pciDevice, pciDeviceID, pciSubsystem = 16, 20, 24, 28, 32
 
 	placementSize, placementStart, placementLength = 8, 0, 4
 
-	// GPU instance profiles: the first version of the structure, which has none in it,
-	// and the two that have.
+	// GPU instance profiles: the first version of the structure has no version field, the
+	// two later ones have.
 	giV1Size, giV1ID, giV1Slices, giV1Count, giV1Memory                   = 48, 0, 8, 12, 40
 	giV2Size, giV2ID, giV2Slices, giV2Count, giV2Memory, giV2Name         = 152, 4, 12, 16, 48, 56
 	giV3Size, giV3ID, giV3Slices, giV3Count, giV3Memory, giV3Name         = 152, 4, 8, 12, 40, 48
@@ -31,10 +31,10 @@ const (
 	nameLength = 96
 )
 
-// version is how a structure says its size and version.
+// version returns the version field of a structure.
 func version(size, number uint32) uint32 { return number<<24 | size }
 
-// buffer is memory for the library to write to.
+// buffer is memory that the library writes to.
 type buffer []byte
 
 func newBuffer() buffer { return make(buffer, bufferSize) }
@@ -45,7 +45,7 @@ func (b buffer) u64(offset int) uint64 { return binary.NativeEndian.Uint64(b[off
 
 func (b buffer) put32(offset int, v uint32) { binary.NativeEndian.PutUint32(b[offset:], v) }
 
-// text returns the C string at an offset; "" if it is not printable text.
+// text returns the C string at an offset; "" if it is not printable.
 func (b buffer) text(offset, most int) string {
 	t := b[offset : offset+most]
 	end := bytes.IndexByte(t, 0)

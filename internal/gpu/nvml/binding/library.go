@@ -11,11 +11,11 @@ import (
 	"dcm/internal/worker/sandbox"
 )
 
-// soname is the library's.
+// soname is the SONAME of the library.
 const soname = "libnvidia-ml.so.1"
 
-// functions are those of the library. A status is four bytes; a handle is a pointer, by
-// itself in a structure, which is passed as one.
+// functions are the library's functions. A status has 4 bytes. A handle is a pointer in a
+// structure, which is passed like a pointer.
 type functions struct {
 	initialise    func() uint32
 	shutDown      func() uint32
@@ -65,8 +65,7 @@ type library struct {
 	calls  int
 }
 
-// load loads the library, or the configured file, from where nobody but root can have
-// put it.
+// load loads the library or the configured file, if only root could have written it.
 func load(configured string, trust sandbox.Trust) (*library, error) {
 	loader := sandbox.Loader{Trust: trust, Open: open, Loaded: loaded}
 	name := configured
@@ -98,7 +97,7 @@ func loaded(name string) bool {
 	return err == nil
 }
 
-// The functions' names.
+// Names of the functions.
 const (
 	symInit           = "nvmlInit_v2"
 	symShutdown       = "nvmlShutdown"
@@ -135,13 +134,13 @@ const (
 	symDestroyCompute = "nvmlComputeInstanceDestroy"
 )
 
-// required are those without which nothing can be told.
+// required returns the functions without which nothing can be read.
 func required() []string {
 	return []string{symInit, symShutdown, symDriver, symByBusID, symMIGMode}
 }
 
-// bind finds the functions. A version of one that is not there is not replaced by
-// another, which would have other structures.
+// bind resolves the functions. It replaces no missing version of a function by another one,
+// which would have other structures.
 func (l *library) bind() {
 	f := &l.functions
 	for _, s := range []struct {
@@ -168,7 +167,7 @@ func (l *library) bind() {
 	}
 }
 
-// need returns an error if the library lacks any of the functions.
+// need returns an error if the library lacks one of the functions.
 func (l *library) need(names ...string) error {
 	var lacks []string
 	for _, n := range names {
@@ -182,7 +181,7 @@ func (l *library) need(names ...string) error {
 	return nil
 }
 
-// call calls the function of that name, if the library has it.
+// call calls a function if the library has it.
 func (l *library) call(name string, f func() uint32) error {
 	if err := l.need(name); err != nil {
 		return err
@@ -194,7 +193,7 @@ func (l *library) call(name string, f func() uint32) error {
 	return nil
 }
 
-// statusOf is the library's status in an error; 0 if it has none.
+// statusOf returns the library's status in an error; 0 if there is none.
 func statusOf(err error) uint32 {
 	var f *nvml.Failure
 	if errors.As(err, &f) {
@@ -203,7 +202,7 @@ func statusOf(err error) uint32 {
 	return 0
 }
 
-// kindOf is an error's kind; "" for none.
+// kindOf returns the kind of an error; "" if it has none.
 func kindOf(err error) nvml.Kind {
 	var f *nvml.Failure
 	if errors.As(err, &f) {

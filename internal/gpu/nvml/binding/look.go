@@ -8,13 +8,13 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// looker gathers what the library tells of one GPU. What cannot be read is a note: a
-// name is worth showing even if there is no UUID.
+// looker reads the facts about one GPU. A fact that cannot be read is a note, since the
+// others are still useful.
 type looker struct {
 	*library
 	device uintptr
 	gpu    *nvml.GPU
-	inside map[int][]computeProfile // of GPU instances, by the id of their profile
+	inside map[int][]computeProfile // by profile id of the GPU instance
 
 	unnamed *[]unnamedProfile
 }
@@ -33,7 +33,7 @@ func (l *library) look(a partition.Address, usage bool) nvml.GPU {
 	return *k.gpu
 }
 
-// all reads all. A GPU that is lost, or another than the one asked for, is an error.
+// all reads all facts. A GPU that is lost, or is not the requested one, is an error.
 func (k looker) all(usage bool) error {
 	if err := k.identity(); err != nil {
 		return err
@@ -58,8 +58,8 @@ func (k looker) all(usage bool) error {
 	return nil
 }
 
-// slots reads what the GPU offers and, with MIG on, what is there. Then what cannot be
-// read is an error: an instance that is not told of would be taken for free slots.
+// slots reads the profiles and, with MIG on, the instances. Here a failed read is an error,
+// since the slots of an unknown instance would count as free.
 func (k looker) slots(usage bool) error {
 	err := k.profiles()
 	if !k.gpu.MIG.Current {
@@ -80,8 +80,8 @@ func (k looker) slots(usage bool) error {
 	return k.complete()
 }
 
-// complete returns an error if a MIG device is in an instance that was not listed, because
-// the library has its profile at an index that was not read.
+// complete returns an error if a MIG device belongs to an instance that was not listed
+// because its profile has an unknown index.
 func (k looker) complete() error {
 	for _, d := range k.gpu.Devices {
 		if d.GPUInstance < 0 {
@@ -131,7 +131,7 @@ func (k looker) identity() error {
 	return nil
 }
 
-// text reads a text; it is a note if there is none.
+// text reads a text. A failure is a note.
 func (k looker) text(name string, handle uintptr, read func(uintptr, *byte, uint32) uint32) string {
 	b := newBuffer()
 	err := k.call(name, func() uint32 { return read(handle, &b[0], nameLength) })
@@ -158,7 +158,7 @@ func (l *library) virtualized(device uintptr) (string, error) {
 	return names[mode], nil
 }
 
-// mode returns nil for a GPU without MIG.
+// mode reads the MIG mode; nil for a GPU without MIG.
 func (l *library) mode(device uintptr) (*nvml.MIGMode, error) {
 	var current, pending uint32
 	err := l.call(symMIGMode, func() uint32 { return l.migMode(device, &current, &pending) })
@@ -173,7 +173,7 @@ func (l *library) mode(device uintptr) (*nvml.MIGMode, error) {
 	return &nvml.MIGMode{Current: current == 1, Pending: pending == 1}, nil
 }
 
-// resetless asks whether the mode changes without a reset.
+// resetless reads whether the mode changes without a reset.
 func (k looker) resetless() error {
 	yes, err := k.library.resetless(k.device)
 	k.gpu.Resetless = yes
@@ -204,7 +204,7 @@ func (l *library) usage(device uintptr) (*nvml.Usage, error) {
 		return nil, nvml.Fail(nvml.Garbage, "%s tells of %d bytes used of %d", symMemory, u.MemoryUsed, u.MemoryTotal)
 	}
 	b = newBuffer()
-	// Drivers tell it of few MIG devices.
+	// Few drivers report it for MIG devices.
 	if l.call(symUtilization, func() uint32 { return l.utilization(device, &b[0]) }) == nil {
 		if percent := int(b.u32(0)); percent <= 100 {
 			u.Utilization = &percent
@@ -248,7 +248,7 @@ func (k looker) migDeviceOf(mig uintptr, usage bool) nvml.Device {
 	return d
 }
 
-// number reads a number; -1 if there is none.
+// number reads a number; -1 if it is missing.
 func (k looker) number(name string, handle uintptr, read func(uintptr, *uint32) uint32) int {
 	var n uint32
 	err := k.call(name, func() uint32 { return read(handle, &n) })
@@ -259,8 +259,7 @@ func (k looker) number(name string, handle uintptr, read func(uintptr, *uint32) 
 	return int(n)
 }
 
-// processes lists what runs on the GPU, as far as the driver tells: what uses CUDA or
-// graphics there.
+// processes lists the processes with CUDA or graphics, as far as the driver reports them.
 func (k looker) processes() {
 	for _, s := range []struct {
 		name     string
@@ -288,7 +287,7 @@ func (k looker) processes() {
 func process(b buffer, graphics bool) nvml.Process {
 	p := nvml.Process{PID: int(b.u32(processPID)), Graphics: graphics, Memory: b.u64(processMemory), GPUInstance: -1, ComputeInstance: -1}
 	if p.Memory == 1<<64-1 {
-		p.Memory = 0 // not told
+		p.Memory = 0 // not reported
 	}
 	if gi := b.u32(processInstance); gi < 1<<16 {
 		p.GPUInstance = int(gi)

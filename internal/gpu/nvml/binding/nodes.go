@@ -16,16 +16,15 @@ import (
 	"dcm/internal/gpu/nvml"
 )
 
-// Roots are the directories below which the driver shows itself: "/sys", "/dev" and
-// "/proc" on a host.
+// Roots are the mount points "/sys", "/dev" and "/proc" on a host.
 type Roots struct{ Sys, Dev, Proc string }
 
-// control is the node by which the library reaches the driver.
+// control is the device node through which the library calls the driver.
 const control = "nvidiactl"
 
-// MissingNode returns a device node that the library needs for a look at so many GPUs and
-// that does not exist, or "" if all exist. A capability node with the number of a former
-// load of the driver counts as missing.
+// MissingNode returns a device node that the library needs for a read of that many GPUs and
+// that does not exist, or "". A capability node with the number of an earlier driver load
+// counts as missing.
 func (r Roots) MissingNode(gpus int) string {
 	at := filepath.Join(r.Dev, control)
 	if _, err := os.Stat(at); err != nil {
@@ -38,8 +37,8 @@ func (r Roots) MissingNode(gpus int) string {
 	return r.missingCapability()
 }
 
-// missingCapability returns a missing node of a capability of the driver. Without the node
-// of mig/config only a process with CAP_SYS_ADMIN can list GPU instances.
+// missingCapability returns a missing capability node. Without the node of mig/config, only
+// a process with CAP_SYS_ADMIN can list GPU instances.
 func (r Roots) missingCapability() string {
 	major, ok := r.capabilityMajor()
 	if !ok {
@@ -67,7 +66,7 @@ func (r Roots) missingCapability() string {
 	return missing
 }
 
-// capabilityMajor returns the major number of the capabilities' nodes.
+// capabilityMajor returns the major number of the capability nodes.
 func (r Roots) capabilityMajor() (uint32, bool) {
 	f, err := os.Open(filepath.Join(r.Proc, "devices"))
 	if err != nil {
@@ -83,14 +82,14 @@ func (r Roots) capabilityMajor() (uint32, bool) {
 	return 0, false
 }
 
-// numberIn returns the number after a key in a small file of lines.
+// numberIn returns the number after a key in a text file.
 func numberIn(path, key string) (uint32, bool) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, false
 	}
 	defer f.Close()
-	const most = 4 << 10 // ten times what there is
+	const most = 4 << 10 // ten times the usual size
 	for lines := bufio.NewScanner(io.LimitReader(f, most)); lines.Scan(); {
 		if value, ok := strings.CutPrefix(lines.Text(), key); ok {
 			n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 20)
@@ -100,7 +99,7 @@ func numberIn(path, key string) (uint32, bool) {
 	return 0, false
 }
 
-// nodeless returns err with the node that is missing, if that is what the driver refuses.
+// nodeless replaces err by the missing node if that is the cause.
 func (r Roots) nodeless(err error) error {
 	if _, missing := os.Stat(filepath.Join(r.Dev, control)); errors.Is(missing, fs.ErrNotExist) {
 		return withoutNode(err, filepath.Join(r.Dev, control))
@@ -112,7 +111,7 @@ func withoutNode(err error, node string) error {
 	return about(nvml.Fail(nvml.NoNodes, "%w", err), "there is no %s", node)
 }
 
-// uncapped explains refusals that the missing node of a capability causes.
+// uncapped explains refusals that a missing capability node causes.
 func (r Roots) uncapped(reply *nvml.Reply) {
 	for i, g := range reply.GPUs {
 		if g.Error == nil || g.Error.Status != nvml.StatusNoPermission {

@@ -13,8 +13,7 @@ import (
 	"dcm/internal/worker/sandbox"
 )
 
-// Serve answers a request. It loads the library into this process and leaves it there:
-// the process should end soon.
+// Serve executes a request. The library stays loaded, so the process should end soon.
 func Serve(r nvml.Request, trust sandbox.Trust, roots Roots) nvml.Reply {
 	var reply nvml.Reply
 	err := r.Check()
@@ -32,13 +31,12 @@ func Serve(r nvml.Request, trust sandbox.Trust, roots Roots) nvml.Reply {
 	return reply
 }
 
-// forbidden tells GPUs that are kept from this process from ones that are not there: a
-// library may list neither, and which node an unlisted one has is not known. Where each
-// node may be opened nothing is kept. None is opened for that, which would have the driver
-// try once more to bring up a GPU that did not come up. A refusal names the node, too: the
-// driver's parameters may give it to a user other than root.
+// forbidden changes "not found" into "no permission" if this process cannot open all nodes
+// of GPUs: the library does not list such a GPU, and its node is unknown. It opens no node,
+// since an open makes the driver retry a GPU that did not come up. The error names the node,
+// since the driver's parameters may give it to another user than root.
 func forbidden(reply *nvml.Reply, dev string) {
-	nodes, _ := filepath.Glob(filepath.Join(dev, "nvidia[0-9]*")) // the pattern is in order
+	nodes, _ := filepath.Glob(filepath.Join(dev, "nvidia[0-9]*")) // a constant pattern has no error
 	nodes = append(nodes, filepath.Join(dev, control))
 	at := slices.IndexFunc(nodes, func(node string) bool {
 		err := unix.Access(node, unix.R_OK|unix.W_OK)
@@ -58,7 +56,8 @@ func forbidden(reply *nvml.Reply, dev string) {
 	}
 }
 
-// driven tells whether the driver is there. The library would load it, and make nodes.
+// driven returns an error if the driver is not loaded. The library would load it and create
+// nodes.
 func driven(sys string) error {
 	if _, err := os.Stat(filepath.Join(sys, "module/nvidia")); err != nil {
 		return nvml.Fail(nvml.NoDriver, "NVIDIA's driver is not loaded, and the library would load it: %w", err)
@@ -86,7 +85,7 @@ func serve(r nvml.Request, trust sandbox.Trust, roots Roots, reply *nvml.Reply) 
 	} else {
 		err = l.change(r, reply)
 	}
-	// What has been done and read back counts; that it does not end well does not.
+	// A failed shutdown does not undo what was done and read back.
 	_ = l.call(symShutdown, l.shutDown)
 	return err
 }
@@ -103,7 +102,7 @@ func (l *library) identify(reply *nvml.Reply) {
 	}
 }
 
-// change makes a change, and tells of the GPU as it is read back.
+// change executes a change and reads the GPU back.
 func (l *library) change(r nvml.Request, reply *nvml.Reply) error {
 	var err error
 	switch r.Do {
@@ -125,7 +124,7 @@ func (l *library) change(r nvml.Request, reply *nvml.Reply) error {
 	return err
 }
 
-// device returns the handle of the GPU at an address. It is good until the GPU's mode
+// device returns the handle of the GPU at an address. It is valid until the GPU's mode
 // changes.
 func (l *library) device(a partition.Address) (uintptr, error) {
 	var device uintptr
