@@ -1,17 +1,17 @@
-// Command dcm-guard keeps what is reserved exclusively for those who have it, by the
-// program of package dcm/internal/linux/devguard. It is the only program of dcm that may load
-// one, runs for a moment when something has changed, and holds no state: what is
-// exclusive stands in /run/dcm/partitions.json and in the names of PID 1's units.
+// Command dcm-guard enforces exclusive reservations with the device program of package
+// dcm/internal/linux/devguard. It is the only program of dcm that may load one. It runs for a
+// moment after a change and keeps no state: /run/dcm/partitions.json and the names of PID 1's
+// units have it.
 //
-//	dcm-guard set    guard what is exclusive now, and limit the memory of those who
+//	dcm-guard set    enforce what is exclusive now, and limit the memory of units that
 //	                 share; dcm-guard.service runs this
-//	dcm-guard off    take the guard out of the kernel until it is set again
+//	dcm-guard off    unload the guard until the next set
 //	dcm-guard enter NAME UNIT
 //	                 count the instances that share a reservation, and limit the memory
-//	                 of this one; the units' ExecStartPre= runs this
+//	                 of this one; ExecStartPre= of the units runs this
 //
-// Exit status: 0 done, or told in /run/dcm/guard.json why it cannot be; 1 failed; 64
-// usage.
+// Exit status: 0 success, or the reason for a failure is in /run/dcm/guard.json; 1 failure;
+// 64 usage.
 package main
 
 import (
@@ -56,7 +56,7 @@ func run(args []string, log *slog.Logger) int {
 		return 64
 	}
 	g := devguard.Guard{Cgroups: "/sys/fs/cgroup", Pins: "/sys/fs/bpf/dcm"}
-	before, _ := runstate.ReadGuard(runtime) // one that cannot be read is about to be replaced
+	before, _ := runstate.ReadGuard(runtime) // an unreadable state is replaced
 	state, err := act(args[0], g, before)
 	if unsupported, ok := errors.AsType[*devguard.UnsupportedError](err); ok {
 		state.Why, state.Unconfined, err = unsupported.Error(), unconfined(), nil
@@ -64,7 +64,7 @@ func run(args []string, log *slog.Logger) int {
 		if state.Unconfined {
 			what = "neither confined nor exclusive, and device lists of units have no effect here: "
 		}
-		// Whoever reserved something exclusively is told at each look; the journal once.
+		// The status shows the reason each time; the journal gets it once.
 		if before == nil || before.Why != state.Why || before.Unconfined != state.Unconfined {
 			log.Warn("what is reserved exclusively is " + what + state.Why)
 		}
@@ -79,8 +79,8 @@ func run(args []string, log *slog.Logger) int {
 	return 0
 }
 
-// unconfined reports whether device lists of units have no effect: that of this service
-// (DevicePolicy=closed) has no partition.
+// unconfined reports whether device lists of units have no effect: this service, with
+// DevicePolicy=closed, has no access to partitions.
 func unconfined() bool {
 	p, err := runstate.ReadPartitions(runtime)
 	path := func(elem ...string) string { return filepath.Join(append([]string{"/"}, elem...)...) }
@@ -96,7 +96,7 @@ func act(verb string, g devguard.Guard, before *runstate.Guard) (runstate.Guard,
 		return runstate.Guard{}, err
 	}
 	state := runstate.Guard{Uncapped: w.cap(dmem.Tree{Root: g.Cgroups})}
-	// Where nothing is exclusive, no program is run at every open of a device.
+	// Without exclusive partitions, no program runs at an open of a device.
 	if len(w.wanted.Table) == 0 {
 		return state, g.Off()
 	}
@@ -114,7 +114,7 @@ func act(verb string, g devguard.Guard, before *runstate.Guard) (runstate.Guard,
 	return state, nil
 }
 
-// set has the kernel guard what the table says, and reads it back.
+// set loads the table into the kernel and reads it back.
 func set(g devguard.Guard, t runstate.GuardTable) error {
 	want, err := access(t)
 	if err != nil {
@@ -133,7 +133,7 @@ func set(g devguard.Guard, t runstate.GuardTable) error {
 	return nil
 }
 
-// access is the table in numbers, sorted as [devguard.Guard.Table] sorts them.
+// access converts the table to device numbers, sorted as [devguard.Guard.Table] sorts them.
 func access(t runstate.GuardTable) (devguard.Access, error) {
 	out := devguard.Access{Devices: make(map[devguard.Device][]uint64), All: numbers(t.All)}
 	for _, one := range t.Table {
@@ -157,14 +157,14 @@ func numbers(list []runstate.Cgroup) []uint64 {
 	return slices.Compact(out)
 }
 
-// world is the partitions, the units that have them, and what is exclusive of them.
+// world is the partitions, the units that hold them, and the exclusive ones.
 type world struct {
 	parts   runstate.Partitions
 	tenants []systemd.Tenant
 	wanted  runstate.GuardTable
 }
 
-// look asks PID 1 for the units, unless there are no partitions.
+// look reads the units from PID 1 if there are partitions.
 func look() (world, error) {
 	p, err := runstate.ReadPartitions(runtime)
 	if err != nil || p == nil {

@@ -19,9 +19,8 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// cap limits the memory of the leases that share, and tells why somebody who shares has
-// no limit, "" if everybody has his. What a service of a template may have is limited at
-// its start, see [enter].
+// cap limits the memory of leases that share. It returns why a sharer has no limit, or "".
+// The limit of a service of a template is set at its start, see [enter].
 func (w world) cap(t dmem.Tree) string {
 	var errs []error
 	for unit, caps := range lease.MemoryLimitsOf(w.parts, allowed(w.tenants)) {
@@ -41,7 +40,7 @@ func (w world) cap(t dmem.Tree) string {
 	return errs[0].Error()
 }
 
-// reserved are the GPUs with partitions that services share.
+// reserved returns the GPUs with partitions that services share.
 func (w world) reserved() []partition.Address {
 	var out []partition.Address
 	for _, r := range w.parts.Reservations {
@@ -61,8 +60,8 @@ func limit(t dmem.Tree, cgroup string, caps lease.MemoryLimits) error {
 	return t.Cap(cgroup, caps)
 }
 
-// enter lets one more instance in, unless there are as many as may share. That it has no
-// limit on its memory keeps no service down: it is told.
+// enter permits one more instance unless the limit of sharers is reached. A failed memory
+// limit is logged and does not prevent the start.
 func enter(name, unit string) int {
 	w, err := look()
 	var r *runstate.Reservation
@@ -91,12 +90,12 @@ func enter(name, unit string) int {
 	return 0
 }
 
-// say writes a line for the journal, with its level as in sd-daemon(3), to the unit's own
-// stream: of a message by datagram whose sender has ended it may not know the unit.
+// say writes a journal line with a level of sd-daemon(3) to stderr, the stream of the unit.
+// A datagram would lose the unit if the sender has ended.
 func say(level int, text string) { fmt.Fprintf(os.Stderr, "<%d>%s\n", level, sanitize.Text(text)) }
 
-// count refuses a unit before which as many were started as may share. Those that are
-// started at once agree on who was first, by PID 1's clock.
+// count refuses a unit if enough others were started before it. Units that start
+// concurrently agree on the order by PID 1's clock.
 func (w world) count(r runstate.Reservation, unit string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), asking)
 	defer cancel()
@@ -132,8 +131,8 @@ func (w world) count(r runstate.Reservation, unit string) error {
 	return fmt.Errorf("share = %d, and there are %s already", r.Share, strings.Join(names, ", "))
 }
 
-// own is the cgroup of the unit that this is run for. What runs before a service that
-// has cgroups of its own (Delegate=) is in one of these.
+// own returns the cgroup of the unit that runs this program. With Delegate=, ExecStartPre=
+// runs in a cgroup below that of the unit.
 func own() (string, error) {
 	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {

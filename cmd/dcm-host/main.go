@@ -1,11 +1,11 @@
-// Command dcm-host is what dcm's image runs, on a host that takes no package: it brings
-// what PID 1 has to have, has it reload and start the daemon, and has it stop that when
-// the container is stopped. See "HOSTS THAT TAKE NO PACKAGE" in dcm.service(8).
+// Command dcm-host runs in dcm's container image, on a host without a package manager. It
+// copies the files that PID 1 needs, reloads PID 1, starts the daemon, and stops the daemon
+// when the container stops. See "HOSTS THAT TAKE NO PACKAGE" in dcm.service(8).
 //
-//	dcm-host         bring it, and have it run as long as this does
-//	dcm-host remove  let the clients go, and take it away
+//	dcm-host         install, and run the daemon until this program ends
+//	dcm-host remove  release the clients and uninstall
 //
-// Exit status: 0 done; 1 failed; 64 usage.
+// Exit status: 0 success; 1 failure; 64 usage.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// host is where the container has the host's root.
+// host is the mount point of the host's root in the container.
 const host = "/host"
 
 // reloading is how long PID 1 may take: it runs every generator.
@@ -55,7 +55,7 @@ func run(ctx context.Context, remove bool) error {
 	if hostimage.HasPackage(host) {
 		return errors.New("the host has dcm's package: remove that, or this container")
 	}
-	// From here on its files are the host's.
+	// After this, paths are those of the host.
 	if err := errors.Join(unix.Chroot(host), os.Chdir("/")); err != nil {
 		return fmt.Errorf("cannot enter the host's root: %w", err)
 	}
@@ -69,8 +69,8 @@ func run(ctx context.Context, remove bool) error {
 		})
 }
 
-// keep has the daemon run until ctx ends. PID 1 goes on with what it was asked for when
-// nobody waits any more, so the stop is asked for behind a start that is cut short, too.
+// keep runs the daemon until ctx ends. PID 1 completes a start job whose caller has gone, so
+// keep also stops the daemon after an interrupted start.
 func keep(ctx context.Context, start, stop func(context.Context) error) error {
 	err := start(ctx)
 	switch {
@@ -85,7 +85,7 @@ func keep(ctx context.Context, start, stop func(context.Context) error) error {
 	return errors.Join(err, stop(context.Background()))
 }
 
-// order is for what PID 1 does in no time.
+// order calls what with a connection to PID 1, for calls that return immediately.
 func order(ctx context.Context, what func(context.Context, *systemd.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, reloading)
 	defer cancel()
@@ -97,8 +97,8 @@ func order(ctx context.Context, what func(context.Context, *systemd.Conn) error)
 	return what(ctx, pid1)
 }
 
-// lay has the daemon run that was brought. It is no matter here whether the GPUs can have
-// the profile: dcm.service tells.
+// lay installs the files and starts the daemon. It ignores whether the GPUs can have the
+// profile, which dcm.service reports.
 func lay(ctx context.Context, cargo hostimage.Image) error {
 	if err := cargo.Install("/"); err != nil {
 		return err
@@ -107,7 +107,7 @@ func lay(ctx context.Context, cargo hostimage.Image) error {
 		if err := pid1.Reload(ctx); err != nil {
 			return err
 		}
-		// One that runs may be an older one.
+		// A running daemon may be an older one.
 		if err := pid1.Stop(ctx, unitname.Daemon); err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func lay(ctx context.Context, cargo hostimage.Image) error {
 	})
 }
 
-// lift lets the clients go before what they are part of stops.
+// lift releases the clients, then stops the units that they depend on.
 func lift(ctx context.Context, cargo hostimage.Image) error {
 	return order(ctx, func(ctx context.Context, pid1 *systemd.Conn) error {
 		if err := pid1.Stop(ctx, unitname.Daemon); err != nil {

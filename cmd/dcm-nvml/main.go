@@ -1,18 +1,18 @@
-// Command dcm-nvml is the only program of dcm that loads NVIDIA's libnvidia-ml. It takes
-// one request, prints one answer and exits; both are JSON, see package
-// dcm/internal/gpu/nvml. Whoever runs it gives it a deadline and kills it then.
+// Command dcm-nvml is the only program of dcm that loads NVIDIA's libnvidia-ml. It executes
+// one request, prints one reply and exits. Both are JSON, see package dcm/internal/gpu/nvml.
+// The caller kills it after a timeout.
 //
 //	dcm-nvml [--sys DIR] [--dev DIR] [--proc DIR] [REQUEST]
 //
-// Without REQUEST it reads one from stdin. DIR replaces /sys, /dev or /proc in tests;
-// without the driver in sysfs nothing is loaded. Exit status: 0 done, 1 the answer
-// is an error, 64 usage.
+// Without REQUEST it reads one from stdin. DIR replaces /sys, /dev or /proc in tests; without
+// the driver in sysfs nothing is loaded. Exit status: 0 success, 1 the reply is an error, 64
+// usage.
 //
-// Before it loads anything it runs itself again without the rights that it does not
-// need, see package dcm/internal/worker/sandbox: to look it has no capability, to change what the
-// driver asks for, and in neither case programs and the network. A look cannot make,
-// change or remove a device node, although the library tries. Only a look that precedes a
-// change may make nodes that are missing, as on a host that was just booted.
+// Before it loads the library it executes itself again with fewer privileges, see package
+// dcm/internal/worker/sandbox. A read has no capabilities, a change those that the driver
+// requires; neither can execute programs or use the network. A read cannot create, change or
+// remove a device node, although the library tries to. Only a read before a change may create
+// missing nodes, for example after a boot.
 package main
 
 import (
@@ -55,12 +55,12 @@ func run(args []string) int {
 	return reply(func() nvml.Reply { return nvml.Reply{Error: err} })
 }
 
-// again comes first when the program runs itself again. After it come the user whom it
-// runs for, the roots, whether device nodes may be made, and the request.
+// again is the first argument of the second execution. The user, the roots, whether device
+// nodes may be created, and the request follow it.
 const again = "--confined"
 
-// confineSelf runs the program again with less rights, and returns only with what
-// is wrong.
+// confineSelf executes the program again with fewer privileges. It returns only after an
+// error.
 func confineSelf(args []string, at binding.Roots) *nvml.Failure {
 	data, err := serve.Request(args)
 	if err != nil {
@@ -75,19 +75,19 @@ func confineSelf(args []string, at binding.Roots) *nvml.Failure {
 	return &nvml.Failure{Kind: nvml.Unconfined, Text: err.Error()}
 }
 
-// makesNodes reports whether the library may make device nodes. The driver's module does
-// not make them; its library does, or a service of NVIDIA's. A change makes those of the
-// new instances.
+// makesNodes reports whether the library may create device nodes. The driver module does not
+// create them; its library or a service of NVIDIA does. A change creates those of the new
+// instances.
 func makesNodes(r nvml.Request, at binding.Roots) bool {
 	return !r.Looks() || r.Nodes && at.MissingNode(len(r.GPUs)) != ""
 }
 
-// rights are what the library needs. A look has no capability: the nodes of the
-// capabilities are readable for root. To make a node takes CAP_MKNOD, and CAP_CHOWN where
-// the driver's parameters name an owner (NVreg_DeviceFileUID, NVreg_DeviceFileGID): without
-// it the library removes the node again. A change needs CAP_SYS_ADMIN, which the driver
-// requires, and the sockets of nvidia-persistenced and nvidia-fabricmanager, which close a
-// GPU for the time of its reset when the library asks them.
+// rights returns the privileges that the library needs. A read has no capabilities, since
+// root can read the capability nodes. Creating a node needs CAP_MKNOD, and CAP_CHOWN if the
+// driver's parameters name an owner (NVreg_DeviceFileUID, NVreg_DeviceFileGID): otherwise
+// the library removes the node again. A change needs CAP_SYS_ADMIN for the driver, and the
+// sockets of nvidia-persistenced and nvidia-fabricmanager, which close a GPU during its
+// reset.
 func rights(r nvml.Request, makes bool) sandbox.Rights {
 	var out sandbox.Rights
 	if makes {
@@ -99,7 +99,7 @@ func rights(r nvml.Request, makes bool) sandbox.Rights {
 	return out
 }
 
-// confined answers the request of a user.
+// confined executes the request as a user.
 func confined(user string, at binding.Roots, makes, data string) nvml.Reply {
 	request, err := nvml.ParseRequest([]byte(data))
 	if err != nil {

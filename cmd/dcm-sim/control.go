@@ -63,7 +63,7 @@ func newFault() *cobra.Command {
 	return c
 }
 
-// limit sets which GPU the fault strikes, and how often.
+// limit sets the GPU of the fault and how often it occurs.
 func limit(f *sim.Fault, gpu, times string) error {
 	if gpu != "all" {
 		a, err := partition.ParseAddress(gpu)
@@ -117,7 +117,7 @@ func control(mount, file, message string) error {
 	return err
 }
 
-// text makes a flag of what reads and writes itself as text.
+// text is a flag value for a type with text marshalling.
 type text struct {
 	value interface {
 		MarshalText() ([]byte, error)

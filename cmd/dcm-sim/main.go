@@ -1,6 +1,5 @@
-// Command dcm-sim simulates a node with AMD GPUs: it mounts a /sys and a /dev
-// that behave as the amdgpu driver's, and stands in for modprobe where it is
-// called by that name.
+// Command dcm-sim simulates a node with AMD GPUs. It mounts a /sys and a /dev that behave
+// like those of the amdgpu driver, and replaces modprobe if it is called by that name.
 package main
 
 import (
@@ -22,7 +21,7 @@ func main() {
 	os.Exit(run(ctx, os.Args, os.Stdout, os.Stderr))
 }
 
-// run is the program, apart from its process.
+// run is main without the process state.
 func run(ctx context.Context, argv []string, stdout, stderr io.Writer) int {
 	if filepath.Base(argv[0]) == "modprobe" {
 		return modprobe(argv[1:], "/", stderr)
@@ -43,7 +42,7 @@ func run(ctx context.Context, argv []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// exitCode is an error that was told already.
+// exitCode is the exit code of an error that was already printed.
 type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
@@ -59,7 +58,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// mountFlag adds --mount, which tells where the node is mounted.
+// mountFlag adds --mount, the mount point of the node.
 func mountFlag(c *cobra.Command) *string {
 	return c.Flags().String("mount", defaultMount(), "directory of the mounted node")
 }

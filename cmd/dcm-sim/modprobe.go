@@ -18,7 +18,7 @@ func newModprobe() *cobra.Command {
 		Use:   "modprobe [--mount DIR] [-r] MODULE [NAME=VALUE]...",
 		Short: "stand in for modprobe",
 		Long:  "modprobe does to the simulated amdgpu what modprobe(8) does to the real one.\nIt succeeds for every other module without doing anything.",
-		// They are modprobe's, not cobra's.
+		// The flags are modprobe's.
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			if code := modprobe(args, "/", c.ErrOrStderr()); code != 0 {
@@ -31,8 +31,8 @@ func newModprobe() *cobra.Command {
 
 const module = "amdgpu"
 
-// modprobe is modprobe(8), as far as amdgpu is concerned; root is where it finds
-// its configuration.
+// modprobe implements modprobe(8) for amdgpu. root is the root directory of its
+// configuration.
 func modprobe(args []string, root string, stderr io.Writer) int {
 	r := parseModprobe(args)
 	if slices.Contains(r.modules, "nvidia") && !r.dry {
@@ -50,7 +50,7 @@ func modprobe(args []string, root string, stderr io.Writer) int {
 	err := control(r.mount, "module", message)
 	switch {
 	case err == nil, r.remove && errors.Is(err, syscall.ENOENT) && mountedAt(r.mount):
-		// Removing what is not there succeeds.
+		// Removing a module that is not loaded succeeds.
 		return 0
 	case r.quiet:
 	case r.remove && errors.Is(err, syscall.EBUSY):
@@ -65,8 +65,7 @@ func modprobe(args []string, root string, stderr io.Writer) int {
 	return 1
 }
 
-// modprobeNVIDIA does the same for nvidia, which is loaded and unloaded with all that uses
-// it.
+// modprobeNVIDIA does the same for nvidia, with all modules that use it.
 func modprobeNVIDIA(r modprobeRequest, stderr io.Writer) int {
 	message := "load"
 	if r.remove {
@@ -80,7 +79,7 @@ func modprobeNVIDIA(r modprobeRequest, stderr io.Writer) int {
 	return 1
 }
 
-// capitalised is an errno's text as the C library has it.
+// capitalised returns the text of an errno as the C library prints it.
 func capitalised(e syscall.Errno) error {
 	text := e.Error()
 	return errors.New(strings.ToUpper(text[:1]) + text[1:])
@@ -91,7 +90,7 @@ func mountedAt(dir string) bool {
 	return err == nil
 }
 
-// words joins options as a command line has them.
+// words formats options as on a command line.
 func words(options map[string]string) string {
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(options)) {
@@ -107,8 +106,7 @@ type modprobeRequest struct {
 	options            map[string]string
 }
 
-// parseModprobe reads modprobe's arguments, of which short ones may be joined:
-// "-abq".
+// parseModprobe parses modprobe's arguments. Short flags may be joined, "-abq".
 func parseModprobe(args []string) modprobeRequest {
 	r := modprobeRequest{mount: defaultMount(), options: make(map[string]string)}
 	many := false

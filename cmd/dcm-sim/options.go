@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// moduleOptions returns the options that modprobe.d(5) and the kernel command
-// line give to the module. What cannot be read gives none, as with modprobe.
+// moduleOptions returns the options of the module from modprobe.d(5) and the kernel command
+// line. Like modprobe, it ignores unreadable files.
 func moduleOptions(root string) map[string]string {
-	files := make(map[string]string) // a name in an earlier directory hides later ones
+	files := make(map[string]string) // a file in a later directory replaces one of the same name
 	for _, dir := range []string{"usr/lib/modprobe.d", "run/modprobe.d", "etc/modprobe.d"} {
 		found, err := filepath.Glob(filepath.Join(root, dir, "*.conf"))
 		if err != nil {

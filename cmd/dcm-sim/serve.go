@@ -92,7 +92,7 @@ func serve(c *cobra.Command, n *sim.Node, dir string) error {
 	}
 }
 
-// prepare makes the mount point, and takes away what a killed server left there.
+// prepare creates the mount point and removes what a killed server left there.
 func prepare(dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, unix.ENOTCONN) {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {

@@ -16,16 +16,15 @@ import (
 	"dcm/internal/testkit/sim"
 )
 
-// broadcaster has the kernel tell what it would tell if the devices were real: in
-// every network namespace that a process here is in (uevent_net_rcv_skb lets root
-// do so in one at a time).
+// broadcaster sends uevents as the kernel does for real devices, in every network namespace
+// of the processes here. Root may send to one namespace at a time (uevent_net_rcv_skb).
 type broadcaster struct {
 	queue  chan sim.Uevent
 	stderr io.Writer
 }
 
-// newBroadcaster begins to send what its queue gets. Its thread changes namespaces
-// and is given up with the process.
+// newBroadcaster starts to send the queued events. Its thread changes its network namespace
+// and ends with the process.
 func newBroadcaster(stderr io.Writer) *broadcaster {
 	b := &broadcaster{make(chan sim.Uevent, 4096), stderr}
 	go func() {
@@ -43,7 +42,7 @@ func newBroadcaster(stderr io.Writer) *broadcaster {
 	return b
 }
 
-// tell queues an event. A listener takes a full queue for an overflow of its own.
+// tell queues an event. A full queue looks to a listener like an overflow of its own.
 func (b *broadcaster) tell(u sim.Uevent) {
 	select {
 	case b.queue <- u:
@@ -51,7 +50,7 @@ func (b *broadcaster) tell(u sim.Uevent) {
 	}
 }
 
-// request is a netlink message with an event as the kernel words it.
+// request returns a netlink message with the event in the kernel's form.
 func request(u sim.Uevent) []byte {
 	text := fmt.Sprintf("%[1]s@%[2]s\x00ACTION=%[1]s\x00DEVPATH=%[2]s\x00SUBSYSTEM=%[3]s\x00", u.Action, u.Path, u.Subsystem)
 	m := binary.NativeEndian.AppendUint32(nil, uint32(unix.NLMSG_HDRLEN+len(text)))

@@ -1,15 +1,15 @@
-// Command dcm-smi is the only program of dcm that loads libamd_smi. It takes one
-// request, prints one answer and exits; both are JSON, see package
-// dcm/internal/gpu/amdsmi. Whoever runs it gives it a deadline and kills it then.
+// Command dcm-smi is the only program of dcm that loads libamd_smi. It executes one request,
+// prints one reply and exits. Both are JSON, see package dcm/internal/gpu/amdsmi. The caller
+// kills it after a timeout.
 //
 //	dcm-smi [--private] [REQUEST]
 //
-// Without REQUEST it reads one from stdin. With --private its mount namespace is
-// its own, and it mounts an empty /tmp and /dev/shm for the files that the library
-// leaves there. Exit status: 0 done, 1 the answer is an error, 64 usage.
+// Without REQUEST it reads one from stdin. With --private it has its own mount namespace, and
+// mounts an empty /tmp and /dev/shm for the files of the library. Exit status: 0 success, 1
+// the reply is an error, 64 usage.
 //
-// Before it loads anything it runs itself again without the rights that it does not
-// need, see package dcm/internal/worker/sandbox.
+// Before it loads the library it executes itself again with fewer privileges, see package
+// dcm/internal/worker/sandbox.
 package main
 
 import (
@@ -46,12 +46,11 @@ func run(args []string) int {
 	return reply(func() amdsmi.Reply { return amdsmi.Reply{Error: err} })
 }
 
-// again comes first when the program runs itself again; behind it are the user whom
-// it runs for, and the request.
+// again is the first argument of the second execution. The user and the request follow it.
 const again = "--confined"
 
-// confineSelf runs the program again with less rights, and returns only with what
-// is wrong.
+// confineSelf executes the program again with fewer privileges. It returns only after an
+// error.
 func confineSelf(args []string, private bool) *amdsmi.Failure {
 	data, err := serve.Request(args)
 	if err != nil {
@@ -67,12 +66,13 @@ func confineSelf(args []string, private bool) *amdsmi.Failure {
 	return &amdsmi.Failure{Kind: amdsmi.Unconfined, Text: err.Error()}
 }
 
-// rights are what the library needs: to look, the devices; to set, root's files.
+// rights returns the privileges that the library needs: the devices for a read, root's files
+// for a set.
 func rights(r amdsmi.Request) sandbox.Rights {
 	return sandbox.Rights{Nobody: r.Looks(), Devices: []string{"/dev/kfd", "/dev/dri/*"}, Programs: true, Files: true}
 }
 
-// confined answers the request of a user.
+// confined executes the request as a user.
 func confined(user, data string) amdsmi.Reply {
 	request, err := amdsmi.ParseRequest([]byte(data))
 	if err != nil {
@@ -92,7 +92,7 @@ func reply(of func() amdsmi.Reply) int {
 	return serve.Print("dcm-smi", of, func(r amdsmi.Reply) bool { return r.Error != nil })
 }
 
-// isolate takes from the library the places where it would leave something.
+// isolate hides the directories where the library leaves files.
 func isolate(private bool) error {
 	if !private {
 		return nil
@@ -101,9 +101,8 @@ func isolate(private bool) error {
 	return errors.Join(hide("/tmp"), hide("/dev/shm"))
 }
 
-// hide mounts an empty directory over dir, if there is a dir. In /dev/shm the
-// library has mutexes that it shares with whoever uses it: killed at the wrong
-// moment, it would leave them locked.
+// hide mounts an empty directory over dir if it exists. The library shares mutexes in
+// /dev/shm with its other users. If dcm-smi is killed, they could stay locked.
 func hide(dir string) error {
 	err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=4m,mode=1777")
 	if err != nil && !errors.Is(err, unix.ENOENT) {

@@ -1,7 +1,6 @@
-// Package standin builds stand-ins for libamd_smi.so from C, in each numbering
-// generation of the library, over a sysfs tree. Only tests and benchmarks use
-// it. It knows nothing of dcm's tables: the C source has numbers and structures
-// of its own.
+// Package standin builds test doubles of libamd_smi.so from C, one for each numbering of the
+// library, over a sysfs tree. Only tests and benchmarks use it. It knows nothing of dcm's
+// tables: the C source has its own numbers and structures.
 package standin
 
 import (
@@ -15,12 +14,12 @@ import (
 	"strings"
 )
 
-// source is the stand-in of libamd_smi.
+// source is the test double of libamd_smi.
 //
 //go:embed testdata/standin.c
 var source string
 
-// drm is the stand-in of libdrm and libdrm_amdgpu, for the real libamd_smi.
+// drm is the test double of libdrm and libdrm_amdgpu for the real libamd_smi.
 //
 //go:embed testdata/drm.c
 var drm string
@@ -28,11 +27,11 @@ var drm string
 // Generation is one version of the library.
 type Generation struct {
 	Name    string // "rocm-6.1.2"
-	Version string // what it tells of itself
+	Version string // version that it reports
 	number  string // GEN in the C source
 }
 
-// Generations lists the numbering generations, oldest first.
+// Generations lists the numberings, oldest first.
 func Generations() []Generation {
 	return []Generation{
 		{"rocm-6.0", "23.4.0.0", "2304"},
@@ -54,14 +53,13 @@ func Find(name string) Generation {
 	return Generation{}
 }
 
-// Latest is the newest generation.
+// Latest returns the newest generation.
 func Latest() Generation { return Find("rocm-10.1") }
 
-// ErrNoCompiler says that there is no C compiler.
+// ErrNoCompiler means that there is no C compiler.
 var ErrNoCompiler = errors.New("there is no C compiler (cc)")
 
-// Build builds the library in dir, without the symbols hidden, and returns its
-// path.
+// Build builds the library in dir without the hidden symbols and returns its path.
 func Build(ctx context.Context, dir string, g Generation, hidden ...string) (string, error) {
 	lib := filepath.Join(dir, "libamd_smi.so."+g.Name)
 	if err := Readable(dir); err != nil {
@@ -79,8 +77,8 @@ func Build(ctx context.Context, dir string, g Generation, hidden ...string) (str
 	return lib, compile(ctx, source, lib, flags...)
 }
 
-// BuildDRM builds the stand-ins of libdrm.so.2 and libdrm_amdgpu.so.1 in dir, for
-// the real libamd_smi on a node whose render nodes are plain files.
+// BuildDRM builds libdrm.so.2 and libdrm_amdgpu.so.1 in dir, for the real libamd_smi on a
+// node whose render nodes are plain files.
 func BuildDRM(ctx context.Context, dir string) error {
 	for _, name := range []string{"libdrm.so.2", "libdrm_amdgpu.so.1"} {
 		if err := compile(ctx, drm, filepath.Join(dir, name), "-Wl,-soname,"+name); err != nil {
@@ -90,8 +88,8 @@ func BuildDRM(ctx context.Context, dir string) error {
 	return nil
 }
 
-// Readable lets every user into a directory that a test has made for itself below
-// the system's temporary one, as dcm-smi looks as a user who owns nothing.
+// Readable makes a directory of a test readable for every user, since dcm-smi reads as an
+// unprivileged user.
 func Readable(dir string) error {
 	for top := filepath.Clean(os.TempDir()); len(dir) > len(top) && strings.HasPrefix(dir, top); dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o755); err != nil {
@@ -115,8 +113,7 @@ func compile(ctx context.Context, text, lib string, flags ...string) error {
 	return nil
 }
 
-// Turn sets the knobs of a library that Build built: "sys PATH" and what the C
-// source names.
+// Turn sets knobs of a built library: "sys PATH", and those of the C source.
 func Turn(lib string, knobs ...string) error {
 	text := strings.Join(knobs, "\n") + "\n"
 	if err := os.WriteFile(lib+".knobs", []byte(text), 0o644); err != nil {

@@ -7,7 +7,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// memory is what a board has, in MB: its name for all of it says so.
+// memory returns the memory of a board in MB, from the name of its largest profile.
 func memory(b partition.Board) (mb int) {
 	for _, s := range b.Profiles {
 		if p, err := partition.ParseMIGProfile(s.Name); err == nil {
@@ -17,8 +17,8 @@ func memory(b partition.Board) (mb int) {
 	return mb
 }
 
-// New is a machine with these boards at these addresses, with MIG off and the driver
-// loaded, of a version like 580.82.07 or of an older branch, 535 or 550.
+// New returns a machine with these boards at these addresses, with MIG off and the driver
+// loaded. driver is a version like 580.82.07 or an older branch, 535 or 550.
 func New(driver, board string, addresses ...partition.Address) (State, error) {
 	s := State{Driver: driver, NVML: "13." + driver, Epoch: 1, Loaded: true, Knobs: quirks(driver)}
 	for _, a := range addresses {
@@ -29,7 +29,8 @@ func New(driver, board string, addresses ...partition.Address) (State, error) {
 	return s, nil
 }
 
-// quirks are the knobs for what drivers do not tell. All have the functions that dcm calls.
+// quirks returns the knobs for what old drivers do not report. They have all functions that
+// dcm calls.
 func quirks(driver string) []string {
 	switch branch, _, _ := strings.Cut(driver, "."); branch {
 	case "535":
@@ -72,7 +73,7 @@ func (s *State) Add(board string, a partition.Address) error {
 	return nil
 }
 
-// index is the number that the library has for a kind of profile.
+// index returns the profile index in the library.
 func index(p partition.MIGProfile, size, whole int) int {
 	double := p.Slices == 1 && size == 2 && whole == 8
 	switch p.Attribute {

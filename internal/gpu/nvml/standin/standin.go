@@ -1,54 +1,54 @@
-// Package standin builds a stand-in for libnvidia-ml.so.1 from C, and writes and reads the
-// state of the machine that it tells of: GPUs, their profiles and instances, and knobs for
-// all that can go wrong. Only tests, benchmarks and the simulator use it, and it is never
-// shipped. The C source has numbers and structures of its own.
+// Package standin builds a test double of libnvidia-ml.so.1 from C. It reads and writes the
+// state of the simulated machine: GPUs, their profiles and instances, and knobs for faults.
+// Only tests, benchmarks and the simulator use it; it is never shipped. The C source has its
+// own numbers and structures.
 //
-// The state is lines of text: a word, and fields with a space between them.
+// The state is lines of text, each a word and fields separated by blanks.
 //
 //	driver 580.82.07
 //	nvml 13.580.82.07
-//	epoch N                 how often the module was loaded: of another one no handle is good
-//	loaded 0|1              whether it is
-//	privileged 0|1          whether a change takes CAP_SYS_ADMIN, and a list of instances
-//	                        that or root's access to the capability mig/config
+//	epoch N                 number of module loads; handles of another epoch are invalid
+//	loaded 0|1              the module is loaded
+//	privileged 0|1          a change needs CAP_SYS_ADMIN; a list of instances needs it or
+//	                        root's access to the capability mig/config
 //	gpu …                   see [GPU], in the order of its fields
 //	profile GPU …           see [Profile]
-//	gi GPU ID PROFILE START a GPU instance; PROFILE counts the profile lines from 0
+//	gi GPU ID PROFILE START a GPU instance; PROFILE is the index of a profile line, from 0
 //	ci GPU GI ID SLICES START
 //	process GPU PID MEMORY GI CI GRAPHICS
 //	knob NAME [VALUE]
 //
-// GPU counts the gpu lines from 0. The knobs:
+// GPU is the index of a gpu line, from 0. The knobs:
 //
-//	fail FUNCTION STATUS [AFTER [TIMES [ADDRESS]]]  a function gives a status, after so
-//	                        many calls, so many times (0: always), for one GPU (-: any)
+//	fail FUNCTION STATUS [AFTER [TIMES [ADDRESS]]]  a function returns a status, after AFTER
+//	                        calls, TIMES times (0: always), for one GPU (-: any)
 //	hang, abort, segv FUNCTION
-//	in-use ADDRESS          as if somebody had the GPU open
-//	mode-activation STATUS [ADDRESS]  what SetMigMode tells beside its success
-//	mode-nothing, mode-late the mode is not changed at all, or pending only
-//	names-with-mig          profiles have names with MIG on only, as is allowed
-//	profiles-with-mig       with MIG off there is nothing to be told, as with driver 535
-//	places-with-mig         nor the places
-//	no-third-version        the structures are older, as with driver 535
-//	wrong-counts N          profiles tell of N more instances than fit, as of an A30
-//	ids-reversed [ADDRESS]  new instances have other ids, of that GPU or of all
-//	misplaced, ghost-compute  an instance is elsewhere than asked for, or not there
-//	mig-utilization         the utilization of MIG devices is told
+//	in-use ADDRESS          the GPU is busy
+//	mode-activation STATUS [ADDRESS]  activation status of a successful SetMigMode
+//	mode-nothing, mode-late the mode does not change, or is only pending
+//	names-with-mig          profiles have names only with MIG on
+//	profiles-with-mig       no profiles with MIG off, as with driver 535
+//	places-with-mig         no placements with MIG off
+//	no-third-version        older structures, as with driver 535
+//	wrong-counts N          profiles report N more instances than fit, as for an A30
+//	ids-reversed [ADDRESS]  new instances have other ids, on that GPU or on all
+//	misplaced, ghost-compute  an instance has another placement, or does not exist
+//	mig-utilization         the utilization of MIG devices is reported
 //	other-gpu, null-handles, null-instances, garbage-text, -name, -count, -mode, -placement, -slices
-//	profile-count N         GPU instance profiles have indices below N, and past the last
-//	                        profile of a GPU (0x12 without it)
-//	compute-nvl INDEX       the compute instance of seven slices is of the profile at 8 or 9
-//	nodes DIR MAJOR         DIR/nvidiactl and DIR/nvidiaN have to let themselves be opened, and
-//	                        the nodes of capabilities are below DIR/nvidia-caps, with that
-//	                        major number. root's process makes, corrects and replaces them
-//	params UID GID MODE MODIFY  what the nodes of GPUs are to have, as the driver's
-//	                        parameters NVreg_DeviceFileUID and so on (0 0 0666 1)
-//	unlisted                a GPU whose node cannot be opened is not found, in place of forbidden
-//	log FILE                every call for a GPU is written down there, the load and the end:
-//	                        the function, the GPU or "-", and the unit and the pid of who
-//	                        called; by who loads it while the knob is there, to the end
-//	noise                   it writes to standard output
-//	confess FILE            it tries what hostile code would
+//	profile-count N         GPU instance profiles have indices below N, and above the last
+//	                        profile of a GPU (0x12 by default)
+//	compute-nvl INDEX       the compute instance of seven slices has profile 8 or 9
+//	nodes DIR MAJOR         DIR/nvidiactl and DIR/nvidiaN must be accessible, and the nodes of
+//	                        capabilities are below DIR/nvidia-caps with that major number;
+//	                        a process of root creates, corrects and replaces them
+//	params UID GID MODE MODIFY  owner and mode of GPU nodes, as the driver's parameters
+//	                        NVreg_DeviceFileUID and so on (0 0 0666 1)
+//	unlisted                a GPU whose node cannot be opened is not found instead of forbidden
+//	log FILE                log every call for a GPU, the load and the end: function, GPU or
+//	                        "-", unit and PID of the caller; for a process that loads the
+//	                        library with this knob, until its end
+//	noise                   write to standard output
+//	confess FILE            try what hostile code would
 package standin
 
 import (
@@ -68,13 +68,13 @@ var layout string
 //go:embed testdata/standin.c
 var source string
 
-// ErrNoCompiler says that there is no C compiler.
+// ErrNoCompiler means that there is no C compiler.
 var ErrNoCompiler = errors.New("there is no C compiler (cc)")
 
-// Name is the library's.
+// Name is the SONAME of the library.
 const Name = "libnvidia-ml.so.1"
 
-// Build builds the library in dir, without the functions hidden, and returns its path.
+// Build builds the library in dir without the hidden functions and returns its path.
 func Build(ctx context.Context, dir string, hidden ...string) (string, error) {
 	lib := filepath.Join(dir, Name)
 	flags := []string{"-shared", "-fPIC", "-Wl,-soname," + Name, "-o", lib}
@@ -88,7 +88,7 @@ func Build(ctx context.Context, dir string, hidden ...string) (string, error) {
 	return lib, Compile(ctx, source, flags...)
 }
 
-// Compile compiles C that knows the structures.
+// Compile compiles C code that includes the structures.
 func Compile(ctx context.Context, text string, flags ...string) error {
 	cc, err := exec.LookPath("cc")
 	if err != nil {
@@ -102,5 +102,5 @@ func Compile(ctx context.Context, text string, flags ...string) error {
 	return nil
 }
 
-// StateOf is where a library that Build built has its state, which may be a link.
+// StateOf returns the path of the state of a built library. It may be a link.
 func StateOf(lib string) string { return lib + ".state" }

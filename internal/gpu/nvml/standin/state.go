@@ -11,7 +11,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// State is the machine that the library tells of.
+// State is the state of the simulated machine.
 type State struct {
 	Driver, NVML string
 	Epoch        int
@@ -21,22 +21,22 @@ type State struct {
 	Knobs        []string // "in-use 0000:41:00.0"
 }
 
-// GPU is one of its GPUs.
+// GPU is a GPU of the machine.
 type GPU struct {
 	Address           partition.Address
-	Device, Subsystem uint32 // device id above vendor id
+	Device, Subsystem uint32 // device id << 16 | vendor id
 	Minor             int
 	UUID              string
 	Memory            int  // MB
-	MIG               bool // whether it has it
-	Kept              bool // the mode is in the InfoROM (Ampere), not in the module's memory
+	MIG               bool // supports MIG
+	Kept              bool // the mode is kept in the InfoROM (Ampere), not in the module's memory
 	Current, Pending  bool
-	Resetless         int // 1 yes, 0 no, -1 not told
-	Virtualization    int // as the library counts: 1 passed through, 2 a vGPU
-	Epoch             int // of another one no handle of the GPU is good
-	Busy              int // how many have it open
+	Resetless         int // 1 yes, 0 no, -1 unknown
+	Virtualization    int // value of the library: 1 passed through, 2 a vGPU
+	Epoch             int // handles of another epoch are invalid
+	Busy              int // number of processes that have it open
 	Lost              bool
-	Node              string // if that is a file which another has open, the GPU is in use; "" for none
+	Node              string // file that makes the GPU busy while another process has it open; "" for none
 	Name              string
 	Profiles          []Profile
 	Instances         []Instance
@@ -61,7 +61,7 @@ type Instance struct {
 // Compute is a compute instance.
 type Compute struct{ ID, Slices, Start int }
 
-// Process is one that runs on a GPU. GI and CI are 0xFFFFFFFF without MIG.
+// Process is a process on a GPU. GI and CI are 0xFFFFFFFF without MIG.
 type Process struct {
 	PID      int
 	Memory   uint64
@@ -69,8 +69,8 @@ type Process struct {
 	Graphics bool
 }
 
-// Update changes the state in a file, which may be a link and which need not be there,
-// under its lock.
+// Update changes the state in a file under its lock. The file may be a link and need not
+// exist.
 func Update(file string, change func(*State) error) error {
 	if real, err := filepath.EvalSymlinks(file); err == nil {
 		file = real
@@ -125,7 +125,8 @@ func lock(file string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// Unload is what the module's end leaves: no instance, and the mode of those that keep it.
+// Unload sets the state after an unload of the module: no instances, and only persistent
+// modes.
 func (s *State) Unload() {
 	s.Loaded = false
 	for i := range s.GPUs {
@@ -133,13 +134,13 @@ func (s *State) Unload() {
 	}
 }
 
-// Load loads the module, after which no handle of before is good.
+// Load loads the module, which invalidates older handles.
 func (s *State) Load() {
 	s.Loaded = true
 	s.Epoch++
 }
 
-// Reboot is what a restart of the machine leaves.
+// Reboot sets the state after a reboot.
 func (s *State) Reboot() {
 	s.Unload()
 	for i := range s.GPUs {
@@ -163,7 +164,7 @@ func Turn(file string, knobs ...string) error {
 	return Update(file, func(s *State) error { s.Knobs = append(s.Knobs, knobs...); return nil })
 }
 
-// Unturn takes away the knobs of these names, or all of them if there is none.
+// Unturn removes the knobs of these names, or all knobs if there is none.
 func Unturn(file string, names ...string) error {
 	return Update(file, func(s *State) error {
 		var left []string

@@ -28,7 +28,7 @@ func (s State) text() string {
 		line("gpu", g.Address, hex(g.Device), hex(g.Subsystem), g.Minor, g.UUID, g.Memory, g.MIG, g.Kept, g.Current, g.Pending,
 			g.Resetless, g.Virtualization, g.Epoch, g.Busy, g.Lost, node, g.Name)
 	}
-	first := 0 // of a GPU's profiles, among all
+	first := 0 // index of the GPU's first profile in the list of all
 	for n, g := range s.GPUs {
 		at := make(map[string]int)
 		for i, p := range g.Profiles {
@@ -69,7 +69,7 @@ func plain(fields []any) []any {
 	return fields
 }
 
-// reader takes a line's fields one by one.
+// reader returns the fields of a line one by one.
 type reader struct {
 	fields []string
 	err    error
@@ -101,7 +101,7 @@ func (r *reader) hex() uint32 {
 
 func (r *reader) rest() string { return strings.Join(r.fields, " ") }
 
-// read reads a state; none where there is no file.
+// read reads a state. It is empty if the file does not exist.
 func read(file string) (State, error) {
 	var s State
 	f, err := os.Open(file)
@@ -168,7 +168,7 @@ func (s *State) take(r *reader, names *[]string) {
 	}
 }
 
-// gpu is the GPU whose number comes next.
+// gpu returns the GPU whose index is the next field.
 func (s *State) gpu(r *reader) *GPU {
 	n := r.number()
 	if n < 0 || n >= len(s.GPUs) {
