@@ -18,10 +18,10 @@ func callersIdentified(m machine) {
 		rm -f /run/roots; setsid dcm run -n 58 -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
 	m.await("/run/roots", "held")
 	r := m.try(`setsid ` + ada + `e2e-agent attack become 58 /usr/local/bin/gained-sleep infinity >/run/become 2>&1 </dev/null & pid=$!
-		timeout 60 sh -c 'until grep -q gained-sleep /proc/$0/comm; do :; done' $pid || { cat /run/become; exit 1; }
+		timeout 60 e2e-agent await-command 'grep -q gained-sleep /proc/$1/comm' $pid || { cat /run/become; exit 1; }
 		dcm queue | grep -q "58 partitions" || exit 3
 		systemctl stop 'dcm-lease-*.scope'
-		timeout 60 sh -c 'while dcm queue | grep -q "58 partitions"; do :; done' || exit 2
+		timeout 60 e2e-agent await-command '! dcm queue | grep -q "58 partitions"' || exit 2
 		cat /proc/$pid/cgroup; kill $pid`)
 	if r.Code != 0 || strings.Contains(r.Stdout, "dcm.slice") {
 		m.t.Errorf("a set-uid program that waits: %d, %s%s", r.Code, r.Stdout, r.Stderr)
@@ -35,7 +35,7 @@ func callersIdentified(m machine) {
 		}
 		m.t.Logf("numbers used again, Delegate=%s: %s; moved out of a lease: %s", delegate, strings.TrimSpace(r.Stdout), m.run("journalctl --boot --unit=dcm --output=cat | grep -c 'a lease that was not given' || :"))
 	}
-	m.run("timeout 60 sh -c 'while systemctl list-units --plain --no-legend \"dcm-*.scope\" | grep -q .; do :; done'")
+	m.until(noLeases)
 }
 
 // countedForAda: a process whose number is one of subuid(5) has a lease of the user's who made
@@ -44,14 +44,14 @@ func (m machine) countedForAda() {
 	m.t.Helper()
 	r := m.try(`gid=$(getent group dcm | cut -d: -f3)
 		setsid ` + ada + `unshare --user sleep infinity >/dev/null 2>&1 </dev/null & pid=$!
-		until grep -q sleep /proc/$pid/comm; do :; done
+		e2e-agent await-command 'grep -q sleep /proc/$1/comm' $pid
 		printf '0 100000 100\n' >/proc/$pid/uid_map && printf '0 100000 100\n200 %d 1\n' $gid >/proc/$pid/gid_map
 		nsenter --user --target $pid --setuid 5 --setgid 200 dcm run -- cat /proc/self/cgroup; code=$?
 		kill $pid; exit $code`)
 	if want := "/dcm.slice/dcm-lease-" + strings.TrimSpace(m.run("id -u ada")) + "-"; r.Code != 0 || !strings.Contains(r.Stdout, want) {
 		m.t.Errorf("a number of ada's in a user namespace has a lease in %d, %s%s, want %s", r.Code, r.Stdout, r.Stderr, want)
 	}
-	m.run("while systemctl list-units --plain --no-legend 'dcm-*.scope' | grep -q .; do :; done")
+	m.until(noLeases)
 }
 
 // commandsHidden: of a lease's command everybody can read the program's name and nothing

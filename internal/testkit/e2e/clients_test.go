@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/engine/event"
 	"dcm/internal/engine/runstate"
 )
 
@@ -130,8 +131,8 @@ func startedWhileBusy(m machine) {
 	}
 	m.untouched(before)
 	// Once for each start by hand.
-	if n := m.run("journalctl --sync; journalctl --after-cursor=$1 --unit=dcm --output=cat | grep -c 'is not on the GPUs: GPUs are in use'", cursor); n != "2" {
-		m.t.Errorf("the reason is told %s times, want 2:\n%s", n, m.run("journalctl --after-cursor=$1 --unit=dcm --output=short-monotonic", cursor))
+	if all := m.entries("--after-cursor='" + cursor + "' --unit=dcm MESSAGE_ID=" + string(event.InUse)); len(all) != 2 {
+		m.t.Errorf("messages about the holder: want 2, got %v", all)
 	}
 	m.run("systemctl stop training")
 	m.applied("spx-fast")

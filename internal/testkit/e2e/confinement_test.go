@@ -2,8 +2,10 @@ package e2e_test
 
 import (
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
+
+	"dcm/internal/frontends/status"
 )
 
 // overridden is the generator that systemd runs in place of the package's.
@@ -35,30 +37,21 @@ func generatorFails(m machine) {
 
 	m.killableGenerator()
 	m.run(killing("systemctl daemon-reload"))
-	m.run("timeout 60 sh -c 'until systemctl show -P DevicePolicy gamma | grep -q closed; do :; done'")
+	m.until("systemctl show -P DevicePolicy gamma | grep -q closed")
 	m.untouched(before)
 	m.confinedTo(2, 3)
 
 	m.run("rm " + overridden + "; ln -s /dev/null " + overridden + "; systemctl daemon-reload")
 	m.await(prom, "dcm_units_unconfined 3", `dcm_health_info{state="unconfined"} 1`)
-	r := m.try("dcm status")
-	for _, text := range []string{
-		"alpha.service is not confined to its partitions: Slice=system.slice, want dcm-alpha.slice; DevicePolicy=auto, want closed",
-		"beta@1.service is not confined", "gamma.service is not confined",
-		"systemd has not loaded dcm's drop-ins for alpha.service, ", "dcm requests the next daemon-reload at ",
-	} {
-		if r.Code != 2 || !strings.Contains(r.Stdout, text) {
-			m.t.Errorf("with the generator masked dcm status exits %d and does not show %q:\n%s", r.Code, text, r.Stdout)
-		}
+	a := m.healthIs(status.Open, "alpha.service", "Slice=system.slice", "dcm-alpha.slice", "DevicePolicy=auto")
+	if got := m.unconfined(a); !slices.Equal(got, []string{"alpha.service", "beta@1.service", "gamma.service"}) {
+		m.t.Errorf("unconfined with the generator masked: want the three services, got %q", got)
 	}
-	if text := m.try("dcm status --json").Stdout; !strings.Contains(text, `"state": "unconfined"`) {
-		m.t.Errorf("with the generator masked dcm status --json is\n%s", text)
-	}
+	m.exits(2, "dcm status", "daemon-reload")
 	// Reloads that others request, in vain, are no cause for more of dcm's.
 	m.run("systemctl restart alpha; for i in $(seq 10); do systemctl daemon-reload; done")
-	count := strings.TrimSpace(m.run("journalctl --sync; journalctl --boot --quiet --unit=dcm --grep='requesting a daemon-reload' -o cat | wc -l"))
-	if n, err := strconv.Atoi(count); err != nil || n < 2 || n > 6 {
-		m.t.Errorf("dcm requested %s reloads, want at most one a loss and those of the back-off", count)
+	if n := len(m.reloads("", true)); n < 2 || n > 6 {
+		m.t.Errorf("daemon-reloads by dcm: want one for each loss and those of the back-off, got %d", n)
 	}
 	// Neither are passes of the daemon, of which one may notice the loss itself.
 	cursor := m.run("journalctl --sync; journalctl --lines=0 --show-cursor --quiet | sed 's/^-- cursor: //'")
@@ -67,9 +60,8 @@ func generatorFails(m machine) {
 		m.await("/run/dcm/state.json", fmt.Sprintf(`"%s:%d"`, settings, i+2), `"phase": "in-sync"`)
 	}
 	m.reserve("cpx-fast", 3)
-	log := strings.TrimSpace(m.run("journalctl --sync; journalctl --after-cursor=$1 --quiet --unit=dcm --grep='^reloading systemd' -o cat || :", cursor))
-	if strings.Contains(log, "\n") || log != "" && !strings.Contains(log, "drop-ins differ from the configuration: alpha.service, ") {
-		m.t.Errorf("passes of the daemon request reloads with the generator masked:\n%s", log)
+	if all := m.reloads("--after-cursor='"+cursor+"'", false); len(all) > 1 || len(all) == 1 && !all[0].has("DCM_UNITS", "alpha.service") {
+		m.t.Errorf("daemon-reloads by the reconciler with the generator masked: want at most one, for alpha.service, got %v", all)
 	}
 	unconfined := m.units("alpha.service")
 	m.run("rm " + overridden)
@@ -79,13 +71,35 @@ func generatorFails(m machine) {
 	delete(before, "alpha.service")
 	m.untouched(before)
 	m.confinedTo(2, 3)
-	if log = m.run("journalctl --sync; journalctl --boot --unit=dcm --grep='^restarting alpha.service: it was started without' -o cat"); !strings.Contains(log, "/system.slice/alpha.service") {
-		m.t.Errorf("the journal says of the restart %q", log)
+	reason := ""
+	for _, e := range m.entries("--unit=dcm DCM_UNIT=alpha.service") {
+		if text, ok := e["DCM_REASON"].(string); ok {
+			reason = text
+		}
 	}
-	if r := m.try("dcm status"); r.Code != 0 {
-		m.t.Errorf("after the repair dcm status exits %d:\n%s", r.Code, r.Stdout)
+	if !strings.Contains(reason, "/system.slice/alpha.service") {
+		m.t.Errorf("reason of the restart in the journal: want the cgroup /system.slice/alpha.service, got %q", reason)
 	}
+	m.exits(0, "dcm status")
 	listsChanged(m)
+}
+
+// unconfined returns the names of the units that can open partitions of others.
+func (m machine) unconfined(a status.Account) (units []string) {
+	for _, u := range a.Unconfined {
+		units = append(units, u.Unit)
+	}
+	slices.Sort(units)
+	return units
+}
+
+// reloads returns the journal's entries about a daemon-reload that dcm requested: those of
+// the back-off after a loss have a number, those of the reconciler have none.
+func (m machine) reloads(args string, numbered bool) []entry {
+	m.t.Helper()
+	return slices.DeleteFunc(m.entries("--unit=dcm "+args), func(e entry) bool {
+		return e["DCM_UNITS"] == nil || (e["DCM_TRY"] != nil) != numbered
+	})
 }
 
 // listsChanged: what an administrator adds to a device list is shown, and is not changed.
@@ -96,21 +110,25 @@ func listsChanged(m machine) {
 	m.put("/etc/systemd/system/alpha.service.d/60-more.conf", "[Service]\nDeviceAllow=/dev/fuse rw\nDeviceAllow=/dev/dri/renderD191 rw\n")
 	before := m.units("alpha.service", "beta@1.service", "gamma.service")
 	m.run(`systemctl daemon-reload; systemctl set-property --runtime gamma DeviceAllow="char-drm rw"; systemctl set-property --runtime "$1" DevicePolicy=auto`, lease)
-	r := m.try("dcm status")
-	for _, text := range []string{
-		"alpha.service is not confined to its partitions: DeviceAllow=/dev/dri/renderD191, which is not reserved for it\n",
-		"gamma.service is not confined to its partitions: DeviceAllow=char-drm, which is not reserved for it\n",
-		lease + " is not confined to its partitions: DevicePolicy=auto, want closed\n", "dcm release " + lease,
-		"but 3 units are not confined to their partitions",
+	a := m.healthIs(status.Open)
+	for _, u := range []struct{ unit, property, cure string }{
+		{"alpha.service", "DeviceAllow=/dev/dri/renderD191", ""},
+		{"gamma.service", "DeviceAllow=char-drm", ""},
+		{lease, "DevicePolicy=auto", "dcm release " + lease},
 	} {
-		if r.Code != 2 || !strings.Contains(r.Stdout, text) {
-			m.t.Errorf("with lists that were changed dcm status exits %d and does not show %q:\n%s", r.Code, text, r.Stdout)
+		if !hasProblem(a, status.Open, u.unit, u.property, u.cure) {
+			m.t.Errorf("problems with changed lists: want one with %+v, got %+v", u, a.Problems)
 		}
+		m.exits(2, "dcm status", u.unit, u.property, u.cure)
+	}
+	if hasProblem(a, status.Open, "/dev/fuse") {
+		m.t.Errorf("problems with changed lists: want none about /dev/fuse, got %+v", a.Problems)
+	}
+	if n := len(a.Unconfined); n != 3 {
+		m.t.Errorf("unconfined units: want 3, got %d", n)
 	}
 	m.untouched(before)
 	m.run(`rm -r /etc/systemd/system/alpha.service.d; systemctl revert gamma; dcm release "$1"; systemctl daemon-reload; systemctl restart alpha gamma`, lease)
 	m.confinedTo(2, 3)
-	if r := m.try("dcm status"); r.Code != 0 {
-		m.t.Errorf("with the lists put right dcm status exits %d:\n%s", r.Code, r.Stdout)
-	}
+	m.exits(0, "dcm status")
 }

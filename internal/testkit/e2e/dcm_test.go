@@ -114,6 +114,13 @@ func (m machine) partitions() string {
 	return m.run("cat /sys/class/kfd/kfd/topology/nodes/*/gpu_id | grep -vxc 0")
 }
 
+// The kernel has no event for what these wait for: that the first GPU is switched to SPX, and
+// that the driver is about to be loaded.
+var (
+	switched     = waitFor("grep -q SPX /sys/bus/pci/devices/0000:05:00.0/current_compute_partition")
+	driverComing = waitFor("grep -q coming /sys/module/amdgpu/initstate")
+)
+
 // applied waits until the daemon has the profile on the GPUs.
 func (m machine) applied(profile string) {
 	m.t.Helper()

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"dcm/internal/engine/event"
 	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/status"
 )
 
 // soon is how fast a drift is noticed, with room for a machine that runs other
@@ -51,7 +53,7 @@ func driverReloaded(m machine) {
 	before := m.state()
 	done := m.seconds("modprobe -r amdgpu && modprobe amdgpu && date +%s.%N")
 	m.await("/run/runs", "run")
-	told := m.seconds("journalctl --boot --unit=dcm --output=short-unix --lines=1 --grep='changed by somebody else'")
+	told := m.seconds("journalctl --boot --unit=dcm --output=short-unix --lines=1 MESSAGE_ID=" + string(event.Drifted))
 	if d := time.Duration((told - done) * float64(time.Second)); d > soon {
 		m.t.Errorf("noticed %s after the driver was loaded", d)
 	}
@@ -93,16 +95,10 @@ func driftReported(m machine) {
 	}
 	m.run("systemctl start amd-metrics-exporter gpuagent dashboard")
 	clients := m.units(exporter, agentUnit, dashboard, "dcm-apply.service")
-	if s := m.state(); s.Error == nil || !strings.Contains(s.Error.Text, "8 steps away") {
+	if s := m.state(); s.Error == nil || !hasAll(s.Error.Text, "8", "cpx-fast") {
 		m.t.Errorf("the daemon tells %+v", s.Error)
 	}
-	status := m.try("dcm status")
-	if status.Code != 2 || !strings.Contains(status.Stdout, "changed by somebody else") {
-		m.t.Errorf("dcm status ended with %d:\n%s", status.Code, status.Stdout)
-	}
-	if text := m.run("systemctl show --property=StatusText dcm"); !strings.Contains(text, "changed by somebody else") {
-		m.t.Errorf("systemctl shows %q", text)
-	}
+	m.statusTextIs(m.healthIs(status.Drifted))
 	m.untouched(clients)
 	delete(clients, "dcm-apply.service")
 	m.run("dcm apply && dcm verify")

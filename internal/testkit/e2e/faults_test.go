@@ -43,10 +43,10 @@ systemctl daemon-reload
 	killed = "mkdir -p /run/systemd/system/dcm-apply.service.d; printf '[Service]\\nTimeoutStopSec=2s\\n' >/run/systemd/system/dcm-apply.service.d/stop.conf\n" + lowered
 	raised = "rm -r /run/systemd/system/dcm-apply.service.d; systemctl daemon-reload; dcm-sim fault --clear; "
 	full   = `journalctl --boot --unit=dcm --output=cat --quiet --lines=1 --grep="no space left"`
-	// The daemon sends its status line after it has written its state.
-	statusLine = `timeout 60 sh -c 'until systemctl show --property=StatusText dcm | grep --quiet "` + unusable + `"; do :; done'`
-	unusable   = "the configuration on disk cannot be used"
-	log        = "journalctl --boot --unit=dcm --unit=dcm-apply --output=cat --lines=40"
+	log    = "journalctl --boot --unit=dcm --unit=dcm-apply --output=cat --lines=40"
+	fields = "journalctl --boot --unit=dcm --unit=dcm-apply --output=json --lines=40"
+	// The GPUs are seen to have the profile, and dcm.service answers.
+	health = "dcm status --json"
 )
 
 var inSync = []string{`"phase": "in-sync"`, `"profile": "spx-fast"`}
@@ -54,39 +54,39 @@ var inSync = []string{`"phase": "in-sync"`, `"profile": "spx-fast"`}
 func faultMatrix() []fault {
 	return []fault{
 		{name: "SIGTERM of the oneshot while it switches", profile: "spx-fast", amid: "systemctl kill --signal=TERM dcm-apply",
-			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: "dcm status", told: "Profile spx-fast is on the GPUs"},
-		{name: "SIGTERM of the oneshot between two steps", profile: "cpx-nps4", amid: "systemctl kill --signal=TERM dcm-apply",
-			state: []string{`"phase": "in-sync"`, `"profile": "cpx-nps4"`}, result: runstate.Applied, unit: "success 0", gpus: atNPS4, command: log, told: "told to stop before the work was finished"},
+			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: health},
+		{name: "SIGTERM of the oneshot between two steps", profile: "cpx-nps4", before: "rm -f /var/lib/dcm/history.jsonl", amid: "systemctl kill --signal=TERM dcm-apply",
+			state: []string{`"phase": "in-sync"`, `"profile": "cpx-nps4"`}, result: runstate.Applied, unit: "success 0", gpus: atNPS4, command: "dcm report --list --json", told: `"interrupted"`},
 		{name: "SIGSTOP of the oneshot for longer than it may take", profile: "spx-fast", before: lowered, amid: "e2e-agent await /run/dcm/report.json '\"result\": \"applied\"' '\"profile\": \"spx-fast\"'",
 			// systemd's SIGTERM brings it a SIGCONT, and it goes to its end.
-			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: log, told: "has ended after", heal: raised},
+			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: fields, told: `"DCM_TOOK"`, heal: raised},
 		{name: "a switch that hangs for longer than a run may take", profile: "spx-fast", before: killed + "dcm-sim fault --gpu 0000:c6:00.0 --op compute --hang forever --times always",
-			state: []string{`"phase": "waiting"`}, result: runstate.Running, unit: "timeout 9", gpus: "1 × CPX/NPS1, 7 × SPX/NPS1", verify: 2, command: "dcm status", told: "switch 0000:c6:00.0 from CPX to SPX", heal: raised},
+			state: []string{`"phase": "waiting"`}, result: runstate.Running, unit: "timeout 9", gpus: "1 × CPX/NPS1, 7 × SPX/NPS1", verify: 2, command: "dcm status", told: "0000:c6:00.0 from CPX to SPX", heal: raised},
 		{name: "daemon-reload in the middle", profile: "spx-fast", amid: "systemctl daemon-reload",
-			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: "dcm status", told: "Profile spx-fast is on the GPUs"},
+			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: health},
 		{name: "the bus is restarted in the middle", profile: "spx-fast", amid: "systemctl restart dbus",
-			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: "dcm status", told: "Profile spx-fast is on the GPUs"},
+			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: health},
 		{name: "the bus is killed in the middle", profile: "spx-fast", amid: "systemctl kill --signal=KILL dbus",
-			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: "dcm status", told: "Profile spx-fast is on the GPUs"},
+			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: health},
 		{name: "the oneshot is killed, and the profile is required", profile: "spx-fast", before: "printf '[clients]\\nrequire = true\\n' >/etc/dcm/dcm.toml.d/60-require.toml; systemctl restart dcm", amid: "systemctl kill --signal=KILL dcm-apply",
 			// Killed behind its last switch, it has left nothing to the next run.
-			state: inSync, unit: "success 0", gpus: atSPX, command: log, told: "which a failed run kept down"},
+			state: inSync, unit: "success 0", gpus: atSPX, command: fields, told: `"DCM_UNIT":"` + agentUnit + `"`},
 		{name: "the daemon is stopped in the middle", profile: "spx-fast", amid: "systemctl stop dcm",
-			result: runstate.Applied, unit: "success 0", gpus: atSPX, command: "dcm status", told: "dcm        inactive", heal: "systemctl start dcm"},
-		{name: "a second apply in the middle", profile: "spx-fast", amid: "dcm apply >/run/second 2>&1 &",
-			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: "e2e-agent await /run/second 'Profile spx-fast is on the GPUs' && cat /run/second", told: "Profile spx-fast is on the GPUs"},
+			result: runstate.Applied, unit: "success 0", gpus: atSPX, command: "dcm status --json", told: `"daemon-down"`, heal: "systemctl start dcm"},
+		{name: "a second apply in the middle", profile: "spx-fast", amid: "rm -f /run/second; (dcm apply; echo exit status $?) >/run/second 2>&1 &",
+			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: "e2e-agent await /run/second 'exit status 0' && cat /run/second", told: "spx-fast"},
 		{name: "another edit in the middle", profile: "spx-fast", amid: "sed -i 's/^profile = .*/profile = \"cpx-nps4\"/' " + settings,
-			state: []string{`"phase": "in-sync"`, `"profile": "cpx-nps4"`}, result: runstate.Applied, unit: "success 0", gpus: atNPS4, command: "dcm status", told: "Profile cpx-nps4 is on the GPUs"},
+			state: []string{`"phase": "in-sync"`, `"profile": "cpx-nps4"`}, result: runstate.Applied, unit: "success 0", gpus: atNPS4, command: health},
 		{name: "a broken edit in the middle", profile: "spx-fast", amid: "echo 'colour = \"red\"' >>" + settings,
-			state: append([]string{"colour"}, inSync...), result: runstate.Applied, unit: "success 0", gpus: atSPX, verify: 78, command: statusLine + "; systemctl status dcm", told: unusable},
+			state: append([]string{"colour"}, inSync...), result: runstate.Applied, unit: "success 0", gpus: atSPX, verify: 78, command: waitFor("systemctl show --property=StatusText dcm | grep colour"), told: "colour"},
 		{name: "the runtime directory is full", profile: "spx-fast", before: "mount -o remount,size=1m /run; dd if=/dev/zero of=/run/filler bs=4k 2>/dev/null; dcm-sim fault --gpu all --op compute --hang 100ms",
 			// Whether a page is free at a moment is chance; nothing is begun without one.
-			by: "timeout 60 sh -c 'until " + full + " | grep -q .; do :; done'; truncate --size=-256K /run/filler; systemctl restart dcm", unit: "success 0", gpus: atSPX,
+			by: "e2e-agent await-command '" + full + " | grep .'; truncate --size=-256K /run/filler; systemctl restart dcm", unit: "success 0", gpus: atSPX,
 			command: "dcm use spx-fast && " + full, told: "no space left", heal: "rm /run/filler; mount -o remount,size=100m /run; rm -f /etc/dcm/dcm.toml.d/*selected*; systemctl restart dcm"},
 		{name: "the runtime directory is read-only", profile: "spx-fast", before: "mount --bind /run/dcm /run/dcm; mount -o remount,ro,bind /run/dcm; systemctl stop dcm", // whose own /run/dcm is not
 			by: "systemctl restart dcm", spared: true, unit: "success 0", gpus: atCPX, verify: 2, command: "dcm use spx-fast; " + log, told: "read-only file system", heal: "umount --lazy /run/dcm; systemctl restart dcm"},
 		{name: "what the host keeps for good is read-only", profile: "spx-fast", before: "mount --bind /var /var; mount -o remount,ro,bind /var",
-			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: "dcm status", told: "Profile spx-fast is on the GPUs", heal: "umount --lazy /var"},
+			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: health, heal: "umount --lazy /var"},
 		{name: "the driver does not load again", profile: "cpx-nps4", before: "dcm-sim fault --op load --errno EIO --times 3",
 			state: []string{`"phase": "failed"`}, result: runstate.RolledBack, unit: "exit-code 69", gpus: atCPX, verify: 2, command: "dcm status", told: "driver is not loaded", heal: "systemctl restart dcm"},
 		{name: "a GPU falls off the bus", profile: "spx-fast", before: "dcm-sim fault --gpu 0000:c6:00.0 --op compute --vanish",
@@ -188,6 +188,9 @@ func (f fault) judge(m machine) {
 	}
 	if got := m.try("dcm verify").Code; f.verify != exitAny && got != f.verify {
 		m.t.Errorf("dcm verify exits with %d, want %d", got, f.verify)
+	}
+	if got := m.account().Profile.Applied; f.command == health && f.told == "" && got != f.healed() {
+		m.t.Errorf("applied profile: want %s, got %q", f.healed(), got)
 	}
 	r := m.try(f.command)
 	if text := r.Stdout + r.Stderr; !strings.Contains(text, f.told) {

@@ -1,6 +1,11 @@
 package e2e_test
 
-import "strings"
+import (
+	"encoding/json"
+	"strings"
+
+	"dcm/internal/engine/runstate"
+)
 
 // foreignText: a process and a file whose names are no text, and steer terminals,
 // are told of everywhere, and tell nobody anything but their names.
@@ -12,8 +17,8 @@ func foreignText(m machine) {
 	m.run(`dbus-monitor --system "type='signal',interface='org.freedesktop.DBus.Properties',path='/org/deviceconfig/Manager1'" >/run/signals 2>&1 & echo $! >/run/monitor`)
 	m.await("/run/signals", "NameAcquired")
 	m.run(`odd=$(printf '/run/\377\033[31m'); cp /bin/sleep "$odd"; mount -o remount,exec /run || :
-		(setsid sh -c 'exec 9</dev/kfd; exec "$0" infinity' "$odd" >/dev/null 2>&1 & echo $! >/run/odd)
-		for look in $(seq 50); do ! dcm holders | grep -qF '\xff\x1b[31m' || exit 0; done; exit 1`)
+		(setsid sh -c 'exec 9</dev/kfd; exec "$0" infinity' "$odd" >/dev/null 2>&1 & echo $! >/run/odd)`)
+	m.until(`dcm holders | grep -qF "$1"`, comm)
 	m.run(`printf 'profile = "spx-fast"\n' >"$(printf '/etc/dcm/dcm.toml.d/z\377.toml')"`)
 	m.await("/run/dcm/state.json", `"phase": "waiting"`, strings.ReplaceAll(comm, `\`, `\\`), strings.ReplaceAll(file, `\`, `\\`))
 	m.await("/run/signals", comm, file)
@@ -31,8 +36,10 @@ func foreignText(m machine) {
 	if said := m.run(`journalctl --boot --unit=dcm --output=json | grep -F 'xff' | tail -n 1`); !strings.Contains(said, `"MESSAGE":"`) {
 		m.t.Errorf("the journal has no text: %s", said)
 	}
-	if said := m.try("journalctl --boot --unit=dcm --grep='cannot signal'").Stdout; strings.Contains(said, "cannot signal a change") {
-		m.t.Errorf("the bus takes no signal: %s", said)
+	for _, e := range m.entries("--unit=dcm") {
+		if e["DCM_OBJECT"] != nil {
+			m.t.Errorf("signal on the bus: want no error, got %v", e)
+		}
 	}
 	m.run("kill $(cat /run/odd)")
 	m.applied("spx-fast")
@@ -47,28 +54,23 @@ func told(m machine) {
 	m.put(settings, selecting("cpx-fast"))
 	m.applied("cpx-fast")
 	m.run("systemctl stop amd-metrics-exporter gpuagent dashboard; echo QPX >/sys/bus/pci/devices/0000:05:00.0/current_compute_partition")
-	m.await("/var/lib/dcm/history.jsonl", "somebody else has changed the GPUs")
+	m.until("[ $(wc -l </var/lib/dcm/history.jsonl) -ge 3 ]")
 	m.applied("cpx-fast")
 	m.run("busctl call " + manager + " Use s spx-fast && systemctl restart dcm-apply")
-	list := m.run("dcm report --list")
-	m.t.Log(list)
-	at := 0
-	for _, want := range []string{"dcm use spx-fast, by root (sudo of nobody", "the configuration changed", "somebody else has changed the GPUs", "asked over the bus to use spx-fast, by root", "somebody asked systemd"} {
-		next := strings.Index(list[at:], want)
-		if next < 0 {
-			m.t.Errorf("the history has no %q in its place", want)
-			continue
-		}
-		at += next
+	m.t.Log(m.run("dcm report --list"))
+	m.causes()
+	last := entry{}
+	for _, e := range m.entries("--unit=dcm-apply DCM_USER=root") {
+		last = e
 	}
-	if got := m.run("journalctl --boot --unit=dcm-apply --output=cat DCM_USER=root | tail -n 1"); !strings.Contains(got, "asked over the bus to use spx-fast") {
-		m.t.Errorf("by the user the journal finds %q", got)
+	if text, _ := last["DCM_ASKED"].(string); !strings.Contains(text, "spx-fast") {
+		m.t.Errorf("last run of root in the journal: want the call of Use with spx-fast, got %v", last)
 	}
 
 	m.put("/run/systemd/system/dcm-apply.service.d/hook.conf", "[Service]\nExecStartPre=/bin/false\n")
 	m.run("systemctl daemon-reload")
 	m.put(settings, selecting("cpx-fast"))
-	m.await("/run/dcm/state.json", "dcm-apply.service failed: ExecStartPre=/bin/false: exit status 1")
+	m.await("/run/dcm/state.json", "dcm-apply.service", "ExecStartPre=/bin/false")
 	m.run("rm -r /run/systemd/system/dcm-apply.service.d; systemctl daemon-reload; systemctl restart dcm")
 	m.applied("cpx-fast")
 
@@ -76,8 +78,41 @@ func told(m machine) {
 	m.put(settings, selecting("cpx-nps4"))
 	m.applied("cpx-nps4")
 	for _, gpu := range []string{"0000:05:00.0", "0000:e5:00.0"} {
-		if got := m.run("journalctl --boot --unit=dcm-apply --output=cat DCM_GPU=" + gpu); !strings.Contains(got, "requested NPS4 instead of NPS1 for 8 GPUs") || !strings.Contains(got, "reloaded the driver") {
-			m.t.Errorf("the story of %s is:\n%s", gpu, got)
+		steps := make(map[any]bool)
+		for _, e := range m.entries("--unit=dcm-apply DCM_GPU=" + gpu) {
+			if e["DCM_STEP"] != "memory" || e["DCM_FROM"] == "NPS1" && e["DCM_TO"] == "NPS4" {
+				steps[e["DCM_STEP"]] = true
+			}
 		}
+		if !steps["memory"] || !steps["reload"] {
+			m.t.Errorf("steps of %s in the journal: want memory to NPS4 and reload, got %v", gpu, steps)
+		}
+	}
+}
+
+// causes checks what the history says of five runs: a command with sudo, an edit, a drift, a
+// call over the bus and a restart by systemctl. Each has another cause.
+func (m machine) causes() {
+	m.t.Helper()
+	var runs []struct {
+		Asked runstate.Asked `json:"asked"`
+	}
+	if err := json.Unmarshal([]byte(m.run("dcm report --list --json")), &runs); err != nil {
+		m.t.Fatal(err)
+	}
+	want := []struct{ cause, user, sudo string }{{"dcm use spx-fast", "root", "nobody"}, {}, {}, {"spx-fast", "root", ""}, {}}
+	if len(runs) != len(want) {
+		m.t.Fatalf("history: want %d runs, got %+v", len(want), runs)
+	}
+	seen := make(map[string]bool)
+	for i, w := range want {
+		got := runs[i].Asked
+		if got.Who == nil {
+			got.Who = new(runstate.Who)
+		}
+		if !strings.Contains(got.Why, w.cause) || got.Who.User != w.user || got.Who.Sudo != w.sudo || seen[got.Why] {
+			m.t.Errorf("cause of run %d: want %+v and no other run's, got %q by %+v", i, w, got.Why, got.Who)
+		}
+		seen[got.Why] = true
 	}
 }

@@ -92,7 +92,8 @@ func imageKilled(m machine) {
 	m.watching(2)
 	// Stopped, it has the daemon stop; what that would ask PID 1 for works without it.
 	before = m.units(clients()...)
-	m.run("podman stop dcm >/dev/null; while systemctl is-active --quiet dcm; do :; done")
+	m.run("podman stop dcm >/dev/null")
+	m.until("! systemctl is-active --quiet dcm")
 	m.untouched(before)
 	m.put(settings, selecting("cpx-fast")+agentsOn)
 	m.run("systemctl restart dcm-apply")
@@ -110,7 +111,7 @@ func imageKilled(m machine) {
 // the times before.
 func (m machine) watching(n int) {
 	m.t.Helper()
-	m.run(`until [ "$(podman logs dcm 2>&1 | grep -c "dcm.service runs")" -ge "$1" ] && systemctl is-active --quiet dcm; do :; done`, strconv.Itoa(n))
+	m.until(`[ "$(podman logs dcm 2>&1 | grep -c "dcm.service runs")" -ge "$1" ] && systemctl is-active --quiet dcm`, strconv.Itoa(n))
 }
 
 func imageRebooted(m machine) {
@@ -120,7 +121,8 @@ func imageRebooted(m machine) {
 	}
 	m.t.Logf("with the clients up: %v", m.modes())
 	before := m.units(clients()...)
-	m.run("podman start dcm; until systemctl is-active --quiet dcm; do :; done")
+	m.run("podman start dcm")
+	m.until("systemctl is-active --quiet dcm")
 	m.applied("cpx-fast")
 	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
 	m.bounced(before)

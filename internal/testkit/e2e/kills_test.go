@@ -14,7 +14,7 @@ func (m machine) duringSPX(act func()) {
 		m.put(settings, selecting("spx-fast"))
 		// The kernel tells nobody of a switch, so this looks until one is seen, at a GPU
 		// that does not hang: of one that does nothing can be read.
-		m.run("until grep -q SPX /sys/bus/pci/devices/0000:05:00.0/current_compute_partition; do :; done; systemctl kill --signal=STOP dcm-apply || :")
+		m.run(switched + "; systemctl kill --signal=STOP dcm-apply || :")
 		if m.show("dcm-apply.service", "ActiveState")["ActiveState"] == "activating" {
 			act()
 			m.run("systemctl kill --signal=CONT dcm-apply || :")

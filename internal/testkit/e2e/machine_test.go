@@ -82,6 +82,26 @@ func (m machine) await(file string, texts ...string) {
 	}
 }
 
+// until waits until a shell script succeeds, and returns its trimmed output.
+func (m machine) until(script string, args ...string) string {
+	m.t.Helper()
+	ctx, cancel := testdeadline.Context(m.t.Context(), patience)
+	defer cancel()
+	r, err := m.Run(ctx, append([]string{"e2e-agent", "await-command", script}, args...)...)
+	if err != nil || r.Code != 0 {
+		last := m.try(script, args...)
+		m.t.Fatalf("%s %q never succeeds (%v): exit status %d\n%s%s%s", script, args, err, last.Code, last.Stdout, last.Stderr, r.Stderr)
+	}
+	return strings.TrimSpace(r.Stdout)
+}
+
+// waitFor is the same as a part of a longer script. The condition has no single quotes.
+func waitFor(condition string) string { return "e2e-agent await-command '" + condition + "'" }
+
+// noLeases is the condition that no lease is left. systemd removes a scope some time after
+// its last process has ended.
+const noLeases = `! systemctl list-units --plain --no-legend "dcm-*.scope" | grep -q .`
+
 func (m machine) put(path, content string) {
 	m.t.Helper()
 	ctx, cancel := testdeadline.Context(m.t.Context(), patience)
@@ -110,6 +130,11 @@ func (m machine) show(unit string, properties ...string) map[string]string {
 		values[key] = value
 	}
 	return values
+}
+
+// mainPID is the condition that a service runs. It prints its main process.
+func mainPID(unit string) string {
+	return "pid=$(systemctl show -P MainPID " + unit + ") && [ \"$pid\" != 0 ] && echo $pid"
 }
 
 // rested returns when the jobs of units that are under way have had their end, whatever

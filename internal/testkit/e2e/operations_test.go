@@ -48,7 +48,7 @@ func metrics(m machine) {
 	m.applied("spx-fast")
 	m.run("systemctl restart dcm") // the counters are not the daemon's own
 	// The exporter's unit counts as started before the exporter listens.
-	m.run(`bash -c 'until (: </dev/tcp/127.0.0.1/9100) 2>/dev/null; do sleep 0.1; done'`)
+	m.until(`bash -c ': </dev/tcp/127.0.0.1/9100'`)
 	m.scraped(
 		`dcm_profile_info\{profile="spx-fast",source="`+settings+`:1"\} 1`,
 		`dcm_in_sync 1`,

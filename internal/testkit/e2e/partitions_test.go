@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/status"
 	"dcm/internal/testkit/e2e"
 )
 
@@ -186,6 +187,9 @@ func (m machine) grabs(nodes ...string) func() []string {
 	}
 }
 
+// opensFor is the condition that a node opens for a shell of root's.
+const opensFor = `(exec 3<>"$1") 2>&1 | grep -q "No such device"`
+
 // mine lists where the links of a reservation lead.
 func (m machine) mine(name string) []string {
 	m.t.Helper()
@@ -323,7 +327,7 @@ func reserveKilled(m machine) {
 		want := []int{5, 2}[i%2]
 		m.reserve("cpx-fast", want)
 		// Without --pid, systemctl kill would miss one that has just ended.
-		r := m.try(fmt.Sprintf(`timeout 20 sh -c 'until pid=$(systemctl show -P MainPID dcm-reserve) && [ "$pid" != 0 ]; do :; done; sleep 0.0%02d; kill -KILL $pid'`, rand.IntN(60)))
+		r := m.try(fmt.Sprintf(`pid=$(timeout 20 %s) && sleep 0.0%02d && kill -KILL $pid`, waitFor(mainPID("dcm-reserve")), rand.IntN(60)))
 		if r.Code == 0 {
 			hits++
 		}
@@ -334,10 +338,11 @@ func reserveKilled(m machine) {
 	m.put("/run/systemd/system/dcm-reserve.service.d/fails.conf", "[Service]\nExecStartPre=/bin/sh -c 'exit 75'\n")
 	m.run("systemctl daemon-reload")
 	m.reserve("cpx-fast", 4)
-	const why = "dcm-reserve.service failed: ExecStartPre=/bin/sh: exit status 75"
-	m.await("/run/dcm/state.json", why, `"phase": "in-sync"`, `"retry"`)
-	if r := m.try("dcm status"); r.Code != 2 || !strings.Contains(r.Stdout, why) || !strings.Contains(r.Stdout, "Next try") {
-		m.t.Errorf("dcm status exits with %d:\n%s", r.Code, r.Stdout)
+	why := []string{"dcm-reserve.service", "ExecStartPre=/bin/sh", "75"}
+	m.await("/run/dcm/state.json", append(why, `"phase": "in-sync"`, `"retry"`)...)
+	m.exits(2, "dcm status", why...)
+	if m.account().Daemon.Retry.IsZero() {
+		m.t.Error("dcm status --json: want the time of the next try")
 	}
 	m.run("rm -r /run/systemd/system/dcm-reserve.service.d; systemctl daemon-reload")
 	m.betaHas(4)
@@ -351,10 +356,7 @@ func reserveKilled(m machine) {
 // to do.
 func (m machine) betaHas(want int) {
 	m.t.Helper()
-	r := m.try(fmt.Sprintf(`timeout 90 sh -c 'until [ $(ls /dev/dcm/beta-1 | wc -l) = %d ] && systemctl is-active --quiet beta@1 && ! systemctl is-failed --quiet dcm-reserve && ! grep -q -e owed -e \"error\" /run/dcm/state.json; do sleep 0.1; done'`, want))
-	if r.Code != 0 {
-		m.t.Fatalf("beta@1 never was up with %d partitions: %s\n%s", want, m.run("systemctl status beta@1 dcm-reserve || :; ls /dev/dcm/beta-1; cat /run/dcm/state.json"), r.Stderr)
-	}
+	m.until(`ls /dev/dcm/beta-1; cat /run/dcm/state.json; systemctl is-active beta@1 && ! systemctl is-failed dcm-reserve && [ $(ls /dev/dcm/beta-1 | wc -l) = "$1" ] && ! grep -q -e owed -e '"error"' /run/dcm/state.json`, fmt.Sprint(want))
 	mine := m.mine("beta-1")
 	if got := m.opens("beta@1.service", mine...); got != strings.TrimSpace(strings.Repeat("yes ", want)) {
 		m.t.Errorf("beta@1 opens %s: %s", mine, got)
@@ -374,15 +376,17 @@ func exclusiveStays(m machine) {
 	m.put("/run/systemd/system/dcm-guard.service.d/killed.conf", killed)
 	m.reserve("cpx-fast", 2)
 	m.run("rm -f /run/killed; systemctl daemon-reload; dcm apply; test -e /run/killed")
-	m.run("timeout 60 sh -c 'while systemctl is-failed --quiet dcm-guard; do systemctl show dcm >/dev/null; done'; rm -r /run/systemd/system/dcm-guard.service.d; systemctl daemon-reload")
+	m.until("! systemctl is-failed --quiet dcm-guard")
+	m.run("rm -r /run/systemd/system/dcm-guard.service.d; systemctl daemon-reload")
 	m.confinedTo(2, 2)
 	m.reserve("cpx-fast", 3)
 	m.run("dcm apply")
 	m.confinedTo(2, 3)
 	// A slice that was stopped has another cgroup. The run that would tell the kernel is killed.
 	m.put("/run/systemd/system/dcm-guard.service.d/killed.conf", killed)
-	m.run(`rm -f /run/killed; systemctl daemon-reload; systemctl stop dcm-alpha.slice; systemctl start alpha; test -e /run/killed
-		timeout 60 sh -c 'until dcm guard status >/dev/null; do systemctl show dcm >/dev/null; done'; rm -r /run/systemd/system/dcm-guard.service.d; systemctl daemon-reload`)
+	m.run(`rm -f /run/killed; systemctl daemon-reload; systemctl stop dcm-alpha.slice; systemctl start alpha; test -e /run/killed`)
+	m.until("dcm guard status")
+	m.run("rm -r /run/systemd/system/dcm-guard.service.d; systemctl daemon-reload")
 	m.confinedTo(2, 3)
 	if now := slices.Concat(m.mine("alpha"), m.mine("gamma")); !slices.Equal(now, closed) {
 		m.t.Fatalf("%s were exclusive, and %s are", closed, now)
@@ -507,9 +511,8 @@ func guardShown(m machine) {
 func reservedRefused(m machine) {
 	before := m.units("alpha.service", "beta@1.service", agentUnit)
 	m.reserve("spx-fast", 12)
-	r := m.try("dcm apply")
-	if r.Code == 0 || !strings.Contains(r.Stderr, "15 partitions reserved (alpha 2, beta-1 12, gamma 1), and there are 8") {
-		m.t.Errorf("exit status %d, %s", r.Code, r.Stderr)
+	if r := m.try("dcm apply"); r.Code == 0 || !hasAll(r.Stderr, "15", "alpha 2", "beta-1 12", "gamma 1", "8") {
+		m.t.Errorf("apply with 15 reserved of 8: want a failure with all reservations, got %d: %s", r.Code, r.Stderr)
 	}
 	m.untouched(map[string]string{"alpha.service": before["alpha.service"], agentUnit: before[agentUnit]})
 	m.reserve("cpx-fast", 3)
@@ -582,7 +585,8 @@ func sliceStopped(m machine) {
 	m.run(`rm -f /run/opened; systemd-run --quiet --unit=stubborn --slice=dcm.slice --property=TimeoutStopSec=1s sh -c 'trap "" TERM; while :; do sleep 1; done'
 		systemd-run --quiet --collect --unit=prober sh -c 'while :; do case $( (exec 3<>'"$1"') 2>&1) in *"No such device"*) echo opened >/run/opened ;; esac; done'
 		systemctl stop dcm.slice`, alpha[0])
-	m.run("timeout 60 sh -c 'while systemctl list-jobs --no-legend | grep -q dcm; do systemctl show dcm >/dev/null; done'; systemctl stop prober")
+	m.until("! systemctl list-jobs --no-legend | grep dcm")
+	m.run("systemctl stop prober")
 	if got := m.opens("", alpha...); got != "no no" {
 		m.t.Errorf("with nothing started in its slice root's shell opens: %s", got)
 	}
@@ -611,8 +615,8 @@ func guardOff(m machine) {
 	shut("no")
 	m.run("dcm guard off")
 	shut("yes")
-	if got := m.run("dcm status || :"); !strings.Contains(got, "an administrator has switched the guard off") {
-		m.t.Errorf("with the guard off dcm status says\n%s", got)
+	if a := m.account(); a.Guard.Loaded || a.Guard.Why == "" {
+		m.t.Errorf("guard after dcm guard off: want it not loaded and why, got %+v", a.Guard)
 	}
 	m.run("dcm apply; systemctl restart alpha")
 	shut("yes")
@@ -651,21 +655,27 @@ func (m machine) reinstalled() {
 // locked down: then what is exclusive is not, and is not called so.
 func (m machine) withoutPrograms(node string) {
 	m.t.Helper()
-	const why = "what is reserved exclusively is confined, and not exclusive: this kernel has no guard"
 	m.put("/run/systemd/system/dcm-guard.service.d/refused.conf", "[Service]\nSystemCallFilter=~bpf\n")
 	m.run("systemctl daemon-reload; dcm guard off; dcm guard on; systemctl start dcm-guard; systemctl restart dcm-apply; systemctl start dcm-guard")
 	if got := m.opens("", node); got != "yes" {
 		m.t.Errorf("without a guard root's shell opens: %s", got)
 	}
-	if got := m.run("dcm status || :"); !strings.Contains(got, why) {
-		m.t.Errorf("without a guard dcm status says\n%s", got)
+	a := m.healthIs(status.Shared)
+	if a.Guard.Loaded || a.Guard.Unconfined || a.Guard.Why == "" {
+		m.t.Errorf("guard without device programs: want it not loaded, units confined, and why, got %+v", a.Guard)
 	}
 	r := m.try("dcm run --exclusive -- true")
 	if r.Code != 0 || !strings.Contains(r.Stderr, "confined, not exclusive: ") {
 		m.t.Errorf("without a guard an exclusive lease: %d, %s", r.Code, r.Stderr)
 	}
-	if n := m.run("journalctl --boot --quiet --no-pager --identifier=dcm-guard | grep -cF '" + why + "'"); n != "1" {
-		m.t.Errorf("the journal tells %s times of it", n)
+	told := 0
+	for _, e := range m.entries("--identifier=dcm-guard") {
+		if text, _ := e["MESSAGE"].(string); strings.Contains(text, a.Guard.Why) {
+			told++
+		}
+	}
+	if told != 1 {
+		m.t.Errorf("messages about the guard's reason: want one, got %d", told)
 	}
 	m.run("rm -r /run/systemd/system/dcm-guard.service.d; systemctl daemon-reload; systemctl restart dcm-guard")
 }

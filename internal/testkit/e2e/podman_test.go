@@ -169,7 +169,7 @@ func containerNamed(m machine) {
 	given := p.Parts[slices.IndexFunc(p.Parts, func(part runstate.Part) bool { return part.Name == name })].Render
 	for options, want := range map[string]string{device + name: given, "": given, device + "0000:26:00.0-3": ""} {
 		// What cleans up behind a container is in the lease, too.
-		m.run(`timeout 60 sh -c 'while systemctl list-units --plain --no-legend "dcm-*.scope" | grep -q .; do :; done'`)
+		m.until(noLeases)
 		r := m.try("dcm run -- podman run --rm --network=none --cgroups=disabled --cap-add=MKNOD " + options + " localhost/look")
 		if got := strings.TrimSpace(r.Stdout); got != want || (r.Code == 0) != (want != "") {
 			m.t.Errorf("in a lease of %s a container with %q ends with %d and opens %s: %s", given, options, r.Code, got, r.Stderr)

@@ -35,8 +35,8 @@ func privileges(t *testing.T, p product) {
 				}
 				m.run("systemctl daemon-reload")
 				m.put(settings, selecting("spx-fast"))
-				m.run(`systemd-run --quiet --unit=training --property=User=nobody sh -c 'exec 3</dev/dri/renderD130; exec sleep infinity'
-					until ls -l /proc/$(systemctl show --property=MainPID --value training)/fd | grep -q renderD130; do :; done`)
+				m.run(`systemd-run --quiet --unit=training --property=User=nobody sh -c 'exec 3</dev/dri/renderD130; exec sleep infinity'`)
+				m.until("ls -l /proc/$(systemctl show --property=MainPID --value training)/fd | grep -q renderD130")
 				m.try("systemctl start " + unit)
 				if seen := m.try(test).Code == 0; seen != (capability == "") {
 					t.Errorf("the process was seen before anything was done: %t\n%s", seen, m.try("cat /run/dcm/*.json").Stdout)

@@ -31,8 +31,7 @@ func recordSurface(t *testing.T, p product) {
 	m.reserve("cpx-fast", 3)
 	m.run("systemctl restart dcm; systemctl start alpha beta@1 gamma amd-metrics-exporter gpuagent")
 	m.lent()
-	m.run("setsid dcm run -n 55 --wait -- true >/run/waiter 2>&1 </dev/null &")
-	m.await("/run/waiter", "waiting at position 1 of 1")
+	m.run("setsid dcm run -n 55 --wait -- true >/run/waiter 2>&1 </dev/null & " + queued(1))
 
 	// A command reports what it found in its exit status too, such as a plan that a lease blocks.
 	var shapes strings.Builder

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/status"
 )
 
 // No process has it open, and yet the driver is in use. The clients are restarted once
@@ -14,15 +15,15 @@ func unseenHolder(m machine) {
 	boot, clients := m.bootID(), []string{exporter, agentUnit, dashboard}
 	before := m.units(clients...)
 	m.put(settings, selecting("cpx-nps4")+"[apply]\nreboot = \"once\"\n")
-	m.await("/run/dcm/state.json", `"phase": "waiting"`, "cannot be seen")
+	m.await("/run/dcm/state.json", `"phase": "waiting"`, `"unseen"`)
 	m.bounced(before)
 	if s := m.state(); s.Unseen == nil || s.Unseen.Unseen != 1 || !s.Retry.IsZero() {
 		m.t.Errorf("state %+v; want one use unseen, and no next try by the clock", s)
 	}
-	for _, command := range []string{"dcm status", "systemctl status dcm", "journalctl --unit=dcm --lines=30"} {
-		if text := m.try(command).Stdout; !strings.Contains(text, "cannot be seen holds the driver") {
-			m.t.Errorf("%s does not tell what is wrong:\n%s", command, text)
-		}
+	a := m.healthIs(status.Held)
+	m.statusTextIs(a)
+	if text := m.state().Error.Text; !strings.Contains(m.run("journalctl --sync; journalctl --unit=dcm --lines=30 --output=cat"), text) {
+		m.t.Errorf("journal: want the daemon's error %q", text)
 	}
 	// A daemon that systemd starts again, and an event of the kernel's, are no reason.
 	before = m.units(clients...)

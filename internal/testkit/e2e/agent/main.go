@@ -3,7 +3,8 @@
 // "agent serve DIR" is an early unit. It listens on DIR/agent.sock, then connects
 // to DIR/hello.sock, where the test waits for it, and says which boot this is.
 // When that connection ends, the test is gone, and the container powers itself
-// off. "agent await FILE TEXT..." waits until a file holds all of the texts.
+// off. "agent await FILE TEXT..." waits until a file holds all of the texts,
+// "agent await-command SCRIPT [ARGUMENT...]" until a shell script succeeds.
 // "agent serial PATTERN" runs commands that arrive on the serial line whose device matches
 // the pattern, in a virtual machine.
 // "agent flight FILE READY" has a file open that no process has open. "agent mapped FILE
@@ -41,6 +42,8 @@ func run(ctx context.Context, args []string) error {
 	switch {
 	case len(args) > 2 && args[0] == "await":
 		return await(args[1], args[2:])
+	case len(args) > 1 && args[0] == "await-command":
+		return awaitCommand(ctx, args[1], args[2:])
 	case len(args) == 3 && args[0] == "flight":
 		return flight(args[1], args[2])
 	case len(args) == 3 && args[0] == "mapped":
@@ -68,7 +71,7 @@ func run(ctx context.Context, args []string) error {
 	case len(args) == 2 && args[0] == "serial":
 		return serial(ctx, args[1])
 	}
-	return errors.New("usage: agent serve DIR | agent serial PATTERN | agent await FILE TEXT | agent flight FILE READY | agent mapped FILE READY | agent grab FILE NODE... | agent pounce FILE DIR NODE... | agent crowd SOCKET READY | agent hold | agent attack KIND ARGUMENT")
+	return errors.New("usage: agent serve DIR | agent serial PATTERN | agent await FILE TEXT... | agent await-command SCRIPT [ARGUMENT...] | agent flight FILE READY | agent mapped FILE READY | agent grab FILE NODE... | agent pounce FILE DIR NODE... | agent crowd SOCKET READY | agent hold | agent attack KIND ARGUMENT")
 }
 
 func serve(ctx context.Context, dir string) error {
