@@ -3,13 +3,13 @@ package lease
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"dcm/internal/testkit/soak"
 )
 
 // arrival is a request of the property test, and what became of it.
@@ -34,11 +34,7 @@ const longestHold = 2 * time.Hour
 // starves: the first in the queue waits at most for the leases that there are, and for those
 // that may overtake it. DCM_SEED repeats a run's choices.
 func TestRandomArrivals(t *testing.T) {
-	seed, err := strconv.ParseUint(os.Getenv("DCM_SEED"), 10, 64)
-	if err != nil {
-		seed = rand.Uint64()
-	}
-	t.Logf("seed: DCM_SEED=%d", seed)
+	seed := soak.Seed(t)
 	for round := range 4 {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { arrivals(t, rand.New(rand.NewPCG(seed, uint64(round)))) })

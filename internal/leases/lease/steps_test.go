@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/placement"
+	"dcm/internal/testkit/soak"
 )
 
 // TestTenThousandSteps acquires, releases and kills at random, with daemons that die,
@@ -23,11 +22,7 @@ import (
 // step: no partition has two, none is lost, and what is exclusive is what the guard is
 // told. DCM_SEED repeats a run's choices.
 func TestTenThousandSteps(t *testing.T) {
-	seed, err := strconv.ParseUint(os.Getenv("DCM_SEED"), 10, 64)
-	if err != nil {
-		seed = rand.Uint64()
-	}
-	t.Logf("seed: DCM_SEED=%d", seed)
+	seed := soak.Seed(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, seed)
 		for step := 0; step < 10_000 && !t.Failed(); step++ {
@@ -164,34 +159,20 @@ func (w *world) Undo(ctx context.Context, unit string) error { return w.Stop(ctx
 
 // step does one thing.
 func (w *world) step() {
-	steps := []struct {
-		name   string
-		weight int
-		do     func()
-	}{
-		{"acquire", 40, func() { w.acquire(false) }},
-		{"acquire and wait", 6, func() { w.acquire(true) }},
-		{"release", 12, w.release},
-		{"kill of a holder", 18, w.kill},
-		{"kill of the daemon", 4, w.restart},
-		{"start that goes wrong", 5, w.wrong},
-		{"stray process", 3, w.stray},
-		{"change of reservations", 4, w.reserve},
-		{"service goes or comes", 4, w.service},
-		{"repartition", 4, w.repartition},
-	}
-	total := 0
-	for _, s := range steps {
-		total += s.weight
-	}
-	pick := w.rand.IntN(total)
-	for _, s := range steps {
-		if pick -= s.weight; pick < 0 {
-			w.count[s.name]++
-			s.do()
-			return
-		}
-	}
+	step := soak.Pick(w.rand, []soak.Step{
+		{Name: "acquire", Weight: 40, Do: func() { w.acquire(false) }},
+		{Name: "acquire and wait", Weight: 6, Do: func() { w.acquire(true) }},
+		{Name: "release", Weight: 12, Do: w.release},
+		{Name: "kill of a holder", Weight: 18, Do: w.kill},
+		{Name: "kill of the daemon", Weight: 4, Do: w.restart},
+		{Name: "start that goes wrong", Weight: 5, Do: w.wrong},
+		{Name: "stray process", Weight: 3, Do: w.stray},
+		{Name: "change of reservations", Weight: 4, Do: w.reserve},
+		{Name: "service goes or comes", Weight: 4, Do: w.service},
+		{Name: "repartition", Weight: 4, Do: w.repartition},
+	})
+	w.count[step.Name]++
+	step.Do()
 }
 
 func (w *world) acquire(wait bool) {

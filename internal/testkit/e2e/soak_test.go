@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,34 +13,29 @@ import (
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/testkit/e2e"
+	"dcm/internal/testkit/soak"
 )
 
-// shortSoak is how long the random trials go on as a part of all tests; make soak
-// lets them go on for DCM_SOAK.
+// shortSoak is the duration of the random trials in make test. In make soak it is DCM_SOAK.
 const shortSoak = 30 * time.Second
 
-// random does at random what operators, crashes and jobs do to a node, and checks
-// after each that nothing was lost. DCM_SEED repeats a run's choices.
+// random runs random actions of operators, crashes and jobs on a node, and checks after each
+// that nothing is lost. DCM_SEED repeats a run's choices.
 func random(t *testing.T, p product) {
 	t.Parallel()
 	length, err := time.ParseDuration(os.Getenv("DCM_SOAK"))
 	if err != nil {
 		length = shortSoak
 	}
-	seed, err := strconv.ParseUint(os.Getenv("DCM_SEED"), 10, 64)
-	if err != nil {
-		seed = rand.Uint64()
-	}
-	t.Logf("seed: DCM_SEED=%d for %s", seed, length)
-	s := newSoak(t, p, seed)
+	s := newNodeSoak(t, p, soak.Rand(t))
 	for end := time.Now().Add(length); time.Now().Before(end) && !t.Failed(); {
 		s.trial()
 	}
-	t.Logf("done and nothing lost: %s", tally(s.count))
+	t.Logf("nothing is lost: %s", tally(s.count))
 }
 
-// soak is a machine under random trials.
-type soak struct {
+// nodeSoak is a machine under random trials.
+type nodeSoak struct {
 	machine
 	rand    *rand.Rand
 	profile string // selected
@@ -55,100 +49,86 @@ var modesOf = map[string]partition.Mode{
 	"cpx-nps4": {Compute: "CPX", Memory: "NPS4"},
 }
 
-func newSoak(t *testing.T, p product, seed uint64) *soak {
+func newNodeSoak(t *testing.T, p product, r *rand.Rand) *nodeSoak {
 	m := install(t, e2e.Trixie(), p)
 	m.ready()
 	m.fragileReady("/etc")
 	m.run("systemctl add-wants multi-user.target " + fragileUnits)
 	m.put(settings, lists("cpx-fast"))
 	m.killableGenerator()
-	s := &soak{m, rand.New(rand.NewPCG(seed, 0)), "cpx-fast", make(map[string]int)}
+	s := &nodeSoak{m, r, "cpx-fast", make(map[string]int)}
 	s.slow()
 	return s
 }
 
 // slow makes the steps long enough for a kill to fall into the middle of each.
-func (s *soak) slow() {
+func (s *nodeSoak) slow() {
 	s.run("dcm-sim fault --gpu all --op compute --hang 20ms --times always; dcm-sim fault --op unload --hang 150ms --times always; dcm-sim fault --op load --hang 150ms --times always")
 }
 
-// trial does one thing and checks that all is well once it is quiet.
-func (s *soak) trial() {
+// trial runs one action, and checks the node after it.
+func (s *nodeSoak) trial() {
 	s.t.Helper()
-	trials := []struct {
-		name   string
-		weight int
-		do     func()
-	}{
-		{"edit", 4, s.edit},
-		{"kill of the oneshot", 8, func() { s.kill("dcm-apply") }},
-		{"kill of the daemon", 8, func() { s.kill("dcm") }},
-		{"series of kills", 4, s.kills},
-		{"two kills in a row", 4, s.killTwice},
-		{"kill of modprobe", 4, s.killModprobe},
-		{"kill of somebody's own run", 3, s.killForeign},
-		{"kill of the message bus", 1, func() { s.during("systemctl kill --signal=KILL dbus") }},
-		{"kill of the journal", 1, func() { s.during("systemctl kill --signal=KILL systemd-journald") }},
-		{"edit broken and mended", 3, s.breaks},
-		{"second restart in the middle", 2, func() { s.during("systemctl restart dcm") }},
-		{"daemon-reload in the middle", 2, func() { s.during("systemctl daemon-reload") }},
-		{"generator killed during daemon-reload", 3, s.generatorKilled},
-		{"daemon-reexec in the middle", 1, func() { s.during("systemctl daemon-reexec") }},
-		{"stop of the daemon in the middle", 2, func() { s.during("systemctl stop dcm") }},
-		{"SIGSTOP of the oneshot", 2, func() { s.freeze("dcm-apply") }},
-		{"SIGSTOP of the daemon", 1, func() { s.freeze("dcm") }},
-		{"two edits at once", 3, func() { s.edit(); s.edit() }},
-		{"holder comes and goes", 2, s.holder},
-		{"no inotify instance", 1, s.withoutInotify},
-		{"reboot", 1, s.restarted},
-		{"power cut", 1, s.cut},
-	}
-	total := 0
-	for _, t := range trials {
-		total += t.weight
-	}
-	pick := s.rand.IntN(total)
-	for _, t := range trials {
-		if pick -= t.weight; pick < 0 {
-			s.count[t.name]++
-			t.do()
-			s.well(t.name)
-			return
-		}
-	}
+	step := soak.Pick(s.rand, []soak.Step{
+		{Name: "edit", Weight: 4, Do: s.edit},
+		{Name: "kill of the oneshot", Weight: 8, Do: func() { s.kill("dcm-apply") }},
+		{Name: "kill of the daemon", Weight: 8, Do: func() { s.kill("dcm") }},
+		{Name: "series of kills", Weight: 4, Do: s.kills},
+		{Name: "two kills in a row", Weight: 4, Do: s.killTwice},
+		{Name: "kill of modprobe", Weight: 4, Do: s.killModprobe},
+		{Name: "kill of a run by systemctl", Weight: 3, Do: s.killForeign},
+		{Name: "kill of the message bus", Weight: 1, Do: func() { s.during("systemctl kill --signal=KILL dbus") }},
+		{Name: "kill of the journal", Weight: 1, Do: func() { s.during("systemctl kill --signal=KILL systemd-journald") }},
+		{Name: "broken edit and its repair", Weight: 3, Do: s.breaks},
+		{Name: "second restart during a run", Weight: 2, Do: func() { s.during("systemctl restart dcm") }},
+		{Name: "daemon-reload during a run", Weight: 2, Do: func() { s.during("systemctl daemon-reload") }},
+		{Name: "generator killed during daemon-reload", Weight: 3, Do: s.generatorKilled},
+		{Name: "daemon-reexec during a run", Weight: 1, Do: func() { s.during("systemctl daemon-reexec") }},
+		{Name: "stop of the daemon during a run", Weight: 2, Do: func() { s.during("systemctl stop dcm") }},
+		{Name: "SIGSTOP of the oneshot", Weight: 2, Do: func() { s.freeze("dcm-apply") }},
+		{Name: "SIGSTOP of the daemon", Weight: 1, Do: func() { s.freeze("dcm") }},
+		{Name: "two edits", Weight: 3, Do: func() { s.edit(); s.edit() }},
+		{Name: "holder during a run", Weight: 2, Do: s.holder},
+		{Name: "edit without inotify", Weight: 1, Do: s.withoutInotify},
+		{Name: "reboot", Weight: 1, Do: s.restarted},
+		{Name: "power cut", Weight: 1, Do: s.cut},
+	})
+	s.count[step.Name]++
+	step.Do()
+	s.well(step.Name)
 }
 
 // edit selects another profile in the file.
-func (s *soak) edit() {
+func (s *nodeSoak) edit() {
 	others := slices.DeleteFunc(slices.Sorted(maps.Keys(modesOf)), func(name string) bool { return name == s.profile })
 	s.profile = others[s.rand.IntN(len(others))]
 	s.put(settings, lists(s.profile))
 }
 
-// moment is some time within a run, as an argument of sleep(1).
-func (s *soak) moment() string { return fmt.Sprintf("0.%03d", s.rand.IntN(600)) }
+// delay is some time within a run, as an argument of sleep(1).
+func (s *nodeSoak) delay() string { return fmt.Sprintf("0.%03d", s.rand.IntN(600)) }
 
-// during does something at a random moment of a run.
-func (s *soak) during(command string) {
+// during does something at a random delay of a run.
+func (s *nodeSoak) during(command string) {
 	s.edit()
-	s.try("sleep " + s.moment() + "; " + command)
+	s.try("sleep " + s.delay() + "; " + command)
 }
 
-// kill ends a unit's main process at a random moment of a run.
-func (s *soak) kill(unit string) {
+// kill ends a unit's main process at a random delay of a run.
+func (s *nodeSoak) kill(unit string) {
 	s.edit()
 	s.killNow(unit)
 }
 
-func (s *soak) killNow(unit string) {
-	r := s.try("sleep " + s.moment() + "; pid=$(systemctl show --property=MainPID --value " + unit + `); [ "$pid" = 0 ] || kill -9 $pid && echo $pid`)
+func (s *nodeSoak) killNow(unit string) {
+	r := s.try("sleep " + s.delay() + "; pid=$(systemctl show --property=MainPID --value " + unit + `); [ "$pid" = 0 ] || kill -9 $pid && echo $pid`)
 	if pid := strings.TrimSpace(r.Stdout); pid != "" && pid != "0" {
 		s.count["killed processes"]++
 	}
 }
 
 // kills ends the oneshot or the daemon again and again while it is made to run.
-func (s *soak) kills() {
+func (s *nodeSoak) kills() {
 	s.edit()
 	for range 10 {
 		unit := []string{"dcm", "dcm-apply"}[s.rand.IntN(2)]
@@ -158,24 +138,24 @@ func (s *soak) kills() {
 }
 
 // killTwice ends what is tried again as well.
-func (s *soak) killTwice() {
+func (s *nodeSoak) killTwice() {
 	s.kill("dcm-apply")
 	s.killNow([]string{"dcm", "dcm-apply"}[s.rand.IntN(2)])
 }
 
 // reloads selects another memory mode, so that the driver is reloaded.
-func (s *soak) reloads() {
+func (s *nodeSoak) reloads() {
 	s.profile = map[bool]string{true: "cpx-fast", false: "cpx-nps4"}[s.profile == "cpx-nps4"]
 	s.put(settings, lists(s.profile))
 }
 
 // killModprobe ends the program that loads or unloads the driver, under the oneshot's
 // feet or together with it.
-func (s *soak) killModprobe() {
+func (s *nodeSoak) killModprobe() {
 	s.reloads()
 	for range 1 + s.rand.IntN(2) {
 		// The run may be over before it is seen to be running: its report names the profile from the start.
-		s.try("e2e-agent await /run/dcm/report.json '\"profile\": \"" + s.profile + "\"'; sleep " + s.moment() + "; " + endsAll("modprobe"))
+		s.try("e2e-agent await /run/dcm/report.json '\"profile\": \"" + s.profile + "\"'; sleep " + s.delay() + "; " + endsAll("modprobe"))
 	}
 	if s.rand.IntN(2) == 0 {
 		s.killNow("dcm-apply")
@@ -190,9 +170,9 @@ func endsAll(name string) string {
 
 // killForeign ends a run that the daemon has not asked for, and then says something
 // else, or nothing at all, for a while.
-func (s *soak) killForeign() {
+func (s *nodeSoak) killForeign() {
 	s.reloads()
-	s.try("systemctl restart --no-block dcm-apply; sleep " + s.moment() + "; systemctl kill --signal=KILL dcm-apply")
+	s.try("systemctl restart --no-block dcm-apply; sleep " + s.delay() + "; systemctl kill --signal=KILL dcm-apply")
 	if s.rand.IntN(2) == 0 {
 		s.put(settings, strings.Replace(lists(s.profile), "profile = ", "# profile = ", 1))
 		s.run("systemctl restart dcm; test -e /sys/module/amdgpu")
@@ -201,9 +181,9 @@ func (s *soak) killForeign() {
 }
 
 // breaks makes an edit that cannot be used, does something over it, and mends it.
-func (s *soak) breaks() {
+func (s *nodeSoak) breaks() {
 	s.edit()
-	s.try("sleep " + s.moment())
+	s.try("sleep " + s.delay())
 	s.put(settings, lists(s.profile)+"colour = \"red\"\n")
 	switch s.rand.IntN(3) {
 	case 0:
@@ -218,50 +198,50 @@ func (s *soak) breaks() {
 
 // generatorKilled takes the clients' drop-ins away in a run, and has a client started
 // without. dcm has them loaded again by itself.
-func (s *soak) generatorKilled() {
+func (s *nodeSoak) generatorKilled() {
 	s.during(killing("systemctl daemon-reload; systemctl try-restart gpuagent"))
-	s.run("timeout 120 sh -c 'until systemctl show -P PartOf gpuagent | grep -q dcm-apply; do systemctl show dcm >/dev/null; done'")
+	s.until("systemctl show -P PartOf gpuagent | grep -q dcm-apply")
 }
 
 // freeze stops a unit's processes for a while, as a debugger or a freezer does.
-func (s *soak) freeze(unit string) {
+func (s *nodeSoak) freeze(unit string) {
 	s.edit()
-	s.try("sleep " + s.moment() + "; systemctl kill --signal=STOP " + unit + "; sleep " + s.moment() + "; systemctl kill --signal=CONT " + unit)
+	s.try("sleep " + s.delay() + "; systemctl kill --signal=STOP " + unit + "; sleep " + s.delay() + "; systemctl kill --signal=CONT " + unit)
 }
 
 // holder lets a user's job hold the GPUs over an edit.
-func (s *soak) holder() {
+func (s *nodeSoak) holder() {
 	s.run("systemd-run --quiet --unit=training sh -c 'exec 3</dev/kfd; exec sleep infinity' || :")
 	s.edit()
-	s.try("sleep " + s.moment())
+	s.try("sleep " + s.delay())
 	s.run("systemctl stop training")
 }
 
 // withoutInotify lets the daemon notice an edit by polling.
-func (s *soak) withoutInotify() {
+func (s *nodeSoak) withoutInotify() {
 	s.refuseInotify()
 	s.edit()
 	s.applied(s.profile)
 	s.allowInotify()
 }
 
-func (s *soak) restarted() {
+func (s *nodeSoak) restarted() {
 	s.edit()
 	s.reboot()
 	s.slow()
 }
 
 // cut ends the boot in the middle of a run, with nothing shut down.
-func (s *soak) cut() {
+func (s *nodeSoak) cut() {
 	s.edit()
-	s.try("sleep " + s.moment() + "; systemd-run --quiet --no-block systemctl reboot --force --force")
+	s.try("sleep " + s.delay() + "; systemd-run --quiet --no-block systemctl reboot --force --force")
 	s.rebootedByItself()
 	s.slow()
 }
 
 // well checks that the profile is on the GPUs, that every client is up, that no
 // job is left, and no piece of a file.
-func (s *soak) well(after string) {
+func (s *nodeSoak) well(after string) {
 	s.t.Helper()
 	s.run("systemctl restart dcm")
 	s.run("systemctl is-active amd-metrics-exporter gpuagent dashboard " + fragileUnits)

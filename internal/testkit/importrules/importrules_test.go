@@ -68,6 +68,7 @@ var allowed = map[string][]string{
 	"internal/frontends/top":            {"internal/frontends/status"},
 	"internal/frontends/metrics":        {"internal/linux/atomicfile", "internal/frontends/status", "internal/engine/runstate"},
 	"internal/testkit/sim":              {"internal/gpu/nvml/standin"},
+	"internal/testkit/soak":             {},
 	"internal/testkit/testdeadline":     {},
 	"internal/testkit/surface":          {},
 	"internal/testkit/sim/simtest":      {"internal/testkit/sim"},
@@ -198,7 +199,7 @@ var common = []string{"internal/gpu/partition", "internal/sanitize", "internal/l
 func standIn(pkg string) bool {
 	return strings.HasPrefix(pkg, "internal/testkit/sim") || strings.HasPrefix(pkg, "internal/gpu/amdsmi") || pkg == "internal/gpu/nvml/standin" ||
 		pkg == "cmd/dcm-kubernetes/internal/standin" || pkg == "cmd/dcm-kubernetes/internal/rendered" ||
-		slices.Contains([]string{"internal/gpu/amdgpu", "internal/gpu/nvidia", "internal/worker/call", "internal/testkit/e2e", "internal/testkit/testdeadline", "internal/frontends/varlink/varlinktest", "internal/engine/config/configtest"}, pkg)
+		slices.Contains([]string{"internal/gpu/amdgpu", "internal/gpu/nvidia", "internal/worker/call", "internal/testkit/e2e", "internal/testkit/soak", "internal/testkit/testdeadline", "internal/frontends/varlink/varlinktest", "internal/engine/config/configtest"}, pkg)
 }
 
 // each calls f for every import of every package but the end-to-end tests, which

@@ -223,7 +223,7 @@ func TestNames(t *testing.T) {
 			return err
 		case path == Root(t):
 			return nil
-		case d.IsDir() && slices.Contains([]string{"e2e", "surface", "sim", "standin", "dist", "bin", ".git", "node_modules", "real"}, d.Name()):
+		case d.IsDir() && slices.Contains([]string{"e2e", "surface", "sim", "soak", "standin", "dist", "bin", ".git", "node_modules", "real"}, d.Name()):
 			return filepath.SkipDir
 		case d.IsDir(), !strings.HasSuffix(path, ".go"), strings.HasSuffix(path, "_test.go"):
 			return nil

@@ -10,7 +10,7 @@
 // "agent flight FILE READY" has a file open that no process has open. "agent mapped FILE
 // READY" has a file mapped and not open. "agent grab FILE NODE..." opens nodes over and
 // over. "agent pounce FILE DIR NODE..." opens them when an exclusive lease begins. "agent
-// crowd SOCKET READY" has many ask for leases at once, in each of which "agent hold" runs.
+// leasesoak SOCKET READY" runs many concurrent leases, and in each of them "agent hold".
 // "agent attack" is package attack.
 package main
 
@@ -27,7 +27,7 @@ import (
 	"strings"
 
 	"dcm/internal/testkit/e2e/attack"
-	"dcm/internal/testkit/e2e/crowd"
+	"dcm/internal/testkit/e2e/leasesoak"
 	"dcm/internal/testkit/e2e/remote"
 )
 
@@ -52,10 +52,10 @@ func run(ctx context.Context, args []string) error {
 		return grab(args[1], args[2:])
 	case len(args) > 3 && args[0] == "pounce":
 		return pounce(args[1], args[2], args[3:])
-	case len(args) == 3 && args[0] == "crowd":
-		return crowd.Serve(ctx, args[1], args[2])
+	case len(args) == 3 && args[0] == "leasesoak":
+		return leasesoak.Serve(ctx, args[1], args[2])
 	case len(args) == 1 && args[0] == "hold":
-		return crowd.Hold(os.Stdin, os.Stdout)
+		return leasesoak.Hold(os.Stdin, os.Stdout)
 	case len(args) == 4 && args[0] == "attack" && args[1] == "flood":
 		return attack.Flood(args[2], args[3], os.Stdout)
 	case len(args) == 6 && args[0] == "attack" && args[1] == "agents":
@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string) error {
 	case len(args) == 2 && args[0] == "serial":
 		return serial(ctx, args[1])
 	}
-	return errors.New("usage: agent serve DIR | agent serial PATTERN | agent await FILE TEXT... | agent await-command SCRIPT [ARGUMENT...] | agent flight FILE READY | agent mapped FILE READY | agent grab FILE NODE... | agent pounce FILE DIR NODE... | agent crowd SOCKET READY | agent hold | agent attack KIND ARGUMENT")
+	return errors.New("usage: agent serve DIR | agent serial PATTERN | agent await FILE TEXT... | agent await-command SCRIPT [ARGUMENT...] | agent flight FILE READY | agent mapped FILE READY | agent grab FILE NODE... | agent pounce FILE DIR NODE... | agent leasesoak SOCKET READY | agent hold | agent attack KIND ARGUMENT")
 }
 
 func serve(ctx context.Context, dir string) error {

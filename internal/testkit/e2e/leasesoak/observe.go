@@ -1,4 +1,4 @@
-package crowd
+package leasesoak
 
 import (
 	"context"
@@ -28,33 +28,33 @@ const (
 	patterns = "dcm-lease-*.scope dcm-exclusive-*.scope dcm-share*.scope alpha.service beta.service"
 )
 
-// Look is what can be seen at one moment.
-type Look struct {
-	Parts   runstate.Partitions // as dcm-apply lists them
-	Links   map[string][]string // reservation → where its links lead
-	Units   map[string][]string // PID 1's: unit → the nodes that it may open, links followed
-	Procs   map[string][]int    // the kernel's: scope → the processes in it
-	Holders []Holder            // who runs in a lease
-	Opens   []string            // what a process of root's opens that is in another slice
-	Free    int                 // what dcm says is free; -1 where it says something else
-	Said    string              // what it says
+// Observation is the state at one moment.
+type Observation struct {
+	Parts   runstate.Partitions // partitions.json
+	Links   map[string][]string // reservation → targets of its links
+	Units   map[string][]string // unit → nodes that it may open, by PID 1; links are resolved
+	Procs   map[string][]int    // scope → its processes, by the kernel
+	Holders []Holder            // processes in leases
+	Opens   []string            // nodes that a process of root in another slice can open
+	Free    int                 // number of free partitions by dcm; -1 if unknown
+	Message string              // of dcm about Free
 	Waiting int
-	Listed  map[string][]string // of a full look: partition → who has it, by dcm partitions
-	Dry     string              // of a full look: what is wrong with asking for all that is free
+	Listed  map[string][]string // with Full: partition → holders, by dcm partitions
+	Dry     string              // with Full: what is wrong with a request for all free partitions
 }
 
 // Holder is a process in a lease.
 type Holder struct {
 	PID int
-	Said
+	Report
 }
 
-// look gathers it all. Where something is being changed it fails, and can be tried again.
-func (c *people) look(ctx context.Context, full bool) (Look, error) {
-	l := Look{Waiting: len(c.waiting())}
+// observe reads the state. It fails during a change, and can be repeated.
+func (c *clients) observe(ctx context.Context, full bool) (Observation, error) {
+	l := Observation{Waiting: len(c.waiting())}
 	var errs [6]error
 	for _, p := range c.holders() {
-		l.Holders = append(l.Holders, Holder{p.pid(), p.said})
+		l.Holders = append(l.Holders, Holder{p.pid(), p.report})
 	}
 	l.Units, errs[0] = units(ctx)
 	l.Links, errs[1] = links()
@@ -65,7 +65,7 @@ func (c *people) look(ctx context.Context, full bool) (Look, error) {
 	} else {
 		l.Parts = *p
 	}
-	l.Free, l.Said, errs[5] = free(ctx)
+	l.Free, l.Message, errs[5] = free(ctx)
 	follow(l.Units, l.Links)
 	if err := errors.Join(errs[:]...); err != nil || !full {
 		return l, err
@@ -76,7 +76,7 @@ func (c *people) look(ctx context.Context, full bool) (Look, error) {
 	return l, err
 }
 
-// units asks PID 1 which there are that may have processes, and what they may open.
+// units returns the active units of PID 1 with the nodes that they may open.
 func units(ctx context.Context) (map[string][]string, error) {
 	conn, err := dbus.Dial(priv)
 	if err != nil {
@@ -99,7 +99,7 @@ func units(ctx context.Context) (map[string][]string, error) {
 		var v dbus.Variant
 		err := conn.Object(systemd, path).CallWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, systemd+kind, "DeviceAllow").Store(&v)
 		if err != nil {
-			if strings.Contains(err.Error(), "nknown") { // object, unit: it is gone
+			if strings.Contains(err.Error(), "nknown") { // "Unknown object" or "unknown unit": it is gone
 				continue
 			}
 			return nil, err
@@ -130,8 +130,8 @@ func links() (map[string][]string, error) {
 	return out, err
 }
 
-// follow puts the nodes in the place of links to them. A link that is not there opens nothing:
-// a reservation that grows has its links when leases leave it the partitions.
+// follow replaces links by their targets. A missing link opens nothing: a reservation that
+// grows gets its links when leases release the partitions.
 func follow(units, links map[string][]string) {
 	for unit, nodes := range units {
 		var out []string
@@ -155,7 +155,7 @@ func procs() (map[string][]int, error) {
 	for _, file := range files {
 		unit := filepath.Base(filepath.Dir(file))
 		text, err := os.ReadFile(file)
-		if err != nil || !isLease(unit) { // it is gone, or of a process that waits for a lease
+		if err != nil || !isLease(unit) { // gone, or the scope of a waiter
 			continue
 		}
 		for _, f := range strings.Fields(string(text)) {
@@ -169,15 +169,13 @@ func procs() (map[string][]int, error) {
 	return out, err
 }
 
-// What the daemon says of a request that is too large: how many there can be at most, and
-// how many are free.
+// The numbers in the error about a request that is too large.
 var (
 	atMost = regexp.MustCompile(`(?:the node has|at most) (\d+)`)
-	isFree = regexp.MustCompile(`(\d+) of \d+ (?:is|are) free`)
+	isFree = regexp.MustCompile(`(\d+) of \d+ `)
 )
 
-// free requests more than there is, and then what there is at most, and so is told how much
-// is free.
+// free returns how many partitions are free, by the error about a request that is too large.
 func free(ctx context.Context) (int, string, error) {
 	c, err := dbusapi.Dial(ctx, dbusapi.SystemBus)
 	if err != nil {
@@ -204,7 +202,7 @@ func free(ctx context.Context) (int, string, error) {
 	return 0, "", nil
 }
 
-// dry asks for all that is free, and for one more.
+// dry requests all free partitions, and one more.
 func dry(ctx context.Context, free int) string {
 	c, err := dbusapi.Dial(ctx, dbusapi.SystemBus)
 	if err != nil {
@@ -213,11 +211,11 @@ func dry(ctx context.Context, free int) string {
 	defer c.Close()
 	if free > 0 {
 		if _, err := c.Acquire(ctx, dbusapi.Request{Partitions: free, DryRun: true}); err != nil {
-			return fmt.Sprintf("%d are free, and asking for them ends so: %v", free, err)
+			return fmt.Sprintf("dry run for all %d free partitions: want success, got %v", free, err)
 		}
 	}
 	if l, err := c.Acquire(ctx, dbusapi.Request{Partitions: free + 1, DryRun: true}); !dbusapi.IsInsufficient(err) && !dbusapi.IsImpossible(err) {
-		return fmt.Sprintf("%d are free, and asking for one more ends so: %v, %v", free, l, err)
+		return fmt.Sprintf("dry run for one more than %d free partitions: want a refusal, got %v, %v", free, l, err)
 	}
 	return ""
 }

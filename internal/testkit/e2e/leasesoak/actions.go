@@ -1,4 +1,4 @@
-package crowd
+package leasesoak
 
 import (
 	"context"
@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// do has all that a batch is made of done, and returns when everybody has an answer who
-// does not wait for it.
-func (c *people) do(ctx context.Context, b Batch) (amid string, err error) {
+// do runs the steps and the script of a batch. It returns when each request without --wait is
+// decided.
+func (c *clients) do(ctx context.Context, b Batch) (output string, err error) {
 	if b.End {
-		if err := c.end(ctx); err != nil {
+		if err := c.stopAll(ctx); err != nil {
 			return "", err
 		}
 	}
@@ -23,23 +23,23 @@ func (c *people) do(ctx context.Context, b Batch) (amid string, err error) {
 	errs := make([]error, len(b.Steps))
 	for i, s := range b.Steps {
 		wg.Go(func() {
-			if errs[i] = moment(ctx, s.After); errs[i] == nil {
+			if errs[i] = delay(ctx, s.After); errs[i] == nil {
 				errs[i] = c.step(ctx, s)
 			}
 		})
 	}
-	if b.Amid != "" {
+	if b.Script != "" {
 		wg.Go(func() {
-			said, _ := exec.CommandContext(ctx, "sh", "-c", b.Amid).CombinedOutput() // how it ends is for the script
-			amid = string(said)
+			said, _ := exec.CommandContext(ctx, "sh", "-c", b.Script).CombinedOutput() // the script checks its own end
+			output = string(said)
 		})
 	}
 	wg.Wait()
-	return amid, errors.Join(errs...)
+	return output, errors.Join(errs...)
 }
 
-// moment lets time pass, so that what is done at once is not always so in one order.
-func moment(ctx context.Context, d time.Duration) error {
+// delay varies the order of concurrent steps.
+func delay(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
 		return nil
@@ -48,20 +48,20 @@ func moment(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (c *people) step(ctx context.Context, s Step) error {
+func (c *clients) step(ctx context.Context, s Step) error {
 	switch s.Do {
 	case Acquire, Wait:
-		p, err := c.come(s)
+		p, err := c.start(s)
 		if err != nil || s.Do == Wait {
 			return err
 		}
-		return until(ctx, p.answered)
+		return until(ctx, p.decided)
 	case Abort:
-		p, err := c.come(s)
+		p, err := c.start(s)
 		if err != nil {
 			return err
 		}
-		if err := moment(ctx, s.After); err != nil {
+		if err := delay(ctx, s.After); err != nil {
 			return err
 		}
 		return p.gone(ctx, p.kill())
@@ -74,17 +74,17 @@ func (c *people) step(ctx context.Context, s Step) error {
 	}
 	if all := c.holders(); len(all) > 0 {
 		p := all[s.Which%len(all)]
-		return p.gone(ctx, p.part(ctx, s))
+		return p.gone(ctx, p.end(ctx, s))
 	}
 	return nil
 }
 
-// part ends somebody's lease in one of the ways that there are.
-func (p *person) part(ctx context.Context, s Step) error {
-	unit := p.said.Unit()
+// end ends a client's lease by an action.
+func (p *client) end(ctx context.Context, s Step) error {
+	unit := p.report.Unit()
 	switch s.Do {
 	case Leave:
-		return ignore(p.in.Close()) // twice at once
+		return ignore(p.in.Close()) // may be closed already
 	case Kill:
 		return p.kill()
 	case KillUnit:
@@ -94,20 +94,20 @@ func (p *person) part(ctx context.Context, s Step) error {
 	case Release:
 		return p.release(ctx, unit, s.User)
 	}
-	return fmt.Errorf("nobody can do %q", s.Do)
+	return fmt.Errorf("unknown action %q", s.Do)
 }
 
-func (p *person) kill() error {
-	if err := p.cmd.Process.Signal(syscall.SIGKILL); err != nil && !over(p.ended) {
-		return ignore(err) // it has ended and is about to be heard of
+func (p *client) kill() error {
+	if err := p.cmd.Process.Signal(syscall.SIGKILL); err != nil && !isClosed(p.ended) {
+		return ignore(err) // it has ended and is not reaped yet
 	}
 	return nil
 }
 
 func ignore(error) error { return nil }
 
-// release is done by who has it, or by root.
-func (p *person) release(ctx context.Context, unit, by string) error {
+// release runs dcm release, as root or as the user of the lease.
+func (p *client) release(ctx context.Context, unit, by string) error {
 	if by != "root" {
 		by = p.user
 	}
@@ -118,13 +118,13 @@ func (p *person) release(ctx context.Context, unit, by string) error {
 	cmd := exec.CommandContext(ctx, "dcm", "release", unit)
 	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: as}
 	said, err := cmd.CombinedOutput()
-	if err != nil && !over(p.ended) && !strings.Contains(string(said), "there is no lease") {
+	if err != nil && p.alive() {
 		return fmt.Errorf("%s releases %s: %w: %s", by, unit, err, said)
 	}
 	return nil
 }
 
-// systemctl does something to a unit, which may be gone.
+// systemctl runs systemctl for a unit that may be gone.
 func systemctl(ctx context.Context, args ...string) error {
 	said, err := exec.CommandContext(ctx, "systemctl", args...).CombinedOutput()
 	if err != nil && !strings.Contains(string(said), "not loaded") && !strings.Contains(string(said), "No such process") {
@@ -133,9 +133,8 @@ func systemctl(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// gone waits until somebody has ended, and for as long as it takes only if what was to
-// end him was done.
-func (p *person) gone(ctx context.Context, err error) error {
+// gone waits until a client has ended, unless the action failed.
+func (p *client) gone(ctx context.Context, err error) error {
 	if err != nil {
 		return err
 	}
@@ -147,14 +146,14 @@ func until(ctx context.Context, c <-chan struct{}) error {
 	case <-c:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("somebody has no answer, or does not end: %w", ctx.Err())
+		return fmt.Errorf("a client is not decided or does not end: %w", ctx.Err())
 	}
 }
 
-// end kills everybody, those first who would be next.
-func (c *people) end(ctx context.Context) error {
-	for _, those := range []func() []*person{c.waiting, c.holders, c.waiting, c.holders} {
-		all := those()
+// stopAll kills all clients. Waiters come first: otherwise they would be granted leases.
+func (c *clients) stopAll(ctx context.Context) error {
+	for _, list := range []func() []*client{c.waiting, c.holders, c.waiting, c.holders} {
+		all := list()
 		for _, p := range all {
 			if err := p.kill(); err != nil {
 				return err

@@ -1,4 +1,4 @@
-package crowd
+package leasesoak
 
 import (
 	"bufio"
@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Said is what a process can tell of itself.
-type Said struct {
+// Report is what a holder can see of itself.
+type Report struct {
 	Cgroup string
 	Opens  []string // device nodes
 }
 
-// Unit is the name of the unit that it is in.
-func (s Said) Unit() string { return filepath.Base(s.Cgroup) }
+// Unit returns the name of its unit.
+func (s Report) Unit() string { return filepath.Base(s.Cgroup) }
 
-// Hold is what runs in a lease: it says what it can open, again for each line that it is
-// sent, and ends with its input.
+// Hold runs in a lease. It writes a report at the start and for each line of its input, and
+// ends with its input.
 func Hold(in io.Reader, out io.Writer) error {
 	lines, say := bufio.NewScanner(in), json.NewEncoder(out)
 	for {
@@ -33,7 +33,7 @@ func Hold(in io.Reader, out io.Writer) error {
 		}
 		opens, err := openable()
 		if err == nil {
-			err = say.Encode(Said{cgroup, opens})
+			err = say.Encode(Report{cgroup, opens})
 		}
 		if err != nil || !lines.Scan() {
 			return err
@@ -47,8 +47,8 @@ func cgroupOf(pid string) (string, error) {
 	return path, err
 }
 
-// openable lists the nodes of GPUs that this process may open. There is no driver behind
-// them: whom the cgroups let through is told so.
+// openable returns the GPU nodes that this process may open. The nodes have no driver: ENXIO
+// means that the cgroups allow it.
 func openable() ([]string, error) {
 	var out []string
 	for _, pattern := range []string{"/dev/kfd", "/dev/dri/card*", "/dev/dri/renderD*"} {

@@ -1,0 +1,133 @@
+package leasesoak
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"dcm/internal/testkit/testdeadline"
+)
+
+// batchTimeout is the limit for a batch. It includes the restart of a daemon that was killed.
+const batchTimeout = 3 * time.Minute
+
+// Serve runs the batches of one connection after the other. At the end of a connection it
+// kills the clients.
+func Serve(ctx context.Context, socket, ready string) error {
+	if err := os.RemoveAll(socket); err != nil {
+		return err
+	}
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(ready, []byte("ready\n"), 0o644); err != nil {
+		return err
+	}
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		if err := serve(ctx, conn); err != nil {
+			return err
+		}
+	}
+}
+
+func serve(ctx context.Context, conn net.Conn) error {
+	defer conn.Close()
+	c := &clients{answers: make(map[string]int)}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	go c.probe(ctx)
+	in, out := json.NewDecoder(conn), json.NewEncoder(conn)
+	for {
+		var b Batch
+		err := in.Decode(&b)
+		if errors.Is(err, io.EOF) {
+			return c.stopAll(ctx)
+		}
+		if err == nil {
+			err = out.Encode(c.batch(ctx, b))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// batch runs a batch, and checks the state after it.
+func (c *clients) batch(ctx context.Context, b Batch) (r Reply) {
+	ctx, cancel := testdeadline.Context(ctx, batchTimeout)
+	defer cancel()
+	began := time.Now()
+	var err error
+	switch r.Output, err = c.do(ctx, b); {
+	case err != nil && b.Unchecked && ctx.Err() == nil:
+		c.count("step failed: no daemon")
+	case err != nil:
+		r.Problems = append(r.Problems, err.Error())
+	}
+	r.Acting = time.Since(began)
+	if !b.Unchecked {
+		var l Observation
+		var problems []string
+		l, r.Attempts, problems = c.settle(ctx, b)
+		r.Free, r.Problems = l.Free, append(r.Problems, problems...)
+	}
+	r.Checking = time.Since(began) - r.Acting
+	r.Holders, r.Waiting = len(c.holders()), len(c.waiting())
+	var conflicts []string
+	conflicts, r.Answers = c.drain()
+	r.Problems = append(r.Problems, conflicts...)
+	return r
+}
+
+// settle repeats the check until nothing is wrong. The state has no event, and a check takes
+// longer than what it waits for.
+func (c *clients) settle(ctx context.Context, b Batch) (l Observation, attempts int, problems []string) {
+	for {
+		var err error
+		if b.Full {
+			err = c.refresh(ctx)
+		}
+		if err == nil {
+			l, err = c.observe(ctx, b.Full)
+		}
+		attempts++
+		if problems = nil; err != nil {
+			problems = append(problems, fmt.Sprintf("cannot read the state: %v", err))
+		} else {
+			problems = l.Problems(b)
+		}
+		if len(problems) == 0 || ctx.Err() != nil || attempts > maxAttempts {
+			return l, attempts, problems
+		}
+	}
+}
+
+// maxAttempts is the limit for the checks of a batch. A check takes longer while the daemon is
+// down.
+const maxAttempts = 100
+
+// refresh requests a new report from each holder.
+func (c *clients) refresh(ctx context.Context) error {
+	for _, p := range c.holders() {
+		if _, err := io.WriteString(p.in, "report\n"); err != nil {
+			continue // the process has ended
+		}
+		var s Report
+		if err := p.out.Decode(&s); err == nil {
+			c.mu.Lock()
+			p.report = s
+			c.mu.Unlock()
+		}
+	}
+	return ctx.Err()
+}
