@@ -39,44 +39,18 @@ func (m machine) converges(profile string) {
 	}
 }
 
-func oneshotKilled(m machine) {
-	before := m.units(exporter, agentUnit, dashboard)
-	m.duringSPX(func() { m.run("systemctl kill --signal=KILL dcm-apply") })
-	// PID 1 starts the clients, and the daemon tries again by itself.
-	m.applied("spx-fast")
-	m.has(spx)
-	m.bounced(before)
-	m.converges("cpx-fast")
-}
-
-func daemonKilled(m machine) {
-	before := m.units(exporter, agentUnit, dashboard)
-	m.duringSPX(func() { m.run("systemctl kill --signal=KILL dcm") })
-	m.await("/run/dcm/report.json", `"result": "applied"`, `"profile": "spx-fast"`)
-	m.rested(exporter, agentUnit, dashboard)
-	m.bounced(before)
-	m.has(spx)
-	m.converges("cpx-fast")
-}
-
-func systemdReexecuted(m machine) {
-	before := m.units(exporter, agentUnit, dashboard)
-	m.duringSPX(func() { m.run("systemctl daemon-reexec") })
-	m.applied("spx-fast")
-	m.has(spx)
-	m.bounced(before)
-	m.converges("cpx-fast")
-}
-
-// A second restart ends the run under way, which finishes its step, and runs it
-// again. The clients come back once that one is over.
-func restartedInTheMiddle(m machine) {
-	before := m.units(exporter, agentUnit, dashboard)
-	m.duringSPX(func() { m.run("systemctl restart --no-block dcm-apply") })
-	m.applied("spx-fast")
-	m.has(spx)
-	m.bounced(before)
-	m.converges("cpx-fast")
+// interrupted is a scenario that does something during a run. The run, or its repetition by
+// the daemon, applies the profile, and each client is restarted.
+func interrupted(act string) func(machine) {
+	return func(m machine) {
+		before := m.units(exporter, agentUnit, dashboard)
+		m.duringSPX(func() { m.run(act) })
+		m.applied("spx-fast")
+		m.rested(exporter, agentUnit, dashboard)
+		m.has(spx)
+		m.bounced(before)
+		m.converges("cpx-fast")
+	}
 }
 
 // Started and not restarted, the oneshot finds the clients up: it names them and
