@@ -34,7 +34,7 @@ func TestBus(t *testing.T) {
 	t.Parallel()
 	requireContainers(t)
 	p := buildProduct(t)
-	t.Run("without polkit only root", func(t *testing.T) {
+	t.Run("root only without polkit", func(t *testing.T) {
 		t.Parallel()
 		m := install(t, e2e.Trixie(), p)
 		m.withUser()

@@ -9,7 +9,7 @@ import (
 
 // The harness itself: what every other test here stands on.
 
-func TestContainerKeepsItsFilesOverAReboot(t *testing.T) {
+func TestContainer_Reboot(t *testing.T) {
 	t.Parallel()
 	requireContainers(t)
 	agent := build(t, "./agent")

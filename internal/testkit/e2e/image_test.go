@@ -42,11 +42,11 @@ func TestHostImage(t *testing.T) {
 		name string
 		run  func(machine)
 	}{
-		{"the container brings dcm, and the profile is applied", imageBrings},
-		{"an edit restarts the clients in one transaction", imageRestarts},
-		{"what PID 1 runs goes on without the container", imageKilled},
-		{"after a reboot the clients are first", imageRebooted},
-		{"it is taken away, and no client notices", imageRemoved},
+		{"container installs dcm", imageBrings},
+		{"edit restarts the clients", imageRestarts},
+		{"dcm runs without the container", imageKilled},
+		{"clients start first after reboot", imageRebooted},
+		{"removal restarts no client", imageRemoved},
 	} {
 		if !t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) }) {
 			t.FailNow()

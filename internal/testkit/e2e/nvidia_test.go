@@ -111,21 +111,21 @@ func nvidia(t *testing.T, p product) {
 				name string
 				run  func(machine)
 			}{
-				{"a restart brings the geometry, and an equal one nothing", migByRestart},
-				{"what the library is called for is counted", migCounted},
-				{"each GPU is divided in another way", func(m machine) { m.through("h100-8"); m.imports() }},
-				{"one GPU fails and the others go back", migFails},
-				{"what somebody else has changed is put back", migDrift},
-				{"a holder is waited for", migHeld},
-				{"while nvidia-mig-manager is enabled nothing is changed", migRival},
-				{"the oneshot and the daemon are killed", migKilled},
-				{"the driver goes and comes back", migDriver},
-				{"there are device nodes in place of simulated ones", migNodes},
-				{"with MIG off services have whole GPUs", wholeReserved},
-				{"services have MIG devices, through changes of the geometry", devicesReserved},
-				{"leases are confined to their MIG devices", devicesLeased},
-				{"NVIDIA's own service tells container engines, if it is there", toldByOthers},
-				{"a reboot loses all, and the clients find it made again", migRebooted},
+				{"restart applies the geometry once", migByRestart},
+				{"number of library calls", migCounted},
+				{"all geometries", func(m machine) { m.through("h100-8"); m.imports() }},
+				{"rollback after one GPU fails", migFails},
+				{"external change repaired", migDrift},
+				{"holder delays the change", migHeld},
+				{"no change with nvidia-mig-manager enabled", migRival},
+				{"oneshot and daemon killed", migKilled},
+				{"driver unloaded and loaded", migDriver},
+				{"real device nodes", migNodes},
+				{"reservations of whole GPUs", wholeReserved},
+				{"reservations of MIG devices", devicesReserved},
+				{"leases confined to MIG devices", devicesLeased},
+				{"CDI by nvidia-cdi-refresh", toldByOthers},
+				{"geometry restored after a reboot", migRebooted},
 			} {
 				t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) })
 			}
@@ -143,10 +143,10 @@ func nvidia(t *testing.T, p product) {
 			for _, kind := range []string{"a30-4", "rtx-pro-6000-4", "b200-8", "a100-8"} {
 				t.Run(kind, func(t *testing.T) { m.in(t).becomes(kind) })
 				if kind == "a30-4" {
-					t.Run("a self-test of it", func(t *testing.T) { m.in(t).throughGeometries() })
+					t.Run("self-test", func(t *testing.T) { m.in(t).throughGeometries() })
 				}
 			}
-			t.Run("an A100 keeps its mode", func(t *testing.T) { migKept(m.in(t)) })
+			t.Run("A100 keeps its MIG mode", func(t *testing.T) { migKept(m.in(t)) })
 		})
 		t.Run("mixed/"+recipe.Suite, func(t *testing.T) {
 			t.Parallel()
@@ -154,9 +154,9 @@ func nvidia(t *testing.T, p product) {
 			maps.Copy(seed, driverlessNVIDIA())
 			seed[nodeless] = e2e.File{}
 			m := nvidiaNode(t, recipe, p, "mi300x-4+h100-4", lib, seed)
-			t.Run("both vendors' GPUs are changed in one transaction", func(t *testing.T) { bothVendors(m.in(t)) })
+			t.Run("both vendors in one transaction", func(t *testing.T) { bothVendors(m.in(t)) })
 			if os.Getenv(everyWay) != "" {
-				t.Run("each service has what is of its GPU", func(t *testing.T) { bothReserved(m.in(t)) })
+				t.Run("reservations by vendor", func(t *testing.T) { bothReserved(m.in(t)) })
 			}
 		})
 	}
@@ -349,9 +349,9 @@ func migCounted(m machine) {
 		do    func()
 		looks map[string]int // at most: one more of the daemon than there mostly are
 	}{
-		{"dcm apply with nothing to do", func() { m.run("dcm apply") }, map[string]int{daemon: 3}},
-		{"a restart of dcm-apply with nothing to do", func() { m.run("systemctl restart dcm-apply; dcm apply") }, map[string]int{daemon: 5, oneshot: 1}},
-		{"a restart of dcm with nothing to do", func() { m.run("systemctl restart dcm") }, map[string]int{daemon: 3}},
+		{"dcm apply without changes", func() { m.run("dcm apply") }, map[string]int{daemon: 3}},
+		{"restart of dcm-apply without changes", func() { m.run("systemctl restart dcm-apply; dcm apply") }, map[string]int{daemon: 5, oneshot: 1}},
+		{"restart of dcm without changes", func() { m.run("systemctl restart dcm") }, map[string]int{daemon: 3}},
 	} {
 		c := m.counting(s.do)
 		for unit := range c {

@@ -83,10 +83,10 @@ func containers(t *testing.T, p product) {
 				name string
 				run  func(machine)
 			}{
-				{"a service has what is reserved for it", quadletConfined},
-				{"a container has the partitions that it names", containerNamed},
-				{"after a repartition the service has what there is then", quadletFollows},
-				{"engines are told of nothing where there is nothing", toldOfNone},
+				{"service confined to its reservation", quadletConfined},
+				{"container with named partitions", containerNamed},
+				{"reservation follows a repartition", quadletFollows},
+				{"no CDI file without partitions", toldOfNone},
 			} {
 				t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) })
 			}

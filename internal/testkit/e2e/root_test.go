@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestRootsHoldWhatThePackageDependsOn(t *testing.T) {
+func TestRoots_Dependencies(t *testing.T) {
 	text, err := os.ReadFile("../../../packaging/nfpm.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -31,9 +31,9 @@ func scale(t *testing.T, p product) {
 		for i in $(seq 300); do printf '[Unit]\nRequires=client-%d.service\nAfter=client-%d.service\n[Service]\nExecStart=sleep infinity\n' $((i % 200 + 1)) $((i % 200 + 1)) >worker-$i.service; done`)
 	m.put(settings, withManyClients("spx-fast"))
 	m.run("systemctl daemon-reload; systemctl restart dcm; systemctl start $(cd /etc/systemd/system; echo client-*.service worker-*.service)")
-	t.Run("a transaction of 501 units", func(t *testing.T) { transaction(m.in(t)) })
+	t.Run("transaction of 501 units", func(t *testing.T) { transaction(m.in(t)) })
 	t.Run("1,000 edits in ten seconds", func(t *testing.T) { edits(m.in(t)) })
-	t.Run("a configuration of 10 MB", func(t *testing.T) { hugeFile(m.in(t)) })
+	t.Run("configuration of 10 MB", func(t *testing.T) { hugeFile(m.in(t)) })
 }
 
 // withManyClients is selecting with all of the clients.

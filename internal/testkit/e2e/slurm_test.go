@@ -63,11 +63,11 @@ func TestSlurm(t *testing.T) {
 		name string
 		run  func(machine)
 	}{
-		{"the walk of the manual", slurmWalk},
-		{"a change on the host is told", slurmHostChange},
-		{"slurmctld is away while the node is changed", slurmAway},
-		{"a failing change drains the node and says why", slurmFailure},
-		{"slurmctld knows what the node boots with", slurmReboot},
+		{"commands of the manual", slurmWalk},
+		{"change by the host administrator", slurmHostChange},
+		{"slurmctld down during a change", slurmAway},
+		{"failed change drains the node", slurmFailure},
+		{"features after a boot", slurmReboot},
 		{"jobs get partitions by GRES", slurmGres},
 	} {
 		if !t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) }) {

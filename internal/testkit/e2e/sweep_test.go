@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestSweepLeavesWhatIsHeld(t *testing.T) {
+func TestSweep_HeldDirectory(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"dcm-test-1", "dcm-test-2/deep/er", "dcm-test-held", "other"} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {

@@ -54,7 +54,7 @@ func (q *turns) change(act func()) {
 	}
 }
 
-func TestTheLongestOfThoseThatWaitIsNext(t *testing.T) {
+func TestTurns_LongestFirst(t *testing.T) {
 	q := &turns{}
 	var order []string
 	t.Run("all", func(t *testing.T) {

@@ -33,7 +33,7 @@ func groupOf(pkg string) string {
 	return ""
 }
 
-func TestGroupsImportDownwards(t *testing.T) {
+func TestGroups_Imports(t *testing.T) {
 	each(t, func(pkg, file string, test bool, path string) {
 		inner, ok := strings.CutPrefix(path, "dcm/")
 		from, to := groupOf(pkg), groupOf(inner)
@@ -45,8 +45,8 @@ func TestGroupsImportDownwards(t *testing.T) {
 	})
 }
 
-// TestGroupsAreDocumented: each group has a doc.go that states its purpose and what it must not import.
-func TestGroupsAreDocumented(t *testing.T) {
+// TestGroups_Documented: each group has a doc.go that states its purpose and what it must not import.
+func TestGroups_Documented(t *testing.T) {
 	for group := range groups {
 		file := filepath.Join("..", "..", group, "doc.go")
 		text, err := os.ReadFile(file)

@@ -163,7 +163,7 @@ var outside = map[string][]string{
 	"k8s.io/":                             {"cmd/dcm-kubernetes", "cmd/dcm-kubernetes/internal/bridge", "cmd/dcm-kubernetes/internal/cluster"},
 }
 
-func TestImportsRunOneWay(t *testing.T) {
+func TestImports(t *testing.T) {
 	seen := make(map[string]bool)
 	each(t, func(pkg, file string, test bool, path string) {
 		seen[pkg] = true

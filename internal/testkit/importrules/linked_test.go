@@ -9,7 +9,7 @@ import (
 
 // A root daemon that has no network links no server and no TLS: they would be most of
 // its program, and each of their security updates one of dcm's.
-func TestTheDaemonLinksNoNetwork(t *testing.T) {
+func TestDaemonLinksNoNetwork(t *testing.T) {
 	network := []string{"net/http", "crypto/tls", "crypto/x509", "expvar"}
 	linksNot(t, "./cmd/dcm", network...)
 	// What only people ask for is memory that the daemon has no use of.

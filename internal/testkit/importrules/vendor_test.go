@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// TestNoVendorIsNamedAboveTheNode looks for the names of vendors, their drivers and
+// TestVendorNames looks for the names of vendors, their drivers and
 // their modes among the identifiers of the packages that any vendor's GPUs go
 // through. What users read is free.
-func TestNoVendorIsNamedAboveTheNode(t *testing.T) {
+func TestVendorNames(t *testing.T) {
 	named := regexp.MustCompile(`(?i)amd|radeon|instinct|kfd|xgmi|nvidia|nvml|geforce|cuda|^smi|[^a-z]smi|NPS[0-9]|^(SPX|DPX|TPX|QPX|CPX)$|MIG([^ahr]|$)`)
 	for _, pkg := range []string{"engine/apply", "engine/daemon", "engine/runstate", "frontends/status", "frontends/metrics", "frontends/supportbundle", "app/cli", "gpu"} {
 		files, err := filepath.Glob(filepath.Join("..", "..", pkg, "*.go"))

@@ -7,7 +7,7 @@ import (
 )
 
 // A write waits for what was closed before it, but not for long.
-func TestWriteWaitsForDevicesThatAreClosing(t *testing.T) {
+func TestWrite_WaitsForClosingDevices(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		released time.Duration // after the flush; 0 for never

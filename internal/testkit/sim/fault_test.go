@@ -17,7 +17,7 @@ import (
 
 const gpuDir = "sys/bus/pci/devices/"
 
-func TestFaultsStrikeTheirOperation(t *testing.T) {
+func TestFault_ByOperation(t *testing.T) {
 	type want struct {
 		errs []error // of three writes of CPX, SPX, CPX
 		mode partition.Compute
@@ -55,7 +55,7 @@ func TestFaultsStrikeTheirOperation(t *testing.T) {
 	}
 }
 
-func TestFaultsOfTheDriver(t *testing.T) {
+func TestFault_Driver(t *testing.T) {
 	ctx := t.Context()
 	n := newNode(t, "mi300x-8", Options{})
 	inject := func(f Fault) {
@@ -92,7 +92,7 @@ func TestFaultsOfTheDriver(t *testing.T) {
 	}
 }
 
-func TestMemoryRequestIsLostWhereTheFirmwareRefusesIt(t *testing.T) {
+func TestFault_LostMemoryRequest(t *testing.T) {
 	for name, f := range map[string]Fault{
 		"request": {Op: OpMemory, Wrong: true},
 		"load":    {Op: OpLoad, GPU: second, Wrong: true}, // reverts the hive
@@ -111,7 +111,7 @@ func TestMemoryRequestIsLostWhereTheFirmwareRefusesIt(t *testing.T) {
 	}
 }
 
-func TestHangEndsByInterruptOrInTime(t *testing.T) {
+func TestFault_Hang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, "mi300x-8", Options{})
 		for _, f := range []Fault{
@@ -144,7 +144,7 @@ func TestHangEndsByInterruptOrInTime(t *testing.T) {
 	})
 }
 
-func TestReadsCanLieAndBeCutShort(t *testing.T) {
+func TestFault_WrongAndShortReads(t *testing.T) {
 	ctx := t.Context()
 	n := newNode(t, "mi300x-8", Options{})
 	read := func() string {
@@ -168,7 +168,7 @@ func TestReadsCanLieAndBeCutShort(t *testing.T) {
 	}
 }
 
-func TestSenselessFaultsAreRefused(t *testing.T) {
+func TestFault_Invalid(t *testing.T) {
 	n := newNode(t, "mi300x-8", Options{})
 	for _, test := range []struct {
 		fault Fault
@@ -189,7 +189,7 @@ func TestSenselessFaultsAreRefused(t *testing.T) {
 	}
 }
 
-func TestAFileIsShownOtherwiseUntilTheFaultsAreCleared(t *testing.T) {
+func TestFault_FileContent(t *testing.T) {
 	n := newNode(t, "mi300x-8", Options{})
 	const node = "dev/dri/renderD136"
 	file := "sys/bus/pci/devices/" + string(first) + "/current_compute_partition"
@@ -217,7 +217,7 @@ func TestAFileIsShownOtherwiseUntilTheFaultsAreCleared(t *testing.T) {
 	}
 }
 
-func TestFaultsAreWrittenByName(t *testing.T) {
+func TestFault_Names(t *testing.T) {
 	want := Fault{Op: OpCompute, GPU: first, Errno: Errno(syscall.EBUSY), Hang: Duration(1500 * time.Millisecond), Always: true}
 	text := `{"op":"compute","gpu":"0000:05:00.0","errno":"EBUSY","hang":"1.5s","always":true}`
 	var got Fault

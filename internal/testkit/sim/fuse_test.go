@@ -54,7 +54,7 @@ func open(t *testing.T, name string) *os.File {
 	return f
 }
 
-func TestWritesAnswerWithTheDriversErrno(t *testing.T) {
+func TestFUSE_WriteErrno(t *testing.T) {
 	n := simtest.Start(t, "mi300x-8", sim.Options{})
 	compute, memory := file(n, first, "current_compute_partition"), file(n, first, "current_memory_partition")
 	for _, test := range []struct {
@@ -88,7 +88,7 @@ func TestWritesAnswerWithTheDriversErrno(t *testing.T) {
 	}
 }
 
-func TestShellRedirectionReachesTheDriver(t *testing.T) {
+func TestFUSE_ShellRedirection(t *testing.T) {
 	n := simtest.Start(t, "mi300x-8", sim.Options{})
 	out, err := exec.Command("sh", "-c", `echo DPX > "$0" && cat "$0"`, file(n, first, "current_compute_partition")).CombinedOutput()
 	if err != nil || string(out) != "DPX\n" {
@@ -96,7 +96,7 @@ func TestShellRedirectionReachesTheDriver(t *testing.T) {
 	}
 }
 
-func TestDevicesAreHeldUntilTheirLastClose(t *testing.T) {
+func TestFUSE_HeldUntilLastClose(t *testing.T) {
 	n := simtest.Start(t, "mi300x-8", sim.Options{})
 	compute := file(n, first, "current_compute_partition")
 	for _, device := range []string{"kfd", "dri/renderD128", "dri/card0"} {
@@ -119,7 +119,7 @@ func TestDevicesAreHeldUntilTheirLastClose(t *testing.T) {
 
 // The kernel tells of a last close only after close(2) returned, and of many
 // closes only a few at a time.
-func TestGPUIsFreeAsSoonAsCloseReturns(t *testing.T) {
+func TestFUSE_FreeAfterClose(t *testing.T) {
 	n := simtest.Start(t, "mi300x-8", sim.Options{})
 	for i := range 20 {
 		var held []*os.File
@@ -135,7 +135,7 @@ func TestGPUIsFreeAsSoonAsCloseReturns(t *testing.T) {
 	}
 }
 
-func TestHolderIsTheProcessNotItsThread(t *testing.T) {
+func TestFUSE_HolderIsProcess(t *testing.T) {
 	n := simtest.Start(t, "mi300x-8", sim.Options{})
 	type opened struct {
 		file *os.File
@@ -163,7 +163,7 @@ func TestHolderIsTheProcessNotItsThread(t *testing.T) {
 	close(release)
 }
 
-func TestKilledHolderLetsGo(t *testing.T) {
+func TestFUSE_KilledHolder(t *testing.T) {
 	n := simtest.Start(t, "mi300x-8", sim.Options{})
 	holder := exec.Command("sh", "-c", `exec 5<"$0"; echo; exec sleep 1000`, filepath.Join(n.Dev, "dri/renderD128"))
 	out, err := holder.StdoutPipe()
@@ -183,7 +183,7 @@ func TestKilledHolderLetsGo(t *testing.T) {
 	expect(t, "killed", write(file(n, first, "current_compute_partition"), "CPX"), nil)
 }
 
-func TestHangBlocksOneWriterWhichCanBeKilled(t *testing.T) {
+func TestFUSE_HangingWriter(t *testing.T) {
 	n := simtest.Start(t, "mi300x-8", sim.Options{})
 	if err := n.Inject(sim.Fault{Op: sim.OpCompute, GPU: first, Hang: sim.Forever}); err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestHangBlocksOneWriterWhichCanBeKilled(t *testing.T) {
 	expect(t, "the same GPU", write(file(n, first, "current_compute_partition"), "CPX"), nil)
 }
 
-func TestFilesComeAndGoWithTheDriver(t *testing.T) {
+func TestFUSE_DriverReload(t *testing.T) {
 	n := simtest.Start(t, "mi300x-8", sim.Options{})
 	names := []string{
 		file(n, first, "current_compute_partition"), filepath.Join(n.Dev, "kfd"), filepath.Join(n.Dev, "dri/renderD128"),
@@ -231,7 +231,7 @@ func TestFilesComeAndGoWithTheDriver(t *testing.T) {
 	there(nil)
 }
 
-func TestBoundDeviceSurvivesAReload(t *testing.T) {
+func TestFUSE_BoundDevice(t *testing.T) {
 	n := simtest.Start(t, "mi300x-8", sim.Options{})
 	bound := filepath.Join(t.TempDir(), "kfd")
 	if err := write(bound, ""); err != nil {
@@ -256,7 +256,7 @@ func TestBoundDeviceSurvivesAReload(t *testing.T) {
 	expect(t, "with it open", write(file(n, first, "current_compute_partition"), "CPX"), unix.EBUSY)
 }
 
-func TestModprobeReloadsTheDriver(t *testing.T) {
+func TestFUSE_Modprobe(t *testing.T) {
 	n := simtest.Start(t, "mi300x-8", sim.Options{})
 	expect(t, "request", write(file(n, first, "current_memory_partition"), "NPS4"), nil)
 	kfd := open(t, filepath.Join(n.Dev, "kfd"))
@@ -276,7 +276,7 @@ func TestModprobeReloadsTheDriver(t *testing.T) {
 	}
 }
 
-func TestControlFilesTakeFaults(t *testing.T) {
+func TestFUSE_ControlFiles(t *testing.T) {
 	n := simtest.Start(t, "mi300x-8", sim.Options{})
 	faults := filepath.Join(n.Mount, "ctl/faults")
 	expect(t, "one", write(faults, `{"op":"compute","errno":"EPERM"}`), nil)
@@ -296,7 +296,7 @@ func TestControlFilesTakeFaults(t *testing.T) {
 	}
 }
 
-func TestOnlyRootMayWrite(t *testing.T) {
+func TestFUSE_WritePermission(t *testing.T) {
 	n := simtest.Start(t, "mi300x-8", sim.Options{})
 	os.Chmod(filepath.Dir(filepath.Dir(n.Mount)), 0o755)
 	os.Chmod(filepath.Dir(n.Mount), 0o755)

@@ -10,7 +10,7 @@ import (
 )
 
 // A machine that is another one than before has none of its instances and knobs.
-func TestOtherGPUsBeginAnew(t *testing.T) {
+func TestMIG_OtherGPUs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nvml")
 	begin := func(kind string) standin.State {
 		t.Helper()
@@ -44,7 +44,7 @@ func TestOtherGPUsBeginAnew(t *testing.T) {
 
 // The last close of a file comes when the process that had it has long ended, and perhaps
 // when the directory of the state is being removed.
-func TestAfterTheEndNothingIsWritten(t *testing.T) {
+func TestMIG_NoWriteAfterClose(t *testing.T) {
 	dir := t.TempDir()
 	k, err := LookupKind("a100-8")
 	if err != nil {

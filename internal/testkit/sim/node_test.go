@@ -38,7 +38,7 @@ func modes(n *Node) map[partition.Address]partition.Mode {
 	return out
 }
 
-func TestMemoryRequestCoversTheHiveAndWaitsForTheReload(t *testing.T) {
+func TestNode_MemoryRequest(t *testing.T) {
 	ctx := t.Context()
 	n := newNode(t, "mi300x-2x4", Options{})
 	expect(t, "request", n.SetMemory(ctx, first, "NPS4"), nil)
@@ -62,7 +62,7 @@ func TestMemoryRequestCoversTheHiveAndWaitsForTheReload(t *testing.T) {
 	}
 }
 
-func TestSwitchIsRefusedWhileProcessesHoldTheGPU(t *testing.T) {
+func TestNode_BusyGPU(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const settle = 2 * time.Second
 		ctx := t.Context()
@@ -87,7 +87,7 @@ func TestSwitchIsRefusedWhileProcessesHoldTheGPU(t *testing.T) {
 	})
 }
 
-func TestOlderKernelsLockTheWholeNode(t *testing.T) {
+func TestNode_OldKernelLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		n := newNode(t, "mi300x-8", Options{NodeLock: true, SwitchLatency: time.Second})
@@ -104,7 +104,7 @@ func TestOlderKernelsLockTheWholeNode(t *testing.T) {
 	})
 }
 
-func TestSwitchesOfTwoGPUsOverlap(t *testing.T) {
+func TestNode_ConcurrentSwitches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, "mi300x-8", Options{SwitchLatency: time.Second})
 		begun, done := time.Now(), make(chan error)
@@ -124,7 +124,7 @@ func TestSwitchesOfTwoGPUsOverlap(t *testing.T) {
 	})
 }
 
-func TestUnloadedDriverAnswersNothing(t *testing.T) {
+func TestNode_UnloadedDriver(t *testing.T) {
 	ctx := t.Context()
 	n := newNode(t, "mi300x-8", Options{})
 	expect(t, "unload", n.Unload(ctx), nil)
@@ -143,7 +143,7 @@ func TestUnloadedDriverAnswersNothing(t *testing.T) {
 	}
 }
 
-func TestInactivePartitionsCannotBeOpened(t *testing.T) {
+func TestNode_InactivePartitions(t *testing.T) {
 	n := newNode(t, "mi300x-8", Options{})
 	b := n.find(first)
 	for _, test := range []struct {
@@ -165,7 +165,7 @@ func TestInactivePartitionsCannotBeOpened(t *testing.T) {
 	}
 }
 
-func TestNodeBootsInTheModesAskedFor(t *testing.T) {
+func TestNode_InitialModes(t *testing.T) {
 	n := newNode(t, "mi300x-8", Options{Memory: partition.NPS4, Parameters: Parameters{Mode: partition.QPX}})
 	want := partition.Mode{Compute: partition.QPX, Memory: partition.NPS4}
 	if got := modes(n)[second]; got != want {

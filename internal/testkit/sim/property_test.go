@@ -10,9 +10,9 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// TestWhateverIsDoneTheNodeStaysOne does arbitrary things to a node and checks
+// TestNode_Invariants does arbitrary things to a node and checks
 // after each that the parts of its state agree.
-func TestWhateverIsDoneTheNodeStaysOne(t *testing.T) {
+func TestNode_Invariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kind := rapid.SampledFrom(Kinds()).Draw(t, "kind")
 		n := New(kind, Options{NodeLock: rapid.Bool().Draw(t, "node lock")})

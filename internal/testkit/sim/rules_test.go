@@ -7,7 +7,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-func TestComputeWriteIsJudgedByTheMemoryModeInForce(t *testing.T) {
+func TestRules_ComputeWrite(t *testing.T) {
 	for _, test := range []struct {
 		chip Chip
 		now  partition.Memory
@@ -38,7 +38,7 @@ func TestComputeWriteIsJudgedByTheMemoryModeInForce(t *testing.T) {
 	}
 }
 
-func TestMemoryWriteIsJudgedByWhatTheChipSupports(t *testing.T) {
+func TestRules_MemoryWrite(t *testing.T) {
 	for _, test := range []struct {
 		chip Chip
 		text string
@@ -60,7 +60,7 @@ func TestMemoryWriteIsJudgedByWhatTheChipSupports(t *testing.T) {
 	}
 }
 
-func TestAvailableComputeModesDependOnTheMemoryMode(t *testing.T) {
+func TestRules_AvailableComputeModes(t *testing.T) {
 	for now, want := range map[partition.Memory]string{
 		partition.NPS1: "SPX, DPX, QPX, CPX",
 		partition.NPS2: "DPX",
@@ -73,7 +73,7 @@ func TestAvailableComputeModesDependOnTheMemoryMode(t *testing.T) {
 	}
 }
 
-func TestDriverComesUpInItsOwnChoiceUnlessTheParameterFits(t *testing.T) {
+func TestRules_ModeAfterLoad(t *testing.T) {
 	for _, test := range []struct {
 		now    partition.Memory
 		wanted partition.Compute

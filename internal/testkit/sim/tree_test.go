@@ -46,7 +46,7 @@ func names(t *testing.T, n *Node, dir string) []string {
 	return e.Names()
 }
 
-func TestEveryKindIsWhole(t *testing.T) {
+func TestTree_Kinds(t *testing.T) {
 	for _, k := range Kinds() {
 		t.Run(k.Name, func(t *testing.T) {
 			n := New(k, Options{})
@@ -76,7 +76,7 @@ func whole(t *testing.T, n *Node) {
 	})
 }
 
-func TestFilesOfOneGPU(t *testing.T) {
+func TestTree_GPU(t *testing.T) {
 	n := newNode(t, "mi300x-8-bmc", Options{})
 	for name, want := range map[string]string{
 		"bus/pci/devices/0000:05:00.0/vendor":                                "0x1002",
@@ -114,7 +114,7 @@ func TestFilesOfOneGPU(t *testing.T) {
 	}
 }
 
-func TestConfigDescribesAModeWithoutSwitching(t *testing.T) {
+func TestTree_ConfigFile(t *testing.T) {
 	n := newNode(t, "mi300x-8", Options{})
 	dir := gpuDir + string(first) + "/compute_partition_config/"
 	expect(t, "CPX", n.SetConfig(t.Context(), first, "CPX"), nil)
@@ -139,7 +139,7 @@ func TestConfigDescribesAModeWithoutSwitching(t *testing.T) {
 
 func pathOf(a partition.Address) string { return "sys/" + pciPath(a) }
 
-func TestFixedMemoryModeCannotBeWritten(t *testing.T) {
+func TestTree_FixedMemoryMode(t *testing.T) {
 	for kind, want := range map[string][2]uint32{
 		"mi300x-8":    {0o644, 0o644},
 		"mi300a-4":    {0o644, 0o444},
@@ -159,7 +159,7 @@ func TestFixedMemoryModeCannotBeWritten(t *testing.T) {
 	}
 }
 
-func TestUnloadedDriverShowsNothing(t *testing.T) {
+func TestTree_UnloadedDriver(t *testing.T) {
 	n := newNode(t, "mi300x-8-bmc", Options{})
 	expect(t, "unload", n.Unload(t.Context()), nil)
 	got := []string{}
@@ -177,7 +177,7 @@ func TestUnloadedDriverShowsNothing(t *testing.T) {
 	}
 }
 
-func TestEveryActivePartitionIsAKFDNode(t *testing.T) {
+func TestTree_KFDNodes(t *testing.T) {
 	n := newNode(t, "mi300x-8", Options{})
 	expect(t, "CPX", n.SetCompute(t.Context(), second, "CPX"), nil)
 	var got []string
@@ -215,7 +215,7 @@ func properties4(text string) string {
 	return fmt.Sprintf("bus %d node %d minor %d xcc %d", at>>8&0xff, at>>28, p["drm_render_minor"], p["num_xcc"])
 }
 
-func TestHoldersOfKFDAreListed(t *testing.T) {
+func TestTree_KFDHolders(t *testing.T) {
 	n := newNode(t, "mi300x-8", Options{})
 	const dir = "sys/class/kfd/kfd/proc"
 	a, _ := n.openKFD(20)
@@ -235,7 +235,7 @@ func TestHoldersOfKFDAreListed(t *testing.T) {
 	}
 }
 
-func TestScaledNodesKeepIdentitiesApart(t *testing.T) {
+func TestTree_ScaledNodes(t *testing.T) {
 	k, err := LookupKind("mi300x-8-bmc")
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +273,7 @@ func TestScaledNodesKeepIdentitiesApart(t *testing.T) {
 
 func (b *board) hive(n *Node) []*board { return n.hive(b) }
 
-func TestTheModuleCountsWhoUsesIt(t *testing.T) {
+func TestTree_ModuleUseCount(t *testing.T) {
 	n := newNode(t, "mi300x-8", Options{})
 	count := func(want string) {
 		t.Helper()

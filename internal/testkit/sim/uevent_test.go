@@ -7,7 +7,7 @@ import (
 )
 
 // The order is that of Debian's 6.12 with amdgpu and drm as modules.
-func TestReloadEvents(t *testing.T) {
+func TestUevent_Reload(t *testing.T) {
 	k, err := LookupKind("mi210-2")
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestReloadEvents(t *testing.T) {
 }
 
 // modprobe -r amdgpu unloads drm unless another driver uses it.
-func TestDRMIsUnloadedWithItsLastUser(t *testing.T) {
+func TestUevent_DRMModule(t *testing.T) {
 	for kind, want := range map[string]bool{"mi300x-8": false, "mi300x-8-bmc": true, "mi300x-4+h100-4": true} {
 		k, err := LookupKind(kind)
 		if err != nil {
@@ -73,7 +73,7 @@ func TestDRMIsUnloadedWithItsLastUser(t *testing.T) {
 	}
 }
 
-func TestScatteredMinors(t *testing.T) {
+func TestUevent_Minors(t *testing.T) {
 	k, err := LookupKind("mi300x-8")
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestALoadedMachineHasLessTimeForATest(t *testing.T) {
+func TestContext_LoadedMachine(t *testing.T) {
 	tests := map[string]struct {
 		loadavg string
 		want    float64
@@ -28,7 +28,7 @@ func TestALoadedMachineHasLessTimeForATest(t *testing.T) {
 	}
 }
 
-func TestTheDeadlineComes(t *testing.T) {
+func TestContext_Deadline(t *testing.T) {
 	ctx, cancel := Context(t.Context(), time.Millisecond)
 	defer cancel()
 	<-ctx.Done()
@@ -38,7 +38,7 @@ func TestTheDeadlineComes(t *testing.T) {
 	<-After(time.Millisecond)
 }
 
-func TestCancelEndsIt(t *testing.T) {
+func TestContext_Cancel(t *testing.T) {
 	ctx, cancel := Context(t.Context(), time.Hour)
 	cancel()
 	<-ctx.Done()

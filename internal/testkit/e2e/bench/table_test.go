@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTableSetsWaysBesideTheFirst(t *testing.T) {
+func TestTable_Columns(t *testing.T) {
 	ms := func(all ...int) (out []time.Duration) {
 		for _, n := range all {
 			out = append(out, time.Duration(n)*time.Millisecond)

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestPictureShowsPartitionsAndMemoryDomains(t *testing.T) {
+func TestPicture(t *testing.T) {
 	before := []gpu{{"0000:05:00.0", "SPX", "NPS1"}, {"0000:26:00.0", "QPX", "NPS1"}}
 	after := []gpu{{"0000:05:00.0", "CPX", "NPS4"}, {"0000:26:00.0", "DPX", "NPS2"}}
 	want := `              before                                  after

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAStoppedDemoRaisesNoAlarm(t *testing.T) {
+func TestDemo_StopRaisesNoAlarm(t *testing.T) {
 	var b strings.Builder
 	s := &show{w: &b, stopped: func() bool { return true }}
 	s.title("Next")

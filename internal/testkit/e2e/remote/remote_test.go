@@ -26,7 +26,7 @@ func serve(t *testing.T) string {
 	return socket
 }
 
-func TestRunTellsOutputsAndExitStatus(t *testing.T) {
+func TestRun_OutputAndExitStatus(t *testing.T) {
 	socket := serve(t)
 	tests := map[string]struct {
 		command remote.Command
@@ -51,14 +51,14 @@ func TestRunTellsOutputsAndExitStatus(t *testing.T) {
 	}
 }
 
-func TestRunSaysWhatCannotBeStarted(t *testing.T) {
+func TestRun_MissingCommand(t *testing.T) {
 	_, err := remote.Run(t.Context(), serve(t), remote.Command{Argv: []string{"/no/such/program"}})
 	if err == nil {
 		t.Fatal("a program that does not exist was run")
 	}
 }
 
-func TestRunKillsTheCommandAtTheDeadline(t *testing.T) {
+func TestRun_Deadline(t *testing.T) {
 	socket := serve(t)
 	marker := filepath.Join(t.TempDir(), "fifo")
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

@@ -9,7 +9,7 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-func TestSummaryIsRedWhereTheTestsAre(t *testing.T) {
+func TestSummary_ExitStatus(t *testing.T) {
 	const (
 		passed = `{"Action":"output","Package":"dcm/a","Test":"TestA","Output":"chatter\n"}
 {"Action":"pass","Package":"dcm/a","Test":"TestA"}
@@ -54,7 +54,7 @@ func TestSummaryIsRedWhereTheTestsAre(t *testing.T) {
 	}
 }
 
-func TestSummaryRefusesOtherInput(t *testing.T) {
+func TestSummary_InvalidInput(t *testing.T) {
 	if err := newSummary(new(strings.Builder)).watch(strings.NewReader("ok dcm 1s"), time.Hour); err == nil {
 		t.Error("plain output of go test was taken for JSON")
 	}
@@ -68,7 +68,7 @@ func (s said) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-func TestWhatIsUnderWayIsToldInTheSilence(t *testing.T) {
+func TestSummary_RunningTests(t *testing.T) {
 	r, w := io.Pipe()
 	said := said{make(chan string)}
 	go newSummary(said).watch(r, 10*time.Millisecond)

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestMessagesAreCountedOfWhoCameToTheBus(t *testing.T) {
+func TestMessages_BySender(t *testing.T) {
 	const heard = `signal time=1.2 sender=:1.0 -> destination=(null destination) serial=1 path=/x; interface=org.freedesktop.DBus.Properties; member=PropertiesChanged
    string "org.freedesktop.systemd1.Unit"
 method call time=1.2 sender=:1.7 -> destination=org.freedesktop.DBus serial=1 path=/org/freedesktop/DBus; interface=org.freedesktop.DBus; member=Hello

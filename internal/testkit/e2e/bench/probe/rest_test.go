@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestThreadsOfAProcessAreAddedUp(t *testing.T) {
+func TestRest_SumOfThreads(t *testing.T) {
 	s, err := threads(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
