@@ -30,7 +30,7 @@ memory = "NPS1"
 // systemd's own.
 func agents(m machine) {
 	if m.try("test -e /run/dcm-agent").Code == 0 {
-		m.t.Error("something listens that nobody has asked for")
+		m.t.Error("socket of the agents without [agent]: want none")
 	}
 	m.put(settings, selecting("cpx-fast")+agentsOn)
 	m.run("systemctl restart dcm")
@@ -151,7 +151,7 @@ func (m machine) agentsAreRefused() {
 	m.put("/etc/dcm/dcm.toml.d/70-other.toml", "profile = \"spx-fast\"\n")
 	m.applied("spx-fast")
 	if r := m.useFor(agentsText, "many"); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, "NotAllowed") {
-		m.t.Errorf("beside a drop-in: %d %s%s", r.Code, r.Stdout, r.Stderr)
+		m.t.Errorf("UseFor with a drop-in that selects: want NotAllowed, got %d %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	m.run("rm /etc/dcm/dcm.toml.d/70-other.toml")
 	m.applied("whole")
@@ -190,7 +190,7 @@ func (m machine) agentsMeetTrouble() {
 	m.agentsDaemonKilled()
 }
 
-// Two at once are done one after the other, and both are told the truth.
+// Two concurrent calls run one after the other, and each returns its own result.
 func (m machine) agentsAtOnce() {
 	m.t.Helper()
 	for _, profile := range []string{"many", "whole"} {

@@ -107,7 +107,7 @@ func (m machine) secondRun() {
 	m.untouched(before)
 }
 
-// edited: a new profile is told in check mode, and nothing is done; then it is applied.
+// edited: check mode reports a new profile and changes nothing; then it is applied.
 func (m machine) edited() {
 	m.t.Helper()
 	before, file := m.units(exporter, agentUnit, "dcm.service"), m.run("cat "+settings)

@@ -77,7 +77,7 @@ func TestBus(t *testing.T) {
 	})
 }
 
-// withUser brings the machine to a profile, with a user who is nobody special.
+// withUser brings the machine to a profile, with a user without privileges.
 func (m machine) withUser() {
 	m.t.Helper()
 	m.ready()
@@ -121,7 +121,7 @@ func (m machine) everybodyLooks() {
 	}
 }
 
-// shows waits until a property has a value: the bus is told after everyone else.
+// shows waits until a property has a value: the daemon updates the bus last.
 func (m machine) shows(property, value string) {
 	m.t.Helper()
 	m.until(`[ "$(busctl get-property $1)" = "$2" ]`, property, value)

@@ -16,7 +16,7 @@ func clientsComeBack(m machine) {
 	m.has(spx)
 	m.bounced(before)
 	if got := m.show(idle, "ActiveState")["ActiveState"]; got != "inactive" {
-		m.t.Errorf("the client that nobody had started is %s", got)
+		m.t.Errorf("client without a start: want inactive, got %s", got)
 	}
 	type client struct {
 		Before, Now string
@@ -37,7 +37,7 @@ func clientsComeBack(m machine) {
 		m.t.Errorf("clients in the state (-want +got):\n%s", diff)
 	}
 	if text := m.run("dcm status"); !strings.Contains(text, absent) {
-		m.t.Errorf("dcm status does not tell of the client that is not installed:\n%s", text)
+		m.t.Errorf("dcm status: want the client that is not installed, got:\n%s", text)
 	}
 }
 
@@ -98,7 +98,7 @@ func foreignHolder(m machine) {
 		}
 	}
 	if got := m.lastRun().Profile; got == "spx-fast" {
-		m.t.Error("a run was begun in vain")
+		m.t.Error("run with a holder: want none")
 	}
 	m.run("systemctl stop training")
 	m.applied("spx-fast")
@@ -106,7 +106,7 @@ func foreignHolder(m machine) {
 	m.bounced(map[string]string{exporter: before[exporter], agentUnit: before[agentUnit], dashboard: before[dashboard]})
 }
 
-// A start that meets a holder fails, also a second one right behind it; the one that
+// A start that meets a holder fails, also a second one right after it; the one that
 // systemd makes then comes up, and sees the holder's end. systemd is replaced before
 // that, which must not make it take the start for one by hand.
 func startedWhileBusy(m machine) {
@@ -116,7 +116,7 @@ func startedWhileBusy(m machine) {
 	cursor := m.run("journalctl --sync; journalctl --lines=0 --show-cursor --quiet | sed 's/^-- cursor: //'")
 	for range 2 {
 		if r := m.try("systemctl restart dcm"); r.Code == 0 {
-			m.t.Error("the daemon was started although somebody holds the GPUs")
+			m.t.Error("start of the daemon with a holder: want a failure")
 		}
 	}
 	m.run("systemctl daemon-reexec; systemctl start dcm")
@@ -170,7 +170,7 @@ require = true
 		}
 	}
 	if text := m.try("systemctl status --lines=2 dcm").Stdout; !strings.Contains(text, "TPX") {
-		m.t.Errorf("systemctl status dcm does not tell the reason within two lines:\n%s", text)
+		m.t.Errorf("systemctl status dcm: want the reason within two lines, got:\n%s", text)
 	}
 	m.has(spx)
 	m.put(settings, selecting("cpx-fast"))

@@ -48,7 +48,7 @@ func generatorFails(m machine) {
 		m.t.Errorf("unconfined with the generator masked: want the three services, got %q", got)
 	}
 	m.exits(2, "dcm status", "daemon-reload")
-	// Reloads that others request, in vain, are no cause for more of dcm's.
+	// A failed daemon-reload of another process does not cause one by dcm.
 	m.run("systemctl restart alpha; for i in $(seq 10); do systemctl daemon-reload; done")
 	if n := len(m.reloads("", true)); n < 2 || n > 6 {
 		m.t.Errorf("daemon-reloads by dcm: want one for each loss and those of the back-off, got %d", n)

@@ -19,7 +19,7 @@ const (
 	exporter  = "amd-metrics-exporter.service"
 	agentUnit = "gpuagent.service"
 	dashboard = "dashboard.service"   // no client, but requires gpuagent
-	idle      = "idle-client.service" // a client that nobody has started
+	idle      = "idle-client.service" // a client without a start
 	absent    = "not-there.service"   // a client that is not installed
 	training  = "training.service"    // no client: a user's job
 )

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// Diagnose writes what the container can tell of a failure: its units, dcm's
+// Diagnose writes what the container shows of a failure: its units, dcm's
 // files, the simulated node, the journal. What cannot be had is left out.
 func (c *Container) Diagnose(ctx context.Context, w io.Writer) {
 	for _, script := range []string{

@@ -7,7 +7,7 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// discovery: a service that nobody listed has a GPU open.
+// discovery: a service that is not listed has a GPU open.
 func discovery(m machine) {
 	const unit = "inference.service"
 	m.put("/etc/systemd/system/"+unit, "[Service]\nExecStart=/usr/local/bin/gpu-client\n")
@@ -20,11 +20,11 @@ func discovery(m machine) {
 		"dcm holders --units --json | grep inference": `"unit": "` + unit + `"`,
 	} {
 		if text := strings.Join(strings.Fields(m.run(command)), " "); !strings.Contains(text, want) {
-			m.t.Errorf("%s does not tell %q:\n%s", command, want, text)
+			m.t.Errorf("%s: want %q, got:\n%s", command, want, text)
 		}
 	}
 	if text := m.run("dcm check 2>&1"); strings.Contains(text, training) {
-		m.t.Errorf("dcm check tells of a user's job:\n%s", text)
+		m.t.Errorf("dcm check: want no line about a user's job, got:\n%s", text)
 	}
 
 	// Named, and in the way.
@@ -36,7 +36,7 @@ func discovery(m machine) {
 		m.t.Errorf("warnings: want one about %s, got %q", unit, warnings)
 	}
 
-	// Included, but the user's job is in the way still: a restart would be in vain.
+	// Included, but the user's job still holds a GPU: no restart would help.
 	include := strings.Replace(selecting("spx-fast"), "[clients]", "[clients]\ndiscover = \"include\"", 1)
 	m.put(settings, include)
 	m.await("/run/dcm/state.json", `"phase": "waiting"`, settings+":1")
@@ -52,7 +52,7 @@ func discovery(m machine) {
 		m.t.Errorf("runs: want one, got %v", runs)
 	}
 	m.run("grep -q dcm-apply.service /run/systemd/generator/" + unit + ".d/50-dcm.conf")
-	// Behind it comes the dashboard, which the run has taken down with gpuagent.
+	// After it comes the dashboard, which the run has taken down with gpuagent.
 	want := runstate.Client{Unit: unit, Before: "active", Now: "active", Sub: "running", Result: "success", Back: true,
 		Invocation: m.show(unit, "InvocationID")["InvocationID"]}
 	if c := m.state().Clients; len(c) != 6 || c[5].Unit != dashboard || c[4] != want {
@@ -111,9 +111,9 @@ func support(m machine) {
 		}
 	}
 	if found := m.try("grep -rl hunter2 /root/r").Stdout; found != "" {
-		m.t.Errorf("somebody else's secret is in %s", found)
+		m.t.Errorf("secret of another unit: want it in no file, got %s", found)
 	}
-	// An ordinary user gets what he may see, and is told.
+	// An ordinary user gets what that user may read, and a list of what is missing.
 	if r := m.try("cd /tmp && setpriv --reuid=65534 --regid=65534 --clear-groups dcm report --bundle - | tar -xzO --wildcards '*/CONTENTS.txt'"); r.Code != 0 || !strings.Contains(r.Stdout, "journal.txt") {
 		m.t.Errorf("an ordinary user gets %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}

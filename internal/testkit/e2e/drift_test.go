@@ -45,7 +45,7 @@ func (m machine) seconds(command string) float64 {
 	return s
 }
 
-// The driver that somebody reloads picks modes itself: SPX here.
+// A driver that is reloaded externally chooses the modes itself: SPX here.
 func driverReloaded(m machine) {
 	m.run("systemctl stop amd-metrics-exporter gpuagent dashboard")
 	m.put("/run/systemd/system/dcm-apply.service.d/count.conf", "[Service]\nExecStartPre=+/bin/sh -c 'echo run >>/run/runs'\n")
@@ -53,8 +53,8 @@ func driverReloaded(m machine) {
 	before := m.state()
 	done := m.seconds("modprobe -r amdgpu && modprobe amdgpu && date +%s.%N")
 	m.await("/run/runs", "run")
-	told := m.seconds("journalctl --boot --unit=dcm --output=short-unix --lines=1 MESSAGE_ID=" + string(event.Drifted))
-	if d := time.Duration((told - done) * float64(time.Second)); d > soon {
+	noticed := m.seconds("journalctl --boot --unit=dcm --output=short-unix --lines=1 MESSAGE_ID=" + string(event.Drifted))
+	if d := time.Duration((noticed - done) * float64(time.Second)); d > soon {
 		m.t.Errorf("noticed %s after the driver was loaded", d)
 	}
 	m.applied("cpx-fast")
@@ -70,7 +70,7 @@ func driverReloaded(m machine) {
 	m.run("rm -r /run/systemd/system/dcm-apply.service.d && systemctl daemon-reload")
 }
 
-// A write to a mode's file is told to nobody by the driver.
+// The driver has no event for a write to a mode's file.
 func modeWritten(m machine) {
 	m.run("systemctl stop amd-metrics-exporter gpuagent dashboard")
 	clients := m.units(exporter, agentUnit, dashboard)
@@ -96,7 +96,7 @@ func driftReported(m machine) {
 	m.run("systemctl start amd-metrics-exporter gpuagent dashboard")
 	clients := m.units(exporter, agentUnit, dashboard, "dcm-apply.service")
 	if s := m.state(); s.Error == nil || !hasAll(s.Error.Text, "8", "cpx-fast") {
-		m.t.Errorf("the daemon tells %+v", s.Error)
+		m.t.Errorf("the daemon's error: want 8 steps to cpx-fast, got %+v", s.Error)
 	}
 	m.statusTextIs(m.healthIs(status.Drifted))
 	m.untouched(clients)
@@ -107,12 +107,12 @@ func driftReported(m machine) {
 }
 
 // The message is a real one, of a real device of the machine that the tests run on.
-// What it makes the daemon find is of another kind: nothing tells of a reset of
+// What it makes the daemon find is of another kind: there is no event for a reset of
 // the simulated node.
 func kernelTells(m machine) {
 	devices, err := filepath.Glob("/sys/bus/pci/devices/*/uevent")
 	if err != nil || len(devices) == 0 {
-		m.t.Skip("skipped: this machine has no PCI device that the kernel could tell of")
+		m.t.Skip("skipped: this machine has no PCI device for a uevent")
 	}
 	clients := m.units(exporter, agentUnit, dashboard)
 	before := m.state()

@@ -30,7 +30,7 @@ func brokenEdit(m machine) {
 	journal := m.run("journalctl --boot --unit=dcm --output=cat --lines=50")
 	for where, text := range map[string]string{"dcm status": status.Stdout, "the journal": journal} {
 		if !strings.Contains(text, settings+":2") || !strings.Contains(text, "colour") {
-			m.t.Errorf("%s does not tell the line of the mistake:\n%s", where, text)
+			m.t.Errorf("%s: want the line of the mistake, got:\n%s", where, text)
 		}
 	}
 	if got := m.show("dcm.service", "ActiveState")["ActiveState"]; got != "active" {
@@ -40,12 +40,12 @@ func brokenEdit(m machine) {
 	m.put(settings, selecting("spx-fast"))
 	m.applied("spx-fast")
 	if got := m.state(); got.Config != "" {
-		m.t.Errorf("the repaired configuration is told to be wrong: %s", got.Config)
+		m.t.Errorf("error of the repaired configuration: want none, got %s", got.Config)
 	}
 }
 
 // lastGoodStaysInForce: not for the daemon alone, but for a reload of systemd, for a
-// run that it or somebody else asks for, and for the daemon that comes after it.
+// run that it or a user requests, and for the daemon that starts after it.
 func (m machine) lastGoodStaysInForce() {
 	m.t.Helper()
 	dropins := m.show(agentUnit, "DropInPaths")["DropInPaths"]
@@ -91,7 +91,7 @@ func brokenAtBoot(m machine) {
 	m.await("/run/dcm/state.json", `"phase": "failed"`, settings+":2")
 	m.run("systemctl start dcm") // joins it
 	if text := m.try("systemctl status dcm").Stdout; !strings.Contains(text, settings+":2") {
-		m.t.Errorf("systemctl status dcm does not tell the reason:\n%s", text)
+		m.t.Errorf("systemctl status dcm: want the reason, got:\n%s", text)
 	}
 	m.has(spx)
 	m.put(settings, selecting("cpx-fast"))
@@ -129,7 +129,7 @@ func selections(m machine) {
 	m.applied("cpx-fast")
 	for _, command := range []string{"dcm use spx-fast", "dcm use none", "dcm use --clear", "busctl call " + manager + " Use s spx-fast"} {
 		if r := m.try(command); r.Code == 0 || !strings.Contains(r.Stderr, "/etc/dcm/dcm.toml.d/70-other.toml:2") {
-			m.t.Errorf("%s beside a drop-in ends with %d: %s", command, r.Code, r.Stderr)
+			m.t.Errorf("%s with a drop-in that selects: want a failure that names it, got %d: %s", command, r.Code, r.Stderr)
 		}
 	}
 	m.run("rm /etc/dcm/dcm.toml.d/70-other.toml; dcm use none")
@@ -139,7 +139,7 @@ func selections(m machine) {
 	m.run("dcm apply dpx-nps2")
 	m.has(partition.Mode{Compute: "DPX", Memory: "NPS2"})
 	if text := m.run("dcm status"); !strings.Contains(text, "until reboot") {
-		m.t.Errorf("dcm status does not tell that the selection is a passing one:\n%s", text)
+		m.t.Errorf("dcm status: want a temporary selection, got:\n%s", text)
 	}
 	m.reboot()
 	m.applied("spx-fast")

@@ -30,7 +30,7 @@ func exitStatuses(m machine) {
 		command string
 		status  int
 		script  string
-		told    string
+		want    string // in the output
 	}{
 		{"run", 69, "dcm run -n 64 -- true", ""},
 		{"run", 69, "dcm run --mode 3g.40gb -- true", "3g.40gb"},
@@ -55,7 +55,7 @@ func exitStatuses(m machine) {
 	} {
 		seen[strconv.Itoa(s.status)+" "+s.command] = true
 		r := m.try("exec 2>&1; " + s.script)
-		if r.Code != s.status || !strings.Contains(r.Stdout, s.told) {
+		if r.Code != s.status || !strings.Contains(r.Stdout, s.want) {
 			m.t.Errorf("%s: exit status %d, want %d\n%s", s.script, r.Code, s.status, r.Stdout)
 		}
 	}
@@ -74,7 +74,7 @@ func exitStatuses(m machine) {
 	}
 }
 
-// whileStarting runs commands at once while a start of the daemon hangs, and returns what
+// whileStarting runs commands concurrently while a start of the daemon hangs, and returns what
 // each has printed.
 func (m machine) whileStarting() map[string]string {
 	m.t.Helper()

@@ -15,16 +15,16 @@ type fault struct {
 	profile string          // that is selected; the node is at cpx-fast before
 	before  string          // arms the fault, ahead of the edit that selects the profile
 	amid    string          // is done in the middle of the run; nothing if there is no such
-	by      string          // has the daemon look, where it cannot tell its state by its file
-	spared  bool            // no client is touched: it is known before that the run would be in vain
+	by      string          // has the daemon run, if its state file cannot show its state
+	spared  bool            // no client is touched: it is known before that the run would fail
 	state   []string        // parts of the daemon's state at the end
 	result  runstate.Result // in the report; "" if it is still that of the run before
 	unit    string          // result and exit status of dcm-apply.service
 	gpus    string          // the modes
 	verify  int             // exit status of dcm verify
-	command string          // tells
-	told    string          // that
-	heal    string          // makes the profile possible
+	command string          // prints want
+	want    string
+	heal    string // makes the profile possible
 }
 
 // In a row all of these are seen to be back: they had been active.
@@ -56,12 +56,12 @@ func faultMatrix() []fault {
 		{name: "SIGTERM of oneshot during a switch", profile: "spx-fast", amid: "systemctl kill --signal=TERM dcm-apply",
 			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: health},
 		{name: "SIGTERM of oneshot between steps", profile: "cpx-nps4", before: "rm -f /var/lib/dcm/history.jsonl", amid: "systemctl kill --signal=TERM dcm-apply",
-			state: []string{`"phase": "in-sync"`, `"profile": "cpx-nps4"`}, result: runstate.Applied, unit: "success 0", gpus: atNPS4, command: "dcm report --list --json", told: `"interrupted"`},
+			state: []string{`"phase": "in-sync"`, `"profile": "cpx-nps4"`}, result: runstate.Applied, unit: "success 0", gpus: atNPS4, command: "dcm report --list --json", want: `"interrupted"`},
 		{name: "SIGSTOP of oneshot beyond its timeout", profile: "spx-fast", before: lowered, amid: "e2e-agent await /run/dcm/report.json '\"result\": \"applied\"' '\"profile\": \"spx-fast\"'",
 			// systemd's SIGTERM brings it a SIGCONT, and it goes to its end.
-			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: fields, told: `"DCM_TOOK"`, heal: raised},
+			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: fields, want: `"DCM_TOOK"`, heal: raised},
 		{name: "switch hangs beyond the timeout", profile: "spx-fast", before: killed + "dcm-sim fault --gpu 0000:c6:00.0 --op compute --hang forever --times always",
-			state: []string{`"phase": "waiting"`}, result: runstate.Running, unit: "timeout 9", gpus: "1 × CPX/NPS1, 7 × SPX/NPS1", verify: 2, command: "dcm status", told: "0000:c6:00.0 from CPX to SPX", heal: raised},
+			state: []string{`"phase": "waiting"`}, result: runstate.Running, unit: "timeout 9", gpus: "1 × CPX/NPS1, 7 × SPX/NPS1", verify: 2, command: "dcm status", want: "0000:c6:00.0 from CPX to SPX", heal: raised},
 		{name: "daemon-reload during a run", profile: "spx-fast", amid: "systemctl daemon-reload",
 			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: health},
 		{name: "bus restarted during a run", profile: "spx-fast", amid: "systemctl restart dbus",
@@ -69,28 +69,28 @@ func faultMatrix() []fault {
 		{name: "bus killed during a run", profile: "spx-fast", amid: "systemctl kill --signal=KILL dbus",
 			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: health},
 		{name: "oneshot killed, profile required", profile: "spx-fast", before: "printf '[clients]\\nrequire = true\\n' >/etc/dcm/dcm.toml.d/60-require.toml; systemctl restart dcm", amid: "systemctl kill --signal=KILL dcm-apply",
-			// Killed behind its last switch, it has left nothing to the next run.
-			state: inSync, unit: "success 0", gpus: atSPX, command: fields, told: `"DCM_UNIT":"` + agentUnit + `"`},
+			// Killed after its last switch, it has left nothing to the next run.
+			state: inSync, unit: "success 0", gpus: atSPX, command: fields, want: `"DCM_UNIT":"` + agentUnit + `"`},
 		{name: "daemon stopped during a run", profile: "spx-fast", amid: "systemctl stop dcm",
-			result: runstate.Applied, unit: "success 0", gpus: atSPX, command: "dcm status --json", told: `"daemon-down"`, heal: "systemctl start dcm"},
+			result: runstate.Applied, unit: "success 0", gpus: atSPX, command: "dcm status --json", want: `"daemon-down"`, heal: "systemctl start dcm"},
 		{name: "second apply during a run", profile: "spx-fast", amid: "rm -f /run/second; (dcm apply; echo exit status $?) >/run/second 2>&1 &",
-			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: "e2e-agent await /run/second 'exit status 0' && cat /run/second", told: "spx-fast"},
+			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: "e2e-agent await /run/second 'exit status 0' && cat /run/second", want: "spx-fast"},
 		{name: "edit during a run", profile: "spx-fast", amid: "sed -i 's/^profile = .*/profile = \"cpx-nps4\"/' " + settings,
 			state: []string{`"phase": "in-sync"`, `"profile": "cpx-nps4"`}, result: runstate.Applied, unit: "success 0", gpus: atNPS4, command: health},
 		{name: "broken edit during a run", profile: "spx-fast", amid: "echo 'colour = \"red\"' >>" + settings,
-			state: append([]string{"colour"}, inSync...), result: runstate.Applied, unit: "success 0", gpus: atSPX, verify: 78, command: waitFor("systemctl show --property=StatusText dcm | grep colour"), told: "colour"},
+			state: append([]string{"colour"}, inSync...), result: runstate.Applied, unit: "success 0", gpus: atSPX, verify: 78, command: waitFor("systemctl show --property=StatusText dcm | grep colour"), want: "colour"},
 		{name: "runtime directory full", profile: "spx-fast", before: "mount -o remount,size=1m /run; dd if=/dev/zero of=/run/filler bs=4k 2>/dev/null; dcm-sim fault --gpu all --op compute --hang 100ms",
 			// Whether a page is free at a moment is chance; nothing is begun without one.
 			by: "e2e-agent await-command '" + full + " | grep .'; truncate --size=-256K /run/filler; systemctl restart dcm", unit: "success 0", gpus: atSPX,
-			command: "dcm use spx-fast && " + full, told: "no space left", heal: "rm /run/filler; mount -o remount,size=100m /run; rm -f /etc/dcm/dcm.toml.d/*selected*; systemctl restart dcm"},
+			command: "dcm use spx-fast && " + full, want: "no space left", heal: "rm /run/filler; mount -o remount,size=100m /run; rm -f /etc/dcm/dcm.toml.d/*selected*; systemctl restart dcm"},
 		{name: "runtime directory read-only", profile: "spx-fast", before: "mount --bind /run/dcm /run/dcm; mount -o remount,ro,bind /run/dcm; systemctl stop dcm", // whose own /run/dcm is not
-			by: "systemctl restart dcm", spared: true, unit: "success 0", gpus: atCPX, verify: 2, command: "dcm use spx-fast; " + log, told: "read-only file system", heal: "umount --lazy /run/dcm; systemctl restart dcm"},
+			by: "systemctl restart dcm", spared: true, unit: "success 0", gpus: atCPX, verify: 2, command: "dcm use spx-fast; " + log, want: "read-only file system", heal: "umount --lazy /run/dcm; systemctl restart dcm"},
 		{name: "state directory read-only", profile: "spx-fast", before: "mount --bind /var /var; mount -o remount,ro,bind /var",
 			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: health, heal: "umount --lazy /var"},
 		{name: "driver load fails", profile: "cpx-nps4", before: "dcm-sim fault --op load --errno EIO --times 3",
-			state: []string{`"phase": "failed"`}, result: runstate.RolledBack, unit: "exit-code 69", gpus: atCPX, verify: 2, command: "dcm status", told: "driver is not loaded", heal: "systemctl restart dcm"},
+			state: []string{`"phase": "failed"`}, result: runstate.RolledBack, unit: "exit-code 69", gpus: atCPX, verify: 2, command: "dcm status", want: "driver is not loaded", heal: "systemctl restart dcm"},
 		{name: "GPU disappears from the bus", profile: "spx-fast", before: "dcm-sim fault --gpu 0000:c6:00.0 --op compute --vanish",
-			state: []string{`"phase": "failed"`}, result: runstate.Failed, unit: "exit-code 69", gpus: "7 × CPX/NPS1", verify: exitAny, command: "dcm status", told: "0000:c6:00.0", heal: "dcm-sim reset; systemctl restart dcm"},
+			state: []string{`"phase": "failed"`}, result: runstate.Failed, unit: "exit-code 69", gpus: "7 × CPX/NPS1", verify: exitAny, command: "dcm status", want: "0000:c6:00.0", heal: "dcm-sim reset; systemctl restart dcm"},
 	}
 }
 
@@ -146,7 +146,7 @@ func (m machine) duringMemory(profile string, act func()) {
 	act()
 }
 
-// end waits until the daemon is in the state or, where none can tell, until it
+// end waits until the daemon is in the state or, if no file shows it, until it
 // was restarted, and for the clients' way back.
 func (f fault) end(m machine) {
 	m.t.Helper()
@@ -189,16 +189,16 @@ func (f fault) judge(m machine) {
 	if got := m.try("dcm verify").Code; f.verify != exitAny && got != f.verify {
 		m.t.Errorf("dcm verify exits with %d, want %d", got, f.verify)
 	}
-	if got := m.account().Profile.Applied; f.command == health && f.told == "" && got != f.healed() {
+	if got := m.account().Profile.Applied; f.command == health && f.want == "" && got != f.healed() {
 		m.t.Errorf("applied profile: want %s, got %q", f.healed(), got)
 	}
 	r := m.try(f.command)
-	if text := r.Stdout + r.Stderr; !strings.Contains(text, f.told) {
-		m.t.Errorf("%s does not tell %q:\n%s", f.command, f.told, text)
+	if text := r.Stdout + r.Stderr; !strings.Contains(text, f.want) {
+		m.t.Errorf("%s: want %q, got:\n%s", f.command, f.want, text)
 	}
 }
 
-// counted tells how many GPUs have which mode.
+// counted returns the number of GPUs by mode.
 func (m machine) counted() string {
 	m.t.Helper()
 	count := make(map[string]int)

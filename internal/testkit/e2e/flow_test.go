@@ -56,7 +56,7 @@ func (m machine) configured() {
 	m.run("dcm verify && dcm status")
 	m.bounced(clients)
 	if got := m.run("systemctl show --property=ActiveState --value " + idle); got != "inactive" {
-		m.t.Errorf("the client that nobody had started is %s", got)
+		m.t.Errorf("client without a start: want inactive, got %s", got)
 	}
 	run := m.lastRun()
 	if run.Result != runstate.Applied || run.Profile != "cpx-profile" {

@@ -8,7 +8,7 @@ import (
 )
 
 // foreignText: a process and a file whose names are no text, and steer terminals,
-// are told of everywhere, and tell nobody anything but their names.
+// are reported on all interfaces, escaped.
 func foreignText(m machine) {
 	const (
 		comm = `\xff\x1b[31m`
@@ -48,7 +48,7 @@ func foreignText(m machine) {
 }
 
 // told: who asked for a run, and which hook kept it from its end.
-func told(m machine) {
+func causesRecorded(m machine) {
 	m.run("rm -f /var/lib/dcm/history.jsonl") // others have written mode files before
 	m.run("SUDO_UID=65534 dcm use spx-fast")
 	m.put(settings, selecting("cpx-fast"))

@@ -8,9 +8,9 @@ import (
 
 const lost = "0000:c6:00.0"
 
-// toldEverywhere: whatever is wrong, dcm status, the bus, the metrics and the unit's
-// status line say the same, and stop saying it when it is over.
-func toldEverywhere(m machine) {
+// healthShown: dcm status, the bus and the status text of the unit show the same problem, and
+// no problem when it is over.
+func healthShown(m machine) {
 	if got := m.healthIs(status.Healthy).Profile.Applied; got != "cpx-fast" {
 		m.t.Errorf("applied profile: want cpx-fast, got %q", got)
 	}
@@ -20,7 +20,7 @@ func toldEverywhere(m machine) {
 	m.shows(manager+" Health", `s "clients-down"`)
 	m.statusTextIs(a)
 	m.run("systemctl start dcm-apply amd-metrics-exporter gpuagent dashboard")
-	m.shows(manager+" Health", `s "healthy"`) // though nobody has asked
+	m.shows(manager+" Health", `s "healthy"`) // without a request
 	m.exits(0, "dcm status")
 
 	m.run("systemctl disable --quiet dcm-apply")

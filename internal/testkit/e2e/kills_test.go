@@ -12,8 +12,8 @@ func (m machine) duringSPX(act func()) {
 	for _, hang := range []string{"3s", "10s", "30s"} {
 		m.run("dcm-sim fault --gpu 0000:e5:00.0 --op compute --hang $1", hang)
 		m.put(settings, selecting("spx-fast"))
-		// The kernel tells nobody of a switch, so this looks until one is seen, at a GPU
-		// that does not hang: of one that does nothing can be read.
+		// The kernel has no event for a switch. A GPU that hangs cannot be read, so this polls
+		// another one.
 		m.run(switched + "; systemctl kill --signal=STOP dcm-apply || :")
 		if m.show("dcm-apply.service", "ActiveState")["ActiveState"] == "activating" {
 			act()
@@ -33,7 +33,7 @@ func (m machine) converges(profile string) {
 	m.put(settings, selecting(profile))
 	m.run("systemctl restart dcm && dcm verify")
 	m.run("systemctl is-active amd-metrics-exporter gpuagent dashboard")
-	// The slice of what is owed goes behind the daemon's start.
+	// The slice of the pending starts is ordered after the daemon's start.
 	if jobs := m.run("systemctl list-jobs --no-legend | grep -v ' dcm_owes_' || :"); jobs != "" {
 		m.t.Errorf("jobs are left: %s", jobs)
 	}

@@ -18,7 +18,7 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// kubelet is a unit that stands where a node's has its kubelet: it tells whether the
+// kubelet is a unit that stands where a node's has its kubelet: it records whether the
 // GPUs were divided when it was started.
 const kubelet = `[Service]
 ExecStart=sh -c 'cat /sys/bus/pci/devices/0000:05:00.0/current_compute_partition >/run/kubelet.saw; exec sleep infinity'
@@ -46,7 +46,7 @@ func TestKubernetes(t *testing.T) {
 		m.opened("active")
 		m.used()
 		m.driven("TestOneHost")
-		m.behind()
+		m.dividedBeforeKubelet()
 		t.Log(m.run("dcm report --list; dcm status || :"))
 	})
 	t.Run("NVIDIA", func(t *testing.T) { agentsOfNVIDIA(t, trixie, p) })
@@ -73,8 +73,8 @@ func (m machine) used() {
 	m.t.Logf("dcm use: %d ms in the middle of %v", took[len(took)/2], took)
 }
 
-// behind checks that the kubelet of this boot was started with the GPUs divided.
-func (m machine) behind() {
+// dividedBeforeKubelet checks that the kubelet of this boot was started with the GPUs divided.
+func (m machine) dividedBeforeKubelet() {
 	m.t.Helper()
 	if after := m.show("kubelet.service", "After")["After"]; !strings.Contains(after, "dcm-apply.service") {
 		m.t.Errorf("the kubelet is after %s", after)

@@ -75,8 +75,8 @@ func (m machine) allowed(unit string) []string {
 	return strings.Fields(m.run("systemctl show -P DeviceAllow " + unit + " | tr ' ' '\\n' | grep -o '/dev/dri/renderD[0-9]*'"))
 }
 
-// kept checks that three services and two leases have what they asked for, and that nobody
-// else opens it, root and containers neither. Of each GPU's partitions there are so many.
+// kept checks that three services and two leases have what they requested, and that no other
+// process can open it, not even one of root or of a container. Of each GPU's partitions there are so many.
 func (m machine) kept(hers, roots string, parts int) func(when string) {
 	m.t.Helper()
 	mine, exclusive := m.allowed(hers), m.allowed(roots)
@@ -214,7 +214,7 @@ func drainedAroundWaiters(m machine) {
 	}
 }
 
-// reservedBehindLeases: nobody is stopped for a reservation that has to wait for a lease.
+// reservedBehindLeases: no unit is stopped for a reservation that has to wait for a lease.
 func reservedBehindLeases(m machine) {
 	m.run(`rm -f /run/roots; setsid dcm run -n 58 --wait -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
 	m.await("/run/roots", "held")
@@ -235,8 +235,8 @@ func queued(n int) string {
 	return waitFor(fmt.Sprintf("[ $(dcm queue | grep -c partition) = %d ]", n))
 }
 
-// inLine: who waits is served in order, but for those who have been killed; and a daemon
-// that is started anew is asked anew, and keeps the order.
+// inLine: waiters are served in order, except those that were killed. After a restart of the
+// daemon they request again, and keep their order.
 func inLine(m machine) {
 	hold := func() {
 		m.run(`rm -f /run/roots /run/served; setsid dcm run -n 58 --wait -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
@@ -303,9 +303,8 @@ func (m machine) listed() string {
 	return fmt.Sprint(decode[runstate.Partitions](m, "partitions.json").Modes)
 }
 
-// limitsKept needs the kernel's controllers to see limits in force. Where it has none to
-// give, files stand in for those that it would show the daemon, and what PID 1 makes of
-// them is seen alone.
+// limitsKept needs the kernel's controllers to check effective limits. Without controllers, files replace those that the daemon would
+// read, and the test checks only what PID 1 makes of them.
 func limitsKept(m machine) {
 	m.put("/etc/systemd/system/limited.slice", "[Slice]\nMemoryMax=512M\nTasksMax=200\n")
 	m.run("systemctl daemon-reload; systemctl start limited.slice")
@@ -344,10 +343,10 @@ func shared(m machine) {
 		m.t.Error("a third shares what is for two")
 	}
 	if log := m.run("journalctl --sync; journalctl -o cat -u notebook@3"); !hasAll(log, "share = 2", "notebook@1.service", "notebook@2.service") {
-		m.t.Errorf("told of the third is:\n%s", log)
+		m.t.Errorf("journal of the third instance: want who shares, got:\n%s", log)
 	}
 	if log := m.run("journalctl -o cat -u notebook@1"); !strings.Contains(log, uncapped) {
-		m.t.Errorf("told of the first is:\n%s", log)
+		m.t.Errorf("journal of the first instance: want the missing limit, got:\n%s", log)
 	}
 	a := m.account()
 	if !strings.Contains(a.Guard.Uncapped, uncapped) || !slices.ContainsFunc(a.Warnings, func(w string) bool { return hasAll(w, "notebook", uncapped) }) {
@@ -365,10 +364,10 @@ func shared(m machine) {
 	m.run("systemctl stop notebook@1; systemctl reset-failed notebook@3; systemctl start notebook@3")
 
 	for _, name := range []string{"one", "two"} {
-		m.run("rm -f /run/" + name + "; setsid dcm run --share 2 -- sh -c 'echo held >/run/" + name + "; exec sleep infinity' >/run/" + name + ".told 2>&1 </dev/null &")
+		m.run("rm -f /run/" + name + "; setsid dcm run --share 2 -- sh -c 'echo held >/run/" + name + "; exec sleep infinity' >/run/" + name + ".out 2>&1 </dev/null &")
 		m.await("/run/"+name, "held")
-		if told := m.run("cat /run/" + name + ".told"); !strings.Contains(told, uncapped) {
-			m.t.Errorf("a lease that shares is told %s", told)
+		if out := m.run("cat /run/" + name + ".out"); !strings.Contains(out, uncapped) {
+			m.t.Errorf("output of dcm run --share: want the missing limit, got %s", out)
 		}
 	}
 	scopes := strings.Fields(m.run("systemctl list-units --plain --no-legend 'dcm-share2-*.scope' | cut -d' ' -f1"))

@@ -2,8 +2,7 @@ package e2e_test
 
 import "strings"
 
-// leasesOdd: whoever asks, and however, is executed as if dcm were not there, or is told
-// why not; and nothing is left of it.
+// leasesOdd: each command runs as without dcm, or fails with a reason. No lease is left.
 func leasesOdd(m machine) {
 	m.run(`useradd --badname --no-create-home --home-dir /nonexistent --groups dcm 'ai\lab.x' || useradd --no-create-home --home-dir /nonexistent --groups dcm ai_lab
 		printf '#!/bin/sh\n' >/run/text; printf '#!/nonexistent\n' >/run/broken; printf 'echo $*; exit 3\n' >/run/plain; chmod 755 /run/broken /run/plain`)

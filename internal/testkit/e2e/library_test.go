@@ -81,7 +81,7 @@ func (m machine) toldByLibrary() {
 	m.run("chown root /opt/rocm")
 }
 
-// refusedByLibrary: a version that nobody knows sets nothing, and says why.
+// refusedByLibrary: with an unknown version no mode is set, and the error names it.
 func (m machine) refusedByLibrary() {
 	m.t.Helper()
 	m.put(rocm+".knobs", "version 99.0.0\nsys /sys\n")

@@ -6,7 +6,7 @@ import (
 	"dcm/internal/frontends/status"
 )
 
-// fragile are units that do not outlive a driver that is away, and tell nobody: a
+// fragile are units that end without a driver, and do not report it: a
 // client that systemd does not even start then, some that end and are content, of which
 // PID 1 forgets those that nothing refers to, and what requires or is bound to a client
 // without being listed.
@@ -24,7 +24,7 @@ var fragile = map[string]string{
 // fragileUnits are those that have to be up at the end, in the order of their start.
 const fragileUnits = "guarded leaver goer@1 forker breaker shadow follower"
 
-// lists is a selection of the profile with the clients among them beside the others.
+// lists is a selection of the profile with these clients in addition to the others.
 func lists(profile string) string {
 	return strings.Replace(selecting(profile), `"not-there"`, `"not-there", "job", "sock", "guarded", "leaver", "goer@", "forker", "breaker", "stopped"`, 1)
 }
@@ -64,7 +64,7 @@ func (m machine) duringReload(act string) {
 }
 
 // A run that is killed while the driver is away costs no client, whatever that then
-// does, and no unit that depends on one; but what somebody stops stays stopped.
+// does, and no unit that depends on one; but a unit that is stopped by a user stays stopped.
 func killedInAReload(m machine) {
 	m.put(settings, lists("cpx-fast"))
 	m.fragileReady("/run")
@@ -84,14 +84,14 @@ func killedInAReload(m machine) {
 		}
 	}
 	if got := m.show("stopped.service", "ActiveState")["ActiveState"]; got != "inactive" {
-		m.t.Errorf("stopped.service is %s, although somebody has stopped it", got)
+		m.t.Errorf("stopped.service: want inactive after its stop, got %s", got)
 	}
 	if s := m.state(); s.Error != nil || len(s.Owed) > 0 {
-		m.t.Errorf("the daemon tells %v, and owes %v", s.Error, s.Owed)
+		m.t.Errorf("state of the daemon: want no error and no pending start, got %v and %v", s.Error, s.Owed)
 	}
 }
 
-// Whoever has the driver unloaded and whatever the file says after: it is loaded.
+// After any kind of unload, and with any configuration, the driver is loaded.
 func driverLeftUnloaded(m machine) {
 	for _, c := range []struct {
 		edit string
@@ -109,13 +109,13 @@ func driverLeftUnloaded(m machine) {
 		if r := m.try("systemctl start dcm"); (r.Code != 0) != (c.code != 0) {
 			m.t.Errorf("%s: systemctl start dcm exits with %d: %s", c.edit, r.Code, r.Stderr)
 		}
-		m.run("systemctl start dcm") // the one behind it
+		m.run("systemctl start dcm") // the retry
 		m.await("/sys/module/amdgpu/initstate", "live")
 		m.clientsAreUp()
 	}
 }
 
-// Clients that systemd cannot restart are told of by name, before any is stopped; one
+// Clients that systemd cannot restart are reported by name, before any is stopped; one
 // that is listed by an alias is as good as any.
 func oddClients(m machine) {
 	clients := func(profile, more string) {

@@ -137,14 +137,14 @@ func mainPID(unit string) string {
 	return "pid=$(systemctl show -P MainPID " + unit + ") && [ \"$pid\" != 0 ] && echo $pid"
 }
 
-// rested returns when the jobs of units that are under way have had their end, whatever
-// that is: who restarts dcm-apply.service does not wait for those that come behind it.
+// rested returns when the jobs of the units have ended. A restart of dcm-apply.service does not
+// wait for the jobs after it.
 func (m machine) rested(units ...string) {
 	m.t.Helper()
 	m.run("systemd-run --quiet --wait --property=After='" + strings.Join(units, " ") + "' true")
 }
 
-// units tells the state of each unit in one line, with the process that runs it:
+// units returns the state of each unit in one line, with the process that runs it:
 // equal before and after means that nothing has happened to it.
 func (m machine) units(names ...string) map[string]string {
 	m.t.Helper()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestMain has every test begin that may run beside others, if nobody says how many:
+// TestMain starts all parallel tests unless the command line sets a number:
 // each waits for its turn with a container.
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -82,7 +82,7 @@ func migNodes(m machine) {
 	m.run("systemctl daemon-reload; systemctl restart dcm; systemctl stop gpuagent amd-metrics-exporter")
 	m.run("touch " + nodeless + "; systemctl start e2e-nvidia; systemctl add-wants multi-user.target alpha beta@1 notebook@1")
 	m.knob("nodes /dev 509")
-	// Where nobody has made the GPUs' own the oneshot has the library do it.
+	// If the nodes of the GPUs are missing, the oneshot has the library make them.
 	m.run("rm /dev/nvidiactl /dev/nvidia3; systemctl restart dcm-apply dcm; systemctl start gpuagent amd-metrics-exporter alpha beta@1 notebook@1; [ -c /dev/nvidiactl -a -c /dev/nvidia3 ]")
 }
 
@@ -149,7 +149,7 @@ func (m machine) can(unit string, d deal, but bool, nodes []string) {
 }
 
 // dealt checks that those with reservations can open theirs alone, and that what is
-// exclusive opens for nobody else.
+// exclusive opens for no other process.
 func (m machine) dealt(beta int) deal {
 	m.t.Helper()
 	d := m.deal()
@@ -177,12 +177,12 @@ func wholeReserved(m machine) {
 	if got := m.run("dcm gpus; dcm status; dcm partitions"); strings.Contains(got, "permission") {
 		m.t.Errorf("root is kept out of what is guarded, and told:\n%s", got)
 	}
-	// As the library tells of it that it is forbidden, and as it does not list it.
+	// The library reports the GPU as forbidden, or does not list it.
 	for _, how := range []string{"nodes /dev 509", "unlisted"} {
 		m.knob(how)
 		m.exits(0, "dcm verify", "off")
 		if got := m.run("dcm verify; dcm check; dcm export"); !strings.Contains(strings.Join(strings.Fields(got), " "), " small yes 56 ") || strings.Count(got, "0000:") != 0 {
-			m.t.Errorf("%s: root's shell is told\n%s", how, got)
+			m.t.Errorf("%s: commands of root: want all GPUs and no address, got\n%s", how, got)
 		}
 		if r := m.try("dcm plan small"); r.Code != 2 || strings.Count(r.Stdout, "divide 0000:") != 8 {
 			m.t.Errorf("%s: exit status %d\n%s%s", how, r.Code, r.Stdout, r.Stderr)
@@ -211,7 +211,7 @@ func devicesReserved(m machine) {
 			m.t.Errorf("%s: of %d partitions alpha has %s, and had %s", s.profile, len(d.Parts), now, had)
 		}
 		if text := m.run("cat /run/cdi/dcm.json"); !strings.Contains(text, `"reservation-alpha"`) || !strings.Contains(text, d.of("alpha")[0]) {
-			m.t.Errorf("container engines are told\n%s", text)
+			m.t.Errorf("CDI file: want the devices of alpha, got\n%s", text)
 		}
 	}
 	before := m.units("alpha.service", agentUnit)
@@ -235,7 +235,7 @@ func devicesReserved(m machine) {
 // lessee begins a lease that lasts and returns its unit.
 func (m machine) lessee(options string) string {
 	m.t.Helper()
-	m.run("rm -f /tmp/lessee; setsid dcm run " + options + ` -- sh -c 'sed "s|.*/||" /proc/self/cgroup >/tmp/lessee.new; mv /tmp/lessee.new /tmp/lessee; exec sleep infinity' >/tmp/lessee.told 2>&1 </dev/null &`)
+	m.run("rm -f /tmp/lessee; setsid dcm run " + options + ` -- sh -c 'sed "s|.*/||" /proc/self/cgroup >/tmp/lessee.new; mv /tmp/lessee.new /tmp/lessee; exec sleep infinity' >/tmp/lessee.out 2>&1 </dev/null &`)
 	m.await("/tmp/lessee", ".scope")
 	return m.run("cat /tmp/lessee")
 }
@@ -276,7 +276,7 @@ func devicesLeased(m machine) {
 	}
 	m.run("rm /dev/nvidia-uvm-tools")
 	if got := m.run("dcm run -- true 2>&1"); !strings.Contains(got, "/dev/nvidia-uvm-tools") {
-		m.t.Errorf("without a node that it is to have beside its own a lease is told %q", got)
+		m.t.Errorf("dcm run with a missing node: want its name, got %q", got)
 	}
 	m.run("mknod -m 666 /dev/nvidia-uvm-tools c 510 1")
 	if r := m.try("dcm run -n 30 -- true"); r.Code != 69 || !hasAll(r.Stderr, "32", "alpha") {
@@ -297,9 +297,9 @@ func devicesLeased(m machine) {
 	m.can("", d, true, d.of("alpha"))
 }
 
-// toldByOthers: container engines are told of MIG devices by NVIDIA's own service where
-// that is installed, after each change, and else by dcm.
-func toldByOthers(m machine) {
+// cdiRefreshed: if NVIDIA's own service is installed, dcm starts it after each change.
+// Otherwise dcm writes the CDI file.
+func cdiRefreshed(m machine) {
 	const refresh = "nvidia-cdi-refresh.service"
 	m.put("/usr/lib/systemd/system/"+refresh, "[Service]\nType=oneshot\nExecStart=sh -c 'grep -c ^gi "+e2e.MIGState+" >>/run/refreshed'\n")
 	m.run("systemctl daemon-reload")

@@ -56,7 +56,7 @@ func scenarios(t *testing.T, p product) {
 		{"drift reported, not repaired", driftReported},
 		{"kernel event of a device", kernelTells},
 		{"daemon receives host device events", daemonSeesTheHost},
-		{"health on all interfaces", toldEverywhere},
+		{"health on all interfaces", healthShown},
 		{"broken configuration at boot", brokenAtBoot},
 		{"reboot at most once", rebootOnce},
 		{"driver reloaded at boot only", reloadAtBoot},

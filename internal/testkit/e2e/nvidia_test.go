@@ -30,7 +30,7 @@ func (w way) String() string {
 	return "{ " + strings.Join(out, ", ") + " }"
 }
 
-// of tells the way in which a GPU is divided.
+// of returns the geometry of a GPU.
 func of(g status.GPU) way {
 	if g.Mode.Whole == "MIG off" {
 		return nil
@@ -124,7 +124,7 @@ func nvidia(t *testing.T, p product) {
 				{"reservations of whole GPUs", wholeReserved},
 				{"reservations of MIG devices", devicesReserved},
 				{"leases confined to MIG devices", devicesLeased},
-				{"CDI by nvidia-cdi-refresh", toldByOthers},
+				{"CDI by nvidia-cdi-refresh", cdiRefreshed},
 				{"geometry restored after a reboot", migRebooted},
 			} {
 				t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) })
@@ -175,7 +175,7 @@ func (m machine) becomes(kind string) {
 }
 
 // imports takes over what mig-parted brings along: what fits these GPUs is planned, and
-// what does not is told apart from it.
+// what does not is listed as such.
 func (m machine) imports() {
 	m.t.Helper()
 	if os.Getenv(everyWay) == "" {
@@ -226,7 +226,7 @@ func (m machine) nvidias() []status.GPU {
 	return slices.DeleteFunc(slices.Clone(a.GPUs), func(g status.GPU) bool { return g.Vendor != "nvidia" })
 }
 
-// mig tells how each of them is divided.
+// mig returns the geometry of each of them.
 func (m machine) mig() []string {
 	m.t.Helper()
 	var out []string
@@ -236,7 +236,7 @@ func (m machine) mig() []string {
 	return out
 }
 
-// divided checks that all GPUs are so, by what dcm tells and by the library's state.
+// divided checks that all GPUs are so, by the status of dcm and by the library's state.
 func (m machine) divided(want string, instances int) {
 	m.t.Helper()
 	got := m.mig()
@@ -489,7 +489,7 @@ func migRival(m machine) {
 }
 
 // migKilled has something be killed in the middle of a step: the profile comes, by whom
-// has survived or is started anew, and so do the clients.
+// has survived or is started again, and so do the clients.
 func migKilled(m machine) {
 	m.chosen("mixed", of80())
 	const (

@@ -28,7 +28,7 @@ func operations(t *testing.T, p product) {
 		{"discovery", discovery},
 		{"support", support},
 		{"foreign text", foreignText},
-		{"history", told},
+		{"history", causesRecorded},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			m := m.in(t)

@@ -77,7 +77,7 @@ func formerPackages(t *testing.T) string {
 }
 
 // takenOver: an upgrade from then asks nothing, bounces no client, and what was
-// selected is the file's one line, beside all that was edited in it.
+// selected is the file's one line, in addition to other edits.
 func (m machine) takenOver(command string) {
 	m.t.Helper()
 	m.put("/etc/dcm/dcm.toml.d/zz-selected.toml", "# Written by dcm: \"dcm use\" in /etc, to stay.\nprofile = \"cpx-fast\"\n")

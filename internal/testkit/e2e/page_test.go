@@ -15,7 +15,7 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-// cockpitConf has Cockpit serve the browser beside it without a certificate.
+// cockpitConf has Cockpit serve the browser on the same host without a certificate.
 const cockpitConf = "[WebService]\nAllowUnencrypted=true\n"
 
 // inFrame is where Cockpit shows a page.
@@ -162,7 +162,7 @@ func (b browser) page() {
 	b.await(`document.querySelectorAll("#gpus > li").length == 8 && document.querySelectorAll(".dcm-profile").length > 3`)
 }
 
-// logout forgets the session, as a browser does that is started anew.
+// logout forgets the session, as a restarted browser does.
 func (b browser) logout() {
 	b.t.Helper()
 	b.does(func(ctx context.Context) error { return b.s.Frame(ctx, "") })
@@ -279,7 +279,7 @@ func (b browser) byKeyboard() {
 	}
 	press(webdriver.Tab)
 	if got := b.read(`document.activeElement.name`); got != "profile" {
-		b.t.Errorf("behind the button comes %q", got)
+		b.t.Errorf("focus after the button: got %q", got)
 	}
 	for range 20 {
 		if b.read(`document.activeElement.value`) == "cpx-fast" {
@@ -290,7 +290,7 @@ func (b browser) byKeyboard() {
 	b.planned("cpx-fast")
 	press(webdriver.Tab)
 	if got := b.read(`document.activeElement.id`); got != "apply" {
-		b.t.Errorf("behind the profiles comes %q", got)
+		b.t.Errorf("focus after the profiles: got %q", got)
 	}
 	b.picture("7-keyboard")
 	press(webdriver.Enter)
@@ -298,7 +298,7 @@ func (b browser) byKeyboard() {
 	b.await(`document.querySelector("#live").textContent.includes("cpx-fast")`)
 }
 
-// inTheDark: the page follows Cockpit's own choice, at once.
+// inTheDark: the page follows Cockpit's own choice immediately.
 func (b browser) inTheDark() {
 	b.t.Helper()
 	ground := `getComputedStyle(document.body).backgroundColor`

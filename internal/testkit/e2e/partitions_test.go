@@ -53,7 +53,7 @@ exclusive = true
 const holder = "[Service]\nExecStart=sleep infinity\n"
 
 // partitions is what services and users have of the partitions. Device nodes without
-// a driver tell whom the cgroups let through: ENXIO where they do, EPERM where not.
+// a driver show what the cgroups allow: ENXIO if they do, EPERM if not.
 func partitions(t *testing.T, p product) {
 	t.Parallel()
 	for _, recipe := range suites() {
@@ -154,7 +154,7 @@ done
 `)}
 }
 
-// opens tells how the opening of each node ends for a process of a unit, "" being a
+// opens returns the result of opening each node for a process of a unit, "" being a
 // shell of root's and "container" one in namespaces of its own.
 func (m machine) opens(unit string, nodes ...string) string {
 	m.t.Helper()
@@ -202,7 +202,8 @@ func (m machine) reserve(profile string, beta int) {
 }
 
 // confinedTo checks that the three services can open their own partitions alone, and
-// that nobody else can open alpha's and gamma's; leased is what somebody else has alone.
+// that no other process can open those of alpha and gamma; leased are the nodes of exclusive
+// leases.
 func (m machine) confinedTo(alpha, beta int, leased ...string) {
 	m.t.Helper()
 	a, b := m.mine("alpha"), m.mine("beta-1")
@@ -252,7 +253,7 @@ func reservedConfined(m machine) {
 	spec := m.run("cat /run/cdi/dcm.json")
 	for _, name := range []string{`"reservation-alpha"`, `"0000:05:00.0-3"`, `"all"`} {
 		if !strings.Contains(spec, name) {
-			m.t.Errorf("container engines are not told of %s", name)
+			m.t.Errorf("CDI file: want device %s", name)
 		}
 	}
 	m.run("systemctl daemon-reexec")
@@ -382,7 +383,7 @@ func exclusiveStays(m machine) {
 	m.reserve("cpx-fast", 3)
 	m.run("dcm apply")
 	m.confinedTo(2, 3)
-	// A slice that was stopped has another cgroup. The run that would tell the kernel is killed.
+	// A slice that was stopped has another cgroup. The run that would update the guard is killed.
 	m.put("/run/systemd/system/dcm-guard.service.d/killed.conf", killed)
 	m.run(`rm -f /run/killed; systemctl daemon-reload; systemctl stop dcm-alpha.slice; systemctl start alpha; test -e /run/killed`)
 	m.until("dcm guard status")
@@ -469,13 +470,13 @@ func pounced(m machine, named string) {
 		opened := strings.Contains(list, "opened "+nodes[0]+"\n")
 		m.t.Logf("of %d nodes the user has opened %d, and the lease has %s%s", n, strings.Count(list, "opened"), r.Stdout, r.Stderr)
 		has := strings.Contains(r.Stdout, nodes[0]+" ")
-		told := strings.Contains(r.Stderr, named) && strings.Contains(r.Stderr, "] of pouncer.service has 0000:")
+		noted := strings.Contains(r.Stderr, named) && strings.Contains(r.Stderr, "] of pouncer.service has 0000:")
 		switch {
 		case r.Code != 0 || !strings.Contains(r.Stdout, "/dev/dri/renderD"):
 			m.t.Errorf("dcm run exits with %d: %s%s", r.Code, r.Stdout, r.Stderr)
-		case n == 1 && (has == opened || told):
+		case n == 1 && (has == opened || noted):
 			m.t.Errorf("opened is %t: the lease has %s%s", opened, r.Stdout, r.Stderr)
-		case n > 1 && strings.Count(list, "opened") == n && !(has && told):
+		case n > 1 && strings.Count(list, "opened") == n && !(has && noted):
 			m.t.Errorf("opened are all: the lease has %s%s", r.Stdout, r.Stderr)
 		}
 		m.run("systemctl stop pouncer 'dcm-lease-*.scope'")
@@ -521,15 +522,15 @@ func reservedRefused(m machine) {
 	misplaced(m)
 }
 
-// misplaced is for a unit that somebody wants to have in a slice of its own.
+// misplaced: an administrator sets another slice for a unit with a reservation.
 func misplaced(m machine) {
 	before := m.units("alpha.service", "beta@1.service", agentUnit)
 	m.put("/etc/systemd/system/alpha.service.d/60-ml.conf", "[Service]\nSlice=ml.slice\n")
 	m.run("systemctl daemon-reload")
-	const told = "alpha.service has Slice=ml.slice (/etc/systemd/system/alpha.service.d/60-ml.conf:2)"
+	const misplaced = "alpha.service has Slice=ml.slice (/etc/systemd/system/alpha.service.d/60-ml.conf:2)"
 	m.reserve("qpx-fast", 1)
 	for _, command := range []string{"dcm check", "dcm plan", "dcm apply"} {
-		if r := m.try(command); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, told) {
+		if r := m.try(command); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, misplaced) {
 			m.t.Errorf("%s: exit status %d, %s%s", command, r.Code, r.Stdout, r.Stderr)
 		}
 	}
@@ -580,7 +581,7 @@ func sliceStopped(m machine) {
 		m.run("systemctl " + daemon + " dcm; systemctl stop dcm.slice; systemctl start alpha beta@1 gamma amd-metrics-exporter")
 		m.confinedTo(2, 3)
 	}
-	// Nothing is started in it: what is kept by a name alone, say, is for nobody for a while.
+	// Nothing is started in it: partitions that are reserved by name alone have no holder for a while.
 	alpha := m.mine("alpha")
 	m.run(`rm -f /run/opened; systemd-run --quiet --unit=stubborn --slice=dcm.slice --property=TimeoutStopSec=1s sh -c 'trap "" TERM; while :; do sleep 1; done'
 		systemd-run --quiet --collect --unit=prober sh -c 'while :; do case $( (exec 3<>'"$1"') 2>&1) in *"No such device"*) echo opened >/run/opened ;; esac; done'
@@ -593,7 +594,7 @@ func sliceStopped(m machine) {
 	m.run("[ ! -e /run/opened ]")
 	m.run("systemctl start dcm alpha beta@1 gamma amd-metrics-exporter")
 	m.confinedTo(2, 3)
-	// What is left is a name's that somebody else has a unit for.
+	// What is left has a name for which another unit exists.
 	m.run("systemctl stop dcm.slice; systemd-run --quiet --unit=other --slice=dcm.slice sleep infinity")
 	m.await("/run/dcm/guard.json", `"devices": 6`) // render nodes and cards
 	if got := m.opens("", m.mine("alpha")...); got != "no no" {
@@ -668,14 +669,14 @@ func (m machine) withoutPrograms(node string) {
 	if r.Code != 0 || !strings.Contains(r.Stderr, "confined, not exclusive: ") {
 		m.t.Errorf("without a guard an exclusive lease: %d, %s", r.Code, r.Stderr)
 	}
-	told := 0
+	found := 0
 	for _, e := range m.entries("--identifier=dcm-guard") {
 		if text, _ := e["MESSAGE"].(string); strings.Contains(text, a.Guard.Why) {
-			told++
+			found++
 		}
 	}
-	if told != 1 {
-		m.t.Errorf("messages about the guard's reason: want one, got %d", told)
+	if found != 1 {
+		m.t.Errorf("messages about the guard's reason: want one, got %d", found)
 	}
 	m.run("rm -r /run/systemd/system/dcm-guard.service.d; systemctl daemon-reload; systemctl restart dcm-guard")
 }

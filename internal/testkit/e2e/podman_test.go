@@ -12,7 +12,7 @@ import (
 )
 
 // look is what containers run: they print the render nodes that they can open, such as
-// they make themselves among them. One that is a service goes on until it is told to end.
+// they make themselves among them. One that is a service goes on until it gets SIGTERM.
 const look = `seen=
 busybox mkdir -p /dev/dri
 for n in $(busybox seq 128 191); do
@@ -86,7 +86,7 @@ func containers(t *testing.T, p product) {
 				{"service confined to its reservation", quadletConfined},
 				{"container with named partitions", containerNamed},
 				{"reservation follows a repartition", quadletFollows},
-				{"no CDI file without partitions", toldOfNone},
+				{"no CDI file without partitions", noCDIFile},
 			} {
 				t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) })
 			}
@@ -164,11 +164,11 @@ func containerNamed(m machine) {
 	if strings.Contains(m.run("podman info --format '{{.Host.OCIRuntime.Name}}'"), "runc") {
 		return // it has every container in a cgroup of its own, out of a lease
 	}
-	// An engine makes the nodes in the container anew, in a lease as well.
+	// An engine makes the nodes in the container again, in a lease as well.
 	name := m.run("dcm run --dry-run | tail -1")
 	given := p.Parts[slices.IndexFunc(p.Parts, func(part runstate.Part) bool { return part.Name == name })].Render
 	for options, want := range map[string]string{device + name: given, "": given, device + "0000:26:00.0-3": ""} {
-		// What cleans up behind a container is in the lease, too.
+		// The cleanup after a container is in the lease, too.
 		m.until(noLeases)
 		r := m.try("dcm run -- podman run --rm --network=none --cgroups=disabled --cap-add=MKNOD " + options + " localhost/look")
 		if got := strings.TrimSpace(r.Stdout); got != want || (r.Code == 0) != (want != "") {
@@ -212,12 +212,12 @@ func quadletFollows(m machine) {
 	}
 }
 
-func toldOfNone(m machine) {
+func noCDIFile(m machine) {
 	m.run("systemctl stop q1 reader amd-metrics-exporter gpuagent; modprobe -r amdgpu; systemctl restart dcm-reserve || :; [ ! -e /run/cdi/dcm.json ]")
 	if r := m.try("podman run --rm --network=none --device=deviceconfig.org/partition=all localhost/look"); r.Code == 0 || !strings.Contains(r.Stderr, "deviceconfig.org/partition=all") {
 		m.t.Errorf("a container with what there is not: %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
-	// The daemon may have seen the driver by now, and a run tells the engines too.
+	// The daemon may have seen the driver by now, and a run updates the CDI file too.
 	m.run("modprobe amdgpu; systemctl restart dcm-reserve || :")
 	m.await("/run/cdi/dcm.json", "deviceconfig.org/partition")
 }

@@ -9,8 +9,8 @@ import (
 
 // privileges takes one capability after the other away from each unit, and shows
 // what goes wrong then: a process of another user that has a render node open is
-// not seen, so that the daemon would bounce the clients in vain and the oneshot
-// begin what it cannot finish. Of a process with /dev/kfd open the driver tells
+// not seen, so that the daemon would restart the clients needlessly and the oneshot
+// begin what it cannot finish. The driver reports a process with /dev/kfd open
 // by itself, in the KFD's list of processes.
 //
 // What CAP_SYS_MODULE is for cannot be seen here, as modprobe is a stand-in; see

@@ -20,7 +20,7 @@ ExecStart=/usr/local/bin/dcm-sim fault --op unload --errno EBUSY --times always
 
 const wants = "/etc/systemd/system/sysinit.target.wants/e2e-refuse.service"
 
-// rebootedByItself waits for a reboot that nobody here asks for.
+// rebootedByItself waits for a reboot that the test does not request.
 func (m machine) rebootedByItself() {
 	m.t.Helper()
 	ctx, cancel := testdeadline.Context(m.t.Context(), patience)
@@ -35,7 +35,7 @@ func (m machine) bootID() string {
 	return m.run("cat /proc/sys/kernel/random/boot_id")
 }
 
-// refused tells whether a text says that the host is not rebooted again. In a
+// refused reports whether a text says that the host is not rebooted again. In a
 // container ProtectKernelTunables= of systemd 252 uncovers the boot id of the
 // machine below, which stays the same; to the daemon the reboot is yet to come.
 func refused(text string) bool {
@@ -63,7 +63,7 @@ func rebootOnce(m machine) {
 		m.t.Error("the daemon is content")
 	}
 	m.run("systemctl start dcm; grep -q 'not rebooted: .*tmpfs, which does not outlive a reboot' /run/dcm/state.json; systemctl stop dcm; umount /var/lib/dcm")
-	// The container's own root is an overlay, of which only a boot before can tell.
+	// The container's own root is an overlay, which only an earlier boot proves to be lasting.
 	m.run("echo of another boot >/var/lib/dcm/lasts; systemctl start --no-block dcm")
 	m.rebootedByItself()
 	after := m.bootID()
@@ -73,7 +73,7 @@ func rebootOnce(m machine) {
 	// The boot's own run has failed again, and so has the daemon's.
 	m.await("/run/dcm/state.json", `"phase": "failed"`)
 	if s := m.state(); s.Error == nil || !strings.Contains(s.Error.Text, "cannot unload") || !refused(s.Error.Text) {
-		m.t.Errorf("the daemon tells %+v", s.Error)
+		m.t.Errorf("the daemon's error: want a refused second reboot, got %+v", s.Error)
 	}
 	if r := m.lastRun(); r.Error == nil || !r.Error.Reboot || r.Result != runstate.RolledBack {
 		m.t.Errorf("the run ended %s, %+v", r.Result, r.Error)
@@ -82,7 +82,7 @@ func rebootOnce(m machine) {
 		m.t.Error("the daemon is content")
 	}
 	if text := m.try("dcm status").Stdout; !refused(text) {
-		m.t.Errorf("dcm status does not tell:\n%s", text)
+		m.t.Errorf("dcm status: want the refused reboot, got:\n%s", text)
 	}
 	// The failed start is tried again by itself, which may be under way by now.
 	if got := m.run("systemctl list-jobs --no-legend | grep -v ' dcm.service ' || :"); got != "" {

@@ -87,7 +87,7 @@ func Recipes() []Recipe {
 	return []Recipe{Trixie(), Bookworm(), Polkit(), OldLibrary(), NewLibrary(), Monitored(), Podman("bookworm"), Podman("trixie")}
 }
 
-// Dependencies are those of dcm's package. Beside them a root has what every Debian
+// Dependencies are those of dcm's package. In addition, a root has what every Debian
 // has and what a container needs to boot, so that a program which the package uses
 // and does not depend on is missed.
 func Dependencies() []string { return []string{"default-dbus-system-bus", "kmod", "libc6", "systemd"} }

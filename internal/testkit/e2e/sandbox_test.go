@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// prober tells, from inside, what of some places can be written to, and whether the
+// prober prints, from inside, which of some places can be written to, and whether the
 // host's root is open by way of another process.
 const prober = `exec >/run/dcm/probed
 for path in /boot /dev/shm /etc /etc/dcm /etc/modprobe.d /etc/systemd/system /home /opt /proc/sys/kernel /root /run /run/dcm /run/lock \

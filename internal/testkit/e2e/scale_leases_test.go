@@ -11,7 +11,7 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// leaseScale gives leases one after the other, DCM_LEASES of them, and 60 at once now and
+// leaseScale gives leases one after the other, DCM_LEASES of them, and 60 concurrently now and
 // then. What the daemon, PID 1 and the file systems hold afterwards must not grow with the
 // number of leases.
 func leaseScale(t *testing.T, p product) {
@@ -83,7 +83,7 @@ func (m machine) sequence(n int) {
 	m.run("for i in $(seq " + strconv.Itoa(n-2) + "); do dcm run -- true; done; dcm run --share 2 -- true 2>/dev/null; dcm run --exclusive -- true")
 }
 
-// together has 60 leases at once.
+// together requests 60 leases concurrently.
 func (m machine) together() {
 	m.t.Helper()
 	m.run(`cd /root; mkfifo up hold; exec 3<>up 4<>hold

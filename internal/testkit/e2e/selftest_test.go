@@ -32,7 +32,7 @@ func (m machine) unselected() {
 	}
 }
 
-// unpacked is the result in an archive, which names nobody.
+// unpacked is the result in an archive, which names no user.
 func (m machine) unpacked(file string) (r selftest.Result) {
 	m.t.Helper()
 	m.run("rm -rf /root/found && mkdir /root/found && tar -xzf $1 -C /root/found --strip-components=1", file)
@@ -77,7 +77,7 @@ func (m machine) throughAllModes() {
 	m.t.Log(r.Runs)
 }
 
-// libraryLies: what the vendor's library tells is not what the driver shows.
+// libraryLies: the vendor's library returns another mode than the driver.
 func (m machine) libraryLies() {
 	m.t.Helper()
 	m.ready()
@@ -97,12 +97,12 @@ func (m machine) killedInASelftest() {
 	m.run("systemctl restart dcm; systemctl stop dashboard gpuagent amd-metrics-exporter")
 	m.run("echo QPX >/sys/bus/pci/devices/0000:46:00.0/current_compute_partition")
 	before := m.modes()
-	m.run("dcm selftest --change --archive /root/found.tar.gz >/root/told 2>&1 & echo $! >/root/pid")
+	m.run("dcm selftest --change --archive /root/found.tar.gz >/root/out 2>&1 & echo $! >/root/pid")
 	m.await("/run/dcm/report.json", `"profile": "selftest-dpx-nps1"`, `"result": "applied"`)
 	m.run("systemctl kill --signal=KILL --kill-whom=main dcm-selftest 2>/dev/null || systemctl kill --signal=KILL --kill-who=main dcm-selftest")
 	m.run("tail --pid=$(cat /root/pid) -f /dev/null")
-	if got := m.run("cat /root/told"); !hasAll(got, "ExecStart=/usr/bin/dcm", "signal 9") {
-		m.t.Errorf("told is:\n%s", got)
+	if got := m.run("cat /root/out"); !hasAll(got, "ExecStart=/usr/bin/dcm", "signal 9") {
+		m.t.Errorf("output after a kill: want the signal, got:\n%s", got)
 	}
 	if got := m.modes(); fmt.Sprint(got) != fmt.Sprint(before) {
 		m.t.Errorf("the GPUs are %v, and were %v", got, before)

@@ -150,7 +150,7 @@ func (m machine) node(field string) string {
 	return strings.Fields(after + " -")[0]
 }
 
-// slurmHostChange: who changes the node himself has it told, and slurmd goes on.
+// slurmHostChange: slurmctld gets a change by the administrator, and slurmd goes on.
 func slurmHostChange(m machine) {
 	m.run("dcm use cpx-nps1")
 	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
@@ -169,7 +169,7 @@ func slurmHostChange(m machine) {
 	m.run("dcm use spx-nps1")
 }
 
-// slurmAway: the GPUs are changed all the same, and slurmctld is told when it is back.
+// slurmAway: the GPUs are changed all the same, and slurmctld gets it when it is back.
 func slurmAway(m machine) {
 	m.run("systemctl stop slurmctld")
 	ctx, cancel := testdeadline.Context(m.t.Context(), 3*patience) // dcm waits long for a client

@@ -268,7 +268,7 @@ func (s *nodeSoak) well(after string) {
 	}
 }
 
-// tally tells how many there are of each.
+// tally lists the counts by name.
 func tally(count map[string]int) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(count)) {

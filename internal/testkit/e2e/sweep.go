@@ -13,8 +13,8 @@ import (
 )
 
 // The directories and cgroups of tests begin with prefix, and are locked by who made
-// them for as long as that process lives. So a later one can tell what a killed one
-// has left behind.
+// them for as long as that process lives. So a later process finds what a killed one
+// has left.
 const prefix = "dcm-test-"
 
 // Large is for the directories of whole test runs: it outlives a boot, so that what a
@@ -57,7 +57,7 @@ func Sweep(directory string) ([]string, error) {
 	return append(swept, files...), errors.Join(err, more)
 }
 
-// sweep removes what nobody holds.
+// sweep removes directories without a holder.
 func sweep(in string, remove func(string) error) (swept []string, err error) {
 	entries, err := os.ReadDir(in)
 	if err != nil {
@@ -80,7 +80,7 @@ func sweep(in string, remove func(string) error) (swept []string, err error) {
 	return swept, err
 }
 
-// hold locks a directory for as long as the file is open; ok is false if somebody
+// hold locks a directory for as long as the file is open; ok is false if another process
 // holds it already.
 func hold(dir string) (f *os.File, ok bool, err error) {
 	f, err = os.Open(dir)
@@ -124,7 +124,7 @@ func (c cgroup) end() error {
 		if strings.Contains(string(text[:n]), "populated 0") {
 			return c.remove()
 		}
-		// The kernel tells of a change of the file by POLLPRI.
+		// The kernel reports a change of the file by POLLPRI.
 		fds := []unix.PollFd{{Fd: int32(events.Fd()), Events: unix.POLLPRI}}
 		if _, err := unix.Poll(fds, 1000); err != nil && !errors.Is(err, unix.EINTR) {
 			return err

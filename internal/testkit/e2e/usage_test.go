@@ -10,7 +10,7 @@ import (
 	"dcm/internal/testkit/sim"
 )
 
-// usageSeen: whoever asks is told how much is in use, and nobody has looked before.
+// usageSeen: each user can query the usage. dcm does not read it without a query.
 func usageSeen(m machine) {
 	mine := m.mine("alpha")[0]
 	listed := decode[runstate.Partitions](m, "partitions.json").Parts
@@ -18,7 +18,7 @@ func usageSeen(m machine) {
 	pid := m.show("alpha.service", "MainPID")["MainPID"]
 	m.run("dcm status; dcm gpus; dcm status --json; systemctl reload dcm")
 	if n := m.usesRead(); n != 0 {
-		m.t.Errorf("dcm has looked %d times how much is in use, and nobody has asked", n)
+		m.t.Errorf("reads of the usage without a query: want none, got %d", n)
 	}
 	use := func(busy, vram string) {
 		m.run(fmt.Sprintf(`echo '{"partition":"%s","busy":%s,"pid":%s,"vram":%s}' >/run/dcm-sim/ctl/use`, name, busy, pid, vram))
@@ -37,7 +37,7 @@ func usageSeen(m machine) {
 	}
 	text := m.run(ada + "dcm partitions --json")
 	if err := json.Unmarshal([]byte(text), &list); err != nil || len(list) != 64 {
-		m.t.Fatalf("she is told of %d partitions: %v", len(list), err)
+		m.t.Fatalf("partitions for a user: want 64, got %d: %v", len(list), err)
 	}
 	for _, p := range list {
 		switch {
@@ -49,7 +49,7 @@ func usageSeen(m machine) {
 			}
 		case *p.Used != 3221225472 || *p.Busy != 63 || !slices.Equal(p.Holders, []string{"alpha.service"}) || len(p.Processes) != 1 ||
 			fmt.Sprint(p.Processes[0].PID) != pid || p.Processes[0].Unit != "alpha.service" || p.Processes[0].User != "root":
-			m.t.Errorf("what is used is told as %+v", p)
+			m.t.Errorf("usage: want that of alpha.service, got %+v", p)
 		}
 	}
 	if text := m.run(ada + "dcm top --once --sort used"); !strings.HasPrefix(strings.Split(text, "\n")[2], name+" CPX/NPS1") || !strings.Contains(text, " alpha.service ") {
@@ -66,7 +66,7 @@ func usageSeen(m machine) {
 	}
 }
 
-// usesRead is how often somebody has read how much is in use.
+// usesRead is the number of reads of the usage.
 func (m machine) usesRead() int {
 	m.t.Helper()
 	var s sim.State

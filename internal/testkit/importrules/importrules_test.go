@@ -12,7 +12,7 @@ import (
 )
 
 // allowed says which packages of dcm a package may import, in its code and in
-// its tests, beside the vocabulary. A package that is not listed may import none.
+// its tests, in addition to the common packages. A package that is not listed may import none.
 var allowed = map[string][]string{
 	"internal/gpu/partition":            {},
 	"internal/sanitize":                 {},
@@ -193,7 +193,7 @@ func TestImports(t *testing.T) {
 // and the door by which text from outside comes in.
 var common = []string{"internal/gpu/partition", "internal/sanitize", "internal/linux/unitname", "internal/sorting"}
 
-// standIn tells whether a package stands in for hardware or for a library, drives the
+// standIn reports whether a package stands in for hardware or for a library, drives the
 // hardware that is stood in for, makes the roots of other systems, calls a service, or
 // gives time enough, which is what any test may use.
 func standIn(pkg string) bool {

@@ -4,7 +4,7 @@
 // their library does to them is the stand-in library's, which keeps it in a file that is
 // read here.
 //
-// The state machine ([Node]) knows no file system: it is told of writes, opens
+// The state machine ([Node]) knows no file system: it gets writes, opens
 // and module loads and answers with an errno, as the driver would. The tree maps
 // its state to paths and contents. The FUSE face serves the tree. What differs
 // between nodes is data: see [Kinds].

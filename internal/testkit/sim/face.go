@@ -39,7 +39,7 @@ func (f *face) attributes(e *Entry, out *fuse.Attr) {
 	out.SetTimes(&f.since, &f.since, &f.since)
 }
 
-// known is how long the kernel may go by the attributes it was told: those of
+// known is how long the kernel may go by the attributes that it got: those of
 // directories and links are the same while there are any.
 func (f *face) known(e *Entry) time.Duration {
 	if kind := e.Mode & syscall.S_IFMT; kind == syscall.S_IFDIR || kind == syscall.S_IFLNK {
@@ -84,9 +84,9 @@ func (f *face) process(ctx context.Context) int {
 	return int(caller.Pid)
 }
 
-// The kernel tells of the last close(2) only some time after it returned, while
+// The kernel reports the last close(2) only some time after it returned, while
 // it waits with each close(2) until it is known as a flush. Whoever closes a
-// device and writes a mode next would be told EBUSY by chance. So a write waits
+// device and writes a mode next would get EBUSY by chance. So a write waits
 // for the devices of which something was closed.
 
 func (f *face) flushed(h *Handle) {

@@ -22,7 +22,7 @@ const (
 	OpRead    Op = "read"    // a read of a partition file
 	OpUnload  Op = "unload"
 	OpLoad    Op = "load" // with a GPU: the driver's probe of that GPU
-	OpNow     Op = "now"  // at once; only to let a GPU vanish
+	OpNow     Op = "now"  // immediately; only to let a GPU vanish
 	OpShow    Op = "show" // how a file of the tree is shown, until the faults are cleared
 )
 
@@ -33,7 +33,7 @@ type Fault struct {
 	File string            `json:"file,omitempty"` // of a read: only this file, "current_compute_partition"
 
 	// Errno is what the operation fails with, before it had any effect; with
-	// After, behind it. EIO of a compute write is always behind: KFD could not
+	// After, after it. EIO of a compute write always comes after: KFD could not
 	// be started again after the switch.
 	Errno Errno `json:"errno,omitempty"`
 	After bool  `json:"after,omitempty"`
@@ -184,7 +184,7 @@ func (n *Node) meet(ctx context.Context, op Op, b *board, file string) (Fault, e
 	return f, nil
 }
 
-// late is the error that comes behind the effect.
+// late is the error that comes after the effect.
 func (f Fault) late() error {
 	if f.Errno != 0 && f.After {
 		return syscall.Errno(f.Errno)

@@ -26,19 +26,19 @@ func TestFault_ByOperation(t *testing.T) {
 		fault Fault
 		want  want
 	}{
-		"none":              {Fault{Op: OpMemory, Wrong: true}, want{[]error{nil, nil, nil}, partition.CPX}},
-		"once":              {Fault{Op: OpCompute, Errno: Errno(syscall.EPERM)}, want{[]error{syscall.EPERM, nil, nil}, partition.CPX}},
-		"twice":             {Fault{Op: OpCompute, Errno: Errno(syscall.EBUSY), Times: 2}, want{[]error{syscall.EBUSY, syscall.EBUSY, nil}, partition.CPX}},
-		"always":            {Fault{Op: OpCompute, Errno: Errno(syscall.EBUSY), Always: true}, want{[]error{syscall.EBUSY, syscall.EBUSY, syscall.EBUSY}, partition.SPX}},
-		"later":             {Fault{Op: OpCompute, Errno: Errno(syscall.EBUSY), Skip: 2}, want{[]error{nil, nil, syscall.EBUSY}, partition.SPX}},
-		"another GPU":       {Fault{Op: OpCompute, GPU: second, Errno: Errno(syscall.EPERM)}, want{[]error{nil, nil, nil}, partition.CPX}},
-		"EIO is behind":     {Fault{Op: OpCompute, Errno: Errno(syscall.EIO), Skip: 2}, want{[]error{nil, nil, syscall.EIO}, partition.CPX}},
-		"told behind":       {Fault{Op: OpCompute, Errno: Errno(syscall.ENOMEM), After: true, Skip: 2}, want{[]error{nil, nil, syscall.ENOMEM}, partition.CPX}},
-		"claims success":    {Fault{Op: OpCompute, Wrong: true, Always: true}, want{[]error{nil, nil, nil}, partition.SPX}},
-		"vanishes":          {Fault{Op: OpCompute, Vanish: true, Skip: 1}, want{[]error{nil, syscall.ENODEV, syscall.ENODEV}, partition.CPX}},
-		"vanished before":   {Fault{Op: OpNow, GPU: first, Vanish: true}, want{[]error{syscall.ENODEV, syscall.ENODEV, syscall.ENODEV}, partition.SPX}},
-		"a matching GPU":    {Fault{Op: OpCompute, GPU: first, Errno: Errno(syscall.ENXIO)}, want{[]error{syscall.ENXIO, nil, nil}, partition.CPX}},
-		"unload is not hit": {Fault{Op: OpUnload, Errno: Errno(syscall.EBUSY)}, want{[]error{nil, nil, nil}, partition.CPX}},
+		"none":                   {Fault{Op: OpMemory, Wrong: true}, want{[]error{nil, nil, nil}, partition.CPX}},
+		"once":                   {Fault{Op: OpCompute, Errno: Errno(syscall.EPERM)}, want{[]error{syscall.EPERM, nil, nil}, partition.CPX}},
+		"twice":                  {Fault{Op: OpCompute, Errno: Errno(syscall.EBUSY), Times: 2}, want{[]error{syscall.EBUSY, syscall.EBUSY, nil}, partition.CPX}},
+		"always":                 {Fault{Op: OpCompute, Errno: Errno(syscall.EBUSY), Always: true}, want{[]error{syscall.EBUSY, syscall.EBUSY, syscall.EBUSY}, partition.SPX}},
+		"later":                  {Fault{Op: OpCompute, Errno: Errno(syscall.EBUSY), Skip: 2}, want{[]error{nil, nil, syscall.EBUSY}, partition.SPX}},
+		"another GPU":            {Fault{Op: OpCompute, GPU: second, Errno: Errno(syscall.EPERM)}, want{[]error{nil, nil, nil}, partition.CPX}},
+		"EIO comes after":        {Fault{Op: OpCompute, Errno: Errno(syscall.EIO), Skip: 2}, want{[]error{nil, nil, syscall.EIO}, partition.CPX}},
+		"error after the effect": {Fault{Op: OpCompute, Errno: Errno(syscall.ENOMEM), After: true, Skip: 2}, want{[]error{nil, nil, syscall.ENOMEM}, partition.CPX}},
+		"claims success":         {Fault{Op: OpCompute, Wrong: true, Always: true}, want{[]error{nil, nil, nil}, partition.SPX}},
+		"vanishes":               {Fault{Op: OpCompute, Vanish: true, Skip: 1}, want{[]error{nil, syscall.ENODEV, syscall.ENODEV}, partition.CPX}},
+		"vanished before":        {Fault{Op: OpNow, GPU: first, Vanish: true}, want{[]error{syscall.ENODEV, syscall.ENODEV, syscall.ENODEV}, partition.SPX}},
+		"a matching GPU":         {Fault{Op: OpCompute, GPU: first, Errno: Errno(syscall.ENXIO)}, want{[]error{syscall.ENXIO, nil, nil}, partition.CPX}},
+		"unload is not hit":      {Fault{Op: OpUnload, Errno: Errno(syscall.EBUSY)}, want{[]error{nil, nil, nil}, partition.CPX}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, "mi300x-8", Options{})
@@ -134,7 +134,7 @@ func TestFault_Hang(t *testing.T) {
 		expect(t, "unload", n.Unload(t.Context()), nil)
 		expect(t, "load", n.Load(t.Context(), Parameters{}), nil)
 		if n.State().GPUs[1].Bound {
-			t.Error("a GPU that is late is there at once")
+			t.Error("late GPU: want it absent at first")
 		}
 		<-time.After(time.Minute)
 		synctest.Wait()

@@ -10,9 +10,9 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// inode is a path of the tree. What is there is asked each time anew, so that files
-// come, go and change at once; [Options] can loosen that. The kernel keeps what is so
-// for good: else it asks two questions for each step of each path that anyone takes.
+// inode is a path of the tree. It is read again each time, so that files
+// appear, disappear and change immediately; [Options] can loosen that. The kernel caches what never
+// changes: else it asks two questions for each step of each path that anyone takes.
 type inode struct {
 	fs.Inode
 	face *face
@@ -50,7 +50,7 @@ func (i *inode) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*f
 	return i.NewInode(ctx, &inode{face: i.face, path: below}, stable), 0
 }
 
-// number is a path's inode number: the same one for good, so that a file bound
+// number is a path's inode number: the same one always, so that a file bound
 // to another place is that file again after it was away.
 func number(name string) uint64 {
 	h := fnv.New64a()

@@ -10,7 +10,7 @@ import (
 )
 
 // openFile is an open file of sys or ctl. Its content is made by a read at its
-// beginning and stays for the reads behind that, as sysfs has it.
+// beginning and stays for the reads after that, as sysfs has it.
 type openFile struct {
 	inode *inode
 	mu    sync.Mutex

@@ -117,7 +117,7 @@ func TestFUSE_HeldUntilLastClose(t *testing.T) {
 	}
 }
 
-// The kernel tells of a last close only after close(2) returned, and of many
+// The kernel reports a last close only after close(2) returned, and of many
 // closes only a few at a time.
 func TestFUSE_FreeAfterClose(t *testing.T) {
 	n := simtest.Start(t, "mi300x-8", sim.Options{})

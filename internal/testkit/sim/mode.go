@@ -100,7 +100,7 @@ func (n *Node) SetMemory(ctx context.Context, a partition.Address, text string) 
 }
 
 // SetConfig is a write to compute_partition_config/xcp_config: it selects the
-// mode that the files beside it describe, and switches nothing.
+// mode that the files next to it describe, and switches nothing.
 func (n *Node) SetConfig(_ context.Context, a partition.Address, text string) error {
 	b, err := n.wrote(a, configFile)
 	if err != nil {

@@ -56,7 +56,7 @@ func (p Parameters) String() string {
 }
 
 // Unload is modprobe -r: delete_module(2) of amdgpu, and of drm if no other driver uses it.
-// Requested memory modes are told to the firmware.
+// Requested memory modes are passed to the firmware.
 func (n *Node) Unload(ctx context.Context) error {
 	if _, err := n.meet(ctx, OpUnload, nil, ""); err != nil {
 		return err
@@ -83,10 +83,10 @@ func (n *Node) Unload(ctx context.Context) error {
 	}
 	n.module = absent
 	n.unloads++
-	n.tell("remove", "bus/pci/drivers/amdgpu", "drivers")
-	n.tell("remove", "module/amdgpu", "module")
+	n.emit("remove", "bus/pci/drivers/amdgpu", "drivers")
+	n.emit("remove", "module/amdgpu", "module")
 	if !n.drm() {
-		n.tell("remove", "module/drm", "module")
+		n.emit("remove", "module/drm", "module")
 	}
 	n.changed()
 	return nil
@@ -131,8 +131,8 @@ func (n *Node) endLoad(s moduleState) {
 	defer n.mu.Unlock()
 	if s == live {
 		// bus_add_driver and do_init_module send these when the probes have ended.
-		n.tell("add", "bus/pci/drivers/amdgpu", "drivers")
-		n.tell("add", "module/amdgpu", "module")
+		n.emit("add", "bus/pci/drivers/amdgpu", "drivers")
+		n.emit("add", "module/amdgpu", "module")
 	}
 	n.module = s
 	n.changed()

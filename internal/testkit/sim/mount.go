@@ -59,7 +59,7 @@ func mountFUSE(dir string) (int, error) {
 	return fd, nil
 }
 
-// refusePolls provokes the one poll that tells the kernel not to ask again. Go's
+// refusePolls provokes the one poll after which the kernel does not ask again. Go's
 // runtime polls every file that it opens, and would block on a server that runs
 // in the same process.
 func refusePolls(name string) error {
@@ -81,7 +81,7 @@ func (m *Mounted) Unmount() error {
 	return nil
 }
 
-// Abort takes the node away at once: whatever hangs in it fails, and so does
+// Abort unmounts the node immediately: what hangs in it fails, and so does
 // every use of a file that is still open. A process that serves a node to itself
 // could otherwise not end while one of its own writes hangs.
 func (m *Mounted) Abort() error {

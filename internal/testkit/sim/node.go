@@ -18,17 +18,17 @@ type Options struct {
 	OldMinors     bool          // kernels before 6.12: there are 64 DRM minors of each kind, and no more
 	Scattered     bool          // DRM minors follow neither the GPUs' order nor the partitions', as after rebinds
 
-	Uevent func(Uevent) // is told what the kernel would tell of devices; must not wait
+	Uevent func(Uevent) // receives the kernel events of devices; must not wait
 
 	Memory partition.Memory // the mode that GPUs which support it boot in; "" for their first
-	Tells  Tells            // how the kernel tells what the partitions are used for
+	Tells  Tells            // format of the usage of the partitions
 
 	// MIG is the file in which the stand-in of NVIDIA's library keeps what the GPUs have;
-	// "" for GPUs that nobody has partitioned.
+	// "" for GPUs that were never partitioned.
 	MIG string
 
 	// Cache is how long the kernel may take what it has seen to be there still; what
-	// a directory lists and a file holds is asked for anew. It is for readers that
+	// a directory lists and a file holds is read again. It is for readers that
 	// open ten thousands of files.
 	Cache time.Duration
 }
@@ -68,7 +68,7 @@ type board struct {
 	compute  partition.Compute
 	memory   partition.Memory
 	pending  partition.Memory  // requested of the driver
-	next     partition.Memory  // told to the firmware when the driver was unloaded
+	next     partition.Memory  // passed to the firmware when the driver was unloaded
 	config   partition.Compute // compute_partition_config's selection
 
 	switching bool

@@ -22,7 +22,7 @@ func newNode(t *testing.T, kind string, o Options) *Node {
 	return New(k, o)
 }
 
-// expect tells when an answer is not the one wanted.
+// expect fails the test on another answer.
 func expect(t *testing.T, what string, got, want error) {
 	t.Helper()
 	if !errors.Is(got, want) {

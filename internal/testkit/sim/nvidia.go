@@ -41,7 +41,7 @@ func (n *Node) UnloadNVIDIA() error {
 		return err
 	}
 	n.nvidia = absent
-	n.tell("remove", "module/nvidia", "module")
+	n.emit("remove", "module/nvidia", "module")
 	n.changed()
 	return nil
 }
@@ -60,7 +60,7 @@ func (n *Node) LoadNVIDIA() error {
 		return err
 	}
 	n.nvidia = live
-	n.tell("add", "module/nvidia", "module")
+	n.emit("add", "module/nvidia", "module")
 	for _, b := range n.boards {
 		if b.Chip.NVIDIA() && !b.vanished {
 			n.bind(b)

@@ -20,7 +20,7 @@ type State struct {
 	ComputeWrites int `json:"computeWrites"`
 	MemoryWrites  int `json:"memoryWrites"`
 
-	UseReads int `json:"useReads"` // reads of what tells how much is in use
+	UseReads int `json:"useReads"` // reads of the usage
 
 	GPUs    []GPUState    `json:"gpus"`
 	Holders []HolderState `json:"holders"`

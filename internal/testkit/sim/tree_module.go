@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// driverVersion is the version that the module tells.
+// driverVersion is the version of the module.
 const driverVersion = "6.12.12"
 
 // addModule adds /sys/module/amdgpu (Documentation/ABI/stable/sysfs-module).
@@ -79,7 +79,7 @@ func (n *Node) references() int {
 	return count
 }
 
-// usedByModule tells whether a fault keeps the driver from ever being unloaded. In a
+// usedByModule reports whether a fault keeps the driver from ever being unloaded. In a
 // kernel that is another module's doing. n.mu is held.
 func (n *Node) usedByModule() bool {
 	return slices.ContainsFunc(n.faults, func(f Fault) bool {

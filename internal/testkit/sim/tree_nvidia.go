@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// nvidiaVersion is the version that the nvidia module tells.
+// nvidiaVersion is the version of the nvidia module.
 const nvidiaVersion = "550.163.01"
 
 // addNVIDIAModule adds /sys/module/nvidia.
@@ -83,7 +83,7 @@ func (n *Node) nvidiaProc(boards []*board) map[string]*Entry {
 	return t
 }
 
-// information is what the driver tells of a GPU that is bound.
+// information is what the driver shows of a GPU that is bound.
 func information(b *board, minor int) string {
 	return fmt.Sprintf("Model: \t\t %s\nIRQ:   \t\t %d\nGPU UUID: \t %s\nVideo BIOS: \t 96.00.61.00.01\nBus Type: \t PCIe\n"+
 		"DMA Size: \t 52 bits\nDMA Mask: \t 0xfffffffffffff\nBus Location: \t %s\nDevice Minor: \t %d\nGPU Firmware: \t %s\nGPU Excluded:\t No\n",

@@ -40,7 +40,7 @@ func (n *Node) addPCI(t tree, b *board) {
 	}
 }
 
-// addPort adds the root port that a function is behind.
+// addPort adds the root port of a function.
 func addPort(t tree, b *board) {
 	name := port(b.Address)
 	dir := "sys/devices/pci" + root(b.Address) + "/" + name

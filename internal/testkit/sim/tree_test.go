@@ -58,7 +58,7 @@ func TestTree_Kinds(t *testing.T) {
 	}
 }
 
-// whole tells of links that lead nowhere, and of files that cannot be read.
+// whole reports links that lead nowhere, and of files that cannot be read.
 func whole(t *testing.T, n *Node) {
 	t.Helper()
 	walk(n, "", func(name string, e *Entry) {
@@ -201,7 +201,7 @@ func TestTree_KFDNodes(t *testing.T) {
 	}
 }
 
-// properties4 picks what tells a node from another.
+// properties4 picks what distinguishes a node from another.
 func properties4(text string) string {
 	p := make(map[string]uint64)
 	for line := range strings.Lines(text) {

@@ -10,7 +10,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Tells is how a kernel tells what the partitions are used for: the forms of its tables.
+// Tells is the format of the usage tables of a kernel.
 type Tells string
 
 // The kernels.
@@ -21,17 +21,17 @@ const (
 	TellsGPU17      Tells = "1.7"   // gpu_metrics 1.7 alone
 	TellsGPU18      Tells = "1.8"   // gpu_metrics 1.8 alone
 	TellsSums       Tells = "sums"  // gpu_metrics 1.8 of a firmware that only adds up
-	TellsGPU13      Tells = "1.3"   // gpu_metrics 1.3, which tell of no partition
+	TellsGPU13      Tells = "1.3"   // gpu_metrics 1.3, which has no partitions
 	TellsNothing    Tells = "none"  // none of these files
 	TellsShort      Tells = "short" // tables that are cut short
-	TellsOther      Tells = "other" // tables of a form that nobody knows
+	TellsOther      Tells = "other" // tables in an unknown format
 )
 
 // ParseTells returns the kernel of that name.
 func ParseTells(name string) (Tells, error) {
 	all := []Tells{TellsPartitions, TellsAttributes, TellsGPU16, TellsGPU17, TellsGPU18, TellsSums, TellsGPU13, TellsNothing, TellsShort, TellsOther}
 	if !slices.Contains(all, Tells(name)) {
-		return "", fmt.Errorf("unknown way %q to tell of usage: there are %s", name, partition.List(all[1:]))
+		return "", fmt.Errorf("unknown format of usage %q, accepted: %s", name, partition.List(all[1:]))
 	}
 	return Tells(name), nil
 }
@@ -46,7 +46,7 @@ func (n *Node) measured(read func() (string, error)) *Entry {
 	})
 }
 
-// addUse adds what amdgpu tells of how much of a GPU is in use.
+// addUse adds the files with the usage of a GPU.
 func (n *Node) addUse(t tree, b *board) {
 	t.put("mem_info_vram_used", n.measured(func() (string, error) { return strconv.FormatUint(n.vramUsed(b), 10) + "\n", nil }))
 	t.put("gpu_busy_percent", n.measured(func() (string, error) {
@@ -82,7 +82,7 @@ func (n *Node) addPartMetrics(t tree, b *board, part int) {
 }
 
 // table is one that the firmware's driver writes: fields that lie as a C compiler lays
-// them, or without padding, and have all bits set where nothing is told.
+// them, or without padding, and have all bits set where nothing is known.
 type table struct {
 	bytes  []byte
 	packed bool

@@ -1,28 +1,28 @@
 package sim
 
-// Uevent is what the kernel tells of a device, see kobject_uevent_env().
+// Uevent is a kernel event of a device, see kobject_uevent_env().
 type Uevent struct{ Action, Path, Subsystem string }
 
-// tell hands an event to who wants them. n.mu is held.
-func (n *Node) tell(action, path, subsystem string) {
+// emit passes an event to the receiver. n.mu is held.
+func (n *Node) emit(action, path, subsystem string) {
 	if n.opts.Uevent != nil {
 		n.opts.Uevent(Uevent{action, "/" + path, subsystem})
 	}
 }
 
-// came tells that a GPU got its driver: the DRM devices come first (device_add),
-// and the end of the probe is told last (driver_bound). n.mu is held.
+// came emits the events of a GPU that got its driver: the DRM devices come first (device_add),
+// and the end of the probe comes last (driver_bound). n.mu is held.
 func (n *Node) came(b *board) {
 	for _, m := range b.minors {
-		n.tell("add", pciPath(b.Address)+"/drm/"+m.name, "drm")
+		n.emit("add", pciPath(b.Address)+"/drm/"+m.name, "drm")
 	}
-	n.tell("bind", pciPath(b.Address), "pci")
+	n.emit("bind", pciPath(b.Address), "pci")
 }
 
-// went tells that a GPU lost its driver. n.mu is held.
+// went emits the events of a GPU that lost its driver. n.mu is held.
 func (n *Node) went(b *board) {
 	for _, m := range b.minors {
-		n.tell("remove", pciPath(b.Address)+"/drm/"+m.name, "drm")
+		n.emit("remove", pciPath(b.Address)+"/drm/"+m.name, "drm")
 	}
-	n.tell("unbind", pciPath(b.Address), "pci")
+	n.emit("unbind", pciPath(b.Address), "pci")
 }

@@ -12,7 +12,7 @@ import (
 // Using says what a partition is used for. It goes into ctl/use.
 type Using struct {
 	Partition string  `json:"partition"`      // "0000:05:00.0-3"
-	Busy      *uint64 `json:"busy,omitempty"` // percent, of each of its dies; any number is told as it is
+	Busy      *uint64 `json:"busy,omitempty"` // percent, of each of its dies; any number is shown as it is
 	PID       int     `json:"pid,omitempty"`  // a process of KFD's, that has so much memory there
 	VRAM      uint64  `json:"vram"`           // 0: it has none any more
 }
@@ -62,7 +62,7 @@ func (n *Node) Use(u Using) error {
 // passed. n.mu is held.
 func (n *Node) tick(b *board) {
 	if n.uses.ticks == nil {
-		return // nobody has ever used anything
+		return // no usage yet
 	}
 	const second = 1000
 	n.uses.ticks[b.index] += second

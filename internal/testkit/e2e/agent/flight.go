@@ -7,7 +7,7 @@ import (
 )
 
 // flight has a file open that no process has open: it is on its way to a socket from
-// which nobody takes it. Then it writes the ready file, and waits to be killed.
+// which no process receives it. Then it writes the ready file, and waits to be killed.
 func flight(path, ready string) error {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

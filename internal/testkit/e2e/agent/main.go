@@ -121,7 +121,7 @@ func greet(socket string, boot []byte) {
 	if err == nil {
 		_, err = io.Copy(io.Discard, hello)
 	}
-	fmt.Fprintln(os.Stderr, "agent: nobody needs this container any more:", err)
+	fmt.Fprintln(os.Stderr, "agent: the test has ended:", err)
 }
 
 func powerOff() {

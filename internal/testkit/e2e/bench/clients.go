@@ -41,7 +41,7 @@ func (n *node) clients(ctx context.Context, count int) error {
 	return err
 }
 
-// apply has the daemon, started anew, put the profile on the GPUs.
+// apply restarts the daemon, which puts the profile on the GPUs.
 func (n *node) apply(ctx context.Context, profile string, clients int) error {
 	var names []string
 	for i := range clients {

@@ -42,7 +42,7 @@ func (n *node) frozen(ctx context.Context, t *table) error {
 	if err := n.downtime(ctx, t, "driver without latency", compute, 50, n.rounds(15), 1.1); err != nil {
 		return err
 	}
-	t.note("from the first client's stop to the last one's start, by systemd's own time stamps; the ways in turn. The sandbox is dcm-apply.service with /bin/true for its program, and clients restarted with it; dcm is an edit that the daemon, started anew, finds")
+	t.note("from the first client's stop to the last one's start, by systemd's own time stamps; the ways in turn. The sandbox is dcm-apply.service with /bin/true for its program, and clients restarted with it; dcm is an edit that the daemon, started again, finds")
 	return nil
 }
 

@@ -26,7 +26,7 @@ func (n *node) rounds(full int) int {
 	return full
 }
 
-// say tells on standard error what is being measured.
+// say prints on standard error what is being measured.
 func (n *node) say(what string) { fmt.Fprintln(os.Stderr, "bench: "+what) }
 
 // run runs a shell command that must succeed and returns its output.

@@ -82,7 +82,7 @@ func (n *node) messages(ctx context.Context, t *table) error {
 // program, which is what its sandbox takes.
 func (n *node) processor(ctx context.Context, t *table) error {
 	n.say("processor time with nothing to do")
-	t.heading("Processor time with nothing to do, beside the unit's sandbox")
+	t.heading("Processor time with nothing to do, in addition to the unit's sandbox")
 	for _, p := range []struct{ what, unit, boxed, target string }{
 		{"a start of the daemon", "dcm.service", "boxed-trivial.service", "target: at most 20 ms"},
 		{"a run of the oneshot", "dcm-apply.service", "boxed.service", "target: at most 15 ms"},
@@ -158,7 +158,7 @@ func (n *node) memory(ctx context.Context, pid string) (map[string]int64, error)
 	return sizes, nil
 }
 
-// sizes tells how large the installed programs are.
+// sizes returns the sizes of the installed programs.
 func (n *node) sizes(ctx context.Context, t *table) error {
 	t.heading("Programs")
 	text, err := n.run(ctx, `find -L $(dpkg -L dcm) -maxdepth 0 -type f -path '*/dcm*' -perm /111 -printf '%p %s\n' | sort`)

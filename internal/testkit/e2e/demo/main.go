@@ -1,7 +1,7 @@
 // Command demo walks through dcm's whole flow in a container with a real systemd,
 // the real package and a simulated node of eight MI300X. It shows each command
 // with its output, ends with a picture of the node before and after, and exits with 1
-// if anything is not as told.
+// if anything is not as announced.
 package main
 
 import (
@@ -55,9 +55,9 @@ func run(ctx context.Context, dist string) (err error) {
 	}
 	if s.wrong > 0 {
 		node.Diagnose(ctx, os.Stderr)
-		return fmt.Errorf("%d things are not as told", s.wrong)
+		return fmt.Errorf("%d things are not as announced", s.wrong)
 	}
-	fmt.Println("\nEverything is as told.")
+	fmt.Println("\nEverything is as announced.")
 	return nil
 }
 

@@ -24,7 +24,7 @@ type Command struct {
 	Env   []string // in addition to the agent's own
 }
 
-// Result is what a command that ended left behind.
+// Result is the result of a command that has ended.
 type Result struct {
 	Stdout, Stderr string
 	Code           int // exit status; 128 plus the signal's number if it was killed
@@ -100,7 +100,7 @@ func serve(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	var c Command
 	if err := json.NewDecoder(conn).Decode(&c); err != nil || len(c.Argv) == 0 {
-		return // nobody is left to tell
+		return // the caller has hung up
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -68,7 +68,7 @@ func TestRun_Deadline(t *testing.T) {
 	if err == nil {
 		t.Fatal("the command ended by itself")
 	}
-	// Nobody reads it: it cannot be opened for writing.
+	// It has no reader, so that it cannot be opened for writing.
 	for long := testdeadline.After(10 * time.Second); ; {
 		fd, err := unix.Open(marker, unix.O_WRONLY|unix.O_NONBLOCK, 0)
 		if err != nil {

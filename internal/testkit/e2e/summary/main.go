@@ -4,7 +4,7 @@
 // while, and at the end the counts. It exits with 1 if anything failed or nothing was
 // run.
 //
-// It leaves nothing behind, also when it is cut off: what tests write is in one
+// It leaves nothing, also when it is interrupted: what tests write is in one
 // directory, what they start in cgroups of their own, and who is the last to go, or
 // the next to come, removes both.
 package main

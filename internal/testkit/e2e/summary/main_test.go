@@ -27,7 +27,7 @@ func TestSummary_ExitStatus(t *testing.T) {
 	}{
 		"a passing test says nothing": {passed, true, "1 passed, 0 failed, 0 skipped", "chatter"},
 		"a skip gives its reason":     {skipped + passed, true, "needs root", "chatter"},
-		"a failing test tells all": {passed + `{"Action":"output","Package":"dcm/b","Test":"TestB","Output":"want 1\n"}
+		"all output of a failing test": {passed + `{"Action":"output","Package":"dcm/b","Test":"TestB","Output":"want 1\n"}
 {"Action":"fail","Package":"dcm/b","Test":"TestB"}
 `, false, "want 1", "chatter"},
 		"a package that does not build": {passed + `{"Action":"build-output","ImportPath":"dcm/c","Output":"syntax error\n"}

@@ -23,12 +23,12 @@ type name struct{ pkg, test string }
 func (n name) String() string { return strings.TrimSpace(n.pkg + " " + n.test) }
 
 type summary struct {
-	w      io.Writer
-	output map[name]*strings.Builder // of tests and packages that have not ended
-	began  map[name]time.Time        // of those that are not waiting for others
-	tests  map[string]int            // by the action they ended with
-	pkgs   map[string]int
-	told   bool // something was said since the last beat
+	w       io.Writer
+	output  map[name]*strings.Builder // of tests and packages that have not ended
+	began   map[name]time.Time        // of those that are not waiting for others
+	tests   map[string]int            // by the action they ended with
+	pkgs    map[string]int
+	printed bool // something was printed since the last tick
 }
 
 func newSummary(w io.Writer) *summary {
@@ -51,9 +51,9 @@ func (s *summary) watch(r io.Reader, silence time.Duration) error {
 				return <-failed
 			}
 			s.add(e)
-			if s.told {
+			if s.printed {
 				beat.Reset(silence)
-				s.told = false
+				s.printed = false
 			}
 		case <-beat.C:
 			s.underWay(time.Now())
@@ -95,7 +95,7 @@ func (s *summary) add(e event) {
 
 func (s *summary) say(format string, args ...any) {
 	fmt.Fprintf(s.w, format, args...)
-	s.told = true
+	s.printed = true
 }
 
 // underWay names the innermost of what runs, the longest first.
@@ -127,17 +127,17 @@ func (s *summary) ended(n name, e event) {
 	if n.test == "" {
 		s.pkgs[e.Action]++
 		if e.Action != "skip" { // a package without tests
-			s.tell(e, e.Action == "fail", text)
+			s.print(e, e.Action == "fail", text)
 		}
 		return
 	}
 	s.tests[e.Action]++
 	if e.Action != "pass" || strings.HasSuffix(n.pkg, "/e2e") {
-		s.tell(e, e.Action != "pass", text)
+		s.print(e, e.Action != "pass", text)
 	}
 }
 
-func (s *summary) tell(e event, whole bool, text string) {
+func (s *summary) print(e event, whole bool, text string) {
 	if whole {
 		s.say("%s", text)
 	}

@@ -130,7 +130,7 @@ func makeDisk(ctx context.Context, log io.Writer, dir, root, modules string, fil
 	return os.Rename(partial, dir)
 }
 
-// lockUse locks the file of a disk's directory that tells whether a process uses the disk.
+// lockUse locks the file of a disk's directory that shows whether a process uses the disk.
 func lockUse(dir string, how int) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "in-use"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

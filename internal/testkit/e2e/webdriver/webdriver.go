@@ -98,7 +98,7 @@ func (s *Session) Read(ctx context.Context, script string, to any) error {
 }
 
 // turn is how long the browser waits before it is asked again, so that it is free soon
-// after somebody has given up.
+// after the caller has given up.
 const turn = 10 * time.Second
 
 // Await waits until an expression is true in the page, which is looked at whenever the

@@ -14,7 +14,7 @@ import (
 	"dcm/internal/testkit/sim"
 )
 
-// Node is a mounted node. Its embedded state machine injects faults and tells
+// Node is a mounted node. Its embedded state machine injects faults and reports
 // what was done to it.
 type Node struct {
 	*sim.Node

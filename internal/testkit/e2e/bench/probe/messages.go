@@ -28,7 +28,7 @@ func messages(unit, other string) (map[string]int, error) {
 	defer monitor.Wait()
 	defer cancel()
 	lines := bufio.NewScanner(heard)
-	if !lines.Scan() { // who monitors is told that he has lost his name
+	if !lines.Scan() { // a monitor gets a NameLost signal
 		return nil, errors.Join(lines.Err(), io.ErrUnexpectedEOF)
 	}
 	if _, err := restart(1, []string{unit, other}); err != nil {
@@ -40,7 +40,7 @@ func messages(unit, other string) (map[string]int, error) {
 	return tally(lines)
 }
 
-// ending is the interface of the signal behind which nothing is counted.
+// ending is the interface of the signal after which nothing is counted.
 const ending = "org.deviceconfig.Bench"
 
 var message = regexp.MustCompile(`^(method call|signal|method return|error) .*\bsender=(:\S+) .*interface=([^;]+); member=(\S+)`)

@@ -1,5 +1,5 @@
 // Command trivial is the least that a Type=notify service written in Go can be:
-// it says that it is ready and waits to be told to stop. It is what a restart of
+// it says that it is ready and waits for SIGTERM. It is what a restart of
 // dcm.service is compared with.
 package main
 
