@@ -49,7 +49,7 @@ func agents(m machine) {
 	m.applied("cpx-fast")
 	m.opened("inactive")
 	if m.try("test -e "+agentsSocket).Code == 0 {
-		m.t.Error("the socket is left")
+		m.t.Error("socket after [agent] was removed: want none")
 	}
 	m.run("rm " + agentsFile)
 }
@@ -80,25 +80,25 @@ func (m machine) useFor(text, profile string) remote.Result {
 func (m machine) agentsLook() {
 	m.t.Helper()
 	if got := m.run("stat --format=%a:%U /run/dcm-agent " + agentsSocket + " | xargs"); got != "700:root 600:root" {
-		m.t.Errorf("the socket is %s", got)
+		m.t.Errorf("mode and owner of the socket: want 700:root 600:root, got %s", got)
 	}
 	if got := m.run("varlinkctl info " + agentsSocket); !strings.Contains(got, "org.deviceconfig.Agent1") || !strings.Contains(got, "Product: dcm") {
-		m.t.Errorf("info:\n%s", got)
+		m.t.Errorf("varlinkctl info: want the interface and the product, got:\n%s", got)
 	}
 	if got := m.run("varlinkctl introspect " + agentsSocket + " org.deviceconfig.Agent1"); !strings.Contains(got, "method UseFor(") || !strings.Contains(got, "error NotAllowed") {
-		m.t.Errorf("introspect:\n%s", got)
+		m.t.Errorf("varlinkctl introspect: want the method and the error, got:\n%s", got)
 	}
 	if r := m.try("setpriv --reuid=65534 --regid=65534 --clear-groups varlinkctl info " + agentsSocket); r.Code == 0 || !strings.Contains(r.Stderr, "Permission denied") {
-		m.t.Errorf("another user connects: %d %s%s", r.Code, r.Stdout, r.Stderr)
+		m.t.Errorf("connection of a user: want a refusal, got %d %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	if r := m.ask("Account", nil); r.Code != 0 || !strings.Contains(r.Stdout, `"in_force":"cpx-fast"`) {
-		m.t.Errorf("account: %d %.300s%s", r.Code, r.Stdout, r.Stderr)
+		m.t.Errorf("Account: want the effective profile, got %d %.300s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	if r := m.ask("PlanFor", map[string]string{"text": agentsText, "profile": "many"}); !strings.Contains(r.Stdout, `"steps":[]`) || !strings.Contains(r.Stdout, `"restarts":[]`) {
-		m.t.Errorf("a plan without steps: %d %s%s", r.Code, r.Stdout, r.Stderr)
+		m.t.Errorf("PlanFor of the applied profile: want no step, got %d %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	if r := m.ask("PlanFor", map[string]string{"text": agentsText, "profile": "whole"}); !strings.Contains(r.Stdout, "gpuagent.service") || !strings.Contains(r.Stdout, `"reload":false`) || strings.Contains(r.Stdout, `"steps":[]`) {
-		m.t.Errorf("a plan: %d %s%s", r.Code, r.Stdout, r.Stderr)
+		m.t.Errorf("PlanFor of another profile: want steps and clients, got %d %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }
 
@@ -108,7 +108,7 @@ func (m machine) agentsSelect() {
 	m.await("/run/follower", `"in_force":"cpx-fast"`)
 	before := m.units(exporter, agentUnit, dashboard)
 	if r := m.useFor(agentsText, "whole"); r.Code != 0 || !strings.Contains(r.Stdout, `"result":"applied"`) {
-		m.t.Fatalf("an agent selects: %d %s%s", r.Code, r.Stdout, r.Stderr)
+		m.t.Fatalf("UseFor: want applied, got %d %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	m.has(spx)
 	m.bounced(before)
@@ -124,7 +124,7 @@ func (m machine) agentsSelect() {
 	}
 	before = m.units(exporter, agentUnit, dashboard, "dcm-apply.service")
 	if r := m.useFor(agentsText, "whole"); r.Code != 0 || !strings.Contains(r.Stdout, `"result":"unchanged"`) {
-		m.t.Errorf("the same again: %d %s%s", r.Code, r.Stdout, r.Stderr)
+		m.t.Errorf("UseFor of the applied profile: want unchanged, got %d %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	m.untouched(before)
 }
@@ -145,7 +145,7 @@ func (m machine) agentsAreRefused() {
 		}
 	}
 	if r := m.ask("UseFor", map[string]string{"text": agentsText}); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, "InvalidParameter") {
-		m.t.Errorf("without a profile: %d %s%s", r.Code, r.Stdout, r.Stderr)
+		m.t.Errorf("UseFor without a profile: want InvalidParameter, got %d %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	m.exits(1, "dcm use cpx-fast", "whole", agentsFile)
 	m.put("/etc/dcm/dcm.toml.d/70-other.toml", "profile = \"spx-fast\"\n")
@@ -157,7 +157,7 @@ func (m machine) agentsAreRefused() {
 	m.applied("whole")
 	m.untouched(before)
 	if got := m.run("cat " + agentsFile); got != file {
-		m.t.Errorf("a refused text is there:\n%s", got)
+		m.t.Errorf("agent.toml after a refusal: want it unchanged, got:\n%s", got)
 	}
 }
 
@@ -166,24 +166,24 @@ func (m machine) agentsMeetTrouble() {
 	file := m.run("cat " + agentsFile)
 	m.run("systemd-run --quiet --unit=training gpu-client")
 	if r := m.useFor(agentsText, "many"); r.Code == 0 || !strings.Contains(r.Stderr, "org.deviceconfig.Agent1.Failed") || !strings.Contains(r.Stdout, `"undone":true,"busy":true`) {
-		m.t.Errorf("with a holder: %d %s%s", r.Code, r.Stdout, r.Stderr)
+		m.t.Errorf("UseFor with a holder: want Failed with busy, got %d %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	m.run("systemctl stop training")
 
 	m.run("dcm-sim fault --gpu $(ls /sys/bus/pci/devices | tail -1) --op compute --errno EINVAL --times 3")
 	if r := m.useFor(agentsText, "many"); r.Code == 0 || !strings.Contains(r.Stderr, "org.deviceconfig.Agent1.Failed") || !strings.Contains(r.Stdout, `"undone":true,"busy":false`) {
-		m.t.Errorf("with a GPU that fails: %d %s%s", r.Code, r.Stdout, r.Stderr)
+		m.t.Errorf("UseFor with a failing GPU: want Failed, got %d %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	m.run("dcm-sim reset")
 	m.has(spx)
 	m.applied("whole")
 	if got := m.run("cat " + agentsFile); got != file {
-		m.t.Errorf("what has failed is selected still:\n%s", got)
+		m.t.Errorf("agent.toml after a failure: want it unchanged, got:\n%s", got)
 	}
 
 	m.run("systemctl stop dcm")
 	if r := m.useFor(agentsText, "many"); r.Code == 0 || !strings.Contains(r.Stderr, "org.deviceconfig.Agent1.Failed") || !strings.Contains(r.Stdout, `"undone":true`) {
-		m.t.Errorf("without the daemon: %d %s%s", r.Code, r.Stdout, r.Stderr)
+		m.t.Errorf("UseFor without the daemon: want Failed, got %d %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	m.run("systemctl start dcm")
 	m.agentsAtOnce()
@@ -222,7 +222,7 @@ func (m machine) agentsDaemonKilled() {
 	m.await("/run/asker", `"result":"applied"`)
 	m.has(spx)
 	if r := m.ask("Account", nil); r.Code != 0 || !strings.Contains(r.Stdout, `"applied":"whole"`) {
-		m.t.Errorf("account: %d %.300s%s", r.Code, r.Stdout, r.Stderr)
+		m.t.Errorf("Account: want the effective profile, got %d %.300s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	m.run("systemctl is-active amd-metrics-exporter gpuagent dashboard")
 }

@@ -68,7 +68,7 @@ func (m machine) played(arguments string) (text, changed, failed string) {
 	r := m.try("cd /root/play && ANSIBLE_NOCOLOR=1 ansible-playbook -i hosts rollout.yml " + arguments)
 	found := recap.FindStringSubmatch(r.Stdout)
 	if found == nil {
-		m.t.Fatalf("the play gave no recap:\n%s%s", r.Stdout, r.Stderr)
+		m.t.Fatalf("output of the play: want a recap, got:\n%s%s", r.Stdout, r.Stderr)
 	}
 	return r.Stdout + r.Stderr, found[1], found[2]
 }
@@ -87,7 +87,7 @@ func (m machine) onNewHost() {
 	m.t.Helper()
 	m.changes("--check --diff", "1")
 	if r := m.try("ls /etc/dcm /usr/bin/dcm /var/cache/dcm.deb"); r.Code == 0 || strings.TrimSpace(r.Stdout) != "" {
-		m.t.Errorf("check mode has left %s", r.Stdout)
+		m.t.Errorf("check mode: want no change, got %s", r.Stdout)
 	}
 }
 
@@ -114,10 +114,10 @@ func (m machine) edited() {
 	m.run("sed -i 's/cpx-nps1/spx-nps1/' /root/play/rollout.yml")
 	text := m.changes("--check --diff", "2") // the file, and the restart
 	if !strings.Contains(text, "+profile = \"spx-nps1\"") {
-		m.t.Errorf("the difference does not show the profile:\n%s", text)
+		m.t.Errorf("difference in check mode: want the profile, got:\n%s", text)
 	}
 	if now := m.run("cat " + settings); now != file {
-		m.t.Errorf("check mode has written %s", now)
+		m.t.Errorf("check mode: want no change, got %s", now)
 	}
 	m.untouched(before)
 	m.played("")
@@ -136,7 +136,7 @@ func (m machine) refused() {
 		}
 	}
 	if now := m.run("cat " + settings); now != file {
-		m.t.Errorf("a refused configuration is in place: %s", now)
+		m.t.Errorf("configuration after a refusal: want the old one, got %s", now)
 	}
 	m.run("sed -i 's/spx-nps9/spx-nps1/' /root/play/rollout.yml")
 }

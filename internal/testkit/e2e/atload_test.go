@@ -54,7 +54,7 @@ func comesUpInTheMode(m machine) {
 	}
 	m.has(partition.Mode{Compute: partition.CPX, Memory: partition.NPS1})
 	if r := m.lastRun(); r.Result != runstate.Unchanged || r.Profile != "cpx-fast" {
-		m.t.Errorf("the boot's run ended %s for %s", r.Result, r.Profile)
+		m.t.Errorf("run at boot: got %s for %s", r.Result, r.Profile)
 	}
 	m.clientsAreUp()
 	// Without the key the next run removes the file, before it changes anything.

@@ -24,14 +24,14 @@ func callersIdentified(m machine) {
 		timeout 60 e2e-agent await-command '! dcm queue | grep -q "58 partitions"' || exit 2
 		cat /proc/$pid/cgroup; kill $pid`)
 	if r.Code != 0 || strings.Contains(r.Stdout, "dcm.slice") {
-		m.t.Errorf("a set-uid program that waits: %d, %s%s", r.Code, r.Stdout, r.Stderr)
+		m.t.Errorf("waiter that becomes a set-uid program: want no lease, got %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	// systemd moves a process back into a unit only if the unit is delegated; else it gets a
 	// scope in the same slice.
 	for _, delegate := range []string{"no", "yes"} {
 		r = m.try("systemd-run --quiet --pipe --wait --collect --slice=victims.slice --property=Delegate=" + delegate + " unshare --mount sh -c 'mount -o remount,rw,bind /proc/sys 2>/dev/null; exec e2e-agent attack reuse " + uid + " $(id -g ada) $(getent group dcm | cut -d: -f3) 40'")
 		if r.Code != 0 {
-			m.t.Errorf("numbers that are used again, Delegate=%s: %d, %s%s", delegate, r.Code, r.Stdout, r.Stderr)
+			m.t.Errorf("reused process numbers, Delegate=%s: want success, got %d, %s%s", delegate, r.Code, r.Stdout, r.Stderr)
 		}
 		m.t.Logf("numbers used again, Delegate=%s: %s; moved out of a lease: %s", delegate, strings.TrimSpace(r.Stdout), m.run("journalctl --boot --unit=dcm --output=cat | grep -c 'a lease that was not given' || :"))
 	}
@@ -65,17 +65,17 @@ func commandsHidden(m machine) {
 	file := m.run("cat /run/systemd/transient/" + unit)
 	shown := m.run("systemctl list-units --all --no-pager; systemctl show " + unit + "; journalctl --boot --no-pager --output=cat")
 	if strings.Contains(file+shown, "secret") || strings.Contains(file, "\u3164") {
-		m.t.Errorf("the unit is\n%s", file)
+		m.t.Errorf("unit of a lease: want no argument, got\n%s", file)
 	}
 	for _, line := range strings.Split(file, "\n") {
 		if strings.HasSuffix(line, "\\") {
-			m.t.Errorf("a line of the unit goes on in the next one:\n%s", file)
+			m.t.Errorf("unit of a lease: want no continued line, got:\n%s", file)
 		}
 	}
 	got := m.show(unit, "Description", "Slice", "DevicePolicy", "CollectMode")
 	if !strings.HasPrefix(got["Description"], "Lease of 0000:") || !strings.HasSuffix(got["Description"], `odd\u3164`) ||
 		got["Slice"] != "dcm.slice" || got["DevicePolicy"] != "closed" || got["CollectMode"] != "inactive-or-failed" {
-		m.t.Errorf("after a reload the unit has %q", got)
+		m.t.Errorf("unit after a daemon-reload: want its properties, got %q", got)
 	}
 	m.run("dcm release " + unit + "; rm /usr/local/bin/odd*")
 }
@@ -98,12 +98,12 @@ func attacksBounded(m machine) {
 		m.t.Logf("%s: %q answers, the daemon has had %d MiB", flood, answered, m.highWater("dcm"))
 	}
 	if n := m.number(logged) - before; n > 20 {
-		m.t.Errorf("%d lines were logged", n)
+		m.t.Errorf("lines in the journal: want fewer, got %d", n)
 	}
 	m.bounded("dcm")
 	m.opened("active")
 	if r := m.try("timeout 60 " + ada + "e2e-agent attack agents " + agentsSocket + " Account 1 1"); strings.TrimSpace(r.Stdout) != "0" {
-		m.t.Errorf("a user's calls on the agents' socket: %d, %s%s", r.Code, r.Stdout, r.Stderr)
+		m.t.Errorf("calls of a user on the socket of the agents: want refusals, got %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	// A text of 24,000 profiles is longer than one may be, one of 1,800 is not.
 	for _, flood := range []string{"UseFor 24000", "UseFor 1800", "PlanFor 1800", "Account 1"} {
@@ -112,7 +112,7 @@ func attacksBounded(m machine) {
 	}
 	m.bounded("dcm-agent")
 	if got := m.show("dcm-agent.service", "Slice")["Slice"]; got != "system-dcm.slice" { // it reads the topology of all partitions
-		m.t.Errorf("dcm-agent.service runs in %s", got)
+		m.t.Errorf("cgroup of dcm-agent.service: got %s", got)
 	}
 	m.bounded("dcm")
 	if n := m.number("cat " + agentsFile + " 2>/dev/null | wc -c"); n != 0 {
@@ -127,7 +127,7 @@ func (m machine) bounded(unit string) {
 	m.t.Helper()
 	limit := m.number("systemctl show -P MemoryMax " + unit)
 	if high := m.highWater(unit); high > limit>>20/2 {
-		m.t.Errorf("%s has had %d MiB of memory, of %d MiB that it may", unit, high, limit>>20)
+		m.t.Errorf("peak memory of %s: got %d MiB, want at most %d MiB", unit, high, limit>>20)
 	}
 }
 

@@ -53,7 +53,7 @@ func TestBus(t *testing.T) {
 			m.exits(1, "busctl call "+manager+" "+call, want)
 		}
 		if got := m.run("cat " + settings); got != strings.TrimSpace(selecting("cpx-fast")) {
-			t.Errorf("a refused selection is there: %s", got)
+			t.Errorf("configuration after a refused Use: want it unchanged, got: %s", got)
 		}
 		m.run("busctl call " + manager + " Use s spx-fast && dcm verify")
 		m.has(partition.Mode{Compute: partition.SPX, Memory: "NPS1"})
@@ -69,7 +69,7 @@ func TestBus(t *testing.T) {
 		m.run("systemctl disable dbus-daemon.service || :; systemctl enable --force dbus-broker.service")
 		m.reboot()
 		if got := m.show("dbus.service", "Id")["Id"]; got != "dbus-broker.service" {
-			t.Errorf("the bus is %s", got)
+			t.Errorf("Id of dbus.service: want dbus-broker.service, got %s", got)
 		}
 		m.everybodyLooks()
 		m.polkitDecides()
@@ -105,19 +105,19 @@ func (m machine) everybodyLooks() {
 	} {
 		got := m.as(command)
 		if !strings.Contains(got, want) {
-			m.t.Errorf("%s says, without %s:\n%s", command, want, got)
+			m.t.Errorf("%s: want %s, got:\n%s", command, want, got)
 		}
 		m.t.Logf("$ %s\n%s", command, got)
 	}
 	// The file is not there, and the bus has it.
 	if got := m.run("unshare --mount sh -c 'mount -t tmpfs none /run/dcm; setpriv --reuid=ada --regid=ada --init-groups dcm status --json'"); !strings.Contains(got, `"phase": "in-sync"`) {
-		m.t.Errorf("the status without the file is %s", got)
+		m.t.Errorf("dcm status without its file: want in-sync, got %s", got)
 	}
 	if got := m.as("busctl call " + manager + ` Plan s cpx-fats`); !strings.Contains(got, `cpx-fast`) {
-		m.t.Errorf("a name nearly right: %s", got)
+		m.t.Errorf("Plan of a misspelled profile: want a suggestion, got %s", got)
 	}
 	if got := m.as("busctl call org.freedesktop.DBus /org/freedesktop/DBus org.freedesktop.DBus RequestName su org.deviceconfig.Manager1 0"); !strings.Contains(got, "denied") && !strings.Contains(got, "not allowed") && !strings.Contains(got, "refused") {
-		m.t.Errorf("another user takes the name: %s", got)
+		m.t.Errorf("RequestName of a user: want a refusal, got %s", got)
 	}
 }
 
@@ -133,7 +133,7 @@ func (m machine) polkitDecides() {
 	before := m.units(exporter, agentUnit, dashboard, "dcm-apply.service")
 	for _, command := range []string{"busctl call " + manager + " Apply", "busctl call " + manager + " Reload", "busctl call " + manager + " Use s spx-fast", "dcm apply", "dcm use spx-fast"} {
 		if got := m.as(command + " && echo DONE"); strings.Contains(got, "DONE") {
-			m.t.Errorf("%s: %s", command, got)
+			m.t.Errorf("%s: want a refusal, got %s", command, got)
 		} else {
 			m.t.Logf("$ %s\n%s", command, got)
 		}
@@ -144,17 +144,17 @@ func (m machine) polkitDecides() {
 	m.put("/etc/polkit-1/rules.d/50-dcm.rules", operators)
 	m.run("systemctl restart polkit")
 	if got := m.as("busctl call " + manager + " Apply"); got != `s "in-sync"` {
-		m.t.Errorf("allowed, and Apply says %s", got)
+		m.t.Errorf("Apply with authorisation: want in-sync, got %s", got)
 	}
 	m.untouched(before)
 	for _, command := range []string{"busctl call " + manager + " Reload", "dcm use cpx-fast"} {
 		if got := m.as(command + " && echo DONE"); strings.Contains(got, "DONE") {
-			m.t.Errorf("%s: %s", command, got)
+			m.t.Errorf("%s: want a refusal, got %s", command, got)
 		}
 	}
 	got := m.as("dcm use spx-fast && echo DONE")
 	if !strings.Contains(got, "spx-fast") || !strings.HasSuffix(got, "DONE") {
-		m.t.Errorf("allowed, and dcm use says %s", got)
+		m.t.Errorf("dcm use with authorisation: want success, got %s", got)
 	}
 	m.t.Logf("$ dcm use spx-fast\n%s", got)
 	m.has(partition.Mode{Compute: partition.SPX, Memory: "NPS1"})
@@ -194,7 +194,7 @@ func (m machine) busGoesAndComes() {
 	m.applied("spx-fast")
 	m.shows(manager+" AppliedProfile", `s "spx-fast"`)
 	if now := m.show("dcm.service", "MainPID")["MainPID"]; now != pid {
-		m.t.Errorf("the daemon was restarted with the bus: %s, then %s", pid, now)
+		m.t.Errorf("main process after a restart of the bus: want %s, got %s", pid, now)
 	}
 	m.put(settings, selecting("cpx-fast"))
 	m.applied("cpx-fast")

@@ -56,14 +56,14 @@ func clientStartedDuringRun(m machine) {
 	m.duringSPX(func() {
 		m.run("systemctl start --no-block " + idle)
 		if got := m.show(idle, "ActiveState")["ActiveState"]; got != "inactive" {
-			m.t.Errorf("in the middle of the run the new client is %s", got)
+			m.t.Errorf("client started during a run: want inactive, got %s", got)
 		}
 	})
 	m.applied("spx-fast")
 	m.run("systemctl start " + idle) // joins the job that waited
 	done := m.monotonic("dcm-apply.service", "ExecMainExitTimestampMonotonic")
 	if began := m.monotonic(idle, "ExecMainStartTimestampMonotonic"); began < done {
-		m.t.Errorf("the client was started at %d µs, the run was over at %d µs", began, done)
+		m.t.Errorf("start of the client: got %d µs, want it after the run at %d µs", began, done)
 	}
 	m.has(spx)
 }
@@ -90,11 +90,11 @@ func foreignHolder(m machine) {
 	m.untouched(before)
 	holders := m.state().Holders
 	if len(holders) != 1 || holders[0].Unit != training || holders[0].Command == "" || len(holders[0].Devices) == 0 {
-		m.t.Errorf("holders are %+v", holders)
+		m.t.Errorf("holders: want the process and its unit, got %+v", holders)
 	}
 	for _, command := range []string{"dcm status", "dcm holders", "systemctl status dcm"} {
 		if text := m.try(command).Stdout; !strings.Contains(text, pid) || !strings.Contains(text, training) {
-			m.t.Errorf("%s does not name process %s of %s:\n%s", command, pid, training, text)
+			m.t.Errorf("%s: want process %s of %s, got:\n%s", command, pid, training, text)
 		}
 	}
 	if got := m.lastRun().Profile; got == "spx-fast" {
@@ -121,13 +121,13 @@ func startedWhileBusy(m machine) {
 	}
 	m.run("systemctl daemon-reexec; systemctl start dcm")
 	if p := m.show("dcm.service", "ActiveState", "NRestarts"); p["ActiveState"] != "active" || p["NRestarts"] != "1" {
-		m.t.Errorf("dcm.service is %v", p)
+		m.t.Errorf("dcm.service: want active after one restart, got %v", p)
 	}
 	if s := m.state(); s.Phase != runstate.Waiting || len(s.Holders) != 1 {
-		m.t.Errorf("the daemon is %s, with the holders %v", s.Phase, s.Holders)
+		m.t.Errorf("phase and holders: want waiting and one, got %s and %v", s.Phase, s.Holders)
 	}
 	if r := m.try("systemctl reload dcm"); r.Code != 0 { // without a kill(1)
-		m.t.Errorf("systemctl reload dcm: %s", r.Stderr)
+		m.t.Errorf("systemctl reload dcm: want success, got %s", r.Stderr)
 	}
 	m.untouched(before)
 	// Once for each start by hand.
@@ -149,7 +149,7 @@ func oneGPUFails(m machine) {
 		m.t.Errorf("modes (-before +after):\n%s", diff)
 	}
 	if got := m.lastRun().Result; got != runstate.RolledBack {
-		m.t.Errorf("the run ended %s", got)
+		m.t.Errorf("result of the run: want rolled-back, got %s", got)
 	}
 	m.bounced(before)
 }
@@ -166,7 +166,7 @@ require = true
 	m.reboot()
 	for _, unit := range []string{exporter, agentUnit} {
 		if got := m.show(unit, "ActiveState")["ActiveState"]; got != "inactive" {
-			m.t.Errorf("%s is %s without the profile it requires", unit, got)
+			m.t.Errorf("%s without its required profile: want inactive, got %s", unit, got)
 		}
 	}
 	if text := m.try("systemctl status --lines=2 dcm").Stdout; !strings.Contains(text, "TPX") {

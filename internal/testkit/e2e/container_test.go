@@ -22,13 +22,13 @@ func TestContainer_Reboot(t *testing.T) {
 			before := m.run("cat /proc/sys/kernel/random/boot_id")
 			m.reboot()
 			if after := m.run("cat /proc/sys/kernel/random/boot_id"); after == before {
-				t.Errorf("the boot id is %s still", after)
+				t.Errorf("boot id after a reboot: want another one, got %s", after)
 			}
 			if got := m.run("cat /etc/seeded /etc/written"); got != "seedkept" {
-				t.Errorf("files read %q", got)
+				t.Errorf("files after a reboot: want both, got %q", got)
 			}
 			if got := m.run("ls /run"); strings.Contains(got, "volatile") {
-				t.Errorf("/run survived the reboot: %s", got)
+				t.Errorf("/run after a reboot: want it empty, got %s", got)
 			}
 		})
 	}

@@ -92,7 +92,7 @@ func (m machine) modes() map[string]partition.Mode {
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
 		if len(f) != 3 {
-			m.t.Fatalf("a GPU reads %q", line)
+			m.t.Fatalf("modes of a GPU: want three fields, got %q", line)
 		}
 		modes[f[0]] = partition.Mode{Compute: partition.Compute(f[1]), Memory: partition.Memory(f[2])}
 	}

@@ -107,7 +107,7 @@ func support(m machine) {
 		"files" + settings:         `profile = "spx-fast"`,
 	} {
 		if got := m.run("cat /root/r/" + file); !strings.Contains(got, text) {
-			m.t.Errorf("%s has no %q:\n%s", file, text, got)
+			m.t.Errorf("%s: want %q, got:\n%s", file, text, got)
 		}
 	}
 	if found := m.try("grep -rl hunter2 /root/r").Stdout; found != "" {
@@ -115,7 +115,7 @@ func support(m machine) {
 	}
 	// An ordinary user gets what that user may read, and a list of what is missing.
 	if r := m.try("cd /tmp && setpriv --reuid=65534 --regid=65534 --clear-groups dcm report --bundle - | tar -xzO --wildcards '*/CONTENTS.txt'"); r.Code != 0 || !strings.Contains(r.Stdout, "journal.txt") {
-		m.t.Errorf("an ordinary user gets %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+		m.t.Errorf("dcm report --bundle of a user: want an archive, got %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	m.run("rm -r /etc/systemd/system/*.service.d && systemctl daemon-reload")
 }

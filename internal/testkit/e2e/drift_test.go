@@ -29,7 +29,7 @@ func (m machine) noticed(before runstate.State, command string, phase runstate.P
 	m.await("/run/dcm/state.json", `"phase": "`+string(phase)+`"`)
 	s := m.state()
 	if !s.Since.After(before.Since) {
-		m.t.Errorf("the daemon is %s since %s, before anything happened", s.Phase, s.Since)
+		m.t.Errorf("state of the daemon before the change: got %s since %s", s.Phase, s.Since)
 	}
 	return s.Since.Sub(began)
 }
@@ -55,7 +55,7 @@ func driverReloaded(m machine) {
 	m.await("/run/runs", "run")
 	noticed := m.seconds("journalctl --boot --unit=dcm --output=short-unix --lines=1 MESSAGE_ID=" + string(event.Drifted))
 	if d := time.Duration((noticed - done) * float64(time.Second)); d > soon {
-		m.t.Errorf("noticed %s after the driver was loaded", d)
+		m.t.Errorf("time until the drift is noticed: got %s after the load of the driver", d)
 	}
 	m.applied("cpx-fast")
 	m.run("dcm verify")
@@ -65,7 +65,7 @@ func driverReloaded(m machine) {
 		m.t.Errorf("runs: %q, want one", got)
 	}
 	if s := m.state(); s.Phase != runstate.InSync || s.PID != before.PID {
-		m.t.Errorf("the daemon is %+v", s)
+		m.t.Errorf("state of the daemon: want in-sync in the same process, got %+v", s)
 	}
 	m.run("rm -r /run/systemd/system/dcm-apply.service.d && systemctl daemon-reload")
 }
@@ -81,7 +81,7 @@ func modeWritten(m machine) {
 	m.run("dcm verify")
 	m.untouched(clients) // down before, down after
 	if got := m.lastRun(); got.Result != runstate.Applied || len(got.Steps) != 1 {
-		m.t.Errorf("the run ended %s after %d steps", got.Result, len(got.Steps))
+		m.t.Errorf("run: want applied after one step, got %s after %d", got.Result, len(got.Steps))
 	}
 }
 
@@ -91,7 +91,7 @@ func driftReported(m machine) {
 	m.run("systemctl stop amd-metrics-exporter gpuagent dashboard")
 	before := m.state()
 	if d := m.noticed(before, "modprobe -r amdgpu && modprobe amdgpu", runstate.Drifted); d > soon {
-		m.t.Errorf("noticed after %s", d)
+		m.t.Errorf("time until the change is noticed: got %s", d)
 	}
 	m.run("systemctl start amd-metrics-exporter gpuagent dashboard")
 	clients := m.units(exporter, agentUnit, dashboard, "dcm-apply.service")
@@ -123,12 +123,12 @@ func kernelTells(m machine) {
 	}
 	m.await("/run/dcm/state.json", `"phase": "applying"`)
 	if d := m.state().Since.Sub(began); d > soon {
-		m.t.Errorf("noticed after %s", d)
+		m.t.Errorf("time until the change is noticed: got %s", d)
 	}
 	m.applied("cpx-fast")
 	m.bounced(clients)
 	if s := m.state(); s.PID != before.PID {
-		m.t.Errorf("the daemon is another one: %+v", s)
+		m.t.Errorf("process of the daemon: want the same, got %+v", s)
 	}
 }
 
@@ -139,6 +139,6 @@ func daemonSeesTheHost(m machine) {
 		[ "$(stat -c %d /sys)" = "$(nsenter --target "$pid" --mount stat -c %d /sys)" ]
 		[ "$(readlink /proc/$pid/ns/net)" != "$(readlink /proc/1/ns/net)" ]`)
 	if m.try("nsenter --target $(systemctl show --property=MainPID --value dcm) --mount sh -c ': >/sys/bus/pci/devices/*/current_compute_partition'").Code == 0 {
-		m.t.Error("the daemon may write modes")
+		m.t.Error("writable mode files for the daemon: want none")
 	}
 }

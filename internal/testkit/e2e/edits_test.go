@@ -24,7 +24,7 @@ func brokenEdit(m machine) {
 	m.await("/run/dcm/state.json", settings+":2", "colour")
 	m.untouched(before)
 	if got := m.modes(); len(got) != len(modes) {
-		m.t.Errorf("modes are %v, were %v", got, modes)
+		m.t.Errorf("modes: got %v, want %v", got, modes)
 	}
 	status := m.try("dcm status")
 	journal := m.run("journalctl --boot --unit=dcm --output=cat --lines=50")
@@ -51,7 +51,7 @@ func (m machine) lastGoodStaysInForce() {
 	dropins := m.show(agentUnit, "DropInPaths")["DropInPaths"]
 	m.run("systemctl daemon-reload")
 	if got := m.show(agentUnit, "DropInPaths")["DropInPaths"]; got == "" || got != dropins {
-		m.t.Errorf("after a reload of systemd the drop-ins are %q, were %q", got, dropins)
+		m.t.Errorf("drop-ins after a daemon-reload: got %q, want %q", got, dropins)
 	}
 	before := m.units(exporter, agentUnit, dashboard)
 	m.run("systemctl restart dcm-apply")
@@ -59,7 +59,7 @@ func (m machine) lastGoodStaysInForce() {
 	m.bounced(before)
 	run := m.lastRun()
 	if run.Result != runstate.Unchanged || !strings.Contains(run.Config, settings+":2") {
-		m.t.Errorf("the run is %+v", run)
+		m.t.Errorf("run: want unchanged with the mistake's line, got %+v", run)
 	}
 	m.exits(0, "dcm report", settings+":2")
 	state := m.state()
@@ -70,7 +70,7 @@ func (m machine) lastGoodStaysInForce() {
 	m.run("systemctl kill --signal=KILL dcm; rm /run/dcm/state.json")
 	m.await("/run/dcm/state.json", `"phase": "in-sync"`, settings+":2")
 	if now := m.state(); now.Profile != "cpx-fast" || now.PID == state.PID {
-		m.t.Errorf("the daemon that was started again is %+v", now)
+		m.t.Errorf("state of the restarted daemon: want cpx-fast in another process, got %+v", now)
 	}
 }
 
@@ -80,7 +80,7 @@ func brokenAtBoot(m machine) {
 	m.put(settings, "profile = \"cpx-fast\"\nclients = \n")
 	m.reboot()
 	if got := m.try("systemctl is-system-running").Stdout; got != "degraded\n" {
-		m.t.Errorf("the system is %q", got)
+		m.t.Errorf("state of the system: got %q", got)
 	}
 	for _, unit := range []string{exporter, agentUnit, dashboard} {
 		if got := m.show(unit, "ActiveState")["ActiveState"]; got != "active" {
@@ -98,7 +98,7 @@ func brokenAtBoot(m machine) {
 	m.applied("cpx-fast")
 	m.run("dcm verify")
 	if got := m.state().Phase; got != runstate.InSync {
-		m.t.Errorf("repaired, and the daemon is %s", got)
+		m.t.Errorf("phase after the repair: got %s", got)
 	}
 }
 
@@ -108,7 +108,7 @@ func selections(m machine) {
 	m.run("dcm use spx-fast")
 	m.has(spx)
 	if got := m.run("cat " + settings); got != strings.TrimSpace(selecting("spx-fast")) {
-		m.t.Errorf("the file is\n%s", got)
+		m.t.Errorf("configuration after dcm use: want one changed line, got\n%s", got)
 	}
 	m.run(`sed -i 's/^profile = .*/profile = "cpx-fast"/' ` + settings + ` && systemctl restart dcm && dcm verify`)
 	m.has(partition.Mode{Compute: "CPX", Memory: "NPS1"})
@@ -164,13 +164,13 @@ func withoutInotify(m machine) {
 	m.refuseInotify()
 	const sysctl = "fs.inotify.max_user_instances"
 	if text := m.try("dcm status").Stdout; !strings.Contains(text, sysctl) {
-		m.t.Errorf("dcm status does not name %s:\n%s", sysctl, text)
+		m.t.Errorf("dcm status: want %s, got:\n%s", sysctl, text)
 	}
 	m.put(settings, selecting("spx-fast"))
 	m.applied("spx-fast")
 	m.has(spx)
 	m.allowInotify()
 	if text := m.try("dcm status").Stdout; strings.Contains(text, sysctl) {
-		m.t.Errorf("with inotify dcm status still names %s:\n%s", sysctl, text)
+		m.t.Errorf("dcm status with inotify: want no %s, got:\n%s", sysctl, text)
 	}
 }

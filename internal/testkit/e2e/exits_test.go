@@ -68,7 +68,7 @@ func exitStatuses(m machine) {
 	for _, e := range exitcode.Table() {
 		for _, c := range e.Commands {
 			if e.Daemon && !seen[strconv.Itoa(e.Status)+" "+c] {
-				m.t.Errorf("nothing here has a dcm %s with exit status %d", c, e.Status)
+				m.t.Errorf("exit statuses: want a case for dcm %s with %d", c, e.Status)
 			}
 		}
 	}
@@ -110,7 +110,7 @@ func daemonComesBack(m machine) {
 	m.run("for i in 1 2 3; do systemctl kill --signal=KILL dcm; dcm run -- true; done; touch /run/loop.stop")
 	m.await("/run/loop.ended", "runs")
 	if errors := m.try("cat /run/loop.errors").Stdout; errors != "" {
-		m.t.Errorf("of %s: %s", m.run("cat /run/loop.ended"), errors)
+		m.t.Errorf("commands during %s: want no failure, got %s", m.run("cat /run/loop.ended"), errors)
 	}
 	m.t.Log(m.run("cat /run/loop.ended"))
 
@@ -140,7 +140,7 @@ func reexecsOutlasted(m machine) {
 		m.await(fmt.Sprintf("/run/loop.ended.%d", i+1), "runs")
 	}
 	if errors := m.try("cat /run/loop.errors").Stdout; errors != "" {
-		m.t.Errorf("of %s: %s", m.run("cat /run/loop.ended.*"), errors)
+		m.t.Errorf("commands during %s: want no failure, got %s", m.run("cat /run/loop.ended.*"), errors)
 	}
 	m.t.Log(m.run("cat /run/loop.ended.*"))
 	m.until(noLeases)
@@ -161,14 +161,14 @@ func leaseOfAService(m machine) {
 	first := lent("start")
 	second := lent("restart")
 	if first == second || len(strings.Fields(second)) != 1 {
-		m.t.Errorf("after a restart of the service the leases are %q, before %q", second, first)
+		m.t.Errorf("lease after a restart of its service: got %q, want another one than %q", second, first)
 	}
 	properties := m.show(second, "PartOf", "Description", "OOMPolicy")
 	if properties["PartOf"] != "lent.service" || !strings.HasSuffix(properties["Description"], ": sh") {
-		m.t.Errorf("the lease has %v", properties)
+		m.t.Errorf("properties of the lease: want PartOf= its service and a description, got %v", properties)
 	}
 	if policy := properties["OOMPolicy"]; policy != "continue" {
-		m.t.Errorf("the lease has OOMPolicy=%s", policy)
+		m.t.Errorf("OOMPolicy of the lease: want continue, got %s", policy)
 	}
 	m.run("systemctl stop lent")
 	m.until(noLeases)
@@ -178,7 +178,7 @@ func leaseOfAService(m machine) {
 	m.run("systemctl reset-failed lent; systemctl start once; grep -q dcm-lease- /run/once")
 	m.until(noLeases)
 	if failed := m.try("systemctl list-units --failed --plain --no-legend 'dcm-lease-*' lent.service once.service").Stdout; failed != "" {
-		m.t.Errorf("failed are %s", failed)
+		m.t.Errorf("failed units: want none, got %s", failed)
 	}
 
 	m.run(`rm -f /run/held; setsid dcm run -- sh -c 'echo held >/run/held; exec sleep infinity' '\' >/dev/null 2>&1 </dev/null &`)
@@ -187,10 +187,10 @@ func leaseOfAService(m machine) {
 	if unit := m.run("cat /run/systemd/transient/" + scope); strings.Contains(unit, "infinity") || slices.ContainsFunc(strings.Split(unit, "\n"), func(line string) bool {
 		return strings.HasPrefix(line, "Description=") && strings.HasSuffix(line, `\`)
 	}) {
-		m.t.Errorf("the unit file is\n%s", unit)
+		m.t.Errorf("unit file of the lease: want no argument and no continued line, got\n%s", unit)
 	}
 	if p := m.show(scope, "Slice", "CollectMode"); p["Slice"] != "dcm.slice" || p["CollectMode"] != "inactive-or-failed" {
-		m.t.Errorf("after a daemon-reload the lease has %v", p)
+		m.t.Errorf("lease after a daemon-reload: want its slice and collect mode, got %v", p)
 	}
 	m.run("systemctl stop " + scope)
 	m.run("rm /run/systemd/system/lent.service /run/systemd/system/once.service; systemctl daemon-reload")

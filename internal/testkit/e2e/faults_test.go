@@ -160,7 +160,7 @@ func (f fault) end(m machine) {
 	}
 	for _, unit := range bouncing {
 		if p := m.show(unit, "Job", "ActiveState"); p["ActiveState"] != "active" && p["Job"] == "" {
-			m.t.Errorf("%s is %s, and PID 1 is not about to start it", unit, p["ActiveState"])
+			m.t.Errorf("%s: want it active or with a start job, got %s", unit, p["ActiveState"])
 		}
 	}
 	m.try("systemctl start " + strings.Join(bouncing, " ")) // joins the jobs under way

@@ -30,14 +30,14 @@ func flow(t *testing.T, p product) {
 func (m machine) installed() {
 	m.t.Helper()
 	if got := m.run("systemctl is-enabled dcm dcm-apply"); got != "enabled\nenabled" {
-		m.t.Errorf("after the installation the units are %q", got)
+		m.t.Errorf("units after the installation: want both enabled, got %q", got)
 	}
 	if got := m.state().Phase; got != runstate.Idle {
-		m.t.Errorf("phase is %s after the installation", got)
+		m.t.Errorf("phase after the installation: want idle, got %s", got)
 	}
 	m.has(spx)
 	if got := m.run("systemd-analyze verify --man=no dcm.service dcm-apply.service 2>&1"); got != "" {
-		m.t.Errorf("systemd-analyze verify: %s", got)
+		m.t.Errorf("systemd-analyze verify: want no output, got %s", got)
 	}
 	m.run("for page in dcm.1 dcm.toml.5 dcm.service.8; do zcat /usr/share/man/man${page##*.}/$page.gz | grep -q SYNOPSIS || exit 1; done")
 }
@@ -60,7 +60,7 @@ func (m machine) configured() {
 	}
 	run := m.lastRun()
 	if run.Result != runstate.Applied || run.Profile != "cpx-profile" {
-		m.t.Errorf("the run ended %s for %s", run.Result, run.Profile)
+		m.t.Errorf("run: want applied for cpx-profile, got %s for %s", run.Result, run.Profile)
 	}
 	reloads := 0
 	for _, s := range run.Steps {
@@ -69,7 +69,7 @@ func (m machine) configured() {
 		}
 	}
 	if reloads != 1 {
-		m.t.Errorf("the run reloaded the driver %d times: %+v", reloads, run.Steps)
+		m.t.Errorf("driver reloads: want 1, got %d: %+v", reloads, run.Steps)
 	}
 }
 
@@ -80,12 +80,12 @@ func (m machine) rebooted() {
 	m.run("dcm verify && systemctl is-active dcm dcm-apply")
 	run := m.lastRun()
 	if run.Result != runstate.Applied || len(run.GPUs) != 8 || run.GPUs[0].Before.Mode != spx {
-		m.t.Errorf("the boot's run ended %s, from %+v", run.Result, run.GPUs)
+		m.t.Errorf("run at boot: want applied from SPX, got %s from %+v", run.Result, run.GPUs)
 	}
 	done := m.monotonic("dcm-apply.service", "ExecMainExitTimestampMonotonic")
 	for _, unit := range []string{exporter, agentUnit} {
 		if began := m.monotonic(unit, "ExecMainStartTimestampMonotonic"); done == 0 || began < done {
-			m.t.Errorf("%s was started at %d µs, the run was over at %d µs", unit, began, done)
+			m.t.Errorf("start of %s: got %d µs, want it after the run at %d µs", unit, began, done)
 		}
 	}
 	want := map[string]string{exporter: "active", agentUnit: "active", dashboard: "active"}

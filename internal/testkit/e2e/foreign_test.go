@@ -30,11 +30,11 @@ func foreignText(m machine) {
 	} {
 		r := m.try(command + " 2>&1 | LC_ALL=C grep -aqP '[\\x00-\\x08\\x0b-\\x1f\\x7f\\xff]'")
 		if r.Code != 1 {
-			m.t.Errorf("%s passes a name on as it is", command)
+			m.t.Errorf("%s: want an escaped name", command)
 		}
 	}
 	if said := m.run(`journalctl --boot --unit=dcm --output=json | grep -F 'xff' | tail -n 1`); !strings.Contains(said, `"MESSAGE":"`) {
-		m.t.Errorf("the journal has no text: %s", said)
+		m.t.Errorf("journal: want a message in UTF-8, got %s", said)
 	}
 	for _, e := range m.entries("--unit=dcm") {
 		if e["DCM_OBJECT"] != nil {

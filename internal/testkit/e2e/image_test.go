@@ -66,7 +66,7 @@ func imageBrings(m machine) {
 	m.opened("active")
 	m.t.Log(m.run("/var/lib/dcm/image/dcm status; systemctl list-units --all 'dcm*'; podman logs dcm; ls -lR /run/systemd/system /run/systemd/system-generators /var/lib/dcm"))
 	if !strings.Contains(m.run("busctl --no-pager tree org.deviceconfig.Manager1"), "/org/deviceconfig/Manager1") {
-		m.t.Error("dcm is not on the bus")
+		m.t.Error("bus: want dcm's name")
 	}
 }
 
@@ -117,7 +117,7 @@ func (m machine) watching(n int) {
 func imageRebooted(m machine) {
 	m.reboot()
 	if after := m.show("gpuagent.service", "After")["After"]; strings.Contains(after, "dcm-apply") {
-		m.t.Errorf("gpuagent is after %s", after)
+		m.t.Errorf("order of gpuagent: want no dcm-apply, got %s", after)
 	}
 	m.t.Logf("with the clients up: %v", m.modes())
 	before := m.units(clients()...)
@@ -136,7 +136,7 @@ func imageRemoved(m machine) {
 	m.untouched(before)
 	m.t.Log(m.run("systemctl list-units --all 'dcm*'; find / -xdev -name '*dcm*' -not -path '/proc/*' -not -path '/root/*' -not -path '*/containers/*' -not -path '/e2e/*' | sort"))
 	if r := m.try("systemctl cat dcm-apply"); r.Code == 0 {
-		m.t.Errorf("left is %s", r.Stdout)
+		m.t.Errorf("units after the removal: want none, got %s", r.Stdout)
 	}
 	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
 }

@@ -24,7 +24,7 @@ func (m machine) duringSPX(act func()) {
 		m.put(settings, selecting("cpx-fast"))
 		m.applied("cpx-fast")
 	}
-	m.t.Fatal("the run was never seen under way")
+	m.t.Fatal("run: want it activating with a GPU switched, never seen")
 }
 
 // converges checks that the next apply brings the profile and all clients.
@@ -35,7 +35,7 @@ func (m machine) converges(profile string) {
 	m.run("systemctl is-active amd-metrics-exporter gpuagent dashboard")
 	// The slice of the pending starts is ordered after the daemon's start.
 	if jobs := m.run("systemctl list-jobs --no-legend | grep -v ' dcm_owes_' || :"); jobs != "" {
-		m.t.Errorf("jobs are left: %s", jobs)
+		m.t.Errorf("jobs after the run: want none, got %s", jobs)
 	}
 }
 
@@ -59,7 +59,7 @@ func startedWithClients(m machine) {
 	m.run("systemctl stop dcm dcm-apply") // and with it the clients: PartOf=
 	for _, unit := range []string{exporter, agentUnit} {
 		if got := m.show(unit, "ActiveState")["ActiveState"]; got != "inactive" {
-			m.t.Errorf("%s is %s after the stop of dcm-apply", unit, got)
+			m.t.Errorf("%s: got %s after the stop of dcm-apply, want inactive", unit, got)
 		}
 	}
 	m.put(settings, selecting("spx-fast"))
@@ -67,15 +67,15 @@ func startedWithClients(m machine) {
 	before := m.units(exporter, agentUnit, dashboard)
 	modes := m.modes()
 	if r := m.try("systemctl start dcm-apply"); r.Code == 0 {
-		m.t.Error("the oneshot succeeded with clients up")
+		m.t.Error("start of the oneshot with active clients: want a failure")
 	}
 	run := m.lastRun()
 	if run.Result != runstate.Refused || len(run.Holders) != 2 {
-		m.t.Errorf("the run ended %s, holders %+v", run.Result, run.Holders)
+		m.t.Errorf("run: want refused with two holders, got %s with %+v", run.Result, run.Holders)
 	}
 	for gpu, mode := range m.modes() {
 		if modes[gpu] != mode {
-			m.t.Errorf("%s was %s and is %s", gpu, modes[gpu], mode)
+			m.t.Errorf("mode of %s: want %s, got %s", gpu, modes[gpu], mode)
 		}
 	}
 	m.untouched(before)

@@ -77,14 +77,14 @@ func (m machine) used() {
 func (m machine) dividedBeforeKubelet() {
 	m.t.Helper()
 	if after := m.show("kubelet.service", "After")["After"]; !strings.Contains(after, "dcm-apply.service") {
-		m.t.Errorf("the kubelet is after %s", after)
+		m.t.Errorf("order of the kubelet: want dcm-apply, got %s", after)
 	}
 	apply, unit := m.show("dcm-apply.service", "ActiveEnterTimestampMonotonic"), m.show("kubelet.service", "ExecMainStartTimestampMonotonic")
 	done, _ := strconv.Atoi(apply["ActiveEnterTimestampMonotonic"])
 	begun, _ := strconv.Atoi(unit["ExecMainStartTimestampMonotonic"])
 	m.t.Logf("dcm-apply.service was done at %d µs, and the kubelet was started at %d µs of this boot; it saw %s", done, begun, m.run("cat /run/kubelet.saw"))
 	if done == 0 || begun < done {
-		m.t.Error("the kubelet was started first")
+		m.t.Error("start of the kubelet: want it after the change")
 	}
 }
 
@@ -170,7 +170,7 @@ func agentsOfNVIDIA(t *testing.T, recipe e2e.Recipe, p product) {
 		t.Errorf("UseFor: %+v", r)
 	}
 	if r := m.ask("Account", map[string]string{}); strings.Count(r.Stdout, `"1g.6gb/1g.6gb`) == 0 && strings.Count(r.Stdout, "1g.6gb") < 16 {
-		t.Errorf("the account does not show the instances: %s", r.Stdout)
+		t.Errorf("Account: want the instances, got %s", r.Stdout)
 	}
 	devices := m.show("dcm-agent.service", "DeviceAllow", "DropInPaths")
 	t.Log(devices)

@@ -34,18 +34,18 @@ func leasesGiven(m machine) {
 	m.run("usermod --append --groups dcm ada")
 	r := m.try(ada + "env MINE=hers dcm run -n 2 --time 1h -- probe")
 	if uid := strings.TrimSpace(m.run("id -u ada")); r.Code != 7 || !strings.Contains(r.Stdout, "2 of hers in /dcm.slice/dcm-lease-"+uid) {
-		m.t.Errorf("a user's lease: %d, %s%s", r.Code, r.Stdout, r.Stderr)
+		m.t.Errorf("lease of a user: want 2 nodes and exit status 7, got %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	m.run("chmod 600 /dev/kfd")
 	m.exits(1, ada+"dcm run -- probe", "/dev/kfd")
 	m.run("chmod 666 /dev/kfd")
 	if r := m.try("timeout 60 " + ada + "dcm run --time 1s -- sleep infinity"); r.Code != 143 {
-		m.t.Errorf("a lease of a second ends with %d, %s", r.Code, r.Stderr)
+		m.t.Errorf("lease with --time 1s: want exit status 143, got %d, %s", r.Code, r.Stderr)
 	}
 	m.exits(0, "systemd-run --quiet --wait --pipe -p IPAddressDeny=any -p TasksMax=77 -- dcm run -- cat /proc/self/cgroup", "IPAddressDeny=", "run-")
 	// Its terminal, limits and environment are the caller's.
 	if got := m.run(`ulimit -n 77; MINE=hers script -qec 'dcm run -- sh -c "tty; ulimit -n; echo \$MINE" 2>/dev/null' /dev/null`); !strings.HasPrefix(got, "/dev/pts/") || !strings.HasSuffix(strings.Join(strings.Fields(got), " "), " 77 hers") {
-		m.t.Errorf("in a terminal a lease has %q", got)
+		m.t.Errorf("lease in a terminal: want its tty, limits and environment, got %q", got)
 	}
 	var dry struct{ Partitions []string }
 	text := m.run(ada + "dcm run --gpus 1 --dry-run --json")
@@ -97,10 +97,10 @@ func (m machine) kept(hers, roots string, parts int) func(when string) {
 		}
 		r := m.try(fmt.Sprintf("dcm run -n %d -- true", parts-9))
 		if r.Code != 75 || !hasAll(r.Stderr, fmt.Sprint(parts-10), fmt.Sprint(parts), hers, "alpha.service") {
-			m.t.Errorf("%s, more than there is: %d, %s", when, r.Code, r.Stderr)
+			m.t.Errorf("request for more than is free %s: want 75 and the holders, got %d, %s", when, r.Code, r.Stderr)
 		}
 		if list := m.run("dcm partitions"); strings.Count(list, hers) != 3 || strings.Count(list, roots) != 1 {
-			m.t.Errorf("%s, dcm partitions:\n%s", when, list)
+			m.t.Errorf("dcm partitions %s: want all holders, got:\n%s", when, list)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func heldThrough(m machine) {
 	m.run("systemctl is-active dcm " + strings.Join(services, " "))
 	m.confinedTo(2, 3)
 	if r := m.try("dcm run -n 58 --dry-run"); r.Code != 0 {
-		m.t.Errorf("after a reboot what was leased is not free: %s", r.Stderr)
+		m.t.Errorf("dry run after a reboot: want success, got %s", r.Stderr)
 	}
 	hers, roots := m.lent()
 	m.kept(hers, roots, 64)("after a reboot")
@@ -146,7 +146,7 @@ func leasesLast(m machine) {
 	check := m.kept(hers, roots, 64)
 	check("at first")
 	if text := m.run("dcm topology"); strings.Count(text, hers) != 3 || !strings.Contains(text, "NUMA node 1") {
-		m.t.Errorf("dcm topology:\n%s", text)
+		m.t.Errorf("dcm topology: want the lease and NUMA nodes, got:\n%s", text)
 	}
 	m.reserve("qpx-fast", 3)
 	m.exits(75, "dcm apply", hers, "ada")
@@ -253,7 +253,7 @@ func inLine(m machine) {
 	m.run("kill -KILL $(cat /run/pid.first) && " + queued(2) + " && systemctl stop 'dcm-lease-*.scope'")
 	m.await("/run/served", "second\nthird")
 	if served := m.run("cat /run/served"); served != "second\nthird" {
-		m.t.Errorf("served are %q, and the first was killed", served)
+		m.t.Errorf("served waiters: want the second and third, got %q", served)
 	}
 	hold()
 	for i, name := range []string{"fourth", "fifth", "sixth"} {
@@ -285,14 +285,14 @@ func whenIdle(m machine) {
 	m.await("/run/idle", "exit status 143")
 	m.run("dcm run -- true")
 	if now := m.listed(); now != before {
-		m.t.Errorf("a wait that was interrupted has left %s", now)
+		m.t.Errorf("modes after an interrupted wait: want them unchanged, got %s", now)
 	}
 	m.run(wait)
 	m.await("/run/idle", "dcm-lease-0-")
 	m.run("systemctl stop 'dcm-lease-*.scope'")
 	m.await("/run/idle", "exit status 0")
 	if now := m.listed(); now == before {
-		m.t.Errorf("the leases have ended, and the GPUs have %s", now)
+		m.t.Errorf("modes after the end of the leases: want others, got %s", now)
 	}
 	m.run("dcm apply --clear")
 }
@@ -322,13 +322,13 @@ func limitsKept(m machine) {
 	m.put("/run/show-limits", `group=$(sed -n "s/^0:://p" /proc/self/cgroup); systemctl show --property=MemoryMax,TasksMax "${group##*/}"; cat /sys/fs/cgroup$group/memory.max /sys/fs/cgroup$group/pids.max 2>&1`)
 	r := m.try("systemd-run --quiet --scope --slice=limited.slice dcm run -- sh /run/show-limits")
 	if !strings.Contains(r.Stdout, "MemoryMax=536870912") || !strings.Contains(r.Stdout, "TasksMax=200") {
-		m.t.Errorf("left was a slice with limits, and the lease has %s%s", r.Stdout, r.Stderr)
+		m.t.Errorf("limits of the lease: want those of limited.slice, got %s%s", r.Stdout, r.Stderr)
 	}
 	if real && !strings.HasSuffix(strings.TrimSpace(r.Stdout), "536870912\n200") {
-		m.t.Errorf("the kernel holds the lease to %s", r.Stdout)
+		m.t.Errorf("limits of the lease by the kernel: want 512M and 200, got %s", r.Stdout)
 	}
 	if !real && !hasAll(r.Stderr, "io.max", "limited.slice") {
-		m.t.Errorf("of what is not taken over dcm run says %s", r.Stderr)
+		m.t.Errorf("note of dcm run: want io.max of limited.slice, got %s", r.Stderr)
 	}
 	m.run("rm -rf /run/systemd/system/dcm.service.d/limits.conf; systemctl daemon-reload; systemctl restart dcm; systemctl stop limited.slice")
 }
@@ -340,7 +340,7 @@ func shared(m machine) {
 	m.put(settings, fmt.Sprintf(reserving, "cpx-fast", 3)+"[[reservation]]\nunit = \"notebook@\"\npartitions = 1\nshare = 2\n[leases]\nshares = 2\nmax-per-user = 2\n")
 	m.run("systemctl daemon-reload; dcm apply; systemctl start notebook@1 notebook@2")
 	if r := m.try("systemctl start notebook@3"); r.Code == 0 {
-		m.t.Error("a third shares what is for two")
+		m.t.Error("third instance of a reservation for two: want a failure")
 	}
 	if log := m.run("journalctl --sync; journalctl -o cat -u notebook@3"); !hasAll(log, "share = 2", "notebook@1.service", "notebook@2.service") {
 		m.t.Errorf("journal of the third instance: want who shares, got:\n%s", log)
@@ -355,11 +355,11 @@ func shared(m machine) {
 	mine := m.mine("notebook")
 	for _, unit := range []string{"notebook@1.service", "notebook@2.service"} {
 		if got := m.opens(unit, mine[0], m.mine("alpha")[0]); got != "yes no" {
-			m.t.Errorf("%s opens its own and alpha's: %s", unit, got)
+			m.t.Errorf("nodes that %s opens: want its own and not alpha's, got %s", unit, got)
 		}
 	}
 	if list := m.run("dcm partitions"); !strings.Contains(list, "notebook@1.service notebook@2.service") {
-		m.t.Errorf("dcm partitions:\n%s", list)
+		m.t.Errorf("dcm partitions: want both instances, got:\n%s", list)
 	}
 	m.run("systemctl stop notebook@1; systemctl reset-failed notebook@3; systemctl start notebook@3")
 
@@ -372,11 +372,11 @@ func shared(m machine) {
 	}
 	scopes := strings.Fields(m.run("systemctl list-units --plain --no-legend 'dcm-share2-*.scope' | cut -d' ' -f1"))
 	if len(scopes) != 2 || strings.Join(m.allowed(scopes[0]), " ") != strings.Join(m.allowed(scopes[1]), " ") {
-		m.t.Errorf("the leases %s are not of one partition", scopes)
+		m.t.Errorf("shared leases: want two of one partition, got %s", scopes)
 	}
 	third := m.run("dcm run --share 2 --dry-run | tail -1")
 	if list := m.run("dcm partitions | grep -F " + strings.TrimSpace(third)); strings.Contains(list, "dcm-share2") {
-		m.t.Errorf("a third would share with two: %s", list)
+		m.t.Errorf("third sharer: want another partition, got %s", list)
 	}
 	m.exits(1, "dcm run --share 3 -- true", "shares = 2", "[leases]")
 	m.exits(69, ada+"dcm run -n 3 -- true", "max-per-user", "[leases]", "2")

@@ -63,7 +63,7 @@ func (m machine) waitsEnded() {
 	}
 	r := m.try("setsid script -qec 'dcm run -n 58 --wait -- touch /run/began' /dev/null >/dev/null 2>&1 </dev/null & " + queues + "kill -KILL $!; " + none)
 	if r.Code != 0 {
-		m.t.Errorf("with its terminal: %d, %s%s", r.Code, r.Stdout, r.Stderr)
+		m.t.Errorf("waiter whose terminal is closed: want it removed from the queue, got %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	m.run("systemctl stop 'dcm-lease-*.scope'")
 }

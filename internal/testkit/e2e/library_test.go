@@ -56,27 +56,27 @@ func (m machine) setThroughLibrary() {
 	m.put(settings, selecting("spx-fast")+"[gpu]\nbackend = \"amdsmi\"\n")
 	m.applied("spx-fast")
 	if got := m.run("sort /run/dcm/library | cut -d' ' -f2- | uniq -c | xargs"); got != "8 SPX 1" {
-		m.t.Errorf("set through the library: %s", got)
+		m.t.Errorf("modes set by the library: want 8 SPX, got %s", got)
 	}
 	if run := m.lastRun(); run.Result != runstate.Applied {
-		m.t.Errorf("the run ended %s: %+v", run.Result, run.Error)
+		m.t.Errorf("run: want applied, got %s: %+v", run.Result, run.Error)
 	}
 	if got := m.run("find /tmp /var/tmp /dev/shm -name 'rocm*' -not -path '*/systemd-private-*'"); got != "" {
-		m.t.Errorf("left on the host: %s", got)
+		m.t.Errorf("files of the library on the host: want none, got %s", got)
 	}
 }
 
 func (m machine) toldByLibrary() {
 	m.t.Helper()
 	if got := m.run("dcm gpus"); !strings.Contains(got, "AMD Instinct MI300X") || !strings.Contains(got, "amdsmi 27.1.0") {
-		m.t.Errorf("dcm gpus:\n%s", got)
+		m.t.Errorf("dcm gpus: want the name and the library, got:\n%s", got)
 	}
 	if got := m.run("dcm version"); !strings.Contains(got, "amdsmi 27.1.0, "+rocm) {
-		m.t.Errorf("dcm version:\n%s", got)
+		m.t.Errorf("dcm version: want the library, got:\n%s", got)
 	}
 	m.run("useradd eve && chown eve /opt/rocm")
 	if r := m.try("dcm gpus"); strings.Contains(r.Stdout, "AMD Instinct") || !hasAll(r.Stdout+r.Stderr, "/opt/rocm,", "eve") {
-		m.t.Errorf("dcm gpus with a library below a directory of eve's:\n%s%s", r.Stdout, r.Stderr)
+		m.t.Errorf("dcm gpus with a library in a directory of eve: want it refused, got:\n%s%s", r.Stdout, r.Stderr)
 	}
 	m.run("chown root /opt/rocm")
 }
@@ -90,7 +90,7 @@ func (m machine) refusedByLibrary() {
 	m.await("/run/dcm/state.json", "libamd_smi", "99.0.0")
 	for gpu, mode := range m.modes() {
 		if before[gpu] != mode {
-			m.t.Errorf("%s went from %s to %s", gpu, before[gpu], mode)
+			m.t.Errorf("mode of %s: want %s, got %s", gpu, before[gpu], mode)
 		}
 	}
 }

@@ -107,7 +107,7 @@ func driverLeftUnloaded(m machine) {
 		m.run("systemctl start " + strings.Join(bouncing, " ") + "; ! [ -e /sys/module/amdgpu ]")
 		m.run(c.edit)
 		if r := m.try("systemctl start dcm"); (r.Code != 0) != (c.code != 0) {
-			m.t.Errorf("%s: systemctl start dcm exits with %d: %s", c.edit, r.Code, r.Stderr)
+			m.t.Errorf("start of dcm after %s: got exit status %d: %s", c.edit, r.Code, r.Stderr)
 		}
 		m.run("systemctl start dcm") // the retry
 		m.await("/sys/module/amdgpu/initstate", "live")
@@ -140,13 +140,13 @@ func oddClients(m machine) {
 	m.run("systemctl daemon-reload")
 	m.put(settings, strings.Replace(selecting("cpx-fast"), `"not-there"`, `"odd"`, 1))
 	if text := m.try("dcm check").Stderr; !strings.Contains(text, "odd.service") {
-		m.t.Errorf("dcm check does not name odd.service, which is not up:\n%s", text)
+		m.t.Errorf("dcm check: want the inactive odd.service, got:\n%s", text)
 	}
 	m.run("systemctl start odd")
 	m.put(settings, strings.Replace(selecting("spx-fast"), `"not-there"`, `"odd"`, 1))
 	m.await("/run/dcm/state.json", `"phase": "waiting"`, "odd.service", "dcm-apply.service")
 	if text := m.try("dcm check").Stderr; !strings.Contains(text, "odd.service") {
-		m.t.Errorf("dcm check does not name odd.service:\n%s", text)
+		m.t.Errorf("dcm check: want odd.service, got:\n%s", text)
 	}
 	m.untouched(map[string]string{exporter: m.units(exporter)[exporter]})
 	m.run("systemctl stop odd; rm /run/systemd/system/odd.service; systemctl daemon-reload; systemctl restart dcm")

@@ -144,7 +144,7 @@ func (m machine) can(unit string, d deal, but bool, nodes []string) {
 		}
 	}
 	if len(wrong) > 0 {
-		m.t.Errorf("%q opens of %d nodes: %s", unit, len(d.nodes), strings.Join(wrong, ", "))
+		m.t.Errorf("nodes that %q opens, of %d: got %s", unit, len(d.nodes), strings.Join(wrong, ", "))
 	}
 }
 
@@ -155,7 +155,7 @@ func (m machine) dealt(beta int) deal {
 	d := m.deal()
 	alpha, shared := d.of("alpha"), d.of("notebook")
 	if len(alpha) != 2 || len(d.of("beta-1")) != beta || len(shared) != 1 {
-		m.t.Fatalf("reserved is %+v", d.Reservations)
+		m.t.Fatalf("reservations: got %+v", d.Reservations)
 	}
 	m.can("alpha.service", d, false, d.with(alpha...))
 	m.can("beta@1.service", d, false, d.with(d.of("beta-1")...))
@@ -171,11 +171,11 @@ func (m machine) dealt(beta int) deal {
 func wholeReserved(m machine) {
 	d := m.dealt(1)
 	if mine := d.of("alpha"); !strings.HasPrefix(mine[0], "/dev/nvidia") || strings.Contains(mine[0], "caps") {
-		m.t.Errorf("alpha has %s", mine)
+		m.t.Errorf("nodes of alpha: want a whole GPU, got %s", mine)
 	}
 	m.divided("MIG off", 0)
 	if got := m.run("dcm gpus; dcm status; dcm partitions"); strings.Contains(got, "permission") {
-		m.t.Errorf("root is kept out of what is guarded, and told:\n%s", got)
+		m.t.Errorf("commands of root on guarded GPUs: want no permission error, got:\n%s", got)
 	}
 	// The library reports the GPU as forbidden, or does not list it.
 	for _, how := range []string{"nodes /dev 509", "unlisted"} {
@@ -185,7 +185,7 @@ func wholeReserved(m machine) {
 			m.t.Errorf("%s: commands of root: want all GPUs and no address, got\n%s", how, got)
 		}
 		if r := m.try("dcm plan small"); r.Code != 2 || strings.Count(r.Stdout, "divide 0000:") != 8 {
-			m.t.Errorf("%s: exit status %d\n%s%s", how, r.Code, r.Stdout, r.Stderr)
+			m.t.Errorf("dcm plan with %s: want 8 steps and exit status 2, got %d\n%s%s", how, r.Code, r.Stdout, r.Stderr)
 		}
 	}
 	m.run("systemctl stop dcm")
@@ -208,7 +208,7 @@ func devicesReserved(m machine) {
 		m.bounced(before)
 		d := m.dealt(1)
 		if now := m.mine("alpha"); len(d.Parts) != s.parts || slices.Equal(now, had) || !slices.Equal(now, d.of("alpha")) || !strings.HasPrefix(now[0], "/dev/nvidia-caps/") {
-			m.t.Errorf("%s: of %d partitions alpha has %s, and had %s", s.profile, len(d.Parts), now, had)
+			m.t.Errorf("profile %s with %d partitions: alpha has %s, want others than %s", s.profile, len(d.Parts), now, had)
 		}
 		if text := m.run("cat /run/cdi/dcm.json"); !strings.Contains(text, `"reservation-alpha"`) || !strings.Contains(text, d.of("alpha")[0]) {
 			m.t.Errorf("CDI file: want the devices of alpha, got\n%s", text)
@@ -226,7 +226,7 @@ func devicesReserved(m machine) {
 	m.dealt(3)
 	m.run("systemctl start notebook@2")
 	if r := m.try("systemctl start notebook@3"); r.Code == 0 {
-		m.t.Error("a third shares what is for two")
+		m.t.Error("third instance of a reservation for two: want a failure")
 	}
 	m.can("notebook@2.service", m.deal(), false, m.deal().with(m.deal().of("notebook")...))
 	m.run("systemctl stop notebook@2; systemctl reset-failed notebook@3")
@@ -266,13 +266,13 @@ func devicesLeased(m machine) {
 		m.can(unit, d, false, d.with(has[unit]...))
 	}
 	if !slices.Equal(has[one], has[other]) {
-		m.t.Errorf("who shares has %s and %s", has[one], has[other])
+		m.t.Errorf("nodes of two sharers: want the same, got %s and %s", has[one], has[other])
 	}
 	shut := append(d.of("alpha"), has[alone]...)
 	m.can("", d, true, shut)
 	m.can(agentUnit, d, true, shut)
 	if list := m.run("dcm partitions"); strings.Count(list, two) != 2 || !strings.Contains(list, one+" "+other) && !strings.Contains(list, other+" "+one) {
-		m.t.Errorf("dcm partitions:\n%s", list)
+		m.t.Errorf("dcm partitions: want all holders, got:\n%s", list)
 	}
 	m.run("rm /dev/nvidia-uvm-tools")
 	if got := m.run("dcm run -- true 2>&1"); !strings.Contains(got, "/dev/nvidia-uvm-tools") {
@@ -280,12 +280,12 @@ func devicesLeased(m machine) {
 	}
 	m.run("mknod -m 666 /dev/nvidia-uvm-tools c 510 1")
 	if r := m.try("dcm run -n 30 -- true"); r.Code != 69 || !hasAll(r.Stderr, "32", "alpha") {
-		m.t.Errorf("more than there is: %d, %s", r.Code, r.Stderr)
+		m.t.Errorf("request for more than can be leased: want 69, got %d, %s", r.Code, r.Stderr)
 	}
 	before := m.units("alpha.service", agentUnit)
 	m.slice("large", 3)
 	if r := m.try("dcm apply"); r.Code == 0 || !strings.Contains(r.Stderr, "dcm-lease-0-") {
-		m.t.Errorf("a change of the geometry with leases: %d, %s", r.Code, r.Stderr)
+		m.t.Errorf("change of the geometry with leases: want a refusal, got %d, %s", r.Code, r.Stderr)
 	}
 	m.untouched(before)
 	m.slice("mixed", 3)
@@ -307,7 +307,7 @@ func cdiRefreshed(m machine) {
 	m.run("dcm apply")
 	m.await("/run/refreshed", "8")
 	if got := m.run("cat /run/refreshed"); got != "8" {
-		m.t.Errorf("when it was started there were so many instances: %s", got)
+		m.t.Errorf("instances at the start of nvidia-cdi-refresh: want 8, got %s", got)
 	}
 	m.run("[ ! -e /run/cdi/dcm.json ]")
 	m.run("systemctl mask " + refresh)

@@ -196,7 +196,7 @@ func (m machine) imports() {
 		}
 		r := m.try("dcm plan " + f[0])
 		if f[1] == "yes" && (r.Code != 0 && r.Code != 2 || !strings.Contains(r.Stdout, f[0])) || f[1] == "no" && r.Code != 1 {
-			m.t.Errorf("%s, which fits: %s, is planned with exit status %d\n%s%s", f[0], f[1], r.Code, r.Stdout, r.Stderr)
+			m.t.Errorf("dcm plan %s (fits: %s): got exit status %d\n%s%s", f[0], f[1], r.Code, r.Stdout, r.Stderr)
 		}
 		if f[1] == "yes" {
 			fits++
@@ -206,7 +206,7 @@ func (m machine) imports() {
 	}
 	m.t.Logf("of what mig-parted brings along %d profiles are planned, %d do not fit", fits, others)
 	if fits < 6 {
-		m.t.Errorf("%d profiles fit", fits)
+		m.t.Errorf("profiles that fit: want at least 6, got %d", fits)
 	}
 	m.run("rm " + imported + "; systemctl reload dcm")
 }
@@ -267,23 +267,23 @@ func migByRestart(m machine) {
 	m.chosen("small", of80())
 	m.divided("7 × 1g.10gb", 7)
 	if run := m.lastRun(); run.Result != runstate.Applied || len(run.Steps) != 16 {
-		m.t.Errorf("the run ended %s with %d steps", run.Result, len(run.Steps))
+		m.t.Errorf("run: want applied with 16 steps, got %s with %d", run.Result, len(run.Steps))
 	}
 	if got := m.run("ls /dev/nvidia-caps | wc -l"); got != fmt.Sprint(2+8*7*2) {
-		m.t.Errorf("%s nodes of instances", got)
+		m.t.Errorf("nodes of instances: got %s", got)
 	}
 	if p := decode[runstate.Partitions](m, "partitions.json"); len(p.Parts) != 8*7 || len(p.Parts[0].Beside) != 5 || !strings.Contains(p.Parts[0].Render, "/dev/nvidia-caps/nvidia-cap") {
-		m.t.Errorf("listed are %d partitions, %+v", len(p.Parts), p.Parts)
+		m.t.Errorf("partitions.json: want 56 with their nodes, got %d, %+v", len(p.Parts), p.Parts)
 	}
 	if got := m.run("dcm partitions; cat /run/cdi/dcm.json"); !strings.Contains(got, "0000:df:00.0-6") || !strings.Contains(got, "/dev/nvidiactl") {
-		m.t.Errorf("partitions:\n%s", got)
+		m.t.Errorf("partitions and CDI file: want all, got:\n%s", got)
 	}
 	if got := m.run("busctl get-property org.deviceconfig.Manager1 /org/deviceconfig/Manager1 org.deviceconfig.Manager1 Profiles"); !strings.Contains(got, `"all-balanced"`) {
-		m.t.Errorf("on the bus are the profiles %s", got)
+		m.t.Errorf("Profiles: want all-balanced, got %s", got)
 	}
 	unit := m.show("dcm-apply.service", "CapabilityBoundingSet", "After", "Before")
 	if !strings.Contains(unit["CapabilityBoundingSet"], "cap_sys_admin") || !strings.Contains(unit["After"], "nvidia-persistenced.service") || !strings.Contains(unit["Before"], "nvidia-gpu-reset.target") {
-		m.t.Errorf("dcm-apply.service: %v", unit)
+		m.t.Errorf("dcm-apply.service: want the capability and the order, got %v", unit)
 	}
 	before := m.units(agentUnit)
 	m.run("dcm apply")
@@ -362,7 +362,7 @@ func migCounted(m machine) {
 			}
 		}
 		if loads, _, _ := c.sums(daemon, first); loads == 0 {
-			m.t.Errorf("%s: nothing is counted: %v", s.what, c)
+			m.t.Errorf("%s: want counted calls, got %v", s.what, c)
 		}
 	}
 	c := m.counting(func() { // the edit too: the daemon sees it by itself
@@ -421,7 +421,7 @@ func (m machine) through(kind string) {
 	}
 	m.divided("MIG off", 0)
 	if r := m.try("dcm plan nothing"); r.Code == 0 {
-		m.t.Error("a profile that is none is planned")
+		m.t.Error("dcm plan of an unknown profile: want a failure")
 	}
 }
 
@@ -433,10 +433,10 @@ func migFails(m machine) {
 	m.knob("")
 	run := m.lastRun()
 	if r.Code == 0 || run.Result != runstate.RolledBack || !strings.Contains(run.Error.Text, "0000:52:00.0") || !strings.Contains(run.Error.Text, "insufficient resources") {
-		m.t.Errorf("exit status %d, %s, %+v", r.Code, run.Result, run.Error)
+		m.t.Errorf("failed change: want rolled-back with the GPU, got %d, %s, %+v", r.Code, run.Result, run.Error)
 	}
 	if got := m.mig(); !slices.Equal(got, want) {
-		m.t.Errorf("the GPUs are %q, were %q", got, want)
+		m.t.Errorf("geometry: got %q, want %q", got, want)
 	}
 	m.bounced(before)
 }
@@ -450,7 +450,7 @@ func migDrift(m machine) {
 	m.until(`! grep -q "$1" /run/dcm/report.json && grep '"result": "applied"' /run/dcm/report.json`, before)
 	m.applied("mixed")
 	if got := m.mig(); !slices.Equal(got, want) {
-		m.t.Errorf("the GPUs are %q, were %q", got, want)
+		m.t.Errorf("geometry: got %q, want %q", got, want)
 	}
 	m.run("rm /etc/systemd/system/dcm.service.d/fast.conf; systemctl daemon-reload; systemctl restart dcm")
 }
@@ -465,10 +465,10 @@ func migHeld(m machine) {
 		m.t.Errorf("exit status %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	if got := m.mig(); !slices.Equal(got, want) {
-		m.t.Errorf("the GPUs are %q, were %q", got, want)
+		m.t.Errorf("geometry: got %q, want %q", got, want)
 	}
 	if got := m.run("dcm holders"); !strings.Contains(got, "/dev/nvidia2") || !strings.Contains(got, "training.service") {
-		m.t.Errorf("dcm holders:\n%s", got)
+		m.t.Errorf("dcm holders: want the holder, got:\n%s", got)
 	}
 	m.run("systemctl stop training")
 	m.applied("small")
@@ -524,7 +524,7 @@ func migKilled(m machine) {
 		}{"large": {"7g.80gb", 1}, "mixed": {"3g.40gb, 2g.20gb, 2 × 1g.10gb", 4}, "small": {"7 × 1g.10gb", 7}, "off": {"MIG off", 0}}[s.profile]
 		m.divided(want.geometry, want.instances)
 		if got := m.show(agentUnit, "ActiveState")["ActiveState"]; got != "active" {
-			m.t.Errorf("%s amid %s: gpuagent is %s", s.kill, s.amid, got)
+			m.t.Errorf("%s during %s: want gpuagent active, got %s", s.kill, s.amid, got)
 		}
 	}
 	// systemd 257's has lost its name with the bus: a reboot would wait twice 25 s for it.
@@ -541,17 +541,17 @@ func migDriver(m machine) {
 		m.t.Errorf("dcm gpus:\n%s", got)
 	}
 	if r := m.try("systemctl restart dcm"); r.Code == 0 {
-		m.t.Error("without the driver the profile is on the GPUs")
+		m.t.Error("start of dcm without the driver: want a failure")
 	}
 	m.until("systemctl is-active --quiet dcm")
 	m.run("mknod -m 666 /dev/late c 508 77")
 	if got := m.opens("dcm.service", "/dev/late"); got != "no" {
-		m.t.Errorf("what was not there at its start opens for the daemon: %s", got)
+		m.t.Errorf("node that appears after the start of the daemon: want it closed, got %s", got)
 	}
 	m.run("echo 508 late >>/run/devices; modprobe nvidia")
 	m.applied("small")
 	if got := m.opens("dcm.service", "/dev/late"); got != "yes" {
-		m.t.Errorf("what the driver has brought opens for the daemon: %s", got)
+		m.t.Errorf("node of a loaded driver: want it open for the daemon, got %s", got)
 	}
 	m.run("rm /dev/late /etc/systemd/system/dcm.service.d/late.conf; systemctl daemon-reload; systemctl restart dcm")
 	m.divided("7 × 1g.10gb", 7)
@@ -566,7 +566,7 @@ func migRebooted(m machine) {
 	m.divided("7 × 1g.10gb", 7)
 	run := m.lastRun()
 	if run.Result != runstate.Applied || len(run.Steps) != 16 {
-		m.t.Errorf("the run at boot ended %s with %d steps", run.Result, len(run.Steps))
+		m.t.Errorf("run at boot: want applied with 16 steps, got %s with %d", run.Result, len(run.Steps))
 	}
 	m.dealt(3)
 	m.run(`[ "$(systemctl show -P ActiveEnterTimestampMonotonic gpuagent)" -gt "$(systemctl show -P ActiveEnterTimestampMonotonic dcm-apply)" ]`)
@@ -576,7 +576,7 @@ func migRebooted(m machine) {
 func migKept(m machine) {
 	m.chosen("off", boards()["a100-8"])
 	if got := m.try("dcm plan small").Stdout; !strings.Contains(got, "resets it") {
-		m.t.Errorf("dcm plan:\n%s", got)
+		m.t.Errorf("dcm plan: want the reset, got:\n%s", got)
 	}
 	m.run("dcm use small")
 	m.reboot()
@@ -589,7 +589,7 @@ func migKept(m machine) {
 	r := m.try("dcm apply off")
 	m.knob("")
 	if run := m.lastRun(); r.Code == 0 || run.Error == nil || !strings.Contains(run.Error.Cure, "eboot") {
-		m.t.Errorf("a reset that is required: exit status %d, %s, %+v", r.Code, run.Result, run.Error)
+		m.t.Errorf("change with a required reset: got exit status %d, %s, %+v", r.Code, run.Result, run.Error)
 	}
 	// With leave the host is rebooted for it, and then the reset is not in anybody's way.
 	m.knob("fail nvmlDeviceSetMigMode 16 0 8")
@@ -677,7 +677,7 @@ func bothReserved(m machine) {
 	d = m.deal()
 	alpha, beta := d.of("alpha"), d.of("beta-1")
 	if len(alpha) != 2 || len(beta) != 2 || !strings.HasPrefix(alpha[0], "/dev/dri/") || !strings.HasPrefix(beta[0], "/dev/nvidia-caps/") {
-		m.t.Fatalf("alpha has %s and beta %s", alpha, beta)
+		m.t.Fatalf("nodes of alpha and beta: got %s and %s", alpha, beta)
 	}
 	m.can("alpha.service", d, false, d.with(alpha...))
 	m.can("beta@1.service", d, false, d.with(beta...))
@@ -691,7 +691,7 @@ func bothReserved(m machine) {
 	d = m.deal()
 	alpha, beta = d.of("alpha"), d.of("beta-1")
 	if len(alpha) != 3 || len(beta) != 3 || !strings.HasPrefix(alpha[2], "/dev/dri/") || !strings.HasPrefix(beta[2], "/dev/nvidia-caps/") {
-		m.t.Fatalf("by their kinds alpha has %s and beta %s", alpha, beta)
+		m.t.Fatalf("nodes of alpha and beta by vendor: got %s and %s", alpha, beta)
 	}
 	m.can("alpha.service", d, false, d.with(alpha...))
 	m.can("beta@1.service", d, false, d.with(beta...))
@@ -699,17 +699,17 @@ func bothReserved(m machine) {
 		lease := m.lessee(options)
 		has := m.leased(d, lease)
 		if len(has) != 2 || !strings.HasPrefix(has[0], node) || !strings.HasPrefix(has[1], node) {
-			m.t.Errorf("%s gives %s", options, has)
+			m.t.Errorf("dcm run %s: want two nodes of that kind, got %s", options, has)
 		}
 		m.can(lease, d, false, d.with(has...))
 		m.run("dcm release " + lease)
 	}
 	if r := m.try("dcm run --mode 3g.40gb -- true"); r.Code != exitcode.Permanent || !strings.Contains(r.Stderr, "3g.40gb") || !hasAll(r.Stderr, "amd CPX/NPS1", "nvidia 1g.10gb") {
-		m.t.Errorf("what there is not: %d, %s", r.Code, r.Stderr)
+		m.t.Errorf("dcm run for a missing mode: want 69 and the modes, got %d, %s", r.Code, r.Stderr)
 	}
 	before := m.units("alpha.service", "beta@1.service")
 	if r := m.try("dcm apply whole"); r.Code == 0 || !hasAll(r.Stderr, "reservation alpha", "CPX") {
-		m.t.Errorf("a profile without them: %d, %s", r.Code, r.Stderr)
+		m.t.Errorf("profile without the reserved partitions: want a refusal, got %d, %s", r.Code, r.Stderr)
 	}
 	m.untouched(before)
 }

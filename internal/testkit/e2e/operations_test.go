@@ -82,11 +82,11 @@ func (m machine) scraped(patterns ...string) {
 	m.t.Helper()
 	text := m.run(scrape)
 	if !strings.HasPrefix(text, "HTTP/1.0 200 ") {
-		m.t.Fatalf("the exporter answers %.300q", text)
+		m.t.Fatalf("reply of the exporter: got %.300q", text)
 	}
 	for _, p := range patterns {
 		if !regexp.MustCompile(`(?m)^` + p + `\r?$`).MatchString(text) {
-			m.t.Errorf("no line %s", p)
+			m.t.Errorf("metrics: want a line %s", p)
 		}
 	}
 	m.t.Log(strings.Join(regexp.MustCompile(`(?m)^(dcm|node_textfile)_.*$`).FindAllString(text, -1), "\n"))
@@ -99,7 +99,7 @@ func (m machine) onlyALink() {
 	m.t.Helper()
 	const dir = "/var/lib/prometheus/node-exporter"
 	if to := m.run("readlink " + textfile); to != "/run/dcm/metrics/dcm.prom" {
-		m.t.Errorf("the file is a link to %q", to)
+		m.t.Errorf("metrics file: want a regular file, got a link to %q", to)
 	}
 	// A directory of an overlay's lower layer cannot be renamed.
 	m.run("cp -a " + dir + " " + dir + ".new && rm -r " + dir + " && mv " + dir + ".new " + dir)
@@ -107,13 +107,13 @@ func (m machine) onlyALink() {
 	m.run("runuser -u prometheus -- ln -s /opt/victim " + dir)
 	m.run("systemctl restart dcm")
 	if got := m.run("stat -c '%n %a' /opt/victim/*"); got != "/opt/victim/dcm.prom1 600" {
-		m.t.Errorf("dcm followed the link and left %s", got)
+		m.t.Errorf("target of the link: want it unchanged, got %s", got)
 	}
 	if r := m.try("nsenter --mount --target $(systemctl show -P MainPID dcm) -- touch /opt/victim/new"); r.Code == 0 {
-		m.t.Error("the link makes its target writable in the sandbox of dcm.service")
+		m.t.Error("target of the link: want it read-only for dcm.service")
 	}
 	if said := m.run("journalctl --boot --unit=dcm --grep='node-exporter: a symbolic link' --output=cat"); said == "" {
-		m.t.Error("nothing is said of the link")
+		m.t.Error("journal: want a message about the link")
 	}
 	m.run("rm " + dir + " && mv " + dir + ".away " + dir + " && touch " + dir + "/.dcm.link && rm " + textfile)
 	m.run("systemctl restart dcm && test -f " + textfile + " && ! test -e " + dir + "/.dcm.link")
@@ -123,6 +123,6 @@ func (m machine) onlyALink() {
 func (m machine) judged() {
 	m.t.Helper()
 	if said := m.run("promtool check metrics <" + textfile + " 2>&1"); said != "" {
-		m.t.Errorf("promtool: %s", said)
+		m.t.Errorf("promtool: want no complaint, got %s", said)
 	}
 }

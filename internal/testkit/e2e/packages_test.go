@@ -27,7 +27,7 @@ func packages(t *testing.T, p product) {
 			m.run("test -e /etc/dcm/dcm.toml")
 			m.run("dpkg --purge dcm && ! test -e /etc/dcm")
 			if got := m.run("systemctl list-units --all --no-legend 'dcm*'"); got != "" {
-				t.Errorf("left of dcm after the purge: %s", got)
+				t.Errorf("files after the purge: want none, got %s", got)
 			}
 		})
 	}
@@ -105,14 +105,14 @@ func (m machine) upgraded(command string) {
 	m.run(command)
 	m.untouched(before)
 	if got := m.run("dcm version"); !strings.Contains(got, "0.1.1") {
-		m.t.Errorf("after the upgrade: %s", got)
+		m.t.Errorf("state after the upgrade: got %s", got)
 	}
 	if got := m.state(); got.Program != "0.1.1" || got.Profile != "cpx-fast" {
 		m.t.Errorf("after the upgrade daemon %s keeps %q", got.Program, got.Profile)
 	}
 	for gpu, mode := range m.modes() {
 		if modes[gpu] != mode {
-			m.t.Errorf("%s was %s and is %s", gpu, modes[gpu], mode)
+			m.t.Errorf("%s: want %s, got %s", gpu, modes[gpu], mode)
 		}
 	}
 }
@@ -127,9 +127,9 @@ func (m machine) removed(command string) {
 	m.untouched(before)
 	m.run("[ ! -e " + options + " ]")
 	if got := m.run("systemctl list-units --all --no-legend 'dcm*' | grep -v 'not-found *inactive' || :"); got != "" {
-		m.t.Errorf("left of dcm: %s", got)
+		m.t.Errorf("files after the removal: want none, got %s", got)
 	}
 	if got := m.show(agentUnit, "DropInPaths")["DropInPaths"]; got != "" {
-		m.t.Errorf("drop-ins are left: %s", got)
+		m.t.Errorf("drop-ins after the removal: want none, got %s", got)
 	}
 }

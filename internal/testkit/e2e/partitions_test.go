@@ -239,16 +239,16 @@ func reservedConfined(m machine) {
 	// What is reserved exclusively is so before its unit was ever started.
 	m.await("/run/dcm/guard.json", `"loaded": true`)
 	if got := m.opens("", m.mine("alpha")...); got != "no no" {
-		m.t.Errorf("before alpha is up root's shell opens: %s", got)
+		m.t.Errorf("nodes of alpha before its start, opened by root: want none, got %s", got)
 	}
 	m.run("systemctl start alpha beta@1 gamma; systemctl restart amd-metrics-exporter")
 	m.confinedTo(2, 1)
 	if got := m.show("alpha.service", "Slice")["Slice"]; got != "dcm-alpha.slice" {
-		m.t.Errorf("alpha runs in %s", got)
+		m.t.Errorf("slice of alpha: got %s", got)
 	}
 	p := decode[runstate.Partitions](m, "partitions.json")
 	if len(p.Parts) != 64 || len(p.Reservations) != 3 {
-		m.t.Errorf("listed are %d partitions and %+v", len(p.Parts), p.Reservations)
+		m.t.Errorf("partitions.json: want 64 and three reservations, got %d and %+v", len(p.Parts), p.Reservations)
 	}
 	spec := m.run("cat /run/cdi/dcm.json")
 	for _, name := range []string{`"reservation-alpha"`, `"0000:05:00.0-3"`, `"all"`} {
@@ -263,7 +263,7 @@ func reservedConfined(m machine) {
 	mine := m.mine("alpha")
 	m.run(`systemctl set-property --runtime dcm DeviceAllow="$1 rw" DeviceAllow="$2 rw"`, mine...)
 	if got := m.opens("dcm.service", mine...); got != "yes yes" {
-		m.t.Errorf("the guard keeps dcm out of what it watches over: %s", got)
+		m.t.Errorf("guarded nodes opened by dcm.service: want both, got %s", got)
 	}
 	m.run("systemctl revert dcm; systemctl restart dcm")
 }
@@ -279,7 +279,7 @@ func reservedFollow(m machine) {
 		return !slices.Contains(slices.Concat(m.mine("alpha"), m.mine("gamma")), node)
 	})
 	if opened := grabbed(); len(stays) == 0 || slices.ContainsFunc(stays, func(node string) bool { return slices.Contains(opened, node) }) {
-		m.t.Errorf("in a repartition others open %s, and %s stay exclusive", opened, stays)
+		m.t.Errorf("nodes opened by a user during a repartition: got %s, want none of %s", opened, stays)
 	}
 	m.bounced(before)
 	m.confinedTo(2, 1)
@@ -293,7 +293,7 @@ func reservedFollow(m machine) {
 	m.run("dcm-sim fault --gpu $(ls /sys/bus/pci/devices | tail -1) --op compute --errno EINVAL --times 3")
 	m.reserve("qpx-fast", 1)
 	if r := m.try("dcm apply"); r.Code == 0 {
-		m.t.Errorf("a run with a GPU that cannot be switched ends well: %s", r.Stdout)
+		m.t.Errorf("dcm apply with a failing GPU: want a failure, got %s", r.Stdout)
 	}
 	m.confinedTo(2, 1)
 	m.run("dcm-sim reset")
@@ -311,7 +311,7 @@ func reservedAlone(m machine) {
 	m.bounced(beta)
 	m.confinedTo(2, 3)
 	if now := m.mine("alpha"); strings.Join(now, " ") != strings.Join(had, " ") {
-		m.t.Errorf("alpha had %s and has %s", had, now)
+		m.t.Errorf("partitions of alpha: want %s, got %s", had, now)
 	}
 }
 
@@ -360,7 +360,7 @@ func (m machine) betaHas(want int) {
 	m.until(`ls /dev/dcm/beta-1; cat /run/dcm/state.json; systemctl is-active beta@1 && ! systemctl is-failed dcm-reserve && [ $(ls /dev/dcm/beta-1 | wc -l) = "$1" ] && ! grep -q -e owed -e '"error"' /run/dcm/state.json`, fmt.Sprint(want))
 	mine := m.mine("beta-1")
 	if got := m.opens("beta@1.service", mine...); got != strings.TrimSpace(strings.Repeat("yes ", want)) {
-		m.t.Errorf("beta@1 opens %s: %s", mine, got)
+		m.t.Errorf("nodes %s opened by beta@1: want all, got %s", mine, got)
 	}
 }
 
@@ -390,10 +390,10 @@ func exclusiveStays(m machine) {
 	m.run("rm -r /run/systemd/system/dcm-guard.service.d; systemctl daemon-reload")
 	m.confinedTo(2, 3)
 	if now := slices.Concat(m.mine("alpha"), m.mine("gamma")); !slices.Equal(now, closed) {
-		m.t.Fatalf("%s were exclusive, and %s are", closed, now)
+		m.t.Fatalf("exclusive nodes: want %s, got %s", closed, now)
 	}
 	if opened := grabbed(); len(opened) > 0 {
-		m.t.Errorf("others open %s", opened)
+		m.t.Errorf("nodes opened by a user: want none, got %s", opened)
 	}
 	// A service has lost its list of devices, and root starts a unit among the holders.
 	m.put("/run/systemd/system/beta@1.service.d/60-lost.conf", "[Service]\nDevicePolicy=auto\nDeviceAllow=\n")
@@ -401,11 +401,11 @@ func exclusiveStays(m machine) {
 	free := m.run(`for i in $(seq 128 191); do echo /dev/dri/renderD$i; done | grep -vxF "$1" | tail -1`, strings.Join(slices.Concat(closed, m.mine("beta-1")), "\n"))
 	for _, unit := range []string{"beta@1.service", "other.service"} {
 		if got := m.opens(unit, append([]string{strings.TrimSpace(free)}, closed...)...); got != "yes no no no" {
-			m.t.Errorf("without a list %s opens a free one, and what others have exclusively: %s", unit, got)
+			m.t.Errorf("nodes opened by %s without a device list: want the free one only, got %s", unit, got)
 		}
 	}
 	if got := m.opens("alpha.service", alpha...); got != "yes yes" {
-		m.t.Errorf("alpha opens its own: %s", got)
+		m.t.Errorf("nodes of alpha opened by alpha: want both, got %s", got)
 	}
 	m.run("systemctl stop other; rm -r /run/systemd/system/beta@1.service.d; systemctl daemon-reload; systemctl restart beta@1")
 	m.confinedTo(2, 3)
@@ -429,14 +429,14 @@ func exclusiveNamed(m machine) {
 	const named = "confined, not exclusive: e2e-agent["
 	for command, code := range map[string]int{"dcm status": 1, "dcm guard status": 2} {
 		if r := m.try(command); r.Code != code || !strings.Contains(r.Stdout, " not exclusive: e2e-agent[") || !strings.Contains(r.Stdout, "] of grabber.service has 0000:") {
-			m.t.Errorf("%s exits with %d:\n%s%s", command, r.Code, r.Stdout, r.Stderr)
+			m.t.Errorf("%s: want the process in the output, got exit status %d:\n%s%s", command, r.Code, r.Stdout, r.Stderr)
 		}
 	}
 	if opened := grabbed(); !slices.Equal(opened, []string{node}) {
 		m.t.Errorf("the user has opened %s, want %s", opened, node)
 	}
 	if r := m.try("dcm guard status"); r.Code != 0 || strings.Contains(r.Stdout, named) {
-		m.t.Errorf("dcm guard status exits with %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
+		m.t.Errorf("dcm guard status: want 0 and no process, got %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	m.reserve("cpx-fast", 3)
 	m.run("dcm apply")
@@ -473,11 +473,11 @@ func pounced(m machine, named string) {
 		noted := strings.Contains(r.Stderr, named) && strings.Contains(r.Stderr, "] of pouncer.service has 0000:")
 		switch {
 		case r.Code != 0 || !strings.Contains(r.Stdout, "/dev/dri/renderD"):
-			m.t.Errorf("dcm run exits with %d: %s%s", r.Code, r.Stdout, r.Stderr)
+			m.t.Errorf("dcm run: want success and a node, got %d: %s%s", r.Code, r.Stdout, r.Stderr)
 		case n == 1 && (has == opened || noted):
-			m.t.Errorf("opened is %t: the lease has %s%s", opened, r.Stdout, r.Stderr)
+			m.t.Errorf("lease whose first node was opened %t: want another node and no note, got %s%s", opened, r.Stdout, r.Stderr)
 		case n > 1 && strings.Count(list, "opened") == n && !(has && noted):
-			m.t.Errorf("opened are all: the lease has %s%s", r.Stdout, r.Stderr)
+			m.t.Errorf("lease whose nodes were all opened: want a note with the process, got %s%s", r.Stdout, r.Stderr)
 		}
 		m.run("systemctl stop pouncer 'dcm-lease-*.scope'")
 		m.run(`for node; do rm "$node"; mknod -m 666 "$node" c 226 "${node#/dev/dri/renderD}"; done`, nodes...)
@@ -488,14 +488,14 @@ func pounced(m machine, named string) {
 func guardShown(m machine) {
 	for _, command := range []string{"dcm status", "dcm plan qpx-fast"} {
 		if got := m.try(command).Stdout; strings.Contains(got, "dcm-guard") {
-			m.t.Errorf("%s:\n%s", command, got)
+			m.t.Errorf("%s: want no dcm-guard, got:\n%s", command, got)
 		}
 	}
 	if got := m.run("systemctl is-active dcm-guard || :"); strings.TrimSpace(got) != "inactive" {
-		m.t.Errorf("dcm-guard.service is %s", got)
+		m.t.Errorf("dcm-guard.service: want inactive, got %s", got)
 	}
 	if got := m.run("dcm guard status"); !strings.Contains(got, "guard: loaded, 6 devices") || !strings.Contains(got, "/dcm.slice/dcm-alpha.slice") || !strings.Contains(got, "/system.slice/system-dcm.slice") {
-		m.t.Errorf("dcm guard status:\n%s", got)
+		m.t.Errorf("dcm guard status: want 6 devices and their slices, got:\n%s", got)
 	}
 	var status struct {
 		State   string
@@ -503,7 +503,7 @@ func guardShown(m machine) {
 		Table   []runstate.Guarded
 	}
 	if err := json.Unmarshal([]byte(m.run("dcm guard status --json")), &status); err != nil || status.State != "loaded" || status.Devices != 6 || len(status.Table) != 6 {
-		m.t.Errorf("dcm guard status --json: %v, %+v", err, status)
+		m.t.Errorf("dcm guard status --json: want 6 devices, got %v, %+v", err, status)
 	}
 	m.run("dcm guard off; dcm guard on; dcm guard off; dcm guard on")
 	m.confinedTo(2, 3)
@@ -531,19 +531,19 @@ func misplaced(m machine) {
 	m.reserve("qpx-fast", 1)
 	for _, command := range []string{"dcm check", "dcm plan", "dcm apply"} {
 		if r := m.try(command); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, misplaced) {
-			m.t.Errorf("%s: exit status %d, %s%s", command, r.Code, r.Stdout, r.Stderr)
+			m.t.Errorf("%s: want a failure with the drop-in, got %d, %s%s", command, r.Code, r.Stdout, r.Stderr)
 		}
 	}
 	m.untouched(before)
 	if r := m.try("systemctl restart alpha"); r.Code == 0 || m.show("alpha.service", "ActiveState")["ActiveState"] == "active" {
-		m.t.Errorf("alpha is started in a slice of its own: %s", r.Stderr)
+		m.t.Errorf("start of alpha in ml.slice: want a failure, got %s", r.Stderr)
 	}
 	m.put("/etc/systemd/system/alpha.service.d/60-ml.conf", "[Service]\nSlice=dcm-ml.slice\n")
 	m.reserve("cpx-fast", 3)
 	m.run("systemctl daemon-reload; dcm apply; systemctl start alpha")
 	m.confinedTo(2, 3)
 	if got := m.show("alpha.service", "Slice")["Slice"]; got != "dcm-ml.slice" {
-		m.t.Errorf("alpha runs in %s", got)
+		m.t.Errorf("slice of alpha: got %s", got)
 	}
 	m.run("rm -r /etc/systemd/system/alpha.service.d; systemctl daemon-reload; systemctl restart alpha")
 	m.confinedTo(2, 3)
@@ -567,10 +567,10 @@ func reservedReleased(m machine) {
 	m.untouched(still)
 	m.run("[ ! -e /dev/dcm/alpha ]")
 	if got := m.opens("alpha.service", "/dev/dri/renderD128", "/dev/dri/renderD191"); got != "yes yes" {
-		m.t.Errorf("without a reservation alpha opens: %s", got)
+		m.t.Errorf("nodes opened by alpha without a reservation: want all, got %s", got)
 	}
 	if got := m.opens("", "/dev/dri/renderD128"); got != "yes" {
-		m.t.Errorf("a partition that is not exclusive any more opens for others: %s", got)
+		m.t.Errorf("released partition opened by root: want it open, got %s", got)
 	}
 }
 
@@ -589,7 +589,7 @@ func sliceStopped(m machine) {
 	m.until("! systemctl list-jobs --no-legend | grep dcm")
 	m.run("systemctl stop prober")
 	if got := m.opens("", alpha...); got != "no no" {
-		m.t.Errorf("with nothing started in its slice root's shell opens: %s", got)
+		m.t.Errorf("nodes of alpha with an empty slice, opened by root: want none, got %s", got)
 	}
 	m.run("[ ! -e /run/opened ]")
 	m.run("systemctl start dcm alpha beta@1 gamma amd-metrics-exporter")
@@ -598,7 +598,7 @@ func sliceStopped(m machine) {
 	m.run("systemctl stop dcm.slice; systemd-run --quiet --unit=other --slice=dcm.slice sleep infinity")
 	m.await("/run/dcm/guard.json", `"devices": 6`) // render nodes and cards
 	if got := m.opens("", m.mine("alpha")...); got != "no no" {
-		m.t.Errorf("with alpha down and its slice stopped root's shell opens: %s", got)
+		m.t.Errorf("nodes of alpha with a stopped slice, opened by root: want none, got %s", got)
 	}
 	m.run("systemctl stop other; systemctl start dcm alpha beta@1 gamma amd-metrics-exporter")
 }
@@ -639,15 +639,15 @@ func (m machine) reinstalled() {
 	hers, roots := m.lent()
 	m.run("dpkg --remove dcm && [ ! -e /run/dcm ] && dpkg --install /root/dcm.deb")
 	if list := m.run("dcm partitions"); strings.Count(list, hers) != 3 || strings.Count(list, roots) != 1 || strings.Count(list, "alpha.service") != 2 {
-		m.t.Errorf("after a reinstallation dcm partitions shows\n%s", list)
+		m.t.Errorf("dcm partitions after a reinstallation: want all holders, got\n%s", list)
 	}
 	m.run("systemctl start alpha beta@1 gamma; systemctl restart amd-metrics-exporter")
 	m.confinedTo(2, 1, append(m.allowed(hers), m.allowed(roots)...)...)
 	if r := m.try("dcm status"); r.Code != 0 {
-		m.t.Errorf("after a reinstallation dcm status exits with %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
+		m.t.Errorf("dcm status after a reinstallation: want 0, got %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	if got := m.opens("", m.allowed(roots)...); got != "no" {
-		m.t.Errorf("after a reinstallation root's shell opens an exclusive lease's partition: %s", got)
+		m.t.Errorf("exclusive node after a reinstallation, opened by root: want it closed, got %s", got)
 	}
 	m.run("systemctl stop 'dcm-*.scope'; dpkg --remove dcm")
 }
@@ -659,7 +659,7 @@ func (m machine) withoutPrograms(node string) {
 	m.put("/run/systemd/system/dcm-guard.service.d/refused.conf", "[Service]\nSystemCallFilter=~bpf\n")
 	m.run("systemctl daemon-reload; dcm guard off; dcm guard on; systemctl start dcm-guard; systemctl restart dcm-apply; systemctl start dcm-guard")
 	if got := m.opens("", node); got != "yes" {
-		m.t.Errorf("without a guard root's shell opens: %s", got)
+		m.t.Errorf("exclusive node without a guard, opened by root: want it open, got %s", got)
 	}
 	a := m.healthIs(status.Shared)
 	if a.Guard.Loaded || a.Guard.Unconfined || a.Guard.Why == "" {
@@ -667,7 +667,7 @@ func (m machine) withoutPrograms(node string) {
 	}
 	r := m.try("dcm run --exclusive -- true")
 	if r.Code != 0 || !strings.Contains(r.Stderr, "confined, not exclusive: ") {
-		m.t.Errorf("without a guard an exclusive lease: %d, %s", r.Code, r.Stderr)
+		m.t.Errorf("dcm run --exclusive without a guard: want success and a note, got %d, %s", r.Code, r.Stderr)
 	}
 	found := 0
 	for _, e := range m.entries("--identifier=dcm-guard") {

@@ -128,7 +128,7 @@ func quadletConfined(m machine) {
 	m.run("systemctl restart dcm; systemctl start q1")
 	m.quadletHas()
 	if got := m.show("q1.service", "Slice")["Slice"]; got != "dcm-q1.slice" {
-		m.t.Errorf("q1 runs in %s", got)
+		m.t.Errorf("slice of q1: got %s", got)
 	}
 }
 
@@ -172,7 +172,7 @@ func containerNamed(m machine) {
 		m.until(noLeases)
 		r := m.try("dcm run -- podman run --rm --network=none --cgroups=disabled --cap-add=MKNOD " + options + " localhost/look")
 		if got := strings.TrimSpace(r.Stdout); got != want || (r.Code == 0) != (want != "") {
-			m.t.Errorf("in a lease of %s a container with %q ends with %d and opens %s: %s", given, options, r.Code, got, r.Stderr)
+			m.t.Errorf("container in a lease of %s with %q: got exit status %d, nodes %s: %s", given, options, r.Code, got, r.Stderr)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func quadletFollows(m machine) {
 		m.bounced(before)
 		m.quadletHas()
 		if got := m.contained("--device=deviceconfig.org/partition=" + s.there); len(got) > 1 {
-			m.t.Errorf("a container with %s opens %s", s.there, got)
+			m.t.Errorf("nodes opened by a container with %s: got %s", s.there, got)
 		}
 		if s.gone == "" {
 			continue // what there are more of leaves the service what it has
@@ -203,19 +203,19 @@ func quadletFollows(m machine) {
 			m.t.Errorf("the new partitions have the nodes of the old ones, %s: nothing is shown", now)
 		}
 		if r := m.try("podman run --rm --network=none --device=deviceconfig.org/partition=" + s.gone + " localhost/look"); r.Code == 0 || !strings.Contains(r.Stderr, s.gone) {
-			m.t.Errorf("a container with %s, which is gone: %d, %s%s", s.gone, r.Code, r.Stdout, r.Stderr)
+			m.t.Errorf("container with the removed partition %s: want a failure, got %d, %s%s", s.gone, r.Code, r.Stdout, r.Stderr)
 		}
 	}
 	m.run("touch /run/q1.stop; systemctl is-active reader")
 	if got := m.run("ls -A /run/cdi"); got != "dcm.json" {
-		m.t.Errorf("in /run/cdi are %s", got)
+		m.t.Errorf("/run/cdi: want no file of dcm, got %s", got)
 	}
 }
 
 func noCDIFile(m machine) {
 	m.run("systemctl stop q1 reader amd-metrics-exporter gpuagent; modprobe -r amdgpu; systemctl restart dcm-reserve || :; [ ! -e /run/cdi/dcm.json ]")
 	if r := m.try("podman run --rm --network=none --device=deviceconfig.org/partition=all localhost/look"); r.Code == 0 || !strings.Contains(r.Stderr, "deviceconfig.org/partition=all") {
-		m.t.Errorf("a container with what there is not: %d, %s%s", r.Code, r.Stdout, r.Stderr)
+		m.t.Errorf("container with a missing partition: want a failure, got %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	// The daemon may have seen the driver by now, and a run updates the CDI file too.
 	m.run("modprobe amdgpu; systemctl restart dcm-reserve || :")

@@ -39,7 +39,7 @@ func privileges(t *testing.T, p product) {
 				m.until("ls -l /proc/$(systemctl show --property=MainPID --value training)/fd | grep -q renderD130")
 				m.try("systemctl start " + unit)
 				if seen := m.try(test).Code == 0; seen != (capability == "") {
-					t.Errorf("the process was seen before anything was done: %t\n%s", seen, m.try("cat /run/dcm/*.json").Stdout)
+					t.Errorf("holder seen before the first change: got %t\n%s", seen, m.try("cat /run/dcm/*.json").Stdout)
 				}
 				m.run("rm -f /run/systemd/system/" + unit + ".service.d/less.conf; systemctl daemon-reload")
 			})

@@ -60,7 +60,7 @@ func rebootOnce(m machine) {
 	m.run("systemctl stop dcm; mount -t tmpfs tmpfs /var/lib/dcm")
 	m.put(settings, selecting("cpx-nps4")+"[apply]\nreboot = \"once\"\n")
 	if r := m.try("systemctl start dcm"); r.Code == 0 {
-		m.t.Error("the daemon is content")
+		m.t.Error("start of the daemon: want a failure")
 	}
 	m.run("systemctl start dcm; grep -q 'not rebooted: .*tmpfs, which does not outlive a reboot' /run/dcm/state.json; systemctl stop dcm; umount /var/lib/dcm")
 	// The container's own root is an overlay, which only an earlier boot proves to be lasting.
@@ -68,7 +68,7 @@ func rebootOnce(m machine) {
 	m.rebootedByItself()
 	after := m.bootID()
 	if after == before {
-		m.t.Fatal("there was no reboot")
+		m.t.Fatal("boot id: want another one")
 	}
 	// The boot's own run has failed again, and so has the daemon's.
 	m.await("/run/dcm/state.json", `"phase": "failed"`)
@@ -76,22 +76,22 @@ func rebootOnce(m machine) {
 		m.t.Errorf("the daemon's error: want a refused second reboot, got %+v", s.Error)
 	}
 	if r := m.lastRun(); r.Error == nil || !r.Error.Reboot || r.Result != runstate.RolledBack {
-		m.t.Errorf("the run ended %s, %+v", r.Result, r.Error)
+		m.t.Errorf("run: want rolled-back with a reboot required, got %s, %+v", r.Result, r.Error)
 	}
 	if r := m.try("systemctl restart dcm"); r.Code == 0 {
-		m.t.Error("the daemon is content")
+		m.t.Error("start of the daemon: want a failure")
 	}
 	if text := m.try("dcm status").Stdout; !refused(text) {
 		m.t.Errorf("dcm status: want the refused reboot, got:\n%s", text)
 	}
 	// The failed start is tried again by itself, which may be under way by now.
 	if got := m.run("systemctl list-jobs --no-legend | grep -v ' dcm.service ' || :"); got != "" {
-		m.t.Errorf("jobs: %s", got)
+		m.t.Errorf("jobs: want none, got %s", got)
 	}
 	m.clientsAreUp()
 	m.has(spx)
 	if got := m.bootID(); got != after {
-		m.t.Error("there was another reboot")
+		m.t.Error("boot id: want the same")
 	}
 	m.run("rm " + wants + " /etc/systemd/system/e2e-refuse.service; systemctl daemon-reload; dcm-sim fault --clear; systemctl reset-failed")
 	m.run("systemctl restart dcm && dcm verify && grep -q granted.*true /var/lib/dcm/reboot.json")
@@ -107,7 +107,7 @@ func reloadAtBoot(m machine) {
 	m.has(cpx)
 	m.clientsAreUp()
 	if r := m.lastRun(); r.Result != runstate.Applied {
-		m.t.Errorf("the boot's run ended %s", r.Result)
+		m.t.Errorf("run at boot: want applied, got %s", r.Result)
 	}
 	// Later in the same boot it may not be reloaded.
 	m.put(settings, selecting("spx-nps1")+"[apply]\nreload-driver = false\n")

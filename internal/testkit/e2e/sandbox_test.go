@@ -40,7 +40,7 @@ func sandboxes(m machine) {
 		}
 	}
 	if got := m.run("ls /tmp/e2e-probe /dev/shm/e2e-probe 2>/dev/null || :"); strings.Contains(got, "/tmp/") {
-		m.t.Errorf("the units' /tmp is the host's: %s", got)
+		m.t.Errorf("file of the units in the host's /tmp: want none, got %s", got)
 	}
 	m.run("rm -f /run/e2e-probe /dev/shm/e2e-probe /run/dcm/probed /run/systemd/system/probe.service; systemctl daemon-reload")
 }

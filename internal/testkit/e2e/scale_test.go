@@ -120,7 +120,7 @@ func hugeFile(m machine) {
 	began := time.Now()
 	r := m.try("dcm check")
 	if took := time.Since(began); r.Code != 78 || !strings.Contains(r.Stderr, "1 MiB") || took > 5*time.Second {
-		m.t.Errorf("dcm check ended with %d after %s:\n%s", r.Code, took, r.Stderr)
+		m.t.Errorf("dcm check: want 78 within 5s, got %d after %s:\n%s", r.Code, took, r.Stderr)
 	}
 	if got := m.runs() - before; got != 0 {
 		m.t.Errorf("%d runs, want none", got)

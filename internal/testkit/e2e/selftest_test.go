@@ -15,7 +15,7 @@ func (m machine) selftested(changes int) selftest.Result {
 	got := m.run("dcm selftest --change --archive /root/found.tar.gz")
 	r := m.unpacked("/root/found.tar.gz")
 	if selftest.Failed(r.Checks) || !strings.Contains(got, "refused, and the process named") || strings.Contains(got, "<- differs") {
-		m.t.Errorf("dcm selftest --change:\n%s", got)
+		m.t.Errorf("dcm selftest --change: want no difference, got:\n%s", got)
 	}
 	if len(r.Runs) != changes {
 		m.t.Errorf("%d runs, want %d: %v", len(r.Runs), changes, r.Runs)
@@ -28,7 +28,7 @@ func (m machine) selftested(changes int) selftest.Result {
 func (m machine) unselected() {
 	m.t.Helper()
 	if got := m.run("ls -A /run/dcm/dcm.toml.d 2>/dev/null; systemctl list-units --all --no-legend 'dcm-selftest*'"); got != "" {
-		m.t.Errorf("left is %s", got)
+		m.t.Errorf("rest of a self-test: want none, got %s", got)
 	}
 }
 
@@ -37,7 +37,7 @@ func (m machine) unpacked(file string) (r selftest.Result) {
 	m.t.Helper()
 	m.run("rm -rf /root/found && mkdir /root/found && tar -xzf $1 -C /root/found --strip-components=1", file)
 	if got := m.run("grep -rlE \"$(hostname)|gpuagent|amd-metrics-exporter|$(cat /sys/class/kfd/kfd/topology/nodes/*/properties | sed -n 's/^unique_id \\([1-9].*\\)/\\1/p' | head -n1 | grep . || echo none-has-one)\" /root/found || :"); got != "" {
-		m.t.Errorf("there are names in %s", got)
+		m.t.Errorf("archive: want no name of a user, got %s", got)
 	}
 	if err := json.Unmarshal([]byte(m.run("cat /root/found/result.json")), &r); err != nil {
 		m.t.Fatal(err)
@@ -63,7 +63,7 @@ func (m machine) throughAllModes() {
 		}
 	}
 	if phases["reload"] != 3 || phases["settle"] != 3 || phases["start"] < 7 || phases["switch"] < 6 {
-		m.t.Errorf("of the phases there are %v: %v", phases, r.Runs)
+		m.t.Errorf("phases: got %v: %v", phases, r.Runs)
 	}
 	by := make(map[string]int)
 	for _, c := range r.Checks {
@@ -105,7 +105,7 @@ func (m machine) killedInASelftest() {
 		m.t.Errorf("output after a kill: want the signal, got:\n%s", got)
 	}
 	if got := m.modes(); fmt.Sprint(got) != fmt.Sprint(before) {
-		m.t.Errorf("the GPUs are %v, and were %v", got, before)
+		m.t.Errorf("modes: got %v, want %v", got, before)
 	}
 	m.unselected()
 	m.await("/run/dcm/state.json", `"phase": "idle"`)
@@ -134,6 +134,6 @@ func (m machine) throughGeometries() {
 	m.unselected()
 	m.chosen("mixed", boards()["a30-4"])
 	if got := m.mig(); fmt.Sprint(got) != fmt.Sprint(want) {
-		m.t.Errorf("the GPUs are %q, were %q", got, want)
+		m.t.Errorf("geometry: got %q, want %q", got, want)
 	}
 }

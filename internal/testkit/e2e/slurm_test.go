@@ -118,7 +118,7 @@ func walk(t *testing.T, page, section string) []string {
 func slurmWalk(m machine) {
 	all := walk(m.t, "dcm-slurm.7", "Walk")
 	if len(all) != 9 {
-		m.t.Fatalf("the manual shows %d commands: %q", len(all), all)
+		m.t.Fatalf("commands of the manual: want 9, got %d: %q", len(all), all)
 	}
 	said := make(map[string]string)
 	for _, command := range all {
@@ -135,7 +135,7 @@ func slurmWalk(m machine) {
 	}
 	m.has(spx)
 	if got := m.run("cat " + settings); got != `profile = "spx-nps1"` {
-		m.t.Errorf("a job has changed the administrator's file: %s", got)
+		m.t.Errorf("configuration after a job: want it unchanged, got %s", got)
 	}
 }
 
@@ -156,12 +156,12 @@ func slurmHostChange(m machine) {
 	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
 	m.run("systemctl is-active dcm-slurm slurmd")
 	if got := m.node("ActiveFeatures"); got != "cpx_nps1" {
-		m.t.Errorf("slurmctld takes %s for active", got)
+		m.t.Errorf("active features in slurmctld: got %s", got)
 	}
 	before := m.lastRun().Started
 	m.run("srun --constraint=cpx_nps1 true")
 	if now := m.lastRun().Started; now != before {
-		m.t.Error("a job that needed no change has had one made")
+		m.t.Error("job without a needed change: want no run")
 	}
 	if got := m.node("State"); strings.Contains(got, "DRAIN") || strings.Contains(got, "INVAL") {
 		m.t.Errorf("the node is %s: %s", got, m.node("Reason"))
@@ -180,7 +180,7 @@ func slurmAway(m machine) {
 	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
 	m.run("systemctl start slurmctld; timeout 60 journalctl --since=now --follow --unit=dcm-slurm | grep --max-count=1 'set the active features'")
 	if got := m.node("ActiveFeatures"); got != "cpx_nps1" {
-		m.t.Errorf("slurmctld takes %s for active", got)
+		m.t.Errorf("active features in slurmctld: got %s", got)
 	}
 	m.run("srun --constraint=cpx_nps1 true")
 	m.run("dcm status")
@@ -207,7 +207,7 @@ func slurmFailure(m machine) {
 	// Requeued, it would wait for two minutes more.
 	m.run(`scontrol update JobId="$1" StartTime=now; srun --dependency=afterany:"$1" true`, job)
 	if got := m.run("cat /root/job.out"); !strings.Contains(got, "cpx-nps4") {
-		m.t.Errorf("the job says %s", got)
+		m.t.Errorf("output of the job: want cpx-nps4, got %s", got)
 	}
 	m.has(cpx)
 }
@@ -217,10 +217,10 @@ func slurmReboot(m machine) {
 	m.reboot()
 	m.run("srun --constraint=spx_nps1 dcm verify spx-nps1")
 	if got := m.node("ActiveFeatures"); got != "spx_nps1" {
-		m.t.Errorf("slurmctld takes %s for active", got)
+		m.t.Errorf("active features in slurmctld: got %s", got)
 	}
 	if run := m.lastRun(); run.Profile != "spx-nps1" {
-		m.t.Errorf("the last run was for %s", run.Profile)
+		m.t.Errorf("profile of the last run: got %s", run.Profile)
 	}
 	m.has(spx)
 	maps.DeleteFunc(m.units("slurmd.service", "slurmctld.service"), func(unit, state string) bool {
@@ -241,6 +241,6 @@ func slurmGres(m machine) {
 	m.addSlurmConf(conf + "\n")
 	m.run("systemctl disable --now dcm-slurm; for node in /dev/dri/renderD*; do mount --bind /dev/null $node; done; systemctl restart slurmctld slurmd")
 	if got := m.run("srun --gres=gpu:spx_nps1:2 env | grep VISIBLE_DEVICES; true"); got != "ROCR_VISIBLE_DEVICES=0,1" {
-		m.t.Errorf("the job's environment has %s", got)
+		m.t.Errorf("environment of the job: got %s", got)
 	}
 }

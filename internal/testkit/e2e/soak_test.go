@@ -246,7 +246,7 @@ func (s *nodeSoak) well(after string) {
 	s.run("systemctl restart dcm")
 	s.run("systemctl is-active amd-metrics-exporter gpuagent dashboard " + fragileUnits)
 	if failed := s.run("systemctl list-units --failed --no-legend --plain"); failed != "" {
-		s.t.Errorf("after %s: failed are\n%s", after, failed)
+		s.t.Errorf("failed units after %s: want none, got\n%s", after, failed)
 	}
 	want := modesOf[s.profile]
 	for gpu, mode := range s.modes() {
@@ -257,14 +257,14 @@ func (s *nodeSoak) well(after string) {
 	// A run that was killed after its last switch has left nothing to do, and no
 	// word either.
 	if run := s.lastRun(); !run.Result.OK() && run.Result != runstate.Running {
-		s.t.Errorf("after %s: the last run is %s: %v", after, run.Result, run.Error)
+		s.t.Errorf("last run after %s: want success, got %s: %v", after, run.Result, run.Error)
 	}
 	if jobs := s.run("systemctl list-jobs --no-legend | grep -v ' dcm_owes_' || :"); jobs != "" {
-		s.t.Errorf("after %s: jobs are left: %s", after, jobs)
+		s.t.Errorf("jobs after %s: want none, got %s", after, jobs)
 	}
 	// One that is just being written is no older than this.
 	if files := s.run("find /run/dcm /etc/dcm -name '.*' -type f ! -newermt '-5 seconds'"); files != "" {
-		s.t.Errorf("after %s: pieces of files are left:\n%s", after, files)
+		s.t.Errorf("temporary files after %s: want none, got:\n%s", after, files)
 	}
 }
 

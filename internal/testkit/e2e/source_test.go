@@ -42,7 +42,7 @@ func fromSource(t *testing.T, p product, newer string) {
 		return m.run("/root/dcm/install.sh 2>&1")
 	}
 	if said := install(p.packages); !strings.Contains(said, "leaves the GPUs alone") || !strings.Contains(said, "go1.30") {
-		t.Errorf("install.sh says %s", said)
+		t.Errorf("install.sh: want the idle state and the version of Go, got %s", said)
 	}
 	m.run("systemctl is-enabled dcm dcm-apply && systemctl is-active dcm")
 
@@ -51,16 +51,16 @@ func fromSource(t *testing.T, p product, newer string) {
 	m.run("systemctl disable dcm-apply")
 	said := install(newer)
 	if strings.Contains(said, "leaves the GPUs alone") || !strings.Contains(said, "cpx-fast") || !strings.Contains(said, "dcm-apply.service is disabled and stays so") {
-		t.Errorf("again, install.sh says %s", said)
+		t.Errorf("second install.sh: want the profile and the disabled unit, got %s", said)
 	}
 	if got := m.try("systemctl is-enabled dcm dcm-apply").Stdout; got != "enabled\ndisabled\n" {
-		t.Errorf("the units are %q", got)
+		t.Errorf("units: want enabled and disabled, got %q", got)
 	}
 	m.untouched(before)
 
 	m.removed("/root/dcm/install.sh --uninstall")
 	m.run("test -e /etc/dcm/dcm.toml && ! test -e /usr/bin/dcm")
 	if said := m.run("/root/dcm/install.sh --uninstall"); !strings.Contains(said, "dcm is not installed") {
-		t.Errorf("a second --uninstall says %s", said)
+		t.Errorf("second --uninstall: want that it is not installed, got %s", said)
 	}
 }

@@ -78,6 +78,6 @@ func TestTurns_LongestFirst(t *testing.T) {
 		})
 	})
 	if got := strings.Join(order, " "); got != "300 20 20 0" {
-		t.Errorf("the turns are %s", got)
+		t.Errorf("order of the turns: want 300 20 20 0, got %s", got)
 	}
 }

@@ -31,7 +31,7 @@ func unseenHolder(m machine) {
 	m.run("systemctl kill --signal=KILL --kill-whom=main dcm; e2e-agent await /run/dcm/state.json '\"phase\": \"waiting\"' 'no client is restarted in vain'")
 	m.untouched(before)
 	if got := m.lastRun(); got.ID != run || got.Result == runstate.Applied || m.bootID() != boot {
-		m.t.Errorf("another run was made, or the host was rebooted: %+v", got)
+		m.t.Errorf("run and boot: want no other, got %+v", got)
 	}
 	m.run("systemctl stop flight")
 	m.applied("cpx-nps4")

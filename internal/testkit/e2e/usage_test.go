@@ -42,10 +42,10 @@ func usageSeen(m machine) {
 	for _, p := range list {
 		switch {
 		case p.Used == nil || p.Busy == nil:
-			m.t.Errorf("she does not see how much of %s is in use", p.Name)
+			m.t.Errorf("usage of %s for a user: want numbers", p.Name)
 		case p.Name != name:
 			if *p.Used != 0 || *p.Busy != 0 {
-				m.t.Errorf("%+v is in use", p)
+				m.t.Errorf("usage of a free partition: want none, got %+v", p)
 			}
 		case *p.Used != 3221225472 || *p.Busy != 63 || !slices.Equal(p.Holders, []string{"alpha.service"}) || len(p.Processes) != 1 ||
 			fmt.Sprint(p.Processes[0].PID) != pid || p.Processes[0].Unit != "alpha.service" || p.Processes[0].User != "root":
@@ -53,16 +53,16 @@ func usageSeen(m machine) {
 		}
 	}
 	if text := m.run(ada + "dcm top --once --sort used"); !strings.HasPrefix(strings.Split(text, "\n")[2], name+" CPX/NPS1") || !strings.Contains(text, " alpha.service ") {
-		m.t.Errorf("dcm top:\n%s", text)
+		m.t.Errorf("dcm top: want alpha's partition first, got:\n%s", text)
 	}
 	if text := m.run("dcm partitions --metrics"); !strings.Contains(text, `dcm_partition_busy_ratio{partition="`+name+`",gpu="`) || !strings.Contains(text, "} 0.63\n") {
-		m.t.Errorf("metrics:\n%s", text)
+		m.t.Errorf("metrics: want the busy ratio, got:\n%s", text)
 	}
 	use("0", "0")
 	seen := m.usesRead()
 	m.run("dcm status; dcm gpus; systemctl reload dcm")
 	if n := m.usesRead(); seen == 0 || n != seen {
-		m.t.Errorf("dcm has looked %d times, and without being asked %d times", seen, n-seen)
+		m.t.Errorf("reads of the usage: got %d, of them %d without a query", seen, n-seen)
 	}
 }
 
