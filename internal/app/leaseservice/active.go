@@ -8,14 +8,14 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// activeLeases is what leases have.
+// Active is the leases that there are.
 type Active struct {
 	Nodes   []string          // the nodes
 	Holders []runstate.Holder // the processes in them
 	Changed <-chan struct{}   // one may have ended since
 }
 
-// activeLeases hears of an end from before it looks.
+// ActiveLeases watches for ends from before it reads the leases.
 func (p *Host) ActiveLeases(ctx context.Context) (t Active, err error) {
 	if len(p.host.Leased()) == 0 {
 		return t, nil // mostly, and then nobody is asked
@@ -26,7 +26,7 @@ func (p *Host) ActiveLeases(ctx context.Context) (t Active, err error) {
 	return t, err
 }
 
-// leases are the nodes that leases have.
+// Nodes returns the device nodes that leases hold.
 func (p *Host) Nodes(ctx context.Context) ([]string, error) {
 	list, err := p.readUnitDevices(ctx)
 	if err != nil {

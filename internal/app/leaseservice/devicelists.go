@@ -19,8 +19,7 @@ type deviceLists struct {
 	known  map[string][]string // by unit
 }
 
-// of returns the paths of a lease's DeviceAllow=; ok is false if PID 1 has to be called. PID 1
-// loaded its units at that time.
+// of returns the paths of a lease's DeviceAllow=. ok is false if PID 1 has to be queried.
 func (d *deviceLists) of(h *host.Host, unit string, loaded uint64) (paths []string, ok bool) {
 	d.mu.Lock()
 	if d.loaded == loaded {

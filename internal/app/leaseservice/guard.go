@@ -67,9 +67,9 @@ func (p *Host) guarded(ctx context.Context, unit string) (runstate.Guard, error)
 	return runstate.Guard{}, fmt.Errorf("%s: the guard's table does not have the partitions of %s", unitname.Guard, unit)
 }
 
-// Reachable has dcm-guard.service run as long as its table has nodes of a lease for somebody
-// else. An exclusive lease that has ended, or a reservation that has changed, stays in the
-// table until the next run.
+// Reachable runs dcm-guard.service until its table has the nodes of a lease for no other holder. An
+// exclusive lease that has ended, or a reservation that has changed, stays in the table until the
+// next run.
 func (p *Host) Reachable(ctx context.Context, unit string, nodes []string) string {
 	ctx, cancel := context.WithTimeout(ctx, guardTimeout)
 	defer cancel()

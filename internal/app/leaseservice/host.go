@@ -37,14 +37,15 @@ type Host struct {
 // answering is what PID 1 and the kernel may take. A run that begins waits for it.
 const HostTimeout = 30 * time.Second
 
-// Facts: what there is, from the last run; who has it, from PID 1 and the open files.
-func (p *Host) Facts(ctx context.Context) (lease.Snapshot, error) {
-	f, _, err := p.facts(ctx)
-	return f, err
+// Snapshot reads the partitions from the last run's list, and their holders from PID 1 and the open
+// files.
+func (p *Host) Snapshot(ctx context.Context) (lease.Snapshot, error) {
+	snapshot, _, err := p.snapshot(ctx)
+	return snapshot, err
 }
 
 // facts are told beside the look at the open files.
-func (p *Host) facts(ctx context.Context) (lease.Snapshot, gpu.Usage, error) {
+func (p *Host) snapshot(ctx context.Context) (lease.Snapshot, gpu.Usage, error) {
 	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
 	defer cancel()
 	seen := p.startScan(ctx)
@@ -53,11 +54,11 @@ func (p *Host) facts(ctx context.Context) (lease.Snapshot, gpu.Usage, error) {
 		return lease.Snapshot{}, gpu.Usage{}, err
 	}
 	defer conn.Close()
-	return p.factsBy(ctx, conn, seen)
+	return p.snapshotBy(ctx, conn, seen)
 }
 
-// sight is what the open files show. It is looked at while PID 1 is asked: somebody waits
-// for a lease.
+// openFilesScan is a scan of open files that runs while PID 1 is queried, since a caller waits for
+// the lease.
 type openFilesScan struct {
 	over  sync.WaitGroup
 	usage gpu.Usage
@@ -71,7 +72,7 @@ func (p *Host) startScan(ctx context.Context) *openFilesScan {
 }
 
 // factsBy asks PID 1 by a connection that there is.
-func (p *Host) factsBy(ctx context.Context, conn *systemd.Conn, seen *openFilesScan) (lease.Snapshot, gpu.Usage, error) {
+func (p *Host) snapshotBy(ctx context.Context, conn *systemd.Conn, seen *openFilesScan) (lease.Snapshot, gpu.Usage, error) {
 	last, err := runstate.ReadPartitions(p.host.Runtime())
 	// At boot /run is empty. The boot's id is not compared: in a container systemd 252
 	// shows some processes another one.
@@ -81,40 +82,40 @@ func (p *Host) factsBy(ctx context.Context, conn *systemd.Conn, seen *openFilesS
 	if err != nil {
 		return lease.Snapshot{}, gpu.Usage{}, err
 	}
-	f := lease.Snapshot{Reserved: make(map[string]string), Open: make(map[string][]string)}
+	snapshot := lease.Snapshot{Reserved: make(map[string]string), Open: make(map[string][]string)}
 	// One whose node is not there could be given, and nothing would be in the lease.
 	there := slices.DeleteFunc(last.Parts, func(part runstate.Part) bool {
 		_, err := os.Stat(p.host.Path(part.Render))
 		return err != nil
 	})
-	f.Parts = there
+	snapshot.Parts = there
 	for _, r := range last.Reservations {
 		for _, name := range r.Partitions {
-			f.Reserved[name] = r.Name
+			snapshot.Reserved[name] = r.Name
 		}
 	}
-	f.Tenants, err = p.unitDevices(ctx, conn)
+	snapshot.Units, err = p.unitDevices(ctx, conn)
 	seen.over.Wait()
 	if err = errors.Join(err, seen.err); err != nil {
-		return f, seen.usage, err
+		return snapshot, seen.usage, err
 	}
 	for _, part := range there {
-		f.Open[part.Name] = unexpectedUsers(part, seen.usage.Holders, p.config().Observers)
+		snapshot.Open[part.Name] = unexpectedUsers(part, seen.usage.Holders, p.config().Observers)
 	}
-	return f, seen.usage, nil
+	return snapshot, seen.usage, nil
 }
 
-// Held says of every partition of the host who has it.
+// Allocations returns each partition of the host with its holders.
 func Allocations(ctx context.Context, h *host.Host) ([]lease.Allocation, error) {
 	cfg, err := h.InForce()
 	if cfg == nil {
 		return nil, err
 	}
-	f, err := NewHost(h, cfg, slog.New(slog.DiscardHandler)).Facts(ctx)
+	snapshot, err := NewHost(h, cfg, slog.New(slog.DiscardHandler)).Snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return lease.Allocations(f), nil
+	return lease.Allocations(snapshot), nil
 }
 
 func newHost(h *host.Host, effective func() *config.Config, log *slog.Logger) *Host {
@@ -130,7 +131,8 @@ func NewHost(h *host.Host, cfg *config.Config, log *slog.Logger) *Host {
 // PID 1 names.
 func openFiles(h *host.Host) *gpu.Node { return h.Node(nil, gpu.Leases(nil)) }
 
-// users are who has a partition open, but for those whose work it is to look at all.
+// unexpectedUsers returns the units and processes that have a partition open, without the
+// configured observers.
 func unexpectedUsers(part runstate.Part, holders []gpu.Holder, observers []string) []string {
 	var out []string
 	for _, h := range holders {
@@ -214,9 +216,9 @@ func (p *Host) Stop(ctx context.Context, unit string) error {
 
 func (p *Host) Check(c lease.Caller) error { return c.Process.Check() }
 
-// Still: leases have a lock of their own, so that a run that begins meanwhile waits
-// for a moment, and does not fail because somebody was given a partition.
-func (p *Host) Still() (func(), error) {
+// LockPartitions takes the lock of leases, which is not that of runs: a run that begins meanwhile
+// waits for a moment, and does not fail because a lease is being allocated.
+func (p *Host) LockPartitions() (func(), error) {
 	release, err := filelock.TryLock(p.host.Leases())
 	if errors.Is(err, filelock.ErrLocked) {
 		return nil, lease.ErrChanging
@@ -237,11 +239,11 @@ func (p *Host) Still() (func(), error) {
 	return release, nil
 }
 
-// unheard is how long somebody waits for what nobody tells of: the end of a process
-// that is in no unit of its own.
+// changePollInterval is the interval for changes without an event: the end of a process that is in
+// no unit of its own.
 const changePollInterval = 15 * time.Second
 
-// Changed hears of units that end, and looks anew from time to time.
+// Changed is closed when a unit has ended, at the latest after changePollInterval.
 func (p *Host) Changed(ctx context.Context) <-chan struct{} {
 	changed := make(chan struct{})
 	ready := make(chan struct{})

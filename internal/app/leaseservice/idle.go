@@ -8,11 +8,11 @@ import (
 	"dcm/internal/gpu"
 )
 
-// overlooked is how long the end of a lease may go without being heard of.
+// endPollInterval is the interval in which leases are listed again, if their end causes no event.
 const endPollInterval = 15 * time.Second
 
-// Idle returns when there is no lease. tell is told of those that are waited for, at
-// first and when they are others.
+// AwaitIdle returns when there is no lease. It calls tell with the remaining leases, at first and
+// after each change.
 func AwaitIdle(ctx context.Context, h *host.Host, tell func([]gpu.Holder)) error {
 	if len(h.Lessees()) == 0 {
 		return nil

@@ -21,14 +21,14 @@ func limitsOf(l config.Leases) lease.Limits {
 	return out
 }
 
-// limit has the keeper use the limits of the configuration in force.
-func (l *Service) ApplyLimits() { l.allocator.Limit(limitsOf(l.config().Leases)) }
+// ApplyLimits makes the limits of the effective configuration those of the allocator.
+func (s *Service) ApplyLimits() { s.allocator.Limit(limitsOf(s.config().Leases)) }
 
 // limited returns which of the groups with limits a user is in: by the groups of the
 // caller's connection, and by the group database, which a process cannot leave.
-func (l *Service) groupsOf(uid uint32, groups []uint32) []string {
+func (s *Service) groupsOf(uid uint32, groups []uint32) []string {
 	var out []string
-	for _, g := range l.config().Leases.Groups {
+	for _, g := range s.config().Leases.Groups {
 		gid, err := gidOf(g.Name)
 		if err == nil && (slices.Contains(groups, gid) || registered(uid, gid)) {
 			out = append(out, g.Name)

@@ -53,7 +53,7 @@ func (p *Host) Terms(ctx context.Context, leases []string) (map[string]lease.Ter
 	return out, err
 }
 
-// Empty tells whether nobody is in a unit of the slice, or it is gone.
+// Empty reports whether a unit of the slice has no process, or does not exist.
 func (p *Host) Empty(unit string) bool {
 	_, err := os.Stat(p.host.Path("sys/fs/cgroup", unitname.Slice, unit))
 	return errors.Is(err, fs.ErrNotExist) || p.empty(unit)

@@ -17,9 +17,9 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// Cap has dcm-guard write the limits, which alone may, and reads back what the kernel
-// shows of them.
-func (p *Host) Cap(ctx context.Context, unit string, caps lease.MemoryLimits) string {
+// LimitMemory has dcm-guard write the limits, and reads back what the kernel shows of them. Only
+// dcm-guard has the permission to write them.
+func (p *Host) LimitMemory(ctx context.Context, unit string, caps lease.MemoryLimits) string {
 	const not = "shared, not capped: "
 	if len(caps) == 0 {
 		return not + "the size of a partition's memory is not known"
@@ -56,7 +56,7 @@ func capped(now, caps map[partition.Address]uint64) bool {
 	return true
 }
 
-// uncapped is why dcm-guard could not limit somebody.
+// uncapped returns why dcm-guard could not set a limit.
 func (p *Host) uncapped() string {
 	switch state, err := runstate.ReadGuard(p.host.Runtime()); {
 	case err != nil:

@@ -16,9 +16,8 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// move takes one process into a scope. What is to be known of the process for that is
-// found out while others look who has which partition, by the same connection: somebody
-// waits for a lease.
+// move moves one process into a scope. The process is read while the allocations are read, by the
+// same connection: a caller waits for the lease.
 type move struct {
 	*Host
 	conn       *systemd.Conn
@@ -31,8 +30,8 @@ type move struct {
 	err        error              // what kept that from being known
 }
 
-// Ready is Facts, and what is to be known of a process to move it.
-func (p *Host) Ready(ctx context.Context, c lease.Caller) (lease.Snapshot, lease.Move, error) {
+// Prepare is Snapshot, with what has to be read of a process to move it.
+func (p *Host) Prepare(ctx context.Context, c lease.Caller) (lease.Snapshot, lease.Move, error) {
 	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
 	defer cancel()
 	seen := p.startScan(ctx)
@@ -43,13 +42,13 @@ func (p *Host) Ready(ctx context.Context, c lease.Caller) (lease.Snapshot, lease
 	m := &move{Host: p, conn: conn, pid1: conn, caller: c}
 	var known sync.WaitGroup
 	known.Go(func() { m.err = m.learn(ctx) })
-	f, _, err := p.factsBy(ctx, conn, seen)
+	snapshot, _, err := p.snapshotBy(ctx, conn, seen)
 	known.Wait()
 	if err != nil {
 		conn.Close()
-		return f, nil, err
+		return snapshot, nil, err
 	}
-	return f, m, nil
+	return snapshot, m, nil
 }
 
 func (m *move) Close() { m.conn.Close() }
@@ -159,9 +158,9 @@ func (m *move) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 	return notes, err
 }
 
-// inside tells of a process that did not get into its scope. One that is about to exit is
-// not moved by the kernel, which tells nobody, systemd neither: the scope is up and empty,
-// and so would stay.
+// inside returns an error if a process did not get into its scope. The kernel does not move a
+// process that is about to exit, and reports no error, and neither does systemd: the scope is
+// active and empty, and would stay so.
 func (p *Host) inside(pid int, unit string) error {
 	now, err := p.cgroup(pid)
 	if err == nil && filepath.Base(now) != unit {

@@ -13,7 +13,7 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// resume waits for the ends of the exclusive leases that an earlier daemon has given.
+// watchExclusive waits for the ends of the exclusive leases that an earlier daemon has allocated.
 func (p *Host) watchExclusive(ctx context.Context) {
 	for _, unit := range p.host.Leased() {
 		if exclusive.Lease(unit) {
@@ -22,9 +22,9 @@ func (p *Host) watchExclusive(ctx context.Context) {
 	}
 }
 
-// sweep ends the scopes of leases and of processes that wait for one that have no process.
-// Their processes were about to exit when a daemon requested the scope, and the daemon ended
-// before it saw that. No process comes into them any more.
+// EndEmptyScopes ends scopes of leases, and of waiting processes, that have no process. Their
+// processes were about to exit when a daemon requested the scope, and that daemon ended before it
+// saw that. No process enters them any more.
 func (p *Host) EndEmptyScopes(ctx context.Context) {
 	if len(p.abandoned()) == 0 {
 		return // mostly, and then PID 1 is not asked
@@ -58,15 +58,15 @@ func (p *Host) abandoned() []string {
 	return out
 }
 
-// empty tells whether a unit of the slice has no process. One whose cgroup is not there is
-// being begun or ended.
+// empty reports whether a unit of the slice has no process. A unit without cgroup is being started
+// or stopped.
 func (p *Host) empty(unit string) bool {
 	text, err := os.ReadFile(p.host.Path("sys/fs/cgroup", unitname.Slice, unit, "cgroup.events"))
 	return err == nil && slices.Contains(strings.Split(string(text), "\n"), "populated 0")
 }
 
-// reopen has the guard's table compared when an exclusive lease has ended: what it had may
-// open for others.
+// awaitEnd has the guard's table compared when an exclusive lease has ended: other holders may open
+// its partitions then.
 func (p *Host) awaitEnd(ctx context.Context, unit string) {
 	for ctx.Err() == nil {
 		changed := p.Changed(ctx)

@@ -18,10 +18,10 @@ import (
 	"dcm/internal/leases/placement"
 )
 
-// lesseeGroup is whose members may have leases without being asked about.
+// leaseGroup is the group whose members may take leases without authorization.
 const leaseGroup = "dcm"
 
-// leaseService gives leases to who asks over the bus. It is a [dbusapi.LeaseService].
+// Service answers the callers of the D-Bus interface for leases. It is a [dbusapi.LeaseService].
 type Service struct {
 	allocator *lease.Allocator
 	config    func() *config.Config // in force
@@ -32,11 +32,11 @@ type Service struct {
 func New(h *host.Host, effective func() *config.Config, guardChanged func(), log *slog.Logger) *Service {
 	p := newHost(h, effective, log)
 	p.guardChanged = guardChanged
-	return &Service{allocator: &lease.Allocator{Host: p, Common: []string{lease.CommonNode}, Regroup: startRejoinWindow, Member: p.member}, config: effective, log: log, host: p}
+	return &Service{allocator: &lease.Allocator{Host: p, Common: []string{lease.CommonNode}, RejoinWindow: startRejoinWindow, Member: p.member}, config: effective, log: log, host: p}
 }
 
-// regrouping is what those have to be back who stood in line with the daemon before: the
-// bus tells them at once that there is another.
+// rejoinWindow is how long callers that waited before a restart of the daemon have to reconnect.
+// The bus notifies them immediately.
 const rejoinWindow = 2 * time.Second
 
 func startRejoinWindow() <-chan struct{} {
@@ -47,12 +47,12 @@ func startRejoinWindow() <-chan struct{} {
 
 // Resume continues what an earlier daemon began: it waits for the ends of exclusive leases and
 // ends scopes without processes.
-func (l *Service) Resume(ctx context.Context) {
-	l.host.watchExclusive(ctx)
-	l.host.EndEmptyScopes(ctx)
+func (s *Service) Resume(ctx context.Context) {
+	s.host.watchExclusive(ctx)
+	s.host.EndEmptyScopes(ctx)
 }
 
-func (l *Service) Member(groups []uint32) bool {
+func (s *Service) Member(groups []uint32) bool {
 	g, err := user.LookupGroup(leaseGroup)
 	if err != nil {
 		return false
@@ -60,7 +60,7 @@ func (l *Service) Member(groups []uint32) bool {
 	return slices.ContainsFunc(groups, func(gid uint32) bool { return strconv.Itoa(int(gid)) == g.Gid })
 }
 
-func (l *Service) Acquire(ctx context.Context, who dbusapi.Caller, w dbusapi.Request) (dbusapi.Lease, error) {
+func (s *Service) Acquire(ctx context.Context, who dbusapi.Caller, w dbusapi.Request) (dbusapi.Lease, error) {
 	r, err := request(w)
 	if err != nil {
 		return dbusapi.Lease{}, err
@@ -68,35 +68,35 @@ func (l *Service) Acquire(ctx context.Context, who dbusapi.Caller, w dbusapi.Req
 	if err := who.Process.Check(); err != nil {
 		return dbusapi.Lease{}, err
 	}
-	caller := lease.Caller{UID: who.Owner, PID: who.PID, Process: who.Process, Came: who.ConnectionAge, Groups: l.groupsOf(who.Owner, who.Groups)}
+	caller := lease.Caller{UID: who.Owner, PID: who.PID, Process: who.Process, Seniority: who.ConnectionAge, Groups: s.groupsOf(who.Owner, who.Groups)}
 	if w.DryRun {
-		c, err := l.allocator.Consider(ctx, caller, r)
+		c, err := s.allocator.Consider(ctx, caller, r)
 		return dbusapi.Lease{Partitions: names(c), Reason: c.Reason}, withClass(err)
 	}
-	given, err := l.allocator.Acquire(ctx, caller, r)
+	given, err := s.allocator.Acquire(ctx, caller, r)
 	if err != nil {
 		return dbusapi.Lease{}, withClass(err)
 	}
-	l.log.Info("a lease was given: "+given.Choice.Reason, "unit", given.Unit, "uid", who.Owner)
+	s.log.Info("a lease was given: "+given.Choice.Reason, "unit", given.Unit, "uid", who.Owner)
 	for _, unit := range given.Replaced {
-		l.log.Warn("an exclusive lease was replaced: other processes had opened its partitions", "unit", unit, "by", given.Unit)
+		s.log.Warn("an exclusive lease was replaced: other processes had opened its partitions", "unit", unit, "by", given.Unit)
 	}
 	if r.Kind == lease.Exclusive {
 		for _, unit := range append(given.Replaced, given.Unit) {
-			go l.host.awaitEnd(context.WithoutCancel(ctx), unit) // longer than the call
+			go s.host.awaitEnd(context.WithoutCancel(ctx), unit) // longer than the call
 		}
 	}
 	return dbusapi.Lease{Unit: given.Unit, Partitions: names(given.Choice), Reason: given.Choice.Reason, Notes: given.Notes}, nil
 }
 
-func (l *Service) Release(ctx context.Context, who dbusapi.Caller, unit string) error {
-	return l.allocator.Release(ctx, who.Owner, unit)
+func (s *Service) Release(ctx context.Context, who dbusapi.Caller, unit string) error {
+	return s.allocator.Release(ctx, who.Owner, unit)
 }
 
 // Queue lists the requests that wait for a lease.
-func (l *Service) Queue() []status.Queued {
+func (s *Service) Queue() []status.Queued {
 	out, names := []status.Queued{}, make(map[uint32]string)
-	for _, q := range l.allocator.Queue() {
+	for _, q := range s.allocator.Queue() {
 		if names[q.UID] == "" {
 			names[q.UID] = host.UserName(q.UID)
 		}
@@ -108,11 +108,11 @@ func (l *Service) Queue() []status.Queued {
 	return out
 }
 
-func (l *Service) Dequeue(who dbusapi.Caller, id int) error {
-	if err := l.allocator.Remove(who.Owner, id); err != nil {
+func (s *Service) Dequeue(who dbusapi.Caller, id int) error {
+	if err := s.allocator.Remove(who.Owner, id); err != nil {
 		return err
 	}
-	l.log.Info("a request was removed from the queue", "process", id, "uid", who.Owner)
+	s.log.Info("a request was removed from the queue", "process", id, "uid", who.Owner)
 	return nil
 }
 
@@ -140,7 +140,7 @@ func request(w dbusapi.Request) (lease.Request, error) {
 	return r, nil
 }
 
-// passing marks the errors that another try may not meet, and those that every try meets.
+// withClass marks the errors that another attempt may not meet, and those that every attempt meets.
 func withClass(err error) error {
 	if impossible, ok := errors.AsType[*lease.ImpossibleError](err); ok {
 		return &dbusapi.ImpossibleError{Err: impossible}

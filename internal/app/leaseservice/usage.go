@@ -14,8 +14,8 @@ import (
 	"dcm/internal/linux/filelock"
 )
 
-// Usage is how much of the host's partitions is in use, and who has them, as far as
-// that can be seen from here.
+// Usage returns how much of each partition is in use, and its holders, as far as this process may
+// read that.
 func Usage(ctx context.Context, h *host.Host) status.Usage {
 	cfg, err := h.InForce()
 	if cfg == nil {
@@ -26,14 +26,14 @@ func Usage(ctx context.Context, h *host.Host) status.Usage {
 	return NewHost(h, cfg, slog.New(slog.DiscardHandler)).usage(ctx)
 }
 
-// usage touches no GPU while a run is at work on it.
+// usage reads no GPU while a run changes it.
 func (p *Host) usage(ctx context.Context) status.Usage {
 	if busy, err := filelock.Held(p.host.Lock()); err == nil && busy {
 		u := status.Usage{Version: status.Version, Taken: time.Now()}
 		u.Hide(status.PartUses, errors.New("the GPUs are being partitioned"))
 		return u
 	}
-	f, seen, err := p.facts(ctx)
+	snapshot, seen, err := p.snapshot(ctx)
 	if err != nil {
 		var unseen error
 		if seen, unseen = p.node.Usage(ctx); unseen != nil {
@@ -42,7 +42,7 @@ func (p *Host) usage(ctx context.Context) status.Usage {
 	}
 	u := p.host.Usage(ctx, seen.Holders)
 	whose := make(map[string][]string)
-	for _, held := range lease.Allocations(f) {
+	for _, held := range lease.Allocations(snapshot) {
 		whose[held.Name] = held.Whose()
 	}
 	for i := range u.Parts {
@@ -55,8 +55,8 @@ func (p *Host) usage(ctx context.Context) status.Usage {
 	return u
 }
 
-// Usage is for everybody: what a user may not see the daemon tells.
-func (l *Service) Usage(ctx context.Context) (string, error) {
-	text, err := json.Marshal(l.host.usage(ctx))
+// Usage is for every user: the daemon returns what the user may not read.
+func (s *Service) Usage(ctx context.Context) (string, error) {
+	text, err := json.Marshal(s.host.usage(ctx))
 	return string(text), err
 }

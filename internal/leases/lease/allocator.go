@@ -19,11 +19,11 @@ import (
 
 // Caller is a process that wants a lease for itself.
 type Caller struct {
-	UID     uint32 // the user that it counts for
-	PID     int
-	Process *caller.Process // as it was when it made the request
-	Groups  []string        // names of the groups with limits of their own that the user is in
-	Came    uint64          // of who was there before the keeper: the less, the earlier; else 0
+	UID       uint32 // the user that it counts for
+	PID       int
+	Process   *caller.Process // as it was when it made the request
+	Groups    []string        // names of the groups with limits of their own that the user is in
+	Seniority uint64          // of who was there before the keeper: the less, the earlier; else 0
 }
 
 // Request is what is asked for.
@@ -60,12 +60,12 @@ type Scope struct {
 	Time        time.Duration
 }
 
-// Host is what the keeper needs of the machine.
+// Host is the machine as the allocator uses it.
 type Host interface {
-	// Facts looks at what is so now.
-	Facts(ctx context.Context) (Snapshot, error)
-	// Ready is Facts, with what is to be known of a process to move it.
-	Ready(ctx context.Context, c Caller) (Snapshot, Move, error)
+	// Snapshot looks at what is so now.
+	Snapshot(ctx context.Context) (Snapshot, error)
+	// Prepare is Snapshot, with what is to be known of a process to move it.
+	Prepare(ctx context.Context, c Caller) (Snapshot, Move, error)
 	// Active reports whether a unit is active, or on the way to or from it.
 	Active(ctx context.Context, unit string) (bool, error)
 	// Stop ends a unit and whatever is in it.
@@ -73,30 +73,30 @@ type Host interface {
 	// Check returns an error unless the caller is still there, and has the rights of one
 	// user alone.
 	Check(c Caller) error
-	// Still keeps the partitions as they are until release is called. It fails with
+	// LockPartitions keeps the partitions as they are until release is called. It fails with
 	// ErrChanging while they are being changed.
-	Still() (release func(), err error)
+	LockPartitions() (release func(), err error)
 	// Guard makes the partitions of an exclusive lease open nowhere else. It returns an error
 	// if they are not exclusive: an [OpenError] if processes opened them before. The lease is
-	// up, and the lock of Still is free: dcm-guard may have to wait for a run that waits for
+	// up, and the lock of LockPartitions is free: dcm-guard may have to wait for a run that waits for
 	// the lock.
 	Guard(ctx context.Context, unit string) error
 	// Reachable returns when the nodes of a lease are not guarded for a holder that has ended,
-	// or why they still are. Like Guard it needs the lock of Still to be free.
+	// or why they still are. Like Guard it needs the lock of LockPartitions to be free.
 	Reachable(ctx context.Context, unit string, nodes []string) (why string)
-	// Cap limits what a shared lease may take of the GPUs' memory, in bytes, and says
-	// what is in force.
-	Cap(ctx context.Context, unit string, caps MemoryLimits) string
-	// Changed is closed when units have come or gone, or the partitions were changed,
-	// since it was called. It is called only for who waits, until ctx ends.
+	// LimitMemory limits the GPU memory of a shared lease, in bytes, and returns a text that says
+	// what is effective.
+	LimitMemory(ctx context.Context, unit string, caps MemoryLimits) string
+	// Changed is closed when units have come or gone, or the partitions were changed, since it was
+	// called. It is called only while a request waits, until ctx ends.
 	Changed(ctx context.Context) <-chan struct{}
 	exchange
 }
 
 // Move is of one process into a scope.
 type Move interface {
-	// Start has the scope made, waits until the process is in it, and returns what
-	// of the limits that the process had is not in force any more.
+	// Start makes the scope, waits until the process is in it, and returns which limits of the
+	// process are no longer effective.
 	Start(ctx context.Context, s Scope) (notes []string, err error)
 	// Undo moves all processes that are in the scope back to where they came from, and
 	// ends it when it is empty: what is in it may not be the caller. It kills none.
@@ -124,37 +124,37 @@ type Allocator struct {
 	// daemon. It returns a channel that is closed when the reconnect window ends; until then
 	// no request that waits is served, and requests are ordered by the age of their callers'
 	// connections. The queue is not persisted. nil: there is no window.
-	Regroup func() <-chan struct{}
+	RejoinWindow func() <-chan struct{}
 
-	// Member reports whether a user is in a group; nil: nobody is.
+	// Member reports whether a user is in a group. nil: no user is in any group.
 	Member func(uid uint32, group string) bool
 
 	mu      sync.Mutex
 	limits  Limits
-	back    regrouping
-	line    []*pending // those that came earlier first
+	rejoin  regrouping
+	queue   []*pending // those that came earlier first
 	serving bool       // somebody serves the queue
-	news    chan struct{}
+	changed chan struct{}
 }
 
 // Limit sets the limits for all requests, those in the queue too.
-func (k *Allocator) Limit(l Limits) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.limits = l
-	k.stir()
+func (a *Allocator) Limit(l Limits) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.limits = l
+	a.wake()
 }
 
 // Acquire chooses partitions and moves the caller into a scope that may open them and
 // no others. With Wait it stays in the queue until there is enough, or until ctx ends.
-func (k *Allocator) Acquire(ctx context.Context, c Caller, r Request) (Lease, error) {
-	note, err := k.prepare(c, &r)
+func (a *Allocator) Acquire(ctx context.Context, c Caller, r Request) (Lease, error) {
+	note, err := a.prepare(c, &r)
 	if err != nil {
 		return Lease{}, err
 	}
-	l, ok := k.has(ctx, c, r)
+	l, ok := a.keepLease(ctx, c, r)
 	if !ok {
-		if l, err = k.wait(ctx, c, r); err != nil {
+		if l, err = a.wait(ctx, c, r); err != nil {
 			return Lease{}, err
 		}
 	}
@@ -165,31 +165,31 @@ func (k *Allocator) Acquire(ctx context.Context, c Caller, r Request) (Lease, er
 }
 
 // prepare settles what the configuration says of a request.
-func (k *Allocator) prepare(c Caller, r *Request) (note string, err error) {
-	if err := k.shares(r); err != nil {
+func (a *Allocator) prepare(c Caller, r *Request) (note string, err error) {
+	if err := a.shares(r); err != nil {
 		return "", err
 	}
-	return k.limitTime(c, r)
+	return a.limitTime(c, r)
 }
 
-// Consider tells what would be given now, and gives nothing.
-func (k *Allocator) Consider(ctx context.Context, c Caller, r Request) (placement.Choice, error) {
-	if _, err := k.prepare(c, &r); err != nil {
+// Consider returns the partitions that a request would get now, and allocates none.
+func (a *Allocator) Consider(ctx context.Context, c Caller, r Request) (placement.Choice, error) {
+	if _, err := a.prepare(c, &r); err != nil {
 		return placement.Choice{}, err
 	}
-	facts, err := k.Host.Facts(ctx)
+	snapshot, err := a.Host.Snapshot(ctx)
 	if err != nil {
 		return placement.Choice{}, fmt.Errorf("cannot tell who has which partition: %w", err)
 	}
-	at := k.locate(c)
-	if err := k.impossible(facts, c, r, at); err != nil {
+	at := a.locate(c)
+	if err := a.impossible(snapshot, c, r, at); err != nil {
 		return placement.Choice{}, err
 	}
-	return k.choose(at.excludeOwn(facts), c, r)
+	return a.choose(at.excludeOwn(snapshot), c, r)
 }
 
 // Release ends a lease and whatever runs in it: root any, a user his own.
-func (k *Allocator) Release(ctx context.Context, uid uint32, unit string) error {
+func (a *Allocator) Release(ctx context.Context, uid uint32, unit string) error {
 	name, ok := ParseName(unit)
 	if !ok {
 		return fmt.Errorf("%q is not the name of a lease, such as %s", unit, Name{Confined, 1000, "4f1c09aa", 0})
@@ -197,14 +197,14 @@ func (k *Allocator) Release(ctx context.Context, uid uint32, unit string) error 
 	if uid != 0 && uid != name.UID { // before any work: anybody may call
 		return fmt.Errorf("%s is the lease of user %d, which that user and root can end", unit, name.UID)
 	}
-	active, err := k.Host.Active(ctx, unit)
+	active, err := a.Host.Active(ctx, unit)
 	if err != nil {
 		return err
 	}
 	if !active {
 		return fmt.Errorf("there is no lease %s; it may have ended", unit)
 	}
-	return k.Host.Stop(ctx, unit)
+	return a.Host.Stop(ctx, unit)
 }
 
 // attempts is how often a scope is made for a caller that systemd forgets.
@@ -213,14 +213,14 @@ const attempts = 5
 // give has the scope made. The caller is checked again afterwards: a systemd that takes
 // process ids alone may have moved another process that had the number by then, and the
 // caller may have become one with the rights of another user.
-func (k *Allocator) give(ctx context.Context, c Caller, r Request, f Snapshot, move Move, choice placement.Choice, before string) (Lease, error) {
-	l := Lease{Choice: choice, Nodes: k.nodes(choice)}
+func (a *Allocator) give(ctx context.Context, c Caller, r Request, snapshot Snapshot, move Move, choice placement.Choice, before string) (Lease, error) {
+	l := Lease{Choice: choice, Nodes: a.nodes(choice)}
 	for n := 1; ; n++ {
-		l.Unit = name(c.UID, r, f).String()
+		l.Unit = name(c.UID, r, snapshot).String()
 		var err error
 		l.Notes, err = move.Start(ctx, Scope{Unit: l.Unit, Description: describe(r, choice), PID: c.PID, Allow: l.Nodes, Time: r.Time})
 		if err == nil {
-			err = errors.Join(k.Host.Check(c), k.verifyReplaced(before))
+			err = errors.Join(a.Host.Check(c), a.verifyReplaced(before))
 		} else {
 			err = fmt.Errorf("cannot make %s: %w", l.Unit, err)
 		}
@@ -233,7 +233,7 @@ func (k *Allocator) give(ctx context.Context, c Caller, r Request, f Snapshot, m
 		if !again {
 			return Lease{}, err
 		}
-		if gone := k.Host.Check(c); gone != nil {
+		if gone := a.Host.Check(c); gone != nil {
 			return Lease{}, gone
 		}
 	}
@@ -241,20 +241,20 @@ func (k *Allocator) give(ctx context.Context, c Caller, r Request, f Snapshot, m
 }
 
 // complete does for a scope that is up what its kind promises beyond the list of devices.
-// It may take as long as a run, which waits for the lock of [Host.Still]: that must be free.
+// It may take as long as a run, which waits for the lock of [Host.LockPartitions]: that must be free.
 // It reports whether the lease is exclusive and other processes have its partitions open.
-func (k *Allocator) complete(ctx context.Context, l *Lease, r Request) (opened bool) {
+func (a *Allocator) complete(ctx context.Context, l *Lease, r Request) (opened bool) {
 	if r.Kind == Exclusive {
-		if err := k.Host.Guard(ctx, l.Unit); err != nil {
+		if err := a.Host.Guard(ctx, l.Unit); err != nil {
 			l.Notes = append(l.Notes, NotExclusive+err.Error())
 			_, opened = errors.AsType[*OpenError](err)
 		}
 	}
 	if r.Kind == Shared {
-		l.Notes = append(l.Notes, k.Host.Cap(ctx, l.Unit, memoryLimitsOf(l.Choice.Partitions, r.Of)))
+		l.Notes = append(l.Notes, a.Host.LimitMemory(ctx, l.Unit, memoryLimitsOf(l.Choice.Partitions, r.Of)))
 	}
 	if r.Kind != Exclusive {
-		if why := k.Host.Reachable(ctx, l.Unit, l.Nodes); why != "" {
+		if why := a.Host.Reachable(ctx, l.Unit, l.Nodes); why != "" {
 			l.Notes = append(l.Notes, why)
 		}
 	}
@@ -262,13 +262,13 @@ func (k *Allocator) complete(ctx context.Context, l *Lease, r Request) (opened b
 }
 
 // nodes lists the device nodes that a lease of these partitions may open.
-func (k *Allocator) nodes(choice placement.Choice) []string {
+func (a *Allocator) nodes(choice placement.Choice) []string {
 	var own, out []string
 	for _, p := range choice.Partitions {
 		own = append(own, p.Render)
 		beside := p.Beside
 		if beside == nil {
-			beside = k.Common
+			beside = a.Common
 		}
 		for _, b := range beside {
 			if !slices.Contains(out, b) {
@@ -295,10 +295,10 @@ func describe(r Request, c placement.Choice) string {
 }
 
 // name is one that no unit has.
-func name(uid uint32, r Request, f Snapshot) Name {
+func name(uid uint32, r Request, snapshot Snapshot) Name {
 	for {
 		n := Name{r.Kind, uid, id(), r.Of}
-		if !slices.ContainsFunc(f.Tenants, func(t UnitDevices) bool { return t.Unit == n.String() }) {
+		if !slices.ContainsFunc(snapshot.Units, func(t UnitDevices) bool { return t.Unit == n.String() }) {
 			return n
 		}
 	}

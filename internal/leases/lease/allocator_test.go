@@ -32,7 +32,7 @@ type host struct {
 	changed  chan struct{}
 	guard    string
 	pounces  int  // so many exclusive leases more of alice's are opened by another process
-	locked   bool // the lock of Still is held
+	locked   bool // the lock of LockPartitions is held
 	unlocked *sync.Cond
 	guarded  []string
 	reached  []string
@@ -69,7 +69,7 @@ func (h *host) Active(_ context.Context, unit string) (bool, error) {
 	return slices.ContainsFunc(h.tenants, func(t UnitDevices) bool { return t.Unit == unit }), nil
 }
 
-func (h *host) Facts(context.Context) (Snapshot, error) {
+func (h *host) Snapshot(context.Context) (Snapshot, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls++
@@ -77,12 +77,12 @@ func (h *host) Facts(context.Context) (Snapshot, error) {
 	for i := range all {
 		all[i].Kind = h.kind
 	}
-	return Snapshot{Parts: all, Tenants: slices.Clone(h.tenants), Reserved: h.reserved, Open: h.open}, nil
+	return Snapshot{Parts: all, Units: slices.Clone(h.tenants), Reserved: h.reserved, Open: h.open}, nil
 }
 
-func (h *host) Ready(ctx context.Context, _ Caller) (Snapshot, Move, error) {
-	f, err := h.Facts(ctx)
-	return f, h, err
+func (h *host) Prepare(ctx context.Context, _ Caller) (Snapshot, Move, error) {
+	snapshot, err := h.Snapshot(ctx)
+	return snapshot, h, err
 }
 
 func (h *host) Close() {}
@@ -143,7 +143,7 @@ func (h *host) Check(c Caller) error {
 	return nil
 }
 
-func (h *host) Still() (func(), error) {
+func (h *host) LockPartitions() (func(), error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.changing {
@@ -163,7 +163,7 @@ func (h *host) Still() (func(), error) {
 	}, nil
 }
 
-func (h *host) Cap(_ context.Context, unit string, c MemoryLimits) string {
+func (h *host) LimitMemory(_ context.Context, unit string, c MemoryLimits) string {
 	return h.afterwards(unit, "capped at "+c.String())
 }
 
@@ -181,7 +181,7 @@ func (h *host) Guard(_ context.Context, unit string) error {
 	if h.open == nil {
 		h.open = make(map[string][]string)
 	}
-	for _, held := range Allocations(Snapshot{Parts: parts(), Tenants: h.tenants}) {
+	for _, held := range Allocations(Snapshot{Parts: parts(), Units: h.tenants}) {
 		if slices.Contains(held.Units, unit) {
 			h.open[held.Name] = []string{"grab[1507]"}
 		}
@@ -484,7 +484,7 @@ func TestWaitingInLine(t *testing.T) {
 		}()
 		for inLine := 0; inLine < who; { // nothing tells when it stands there
 			k.mu.Lock()
-			inLine = len(k.line)
+			inLine = len(k.queue)
 			k.mu.Unlock()
 		}
 	}
@@ -514,8 +514,8 @@ func TestWaitingInLine(t *testing.T) {
 	cancel()
 	r = ask(8)
 	r.Wait = true
-	if _, err := k.Acquire(ctx, alice, r); !errors.Is(err, context.Canceled) || len(k.line) != 0 {
-		t.Errorf("%v; %d in line", err, len(k.line))
+	if _, err := k.Acquire(ctx, alice, r); !errors.Is(err, context.Canceled) || len(k.queue) != 0 {
+		t.Errorf("%v; %d in line", err, len(k.queue))
 	}
 }
 
@@ -586,8 +586,8 @@ func TestNoPartitionIsGivenTwice(t *testing.T) {
 	h := newHost()
 	k := &Allocator{Host: h}
 	h.onStart = func(s Scope) error {
-		f, _ := h.Facts(context.Background())
-		for _, b := range Allocations(f) {
+		snapshot, _ := h.Snapshot(context.Background())
+		for _, b := range Allocations(snapshot) {
 			if slices.Contains(s.Allow, b.Render) && !b.Free() {
 				return fmt.Errorf("%s is given to %s and has %s", b.Name, s.Unit, b.Units)
 			}
@@ -620,8 +620,8 @@ func TestNoPartitionIsGivenTwice(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	f, _ := h.Facts(t.Context())
-	for _, b := range Allocations(f) {
+	snapshot, _ := h.Snapshot(t.Context())
+	for _, b := range Allocations(snapshot) {
 		if !b.Free() {
 			t.Errorf("%s is lost to %s", b.Name, b.Whose())
 		}
@@ -648,8 +648,8 @@ func TestSharesByNumber(t *testing.T) {
 		acquire(t, k, alice, one(of))
 	}
 	has := make(map[string]int)
-	f, _ := k.Host.Facts(t.Context())
-	for _, h := range Allocations(f) {
+	snapshot, _ := k.Host.Snapshot(t.Context())
+	for _, h := range Allocations(snapshot) {
 		for _, unit := range h.Units {
 			n, _ := ParseName(unit)
 			has[fmt.Sprintf("%s of %d", h.Name, n.Of)]++

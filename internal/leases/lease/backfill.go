@@ -46,17 +46,17 @@ type schedule struct {
 
 // judge returns the first request of the queue that may start now, nil for none. It notes
 // of the others why they wait, and refuses those that are impossible.
-func (k *Allocator) judge(ctx context.Context, f Snapshot, r round) *candidate {
-	s := schedule{keeper: k, facts: f, now: time.Now(), held: make(map[string]bool), starts: make(map[*pending]time.Time), terms: k.terms(ctx, f), regroups: r.regroups}
+func (a *Allocator) judge(ctx context.Context, snapshot Snapshot, r round) *candidate {
+	s := schedule{keeper: a, facts: snapshot, now: time.Now(), held: make(map[string]bool), starts: make(map[*pending]time.Time), terms: a.terms(ctx, snapshot), regroups: r.regroups}
 	for _, p := range r.queue {
 		c, err := s.judge(p)
 		switch {
 		case err == nil:
 			return c
 		case Passes(err):
-			k.block(p, err)
+			a.block(p, err)
 		default:
-			k.refuse(p, err)
+			a.refuse(p, err)
 		}
 	}
 	return nil
@@ -73,8 +73,8 @@ func (s *schedule) judge(p *pending) (*candidate, error) {
 			return nil, &InsufficientError{Err: fmt.Errorf("an earlier request waits for %s", b.name)}
 		}
 	}
-	f := at.excludeOwn(s.facts)
-	choice, err := k.choose(f, p.Caller, p.Request)
+	snapshot := at.excludeOwn(s.facts)
+	choice, err := k.choose(snapshot, p.Caller, p.Request)
 	if limit, over := errors.AsType[*LimitError](err); over {
 		s.held[limit.key] = true
 		return nil, err
@@ -92,7 +92,7 @@ func (s *schedule) judge(p *pending) (*candidate, error) {
 		}
 		return nil, err
 	}
-	return &candidate{p, f, choice, at.exchanged()}, nil
+	return &candidate{p, snapshot, choice, at.exchanged()}, nil
 }
 
 // delays reports whether an earlier request might start later for a lease that starts now.
@@ -115,7 +115,7 @@ func (s *schedule) delays(earlier, p *pending, c placement.Choice) bool {
 		return false
 	}
 	then := s.at(start)
-	then.Tenants = append(slices.Clone(then.Tenants), tenant(p, c, then))
+	then.Units = append(slices.Clone(then.Units), tenant(p, c, then))
 	_, err := s.keeper.choose(then, earlier.Caller, earlier.Request)
 	_, short := errors.AsType[*InsufficientError](err)
 	return short
@@ -160,20 +160,20 @@ func (s *schedule) at(then time.Time) Snapshot {
 }
 
 // after returns the facts as they are when some units have ended.
-func (f Snapshot) after(ended func(unit string) bool) Snapshot {
-	f.Tenants = slices.DeleteFunc(slices.Clone(f.Tenants), func(t UnitDevices) bool { return ended(t.Unit) })
+func (snapshot Snapshot) after(ended func(unit string) bool) Snapshot {
+	snapshot.Units = slices.DeleteFunc(slices.Clone(snapshot.Units), func(t UnitDevices) bool { return ended(t.Unit) })
 	open := make(map[string][]string)
-	for part, users := range f.Open {
+	for part, users := range snapshot.Open {
 		open[part] = slices.DeleteFunc(slices.Clone(users), ended)
 	}
-	f.Open = open
-	return f
+	snapshot.Open = open
+	return snapshot
 }
 
 // tenant is the unit that a request would become.
-func tenant(p *pending, c placement.Choice, f Snapshot) UnitDevices {
-	t := UnitDevices{Unit: name(p.UID, p.Request, f).String(), Active: true}
-	for _, part := range f.Parts {
+func tenant(p *pending, c placement.Choice, snapshot Snapshot) UnitDevices {
+	t := UnitDevices{Unit: name(p.UID, p.Request, snapshot).String(), Active: true}
+	for _, part := range snapshot.Parts {
 		if slices.ContainsFunc(c.Partitions, func(o runstate.Part) bool { return o.Name == part.Name }) {
 			t.Allowed = append(t.Allowed, part.Render)
 		}
@@ -182,20 +182,20 @@ func tenant(p *pending, c placement.Choice, f Snapshot) UnitDevices {
 }
 
 // terms returns a function that asks for the terms of all leases, once.
-func (k *Allocator) terms(ctx context.Context, f Snapshot) func() map[string]Term {
+func (a *Allocator) terms(ctx context.Context, snapshot Snapshot) func() map[string]Term {
 	var known map[string]Term
 	return func() map[string]Term {
 		if known != nil {
 			return known
 		}
 		var units []string
-		for _, t := range f.Tenants {
+		for _, t := range snapshot.Units {
 			if _, ok := ParseName(t.Unit); ok {
 				units = append(units, t.Unit)
 			}
 		}
 		known = make(map[string]Term)
-		if got, err := k.Host.Terms(ctx, units); err == nil { // otherwise none is known to end
+		if got, err := a.Host.Terms(ctx, units); err == nil { // otherwise none is known to end
 			known = got
 		}
 		return known

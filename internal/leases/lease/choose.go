@@ -11,20 +11,19 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// InsufficientError is a refusal for want of partitions, which others have or wait for. It names
-// who has them.
+// InsufficientError is a refusal because other holders have the partitions, or wait for them.
 type InsufficientError struct {
-	Err   error
-	Whose []string
+	Err     error
+	Holders []string
 }
 
 func (e *InsufficientError) Error() string {
-	if len(e.Whose) == 0 {
+	if len(e.Holders) == 0 {
 		return e.Err.Error()
 	}
-	list := e.Whose[:min(len(e.Whose), 8)]
+	list := e.Holders[:min(len(e.Holders), 8)]
 	more := ""
-	if n := len(e.Whose) - len(list); n > 0 {
+	if n := len(e.Holders) - len(list); n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
 	return fmt.Sprintf("%s; the others have %s%s", e.Err, strings.Join(list, ", "), more)
@@ -32,9 +31,9 @@ func (e *InsufficientError) Error() string {
 
 func (e *InsufficientError) Unwrap() error { return e.Err }
 
-func (k *Allocator) choose(f Snapshot, caller Caller, r Request) (placement.Choice, error) {
-	book := Allocations(f)
-	there := KindsOf(f.Parts)
+func (a *Allocator) choose(snapshot Snapshot, caller Caller, r Request) (placement.Choice, error) {
+	allocations := Allocations(snapshot)
+	there := KindsOf(snapshot.Parts)
 	if !r.Sought.Any() && slices.Contains(there, "") { // an older dcm has listed them
 		return placement.Choice{}, errors.New("the kinds of the partitions are not listed yet: the next run does it, or systemctl restart " + unitname.Reserve)
 	}
@@ -42,19 +41,19 @@ func (k *Allocator) choose(f Snapshot, caller Caller, r Request) (placement.Choi
 	if r.Kinds, err = r.Sought.Match(there); err != nil {
 		return placement.Choice{}, err
 	}
-	no := taken(book)
+	no := taken(allocations)
 	if r.Kind == Shared {
-		no = full(book, r.Of)
+		no = unshareable(allocations, r.Of)
 		// What is shared already is filled up first.
-		if c, err := placement.Choose(all(book), begun(book, no), r.Want); err == nil {
-			return c, k.allowed(book, caller, len(c.Partitions))
+		if c, err := placement.Choose(all(allocations), onlyShared(allocations, no), r.Want); err == nil {
+			return c, a.allowed(allocations, caller, len(c.Partitions))
 		}
 	}
-	choice, err := placement.Choose(all(book), no, r.Want)
+	choice, err := placement.Choose(all(allocations), no, r.Want)
 	if err != nil {
-		return choice, &InsufficientError{err, whose(book, r.Want)}
+		return choice, &InsufficientError{err, holdersOf(allocations, r.Want)}
 	}
-	return choice, k.allowed(book, caller, len(choice.Partitions))
+	return choice, a.allowed(allocations, caller, len(choice.Partitions))
 }
 
 // KindsOf are what partitions are of, each.
@@ -67,14 +66,14 @@ func KindsOf(parts []runstate.Part) []string {
 }
 
 // shares settles how many are to share a partition.
-func (k *Allocator) shares(r *Request) error {
+func (a *Allocator) shares(r *Request) error {
 	if r.Kind != Shared {
 		r.Of = 0
 		return nil
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	most := min(max(k.limits.Shares, 1), MostShares)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	most := min(max(a.limits.Shares, 1), MostShares)
 	if r.Of == 0 {
 		r.Of = most
 	}
@@ -88,9 +87,9 @@ func (k *Allocator) shares(r *Request) error {
 }
 
 // count is how many partitions these users have by leases.
-func count(book []Allocation, counts func(uid uint32) bool) int {
+func count(allocations []Allocation, counts func(uid uint32) bool) int {
 	n := 0
-	for _, h := range book {
+	for _, h := range allocations {
 		for _, unit := range h.Units {
 			if name, ok := ParseName(unit); ok && counts(name.UID) {
 				n++
@@ -100,10 +99,10 @@ func count(book []Allocation, counts func(uid uint32) bool) int {
 	return n
 }
 
-// whose lists who has what could have been chosen.
-func whose(book []Allocation, w placement.Want) []string {
+// holdersOf names the holders of the partitions that the request could have used.
+func holdersOf(allocations []Allocation, w placement.Want) []string {
 	var out []string
-	for _, h := range book {
+	for _, h := range allocations {
 		if w.Among != nil && !slices.Contains(w.Among, h.GPU) || w.Kinds != nil && !slices.Contains(w.Kinds, h.Kind) {
 			continue
 		}

@@ -10,7 +10,7 @@ import (
 	"dcm/internal/leases/placement"
 )
 
-// exchange is what the keeper needs to know of the lease that a caller is in.
+// exchange is what the allocator reads of the lease that a caller is in.
 type exchange interface {
 	// Within returns the lease that a process is in, "" for none, and whether it is the
 	// only process there.
@@ -27,8 +27,8 @@ type location struct {
 	own  bool   // it is the caller's, and the caller is its only process
 }
 
-func (k *Allocator) locate(c Caller) location {
-	unit, alone := k.Host.Within(c.PID)
+func (a *Allocator) locate(c Caller) location {
+	unit, alone := a.Host.Within(c.PID)
 	n, ok := ParseName(unit)
 	if !ok {
 		return location{}
@@ -54,18 +54,18 @@ func (l location) around() string {
 
 // excludeOwn leaves the lease out that is exchanged. Otherwise a program would need room for
 // two leases where it requests one.
-func (l location) excludeOwn(f Snapshot) Snapshot {
+func (l location) excludeOwn(snapshot Snapshot) Snapshot {
 	if !l.own {
-		return f
+		return snapshot
 	}
-	f.Tenants = slices.DeleteFunc(slices.Clone(f.Tenants), func(t UnitDevices) bool { return t.Unit == l.unit })
-	return f
+	snapshot.Units = slices.DeleteFunc(slices.Clone(snapshot.Units), func(t UnitDevices) bool { return t.Unit == l.unit })
+	return snapshot
 }
 
 // verifyReplaced refuses the exchange if the caller has left other processes in its old lease: the
 // partitions would have two holders.
-func (k *Allocator) verifyReplaced(before string) error {
-	if before == "" || k.Host.Empty(before) {
+func (a *Allocator) verifyReplaced(before string) error {
+	if before == "" || a.Host.Empty(before) {
 		return nil
 	}
 	return fmt.Errorf("%s, which was to be exchanged, has other processes now", before)
@@ -77,38 +77,38 @@ const fresh = time.Minute
 // has returns the lease that a caller is alone in, if that is what it requests. So a caller
 // whose answer was lost, because the daemon ended after the move, has its lease when it
 // asks again, and neither waits nor is in the way of a drain.
-func (k *Allocator) has(ctx context.Context, c Caller, r Request) (l Lease, ok bool) {
-	at := k.locate(c)
+func (a *Allocator) keepLease(ctx context.Context, c Caller, r Request) (l Lease, ok bool) {
+	at := a.locate(c)
 	n, _ := ParseName(at.unit)
 	if !at.own || n.Kind != r.Kind || n.Of != r.Of {
 		return Lease{}, false
 	}
-	terms, err := k.Host.Terms(ctx, []string{at.unit})
+	terms, err := a.Host.Terms(ctx, []string{at.unit})
 	term, known := terms[at.unit]
 	if err != nil || !known || term.Limit != r.Time || r.Time > 0 && time.Since(term.Began) > fresh {
 		return Lease{}, false
 	}
-	f, err := k.Host.Facts(ctx)
+	snapshot, err := a.Host.Snapshot(ctx)
 	if err != nil {
 		return Lease{}, false
 	}
-	book, others := Allocations(f), make(map[string]bool)
+	allocations, others := Allocations(snapshot), make(map[string]bool)
 	var kept []runstate.Part
-	for _, h := range book {
+	for _, h := range allocations {
 		if others[h.Name] = !slices.Contains(h.Units, at.unit); !others[h.Name] {
 			kept = append(kept, h.Part)
 		}
 	}
 	w := r.Want
-	if w.Kinds, err = r.Sought.Match(KindsOf(f.Parts)); err != nil {
+	if w.Kinds, err = r.Sought.Match(KindsOf(snapshot.Parts)); err != nil {
 		return Lease{}, false
 	}
-	mine, err := placement.Choose(all(book), others, w)
-	best, lack := k.choose(at.excludeOwn(f), c, r)
-	if err != nil || lack != nil || len(mine.Partitions) != len(kept) || !mine.AsGood(best, w.Place) || k.Host.Check(c) != nil {
+	mine, err := placement.Choose(all(allocations), others, w)
+	best, lack := a.choose(at.excludeOwn(snapshot), c, r)
+	if err != nil || lack != nil || len(mine.Partitions) != len(kept) || !mine.AsGood(best, w.Place) || a.Host.Check(c) != nil {
 		return Lease{}, false
 	}
-	l = Lease{Unit: at.unit, Choice: mine, Nodes: k.nodes(mine)}
-	k.complete(ctx, &l, r)
+	l = Lease{Unit: at.unit, Choice: mine, Nodes: a.nodes(mine)}
+	a.complete(ctx, &l, r)
 	return l, true
 }

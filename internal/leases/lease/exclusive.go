@@ -25,12 +25,12 @@ const exclusiveAttempts = 4
 // replace exchanges an exclusive lease whose partitions other processes have open for one of
 // other partitions. If there are none now, the caller keeps the lease, whose notes name the
 // processes.
-func (k *Allocator) replace(ctx context.Context, c Caller, r Request, l Lease) (Lease, error) {
+func (a *Allocator) replace(ctx context.Context, c Caller, r Request, l Lease) (Lease, error) {
 	r.Wait = false
 	for range exclusiveAttempts - 1 {
-		next, opened, err := k.request(ctx, c, r)
+		next, opened, err := a.request(ctx, c, r)
 		if err != nil {
-			if unit, _ := k.Host.Within(c.PID); unit == l.Unit {
+			if unit, _ := a.Host.Within(c.PID); unit == l.Unit {
 				return l, nil
 			}
 			return Lease{}, err

@@ -11,21 +11,20 @@ import (
 	"dcm/internal/sorting"
 )
 
-// MemoryLimits is how many bytes of each GPU's memory somebody may have. The kernel knows the
-// memory of a GPU and not of a partition: who shares some of a GPU's partitions has of
-// its memory the sum of what is his of each.
+// MemoryLimits is a limit on each GPU's memory, in bytes. The kernel accounts the memory of a GPU,
+// not of a partition. So a unit that shares several partitions of a GPU has the sum of its shares.
 type MemoryLimits map[partition.Address]uint64
 
 // String says "8 GiB of 0000:05:00.0".
 func (c MemoryLimits) String() string {
 	var out []string
 	for _, gpu := range sorting.From(maps.Keys(c), partition.Address.Compare) {
-		out = append(out, fmt.Sprintf("%s of %s", amount(c[gpu]), gpu))
+		out = append(out, fmt.Sprintf("%s of %s", formatBytes(c[gpu]), gpu))
 	}
 	return strings.Join(out, ", ")
 }
 
-func amount(bytes uint64) string {
+func formatBytes(bytes uint64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(bytes)/(1<<30)), ".0") + " GiB"
 }
 
@@ -42,22 +41,22 @@ func memoryLimitsOf(parts []runstate.Part, of int) MemoryLimits {
 	return out
 }
 
-// MemoryLimitsOf tells what each of the units below [Slice] that share something may have,
-// whose DeviceAllow= is given: shared leases, and the instances of a reservation's
-// template. One of which that is not known is there with nil.
+// MemoryLimitsOf returns the limits of the units below [Slice] that share partitions: shared
+// leases, and the instances of a reservation's template. units has their DeviceAllow=. A unit whose
+// limits are unknown has nil.
 func MemoryLimitsOf(p runstate.Partitions, units map[string][]string) map[string]MemoryLimits {
 	out := make(map[string]MemoryLimits)
 	for unit, allow := range units {
 		if r := SharedBy(p, unit); r != nil {
-			out[unit] = memoryLimitsOf(those(p, func(part runstate.Part) bool { return slices.Contains(r.Partitions, part.Name) }), r.Share)
+			out[unit] = memoryLimitsOf(partsWhere(p, func(part runstate.Part) bool { return slices.Contains(r.Partitions, part.Name) }), r.Share)
 		} else if n, ok := ParseName(unit); ok && n.Kind == Shared {
-			out[unit] = memoryLimitsOf(those(p, func(part runstate.Part) bool { return slices.Contains(allow, part.Render) }), n.Of)
+			out[unit] = memoryLimitsOf(partsWhere(p, func(part runstate.Part) bool { return slices.Contains(allow, part.Render) }), n.Of)
 		}
 	}
 	return out
 }
 
-func those(p runstate.Partitions, wanted func(runstate.Part) bool) []runstate.Part {
+func partsWhere(p runstate.Partitions, wanted func(runstate.Part) bool) []runstate.Part {
 	return slices.DeleteFunc(slices.Clone(p.Parts), func(part runstate.Part) bool { return !wanted(part) })
 }
 

@@ -47,13 +47,13 @@ type bound struct {
 }
 
 // bounds returns the limits on partitions that apply to a caller.
-func (k *Allocator) bounds(c Caller) []bound {
+func (a *Allocator) bounds(c Caller) []bound {
 	if c.UID == 0 {
 		return nil
 	}
-	k.mu.Lock()
-	limits := k.limits
-	k.mu.Unlock()
+	a.mu.Lock()
+	limits := a.limits
+	a.mu.Unlock()
 	own := func(uid uint32) bool { return uid == c.UID }
 	all := []bound{{fmt.Sprintf("user %d", c.UID), "max-per-user in [leases]", limits.PerUser, own}}
 	for _, g := range limits.Groups {
@@ -63,16 +63,16 @@ func (k *Allocator) bounds(c Caller) []bound {
 		table := "[leases.groups." + g.Name + "]"
 		all = append(all,
 			bound{fmt.Sprintf("user %d of group %s", c.UID, g.Name), "max-per-user in " + table, g.PerUser, own},
-			bound{"group " + g.Name, "max-total in " + table, g.Total, func(uid uint32) bool { return own(uid) || k.Member != nil && k.Member(uid, g.Name) }})
+			bound{"group " + g.Name, "max-total in " + table, g.Total, func(uid uint32) bool { return own(uid) || a.Member != nil && a.Member(uid, g.Name) }})
 	}
 	return slices.DeleteFunc(all, func(b bound) bool { return b.limit == 0 })
 }
 
 // allowed returns an error for a choice that exceeds a limit: that which is exceeded most.
-func (k *Allocator) allowed(book []Allocation, c Caller, n int) error {
+func (a *Allocator) allowed(allocations []Allocation, c Caller, n int) error {
 	var worst *LimitError
-	for _, b := range k.bounds(c) {
-		has := count(book, b.counts)
+	for _, b := range a.bounds(c) {
+		has := count(allocations, b.counts)
 		if has+n > b.limit && (worst == nil || b.limit-has < worst.Limit-worst.Has) {
 			worst = &LimitError{b.name, has, n, b.limit, b.key}
 		}
@@ -85,13 +85,13 @@ func (k *Allocator) allowed(book []Allocation, c Caller, n int) error {
 
 // limitTime gives a request its time, and returns a note for the caller where that is not
 // the one requested.
-func (k *Allocator) limitTime(c Caller, r *Request) (note string, err error) {
+func (a *Allocator) limitTime(c Caller, r *Request) (note string, err error) {
 	if c.UID == 0 {
 		return "", nil
 	}
-	k.mu.Lock()
-	limits := k.limits
-	k.mu.Unlock()
+	a.mu.Lock()
+	limits := a.limits
+	a.mu.Unlock()
 	longest, name := limits.Longest, "max-time in [leases]"
 	for _, g := range limits.Groups {
 		if slices.Contains(c.Groups, g.Name) && g.Longest > 0 && (longest == 0 || g.Longest < longest) {

@@ -20,14 +20,14 @@ func (e *ImpossibleError) Unwrap() error { return e.Err }
 
 // impossible returns an error for a request that could not be met if all units ended. A
 // process that waits in a lease does not see that lease end.
-func (k *Allocator) impossible(f Snapshot, c Caller, r Request, at location) error {
+func (a *Allocator) impossible(snapshot Snapshot, c Caller, r Request, at location) error {
 	own := ""
 	if r.Wait {
 		own = at.around()
 	}
-	alone := f.after(func(unit string) bool { return unit != own })
+	alone := snapshot.after(func(unit string) bool { return unit != own })
 	alone.Open = nil
-	_, err := k.choose(alone, c, r)
+	_, err := a.choose(alone, c, r)
 	if limit, ok := errors.AsType[*LimitError](err); ok {
 		return &ImpossibleError{limit}
 	}
@@ -42,7 +42,7 @@ func (k *Allocator) impossible(f Snapshot, c Caller, r Request, at location) err
 }
 
 // reasons says what keeps a request from ever being met.
-func reasons(f Snapshot, short *placement.ShortError, own string) string {
+func reasons(snapshot Snapshot, short *placement.ShortError, own string) string {
 	n, what := short.Want.Partitions, "partition"
 	if short.Want.GPUs > 0 {
 		n, what = short.Want.GPUs, "whole GPU"
@@ -60,8 +60,8 @@ func reasons(f Snapshot, short *placement.ShortError, own string) string {
 	}
 	text += fmt.Sprintf(", but at most %d of %d can be leased", short.Free, short.Of)
 	kept := make(map[string]int)
-	for _, p := range f.Parts {
-		if name := f.Reserved[p.Name]; name != "" {
+	for _, p := range snapshot.Parts {
+		if name := snapshot.Reserved[p.Name]; name != "" {
 			kept[name]++
 		}
 	}

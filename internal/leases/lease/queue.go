@@ -67,76 +67,76 @@ const (
 // join adds a request to the queue and has it served. A request that comes back is placed
 // before those that came after it; after a restart, one of an older connection before those
 // of younger ones.
-func (k *Allocator) join(ctx context.Context, p *pending) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.back == unneeded && p.Wait && p.Came > 0 && k.Regroup != nil {
-		k.back = under
-		go k.regroup()
+func (a *Allocator) join(ctx context.Context, p *pending) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.rejoin == unneeded && p.Wait && p.Seniority > 0 && a.RejoinWindow != nil {
+		a.rejoin = under
+		go a.regroup()
 	}
-	at := len(k.line)
-	if i := slices.IndexFunc(k.line, func(o *pending) bool { return o.since.After(p.since) }); i >= 0 {
+	at := len(a.queue)
+	if i := slices.IndexFunc(a.queue, func(o *pending) bool { return o.since.After(p.since) }); i >= 0 {
 		at = i
 	}
-	if k.back == under && p.Wait && p.Came > 0 {
-		if i := slices.IndexFunc(k.line, func(o *pending) bool { return o.Came == 0 || o.Came > p.Came }); i >= 0 {
+	if a.rejoin == under && p.Wait && p.Seniority > 0 {
+		if i := slices.IndexFunc(a.queue, func(o *pending) bool { return o.Seniority == 0 || o.Seniority > p.Seniority }); i >= 0 {
 			at = i
 		}
 	}
-	k.line = slices.Insert(k.line, at, p)
-	k.stir()
-	if !k.serving {
-		k.serving = true
-		go k.serve(context.WithoutCancel(ctx))
+	a.queue = slices.Insert(a.queue, at, p)
+	a.wake()
+	if !a.serving {
+		a.serving = true
+		go a.serve(context.WithoutCancel(ctx))
 	}
 }
 
 // stir has the queue judged again. The caller holds the lock.
-func (k *Allocator) stir() {
-	if k.news == nil {
-		k.news = make(chan struct{}, 1)
+func (a *Allocator) wake() {
+	if a.changed == nil {
+		a.changed = make(chan struct{}, 1)
 	}
 	select {
-	case k.news <- struct{}{}:
+	case a.changed <- struct{}{}:
 	default:
 	}
 }
 
 // leave is for a caller that has gone.
-func (k *Allocator) leave(p *pending) {
+func (a *Allocator) leave(p *pending) {
 	close(p.left)
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	p.state = ended
-	k.drop(p)
-	k.stir()
+	a.dequeue(p)
+	a.wake()
 }
 
 // drop takes a request out of the queue. The caller holds the lock.
-func (k *Allocator) drop(p *pending) {
-	k.line = slices.DeleteFunc(k.line, func(o *pending) bool { return o == p })
+func (a *Allocator) dequeue(p *pending) {
+	a.queue = slices.DeleteFunc(a.queue, func(o *pending) bool { return o == p })
 }
 
 // refuse answers a request with an error.
-func (k *Allocator) refuse(p *pending, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (a *Allocator) refuse(p *pending, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if p.state == ended {
 		return
 	}
 	p.state = ended
-	k.drop(p)
+	a.dequeue(p)
 	p.refused <- err
 }
 
 // block notes why a request does not start now. One that does not wait is answered.
-func (k *Allocator) block(p *pending, err error) {
+func (a *Allocator) block(p *pending, err error) {
 	if !p.Wait {
-		k.refuse(p, err)
+		a.refuse(p, err)
 		return
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if p.state != ended {
 		p.state, p.reason = blocked, brief(err)
 	}
@@ -151,19 +151,19 @@ func brief(err error) string {
 }
 
 // regroup ends the time in which callers reconnect after a restart.
-func (k *Allocator) regroup() {
-	<-k.Regroup()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.back = done
-	k.stir()
+func (a *Allocator) regroup() {
+	<-a.RejoinWindow()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.rejoin = done
+	a.wake()
 }
 
 // ordered returns the queue in the order in which it is served: root's requests before
 // those of users, otherwise as they came. The caller holds the lock.
-func (k *Allocator) ordered() []*pending {
-	out := slices.Clone(k.line)
-	slices.SortStableFunc(out, func(a, b *pending) int { return cmp.Compare(class(a), class(b)) })
+func (a *Allocator) ordered() []*pending {
+	out := slices.Clone(a.queue)
+	slices.SortStableFunc(out, func(x, y *pending) int { return cmp.Compare(class(x), class(y)) })
 	return out
 }
 
@@ -175,16 +175,16 @@ func class(p *pending) int {
 }
 
 // waiting returns the requests that wait, in order. The caller holds the lock.
-func (k *Allocator) waiting() []*pending {
-	return slices.DeleteFunc(k.ordered(), func(p *pending) bool { return !p.Wait })
+func (a *Allocator) waiting() []*pending {
+	return slices.DeleteFunc(a.ordered(), func(p *pending) bool { return !p.Wait })
 }
 
 // Queue lists the requests that wait, in the order in which they are served.
-func (k *Allocator) Queue() []Queued {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (a *Allocator) Queue() []Queued {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	out := []Queued{}
-	for i, p := range k.waiting() {
+	for i, p := range a.waiting() {
 		out = append(out, p.queued(i+1))
 	}
 	return out
@@ -198,11 +198,11 @@ func (p *pending) queued(position int) Queued {
 }
 
 // Remove removes the request of a process from the queue: root any, a user the user's own.
-func (k *Allocator) Remove(uid uint32, pid int) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (a *Allocator) Remove(uid uint32, pid int) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	found := false
-	for _, p := range k.waiting() {
+	for _, p := range a.waiting() {
 		if p.PID != pid {
 			continue
 		}
@@ -211,21 +211,21 @@ func (k *Allocator) Remove(uid uint32, pid int) error {
 		}
 		found = true
 		p.state = ended
-		k.drop(p)
+		a.dequeue(p)
 		p.refused <- &RemovedError{uid}
 	}
 	if !found {
 		return fmt.Errorf("no request %d in the queue; it may have started or ended", pid)
 	}
-	k.stir()
+	a.wake()
 	return nil
 }
 
 // tell reports to each caller its position, where that has changed.
-func (k *Allocator) tell() {
-	k.mu.Lock()
+func (a *Allocator) reportPositions() {
+	a.mu.Lock()
 	var news []func()
-	all := k.waiting()
+	all := a.waiting()
 	for i, p := range all {
 		if p.state != blocked || p.position == i+1 || p.Moved == nil {
 			continue
@@ -234,7 +234,7 @@ func (k *Allocator) tell() {
 		q := p.queued(i + 1)
 		news = append(news, func() { p.Moved(q, len(all)) })
 	}
-	k.mu.Unlock()
+	a.mu.Unlock()
 	for _, told := range news {
 		told()
 	}

@@ -10,13 +10,13 @@ import (
 func TestTheLineIsAsItWasBehindARestart(t *testing.T) {
 	h := newHost()
 	together := make(chan struct{})
-	k := &Allocator{Host: h, Regroup: func() <-chan struct{} { return together }}
+	k := &Allocator{Host: h, RejoinWindow: func() <-chan struct{} { return together }}
 	served := make(chan uint64)
 	wait := func(came uint64, inLine int) {
 		r := ask(8)
 		r.Wait = true
 		go func() {
-			l, err := k.Acquire(t.Context(), Caller{UID: 1000, PID: 2, Came: came}, r)
+			l, err := k.Acquire(t.Context(), Caller{UID: 1000, PID: 2, Seniority: came}, r)
 			if err != nil {
 				t.Error(err)
 			}
@@ -25,7 +25,7 @@ func TestTheLineIsAsItWasBehindARestart(t *testing.T) {
 		}()
 		for standing := 0; standing < inLine; { // nothing tells when it stands there
 			k.mu.Lock()
-			standing = len(k.line)
+			standing = len(k.queue)
 			k.mu.Unlock()
 		}
 	}
@@ -60,7 +60,7 @@ func TestTheLineIsAsItWasBehindARestart(t *testing.T) {
 
 // Who is new does not wait for others to come back.
 func TestWithoutARestartEachIsServedAsHeComes(t *testing.T) {
-	k := &Allocator{Host: newHost(), Regroup: func() <-chan struct{} { t.Error("it is waited for others"); return nil }}
+	k := &Allocator{Host: newHost(), RejoinWindow: func() <-chan struct{} { t.Error("it is waited for others"); return nil }}
 	r := ask(1)
 	r.Wait = true
 	acquire(t, k, alice, r)

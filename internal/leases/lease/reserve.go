@@ -21,10 +21,10 @@ type Grant struct {
 	Reason     string   // why these, or why none
 }
 
-// Reserve chooses for all reservations together; now is the nodes that each has. Where
-// not all can be met those that come first are, each as if it and those before it were
-// all: what there is is not kept back for somebody who cannot have enough. The error
-// tells of that. What leases have, the nodes of leased, is theirs.
+// Reserve chooses for all reservations together. now is the nodes that each has, leased the nodes
+// of leases, which stay with the leases. If not all reservations can be met, it meets those that
+// come first, each as if it and those before it were all: no partition is kept back for a
+// reservation that cannot be met. The error says why.
 func Reserve(parts []runstate.Part, list []Reservation, now map[string][]string, leased []string) (map[string]Grant, error) {
 	wants := make([]placement.Reservation, len(list))
 	for i, r := range list {
@@ -57,7 +57,7 @@ func Reserve(parts []runstate.Part, list []Reservation, now map[string][]string,
 	return out, err
 }
 
-// namesOf returns the partitions behind device nodes.
+// namesOf returns the names of the partitions with these device nodes.
 func namesOf(parts []runstate.Part, nodes []string) []string {
 	var out []string
 	for _, p := range parts {
@@ -68,8 +68,7 @@ func namesOf(parts []runstate.Part, nodes []string) []string {
 	return out
 }
 
-// Fit tells why a node with these partitions could not meet all reservations, before
-// it has them.
+// Fit returns why a node with these partitions could not meet all reservations, before it has them.
 func Fit(parts []runstate.Part, list []Reservation) error {
 	wants := make([]placement.Reservation, len(list))
 	for i, r := range list {

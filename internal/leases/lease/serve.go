@@ -21,32 +21,32 @@ type grant struct {
 
 // serve judges the queue until it is empty: when a request comes or goes, when a unit has
 // ended, and after each lease that was given.
-func (k *Allocator) serve(ctx context.Context) {
+func (a *Allocator) serve(ctx context.Context) {
 	var changed <-chan struct{}
 	stop := func() {}
 	defer func() { stop() }()
 	for {
-		r := k.begin()
+		r := a.begin()
 		if len(r.queue) == 0 {
 			return
 		}
-		if k.pass(ctx, r) {
+		if a.pass(ctx, r) {
 			continue
 		}
-		k.tell()
-		if !k.anyWaits() {
+		a.reportPositions()
+		if !a.anyWaits() {
 			continue
 		}
 		if changed == nil { // what has ended before this was not heard, and is looked for once more
 			own, cancel := context.WithCancel(ctx)
-			changed, stop = k.Host.Changed(own), cancel
+			changed, stop = a.Host.Changed(own), cancel
 			continue
 		}
 		select {
 		case <-changed:
 			stop()
 			changed, stop = nil, func() {}
-		case <-k.news:
+		case <-a.changed:
 		}
 	}
 }
@@ -59,45 +59,45 @@ type round struct {
 
 // begin returns the queue as a pass judges it. It is empty when there is nothing to serve
 // any more, and then the next request starts [Allocator.serve] again.
-func (k *Allocator) begin() round {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (a *Allocator) begin() round {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	select {
-	case <-k.news:
+	case <-a.changed:
 	default:
 	}
-	k.serving = len(k.line) > 0
-	return round{k.ordered(), k.back == under}
+	a.serving = len(a.queue) > 0
+	return round{a.ordered(), a.rejoin == under}
 }
 
-func (k *Allocator) anyWaits() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return slices.ContainsFunc(k.line, func(p *pending) bool { return p.Wait })
+func (a *Allocator) anyWaits() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.ContainsFunc(a.queue, func(p *pending) bool { return p.Wait })
 }
 
 // pass judges each request of the queue once. It returns true when it has given a lease, or
 // has failed to, so that the facts are others than it has judged by.
-func (k *Allocator) pass(ctx context.Context, r round) (again bool) {
-	release, err := k.Host.Still()
+func (a *Allocator) pass(ctx context.Context, r round) (again bool) {
+	release, err := a.Host.LockPartitions()
 	if err != nil {
-		return k.hold(ctx, r.queue, err)
+		return a.hold(ctx, r.queue, err)
 	}
 	defer release()
 	for next := r.queue[0]; next != nil; {
-		facts, move, err := k.Host.Ready(ctx, next.Caller)
+		snapshot, move, err := a.Host.Prepare(ctx, next.Caller)
 		if err != nil {
-			k.refuse(next, fmt.Errorf("cannot tell who has which partition: %w", err))
+			a.refuse(next, fmt.Errorf("cannot tell who has which partition: %w", err))
 			return true
 		}
-		start := k.judge(ctx, facts, r)
+		start := a.judge(ctx, snapshot, r)
 		if start == nil {
 			move.Close()
-			k.vacate(ctx, r.queue)
+			a.vacate(ctx, r.queue)
 			return false
 		}
 		if start.pending == next {
-			k.grant(start, move)
+			a.grant(start, move)
 			return true
 		}
 		move.Close()
@@ -107,15 +107,15 @@ func (k *Allocator) pass(ctx context.Context, r round) (again bool) {
 }
 
 // grant has a request's caller start its lease, and returns when it has tried.
-func (k *Allocator) grant(c *candidate, move Move) {
+func (a *Allocator) grant(c *candidate, move Move) {
 	defer move.Close()
-	k.mu.Lock()
+	a.mu.Lock()
 	gone := c.state == ended
 	if !gone {
 		c.state = starting
-		k.drop(c.pending)
+		a.dequeue(c.pending)
 	}
-	k.mu.Unlock()
+	a.mu.Unlock()
 	if gone {
 		return
 	}
@@ -130,56 +130,56 @@ func (k *Allocator) grant(c *candidate, move Move) {
 // hold is a pass while no lease can be given. A drain waits for the end of all leases. So a
 // request must not wait in one: its caller is moved out of a lease that it is alone in, and
 // is refused where other processes are in it.
-func (k *Allocator) hold(ctx context.Context, queue []*pending, err error) (again bool) {
+func (a *Allocator) hold(ctx context.Context, queue []*pending, err error) (again bool) {
 	if !errors.Is(err, ErrChanging) {
-		k.refuse(queue[0], err)
+		a.refuse(queue[0], err)
 		return true
 	}
 	for _, p := range queue {
-		if unit := k.locate(p.Caller).around(); unit != "" && p.Wait && errors.Is(err, ErrDraining) {
-			k.refuse(p, fmt.Errorf("%w; this process is in %s, which has to end first, and so cannot wait", err, unit))
+		if unit := a.locate(p.Caller).around(); unit != "" && p.Wait && errors.Is(err, ErrDraining) {
+			a.refuse(p, fmt.Errorf("%w; this process is in %s, which has to end first, and so cannot wait", err, unit))
 			continue
 		}
-		k.block(p, err)
+		a.block(p, err)
 	}
-	k.vacate(ctx, queue)
+	a.vacate(ctx, queue)
 	return false
 }
 
 // vacate moves callers that wait, and are alone in a lease of theirs, out of it. The lease
 // ends: no request and no drain waits for a process that waits itself.
-func (k *Allocator) vacate(ctx context.Context, queue []*pending) {
+func (a *Allocator) vacate(ctx context.Context, queue []*pending) {
 	for _, p := range queue {
-		k.mu.Lock()
+		a.mu.Lock()
 		waits := p.state == blocked
-		k.mu.Unlock()
+		a.mu.Unlock()
 		if !waits {
 			continue
 		}
-		unit := k.locate(p.Caller).exchanged()
+		unit := a.locate(p.Caller).exchanged()
 		if unit == "" {
 			continue
 		}
-		if err := k.out(ctx, p); err != nil {
-			k.refuse(p, fmt.Errorf("cannot move process %d out of %s: %w", p.PID, unit, err))
+		if err := a.moveOut(ctx, p); err != nil {
+			a.refuse(p, fmt.Errorf("cannot move process %d out of %s: %w", p.PID, unit, err))
 		}
 	}
 }
 
 // out moves a caller into a scope without any device.
-func (k *Allocator) out(ctx context.Context, p *pending) error {
-	_, move, err := k.Host.Ready(ctx, p.Caller)
+func (a *Allocator) moveOut(ctx context.Context, p *pending) error {
+	_, move, err := a.Host.Prepare(ctx, p.Caller)
 	if err != nil {
 		return err
 	}
 	defer move.Close()
-	if err := k.Host.Check(p.Caller); err != nil {
+	if err := a.Host.Check(p.Caller); err != nil {
 		return err
 	}
 	unit := waitName(p.UID)
 	_, err = move.Start(ctx, Scope{Unit: unit, Description: "Waiting for a lease", PID: p.PID})
 	if err == nil {
-		err = k.Host.Check(p.Caller)
+		err = a.Host.Check(p.Caller)
 	}
 	if err != nil {
 		return errors.Join(err, move.Undo(context.WithoutCancel(ctx), unit))
@@ -192,21 +192,21 @@ func (k *Allocator) out(ctx context.Context, p *pending) error {
 const notMovedDelay = time.Second
 
 // wait queues a request and returns its lease.
-func (k *Allocator) wait(ctx context.Context, c Caller, r Request) (Lease, error) {
-	l, opened, err := k.request(ctx, c, r)
+func (a *Allocator) wait(ctx context.Context, c Caller, r Request) (Lease, error) {
+	l, opened, err := a.request(ctx, c, r)
 	if err != nil || !opened {
 		return l, err
 	}
-	return k.replace(ctx, c, r, l)
+	return a.replace(ctx, c, r, l)
 }
 
 // request queues a request. A request that waits does not fail because of a daemon-reexec: it
 // returns to its place in the queue. opened is true if the lease is exclusive and other
 // processes have its partitions open.
-func (k *Allocator) request(ctx context.Context, c Caller, r Request) (l Lease, opened bool, err error) {
+func (a *Allocator) request(ctx context.Context, c Caller, r Request) (l Lease, opened bool, err error) {
 	since := time.Now()
 	for {
-		l, opened, err = k.enqueue(ctx, c, r, since)
+		l, opened, err = a.enqueue(ctx, c, r, since)
 		if !r.Wait || !errors.Is(err, ErrNotMoved) {
 			return l, opened, err
 		}
@@ -215,38 +215,38 @@ func (k *Allocator) request(ctx context.Context, c Caller, r Request) (l Lease, 
 			return Lease{}, false, fmt.Errorf("no longer waiting: %w", ctx.Err())
 		case <-time.After(notMovedDelay):
 		}
-		if err := k.Host.Check(c); err != nil {
+		if err := a.Host.Check(c); err != nil {
 			return Lease{}, false, err
 		}
 	}
 }
 
 // enqueue queues a request that was made at that time, once.
-func (k *Allocator) enqueue(ctx context.Context, c Caller, r Request, since time.Time) (l Lease, opened bool, err error) {
+func (a *Allocator) enqueue(ctx context.Context, c Caller, r Request, since time.Time) (l Lease, opened bool, err error) {
 	p := &pending{
 		Caller: c, Request: r, since: since,
 		granted: make(chan grant), refused: make(chan error, 1), left: make(chan struct{}),
 	}
-	k.join(ctx, p)
+	a.join(ctx, p)
 	select {
 	case g := <-p.granted:
-		if l, err = k.use(ctx, c, r, g); err == nil {
-			opened = k.complete(ctx, &l, r)
+		if l, err = a.use(ctx, c, r, g); err == nil {
+			opened = a.complete(ctx, &l, r)
 		}
 		return l, opened, err
 	case err := <-p.refused:
 		return Lease{}, false, err
 	case <-ctx.Done():
-		k.leave(p)
+		a.leave(p)
 		return Lease{}, false, fmt.Errorf("no longer waiting: %w", ctx.Err())
 	}
 }
 
-// use starts the lease of a grant. The lock of [Host.Still] is held until it returns.
-func (k *Allocator) use(ctx context.Context, c Caller, r Request, g grant) (Lease, error) {
+// use starts the lease of a grant. The lock of [Host.LockPartitions] is held until it returns.
+func (a *Allocator) use(ctx context.Context, c Caller, r Request, g grant) (Lease, error) {
 	defer close(g.done)
-	if err := k.Host.Check(c); err != nil {
+	if err := a.Host.Check(c); err != nil {
 		return Lease{}, err
 	}
-	return k.give(ctx, c, r, g.facts, g.move, g.choice, g.before)
+	return a.give(ctx, c, r, g.facts, g.move, g.choice, g.before)
 }

@@ -89,15 +89,15 @@ func (w *world) split(n int) {
 	}
 }
 
-func (w *world) Facts(context.Context) (Snapshot, error) {
+func (w *world) Snapshot(context.Context) (Snapshot, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return Snapshot{Parts: w.parts, Tenants: slices.Clone(w.tenants), Reserved: w.kept(), Open: maps.Clone(w.open)}, nil
+	return Snapshot{Parts: w.parts, Units: slices.Clone(w.tenants), Reserved: w.kept(), Open: maps.Clone(w.open)}, nil
 }
 
-func (w *world) Ready(ctx context.Context, _ Caller) (Snapshot, Move, error) {
-	f, err := w.Facts(ctx)
-	return f, w, err
+func (w *world) Prepare(ctx context.Context, _ Caller) (Snapshot, Move, error) {
+	snapshot, err := w.Snapshot(ctx)
+	return snapshot, w, err
 }
 
 func (w *world) kept() map[string]string {
@@ -346,9 +346,9 @@ func (w *world) repartition() {
 func (w *world) check(step int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	f := Snapshot{Parts: w.parts, Tenants: w.tenants, Reserved: w.kept(), Open: w.open}
+	snapshot := Snapshot{Parts: w.parts, Units: w.tenants, Reserved: w.kept(), Open: w.open}
 	free := 0
-	for _, h := range Allocations(f) {
+	for _, h := range Allocations(snapshot) {
 		var units []string
 		for unit, nodes := range w.given {
 			if nodes[h.Render] {
@@ -361,11 +361,11 @@ func (w *world) check(step int) {
 		if len(units) > 1 {
 			w.together(step, h)
 		}
-		if len(units) == 0 && f.Reserved[h.Name] == "" && len(w.open[h.Name]) == 0 {
+		if len(units) == 0 && snapshot.Reserved[h.Name] == "" && len(w.open[h.Name]) == 0 {
 			free++
 		}
 	}
-	w.obtainable(step, f, free)
+	w.obtainable(step, snapshot, free)
 	w.guarded(step)
 }
 
@@ -380,9 +380,9 @@ func (w *world) together(step int, h Allocation) {
 }
 
 // obtainable: all that is free can be had, and no more.
-func (w *world) obtainable(step int, f Snapshot, free int) {
+func (w *world) obtainable(step int, snapshot Snapshot, free int) {
 	for n, want := range map[int]bool{free: free > 0, free + 1: false} {
-		_, err := w.keeper.choose(f, Caller{}, ask(n))
+		_, err := w.keeper.choose(snapshot, Caller{}, ask(n))
 		if n > 0 && (err == nil) != want {
 			w.t.Errorf("step %d: %d are free, and of %d asked for: %v", step, free, n, err)
 		}
@@ -435,8 +435,8 @@ func (w *world) leave() {
 	}
 	w.open, w.list = nil, nil
 	w.choose()
-	f, _ := w.Facts(w.t.Context())
-	for _, h := range Allocations(f) {
+	snapshot, _ := w.Snapshot(w.t.Context())
+	for _, h := range Allocations(snapshot) {
 		if !h.Free() {
 			w.t.Errorf("%s is lost to %s", h.Name, h.Whose())
 		}

@@ -329,11 +329,11 @@ func TestCallerInItsLease_HasItAgain(t *testing.T) {
 				c.given(c.waits(process(1001, 9), 1))
 				l := c.given(c.waits(process(1000, 10), 2))
 				c.host.alone[10] = l.Unit
-				c.keeper = &Allocator{Host: c.host, Regroup: func() <-chan struct{} { return make(chan struct{}) }}
+				c.keeper = &Allocator{Host: c.host, RejoinWindow: func() <-chan struct{} { return make(chan struct{}) }}
 				tt.begin(c)
 				before := len(c.host.tenants)
 				who := process(1000, 10)
-				who.Came = 1
+				who.Seniority = 1
 				r := ask(2)
 				r.Wait = true
 				got := c.given(c.request(t.Context(), who, r))
