@@ -8,11 +8,11 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Command is one of a service's commands, as it ended in the last run.
+// Command is the result of a service's command in the last run.
 type Command struct {
 	Directive string // "ExecStartPre"
-	Path      string // without its arguments, in which anything may be
-	Signal    bool   // Status is that of a signal
+	Path      string // without arguments, which may be secret
+	Signal    bool   // Status is the number of a signal
 	Status    int
 }
 
@@ -24,8 +24,7 @@ func (c Command) String() string {
 	return fmt.Sprintf("%s=%s: %s %d", c.Directive, c.Path, how, c.Status)
 }
 
-// Before tells whether the command is one without whose success the service's own
-// is not begun.
+// Before reports whether the command runs before ExecStart=, which is not run if it fails.
 func (c Command) Before() bool { return slices.Contains(before(), c.Directive) }
 
 func before() []string { return []string{"ExecCondition", "ExecStartPre"} }
@@ -42,8 +41,8 @@ type execution struct {
 
 const exited = 1 // CLD_EXITED
 
-// forked tells whether a service of Type=forking has left all to processes in the
-// background, with success.
+// forked reports whether the commands of a service of Type=forking have exited with success,
+// so that only background processes are left.
 func (c *Conn) forked(ctx context.Context, unit string) (bool, error) {
 	var kind string
 	if err := c.property(ctx, unit, serviceInterface, "Type", &kind); err != nil || kind != "forking" {
@@ -56,8 +55,8 @@ func (c *Conn) forked(ctx context.Context, unit string) (bool, error) {
 	return !slices.ContainsFunc(all, func(e execution) bool { return e.Code != exited || e.Status != 0 && !e.Ignored }), nil
 }
 
-// failed returns the first command that failed, in the order in which they run.
-// systemd forgets how they ended when the service is started again.
+// failed returns the first command that failed, in the order of execution. systemd drops the
+// results when the service is started again.
 func (c *Conn) failed(ctx context.Context, unit string) (Command, error) {
 	for _, directive := range append(before(), "ExecStart", "ExecStartPost", "ExecStop", "ExecStopPost") {
 		var all []execution

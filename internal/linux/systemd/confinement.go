@@ -12,18 +12,17 @@ import (
 	"dcm/internal/sorting"
 )
 
-// closed is the DevicePolicy= of units that are confined: beside the pseudo devices that
-// every program needs, they open what DeviceAllow= names and nothing else.
+// closed is the DevicePolicy= of confined units: they can open standard pseudo devices and the
+// nodes in DeviceAllow=, and no others.
 const closed = "closed"
 
-// Confinement is what confines a unit to its partitions.
+// Confinement are the properties that confine a unit to its partitions.
 type Confinement struct {
 	Slice string   // Slice= of the unit
-	Allow []string // paths of its DeviceAllow=; nil for a lease, whose list is the record of what it has
+	Allow []string // paths of its DeviceAllow=; nil for a lease, whose DeviceAllow= is the record of its partitions
 }
 
-// Confinement returns what the drop-in of a reserved unit sets. The generator writes it,
-// and what PID 1 reports is compared with it.
+// Confinement returns the properties that the generator's drop-in sets for a reserved unit.
 func (r Reserved) Confinement() Confinement {
 	c := Confinement{Slice: ReservationSlice(r.Name, r.Slice), Allow: []string{"/dev/kfd"}}
 	for i := range max(r.Count, 1) {
@@ -35,27 +34,27 @@ func (r Reserved) Confinement() Confinement {
 	return c
 }
 
-// LeaseConfinement is what every lease's scope has.
+// LeaseConfinement returns the confinement of the scope of each lease.
 func LeaseConfinement() Confinement { return Confinement{Slice: unitname.Slice} }
 
-// Confined is how PID 1 has a unit confined.
+// Confined is the actual confinement of a unit.
 type Confined struct {
-	Unit       string // an instance's own name where a template was asked for
+	Unit       string // of a template: the name of the instance
 	Active     string // systemd's ActiveState
-	Job        bool   // a job is queued or under way
+	Job        bool   // a job is queued or running
 	Invocation string
-	Started    uint64   // when the present start began, in µs of CLOCK_MONOTONIC
-	Slice      string   // Slice=, as the unit's files say now
-	Policy     string   // DevicePolicy=, the same
-	Allow      []string // paths of DeviceAllow=, the same
-	Cgroup     string   // where its processes are: a unit that is active stays in the one that it was started in
+	Started    uint64   // when the present run began, in µs of CLOCK_MONOTONIC
+	Slice      string   // Slice=, as loaded from the unit's files
+	Policy     string   // DevicePolicy=, as loaded
+	Allow      []string // paths of DeviceAllow=, as loaded
+	Cgroup     string   // of its processes: an active unit stays in the cgroup in which it was started
 }
 
-// Up reports whether the unit has processes, or may have.
+// Up reports whether the unit may have processes.
 func (c Confined) Up() bool { return c.Active != "inactive" && c.Active != "failed" }
 
-// Misplaced returns why the unit's processes are not where they would be if it had been
-// started with the confinement; "" if they are.
+// Misplaced returns a message if the unit's processes are not in the slice of the confinement,
+// otherwise "".
 func (want Confinement) Misplaced(have Confined) string {
 	if !have.Up() || have.Cgroup == "" || below(have.Cgroup, want.Slice) {
 		return ""
@@ -63,8 +62,8 @@ func (want Confinement) Misplaced(have Confined) string {
 	return fmt.Sprintf("its processes run in %s, want %s", have.Cgroup, want.Slice)
 }
 
-// Differs returns how what PID 1 has loaded for the unit differs from the confinement.
-// What a unit may open beside it is no difference as long as it is no node of a GPU.
+// Differs returns how the loaded properties of the unit differ from the confinement. Additional
+// nodes in DeviceAllow= are no difference unless they are nodes of GPUs.
 func (want Confinement) Differs(have Confined) []string {
 	var out []string
 	if have.Slice != want.Slice {
@@ -86,12 +85,12 @@ func (want Confinement) Differs(have Confined) []string {
 	return out
 }
 
-// links is where the links to reserved partitions are.
+// links is the directory of the links to reserved partitions.
 const links = "/dev/dcm/"
 
-// allows tells whether a path of DeviceAllow= lets the unit open no GPU but its own. Of
-// its own links a unit may have more or fewer than its reservation says by now: a change
-// of the reservation reaches it with its restart.
+// allows reports whether the confinement permits a path of DeviceAllow=: the unit's own links
+// and nodes that are not of GPUs. The number of links may differ from the reservation: a change
+// of the reservation takes effect at the unit's restart.
 func (want Confinement) allows(node string) bool {
 	if want.Allow == nil {
 		return !strings.HasPrefix(node, "char-") || !reachesGPU(node) // a lease names nodes one by one
@@ -105,8 +104,8 @@ func (want Confinement) allows(node string) bool {
 	return own || !reachesGPU(node)
 }
 
-// reachesGPU tells whether a path of DeviceAllow=, or a pattern of driver names
-// (systemd.resource-control(5)), lets a unit open nodes of GPUs.
+// reachesGPU reports whether a path of DeviceAllow=, or a pattern of driver names
+// (systemd.resource-control(5)), includes nodes of GPUs.
 func reachesGPU(node string) bool {
 	if drivers, ok := strings.CutPrefix(node, "char-"); ok {
 		return slices.ContainsFunc([]string{"drm", "kfd", "nvidia", "nvidia-caps", "nvidiactl", "nvidia-frontend", "nvidia-uvm", "226", "195"}, func(driver string) bool {
@@ -119,17 +118,17 @@ func reachesGPU(node string) bool {
 	})
 }
 
-// Outside tells whether the unit's processes are in no slice of dcm's. Such a unit was
-// started without its drop-in, whichever slice that named then.
+// Outside reports whether the unit's processes are outside dcm.slice. Such a unit was started
+// without dcm's drop-in.
 func (c Confined) Outside() bool { return c.Up() && c.Cgroup != "" && !below(c.Cgroup, unitname.Slice) }
 
-// below tells whether a cgroup is that of a unit in the slice or in one below it.
+// below reports whether a cgroup is that of a unit in the slice or in a slice below it.
 func below(cgroup, slice string) bool {
 	return slices.Contains(strings.Split(path.Dir(cgroup), "/"), slice)
 }
 
-// Confined reads how units are confined: services and scopes, by name. A template yields
-// its loaded instances. Units that are not loaded are left out.
+// Confined reads the confinement of units, sorted by name. A template yields its loaded
+// instances. Units that are not loaded are omitted.
 func (c *Conn) Confined(ctx context.Context, names []string) ([]Confined, error) {
 	list, err := c.list(ctx, names)
 	if err != nil {
@@ -138,7 +137,7 @@ func (c *Conn) Confined(ctx context.Context, names []string) ([]Confined, error)
 	return c.confined(ctx, list)
 }
 
-// ConfinedLike is Confined for the units whose names match a pattern.
+// ConfinedLike is Confined for units whose names match a pattern.
 func (c *Conn) ConfinedLike(ctx context.Context, patterns []string) ([]Confined, error) {
 	list, err := c.matching(ctx, patterns)
 	if err != nil {
@@ -158,8 +157,8 @@ func (c *Conn) confined(ctx context.Context, list []listed) ([]Confined, error) 
 	return slices.DeleteFunc(out, func(u Confined) bool { return u.Unit == "" }), err
 }
 
-// confinement reads one unit. One that was unloaded meanwhile, as a scope is with its end,
-// yields the zero value.
+// confinement reads one unit. If the unit was unloaded meanwhile, as a scope that ends, it
+// returns the zero value.
 func (c *Conn) confinement(ctx context.Context, l listed) (Confined, error) {
 	u := Confined{Unit: sanitize.Text(l.primary), Active: l.unit.Active, Job: l.unit.Job}
 	if !u.Up() {

@@ -8,17 +8,16 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// stopsToo are the properties that list which units a stop of this one stops,
-// the reverse of Requires=, BindsTo=, PartOf= and Requisite=, and
+// stopPropagation returns the properties that list the units that a stop of a unit stops: the
+// reverse of Requires=, BindsTo=, PartOf= and Requisite=, and
 // PropagatesStopTo= (UNIT_ATOM_PROPAGATE_STOP in systemd).
-func stopsToo() []string {
+func stopPropagation() []string {
 	return []string{"RequiredBy", "BoundBy", "ConsistsOf", "RequisiteOf", "PropagatesStopTo"}
 }
 
-// Dependents returns the active units that a restart of the named ones takes
-// down and brings up with them, sorted, without the named ones. As in a restart,
-// nothing is reached by way of a unit that is not active, but for the one that
-// the restart is asked of: dcm-apply.service or dcm-reserve.service.
+// Dependents returns the active units that a restart of the named ones also restarts, sorted,
+// without the named ones. As in systemd, a unit that is not active propagates nothing, except
+// the restarted one: dcm-apply.service or dcm-reserve.service.
 func (c *Conn) Dependents(ctx context.Context, names []string) ([]string, error) {
 	level, err := c.up(ctx, names)
 	if err != nil {
@@ -43,11 +42,11 @@ func (c *Conn) Dependents(ctx context.Context, names []string) ([]string, error)
 	return slices.Sorted(maps.Keys(out)), nil
 }
 
-// stoppedBy returns the direct dependents that were not seen yet.
+// stoppedBy returns the direct dependents that are not in seen.
 func (c *Conn) stoppedBy(ctx context.Context, level []listed, seen map[string]bool) ([]string, error) {
 	found := make([][]string, len(level))
 	err := each(len(level), func(i int) error {
-		for _, property := range stopsToo() {
+		for _, property := range stopPropagation() {
 			var units []string
 			if err := c.property(ctx, level[i].primary, unitInterface, property, &units); err != nil {
 				return err
@@ -66,12 +65,12 @@ func (c *Conn) stoppedBy(ctx context.Context, level []listed, seen map[string]bo
 	return next, err
 }
 
-// up lists those of the units that are active or about to be, and those that a restart is
-// asked of.
+// up returns those of the units that are active or starting, and dcm-apply.service and
+// dcm-reserve.service.
 func (c *Conn) up(ctx context.Context, names []string) ([]listed, error) {
 	list, err := c.list(ctx, names)
 	return slices.DeleteFunc(list, func(l listed) bool {
-		asked := l.primary == unitname.Apply || l.primary == unitname.Reserve
-		return !asked && slices.Contains([]string{"inactive", "failed", "deactivating"}, l.unit.Active)
+		restarted := l.primary == unitname.Apply || l.primary == unitname.Reserve
+		return !restarted && slices.Contains([]string{"inactive", "failed", "deactivating"}, l.unit.Active)
 	}), err
 }

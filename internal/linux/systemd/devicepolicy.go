@@ -7,10 +7,10 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// RefreshDevicePolicy has the list of devices that a unit may open (DeviceAllow=) be looked up anew: what
-// it says of drivers that were not loaded, and of links and nodes that were not there,
-// systemd has passed over at the start. It does so when it is told a setting of that list
-// again, and this is the policy that the unit has, until the next boot.
+// RefreshDevicePolicy makes PID 1 resolve the DeviceAllow= of a unit again. At the unit's start,
+// PID 1 skips drivers that are not loaded, and nodes and links that do not exist. It resolves
+// the list again when one of its properties is set: here DevicePolicy=, to its present value,
+// until the next boot.
 func (c *Conn) RefreshDevicePolicy(ctx context.Context, name string) error {
 	const policy = "DevicePolicy"
 	var now string

@@ -8,7 +8,7 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// dropin is the file's name in a unit's .d directory.
+// dropin is the name of the file in a unit's .d directory.
 const dropin = "50-dcm.conf"
 
 const ordered = `# Written by dcm-generator from the clients that the configuration in /etc/dcm
@@ -53,33 +53,33 @@ Conflicts=shutdown.target
 Before=shutdown.target
 `
 
-// Order is what the generator makes drop-ins of.
+// Order says which drop-ins the generator writes.
 type Order struct {
-	Clients   []string   // that wait, and are restarted
-	Behind    []string   // that wait at boot, and are never restarted
-	Require   bool       // they do not start unless the profile was applied
-	Reserved  []Reserved // units with partitions of their own
-	Released  []string   // that had a reservation, and are restarted with dcm-reserve.service to have all again
-	Observers []string   // services that are to run where they may look at all partitions, guarded ones too
-	Watching  []string   // all services that may: those with a Slice= of their own too
+	Clients   []string   // start after dcm-apply.service and are restarted with it
+	Behind    []string   // start after dcm-apply.service at boot and are not restarted
+	Require   bool       // clients do not start unless the profile was applied
+	Reserved  []Reserved // units with reservations
+	Released  []string   // had a reservation; restarted with dcm-reserve.service to be unconfined
+	Observers []string   // services that run in the slice in which all partitions open
+	Watching  []string   // all observers, including those with a Slice= of their own
 
-	Guarded      bool     // something is reserved exclusively, for a unit or by name, or was until now
+	Guarded      bool     // there is, or was until now, an exclusive reservation
 	HolderSlices []string // of exclusive reservations
 
-	Needs map[string]string // what this hardware needs of units, by their names
+	Needs map[string]string // sections that the hardware needs in the drop-ins of units
 }
 
-// Reserved is a service that partitions are kept for. It is a client, too.
+// Reserved is a service with a reservation. It is also a client.
 type Reserved struct {
 	Unit      string
 	Name      string // its directory below /dev/dcm
-	Count     int    // links in it; 0 where something is wrong: the unit had better not start then
-	Exclusive bool   // they open nowhere else
-	Beside    int    // links in a directory of their own, to what goes with the partitions
-	Share     int    // Unit is a template, and so many of its instances may have them together; 0: it is one service
-	Changed   bool   // it is to be restarted with dcm-reserve.service for another choice
+	Count     int    // number of links in it; 0 if the reservation is not satisfied, then the unit must not start
+	Exclusive bool   // the partitions open for no other unit
+	Beside    int    // number of links, in a second directory, to companion nodes of the partitions
+	Share     int    // the number of instances of the template Unit that may share them; 0: Unit is a service
+	Changed   bool   // restarted with dcm-reserve.service for another choice
 
-	Slice Setting // of its own
+	Slice Setting // in its own files
 }
 
 const chosen = `# Partitions of GPUs are reserved for this unit. Which ones is known when the links
@@ -139,7 +139,7 @@ func (o Order) guard() string {
 		text += fmt.Sprintf("[Unit]\nWants=%s\nAfter=%[1]s\n", strings.Join(o.HolderSlices, " "))
 	}
 	if len(o.Watching) > 0 {
-		// systemd takes a backslash for the begin of an escape there.
+		// A backslash begins an escape there.
 		units := strings.ReplaceAll(strings.Join(o.Watching, " "), `\`, `\\`)
 		text += fmt.Sprintf("[Service]\nEnvironment=\"%s=%s\"\n", unitname.ObserversVariable, units)
 	}
@@ -149,8 +149,8 @@ func (o Order) guard() string {
 	return "# Written by dcm-generator: whom the guard lets in; see `man dcm-partitions`.\n" + text
 }
 
-// Dropins returns the generator's files: the path below its directory, and the
-// text. A template gets one drop-in that holds for all its instances.
+// Dropins returns the generator's files: text by path below its directory. The drop-in of a
+// template applies to all its instances.
 func (o Order) Dropins() map[string]string {
 	client := ordered
 	if o.Require {
@@ -211,7 +211,7 @@ func (r Reserved) text() string {
 	own := r.Confinement()
 	switch {
 	case r.Slice.Value == "" || r.Slice.Value == unitname.Slice:
-		// What is reserved exclusively opens below this slice.
+		// Exclusive partitions open below this slice.
 		fmt.Fprintf(&service, "Slice=%s\n", own.Slice)
 	case !r.Slice.Inside(unitname.Slice):
 		fmt.Fprintf(&unit, misplaced, r.Slice)
@@ -229,7 +229,7 @@ func (r Reserved) text() string {
 	return unit.String() + service.String()
 }
 
-// checkUnit refuses a name that would not make a drop-in of that one unit.
+// checkUnit returns an error for names whose drop-in would not apply to exactly that unit.
 func checkUnit(unit string) error {
 	switch {
 	case !unitname.Valid(unit):
@@ -237,7 +237,7 @@ func checkUnit(unit string) error {
 	case unit == unitname.Apply:
 		return fmt.Errorf("%s cannot be a client of itself", unit)
 	}
-	// systemd.unit(5): "foo-.service.d" holds for every unit foo-*.service.
+	// systemd.unit(5): "foo-.service.d" applies to every unit foo-*.service.
 	stem, _, _ := strings.Cut(unit[:strings.LastIndexByte(unit, '.')], "@")
 	if strings.HasSuffix(stem, "-") {
 		return fmt.Errorf("%q stands for every unit whose name begins so, not for one", unit)
@@ -245,8 +245,7 @@ func checkUnit(unit string) error {
 	return nil
 }
 
-// checkUnits splits the names into those that are good, and an error for each
-// that is not.
+// checkUnits returns the valid names, and an error for each other one.
 func checkUnits(units []string) (good []string, bad []error) {
 	for _, u := range units {
 		if err := checkUnit(u); err != nil {
@@ -258,7 +257,7 @@ func checkUnits(units []string) (good []string, bad []error) {
 	return good, bad
 }
 
-// checked leaves out what cannot be a unit's name, with an error for each.
+// checked removes names that are not valid, with an error for each.
 func (o Order) checked() (Order, []error) {
 	var errs, more []error
 	o.Clients, errs = checkUnits(o.Clients)

@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// End is what PID 1 knows of how a unit came to be down. Times are microseconds of
-// the monotonic clock, 0 for never, as in org.freedesktop.systemd1(5).
+// End describes the last stop of a unit. Times are microseconds of CLOCK_MONOTONIC, 0 for
+// never, as in org.freedesktop.systemd1(5).
 type End struct {
-	Began   uint64 // the last start that was made (InactiveExit)
-	Tried   uint64 // the last start that was asked for (when its conditions were judged)
+	Began   uint64 // the last start (InactiveExit)
+	Tried   uint64 // the last attempt to start (when its conditions were checked)
 	Left    uint64 // when it ceased to be active (ActiveExit)
-	Gone    uint64 // when it was down (InactiveEnter)
-	Exited  uint64 // when the main process of a service ended; 0 where none was known
-	Forked  bool   // a service has left all to processes in the background, with success
-	Remains bool   // a service that stays active behind its process (RemainAfterExit=)
-	Skipped bool   // the last start was not made: a condition was not met
+	Gone    uint64 // when it became inactive (InactiveEnter)
+	Exited  uint64 // when the main process of a service exited; 0 if there was none
+	Forked  bool   // the commands of a forking service exited with success
+	Remains bool   // a service that stays active after its process (RemainAfterExit=)
+	Skipped bool   // the last attempt to start failed a condition or an assertion
 
 	Needs []string // units without which it does not start (Requires=, Requisite=, BindsTo=)
 	Bound []string // units without which it does not stay (BindsTo=)
 	Parts []string // units that are restarted with it (the reverse of PartOf=)
 }
 
-// End reads how a unit came to be down.
+// End reads how a unit stopped.
 func (c *Conn) End(ctx context.Context, name string) (End, error) {
 	var e End
 	var requires, requisite []string
@@ -49,17 +49,17 @@ func (c *Conn) End(ctx context.Context, name string) (End, error) {
 			c.property(ctx, name, serviceInterface, "ExecMainExitTimestampMonotonic", &e.Exited),
 			c.property(ctx, name, serviceInterface, "RemainAfterExit", &e.Remains))
 	}
-	// The conditions of a start that was made are older than its end.
+	// If the conditions are newer than the end, they are of a later attempt.
 	e.Skipped = !met && e.Tried > e.Left || !asserted && judged > e.Left
 	e.Needs = slices.Concat(requires, requisite, e.Bound)
 	return e, err
 }
 
-// ExitedOnItsOwn reports whether a unit that is down ended without being asked to. Of a
-// service whose process had ended before the unit ceased to be active nobody had
-// asked for it; of one whose process ended after, somebody had.
+// ExitedOnItsOwn reports whether a unit that is down ended without a request to stop it. If the
+// main process of a service exited before the unit left "active", there was no request; if it
+// exited afterwards, it was stopped.
 func (e End) ExitedOnItsOwn(u Unit) bool {
-	never := e.Left < e.Began // this start did not get so far as to be active
+	never := e.Left < e.Began // the unit did not become active
 	switch {
 	case u.Active == "failed":
 		ofItself := []string{"watchdog", "start-limit-hit", "resources", "protocol", "oom-kill"}
@@ -67,14 +67,14 @@ func (e End) ExitedOnItsOwn(u Unit) bool {
 	case !strings.HasSuffix(u.Name, ".service"):
 		return false
 	case never:
-		// What had gone to the background is gone: it was not stopped before that.
+		// The background processes of a forking service have exited.
 		return u.Result != "success" || e.Forked
 	case e.Remains:
 		return false
 	}
 	if e.Exited == 0 || e.Exited < e.Began {
-		// One that forks may have no main process that PID 1 knows. If the last of them
-		// has ended, it is down at once; if they had to be ended, it was on its way there.
+		// A forking service may have no main process. If its last process exited, it becomes
+		// inactive immediately; if it was stopped, it is "deactivating" first.
 		return e.Left != 0 && e.Left == e.Gone
 	}
 	return e.Exited <= e.Left

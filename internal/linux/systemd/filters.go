@@ -11,15 +11,15 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// filters are the settings of systemd.resource-control(5) that hold by a program at the
-// unit's cgroup, and so for nobody who has left it.
+// filters returns the settings of systemd.resource-control(5) that BPF programs at the unit's
+// cgroup enforce. They do not apply to a process that has left the cgroup.
 func filters() []string {
 	return []string{"DevicePolicy", "DeviceAllow", "IPAddressAllow", "IPAddressDeny", "IPIngressFilterPath", "IPEgressFilterPath",
 		"SocketBindAllow", "SocketBindDeny", "RestrictNetworkInterfaces", "BPFProgram"}
 }
 
-// Filters names those settings that a process of these units is held by:
-// "IPAddressDeny= of a.service".
+// Filters returns the effective ones of those settings in these units, as "IPAddressDeny= of
+// a.service".
 func (c *Conn) Filters(ctx context.Context, units []string) ([]string, error) {
 	found := make([][]string, len(units))
 	err := each(len(units), func(i int) error {
@@ -41,13 +41,13 @@ func (c *Conn) Filters(ctx context.Context, units []string) ([]string, error) {
 	return slices.Concat(found...), err
 }
 
-// says tells whether a setting holds anybody.
+// says reports whether the value of a setting restricts anything.
 func says(name string, value any) bool {
 	if name == "DevicePolicy" {
 		return value != "auto"
 	}
 	v := reflect.ValueOf(value)
-	if name == "RestrictNetworkInterfaces" { // whether those are let in, and which
+	if name == "RestrictNetworkInterfaces" { // (allow list, interfaces)
 		if v.Kind() != reflect.Slice || v.Len() != 2 {
 			return false
 		}
@@ -56,13 +56,13 @@ func says(name string, value any) bool {
 	return v.Kind() == reflect.Slice && v.Len() > 0
 }
 
-// UnitsOf are the units of the system's manager that a cgroup is of, the outermost first:
-// what is below a user's manager is that one's.
+// UnitsOf returns the units of the system's manager on the path of a cgroup, the outermost
+// first. Units of a user's manager are not included.
 func UnitsOf(cgroup string) []string {
 	var out []string
 	for name := range strings.SplitSeq(strings.Trim(cgroup, "/"), "/") {
 		if !unitname.Valid(name) {
-			break // a unit's own
+			break // a cgroup below a unit
 		}
 		out = append(out, name)
 		if !strings.HasSuffix(name, ".slice") {

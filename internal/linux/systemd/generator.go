@@ -15,10 +15,10 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Generate writes the drop-ins of o below dir, the directory for normal
-// priority that systemd.generator(7) hands a generator, and removes any other
-// drop-in of dcm there. Nothing outside dir is ever touched. A name that cannot
-// be a unit's is left out, and told in the error; the others are written.
+// Generate writes the drop-ins of o to dir, the directory for normal priority of
+// systemd.generator(7), and removes other drop-ins of dcm there. It changes nothing outside
+// dir. It omits names that are not valid for units and returns an error for them; the others
+// are written.
 func Generate(dir string, o Order) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -45,9 +45,9 @@ func Generate(dir string, o Order) error {
 	return errors.Join(errs...)
 }
 
-// Differing returns the units whose drop-in below dir, where systemd keeps what the
-// generator wrote (/run/systemd/generator), is missing, differs from the wanted one, or is
-// not wanted. If there are any, a daemon-reload is due.
+// Differing returns the units whose drop-in in dir, the generator's output in
+// /run/systemd/generator, is missing, differs from that of o, or is not in o. If there are any,
+// a daemon-reload is needed.
 func Differing(dir string, want map[string]string) ([]string, error) {
 	missing := make(map[string]bool, len(want))
 	for file := range want {
@@ -72,7 +72,7 @@ func Differing(dir string, want map[string]string) ([]string, error) {
 		file := path.Join(u.Name(), dropin)
 		text, wanted := want[file]
 		switch same, err := same(int(root.Fd()), file, text); {
-		case errors.Is(err, fs.ErrNotExist): // another generator's
+		case errors.Is(err, fs.ErrNotExist): // of another generator
 		case err != nil, !wanted, !same:
 			missing[sanitize.Text(unitOf(file))] = true
 		default:
@@ -82,12 +82,12 @@ func Differing(dir string, want map[string]string) ([]string, error) {
 	return slices.Sorted(maps.Keys(missing)), nil
 }
 
-// unitOf is the unit that a drop-in is for.
+// unitOf returns the unit of a drop-in.
 func unitOf(file string) string { return strings.TrimSuffix(path.Dir(file), ".d") }
 
-// same tells whether a file below root has that text, in as few system calls as there
-// can be: each start of the daemon looks at the files of all clients. What stands in
-// its place, a symbolic link too, is an error.
+// same reports whether a file in root has that text. It needs few system calls, because each
+// start of the daemon compares the files of all clients. A path that is not a regular file is
+// an error.
 func same(root int, file, text string) (bool, error) {
 	fd, err := unix.Openat(root, file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -99,7 +99,7 @@ func same(root int, file, text string) (bool, error) {
 	return err == nil && string(have[:n]) == text, err
 }
 
-// dropins lists dcm's drop-ins below root.
+// dropins returns dcm's drop-ins in root.
 func dropins(root *os.Root) ([]string, error) {
 	units, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
@@ -120,8 +120,9 @@ func dropins(root *os.Root) ([]string, error) {
 	return out, nil
 }
 
-// place writes a file unless it is there with that text. What stands in its
-// place, a symbolic link too, is removed and not followed.
+// place writes a file unless it already has that text. It replaces anything else at that path,
+// and does not follow symbolic links. The file is not replaced atomically: PID 1 reads it after
+// the generator has exited.
 func place(root *os.Root, file, text string) error {
 	if holds(root, file, text) {
 		return nil
@@ -149,13 +150,13 @@ func holds(root *os.Root, file, text string) bool {
 	return err == nil && string(have) == text
 }
 
-// remove takes away a drop-in, and its directory if nothing else is in it.
+// remove removes a drop-in, and its directory if that is empty then.
 func remove(root *os.Root, file string) error {
 	if err := root.Remove(file); err != nil {
 		return fmt.Errorf("cannot remove %s: %w", sanitize.Text(file), sanitize.Error(err))
 	}
 	if left, err := fs.ReadDir(root.FS(), path.Dir(file)); err != nil || len(left) > 0 {
-		return nil // another generator's drop-ins keep the directory
+		return nil // it has drop-ins of other generators
 	}
 	return root.Remove(path.Dir(file))
 }

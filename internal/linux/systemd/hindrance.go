@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// Frozen tells whether a unit is frozen, or about to be (systemctl freeze, or its slice):
-// systemd does not stop it then.
+// Frozen reports whether a unit or its slice is frozen or being frozen (systemctl freeze).
+// systemd does not stop a frozen unit.
 func (c *Conn) Frozen(ctx context.Context, unit string) (bool, error) {
 	var state string
 	err := c.property(ctx, unit, unitInterface, "FreezerState", &state)
 	return err == nil && state != "running" && state != "thawing", err
 }
 
-// OrderedAfter tells whether a restart of first that restarts the others too starts a unit
-// among them only when first is done: by After=, and Before= of the other end, itself or
-// by way of others. A unit that has no job orders nothing.
+// OrderedAfter reports whether a restart of first and the others starts the unit only after
+// first: by After=, or by Before= of the other unit, directly or through the others. Units
+// outside of the restart have no job and order nothing.
 func (c *Conn) OrderedAfter(ctx context.Context, unit, first string, others []string) (bool, error) {
 	seen := []string{unit}
-	for i := 0; i < len(seen) && i < most; i++ {
+	for i := 0; i < len(seen) && i < maxOrdered; i++ {
 		var after []string
 		if err := c.property(ctx, seen[i], unitInterface, "After", &after); err != nil {
 			return false, err

@@ -10,23 +10,23 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// Job is a service that there is as long as a command runs.
+// Job is a transient service that runs one command.
 type Job struct {
 	Name        string // "….service"
 	Description string
 	Directory   string
-	Command     []string // with the program's path
-	// Then is executed when the command has ended, however it did, and when nobody is
-	// left who asked for it: PID 1 remembers it.
+	Command     []string // absolute path and arguments
+	// Then is executed after the command, whatever its result, also if the caller has exited
+	// (ExecStopPost=).
 	Then []string
-	File string // to which goes what both write
+	File string // gets the output of both
 }
 
-// ErrThere says that there is a unit of that name.
+// ErrThere says that a unit of that name exists.
 var ErrThere = errors.New("it is there already")
 
-// StartJob returns when the command runs. What is left of one that failed before is
-// cleared away.
+// StartJob starts the service and returns when the command runs. It resets an earlier service
+// of that name that failed.
 func (c *Conn) StartJob(ctx context.Context, j Job) error {
 	if err := c.ResetFailed(ctx, j.Name); err != nil {
 		return fmt.Errorf("cannot start %s: %w", j.Name, err)
@@ -46,7 +46,7 @@ func (j Job) properties() []property {
 		{"ExecStart", []command{literal(j.Command)}},
 		{"ExecStopPost", []command{literal(j.Then)}},
 		{"StandardOutputFileToAppend", j.File}, {"StandardErrorFileToAppend", j.File},
-		// What is done then knows by itself when it is over.
+		// Then has timeouts of its own.
 		{"TimeoutStopUSec", uint64(math.MaxUint64)},
 	})
 }

@@ -9,14 +9,13 @@ import (
 	"syscall"
 )
 
-// maxRecord is below the 992 bytes of message that older kernels take in one
-// write to /dev/kmsg; a longer one fails with EINVAL.
+// maxRecord, in bytes, is below the 992 that older kernels accept in one write to /dev/kmsg. A
+// longer write fails with EINVAL.
 const maxRecord = 900
 
-// KernelLog returns a function that logs to the kernel's buffer, which is where
-// a generator has to log: it runs before the journal (systemd.generator(7)). Each
-// line of the text becomes one record, "<3>name[pid]: line". Where the device at
-// path, /dev/kmsg, does not take it, it goes to fallback.
+// KernelLog returns a function that logs to the kernel's ring buffer. Generators log there,
+// because they run before the journal (systemd.generator(7)). Each line becomes a record,
+// "<3>name[pid]: line". If the write to path, /dev/kmsg, fails, the line goes to fallback.
 func KernelLog(path, name string, fallback io.Writer) func(slog.Level, string) {
 	return func(level slog.Level, text string) {
 		prefix := fmt.Sprintf("<%d>%s[%d]: ", priority(level), name, os.Getpid())
@@ -31,8 +30,8 @@ func KernelLog(path, name string, fallback io.Writer) func(slog.Level, string) {
 	}
 }
 
-// record makes one write, which the kernel takes as one record. Without
-// O_NONBLOCK the open would wait for a reader where a container has a FIFO there.
+// record writes one record. Without O_NONBLOCK, the open would wait for a reader if a container
+// has a FIFO at that path.
 func record(path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -43,7 +42,7 @@ func record(path, text string) error {
 	return err
 }
 
-// priority maps to syslog(3)'s numbers.
+// priority returns the priority of syslog(3).
 func priority(level slog.Level) int {
 	switch {
 	case level >= slog.LevelError:

@@ -9,8 +9,8 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// Reload has PID 1 run the generators and read the unit files again, as
-// `systemctl daemon-reload` does. It returns when that is done.
+// Reload makes PID 1 run the generators and load the unit files again, as `systemctl
+// daemon-reload` does, and waits until that is done.
 func (c *Conn) Reload(ctx context.Context) error {
 	if err := c.call(ctx, nil, managerPath, managerInterface+".Reload"); err != nil {
 		return fmt.Errorf("cannot reload systemd: %w", err)
@@ -28,8 +28,8 @@ func (c *Conn) ResetFailed(ctx context.Context, name string) error {
 	return nil
 }
 
-// Start has a unit started, and does not wait for it. One that is active, or about
-// to be, stays as it is; one that somebody is stopping stays stopped.
+// Start queues the start of a unit and does not wait. It has no effect on a unit that is active
+// or starting, and fails for one that is being stopped.
 func (c *Conn) Start(ctx context.Context, name string) error {
 	if err := c.call(ctx, nil, managerPath, managerInterface+".StartUnit", name, "fail"); err != nil {
 		return fmt.Errorf("cannot start %s: %w", name, err)
@@ -37,8 +37,7 @@ func (c *Conn) Start(ctx context.Context, name string) error {
 	return nil
 }
 
-// UserspaceStart returns when PID 1 started, in the host's or, after a soft-reboot, in the
-// present user space.
+// UserspaceStart returns when PID 1 started: at boot, or at the last soft-reboot.
 func (c *Conn) UserspaceStart(ctx context.Context) (time.Time, error) {
 	var v dbus.Variant
 	var microseconds uint64
@@ -52,7 +51,7 @@ func (c *Conn) UserspaceStart(ctx context.Context) (time.Time, error) {
 	return time.UnixMicro(int64(microseconds)), nil
 }
 
-// isRemote reports whether err is the D-Bus error of that name.
+// isRemote reports whether err is the D-Bus error with that name.
 func isRemote(err error, name string) bool {
 	var remote dbus.Error
 	return errors.As(err, &remote) && remote.Name == name

@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxStatus keeps a notification well below the 4096 bytes above which systemd
-// drops the whole datagram (NOTIFY_BUFFER_MAX).
+// maxStatus, in bytes, keeps notifications below 4096, above which systemd drops the datagram
+// (NOTIFY_BUFFER_MAX).
 const maxStatus = 1024
 
-// Notifier tells the service manager how the service is, as in sd_notify(3).
-// The nil Notifier does nothing, as for a program started by hand.
+// Notifier sends the state of the service to the service manager, as sd_notify(3) does. A nil
+// Notifier does nothing.
 type Notifier struct {
 	socket   string
 	watchdog time.Duration
 }
 
-// NewNotifier reads the environment that systemd gives a service: NOTIFY_SOCKET,
-// WATCHDOG_USEC and WATCHDOG_PID. It returns nil where nobody listens.
+// NewNotifier reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID, which systemd sets for a
+// service. It returns nil without NOTIFY_SOCKET.
 func NewNotifier(getenv func(string) string) *Notifier {
 	socket := getenv("NOTIFY_SOCKET")
 	if socket == "" {
@@ -32,8 +32,8 @@ func NewNotifier(getenv func(string) string) *Notifier {
 	return &Notifier{socket: socket, watchdog: watchdog(getenv, os.Getpid())}
 }
 
-// watchdog follows sd_watchdog_enabled(3): a WATCHDOG_PID of another process
-// means that the variables were inherited and are not for this one.
+// watchdog follows sd_watchdog_enabled(3): with a WATCHDOG_PID of another process, the variables
+// are inherited and not for this process.
 func watchdog(getenv func(string) string, pid int) time.Duration {
 	if p := getenv("WATCHDOG_PID"); p != "" && p != strconv.Itoa(pid) {
 		return 0
@@ -45,8 +45,8 @@ func watchdog(getenv func(string) string, pid int) time.Duration {
 	return time.Duration(usec) * time.Microsecond
 }
 
-// WatchdogInterval is the time within which systemd expects a Watchdog call, 0
-// if it does not watch. sd_watchdog_enabled(3) advises to call at half of it.
+// WatchdogInterval returns the time within which systemd expects a Watchdog call, 0 without a
+// watchdog. sd_watchdog_enabled(3) recommends half of it between calls.
 func (n *Notifier) WatchdogInterval() time.Duration {
 	if n == nil {
 		return 0
@@ -54,11 +54,11 @@ func (n *Notifier) WatchdogInterval() time.Duration {
 	return n.watchdog
 }
 
-// Ready says that the start or the reload is complete.
+// Ready reports that the start or the reload is complete.
 func (n *Notifier) Ready() error { return n.send("READY=1") }
 
-// Reloading says that the configuration is being read again; Ready ends it.
-// systemd takes the time to tell this reload from an earlier one.
+// Reloading reports that a reload begins; Ready ends it. systemd uses the time to distinguish
+// reloads.
 func (n *Notifier) Reloading() error {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -67,24 +67,22 @@ func (n *Notifier) Reloading() error {
 	return n.send("RELOADING=1", fmt.Sprintf("MONOTONIC_USEC=%d", now.Nano()/1000))
 }
 
-// Stopping says that the service is shutting down.
+// Stopping reports that the service is shutting down.
 func (n *Notifier) Stopping() error { return n.send("STOPPING=1") }
 
-// Watchdog says that the service is alive.
+// Watchdog reports that the service is alive.
 func (n *Notifier) Watchdog() error { return n.send("WATCHDOG=1") }
 
 // Status sets the line that `systemctl status` shows.
 func (n *Notifier) Status(text string) error { return n.send("STATUS=" + oneLine(text, maxStatus)) }
 
-// ExtendTimeout asks for at least d, from now, before the start, the stop or the
-// run is given up.
+// ExtendTimeout extends the timeout of the start, the stop or the run to at least d from now.
 func (n *Notifier) ExtendTimeout(d time.Duration) error {
 	return n.send(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", d.Microseconds()))
 }
 
-// send goes by sendto(2) and not by net.Conn: a descriptor handed to the runtime's
-// poller would wake it up for each of its steps, and the watchdog's ping is all
-// that a daemon at rest does.
+// send uses sendto(2), because net.Conn registers the descriptor with the runtime's poller, which
+// wakes up threads. The watchdog's notification is the only work of an idle daemon.
 func (n *Notifier) send(lines ...string) error {
 	if n == nil {
 		return nil
@@ -96,7 +94,7 @@ func (n *Notifier) send(lines ...string) error {
 	defer unix.Close(fd)
 	text := []byte(strings.Join(lines, "\n"))
 	for {
-		// A name that begins with "@" is abstract: Sendto puts the zero byte there.
+		// A name that begins with "@" is abstract; Sendto handles it.
 		err = unix.Sendto(fd, text, unix.MSG_NOSIGNAL, &unix.SockaddrUnix{Name: n.socket})
 		if err != unix.EINTR {
 			break
@@ -108,8 +106,8 @@ func (n *Notifier) send(lines ...string) error {
 	return nil
 }
 
-// oneLine makes text safe as a value of the protocol, in which a newline begins
-// the next assignment and text that is not UTF-8 is dropped.
+// oneLine makes text a valid value of the protocol: a newline begins the next assignment, and
+// systemd drops text that is not UTF-8.
 func oneLine(text string, limit int) string {
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
 	text = strings.ReplaceAll(text, "\x00", "?")

@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// most bounds how many units are looked at for their order.
-const most = 2000
+// maxOrdered limits the number of units that a search for an order reads.
+const maxOrdered = 2000
 
-// OrderingPath returns how the unit is ordered after one of the others (After=, and the
-// Before= of the other end), from the unit to the first of them that is reached; nil
-// if it waits for none. Then these must not wait for the unit.
+// OrderingPath returns the units through which the unit is ordered after one of the others
+// (After=, or Before= of the other unit), from the unit to the first of the others; nil if there
+// is no such order. If there is one, the others must not wait for the unit.
 func (c *Conn) OrderingPath(ctx context.Context, unit string, others []string) ([]string, error) {
 	earlier, err := c.earlier(ctx, others)
 	if err != nil {
 		return nil, err
 	}
 	from := map[string]string{unit: ""}
-	for level := []string{unit}; len(level) > 0 && len(from) < most; {
+	for level := []string{unit}; len(level) > 0 && len(from) < maxOrdered; {
 		after := make([][]string, len(level))
 		err := each(len(level), func(i int) error {
 			return c.property(ctx, level[i], unitInterface, "After", &after[i])
@@ -33,7 +33,7 @@ func (c *Conn) OrderingPath(ctx context.Context, unit string, others []string) (
 				}
 				from[name] = level[i]
 				if slices.Contains(others, name) {
-					return way(from, name), nil
+					return pathTo(from, name), nil
 				}
 				next = append(next, name)
 			}
@@ -43,8 +43,8 @@ func (c *Conn) OrderingPath(ctx context.Context, unit string, others []string) (
 	return nil, nil
 }
 
-// earlier returns by unit which of the others are ordered before it, by their own Before=:
-// PID 1 does not show that as an After= of the unit while it has the other one not loaded.
+// earlier returns, by unit, which of the others have it in their Before=. PID 1 does not show
+// these in the unit's After= while they are not loaded.
 func (c *Conn) earlier(ctx context.Context, others []string) (map[string][]string, error) {
 	before := make([][]string, len(others))
 	err := each(len(others), func(i int) error {
@@ -59,8 +59,8 @@ func (c *Conn) earlier(ctx context.Context, others []string) (map[string][]strin
 	return out, err
 }
 
-// way goes back to where the search began.
-func way(from map[string]string, to string) []string {
+// pathTo returns the path of the search to a unit.
+func pathTo(from map[string]string, to string) []string {
 	var out []string
 	for name := to; name != ""; name = from[name] {
 		out = append(out, name)

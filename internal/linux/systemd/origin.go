@@ -23,17 +23,16 @@ func (c *Conn) scopeOOMPolicy(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// Origin returns the properties that a scope needs so that a process of this cgroup,
-// moved into the scope, ends as it would have ended before.
+// Origin returns the properties of a scope for a process of this cgroup, so that the process is
+// stopped as without the scope.
 //
-// The stop of a service ends all processes of its cgroup, and so does the end of its main
-// process. So the scope is stopped with the service, after it. A restart does not reach a
-// scope, which starts only once: see [Conn.Leftovers]. A process
-// of a scope from scopes takes over what that scope has. Other processes have nothing:
-// those of sessions and user services, and of services that leave their processes alone
-// (KillMode=process or none). A service that is being stopped has none either.
+// The stop of a service stops all processes of its cgroup, as does the exit of its main process.
+// So the scope is stopped with the service, after it. A restart does not stop a scope: see
+// [Conn.Leftovers]. For a process of a scope for which scopes returns true, the new scope has
+// the properties of that scope. There are none for processes of sessions, of user services, of
+// services with KillMode=process or none, and of services that are being stopped.
 //
-// If the kernel kills one process of the scope for memory, the others go on.
+// If the kernel kills one process of the scope for memory, the others continue.
 func (c *Conn) Origin(ctx context.Context, cgroup string, scopes func(unit string) bool) ([]Property, error) {
 	var out []Property
 	has, err := c.scopeOOMPolicy(ctx)
@@ -112,7 +111,7 @@ func (c *Conn) Leftovers(ctx context.Context, service string, run uint64, scopes
 	return out, nil
 }
 
-// version is the version of PID 1, as "257.13-1~deb13u1" or "v257".
+// version returns the major version of PID 1, whose text is as "257.13-1~deb13u1" or "v257".
 func (c *Conn) version(ctx context.Context) (int, error) {
 	var v dbus.Variant
 	if err := c.call(ctx, &v, managerPath, properties+".Get", managerInterface, "Version"); err != nil {

@@ -9,13 +9,12 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// Realize has PID 1 apply to the cgroups of the units in a slice what it has loaded for
-// them and the cgroups lack. It does so for the units of a slice that are active when
-// another unit is started in it. That is a slice without processes here, which is stopped
-// again.
+// Realize makes PID 1 apply the loaded properties of the active units in a slice to their
+// cgroups. PID 1 does so when another unit is started in the slice: here an empty slice, which
+// is stopped again.
 //
-// To set a property of the unit itself has the same effect, but also for a unit that has
-// just been stopped: it then keeps the device list of that moment for its next start.
+// Setting a property of the unit has the same effect, but also on a unit that has just been
+// stopped, which then keeps that device list for its next start.
 func (c *Conn) Realize(ctx context.Context, slice string) error {
 	name := realizing(slice)
 	err := c.startTransient(ctx, name, func(job *dbus.ObjectPath) error {
@@ -27,6 +26,6 @@ func (c *Conn) Realize(ctx context.Context, slice string) error {
 	return nil
 }
 
-// realizing is a slice below another one that no reservation's has the name of: a ':' in
-// that is never the first character of a part.
+// realizing returns the name of a slice below the slice. No reservation has that slice: a part of
+// the name of a reservation's slice never begins with ':'.
 func realizing(slice string) string { return strings.TrimSuffix(slice, ".slice") + "-:realize.slice" }

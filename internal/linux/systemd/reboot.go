@@ -10,13 +10,12 @@ import (
 	"dcm/internal/linux/dbusconn"
 )
 
-// ErrNoReboot says that the host will not reboot: logind has refused to, or could
-// not be asked. With another error of [Reboot] nobody can tell.
+// ErrNoReboot says that the host does not reboot: logind refused the request, or could not be
+// called. With any other error of [Reboot] it is not known whether the host reboots.
 var ErrNoReboot = errors.New("the host is not rebooted")
 
-// Reboot asks logind to reboot the host, see org.freedesktop.login1(5). It returns
-// when the shutdown has begun. A lock that inhibits it is respected as far as
-// logind does that for root.
+// Reboot requests a reboot from logind, see org.freedesktop.login1(5), and returns when the
+// shutdown has begun. Inhibitor locks apply as logind applies them to root.
 func Reboot(ctx context.Context) error { return RebootAt(ctx, SystemBus) }
 
 // RebootAt is [Reboot] by another bus.

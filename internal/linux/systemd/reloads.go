@@ -7,21 +7,19 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// Reloads returns a channel, of 1, that gets a value when PID 1 has reloaded its units, for
-// whoever requested it, was replaced (daemon-reexec), or that may have been missed. It also
-// gets one when a reload begins: a call to PID 1 that follows is answered after it. stop
-// ends that.
+// Reloads returns a channel, of capacity 1, that gets a value when a reload of PID 1 begins or
+// ends, after a daemon-reexec, and when such a signal may have been lost. PID 1 answers a call
+// that is made during a reload after the reload. stop ends that.
 func (c *Conn) Reloads(ctx context.Context) (reloaded <-chan struct{}, stop func(), err error) {
 	sub, err := c.subscribe(ctx, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	sub.follow("") // no unit: by the private socket the changes of all units come too
+	sub.follow("") // no unit: the private socket has the signals of all units
 	return sub.wake, func() { c.signals.remove(sub) }, nil
 }
 
-// LoadedAt returns when PID 1 loaded its units last, in µs of CLOCK_MONOTONIC. While it
-// does so again it does not answer.
+// LoadedAt returns when PID 1 last loaded its units, in µs of CLOCK_MONOTONIC.
 func (c *Conn) LoadedAt(ctx context.Context) (uint64, error) {
 	var v dbus.Variant
 	var at uint64
@@ -35,8 +33,8 @@ func (c *Conn) LoadedAt(ctx context.Context) (uint64, error) {
 	return at, nil
 }
 
-// TryRestart has a unit restarted if it is active, and does not wait for it. It fails if
-// another job of the unit is queued that contradicts it.
+// TryRestart queues the restart of a unit if that is active, and does not wait. It fails if a
+// conflicting job is queued.
 func (c *Conn) TryRestart(ctx context.Context, name string) error {
 	if err := c.once(ctx, nil, managerPath, managerInterface+".TryRestartUnit", name, "fail"); err != nil {
 		return fmt.Errorf("cannot restart %s: %w", name, err)

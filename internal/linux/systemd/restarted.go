@@ -7,26 +7,25 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// Up reports whether a unit runs or is on its way there.
+// Up reports whether a unit is active or starting.
 func (u Unit) Up() bool {
 	return slices.Contains([]string{"active", "activating", "reloading", "refreshing"}, u.Active)
 }
 
-// Known is what PID 1 knows of units. [Conn] is one.
+// Known reads units. [Conn] implements it.
 type Known interface {
 	Units(ctx context.Context, names []string) ([]Unit, error)
 	Dependents(ctx context.Context, names []string) ([]string, error)
 }
 
-// RestartedUnits returns the units that a restart of one stops and starts again: those of its
-// parts that are up, and what depends on them or on it. One that systemd could not
-// start again, as its file is masked or gone, it does not stop either. dcm's own units are
-// not among them.
+// RestartedUnits returns the units that a restart of one also restarts: those of its parts that
+// are up, and the units that depend on the parts or on it. systemd does not stop a unit that it
+// cannot start again, because its file is masked or missing. dcm's own units are not included.
 func RestartedUnits(ctx context.Context, k Known, restarted string, parts []Unit) ([]Unit, error) {
 	names := []string{restarted}
 	var out []Unit
 	for _, u := range parts {
-		if u.Up() && u.Load == "loaded" && !slices.Contains(names, u.ID) { // by two names, maybe
+		if u.Up() && u.Load == "loaded" && !slices.Contains(names, u.ID) { // a unit may have two names
 			out, names = append(out, u), append(names, u.ID)
 		}
 	}

@@ -6,14 +6,13 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// rule says which signals the bus shall pass. PID 1 signals each change of each
-// unit, and a restart of many clients is full of them: a process that takes them
-// all in costs the clients time.
+// rule is a match rule of the bus. PID 1 signals each change of each unit, and a process that
+// receives all of them slows down a restart of many clients.
 type rule []dbus.MatchOption
 
 func (r rule) equal(other rule) bool { return slices.Equal(r, other) }
 
-// managerRules are for what may make PID 1 lose the other signals.
+// managerRules match the events during which other signals may be lost.
 func managerRules() []rule {
 	return []rule{
 		{dbus.WithMatchSender("org.freedesktop.DBus"), dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, service)},
@@ -21,7 +20,7 @@ func managerRules() []rule {
 	}
 }
 
-// unitRules are for one unit's changes and the end of its jobs.
+// unitRules match the changes of a unit and the ends of its jobs.
 func unitRules(name string) []rule {
 	return []rule{
 		append(changed(), dbus.WithMatchObjectPath(unitPath(name))),
@@ -29,12 +28,12 @@ func unitRules(name string) []rule {
 	}
 }
 
-// anyUnitRules are for the changes of all units, the end of a job among them.
+// anyUnitRules match the changes of all units, including the ends of their jobs.
 func anyUnitRules() []rule {
 	return []rule{append(changed(), dbus.WithMatchPathNamespace(unitPaths))}
 }
 
-// unitRemovedRules are for the units that go, and for the ends of all jobs.
+// unitRemovedRules match the unload of units and the ends of all jobs.
 func unitRemovedRules() []rule {
 	return []rule{
 		{dbus.WithMatchSender(service), dbus.WithMatchInterface(managerInterface), dbus.WithMatchMember("UnitRemoved")},

@@ -17,19 +17,19 @@ import (
 	"dcm/internal/sorting"
 )
 
-// Scope is a unit for a process that runs already.
+// Scope is a unit for a process that already runs.
 type Scope struct {
 	Name        string // "….scope"
 	Description string
 	Slice       string
 	PID         uint32
-	PIDFD       *os.File // of the process; without it PID 1 goes by the number, which may be another one's by then
-	Allow       []string // device nodes that it may open, beside null, zero, terminals and the like
-	Open        bool     // it may open every device, and Allow says nothing
+	PIDFD       *os.File // of the process; without it PID 1 uses the number, which may be reused by then
+	Allow       []string // device nodes that it may open, in addition to null, zero, terminals and the like
+	Open        bool     // it may open every device; Allow is not used
 	Extra       []Property
 }
 
-// Property is one of a unit's, by the name that StartTransientUnit takes.
+// Property is a property of a unit, with the name that StartTransientUnit takes.
 type Property struct {
 	Name  string
 	Value any
@@ -42,9 +42,9 @@ type property struct {
 
 type permission struct{ Path, Access string }
 
-// StartScope moves a process into a scope of its own and returns when it is in it.
-// The scope is gone when its last process has ended; nothing else ends or changes it,
-// a daemon-reexec neither. A second one of the name is refused.
+// StartScope creates a scope and moves a process into it. It returns when the process is in the
+// scope. The scope ends with its last process, and survives a daemon-reexec. It is an error if
+// there is a unit of that name.
 func (c *Conn) StartScope(ctx context.Context, s Scope) error {
 	return c.startTransient(ctx, s.Name, func(job *dbus.ObjectPath) error {
 		if s.PIDFD != nil {
@@ -54,7 +54,7 @@ func (c *Conn) StartScope(ctx context.Context, s Scope) error {
 	})
 }
 
-// transient has PID 1 make a unit and queue its start.
+// transient creates a unit and queues its start.
 func (c *Conn) transient(ctx context.Context, job *dbus.ObjectPath, name string, properties []property) error {
 	return c.once(ctx, job, managerPath, managerInterface+".StartTransientUnit", name, "fail", properties, []struct {
 		Name       string
@@ -62,16 +62,16 @@ func (c *Conn) transient(ctx context.Context, job *dbus.ObjectPath, name string,
 	}{})
 }
 
-// scopePIDFDs is the systemd from which on scopes have PIDFDs=.
+// scopePIDFDs is the version of systemd that introduced PIDFDs= of scopes.
 const scopePIDFDs = 254
 
-// PIDFDs reports whether PID 1 takes a pidfd.
+// PIDFDs reports whether PID 1 accepts pidfds for scopes.
 func (c *Conn) PIDFDs(ctx context.Context) (bool, error) {
 	version, err := c.version(ctx)
 	return version >= scopePIDFDs, err
 }
 
-// transientFD is transient by the pidfd.
+// transientFD is transient for a scope with a pidfd.
 func (c *Conn) transientFD(ctx context.Context, job *dbus.ObjectPath, s Scope) error {
 	l, err := c.session(ctx)
 	if err != nil {
@@ -97,12 +97,12 @@ func (c *Conn) transientFD(ctx context.Context, job *dbus.ObjectPath, s Scope) e
 	return sanitize.Error(call.Store(job))
 }
 
-// ErrNoProcess is that of a scope that PID 1 has started without the process: that has
-// ended, or PID 1 has forgotten which one it was, in a daemon-reexec.
+// ErrNoProcess says that PID 1 has started a scope without the process: the process has exited,
+// or PID 1 has lost its number in a daemon-reexec.
 var ErrNoProcess = errors.New("systemd has moved no process into it")
 
-// Attach moves a process into the cgroup of a unit, or one below it ("/" or "" for the
-// unit's own).
+// Attach moves a process into the cgroup of a unit, or into the cgroup at path below it ("/" or
+// "" for the unit's own).
 func (c *Conn) Attach(ctx context.Context, unit, below string, pid uint32) error {
 	if below == "/" {
 		below = ""
@@ -113,7 +113,8 @@ func (c *Conn) Attach(ctx context.Context, unit, below string, pid uint32) error
 	return nil
 }
 
-// ServiceOf returns the service whose main or control process it is, "" if there is none.
+// ServiceOf returns the service whose main or control process has that number, "" if there is
+// none.
 func (c *Conn) ServiceOf(ctx context.Context, pid uint32) (string, error) {
 	var all []sd.UnitStatus
 	states := []string{"active", "activating", "reloading", "deactivating"}
@@ -131,8 +132,7 @@ func (c *Conn) ServiceOf(ctx context.Context, pid uint32) (string, error) {
 	return "", nil
 }
 
-// startTransient has PID 1 make and start a unit by queue, and waits until it is active. If
-// PID 1 was replaced meanwhile, the state of the unit decides.
+// startTransient creates and starts a unit by queue, and waits until it is active.
 func (c *Conn) startTransient(ctx context.Context, name string, queue func(job *dbus.ObjectPath) error) error {
 	if err := c.awaitJob(ctx, name, queue, c.startDone(ctx, name)); err != nil {
 		return fmt.Errorf("cannot start %s: %w", name, err)
@@ -170,7 +170,7 @@ func (s Scope) properties() []property {
 	}
 	list := []Property{
 		{"Description", s.Description}, {"Slice", s.Slice}, process,
-		// Nothing is left of it in "failed", where its name would look like a holder's.
+		// A failed scope is unloaded; otherwise its name would appear among the holders.
 		{"CollectMode", "inactive-or-failed"},
 	}
 	if !s.Open {
@@ -187,7 +187,7 @@ func variants(list []Property) []property {
 	return out
 }
 
-// Stop has a unit stopped, and does not wait for it. A unit that is not loaded is.
+// Stop queues the stop of a unit and does not wait. It is no error if the unit is not loaded.
 func (c *Conn) Stop(ctx context.Context, name string) error {
 	err := c.call(ctx, nil, managerPath, managerInterface+".StopUnit", name, "replace")
 	if err != nil && !isRemote(err, "org.freedesktop.systemd1.NoSuchUnit") {
@@ -196,13 +196,13 @@ func (c *Conn) Stop(ctx context.Context, name string) error {
 	return nil
 }
 
-// Term is how long a scope may last.
+// Term is the time that a scope may run.
 type Term struct {
 	Began time.Time
 	Limit time.Duration // 0 for no limit
 }
 
-// Terms returns the terms of scopes by name, without those that have ended.
+// Terms returns the terms of scopes by name, without scopes that have ended.
 func (c *Conn) Terms(ctx context.Context, scopes []string) (map[string]Term, error) {
 	terms := make([]Term, len(scopes))
 	err := each(len(scopes), func(i int) error {
@@ -240,9 +240,9 @@ type Tenant struct {
 	Allow       []string // the paths of its DeviceAllow=, as PID 1 has them
 }
 
-// UnitsInSlice returns the units below a slice that are not inactive, those in slices below
-// it too, by name. known returns the paths of a unit's DeviceAllow=, which are not read then;
-// nil: none is known.
+// UnitsInSlice returns the units below a slice and the slices in it that are not inactive, by
+// name. known returns the paths of a unit's DeviceAllow= if the caller has them, so that they
+// are not read; known may be nil.
 func (c *Conn) UnitsInSlice(ctx context.Context, slice string, known func(unit string) (allow []string, ok bool)) ([]Tenant, error) {
 	names, err := c.below(ctx, slice)
 	if err != nil || len(names) == 0 {
@@ -293,8 +293,8 @@ func tenant(l listed) Tenant {
 	return Tenant{Unit: sanitize.Text(l.unit.Name), Active: l.unit.Active, Description: sanitize.Text(l.description)}
 }
 
-// allowed reads what a unit may open. One that has ended meanwhile is a Tenant without
-// an ActiveState.
+// allowed reads the DeviceAllow= of a unit. If the unit has ended, the result has no
+// ActiveState.
 func (c *Conn) allowed(ctx context.Context, u Unit, t Tenant) (Tenant, error) {
 	kind := kindInterface(u.Name)
 	if kind == "" {
@@ -313,8 +313,8 @@ func (c *Conn) allowed(ctx context.Context, u Unit, t Tenant) (Tenant, error) {
 	return t, nil
 }
 
-// ControlGroup returns the path of a unit's cgroup from the root of the tree. It is "" for a
-// unit that has none, or that has ended.
+// ControlGroup returns the path of a unit's cgroup from the root of the tree, "" if it has none
+// or has ended.
 func (c *Conn) ControlGroup(ctx context.Context, unit string) (path string, err error) {
 	kind := kindInterface(unit)
 	if kind == "" {
@@ -329,7 +329,8 @@ func (c *Conn) ControlGroup(ctx context.Context, unit string) (path string, err 
 	return "", err
 }
 
-// kindInterface is where the properties of a unit's cgroup are; "" where it has none.
+// kindInterface returns the D-Bus interface with the properties of a unit's cgroup, "" if units
+// of that type have none.
 func kindInterface(unit string) string {
 	for suffix, name := range map[string]string{
 		".service": "Service", ".scope": "Scope", ".slice": "Slice", ".socket": "Socket", ".mount": "Mount", ".swap": "Swap",

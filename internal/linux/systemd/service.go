@@ -8,7 +8,7 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// Service is a unit for one run of a command, beside whoever has it run.
+// Service is a transient unit that runs a command once, in a cgroup of its own.
 type Service struct {
 	Name        string // "….service"
 	Description string
@@ -23,17 +23,17 @@ type command struct {
 	Ignored   bool
 }
 
-// literal is a command in which nothing stands for anything else.
+// literal returns a command without expansion of variables.
 func literal(given []string) command {
 	words := make([]string, len(given))
 	for i, word := range given {
-		words[i] = strings.ReplaceAll(word, "$", "$$") // it would be a variable
+		words[i] = strings.ReplaceAll(word, "$", "$$") // escapes a variable
 	}
 	return command{given[0], words, false}
 }
 
-// StartService has PID 1 run a command, and does not wait for it. The unit is gone when
-// it has ended.
+// StartService runs a command and does not wait. The unit is unloaded when the command has
+// ended.
 func (c *Conn) StartService(ctx context.Context, s Service) error {
 	var job dbus.ObjectPath
 	err := c.transient(ctx, &job, s.Name, variants([]Property{
@@ -46,8 +46,8 @@ func (c *Conn) StartService(ctx context.Context, s Service) error {
 	return nil
 }
 
-// ReloadUnit has a service that is up read its settings anew, and does not wait for it:
-// whoever is ordered before the service would wait for himself.
+// ReloadUnit queues the reload of a service if that is active. It does not wait: a caller that
+// is ordered before the service would wait for itself.
 func (c *Conn) ReloadUnit(ctx context.Context, name string) error {
 	units, err := c.List(ctx, []string{name}, States)
 	if err != nil || units[0].Active != "active" {

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Triggers returns the sockets, timers and paths that are active and start one of the
-// units (TriggeredBy=), sorted by name. systemd fails such a unit when what it starts fails
-// too often.
+// Triggers returns the active sockets, timers and paths that start one of the units
+// (TriggeredBy=), sorted by name. Such a unit fails when the unit that it starts fails too
+// often.
 func (c *Conn) Triggers(ctx context.Context, names []string) ([]Unit, error) {
 	by := make([][]string, len(names))
 	err := each(len(names), func(i int) error {

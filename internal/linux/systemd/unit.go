@@ -17,39 +17,36 @@ import (
 	"dcm/internal/sorting"
 )
 
-// Unit is a unit's state, in the words of org.freedesktop.systemd1(5).
+// Unit is a unit's state, with the values of org.freedesktop.systemd1(5).
 type Unit struct {
-	Name       string  // as it was asked for, which may be an alias; an instance's own where a template was
-	ID         string  // the name that PID 1 gives it
+	Name       string  // the requested name, which may be an alias; of a template: the name of the instance
+	ID         string  // the primary name
 	Load       string  // "loaded", "not-found", "masked", "bad-setting", "error"
 	Active     string  // "active", "reloading", "inactive", "failed", "activating", "deactivating"
 	Sub        string  // "running", "exited", "dead", "auto-restart", …
-	Result     string  // how a service's last run ended: "success", "exit-code", "signal", "timeout", …
-	Invocation string  // of the current or the last run, in hexadecimal; "" if it never ran
-	Restarts   uint32  // how often systemd restarted a service by Restart=
+	Result     string  // of a service's last run: "success", "exit-code", "signal", "timeout", …
+	Invocation string  // of the present or the last run, in hexadecimal; "" if it never ran
+	Restarts   uint32  // number of restarts by Restart=
 	MainPID    uint32  // of a service; 0 if it does not run
-	Job        bool    // a job is queued or under way
-	Oneshot    bool    // a service of Type=oneshot without RemainAfterExit=; read of those that are not active
-	Failed     Command // of a service that failed: the command that did; zero where none is known to have
+	Job        bool    // a job is queued or running
+	Oneshot    bool    // Type=oneshot without RemainAfterExit=; read only if not active
+	Failed     Command // the command for which a service failed; zero if not known
 }
 
-// Settled reports whether the unit's state is one that lasts: no job, and no
-// change under way. A service that waits for its automatic restart is
-// "activating".
+// Settled reports whether the unit has no job and is in no transitional state. A service that
+// waits for its automatic restart is "activating".
 func (u Unit) Settled() bool {
 	return !u.Job && !slices.Contains([]string{"activating", "deactivating", "reloading", "refreshing"}, u.Active)
 }
 
 func (u Unit) unsettled() bool { return !u.Settled() }
 
-// Done reports whether a unit is a job (Type=oneshot) whose last run ended with success:
-// it is inactive then and nothing is wrong with it.
+// Done reports whether a unit is a oneshot whose last run succeeded. Such a unit is inactive.
 func (u Unit) Done() bool {
 	return u.Oneshot && u.Active == "inactive" && u.Result == "success" && u.Invocation != ""
 }
 
-// parallel is how many units are read at once. One after the other would cost
-// as many round trips.
+// parallel limits the number of concurrent reads of units.
 const parallel = 16
 
 // Fields says what to read of units. More fields cost PID 1 more calls.
@@ -89,7 +86,7 @@ func (c *Conn) Units(ctx context.Context, names []string) ([]Unit, error) {
 	return c.List(ctx, names, All)
 }
 
-// each calls f for 0 to n-1, some of them at a time.
+// each calls f for 0 to n-1, up to [parallel] calls concurrently.
 func each(n int, f func(i int) error) error {
 	errs, slots := make([]error, n), make(chan struct{}, parallel)
 	var wg sync.WaitGroup
@@ -104,14 +101,14 @@ func each(n int, f func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// listed is a unit without its details, and the name that PID 1 gives it.
+// listed is an entry of PID 1's list of units.
 type listed struct {
 	unit        Unit
 	primary     string
 	description string
 }
 
-// list reads what one call tells of all the units.
+// list reads all units in one call, and one for each template.
 func (c *Conn) list(ctx context.Context, names []string) ([]listed, error) {
 	var plain []string
 	for _, name := range names {
@@ -125,7 +122,7 @@ func (c *Conn) list(ctx context.Context, names []string) ([]listed, error) {
 			return nil, fmt.Errorf("cannot read the units: %w", err)
 		}
 	}
-	// PID 1 leaves out what is not a name at all.
+	// PID 1 omits names that are not valid.
 	if len(byName) != len(plain) {
 		return nil, fmt.Errorf("cannot read the units: systemd knows %d of %q", len(byName), plain)
 	}
@@ -146,7 +143,7 @@ func (c *Conn) list(ctx context.Context, names []string) ([]listed, error) {
 }
 
 func (c *Conn) instances(ctx context.Context, template string) ([]listed, error) {
-	// A pattern of fnmatch(3), in which a unit name's backslash would escape.
+	// A backslash escapes in a pattern of fnmatch(3).
 	pattern := strings.Replace(strings.ReplaceAll(template, `\`, `\\`), "@.", "@*.", 1)
 	out, err := c.matching(ctx, []string{pattern})
 	if err != nil {
@@ -155,7 +152,7 @@ func (c *Conn) instances(ctx context.Context, template string) ([]listed, error)
 	return out, nil
 }
 
-// matching lists the loaded units whose names match a pattern of fnmatch(3).
+// matching returns the loaded units whose names match a pattern of fnmatch(3).
 func (c *Conn) matching(ctx context.Context, patterns []string) ([]listed, error) {
 	var found []sd.UnitStatus
 	if err := c.call(ctx, &found, managerPath, managerInterface+".ListUnitsByPatterns", []string{}, patterns); err != nil {
@@ -163,7 +160,7 @@ func (c *Conn) matching(ctx context.Context, patterns []string) ([]listed, error
 	}
 	var out []listed
 	for _, status := range found {
-		if status.LoadState != "not-found" { // merely referred to
+		if status.LoadState != "not-found" { // only another unit refers to it
 			out = append(out, listing(status.Name, status))
 		}
 	}
@@ -212,7 +209,7 @@ func (c *Conn) read(ctx context.Context, u Unit, fields Fields) (_ Unit, err err
 	return u, err
 }
 
-// oneshot reports whether a service is inactive once its commands have ended with success.
+// oneshot reports whether a service becomes inactive after success.
 func (c *Conn) oneshot(ctx context.Context, name string) (bool, error) {
 	var kind string
 	var remains bool
@@ -243,8 +240,8 @@ func (c *Conn) property(ctx context.Context, unit, iface, name string, value any
 	return nil
 }
 
-// Enabled returns a unit's UnitFileState: "enabled", "disabled", "masked", "static",
-// …; "" for one without a file.
+// Enabled returns a unit's UnitFileState: "enabled", "disabled", "masked", "static", …; "" if it
+// has no file.
 func (c *Conn) Enabled(ctx context.Context, name string) (state string, err error) {
 	return state, c.property(ctx, name, unitInterface, "UnitFileState", &state)
 }

@@ -17,24 +17,24 @@ import (
 	"dcm/internal/sorting"
 )
 
-// Setting is what a unit's files say of something.
+// Setting is the value of a setting in a unit's files.
 type Setting struct {
-	Value string // "" if they say nothing
+	Value string // "" if not set
 	Place string // file:line
 }
 
 func (s Setting) String() string { return fmt.Sprintf("Slice=%s (%s)", s.Value, s.Place) }
 
-// Inside tells whether a unit with this Slice= is below that slice.
+// Inside reports whether a unit with this Slice= is below the slice.
 func (s Setting) Inside(slice string) bool {
 	return s.Value == slice || strings.HasPrefix(s.Value, strings.TrimSuffix(slice, ".slice")+"-")
 }
 
-// Below tells whether a unit with this Slice= is in a slice below that one.
+// Below reports whether a unit with this Slice= is in a slice below the slice.
 func (s Setting) Below(slice string) bool { return s.Inside(slice) && s.Value != slice }
 
-// ReservationSlice returns the slice that the unit of a reservation runs in: the one of the
-// unit's own Slice= if that is below [unitname.Slice], else the reservation's.
+// ReservationSlice returns the slice of the unit of a reservation: the unit's own Slice= if that
+// is below [unitname.Slice], otherwise the reservation's.
 func ReservationSlice(reservation string, own Setting) string {
 	if own.Below(unitname.Slice) {
 		return own.Value
@@ -42,22 +42,22 @@ func ReservationSlice(reservation string, own Setting) string {
 	return unitname.HolderSlice(reservation)
 }
 
-// lasting are the directories of systemd.unit(5) that hold what outlives a
-// daemon-reload, the strongest first.
+// lasting returns the directories of systemd.unit(5) that generators do not write, in order of
+// precedence.
 func lasting() []string {
 	return []string{"etc/systemd/system.control", "run/systemd/system.control", "run/systemd/transient", "etc/systemd/system",
 		"etc/systemd/system.attached", "run/systemd/system", "run/systemd/system.attached", "usr/local/lib/systemd/system", "usr/lib/systemd/system", "lib/systemd/system"}
 }
 
-// made are those that generators write, each anew with every daemon-reload: while it
-// runs, a generator sees nothing in them.
+// made returns the directories that generators write. PID 1 empties them before it runs the
+// generators.
 func made() []string {
 	return []string{"run/systemd/generator.early", "run/systemd/generator", "run/systemd/generator.late"}
 }
 
-// OwnSlice returns the Slice= that a service's files say, dcm's own drop-in aside. A
-// slice that nobody wrote down, system.slice or that of an instance, is none. With
-// generated those units count too that generators have written.
+// OwnSlice returns the Slice= in a service's files, without dcm's drop-in. Default slices,
+// system.slice and those of instances, are not returned. With generated, the files of
+// generators are included.
 func OwnSlice(root, unit string, generated bool) (Setting, error) {
 	dirs := lasting()
 	if generated {
@@ -69,7 +69,7 @@ func OwnSlice(root, unit string, generated bool) (Setting, error) {
 	main, err := f.main(unit)
 	if err == nil && main != "" {
 		if real := filepath.Base(main); real != unit && real != template(unit) {
-			names = append(names, real) // unit is another name of it
+			names = append(names, real) // unit is an alias
 		}
 		err = f.read(main, &found)
 	}
@@ -79,8 +79,7 @@ func OwnSlice(root, unit string, generated bool) (Setting, error) {
 	return found, err
 }
 
-// Installed tells whether a unit has a file, and whether it is masked: the strongest of its
-// files says that.
+// Installed reports whether a unit has a file, and whether the one with precedence masks it.
 func Installed(root, unit string) (there, masked bool) {
 	for _, dir := range lasting() {
 		file := filepath.Join(root, dir, unit)
@@ -99,7 +98,7 @@ type unitFiles struct {
 	dirs []string
 }
 
-// template is what an instance is one of: "vllm@.service"; "" for other units.
+// template returns the template of an instance, as "vllm@.service"; "" for other units.
 func template(unit string) string {
 	stem, rest, ok := strings.Cut(unit, "@")
 	if !ok || strings.HasPrefix(rest, ".") {
@@ -108,7 +107,7 @@ func template(unit string) string {
 	return stem + "@" + path.Ext(unit)
 }
 
-// main is the unit's own file, links followed; "" if there is none, or it is masked.
+// main returns the unit's file, with links resolved; "" if there is none or it is masked.
 func (f unitFiles) main(unit string) (string, error) {
 	for _, name := range []string{unit, template(unit)} {
 		for _, dir := range f.dirs {
@@ -126,9 +125,9 @@ func (f unitFiles) main(unit string) (string, error) {
 	return "", nil
 }
 
-// dropins are those of the names, of the templates that they are of, of their prefixes
-// and of all services, in the order of systemd: by file name, and of one file name that
-// of the nearest.
+// dropins returns the drop-ins of the names, of their templates and prefixes, and of all
+// services, in the order of systemd: by file name. Of several with one file name, the most
+// specific one is used.
 func (f unitFiles) dropins(names []string) []string {
 	found := make(map[string]string)
 	for _, name := range broader(names) {
@@ -150,7 +149,7 @@ func (f unitFiles) dropins(names []string) []string {
 	return out
 }
 
-// broader lists names whose drop-ins hold for these, the nearest first.
+// broader returns the names whose drop-ins apply to these units, the most specific first.
 func broader(names []string) []string {
 	var out []string
 	for _, name := range names {
@@ -173,12 +172,12 @@ func broader(names []string) []string {
 
 func escapeGlob(name string) string { return strings.NewReplacer(`\`, `\\`).Replace(name) }
 
-// read takes the last Slice= of a file's [Service], where it has one. An empty one says
-// nothing, as with systemd.
+// read takes the last Slice= in the [Service] section of a file. An empty one has no effect, as
+// in systemd.
 func (f unitFiles) read(file string, into *Setting) error {
 	in, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return nil // it was removed meanwhile; what a user may not read others judge
+		return nil // removed meanwhile, or not readable for this user
 	}
 	if err != nil {
 		return fmt.Errorf("cannot read a unit's file: %w", sanitize.Error(err))
