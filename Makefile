@@ -30,7 +30,7 @@ PROGRAMS = dcm dcm-service dcm-smi dcm-nvml dcm-guard dcm-sim
 # A separate module, so that no Kubernetes library is linked into the host's programs.
 NESTED   = cmd/dcm-kubernetes
 
-.PHONY: help build packages install demo test race roots surface scale scale-leases soak soak-leases test-vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-wording lint-packages wording clean
+.PHONY: help build packages install demo node test race roots surface scale scale-leases soak soak-leases test-vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-wording lint-packages wording clean
 
 build:
 	for program in $(PROGRAMS); do \
@@ -51,6 +51,7 @@ help:
 #:
 #: Check and test (without root: go test ./...)
 #:   demo              as ./install.sh --demo, without installing what it needs
+#:   node              a shell on a simulated node of eight MI300X with dcm; as root
 #:   lint              gofmt, vet, staticcheck, govulncheck, shellcheck, lintian, rpmlint
 #:   test              all tests; as root
 #:   race              the packages with goroutines, under the race detector
@@ -134,6 +135,12 @@ install:
 demo: PACKAGERS = deb
 demo: packages bin/demo
 	exec bin/demo -dist $(DIST)
+
+# A shell on the simulated node, with dcm installed. Only the package of this host is built.
+node: PACKAGERS = deb
+node: ARCHES = $(shell $(GO) env GOARCH)
+node: packages bin/demo
+	exec bin/demo -dist $(DIST) -shell
 
 # All tests, as root. `go test ./...` runs those that need neither root nor a container.
 # There is no time limit, since a busy machine would exceed it: each wait in a test has its
@@ -275,7 +282,10 @@ wording:
 
 # A tool that the distribution lacks is skipped.
 lint-packages: packages
-	if command -v lintian; then lintian --fail-on error $(DIST)/*.deb; fi
+	if command -v lintian; then \
+		tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT; \
+		TMPDIR=$$tmp lintian --fail-on error $(DIST)/*.deb; \
+	fi
 	if command -v rpmlint; then packaging/rpm/lint.sh $(DIST)/*.rpm; fi
 
 # The cached containers belong to root, so their removal needs root.

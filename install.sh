@@ -1,21 +1,22 @@
 #!/bin/sh
-# Installs dcm from this source tree, or shows or tests it in containers.
+# Installs dcm from this source tree, or demonstrates or tests it in containers.
 set -eu
 cd "$(dirname "$0")"
 
 usage() {
 	cat <<'END'
-usage: ./install.sh [--uninstall | --demo | --test | --help]
+usage: ./install.sh [--uninstall | --demo [--keep] | --test | --help]
 
-  (nothing)    build the package, install it on this host, enable its units
-  --uninstall  remove the package; the configuration in /etc/dcm stays
-  --demo       walk through the whole flow in a container: a real systemd, the
-               real package, a simulated node of eight MI300X
-  --test       run all checks and tests, those in containers too
+  (no option)  build the package, install it on this host, enable its units
+  --uninstall  remove the package; the configuration in /etc/dcm is kept
+  --demo       show the whole flow in a container: a real systemd, the real
+               package, a simulated node of eight MI300X
+  --keep       with --demo: then open a shell on the simulated node
+  --test       run all checks and tests, also those in containers
 
-Needs root, Go 1.26 or later, and a distribution of the Debian or the Fedora
-family. What else is needed is installed from the distribution; it is named
-first. Nothing is asked. What is built belongs to who called sudo.
+Requires root, Go 1.26 or later, and a Debian- or Fedora-based distribution.
+Missing packages are listed and installed from the distribution. There is no
+prompt. The built files belong to the user who called sudo.
 END
 }
 
@@ -26,8 +27,8 @@ die() {
 	exit 1
 }
 
-# family says how packages are installed on this host: as its distribution does, which
-# may have the other family's tools too.
+# family prints the family of the distribution. The tools are checked last, since a
+# distribution may have those of the other family.
 family() {
 	ID='' ID_LIKE=''
 	# shellcheck disable=SC1090 # as os-release(5) asks
@@ -54,7 +55,7 @@ installed() {
 	esac
 }
 
-# need installs those of the distribution's packages that are not there.
+# need installs the missing ones of these packages of the distribution.
 need() {
 	kind=$1
 	shift
@@ -64,7 +65,7 @@ need() {
 	done
 	[ -n "$missing" ] || return 0
 	say "installing from the distribution:$missing"
-	# One word a package is meant.
+	# Each word is a package.
 	# shellcheck disable=SC2086
 	case $kind in
 	debian)
@@ -76,7 +77,7 @@ need() {
 	esac
 }
 
-# What --demo and --test run containers with.
+# containers prints the packages that --demo and --test need for containers.
 containers() {
 	case $1 in
 	debian) echo make git systemd-container mmdebstrap debian-archive-keyring fuse3 ;;
@@ -84,7 +85,7 @@ containers() {
 	esac
 }
 
-# What --test checks and compiles with besides. Fedora has no lintian.
+# checkers prints the packages that only --test needs. Fedora has no lintian.
 checkers() {
 	case $1 in
 	debian) echo gcc libc6-dev shellcheck lintian rpm rpmlint ;;
@@ -92,15 +93,15 @@ checkers() {
 	esac
 }
 
-# at_least tells whether a version is another one or later.
+# at_least reports whether version $1 is $2 or later.
 at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$2" ]; }
 
-# places are the directories in which a Go may be: sudo has a PATH of its own, and an
-# older one of the distribution may come first in it.
+# places prints the directories in which Go may be installed. sudo sets its own PATH, in
+# which an older Go of the distribution may come first.
 places() {
 	echo "$PATH" | tr : '\n'
 	home=$(getent passwd "${SUDO_UID:-0}" | cut -d: -f6)
-	# shellcheck disable=SC2231 # globs are meant
+	# shellcheck disable=SC2231 # the globs are intended
 	for place in ${GO_PLACES:-/usr/local/go/bin /usr/lib/go-*/bin /usr/lib/golang/bin /snap/bin "$home"/sdk/go*/bin "$home"/go/bin "$home"/.local/go/bin}; do
 		echo "$place"
 	done
@@ -108,8 +109,8 @@ places() {
 
 go_version() { GOTOOLCHAIN=$2 "$1/go" version 2>/dev/null | sed -n 's/^go version go\([0-9][^ ]*\).*/\1/p'; }
 
-# find_go puts the newest Go first in PATH. From 1.21 on one fetches the one that go.mod
-# asks for.
+# find_go puts the newest Go first in PATH. Go 1.21 and later download the version that
+# go.mod requires.
 find_go() {
 	wanted=$(sed -n 's/^go //p' go.mod)
 	best='' at=''
@@ -120,7 +121,7 @@ find_go() {
 			best=$version at=$place
 		fi
 	done
-	[ -n "$best" ] || die "no Go found, in PATH or /usr/local/go/bin: install Go $wanted or later, see https://go.dev/doc/install"
+	[ -n "$best" ] || die "no Go found in PATH or /usr/local/go/bin: install Go $wanted or later, see https://go.dev/doc/install"
 	if ! at_least "$best" "$wanted"; then
 		fetched=$(go_version "$at" auto)
 		if [ -z "$fetched" ] || ! at_least "$fetched" "$wanted"; then
@@ -131,8 +132,8 @@ find_go() {
 	export PATH
 }
 
-# as_caller runs a command as who called sudo, so that what is built and cached is
-# theirs: where the tree is theirs to write to.
+# as_caller runs a command as the user who called sudo, so that built and cached files
+# belong to that user. If that user cannot write to the tree, it runs it as root.
 as_caller() {
 	if [ "${SUDO_UID:-0}" = 0 ] || ! drop test -w .; then
 		"$@"
@@ -146,7 +147,7 @@ drop() {
 		env HOME="$(getent passwd "$SUDO_UID" | cut -d: -f6)" USER="$SUDO_USER" LOGNAME="$SUDO_USER" "$@"
 }
 
-# as_root has root's own caches used, where sudo has left the caller's in place.
+# as_root runs a command with root's own caches, since sudo may keep the caller's.
 as_root() {
 	if [ "${SUDO_UID:-0}" = 0 ]; then
 		"$@"
@@ -155,14 +156,18 @@ as_root() {
 	fi
 }
 
-# stage runs a command and tells every 15 seconds that it does.
+step=0
+
+# stage runs a command as the next of $steps steps. Every 10 seconds it prints the step and
+# its time.
 stage() {
-	say "$1"
-	what=$1 began=$(date +%s)
+	step=$((step + 1))
+	what="step $step of $steps: $1" began=$(date +%s)
+	say "$what"
 	shift
 	(
 		trap 'kill $!; exit' TERM
-		while sleep 15 & wait $! && kill -0 $$ 2>/dev/null; do
+		while sleep 10 & wait $! && kill -0 $$ 2>/dev/null; do
 			say "$what: $(($(date +%s) - began)) s so far"
 		done
 	) &
@@ -175,7 +180,7 @@ stage() {
 
 units="dcm-apply.service dcm.service"
 
-# known tells whether this host has dcm's units, or Debian remembers what they were.
+# known reports whether this host has dcm's units, or Debian still has their state.
 known() {
 	case $1 in
 	debian) dpkg-query --show dcm >/dev/null 2>&1 ;;
@@ -183,7 +188,7 @@ known() {
 	esac
 }
 
-# put installs the package that was built, in the place of any other build.
+# put installs the built package and replaces any other build.
 put() {
 	case $1 in
 	debian) apt-get install -y --reinstall --allow-downgrades ./dist/dcm_*.deb </dev/null ;;
@@ -215,7 +220,7 @@ host_install() {
 		is=$(systemctl is-enabled "$unit" 2>/dev/null || :)
 		case $is,$fresh in
 		enabled,*) ;;
-		# The package goes by the host's presets; this was asked for.
+		# The package follows the presets of the host; the administrator requested this.
 		disabled,yes) systemctl enable "$unit" ;;
 		*) say "$unit is ${is:-not known} and stays so" ;;
 		esac
@@ -227,31 +232,33 @@ host_install() {
 	if [ -n "$fresh" ]; then
 		systemctl start dcm.service || { dcm status || :; die "dcm is installed, but it did not start"; }
 	fi
-	told
+	result
 }
 
-# told ends with what there is to do next, or with what is so.
-told() {
+# result prints the next steps or, if a profile is selected, the status.
+result() {
 	status=$(dcm status 2>&1) || :
 	if echo "$status" | grep -q 'No profile is selected'; then
 		cat <<'END'
 
 dcm is installed. It leaves the GPUs alone until a profile is selected:
 
-  dcm gpus                  the GPUs of this host and what they have now
+  dcm gpus                  the GPUs of this host and their modes
   dcm profiles              the profiles to choose from
+  dcm check                 services that use a GPU and are not listed as clients
+  dcm selftest --read       test whether dcm reads these GPUs correctly
   dcm plan cpx-nps4         what a profile would change, and which services restart
   dcm use cpx-nps4          select it, now and at every boot
-  dcm status                how it went
+  dcm status                the result
 
-Name the services that use the GPUs in /etc/dcm/dcm.toml; they are stopped and
+List the services that use the GPUs in /etc/dcm/dcm.toml; they are stopped and
 started around every change. Or import the Kubernetes configuration:
 
   dcm import config.json >/etc/dcm/dcm.toml.d/10-kubernetes.toml
 END
 		return
 	fi
-	printf '\ndcm is installed, and this is so:\n\n%s\n' "$status"
+	printf '\ndcm is installed. Its status:\n\n%s\n' "$status"
 }
 
 uninstall() {
@@ -264,41 +271,44 @@ uninstall() {
 
 run_tests() {
 	began_all=$(date +%s)
-	# shellcheck disable=SC2046 # one word a package
-	stage "preparing" need "$1" $(containers "$1") $(checkers "$1")
-	stage "building the tests" as_caller make bin/summary bin/roots
-	# The roots take a minute each, mostly of waiting: meanwhile the checks are run.
+	steps=4
+	# shellcheck disable=SC2046 # each word is a package
+	stage "installing packages" need "$1" $(containers "$1") $(checkers "$1")
+	stage "compiling the tests" as_caller make bin/summary bin/roots
+	# Each root takes about a minute, mostly of waiting, so the checks run concurrently.
 	bin/roots &
 	roots=$!
 	trap 'kill $roots 2>/dev/null || :' EXIT
-	stage "checking" as_caller make lint
+	stage "checking (make lint)" as_caller make lint
+	say "step 4 of $steps: testing (make test)"
 	code=0
 	as_root make test || code=$?
 	cache=${DCM_TEST_CACHE:-/var/cache/dcm-test}
-	say "kept for the next run: $(du -sh "$cache" | cut -f 1) in $cache, which 'make clean' removes"
-	say "$((($(date +%s) - began_all) / 60)) minutes in all"
+	say "kept for the next run: $(du -sh "$cache" | cut -f 1) in $cache; 'make clean' removes it"
+	say "total time: $((($(date +%s) - began_all) / 60)) minutes"
 	exit "$code"
 }
 
 action=${1-install}
-[ $# -le 1 ] || { usage >&2; exit 64; }
-case $action in
-install | --uninstall | --demo | --test) ;;
+case "$*" in
+'' | --uninstall | --demo | '--demo --keep' | --test) ;;
 -h | --help) usage; exit ;;
 *) usage >&2; exit 64 ;;
 esac
 
-[ "$(id -u)" = 0 ] || die "this needs root: run 'sudo ./install.sh${1:+ $1}'"
+[ "$(id -u)" = 0 ] || die "this needs root: run 'sudo ./install.sh${1:+ $*}'"
 host=$(family)
 case $action in
 install) host_install "$host" ;;
 --uninstall) uninstall "$host" ;;
 --demo)
 	find_go
-	# shellcheck disable=SC2046 # one word a package
-	need "$host" $(containers "$host")
-	as_caller make packages bin/demo "ARCHES=$(go env GOARCH)" PACKAGERS=deb
-	as_root bin/demo
+	steps=3
+	# shellcheck disable=SC2046 # each word is a package
+	stage "installing packages" need "$host" $(containers "$host")
+	stage "compiling and packing dcm" as_caller make packages bin/demo "ARCHES=$(go env GOARCH)" PACKAGERS=deb
+	say "step 3 of $steps: demo"
+	as_root bin/demo ${2:+"-keep"}
 	;;
 --test)
 	find_go

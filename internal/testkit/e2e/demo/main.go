@@ -1,7 +1,8 @@
 // Command demo walks through dcm's whole flow in a container with a real systemd,
 // the real package and a simulated node of eight MI300X. It shows each command
 // with its output, ends with a picture of the node before and after, and exits with 1
-// if anything is not as announced.
+// if a check fails. With -keep it then opens a shell on the node, with -shell it does
+// only that.
 package main
 
 import (
@@ -21,10 +22,12 @@ import (
 
 func main() {
 	dist := flag.String("dist", "dist", "`DIR` with the packages")
+	keep := flag.Bool("keep", false, "open a shell on the node after the demo")
+	only := flag.Bool("shell", false, "open a shell on the node without the demo")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	err := run(ctx, *dist)
+	err := run(ctx, *dist, *keep, *only)
 	if ctx.Err() != nil {
 		// Whatever failed then did so because of that.
 		fmt.Fprintln(os.Stderr, "\ndemo: stopped, and the container is gone")
@@ -36,7 +39,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, dist string) (err error) {
+func run(ctx context.Context, dist string, keep, only bool) (err error) {
 	if err := e2e.Missing(); err != nil {
 		return err
 	}
@@ -49,15 +52,24 @@ func run(ctx context.Context, dist string) (err error) {
 	}
 	defer func() { err = errors.Join(err, node.Close()) }()
 	s := &show{node: node, w: os.Stdout, stopped: func() bool { return ctx.Err() != nil }}
-	walk(ctx, s)
+	if only {
+		install(ctx, s)
+	} else {
+		walk(ctx, s)
+	}
 	if s.stopped() {
 		return ctx.Err()
 	}
 	if s.wrong > 0 {
 		node.Diagnose(ctx, os.Stderr)
-		return fmt.Errorf("%d things are not as announced", s.wrong)
+		return fmt.Errorf("%d checks failed", s.wrong)
 	}
-	fmt.Println("\nEverything is as announced.")
+	if !only {
+		fmt.Println("\nAll checks passed.")
+	}
+	if keep || only {
+		return shell(node)
+	}
 	return nil
 }
 
@@ -76,13 +88,18 @@ func boot(ctx context.Context, dist string) (*e2e.Container, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(bin)
+	p := &progress{w: os.Stdout, total: 3}
 	build := exec.CommandContext(ctx, "go", "build", "-o", bin, "./internal/testkit/e2e/agent", "./cmd/dcm-sim")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
-	if err := build.Run(); err != nil {
+	if err := p.run("compiling the simulator", progressInterval, build.Run); err != nil {
 		return nil, fmt.Errorf("cannot build the simulator: %w", err)
 	}
-	root, err := e2e.Trixie().Directory(ctx, os.Stderr)
+	var root string
+	err = p.run("preparing the container's root", progressInterval, func() (err error) {
+		root, err = e2e.Trixie().Directory(ctx, os.Stderr)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -92,5 +109,10 @@ func boot(ctx context.Context, dist string) (*e2e.Container, error) {
 	}
 	seed["/root/"+filepath.Base(packages[0])] = e2e.File{Content: deb}
 	seed["/root/config.json"] = e2e.File{Content: []byte(e2e.Kubernetes())}
-	return e2e.Boot(ctx, root, filepath.Join(bin, "agent"), seed)
+	var node *e2e.Container
+	err = p.run("booting the node", progressInterval, func() (err error) {
+		node, err = e2e.Boot(ctx, root, filepath.Join(bin, "agent"), seed)
+		return err
+	})
+	return node, err
 }

@@ -16,6 +16,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -25,7 +27,7 @@ import (
 )
 
 // silence is how long nothing may be said.
-const silence = 15 * time.Second
+const silence = 10 * time.Second
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -75,6 +77,7 @@ func run(ctx context.Context, args []string) (green bool, err error) {
 	cut := context.AfterFunc(ctx, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 	defer cut()
 	s := newSummary(os.Stdout)
+	s.total = packages(ctx, args)
 	if err := s.watch(out, silence); err != nil && ctx.Err() == nil {
 		return false, err
 	}
@@ -90,6 +93,16 @@ func run(ctx context.Context, args []string) (green bool, err error) {
 		return false, failed
 	}
 	return s.end() && failed == nil, nil
+}
+
+// packages returns the number of packages of a command line of go test, or 0.
+func packages(ctx context.Context, args []string) int {
+	patterns := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return !strings.HasPrefix(a, ".") })
+	out, err := exec.CommandContext(ctx, "go", append([]string{"list"}, patterns...)...).Output()
+	if err != nil {
+		return 0
+	}
+	return strings.Count(string(out), "\n")
 }
 
 // tidy removes what killed tests have left, and says so.

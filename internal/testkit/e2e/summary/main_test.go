@@ -91,3 +91,14 @@ func TestSummary_RunningTests(t *testing.T) {
 		}
 	}
 }
+
+func TestUnderWay_CountsPackages(t *testing.T) {
+	var b strings.Builder
+	s := newSummary(&b)
+	s.total = packages(t.Context(), []string{"-count=1", "."})
+	s.add(event{Action: "pass", Package: "dcm/a"})
+	s.underWay(time.Now())
+	if want := ".... 1 of 1 packages done\n"; !strings.Contains(b.String(), want) {
+		t.Errorf("printed %q, want %q", b.String(), want)
+	}
+}

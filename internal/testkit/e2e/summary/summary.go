@@ -28,6 +28,7 @@ type summary struct {
 	began   map[name]time.Time        // of those that are not waiting for others
 	tests   map[string]int            // by the action they ended with
 	pkgs    map[string]int
+	total   int  // packages, or 0 if unknown
 	printed bool // something was printed since the last tick
 }
 
@@ -109,6 +110,9 @@ func (s *summary) underWay(now time.Time) {
 		}
 	}
 	slices.SortFunc(inner, func(a, b name) int { return cmp.Or(s.began[a].Compare(s.began[b]), strings.Compare(a.test, b.test)) })
+	if s.total > 0 {
+		s.say(".... %d of %d packages done\n", s.pkgs["pass"]+s.pkgs["fail"]+s.pkgs["skip"], s.total)
+	}
 	if len(inner) == 0 {
 		s.say(".... building, or waiting for a lock\n")
 	}

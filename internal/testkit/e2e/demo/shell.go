@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+
+	"dcm/internal/testkit/e2e"
+)
+
+const hint = `
+The simulated node is running, and this is a shell in it:
+  dcm use cpx-nps4                               change the partitioning; also dcm status, dcm top
+  dcm-sim fault --gpu 0000:05:00.0 --vanish      make a GPU fail; dcm-sim fault --help has more
+  exit                                           leave (or Ctrl-D); the node is removed
+
+`
+
+// install installs the package on the node and lists the clients, without the rest of the
+// demo.
+func install(ctx context.Context, s *show) {
+	s.title("A server with eight MI300X")
+	s.command(ctx, "dpkg --install /root/dcm_*.deb")
+	s.command(ctx, `sed -i 's/^#units = .*/units = ["amd-metrics-exporter", "gpuagent"]/' /etc/dcm/dcm.toml`)
+	s.command(ctx, "dcm status")
+}
+
+// shell opens a shell on the node, which is a unit there, and returns when it exits. Its
+// exit status is no error.
+func shell(node *e2e.Container) error {
+	leader, err := node.Leader()
+	if err != nil {
+		return err
+	}
+	fmt.Print(hint)
+	// The terminal's signals are the shell's.
+	signal.Ignore(os.Interrupt, syscall.SIGQUIT)
+	cmd := exec.Command("nsenter", "--target="+leader, "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup",
+		"systemd-run", "--quiet", "--collect", "--wait", "--pty", "--pipe", "--background=", "--working-directory=/root",
+		"--setenv=HOME=/root", "--setenv=TERM="+os.Getenv("TERM"), "--service-type=exec", "/bin/bash", "-l")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	var status *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &status) {
+		return fmt.Errorf("cannot open a shell on the node: %w", err)
+	}
+	return nil
+}
