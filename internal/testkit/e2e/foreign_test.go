@@ -54,7 +54,7 @@ func causesRecorded(m machine) {
 	m.put(settings, selecting("cpx-fast"))
 	m.applied("cpx-fast")
 	m.run("systemctl stop amd-metrics-exporter gpuagent dashboard; echo QPX >/sys/bus/pci/devices/0000:05:00.0/current_compute_partition")
-	m.until("[ $(wc -l </var/lib/dcm/history.jsonl) -ge 3 ]")
+	m.until(`[ $(dcm report --list --json | grep -c '"id"') = 3 ]`)
 	m.applied("cpx-fast")
 	m.run("busctl call " + manager + " Use s spx-fast && systemctl restart dcm-apply")
 	m.t.Log(m.run("dcm report --list"))
