@@ -1,7 +1,6 @@
-// Package admission limits how much each user may have a service do: how many calls run
-// at a time, how many wait for a lease, and how often calls of one kind are served. It
-// knows no protocol. A caller is a user id; which one counts for a process is decided
-// before.
+// Package admission limits the calls of each user: how many run concurrently, how many wait
+// for a lease, and how often calls of one kind run. It knows no protocol. A caller is a user
+// id; the frontend determines the user of a process.
 package admission
 
 import (
@@ -11,39 +10,39 @@ import (
 	"time"
 )
 
-// Kind is a kind of call that has a rate of its own.
+// Kind is a kind of call with its own rate.
 type Kind string
 
-// The kinds of calls.
+// Kinds of calls.
 const (
-	Status Kind = "status" // shared by all callers: one query answers all who wait for it
-	Query  Kind = "query"  // changes nothing, and is done for this caller alone
-	Change Kind = "change" // partitions GPUs or reads the configuration again
-	Lease  Kind = "lease"  // gives or ends a lease
+	Status Kind = "status" // shared by all callers: one query serves all that wait for it
+	Query  Kind = "query"  // a query for this caller only
+	Change Kind = "change" // partitions GPUs or reloads the configuration
+	Lease  Kind = "lease"  // grants or ends a lease
 )
 
-// Rate is how often calls are served: Burst in quick succession, then one in each Interval.
-// The zero value does not limit.
+// Rate limits how often calls run: Burst in quick succession, then one in each Interval. The
+// zero value is no limit.
 type Rate struct {
 	Burst    int
 	Interval time.Duration
 }
 
-// Limits are the bounds of a [Limiter].
+// Limits are the limits of a [Limiter].
 type Limits struct {
-	Calls, AllCalls     int // at a time, of one user and of all
-	Waiters, AllWaiters int // for a lease, of one user and of all; 0: there are none
+	Calls, AllCalls     int // concurrent calls of one user and of all users
+	Waiters, AllWaiters int // calls that wait for a lease, of one user and of all users; 0: none may wait
 	Rates               map[Kind]Rate
-	RootExempt          bool // nothing limits user 0
+	RootExempt          bool // user 0 has no limit
 }
 
-// LimitError is a rejection that passes by itself.
+// LimitError is a temporary rejection.
 type LimitError struct{ Text string }
 
 func (e *LimitError) Error() string { return e.Text }
 
-// Limiter admits calls. Each user has a budget of its own, so that one who calls without
-// end keeps nobody else out.
+// Limiter admits calls. Each user has its own budget, so that one user cannot block the
+// others.
 type Limiter struct {
 	limits Limits
 
@@ -60,13 +59,13 @@ type user struct {
 	paces          map[Kind]*Pace
 }
 
-// New returns a limiter to which nobody has come yet.
+// New returns a limiter without any users.
 func New(l Limits) *Limiter {
 	return &Limiter{limits: l, users: make(map[uint32]*user), rejected: make(map[uint32]*rejections)}
 }
 
-// Enter admits a call: immediately, or when the rate of its kind allows. The caller calls
-// leave once, when the call is over.
+// Enter admits a call, immediately or when the rate of its kind permits it. The caller must
+// call leave once, after the call.
 func (l *Limiter) Enter(ctx context.Context, uid uint32, kind Kind) (leave func(), err error) {
 	if l.exempt(uid) {
 		return func() {}, nil
@@ -83,8 +82,8 @@ func (l *Limiter) Enter(ctx context.Context, uid uint32, kind Kind) (leave func(
 	return leave, nil
 }
 
-// Join admits a call that waits for a lease, as long as it takes. It does not count as one
-// that runs, so that a user whose calls all wait can still make others.
+// Join admits a call that waits for a lease, for any time. It does not count as a running
+// call, so that a user whose calls all wait can make others.
 func (l *Limiter) Join(ctx context.Context, uid uint32) (leave func(), err error) {
 	leave, err = l.Wait(uid)
 	if err != nil || l.exempt(uid) {
@@ -97,7 +96,7 @@ func (l *Limiter) Join(ctx context.Context, uid uint32) (leave func(), err error
 	return leave, nil
 }
 
-// Wait is Join for a call that was admitted by Enter before.
+// Wait is Join for a call that Enter has admitted.
 func (l *Limiter) Wait(uid uint32) (leave func(), err error) {
 	if l.exempt(uid) {
 		return func() {}, nil
@@ -144,10 +143,10 @@ func (l *Limiter) end(uid uint32, change func(*user)) {
 	}
 }
 
-// remembered is how many users are kept before those are forgotten whose budget is whole.
+// remembered is the number of users from which on users with a full budget are removed.
 const remembered = 1024
 
-// of returns a user's budget. Callers hold mu.
+// of returns the budget of a user. The caller must hold mu.
 func (l *Limiter) of(uid uint32) *user {
 	if u := l.users[uid]; u != nil {
 		return u
@@ -182,18 +181,18 @@ func (u *user) idle() bool {
 	return u.calls == 0 && u.waiters == 0
 }
 
-// Pace spaces out what is done at a [Rate].
+// Pace limits an action to a [Rate].
 type Pace struct {
 	rate Rate
 
 	mu   sync.Mutex
-	next time.Time // when the last one admitted would have been due without a burst
+	next time.Time // when the last admitted action would have been due without a burst
 }
 
-// NewPace returns a pace whose burst is unused.
+// NewPace returns a pace with its full burst.
 func NewPace(r Rate) *Pace { return &Pace{rate: r} }
 
-// Wait takes the next place, and waits until it is due.
+// Wait reserves the next time slot and waits for it.
 func (p *Pace) Wait(ctx context.Context) error {
 	if p.rate.Interval == 0 {
 		return ctx.Err()
@@ -223,17 +222,17 @@ func (p *Pace) idle() bool {
 	return p.next.Before(time.Now())
 }
 
-// LogInterval is how often the rejections of one user are logged.
+// LogInterval is the minimum interval between logged rejections of one user.
 const LogInterval = time.Minute
 
-// rejections are those of one user since one was logged.
+// rejections are the rejections of one user since the last logged one.
 type rejections struct {
 	logged     time.Time
 	suppressed int
 }
 
-// Rejected reports whether this rejection of a user is to be logged, and how many were not
-// since the last one that was.
+// Rejected reports whether to log a rejection of a user, and how many were not logged since
+// the last one.
 func (l *Limiter) Rejected(uid uint32) (suppressed int, log bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
