@@ -1,5 +1,5 @@
-// Command dcm-kubernetes is the agent of one node: it hands the profile that a label of
-// the node selects to the dcm of the host, and drains the node before. It runs as a
+// Command dcm-kubernetes is the agent of one node. It applies the profile that a label of
+// the node selects through dcm on the host, and drains the node before. It runs as a
 // DaemonSet; see packaging/kubernetes.
 package main
 
@@ -26,7 +26,7 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 )
 
-// version is the build's.
+// version is set at build time.
 var version = "unknown"
 
 func main() {
@@ -41,8 +41,8 @@ func main() {
 	}
 }
 
-// options are what the command line says. The environment is what a manifest takes from
-// the pod's own fields.
+// options are the options of the command line. A manifest sets environment variables from
+// the pod's fields.
 type options struct {
 	node, namespace, pod      string
 	socket, config, features  string
@@ -124,12 +124,12 @@ func run(ctx context.Context, args []string, env func(string) string, to io.Writ
 		Times:    sequence.Times{Drain: o.drain, Refresh: o.refresh, Retry: o.retry, Look: o.look, Budget: o.budget, Reread: time.Minute, Lease: time.Minute},
 		Log:      slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{Level: level})),
 	}
-	klog.SetSlogLogger(b.Log) // what client-go says of itself
+	klog.SetSlogLogger(b.Log) // log messages of client-go
 	b.Log.Info("dcm-kubernetes", "version", version, "node", o.node)
 	return b.Run(ctx)
 }
 
-// access is the pod's own, or what the command line names.
+// access returns the pod's own access to the API server, or that of the command line.
 func access(o options) (*rest.Config, error) {
 	config := &rest.Config{Host: o.server, BearerTokenFile: o.token, TLSClientConfig: rest.TLSClientConfig{CAFile: o.ca}}
 	if o.server == "" {

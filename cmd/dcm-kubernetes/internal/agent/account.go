@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Account is what is taken of an account, dcm-account(5) version 1.
+// Account has the fields of dcm-account(5) version 1 that the agent uses.
 type Account struct {
 	Version int       `json:"version"`
 	Taken   time.Time `json:"taken"`
@@ -27,7 +27,7 @@ type Account struct {
 	} `json:"last_run"`
 }
 
-// GPU is one of an account's.
+// GPU is a GPU in an account.
 type GPU struct {
 	Index  int    `json:"index"`
 	Vendor string `json:"vendor"`
@@ -38,13 +38,13 @@ type GPU struct {
 	Partitions int `json:"partitions"`
 }
 
-// Running tells whether a run is under way, or the host about to go down for one.
+// Running reports whether a run is in progress, or the host is going to reboot for one.
 func (a Account) Running() bool {
 	return a.Health.State == "changing" || a.Health.State == "rebooting" || a.LastRun != nil && a.LastRun.Result == "running"
 }
 
-// Partitions counts those of AMD's GPUs that dcm manages, by mode: cpx_nps4, as the
-// device plugin calls them.
+// Partitions counts the partitions of AMD's managed GPUs by mode, with the names of the
+// device plugin: "cpx_nps4".
 func (a Account) Partitions() map[string]int {
 	out := make(map[string]int)
 	for _, g := range a.GPUs {
@@ -55,7 +55,7 @@ func (a Account) Partitions() map[string]int {
 	return out
 }
 
-// Problem is what is wrong, with what can be done about it.
+// Problem returns the current problem with its hint.
 func (a Account) Problem() string {
 	var out []string
 	for _, p := range a.Problems {

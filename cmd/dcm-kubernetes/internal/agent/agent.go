@@ -1,6 +1,6 @@
-// Package agent asks the dcm of this host, over the socket that dcm keeps for agents:
-// varlink, JSON objects that end with a NUL. It knows nothing of a cluster, and
-// changes nothing but by [Client.UseFor].
+// Package agent calls the dcm of this host through its socket for agents. The protocol is
+// varlink: JSON objects, each terminated by NUL. It knows no cluster. Only [Client.UseFor]
+// changes anything.
 package agent
 
 import (
@@ -14,17 +14,17 @@ import (
 	"net"
 )
 
-// iface is the interface that the daemon serves.
+// iface is the interface of the daemon.
 const iface = "org.deviceconfig.Agent1"
 
-// limit is more than any reply has: an account of a host with eight GPUs in 64
-// partitions is 60 kB.
+// limit is the maximum size of a reply in bytes. The account of a host with eight GPUs in 64
+// partitions has 60 kB.
 const limit = 16 << 20
 
-// Client asks by one socket, with a connection for each call.
+// Client calls dcm through a socket, with one connection for each call.
 type Client struct{ Socket string }
 
-// Plan is what taking a profile out of a configuration would do.
+// Plan is what applying a profile would change.
 type Plan struct {
 	Steps    []string `json:"steps"`
 	Restarts []string `json:"restarts"`
@@ -33,7 +33,7 @@ type Plan struct {
 	Warnings []string `json:"warnings"`
 }
 
-// Used is how a run has ended.
+// Used is the result of a run.
 type Used struct {
 	Result  string `json:"result"`
 	Summary string `json:"summary"`
@@ -44,7 +44,7 @@ type request struct {
 	Profile string `json:"profile"`
 }
 
-// PlanFor asks what taking the profile out of the text would do.
+// PlanFor returns what applying the profile of the configuration text would change.
 func (c Client) PlanFor(ctx context.Context, text, profile string) (Plan, error) {
 	var plan Plan
 	err := c.call(ctx, "PlanFor", request{text, profile}, false, func(parameters []byte) (bool, error) {
@@ -53,8 +53,8 @@ func (c Client) PlanFor(ctx context.Context, text, profile string) (Plan, error)
 	return plan, err
 }
 
-// UseFor has dcm take on the profile out of the text, and returns when the run has
-// ended. A caller who is lost changes nothing of that.
+// UseFor applies the profile of the configuration text and returns after the run. If the
+// connection is lost, the run continues.
 func (c Client) UseFor(ctx context.Context, text, profile string) (Used, error) {
 	var used Used
 	err := c.call(ctx, "UseFor", request{text, profile}, false, func(parameters []byte) (bool, error) {
@@ -63,7 +63,7 @@ func (c Client) UseFor(ctx context.Context, text, profile string) (Used, error) 
 	return used, err
 }
 
-// Account asks what is so now.
+// Account returns the current account.
 func (c Client) Account(ctx context.Context) (Account, error) {
 	var now Account
 	err := c.call(ctx, "Account", nil, false, func(parameters []byte) (bool, error) {
@@ -75,8 +75,8 @@ func (c Client) Account(ctx context.Context) (Account, error) {
 	return now, err
 }
 
-// Follow hands on the account that is so now, and each that follows. It returns with
-// an error when the connection ends.
+// Follow calls each with the current account and with every later one. It returns an error
+// when the connection ends.
 func (c Client) Follow(ctx context.Context, each func(Account)) error {
 	return c.call(ctx, "Account", nil, true, func(parameters []byte) (bool, error) {
 		var reply struct{ Account Account }
@@ -88,7 +88,7 @@ func (c Client) Follow(ctx context.Context, each func(Account)) error {
 	})
 }
 
-// call sends one request and takes its replies for as long as take wants more.
+// call sends one request and passes replies to take until take wants no more.
 func (c Client) call(ctx context.Context, method string, parameters any, follow bool, take func([]byte) (more bool, err error)) error {
 	failed := func(err error) error {
 		if ctx.Err() != nil {
@@ -128,7 +128,7 @@ func (c Client) call(ctx context.Context, method string, parameters any, follow 
 	}
 }
 
-// reply takes one reply. One without continues is the last.
+// reply reads one reply. A reply without continues is the last one.
 func (c Client) reply(from *bufio.Reader, take func([]byte) (bool, error)) (more bool, err error) {
 	message, err := read(from)
 	if err != nil {
@@ -155,7 +155,7 @@ func (c Client) reply(from *bufio.Reader, take func([]byte) (bool, error)) (more
 	return more, err
 }
 
-// read takes what comes before the next NUL.
+// read reads up to the next NUL.
 func read(from *bufio.Reader) ([]byte, error) {
 	var message []byte
 	for {

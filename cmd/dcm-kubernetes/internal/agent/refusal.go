@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Refusal is an answer that is an error of dcm's, not one of the connection.
+// Refusal is an error that dcm replied, not an error of the connection.
 type Refusal struct {
 	Name     string   // InvalidConfiguration, NoSuchProfile, NotAllowed, Failed, or another
 	Message  string   `json:"message"`
@@ -14,11 +14,11 @@ type Refusal struct {
 	Accepted []string `json:"accepted"`
 	Reason   string   `json:"reason"`
 	Cure     string   `json:"cure"`
-	Undone   bool     `json:"undone"` // the GPUs are as they were
-	Busy     bool     `json:"busy"`   // somebody uses them
+	Undone   bool     `json:"undone"` // the GPUs are unchanged
+	Busy     bool     `json:"busy"`   // a process uses the GPUs
 }
 
-// The errors that dcm answers with.
+// Errors of dcm.
 const (
 	InvalidConfiguration = "InvalidConfiguration"
 	NoSuchProfile        = "NoSuchProfile"
@@ -26,7 +26,7 @@ const (
 	Failed               = "Failed"
 )
 
-// Error is the reason and the cure in words.
+// Error returns the reason and the hint.
 func (r *Refusal) Error() string {
 	switch r.Name {
 	case InvalidConfiguration:
@@ -44,14 +44,14 @@ func (r *Refusal) Error() string {
 	return "dcm answers " + r.Name + " " + r.Message
 }
 
-// Away tells whether dcm's daemon does not run, by the words with which dcm-agent.service
-// begins the reason. Nothing was tried then.
+// Away reports whether dcm's daemon does not run, from the first words of the reason of
+// dcm-agent.service. Nothing was tried then.
 func (r *Refusal) Away() bool {
 	return r.Name == Failed && strings.HasPrefix(r.Reason, "dcm.service does not answer: ")
 }
 
-// refusal reads an error. One of varlink itself, for a method that is not there say,
-// is a refusal like any other.
+// refusal parses an error reply. An error of varlink itself, for example for an unknown
+// method, is a Refusal too.
 func refusal(name string, parameters []byte) error {
 	r := &Refusal{}
 	if len(parameters) > 0 {

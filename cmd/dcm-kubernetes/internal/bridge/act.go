@@ -15,7 +15,7 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 )
 
-// do does one act, and says how long to pause after it.
+// do executes one act and returns how long to pause after it.
 func (b *Bridge) do(ctx context.Context, node *core.Node, act sequence.Act) (time.Duration, error) {
 	switch act := act.(type) {
 	case sequence.Rest:
@@ -38,7 +38,7 @@ func (b *Bridge) do(ctx context.Context, node *core.Node, act sequence.Act) (tim
 	return 0, fmt.Errorf("cannot do %T", act)
 }
 
-// patch changes the node, then tells of it.
+// patch changes the node, then writes the event.
 func (b *Bridge) patch(ctx context.Context, node *core.Node, p sequence.Patch) error {
 	body, err := cluster.Render(node, p)
 	if err != nil {
@@ -60,7 +60,7 @@ func (b *Bridge) patch(ctx context.Context, node *core.Node, p sequence.Patch) e
 	return b.Cluster.Tell(ctx, b.Node, b.Node, time.Now(), *p.Event)
 }
 
-// lease is one that was seen.
+// lease returns a lease of the last read.
 func (b *Bridge) lease(name string) (coordination.Lease, error) {
 	i := slices.IndexFunc(b.leases, func(l coordination.Lease) bool { return l.Name == name })
 	if i < 0 {
@@ -78,8 +78,8 @@ func (b *Bridge) hold(ctx context.Context, name, who string) error {
 	return b.Cluster.Hold(ctx, l, who, time.Now(), b.Times.Lease)
 }
 
-// renew keeps the lease of an operation that is past waiting from expiring. The agent
-// itself waits for dcm meanwhile.
+// renew keeps the lease of an operation that is past waiting from expiring, while the agent
+// waits for dcm.
 func (b *Bridge) renew(ctx context.Context, op *sequence.Operation) {
 	var holder string
 	if op != nil && op.Phase != sequence.Waiting {
@@ -110,7 +110,7 @@ func (b *Bridge) renew(ctx context.Context, op *sequence.Operation) {
 	})
 }
 
-// free gives back what is left of an operation that is over.
+// free releases the leases of a finished operation.
 func (b *Bridge) free(ctx context.Context, names []string) error {
 	for _, name := range names {
 		if err := b.hold(ctx, name, ""); err != nil {
@@ -120,14 +120,14 @@ func (b *Bridge) free(ctx context.Context, names []string) error {
 	return nil
 }
 
-// evict asks for each pod. One that may not go now does not hold up the others.
+// evict requests the eviction of each pod. A refused eviction does not delay the others.
 func (b *Bridge) evict(ctx context.Context, pods []sequence.Pod) error {
 	for _, p := range pods {
 		err := b.Cluster.Evict(ctx, p.Namespace, p.Name, p.UID)
 		wait, words, blocked := cluster.Blocked(err)
 		switch {
 		case err == nil:
-			// It may take its time to be seen to leave.
+			// It may take a moment until the pod is seen to terminate.
 			wait = b.Times.Look
 			b.Log.Info("evicted", "pod", p.Namespace+"/"+p.Name)
 		case blocked:
@@ -153,12 +153,12 @@ func (b *Bridge) delete(ctx context.Context, pods []sequence.Pod) error {
 	return nil
 }
 
-// use has dcm take on the target. If its answer is lost, dcm goes on, and the account
-// says so.
+// use has dcm apply the target. If the reply is lost, dcm continues, and the account shows
+// the result.
 func (b *Bridge) use(ctx context.Context, target sequence.Target) error {
 	config := b.Config.Read()
 	if config.Hash != target.Hash {
-		return nil // another text has come since: look again
+		return nil // the text has changed: read again
 	}
 	done, err := b.Host.UseFor(ctx, config.Text, target.Profile)
 	if refused := (*agent.Refusal)(nil); errors.As(err, &refused) && refused.Away() {
@@ -175,8 +175,7 @@ func (b *Bridge) use(ctx context.Context, target sequence.Target) error {
 	return nil
 }
 
-// undone tells whether the GPUs are as they were: what is refused before a run has
-// changed nothing.
+// undone reports whether the GPUs are unchanged. A refusal before a run has changed nothing.
 func undone(err error) bool {
 	refused, ok := err.(*agent.Refusal)
 	return ok && (refused.Name != agent.Failed || refused.Undone)

@@ -1,6 +1,6 @@
-// Package bridge joins a node's object in the cluster and the dcm of its host: it looks,
-// has package sequence decide, does the one act, and looks again. What it keeps is what
-// it may lose.
+// Package bridge connects a node's object in the cluster with the dcm of its host. In a loop
+// it reads the state, has package sequence decide, and executes one act. All its own state
+// can be lost.
 package bridge
 
 import (
@@ -30,13 +30,13 @@ type Host interface {
 	UseFor(ctx context.Context, text, profile string) (agent.Used, error)
 }
 
-// Config is the configuration that the cluster wants.
+// Config is the configuration in the cluster.
 type Config interface {
 	Read() sequence.Config
 	Watch(ctx context.Context, changed func()) error
 }
 
-// Bridge is one node's agent.
+// Bridge is the agent of one node.
 type Bridge struct {
 	Node     string
 	Self     cluster.Self
@@ -47,48 +47,48 @@ type Bridge struct {
 	Times    sequence.Times
 	Log      *slog.Logger
 
-	// What follows is one goroutine's, but for the host.
+	// Except host, only one goroutine uses the following.
 	host     hostState
 	wake     chan struct{}
 	latest   func() *core.Node
 	tidy     bool
 	used     *sequence.Used
 	leases   []coordination.Lease
-	pauses   map[string]pause // of evictions, by the pod's UID
+	pauses   map[string]pause // pauses of evictions, by the pod's UID
 	told     told
 	failing  int
-	lasted   map[string]lasting // how long leases have been as they are, by name
+	lasted   map[string]lasting // since when each lease is unchanged, by name
 	renewing renewal
 	work     sync.WaitGroup
 }
 
-// lasting is since when an object has had a version. The agent's own clock tells whether a
-// lease has expired: that of its holder may be another.
+// lasting is the time since which an object has a version. The agent's own clock decides
+// whether a lease has expired, since that of the holder may differ.
 type lasting struct {
 	version string
 	since   time.Time
 }
 
-// renewal is the lease that is renewed; the zero value for none.
+// renewal is the lease that is being renewed; the zero value for none.
 type renewal struct {
 	holder string
 	end    context.CancelFunc
 }
 
-// told is the condition that a node's object was given: one that was made anew has none.
+// told is the condition that was written to a node's object. A recreated object has none.
 type told struct {
 	sequence.Condition
 	node  types.UID
-	until time.Time // before that it is not written again for another message alone
+	until time.Time // until then a new message alone is not written
 }
 
-// pause is what was said to an eviction.
+// pause is the server's reply to an eviction.
 type pause struct {
 	until time.Time
 	words string
 }
 
-// Run goes on until ctx ends.
+// Run runs until ctx ends.
 func (b *Bridge) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -119,8 +119,8 @@ func (b *Bridge) Run(ctx context.Context) error {
 	}
 }
 
-// watchConfig looks now and then where it cannot watch: a host has few inotify instances,
-// and others take them.
+// watchConfig polls if it cannot watch: a host has few inotify instances, which may be in
+// use.
 func (b *Bridge) watchConfig(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := b.Config.Watch(ctx, b.nudge); err != nil {
@@ -141,10 +141,10 @@ func (b *Bridge) nudge() {
 	}
 }
 
-// rest is the pause that only a change ends.
+// rest is a pause that only a change ends.
 const rest = -1
 
-// step looks, decides and acts, and says how long to pause; 0 is not at all.
+// step reads, decides and acts. It returns how long to pause; 0 means not at all.
 func (b *Bridge) step(ctx context.Context) time.Duration {
 	pause, err := b.once(ctx)
 	switch {
@@ -157,7 +157,7 @@ func (b *Bridge) step(ctx context.Context) time.Duration {
 		b.Log.Debug("somebody else was first", "error", err)
 		return jitter(time.Second)
 	}
-	// The API server is away, or wants something else: no hurry, and not all at once.
+	// The API server is down or rejects the call: retry slowly, with jitter.
 	b.Log.Warn("will try again", "error", err)
 	b.failing = min(b.failing+1, 5)
 	return jitter(time.Second << b.failing)
@@ -174,7 +174,7 @@ func (b *Bridge) once(ctx context.Context) (time.Duration, error) {
 	b.renew(ctx, seen.Node.Op)
 	step := sequence.Next(seen)
 	if _, ok := step.Act.(sequence.Patch); ok {
-		// The condition would make another object of the one that is to be patched.
+		// Writing the condition first would change the object that the patch is for.
 		if pause, err := b.do(ctx, node, step.Act); err != nil {
 			return pause, err
 		}
@@ -186,7 +186,7 @@ func (b *Bridge) once(ctx context.Context) (time.Duration, error) {
 	return b.do(ctx, node, step.Act)
 }
 
-// condition writes the step's condition if the node has another one.
+// condition writes the step's condition if it differs from the node's.
 func (b *Bridge) condition(ctx context.Context, node *core.Node, step sequence.Step) error {
 	to := step.Condition
 	to.Message = cluster.Clip(to.Message)
@@ -205,10 +205,10 @@ func (b *Bridge) condition(ctx context.Context, node *core.Node, step sequence.S
 	return nil
 }
 
-// jitter is a time around d: many nodes must not come at once.
+// jitter returns a random time around d, so that many nodes do not call concurrently.
 func jitter(d time.Duration) time.Duration {
 	return d/2 + time.Duration(mathrand.Int64N(int64(d)))
 }
 
-// id names an operation, and is a part of names of objects.
+// id returns the id of an operation, which is part of object names.
 func id() string { return strings.ToLower(rand.Text()[:10]) }

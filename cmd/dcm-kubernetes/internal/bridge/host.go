@@ -9,9 +9,9 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 )
 
-// hostState is the last account. One connection delivers accounts in the order in which
-// they were taken, and connections are counted. Their times order nothing: the host's
-// clock can be set back.
+// hostState has the last account. A connection delivers accounts in order, and connections
+// are numbered. The times of accounts do not order them, since the host's clock can be set
+// back.
 type hostState struct {
 	mu         sync.Mutex
 	known      bool
@@ -21,7 +21,7 @@ type hostState struct {
 	end        context.CancelFunc // of the current connection
 }
 
-// now returns the host as the last account describes it, and whether there is one.
+// now returns the host from the last account, and whether there is one.
 func (h *hostState) now() (sequence.Host, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -36,7 +36,7 @@ func (h *hostState) now() (sequence.Host, bool) {
 	}, h.known
 }
 
-// connect counts a new connection, which lasts as long as the returned context.
+// connect numbers a new connection. It lasts until the returned context ends.
 func (h *hostState) connect(ctx context.Context) (own context.Context, connection int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -45,7 +45,7 @@ func (h *hostState) connect(ctx context.Context) (own context.Context, connectio
 	return own, h.connection
 }
 
-// renew ends the current connection: the next account is taken after this call.
+// renew ends the current connection, so that the next account is newer than this call.
 func (h *hostState) renew() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -54,7 +54,7 @@ func (h *hostState) renew() {
 	h.end()
 }
 
-// learn takes an account, unless its connection was ended.
+// learn stores an account, unless its connection was ended.
 func (h *hostState) learn(connection int, a agent.Account) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,7 +65,7 @@ func (h *hostState) learn(connection int, a agent.Account) bool {
 	return true
 }
 
-// lose notes why dcm does not answer, unless the connection was ended by renew.
+// lose stores why dcm does not respond, unless renew ended the connection.
 func (h *hostState) lose(connection int, why error) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -76,7 +76,7 @@ func (h *hostState) lose(connection int, why error) bool {
 	return true
 }
 
-// follow keeps the account, and the node's features, as they are on the host.
+// follow keeps the account and the node's features up to date.
 func (b *Bridge) follow(ctx context.Context) {
 	for pause := time.Second; ctx.Err() == nil; {
 		own, connection := b.host.connect(ctx)

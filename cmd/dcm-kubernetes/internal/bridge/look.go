@@ -15,8 +15,8 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 )
 
-// look gathers what the decision takes. Where the watch's copy says that all is well,
-// nothing is asked. The node is nil as long as nothing can be said of it.
+// look collects the input of the decision. If the watch's copy shows that nothing has to be
+// done, it calls no server. The node is nil while it is unknown.
 func (b *Bridge) look(ctx context.Context) (*core.Node, sequence.Seen, error) {
 	seen := sequence.Seen{Now: time.Now(), ID: id(), Times: b.Times, Config: b.Config.Read(), Tidy: b.tidy, Used: b.used}
 	seen.Times.Budget = jitter(seen.Times.Budget)
@@ -33,7 +33,7 @@ func (b *Bridge) look(ctx context.Context) (*core.Node, sequence.Seen, error) {
 	case op == nil && sequence.Wants(seen) == (sequence.Wanted{}):
 		return node, seen, nil
 	case op != nil && op.Phase == sequence.Waiting:
-		// The copy will do: if it is an old one, what follows from it is refused.
+		// The copy suffices: if it is outdated, the server rejects the act.
 		return node, seen, b.gather(ctx, &seen)
 	}
 	if node, err = b.Cluster.Node(ctx, b.Node); err != nil {
@@ -69,15 +69,15 @@ func (b *Bridge) gather(ctx context.Context, seen *sequence.Seen) error {
 	if sequence.Wants(*seen).Pods {
 		seen.Pods, err = b.pods(ctx)
 	}
-	// Who does not use DRA is not asked about it.
+	// Without DRA, its objects are not read.
 	if op := seen.Node.Op; err == nil && seen.Pods != nil && (seen.Pods.Driver || op != nil && op.Sliced) {
 		seen.Pods.Slices, err = b.Cluster.Slices(ctx, b.Node)
 	}
 	return err
 }
 
-// plan asks what would change. What dcm cannot tell now is no verdict on the profile:
-// its daemon may be about to start.
+// plan gets the plan of dcm. If dcm cannot plan now, that says nothing about the profile:
+// the daemon may be starting.
 func (b *Bridge) plan(ctx context.Context, seen *sequence.Seen) {
 	target, ok := seen.Planned()
 	if !ok {
@@ -95,7 +95,7 @@ func (b *Bridge) plan(ctx context.Context, seen *sequence.Seen) {
 	}
 }
 
-// outcome is what a refusal of dcm's is in AMD's words; nil for another error.
+// outcome converts a refusal of dcm to AMD's reasons; nil for another error.
 func outcome(err error) *sequence.Outcome {
 	refused := (*agent.Refusal)(nil)
 	if !errors.As(err, &refused) {
@@ -111,7 +111,7 @@ func outcome(err error) *sequence.Outcome {
 	return out
 }
 
-// pods are those of the node, with what was said to their evictions.
+// pods returns the node's pods with the pauses of their evictions.
 func (b *Bridge) pods(ctx context.Context) (*sequence.Pods, error) {
 	all, err := b.Cluster.Pods(ctx, b.Node)
 	if err != nil {
@@ -128,8 +128,9 @@ func (b *Bridge) pods(ctx context.Context) (*sequence.Pods, error) {
 	return pods, nil
 }
 
-// stale looks at one holder if none is free: a lease of a node that is gone would be
-// lost. It was not renewed for its duration by then. One a look is enough, as those that wait look at different ones.
+// stale checks one holder if no lease is free, since the lease of a removed node would be
+// lost. The lease must have expired. One check at a time suffices, as waiting nodes check
+// different holders.
 func (b *Bridge) stale(ctx context.Context, seen *sequence.Seen) error {
 	if seen.Node.Op == nil || seen.Node.Op.Phase != sequence.Waiting || len(b.leases) == 0 {
 		return nil

@@ -1,6 +1,5 @@
-// Package cluster speaks to the API server: it reads and changes the few objects that
-// a node's agent needs, and shows them as package sequence takes them. It decides
-// nothing.
+// Package cluster calls the API server. It reads and changes the objects that the agent
+// needs and converts them for package sequence. It decides nothing.
 package cluster
 
 import (
@@ -23,15 +22,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Client is the agent's access. It knows five groups of the API and no more: the set
-// of all clients would be half of the program.
+// Client is the agent's access. It contains five API groups only, since all groups together
+// would be half of the program.
 type Client struct {
 	core, coordination, events, resource rest.Interface
 
-	namespace string // of the leases, and of the agent itself
+	namespace string // of the leases and of the agent
 }
 
-// New takes the server's address and the credentials from config.
+// New returns a client with the address and the credentials of config.
 func New(config *rest.Config, namespace string) (*Client, error) {
 	shared, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -78,7 +77,7 @@ func (c *Client) Node(ctx context.Context, name string) (*core.Node, error) {
 	return node, wrap(err, "read the node %s", name)
 }
 
-// Watch keeps a copy of one node, and calls changed when it is another.
+// Watch keeps a copy of one node and calls changed after each change.
 func (c *Client) Watch(ctx context.Context, name string, changed func()) (latest func() *core.Node) {
 	lw := cache.NewListWatchFromClient(c.core, "nodes", meta.NamespaceAll, fields.OneTermEqualSelector("metadata.name", name))
 	call := func(any) { changed() }
@@ -99,7 +98,7 @@ func (c *Client) Watch(ctx context.Context, name string, changed func()) (latest
 	}
 }
 
-// small leaves out what is large and not looked at.
+// small removes large fields that the agent does not use.
 func small(o any) (any, error) {
 	if node, ok := o.(*core.Node); ok {
 		node.ManagedFields, node.Status.Images = nil, nil
@@ -107,21 +106,21 @@ func small(o any) (any, error) {
 	return o, nil
 }
 
-// PatchNode merges a patch into a node's object.
+// PatchNode applies a merge patch to a node.
 func (c *Client) PatchNode(ctx context.Context, name string, patch []byte) error {
 	err := c.core.Patch(types.MergePatchType).Resource("nodes").Name(name).Body(patch).Do(ctx).Error()
 	return wrap(err, "change the node %s", name)
 }
 
-// Pods lists those of a node.
+// Pods lists the pods of a node.
 func (c *Client) Pods(ctx context.Context, node string) ([]core.Pod, error) {
 	pods := &core.PodList{}
 	err := c.core.Get().Resource("pods").Param("fieldSelector", "spec.nodeName="+node).Do(ctx).Into(pods)
 	return pods.Items, wrap(err, "list the pods of %s", node)
 }
 
-// Evict asks for a pod to leave. What the server wants to be waited for is for the
-// caller: the client would wait by itself, and hold all else up.
+// Evict requests the eviction of a pod. It does not wait if the server asks for a retry
+// later, since that would block all other work; the caller does.
 func (c *Client) Evict(ctx context.Context, namespace, name, uid string) error {
 	eviction := &policy.Eviction{ObjectMeta: meta.ObjectMeta{Namespace: namespace, Name: name}, DeleteOptions: only(uid)}
 	err := c.core.Post().Namespace(namespace).Resource("pods").Name(name).SubResource("eviction").
@@ -135,14 +134,14 @@ func (c *Client) Delete(ctx context.Context, namespace, name, uid string) error 
 	return wrap(err, "delete %s/%s", namespace, name)
 }
 
-// only makes sure that it is that pod, not a later one of the same name.
+// only restricts a deletion to the pod with that UID.
 func only(uid string) *meta.DeleteOptions {
 	id := types.UID(uid)
 	return &meta.DeleteOptions{Preconditions: &meta.Preconditions{UID: &id}}
 }
 
-// claims reports whether a claim was allocated a GPU. Administrative access is none: it
-// takes the GPU from nobody, and is for those who watch it.
+// claims reports whether a claim has a GPU. Administrative access does not count: it is for
+// monitoring and takes the GPU from no pod.
 func (c *Client) claims(ctx context.Context, namespace, name string) (bool, error) {
 	claim := &resource.ResourceClaim{}
 	if err := c.resource.Get().Namespace(namespace).Resource("resourceclaims").Name(name).Do(ctx).Into(claim); err != nil {
@@ -159,10 +158,10 @@ func (c *Client) claims(ctx context.Context, namespace, name string) (bool, erro
 	return false, nil
 }
 
-// driver is what AMD's DRA driver calls itself in claims and slices.
+// driver is the name of AMD's DRA driver in claims and slices.
 const driver = "gpu.amd.com"
 
-// Slices counts the devices that the DRA driver tells of on a node, by mode.
+// Slices counts the devices that the DRA driver publishes on a node, by mode.
 func (c *Client) Slices(ctx context.Context, node string) (map[string]int, error) {
 	list := &resource.ResourceSliceList{}
 	err := c.resource.Get().Resource("resourceslices").Param("fieldSelector", "spec.nodeName="+node+",spec.driver="+driver).Do(ctx).Into(list)

@@ -14,7 +14,7 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 )
 
-// Tell writes an event about a node. One that is told again is there already.
+// Tell writes an event about a node. A repeated event exists already.
 func (c *Client) Tell(ctx context.Context, node, instance string, now time.Time, e sequence.Event) error {
 	kind := core.EventTypeNormal
 	if e.Warning {
@@ -23,8 +23,8 @@ func (c *Client) Tell(ctx context.Context, node, instance string, now time.Time,
 	event := &events.Event{
 		ObjectMeta: meta.ObjectMeta{Namespace: meta.NamespaceDefault, Name: node + "." + e.Key + "." + strings.ToLower(e.Reason)},
 		EventTime:  meta.MicroTime{Time: now},
-		// kubectl describe looks for a node's events by its name as the UID, as the
-		// kubelet writes them.
+		// kubectl describe finds a node's events by its name as UID, as the kubelet writes
+		// it.
 		Regarding:           core.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node, UID: types.UID(node)},
 		Type:                kind,
 		Reason:              e.Reason,
@@ -40,7 +40,7 @@ func (c *Client) Tell(ctx context.Context, node, instance string, now time.Time,
 	return wrap(err, "tell an event about the node %s", node)
 }
 
-// Clip cuts a text to what an event's note may have.
+// Clip cuts a text to the maximum length of an event's note.
 func Clip(text string) string {
 	const most = 1024
 	if len(text) <= most {

@@ -16,18 +16,18 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 )
 
-// Budget is the label of the leases that are the budget. Who made them says by their
-// number how many nodes may change at a time; agents may not make any.
+// Budget is the label of the leases that form the budget. Their number limits how many nodes
+// change concurrently. The administrator creates them; agents must not.
 const Budget = "deviceconfig.org/budget"
 
-// Leases lists them.
+// Leases lists the leases of the budget.
 func (c *Client) Leases(ctx context.Context) ([]coordination.Lease, error) {
 	list := &coordination.LeaseList{}
 	err := c.coordination.Get().Namespace(c.namespace).Resource("leases").Param("labelSelector", Budget).Do(ctx).Into(list)
 	return list.Items, wrap(err, "list the leases in %s", c.namespace)
 }
 
-// ViewLeases shows them as package sequence takes them.
+// ViewLeases converts leases for package sequence.
 func ViewLeases(all []coordination.Lease) *sequence.Leases {
 	out := &sequence.Leases{}
 	for _, l := range all {
@@ -43,13 +43,14 @@ func holder(l coordination.Lease) string {
 	return *l.Spec.HolderIdentity
 }
 
-// Hold gives a lease to a holder for a time, or to nobody, if it is as it was seen.
+// Hold gives a lease to a holder for a time, or to no holder, if it is unchanged since it
+// was read.
 func (c *Client) Hold(ctx context.Context, seen coordination.Lease, who string, now time.Time, lasts time.Duration) error {
 	l := seen.DeepCopy()
 	l.Spec.HolderIdentity, l.Spec.AcquireTime = nil, nil
 	l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = nil, nil
 	if who != "" {
-		// The last holder's clock may be ahead. The policy compares the times alone.
+		// The clock of the last holder may be ahead. The policy compares the times only.
 		if end := renewed(seen).Add(Duration(seen)); holder(seen) != "" && end.After(now) {
 			now = end
 		}
@@ -59,7 +60,7 @@ func (c *Client) Hold(ctx context.Context, seen coordination.Lease, who string, 
 	return c.update(ctx, l)
 }
 
-// Renew keeps the lease of a holder, if it has one, from expiring.
+// Renew renews the lease of a holder, if it has one.
 func (c *Client) Renew(ctx context.Context, who string, now time.Time, lasts time.Duration) error {
 	all, err := c.Leases(ctx)
 	if err != nil {
@@ -91,7 +92,7 @@ func renewed(l coordination.Lease) time.Time {
 	return l.Spec.RenewTime.Time
 }
 
-// Duration is after what time without a renewal a lease expires; 0 if it says nothing.
+// Duration returns the time after which a lease expires without renewal; 0 if it has none.
 func Duration(l coordination.Lease) time.Duration {
 	if l.Spec.LeaseDurationSeconds == nil {
 		return 0
@@ -99,8 +100,8 @@ func Duration(l coordination.Lease) time.Duration {
 	return time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
 }
 
-// Stale reports whether a holder's operation is over, or its node is gone. An expired lease
-// alone is not enough: its holder may have lost the API server in the middle of a change.
+// Stale reports whether a holder's operation is over or its node is gone. An expired lease
+// is not enough: its holder may have lost the API server during a change.
 func (c *Client) Stale(ctx context.Context, holder string) (bool, error) {
 	name, id, _ := strings.Cut(holder, "/")
 	node, err := c.Node(ctx, name)
@@ -110,7 +111,8 @@ func (c *Client) Stale(ctx context.Context, holder string) (bool, error) {
 	return over(node, id), nil
 }
 
-// over is false for an operation that cannot be read.
+// over reports whether the node has another operation or none. It is false for an unreadable
+// one.
 func over(node *core.Node, id string) bool {
 	v, err := View(node)
 	return err == nil && (v.Op == nil || v.Op.ID != id)
@@ -123,19 +125,19 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// Gone tells whether an error says that the object is not there, or not any more.
+// Gone reports whether an error means that the object does not exist.
 func Gone(err error) bool { return errors.IsNotFound(err) || precondition(err) }
 
-// precondition tells a conflict that comes of another pod of the same name.
+// precondition reports a conflict with another pod of the same name.
 func precondition(err error) bool {
 	return errors.IsConflict(err) && strings.Contains(err.Error(), "Precondition failed: UID")
 }
 
-// Changed tells whether somebody has changed the object since it was seen.
+// Changed reports whether the object has changed since it was read.
 func Changed(err error) bool { return errors.IsConflict(err) }
 
-// Blocked tells whether an eviction is not to be had for now, by a disruption budget
-// mostly, for how long the server wants it not to be asked, and why.
+// Blocked reports whether an eviction is refused for now, usually by a disruption budget.
+// pause is the server's retry delay, words the reason.
 func Blocked(err error) (pause time.Duration, words string, ok bool) {
 	seconds, suggested := errors.SuggestsClientDelay(err)
 	pause = 10 * time.Second
@@ -148,7 +150,7 @@ func Blocked(err error) (pause time.Duration, words string, ok bool) {
 	case errors.IsTooManyRequests(err):
 		return pause, "the API server asks for a pause", true
 	case errors.IsInternalError(err):
-		// Two budgets for one pod: the server never evicts that.
+		// With two budgets for one pod, the server never evicts it.
 		return pause, fmt.Sprint("the server cannot evict it: ", err), true
 	}
 	return 0, "", false

@@ -15,7 +15,7 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 )
 
-// What the agent reads and writes of a node.
+// Labels, annotations and condition of a node.
 const (
 	Profile       = "dcm.amd.com/gpu-config-profile"       // label: AMD's, the user's
 	State         = "dcm.amd.com/gpu-config-profile-state" // label: AMD's, the agent's
@@ -24,13 +24,13 @@ const (
 	ConditionType = "GPUProfileApplied"
 )
 
-// taint keeps GPU operands from coming back. AMD's instructions have the same key with
-// NoExecute, which would throw out all others and heed no disruption budget.
+// taint keeps GPU operands from returning. AMD's instructions have the same key with
+// NoExecute, which would end all other pods and ignore disruption budgets.
 var taint = core.Taint{Key: "amd-dcm", Value: "up", Effect: core.TaintEffectNoSchedule}
 
 func isTaint(t core.Taint) bool { return t.Key == taint.Key && t.Effect == taint.Effect }
 
-// View shows a node as package sequence takes it.
+// View converts a node for package sequence.
 func View(node *core.Node) (sequence.Node, error) {
 	v := sequence.Node{
 		Name:        node.Name,
@@ -56,8 +56,8 @@ func View(node *core.Node) (sequence.Node, error) {
 	return v, annotation(node, Last, &v.Last)
 }
 
-// annotation reads one that the agent has written. One that cannot be read is an
-// error: what it stood for is not known.
+// annotation parses an annotation of the agent. An unreadable one is an error, since its
+// meaning is unknown.
 func annotation[T any](node *core.Node, key string, into **T) error {
 	text, ok := node.Annotations[key]
 	if !ok || text == "" {
@@ -71,12 +71,12 @@ func annotation[T any](node *core.Node, key string, into **T) error {
 	return nil
 }
 
-// UnreadableError is of an annotation that is not as the agent writes it. A person has to
-// look.
+// UnreadableError is an annotation that the agent did not write. The administrator has to
+// check it.
 type UnreadableError struct{ error }
 
-// Render is the merge patch: all at once, and only onto the very object that was seen,
-// as taints are one list that others write to as well.
+// Render returns the merge patch. It applies only to the version that was read, since other
+// writers change the list of taints too.
 func Render(seen *core.Node, p sequence.Patch) ([]byte, error) {
 	labels := map[string]any{State: orNil(p.State)}
 	annotations := map[string]any{Operation: nil}
@@ -103,7 +103,7 @@ func Render(seen *core.Node, p sequence.Patch) ([]byte, error) {
 	return json.Marshal(patch)
 }
 
-// spec is what of the node's spec is to be another.
+// spec returns the changes of the node's spec.
 func spec(seen *core.Node, p sequence.Patch) map[string]any {
 	out := make(map[string]any)
 	if p.Cordon != seen.Spec.Unschedulable {
@@ -132,7 +132,7 @@ func orNil(s string) any {
 	return s
 }
 
-// Condition reads the node's condition.
+// Condition returns the node's condition.
 func Condition(node *core.Node) sequence.Condition {
 	for _, c := range node.Status.Conditions {
 		if c.Type == ConditionType {
@@ -142,7 +142,7 @@ func Condition(node *core.Node) sequence.Condition {
 	return sequence.Condition{}
 }
 
-// SetCondition writes it, beside the kubelet's own, which it does not touch.
+// SetCondition writes the condition and leaves the kubelet's conditions unchanged.
 func (c *Client) SetCondition(ctx context.Context, node string, now time.Time, to sequence.Condition, turned bool) error {
 	condition := map[string]any{"type": ConditionType, "status": to.Status, "reason": to.Reason, "message": to.Message, "lastHeartbeatTime": meta.NewTime(now)}
 	if turned {

@@ -12,10 +12,10 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 )
 
-// Operand is a label by which a DaemonSet's pod is said to serve GPUs.
+// Operand is the label of a DaemonSet's pods that serve GPUs.
 const Operand = "deviceconfig.org/operand"
 
-// Images of those that do and cannot be told by what they mount.
+// Images of operands that cannot be recognised by their mounts.
 const (
 	plugin   = "k8s-device-plugin"
 	exporter = "device-metrics-exporter"
@@ -23,13 +23,13 @@ const (
 	rival    = "device-config-manager"
 )
 
-// Self names the agent's own pod, which is none of those that leave.
+// Self is the agent's own pod, which is never evicted.
 type Self struct{ Namespace, Name string }
 
-// ViewPods sorts the pods of a node.
+// ViewPods classifies the pods of a node.
 func (c *Client) ViewPods(ctx context.Context, pods []core.Pod, self Self) (*sequence.Pods, error) {
 	out := &sequence.Pods{}
-	claims := make(map[claim]bool) // whether they have a GPU: many pods may share one
+	claims := make(map[claim]bool) // whether a claim has a GPU; several pods may share it
 	for _, pod := range pods {
 		if pod.Status.Phase == core.PodSucceeded || pod.Status.Phase == core.PodFailed || (Self{pod.Namespace, pod.Name} == self) {
 			continue
@@ -73,7 +73,7 @@ func tolerates(t core.Toleration) bool {
 		(t.Effect == "" || t.Effect == taint.Effect)
 }
 
-// owner is the namespace, kind and name of what brings the pod back.
+// owner returns namespace, kind and name of the object that recreates the pod.
 func owner(pod core.Pod, kind string) string {
 	for _, o := range pod.OwnerReferences {
 		if o.Controller != nil && *o.Controller && (kind == "" || o.Kind == kind) {
@@ -83,8 +83,8 @@ func owner(pod core.Pod, kind string) string {
 	return ""
 }
 
-// uses tells whether a pod has GPUs: as a resource, by a claim or by their nodes. All
-// of /dev is mounted by many a DaemonSet that serves disks.
+// uses reports whether a pod has GPUs: as a resource, by a claim or by their device nodes. A
+// mount of all of /dev does not count, since DaemonSets for disks have it.
 func (c *Client) uses(ctx context.Context, pod core.Pod, daemon bool, known map[claim]bool) (bool, error) {
 	for _, list := range [][]core.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for _, container := range list {
@@ -121,12 +121,11 @@ func (c *Client) uses(ctx context.Context, pod core.Pod, daemon bool, known map[
 	return false, nil
 }
 
-// claim names a ResourceClaim.
+// claim is the name of a ResourceClaim.
 type claim struct{ namespace, name string }
 
-// claimsOf returns the names of a pod's claims. Those that it names itself are in its
-// specification alone. Those that are made for it, from a template or for its extended
-// resources, are in its status.
+// claimsOf returns the names of a pod's claims. Claims that it names are in its spec. Claims
+// that are created for it, from a template or for extended resources, are in its status.
 func claimsOf(pod core.Pod) []string {
 	var names []string
 	for _, c := range pod.Spec.ResourceClaims {
@@ -146,37 +145,37 @@ func claimsOf(pod core.Pod) []string {
 	return names
 }
 
-// gpus tells whether a resource is one of AMD's GPUs: amd.com/gpu, amd.com/cpx_nps4
-// and the like, but none of the network cards'.
+// gpus reports whether a resource is AMD GPUs, as in amd.com/gpu or amd.com/cpx_nps4, and
+// not network cards.
 func gpus(name core.ResourceName) bool {
 	kind, ok := strings.CutPrefix(string(name), "amd.com/")
 	return ok && !strings.Contains(kind, "nic")
 }
 
-// counts tells whether a pod is the device plugin; the labeller is of the same image,
-// and does not register with the kubelet.
+// counts reports whether a pod is the device plugin. The labeller has the same image and
+// does not register with the kubelet.
 func counts(pod core.Pod) bool {
 	return runs(pod, plugin) && slices.ContainsFunc(pod.Spec.Volumes, func(v core.Volume) bool {
 		return v.HostPath != nil && path.Clean(v.HostPath.Path) == "/var/lib/kubelet/device-plugins"
 	})
 }
 
-// runs tells whether a container of the pod is of one of the images, whatever registry
-// and tag it has. NVIDIA's device plugin has the name of AMD's, from a repository of its own.
+// runs reports whether a container of the pod has one of the images, with any registry and
+// tag. NVIDIA's device plugin has the same image name in another repository.
 func runs(pod core.Pod, images ...string) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c core.Container) bool {
 		return slices.Contains(images, image(c.Image)) && !strings.Contains(path.Dir(c.Image), "nvidia")
 	})
 }
 
-// image is the last word of an image's repository.
+// image returns the last element of an image's repository.
 func image(reference string) string {
 	name, _, _ := strings.Cut(path.Base(reference), "@")
 	name, _, _ = strings.Cut(name, ":")
 	return name
 }
 
-// rivals says who divides GPUs on this node beside dcm.
+// rivals names other software that partitions GPUs on this node.
 func rivals(pod core.Pod) string {
 	if runs(pod, rival) {
 		return "AMD's own Device Config Manager runs on this node, as " + pod.Namespace + "/" + pod.Name +

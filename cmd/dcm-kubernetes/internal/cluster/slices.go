@@ -4,8 +4,8 @@ import (
 	resource "k8s.io/api/resource/v1"
 )
 
-// ViewSlices counts the devices of AMD's DRA driver, by mode; by "" where it knows none. A
-// pool of which not all of the latest generation is there yet has none: the rest is to come.
+// ViewSlices counts the devices of AMD's DRA driver by mode, "" for an unknown mode. An
+// incomplete pool of the latest generation does not count.
 func ViewSlices(all []resource.ResourceSlice) map[string]int {
 	pools := make(map[string][]resource.ResourceSlice)
 	for _, s := range all {
@@ -37,8 +37,7 @@ func ViewSlices(all []resource.ResourceSlice) map[string]int {
 	return out
 }
 
-// modeOf is the mode of a GPU or a partition; what is handed to virtual machines is
-// neither.
+// modeOf returns the mode of a GPU or a partition. Devices for virtual machines are neither.
 func modeOf(d resource.Device) (mode string, ok bool) {
 	switch text(d, "type") {
 	case "amdgpu", "amdgpu-partition":

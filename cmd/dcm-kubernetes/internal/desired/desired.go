@@ -1,5 +1,5 @@
-// Package desired reads the configuration that a ConfigMap brings to the node, as the
-// kubelet mounts it. It does not know what a configuration means: dcm does.
+// Package desired reads the configuration of a ConfigMap that the kubelet mounts. dcm
+// interprets it.
 package desired
 
 import (
@@ -18,17 +18,17 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 )
 
-// Dir is where the ConfigMap is mounted. The mount is optional: an empty directory is
-// one without a ConfigMap.
+// Dir is the mount point of the ConfigMap. The mount is optional: without a ConfigMap the
+// directory is empty.
 type Dir string
 
-// The keys of the ConfigMap: AMD's manager's, and dcm's own form.
+// Keys of the ConfigMap: that of AMD's manager, and that of dcm.
 const (
 	jsonKey = "config.json"
 	tomlKey = "dcm.toml"
 )
 
-// Read reads what is there now.
+// Read returns the current configuration.
 func (d Dir) Read() sequence.Config {
 	inJSON, err1 := os.ReadFile(filepath.Join(string(d), jsonKey))
 	inTOML, err2 := os.ReadFile(filepath.Join(string(d), tomlKey))
@@ -56,7 +56,7 @@ func problem(reason, message string) sequence.Config {
 	return sequence.Config{Problem: &sequence.Outcome{Reason: reason, Message: message}}
 }
 
-// where says at which byte the text is not JSON.
+// where returns the byte offset of a JSON error.
 func where(text []byte) string {
 	var anything any
 	err := json.Unmarshal(text, &anything)
@@ -66,14 +66,14 @@ func where(text []byte) string {
 	return err.Error()
 }
 
-// Watch calls changed whenever the kubelet has brought another text, until ctx ends.
+// Watch calls changed after each update by the kubelet, until ctx ends.
 func (d Dir) Watch(ctx context.Context, changed func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("cannot watch the ConfigMap: %w", err)
 	}
 	defer watcher.Close()
-	// The kubelet renames a link in this directory; what it links to is never written to.
+	// The kubelet replaces a link in this directory and never writes to its target.
 	if err := watcher.Add(string(d)); err != nil {
 		return fmt.Errorf("cannot watch the ConfigMap: %w", err)
 	}

@@ -1,5 +1,5 @@
-// Package feature tells Node Feature Discovery how a node's GPUs are divided, by a
-// file in its directory for features of others. It reads nothing there.
+// Package feature publishes the partition modes of a node for Node Feature Discovery,
+// through a file in its directory for local features. It reads nothing there.
 package feature
 
 import (
@@ -12,12 +12,12 @@ import (
 	"strings"
 )
 
-// File is the path of the features; empty for nobody to tell.
+// File is the path of the features; "" for none.
 type File string
 
-// Write tells of partitions by mode, cpx_nps4 say. A file that says so already is not
-// touched, and a reader finds the old one or the new one, never a part: what begins
-// with a dot is not read.
+// Write writes the partitions by mode, for example cpx_nps4. It does not touch an unchanged
+// file. The replacement is atomic: Node Feature Discovery ignores names that start with a
+// dot.
 func (f File) Write(partitions map[string]int) error {
 	if f == "" {
 		return nil
@@ -36,7 +36,7 @@ func (f File) Write(partitions map[string]int) error {
 	return nil
 }
 
-// render gives no mode where there are none, and "mixed" where the GPUs differ.
+// render writes no mode without partitions, and "mixed" if the GPUs differ.
 func render(partitions map[string]int) []byte {
 	modes := slices.Sorted(maps.Keys(partitions))
 	total := 0

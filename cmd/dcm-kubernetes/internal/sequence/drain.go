@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// waiting is before anything is changed: for a place in the budget.
+// waiting waits for the budget, before anything is changed.
 func waiting(s Seen, op Operation) Step {
 	dropped := Step{Act: Patch{State: s.Node.State, Cordon: s.Node.Cordoned, Taint: s.Node.Tainted}, Condition: resting(s)}
 	target, told := s.Target()
@@ -25,7 +25,7 @@ func waiting(s Seen, op Operation) Step {
 	if l := open(s.Leases.All, s.Node.Name); l != nil {
 		return Step{Act: Take{Lease: l.Name, Holder: self}, Condition: isFalse("WaitingForBudget", "the change to "+op.Profile+" is to begin")}
 	}
-	// Many nodes wait at a time, and in a large budget the holders change all the time.
+	// Many nodes wait concurrently, and in a large budget the holders change often.
 	return Step{Act: Wait{For: s.Times.Budget}, Slack: 10 * s.Times.Budget, Condition: isFalse("WaitingForBudget",
 		fmt.Sprintf("the change to %s waits: all %d places in the budget are taken, by %s; that many nodes change at a time", op.Profile, len(s.Leases.All), holders(s.Leases.All)))}
 }
@@ -41,7 +41,7 @@ func holders(all []Lease) string {
 	return few(slices.Compact(names))
 }
 
-// few joins names, at most five of them.
+// few joins at most five names.
 func few(names []string) string {
 	if more := len(names) - 5; more > 0 {
 		names = append(names[:5:5], fmt.Sprintf("%d more", more))
@@ -49,13 +49,13 @@ func few(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// holds tells whether the operation has a lease.
+// holds reports whether the operation has a lease.
 func holds(s Seen) bool {
 	return s.Leases != nil && slices.ContainsFunc(s.Leases.All, func(l Lease) bool { return l.Holder == Holder(s.Node.Name, s.Node.Op.ID) })
 }
 
-// open is a lease to take: a free one if there is any. Nodes begin to look at
-// different ones, so that they seldom meet.
+// open returns the lease to take, a free one if possible. Nodes start at different leases,
+// so that they seldom collide.
 func open(all []Lease, node string) *Lease {
 	if len(all) == 0 {
 		return nil
@@ -72,13 +72,13 @@ func open(all []Lease, node string) *Lease {
 	return nil
 }
 
-// begin is the one patch that marks, cordons and taints.
+// begin returns the patch that marks, cordons and taints the node.
 func begin(s Seen, op Operation) Step {
 	op.Phase, op.Since = Draining, s.Now
 	op.WasCordoned, op.WasTainted = s.Node.Cordoned, s.Node.Tainted
 	op.Operands, op.Counted, op.Sliced = nil, offers(s.Node.Allocatable), s.Pods.Driver && len(s.Pods.Slices) > 0
 	for _, p := range s.Pods.Operands {
-		// Who is broken already is not waited for.
+		// Operands that are not ready before are not awaited.
 		if p.Owner != "" && p.Ready && !slices.Contains(op.Operands, p.Owner) {
 			op.Operands = append(op.Operands, p.Owner)
 		}
@@ -92,8 +92,8 @@ func begin(s Seen, op Operation) Step {
 		Condition: isFalse("Draining", event.Note)}
 }
 
-// draining waits until nothing uses the GPUs, and takes back what was begun if that
-// takes too long or is not wanted any more.
+// draining waits until no pod uses the GPUs. It undoes the beginning after the time limit,
+// or if the change is no longer wanted.
 func draining(s Seen, op Operation) Step {
 	target, told := s.Target()
 	switch {
@@ -128,8 +128,8 @@ func draining(s Seen, op Operation) Step {
 	return evict(s, condition)
 }
 
-// overdue says which pods did not leave in time, and what to do about them. Operands are
-// deleted only once no pod uses a GPU, so they count only then.
+// overdue names the pods that did not leave in time, with a hint. Operands are deleted after
+// all other pods, so they count only then.
 func overdue(s Seen, operands []Pod) *Outcome {
 	pods, what, cure := s.Pods.Work, "use", "end them or widen their disruption budgets"
 	if len(pods) == 0 {
@@ -142,7 +142,7 @@ func overdue(s Seen, operands []Pod) *Outcome {
 		Message: fmt.Sprintf("the node was not free of pods that %s GPUs after %s: %s; %s; tried again in %s", what, s.Times.Drain, list(pods), cure, s.Times.Retry)}
 }
 
-// evict asks for those that may be asked for now.
+// evict requests the evictions that are possible now.
 func evict(s Seen, condition Condition) Step {
 	var due []Pod
 	wait := s.Times.Look
@@ -161,7 +161,7 @@ func evict(s Seen, condition Condition) Step {
 	return Step{Act: Wait{For: wait}, Condition: condition}
 }
 
-// undo takes the beginning back. Without a reason nothing has failed.
+// undo reverts the beginning. A nil reason means that nothing has failed.
 func undo(s Seen, op Operation, why *Outcome) Step {
 	patch := Patch{State: "", Cordon: op.WasCordoned, Taint: op.WasTainted}
 	if s.Node.Last != nil {
@@ -176,7 +176,7 @@ func undo(s Seen, op Operation, why *Outcome) Step {
 	return Step{Act: patch, Condition: isFalse(why.Reason, why.Message)}
 }
 
-// list names pods, a few of them, and why they stay.
+// list names a few pods with the reasons why they stay.
 func list(pods []Pod) string {
 	var names []string
 	for _, p := range pods {

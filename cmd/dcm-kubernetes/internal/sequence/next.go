@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Next decides.
+// Next returns the next step.
 func Next(s Seen) Step {
 	op := s.Node.Op
 	switch {
 	case op == nil:
 		return idle(s)
 	case op.Since.After(s.Now) && slices.Contains([]Phase{Waiting, Draining, Applying, Refreshing}, op.Phase):
-		// Otherwise no time limit would end before the clock has caught up.
+		// The clock was set back. Otherwise no time limit would end before it catches up.
 		op := *op
 		op.Since = s.Now
 		return Step{Act: Patch{Op: &op, State: s.Node.State, Cordon: s.Node.Cordoned || op.Phase != Waiting, Taint: s.Node.Tainted},
@@ -34,7 +34,7 @@ func Next(s Seen) Step {
 		"the annotation deviceconfig.org/operation has the unknown phase "+string(op.Phase)+": an older dcm-kubernetes does not go on with what a newer one has begun")}
 }
 
-// idle looks for something to do.
+// idle decides for a node without an operation.
 func idle(s Seen) Step {
 	if names := mine(s); len(names) > 0 {
 		return Step{Act: Free{Leases: names}, Condition: resting(s)}
@@ -69,7 +69,7 @@ func idle(s Seen) Step {
 	}
 }
 
-// take has dcm take on what changes no GPU: nobody has to leave for it.
+// take applies a target that changes no GPU, so that no drain is needed.
 func take(s Seen, target Target) Step {
 	switch used := s.Used; {
 	case used == nil || used.Target != target:
@@ -80,7 +80,7 @@ func take(s Seen, target Target) Step {
 	return succeed(s, target, AlreadyExists, "the GPUs were as "+target.Profile+" says")
 }
 
-// settled is what to do about a target that was dealt with; nil if it was not.
+// settled returns the step for a target with a known result; nil if it has none.
 func settled(s Seen) *Step {
 	target, told := s.Target()
 	last := s.Node.Last
@@ -92,7 +92,7 @@ func settled(s Seen) *Step {
 	case last.State == Success && s.Host.InForce == target.Profile:
 		return &step
 	case last.State == Success || last.Outcome == nil:
-		return nil // somebody has selected another profile on the host
+		return nil // another profile was selected on the host
 	case last.Outcome.Retry:
 		left := s.Times.Retry - s.Now.Sub(last.At)
 		if left <= 0 || left > s.Times.Retry {
@@ -103,7 +103,7 @@ func settled(s Seen) *Step {
 	return &step
 }
 
-// resting is the condition of a node at which nothing is done.
+// resting returns the condition of a node without an operation.
 func resting(s Seen) Condition {
 	last := s.Node.Last
 	switch {
@@ -119,7 +119,7 @@ func resting(s Seen) Condition {
 	return Condition{Status: "True", Reason: "Applied", Message: "the GPUs are as " + last.Profile + " says"}
 }
 
-// refusal is why nothing may be begun.
+// refusal returns why no operation may start.
 func refusal(s Seen) *Outcome {
 	switch {
 	case s.Plan.Refusal != nil:
@@ -136,7 +136,7 @@ func refusal(s Seen) *Outcome {
 	return nil
 }
 
-// mine are the leases that this node holds for an operation that is over.
+// mine returns the leases that this node holds for a finished operation.
 func mine(s Seen) []string {
 	if s.Leases == nil {
 		return nil

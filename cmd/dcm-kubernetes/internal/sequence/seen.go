@@ -1,51 +1,50 @@
-// Package sequence decides what the agent of one node does next: what is seen goes in,
-// one act comes out. It knows no API server, no dcm and no clock, and keeps nothing:
-// an agent that is killed between any two acts, or in one, looks again and goes on from
-// what it sees, or takes back what was begun.
+// Package sequence decides the next act of a node's agent from the current state. It knows
+// no API server, no dcm and no clock, and has no state. An agent that is killed at any point
+// reads the state again, and continues or reverts the operation.
 package sequence
 
 import "time"
 
-// Phase is how far the change of a node has come.
+// Phase is the progress of an operation.
 type Phase string
 
 const (
-	Waiting    Phase = "waiting"    // for a place in the budget
-	Draining   Phase = "draining"   // cordoned and tainted; pods leave
-	Applying   Phase = "applying"   // nothing uses the GPUs; dcm divides them
-	Refreshing Phase = "refreshing" // the taint is gone; the device plugin counts anew
+	Waiting    Phase = "waiting"    // for the budget
+	Draining   Phase = "draining"   // cordoned and tainted; pods are evicted
+	Applying   Phase = "applying"   // no pod uses the GPUs; dcm applies the profile
+	Refreshing Phase = "refreshing" // the taint is removed; the device plugin counts again
 )
 
-// Target is what is to be applied: a profile out of one text of a configuration.
+// Target is what to apply: a profile of one configuration text.
 type Target struct {
 	Profile string `json:"profile"`
 	Hash    string `json:"configHash"`
 }
 
-// Outcome is why something did not come about.
+// Outcome is the reason of a failure.
 type Outcome struct {
-	Reason  string `json:"reason"`          // one of those that AMD's manager gives
-	Message string `json:"message"`         // the reason and the cure in words
-	Retry   bool   `json:"retry,omitempty"` // the same may succeed later
+	Reason  string `json:"reason"`          // a reason of AMD's manager
+	Message string `json:"message"`         // reason and hint
+	Retry   bool   `json:"retry,omitempty"` // a retry may succeed
 }
 
-// Operation is the change that is under way, as the node's annotation holds it.
+// Operation is the current change, in the form of the node's annotation.
 type Operation struct {
 	ID string `json:"id"`
 	Target
 	Phase       Phase     `json:"phase"`
 	WasCordoned bool      `json:"wasCordoned"`
 	WasTainted  bool      `json:"wasTainted"`
-	Since       time.Time `json:"since"`              // of the phase
-	Operands    []string  `json:"operands,omitempty"` // owners of the pods that are to come back
+	Since       time.Time `json:"since"`              // start of the phase
+	Operands    []string  `json:"operands,omitempty"` // owners of the pods that have to return
 	Counted     bool      `json:"counted,omitempty"`  // a device plugin offered partitions
-	Listed      bool      `json:"listed,omitempty"`   // what is to be started anew is known
-	Stale       []string  `json:"stale,omitempty"`    // that: UIDs of pods that tolerate the taint
-	Sliced      bool      `json:"sliced,omitempty"`   // a DRA driver told of them in ResourceSlices
+	Listed      bool      `json:"listed,omitempty"`   // Stale is known
+	Stale       []string  `json:"stale,omitempty"`    // UIDs of pods to restart, since they tolerate the taint
+	Sliced      bool      `json:"sliced,omitempty"`   // a DRA driver published partitions in ResourceSlices
 	Outcome     *Outcome  `json:"outcome,omitempty"`
 }
 
-// Last is how the last change ended, as the node's annotation holds it.
+// Last is the result of the last change, in the form of the node's annotation.
 type Last struct {
 	Target
 	State   string    `json:"state"`
@@ -53,38 +52,38 @@ type Last struct {
 	Outcome *Outcome  `json:"outcome,omitempty"`
 }
 
-// States as AMD's manager writes them.
+// States, as AMD's manager writes them.
 const (
 	Success    = "success"
 	Failure    = "failure"
 	InProgress = "in-progress"
 )
 
-// Seen is all that the decision takes.
+// Seen is the input of the decision.
 type Seen struct {
 	Now    time.Time
-	ID     string // for an operation that begins
+	ID     string // for a new operation
 	Times  Times
 	Node   Node
 	Config Config
 	Host   Host
 
-	// What is looked at only when wanted, see Wants; nil if it was not.
+	// Read only if wanted, see Wants; otherwise nil.
 	Plan   *Plan
 	Pods   *Pods
 	Leases *Leases
-	Tidy   bool // leases may be left over from an earlier change
+	Tidy   bool // leases of an earlier change may remain
 	Used   *Used
 }
 
-// Times are how long the agent has patience.
+// Times are the time limits and intervals of the agent.
 type Times struct {
-	Drain   time.Duration // with pods that do not leave
-	Refresh time.Duration // with a device plugin, before that is complained about
-	Retry   time.Duration // between two tries of the same
-	Look    time.Duration // between two looks at pods
-	Budget  time.Duration // between two looks at the budget
-	Reread  time.Duration // between two looks at a ConfigMap that cannot be watched
+	Drain   time.Duration // limit for pods to leave
+	Refresh time.Duration // limit for a device plugin before a warning
+	Retry   time.Duration // between two attempts
+	Look    time.Duration // between two reads of pods
+	Budget  time.Duration // between two reads of the budget
+	Reread  time.Duration // between two reads of a ConfigMap that cannot be watched
 	Lease   time.Duration // after which a lease expires that is not renewed
 }
 

@@ -1,6 +1,6 @@
 package sequence
 
-// Reasons as AMD's manager gives them in its events.
+// Reasons, as in the events of AMD's manager.
 const (
 	Partitioned      = "SuccessfullyPartitioned"
 	AlreadyExists    = "RequestedPartitionConfigAlreadyExists"
@@ -17,12 +17,12 @@ func isFalse(reason, message string) Condition {
 	return Condition{Status: "False", Reason: reason, Message: message}
 }
 
-// wait looks again soon: what hinders is not told by a watch.
+// wait polls, since no watch covers the cause.
 func wait(s Seen, reason, message string) Step {
 	return Step{Act: Wait{For: s.Times.Look}, Condition: isFalse(reason, message)}
 }
 
-// record says that a target cannot be taken on, once.
+// record records once that a target cannot be applied.
 func record(s Seen, target Target, why *Outcome) Step {
 	condition := isFalse(why.Reason, why.Message)
 	if last := s.Node.Last; last != nil && last.Target == target && last.State == Failure && last.Outcome != nil && *last.Outcome == *why && !why.Retry {
@@ -39,7 +39,7 @@ func record(s Seen, target Target, why *Outcome) Step {
 	}
 }
 
-// succeed says that a target was taken on.
+// succeed records that a target was applied.
 func succeed(s Seen, target Target, reason, note string) Step {
 	return Step{
 		Act: Patch{
