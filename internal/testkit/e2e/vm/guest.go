@@ -18,15 +18,18 @@ type Guest struct {
 // Guests are the kernels that the tests run on, by name: those of two releases, and the
 // newest that Debian builds for the later one.
 func Guests() map[string]Guest {
-	packages := []string{"apparmor", "busybox-static", "dbus", "iproute2", "kexec-tools", "make", "polkitd", "procps", "udev"}
+	packages := []string{
+		"apparmor", "busybox-static", "dbus", "iproute2", "kexec-tools", "make", "podman", "polkitd", "procps",
+		"systemd-container", "udev",
+	}
 	kernel := []string{"linux-headers-amd64", "linux-image-amd64"}
-	// The headers in backports depend on a compiler without its assembler.
-	latest := append(packages[:len(packages):len(packages)], "binutils")
-	released := append(packages[:len(packages):len(packages)], kernel...)
+	with := func(more ...string) []string { return append(packages[:len(packages):len(packages)], more...) }
 	return map[string]Guest{
-		"bookworm":  {"bookworm", e2e.Recipe{Suite: "bookworm", Packages: released}},
-		"trixie":    {"trixie", e2e.Recipe{Suite: "trixie", Packages: released}},
-		"backports": {"backports", e2e.Recipe{Suite: "trixie", Packages: latest, Backports: kernel}},
+		// The runtime of containers is the one with which podman works in that release.
+		"bookworm": {"bookworm", e2e.Recipe{Suite: "bookworm", Packages: with(append(kernel, "runc")...)}},
+		"trixie":   {"trixie", e2e.Recipe{Suite: "trixie", Packages: with(append(kernel, "crun")...)}},
+		// The headers in backports depend on a compiler without its assembler.
+		"backports": {"backports", e2e.Recipe{Suite: "trixie", Packages: with("binutils", "crun"), Backports: kernel}},
 	}
 }
 

@@ -26,6 +26,7 @@ func scenarios() []scenario {
 		{"lease limits", two, leaseLimits},
 		{"AppArmor", vm.Options{GPUs: 2, Kernel: []string{"apparmor=1", "security=apparmor"}}, appArmor},
 		{"lockdown", two, lockdown},
+		{"containers", two, containers},
 		{"power cuts", two, powerCuts},
 		{"eight GPUs", vm.Options{GPUs: 8}, eightGPUs},
 		{"NVIDIA", two, nvidiaGPUs},
@@ -185,15 +186,16 @@ func guard(m machine) { m.guardWorks("cpx-nps4") }
 
 func (m machine) guardWorks(profile string) {
 	m.t.Helper()
-	m.run(`cat >/etc/systemd/system/holder.service <<'END'
-[Service]
-ExecStart=sleep infinity
-END
-printf '[[reservation]]\nunit = "holder.service"\npartitions = 1\nexclusive = true\n' >>/etc/dcm/dcm.toml
-systemctl daemon-reload`)
+	m.put("/etc/systemd/system/holder.service", "[Service]\nExecStart=sleep infinity\n")
+	m.reserveForHolder()
 	m.use(profile)
 	m.run("systemctl start holder")
 	m.guarded()
+}
+
+func (m machine) reserveForHolder() {
+	m.t.Helper()
+	m.run(`printf '[[reservation]]\nunit = "holder.service"\npartitions = 1\nexclusive = true\n' >>/etc/dcm/dcm.toml && systemctl daemon-reload`)
 }
 
 // guarded expects that the partition of holder.service opens for that service only.
