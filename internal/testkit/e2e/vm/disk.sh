@@ -74,7 +74,7 @@ for unit in getty.target systemd-random-seed.service systemd-pstore.service syst
 	ln -sf /dev/null "$tree/etc/systemd/system/$unit"
 done
 # A test that needs them starts them.
-for unit in podman machines podman-auto-update podman-restart podman-clean-transient; do
+for unit in munge slurmctld slurmd podman machines podman-auto-update podman-restart podman-clean-transient; do
 	rm -f "$tree"/etc/systemd/system/*.wants/"$unit".*
 done
 echo fakehive >"$tree/etc/modules-load.d/fakehive.conf"

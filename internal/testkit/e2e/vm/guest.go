@@ -19,8 +19,8 @@ type Guest struct {
 // newest that Debian builds for the later one.
 func Guests() map[string]Guest {
 	packages := []string{
-		"apparmor", "busybox-static", "dbus", "iproute2", "kexec-tools", "make", "podman", "polkitd", "procps",
-		"systemd-container", "udev",
+		"apparmor", "busybox-static", "dbus", "iproute2", "kexec-tools", "make", "munge", "podman", "polkitd", "procps",
+		"slurm-client", "slurmctld", "slurmd", "systemd-container", "udev",
 	}
 	kernel := []string{"linux-headers-amd64", "linux-image-amd64"}
 	with := func(more ...string) []string { return append(packages[:len(packages):len(packages)], more...) }

@@ -27,6 +27,7 @@ func scenarios() []scenario {
 		{"AppArmor", vm.Options{GPUs: 2, Kernel: []string{"apparmor=1", "security=apparmor"}}, appArmor},
 		{"lockdown", two, lockdown},
 		{"containers", two, containers},
+		{"Slurm", two, slurmJobs},
 		{"power cuts", two, powerCuts},
 		{"eight GPUs", vm.Options{GPUs: 8}, eightGPUs},
 		{"NVIDIA", two, nvidiaGPUs},
