@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Interest says which devices are looked after.
+// Interest says which devices to watch.
 type Interest struct {
-	About func(Uevent) bool // what the kernel tells is of interest
-	Files func() []string   // the devices' files that are watched for writes; nil: none are
+	About func(Uevent) bool // whether an event of the kernel counts
+	Files func() []string   // the devices' files to watch for writes; nil: none
 }
 
-// Devices signals when the kernel told of a device of interest, or somebody wrote
-// to one of its files. Files are listed anew before each signal: what happened
-// before they were listed is found by whoever looks after the signal.
+// Devices signals after an event of the kernel about a device of interest, and after a write to
+// one of its files. The files are listed again before each signal, so a reader that reads the
+// devices after the signal misses no change.
 //
-// Signals are coalesced as those of [Files] are. The channel is closed when ctx
-// has ended and nothing is watched any more. There is no timer while nothing changes,
-// and no thread waits. A set that polls signals at each poll.
+// Signals are coalesced as those of [Files]. The channel is closed after ctx has ended and all
+// watches are removed. No timer runs while nothing changes, and no thread is blocked. A set that
+// polls signals at each poll.
 func (s *Set) Devices(ctx context.Context, in Interest, quiet time.Duration, log *slog.Logger) (<-chan struct{}, error) {
 	socket, err := openUevents()
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *Set) openWrites(w *writes) error {
 	return w.open()
 }
 
-// offer signals, unless a signal waits to be taken: that one stands for this too.
+// offer sends a signal unless one is pending.
 func offer(to chan<- struct{}) {
 	select {
 	case to <- struct{}{}:
@@ -100,7 +100,7 @@ func offer(to chan<- struct{}) {
 	}
 }
 
-// coalesce calls signal after changes, as the debounce says, until ctx ends.
+// coalesce calls signal after changes, debounced, until ctx ends.
 func coalesce(ctx context.Context, d debounce, changed <-chan struct{}, signal func()) {
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()

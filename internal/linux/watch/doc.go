@@ -1,5 +1,4 @@
-// Package watch turns changes outside of dcm into one "something changed" signal:
-// in directories, and among the devices of the kernel. It knows how directories
-// come, go and are swapped, and how the kernel tells of devices; it does not know
-// what the files mean, nor who wants to hear of it.
+// Package watch signals changes in directories and of devices. It follows directories that are
+// created, removed and replaced, and reads the kernel's device events. It does not interpret the
+// files.
 package watch

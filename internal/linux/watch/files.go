@@ -11,31 +11,29 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// patience is how many quiet times a stream of changes may put off the signal.
-const patience = 10
+// maxQuietTimes is the number of quiet times by which continuous changes may delay a signal.
+const maxQuietTimes = 10
 
-// Files signals when something changed in one of the directories: an entry
-// written, made, renamed, removed or swapped, a permission, a file that an entry
-// links to; or the directory itself appeared, went or was replaced, also by a
-// symbolic link on the way to it. A directory that does not exist is waited for
-// through the nearest one above it that does.
+// Files signals changes in the directories: an entry is written, created, renamed, removed or
+// replaced, permissions change, or a file that an entry links to is written. It also signals if
+// a directory is created, removed or replaced, or a symbolic link on its path. Of a directory
+// that does not exist, it watches the nearest existing parent.
 //
-// The signal comes when nothing changed for the quiet time, at the latest ten
-// times as long after the first change. Signals do not queue. What changed before
-// Files returned is not signalled: read the files after it. The channel is closed
-// when ctx has ended and nothing is watched any more. There is no timer while nothing changes,
-// unless the set polls, see [Set.Poll].
+// It signals when nothing has changed for the quiet time, or ten quiet times after the first
+// change. Signals do not queue. Read the files after Files has returned: earlier changes are not
+// signalled. The channel is closed after ctx has ended and all watches are removed. No timer runs
+// while nothing changes, unless the set polls, see [Set.Poll].
 func (s *Set) Files(ctx context.Context, dirs []string, quiet time.Duration, log *slog.Logger) (<-chan struct{}, error) {
 	return s.FilesWithin(ctx, dirs, quiet, 0, log)
 }
 
-// Files is [Set.Files] of a set of its own.
+// Files is [Set.Files] of a new set.
 func Files(ctx context.Context, dirs []string, quiet time.Duration, log *slog.Logger) (<-chan struct{}, error) {
 	return new(Set).Files(ctx, dirs, quiet, log)
 }
 
-// FilesWithin is Files with another bound than ten quiet times for how long a
-// stream of changes may put off the signal.
+// FilesWithin is Files with a limit, bound, to the delay by continuous changes; 0: ten quiet
+// times.
 func (s *Set) FilesWithin(ctx context.Context, dirs []string, quiet, bound time.Duration, log *slog.Logger) (<-chan struct{}, error) {
 	out := make(chan struct{}, 1)
 	run := func(t *tracker) {
@@ -66,8 +64,7 @@ func (s *Set) FilesWithin(ctx context.Context, dirs []string, quiet, bound time.
 	return out, nil
 }
 
-// pollFiles signals changes until the directories can be watched; nil: ctx has ended
-// before.
+// pollFiles polls until the directories can be watched. It returns nil if ctx ended before.
 func (s *Set) pollFiles(ctx context.Context, dirs []string, before string, log *slog.Logger, out chan<- struct{}) (t *tracker) {
 	begun := s.polled(ctx, func() (err error) {
 		t, err = s.tracker(dirs, log)
@@ -125,8 +122,7 @@ func (t *tracker) run(ctx context.Context, d debounce, out chan<- struct{}) {
 		case ev := <-t.watcher.Events:
 			changed = t.event(ev)
 		case err := <-t.watcher.Errors:
-			// Most likely the kernel's queue overflowed (IN_Q_OVERFLOW) and events
-			// were lost; whatever it is, something may have changed.
+			// Probably the kernel's queue has overflowed (IN_Q_OVERFLOW). Events may be lost.
 			t.log.Warn("lost track of file changes, looking anew", "err", err)
 			t.again()
 			changed = true
@@ -134,7 +130,7 @@ func (t *tracker) run(ctx context.Context, d debounce, out chan<- struct{}) {
 			d.done()
 			select {
 			case out <- struct{}{}:
-			default: // the one before has not been taken yet, and stands for this too
+			default: // a signal is pending
 			}
 		}
 		if changed {
@@ -143,17 +139,17 @@ func (t *tracker) run(ctx context.Context, d debounce, out chan<- struct{}) {
 	}
 }
 
-// debounce decides how long after a change to signal.
+// debounce computes the time from a change to its signal.
 type debounce struct {
 	quiet time.Duration
-	bound time.Duration // 0: patience times quiet
-	limit time.Time     // of the changes that have not been signalled; zero if there are none
+	bound time.Duration // 0: maxQuietTimes times quiet
+	limit time.Time     // for the signal of pending changes; zero if there are none
 }
 
-// change returns how long to wait from now, when something changed.
+// change returns the delay of the signal after a change at now.
 func (d *debounce) change(now time.Time) time.Duration {
 	if d.limit.IsZero() {
-		d.limit = now.Add(cmp.Or(d.bound, patience*d.quiet))
+		d.limit = now.Add(cmp.Or(d.bound, maxQuietTimes*d.quiet))
 	}
 	return max(0, min(d.quiet, d.limit.Sub(now)))
 }

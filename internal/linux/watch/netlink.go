@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ueventSize is more than the kernel puts into one message, UEVENT_BUFFER_SIZE
-// (2048) and the path.
+// ueventSize, in bytes, is more than the kernel's messages have: UEVENT_BUFFER_SIZE (2048) and
+// the path.
 const ueventSize = 8 << 10
 
-// kernelGroup is the multicast group that the kernel sends to; udev's is 2.
+// kernelGroup is the multicast group of the kernel; udev's is 2.
 const kernelGroup = 1
 
-// openUevents returns a socket that gets the kernel's messages. It needs no
-// privilege (NL_CFG_F_NONROOT_RECV). Devices belong to no network namespace, so
-// one of its own gets their messages too, if the initial user namespace owns it
+// openUevents returns a socket that receives the kernel's messages. It needs no privilege
+// (NL_CFG_F_NONROOT_RECV). Devices belong to no network namespace: other network namespaces
+// receive their messages, too, if the initial user namespace owns them
 // (uevent_net_broadcast_untagged).
 func openUevents() (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_KOBJECT_UEVENT)
@@ -37,14 +37,13 @@ func openUevents() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "uevents"), nil
 }
 
-// dropVirtual has the kernel drop what is below /devices/virtual: every mount of a
-// container announces a device there, and each would wake the reader. No device
-// that has a driver is there.
+// dropVirtual makes the kernel drop messages about /devices/virtual: each mount of a container
+// causes one and would wake the reader. Devices with a driver are elsewhere.
 func dropVirtual(fd int) error {
 	const load, equal, give = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
 	word := binary.BigEndian.Uint32([]byte("virt"))
 	const at = uint32(len("@/devices/"))
-	// The word stands behind the action: "add", "move" and "bind", "change" and "remove".
+	// The offset depends on the length of the action: add (3); move, bind (4); change, remove (6).
 	filter := []unix.SockFilter{
 		{Code: load, K: 3 + at}, {Code: equal, Jt: 5, K: word},
 		{Code: load, K: 4 + at}, {Code: equal, Jt: 3, K: word},
@@ -55,13 +54,12 @@ func dropVirtual(fd int) error {
 	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
 }
 
-// readUevents calls changed for every message that about says yes to, and when
-// messages were lost. It returns when the socket is closed, or cannot be read.
+// readUevents calls changed for messages for which about returns true, and when messages were
+// lost. It returns when the socket is closed or cannot be read.
 //
-// Only the kernel is believed, whose port is 0. A privileged process may send here
-// as well, but dcm has no use for what it says: udev repeats the kernel. What such
-// a process has the kernel send on (uevent_net_rcv_skb) looks like the kernel's own,
-// and does no harm: all that follows is a look.
+// It accepts messages of the kernel, whose port is 0. Those of udev only repeat them. A
+// privileged process can make the kernel forward a message (uevent_net_rcv_skb). That does no
+// harm: dcm only reads the devices again.
 func readUevents(socket *os.File, about func(Uevent) bool, changed func()) error {
 	conn, err := socket.SyscallConn()
 	if err != nil {
@@ -88,7 +86,7 @@ func readUevents(socket *os.File, about func(Uevent) bool, changed func()) error
 	}
 }
 
-// receive waits for a message without holding a thread.
+// receive waits for a message without blocking a thread.
 func receive(conn syscall.RawConn, buf []byte) (n int, from unix.Sockaddr, err error) {
 	waited := conn.Read(func(fd uintptr) bool {
 		n, from, err = unix.Recvfrom(int(fd), buf, 0)

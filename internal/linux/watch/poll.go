@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PollInterval is the time between two polls of a watch that has no inotify instance.
+// PollInterval is the time between polls of a watch without an inotify instance.
 const PollInterval = 15 * time.Second
 
 // Polling returns why watches of the set poll, nil if none does.
@@ -40,7 +40,7 @@ func (s *Set) endPolling() {
 	s.polls--
 }
 
-// allowed returns the error that a test has the kernel answer with.
+// allowed returns the error that a test injects.
 func (s *Set) allowed() error {
 	if s.limit == nil {
 		return nil
@@ -48,14 +48,14 @@ func (s *Set) allowed() error {
 	return s.limit()
 }
 
-// mayPoll reports whether an error is the kernel's limit, and the set polls then.
+// mayPoll reports whether the set polls after this error: only if it is a limit of the kernel.
 func (s *Set) mayPoll(err error) bool { return s.Poll && exhausted(err) }
 
 func exhausted(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOSPC)
 }
 
-// limited names the limit of the kernel that an error of inotify is about.
+// limited adds the kernel's limit to an error of inotify.
 func limited(err error) error {
 	switch {
 	case errors.Is(err, unix.EMFILE):
@@ -66,8 +66,8 @@ func limited(err error) error {
 	return err
 }
 
-// polled calls poll every interval until begin succeeds or ctx ends. It reports whether
-// begin did.
+// polled calls poll at each interval until begin succeeds or ctx ends. It reports whether begin
+// succeeded.
 func (s *Set) polled(ctx context.Context, begin func() error, poll func()) bool {
 	defer s.endPolling()
 	tick := time.NewTicker(cmp.Or(s.every, PollInterval))
@@ -85,8 +85,7 @@ func (s *Set) polled(ctx context.Context, begin func() error, poll func()) bool 
 	}
 }
 
-// fingerprint is equal for two looks at directories between which nothing has changed that
-// [Set.Files] would signal.
+// fingerprint returns a text that differs after a change that [Set.Files] would signal.
 func fingerprint(dirs []string) string {
 	sum := sha256.New()
 	for _, dir := range dirs {
@@ -104,8 +103,8 @@ func fingerprint(dirs []string) string {
 	return string(sum.Sum(nil))
 }
 
-// note adds what a path leads to. A directory's own times say nothing that its entries do
-// not.
+// note adds the file or directory at a path. It omits the times of directories: their entries are
+// added separately.
 func note(sum hash.Hash, path string) {
 	info, err := os.Stat(path)
 	switch {

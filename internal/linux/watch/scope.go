@@ -15,25 +15,25 @@ import (
 // maxLinks is the kernel's limit of symbolic links in one path (MAXSYMLINKS).
 const maxLinks = 40
 
-// errMoved says that a directory went away while it was looked at.
+// errMoved says that a path changed while it was read.
 var errMoved = errors.New("moved while it was looked at")
 
-// scope is what has to be watched for the wanted paths as they are now. Its
-// paths hold no symbolic links but in their last element.
+// scope is the set of paths to watch at present. Only the last element of a path may be a
+// symbolic link.
 type scope struct {
-	add func(path string) error // begins to watch one path
+	add func(path string) error // adds a watch
 
-	watched map[string]bool   // what inotify is asked for
-	content map[string]bool   // directories in which every entry matters, and files
-	steps   map[string]bool   // entries whose coming, going or replacement changes the scope; true: on the way to something found
-	found   map[string]string // path → identity of what it leads to, "" for nothing
+	watched map[string]bool   // paths with an inotify watch
+	content map[string]bool   // files, and directories in which all entries count
+	steps   map[string]bool   // entries whose creation, removal or replacement changes the scope; true: on the path to an existing file
+	found   map[string]string // identity of the file by path; "" if there is none
 }
 
 func newScope(add func(string) error) *scope {
 	return &scope{add: add, watched: map[string]bool{}, content: map[string]bool{}, steps: map[string]bool{}, found: map[string]string{}}
 }
 
-// directory adds what one wanted directory needs.
+// directory adds the paths for one directory.
 func (s *scope) directory(path string) error {
 	real, info, err := s.resolve(path, true)
 	if err != nil || info == nil {
@@ -57,10 +57,9 @@ func (s *scope) directory(path string) error {
 	return nil
 }
 
-// linked adds what a symbolic link in a wanted directory leads to, if that is a
-// file: an edit of it is an edit of what is in the directory. The file itself is
-// watched and not its directory, which may be a busy one. A device is not: a
-// masking link to /dev/null would report every write to it.
+// linked adds the target of a symbolic link in a directory if it is a regular file. It watches
+// the file and not its directory, which may have many changes. It does not watch devices: a link
+// to /dev/null would report every write to it.
 func (s *scope) linked(path string) error {
 	real, info, err := s.resolve(path, false)
 	if err != nil || info == nil || !info.Mode().IsRegular() {
@@ -69,10 +68,12 @@ func (s *scope) linked(path string) error {
 	return s.watchContent(path, real)
 }
 
-// resolve walks a path link by link, because each link on the way may be
-// swapped, as Kubernetes does with "..data". What must tell of such a change is
-// watched first and looked at then, so that no change falls between the two. The
-// info is nil where the path leads to nothing.
+// resolve resolves a path link by link, because each link may be replaced, as Kubernetes does with
+// "..data". It adds each watch before it reads the entry, so that no change is missed. The info
+// is nil if the path does not exist.
+//
+// Unlike the walk of package sandbox it does not check owners: paths that do not exist and
+// files of other users are watched, too.
 func (s *scope) resolve(path string, parent bool) (string, fs.FileInfo, error) {
 	s.found[path] = ""
 	var steps []string
@@ -84,7 +85,7 @@ func (s *scope) resolve(path string, parent bool) (string, fs.FileInfo, error) {
 		if err != nil || isLink(info) || parent && last {
 			steps = append(steps, next)
 			if _, known := s.steps[next]; !known {
-				s.steps[next] = false // not yet on the way to anything
+				s.steps[next] = false // not known yet to exist
 			}
 			if err := s.watch(at); err != nil {
 				return "", nil, err
@@ -92,7 +93,7 @@ func (s *scope) resolve(path string, parent bool) (string, fs.FileInfo, error) {
 			info, err = os.Lstat(next)
 		}
 		switch {
-		case err != nil: // its directory is watched for it to appear
+		case err != nil: // does not exist; its directory is watched
 			return "", nil, nil
 		case isLink(info):
 			target, err := os.Readlink(next)
@@ -150,8 +151,8 @@ func gone(err error) error {
 
 func isLink(info fs.FileInfo) bool { return info.Mode()&fs.ModeSymlink != 0 }
 
-// identity tells a directory from its successor of the same name. Its
-// permissions belong to it: they may decide whether the content is trusted.
+// identity returns a text that differs for another file of the same name, and after a change of
+// owner or permissions, which decide whether the content is trusted.
 func identity(info fs.FileInfo) string {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -7,35 +7,33 @@ import (
 	"time"
 )
 
-// Set is watches that have their end together, with the first of them: one right behind
-// the other. The kernel has who closes an inotify wait until its watches are put away
-// (fsnotify_destroy_group): mostly for one short grace period if all were removed at once,
-// and for a second one of some 12 ms if they were not, or not before. A restart of the
-// process waits for that. The zero value is empty.
+// Set removes its inotify watches together, when the first of them ends, so that the kernel waits
+// for one SRCU grace period and not for one for each (about 12 ms, fsnotify_destroy_group). A
+// restart of the process waits for that, too. The zero value is an empty set.
 type Set struct {
-	// Poll has the watches of the set poll every [PollInterval] for as long as the kernel has
-	// no inotify instance, or no watch, for them. Otherwise that is an error.
+	// Poll makes the watches of the set poll every [PollInterval] while no inotify instance or
+	// watch is available. If it is false, that is an error.
 	Poll bool
 
-	every time.Duration // between two polls; 0: PollInterval
-	limit func() error  // of tests: why there is no instance
+	every time.Duration // poll interval; 0: PollInterval
+	limit func() error  // set by tests: the error of new instances
 
 	mu    sync.Mutex
-	ends  []func() // of those that have not had it
-	arms  []func() // of the watches on devices' files
+	ends  []func() // of the active watches
+	arms  []func() // of the watches of devices' files
 	polls int      // watches that poll
-	why   error    // they do
+	why   error    // of the last watch that began to poll
 }
 
-// join has the set end a watch too.
+// join adds a watch by its end.
 func (s *Set) join(end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ends = append(s.ends, end)
 }
 
-// Rearm watches the devices' files that there are now: those that have come since the last
-// signal, without an event of the kernel's, too.
+// Rearm lists the devices' files again and watches them, for files that appeared without an event
+// of the kernel.
 func (s *Set) Rearm() {
 	s.mu.Lock()
 	arms := slices.Clone(s.arms)
@@ -54,11 +52,10 @@ func (s *Set) end() {
 	s.ends = nil
 }
 
-// putAway is ample for the kernel to put away watches that were removed.
-const putAway = 50 * time.Millisecond
+// closeDelay is enough time for the kernel to free removed watches.
+const closeDelay = 50 * time.Millisecond
 
-// letGo closes an inotify that has no watches any more, when that waits for nothing. A
-// process that ends before has it closed by then.
+// letGo closes an inotify instance without watches when the close does not block any more.
 func letGo(inotify io.Closer) {
-	time.AfterFunc(putAway, func() { inotify.Close() })
+	time.AfterFunc(closeDelay, func() { inotify.Close() })
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// attempts bounds how often a tree is looked at that changes under the look.
-const attempts = 10
+// maxAttempts limits the reads of a tree that changes meanwhile.
+const maxAttempts = 10
 
-// tracker keeps inotify's watches where the wanted directories are now.
+// tracker updates the inotify watches when directories are replaced.
 type tracker struct {
 	watcher *fsnotify.Watcher
 	wanted  []string // absolute
@@ -21,11 +21,10 @@ type tracker struct {
 	log     *slog.Logger
 }
 
-// refresh looks again at the wanted directories and reports whether one of them
-// leads somewhere else than before.
+// refresh resolves the directories again and reports whether one of them is another one now.
 func (t *tracker) refresh() (changed bool, err error) {
 	var next *scope
-	for range attempts {
+	for range maxAttempts {
 		next = newScope(t.watcher.Add)
 		if err = t.lookAll(next); !errors.Is(err, errMoved) {
 			break
@@ -33,7 +32,7 @@ func (t *tracker) refresh() (changed bool, err error) {
 	}
 	for path := range t.now.watched {
 		if !next.watched[path] {
-			// It fails if the kernel has dropped the watch already, which is as well.
+			// An error says that the kernel has already removed the watch.
 			_ = t.watcher.Remove(path)
 		}
 	}
@@ -57,30 +56,30 @@ func (t *tracker) end() {
 	}
 }
 
-// event reports whether an event is a change of what is wanted.
+// event reports whether an event is a change in the directories.
 func (t *tracker) event(ev fsnotify.Event) bool {
 	path := filepath.Clean(ev.Name)
 	before, step := t.now.steps[path]
 	content := t.now.content[filepath.Dir(path)] || t.now.content[path] && ev.Has(fsnotify.Write)
-	// An entry that goes is on a way that is known, if it was a link to follow, and one
-	// that comes may be one. Other files come and go with each write of a report.
+	// Only a link that appears, or an entry of steps, changes the scope. Other files appear and
+	// disappear at each atomic write.
 	if !step && !t.now.watched[path] && (!content || ev.Op == fsnotify.Write || !leads(path)) {
 		return content
 	}
 	changed := t.again() || content
-	// The successor of what was removed can have its inode number, and so its
-	// identity; and what was moved away and back has lost events meanwhile.
+	// A new file can have the inode number, and so the identity, of the removed one. A file that
+	// was moved away and back has missed events.
 	moved := ev.Op&^(fsnotify.Write|fsnotify.Chmod) != 0
 	return changed || moved && (before || t.now.steps[path])
 }
 
-// leads tells whether an entry is a link.
+// leads reports whether an entry is a symbolic link.
 func leads(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && isLink(info)
 }
 
-// again refreshes; what went wrong is logged, since the next event tries anew.
+// again refreshes and logs errors. The next event causes another attempt.
 func (t *tracker) again() bool {
 	changed, err := t.refresh()
 	if err != nil {

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// Uevent is what the kernel tells about a device, see kobject_uevent_env().
+// Uevent is an event of a device, see kobject_uevent_env().
 type Uevent struct {
 	Action    string // "add", "remove", "bind", "unbind", "change", …
 	Path      string // below /sys: "/devices/pci0000:00/…", "/module/amdgpu"
 	Subsystem string // "pci", "drm", "module", …
 }
 
-// parseUevent reads one message of the kernel: "ACTION@PATH", then "KEY=VALUE"
-// pairs, each ended by a zero byte. The pairs repeat the first line, and have to
-// agree with it. udev's own messages, of another form, are not the kernel's.
+// parseUevent parses a message of the kernel: "ACTION@PATH", then pairs "KEY=VALUE", each ended by
+// a zero byte. The pairs repeat action and path and must agree with them. udev's messages have
+// another form and are refused.
 func parseUevent(message []byte) (Uevent, bool) {
 	head, rest, ok := bytes.Cut(message, []byte{0})
 	action, path, at := strings.Cut(string(head), "@")

@@ -10,17 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writes tells of write(2) calls to files, also to those of sysfs: inotify(7)
-// sees there what programs do, and not what the kernel does by itself. It sees
-// only the instance of sysfs that the program writes through.
+// writes reports write(2) calls to files, including files of sysfs. There, inotify(7) reports
+// writes by programs through the same mount of sysfs, and no changes by the kernel.
 type writes struct {
 	mu    sync.Mutex
-	file  *os.File     // nil until open has succeeded
+	file  *os.File     // nil before open
 	armed map[int]bool // watch descriptors
 	over  bool
 }
 
-// open acquires the inotify instance. Before that nothing is watched.
+// open creates the inotify instance.
 func (w *writes) open() error {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -36,7 +35,7 @@ func (w *writes) open() error {
 	return nil
 }
 
-// close closes the instance, if there is one, when its watches are put away.
+// close closes the instance, if there is one, after its watches are freed.
 func (w *writes) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -45,9 +44,8 @@ func (w *writes) close() {
 	}
 }
 
-// arm watches exactly these files from now on. One that is watched already stays
-// so; one that was removed and made again is another one. A file that is not
-// there is not watched.
+// arm watches exactly these files. It keeps existing watches. A file that was removed and created
+// again gets a new watch. Files that do not exist are skipped.
 func (w *writes) arm(paths []string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,7 +72,7 @@ func (w *writes) rearm(paths []string) error {
 			}
 		}
 		for wd := range w.armed {
-			if !now[wd] { // fails if the kernel has dropped it with its file
+			if !now[wd] { // an error says that the file was removed
 				_, _ = unix.InotifyRmWatch(int(fd), uint32(wd))
 			}
 		}
@@ -93,8 +91,7 @@ func (w *writes) end() {
 	}
 }
 
-// read calls changed after writes. It returns when the file is closed, or cannot
-// be read.
+// read calls changed after writes. It returns when the instance is closed or cannot be read.
 func (w *writes) read(changed func()) error {
 	buf := make([]byte, 64*unix.SizeofInotifyEvent)
 	for {
@@ -111,8 +108,8 @@ func (w *writes) read(changed func()) error {
 	}
 }
 
-// written tells whether a file was written, or the queue has overflowed. The rest
-// says that a watch was removed, which the removal of a file does too.
+// written reports whether a file was written or the queue has overflowed. The other event,
+// IN_IGNORED, follows the removal of a watch or a file.
 func written(events []byte) bool {
 	for len(events) >= unix.SizeofInotifyEvent {
 		if binary.NativeEndian.Uint32(events[4:])&unix.IN_IGNORED == 0 {
