@@ -30,7 +30,7 @@ PROGRAMS = dcm dcm-service dcm-smi dcm-nvml dcm-guard dcm-sim
 # A separate module, so that no Kubernetes library is linked into the host's programs.
 NESTED   = cmd/dcm-kubernetes
 
-.PHONY: help build packages install demo node test race roots surface scale scale-leases soak soak-leases test-vm vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-wording lint-packages wording clean
+.PHONY: help build packages install demo node test race roots surface scale scale-leases soak soak-leases test-vm soak-vm vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-wording lint-packages wording clean
 
 build:
 	for program in $(PROGRAMS); do \
@@ -67,6 +67,7 @@ help:
 #:   soak-leases       leases that come and go, for SOAK=10m
 #:   test-vm           a real Debian kernel in QEMU, with modules that stand in for GPUs and
 #:                     driver; needs qemu-system-x86 qemu-utils mmdebstrap cpio; VM=trixie
+#:   soak-vm           random kills and power cuts on such a node, for SOAK=10m
 #:   vm                a root shell on such a node; KERNEL=trixie
 #:   test-nvidia       every MIG geometry on every kind of node
 #:   test-nvml         dcm-nvml with the real libnvidia-ml 535 and 550, without a GPU
@@ -194,6 +195,10 @@ test-vm:
 	DCM_VM=$(VM) $(GO) test -count=1 -timeout=0 -v ./internal/testkit/e2e/vm
 
 VM ?= trixie
+
+# Random kills and power cuts in such a machine, for the time SOAK.
+soak-vm:
+	DCM_VM=$(VM) DCM_VM_SOAK=$(SOAK) $(GO) test -count=1 -timeout=0 -v -run '^TestSoak$$' ./internal/testkit/e2e/vm
 
 # A root shell in such a machine. KERNEL names its guest.
 vm: bin/vm/shell
