@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"dcm/internal/engine/runstate"
 	"dcm/internal/leases/placement"
 )
 
@@ -106,10 +105,7 @@ func TestLinks(t *testing.T) {
 }
 
 func TestWhatCannotBeMetIsToldBeforehand(t *testing.T) {
-	var node []runstate.Part
-	for _, p := range parts() {
-		node = append(node, p)
-	}
+	node := parts()
 	if err := Fit(node, wants("a=xxxx b=xxxx")); err != nil {
 		t.Error(err)
 	}
