@@ -78,7 +78,7 @@ func (a *server) planText(ctx context.Context, text, profile string) (agentPlan,
 	return i, nil
 }
 
-// inWay finds out who would be restarted, and who is in the way beside.
+// findHolders finds the units that would be restarted, and the holders that would stay.
 func (a *server) findHolders(ctx context.Context, i *agentPlan) {
 	blocking, unsure := i.Blockers(ctx, a.node)
 	units := make([]string, len(blocking))

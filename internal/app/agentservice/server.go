@@ -26,8 +26,8 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Agent is what dcm-agent.service runs: it answers on the socket that systemd hands
-// over, until ctx ends or nobody has been there for a while.
+// Run is what dcm-agent.service runs: it answers on the socket that systemd passes, until ctx ends
+// or no caller has been connected for a while.
 func Run(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	l, err := inheritedListener()
 	if err != nil {
@@ -119,7 +119,7 @@ func account(ctx context.Context, c *dbusapi.Client) (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
-// Follow waits through the absence of a daemon that is started anew.
+// Follow waits while the daemon is restarted.
 func (a *server) Follow(ctx context.Context, tell func(json.RawMessage) error) error {
 	c, err := dialDaemon(ctx)
 	if err != nil {
@@ -133,11 +133,11 @@ func (a *server) Follow(ctx context.Context, tell func(json.RawMessage) error) e
 	return follow(ctx, changed, func(ctx context.Context) (json.RawMessage, error) { return account(ctx, c) }, tell)
 }
 
-// anew is after what time an account is asked for again that could not be had. Nothing may
-// change until then.
+// retryDelay is the delay before a failed status query is repeated. No change may be signaled until
+// then.
 const retryDelay = 15 * time.Second
 
-// follow tells each account that is another one than before.
+// follow calls tell with each status that differs from the one before.
 func follow(ctx context.Context, changed <-chan struct{}, ask func(context.Context) (json.RawMessage, error), tell func(json.RawMessage) error) error {
 	var last []byte
 	for {

@@ -136,8 +136,8 @@ func dialRunningDaemon(ctx context.Context) (*daemonClient, error) {
 	return d, nil
 }
 
-// apply has the daemon look, and returns when it is at rest. One that ends meanwhile is
-// asked again: systemd starts it anew.
+// applyAndWait has the daemon compare the GPUs with the configuration, and returns when it is at
+// rest. If the daemon ends meanwhile, it is called again: systemd restarts it.
 func (d *daemonClient) applyAndWait(ctx context.Context) error {
 	for {
 		_, err := d.Apply(ctx)

@@ -23,9 +23,8 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// partitionPublisher publishes what there is to give away: the links of reservations, what
-// container engines are told, and the list of partitions. Whoever calls it holds the
-// lock on runs.
+// Publisher publishes the partitions: the links of reservations, the devices of container engines,
+// and the list of partitions. The caller holds the lock on runs.
 type Publisher struct {
 	Host     *host.Host
 	Node     *gpu.Node
@@ -47,8 +46,8 @@ func Unconfined(unit string) string {
 	return "the reservation of " + unit + " cannot be read: it starts unconfined"
 }
 
-// after publishes behind a run, unless what was published holds: where the run has
-// changed nothing it mostly does.
+// AfterRun publishes after a run, unless what was published is still correct: mostly it is if the
+// run has changed no GPU.
 func (s Publisher) AfterRun(ctx context.Context, run runstate.Run) {
 	if !changed(run) && s.isCurrent(run) {
 		return
@@ -62,8 +61,8 @@ func changed(run runstate.Run) bool {
 	return slices.ContainsFunc(run.GPUs, func(g runstate.GPU) bool { return g.Before.Key() != g.Now.Key() })
 }
 
-// holds tells whether what was published is what there is after the run, and what is asked
-// for now.
+// isCurrent reports whether what was published is what exists after the run, and what the
+// configuration asks for.
 func (s Publisher) isCurrent(run runstate.Run) bool {
 	last, err := runstate.ReadPartitions(s.Host.Runtime())
 	return err == nil && last != nil && last.Boot == s.Host.BootID() && reflect.DeepEqual(s.settings(), settingsIn(last)) && sameModes(run, last.Modes) && !lacksKinds(last.Parts)
@@ -75,7 +74,7 @@ func ListIsOf(h *host.Host, devices []gpu.Device) bool {
 	return err == nil && last != nil && maps.Equal(last.Modes, modesOf(devices))
 }
 
-// kindless tells whether an older dcm has listed them, without what they are of.
+// lacksKinds reports whether an older dcm has listed the partitions, without their kinds.
 func lacksKinds(list []runstate.Part) bool { return slices.Contains(lease.KindsOf(list), "") }
 
 func (s Publisher) settings() map[string]string {
@@ -86,7 +85,7 @@ func (s Publisher) settings() map[string]string {
 	return out
 }
 
-// asSeen tells whether the run has last seen every GPU with those modes.
+// sameModes reports whether the run has last read every GPU with those modes.
 func sameModes(run runstate.Run, modes map[string]string) bool {
 	for _, g := range run.GPUs {
 		if modes[string(g.Address)] != g.Now.Key() {
@@ -152,7 +151,7 @@ func (s Publisher) leased(ctx context.Context) ([]string, error) {
 	return leaseservice.NewHost(s.Host, &config.Config{}, s.Log).Nodes(ctx)
 }
 
-// tell logs a choice that is another than before.
+// logChoice logs a choice that differs from the one before.
 func (s Publisher) logChoice(r config.Reservation, g lease.Grant, before []string) {
 	switch {
 	case len(g.Nodes) == 0:
@@ -243,11 +242,11 @@ func merged(a, b map[string][]string) map[string][]string {
 	return out
 }
 
-// refresh is the vendor's own service that tells container engines.
+// vendorCDIService is the vendor's own service that describes its GPUs to container engines.
 const vendorCDIService = "nvidia-cdi-refresh.service"
 
-// withoutVendorCDI leaves out what the vendor's own service tells container engines of, with the
-// libraries that a container needs beside.
+// withoutVendorCDI leaves out the partitions that the vendor's own service describes to container
+// engines, with the libraries that a container needs.
 func (s Publisher) withoutVendorCDI(p runstate.Partitions) runstate.Partitions {
 	if there, masked := systemd.Installed(s.Host.Path(), vendorCDIService); there && !masked {
 		p.Parts = slices.DeleteFunc(slices.Clone(p.Parts), func(part runstate.Part) bool { return len(part.Beside) > 0 })
@@ -255,7 +254,7 @@ func (s Publisher) withoutVendorCDI(p runstate.Partitions) runstate.Partitions {
 	return p
 }
 
-// containers is what engines are told: each partition, each reservation, and all.
+// containers returns the devices of container engines: each partition, each reservation, and all.
 func containers(p runstate.Partitions, reserved map[string][]string) []cdi.Device {
 	var out []cdi.Device
 	with := make(map[string][]string) // a partition's own node → what goes with it
@@ -277,7 +276,7 @@ func containers(p runstate.Partitions, reserved map[string][]string) []cdi.Devic
 	return append(out, cdi.Device{Name: "all", Nodes: nodesFor(all, with)})
 }
 
-// nodesFor are the nodes behind what goes with them, each once.
+// nodesFor returns the nodes, after the nodes that their users have to open too, each once.
 func nodesFor(nodes []string, with map[string][]string) []string {
 	var out []string
 	for _, n := range nodes {

@@ -17,9 +17,9 @@ import (
 	"dcm/internal/leases/lease"
 )
 
-// reservationsStale tells whether partitions are to be chosen anew for reservations. It is an
-// [unsatisfiableError] where the units that are restarted for that would not come back: they are
-// left as they are. Where that is for leases, it goes on with their end.
+// Stale reports whether partitions have to be chosen again for reservations. The error is an
+// [UnsatisfiableError] if the units that would be restarted would not come back: they are left as
+// they are. If leases hold the partitions, the choice continues when they end.
 func Stale(ctx context.Context, h *host.Host, list []config.Reservation, selected bool, log *slog.Logger) (bool, error) {
 	changed, err := h.ReserveDue(list, selected)
 	if err != nil || !changed && !h.Unmet() {
@@ -52,8 +52,8 @@ func Stale(ctx context.Context, h *host.Host, list []config.Reservation, selecte
 	return c.awaitEmptyLeases(limit, leaseservice.NewHost(h, &config.Config{Reservations: list}, log))
 }
 
-// chooseSpace is the free space, in bytes, that a choice needs in the runtime directory: the
-// lists that it replaces, the state and the temporary files beside them, several times over.
+// chooseSpace is the free space, in bytes, that a choice needs in the runtime directory: for the
+// lists that it replaces, the state and the temporary files, several times over.
 const chooseSpace = 512 << 10
 
 // roomToChoose returns an error if a choice could not be written down. Units would be
@@ -69,14 +69,14 @@ func checkSpace(dir string) error {
 	return nil
 }
 
-// leaseSource is who gives leases.
+// leaseSource lists the leases, and ends those without processes.
 type leaseSource interface {
 	ActiveLeases(ctx context.Context) (leaseservice.Active, error)
 	EndEmptyScopes(ctx context.Context) // ends leases that nobody is in
 }
 
-// settle weighs, and waits for leases that nobody is in any more: there is nobody whose
-// end could be waited for later.
+// awaitEmptyLeases evaluates the choice, and waits for leases that have no process: no end of a
+// process could be waited for later.
 func (c choice) awaitEmptyLeases(ctx context.Context, l leaseSource) (bool, error) {
 	for {
 		t, err := l.ActiveLeases(ctx)
@@ -109,7 +109,7 @@ type choice struct {
 	leaseHolders []runstate.Holder   // who they are
 }
 
-// unsatisfiableError is that partitions would be chosen in vain.
+// UnsatisfiableError is that partitions would be chosen needlessly.
 type UnsatisfiableError struct {
 	text    string
 	lessees []runstate.Holder // whose end would help
@@ -141,8 +141,8 @@ func (e *UnsatisfiableError) Hint() string {
 // Holders are those whose end it waits for.
 func (e *UnsatisfiableError) Holders() []runstate.Holder { return e.lessees }
 
-// evaluate tells whether a choice would give somebody what he has not, and takes nothing
-// from anybody who then would have none.
+// evaluate reports whether a choice satisfies one more reservation without leaving a current holder
+// with none.
 func (c choice) evaluate() (bool, error) {
 	given, lack := lease.Reserve(c.last.Parts, c.wants, c.now, c.leasedNodes)
 	free := given

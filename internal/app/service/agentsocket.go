@@ -9,9 +9,9 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// agentSocket has the socket of agents there if the configuration lets them select profiles, and
-// else not. The daemon's loop alone asks it. What somebody makes of the socket later, by
-// systemctl, stays so until the configuration says otherwise, or the daemon starts anew.
+// agentSocket makes the socket of agents exist if, and only if, the configuration lets them select
+// profiles. Only the daemon's loop calls it. If an administrator changes the socket by systemctl,
+// that stays until the configuration changes or the daemon restarts.
 type agentSocket struct {
 	host  *host.Host
 	log   *slog.Logger

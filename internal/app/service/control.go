@@ -80,7 +80,7 @@ func verdict(s runstate.State) (string, error) {
 	return string(s.Phase), nil
 }
 
-// Known goes by the effective configuration: whoever is connected to the bus may call it.
+// Known uses the effective configuration: every user may call it.
 func (c control) Known(profile string) error {
 	if profile == config.None {
 		return nil
@@ -127,7 +127,7 @@ func (c control) choose(ctx context.Context, profile string) error {
 
 func (c control) Account(ctx context.Context) (string, error) { return c.status.Account(ctx) }
 
-// History tells the runs as dcm report --list --json does.
+// History returns the runs as dcm report --list --json does.
 func (c control) History(context.Context) (string, error) {
 	all, err := c.host.History()
 	if err != nil {

@@ -33,8 +33,8 @@ func newDeviceACL(h *host.Host, log *slog.Logger) *deviceACL {
 
 func (o *deviceACL) kinds() ([]byte, error) { return os.ReadFile(o.host.Path("proc/devices")) }
 
-// refreshIfChanged has the list looked up anew if drivers have brought or taken kinds of devices. It
-// is for before a look at the GPUs.
+// refreshIfChanged has systemd resolve the list again if drivers have added or removed kinds of
+// devices. It is called before the GPUs are read.
 func (o *deviceACL) refreshIfChanged(ctx context.Context) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

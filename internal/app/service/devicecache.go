@@ -9,15 +9,14 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// deviceCache is a look at the GPUs that need not be made again at once.
+// deviceCache is a recent reading of the GPUs, which need not be repeated.
 type deviceCache struct {
 	mu      sync.Mutex
 	devices []gpu.Device
 	until   time.Time
 }
 
-// cacheTTL is for how long a look stands: what is told of a verdict follows it within
-// milliseconds.
+// cacheTTL limits the age of a reading. The status follows a verdict within milliseconds.
 const cacheTTL = time.Second
 
 func (f *deviceCache) put(devices []gpu.Device) {
@@ -38,8 +37,8 @@ func (f *deviceCache) take() []gpu.Device {
 	return devices
 }
 
-// cachingNode is a node whose last look at all is kept, for what a run does behind its end:
-// the clients wait for that.
+// cachingNode is a node that keeps its last reading for what a run does after its end, while the
+// clients wait.
 type cachingNode struct {
 	*gpu.Node
 	seen *deviceCache

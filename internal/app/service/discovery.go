@@ -9,7 +9,7 @@ import (
 	"dcm/internal/linux/filelock"
 )
 
-// include remembers units as clients, beside those remembered.
+// include adds units to the discovered clients.
 func include(h *host.Host) func(units []string) error {
 	return func(units []string) error {
 		found, _ := runstate.ReadDiscovered(h.Runtime())

@@ -39,7 +39,7 @@ func (c *effectiveConfig) unwritten() ([]string, error) {
 	return systemd.Differing(c.host.Path("run/systemd/generator"), want.Dropins())
 }
 
-// manager is PID 1 as the keeper of drop-ins sees it.
+// manager is PID 1 for the keeper of drop-ins.
 type manager struct {
 	*systemd.Conn
 	host   *host.Host

@@ -40,8 +40,8 @@ func (e *exporter) outlet(dir string) metrics.Directory {
 	return metrics.Directory{Data: e.host.Path("run/dcm/metrics"), Collector: dir}
 }
 
-// configure follows the configuration. A file in a directory that is no longer
-// used would tell for ever how things once were.
+// configure applies the configuration. A file in a directory that is no longer used would never
+// change.
 func (e *exporter) configure(textfile string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -75,9 +75,9 @@ func (e *exporter) configure(textfile string) {
 	e.dir = dir
 }
 
-// stop takes the metrics of a daemon away that was told to stop: the link would lead
-// nowhere after the next boot, which the collector counts as an error. A daemon that
-// failed leaves its last word.
+// stop removes the metrics when an administrator stops the daemon: after the next boot the link
+// would lead nowhere, which the collector counts as an error. A daemon that failed leaves its last
+// metrics.
 func (e *exporter) stop() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -90,7 +90,7 @@ func (e *exporter) stop() {
 	e.dir = ""
 }
 
-// on tells whether metrics are written at all.
+// on reports whether metrics are written.
 func (e *exporter) on() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -115,8 +115,8 @@ func (e *exporter) put() {
 	e.tell(e.outlet(e.dir).Write(*e.last, e.alive))
 }
 
-// watchdogHook is the watchdog's ear: what tells systemd that the daemon is alive tells the
-// metrics too, and has memory given back. That is the one thing for which the daemon wakes up at rest.
+// watchdogHook runs at each watchdog tick, the only thing that wakes the daemon at rest. It
+// notifies systemd, renews the time in the metrics, and releases memory.
 type watchdogHook struct {
 	*systemd.Notifier
 	*exporter
@@ -135,7 +135,7 @@ func (b watchdogHook) Watchdog() error {
 	return err
 }
 
-// tell logs a failure, and no more: dcm's work does not depend on monitoring.
+// tell logs a failure once. dcm does not depend on monitoring.
 func (e *exporter) tell(err error) {
 	if err == nil {
 		e.told = ""

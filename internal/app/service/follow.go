@@ -42,8 +42,7 @@ func (p *statusPublisher) accompany(ctx context.Context, phase runstate.Phase) {
 	}
 }
 
-// follow waits for clients that are down, as long as there are any: what is told of
-// them is to end with it.
+// follow waits for changes of clients that are down, so that the status is taken again.
 func (p *statusPublisher) follow(ctx context.Context, a status.Account) {
 	p.waiting()
 	p.waiting = func() {}

@@ -9,8 +9,8 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// historyWriter writes a run into the history, and tells the journal what it is for. A
-// host without a writable /var, a diskless one say, has the journal alone.
+// historyWriter writes a run into the history, and logs its reason. A host without a writable /var,
+// for example a diskless one, has the journal alone.
 type historyWriter struct {
 	path  string
 	log   *slog.Logger
@@ -42,7 +42,8 @@ func (c *historyWriter) note(r runstate.Run) {
 	}
 }
 
-// startedBy is who has had the daemon started, if that was a command of dcm's.
+// startedBy returns the user and the reason of the daemon's start, if a command of dcm requested
+// it.
 func startedBy(h *host.Host, log *slog.Logger) runstate.Asked {
 	asked, err := h.Signed()
 	if err != nil {

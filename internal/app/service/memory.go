@@ -5,10 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// memoryReleaser is the memory that work took and rest has no use of. It goes back to the system
-// before the runtime comes to it, which wakes up for it: behind a run at once. Behind less
-// there is little, and to find it takes a sixth of what a start of the daemon with nothing
-// to do takes in all; that waits until the watchdog next wakes the daemon.
+// memoryReleaser returns freed heap to the OS, before the runtime wakes up to do it: immediately
+// after a run, otherwise at the next watchdog tick. Less work frees little, and finding it takes a
+// sixth of the CPU time of a start of the daemon.
 type memoryReleaser struct {
 	give  func()
 	awake bool // whether anything wakes the daemon; otherwise it is given back at once

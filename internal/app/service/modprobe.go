@@ -21,8 +21,8 @@ func atLoad(cfg *config.Config) partition.Compute {
 
 func atLoadFile(h *host.Host) string { return h.Path("etc/modprobe.d/dcm.conf") }
 
-// removeModprobeConf keeps the driver from coming up in a mode of an earlier profile. What
-// goes wrong costs time at boot at most, and so is only told.
+// removeModprobeConf keeps the driver from starting in a mode of an earlier profile. An error costs
+// time at boot at most, and so is only logged.
 func removeModprobeConf(h *host.Host, cfg *config.Config, log *slog.Logger) {
 	changed, err := modprobe.Drop(atLoadFile(h), atLoad(cfg))
 	if err != nil {

@@ -171,7 +171,7 @@ func userspaceStart(ctx context.Context, h *host.Host, log *slog.Logger) time.Ti
 	return start
 }
 
-// foresee is fits, and tells beforehand of partitions that will have no device node.
+// foresee is fits, and warns before of partitions that will have no device node.
 func foresee(h *host.Host, fits func([]partition.GPU) error, rec *apply.Recorder) func([]partition.GPU) error {
 	return func(after []partition.GPU) error {
 		if short := h.Short(after); short != nil {

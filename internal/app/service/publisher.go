@@ -16,9 +16,9 @@ import (
 	"dcm/internal/linux/dropins"
 )
 
-// statusPublisher takes accounts of what the daemon does and has them told: on the bus, in the
-// metrics, in the unit's status line. It has a goroutine of its own: the daemon waits
-// neither for the bus nor for the look at the GPUs that is shown.
+// statusPublisher takes the status after each change of the daemon's state, and publishes it on the
+// bus, in the metrics and as the unit's status line. It has a goroutine of its own: the daemon
+// waits neither for the bus nor for the GPUs to be read.
 type statusPublisher struct {
 	host    *host.Host
 	config  *effectiveConfig
@@ -128,7 +128,7 @@ func (p *statusPublisher) run(ctx context.Context) {
 // isAtRest reports whether the daemon has come to a verdict, and now waits.
 func isAtRest(p runstate.Phase) bool { return p != runstate.Applying && p != runstate.Starting }
 
-// show takes an account for a state and has it told.
+// show takes the status for a state and publishes it.
 func (p *statusPublisher) show(ctx context.Context, s runstate.State) {
 	p.accompany(ctx, s.Phase)
 	a := p.take(ctx, s, false)
@@ -179,8 +179,8 @@ func (p *statusPublisher) take(ctx context.Context, s runstate.State, full bool)
 	return status.Gather(ctx, time.Now(), sources)
 }
 
-// sight looks at the GPUs, unless the daemon has done so just now: what it came to its
-// verdict by is what is shown beside it.
+// sight reads the GPUs, unless the daemon has just done so: the status shows the reading that the
+// verdict is based on.
 func (p *statusPublisher) sight(ctx context.Context, cfg *config.Config, full bool) (status.Inventory, error) {
 	if devices := p.looked.take(); devices != nil && !full {
 		return p.host.SightOf(ctx, cfg, devices, *p.seen.Load())
@@ -188,7 +188,7 @@ func (p *statusPublisher) sight(ctx context.Context, cfg *config.Config, full bo
 	return p.host.Sight(ctx, cfg, *p.seen.Load(), full)
 }
 
-// Account is what is so at this moment. What is told elsewhere follows it.
+// Account returns the status at this moment. What is published follows it.
 func (p *statusPublisher) Account(ctx context.Context) (string, error) {
 	before := p.seen.Load()
 	a := p.take(ctx, *p.state.Load(), true)

@@ -14,8 +14,8 @@ import (
 	"dcm/internal/linux/systemd"
 )
 
-// wish is the definition of a profile: with another one of the same name the host
-// may be rebooted anew.
+// wish is the definition of a profile. If the definition changes, the host may be rebooted again
+// for the same name.
 func wish(p partition.Profile) string { return config.FormatProfile(p) }
 
 func rebootRecord(h *host.Host) string { return h.Path("var/lib/dcm/reboot.json") }
@@ -80,10 +80,10 @@ func (r rebooter) Reached(p partition.Profile) error {
 	return reboot.Reached(rebootRecord(r.host), wish(p))
 }
 
-// atBoot tells whether this is the first run of a boot, and the host was rebooted
-// for this very profile once: then the driver may be reloaded although it is not to
-// be while the host is in use. A reboot that is yet to come was asked for after a run,
-// so that the first run of a boot is always behind it.
+// atBoot reports whether this is the first run of a boot, and the host was rebooted for this
+// definition of the profile with reboot = "once". Then the run may reload the driver, although the
+// configuration forbids that while the host is in use. A reboot is requested after a run, so the
+// first run of a boot always follows it.
 func atBoot(h *host.Host, first bool, cfg *config.Config) (bool, error) {
 	if !first || cfg.Reboot != config.Once || cfg.ReloadDriver {
 		return false, nil

@@ -8,8 +8,8 @@ import (
 	"dcm/internal/exitcode"
 )
 
-// HangUp asks the daemon with that process id to look again. It is ExecReload=, so
-// that no kill(1) need be installed; the daemon tells systemd when it is done.
+// HangUp requests a reload from the daemon with that process id. It is ExecReload=, so that no
+// kill(1) need be installed; the daemon notifies systemd when it is done.
 func HangUp(mainPID string) error {
 	pid, err := strconv.Atoi(mainPID)
 	if err != nil || pid <= 1 {

@@ -10,10 +10,9 @@ import (
 	"dcm/internal/exitcode"
 )
 
-// Reserve is what dcm-reserve.service runs: it chooses anew for reservations that have
-// changed, while those units that have to move are down. The exit status is 69 only if
-// all was written and a reservation cannot be met: after any other failure the daemon runs
-// it again.
+// Reserve is what dcm-reserve.service runs: it chooses again for reservations that have changed,
+// while the units whose partitions change are down. The exit status is 69 only if all was written
+// and a reservation cannot be met: after any other failure the daemon runs it again.
 func Reserve(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	if err := h.NeedRoot("choosing partitions"); err != nil {
 		return err

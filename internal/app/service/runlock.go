@@ -8,7 +8,7 @@ import (
 	"dcm/internal/linux/filelock"
 )
 
-// lockForRun keeps other runs out, and has nobody given a lease, until release is called.
+// lockForRun excludes other runs and new leases, until release is called.
 func lockForRun(h *host.Host) (release func(), err error) {
 	run, err := filelock.TryLock(h.Lock())
 	if errors.Is(err, filelock.ErrLocked) {

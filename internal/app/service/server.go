@@ -29,11 +29,11 @@ import (
 // read: editors and configuration management write in several steps.
 const configDebounce = 200 * time.Millisecond
 
-// configMaxDelay is for how long edits that do not pause may put that off: each run restarts
-// the clients, and what is between two edits is nobody's intention.
+// configMaxDelay limits how long edits that do not pause may delay that. Each run restarts the
+// clients, and an incomplete edit is not intended to be applied.
 const configMaxDelay = 15 * time.Second
 
-// deviceDebounce is the same for devices: a driver tells of each GPU with many events.
+// deviceDebounce is the same for devices: a driver sends many events for each GPU.
 const deviceDebounce = 100 * time.Millisecond
 
 // server is dcm.service: the loop of package daemon, and the tasks next to it.

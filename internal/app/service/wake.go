@@ -8,8 +8,7 @@ import (
 	"dcm/internal/linux/watch"
 )
 
-// woken has the kernel wake who waits for a GPU. Where it cannot be listened to, the
-// wait looks by itself now and then.
+// woken wakes waits for a GPU by kernel events. If events are not available, the wait polls.
 func woken(log *slog.Logger) gpu.Option {
 	return gpu.Events(func(ctx context.Context, about func(subsystem, path string) bool) <-chan struct{} {
 		events, err := new(watch.Set).Devices(ctx, watch.Interest{

@@ -26,5 +26,5 @@ func Works() map[string]Work {
 	}
 }
 
-// Journal is the name by which the journal has what the work tells.
+// Journal returns the journal's identifier for what the work logs.
 func (w Work) Journal() string { return strings.TrimSuffix(w.Unit, ".service") }

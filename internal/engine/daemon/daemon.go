@@ -74,8 +74,8 @@ type Daemon struct {
 	Limits Limits
 }
 
-// Reserve tells whether partitions are to be chosen anew for reservations. An error with a
-// cure leaves all as it is; if it names holders it is asked again when one has ended.
+// Reserve reports whether partitions have to be chosen again for reservations. An error with a hint
+// leaves all units as they are; if it names holders, Reserve is called again when one has ended.
 type Reserve func(context.Context, Settings) (due bool, err error)
 
 // Limits are the daemon's times; the zero value of each means the default.
