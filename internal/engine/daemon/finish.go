@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -36,7 +37,7 @@ func (l *loop) finish(ctx context.Context, r result) error {
 			break
 		}
 		l.waker.onExit(ctx, r.holders) // that keep reservations from their partitions
-	case !l.started && l.outdated():
+	case !l.started && outdated(l.due, l.Load, l.settings):
 		// The result is for a configuration that has changed since.
 	default:
 		if err := l.failed(ctx, r); err != nil {
@@ -64,12 +65,12 @@ func record(s *runstate.State, r result) {
 }
 
 // outdated reports whether the configuration has changed since the pass that has ended.
-func (l *loop) outdated() bool {
-	if l.due == compareDue {
-		now, err := l.Load()
-		return err == nil && !now.same(l.settings)
+func outdated(d due, load func() (Settings, error), s Settings) bool {
+	if d == compareDue {
+		now, err := load()
+		return err == nil && !now.same(s)
 	}
-	return l.due == lookAgain
+	return d == lookAgain
 }
 
 // next makes the pass that was requested during the last one.
@@ -101,7 +102,7 @@ func (l *loop) succeeded(r result) {
 	case !l.settings.Selected:
 		phase = runstate.Idle
 	default:
-		l.warn(l.Host.Reached(l.settings.Profile))
+		warn(l.log, l.Host.Reached(l.settings.Profile))
 	}
 	if e := l.state.Error; r.byDevice && r.clients == nil && l.state.Phase == runstate.InSync && (e == nil || !e.Transient) {
 		r.problem = l.state.Error // nothing has happened that could resolve it
@@ -113,17 +114,21 @@ func (l *loop) succeeded(r result) {
 	if l.usable {
 		l.report.success(l.state.State, r)
 	}
-	l.up()
+	l.started, l.reload = true, l.reload || !l.started
 }
 
 // failed decides what follows a failed pass. Before READY=1, a daemon that an administrator has
 // started ends with the reason.
 func (l *loop) failed(ctx context.Context, r result) error {
 	r.failure = withWithdrawal(r.failure, l.settings)
-	l.report.failed(l.state.Profile, r, l.reportedFailure(ctx))
+	reported := l.report.failure // by this daemon, or by the one before it
+	if reported == "" && !l.started && l.previous.Error != nil && l.origin.bySystemd(ctx, l.log.Warn) {
+		reported = l.previous.Error.Text
+	}
+	l.report.failed(l.state.Profile, r, reported)
 	phase := runstate.Stuck
 	switch {
-	case l.reboot(ctx, &r):
+	case reboot(ctx, l.Host, l.settings, l.log, &r):
 		phase = runstate.Rebooting
 	case r.failure.Transient:
 		phase = runstate.Waiting
@@ -133,21 +138,12 @@ func (l *loop) failed(ctx context.Context, r result) error {
 		l.state.announce()
 		return &StartError{Reason: *r.failure}
 	}
-	l.up()
+	l.started, l.reload = true, l.reload || !l.started
 	if phase == runstate.Waiting {
 		l.retry(ctx, r, r.failure)
 	}
 	l.state.enter(phase, r.failure)
 	return nil
-}
-
-// reportedFailure returns the failure that the journal has already, of this daemon or of the one
-// before it.
-func (l *loop) reportedFailure(ctx context.Context) string {
-	if l.report.failure == "" && !l.started && l.previous.Error != nil && l.origin.bySystemd(ctx, l.log.Warn) {
-		return l.previous.Error.Text
-	}
-	return l.report.failure
 }
 
 // retry makes the next attempt after a back-off, or when a holder has ended.
@@ -176,7 +172,7 @@ func (l *loop) answer() {
 	l.requests.answer(l.state.State)
 	if l.started && l.reload {
 		l.reload = false
-		l.warn(l.Notify.Ready())
+		warn(l.log, l.Notify.Ready())
 	}
 }
 
@@ -185,20 +181,20 @@ const rebootTimeout = 30 * time.Second
 
 // reboot reboots the host for a failure that only a reboot resolves, if the settings allow it. It
 // adds the result to the failure.
-func (l *loop) reboot(ctx context.Context, r *result) bool {
-	if !r.failure.Reboot || !l.settings.Reboot || len(r.holders) > 0 {
+func reboot(ctx context.Context, host Host, s Settings, log *slog.Logger, r *result) bool {
+	if !r.failure.Reboot || !s.Reboot || len(r.holders) > 0 {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, rebootTimeout)
 	defer cancel()
 	failure := *r.failure
 	r.failure = &failure
-	if err := l.Host.Reboot(ctx, l.settings.Profile, failure.Text); err != nil {
-		l.log.Error(err.Error())
+	if err := host.Reboot(ctx, s.Profile, failure.Text); err != nil {
+		log.Error(err.Error())
 		failure.Text += "; " + err.Error()
 		return false
 	}
-	l.log.Warn("the host is being rebooted for profile "+l.settings.Profile.Name, "error", failure.Text, event.Rebooting.Attr())
+	log.Warn("the host is being rebooted for profile "+s.Profile.Name, "error", failure.Text, event.Rebooting.Attr())
 	failure.Text += "; the host is being rebooted for it"
 	failure.Cure = ""
 	return true

@@ -81,10 +81,10 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 func (l *loop) event(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
-		l.warn(l.Notify.Stopping())
+		warn(l.log, l.Notify.Stopping())
 		return ctx.Err()
 	case <-l.Ticks:
-		l.warn(l.Notify.Watchdog())
+		warn(l.log, l.Notify.Watchdog())
 		if l.drift.differs(l.GPUs.Glance()) {
 			l.onDeviceEvent(ctx)
 		}
@@ -93,7 +93,7 @@ func (l *loop) event(ctx context.Context) error {
 	case <-l.Devices:
 		l.onDeviceEvent(ctx)
 	case <-l.Hangup:
-		l.warn(l.Notify.Reloading())
+		warn(l.log, l.Notify.Reloading())
 		l.reload, l.requests.forced = true, true
 		l.look(ctx, "asked to reload")
 	case r := <-l.Requests:
@@ -200,9 +200,9 @@ func (l *loop) run(ctx context.Context, p *pass) {
 }
 
 // warn logs an error of a notification.
-func (l *loop) warn(err error) {
+func warn(log *slog.Logger, err error) {
 	if err != nil {
-		l.log.Warn(err.Error())
+		log.Warn(err.Error())
 	}
 }
 

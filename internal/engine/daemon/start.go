@@ -18,7 +18,7 @@ func (l *loop) start(ctx context.Context) error {
 			l.state.announce()
 			return &ConfigError{err}
 		}
-		l.up()
+		l.started, l.reload = true, true
 		if s, err := l.LastGood(); err == nil {
 			l.adopt(s)
 		} else {
@@ -30,13 +30,6 @@ func (l *loop) start(ctx context.Context) error {
 	l.requests.note(runstate.Asked{Why: "the daemon was started"})
 	l.begin(ctx)
 	return nil
-}
-
-// up has READY=1 sent once the state is saved.
-func (l *loop) up() {
-	if !l.started {
-		l.started, l.reload = true, true
-	}
 }
 
 // configure reads the configuration. If it cannot be used, the last good one stays effective.
