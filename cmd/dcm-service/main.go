@@ -21,8 +21,8 @@ import (
 	"strings"
 	"syscall"
 
-	"dcm/internal/app/host"
 	"dcm/internal/app/service"
+	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 	"dcm/internal/linux/journal"
 )

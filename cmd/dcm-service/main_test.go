@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"dcm/internal/app/host"
 	"dcm/internal/app/service"
+	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 )
 

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	"dcm/internal/app/cli"
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 )
 
 // version is set when the program is built.

@@ -7,13 +7,16 @@ import (
 	"slices"
 	"strings"
 
+	"dcm/internal/app/plan"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/config/selection"
 	"dcm/internal/engine/config/source"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/agent"
 	"dcm/internal/gpu"
+	"dcm/internal/leases/reservation"
 )
 
 // agentPlan is what an agent's text would have done.
@@ -71,7 +74,7 @@ func (a *server) planText(ctx context.Context, text, profile string) (agentPlan,
 	if len(i.Steps) == 0 {
 		return i, nil
 	}
-	if err := i.Judge(a.host.Fits(p.Config.Reservations)); err != nil {
+	if err := i.Judge(reservation.Fits(a.host, p.Config.Reservations)); err != nil {
 		return i, failedError(err)
 	}
 	a.findHolders(ctx, &i)
@@ -86,7 +89,7 @@ func (a *server) findHolders(ctx context.Context, i *agentPlan) {
 		units[n] = h.Unit
 	}
 	var err error
-	i.restarts, err = a.host.Restarted(ctx, a.host.Clients(i.Config), units...)
+	i.restarts, err = plan.Restarted(ctx, a.host, host.Clients(a.host, i.Config), units...)
 	i.uncertain = errors.Join(unsure, err)
 	i.holders = slices.DeleteFunc(blocking, func(h runstate.Holder) bool { return h.Unit != "" && slices.Contains(i.restarts, h.Unit) })
 }

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/frontends/admission"
 	"dcm/internal/frontends/agent"
 	"dcm/internal/frontends/dbusapi"
@@ -82,7 +82,7 @@ func agentLimiter() *admission.Limiter {
 }
 
 func newServer(h *host.Host, log *slog.Logger) *server {
-	return &server{host: h, node: h.Node(nil), log: log, changing: make(chan struct{}, 1)}
+	return &server{host: h, node: host.OpenNode(h, nil), log: log, changing: make(chan struct{}, 1)}
 }
 
 func (a *server) Account(ctx context.Context) (json.RawMessage, error) {

@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/config/selection"
 	"dcm/internal/engine/config/source"
+	"dcm/internal/engine/host"
 	"dcm/internal/frontends/agent"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"dcm/internal/app/host"
 	"dcm/internal/app/selftest"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/nvml/standin"
 	"dcm/internal/gpu/partition"
@@ -59,9 +59,9 @@ func claimedBy(t *testing.T, facts selftest.Facts, kind string) {
 			t.Fatal(err)
 		}
 	}
-	look := func() host.Views {
+	look := func() selftest.Views {
 		t.Helper()
-		v, err := h.Views(t.Context(), nil)
+		v, err := selftest.ReadViews(t.Context(), h, nil)
 		if err != nil || v.Hidden != nil {
 			t.Fatal(err, v.Hidden)
 		}
@@ -86,7 +86,7 @@ func claimedBy(t *testing.T, facts selftest.Facts, kind string) {
 }
 
 // reload has the driver come up with a memory mode, if it has not.
-func reload(t *testing.T, facts selftest.Facts, node *simtest.Node, look func() host.Views, gpu partition.Address, m partition.Memory) {
+func reload(t *testing.T, facts selftest.Facts, node *simtest.Node, look func() selftest.Views, gpu partition.Address, m partition.Memory) {
 	t.Helper()
 	for _, g := range node.State().GPUs {
 		if g.Address == gpu && g.Memory == m {

@@ -11,8 +11,8 @@ import (
 	"syscall"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
 	"dcm/internal/app/service"
+	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 )
 

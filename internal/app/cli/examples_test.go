@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 	"dcm/internal/testkit/sim"
 	"dcm/internal/testkit/sim/simtest"

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 )
 
 // TestTheManualHasEveryCommand compares the commands and their flags with the

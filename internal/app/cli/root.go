@@ -14,7 +14,7 @@ import (
 	"dcm/internal/app/cli/selftestcmd"
 	"dcm/internal/app/cli/slurmcmd"
 	"dcm/internal/app/cli/unit"
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"dcm/internal/app/cli/bundle"
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 )
 
 func versionCmd(h *host.Host, con *console.Console) *cobra.Command {
@@ -19,7 +19,7 @@ func versionCmd(h *host.Host, con *console.Console) *cobra.Command {
 	}
 	asJSON := console.JsonFlag(cmd)
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
-		libraries := h.Libraries(c.Context())
+		libraries := host.Libraries(c.Context(), h)
 		if *asJSON {
 			facts := map[string]string{"version": h.Version, "go": runtime.Version(), "arch": runtime.GOARCH}
 			for _, l := range libraries {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"dcm/internal/engine/apply"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 )
 
@@ -17,12 +18,12 @@ type Active struct {
 
 // ActiveLeases watches for ends from before it reads the leases.
 func (p *Host) ActiveLeases(ctx context.Context) (t Active, err error) {
-	if len(p.host.Leased()) == 0 {
+	if len(host.LeaseUnits(p.host)) == 0 {
 		return t, nil // mostly, and then nobody is asked
 	}
 	t.Changed = p.Changed(ctx)
 	t.Nodes, err = p.Nodes(ctx)
-	t.Holders = apply.Holders(p.host.Lessees())
+	t.Holders = apply.Holders(host.LeaseHolders(p.host))
 	return t, err
 }
 

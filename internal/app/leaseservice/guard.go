@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"dcm/internal/app/host"
 	"dcm/internal/engine/runstate"
+	"dcm/internal/leases/guard"
 	"dcm/internal/leases/lease"
 	"dcm/internal/linux/unitname"
 )
@@ -24,8 +24,8 @@ const guardRuns = 3
 // Guard has the partitions of a lease open nowhere else, and then looks for processes that
 // have opened them before.
 func (p *Host) Guard(ctx context.Context, unit string) error {
-	if p.host.GuardIsOff() {
-		return errors.New(host.SwitchedOff)
+	if guard.IsOff(p.host) {
+		return errors.New(guard.OffReason)
 	}
 	limit, cancel := context.WithTimeout(ctx, guardTimeout)
 	defer cancel()
@@ -38,7 +38,7 @@ func (p *Host) Guard(ctx context.Context, unit string) error {
 	}
 	look, enough := context.WithTimeout(ctx, HostTimeout)
 	defer enough()
-	open, err := p.host.Intruders(look, func(holder string) bool { return holder == unit })
+	open, err := guard.Intruders(look, p.host, func(holder string) bool { return holder == unit })
 	if len(open) > 0 {
 		return &lease.OpenError{Processes: open}
 	}

@@ -11,10 +11,11 @@ import (
 	"sync"
 	"time"
 
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu"
+	"dcm/internal/leases/drain"
 	"dcm/internal/leases/lease"
 	"dcm/internal/linux/filelock"
 	"dcm/internal/linux/systemd"
@@ -107,7 +108,7 @@ func (p *Host) snapshotBy(ctx context.Context, conn *systemd.Conn, seen *openFil
 
 // Allocations returns each partition of the host with its holders.
 func Allocations(ctx context.Context, h *host.Host) ([]lease.Allocation, error) {
-	cfg, err := h.InForce()
+	cfg, err := h.Effective()
 	if cfg == nil {
 		return nil, err
 	}
@@ -129,7 +130,7 @@ func NewHost(h *host.Host, cfg *config.Config, log *slog.Logger) *Host {
 
 // openFiles is the hardware for a look at open files. It does not list the leases, which
 // PID 1 names.
-func openFiles(h *host.Host) *gpu.Node { return h.Node(nil, gpu.Leases(nil)) }
+func openFiles(h *host.Host) *gpu.Node { return host.OpenNode(h, nil, gpu.Leases(nil)) }
 
 // unexpectedUsers returns the units and processes that have a partition open, without the
 // configured observers.
@@ -219,17 +220,17 @@ func (p *Host) Check(c lease.Caller) error { return c.Process.Check() }
 // LockPartitions takes the lock of leases, which is not that of runs: a run that begins meanwhile
 // waits for a moment, and does not fail because a lease is being allocated.
 func (p *Host) LockPartitions() (func(), error) {
-	release, err := filelock.TryLock(p.host.Leases())
+	release, err := filelock.TryLock(p.host.LeasesLock())
 	if errors.Is(err, filelock.ErrLocked) {
 		return nil, lease.ErrChanging
 	}
 	if err != nil {
 		return nil, err
 	}
-	busy, err := filelock.Held(p.host.Lock())
+	busy, err := filelock.Held(p.host.RunLock())
 	if err == nil && busy {
 		err = lease.ErrChanging
-	} else if who := p.host.Draining(); err == nil && who != "" {
+	} else if who := drain.Holder(p.host); err == nil && who != "" {
 		err = fmt.Errorf("%w: %s", lease.ErrDraining, who)
 	}
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu"
 )

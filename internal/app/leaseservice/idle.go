@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/gpu"
 )
 
@@ -14,7 +14,7 @@ const endPollInterval = 15 * time.Second
 // AwaitIdle returns when there is no lease. It calls tell with the remaining leases, at first and
 // after each change.
 func AwaitIdle(ctx context.Context, h *host.Host, tell func([]gpu.Holder)) error {
-	if len(h.Lessees()) == 0 {
+	if len(host.LeaseHolders(h)) == 0 {
 		return nil
 	}
 	conn, err := h.DialToWait(ctx)
@@ -27,7 +27,7 @@ func AwaitIdle(ctx context.Context, h *host.Host, tell func([]gpu.Holder)) error
 		return err
 	}
 	defer stop()
-	return awaitIdle(ctx, h.Lessees, ended, tell)
+	return awaitIdle(ctx, func() []gpu.Holder { return host.LeaseHolders(h) }, ended, tell)
 }
 
 func awaitIdle(ctx context.Context, list func() []gpu.Holder, ended <-chan struct{}, tell func([]gpu.Holder)) error {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/leases/lease"
 	"dcm/internal/linux/unitname"
 )
@@ -63,7 +64,7 @@ func (p *Host) member(uid uint32, group string) bool {
 	if err != nil {
 		return false
 	}
-	return registered(uid, gid) || slices.ContainsFunc(p.host.Leased(), func(unit string) bool {
+	return registered(uid, gid) || slices.ContainsFunc(host.LeaseUnits(p.host), func(unit string) bool {
 		n, _ := lease.ParseName(unit)
 		return n.UID == uid && slices.Contains(p.groupsIn(unit), gid)
 	})

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 )
 
 func TestWhoIsAloneInALease(t *testing.T) {

@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"strings"
 
-	"dcm/internal/app/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/dmem"
+	"dcm/internal/leases/guard"
 	"dcm/internal/leases/lease"
 	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/unitname"
@@ -24,8 +24,8 @@ func (p *Host) LimitMemory(ctx context.Context, unit string, caps lease.MemoryLi
 	if len(caps) == 0 {
 		return not + "the size of a partition's memory is not known"
 	}
-	if p.host.GuardIsOff() {
-		return not + host.SwitchedOff
+	if guard.IsOff(p.host) {
+		return not + guard.OffReason
 	}
 	ctx, cancel := context.WithTimeout(ctx, guardTimeout)
 	defer cancel()

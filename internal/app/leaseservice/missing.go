@@ -6,7 +6,7 @@ import (
 	"os"
 	"slices"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 )
 
 // absent returns the nodes that do not exist. systemd resolves a device list when a unit starts

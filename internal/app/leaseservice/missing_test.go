@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 )
 
 func TestNodesThatAreNotThereAreTold(t *testing.T) {

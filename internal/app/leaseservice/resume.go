@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"dcm/internal/engine/host"
 	"dcm/internal/leases/exclusive"
 	"dcm/internal/leases/lease"
 	"dcm/internal/linux/unitname"
@@ -15,7 +16,7 @@ import (
 
 // watchExclusive waits for the ends of the exclusive leases that an earlier daemon has allocated.
 func (p *Host) watchExclusive(ctx context.Context) {
-	for _, unit := range p.host.Leased() {
+	for _, unit := range host.LeaseUnits(p.host) {
 		if exclusive.Lease(unit) {
 			go p.awaitEnd(ctx, unit)
 		}
@@ -70,7 +71,7 @@ func (p *Host) empty(unit string) bool {
 func (p *Host) awaitEnd(ctx context.Context, unit string) {
 	for ctx.Err() == nil {
 		changed := p.Changed(ctx)
-		if !slices.Contains(p.host.Leased(), unit) {
+		if !slices.Contains(host.LeaseUnits(p.host), unit) {
 			p.guardChanged()
 			return
 		}

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/frontends/dbusapi"
 	"dcm/internal/frontends/status"
 	"dcm/internal/gpu/partition"

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/leases/lease"
 	"dcm/internal/linux/caller"
 	"dcm/internal/linux/systemd"

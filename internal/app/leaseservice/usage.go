@@ -7,8 +7,9 @@ import (
 	"log/slog"
 	"time"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/frontends/status"
+	"dcm/internal/frontends/status/gather"
 	"dcm/internal/gpu"
 	"dcm/internal/leases/lease"
 	"dcm/internal/linux/filelock"
@@ -17,9 +18,9 @@ import (
 // Usage returns how much of each partition is in use, and its holders, as far as this process may
 // read that.
 func Usage(ctx context.Context, h *host.Host) status.Usage {
-	cfg, err := h.InForce()
+	cfg, err := h.Effective()
 	if cfg == nil {
-		u := h.Usage(ctx, nil)
+		u := gather.Usage(ctx, h, nil)
 		u.Hide(status.PartHolders, err)
 		return u
 	}
@@ -28,7 +29,7 @@ func Usage(ctx context.Context, h *host.Host) status.Usage {
 
 // usage reads no GPU while a run changes it.
 func (p *Host) usage(ctx context.Context) status.Usage {
-	if busy, err := filelock.Held(p.host.Lock()); err == nil && busy {
+	if busy, err := filelock.Held(p.host.RunLock()); err == nil && busy {
 		u := status.Usage{Version: status.Version, Taken: time.Now()}
 		u.Hide(status.PartUses, errors.New("the GPUs are being partitioned"))
 		return u
@@ -40,7 +41,7 @@ func (p *Host) usage(ctx context.Context) status.Usage {
 			err = errors.Join(err, unseen)
 		}
 	}
-	u := p.host.Usage(ctx, seen.Holders)
+	u := gather.Usage(ctx, p.host, seen.Holders)
 	whose := make(map[string][]string)
 	for _, held := range lease.Allocations(snapshot) {
 		whose[held.Name] = held.Whose()

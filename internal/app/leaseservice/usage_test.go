@@ -5,8 +5,8 @@ import (
 	"os"
 	"testing"
 
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/frontends/status"
 	"dcm/internal/linux/filelock"
 )
@@ -16,7 +16,7 @@ func TestNobodyLooksAtGPUsThatARunIsAtWorkOn(t *testing.T) {
 	if err := os.MkdirAll(h.Runtime(), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	release, err := filelock.TryLock(h.Lock())
+	release, err := filelock.TryLock(h.RunLock())
 	if err != nil {
 		t.Fatal(err)
 	}

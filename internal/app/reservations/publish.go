@@ -10,14 +10,15 @@ import (
 	"reflect"
 	"slices"
 
-	"dcm/internal/app/host"
 	"dcm/internal/app/leaseservice"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/lease"
 	"dcm/internal/leases/placement"
+	"dcm/internal/leases/reservation"
 	"dcm/internal/linux/cdi"
 	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/unitname"
@@ -36,7 +37,7 @@ type Publisher struct {
 // read takes the reservations that can be read, whatever else is wrong.
 func (s *Publisher) ReadReservations() {
 	var lost []string
-	s.Reserved, lost = s.Host.Reservations()
+	s.Reserved, lost = reservation.Reservations(s.Host)
 	for _, unit := range lost {
 		s.Log.Error(Unconfined(unit), "unit", unit)
 	}
@@ -143,7 +144,7 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 // leased returns the nodes that leases hold, which no reservation is given. PID 1 is busy in the
 // middle of a restart: it is not called if there is no reservation or no lease.
 func (s Publisher) leased(ctx context.Context) ([]string, error) {
-	if len(s.Reserved) == 0 || len(s.Host.Leased()) == 0 {
+	if len(s.Reserved) == 0 || len(host.LeaseUnits(s.Host)) == 0 {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaseservice.HostTimeout)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/leases/lease"
 )
@@ -25,7 +25,7 @@ func TestNothingIsChosenWhereItIsNotKnownWhatLeasesHave(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(h.Path("sys/fs/cgroup/dcm.slice/dcm-lease-0-4f1c09aa.scope"), 0o755), os.MkdirAll(h.Runtime(), 0o755), links.Write(before)); err != nil {
 		t.Fatal(err)
 	}
-	s := Publisher{Host: h, Node: h.Node(nil), Devices: h.Node(nil).Devices, Reserved: []config.Reservation{{Name: "llm", Partitions: 1}}, Log: slog.New(slog.DiscardHandler)}
+	s := Publisher{Host: h, Node: host.OpenNode(h, nil), Devices: host.OpenNode(h, nil).Devices, Reserved: []config.Reservation{{Name: "llm", Partitions: 1}}, Log: slog.New(slog.DiscardHandler)}
 	if _, err := s.Publish(t.Context()); err == nil || !strings.Contains(err.Error(), "what leases have") {
 		t.Errorf("publish: %v", err)
 	}

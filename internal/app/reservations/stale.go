@@ -10,19 +10,20 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dcm/internal/app/host"
 	"dcm/internal/app/leaseservice"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/leases/lease"
+	"dcm/internal/leases/reservation"
 )
 
 // Stale reports whether partitions have to be chosen again for reservations. The error is an
 // [UnsatisfiableError] if the units that would be restarted would not come back: they are left as
 // they are. If leases hold the partitions, the choice continues when they end.
 func Stale(ctx context.Context, h *host.Host, list []config.Reservation, selected bool, log *slog.Logger) (bool, error) {
-	changed, err := h.ReserveDue(list, selected)
-	if err != nil || !changed && !h.Unmet() {
+	changed, err := reservation.ReserveDue(h, list, selected)
+	if err != nil || !changed && !reservation.Unmet(h) {
 		return changed, err
 	}
 	if changed {
@@ -39,7 +40,7 @@ func Stale(ctx context.Context, h *host.Host, list []config.Reservation, selecte
 	}
 	look, enough := context.WithTimeout(ctx, leaseservice.HostTimeout)
 	defer enough()
-	devices, err := h.Node(nil).Devices(look)
+	devices, err := host.OpenNode(h, nil).Devices(look)
 	if err != nil {
 		return changed, nil // the choice itself tells of that
 	}

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"dcm/internal/app/host"
 	"dcm/internal/app/leaseservice"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/lease"

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/testkit/testdeadline"
 )

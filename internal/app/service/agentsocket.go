@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"os"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/linux/unitname"
 )
 

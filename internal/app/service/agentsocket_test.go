@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"testing"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 )
 
 // Of another tree there is no systemd to ask.

@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 
-	"dcm/internal/app/host"
 	"dcm/internal/app/leaseservice"
+	"dcm/internal/app/plan"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/daemon"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/dbusapi"
 	"dcm/internal/gpu"
@@ -122,14 +123,14 @@ func (c control) choose(ctx context.Context, profile string) error {
 			return fmt.Errorf("nothing was changed: %w", err)
 		}
 	}
-	return c.host.Select(profile)
+	return host.Select(c.host, profile)
 }
 
 func (c control) Account(ctx context.Context) (string, error) { return c.status.Account(ctx) }
 
 // History returns the runs as dcm report --list --json does.
 func (c control) History(context.Context) (string, error) {
-	all, err := c.host.History()
+	all, err := host.History(c.host)
 	if err != nil {
 		return "", err
 	}
@@ -171,7 +172,7 @@ func (c control) Plan(ctx context.Context, who dbusapi.Caller, profile string) (
 		p.Steps = append(p.Steps, step)
 	}
 	if len(p.Steps) > 0 {
-		p.Clients, err = c.host.Restarted(ctx, c.host.Clients(cfg))
+		p.Clients, err = plan.Restarted(ctx, c.host, host.Clients(c.host, cfg))
 	}
 	return p, err
 }
@@ -191,7 +192,7 @@ func (c control) compare(ctx context.Context, cfg *config.Config, profile string
 	if profile != "" {
 		named = []string{profile}
 	}
-	d, _, err := c.host.CompareOn(ctx, cfg, c.node, named...)
+	d, _, err := plan.CompareOn(ctx, c.host, cfg, c.node, named...)
 	return d, err
 }
 

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/daemon"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/dbusapi"
 	"dcm/internal/gpu/partition"
@@ -22,7 +22,7 @@ func TestCallsOfUsers_ReadNoConfiguration(t *testing.T) {
 	root := t.TempDir()
 	effective := &config.Config{Profiles: map[string]partition.Profile{"cpx": {Name: "cpx"}}}
 	h := &host.Host{Root: root}
-	c := control{host: h, node: h.Node(nil), config: newEffectiveConfig(h, slog.New(slog.DiscardHandler))}
+	c := control{host: h, node: host.OpenNode(h, nil), config: newEffectiveConfig(h, slog.New(slog.DiscardHandler))}
 	c.config.set(effective)
 	c.config.reading.Lock() // whoever reads it would not return
 	for profile, want := range map[string]string{"cpx": "", config.None: "", "cxp": `"cpx"`} {

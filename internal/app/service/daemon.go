@@ -9,8 +9,8 @@ import (
 	"os"
 	"time"
 
-	"dcm/internal/app/host"
 	"dcm/internal/engine/daemon"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
 )

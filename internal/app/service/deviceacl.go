@@ -7,7 +7,7 @@ import (
 	"os"
 	"sync"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/linux/unitname"
 )
 

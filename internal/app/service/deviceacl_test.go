@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 )
 
 func TestTheListOfDevicesIsLookedUpAnewWhenADriverHasCome(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"log/slog"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/linux/filelock"
 )
@@ -24,7 +24,7 @@ func forgetDiscovered(ctx context.Context, h *host.Host, log *slog.Logger) {
 	if err == nil && len(found) == 0 {
 		return
 	}
-	if busy, err := filelock.Held(h.Lock()); err != nil || busy {
+	if busy, err := filelock.Held(h.RunLock()); err != nil || busy {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)

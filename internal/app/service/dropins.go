@@ -5,9 +5,10 @@ import (
 	"log/slog"
 	"slices"
 
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/frontends/status"
+	"dcm/internal/leases/reservation"
 	"dcm/internal/linux/dropins"
 	"dcm/internal/linux/filelock"
 	"dcm/internal/linux/systemd"
@@ -25,7 +26,7 @@ func newKeeper(h *host.Host, cfg *effectiveConfig, changed func(), log *slog.Log
 			return manager{conn, h, cfg.get}, nil
 		},
 		Differ:  cfg.unwritten,
-		Busy:    func() (bool, error) { return filelock.Held(h.Lock()) },
+		Busy:    func() (bool, error) { return filelock.Held(h.RunLock()) },
 		Changed: changed,
 		Log:     log,
 	}
@@ -50,7 +51,7 @@ type manager struct {
 // restarted, and a unit only where the partitions chosen last are for its reservation: else
 // the run that chooses restarts it.
 func (m manager) Units(ctx context.Context) ([]dropins.Unit, error) {
-	all, err := m.host.Confined(ctx, m.Conn, m.host.ReservedUnits(m.config()))
+	all, err := reservation.ReadConfined(ctx, m.host, m.Conn, reservation.ReservedUnits(m.host, m.config()))
 	out := make([]dropins.Unit, len(all))
 	for i, c := range all {
 		out[i] = dropins.Unit{Name: c.Unit, Invocation: c.Invocation, Started: c.Started, Slice: c.Slice, Loaded: c.Loaded, Keep: c.Lease || !c.Settled}
@@ -68,7 +69,7 @@ func lost(h *host.Host, cfg *config.Config, l *dropins.Loss) *status.Problem {
 	}
 	p := &status.Problem{State: status.Unordered, Text: l.String(),
 		Cure: "journalctl -b -t dcm-generator tells why the generator failed; a link /etc/systemd/system-generators/dcm-generator to /dev/null masks it; then systemctl daemon-reload"}
-	for _, r := range h.ReservedUnits(cfg) {
+	for _, r := range reservation.ReservedUnits(h, cfg) {
 		if slices.Contains(l.Units, r.Unit) {
 			p.State = status.Open
 		}

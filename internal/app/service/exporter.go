@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"time"
 
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/frontends/metrics"
 	"dcm/internal/frontends/status"
 	"dcm/internal/linux/systemd"

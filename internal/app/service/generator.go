@@ -8,11 +8,12 @@ import (
 	"os"
 	"time"
 
-	"dcm/internal/app/host"
 	"dcm/internal/app/reservations"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/config/selection"
+	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
+	"dcm/internal/leases/reservation"
 	"dcm/internal/linux/systemd"
 )
 
@@ -84,7 +85,7 @@ func lastGood(h *host.Host) (systemd.Order, error) {
 	if err != nil {
 		return systemd.Order{}, err
 	}
-	return h.Order(cfg), nil
+	return reservation.Order(h, cfg), nil
 }
 
 // generated is what the generator writes.
@@ -103,11 +104,11 @@ func generated(h *host.Host, log func(slog.Level, string)) systemd.Order {
 // cannot be: no reserved unit starts with everything for somebody else's mistake.
 func order(h *host.Host, cfg *config.Config, log func(slog.Level, string)) systemd.Order {
 	if cfg != nil {
-		return h.Order(cfg)
+		return reservation.Order(h, cfg)
 	}
-	all, lost := h.Reservations()
+	all, lost := reservation.Reservations(h)
 	for _, unit := range lost {
 		log(slog.LevelError, reservations.Unconfined(unit))
 	}
-	return h.Reserve(systemd.Order{Needs: h.Needs()}, all)
+	return reservation.AddReservations(h, systemd.Order{Needs: reservation.DropinNeeds(h)}, all)
 }

@@ -3,14 +3,15 @@ package service
 import (
 	"context"
 
-	"dcm/internal/app/host"
 	"dcm/internal/app/reservations"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/daemon"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/leases/reservation"
 )
 
 // watched is the hardware of this host. It is a [daemon.GPUs].
@@ -43,7 +44,7 @@ func (w watched) Observe(ctx context.Context, p partition.Profile) (daemon.Obser
 	if err != nil || len(d.Steps) == 0 {
 		return look, err
 	}
-	if err := d.Judge(w.host.Fits(w.reserved())); err != nil {
+	if err := d.Judge(reservation.Fits(w.host, w.reserved())); err != nil {
 		return look, err
 	}
 	look.Diff = len(d.Steps)

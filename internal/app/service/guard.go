@@ -7,7 +7,8 @@ import (
 	"log/slog"
 	"time"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
+	"dcm/internal/leases/guard"
 	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/unitname"
 )
@@ -169,10 +170,10 @@ type hostGuard struct {
 }
 
 func (h hostGuard) Due(ctx context.Context) (string, error) {
-	return h.host.GuardDue(ctx, h.observers())
+	return guard.Due(ctx, h.host, h.observers())
 }
 
-func (h hostGuard) Needed() bool { return h.host.GuardNeeded() }
+func (h hostGuard) Needed() bool { return guard.Needed(h.host) }
 
 func (h hostGuard) RunOnce(ctx context.Context) error {
 	conn, err := h.host.Dial(ctx)

@@ -4,8 +4,8 @@ import (
 	"log/slog"
 	"os"
 
-	"dcm/internal/app/host"
 	"dcm/internal/engine/history"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 )
 

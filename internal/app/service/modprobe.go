@@ -3,8 +3,8 @@ package service
 import (
 	"log/slog"
 
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/gpu/modprobe"
 	"dcm/internal/gpu/partition"
 )

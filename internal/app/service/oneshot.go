@@ -6,15 +6,16 @@ import (
 	"os"
 	"time"
 
-	"dcm/internal/app/host"
 	"dcm/internal/app/reservations"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/config/selection"
 	"dcm/internal/engine/event"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/leases/reservation"
 	"dcm/internal/linux/atomicfile"
 	"dcm/internal/linux/systemd"
 	"dcm/internal/sanitize"
@@ -95,7 +96,7 @@ func newOneshot(ctx context.Context, h *host.Host, log *slog.Logger) *oneshot {
 	}
 	self := identity(h)
 	o := &oneshot{host: h, log: log.With("run", self.ID), first: last == nil, halfReloaded: apply.HalfReloaded(last, self.Boot)}
-	o.unloaded = o.halfReloaded && !h.Node(nil).Loaded()
+	o.unloaded = o.halfReloaded && !host.OpenNode(h, nil).Loaded()
 	self.Totals = runstate.Since(last, self.Boot)
 	self.Idle = runstate.IdleSince(last, self.Boot)
 	self.Pending = runstate.PendingSince(last, self.Boot)
@@ -113,7 +114,7 @@ func newOneshot(ctx context.Context, h *host.Host, log *slog.Logger) *oneshot {
 
 // openNode opens the hardware as the configuration says; cfg is nil if there is none.
 func (o *oneshot) openNode(cfg *config.Config) {
-	o.node = cachingNode{o.host.NodeForRun(cfg, woken(o.log)), new(deviceCache)}
+	o.node = cachingNode{host.OpenNodeForRun(o.host, cfg, woken(o.log)), new(deviceCache)}
 	o.reservations = reservations.Publisher{Host: o.host, Node: o.node.Node, Devices: o.node.Devices, Log: o.log}
 }
 
@@ -152,7 +153,7 @@ func (o *oneshot) apply(ctx context.Context, cfg *config.Config) runstate.Run {
 		}
 	}
 	opt.Load = o.halfReloaded
-	opt.Fits = foresee(o.host, o.host.Fits(cfg.Reservations), o.recorder)
+	opt.Fits = foresee(o.host, reservation.Fits(o.host, cfg.Reservations), o.recorder)
 	return apply.Run(ctx, o.node, cfg.Profile, opt, o.recorder)
 }
 
@@ -174,7 +175,7 @@ func userspaceStart(ctx context.Context, h *host.Host, log *slog.Logger) time.Ti
 // foresee is fits, and warns before of partitions that will have no device node.
 func foresee(h *host.Host, fits func([]partition.GPU) error, rec *apply.Recorder) func([]partition.GPU) error {
 	return func(after []partition.GPU) error {
-		if short := h.Short(after); short != nil {
+		if short := host.Shortage(h, after); short != nil {
 			rec.Warn(short.Text, "cure", short.Cure)
 		}
 		if fits == nil {

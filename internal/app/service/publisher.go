@@ -9,10 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
+	"dcm/internal/frontends/status/gather"
 	"dcm/internal/linux/dropins"
 )
 
@@ -153,7 +154,7 @@ func (p *statusPublisher) show(ctx context.Context, s runstate.State) {
 // take takes an account; in full with all processes that have a GPU open.
 func (p *statusPublisher) take(ctx context.Context, s runstate.State, full bool) status.Account {
 	cfg := p.config.get()
-	sources := p.host.Sources(host.Outlook{
+	sources := gather.Sources(p.host, gather.Options{
 		Config: func() (*config.Config, error) {
 			if s.Config != "" {
 				return cfg, errors.New(s.Config)
@@ -183,9 +184,9 @@ func (p *statusPublisher) take(ctx context.Context, s runstate.State, full bool)
 // verdict is based on.
 func (p *statusPublisher) sight(ctx context.Context, cfg *config.Config, full bool) (status.Inventory, error) {
 	if devices := p.looked.take(); devices != nil && !full {
-		return p.host.SightOf(ctx, cfg, devices, *p.seen.Load())
+		return gather.InventoryOf(ctx, p.host, cfg, devices, *p.seen.Load())
 	}
-	return p.host.Sight(ctx, cfg, *p.seen.Load(), full)
+	return gather.Inventory(ctx, p.host, cfg, *p.seen.Load(), full)
 }
 
 // Account returns the status at this moment. What is published follows it.
@@ -217,7 +218,7 @@ func (p *statusPublisher) remember(a status.Account) {
 	if more := a.Expected.More(a.Managed()); more != "" {
 		warnings = append(warnings, more)
 	}
-	if err := status.Remember(p.host.KnownGPUs(), a); err != nil {
+	if err := status.Remember(gather.KnownGPUs(p.host), a); err != nil {
 		warnings = append(warnings, err.Error())
 	}
 	for _, w := range warnings {

@@ -7,8 +7,8 @@ import (
 	"os"
 	"time"
 
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/reboot"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/systemd"

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/reboot"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/systemd"

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"log/slog"
 
-	"dcm/internal/app/host"
 	"dcm/internal/app/reservations"
+	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 )
 
@@ -22,7 +22,7 @@ func Reserve(ctx context.Context, h *host.Host, log *slog.Logger) error {
 		return err
 	}
 	defer release()
-	node := h.Node(nil)
+	node := host.OpenNode(h, nil)
 	s := reservations.Publisher{Host: h, Node: node, Devices: node.Devices, Log: log}
 	s.ReadReservations()
 	return chosen(s.Publish(ctx))

@@ -3,21 +3,21 @@ package service
 import (
 	"errors"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 	"dcm/internal/linux/filelock"
 )
 
 // lockForRun excludes other runs and new leases, until release is called.
 func lockForRun(h *host.Host) (release func(), err error) {
-	run, err := filelock.TryLock(h.Lock())
+	run, err := filelock.TryLock(h.RunLock())
 	if errors.Is(err, filelock.ErrLocked) {
 		err = errors.New("another run is under way")
 	}
 	if err != nil {
 		return nil, exitcode.With(exitcode.Transient, err)
 	}
-	leases, err := filelock.Lock(h.Leases())
+	leases, err := filelock.Lock(h.LeasesLock())
 	if err != nil {
 		run()
 		return nil, exitcode.With(exitcode.Transient, err)

@@ -9,15 +9,16 @@ import (
 	"syscall"
 	"time"
 
-	"dcm/internal/app/host"
 	"dcm/internal/app/leaseservice"
 	"dcm/internal/app/reservations"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/daemon"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/dbusapi"
 	"dcm/internal/gpu"
+	"dcm/internal/leases/reservation"
 	"dcm/internal/linux/atomicfile"
 	"dcm/internal/linux/dropins"
 	"dcm/internal/linux/filelock"
@@ -85,7 +86,7 @@ func newServer(ctx context.Context, h *host.Host, log *slog.Logger) (*server, er
 	s.leases = leaseservice.New(h, s.config.get, s.guard.nudge, log)
 	s.config.changed = s.leases.ApplyLimits
 	s.dropins = newKeeper(h, s.config, s.status.refresh, log)
-	s.bus = dbusapi.New(dbusapi.SystemBus, control{host: h, node: h.Node(nil), requests: s.requests, config: s.config, status: s.status, Service: s.leases}, log)
+	s.bus = dbusapi.New(dbusapi.SystemBus, control{host: h, node: host.OpenNode(h, nil), requests: s.requests, config: s.config, status: s.status, Service: s.leases}, log)
 	s.status.queue, s.status.lost, s.status.atRest, s.status.publish = s.leases.Queue, s.dropins.Lost, s.guard.nudge, s.bus.Publish
 	return s, nil
 }
@@ -97,7 +98,7 @@ func (s *server) watch(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.node = s.host.Node(nil, woken(s.log))
+	s.node = host.OpenNode(s.host, nil, woken(s.log))
 	s.devices, err = s.watches.Devices(ctx, watch.Interest{
 		About: func(u watch.Uevent) bool { return s.node.RelevantEvent(u.Subsystem, u.Path) },
 		Files: s.node.ModeFiles,
@@ -179,12 +180,12 @@ func (s *server) loop(ctx context.Context) *daemon.Daemon {
 		Reserve: func(ctx context.Context, settings daemon.Settings) (bool, error) {
 			return reservations.Stale(ctx, h, s.config.reservations(), settings.Selected, log)
 		},
-		Unmet:   h.Unmet,
+		Unmet:   func() bool { return reservation.Unmet(h) },
 		Dial:    func(ctx context.Context) (daemon.Units, error) { return systemd.Dial(ctx) },
-		Busy:    func() (bool, error) { return filelock.Held(h.Lock()) },
+		Busy:    func() (bool, error) { return filelock.Held(h.RunLock()) },
 		LastRun: func() (*runstate.Run, error) { return runstate.ReadRun(h.Runtime()) },
 		Save:    func(state runstate.State) error { return s.status.save(ctx, state) },
-		Fit:     h.Fit,
+		Fit:     func(units []string) []string { return host.DiscoverableUnits(h, units) },
 		Include: include(h),
 		GPUs:    watched{h, s.node, &s.status.looked, s.config.reservations, s.acl}, Explain: apply.Explain,
 		Host:   rebooter{h, reboots(h), keeping(h).Lasting},

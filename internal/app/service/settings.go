@@ -6,10 +6,11 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/config/selection"
 	"dcm/internal/engine/daemon"
+	"dcm/internal/engine/host"
+	"dcm/internal/leases/reservation"
 	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/watch"
 )
@@ -77,7 +78,7 @@ func (c *effectiveConfig) lastGood() (daemon.Settings, error) {
 }
 
 func settings(h *host.Host, cfg *config.Config) daemon.Settings {
-	order := h.Order(cfg)
+	order := reservation.Order(h, cfg)
 	return daemon.Settings{
 		Profile: cfg.Profile, Selected: cfg.Selected != "", Source: cfg.Source,
 		Require: cfg.Require, Order: order, Warnings: cfg.Warnings,

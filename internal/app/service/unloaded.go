@@ -5,6 +5,7 @@ import (
 
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/event"
+	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 )
 
@@ -12,7 +13,7 @@ import (
 // profile or cannot be used.
 func (o *oneshot) loadDriver(ctx context.Context) error {
 	o.log.Warn("a run has left the driver unloaded: loading it")
-	err := apply.Load(ctx, o.host.Node(nil, woken(o.log)), reloadTimeout, o.recorder)
+	err := apply.Load(ctx, host.OpenNode(o.host, nil, woken(o.log)), reloadTimeout, o.recorder)
 	if err == nil {
 		return nil
 	}

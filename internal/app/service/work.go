@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"dcm/internal/app/agentservice"
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/linux/unitname"
 )
 

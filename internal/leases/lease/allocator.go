@@ -192,7 +192,7 @@ func (a *Allocator) Consider(ctx context.Context, c Caller, r Request) (placemen
 func (a *Allocator) Release(ctx context.Context, uid uint32, unit string) error {
 	name, ok := ParseName(unit)
 	if !ok {
-		return fmt.Errorf("%q is not the name of a lease, such as %s", unit, Name{Confined, 1000, "4f1c09aa", 0})
+		return fmt.Errorf("%q is not the name of a lease, such as %s", unit, Name{Kind: Confined, UID: 1000, ID: "4f1c09aa"})
 	}
 	if uid != 0 && uid != name.UID { // before any work: anybody may call
 		return fmt.Errorf("%s is the lease of user %d, which that user and root can end", unit, name.UID)
@@ -297,7 +297,7 @@ func describe(r Request, c placement.Choice) string {
 // name is one that no unit has.
 func name(uid uint32, r Request, snapshot Snapshot) Name {
 	for {
-		n := Name{r.Kind, uid, id(), r.Of}
+		n := Name{Kind: r.Kind, UID: uid, ID: id(), Of: r.Of}
 		if !slices.ContainsFunc(snapshot.Units, func(t UnitDevices) bool { return t.Unit == n.String() }) {
 			return n
 		}

@@ -684,7 +684,7 @@ func TestSharesOf(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for kind, of := range map[Kind]int{Confined: 0, Exclusive: 0, Shared: MostShares} {
-		n := Name{kind, 4294967294, "00c0ffee", of}
+		n := Name{Kind: kind, UID: 4294967294, ID: "00c0ffee", Of: of}
 		if got, ok := ParseName(n.String()); !ok || got != n {
 			t.Errorf("%s is read as %+v, %v", n, got, ok)
 		}

@@ -2,66 +2,29 @@ package lease
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
+
+	"dcm/internal/linux/unitname"
 )
 
 // Kind is what a lease promises.
-type Kind string
+type Kind = unitname.LeaseKind
 
 // The kinds of lease.
 const (
-	Confined  Kind = "lease"     // nothing else opens in it; who is outside may open what it has
-	Exclusive Kind = "exclusive" // what it has opens nowhere else either: needs the guard
-	Shared    Kind = "share"     // several of them have the same partition
+	Confined  = unitname.ConfinedLease
+	Exclusive = unitname.ExclusiveLease
+	Shared    = unitname.SharedLease
 )
 
-// Name is what a lease's unit is called, so that PID 1 is all that has to remember
-// whose it is and of what kind: "dcm-lease-1000-4f1c09aa.scope".
-type Name struct {
-	Kind Kind
-	UID  uint32
-	ID   string // eight hexadecimal digits
-	Of   int    // of a shared one: how many may have the same partition; else 0
-}
+// Name is the name of a lease's unit.
+type Name = unitname.Lease
 
-// String is "dcm-share3-1000-4f1c09aa.scope" for one of three.
-func (n Name) String() string {
-	of := ""
-	if n.Of > 0 {
-		of = strconv.Itoa(n.Of)
-	}
-	return fmt.Sprintf("dcm-%s%s-%d-%s.scope", n.Kind, of, n.UID, n.ID)
-}
+// MostShares is the number of leases that can share one partition.
+const MostShares = unitname.MaxShares
 
-// MostShares is how many can have one partition together.
-const MostShares = 64
-
-// ParseName returns what a unit's name says; ok is false for one that is no lease's.
-func ParseName(unit string) (n Name, ok bool) {
-	rest, ours := strings.CutPrefix(unit, "dcm-")
-	rest, scope := strings.CutSuffix(rest, ".scope")
-	parts := strings.Split(rest, "-")
-	if !ours || !scope || len(parts) != 3 {
-		return Name{}, false
-	}
-	kind := strings.TrimRight(parts[0], digits)
-	of, uid, id := parts[0][len(kind):], parts[1], parts[2]
-	if strings.HasPrefix(of, "0") || len(of) > 2 || len(uid) > 10 || strings.Trim(uid, digits) != "" ||
-		len(id) != 8 || strings.Trim(id, digits+"abcdef") != "" {
-		return Name{}, false
-	}
-	user, err := strconv.ParseUint(uid, 10, 32)
-	n = Name{Kind: Kind(kind), UID: uint32(user), ID: id}
-	n.Of, _ = strconv.Atoi(of) // 0 where there is none
-	switch n.Kind {
-	case Confined, Exclusive:
-		return n, err == nil && of == ""
-	case Shared:
-		return n, err == nil && n.Of >= 2 && n.Of <= MostShares
-	}
-	return Name{}, false
-}
+// ParseName returns what the name of a unit says; ok is false if it is not a lease's.
+func ParseName(unit string) (n Name, ok bool) { return unitname.ParseLease(unit) }
 
 // waitPrefix begins the names of scopes for processes that wait for a lease and have left
 // the one that they had: "dcm-wait-1000-4f1c09aa.scope". Such a scope opens no device.
@@ -75,5 +38,3 @@ func Made(unit string) bool {
 	_, ok := ParseName(unit)
 	return ok || strings.HasPrefix(unit, waitPrefix) && strings.HasSuffix(unit, ".scope")
 }
-
-const digits = "0123456789"

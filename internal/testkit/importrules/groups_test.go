@@ -19,7 +19,7 @@ var groups = map[string][]string{
 	"gpu":       {"linux", "worker"},
 	"engine":    {"gpu", "linux"},
 	"leases":    {"engine", "gpu", "linux"},
-	"frontends": {"engine", "gpu", "linux"},
+	"frontends": {"engine", "gpu", "leases", "linux"},
 	"app":       {"engine", "frontends", "gpu", "leases", "linux"},
 	"testkit":   {},
 }
@@ -39,6 +39,8 @@ func TestGroups_Imports(t *testing.T) {
 		from, to := groupOf(pkg), groupOf(inner)
 		switch {
 		case !ok || test || !strings.HasPrefix(pkg, "internal/") || from == "testkit" || to == "" || to == from:
+		case from == "frontends" && to == "leases" && pkg != "internal/frontends/status/gather":
+			t.Errorf("%s imports %s: only internal/frontends/status/gather may import leases", file, inner)
 		case !slices.Contains(groups[from], to):
 			t.Errorf("%s imports %s: group %q may import only groups %q", file, inner, from, groups[from])
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/supportbundle"
 	"dcm/internal/linux/atomicfile"

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/frontends/supportbundle"
 	"dcm/internal/sanitize"
 )

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/linux/unitname"
 	"dcm/internal/sanitize"
 )
@@ -34,7 +34,7 @@ func journalOf(options ...string) func(context.Context) ([]byte, error) {
 // the generator left there. Not every journalctl can search by itself.
 func kernelLines(ctx context.Context, h *host.Host) ([]byte, error) {
 	words := []string{"dcm-generator"}
-	for _, t := range h.Node(nil).Traits() {
+	for _, t := range host.OpenNode(h, nil).Traits() {
 		words = append(words, t.KernelLogWords...)
 	}
 	all, err := output(ctx, "journalctl", "--no-pager", "--quiet", "--dmesg", "--boot", "--output=short-monotonic")
@@ -70,9 +70,9 @@ func output(ctx context.Context, program string, arguments ...string) ([]byte, e
 // may hold secrets, only dcm's own words are taken.
 func versions(ctx context.Context, h *host.Host) ([]byte, error) {
 	var out bytes.Buffer
-	out.WriteString(VersionText(h, h.Libraries(ctx)))
+	out.WriteString(VersionText(h, host.Libraries(ctx, h)))
 	files, prefixes := []string{"proc/sys/kernel/osrelease"}, []string{"dcm."}
-	for _, t := range h.Node(nil).Traits() {
+	for _, t := range host.OpenNode(h, nil).Traits() {
 		files = append(files, filepath.Join("sys/module", t.Driver, "version"))
 		prefixes = append(prefixes, t.Driver+".")
 	}
@@ -97,7 +97,7 @@ func versions(ctx context.Context, h *host.Host) ([]byte, error) {
 func unitStates(ctx context.Context, h *host.Host) ([]byte, error) {
 	units := unitname.All()
 	if cfg, err := h.Config(); err == nil {
-		for _, c := range h.Clients(cfg) {
+		for _, c := range host.Clients(h, cfg) {
 			units = append(units, strings.Replace(c, "@.", "@*.", 1))
 		}
 	}

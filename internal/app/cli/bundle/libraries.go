@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"strings"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/gpu"
 )
 

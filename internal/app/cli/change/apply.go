@@ -10,12 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
 	"dcm/internal/app/leaseservice"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/config/selection"
+	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 	"dcm/internal/gpu"
+	"dcm/internal/leases/drain"
 	"dcm/internal/linux/filelock"
 )
 
@@ -63,9 +64,9 @@ func applyIdle(ctx context.Context, h *host.Host, con *console.Console, given []
 		}
 	}
 	if os.Geteuid() == 0 {
-		release, err := h.Drain(append([]string{"dcm"}, os.Args[1:]...))
+		release, err := drain.Start(h, append([]string{"dcm"}, os.Args[1:]...))
 		if errors.Is(err, filelock.ErrLocked) {
-			return exitcode.With(exitcode.Transient, fmt.Errorf("nothing was changed: %s waits already", h.Draining()))
+			return exitcode.With(exitcode.Transient, fmt.Errorf("nothing was changed: %s waits already", drain.Holder(h)))
 		}
 		if err != nil {
 			return err
@@ -80,7 +81,7 @@ func applyIdle(ctx context.Context, h *host.Host, con *console.Console, given []
 		if err != nil {
 			return err
 		}
-		if err := applyNow(ctx, h, con, given, clearing); err == nil || len(h.Lessees()) == 0 {
+		if err := applyNow(ctx, h, con, given, clearing); err == nil || len(host.LeaseHolders(h)) == 0 {
 			return err
 		}
 	}

@@ -9,9 +9,10 @@ import (
 
 	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
+	"dcm/internal/app/plan"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/daemon"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/dbusapi"
@@ -187,7 +188,7 @@ func Failure(state *runstate.State) error {
 // fits refuses a profile that does not exist or that these GPUs cannot have,
 // before anything is written.
 func CheckProfile(ctx context.Context, h *host.Host, given []string) error {
-	_, _, _, err := h.Compare(ctx, client.FromDaemon(h), given...)
+	_, _, _, err := plan.Compare(ctx, h, client.FromDaemon(h), given...)
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}

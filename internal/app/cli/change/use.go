@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 )
 
@@ -52,5 +52,5 @@ func use(ctx context.Context, h *host.Host, con *console.Console, name string) e
 			return err
 		}
 	}
-	return Follow(ctx, h, con, name, func() error { return h.Select(name) })
+	return Follow(ctx, h, con, name, func() error { return host.Select(h, name) })
 }

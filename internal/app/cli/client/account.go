@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"time"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/dbusapi"
 	"dcm/internal/frontends/status"
+	"dcm/internal/frontends/status/gather"
 )
 
 // take returns the daemon's account, which has everything whoever asks. Where none
@@ -26,15 +27,15 @@ func AccountWithReason(ctx context.Context, h *host.Host) (status.Account, error
 	if err == nil {
 		return a, nil
 	}
-	return status.Gather(ctx, time.Now(), h.Sources(host.Outlook{
-		Config: h.InForce,
+	return status.Gather(ctx, time.Now(), gather.Sources(h, gather.Options{
+		Config: h.Effective,
 		State:  func(ctx context.Context) (*runstate.State, error) { return State(ctx, h) },
 		All:    true,
 	})), err
 }
 
 // fromDaemon returns the daemon's account.
-func FromDaemon(h *host.Host) host.Told {
+func FromDaemon(h *host.Host) gather.DaemonStatus {
 	return func(ctx context.Context) (a status.Account, err error) {
 		var text string
 		err = readDaemon(ctx, h, func(ctx context.Context, c *dbusapi.Client) (err error) {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/dbusapi"
 	"dcm/internal/frontends/status"

@@ -3,9 +3,9 @@ package client
 import (
 	"context"
 
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/daemon"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
 	"dcm/internal/linux/systemd"
@@ -29,6 +29,6 @@ func Foresee(ctx context.Context, h *host.Host, cfg *config.Config, blocking []r
 		return daemon.Forecast{}, err
 	}
 	defer conn.Close()
-	s := daemon.Settings{Order: systemd.Order{Clients: h.Clients(cfg)}, Include: cfg.Discover == config.Include}
-	return daemon.Foresee(ctx, conn, s, h.Fit, blocking)
+	s := daemon.Settings{Order: systemd.Order{Clients: host.Clients(h, cfg)}, Include: cfg.Discover == config.Include}
+	return daemon.Foresee(ctx, conn, s, func(units []string) []string { return host.DiscoverableUnits(h, units) }, blocking)
 }

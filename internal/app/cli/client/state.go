@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/dbusapi"
 )

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"dcm/internal/app/host"
 	"dcm/internal/app/leaseservice"
+	"dcm/internal/engine/host"
 	"dcm/internal/frontends/dbusapi"
 	"dcm/internal/frontends/status"
 )

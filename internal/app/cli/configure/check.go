@@ -12,11 +12,13 @@ import (
 	"dcm/internal/app/cli/console"
 	"dcm/internal/app/cli/imagined"
 	"dcm/internal/app/cli/look"
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/frontends/status"
+	"dcm/internal/frontends/status/gather"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/leases/reservation"
 )
 
 func CheckCmd(h *host.Host, con *console.Console) *cobra.Command {
@@ -62,7 +64,7 @@ func check(ctx context.Context, h *host.Host, con *console.Console, given []stri
 	var misplaced error
 	if kind == "" {
 		misplaced = checkReserved(h, cfg)
-		for _, w := range h.Elsewhere(cfg.Observers) {
+		for _, w := range reservation.Elsewhere(h, cfg.Observers) {
 			fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+w)
 		}
 	}
@@ -79,8 +81,8 @@ func check(ctx context.Context, h *host.Host, con *console.Console, given []stri
 	}
 	r := review{cfg: cfg, gpus: gpus, name: func(text string) string { return text }}
 	if kind != "" {
-		r.name, r.minors = imagined.NamesByIndex(gpus), h.Node(nil).MinorsOfOtherNode()
-	} else if r.minors, err = h.Minors(); err != nil {
+		r.name, r.minors = imagined.NamesByIndex(gpus), host.OpenNode(h, nil).MinorsOfOtherNode()
+	} else if r.minors, err = host.Minors(h); err != nil {
 		return errors.Join(misplaced, err)
 	}
 	return errors.Join(misplaced, r.profiles(con))
@@ -95,7 +97,7 @@ func miscounted(h *host.Host, cfg *config.Config, gpus []partition.GPU, kind str
 		for i, g := range gpus {
 			there[i] = string(g.Address)
 		}
-		want = h.Expected(cfg, there)
+		want = gather.Expected(h, cfg, there)
 	}
 	if len(gpus) < want.GPUs {
 		return want.Text(len(gpus))
@@ -122,7 +124,7 @@ func checkClients(ctx context.Context, h *host.Host, con *console.Console, cfg *
 	if !h.Here() {
 		return
 	}
-	now, err := h.Standing(ctx, h.Clients(cfg), false)
+	now, err := gather.UnitStates(ctx, h, host.Clients(h, cfg), false)
 	if err != nil {
 		return
 	}
@@ -134,14 +136,14 @@ func checkClients(ctx context.Context, h *host.Host, con *console.Console, cfg *
 
 // checkReserved tells of units that would not start with what is reserved for them.
 func checkReserved(h *host.Host, cfg *config.Config) error {
-	if err := h.Misplaced(cfg.Reservations); err != nil {
+	if err := reservation.Misplaced(h, cfg.Reservations); err != nil {
 		return fmt.Errorf("%w\n%s", err, gpu.Hint(err))
 	}
 	return nil
 }
 
 func checkNodes(h *host.Host, con *console.Console) {
-	if p := h.FalseNode(); p != nil {
+	if p := gather.FalseNode(h); p != nil {
 		fmt.Fprintf(con.Err, "%s%s\n   cure: %s\n", con.Yellow("dcm: warning: "), p.Text, p.Cure)
 	}
 }
@@ -206,7 +208,7 @@ func (r review) after(con *console.Console, gpus []partition.GPU, tell bool) err
 	if short != nil && tell {
 		fmt.Fprintf(con.Err, "%s%s\n   cure: %s\n", con.Yellow("dcm: warning: "), r.name(short.Text), short.Cure)
 	}
-	return host.Room(r.cfg.Reservations, gpus, short)
+	return reservation.Room(r.cfg.Reservations, gpus, short)
 }
 
 func partitions(gpus []partition.GPU) int {

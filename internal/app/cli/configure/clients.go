@@ -6,15 +6,15 @@ import (
 	"strings"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/linux/unitname"
 )
 
 // checkRestart names the clients that wait for the oneshot while it waits for them, in
 // systemd's own words. Where it cannot be asked, it is not.
 func checkRestart(ctx context.Context, h *host.Host, con *console.Console, cfg *config.Config) {
-	clients := h.Clients(cfg)
+	clients := host.Clients(h, cfg)
 	if !h.Here() || len(clients) == 0 {
 		return
 	}

@@ -8,8 +8,9 @@ import (
 
 	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
+	"dcm/internal/frontends/status/gather"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
 )
@@ -26,7 +27,7 @@ func ExportCmd(h *host.Host, con *console.Console) *cobra.Command {
 }
 
 func export(ctx context.Context, h *host.Host, con *console.Console, name string) error {
-	devices, err := host.Look(ctx, h.Node(nil), client.FromDaemon(h))
+	devices, err := gather.Devices(ctx, host.OpenNode(h, nil), client.FromDaemon(h))
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,9 @@ import (
 
 	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config/importer"
+	"dcm/internal/engine/host"
+	"dcm/internal/frontends/status/gather"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
 )
@@ -51,7 +52,7 @@ func importFiles(ctx context.Context, h *host.Host, con *console.Console, given 
 	var here []partition.GPU
 	if gpus == 0 {
 		// Nothing to count is no error: the file may be for another host.
-		devices, _ := host.Look(ctx, h.Node(nil), client.FromDaemon(h))
+		devices, _ := gather.Devices(ctx, host.OpenNode(h, nil), client.FromDaemon(h))
 		gpus = len(gpu.Partitionable(devices))
 		for _, d := range devices {
 			here = append(here, d.GPU)

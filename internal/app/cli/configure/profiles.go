@@ -5,8 +5,8 @@ import (
 
 	"dcm/internal/app/cli/console"
 	"dcm/internal/app/cli/imagined"
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/gpu/partition"
 )
 

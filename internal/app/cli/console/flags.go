@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 )
 

@@ -11,12 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/app/cli/client"
-	"dcm/internal/app/host"
 	"dcm/internal/app/leaseservice"
+	"dcm/internal/app/plan"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/dbusapi"
+	"dcm/internal/frontends/status/gather"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/lease"
@@ -50,7 +52,7 @@ func (s Node) Allocations(ctx context.Context, h *host.Host) ([]lease.Allocation
 	if s.Profile != "" {
 		named = []string{s.Profile}
 	}
-	p, err := host.Choose(cfg, named...)
+	p, err := plan.Choose(cfg, named...)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +179,7 @@ func GPUs(ctx context.Context, h *host.Host, cfg *config.Config, kind string) ([
 		}
 		return gpus, nil
 	}
-	devices, err := host.Look(ctx, h.Node(cfg), client.FromDaemon(h))
+	devices, err := gather.Devices(ctx, host.OpenNode(h, cfg), client.FromDaemon(h))
 	if err != nil && !errors.Is(err, gpu.ErrNoGPU) {
 		return nil, err
 	}

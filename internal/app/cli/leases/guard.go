@@ -12,10 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
 	"dcm/internal/gpu"
+	"dcm/internal/leases/guard"
 	"dcm/internal/linux/unitname"
 )
 
@@ -90,10 +91,10 @@ func guardOff(ctx context.Context, h *host.Host) error {
 // for others.
 func guardStatus(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) error {
 	var observers []string
-	if cfg, _ := h.InForce(); cfg != nil {
+	if cfg, _ := h.Effective(); cfg != nil {
 		observers = cfg.Observers
 	}
-	s, err := h.GuardStatus(ctx, observers)
+	s, err := guard.ReadStatus(ctx, h, observers)
 	if errors.Is(err, gpu.ErrPartial) {
 		fmt.Fprintf(con.Err, "%snot all processes that have a partition open are seen: %v\n", con.Yellow("dcm: warning: "), err)
 	} else if err != nil {
@@ -111,11 +112,11 @@ func guardStatus(ctx context.Context, h *host.Host, con *console.Console, asJSON
 	return err
 }
 
-func printGuard(con *console.Console, s host.GuardStatus) {
+func printGuard(con *console.Console, s guard.Status) {
 	switch s.State {
-	case host.GuardLoaded:
+	case guard.Loaded:
 		fmt.Fprintf(con.Out, "guard: loaded, %d devices open for their holders only\n", s.Devices)
-	case host.GuardUnused:
+	case guard.Unused:
 		fmt.Fprintln(con.Out, "guard: not loaded, nothing is exclusive")
 	default:
 		fmt.Fprintf(con.Out, "guard: %s: %s\n", s.State, s.Why)

@@ -19,7 +19,7 @@ import (
 	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
 	"dcm/internal/app/cli/imagined"
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/dbusapi"
@@ -274,7 +274,7 @@ func release(ctx context.Context, h *host.Host, lease string) error {
 	defer cancel()
 	calls := 0
 	err := client.CallDaemon(ctx, h, dbusapi.RetryPolicy{Limit: client.DaemonTimeout}, func(c *dbusapi.Client) error {
-		if calls++; calls > 1 && !slices.Contains(h.Leased(), lease) {
+		if calls++; calls > 1 && !slices.Contains(host.LeaseUnits(h), lease) {
 			return nil // by the call that was not answered
 		}
 		return c.Release(ctx, lease)

@@ -12,9 +12,10 @@ import (
 
 	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/frontends/status"
+	"dcm/internal/frontends/status/gather"
 )
 
 func GpusCmd(h *host.Host, con *console.Console) *cobra.Command {
@@ -36,7 +37,7 @@ func gpus(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) 
 	}
 	a := client.Account(ctx, h)
 	// What is shown is complete without names and serials.
-	if err := h.Names(ctx, cfg, &a); err != nil {
+	if err := gather.AddNames(ctx, h, cfg, &a); err != nil {
 		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+err.Error())
 	}
 	if asJSON {

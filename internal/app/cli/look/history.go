@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 )
 
 // listRuns tells the history of runs, the latest last, as a log does.
 func listRuns(h *host.Host, con *console.Console, asJSON bool) error {
-	all, err := h.History()
+	all, err := host.History(h)
 	switch {
 	case err != nil:
 		return err

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
 	"dcm/internal/engine/apply"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu"
 )
@@ -32,7 +32,7 @@ and whether each is a client.`,
 }
 
 func holders(ctx context.Context, h *host.Host, con *console.Console, units, asJSON bool) error {
-	u, err := h.Node(nil).Usage(ctx)
+	u, err := host.OpenNode(h, nil).Usage(ctx)
 	if err != nil {
 		return err
 	}

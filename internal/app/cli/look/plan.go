@@ -10,14 +10,16 @@ import (
 	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
 	"dcm/internal/app/cli/imagined"
-	"dcm/internal/app/host"
+	"dcm/internal/app/plan"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/daemon"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/status"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/leases/reservation"
 )
 
 // proposal is what `dcm plan` tells.
@@ -53,7 +55,7 @@ what it takes on such a node that is as after its first boot.`,
 		if *kind != "" {
 			return planned(h, con, given, *kind, *asJSON)
 		}
-		return plan(c.Context(), h, con, given, *asJSON)
+		return printPlan(c.Context(), h, con, given, *asJSON)
 	}
 	return cmd
 }
@@ -68,7 +70,7 @@ func planned(h *host.Host, con *console.Console, given []string, kind string, as
 	if err != nil {
 		return err
 	}
-	profile, err := host.Choose(cfg, given...)
+	profile, err := plan.Choose(cfg, given...)
 	if err != nil {
 		return err
 	}
@@ -77,11 +79,11 @@ func planned(h *host.Host, con *console.Console, given []string, kind string, as
 	after, steps, err := imagined.Outcome(profile, gpus)
 	if err == nil {
 		p.Steps, p.Reload = append(p.Steps, steps...), steps.Reloads()
-		short := h.Node(nil).MinorsOfOtherNode().Shortage(after)
+		short := host.OpenNode(h, nil).MinorsOfOtherNode().Shortage(after)
 		if short != nil {
 			p.Warnings = append(p.Warnings, name(short.Text)+"; cure: "+short.Cure)
 		}
-		err = host.Room(cfg.Reservations, after, short)
+		err = reservation.Room(cfg.Reservations, after, short)
 	}
 	if err != nil {
 		return errors.New(name(err.Error()))
@@ -89,8 +91,8 @@ func planned(h *host.Host, con *console.Console, given []string, kind string, as
 	return p.tell(con, asJSON)
 }
 
-func plan(ctx context.Context, h *host.Host, con *console.Console, given []string, asJSON bool) error {
-	cfg, d, name, err := h.Compare(ctx, client.FromDaemon(h), given...)
+func printPlan(ctx context.Context, h *host.Host, con *console.Console, given []string, asJSON bool) error {
+	cfg, d, name, err := plan.Compare(ctx, h, client.FromDaemon(h), given...)
 	if err != nil {
 		return err
 	}
@@ -98,7 +100,7 @@ func plan(ctx context.Context, h *host.Host, con *console.Console, given []strin
 	a := client.Account(ctx, h)
 	p.Pending = pending(a)
 	if len(d.Steps) > 0 {
-		if short := h.Short(partition.Forecast(d.GPUs, d.Steps)); short != nil {
+		if short := host.Shortage(h, partition.Forecast(d.GPUs, d.Steps)); short != nil {
 			p.Warnings = append(p.Warnings, short.Text+"; cure: "+short.Cure)
 		}
 		p.Judge(ctx, h, con, a, cfg, d)
@@ -139,7 +141,7 @@ func (p *Plan) Judge(ctx context.Context, h *host.Host, con *console.Console, a 
 	blocking := d.InWay(client.Holders(a))
 	f, err := client.Foresee(ctx, h, cfg, blocking)
 	if err != nil {
-		if h.Here() || len(h.Clients(cfg)) > 0 {
+		if h.Here() || len(host.Clients(h, cfg)) > 0 {
 			fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+"cannot determine which clients would restart: "+err.Error())
 		}
 		f = daemon.Forecast{Holders: blocking, Refused: d.Refusal(true, blocking)}

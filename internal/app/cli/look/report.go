@@ -13,7 +13,7 @@ import (
 	"dcm/internal/app/cli/bundle"
 	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/metrics"

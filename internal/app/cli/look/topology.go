@@ -10,7 +10,7 @@ import (
 
 	"dcm/internal/app/cli/console"
 	"dcm/internal/app/cli/imagined"
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
 	"dcm/internal/leases/lease"

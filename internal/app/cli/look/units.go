@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 )
 
@@ -49,9 +49,9 @@ func standingOf(h *host.Host, cfg *config.Config, unit string) standing {
 	switch {
 	case config.Lists(cfg.Clients, unit):
 		return listed
-	case config.Lists(h.Clients(cfg), unit):
+	case config.Lists(host.Clients(h, cfg), unit):
 		return discovered
-	case len(h.Fit([]string{unit})) == 1:
+	case len(host.DiscoverableUnits(h, []string{unit})) == 1:
 		return possible
 	}
 	return unfit
@@ -86,7 +86,7 @@ func CheckUsers(ctx context.Context, h *host.Host, con *console.Console, cfg *co
 	if !h.Here() || os.Geteuid() != 0 || cfg.Discover == config.NoDiscovery {
 		return
 	}
-	found, err := h.Node(nil).Holders(ctx)
+	found, err := host.OpenNode(h, nil).Holders(ctx)
 	if err != nil {
 		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+err.Error())
 		return

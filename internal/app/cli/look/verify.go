@@ -8,9 +8,11 @@ import (
 
 	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
+	"dcm/internal/app/plan"
+	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/status"
+	"dcm/internal/frontends/status/gather"
 	"dcm/internal/gpu/partition"
 )
 
@@ -45,7 +47,7 @@ type Verification struct {
 }
 
 func verify(ctx context.Context, h *host.Host, con *console.Console, given []string, asJSON bool) error {
-	cfg, d, name, err := h.Compare(ctx, client.FromDaemon(h), given...)
+	cfg, d, name, err := plan.Compare(ctx, h, client.FromDaemon(h), given...)
 	if err != nil {
 		return err
 	}
@@ -57,7 +59,7 @@ func verify(ctx context.Context, h *host.Host, con *console.Console, given []str
 			found = append(found, deviation{g.Address, g.Shape(), want})
 		}
 	}
-	o := Verification{Profile: name, GPUs: len(there), Expected: h.Expected(cfg, there), Differences: found}
+	o := Verification{Profile: name, GPUs: len(there), Expected: gather.Expected(h, cfg, there), Differences: found}
 	o.Matches = len(found) == 0 && len(there) >= o.Expected.GPUs
 	if asJSON {
 		err = con.Answer(o)

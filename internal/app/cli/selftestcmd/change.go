@@ -14,10 +14,10 @@ import (
 	"dcm/internal/app/cli/change"
 	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
 	"dcm/internal/app/selftest"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/config/selection"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/metrics"
@@ -148,7 +148,7 @@ func selftestJob(h *host.Host, cfg *config.Config, o selftestOptions, told strin
 		j.Command = append(j.Command, "--power-was-off")
 	}
 	j.Then = []string{self, "selftest", "--back"}
-	if h.UntilReboot(cfg) {
+	if host.UntilReboot(h, cfg) {
 		j.Then = append(j.Then, "--until-reboot="+cfg.Profile.Name)
 	}
 	return j, nil
@@ -159,7 +159,7 @@ func changeable(ctx context.Context, h *host.Host, cfg *config.Config, gpus []pa
 	if _, err := selftest.Before(gpus); err != nil {
 		return err
 	}
-	if list := h.Lessees(); len(list) > 0 {
+	if list := host.LeaseHolders(h); len(list) > 0 {
 		return exitcode.With(exitcode.Transient, fmt.Errorf("%s is in use: the last lease has to end first", list[0].Unit))
 	}
 	f, err := forecast(ctx, h, cfg)
@@ -348,7 +348,7 @@ func selftestBack(ctx context.Context, h *host.Host, con *console.Console, until
 	}
 	cfg, err := h.Config()
 	paths := config.DefaultPaths(h.Root)
-	ours := err == nil && strings.HasPrefix(cfg.Selected, selftest.Prefix) && h.UntilReboot(cfg)
+	ours := err == nil && strings.HasPrefix(cfg.Selected, selftest.Prefix) && host.UntilReboot(h, cfg)
 	if ours {
 		e := &test{host: h, config: cfg}
 		if err := e.choose(ctx, con, selftest.Prefix+"before"); err != nil {

@@ -15,8 +15,8 @@ import (
 	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
 	"dcm/internal/app/cli/imagined"
-	"dcm/internal/app/host"
 	"dcm/internal/app/selftest"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 )
@@ -31,7 +31,7 @@ func (e *test) provoke(ctx context.Context, con *console.Console, t selftest.Tar
 	if e.provoked[vendor] || err != nil || len(steps) == 0 {
 		return
 	}
-	views, err := e.host.Views(ctx, e.config)
+	views, err := selftest.ReadViews(ctx, e.host, e.config)
 	node := views.Open[vendor]
 	if err != nil || node == "" {
 		return
@@ -45,7 +45,7 @@ func (e *test) provoke(ctx context.Context, con *console.Console, t selftest.Tar
 	defer end()
 	refused := e.choose(ctx, con, t.Profile.Name)
 	e.check(selftest.FromError(t.Mode, what, "refused, and the process named", refusedFor(ctx, e.host, pid, refused)))
-	if now, err := e.host.Views(ctx, e.config); err == nil {
+	if now, err := selftest.ReadViews(ctx, e.host, e.config); err == nil {
 		e.check(selftest.CompareView("refused", views.Own, now.Own)...)
 	}
 	end()

@@ -14,10 +14,10 @@ import (
 
 	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
 	"dcm/internal/app/selftest"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/daemon"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/status"
@@ -42,7 +42,7 @@ func newTest(ctx context.Context, h *host.Host, cfg *config.Config, began time.T
 	e := &test{host: h, config: cfg, facts: make(selftest.Facts), was: make(map[partition.Address]partition.Shape), provoked: make(map[partition.Vendor]bool)}
 	e.result = selftest.Result{Version: selftest.Version, Program: h.Version, Began: began, Libraries: []string{}, Runs: []selftest.Timing{}}
 	if h.Here() {
-		for _, l := range h.Libraries(ctx) {
+		for _, l := range host.Libraries(ctx, h) {
 			e.result.Libraries = append(e.result.Libraries, l.Name+": "+l.State)
 		}
 	}
@@ -50,7 +50,7 @@ func newTest(ctx context.Context, h *host.Host, cfg *config.Config, began time.T
 }
 
 func gpusOf(ctx context.Context, h *host.Host, cfg *config.Config) ([]partition.GPU, error) {
-	devices, err := h.Node(cfg).Devices(ctx)
+	devices, err := host.OpenNode(h, cfg).Devices(ctx)
 	if len(devices) > 0 {
 		err = nil // what cannot be read is left alone, and told
 	}
@@ -60,7 +60,7 @@ func gpusOf(ctx context.Context, h *host.Host, cfg *config.Config) ([]partition.
 func (e *test) check(c ...selftest.Check) { e.result.Checks = append(e.result.Checks, c...) }
 
 // found looks at the GPUs as they were found, and at what does not change with them.
-func (e *test) found(ctx context.Context, powerOff bool) (host.Views, error) {
+func (e *test) found(ctx context.Context, powerOff bool) (selftest.Views, error) {
 	views, a, err := e.look(ctx, "", nil)
 	if err != nil {
 		return views, err
@@ -71,9 +71,9 @@ func (e *test) found(ctx context.Context, powerOff bool) (host.Views, error) {
 	e.result.Kernel, e.result.Boot = a.Host.Kernel, a.Host.Boot
 	e.limits(views)
 	e.holders(ctx)
-	came := e.host.Came(views)
+	came := selftest.BootState(e.host, views)
 	e.result.Up = came.Up
-	last, err := e.host.Recorded()
+	last, err := selftest.ReadRecord(e.host)
 	if err != nil {
 		e.check(selftest.Check{What: "the last self-test", Verdict: selftest.NotSeen, Text: err.Error()})
 		return views, nil
@@ -84,8 +84,8 @@ func (e *test) found(ctx context.Context, powerOff bool) (host.Views, error) {
 
 // look holds what there is to see against what is wanted, or with nil against what the
 // GPUs are read back to have.
-func (e *test) look(ctx context.Context, at string, want map[partition.Address]partition.Shape) (host.Views, status.Account, error) {
-	views, err := e.host.Views(ctx, e.config)
+func (e *test) look(ctx context.Context, at string, want map[partition.Address]partition.Shape) (selftest.Views, status.Account, error) {
+	views, err := selftest.ReadViews(ctx, e.host, e.config)
 	if err != nil {
 		return views, status.Account{}, fmt.Errorf("cannot read the GPUs: %w", err)
 	}
@@ -93,7 +93,7 @@ func (e *test) look(ctx context.Context, at string, want map[partition.Address]p
 		e.check(selftest.Check{At: at, What: "the GPUs", Verdict: selftest.NotSeen, Text: views.Hidden.Error()})
 	}
 	e.facts.AddGPUs(views.GPUs)
-	wanted := host.Wanted(views.GPUs, want)
+	wanted := selftest.Wanted(views.GPUs, want)
 	a, absent := client.AccountWithReason(ctx, e.host)
 	e.check(selftest.CompareView(at, wanted, views.Own)...)
 	for _, v := range append(views.Others, viewOf(a, absent)) {
@@ -126,9 +126,9 @@ func viewOf(a status.Account, absent error) selftest.View {
 }
 
 // limits is what the kernel has for device nodes.
-func (e *test) limits(views host.Views) {
+func (e *test) limits(views selftest.Views) {
 	const what = "device numbers"
-	minors, err := e.host.Minors()
+	minors, err := host.Minors(e.host)
 	if err != nil {
 		e.check(selftest.Check{What: what, Verdict: selftest.NotSeen, Text: err.Error()})
 		return
@@ -148,7 +148,7 @@ func (e *test) limits(views host.Views) {
 // is for others to read.
 func (e *test) holders(ctx context.Context) {
 	const what = "processes that have a GPU open"
-	found, err := e.host.Holders(ctx)
+	found, err := host.Holders(ctx, e.host)
 	if err != nil {
 		e.check(selftest.Check{What: what, Verdict: selftest.NotSeen, Text: fmt.Sprintf("%d were found, but not every process could be looked at", len(found))})
 		return
@@ -157,11 +157,11 @@ func (e *test) holders(ctx context.Context) {
 }
 
 // record leaves how the GPUs are for a self-test after the next boot.
-func (e *test) record(views host.Views) {
+func (e *test) record(views selftest.Views) {
 	if os.Geteuid() != 0 {
 		return
 	}
-	if err := e.host.Record(views); err != nil {
+	if err := selftest.WriteRecord(e.host, views); err != nil {
 		e.check(selftest.Check{What: "the record for the next self-test", Verdict: selftest.NotSeen, Text: err.Error()})
 	}
 }

@@ -11,9 +11,9 @@ import (
 
 	"dcm/internal/app/cli/console"
 	"dcm/internal/app/cli/imagined"
-	"dcm/internal/app/host"
 	"dcm/internal/app/selftest"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 )
 

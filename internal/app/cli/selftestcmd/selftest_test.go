@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
 	"dcm/internal/app/selftest"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/systemd"

@@ -12,7 +12,7 @@ import (
 
 	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/slurm"
 	"dcm/internal/frontends/status"

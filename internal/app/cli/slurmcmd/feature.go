@@ -12,9 +12,9 @@ import (
 
 	"dcm/internal/app/cli/change"
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/config/selection"
+	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/slurm"
 	"dcm/internal/linux/filelock"
@@ -115,7 +115,7 @@ func reselect(h *host.Host, before *config.Config) error {
 	}
 	paths := config.DefaultPaths(h.Root)
 	switch {
-	case !h.UntilReboot(before):
+	case !host.UntilReboot(h, before):
 		return selection.ClearRuntime(paths)
 	case before.Selected == "":
 		return selection.SelectRuntime(paths, config.None)

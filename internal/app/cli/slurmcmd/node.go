@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	"dcm/internal/app/cli/client"
-	"dcm/internal/app/host"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/slurm"
+	"dcm/internal/frontends/status/gather"
 	"dcm/internal/gpu"
 	"dcm/internal/sanitize"
 )
@@ -21,11 +22,11 @@ func switching(h *host.Host) string { return h.Path("run/dcm/slurm.lock") }
 
 // featured is the features of this host, and those of them that its GPUs have.
 func featured(ctx context.Context, h *host.Host) (all map[string]string, active []string, err error) {
-	cfg, err := h.InForce() // a broken edit takes no feature away
+	cfg, err := h.Effective() // a broken edit takes no feature away
 	if cfg == nil {
 		return nil, nil, err
 	}
-	devices, err := host.Look(ctx, h.Node(nil), client.FromDaemon(h))
+	devices, err := gather.Devices(ctx, host.OpenNode(h, nil), client.FromDaemon(h))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 	"dcm/internal/frontends/slurm"
 	"dcm/internal/linux/filelock"
 )

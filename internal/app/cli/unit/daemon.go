@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
 	"dcm/internal/app/service"
+	"dcm/internal/engine/host"
 )
 
 func DaemonCmd(h *host.Host, con *console.Console) *cobra.Command {

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
+	"dcm/internal/engine/host"
 )
 
 func ReserveCmd(h *host.Host, con *console.Console) *cobra.Command {

@@ -4,8 +4,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/host"
 	"dcm/internal/app/service"
+	"dcm/internal/engine/host"
 	"dcm/internal/linux/journal"
 )
 

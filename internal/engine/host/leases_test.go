@@ -1,0 +1,34 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestLeasesAreSeenByTheirCgroups(t *testing.T) {
+	h := &Host{Root: t.TempDir()}
+	if got := LeaseHolders(h); len(got) > 0 {
+		t.Errorf("without a slice: %+v", got)
+	}
+	for name, text := range map[string]string{
+		"sys/fs/cgroup/dcm.slice/dcm-lease-0-4f1c09aa.scope/cgroup.procs":            "71\n72\n",
+		"sys/fs/cgroup/dcm.slice/dcm-share2-0-00000001.scope/cgroup.procs":           "",
+		"sys/fs/cgroup/dcm.slice/dcm-share2-0-00000001.scope/container/cgroup.procs": "73\n",
+		"sys/fs/cgroup/dcm.slice/dcm-exclusive-0-00000002.scope/cgroup.procs":        "",
+		"sys/fs/cgroup/dcm.slice/vllm.service/cgroup.procs":                          "74\n",
+		"proc/71/comm": "py\x1bthon\n",
+	} {
+		path := h.Path(name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := LeaseHolders(h)
+	if len(got) != 2 || got[0].PID != 71 || got[0].Command != `py\x1bthon` || got[0].LeaseOwner != "root" || got[1].PID != 73 {
+		t.Errorf("the leases are %+v", got)
+	}
+}

@@ -1,0 +1,102 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"dcm/internal/engine/apply"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/amdgpu"
+	"dcm/internal/gpu/nvidia"
+	"dcm/internal/linux/systemd"
+)
+
+// OpenNode is the hardware, set up as the configuration says; without one, by sysfs
+// alone.
+func OpenNode(h *Host, cfg *config.Config, opts ...gpu.Option) *gpu.Node {
+	if !h.Here() {
+		cfg = nil // what is installed here is not for another tree
+	}
+	return openNode(h, cfg, opts...)
+}
+
+// OpenNodeForRun is the hardware for a run, which may change it.
+func OpenNodeForRun(h *Host, cfg *config.Config, opts ...gpu.Option) *gpu.Node {
+	if !h.Here() {
+		cfg = nil
+	}
+	return openVendors(h, cfg, openNVIDIA(h, roots(h), nvidia.CreateNodes()), opts...)
+}
+
+// Libraries names those of the vendors', or says why one is not used.
+func Libraries(ctx context.Context, h *Host) []gpu.Library {
+	cfg, err := h.Config()
+	if err != nil {
+		cfg = &config.Config{}
+	}
+	return openNode(h, cfg).Libraries(ctx)
+}
+
+// openNode is where a vendor is added.
+func openNode(h *Host, cfg *config.Config, opts ...gpu.Option) *gpu.Node {
+	return openVendors(h, cfg, openNVIDIA(h, roots(h)), opts...)
+}
+
+func openVendors(h *Host, cfg *config.Config, nv gpu.Vendor, opts ...gpu.Option) *gpu.Node {
+	roots := roots(h)
+	return gpu.Open(roots.Sys, []gpu.Vendor{amd(roots, cfg), nv}, append([]gpu.Option{gpu.Leases(func() []gpu.Holder { return LeaseHolders(h) })}, opts...)...)
+}
+
+func roots(h *Host) gpu.Roots {
+	return gpu.Roots{Sys: h.Path("sys"), Proc: h.Path("proc"), Dev: h.Path("dev")}
+}
+
+func amd(roots gpu.Roots, cfg *config.Config) gpu.Vendor {
+	if cfg == nil || cfg.Backend == config.Sysfs {
+		return amdgpu.Open(roots)
+	}
+	return amdgpu.Open(roots, amdgpu.Library(amdgpu.SMI{Library: cfg.Library}, cfg.Backend == config.AMDSMI))
+}
+
+// nvml is the program that loads NVIDIA's library.
+const nvml = "/usr/libexec/dcm/dcm-nvml"
+
+// openNVIDIA is asked through its library alone, which is not for another tree.
+func openNVIDIA(h *Host, roots gpu.Roots, opts ...nvidia.Option) gpu.Vendor {
+	if !h.Here() {
+		return nvidia.Open(roots)
+	}
+	return nvidia.Open(roots, append(opts, nvidia.Program(nvml, ""), nvidia.ConflictingUnit(func() string { return conflictingUnit(h) }))...)
+}
+
+// migManager sets MIG at boot from a configuration of its own.
+const migManager = "nvidia-mig-manager.service"
+
+// conflictingUnit is that unit while it is enabled, "" else.
+func conflictingUnit(h *Host) string {
+	if _, masked := systemd.Installed(h.Path(), migManager); masked {
+		return ""
+	}
+	for _, dir := range []string{"etc/systemd/system", "run/systemd/system", "usr/lib/systemd/system"} {
+		for _, kind := range []string{"wants", "requires"} {
+			found, _ := filepath.Glob(h.Path(dir, "*."+kind, migManager)) // the pattern is in order
+			if len(found) > 0 {
+				return migManager
+			}
+		}
+	}
+	return ""
+}
+
+// Holders are the processes that have a GPU open; where some may not be looked at,
+// the others, with an error that says so.
+func Holders(ctx context.Context, h *Host) ([]runstate.Holder, error) {
+	found, err := OpenNode(h, nil).Holders(ctx)
+	if err != nil && !errors.Is(err, gpu.ErrPartial) {
+		return nil, err
+	}
+	return apply.Holders(found), err
+}

@@ -1,0 +1,173 @@
+package gather
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"dcm/internal/engine/apply"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
+	"dcm/internal/frontends/status"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+)
+
+// Inventory looks at the GPUs, beside what the configuration wants of them. What takes
+// long to read of a partition is taken from the sight before, if it is the same
+// partition still; otherwise it is read if all is wanted, and left out if not.
+func Inventory(ctx context.Context, h *host.Host, cfg *config.Config, before status.Inventory, all bool) (status.Inventory, error) {
+	devices, unread := host.OpenNode(h, nil).Devices(ctx) // by sysfs, where that tells
+	if unread != nil && len(devices) == 0 {
+		return status.Inventory{}, unread
+	}
+	return inventory(ctx, h, cfg, devices, unread, before, all)
+}
+
+// InventoryOf is Sight of devices that were looked at just now, without what takes long.
+func InventoryOf(ctx context.Context, h *host.Host, cfg *config.Config, devices []gpu.Device, before status.Inventory) (status.Inventory, error) {
+	return inventory(ctx, h, cfg, devices, nil, before, false)
+}
+
+func inventory(ctx context.Context, h *host.Host, cfg *config.Config, devices []gpu.Device, unread error, before status.Inventory, all bool) (status.Inventory, error) {
+	var s status.Inventory
+	var d apply.Difference
+	if cfg != nil {
+		s.Profiles = cfg.Available(gpu.Partitionable(devices))
+	}
+	if cfg != nil && cfg.Selected != "" {
+		var unfit error
+		d, unfit = apply.Compare(devices, cfg.Profile)
+		for _, err := range []error{unread, unfit} {
+			if err != nil {
+				e := apply.Explain(err)
+				s.Problems = append(s.Problems, status.Problem{State: status.NotOn, Text: e.Text, Cure: e.Cure})
+			}
+		}
+	}
+	if short := host.Shortage(h, gpu.Partitionable(devices)); short != nil {
+		s.Problems = append(s.Problems, status.Problem{State: status.Nodeless, Text: short.Text, Cure: short.Cure})
+	}
+	if p := FalseNode(h); p != nil {
+		s.Problems = append(s.Problems, *p)
+	}
+	s.GPUs = gpus(devices, d.Want)
+	s.Parts = parts(devices)
+	if !known(s.Parts, before.Parts) && all {
+		unread = errors.Join(unread, host.OpenNode(h, nil).ReadDetails(ctx, devices))
+		s.Parts = parts(devices)
+	}
+	return s, unread
+}
+
+// known completes the parts by those seen before, if they are the same.
+func known(now, before []status.Part) bool {
+	same := func(a, b status.Part) bool {
+		return a.Name == b.Name && a.Mode == b.Mode && a.RenderMinor == b.RenderMinor && b.DriverID != ""
+	}
+	if !slices.EqualFunc(now, before, same) {
+		return false
+	}
+	copy(now, before)
+	return true
+}
+
+func gpus(devices []gpu.Device, want partition.Layout) []status.GPU {
+	var out []status.GPU
+	index := make(map[partition.Vendor]int) // each vendor's are counted by themselves
+	for _, d := range devices {
+		g := status.GPU{
+			Index: -1, Address: string(d.Address), Vendor: d.Vendor.Name(), Model: d.Model, Why: d.SkipReason,
+			Mode: Shape(d.Shape()), Want: Shape(want.Shapes[d.Address]), Skipped: want.Skipped[d.Address],
+			Offers:   status.Offers{Compute: texts(d.AvailableCompute), Memory: texts(d.AvailableMemory)},
+			Slots:    slots(d),
+			ReadOnly: d.ReadOnly, Nodes: d.RenderNodes,
+			Name: d.Name, Serial: d.Serial, UUID: d.UUID, UniqueID: d.UniqueID, NUMA: d.NUMA,
+			Driver: d.Driver, DriverVersion: d.DriverVersion, Card: d.Card, Source: d.Source,
+		}
+		if d.Hive != 0 {
+			g.Hive = fmt.Sprintf("%016x", d.Hive)
+		}
+		if d.SkipReason == "" {
+			g.Index, g.Partitions = index[d.Vendor], d.Partitions()
+			index[d.Vendor]++
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+func Shape(s partition.Shape) status.Shape {
+	if s.MIG == nil {
+		return status.Shape{Compute: string(s.Compute), Memory: string(s.Memory)}
+	}
+	if names := s.MIG.Names(); len(names) > 0 {
+		return status.Shape{Slices: names}
+	}
+	return status.Shape{Whole: s.String()}
+}
+
+func parts(devices []gpu.Device) []status.Part {
+	var out []status.Part
+	for _, d := range devices {
+		var bytes uint64
+		units := 0
+		for _, p := range d.Parts {
+			bytes += p.Bytes
+			units += p.CUs
+		}
+		for _, p := range d.Parts {
+			if d.SkipReason != "" {
+				break
+			}
+			one := status.Part{
+				Name: string(d.Address) + "-" + strconv.Itoa(p.Index), GPU: string(d.Address), Index: p.Index, Mode: d.Shape().String(),
+				RenderNode: p.RenderNode(), RenderMinor: p.Minor, DriverID: p.ID, NUMA: d.NUMA,
+				Domain: d.Memory.Domain(p.Index, d.Partitions()), Memory: p.Bytes, ComputeUnits: p.CUs,
+			}
+			if p.Profile != "" {
+				one.Mode = p.Profile
+			}
+			if p.Card != "" {
+				one.Card = "/dev/dri/" + p.Card
+			}
+			if units > 0 {
+				one.ComputeShare = float64(p.CUs) / float64(units)
+			}
+			if bytes > 0 {
+				one.MemoryShare = float64(p.Bytes) / float64(bytes)
+			}
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+func texts[S ~string](items []S) []string {
+	out := make([]string, len(items))
+	for i, s := range items {
+		out[i] = string(s)
+	}
+	return out
+}
+
+// AddNames adds to the GPUs of an account what their vendor's library calls them.
+func AddNames(ctx context.Context, h *host.Host, cfg *config.Config, a *status.Account) error {
+	node := host.OpenNode(h, cfg)
+	devices, err := node.Devices(ctx)
+	if err != nil && len(devices) == 0 {
+		return nil // the account tells
+	}
+	err = node.Enrich(ctx, devices)
+	for i := range a.GPUs {
+		g := &a.GPUs[i]
+		for _, d := range devices {
+			if string(d.Address) == g.Address && !d.AccessDenied {
+				g.Name, g.Serial, g.UUID, g.DriverVersion, g.Source = d.Name, d.Serial, d.UUID, d.DriverVersion, d.Source
+			}
+		}
+	}
+	return err
+}

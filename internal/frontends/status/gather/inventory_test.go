@@ -1,0 +1,61 @@
+package gather
+
+import (
+	"dcm/internal/engine/host"
+	"dcm/internal/engine/host/hosttest"
+	"dcm/internal/leases/reservation"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"dcm/internal/engine/config"
+	"dcm/internal/frontends/status"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/testkit/sim"
+	"dcm/internal/testkit/sim/simtest"
+)
+
+// On a kernel that has 64 minors the BMC's display leaves the last partition without.
+func TestAPartitionWithoutAMinorIsNamed(t *testing.T) {
+	for _, kernel := range []string{"5.14.0-427.el9", "6.12.0-new"} { // the second one lies
+		node := simtest.Start(t, "mi300x-8-bmc", sim.Options{OldMinors: true, Parameters: sim.Parameters{Mode: partition.CPX}})
+		root := t.TempDir()
+		h := &host.Host{Root: root}
+		hosttest.Plant(t, h.Root, "proc/sys/kernel/osrelease", kernel+"\n")
+		if err := os.Symlink(node.Sys, filepath.Join(root, "sys")); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Inventory(t.Context(), h, nil, status.Inventory{}, false)
+		if err != nil || len(s.Problems) != 1 || s.Problems[0].State != status.Nodeless {
+			t.Fatalf("%s: the problems are %+v, %v", kernel, s.Problems, err)
+		}
+		if text := s.Problems[0].Text; !strings.HasPrefix(text, "0000:e5:00.0-7 gets no device node: the GPUs and ") || !strings.Contains(text, "take 65 DRM devices") {
+			t.Errorf("%s: told is %s", kernel, text)
+		}
+		if n := len(s.Parts); n != 63 {
+			t.Errorf("%s: %d partitions", kernel, n)
+		}
+		gpus := partition.Typical(0x74a1, 8)
+		for i := range gpus {
+			gpus[i].Address, gpus[i].Compute = partition.Address(s.GPUs[i+1].Address), partition.CPX
+		}
+		list := []config.Reservation{{Name: "a", Partitions: 63, Source: "dcm.toml:3"}, {Name: "b", Partitions: 1, Source: "dcm.toml:7"}}
+		const want = "dcm.toml:7: reservation b cannot be met: 64 partitions reserved (a 63, b 1), and there are 63"
+		if err := reservation.Fits(h, list)(gpus); err == nil || err.Error() != want {
+			t.Errorf("%s: 64 reservations: %v, want %s", kernel, err, want)
+		}
+		if err := reservation.Fits(h, list[:1])(gpus); err != nil {
+			t.Errorf("%s: 63 reservations: %v", kernel, err)
+		}
+	}
+	node := simtest.Start(t, "mi300x-8-bmc", sim.Options{Parameters: sim.Parameters{Mode: partition.CPX}})
+	h := &host.Host{Root: t.TempDir()}
+	if err := os.Symlink(node.Sys, h.Path("sys")); err != nil {
+		t.Fatal(err)
+	}
+	hosttest.Plant(t, h.Root, "proc/sys/kernel/osrelease", "5.14.0-503.el9\n") // with more than its number says
+	if s, err := Inventory(t.Context(), h, nil, status.Inventory{}, false); err != nil || len(s.Problems) > 0 || len(s.Parts) != 64 {
+		t.Errorf("where there are minors beyond: %+v, %d partitions, %v", s.Problems, len(s.Parts), err)
+	}
+}

@@ -1,0 +1,60 @@
+package gather
+
+import (
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/host/hosttest"
+	"dcm/internal/leases/reservation"
+	"os"
+	"slices"
+	"testing"
+
+	"dcm/internal/engine/host"
+	"dcm/internal/engine/runstate"
+)
+
+func TestAGuardThatIsSwitchedOffIsToldOf(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	p := runstate.Partitions{Reservations: []runstate.Reservation{{Name: "vllm", Partitions: []string{"a-0"}, Exclusive: true}}}
+	for _, err := range []error{
+		os.MkdirAll(h.Runtime(), 0o755),
+		runstate.PartitionsIn(h.Runtime()).Write(p),
+		runstate.GuardIn(h.Runtime()).Write(runstate.Guard{}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	why := func() string {
+		t.Helper()
+		r, err := reservationState(t.Context(), h, nil, false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Guard.Why
+	}
+	if got := why(); got != "" {
+		t.Errorf("before it is said that %s", got)
+	}
+	if err := os.WriteFile(h.GuardOff(), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := why(); got != "an administrator has switched the guard off" {
+		t.Errorf("it is said that %q", got)
+	}
+}
+
+func TestSlicesOfUnitsAreReported(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	hosttest.Plant(t, h.Root, "etc/systemd/system/a.service", "[Service]\nSlice=ml.slice\n")
+	cfg := &config.Config{Observers: []string{"a.service"}, Reservations: []config.Reservation{{Name: "a", Unit: "a.service", Partitions: 1, Source: "dcm.toml:3"}}}
+	r, err := reservationState(t.Context(), h, cfg, false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Wrong) != 1 {
+		t.Errorf("problems of units: %v", r.Wrong)
+	}
+	if want := reservation.Elsewhere(h, cfg.Observers); len(want) != 1 || !slices.Equal(r.Notes, want) {
+		t.Errorf("notes: %q, want %q", r.Notes, want)
+	}
+}

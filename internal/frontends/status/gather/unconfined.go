@@ -1,0 +1,50 @@
+package gather
+
+import (
+	"context"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
+	"dcm/internal/frontends/status"
+	"dcm/internal/leases/reservation"
+	"fmt"
+	"slices"
+)
+
+// unconfined returns what is wrong with a unit; ok is false if nothing is.
+func unconfined(c reservation.Confined) (u status.Unconfined, ok bool) {
+	why := slices.Clone(c.Loaded)
+	if c.Running != "" {
+		why = append(why, c.Running)
+	}
+	cure := fmt.Sprintf("systemctl cat %s shows the files that set it: remove those that override 50-dcm.conf; then systemctl daemon-reload and systemctl restart %[1]s", c.Unit)
+	switch {
+	case c.Lease:
+		cure = "dcm release " + c.Unit
+	case len(c.Loaded) == 0:
+		cure = "systemctl restart " + c.Unit
+	}
+	return status.Unconfined{Unit: c.Unit, Why: why, Cure: cure}, len(why) > 0
+}
+
+// confinement is how the units with partitions are confined, for an account.
+func confinement(ctx context.Context, h *host.Host, cfg *config.Config) (status.Confinement, error) {
+	reserved := reservation.ReservedUnits(h, cfg)
+	if len(reserved) == 0 && len(host.LeaseUnits(h)) == 0 {
+		return status.Confinement{}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)
+	defer cancel()
+	conn, err := h.Dial(ctx)
+	if err != nil {
+		return status.Confinement{}, err
+	}
+	defer conn.Close()
+	units, err := reservation.ReadConfined(ctx, h, conn, reserved)
+	var out status.Confinement
+	for _, c := range units {
+		if u, wrong := unconfined(c); wrong {
+			out.Unconfined = append(out.Unconfined, u)
+		}
+	}
+	return out, err
+}

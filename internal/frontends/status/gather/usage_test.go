@@ -1,0 +1,48 @@
+package gather
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/engine/host"
+	"dcm/internal/frontends/status"
+	"dcm/internal/gpu"
+)
+
+func TestWhoUsesAPartitionIsToldFromBothSides(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	for _, pid := range []string{"7", "8", "9"} {
+		if err := os.MkdirAll(filepath.Join(h.Root, "proc", pid), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(h.Root, "proc/9/cgroup"), []byte("0::/dcm.slice/b.service\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := processFinder{host: h, users: make(map[uint32]string), holders: []gpu.Holder{
+		{PID: 7, Command: "python3", Unit: "a.service", Devices: []string{"/dev/kfd", "/dev/dri/renderD129"}},
+		{PID: 8, Command: "card", Devices: []string{"/dev/dri/card9"}},
+		{PID: 12, Command: "elsewhere", Devices: []string{"/dev/dri/renderD130"}},
+	}}
+	little, much := uint64(1), uint64(2)
+	got := c.of(status.Part{RenderNode: "/dev/dri/renderD129", Card: "/dev/dri/card9"}, []gpu.Process{{PID: 7, Bytes: 1}, {PID: 9, Bytes: 2}, {PID: 11, Bytes: 1}})
+	me := host.UserOrID("0")
+	if os.Getuid() != 0 {
+		me = c.user(7)
+	}
+	want := []status.Process{
+		{PID: 9, Unit: "b.service", User: me, Memory: &much}, // of whose open files nothing is known
+		{PID: 7, Command: "python3", Unit: "a.service", User: me, Memory: &little},
+		{PID: 11, Memory: &little}, // has ended
+		{PID: 8, Command: "card", User: me},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("processes (-want +got):\n%s", d)
+	}
+	if got := c.of(status.Part{RenderNode: "/dev/dri/renderD131"}, nil); len(got) != 0 {
+		t.Errorf("nobody uses this one, but %+v", got)
+	}
+}

@@ -1,0 +1,120 @@
+package gather
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"dcm/internal/frontends/status"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+)
+
+// DaemonStatus is the daemon's account. What is reserved exclusively is kept from everybody but
+// who has it, and from the daemon.
+type DaemonStatus func(context.Context) (status.Account, error)
+
+// DeviceLister finds the GPUs. [gpu.Node] is one.
+type DeviceLister interface {
+	Devices(ctx context.Context) ([]gpu.Device, error)
+}
+
+// Devices finds the GPUs; those that are kept from this process are as the daemon tells. It
+// is an error if it does not: who plans without them would be told that all is well.
+func Devices(ctx context.Context, node DeviceLister, daemon DaemonStatus) ([]gpu.Device, error) {
+	devices, unread := node.Devices(ctx)
+	withheld := func(d gpu.Device) bool { return d.AccessDenied }
+	at := slices.IndexFunc(devices, withheld)
+	if at < 0 {
+		return devices, unread
+	}
+	a, err := daemon(ctx)
+	if err != nil {
+		return devices, errors.Join(unread, fmt.Errorf("%s; dcm's daemon may be let look, and does not answer: %w", devices[at].SkipReason, err))
+	}
+	unread = withoutWithheld(unread)
+	for i := range devices {
+		if devices[i].AccessDenied {
+			unread = errors.Join(unread, complete(&devices[i], a))
+		}
+	}
+	return devices, unread
+}
+
+// withoutWithheld returns the joined errors that are not about withheld GPUs.
+func withoutWithheld(err error) error {
+	all, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return err
+	}
+	return errors.Join(slices.DeleteFunc(slices.Clone(all.Unwrap()), func(err error) bool { return errors.Is(err, gpu.ErrAccessDenied) })...)
+}
+
+// complete has a device be as an account tells of it.
+func complete(d *gpu.Device, a status.Account) error {
+	i := slices.IndexFunc(a.GPUs, func(g status.GPU) bool { return g.Address == string(d.Address) })
+	if i < 0 {
+		return fmt.Errorf("%s; dcm's daemon does not know it", d.SkipReason)
+	}
+	g := a.GPUs[i]
+	if g.Why != "" {
+		d.SkipReason = g.Why // it is the same for everybody
+		return nil
+	}
+	if d.Vendor == partition.AMD {
+		return completeParts(d, g, a.Parts)
+	}
+	if g.Slots == nil {
+		return fmt.Errorf("%s; dcm's daemon does not tell how it is divided", d.SkipReason)
+	}
+	m := new(partition.MIG)
+	if err := m.UnmarshalText([]byte(g.Slots.Laid)); err != nil {
+		return fmt.Errorf("%s; what dcm's daemon tells cannot be read: %w", d.SkipReason, err)
+	}
+	d.SkipReason, d.MIG, d.MIGPending, d.ModeResetsGPU, d.GeometryBlocked, d.ModeBlocked, d.ExclusiveNodes = "", m, g.Slots.Pending, g.Slots.Resets, g.Slots.Barred, g.Slots.ModeBarred, g.Slots.Closed
+	d.Model, d.Name, d.UUID, d.DriverVersion = g.Model, g.Name, g.UUID, g.DriverVersion
+	d.Profiles = nil
+	for _, k := range g.Slots.Kinds {
+		d.Profiles = append(d.Profiles, partition.InstanceProfile{Name: k.Name, ID: k.ID, InstanceCount: k.Most, Size: k.Size, Starts: k.Starts})
+	}
+	return nil
+}
+
+// completeParts adds the partitions and the XGMI hive of an AMD GPU. Its modes are hidden
+// from no process.
+func completeParts(d *gpu.Device, g status.GPU, parts []status.Part) error {
+	if d.Compute == "" {
+		return fmt.Errorf("%s; its modes cannot be read", d.SkipReason)
+	}
+	if g.Hive != "" {
+		hive, err := strconv.ParseUint(g.Hive, 16, 64)
+		if err != nil {
+			return fmt.Errorf("%s; the daemon's account has the XGMI hive %q, not a hexadecimal number", d.SkipReason, g.Hive)
+		}
+		d.Hive = hive
+	}
+	d.SkipReason, d.Parts, d.RenderNodes = "", nil, nil
+	for _, p := range parts {
+		if p.GPU == string(d.Address) {
+			d.Parts = append(d.Parts, gpu.Part{Index: p.Index, Minor: p.RenderMinor, CUs: p.ComputeUnits, Card: p.Card, ID: p.DriverID, Bytes: p.Memory})
+			d.RenderNodes = append(d.RenderNodes, p.RenderNode)
+		}
+	}
+	d.ExclusiveNodes = append([]string{"/dev/kfd"}, d.RenderNodes...)
+	return nil
+}
+
+// slots are what [complete] reads.
+func slots(d gpu.Device) *status.Placements {
+	if d.MIG == nil || d.SkipReason != "" {
+		return nil
+	}
+	laid, _ := d.MIG.MarshalText() // never fails
+	s := &status.Placements{Laid: string(laid), Pending: d.MIGPending, Resets: d.ModeResetsGPU, Barred: d.GeometryBlocked, ModeBarred: d.ModeBlocked, Closed: d.ExclusiveNodes}
+	for _, p := range d.Profiles {
+		s.Kinds = append(s.Kinds, status.SlotsKind{Name: p.Name, ID: p.ID, Most: p.InstanceCount, Size: p.Size, Starts: p.Starts})
+	}
+	return s
+}

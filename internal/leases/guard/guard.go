@@ -1,0 +1,209 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"dcm/internal/engine/host"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/leases/exclusive"
+	"dcm/internal/linux/unitname"
+)
+
+// OffReason is why nothing is exclusive after `dcm guard off`.
+const OffReason = "an administrator has switched the guard off"
+
+// IsOff reports whether an administrator has switched the guard off.
+func IsOff(h *host.Host) bool {
+	_, err := os.Stat(h.GuardOff())
+	return err == nil
+}
+
+// State is what the guard does.
+type State string
+
+// The states of the guard.
+const (
+	Loaded      State = "loaded"
+	Unused      State = "unused"      // nothing is exclusive
+	Off         State = "off"         // by an administrator
+	Unsupported State = "unsupported" // by this kernel
+	OutOfDate   State = "out-of-date" // its table is not what is exclusive now
+)
+
+// Status is the guard's state and its table.
+type Status struct {
+	State   State              `json:"state"`
+	Why     string             `json:"why"` // of a state that is neither loaded nor unused
+	Devices int                `json:"devices"`
+	Table   []runstate.Guarded `json:"table"`
+	All     []runstate.Cgroup  `json:"all"`
+	Open    []string           `json:"open"` // processes that had an exclusive partition open before it was exclusive
+}
+
+// ReadStatus reads what the guard does now. It is an error, beside what was read, that not
+// all processes may be looked at.
+func ReadStatus(ctx context.Context, h *host.Host, observers []string) (Status, error) {
+	state, err := runstate.ReadGuard(h.Runtime())
+	if err != nil {
+		return Status{}, err
+	}
+	if state == nil {
+		state = &runstate.Guard{}
+	}
+	out := Status{State: Unused, Devices: state.Devices, Table: append([]runstate.Guarded{}, state.Table...), All: append([]runstate.Cgroup{}, state.All...), Open: []string{}}
+	if IsOff(h) {
+		out.State, out.Why = Off, OffReason
+		return out, nil
+	}
+	var due string
+	if h.Here() {
+		if due, err = Due(ctx, h, observers); err != nil {
+			return out, err
+		}
+	}
+	switch {
+	case due != "":
+		out.State, out.Why = OutOfDate, due
+	case state.Why != "":
+		out.State, out.Why = Unsupported, state.Why
+	case state.Loaded:
+		out.State = Loaded
+	}
+	if !h.Here() {
+		return out, nil
+	}
+	open, err := Intruders(ctx, h, func(string) bool { return true })
+	out.Open = append(out.Open, open...)
+	return out, err
+}
+
+// Needed reports whether something is exclusive, or guarded.
+func Needed(h *host.Host) bool {
+	state, err := runstate.ReadGuard(h.Runtime())
+	if err == nil && state != nil && (state.Loaded || state.Changing) {
+		return true
+	}
+	reserved, err := runstate.ReadReservations(h.Runtime())
+	if err != nil || reserved == nil {
+		reserved = &runstate.Reserved{}
+	}
+	return exclusive.Any(reserved.Reservations, host.LeaseUnits(h))
+}
+
+// Due returns why dcm-guard.service has to run: what the kernel guards, as dcm-guard
+// has read it back, is not what is exclusive now. It is "" if nothing is to be done, or if
+// another run would not help: the guard is switched off, or this kernel has none. observers
+// are the services that may open every partition.
+func Due(ctx context.Context, h *host.Host, observers []string) (string, error) {
+	return DueFor(ctx, h, observers, func(string) bool { return true })
+}
+
+// DueFor is GuardDue for some of the holders.
+func DueFor(ctx context.Context, h *host.Host, observers []string, holder func(string) bool) (string, error) {
+	state, err := runstate.ReadGuard(h.Runtime())
+	if err != nil || IsOff(h) {
+		return "", err
+	}
+	reserved, err := runstate.ReadReservations(h.Runtime())
+	if err != nil {
+		return "", err
+	}
+	if reserved == nil {
+		reserved = &runstate.Reserved{}
+	}
+	switch {
+	case state == nil && !exclusive.Any(reserved.Reservations, host.LeaseUnits(h)):
+		return "", nil
+	case state == nil:
+		return "dcm-guard has not run yet", nil
+	case state.Changing:
+		return "dcm-guard was interrupted", nil
+	case !exclusive.Any(reserved.Reservations, host.LeaseUnits(h)):
+		if state.Loaded {
+			return "the guard is loaded, and nothing is exclusive", nil
+		}
+		return "", nil
+	case state.Why != "":
+		return "", nil
+	}
+	want, err := wantedTable(ctx, h, observers)
+	if err != nil {
+		return "", err
+	}
+	return difference(h, *state, want, holder), nil
+}
+
+// difference compares what dcm-guard has read back with what is wanted.
+func difference(h *host.Host, state runstate.Guard, want runstate.GuardTable, holder func(string) bool) string {
+	_, err := os.Stat(h.Path("sys/fs/bpf/dcm/program"))
+	switch {
+	case len(want.Table) > 0 && (!state.Loaded || errors.Is(err, fs.ErrNotExist)):
+		return "the guard is not loaded"
+	case !exclusive.Same(state.Only(holder), want.Only(holder)):
+		return fmt.Sprintf("the guard's table is out of date (found %s, want %s)", summary(state.Only(holder)), summary(want.Only(holder)))
+	}
+	return ""
+}
+
+func summary(t runstate.GuardTable) string {
+	holders := strings.Join(t.Holders(), ", ")
+	if holders == "" {
+		holders = "no holder"
+	}
+	return fmt.Sprintf("%d devices of %s", len(t.Table), holders)
+}
+
+// wantedTable asks PID 1 for the table that is wanted now.
+func wantedTable(ctx context.Context, h *host.Host, observers []string) (runstate.GuardTable, error) {
+	parts, err := runstate.ReadPartitions(h.Runtime())
+	if err != nil || parts == nil {
+		return runstate.GuardTable{}, err
+	}
+	conn, err := h.Dial(ctx)
+	if err != nil {
+		return runstate.GuardTable{}, err
+	}
+	defer conn.Close()
+	tenants, err := conn.UnitsInSlice(ctx, unitname.Slice, nil)
+	if err != nil {
+		return runstate.GuardTable{}, err
+	}
+	return exclusive.Host{Root: h.Path(), Observers: observers}.Wanted(ctx, conn, *parts, tenants)
+}
+
+// Intruders names the processes that have an exclusive partition of these holders open,
+// and are not among those who may: they opened it before it was exclusive. The table has to
+// be in the kernel before: a process that is not found then cannot open it later.
+func Intruders(ctx context.Context, h *host.Host, holder func(string) bool) ([]string, error) {
+	state, err := runstate.ReadGuard(h.Runtime())
+	if err != nil || state == nil || !state.Loaded {
+		return nil, err
+	}
+	table := state.Only(holder)
+	if len(table.Table) == 0 {
+		return nil, nil
+	}
+	holders, err := host.Holders(ctx, h)
+	return exclusive.Intruders(table, holders, func(pid int) (string, error) { return cgroupOf(h, pid) }), err
+}
+
+// cgroupOf returns the path of a process's cgroup in the unified hierarchy.
+func cgroupOf(h *host.Host, pid int) (string, error) {
+	text, err := os.ReadFile(filepath.Join(h.Path("proc"), strconv.Itoa(pid), "cgroup"))
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if path, ok := strings.CutPrefix(line, "0::"); ok {
+			return strings.TrimRight(path, "\n"), nil
+		}
+	}
+	return "", errors.New("the host has no unified cgroup hierarchy")
+}

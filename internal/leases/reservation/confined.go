@@ -1,0 +1,66 @@
+package reservation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
+	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
+)
+
+// Confined is a unit with partitions that is up, as PID 1 has it confined.
+type Confined struct {
+	systemd.Confined
+	Lease   bool
+	Settled bool     // the last choice of partitions was for its reservation as it is now
+	Loaded  []string // how what PID 1 has loaded for it differs from its confinement
+	Running string   // why its processes run without the confinement; "" if they do not, as far as PID 1 knows
+}
+
+// ReadConfined reads how PID 1 has the reserved units and the leases confined that are up.
+func ReadConfined(ctx context.Context, h *host.Host, conn *systemd.Conn, reserved []systemd.Reserved) ([]Confined, error) {
+	_, chosen := lastChoice(h)
+	var out []Confined
+	for _, r := range reserved {
+		units, err := conn.Confined(ctx, []string{r.Unit})
+		if err != nil {
+			return nil, fmt.Errorf("cannot read how %s is confined: %w", r.Unit, err)
+		}
+		for _, u := range units {
+			if u.Unit != r.Unit && slices.ContainsFunc(reserved, func(o systemd.Reserved) bool { return o.Unit == u.Unit }) {
+				continue // an instance with a reservation of its own
+			}
+			out = append(out, judged(u, r.Confinement(), Confined{Settled: chosen && !r.Changed}))
+		}
+	}
+	leases, err := conn.ConfinedLike(ctx, []string{"dcm-lease-*.scope", "dcm-exclusive-*.scope", "dcm-share*.scope"})
+	if err != nil {
+		return nil, fmt.Errorf("cannot read how leases are confined: %w", err)
+	}
+	for _, u := range leases {
+		out = append(out, judged(u, systemd.LeaseConfinement(), Confined{Lease: true}))
+	}
+	// A unit with a job is being started or stopped: neither is how it stays.
+	return slices.DeleteFunc(out, func(c Confined) bool { return !c.Up() || c.Job }), nil
+}
+
+func judged(u systemd.Confined, want systemd.Confinement, c Confined) Confined {
+	c.Confined, c.Loaded, c.Running = u, want.Differs(u), want.Misplaced(u)
+	return c
+}
+
+// ReservedUnits are the units with a reservation, as the generator writes them. Where the
+// configuration cannot be used the reservations are read alone.
+func ReservedUnits(h *host.Host, cfg *config.Config) []systemd.Reserved {
+	var list []config.Reservation
+	if cfg != nil {
+		list = cfg.Reservations
+	} else {
+		list, _ = Reservations(h)
+	}
+	o := AddReservations(h, systemd.Order{Needs: DropinNeeds(h)}, list)
+	return slices.DeleteFunc(o.Reserved, func(r systemd.Reserved) bool { return r.Slice.Value != "" && !r.Slice.Inside(unitname.Slice) })
+}

@@ -1,0 +1,205 @@
+package reservation
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/leases/lease"
+	"dcm/internal/leases/placement"
+	"dcm/internal/linux/systemd"
+)
+
+// Reservations are those of the configuration, as far as they can be read, whatever
+// else is wrong with it. Units whose reservation cannot be read start unconfined.
+func Reservations(h *host.Host) (all []config.Reservation, unconfined []string) {
+	return config.Reservations(config.DefaultPaths(h.Root))
+}
+
+// Order is what the generator makes of a configuration.
+func Order(h *host.Host, cfg *config.Config) systemd.Order {
+	o := systemd.Order{Clients: host.Clients(h, cfg), Require: cfg.Require, Observers: withoutOwnSlice(h, cfg.Observers), Watching: cfg.Observers, Needs: DropinNeeds(h)}
+	if cfg.Agent {
+		o.Behind = kubelets()
+	}
+	return AddReservations(h, o, cfg.Reservations)
+}
+
+// kubelets are the units that start a node's containers, under the names that the usual
+// distributions of Kubernetes give them.
+func kubelets() []string {
+	return []string{"kubelet.service", "k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service",
+		"k0sworker.service", "k0scontroller.service", "snap.microk8s.daemon-kubelite.service"}
+}
+
+// DropinNeeds is what the GPUs that are on the bus need of units.
+func DropinNeeds(h *host.Host) map[string]string { return host.OpenNode(h, nil).Dropins() }
+
+// AddReservations adds the reservations. Those that are other ones than what was chosen for
+// last are marked, and units that have lost theirs are let go, so that a restart of
+// dcm-reserve.service restarts these units and no others. If the choice itself is lost, all
+// are marked: what their units have is not known.
+func AddReservations(h *host.Host, o systemd.Order, list []config.Reservation) systemd.Order {
+	last, chosen := lastChoice(h)
+	lost := !chosen && ListMissing(h)
+	o.Guarded = wasExclusive(h) // what was exclusive is to open for others
+	for _, r := range list {
+		before, had := last[r.Unit]
+		delete(last, r.Unit)
+		if r.Exclusive {
+			o.Guarded = true
+			o.HolderSlices = append(o.HolderSlices, ReservationSlice(h, r.Name, r.Unit))
+		}
+		if r.Unit == "" {
+			continue
+		}
+		one := systemd.Reserved{Unit: r.Unit, Name: r.Name, Count: r.Partitions, Exclusive: r.Exclusive, Share: r.Share}
+		if len(o.Needs) > 0 {
+			one.Beside = 3 + 2*r.Partitions // at most: three of every GPU, two of each partition
+		}
+		one.Changed = lost || chosen && (!had || before.Asks != r.Asks())
+		one.Slice = sliceOf(h, r, false)
+		o.Reserved = append(o.Reserved, one)
+	}
+	for unit := range last {
+		o.Released = append(o.Released, unit)
+	}
+	return o
+}
+
+// lastChoice is what the last run chose, by unit; ok is false where none has, as at boot,
+// when /run is empty. The boot's id is not compared: systemd 252 has shown a generator
+// another one in a container.
+func lastChoice(h *host.Host) (out map[string]runstate.Reservation, ok bool) {
+	out = make(map[string]runstate.Reservation)
+	p, err := runstate.ReadReservations(h.Runtime())
+	if err != nil || p == nil {
+		return out, false
+	}
+	for _, r := range p.Reservations {
+		if r.Unit != "" {
+			out[r.Unit] = r
+		}
+	}
+	return out, true
+}
+
+// wasExclusive tells whether some of what was chosen last is exclusive.
+func wasExclusive(h *host.Host) bool {
+	p, err := runstate.ReadReservations(h.Runtime())
+	return err == nil && p != nil && slices.ContainsFunc(p.Reservations, func(r runstate.Reservation) bool { return r.Exclusive })
+}
+
+// ListMissing reports whether the list of partitions, with what was chosen for reservations, is
+// missing although the daemon has run in this boot: the package was removed and installed
+// again, say. At boot dcm-apply.service writes the list before the daemon starts.
+func ListMissing(h *host.Host) bool {
+	list, err := runstate.ReadReservations(h.Runtime())
+	if err != nil || list != nil {
+		return false
+	}
+	_, err = os.Stat(config.DefaultPaths(h.Root).Kept)
+	return err == nil
+}
+
+// ReserveDue reports whether partitions are to be chosen: reservations are other ones than
+// what was chosen for last, or nothing is listed, and a profile is selected, or somebody has
+// partitions. It is an error where they must not be chosen for.
+func ReserveDue(h *host.Host, list []config.Reservation, selected bool) (bool, error) {
+	due, err := reserveDue(h, list)
+	if err == nil && !due {
+		due = (selected || len(list) > 0 || len(host.LeaseUnits(h)) > 0) && ListMissing(h)
+	}
+	if err == nil && due {
+		err = Misplaced(h, list)
+	}
+	return due, err
+}
+
+// Unmet tells whether one of those that were chosen for last has no partitions.
+func Unmet(h *host.Host) bool {
+	p, err := runstate.ReadReservations(h.Runtime())
+	return err == nil && p != nil && slices.ContainsFunc(p.Reservations, func(r runstate.Reservation) bool { return r.Wants > 0 && len(r.Partitions) == 0 })
+}
+
+func reserveDue(h *host.Host, list []config.Reservation) (bool, error) {
+	p, err := runstate.ReadReservations(h.Runtime())
+	if err != nil || p == nil {
+		return false, err // the next run of dcm-apply.service chooses
+	}
+	asks := make(map[string]string)
+	for _, r := range p.Reservations {
+		asks[r.Name] = r.Asks
+	}
+	for _, r := range list {
+		if asks[r.Name] != r.Asks() {
+			return true, nil
+		}
+		delete(asks, r.Name)
+	}
+	return len(asks) > 0, nil
+}
+
+// Fits returns a function that tells why reservations could not be met on GPUs that
+// become so, for [apply.Difference.Judge]; nil where there are none. Units that would
+// not start again are a reason too.
+func Fits(h *host.Host, list []config.Reservation) func([]partition.GPU) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return func(after []partition.GPU) error {
+		if err := Misplaced(h, list); err != nil {
+			return err
+		}
+		return Room(list, after, host.Shortage(h, after))
+	}
+}
+
+// Room tells which reservation could not be met on these GPUs; those partitions that
+// get no device node do not count.
+func Room(list []config.Reservation, after []partition.GPU, short *gpu.Shortage) error {
+	var node []runstate.Part
+	var there []string
+	for _, g := range after {
+		of := g.Kinds()
+		n := len(of)
+		for i := range n {
+			if short != nil && slices.Contains(short.Partitions, fmt.Sprintf("%s-%d", g.Address, i)) {
+				continue
+			}
+			there = append(there, of[i])
+			node = append(node, runstate.Part{
+				Name: fmt.Sprintf("%s-%d", g.Address, i), GPU: g.Address, Index: i, Domain: g.Memory.Domain(i, n), Hive: g.Hive, Kind: of[i],
+			})
+		}
+	}
+	var wants []lease.Reservation
+	for _, r := range list {
+		among, err := partition.Select(r.GPUs, after)
+		if err != nil {
+			return fmt.Errorf("%s: reservation %s: %w", r.Source, r.Name, err)
+		}
+		kinds, err := r.Sought.Match(there)
+		if err != nil {
+			return fmt.Errorf("%s: reservation %s cannot be met: %w", r.Source, r.Name, err)
+		}
+		wants = append(wants, lease.Reservation{Name: r.Name, Want: placement.Want{Partitions: r.Partitions, Among: among, Kinds: kinds}})
+	}
+	err := lease.Fit(node, wants)
+	for i, r := range list {
+		if err == nil {
+			break
+		}
+		if first := lease.Fit(node, wants[:i+1]); first != nil && first.Error() != err.Error() {
+			return fmt.Errorf("%s: reservation %s cannot be met: %w; of all, %w", r.Source, r.Name, first, err)
+		} else if first != nil {
+			return fmt.Errorf("%s: reservation %s cannot be met: %w", r.Source, r.Name, err)
+		}
+	}
+	return err
+}

@@ -1,0 +1,100 @@
+package reservation
+
+import (
+	"dcm/internal/engine/host"
+	"dcm/internal/engine/host/hosttest"
+	"strings"
+	"testing"
+
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu"
+	"dcm/internal/linux/systemd"
+)
+
+func TestReservationsOfUnitsWithASliceAreRefused(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	hosttest.Plant(t, h.Root, "etc/systemd/system/a.service", "[Service]\nSlice=ml.slice\n")
+	hosttest.Plant(t, h.Root, "etc/systemd/system/b.service", "[Service]\nSlice=dcm-ml.slice\n")
+	hosttest.Plant(t, h.Root, "run/systemd/generator/c.service", "[Service]\nSlice=user.slice\n")
+	list := []config.Reservation{
+		{Name: "a", Unit: "a.service", Partitions: 1, Source: "dcm.toml:3"}, {Name: "b", Unit: "b.service", Partitions: 1},
+		{Name: "c", Unit: "c.service", Partitions: 1, Source: "dcm.toml:9"}, {Name: "slurm", Partitions: 1},
+	}
+	err := Misplaced(h, list)
+	const want = "dcm.toml:3: a.service has Slice=ml.slice (/etc/systemd/system/a.service:2), and who has partitions runs in dcm.slice\n" +
+		"dcm.toml:9: c.service has Slice=user.slice (/run/systemd/generator/c.service:2), and who has partitions runs in dcm.slice"
+	if err == nil || err.Error() != want || !strings.Contains(gpu.Hint(err), "Slice=dcm-NAME.slice") {
+		t.Errorf("it is refused with %v (%s), want %s", err, gpu.Hint(err), want)
+	}
+	if err := Fits(h, list)(nil); err == nil || err.Error() != want {
+		t.Errorf("a plan is judged with %v", err)
+	}
+	if _, err := ReserveDue(h, list, true); err != nil {
+		t.Errorf("where the next run chooses: %v", err)
+	}
+	hosttest.Plant(t, h.Root, "run/dcm/partitions.json", `{"version": 1}`)
+	if due, err := ReserveDue(h, list, true); !due || err == nil {
+		t.Errorf("due is %t, with %v", due, err)
+	}
+}
+
+// An observer is left where its unit wants it, and it is told what it does not see there.
+func TestObserversWithASliceStayThereAndItIsTold(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	hosttest.Plant(t, h.Root, "etc/systemd/system/a.service", "[Service]\nSlice=ml.slice\n")
+	hosttest.Plant(t, h.Root, "etc/systemd/system/b.service.d/x.conf", "[Service]\nSlice=dcm-ml.slice\n")
+	hosttest.Plant(t, h.Root, "usr/lib/systemd/system/c.service", "[Service]\nExecStart=c\n")
+	hosttest.Plant(t, h.Root, "run/systemd/generator/d.service", "[Service]\nSlice=user.slice\n")
+	cfg := &config.Config{Observers: []string{"a.service", "b.service", "c.service", "d.service"}}
+	if got := Order(h, cfg).Observers; strings.Join(got, " ") != "c.service d.service" {
+		t.Errorf("put into dcm.slice are %s", got) // of d the generators see nothing
+	}
+	if got := cfg.Observers; len(got) != 4 {
+		t.Errorf("the configuration has become %s", got)
+	}
+	got := Elsewhere(h, cfg.Observers)
+	if len(got) != 2 || !strings.HasPrefix(got[0], "a.service, one of observers in [guard], has Slice=ml.slice (/etc/systemd/system/a.service:2), and ") ||
+		!strings.Contains(got[0], "(Slice=dcm-NAME.slice)") || !strings.HasPrefix(got[1], "d.service, ") {
+		t.Errorf("told is %q", got)
+	}
+}
+
+// A unit that runs already when it is given a reservation is restarted with it.
+func TestUnitsOfNewReservationsAreRestarted(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	list := []config.Reservation{{Name: "a", Unit: "a.service", Partitions: 1, Place: "pack"}, {Name: "b", Unit: "b.service", Partitions: 1}}
+	if o := AddReservations(h, systemd.Order{}, list); o.Reserved[0].Changed || o.Reserved[1].Changed {
+		t.Errorf("at boot: %+v", o.Reserved)
+	}
+	due := func(selected bool, list ...config.Reservation) bool {
+		t.Helper()
+		due, err := ReserveDue(h, list, selected)
+		if err != nil {
+			t.Error(err)
+		}
+		return due
+	}
+	if due(true, list...) {
+		t.Error("at boot it is due before the run of dcm-apply.service")
+	}
+	hosttest.Plant(t, h.Root, "run/dcm/last-good.toml", "") // of a daemon, which runs after dcm-apply.service
+	if o := AddReservations(h, systemd.Order{}, list); !o.Reserved[0].Changed || !o.Reserved[1].Changed {
+		t.Errorf("with the list removed: %+v", o.Reserved)
+	}
+	if !due(true) || !due(false, list...) || due(false) {
+		t.Errorf("with the list removed it is due: %t with a profile, %t with reservations, %t without both; want true, true, false", due(true), due(false, list...), due(false))
+	}
+	hosttest.Plant(t, h.Root, "sys/fs/cgroup/dcm.slice/dcm-lease-0-00000001.scope/cgroup.procs", "")
+	if !due(false) {
+		t.Error("with the list removed and a lease it is not due")
+	}
+	last := runstate.Partitions{Reservations: []runstate.Reservation{{Name: "a", Unit: "a.service", Asks: list[0].Asks()}}}
+	hosttest.Plant(t, h.Root, "run/dcm/partitions.json", "")
+	if err := runstate.PartitionsIn(h.Runtime()).Write(last); err != nil {
+		t.Fatal(err)
+	}
+	if o := AddReservations(h, systemd.Order{}, list); o.Reserved[0].Changed || !o.Reserved[1].Changed {
+		t.Errorf("with a new one for b: %+v", o.Reserved)
+	}
+}
