@@ -115,3 +115,15 @@ func (m machine) entries(args string) (all []entry) {
 	}
 	return all
 }
+
+// newEntries returns a function that returns the entries which were added after this call. It
+// counts, since journalctl of systemd 252 skips the first match after a cursor that does not
+// match itself.
+func (m machine) newEntries(args string) func() []entry {
+	m.t.Helper()
+	n := len(m.entries(args))
+	return func() []entry {
+		m.t.Helper()
+		return m.entries(args)[n:]
+	}
+}
