@@ -40,7 +40,7 @@ func TestUsageErrorsAreTold(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{"serve --kind mi999x-8", "mi999x-8"},
 		{"serve --memory NPS3", "NPS3"},
-		{"serve --tells 1.5", `"1.5" to tell of usage: there are 1.1, 1.6`},
+		{"serve --tells 1.5", `"1.5", accepted: 1.1, 1.6`},
 		{"fault --op frob --errno EIO", "frob"},
 		{"fault --op load --errno EFROB", "EFROB"},
 		{"fault --op load --errno EIO --times 0", "--times 0"},
