@@ -168,7 +168,7 @@ roots: bin/roots
 bin/%: $(shell find internal/testkit/e2e -type f) go.mod
 	$(GO) build -o $@ ./internal/testkit/e2e/$*
 
-RACY = frontends/status engine/apply frontends/supportbundle frontends/dbusapi engine/daemon engine/event gpu leases/lease frontends/metrics gpu/openfiles engine/runstate app/service linux/systemd linux/watch
+RACY = frontends/status frontends/status/gather app/leaseservice app/reservations app/agentservice leases/exclusive engine/apply frontends/supportbundle frontends/dbusapi engine/daemon engine/event gpu leases/lease frontends/metrics gpu/openfiles engine/runstate app/service linux/systemd linux/watch
 
 scale:
 	DCM_E2E=require DCM_SCALE=1 $(GO) test -count=1 -timeout=0 -run '^TestNode$$/^scale$$' -v ./internal/testkit/e2e
