@@ -1,9 +1,9 @@
-// Package apply is the sequence of dcm-apply.service: observe, plan, set, read
-// back, and go back to what was before if it cannot be finished.
+// Package apply is the sequence of dcm-apply.service: observe, plan, change, read back, and
+// undo if a change fails.
 //
-// It knows no client units, no D-Bus, no configuration format and no command
-// line. Its undo is its own planner: going back is a plan from what is seen now
-// to the layout seen before the first change.
+// It must not import client units, D-Bus, the configuration format or the command line. The
+// undo uses the planner too: it is a plan from the current state to the layout that was
+// observed before the first change.
 package apply
 
 import (
@@ -18,42 +18,42 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Node is what a run needs of the machine. [gpu.Node] is one.
+// Node is the hardware that a run changes. [gpu.Node] implements it.
 type Node interface {
 	// Wait returns the devices once the driver has brought them up.
 	Wait(ctx context.Context) ([]gpu.Device, error)
-	// WaitAfterLoad is Wait after a load, and gives up the GPUs that the driver leaves alone.
+	// WaitAfterLoad is Wait after a load. It does not wait for GPUs that the driver rejected.
 	WaitAfterLoad(ctx context.Context) ([]gpu.Device, error)
-	// Devices returns the devices as they are.
+	// Devices returns the devices in their current state.
 	Devices(ctx context.Context) ([]gpu.Device, error)
 	Looker
-	// Execute carries out steps that may be made at once, and reads each one back. It
-	// tells of each when it starts and, with its error, when it has its end.
+	// Execute executes steps that may run concurrently, and reads each one back. It calls
+	// onStep when a step begins and, with its error, when it ends.
 	Execute(ctx context.Context, steps []partition.Step, onStep gpu.StepFunc) error
 	// Loaded reports whether the drivers are loaded, and Load loads them.
 	Loaded() bool
 	Load(ctx context.Context) error
-	// Traits are those of the vendors whose GPUs it may have.
+	// Traits returns the traits of the vendors whose GPUs the node may have.
 	Traits() []gpu.Traits
-	// PendingWrites lists the writes that were given up and that a driver still has.
+	// PendingWrites lists the writes that timed out and that a driver may still carry out.
 	PendingWrites() []gpu.PendingWrite
 }
 
-// Options are the run's settings.
+// Options are the settings of a run.
 type Options struct {
-	Rollback      bool                              // on failure of one GPU go back to what was; otherwise keep what succeeded
-	ReloadDriver  bool                              // allowed to reload the driver for a memory mode
-	DeviceTimeout time.Duration                     // how long to wait for the driver to bring its GPUs up
-	StepTimeout   time.Duration                     // how long one request or one round of switches may take
-	ReloadTimeout time.Duration                     // how long a driver reload may take
-	Fits          func(after []partition.GPU) error // why the GPUs must not become so; nil: nobody minds
+	Rollback      bool                              // undo all changes after a failure; otherwise keep those that succeeded
+	ReloadDriver  bool                              // the driver may be reloaded for a memory mode
+	DeviceTimeout time.Duration                     // for the driver to bring up its GPUs, in the whole run
+	StepTimeout   time.Duration                     // for one request or one round of switches
+	ReloadTimeout time.Duration                     // for a driver reload
+	Fits          func(after []partition.GPU) error // returns an error if the planned state is not allowed; may be nil
 	Load          bool                              // an earlier run may have left the driver unloaded, see [HalfReloaded]
 }
 
-// errInterrupted ends a run that was told to stop.
+// errInterrupted ends a run that got a stop request.
 var errInterrupted = errors.New("told to stop before the work was finished")
 
-// refusal is a reason to touch nothing.
+// refusal is a reason to end a run before its first change.
 type refusal struct {
 	err       error
 	cure      string
@@ -64,9 +64,9 @@ type refusal struct {
 func (e *refusal) Error() string { return e.err.Error() }
 func (e *refusal) Unwrap() error { return e.err }
 
-// Run brings the node to the profile and returns the finished report, which it
-// has also published along the way. When ctx ends, the step under way is
-// finished, nothing further is begun, and the result is [runstate.Interrupted].
+// Run puts the profile on the node and returns the finished report, which it also published
+// during the run. When ctx ends, the current step is finished, no further step begins, and the
+// result is [runstate.Interrupted].
 func Run(ctx context.Context, node Node, profile partition.Profile, opt Options, rec *Recorder) runstate.Run {
 	r := &run{node: node, opt: opt, rec: rec}
 	rec.begin(profile.Name)
@@ -79,12 +79,12 @@ type run struct {
 	opt  Options
 	rec  *Recorder
 
-	difference Difference    // what is to be done
+	difference Difference    // the plan
 	loaded     bool          // the run has loaded the driver
-	waited     time.Duration // for GPUs that the driver did not bring up then
+	waited     time.Duration // for GPUs that the driver did not bring up after that
 
-	back bool  // going back
-	gone error // the GPUs that are gone, as seen on the way back
+	back bool  // the run undoes its changes
+	gone error // the GPUs that disappeared, as observed during the undo
 }
 
 func (r *run) do(ctx context.Context, profile partition.Profile) (runstate.Result, error) {
@@ -130,9 +130,9 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (runstate.Resul
 	return r.goBack(ctx, before, err)
 }
 
-// observe waits for the driver, within the device timeout. Of that there is one for
-// the whole run: GPUs that do not come up after the load keep the clients waiting
-// for no longer, however often the driver is loaded again on the way back.
+// observe waits for the driver to bring up its GPUs. The device timeout is for the whole run:
+// GPUs that do not come up delay the clients only once, even if the undo loads the driver
+// again.
 func (r *run) observe(ctx context.Context) ([]gpu.Device, error) {
 	if !r.loaded {
 		ctx, cancel := context.WithTimeout(ctx, r.opt.DeviceTimeout)
@@ -149,11 +149,11 @@ func (r *run) observe(ctx context.Context) ([]gpu.Device, error) {
 	return devices, err
 }
 
-// leastWait is for one look, when the time to wait is used up.
+// leastWait is the time for one observation after the device timeout has passed.
 const leastWait = time.Second
 
-// glance returns the devices for the way back. What has just been waited for in vain
-// is not waited for again.
+// glance returns the devices for the undo. It does not wait again for GPUs for which the run
+// has just waited without success.
 func (r *run) glance(ctx context.Context, cause error) ([]gpu.Device, error) {
 	if _, late := errors.AsType[*gpu.NotReadyError](cause); !late {
 		return r.observe(ctx)
@@ -163,7 +163,7 @@ func (r *run) glance(ctx context.Context, cause error) ([]gpu.Device, error) {
 	return r.node.Devices(ctx)
 }
 
-// load loads a driver that a reload has left unloaded.
+// load loads the driver if a reload left it unloaded.
 func (r *run) load(ctx context.Context) error {
 	if r.node.Loaded() {
 		return nil
@@ -174,7 +174,7 @@ func (r *run) load(ctx context.Context) error {
 	return r.node.Load(ctx)
 }
 
-// permitted refuses a run before its first change, when it could not succeed.
+// permitted returns a refusal if the run could not succeed.
 func (r *run) permitted(ctx context.Context, d Difference) error {
 	u, err := r.node.Usage(ctx)
 	if err != nil {
@@ -193,8 +193,8 @@ func (r *run) permitted(ctx context.Context, d Difference) error {
 	return nil
 }
 
-// goBack undoes a failed run. The failure stays the run's error, whatever the
-// way back brings.
+// goBack undoes a failed run. The error of the run stays the failure's, whatever the result of
+// the undo.
 func (r *run) goBack(ctx context.Context, before partition.Layout, cause error) (runstate.Result, error) {
 	// A stop request must not leave the node between two layouts.
 	ctx = context.WithoutCancel(ctx)
@@ -202,8 +202,8 @@ func (r *run) goBack(ctx context.Context, before partition.Layout, cause error) 
 	r.back = true
 	err := r.load(ctx)
 	if err == nil {
-		// A GPU that the driver has not brought up may come up with the reload that
-		// the way back is. converge judges.
+		// A GPU that the driver did not bring up may come up after the reload of the
+		// undo. converge checks that.
 		var devices []gpu.Device
 		if devices, err = r.glance(ctx, cause); err == nil || len(devices) > 0 {
 			err = r.converge(ctx, before, devices)
@@ -216,8 +216,8 @@ func (r *run) goBack(ctx context.Context, before partition.Layout, cause error) 
 	return runstate.RolledBack, cause
 }
 
-// converge takes the GPUs from what devices shows to the layout wanted. It has
-// succeeded only when a fresh observation leaves nothing to plan.
+// converge changes the GPUs from the observed state to a layout. It succeeds only if a new
+// observation leaves nothing to plan.
 func (r *run) converge(ctx context.Context, want partition.Layout, devices []gpu.Device) error {
 	gpus := gpu.Partitionable(devices)
 	steps, err := partition.Plan(want, gpus)
@@ -246,8 +246,8 @@ func (r *run) converge(ctx context.Context, want partition.Layout, devices []gpu
 	return nil
 }
 
-// make makes one round of a plan. A stop request never cuts a round short, it
-// prevents the next one.
+// make executes one round of a plan. A stop request does not interrupt a round; it prevents
+// the next one.
 func (r *run) make(ctx context.Context, want partition.Layout, round partition.Steps) error {
 	if ctx.Err() != nil {
 		return errInterrupted
@@ -266,14 +266,14 @@ func (r *run) make(ctx context.Context, want partition.Layout, round partition.S
 		r.idle(ctx, round[0].Kind.Vendor(), err)
 		return r.whose(ctx, round[0].Kind.Vendor(), err)
 	case err != nil && round[0].Kind.Observable():
-		// What the others became is worth telling.
+		// The report needs the state of the other GPUs.
 		_, seen := r.replan(ctx, want)
 		return errors.Join(r.whose(ctx, round[0].Kind.Vendor(), err), seen)
 	}
 	return err
 }
 
-// stuck is the error of a step that has succeeded, and did not do what it should.
+// stuck returns the error of a step that succeeded without effect.
 func (r *run) stuck(ctx context.Context, done, next partition.Step) error {
 	if !done.Kind.Reloads() {
 		return fmt.Errorf("after all switches had succeeded the GPUs were seen otherwise: still to do is %q", next)
@@ -286,7 +286,7 @@ func (r *run) stuck(ctx context.Context, done, next partition.Step) error {
 	}
 }
 
-// driver is the name of a vendor's, by which the kernel's log is searched.
+// driver returns the name of a vendor's driver, to search the kernel's log.
 func (r *run) driver(v partition.Vendor) string {
 	for _, t := range r.node.Traits() {
 		if t.Vendor == v {
@@ -296,7 +296,7 @@ func (r *run) driver(v partition.Vendor) string {
 	return "drm"
 }
 
-// replan observes again and plans from there.
+// replan observes the GPUs and plans again.
 func (r *run) replan(ctx context.Context, want partition.Layout) (partition.Steps, error) {
 	devices, err := r.observe(context.WithoutCancel(ctx))
 	if err != nil {
@@ -314,8 +314,8 @@ func (r *run) replan(ctx context.Context, want partition.Layout) (partition.Step
 	return steps, err
 }
 
-// lost tells of GPUs that are gone. On the way back it is noted, and the others go
-// on: half of a node in a mode that nobody wants is no help.
+// lost returns an error for GPUs that disappeared. During the undo it only records them, since
+// the other GPUs must not stay half changed.
 func (r *run) lost(want partition.Layout, gpus []partition.GPU) error {
 	err := missing(want, gpus)
 	if r.back {
@@ -325,7 +325,7 @@ func (r *run) lost(want partition.Layout, gpus []partition.GPU) error {
 	return err
 }
 
-// missing tells of GPUs that were there before and are gone.
+// missing returns an error for each GPU of the layout that no longer exists.
 func missing(want partition.Layout, gpus []partition.GPU) error {
 	there := partition.CurrentLayout(gpus)
 	var errs []error
@@ -337,7 +337,7 @@ func missing(want partition.Layout, gpus []partition.GPU) error {
 	return errors.Join(errs...)
 }
 
-// explain turns an error into what the report says of it.
+// explain converts an error for the report.
 func (r *run) explain(err error) *runstate.Error {
 	if err == nil {
 		return nil
@@ -346,9 +346,8 @@ func (r *run) explain(err error) *runstate.Error {
 	return &e
 }
 
-// Load loads a driver that an earlier run has left unloaded, for a run that has
-// nothing else to do, or cannot tell what: a host without its driver is the worst
-// of all ends, whatever the configuration says.
+// Load loads a driver that an earlier run left unloaded, for a run that ends before any
+// change. A host without its driver is worse than one with the wrong configuration.
 func Load(ctx context.Context, node Node, limit time.Duration, rec *Recorder) error {
 	r := &run{node: node, opt: Options{ReloadTimeout: limit}, rec: rec}
 	if err := r.load(ctx); err != nil {
@@ -358,10 +357,9 @@ func Load(ctx context.Context, node Node, limit time.Duration, rec *Recorder) er
 	return nil
 }
 
-// HalfReloaded reports whether the run ended, in whatever way, between the
-// unloading and the loading of the driver or may have, or has not mended that of an
-// earlier one. A killed run may not have come to tell that it had begun: that a
-// reload was planned is told before.
+// HalfReloaded reports whether the last run of this boot ended between the unloading and the
+// loading of the driver, may have done so, or has not repaired an earlier such end. A killed
+// run may not have reported that a step began, but it reported the plan before.
 func HalfReloaded(last *runstate.Run, boot string) bool {
 	if last == nil || last.Boot != boot {
 		return false
@@ -372,8 +370,8 @@ func HalfReloaded(last *runstate.Run, boot string) bool {
 	})
 }
 
-// Explain says of an error from this package or from gpu whether trying again
-// may help, and what an operator can do.
+// Explain converts an error of this package or of package gpu: whether a retry may help, and
+// what the administrator can do.
 func Explain(err error) runstate.Error {
 	out := runstate.Error{Text: err.Error(), Cure: gpu.Hint(err), Transient: gpu.IsTransient(err)}
 	var no *refusal

@@ -14,13 +14,12 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// rebootError is an error that a reboot may help against, and nothing less.
+// rebootError is an error that only a reboot can help against.
 type rebootError struct{ error }
 
 func (e *rebootError) Unwrap() error { return e.error }
 
-// unseenError is an answer that the GPUs are in use, with nobody to be seen who uses
-// them.
+// unseenError says that the GPUs are in use although no process that uses them is visible.
 type unseenError struct {
 	error
 	use runstate.Use
@@ -32,16 +31,15 @@ const unseenCure = "Find what has a GPU open and shows no process: an open file 
 	"a console or sound device on the GPU, another driver that shares its buffers; or reboot. dcm tries again when the driver counts fewer uses, " +
 	"when the configuration changes, and at `dcm apply`; until then it restarts no client for it."
 
-// whose finds out who is to blame for an error that the GPUs are in use. Those that
-// can be seen are recorded, and waited for. With nobody to be seen:
+// whose finds the processes that caused a "busy" error. Visible ones are recorded, and dcm
+// waits for them. If there are none:
 //
-// The driver's own count has it that nobody uses it but other modules: then it cannot
-// be unloaded before the next boot, where dcm comes before them, and a reboot may
-// help. A count of nothing at all contradicts the answer: that was true a moment ago,
-// and another try may find it over.
+// If the driver's use count shows that only other modules use it, it cannot be unloaded before
+// the next boot, where dcm runs before them: a reboot may help. A count of zero contradicts
+// the error: the use has ended, and a retry may succeed.
 //
-// Otherwise somebody unseen uses them, or nobody knows. Neither a reboot nor a second
-// try, with its restart of the clients, is justified.
+// Otherwise an invisible process uses the GPUs, or the use is unknown. That justifies neither
+// a reboot nor a retry with its restart of the clients.
 func (r *run) whose(ctx context.Context, v partition.Vendor, err error) error {
 	if gpu.NeedsReboot(err) && r.nobodyNow(ctx, v) {
 		return &rebootError{err}
@@ -75,7 +73,7 @@ func by(modules []string) string {
 	return " by " + strings.Join(modules, ", ")
 }
 
-// unseenText says in plain words what nobody can be blamed for.
+// unseenText describes a use that no visible process explains.
 func unseenText(u gpu.Usage) string {
 	var text []string
 	if u.Unexplained() > 0 {
@@ -93,24 +91,24 @@ func unseenText(u gpu.Usage) string {
 	return strings.Join(text, "; ")
 }
 
-// Use converts to the report's form.
+// Use converts a usage to the report's form.
 func Use(u gpu.Usage) runstate.Use {
 	return runstate.Use{Counted: u.Counted, Unseen: u.Unexplained(), Lost: len(u.Orphans)}
 }
 
-// UseOf looks who uses the GPUs, for the report.
+// UseOf queries the use of the GPUs for the report.
 func UseOf(ctx context.Context, node Looker) (runstate.Use, error) {
 	u, err := node.Usage(ctx)
 	return Use(u), err
 }
 
-// nobody tells whether there is evidence that no process uses the vendor's GPUs:
-// everybody was looked at, and the driver counts no more than it does by itself.
+// nobody reports whether there is evidence that no process uses the vendor's GPUs: all
+// processes were inspected, and the driver's count is that of an idle driver.
 func (r *run) nobody(v partition.Vendor, u gpu.Usage) bool {
 	return len(u.Uninspected) == 0 && u.ForVendor(v).Unused(r.rec.idleCount(v))
 }
 
-// nobodyAtAll is the same for the vendors of all the steps.
+// nobodyAtAll is nobody for the vendors of all steps.
 func (r *run) nobodyAtAll(steps partition.Steps, u gpu.Usage) bool {
 	return !slices.ContainsFunc(steps, func(s partition.Step) bool { return !r.nobody(s.Kind.Vendor(), u) })
 }
@@ -120,8 +118,8 @@ func (r *run) nobodyNow(ctx context.Context, v partition.Vendor) bool {
 	return err == nil && r.nobody(v, u)
 }
 
-// idle notes what a driver counts that was loaded just now, before anybody else can
-// have opened a GPU: a console's or a sound device's use of it from within.
+// idle records the use count of a driver that was just loaded, before a process can have
+// opened a GPU. It is the use by the kernel itself, such as a console or a sound device.
 func (r *run) idle(ctx context.Context, v partition.Vendor, err error) {
 	if err != nil {
 		return
@@ -132,9 +130,9 @@ func (r *run) idle(ctx context.Context, v partition.Vendor, err error) {
 	}
 }
 
-// unsure is a refusal where there was no time to look at everybody, unless those who
-// were looked at account for all that the driver counts. Those whom a security module
-// hides it says nothing of: the driver refuses while one of them is there.
+// unsure returns a refusal if there was no time to inspect all processes, unless the inspected
+// ones explain the driver's count. It cannot detect processes that a security module hides;
+// while one exists the driver refuses the change.
 func unsure(steps partition.Steps, u gpu.Usage) error {
 	var errs []error
 	for i, s := range steps {

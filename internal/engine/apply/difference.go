@@ -12,16 +12,16 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Difference is what a profile means for the devices seen.
+// Difference is a profile's plan for the observed devices.
 type Difference struct {
 	Devices []gpu.Device
 	GPUs    []partition.GPU // the partitionable ones
 	Want    partition.Layout
-	Steps   partition.Steps // empty: the GPUs are as the profile says
+	Steps   partition.Steps // empty if the GPUs match the profile
 }
 
-// Compare plans a profile for the devices seen. What it could find out is in the
-// difference even when there is an error.
+// Compare plans a profile for the observed devices. The difference is filled as far as
+// possible even if there is an error.
 func Compare(devices []gpu.Device, profile partition.Profile) (Difference, error) {
 	d := Difference{Devices: devices, GPUs: gpu.Partitionable(devices)}
 	if len(d.GPUs) == 0 {
@@ -35,8 +35,8 @@ func Compare(devices []gpu.Device, profile partition.Profile) (Difference, error
 	return d, err
 }
 
-// Judge refuses what would leave somebody without what is kept for him: fits tells why
-// the GPUs must not become as they would; nil: nobody minds.
+// Judge returns a refusal if the planned state would take partitions away from a reservation.
+// fits reports that; it may be nil.
 func (d Difference) Judge(fits func(after []partition.GPU) error) error {
 	if fits == nil {
 		return nil
@@ -51,14 +51,14 @@ func (d Difference) Judge(fits func(after []partition.GPU) error) error {
 	return nil
 }
 
-// Looker finds who uses the GPUs. [gpu.Node] is one.
+// Looker queries the use of the GPUs. [gpu.Node] implements it.
 type Looker interface {
 	Usage(ctx context.Context) (gpu.Usage, error)
 }
 
-// Blockers looks who keeps the steps from succeeding now. With nobody to be seen it
-// is an error that there was no time to look at everybody, unless the driver's own
-// count has it that nobody is left.
+// Blockers returns the processes that block the steps now. If there are none, it returns an
+// error if not all processes could be inspected in time, unless the driver's own count shows
+// that none is left.
 func (d Difference) Blockers(ctx context.Context, node Looker) ([]runstate.Holder, error) {
 	if len(d.Steps) == 0 {
 		return nil, nil
@@ -74,7 +74,7 @@ func (d Difference) Blockers(ctx context.Context, node Looker) ([]runstate.Holde
 	return Holders(blocking), nil
 }
 
-// Holders converts to the report's form.
+// Holders converts holders to the report's form.
 func Holders(all []gpu.Holder) []runstate.Holder {
 	var out []runstate.Holder
 	for _, h := range all {
@@ -83,8 +83,8 @@ func Holders(all []gpu.Holder) []runstate.Holder {
 	return out
 }
 
-// Refusal is why a run would touch nothing, where the driver may be reloaded or may
-// not, and these processes are in the way. nil: it would begin.
+// Refusal returns why a run would change nothing, given whether the driver may be reloaded and
+// the processes that block it, or nil if it would begin.
 func (d Difference) Refusal(mayReload bool, blocking []runstate.Holder) *runstate.Error {
 	switch {
 	case d.Steps.Reloads() && !mayReload:
@@ -98,8 +98,7 @@ func (d Difference) Refusal(mayReload bool, blocking []runstate.Holder) *runstat
 	return nil
 }
 
-// InWay returns those of the processes that keep the steps from succeeding, as
-// somebody has told of them.
+// InWay returns those of the reported holders that block the steps.
 func (d Difference) InWay(all []runstate.Holder) []runstate.Holder {
 	var out []runstate.Holder
 	for _, h := range all {
@@ -110,8 +109,8 @@ func (d Difference) InWay(all []runstate.Holder) []runstate.Holder {
 	return out
 }
 
-// vendors are those whose GPUs a process has open. Of a node that is none of a GPU's
-// own, a partition's card, it may be any of them.
+// vendors returns the vendors whose GPUs a process has open. A node that belongs to no GPU,
+// such as a partition's card, may be of any vendor.
 func (d Difference) vendors(h runstate.Holder) []partition.Vendor {
 	var out []partition.Vendor
 	for _, dev := range d.Devices {
@@ -129,8 +128,7 @@ func (d Difference) vendors(h runstate.Holder) []partition.Vendor {
 	return out
 }
 
-// unpartitionable says of the devices that a profile names why they cannot be
-// partitioned.
+// unpartitionable returns why the devices that a profile names cannot be partitioned.
 func unpartitionable(devices []gpu.Device, profile partition.Profile) error {
 	var errs []error
 	for _, dev := range devices {
@@ -141,7 +139,7 @@ func unpartitionable(devices []gpu.Device, profile partition.Profile) error {
 	return errors.Join(errs...)
 }
 
-// reasons are those for which devices are left alone, each once; of many the first.
+// reasons returns the distinct reasons why devices are left alone, at most three.
 func reasons(devices []gpu.Device) string {
 	const most = 3
 	var out, seen []string
@@ -153,8 +151,8 @@ func reasons(devices []gpu.Device) string {
 	return strings.Join(out, "; ")
 }
 
-// none says that no device can be partitioned, and what to do if that is only because
-// their driver is not there.
+// none returns the error for a node without a partitionable device. If a device has no driver,
+// the error has a hint.
 func none(devices []gpu.Device) error {
 	err := fmt.Errorf("none of the %d display and accelerator devices can be partitioned", len(devices))
 	unbound := slices.IndexFunc(devices, func(d gpu.Device) bool { return d.SkipReason == gpu.NotBound })

@@ -9,9 +9,9 @@ import (
 	"dcm/internal/gpu"
 )
 
-// left corrects what a run says of its end by what it has left in the driver: a write
-// that was given up after its time cannot be taken back. The GPUs are as before only
-// until it is carried out; the daemon sees that, and looks again.
+// left corrects the result by the writes that the driver may still carry out: a write that
+// timed out cannot be cancelled. The GPUs are in their previous state only until then; the
+// daemon detects the change.
 func (r *run) left(result runstate.Result, err error) (runstate.Result, error) {
 	writes := r.node.PendingWrites()
 	if len(writes) == 0 {
@@ -32,7 +32,7 @@ func (r *run) left(result runstate.Result, err error) (runstate.Result, error) {
 	return result, fmt.Errorf("%w; %s", err, still)
 }
 
-// underWay marks the steps whose writes the driver still has.
+// underWay marks the steps whose writes are pending in the driver.
 func (r *Recorder) underWay(writes []gpu.PendingWrite) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 // written whole, so publishing at every step would cost the square of the GPUs.
 const pace = 50 * time.Millisecond
 
-// Recorder keeps a run's report and publishes it. Its methods may be called from
-// several goroutines.
+// Recorder keeps and publishes the report of a run. Its methods may be called from several
+// goroutines.
 type Recorder struct {
 	publish func(runstate.Run)
 	log     *slog.Logger
@@ -25,27 +25,27 @@ type Recorder struct {
 	mu        sync.Mutex
 	run       runstate.Run
 	undo      bool
-	base      int // steps before this one are of an earlier plan
+	base      int // index of the first step of the current plan
 	published time.Time
-	flush     *time.Timer // publishes what was held back; nil if nothing is
+	flush     *time.Timer // publishes a delayed report; nil if there is none
 }
 
-// NewRecorder returns a recorder that starts from the fields of run that
-// identify it (ID, Boot, PID, Source) and from the totals so far.
+// NewRecorder returns a recorder. run has the fields that identify it (ID, Boot, PID, Source)
+// and the totals of earlier runs.
 func NewRecorder(run runstate.Run, log *slog.Logger, publish func(runstate.Run)) *Recorder {
 	run.Version = runstate.Version
 	return &Recorder{publish: publish, log: log, now: time.Now, run: run}
 }
 
 // Source records what selected the profile, and why the configuration on disk is not
-// what did, "" if it is.
+// effective, or "" if it is.
 func (r *Recorder) Source(source, broken string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.run.Source, r.run.Config = source, broken
 }
 
-// Warn records what the run does not fail for.
+// Warn records a problem that does not fail the run.
 func (r *Recorder) Warn(text string, attrs ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +53,7 @@ func (r *Recorder) Warn(text string, attrs ...any) {
 	r.log.Warn(text, attrs...)
 }
 
-// Refuse publishes a run that ended before it began.
+// Refuse publishes a run that ended before its first change.
 func (r *Recorder) Refuse(profile string, why runstate.Error) runstate.Run {
 	r.begin(profile)
 	return r.end(runstate.Refused, &why)
@@ -65,7 +65,7 @@ func (r *Recorder) Nothing() runstate.Run {
 	return r.end(runstate.NoProfile, nil)
 }
 
-// Run returns the report as it is now.
+// Run returns the current report.
 func (r *Recorder) Run() runstate.Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,14 +91,14 @@ func (r *Recorder) end(result runstate.Result, failure *runstate.Error) runstate
 	return r.run
 }
 
-// loaded records that the driver is there again.
+// loaded records that the driver is loaded again.
 func (r *Recorder) loaded() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.run.Unloaded = false
 }
 
-// out publishes the report, now or, unless that is asked for, when the pace allows.
+// out publishes the report immediately, or at the next interval if now is false.
 func (r *Recorder) out(now bool) {
 	wait := pace - r.now().Sub(r.published)
 	if !now && wait > 0 {
@@ -115,7 +115,7 @@ func (r *Recorder) out(now bool) {
 	r.publish(r.run)
 }
 
-// held publishes what was held back, unless the run has ended meanwhile.
+// held publishes a delayed report, unless the run has ended meanwhile.
 func (r *Recorder) held() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,7 +124,7 @@ func (r *Recorder) held() {
 	}
 }
 
-// observed records the GPUs as they were before any change.
+// observed records the GPUs before the first change.
 func (r *Recorder) observed(d Difference) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,7 +152,7 @@ func (r *Recorder) holders(all []runstate.Holder) {
 	r.run.Holders = all
 }
 
-// idle records what a vendor's driver counts when nobody uses it.
+// idle records the use count of a vendor's idle driver.
 func (r *Recorder) idle(v partition.Vendor, count int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,7 +176,7 @@ func (r *Recorder) undoing() {
 	r.log.With("gpu", r.run.Touched()).Warn("going back to what was before")
 }
 
-// planned replaces the steps not yet begun by those of a new plan.
+// planned replaces the steps that have not begun by those of a new plan.
 func (r *Recorder) planned(steps partition.Steps) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -205,7 +205,7 @@ func (r *Recorder) seen(gpus []partition.GPU) {
 	}
 }
 
-// step records that a step begins, or has ended.
+// step records the beginning or the end of a step.
 func (r *Recorder) step(s partition.Step, started bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// begins tells that the first change is about to be made.
+// begins logs that the first change is about to begin.
 func (r *Recorder) begins(steps partition.Steps) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -27,7 +27,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// ended tells how a step ended, with the fields by which it is found.
+// ended logs the end of a step, with fields to search for.
 func (r *Recorder) ended(s runstate.Step, err error) {
 	took := s.Finished.Sub(s.Started).Round(time.Millisecond)
 	log := r.log.With("step", string(s.Kind), "took", took, "gpu", r.about(s))
@@ -45,8 +45,8 @@ func (r *Recorder) ended(s runstate.Step, err error) {
 	log.Info(done(s, took))
 }
 
-// about lists the GPUs whose story a step belongs to: a request is for a whole hive,
-// and a reload is for all. The first is the one that the step is made through.
+// about lists the GPUs that a step concerns: a request is for a whole hive, and a reload for
+// all GPUs. The first is the one through which the step is made.
 func (r *Recorder) about(s runstate.Step) []string {
 	var all []string
 	if s.GPU == "" {
@@ -64,7 +64,7 @@ func (r *Recorder) about(s runstate.Step) []string {
 	return all
 }
 
-// done is a step in the past tense.
+// done describes a completed step.
 func done(s runstate.Step, took time.Duration) string {
 	text := fmt.Sprintf("%s, in %s", s.DoneText(s.Undo), took)
 	if !s.Kind.Observable() {
