@@ -1,13 +1,11 @@
-// Package status is what is so now, as one value: the profile, the GPUs and their
-// partitions, the clients, the units, who has a GPU open, the last run, and what
-// is wrong. It is gathered in one pass, by [Gather], and judged by one function,
-// [Evaluate]; whatever tells somebody how a host is renders an [Account] and looks at
-// nothing else.
+// Package status holds the status of a host as one value: the profile, the GPUs and their
+// partitions, the clients, the units, the processes that have a GPU open, the last run, and
+// the problems. [Gather] gathers it in one pass, and only [Evaluate] judges it. Every
+// frontend renders an [Account] and reads nothing else.
 //
-// Its JSON form is dcm-account(5). Within a version fields are added, and none is
-// changed or taken away.
+// The JSON form is described in dcm-account(5). Within a version, fields are added and none
+// is changed or removed.
 //
-// It changes nothing, and it knows no vendor: what a GPU's modes are called and
-// where its driver shows them is for those who look, who are handed to Gather. What
-// could not be looked at is told as hidden, never as gone.
+// The package changes nothing and must not know vendors: its callers pass functions that
+// read the parts. A part that cannot be read is reported as hidden, never as absent.
 package status

@@ -10,7 +10,7 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// What says how many GPUs there should be.
+// The sources of the expected number of GPUs.
 const (
 	ByConfiguration = "configuration"
 	ByLastSuccess   = "last success"
@@ -29,10 +29,10 @@ const (
 	partConfined = "unconfined"
 )
 
-// Patience is how long one part may take.
+// Patience limits how long one part may take.
 const Patience = 10 * time.Second
 
-// Settings is what the configuration says, as far as an account needs it.
+// Settings are the parts of the configuration that an account needs.
 type Settings struct {
 	Profile     string // the selected one
 	Source      string
@@ -43,7 +43,7 @@ type Settings struct {
 	Count       int // of GPUs that there should be; 0 if it does not say
 }
 
-// Inventory is what was seen of the GPUs, beside the profile in force.
+// Inventory is what was read of the GPUs.
 type Inventory struct {
 	GPUs     []GPU
 	Parts    []Part
@@ -51,7 +51,7 @@ type Inventory struct {
 	Problems []Problem // that the profile does not fit them, say
 }
 
-// ReservationState is what is reserved, and of whom that cannot be read.
+// ReservationState lists the reservations, and those that cannot be read.
 type ReservationState struct {
 	List  []Reserved
 	Wrong []Problem // with them
@@ -60,15 +60,15 @@ type ReservationState struct {
 	Open  []string // units
 }
 
-// UnitStates is how systemd has the units.
+// UnitStates are systemd's states of the units.
 type UnitStates struct {
 	Own     []Unit
 	Clients []Client // without what the last restart did to them
 	Done    []string // of the clients, the jobs (Type=oneshot) whose last run ended with success
 }
 
-// Sources is who looks, part by part. One that is nil is not asked. An error tells
-// why a part is hidden, or, beside what was seen, why some of it is.
+// Sources are the functions that read the parts. A nil function is not called. Its error says
+// why the part is hidden or, if it returned a value too, why that is incomplete.
 type Sources struct {
 	Host Host
 	DCM  string // its version
@@ -87,8 +87,8 @@ type Sources struct {
 	Queue    func() []Queued                                 // the requests that wait, which the daemon alone knows
 }
 
-// Gather looks at all parts at once, each within its own time, and judges what it
-// saw. It never fails: what could not be looked at is hidden.
+// Gather reads all parts concurrently, each within its own time limit, and evaluates them. It
+// never fails: a part that cannot be read is hidden.
 func Gather(ctx context.Context, now time.Time, s Sources) Account {
 	a := Account{Version: Version, Taken: now, Host: s.Host, DCM: s.DCM}
 	gpus, units, holders := begin(ctx, s.GPUs), begin(ctx, s.Units), begin(ctx, s.Holders)
@@ -116,8 +116,8 @@ type answer[T any] struct {
 	err   error
 }
 
-// begin has one part looked at. What does not answer in time is left to itself: a
-// system call into a driver that hangs cannot be taken back.
+// begin reads one part in the background. A part that does not answer in time is abandoned,
+// since a system call into a hanging driver cannot be cancelled.
 func begin[T any](ctx context.Context, look func(context.Context) (T, error)) <-chan answer[T] {
 	if look == nil {
 		return nil
@@ -148,8 +148,8 @@ func (a *Account) markUnavailable(part string, err error) {
 	a.Hidden = append(a.Hidden, Unavailable{part, err.Error()})
 }
 
-// daemon takes over what the daemon says of itself. What it says of the hardware
-// and the clients is judged again by what is seen.
+// daemon adds the daemon's state. What the state says of hardware and clients is evaluated
+// again from what was read.
 func (a *Account) daemon(s *runstate.State) {
 	if s == nil {
 		return
@@ -170,7 +170,7 @@ func (a *Account) daemon(s *runstate.State) {
 	}
 }
 
-// stateOf is the state that the daemon's error stands for.
+// stateOf returns the state of the daemon's error.
 func stateOf(s *runstate.State) State {
 	if s.Error.Unseen != nil {
 		return Held
@@ -213,7 +213,7 @@ func (a *Account) sight(s Inventory) {
 	a.Problems = append(a.Problems, s.Problems...)
 }
 
-// standing puts the clients' states seen now beside those of the last restart.
+// standing adds the clients' current states to those of the last restart.
 func (a *Account) standing(asked bool, s UnitStates) {
 	a.Units = s.Own
 	if !asked || a.hidden(partUnits) {
@@ -237,18 +237,17 @@ func (a *Account) standing(asked bool, s UnitStates) {
 	}
 }
 
-// takes tells whether a unit is one that a run under way takes down, and brings up again
-// at its end.
+// takes reports whether the current run stops a unit and starts it again at its end.
 func (a *Account) takes(unit string) bool {
 	return a.running() && slices.Contains(a.Daemon.Owed, unit)
 }
 
-// restarting stands in the place of systemd's word for how a unit is that a run under way
-// takes down, where systemd is not asked.
+// restarting replaces systemd's state for units that the current run stops, if systemd is not
+// queried.
 const restarting = "restarting"
 
-// taken says of the clients that a run takes down what is so of them now: what the last
-// restart left is no longer.
+// taken corrects the clients that the current run stops: the result of the last restart is
+// outdated.
 func (a *Account) taken() {
 	if !a.running() {
 		return
@@ -264,8 +263,7 @@ func (a *Account) taken() {
 	}
 }
 
-// holders replaces those that the daemon has found in the way by all that are seen
-// now.
+// holders replaces the holders that the daemon found by all current ones.
 func (a *Account) holders(asked bool, now []runstate.Holder) {
 	if !asked || len(now) == 0 && a.hidden(partHolders) {
 		return
@@ -282,7 +280,7 @@ func holder(h runstate.Holder, in bool) Holder {
 	return Holder{PID: h.PID, Command: h.Command, Unit: h.Unit, Devices: h.Devices, InWay: in, Lessee: h.Lessee}
 }
 
-// expect says which GPUs are missing of those that there were.
+// expect records which of the known GPUs are missing.
 func (a *Account) expect(known []string) {
 	var there []string
 	for _, g := range a.GPUs {
@@ -296,7 +294,7 @@ func (a *Account) expect(known []string) {
 	}
 }
 
-// More says that there are more than the configuration counts, "" if that is not so.
+// More describes that there are more GPUs than the configuration says, or returns "".
 func (e Expected) More(n int) string {
 	if e.By != ByConfiguration || n <= e.GPUs {
 		return ""
@@ -304,9 +302,8 @@ func (e Expected) More(n int) string {
 	return fmt.Sprintf("there are %d GPUs to manage, and count under [gpu] says %d: if one is lost this is not noticed", n, e.GPUs)
 }
 
-// Expect returns how many GPUs there should be: as many as the configuration says, or
-// 0 if it does not and then as many as were known at the last success; and which of
-// those known are missing among those that are there.
+// Expect returns how many GPUs there should be: the configured number, or without one the
+// number at the last success. It also lists the known GPUs that are missing now.
 func Expect(count int, known, there []string) Expected {
 	e := Expected{GPUs: count, By: ByConfiguration}
 	switch {

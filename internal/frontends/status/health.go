@@ -18,8 +18,8 @@ type Health struct {
 	Summary string `json:"summary"` // a sentence
 }
 
-// Evaluate returns the account with its verdict, and with what is wrong among the
-// problems. It is the only place where it is decided how a host is.
+// Evaluate returns the account with its verdict, and with the problems added. It is the only
+// function that judges a host.
 func Evaluate(a Account) Account {
 	j := judge{a: a, state: Healthy}
 	j.a.Problems = slices.Clone(a.Problems)
@@ -49,7 +49,7 @@ func (j *judge) worse(s State) {
 	}
 }
 
-// addProblem notes a state, and what is to be said of it.
+// addProblem adds a problem and its state.
 func (j *judge) addProblem(s State, text, cure string) {
 	j.worse(s)
 	if text == "" || slices.ContainsFunc(j.a.Problems, func(p Problem) bool { return p.Text == text }) {
@@ -58,7 +58,7 @@ func (j *judge) addProblem(s State, text, cure string) {
 	j.a.Problems = append(j.a.Problems, Problem{s, text, cure})
 }
 
-// hidden reports whether a part could not be looked at.
+// hidden reports whether a part could not be read.
 func (a Account) hidden(part string) bool {
 	return slices.ContainsFunc(a.Hidden, func(h Unavailable) bool { return h.Part == part })
 }
@@ -72,8 +72,8 @@ func (a Account) unit(name string) (Unit, bool) {
 	return a.Units[i], true
 }
 
-// running reports whether somebody is at work on the GPUs now. A daemon that was
-// killed at it has left its last word.
+// running reports whether a run is in progress. The saved state of a killed daemon may still
+// say so.
 func (a Account) running() bool {
 	if u, ok := a.unit(unitname.Apply); ok && u.Active == "activating" {
 		return true
@@ -81,14 +81,14 @@ func (a Account) running() bool {
 	return a.Daemon.Phase == runstate.Applying && !a.daemonDown()
 }
 
-// daemonDown reports whether dcm.service does not run, so that its state is an old one.
+// daemonDown reports whether dcm.service does not run, so that its saved state is outdated.
 func (a Account) daemonDown() bool {
 	u, ok := a.unit(unitname.Daemon)
 	return ok && (u.Active == "inactive" || u.Active == "failed")
 }
 
-// as reports whether the GPUs are as the profile in force says. Where only the
-// daemon knows what that profile is, its word has to do.
+// as reports whether the GPUs match the effective profile. If only the daemon knows that
+// profile, its state decides.
 func (a Account) as() bool {
 	managed, told := 0, 0
 	for _, g := range a.GPUs {
@@ -109,7 +109,7 @@ func (a Account) as() bool {
 	return managed > 0 && told == managed
 }
 
-// profile judges the configuration and what the GPUs are seen to have.
+// profile judges the configuration and the modes of the GPUs.
 func (j *judge) profile() {
 	a := &j.a
 	const mend = "dcm check shows what is wrong; repair the file"
@@ -140,7 +140,7 @@ func (j *judge) profile() {
 	j.told()
 }
 
-// off judges GPUs that are not as they should be by what the daemon is at.
+// off judges GPUs that do not match, by the daemon's phase.
 func (j *judge) off() {
 	s, ok := offStates()[j.a.Daemon.Phase]
 	if !ok || s == Changing { // which is judged by more than the daemon's word
@@ -149,17 +149,17 @@ func (j *judge) off() {
 	j.worse(s)
 }
 
-// offStates are those of a host whose GPUs are not as they should be, by what the
-// daemon is at.
+// offStates maps the daemon's phase to the state of a host whose GPUs do not match the
+// profile.
 func offStates() map[runstate.Phase]State {
 	return map[runstate.Phase]State{
 		runstate.Applying: Changing, runstate.Waiting: Waiting, runstate.Rebooting: Rebooting, runstate.Drifted: Drifted, runstate.Stuck: Failed,
 	}
 }
 
-// told takes over what the daemon says is wrong, as long as it is so. That clients
-// were not back is over when they are. A failure while the GPUs are as they should be is one
-// of the other things that an apply does, such as a reload of systemd.
+// told adds the daemon's error while it still applies. An error about missing clients ends
+// when they are back. A failure although the GPUs match is of another part of an apply, such
+// as a reload of systemd.
 func (j *judge) told() {
 	e := j.a.Daemon.Error
 	if e == nil {
@@ -181,7 +181,7 @@ func (j *judge) told() {
 	}
 }
 
-// gpus judges how many there are, and what is pending.
+// gpus judges the number of GPUs, and pending modes.
 func (j *judge) gpus() {
 	a := &j.a
 	if a.hidden(partGPUs) && len(a.GPUs) == 0 || a.running() {
@@ -201,7 +201,7 @@ func (j *judge) gpus() {
 	}
 }
 
-// Managed returns how many GPUs there are to manage.
+// Managed returns the number of GPUs that dcm manages.
 func (a Account) Managed() int {
 	n := 0
 	for _, g := range a.GPUs {
@@ -212,7 +212,7 @@ func (a Account) Managed() int {
 	return n
 }
 
-// Text says that there are only n.
+// Text describes that only n GPUs exist.
 func (e Expected) Text(n int) string {
 	text := fmt.Sprintf("%d of %d GPUs", n, e.GPUs)
 	if len(e.Missing) > 0 {
@@ -228,20 +228,19 @@ func (e Expected) cure(n int) string {
 	return fmt.Sprintf("see the kernel's log (journalctl -k); if one was taken out, set count = %d under [gpu]", n)
 }
 
-// down reports whether a client is not as it was, or has failed.
+// down reports whether a client is not in its previous state, or has failed.
 func (c Client) down() bool { return !c.Back || c.Active == "failed" }
 
-// went reports whether a client was stopped with the oneshot, of which it is part, and
-// not by itself. PID 1 forgets that a unit ran which nothing refers to; the last
-// restart is known all the same.
+// went reports whether a client was stopped together with the oneshot that it is part of, and
+// not separately. PID 1 forgets that an unreferenced unit ran, but the last restart is
+// recorded.
 func (a Account) went(c Client) bool {
 	u, known := a.unit(unitname.Apply)
 	ran := c.Ran || c.Before == "active"
 	return known && u.Ran && u.Active == "inactive" && c.Load == "loaded" && c.Active == "inactive" && ran
 }
 
-// clients judges the units that use the GPUs. During a run they are down because
-// they have to be.
+// clients judges the client units. During a run they are stopped on purpose.
 func (j *judge) clients() {
 	a := j.a
 	if a.running() {
@@ -267,7 +266,7 @@ func (j *judge) clients() {
 	}
 }
 
-// Words is a unit's state as systemctl puts it.
+// Words returns a unit's state in the form of systemctl.
 func Words(active, sub, result string) string {
 	s := active
 	if sub != "" {
@@ -279,7 +278,7 @@ func Words(active, sub, result string) string {
 	return s
 }
 
-// units judges dcm's own units, where a profile is to be kept.
+// units judges dcm's own units, if a profile is selected.
 func (j *judge) units() {
 	if u, ok := j.a.unit(unitname.Reserve); ok && u.Active == "failed" {
 		j.addProblem(Unmet, fmt.Sprintf("%s is %s: partitions may not be as they are reserved", u.Unit, Words(u.Active, u.Sub, u.Result)),
@@ -302,7 +301,7 @@ func (j *judge) units() {
 	}
 }
 
-// summary is the verdict as a sentence.
+// summary returns the verdict as a sentence.
 func (j *judge) summary() string {
 	p := j.a.Profile
 	var s string
@@ -334,7 +333,7 @@ func (j *judge) summary() string {
 	return s
 }
 
-// DownClients are the clients that are not as they should be, with their states.
+// DownClients returns the clients that are not in their expected state, with their states.
 func (a Account) DownClients() map[string]string {
 	out := make(map[string]string)
 	for _, c := range a.Clients {

@@ -9,8 +9,8 @@ import (
 	"dcm/internal/engine/statefile"
 )
 
-// KnownFile is the daemon's file of the GPUs of the last success, below
-// /var/lib/dcm: what is missing at the next boot cannot be told otherwise.
+// KnownFile is the daemon's file with the GPUs of the last success, below /var/lib/dcm. Only
+// this file tells which GPUs are missing after a boot.
 const KnownFile = "gpus.json"
 
 type known struct {
@@ -22,7 +22,7 @@ func knownIn(path string) statefile.File[known] {
 	return statefile.File[known]{Path: path, Version: Version, Field: func(k *known) *int { return &k.Version }}
 }
 
-// ReadKnown returns the addresses in the file; none if there is no file.
+// ReadKnown returns the addresses in the file, or none if there is no file.
 func ReadKnown(path string) ([]string, error) {
 	k, err := knownIn(path).Read()
 	if k == nil {
@@ -31,8 +31,8 @@ func ReadKnown(path string) ([]string, error) {
 	return k.GPUs, nil
 }
 
-// Remember writes the GPUs of an account down if it is that of a success, and if
-// the file does not say so already. Fewer than there should be are no success.
+// Remember writes the GPUs of a successful account to the file, if they differ. An account
+// with missing GPUs is not successful.
 func Remember(path string, a Account) error {
 	if a.Profile.Applied == "" || !a.Health.InSync || a.running() {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Line is the verdict with the first thing that is wrong, as one line.
+// Line returns the verdict and the first problem in one line.
 func (a Account) Line() string {
 	s := a.Health.Summary
 	for i, p := range a.Problems {
@@ -20,7 +20,7 @@ func (a Account) Line() string {
 	return s
 }
 
-// Unfit says of each client that systemd cannot restart why that is so.
+// Unfit returns, for each client that systemd cannot restart, the reason.
 func (a Account) Unfit() []string {
 	var out []string
 	for _, c := range a.Clients {
@@ -31,7 +31,7 @@ func (a Account) Unfit() []string {
 	return out
 }
 
-// Runs tells whether the client is up, or on its way there or down.
+// Runs reports whether the client is active, starting or stopping.
 func (c Client) Runs() bool { return c.Active != "inactive" && c.Active != "failed" }
 
 func (c Client) unfit() string {
@@ -48,7 +48,7 @@ func (c Client) unfit() string {
 	return "and its unit file cannot be used (" + c.Load + ")"
 }
 
-// Loose are the processes that have something of a driver's open and no partition.
+// Loose returns the processes that have a device node of a driver open but no partition.
 func (a Account) Loose() []Holder {
 	var out []Holder
 	for _, h := range a.Holders {
@@ -62,7 +62,7 @@ func (a Account) Loose() []Holder {
 	return out
 }
 
-// Lost says which GPUs are missing, "" if none are.
+// Lost describes the missing GPUs, or returns "".
 func (a Account) Lost() string {
 	for _, p := range a.Problems {
 		if p.State == Missing {

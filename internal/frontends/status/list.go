@@ -2,8 +2,8 @@ package status
 
 import "encoding/json"
 
-// List is a list that is never null in JSON: a reader can count what is in it
-// without asking first whether it is there.
+// List is a list that is never null in JSON, so that a reader can count its elements without a
+// check.
 type List[T any] []T
 
 // MarshalJSON writes an array, for a nil list an empty one.

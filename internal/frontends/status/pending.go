@@ -5,7 +5,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// pending notes memory modes that were requested and have not come.
+// pending records memory modes that were requested and did not take effect.
 func (a *Account) pending() {
 	asked := runstate.PendingSince(a.LastRun, a.Host.Boot)
 	for i := range a.GPUs {

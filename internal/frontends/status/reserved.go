@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// reserve takes over what is reserved, and names whose reservation cannot be read.
+// reserve adds the reservations, and those that cannot be read.
 func (a *Account) reserve(r ReservationState) {
 	a.Reserved, a.Guard = r.List, r.Guard
 	a.Problems = append(a.Problems, r.Wrong...)
@@ -20,7 +20,7 @@ func (a *Account) reserve(r ReservationState) {
 	}
 }
 
-// reserved judges what became of the reservations.
+// reserved judges the results of the reservations.
 func (j *judge) reserved() {
 	if j.a.running() {
 		return
@@ -57,7 +57,7 @@ func (j *judge) reserved() {
 	j.caveats = append(j.caveats, "reservations are confined, not exclusive")
 }
 
-// guardCure is what to do about a guard that does not guard.
+// guardCure returns the hint for a guard that is not loaded.
 func guardCure(why string) string {
 	switch {
 	case strings.HasPrefix(why, "an administrator"):

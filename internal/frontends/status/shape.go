@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// Shape is how a GPU is divided. It is told either by modes or by a list of
-// slices, whichever the GPU's vendor has.
+// Shape says how a GPU is divided: by modes or by a list of slices, depending on the vendor.
 type Shape struct {
 	Compute string   `json:"compute,omitempty"` // "CPX"
 	Memory  string   `json:"memory,omitempty"`  // "NPS4"; "" on a GPU that shows none
@@ -17,12 +16,12 @@ type Shape struct {
 
 func (s Shape) empty() bool { return s.Equal(Shape{}) }
 
-// Equal reports whether the two are the same.
+// Equal reports whether both shapes are the same.
 func (s Shape) Equal(o Shape) bool {
 	return s.Compute == o.Compute && s.Memory == o.Memory && s.Whole == o.Whole && slices.Equal(s.Slices, o.Slices)
 }
 
-// String is the usual short form: "CPX/NPS4", "2 × 3g.40gb", "MIG off".
+// String returns the short form: "CPX/NPS4", "2 × 3g.40gb", "MIG off".
 func (s Shape) String() string {
 	switch {
 	case len(s.Slices) > 0:
@@ -35,7 +34,7 @@ func (s Shape) String() string {
 	return s.Compute + "/" + s.Memory
 }
 
-// runs counts neighbours that are alike.
+// runs counts equal neighbours.
 func runs(all []string) string {
 	var out []string
 	for i := 0; i < len(all); {

@@ -1,6 +1,6 @@
 package status
 
-// State is how a host is, in a word.
+// State is the health of a host in one word.
 type State string
 
 // The states. A host that has several things wrong has the worst of them.
@@ -29,7 +29,7 @@ const (
 	Missing   State = "gpu-missing"          // there are fewer GPUs than there should be
 )
 
-// The codes are those of monitoring plugins, which `dcm status` exits with.
+// The exit statuses of monitoring plugins, which `dcm status` uses.
 const (
 	CodeOK       = 0
 	CodeWarning  = 1 // it works; somebody should look
@@ -37,12 +37,12 @@ const (
 	CodeUnknown  = 3
 )
 
-// States lists all of them, the best first.
+// States returns all states, the best first.
 func States() []State {
 	return []State{Healthy, Idle, Changing, Pending, Disabled, Down, Shared, Unordered, Nodeless, Kept, Unseen, Rebooting, Drifted, Waiting, Held, NotOn, Failed, Broken, Clients, Unmet, Open, Missing}
 }
 
-// Code is what a monitoring plugin exits with.
+// Code returns the exit status of a monitoring plugin.
 func (s State) Code() int {
 	switch s {
 	case Healthy, Idle:

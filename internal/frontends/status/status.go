@@ -6,10 +6,10 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// Version is that of the JSON form.
+// Version is the version of the JSON form.
 const Version = 1
 
-// Account is what is so at one moment.
+// Account is the status of a host at one moment.
 type Account struct {
 	Version    int               `json:"version"`
 	Taken      time.Time         `json:"taken"`
@@ -35,7 +35,7 @@ type Account struct {
 	Hidden     List[Unavailable] `json:"hidden"`
 }
 
-// Host is the machine.
+// Host identifies the machine.
 type Host struct {
 	Name   string `json:"name"`
 	Kernel string `json:"kernel"`
@@ -97,17 +97,17 @@ type GPU struct {
 // Managed reports whether dcm sets the GPU's modes.
 func (g GPU) Managed() bool { return g.Why == "" }
 
-// AsWanted reports whether the GPU is as the profile in force says.
+// AsWanted reports whether the GPU matches the effective profile.
 func (g GPU) AsWanted() bool { return !g.Managed() || g.Want.empty() || g.Mode.Equal(g.Want) }
 
-// Offers are the modes that a GPU can be given.
+// Offers are the modes that a GPU supports.
 type Offers struct {
 	Compute List[string] `json:"compute"`
 	Memory  List[string] `json:"memory"`
 }
 
-// Placements is what it takes to plan the slices of a GPU. It may be kept from who plans, and
-// not from the daemon.
+// Placements are the facts that a plan of a GPU's slices needs. They may be hidden from an
+// unprivileged process, but not from the daemon.
 type Placements struct {
 	Laid       string          `json:"laid"`        // the slices and the memory slots that they begin at, "3g.40gb@0 1g.10gb@4"; "off", "empty"
 	Pending    bool            `json:"pending"`     // it is turned on or off, against that, with the GPU's next reset
@@ -118,7 +118,7 @@ type Placements struct {
 	Closed     List[string]    `json:"closed"`      // the nodes that nobody may have open while it is changed
 }
 
-// SlotsKind is a kind of slice, and the runs of memory slots that one can take.
+// SlotsKind is a kind of slice with its possible memory slots.
 type SlotsKind struct {
 	Name   string    `json:"name"`
 	ID     int       `json:"id"` // the driver's
@@ -145,7 +145,7 @@ type Part struct {
 	ComputeShare float64 `json:"compute_share"` // of the GPU's compute units
 }
 
-// Reserved is a reservation, and what it has.
+// Reserved is a reservation with its partitions.
 type Reserved struct {
 	Name       string       `json:"name"`
 	Unit       string       `json:"unit"` // "" for one that is no unit's
@@ -156,7 +156,7 @@ type Reserved struct {
 	Reason     string       `json:"reason"` // why these, or why none
 }
 
-// Guard is what became of what is reserved exclusively.
+// Guard is the state of exclusive reservations.
 type Guard struct {
 	Loaded  bool   `json:"loaded"`
 	Devices int    `json:"devices"` // that open for their holders alone
@@ -223,21 +223,21 @@ type Unit struct {
 	Enabled string `json:"enabled"` // systemd's UnitFileState; "" where not known
 }
 
-// Expected is how many GPUs there should be to manage.
+// Expected is the number of GPUs that there should be.
 type Expected struct {
 	GPUs    int          `json:"gpus"` // 0 if nobody can say
 	By      string       `json:"by"`   // "configuration", or "last success"
 	Missing List[string] `json:"missing"`
 }
 
-// Problem is one thing that is wrong.
+// Problem is one problem with its hint.
 type Problem struct {
 	State State  `json:"state"`
 	Text  string `json:"text"`
 	Cure  string `json:"cure"`
 }
 
-// Unavailable is a part that could not be looked at from where the account was taken.
+// Unavailable is a part that could not be read.
 type Unavailable struct {
 	Part string `json:"part"` // the key in this form, "holders"
 	Why  string `json:"why"`

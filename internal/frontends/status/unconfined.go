@@ -5,33 +5,33 @@ import (
 	"strings"
 )
 
-// Unconfined is a unit that can open GPUs beside the partitions that it has, or is not
-// kept to them by systemd.
+// Unconfined is a unit that can open GPUs outside of its partitions, or that systemd does not
+// confine to them.
 type Unconfined struct {
 	Unit string       `json:"unit"`
 	Why  List[string] `json:"why"` // each difference
 	Cure string       `json:"cure"`
 }
 
-// Text names the unit and what is wrong with it.
+// Text names the unit and the difference.
 func (u Unconfined) Text() string {
 	return fmt.Sprintf("%s is not confined to its partitions: %s", u.Unit, strings.Join(u.Why, "; "))
 }
 
-// unreadable is a unit whose drop-in cannot be written, because its reservation is not
-// known.
+// unreadable returns a unit whose drop-in cannot be written, because its reservation is
+// unknown.
 func unreadable(unit string) Unconfined {
 	return Unconfined{Unit: unit, Why: List[string]{"its reservation cannot be read, so it starts with all devices"},
 		Cure: "dcm check shows what is wrong; repair the file, and restart the unit"}
 }
 
-// Confinement is how systemd keeps units to their partitions.
+// Confinement is how systemd confines units to their partitions.
 type Confinement struct {
 	Unconfined []Unconfined
 	Lost       *Problem // systemd has not loaded dcm's drop-ins; nil if it has
 }
 
-// confinement takes over what systemd has been found to have loaded.
+// confinement adds what systemd has loaded.
 func (a *Account) confinement(c Confinement) {
 	a.Unconfined = append(a.Unconfined, c.Unconfined...)
 	if c.Lost != nil {
@@ -39,10 +39,10 @@ func (a *Account) confinement(c Confinement) {
 	}
 }
 
-// ConfinementKnown tells whether systemd was asked, and answered.
+// ConfinementKnown reports whether systemd was queried and answered.
 func (a Account) ConfinementKnown() bool { return !a.hidden(partConfined) }
 
-// unconfined judges the units that hold partitions, or are to.
+// unconfined judges the units that hold or need partitions.
 func (j *judge) unconfined() {
 	for _, u := range j.a.Unconfined {
 		j.addProblem(Open, u.Text(), u.Cure)

@@ -2,8 +2,8 @@ package status
 
 import "time"
 
-// Usage is how much of the partitions is in use at one moment, and by whom. It is no
-// part of an account: looking at it makes drivers work, and is for those who ask.
+// Usage is the use of the partitions at one moment. It is not part of an account, since
+// drivers need time to measure it.
 type Usage struct {
 	Version int               `json:"version"`
 	Taken   time.Time         `json:"taken"`
@@ -11,7 +11,7 @@ type Usage struct {
 	Hidden  List[Unavailable] `json:"hidden"`
 }
 
-// PartUse is how much of one partition is in use.
+// PartUse is the use of one partition.
 type PartUse struct {
 	Name   string `json:"name"` // "0000:05:00.0-3"
 	GPU    string `json:"gpu"`
@@ -29,7 +29,7 @@ type PartUse struct {
 	Processes List[Process] `json:"processes"` // that have memory there, or its render node open
 }
 
-// Process is one that uses a partition.
+// Process is a process that uses a partition.
 type Process struct {
 	PID     int     `json:"pid"`
 	Command string  `json:"command"`
@@ -45,20 +45,20 @@ const (
 	PartUses      = "partitions"
 )
 
-// The keys of what may be unknown of a partition.
+// The keys of values of a partition that may be unknown.
 const (
 	KeyUsed = "memory_used_bytes"
 	KeyBusy = "busy_percent"
 )
 
-// Hide tells that a part could not be looked at, or not all of it.
+// Hide records that a part could not be read, or only in part.
 func (u *Usage) Hide(part string, err error) {
 	if err != nil {
 		u.Hidden = append(u.Hidden, Unavailable{part, err.Error()})
 	}
 }
 
-// Why is why a part could not be looked at; "" if it could.
+// Why returns why a part could not be read, or "".
 func (u Usage) Why(part string) string {
 	for _, h := range u.Hidden {
 		if h.Part == part {
@@ -68,8 +68,8 @@ func (u Usage) Why(part string) string {
 	return ""
 }
 
-// Since returns the usage with what only two looks tell: how busy those partitions were
-// since the look before of which the driver adds it up.
+// Since returns the usage with the values that need two samples: how busy a partition was, if
+// the driver only reports a sum.
 func (u Usage) Since(before Usage) Usage {
 	was := make(map[string]PartUse, len(before.Parts))
 	for _, p := range before.Parts {
@@ -80,7 +80,7 @@ func (u Usage) Since(before Usage) Usage {
 	for i := range now.Parts {
 		p := &now.Parts[i]
 		b, ok := was[p.Name]
-		// The counters begin anew with a load of the driver, or at their end.
+		// The counters restart with a load of the driver, or after an overflow.
 		if !ok || p.Busy != nil || b.Mode != p.Mode || p.Cycles <= b.Cycles || p.Sum < b.Sum {
 			continue
 		}
