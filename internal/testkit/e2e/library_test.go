@@ -74,8 +74,8 @@ func (m machine) toldByLibrary() {
 	if got := m.run("dcm version"); !strings.Contains(got, "amdsmi 27.1.0, "+rocm) {
 		m.t.Errorf("dcm version: want the library, got:\n%s", got)
 	}
-	m.run("useradd eve && chown eve /opt/rocm")
-	if r := m.try("dcm gpus"); strings.Contains(r.Stdout, "AMD Instinct") || !hasAll(r.Stdout+r.Stderr, "/opt/rocm,", "eve") {
+	uid := m.run("useradd eve && chown eve /opt/rocm && id --user eve")
+	if r := m.try("dcm gpus"); strings.Contains(r.Stdout, "AMD Instinct") || !hasAll(r.Stderr, "/opt/rocm,", "user "+uid+" ") {
 		m.t.Errorf("dcm gpus with a library in a directory of eve: want it refused, got:\n%s%s", r.Stdout, r.Stderr)
 	}
 	m.run("chown root /opt/rocm")
