@@ -1,8 +1,9 @@
 package amdsmi
 
 import (
-	"errors"
 	"fmt"
+
+	"dcm/internal/worker/serve"
 )
 
 // Kind classifies errors of a reply by what can be done about them.
@@ -25,33 +26,16 @@ const (
 )
 
 // Failure is the error of a reply.
-type Failure struct {
-	Kind   Kind   `json:"kind"`
-	Text   string `json:"text"`
-	Status uint32 `json:"status,omitempty"` // status of the library, 0 if it gave none
-}
+type Failure = serve.Failure[Kind]
 
-func (f *Failure) Error() string { return f.Text }
-
-func fail(kind Kind, format string, args ...any) error {
-	return &Failure{Kind: kind, Text: fmt.Errorf(format, args...).Error()}
-}
+func fail(kind Kind, format string, args ...any) error { return serve.Fail(kind, format, args...) }
 
 func failStatus(kind Kind, status uint32, format string, args ...any) error {
 	return &Failure{Kind: kind, Text: fmt.Sprintf(format, args...) + ": " + statusText(status), Status: status}
 }
 
 // failure returns err as a Failure; nil for nil.
-func failure(err error) *Failure {
-	if err == nil {
-		return nil
-	}
-	var f *Failure
-	if errors.As(err, &f) {
-		return f
-	}
-	return &Failure{Kind: Garbage, Text: err.Error()}
-}
+func failure(err error) *Failure { return serve.AsFailure(err, Garbage) }
 
 // statusText returns the text of statuses that were observed for refused writes. The
 // library's own texts differ between versions. Its numbers do not, except 0xffffffff, which

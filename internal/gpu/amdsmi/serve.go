@@ -16,13 +16,13 @@ func Serve(r Request, trust sandbox.Trust) Reply {
 		reply.Library = lib.file
 	}
 	if err == nil {
-		err = serve(lib, r, &reply)
+		err = answer(lib, r, &reply)
 	}
 	reply.Error = failure(err)
 	return reply
 }
 
-func serve(lib *library, r Request, reply *Reply) error {
+func answer(lib *library, r Request, reply *Reply) error {
 	if err := lib.start(); err != nil {
 		return err
 	}

@@ -1,8 +1,9 @@
 package nvml
 
 import (
-	"errors"
 	"fmt"
+
+	"dcm/internal/worker/serve"
 )
 
 // Kind classifies errors of a reply by what can be done about them.
@@ -35,18 +36,10 @@ const (
 )
 
 // Failure is the error of a reply.
-type Failure struct {
-	Kind   Kind   `json:"kind"`
-	Text   string `json:"text"`
-	Status uint32 `json:"status,omitempty"` // status of the library, 0 if it gave none
-}
-
-func (f *Failure) Error() string { return f.Text }
+type Failure = serve.Failure[Kind]
 
 // Fail returns an error of a kind.
-func Fail(kind Kind, format string, args ...any) error {
-	return &Failure{Kind: kind, Text: fmt.Errorf(format, args...).Error()}
-}
+func Fail(kind Kind, format string, args ...any) error { return serve.Fail(kind, format, args...) }
 
 // FailStatus returns an error for a status of the library.
 func FailStatus(status uint32, format string, args ...any) error {
@@ -55,16 +48,7 @@ func FailStatus(status uint32, format string, args ...any) error {
 }
 
 // AsFailure returns err as a Failure; nil for nil.
-func AsFailure(err error) *Failure {
-	if err == nil {
-		return nil
-	}
-	var f *Failure
-	if errors.As(err, &f) {
-		return f
-	}
-	return &Failure{Kind: Garbage, Text: err.Error()}
-}
+func AsFailure(err error) *Failure { return serve.AsFailure(err, Garbage) }
 
 // Statuses of the library (nvmlReturn_t) that dcm uses by name.
 const (

@@ -1,5 +1,6 @@
 // Package serve is for programs that package call runs: they read one request, print one
-// reply as JSON and exit. The package does not interpret requests and replies.
+// reply as JSON and exit. The package does not interpret requests; of a reply it knows only the
+// form of its error.
 package serve
 
 import (
