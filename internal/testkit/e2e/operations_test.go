@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ func operations(t *testing.T, p product) {
 		run  func(machine)
 	}{
 		{"metrics", metrics},
+		{"alerts", alerts},
 		{"journal", journal},
 		{"discovery", discovery},
 		{"support", support},
@@ -121,6 +123,17 @@ func (m machine) onlyALink() {
 	}
 	m.run("rm " + dir + " && mv " + dir + ".away " + dir + " && touch " + dir + "/.dcm.link && rm " + textfile)
 	m.run("systemctl restart dcm && test -f " + textfile + " && ! test -e " + dir + "/.dcm.link")
+}
+
+// alerts: Prometheus' own tool accepts the packaged alert rules, and each fires in its test.
+func alerts(m machine) {
+	tests, err := os.ReadFile("../../../packaging/monitoring/dcm-alerts_test.yml")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.run("mkdir /root/monitoring && cp /usr/share/dcm/monitoring/dcm-alerts.yml /root/monitoring")
+	m.put("/root/monitoring/dcm-alerts_test.yml", string(tests))
+	m.t.Log(m.run("cd /root/monitoring && promtool check rules --lint=all --lint-fatal dcm-alerts.yml && promtool test rules dcm-alerts_test.yml"))
 }
 
 // judged has promtool judge the file.
