@@ -16,13 +16,15 @@ func systemdReexecuted(m machine) {
 	m.expect("systemctl --failed --quiet --plain --no-legend", "")
 }
 
-// changeUntil selects the profile $1 and returns at the event $2 with the text $3. What
-// it leaves running ends with the machine.
+// changeUntil selects the profile $1 and returns at the event $2 that $3 describes: a text in
+// dcm.toml, a pattern of a journal entry in JSON, or a device. What it leaves running ends
+// with the machine. The journal is searched by grep: journalctl of systemd 252 skips the first
+// match after a cursor.
 const changeUntil = `cursor=$(journalctl --quiet --lines=1 --output=cat --show-cursor | sed -n 's/^-- cursor: //p')
 watch() {
 	case $1 in
 	file) e2e-agent await /etc/dcm/dcm.toml "$2" ;;
-	journal) grep --quiet --max-count=1 -e "$2" < <(journalctl --quiet --follow --output=cat --after-cursor="$cursor" 2>/dev/null) ;;
+	journal) grep --quiet --max-count=1 --perl-regexp -e "$2" < <(journalctl --quiet --follow --output=json --after-cursor="$cursor" 2>/dev/null) ;;
 	removed) udevadm wait --removed "$2" ;;
 	probed) udevadm wait --removed "$2" && udevadm wait "$2" ;;
 	esac

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path"
 	"strings"
+
+	"dcm/internal/frontends/status"
 )
 
 // falseNode: a program that opens /dev/kfd with O_CREAT before the driver is loaded
@@ -12,16 +14,15 @@ import (
 func falseNode(m machine) {
 	m.run("systemctl stop " + clients + " && modprobe -r amdgpu")
 	m.run(": >>/dev/kfd && modprobe amdgpu && test -f /dev/kfd")
-	const text = "/dev/kfd: not a device node"
-	if r := m.try("dcm check"); !strings.Contains(r.Stderr, text) {
-		m.t.Errorf("dcm check does not report the file:\n%s%s", r.Stdout, r.Stderr)
+	if r := m.try("dcm check"); !strings.Contains(r.Stderr, "/dev/kfd") {
+		m.t.Errorf("dcm check does not name the file:\n%s%s", r.Stdout, r.Stderr)
 	}
-	if r := m.try("dcm status"); !strings.Contains(r.Stdout+r.Stderr, text) {
-		m.t.Errorf("dcm status does not report the file:\n%s%s", r.Stdout, r.Stderr)
+	if r := m.try("dcm status --json"); !strings.Contains(r.Stdout, `"`+string(status.Nodeless)+`"`) {
+		m.t.Errorf("dcm status does not have the problem %s:\n%s%s", status.Nodeless, r.Stdout, r.Stderr)
 	}
 	m.run("rm /dev/kfd && modprobe -r amdgpu && modprobe amdgpu && test -c /dev/kfd")
-	if r := m.try("dcm check"); strings.Contains(r.Stderr, text) {
-		m.t.Errorf("dcm check reports a file that is gone:\n%s", r.Stderr)
+	if r := m.try("dcm check"); strings.Contains(r.Stderr, "/dev/kfd") {
+		m.t.Errorf("dcm check names a file that is gone:\n%s", r.Stderr)
 	}
 }
 

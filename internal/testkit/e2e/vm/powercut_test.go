@@ -1,6 +1,13 @@
 package vm_test
 
-import "strings"
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"dcm/internal/engine/event"
+	"dcm/internal/gpu/partition"
+)
 
 // A change between these profiles has every phase: the driver comes up in another compute
 // mode.
@@ -53,25 +60,45 @@ func powerCuts(m machine) {
 	}
 }
 
+// phase is a moment of a change. It begins with an event, see changeUntil.
 type phase struct{ name, until, text string }
 
-// phases are those of a change of the memory and compute modes, in order. Each is
-// recognised by an event: a text in a file or in the journal, a device, or the end of the
-// command.
+// The message ids of systemd's journal entries about its units, see sd-messages(3).
+const (
+	unitStarting    = "7d4958e842da4a758f6c1cdc7b36dcc5"
+	unitStarted     = "39f53479d3a045ac8e11786248231fbf"
+	unitStopping    = "de5b426a63be47a7b6ac3eaac82e2f6f"
+	unitOutOfMemory = "fe6faa94e7774663a0da52717891d8ef"
+)
+
+// phases are those of a change of the memory and compute modes, in order.
 func phases() []phase {
 	const node = "/dev/dri/renderD128"
+	step := func(kind partition.Kind, more ...string) string {
+		return entry(append([]string{"DCM_STEP", string(kind)}, more...)...)
+	}
 	return []phase{
 		{"when the profile is selected", "file", `profile = "PROFILE"`},
-		{"while clients stop", "journal", "Stopping gpuagent"},
-		{"when the run starts", "journal", "Starting dcm-apply"},
-		{"before the first step", "journal", "putting profile PROFILE"},
-		{"after the memory request", "journal", "requested NPS"},
+		{"while clients stop", "journal", entry("MESSAGE_ID", unitStopping, "UNIT", "gpuagent.service")},
+		{"when the run starts", "journal", entry("MESSAGE_ID", unitStarting, "UNIT", "dcm-apply.service")},
+		{"before the first step", "journal", entry("MESSAGE_ID", string(event.RunBegan), "DCM_PROFILE", "PROFILE")},
+		{"after the memory request", "journal", step(partition.RequestMemory)},
 		{"while the driver is unloaded", "removed", node},
 		{"while the driver probes", "probed", node},
-		{"after the reload", "journal", "reloaded the driver"},
-		{"after the first switch", "journal", "switched 0000:05:00.0"},
-		{"after the last switch", "journal", "switched 0000:26:00.0"},
-		{"when clients are started", "journal", "Started gpuagent"},
+		{"after the reload", "journal", step(partition.ReloadDriver)},
+		{"after the first switch", "journal", step(partition.SwitchCompute, "DCM_GPU", "0000:05:00.0")},
+		{"after the last switch", "journal", step(partition.SwitchCompute, "DCM_GPU", "0000:26:00.0")},
+		{"when clients are started", "journal", entry("MESSAGE_ID", unitStarted, "UNIT", "gpuagent.service")},
 		{"when the command has returned", "end", ""},
 	}
+}
+
+// entry returns the pattern of a journal entry in JSON that has the fields, which are pairs
+// of a name and a value.
+func entry(fields ...string) string {
+	var pattern strings.Builder
+	for i := 0; i < len(fields); i += 2 {
+		fmt.Fprintf(&pattern, `(?=.*"%s":"%s")`, fields[i], regexp.QuoteMeta(fields[i+1]))
+	}
+	return pattern.String()
 }

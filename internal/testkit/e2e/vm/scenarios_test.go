@@ -56,11 +56,10 @@ func (m machine) await(file string, texts ...string) {
 	m.run(`e2e-agent await "$@"`, append([]string{file}, texts...)...)
 }
 
-// awaitJournal waits until the journal of a unit has the text since the boot.
-func (m machine) awaitJournal(unit, text string) {
+// awaitEntry waits until the journal has an entry with the fields since the boot.
+func (m machine) awaitEntry(fields ...string) {
 	m.t.Helper()
-	const follow = `grep --quiet --max-count=1 -e "$2" < <(journalctl --quiet --boot --follow --lines=all --output=cat --unit="$1" 2>/dev/null)`
-	m.run(`exec bash -c "$@"`, follow, "follow", unit, text)
+	m.run(`exec bash -c 'read -r < <(journalctl --quiet --boot --follow --lines=all --output=cat "$@" 2>/dev/null)' follow "$@"`, fields...)
 }
 
 // flow is the user's: select a profile, restart dcm, reboot.
@@ -236,6 +235,6 @@ func leaseLimits(m machine) {
 	m.run(`systemd-run --quiet --collect --unit=hungry --slice=small.slice dcm run -n 1 -- sh -c 'basename $(cut -d: -f3 /proc/self/cgroup) >/run/lease; tail /dev/zero; exec sleep infinity'`)
 	m.await("/run/lease", ".scope")
 	lease := m.run("cat /run/lease")
-	m.awaitJournal(lease, "killed by the OOM killer")
+	m.awaitEntry("MESSAGE_ID="+unitOutOfMemory, "UNIT="+lease)
 	m.expect("systemctl show -P ActiveState -P SubState "+lease+" | xargs; systemctl stop hungry", "active running")
 }
