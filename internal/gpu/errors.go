@@ -64,8 +64,8 @@ func Hint(err error) string {
 		return known.Hint()
 	}
 	if of, ok := errors.AsType[*vendorError](err); ok {
-		cure, _ := of.vendor.Explain(of.error)
-		return cure
+		hint, _ := of.vendor.Explain(of.error)
+		return hint
 	}
 	switch {
 	case errors.Is(err, ErrNoGPU):

@@ -152,7 +152,7 @@ func hasExtendedMinors(release string) bool {
 // Shortage describes partitions without a device node.
 type Shortage struct {
 	Partitions []string // partition names, "0000:05:00.0-7"
-	Text, Cure string
+	Text, Hint string
 }
 
 // Shortage returns the partitions that have no device node when the GPUs have these modes;
@@ -180,15 +180,15 @@ func (m Minors) Shortage(gpus []partition.GPU) *Shortage {
 	if len(s.Partitions) == 0 {
 		return nil
 	}
-	s.Text, s.Cure = m.describe(s.Partitions, others, needed, old, by)
+	s.Text, s.Hint = m.describe(s.Partitions, others, needed, old, by)
 	if further > maxPlatformDevices {
 		s.Text += fmt.Sprintf("; the driver has %d for further partitions of all GPUs, and they take %d", maxPlatformDevices, further)
-		s.Cure = "select modes with fewer partitions for the last GPUs"
+		s.Hint = "select modes with fewer partitions for the last GPUs"
 	}
 	return &s
 }
 
-func (m Minors) describe(names, others []string, needed int, old bool, by string) (text, cure string) {
+func (m Minors) describe(names, others []string, needed int, old bool, by string) (text, hint string) {
 	text = strings.Join(names, ", ") + " gets no device node"
 	if !old {
 		return text, ""
@@ -197,11 +197,11 @@ func (m Minors) describe(names, others []string, needed int, old bool, by string
 	if m.Kernel != "" {
 		kernel = "kernel " + m.Kernel + " has"
 	}
-	and, cure := "", "boot a kernel from 6.12 on"
+	and, hint := "", "boot a kernel from 6.12 on"
 	if len(others) > 0 {
 		all := strings.Join(slices.Compact(slices.Sorted(slices.Values(others))), ", ")
 		and = " and " + all
-		cure += ", or keep " + all + " from loading (blacklist, in modprobe.d(5))"
+		hint += ", or keep " + all + " from loading (blacklist, in modprobe.d(5))"
 	}
-	return fmt.Sprintf("%s: the GPUs%s take %d DRM devices, whatever the modes, and %s %d (%s)", text, and, needed, kernel, limitedMinors, by), cure
+	return fmt.Sprintf("%s: the GPUs%s take %d DRM devices, whatever the modes, and %s %d (%s)", text, and, needed, kernel, limitedMinors, by), hint
 }

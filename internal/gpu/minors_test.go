@@ -55,7 +55,7 @@ func TestShortage(t *testing.T) {
 				s = &Shortage{}
 			}
 			if got := strings.Join(s.Partitions, ", "); got != c.want || !strings.Contains(s.Text, c.text) {
-				t.Errorf("%q have none: %s (%s); want %q, %q", got, s.Text, s.Cure, c.want, c.text)
+				t.Errorf("%q have none: %s (%s); want %q, %q", got, s.Text, s.Hint, c.want, c.text)
 			}
 		})
 	}

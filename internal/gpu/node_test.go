@@ -35,11 +35,11 @@ func (m *fakeVendor) Describe(functions []*Function) error {
 	return nil
 }
 
-func (m *fakeVendor) NotReady(f Function) (lacks, cure string)               { return m.late[f.Address], "" }
+func (m *fakeVendor) NotReady(f Function) (lacks, hint string)               { return m.late[f.Address], "" }
 func (m *fakeVendor) Progress([]partition.Address) (signs string, live bool) { return "", m.loaded }
 func (m *fakeVendor) Usage(context.Context) (Usage, error)                   { return m.usage, nil }
 func (m *fakeVendor) Loaded() bool                                           { return m.loaded }
-func (m *fakeVendor) Explain(error) (cure string, again bool) {
+func (m *fakeVendor) Explain(error) (hint string, again bool) {
 	return "Ask " + m.id.String() + ".", true
 }
 func (m *fakeVendor) RelevantEvent(subsystem, path string) bool {
@@ -119,7 +119,7 @@ func TestWait_EveryVendor(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := n.Wait(ctx); err == nil || !strings.Contains(err.Error(), "0000:06:00.0 (0x1234:0x0001): it sleeps") || !IsTransient(err) || Hint(err) == "" {
-		t.Errorf("error %v, transient %t, cure %q", err, IsTransient(err), Hint(err))
+		t.Errorf("error %v, transient %t, hint %q", err, IsTransient(err), Hint(err))
 	}
 }
 
@@ -127,7 +127,7 @@ func TestWait_NoGPU(t *testing.T) {
 	n := Open(fakePCI(t), []Vendor{&fakeVendor{id: 0x5678}})
 	_, err := n.Wait(t.Context())
 	if !errors.Is(err, ErrNoGPU) || err.Error() != "no 0x5678 GPU on the PCI bus" || Hint(err) == "" || IsTransient(err) {
-		t.Errorf("error %v, cure %q", err, Hint(err))
+		t.Errorf("error %v, hint %q", err, Hint(err))
 	}
 }
 
@@ -136,7 +136,7 @@ func TestHint_FromVendor(t *testing.T) {
 	amd.fails = errors.New("broken")
 	err := n.Execute(t.Context(), partition.Steps{{Kind: partition.SwitchCompute, GPU: a, To: "CPX"}}, func(partition.Step, bool, error) {})
 	if err == nil || !errors.Is(err, amd.fails) || Hint(err) != "Ask AMD." || !IsTransient(err) {
-		t.Errorf("error %v, cure %q, transient %t", err, Hint(err), IsTransient(err))
+		t.Errorf("error %v, hint %q, transient %t", err, Hint(err), IsTransient(err))
 	}
 }
 

@@ -178,8 +178,8 @@ func (n *Node) notReady(found []*Function) []NotReady {
 		if v == nil {
 			continue
 		}
-		if lacks, cure := v.NotReady(*f); lacks != "" {
-			late = append(late, NotReady{f.Address, f.Model, lacks, cure})
+		if lacks, hint := v.NotReady(*f); lacks != "" {
+			late = append(late, NotReady{f.Address, f.Model, lacks, hint})
 		}
 	}
 	return late

@@ -95,7 +95,7 @@ func TestError(t *testing.T) {
 	if !errors.Is(err, fs.ErrNotExist) || err.Error() != `open /z\xff: file does not exist` {
 		t.Errorf("%q, which is %v", err, errors.Is(err, fs.ErrNotExist))
 	}
-	if plain := errors.New("busy\ncure: wait"); Error(plain) != plain {
+	if plain := errors.New("busy\nhint: wait"); Error(plain) != plain {
 		t.Error("an error without foreign text was changed")
 	}
 	if Error(nil) != nil {

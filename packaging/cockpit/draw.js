@@ -5,13 +5,13 @@ import { count, duration } from "./words.js";
 
 const marks = { good: "✓", warning: "!", danger: "✕", unknown: "?", busy: "…" };
 
-// notice draws a reason with its remedy.
-export function notice(tone, reason, cure, role) {
+// notice draws a reason with its hint.
+export function notice(tone, reason, hint, role) {
     return el("div", { class: `dcm-notice ${tone}`, role },
         el("span", { class: "dcm-mark", "aria-hidden": "true" }, marks[tone]),
         el("div", {},
             reason.split("\n").map(line => el("p", { class: "dcm-reason" }, line)),
-            cure && el("p", { class: "dcm-cure" }, el("b", {}, "What to do: "), cure)));
+            hint && el("p", { class: "dcm-hint" }, el("b", {}, "Hint: "), hint)));
 }
 
 export function health({ health, problems, warnings, missing, inForce, source }) {
@@ -21,7 +21,7 @@ export function health({ health, problems, warnings, missing, inForce, source })
         el("div", {}, el("p", { class: "dcm-verdict", id: "verdict" }, health.summary || health.state), cause));
     return [
         state,
-        ...problems.map(p => notice(health.tone === "danger" ? "danger" : "warning", p.text, p.cure)),
+        ...problems.map(p => notice(health.tone === "danger" ? "danger" : "warning", p.text, p.hint)),
         ...warnings.map(w => notice("warning", w, "")),
         missing.length > 0 && notice("danger", `Missing GPUs: ${missing.join(", ")}`, ""),
     ];
@@ -106,7 +106,7 @@ export function fitting(names, fits) {
 export function plan({ chosen, plan, refused, busy, admin, inForce, failed }, apply) {
     if (!chosen) return [el("p", { class: "dcm-note" }, "Choose a profile to see its plan.")];
     const out = [el("h2", {}, `Plan for ${chosen}`)];
-    if (refused) return [...out, notice("danger", refused.reason, refused.cure, "alert")];
+    if (refused) return [...out, notice("danger", refused.reason, refused.hint, "alert")];
     if (!plan) return [...out, el("p", { class: "dcm-note" }, "Planning ...")];
     out.push(plan.steps.length
         ? el("ol", { class: "dcm-steps", id: "steps" }, plan.steps.map(s => el("li", {}, s)))
@@ -115,7 +115,7 @@ export function plan({ chosen, plan, refused, busy, admin, inForce, failed }, ap
         el("p", {}, el("b", {}, count(plan.restarts.length, "unit"), " would be restarted:")),
         el("ul", { class: "dcm-units", id: "restarts" }, plan.restarts.map(u => el("li", {}, el("code", {}, u)))));
     else if (plan.steps.length) out.push(el("p", { id: "restarts" }, "No unit would be restarted."));
-    if (failed) out.push(notice("danger", failed.reason, failed.cure, "alert"));
+    if (failed) out.push(notice("danger", failed.reason, failed.hint, "alert"));
     const idle = !plan.steps.length && chosen === inForce;
     out.push(
         el("button", {

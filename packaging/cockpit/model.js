@@ -12,7 +12,7 @@ export function model(account) {
     const holders = account.holders || [];
     return {
         health: { state: health.state || "unknown", summary: health.summary || "", tone: health.state === "changing" ? "busy" : tone(health.code) },
-        problems: (account.problems || []).map(p => ({ text: p.text, cure: p.cure || "", state: p.state })),
+        problems: (account.problems || []).map(p => ({ text: p.text, hint: p.hint || "", state: p.state })),
         warnings: account.warnings || [],
         inForce: account.profile.in_force,
         selected: account.profile.selected,
@@ -156,7 +156,7 @@ function run(last) {
         started: last.started,
         finished: last.finished || "",
         error: last.error ? last.error.text : "",
-        cure: last.error ? last.error.cure || "" : "",
+        hint: last.error ? last.error.hint || "" : "",
         steps: (last.steps || []).map(step),
     };
 }

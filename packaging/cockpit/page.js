@@ -113,7 +113,7 @@ function show() {
     const now = state.now;
     $("access").textContent = state.admin ? "" : "Read-only: changes need administrative access.";
     document.body.classList.toggle("gone", Boolean(state.gone));
-    if (state.gone) redraw($("health"), state.gone, ({ reason, cure }) => draw.notice("danger", reason, cure, "alert"));
+    if (state.gone) redraw($("health"), state.gone, ({ reason, hint }) => draw.notice("danger", reason, hint, "alert"));
     if (!now) return;
     const { health, problems, warnings, missing, inForce, source } = now;
     if (!state.gone) redraw($("health"), { health, problems, warnings, missing, inForce, source }, draw.health);

@@ -29,22 +29,22 @@ export function plan([profile, steps, clients]) {
 const gone = "dcm.service is not running.", start = "systemctl start dcm";
 const access = "Turn on administrative access.";
 
-// refusal splits the error of a call into reason and remedy.
+// refusal splits the error of a call into reason and hint.
 export function refusal(error) {
     const text = String(error.message || error.problem || error);
     switch (error.name) {
     case "org.freedesktop.DBus.Error.ServiceUnknown":
     case "org.freedesktop.DBus.Error.NameHasNoOwner":
-        return { reason: gone, cure: start };
+        return { reason: gone, hint: start };
     case "org.freedesktop.DBus.Error.NoReply":
-        return { reason: "dcm.service exited before it answered. The change may have been made.", cure: "" };
+        return { reason: "dcm.service exited before it answered. The change may have been made.", hint: "" };
     case "org.freedesktop.DBus.Error.AccessDenied":
     case "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired":
-        return { reason: text, cure: access };
+        return { reason: text, hint: access };
     }
-    if (error.problem === "not-found") return { reason: gone, cure: start };
-    const [reason, cure = ""] = text.split("\ncure: ");
-    return { reason, cure };
+    if (error.problem === "not-found") return { reason: gone, hint: start };
+    const [reason, hint = ""] = text.split("\nhint: ");
+    return { reason, hint };
 }
 
 // effort summarises a plan in a few words.

@@ -97,7 +97,7 @@ func (a *server) findHolders(ctx context.Context, i *agentPlan) {
 // explained is an error for which nothing was changed.
 func failedError(err error) error {
 	e := apply.Explain(err)
-	return &agent.FailedError{Reason: e.Text, Cure: e.Cure, Undone: true}
+	return &agent.FailedError{Reason: e.Text, Hint: e.Hint, Undone: true}
 }
 
 // refused is an error of the configuration's.

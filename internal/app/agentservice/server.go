@@ -106,7 +106,7 @@ func dialDaemon(ctx context.Context) (*dbusapi.Client, error) {
 }
 
 func noAnswer(err error) error {
-	return &agent.FailedError{Reason: fmt.Sprintf("%s does not answer: %v", unitname.Daemon, err), Cure: "systemctl start dcm", Undone: true}
+	return &agent.FailedError{Reason: fmt.Sprintf("%s does not answer: %v", unitname.Daemon, err), Hint: "systemctl start dcm", Undone: true}
 }
 
 func account(ctx context.Context, c *dbusapi.Client) (json.RawMessage, error) {

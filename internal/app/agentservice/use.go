@@ -49,7 +49,7 @@ func (a *server) use(ctx context.Context, text, profile string) (agent.Outcome, 
 		return agent.Outcome{}, err
 	}
 	if e := i.refusal(); e != nil {
-		return agent.Outcome{}, &agent.FailedError{Reason: e.Text, Cure: runstate.Withdrawn(e.Cure), Undone: true, Busy: len(i.holders) > 0}
+		return agent.Outcome{}, &agent.FailedError{Reason: e.Text, Hint: runstate.Withdrawn(e.Hint), Undone: true, Busy: len(i.holders) > 0}
 	}
 	d, err := dialRunningDaemon(ctx)
 	if err != nil {
@@ -93,11 +93,11 @@ func (a *server) install(text, profile string) (undo func() error, err error) {
 func (a *server) undoFailed(ctx context.Context, d *daemonClient, err error, before string, undo func() error) error {
 	out := &agent.FailedError{Reason: err.Error()}
 	if ctx.Err() != nil {
-		out.Reason, out.Cure = "dcm-agent.service was stopped before the run had ended, which goes on", "look at the account"
+		out.Reason, out.Hint = "dcm-agent.service was stopped before the run had ended, which goes on", "look at the account"
 		return out
 	}
 	if s, none := runstate.ReadState(a.host.Runtime()); none == nil && s != nil && s.Error != nil {
-		out.Reason, out.Cure = s.Error.Text, s.Error.Cure
+		out.Reason, out.Hint = s.Error.Text, s.Error.Hint
 		out.Busy = s.Error.Transient && (len(s.Holders) > 0 || s.Error.Unseen != nil)
 	}
 	devices, unseen := a.node.Devices(ctx)
@@ -108,7 +108,7 @@ func (a *server) undoFailed(ctx context.Context, d *daemonClient, err error, bef
 		a.log.Warn("what was selected before is not selected again: " + err.Error())
 		return out
 	}
-	out.Undone, out.Cure = true, runstate.Withdrawn(out.Cure)
+	out.Undone, out.Hint = true, runstate.Withdrawn(out.Hint)
 	_ = d.applyAndWait(ctx) // what was selected before may be in the way of nothing, or fail as before
 	return out
 }

@@ -131,7 +131,7 @@ func (e *UnsatisfiableError) Error() string {
 	return e.text + "; leases have the others: " + strings.Join(names, ", ")
 }
 
-// Cure is what an administrator can do about it.
+// Hint is what an administrator can do about it.
 func (e *UnsatisfiableError) Hint() string {
 	if len(e.lessees) == 0 {
 		return "reserve less, or select a profile with more partitions"

@@ -124,7 +124,7 @@ func (o *oneshot) publish(ctx context.Context) { o.reservations.AfterRun(ctx, o.
 // refuse ends a run whose configuration cannot be used.
 func (o *oneshot) refuse(err error) error {
 	o.reservations.ReadReservations()
-	o.recorder.Refuse("", runstate.Error{Text: err.Error(), Cure: "repair the configuration; dcm check shows what is wrong"})
+	o.recorder.Refuse("", runstate.Error{Text: err.Error(), Hint: "repair the configuration; dcm check shows what is wrong"})
 	o.log.Error("the configuration cannot be used, and the GPUs are left alone:\n"+err.Error(), "error", err.Error(), event.ConfigRejected.Attr())
 	return exitcode.With(exitcode.Config, nil)
 }
@@ -176,7 +176,7 @@ func userspaceStart(ctx context.Context, h *host.Host, log *slog.Logger) time.Ti
 func foresee(h *host.Host, fits func([]partition.GPU) error, rec *apply.Recorder) func([]partition.GPU) error {
 	return func(after []partition.GPU) error {
 		if short := host.Shortage(h, after); short != nil {
-			rec.Warn(short.Text, "cure", short.Cure)
+			rec.Warn(short.Text, "hint", short.Hint)
 		}
 		if fits == nil {
 			return nil

@@ -19,7 +19,7 @@ func (o *oneshot) loadDriver(ctx context.Context) error {
 	}
 	failure := apply.Explain(err)
 	o.recorder.Refuse("", failure)
-	o.log.Error(failure.Text, "error", failure.Text, "cure", failure.Cure, event.ReloadFailed.Attr())
+	o.log.Error(failure.Text, "error", failure.Text, "hint", failure.Hint, event.ReloadFailed.Attr())
 	if failure.Transient {
 		return exitcode.With(exitcode.Transient, nil)
 	}

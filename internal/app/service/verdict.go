@@ -18,10 +18,7 @@ func reportEnd(log *slog.Logger, run runstate.Run) error {
 		return nil
 	}
 	text := fmt.Sprintf("profile %s is not on the GPUs (%s): %s", run.Profile, summary(run), run.Error.Text)
-	if run.Error.Cure != "" {
-		text += "\ncure: " + run.Error.Cure
-	}
-	log.Error(text, "error", run.Error.Text, "cure", run.Error.Cure, run.FailureEvent().Attr())
+	log.Error(runstate.WithHint(text, run.Error.Hint), "error", run.Error.Text, "hint", run.Error.Hint, run.FailureEvent().Attr())
 	if run.Error.Transient {
 		return exitcode.With(exitcode.Transient, nil)
 	}

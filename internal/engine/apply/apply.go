@@ -56,7 +56,7 @@ var errInterrupted = errors.New("told to stop before the work was finished")
 // refusal is a reason to end a run before its first change.
 type refusal struct {
 	err       error
-	cure      string
+	hint      string
 	transient bool
 	reboot    bool
 }
@@ -185,7 +185,7 @@ func (r *run) permitted(ctx context.Context, d Difference) error {
 		if no.Transient {
 			r.rec.holders(blocking)
 		}
-		return &refusal{err: errors.New(no.Text), cure: no.Cure, transient: no.Transient, reboot: !no.Transient && r.nobodyAtAll(d.Steps, u)}
+		return &refusal{err: errors.New(no.Text), hint: no.Hint, transient: no.Transient, reboot: !no.Transient && r.nobodyAtAll(d.Steps, u)}
 	}
 	if err := unsure(d.Steps, u); err != nil {
 		return &unseenError{err, Use(u)}
@@ -280,7 +280,7 @@ func (r *run) stuck(ctx context.Context, done, next partition.Step) error {
 	}
 	return &refusal{
 		err:  fmt.Errorf("the driver was reloaded, but the memory mode did not take effect: still to do is %q", next),
-		cure: "see the kernel's log (journalctl -k -g " + r.driver(done.Kind.Vendor()) + "); the firmware may refuse the mode until a reboot",
+		hint: "see the kernel's log (journalctl -k -g " + r.driver(done.Kind.Vendor()) + "); the firmware may refuse the mode until a reboot",
 
 		reboot: r.nobodyNow(ctx, done.Kind.Vendor()),
 	}
@@ -373,12 +373,12 @@ func HalfReloaded(last *runstate.Run, boot string) bool {
 // Explain converts an error of this package or of package gpu: whether a retry may help, and
 // what the administrator can do.
 func Explain(err error) runstate.Error {
-	out := runstate.Error{Text: err.Error(), Cure: gpu.Hint(err), Transient: gpu.IsTransient(err)}
+	out := runstate.Error{Text: err.Error(), Hint: gpu.Hint(err), Transient: gpu.IsTransient(err)}
 	var no *refusal
 	if errors.As(err, &no) {
 		out.Transient = no.transient
-		if no.cure != "" {
-			out.Cure = no.cure
+		if no.hint != "" {
+			out.Hint = no.hint
 		}
 	}
 	if errors.Is(err, errInterrupted) {
@@ -387,7 +387,7 @@ func Explain(err error) runstate.Error {
 	if u, ok := errors.AsType[*unseenError](err); ok {
 		out.Unseen, out.Transient = &u.use, true
 		if !errors.Is(err, gpu.ErrPartial) {
-			out.Cure = unseenCure
+			out.Hint = unseenHint
 		}
 	}
 	_, out.Reboot = errors.AsType[*rebootError](err)

@@ -27,7 +27,7 @@ type unseenError struct {
 
 func (e *unseenError) Unwrap() error { return e.error }
 
-const unseenCure = "Find what has a GPU open and shows no process: an open file that was handed to a socket or to a container's runtime, " +
+const unseenHint = "Find what has a GPU open and shows no process: an open file that was handed to a socket or to a container's runtime, " +
 	"a console or sound device on the GPU, another driver that shares its buffers; or reboot. dcm tries again when the driver counts fewer uses, " +
 	"when the configuration changes, and at `dcm apply`; until then it restarts no client for it."
 

@@ -142,7 +142,7 @@ func TestWhoCannotBeLookedAtInTimeKeepsAChangeBackOnlyIfTheCountDoesNotKnowBette
 	}
 	end := inFlight(t, filepath.Join(b.sim.Dev, "kfd"))
 	got := run()
-	if got.Result != runstate.Refused || !strings.Contains(got.Error.Text, "hog (pid 7, user 1000, 20000 open files)") || strings.Contains(got.Error.Cure, "hang") || !got.Error.Transient {
+	if got.Result != runstate.Refused || !strings.Contains(got.Error.Text, "hog (pid 7, user 1000, 20000 open files)") || strings.Contains(got.Error.Hint, "hang") || !got.Error.Transient {
 		t.Errorf("%s, %+v; want a refusal that names the process", got.Result, got.Error)
 	}
 	if s := b.sim.State(); s.ComputeWrites > 0 {

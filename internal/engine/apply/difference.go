@@ -42,11 +42,11 @@ func (d Difference) Judge(fits func(after []partition.GPU) error) error {
 		return nil
 	}
 	if err := fits(partition.Forecast(d.GPUs, d.Steps)); err != nil {
-		cure := gpu.Hint(err)
-		if cure == "" {
-			cure = "reserve less, or select a profile with more partitions"
+		hint := gpu.Hint(err)
+		if hint == "" {
+			hint = "reserve less, or select a profile with more partitions"
 		}
-		return &refusal{err: err, cure: cure}
+		return &refusal{err: err, hint: hint}
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func (d Difference) Refusal(mayReload bool, blocking []runstate.Holder) *runstat
 	case d.Steps.Reloads() && !mayReload:
 		return &runstate.Error{
 			Text: "a memory partition mode takes effect only when the driver is reloaded, and reload-driver is false",
-			Cure: "set reload-driver = true in [apply], or select a profile with the memory mode the GPUs have",
+			Hint: "set reload-driver = true in [apply], or select a profile with the memory mode the GPUs have",
 		}
 	case len(blocking) > 0:
 		return runstate.InUse(blocking)
@@ -160,5 +160,5 @@ func none(devices []gpu.Device) error {
 		return fmt.Errorf("%w: %s", err, reasons(devices))
 	}
 	return &refusal{err: fmt.Errorf("%w: %s has no driver", err, devices[unbound].Address),
-		cure: "Load the driver with modprobe; if it is loaded, the kernel log tells why it does not drive the GPU."}
+		hint: "Load the driver with modprobe; if it is loaded, the kernel log tells why it does not drive the GPU."}
 }

@@ -98,7 +98,7 @@ func TestAGPUThatIsGoneInARunDoesNotKeepTheOthersFromGoingBack(t *testing.T) {
 	}
 }
 
-func TestGPUsWithoutADriverGetACure(t *testing.T) {
+func TestExplain_HintForGPUsWithoutDriver(t *testing.T) {
 	b := newBench(t, "mi300x-8")
 	if err := b.sim.Unload(t.Context()); err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestGPUsWithoutADriverGetACure(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Compare(devices, profile(partition.CPX, partition.NPS1))
-	if e := Explain(err); !strings.Contains(e.Text, "has no driver") || !strings.Contains(e.Cure, "modprobe") {
+	if e := Explain(err); !strings.Contains(e.Text, "has no driver") || !strings.Contains(e.Hint, "modprobe") {
 		t.Errorf("%+v", e)
 	}
 }

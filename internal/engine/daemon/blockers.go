@@ -21,7 +21,7 @@ type blockers struct {
 }
 
 // blocker is why a restart would not free the GPUs, though it stops the unit of the holder.
-type blocker struct{ text, cure string }
+type blocker struct{ text, hint string }
 
 // remaining returns the holders that a restart of the units would not remove, or would start
 // too early.
@@ -117,13 +117,13 @@ func (b *blockers) unlisted(holders []runstate.Holder) []string {
 // refuse is the result of a run that these holders would block.
 func (b *blockers) refuse(holders []runstate.Holder) result {
 	out := result{failure: runstate.InUse(holders), holders: holders}
-	var cures []string
+	var hints []string
 	for _, why := range append(b.unrestartable(holders), b.stuck...) {
 		out.failure.Text += "; " + why.text
-		cures = append(cures, why.cure)
+		hints = append(hints, why.hint)
 	}
-	if len(cures) > 0 {
-		out.failure.Cure = strings.Join(cures, "; ") + runstate.Again
+	if len(hints) > 0 {
+		out.failure.Hint = strings.Join(hints, "; ") + runstate.Again
 	}
 	if b.settings.Suggest || b.settings.Include {
 		for _, unit := range b.fit(b.unlisted(holders)) {
@@ -142,7 +142,7 @@ func describeCycle(ctx context.Context, u UnitOrder, clients []systemd.Unit) *ru
 		e.Text += "; cannot tell which: " + err.Error()
 	case path != nil:
 		e.Text += ": " + strings.Join(path, " is ordered after ") + ", a client"
-		e.Cure = "a client must not be ordered before " + unitname.Apply + ": systemctl cat " + strings.Join(path[1:], " ") + " shows where it is (Before=, or After= of the one before); then systemctl daemon-reload"
+		e.Hint = "a client must not be ordered before " + unitname.Apply + ": systemctl cat " + strings.Join(path[1:], " ") + " shows where it is (Before=, or After= of the one before); then systemctl daemon-reload"
 	}
 	return e
 }

@@ -65,4 +65,4 @@ func (l *loop) onDeviceEvent(ctx context.Context) {
 	l.run(ctx, p)
 }
 
-const driftCure = `dcm plan shows the steps and dcm apply makes them; with drift = "repair" in [daemon] dcm does so by itself`
+const driftHint = `dcm plan shows the steps and dcm apply makes them; with drift = "repair" in [daemon] dcm does so by itself`

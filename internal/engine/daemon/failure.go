@@ -8,14 +8,10 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// Failure is what keeps the selected profile from the GPUs, with its cure.
+// Failure is what keeps the selected profile from the GPUs, with its hint.
 func Failure(s *runstate.State) error {
 	if s.Error == nil {
 		return fmt.Errorf("%s is %s; see dcm status", unitname.Daemon, s.Phase)
 	}
-	text := s.Error.Text
-	if s.Error.Cure != "" {
-		text += "\ncure: " + s.Error.Cure
-	}
-	return errors.New(text)
+	return errors.New(s.Error.Message())
 }

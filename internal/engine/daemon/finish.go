@@ -28,7 +28,7 @@ func (l *loop) finish(ctx context.Context, r result) error {
 	}
 	switch {
 	case r.drift != nil:
-		l.log.Warn(r.drift.Text, "error", r.drift.Text, "cure", r.drift.Cure, event.Drifted.Attr())
+		l.log.Warn(r.drift.Text, "error", r.drift.Text, "hint", r.drift.Hint, event.Drifted.Attr())
 		l.state.enter(runstate.Drifted, r.drift)
 	case r.failure == nil:
 		l.succeeded(r)
@@ -196,6 +196,6 @@ func reboot(ctx context.Context, host Host, s Settings, log *slog.Logger, r *res
 	}
 	log.Warn("the host is being rebooted for profile "+s.Profile.Name, "error", failure.Text, event.Rebooting.Attr())
 	failure.Text += "; the host is being rebooted for it"
-	failure.Cure = ""
+	failure.Hint = ""
 	return true
 }

@@ -23,7 +23,7 @@ func TestForesee(t *testing.T) {
 		holders   []runstate.Holder
 		restarted []string
 		included  []string
-		cure      string // of the refusal; "" if there is none
+		hint      string // of the refusal; "" if there is none
 	}{
 		{"nobody", false, nil, []string{"a.service", "frozen.service"}, nil, ""},
 		{"a client", false, []runstate.Holder{client}, []string{"a.service", "frozen.service"}, nil, ""},
@@ -53,8 +53,8 @@ func TestForesee(t *testing.T) {
 			if !slices.Equal(got.Included, test.included) {
 				t.Errorf("included are %q, want %q", got.Included, test.included)
 			}
-			if refused := got.Refused != nil; refused != (test.cure != "") || refused && !strings.Contains(got.Refused.Cure, test.cure) {
-				t.Errorf("refused with %+v, want a cure with %q", got.Refused, test.cure)
+			if refused := got.Refused != nil; refused != (test.hint != "") || refused && !strings.Contains(got.Refused.Hint, test.hint) {
+				t.Errorf("refused with %+v, want a hint with %q", got.Refused, test.hint)
 			}
 		})
 	}

@@ -41,7 +41,7 @@ func whyFailed(u systemd.Unit, run *runstate.Run) *runstate.Error {
 	if len(open) > 0 {
 		text += "; under way was: " + strings.Join(open, ", ")
 	}
-	return &runstate.Error{Text: text, Cure: "journalctl -u " + unitname.Apply + " may tell more", Transient: true}
+	return &runstate.Error{Text: text, Hint: "journalctl -u " + unitname.Apply + " may tell more", Transient: true}
 }
 
 // failureEvent returns the event of a failed run: its own, or Refused if a command before it
@@ -118,7 +118,7 @@ func notBack(clients []runstate.Client) *runstate.Error {
 	if len(out) == 0 {
 		return nil
 	}
-	return &runstate.Error{Text: "not back: " + strings.Join(out, ", "), Cure: "systemctl status of the unit tells why; once repaired, start it"}
+	return &runstate.Error{Text: "not back: " + strings.Join(out, ", "), Hint: "systemctl status of the unit tells why; once repaired, start it"}
 }
 
 // updated returns the clients, with the newer states of some of them.

@@ -225,10 +225,10 @@ func (p *pass) driftFound(steps int) (r result, repair bool) {
 	text := fmt.Sprintf("the GPUs were changed by somebody else: they are %d steps away from profile %s", steps, p.settings.Profile.Name)
 	switch {
 	case p.settings.LeaveDrift:
-		return result{drift: &runstate.Error{Text: text, Cure: driftCure}}, false
+		return result{drift: &runstate.Error{Text: text, Hint: driftHint}}, false
 	case p.tooSoon:
 		text += ", again, and soon after they were repaired"
-		return result{delayed: true, failure: &runstate.Error{Text: text, Cure: "find out what else sets modes on this host", Transient: true}}, false
+		return result{delayed: true, failure: &runstate.Error{Text: text, Hint: "find out what else sets modes on this host", Transient: true}}, false
 	}
 	p.log.Warn(text, "error", text, event.Drifted.Attr())
 	return result{}, true

@@ -64,7 +64,7 @@ func (r *reporter) failed(profile string, o result, known string) {
 		id = event.Refused
 	}
 	text := fmt.Sprintf("profile %s is not on the GPUs: %s", profile, o.failure.Text)
-	r.log.With("run", o.restart.Run, "cure", o.failure.Cure).Error(withCure(text, o.failure.Cure), "error", o.failure.Text, id.Attr())
+	r.log.With("run", o.restart.Run, "hint", o.failure.Hint).Error(runstate.WithHint(text, o.failure.Hint), "error", o.failure.Text, id.Attr())
 }
 
 // retryReserve logs why dcm-reserve.service has to run again.
@@ -73,26 +73,19 @@ func (r *reporter) retryReserve(e *runstate.Error) {
 		return
 	}
 	r.failure = e.Text
-	r.log.Error(withCure(e.Text, e.Cure), "error", e.Text, "cure", e.Cure, event.RunFailed.Attr())
-}
-
-func withCure(text, cure string) string {
-	if cure == "" {
-		return text
-	}
-	return text + "\ncure: " + cure
+	r.log.Error(e.Message(), "error", e.Text, "hint", e.Hint, event.RunFailed.Attr())
 }
 
 // withWithdrawal adds to a permanent failure of the selected profile how to withdraw the selection.
 func withWithdrawal(e *runstate.Error, s Settings) *runstate.Error {
-	if e.Transient || !s.Selected || strings.Contains(e.Cure, runstate.Withdraw) {
+	if e.Transient || !s.Selected || strings.Contains(e.Hint, runstate.Withdraw) {
 		return e
 	}
 	failure := *e
-	if failure.Cure != "" {
-		failure.Cure = strings.TrimSuffix(failure.Cure, ".") + "; "
+	if failure.Hint != "" {
+		failure.Hint = strings.TrimSuffix(failure.Hint, ".") + "; "
 	}
-	failure.Cure += fmt.Sprintf("%s (it is selected by %s)", runstate.Withdraw, s.Source)
+	failure.Hint += fmt.Sprintf("%s (it is selected by %s)", runstate.Withdraw, s.Source)
 	return &failure
 }
 

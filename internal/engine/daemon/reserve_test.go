@@ -12,17 +12,17 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-type cured struct{ error }
+type hinted struct{ error }
 
-func (cured) Hint() string { return "take it away" }
+func (hinted) Hint() string { return "take it away" }
 
 // Nobody is stopped for what is refused.
 func TestReservationsThatAreRefusedRestartNothing(t *testing.T) {
 	h := newHost(t)
-	h.due, h.notDue = true, cured{errors.New("a.service has a slice of its own")}
+	h.due, h.notDue = true, hinted{errors.New("a.service has a slice of its own")}
 	h.start()
 	s := h.until("the profile", phase(runstate.InSync))
-	if s.Error == nil || s.Error.Text != "a.service has a slice of its own" || s.Error.Cure != "take it away" {
+	if s.Error == nil || s.Error.Text != "a.service has a slice of its own" || s.Error.Hint != "take it away" {
 		t.Errorf("told is %+v", s.Error)
 	}
 	if did := h.did(); strings.Contains(did, "restart:") {
@@ -30,14 +30,14 @@ func TestReservationsThatAreRefusedRestartNothing(t *testing.T) {
 	}
 }
 
-type held struct{ cured }
+type held struct{ hinted }
 
 func (held) Holders() []runstate.Holder { return []runstate.Holder{{PID: 7}} }
 
 // What waits for a lease is looked at again at its end.
 func TestReservationsThatWaitForALeaseGoOnWithItsEnd(t *testing.T) {
 	h := newHost(t)
-	h.due, h.notDue = true, held{cured{errors.New("leases have the others")}}
+	h.due, h.notDue = true, held{hinted{errors.New("leases have the others")}}
 	h.choice = systemd.Unit{Name: unitname.Reserve, Load: "loaded", Active: "active", Invocation: "2"}
 	h.start()
 	s := h.until("the profile", phase(runstate.InSync))

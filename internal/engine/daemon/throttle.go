@@ -78,7 +78,7 @@ func (p *pass) unseenHolder(ctx context.Context) (r result, found bool) {
 	}
 	return result{failure: &runstate.Error{
 		Text:      text + ", and no client is restarted in vain for it",
-		Cure:      "`dcm holders` shows what can be seen; end what holds the driver, or reboot. dcm goes on when its use count falls, when the configuration changes, and at `dcm apply`",
+		Hint:      "`dcm holders` shows what can be seen; end what holds the driver, or reboot. dcm goes on when its use count falls, when the configuration changes, and at `dcm apply`",
 		Transient: true, Unseen: p.unseen,
 	}}, true
 }

@@ -118,11 +118,11 @@ func (t *transaction) restartReserve(ctx context.Context) result {
 	case run.Active != "failed":
 		return result{}
 	case run.Result == "exit-code" && !run.Failed.Signal && run.Failed.Status == exitcode.Permanent:
-		return result{problem: &runstate.Error{Text: "not all reservations can be met", Cure: "reserve less, or select a profile with more partitions; journalctl -u " + unitname.Reserve + " tells more"}}
+		return result{problem: &runstate.Error{Text: "not all reservations can be met", Hint: "reserve less, or select a profile with more partitions; journalctl -u " + unitname.Reserve + " tells more"}}
 	}
 	return again(runstate.Error{
 		Text: "the partitions of the reservations were not chosen: " + unitname.Reserve + " failed: " + whyEnded(run),
-		Cure: "dcm tries again by itself; journalctl -u " + unitname.Reserve + " may tell more",
+		Hint: "dcm tries again by itself; journalctl -u " + unitname.Reserve + " may tell more",
 	})
 }
 

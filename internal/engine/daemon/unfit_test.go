@@ -22,8 +22,8 @@ func TestAClientThatSystemdCannotRestartIsToldBeforeAnyIsStopped(t *testing.T) {
 		if err := <-h.start(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Run returned %v, want %q", err, want)
 		}
-		if s := h.left(); s.Error == nil || !strings.Contains(s.Error.Cure, "unit file") || strings.Contains(s.Error.Cure, "list") {
-			t.Errorf("%s: the cure is %+v", load, s.Error)
+		if s := h.left(); s.Error == nil || !strings.Contains(s.Error.Hint, "unit file") || strings.Contains(s.Error.Hint, "list") {
+			t.Errorf("%s: the hint is %+v", load, s.Error)
 		}
 		if got := h.did(); got != "" {
 			t.Errorf("%s: events %q, want none", load, got)
@@ -53,8 +53,8 @@ func TestWhoIsRestartedInVainIsToldBeforeAnyIsStopped(t *testing.T) {
 		if err := <-ended; err == nil || !strings.Contains(err.Error(), want[0]) {
 			t.Errorf("Run returned %v, want %q", err, want[0])
 		}
-		if s := h.left(); s.Error == nil || !strings.HasPrefix(s.Error.Cure, want[1]) || len(s.Holders) != 2 {
-			t.Errorf("%s: the cure is %+v, the holders %v", unit, s.Error, s.Holders)
+		if s := h.left(); s.Error == nil || !strings.HasPrefix(s.Error.Hint, want[1]) || len(s.Holders) != 2 {
+			t.Errorf("%s: the hint is %+v, the holders %v", unit, s.Error, s.Holders)
 		}
 		if got := h.did(); got != "" {
 			t.Errorf("%s: events %q, want none", unit, got)

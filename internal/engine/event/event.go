@@ -1,5 +1,5 @@
 // Package event names what happens that an operator may have to act on. Each has
-// an id by which journalctl(1) finds its explanation, with the cure, in the shipped
+// an id by which journalctl(1) finds its explanation, with the hint, in the shipped
 // message catalog. The package knows nothing of who logs what.
 package event
 

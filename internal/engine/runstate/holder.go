@@ -51,13 +51,13 @@ func InUse(holders []Holder) *Error {
 	if more := len(holders) - most; more > 0 {
 		names = append(names, fmt.Sprintf("%d more (dcm holders lists them)", more))
 	}
-	cure := "stop these processes, or list their units under [clients] so that they are restarted around a change"
+	hint := "stop these processes, or list their units under [clients] so that they are restarted around a change"
 	if !slices.ContainsFunc(holders, func(h Holder) bool { return h.Lessee == "" }) {
-		cure = "wait for the end of these leases, or end them with dcm release"
+		hint = "wait for the end of these leases, or end them with dcm release"
 	}
 	return &Error{
 		Text:      "GPUs are in use: " + strings.Join(names, "; "),
-		Cure:      cure + Again,
+		Hint:      hint + Again,
 		Transient: true,
 	}
 }

@@ -74,7 +74,7 @@ type Run struct {
 // Error is why a run failed.
 type Error struct {
 	Text      string `json:"text"`
-	Cure      string `json:"cure,omitempty"`      // what an operator can do about it
+	Hint      string `json:"hint,omitempty"`      // what an operator can do about it
 	Transient bool   `json:"transient,omitempty"` // trying again may help
 	Reboot    bool   `json:"reboot,omitempty"`    // a reboot may, and nothing less
 	Unseen    *Use   `json:"unseen,omitempty"`    // the GPUs are in use, and nobody who can be seen uses them

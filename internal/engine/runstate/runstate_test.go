@@ -89,7 +89,7 @@ func TestManyHoldersAreCutShort(t *testing.T) {
 	want := &Error{
 		Text: "GPUs are in use: python3 (pid 1, session-1.scope) has /dev/kfd open; python3 (pid 2, no unit) has /dev/kfd open; " +
 			"python3 (pid 3, no unit) has /dev/kfd open; 2 more (dcm holders lists them)",
-		Cure:      got.Cure,
+		Hint:      got.Hint,
 		Transient: true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -62,7 +62,7 @@ func admitted(l *admission.Limiter, kind admission.Kind, run varlink.Method) var
 	return func(ctx context.Context, from varlink.Peer, p varlink.Parameters, send func(any) error) (any, error) {
 		leave, err := l.Enter(ctx, from.UID, kind)
 		if limit, ok := errors.AsType[*admission.LimitError](err); ok {
-			return nil, toVarlinkError(&FailedError{Reason: limit.Text, Cure: "try again", Undone: true})
+			return nil, toVarlinkError(&FailedError{Reason: limit.Text, Hint: "try again", Undone: true})
 		}
 		if err != nil {
 			return nil, err

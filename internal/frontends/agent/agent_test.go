@@ -145,8 +145,8 @@ func TestErrorsAreTold(t *testing.T) {
 		`InvalidConfiguration {"message":"x:1: y"}`:                         &ConfigurationError{errors.New("x:1: y")},
 		`NoSuchProfile {"accepted":[],"message":"not there","profile":"p"}`: &ProfileError{Profile: "p", Err: errors.New("not there")},
 		`NotAllowed {"key":"gpu.library","message":"no"}`:                   &AllowanceError{"gpu.library", errors.New("no")},
-		`Failed {"reason":"r","cure":"c","undone":true,"busy":true}`:        &FailedError{"r", "c", true, true},
-		`Failed {"reason":"else","cure":"","undone":false,"busy":false}`:    errors.New("else"),
+		`Failed {"reason":"r","hint":"c","undone":true,"busy":true}`:        &FailedError{"r", "c", true, true},
+		`Failed {"reason":"else","hint":"","undone":false,"busy":false}`:    errors.New("else"),
 	} {
 		c := client(t, &fake{err: err})
 		for _, method := range []string{"PlanFor", "UseFor"} {

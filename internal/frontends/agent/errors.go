@@ -36,7 +36,7 @@ func (e *AllowanceError) Unwrap() error { return e.Err }
 // FailedError says why the profile is not on the GPUs.
 type FailedError struct {
 	Reason string `json:"reason"`
-	Cure   string `json:"cure"`
+	Hint   string `json:"hint"`
 	Undone bool   `json:"undone"` // the GPUs and the selection are unchanged
 	Busy   bool   `json:"busy"`   // a process uses the GPUs; a retry may succeed
 }

@@ -18,7 +18,7 @@ type Manager struct {
 	Source   string // where the profile was selected
 	State    string // the daemon's phase
 	Error    string // the worst problem
-	Cure     string // the hint for that problem
+	Hint     string // the hint for that problem
 	Since    time.Time
 	Retry    time.Time // of the next attempt; zero for none
 	Profiles []string
@@ -102,7 +102,7 @@ func ofManager(a status.Account, gpus []dbus.ObjectPath) []property {
 		{"ProfileSource", a.Profile.Source, ""},
 		{"Profiles", list(a.Profile.Defined), ""},
 		{"Error", wrong.Text, ""},
-		{"Cure", wrong.Cure, ""},
+		{"Hint", wrong.Hint, ""},
 		{"NextTry", microseconds(a.Daemon.Retry), ""},
 		{"ConfigProblems", lines(a.Profile.Broken), ""},
 		{"Warnings", list(a.Warnings), ""},

@@ -87,7 +87,7 @@ func (c *Client) Manager(ctx context.Context) (Manager, error) {
 	var since, retry uint64
 	for name, to := range map[string]any{
 		"Version": &m.Version, "State": &m.State, "SelectedProfile": &m.Selected, "AppliedProfile": &m.Applied,
-		"ProfileSource": &m.Source, "Profiles": &m.Profiles, "Error": &m.Error, "Cure": &m.Cure,
+		"ProfileSource": &m.Source, "Profiles": &m.Profiles, "Error": &m.Error, "Hint": &m.Hint,
 		"ConfigProblems": &m.Problems, "Warnings": &m.Warnings, "LastReport": &m.Report, "Since": &since, "NextTry": &retry,
 	} {
 		if v, ok := all[name]; ok {

@@ -35,7 +35,7 @@ func TestWhatIsPublishedIsOnTheBus(t *testing.T) {
 	a.Clients = []status.Client{{Unit: "a.service", Before: "active", Active: "active", Result: "success", Back: true}}
 	a.Parts = []status.Part{{Name: "0000:26:00.0-1", GPU: "0000:26:00.0", Index: 1, RenderNode: "/dev/dri/renderD137", RenderMinor: 137, Memory: 24 << 30, Domain: 3}}
 	a.Health = status.Health{State: status.Clients, InSync: true, Summary: "Profile cpx is on the GPUs, but"}
-	a.Problems = []status.Problem{{State: status.Disabled, Text: "off"}, {State: status.Clients, Text: "a client is down", Cure: "start it"}}
+	a.Problems = []status.Problem{{State: status.Disabled, Text: "off"}, {State: status.Clients, Text: "a client is down", Hint: "start it"}}
 	s.Publish(a)
 	b.owned()
 	conn := b.connect()
@@ -48,7 +48,7 @@ func TestWhatIsPublishedIsOnTheBus(t *testing.T) {
 		return v.Signature().String() + " " + v.String()
 	}
 	got := map[string]string{}
-	for _, name := range []string{"Version", "State", "Since", "Profiles", "Clients", "GPUs", "Error", "Cure", "Warnings", "Health", "InSync", "Summary"} {
+	for _, name := range []string{"Version", "State", "Since", "Profiles", "Clients", "GPUs", "Error", "Hint", "Warnings", "Health", "InSync", "Summary"} {
 		got[name] = get(Path, Interface, name)
 	}
 	for _, name := range []string{"Address", "ComputeMode", "Partitions", "RenderNodes", "NUMANode"} {
@@ -61,7 +61,7 @@ func TestWhatIsPublishedIsOnTheBus(t *testing.T) {
 		"Version": `s "1.2"`, "State": `s "in-sync"`, "Since": "t @t 1700000000000000", "Profiles": `as ["cpx", "spx"]`,
 		"Clients": `a(ssssb) [["a.service", "active", "active", "success", true]]`,
 		"GPUs":    `ao @ao ["/org/deviceconfig/Manager1/gpu/_0000_05_00_0", "/org/deviceconfig/Manager1/gpu/_0000_26_00_0"]`,
-		"Error":   `s "a client is down"`, "Cure": `s "start it"`, "Warnings": "as @as []",
+		"Error":   `s "a client is down"`, "Hint": `s "start it"`, "Warnings": "as @as []",
 		"Health": `s "clients-down"`, "InSync": "b true", "Summary": `s "Profile cpx is on the GPUs, but"`,
 		"Name": `s "0000:26:00.0-1"`, "GPU": `o @o "/org/deviceconfig/Manager1/gpu/_0000_26_00_0"`, "RenderMinor": "u @u 137",
 		"MemoryBytes": "t @t 25769803776", "MemoryDomain": "u @u 3",

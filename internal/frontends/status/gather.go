@@ -156,7 +156,7 @@ func (a *Account) daemon(s *runstate.State) {
 	}
 	a.Daemon = Daemon{Phase: s.Phase, Since: s.Since, Retry: s.Retry, Owed: s.Owed, Config: s.Config}
 	if s.Error != nil {
-		a.Daemon.Error = &Problem{stateOf(s), s.Error.Text, s.Error.Cure}
+		a.Daemon.Error = &Problem{stateOf(s), s.Error.Text, s.Error.Hint}
 	}
 	a.Profile.InForce, a.Profile.Source = s.Profile, s.Source
 	a.Warnings = append(a.Warnings, s.Warnings...)

@@ -50,12 +50,12 @@ func (j *judge) worse(s State) {
 }
 
 // addProblem adds a problem and its state.
-func (j *judge) addProblem(s State, text, cure string) {
+func (j *judge) addProblem(s State, text, hint string) {
 	j.worse(s)
 	if text == "" || slices.ContainsFunc(j.a.Problems, func(p Problem) bool { return p.Text == text }) {
 		return
 	}
-	j.a.Problems = append(j.a.Problems, Problem{s, text, cure})
+	j.a.Problems = append(j.a.Problems, Problem{s, text, hint})
 }
 
 // hidden reports whether a part could not be read.
@@ -177,7 +177,7 @@ func (j *judge) told() {
 	over := !choosing && !failed && j.a.Health.InSync && !j.a.running() && len(j.a.Daemon.Owed) == 0 && !j.a.hidden(partClients) &&
 		!slices.ContainsFunc(j.a.Clients, Client.down)
 	if !over {
-		j.addProblem(e.State, e.Text, e.Cure)
+		j.addProblem(e.State, e.Text, e.Hint)
 	}
 }
 
@@ -189,7 +189,7 @@ func (j *judge) gpus() {
 	}
 	if n := a.Managed(); n < a.Expected.GPUs {
 		a.Health.InSync = false
-		j.addProblem(Missing, a.Expected.Text(n), a.Expected.cure(n))
+		j.addProblem(Missing, a.Expected.Text(n), a.Expected.hint(n))
 	}
 	for _, g := range a.GPUs {
 		if g.Managed() && g.Pending != "" && g.Pending != g.Mode.Memory && g.Pending != g.Want.Memory {
@@ -221,7 +221,7 @@ func (e Expected) Text(n int) string {
 	return text
 }
 
-func (e Expected) cure(n int) string {
+func (e Expected) hint(n int) string {
 	if e.By == ByConfiguration {
 		return "see the kernel's log (journalctl -k); if there are to be so few, set count under [gpu]"
 	}

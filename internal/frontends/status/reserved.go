@@ -44,11 +44,11 @@ func (j *judge) reserved() {
 	}
 	switch {
 	case j.a.Guard.Why != "" && j.a.Guard.Unconfined:
-		j.addProblem(Shared, "what is reserved exclusively is neither confined nor exclusive, and device lists of units have no effect here: "+j.a.Guard.Why, guardCure(j.a.Guard.Why))
+		j.addProblem(Shared, "what is reserved exclusively is neither confined nor exclusive, and device lists of units have no effect here: "+j.a.Guard.Why, guardHint(j.a.Guard.Why))
 		j.caveats = append(j.caveats, "reservations are neither confined nor exclusive")
 		return
 	case j.a.Guard.Why != "":
-		j.addProblem(Shared, "what is reserved exclusively is confined, and not exclusive: "+j.a.Guard.Why, guardCure(j.a.Guard.Why))
+		j.addProblem(Shared, "what is reserved exclusively is confined, and not exclusive: "+j.a.Guard.Why, guardHint(j.a.Guard.Why))
 	case len(j.a.Guard.Open) > 0:
 		j.addProblem(Shared, "what is reserved exclusively is confined, and not exclusive: "+strings.Join(j.a.Guard.Open, ", "), "end these processes, or have them close the device")
 	default:
@@ -57,8 +57,8 @@ func (j *judge) reserved() {
 	j.caveats = append(j.caveats, "reservations are confined, not exclusive")
 }
 
-// guardCure returns the hint for a guard that is not loaded.
-func guardCure(why string) string {
+// guardHint returns the hint for a guard that is not loaded.
+func guardHint(why string) string {
 	switch {
 	case strings.HasPrefix(why, "an administrator"):
 		return "dcm guard on"

@@ -234,7 +234,7 @@ type Expected struct {
 type Problem struct {
 	State State  `json:"state"`
 	Text  string `json:"text"`
-	Cure  string `json:"cure"`
+	Hint  string `json:"hint"`
 }
 
 // Unavailable is a part that could not be read.

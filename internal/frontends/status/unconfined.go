@@ -10,7 +10,7 @@ import (
 type Unconfined struct {
 	Unit string       `json:"unit"`
 	Why  List[string] `json:"why"` // each difference
-	Cure string       `json:"cure"`
+	Hint string       `json:"hint"`
 }
 
 // Text names the unit and the difference.
@@ -22,7 +22,7 @@ func (u Unconfined) Text() string {
 // unknown.
 func unreadable(unit string) Unconfined {
 	return Unconfined{Unit: unit, Why: List[string]{"its reservation cannot be read, so it starts with all devices"},
-		Cure: "dcm check shows what is wrong; repair the file, and restart the unit"}
+		Hint: "dcm check shows what is wrong; repair the file, and restart the unit"}
 }
 
 // Confinement is how systemd confines units to their partitions.
@@ -45,7 +45,7 @@ func (a Account) ConfinementKnown() bool { return !a.hidden(partConfined) }
 // unconfined judges the units that hold or need partitions.
 func (j *judge) unconfined() {
 	for _, u := range j.a.Unconfined {
-		j.addProblem(Open, u.Text(), u.Cure)
+		j.addProblem(Open, u.Text(), u.Hint)
 	}
 	switch n := len(j.a.Unconfined); {
 	case n == 1:

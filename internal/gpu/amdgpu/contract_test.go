@@ -162,7 +162,7 @@ func refusals(t *testing.T, open opener) {
 			err := test.set(b.set, patient(t), gpu)
 			b.expect(t, err, gpu, test.errno, false)
 			if Hint(err) == "" {
-				t.Errorf("no cure for %v", err)
+				t.Errorf("no hint for %v", err)
 			}
 			if d := cmp.Diff(before, b.modes(t)); d != "" {
 				t.Errorf("modes (-before +after):\n%s", d)

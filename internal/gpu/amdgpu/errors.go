@@ -105,4 +105,4 @@ func Hint(err error) string {
 }
 
 // Explain returns [Hint] and [IsTransient].
-func (n *Node) Explain(err error) (cure string, transient bool) { return Hint(err), IsTransient(err) }
+func (n *Node) Explain(err error) (hint string, transient bool) { return Hint(err), IsTransient(err) }

@@ -17,7 +17,7 @@ func TestErrorMeanings(t *testing.T) {
 		err       error
 		text      string
 		transient bool
-		cure      bool
+		hint      bool
 	}{
 		{set(unix.EBUSY), "cannot set CPX on 0000:0c:00.0 (SPX): a process has the GPU open, or had it a moment ago: write /sys/f: device or resource busy", true, true},
 		{set(unix.EPERM), "cannot set CPX on 0000:0c:00.0 (SPX): the GPU is in reset: write /sys/f: operation not permitted", true, true},
@@ -47,8 +47,8 @@ func TestErrorMeanings(t *testing.T) {
 		if got := IsTransient(test.err); got != test.transient {
 			t.Errorf("%v: transient %v, want %v", test.err, got, test.transient)
 		}
-		if got := Hint(test.err); (got != "") != test.cure {
-			t.Errorf("%v: cure %q, want one: %v", test.err, got, test.cure)
+		if got := Hint(test.err); (got != "") != test.hint {
+			t.Errorf("%v: hint %q, want one: %v", test.err, got, test.hint)
 		}
 	}
 	if IsTransient(nil) {

@@ -32,7 +32,7 @@ func TestLibrary_SetAndReadBack(t *testing.T) {
 			if g.Name == "towards-6.3" {
 				wantSMIError(t, err, "unknown-number", "are not known")
 				if got != "NPS1" || Hint(err) == "" || IsTransient(err) {
-					t.Errorf("mode %s, cure %q, transient %v", got, Hint(err), IsTransient(err))
+					t.Errorf("mode %s, hint %q, transient %v", got, Hint(err), IsTransient(err))
 				}
 				return
 			}
@@ -60,7 +60,7 @@ func TestLibrary_SetsWrongMode(t *testing.T) {
 	}
 	want := "set CPX on 0000:05:00.0 through amdsmi 27.1.0 (number 5): the library reads DPX, but current_compute_partition reads DPX"
 	if err.Error() != want || IsTransient(err) || Hint(err) == "" {
-		t.Errorf("error %q, want %q; transient %v, cure %q", err, want, IsTransient(err), Hint(err))
+		t.Errorf("error %q, want %q; transient %v, hint %q", err, want, IsTransient(err), Hint(err))
 	}
 }
 

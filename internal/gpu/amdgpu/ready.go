@@ -7,7 +7,7 @@ import (
 
 // NotReady implements [gpu.Inspector]. During the driver's probe, the mode files appear
 // first and the DRM device last. The module is live when all its GPUs are probed.
-func (n *Node) NotReady(f gpu.Function) (lacks, cure string) {
+func (n *Node) NotReady(f gpu.Function) (lacks, hint string) {
 	switch {
 	case !isExpected(f):
 	case f.Err != nil:

@@ -237,7 +237,7 @@ func TestHint_UnloadedDriver(t *testing.T) {
 	f := newFixture(t)
 	f.function("0000:0c:00.0", "120000", "1002:74a1", "", "")
 	_, err := f.open().Wait(soon(t))
-	if cure := gpu.Hint(err); !strings.Contains(cure, "modprobe amdgpu") {
-		t.Errorf("cure %q of %v", cure, err)
+	if hint := gpu.Hint(err); !strings.Contains(hint, "modprobe amdgpu") {
+		t.Errorf("hint %q of %v", hint, err)
 	}
 }

@@ -69,7 +69,7 @@ func TestReloadError(t *testing.T) {
 				t.Errorf("error %v, want one with %q", err, test.want)
 			}
 			if IsTransient(err) != test.transient || Hint(err) == "" {
-				t.Errorf("transient %v, cure %q", IsTransient(err), Hint(err))
+				t.Errorf("transient %v, hint %q", IsTransient(err), Hint(err))
 			}
 		})
 	}

@@ -217,7 +217,7 @@ func TestUsage_TooManyFiles(t *testing.T) {
 		t.Errorf("holders %+v, want process 90", found)
 	}
 	if !errors.Is(err, gpu.ErrPartial) || !strings.Contains(err.Error(), "hog (pid 80, user 0") || strings.Contains(Hint(err), "kernel log") || Hint(err) == "" {
-		t.Errorf("error %v, cure %q; want it to name the process", err, Hint(err))
+		t.Errorf("error %v, hint %q; want it to name the process", err, Hint(err))
 	}
 }
 

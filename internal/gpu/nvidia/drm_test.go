@@ -44,9 +44,9 @@ func TestInUse_NamesTheModuleForDisplays(t *testing.T) {
 			}
 			n := Open(gpu.Roots{Sys: sys})
 			err := n.addKernelHolder(&Error{Op: nvml.Mode, GPU: "0000:41:00.0", Kind: tt.kind, Text: "in use"})
-			cure, _ := n.Explain(err)
-			if got := strings.Contains(err.Error(), "nvidia_drm") && strings.Contains(cure, "modprobe -r nvidia_drm"); got != tt.named {
-				t.Errorf("named: %t, want %t: %v; %s", got, tt.named, err, cure)
+			hint, _ := n.Explain(err)
+			if got := strings.Contains(err.Error(), "nvidia_drm") && strings.Contains(hint, "modprobe -r nvidia_drm"); got != tt.named {
+				t.Errorf("named: %t, want %t: %v; %s", got, tt.named, err, hint)
 			}
 		})
 	}

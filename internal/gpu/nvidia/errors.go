@@ -87,9 +87,9 @@ func (e *Error) accessDenied() bool { return e.Op == nvml.Look && e.Kind == nvml
 func (e *Error) transient() bool { return meanings()[e.Kind].transient }
 
 // Explain returns the hint for an error, and whether a retry may succeed.
-func (n *Node) Explain(err error) (cure string, transient bool) {
+func (n *Node) Explain(err error) (hint string, transient bool) {
 	if e, ok := errors.AsType[*Error](err); ok {
-		cure = e.Hint + meanings()[e.Kind].hint
+		hint = e.Hint + meanings()[e.Kind].hint
 	}
 	transient = gpu.ClassifyTransient(err, func(err error, last bool) (passing, known bool) {
 		if e, ok := err.(*Error); ok {
@@ -97,5 +97,5 @@ func (n *Node) Explain(err error) (cure string, transient bool) {
 		}
 		return errors.Is(err, context.DeadlineExceeded), last
 	})
-	return cure, transient
+	return hint, transient
 }

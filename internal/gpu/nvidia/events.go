@@ -12,13 +12,13 @@ import (
 
 // NotReady returns why the function is not ready. A host without the module is ready, so
 // that its boot waits for nothing. A uevent announces a later load.
-func (n *Node) NotReady(f gpu.Function) (lacks, cure string) {
+func (n *Node) NotReady(f gpu.Function) (lacks, hint string) {
 	switch {
 	case n.module().State() == "coming":
 		return "the " + driver + " driver is still coming up", ""
 	case f.Err != nil:
-		cure, _ := n.Explain(f.Err)
-		return f.Err.Error(), cure
+		hint, _ := n.Explain(f.Err)
+		return f.Err.Error(), hint
 	}
 	return "", ""
 }

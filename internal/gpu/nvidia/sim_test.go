@@ -181,14 +181,14 @@ func TestExecute_GPUInUse(t *testing.T) {
 	}
 	err = b.make(nil, 1)
 	if !errors.Is(err, unix.EBUSY) || !gpu.IsTransient(err) || !strings.Contains(gpu.Hint(err), "dcm holders") {
-		t.Errorf("error %v, transient %t, cure %q", err, gpu.IsTransient(err), gpu.Hint(err))
+		t.Errorf("error %v, transient %t, hint %q", err, gpu.IsTransient(err), gpu.Hint(err))
 	}
 }
 
 func TestExecute_Errors(t *testing.T) {
 	for name, test := range map[string]struct {
 		given        func(*bench)
-		text, cure   string
+		text, hint   string
 		transient    bool
 		reboots, why bool
 	}{
@@ -205,8 +205,8 @@ func TestExecute_Errors(t *testing.T) {
 			b := newBench(t, "h100-8")
 			test.given(b)
 			err := b.make(map[string]int{"1g.10gb": 7}, 0)
-			if err == nil || !strings.Contains(err.Error(), test.text) || !strings.Contains(gpu.Hint(err), test.cure) || gpu.IsTransient(err) != test.transient || gpu.NeedsReboot(err) != test.reboots {
-				t.Errorf("error %v\ncure %q, transient %t, reboots %t", err, gpu.Hint(err), gpu.IsTransient(err), gpu.NeedsReboot(err))
+			if err == nil || !strings.Contains(err.Error(), test.text) || !strings.Contains(gpu.Hint(err), test.hint) || gpu.IsTransient(err) != test.transient || gpu.NeedsReboot(err) != test.reboots {
+				t.Errorf("error %v\nhint %q, transient %t, reboots %t", err, gpu.Hint(err), gpu.IsTransient(err), gpu.NeedsReboot(err))
 			}
 		})
 	}
@@ -295,8 +295,8 @@ func TestDescribe_NoProgram(t *testing.T) {
 		t.Errorf("%v, %q", err, devices[0].SkipReason)
 	}
 	b.vendor.program = ""
-	if cure, transient := b.vendor.Explain(&Error{Kind: noProgram}); transient || !strings.Contains(cure, "package") {
-		t.Errorf("transient %t, cure %q", transient, cure)
+	if hint, transient := b.vendor.Explain(&Error{Kind: noProgram}); transient || !strings.Contains(hint, "package") {
+		t.Errorf("transient %t, hint %q", transient, hint)
 	}
 }
 

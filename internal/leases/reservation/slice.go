@@ -22,7 +22,7 @@ func (e *SliceError) Error() string {
 	return fmt.Sprintf("%s: %s has %s, and who has partitions runs in %s", e.Reservation.Source, e.Reservation.Unit, e.Slice, unitname.Slice)
 }
 
-// Cure is what an administrator can do about it.
+// Hint is what an administrator can do about it.
 func (e *SliceError) Hint() string {
 	return fmt.Sprintf("take that Slice= away, or make the slice one below %s (Slice=dcm-NAME.slice); then systemctl daemon-reload and dcm apply", unitname.Slice)
 }

@@ -66,7 +66,7 @@ func (m machine) statusTextIs(a status.Account) {
 // hasProblem reports whether one of the problems in a state has all of the parts.
 func hasProblem(a status.Account, state status.State, parts ...string) bool {
 	for _, p := range a.Problems {
-		if p.State == state && hasAll(p.Text+" "+p.Cure, parts...) {
+		if p.State == state && hasAll(p.Text+" "+p.Hint, parts...) {
 			return true
 		}
 	}

@@ -111,15 +111,15 @@ func listsChanged(m machine) {
 	before := m.units("alpha.service", "beta@1.service", "gamma.service")
 	m.run(`systemctl daemon-reload; systemctl set-property --runtime gamma DeviceAllow="char-drm rw"; systemctl set-property --runtime "$1" DevicePolicy=auto`, lease)
 	a := m.healthIs(status.Open)
-	for _, u := range []struct{ unit, property, cure string }{
+	for _, u := range []struct{ unit, property, hint string }{
 		{"alpha.service", "DeviceAllow=/dev/dri/renderD191", ""},
 		{"gamma.service", "DeviceAllow=char-drm", ""},
 		{lease, "DevicePolicy=auto", "dcm release " + lease},
 	} {
-		if !hasProblem(a, status.Open, u.unit, u.property, u.cure) {
+		if !hasProblem(a, status.Open, u.unit, u.property, u.hint) {
 			m.t.Errorf("problems with changed lists: want one with %+v, got %+v", u, a.Problems)
 		}
-		m.exits(2, "dcm status", u.unit, u.property, u.cure)
+		m.exits(2, "dcm status", u.unit, u.property, u.hint)
 	}
 	if hasProblem(a, status.Open, "/dev/fuse") {
 		m.t.Errorf("problems with changed lists: want none about /dev/fuse, got %+v", a.Problems)

@@ -588,7 +588,7 @@ func migKept(m machine) {
 	m.knob("mode-activation 16")
 	r := m.try("dcm apply off")
 	m.knob("")
-	if run := m.lastRun(); r.Code == 0 || run.Error == nil || !strings.Contains(run.Error.Cure, "eboot") {
+	if run := m.lastRun(); r.Code == 0 || run.Error == nil || !strings.Contains(run.Error.Hint, "eboot") {
 		m.t.Errorf("change with a required reset: got exit status %d, %s, %+v", r.Code, run.Result, run.Error)
 	}
 	// With leave the host is rebooted for it, and then the reset is not in anybody's way.

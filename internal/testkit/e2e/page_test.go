@@ -258,7 +258,7 @@ func (b browser) refused() {
 	b.run(`systemd-run --quiet --unit=training sh -c 'exec 3</dev/dri/renderD130 4</dev/kfd; exec sleep infinity'`)
 	b.choose("spx-fast")
 	b.click("#apply")
-	b.await(`document.querySelector("#plan [role=alert] .dcm-cure")`)
+	b.await(`document.querySelector("#plan [role=alert] .dcm-hint")`)
 	b.await(`document.querySelector("#holders").textContent.includes("` + training + `") && document.querySelector(".dcm-cell.held")`)
 	if got := b.read(`document.querySelector("#plan [role=alert]").textContent`); !strings.Contains(got, training) {
 		b.t.Errorf("the refusal is %q", got)

@@ -14,7 +14,7 @@ const { dark } = await load("theme.js");
 const account = () => ({
     health: { state: "waiting", code: 2, summary: "A process blocks the change", in_sync: false },
     profile: { in_force: "cpx-nps4", selected: "cpx-nps4", applied: "", source: "/etc/dcm/dcm.toml:1", defined: ["cpx-nps4", "spx-nps1"] },
-    problems: [{ state: "waiting", text: "0000:05:00.0 is held", cure: "end it" }],
+    problems: [{ state: "waiting", text: "0000:05:00.0 is held", hint: "end it" }],
     warnings: [],
     daemon: { phase: "waiting" },
     gpus: [
@@ -129,12 +129,12 @@ test("a plan has its restarts, and consecutive GPUs are one step", () => {
     assert.equal(effort(plan(["x", [], []])), "no change");
 });
 
-test("a refusal is parted from its cure", () => {
-    assert.deepEqual(refusal({ name: "org.deviceconfig.Manager1.Error.Failed", message: "a GPU is held\ncure: end it" }), { reason: "a GPU is held", cure: "end it" });
-    assert.deepEqual(refusal({ name: "org.deviceconfig.Manager1.Error.Configuration", message: "one\ntwo" }), { reason: "one\ntwo", cure: "" });
-    assert.equal(refusal({ name: "org.freedesktop.DBus.Error.ServiceUnknown" }).cure, "systemctl start dcm");
+test("a refusal is parted from its hint", () => {
+    assert.deepEqual(refusal({ name: "org.deviceconfig.Manager1.Error.Failed", message: "a GPU is held\nhint: end it" }), { reason: "a GPU is held", hint: "end it" });
+    assert.deepEqual(refusal({ name: "org.deviceconfig.Manager1.Error.Configuration", message: "one\ntwo" }), { reason: "one\ntwo", hint: "" });
+    assert.equal(refusal({ name: "org.freedesktop.DBus.Error.ServiceUnknown" }).hint, "systemctl start dcm");
     assert.equal(refusal({ problem: "not-found" }).reason, "dcm.service is not running.");
-    assert.equal(refusal({ name: "org.freedesktop.DBus.Error.AccessDenied", message: "no" }).cure, "Turn on administrative access.");
+    assert.equal(refusal({ name: "org.freedesktop.DBus.Error.AccessDenied", message: "no" }).hint, "Turn on administrative access.");
 });
 
 test("the history begins with the last run", () => {

@@ -19,7 +19,7 @@ type Account struct {
 	} `json:"health"`
 	Problems []struct {
 		Text string `json:"text"`
-		Cure string `json:"cure"`
+		Hint string `json:"hint"`
 	} `json:"problems"`
 	GPUs    []GPU `json:"gpus"`
 	LastRun *struct {
@@ -59,7 +59,7 @@ func (a Account) Partitions() map[string]int {
 func (a Account) Problem() string {
 	var out []string
 	for _, p := range a.Problems {
-		out = append(out, strings.TrimSuffix(p.Text+"; "+p.Cure, "; "))
+		out = append(out, strings.TrimSuffix(p.Text+"; "+p.Hint, "; "))
 	}
 	if len(out) == 0 {
 		return a.Health.Summary

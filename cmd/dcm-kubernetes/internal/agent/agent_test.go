@@ -78,12 +78,12 @@ func TestAnAccountIsFollowed(t *testing.T) {
 	}
 }
 
-func TestRefusalsTellReasonAndCure(t *testing.T) {
+func TestRefusal_ReasonAndHint(t *testing.T) {
 	tests := map[string]struct{ reply, want string }{
 		"configuration": {`{"error":"org.deviceconfig.Agent1.InvalidConfiguration","parameters":{"message":"config.json:3: no"}}`, "config.json:3: no"},
 		"profile":       {`{"error":"org.deviceconfig.Agent1.NoSuchProfile","parameters":{"profile":"x","accepted":["a","b"]}}`, "there is no profile x for these GPUs; there are a, b"},
 		"key":           {`{"error":"org.deviceconfig.Agent1.NotAllowed","parameters":{"key":"smi","message":"names a program"}}`, "an agent may not set smi: names a program"},
-		"run":           {`{"error":"org.deviceconfig.Agent1.Failed","parameters":{"reason":"busy","cure":"end it","undone":true,"busy":true}}`, "busy; end it"},
+		"run":           {`{"error":"org.deviceconfig.Agent1.Failed","parameters":{"reason":"busy","hint":"end it","undone":true,"busy":true}}`, "busy; end it"},
 		"varlink":       {`{"error":"org.varlink.service.MethodNotFound","parameters":{"method":"x"}}`, "dcm answers org.varlink.service.MethodNotFound "},
 	}
 	for name, tt := range tests {

@@ -13,7 +13,7 @@ type Refusal struct {
 	Profile  string   `json:"profile"`
 	Accepted []string `json:"accepted"`
 	Reason   string   `json:"reason"`
-	Cure     string   `json:"cure"`
+	Hint     string   `json:"hint"`
 	Undone   bool     `json:"undone"` // the GPUs are unchanged
 	Busy     bool     `json:"busy"`   // a process uses the GPUs
 }
@@ -39,7 +39,7 @@ func (r *Refusal) Error() string {
 	case NotAllowed:
 		return "an agent may not set " + r.Key + ": " + r.Message
 	case Failed:
-		return strings.TrimSuffix(r.Reason+"; "+r.Cure, "; ")
+		return strings.TrimSuffix(r.Reason+"; "+r.Hint, "; ")
 	}
 	return "dcm answers " + r.Name + " " + r.Message
 }

@@ -144,7 +144,7 @@ func TestAFailedRunEndsTheWayDcmSaysTheGPUsAre(t *testing.T) {
 			w := newWorld(t, "n1")
 			w.budget(1)
 			w.dcm["n1"].Fail = func(string) *agent.Refusal {
-				return &agent.Refusal{Name: agent.Failed, Reason: "the driver says no", Cure: "look at dmesg", Undone: undone}
+				return &agent.Refusal{Name: agent.Failed, Reason: "the driver says no", Hint: "look at dmesg", Undone: undone}
 			}
 			w.start("n1")
 			w.label("n1", "small")

@@ -116,7 +116,7 @@ func (r *reporter) labelRemovedAndKilled(t *testing.T) {
 }
 
 func (r *reporter) notUndone(t *testing.T) {
-	r.dcm.fail.Store(&client.Refusal{Name: client.Failed, Reason: "the driver refuses", Cure: "see dmesg"})
+	r.dcm.fail.Store(&client.Refusal{Name: client.Failed, Reason: "the driver refuses", Hint: "see dmesg"})
 	r.label("n1", "whole")
 	r.until("the failure", []string{"n1"}, func(o object) bool {
 		return sub(o, "metadata", "labels")[cluster.State] == "failure" && phase(o) == sequence.Applying &&

@@ -131,15 +131,15 @@ func draining(s Seen, op Operation) Step {
 // overdue names the pods that did not leave in time, with a hint. Operands are deleted after
 // all other pods, so they count only then.
 func overdue(s Seen, operands []Pod) *Outcome {
-	pods, what, cure := s.Pods.Work, "use", "end them or widen their disruption budgets"
+	pods, what, hint := s.Pods.Work, "use", "end them or widen their disruption budgets"
 	if len(pods) == 0 {
-		pods, what, cure = operands, "serve", "end them"
+		pods, what, hint = operands, "serve", "end them"
 	}
 	if !slices.ContainsFunc(pods, func(p Pod) bool { return !p.Leaving }) {
-		cure = "find out what keeps them from terminating"
+		hint = "find out what keeps them from terminating"
 	}
 	return &Outcome{Reason: PartitionFailure, Retry: true,
-		Message: fmt.Sprintf("the node was not free of pods that %s GPUs after %s: %s; %s; tried again in %s", what, s.Times.Drain, list(pods), cure, s.Times.Retry)}
+		Message: fmt.Sprintf("the node was not free of pods that %s GPUs after %s: %s; %s; tried again in %s", what, s.Times.Drain, list(pods), hint, s.Times.Retry)}
 }
 
 // evict requests the evictions that are possible now.

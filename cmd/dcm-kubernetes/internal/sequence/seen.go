@@ -113,7 +113,7 @@ type Host struct {
 	Running    bool   // a run is under way
 	InForce    string
 	InSync     bool
-	Problem    string         // what is wrong and its cure
+	Problem    string         // what is wrong and its hint
 	Partitions map[string]int // by mode, as cpx_nps4
 }
 

@@ -62,7 +62,7 @@ func (d *DCM) absent(method string) error {
 		d.missed--
 	}
 	if d.away || missed {
-		return &agent.Refusal{Name: agent.Failed, Reason: "dcm.service does not answer: the name has no owner", Cure: "systemctl start dcm", Undone: true}
+		return &agent.Refusal{Name: agent.Failed, Reason: "dcm.service does not answer: the name has no owner", Hint: "systemctl start dcm", Undone: true}
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func Write(ctx context.Context, h *host.Host, con *console.Console, run Runner, 
 	}
 	fmt.Fprintf(con.Out, "%s holds what support may ask for; see %s in it before you send it.\n", file, supportbundle.Contents)
 	if os.Geteuid() != 0 {
-		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+"without root the archive lacks part of the journal and other users' processes")
+		con.Warn("without root the archive lacks part of the journal and other users' processes")
 	}
 	return nil
 }

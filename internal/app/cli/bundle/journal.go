@@ -19,7 +19,7 @@ import (
 // journalFields are those of an entry that are worth sending: its text and dcm's own.
 // The command lines that the journal adds may be of a hook, with whatever is in them.
 const journalFields = "MESSAGE,MESSAGE_ID,PRIORITY,SYSLOG_IDENTIFIER,UNIT,_PID,_SYSTEMD_UNIT,_SYSTEMD_INVOCATION_ID,INVOCATION_ID,JOB_RESULT,JOB_TYPE,EXIT_CODE,EXIT_STATUS,UNIT_RESULT," +
-	"DCM_PROFILE,DCM_GPU,DCM_FROM,DCM_TO,DCM_RUN,DCM_STEP,DCM_RESULT,DCM_ERROR,DCM_CURE,DCM_TOOK,DCM_UNIT,DCM_BEFORE,DCM_NOW,DCM_RESTARTS,DCM_REASON,DCM_ASKED,DCM_UID,DCM_USER,DCM_SUDO,DCM_LOGIN,DCM_BY_UNIT"
+	"DCM_PROFILE,DCM_GPU,DCM_FROM,DCM_TO,DCM_RUN,DCM_STEP,DCM_RESULT,DCM_ERROR,DCM_HINT,DCM_TOOK,DCM_UNIT,DCM_BEFORE,DCM_NOW,DCM_RESTARTS,DCM_REASON,DCM_ASKED,DCM_UID,DCM_USER,DCM_SUDO,DCM_LOGIN,DCM_BY_UNIT"
 
 // journalOf reads the journal of dcm's units in the form that the options say.
 func journalOf(options ...string) func(context.Context) ([]byte, error) {

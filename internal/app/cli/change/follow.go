@@ -37,7 +37,7 @@ func Follow(ctx context.Context, h *host.Host, con *console.Console, want string
 		return err
 	}
 	if err := h.Sign(append([]string{"dcm"}, os.Args[1:]...)); err != nil {
-		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+"the history of runs will not know who asked: "+err.Error())
+		con.Warn("the history of runs will not know who asked: " + err.Error())
 	}
 	return watchRun(ctx, h, con, func() error { return requestRun(ctx, h, conn) }, func(view *progress, err error) error {
 		return concluded(ctx, h, con, view, want, err)
@@ -77,7 +77,7 @@ func watchRun(ctx context.Context, h *host.Host, con *console.Console, begin fun
 	defer stop()
 	changed, err := watch.Files(watching, []string{h.Runtime()}, 30*time.Millisecond, journal.Log(con.Err, "dcm"))
 	if err != nil { // the profile is selected by then
-		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+"the steps are not shown: "+err.Error())
+		con.Warn("the steps are not shown: " + err.Error())
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- begin() }()
@@ -112,7 +112,7 @@ func concluded(ctx context.Context, h *host.Host, con *console.Console, view *pr
 		return errors.Join(err, unread, errors.New("see dcm status and journalctl -u dcm -u dcm-apply"))
 	}
 	for _, w := range state.Warnings {
-		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+w)
+		con.Warn(w)
 	}
 	switch {
 	case ran && state.Error == nil: // it was mended since
@@ -153,7 +153,7 @@ func overtaken(want string, state *runstate.State) error {
 	if state.Source != "" {
 		now += " by " + state.Source
 	}
-	return exitcode.With(exitcode.Overtaken, fmt.Errorf("profile %s: overtaken by another selection (found %s)\ncure: see dcm report --list for who selected it; run the command again to select %[1]s", want, now))
+	return exitcode.With(exitcode.Overtaken, fmt.Errorf("profile %s: overtaken by another selection (found %s)\nhint: see dcm report --list for who selected it; run the command again to select %[1]s", want, now))
 }
 
 // applied tells of a success, and of what else is wrong: a GPU that is missing has no
@@ -168,12 +168,12 @@ func ReportApplied(con *console.Console, state *runstate.State, ran bool, proble
 		return Failure(state)
 	}
 	for _, p := range problems {
-		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+p.Text)
+		con.Warn(p.Text)
 	}
 	return nil
 }
 
-// failure is the state's error with its cure, and the exit code that goes with it.
+// failure is the state's error with its hint, and the exit code that goes with it.
 func Failure(state *runstate.State) error {
 	err := daemon.Failure(state)
 	switch {

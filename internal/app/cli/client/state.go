@@ -37,7 +37,7 @@ func DaemonState(ctx context.Context, h *host.Host) (*runstate.State, error) {
 	s := &runstate.State{Version: runstate.Version, Program: m.Version, Phase: runstate.Phase(m.State), Since: m.Since,
 		Profile: m.Selected, Source: m.Source, Warnings: m.Warnings, Retry: m.Retry, Config: strings.Join(m.Problems, "\n")}
 	if m.Error != "" {
-		s.Error = &runstate.Error{Text: m.Error, Cure: m.Cure, Transient: s.Phase == runstate.Waiting}
+		s.Error = &runstate.Error{Text: m.Error, Hint: m.Hint, Transient: s.Phase == runstate.Waiting}
 	}
 	return s, nil
 }

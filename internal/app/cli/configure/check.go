@@ -14,6 +14,7 @@ import (
 	"dcm/internal/app/cli/look"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
+	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
 	"dcm/internal/frontends/status/gather"
 	"dcm/internal/gpu"
@@ -52,7 +53,7 @@ func check(ctx context.Context, h *host.Host, con *console.Console, given []stri
 		return err
 	}
 	for _, w := range cfg.Warnings {
-		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+w)
+		con.Warn(w)
 	}
 	fmt.Fprintf(con.Out, "The configuration is in order: %d profiles, %s.\n", len(cfg.Profiles), selectionText(cfg))
 	if kind == "" {
@@ -65,7 +66,7 @@ func check(ctx context.Context, h *host.Host, con *console.Console, given []stri
 	if kind == "" {
 		misplaced = checkReserved(h, cfg)
 		for _, w := range reservation.Elsewhere(h, cfg.Observers) {
-			fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+w)
+			con.Warn(w)
 		}
 	}
 	gpus, err := imagined.GPUs(ctx, h, cfg, kind)
@@ -77,7 +78,7 @@ func check(ctx context.Context, h *host.Host, con *console.Console, given []stri
 		return misplaced
 	}
 	if text := miscounted(h, cfg, gpus, kind); text != "" {
-		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+text)
+		con.Warn(text)
 	}
 	r := review{cfg: cfg, gpus: gpus, name: func(text string) string { return text }}
 	if kind != "" {
@@ -130,21 +131,21 @@ func checkClients(ctx context.Context, h *host.Host, con *console.Console, cfg *
 	}
 	a := status.Account{Clients: now.Clients}
 	for _, w := range a.Unfit() {
-		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+w)
+		con.Warn(w)
 	}
 }
 
 // checkReserved tells of units that would not start with what is reserved for them.
 func checkReserved(h *host.Host, cfg *config.Config) error {
 	if err := reservation.Misplaced(h, cfg.Reservations); err != nil {
-		return fmt.Errorf("%w\n%s", err, gpu.Hint(err))
+		return fmt.Errorf("%w\nhint: %s", err, gpu.Hint(err))
 	}
 	return nil
 }
 
 func checkNodes(h *host.Host, con *console.Console) {
 	if p := gather.FalseNode(h); p != nil {
-		fmt.Fprintf(con.Err, "%s%s\n   cure: %s\n", con.Yellow("dcm: warning: "), p.Text, p.Cure)
+		con.Warn(runstate.WithHint(p.Text, p.Hint))
 	}
 }
 
@@ -206,7 +207,7 @@ func (r review) profiles(con *console.Console) error {
 func (r review) after(con *console.Console, gpus []partition.GPU, tell bool) error {
 	short := r.minors.Shortage(gpus)
 	if short != nil && tell {
-		fmt.Fprintf(con.Err, "%s%s\n   cure: %s\n", con.Yellow("dcm: warning: "), r.name(short.Text), short.Cure)
+		con.Warn(runstate.WithHint(r.name(short.Text), short.Hint))
 	}
 	return reservation.Room(r.cfg.Reservations, gpus, short)
 }

@@ -26,7 +26,7 @@ func checkRestart(ctx context.Context, h *host.Host, con *console.Console, cfg *
 	}
 	defer conn.Close()
 	warn := func(format string, args ...any) {
-		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+fmt.Sprintf(format, args...))
+		con.Warn(fmt.Sprintf(format, args...))
 	}
 	units, err := conn.Units(ctx, clients)
 	if err != nil {

@@ -2,7 +2,6 @@ package configure
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 
@@ -63,7 +62,7 @@ func importFiles(ctx context.Context, h *host.Host, con *console.Console, given 
 		return err
 	}
 	for _, w := range warnings {
-		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+w)
+		con.Warn(w)
 	}
 	_, err = io.WriteString(con.Out, toml)
 	return err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"golang.org/x/term"
@@ -65,5 +66,13 @@ func (c *Console) Green(s string) string  { return c.paint("32", s) }
 func (c *Console) Yellow(s string) string { return c.paint("33", s) }
 func (c *Console) Bold(s string) string   { return c.paint("1", s) }
 
-// note tells of something that is no error.
+// Note prints an informational message to standard error.
 func (c *Console) Note(text string) { fmt.Fprintln(c.Err, c.Yellow("dcm: ")+text) }
+
+// Warn prints a warning to standard error. Further lines of text, such as the hint, are indented.
+func (c *Console) Warn(text string) {
+	fmt.Fprintln(c.Err, c.Yellow("dcm: warning: ")+Indent(text))
+}
+
+// Indent indents all lines of text but the first, such as a hint.
+func Indent(text string) string { return strings.ReplaceAll(text, "\n", "\n   ") }

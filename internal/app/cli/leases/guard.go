@@ -96,7 +96,7 @@ func guardStatus(ctx context.Context, h *host.Host, con *console.Console, asJSON
 	}
 	s, err := guard.ReadStatus(ctx, h, observers)
 	if errors.Is(err, gpu.ErrPartial) {
-		fmt.Fprintf(con.Err, "%snot all processes that have a partition open are seen: %v\n", con.Yellow("dcm: warning: "), err)
+		con.Warn(fmt.Sprintf("not all processes that have a partition open are visible: %v", err))
 	} else if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func gpus(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) 
 	a := client.Account(ctx, h)
 	// What is shown is complete without names and serials.
 	if err := gather.AddNames(ctx, h, cfg, &a); err != nil {
-		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+err.Error())
+		con.Warn(err.Error())
 	}
 	if asJSON {
 		if err := con.Answer(a.GPUs); err != nil {

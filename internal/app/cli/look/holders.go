@@ -39,7 +39,7 @@ func holders(ctx context.Context, h *host.Host, con *console.Console, units, asJ
 	if len(u.Uninspected) > 0 {
 		err = &gpu.PartialError{Uninspected: u.Uninspected}
 	} else if n := u.Unexplained(); n > 0 && len(u.Holders) == 0 {
-		fmt.Fprintf(con.Err, "%sof the driver's use count of %d, %d is no process's that can be seen\n", con.Yellow("dcm: warning: "), u.Count, n)
+		con.Warn(fmt.Sprintf("the driver's use count is %d, and no visible process accounts for %d of it", u.Count, n))
 	}
 	list := append([]runstate.Holder{}, apply.Holders(u.Holders)...)
 	if units && (asJSON || len(list) > 0) {

@@ -43,7 +43,7 @@ func listPartitions(ctx context.Context, h *host.Host, con *console.Console, asJ
 		return err
 	}
 	if why := u.Why(status.PartHolders); why != "" && h.Here() {
-		fmt.Fprintf(con.Err, "%swho has which partition cannot be told: %s\n", con.Yellow("dcm: warning: "), why)
+		con.Warn("cannot determine the holders of partitions: " + why)
 	}
 	all := usedParts(a, u)
 	if asJSON {

@@ -81,7 +81,7 @@ func planned(h *host.Host, con *console.Console, given []string, kind string, as
 		p.Steps, p.Reload = append(p.Steps, steps...), steps.Reloads()
 		short := host.OpenNode(h, nil).MinorsOfOtherNode().Shortage(after)
 		if short != nil {
-			p.Warnings = append(p.Warnings, name(short.Text)+"; cure: "+short.Cure)
+			p.Warnings = append(p.Warnings, runstate.WithHint(name(short.Text), short.Hint))
 		}
 		err = reservation.Room(cfg.Reservations, after, short)
 	}
@@ -101,7 +101,7 @@ func printPlan(ctx context.Context, h *host.Host, con *console.Console, given []
 	p.Pending = pending(a)
 	if len(d.Steps) > 0 {
 		if short := host.Shortage(h, partition.Forecast(d.GPUs, d.Steps)); short != nil {
-			p.Warnings = append(p.Warnings, short.Text+"; cure: "+short.Cure)
+			p.Warnings = append(p.Warnings, runstate.WithHint(short.Text, short.Hint))
 		}
 		p.Judge(ctx, h, con, a, cfg, d)
 	}
@@ -131,18 +131,18 @@ func (p Plan) tell(con *console.Console, asJSON bool) error {
 // what the daemon judges it by.
 func (p *Plan) Judge(ctx context.Context, h *host.Host, con *console.Console, a status.Account, cfg *config.Config, d apply.Difference) {
 	if err := client.WhyHidden(a, "holders"); err != nil {
-		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+err.Error())
+		con.Warn(err.Error())
 	}
 	for _, found := range a.Problems {
 		if found.State == status.Held { // by whom cannot be seen here either
-			fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+found.Text)
+			con.Warn(found.Text)
 		}
 	}
 	blocking := d.InWay(client.Holders(a))
 	f, err := client.Foresee(ctx, h, cfg, blocking)
 	if err != nil {
 		if h.Here() || len(host.Clients(h, cfg)) > 0 {
-			fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+"cannot determine which clients would restart: "+err.Error())
+			con.Warn("cannot determine which clients would restart: " + err.Error())
 		}
 		f = daemon.Forecast{Holders: blocking, Refused: d.Refusal(true, blocking)}
 	}
@@ -183,7 +183,7 @@ func (p Plan) print(con *console.Console) {
 		fmt.Fprintf(con.Out, "%s was requested before, and comes with the next load of the driver, whatever that is for.\n", p.Pending)
 	}
 	for _, w := range p.Warnings {
-		fmt.Fprintln(con.Out, con.Yellow("Warning: ")+w)
+		fmt.Fprintln(con.Out, con.Yellow("Warning: ")+console.Indent(w))
 	}
 	if len(p.Steps) == 0 {
 		return
@@ -192,8 +192,7 @@ func (p Plan) print(con *console.Console) {
 		return // whose units nobody knows
 	}
 	if p.Refused != nil {
-		fmt.Fprintln(con.Out, con.Red("It would be refused now: ")+p.Refused.Text)
-		fmt.Fprintln(con.Out, "   cure: "+p.Refused.Cure)
+		fmt.Fprintln(con.Out, con.Red("It would be refused now: ")+console.Indent(p.Refused.Message()))
 		return
 	}
 	if len(p.Clients) == 0 {

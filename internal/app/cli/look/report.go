@@ -108,7 +108,7 @@ func printRun(con *console.Console, run *runstate.Run, restart runstate.Restart)
 	line("This boot", totals(run.Totals))
 	if run.Error != nil {
 		line("Error", strings.ReplaceAll(run.Error.Text, "\n", "\n             "))
-		line("Cure", run.Error.Cure)
+		line("Hint", run.Error.Hint)
 	}
 	for _, w := range run.Warnings {
 		line("Warning", w)

@@ -218,8 +218,8 @@ func printProblems(con *console.Console, w io.Writer, a status.Account) {
 		for line := range strings.Lines(p.Text) {
 			fmt.Fprintln(w, con.Red("problem: ")+strings.TrimRight(line, "\n"))
 		}
-		if p.Cure != "" {
-			fmt.Fprintln(w, "   cure: "+p.Cure)
+		if p.Hint != "" {
+			fmt.Fprintln(w, "   hint: "+p.Hint)
 		}
 	}
 	for _, s := range a.Warnings {

@@ -88,7 +88,7 @@ func CheckUsers(ctx context.Context, h *host.Host, con *console.Console, cfg *co
 	}
 	found, err := host.OpenNode(h, nil).Holders(ctx)
 	if err != nil {
-		fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+err.Error())
+		con.Warn(err.Error())
 		return
 	}
 	then := "it would keep the GPUs from being changed"
@@ -97,7 +97,7 @@ func CheckUsers(ctx context.Context, h *host.Host, con *console.Console, cfg *co
 	}
 	for _, u := range byUnit(h, cfg, apply.Holders(found)) {
 		if u.Client == possible {
-			fmt.Fprintf(con.Err, "%s%s has a GPU open and is not listed under [clients]: %s\n", con.Yellow("dcm: warning: "), u.Unit, then)
+			con.Warn(fmt.Sprintf("%s has a GPU open and is not listed under [clients]: %s", u.Unit, then))
 		}
 	}
 }

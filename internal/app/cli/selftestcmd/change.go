@@ -167,7 +167,7 @@ func changeable(ctx context.Context, h *host.Host, cfg *config.Config, gpus []pa
 		return err
 	}
 	if e := f.Refused; e != nil {
-		return exitcode.With(exitcode.Transient, fmt.Errorf("%s; cure: %s", e.Text, e.Cure))
+		return exitcode.With(exitcode.Transient, errors.New(e.Message()))
 	}
 	return nil
 }
@@ -352,7 +352,7 @@ func selftestBack(ctx context.Context, h *host.Host, con *console.Console, until
 	if ours {
 		e := &test{host: h, config: cfg}
 		if err := e.choose(ctx, con, selftest.Prefix+"before"); err != nil {
-			fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+err.Error())
+			con.Warn(err.Error())
 			if err := e.await(ctx, selftest.Prefix+"before", false); err != nil {
 				return err
 			}

@@ -138,7 +138,7 @@ func (e *test) limits(views selftest.Views) {
 		gpus = append(gpus, g.GPU)
 	}
 	if short := minors.Shortage(gpus); short != nil {
-		e.check(selftest.Check{What: what, Verdict: selftest.Wrong, Text: short.Text + "; cure: " + short.Cure})
+		e.check(selftest.Check{What: what, Verdict: selftest.Wrong, Text: short.Text + "; hint: " + short.Hint})
 		return
 	}
 	e.check(selftest.Check{What: what, Verdict: selftest.Right, Text: fmt.Sprintf("%d DRM devices, the highest minor is %d", len(minors.Cards), minors.Highest)})

@@ -65,7 +65,7 @@ func switchFeature(ctx context.Context, h *host.Host, con *console.Console, name
 	defer release()
 	if err := putFeature(ctx, h, con, name); err != nil {
 		if lost := reportFailure(ctx, h, name, err); lost != nil {
-			fmt.Fprintln(con.Err, con.Yellow("dcm: warning: ")+"slurmctld will not be told why: "+lost.Error())
+			con.Warn("slurmctld will not be told why: " + lost.Error())
 		}
 		return err
 	}

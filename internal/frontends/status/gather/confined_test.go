@@ -10,7 +10,7 @@ import (
 	"dcm/internal/linux/systemd"
 )
 
-func TestConfined_NamesTheCure(t *testing.T) {
+func TestConfined_NamesTheHint(t *testing.T) {
 	running := systemd.Confined{Unit: "a.service", Active: "active"}
 	const files = "systemctl cat a.service shows the files that set it: remove those that override 50-dcm.conf; then systemctl daemon-reload and systemctl restart a.service"
 	for _, tt := range []struct {
@@ -20,11 +20,11 @@ func TestConfined_NamesTheCure(t *testing.T) {
 	}{
 		{"as it should be", reservation.Confined{Confined: running}, nil},
 		{"its files override dcm's", reservation.Confined{Confined: running, Loaded: []string{"DevicePolicy=auto, want closed"}},
-			&status.Unconfined{Unit: "a.service", Why: status.List[string]{"DevicePolicy=auto, want closed"}, Cure: files}},
+			&status.Unconfined{Unit: "a.service", Why: status.List[string]{"DevicePolicy=auto, want closed"}, Hint: files}},
 		{"it was started without them", reservation.Confined{Confined: running, Running: "its processes run in /system.slice/a.service, want dcm-a.slice"},
-			&status.Unconfined{Unit: "a.service", Why: status.List[string]{"its processes run in /system.slice/a.service, want dcm-a.slice"}, Cure: "systemctl restart a.service"}},
+			&status.Unconfined{Unit: "a.service", Why: status.List[string]{"its processes run in /system.slice/a.service, want dcm-a.slice"}, Hint: "systemctl restart a.service"}},
 		{"a lease", reservation.Confined{Confined: systemd.Confined{Unit: "dcm-lease-0-00000001.scope"}, Lease: true, Loaded: []string{"DevicePolicy=auto, want closed"}},
-			&status.Unconfined{Unit: "dcm-lease-0-00000001.scope", Why: status.List[string]{"DevicePolicy=auto, want closed"}, Cure: "dcm release dcm-lease-0-00000001.scope"}},
+			&status.Unconfined{Unit: "dcm-lease-0-00000001.scope", Why: status.List[string]{"DevicePolicy=auto, want closed"}, Hint: "dcm release dcm-lease-0-00000001.scope"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, wrong := unconfined(tt.is)

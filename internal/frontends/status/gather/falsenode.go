@@ -22,6 +22,6 @@ func FalseNode(h *host.Host) *status.Problem {
 	return &status.Problem{
 		State: status.Nodeless,
 		Text:  "/dev/kfd: not a device node (found a regular file): a process created it before the amdgpu driver was loaded, and no program can use the GPUs' compute",
-		Cure:  "stop that process (see dcm holders), then: rm /dev/kfd && modprobe -r amdgpu && modprobe amdgpu",
+		Hint:  "stop that process (see dcm holders), then: rm /dev/kfd && modprobe -r amdgpu && modprobe amdgpu",
 	}
 }

@@ -41,7 +41,7 @@ func TestFalseNode(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			found := len(s.Problems) == 1 && s.Problems[0].State == status.Nodeless && s.Problems[0].Cure != ""
+			found := len(s.Problems) == 1 && s.Problems[0].State == status.Nodeless && s.Problems[0].Hint != ""
 			if found != tt.want || len(s.Problems) > 1 {
 				t.Errorf("problems are %+v, want one: %t", s.Problems, tt.want)
 			}

@@ -131,7 +131,7 @@ func sliceProblems(h *host.Host, list []config.Reservation) []status.Problem {
 	var out []status.Problem
 	for _, r := range list {
 		if e := reservation.CheckSlice(h, r, true); e != nil {
-			out = append(out, status.Problem{State: status.Unmet, Text: e.Error(), Cure: e.Hint()})
+			out = append(out, status.Problem{State: status.Unmet, Text: e.Error(), Hint: e.Hint()})
 		}
 	}
 	return out

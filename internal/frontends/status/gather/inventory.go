@@ -43,12 +43,12 @@ func inventory(ctx context.Context, h *host.Host, cfg *config.Config, devices []
 		for _, err := range []error{unread, unfit} {
 			if err != nil {
 				e := apply.Explain(err)
-				s.Problems = append(s.Problems, status.Problem{State: status.NotOn, Text: e.Text, Cure: e.Cure})
+				s.Problems = append(s.Problems, status.Problem{State: status.NotOn, Text: e.Text, Hint: e.Hint})
 			}
 		}
 	}
 	if short := host.Shortage(h, gpu.Partitionable(devices)); short != nil {
-		s.Problems = append(s.Problems, status.Problem{State: status.Nodeless, Text: short.Text, Cure: short.Cure})
+		s.Problems = append(s.Problems, status.Problem{State: status.Nodeless, Text: short.Text, Hint: short.Hint})
 	}
 	if p := FalseNode(h); p != nil {
 		s.Problems = append(s.Problems, *p)

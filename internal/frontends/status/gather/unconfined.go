@@ -16,14 +16,14 @@ func unconfined(c reservation.Confined) (u status.Unconfined, ok bool) {
 	if c.Running != "" {
 		why = append(why, c.Running)
 	}
-	cure := fmt.Sprintf("systemctl cat %s shows the files that set it: remove those that override 50-dcm.conf; then systemctl daemon-reload and systemctl restart %[1]s", c.Unit)
+	hint := fmt.Sprintf("systemctl cat %s shows the files that set it: remove those that override 50-dcm.conf; then systemctl daemon-reload and systemctl restart %[1]s", c.Unit)
 	switch {
 	case c.Lease:
-		cure = "dcm release " + c.Unit
+		hint = "dcm release " + c.Unit
 	case len(c.Loaded) == 0:
-		cure = "systemctl restart " + c.Unit
+		hint = "systemctl restart " + c.Unit
 	}
-	return status.Unconfined{Unit: c.Unit, Why: why, Cure: cure}, len(why) > 0
+	return status.Unconfined{Unit: c.Unit, Why: why, Hint: hint}, len(why) > 0
 }
 
 // confinement is how the units with partitions are confined, for an account.

@@ -10,7 +10,7 @@ import (
 )
 
 // falseNode: a program that opens /dev/kfd with O_CREAT before the driver is loaded
-// leaves a regular file. dcm names it, and its cure works.
+// leaves a regular file. dcm names it, and its hint works.
 func falseNode(m machine) {
 	m.run("systemctl stop " + clients + " && modprobe -r amdgpu")
 	m.run(": >>/dev/kfd && modprobe amdgpu && test -f /dev/kfd")
