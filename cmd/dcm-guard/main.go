@@ -178,11 +178,11 @@ func look() (world, error) {
 	}
 	defer conn.Close()
 	w := world{parts: *p}
-	if w.tenants, err = conn.UnitsInSlice(ctx, unitname.Slice, nil); err != nil {
+	if w.tenants, err = conn.Cgroups.UnitsInSlice(ctx, unitname.Slice, nil); err != nil {
 		return w, err
 	}
 	h := exclusive.Host{Root: "/", Observers: strings.Fields(sanitize.Lines(os.Getenv(unitname.ObserversVariable)))}
-	w.wanted, err = h.Wanted(ctx, conn, w.parts, w.tenants)
+	w.wanted, err = h.Wanted(ctx, conn.Cgroups, w.parts, w.tenants)
 	return w, err
 }
 

@@ -113,7 +113,7 @@ func (w world) count(r runstate.Reservation, unit string) error {
 		if of := lease.SharedBy(w.parts, t.Unit); of == nil || of.Name != r.Name {
 			continue
 		}
-		e, err := conn.End(ctx, t.Unit)
+		e, err := conn.Units.End(ctx, t.Unit)
 		if err != nil {
 			return err
 		}

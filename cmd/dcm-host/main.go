@@ -65,7 +65,7 @@ func run(ctx context.Context, remove bool) error {
 	return keep(ctx,
 		func(ctx context.Context) error { return lay(ctx, cargo) },
 		func(ctx context.Context) error {
-			return order(ctx, func(ctx context.Context, pid1 *systemd.Conn) error { return pid1.Stop(ctx, unitname.Daemon) })
+			return order(ctx, func(ctx context.Context, pid1 *systemd.Conn) error { return pid1.Jobs.Stop(ctx, unitname.Daemon) })
 		})
 }
 
@@ -104,44 +104,44 @@ func lay(ctx context.Context, cargo hostimage.Image) error {
 		return err
 	}
 	return order(ctx, func(ctx context.Context, pid1 *systemd.Conn) error {
-		if err := pid1.Reload(ctx); err != nil {
+		if err := pid1.Manager.Reload(ctx); err != nil {
 			return err
 		}
 		// A running daemon may be an older one.
-		if err := pid1.Stop(ctx, unitname.Daemon); err != nil {
+		if err := pid1.Jobs.Stop(ctx, unitname.Daemon); err != nil {
 			return err
 		}
-		if _, err := pid1.Settle(ctx, []string{unitname.Daemon}); err != nil {
+		if _, err := pid1.Units.Settle(ctx, []string{unitname.Daemon}); err != nil {
 			return err
 		}
-		return pid1.Start(ctx, unitname.Daemon)
+		return pid1.Jobs.Start(ctx, unitname.Daemon)
 	})
 }
 
 // lift releases the clients, then stops the units that they depend on.
 func lift(ctx context.Context, cargo hostimage.Image) error {
 	return order(ctx, func(ctx context.Context, pid1 *systemd.Conn) error {
-		if err := pid1.Stop(ctx, unitname.Daemon); err != nil {
+		if err := pid1.Jobs.Stop(ctx, unitname.Daemon); err != nil {
 			return err
 		}
 		if err := hostimage.RemoveGenerator("/"); err != nil {
 			return err
 		}
-		if err := pid1.Reload(ctx); err != nil {
+		if err := pid1.Manager.Reload(ctx); err != nil {
 			return err
 		}
 		units := []string{unitname.AgentSocket, unitname.Agent, unitname.Reserve, unitname.Apply}
 		for _, unit := range units {
-			if err := pid1.Stop(ctx, unit); err != nil {
+			if err := pid1.Jobs.Stop(ctx, unit); err != nil {
 				return err
 			}
 		}
-		if _, err := pid1.Settle(ctx, append(units, unitname.Daemon)); err != nil {
+		if _, err := pid1.Units.Settle(ctx, append(units, unitname.Daemon)); err != nil {
 			return err
 		}
 		if err := cargo.Remove("/"); err != nil {
 			return err
 		}
-		return pid1.Reload(ctx)
+		return pid1.Manager.Reload(ctx)
 	})
 }

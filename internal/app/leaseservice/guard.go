@@ -53,7 +53,7 @@ func (p *Host) guarded(ctx context.Context, unit string) (runstate.Guard, error)
 	}
 	defer conn.Close()
 	for range guardRuns {
-		if err := conn.RunOnce(ctx, unitname.Guard); err != nil {
+		if err := conn.Jobs.RunOnce(ctx, unitname.Guard); err != nil {
 			return runstate.Guard{}, err
 		}
 		state, err := runstate.ReadGuard(p.host.Runtime())
@@ -114,5 +114,5 @@ func (p *Host) runGuard(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	return conn.RunOnce(ctx, unitname.Guard)
+	return conn.Jobs.RunOnce(ctx, unitname.Guard)
 }

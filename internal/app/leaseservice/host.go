@@ -169,8 +169,8 @@ func (p *Host) readUnitDevices(ctx context.Context) ([]lease.UnitDevices, error)
 
 func (p *Host) unitDevices(ctx context.Context, conn *systemd.Conn) ([]lease.UnitDevices, error) {
 	var loaded uint64 // 0 if it cannot be read: then no list is known
-	known := sync.OnceValue(func() (err error) { loaded, err = conn.LoadedAt(ctx); return err })
-	list, err := conn.UnitsInSlice(ctx, unitname.Slice, func(unit string) ([]string, bool) {
+	known := sync.OnceValue(func() (err error) { loaded, err = conn.Manager.LoadedAt(ctx); return err })
+	list, err := conn.Cgroups.UnitsInSlice(ctx, unitname.Slice, func(unit string) ([]string, bool) {
 		if known() != nil {
 			return nil, false
 		}
@@ -199,7 +199,7 @@ func (p *Host) Active(ctx context.Context, unit string) (bool, error) {
 		return false, err
 	}
 	defer conn.Close()
-	units, err := conn.List(ctx, []string{unit}, systemd.States)
+	units, err := conn.Units.List(ctx, []string{unit}, systemd.States)
 	if err != nil || len(units) != 1 {
 		return false, err
 	}
@@ -212,7 +212,7 @@ func (p *Host) Stop(ctx context.Context, unit string) error {
 		return err
 	}
 	defer conn.Close()
-	return conn.Stop(ctx, unit)
+	return conn.Jobs.Stop(ctx, unit)
 }
 
 func (p *Host) Check(c lease.Caller) error { return c.Process.Check() }
@@ -255,7 +255,7 @@ func (p *Host) Changed(ctx context.Context) <-chan struct{} {
 		var ended <-chan struct{}
 		if conn, err := p.host.DialToWait(limit); err == nil {
 			defer conn.Close()
-			if heard, stop, err := conn.WatchRemoved(limit); err == nil {
+			if heard, stop, err := conn.Manager.WatchRemoved(limit); err == nil {
 				defer stop()
 				ended = heard
 			}

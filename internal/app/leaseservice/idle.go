@@ -22,7 +22,7 @@ func AwaitIdle(ctx context.Context, h *host.Host, tell func([]gpu.Holder)) error
 		return err
 	}
 	defer conn.Close()
-	ended, stop, err := conn.WatchRemoved(ctx)
+	ended, stop, err := conn.Manager.WatchRemoved(ctx)
 	if err != nil {
 		return err
 	}

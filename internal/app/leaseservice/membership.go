@@ -46,7 +46,7 @@ func (p *Host) Terms(ctx context.Context, leases []string) (map[string]lease.Ter
 		return nil, err
 	}
 	defer conn.Close()
-	terms, err := conn.Terms(ctx, leases)
+	terms, err := conn.Transients.Terms(ctx, leases)
 	for unit, t := range terms {
 		out[unit] = lease.Term(t)
 	}

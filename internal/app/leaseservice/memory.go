@@ -36,7 +36,7 @@ func (p *Host) LimitMemory(ctx context.Context, unit string, caps lease.MemoryLi
 	defer conn.Close()
 	// A run that was under way may not have seen the lease.
 	for range 2 {
-		if err := conn.RunOnce(ctx, unitname.Guard); err != nil {
+		if err := conn.Jobs.RunOnce(ctx, unitname.Guard); err != nil {
 			return not + err.Error()
 		}
 		now, err := dmem.Tree{Root: p.host.Path("sys/fs/cgroup")}.Capped(filepath.Join(unitname.Slice, unit))

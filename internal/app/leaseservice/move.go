@@ -21,7 +21,7 @@ import (
 type move struct {
 	*Host
 	conn       *systemd.Conn
-	pid1       moveUnits // the same
+	pid1       moveUnits // its parts that Undo calls
 	caller     lease.Caller
 	from       string             // the cgroup that it is in before
 	usePIDFD   bool               // systemd takes its pidfd
@@ -39,7 +39,7 @@ func (p *Host) Prepare(ctx context.Context, c lease.Caller) (lease.Snapshot, lea
 	if err != nil {
 		return lease.Snapshot{}, nil, err
 	}
-	m := &move{Host: p, conn: conn, pid1: conn, caller: c}
+	m := &move{Host: p, conn: conn, pid1: moveUnits{conn.Jobs, conn.Units, conn.Processes, conn.Cgroups, conn.Transients}, caller: c}
 	var known sync.WaitGroup
 	known.Go(func() { m.err = m.learn(ctx) })
 	snapshot, _, err := p.snapshotBy(ctx, conn, seen)
@@ -59,7 +59,7 @@ func (m *move) learn(ctx context.Context) error {
 	if m.from, err = m.cgroup(m.caller.PID); err != nil {
 		return err
 	}
-	if m.usePIDFD, err = m.conn.PIDFDs(ctx); err != nil {
+	if m.usePIDFD, err = m.conn.Transients.PIDFDs(ctx); err != nil {
 		return err
 	}
 	bounds, err := lease.ReadBounds(m.host.Path("sys/fs/cgroup"), m.from)
@@ -67,7 +67,7 @@ func (m *move) learn(ctx context.Context) error {
 		return err
 	}
 	m.properties = limits(bounds)
-	origin, err := m.conn.Origin(ctx, m.from, lease.Made)
+	origin, err := m.conn.Processes.Origin(ctx, m.from, lease.Made)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (m *move) learn(ctx context.Context) error {
 	if err := m.endLeftovers(ctx); err != nil {
 		return err
 	}
-	held, err := m.conn.Filters(ctx, slices.DeleteFunc(systemd.UnitsOf(m.from), lease.Made)) // what another lease lets open is no loss
+	held, err := m.conn.Cgroups.Filters(ctx, slices.DeleteFunc(systemd.UnitsOf(m.from), lease.Made)) // what another lease lets open is no loss
 	if err != nil {
 		m.notes = append(m.notes, "it is not known what else was in force: "+err.Error())
 	}
@@ -88,14 +88,14 @@ func (m *move) learn(ctx context.Context) error {
 // endLeftovers ends leases of an earlier run of the caller's service. What they hold is
 // free a moment later.
 func (m *move) endLeftovers(ctx context.Context) error {
-	service, run, err := m.conn.ServiceRun(ctx, m.from)
+	service, run, err := m.conn.Processes.ServiceRun(ctx, m.from)
 	if err != nil || service == "" || m.ended.has(service, run) {
 		return err
 	}
-	leftovers, err := m.conn.Leftovers(ctx, service, run, lease.Made)
+	leftovers, err := m.conn.Processes.Leftovers(ctx, service, run, lease.Made)
 	for _, unit := range leftovers {
 		m.log.Info("ending a lease of an earlier run of its service", "unit", unit)
-		err = errors.Join(err, m.conn.Stop(ctx, unit))
+		err = errors.Join(err, m.conn.Jobs.Stop(ctx, unit))
 	}
 	if err == nil {
 		m.ended.add(service, run)
@@ -144,7 +144,7 @@ func (m *move) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 	if m.usePIDFD {
 		scope.PIDFD = m.caller.Process.FD()
 	}
-	err := m.conn.StartScope(ctx, scope)
+	err := m.conn.Transients.StartScope(ctx, scope)
 	if errors.Is(err, systemd.ErrNoProcess) {
 		err = fmt.Errorf("%w: %w", lease.ErrNotMoved, err)
 	}

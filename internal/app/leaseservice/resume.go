@@ -35,11 +35,11 @@ func (p *Host) EndEmptyScopes(ctx context.Context) {
 		return // there are leases if there is a systemd
 	}
 	defer conn.Close()
-	list, err := conn.UnitsInSlice(ctx, unitname.Slice, nil)
+	list, err := conn.Cgroups.UnitsInSlice(ctx, unitname.Slice, nil)
 	for _, t := range list {
 		if lease.Made(t.Unit) && t.Active == "active" && p.empty(t.Unit) {
 			p.log.Info("ending a scope without processes", "unit", t.Unit)
-			err = errors.Join(err, conn.Stop(ctx, t.Unit))
+			err = errors.Join(err, conn.Jobs.Stop(ctx, t.Unit))
 		}
 	}
 	if err != nil {

@@ -17,14 +17,24 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// units is what PID 1 does to undo a move.
-type moveUnits interface {
-	Stop(ctx context.Context, unit string) error
-	Settle(ctx context.Context, names []string) ([]systemd.Unit, error)
-	Attach(ctx context.Context, unit, below string, pid uint32) error
-	ServiceOf(ctx context.Context, pid uint32) (string, error)
-	ControlGroup(ctx context.Context, unit string) (string, error)
-	StartScope(ctx context.Context, s systemd.Scope) error
+// moveUnits is what undoing a move needs of PID 1.
+type moveUnits struct {
+	jobs interface {
+		Stop(ctx context.Context, unit string) error
+	}
+	units interface {
+		Settle(ctx context.Context, names []string) ([]systemd.Unit, error)
+	}
+	processes interface {
+		Attach(ctx context.Context, unit, below string, pid uint32) error
+		ServiceOf(ctx context.Context, pid uint32) (string, error)
+	}
+	cgroups interface {
+		ControlGroup(ctx context.Context, unit string) (string, error)
+	}
+	transients interface {
+		StartScope(ctx context.Context, s systemd.Scope) error
+	}
 }
 
 // rounds is how often a scope is looked at until it is empty: what is in it may fork.
@@ -36,7 +46,7 @@ const maxUndoRounds = 20
 func (m *move) Undo(ctx context.Context, unit string) error {
 	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
 	defer cancel()
-	if _, err := m.pid1.Settle(ctx, []string{unit}); err != nil { // the start moves a process into it
+	if _, err := m.pid1.units.Settle(ctx, []string{unit}); err != nil { // the start moves a process into it
 		return fmt.Errorf("%s is not ended: %w", unit, err)
 	}
 	var failed error
@@ -46,7 +56,7 @@ func (m *move) Undo(ctx context.Context, unit string) error {
 			return err
 		}
 		if len(pids) == 0 {
-			return m.pid1.Stop(ctx, unit)
+			return m.pid1.jobs.Stop(ctx, unit)
 		}
 		failed = nil
 		for _, pid := range pids {
@@ -93,7 +103,7 @@ func (m *move) moveBack(ctx context.Context, pid int, scope string) error {
 		if unit == "" {
 			continue
 		}
-		if err := m.pid1.Attach(ctx, unit, below, uint32(pid)); err == nil {
+		if err := m.pid1.processes.Attach(ctx, unit, below, uint32(pid)); err == nil {
 			m.log.Warn("a process was moved back out of a lease that was not given", "pid", pid, "to", unit, "unit", scope)
 			return nil
 		}
@@ -116,7 +126,7 @@ func (m *move) moveBack(ctx context.Context, pid int, scope string) error {
 			break
 		}
 	}
-	err := m.pid1.StartScope(ctx, s)
+	err := m.pid1.transients.StartScope(ctx, s)
 	if err == nil {
 		m.log.Warn("a process was moved out of a lease that was not given", "pid", pid, "to", s.Name, "slice", s.Slice, "unit", scope)
 	}
@@ -136,8 +146,8 @@ func (m *move) origins(ctx context.Context, pid int, scope string) []string {
 			break
 		}
 		if parent <= 1 {
-			if service, err := m.pid1.ServiceOf(ctx, uint32(up)); err == nil && service != "" {
-				if cgroup, err := m.pid1.ControlGroup(ctx, service); err == nil && cgroup != "" {
+			if service, err := m.pid1.processes.ServiceOf(ctx, uint32(up)); err == nil && service != "" {
+				if cgroup, err := m.pid1.cgroups.ControlGroup(ctx, service); err == nil && cgroup != "" {
 					out = append(out, cgroup)
 				}
 			} else if uid == m.caller.Process.UID {

@@ -87,11 +87,11 @@ func Restarted(ctx context.Context, h *host.Host, clients []string, holding ...s
 		return out, err
 	}
 	defer conn.Close()
-	units, err := conn.Units(ctx, clients)
+	units, err := conn.Units.List(ctx, clients, systemd.All)
 	if err != nil {
 		return out, err
 	}
-	bounced, err := systemd.RestartedUnits(ctx, conn, unitname.Apply, units)
+	bounced, err := systemd.RestartedUnits(ctx, conn.Units, conn.Dependencies, unitname.Apply, units)
 	for _, u := range bounced {
 		out = append(out, u.ID)
 	}
@@ -106,10 +106,10 @@ func without(ctx context.Context, conn *systemd.Conn, bounced []string, clients 
 	for _, unit := range all {
 		freed := true
 		if slices.Contains(holding, unit) {
-			frozen, err := conn.Frozen(ctx, unit)
+			frozen, err := conn.Units.Frozen(ctx, unit)
 			behind := err == nil && slices.ContainsFunc(clients, func(c systemd.Unit) bool { return c.ID == unit })
 			if err == nil && !behind {
-				behind, err = conn.OrderedAfter(ctx, unit, unitname.Apply, all)
+				behind, err = conn.Dependencies.OrderedAfter(ctx, unit, unitname.Apply, all)
 			}
 			if err != nil {
 				return all, err

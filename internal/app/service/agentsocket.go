@@ -44,7 +44,7 @@ func (g *agentSocket) ask(ctx context.Context, open bool) error {
 	}
 	defer conn.Close()
 	if open {
-		return conn.Start(ctx, unitname.AgentSocket)
+		return conn.Jobs.Start(ctx, unitname.AgentSocket)
 	}
-	return conn.Stop(ctx, unitname.AgentSocket)
+	return conn.Jobs.Stop(ctx, unitname.AgentSocket)
 }

@@ -56,5 +56,5 @@ func reloadDeviceACL(ctx context.Context, h *host.Host) error {
 		return err
 	}
 	defer conn.Close()
-	return conn.RefreshDevicePolicy(ctx, unitname.Daemon)
+	return conn.Cgroups.RefreshDevicePolicy(ctx, unitname.Daemon)
 }

@@ -7,6 +7,7 @@ import (
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/linux/filelock"
+	"dcm/internal/linux/systemd"
 )
 
 // include adds units to the discovered clients.
@@ -34,7 +35,7 @@ func forgetDiscovered(ctx context.Context, h *host.Host, log *slog.Logger) {
 		return // they stay
 	}
 	defer conn.Close()
-	units, err := conn.Units(ctx, found)
+	units, err := conn.Units.List(ctx, found, systemd.All)
 	if err != nil {
 		return
 	}

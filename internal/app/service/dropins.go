@@ -21,9 +21,9 @@ func newKeeper(h *host.Host, cfg *effectiveConfig, changed func(), log *slog.Log
 		Dial: func(ctx context.Context) (dropins.PID1, error) {
 			conn, err := h.DialToWait(ctx)
 			if err != nil {
-				return nil, err
+				return dropins.PID1{}, err
 			}
-			return manager{conn, h, cfg.get}, nil
+			return dropins.PID1{Reloader: conn.Manager, Units: confinedUnits{conn, h, cfg.get}, Closer: conn}, nil
 		},
 		Differ:  cfg.unwritten,
 		Busy:    func() (bool, error) { return filelock.Held(h.RunLock()) },
@@ -40,18 +40,28 @@ func (c *effectiveConfig) unwritten() ([]string, error) {
 	return systemd.Differing(c.host.Path("run/systemd/generator"), want.Dropins())
 }
 
-// manager is PID 1 for the keeper of drop-ins.
-type manager struct {
-	*systemd.Conn
+// confinedUnits are the units that dcm's drop-ins confine.
+type confinedUnits struct {
+	pid1   *systemd.Conn
 	host   *host.Host
 	config func() *config.Config
 }
 
-// Units are the reserved units, and the leases, whose loss is shown. A lease is never
-// restarted, and a unit only where the partitions chosen last are for its reservation: else
-// the run that chooses restarts it.
-func (m manager) Units(ctx context.Context) ([]dropins.Unit, error) {
-	all, err := reservation.ReadConfined(ctx, m.host, m.Conn, reservation.ReservedUnits(m.host, m.config()))
+// Realize implements [dropins.UnitController].
+func (m confinedUnits) Realize(ctx context.Context, slice string) error {
+	return m.pid1.Cgroups.Realize(ctx, slice)
+}
+
+// TryRestart implements [dropins.UnitController].
+func (m confinedUnits) TryRestart(ctx context.Context, unit string) error {
+	return m.pid1.Jobs.TryRestart(ctx, unit)
+}
+
+// Confined returns the reserved units, and the leases, whose lost confinement is only shown: a
+// lease is never restarted. A unit is restarted only if the last choice of partitions was for its
+// reservation; otherwise the next choice restarts it.
+func (m confinedUnits) Confined(ctx context.Context) ([]dropins.Unit, error) {
+	all, err := reservation.ReadConfined(ctx, m.host, m.pid1.Cgroups, reservation.ReservedUnits(m.host, m.config()))
 	out := make([]dropins.Unit, len(all))
 	for i, c := range all {
 		out[i] = dropins.Unit{Name: c.Unit, Invocation: c.Invocation, Started: c.Started, Slice: c.Slice, Loaded: c.Loaded, Keep: c.Lease || !c.Settled}

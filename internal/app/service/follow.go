@@ -57,7 +57,7 @@ func (p *statusPublisher) follow(ctx context.Context, a status.Account) {
 			return // the next account tells
 		}
 		defer conn.Close()
-		if conn.Changed(ctx, down) == nil {
+		if conn.Units.Changed(ctx, down) == nil {
 			p.refresh()
 		}
 	}()

@@ -181,7 +181,7 @@ func (h hostGuard) RunOnce(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	return conn.RunOnce(ctx, unitname.Guard)
+	return conn.Jobs.RunOnce(ctx, unitname.Guard)
 }
 
 func (h hostGuard) Absolve(ctx context.Context) error {
@@ -190,11 +190,11 @@ func (h hostGuard) Absolve(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	units, err := conn.List(ctx, []string{unitname.Guard}, systemd.States)
+	units, err := conn.Units.List(ctx, []string{unitname.Guard}, systemd.States)
 	if err != nil || units[0].Active != "failed" {
 		return err
 	}
-	return conn.ResetFailed(ctx, unitname.Guard)
+	return conn.Jobs.ResetFailed(ctx, unitname.Guard)
 }
 
 func (h hostGuard) Failed(ctx context.Context) error {
@@ -203,5 +203,5 @@ func (h hostGuard) Failed(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	return conn.Await(ctx, []string{unitname.Guard}, func(units []systemd.Unit) bool { return units[0].Active == "failed" })
+	return conn.Units.Await(ctx, []string{unitname.Guard}, func(units []systemd.Unit) bool { return units[0].Active == "failed" })
 }

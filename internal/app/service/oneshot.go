@@ -165,7 +165,7 @@ func userspaceStart(ctx context.Context, h *host.Host, log *slog.Logger) time.Ti
 		return time.Time{}
 	}
 	defer conn.Close()
-	start, err := conn.UserspaceStart(ctx)
+	start, err := conn.Manager.UserspaceStart(ctx)
 	if err != nil {
 		log.Warn(err.Error())
 	}

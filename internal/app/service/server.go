@@ -180,8 +180,14 @@ func (s *server) loop(ctx context.Context) *daemon.Daemon {
 		Reserve: func(ctx context.Context, settings daemon.Settings) (bool, error) {
 			return reservations.Stale(ctx, h, s.config.reservations(), settings.Selected, log)
 		},
-		Unmet:   func() bool { return reservation.Unmet(h) },
-		Dial:    func(ctx context.Context) (daemon.Units, error) { return systemd.Dial(ctx) },
+		Unmet: func() bool { return reservation.Unmet(h) },
+		Dial: func(ctx context.Context) (*daemon.Units, error) {
+			conn, err := systemd.Dial(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return daemon.UnitsOf(conn), nil
+		},
 		Busy:    func() (bool, error) { return filelock.Held(h.RunLock()) },
 		LastRun: func() (*runstate.Run, error) { return runstate.ReadRun(h.Runtime()) },
 		Save:    func(state runstate.State) error { return s.status.save(ctx, state) },

@@ -13,7 +13,7 @@ import (
 
 // blockers finds the holders that a restart of the clients would leave on the GPUs.
 type blockers struct {
-	units    UnitOrder
+	units    *Units
 	clients  []systemd.Unit
 	settings Settings
 	fit      func(units []string) []string
@@ -134,7 +134,7 @@ func (b *blockers) refuse(holders []runstate.Holder) result {
 }
 
 // describeCycle names the client that the oneshot waits for, and that waits for it.
-func describeCycle(ctx context.Context, u UnitOrder, clients []systemd.Unit) *runstate.Error {
+func describeCycle(ctx context.Context, u OrderReader, clients []systemd.Unit) *runstate.Error {
 	e := &runstate.Error{Text: "systemd makes no transaction: clients and " + unitname.Apply + " wait for each other", Transient: true}
 	path, err := u.OrderingPath(ctx, unitname.Apply, ids(clients))
 	switch {

@@ -183,7 +183,7 @@ func (h *host) start() <-chan error {
 			return h.due, h.notDue
 		},
 		Unmet:   func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.unmet },
-		Dial:    func(context.Context) (Units, error) { return h, nil },
+		Dial:    func(context.Context) (*Units, error) { return &Units{h, h, h, h, h, h, h}, nil },
 		Busy:    func() (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.busy, nil },
 		LastRun: func() (*runstate.Run, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.last, nil },
 		Save: func(s runstate.State) error {
@@ -236,7 +236,7 @@ func phase(p runstate.Phase) func(runstate.State) bool {
 	return func(s runstate.State) bool { return s.Phase == p }
 }
 
-func (h *host) Units(_ context.Context, names []string) ([]systemd.Unit, error) {
+func (h *host) List(_ context.Context, names []string, _ systemd.Fields) ([]systemd.Unit, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var out []systemd.Unit
@@ -251,10 +251,6 @@ func (h *host) Units(_ context.Context, names []string) ([]systemd.Unit, error) 
 		out = append(out, u)
 	}
 	return out, nil
-}
-
-func (h *host) List(ctx context.Context, names []string, _ systemd.Fields) ([]systemd.Unit, error) {
-	return h.Units(ctx, names)
 }
 
 func (h *host) Dependents(context.Context, []string) ([]string, error) { return h.depend, nil }
@@ -323,7 +319,7 @@ func (h *host) Restart(_ context.Context, name string) (systemd.Unit, error) {
 }
 
 func (h *host) Triggers(ctx context.Context, _ []string) ([]systemd.Unit, error) {
-	units, err := h.Units(ctx, h.triggers)
+	units, err := h.List(ctx, h.triggers, systemd.All)
 	return slices.DeleteFunc(units, func(u systemd.Unit) bool { return !u.Up() }), err
 }
 
@@ -337,7 +333,7 @@ func (h *host) Settle(ctx context.Context, names []string) ([]systemd.Unit, erro
 			h.units[unitname.Apply] = u
 		}
 	})
-	return h.Units(ctx, names)
+	return h.List(ctx, names, systemd.All)
 }
 
 func (h *host) Pin(_ context.Context, units []string) error {

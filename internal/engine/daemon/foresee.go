@@ -19,14 +19,14 @@ type Forecast struct {
 
 // Foresee returns what the daemon would do before a run, and changes nothing. blocking are the
 // processes that keep the steps from succeeding.
-func Foresee(ctx context.Context, u Units, s Settings, fit func(units []string) []string, blocking []runstate.Holder) (Forecast, error) {
+func Foresee(ctx context.Context, u *Units, s Settings, fit func(units []string) []string, blocking []runstate.Holder) (Forecast, error) {
 	var out Forecast
 	for {
-		clients, err := u.Units(ctx, s.Order.Clients)
+		clients, err := u.List(ctx, s.Order.Clients, systemd.All)
 		if err != nil {
 			return out, err
 		}
-		stopped, err := systemd.RestartedUnits(ctx, u, unitname.Apply, clients)
+		stopped, err := systemd.RestartedUnits(ctx, u, u, unitname.Apply, clients)
 		if err != nil {
 			return out, err
 		}

@@ -58,46 +58,56 @@ type Host interface {
 	Reached(p partition.Profile) error
 }
 
-// Units is PID 1, reached for one pass. [systemd.Conn] is one.
-type Units interface {
+// Units is PID 1 for one pass.
+type Units struct {
 	UnitReader
+	DependencyReader
 	OrderReader
 	UnitController
 	UnitPinner
+	Reloader
 	io.Closer
+}
+
+// UnitsOf returns the parts of a connection that a pass needs.
+func UnitsOf(c *systemd.Conn) *Units {
+	return &Units{c.Units, c.Dependencies, c.Dependencies, c.Jobs, c.Pins, c.Manager, c}
 }
 
 // UnitReader reads the states of units.
 type UnitReader interface {
-	Units(ctx context.Context, names []string) ([]systemd.Unit, error)
 	List(ctx context.Context, names []string, fields systemd.Fields) ([]systemd.Unit, error)
 	// Settle returns the units when none has a job.
 	Settle(ctx context.Context, names []string) ([]systemd.Unit, error)
 	// End returns how a unit came to be down.
 	End(ctx context.Context, name string) (systemd.End, error)
+	// Frozen reports whether systemctl(1) freeze keeps systemd from stopping a unit.
+	Frozen(ctx context.Context, unit string) (bool, error)
 }
 
-// OrderReader reads dependencies of units, and what keeps PID 1 from restarting one.
-type OrderReader interface {
+// DependencyReader reads dependencies of units.
+type DependencyReader interface {
 	Dependents(ctx context.Context, names []string) ([]string, error)
 	// Triggers returns the active units that start the named ones.
 	Triggers(ctx context.Context, names []string) ([]systemd.Unit, error)
-	UnitOrder
 }
 
-// UnitOrder reads the order of units.
-type UnitOrder interface {
+// OrderReader reads the order of units.
+type OrderReader interface {
 	OrderedAfter(ctx context.Context, unit, first string, others []string) (bool, error)
 	OrderingPath(ctx context.Context, unit string, others []string) ([]string, error)
-	Frozen(ctx context.Context, unit string) (bool, error)
 }
 
 // UnitController changes units.
 type UnitController interface {
-	Reload(ctx context.Context) error
 	Restart(ctx context.Context, name string) (systemd.Unit, error)
 	Start(ctx context.Context, name string) error
 	ResetFailed(ctx context.Context, name string) error
+}
+
+// Reloader makes PID 1 load the units again.
+type Reloader interface {
+	Reload(ctx context.Context) error
 }
 
 // UnitPinner makes PID 1 keep units loaded, so that it can report how they came to be down.

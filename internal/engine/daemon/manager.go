@@ -12,23 +12,20 @@ import (
 
 // manager is PID 1 for one pass. It connects when PID 1 is needed first.
 type manager struct {
-	dial   func(context.Context) (Units, error)
+	dial   func(context.Context) (*Units, error)
 	notify Notifier
 	log    *passLog
 	limits Limits
-	units  Units // nil until PID 1 is needed
+	units  *Units // nil until PID 1 is needed
 }
 
-func (m *manager) connect(ctx context.Context) (Units, error) {
+func (m *manager) connect(ctx context.Context) (*Units, error) {
 	if m.units != nil {
 		return m.units, nil
 	}
 	u, err := m.dial(ctx)
-	if err != nil {
-		return nil, err // u may be a nil pointer in a non-nil interface
-	}
 	m.units = u
-	return u, nil
+	return u, err
 }
 
 func (m *manager) close() {
@@ -57,8 +54,8 @@ func (m *manager) awaitRun(ctx context.Context, busy func() (bool, error)) error
 
 // awaitStartedRun waits for a run that has begun but not yet taken its lock, or has just released
 // it. It returns true if there was one: what was planned before is out of date.
-func (m *manager) awaitStartedRun(ctx context.Context, u Units) (waited bool, err error) {
-	now, err := u.Units(ctx, []string{unitname.Apply})
+func (m *manager) awaitStartedRun(ctx context.Context, u *Units) (waited bool, err error) {
+	now, err := u.List(ctx, []string{unitname.Apply}, systemd.All)
 	if err != nil {
 		return false, fmt.Errorf("cannot read the state of %s: %w", unitname.Apply, err)
 	}
@@ -69,7 +66,7 @@ func (m *manager) awaitStartedRun(ctx context.Context, u Units) (waited bool, er
 	return true, m.settle(ctx, u)
 }
 
-func (m *manager) settle(ctx context.Context, u Units) error {
+func (m *manager) settle(ctx context.Context, u *Units) error {
 	ctx, cancel := m.limit(ctx, m.limits.Run)
 	defer cancel()
 	if _, err := u.Settle(ctx, []string{unitname.Apply}); err != nil {
@@ -88,7 +85,7 @@ func (m *manager) limit(ctx context.Context, d time.Duration) (context.Context, 
 
 // clearCounters clears the start counters of the units. Each restart counts against their start
 // limits, and systemd leaves a unit that reaches its limit failed.
-func (m *manager) clearCounters(ctx context.Context, u Units, units []string) {
+func (m *manager) clearCounters(ctx context.Context, u *Units, units []string) {
 	for _, unit := range units {
 		if err := u.ResetFailed(ctx, unit); err != nil {
 			m.log.Warn("cannot clear the start counter", "unit", unit, "error", err)

@@ -18,7 +18,7 @@ const ownUnitTimeout = 5 * time.Second
 
 // origin is how the daemon was started.
 type origin struct {
-	dial func(context.Context) (Units, error)
+	dial func(context.Context) (*Units, error)
 	unit *systemd.Unit // the daemon's; nil until it was read
 }
 
@@ -42,7 +42,7 @@ func (o *origin) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	units, err := u.Units(ctx, []string{unitname.Daemon})
+	units, err := u.List(ctx, []string{unitname.Daemon}, systemd.All)
 	if err == nil && len(units) > 0 {
 		o.unit = &units[0]
 	}

@@ -139,11 +139,11 @@ func (p *pass) restartClients(ctx context.Context, blocking []runstate.Holder) r
 	} else if waited {
 		return p.decide(ctx)
 	}
-	clients, err := u.Units(ctx, p.settings.Order.Clients)
+	clients, err := u.List(ctx, p.settings.Order.Clients, systemd.All)
 	if err != nil {
 		return transient(fmt.Errorf("cannot read the clients' states: %w", err))
 	}
-	stopped, err := systemd.RestartedUnits(ctx, u, unitname.Apply, clients)
+	stopped, err := systemd.RestartedUnits(ctx, u, u, unitname.Apply, clients)
 	if err != nil {
 		return transient(fmt.Errorf("cannot tell which units a restart would stop: %w", err))
 	}
@@ -201,7 +201,7 @@ func (p *pass) loadDriver(ctx context.Context) result {
 		return transient(err)
 	}
 	// If the configuration cannot be used, PID 1 still knows the clients.
-	clients, err := u.Units(ctx, slices.Concat(p.settings.Order.Clients, killed.Parts))
+	clients, err := u.List(ctx, slices.Concat(p.settings.Order.Clients, killed.Parts), systemd.All)
 	if err != nil {
 		return transient(fmt.Errorf("cannot read the clients' states: %w", err))
 	}

@@ -45,11 +45,11 @@ func (p *pass) choose(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	clients, err := u.Units(ctx, p.settings.Order.Clients)
+	clients, err := u.List(ctx, p.settings.Order.Clients, systemd.All)
 	if err != nil {
 		return result{}, fmt.Errorf("cannot read the clients' states: %w", err)
 	}
-	stopped, err := systemd.RestartedUnits(ctx, u, unitname.Reserve, nil)
+	stopped, err := systemd.RestartedUnits(ctx, u, u, unitname.Reserve, nil)
 	if err != nil {
 		return result{}, fmt.Errorf("cannot tell which units a restart would stop: %w", err)
 	}

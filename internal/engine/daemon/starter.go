@@ -47,7 +47,7 @@ func (s *starter) finish(ctx context.Context, r *result) {
 }
 
 // pin has PID 1 keep the units loaded that a failed run would leave pending.
-func (s *starter) pin(ctx context.Context, u Units) {
+func (s *starter) pin(ctx context.Context, u *Units) {
 	if len(s.taken) == 0 {
 		return
 	}
@@ -130,7 +130,7 @@ func (s *starter) hintUnknown(lying []down, r *result) {
 }
 
 // downUnits returns the units that are not up, with how they came to be down.
-func downUnits(ctx context.Context, u Units, units []systemd.Unit) ([]down, error) {
+func downUnits(ctx context.Context, u *Units, units []systemd.Unit) ([]down, error) {
 	var out []down
 	for _, now := range units {
 		if now.Up() || now.Load != "loaded" {

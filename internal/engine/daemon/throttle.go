@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/unitname"
 )
 
@@ -31,12 +32,12 @@ func failuresIn(now, previous runstate.State, settings Settings) failures {
 // throttle is the result if a daemon that systemd has started again must not restart the
 // clients: never, if the daemon before it found that no attempt can succeed; not before the
 // back-off is over, if that daemon failed or was killed in the attempt.
-func (p *pass) throttle(ctx context.Context, u Units) (r result, throttled bool, err error) {
+func (p *pass) throttle(ctx context.Context, u *Units) (r result, throttled bool, err error) {
 	f := p.failures
 	if !f.fresh || f.attempts == 0 {
 		return result{}, false, nil
 	}
-	own, err := u.Units(ctx, []string{unitname.Daemon})
+	own, err := u.List(ctx, []string{unitname.Daemon}, systemd.All)
 	if err != nil || len(own) == 0 || own[0].Restarts == 0 {
 		return result{}, false, err
 	}

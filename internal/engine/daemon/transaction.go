@@ -17,7 +17,7 @@ import (
 // that systemd stops and starts again around it.
 type transaction struct {
 	pass    *pass
-	units   Units
+	units   *Units
 	unit    string
 	clients []systemd.Unit // as they are before it
 	stopped []systemd.Unit // those of them, and their dependents, that it stops

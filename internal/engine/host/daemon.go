@@ -15,13 +15,13 @@ func (h *Host) DaemonDown(ctx context.Context) (string, error) {
 	}
 	defer conn.Close()
 	for {
-		units, err := conn.Settle(ctx, []string{unitname.Daemon})
+		units, err := conn.Units.Settle(ctx, []string{unitname.Daemon})
 		if err != nil {
 			return "", err
 		}
 		switch u := units[0]; {
 		case u.Active == "active":
-			if err := conn.Changed(ctx, map[string]string{unitname.Daemon: u.Active}); err != nil {
+			if err := conn.Units.Changed(ctx, map[string]string{unitname.Daemon: u.Active}); err != nil {
 				return "", err
 			}
 		case u.Load == "not-found" || u.Load == "masked":

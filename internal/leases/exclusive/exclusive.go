@@ -26,7 +26,7 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Units is what PID 1 knows of units. [systemd.Conn] is one.
+// Units is what PID 1 knows of units. [systemd.Cgroups] is one.
 type Units interface {
 	// ControlGroup returns the path of a unit's cgroup, "" if it has none.
 	ControlGroup(ctx context.Context, unit string) (string, error)

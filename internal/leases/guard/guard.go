@@ -171,11 +171,11 @@ func wantedTable(ctx context.Context, h *host.Host, observers []string) (runstat
 		return runstate.GuardTable{}, err
 	}
 	defer conn.Close()
-	tenants, err := conn.UnitsInSlice(ctx, unitname.Slice, nil)
+	tenants, err := conn.Cgroups.UnitsInSlice(ctx, unitname.Slice, nil)
 	if err != nil {
 		return runstate.GuardTable{}, err
 	}
-	return exclusive.Host{Root: h.Path(), Observers: observers}.Wanted(ctx, conn, *parts, tenants)
+	return exclusive.Host{Root: h.Path(), Observers: observers}.Wanted(ctx, conn.Cgroups, *parts, tenants)
 }
 
 // Intruders names the processes that have an exclusive partition of these holders open,

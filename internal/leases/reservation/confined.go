@@ -21,22 +21,22 @@ type Confined struct {
 }
 
 // ReadConfined reads how PID 1 has the reserved units and the leases confined that are up.
-func ReadConfined(ctx context.Context, h *host.Host, conn *systemd.Conn, reserved []systemd.Reserved) ([]Confined, error) {
+func ReadConfined(ctx context.Context, h *host.Host, units systemd.Cgroups, reserved []systemd.Reserved) ([]Confined, error) {
 	_, chosen := lastChoice(h)
 	var out []Confined
 	for _, r := range reserved {
-		units, err := conn.Confined(ctx, []string{r.Unit})
+		confined, err := units.Confined(ctx, []string{r.Unit})
 		if err != nil {
 			return nil, fmt.Errorf("cannot read how %s is confined: %w", r.Unit, err)
 		}
-		for _, u := range units {
+		for _, u := range confined {
 			if u.Unit != r.Unit && slices.ContainsFunc(reserved, func(o systemd.Reserved) bool { return o.Unit == u.Unit }) {
 				continue // an instance with a reservation of its own
 			}
 			out = append(out, judged(u, r.Confinement(), Confined{Settled: chosen && !r.Changed}))
 		}
 	}
-	leases, err := conn.ConfinedLike(ctx, []string{"dcm-lease-*.scope", "dcm-exclusive-*.scope", "dcm-share*.scope"})
+	leases, err := units.ConfinedLike(ctx, []string{"dcm-lease-*.scope", "dcm-exclusive-*.scope", "dcm-share*.scope"})
 	if err != nil {
 		return nil, fmt.Errorf("cannot read how leases are confined: %w", err)
 	}

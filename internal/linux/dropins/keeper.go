@@ -3,6 +3,7 @@ package dropins
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"reflect"
 	"sync/atomic"
@@ -11,23 +12,32 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// PID1 is the service manager. Its calls are answered after a reload that is under way.
-type PID1 interface {
-	// Reloads returns a channel that gets a value when units were loaded again, or may
-	// have been.
+// PID1 is a connection to PID 1, which answers calls after a reload in progress.
+type PID1 struct {
+	Reloader
+	Units UnitController
+	io.Closer
+}
+
+// Reloader reloads PID 1. [systemd.Manager] is one.
+type Reloader interface {
+	// Reloads returns a channel that gets a value when PID 1 has loaded the units again, or
+	// may have.
 	Reloads(ctx context.Context) (reloaded <-chan struct{}, stop func(), err error)
-	// LoadedAt returns when that was last, in µs of CLOCK_MONOTONIC.
+	// LoadedAt returns when PID 1 last loaded the units, in µs of CLOCK_MONOTONIC.
 	LoadedAt(ctx context.Context) (uint64, error)
 	Reload(ctx context.Context) error
-	// Units returns the units that are confined by their drop-ins and are up, but for
-	// those that are being started or stopped.
-	Units(ctx context.Context) ([]Unit, error)
-	// Realize applies to the cgroups of the units in a slice that are up what is loaded for
-	// them and the cgroups lack.
+}
+
+// UnitController reads and changes the units that drop-ins confine.
+type UnitController interface {
+	// Confined returns the active units that drop-ins confine, without units that have a job.
+	Confined(ctx context.Context) ([]Unit, error)
+	// Realize makes PID 1 apply the loaded properties of the active units in a slice to
+	// their cgroups.
 	Realize(ctx context.Context, slice string) error
-	// TryRestart requests the restart of a unit that is up.
+	// TryRestart queues the restart of a unit if that is active.
 	TryRestart(ctx context.Context, unit string) error
-	Close() error
 }
 
 // Unit is a unit that is confined by its drop-in.
@@ -221,7 +231,7 @@ func (k *Keeper) mayReload() bool {
 // suspect notes the units that are up while what PID 1 has loaded does not confine them, and
 // those of them that it has started with that.
 func (k *Keeper) suspect(ctx context.Context, pid1 PID1, at uint64) {
-	units, err := pid1.Units(ctx)
+	units, err := pid1.Units.Confined(ctx)
 	if err != nil {
 		k.Log.Warn("cannot determine which units were started without their confinement", "error", err)
 		return
@@ -293,7 +303,7 @@ func (k *Keeper) settle(differ []string) {
 // started with the list. Where the unit's own file names the slice, a start since PID 1
 // loaded the units without the drop-in tells the same (see suspect).
 func (k *Keeper) units(ctx context.Context, pid1 PID1) ([]Unit, error) {
-	units, err := pid1.Units(ctx)
+	units, err := pid1.Units.Confined(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -321,13 +331,13 @@ func (k *Keeper) units(ctx context.Context, pid1 PID1) ([]Unit, error) {
 		}
 		delete(k.unheld, u.Name)
 		if why == "" {
-			if err := pid1.Realize(ctx, u.Slice); err != nil {
+			if err := pid1.Units.Realize(ctx, u.Slice); err != nil {
 				k.Log.Error(err.Error(), "unit", u.Name)
 			}
 			continue
 		}
 		k.Log.Warn(fmt.Sprintf("restarting %s: it was started without its confinement (%s)", u.Name, why), "unit", u.Name, "reason", why)
-		if err := pid1.TryRestart(ctx, u.Name); err != nil {
+		if err := pid1.Units.TryRestart(ctx, u.Name); err != nil {
 			k.Log.Error(err.Error(), "unit", u.Name)
 			k.recheck = true
 			continue

@@ -36,6 +36,8 @@ func newHost() *host {
 	return &host{written: true, loads: 1, reloaded: make(chan struct{}, 1), unit: Unit{Name: "alpha.service", Slice: "dcm-alpha.slice", Invocation: "1", Started: 10}}
 }
 
+func (h *host) pid1() PID1 { return PID1{h, h, h} }
+
 func (h *host) Reloads(context.Context) (<-chan struct{}, func(), error) {
 	return h.reloaded, func() {}, nil
 }
@@ -72,7 +74,7 @@ func (h *host) Reload(context.Context) error {
 	return nil
 }
 
-func (h *host) Units(context.Context) ([]Unit, error) {
+func (h *host) Confined(context.Context) ([]Unit, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return []Unit{h.unit}, nil
@@ -233,7 +235,7 @@ func TestKeeper(t *testing.T) {
 					tt.given(h)
 				}
 				k := &Keeper{
-					Dial:   func(context.Context) (PID1, error) { return h, nil },
+					Dial:   func(context.Context) (PID1, error) { return h.pid1(), nil },
 					Differ: h.differ, Busy: h.underWay,
 					Changed: func() {}, Log: slog.New(slog.DiscardHandler),
 				}
@@ -286,7 +288,7 @@ func TestKeeper_LooksBetweenReloads(t *testing.T) {
 		}
 		return nil, nil
 	}}
-	differ, at, err := k.look(t.Context(), h)
+	differ, at, err := k.look(t.Context(), h.pid1())
 	if err != nil || len(differ) > 0 || at != 20 || looks != 2 {
 		t.Errorf("after %d looks %q at %d, %v, want 2 looks and nothing at 20", looks, differ, at, err)
 	}
@@ -301,7 +303,7 @@ func TestKeeper_ReportsChanges(t *testing.T) {
 	k.defaults()
 	check := func(want int) {
 		t.Helper()
-		if err := k.check(t.Context(), h); err != nil || changes != want {
+		if err := k.check(t.Context(), h.pid1()); err != nil || changes != want {
 			t.Errorf("%d changes, %v, want %d", changes, err, want)
 		}
 	}

@@ -30,7 +30,7 @@ func TestTheCommandThatFailedIsNamed(t *testing.T) {
 				p.property("a.service", name, value)
 			}
 			c, ctx := p.dial()
-			units, err := c.Units(ctx, []string{"a.service"})
+			units, err := c.Units.List(ctx, []string{"a.service"}, All)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,20 +1,30 @@
 package systemd
 
 import (
-	"context"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 
 	"dcm/internal/linux/unitname"
-	"dcm/internal/sanitize"
-	"dcm/internal/sorting"
 )
 
 // closed is the DevicePolicy= of confined units: they can open standard pseudo devices and the
 // nodes in DeviceAllow=, and no others.
 const closed = "closed"
+
+// Reserved is a service with a reservation. It is also a client.
+type Reserved struct {
+	Unit      string
+	Name      string // its directory below /dev/dcm
+	Count     int    // number of links in it; 0 if the reservation is not satisfied, then the unit must not start
+	Exclusive bool   // the partitions open for no other unit
+	Beside    int    // number of links, in a second directory, to companion nodes of the partitions
+	Share     int    // the number of instances of the template Unit that may share them; 0: Unit is a service
+	Changed   bool   // restarted with dcm-reserve.service for another choice
+
+	Slice Setting // in its own files
+}
 
 // Confinement are the properties that confine a unit to its partitions.
 type Confinement struct {
@@ -125,70 +135,4 @@ func (c Confined) Outside() bool { return c.Up() && c.Cgroup != "" && !below(c.C
 // below reports whether a cgroup is that of a unit in the slice or in a slice below it.
 func below(cgroup, slice string) bool {
 	return slices.Contains(strings.Split(path.Dir(cgroup), "/"), slice)
-}
-
-// Confined reads the confinement of units, sorted by name. A template yields its loaded
-// instances. Units that are not loaded are omitted.
-func (c *Conn) Confined(ctx context.Context, names []string) ([]Confined, error) {
-	list, err := c.list(ctx, names)
-	if err != nil {
-		return nil, err
-	}
-	return c.confined(ctx, list)
-}
-
-// ConfinedLike is Confined for units whose names match a pattern.
-func (c *Conn) ConfinedLike(ctx context.Context, patterns []string) ([]Confined, error) {
-	list, err := c.matching(ctx, patterns)
-	if err != nil {
-		return nil, err
-	}
-	return c.confined(ctx, list)
-}
-
-func (c *Conn) confined(ctx context.Context, list []listed) ([]Confined, error) {
-	list = slices.DeleteFunc(list, func(l listed) bool { return l.unit.Load != "loaded" || kindInterface(l.primary) == "" })
-	out := make([]Confined, len(list))
-	err := each(len(list), func(i int) (err error) {
-		out[i], err = c.confinement(ctx, list[i])
-		return err
-	})
-	sorting.By(out, func(a, b Confined) int { return strings.Compare(a.Unit, b.Unit) })
-	return slices.DeleteFunc(out, func(u Confined) bool { return u.Unit == "" }), err
-}
-
-// confinement reads one unit. If the unit was unloaded meanwhile, as a scope that ends, it
-// returns the zero value.
-func (c *Conn) confinement(ctx context.Context, l listed) (Confined, error) {
-	u := Confined{Unit: sanitize.Text(l.primary), Active: l.unit.Active, Job: l.unit.Job}
-	if !u.Up() {
-		return u, nil
-	}
-	kind := kindInterface(l.primary)
-	var allow []permission
-	var err error
-	for _, p := range []struct {
-		iface, name string
-		value       any
-	}{
-		{kind, "Slice", &u.Slice}, {kind, "ControlGroup", &u.Cgroup}, {kind, "DevicePolicy", &u.Policy}, {kind, "DeviceAllow", &allow},
-		{unitInterface, "InactiveExitTimestampMonotonic", &u.Started},
-	} {
-		if err = c.property(ctx, l.primary, p.iface, p.name, p.value); err != nil {
-			break
-		}
-	}
-	if err == nil {
-		u.Invocation, err = c.invocation(ctx, l.primary)
-	}
-	if err != nil {
-		if now, again := c.list(ctx, []string{l.primary}); again == nil && now[0].unit.Load != "loaded" {
-			return Confined{}, nil
-		}
-		return u, err
-	}
-	for _, p := range allow {
-		u.Allow = append(u.Allow, sanitize.Text(p.Path))
-	}
-	return u, nil
 }

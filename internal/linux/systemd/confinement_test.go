@@ -87,7 +87,7 @@ func TestConfined_ReadsProperties(t *testing.T) {
 		}
 	}
 	c, ctx := p.dial()
-	got, err := c.Confined(ctx, []string{"alpha.service", "beta@.service", "gone.service"})
+	got, err := c.Cgroups.Confined(ctx, []string{"alpha.service", "beta@.service", "gone.service"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,6 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// dropin is the name of the file in a unit's .d directory.
-const dropin = "50-dcm.conf"
-
 const ordered = `# Written by dcm-generator from the clients that the configuration in /etc/dcm
 # names; see ` + "`man dcm.toml`" + `. An edit here is lost at the next daemon-reload.
 [Unit]
@@ -67,19 +64,6 @@ type Order struct {
 	HolderSlices []string // of exclusive reservations
 
 	Needs map[string]string // sections that the hardware needs in the drop-ins of units
-}
-
-// Reserved is a service with a reservation. It is also a client.
-type Reserved struct {
-	Unit      string
-	Name      string // its directory below /dev/dcm
-	Count     int    // number of links in it; 0 if the reservation is not satisfied, then the unit must not start
-	Exclusive bool   // the partitions open for no other unit
-	Beside    int    // number of links, in a second directory, to companion nodes of the partitions
-	Share     int    // the number of instances of the template Unit that may share them; 0: Unit is a service
-	Changed   bool   // restarted with dcm-reserve.service for another choice
-
-	Slice Setting // in its own files
 }
 
 const chosen = `# Partitions of GPUs are reserved for this unit. Which ones is known when the links

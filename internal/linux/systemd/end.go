@@ -2,7 +2,6 @@ package systemd
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 )
@@ -25,32 +24,32 @@ type End struct {
 }
 
 // End reads how a unit stopped.
-func (c *Conn) End(ctx context.Context, name string) (End, error) {
+func (u Units) End(ctx context.Context, name string) (End, error) {
 	var e End
 	var requires, requisite []string
 	var met, asserted bool
-	var judged uint64
-	var forked error
-	err := errors.Join(
-		c.property(ctx, name, unitInterface, "InactiveExitTimestampMonotonic", &e.Began),
-		c.property(ctx, name, unitInterface, "ActiveExitTimestampMonotonic", &e.Left),
-		c.property(ctx, name, unitInterface, "InactiveEnterTimestampMonotonic", &e.Gone),
-		c.property(ctx, name, unitInterface, "ConditionResult", &met),
-		c.property(ctx, name, unitInterface, "ConditionTimestampMonotonic", &e.Tried),
-		c.property(ctx, name, unitInterface, "AssertResult", &asserted),
-		c.property(ctx, name, unitInterface, "AssertTimestampMonotonic", &judged),
-		c.property(ctx, name, unitInterface, "Requires", &requires),
-		c.property(ctx, name, unitInterface, "Requisite", &requisite),
-		c.property(ctx, name, unitInterface, "BindsTo", &e.Bound),
-		c.property(ctx, name, unitInterface, "ConsistsOf", &e.Parts))
-	if strings.HasSuffix(name, ".service") {
-		e.Forked, forked = c.forked(ctx, name)
-		err = errors.Join(err, forked,
-			c.property(ctx, name, serviceInterface, "ExecMainExitTimestampMonotonic", &e.Exited),
-			c.property(ctx, name, serviceInterface, "RemainAfterExit", &e.Remains))
+	var assertedAt uint64
+	err := u.t.properties(ctx, name,
+		wanted{unitInterface, startedAt, &e.Began},
+		wanted{unitInterface, "ActiveExitTimestampMonotonic", &e.Left},
+		wanted{unitInterface, "InactiveEnterTimestampMonotonic", &e.Gone},
+		wanted{unitInterface, "ConditionResult", &met},
+		wanted{unitInterface, "ConditionTimestampMonotonic", &e.Tried},
+		wanted{unitInterface, "AssertResult", &asserted},
+		wanted{unitInterface, "AssertTimestampMonotonic", &assertedAt},
+		wanted{unitInterface, "Requires", &requires},
+		wanted{unitInterface, "Requisite", &requisite},
+		wanted{unitInterface, "BindsTo", &e.Bound},
+		wanted{unitInterface, "ConsistsOf", &e.Parts})
+	if err == nil && strings.HasSuffix(name, ".service") {
+		err = u.t.properties(ctx, name, wanted{serviceInterface, "ExecMainExitTimestampMonotonic", &e.Exited},
+			wanted{serviceInterface, "RemainAfterExit", &e.Remains})
+		if err == nil {
+			e.Forked, err = u.forked(ctx, name)
+		}
 	}
 	// If the conditions are newer than the end, they are of a later attempt.
-	e.Skipped = !met && e.Tried > e.Left || !asserted && judged > e.Left
+	e.Skipped = !met && e.Tried > e.Left || !asserted && assertedAt > e.Left
 	e.Needs = slices.Concat(requires, requisite, e.Bound)
 	return e, err
 }

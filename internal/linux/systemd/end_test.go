@@ -18,7 +18,7 @@ func TestHowAUnitEnded(t *testing.T) {
 		p.property("a.service", property, value)
 	}
 	c, ctx := p.dial()
-	got, err := c.End(ctx, "a.service")
+	got, err := c.Units.End(ctx, "a.service")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestHowAUnitEnded(t *testing.T) {
 	}{{0, true}, {15, false}} {
 		p.property("a.service", "Type", "forking")
 		p.property("a.service", "ExecStart", []execution{{Path: "/bin/a", PID: 7, Ended: 6, Code: exited, Status: tt.status}})
-		forked, err := c.End(ctx, "a.service")
+		forked, err := c.Units.End(ctx, "a.service")
 		if forked.Left = 0; err != nil || forked.ExitedOnItsOwn(Unit{Name: "a.service", Active: "inactive", Result: "success"}) != tt.want {
 			t.Errorf("a service that forks, whose command ended with %d, was not stopped is not %t: %+v, %v", tt.status, tt.want, forked, err)
 		}

@@ -11,7 +11,7 @@ func TestAJobIsFollowedToItsEndWithWhatIsDoneThen(t *testing.T) {
 	p := startPID1(t)
 	c, ctx := p.dial()
 	j := Job{Name: "one.service", Description: "One", Directory: "/", Command: []string{"/bin/true", "$1"}, Then: []string{"/bin/echo", "over"}, File: "/run/told"}
-	if err := c.StartJob(ctx, j); err != nil {
+	if err := c.Transients.StartJob(ctx, j); err != nil {
 		t.Fatal(err)
 	}
 	p.mu.Lock()
@@ -20,7 +20,7 @@ func TestAJobIsFollowedToItsEndWithWhatIsDoneThen(t *testing.T) {
 	if want := "[[/bin/true [/bin/true $$1] false]] [[/bin/echo [/bin/echo over] false]]exec"; got != want {
 		t.Errorf("the unit has %s, want %s", got, want)
 	}
-	if err := c.StartJob(ctx, j); !errors.Is(err, ErrThere) {
+	if err := c.Transients.StartJob(ctx, j); !errors.Is(err, ErrThere) {
 		t.Errorf("a second one: %v", err)
 	}
 	ended := func(code, status int32) []execution {
@@ -36,14 +36,14 @@ func TestAJobIsFollowedToItsEndWithWhatIsDoneThen(t *testing.T) {
 			p.signal(j.Name, "failed/failed", "01")
 		})
 	})
-	failed, err := c.AwaitJob(ctx, j.Name)
+	failed, err := c.Transients.AwaitJob(ctx, j.Name)
 	if err != nil || failed != (Command{Directive: "ExecStart", Path: "/bin/true", Status: 2}) {
 		t.Errorf("%+v, %v", failed, err)
 	}
-	if err := c.ResetFailed(ctx, j.Name); err != nil {
+	if err := c.Jobs.ResetFailed(ctx, j.Name); err != nil {
 		t.Error(err)
 	}
-	if err := c.ResetFailed(ctx, "another.service"); err != nil {
+	if err := c.Jobs.ResetFailed(ctx, "another.service"); err != nil {
 		t.Error(err)
 	}
 }

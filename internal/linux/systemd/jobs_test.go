@@ -11,7 +11,7 @@ import (
 func TestTheEndOfAScopeIsHeard(t *testing.T) {
 	p := startPID1(t)
 	c, ctx := p.dial()
-	ended, stop, err := c.WatchRemoved(ctx)
+	ended, stop, err := c.Manager.WatchRemoved(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestJob_IsAwaited(t *testing.T) {
 			return nil
 		})
 		c, ctx := p.dial()
-		for _, do := range []func(context.Context, string) error{c.RunOnce, c.ReloadOrRestart} {
+		for _, do := range []func(context.Context, string) error{c.Jobs.RunOnce, c.Jobs.ReloadOrRestart} {
 			err := do(ctx, "a.service")
 			if (err == nil) != (text == "") || err != nil && !strings.Contains(err.Error(), text) {
 				t.Errorf("%s: %v, want %q", result, err, text)

@@ -11,8 +11,8 @@ const maxOrdered = 2000
 // OrderingPath returns the units through which the unit is ordered after one of the others
 // (After=, or Before= of the other unit), from the unit to the first of the others; nil if there
 // is no such order. If there is one, the others must not wait for the unit.
-func (c *Conn) OrderingPath(ctx context.Context, unit string, others []string) ([]string, error) {
-	earlier, err := c.earlier(ctx, others)
+func (d Dependencies) OrderingPath(ctx context.Context, unit string, others []string) ([]string, error) {
+	earlier, err := d.earlier(ctx, others)
 	if err != nil {
 		return nil, err
 	}
@@ -20,7 +20,7 @@ func (c *Conn) OrderingPath(ctx context.Context, unit string, others []string) (
 	for level := []string{unit}; len(level) > 0 && len(from) < maxOrdered; {
 		after := make([][]string, len(level))
 		err := each(len(level), func(i int) error {
-			return c.property(ctx, level[i], unitInterface, "After", &after[i])
+			return d.t.property(ctx, level[i], unitInterface, "After", &after[i])
 		})
 		if err != nil {
 			return nil, err
@@ -45,10 +45,10 @@ func (c *Conn) OrderingPath(ctx context.Context, unit string, others []string) (
 
 // earlier returns, by unit, which of the others have it in their Before=. PID 1 does not show
 // these in the unit's After= while they are not loaded.
-func (c *Conn) earlier(ctx context.Context, others []string) (map[string][]string, error) {
+func (d Dependencies) earlier(ctx context.Context, others []string) (map[string][]string, error) {
 	before := make([][]string, len(others))
 	err := each(len(others), func(i int) error {
-		return c.property(ctx, others[i], unitInterface, "Before", &before[i])
+		return d.t.property(ctx, others[i], unitInterface, "Before", &before[i])
 	})
 	out := make(map[string][]string)
 	for i, names := range before {
@@ -67,4 +67,26 @@ func pathTo(from map[string]string, to string) []string {
 	}
 	slices.Reverse(out)
 	return out
+}
+
+// OrderedAfter reports whether a restart of first and the others starts the unit only after
+// first: by After=, or by Before= of the other unit, directly or through the others. Units
+// outside of the restart have no job and order nothing.
+func (d Dependencies) OrderedAfter(ctx context.Context, unit, first string, others []string) (bool, error) {
+	seen := []string{unit}
+	for i := 0; i < len(seen) && i < maxOrdered; i++ {
+		var after []string
+		if err := d.t.property(ctx, seen[i], unitInterface, "After", &after); err != nil {
+			return false, err
+		}
+		if slices.Contains(after, first) {
+			return true, nil
+		}
+		for _, name := range after {
+			if slices.Contains(others, name) && !slices.Contains(seen, name) {
+				seen = append(seen, name)
+			}
+		}
+	}
+	return false, nil
 }

@@ -18,16 +18,16 @@ func TestWaitsForFollowsTheOrder(t *testing.T) {
 		p.property(name, "After", after)
 	}
 	c, ctx := p.dial()
-	got, err := c.OrderingPath(ctx, unitname.Apply, []string{"other.service", "client.service"})
+	got, err := c.Dependencies.OrderingPath(ctx, unitname.Apply, []string{"other.service", "client.service"})
 	if diff := cmp.Diff([]string{unitname.Apply, "x.target", "client.service"}, got); diff != "" || err != nil {
 		t.Errorf("way (-want +got), %v:\n%s", err, diff)
 	}
-	if got, err := c.OrderingPath(ctx, unitname.Apply, []string{"other.service"}); got != nil || err != nil {
+	if got, err := c.Dependencies.OrderingPath(ctx, unitname.Apply, []string{"other.service"}); got != nil || err != nil {
 		t.Errorf("way %v, %v, want none", got, err)
 	}
 	// PID 1 shows no After= for the Before= of a unit that it has not loaded.
 	p.property("other.service", "Before", []string{"sysinit.target"})
-	got, err = c.OrderingPath(ctx, unitname.Apply, []string{"other.service"})
+	got, err = c.Dependencies.OrderingPath(ctx, unitname.Apply, []string{"other.service"})
 	if diff := cmp.Diff([]string{unitname.Apply, "sysinit.target", "other.service"}, got); diff != "" || err != nil {
 		t.Errorf("way by the unit's own Before= (-want +got), %v:\n%s", err, diff)
 	}
@@ -47,10 +47,10 @@ func TestWhoIsBehindIsOrderedByUnitsOfTheRestart(t *testing.T) {
 	c, ctx := p.dial()
 	others := []string{"client.service", "behind.service", "early.service", "loop.service", "loop2.service", "target.service"}
 	for unit, want := range map[string]bool{"client.service": true, "behind.service": true, "early.service": false, "loop.service": false, "target.service": false} {
-		if got, err := c.OrderedAfter(ctx, unit, unitname.Apply, others); got != want || err != nil {
+		if got, err := c.Dependencies.OrderedAfter(ctx, unit, unitname.Apply, others); got != want || err != nil {
 			t.Errorf("%s is behind: %t, %v", unit, got, err)
 		}
-		if got, err := c.Frozen(ctx, unit); got != (unit == "loop.service") || err != nil {
+		if got, err := c.Units.Frozen(ctx, unit); got != (unit == "loop.service") || err != nil {
 			t.Errorf("%s is frozen: %t, %v", unit, got, err)
 		}
 	}

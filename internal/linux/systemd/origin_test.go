@@ -42,7 +42,7 @@ func TestOrigin(t *testing.T) {
 		{nil, "/", nil},
 	} {
 		p.property("init.scope", "OOMPolicy", test.policy)
-		got, err := c.Origin(ctx, test.cgroup, func(unit string) bool { return strings.HasPrefix(unit, "lease-") })
+		got, err := c.Processes.Origin(ctx, test.cgroup, func(unit string) bool { return strings.HasPrefix(unit, "lease-") })
 		if err != nil {
 			t.Errorf("%s: %v", test.cgroup, err)
 		}
@@ -56,7 +56,7 @@ func TestOrigin(t *testing.T) {
 	p.property("lease-a.scope", "InactiveExitTimestampMonotonic", uint64(100))
 	p.property("lease-b.scope", "InactiveExitTimestampMonotonic", uint64(300))
 	for cgroup, want := range map[string][]string{"/system.slice/job.service": {"lease-a.scope"}, "/system.slice/cron.service": nil, "/dcm.slice/lease-a.scope": nil, "/": nil} {
-		service, run, err := c.ServiceRun(ctx, cgroup)
+		service, run, err := c.Processes.ServiceRun(ctx, cgroup)
 		if err != nil {
 			t.Errorf("%s: %v", cgroup, err)
 		}
@@ -66,7 +66,7 @@ func TestOrigin(t *testing.T) {
 			}
 			continue
 		}
-		got, err := c.Leftovers(ctx, service, run, func(unit string) bool { return strings.HasPrefix(unit, "lease-") })
+		got, err := c.Processes.Leftovers(ctx, service, run, func(unit string) bool { return strings.HasPrefix(unit, "lease-") })
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("left over of %s (-want +got), %v:\n%s", cgroup, err, diff)
 		}
@@ -74,7 +74,7 @@ func TestOrigin(t *testing.T) {
 	p.mu.Lock()
 	delete(p.units, "init.scope")
 	p.mu.Unlock()
-	if got, err := c.Origin(ctx, "/", func(string) bool { return false }); err == nil {
+	if got, err := c.Processes.Origin(ctx, "/", func(string) bool { return false }); err == nil {
 		t.Errorf("an unexpected error of PID 1 is ignored: %v", got)
 	}
 }

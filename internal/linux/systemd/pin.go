@@ -8,16 +8,17 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// PID 1 unloads an inactive unit when no loaded unit refers to it. Then it is not known any more
-// when the unit ran, and whether it was stopped. This concerns services that no unit wants and
-// instances of templates.
+// Pins keeps units loaded. PID 1 unloads an inactive unit when no loaded unit refers to it, and
+// forgets when the unit ran and whether it was stopped. This concerns services that no unit wants
+// and instances of templates.
+type Pins struct{ t *transport }
 
 // pinSlices returns the slices that refer to units, the second for use while the first exists.
 // They are empty. A dash in the name would put them below dcm.slice.
 func pinSlices() [2]string { return [2]string{"dcm_owes_a.slice", "dcm_owes_b.slice"} }
 
-// Pin keeps units loaded until [Conn.Unpin] or the host's shutdown.
-func (c *Conn) Pin(ctx context.Context, units []string) error {
+// Pin keeps units loaded until [Pins.Unpin] or the host's shutdown.
+func (p Pins) Pin(ctx context.Context, units []string) error {
 	properties := variants([]Property{
 		{"Description", "Units that are to be up again when dcm is done"},
 		// Any dependency is a reference. This one has no effect: the slice is active before
@@ -26,10 +27,10 @@ func (c *Conn) Pin(ctx context.Context, units []string) error {
 	})
 	for i, name := range pinSlices() {
 		var job dbus.ObjectPath
-		err := c.transient(ctx, &job, name, properties)
+		err := Transients(p).queue(ctx, &job, name, properties)
 		switch {
 		case err == nil || lost(err):
-			return c.Stop(ctx, pinSlices()[1-i])
+			return Jobs(p).Stop(ctx, pinSlices()[1-i])
 		case !isRemote(err, "org.freedesktop.systemd1.UnitExists"):
 			return fmt.Errorf("cannot start %s: %w", name, err)
 		}
@@ -37,11 +38,11 @@ func (c *Conn) Pin(ctx context.Context, units []string) error {
 	return errors.New("cannot have systemd remember units: it still does so for those of two runs before")
 }
 
-// Unpin ends [Conn.Pin].
-func (c *Conn) Unpin(ctx context.Context) error {
+// Unpin ends [Pins.Pin].
+func (p Pins) Unpin(ctx context.Context) error {
 	var errs []error
 	for _, name := range pinSlices() {
-		errs = append(errs, c.Stop(ctx, name))
+		errs = append(errs, Jobs(p).Stop(ctx, name))
 	}
 	return errors.Join(errs...)
 }

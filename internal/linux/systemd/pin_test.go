@@ -12,7 +12,7 @@ func TestWhatIsHeldIsHeldUntilItIsReleased(t *testing.T) {
 	p := startPID1(t)
 	c, ctx := p.dial()
 	for _, units := range [][]string{{"a.service"}, {"a.service", "b@1.service"}, {"c.mount"}} {
-		if err := c.Pin(ctx, units); err != nil {
+		if err := c.Pins.Pin(ctx, units); err != nil {
 			t.Fatal(err)
 		}
 		p.mu.Lock()
@@ -26,7 +26,7 @@ func TestWhatIsHeldIsHeldUntilItIsReleased(t *testing.T) {
 		}
 	}
 	for range 2 { // nothing held is nothing to release
-		if err := c.Unpin(ctx); err != nil {
+		if err := c.Pins.Unpin(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}

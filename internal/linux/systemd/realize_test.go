@@ -9,7 +9,7 @@ func TestRealize_StartsSliceAndStopsIt(t *testing.T) {
 	} {
 		p := startPID1(t)
 		c, ctx := p.dial()
-		if err := c.Realize(ctx, slice); err != nil {
+		if err := c.Cgroups.Realize(ctx, slice); err != nil {
 			t.Fatal(err)
 		}
 		p.mu.Lock()

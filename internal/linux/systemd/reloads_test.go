@@ -6,14 +6,14 @@ func TestReloads_WakesForReloadsAlone(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.service", "active/running", "0a")
 	c, ctx := p.dial()
-	reloaded, stop, err := c.Reloads(ctx)
+	reloaded, stop, err := c.Manager.Reloads(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
 	p.signal("a.service", "active/exited", "0a")
 	// The answer comes after the signal, in which order the bus keeps them.
-	if _, err := c.Units(ctx, []string{"a.service"}); err != nil {
+	if _, err := c.Units.List(ctx, []string{"a.service"}, All); err != nil {
 		t.Fatal(err)
 	}
 	select {

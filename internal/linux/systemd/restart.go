@@ -45,23 +45,23 @@ func (e *JobError) Error() string {
 //
 // The state of the unit decides, and the signal of the job's end is only a hint: a
 // daemon-reexec breaks the call and loses the signal, and the job continues.
-func (c *Conn) Restart(ctx context.Context, name string) (Unit, error) {
-	sub, err := c.subscribe(ctx, unitRules(name))
+func (j Jobs) Restart(ctx context.Context, name string) (Unit, error) {
+	sub, err := j.t.subscribe(ctx, unitRules(name))
 	if err != nil {
 		return Unit{Name: name}, err
 	}
-	defer c.signals.remove(sub)
+	defer j.t.signals.remove(sub)
 	sub.follow(name)
 	sub.onlySettled()
-	before, err := c.readRun(ctx, name)
+	before, err := j.readRun(ctx, name)
 	if err != nil {
 		return before, err
 	}
-	job, err := c.queueRestart(ctx, before)
+	job, err := j.queueRestart(ctx, before)
 	if err != nil {
 		return before, cannotRestart(name, err)
 	}
-	now, err := c.awaitRun(ctx, before, job, sub)
+	now, err := j.awaitRun(ctx, before, job, sub)
 	if err != nil {
 		return now, err
 	}
@@ -69,12 +69,13 @@ func (c *Conn) Restart(ctx context.Context, name string) (Unit, error) {
 		now.Result = "success"
 		return now, nil
 	}
-	return c.read(ctx, now, All)
+	err = Units(j).read(ctx, &now, All)
+	return now, err
 }
 
 // awaitRun waits for the end of the requested run. It does not call PID 1 before a signal of
 // the queued job: PID 1 stops the clients during that time.
-func (c *Conn) awaitRun(ctx context.Context, before Unit, job dbus.ObjectPath, sub *subscription) (now Unit, err error) {
+func (j Jobs) awaitRun(ctx context.Context, before Unit, job dbus.ObjectPath, sub *subscription) (now Unit, err error) {
 	now = before
 	queued := job != ""
 	var notRun error
@@ -83,7 +84,7 @@ func (c *Conn) awaitRun(ctx context.Context, before Unit, job dbus.ObjectPath, s
 			queued = false
 			return false, nil
 		}
-		seen, err := c.readRun(ctx, before.Name)
+		seen, err := j.readRun(ctx, before.Name)
 		if err != nil {
 			return false, err
 		}
@@ -98,8 +99,8 @@ func (c *Conn) awaitRun(ctx context.Context, before Unit, job dbus.ObjectPath, s
 }
 
 // readRun reads of one unit whether it runs, and which run that is.
-func (c *Conn) readRun(ctx context.Context, name string) (Unit, error) {
-	units, err := c.List(ctx, []string{name}, Run)
+func (j Jobs) readRun(ctx context.Context, name string) (Unit, error) {
+	units, err := Units(j).List(ctx, []string{name}, Run)
 	if len(units) == 0 {
 		return Unit{Name: name}, err
 	}
@@ -112,13 +113,13 @@ const restartAttempts = 3
 // queueRestart requests the restart. If the reply is lost, the state of the unit shows whether
 // PID 1 received the request, and it is repeated only if not. The job is "" if the reply is
 // lost.
-func (c *Conn) queueRestart(ctx context.Context, before Unit) (job dbus.ObjectPath, err error) {
+func (j Jobs) queueRestart(ctx context.Context, before Unit) (job dbus.ObjectPath, err error) {
 	for range restartAttempts {
-		err = c.once(ctx, &job, managerPath, managerInterface+".RestartUnit", before.Name, "replace")
+		err = j.t.once(ctx, &job, managerPath, managerInterface+".RestartUnit", before.Name, "replace")
 		if err == nil || !lost(err) {
 			return job, err
 		}
-		now, err := c.readRun(ctx, before.Name)
+		now, err := j.readRun(ctx, before.Name)
 		if err != nil {
 			return "", err
 		}

@@ -209,7 +209,7 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 			p.onRestart(func(_ string, call int) *dbus.Error { return tt.script(p, call) })
 			p.set(oneshot, tt.before, "01")
 			c, ctx := p.dial()
-			got, err := c.Restart(ctx, oneshot)
+			got, err := c.Jobs.Restart(ctx, oneshot)
 			if text := message(err); text != tt.err {
 				t.Errorf("error is %q, want %q", text, tt.err)
 			}
@@ -244,7 +244,7 @@ func TestRestartEndsWithItsContext(t *testing.T) {
 		cancel()
 		return nil
 	})
-	if _, err := c.Restart(ctx, oneshot); !errors.Is(err, context.Canceled) {
+	if _, err := c.Jobs.Restart(ctx, oneshot); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v, want the context's", err)
 	}
 }
@@ -260,10 +260,10 @@ func TestRestartErrorsCanBeToldApart(t *testing.T) {
 		p.removed(oneshot, "canceled")
 		return nil
 	})
-	if _, err := c.Restart(ctx, oneshot); !errors.Is(err, ErrMasked) {
+	if _, err := c.Jobs.Restart(ctx, oneshot); !errors.Is(err, ErrMasked) {
 		t.Errorf("error is %v, want ErrMasked", err)
 	}
-	_, err := c.Restart(ctx, oneshot)
+	_, err := c.Jobs.Restart(ctx, oneshot)
 	var job *JobError
 	if !errors.As(err, &job) || job.Result != "canceled" {
 		t.Errorf("error is %#v, want a canceled JobError", err)
@@ -304,7 +304,7 @@ func TestAUnitOnItsWayIsNotAskedFor(t *testing.T) {
 		})
 		return nil
 	})
-	if _, err := c.Restart(ctx, oneshot); err != nil {
+	if _, err := c.Jobs.Restart(ctx, oneshot); err != nil {
 		t.Fatal(err)
 	}
 	// Before, for a signal that says nothing, and for the two of the end.
@@ -323,7 +323,7 @@ func TestWhatWasJustAskedForIsNotLookedAfter(t *testing.T) {
 		p.removed(oneshot, "done")
 		return nil
 	})
-	if _, err := c.Restart(ctx, oneshot); err != nil {
+	if _, err := c.Jobs.Restart(ctx, oneshot); err != nil {
 		t.Fatal(err)
 	}
 	if n := p.count(&p.lists); n != 2 {

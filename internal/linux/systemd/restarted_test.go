@@ -13,7 +13,7 @@ type few struct {
 	asked []string
 }
 
-func (f *few) Units(_ context.Context, names []string) ([]Unit, error) {
+func (f *few) List(_ context.Context, names []string, _ Fields) ([]Unit, error) {
 	var out []Unit
 	for _, n := range names {
 		out = append(out, f.units[n])
@@ -32,7 +32,7 @@ func TestARestartBouncesWhatSystemdCanStartAgain(t *testing.T) {
 		"needs.service":            unit("needs.service", "needs.service", "loaded", "active"),
 		"bound-and-masked.service": unit("bound-and-masked.service", "bound-and-masked.service", "masked", "active"),
 	}}
-	got, err := RestartedUnits(t.Context(), f, "one.service", []Unit{
+	got, err := RestartedUnits(t.Context(), f, f, "one.service", []Unit{
 		unit("up.service", "up.service", "loaded", "active"),
 		unit("alias.service", "real.service", "loaded", "reloading"),
 		unit("real.service", "real.service", "loaded", "reloading"),

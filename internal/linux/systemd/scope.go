@@ -2,19 +2,17 @@ package systemd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	sd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
 
 	"dcm/internal/sanitize"
-	"dcm/internal/sorting"
 )
 
 // Scope is a unit for a process that already runs.
@@ -29,58 +27,25 @@ type Scope struct {
 	Extra       []Property
 }
 
-// Property is a property of a unit, with the name that StartTransientUnit takes.
-type Property struct {
-	Name  string
-	Value any
-}
-
-type property struct {
-	Name  string
-	Value dbus.Variant
-}
-
-type permission struct{ Path, Access string }
-
 // StartScope creates a scope and moves a process into it. It returns when the process is in the
 // scope. The scope ends with its last process, and survives a daemon-reexec. It is an error if
 // there is a unit of that name.
-func (c *Conn) StartScope(ctx context.Context, s Scope) error {
-	return c.startTransient(ctx, s.Name, func(job *dbus.ObjectPath) error {
+func (r Transients) StartScope(ctx context.Context, s Scope) error {
+	return r.start(ctx, s.Name, func(job *dbus.ObjectPath) error {
 		if s.PIDFD != nil {
-			return c.transientFD(ctx, job, s)
+			return r.queueWithPIDFD(ctx, job, s)
 		}
-		return c.transient(ctx, job, s.Name, s.properties())
+		return r.queue(ctx, job, s.Name, s.properties())
 	})
 }
 
-// transient creates a unit and queues its start.
-func (c *Conn) transient(ctx context.Context, job *dbus.ObjectPath, name string, properties []property) error {
-	return c.once(ctx, job, managerPath, managerInterface+".StartTransientUnit", name, "fail", properties, []struct {
-		Name       string
-		Properties []property
-	}{})
-}
-
-// scopePIDFDs is the version of systemd that introduced PIDFDs= of scopes.
-const scopePIDFDs = 254
-
-// PIDFDs reports whether PID 1 accepts pidfds for scopes.
-func (c *Conn) PIDFDs(ctx context.Context) (bool, error) {
-	version, err := c.version(ctx)
-	return version >= scopePIDFDs, err
-}
-
-// transientFD is transient for a scope with a pidfd.
-func (c *Conn) transientFD(ctx context.Context, job *dbus.ObjectPath, s Scope) error {
-	l, err := c.session(ctx)
+// queueWithPIDFD is transient for a scope with a pidfd.
+func (r Transients) queueWithPIDFD(ctx context.Context, job *dbus.ObjectPath, s Scope) error {
+	l, err := r.t.session(ctx)
 	if err != nil {
 		return err
 	}
-	body := []any{s.Name, "fail", s.properties(), []struct {
-		Name       string
-		Properties []property
-	}{}}
+	body := []any{s.Name, "fail", s.properties(), auxiliary{}}
 	msg := &dbus.Message{
 		Type:  dbus.TypeMethodCall,
 		Flags: dbus.FlagNoAutoStart,
@@ -97,67 +62,8 @@ func (c *Conn) transientFD(ctx context.Context, job *dbus.ObjectPath, s Scope) e
 	return sanitize.Error(call.Store(job))
 }
 
-// ErrNoProcess says that PID 1 has started a scope without the process: the process has exited,
-// or PID 1 has lost its number in a daemon-reexec.
-var ErrNoProcess = errors.New("systemd has moved no process into it")
-
-// Attach moves a process into the cgroup of a unit, or into the cgroup at path below it ("/" or
-// "" for the unit's own).
-func (c *Conn) Attach(ctx context.Context, unit, below string, pid uint32) error {
-	if below == "/" {
-		below = ""
-	}
-	if err := c.call(ctx, nil, managerPath, managerInterface+".AttachProcessesToUnit", unit, below, []uint32{pid}); err != nil {
-		return fmt.Errorf("cannot move process %d into %s: %w", pid, unit, err)
-	}
-	return nil
-}
-
-// ServiceOf returns the service whose main or control process has that number, "" if there is
-// none.
-func (c *Conn) ServiceOf(ctx context.Context, pid uint32) (string, error) {
-	var all []sd.UnitStatus
-	states := []string{"active", "activating", "reloading", "deactivating"}
-	if err := c.call(ctx, &all, managerPath, managerInterface+".ListUnitsByPatterns", states, []string{"*.service"}); err != nil {
-		return "", fmt.Errorf("cannot list the services: %w", err)
-	}
-	for _, u := range all {
-		for _, name := range []string{"MainPID", "ControlPID"} {
-			var its uint32
-			if err := c.property(ctx, u.Name, serviceInterface, name, &its); err == nil && its == pid {
-				return u.Name, nil
-			}
-		}
-	}
-	return "", nil
-}
-
-// startTransient creates and starts a unit by queue, and waits until it is active.
-func (c *Conn) startTransient(ctx context.Context, name string, queue func(job *dbus.ObjectPath) error) error {
-	if err := c.awaitJob(ctx, name, queue, c.startDone(ctx, name)); err != nil {
-		return fmt.Errorf("cannot start %s: %w", name, err)
-	}
-	return nil
-}
-
-// startDone reports whether the start of a transient unit is over; the error is that it failed.
-func (c *Conn) startDone(ctx context.Context, name string) func(result string, certain bool) (bool, error) {
-	return func(result string, certain bool) (bool, error) {
-		units, err := c.List(ctx, []string{name}, States)
-		if err != nil {
-			return false, err
-		}
-		switch u := units[0]; {
-		case u.Active == "active" && !u.Job:
-			return true, nil
-		case result != "" && result != "done":
-			return true, fmt.Errorf("%w: its job ended with %q", ErrNoProcess, sanitize.Text(result))
-		case result == "done", !certain && u.Settled():
-			return true, fmt.Errorf("%w: it is %s", ErrNoProcess, u.Active)
-		}
-		return false, nil
-	}
-}
+// permission is an entry of DeviceAllow=.
+type permission struct{ Path, Access string }
 
 func (s Scope) properties() []property {
 	allow := make([]permission, len(s.Allow))
@@ -179,21 +85,34 @@ func (s Scope) properties() []property {
 	return variants(slices.Concat(list, s.Extra))
 }
 
-func variants(list []Property) []property {
-	out := make([]property, len(list))
-	for i, p := range list {
-		out[i] = property{p.Name, dbus.MakeVariant(p.Value)}
-	}
-	return out
+// scopePIDFDs is the version of systemd that introduced PIDFDs= of scopes.
+const scopePIDFDs = 254
+
+// PIDFDs reports whether PID 1 accepts pidfds for scopes.
+func (r Transients) PIDFDs(ctx context.Context) (bool, error) {
+	version, err := r.version(ctx)
+	return version >= scopePIDFDs, err
 }
 
-// Stop queues the stop of a unit and does not wait. It is no error if the unit is not loaded.
-func (c *Conn) Stop(ctx context.Context, name string) error {
-	err := c.call(ctx, nil, managerPath, managerInterface+".StopUnit", name, "replace")
-	if err != nil && !isRemote(err, "org.freedesktop.systemd1.NoSuchUnit") {
-		return fmt.Errorf("cannot stop %s: %w", name, err)
+// version returns the major version of PID 1, whose text is as "257.13-1~deb13u1" or "v257".
+func (r Transients) version(ctx context.Context) (int, error) {
+	var text string
+	if err := r.t.managerProperty(ctx, "Version", &text); err != nil {
+		return 0, err
 	}
-	return nil
+	return parseVersion(text)
+}
+
+func parseVersion(text string) (int, error) {
+	digits := strings.TrimPrefix(strings.TrimPrefix(text, "systemd "), "v")
+	if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
+		digits = digits[:end]
+	}
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		return 0, fmt.Errorf("systemd: unknown form of its version (found %q, want a number first)", text)
+	}
+	return n, nil
 }
 
 // Term is the time that a scope may run.
@@ -203,16 +122,16 @@ type Term struct {
 }
 
 // Terms returns the terms of scopes by name, without scopes that have ended.
-func (c *Conn) Terms(ctx context.Context, scopes []string) (map[string]Term, error) {
+func (r Transients) Terms(ctx context.Context, scopes []string) (map[string]Term, error) {
 	terms := make([]Term, len(scopes))
 	err := each(len(scopes), func(i int) error {
 		var limit, began uint64 // microseconds
-		err := c.property(ctx, scopes[i], kindInterface(scopes[i]), "RuntimeMaxUSec", &limit)
+		err := r.t.property(ctx, scopes[i], cgroupInterface(scopes[i]), "RuntimeMaxUSec", &limit)
 		if err == nil {
-			err = c.property(ctx, scopes[i], unitInterface, "ActiveEnterTimestamp", &began)
+			err = r.t.property(ctx, scopes[i], unitInterface, "ActiveEnterTimestamp", &began)
 		}
 		if err != nil || began == 0 {
-			if now, again := c.list(ctx, scopes[i:i+1]); again == nil && (now[0].unit.Load != "loaded" || inactive(now[0].unit)) {
+			if now, again := r.t.list(ctx, scopes[i:i+1]); again == nil && !now[0].up() {
 				return nil
 			}
 			return err
@@ -230,114 +149,4 @@ func (c *Conn) Terms(ctx context.Context, scopes []string) (map[string]Term, err
 		}
 	}
 	return out, err
-}
-
-// Tenant is a unit below a slice.
-type Tenant struct {
-	Unit        string
-	Active      string // systemd's ActiveState
-	Description string
-	Allow       []string // the paths of its DeviceAllow=, as PID 1 has them
-}
-
-// UnitsInSlice returns the units below a slice and the slices in it that are not inactive, by
-// name. known returns the paths of a unit's DeviceAllow= if the caller has them, so that they
-// are not read; known may be nil.
-func (c *Conn) UnitsInSlice(ctx context.Context, slice string, known func(unit string) (allow []string, ok bool)) ([]Tenant, error) {
-	names, err := c.below(ctx, slice)
-	if err != nil || len(names) == 0 {
-		return nil, err
-	}
-	list, err := c.list(ctx, names)
-	if err != nil {
-		return nil, err
-	}
-	list = slices.DeleteFunc(list, func(l listed) bool { return l.unit.Load != "loaded" || inactive(l.unit) })
-	out := make([]Tenant, len(list))
-	err = each(len(list), func(i int) (err error) {
-		out[i] = tenant(list[i])
-		if known != nil {
-			if allow, ok := known(out[i].Unit); ok {
-				out[i].Allow = allow
-				return nil
-			}
-		}
-		out[i], err = c.allowed(ctx, list[i].unit, out[i])
-		return err
-	})
-	sorting.By(out, func(a, b Tenant) int { return strings.Compare(a.Unit, b.Unit) })
-	return slices.DeleteFunc(out, func(t Tenant) bool { return t.Active == "" }), err
-}
-
-func inactive(u Unit) bool { return !u.Job && (u.Active == "inactive" || u.Active == "failed") }
-
-func (c *Conn) below(ctx context.Context, slice string) ([]string, error) {
-	var names []string
-	if err := c.property(ctx, slice, unitInterface, "SliceOf", &names); err != nil {
-		return nil, err
-	}
-	out := slices.Clone(names)
-	for _, n := range names {
-		if strings.HasSuffix(n, ".slice") {
-			more, err := c.below(ctx, n)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, more...)
-		}
-	}
-	return out, nil
-}
-
-func tenant(l listed) Tenant {
-	return Tenant{Unit: sanitize.Text(l.unit.Name), Active: l.unit.Active, Description: sanitize.Text(l.description)}
-}
-
-// allowed reads the DeviceAllow= of a unit. If the unit has ended, the result has no
-// ActiveState.
-func (c *Conn) allowed(ctx context.Context, u Unit, t Tenant) (Tenant, error) {
-	kind := kindInterface(u.Name)
-	if kind == "" {
-		return t, nil
-	}
-	var allow []permission
-	if err := c.property(ctx, u.Name, kind, "DeviceAllow", &allow); err != nil {
-		if now, again := c.list(ctx, []string{u.Name}); again == nil && now[0].unit.Load != "loaded" {
-			return Tenant{}, nil
-		}
-		return t, err
-	}
-	for _, p := range allow {
-		t.Allow = append(t.Allow, p.Path)
-	}
-	return t, nil
-}
-
-// ControlGroup returns the path of a unit's cgroup from the root of the tree, "" if it has none
-// or has ended.
-func (c *Conn) ControlGroup(ctx context.Context, unit string) (path string, err error) {
-	kind := kindInterface(unit)
-	if kind == "" {
-		return "", nil
-	}
-	if err = c.property(ctx, unit, kind, "ControlGroup", &path); err == nil {
-		return path, nil
-	}
-	if now, again := c.list(ctx, []string{unit}); again == nil && now[0].unit.Load != "loaded" {
-		return "", nil
-	}
-	return "", err
-}
-
-// kindInterface returns the D-Bus interface with the properties of a unit's cgroup, "" if units
-// of that type have none.
-func kindInterface(unit string) string {
-	for suffix, name := range map[string]string{
-		".service": "Service", ".scope": "Scope", ".slice": "Slice", ".socket": "Socket", ".mount": "Mount", ".swap": "Swap",
-	} {
-		if strings.HasSuffix(unit, suffix) {
-			return service + "." + name
-		}
-	}
-	return ""
 }

@@ -17,7 +17,7 @@ func TestAScopeIsUpWhoseStartEndsUnderTheLook(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.scope", "inactive/dead*", "")
 	c, ctx := p.dial()
-	e := c.signals.add()
+	e := c.transport.signals.add()
 	e.markGap()
 	p.mu.Lock() // PID 1 runs by now, and calls it with the lock held
 	p.amid = func(n int) {
@@ -31,7 +31,7 @@ func TestAScopeIsUpWhoseStartEndsUnderTheLook(t *testing.T) {
 		e.notify()
 	}
 	p.mu.Unlock()
-	if err := e.awaitJob(ctx, "/job/1", c.startDone(ctx, "a.scope")); err != nil {
+	if err := e.awaitJob(ctx, "/job/1", c.Transients.startDone(ctx, "a.scope")); err != nil {
 		t.Error(err)
 	}
 }
@@ -39,9 +39,9 @@ func TestAScopeIsUpWhoseStartEndsUnderTheLook(t *testing.T) {
 func TestAScopeIsNotUpWhoseProcessHasEnded(t *testing.T) {
 	p := startPID1(t)
 	c, ctx := p.dial()
-	e := c.signals.add()
+	e := c.transport.signals.add()
 	e.results["/job/1"] = "done"
-	if err := e.awaitJob(ctx, "/job/1", c.startDone(ctx, "a.scope")); err == nil || !errors.Is(err, ErrNoProcess) {
+	if err := e.awaitJob(ctx, "/job/1", c.Transients.startDone(ctx, "a.scope")); err == nil || !errors.Is(err, ErrNoProcess) {
 		t.Errorf("the end is %v", err)
 	}
 }
@@ -51,13 +51,13 @@ func TestNobodyAsksBeforeThereIsNews(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.scope", "inactive/dead*", "")
 	c, ctx := p.dial()
-	e := c.signals.add()
+	e := c.transport.signals.add()
 	asked := 0
 	p.mu.Lock()
 	p.amid = func(int) { asked++ }
 	p.mu.Unlock()
 	up := make(chan error, 1)
-	go func() { up <- e.awaitJob(ctx, "/job/1", c.startDone(ctx, "a.scope")) }()
+	go func() { up <- e.awaitJob(ctx, "/job/1", c.Transients.startDone(ctx, "a.scope")) }()
 	for range 3 { // other steps of the unit's: with the third the first is behind it
 		select {
 		case e.wake <- struct{}{}:
@@ -128,7 +128,7 @@ func TestPIDFDs_AreTakenFromVersion254On(t *testing.T) {
 		p.version = version
 		p.mu.Unlock()
 		c, ctx := p.dial()
-		if got, err := c.PIDFDs(ctx); got != want || err != nil {
+		if got, err := c.Transients.PIDFDs(ctx); got != want || err != nil {
 			t.Errorf("%q: %t, %v", version, got, err)
 		}
 	}
@@ -142,7 +142,7 @@ func TestServiceOf_FindsTheMainProcess(t *testing.T) {
 	p.property("a.service", "ControlPID", uint32(8))
 	c, ctx := p.dial()
 	for pid, want := range map[uint32]string{7: "b.service", 8: "a.service", 9: ""} {
-		if got, err := c.ServiceOf(ctx, pid); got != want || err != nil {
+		if got, err := c.Processes.ServiceOf(ctx, pid); got != want || err != nil {
 			t.Errorf("process %d: %q, %v", pid, got, err)
 		}
 	}
@@ -157,7 +157,7 @@ func TestTerms_AreThoseOfScopesThatAreUp(t *testing.T) {
 		p.property(name, "ActiveEnterTimestamp", uint64(began.UnixMicro()))
 	}
 	c, ctx := p.dial()
-	got, err := c.Terms(ctx, []string{"limited.scope", "ended.scope", "lasting.scope"})
+	got, err := c.Transients.Terms(ctx, []string{"limited.scope", "ended.scope", "lasting.scope"})
 	want := map[string]Term{"limited.scope": {began.Local(), 2 * time.Hour}, "lasting.scope": {began.Local(), 0}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v, (-want +got):\n%s", err, diff)

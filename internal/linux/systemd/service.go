@@ -2,7 +2,10 @@ package systemd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/godbus/dbus/v5"
@@ -34,9 +37,9 @@ func literal(given []string) command {
 
 // StartService runs a command and does not wait. The unit is unloaded when the command has
 // ended.
-func (c *Conn) StartService(ctx context.Context, s Service) error {
+func (r Transients) StartService(ctx context.Context, s Service) error {
 	var job dbus.ObjectPath
-	err := c.transient(ctx, &job, s.Name, variants([]Property{
+	err := r.queue(ctx, &job, s.Name, variants([]Property{
 		{"Description", s.Description}, {"Type", "oneshot"}, {"Environment", s.Environment},
 		{"ExecStart", []command{literal(s.Command)}}, {"CollectMode", "inactive-or-failed"},
 	}))
@@ -46,15 +49,58 @@ func (c *Conn) StartService(ctx context.Context, s Service) error {
 	return nil
 }
 
-// ReloadUnit queues the reload of a service if that is active. It does not wait: a caller that
-// is ordered before the service would wait for itself.
-func (c *Conn) ReloadUnit(ctx context.Context, name string) error {
-	units, err := c.List(ctx, []string{name}, States)
-	if err != nil || units[0].Active != "active" {
+// Job is a transient service that runs one command.
+type Job struct {
+	Name        string // "….service"
+	Description string
+	Directory   string
+	Command     []string // absolute path and arguments
+	// Then is executed after the command, whatever its result, also if the caller has exited
+	// (ExecStopPost=).
+	Then []string
+	File string // gets the output of both
+}
+
+// ErrThere says that a unit of that name exists.
+var ErrThere = errors.New("it is there already")
+
+// StartJob starts the service and returns when the command runs. It resets an earlier service
+// of that name that failed.
+func (r Transients) StartJob(ctx context.Context, j Job) error {
+	if err := Jobs(r).ResetFailed(ctx, j.Name); err != nil {
+		return fmt.Errorf("cannot start %s: %w", j.Name, err)
+	}
+	return r.start(ctx, j.Name, func(job *dbus.ObjectPath) error {
+		err := r.queue(ctx, job, j.Name, j.properties())
+		if isRemote(err, "org.freedesktop.systemd1.UnitExists") {
+			err = ErrThere
+		}
 		return err
+	})
+}
+
+func (j Job) properties() []property {
+	return variants([]Property{
+		{"Description", j.Description}, {"Type", "exec"}, {"WorkingDirectory", j.Directory},
+		{"ExecStart", []command{literal(j.Command)}},
+		{"ExecStopPost", []command{literal(j.Then)}},
+		{"StandardOutputFileToAppend", j.File}, {"StandardErrorFileToAppend", j.File},
+		// Then has timeouts of its own.
+		{"TimeoutStopUSec", uint64(math.MaxUint64)},
+	})
+}
+
+// AwaitJob waits until a job of [Conn.StartJob] has ended, its Then included, and returns the
+// command that failed.
+func (r Transients) AwaitJob(ctx context.Context, name string) (Command, error) {
+	names := []string{name}
+	err := Units(r).Await(ctx, names, func(units []Unit) bool { return slices.Contains([]string{"inactive", "failed"}, units[0].Active) })
+	if err != nil {
+		return Command{}, err
 	}
-	if err := c.call(ctx, nil, managerPath, managerInterface+".ReloadUnit", name, "replace"); err != nil {
-		return fmt.Errorf("cannot reload %s: %w", name, err)
+	units, err := Units(r).List(ctx, names, All)
+	if err != nil {
+		return Command{}, err
 	}
-	return nil
+	return units[0].Failed, nil
 }

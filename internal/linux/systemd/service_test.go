@@ -10,7 +10,7 @@ func TestACommandIsRunBesideWhoeverAsks(t *testing.T) {
 	p := startPID1(t)
 	c, ctx := p.dial()
 	s := Service{Name: "one.service", Description: "One", Command: []string{"/bin/echo", "costs $HOME"}, Environment: []string{"A=b"}}
-	if err := c.StartService(ctx, s); err != nil {
+	if err := c.Transients.StartService(ctx, s); err != nil {
 		t.Fatal(err)
 	}
 	p.mu.Lock()
@@ -19,7 +19,7 @@ func TestACommandIsRunBesideWhoeverAsks(t *testing.T) {
 	if want := "[[/bin/echo [/bin/echo costs $$HOME] false]] [A=b]oneshot"; got != want {
 		t.Errorf("the unit has %s, want %s", got, want)
 	}
-	if err := c.StartService(ctx, s); err == nil || !strings.HasPrefix(err.Error(), "cannot start one.service: ") {
+	if err := c.Transients.StartService(ctx, s); err == nil || !strings.HasPrefix(err.Error(), "cannot start one.service: ") {
 		t.Errorf("a second one of the name: %v", err)
 	}
 }
@@ -30,7 +30,7 @@ func TestOnlyAServiceThatIsUpIsReloaded(t *testing.T) {
 	for state, want := range map[string]int{"inactive/dead": 0, "activating/start": 0, "active/running": 1} {
 		p.set("slurmd.service", state, "01")
 		before := p.count(&p.restarts)
-		if err := c.ReloadUnit(ctx, "slurmd.service"); err != nil {
+		if err := c.Jobs.Reload(ctx, "slurmd.service"); err != nil {
 			t.Error(err)
 		}
 		if got := p.count(&p.restarts) - before; got != want {

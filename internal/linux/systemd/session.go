@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -14,15 +15,9 @@ import (
 	"dcm/internal/linux/dbusconn"
 )
 
-// The names of org.freedesktop.systemd1(5).
-const (
-	service          = "org.freedesktop.systemd1"
-	managerPath      = dbus.ObjectPath("/org/freedesktop/systemd1")
-	unitPaths        = dbus.ObjectPath("/org/freedesktop/systemd1/unit")
-	managerInterface = service + ".Manager"
-	unitInterface    = service + ".Unit"
-	serviceInterface = service + ".Service"
-	properties       = "org.freedesktop.DBus.Properties"
+var (
+	errUnreachable = errors.New("cannot connect to systemd")
+	errClosed      = errors.New("the connection to systemd was closed")
 )
 
 // session is one socket to PID 1.
@@ -125,4 +120,19 @@ func broken(err error) bool {
 		}
 	}
 	return false
+}
+
+// lost reports whether a call failed because an end of the connection was closed. Then it is
+// not known whether PID 1 received the call.
+func lost(err error) bool {
+	var remote dbus.Error
+	if errors.As(err, &remote) {
+		return slices.Contains([]string{
+			"org.freedesktop.DBus.Error.NoReply",
+			"org.freedesktop.DBus.Error.Disconnected",
+			"org.freedesktop.DBus.Error.NameHasNoOwner",
+			"org.freedesktop.DBus.Error.ServiceUnknown",
+		}, remote.Name)
+	}
+	return broken(err) || errors.Is(err, errUnreachable)
 }

@@ -16,12 +16,12 @@ func TestTenants_ReadsNoListThatIsKnown(t *testing.T) {
 	p.set("over.scope", "inactive/dead", "")
 	c, ctx := p.dial()
 	known := func(unit string) ([]string, bool) { return []string{"/dev/dri/renderD128"}, unit == "a.scope" }
-	got, err := c.UnitsInSlice(ctx, "dcm.slice", known)
+	got, err := c.Cgroups.UnitsInSlice(ctx, "dcm.slice", known)
 	want := []Tenant{{Unit: "a.scope", Active: "active", Allow: []string{"/dev/dri/renderD128"}}, {Unit: "b.scope", Active: "active", Allow: []string{"/dev/dri/renderD129"}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("tenants (-want +got), %v:\n%s", err, diff)
 	}
-	if _, err := c.UnitsInSlice(ctx, "dcm.slice", nil); err == nil {
+	if _, err := c.Cgroups.UnitsInSlice(ctx, "dcm.slice", nil); err == nil {
 		t.Error("a list that is not known is not read")
 	}
 }

@@ -32,7 +32,7 @@ func TestUnitsReadsServicesTemplatesAndMissingUnits(t *testing.T) {
 	p.alias("exporter.service", "gpuagent.service")
 	c, ctx := p.dial()
 
-	got, err := c.Units(ctx, []string{"gpu.target", "crashed.service", "none.service", `a\x2db@.service`, "gpuagent.service", "empty@.service", "masked.service", "exporter.service"})
+	got, err := c.Units.List(ctx, []string{"gpu.target", "crashed.service", "none.service", `a\x2db@.service`, "gpuagent.service", "empty@.service", "masked.service", "exporter.service"}, All)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestUnitsReadsServicesTemplatesAndMissingUnits(t *testing.T) {
 		}
 	}
 	names := []string{"gpu.target", "crashed.service", "none.service", `a\x2db@.service`, "gpuagent.service", "empty@.service", "masked.service", "exporter.service"}
-	restarts, err := c.List(ctx, names, Restarts)
+	restarts, err := c.Units.List(ctx, names, Restarts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,14 +67,14 @@ func TestUnitsReadsServicesTemplatesAndMissingUnits(t *testing.T) {
 			want[i].Restarts = 0
 		}
 	}
-	inactive, err := c.List(ctx, names, Inactive)
+	inactive, err := c.Units.List(ctx, names, Inactive)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, inactive); diff != "" {
 		t.Errorf("of inactive units (-want +got):\n%s", diff)
 	}
-	if got, err := c.Units(ctx, nil); err != nil || len(got) > 0 {
+	if got, err := c.Units.List(ctx, nil, All); err != nil || len(got) > 0 {
 		t.Errorf("no names: %v, %v", got, err)
 	}
 }
@@ -88,14 +88,14 @@ func TestALookAtActiveUnitsIsOneCall(t *testing.T) {
 		p.set(names[i], "active/running", "01")
 	}
 	c, ctx := p.dial()
-	if _, err := c.List(ctx, names, Inactive); err != nil {
+	if _, err := c.Units.List(ctx, names, Inactive); err != nil {
 		t.Fatal(err)
 	}
-	if lists, gets, hearers := p.count(&p.lists), p.count(&p.gets), p.count(&p.hearers); lists != 1 || gets > 0 || hearers > 0 || len(c.signals.rules()) > 0 {
-		t.Errorf("PID 1 was asked for %d lists and %d properties, and %d times for its signals, with %d rules; want one list", lists, gets, hearers, len(c.signals.rules()))
+	if lists, gets, hearers := p.count(&p.lists), p.count(&p.gets), p.count(&p.hearers); lists != 1 || gets > 0 || hearers > 0 || len(c.transport.signals.rules()) > 0 {
+		t.Errorf("PID 1 was asked for %d lists and %d properties, and %d times for its signals, with %d rules; want one list", lists, gets, hearers, len(c.transport.signals.rules()))
 	}
 	for range 2 {
-		if _, err := c.Settle(ctx, names); err != nil {
+		if _, err := c.Units.Settle(ctx, names); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -165,7 +165,7 @@ func TestDependentsFollowsActiveUnitsOnly(t *testing.T) {
 		}
 	}
 	c, ctx := p.dial()
-	got, err := c.Dependents(ctx, []string{"gpuagent.service", "exporter.service", "other.service", "v@.service", "none.service", unitname.Apply, unitname.Reserve})
+	got, err := c.Dependencies.Dependents(ctx, []string{"gpuagent.service", "exporter.service", "other.service", "v@.service", "none.service", unitname.Apply, unitname.Reserve})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestSettleWaitsForJobsAndTransitions(t *testing.T) {
 		}
 	})
 	go func() {
-		units, err := c.Settle(ctx, names)
+		units, err := c.Units.Settle(ctx, names)
 		done <- answer{units, err}
 	}()
 	<-begun
@@ -247,7 +247,7 @@ func TestSettle_UnitMovesBeforeItIsRead(t *testing.T) {
 			p.signal("a.service", "failed/failed", "")
 		}
 	})
-	units, err := c.Settle(ctx, []string{"a.service"})
+	units, err := c.Units.Settle(ctx, []string{"a.service"})
 	if err != nil || len(units) != 1 || units[0].Active != "failed" {
 		t.Errorf("settled are %+v, %v; want a failed unit", units, err)
 	}
@@ -266,7 +266,7 @@ func TestSettleTellsHowTheUnitsAreWhenItsContextEnds(t *testing.T) {
 		ctx  context.Context
 		want error
 	}{{"before", ended, context.Canceled}, {"meanwhile", short, context.DeadlineExceeded}} {
-		units, err := c.Settle(tt.ctx, []string{"a.service"})
+		units, err := c.Units.Settle(tt.ctx, []string{"a.service"})
 		if !errors.Is(err, tt.want) {
 			t.Errorf("%s: error is %v, want %v", tt.name, err, tt.want)
 		}
@@ -278,12 +278,12 @@ func TestSettleTellsHowTheUnitsAreWhenItsContextEnds(t *testing.T) {
 	// The rule that the first one could not give to the bus was not forgotten.
 	p.signal("a.service", "activating/start", "")
 	done := make(chan error, 1)
-	go func() { _, err := c.Settle(ctx, []string{"a.service"}); done <- err }()
+	go func() { _, err := c.Units.Settle(ctx, []string{"a.service"}); done <- err }()
 	p.signal("a.service", "active/running", "")
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if n := len(c.signals.rules()); n != 3 {
+	if n := len(c.transport.signals.rules()); n != 3 {
 		t.Errorf("the bus was told %d rules after three calls, want 3", n)
 	}
 }
@@ -293,7 +293,7 @@ func TestSettleSurvivesAReexec(t *testing.T) {
 	p.set("a.service", "activating/start*", "")
 	c, ctx := p.dial()
 	done := make(chan error, 1)
-	go func() { _, err := c.Settle(ctx, []string{"a.service"}); done <- err }()
+	go func() { _, err := c.Units.Settle(ctx, []string{"a.service"}); done <- err }()
 	p.vanish()
 	p.set("a.service", "active/running", "")
 	p.appear()
@@ -306,16 +306,16 @@ func TestManagerCalls(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.service", "failed/failed", "")
 	c, ctx := p.dial()
-	if err := c.ResetFailed(ctx, "a.service"); err != nil {
+	if err := c.Jobs.ResetFailed(ctx, "a.service"); err != nil {
 		t.Error(err)
 	}
-	if units, err := c.Units(ctx, []string{"a.service"}); err != nil || units[0].Active != "inactive" {
+	if units, err := c.Units.List(ctx, []string{"a.service"}, All); err != nil || units[0].Active != "inactive" {
 		t.Errorf("after the reset: %v, %v", units, err)
 	}
-	if err := c.ResetFailed(ctx, "none.service"); err != nil {
+	if err := c.Jobs.ResetFailed(ctx, "none.service"); err != nil {
 		t.Errorf("a unit that is not loaded: %v", err)
 	}
-	if err := c.Reload(ctx); err != nil {
+	if err := c.Manager.Reload(ctx); err != nil {
 		t.Error(err)
 	}
 	if n := p.count(&p.reloads); n != 1 {
@@ -329,13 +329,13 @@ func TestCallsOutliveTheBus(t *testing.T) {
 	private := startPID1(t) // stands for the socket of PID 1's own
 	private.set("a.service", "failed/failed", "")
 	c, ctx := p.dial()
-	c.endpoints[0].address = private.address
-	l, err := c.session(ctx)
+	c.transport.endpoints[0].address = private.address
+	l, err := c.transport.session(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.Close()
-	units, err := c.Units(ctx, []string{"a.service"})
+	units, err := c.Units.List(ctx, []string{"a.service"}, All)
 	if err != nil || units[0].Active != "failed" {
 		t.Errorf("units are %v, %v after the connection broke", units, err)
 	}
@@ -364,17 +364,17 @@ func TestWhoWaitsDoesSoByTheBus(t *testing.T) {
 			return l, err
 		}
 		_, ctx := private.dial()
-		c, err := connect(ctx, direct, byBus(w.bus))
+		c, err := dialAny(ctx, direct, byBus(w.bus))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
 		for _, want := range []string{w.now, w.then} {
-			units, err := c.Units(ctx, []string{"a.service"})
+			units, err := c.Units.List(ctx, []string{"a.service"}, All)
 			if err != nil || units[0].Active != want {
 				t.Errorf("units are %v, %v, want %q", units, err, want)
 			}
-			if _, err := c.Settle(ctx, []string{"a.service"}); err != nil {
+			if _, err := c.Units.Settle(ctx, []string{"a.service"}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -387,7 +387,7 @@ func TestCallsEndWithTheConnection(t *testing.T) {
 	c, ctx := p.dial()
 	done := make(chan error, 1)
 	p.afterList(func(int, []string) { c.Close() })
-	go func() { _, err := c.Settle(ctx, []string{"a.service"}); done <- err }()
+	go func() { _, err := c.Units.Settle(ctx, []string{"a.service"}); done <- err }()
 	if err := <-done; !errors.Is(err, errClosed) {
 		t.Errorf("error is %v, want that the connection was closed", err)
 	}
@@ -442,7 +442,7 @@ func TestEnabledTellsWhetherAUnitIsStartedAtBoot(t *testing.T) {
 	p.set("dcm.service", "active/running", "")
 	p.property("dcm.service", "UnitFileState", "disabled")
 	c, ctx := p.dial()
-	if got, err := c.Enabled(ctx, "dcm.service"); got != "disabled" || err != nil {
+	if got, err := c.Units.Enabled(ctx, "dcm.service"); got != "disabled" || err != nil {
 		t.Errorf("enabled: %q, %v", got, err)
 	}
 }
@@ -454,17 +454,17 @@ func TestChangedWaitsForAnotherState(t *testing.T) {
 	c, ctx := p.dial()
 	had := map[string]string{"a.service": "failed", "b.service": "inactive"}
 	ended := make(chan error, 1)
-	go func() { ended <- c.Changed(ctx, had) }()
+	go func() { ended <- c.Units.Changed(ctx, had) }()
 	p.signal("b.service", "active/running", "")
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Changed(ctx, had); err != nil { // it has changed before
+	if err := c.Units.Changed(ctx, had); err != nil { // it has changed before
 		t.Fatal(err)
 	}
 	stopped, stop := context.WithCancel(ctx)
 	stop()
-	if err := c.Changed(stopped, map[string]string{"a.service": "failed"}); err == nil {
+	if err := c.Units.Changed(stopped, map[string]string{"a.service": "failed"}); err == nil {
 		t.Error("no error when it is told to stop")
 	}
 }
@@ -478,7 +478,7 @@ func TestTriggersAreThoseThatAreUp(t *testing.T) {
 	p.property("b.service", "TriggeredBy", []string{"a.timer", "b.path"})
 	p.property("c.service", "TriggeredBy", []string{})
 	c, ctx := p.dial()
-	units, err := c.Triggers(ctx, []string{"a.service", "b.service", "c.service"})
+	units, err := c.Dependencies.Triggers(ctx, []string{"a.service", "b.service", "c.service"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,9 @@ import (
 	"dcm/internal/sorting"
 )
 
+// dropin is the name of the file in a unit's .d directory.
+const dropin = "50-dcm.conf"
+
 // Setting is the value of a setting in a unit's files.
 type Setting struct {
 	Value string // "" if not set

@@ -55,14 +55,14 @@ func requestRun(ctx context.Context, h *host.Host, conn *systemd.Conn) error {
 	if !errors.Is(err, dbusapi.ErrAbsent) {
 		return err
 	}
-	units, err := conn.Units(ctx, []string{unitname.Daemon})
+	units, err := conn.Units.List(ctx, []string{unitname.Daemon}, systemd.All)
 	switch {
 	case err != nil:
 		return err
 	case units[0].Active == "active":
-		return conn.ReloadOrRestart(ctx, unitname.Daemon)
+		return conn.Jobs.ReloadOrRestart(ctx, unitname.Daemon)
 	}
-	_, err = conn.Restart(ctx, unitname.Daemon)
+	_, err = conn.Jobs.Restart(ctx, unitname.Daemon)
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"dcm/internal/app/cli/console"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
+	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/unitname"
 )
 
@@ -28,7 +29,7 @@ func checkRestart(ctx context.Context, h *host.Host, con *console.Console, cfg *
 	warn := func(format string, args ...any) {
 		con.Warn(fmt.Sprintf(format, args...))
 	}
-	units, err := conn.Units(ctx, clients)
+	units, err := conn.Units.List(ctx, clients, systemd.States)
 	if err != nil {
 		warn("%v", err)
 		return
@@ -39,7 +40,7 @@ func checkRestart(ctx context.Context, h *host.Host, con *console.Console, cfg *
 			names = append(names, u.ID)
 		}
 	}
-	way, err := conn.OrderingPath(ctx, unitname.Apply, names)
+	way, err := conn.Dependencies.OrderingPath(ctx, unitname.Apply, names)
 	if err != nil {
 		warn("%v", err)
 	} else if way != nil {

@@ -62,7 +62,7 @@ func guardOn(ctx context.Context, h *host.Host) error {
 	if err := os.Remove(h.GuardOff()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return conn.RunOnce(ctx, unitname.Guard)
+	return conn.Jobs.RunOnce(ctx, unitname.Guard)
 }
 
 // guardOff first keeps dcm-guard.service from starting, and ends a run that is under way.
@@ -75,10 +75,10 @@ func guardOff(ctx context.Context, h *host.Host) error {
 	if err := os.WriteFile(h.GuardOff(), nil, 0o644); err != nil {
 		return err
 	}
-	if err := conn.Stop(ctx, unitname.Guard); err != nil {
+	if err := conn.Jobs.Stop(ctx, unitname.Guard); err != nil {
 		return err
 	}
-	if _, err := conn.Settle(ctx, []string{unitname.Guard}); err != nil {
+	if _, err := conn.Units.Settle(ctx, []string{unitname.Guard}); err != nil {
 		return err
 	}
 	if out, err := exec.CommandContext(ctx, guardProgram, "off").CombinedOutput(); err != nil {

@@ -68,21 +68,21 @@ func selftestChange(ctx context.Context, h *host.Host, con *console.Console, o s
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
 	defer conn.Close()
-	if err := conn.StartJob(ctx, job); err != nil {
+	if err := conn.Transients.StartJob(ctx, job); err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
-	failed, err := conn.AwaitJob(ctx, job.Name)
+	failed, err := conn.Transients.AwaitJob(ctx, job.Name)
 	interrupted := ctx.Err() != nil
 	ctx = context.WithoutCancel(ctx)
 	if interrupted {
-		if err := conn.Stop(ctx, job.Name); err != nil {
+		if err := conn.Jobs.Stop(ctx, job.Name); err != nil {
 			return err
 		}
-		failed, err = conn.AwaitJob(ctx, job.Name)
+		failed, err = conn.Transients.AwaitJob(ctx, job.Name)
 	}
 	stop()
 	if err == nil {
-		err = conn.ResetFailed(ctx, job.Name) // what it has to tell is told here
+		err = conn.Jobs.ResetFailed(ctx, job.Name) // what it has to tell is told here
 	}
 	if err != nil {
 		return fmt.Errorf("%s goes on, and goes back when it has ended: %w", job.Name, err)

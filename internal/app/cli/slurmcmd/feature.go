@@ -134,7 +134,7 @@ func reportFailure(ctx context.Context, h *host.Host, name string, why error) er
 	}
 	defer conn.Close()
 	text, _, _ := strings.Cut(why.Error(), "\n")
-	return conn.StartService(ctx, systemd.Service{
+	return conn.Transients.StartService(ctx, systemd.Service{
 		Name:        fmt.Sprintf("dcm-slurm-failed-%d.service", os.Getpid()),
 		Description: "Tell slurmctld why a feature could not be changed",
 		Command:     []string{"/usr/bin/dcm", "slurm-tell", "--failed", sanitize.Text(fmt.Sprintf("cannot change to %s: %s", name, text))},

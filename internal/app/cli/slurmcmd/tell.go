@@ -59,5 +59,5 @@ func reloadSlurmd(ctx context.Context, h *host.Host) error {
 		return err
 	}
 	defer conn.Close()
-	return conn.ReloadUnit(ctx, "slurmd.service")
+	return conn.Jobs.Reload(ctx, "slurmd.service")
 }

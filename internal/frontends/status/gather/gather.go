@@ -205,7 +205,7 @@ func UnitStates(ctx context.Context, h *host.Host, clients []string, all bool) (
 	}
 	defer conn.Close()
 	var out status.UnitStates
-	own, err := conn.List(ctx, []string{unitname.Daemon, unitname.Apply, unitname.Reserve}, systemd.Inactive)
+	own, err := conn.Units.List(ctx, []string{unitname.Daemon, unitname.Apply, unitname.Reserve}, systemd.Inactive)
 	if err != nil {
 		return out, err
 	}
@@ -213,7 +213,7 @@ func UnitStates(ctx context.Context, h *host.Host, clients []string, all bool) (
 		if u.Name == unitname.Reserve && u.Active != "failed" {
 			continue // it runs for a change of reservations only
 		}
-		enabled, err := conn.Enabled(ctx, u.Name)
+		enabled, err := conn.Units.Enabled(ctx, u.Name)
 		if err != nil {
 			return out, err
 		}
@@ -224,7 +224,7 @@ func UnitStates(ctx context.Context, h *host.Host, clients []string, all bool) (
 	if all {
 		fields = systemd.Restarts
 	}
-	units, err := conn.List(ctx, clients, fields)
+	units, err := conn.Units.List(ctx, clients, fields)
 	for _, u := range units {
 		out.Clients = append(out.Clients, status.Client{Unit: u.Name, Load: u.Load, Active: u.Active, Sub: u.Sub, Result: u.Result,
 			Restarts: u.Restarts, Ran: u.Active == "active" || u.Invocation != "", Invocation: u.Invocation})

@@ -39,7 +39,7 @@ func confinement(ctx context.Context, h *host.Host, cfg *config.Config) (status.
 		return status.Confinement{}, err
 	}
 	defer conn.Close()
-	units, err := reservation.ReadConfined(ctx, h, conn, reserved)
+	units, err := reservation.ReadConfined(ctx, h, conn.Cgroups, reserved)
 	var out status.Confinement
 	for _, c := range units {
 		if u, wrong := unconfined(c); wrong {

@@ -8,6 +8,9 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
+// Dependencies reads the dependencies between units and their order.
+type Dependencies struct{ t *transport }
+
 // stopPropagation returns the properties that list the units that a stop of a unit stops: the
 // reverse of Requires=, BindsTo=, PartOf= and Requisite=, and
 // PropagatesStopTo= (UNIT_ATOM_PROPAGATE_STOP in systemd).
@@ -18,8 +21,8 @@ func stopPropagation() []string {
 // Dependents returns the active units that a restart of the named ones also restarts, sorted,
 // without the named ones. As in systemd, a unit that is not active propagates nothing, except
 // the restarted one: dcm-apply.service or dcm-reserve.service.
-func (c *Conn) Dependents(ctx context.Context, names []string) ([]string, error) {
-	level, err := c.up(ctx, names)
+func (d Dependencies) Dependents(ctx context.Context, names []string) ([]string, error) {
+	level, err := d.up(ctx, names)
 	if err != nil {
 		return nil, err
 	}
@@ -28,11 +31,11 @@ func (c *Conn) Dependents(ctx context.Context, names []string) ([]string, error)
 		seen[l.primary] = true
 	}
 	for len(level) > 0 {
-		next, err := c.stoppedBy(ctx, level, seen)
+		next, err := d.stoppedBy(ctx, level, seen)
 		if err != nil {
 			return nil, err
 		}
-		if level, err = c.up(ctx, next); err != nil {
+		if level, err = d.up(ctx, next); err != nil {
 			return nil, err
 		}
 		for _, l := range level {
@@ -43,12 +46,12 @@ func (c *Conn) Dependents(ctx context.Context, names []string) ([]string, error)
 }
 
 // stoppedBy returns the direct dependents that are not in seen.
-func (c *Conn) stoppedBy(ctx context.Context, level []listed, seen map[string]bool) ([]string, error) {
+func (d Dependencies) stoppedBy(ctx context.Context, level []listed, seen map[string]bool) ([]string, error) {
 	found := make([][]string, len(level))
 	err := each(len(level), func(i int) error {
 		for _, property := range stopPropagation() {
 			var units []string
-			if err := c.property(ctx, level[i].primary, unitInterface, property, &units); err != nil {
+			if err := d.t.property(ctx, level[i].primary, unitInterface, property, &units); err != nil {
 				return err
 			}
 			found[i] = append(found[i], units...)
@@ -67,10 +70,32 @@ func (c *Conn) stoppedBy(ctx context.Context, level []listed, seen map[string]bo
 
 // up returns those of the units that are active or starting, and dcm-apply.service and
 // dcm-reserve.service.
-func (c *Conn) up(ctx context.Context, names []string) ([]listed, error) {
-	list, err := c.list(ctx, names)
+func (d Dependencies) up(ctx context.Context, names []string) ([]listed, error) {
+	list, err := d.t.list(ctx, names)
 	return slices.DeleteFunc(list, func(l listed) bool {
 		restarted := l.primary == unitname.Apply || l.primary == unitname.Reserve
 		return !restarted && slices.Contains([]string{"inactive", "failed", "deactivating"}, l.unit.Active)
 	}), err
+}
+
+// Triggers returns the active sockets, timers and paths that start one of the units
+// (TriggeredBy=), sorted by name. Such a unit fails when the unit that it starts fails too
+// often.
+func (d Dependencies) Triggers(ctx context.Context, names []string) ([]Unit, error) {
+	by := make([][]string, len(names))
+	err := each(len(names), func(i int) error {
+		return d.t.property(ctx, names[i], unitInterface, "TriggeredBy", &by[i])
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]bool)
+	for _, name := range slices.Concat(by...) {
+		all[name] = true
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	units, err := Units(d).List(ctx, slices.Sorted(maps.Keys(all)), All)
+	return slices.DeleteFunc(units, func(u Unit) bool { return !u.Up() || u.Load != "loaded" }), err
 }

@@ -4,12 +4,25 @@ import (
 	"context"
 	"reflect"
 	"slices"
-	"strings"
-
-	"dcm/internal/linux/unitname"
 
 	"github.com/godbus/dbus/v5"
 )
+
+// Cgroups reads and applies the properties of units that concern their cgroups.
+type Cgroups struct{ t *transport }
+
+// ControlGroup returns the path of a unit's cgroup from the root of the tree, "" if it has none
+// or has ended.
+func (g Cgroups) ControlGroup(ctx context.Context, unit string) (path string, err error) {
+	kind := cgroupInterface(unit)
+	if kind == "" {
+		return "", nil
+	}
+	if err = g.t.property(ctx, unit, kind, "ControlGroup", &path); err == nil {
+		return path, nil
+	}
+	return "", g.t.unloadedSince(ctx, unit, err)
+}
 
 // filters returns the settings of systemd.resource-control(5) that BPF programs at the unit's
 // cgroup enforce. They do not apply to a process that has left the cgroup.
@@ -20,15 +33,15 @@ func filters() []string {
 
 // Filters returns the effective ones of those settings in these units, as "IPAddressDeny= of
 // a.service".
-func (c *Conn) Filters(ctx context.Context, units []string) ([]string, error) {
+func (g Cgroups) Filters(ctx context.Context, units []string) ([]string, error) {
 	found := make([][]string, len(units))
 	err := each(len(units), func(i int) error {
-		kind := kindInterface(units[i])
+		kind := cgroupInterface(units[i])
 		if kind == "" {
 			return nil
 		}
 		var all map[string]dbus.Variant
-		if err := c.call(ctx, &all, unitPath(units[i]), properties+".GetAll", kind); err != nil {
+		if err := g.t.call(ctx, &all, unitPath(units[i]), properties+".GetAll", kind); err != nil {
 			return err
 		}
 		for _, name := range filters() {
@@ -54,20 +67,4 @@ func says(name string, value any) bool {
 		v = reflect.ValueOf(v.Index(1).Interface())
 	}
 	return v.Kind() == reflect.Slice && v.Len() > 0
-}
-
-// UnitsOf returns the units of the system's manager on the path of a cgroup, the outermost
-// first. Units of a user's manager are not included.
-func UnitsOf(cgroup string) []string {
-	var out []string
-	for name := range strings.SplitSeq(strings.Trim(cgroup, "/"), "/") {
-		if !unitname.Valid(name) {
-			break // a cgroup below a unit
-		}
-		out = append(out, name)
-		if !strings.HasSuffix(name, ".slice") {
-			break
-		}
-	}
-	return out
 }

@@ -1,0 +1,130 @@
+package systemd
+
+import (
+	"context"
+	"dcm/internal/sanitize"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// Units reads the states of units and waits for changes.
+type Units struct{ t *transport }
+
+// List reads units, in the order of the names. A template, "x@.service", yields
+// its loaded instances, possibly none; a unit without a file has Load "not-found".
+func (u Units) List(ctx context.Context, names []string, fields Fields) ([]Unit, error) {
+	list, err := u.t.list(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	units := make([]Unit, len(list))
+	for i, l := range list {
+		units[i] = l.unit
+	}
+	if fields == States {
+		return units, nil
+	}
+	err = each(len(units), func(i int) error { return u.read(ctx, &units[i], fields) })
+	return units, err
+}
+
+// read adds fields to what the list says of a unit.
+func (u Units) read(ctx context.Context, unit *Unit, fields Fields) (err error) {
+	service := strings.HasSuffix(unit.Name, ".service")
+	switch {
+	case unit.Active == "active" && (fields == Inactive || fields == Restarts):
+		if service {
+			unit.Result = "success"
+			if fields == Restarts {
+				err = u.t.property(ctx, unit.Name, serviceInterface, "NRestarts", &unit.Restarts)
+			}
+		}
+		return err
+	case unit.Load != "loaded":
+		return nil
+	}
+	unit.Invocation, err = u.t.invocation(ctx, unit.Name)
+	if !service || fields == Run {
+		return err
+	}
+	err = errors.Join(err, u.t.properties(ctx, unit.Name, wanted{serviceInterface, "Result", &unit.Result},
+		wanted{serviceInterface, "NRestarts", &unit.Restarts}, wanted{serviceInterface, "MainPID", &unit.MainPID}))
+	if err == nil && unit.Active != "active" {
+		unit.Oneshot, err = u.oneshot(ctx, unit.Name)
+	}
+	if err == nil && unit.Result != "success" {
+		unit.Failed, err = u.failedCommand(ctx, unit.Name)
+	}
+	return err
+}
+
+// oneshot reports whether a service becomes inactive after success.
+func (u Units) oneshot(ctx context.Context, name string) (bool, error) {
+	var kind string
+	var remains bool
+	if err := u.t.property(ctx, name, serviceInterface, "Type", &kind); err != nil || kind != "oneshot" {
+		return false, err
+	}
+	err := u.t.property(ctx, name, serviceInterface, "RemainAfterExit", &remains)
+	return !remains, err
+}
+
+// execution is a(sasbttttuii) of org.freedesktop.systemd1(5).
+type execution struct {
+	Path                           string
+	Arguments                      []string
+	Ignored                        bool
+	Began, BeganAt, Ended, EndedAt uint64
+	PID                            uint32
+	Code, Status                   int32
+}
+
+const exited = 1 // CLD_EXITED
+
+// forked reports whether the commands of a service of Type=forking have exited with success,
+// so that only background processes are left.
+func (u Units) forked(ctx context.Context, unit string) (bool, error) {
+	var kind string
+	if err := u.t.property(ctx, unit, serviceInterface, "Type", &kind); err != nil || kind != "forking" {
+		return false, err
+	}
+	var all []execution
+	if err := u.t.property(ctx, unit, serviceInterface, "ExecStart", &all); err != nil {
+		return false, err
+	}
+	return !slices.ContainsFunc(all, func(e execution) bool { return e.Code != exited || e.Status != 0 && !e.Ignored }), nil
+}
+
+// failedCommand returns the first command that failed, in the order of execution. systemd drops the
+// results when the service is started again.
+func (u Units) failedCommand(ctx context.Context, unit string) (Command, error) {
+	for _, directive := range append(before(), "ExecStart", "ExecStartPost", "ExecStop", "ExecStopPost") {
+		var all []execution
+		if err := u.t.property(ctx, unit, serviceInterface, directive, &all); err != nil {
+			return Command{}, err
+		}
+		for _, one := range all {
+			over := one.PID != 0 && one.Ended != 0
+			if bad := one.Code != exited || one.Status != 0; over && bad && !one.Ignored {
+				return Command{directive, sanitize.Text(one.Path), one.Code != exited, int(one.Status)}, nil
+			}
+		}
+	}
+	return Command{}, nil
+}
+
+// Enabled returns a unit's UnitFileState: "enabled", "disabled", "masked", "static", …; "" if it
+// has no file.
+func (u Units) Enabled(ctx context.Context, name string) (state string, err error) {
+	err = u.t.property(ctx, name, unitInterface, "UnitFileState", &state)
+	return state, err
+}
+
+// Frozen reports whether a unit or its slice is frozen or being frozen (systemctl freeze).
+// systemd does not stop a frozen unit.
+func (u Units) Frozen(ctx context.Context, name string) (bool, error) {
+	var state string
+	err := u.t.property(ctx, name, unitInterface, "FreezerState", &state)
+	return err == nil && state != "running" && state != "thawing", err
+}
