@@ -30,7 +30,7 @@ PROGRAMS = dcm dcm-service dcm-smi dcm-nvml dcm-guard dcm-sim
 # A separate module, so that no Kubernetes library is linked into the host's programs.
 NESTED   = cmd/dcm-kubernetes
 
-.PHONY: help build packages install demo node test race roots surface scale scale-leases soak soak-leases test-vm soak-vm vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-wording lint-packages wording clean
+.PHONY: help build packages release test-release install demo node test race roots surface scale scale-leases soak soak-leases test-vm soak-vm vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-wording lint-packages wording clean
 
 build:
 	for program in $(PROGRAMS); do \
@@ -46,6 +46,8 @@ help:
 #:   build             the programs, in bin/
 #:   packages          DEB and RPM for amd64 and arm64, in dist/
 #:   image host-image  the images of the Kubernetes agent and of dcm, in dist/
+#:   release           packages, bills of materials and signed checksums of the tag of HEAD, in
+#:                     dist/release; KEY names the OpenPGP key
 #:   install           as ./install.sh
 #:   clean             remove bin/, dist/ and the cached containers in /var/cache/dcm-test
 #:
@@ -71,6 +73,7 @@ help:
 #:   vm                a root shell on such a node; KERNEL=trixie
 #:   test-nvidia       every MIG geometry on every kind of node
 #:   test-nvml         dcm-nvml with the real libnvidia-ml 535 and 550, without a GPU
+#:   test-release      a release with a tag and a key of the test
 #:   test-ansible      the role, with the real Ansible
 #:   test-slurm        jobs that change their node, with the real slurmctld and slurmd
 #:   test-kubernetes   the agent, with a real API server
@@ -130,6 +133,14 @@ host-image:
 # The image of dcm in a podman container, on a host with a real systemd.
 test-host-image:
 	DCM_E2E=require DCM_IMAGE=1 $(GO) test -count=1 -timeout=0 -run '^TestHostImage$$' -v ./internal/testkit/e2e
+
+# A release of the tag of HEAD in dist/release, signed with KEY; see packaging/release.sh.
+release:
+	packaging/release.sh $(DIST)/release
+
+# The same with a tag and a key of the test, in a clone.
+test-release:
+	DCM_RELEASE=1 $(GO) test -count=1 -timeout=0 -v -run '^TestRelease' ./packaging
 
 install:
 	./install.sh
@@ -282,7 +293,7 @@ GOVULNCHECK = v1.1.4
 
 lint-sh:
 	shellcheck install.sh .ci/run internal/testkit/e2e/node/usr/local/lib/* internal/testkit/e2e/node/usr/local/bin/*
-	shellcheck --shell=sh internal/testkit/e2e/boot.sh internal/testkit/e2e/vm/*.sh packaging/stage.sh packaging/version.sh packaging/deb/p* packaging/rpm/p* packaging/rpm/lint.sh
+	shellcheck --shell=sh internal/testkit/e2e/boot.sh internal/testkit/e2e/vm/*.sh packaging/stage.sh packaging/version.sh packaging/release.sh packaging/deb/p* packaging/rpm/p* packaging/rpm/lint.sh
 
 # Words, long sentences and names of durations that internal/testkit/wording finds. Each
 # number in its baseline may only shrink; `make wording` lowers them and lists the places.
