@@ -141,8 +141,8 @@ func (m machine) refused() {
 	m.run("sed -i 's/spx-nps9/spx-nps1/' /root/play/rollout.yml")
 }
 
-// drifted: the role goes by the GPUs. What was written by hand behind a stopped daemon's
-// back is put right.
+// drifted: the role compares the modes of the GPUs. It corrects a mode that was written by
+// hand while the daemon was stopped.
 func (m machine) drifted() {
 	m.t.Helper()
 	m.run("systemctl stop dcm amd-metrics-exporter gpuagent dashboard")

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// callersIdentified: a process counts for the user whose it is, is not moved with the rights
-// of another user, and no other process is killed in its place.
+// callersIdentified: a process counts for the user that it runs as. It is not moved with the
+// privileges of another user, and no other process is killed in its place.
 func callersIdentified(m machine) {
 	uid := strings.TrimSpace(m.run("id -u ada"))
-	// dbus-daemon lets in no number without a name.
+	// dbus-daemon accepts no uid without a user name.
 	m.run("useradd --uid 100005 --no-create-home subada")
 	m.countedForAda()
 	m.run("userdel subada")
@@ -24,22 +24,22 @@ func callersIdentified(m machine) {
 		timeout 60 e2e-agent await-command '! dcm queue | grep -q "58 partitions"' || exit 2
 		cat /proc/$pid/cgroup; kill $pid`)
 	if r.Code != 0 || strings.Contains(r.Stdout, "dcm.slice") {
-		m.t.Errorf("waiter that becomes a set-uid program: want no lease, got %d, %s%s", r.Code, r.Stdout, r.Stderr)
+		m.t.Errorf("process that waits and executes a set-uid program: want no lease, got %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
-	// systemd moves a process back into a unit only if the unit is delegated; else it gets a
-	// scope in the same slice.
+	// systemd moves a process back into a unit only if the unit is delegated. Otherwise dcm
+	// moves it to a scope in the same slice.
 	for _, delegate := range []string{"no", "yes"} {
 		r = m.try("systemd-run --quiet --pipe --wait --collect --slice=victims.slice --property=Delegate=" + delegate + " unshare --mount sh -c 'mount -o remount,rw,bind /proc/sys 2>/dev/null; exec e2e-agent attack reuse " + uid + " $(id -g ada) $(getent group dcm | cut -d: -f3) 40'")
 		if r.Code != 0 {
-			m.t.Errorf("reused process numbers, Delegate=%s: want success, got %d, %s%s", delegate, r.Code, r.Stdout, r.Stderr)
+			m.t.Errorf("reused PIDs, Delegate=%s: want success, got %d, %s%s", delegate, r.Code, r.Stdout, r.Stderr)
 		}
-		m.t.Logf("numbers used again, Delegate=%s: %s; moved out of a lease: %s", delegate, strings.TrimSpace(r.Stdout), m.run("journalctl --boot --unit=dcm --output=cat | grep -c 'a lease that was not given' || :"))
+		m.t.Logf("reused PIDs, Delegate=%s: %s", delegate, strings.TrimSpace(r.Stdout))
 	}
 	m.until(noLeases)
 }
 
-// countedForAda: a process whose number is one of subuid(5) has a lease of the user's who made
-// its user namespace.
+// countedForAda: a lease of a process whose uid is one of subuid(5) counts for the user who
+// created its user namespace.
 func (m machine) countedForAda() {
 	m.t.Helper()
 	r := m.try(`gid=$(getent group dcm | cut -d: -f3)
@@ -49,13 +49,13 @@ func (m machine) countedForAda() {
 		nsenter --user --target $pid --setuid 5 --setgid 200 dcm run -- cat /proc/self/cgroup; code=$?
 		kill $pid; exit $code`)
 	if want := "/dcm.slice/dcm-lease-" + strings.TrimSpace(m.run("id -u ada")) + "-"; r.Code != 0 || !strings.Contains(r.Stdout, want) {
-		m.t.Errorf("a number of ada's in a user namespace has a lease in %d, %s%s, want %s", r.Code, r.Stdout, r.Stderr, want)
+		m.t.Errorf("lease in a user namespace of ada: exit status %d, cgroup %s%s, want %s", r.Code, r.Stdout, r.Stderr, want)
 	}
 	m.until(noLeases)
 }
 
-// commandsHidden: of a lease's command everybody can read the program's name and nothing
-// else, and its name cannot change the unit.
+// commandsHidden: the unit of a lease shows the name of its program and no arguments, and the
+// name cannot change the unit.
 func commandsHidden(m machine) {
 	m.run(`rm -f /run/roots; ln -sf "$(command -v sh)" "$(printf '/usr/local/bin/odd\343\205\244\\')"
 		setsid dcm run -- "$(printf 'odd\343\205\244\\')" -c 'echo held >/run/roots; exec sleep infinity' secret '\' >/dev/null 2>&1 </dev/null &`)
@@ -80,9 +80,9 @@ func commandsHidden(m machine) {
 	m.run("dcm release " + unit + "; rm /usr/local/bin/odd*")
 }
 
-// attacksBounded: whatever a user does, and a program that holds the agents' socket, both
-// services stay below half of their MemoryMax=, and the journal is not filled. The
-// configuration is as large as one may be.
+// attacksBounded: under floods of calls by users and by a program on the agents' socket, both
+// services stay below half of their MemoryMax=, and the journal stays small. The
+// configuration has the maximal size.
 func attacksBounded(m machine) {
 	m.run(`mkdir -p /var/lib/prometheus/node-exporter; chown -R nobody /var/lib/prometheus
 		cd /var/lib/prometheus/node-exporter && seq -f '%0240.0f' 100000 | setpriv --reuid=nobody --clear-groups xargs touch
@@ -91,24 +91,24 @@ func attacksBounded(m machine) {
 		systemctl restart dcm`)
 	const logged = "journalctl --boot --unit=dcm --unit=dcm-agent --output=cat | wc -l"
 	m.run(`rm -f /run/roots; setsid dcm run -n 8 -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
-	m.await("/run/roots", "held") // who asks for 58 waits
+	m.await("/run/roots", "held") // a request for 58 waits
 	before := m.number(logged)
 	for _, flood := range []string{"use", "plan", "dry-run", "acquire", "wait", "release", "account", "history", "usage", "queue"} {
 		answered := m.run("timeout 60 " + ada + "e2e-agent attack flood " + flood + " 2 & setpriv --reuid=nobody --regid=nogroup --clear-groups timeout 60 e2e-agent attack flood " + flood + " 2; wait $!")
-		m.t.Logf("%s: %q answers, the daemon has had %d MiB", flood, answered, m.highWater("dcm"))
+		m.t.Logf("%s: %q replies, peak memory of the daemon %d MiB", flood, answered, m.highWater("dcm"))
 	}
 	if n := m.number(logged) - before; n > 20 {
-		m.t.Errorf("lines in the journal: want fewer, got %d", n)
+		m.t.Errorf("lines in the journal: want at most 20, got %d", n)
 	}
 	m.bounded("dcm")
 	m.opened("active")
 	if r := m.try("timeout 60 " + ada + "e2e-agent attack agents " + agentsSocket + " Account 1 1"); strings.TrimSpace(r.Stdout) != "0" {
 		m.t.Errorf("calls of a user on the socket of the agents: want refusals, got %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
-	// A text of 24,000 profiles is longer than one may be, one of 1,800 is not.
+	// A text of 24,000 profiles exceeds the limit, one of 1,800 does not.
 	for _, flood := range []string{"UseFor 24000", "UseFor 1800", "PlanFor 1800", "Account 1"} {
 		answered := m.run("timeout 120 e2e-agent attack agents " + agentsSocket + " " + flood + " 4")
-		m.t.Logf("%s: %q answers, dcm-agent has had %d MiB, the daemon %d MiB", flood, answered, m.highWater("dcm-agent"), m.highWater("dcm"))
+		m.t.Logf("%s: %q replies, peak memory of dcm-agent %d MiB, of the daemon %d MiB", flood, answered, m.highWater("dcm-agent"), m.highWater("dcm"))
 	}
 	m.bounded("dcm-agent")
 	if got := m.show("dcm-agent.service", "Slice")["Slice"]; got != "system-dcm.slice" { // it reads the topology of all partitions
@@ -122,22 +122,22 @@ func attacksBounded(m machine) {
 	m.opened("inactive")
 }
 
-// bounded checks that a service has stayed below half of its MemoryMax=.
+// bounded expects the peak memory of a service below half of its MemoryMax=.
 func (m machine) bounded(unit string) {
 	m.t.Helper()
 	limit := m.number("systemctl show -P MemoryMax " + unit)
 	if high := m.highWater(unit); high > limit>>20/2 {
-		m.t.Errorf("peak memory of %s: got %d MiB, want at most %d MiB", unit, high, limit>>20)
+		m.t.Errorf("peak memory of %s: got %d MiB, want at most %d MiB", unit, high, limit>>20/2)
 	}
 }
 
-// highWater is how much memory a service's process has had at most, in MiB.
+// highWater returns the peak memory of a service's main process in MiB.
 func (m machine) highWater(unit string) int {
 	m.t.Helper()
 	return m.number("awk '/VmHWM/ { print $2 }' /proc/$(systemctl show --property=MainPID --value "+unit+")/status") >> 10
 }
 
-// number is what a script prints.
+// number returns the number that a script prints.
 func (m machine) number(script string) int {
 	m.t.Helper()
 	n, err := strconv.Atoi(strings.TrimSpace(m.run(script)))

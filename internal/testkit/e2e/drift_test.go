@@ -12,16 +12,16 @@ import (
 	"dcm/internal/frontends/status"
 )
 
-// soon is how fast a drift is noticed, with room for a machine that runs other
-// tests at the same time: left alone it takes less than a second.
-const soon = 3 * time.Second
+// driftTimeout limits the detection of drift, which takes less than a second on an idle
+// machine. Other tests run concurrently.
+const driftTimeout = 3 * time.Second
 
-// leaving is the settings with a drift that is only reported.
+// leaving returns settings with which drift is only reported.
 func leaving(profile string) string {
 	return selecting(profile) + "[daemon]\ndrift = \"report\"\n"
 }
 
-// noticed is how long after the command began the daemon entered the phase.
+// noticed returns the time from the start of the command until the daemon entered the phase.
 func (m machine) noticed(before runstate.State, command string, phase runstate.Phase) time.Duration {
 	m.t.Helper()
 	began := time.Now()
@@ -54,7 +54,7 @@ func driverReloaded(m machine) {
 	done := m.seconds("modprobe -r amdgpu && modprobe amdgpu && date +%s.%N")
 	m.await("/run/runs", "run")
 	noticed := m.seconds("journalctl --boot --unit=dcm --output=short-unix --lines=1 MESSAGE_ID=" + string(event.Drifted))
-	if d := time.Duration((noticed - done) * float64(time.Second)); d > soon {
+	if d := time.Duration((noticed - done) * float64(time.Second)); d > driftTimeout {
 		m.t.Errorf("time until the drift is noticed: got %s after the load of the driver", d)
 	}
 	m.applied("cpx-fast")
@@ -90,7 +90,7 @@ func driftReported(m machine) {
 	m.run("systemctl restart dcm")
 	m.run("systemctl stop amd-metrics-exporter gpuagent dashboard")
 	before := m.state()
-	if d := m.noticed(before, "modprobe -r amdgpu && modprobe amdgpu", runstate.Drifted); d > soon {
+	if d := m.noticed(before, "modprobe -r amdgpu && modprobe amdgpu", runstate.Drifted); d > driftTimeout {
 		m.t.Errorf("time until the change is noticed: got %s", d)
 	}
 	m.run("systemctl start amd-metrics-exporter gpuagent dashboard")
@@ -122,7 +122,7 @@ func kernelTells(m machine) {
 		m.t.Fatal(err)
 	}
 	m.await("/run/dcm/state.json", `"phase": "applying"`)
-	if d := m.state().Since.Sub(began); d > soon {
+	if d := m.state().Since.Sub(began); d > driftTimeout {
 		m.t.Errorf("time until the change is noticed: got %s", d)
 	}
 	m.applied("cpx-fast")

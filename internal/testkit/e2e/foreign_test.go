@@ -47,7 +47,7 @@ func foreignText(m machine) {
 	m.applied("cpx-fast")
 }
 
-// told: who asked for a run, and which hook kept it from its end.
+// causesRecorded: the history has the cause of each run, and the hook that failed it.
 func causesRecorded(m machine) {
 	m.run("rm -f /var/lib/dcm/history.jsonl") // others have written mode files before
 	m.run("SUDO_UID=65534 dcm use spx-fast")

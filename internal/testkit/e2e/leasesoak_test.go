@@ -24,7 +24,7 @@ func leases(t *testing.T, p product) {
 	most, _ := strconv.Atoi(text)
 	length, err := time.ParseDuration(text)
 	if err != nil {
-		length = shortSoak
+		length = defaultSoakTimeout
 	}
 	s := newLeaseSoak(t, p, soak.Rand(t))
 	began, logged := time.Now(), time.Now()
@@ -136,7 +136,7 @@ func (s *leaseSoak) trial() {
 func (s *leaseSoak) batch(name string, b leasesoak.Batch) leasesoak.Reply {
 	s.t.Helper()
 	b.Parts, b.Largest = map[string]int{"cpx-fast": 64, "qpx-fast": 32}[s.profile], maxPartitions
-	ctx, cancel := testdeadline.Context(s.t.Context(), 2*patience)
+	ctx, cancel := testdeadline.Context(s.t.Context(), 2*waitTimeout)
 	defer cancel()
 	r, err := s.clients.Do(ctx, b)
 	if err != nil {

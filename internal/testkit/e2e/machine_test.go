@@ -24,7 +24,7 @@ func boot(t *testing.T, recipe e2e.Recipe, agent string, seed e2e.Seed) machine 
 		t.Fatal(err)
 	}
 	containerTurns.wait(t, length(t))
-	ctx, cancel := testdeadline.Context(t.Context(), patience)
+	ctx, cancel := testdeadline.Context(t.Context(), waitTimeout)
 	defer cancel()
 	c, err := e2e.Boot(ctx, root, agent, seed)
 	if err != nil {
@@ -42,7 +42,7 @@ func boot(t *testing.T, recipe e2e.Recipe, agent string, seed e2e.Seed) machine 
 func (m machine) in(t *testing.T) machine {
 	t.Cleanup(func() {
 		if t.Failed() {
-			ctx, cancel := testdeadline.Context(context.Background(), patience)
+			ctx, cancel := testdeadline.Context(context.Background(), waitTimeout)
 			defer cancel()
 			m.Diagnose(ctx, t.Output())
 		}
@@ -53,7 +53,7 @@ func (m machine) in(t *testing.T) machine {
 // try runs a shell command, whatever its exit status.
 func (m machine) try(script string, args ...string) remote.Result {
 	m.t.Helper()
-	ctx, cancel := testdeadline.Context(m.t.Context(), patience)
+	ctx, cancel := testdeadline.Context(m.t.Context(), waitTimeout)
 	defer cancel()
 	r, err := m.Run(ctx, append([]string{"sh", "-c", script, "sh"}, args...)...)
 	if err != nil {
@@ -75,7 +75,7 @@ func (m machine) run(script string, args ...string) string {
 // await waits until a file holds all of the texts.
 func (m machine) await(file string, texts ...string) {
 	m.t.Helper()
-	ctx, cancel := testdeadline.Context(m.t.Context(), patience)
+	ctx, cancel := testdeadline.Context(m.t.Context(), waitTimeout)
 	defer cancel()
 	if r, err := m.Run(ctx, append([]string{"e2e-agent", "await", file}, texts...)...); err != nil || r.Code != 0 {
 		m.t.Fatalf("%s never held %q: %v %s", file, texts, err, r.Stderr)
@@ -85,7 +85,7 @@ func (m machine) await(file string, texts ...string) {
 // until waits until a shell script succeeds, and returns its trimmed output.
 func (m machine) until(script string, args ...string) string {
 	m.t.Helper()
-	ctx, cancel := testdeadline.Context(m.t.Context(), patience)
+	ctx, cancel := testdeadline.Context(m.t.Context(), waitTimeout)
 	defer cancel()
 	r, err := m.Run(ctx, append([]string{"e2e-agent", "await-command", script}, args...)...)
 	if err != nil || r.Code != 0 {
@@ -104,7 +104,7 @@ const noLeases = `! systemctl list-units --plain --no-legend "dcm-*.scope" | gre
 
 func (m machine) put(path, content string) {
 	m.t.Helper()
-	ctx, cancel := testdeadline.Context(m.t.Context(), patience)
+	ctx, cancel := testdeadline.Context(m.t.Context(), waitTimeout)
 	defer cancel()
 	if err := m.Put(ctx, path, []byte(content), 0o644); err != nil {
 		m.t.Fatal(err)
@@ -113,7 +113,7 @@ func (m machine) put(path, content string) {
 
 func (m machine) reboot() {
 	m.t.Helper()
-	ctx, cancel := testdeadline.Context(m.t.Context(), patience)
+	ctx, cancel := testdeadline.Context(m.t.Context(), waitTimeout)
 	defer cancel()
 	if err := m.Reboot(ctx); err != nil {
 		m.t.Fatalf("%v\n%s", err, m.Console())

@@ -57,8 +57,8 @@ func (m machine) slice(profile string, beta int) {
 // switched on, from that moment on and at every boot.
 const nodeless = "/etc/e2e/nodeless"
 
-// driverlessNVIDIA is what it takes. The stand-in of the library makes the nodes of
-// instances, as the driver's does.
+// driverlessNVIDIA returns the unit that makes the nodes of the GPUs. The stand-in of the
+// library makes those of instances, like the driver's library.
 func driverlessNVIDIA() e2e.Seed {
 	return early("e2e-nvidia", "ConditionPathExists="+nodeless+"\n", "e2e-node.service e2e-devices.service", `#!/bin/sh
 gpus=$(ls -d /dev/nvidia[0-9]*)
@@ -72,8 +72,8 @@ mkdir -p /sys/fs/bpf; mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf
 `)
 }
 
-// migNodes puts real device nodes in place of the simulator's. From here on a GPU that is
-// held cannot be told, and who may open what can.
+// migNodes replaces the simulator's device nodes by real ones. After it, tests can check which
+// process can open a node, but holders of GPUs are not visible.
 func migNodes(m machine) {
 	for _, name := range []string{"alpha", "beta@", "notebook@"} {
 		m.put("/etc/systemd/system/"+name+".service", holder)
@@ -86,7 +86,7 @@ func migNodes(m machine) {
 	m.run("rm /dev/nvidiactl /dev/nvidia3; systemctl restart dcm-apply dcm; systemctl start gpuagent amd-metrics-exporter alpha beta@1 notebook@1; [ -c /dev/nvidiactl -a -c /dev/nvidia3 ]")
 }
 
-// deal is who has which partitions, with their nodes.
+// deal is an allocation of partitions to units, with their nodes.
 type deal struct {
 	runstate.Partitions
 	nodes []string // all of NVIDIA's, and those of partitions

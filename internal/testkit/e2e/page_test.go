@@ -78,7 +78,7 @@ func (m machine) browser() browser {
 		return err
 	})
 	m.t.Cleanup(func() {
-		ctx, cancel := testdeadline.Context(context.Background(), patience)
+		ctx, cancel := testdeadline.Context(context.Background(), waitTimeout)
 		defer cancel()
 		if err := b.s.Close(ctx); err != nil {
 			m.t.Log(err)
@@ -88,10 +88,10 @@ func (m machine) browser() browser {
 	return b
 }
 
-// does has the browser do something, within the patience of a test.
+// does has the browser do something, within the waitTimeout of a test.
 func (b browser) does(what func(context.Context) error) {
 	b.t.Helper()
-	ctx, cancel := testdeadline.Context(b.t.Context(), patience)
+	ctx, cancel := testdeadline.Context(b.t.Context(), waitTimeout)
 	defer cancel()
 	err := what(ctx)
 	if err == nil {

@@ -59,8 +59,8 @@ func podmanHere() e2e.Seed {
 	}
 }
 
-// containers is what real containers have of the partitions, by the names that dcm
-// tells engines.
+// containers tests which partitions podman's containers can open, by the CDI names that dcm
+// writes.
 func containers(t *testing.T, p product) {
 	t.Parallel()
 	for _, recipe := range []e2e.Recipe{e2e.Podman("bookworm"), e2e.Podman("trixie")} {

@@ -23,7 +23,7 @@ const wants = "/etc/systemd/system/sysinit.target.wants/e2e-refuse.service"
 // rebootedByItself waits for a reboot that the test does not request.
 func (m machine) rebootedByItself() {
 	m.t.Helper()
-	ctx, cancel := testdeadline.Context(m.t.Context(), patience)
+	ctx, cancel := testdeadline.Context(m.t.Context(), waitTimeout)
 	defer cancel()
 	if err := m.Rebooted(ctx); err != nil {
 		m.t.Fatalf("%v\n%s", err, m.Console())

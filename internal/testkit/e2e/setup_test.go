@@ -10,14 +10,14 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// patience is what any one wait may take. All waits are for events: it is only
-// ever used up by a test that fails.
-const patience = 60 * time.Second
+// waitTimeout limits one wait for an event, see package testdeadline. Only a failing test
+// reaches it.
+const waitTimeout = 60 * time.Second
 
 func suites() []e2e.Recipe { return []e2e.Recipe{e2e.Bookworm(), e2e.Trixie()} }
 
-// requireContainers skips the test where it cannot run, and where it is not
-// asked for: it downloads roots and takes minutes.
+// requireContainers skips the test unless DCM_E2E=require is set: the test downloads root
+// file systems and takes minutes.
 func requireContainers(t *testing.T) {
 	t.Helper()
 	if os.Getenv("DCM_E2E") != "require" {
@@ -28,7 +28,7 @@ func requireContainers(t *testing.T) {
 	}
 }
 
-// build compiles one command of this module as it is installed: static.
+// build compiles one command of this module statically, as in dcm's package.
 func build(t *testing.T, pkg string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), filepath.Base(pkg))

@@ -172,7 +172,7 @@ func slurmHostChange(m machine) {
 // slurmAway: the GPUs are changed all the same, and slurmctld gets it when it is back.
 func slurmAway(m machine) {
 	m.run("systemctl stop slurmctld")
-	ctx, cancel := testdeadline.Context(m.t.Context(), 3*patience) // dcm waits long for a client
+	ctx, cancel := testdeadline.Context(m.t.Context(), 3*waitTimeout) // dcm waits long for a client
 	defer cancel()
 	if r, err := m.Run(ctx, "dcm", "use", "cpx-nps1"); err != nil || r.Code != 1 || !strings.Contains(r.Stderr, "not back: dcm-slurm.service") {
 		m.t.Errorf("exit status %d, %v\n%s%s", r.Code, err, r.Stdout, r.Stderr)

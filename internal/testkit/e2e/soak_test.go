@@ -16,8 +16,8 @@ import (
 	"dcm/internal/testkit/soak"
 )
 
-// shortSoak is the duration of the random trials in make test. In make soak it is DCM_SOAK.
-const shortSoak = 30 * time.Second
+// defaultSoakTimeout is the duration of the random trials without DCM_SOAK.
+const defaultSoakTimeout = 30 * time.Second
 
 // random runs random actions of operators, crashes and jobs on a node, and checks after each
 // that nothing is lost. DCM_SEED repeats a run's choices.
@@ -25,7 +25,7 @@ func random(t *testing.T, p product) {
 	t.Parallel()
 	length, err := time.ParseDuration(os.Getenv("DCM_SOAK"))
 	if err != nil {
-		length = shortSoak
+		length = defaultSoakTimeout
 	}
 	s := newNodeSoak(t, p, soak.Rand(t))
 	for end := time.Now().Add(length); time.Now().Before(end) && !t.Failed(); {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// turns has no more containers run at once than the machine carries, and of those that
-// wait the longest one first: begun last, it would run on alone.
+// turns limits the number of concurrent containers. Of the waiting tests the longest one
+// starts first: started last, it would run alone at the end.
 type turns struct {
 	mu      sync.Mutex
 	free    int
@@ -19,11 +19,12 @@ type turns struct {
 }
 
 type turn struct {
-	length int // in seconds, about
+	length int // approximate, in seconds
 	come   chan struct{}
 }
 
-// A container mostly waits, for a boot, a hang or a retry.
+// There are more containers than processors: a container mostly waits for a boot, a hang or
+// a retry.
 var containerTurns = &turns{free: 2 * runtime.GOMAXPROCS(0)}
 
 // lengths are those of the groups that take more than a minute.
@@ -34,7 +35,7 @@ func length(t *testing.T) int {
 	return lengths[group]
 }
 
-// wait returns when it is the test's turn, which ends with the test.
+// wait returns when the test may start its container. The turn ends with the test.
 func (q *turns) wait(t *testing.T, length int) {
 	t.Helper()
 	now := turn{length, make(chan struct{})}

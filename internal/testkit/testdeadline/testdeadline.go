@@ -1,6 +1,5 @@
-// Package testdeadline makes the deadlines of tests ones that a busy machine alone cannot
-// break: they count the time that the machine had for the test, not what the clock
-// shows. It is for tests, and for nothing that a user waits for.
+// Package testdeadline provides deadlines for tests that load alone does not exceed. They
+// count processor time that was available to the test, not wall-clock time.
 package testdeadline
 
 import (
@@ -12,22 +11,22 @@ import (
 	"time"
 )
 
-// beat is how often the load is looked at. A longer pause between two looks was not
-// the test's either: it counts as one beat.
-const beat = 100 * time.Millisecond
+// sampleInterval is the time between two readings of the load. A longer pause counts as one
+// interval, because this process did not run in it.
+const sampleInterval = 100 * time.Millisecond
 
 // Context is context.WithTimeout with such a deadline.
 func Context(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
-		ticker := time.NewTicker(beat)
+		ticker := time.NewTicker(sampleInterval)
 		defer ticker.Stop()
 		for left := d; left > 0; {
 			select {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-				left -= time.Duration(float64(beat) * now())
+				left -= time.Duration(float64(sampleInterval) * availableShare())
 			}
 		}
 		cancel(context.DeadlineExceeded)
@@ -41,8 +40,8 @@ func After(d time.Duration) <-chan struct{} {
 	return ctx.Done()
 }
 
-// now is the share of this moment that is the test's.
-func now() float64 {
+// availableShare returns the part of a processor that a task gets now.
+func availableShare() float64 {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return 1
@@ -50,9 +49,9 @@ func now() float64 {
 	return share(string(text), runtime.NumCPU())
 }
 
-// share is how much of its time a task gets on so many processors, by what
-// /proc/loadavg says: the average of the last minute, in which those count that wait
-// for a disk, or what can run at this moment, if that is more.
+// share computes it from the text of /proc/loadavg. The load is the larger of two values: the
+// average of the last minute, which includes tasks that wait for a disk, and the number of
+// tasks that are runnable now.
 func share(loadavg string, processors int) float64 {
 	fields := strings.Fields(loadavg)
 	if len(fields) < 4 {

@@ -62,8 +62,8 @@ func run(ctx context.Context, args []string) error {
 		return attack.Agents(args[2], args[3], args[4], args[5], os.Stdout)
 	case len(args) > 3 && args[0] == "attack" && args[1] == "become":
 		return attack.Become(args[2], args[3:])
-	case len(args) == 2 && args[0] == "attack" && args[1] == "ask":
-		return attack.Ask()
+	case len(args) == 2 && args[0] == "attack" && args[1] == "request":
+		return attack.Request()
 	case len(args) == 6 && args[0] == "attack" && args[1] == "reuse":
 		return attack.Reuse(args[2], args[3], args[4], args[5], os.Stdout)
 	case len(args) == 2 && args[0] == "serve":

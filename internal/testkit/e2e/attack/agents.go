@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Agents makes calls on the agents' socket for so long, over as many connections as there
-// may be, and prints how many were answered. A call asks for a profile out of a text with so
-// many.
+// Agents makes calls on the agents' socket for a number of seconds, over the maximal number
+// of connections, and prints how many replies it got. A call selects a profile of a text that
+// has as many profiles as the argument.
 func Agents(socket, method, profiles, seconds string, out io.Writer) error {
 	n, err := strconv.Atoi(profiles)
 	if err != nil {
@@ -36,24 +36,25 @@ func Agents(socket, method, profiles, seconds string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var answered atomic.Int64
+	var replies atomic.Int64
 	var all sync.WaitGroup
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(limit)*time.Second)
 	defer cancel()
-	for range atATime {
+	for range concurrent {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				answered.Add(callAgain(ctx, socket, append(call, 0)))
+				replies.Add(callRepeatedly(ctx, socket, append(call, 0)))
 			}
 		})
 	}
 	all.Wait()
-	_, err = fmt.Fprintln(out, answered.Load())
+	_, err = fmt.Fprintln(out, replies.Load())
 	return err
 }
 
-// callAgain makes a call over one connection until it ends, and returns how often.
-func callAgain(ctx context.Context, socket string, call []byte) (n int64) {
+// callRepeatedly makes a call over one connection until the connection ends, and returns the
+// number of replies.
+func callRepeatedly(ctx context.Context, socket string, call []byte) (n int64) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {
 		return 0

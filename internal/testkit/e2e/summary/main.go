@@ -26,8 +26,8 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// silence is how long nothing may be said.
-const silence = 10 * time.Second
+// progressInterval is the longest time without output.
+const progressInterval = 10 * time.Second
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -53,15 +53,15 @@ func run(ctx context.Context, args []string) (green bool, err error) {
 		tidy(scratch)
 		err = errors.Join(err, release())
 	}()
-	// Some tests are another user for a while.
+	// Some tests run programs as another user.
 	if err := os.Chmod(scratch, 0o755); err != nil {
 		return false, err
 	}
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+scratch)
 	cmd.Stderr = os.Stderr
-	// ^C is for this process, which then ends the tests and cleans up. What they mount is
-	// gone with them.
+	// ^C signals only this process, which then ends the tests and cleans up. Their mounts
+	// end with their mount namespace.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Unshareflags: syscall.CLONE_NEWNS}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string) (green bool, err error) {
 	if err := cmd.Start(); err != nil {
 		return false, err
 	}
-	// Who belongs to a test that was killed becomes a child of this process.
+	// The processes of a killed test become children of this process.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return false, err
 	}
@@ -78,7 +78,7 @@ func run(ctx context.Context, args []string) (green bool, err error) {
 	defer cut()
 	s := newSummary(os.Stdout)
 	s.total = packages(ctx, args)
-	if err := s.watch(out, silence); err != nil && ctx.Err() == nil {
+	if err := s.watch(out, progressInterval); err != nil && ctx.Err() == nil {
 		return false, err
 	}
 	failed := cmd.Wait()
@@ -86,7 +86,7 @@ func run(ctx context.Context, args []string) (green bool, err error) {
 		for err := error(nil); !errors.Is(err, unix.ECHILD); {
 			_, err = unix.Wait4(-cmd.Process.Pid, nil, 0, nil)
 		}
-		return false, errors.New("cut off by a signal")
+		return false, errors.New("interrupted by a signal")
 	}
 	var status *exec.ExitError
 	if failed != nil && !errors.As(failed, &status) {
@@ -105,11 +105,11 @@ func packages(ctx context.Context, args []string) int {
 	return strings.Count(string(out), "\n")
 }
 
-// tidy removes what killed tests have left, and says so.
+// tidy removes and lists the files that killed tests left.
 func tidy(dir string) {
 	swept, err := e2e.Sweep(dir)
 	for _, name := range swept {
-		fmt.Println("removed what a test left that was cut off:", name)
+		fmt.Println("removed the files of a killed test:", name)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "summary:", err)

@@ -37,13 +37,13 @@ func newSummary(w io.Writer) *summary {
 }
 
 // watch reads events, and says what is under way when nothing was said for a while.
-func (s *summary) watch(r io.Reader, silence time.Duration) error {
+func (s *summary) watch(r io.Reader, progressInterval time.Duration) error {
 	events, failed := make(chan event), make(chan error, 1)
 	go func() {
 		failed <- read(r, func(e event) { events <- e })
 		close(events)
 	}()
-	beat := time.NewTicker(silence)
+	beat := time.NewTicker(progressInterval)
 	defer beat.Stop()
 	for {
 		select {
@@ -53,7 +53,7 @@ func (s *summary) watch(r io.Reader, silence time.Duration) error {
 			}
 			s.add(e)
 			if s.printed {
-				beat.Reset(silence)
+				beat.Reset(progressInterval)
 				s.printed = false
 			}
 		case <-beat.C:

@@ -39,7 +39,7 @@ func New(ctx context.Context, ask Ask, arguments ...string) (*Session, error) {
 	}
 	err := s.do(ctx, "POST", "/session", map[string]any{"capabilities": map[string]any{"alwaysMatch": map[string]any{
 		"browserName":        "chrome",
-		"timeouts":           map[string]any{"script": turn.Milliseconds()},
+		"timeouts":           map[string]any{"script": scriptTimeout.Milliseconds()},
 		"goog:chromeOptions": map[string]any{"args": arguments},
 	}}}, &opened)
 	s.path = "/session/" + opened.ID
@@ -97,12 +97,12 @@ func (s *Session) Read(ctx context.Context, script string, to any) error {
 	return s.do(ctx, "POST", "/execute/sync", map[string]any{"script": script, "args": []any{}}, to)
 }
 
-// turn is how long the browser waits before it is asked again, so that it is free soon
-// after the caller has given up.
-const turn = 10 * time.Second
+// scriptTimeout limits one wait in the browser. [Session.Await] repeats it until its context
+// ends, so that the browser is free soon afterwards.
+const scriptTimeout = 10 * time.Second
 
-// Await waits until an expression is true in the page, which is looked at whenever the
-// document has changed.
+// Await waits until an expression is true in the page. It is evaluated after each change of
+// the document.
 func (s *Session) Await(ctx context.Context, expression string) error {
 	script := `const done = arguments[0], is = () => { try { return Boolean(` + expression + `) } catch { return false } };
 if (is()) return done(true);
@@ -116,7 +116,7 @@ o.observe(document, { subtree: true, childList: true, attributes: true, characte
 	}
 }
 
-// Picture is a PNG of what is in the window.
+// Picture returns a PNG of the window.
 func (s *Session) Picture(ctx context.Context) ([]byte, error) {
 	var text string
 	if err := s.do(ctx, "GET", "/screenshot", nil, &text); err != nil {

@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// Rest is what a process did in a while, see proc(5).
+// Rest is the activity of a process that should be idle, from proc(5).
 type Rest struct {
-	Awake    []int // the seconds in which any of its threads ran
-	Switches int   // times that a thread was put on a processor
+	Awake    []int // samples in which a thread ran
+	Switches int   // number of times that a thread was scheduled
 	CPU      time.Duration
 	Threads  int
 }
 
-// look is how often the process is looked at: what it does at one moment has to
-// fall into one look.
-const look = time.Second
+// sampleInterval is the time between two readings of /proc. One burst of work falls into one
+// interval.
+const sampleInterval = time.Second
 
-// calm is how long ago the process's last work has to be. Until then the deadlines
-// of that work, which it met, may still wake the runtime once each.
-const calm = 35 * time.Second
+// idleDelay is the time from the last work of the process to the first reading. Until then
+// the timers of met deadlines may still wake the runtime.
+const idleDelay = 35 * time.Second
 
 func rest(pid int, window time.Duration) (Rest, error) {
-	tick := time.NewTicker(look)
+	tick := time.NewTicker(sampleInterval)
 	defer tick.Stop()
-	for range calm / look {
+	for range idleDelay / sampleInterval {
 		<-tick.C
 	}
 	first, err := threads(pid)
@@ -36,7 +36,7 @@ func rest(pid int, window time.Duration) (Rest, error) {
 		return Rest{}, err
 	}
 	r, last := Rest{}, first
-	for second := range int(window / look) {
+	for second := range int(window / sampleInterval) {
 		<-tick.C
 		now, err := threads(pid)
 		if err != nil {

@@ -2,8 +2,8 @@
 /*
  * Shared by the modules that stand in for NVIDIA's driver: nvidia, nvidia-modeset,
  * nvidia-uvm and nvidia-drm. They have its device numbers, files in /proc and use counts,
- * and no GPU. The stand-in of libnvidia-ml keeps the instances; it tells them to the driver
- * by ioctl(2), which the real library does by requests of its own.
+ * and no GPU. The stand-in of libnvidia-ml keeps the instances. It sends them to the driver
+ * by an ioctl(2) of its own.
  */
 #ifndef NVIDIA_H
 #define NVIDIA_H
