@@ -23,8 +23,9 @@ func (m Module) State() string {
 	return state
 }
 
-// UseCount reads the use count of the module and the modules that use it. ok is false for a
-// driver that is built into the kernel, which has no count.
+// UseCount reads the use count of the module and what in the kernel uses it: other modules,
+// and a text console on one of its GPUs. ok is false for a driver that is built into the
+// kernel, which has no count.
 func (m Module) UseCount() (count int, modules []string, ok bool) {
 	text, err := sysfs.Read(m.file("refcnt"))
 	if err != nil {
@@ -37,7 +38,29 @@ func (m Module) UseCount() (count int, modules []string, ok bool) {
 	for _, e := range entries {
 		modules = append(modules, sanitize.Text(e.Name()))
 	}
+	if m.hasConsole() {
+		modules = append(modules, "the text console (see /sys/class/vtconsole)")
+	}
 	return count, modules, true
+}
+
+// hasConsole reports whether the kernel's text console is on a GPU of the driver. It then
+// holds the module (drivers/video/fbdev/core/fbcon.c, fbcon_open), without being listed. The
+// console is on the first framebuffer, unless the kernel command line says otherwise.
+func (m Module) hasConsole() bool {
+	driver, err := filepath.EvalSymlinks(filepath.Join(m.Sys, "class/graphics/fb0/device/driver/module"))
+	if err != nil || filepath.Base(driver) != m.Name {
+		return false
+	}
+	consoles, _ := filepath.Glob(filepath.Join(m.Sys, "class/vtconsole/vtcon*"))
+	for _, c := range consoles {
+		name, _ := sysfs.Optional(filepath.Join(c, "name"))
+		bound, _ := sysfs.Optional(filepath.Join(c, "bind"))
+		if strings.HasSuffix(name, "frame buffer device") && bound == "1" {
+			return true
+		}
+	}
+	return false
 }
 
 // Progress returns a text that changes when GPUs of the driver come up: the module's state,

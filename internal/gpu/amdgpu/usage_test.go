@@ -175,6 +175,13 @@ func TestUsage_UseCount(t *testing.T) {
 			f.write("sys/module/amdgpu/refcnt", "1\n")
 			f.write("sys/module/amdgpu/holders/amdgpu_peer/initstate", "live\n")
 		}, 0, 0, true},
+		{"the text console does", func(f *fixture) {
+			f.write("sys/module/amdgpu/refcnt", "1\n")
+			f.must(os.MkdirAll(f.path("sys/class/graphics/fb0/device/driver"), 0o755))
+			f.must(os.Symlink("../../../../../module/amdgpu", f.path("sys/class/graphics/fb0/device/driver/module")))
+			f.write("sys/class/vtconsole/vtcon1/name", "(M) frame buffer device\n")
+			f.write("sys/class/vtconsole/vtcon1/bind", "1\n")
+		}, 0, 0, true},
 		{"it holds itself", func(f *fixture) { f.write("sys/module/amdgpu/refcnt", "1\n") }, 1, 1, true},
 		{"a process that is seen does", func(f *fixture) {
 			f.write("sys/module/amdgpu/refcnt", "2\n")

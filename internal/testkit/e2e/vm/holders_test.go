@@ -12,6 +12,19 @@ func mappedMemory(m machine) {
 	m.expect(modes, split)
 }
 
+// textConsole: the kernel's text console on a GPU keeps the driver loaded. dcm names it, and
+// makes the change when the console is unbound.
+func textConsole(m machine) {
+	m.run("echo 'options amdgpu console=1' >/etc/modprobe.d/console.conf")
+	m.run("systemctl stop " + clients + " && modprobe -r amdgpu && modprobe amdgpu && systemctl start " + clients)
+	m.expect("cat /sys/class/graphics/fb0/name", "amdgpudrmfb")
+	m.refused("text console")
+	m.run("echo 0 >/sys/class/vtconsole/vtcon1/bind")
+	m.use("cpx-nps4")
+	m.expect(modes, split)
+	m.expect(allClients, allActive)
+}
+
 // inFlight: a file that was sent over a socket and closed by its sender belongs to no
 // process. dcm reports the use of the driver, and makes the change when it ends.
 func inFlight(m machine) {

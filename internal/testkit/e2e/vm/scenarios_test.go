@@ -14,6 +14,7 @@ func scenarios() []scenario {
 		{"busy unload", two, busyUnload},
 		{"removed node", two, removedNode},
 		{"mapped memory", two, mappedMemory},
+		{"text console", two, textConsole},
 		{"in flight", two, inFlight},
 		{"false node", two, falseNode},
 		{"scattered minors", two, scatteredMinors},

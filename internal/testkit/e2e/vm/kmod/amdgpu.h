@@ -84,6 +84,10 @@ void kfd_exit(void);
 int kfd_rebuild(void);                /* devices is held */
 bool kfd_busy(struct gpu *gpu);       /* a KFD process is attached; devices is held */
 
+/* amdgpu_fb.c */
+int console_add(struct gpu *gpu);
+void console_remove(struct gpu *gpu);
+
 #define VRAM_BYTES (192ULL << 30)
 
 #endif

@@ -92,6 +92,9 @@ static int gpu_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	mutex_unlock(&devices);
 	if (err)
 		dev_err(&pdev->dev, "KFD topology: %d\n", err);
+	err = console_add(gpu);
+	if (err)
+		dev_err(&pdev->dev, "framebuffer: %d\n", err);
 	return 0;
 drm:
 	drm_remove(gpu);
@@ -110,6 +113,7 @@ static void gpu_remove(struct pci_dev *pdev)
 	list_del(&gpu->link);
 	kfd_rebuild();
 	mutex_unlock(&devices);
+	console_remove(gpu);
 	partition_remove_dirs(gpu);
 	drm_remove(gpu);
 	request = fw_read(gpu, FH_NPS_REQUEST);
