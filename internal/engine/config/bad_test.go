@@ -12,9 +12,9 @@ import (
 // it, without the file's path.
 var bad = []struct{ name, text, want string }{
 	{"no such profile", "version = 1\n\nprofile = \"cpx-nsp4\"\n",
-		`:3: profile = "cpx-nsp4": no such profile; did you mean "cpx-nps4"? accepted: cpx-nps1, cpx-nps4, dpx-nps2, qpx-nps1, spx-nps1, tpx-nps1`},
+		`:3: profile = "cpx-nsp4": no such profile; did you mean "cpx-nps4"? accepted: cpx-nps1, cpx-nps2, cpx-nps4, dpx-nps1, dpx-nps2, qpx-nps1, qpx-nps2, qpx-nps4, spx-nps1, tpx-nps1`},
 	{"several equally near", `profile = "cpx-nps7"`,
-		`:1: profile = "cpx-nps7": no such profile; accepted: cpx-nps1, cpx-nps4, dpx-nps2, qpx-nps1, spx-nps1, tpx-nps1`},
+		`:1: profile = "cpx-nps7": no such profile; accepted: cpx-nps1, cpx-nps2, cpx-nps4, dpx-nps1, dpx-nps2, qpx-nps1, qpx-nps2, qpx-nps4, spx-nps1, tpx-nps1`},
 	{"profile of another type", "profile = 3", `:1: profile = 3: must be a string, not an integer`},
 	{"newer version", "version = 2", `:1: version = 2: not a version that this dcm reads; accepted: 1`},
 	{"version as text", `version = "1"`, `:1: version = "1": must be the integer 1, not a string`},
@@ -44,7 +44,7 @@ var bad = []struct{ name, text, want string }{
 	{"profile with both", "[profiles.x]\ncompute = \"SPX\"\n[[profiles.x.group]]\ncompute = \"CPX\"\ncount = \"rest\"",
 		`:3: profiles.x.group: the profile says its compute mode twice, also at /etc/dcm/dcm.toml:2; accepted: either compute for the whole node, or groups`},
 	{"groups over a shipped profile", "[[profiles.cpx-nps1.group]]\ncompute = \"CPX\"\ncount = 1",
-		`:1: profiles.cpx-nps1.group: the profile says its compute mode twice, also at /usr/lib/dcm/dcm.toml.d/10-profiles.toml:16; accepted: either compute for the whole node, or groups`},
+		`:1: profiles.cpx-nps1.group: the profile says its compute mode twice, also at /usr/lib/dcm/dcm.toml.d/10-profiles.toml:46; accepted: either compute for the whole node, or groups`},
 	{"names that are none", "profiles.none = {}\nprofiles.\"\" = {}\nprofiles.\"a\\nb\" = {}",
 		`:1: profiles.none: no profile can have this name: it selects none
 :2: profiles."": a profile needs a name
@@ -84,7 +84,7 @@ var bad = []struct{ name, text, want string }{
 	{"not TOML", "version = 1\nprofile = cpx", `:2: not TOML: expected value but found "cpx" instead`},
 	{"key given twice", "profile = \"cpx-nps4\"\n\nprofile = \"spx-nps1\"", `:3: not TOML: key 'profile' has already been defined`},
 	{"everything at once", "profile = \"spx-nps\"\nprofil = 1\n[apply]\nreboot = true\n[profiles.x]\ncompute = \"CPXX\"\n",
-		`:1: profile = "spx-nps": no such profile; did you mean "spx-nps1"? accepted: cpx-nps1, cpx-nps4, dpx-nps2, qpx-nps1, spx-nps1, tpx-nps1, x
+		`:1: profile = "spx-nps": no such profile; did you mean "spx-nps1"? accepted: cpx-nps1, cpx-nps2, cpx-nps4, dpx-nps1, dpx-nps2, qpx-nps1, qpx-nps2, qpx-nps4, spx-nps1, tpx-nps1, x
 :2: profil = 1: unknown key; did you mean "profile"? accepted: agent, apply, clients, daemon, gpu, guard, leases, metrics, profile, profiles, reservation, version
 :4: apply.reboot = true: must be a string, not a boolean; accepted: never, once
 :6: profiles.x.compute = "CPXX": not a compute partition mode; did you mean "CPX"? accepted: SPX, DPX, TPX, QPX, CPX`},

@@ -26,10 +26,10 @@ func shipped(t testing.TB) files {
 	return f
 }
 
-func TestShippedFilesDefineSixProfilesAndSelectNone(t *testing.T) {
+func TestShippedFiles_ProfilesWithoutSelection(t *testing.T) {
 	got := load(t, shipped(t))
 	want := Defaults()
-	for _, name := range []string{"spx-nps1", "cpx-nps1", "cpx-nps4", "dpx-nps2", "qpx-nps1", "tpx-nps1"} {
+	for _, name := range []string{"spx-nps1", "dpx-nps1", "dpx-nps2", "tpx-nps1", "qpx-nps1", "qpx-nps2", "qpx-nps4", "cpx-nps1", "cpx-nps2", "cpx-nps4"} {
 		compute, memory, _ := strings.Cut(strings.ToUpper(name), "-")
 		want.Profiles[name] = partition.Profile{Name: name, Compute: partition.Compute(compute), Memory: partition.Memory(memory)}
 	}

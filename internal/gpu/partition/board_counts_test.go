@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Drivers tell another number of instances of an A30 than there is room for.
+// Some drivers report a wrong number of instances for an A30.
 func TestInstanceCount_CorrectedFromTable(t *testing.T) {
 	gpus, err := ParseNode("a30-1")
 	if err != nil {
@@ -22,14 +22,14 @@ func TestInstanceCount_CorrectedFromTable(t *testing.T) {
 		}
 		four, _ := NewMIG(map[string]int{"1g.6gb": 4})
 		if _, err := g.pack(four); err != nil {
-			t.Errorf("told %+d: four do not fit: %v", wrong, err)
+			t.Errorf("reported %+d: four do not fit: %v", wrong, err)
 		}
 		two, _ := NewMIG(map[string]int{"1g.6gb+me": 2})
 		if _, err := g.pack(two); err == nil {
-			t.Errorf("told %+d: two with media engines fit", wrong)
+			t.Errorf("reported %+d: two with media engines fit", wrong)
 		}
 		if m, err := Family("1g.6gb").geometry(g); err != nil || m.Partitions() != 4 {
-			t.Errorf("told %+d: all of them are %s, %v", wrong, m, err)
+			t.Errorf("reported %+d: all of them are %s, %v", wrong, m, err)
 		}
 	}
 }

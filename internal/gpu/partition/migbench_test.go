@@ -34,7 +34,7 @@ func divisions(t testing.TB, slots []InstanceProfile) (want, have []MIG) {
 	return append(want, off), append(have, off)
 }
 
-// quickest is what a plan takes where nobody else has the processor meanwhile.
+// quickest returns the shortest time of three rounds, which other processes delay least.
 func quickest(b *testing.B, want Layout, have []GPU) time.Duration {
 	least := time.Hour
 	for range 3 {

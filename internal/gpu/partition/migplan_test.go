@@ -9,8 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// migs are GPUs with these geometries, of the kind whose driver tells its profiles only
-// with MIG on.
+// migs are GPUs with these geometries, of a driver that lists its profiles only with MIG on.
 func migs(t testing.TB, now ...string) []GPU {
 	board, _ := LookupBoard("H100-80GB")
 	gpus := Typical(mi300x, len(now)) // for their addresses
@@ -48,7 +47,7 @@ func TestPlan_MIG(t *testing.T) {
 			"take the MIG instances of 0000:05:00.0 away (now 4g.40gb)", "turn MIG off for 0000:05:00.0"}},
 		{"one of two", []string{"7g.80gb@0", "7g.80gb@0"}, []string{"7g.80gb", "1c.7g.80gb/2c.7g.80gb"}, []string{
 			"take the MIG instances of 0000:26:00.0 away (now 7g.80gb)", "divide 0000:26:00.0 into 1c.7g.80gb/2c.7g.80gb@0"}},
-		{"all of a kind at once", []string{"7g.80gb@0", "off"}, []string{"empty", "empty"}, []string{
+		{"every kind in one batch", []string{"7g.80gb@0", "off"}, []string{"empty", "empty"}, []string{
 			"take the MIG instances of 0000:05:00.0 away (now 7g.80gb)", "turn MIG on for 0000:26:00.0"}},
 		{"back to its place", []string{"3g.40gb@0"}, []string{"3g.40gb@4"}, []string{
 			"take the MIG instances of 0000:05:00.0 away (now 3g.40gb)", "divide 0000:05:00.0 into 3g.40gb@4"}},
@@ -93,7 +92,7 @@ func TestPlan_UnsupportedGeometry(t *testing.T) {
 		{migs(t, "off", "off"), "7g.80gb 1g.10gb", "2 GPUs (H100-80GB) cannot be set to 7g.80gb, 1g.10gb: 7g.80gb leaves nothing for 1g.10gb"},
 		{migs(t, "off"), "1g.5gb", "(here that is 1g.10gb)"},
 		{barred, "1g.10gb", "cannot be set to 1g.10gb: it is passed through"},
-		{silent, "1g.10gb", "the driver does not tell"},
+		{silent, "1g.10gb", "the driver does not list"},
 		{foreign, "1g.10gb", ""},
 		{unreset(migs(t, "off")), "1g.10gb", "cannot be set to 1g.10gb: the kernel offers no reset"},
 		{unreset(migs(t, "1g.10gb@0")), "off", "the kernel offers no reset"},

@@ -122,7 +122,7 @@ func checkAllMediaEngines(profile string, m MIG) error {
 	}
 	for _, o := range m.Instances {
 		if o.Profile != profile && !strings.HasSuffix(o.Profile, "-me") {
-			return fmt.Errorf("%s takes all media engines, so that only profiles with -me fit beside it, and %s is none", profile, o.Profile)
+			return fmt.Errorf("%s takes all media engines: only profiles with -me fit next to it (found %s)", profile, o.Profile)
 		}
 	}
 	return nil
@@ -136,19 +136,21 @@ func profileNames(offered []InstanceProfile) string {
 	return List(list)
 }
 
-// suggestion returns the smallest offered profile with the same slices, for a name that
-// belongs to a board with other memory.
+// suggestion returns the offered profile with the same slices and the nearest size, for a name that
+// belongs to a board with other memory or with other firmware.
 func suggestion(offered []InstanceProfile, name string) string {
 	want, err := ParseMIGProfile(name)
 	if err != nil {
 		return ""
 	}
-	best, size := "", 0
+	best, distance := "", 0
 	for _, s := range offered {
 		has, err := ParseMIGProfile(s.Name)
-		same := err == nil && has.Slices == want.Slices && has.Attribute == want.Attribute
-		if same && (best == "" || s.Size < size) {
-			best, size = " (here that is "+s.Name+")", s.Size
+		if err != nil || has.Slices != want.Slices || has.Attribute != want.Attribute {
+			continue
+		}
+		if d := max(has.Memory-want.Memory, want.Memory-has.Memory); best == "" || d < distance {
+			best, distance = " (here that is "+s.Name+")", d
 		}
 	}
 	return best

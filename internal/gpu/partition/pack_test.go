@@ -84,7 +84,7 @@ func TestPack(t *testing.T) {
 		{"A30", "2g.12gb+me, 1g.6gb, 2g.12gb", "", "2g.12gb, 2g.12gb+me leaves nothing for 1g.6gb"},
 		{"A30", "2g.12gb, 4g.24gb", "", "4g.24gb leaves nothing for 2g.12gb"},
 		{"H100-80GB", "3g.40gb, 3×2g.20gb", "", "3g.40gb, 2×2g.20gb leaves nothing for 2g.20gb"},
-		{"RTX-PRO-6000", "2g.48gb+me.all, 1g.24gb", "", "2g.48gb+me.all takes all media engines, so that only profiles with -me fit beside it, and 1g.24gb is none"},
+		{"RTX-PRO-6000", "2g.48gb+me.all, 1g.24gb", "", "2g.48gb+me.all takes all media engines: only profiles with -me fit next to it (found 1g.24gb)"},
 		{"RTX-PRO-6000", "2g.48gb+me.all, 2×1g.24gb-me", "2g.48gb+me.all@0 1g.24gb-me@2 1g.24gb-me@3", ""},
 	} {
 		t.Run(tt.board+" "+tt.want, func(t *testing.T) {

@@ -69,7 +69,7 @@ func memorySteps(want Layout, gpus []GPU) (Steps, error) {
 		}
 		for _, a := range hive {
 			if want.Skipped[a] {
-				errs = append(errs, fmt.Errorf("%s is skipped, but it is in the same XGMI hive as %s, whose memory mode is to become %s: a memory mode is of the whole hive", a, g.Address, w.Memory))
+				errs = append(errs, fmt.Errorf("%s: cannot be skipped: its XGMI hive gets one memory mode, and %s in it gets %s", a, g.Address, w.Memory))
 			}
 		}
 		steps = append(steps, Step{Kind: RequestMemory, GPU: g.Address, Hive: hive, From: string(g.Memory), To: string(w.Memory)})

@@ -111,7 +111,7 @@ func TestPlan_Unsupported(t *testing.T) {
 		{"a virtual function", whole(CPX, NPS1), virtual,
 			"0000:05:00.0 (MI300X) cannot be set to CPX/NPS1: it is a virtual function, whose modes only the host can set"},
 		{"a skipped GPU in the hive of a memory change", skipped, node(mi300x, 2, NPS1),
-			"0000:26:00.0 is skipped, but it is in the same XGMI hive as 0000:05:00.0, whose memory mode is to become NPS4: a memory mode is of the whole hive"},
+			"0000:26:00.0: cannot be skipped: its XGMI hive gets one memory mode, and 0000:05:00.0 in it gets NPS4"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			layout, err := test.profile.Layout(test.have)

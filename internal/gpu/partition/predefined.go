@@ -81,10 +81,10 @@ func (g GPU) instanceProfiles() ([]InstanceProfile, error) {
 	if g.MIG.Off {
 		return nil, errProfilesUnknown
 	}
-	return nil, errors.New("the driver does not tell its MIG profiles")
+	return nil, errors.New("the driver does not list its MIG profiles")
 }
 
-var errProfilesUnknown = errors.New("its driver tells the MIG profiles of this model with MIG on only: select all-enabled first, or a profile that says how many there are to be")
+var errProfilesUnknown = errors.New("the driver lists the MIG profiles of this model only with MIG on: select all-enabled first, or a profile with counts")
 
 // geometry returns the geometry of the family on one GPU.
 func (f Family) geometry(g GPU) (MIG, error) {
@@ -103,19 +103,24 @@ func (f Family) geometry(g GPU) (MIG, error) {
 	return NewMIG(map[string]int{string(f): one})
 }
 
-// balanced uses the smallest profile without attributes for each number of slices.
+// balanced uses the smallest profile without attributes for each number of slices, but no
+// profile that is the whole GPU.
 func balanced(offered []InstanceProfile) (MIG, error) {
+	whole := 0
+	for _, s := range offered {
+		whole = max(whole, s.Size)
+	}
 	least := make(map[int]InstanceProfile)
 	for _, s := range offered {
 		p, err := ParseMIGProfile(s.Name)
-		if has, ok := least[p.Slices]; err == nil && p.Attribute == "" && (!ok || s.Size < has.Size) {
+		if has, ok := least[p.Slices]; err == nil && p.Attribute == "" && s.Size < whole && (!ok || s.Size < has.Size) {
 			least[p.Slices] = s
 		}
 	}
 	counts := make(map[string]int)
 	for slices, n := range map[int]int{1: 2, 2: 1, 3: 1} {
 		if s, ok := least[slices]; ok {
-			counts[s.Name] = n
+			counts[s.Name] = min(n, s.InstanceCount)
 		}
 	}
 	return NewMIG(counts)

@@ -21,7 +21,7 @@ func Typical(device uint16, n int) []GPU {
 	switch {
 	case len(memory) == 1:
 		memory = nil // the mode is shown and cannot be changed
-	case model.Name == "MI300X":
+	case device == 0x74a1:
 		memory = append(memory, NPS8) // the device lists it, no compute mode accepts it
 	}
 	gpus := make([]GPU, n)
@@ -56,8 +56,8 @@ func ParseNode(kind string) ([]GPU, error) {
 	for k, part := range strings.Split(kind, "+") {
 		gpus := parseNodePart(part)
 		if len(gpus) == 0 || len(all)+len(gpus) > 1023 {
-			return nil, fmt.Errorf("unknown kind of node %q: accepted are a model and a number, such as mi300x-8, mi300a-4, mi325x-8, mi350x-8, mi355x-8, "+
-				"a100-8, a100-40gb-8, a30-4, h100-8, h200-8, b200-8, rtx-pro-6000-4, or several, such as mi300x-4+h100-4", kind)
+			return nil, fmt.Errorf("unknown kind of node %q: accepted are a model and a number, such as mi300x-8, or several, such as mi300x-4+h100-4; the models are %s",
+				kind, List(NodeModels()))
 		}
 		if slices.ContainsFunc(all, func(g GPU) bool { return g.Vendor == gpus[0].Vendor }) {
 			for i := range gpus { // its addresses are in use
@@ -67,6 +67,20 @@ func ParseNode(kind string) ([]GPU, error) {
 		all = append(all, gpus...)
 	}
 	return all, nil
+}
+
+// NodeModels lists the models that [ParseNode] accepts.
+func NodeModels() []string {
+	var out []string
+	for _, m := range models() {
+		if m.accepted != nil && !m.Virtual {
+			out = append(out, m.Kind())
+		}
+	}
+	for _, b := range boards() {
+		out = append(out, b.kind)
+	}
+	return out
 }
 
 // parseNodePart returns the GPUs of one "model-number"; nil if it is invalid.
@@ -80,7 +94,7 @@ func parseNodePart(kind string) []GPU {
 		return nil
 	}
 	for _, m := range models() {
-		if strings.EqualFold(m.Name, kind[:at]) && m.accepted != nil && !m.Virtual {
+		if m.Kind() == strings.ToLower(kind[:at]) && m.accepted != nil && !m.Virtual {
 			return Typical(m.Device, int(n))
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -154,78 +153,4 @@ func selectionText(cfg *config.Config) string {
 		return "none is selected"
 	}
 	return fmt.Sprintf("%s is selected (%s)", cfg.Selected, cfg.Source)
-}
-
-// review is what profiles are judged by.
-type review struct {
-	cfg    *config.Config
-	gpus   []partition.GPU
-	minors gpu.Minors
-	name   func(string) string // of GPUs in a text
-}
-
-// profiles prints what each profile means for the GPUs. Only the selected one has to
-// fit, or without one the GPUs as they are the reservations: a host is not expected to
-// take every profile that is shipped.
-func (r review) profiles(con *console.Console) error {
-	var failure error
-	if r.cfg.Selected == "" {
-		failure = r.after(con, r.gpus, true)
-	}
-	t := console.NewTable(con.Out, "PROFILE", "FITS", "PARTITIONS", "REMARK")
-	for _, profile := range r.cfg.Available(r.gpus) {
-		selected := profile == r.cfg.Selected
-		mark := profile
-		if selected {
-			mark += " *"
-		}
-		p, _ := r.cfg.Lookup(profile)
-		after, _, err := imagined.Outcome(p, r.gpus)
-		if err == nil {
-			err = r.after(con, after, selected)
-		}
-		if err == nil {
-			t.Row(mark, "yes", fmt.Sprint(partitions(after)), remark(after))
-			continue
-		}
-		text := r.name(err.Error())
-		if selected {
-			failure = errors.New(text)
-		}
-		first, rest, more := strings.Cut(text, "\n")
-		if more {
-			first += fmt.Sprintf(" (and %d more)", strings.Count(rest, "\n")+1)
-		}
-		t.Row(mark, "no", "-", first)
-	}
-	t.Flush()
-	return failure
-}
-
-// after judges what GPUs would be for those for whom partitions are reserved, and tells
-// of partitions that nobody can use.
-func (r review) after(con *console.Console, gpus []partition.GPU, tell bool) error {
-	short := r.minors.Shortage(gpus)
-	if short != nil && tell {
-		con.Warn(runstate.WithHint(r.name(short.Text), short.Hint))
-	}
-	return reservation.Room(r.cfg.Reservations, gpus, short)
-}
-
-func partitions(gpus []partition.GPU) int {
-	n := 0
-	for _, g := range gpus {
-		n += g.Partitions()
-	}
-	return n
-}
-
-// remark tells apart what the driver accepts and what its maker validates.
-func remark(after []partition.GPU) string {
-	for _, g := range after {
-		if text := g.Remark(); text != "" {
-			return text
-		}
-	}
-	return ""
 }

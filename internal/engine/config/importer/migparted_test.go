@@ -69,7 +69,11 @@ func TestMIGPartedsOwnProfilesOnEveryBoard(t *testing.T) {
 		t.Errorf("%d profiles are imported", len(c.Profiles))
 	}
 	planned := make(map[string]bool)
+	notInIt := []string{"A100-64GB", "RTX-PRO-4500", "RTX-PRO-5000"}
 	for _, board := range partition.Boards() {
+		if slices.Contains(notInIt, board.Name) {
+			continue
+		}
 		gpus := partition.TypicalMIG(board, 2)
 		suit := partition.PredefinedNames(gpus)
 		for name, p := range c.Profiles {

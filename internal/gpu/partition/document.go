@@ -1,0 +1,90 @@
+package partition
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Document is a vendor's document from which a table has its facts.
+type Document struct {
+	Name     string
+	Revision string // of the document: a version or a commit
+	Read     string // date on which the facts were taken from it, 2006-01-02
+}
+
+func (d Document) String() string {
+	return fmt.Sprintf("%s, revision %s, read %s", d.Name, d.Revision, d.Read)
+}
+
+// partitioningMatrix is AMD's list of validated pairs of modes, in ROCm/amdgpu-docs.
+func partitioningMatrix() Document {
+	return Document{"AMD GPU/APU Partitioning, GPU Partitioning Schemes Compatibility Matrix", "14a89b8e", "2026-11-22"}
+}
+
+// rocm713 enables more pairs than the matrix lists.
+func rocm713() Document {
+	return Document{"ROCm 7.13.0 release notes, Expanded Instinct GPU partitioning support", "7.13.0", "2026-11-22"}
+}
+
+// mi300aGuide is older than the matrix and describes more modes of the APU.
+func mi300aGuide() Document {
+	return Document{"MI300A Compute Partitioning", "da91f8f", "2026-11-23"}
+}
+
+// operatorGuide is the documentation of AMD's own config manager, in ROCm/gpu-operator.
+func operatorGuide() Document {
+	return Document{"AMD GPU Operator, Device Config Manager ConfigMap", "32919eeb", "2026-11-23"}
+}
+
+// Remark is a caveat about modes that the driver accepts. The zero value is none.
+type Remark struct {
+	Text   string
+	Source Document
+}
+
+// Remarks returns the caveats about the modes of the GPUs, each once: those of a node with
+// different compute modes first, then those of each GPU.
+func Remarks(gpus []GPU) []Remark {
+	var out []Remark
+	add := func(r Remark) {
+		if r.Text != "" && !slices.Contains(out, r) {
+			out = append(out, r)
+		}
+	}
+	add(mixedRemark(gpus))
+	for _, g := range gpus {
+		add(g.remark())
+	}
+	return out
+}
+
+// mixedRemark returns what AMD says about a node with different compute modes.
+func mixedRemark(gpus []GPU) Remark {
+	first := Compute("")
+	for _, g := range gpus {
+		switch {
+		case g.MIG != nil || g.Compute == "":
+		case first == "":
+			first = g.Compute
+		case g.Compute != first:
+			return Remark{"mixed compute modes: not recommended or supported by AMD", operatorGuide()}
+		}
+	}
+	return Remark{}
+}
+
+// remark returns a caveat about the modes of one GPU. The factory default has none.
+func (g GPU) remark() Remark {
+	m, known := LookupModel(g.Vendor, g.Device)
+	if g.MIG != nil || !known || m.Virtual || g.Mode() == (Mode{SPX, NPS1}) {
+		return Remark{}
+	}
+	switch d := m.listedIn(g.Compute, g.Memory); d {
+	case partitioningMatrix():
+		return Remark{}
+	case Document{}:
+		return Remark{fmt.Sprintf("accepted by the driver, not listed by AMD for %s", m.Name), partitioningMatrix()}
+	default:
+		return Remark{fmt.Sprintf("listed by AMD for %s, not in its matrix of validated modes", m.Name), d}
+	}
+}

@@ -1,0 +1,106 @@
+package partition
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// vendorData holds facts of a vendor's document, with their source and date.
+type vendorData struct {
+	Document, Source, Revision, Read string
+
+	Combinations map[string][]string
+	Boards       map[string]map[string]int
+	Models       []struct {
+		Name, Device, Virtual string
+		XCC                   int
+	}
+}
+
+func readVendorData(t *testing.T, name string) vendorData {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("testdata", "vendor", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d vendorData
+	if err := json.Unmarshal(raw, &d); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	if d.Document == "" || d.Source == "" || d.Revision == "" || d.Read == "" {
+		t.Errorf("%s: document, source, revision or date is missing", name)
+	}
+	return d
+}
+
+// Every pair of modes is listed exactly if AMD's document lists it.
+func TestModels_ListedModes(t *testing.T) {
+	for document, file := range map[Document]string{
+		partitioningMatrix(): "amd-partition-matrix", rocm713(): "amd-rocm-7.13", mi300aGuide(): "amd-mi300a-guide",
+	} {
+		d := readVendorData(t, file)
+		if document.Name != d.Document || document.Revision != d.Revision {
+			t.Errorf("%s: the document is %s, %s; want %s, %s", file, document.Name, document.Revision, d.Document, d.Revision)
+		}
+		for _, m := range models() {
+			var got []string
+			for _, c := range ComputeModes() {
+				for _, n := range MemoryModes() {
+					if m.listedIn(c, n) == document {
+						got = append(got, Mode{c, n}.String())
+					}
+				}
+			}
+			want := slices.Sorted(slices.Values(d.Combinations[m.Name]))
+			slices.Sort(got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s of %s (-document +table):\n%s", m.Name, file, diff)
+			}
+		}
+	}
+}
+
+func TestModels_DeviceIDs(t *testing.T) {
+	for _, want := range readVendorData(t, "amd-models").Models {
+		for id, virtual := range map[string]bool{want.Device: false, want.Virtual: true} {
+			n, err := strconv.ParseUint(id, 0, 16)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, ok := LookupModel(AMD, uint16(n))
+			name := want.Name
+			if virtual {
+				name += " VF"
+			}
+			if !ok || m.Name != name || m.Virtual != virtual {
+				t.Errorf("%s: %q, virtual %t; want %q, %t", id, m.Name, m.Virtual, name, virtual)
+			}
+			if !virtual && m.XCC != want.XCC {
+				t.Errorf("%s: %d XCC, want %d", m.Name, m.XCC, want.XCC)
+			}
+		}
+	}
+}
+
+func TestBoards_Profiles(t *testing.T) {
+	for name, want := range readVendorData(t, "nvidia-mig-profiles").Boards {
+		b, ok := LookupBoard(name)
+		if !ok {
+			t.Errorf("no board %s", name)
+			continue
+		}
+		got := make(map[string]int)
+		for _, p := range b.Profiles {
+			got[p.Name] = p.InstanceCount
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-document +table):\n%s", name, diff)
+		}
+	}
+}
