@@ -182,6 +182,11 @@ func TestUsage_TwoVendors(t *testing.T) {
 	if d := cmp.Diff(want, u.Holders); d != "" || u.Unexplained() != 1 || !u.Counted {
 		t.Errorf("unseen %d, counted %t, holders (-want +got):\n%s", u.Unexplained(), u.Counted, d)
 	}
+	n.sys = t.TempDir() // where a scan of the bus finds no GPU
+	of, err := n.UsageOf(t.Context(), func(v partition.Vendor) bool { return v == other })
+	if err != nil || len(of.Holders) != 2 || of.Holders[1].Vendors[0] != other || len(of.Holders[1].Devices) != 1 {
+		t.Errorf("of one vendor: %+v, %v", of, err)
+	}
 	if own := u.ForVendor(other); own.Unexplained() != 0 || len(own.Holders) != 2 || u.ForVendor(partition.AMD).Unexplained() != 1 || len(u.ForVendor(partition.AMD).Holders) != 1 {
 		t.Errorf("of the one %+v, of the other %+v: a busy driver speaks for another's GPUs", own, u.ForVendor(partition.AMD))
 	}

@@ -103,6 +103,17 @@ func (n *Node) Usage(ctx context.Context) (Usage, error) {
 	if err != nil {
 		there = n.vendors
 	}
+	return n.usage(ctx, there)
+}
+
+// UsageOf is [Node.Usage] for some vendors. It does not scan the bus.
+func (n *Node) UsageOf(ctx context.Context, of func(partition.Vendor) bool) (Usage, error) {
+	others := func(v Vendor) bool { return !of(v.Traits().Vendor) }
+	return n.usage(ctx, slices.DeleteFunc(slices.Clone(n.vendors), others))
+}
+
+func (n *Node) usage(ctx context.Context, there []Vendor) (Usage, error) {
+
 	all := Usage{Counted: len(there) > 0, byVendor: make(map[partition.Vendor]Usage)}
 	for _, v := range there {
 		u, err := v.Usage(ctx)

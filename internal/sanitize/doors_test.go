@@ -73,6 +73,7 @@ func doors() map[string]string {
 		"host.LeaseUnits":                       "takes names of leases, and no others",
 		"host.first":                            numbers,
 		"leaseservice.Host.unitDevices":         escapes,
+		"leaseservice.editedUnits":              compared,
 		"leaseservice.Host.cgroup":              "a path to read by, escaped where it is told",
 		"leaseservice.Host.empty":               compared,
 		"leaseservice.Host.abandoned":           "takes names of leases, and no others",

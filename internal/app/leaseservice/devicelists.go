@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strings"
 	"sync"
 
 	"dcm/internal/engine/host"
@@ -20,24 +21,32 @@ type deviceLists struct {
 }
 
 // of returns the paths of a lease's DeviceAllow=. ok is false if PID 1 has to be queried.
-func (d *deviceLists) of(h *host.Host, unit string, loaded uint64) (paths []string, ok bool) {
+func (d *deviceLists) of(unit string, loaded uint64) (paths []string, ok bool) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.loaded == loaded {
 		paths, ok = d.known[unit]
 	}
-	d.mu.Unlock()
-	return paths, ok && !edited(h, unit)
+	return paths, ok
 }
 
-// edited reports whether systemctl set-property may have changed a unit (systemd.unit(5),
-// "Unit File Load Path").
-func edited(h *host.Host, unit string) bool {
-	for _, dir := range []string{"run/systemd/system.control", "etc/systemd/system.control"} {
-		if _, err := os.Lstat(h.Path(dir, unit+".d")); !errors.Is(err, fs.ErrNotExist) {
-			return true
+// editedUnits reads which units systemctl set-property has changed: it writes drop-ins, those of
+// transient units to the directory of these units (systemd.unit(5), "Unit File Load Path"). If
+// that cannot be read, edited returns true for every unit.
+func editedUnits(h *host.Host) (edited func(unit string) bool) {
+	units := make(map[string]bool)
+	for _, dir := range []string{"run/systemd/transient", "run/systemd/system.control", "etc/systemd/system.control"} {
+		entries, err := os.ReadDir(h.Path(dir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return func(string) bool { return true }
+		}
+		for _, e := range entries {
+			if unit, dropIns := strings.CutSuffix(e.Name(), ".d"); dropIns {
+				units[unit] = true
+			}
 		}
 	}
-	return false
+	return func(unit string) bool { return units[unit] }
 }
 
 // keep replaces the lists by those of the leases that there are now. PID 1 had loaded its units

@@ -15,6 +15,7 @@ import (
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/drain"
 	"dcm/internal/leases/lease"
 	"dcm/internal/linux/filelock"
@@ -33,6 +34,7 @@ type Host struct {
 	guardChanged func()      // called when an exclusive lease has ended
 	ended        serviceRuns // whose leftovers were ended
 	lists        deviceLists
+	origins      originCache
 }
 
 // answering is what PID 1 and the kernel may take. A run that begins waits for it.
@@ -49,13 +51,33 @@ func (p *Host) Snapshot(ctx context.Context) (lease.Snapshot, error) {
 func (p *Host) snapshot(ctx context.Context) (lease.Snapshot, gpu.Usage, error) {
 	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
 	defer cancel()
-	seen := p.startScan(ctx)
+	last, err := p.partitions()
+	if err != nil {
+		return lease.Snapshot{}, gpu.Usage{}, err
+	}
+	seen := p.startScan(ctx, last)
 	conn, err := p.host.Dial(ctx)
 	if err != nil {
 		return lease.Snapshot{}, gpu.Usage{}, err
 	}
 	defer conn.Close()
-	return p.snapshotBy(ctx, conn, seen)
+	return p.snapshotBy(ctx, conn, last, loadedOnce(ctx, conn), seen)
+}
+
+// partitions reads the list of the last run.
+func (p *Host) partitions() (*runstate.Partitions, error) {
+	last, err := runstate.ReadPartitions(p.host.Runtime())
+	// At boot /run is empty. The boot's id is not compared: in a container systemd 252
+	// shows some processes another one.
+	if err == nil && last == nil {
+		err = errors.New("the partitions are not listed yet; dcm-apply.service does it at the end of each run")
+	}
+	return last, err
+}
+
+// loadedOnce returns a function that reads once when PID 1 last loaded its units.
+func loadedOnce(ctx context.Context, conn *systemd.Conn) func() (uint64, error) {
+	return sync.OnceValues(func() (uint64, error) { return conn.Manager.LoadedAt(ctx) })
 }
 
 // openFilesScan is a scan of open files that runs while PID 1 is queried, since a caller waits for
@@ -66,23 +88,19 @@ type openFilesScan struct {
 	err   error
 }
 
-func (p *Host) startScan(ctx context.Context) *openFilesScan {
+// startScan scans for holders of the listed partitions. It does not search the bus for GPUs.
+func (p *Host) startScan(ctx context.Context, last *runstate.Partitions) *openFilesScan {
+	kinds := lease.KindsOf(last.Parts)
+	listed := func(v partition.Vendor) bool {
+		return slices.ContainsFunc(kinds, func(kind string) bool { return kind == "" || strings.HasPrefix(kind, partition.KindOf(v, "")) })
+	}
 	var s openFilesScan
-	s.over.Go(func() { s.usage, s.err = p.node.Usage(ctx) })
+	s.over.Go(func() { s.usage, s.err = p.node.UsageOf(ctx, listed) })
 	return &s
 }
 
-// factsBy asks PID 1 by a connection that there is.
-func (p *Host) snapshotBy(ctx context.Context, conn *systemd.Conn, seen *openFilesScan) (lease.Snapshot, gpu.Usage, error) {
-	last, err := runstate.ReadPartitions(p.host.Runtime())
-	// At boot /run is empty. The boot's id is not compared: in a container systemd 252
-	// shows some processes another one.
-	if err == nil && last == nil {
-		err = errors.New("the partitions are not listed yet; dcm-apply.service does it at the end of each run")
-	}
-	if err != nil {
-		return lease.Snapshot{}, gpu.Usage{}, err
-	}
+// snapshotBy reads PID 1 by an open connection.
+func (p *Host) snapshotBy(ctx context.Context, conn *systemd.Conn, last *runstate.Partitions, loaded func() (uint64, error), seen *openFilesScan) (_ lease.Snapshot, _ gpu.Usage, err error) {
 	snapshot := lease.Snapshot{Reserved: make(map[string]string), Open: make(map[string][]string)}
 	// One whose node is not there could be given, and nothing would be in the lease.
 	there := slices.DeleteFunc(last.Parts, func(part runstate.Part) bool {
@@ -95,7 +113,7 @@ func (p *Host) snapshotBy(ctx context.Context, conn *systemd.Conn, seen *openFil
 			snapshot.Reserved[name] = r.Name
 		}
 	}
-	snapshot.Units, err = p.unitDevices(ctx, conn)
+	snapshot.Units, err = p.unitDevices(ctx, conn, loaded)
 	seen.over.Wait()
 	if err = errors.Join(err, seen.err); err != nil {
 		return snapshot, seen.usage, err
@@ -164,22 +182,27 @@ func (p *Host) readUnitDevices(ctx context.Context) ([]lease.UnitDevices, error)
 		return nil, err
 	}
 	defer conn.Close()
-	return p.unitDevices(ctx, conn)
+	return p.unitDevices(ctx, conn, loadedOnce(ctx, conn))
 }
 
-func (p *Host) unitDevices(ctx context.Context, conn *systemd.Conn) ([]lease.UnitDevices, error) {
-	var loaded uint64 // 0 if it cannot be read: then no list is known
-	known := sync.OnceValue(func() (err error) { loaded, err = conn.Manager.LoadedAt(ctx); return err })
+func (p *Host) unitDevices(ctx context.Context, conn *systemd.Conn, loaded func() (uint64, error)) ([]lease.UnitDevices, error) {
+	edited := editedUnits(p.host)
 	list, err := conn.Cgroups.UnitsInSlice(ctx, unitname.Slice, func(unit string) ([]string, bool) {
-		if known() != nil {
+		at, err := loaded()
+		if err != nil || edited(unit) {
 			return nil, false
 		}
-		return p.lists.of(p.host, unit, loaded)
+		return p.lists.of(unit, at)
 	})
 	if err != nil {
 		return nil, err
 	}
-	p.lists.keep(list, loaded)
+	var at uint64
+	if len(list) > 0 {
+		at, _ = loaded() // 0: the lists are read again next time
+	}
+	p.lists.keep(list, at)
+
 	out := make([]lease.UnitDevices, len(list))
 	for i, t := range list {
 		out[i] = lease.UnitDevices{Unit: t.Unit, Active: true}

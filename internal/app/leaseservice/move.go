@@ -34,15 +34,20 @@ type move struct {
 func (p *Host) Prepare(ctx context.Context, c lease.Caller) (lease.Snapshot, lease.Move, error) {
 	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
 	defer cancel()
-	seen := p.startScan(ctx)
+	last, err := p.partitions()
+	if err != nil {
+		return lease.Snapshot{}, nil, err
+	}
+	seen := p.startScan(ctx, last)
 	conn, err := p.host.Dial(ctx)
 	if err != nil {
 		return lease.Snapshot{}, nil, err
 	}
+	loaded := loadedOnce(ctx, conn)
 	m := &move{Host: p, conn: conn, pid1: moveUnits{conn.Jobs, conn.Units, conn.Processes, conn.Cgroups, conn.Transients}, caller: c}
 	var known sync.WaitGroup
-	known.Go(func() { m.err = m.learn(ctx) })
-	snapshot, _, err := p.snapshotBy(ctx, conn, seen)
+	known.Go(func() { m.err = m.learn(ctx, loaded) })
+	snapshot, _, err := p.snapshotBy(ctx, conn, last, loaded, seen)
 	known.Wait()
 	if err != nil {
 		conn.Close()
@@ -53,33 +58,26 @@ func (p *Host) Prepare(ctx context.Context, c lease.Caller) (lease.Snapshot, lea
 
 func (m *move) Close() { m.conn.Close() }
 
-// learn finds out what holds the process where it is.
-func (m *move) learn(ctx context.Context) error {
+// learn reads which limits and settings apply to the process.
+func (m *move) learn(ctx context.Context, loaded func() (uint64, error)) error {
 	var err error
 	if m.from, err = m.cgroup(m.caller.PID); err != nil {
 		return err
 	}
-	if m.usePIDFD, err = m.conn.Transients.PIDFDs(ctx); err != nil {
+	var ended sync.WaitGroup
+	var notEnded error
+	ended.Go(func() { notEnded = m.endLeftovers(ctx) })
+	o, err := m.Host.origins.read(ctx, m.host, m.conn, m.from, loaded)
+	bounds, unread := lease.ReadBounds(m.host.Path("sys/fs/cgroup"), m.from)
+	ended.Wait()
+	if err := errors.Join(err, unread, notEnded); err != nil {
 		return err
 	}
-	bounds, err := lease.ReadBounds(m.host.Path("sys/fs/cgroup"), m.from)
-	if err != nil {
-		return err
+	m.usePIDFD, m.properties = o.usePIDFD, append(limits(bounds), o.properties...)
+	if o.unknown != nil {
+		m.notes = append(m.notes, "it is not known what else was in force: "+o.unknown.Error())
 	}
-	m.properties = limits(bounds)
-	origin, err := m.conn.Processes.Origin(ctx, m.from, lease.Made)
-	if err != nil {
-		return err
-	}
-	m.properties = append(m.properties, origin...)
-	if err := m.endLeftovers(ctx); err != nil {
-		return err
-	}
-	held, err := m.conn.Cgroups.Filters(ctx, slices.DeleteFunc(systemd.UnitsOf(m.from), lease.Made)) // what another lease lets open is no loss
-	if err != nil {
-		m.notes = append(m.notes, "it is not known what else was in force: "+err.Error())
-	}
-	for _, other := range append(bounds.Others, held...) {
+	for _, other := range slices.Concat(bounds.Others, o.lost) {
 		m.notes = append(m.notes, "not taken over: "+other)
 	}
 	return nil
