@@ -6,14 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
+	"dcm/internal/linux/pathwalk"
 	"dcm/internal/sanitize"
 )
-
-// maxLinks is the kernel's limit of symbolic links in one path (MAXSYMLINKS).
-const maxLinks = 40
 
 // errMoved says that a path changed while it was read.
 var errMoved = errors.New("moved while it was looked at")
@@ -77,17 +74,17 @@ func (s *scope) linked(path string) error {
 func (s *scope) resolve(path string, parent bool) (string, fs.FileInfo, error) {
 	s.found[path] = ""
 	var steps []string
-	at, rest, links := "/", elements(path), 0
-	for len(rest) > 0 {
-		next, last := filepath.Join(at, rest[0]), len(rest) == 1
-		rest = rest[1:]
+	walk := pathwalk.New("/", path)
+	for len(walk.Rest) > 0 {
+		last := len(walk.Rest) == 1
+		next := walk.Next()
 		info, err := os.Lstat(next)
 		if err != nil || isLink(info) || parent && last {
 			steps = append(steps, next)
 			if _, known := s.steps[next]; !known {
 				s.steps[next] = false // not known yet to exist
 			}
-			if err := s.watch(at); err != nil {
+			if err := s.watch(walk.Dir); err != nil {
 				return "", nil, err
 			}
 			info, err = os.Lstat(next)
@@ -97,25 +94,21 @@ func (s *scope) resolve(path string, parent bool) (string, fs.FileInfo, error) {
 			return "", nil, nil
 		case isLink(info):
 			target, err := os.Readlink(next)
-			if links++; err != nil || links > maxLinks {
+			if err != nil || walk.Follow(target) != nil {
 				return "", nil, nil // the link's own directory is watched
 			}
-			if filepath.IsAbs(target) {
-				at = "/"
-			}
-			rest = append(elements(target), rest...)
 		default:
-			at = next
+			walk.Dir = next
 		}
 	}
-	info, err := os.Lstat(at)
+	info, err := os.Lstat(walk.Dir)
 	if err != nil {
 		return "", nil, gone(err)
 	}
 	for _, step := range steps {
 		s.steps[step] = true
 	}
-	return at, info, nil
+	return walk.Dir, info, nil
 }
 
 func (s *scope) watchContent(path, real string) error {
@@ -159,8 +152,4 @@ func identity(info fs.FileInfo) string {
 		return info.Mode().String()
 	}
 	return fmt.Sprintf("%d:%d %v %d:%d", st.Dev, st.Ino, info.Mode(), st.Uid, st.Gid)
-}
-
-func elements(path string) []string {
-	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 }

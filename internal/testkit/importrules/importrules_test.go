@@ -20,6 +20,8 @@ var allowed = map[string][]string{
 	"internal/linux/filelock":           {},
 	"internal/linux/unitname":           {},
 	"internal/sorting":                  {},
+	"internal/text":                     {},
+	"internal/linux/pathwalk":           {},
 	"internal/leases/placement":         {"internal/engine/runstate"},
 	"internal/linux/caller":             {},
 	"internal/frontends/admission":      {},
@@ -32,15 +34,15 @@ var allowed = map[string][]string{
 	"internal/engine/runstate":          {"internal/engine/event", "internal/engine/statefile"},
 	"internal/linux/dbusconn":           {"internal/sanitize"},
 	"internal/linux/systemd":            {"internal/linux/dbusconn"},
-	"internal/linux/watch":              {},
+	"internal/linux/watch":              {"internal/linux/pathwalk"},
 	"internal/linux/dropins":            {},
 	"internal/frontends/dbusapi":        {"internal/frontends/status", "internal/frontends/admission", "internal/linux/caller", "internal/linux/dbusconn", "internal/engine/runstate"},
 	"internal/linux/journal":            {},
 	"internal/engine/event":             {"internal/linux/journal"},
-	"internal/worker/sandbox":           {},
+	"internal/worker/sandbox":           {"internal/linux/pathwalk"},
 	"internal/gpu/amdsmi":               {"internal/worker/sandbox", "internal/worker/serve"},
 	"internal/engine/config":            {},
-	"internal/engine/config/source":     {"internal/linux/atomicfile"},
+	"internal/engine/config/source":     {"internal/linux/atomicfile", "internal/linux/pathwalk"},
 	"internal/engine/config/rule":       {"internal/engine/config/source"},
 	"internal/engine/config/kubernetes": {"internal/engine/config/source", "internal/engine/config/rule"},
 	"internal/engine/config/importer":   {"internal/engine/config", "internal/engine/config/source", "internal/engine/config/rule", "internal/engine/config/kubernetes"},
@@ -196,8 +198,8 @@ func TestImports(t *testing.T) {
 }
 
 // common is what every package may speak: the vocabulary, the names of dcm's own units, order,
-// and the door by which text from outside comes in.
-var common = []string{"internal/gpu/partition", "internal/sanitize", "internal/linux/unitname", "internal/sorting"}
+// the format of messages, and the door by which text from outside comes in.
+var common = []string{"internal/gpu/partition", "internal/sanitize", "internal/linux/unitname", "internal/sorting", "internal/text"}
 
 // standIn reports whether a package stands in for hardware or for a library, drives the
 // hardware that is stood in for, makes the roots of other systems, calls a service, or

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"dcm/internal/linux/pathwalk"
 	"fmt"
 	"io/fs"
 	"os"
@@ -38,9 +39,6 @@ func (e *UntrustedError) Error() string {
 	return fmt.Sprintf("%s is refused: %s, on the way to it, %s", e.File, e.At, e.Why)
 }
 
-// maxLinks limits the symbolic links on a path, as the kernel does.
-const maxLinks = 40
-
 // Open opens a regular file for reading. It refuses the file if another user owns, or can
 // write to, the file, a directory on the path or a symbolic link on the path. It goes from one
 // open directory to the next, so it opens the file that it has checked. The name of the
@@ -49,7 +47,7 @@ const maxLinks = 40
 // A directory with the sticky bit may be writable: only owners can replace entries, and their
 // owner is checked.
 func (t Trust) Open(path string) (*os.File, error) {
-	w := walk{trust: t, file: path, rest: split(path)}
+	w := walk{trust: t, file: path, path: pathwalk.New("/", path)}
 	if !filepath.IsAbs(path) {
 		return nil, fmt.Errorf("cannot open %s: not an absolute path", path)
 	}
@@ -57,15 +55,10 @@ func (t Trust) Open(path string) (*os.File, error) {
 	if err := w.start(); err != nil {
 		return nil, err
 	}
-	for links := 0; len(w.rest) > 0; {
-		f, link, err := w.step()
+	for len(w.path.Rest) > 0 {
+		f, err := w.step()
 		if err != nil || f != nil {
 			return f, err
-		}
-		if link {
-			if links++; links > maxLinks {
-				return nil, &fs.PathError{Op: "open", Path: path, Err: unix.ELOOP}
-			}
 		}
 	}
 	return nil, &fs.PathError{Op: "open", Path: path, Err: unix.EISDIR}
@@ -75,9 +68,8 @@ func (t Trust) Open(path string) (*os.File, error) {
 type walk struct {
 	trust Trust
 	file  string
-	dir   int      // the open directory; -1: none
-	at    string   // its path
-	rest  []string // the components that are not resolved yet
+	path  *pathwalk.Walk
+	dir   int // the open directory, path.Dir; -1: none
 }
 
 func (w *walk) close() {
@@ -95,44 +87,41 @@ func (w *walk) start() error {
 		w.dir = -1
 		return &fs.PathError{Op: "open", Path: w.trust.Root, Err: err}
 	}
-	w.dir, w.at = fd, "/"
+	w.dir = fd
 	_, err = w.check(fd, "/")
 	return err
 }
 
-// step resolves one component. It returns the file if that was the last one, and whether the
-// component was a link.
-func (w *walk) step() (_ *os.File, link bool, err error) {
-	name := w.rest[0]
-	w.rest = w.rest[1:]
-	at := filepath.Join(w.at, name)
+// step resolves one component. It returns the file if that was the last one.
+func (w *walk) step() (*os.File, error) {
+	name := w.path.Rest[0]
+	at := w.path.Next()
 	fd, err := unix.Openat(w.dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, false, &fs.PathError{Op: "open", Path: at, Err: err}
+		return nil, &fs.PathError{Op: "open", Path: at, Err: err}
 	}
 	st, err := w.check(fd, at)
 	if err != nil {
 		unix.Close(fd)
-		return nil, false, err
+		return nil, err
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		unix.Close(w.dir)
-		w.dir, w.at = fd, at
-		return nil, false, nil
+		w.dir, w.path.Dir = fd, at
+		return nil, nil
 	case unix.S_IFLNK:
 		defer unix.Close(fd)
-		return nil, true, w.follow(fd, at)
+		return nil, w.follow(fd, at)
 	case unix.S_IFREG:
 		defer unix.Close(fd)
-		if len(w.rest) > 0 {
-			return nil, false, &fs.PathError{Op: "open", Path: at, Err: unix.ENOTDIR}
+		if len(w.path.Rest) > 0 {
+			return nil, &fs.PathError{Op: "open", Path: at, Err: unix.ENOTDIR}
 		}
-		f, err := w.open(name, at, st)
-		return f, false, err
+		return w.open(name, at, st)
 	}
 	unix.Close(fd)
-	return nil, false, &UntrustedError{w.file, at, "is neither a file nor a directory"}
+	return nil, &UntrustedError{w.file, at, "is neither a file nor a directory"}
 }
 
 // follow puts the target of a link before the rest of the path.
@@ -143,7 +132,9 @@ func (w *walk) follow(fd int, at string) error {
 		return &fs.PathError{Op: "readlink", Path: at, Err: err}
 	}
 	to := string(target[:n])
-	w.rest = append(split(to), w.rest...)
+	if err := w.path.Follow(to); err != nil {
+		return &fs.PathError{Op: "open", Path: w.file, Err: err}
+	}
 	if filepath.IsAbs(to) {
 		return w.start()
 	}
@@ -210,8 +201,4 @@ func overflow() int {
 		return -1
 	}
 	return uid
-}
-
-func split(path string) []string {
-	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 }

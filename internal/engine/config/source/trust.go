@@ -3,10 +3,10 @@ package source
 import (
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 
+	"dcm/internal/linux/pathwalk"
 	"dcm/internal/sanitize"
 )
 
@@ -24,9 +24,6 @@ func (r *Reader) plain(path sanitize.Name, info fs.FileInfo) bool {
 	return false
 }
 
-// maxLinks is how many symbolic links the kernel follows in a path.
-const maxLinks = 40
-
 // reached reports whether nobody else could put another file in the place of path:
 // every directory on the way to it is safe, those that symbolic links lead through
 // too.
@@ -38,10 +35,8 @@ func (r *Reader) reached(path sanitize.Name) bool {
 	if !r.safeDir(sanitize.Named(at)) {
 		return false
 	}
-	for links := 0; rest != ""; {
-		var name string
-		name, rest, _ = strings.Cut(strings.TrimLeft(rest, "/"), "/")
-		next := filepath.Join(at, name)
+	for walk := pathwalk.New(at, rest); len(walk.Rest) > 0; {
+		next := walk.Next()
 		info, err := os.Lstat(next)
 		if err != nil {
 			r.fail(path, 0, "cannot read it: %s", Cause(err))
@@ -49,23 +44,18 @@ func (r *Reader) reached(path sanitize.Name) bool {
 		}
 		switch {
 		case info.Mode()&fs.ModeSymlink != 0:
-			if links++; links > maxLinks {
-				r.fail(path, 0, "cannot read it: %s", syscall.ELOOP)
-				return false
-			}
 			target, err := os.Readlink(next)
+			if err == nil {
+				err = walk.Follow(target)
+			}
 			if err != nil {
 				r.fail(path, 0, "cannot read it: %s", Cause(err))
 				return false
 			}
-			rest = target + "/" + rest
-			if filepath.IsAbs(target) {
-				at = "/"
-			}
 		case info.IsDir():
-			at = next
+			walk.Dir = next
 		}
-		if !r.safeDir(sanitize.Named(at)) {
+		if !r.safeDir(sanitize.Named(walk.Dir)) {
 			return false
 		}
 	}
