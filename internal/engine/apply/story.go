@@ -7,24 +7,18 @@ import (
 	"dcm/internal/engine/event"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/text"
 )
 
 // begins logs that the first change is about to begin.
 func (r *Recorder) begins(steps partition.Steps) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	text := fmt.Sprintf("putting profile %s on the GPUs: %s to do", r.run.Profile, count(len(steps), "step"))
+	text := fmt.Sprintf("putting profile %s on the GPUs: %s to do", r.run.Profile, text.Count(len(steps), "step"))
 	if steps.Reloads() {
 		text += ", among them a driver reload"
 	}
 	r.log.With("gpu", r.run.Touched()).Info(text, event.RunBegan.Attr())
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // ended logs the end of a step, with fields to search for.

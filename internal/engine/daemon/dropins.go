@@ -8,6 +8,7 @@ import (
 
 	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/unitname"
+	"dcm/internal/text"
 )
 
 // reloads remembers for which drop-ins PID 1 was reloaded although the generator did not write
@@ -34,9 +35,9 @@ func (p *pass) reloadDropins(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.log.Info("reloading systemd: drop-ins differ from the configuration: "+unitname.Few(differ), "units", differ)
+	p.log.Info("reloading systemd: drop-ins differ from the configuration: "+text.Few(differ), "units", differ)
 	if err := u.Reload(ctx); err != nil {
-		return fmt.Errorf("cannot reload systemd for the drop-ins of %s: %w", unitname.Few(differ), err)
+		return fmt.Errorf("cannot reload systemd for the drop-ins of %s: %w", text.Few(differ), err)
 	}
 	p.reloads.failed, p.forced = nil, false
 	failed, err := p.Unwritten()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/text"
 )
 
 // published is the daemon's state, and where it is published.
@@ -76,15 +77,13 @@ func statusLine(s runstate.State) string {
 		b.WriteString("Looking at the GPUs")
 	}
 	if s.Error != nil {
-		b.WriteString(": " + oneLine(s.Error.Text))
+		b.WriteString(": " + text.OneLine(s.Error.Text))
 	}
 	if s.Phase != runstate.Waiting && !s.Retry.IsZero() {
 		b.WriteString("; trying again at " + s.Retry.Format(time.TimeOnly))
 	}
 	if s.Config != "" && s.Phase != runstate.Stuck {
-		b.WriteString(" (the configuration on disk is not in force: " + oneLine(s.Config) + ")")
+		b.WriteString(" (the configuration on disk is not in force: " + text.OneLine(s.Config) + ")")
 	}
 	return b.String()
 }
-
-func oneLine(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "\n", "; ") }

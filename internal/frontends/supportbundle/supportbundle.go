@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"dcm/internal/text"
 	"fmt"
 	"io"
 	"path"
@@ -87,20 +88,16 @@ func read(ctx context.Context, p Part) ([]byte, error) {
 	}
 }
 
-func remark(text []byte, err error) string {
+func remark(content []byte, err error) string {
 	switch {
-	case err != nil && text == nil:
-		return " (missing: " + oneLine(err) + ")"
+	case err != nil && content == nil:
+		return " (missing: " + text.OneLine(err.Error()) + ")"
 	case err != nil:
-		return " (" + oneLine(err) + ")"
-	case len(bytes.TrimSpace(text)) == 0:
+		return " (" + text.OneLine(err.Error()) + ")"
+	case len(bytes.TrimSpace(content)) == 0:
 		return " (empty)"
 	}
 	return ""
-}
-
-func oneLine(err error) string {
-	return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
 }
 
 func add(archive *tar.Writer, name string, now time.Time, text []byte) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func text(s string) func(context.Context) ([]byte, error) {
+func plainText(s string) func(context.Context) ([]byte, error) {
 	return func(context.Context) ([]byte, error) { return []byte(s), nil }
 }
 
@@ -47,12 +47,12 @@ func TestAPartThatFailsIsNamedAndTheOthersAreThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		released := make(chan struct{})
 		parts := []Part{
-			{"a.json", "what a is", text("{}")},
+			{"a.json", "what a is", plainText("{}")},
 			{"none.txt", "nothing", func(context.Context) ([]byte, error) { return nil, errors.New("no such\nthing") }},
 			{"half.txt", "a half", func(context.Context) ([]byte, error) { return []byte("half"), errors.New("cut off") }},
 			{"hang.txt", "a hang", func(context.Context) ([]byte, error) { <-released; return nil, nil }},
-			{"empty.txt", "an empty one", text("\n")},
-			{"dir/long.txt", "a log", text(strings.Repeat("x", maxPartSize) + "the end")},
+			{"empty.txt", "an empty one", plainText("\n")},
+			{"dir/long.txt", "a log", plainText(strings.Repeat("x", maxPartSize) + "the end")},
 		}
 		var b bytes.Buffer
 		now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -9,6 +9,7 @@ import (
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/sorting"
+	"dcm/internal/text"
 )
 
 // MemoryLimits is a limit on each GPU's memory, in bytes. The kernel accounts the memory of a GPU,
@@ -19,13 +20,9 @@ type MemoryLimits map[partition.Address]uint64
 func (c MemoryLimits) String() string {
 	var out []string
 	for _, gpu := range sorting.From(maps.Keys(c), partition.Address.Compare) {
-		out = append(out, fmt.Sprintf("%s of %s", formatBytes(c[gpu]), gpu))
+		out = append(out, fmt.Sprintf("%s of %s", text.GiB(c[gpu]), gpu))
 	}
 	return strings.Join(out, ", ")
-}
-
-func formatBytes(bytes uint64) string {
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(bytes)/(1<<30)), ".0") + " GiB"
 }
 
 // memoryLimitsOf returns the share of one of so many in the partitions, nil if the memory of one

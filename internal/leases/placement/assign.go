@@ -10,6 +10,7 @@ import (
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/sorting"
+	"dcm/internal/text"
 )
 
 // Reservation is one of several wants that are met together.
@@ -32,7 +33,7 @@ func (e *TogetherError) Error() string {
 		sum += r.Partitions
 		each[i] = fmt.Sprintf("%s %d", r.Name, r.Partitions)
 	}
-	text := fmt.Sprintf("%s reserved (%s), and there %s %d", count(sum, "partition"), strings.Join(each, ", "), are(e.Free), e.Free)
+	text := fmt.Sprintf("%s reserved (%s), and there %s %d", text.Count(sum, "partition"), strings.Join(each, ", "), are(e.Free), e.Free)
 	if sum <= e.Free {
 		text += ", but not so many on the GPUs" + kinds(e.Reservations) + " that are asked for"
 	}

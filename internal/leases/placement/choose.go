@@ -6,6 +6,7 @@ import (
 
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/text"
 )
 
 // Want is what is asked for: partitions or, where GPUs is not 0, whole GPUs.
@@ -60,7 +61,7 @@ type ShortError struct {
 
 func (e *ShortError) Error() string {
 	n, of := e.Want.amount()
-	return fmt.Sprintf("%s asked for, but %d of %d %s free", count(n, of), e.Free, e.Of, are(e.Free))
+	return fmt.Sprintf("%s asked for, but %d of %d %s free", text.Count(n, of), e.Free, e.Of, are(e.Free))
 }
 
 func are(n int) string {
@@ -68,13 +69,6 @@ func are(n int) string {
 		return "is"
 	}
 	return "are"
-}
-
-func count(n int, of string) string {
-	if n == 1 {
-		return "1 " + of
-	}
-	return fmt.Sprintf("%d %ss", n, of)
 }
 
 // Choose finds what is asked for among those partitions of a node that are not

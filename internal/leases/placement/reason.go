@@ -8,6 +8,7 @@ import (
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/sorting"
+	"dcm/internal/text"
 )
 
 // reason says in words what was chosen, and what of the same GPUs stays free.
@@ -20,16 +21,16 @@ func reason(picked, free []runstate.Part, w Want) string {
 		parts = append(parts, "one memory domain")
 	}
 	parts = append(parts, numa(picked))
-	text := strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
+	chosen := strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
 	left := perGPU(free)
 	rest := -len(picked)
 	for gpu := range perGPU(picked) {
 		rest += left[gpu]
 	}
 	if w.GPUs > 0 {
-		return fmt.Sprintf("%s; leaves %s", text, count(len(left)-w.GPUs, "whole GPU"))
+		return fmt.Sprintf("%s; leaves %s", chosen, text.Count(len(left)-w.GPUs, "whole GPU"))
 	}
-	return fmt.Sprintf("%s; leaves %d", text, rest)
+	return fmt.Sprintf("%s; leaves %d", chosen, rest)
 }
 
 // shares says how many are of which GPU: "2 of 0000:05:00.0", "3 of 0000:05:00.0

@@ -2,14 +2,13 @@ package dropins
 
 import (
 	"context"
+	"dcm/internal/text"
 	"fmt"
 	"io"
 	"log/slog"
 	"reflect"
 	"sync/atomic"
 	"time"
-
-	"dcm/internal/linux/unitname"
 )
 
 // PID1 is a connection to PID 1, which answers calls after a reload in progress.
@@ -249,7 +248,7 @@ func (k *Keeper) suspect(ctx context.Context, pid1 PID1, at uint64) {
 
 func (k *Keeper) reload(ctx context.Context, pid1 PID1, differ []string) ([]string, error) {
 	k.tries++
-	k.Log.Warn(fmt.Sprintf("systemd has not loaded dcm's drop-ins for %s: requesting a daemon-reload", unitname.Few(differ)), "units", differ, "try", k.tries)
+	k.Log.Warn(fmt.Sprintf("systemd has not loaded dcm's drop-ins for %s: requesting a daemon-reload", text.Few(differ)), "units", differ, "try", k.tries)
 	k.state, k.due = retrying, time.Now().Add(k.Limits.After(k.tries))
 	if err := pid1.Reload(ctx); err != nil {
 		k.lost.Store(&Loss{Why: err.Error()})
@@ -272,7 +271,7 @@ func (k *Keeper) settle(differ []string) {
 	}
 	if k.state == retrying && k.tries >= k.Limits.Tries {
 		k.state = givenUp
-		k.Log.Error(fmt.Sprintf("systemd does not load dcm's drop-ins for %s: no daemon-reload is requested any more", unitname.Few(differ)), "units", differ, "tries", k.tries)
+		k.Log.Error(fmt.Sprintf("systemd does not load dcm's drop-ins for %s: no daemon-reload is requested any more", text.Few(differ)), "units", differ, "tries", k.tries)
 	}
 	if k.tries == 0 {
 		return // the daemon that starts is to request the first
@@ -349,12 +348,12 @@ func (k *Keeper) units(ctx context.Context, pid1 PID1) ([]Unit, error) {
 
 // String says what PID 1 has not loaded.
 func (l Loss) String() string {
-	text := "systemd has not loaded dcm's drop-ins for " + unitname.Few(l.Units)
+	what := "systemd has not loaded dcm's drop-ins for " + text.Few(l.Units)
 	if l.Why != "" {
-		text += ": " + l.Why
+		what += ": " + l.Why
 	}
 	if l.Next.IsZero() {
-		return fmt.Sprintf("%s; after %d daemon-reloads in vain dcm requests no more", text, l.Tries)
+		return fmt.Sprintf("%s; after %d daemon-reloads in vain dcm requests no more", what, l.Tries)
 	}
-	return fmt.Sprintf("%s; dcm requests the next daemon-reload at %s", text, l.Next.Local().Format(time.TimeOnly))
+	return fmt.Sprintf("%s; dcm requests the next daemon-reload at %s", what, l.Next.Local().Format(time.TimeOnly))
 }

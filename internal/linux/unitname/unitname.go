@@ -4,7 +4,6 @@
 package unitname
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -45,16 +44,6 @@ func All() []string { return []string{Daemon, Apply, Reserve, Guard, Agent, Agen
 
 // Own tells whether a unit is dcm's.
 func Own(unit string) bool { return strings.HasPrefix(unit, "dcm") && slices.Contains(All(), unit) }
-
-// Few names a few units of a list, and says how many more there are.
-func Few(units []string) string {
-	const most = 5
-	text := strings.Join(units[:min(most, len(units))], ", ")
-	if more := len(units) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
 
 // Characters are those of a unit name, and MaxLength its length in bytes, suffix included
 // (VALID_CHARS_WITH_AT and UNIT_NAME_MAX in systemd).

@@ -14,6 +14,7 @@ import (
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/metrics"
 	"dcm/internal/frontends/status"
+	"dcm/internal/text"
 )
 
 func PartitionsCmd(h *host.Host, con *console.Console) *cobra.Command {
@@ -105,7 +106,7 @@ func (p usedPart) used() string {
 	if p.Used == nil {
 		return "-"
 	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(*p.Used)/(1<<30)), ".0") + " GiB"
+	return text.GiB(*p.Used)
 }
 
 func (p usedPart) busy() string {
@@ -130,7 +131,7 @@ func amount(bytes uint64) string {
 	if bytes == 0 {
 		return "-"
 	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(bytes)/(1<<30)), ".0") + " GiB"
+	return text.GiB(bytes)
 }
 
 func count(n int) string {
