@@ -1,10 +1,6 @@
 package gpu
 
-import (
-	"context"
-
-	"dcm/internal/gpu/partition"
-)
+import "dcm/internal/gpu/partition"
 
 // Observation is the state of a GPU as a source independent of dcm's own reading shows it.
 type Observation struct {
@@ -13,30 +9,10 @@ type Observation struct {
 	Parts int             // number of partitions; -1 if unknown
 }
 
-// CrossChecker is a [Vendor] with an independent source. The self-test compares it with what
+// CrossCheck is the result of one vendor's cross-check, which the self-test compares with what
 // dcm reads itself.
-type CrossChecker interface {
-	// CrossCheck returns the name of the source and its observations, or the error why there
-	// are none.
-	CrossCheck(ctx context.Context, devices []*Device) (who string, seen []Observation, err error)
-}
-
-// CrossCheck is the result of one vendor's cross-check.
 type CrossCheck struct {
-	Source       string
+	Source       string // name of the source
 	Observations []Observation
-	Err          error
-}
-
-// CrossChecks runs the cross-check of every vendor that has one.
-func (n *Node) CrossChecks(ctx context.Context, devices []Device) []CrossCheck {
-	var all []CrossCheck
-	n.each(devices, func(v Vendor, own []*Device) error {
-		if w, ok := v.(CrossChecker); ok {
-			who, seen, err := w.CrossCheck(ctx, own)
-			all = append(all, CrossCheck{who, seen, err})
-		}
-		return nil
-	})
-	return all
+	Err          error // why observations are missing
 }

@@ -3,6 +3,7 @@ package gpu
 import (
 	"errors"
 	"strconv"
+	"strings"
 
 	"dcm/internal/gpu/partition"
 )
@@ -10,6 +11,17 @@ import (
 // Roots are the mount points of the kernel's file systems: "/sys", "/proc" and "/dev" on a
 // host.
 type Roots struct{ Sys, Proc, Dev string }
+
+// SysPath returns a path in sysfs.
+func (r Roots) SysPath(elem ...string) string { return r.Sys + "/" + strings.Join(elem, "/") }
+
+// AttributePath returns the path of an attribute of a PCI function.
+func (r Roots) AttributePath(a partition.Address, file string) string {
+	return AttributePath(r.Sys, a, file)
+}
+
+// Module returns the kernel module of that name.
+func (r Roots) Module(name string) Module { return Module{Sys: r.Sys, Name: name} }
 
 // Device is a display or accelerator function on the PCI bus.
 type Device struct {

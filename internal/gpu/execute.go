@@ -11,24 +11,21 @@ import (
 // Execute runs steps that may run concurrently, each by its vendor. It returns their errors
 // joined in the order of the steps. After a driver reload the GPUs may still be coming up;
 // see [Node.WaitAfterLoad].
-func (n *Node) Execute(ctx context.Context, steps []partition.Step, tell StepFunc) error {
+func (n *Node) Execute(ctx context.Context, steps []partition.Step, onStep StepFunc) error {
 	var errs []error
 	for len(steps) > 0 {
-		vendor, count := steps[0].Kind.Vendor(), 1
-		for count < len(steps) && steps[count].Kind.Vendor() == vendor {
+		id, count := steps[0].Kind.Vendor(), 1
+		for count < len(steps) && steps[count].Kind.Vendor() == id {
 			count++
 		}
-		errs = append(errs, n.executeBy(ctx, n.vendor(vendor), steps[:count], tell))
+		if v, ok := n.bus.vendor(id); ok {
+			errs = append(errs, withVendor(v, v.Execute(ctx, steps[:count], onStep)))
+		} else {
+			errs = append(errs, &UnknownStepError{steps[0]})
+		}
 		steps = steps[count:]
 	}
 	return errors.Join(errs...)
-}
-
-func (n *Node) executeBy(ctx context.Context, v Vendor, steps []partition.Step, tell StepFunc) error {
-	if v == nil {
-		return &UnknownStepError{steps[0]}
-	}
-	return withVendor(v, v.Execute(ctx, steps, tell))
 }
 
 // PendingWrite is a mode that was written to a driver which has not returned.
@@ -41,9 +38,9 @@ type PendingWrite struct {
 // has not returned.
 func (n *Node) PendingWrites() []PendingWrite {
 	var all []PendingWrite
-	for _, v := range n.vendors {
-		if w, ok := v.(PendingWriter); ok {
-			all = append(all, w.PendingWrites()...)
+	for _, v := range n.bus.vendors {
+		if v.PendingWrites != nil {
+			all = append(all, v.PendingWrites()...)
 		}
 	}
 	return all
@@ -59,24 +56,21 @@ func (e *UnknownStepError) Error() string {
 // Loaded reports whether the drivers of the GPUs on the bus are loaded. Only drivers that a
 // step can unload count.
 func (n *Node) Loaded() bool {
-	if len(unloaded(n.vendors)) == 0 {
+	if len(unloaded(n.bus.vendors)) == 0 {
 		return true // the bus need not be read
 	}
-	present, err := n.present()
-	if err != nil {
-		present = n.vendors
-	}
+	present, _ := n.bus.present() // all vendors, if the bus cannot be read
 	return len(unloaded(present)) == 0
 }
 
 // Load loads the drivers that are not loaded, for example after a reload that was killed.
 func (n *Node) Load(ctx context.Context) error {
-	present, err := n.present()
+	present, err := n.bus.present()
 	if err != nil {
 		return err
 	}
 	for _, v := range unloaded(present) {
-		if err := v.(DriverLoader).Load(ctx); err != nil {
+		if err := v.Loader.Load(ctx); err != nil {
 			return withVendor(v, err)
 		}
 	}
@@ -85,8 +79,5 @@ func (n *Node) Load(ctx context.Context) error {
 
 // unloaded returns the vendors whose driver is not loaded.
 func unloaded(vendors []Vendor) []Vendor {
-	return slices.DeleteFunc(slices.Clone(vendors), func(v Vendor) bool {
-		d, ok := v.(DriverLoader)
-		return !ok || d.Loaded()
-	})
+	return slices.DeleteFunc(slices.Clone(vendors), func(v Vendor) bool { return v.Loader == nil || v.Loader.Loaded() })
 }

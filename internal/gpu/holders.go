@@ -1,22 +1,11 @@
 package gpu
 
 import (
-	"context"
 	"path/filepath"
 	"slices"
 
 	"dcm/internal/gpu/partition"
 )
-
-// Holders returns the processes, other than this one, that have a GPU open, by PID. If some
-// processes could not be inspected, it returns the others and a [PartialError].
-func (n *Node) Holders(ctx context.Context) ([]Holder, error) {
-	u, err := n.Usage(ctx)
-	if err == nil && len(u.Uninspected) > 0 {
-		err = &PartialError{u.Uninspected}
-	}
-	return u.Holders, err
-}
 
 // mergeHolder adds a holder. One process may hold GPUs of two vendors.
 func mergeHolder(all []Holder, h Holder) []Holder {

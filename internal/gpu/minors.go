@@ -40,10 +40,12 @@ const (
 	maxPlatformDevices = 64
 )
 
-// Minors reads the minors in use. kernel is the kernel release.
-func (n *Node) Minors(kernel string) (Minors, error) {
-	m := Minors{Kernel: kernel, Highest: -1, traits: n.Traits()}
-	drm, names, err := sysfs.ListDir(filepath.Join(n.sys, "class/drm"))
+// ReadMinors reads the minors in use. sys is the mount point of sysfs, kernel the kernel
+// release.
+func ReadMinors(sys, kernel string, vendors []Traits) (Minors, error) {
+	m := UnusedMinors(vendors)
+	m.Kernel = kernel
+	drm, names, err := sysfs.ListDir(filepath.Join(sys, "class/drm"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
 	}
@@ -71,8 +73,8 @@ func (n *Node) Minors(kernel string) (Minors, error) {
 	return m, nil
 }
 
-// MinorsOfOtherNode returns the Minors of a node other than this one: no minor is in use.
-func (n *Node) MinorsOfOtherNode() Minors { return Minors{Highest: -1, traits: n.Traits()} }
+// UnusedMinors returns the Minors of a node other than this one: no minor is in use.
+func UnusedMinors(vendors []Traits) Minors { return Minors{Highest: -1, traits: vendors} }
 
 // card reads the owner of a primary minor. It does not read the driver of secondary
 // partitions, which are many and have none.

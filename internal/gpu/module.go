@@ -17,6 +17,12 @@ type Module struct{ Sys, Name string }
 
 func (m Module) file(name string) string { return filepath.Join(m.Sys, "module", m.Name, name) }
 
+// Loaded reports whether the module is loaded, or still being loaded.
+func (m Module) Loaded() bool {
+	_, err := os.Stat(m.file(""))
+	return err == nil
+}
+
 // State returns "coming", "live" or "going"; "" if the module is not loaded.
 func (m Module) State() string {
 	state, _ := sysfs.Optional(m.file("initstate"))
@@ -64,8 +70,9 @@ func (m Module) hasConsole() bool {
 }
 
 // Progress returns a text that changes when GPUs of the driver come up: the module's state,
-// and which of the attributes each GPU has.
-func (m Module) Progress(gpus []partition.Address, attributes ...string) (signs string, live bool) {
+// and which of the attributes each GPU has. live is true when the module has probed its
+// devices.
+func (m Module) Progress(gpus []partition.Address, attributes ...string) (fingerprint string, live bool) {
 	state := m.State()
 	var b strings.Builder
 	b.WriteString(state)

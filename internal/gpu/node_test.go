@@ -15,18 +15,22 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// fakeVendor implements the methods of Vendor that these tests call.
+// fakeVendor has the parts of a vendor that these tests use.
 type fakeVendor struct {
-	Vendor
 	id     partition.Vendor
 	late   map[partition.Address]string
-	usage  Usage
+	usage  VendorUsage
 	loaded bool
 	fails  error
 	made   []string
 }
 
-func (m *fakeVendor) Traits() Traits { return Traits{Vendor: m.id} }
+func (m *fakeVendor) vendor() Vendor {
+	return Vendor{
+		Traits: Traits{Vendor: m.id}, Inspector: m, Executor: m, UsageReader: m, Loader: m, Enrich: m.enrich,
+		ModeFiles: func() []string { return []string{m.id.String()} },
+	}
+}
 
 func (m *fakeVendor) Describe(functions []*Function) error {
 	for _, f := range functions {
@@ -35,30 +39,29 @@ func (m *fakeVendor) Describe(functions []*Function) error {
 	return nil
 }
 
-func (m *fakeVendor) NotReady(f Function) (lacks, hint string)               { return m.late[f.Address], "" }
-func (m *fakeVendor) Progress([]partition.Address) (signs string, live bool) { return "", m.loaded }
-func (m *fakeVendor) Usage(context.Context) (Usage, error)                   { return m.usage, nil }
-func (m *fakeVendor) Loaded() bool                                           { return m.loaded }
-func (m *fakeVendor) Explain(error) (hint string, again bool) {
+func (m *fakeVendor) NotReady(f Function) (reason, hint string)   { return m.late[f.Address], "" }
+func (m *fakeVendor) Progress([]partition.Address) (string, bool) { return "", m.loaded }
+func (m *fakeVendor) Usage(context.Context) (VendorUsage, error)  { return m.usage, nil }
+func (m *fakeVendor) UsageFingerprint() string                    { return "" }
+func (m *fakeVendor) Loaded() bool                                { return m.loaded }
+func (m *fakeVendor) Load(context.Context) error                  { m.loaded = true; return nil }
+func (m *fakeVendor) Explain(error) (hint string, transient bool) {
 	return "Ask " + m.id.String() + ".", true
 }
-func (m *fakeVendor) RelevantEvent(subsystem, path string) bool {
-	return path == "/module/"+m.id.String()
-}
-func (m *fakeVendor) ModeFiles() []string        { return []string{m.id.String()} }
-func (m *fakeVendor) Load(context.Context) error { m.loaded = true; return nil }
-func (m *fakeVendor) Enrich(_ context.Context, d []*Device) error {
-	for _, d := range d {
+func (m *fakeVendor) RelevantEvent(_, path string) bool { return path == "/module/"+m.id.String() }
+
+func (m *fakeVendor) enrich(_ context.Context, devices []*Device) error {
+	for _, d := range devices {
 		d.Name = m.id.String()
 	}
 	return nil
 }
 
-func (m *fakeVendor) Execute(_ context.Context, steps []partition.Step, tell StepFunc) error {
+func (m *fakeVendor) Execute(_ context.Context, steps []partition.Step, onStep StepFunc) error {
 	for _, s := range steps {
-		tell(s, true, nil)
+		onStep(s, true, nil)
 		m.made = append(m.made, s.String())
-		tell(s, false, m.fails)
+		onStep(s, false, m.fails)
 	}
 	return m.fails
 }
@@ -91,7 +94,7 @@ func fakePCI(t *testing.T) string {
 func twoVendors(t *testing.T) (*Node, *fakeVendor, *fakeVendor) {
 	t.Helper()
 	amd, second := &fakeVendor{id: partition.AMD}, &fakeVendor{id: other}
-	return Open(fakePCI(t), []Vendor{second, amd}, PollInterval(time.Millisecond)), amd, second
+	return Open(fakePCI(t), []Vendor{second.vendor(), amd.vendor()}, PollInterval(time.Millisecond)), amd, second
 }
 
 func TestDevices_AreInPCIOrder(t *testing.T) {
@@ -124,7 +127,7 @@ func TestWait_EveryVendor(t *testing.T) {
 }
 
 func TestWait_NoGPU(t *testing.T) {
-	n := Open(fakePCI(t), []Vendor{&fakeVendor{id: 0x5678}})
+	n := Open(fakePCI(t), []Vendor{(&fakeVendor{id: 0x5678}).vendor()})
 	_, err := n.Wait(t.Context())
 	if !errors.Is(err, ErrNoGPU) || err.Error() != "no 0x5678 GPU on the PCI bus" || Hint(err) == "" || IsTransient(err) {
 		t.Errorf("error %v, hint %q", err, Hint(err))
@@ -158,7 +161,7 @@ func TestWaitAfterLoad_GivesUp(t *testing.T) {
 
 func TestLoad_OnlyDriversOfPresentGPUs(t *testing.T) {
 	amd, absent := &fakeVendor{id: partition.AMD}, &fakeVendor{id: 0x5678}
-	n := Open(fakePCI(t), []Vendor{amd, absent})
+	n := Open(fakePCI(t), []Vendor{amd.vendor(), absent.vendor()})
 	if n.Loaded() {
 		t.Error("loaded")
 	}
@@ -169,8 +172,8 @@ func TestLoad_OnlyDriversOfPresentGPUs(t *testing.T) {
 
 func TestUsage_TwoVendors(t *testing.T) {
 	n, amd, second := twoVendors(t)
-	amd.usage = Usage{Holders: []Holder{{PID: 7, Devices: []string{"/dev/kfd"}}}, Counted: true, Count: 2, Accounted: 1}
-	second.usage = Usage{Holders: []Holder{{PID: 7, Devices: []string{"/dev/x0"}}, {PID: 3, Devices: []string{"/dev/x1"}}}, Counted: true, Count: 1, Accounted: 1}
+	amd.usage = VendorUsage{Holders: []Holder{{PID: 7, Devices: []string{"/dev/kfd"}}}, DriverUse: DriverUse{Counted: true, Count: 2, Accounted: 1}}
+	second.usage = VendorUsage{Holders: []Holder{{PID: 7, Devices: []string{"/dev/x0"}}, {PID: 3, Devices: []string{"/dev/x1"}}}, DriverUse: DriverUse{Counted: true, Count: 1, Accounted: 2}}
 	u, err := n.Usage(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -179,16 +182,16 @@ func TestUsage_TwoVendors(t *testing.T) {
 		{PID: 3, Devices: []string{"/dev/x1"}, Vendors: []partition.Vendor{other}},
 		{PID: 7, Devices: []string{"/dev/x0", "/dev/kfd"}, Vendors: []partition.Vendor{other, partition.AMD}},
 	}
-	if d := cmp.Diff(want, u.Holders); d != "" || u.Unexplained() != 1 || !u.Counted {
-		t.Errorf("unseen %d, counted %t, holders (-want +got):\n%s", u.Unexplained(), u.Counted, d)
+	if d := cmp.Diff(want, u.Holders); d != "" {
+		t.Errorf("holders (-want +got):\n%s", d)
 	}
-	n.sys = t.TempDir() // where a scan of the bus finds no GPU
+	n.bus.sys = t.TempDir() // where a scan of the bus finds no GPU
 	of, err := n.UsageOf(t.Context(), func(v partition.Vendor) bool { return v == other })
 	if err != nil || len(of.Holders) != 2 || of.Holders[1].Vendors[0] != other || len(of.Holders[1].Devices) != 1 {
 		t.Errorf("of one vendor: %+v, %v", of, err)
 	}
 	if own := u.ForVendor(other); own.Unexplained() != 0 || len(own.Holders) != 2 || u.ForVendor(partition.AMD).Unexplained() != 1 || len(u.ForVendor(partition.AMD).Holders) != 1 {
-		t.Errorf("of the one %+v, of the other %+v: a busy driver speaks for another's GPUs", own, u.ForVendor(partition.AMD))
+		t.Errorf("usage %+v and %+v, want the counters of each driver", own, u.ForVendor(partition.AMD))
 	}
 	devices := []Device{{GPU: partition.GPU{Address: a}, ExclusiveNodes: []string{"/dev/kfd"}}, {GPU: partition.GPU{Address: b}, ExclusiveNodes: []string{"/dev/x1"}}}
 	for _, test := range []struct {
@@ -220,7 +223,7 @@ func TestRelevantEvent_AnyVendor(t *testing.T) {
 // removeGPU removes the GPU of the other vendor from the bus.
 func removeGPU(t *testing.T, n *Node) {
 	t.Helper()
-	if err := os.RemoveAll(filepath.Dir(AttributePath(n.sys, b, "class"))); err != nil {
+	if err := os.RemoveAll(filepath.Dir(AttributePath(n.bus.sys, b, "class"))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -229,7 +232,7 @@ func removeGPU(t *testing.T, n *Node) {
 // the scan.
 func TestPresent_FromLastScan(t *testing.T) {
 	n, _, _ := twoVendors(t)
-	fresh := Open(n.sys, n.vendors)
+	fresh := Open(n.bus.sys, n.bus.vendors)
 	look := func() {
 		if _, err := n.Devices(t.Context()); err != nil {
 			t.Fatal(err)
@@ -237,7 +240,7 @@ func TestPresent_FromLastScan(t *testing.T) {
 	}
 	there := func(n *Node, want int) {
 		t.Helper()
-		if there, err := n.present(); err != nil || len(there) != want {
+		if there, err := n.bus.present(); err != nil || len(there) != want {
 			t.Errorf("%d vendors, %v, want %d", len(there), err, want)
 		}
 	}

@@ -1,10 +1,6 @@
 package gpu
 
-import (
-	"context"
-
-	"dcm/internal/gpu/partition"
-)
+import "dcm/internal/gpu/partition"
 
 // PartitionUsage is how much of one partition is in use, according to its driver. It is only
 // measured on request.
@@ -35,35 +31,8 @@ type Process struct {
 	Bytes uint64 // memory of the partition
 }
 
-// Measurer is a [Vendor] that can measure the usage of partitions.
-type Measurer interface {
-	// Measure returns the usage of each partition of the devices. A figure that is missing
-	// for one partition has its reason there. The error is one that concerns all partitions.
-	// ReadDetails must have been called for the devices.
-	Measure(ctx context.Context, devices []*Device) ([]PartitionUsage, error)
-}
-
-// reasonNotMeasured is the reason for a vendor that is no [Measurer].
+// reasonNotMeasured is the reason for a vendor without [Vendor.Measure].
 const reasonNotMeasured = "dcm cannot read it from this driver"
-
-// Measure returns the usage of every partition of the devices, also after an error.
-func (n *Node) Measure(ctx context.Context, devices []Device) ([]PartitionUsage, error) {
-	var all []PartitionUsage
-	err := n.each(devices, func(v Vendor, own []*Device) error {
-		m, ok := v.(Measurer)
-		if !ok {
-			all = append(all, unknownUsage(own, reasonNotMeasured)...)
-			return nil
-		}
-		uses, err := m.Measure(ctx, own)
-		if err != nil {
-			uses = unknownUsage(own, err.Error())
-		}
-		all = append(all, uses...)
-		return err
-	})
-	return all, err
-}
 
 func unknownUsage(devices []*Device, why string) []PartitionUsage {
 	var out []PartitionUsage

@@ -10,20 +10,17 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// measuringVendor is a fakeVendor that is a Measurer.
-type measuringVendor struct {
-	*fakeVendor
-	err error
-}
-
-func (g measuringVendor) Measure(_ context.Context, devices []*Device) ([]PartitionUsage, error) {
-	var out []PartitionUsage
-	for _, d := range devices {
-		for _, p := range d.Parts {
-			out = append(out, PartitionUsage{GPU: d.Address, Index: p.Index, Bytes: 7, Busy: 50})
+// measure is the Measure of a vendor that fails with err.
+func measure(err error) func(context.Context, []*Device) ([]PartitionUsage, error) {
+	return func(_ context.Context, devices []*Device) ([]PartitionUsage, error) {
+		var out []PartitionUsage
+		for _, d := range devices {
+			for _, p := range d.Parts {
+				out = append(out, PartitionUsage{GPU: d.Address, Index: p.Index, Bytes: 7, Busy: 50})
+			}
 		}
+		return out, err
 	}
-	return out, g.err
 }
 
 func TestMeasure_UnknownFigures(t *testing.T) {
@@ -47,7 +44,9 @@ func TestMeasure_UnknownFigures(t *testing.T) {
 		"one vendor tells":               {nil, append(known, none)},
 		"the driver of one has no reply": {errors.New("hung"), append(lost(known, "hung"), none)},
 	} {
-		n := Open(fakePCI(t), []Vendor{measuringVendor{&fakeVendor{id: partition.AMD}, test.err}, &fakeVendor{id: other}})
+		amd := (&fakeVendor{id: partition.AMD}).vendor()
+		amd.Measure = measure(test.err)
+		n := Open(fakePCI(t), []Vendor{amd, (&fakeVendor{id: other}).vendor()})
 		uses, err := n.Measure(t.Context(), devices)
 		if d := cmp.Diff(test.want, uses); d != "" || !errors.Is(err, test.err) {
 			t.Errorf("%s: %v (-want +got):\n%s", name, err, d)

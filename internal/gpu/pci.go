@@ -145,3 +145,9 @@ func cutDigits(name, kind string) (string, bool) {
 	}
 	return rest, true
 }
+
+// AttributePath returns the path of an attribute of a PCI function. sys is the mount point of
+// sysfs.
+func AttributePath(sys string, a partition.Address, file string) string {
+	return sys + "/bus/pci/devices/" + string(a) + "/" + file
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"dcm/internal/gpu/partition"
 	"dcm/internal/sorting"
@@ -16,31 +17,55 @@ import (
 // holders may be missing.
 var ErrPartial = errors.New("some processes could not be inspected")
 
-// Usage is the use of the GPUs as two sources show it: the open files of processes, and the
-// driver's own counters. The driver also counts what no open file shows: a file in flight
-// over a socket, a file that only the kernel holds, a buffer shared with another driver.
+// Usage is the use of the GPUs of a node.
 type Usage struct {
 	Holders     []Holder
 	Uninspected []Uninspected // processes that could not be inspected, or not in time
+	Drivers     []DriverUse   // one for each vendor that has a GPU on the bus
+}
 
+// VendorUsage is the use of one vendor's GPUs as two sources show it: the open files of
+// processes, and the driver's own counters. The driver also counts what no open file shows: a
+// file in flight over a socket, a file that only the kernel holds, a buffer shared with
+// another driver.
+type VendorUsage struct {
+	Holders     []Holder
+	Uninspected []Uninspected // processes that could not be inspected, or not in time
+	DriverUse
+}
+
+// DriverUse is what one driver counts of its use.
+type DriverUse struct {
+	Vendor    partition.Vendor
 	Counted   bool     // the driver is a module with a readable use count
 	Count     int      // use count of the module
 	Modules   []string // kernel modules that use the driver; each adds one to Count
-	Accounted int      // what the open files of Holders add to Count
+	Accounted int      // what the open files of the holders add to Count
 	Orphans   []int    // PIDs that the driver lists and that do not exist in /proc
-
-	byVendor map[partition.Vendor]Usage // set for a node
 }
 
-// ForVendor returns the usage of one vendor's GPUs.
-func (u Usage) ForVendor(v partition.Vendor) Usage {
-	if u.byVendor == nil {
-		return u
+// ForVendor returns the usage of one vendor's GPUs. The counters are zero if the vendor has no
+// GPU on the bus.
+func (u Usage) ForVendor(v partition.Vendor) VendorUsage {
+	own := VendorUsage{
+		Uninspected: u.Uninspected, // an uninspected process may hold any GPU
+		Holders:     slices.DeleteFunc(slices.Clone(u.Holders), func(h Holder) bool { return h.LeaseOwner == "" && !slices.Contains(h.Vendors, v) }),
+		DriverUse:   DriverUse{Vendor: v},
 	}
-	own := u.byVendor[v]
-	own.Uninspected = u.Uninspected // an uninspected process may hold any GPU
-	own.Holders = slices.DeleteFunc(slices.Clone(u.Holders), func(h Holder) bool { return h.LeaseOwner == "" && !slices.Contains(h.Vendors, v) })
+	for _, d := range u.Drivers {
+		if d.Vendor == v {
+			own.DriverUse = d
+		}
+	}
 	return own
+}
+
+// Partial returns a [PartialError] if some processes could not be inspected, otherwise nil.
+func (u Usage) Partial() error {
+	if len(u.Uninspected) == 0 {
+		return nil
+	}
+	return &PartialError{u.Uninspected}
 }
 
 // Unexplained returns the part of the use count that neither modules nor open files explain.
@@ -48,11 +73,11 @@ func (u Usage) ForVendor(v partition.Vendor) Usage {
 // An unused driver counts only the modules that use it, not its GPUs or its own threads. On
 // some hosts a console or a sound device holds it too. That share is known only after a
 // load.
-func (u Usage) Unexplained() int { return max(0, u.Count-len(u.Modules)-u.Accounted) }
+func (d DriverUse) Unexplained() int { return max(0, d.Count-len(d.Modules)-d.Accounted) }
 
 // Unused reports whether the driver's counters prove that no process uses it. idle is the
 // use count, without modules, of this driver when it is unused.
-func (u Usage) Unused(idle int) bool {
+func (u VendorUsage) Unused(idle int) bool {
 	return u.Counted && len(u.Holders)+len(u.Orphans) == 0 && u.Unexplained() <= idle
 }
 
@@ -99,34 +124,43 @@ func (e *PartialError) Hint() string {
 
 // Usage returns the usage of the GPUs of all vendors that are on the bus.
 func (n *Node) Usage(ctx context.Context) (Usage, error) {
-	there, err := n.present()
-	if err != nil {
-		there = n.vendors
-	}
-	return n.usage(ctx, there)
+	present, _ := n.bus.present() // all vendors, if the bus cannot be read
+	return n.usageOf(ctx, present)
 }
 
 // UsageOf is [Node.Usage] for some vendors. It does not scan the bus.
 func (n *Node) UsageOf(ctx context.Context, of func(partition.Vendor) bool) (Usage, error) {
-	others := func(v Vendor) bool { return !of(v.Traits().Vendor) }
-	return n.usage(ctx, slices.DeleteFunc(slices.Clone(n.vendors), others))
+	others := func(v Vendor) bool { return !of(v.Vendor) }
+	return n.usageOf(ctx, slices.DeleteFunc(slices.Clone(n.bus.vendors), others))
 }
 
-func (n *Node) usage(ctx context.Context, there []Vendor) (Usage, error) {
-
-	all := Usage{Counted: len(there) > 0, byVendor: make(map[partition.Vendor]Usage)}
-	for _, v := range there {
+func (n *Node) usageOf(ctx context.Context, vendors []Vendor) (Usage, error) {
+	var all Usage
+	for _, v := range vendors {
 		u, err := v.Usage(ctx)
 		if err != nil {
 			return Usage{}, withVendor(v, err)
 		}
-		all.add(u, v.Traits().Vendor)
+		all.add(u, v.Vendor)
 	}
-	if n.leases != nil {
-		all.addLeases(n.leases())
-	}
+	all.addLeases(n.leases())
 	sorting.By(all.Holders, func(a, b Holder) int { return cmp.Compare(a.PID, b.PID) })
 	return all, nil
+}
+
+// add adds the usage of one vendor.
+func (u *Usage) add(own VendorUsage, vendor partition.Vendor) {
+	own.Vendor = vendor
+	u.Drivers = append(u.Drivers, own.DriverUse)
+	for _, h := range own.Holders {
+		h.Vendors = []partition.Vendor{vendor}
+		u.Holders = mergeHolder(u.Holders, h)
+	}
+	for _, p := range own.Uninspected {
+		if !slices.ContainsFunc(u.Uninspected, func(known Uninspected) bool { return known.PID == p.PID }) {
+			u.Uninspected = append(u.Uninspected, p)
+		}
+	}
 }
 
 // addLeases adds each lease as a holder. If a process of the lease is already a holder, it
@@ -145,22 +179,37 @@ func (u *Usage) addLeases(leases []Holder) {
 	}
 }
 
-// add adds the usage of one vendor. The sums stay meaningful, since each driver counts only
-// its own use.
-func (u *Usage) add(o Usage, vendor partition.Vendor) {
-	u.byVendor[vendor] = o
-	for _, h := range o.Holders {
-		h.Vendors = []partition.Vendor{vendor}
-		u.Holders = mergeHolder(u.Holders, h)
-	}
-	for _, p := range o.Uninspected {
-		if !slices.ContainsFunc(u.Uninspected, func(known Uninspected) bool { return known.PID == p.PID }) {
-			u.Uninspected = append(u.Uninspected, p)
+// WaitUsage returns nil when wanted accepts the usage, or ctx's error.
+//
+// The drivers send no event when their use changes. WaitUsage polls their counters, which is
+// cheap, and scans the open files only after a change.
+func (n *Node) WaitUsage(ctx context.Context, wanted func(Usage) bool) error {
+	tick := time.NewTicker(20 * n.wait.pollInterval)
+	defer tick.Stop()
+	for last := ""; ; {
+		if now := n.bus.usageFingerprint(); now != last {
+			u, err := n.Usage(ctx)
+			if err == nil && wanted(u) {
+				return nil
+			}
+			if last = now; err != nil {
+				last = "" // a retry may succeed
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
-	u.Counted = u.Counted && o.Counted
-	u.Count += o.Count
-	u.Modules = append(u.Modules, o.Modules...)
-	u.Accounted += o.Accounted
-	u.Orphans = append(u.Orphans, o.Orphans...)
+}
+
+// usageFingerprint returns the vendors' usage fingerprints in one text.
+func (b *bus) usageFingerprint() string {
+	var text strings.Builder
+	present, _ := b.present() // all vendors, if the bus cannot be read
+	for _, v := range present {
+		fmt.Fprintln(&text, v.UsageFingerprint())
+	}
+	return text.String()
 }

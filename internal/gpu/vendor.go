@@ -9,14 +9,49 @@ import (
 // Vendor drives the GPUs of one vendor on this host through their kernel driver. It only
 // gets functions with its own PCI vendor id. Its methods may be called concurrently, and
 // those with a ctx return when ctx ends.
-//
-// A Vendor may also implement [DriverLoader], [DetailReader], [Enricher], [ModeWatcher],
-// [Poller], [PendingWriter], [DropInProvider], [Measurer] and [CrossChecker].
-type Vendor interface {
-	Traits() Traits
+type Vendor struct {
+	Traits
 	Inspector
 	Executor
 	UsageReader
+
+	// Library returns the name of the vendor's management library with its version, or the
+	// reason why it is not used.
+	Library func(ctx context.Context) (name, state string)
+
+	// The following parts are nil if the vendor lacks them.
+
+	// Loader loads a driver that a step can unload.
+	Loader DriverLoader
+
+	// ReadDetails adds to the partitions of the devices what takes several file reads for
+	// each. Fields that the device cgroup hides stay zero, and the error names them.
+	ReadDetails func(ctx context.Context, devices []*Device) error
+
+	// Enrich adds what the vendor's library knows of the devices. It replaces no known
+	// fact. After an error the devices are unchanged.
+	Enrich func(ctx context.Context, devices []*Device) error
+
+	// Measure returns the usage of each partition of the devices. A figure that is missing
+	// for one partition has its reason there. The error is one that concerns all partitions.
+	// ReadDetails must have been called for the devices.
+	Measure func(ctx context.Context, devices []*Device) ([]PartitionUsage, error)
+
+	// CrossCheck reads the devices through a source that is independent of dcm's own reading.
+	CrossCheck func(ctx context.Context, devices []*Device) CrossCheck
+
+	// ModeFiles lists the files for which the driver sends no uevent when they change.
+	ModeFiles func() []string
+
+	// PollFingerprint returns a short text that differs after most changes for which neither
+	// uevents nor inotify exist.
+	PollFingerprint func() string
+
+	// PendingWrites lists the writes that the driver has not returned from.
+	PendingWrites func() []PendingWrite
+
+	// Dropins returns the text of the drop-ins that the vendor needs, by unit name.
+	Dropins func() map[string]string
 }
 
 // Inspector reads the state of the GPUs.
@@ -50,67 +85,26 @@ type Executor interface {
 	// Explain returns a hint for an error of this vendor, "" if there is none, and whether
 	// a retry may succeed.
 	Explain(err error) (hint string, transient bool)
-
-	// Library returns the name of the vendor's management library with its version, or the
-	// reason why it is not used.
-	Library(ctx context.Context) (name, state string)
 }
 
 // UsageReader finds the processes that use the GPUs.
 type UsageReader interface {
-	// Usage returns the processes, other than this one, that use the GPUs.
-	Usage(ctx context.Context) (Usage, error)
+	// Usage returns the processes, other than this one, that use the GPUs, and the use that
+	// the driver counts.
+	Usage(ctx context.Context) (VendorUsage, error)
 
 	// UsageFingerprint returns the driver's own counters of its use as text. It costs
 	// little. Two equal texts mean that the use has probably not changed.
 	UsageFingerprint() string
 }
 
-// DriverLoader is a [Vendor] with steps that unload the driver.
+// DriverLoader loads a kernel driver.
 type DriverLoader interface {
 	// Loaded reports whether the driver is loaded.
 	Loaded() bool
 
 	// Load loads the driver. It does not wait until the GPUs come up.
 	Load(ctx context.Context) error
-}
-
-// DetailReader is a [Vendor] with details of partitions that Describe leaves out.
-type DetailReader interface {
-	// ReadDetails adds to the partitions of the devices what takes several file reads for
-	// each. Fields that the device cgroup hides stay zero, and the error names them.
-	ReadDetails(ctx context.Context, devices []*Device) error
-}
-
-// Enricher is a [Vendor] whose library knows more than its driver shows.
-type Enricher interface {
-	// Enrich adds what the vendor's library knows of the devices. It replaces no known
-	// fact. After an error the devices are unchanged.
-	Enrich(ctx context.Context, devices []*Device) error
-}
-
-// ModeWatcher is a [Vendor] whose modes are written to files.
-type ModeWatcher interface {
-	// ModeFiles lists the files for which the driver sends no uevent when they change.
-	ModeFiles() []string
-}
-
-// Poller is a [Vendor] with changes for which neither uevents nor inotify exist.
-type Poller interface {
-	// PollFingerprint returns a short text that differs after most such changes.
-	PollFingerprint() string
-}
-
-// PendingWriter is a [Vendor] whose writes may outlive the call that made them.
-type PendingWriter interface {
-	// PendingWrites lists the writes that the driver has not returned from.
-	PendingWrites() []PendingWrite
-}
-
-// DropInProvider is a [Vendor] that needs drop-ins for systemd units.
-type DropInProvider interface {
-	// Dropins returns the text of the drop-ins by unit name.
-	Dropins() map[string]string
 }
 
 // Traits are the constant properties of a vendor.

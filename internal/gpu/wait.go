@@ -10,6 +10,7 @@ import (
 
 	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/sysfs"
+	"dcm/internal/sorting"
 )
 
 // ErrNoGPU means that the PCI bus has no GPU of a vendor of the node.
@@ -59,71 +60,95 @@ func (e *NotReadyError) Hint() string {
 // errNoMoreGPUs ends the wait for a GPU that the loaded driver does not bring up.
 var errNoMoreGPUs = errors.New("the driver is loaded and brings up no further GPU")
 
-// Wait returns the devices when their drivers have brought up every GPU that may be
-// partitioned. It returns [ErrNoGPU] immediately if the bus has none. When ctx ends, it
-// returns the devices in their current state and a [NotReadyError].
-func (n *Node) Wait(ctx context.Context) ([]Device, error) { return n.wait(ctx, 0) }
+// waitOptions control how a [Node] waits for drivers.
+type waitOptions struct {
+	pollInterval time.Duration // for a driver that is loading
+	probeTimeout time.Duration // how long a loaded driver may show no progress before missing GPUs are given up; 0: forever
+	events       Listener      // nil: poll only
+}
 
-// WaitAfterLoad is Wait for a driver that was loaded just now. It gives up a missing GPU if
-// the load has ended and no other GPU has come up for the probe timeout: the driver has then
-// probed everything and refused this one.
-func (n *Node) WaitAfterLoad(ctx context.Context) ([]Device, error) {
-	return n.wait(ctx, n.probeTimeout)
+// waiter is one wait for the drivers to bring up their GPUs.
+type waiter struct {
+	*bus
+	waitOptions
+	relevant func(subsystem, path string) bool
+
+	found   []*Function // result of the last inspection
+	devices []Device
+	failed  NotReadyError
+	changed time.Time // when a GPU has last come up
 }
 
 // wait inspects the devices again after each event, and after a change of the vendors'
 // progress. It subscribes to events only if the first inspection finds a GPU missing, and
-// then inspects again, since events before that are lost. probeTimeout 0 means no limit.
-func (n *Node) wait(ctx context.Context, quiet time.Duration) ([]Device, error) {
+// then inspects again, since events before that are lost.
+func (w *waiter) wait(ctx context.Context) ([]Device, error) {
 	var events <-chan struct{}
-	listening := n.events == nil
+	listening := w.events == nil
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	tick := time.NewTicker(n.pollInterval)
-	defer tick.Stop()
-	failed := new(NotReadyError)
-	var devices []Device
-	changed := time.Now()
+	w.changed = time.Now()
 	for {
-		found, err := sysfs.Within(ctx, n.functions)
-		if ctx.Err() != nil {
-			failed.Err = errors.Join(failed.Err, ctx.Err())
-			return devices, failed
-		}
-		failed.Err = err
-		if err == nil {
-			devices = deviceList(found)
-			if err := n.permanentError(found); err != nil {
-				return devices, err
-			}
-			if failed.GPUs = n.notReady(found); len(failed.GPUs) == 0 {
-				return devices, nil
-			}
+		if done, err := w.inspect(ctx); done {
+			return w.devices, err
 		}
 		if !listening {
-			events, listening = n.events(ctx, n.RelevantEvent), true
+			events, listening = w.events(ctx, w.relevant), true
 			continue
 		}
-		looked, before := time.Now(), n.progress(found, failed.GPUs)
-		for waiting := true; waiting; {
-			select {
-			case <-events:
-				changed, waiting = time.Now(), false
-			case <-tick.C:
-				now := n.progress(found, failed.GPUs)
-				if now.fingerprint != before.fingerprint {
-					changed, waiting = time.Now(), false
-				}
-				if quiet > 0 && now.loaded && time.Since(changed) > quiet {
-					failed.Err = errors.Join(failed.Err, errNoMoreGPUs)
-					return devices, failed
-				}
-				waiting = waiting && time.Since(looked) < 20*n.pollInterval
-			case <-ctx.Done():
-				waiting = false
-			}
+		if err := w.awaitChange(ctx, events); err != nil {
+			w.failed.Err = errors.Join(w.failed.Err, err)
+			return w.devices, &w.failed
 		}
 	}
+}
+
+// inspect reads the devices. done is true if all are ready, if waiting does not help, or if
+// ctx has ended.
+func (w *waiter) inspect(ctx context.Context) (done bool, err error) {
+	found, err := sysfs.Within(ctx, w.functions)
+	if ctx.Err() != nil {
+		w.failed.Err = errors.Join(w.failed.Err, ctx.Err())
+		return true, &w.failed
+	}
+	w.found, w.failed.Err = found, err
+	if err != nil {
+		return false, nil
+	}
+	w.devices = deviceList(found)
+	if err := w.permanentError(found); err != nil {
+		return true, err
+	}
+	w.failed.GPUs = w.notReady(found)
+	return len(w.failed.GPUs) == 0, nil
+}
+
+// awaitChange returns nil when the devices should be inspected again: after an event, after a
+// change of the progress, after 20 polls, or when ctx has ended. It returns errNoMoreGPUs if
+// the driver makes no progress for the probe timeout.
+func (w *waiter) awaitChange(ctx context.Context, events <-chan struct{}) error {
+	tick := time.NewTicker(w.pollInterval)
+	defer tick.Stop()
+	before := w.progress()
+	for range 20 {
+		select {
+		case <-events:
+			w.changed = time.Now()
+			return nil
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		now := w.progress()
+		if now.fingerprint != before.fingerprint {
+			w.changed = time.Now()
+			return nil
+		}
+		if w.probeTimeout > 0 && now.loaded && time.Since(w.changed) > w.probeTimeout {
+			return errNoMoreGPUs
+		}
+	}
+	return nil
 }
 
 // progress is the state of the GPUs that are missing; see [Inspector.Progress].
@@ -132,31 +157,32 @@ type progress struct {
 	loaded      bool // their drivers are loaded
 }
 
-func (n *Node) progress(found []*Function, late []NotReady) progress {
+func (w *waiter) progress() progress {
 	p := progress{loaded: true}
-	for _, v := range n.vendors {
+	for _, v := range w.vendors {
 		var awaited []partition.Address
-		for _, f := range ownedBy(v, found) {
-			if slices.ContainsFunc(late, func(l NotReady) bool { return l.GPU == f.Address }) {
+		for _, f := range ownedBy(v, w.found) {
+			if slices.ContainsFunc(w.failed.GPUs, func(g NotReady) bool { return g.GPU == f.Address }) {
 				awaited = append(awaited, f.Address)
 			}
 		}
 		if len(awaited) == 0 {
 			continue
 		}
-		signs, live := v.Progress(awaited)
-		p.fingerprint += signs
-		p.loaded = p.loaded && live
+		fingerprint, loaded := v.Progress(awaited)
+		p.fingerprint += fingerprint
+		p.loaded = p.loaded && loaded
 	}
 	return p
 }
 
 // permanentError returns the error that waiting does not resolve.
-func (n *Node) permanentError(found []*Function) error {
+func (w *waiter) permanentError(found []*Function) error {
 	any := false
 	var errs []error
 	for _, f := range found {
-		any = any || n.vendor(f.Vendor) != nil
+		_, known := w.vendor(f.Vendor)
+		any = any || known
 		if e, ok := errors.AsType[interface {
 			error
 			Permanent() bool
@@ -165,22 +191,21 @@ func (n *Node) permanentError(found []*Function) error {
 		}
 	}
 	if !any {
-		return &noGPU{n.vendorNames()}
+		return &noGPU{w.vendorNames()}
 	}
 	return errors.Join(errs...)
 }
 
 // notReady lists the GPUs that are not ready.
-func (n *Node) notReady(found []*Function) []NotReady {
-	var late []NotReady
-	for _, f := range found {
-		v := n.vendor(f.Vendor)
-		if v == nil {
-			continue
-		}
-		if lacks, hint := v.NotReady(*f); lacks != "" {
-			late = append(late, NotReady{f.Address, f.Model, lacks, hint})
+func (w *waiter) notReady(found []*Function) []NotReady {
+	var missing []NotReady
+	for _, v := range w.vendors {
+		for _, f := range ownedBy(v, found) {
+			if reason, hint := v.NotReady(*f); reason != "" {
+				missing = append(missing, NotReady{f.Address, f.Model, reason, hint})
+			}
 		}
 	}
-	return late
+	sorting.By(missing, func(a, b NotReady) int { return a.GPU.Compare(b.GPU) })
+	return missing
 }

@@ -70,8 +70,12 @@ func (w watched) AwaitExit(ctx context.Context, holders []runstate.Holder) error
 	}
 	return gpu.WaitAnyExit(ctx, pids)
 }
-func (w watched) Use(ctx context.Context) (runstate.Use, error) { return apply.UseOf(ctx, w.node) }
+
+func (w watched) Use(ctx context.Context, before runstate.Use) (runstate.Use, error) {
+	u, err := w.node.Usage(ctx)
+	return apply.UseNow(before, u), err
+}
 
 func (w watched) AwaitUseBelow(ctx context.Context, than runstate.Use) error {
-	return w.node.WaitUsage(ctx, func(u gpu.Usage) bool { return than.Eased(apply.Use(u)) })
+	return w.node.WaitUsage(ctx, func(u gpu.Usage) bool { return than.Eased(apply.UseNow(than, u)) })
 }

@@ -187,10 +187,7 @@ func (r *run) permitted(ctx context.Context, d Difference) error {
 		}
 		return &refusal{err: errors.New(no.Text), hint: no.Hint, transient: no.Transient, reboot: !no.Transient && r.nobodyAtAll(d.Steps, u)}
 	}
-	if err := unsure(d.Steps, u); err != nil {
-		return &unseenError{err, Use(u)}
-	}
-	return nil
+	return unsure(d.Steps, u)
 }
 
 // goBack undoes a failed run. The error of the run stays the failure's, whatever the result of

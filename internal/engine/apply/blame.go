@@ -47,23 +47,23 @@ func (r *run) whose(ctx context.Context, v partition.Vendor, err error) error {
 	if !errors.Is(err, unix.EBUSY) || !gpu.IsTransient(err) {
 		return err
 	}
-	u, look := r.node.Usage(context.WithoutCancel(ctx))
+	all, look := r.node.Usage(context.WithoutCancel(ctx))
 	if look != nil {
 		return errors.Join(err, look)
 	}
-	blocking := gpu.Blockers(r.difference.Steps, r.difference.Devices, u.Holders)
-	u = u.ForVendor(v)
+	blocking := gpu.Blockers(r.difference.Steps, r.difference.Devices, all.Holders)
+	u := all.ForVendor(v)
 	unload := gpu.InUse(err)
 	switch {
 	case len(blocking) > 0:
 		r.rec.holders(Holders(blocking))
 		return err
-	case r.nobody(v, u) && unload && u.Count > 0:
+	case r.nobody(u) && unload && u.Count > 0:
 		return &rebootError{fmt.Errorf("%w; it is used from within the kernel%s, and by no process", err, by(u.Modules))}
-	case r.nobody(v, u):
+	case r.nobody(u):
 		return err
 	}
-	return &unseenError{fmt.Errorf("%w; %s", err, unseenText(u)), Use(u)}
+	return &unseenError{fmt.Errorf("%w; %s", err, unseenText(u)), use(u.DriverUse)}
 }
 
 func by(modules []string) string {
@@ -74,7 +74,7 @@ func by(modules []string) string {
 }
 
 // unseenText describes a use that no visible process explains.
-func unseenText(u gpu.Usage) string {
+func unseenText(u gpu.VendorUsage) string {
 	var text []string
 	if u.Unexplained() > 0 {
 		text = append(text, fmt.Sprintf("something that cannot be seen holds the driver: of its use count of %d, %d is no process's that could be looked at", u.Count, u.Unexplained()))
@@ -91,31 +91,35 @@ func unseenText(u gpu.Usage) string {
 	return strings.Join(text, "; ")
 }
 
-// Use converts a usage to the report's form.
-func Use(u gpu.Usage) runstate.Use {
-	return runstate.Use{Counted: u.Counted, Unseen: u.Unexplained(), Lost: len(u.Orphans)}
+// use converts a driver's use to the report's form.
+func use(d gpu.DriverUse) runstate.Use {
+	return runstate.Use{Vendor: d.Vendor.Name(), Counted: d.Counted, Unseen: d.Unexplained(), Lost: len(d.Orphans)}
 }
 
-// UseOf queries the use of the GPUs for the report.
-func UseOf(ctx context.Context, node Looker) (runstate.Use, error) {
-	u, err := node.Usage(ctx)
-	return Use(u), err
+// UseNow returns from a usage the use of the same driver as in before.
+func UseNow(before runstate.Use, u gpu.Usage) runstate.Use {
+	for _, d := range u.Drivers {
+		if d.Vendor.Name() == before.Vendor {
+			return use(d)
+		}
+	}
+	return runstate.Use{Vendor: before.Vendor}
 }
 
 // nobody reports whether there is evidence that no process uses the vendor's GPUs: all
 // processes were inspected, and the driver's count is that of an idle driver.
-func (r *run) nobody(v partition.Vendor, u gpu.Usage) bool {
-	return len(u.Uninspected) == 0 && u.ForVendor(v).Unused(r.rec.idleCount(v))
+func (r *run) nobody(u gpu.VendorUsage) bool {
+	return len(u.Uninspected) == 0 && u.Unused(r.rec.idleCount(u.Vendor))
 }
 
 // nobodyAtAll is nobody for the vendors of all steps.
 func (r *run) nobodyAtAll(steps partition.Steps, u gpu.Usage) bool {
-	return !slices.ContainsFunc(steps, func(s partition.Step) bool { return !r.nobody(s.Kind.Vendor(), u) })
+	return !slices.ContainsFunc(steps, func(s partition.Step) bool { return !r.nobody(u.ForVendor(s.Kind.Vendor())) })
 }
 
 func (r *run) nobodyNow(ctx context.Context, v partition.Vendor) bool {
 	u, err := r.node.Usage(context.WithoutCancel(ctx))
-	return err == nil && r.nobody(v, u)
+	return err == nil && r.nobody(u.ForVendor(v))
 }
 
 // idle records the use count of a driver that was just loaded, before a process can have
@@ -124,15 +128,15 @@ func (r *run) idle(ctx context.Context, v partition.Vendor, err error) {
 	if err != nil {
 		return
 	}
-	u, err := r.node.Usage(context.WithoutCancel(ctx))
-	if u = u.ForVendor(v); err == nil && len(u.Holders)+len(u.Uninspected) == 0 {
+	all, err := r.node.Usage(context.WithoutCancel(ctx))
+	if u := all.ForVendor(v); err == nil && len(u.Holders)+len(u.Uninspected) == 0 {
 		r.rec.idle(v, u.Unexplained())
 	}
 }
 
-// unsure returns a refusal if there was no time to inspect all processes, unless the inspected
-// ones explain the driver's count. It cannot detect processes that a security module hides;
-// while one exists the driver refuses the change.
+// unsure returns an [unseenError] if there was no time to inspect all processes, unless the
+// inspected ones explain the driver's count. It cannot detect processes that a security module
+// hides; while one exists the driver refuses the change.
 func unsure(steps partition.Steps, u gpu.Usage) error {
 	var errs []error
 	for i, s := range steps {
@@ -144,10 +148,10 @@ func unsure(steps partition.Steps, u gpu.Usage) error {
 	return errors.Join(errs...)
 }
 
-func unsureOf(u gpu.Usage) error {
+func unsureOf(u gpu.VendorUsage) error {
 	late := slices.DeleteFunc(slices.Clone(u.Uninspected), func(p gpu.Uninspected) bool { return !p.TimedOut })
 	if len(late) == 0 || u.Counted && u.Unexplained() == 0 && len(u.Orphans) == 0 {
 		return nil
 	}
-	return fmt.Errorf("it cannot be told whether the GPUs are in use: %w", &gpu.PartialError{Uninspected: late})
+	return &unseenError{fmt.Errorf("it cannot be told whether the GPUs are in use: %w", &gpu.PartialError{Uninspected: late}), use(u.DriverUse)}
 }

@@ -90,11 +90,11 @@ func TestABusyAnswerForWhichNobodyIsToBlameIsSaidToBeOne(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			for {
-				now, err := UseOf(ctx, seeing{b.node, nil})
+				now, err := b.node.Usage(ctx)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if e.Unseen.Eased(now) {
+				if e.Unseen.Eased(UseNow(*e.Unseen, now)) {
 					break
 				}
 			}
@@ -110,15 +110,37 @@ func TestWhatTheDriverCountsByItselfIsLearnt(t *testing.T) {
 	b := newBench(t, "mi300x-8")
 	r := &run{node: counting{b.node, 3}, opt: b.opt, rec: b.recorder()}
 	r.idle(t.Context(), partition.AMD, nil)
-	if u, _ := r.node.Usage(t.Context()); !r.nobody(partition.AMD, u) {
+	if u, _ := r.node.Usage(t.Context()); !r.nobody(u.ForVendor(partition.AMD)) {
 		t.Errorf("%+v is not the driver's own count, which is %d", u, r.rec.idleCount(partition.AMD))
 	}
 	r.node = counting{b.node, 4}
-	if u, _ := r.node.Usage(t.Context()); r.nobody(0x1234, u) {
-		t.Errorf("%+v, of which another driver counts 3 by itself, is told to be nobody's use", u)
+	if u, _ := r.node.Usage(t.Context()); r.nobody(u.ForVendor(0x1234)) {
+		t.Errorf("%+v is reported unused by another vendor's driver", u)
 	}
-	if u, _ := r.node.Usage(t.Context()); r.nobody(partition.AMD, u) {
+	if u, _ := r.node.Usage(t.Context()); r.nobody(u.ForVendor(partition.AMD)) {
 		t.Errorf("%+v is told to be nobody's use", u)
+	}
+}
+
+// The use of one driver must not hide that the use of another has fallen.
+func TestUseNow_TwoVendors(t *testing.T) {
+	amd := gpu.DriverUse{Vendor: partition.AMD, Counted: true, Count: 2}
+	nvidia := gpu.DriverUse{Vendor: partition.NVIDIA, Counted: true, Count: 3}
+	before := use(amd)
+	for _, tt := range []struct {
+		name        string
+		amd, nvidia int // use counts
+		eased       bool
+	}{
+		{"nothing has changed", 2, 3, false},
+		{"its use has ended", 0, 3, true},
+		{"its use has ended, that of the other has risen", 0, 9, true},
+		{"the use of the other has ended", 2, 0, false},
+	} {
+		amd.Count, nvidia.Count = tt.amd, tt.nvidia
+		if got := before.Eased(UseNow(before, gpu.Usage{Drivers: []gpu.DriverUse{amd, nvidia}})); got != tt.eased {
+			t.Errorf("%s: eased %t, want %t", tt.name, got, tt.eased)
+		}
 	}
 }
 
@@ -129,7 +151,7 @@ type counting struct {
 }
 
 func (c counting) Usage(context.Context) (gpu.Usage, error) {
-	return gpu.Usage{Counted: true, Count: c.count}, nil
+	return gpu.Usage{Drivers: []gpu.DriverUse{{Vendor: partition.AMD, Counted: true, Count: c.count}}}, nil
 }
 
 // With a count that accounts for everybody nobody can keep a change back by having
@@ -151,7 +173,7 @@ func TestWhoCannotBeLookedAtInTimeKeepsAChangeBackOnlyIfTheCountDoesNotKnowBette
 	end()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for u, err := b.node.Usage(ctx); !u.Unused(0); u, err = b.node.Usage(ctx) {
+	for u, err := b.node.Usage(ctx); !u.ForVendor(partition.AMD).Unused(0); u, err = b.node.Usage(ctx) {
 		if err != nil {
 			t.Fatal(err)
 		}

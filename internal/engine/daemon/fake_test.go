@@ -390,7 +390,7 @@ func (h *hardware) Fingerprint(context.Context) string {
 	return fmt.Sprint(h.steps, h.turns)
 }
 
-func (h *hardware) Use(context.Context) (runstate.Use, error) {
+func (h *hardware) Use(context.Context, runstate.Use) (runstate.Use, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.use, nil

@@ -44,9 +44,9 @@ type GPUReader interface {
 type UseWatcher interface {
 	// AwaitExit returns when one of the processes has ended, or ctx has.
 	AwaitExit(ctx context.Context, holders []runstate.Holder) error
-	// Use returns the driver's use count, less the use by visible holders.
-	Use(ctx context.Context) (runstate.Use, error)
-	// AwaitUseBelow returns when Use is lower than than, or ctx has ended.
+	// Use returns the current use of the same driver as in before.
+	Use(ctx context.Context, before runstate.Use) (runstate.Use, error)
+	// AwaitUseBelow returns when the use of the same driver is lower than than, or ctx has ended.
 	AwaitUseBelow(ctx context.Context, than runstate.Use) error
 }
 

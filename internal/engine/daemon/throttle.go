@@ -66,7 +66,7 @@ func (p *pass) unseenHolder(ctx context.Context) (r result, found bool) {
 	if p.unseen == nil {
 		return result{}, false
 	}
-	now, err := p.GPUs.Use(ctx)
+	now, err := p.GPUs.Use(ctx, *p.unseen)
 	if err != nil {
 		return transient(err), true
 	}

@@ -6,7 +6,9 @@ import (
 )
 
 // Minors is what the kernel has for device nodes, and who has taken some.
-func Minors(h *Host) (gpu.Minors, error) { return OpenNode(h, nil).Minors(h.Kernel()) }
+func Minors(h *Host) (gpu.Minors, error) {
+	return gpu.ReadMinors(h.Path("sys"), h.Kernel(), OpenNode(h, nil).Traits())
+}
 
 // Shortage tells which partitions of GPUs that are so, or become so, get no device node;
 // nil if each has one, or if that cannot be seen.

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 
 	"dcm/internal/engine/apply"
@@ -91,12 +90,12 @@ func conflictingUnit(h *Host) string {
 	return ""
 }
 
-// Holders are the processes that have a GPU open; where some may not be looked at,
-// the others, with an error that says so.
+// Holders returns the processes that have a GPU open. If some processes could not be inspected,
+// it returns the others and a [gpu.PartialError].
 func Holders(ctx context.Context, h *Host) ([]runstate.Holder, error) {
-	found, err := OpenNode(h, nil).Holders(ctx)
-	if err != nil && !errors.Is(err, gpu.ErrPartial) {
+	u, err := OpenNode(h, nil).Usage(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return apply.Holders(found), err
+	return apply.Holders(u.Holders), u.Partial()
 }

@@ -1,14 +1,15 @@
 package runstate
 
-// Use is what the driver counts of its use that nobody who can be seen accounts for.
-// It goes with an error for which there is nobody to blame.
+// Use is the use of a driver that no visible process explains. An error has it if the driver is
+// busy and no holder is visible.
 type Use struct {
-	Counted bool `json:"counted"`        // the driver tells a use count
-	Unseen  int  `json:"unseen"`         // so much of it is nobody's
-	Lost    int  `json:"lost,omitempty"` // so many processes the KFD lists that are not to be found
+	Vendor  string `json:"vendor,omitempty"` // "amd" or "nvidia": whose driver it is
+	Counted bool   `json:"counted"`          // the driver has a use count
+	Unseen  int    `json:"unseen"`           // part of the use count that no process explains
+	Lost    int    `json:"lost,omitempty"`   // number of processes that the driver lists and that do not exist
 }
 
-// Eased reports whether something has let go of the driver since.
+// Eased reports whether the use of the driver has fallen.
 func (u Use) Eased(now Use) bool {
 	return u.Counted && !now.Counted || now.Unseen < u.Unseen || now.Lost < u.Lost
 }

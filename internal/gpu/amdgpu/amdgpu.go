@@ -1,7 +1,6 @@
 package amdgpu
 
 import (
-	"strings"
 	"time"
 
 	"dcm/internal/gpu"
@@ -9,70 +8,83 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Node is the [gpu.Vendor] for AMD. Its methods may be called concurrently.
-type Node struct {
-	roots         gpu.Roots
-	modprobe      []string         // command and first arguments; nil: modprobe
-	busyTimeout   time.Duration    // how long a write or unload is retried while the GPU is busy
-	retryInterval time.Duration    // between two retries
+// settings are the options of the vendor.
+type settings struct {
+	modprobe      modprobe
+	busy          retry            // of a write or unload while the GPU is busy
 	limits        openfiles.Limits // of the scan of open files
-	loadTimeout   time.Duration    // for a driver load after the caller's deadline
-
-	writes        pendingWrites
-	smi           *SMI          // nil: the library is not used
-	setThroughSMI bool          // modes are set through smi
-	smiSemaphore  chan struct{} // limits sets through smi to one at a time
+	smi           *SMI             // nil: the library is not used
+	setThroughSMI bool             // modes are set through smi
 }
 
-// These are optional for a vendor.
-var (
-	_ gpu.DriverLoader  = (*Node)(nil)
-	_ gpu.DetailReader  = (*Node)(nil)
-	_ gpu.Enricher      = (*Node)(nil)
-	_ gpu.ModeWatcher   = (*Node)(nil)
-	_ gpu.PendingWriter = (*Node)(nil)
-	_ gpu.CrossChecker  = (*Node)(nil)
-	_ gpu.Measurer      = (*Node)(nil)
-)
-
-// Option configures a [Node].
-type Option func(*Node)
+// Option configures the vendor.
+type Option func(*settings)
 
 // Modprobe sets the command, with its first arguments, to which "-r amdgpu" or "amdgpu" is
 // added. The default is modprobe.
-func Modprobe(command ...string) Option { return func(n *Node) { n.modprobe = command } }
+func Modprobe(command ...string) Option { return func(s *settings) { s.modprobe = command } }
 
 // BusyRetry sets how long and how often a write to a busy GPU is retried. The defaults are 2
 // s and 30 ms. The driver tears a compute process down asynchronously, so that EBUSY
 // outlives the process for a moment (kfd_process_wq_release).
-func BusyRetry(total, every time.Duration) Option {
-	return func(n *Node) { n.busyTimeout, n.retryInterval = total, every }
+func BusyRetry(timeout, interval time.Duration) Option {
+	return func(s *settings) { s.busy = retry{timeout, interval} }
 }
 
-// ScanLimits sets the time limits of the scan of open files, for all processes and for one.
-func ScanLimits(total, each time.Duration) Option {
-	return func(n *Node) { n.limits = openfiles.Limits{Total: total, PerProcess: each} }
+// Library permits the use of AMD's library for facts that sysfs lacks. If sets is true,
+// modes are also set through it; they are still read back through sysfs.
+func Library(smi SMI, sets bool) Option {
+	return func(s *settings) { s.smi, s.setThroughSMI = &smi, sets }
 }
 
-// Traits implements [gpu.Vendor].
-func (n *Node) Traits() gpu.Traits {
-	return gpu.Traits{Vendor: partition.AMD, Driver: driver, KernelLogWords: []string{"amdgpu", "kfd", "amd_xcp"},
-		MinorsPerGPU: 8, PartitionPrefix: "amdgpu_xcp"} // amdgpu_xcp.h: MAX_XCP
+// Open returns the vendor. It reads nothing.
+func Open(r gpu.Roots, opts ...Option) gpu.Vendor { return newParts(r, opts...).vendor() }
+
+// parts are the parts of the vendor, by subject.
+type parts struct {
+	inventory *inventory
+	modes     *modeSetter
+	module    *module
+	usage     *usageReader
+	details   *detailReader
+	meter     *meter
+	library   library
 }
 
-// Open returns the node. It reads nothing.
-func Open(r gpu.Roots, opts ...Option) *Node {
-	n := &Node{
-		roots:         r,
-		busyTimeout:   2 * time.Second,
-		retryInterval: 30 * time.Millisecond,
-		loadTimeout:   2 * time.Minute,
-		limits:        openfiles.DefaultLimits(),
-	}
+func newParts(r gpu.Roots, opts ...Option) *parts {
+	s := settings{busy: retry{timeout: 2 * time.Second, interval: 30 * time.Millisecond}, limits: openfiles.DefaultLimits()}
 	for _, o := range opts {
-		o(n)
+		o(&s)
 	}
-	return n
+	kernel := r.Module(driver)
+	k := kfd{r.SysPath("class/kfd/kfd")}
+	return &parts{
+		inventory: &inventory{r, kernel, k},
+		modes:     newModeSetter(r, s),
+		module:    &module{kernel, s.modprobe, s.busy},
+		usage:     &usageReader{r, kernel, k, s.limits},
+		details:   &detailReader{r, k},
+		meter:     &meter{r, k},
+		library:   library{s.smi, s.setThroughSMI},
+	}
+}
+
+func (p *parts) vendor() gpu.Vendor {
+	return gpu.Vendor{
+		Traits: gpu.Traits{Vendor: partition.AMD, Driver: driver, KernelLogWords: []string{"amdgpu", "kfd", "amd_xcp"},
+			MinorsPerGPU: 8, PartitionPrefix: "amdgpu_xcp"}, // amdgpu_xcp.h: MAX_XCP
+		Inspector:     p.inventory,
+		Executor:      executor{p.modes, p.module},
+		UsageReader:   p.usage,
+		Library:       p.library.version,
+		Loader:        p.module,
+		ReadDetails:   p.details.read,
+		Enrich:        p.library.enrich,
+		Measure:       p.meter.measure,
+		CrossCheck:    p.library.crossCheck,
+		ModeFiles:     p.inventory.modeFiles,
+		PendingWrites: p.modes.writes.list,
+	}
 }
 
 // Files of a GPU's PCI device.
@@ -84,11 +96,3 @@ const (
 )
 
 const driver = "amdgpu"
-
-func (n *Node) sys(elem ...string) string {
-	return n.roots.Sys + "/" + strings.Join(elem, "/")
-}
-
-func (n *Node) pci(a partition.Address, file string) string {
-	return gpu.AttributePath(n.roots.Sys, a, file)
-}

@@ -5,39 +5,47 @@ import (
 	"time"
 
 	"dcm/internal/gpu"
+	"dcm/internal/gpu/openfiles"
 	"dcm/internal/gpu/partition"
 )
 
-// node is AMD's part of a machine, looked at through the whole of it.
+// node is a machine with AMD's GPUs, and access to the parts of the vendor.
 type node struct {
-	*Node
-	all *gpu.Node
+	*parts
+	roots gpu.Roots
+	all   *gpu.Node
 }
 
 func whole(r gpu.Roots, opts ...Option) node {
-	return node{Node: Open(r, opts...)}.with()
+	return node{parts: newParts(r, opts...), roots: r}.with()
 }
 
 func (n node) with(opts ...gpu.Option) node {
-	n.all = gpu.Open(n.roots.Sys, []gpu.Vendor{n.Node}, append([]gpu.Option{gpu.PollInterval(2 * time.Millisecond)}, opts...)...)
+	n.all = gpu.Open(n.roots.Sys, []gpu.Vendor{n.vendor()}, append([]gpu.Option{gpu.PollInterval(2 * time.Millisecond)}, opts...)...)
 	return n
 }
 
-func (n node) Devices(ctx context.Context) ([]gpu.Device, error) { return n.all.Devices(ctx) }
-func (n node) Wait(ctx context.Context) ([]gpu.Device, error)    { return n.all.Wait(ctx) }
-func (n node) Settled(ctx context.Context) ([]gpu.Device, error) { return n.all.WaitAfterLoad(ctx) }
-func (n node) Holders(ctx context.Context) ([]gpu.Holder, error) { return n.all.Holders(ctx) }
-func (n node) Load(ctx context.Context) error                    { return n.all.Load(ctx) }
-func (n node) Enrich(ctx context.Context, d []gpu.Device) error  { return n.all.Enrich(ctx, d) }
-func (n node) Detail(ctx context.Context, d []gpu.Device) error  { return n.all.ReadDetails(ctx, d) }
-func (n node) Measure(ctx context.Context, d []gpu.Device) ([]gpu.PartitionUsage, error) {
-	return n.all.Measure(ctx, d)
+func (n node) Holders(ctx context.Context) ([]gpu.Holder, error) {
+	u, err := n.all.Usage(ctx)
+	if err == nil {
+		err = u.Partial()
+	}
+	return u.Holders, err
+}
+
+func (n node) SetCompute(ctx context.Context, a partition.Address, to partition.Compute) error {
+	return n.modes.setCompute(ctx, a, to, n.modes.busy.until())
+}
+
+func (n node) SetMemory(ctx context.Context, a partition.Address, to partition.Memory) error {
+	return n.modes.setMemory(ctx, a, to)
 }
 
 func (n node) Reload(ctx context.Context) error {
 	return n.all.Execute(ctx, []partition.Step{{Kind: partition.ReloadDriver}}, func(partition.Step, bool, error) {})
 }
 
-func (n node) WaitUsage(ctx context.Context, wanted func(gpu.Usage) bool) error {
-	return n.all.WaitUsage(ctx, wanted)
+// scanLimits sets the time limits of the scan of open files, for all processes and for one.
+func scanLimits(total, perProcess time.Duration) Option {
+	return func(s *settings) { s.limits = openfiles.Limits{Total: total, PerProcess: perProcess} }
 }

@@ -61,7 +61,7 @@ func contract(t *testing.T, open opener) {
 
 func (b backend) devices(t *testing.T) []gpu.Device {
 	t.Helper()
-	d, err := b.node.Devices(patient(t))
+	d, err := b.node.all.Devices(patient(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func discover(t *testing.T, open opener) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			b := open(t, kind, sim.Options{})
-			devices, err := b.node.Wait(patient(t))
+			devices, err := b.node.all.Wait(patient(t))
 			if err != nil {
 				t.Fatal(err)
 			}

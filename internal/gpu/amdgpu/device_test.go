@@ -32,7 +32,7 @@ func TestDevices_AllInPCIOrder(t *testing.T) {
 	f.partition(0, 0x0c00, 8, 128, "111")
 	f.partition(1, 0x0500, 8, 136, "222")
 
-	got, err := whole(f.roots()).Devices(t.Context())
+	got, err := whole(f.roots()).all.Devices(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestDevices_Partitions(t *testing.T) {
 			f.mi300x("0000:0c:00.0", "card1")
 			f.mi300x("0000:22:00.0", "card2")
 			test.nodes(f)
-			got, err := whole(f.roots()).Devices(t.Context())
+			got, err := whole(f.roots()).all.Devices(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,7 +168,7 @@ func TestDevices_Modes(t *testing.T) {
 			f := newFixture(t)
 			f.function(a, "120000", "1002:74a1", "amdgpu", "card1")
 			test.make(f)
-			got, err := whole(f.roots()).Devices(t.Context())
+			got, err := whole(f.roots()).all.Devices(t.Context())
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) || !strings.Contains(err.Error(), a) {
 					t.Errorf("error %v, want one with %q and %s", err, test.err, a)
@@ -193,7 +193,7 @@ func TestDevices_VirtualFunction(t *testing.T) {
 	f := newFixture(t)
 	f.function("0000:02:00.0", "038000", "1002:74b5", "amdgpu", "card1")
 	f.modes("0000:02:00.0", "SPX", "SPX", "NPS1", "")
-	got, err := whole(f.roots()).Devices(t.Context())
+	got, err := whole(f.roots()).all.Devices(t.Context())
 	if err != nil || len(got) != 1 || !got[0].ReadOnly || got[0].Model != "MI300X VF" {
 		t.Errorf("devices %+v, error %v; want one read-only MI300X VF", got, err)
 	}
@@ -203,14 +203,14 @@ func TestDevices_UnreadableTopology(t *testing.T) {
 	f := newFixture(t)
 	f.mi300x("0000:0c:00.0", "card1")
 	f.must(os.MkdirAll(f.path("sys/class/kfd/kfd/topology/nodes/1/properties"), 0o755))
-	_, err := whole(f.roots()).Devices(t.Context())
+	_, err := whole(f.roots()).all.Devices(t.Context())
 	if !errors.Is(err, unix.EISDIR) {
 		t.Errorf("error %v, want EISDIR", err)
 	}
 }
 
 func TestDevices_NoPCIBus(t *testing.T) {
-	got, err := whole(gpu.Roots{Sys: t.TempDir()}).Devices(t.Context())
+	got, err := whole(gpu.Roots{Sys: t.TempDir()}).all.Devices(t.Context())
 	if err != nil || len(got) != 0 {
 		t.Errorf("devices %v, error %v; want none", got, err)
 	}
@@ -237,7 +237,7 @@ func BenchmarkDevices(b *testing.B) {
 		b.Run(fmt.Sprintf("%d GPUs", gpus), func(b *testing.B) {
 			n := crowd(b, gpus)
 			for b.Loop() {
-				if got, err := n.Devices(b.Context()); err != nil || len(got) != gpus || len(got[gpus-1].RenderNodes) != 8 {
+				if got, err := n.all.Devices(b.Context()); err != nil || len(got) != gpus || len(got[gpus-1].RenderNodes) != 8 {
 					b.Fatalf("%d devices, %v", len(got), err)
 				}
 			}
@@ -250,7 +250,7 @@ func TestDevices_CostIsLinear(t *testing.T) {
 	cost := func(gpus int) float64 {
 		n := crowd(t, gpus)
 		return testing.AllocsPerRun(1, func() {
-			if got, err := n.Devices(t.Context()); err != nil || len(got) != gpus {
+			if got, err := n.all.Devices(t.Context()); err != nil || len(got) != gpus {
 				t.Fatalf("%d devices, %v", len(got), err)
 			}
 		})

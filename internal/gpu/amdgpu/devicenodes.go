@@ -12,15 +12,15 @@ import (
 )
 
 // deviceNodes returns /dev/kfd and the DRM nodes of the GPUs that amdgpu drives.
-func (n *Node) deviceNodes() (*openfiles.Nodes, error) {
+func (n *usageReader) deviceNodes() (*openfiles.Nodes, error) {
 	nodes := openfiles.NewNodes(n.roots.Dev)
 	// An open file of KFD's events outlives the /dev/kfd that created it
 	// (kfd_smi_event_open).
-	nodes.AddAnonymous("kfd", kfd)
-	if err := nodes.Add("kfd", n.sys("class/kfd/kfd/dev"), weightKFD); err != nil {
+	nodes.AddAnonymous("kfd", kfdDevice)
+	if err := nodes.Add("kfd", n.roots.SysPath("class/kfd/kfd/dev"), weightKFD); err != nil {
 		return nil, err
 	}
-	names, err := sysfs.Names(n.sys("class/drm"))
+	names, err := sysfs.Names(n.roots.SysPath("class/drm"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func (n *Node) deviceNodes() (*openfiles.Nodes, error) {
 			continue
 		}
 		ours := func() (bool, error) { return n.drivesCard(name) }
-		if err := nodes.AddConditional("dri/"+name, n.sys("class/drm", name, "dev"), weightDRM, ours); err != nil {
+		if err := nodes.AddConditional("dri/"+name, n.roots.SysPath("class/drm", name, "dev"), weightDRM, ours); err != nil {
 			return nil, err
 		}
 	}
@@ -62,12 +62,12 @@ func isAmdgpuFile(fdinfo string) bool {
 // drivesCard reports whether a DRM device belongs to amdgpu. Its parent is a PCI function
 // that amdgpu is bound to, or a platform device "amdgpu_xcp.N" or "amdgpu_xcp_N" of a
 // secondary partition (amdgpu_xcp_drv.c).
-func (n *Node) drivesCard(name string) (bool, error) {
-	parent, err := sysfs.Link(n.sys("class/drm", name, "device"))
+func (n *usageReader) drivesCard(name string) (bool, error) {
+	parent, err := sysfs.Link(n.roots.SysPath("class/drm", name, "device"))
 	if err != nil || strings.HasPrefix(parent, driver+"_xcp") {
 		return err == nil, err
 	}
-	bound, err := sysfs.Link(n.sys("class/drm", name, "device/driver"))
+	bound, err := sysfs.Link(n.roots.SysPath("class/drm", name, "device/driver"))
 	return bound == driver, err
 }
 

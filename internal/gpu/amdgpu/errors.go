@@ -103,6 +103,3 @@ func Hint(err error) string {
 	}
 	return meaning(err).hint
 }
-
-// Explain returns [Hint] and [IsTransient].
-func (n *Node) Explain(err error) (hint string, transient bool) { return Hint(err), IsTransient(err) }

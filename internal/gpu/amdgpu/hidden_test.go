@@ -22,7 +22,7 @@ func TestDescribe_HiddenNodes(t *testing.T) {
 			functions = append(functions, &gpu.Function{Device: d})
 		}
 	}
-	b.node.describeAll(functions, nil, unix.EPERM)
+	b.node.inventory.describeAll(functions, nil, unix.EPERM)
 	for _, f := range functions {
 		if !f.AccessDenied || !errors.Is(f.Err, gpu.ErrAccessDenied) || f.Compute != "SPX" {
 			t.Errorf("%s: withheld %t, error %v, mode %s", f.Address, f.AccessDenied, f.Err, f.Compute)

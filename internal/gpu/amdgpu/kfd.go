@@ -115,13 +115,22 @@ func slot(a partition.Address) string {
 	return s
 }
 
-// topology returns the KFD nodes by number, which is the order of a GPU's partitions. It is
+// kfd is the directory of KFD in sysfs.
+type kfd struct{ dir string }
+
+// topology returns the directory of KFD's nodes.
+func (k kfd) topology() string { return k.dir + "/topology/nodes" }
+
+// processes returns the directory of KFD's processes.
+func (k kfd) processes() string { return k.dir + "/proc" }
+
+// nodes returns the KFD nodes by number, which is the order of a GPU's partitions. It is
 // empty without KFD.
 //
 // A node that the device cgroup forbids is an error (kfd_devcgroup_check_permission), since
 // a plan without its hive would be wrong.
-func (n *Node) topology() ([]kfdNode, error) {
-	dir, names, err := sysfs.ListDir(n.topologyPath())
+func (k kfd) nodes() ([]kfdNode, error) {
+	dir, names, err := sysfs.ListDir(k.topology())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -146,9 +155,6 @@ func (n *Node) topology() ([]kfdNode, error) {
 	sorting.By(nodes, func(a, b kfdNode) int { return cmp.Compare(a.id, b.id) })
 	return nodes, nil
 }
-
-// topologyPath returns the directory of the KFD's nodes.
-func (n *Node) topologyPath() string { return n.sys("class/kfd/kfd/topology/nodes") }
 
 // nodeGone is the id of a node that was renumbered during the read.
 const nodeGone = -1

@@ -134,7 +134,7 @@ func TestLibrary_ConcurrentSwitches(t *testing.T) {
 		{Kind: partition.SwitchCompute, GPU: gpuA, From: "SPX", To: "CPX"},
 		{Kind: partition.SwitchCompute, GPU: gpuB, From: "SPX", To: "QPX"},
 	}
-	if err := n.Switch(t.Context(), steps, func(partition.Step, bool, error) {}); err != nil {
+	if err := n.modes.switchAll(t.Context(), steps, func(partition.Step, bool, error) {}); err != nil {
 		t.Fatal(err)
 	}
 	if a, b := f.text(pciFile(gpuA, computeFile)), f.text(pciFile(gpuB, computeFile)); a != "CPX" || b != "QPX" {

@@ -21,17 +21,22 @@ func (k kfdNode) toPart(index int) gpu.Part {
 	return p
 }
 
-// ReadDetails implements [gpu.DetailReader].
-func (n *Node) ReadDetails(ctx context.Context, devices []*gpu.Device) error {
-	_, err := sysfs.Within(ctx, func() (struct{}, error) { return struct{}{}, n.readDetails(devices) })
+// detailReader reads the details of partitions from DRM and KFD.
+type detailReader struct {
+	roots gpu.Roots
+	kfd   kfd
+}
+
+// read is the ReadDetails of [gpu.Vendor].
+func (n *detailReader) read(ctx context.Context, devices []*gpu.Device) error {
+	_, err := sysfs.Within(ctx, func() (struct{}, error) { return struct{}{}, n.readAll(devices) })
 	if err != nil {
 		return fmt.Errorf("cannot read the partitions: %w", err)
 	}
 	return nil
 }
 
-// readDetails reads the facts of DRM and KFD.
-func (n *Node) readDetails(devices []*gpu.Device) error {
+func (n *detailReader) readAll(devices []*gpu.Device) error {
 	var parts []*gpu.Part
 	for _, d := range devices {
 		for i := range d.Parts {
@@ -46,8 +51,8 @@ func (n *Node) readDetails(devices []*gpu.Device) error {
 }
 
 // readMemory reads memory sizes and ids from the KFD nodes.
-func (n *Node) readMemory(parts []*gpu.Part) error {
-	nodes, err := sysfs.OpenDir(n.topologyPath())
+func (n *detailReader) readMemory(parts []*gpu.Part) error {
+	nodes, err := sysfs.OpenDir(n.kfd.topology())
 	if errors.Is(err, fs.ErrNotExist) { // without KFD there are no partitions
 		return nil
 	}
@@ -73,8 +78,8 @@ func readPartMemory(nodes sysfs.Dir, p *gpu.Part) error {
 
 // cardsByRenderMinor returns the DRM card names by minor of the render node. Card and render
 // node belong together if their links lead to the same device.
-func (n *Node) cardsByRenderMinor() (map[int]string, error) {
-	dir, names, err := sysfs.ListDir(n.sys("class/drm"))
+func (n *detailReader) cardsByRenderMinor() (map[int]string, error) {
+	dir, names, err := sysfs.ListDir(n.roots.SysPath("class/drm"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -17,11 +17,11 @@ func TestReadDetails(t *testing.T) {
 
 func partitionsHaveTheirNodes(t *testing.T, scattered bool) {
 	b := overSysfs(t, "mi300x-8-bmc", sim.Options{Scattered: scattered})
-	if err := b.node.Switch(patient(t), b.switches(t, "CPX"), func(partition.Step, bool, error) {}); err != nil {
+	if err := b.node.modes.switchAll(patient(t), b.switches(t, "CPX"), func(partition.Step, bool, error) {}); err != nil {
 		t.Fatal(err)
 	}
 	devices := b.devices(t)
-	if err := b.node.Detail(patient(t), devices); err != nil {
+	if err := b.node.all.ReadDetails(patient(t), devices); err != nil {
 		t.Fatal(err)
 	}
 	seen := make(map[string]string)
@@ -59,11 +59,11 @@ func TestReadDetails_PermissionDenied(t *testing.T) {
 	f.write("sys/class/kfd/kfd/topology/nodes/0/gpu_id", "4711\n")
 	f.write("sys/class/kfd/kfd/topology/nodes/0/mem_banks/0/properties", "heap_type 1\nsize_in_bytes many\n")
 	n := whole(f.roots())
-	devices, err := n.Devices(t.Context())
+	devices, err := n.all.Devices(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = n.Detail(t.Context(), devices)
+	err = n.all.ReadDetails(t.Context(), devices)
 	if p := devices[0].Parts[0]; err == nil || !strings.Contains(err.Error(), `the size "many"`) || p.ID != "4711" || p.Bytes != 0 {
 		t.Errorf("%+v, error %v", p, err)
 	}

@@ -6,24 +6,25 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
-	"strconv"
-
-	"golang.org/x/sys/unix"
 
 	"dcm/internal/gpu"
 	"dcm/internal/linux/sysfs"
 )
 
-// Measure implements [gpu.Measurer]. Each figure makes the driver query the firmware or walk
-// a process, so it is only for requests.
-func (n *Node) Measure(ctx context.Context, devices []*gpu.Device) ([]gpu.PartitionUsage, error) {
+// meter measures the usage of partitions. Each figure makes the driver query the firmware or
+// walk a process, so it is only for requests.
+type meter struct {
+	roots gpu.Roots
+	kfd   kfd
+}
+
+// measure is the Measure of [gpu.Vendor].
+func (n *meter) measure(ctx context.Context, devices []*gpu.Device) ([]gpu.PartitionUsage, error) {
 	uses, err := sysfs.Within(ctx, func() ([]gpu.PartitionUsage, error) {
-		memory, unlisted := n.kfdProcesses()
+		memory, unlisted := n.kfd.memoryUsers()
 		var uses []gpu.PartitionUsage
 		for _, d := range devices {
-			own := n.measureGPU(d, memory, unlisted)
-			uses = append(uses, own...)
+			uses = append(uses, n.measureGPU(d, memory, unlisted)...)
 		}
 		return uses, nil
 	})
@@ -34,7 +35,7 @@ func (n *Node) Measure(ctx context.Context, devices []*gpu.Device) ([]gpu.Partit
 }
 
 // measureGPU measures the partitions of one GPU.
-func (n *Node) measureGPU(d *gpu.Device, memory map[string][]gpu.Process, unlisted error) []gpu.PartitionUsage {
+func (n *meter) measureGPU(d *gpu.Device, memory map[string][]gpu.Process, unlisted error) []gpu.PartitionUsage {
 	var tables []byte // gpu_metrics, read for the first partition without xcp_metrics
 	var unread error
 	out := make([]gpu.PartitionUsage, len(d.Parts))
@@ -45,7 +46,7 @@ func (n *Node) measureGPU(d *gpu.Device, memory map[string][]gpu.Process, unlist
 		a, err := n.readXCPActivity(p)
 		if errors.Is(err, fs.ErrNotExist) {
 			if tables == nil && unread == nil {
-				tables, unread = sysfs.Bytes(n.pci(d.Address, "gpu_metrics"))
+				tables, unread = sysfs.Bytes(n.roots.AttributePath(d.Address, "gpu_metrics"))
 			}
 			if err = unread; err == nil {
 				a, err = gpuActivity(tables, p.Index, len(d.Parts))
@@ -68,8 +69,8 @@ func (n *Node) measureGPU(d *gpu.Device, memory map[string][]gpu.Process, unlist
 
 // readXCPActivity reads the table of the partition, which is below its DRM device
 // (amdgpu_xcp.c).
-func (n *Node) readXCPActivity(p gpu.Part) (activity, error) {
-	data, err := sysfs.Bytes(n.sys("class/drm", filepath.Base(p.RenderNode()), "device/xcp/xcp_metrics"))
+func (n *meter) readXCPActivity(p gpu.Part) (activity, error) {
+	data, err := sysfs.Bytes(n.roots.SysPath("class/drm", filepath.Base(p.RenderNode()), "device/xcp/xcp_metrics"))
 	if err != nil {
 		return activity{}, err
 	}
@@ -77,23 +78,23 @@ func (n *Node) readXCPActivity(p gpu.Part) (activity, error) {
 }
 
 // readGPUBusy sets the busy time of a GPU with one partition.
-func (n *Node) readGPUBusy(u *gpu.PartitionUsage, d *gpu.Device) {
-	if percent, err := sysfs.Number(n.pci(d.Address, "gpu_busy_percent"), 8); err == nil && percent <= 100 {
+func (n *meter) readGPUBusy(u *gpu.PartitionUsage, d *gpu.Device) {
+	if percent, err := sysfs.Number(n.roots.AttributePath(d.Address, "gpu_busy_percent"), 8); err == nil && percent <= 100 {
 		u.Busy, u.NoBusyReason = float64(percent), ""
 	}
 }
 
 // readMemoryUsage sets the memory in use. With one partition it is that of the GPU, which
 // includes the driver's own. Otherwise it is the sum over KFD's processes.
-func (n *Node) readMemoryUsage(u *gpu.PartitionUsage, d *gpu.Device, p gpu.Part, memory map[string][]gpu.Process, unlisted error) {
+func (n *meter) readMemoryUsage(u *gpu.PartitionUsage, d *gpu.Device, p gpu.Part, memory map[string][]gpu.Process, unlisted error) {
 	u.Processes = memory[p.ID]
 	for _, process := range u.Processes {
 		u.Bytes += process.Bytes
 	}
 	if len(d.Parts) == 1 {
 		// Memory of an APU's processes is host memory, which does not count here.
-		total, _ := sysfs.Number(n.pci(d.Address, "mem_info_vram_total"), 64)
-		if all, err := sysfs.Number(n.pci(d.Address, "mem_info_vram_used"), 64); err == nil && total >= p.Bytes {
+		total, _ := sysfs.Number(n.roots.AttributePath(d.Address, "mem_info_vram_total"), 64)
+		if all, err := sysfs.Number(n.roots.AttributePath(d.Address, "mem_info_vram_used"), 64); err == nil && total >= p.Bytes {
 			u.Bytes = all
 			return
 		}
@@ -104,60 +105,4 @@ func (n *Node) readMemoryUsage(u *gpu.PartitionUsage, d *gpu.Device, p gpu.Part,
 	case p.ID == "" || p.ID == "0":
 		u.NoBytesReason, u.Processes = "the partition is hidden from here", nil
 	}
-}
-
-// kfdProcesses returns the processes in KFD with their memory, by the partition's id
-// (kfd_process.c: kfd_procfs_show).
-func (n *Node) kfdProcesses() (map[string][]gpu.Process, error) {
-	dir := n.sys("class/kfd/kfd/proc")
-	pids, err := sysfs.Numbers(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = errors.New("there is no KFD")
-	}
-	if err != nil {
-		return nil, err
-	}
-	slices.Sort(pids)
-	out := make(map[string][]gpu.Process)
-	for _, pid := range pids {
-		if err := n.addProcessMemory(out, dir, pid); err != nil && !errors.Is(err, fs.ErrNotExist) { // it has ended
-			return out, err
-		}
-	}
-	return out, nil
-}
-
-func (n *Node) addProcessMemory(out map[string][]gpu.Process, dir string, pid int) error {
-	dir = filepath.Join(dir, strconv.Itoa(pid))
-	names, err := sysfs.Names(dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		id, ok := cutDecimal(name, "vram_")
-		if !ok {
-			continue
-		}
-		bytes, err := sysfs.Number(filepath.Join(dir, name), 64)
-		if errors.Is(err, unix.ENODEV) { // kernfs has removed the file after it was opened
-			err = fs.ErrNotExist
-		}
-		if err != nil {
-			return err
-		}
-		if bytes > 0 {
-			out[id] = append(out[id], gpu.Process{PID: pid, Bytes: bytes})
-		}
-	}
-	return nil
-}
-
-// cutDecimal returns the decimal number after the prefix, as text.
-func cutDecimal(name, prefix string) (string, bool) {
-	if len(name) <= len(prefix) || name[:len(prefix)] != prefix {
-		return "", false
-	}
-	number := name[len(prefix):]
-	_, err := strconv.ParseUint(number, 10, 64)
-	return number, err == nil
 }

@@ -27,7 +27,7 @@ func inMode(t *testing.T, tells sim.Tells, mode partition.Compute) backend {
 	n := whole(gpu.Roots{Sys: s.Sys, Proc: "/proc", Dev: s.Dev})
 	b := backend{sim: s, node: n, set: n}
 	if mode != partition.SPX {
-		if err := b.node.Switch(patient(t), b.switches(t, mode), func(partition.Step, bool, error) {}); err != nil {
+		if err := b.node.modes.switchAll(patient(t), b.switches(t, mode), func(partition.Step, bool, error) {}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,10 +48,10 @@ func (b backend) use(t *testing.T, all ...sim.Using) {
 func (b backend) uses(t *testing.T) map[string]gpu.PartitionUsage {
 	t.Helper()
 	devices := b.devices(t)
-	if err := b.node.Detail(patient(t), devices); err != nil {
+	if err := b.node.all.ReadDetails(patient(t), devices); err != nil {
 		t.Fatal(err)
 	}
-	uses, err := b.node.Measure(patient(t), devices)
+	uses, err := b.node.all.Measure(patient(t), devices)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestMeasure_EveryKernel(t *testing.T) {
 func TestMeasure_HiddenPartition(t *testing.T) {
 	b := inMode(t, sim.TellsPartitions, partition.CPX)
 	devices := b.devices(t)
-	uses, err := b.node.Measure(patient(t), devices) // without Detail, as if the device cgroup hid the ids
+	uses, err := b.node.all.Measure(patient(t), devices) // without Detail, as if the device cgroup hid the ids
 	if err != nil || len(uses) != 16 {
 		t.Fatalf("%d uses, %v", len(uses), err)
 	}
@@ -143,19 +143,19 @@ func TestMeasure_WithoutKFD(t *testing.T) {
 	f.partition(0, 0x500, 4, 129, "2")
 	f.write("sys/class/kfd/kfd/topology/nodes/0/gpu_id", "4711\n")
 	n := whole(f.roots())
-	devices, err := n.Devices(t.Context())
+	devices, err := n.all.Devices(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	look := func() string {
 		t.Helper()
-		uses, err := n.Measure(t.Context(), devices)
+		uses, err := n.all.Measure(t.Context(), devices)
 		if err != nil || len(uses) != 2 {
 			t.Fatalf("%+v, %v", uses, err)
 		}
 		return uses[0].NoBytesReason
 	}
-	if err := n.Detail(t.Context(), devices); err != nil {
+	if err := n.all.ReadDetails(t.Context(), devices); err != nil {
 		t.Fatal(err)
 	}
 	if why := look(); why != "there is no KFD" {
@@ -177,16 +177,16 @@ func TestMeasure_APU(t *testing.T) {
 	f.write("sys/class/kfd/kfd/proc/12/vram_4711", "300\n")
 	f.write(pciFile("0000:05:00.0", "mem_info_vram_used"), "20\n")
 	n := whole(f.roots())
-	devices, err := n.Devices(t.Context())
+	devices, err := n.all.Devices(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Detail(t.Context(), devices); err != nil {
+	if err := n.all.ReadDetails(t.Context(), devices); err != nil {
 		t.Fatal(err)
 	}
 	for total, want := range map[string]uint64{"64\n": 300, "1000\n": 20} {
 		f.write(pciFile("0000:05:00.0", "mem_info_vram_total"), total)
-		uses, err := n.Measure(t.Context(), devices)
+		uses, err := n.all.Measure(t.Context(), devices)
 		if err != nil || len(uses) != 1 || uses[0].Bytes != want || uses[0].NoBytesReason != "" {
 			t.Errorf("of %q in all: %+v, want %d; %v", total, uses, want, err)
 		}

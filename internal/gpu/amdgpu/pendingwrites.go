@@ -58,11 +58,11 @@ func (w *pendingWrites) run(ctx context.Context, c *change, write func() error) 
 	return err
 }
 
-// PendingWrites lists the writes that the driver has not returned from, by GPU.
-func (n *Node) PendingWrites() []gpu.PendingWrite {
-	n.writes.mu.Lock()
-	defer n.writes.mu.Unlock()
-	return sorting.From(maps.Values(n.writes.pending), func(a, b gpu.PendingWrite) int {
+// list is the PendingWrites of [gpu.Vendor], sorted by GPU.
+func (w *pendingWrites) list() []gpu.PendingWrite {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return sorting.From(maps.Values(w.pending), func(a, b gpu.PendingWrite) int {
 		return cmp.Or(a.GPU.Compare(b.GPU), cmp.Compare(a.Mode, b.Mode))
 	})
 }

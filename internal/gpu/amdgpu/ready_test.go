@@ -39,7 +39,7 @@ func TestWait_AllReadyNeedsNoEvents(t *testing.T) {
 		t.Error("the kernel was listened to")
 		return nil
 	}))
-	if _, err := n.Wait(patient(t)); err != nil {
+	if _, err := n.all.Wait(patient(t)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -97,7 +97,7 @@ func TestWait_NamesMissingGPUs(t *testing.T) {
 			if test.want != "" {
 				ctx = soon(t)
 			}
-			_, err := f.open().Wait(ctx)
+			_, err := f.open().all.Wait(ctx)
 			if test.want == "" {
 				if err != nil {
 					t.Error(err)
@@ -118,7 +118,7 @@ func TestWait_PermanentError(t *testing.T) {
 	t.Run("no AMD GPU", func(t *testing.T) {
 		f := newFixture(t)
 		f.function("0000:c3:00.0", "030000", "1a03:2000", "ast", "card0")
-		if _, err := f.open().Wait(patient(t)); !errors.Is(err, gpu.ErrNoGPU) {
+		if _, err := f.open().all.Wait(patient(t)); !errors.Is(err, gpu.ErrNoGPU) {
 			t.Errorf("error %v, want ErrNoGPU", err)
 		}
 	})
@@ -126,7 +126,7 @@ func TestWait_PermanentError(t *testing.T) {
 		f := newFixture(t)
 		f.mi300x("0000:05:00.0", "card1")
 		f.write(pciFile("0000:05:00.0", computeFile), "HPX\n")
-		_, err := f.open().Wait(patient(t))
+		_, err := f.open().all.Wait(patient(t))
 		if mode, ok := errors.AsType[*ModeError](err); !ok || mode.Value != "HPX" {
 			t.Errorf("error %v, want one of the mode HPX", err)
 		}
@@ -143,7 +143,7 @@ func TestWait_LastGPU(t *testing.T) {
 	}
 	done := make(chan result)
 	go func() {
-		devices, err := f.open().Wait(patient(t))
+		devices, err := f.open().all.Wait(patient(t))
 		done <- result{devices, err}
 	}()
 	f.write(pciFile("0000:0c:00.0", "drm/card2/dev"), "226:2\n")
@@ -171,8 +171,8 @@ func TestWait_HangingDriver(t *testing.T) {
 	f.hang(pciFile("0000:05:00.0", computeFile))
 	n := f.open()
 	for name, call := range map[string]func(context.Context) error{
-		"Devices":    func(ctx context.Context) error { _, err := n.Devices(ctx); return err },
-		"Wait":       func(ctx context.Context) error { _, err := n.Wait(ctx); return err },
+		"Devices":    func(ctx context.Context) error { _, err := n.all.Devices(ctx); return err },
+		"Wait":       func(ctx context.Context) error { _, err := n.all.Wait(ctx); return err },
 		"SetCompute": func(ctx context.Context) error { return n.SetCompute(ctx, "0000:05:00.0", "CPX") },
 	} {
 		err := call(soon(t))
@@ -188,7 +188,7 @@ func TestWaitAfterLoad_GivesUp(t *testing.T) {
 	f.write("sys/module/amdgpu/initstate", "live\n")
 	f.mi300x("0000:05:00.0", "card1")
 	f.function("0000:0c:00.0", "120000", "1002:74a1", "", "")
-	devices, err := f.open().with(gpu.ProbeTimeout(20 * time.Millisecond)).Settled(patient(t))
+	devices, err := f.open().with(gpu.ProbeTimeout(20 * time.Millisecond)).all.WaitAfterLoad(patient(t))
 	late, ok := errors.AsType[*gpu.NotReadyError](err)
 	if !ok || len(late.GPUs) != 1 || late.GPUs[0].GPU != "0000:0c:00.0" || errors.Is(err, context.DeadlineExceeded) || !gpu.IsTransient(err) {
 		t.Errorf("error %v, want one of the second GPU alone", err)
@@ -203,7 +203,7 @@ func TestWaitAfterLoad_DriverComingUp(t *testing.T) {
 	f := newFixture(t)
 	f.write("sys/module/amdgpu/initstate", "coming\n")
 	f.function("0000:0c:00.0", "120000", "1002:74a1", "", "")
-	if _, err := f.open().with(gpu.ProbeTimeout(time.Millisecond)).Settled(soon(t)); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := f.open().with(gpu.ProbeTimeout(time.Millisecond)).all.WaitAfterLoad(soon(t)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v, want that of the deadline", err)
 	}
 }
@@ -220,7 +220,7 @@ func TestWait_Events(t *testing.T) {
 	}))
 	done := make(chan error)
 	go func() {
-		_, err := n.Wait(patient(t))
+		_, err := n.all.Wait(patient(t))
 		done <- err
 	}()
 	<-listening
@@ -236,7 +236,7 @@ func TestWait_Events(t *testing.T) {
 func TestHint_UnloadedDriver(t *testing.T) {
 	f := newFixture(t)
 	f.function("0000:0c:00.0", "120000", "1002:74a1", "", "")
-	_, err := f.open().Wait(soon(t))
+	_, err := f.open().all.Wait(soon(t))
 	if hint := gpu.Hint(err); !strings.Contains(hint, "modprobe amdgpu") {
 		t.Errorf("hint %q of %v", hint, err)
 	}

@@ -75,12 +75,9 @@ func (r real) opener(root string) opener {
 		t.Helper()
 		smiProgram(t) // sets TMPDIR
 		o.Cache = 300 * time.Millisecond
-		b := overSysfs(t, kind, o).through(t, SMI{}, false)
-		// An answer takes a second: the library reads thousands of files.
-		for _, option := range []Option{Library(r.install(t, root, b.sim.Sys), true), BusyRetry(8*time.Second, 5*time.Millisecond)} {
-			option(b.node.Node)
-		}
-		return b
+		b := overSysfs(t, kind, o)
+		// A reply takes a second: the library reads thousands of files.
+		return b.through(t, r.install(t, root, b.sim.Sys), false, BusyRetry(8*time.Second, 5*time.Millisecond))
 	}
 }
 
@@ -96,7 +93,7 @@ func TestRealLibrary_SetMode(t *testing.T) {
 			b := r.opener(r.root(t))(t, "mi300x-8", sim.Options{})
 			gpu := b.first(t)
 			for _, mode := range []partition.Compute{partition.CPX, partition.QPX, partition.DPX, partition.SPX} {
-				set, err := b.node.smi.SetCompute(patient(t), gpu, mode)
+				set, err := b.node.library.smi.SetCompute(patient(t), gpu, mode)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -132,7 +129,7 @@ func TestRealLibrary_Enrich(t *testing.T) {
 			for _, mode := range []partition.Compute{partition.SPX, partition.CPX} {
 				devices := b.devices(t)
 				before := litter(t)
-				if err := b.node.Enrich(patient(t), devices); err != nil {
+				if err := b.node.all.Enrich(patient(t), devices); err != nil {
 					t.Fatal(err)
 				}
 				if after := litter(t); len(after) != len(before) {

@@ -104,7 +104,7 @@ func TestReload_ContextEnded(t *testing.T) {
 	if err := n.Reload(ctx); err != nil {
 		t.Error(err)
 	}
-	if !n.Loaded() {
+	if !n.module.Loaded() {
 		t.Errorf("the driver is not loaded; calls %s", f.calls())
 	}
 }
@@ -114,7 +114,7 @@ func TestLoad(t *testing.T) {
 	f.mi300x("0000:05:00.0", "card1")
 	n := f.open(f.modprobe("*) load;;"))
 	for range 2 {
-		if err := n.Load(patient(t)); err != nil {
+		if err := n.all.Load(patient(t)); err != nil {
 			t.Fatal(err)
 		}
 	}

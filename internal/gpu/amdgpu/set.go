@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/sysfs"
 )
@@ -55,33 +56,45 @@ func (e *MismatchError) Hint() string {
 	return "See the kernel log: the driver did not do what it reported."
 }
 
-// SetCompute switches the GPU's compute mode and reads it back. The undo is SetCompute with
-// the old mode.
-//
-// If ctx ends while the driver hangs in the write, SetCompute returns. The write cannot be
-// cancelled and may still take effect.
-func (n *Node) SetCompute(ctx context.Context, gpu partition.Address, to partition.Compute) error {
-	return n.setCompute(ctx, gpu, to, time.Now().Add(n.busyTimeout))
+// modeSetter changes the modes of GPUs.
+type modeSetter struct {
+	roots   gpu.Roots
+	busy    retry // of a write to a busy GPU
+	writes  pendingWrites
+	library *smiSetter // nil: modes are written to sysfs
 }
 
-func (n *Node) setCompute(ctx context.Context, gpu partition.Address, to partition.Compute, until time.Time) error {
-	c := change{gpu: gpu, file: n.pci(gpu, computeFile), to: string(to)}
-	now, err := n.execute(ctx, &c, until)
+func newModeSetter(r gpu.Roots, s settings) *modeSetter {
+	m := &modeSetter{roots: r, busy: s.busy}
+	if s.setThroughSMI {
+		m.library = newSMISetter(*s.smi, r)
+	}
+	return m
+}
+
+// setCompute switches the GPU's compute mode and reads it back. The undo is setCompute with
+// the old mode. A write to a busy GPU is retried until the given time.
+//
+// If ctx ends while the driver hangs in the write, setCompute returns. The write cannot be
+// cancelled and may still take effect.
+func (m *modeSetter) setCompute(ctx context.Context, gpu partition.Address, to partition.Compute, until time.Time) error {
+	c := change{gpu: gpu, file: m.roots.AttributePath(gpu, computeFile), to: string(to)}
+	now, err := m.set(ctx, &c, until)
 	if err == nil && now != c.to {
 		err = &MismatchError{gpu, c.file, c.to, now}
 	}
 	return err
 }
 
-// SetMemory requests the memory mode for the GPU's whole hive. It becomes active at the next
+// setMemory requests the memory mode for the GPU's whole hive. It becomes active at the next
 // driver load. Until then the driver shows the old mode, so that the request cannot be read
 // back.
 //
 // The undo is a driver load before another request. A request for the current mode does not
 // cancel the earlier one (current_memory_partition_store returns before it records).
-func (n *Node) SetMemory(ctx context.Context, gpu partition.Address, to partition.Memory) error {
-	c := change{gpu: gpu, file: n.pci(gpu, memoryFile), to: string(to)}
-	now, err := n.execute(ctx, &c, time.Now().Add(n.busyTimeout))
+func (m *modeSetter) setMemory(ctx context.Context, gpu partition.Address, to partition.Memory) error {
+	c := change{gpu: gpu, file: m.roots.AttributePath(gpu, memoryFile), to: string(to)}
+	now, err := m.set(ctx, &c, m.busy.until())
 	if err == nil && now != c.to && now != c.from {
 		err = &MismatchError{gpu, c.file, c.to, now}
 	}
@@ -91,13 +104,16 @@ func (n *Node) SetMemory(ctx context.Context, gpu partition.Address, to partitio
 type change struct {
 	gpu            partition.Address
 	file, from, to string
-	library        SMISet // reply of AMD's library, if it set the mode
+	reply          SMISet // reply of AMD's library, if it set the mode
 }
 
-// execute writes the mode and returns the mode that was read back.
-func (n *Node) execute(ctx context.Context, c *change, until time.Time) (now string, err error) {
+// set writes the mode and returns the mode that was read back.
+func (m *modeSetter) set(ctx context.Context, c *change, until time.Time) (now string, err error) {
 	if c.from, err = c.prepare(ctx); err == nil {
-		err = n.write(ctx, c, until)
+		err = m.busy.run(ctx, until, func() (busy bool, err error) {
+			err = m.write(ctx, c)
+			return errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR), err
+		})
 	}
 	// The state that the driver shows counts, even after the deadline.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeGraceTimeout)
@@ -108,15 +124,24 @@ func (n *Node) execute(ctx context.Context, c *change, until time.Time) (now str
 		// The write may have failed after the switch (EIO).
 		now, _ = readWithin(ctx, c.file)
 	}
-	if n.setThroughSMI {
-		if disagree := c.compare(now, err); disagree != nil {
-			return now, disagree
+	if m.library != nil {
+		if disagreement := c.compare(now, err); disagreement != nil {
+			return now, disagreement
 		}
 	}
 	if err != nil {
 		return now, &SetError{c.gpu, c.file, c.from, c.to, now, err}
 	}
 	return now, nil
+}
+
+// write writes the mode once.
+func (m *modeSetter) write(ctx context.Context, c *change) (err error) {
+	if m.library != nil {
+		c.reply, err = m.library.write(ctx, c)
+		return err
+	}
+	return m.writes.run(ctx, c, func() error { return sysfs.Write(c.file, c.to) })
 }
 
 // prepare returns the current mode, with an error if it cannot be written.
@@ -137,33 +162,6 @@ func (c *change) prepare(ctx context.Context) (string, error) {
 		}
 		return text, err
 	})
-}
-
-// write retries while the GPU is busy, until the given time.
-func (n *Node) write(ctx context.Context, c *change, until time.Time) error {
-	tick := time.NewTicker(n.retryInterval)
-	defer tick.Stop()
-	for {
-		err := n.writeOnce(ctx, c)
-		busy := errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR)
-		if !busy || !time.Now().Before(until) {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return err
-		}
-	}
-}
-
-// writeOnce writes the mode once.
-func (n *Node) writeOnce(ctx context.Context, c *change) (err error) {
-	if n.setThroughSMI {
-		c.library, err = n.setThrough(ctx, c)
-		return err
-	}
-	return n.writes.run(ctx, c, func() error { return sysfs.Write(c.file, c.to) })
 }
 
 func readWithin(ctx context.Context, file string) (string, error) {

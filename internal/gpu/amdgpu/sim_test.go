@@ -48,7 +48,7 @@ func TestSwitch_Concurrent(t *testing.T) {
 	b := overSysfs(t, "mi300x-8", sim.Options{SwitchLatency: 200 * time.Millisecond})
 	told := make(story)
 	under, most := 0, 0
-	err := b.node.Switch(patient(t), b.switches(t, "CPX"), func(step partition.Step, started bool, err error) {
+	err := b.node.modes.switchAll(patient(t), b.switches(t, "CPX"), func(step partition.Step, started bool, err error) {
 		told.tell(step, started, err)
 		if under--; started {
 			under += 2
@@ -69,9 +69,9 @@ func TestSwitch_Concurrent(t *testing.T) {
 // longer than the others are given to settle.
 func TestSwitch_RetriesInTurn(t *testing.T) {
 	b := overSysfs(t, "mi300x-8", sim.Options{SwitchLatency: 100 * time.Millisecond, NodeLock: true})
-	b.node.busyTimeout = 10 * time.Millisecond
+	b.node.modes.busy.timeout = 10 * time.Millisecond
 	told := make(story)
-	if err := b.node.Switch(patient(t), b.switches(t, "CPX"), told.tell); err != nil {
+	if err := b.node.modes.switchAll(patient(t), b.switches(t, "CPX"), told.tell); err != nil {
 		t.Fatal(err)
 	}
 	for _, g := range b.sim.State().GPUs {
@@ -90,7 +90,7 @@ func TestSwitch_ReportsEachFailure(t *testing.T) {
 		}
 	}
 	told := make(story)
-	err := b.node.Switch(patient(t), steps, told.tell)
+	err := b.node.modes.switchAll(patient(t), steps, told.tell)
 	want := make(story)
 	for i, s := range steps {
 		want[s.GPU] = "start done"
@@ -110,13 +110,13 @@ func TestSwitch_ReportsEachFailure(t *testing.T) {
 
 func TestSwitch_AllBusy(t *testing.T) {
 	b := overSysfs(t, "mi300x-8", sim.Options{})
-	b.node.busyTimeout = 500 * time.Millisecond
+	b.node.modes.busy.timeout = 500 * time.Millisecond
 	b.opened(t, "kfd")
 	steps := b.switches(t, "CPX")
 	start := time.Now()
-	err := b.node.Switch(patient(t), steps, make(story).tell)
-	if took := time.Since(start); took > 7*b.node.busyTimeout {
-		t.Errorf("eight took %v, where one GPU is given %v to settle", took, b.node.busyTimeout)
+	err := b.node.modes.switchAll(patient(t), steps, make(story).tell)
+	if took := time.Since(start); took > 7*b.node.modes.busy.timeout {
+		t.Errorf("eight took %v, where one GPU is given %v to settle", took, b.node.modes.busy.timeout)
 	}
 	if !errors.Is(err, unix.EBUSY) || !IsTransient(err) {
 		t.Errorf("error %v, want EBUSY, transient", err)
@@ -131,7 +131,7 @@ func TestSwitch_OtherSteps(t *testing.T) {
 		{Kind: partition.RequestMemory, GPU: gpu, To: "NPS4"},
 		{Kind: partition.SwitchCompute, GPU: gpu, To: "HPX"},
 	} {
-		if err := b.node.Switch(patient(t), []partition.Step{step}, make(story).tell); err == nil {
+		if err := b.node.modes.switchAll(patient(t), []partition.Step{step}, make(story).tell); err == nil {
 			t.Errorf("%s is no error", step)
 		}
 	}
@@ -177,12 +177,12 @@ func TestReload_Simulator(t *testing.T) {
 			defer cancel()
 			err := b.node.Reload(ctx)
 			if err == nil {
-				_, err = b.node.Settled(ctx)
+				_, err = b.node.all.WaitAfterLoad(ctx)
 			}
 			if test.want == "" && err != nil || test.want != "" && !strings.Contains(fmt.Sprint(err), test.want) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}
-			if got := b.node.Loaded(); got != test.loaded {
+			if got := b.node.module.Loaded(); got != test.loaded {
 				t.Errorf("loaded: %v", got)
 			}
 		})

@@ -23,27 +23,27 @@ func BenchmarkInventory(b *testing.B) {
 	smiProgram(b) // sets TMPDIR, under which the node is mounted
 	node := simtest.Start(b, "mi300x-8", sim.Options{Cache: 300 * time.Millisecond})
 	roots := gpu.Roots{Sys: node.Sys, Proc: "/proc", Dev: node.Dev}
-	b.Run("sysfs", func(b *testing.B) { inventory(b, whole(roots)) })
+	b.Run("sysfs", func(b *testing.B) { readInventory(b, whole(roots)) })
 	b.Run("stand-in", func(b *testing.B) {
 		smi := standinOver(b, node.Sys, standin.Latest())
-		inventory(b, whole(roots, Library(smi, false)))
+		readInventory(b, whole(roots, Library(smi, false)))
 		b.ReportMetric(peak(b, smi), "MiB-dcm-smi")
 	})
 	for _, r := range reals() {
 		b.Run(r.version, func(b *testing.B) {
 			smi := r.install(b, r.root(b), node.Sys)
-			inventory(b, whole(roots, Library(smi, false)))
+			readInventory(b, whole(roots, Library(smi, false)))
 			b.ReportMetric(peak(b, smi), "MiB-dcm-smi")
 		})
 	}
 }
 
-func inventory(b *testing.B, n node) {
+func readInventory(b *testing.B, n node) {
 	b.Helper()
 	for b.Loop() {
-		devices, err := n.Devices(b.Context())
+		devices, err := n.all.Devices(b.Context())
 		if err == nil {
-			err = n.Enrich(b.Context(), devices)
+			err = n.all.Enrich(b.Context(), devices)
 		}
 		if err != nil || len(devices) != 8 {
 			b.Fatalf("%d devices: %v", len(devices), err)

@@ -118,11 +118,11 @@ func TestEnrich(t *testing.T) {
 		t.Run(g.Name, func(t *testing.T) {
 			f := smiFixture(t)
 			n := whole(f.roots(), Library(smiOn(t, f, g), false))
-			plain, err := n.Devices(t.Context())
+			plain, err := n.all.Devices(t.Context())
 			f.must(err)
-			devices, err := n.Devices(t.Context())
+			devices, err := n.all.Devices(t.Context())
 			f.must(err)
-			f.must(n.Enrich(t.Context(), devices))
+			f.must(n.all.Enrich(t.Context(), devices))
 			want := append([]gpu.Device(nil), plain...)
 			for i, serial := range map[int]string{1: "0xB6A11DBDFFF8C2A1", 2: "0xB6A11DBDFFF8C2A2"} {
 				w := &want[i]
@@ -160,11 +160,11 @@ func TestEnrich_LibraryFails(t *testing.T) {
 			smi := smiOn(t, f, standin.Latest(), c.knob)
 			smi.Timeout = 2 * time.Second
 			n := whole(f.roots(), Library(smi, false))
-			devices, err := n.Devices(t.Context())
+			devices, err := n.all.Devices(t.Context())
 			f.must(err)
-			plain, err := n.Devices(t.Context())
+			plain, err := n.all.Devices(t.Context())
 			f.must(err)
-			wantSMIError(t, n.Enrich(t.Context(), devices), c.kind, c.text)
+			wantSMIError(t, n.all.Enrich(t.Context(), devices), c.kind, c.text)
 			if diff := cmp.Diff(plain, devices); diff != "" {
 				t.Errorf("(-sysfs +after):\n%s", diff)
 			}

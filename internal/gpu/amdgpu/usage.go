@@ -14,48 +14,58 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// Usage returns the processes that use the GPUs, see [openfiles.FindUsage].
-func (n *Node) Usage(ctx context.Context) (gpu.Usage, error) {
-	return openfiles.FindUsage(ctx, n.roots.Proc, n.deviceNodes, n.limits, n.addDriverUsage)
+// usageReader finds the processes that use the GPUs. It is a [gpu.UsageReader].
+type usageReader struct {
+	roots  gpu.Roots
+	kernel gpu.Module
+	kfd    kfd
+	limits openfiles.Limits // of the scan of open files
 }
 
-// addDriverUsage adds what the driver reports.
-func (n *Node) addDriverUsage(s *openfiles.Scan, u *gpu.Usage) error {
-	compute, err := sysfs.Numbers(n.sys("class/kfd/kfd/proc"))
+// Usage implements [gpu.UsageReader].
+func (n *usageReader) Usage(ctx context.Context) (gpu.VendorUsage, error) {
+	return openfiles.Search{Proc: n.roots.Proc, Nodes: n.deviceNodes, Module: n.kernel, Limits: n.limits, Attribute: n.attribute}.Usage(ctx)
+}
+
+// UsageFingerprint returns the module's use count and KFD's processes.
+func (n *usageReader) UsageFingerprint() string {
+	count, modules, ok := n.kernel.UseCount()
+	compute, _ := sysfs.Numbers(n.kfd.processes())
+	slices.Sort(compute)
+	return fmt.Sprint(count, modules, ok, compute)
+}
+
+// attribute adds the processes that KFD lists, and returns those that do not exist.
+func (n *usageReader) attribute(s *openfiles.Scan) (orphans []int, err error) {
+	compute, err := sysfs.Numbers(n.kfd.processes())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return nil, err
 	}
-	u.Orphans = nil
 	var closed []int
 	for _, pid := range compute {
 		switch {
 		case pid == os.Getpid():
 		case s.Seen(pid):
-			s.Attribute(pid, kfd)
-			if s.HasOnly(pid, kfd) {
+			s.Attribute(pid, kfdDevice)
+			if s.HasOnly(pid, kfdDevice) {
 				closed = append(closed, pid)
 			}
 		default:
-			u.Orphans = append(u.Orphans, pid)
+			orphans = append(orphans, pid)
 		}
 	}
-	if err := n.attributeMemoryUsers(s, closed); err != nil {
-		return err
-	}
-	u.Count, u.Modules, u.Counted = n.module().UseCount()
-	u.Accounted = s.Weight()
-	return nil
+	return orphans, n.attributeMemoryUsers(s, closed)
 }
 
-const kfd = "/dev/kfd"
+const kfdDevice = "/dev/kfd"
 
 // attributeMemoryUsers adds the render nodes of partitions where processes have memory with
 // the node closed. KFD keeps the file of a closed node (kfd_chardev.c:
 // kfd_ioctl_acquire_vm), so the partition is in use.
-func (n *Node) attributeMemoryUsers(s *openfiles.Scan, pids []int) error {
+func (n *usageReader) attributeMemoryUsers(s *openfiles.Scan, pids []int) error {
 	memory := make(map[string][]gpu.Process)
 	for _, pid := range pids {
-		err := n.addProcessMemory(memory, n.sys("class/kfd/kfd/proc"), pid)
+		err := n.kfd.addMemory(memory, pid)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // it has ended
 			return err
 		}
@@ -63,7 +73,7 @@ func (n *Node) attributeMemoryUsers(s *openfiles.Scan, pids []int) error {
 	if len(memory) == 0 {
 		return nil
 	}
-	dir, names, err := sysfs.ListDir(n.topologyPath())
+	dir, names, err := sysfs.ListDir(n.kfd.topology())
 	if err != nil {
 		return err
 	}
@@ -85,14 +95,4 @@ func (n *Node) attributeMemoryUsers(s *openfiles.Scan, pids []int) error {
 		}
 	}
 	return nil
-}
-
-func (n *Node) module() gpu.Module { return gpu.Module{Sys: n.roots.Sys, Name: driver} }
-
-// UsageFingerprint returns the module's use count and KFD's processes.
-func (n *Node) UsageFingerprint() string {
-	count, modules, ok := n.module().UseCount()
-	compute, _ := sysfs.Numbers(n.sys("class/kfd/kfd/proc"))
-	slices.Sort(compute)
-	return fmt.Sprint(count, modules, ok, compute)
 }

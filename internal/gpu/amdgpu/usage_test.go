@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
 )
 
 // helper is the environment variable by which this test's program is another one.
@@ -110,16 +111,16 @@ func seesHere(t testing.TB, count string) (f *fixture, n node) {
 	return f, whole(gpu.Roots{Sys: f.path("sys"), Proc: "/proc", Dev: f.path("dev")})
 }
 
-func (n node) usageOf(t *testing.T) gpu.Usage {
+func (n node) usageOf(t *testing.T) gpu.VendorUsage {
 	t.Helper()
-	u, err := n.Usage(t.Context())
+	u, err := n.usage.Usage(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return u
 }
 
-func holds(u gpu.Usage, pid int) bool {
+func holds(u gpu.VendorUsage, pid int) bool {
 	for _, h := range u.Holders {
 		if h.PID == pid {
 			return true
@@ -219,7 +220,7 @@ func TestUsage_TooManyFiles(t *testing.T) {
 	}
 	f.process(80, "hog", "", "/", many...)
 	f.process(90, "a", "", "/", "dev/kfd")
-	found, err := whole(f.roots(), ScanLimits(time.Minute, time.Nanosecond)).Holders(t.Context())
+	found, err := whole(f.roots(), scanLimits(time.Minute, time.Nanosecond)).Holders(t.Context())
 	if len(found) != 1 || found[0].PID != 90 {
 		t.Errorf("holders %+v, want process 90", found)
 	}
@@ -243,7 +244,7 @@ func TestUsage_HangingProcess(t *testing.T) {
 			unix.Close(fd)
 		}
 	})
-	u, err := whole(f.roots(), ScanLimits(time.Minute, 20*time.Millisecond)).Usage(patient(t))
+	u, err := whole(f.roots(), scanLimits(time.Minute, 20*time.Millisecond)).usage.Usage(patient(t))
 	if err != nil || !holds(u, 90) || len(u.Uninspected) != 1 || u.Uninspected[0].PID != 80 || u.Uninspected[0].Reason != "reading its open files hangs" {
 		t.Errorf("usage %+v, %v", u, err)
 	}
@@ -254,7 +255,7 @@ func TestUsage_Timeout(t *testing.T) {
 	f := newFixture(t)
 	f.devices()
 	f.process(80, "a", "", "/")
-	_, err := whole(f.roots(), ScanLimits(0, time.Second)).Holders(t.Context())
+	_, err := whole(f.roots(), scanLimits(0, time.Second)).Holders(t.Context())
 	if !errors.Is(err, gpu.ErrPartial) || !strings.Contains(err.Error(), "a (pid 80") {
 		t.Errorf("error %v", err)
 	}
@@ -267,7 +268,7 @@ func BenchmarkHoldersAmongAMillionFiles(b *testing.B) {
 		other(b, "many", filepath.Join(f.dir, "dev"))
 	}
 	for b.Loop() {
-		u, err := n.Usage(b.Context())
+		u, err := n.usage.Usage(b.Context())
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -282,9 +283,10 @@ func TestWaitUsage(t *testing.T) {
 	looked := make(chan int, 10)
 	done := make(chan error)
 	go func() {
-		done <- f.open().WaitUsage(patient(t), func(u gpu.Usage) bool {
-			looked <- u.Unexplained()
-			return u.Unexplained() < 2
+		done <- f.open().all.WaitUsage(patient(t), func(u gpu.Usage) bool {
+			unexplained := u.ForVendor(partition.AMD).Unexplained()
+			looked <- unexplained
+			return unexplained < 2
 		})
 	}()
 	if got := <-looked; got != 2 {

@@ -23,7 +23,7 @@ type bench struct {
 	*simtest.Node
 	t           testing.TB
 	node        *gpu.Node
-	vendor      *Node
+	parts       *parts
 	state, proc string // of the stand-in; what is seen of /proc
 	log         string // of the calls
 	rival       string
@@ -60,8 +60,8 @@ func newBench(t testing.TB, kind string) *bench {
 	if err := os.Symlink(filepath.Join(b.Mount, "proc/driver"), filepath.Join(b.proc, "driver")); err != nil {
 		t.Fatal(err)
 	}
-	b.vendor = Open(gpu.Roots{Sys: b.Sys, Proc: b.proc, Dev: b.Dev}, Program(built.program, lib, "--sys", b.Sys, "--dev", b.Dev), ConflictingUnit(func() string { return b.rival }))
-	b.node = gpu.Open(b.Sys, []gpu.Vendor{b.vendor})
+	b.parts = newParts(gpu.Roots{Sys: b.Sys, Proc: b.proc, Dev: b.Dev}, Program(built.program, lib, "--sys", b.Sys, "--dev", b.Dev), ConflictingUnit(func() string { return b.rival }))
+	b.node = gpu.Open(b.Sys, []gpu.Vendor{b.parts.vendor()})
 	return b
 }
 

@@ -15,8 +15,8 @@ import (
 // capMinors returns the minor numbers of the capability nodes by their names in the driver:
 // "gpu0/gi2/access", "gpu0/gi2/ci0/access". The file lists all possible instances, not only
 // existing ones.
-func (n *Node) capMinors() map[string]int {
-	f, err := os.Open(filepath.Join(n.roots.Proc, "driver/nvidia-caps/mig-minors"))
+func (h host) capMinors() map[string]int {
+	f, err := os.Open(filepath.Join(h.Proc, "driver/nvidia-caps/mig-minors"))
 	if err != nil {
 		return nil // without the file, partitions have no nodes
 	}
@@ -33,7 +33,7 @@ func (n *Node) capMinors() map[string]int {
 }
 
 // instanceNodes returns the capability nodes of the GPU's instances.
-func (n *Node) instanceNodes(g nvml.GPU, minors map[string]int) []string {
+func instanceNodes(g nvml.GPU, minors map[string]int) []string {
 	var out []string
 	for _, i := range g.Instances {
 		gi := fmt.Sprintf("gpu%d/gi%d", *g.Minor, i.ID)
@@ -50,3 +50,20 @@ func (n *Node) instanceNodes(g nvml.GPU, minors map[string]int) []string {
 }
 
 func capNode(minor int) string { return fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", minor) }
+
+// migFingerprint lists the MIG instances in /proc. The driver sends no event when instances
+// change, and an event set of the library would hold the GPU. The text has only the ids,
+// which mostly change with the instances.
+func (h host) migFingerprint() string {
+	var b strings.Builder
+	b.WriteString(h.module().State())
+	// Constant patterns have no error.
+	for _, pattern := range []string{"gpu*", "gpu*/mig", "gpu*/mig/gi*", "gpu*/mig/gi*/ci*"} {
+		found, _ := filepath.Glob(h.proc("capabilities", pattern))
+		for _, path := range found {
+			rel, _ := filepath.Rel(h.proc("capabilities"), path)
+			b.WriteString(" " + rel)
+		}
+	}
+	return b.String()
+}

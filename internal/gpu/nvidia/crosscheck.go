@@ -10,16 +10,17 @@ import (
 	"dcm/internal/gpu"
 )
 
-// CrossCheck counts the MIG devices that the driver shows in /proc. dcm itself reads
-// geometries through the library.
-func (n *Node) CrossCheck(_ context.Context, devices []*gpu.Device) (who string, seen []gpu.Observation, err error) {
-	who = n.proc("capabilities")
+// crossCheck is the CrossCheck of [gpu.Vendor]. It counts the MIG devices that the driver shows
+// in /proc; dcm itself reads geometries through the library.
+func (n *inventory) crossCheck(_ context.Context, devices []*gpu.Device) gpu.CrossCheck {
+	out := gpu.CrossCheck{Source: n.proc("capabilities")}
 	reply := n.lastReply.Load()
 	if reply == nil {
-		return who, nil, errors.New("the library has not told which GPU is which")
+		out.Err = errors.New("the library has not reported the minor numbers of the GPUs")
+		return out
 	}
-	if _, err := os.Stat(who); err != nil {
-		return who, nil, err
+	if _, out.Err = os.Stat(out.Source); out.Err != nil {
+		return out
 	}
 	for _, d := range devices {
 		for _, g := range reply.GPUs {
@@ -31,8 +32,8 @@ func (n *Node) CrossCheck(_ context.Context, devices []*gpu.Device) (who string,
 				found, _ := filepath.Glob(n.proc("capabilities", fmt.Sprintf("gpu%d/mig/gi*/ci*", *g.Minor))) // a constant pattern has no error
 				parts = len(found)
 			}
-			seen = append(seen, gpu.Observation{GPU: d.Address, Parts: parts})
+			out.Observations = append(out.Observations, gpu.Observation{GPU: d.Address, Parts: parts})
 		}
 	}
-	return who, seen, nil
+	return out
 }

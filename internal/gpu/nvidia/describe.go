@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/nvml"
@@ -20,8 +21,17 @@ const (
 	noMIG     = "it has no MIG"
 )
 
+// inventory reads the GPUs and their MIG instances. It is a [gpu.Inspector].
+type inventory struct {
+	host
+	client          *client
+	conflictingUnit func() string // see [ConflictingUnit]
+	createNodes     bool          // see [CreateNodes]
+	lastReply       atomic.Pointer[nvml.Reply]
+}
+
 // Describe describes NVIDIA's functions. It calls the library once for all of them.
-func (n *Node) Describe(functions []*gpu.Function) error {
+func (n *inventory) Describe(functions []*gpu.Function) error {
 	state := n.module().State()
 	var ask []*gpu.Function
 	for _, f := range functions {
@@ -39,7 +49,7 @@ func (n *Node) Describe(functions []*gpu.Function) error {
 			f.SkipReason = gpu.NotBound
 		case f.Driver != driver:
 			f.SkipReason = "bound to " + f.Driver + ", not to " + driver
-		case n.program == "":
+		case n.client.program == "":
 			f.SkipReason = reasonNoLibrary
 		default:
 			ask = append(ask, f)
@@ -51,19 +61,19 @@ func (n *Node) Describe(functions []*gpu.Function) error {
 	return nil
 }
 
-func (n *Node) describe(functions []*gpu.Function) {
+func (n *inventory) describe(functions []*gpu.Function) {
 	request := nvml.Request{Do: nvml.Look, Nodes: n.createNodes}
 	for _, f := range functions {
 		request.GPUs = append(request.GPUs, f.Address)
 	}
-	reply, err := n.call(context.Background(), request)
+	reply, err := n.client.call(context.Background(), request)
 	minors := n.capMinors()
 	for i, f := range functions {
 		switch {
 		case err != nil:
-			n.setError(f, err)
+			setError(f, err)
 		case i >= len(reply.GPUs) || reply.GPUs[i].Address != f.Address:
-			n.setError(f, &Error{Op: nvml.Look, GPU: f.Address, Kind: nvml.Garbage, Text: "the answer is not about the GPUs that were asked for"})
+			setError(f, &Error{Op: nvml.Look, GPU: f.Address, Kind: nvml.Garbage, Text: "the answer is not about the GPUs that were asked for"})
 		default:
 			n.setFacts(f, reply, reply.GPUs[i], minors)
 		}
@@ -75,7 +85,7 @@ func (n *Node) describe(functions []*gpu.Function) {
 
 // setError sets why a function could not be read. An error that may go away makes the caller
 // wait. Any other error is a SkipReason, which does not delay the other GPUs.
-func (n *Node) setError(f *gpu.Function, err error) {
+func setError(f *gpu.Function, err error) {
 	var e *Error
 	if errors.As(err, &e) && !e.transient() {
 		f.SkipReason, f.AccessDenied = e.Error(), e.accessDenied()
@@ -85,9 +95,9 @@ func (n *Node) setError(f *gpu.Function, err error) {
 }
 
 // setFacts sets what the library reports.
-func (n *Node) setFacts(f *gpu.Function, reply nvml.Reply, g nvml.GPU, minors map[string]int) {
+func (n *inventory) setFacts(f *gpu.Function, reply nvml.Reply, g nvml.GPU, minors map[string]int) {
 	if g.Error != nil {
-		n.setError(f, failure(nvml.Look, f.Address, g.Error))
+		setError(f, failure(nvml.Look, f.Address, g.Error))
 		return
 	}
 	f.UUID, f.Name, f.DriverVersion = g.UUID, g.Name, reply.Driver
@@ -134,7 +144,7 @@ func geometry(g nvml.GPU) *partition.MIG {
 func isHollow(i nvml.Instance) bool { return len(i.Compute) == 0 }
 
 // geometryBlocked returns why instances of the GPU cannot be changed, or "".
-func (n *Node) geometryBlocked(g nvml.GPU) string {
+func (n *inventory) geometryBlocked(g nvml.GPU) string {
 	if unit := n.conflictingUnit(); unit != "" {
 		return unit + " is enabled, and sets MIG as well: `systemctl mask --now " + unit + "` leaves it to dcm, see dcm-nvidia(7)"
 	}
@@ -146,20 +156,20 @@ func (n *Node) geometryBlocked(g nvml.GPU) string {
 
 // modeBlocked returns why MIG cannot be switched on a GPU that needs a reset for it, or "".
 // Instances need no reset.
-func (n *Node) modeBlocked(a partition.Address, g nvml.GPU) string {
+func (n *inventory) modeBlocked(a partition.Address, g nvml.GPU) string {
 	const then = "; with MIG on, its instances can be changed here"
 	if g.Virtualization == nvml.Passthrough {
 		return "it is passed through to this virtual machine, where the reset that turns MIG on or off cannot be done: set the mode on the host" + then
 	}
-	if _, err := os.Stat(gpu.AttributePath(n.roots.Sys, a, "reset")); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(n.AttributePath(a, "reset")); errors.Is(err, fs.ErrNotExist) {
 		return "the reset that turns MIG on or off cannot be done: the kernel offers none for it" + then
 	}
 	return ""
 }
 
-func (n *Node) subsystem(a partition.Address) (vendor, device uint16) {
-	v, err := sysfs.Number(gpu.AttributePath(n.roots.Sys, a, "subsystem_vendor"), 16)
-	d, other := sysfs.Number(gpu.AttributePath(n.roots.Sys, a, "subsystem_device"), 16)
+func (h host) subsystem(a partition.Address) (vendor, device uint16) {
+	v, err := sysfs.Number(h.AttributePath(a, "subsystem_vendor"), 16)
+	d, other := sysfs.Number(h.AttributePath(a, "subsystem_device"), 16)
 	if err != nil || other != nil {
 		return 0, 0
 	}

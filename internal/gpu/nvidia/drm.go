@@ -3,7 +3,6 @@ package nvidia
 import (
 	"errors"
 
-	"dcm/internal/gpu"
 	"dcm/internal/gpu/nvml"
 	"dcm/internal/linux/sysfs"
 )
@@ -13,18 +12,18 @@ const drmModule = "nvidia_drm"
 
 // drmMayHold reports whether nvidia_drm may hold the GPUs inside the kernel, where no
 // process shows it. It does if its parameter modeset is on, which only root can read.
-func (n *Node) drmMayHold() bool {
-	if (gpu.Module{Sys: n.roots.Sys, Name: drmModule}).State() == "" {
+func (h host) drmMayHold() bool {
+	if h.Module(drmModule).State() == "" {
 		return false
 	}
-	set, err := sysfs.Read(n.sys("module", drmModule, "parameters/modeset"))
+	set, err := sysfs.Read(h.SysPath("module", drmModule, "parameters/modeset"))
 	return err != nil || set != "N"
 }
 
 // addKernelHolder adds nvidia_drm to an error about a GPU in use, if it may be the holder.
-func (n *Node) addKernelHolder(err error) error {
+func (h host) addKernelHolder(err error) error {
 	e, ok := errors.AsType[*Error](err)
-	if !ok || e.Kind != nvml.InUse || !n.drmMayHold() {
+	if !ok || e.Kind != nvml.InUse || !h.drmMayHold() {
 		return err
 	}
 	named := *e

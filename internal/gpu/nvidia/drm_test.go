@@ -42,9 +42,9 @@ func TestInUse_NamesTheModuleForDisplays(t *testing.T) {
 			if len(tt.modeset) == 1 && tt.modeset != "-" {
 				write("parameters/modeset", tt.modeset)
 			}
-			n := Open(gpu.Roots{Sys: sys})
+			n := host{gpu.Roots{Sys: sys}}
 			err := n.addKernelHolder(&Error{Op: nvml.Mode, GPU: "0000:41:00.0", Kind: tt.kind, Text: "in use"})
-			hint, _ := n.Explain(err)
+			hint, _ := explain(err)
 			if got := strings.Contains(err.Error(), "nvidia_drm") && strings.Contains(hint, "modprobe -r nvidia_drm"); got != tt.named {
 				t.Errorf("named: %t, want %t: %v; %s", got, tt.named, err, hint)
 			}

@@ -2,9 +2,9 @@ package nvidia
 
 import "strings"
 
-// Dropins returns the drop-ins for dcm's units, and for one unit of NVIDIA, by unit name.
+// dropins returns the drop-ins for dcm's units, and for one unit of NVIDIA, by unit name.
 // systemd ignores drop-ins of units that are not installed.
-func (n *Node) Dropins() map[string]string {
+func dropins() map[string]string {
 	look := `# Written by dcm-generator, because there is an NVIDIA GPU on the PCI bus; see
 # ` + "`man dcm-nvidia`" + `. An edit here is lost at the next daemon-reload.
 `

@@ -86,12 +86,15 @@ func (e *Error) accessDenied() bool { return e.Op == nvml.Look && e.Kind == nvml
 
 func (e *Error) transient() bool { return meanings()[e.Kind].transient }
 
-// Explain returns the hint for an error, and whether a retry may succeed.
-func (n *Node) Explain(err error) (hint string, transient bool) {
+// Explain implements [gpu.Executor].
+func (*executor) Explain(err error) (hint string, transient bool) { return explain(err) }
+
+// explain returns the hint for an error, and whether a retry may succeed.
+func explain(err error) (hint string, transient bool) {
 	if e, ok := errors.AsType[*Error](err); ok {
 		hint = e.Hint + meanings()[e.Kind].hint
 	}
-	transient = gpu.ClassifyTransient(err, func(err error, last bool) (passing, known bool) {
+	transient = gpu.ClassifyTransient(err, func(err error, last bool) (transient, known bool) {
 		if e, ok := err.(*Error); ok {
 			return e.transient(), true
 		}

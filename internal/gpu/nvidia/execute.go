@@ -6,28 +6,36 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/nvml"
 	"dcm/internal/gpu/partition"
 )
 
+// executor changes the GPUs. It is a [gpu.Executor].
+type executor struct {
+	host
+	client    *client
+	lastReply *atomic.Pointer[nvml.Reply] // of a read
+}
+
 // Execute runs steps concurrently, each for one GPU in a dcm-nvml of its own. No other GPU
 // is affected. A reset of a GPU takes seconds.
-func (n *Node) Execute(ctx context.Context, steps []partition.Step, tell gpu.StepFunc) error {
+func (n *executor) Execute(ctx context.Context, steps []partition.Step, onStep gpu.StepFunc) error {
 	var all sync.WaitGroup
-	var turn sync.Mutex
+	var mu sync.Mutex
 	errs := make([]error, len(steps))
-	say := func(s partition.Step, started bool, err error) {
-		turn.Lock()
-		defer turn.Unlock()
-		tell(s, started, err)
+	notify := func(s partition.Step, started bool, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		onStep(s, started, err)
 	}
 	for i, s := range steps {
 		all.Go(func() {
-			say(s, true, nil)
+			notify(s, true, nil)
 			errs[i] = n.addKernelHolder(n.executeStep(ctx, s))
-			say(s, false, errs[i])
+			notify(s, false, errs[i])
 		})
 	}
 	all.Wait()
@@ -35,17 +43,17 @@ func (n *Node) Execute(ctx context.Context, steps []partition.Step, tell gpu.Ste
 }
 
 // executeStep runs a step and compares the geometry that was read back.
-func (n *Node) executeStep(ctx context.Context, s partition.Step) error {
-	r, want, err := n.request(s)
+func (n *executor) executeStep(ctx context.Context, s partition.Step) error {
+	r, want, err := request(s)
 	if err != nil {
 		return err
 	}
 	if r.Do == nvml.Fill && n.hasHollowInstances(s.GPU) {
-		if _, err := n.call(ctx, nvml.Request{Do: nvml.Clear, GPU: s.GPU}); err != nil {
+		if _, err := n.client.call(ctx, nvml.Request{Do: nvml.Clear, GPU: s.GPU}); err != nil {
 			return err
 		}
 	}
-	reply, err := n.call(ctx, r)
+	reply, err := n.client.call(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -64,7 +72,7 @@ func (n *Node) executeStep(ctx context.Context, s partition.Step) error {
 
 // hasHollowInstances reports whether the last reply shows instances without compute
 // instances, which an interrupted change leaves.
-func (n *Node) hasHollowInstances(a partition.Address) bool {
+func (n *executor) hasHollowInstances(a partition.Address) bool {
 	last := n.lastReply.Load()
 	return last != nil && slices.ContainsFunc(last.GPUs, func(g nvml.GPU) bool {
 		return g.Address == a && slices.ContainsFunc(g.Instances, isHollow)
@@ -72,7 +80,7 @@ func (n *Node) hasHollowInstances(a partition.Address) bool {
 }
 
 // request returns the request for a step and the geometry to read back.
-func (n *Node) request(s partition.Step) (nvml.Request, partition.MIG, error) {
+func request(s partition.Step) (nvml.Request, partition.MIG, error) {
 	r := nvml.Request{GPU: s.GPU}
 	switch s.Kind {
 	case partition.DestroyInstances:
@@ -88,5 +96,5 @@ func (n *Node) request(s partition.Step) (nvml.Request, partition.MIG, error) {
 			return r, *s.MIG, nil
 		}
 	}
-	return r, partition.MIG{}, fmt.Errorf("%q is not a step of NVIDIA's", s)
+	return r, partition.MIG{}, fmt.Errorf("%q is not a step for NVIDIA GPUs", s)
 }

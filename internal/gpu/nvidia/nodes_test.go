@@ -15,14 +15,14 @@ func TestCreateNodes(t *testing.T) {
 	b := newBench(t, "h100-8")
 	dev := t.TempDir()
 	b.turn("nodes " + dev + " 509")
-	b.vendor.args = []string{"--sys", b.Sys, "--dev", dev, "--proc", b.proc}
+	b.parts.client.args = []string{"--sys", b.Sys, "--dev", dev, "--proc", b.proc}
 	if devices, err := b.node.Devices(t.Context()); err == nil && devices[0].SkipReason == "" {
 		t.Errorf("without a node: %+v", devices[0])
 	}
 	if found, _ := filepath.Glob(filepath.Join(dev, "*")); len(found) > 0 {
 		t.Errorf("inspecting the GPUs made %s", strings.Join(found, " "))
 	}
-	CreateNodes()(b.vendor)
+	b.parts.inventory.createNodes = true
 	if d := b.gpus()[3]; d.SkipReason != "" || d.MIG == nil {
 		t.Errorf("before a change: %q, %v", d.SkipReason, d.MIG)
 	}

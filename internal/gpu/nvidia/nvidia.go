@@ -2,83 +2,88 @@ package nvidia
 
 import (
 	"path/filepath"
-	"sync/atomic"
 	"time"
 
 	"dcm/internal/gpu"
-	"dcm/internal/gpu/nvml"
 	"dcm/internal/gpu/openfiles"
 	"dcm/internal/gpu/partition"
 )
 
-// Node is the [gpu.Vendor] for NVIDIA. Its methods may be called concurrently.
-type Node struct {
-	roots           gpu.Roots
-	program         string        // path of dcm-nvml; "": never run
-	args            []string      // first arguments of program
-	library         string        // path of the library; "": the usual places
-	timeout         time.Duration // of a request; 0: depends on the request
+// settings are the options of the vendor.
+type settings struct {
+	client          client
 	conflictingUnit func() string // unit that also configures MIG, "" if none
 	createNodes     bool          // a read may create missing device nodes
-
-	limits openfiles.Limits // of the scan of open files
-
-	lastReply atomic.Pointer[nvml.Reply] // of a read
 }
 
-// These are optional for a vendor.
-var (
-	_ gpu.Poller         = (*Node)(nil)
-	_ gpu.DropInProvider = (*Node)(nil)
-	_ gpu.CrossChecker   = (*Node)(nil)
-	_ gpu.Measurer       = (*Node)(nil)
-)
-
-// Option configures a [Node].
-type Option func(*Node)
+// Option configures the vendor.
+type Option func(*settings)
 
 // Program sets the path of dcm-nvml, the library that it loads ("" for the usual places) and
 // its first arguments.
 func Program(path, library string, args ...string) Option {
-	return func(n *Node) { n.program, n.library, n.args = path, library, args }
+	return func(s *settings) { s.client = client{path, args, library, s.client.timeout} }
 }
 
 // RequestTimeout sets the timeout of a request. The default is 30 s for a read and 2 min for
 // a change.
-func RequestTimeout(d time.Duration) Option { return func(n *Node) { n.timeout = d } }
+func RequestTimeout(d time.Duration) Option { return func(s *settings) { s.client.timeout = d } }
 
 // ConflictingUnit sets a function that returns an enabled or running unit that also
 // configures MIG, "" for none. dcm changes nothing while there is one.
-func ConflictingUnit(name func() string) Option { return func(n *Node) { n.conflictingUnit = name } }
+func ConflictingUnit(name func() string) Option {
+	return func(s *settings) { s.conflictingUnit = name }
+}
 
 // CreateNodes permits a read to create missing device nodes. It is for a run, which is going
 // to change the GPUs. Inspecting a GPU must not create nodes.
-func CreateNodes() Option { return func(n *Node) { n.createNodes = true } }
+func CreateNodes() Option { return func(s *settings) { s.createNodes = true } }
 
-// Open returns the node. It reads nothing.
-func Open(r gpu.Roots, opts ...Option) *Node {
-	n := &Node{roots: r, conflictingUnit: func() string { return "" }, limits: openfiles.DefaultLimits()}
+// Open returns the vendor. It reads nothing.
+func Open(r gpu.Roots, opts ...Option) gpu.Vendor { return newParts(r, opts...).vendor() }
+
+// parts are the parts of the vendor, by subject.
+type parts struct {
+	host
+	client    *client
+	inventory *inventory
+	usage     *usageReader
+}
+
+func newParts(r gpu.Roots, opts ...Option) *parts {
+	s := settings{conflictingUnit: func() string { return "" }}
 	for _, o := range opts {
-		o(n)
+		o(&s)
 	}
-	return n
+	p := &parts{host: host{r}, client: &s.client}
+	p.inventory = &inventory{host: p.host, client: p.client, conflictingUnit: s.conflictingUnit, createNodes: s.createNodes}
+	p.usage = &usageReader{p.host, &p.inventory.lastReply, openfiles.DefaultLimits()}
+	return p
+}
+
+func (p *parts) vendor() gpu.Vendor {
+	return gpu.Vendor{
+		Traits:          gpu.Traits{Vendor: partition.NVIDIA, Driver: driver, KernelLogWords: []string{"nvidia", "NVRM"}},
+		Inspector:       p.inventory,
+		Executor:        &executor{p.host, p.client, &p.inventory.lastReply},
+		UsageReader:     p.usage,
+		Library:         p.inventory.library,
+		Measure:         p.client.measure,
+		CrossCheck:      p.inventory.crossCheck,
+		PollFingerprint: p.migFingerprint,
+		Dropins:         dropins,
+	}
 }
 
 const driver = "nvidia"
 
-// Traits implements [gpu.Vendor].
-func (n *Node) Traits() gpu.Traits {
-	return gpu.Traits{Vendor: partition.NVIDIA, Driver: driver, KernelLogWords: []string{"nvidia", "NVRM"}}
-}
+// host has the files of the driver.
+type host struct{ gpu.Roots }
 
-func (n *Node) sys(elem ...string) string {
-	return filepath.Join(append([]string{n.roots.Sys}, elem...)...)
-}
+// module returns the driver's kernel module.
+func (h host) module() gpu.Module { return h.Module(driver) }
 
 // proc returns a path below /proc/driver/nvidia.
-func (n *Node) proc(elem ...string) string {
-	return filepath.Join(append([]string{n.roots.Proc, "driver/nvidia"}, elem...)...)
+func (h host) proc(elem ...string) string {
+	return filepath.Join(append([]string{h.Proc, "driver/nvidia"}, elem...)...)
 }
-
-// module is the driver's kernel module.
-func (n *Node) module() gpu.Module { return gpu.Module{Sys: n.roots.Sys, Name: driver} }

@@ -68,7 +68,7 @@ func TestDropins(t *testing.T) {
 		}
 	}
 	amd := simtest.Start(t, "mi300x-8", sim.Options{})
-	if got := gpu.Open(amd.Sys, []gpu.Vendor{b.vendor}).Dropins(); len(got) > 0 {
+	if got := gpu.Open(amd.Sys, []gpu.Vendor{b.parts.vendor()}).Dropins(); len(got) > 0 {
 		t.Errorf("without a GPU: %v", got)
 	}
 }

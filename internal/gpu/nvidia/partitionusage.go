@@ -14,8 +14,8 @@ const (
 	reasonNoLibrary   = "what it has is for the driver's library to tell, which is not asked here"
 )
 
-// Measure reads the usage of all partitions in one request.
-func (n *Node) Measure(ctx context.Context, devices []*gpu.Device) ([]gpu.PartitionUsage, error) {
+// measure is the Measure of [gpu.Vendor]. It reads the usage of all partitions in one request.
+func (c *client) measure(ctx context.Context, devices []*gpu.Device) ([]gpu.PartitionUsage, error) {
 	request := nvml.Request{Do: nvml.Look, Usage: true}
 	for _, d := range devices {
 		if len(d.Parts) > 0 {
@@ -25,7 +25,7 @@ func (n *Node) Measure(ctx context.Context, devices []*gpu.Device) ([]gpu.Partit
 	if len(request.GPUs) == 0 {
 		return nil, nil
 	}
-	reply, err := n.call(ctx, request)
+	reply, err := c.call(ctx, request)
 	if err != nil {
 		return nil, err
 	}

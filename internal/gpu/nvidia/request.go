@@ -15,16 +15,24 @@ const (
 	setTimeout  = 2 * time.Minute // includes a reset of an Ampere GPU
 )
 
+// client sends requests to dcm-nvml.
+type client struct {
+	program string        // path of dcm-nvml; "": never run
+	args    []string      // first arguments of program
+	library string        // path of the library; "": the usual places
+	timeout time.Duration // of a request; 0: depends on the request
+}
+
 // call runs dcm-nvml with one request.
-func (n *Node) call(ctx context.Context, r nvml.Request) (nvml.Reply, error) {
-	r.Library = n.library
+func (c *client) call(ctx context.Context, r nvml.Request) (nvml.Reply, error) {
+	r.Library = c.library
 	request, err := json.Marshal(r)
 	if err != nil {
 		return nvml.Reply{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, n.timeoutFor(r))
+	ctx, cancel := context.WithTimeout(ctx, c.timeoutFor(r))
 	defer cancel()
-	out, err := call.Once(ctx, n.program, request, call.Way{Args: n.args, Attr: call.Group()})
+	out, err := call.Once(ctx, c.program, request, call.Way{Args: c.args, Attr: call.Group()})
 	if failed, ok := errors.AsType[*call.Error](err); ok && failed.Kind != call.NoAnswer {
 		return nvml.Reply{}, &Error{Op: r.Do, GPU: r.GPU, Kind: kindOf(failed.Kind), Text: err.Error(), Err: err}
 	}
@@ -50,10 +58,10 @@ func kindOf(k call.Kind) nvml.Kind {
 	return noAnswer
 }
 
-func (n *Node) timeoutFor(r nvml.Request) time.Duration {
+func (c *client) timeoutFor(r nvml.Request) time.Duration {
 	switch {
-	case n.timeout > 0:
-		return n.timeout
+	case c.timeout > 0:
+		return c.timeout
 	case r.Looks():
 		return readTimeout
 	}

@@ -122,7 +122,7 @@ func TestDescribe_AfterReboot(t *testing.T) {
 			if err := b.make(map[string]int{profile: 7}, 0); err != nil {
 				t.Fatal(err)
 			}
-			before := b.vendor.PollFingerprint()
+			before := b.parts.migFingerprint()
 			if !strings.Contains(before, "gpu0/mig/gi") {
 				t.Errorf("a glance shows %q", before)
 			}
@@ -130,7 +130,7 @@ func TestDescribe_AfterReboot(t *testing.T) {
 			if got := b.shapes()[0]; got != want {
 				t.Errorf("%s, want %s", got, want)
 			}
-			if now := b.vendor.PollFingerprint(); now == before {
+			if now := b.parts.migFingerprint(); now == before {
 				t.Errorf("a glance still shows %q", now)
 			}
 		})
@@ -167,7 +167,7 @@ func TestExecute_GPUInUse(t *testing.T) {
 	}
 	pid := b.holder("nvidiactl", "nvidia1")
 	u, err := b.node.Usage(t.Context())
-	if err != nil || len(u.Holders) != 1 || u.Holders[0].PID != pid || u.Unexplained() != 0 {
+	if err != nil || len(u.Holders) != 1 || u.Holders[0].PID != pid || u.ForVendor(partition.NVIDIA).Unexplained() != 0 {
 		t.Fatalf("usage %+v, %v", u, err)
 	}
 	devices := b.gpus()
@@ -289,13 +289,13 @@ func TestExecute_HollowInstances(t *testing.T) {
 // Waiting does not bring it back: the boot is not held up, and it is said what does.
 func TestDescribe_NoProgram(t *testing.T) {
 	b := newBench(t, "h100-8")
-	b.vendor.program = filepath.Join(t.TempDir(), "dcm-nvml")
+	b.parts.client.program = filepath.Join(t.TempDir(), "dcm-nvml")
 	devices, err := b.node.Wait(t.Context())
 	if err != nil || len(devices) != 8 || !strings.Contains(devices[0].SkipReason, "cannot start it") || len(gpu.Partitionable(devices)) > 0 {
 		t.Errorf("%v, %q", err, devices[0].SkipReason)
 	}
-	b.vendor.program = ""
-	if hint, transient := b.vendor.Explain(&Error{Kind: noProgram}); transient || !strings.Contains(hint, "package") {
+	b.parts.client.program = ""
+	if hint, transient := explain(&Error{Kind: noProgram}); transient || !strings.Contains(hint, "package") {
 		t.Errorf("transient %t, hint %q", transient, hint)
 	}
 }
@@ -303,7 +303,7 @@ func TestDescribe_NoProgram(t *testing.T) {
 func TestRequest_Timeout(t *testing.T) {
 	b := newBench(t, "h100-8")
 	b.turn("hang nvmlDeviceGetMigMode")
-	b.vendor.timeout = 1e9
+	b.parts.client.timeout = 1e9
 	ctx, cancel := context.WithTimeout(t.Context(), 3e9)
 	defer cancel()
 	_, err := b.node.Wait(ctx)
@@ -330,7 +330,7 @@ func TestDescribe_AccessDenied(t *testing.T) {
 		if err := os.Chmod(dev, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		b.vendor.args = []string{"--sys", b.Sys, "--dev", dev}
+		b.parts.client.args = []string{"--sys", b.Sys, "--dev", dev}
 		b.turn(how, "nodes "+dev+" 509")
 		for i, d := range b.gpus() {
 			if d.AccessDenied != (i == 3) || (d.SkipReason != "") != (i == 3) {

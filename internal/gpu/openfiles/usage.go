@@ -23,39 +23,59 @@ func (l Limits) totalFor(ctx context.Context) time.Duration {
 	return l.Total
 }
 
-// FindUsage returns the processes that use GPUs through the nodes, within the limits.
-// Processes that it could not inspect are in Uninspected. tally adds the driver's counters
-// and processes. It is called again if mappings were scanned.
-func FindUsage(ctx context.Context, proc string, nodes func() (*Nodes, error), l Limits, tally func(*Scan, *gpu.Usage) error) (gpu.Usage, error) {
-	u, err := sysfs.Within(ctx, func() (gpu.Usage, error) { return findUsage(ctx, proc, nodes, l, tally) })
+// Search finds the processes that use the GPUs of one driver.
+type Search struct {
+	Proc   string                 // mount point of procfs
+	Nodes  func() (*Nodes, error) // the driver's device nodes
+	Module gpu.Module             // the driver's module
+	Limits Limits
+
+	// Attribute adds the uses that the driver itself reports, and returns the processes that
+	// it lists and that do not exist.
+	Attribute func(*Scan) (orphans []int, err error)
+}
+
+// Usage returns the processes that use the GPUs through the nodes, within the limits, and the
+// driver's counters. Processes that it could not inspect are in Uninspected.
+func (f Search) Usage(ctx context.Context) (gpu.VendorUsage, error) {
+	u, err := sysfs.Within(ctx, func() (gpu.VendorUsage, error) { return f.usage(ctx) })
 	if err != nil {
-		return gpu.Usage{}, fmt.Errorf("cannot look for processes that use the GPUs: %w", err)
+		return gpu.VendorUsage{}, fmt.Errorf("cannot scan the processes for users of the GPUs: %w", err)
 	}
 	return u, nil
 }
 
-func findUsage(ctx context.Context, proc string, nodes func() (*Nodes, error), l Limits, tally func(*Scan, *gpu.Usage) error) (gpu.Usage, error) {
-	known, err := nodes()
+func (f Search) usage(ctx context.Context) (u gpu.VendorUsage, err error) {
+	nodes, err := f.Nodes()
 	if err != nil {
-		return gpu.Usage{}, err
+		return u, err
 	}
-	s := NewScan(proc, known, l.PerProcess)
-	limit, cancel := context.WithTimeout(ctx, l.totalFor(ctx))
+	s := NewScan(f.Proc, nodes, f.Limits.PerProcess)
+	limit, cancel := context.WithTimeout(ctx, f.Limits.totalFor(ctx))
 	defer cancel()
 	if err := s.ScanAll(limit); err != nil {
-		return gpu.Usage{}, err
+		return u, err
 	}
-	var u gpu.Usage
-	if err := tally(s, &u); err != nil {
-		return gpu.Usage{}, err
+	if u.DriverUse, err = f.driverUse(s); err != nil {
+		return u, err
 	}
 	// Mappings cost as much again, and usually the use count is explained already.
 	if !u.Counted && !s.FoundAny() || u.Unexplained() > 0 {
 		s.ScanMappings(limit)
-		if err := tally(s, &u); err != nil {
-			return gpu.Usage{}, err
+		if u.DriverUse, err = f.driverUse(s); err != nil {
+			return u, err
 		}
 	}
 	u.Holders, u.Uninspected = s.Holders(), s.Uninspected()
-	return u, known.OwnershipError()
+	return u, nodes.OwnershipError()
+}
+
+// driverUse returns what the driver reports of its use.
+func (f Search) driverUse(s *Scan) (u gpu.DriverUse, err error) {
+	if u.Orphans, err = f.Attribute(s); err != nil {
+		return u, err
+	}
+	u.Count, u.Modules, u.Counted = f.Module.UseCount()
+	u.Accounted = s.Weight()
+	return u, nil
 }

@@ -81,7 +81,7 @@ func check(ctx context.Context, h *host.Host, con *console.Console, given []stri
 	}
 	r := review{cfg: cfg, gpus: gpus, name: func(text string) string { return text }}
 	if kind != "" {
-		r.name, r.minors = imagined.NamesByIndex(gpus), host.OpenNode(h, nil).MinorsOfOtherNode()
+		r.name, r.minors = imagined.NamesByIndex(gpus), gpu.UnusedMinors(host.OpenNode(h, nil).Traits())
 	} else if r.minors, err = host.Minors(h); err != nil {
 		return errors.Join(misplaced, err)
 	}

@@ -38,8 +38,11 @@ func holders(ctx context.Context, h *host.Host, con *console.Console, units, asJ
 	}
 	if len(u.Uninspected) > 0 {
 		err = &gpu.PartialError{Uninspected: u.Uninspected}
-	} else if n := u.Unexplained(); n > 0 && len(u.Holders) == 0 {
-		con.Warn(fmt.Sprintf("the driver's use count is %d, and no visible process accounts for %d of it", u.Count, n))
+	}
+	for _, d := range u.Drivers {
+		if n := d.Unexplained(); err == nil && n > 0 && len(u.ForVendor(d.Vendor).Holders) == 0 {
+			con.Warn(fmt.Sprintf("the use count of the driver for %s GPUs is %d, and no visible process accounts for %d of it", d.Vendor, d.Count, n))
+		}
 	}
 	list := append([]runstate.Holder{}, apply.Holders(u.Holders)...)
 	if units && (asJSON || len(list) > 0) {

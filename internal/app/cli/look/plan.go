@@ -18,6 +18,7 @@ import (
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/status"
+	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/reservation"
 )
@@ -79,7 +80,7 @@ func planned(h *host.Host, con *console.Console, given []string, kind string, as
 	after, steps, err := imagined.Outcome(profile, gpus)
 	if err == nil {
 		p.Steps, p.Reload = append(p.Steps, steps...), steps.Reloads()
-		short := host.OpenNode(h, nil).MinorsOfOtherNode().Shortage(after)
+		short := gpu.UnusedMinors(host.OpenNode(h, nil).Traits()).Shortage(after)
 		if short != nil {
 			p.Warnings = append(p.Warnings, runstate.WithHint(name(short.Text), short.Hint))
 		}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
@@ -86,7 +85,7 @@ func CheckUsers(ctx context.Context, h *host.Host, con *console.Console, cfg *co
 	if !h.Here() || os.Geteuid() != 0 || cfg.Discover == config.NoDiscovery {
 		return
 	}
-	found, err := host.OpenNode(h, nil).Holders(ctx)
+	found, err := host.Holders(ctx, h)
 	if err != nil {
 		con.Warn(err.Error())
 		return
@@ -95,7 +94,7 @@ func CheckUsers(ctx context.Context, h *host.Host, con *console.Console, cfg *co
 	if cfg.Discover == config.Include {
 		then = "it would be made one at a change, until the next boot"
 	}
-	for _, u := range byUnit(h, cfg, apply.Holders(found)) {
+	for _, u := range byUnit(h, cfg, found) {
 		if u.Client == possible {
 			con.Warn(fmt.Sprintf("%s has a GPU open and is not listed under [clients]: %s", u.Unit, then))
 		}
