@@ -24,7 +24,7 @@ import (
 func (w world) cap(t dmem.Tree) string {
 	var errs []error
 	for unit, caps := range lease.MemoryLimitsOf(w.parts, allowed(w.tenants)) {
-		if _, ok := lease.ParseName(unit); !ok {
+		if _, ok := unitname.ParseLease(unit); !ok {
 			continue
 		}
 		if err := limit(t, filepath.Join(unitname.Slice, unit), caps); err != nil && len(errs) == 0 {

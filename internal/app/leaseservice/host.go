@@ -171,7 +171,7 @@ func unexpectedUsers(part runstate.Part, holders []gpu.Holder, observers []strin
 }
 
 func leased(unit string) bool {
-	_, ok := lease.ParseName(unit)
+	_, ok := unitname.ParseLease(unit)
 	return ok
 }
 
@@ -240,9 +240,9 @@ func (p *Host) Stop(ctx context.Context, unit string) error {
 
 func (p *Host) Check(c lease.Caller) error { return c.Process.Check() }
 
-// LockPartitions takes the lock of leases, which is not that of runs: a run that begins meanwhile
+// Lock takes the lock of leases, which is not that of runs: a run that begins meanwhile
 // waits for a moment, and does not fail because a lease is being allocated.
-func (p *Host) LockPartitions() (func(), error) {
+func (p *Host) Lock() (func(), error) {
 	release, err := filelock.TryLock(p.host.LeasesLock())
 	if errors.Is(err, filelock.ErrLocked) {
 		return nil, lease.ErrChanging

@@ -65,7 +65,7 @@ func (p *Host) member(uid uint32, group string) bool {
 		return false
 	}
 	return registered(uid, gid) || slices.ContainsFunc(host.LeaseUnits(p.host), func(unit string) bool {
-		n, _ := lease.ParseName(unit)
+		n, _ := unitname.ParseLease(unit)
 		return n.UID == uid && slices.Contains(p.groupsIn(unit), gid)
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/lease"
 	"dcm/internal/leases/placement"
+	"dcm/internal/linux/unitname"
 )
 
 // leaseGroup is the group whose members may take leases without authorization.
@@ -32,7 +33,7 @@ type Service struct {
 func New(h *host.Host, effective func() *config.Config, guardChanged func(), log *slog.Logger) *Service {
 	p := newHost(h, effective, log)
 	p.guardChanged = guardChanged
-	return &Service{allocator: &lease.Allocator{Host: p, Common: []string{lease.CommonNode}, RejoinWindow: startRejoinWindow, Member: p.member}, config: effective, log: log, host: p}
+	return &Service{allocator: lease.New(lease.Config{Host: lease.Host{Partitions: p, Scopes: p, Processes: p, Protection: p}, Common: []string{lease.CommonNode}, RejoinWindow: startRejoinWindow, Member: p.member}), config: effective, log: log, host: p}
 }
 
 // rejoinWindow is how long callers that waited before a restart of the daemon have to reconnect.
@@ -81,7 +82,7 @@ func (s *Service) Acquire(ctx context.Context, who dbusapi.Caller, w dbusapi.Req
 	for _, unit := range given.Replaced {
 		s.log.Warn("an exclusive lease was replaced: other processes had opened its partitions", "unit", unit, "by", given.Unit)
 	}
-	if r.Kind == lease.Exclusive {
+	if r.Kind == unitname.ExclusiveLease {
 		for _, unit := range append(given.Replaced, given.Unit) {
 			go s.host.awaitEnd(context.WithoutCancel(ctx), unit) // longer than the call
 		}
@@ -102,7 +103,7 @@ func (s *Service) Queue() []status.Queued {
 		}
 		out = append(out, status.Queued{
 			Position: q.Position, ID: q.PID, UID: q.UID, User: names[q.UID], Partitions: q.Partitions, GPUs: q.GPUs,
-			Exclusive: q.Kind == lease.Exclusive, Share: q.Of, Time: q.Time.Seconds(), Since: q.Since, Reason: q.Reason,
+			Exclusive: q.Kind == unitname.ExclusiveLease, Share: q.Of, Time: q.Time.Seconds(), Since: q.Since, Reason: q.Reason,
 		})
 	}
 	return out
@@ -125,12 +126,12 @@ func request(w dbusapi.Request) (lease.Request, error) {
 	if err != nil {
 		return lease.Request{}, err
 	}
-	r := lease.Request{Want: placement.Want{Partitions: w.Partitions, GPUs: w.GPUs, Place: place}, Sought: sought, Kind: lease.Confined, Wait: w.Wait, Time: w.Time, What: w.Command}
+	r := lease.Request{Want: placement.Want{Partitions: w.Partitions, GPUs: w.GPUs, Place: place}, Sought: sought, Kind: unitname.ConfinedLease, Wait: w.Wait, Time: w.Time, What: w.Command}
 	switch {
 	case w.Exclusive:
-		r.Kind = lease.Exclusive
+		r.Kind = unitname.ExclusiveLease
 	case w.Share > 0:
-		r.Kind, r.Of = lease.Shared, w.Share
+		r.Kind, r.Of = unitname.SharedLease, w.Share
 	}
 	if w.Queued != nil {
 		r.Moved = func(q lease.Queued, of int) {

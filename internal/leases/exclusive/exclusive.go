@@ -91,8 +91,8 @@ func Any(reserved []runstate.Reservation, leased []string) bool {
 
 // Lease reports whether a unit's name is that of an exclusive lease.
 func Lease(unit string) bool {
-	n, ok := lease.ParseName(unit)
-	return ok && n.Kind == lease.Exclusive
+	n, ok := unitname.ParseLease(unit)
+	return ok && n.Kind == unitname.ExclusiveLease
 }
 
 // holder returns the paths of a holder's cgroups. A unit that an older dcm, or another

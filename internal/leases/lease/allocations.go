@@ -5,21 +5,22 @@ import (
 	"slices"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/linux/unitname"
 )
 
-// UnitDevices is a unit below [Slice], with its device list as PID 1 has it.
+// UnitDevices is a unit below dcm.slice with its device list in PID 1.
 type UnitDevices struct {
 	Unit    string
-	Active  bool     // or on the way to or from it: it may have processes
-	Allowed []string // the devices that DeviceAllow= names, links resolved
+	Active  bool     // active, starting or stopping: it may have processes
+	Allowed []string // the devices in DeviceAllow=, links resolved
 }
 
 // Allocation is a partition with its holders.
 type Allocation struct {
 	runstate.Part
-	Units []string // whose DeviceAllow= names it: a reservation's while it is active, or leases
-	For   string   // the reservation that it is kept for, whether its unit is active or not
-	Users []string // units, or processes as "python[4711]", that have it open and may not
+	Units []string // units whose DeviceAllow= names it: active services with a reservation, and leases
+	For   string   // the reservation that has it, even if its unit is not active
+	Users []string // units, or processes as "python[4711]", that have it open and are none of Units
 }
 
 // Free reports whether the partition can be allocated.
@@ -34,27 +35,49 @@ func (h Allocation) Whose() []string {
 	return out
 }
 
-// Snapshot are what is known of a node's partitions at one moment.
+// Snapshot contains a node's partitions and their holders at one moment.
 type Snapshot struct {
 	Parts    []runstate.Part
 	Units    []UnitDevices
 	Reserved map[string]string   // partition → reservation
-	Open     map[string][]string // partition → who has it open, whether it may or not
+	Open     map[string][]string // partition → units and processes that have it open
+}
+
+// after returns the snapshot as it is when some units have ended.
+func (s Snapshot) after(ended func(unit string) bool) Snapshot {
+	s.Units = slices.DeleteFunc(slices.Clone(s.Units), func(u UnitDevices) bool { return ended(u.Unit) })
+	open := make(map[string][]string)
+	for part, users := range s.Open {
+		open[part] = slices.DeleteFunc(slices.Clone(users), ended)
+	}
+	s.Open = open
+	return s
+}
+
+// leases returns the units that are leases.
+func (s Snapshot) leases() []string {
+	var out []string
+	for _, u := range s.Units {
+		if _, ok := unitname.ParseLease(u.Unit); ok {
+			out = append(out, u.Unit)
+		}
+	}
+	return out
 }
 
 // Allocations returns each partition with its holders.
-func Allocations(snapshot Snapshot) []Allocation {
-	out := make([]Allocation, len(snapshot.Parts))
-	for i, p := range snapshot.Parts {
-		h := Allocation{Part: p, For: snapshot.Reserved[p.Name]}
-		for _, t := range snapshot.Units {
-			if t.Active && slices.Contains(t.Allowed, p.Render) {
-				h.Units = append(h.Units, t.Unit)
+func Allocations(s Snapshot) []Allocation {
+	out := make([]Allocation, len(s.Parts))
+	for i, p := range s.Parts {
+		h := Allocation{Part: p, For: s.Reserved[p.Name]}
+		for _, u := range s.Units {
+			if u.Active && slices.Contains(u.Allowed, p.Render) {
+				h.Units = append(h.Units, u.Unit)
 			}
 		}
-		for _, who := range snapshot.Open[p.Name] {
-			if !slices.Contains(h.Units, who) {
-				h.Users = append(h.Users, who)
+		for _, user := range s.Open[p.Name] {
+			if !slices.Contains(h.Units, user) {
+				h.Users = append(h.Users, user)
 			}
 		}
 		out[i] = h
@@ -62,7 +85,7 @@ func Allocations(snapshot Snapshot) []Allocation {
 	return out
 }
 
-// taken is what cannot be given away.
+// taken returns the partitions that cannot be allocated.
 func taken(allocations []Allocation) map[string]bool {
 	out := make(map[string]bool)
 	for _, h := range allocations {
@@ -79,7 +102,7 @@ func unshareable(allocations []Allocation, of int) map[string]bool {
 	out := make(map[string]bool)
 	for _, h := range allocations {
 		others := slices.ContainsFunc(h.Units, func(unit string) bool {
-			n, ok := ParseName(unit)
+			n, ok := unitname.ParseLease(unit)
 			return !ok || n.Of != of
 		})
 		if others || h.For != "" || len(h.Users) > 0 || len(h.Units) >= of {
@@ -106,4 +129,17 @@ func all(allocations []Allocation) []runstate.Part {
 		out[i] = h.Part
 	}
 	return out
+}
+
+// count returns the number of partitions in the leases of the users for whom counts returns true.
+func count(allocations []Allocation, counts func(uid uint32) bool) int {
+	n := 0
+	for _, h := range allocations {
+		for _, unit := range h.Units {
+			if name, ok := unitname.ParseLease(unit); ok && counts(name.UID) {
+				n++
+			}
+		}
+	}
+	return n
 }

@@ -16,6 +16,7 @@ import (
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/placement"
+	"dcm/internal/linux/unitname"
 )
 
 // host is PID 1 and a node of two GPUs with four partitions each, in memory.
@@ -32,7 +33,7 @@ type host struct {
 	changed  chan struct{}
 	guard    string
 	pounces  int  // so many exclusive leases more of alice's are opened by another process
-	locked   bool // the lock of LockPartitions is held
+	locked   bool // the lock of Lock is held
 	unlocked *sync.Cond
 	guarded  []string
 	reached  []string
@@ -116,7 +117,7 @@ func (h *host) leases() []string {
 	defer h.mu.Unlock()
 	var out []string
 	for _, t := range h.tenants {
-		if _, ok := ParseName(t.Unit); ok {
+		if _, ok := unitname.ParseLease(t.Unit); ok {
 			out = append(out, t.Unit)
 		}
 	}
@@ -143,7 +144,7 @@ func (h *host) Check(c Caller) error {
 	return nil
 }
 
-func (h *host) LockPartitions() (func(), error) {
+func (h *host) Lock() (func(), error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.changing {
@@ -253,7 +254,7 @@ func (h *host) Changed(context.Context) <-chan struct{} {
 }
 
 func ask(n int) Request {
-	return Request{Want: placement.Want{Partitions: n}, Kind: Confined, What: "true"}
+	return Request{Want: placement.Want{Partitions: n}, Kind: unitname.ConfinedLease, What: "true"}
 }
 
 var alice = Caller{UID: 1000, PID: 1}
@@ -269,15 +270,15 @@ func acquire(t *testing.T, k *Allocator, c Caller, r Request) Lease {
 
 func TestALeaseIsAScopeWithItsNodes(t *testing.T) {
 	h := newHost()
-	k := &Allocator{Host: h, Common: []string{"/dev/kfd"}}
+	k := New(Config{Host: hostOf(h), Common: []string{"/dev/kfd"}})
 	var made Scope
 	h.onStart = func(s Scope) error { made = s; return nil }
 	l := acquire(t, k, alice, ask(2))
 	if want := "/dev/kfd /dev/dri/renderD128 /dev/dri/renderD129"; strings.Join(made.Allow, " ") != want || strings.Join(l.Nodes, " ") != want {
 		t.Errorf("allowed are %s and %s, want %s", made.Allow, l.Nodes, want)
 	}
-	n, ok := ParseName(made.Unit)
-	if !ok || n.UID != 1000 || n.Kind != Confined || made.Unit != l.Unit {
+	n, ok := unitname.ParseLease(made.Unit)
+	if !ok || n.UID != 1000 || n.Kind != unitname.ConfinedLease || made.Unit != l.Unit {
 		t.Errorf("the scope is %+v", made)
 	}
 	if want := "Lease of 0000:05:00.0-0 0000:05:00.0-1: true"; made.Description != want {
@@ -292,7 +293,7 @@ func TestALeaseIsAScopeWithItsNodes(t *testing.T) {
 // A daemon that dies behind a move leaves a process in its lease that asks anew.
 func TestWhoIsAloneInALeaseExchangesIt(t *testing.T) {
 	h := newHost()
-	k := &Allocator{Host: h}
+	k := newAllocator(h)
 	k.Limit(Limits{PerUser: 8})
 	first := acquire(t, k, alice, ask(8))
 	if _, err := k.Acquire(t.Context(), alice, ask(1)); err == nil {
@@ -342,7 +343,7 @@ func TestWhatIsNotFreeIsNotGiven(t *testing.T) {
 			h := newHost()
 			tt.set(h)
 			before := len(h.tenants)
-			_, err := (&Allocator{Host: h}).Acquire(t.Context(), alice, tt.ask)
+			_, err := newAllocator(h).Acquire(t.Context(), alice, tt.ask)
 			if err == nil || !strings.Contains(err.Error(), tt.text) {
 				t.Errorf("error %v, want one with %q", err, tt.text)
 			}
@@ -358,7 +359,7 @@ func TestWhatIsNotFreeIsNotGiven(t *testing.T) {
 func TestAKindIsNotSoughtInAListWithoutThem(t *testing.T) {
 	r := ask(1)
 	r.Sought.Mode = "CPX"
-	_, err := (&Allocator{Host: newHost()}).Acquire(t.Context(), alice, r)
+	_, err := newAllocator(newHost()).Acquire(t.Context(), alice, r)
 	if err == nil || !strings.Contains(err.Error(), "not listed yet") {
 		t.Errorf("a lease of a kind: %v", err)
 	}
@@ -372,7 +373,7 @@ func TestAnotherProcessIsNotKept(t *testing.T) {
 		h.starts[1] = 99
 		return nil
 	}
-	if l, err := (&Allocator{Host: h}).Acquire(t.Context(), alice, ask(1)); err == nil || len(h.tenants) > 0 {
+	if l, err := newAllocator(h).Acquire(t.Context(), alice, ask(1)); err == nil || len(h.tenants) > 0 {
 		t.Errorf("%+v, %v; left is %+v", l, err, h.tenants)
 	}
 }
@@ -399,11 +400,11 @@ func TestAcquire_TriesAgainWhileTheCallerIsThere(t *testing.T) {
 				}
 				return nil
 			}
-			l, err := (&Allocator{Host: h}).Acquire(t.Context(), alice, ask(1))
+			l, err := newAllocator(h).Acquire(t.Context(), alice, ask(1))
 			if (err == nil) != tt.given || tt.given && !units[l.Unit] {
 				t.Errorf("%+v, %v", l, err)
 			}
-			if want := min(tt.fails+1, attempts); !tt.ends && len(units) != want || tt.ends && len(units) != 1 {
+			if want := min(tt.fails+1, maxStarts); !tt.ends && len(units) != want || tt.ends && len(units) != 1 {
 				t.Errorf("%d scopes were asked for", len(units))
 			}
 			if left := len(h.tenants); (left == 1) != tt.given {
@@ -414,7 +415,7 @@ func TestAcquire_TriesAgainWhileTheCallerIsThere(t *testing.T) {
 }
 
 func TestAUserHasAtMost(t *testing.T) {
-	k := &Allocator{Host: newHost()}
+	k := newAllocator(newHost())
 	k.Limit(Limits{PerUser: 3})
 	acquire(t, k, alice, ask(2))
 	var limit *LimitError
@@ -427,9 +428,9 @@ func TestAUserHasAtMost(t *testing.T) {
 }
 
 func TestShares(t *testing.T) {
-	k := &Allocator{Host: newHost()}
+	k := newAllocator(newHost())
 	k.Limit(Limits{Shares: 2})
-	share := Request{Want: placement.Want{Partitions: 4, Among: []partition.Address{"0000:05:00.0"}}, Kind: Shared}
+	share := Request{Want: placement.Want{Partitions: 4, Among: []partition.Address{"0000:05:00.0"}}, Kind: unitname.SharedLease}
 	first, second := acquire(t, k, alice, share), acquire(t, k, alice, share)
 	if first.Choice.Reason != second.Choice.Reason {
 		t.Errorf("given are %s and %s", first.Choice.Reason, second.Choice.Reason)
@@ -457,7 +458,7 @@ func TestAScopeThatCouldNotBeSeenIsEnded(t *testing.T) {
 		h.tenants = append(h.tenants, UnitDevices{s.Unit, true, s.Allow})
 		return ctx.Err()
 	}
-	if _, err := (&Allocator{Host: h}).Acquire(ctx, alice, ask(2)); !errors.Is(err, context.Canceled) {
+	if _, err := newAllocator(h).Acquire(ctx, alice, ask(2)); !errors.Is(err, context.Canceled) {
 		t.Errorf("the end is %v", err)
 	}
 	if len(h.tenants) > 0 {
@@ -467,7 +468,7 @@ func TestAScopeThatCouldNotBeSeenIsEnded(t *testing.T) {
 
 func TestWaitingInLine(t *testing.T) {
 	h := newHost()
-	k := &Allocator{Host: h}
+	k := newAllocator(h)
 	all := acquire(t, k, alice, ask(8))
 	type answer struct {
 		who int
@@ -476,17 +477,12 @@ func TestWaitingInLine(t *testing.T) {
 	}
 	answers := make(chan answer)
 	wait := func(who, n int) {
-		r := ask(n)
-		r.Wait = true
+		r, queued := waiting(n)
 		go func() {
 			l, err := k.Acquire(t.Context(), Caller{UID: 1000, PID: 2}, r)
 			answers <- answer{who, l, err}
 		}()
-		for inLine := 0; inLine < who; { // nothing tells when it stands there
-			k.mu.Lock()
-			inLine = len(k.queue)
-			k.mu.Unlock()
-		}
+		<-queued
 	}
 	wait(1, 8)
 	wait(2, 1)
@@ -514,8 +510,8 @@ func TestWaitingInLine(t *testing.T) {
 	cancel()
 	r = ask(8)
 	r.Wait = true
-	if _, err := k.Acquire(ctx, alice, r); !errors.Is(err, context.Canceled) || len(k.queue) != 0 {
-		t.Errorf("%v; %d in line", err, len(k.queue))
+	if _, err := k.Acquire(ctx, alice, r); !errors.Is(err, context.Canceled) || len(k.Queue()) != 0 {
+		t.Errorf("%v; %d in line", err, len(k.Queue()))
 	}
 }
 
@@ -523,8 +519,8 @@ func TestConfinedIsNotCalledExclusive(t *testing.T) {
 	h := newHost()
 	h.guard = "this kernel has no guard"
 	r := ask(1)
-	r.Kind = Exclusive
-	l := acquire(t, &Allocator{Host: h}, alice, r)
+	r.Kind = unitname.ExclusiveLease
+	l := acquire(t, newAllocator(h), alice, r)
 	if !slices.Contains(l.Notes, "not exclusive: this kernel has no guard") {
 		t.Errorf("notes are %q", l.Notes)
 	}
@@ -543,7 +539,7 @@ func TestAcquire_ReplacesAnExclusiveLeaseThatIsOpen(t *testing.T) {
 	}{
 		{"once", 1, 1, "0000:05:00.0-1", 2, false, nil},
 		{"three times", 1, 3, "0000:05:00.0-3", 4, false, nil},
-		{"each time", 1, 100, "0000:05:00.0-3", exclusiveAttempts, true, nil},
+		{"each time", 1, 100, "0000:05:00.0-3", maxExclusive, true, nil},
 		{"no other is free", 8, 1, "0000:05:00.0-0", 1, true, nil},
 		{"too few others are free", 3, 2, "0000:05:00.0-0", 1, true, map[string]string{"0000:26:00.0-0": "a", "0000:26:00.0-1": "a", "0000:26:00.0-2": "a"}},
 	} {
@@ -551,8 +547,8 @@ func TestAcquire_ReplacesAnExclusiveLeaseThatIsOpen(t *testing.T) {
 			h := newHost()
 			h.pounces, h.reserved = tt.pounces, tt.reserved
 			r := ask(tt.n)
-			r.Kind = Exclusive
-			l := acquire(t, &Allocator{Host: h}, alice, r)
+			r.Kind = unitname.ExclusiveLease
+			l := acquire(t, newAllocator(h), alice, r)
 			if got := l.Choice.Partitions[0].Name; got != tt.want || len(h.guarded) != tt.guarded || len(l.Replaced) != tt.guarded-1 || slices.Contains(l.Notes, note) != tt.noted {
 				t.Errorf("given is %s after %d leases, %q replaced, with the notes %q", got, len(h.guarded), l.Replaced, l.Notes)
 			}
@@ -565,10 +561,10 @@ func TestAcquire_ReplacesAnExclusiveLeaseThatIsOpen(t *testing.T) {
 
 func TestGuard_AfterTheScopeWithoutTheLock(t *testing.T) {
 	h := newHost()
-	k := &Allocator{Host: h}
+	k := newAllocator(h)
 	k.Limit(Limits{Shares: 2})
 	exclusive, shared := ask(1), ask(1)
-	exclusive.Kind, shared.Kind, shared.Of = Exclusive, Shared, 2
+	exclusive.Kind, shared.Kind, shared.Of = unitname.ExclusiveLease, unitname.SharedLease, 2
 	first, second := acquire(t, k, alice, exclusive), acquire(t, k, alice, shared)
 	if want := []string{fmt.Sprint(second.Unit, " ", second.Nodes)}; !slices.Equal(h.reached, want) {
 		t.Errorf("looked at were the nodes of %q, want %q", h.reached, want)
@@ -584,7 +580,7 @@ func TestGuard_AfterTheScopeWithoutTheLock(t *testing.T) {
 // TestNoPartitionIsGivenTwice lets many acquire and end at once.
 func TestNoPartitionIsGivenTwice(t *testing.T) {
 	h := newHost()
-	k := &Allocator{Host: h}
+	k := newAllocator(h)
 	h.onStart = func(s Scope) error {
 		snapshot, _ := h.Snapshot(context.Background())
 		for _, b := range Allocations(snapshot) {
@@ -631,9 +627,9 @@ func TestNoPartitionIsGivenTwice(t *testing.T) {
 // Those who share are as many as each of them was told, and are together before
 // another partition is begun.
 func TestSharesByNumber(t *testing.T) {
-	k := &Allocator{Host: newHost()}
+	k := newAllocator(newHost())
 	one := func(of int) Request {
-		return Request{Want: placement.Want{Partitions: 1, Place: placement.Spread}, Kind: Shared, Of: of}
+		return Request{Want: placement.Want{Partitions: 1, Place: placement.Spread}, Kind: unitname.SharedLease, Of: of}
 	}
 	if _, err := k.Acquire(t.Context(), alice, one(2)); err == nil || !strings.Contains(err.Error(), "shares = 1 in [leases]") {
 		t.Errorf("where nobody may share: %v", err)
@@ -648,10 +644,10 @@ func TestSharesByNumber(t *testing.T) {
 		acquire(t, k, alice, one(of))
 	}
 	has := make(map[string]int)
-	snapshot, _ := k.Host.Snapshot(t.Context())
+	snapshot, _ := k.host.Partitions.Snapshot(t.Context())
 	for _, h := range Allocations(snapshot) {
 		for _, unit := range h.Units {
-			n, _ := ParseName(unit)
+			n, _ := unitname.ParseLease(unit)
 			has[fmt.Sprintf("%s of %d", h.Name, n.Of)]++
 		}
 	}
@@ -683,15 +679,15 @@ func TestSharesOf(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	for kind, of := range map[Kind]int{Confined: 0, Exclusive: 0, Shared: MostShares} {
-		n := Name{Kind: kind, UID: 4294967294, ID: "00c0ffee", Of: of}
-		if got, ok := ParseName(n.String()); !ok || got != n {
+	for kind, of := range map[unitname.LeaseKind]int{unitname.ConfinedLease: 0, unitname.ExclusiveLease: 0, unitname.SharedLease: unitname.MaxShares} {
+		n := unitname.Lease{Kind: kind, UID: 4294967294, ID: "00c0ffee", Of: of}
+		if got, ok := unitname.ParseLease(n.String()); !ok || got != n {
 			t.Errorf("%s is read as %+v, %v", n, got, ok)
 		}
 	}
 	for _, unit := range []string{"dcm-lease-1000-00c0ffee.service", "dcm-lease--00c0ffee.scope", "dcm-lease-99999999999-00c0ffee.scope", "session-1.scope", "dcm-lease-4294967296-00c0ffee.scope",
 		"dcm-share-1-00c0ffee.scope", "dcm-share1-1-00c0ffee.scope", "dcm-share65-1-00c0ffee.scope", "dcm-lease3-1-00c0ffee.scope"} {
-		if n, ok := ParseName(unit); ok {
+		if n, ok := unitname.ParseLease(unit); ok {
 			t.Errorf("%s is read as %+v", unit, n)
 		}
 	}

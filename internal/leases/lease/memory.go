@@ -8,6 +8,7 @@ import (
 
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/unitname"
 	"dcm/internal/sorting"
 	"dcm/internal/text"
 )
@@ -16,7 +17,7 @@ import (
 // not of a partition. So a unit that shares several partitions of a GPU has the sum of its shares.
 type MemoryLimits map[partition.Address]uint64
 
-// String says "8 GiB of 0000:05:00.0".
+// String returns a text such as "8 GiB of 0000:05:00.0".
 func (c MemoryLimits) String() string {
 	var out []string
 	for _, gpu := range sorting.From(maps.Keys(c), partition.Address.Compare) {
@@ -25,8 +26,8 @@ func (c MemoryLimits) String() string {
 	return strings.Join(out, ", ")
 }
 
-// memoryLimitsOf returns the share of one of so many in the partitions, nil if the memory of one
-// of them is not known.
+// memoryLimitsOf returns the limits of one of that many sharers of the partitions, nil if the memory
+// of a partition is not known.
 func memoryLimitsOf(parts []runstate.Part, of int) MemoryLimits {
 	out := make(MemoryLimits)
 	for _, p := range parts {
@@ -38,15 +39,15 @@ func memoryLimitsOf(parts []runstate.Part, of int) MemoryLimits {
 	return out
 }
 
-// MemoryLimitsOf returns the limits of the units below [Slice] that share partitions: shared
-// leases, and the instances of a reservation's template. units has their DeviceAllow=. A unit whose
-// limits are unknown has nil.
+// MemoryLimitsOf returns the limits of the units that share partitions: shared leases, and the
+// instances of a reservation's template. units has the DeviceAllow= of the units below dcm.slice. A
+// unit whose limits are unknown has nil.
 func MemoryLimitsOf(p runstate.Partitions, units map[string][]string) map[string]MemoryLimits {
 	out := make(map[string]MemoryLimits)
 	for unit, allow := range units {
 		if r := SharedBy(p, unit); r != nil {
 			out[unit] = memoryLimitsOf(partsWhere(p, func(part runstate.Part) bool { return slices.Contains(r.Partitions, part.Name) }), r.Share)
-		} else if n, ok := ParseName(unit); ok && n.Kind == Shared {
+		} else if n, ok := unitname.ParseLease(unit); ok && n.Kind == unitname.SharedLease {
 			out[unit] = memoryLimitsOf(partsWhere(p, func(part runstate.Part) bool { return slices.Contains(allow, part.Render) }), n.Of)
 		}
 	}
@@ -57,8 +58,8 @@ func partsWhere(p runstate.Partitions, wanted func(runstate.Part) bool) []runsta
 	return slices.DeleteFunc(slices.Clone(p.Parts), func(part runstate.Part) bool { return !wanted(part) })
 }
 
-// SharedBy is the reservation whose template a unit is an instance of, nil if there is
-// none. One with a reservation of its own shares nothing.
+// SharedBy returns the reservation whose template a unit is an instance of, nil if there is none. An
+// instance with a reservation of its own shares nothing.
 func SharedBy(p runstate.Partitions, unit string) *runstate.Reservation {
 	stem, _, instance := strings.Cut(unit, "@")
 	if slices.ContainsFunc(p.Reservations, func(r runstate.Reservation) bool { return r.Unit == unit && r.Share == 0 }) {

@@ -3,15 +3,18 @@ package lease
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
+
+	"dcm/internal/linux/unitname"
 )
 
-// Limits are the configuration's. None of them applies to root.
+// Limits are the configured limits of leases. None of them applies to root.
 type Limits struct {
-	PerUser int           // partitions that one user may have by leases; 0 for no limit
+	PerUser int           // partitions that one user may have in leases; 0 for no limit
 	Shares  int           // leases that may share one partition
-	Default time.Duration // of a lease without a time of its own; 0 for no limit
-	Longest time.Duration // that a lease may last; 0 for no limit
+	Default time.Duration // time limit of a lease that requests none; 0 for none
+	Longest time.Duration // the longest time limit that a lease may request; 0 for no limit
 	Groups  []GroupLimits
 }
 
@@ -23,75 +26,60 @@ type GroupLimits struct {
 	Longest time.Duration
 }
 
-// LimitError is a refusal because of the partitions that the user, or the user's group,
-// already has.
-type LimitError struct {
-	Name              string // of the limit: "max-per-user in [leases]"
-	Has, Wants, Limit int
-	key               string
+// policy applies the limits to requests.
+type policy struct {
+	member func(uid uint32, group string) bool // nil: no user is in any group
+
+	mu     sync.Mutex
+	limits Limits
 }
 
-func (e *LimitError) Error() string {
-	if e.Wants > e.Limit {
-		return fmt.Sprintf("%d requested, but %s is %d", e.Wants, e.Name, e.Limit)
+func (p *policy) set(l Limits) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.limits = l
+}
+
+func (p *policy) get() Limits {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.limits
+}
+
+// complete replaces the zero values of a request by the configured ones, and returns an error if
+// the configuration does not allow the request. note tells the caller which time limit it gets.
+func (p *policy) complete(c Caller, r *Request) (note string, err error) {
+	if err := p.limitShares(r); err != nil {
+		return "", err
 	}
-	return fmt.Sprintf("%d more would exceed %s = %d: %d in use", e.Wants, e.Name, e.Limit, e.Has)
+	return p.limitTime(c, r)
 }
 
-// bound is one limit on partitions that applies to a caller.
-type bound struct {
-	key    string // equal for callers whose leases count together
-	name   string
-	limit  int
-	counts func(uid uint32) bool // whose leases count
-}
-
-// bounds returns the limits on partitions that apply to a caller.
-func (a *Allocator) bounds(c Caller) []bound {
-	if c.UID == 0 {
+// limitShares sets how many leases may share a partition.
+func (p *policy) limitShares(r *Request) error {
+	if r.Kind != unitname.SharedLease {
+		r.Of = 0
 		return nil
 	}
-	a.mu.Lock()
-	limits := a.limits
-	a.mu.Unlock()
-	own := func(uid uint32) bool { return uid == c.UID }
-	all := []bound{{fmt.Sprintf("user %d", c.UID), "max-per-user in [leases]", limits.PerUser, own}}
-	for _, g := range limits.Groups {
-		if !slices.Contains(c.Groups, g.Name) {
-			continue
-		}
-		table := "[leases.groups." + g.Name + "]"
-		all = append(all,
-			bound{fmt.Sprintf("user %d of group %s", c.UID, g.Name), "max-per-user in " + table, g.PerUser, own},
-			bound{"group " + g.Name, "max-total in " + table, g.Total, func(uid uint32) bool { return own(uid) || a.Member != nil && a.Member(uid, g.Name) }})
+	most := min(max(p.get().Shares, 1), unitname.MaxShares)
+	if r.Of == 0 {
+		r.Of = most
 	}
-	return slices.DeleteFunc(all, func(b bound) bool { return b.limit == 0 })
+	switch {
+	case most < 2:
+		return fmt.Errorf("partitions cannot be shared (shares = %d in [leases])", most)
+	case r.Of < 2 || r.Of > most:
+		return fmt.Errorf("number of sharers: out of range (found %d, want 2 to %d: shares = %[2]d in [leases])", r.Of, most)
+	}
+	return nil
 }
 
-// allowed returns an error for a choice that exceeds a limit: that which is exceeded most.
-func (a *Allocator) allowed(allocations []Allocation, c Caller, n int) error {
-	var worst *LimitError
-	for _, b := range a.bounds(c) {
-		has := count(allocations, b.counts)
-		if has+n > b.limit && (worst == nil || b.limit-has < worst.Limit-worst.Has) {
-			worst = &LimitError{b.name, has, n, b.limit, b.key}
-		}
-	}
-	if worst == nil {
-		return nil
-	}
-	return worst
-}
-
-// limitTime gives a request its time, and returns a note for the caller where that is not
-// the one requested.
-func (a *Allocator) limitTime(c Caller, r *Request) (note string, err error) {
+// limitTime sets the time limit of a request that has none.
+func (p *policy) limitTime(c Caller, r *Request) (note string, err error) {
 	if c.UID == 0 {
 		return "", nil
 	}
-	a.mu.Lock()
-	limits := a.limits
-	a.mu.Unlock()
+	limits := p.get()
 	longest, name := limits.Longest, "max-time in [leases]"
 	for _, g := range limits.Groups {
 		if slices.Contains(c.Groups, g.Name) && g.Longest > 0 && (longest == 0 || g.Longest < longest) {
@@ -110,4 +98,48 @@ func (a *Allocator) limitTime(c Caller, r *Request) (note string, err error) {
 		return "", nil
 	}
 	return fmt.Sprintf("the lease ends after %s (%s)", r.Time, name), nil
+}
+
+// bound is a limit on partitions that applies to a caller.
+type bound struct {
+	key    string // equal for callers whose leases count together
+	name   string
+	limit  int
+	counts func(uid uint32) bool // reports whether a user's leases count
+}
+
+// bounds returns the limits on partitions that apply to a caller.
+func (p *policy) bounds(c Caller) []bound {
+	if c.UID == 0 {
+		return nil
+	}
+	limits := p.get()
+	own := func(uid uint32) bool { return uid == c.UID }
+	out := []bound{{fmt.Sprintf("user %d", c.UID), "max-per-user in [leases]", limits.PerUser, own}}
+	for _, g := range limits.Groups {
+		if !slices.Contains(c.Groups, g.Name) {
+			continue
+		}
+		table := "[leases.groups." + g.Name + "]"
+		out = append(out,
+			bound{fmt.Sprintf("user %d of group %s", c.UID, g.Name), "max-per-user in " + table, g.PerUser, own},
+			bound{"group " + g.Name, "max-total in " + table, g.Total, func(uid uint32) bool { return own(uid) || p.member != nil && p.member(uid, g.Name) }})
+	}
+	return slices.DeleteFunc(out, func(b bound) bool { return b.limit == 0 })
+}
+
+// check returns an error if n more partitions exceed a limit: for the limit that would be
+// exceeded most.
+func (p *policy) check(allocations []Allocation, c Caller, n int) error {
+	var worst *LimitError
+	for _, b := range p.bounds(c) {
+		has := count(allocations, b.counts)
+		if has+n > b.limit && (worst == nil || b.limit-has < worst.Limit-worst.Has) {
+			worst = &LimitError{b.name, has, n, b.limit, b.key}
+		}
+	}
+	if worst == nil {
+		return nil
+	}
+	return worst
 }

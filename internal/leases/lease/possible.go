@@ -11,23 +11,16 @@ import (
 	"dcm/internal/leases/placement"
 )
 
-// ImpossibleError is the refusal of a request that cannot be met even when all other leases
-// have ended: reservations or limits are in its way, or no partition is of its kind.
-type ImpossibleError struct{ Err error }
-
-func (e *ImpossibleError) Error() string { return e.Err.Error() }
-func (e *ImpossibleError) Unwrap() error { return e.Err }
-
-// impossible returns an error for a request that could not be met if all units ended. A
-// process that waits in a lease does not see that lease end.
-func (a *Allocator) impossible(snapshot Snapshot, c Caller, r Request, at location) error {
+// impossible returns an [ImpossibleError] for a request that could not be met after the end of
+// all units. A caller that waits in a lease cannot wait for the end of that lease.
+func (p *policy) impossible(snapshot Snapshot, c Caller, r Request, at location) error {
 	own := ""
 	if r.Wait {
 		own = at.around()
 	}
 	alone := snapshot.after(func(unit string) bool { return unit != own })
 	alone.Open = nil
-	_, err := a.choose(alone, c, r)
+	_, err := p.choose(alone, c, r)
 	if limit, ok := errors.AsType[*LimitError](err); ok {
 		return &ImpossibleError{limit}
 	}
@@ -36,13 +29,13 @@ func (a *Allocator) impossible(snapshot Snapshot, c Caller, r Request, at locati
 	}
 	short, ok := errors.AsType[*placement.ShortError](err)
 	if !ok {
-		return nil // what else is wrong is for who chooses
+		return nil // choose returns the other errors again
 	}
-	return &ImpossibleError{errors.New(reasons(alone, short, own))}
+	return &ImpossibleError{errors.New(explain(alone, short, own))}
 }
 
-// reasons says what keeps a request from ever being met.
-func reasons(snapshot Snapshot, short *placement.ShortError, own string) string {
+// explain says why a request can never be met.
+func explain(snapshot Snapshot, short *placement.ShortError, own string) string {
 	n, what := short.Want.Partitions, "partition"
 	if short.Want.GPUs > 0 {
 		n, what = short.Want.GPUs, "whole GPU"
@@ -59,15 +52,15 @@ func reasons(snapshot Snapshot, short *placement.ShortError, own string) string 
 		return text
 	}
 	text += fmt.Sprintf(", but at most %d of %d can be leased", short.Free, short.Of)
-	kept := make(map[string]int)
+	reserved := make(map[string]int)
 	for _, p := range snapshot.Parts {
 		if name := snapshot.Reserved[p.Name]; name != "" {
-			kept[name]++
+			reserved[name]++
 		}
 	}
 	var list []string
-	for _, name := range slices.Sorted(maps.Keys(kept)) {
-		list = append(list, fmt.Sprintf("%s %d", name, kept[name]))
+	for _, name := range slices.Sorted(maps.Keys(reserved)) {
+		list = append(list, fmt.Sprintf("%s %d", name, reserved[name]))
 	}
 	if len(list) > 0 {
 		text += "; reserved: " + strings.Join(list, ", ")

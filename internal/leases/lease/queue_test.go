@@ -2,65 +2,70 @@ package lease
 
 import (
 	"slices"
+	"sync"
 	"testing"
 )
 
-// TestTheLineIsAsItWasBehindARestart: those who waited for the keeper before come back in
-// any order, and while they do others come.
-func TestTheLineIsAsItWasBehindARestart(t *testing.T) {
+// After a restart of the daemon, callers that waited before reconnect in any order, while new
+// callers arrive.
+func TestQueue_KeepsItsOrderAfterARestart(t *testing.T) {
 	h := newHost()
-	together := make(chan struct{})
-	k := &Allocator{Host: h, RejoinWindow: func() <-chan struct{} { return together }}
+	window := make(chan struct{})
+	k := New(Config{Host: hostOf(h), RejoinWindow: func() <-chan struct{} { return window }})
 	served := make(chan uint64)
-	wait := func(came uint64, inLine int) {
-		r := ask(8)
-		r.Wait = true
+	wait := func(age uint64) {
+		r, queued := waiting(8)
 		go func() {
-			l, err := k.Acquire(t.Context(), Caller{UID: 1000, PID: 2, Seniority: came}, r)
+			l, err := k.Acquire(t.Context(), Caller{UID: 1000, PID: 2, Seniority: age}, r)
 			if err != nil {
 				t.Error(err)
 			}
-			served <- came
+			served <- age
 			h.Stop(t.Context(), l.Unit)
 		}()
-		for standing := 0; standing < inLine; { // nothing tells when it stands there
-			k.mu.Lock()
-			standing = len(k.queue)
-			k.mu.Unlock()
-		}
+		<-queued
 	}
-	wait(30, 1)
-	wait(0, 2) // a new one
-	wait(10, 3)
-	wait(20, 4)
+	wait(30)
+	wait(0) // a new caller
+	wait(10)
+	wait(20)
 	select {
 	case first := <-served:
-		t.Fatalf("before all are back %d is served", first)
+		t.Fatalf("%d is served in the reconnect window", first)
 	default:
 	}
-	close(together)
+	close(window)
 	var got []uint64
 	for range 4 {
 		got = append(got, <-served)
 	}
 	if want := []uint64{10, 20, 30, 0}; !slices.Equal(got, want) {
-		t.Errorf("served are %d, want %d", got, want)
+		t.Errorf("order %d, want %d", got, want)
 	}
-	// From then on nobody is before another for the age of his connection.
+	// After the window the age of a connection has no effect.
 	r := ask(8)
-	r.Wait = true // the last one served may not have ended yet
+	r.Wait = true // the lease that was served last may not have ended yet
 	all := acquire(t, k, alice, r)
-	wait(0, 1)
-	wait(5, 2)
+	wait(0)
+	wait(5)
 	h.Stop(t.Context(), all.Unit)
 	if first, second := <-served, <-served; first != 0 || second != 5 {
-		t.Errorf("served are %d and %d, want 0 and 5", first, second)
+		t.Errorf("order %d, %d, want 0, 5", first, second)
 	}
 }
 
-// Who is new does not wait for others to come back.
-func TestWithoutARestartEachIsServedAsHeComes(t *testing.T) {
-	k := &Allocator{Host: newHost(), RejoinWindow: func() <-chan struct{} { t.Error("it is waited for others"); return nil }}
+// waiting returns a request that waits, and a channel that is closed when it is in the queue.
+func waiting(n int) (r Request, queued <-chan struct{}) {
+	reported := make(chan struct{})
+	once := sync.OnceFunc(func() { close(reported) })
+	r = ask(n)
+	r.Wait = true
+	r.Moved = func(Queued, int) { once() }
+	return r, reported
+}
+
+func TestQueue_NoWindowForNewCallers(t *testing.T) {
+	k := New(Config{Host: hostOf(newHost()), RejoinWindow: func() <-chan struct{} { t.Error("a window was opened"); return nil }})
 	r := ask(1)
 	r.Wait = true
 	acquire(t, k, alice, r)

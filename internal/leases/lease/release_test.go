@@ -7,7 +7,7 @@ import (
 
 func TestOnlyItsOwnerAndRootReleaseALease(t *testing.T) {
 	h := newHost()
-	k := &Allocator{Host: h}
+	k := newAllocator(h)
 	hers, another := acquire(t, k, alice, ask(1)), acquire(t, k, alice, ask(1))
 	for _, tt := range []struct {
 		uid        uint32
@@ -31,7 +31,7 @@ func TestOnlyItsOwnerAndRootReleaseALease(t *testing.T) {
 
 func TestRelease_ComparesTheOwnerBeforeAnyWork(t *testing.T) {
 	h := newHost()
-	k := &Allocator{Host: h}
+	k := newAllocator(h)
 	l := acquire(t, k, alice, ask(1))
 	before := h.calls
 	for _, unit := range []string{l.Unit, "dcm-lease-1000-00000000.scope", "sshd.service"} {
@@ -47,7 +47,7 @@ func TestRelease_ComparesTheOwnerBeforeAnyWork(t *testing.T) {
 func TestWhatWouldBeGivenIsNot(t *testing.T) {
 	h := newHost()
 	h.changing = true // to be told what there is does not wait
-	c, err := (&Allocator{Host: h}).Consider(t.Context(), alice, ask(2))
+	c, err := newAllocator(h).Consider(t.Context(), alice, ask(2))
 	if err != nil || len(c.Partitions) != 2 || len(h.tenants) > 0 {
 		t.Errorf("%+v, %v; given is %+v", c, err, h.tenants)
 	}

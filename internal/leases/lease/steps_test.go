@@ -14,6 +14,7 @@ import (
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/placement"
+	"dcm/internal/linux/unitname"
 	"dcm/internal/testkit/soak"
 )
 
@@ -72,7 +73,7 @@ func (w *world) restart() {
 	w.done()
 	synctest.Wait()
 	w.ctx, w.done = context.WithCancel(w.t.Context())
-	w.keeper = &Allocator{Host: w, Common: []string{"/dev/kfd"}}
+	w.keeper = New(Config{Host: hostOf(w), Common: []string{"/dev/kfd"}})
 	w.keeper.Limit(Limits{Shares: mostShares, PerUser: 12})
 }
 
@@ -117,11 +118,11 @@ func (w *world) Start(_ context.Context, s Scope) ([]string, error) {
 	if w.fate == "refused" {
 		return nil, errors.New("refused")
 	}
-	name, _ := ParseName(s.Unit)
+	name, _ := unitname.ParseLease(s.Unit)
 	for _, node := range s.Allow[1:] {
 		for unit, nodes := range w.given {
-			other, _ := ParseName(unit)
-			if nodes[node] && (name.Kind != Shared || other.Kind != Shared) {
+			other, _ := unitname.ParseLease(unit)
+			if nodes[node] && (name.Kind != unitname.SharedLease || other.Kind != unitname.SharedLease) {
 				w.t.Errorf("%s is given %s, which %s has", s.Unit, node, unit)
 			}
 		}
@@ -176,12 +177,12 @@ func (w *world) step() {
 }
 
 func (w *world) acquire(wait bool) {
-	r := Request{Want: placement.Want{Partitions: 1 + w.rand.IntN(4)}, Kind: []Kind{Confined, Confined, Exclusive, Shared}[w.rand.IntN(4)], Wait: wait}
+	r := Request{Want: placement.Want{Partitions: 1 + w.rand.IntN(4)}, Kind: []unitname.LeaseKind{unitname.ConfinedLease, unitname.ConfinedLease, unitname.ExclusiveLease, unitname.SharedLease}[w.rand.IntN(4)], Wait: wait}
 	r.Place = placement.Places()[w.rand.IntN(3)]
 	if w.rand.IntN(10) == 0 {
 		r.Partitions, r.GPUs = 0, 1
 	}
-	if r.Kind == Shared {
+	if r.Kind == unitname.SharedLease {
 		r.Of = []int{0, 2, 3}[w.rand.IntN(3)]
 	}
 	c := Caller{UID: []uint32{0, 1000, 1001}[w.rand.IntN(3)], PID: 1}
@@ -223,7 +224,7 @@ func (w *world) counted(what string) {
 // anyLease is a lease, "" if there is none.
 func (w *world) anyLease() string {
 	units := slices.Sorted(maps.Keys(w.given))
-	units = slices.DeleteFunc(units, func(unit string) bool { _, ok := ParseName(unit); return !ok })
+	units = slices.DeleteFunc(units, func(unit string) bool { _, ok := unitname.ParseLease(unit); return !ok })
 	if len(units) == 0 {
 		return ""
 	}
@@ -233,7 +234,7 @@ func (w *world) anyLease() string {
 func (w *world) release() {
 	unit := w.anyLease()
 	uid := []uint32{0, 1000, 1001}[w.rand.IntN(3)]
-	name, ok := ParseName(unit)
+	name, ok := unitname.ParseLease(unit)
 	err := w.keeper.Release(w.t.Context(), uid, unit)
 	if may := ok && (uid == 0 || uid == name.UID); (err == nil) != may {
 		w.t.Errorf("user %d releases %q: %v", uid, unit, err)
@@ -287,7 +288,7 @@ func (w *world) choose() {
 	}
 	var leased []string
 	for _, t := range w.tenants {
-		if _, ok := ParseName(t.Unit); ok {
+		if _, ok := unitname.ParseLease(t.Unit); ok {
 			leased = append(leased, t.Allowed...)
 		}
 	}
@@ -297,7 +298,7 @@ func (w *world) choose() {
 
 // serve has PID 1 run the services that can start.
 func (w *world) serve() {
-	w.tenants = slices.DeleteFunc(w.tenants, func(t UnitDevices) bool { _, ok := ParseName(t.Unit); return !ok })
+	w.tenants = slices.DeleteFunc(w.tenants, func(t UnitDevices) bool { _, ok := unitname.ParseLease(t.Unit); return !ok })
 	for _, name := range []string{"a", "b", "c"} {
 		unit := name + ".service"
 		delete(w.given, unit)
@@ -328,7 +329,7 @@ func (w *world) repartition() {
 	synctest.Wait()
 	w.changing = false
 	for unit := range w.given {
-		if _, ok := ParseName(unit); ok && w.rand.IntN(3) > 0 {
+		if _, ok := unitname.ParseLease(unit); ok && w.rand.IntN(3) > 0 {
 			return
 		}
 	}
@@ -372,8 +373,8 @@ func (w *world) check(step int) {
 // together may be those alone that share.
 func (w *world) together(step int, h Allocation) {
 	for _, unit := range h.Units {
-		first, _ := ParseName(h.Units[0])
-		if n, _ := ParseName(unit); n.Kind != Shared || n.Of != first.Of || len(h.Units) > n.Of {
+		first, _ := unitname.ParseLease(h.Units[0])
+		if n, _ := unitname.ParseLease(unit); n.Kind != unitname.SharedLease || n.Of != first.Of || len(h.Units) > n.Of {
 			w.t.Errorf("step %d: %s has %s", step, h.Name, h.Units)
 		}
 	}
@@ -382,7 +383,7 @@ func (w *world) together(step int, h Allocation) {
 // obtainable: all that is free can be had, and no more.
 func (w *world) obtainable(step int, snapshot Snapshot, free int) {
 	for n, want := range map[int]bool{free: free > 0, free + 1: false} {
-		_, err := w.keeper.choose(snapshot, Caller{}, ask(n))
+		_, err := w.keeper.policy.choose(snapshot, Caller{}, ask(n))
 		if n > 0 && (err == nil) != want {
 			w.t.Errorf("step %d: %d are free, and of %d asked for: %v", step, free, n, err)
 		}
@@ -407,9 +408,9 @@ func (w *world) guarded(step int) {
 	units := make(map[string][]string)
 	for _, t := range w.tenants {
 		units[t.Unit] = t.Allowed
-		n, _ := ParseName(t.Unit)
+		n, _ := unitname.ParseLease(t.Unit)
 		for node := range w.given[t.Unit] {
-			want[node] = want[node] || n.Kind == Exclusive
+			want[node] = want[node] || n.Kind == unitname.ExclusiveLease
 		}
 	}
 	maps.DeleteFunc(want, func(_ string, yes bool) bool { return !yes })

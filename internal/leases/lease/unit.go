@@ -1,40 +1,83 @@
 package lease
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 
+	"dcm/internal/gpu/partition"
+	"dcm/internal/leases/placement"
 	"dcm/internal/linux/unitname"
 )
 
-// Kind is what a lease promises.
-type Kind = unitname.LeaseKind
+// CommonNode is the device node that a user of a partition has to open in addition to the
+// partition's own nodes, unless the partition names others.
+const CommonNode = "/dev/kfd"
 
-// The kinds of lease.
-const (
-	Confined  = unitname.ConfinedLease
-	Exclusive = unitname.ExclusiveLease
-	Shared    = unitname.SharedLease
-)
-
-// Name is the name of a lease's unit.
-type Name = unitname.Lease
-
-// MostShares is the number of leases that can share one partition.
-const MostShares = unitname.MaxShares
-
-// ParseName returns what the name of a unit says; ok is false if it is not a lease's.
-func ParseName(unit string) (n Name, ok bool) { return unitname.ParseLease(unit) }
+// MayNeedCommonNode reports whether a holder of such partitions may have to open [CommonNode].
+func MayNeedCommonNode(s partition.Criteria) bool { return s.MayMatch(partition.AMD) }
 
 // waitPrefix begins the names of scopes for processes that wait for a lease and have left
-// the one that they had: "dcm-wait-1000-4f1c09aa.scope". Such a scope opens no device.
+// their former one: "dcm-wait-1000-4f1c09aa.scope". Such a scope opens no device.
 const waitPrefix = "dcm-wait-"
 
 func waitName(uid uint32) string { return fmt.Sprintf("%s%d-%s.scope", waitPrefix, uid, id()) }
 
-// Made reports whether a unit is a scope that a keeper has made, for a lease or for a
-// process that waits for one.
+// Made reports whether dcm has created a scope, for a lease or for a process that waits for one.
 func Made(unit string) bool {
-	_, ok := ParseName(unit)
+	_, ok := unitname.ParseLease(unit)
 	return ok || strings.HasPrefix(unit, waitPrefix) && strings.HasSuffix(unit, ".scope")
+}
+
+// newName returns a name for a lease that no unit has.
+func newName(uid uint32, r Request, snapshot Snapshot) string {
+	for {
+		n := unitname.Lease{Kind: r.Kind, UID: uid, ID: id(), Of: r.Of}.String()
+		if !slices.ContainsFunc(snapshot.Units, func(u UnitDevices) bool { return u.Unit == n }) {
+			return n
+		}
+	}
+}
+
+func id() string {
+	var b [4]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// nodesOf returns the device nodes that a lease of these partitions may open. Partitions that name no
+// additional nodes need the common ones.
+func nodesOf(choice placement.Choice, common []string) []string {
+	var own, out []string
+	for _, p := range choice.Partitions {
+		own = append(own, p.Render)
+		beside := p.Beside
+		if beside == nil {
+			beside = common
+		}
+		for _, b := range beside {
+			if !slices.Contains(out, b) {
+				out = append(out, b)
+			}
+		}
+	}
+	return append(out, own...)
+}
+
+// describe returns the scope's Description=. Every user can read it, so it contains the name of
+// the program without its arguments. It does not end with a backslash, which would continue the
+// line in the unit file.
+func describe(r Request, c placement.Choice) string {
+	names := make([]string, len(c.Partitions))
+	for i, p := range c.Partitions {
+		names[i] = p.Name
+	}
+	program := "unknown"
+	if words := strings.Fields(r.What); len(words) > 0 {
+		program = filepath.Base(words[0])
+	}
+	return strings.TrimRight(fmt.Sprintf("Lease of %s: %s", strings.Join(names, " "), program), `\`)
 }

@@ -12,6 +12,7 @@ import (
 
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/placement"
+	"dcm/internal/linux/unitname"
 )
 
 // answer is what became of a request.
@@ -31,7 +32,7 @@ func newClient(t *testing.T) *client {
 	h := newHost()
 	h.terms, h.inside, h.alone = make(map[string]Term), make(map[int]string), make(map[int]string)
 	h.still = func() error { return nil }
-	return &client{t, h, &Allocator{Host: h}}
+	return &client{t, h, newAllocator(h)}
 }
 
 // request begins to acquire so many partitions, and returns when that waits or is over.
@@ -96,7 +97,7 @@ func (c *client) queued(want ...int) {
 func process(uid uint32, pid int) Caller { return Caller{UID: uid, PID: pid} }
 
 func TestImpossibleRequest_IsRefusedImmediately(t *testing.T) {
-	whole := func(n int) Request { return Request{Want: placement.Want{GPUs: n}, Kind: Confined} }
+	whole := func(n int) Request { return Request{Want: placement.Want{GPUs: n}, Kind: unitname.ConfinedLease} }
 	for _, tt := range []struct {
 		name     string
 		reserved map[string]string
@@ -107,7 +108,7 @@ func TestImpossibleRequest_IsRefusedImmediately(t *testing.T) {
 		{"more than the node has", nil, nil, ask(9), "9 partitions requested, but the node has 8"},
 		{"more than is not reserved", map[string]string{"0000:05:00.0-1": "vllm", "0000:26:00.0-1": "alpha", "0000:26:00.0-2": "alpha"}, nil, ask(6), "at most 5 of 8 can be leased; reserved: alpha 2, vllm 1"},
 		{"a GPU, with a reservation on each", map[string]string{"0000:05:00.0-1": "vllm", "0000:26:00.0-1": "vllm"}, nil, whole(1), "1 whole GPU requested, but at most 0 of 2 can be leased; reserved: vllm 2"},
-		{"a mode that no partition has", nil, func(c *client) { c.host.kind = "amd CPX/NPS1" }, Request{Want: placement.Want{Partitions: 1}, Kind: Confined, Sought: partition.Criteria{Mode: "QPX"}}, "there is no partition QPX: there are amd CPX/NPS1"},
+		{"a mode that no partition has", nil, func(c *client) { c.host.kind = "amd CPX/NPS1" }, Request{Want: placement.Want{Partitions: 1}, Kind: unitname.ConfinedLease, Sought: partition.Criteria{Mode: "QPX"}}, "there is no partition QPX: there are amd CPX/NPS1"},
 		{"more than a user may have", nil, func(c *client) { c.keeper.Limit(Limits{PerUser: 4}) }, ask(5), "5 requested, but max-per-user in [leases] is 4"},
 		{"what is in the lease that the process stays in", nil, func(c *client) {
 			l := c.given(c.waits(process(1000, 10), 3))
@@ -175,7 +176,7 @@ func TestGroupLimit_StrictestApplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t)
 		c.keeper.Limit(Limits{PerUser: 6, Groups: []GroupLimits{{Name: "course", PerUser: 2, Total: 3}, {Name: "staff", PerUser: 8}}})
-		c.keeper.Member = func(uid uint32, group string) bool { return group == "course" && (uid == 1000 || uid == 1001) }
+		c.keeper.policy.member = func(uid uint32, group string) bool { return group == "course" && (uid == 1000 || uid == 1001) }
 		student := func(uid uint32, pid int) Caller {
 			return Caller{UID: uid, PID: pid, Groups: []string{"course"}}
 		}
@@ -218,7 +219,7 @@ func TestTime_IsLimited(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHost()
-			k := &Allocator{Host: h}
+			k := newAllocator(h)
 			k.Limit(tt.limits)
 			var made Scope
 			h.onStart = func(s Scope) error { made = s; return nil }
@@ -329,7 +330,7 @@ func TestCallerInItsLease_HasItAgain(t *testing.T) {
 				c.given(c.waits(process(1001, 9), 1))
 				l := c.given(c.waits(process(1000, 10), 2))
 				c.host.alone[10] = l.Unit
-				c.keeper = &Allocator{Host: c.host, RejoinWindow: func() <-chan struct{} { return make(chan struct{}) }}
+				c.keeper = New(Config{Host: hostOf(c.host), RejoinWindow: func() <-chan struct{} { return make(chan struct{}) }})
 				tt.begin(c)
 				before := len(c.host.tenants)
 				who := process(1000, 10)
@@ -350,7 +351,7 @@ func TestLease_IsNotKeptForAnotherRequest(t *testing.T) {
 		for i, other := range []func(*Request){
 			func(r *Request) { r.Partitions = 1 },
 			func(r *Request) { r.Partitions = 3 },
-			func(r *Request) { r.Kind = Exclusive },
+			func(r *Request) { r.Kind = unitname.ExclusiveLease },
 			func(r *Request) { r.Time = time.Hour },
 			func(r *Request) { r.Place = placement.Spread },
 			func(r *Request) { r.Partitions, r.GPUs = 0, 1 },

@@ -26,6 +26,7 @@ import (
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/lease"
 	"dcm/internal/leases/placement"
+	"dcm/internal/linux/unitname"
 )
 
 func RunCmd(h *host.Host, con *console.Console) *cobra.Command {
@@ -87,8 +88,8 @@ func checkOptions(w dbusapi.Request, set func(option string) bool, command []str
 		return fmt.Errorf("--gpus: too small (found %d, want 1 or more)", w.GPUs)
 	case w.Time <= 0 && set("time"):
 		return fmt.Errorf("--time: too short (found %s, want a time such as 30m or 2h; without --time the lease has no limit)", w.Time)
-	case (w.Share < 2 || w.Share > lease.MostShares) && set("share"):
-		return fmt.Errorf("--share: impossible number (found %d, want 2 to %d)", w.Share, lease.MostShares)
+	case (w.Share < 2 || w.Share > unitname.MaxShares) && set("share"):
+		return fmt.Errorf("--share: impossible number (found %d, want 2 to %d)", w.Share, unitname.MaxShares)
 	case w.Partitions > 0 && w.GPUs > 0:
 		return errors.New("--partitions and --gpus cannot be combined")
 	case w.Exclusive && w.Share > 0:

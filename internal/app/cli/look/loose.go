@@ -8,7 +8,7 @@ import (
 	"dcm/internal/app/cli/console"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
-	"dcm/internal/leases/lease"
+	"dcm/internal/linux/unitname"
 )
 
 // tellLoose names who has a driver open and none of the partitions, which stay free: the
@@ -16,7 +16,7 @@ import (
 func printLoose(con *console.Console, a status.Account) {
 	const most = 3
 	all := slices.DeleteFunc(a.Loose(), func(h status.Holder) bool {
-		_, has := lease.ParseName(h.Unit) // partitions, opened or not
+		_, has := unitname.ParseLease(h.Unit) // partitions, opened or not
 		return has
 	})
 	for _, h := range all[:min(most, len(all))] {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"dcm/internal/engine/runstate"
-	"dcm/internal/leases/lease"
+	"dcm/internal/linux/unitname"
 )
 
 // Problems returns what is wrong with an observation. Some problems last only until the end
@@ -49,7 +49,7 @@ func (l Observation) Problems(b Batch) []string {
 }
 
 func isLease(unit string) bool {
-	_, ok := lease.ParseName(unit)
+	_, ok := unitname.ParseLease(unit)
 	return ok
 }
 
@@ -146,7 +146,7 @@ func (l Observation) closed(add func(string, ...any)) {
 		}
 	}
 	for unit, nodes := range l.Units {
-		if n, ok := lease.ParseName(unit); ok && n.Kind == lease.Exclusive {
+		if n, ok := unitname.ParseLease(unit); ok && n.Kind == unitname.ExclusiveLease {
 			for _, p := range l.Parts.Parts {
 				shut[p.Name] = shut[p.Name] || slices.Contains(nodes, p.Render)
 			}

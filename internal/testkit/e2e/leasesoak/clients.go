@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"dcm/internal/exitcode"
-	"dcm/internal/leases/lease"
+	"dcm/internal/linux/unitname"
 )
 
 // client is a process of dcm run, which becomes the holder of the lease.
@@ -183,10 +183,10 @@ func mayShare(units []string) bool {
 	if len(units) < 2 {
 		return true
 	}
-	first, _ := lease.ParseName(units[0])
-	return first.Kind == lease.Shared && len(units) <= first.Of && !slices.ContainsFunc(units, func(unit string) bool {
-		n, _ := lease.ParseName(unit)
-		return n.Kind != lease.Shared || n.Of != first.Of
+	first, _ := unitname.ParseLease(units[0])
+	return first.Kind == unitname.SharedLease && len(units) <= first.Of && !slices.ContainsFunc(units, func(unit string) bool {
+		n, _ := unitname.ParseLease(unit)
+		return n.Kind != unitname.SharedLease || n.Of != first.Of
 	})
 }
 

@@ -2,6 +2,7 @@ package leasesoak
 
 import (
 	"context"
+	"dcm/internal/linux/unitname"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -9,8 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"dcm/internal/leases/lease"
 )
 
 // probeInterval is the time between two attempts to open all nodes without a lease.
@@ -50,8 +49,8 @@ func (c *clients) opened(node string, began time.Time) {
 		if !isClosed(p.decided) || !p.granted || isClosed(p.ended) || !began.After(p.at) || p.notExclusive() {
 			continue
 		}
-		n, _ := lease.ParseName(p.report.Unit())
-		if n.Kind == lease.Exclusive && slices.Contains(p.report.Opens, node) && p.alive() {
+		n, _ := unitname.ParseLease(p.report.Unit())
+		if n.Kind == unitname.ExclusiveLease && slices.Contains(p.report.Opens, node) && p.alive() {
 			c.conflicts = append(c.conflicts, fmt.Sprintf("%s opens for a process without a lease, %s after %s was granted as exclusive", node, began.Sub(p.at), p.report.Unit()))
 		}
 	}

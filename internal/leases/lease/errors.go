@@ -1,0 +1,94 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrNotMoved is returned for a scope into which systemd has moved no process. A daemon-reexec
+// makes systemd forget the process of a queued scope.
+var ErrNotMoved = errors.New("systemd has moved no process into it")
+
+// No lease can start while the GPUs are being partitioned ([ErrChanging]), or while a change
+// waits for the end of all leases ([ErrDraining]).
+var (
+	ErrChanging = errors.New("the GPUs are being partitioned")
+	ErrDraining = fmt.Errorf("%w when the leases have ended, and until then no new ones are given", ErrChanging)
+)
+
+// InsufficientError is returned if other holders have the partitions, or wait for them.
+type InsufficientError struct {
+	Err     error
+	Holders []string
+}
+
+func (e *InsufficientError) Error() string {
+	if len(e.Holders) == 0 {
+		return e.Err.Error()
+	}
+	list := e.Holders[:min(len(e.Holders), 8)]
+	more := ""
+	if n := len(e.Holders) - len(list); n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("%s; the others have %s%s", e.Err, strings.Join(list, ", "), more)
+}
+
+func (e *InsufficientError) Unwrap() error { return e.Err }
+
+// ImpossibleError is returned for a request that cannot be met even after the end of all other
+// leases: because of reservations or limits, or because no partition is of its kind.
+type ImpossibleError struct{ Err error }
+
+func (e *ImpossibleError) Error() string { return e.Err.Error() }
+func (e *ImpossibleError) Unwrap() error { return e.Err }
+
+// LimitError is returned if the user, or the user's group, already has too many partitions.
+type LimitError struct {
+	Name              string // of the limit: "max-per-user in [leases]"
+	Has, Wants, Limit int
+	key               string // see bound
+}
+
+func (e *LimitError) Error() string {
+	if e.Wants > e.Limit {
+		return fmt.Sprintf("%d requested, but %s is %d", e.Wants, e.Name, e.Limit)
+	}
+	return fmt.Sprintf("%d more would exceed %s = %d: %d in use", e.Wants, e.Name, e.Limit, e.Has)
+}
+
+// RemovedError ends a request that was removed from the queue.
+type RemovedError struct{ By uint32 }
+
+func (e *RemovedError) Error() string {
+	return fmt.Sprintf("the request was removed from the queue by user %d", e.By)
+}
+
+// OpenError names the processes that have the partitions of an exclusive lease open. They
+// opened them after the choice and before the guard's table was updated.
+type OpenError struct{ Processes []string }
+
+func (e *OpenError) Error() string { return strings.Join(e.Processes, ", ") }
+
+// Passes reports whether a later attempt may succeed.
+func Passes(err error) bool {
+	if _, impossible := errors.AsType[*ImpossibleError](err); impossible {
+		return false
+	}
+	_, limit := errors.AsType[*LimitError](err)
+	return insufficient(err) || limit || errors.Is(err, ErrChanging) || errors.Is(err, ErrNotMoved)
+}
+
+func insufficient(err error) bool {
+	_, short := errors.AsType[*InsufficientError](err)
+	return short
+}
+
+// brief returns the text of an error without the names of other holders.
+func brief(err error) string {
+	if short, ok := errors.AsType[*InsufficientError](err); ok {
+		return short.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,48 @@
+package lease
+
+import (
+	"slices"
+
+	"dcm/internal/linux/unitname"
+)
+
+// location is the lease that a caller runs in.
+type location struct {
+	unit string // "" for none
+	own  bool   // the lease is the caller's, and the caller is its only process
+}
+
+func locate(p Processes, c Caller) location {
+	unit, alone := p.Within(c.PID)
+	n, ok := unitname.ParseLease(unit)
+	if !ok {
+		return location{}
+	}
+	return location{unit, alone && n.UID == c.UID}
+}
+
+// replaced returns the lease that ends when the caller moves to another one, "" for none.
+func (l location) replaced() string {
+	if !l.own {
+		return ""
+	}
+	return l.unit
+}
+
+// around returns the lease that the caller stays in while it waits, "" for none.
+func (l location) around() string {
+	if l.own {
+		return ""
+	}
+	return l.unit
+}
+
+// excludeOwn removes the lease that is replaced from the snapshot. Otherwise a program would
+// need free partitions for two leases.
+func (l location) excludeOwn(snapshot Snapshot) Snapshot {
+	if !l.own {
+		return snapshot
+	}
+	snapshot.Units = slices.DeleteFunc(slices.Clone(snapshot.Units), func(u UnitDevices) bool { return u.Unit == l.unit })
+	return snapshot
+}

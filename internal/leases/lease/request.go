@@ -1,0 +1,67 @@
+package lease
+
+import (
+	"time"
+
+	"dcm/internal/gpu/partition"
+	"dcm/internal/leases/placement"
+	"dcm/internal/linux/caller"
+	"dcm/internal/linux/unitname"
+)
+
+// Caller is a process that requests a lease for itself.
+type Caller struct {
+	UID       uint32 // the user whose limits count
+	PID       int
+	Process   *caller.Process // the process at the time of the request
+	Groups    []string        // the user's groups that have limits of their own
+	Seniority uint64          // for a caller that was connected before the daemon started: lower for older connections; otherwise 0
+}
+
+// Request describes the lease that a caller wants.
+type Request struct {
+	placement.Want
+	Sought partition.Criteria // Want.Kinds is set from it
+	Kind   unitname.LeaseKind
+	Wait   bool          // wait until enough partitions are free
+	Time   time.Duration // time limit of the lease; 0 for none
+	What   string        // the command, for the unit's description
+	Of     int           // for a shared lease: how many leases may share a partition; 0 for the configured maximum
+
+	// Moved is called when the request waits and its position in the queue has changed. of
+	// is the length of the queue. It may be nil.
+	Moved func(q Queued, of int)
+}
+
+// Lease is the answer to a request.
+type Lease struct {
+	Unit   string
+	Choice placement.Choice
+	Nodes  []string // device nodes that the scope may open, in addition to those of every unit
+	Notes  []string // for the caller: limits that no longer apply, missing protection
+
+	Replaced []string // exclusive leases that this one replaces, because other processes had opened their partitions
+}
+
+// Scope is the unit that is created for a caller.
+type Scope struct {
+	Unit        string
+	Description string
+	PID         int      // of the caller
+	Allow       []string // device nodes
+	Time        time.Duration
+}
+
+// Queued is a request that waits, as the queue shows it.
+type Queued struct {
+	Position   int // from 1
+	PID        int // of the waiting process; it identifies the entry
+	UID        uint32
+	Partitions int // requested; 0 if GPUs is set
+	GPUs       int
+	Kind       unitname.LeaseKind
+	Of         int           // of a shared lease: how many leases may share a partition
+	Time       time.Duration // 0 for no limit
+	Since      time.Time
+	Reason     string // why it waits
+}
