@@ -81,7 +81,7 @@ func TestWhatKindsThereAreIsLookedUpBeforeAnythingElse(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_ = Daemon(t.Context(), h, slog.New(first{})) // which cannot look for an older dcm's selection, and says so
+		_ = Daemon(t.Context(), h, slog.New(first{}))
 	}()
 	<-over
 	select {

@@ -68,7 +68,6 @@ func newServer(ctx context.Context, h *host.Host, log *slog.Logger) (*server, er
 	s := &server{host: h, log: log, ended: make(chan struct{}), requests: make(chan daemon.Request), hangup: make(chan os.Signal, 1)}
 	s.acl = newDeviceACL(h, log) // first: the daemon sees what comes after it as new
 	s.notify = systemd.NewNotifier(os.Getenv)
-	migrateSelection(h, log)
 	if err := s.watch(ctx); err != nil {
 		return nil, err
 	}

@@ -103,17 +103,6 @@ func polling(why error) string {
 	return fmt.Sprintf("%v; the daemon looks for changes every %s until one is", why, watch.PollInterval)
 }
 
-// migrateSelection moves a selection that an older dcm wrote as a drop-in to dcm.toml.
-func migrateSelection(h *host.Host, log *slog.Logger) {
-	done, err := selection.MigrateSelection(config.DefaultPaths(h.Root))
-	switch {
-	case err != nil:
-		log.Warn(err.Error()) // the drop-in stays effective
-	case done:
-		log.Info("the selection that an older dcm wrote as a drop-in is now the profile of dcm.toml")
-	}
-}
-
 func stale(h *host.Host, s daemon.Settings) ([]string, error) {
 	return systemd.Differing(h.Path("run/systemd/generator"), s.Order.Dropins())
 }

@@ -76,20 +76,20 @@ func formerPackages(t *testing.T) string {
 	return buildPackages(t, "0.0.9", "RECIPE="+file)
 }
 
-// takenOver: an upgrade from then asks nothing, bounces no client, and what was
-// selected is the file's one line, in addition to other edits.
+// takenOver runs an upgrade from the former packages. It asks no question, restarts no client,
+// and leaves an edited dcm.toml as it is.
 func (m machine) takenOver(command string) {
 	m.t.Helper()
-	m.put("/etc/dcm/dcm.toml.d/zz-selected.toml", "# Written by dcm: \"dcm use\" in /etc, to stay.\nprofile = \"cpx-fast\"\n")
-	m.put(settings, "# edited\n"+selecting("spx-fast"))
+	edited := "# edited\n" + selecting("cpx-fast")
+	m.put(settings, edited)
 	m.applied("cpx-fast")
 	before := m.units(exporter, agentUnit, dashboard)
 	m.run(command)
 	m.untouched(before)
-	if got := m.run("cat " + settings); got != strings.TrimSpace("# edited\n"+selecting("cpx-fast")) {
+	if got := m.run("cat " + settings); got != strings.TrimSpace(edited) {
 		m.t.Errorf("dcm.toml is\n%s", got)
 	}
-	if got := m.run("ls -A /etc/dcm /etc/dcm/dcm.toml.d"); strings.Contains(got, "zz-selected") || strings.Contains(got, "rpm") || strings.Contains(got, "dpkg") {
+	if got := m.run("ls -A /etc/dcm /etc/dcm/dcm.toml.d"); strings.Contains(got, "rpm") || strings.Contains(got, "dpkg") {
 		m.t.Errorf("there are %s", got)
 	}
 	m.run("dcm verify")

@@ -12,7 +12,6 @@ import (
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/config/rule"
 	"dcm/internal/engine/config/source"
-	"dcm/internal/sanitize"
 )
 
 // Select selects the profile for good, by its line in dcm.toml, and ends a selection
@@ -45,15 +44,7 @@ func selectPersistent(p config.Paths, name string) error {
 	if err != nil {
 		return fmt.Errorf("%s is left as it is: %w", p.Admin, err)
 	}
-	old, err := formerSelection(p)
-	if err != nil {
-		return err
-	}
-	after := p.With(p.Admin, text).Without(p.RuntimeSelection())
-	if old != nil {
-		after = after.Without(formerFile(p))
-	}
-	cfg, err := config.Load(after)
+	cfg, err := config.Load(p.With(p.Admin, text).Without(p.RuntimeSelection()))
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
@@ -66,7 +57,7 @@ func selectPersistent(p config.Paths, name string) error {
 	if err := file.replace(text); err != nil {
 		return err
 	}
-	return errors.Join(remove(formerFile(p), old != nil), ClearRuntime(p))
+	return ClearRuntime(p)
 }
 
 // precedingSource returns what selects beside dcm.toml and has precedence over it, or "".
@@ -114,94 +105,13 @@ func selectRuntime(p config.Paths, name string) error {
 	return source.ReplaceFile(p.RuntimeSelection(), text, was)
 }
 
-// ClearRuntime ends a selection until reboot. That there is none is no error.
+// ClearRuntime ends a selection until reboot. It is no error if there is none.
 func ClearRuntime(p config.Paths) error {
-	if err := remove(p.RuntimeSelection(), true); err != nil {
+	if err := os.Remove(p.RuntimeSelection()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("cannot end the selection until reboot: %w", err)
 	}
 	return nil
 }
-
-func remove(path string, wanted bool) error {
-	if !wanted {
-		return nil
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-// MigrateSelection puts into dcm.toml a selection for good that a dcm before 0.2 wrote as a
-// drop-in, and removes the drop-in. It reports whether there was one. What is
-// selected is the same before and after, or nothing is changed.
-func MigrateSelection(p config.Paths) (bool, error) {
-	done := false
-	err := withLock(p, func() error {
-		name, err := formerSelection(p)
-		if err != nil || name == nil {
-			return err
-		}
-		cfg, err := config.Load(p)
-		if err != nil {
-			return err
-		}
-		if cfg.Persistent != config.OrEmpty(*name) {
-			return fmt.Errorf("%s selects something else after it: remove one of the two", cfg.LastingSource)
-		}
-		file, err := openAdminFile(p)
-		if err != nil {
-			return err
-		}
-		text, err := source.SetKey(file.text, "profile", config.OrNone(*name))
-		if err != nil {
-			return err
-		}
-		if cfg, err = config.Load(p.With(p.Admin, text).Without(formerFile(p))); err != nil {
-			return err
-		}
-		if cfg.Persistent != config.OrEmpty(*name) {
-			return fmt.Errorf("without it %s would select %s: remove one of the two", cfg.LastingSource, config.OrNone(cfg.Persistent))
-		}
-		if err := file.replace(text); err != nil {
-			return err
-		}
-		done = true
-		return remove(formerFile(p), true)
-	})
-	if err != nil {
-		err = fmt.Errorf("cannot take %s over into %s: %w", formerFile(p), p.Admin, err)
-	}
-	return done, err
-}
-
-// formerSelection returns what a drop-in of a dcm before 0.2 selects, or nil if there is none
-// that nobody has added anything to.
-func formerSelection(p config.Paths) (*string, error) {
-	r := p.NewReader()
-	_, found := r.Find(sanitize.Named(formerFile(p)))
-	if len(r.Problems) > 0 {
-		return nil, source.NewErrors(r.Problems...)
-	}
-	if !found {
-		return nil, nil
-	}
-	text, ok := r.Text(sanitize.Named(formerFile(p)))
-	if !ok {
-		return nil, source.NewErrors(r.Problems...)
-	}
-	root, broken := source.ParseTOML(formerFile(p), text)
-	if broken != nil || len(source.Children(root)) != 1 {
-		return nil, nil // an administrator's
-	}
-	name, ok := root.At("profile").Text()
-	if !ok {
-		return nil, nil
-	}
-	return &name, nil
-}
-
-func formerFile(p config.Paths) string { return filepath.Join(p.Local, config.SelectionFile) }
 
 // withLock holds off others who would write the same file. Others than root could hold
 // a lock on what they may open, so that it is a file of its own.
