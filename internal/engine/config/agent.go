@@ -7,24 +7,6 @@ import (
 	"reflect"
 )
 
-// agentForm is all that the file of agents may say: how GPUs are divided, and nothing
-// that names a program, a library or a unit, or that is the administrator's to allow.
-func agentForm() rule.Rule {
-	all := schema().Keys
-	return rule.Table(map[string]rule.Rule{"version": all["version"], "profile": all["profile"], "profiles": all["profiles"]}, nil)
-}
-
-func readAgent(c *rule.Checker, l layer) *source.Node {
-	root, broken := source.ParseTOML(l.file, l.text)
-	if broken != nil {
-		c.Problems = append(c.Problems, *broken)
-		return nil
-	}
-	c.Root = agentForm()
-	c.Root.Check(c, "", root)
-	return root
-}
-
 // readForms reads the layers: that of agents as the others say, and nil where it does not
 // count. Others that cannot be read are nil, too.
 func readForms(c *rule.Checker, layers []layer) []*source.Node {

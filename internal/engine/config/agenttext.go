@@ -56,12 +56,7 @@ func LoadAgentText(text string) (*AgentText, error) {
 }
 
 func loadAgentTOML(c *rule.Checker, file, text string) (*Config, error) {
-	root, broken := source.ParseTOML(file, text)
-	if broken != nil {
-		return nil, source.NewErrors(*broken)
-	}
-	c.Root = schema()
-	c.Root.Check(c, "", root)
+	root := tomlForm(schema)(c, layer{file: file, text: text})
 	checkProfiles(c, root)
 	if len(c.Problems) > 0 {
 		return nil, source.NewErrors(source.Sort(c.Problems, file)...)
@@ -76,7 +71,7 @@ func loadAgentTOML(c *rule.Checker, file, text string) (*Config, error) {
 
 // notAllowed returns the first key that an agent may not set.
 func notAllowed(root *source.Node) error {
-	open := agentForm().Keys
+	open := agentSchema().Keys
 	all := source.Children(root)
 	for _, key := range all.Keys() {
 		if _, ok := open[key]; ok {

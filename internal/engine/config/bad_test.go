@@ -1,6 +1,7 @@
-package config
+package config_test
 
 import (
+	"dcm/internal/engine/config/configtest"
 	"dcm/internal/engine/config/source"
 	"strings"
 	"testing"
@@ -95,7 +96,7 @@ func TestBadFilesAreToldInFull(t *testing.T) {
 	for _, test := range bad {
 		t.Run(test.name, func(t *testing.T) {
 			base["etc/dcm/dcm.toml"] = test.text
-			got := complaint(t, write(base, t))
+			got := configtest.Complaint(t, base.Write(t))
 			got = strings.TrimPrefix(strings.ReplaceAll(got, "\n/etc/dcm/dcm.toml:", "\n:"), "/etc/dcm/dcm.toml")
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
@@ -105,7 +106,7 @@ func TestBadFilesAreToldInFull(t *testing.T) {
 }
 
 func TestProblemsOfEveryFileAreTold(t *testing.T) {
-	p := write(files{
+	p := configtest.Files{
 		"usr/lib/dcm/dcm.toml.d/10.toml": "[profiles.a]\ncompute = \"SPX\"\n",
 		"etc/dcm/config.json":            "{\n\"gpu-config-profiles\": {\n}, \"x\": 1}",
 		"etc/dcm/dcm.toml":               "profile = \"aa\"\n[apply]\nrebot = \"once\"\n",
@@ -113,7 +114,7 @@ func TestProblemsOfEveryFileAreTold(t *testing.T) {
 		"etc/dcm/dcm.toml.d/20.toml":     "[clients]\nunits = [\"a b\"]\n",
 		"run/dcm/dcm.toml.d/10.toml":     "version = 7\n",
 		"proc/cmdline":                   "quiet dcm.profile=b\n",
-	}, t)
+	}.Write(t)
 	want := `/etc/dcm/config.json:3: x = 1: unknown key; accepted: gpu-config-profiles, gpuClientSystemdServices
 /etc/dcm/dcm.toml:1: profile = "aa": no such profile in the files that can be read; accepted: a
 /etc/dcm/dcm.toml:3: apply.rebot = "once": unknown key; did you mean "reboot"? accepted: at-load, device-timeout, on-failure, reboot, reload-driver
@@ -121,34 +122,34 @@ func TestProblemsOfEveryFileAreTold(t *testing.T) {
 /etc/dcm/dcm.toml.d/20.toml:2: clients.units = "a b": not a unit name: ' ' cannot be in one; accepted: letters, digits and :-_.\@ (systemd-escape --mangle writes the rest)
 /run/dcm/dcm.toml.d/10.toml:1: version = 7: not a version that this dcm reads; accepted: 1
 kernel command line: dcm.profile = "b": no such profile in the files that can be read; accepted: a`
-	if diff := cmp.Diff(want, complaint(t, p)); diff != "" {
+	if diff := cmp.Diff(want, configtest.Complaint(t, p)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 }
 
 // The units' program has no decoder of YAML.
 func TestAConfigMapInYAMLIsForImport(t *testing.T) {
-	p := write(files{"etc/dcm/config.json": "kind: ConfigMap\ndata:\n  config.json: |\n    {}\n"}, t)
+	p := configtest.Files{"etc/dcm/config.json": "kind: ConfigMap\ndata:\n  config.json: |\n    {}\n"}.Write(t)
 	want := "/etc/dcm/config.json:1: not JSON; accepted: the Kubernetes form in JSON; `dcm import` turns a ConfigMap in YAML into TOML"
-	if diff := cmp.Diff(want, complaint(t, p)); diff != "" {
+	if diff := cmp.Diff(want, configtest.Complaint(t, p)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 }
 
 func TestAValueHiddenByALaterLayerIsJudged(t *testing.T) {
-	p := write(files{
+	p := configtest.Files{
 		"etc/dcm/dcm.toml":           "[apply]\nreboot = \"twice\"\n",
 		"etc/dcm/dcm.toml.d/10.toml": "[apply]\nreboot = \"once\"\n",
-	}, t)
+	}.Write(t)
 	want := `/etc/dcm/dcm.toml:2: apply.reboot = "twice": not when to reboot; accepted: never, once`
-	if diff := cmp.Diff(want, complaint(t, p)); diff != "" {
+	if diff := cmp.Diff(want, configtest.Complaint(t, p)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 }
 
 func TestALongListOfProblemsIsCutShort(t *testing.T) {
-	p := write(files{"etc/dcm/dcm.toml": "[profiles.x]\ncompute = \"SPX\"\nskip = [" + strings.Repeat("\"x\",\n", 250) + "]\n"}, t)
-	lines := strings.Split(complaint(t, p), "\n")
+	p := configtest.Files{"etc/dcm/dcm.toml": "[profiles.x]\ncompute = \"SPX\"\nskip = [" + strings.Repeat("\"x\",\n", 250) + "]\n"}.Write(t)
+	lines := strings.Split(configtest.Complaint(t, p), "\n")
 	if len(lines) != source.MaxShown+1 || lines[source.MaxShown] != "and 150 more problems" {
 		t.Errorf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
 	}

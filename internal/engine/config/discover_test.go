@@ -1,6 +1,9 @@
-package config
+package config_test
 
-import "testing"
+import (
+	"dcm/internal/engine/config"
+	"testing"
+)
 
 func TestDiscoverable(t *testing.T) {
 	for name, want := range map[string]bool{
@@ -45,7 +48,7 @@ func TestDiscoverable(t *testing.T) {
 		".service":                                 false,
 		"a b.service":                              false,
 	} {
-		if got := Discoverable(name); got != want {
+		if got := config.Discoverable(name); got != want {
 			t.Errorf("Discoverable(%q) = %t", name, got)
 		}
 	}
@@ -57,7 +60,7 @@ func TestLists(t *testing.T) {
 		"gpuagent.service": true, "vllm@x.service": true, "one@a.service": true,
 		"one@b.service": false, "vllm.service": false, "": false,
 	} {
-		if got := Lists(clients, unit); got != want {
+		if got := config.Lists(clients, unit); got != want {
 			t.Errorf("Lists(%q) = %t", unit, got)
 		}
 	}

@@ -1,6 +1,8 @@
-package config
+package config_test
 
 import (
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/configtest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +15,7 @@ import (
 // can be seen.
 func TestAnOddFileNameIsReadAndToldEscaped(t *testing.T) {
 	const odd = "z\xff\x1b[31m\u202e.toml"
-	told := func(files files) (*Config, string) {
+	told := func(files configtest.Files) (*config.Config, string) {
 		t.Helper()
 		root := t.TempDir()
 		for name, text := range files {
@@ -25,14 +27,14 @@ func TestAnOddFileNameIsReadAndToldEscaped(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c, err := Load(DefaultPaths(root))
+		c, err := config.Load(config.DefaultPaths(root))
 		if err != nil {
 			return nil, err.Error()
 		}
 		return c, strings.Join(append(c.Warnings, c.Source, c.Origin["p"]), "\n")
 	}
 	const profiles = "[profiles.p]\ncompute = \"SPX\"\n[profiles.q]\ncompute = \"SPX\"\n"
-	for name, in := range map[string]files{
+	for name, in := range map[string]configtest.Files{
 		"selects":     {"etc/dcm/dcm.toml.d/" + odd: "profile = \"p\"\n" + profiles},
 		"hides":       {"etc/dcm/dcm.toml": "profile = \"q\"\n" + profiles, "etc/dcm/dcm.toml.d/" + odd: "profile = \"p\"\n"},
 		"is no TOML":  {"etc/dcm/dcm.toml.d/" + odd: "\x1b[31m"},

@@ -1,6 +1,8 @@
-package config
+package config_test
 
 import (
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/configtest"
 	"dcm/internal/engine/config/source"
 	"errors"
 	"strings"
@@ -23,16 +25,16 @@ func FuzzLoad(f *testing.F) {
 		if len(text) > source.MaxFileBytes || !utf8.ValidString(text) {
 			return // refused when the file is read
 		}
-		c, err := assemble([]layer{{file: "f", text: text, form: readTOML}}, nil, "")
+		c, err := config.LoadText("f", text)
 		if err != nil {
-			placed(t, text, err)
+			configtest.Placed(t, text, err)
 			return
 		}
-		again, err := assemble([]layer{{file: "again", text: Format(c), form: readTOML}}, nil, "")
+		again, err := config.LoadText("again", config.Format(c))
 		if err != nil {
-			t.Fatalf("%v\nin what was written for it:\n%s", err, Format(c))
+			t.Fatalf("%v\nin what was written for it:\n%s", err, config.Format(c))
 		}
-		if diff := same(c, again); diff != "" {
+		if diff := configtest.Diff(c, again); diff != "" {
 			t.Errorf("read, written and read again (-want +got):\n%s", diff)
 		}
 	})
@@ -41,19 +43,19 @@ func FuzzLoad(f *testing.F) {
 func FuzzCommandLine(f *testing.F) {
 	f.Add("ro dcm.profile=none \"a b\"=c x=\"y z\"")
 	f.Fuzz(func(t *testing.T, line string) {
-		for _, arg := range arguments(line) {
-			if strings.ContainsAny(arg, blanks) && !strings.Contains(line, `"`) {
+		for _, arg := range config.Arguments(line) {
+			if strings.ContainsAny(arg, config.Blanks) && !strings.Contains(line, `"`) {
 				t.Errorf("argument %q of %q", arg, line)
 			}
 		}
 		if !strings.Contains(line, `"`) {
-			if diff := cmp.Diff(strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(blanks, r) }), append([]string{}, arguments(line)...)); diff != "" {
+			if diff := cmp.Diff(strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(config.Blanks, r) }), append([]string{}, config.Arguments(line)...)); diff != "" {
 				t.Errorf("without quotes (-want +got):\n%s", diff)
 			}
 		}
-		if _, err := assemble(nil, nil, line); err != nil {
+		if _, err := config.LoadCommandLine(line); err != nil {
 			var all *source.Errors
-			if !errors.As(err, &all) || all.Problems[0].File != CommandLine {
+			if !errors.As(err, &all) || all.Problems[0].File != config.CommandLine {
 				t.Errorf("problem %v", err)
 			}
 		}

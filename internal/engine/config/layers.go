@@ -66,20 +66,20 @@ func (p Paths) findLayers(r *source.Reader) []foundLayer {
 		}
 	}
 	for _, file := range r.List(p.Shipped, ".toml") {
-		add(file, foundLayer{form: readTOML})
+		add(file, foundLayer{form: tomlForm(schema)})
 	}
 	add(sanitize.Named(p.Kubernetes), foundLayer{form: readKubernetes})
-	add(sanitize.Named(p.Admin), foundLayer{form: readTOML})
-	add(sanitize.Named(p.Agent), foundLayer{form: readAgent, agent: true})
+	add(sanitize.Named(p.Admin), foundLayer{form: tomlForm(schema)})
+	add(sanitize.Named(p.Agent), foundLayer{form: tomlForm(agentSchema), agent: true})
 	for _, file := range r.List(p.Local, ".toml") {
-		add(file, foundLayer{form: readTOML})
+		add(file, foundLayer{form: tomlForm(schema)})
 	}
 	for _, file := range r.List(p.Runtime, ".toml") {
-		form := readTOML
+		form := schema
 		if file == sanitize.Named(p.RuntimeSelection()) {
-			form = readSelection
+			form = selectionSchema
 		}
-		add(file, foundLayer{form: form, runtime: true})
+		add(file, foundLayer{form: tomlForm(form), runtime: true})
 	}
 	return found
 }
@@ -99,14 +99,16 @@ func readKubernetes(c *rule.Checker, l layer) *source.Node {
 	return kubernetes.Read(c, l.file, l.text, 0, nil)
 }
 
-// readTOML is the form of all files but one.
-func readTOML(c *rule.Checker, l layer) *source.Node {
-	root, broken := source.ParseTOML(l.file, l.text)
-	if broken != nil {
-		c.Problems = append(c.Problems, *broken)
-		return nil
+// tomlForm is the form of a TOML file that follows a rule.
+func tomlForm(form func() rule.Rule) layerForm {
+	return func(c *rule.Checker, l layer) *source.Node {
+		root, broken := source.ParseTOML(l.file, l.text)
+		if broken != nil {
+			c.Problems = append(c.Problems, *broken)
+			return nil
+		}
+		c.Root = form()
+		c.Root.Check(c, "", root)
+		return root
 	}
-	c.Root = schema()
-	c.Root.Check(c, "", root)
-	return root
 }

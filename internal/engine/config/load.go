@@ -38,7 +38,7 @@ func LoadFile(p Paths, file string) (*Config, error) {
 	}
 	var layers []layer
 	if ok {
-		layers = readLayers(r, []foundLayer{{File: f, form: readTOML}})
+		layers = readLayers(r, []foundLayer{{File: f, form: tomlForm(schema)}})
 	}
 	return assemble(layers, r.Problems, string(line))
 }

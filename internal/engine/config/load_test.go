@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/engine/config"
 	"dcm/internal/engine/config/configtest"
 	"dcm/internal/engine/config/rule"
 	"dcm/internal/engine/config/source"
@@ -14,11 +15,11 @@ import (
 )
 
 func TestNothingConfiguredSelectsNothing(t *testing.T) {
-	got := load(t, nil)
-	want := &Config{
+	got := configtest.Load(t, nil)
+	want := &config.Config{
 		Profiles: map[string]partition.Profile{}, Origin: map[string]string{},
-		OnFailure: Rollback, ReloadDriver: true, DeviceTimeout: time.Minute, Reboot: Never, Drift: Repair, Backend: Auto,
-		Discover: Suggest, Leases: Leases{Shares: 1},
+		OnFailure: config.Rollback, ReloadDriver: true, DeviceTimeout: time.Minute, Reboot: config.Never, Drift: config.Repair, Backend: config.Auto,
+		Discover: config.Suggest, Leases: config.Leases{Shares: 1},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
@@ -26,7 +27,7 @@ func TestNothingConfiguredSelectsNothing(t *testing.T) {
 }
 
 func TestEveryKeyIsRead(t *testing.T) {
-	got := load(t, files{"etc/dcm/dcm.toml": configtest.EveryKey})
+	got := configtest.Load(t, configtest.Files{"etc/dcm/dcm.toml": configtest.EveryKey})
 	mixed := partition.Profile{
 		Name: "mixed", Memory: partition.NPS1,
 		Skip: []partition.Selector{{Address: "0000:c5:00.0"}, {Index: 7}},
@@ -36,7 +37,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 			{Compute: partition.SPX, Rest: true},
 		},
 	}
-	want := &Config{
+	want := &config.Config{
 		Profile: mixed, Selected: "mixed", Source: "/etc/dcm/dcm.toml:2",
 		Persistent: "mixed", LastingSource: "/etc/dcm/dcm.toml:2",
 		Profiles: map[string]partition.Profile{
@@ -46,14 +47,14 @@ func TestEveryKeyIsRead(t *testing.T) {
 		Origin:    map[string]string{"whole": "/etc/dcm/dcm.toml:58", "mixed": "/etc/dcm/dcm.toml:62"},
 		Clients:   []string{"amd-metrics-exporter.service", "gpuagent.service", "vllm@.service", "vllm@7b.service", "feed.socket", "app.v2.service"},
 		Require:   true,
-		Discover:  Include,
-		OnFailure: Keep, AtLoad: true, DeviceTimeout: 90 * time.Second, Reboot: Once,
-		Drift: Report, Backend: AMDSMI, Library: "/opt/rocm/lib/libamd_smi.so", Count: 8,
+		Discover:  config.Include,
+		OnFailure: config.Keep, AtLoad: true, DeviceTimeout: 90 * time.Second, Reboot: config.Once,
+		Drift: config.Report, Backend: config.AMDSMI, Library: "/opt/rocm/lib/libamd_smi.so", Count: 8,
 		Metrics: "/var/lib/node_exporter", Agent: true,
-		Leases: Leases{PerUser: 8, Shares: 4, DefaultTime: 90 * time.Minute, MaxTime: 24 * time.Hour, Groups: []GroupLimits{
+		Leases: config.Leases{PerUser: 8, Shares: 4, DefaultTime: 90 * time.Minute, MaxTime: 24 * time.Hour, Groups: []config.GroupLimits{
 			{Name: "1005", MaxTime: 30 * time.Minute}, {Name: "course", PerUser: 2, Total: 16}}},
 		Observers: []string{"amd-metrics-exporter.service"},
-		Reservations: []Reservation{{Name: "vllm-7b", Unit: "vllm@7b.service", Partitions: 2, Place: "link", Exclusive: true, Sought: partition.Criteria{Vendor: partition.AMD, Mode: "CPX"},
+		Reservations: []config.Reservation{{Name: "vllm-7b", Unit: "vllm@7b.service", Partitions: 2, Place: "link", Exclusive: true, Sought: partition.Criteria{Vendor: partition.AMD, Mode: "CPX"},
 			GPUs: []partition.Selector{{Index: 1}}, Source: got.Reservations[0].Source},
 			{Name: "notebook", Unit: "notebook@.service", Partitions: 1, Place: "pack", Share: 3, Source: got.Reservations[1].Source}},
 	}
@@ -63,12 +64,12 @@ func TestEveryKeyIsRead(t *testing.T) {
 }
 
 func TestFormatWritesEveryKey(t *testing.T) {
-	c := load(t, files{"etc/dcm/dcm.toml": configtest.EveryKey, "run/dcm/dcm.toml.d/zz-selected.toml": "profile = \"whole\"\n"})
-	root, problem := source.ParseTOML("f", Format(c))
+	c := configtest.Load(t, configtest.Files{"etc/dcm/dcm.toml": configtest.EveryKey, "run/dcm/dcm.toml.d/zz-selected.toml": "profile = \"whole\"\n"})
+	root, problem := source.ParseTOML("f", config.Format(c))
 	if problem != nil {
 		t.Fatal(problem)
 	}
-	for key, r := range schema().Keys {
+	for key, r := range config.Schema().Keys {
 		for sub := range r.Keys {
 			if slices.ContainsFunc(root.At(key).Items(), func(n *source.Node) bool { return n.At(sub) != nil }) {
 				continue

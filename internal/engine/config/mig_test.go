@@ -1,15 +1,17 @@
-package config
+package config_test
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/configtest"
 	"dcm/internal/gpu/partition"
 )
 
 func TestGeometriesAreRead(t *testing.T) {
-	c := load(t, files{"etc/dcm/dcm.toml": `
+	c := configtest.Load(t, configtest.Files{"etc/dcm/dcm.toml": `
 profile = "both"
 [profiles.both]
 memory = "NPS1"
@@ -48,9 +50,9 @@ compute = "CPX"
 			t.Errorf("%s (-want +got):\n%s", want.Name, diff)
 		}
 	}
-	again, err := assemble([]layer{{file: "again", text: Format(c), form: readTOML}}, nil, "")
+	again, err := config.LoadText("again", config.Format(c))
 	if err != nil {
-		t.Fatalf("%v\nin\n%s", err, Format(c))
+		t.Fatalf("%v\nin\n%s", err, config.Format(c))
 	}
 	if diff := cmp.Diff(c.Profiles, again.Profiles); diff != "" {
 		t.Errorf("written and read again (-first +again):\n%s", diff)
@@ -58,7 +60,7 @@ compute = "CPX"
 }
 
 func TestAGeometryIsReplacedAsAWhole(t *testing.T) {
-	c := load(t, files{
+	c := configtest.Load(t, configtest.Files{
 		"etc/dcm/dcm.toml":             "[profiles.x]\nmig = { \"1g.10gb\" = 7 }\n",
 		"etc/dcm/dcm.toml.d/more.toml": "[profiles.x]\nmig = { \"3g.40gb\" = 2 }\n",
 	})
@@ -68,16 +70,16 @@ func TestAGeometryIsReplacedAsAWhole(t *testing.T) {
 }
 
 func TestCommonProfilesNeedNoDefinition(t *testing.T) {
-	c := load(t, files{"etc/dcm/dcm.toml": "profile = \"all-1g.10gb.me\"\n"})
+	c := configtest.Load(t, configtest.Files{"etc/dcm/dcm.toml": "profile = \"all-1g.10gb.me\"\n"})
 	if c.Selected != "all-1g.10gb.me" || c.Profile.Name != c.Selected || c.Profile.Groups[0].Family != "1g.10gb+me" || len(c.Profiles) != 0 {
 		t.Errorf("selected is %+v of %v", c.Profile, c.Names())
 	}
-	own := load(t, files{"etc/dcm/dcm.toml": "profile = \"all-disabled\"\n[profiles.all-disabled]\ncompute = \"SPX\"\n"})
+	own := configtest.Load(t, configtest.Files{"etc/dcm/dcm.toml": "profile = \"all-disabled\"\n[profiles.all-disabled]\ncompute = \"SPX\"\n"})
 	if own.Profile.Compute != partition.SPX || own.Profile.MIG != nil {
 		t.Errorf("a defined one of the same name is not taken: %+v", own.Profile)
 	}
-	p := write(files{"etc/dcm/dcm.toml": "profile = \"all-balnced\"\n"}, t)
-	if got, want := complaint(t, p), `/etc/dcm/dcm.toml:1: profile = "all-balnced": no such profile: none is defined; did you mean "all-balanced"?`; got != want {
+	p := configtest.Files{"etc/dcm/dcm.toml": "profile = \"all-balnced\"\n"}.Write(t)
+	if got, want := configtest.Complaint(t, p), `/etc/dcm/dcm.toml:1: profile = "all-balnced": no such profile: none is defined; did you mean "all-balanced"?`; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }

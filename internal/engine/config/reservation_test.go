@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"os"
@@ -8,11 +8,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/engine/config"
 	"dcm/internal/gpu/partition"
 )
 
 // written puts files into a root of the test's own and returns its paths.
-func written(t *testing.T, files map[string]string) Paths {
+func written(t *testing.T, files map[string]string) config.Paths {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range files {
@@ -24,7 +25,7 @@ func written(t *testing.T, files map[string]string) Paths {
 			t.Fatal(err)
 		}
 	}
-	return DefaultPaths(root)
+	return config.DefaultPaths(root)
 }
 
 const two = `profile = ""
@@ -48,11 +49,11 @@ func TestReservationsAreRead(t *testing.T) {
 		"dcm.toml":                two + "[leases]\nmax-per-user = 8\nshares = 3\n[guard]\nobservers = [\"exporter\"]\n",
 		"dcm.toml.d/50-more.toml": "[[reservation]]\nunit = \"ollama.service\"\npartitions = 1\n[[reservation]]\nunit = \"notebook@\"\npartitions = 1\nshare = 3\n",
 	})
-	cfg, err := Load(p)
+	cfg, err := config.Load(p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Reservation{
+	want := []config.Reservation{
 		{Name: "vllm-a", Unit: "vllm@a.service", Partitions: 2, Place: "spread", Exclusive: true, GPUs: []partition.Selector{{Index: 0}, {Address: "0000:26:00.0"}}},
 		{Name: "slurm", Partitions: 4, Place: "pack", Sought: partition.Criteria{Vendor: partition.NVIDIA, Mode: "3g.40gb"}},
 		{Name: "ollama", Unit: "ollama.service", Partitions: 1, Place: "pack"},
@@ -62,11 +63,11 @@ func TestReservationsAreRead(t *testing.T) {
 	if diff := cmp.Diff(want, cfg.Reservations, ignore); diff != "" {
 		t.Errorf("reservations (-want +got):\n%s", diff)
 	}
-	alone, lost := Reservations(p)
+	alone, lost := config.Reservations(p)
 	if diff := cmp.Diff(cfg.Reservations, alone); diff != "" || len(lost) > 0 {
 		t.Errorf("read on their own (-all +alone, lost %s):\n%s", lost, diff)
 	}
-	if cmp.Diff(Leases{PerUser: 8, Shares: 3}, cfg.Leases) != "" || cmp.Diff([]string{"exporter.service"}, cfg.Observers) != "" {
+	if cmp.Diff(config.Leases{PerUser: 8, Shares: 3}, cfg.Leases) != "" || cmp.Diff([]string{"exporter.service"}, cfg.Observers) != "" {
 		t.Errorf("leases are %+v, observers %s", cfg.Leases, cfg.Observers)
 	}
 	if got := cfg.Reservations[2].Source; !strings.HasSuffix(got, "50-more.toml:1") {
@@ -107,7 +108,7 @@ func TestBadReservationsAreRefused(t *testing.T) {
 		{"[leases.groups]\ncourse = 8\n", ":2: leases.groups.course = 8: must be a table, not an integer"},
 		{"[leases.groups.\"a:b\"]\n", `:1: leases.groups."a:b": not a name for a group; accepted: a group's name or number`},
 	} {
-		_, err := Load(written(t, map[string]string{"dcm.toml": tt.text}))
+		_, err := config.Load(written(t, map[string]string{"dcm.toml": tt.text}))
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%q:\n%v\nwant %q", tt.text, err, tt.want)
 		}
@@ -127,7 +128,7 @@ func TestReservationsAreReadDespiteMistakesElsewhere(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			// A profile that is set twice is no TOML either.
-			all, lost := Reservations(written(t, map[string]string{"dcm.toml": strings.Replace(tt.text, "profile = \"\"\n", "", 1)}))
+			all, lost := config.Reservations(written(t, map[string]string{"dcm.toml": strings.Replace(tt.text, "profile = \"\"\n", "", 1)}))
 			var units []string
 			for _, r := range all {
 				name := r.Unit

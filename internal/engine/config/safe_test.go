@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"os"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/configtest"
 	"dcm/internal/engine/config/source"
 	"dcm/internal/sanitize"
 	"dcm/internal/testkit/testdeadline"
@@ -24,52 +26,55 @@ var refusals = []struct {
 }{
 	{"group can write", mode(0o664), "/etc/dcm/dcm.toml: refused: its group or others can write to it (mode 0664): chmod go-w /etc/dcm/dcm.toml"},
 	{"world can write", mode(0o646), "/etc/dcm/dcm.toml: refused: its group or others can write to it (mode 0646): chmod go-w /etc/dcm/dcm.toml"},
-	{"FIFO", instead(func(t *testing.T, file string) { must(t, syscall.Mkfifo(file, 0o644)) }), "/etc/dcm/dcm.toml: refused: it is a FIFO, not a regular file"},
-	{"directory", instead(func(t *testing.T, file string) { must(t, os.Mkdir(file, 0o755)) }), "/etc/dcm/dcm.toml: refused: it is a directory, not a regular file"},
+	{"FIFO", instead(func(t *testing.T, file string) { configtest.Must(t, syscall.Mkfifo(file, 0o644)) }), "/etc/dcm/dcm.toml: refused: it is a FIFO, not a regular file"},
+	{"directory", instead(func(t *testing.T, file string) { configtest.Must(t, os.Mkdir(file, 0o755)) }), "/etc/dcm/dcm.toml: refused: it is a directory, not a regular file"},
 	{"device", instead(symlinkTo("/dev/zero")), "/etc/dcm/dcm.toml: refused: it is a device, not a regular file"},
 	{"socket", instead(socket), "/etc/dcm/dcm.toml: refused: it is a socket, not a regular file"},
 	{"link to nothing", instead(symlinkTo("nothing")), "/etc/dcm/dcm.toml: refused: it is a symbolic link to a file that does not exist"},
 	{"link to itself", instead(symlinkTo("dcm.toml")), "/etc/dcm/dcm.toml: cannot read it: too many levels of symbolic links"},
 	{"link to a file that others can write to", instead(func(t *testing.T, file string) {
-		must(t, os.WriteFile(filepath.Dir(file)+"/target", nil, 0o644))
-		must(t, os.Chmod(filepath.Dir(file)+"/target", 0o666))
+		configtest.Must(t, os.WriteFile(filepath.Dir(file)+"/target", nil, 0o644))
+		configtest.Must(t, os.Chmod(filepath.Dir(file)+"/target", 0o666))
 		symlinkTo("target")(t, file)
 	}), "/etc/dcm/dcm.toml: refused: its group or others can write to it (mode 0666): chmod go-w /etc/dcm/dcm.toml"},
 	{"link into a directory that others can write to", instead(func(t *testing.T, file string) {
 		dir := filepath.Dir(file) + "/open"
-		must(t, os.Mkdir(dir, 0o755))
-		must(t, os.WriteFile(dir+"/target", nil, 0o644))
-		must(t, os.Chmod(dir, 0o777|os.ModeSticky))
+		configtest.Must(t, os.Mkdir(dir, 0o755))
+		configtest.Must(t, os.WriteFile(dir+"/target", nil, 0o644))
+		configtest.Must(t, os.Chmod(dir, 0o777|os.ModeSticky))
 		symlinkTo("open/target")(t, file)
 	}), "/etc/dcm/open: refused: its group or others can write to it (mode 0777): chmod go-w /etc/dcm/open"},
-	{"directory that the group can write to", func(t *testing.T, file string) { must(t, os.Chmod(filepath.Dir(file), 0o775)) },
+	{"directory that the group can write to", func(t *testing.T, file string) { configtest.Must(t, os.Chmod(filepath.Dir(file), 0o775)) },
 		"/etc/dcm: refused: its group or others can write to it (mode 0775): chmod go-w /etc/dcm"},
 	{"drop-in directory that others can write to", func(t *testing.T, file string) {
 		dir := filepath.Dir(file) + "/dcm.toml.d"
-		must(t, os.Mkdir(dir, 0o755))
-		must(t, os.WriteFile(dir+"/10.toml", []byte("!"), 0o644))
-		must(t, os.WriteFile(dir+"/20.toml", []byte("!"), 0o644))
-		must(t, os.Chmod(dir, 0o757))
+		configtest.Must(t, os.Mkdir(dir, 0o755))
+		configtest.Must(t, os.WriteFile(dir+"/10.toml", []byte("!"), 0o644))
+		configtest.Must(t, os.WriteFile(dir+"/20.toml", []byte("!"), 0o644))
+		configtest.Must(t, os.Chmod(dir, 0o757))
 	}, "/etc/dcm/dcm.toml.d: refused: its group or others can write to it (mode 0757): chmod go-w /etc/dcm/dcm.toml.d"},
 	{"drop-in directory that is a file", func(t *testing.T, file string) {
-		must(t, os.WriteFile(filepath.Dir(file)+"/dcm.toml.d", nil, 0o644))
+		configtest.Must(t, os.WriteFile(filepath.Dir(file)+"/dcm.toml.d", nil, 0o644))
 	}, "/etc/dcm/dcm.toml.d: cannot read the directory: not a directory"},
-	{"too large", func(t *testing.T, file string) { must(t, os.Truncate(file, 10<<20)) }, "/etc/dcm/dcm.toml: refused: it is larger than 1 MiB (10485760 bytes)"},
+	{"too large", func(t *testing.T, file string) { configtest.Must(t, os.Truncate(file, 10<<20)) }, "/etc/dcm/dcm.toml: refused: it is larger than 1 MiB (10485760 bytes)"},
 	{"not UTF-8", func(t *testing.T, file string) {
-		must(t, os.WriteFile(file, []byte("# käse\n# k\xe4se\n"), 0o644))
-	}, "/etc/dcm/dcm.toml:2: refused: it is not UTF-8 text"},
-	{"of another user", func(t *testing.T, file string) { needRoot(t); must(t, os.Chown(file, 65534, 65534)) },
+		configtest.Must(t, os.WriteFile(file, []byte("# käse\n# k\xe4se\n"), 0o644))
+	}, "/etc/dcm/dcm.toml:2: not UTF-8 text"},
+	{"of another user", func(t *testing.T, file string) { needRoot(t); configtest.Must(t, os.Chown(file, 65534, 65534)) },
 		"/etc/dcm/dcm.toml: refused: it belongs to user 65534, not to root: chown root /etc/dcm/dcm.toml"},
-	{"in a directory of another user", func(t *testing.T, file string) { needRoot(t); must(t, os.Chown(filepath.Dir(file), 65534, 65534)) },
+	{"in a directory of another user", func(t *testing.T, file string) {
+		needRoot(t)
+		configtest.Must(t, os.Chown(filepath.Dir(file), 65534, 65534))
+	},
 		"/etc/dcm: refused: it belongs to user 65534, not to root: chown root /etc/dcm"},
 }
 
 func TestUnsafeFilesAreRefused(t *testing.T) {
 	for _, test := range refusals {
 		t.Run(test.name, func(t *testing.T) {
-			p := write(files{"etc/dcm/dcm.toml": "version = 1\n"}, t)
+			p := configtest.Files{"etc/dcm/dcm.toml": "version = 1\n"}.Write(t)
 			test.change(t, p.Admin)
-			if diff := cmp.Diff(test.want, complaint(t, p)); diff != "" {
+			if diff := cmp.Diff(test.want, configtest.Complaint(t, p)); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
 		})
@@ -78,28 +83,28 @@ func TestUnsafeFilesAreRefused(t *testing.T) {
 
 func TestSafeLinksAreFollowed(t *testing.T) {
 	// As a volume of Kubernetes is laid out.
-	p := write(files{"etc/dcm/..1/dcm.toml": "[apply]\nreboot = \"once\"\n"}, t)
+	p := configtest.Files{"etc/dcm/..1/dcm.toml": "[apply]\nreboot = \"once\"\n"}.Write(t)
 	dir := filepath.Dir(p.Admin)
-	must(t, os.Symlink("..1", dir+"/..data"))
-	must(t, os.Symlink("..data/dcm.toml", p.Admin))
-	c, err := Load(p)
-	if err != nil || c.Reboot != Once {
+	configtest.Must(t, os.Symlink("..1", dir+"/..data"))
+	configtest.Must(t, os.Symlink("..data/dcm.toml", p.Admin))
+	c, err := config.Load(p)
+	if err != nil || c.Reboot != config.Once {
 		t.Errorf("got %+v, %v", c, err)
 	}
 }
 
 func TestAnUnsafeDirectoryWithoutFilesDoesNoHarm(t *testing.T) {
-	p := write(files{"etc/dcm/dcm.toml.d/README": ""}, t)
-	must(t, os.Chmod(p.Local, 0o777))
-	must(t, os.Chmod(filepath.Dir(p.Local), 0o777))
-	if _, err := Load(p); err != nil {
+	p := configtest.Files{"etc/dcm/dcm.toml.d/README": ""}.Write(t)
+	configtest.Must(t, os.Chmod(p.Local, 0o777))
+	configtest.Must(t, os.Chmod(filepath.Dir(p.Local), 0o777))
+	if _, err := config.Load(p); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestAnotherUserTrustsWhatIsRoots(t *testing.T) {
 	info, err := os.Stat("/")
-	must(t, err)
+	configtest.Must(t, err)
 	r := new(source.Reader)
 	if !asAnotherUser(t, func() bool { return r.Trusted(sanitize.Named("/"), info) }) {
 		t.Error(r.Problems)
@@ -107,10 +112,10 @@ func TestAnotherUserTrustsWhatIsRoots(t *testing.T) {
 }
 
 func TestWhatAnotherUserCannotReadIsToldAsSuch(t *testing.T) {
-	p := write(files{"etc/dcm/dcm.toml": "version = 1\n"}, t)
-	must(t, os.Chmod(p.Admin, 0))
+	p := configtest.Files{"etc/dcm/dcm.toml": "version = 1\n"}.Write(t)
+	configtest.Must(t, os.Chmod(p.Admin, 0))
 	want := "/etc/dcm/dcm.toml: cannot read it: permission denied"
-	if diff := cmp.Diff(want, asAnotherUser(t, func() string { return complaint(t, p) })); diff != "" {
+	if diff := cmp.Diff(want, asAnotherUser(t, func() string { return configtest.Complaint(t, p) })); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 }
@@ -123,7 +128,7 @@ func asAnotherUser[T any](t *testing.T, f func() T) T {
 	if os.Geteuid() != 0 {
 		return f()
 	}
-	must(t, os.Chmod(filepath.Dir(t.TempDir()), 0o755))
+	configtest.Must(t, os.Chmod(filepath.Dir(t.TempDir()), 0o755))
 	result, failed := make(chan T, 1), make(chan syscall.Errno, 1)
 	go func() {
 		defer close(result) // also where f ends the test
@@ -146,7 +151,7 @@ func asAnotherUser[T any](t *testing.T, f func() T) T {
 
 func TestAFileThatBecameAFIFOIsNotWaitedFor(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "dcm.toml")
-	must(t, syscall.Mkfifo(fifo, 0o644))
+	configtest.Must(t, syscall.Mkfifo(fifo, 0o644))
 	read := make(chan bool)
 	go func() {
 		_, ok := new(source.Reader).Text(sanitize.Named(fifo))
@@ -164,33 +169,33 @@ func TestAFileThatBecameAFIFOIsNotWaitedFor(t *testing.T) {
 
 func TestWatchedDirectoriesAreThoseOfAllLayers(t *testing.T) {
 	want := []string{"/etc/dcm", "/etc/dcm/dcm.toml.d", "/run/dcm/dcm.toml.d", "/usr/lib/dcm/dcm.toml.d"}
-	if diff := cmp.Diff(want, DefaultPaths("").Watched()); diff != "" {
+	if diff := cmp.Diff(want, config.DefaultPaths("").Watched()); diff != "" {
 		t.Errorf("watched (-want +got):\n%s", diff)
 	}
 }
 
 func mode(m os.FileMode) func(*testing.T, string) {
-	return func(t *testing.T, file string) { must(t, os.Chmod(file, m)) }
+	return func(t *testing.T, file string) { configtest.Must(t, os.Chmod(file, m)) }
 }
 
 // instead puts something else where the file was.
 func instead(make func(t *testing.T, file string)) func(*testing.T, string) {
 	return func(t *testing.T, file string) {
-		must(t, os.Remove(file))
+		configtest.Must(t, os.Remove(file))
 		make(t, file)
 	}
 }
 
 func symlinkTo(target string) func(*testing.T, string) {
-	return func(t *testing.T, file string) { must(t, os.Symlink(target, file)) }
+	return func(t *testing.T, file string) { configtest.Must(t, os.Symlink(target, file)) }
 }
 
 func socket(t *testing.T, file string) {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	must(t, err)
-	t.Cleanup(func() { must(t, syscall.Close(fd)) })
+	configtest.Must(t, err)
+	t.Cleanup(func() { configtest.Must(t, syscall.Close(fd)) })
 	t.Chdir(filepath.Dir(file)) // the path of a socket has to be short
-	must(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: filepath.Base(file)}))
+	configtest.Must(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: filepath.Base(file)}))
 }
 
 func needRoot(t *testing.T) {

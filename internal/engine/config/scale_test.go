@@ -1,6 +1,7 @@
-package config
+package config_test
 
 import (
+	"dcm/internal/engine/config"
 	"dcm/internal/engine/config/source"
 	"fmt"
 	"strings"
@@ -39,7 +40,7 @@ func TestTheLargestFilesAreReadInTimeAndComplainedOfInShort(t *testing.T) {
 	}
 	for name, text := range largeTexts() {
 		begin := worked(t)
-		_, err := assemble([]layer{{file: "f", text: text, form: readTOML}}, nil, "")
+		_, err := config.LoadText("f", text)
 		if took := worked(t) - begin; took > 20*time.Second {
 			t.Errorf("%s: took %v", name, took)
 		}

@@ -55,6 +55,22 @@ func schema() rule.Rule {
 	}, nil)
 }
 
+// selectionSchema has the keys of [SelectionFile] in [Paths].Runtime.
+func selectionSchema() rule.Rule {
+	return rule.Table(map[string]rule.Rule{
+		"version": rule.Scalar("the integer 1", version),
+		"profile": rule.Scalar("a string", rule.Selectable),
+		"instead": rule.Scalar("a string", rule.Selectable),
+	}, nil)
+}
+
+// agentSchema has the keys of [Paths].Agent. An agent may divide GPUs. It may not name a program, a
+// library or a unit, and may not grant a permission.
+func agentSchema() rule.Rule {
+	all := schema().Keys
+	return rule.Table(map[string]rule.Rule{"version": all["version"], "profile": all["profile"], "profiles": all["profiles"]}, nil)
+}
+
 func version(v int64) *source.Fault {
 	if v == 1 {
 		return nil

@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"os"
@@ -9,26 +9,28 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/configtest"
 	"dcm/internal/engine/config/source"
 	"dcm/internal/gpu/partition"
 )
 
-func shipped(t testing.TB) files {
+func shipped(t testing.TB) configtest.Files {
 	t.Helper()
 	entries, err := os.ReadDir("../../../packaging/profiles")
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := files{"etc/dcm/dcm.toml": content(t, "../../../packaging/dcm.toml")}
+	f := configtest.Files{"etc/dcm/dcm.toml": configtest.Content(t, "../../../packaging/dcm.toml")}
 	for _, e := range entries {
-		f["usr/lib/dcm/dcm.toml.d/"+e.Name()] = content(t, "../../../packaging/profiles/"+e.Name())
+		f["usr/lib/dcm/dcm.toml.d/"+e.Name()] = configtest.Content(t, "../../../packaging/profiles/"+e.Name())
 	}
 	return f
 }
 
 func TestShippedFiles_ProfilesWithoutSelection(t *testing.T) {
-	got := load(t, shipped(t))
-	want := Defaults()
+	got := configtest.Load(t, shipped(t))
+	want := config.Defaults()
 	for _, name := range []string{"spx-nps1", "dpx-nps1", "dpx-nps2", "tpx-nps1", "qpx-nps1", "qpx-nps2", "qpx-nps4", "cpx-nps1", "cpx-nps2", "cpx-nps4"} {
 		compute, memory, _ := strings.Cut(strings.ToUpper(name), "-")
 		want.Profiles[name] = partition.Profile{Name: name, Compute: partition.Compute(compute), Memory: partition.Memory(memory)}
@@ -43,7 +45,7 @@ func TestShippedFileSelectsByUncommentingOneLine(t *testing.T) {
 	f := shipped(t)
 	f["etc/dcm/dcm.toml"] = strings.Replace(f["etc/dcm/dcm.toml"], "#profile =", "profile =", 1)
 	f["etc/dcm/dcm.toml"] = strings.Replace(f["etc/dcm/dcm.toml"], "#units =", "units =", 1)
-	c := load(t, f)
+	c := configtest.Load(t, f)
 	if c.Selected != "cpx-nps4" || c.Profile.Compute != partition.CPX {
 		t.Errorf("selected %q: %+v", c.Selected, c.Profile)
 	}
@@ -57,16 +59,16 @@ var assignment = regexp.MustCompile(`(?m)^#(\[.*\]|[a-z-]+ = .*)$`)
 func TestShippedFileShowsEveryKeyWithItsDefault(t *testing.T) {
 	f := shipped(t)
 	f["etc/dcm/dcm.toml"] = assignment.ReplaceAllString(f["etc/dcm/dcm.toml"], "$1")
-	got := load(t, f)
+	got := configtest.Load(t, f)
 	if len(got.Profiles["mixed"].Groups) != 2 {
 		t.Errorf("the example profile is %+v", got.Profiles["mixed"])
 	}
-	want := Defaults()
+	want := config.Defaults()
 	want.Profile, want.Selected, want.Source = got.Profile, "cpx-nps4", got.Source
 	want.Persistent, want.LastingSource = "cpx-nps4", got.Source
 	want.Profiles, want.Origin, want.Clients = got.Profiles, got.Origin, got.Clients
 	want.Reservations = got.Reservations
-	want.Leases, want.Observers = Leases{Shares: 1, Groups: got.Leases.Groups}, got.Observers
+	want.Leases, want.Observers = config.Leases{Shares: 1, Groups: got.Leases.Groups}, got.Observers
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the defaults shown are not the defaults (-want +got):\n%s", diff)
 	}
@@ -75,7 +77,7 @@ func TestShippedFileShowsEveryKeyWithItsDefault(t *testing.T) {
 	if broken != nil {
 		t.Fatal(broken)
 	}
-	for key, r := range schema().Keys {
+	for key, r := range config.Schema().Keys {
 		if key == "version" || key == "profiles" {
 			continue
 		}
@@ -102,9 +104,9 @@ func TestShippedFileShowsEveryKeyWithItsDefault(t *testing.T) {
 }
 
 func BenchmarkLoad(b *testing.B) {
-	p := write(shipped(b), b)
+	p := shipped(b).Write(b)
 	for b.Loop() {
-		if _, err := Load(p); err != nil {
+		if _, err := config.Load(p); err != nil {
 			b.Fatal(err)
 		}
 	}

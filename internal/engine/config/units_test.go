@@ -1,6 +1,7 @@
-package config
+package config_test
 
 import (
+	"dcm/internal/engine/config/configtest"
 	"dcm/internal/engine/config/rule"
 	"strings"
 	"testing"
@@ -67,7 +68,7 @@ func TestUnitNamesAreRefused(t *testing.T) {
 }
 
 func TestUnitsNamedTwiceAreWarnedOfAndCountOnce(t *testing.T) {
-	c := load(t, files{"etc/dcm/dcm.toml": "[clients]\nunits = [\n \"b\",\n \"a\",\n \"b.service\",\n]\n"})
+	c := configtest.Load(t, configtest.Files{"etc/dcm/dcm.toml": "[clients]\nunits = [\n \"b\",\n \"a\",\n \"b.service\",\n]\n"})
 	if diff := cmp.Diff([]string{"b.service", "a.service"}, c.Clients); diff != "" {
 		t.Errorf("clients (-want +got):\n%s", diff)
 	}

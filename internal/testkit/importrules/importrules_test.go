@@ -47,7 +47,7 @@ var allowed = map[string][]string{
 	"internal/engine/config/kubernetes": {"internal/engine/config/source", "internal/engine/config/rule"},
 	"internal/engine/config/importer":   {"internal/engine/config", "internal/engine/config/source", "internal/engine/config/rule", "internal/engine/config/kubernetes"},
 	"internal/engine/config/selection":  {"internal/linux/atomicfile", "internal/linux/filelock", "internal/engine/config", "internal/engine/config/source", "internal/engine/config/rule"},
-	"internal/engine/config/configtest": {"internal/engine/config/source"},
+	"internal/engine/config/configtest": {"internal/engine/config", "internal/engine/config/source"},
 	"internal/frontends/status":         {"internal/linux/sysfs", "internal/engine/statefile", "internal/engine/runstate"},
 	"internal/engine/history":           {"internal/linux/atomicfile", "internal/engine/runstate"},
 	"internal/linux/sysfs":              {"internal/sanitize"},

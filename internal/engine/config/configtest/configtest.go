@@ -1,30 +1,34 @@
-// Package configtest has helpers for tests of the packages of configuration. It must not
-// import them, except source, so that they can use it.
+// Package configtest has helpers for the tests of the configuration packages. The tests of
+// package config that use them are in config_test, since configtest imports config.
 package configtest
 
 import (
-	"dcm/internal/engine/config/source"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/source"
 )
 
 // Files is a tree of files: the text of each by its path below the root.
 type Files map[string]string
 
-// Write returns a new root directory with the files. They belong to the user of the test.
-func (f Files) Write(t testing.TB) (root string) {
+// Write writes the files below a new root directory. The user who runs the test owns them.
+func (f Files) Write(t testing.TB) config.Paths {
 	t.Helper()
-	root = t.TempDir()
+	root := t.TempDir()
 	for name, text := range f {
 		path := filepath.Join(root, name)
 		Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		Must(t, os.WriteFile(path, []byte(text), 0o644))
 	}
-	return root
+	return config.DefaultPaths(root)
 }
 
 // Content returns the text of a file.
@@ -43,8 +47,50 @@ func Must(t testing.TB, err error) {
 	}
 }
 
-// Placed fails if a problem does not tell its file, a line that the file has, and
-// what is wrong, on one line of text.
+// RootOf returns the root directory of the paths.
+func RootOf(p config.Paths) string { return strings.TrimSuffix(p.Cmdline, "/proc/cmdline") }
+
+// Complaint returns the text of the [source.Errors] that Load returns, with paths as on a host.
+func Complaint(t *testing.T, p config.Paths) string {
+	t.Helper()
+	c, err := config.Load(p)
+	if err == nil {
+		t.Fatalf("Load accepted it: %+v", c)
+	}
+	var all *source.Errors
+	if !errors.As(err, &all) {
+		t.Fatalf("Load returned a %T, want *source.Errors: %v", err, err)
+	}
+	return strings.ReplaceAll(err.Error(), RootOf(p), "")
+}
+
+// Load writes and loads the files. The result has paths as on a host.
+func Load(t *testing.T, f Files) *config.Config {
+	t.Helper()
+	p := f.Write(t)
+	c, err := config.Load(p)
+	Must(t, err)
+	c.Source = strings.TrimPrefix(c.Source, RootOf(p))
+	c.LastingSource = strings.TrimPrefix(c.LastingSource, RootOf(p))
+	for name, at := range c.Origin {
+		c.Origin[name] = strings.TrimPrefix(at, RootOf(p))
+	}
+	for i, w := range c.Warnings {
+		c.Warnings[i] = strings.ReplaceAll(w, RootOf(p), "")
+	}
+	return c
+}
+
+// Diff compares configurations without the places and the warnings of their definitions.
+func Diff(a, b *config.Config) string {
+	x, y := *a, *b
+	x.Source, x.LastingSource, x.Origin, x.Warnings = "", "", nil, nil
+	y.Source, y.LastingSource, y.Origin, y.Warnings = "", "", nil, nil
+	return cmp.Diff(x, y, cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "Reservations.Source" }, cmp.Ignore()))
+}
+
+// Placed reports an error of the test unless each problem has the file "f", a line of the text,
+// and a description in one line.
 func Placed(t *testing.T, text string, err error) {
 	t.Helper()
 	var all *source.Errors

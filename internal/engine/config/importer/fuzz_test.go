@@ -41,7 +41,7 @@ func FuzzImport(f *testing.F) {
 			}
 		}
 		direct.Unusable = nil
-		if diff := same(direct, c); diff != "" {
+		if diff := configtest.Diff(direct, c); diff != "" {
 			t.Errorf("as a layer and imported (-want +got):\n%s", diff)
 		}
 	})

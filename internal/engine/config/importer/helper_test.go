@@ -3,8 +3,6 @@ package importer
 import (
 	"strings"
 
-	"github.com/google/go-cmp/cmp"
-
 	"dcm/internal/engine/config"
 )
 
@@ -21,12 +19,4 @@ func loadText(name, text string) (*config.Config, error) {
 func loadKubernetes(text string) (*config.Config, error) {
 	p := config.DefaultPaths("/nonexistent")
 	return config.Load(p.With(p.Kubernetes, text))
-}
-
-// same compares configurations without the places where they are defined.
-func same(a, b *config.Config) string {
-	x, y := *a, *b
-	x.Source, x.LastingSource, x.Origin, x.Warnings = "", "", nil, nil
-	y.Source, y.LastingSource, y.Origin, y.Warnings = "", "", nil, nil
-	return cmp.Diff(x, y, cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "Reservations.Source" }, cmp.Ignore()))
 }

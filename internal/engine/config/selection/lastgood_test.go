@@ -12,20 +12,20 @@ import (
 // A key that is left out of the copy would have its default where the files are
 // broken.
 func TestWhatIsKeptIsTheWholeConfiguration(t *testing.T) {
-	p := write(files{"etc/dcm/dcm.toml": configtest.EveryKey, "run/dcm/dcm.toml.d/zz-selected.toml": "profile = \"whole\"\n"}, t)
+	p := configtest.Files{"etc/dcm/dcm.toml": configtest.EveryKey, "run/dcm/dcm.toml.d/zz-selected.toml": "profile = \"whole\"\n"}.Write(t)
 	want, broken, err := Effective(p)
 	if broken != nil || err != nil {
 		t.Fatal(broken, err)
 	}
-	must(t, SaveLastGood(p, want))
-	must(t, SaveLastGood(p, want))
-	must(t, os.WriteFile(p.Admin, []byte("["), 0o644))
+	configtest.Must(t, SaveLastGood(p, want))
+	configtest.Must(t, SaveLastGood(p, want))
+	configtest.Must(t, os.WriteFile(p.Admin, []byte("["), 0o644))
 	got, broken, err := Effective(p)
 	if err != nil || broken == nil || !strings.Contains(broken.Error(), "/etc/dcm/dcm.toml:1") {
 		t.Fatal(broken, err)
 	}
 	want.Persistent = got.Persistent
-	if diff := same(want, got); diff != "" {
+	if diff := configtest.Diff(want, got); diff != "" {
 		t.Errorf("kept (-want +got):\n%s", diff)
 	}
 	if !strings.HasPrefix(got.Source, p.Kept+":") {
@@ -38,15 +38,15 @@ func TestWhatIsKeptIsTheWholeConfiguration(t *testing.T) {
 }
 
 func TestNothingIsKeptWhereNothingCanBeTrusted(t *testing.T) {
-	p := write(files{"etc/dcm/dcm.toml": "["}, t)
+	p := configtest.Files{"etc/dcm/dcm.toml": "["}.Write(t)
 	if c, broken, err := Effective(p); c != nil || broken != nil || err == nil {
 		t.Errorf("without a copy: %+v, %v, %v", c, broken, err)
 	}
-	must(t, SaveLastGood(p, config.Defaults()))
+	configtest.Must(t, SaveLastGood(p, config.Defaults()))
 	if _, broken, err := Effective(p); broken == nil || err != nil {
 		t.Errorf("with a copy: %v, %v", broken, err)
 	}
-	must(t, os.Chmod(p.Kept, 0o666))
+	configtest.Must(t, os.Chmod(p.Kept, 0o666))
 	if c, broken, err := Effective(p); c != nil || broken != nil || err == nil {
 		t.Errorf("with a copy of anybody's: %+v, %v, %v", c, broken, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/configtest"
 	"dcm/internal/engine/config/source"
 	"dcm/internal/gpu/partition"
 )
@@ -36,7 +37,7 @@ func TestAnAgentsTextIsInstalledAndSelected(t *testing.T) {
 		"empty":           {"", "all-disabled", mustCommon(t, "all-disabled")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := write(files{"etc/dcm/dcm.toml": letting + "[clients]\nunits = [\"gpuagent\"]\n"}, t)
+			p := configtest.Files{"etc/dcm/dcm.toml": letting + "[clients]\nunits = [\"gpuagent\"]\n"}.Write(t)
 			if _, err := Install(p, tt.text, tt.profile); err != nil {
 				t.Fatal(err)
 			}
@@ -68,13 +69,13 @@ func mustCommon(t *testing.T, name string) partition.Profile {
 
 func TestWhatAnAgentMayNotSayChangesNothing(t *testing.T) {
 	for name, tt := range map[string]struct {
-		files         files
+		files         configtest.Files
 		text, profile string
 		want          string // in the error
 		key           string // of a refusal
 	}{
 		"off":                       {nil, twoOf, "fast", "does not let agents", "agent.enabled"},
-		"switched off by a drop-in": {files{"etc/dcm/dcm.toml.d/1.toml": "[agent]\nenabled = false"}, twoOf, "fast", "does not let agents", "agent.enabled"},
+		"switched off by a drop-in": {configtest.Files{"etc/dcm/dcm.toml.d/1.toml": "[agent]\nenabled = false"}, twoOf, "fast", "does not let agents", "agent.enabled"},
 		"a library":                 {nil, "[gpu]\nlibrary = \"/x.so\"\n" + twoOf[12:], "fast", "dcm.toml:2: gpu.library", "gpu.library"},
 		"clients":                   {nil, "[clients]\nunits = [\"a\"]", "fast", "clients.units", "clients.units"},
 		"a reservation":             {nil, "[[reservation]]\nunit = \"a\"\npartitions = 1", "fast", "reservation", "reservation"},
@@ -86,22 +87,22 @@ func TestWhatAnAgentMayNotSayChangesNothing(t *testing.T) {
 		"no such profile":           {nil, twoOf, "fats", `did you mean "fast"`, ""},
 		"none":                      {nil, twoOf, "none", "no such profile", ""},
 		"one that cannot be had":    {nil, ofAMDs, "odd", "not a compute partition mode", ""},
-		"a drop-in selects":         {files{"etc/dcm/dcm.toml.d/9.toml": "profile = \"mine\"\n[profiles.mine]\ncompute = \"SPX\""}, twoOf, "fast", "dcm.toml.d/9.toml:1 has precedence", "profile"},
-		"the command line selects":  {files{"proc/cmdline": "quiet dcm.profile=all-disabled"}, twoOf, "fast", "kernel command line has precedence", "profile"},
-		"selected until reboot":     {files{"run/dcm/dcm.toml.d/zz-selected.toml": "profile = \"all-disabled\"\ninstead = \"none\""}, twoOf, "fast", "zz-selected.toml:1 has precedence", "profile"},
-		"a drop-in changes it":      {files{"etc/dcm/dcm.toml.d/9.toml": "[profiles.fast]\ncompute = \"SPX\""}, twoOf, "fast", "says otherwise of profile \"fast\": see ", "profiles.fast"},
+		"a drop-in selects":         {configtest.Files{"etc/dcm/dcm.toml.d/9.toml": "profile = \"mine\"\n[profiles.mine]\ncompute = \"SPX\""}, twoOf, "fast", "dcm.toml.d/9.toml:1 has precedence", "profile"},
+		"the command line selects":  {configtest.Files{"proc/cmdline": "quiet dcm.profile=all-disabled"}, twoOf, "fast", "kernel command line has precedence", "profile"},
+		"selected until reboot":     {configtest.Files{"run/dcm/dcm.toml.d/zz-selected.toml": "profile = \"all-disabled\"\ninstead = \"none\""}, twoOf, "fast", "zz-selected.toml:1 has precedence", "profile"},
+		"a drop-in changes it":      {configtest.Files{"etc/dcm/dcm.toml.d/9.toml": "[profiles.fast]\ncompute = \"SPX\""}, twoOf, "fast", "says otherwise of profile \"fast\": see ", "profiles.fast"},
 		"not UTF-8":                 {nil, "\xff", "fast", "not UTF-8", ""},
 		"too large":                 {nil, strings.Repeat("#", 64<<10+1), "fast", "larger than 64 KiB", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			all := files{"etc/dcm/dcm.toml": letting}
+			all := configtest.Files{"etc/dcm/dcm.toml": letting}
 			if name == "off" {
-				all = files{"etc/dcm/dcm.toml": "version = 1\n"}
+				all = configtest.Files{"etc/dcm/dcm.toml": "version = 1\n"}
 			}
 			for path, text := range tt.files {
 				all[path] = text
 			}
-			p := write(all, t)
+			p := all.Write(t)
 			_, err := Install(p, tt.text, tt.profile)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("error %v, want %q", err, tt.want)
@@ -118,7 +119,7 @@ func TestWhatAnAgentMayNotSayChangesNothing(t *testing.T) {
 }
 
 func TestAnInstalledTextIsTakenBack(t *testing.T) {
-	p := write(files{"etc/dcm/dcm.toml": letting}, t)
+	p := configtest.Files{"etc/dcm/dcm.toml": letting}.Write(t)
 	first, err := Install(p, twoOf, "fast")
 	if err != nil {
 		t.Fatal(err)
@@ -154,25 +155,25 @@ func TestAnInstalledTextIsTakenBack(t *testing.T) {
 func TestTheFileOfAgentsCountsAsTheAdministratorSays(t *testing.T) {
 	installed := "profile = \"fast\"\n[profiles.fast]\ncompute = \"CPX\"\n"
 	for name, tt := range map[string]struct {
-		files files
+		files configtest.Files
 		want  string // selected
 		warn  string
 	}{
-		"off":                         {files{"etc/dcm/dcm.toml": "profile = \"all-disabled\""}, "all-disabled", "agent.toml: has no effect"},
-		"off, broken":                 {files{"etc/dcm/dcm.toml": "profile = \"all-disabled\"", "etc/dcm/agent.toml": "["}, "all-disabled", "agent.toml: has no effect"},
-		"on":                          {files{"etc/dcm/dcm.toml": letting}, "fast", ""},
-		"on, and dcm.toml selects":    {files{"etc/dcm/dcm.toml": "profile = \"all-disabled\"\n" + letting}, "fast", "dcm.toml:1: profile = \"all-disabled\" has no effect"},
-		"on by a drop-in":             {files{"etc/dcm/dcm.toml.d/1.toml": letting}, "fast", ""},
-		"a drop-in selects":           {files{"etc/dcm/dcm.toml": letting, "etc/dcm/dcm.toml.d/1.toml": "profile = \"all-disabled\""}, "all-disabled", "agent.toml:1: profile = \"fast\" has no effect"},
-		"dcm.toml defines the same":   {files{"etc/dcm/dcm.toml": letting + "[profiles.fast]\nmemory = \"NPS4\"\n[[profiles.fast.group]]\ncompute = \"SPX\"\ncount = \"rest\""}, "fast", "profile \"fast\" has no effect: an agent defines it"},
-		"dcm.toml defines it equally": {files{"etc/dcm/dcm.toml": letting + "[profiles.fast]\ncompute = \"CPX\"\n"}, "fast", ""},
+		"off":                         {configtest.Files{"etc/dcm/dcm.toml": "profile = \"all-disabled\""}, "all-disabled", "agent.toml: has no effect"},
+		"off, broken":                 {configtest.Files{"etc/dcm/dcm.toml": "profile = \"all-disabled\"", "etc/dcm/agent.toml": "["}, "all-disabled", "agent.toml: has no effect"},
+		"on":                          {configtest.Files{"etc/dcm/dcm.toml": letting}, "fast", ""},
+		"on, and dcm.toml selects":    {configtest.Files{"etc/dcm/dcm.toml": "profile = \"all-disabled\"\n" + letting}, "fast", "dcm.toml:1: profile = \"all-disabled\" has no effect"},
+		"on by a drop-in":             {configtest.Files{"etc/dcm/dcm.toml.d/1.toml": letting}, "fast", ""},
+		"a drop-in selects":           {configtest.Files{"etc/dcm/dcm.toml": letting, "etc/dcm/dcm.toml.d/1.toml": "profile = \"all-disabled\""}, "all-disabled", "agent.toml:1: profile = \"fast\" has no effect"},
+		"dcm.toml defines the same":   {configtest.Files{"etc/dcm/dcm.toml": letting + "[profiles.fast]\nmemory = \"NPS4\"\n[[profiles.fast.group]]\ncompute = \"SPX\"\ncount = \"rest\""}, "fast", "profile \"fast\" has no effect: an agent defines it"},
+		"dcm.toml defines it equally": {configtest.Files{"etc/dcm/dcm.toml": letting + "[profiles.fast]\ncompute = \"CPX\"\n"}, "fast", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			all := files{"etc/dcm/agent.toml": installed}
+			all := configtest.Files{"etc/dcm/agent.toml": installed}
 			for path, text := range tt.files {
 				all[path] = text
 			}
-			c := load(t, all)
+			c := configtest.Load(t, all)
 			if c.Selected != tt.want {
 				t.Errorf("selected is %q, want %q", c.Selected, tt.want)
 			}
@@ -187,14 +188,14 @@ func TestTheFileOfAgentsCountsAsTheAdministratorSays(t *testing.T) {
 }
 
 func TestNothingButProfilesCountsInTheFileOfAgents(t *testing.T) {
-	p := write(files{"etc/dcm/dcm.toml": letting, "etc/dcm/agent.toml": "[clients]\nunits = [\"a\"]\n"}, t)
-	if got := complaint(t, p); !strings.Contains(got, "/etc/dcm/agent.toml:1: clients: unknown key") && !strings.Contains(got, "clients") {
+	p := configtest.Files{"etc/dcm/dcm.toml": letting, "etc/dcm/agent.toml": "[clients]\nunits = [\"a\"]\n"}.Write(t)
+	if got := configtest.Complaint(t, p); !strings.Contains(got, "/etc/dcm/agent.toml:1: clients: unknown key") && !strings.Contains(got, "clients") {
 		t.Error(got)
 	}
 }
 
 func TestUseNamesTheAgentThatHasPrecedence(t *testing.T) {
-	p := write(files{"etc/dcm/dcm.toml": letting}, t)
+	p := configtest.Files{"etc/dcm/dcm.toml": letting}.Write(t)
 	if _, err := Install(p, twoOf, "fast"); err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +215,7 @@ func TestUseNamesTheAgentThatHasPrecedence(t *testing.T) {
 }
 
 func TestWhatIsKeptHoldsAnAgentsSelection(t *testing.T) {
-	p := write(files{"etc/dcm/dcm.toml": letting}, t)
+	p := configtest.Files{"etc/dcm/dcm.toml": letting}.Write(t)
 	if _, err := Install(p, twoOf, "fast"); err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +233,7 @@ func TestWhatIsKeptHoldsAnAgentsSelection(t *testing.T) {
 }
 
 func TestInstall_WritesTheSelectedProfileAlone(t *testing.T) {
-	p := write(files{"etc/dcm/dcm.toml": letting}, t)
+	p := configtest.Files{"etc/dcm/dcm.toml": letting}.Write(t)
 	var text strings.Builder
 	for i := range 1000 {
 		fmt.Fprintf(&text, "[profiles.p%d]\ncompute = \"SPX\"\n", i)

@@ -2,6 +2,7 @@ package selection
 
 import (
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/configtest"
 	"dcm/internal/engine/config/source"
 	"os"
 	"path/filepath"
@@ -21,72 +22,71 @@ const three = "[profiles.a]\ncompute = \"SPX\"\n[profiles.\"b c\"]\ncompute = \"
 func selects(t *testing.T, p config.Paths, name, source string) *config.Config {
 	t.Helper()
 	c, err := config.Load(p)
-	must(t, err)
-	if got := strings.TrimPrefix(c.Source, rootOf(p)); c.Selected != name || got != source {
+	configtest.Must(t, err)
+	if got := strings.TrimPrefix(c.Source, configtest.RootOf(p)); c.Selected != name || got != source {
 		t.Errorf("selected %q by %q, want %q by %q", c.Selected, got, name, source)
 	}
 	return c
 }
 
 func TestUseEditsTheOneLineThatAnEditIsMadeIn(t *testing.T) {
-	p := write(files{
+	p := configtest.Files{
 		"etc/dcm/dcm.toml":              "# ours\nprofile = \"a\" # for now\n",
 		"etc/dcm/dcm.toml.d/50-x.toml":  three,
 		"etc/dcm/dcm.toml.d/README.txt": "",
-	}, t)
-	must(t, Select(p, "b c"))
+	}.Write(t)
+	configtest.Must(t, Select(p, "b c"))
 	selects(t, p, "b c", "/etc/dcm/dcm.toml:2")
-	must(t, os.WriteFile(p.Admin, []byte("profile = \"d\"\n"), 0o644))
+	configtest.Must(t, os.WriteFile(p.Admin, []byte("profile = \"d\"\n"), 0o644))
 	selects(t, p, "d", "/etc/dcm/dcm.toml:1")
-	must(t, Select(p, config.None))
+	configtest.Must(t, Select(p, config.None))
 	selects(t, p, "", "/etc/dcm/dcm.toml:1")
-	must(t, Select(p, ""))
+	configtest.Must(t, Select(p, ""))
 	selects(t, p, "", "")
-	if got := content(t, p.Admin); got != "" {
+	if got := configtest.Content(t, p.Admin); got != "" {
 		t.Errorf("the file is %q", got)
 	}
 }
 
 func TestUseMakesTheFileFromTheTemplate(t *testing.T) {
-	p := write(files{"usr/share/dcm/dcm.toml": "# head\n#profile = \"x\"\n[apply]\n", "usr/lib/dcm/dcm.toml.d/1.toml": three}, t)
-	must(t, Select(p, "a"))
-	if diff := cmp.Diff("# head\n#profile = \"x\"\nprofile = \"a\"\n[apply]\n", content(t, p.Admin)); diff != "" {
+	p := configtest.Files{"usr/share/dcm/dcm.toml": "# head\n#profile = \"x\"\n[apply]\n", "usr/lib/dcm/dcm.toml.d/1.toml": three}.Write(t)
+	configtest.Must(t, Select(p, "a"))
+	if diff := cmp.Diff("# head\n#profile = \"x\"\nprofile = \"a\"\n[apply]\n", configtest.Content(t, p.Admin)); diff != "" {
 		t.Errorf("dcm.toml (-want +got):\n%s", diff)
 	}
 	info, err := os.Stat(p.Admin)
-	must(t, err)
+	configtest.Must(t, err)
 	if info.Mode() != 0o644 {
 		t.Errorf("mode %v", info.Mode())
 	}
-	must(t, os.Remove(p.Admin))
-	must(t, os.Remove(p.Template))
-	must(t, Select(p, "d"))
+	configtest.Must(t, os.Remove(p.Admin))
+	configtest.Must(t, os.Remove(p.Template))
+	configtest.Must(t, Select(p, "d"))
 	selects(t, p, "d", "/etc/dcm/dcm.toml:1")
 }
 
 func TestUseIsRefusedWhereItWouldHaveNoEffect(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		over files
+		over configtest.Files
 		want string
 	}{
-		{"drop-in", files{"etc/dcm/dcm.toml.d/50.toml": "\nprofile = \"d\"\n"}, "/etc/dcm/dcm.toml.d/50.toml:2 selects d"},
-		{"drop-in that says the same", files{"etc/dcm/dcm.toml.d/50.toml": "profile = \"b c\"\n"}, "/etc/dcm/dcm.toml.d/50.toml:1 selects b c"},
-		{"drop-in that selects none", files{"etc/dcm/dcm.toml.d/50.toml": "profile = \"\"\n"}, "/etc/dcm/dcm.toml.d/50.toml:1 selects none"},
-		{"an old selection with more in it", files{"etc/dcm/dcm.toml.d/zz-selected.toml": "profile = \"d\"\nversion = 1\n"}, "/etc/dcm/dcm.toml.d/zz-selected.toml:1 selects d"},
-		{"somebody's drop-in until reboot", files{"run/dcm/dcm.toml.d/10.toml": "profile = \"d\"\n"}, "/run/dcm/dcm.toml.d/10.toml:1 selects d"},
-		{"kernel command line", files{"proc/cmdline": "dcm.profile=d"}, "kernel command line selects d"},
+		{"drop-in", configtest.Files{"etc/dcm/dcm.toml.d/50.toml": "\nprofile = \"d\"\n"}, "/etc/dcm/dcm.toml.d/50.toml:2 selects d"},
+		{"drop-in that says the same", configtest.Files{"etc/dcm/dcm.toml.d/50.toml": "profile = \"b c\"\n"}, "/etc/dcm/dcm.toml.d/50.toml:1 selects b c"},
+		{"drop-in that selects none", configtest.Files{"etc/dcm/dcm.toml.d/50.toml": "profile = \"\"\n"}, "/etc/dcm/dcm.toml.d/50.toml:1 selects none"},
+		{"somebody's drop-in until reboot", configtest.Files{"run/dcm/dcm.toml.d/10.toml": "profile = \"d\"\n"}, "/run/dcm/dcm.toml.d/10.toml:1 selects d"},
+		{"kernel command line", configtest.Files{"proc/cmdline": "dcm.profile=d"}, "kernel command line selects d"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.over["etc/dcm/dcm.toml"] = "profile = \"a\"\n" + three
-			p := write(test.over, t)
+			p := test.over.Write(t)
 			for _, name := range []string{"b c", config.None, ""} {
 				err := Select(p, name)
-				if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), rootOf(p), ""), "nothing was changed: "+test.want+", which has precedence over /etc/dcm/dcm.toml") {
+				if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), configtest.RootOf(p), ""), "nothing was changed: "+test.want+", which has precedence over /etc/dcm/dcm.toml") {
 					t.Errorf("%q: %v", name, err)
 				}
 			}
-			if got := content(t, p.Admin); got != "profile = \"a\"\n"+three {
+			if got := configtest.Content(t, p.Admin); got != "profile = \"a\"\n"+three {
 				t.Errorf("the file is\n%s", got)
 			}
 		})
@@ -94,7 +94,7 @@ func TestUseIsRefusedWhereItWouldHaveNoEffect(t *testing.T) {
 }
 
 func TestUseOfAnImpossibleNameIsRefused(t *testing.T) {
-	p := write(files{"etc/dcm/dcm.toml": three}, t)
+	p := configtest.Files{"etc/dcm/dcm.toml": three}.Write(t)
 	for name, want := range map[string]string{
 		"a\nprofile = \"b\"": `not a name for a profile; accepted: at most 64 bytes`,
 		"dd":                 `nothing was changed: `,
@@ -106,28 +106,28 @@ func TestUseOfAnImpossibleNameIsRefused(t *testing.T) {
 			}
 		}
 	}
-	if got := content(t, p.Admin); got != three {
+	if got := configtest.Content(t, p.Admin); got != three {
 		t.Errorf("the file is\n%s", got)
 	}
 }
 
 func TestUseKeepsWhatTheFileIs(t *testing.T) {
-	p := write(files{"etc/site/dcm.toml": three}, t)
-	file := filepath.Join(rootOf(p), "etc/site/dcm.toml")
-	must(t, os.MkdirAll(filepath.Dir(p.Admin), 0o755))
-	must(t, os.Symlink("../site/dcm.toml", p.Admin))
-	must(t, os.Chmod(file, 0o640))
-	must(t, os.Chown(file, -1, someGroup(t)))
+	p := configtest.Files{"etc/site/dcm.toml": three}.Write(t)
+	file := filepath.Join(configtest.RootOf(p), "etc/site/dcm.toml")
+	configtest.Must(t, os.MkdirAll(filepath.Dir(p.Admin), 0o755))
+	configtest.Must(t, os.Symlink("../site/dcm.toml", p.Admin))
+	configtest.Must(t, os.Chmod(file, 0o640))
+	configtest.Must(t, os.Chown(file, -1, someGroup(t)))
 	kept := unix.Setxattr(file, "user.note", []byte("ours"), 0) == nil
-	must(t, os.WriteFile(filepath.Join(filepath.Dir(file), ".dcm.toml.dcm-123"), nil, 0o600)) // a killed one's
+	configtest.Must(t, os.WriteFile(filepath.Join(filepath.Dir(file), ".dcm.toml.dcm-123"), nil, 0o600)) // a killed one's
 	before, err := os.Stat(file)
-	must(t, err)
-	must(t, Select(p, "a"))
+	configtest.Must(t, err)
+	configtest.Must(t, Select(p, "a"))
 	if target, err := os.Readlink(p.Admin); err != nil || target != "../site/dcm.toml" {
 		t.Errorf("the link is %q, %v", target, err)
 	}
 	after, err := os.Stat(file)
-	must(t, err)
+	configtest.Must(t, err)
 	if after.Mode() != before.Mode() || gid(after) != gid(before) {
 		t.Errorf("%v of group %d became %v of group %d", before.Mode(), gid(before), after.Mode(), gid(after))
 	}
@@ -142,130 +142,69 @@ func TestUseKeepsWhatTheFileIs(t *testing.T) {
 
 // An editor that saves meanwhile must not lose what it saved.
 func TestUseDoesNotOverwriteAnEditThatItHasNotRead(t *testing.T) {
-	p := write(files{"etc/dcm/dcm.toml": three}, t)
+	p := configtest.Files{"etc/dcm/dcm.toml": three}.Write(t)
 	file, err := openAdminFile(p)
-	must(t, err)
-	must(t, os.WriteFile(p.Admin, []byte(three+"# more\n"), 0o644))
-	must(t, os.Chtimes(p.Admin, time.Time{}, time.Now().Add(time.Second)))
+	configtest.Must(t, err)
+	configtest.Must(t, os.WriteFile(p.Admin, []byte(three+"# more\n"), 0o644))
+	configtest.Must(t, os.Chtimes(p.Admin, time.Time{}, time.Now().Add(time.Second)))
 	if err := file.replace("x"); err == nil || !strings.Contains(err.Error(), "somebody else has just changed") {
 		t.Errorf("got %v", err)
 	}
-	if entries, _ := os.ReadDir(filepath.Dir(p.Admin)); len(entries) != 1 || content(t, p.Admin) != three+"# more\n" {
-		t.Errorf("it is %q, beside %v", content(t, p.Admin), entries)
+	if entries, _ := os.ReadDir(filepath.Dir(p.Admin)); len(entries) != 1 || configtest.Content(t, p.Admin) != three+"# more\n" {
+		t.Errorf("it is %q, beside %v", configtest.Content(t, p.Admin), entries)
 	}
 }
 
 func TestASelectionUntilReboot(t *testing.T) {
 	const passing = "/run/dcm/dcm.toml.d/zz-selected.toml:3"
-	p := write(files{"etc/dcm/dcm.toml": "profile = \"a\"\n" + three}, t)
-	must(t, SelectRuntime(p, "b c"))
-	must(t, SelectRuntime(p, "d"))
+	p := configtest.Files{"etc/dcm/dcm.toml": "profile = \"a\"\n" + three}.Write(t)
+	configtest.Must(t, SelectRuntime(p, "b c"))
+	configtest.Must(t, SelectRuntime(p, "d"))
 	c := selects(t, p, "d", passing)
 	if c.Persistent != "a" || c.Ended != "" || len(c.Warnings) > 0 {
 		t.Errorf("for good %q, ended %q, warnings %q", c.Persistent, c.Ended, c.Warnings)
 	}
 	t.Run("outlives another edit", func(t *testing.T) {
-		must(t, os.WriteFile(p.Admin, []byte("[apply]\nreboot = \"once\"\n[clients]\n"+three), 0o644))
-		must(t, os.WriteFile(p.Local+".x", nil, 0o644))
-		must(t, os.WriteFile(p.Admin, []byte("version = 1\nprofile = 'a'\n"+three), 0o644))
+		configtest.Must(t, os.WriteFile(p.Admin, []byte("[apply]\nreboot = \"once\"\n[clients]\n"+three), 0o644))
+		configtest.Must(t, os.WriteFile(p.Local+".x", nil, 0o644))
+		configtest.Must(t, os.WriteFile(p.Admin, []byte("version = 1\nprofile = 'a'\n"+three), 0o644))
 		selects(t, p, "d", passing)
 	})
 	t.Run("is ended by an edit of the profile", func(t *testing.T) {
-		must(t, os.WriteFile(p.Admin, []byte("profile = \"b c\"\n"+three), 0o644))
+		configtest.Must(t, os.WriteFile(p.Admin, []byte("profile = \"b c\"\n"+three), 0o644))
 		c := selects(t, p, "b c", "/etc/dcm/dcm.toml:1")
 		want := "the selection of d until reboot has ended: it was made instead of a, and now /etc/dcm/dcm.toml:1 selects b c"
-		if diff := cmp.Diff(want, strings.ReplaceAll(c.Ended, rootOf(p), "")); diff != "" {
+		if diff := cmp.Diff(want, strings.ReplaceAll(c.Ended, configtest.RootOf(p), "")); diff != "" {
 			t.Errorf("ended (-want +got):\n%s", diff)
 		}
-		must(t, ClearRuntime(p))
-		must(t, ClearRuntime(p))
+		configtest.Must(t, ClearRuntime(p))
+		configtest.Must(t, ClearRuntime(p))
 		selects(t, p, "b c", "/etc/dcm/dcm.toml:1")
 	})
 	t.Run("is ended by the removal of the profile", func(t *testing.T) {
-		must(t, SelectRuntime(p, "d"))
-		must(t, os.WriteFile(p.Admin, []byte(three), 0o644))
+		configtest.Must(t, SelectRuntime(p, "d"))
+		configtest.Must(t, os.WriteFile(p.Admin, []byte(three), 0o644))
 		selects(t, p, "", "")
-		must(t, SelectRuntime(p, "d"))
+		configtest.Must(t, SelectRuntime(p, "d"))
 		selects(t, p, "d", passing)
 	})
 	t.Run("is ended by use", func(t *testing.T) {
-		must(t, Select(p, "a"))
+		configtest.Must(t, Select(p, "a"))
 		selects(t, p, "a", "/etc/dcm/dcm.toml:1")
 		if _, err := os.Stat(p.RuntimeSelection()); err == nil {
 			t.Error("its file is there")
 		}
 	})
 	t.Run("of none", func(t *testing.T) {
-		must(t, SelectRuntime(p, config.None))
+		configtest.Must(t, SelectRuntime(p, config.None))
 		selects(t, p, "", passing)
-		must(t, ClearRuntime(p))
+		configtest.Must(t, ClearRuntime(p))
 	})
 	t.Run("is refused beside the kernel command line", func(t *testing.T) {
-		must(t, os.MkdirAll(filepath.Dir(p.Cmdline), 0o755))
-		must(t, os.WriteFile(p.Cmdline, []byte("dcm.profile=a"), 0o644))
+		configtest.Must(t, os.MkdirAll(filepath.Dir(p.Cmdline), 0o755))
+		configtest.Must(t, os.WriteFile(p.Cmdline, []byte("dcm.profile=a"), 0o644))
 		if err := SelectRuntime(p, "d"); err == nil || !strings.Contains(err.Error(), "kernel command line selects a") {
 			t.Errorf("got %v", err)
-		}
-	})
-}
-
-// What a dcm before 0.2 wrote in /run holds until the reboot.
-func TestASelectionUntilRebootOfAnOlderDcmHolds(t *testing.T) {
-	p := write(files{
-		"etc/dcm/dcm.toml":                    "profile = \"a\"\n" + three,
-		"run/dcm/dcm.toml.d/zz-selected.toml": "# Written by dcm\nprofile = \"d\"\n",
-	}, t)
-	selects(t, p, "d", "/run/dcm/dcm.toml.d/zz-selected.toml:2")
-}
-
-func TestAnOldSelectionIsTakenOverOnce(t *testing.T) {
-	const old = "etc/dcm/dcm.toml.d/zz-selected.toml"
-	for _, test := range []struct{ name, admin, old, want, source string }{
-		{"over another", "profile = \"a\"\n" + three, "# Written by dcm\nprofile = \"d\"\n", "d", "/etc/dcm/dcm.toml:1"},
-		{"over none", "[clients]\n" + three, "profile = \"d\"\n", "d", "/etc/dcm/dcm.toml:1"},
-		{"of none", "profile = \"a\"\n" + three, "profile = \"\"\n", "", "/etc/dcm/dcm.toml:1"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			p := write(files{"etc/dcm/dcm.toml": test.admin, old: test.old}, t)
-			if done, err := MigrateSelection(p); !done || err != nil {
-				t.Fatal(done, err)
-			}
-			selects(t, p, test.want, test.source)
-			if done, err := MigrateSelection(p); done || err != nil {
-				t.Error("once more:", done, err)
-			}
-		})
-	}
-	t.Run("by use", func(t *testing.T) {
-		p := write(files{"etc/dcm/dcm.toml": three, old: "profile = \"d\"\n"}, t)
-		must(t, Select(p, "a"))
-		selects(t, p, "a", "/etc/dcm/dcm.toml:1")
-		if _, err := os.Stat(formerFile(p)); err == nil {
-			t.Error("it is still there")
-		}
-	})
-	t.Run("not where another one would then win", func(t *testing.T) {
-		p := write(files{"etc/dcm/dcm.toml": three, old: "profile = \"d\"\n", "etc/dcm/dcm.toml.d/50.toml": "profile = \"a\"\n"}, t)
-		done, err := MigrateSelection(p)
-		if want := "without it /etc/dcm/dcm.toml.d/50.toml:1 would select a: remove one of the two"; done || err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), rootOf(p), ""), want) {
-			t.Error(done, err)
-		}
-		selects(t, p, "d", "/"+old+":1")
-	})
-	t.Run("not where somebody has added to it", func(t *testing.T) {
-		p := write(files{"etc/dcm/dcm.toml": three, old: "profile = \"d\"\n[clients]\nunits = [\"x\"]\n"}, t)
-		if done, err := MigrateSelection(p); done || err != nil {
-			t.Error(done, err)
-		}
-		selects(t, p, "d", "/"+old+":1")
-	})
-	t.Run("not in a broken configuration", func(t *testing.T) {
-		p := write(files{"etc/dcm/dcm.toml": "x = 1\n" + three, old: "profile = \"d\"\n"}, t)
-		if done, err := MigrateSelection(p); done || err == nil {
-			t.Error(done, err)
-		}
-		if got := content(t, p.Admin); got != "x = 1\n"+three {
-			t.Errorf("the file is\n%s", got)
 		}
 	})
 }
@@ -280,6 +219,6 @@ func someGroup(t *testing.T) int {
 		return 65534
 	}
 	groups, err := os.Getgroups()
-	must(t, err)
+	configtest.Must(t, err)
 	return append(groups, os.Getgid())[0]
 }

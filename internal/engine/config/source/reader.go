@@ -190,15 +190,11 @@ func ReadAtMost(from io.Reader) ([]byte, error) {
 
 // Accept returns content as the text of a file, unless it is too large or not UTF-8.
 func (r *Reader) Accept(path sanitize.Name, content []byte) (text string, ok bool) {
-	switch {
-	case len(content) > MaxFileBytes:
-		r.fail(path, 0, "refused: it is larger than 1 MiB")
-	case !utf8.Valid(content):
-		r.fail(path, invalidUTF8Line(content), "refused: it is not UTF-8 text")
-	default:
-		return string(content), true
+	if p := CheckText(path.String(), content); p != nil {
+		r.Problems = append(r.Problems, *p)
+		return "", false
 	}
-	return "", false
+	return string(content), true
 }
 
 // CheckText returns what is wrong with a text that is too large or not UTF-8.
