@@ -110,7 +110,7 @@ func noAnswer(err error) error {
 }
 
 func account(ctx context.Context, c *dbusapi.Client) (json.RawMessage, error) {
-	ctx, cancel := context.WithTimeout(ctx, status.Patience+host.DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, status.PartTimeout+host.DialTimeout)
 	defer cancel()
 	text, err := c.Account(ctx)
 	if err != nil {

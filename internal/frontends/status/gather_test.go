@@ -91,8 +91,8 @@ func TestAPartThatHangsCostsItsOwnTime(t *testing.T) {
 		s.Run = func(context.Context) (*runstate.Run, error) { <-hang; return nil, nil }
 		began := time.Now()
 		a := Gather(t.Context(), time.Now(), s)
-		if took := time.Since(began); took != Patience {
-			t.Errorf("took %s, want %s", took, Patience)
+		if took := time.Since(began); took != PartTimeout {
+			t.Errorf("took %s, want %s", took, PartTimeout)
 		}
 		if len(a.Hidden) != 2 || len(a.GPUs) != 8 {
 			t.Errorf("%d GPUs, hidden: %s", len(a.GPUs), hiddenParts(a))

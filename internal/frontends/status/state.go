@@ -1,5 +1,7 @@
 package status
 
+import "dcm/internal/engine/runstate"
+
 // State is the health of a host in one word.
 type State string
 
@@ -63,4 +65,12 @@ func (s State) rank() int {
 		}
 	}
 	return len(States())
+}
+
+// offStates maps the daemon's phase to the state of a host whose GPUs do not match the
+// profile.
+func offStates() map[runstate.Phase]State {
+	return map[runstate.Phase]State{
+		runstate.Applying: Changing, runstate.Waiting: Waiting, runstate.Rebooting: Rebooting, runstate.Drifted: Drifted, runstate.Stuck: Failed,
+	}
 }

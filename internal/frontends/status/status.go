@@ -1,9 +1,12 @@
 package status
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
 )
 
 // Version is the version of the JSON form.
@@ -106,25 +109,16 @@ type Offers struct {
 	Memory  List[string] `json:"memory"`
 }
 
-// Placements are the facts that a plan of a GPU's slices needs. They may be hidden from an
-// unprivileged process, but not from the daemon.
+// Placements are the facts that a plan of a GPU's MIG instances needs. They may be hidden from
+// an unprivileged process, but not from the daemon.
 type Placements struct {
-	Laid       string          `json:"laid"`        // the slices and the memory slots that they begin at, "3g.40gb@0 1g.10gb@4"; "off", "empty"
-	Pending    bool            `json:"pending"`     // it is turned on or off, against that, with the GPU's next reset
-	Resets     bool            `json:"resets"`      // to turn it on or off resets the GPU
-	Barred     string          `json:"barred"`      // why it cannot be changed; "" if it can
-	ModeBarred string          `json:"mode_barred"` // why it cannot be turned on or off; "" if it can
-	Kinds      List[SlotsKind] `json:"kinds"`       // the kinds of slices; none: not told
-	Closed     List[string]    `json:"closed"`      // the nodes that nobody may have open while it is changed
-}
-
-// SlotsKind is a kind of slice with its possible memory slots.
-type SlotsKind struct {
-	Name   string    `json:"name"`
-	ID     int       `json:"id"` // the driver's
-	Most   int       `json:"most"`
-	Size   int       `json:"size"`
-	Starts List[int] `json:"starts"`
+	Laid       string                          `json:"laid"`        // the instances with their first memory slots, "3g.40gb@0 1g.10gb@4"; "off", "empty"
+	Pending    bool                            `json:"pending"`     // MIG changes to the other state with the next reset of the GPU
+	Resets     bool                            `json:"resets"`      // a change of the MIG mode resets the GPU
+	Barred     string                          `json:"barred"`      // why the instances cannot be changed; "" if they can
+	ModeBarred string                          `json:"mode_barred"` // why the MIG mode cannot be changed; "" if it can
+	Kinds      List[partition.InstanceProfile] `json:"kinds"`       // none if the driver reports none
+	Closed     List[string]                    `json:"closed"`      // the nodes that no process may have open during a change
 }
 
 // Part is one partition of a GPU.
@@ -241,4 +235,25 @@ type Problem struct {
 type Unavailable struct {
 	Part string `json:"part"` // the key in this form, "holders"
 	Why  string `json:"why"`
+}
+
+// Health is the verdict on an account.
+type Health struct {
+	State   State  `json:"state"`
+	Code    int    `json:"code"`    // see [State.Code]
+	InSync  bool   `json:"in_sync"` // the GPUs, all that there should be, are as the profile in force says, or none is selected
+	Summary string `json:"summary"` // a sentence
+}
+
+// Unconfined is a unit that can open GPUs outside of its partitions, or that systemd does not
+// confine to them.
+type Unconfined struct {
+	Unit string       `json:"unit"`
+	Why  List[string] `json:"why"` // each difference
+	Hint string       `json:"hint"`
+}
+
+// Text names the unit and the difference.
+func (u Unconfined) Text() string {
+	return fmt.Sprintf("%s is not confined to its partitions: %s", u.Unit, strings.Join(u.Why, "; "))
 }

@@ -29,11 +29,11 @@ const unplaced = -1
 
 // InstanceProfile is a GPU instance profile of a device, with its possible placements.
 type InstanceProfile struct {
-	Name          string
-	ID            int   // id in the driver; differs between boards
-	InstanceCount int   // maximum number of instances
-	Size          int   // memory slots of a placement
-	Starts        []int // first slots of the placements, ascending
+	Name          string `json:"name"`
+	ID            int    `json:"id"`     // id in the driver; differs between boards
+	InstanceCount int    `json:"most"`   // maximum number of instances
+	Size          int    `json:"size"`   // memory slots of a placement
+	Starts        []int  `json:"starts"` // first slots of the placements, ascending
 }
 
 // NewMIG returns a geometry without placements from the number of instances per profile.

@@ -45,7 +45,7 @@ func CallDaemon(ctx context.Context, h *host.Host, w dbusapi.RetryPolicy, do fun
 // readDaemon is onDaemon for a method that only reads. It takes no longer than such a
 // method may take.
 func readDaemon(ctx context.Context, h *host.Host, do func(context.Context, *dbusapi.Client) error) error {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout+status.Patience+host.DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout+status.PartTimeout+host.DialTimeout)
 	defer cancel()
 	return CallDaemon(ctx, h, dbusapi.RetryPolicy{Limit: lookTimeout}, func(c *dbusapi.Client) error { return do(ctx, c) })
 }

@@ -75,10 +75,7 @@ func complete(d *gpu.Device, a status.Account) error {
 	}
 	d.SkipReason, d.MIG, d.MIGPending, d.ModeResetsGPU, d.GeometryBlocked, d.ModeBlocked, d.ExclusiveNodes = "", m, g.Slots.Pending, g.Slots.Resets, g.Slots.Barred, g.Slots.ModeBarred, g.Slots.Closed
 	d.Model, d.Name, d.UUID, d.DriverVersion = g.Model, g.Name, g.UUID, g.DriverVersion
-	d.Profiles = nil
-	for _, k := range g.Slots.Kinds {
-		d.Profiles = append(d.Profiles, partition.InstanceProfile{Name: k.Name, ID: k.ID, InstanceCount: k.Most, Size: k.Size, Starts: k.Starts})
-	}
+	d.Profiles = g.Slots.Kinds
 	return nil
 }
 
@@ -112,9 +109,5 @@ func slots(d gpu.Device) *status.Placements {
 		return nil
 	}
 	laid, _ := d.MIG.MarshalText() // never fails
-	s := &status.Placements{Laid: string(laid), Pending: d.MIGPending, Resets: d.ModeResetsGPU, Barred: d.GeometryBlocked, ModeBarred: d.ModeBlocked, Closed: d.ExclusiveNodes}
-	for _, p := range d.Profiles {
-		s.Kinds = append(s.Kinds, status.SlotsKind{Name: p.Name, ID: p.ID, Most: p.InstanceCount, Size: p.Size, Starts: p.Starts})
-	}
-	return s
+	return &status.Placements{Laid: string(laid), Pending: d.MIGPending, Resets: d.ModeResetsGPU, Barred: d.GeometryBlocked, ModeBarred: d.ModeBlocked, Kinds: d.Profiles, Closed: d.ExclusiveNodes}
 }

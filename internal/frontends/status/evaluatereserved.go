@@ -5,23 +5,21 @@ import (
 	"strings"
 )
 
-// reserve adds the reservations, and those that cannot be read.
-func (a *Account) reserve(r ReservationState) {
-	a.Reserved, a.Guard = r.List, r.Guard
-	a.Problems = append(a.Problems, r.Wrong...)
-	a.Warnings = append(a.Warnings, r.Notes...)
-	for _, one := range r.List {
-		if one.Share > 0 && r.Guard.Uncapped != "" {
-			a.Warnings = append(a.Warnings, fmt.Sprintf("reservation %s is shared, not capped: %s", one.Name, r.Guard.Uncapped))
-		}
+// unconfined judges the units that hold or need partitions.
+func (j *evaluator) unconfined() {
+	for _, u := range j.a.Unconfined {
+		j.addProblem(Open, u.Text(), u.Hint)
 	}
-	for _, unit := range r.Open {
-		a.Unconfined = append(a.Unconfined, unreadable(unit))
+	switch n := len(j.a.Unconfined); {
+	case n == 1:
+		j.caveats = append(j.caveats, "a unit is not confined to its partitions")
+	case n > 1:
+		j.caveats = append(j.caveats, fmt.Sprintf("%d units are not confined to their partitions", n))
 	}
 }
 
 // reserved judges the results of the reservations.
-func (j *judge) reserved() {
+func (j *evaluator) reserved() {
 	if j.a.running() {
 		return
 	}

@@ -1,0 +1,61 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"dcm/internal/engine/runstate"
+)
+
+// Evaluate returns the account with its verdict, and with the problems added. It is the only
+// function that judges a host.
+func Evaluate(a Account) Account {
+	j := evaluator{a: a, state: Healthy}
+	j.a.Problems = slices.Clone(a.Problems)
+	j.profile()
+	j.gpus()
+	j.clients()
+	j.reserved()
+	j.unconfined()
+	j.units()
+	for _, p := range a.Problems {
+		j.raise(p.State)
+	}
+	j.a.Health.State, j.a.Health.Code = j.state, j.state.Code()
+	j.a.Health.Summary = j.summary()
+	return j.a
+}
+
+// summary returns the verdict as a sentence.
+func (j *evaluator) summary() string {
+	p := j.a.Profile
+	var s string
+	switch {
+	case p.InForce == "" && p.Broken != "":
+		return "The configuration cannot be used"
+	case j.a.running():
+		return fmt.Sprintf("Profile %s is being put on the GPUs", p.InForce)
+	case p.InForce == "":
+		s = "No profile is selected; the GPUs are left alone"
+	case j.a.hidden(partGPUs) && len(j.a.GPUs) == 0:
+		s = fmt.Sprintf("Profile %s is selected; the GPUs cannot be seen", p.InForce)
+	case p.Applied != "":
+		s = fmt.Sprintf("Profile %s is on the GPUs", p.InForce)
+		if n := j.a.Managed(); n < j.a.Expected.GPUs {
+			s = fmt.Sprintf("Profile %s is on %d of %d GPUs", p.InForce, n, j.a.Expected.GPUs)
+		}
+	case j.a.Daemon.Phase == runstate.Rebooting:
+		s = fmt.Sprintf("Rebooting, to put profile %s on the GPUs", p.InForce)
+	default:
+		s = fmt.Sprintf("Profile %s is not on the GPUs", p.InForce)
+		if retry := j.a.Daemon.Retry; !retry.IsZero() && j.a.Daemon.Phase == runstate.Waiting {
+			s += ", trying again at " + retry.Local().Format(time.TimeOnly)
+		}
+	}
+	if len(j.caveats) > 0 {
+		s += ", but " + strings.Join(j.caveats, ", ")
+	}
+	return s
+}

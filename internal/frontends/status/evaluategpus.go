@@ -1,0 +1,92 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+
+	"dcm/internal/engine/runstate"
+)
+
+// profile judges the configuration and the modes of the GPUs.
+func (j *evaluator) profile() {
+	a := &j.a
+	const mend = "dcm check shows what is wrong; repair the file"
+	a.Profile.Applied, a.Health.InSync = "", false
+	switch {
+	case a.Profile.InForce == "" && a.Profile.Broken != "":
+		j.addProblem(Broken, a.Profile.Broken, mend)
+		return
+	case a.Profile.Broken != "":
+		j.addProblem(Kept, a.Profile.Broken, "the last good configuration stays in force; "+mend)
+		j.caveats = append(j.caveats, "the configuration on disk cannot be used")
+	}
+	switch {
+	case a.Profile.InForce == "":
+		j.raise(Idle)
+		a.Health.InSync = true
+	case a.hidden(partGPUs) && len(a.GPUs) == 0:
+		j.raise(Unseen)
+	case a.matches():
+		a.Profile.Applied = a.Profile.InForce
+		a.Health.InSync = true
+	case !a.running():
+		j.addMismatch()
+	}
+	if a.running() {
+		j.raise(Changing)
+	}
+	j.addDaemonError()
+}
+
+// addMismatch judges GPUs that do not match, by the daemon's phase.
+func (j *evaluator) addMismatch() {
+	s, ok := offStates()[j.a.Daemon.Phase]
+	if !ok || s == Changing { // which is judged by more than the daemon's word
+		s = NotOn
+	}
+	j.raise(s)
+}
+
+// addDaemonError adds the daemon's error while it still applies. An error about missing clients ends
+// when they are back. A failure although the GPUs match is of another part of an apply, such
+// as a reload of systemd.
+func (j *evaluator) addDaemonError() {
+	e := j.a.Daemon.Error
+	if e == nil {
+		return
+	}
+	choosing := e.State == Waiting && j.a.Daemon.Phase == runstate.InSync
+	if choosing {
+		j.caveats = append(j.caveats, "not all reservations have their partitions yet")
+	}
+	phase := j.a.Daemon.Phase
+	failed := (phase == runstate.Waiting || phase == runstate.Stuck) && j.a.Health.InSync && !j.a.daemonDown()
+	if failed {
+		j.caveats = append(j.caveats, "the last apply failed")
+	}
+	over := !choosing && !failed && j.a.Health.InSync && !j.a.running() && len(j.a.Daemon.Owed) == 0 && !j.a.hidden(partClients) &&
+		!slices.ContainsFunc(j.a.Clients, Client.down)
+	if !over {
+		j.addProblem(e.State, e.Text, e.Hint)
+	}
+}
+
+// gpus judges the number of GPUs, and pending modes.
+func (j *evaluator) gpus() {
+	a := &j.a
+	if a.hidden(partGPUs) && len(a.GPUs) == 0 || a.running() {
+		return // in a reload of the driver there are none
+	}
+	if n := a.Managed(); n < a.Expected.GPUs {
+		a.Health.InSync = false
+		j.addProblem(Missing, a.Expected.Text(n), a.Expected.hint(n))
+	}
+	for _, g := range a.GPUs {
+		if g.Managed() && g.Pending != "" && g.Pending != g.Mode.Memory && g.Pending != g.Want.Memory {
+			j.addProblem(Pending, fmt.Sprintf("%s was requested of %s, and comes with the next load of the driver", g.Pending, g.Address),
+				"select a profile with that memory mode, or reboot before the driver is loaded again")
+			j.caveats = append(j.caveats, g.Pending+" is pending")
+			break // a request is of a whole hive
+		}
+	}
+}

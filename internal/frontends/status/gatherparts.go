@@ -1,0 +1,62 @@
+package status
+
+import (
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
+	"fmt"
+)
+
+// unreadable returns a unit whose drop-in cannot be written, because its reservation is
+// unknown.
+func unreadable(unit string) Unconfined {
+	return Unconfined{Unit: unit, Why: List[string]{"its reservation cannot be read, so it starts with all devices"},
+		Hint: "dcm check shows what is wrong; repair the file, and restart the unit"}
+}
+
+// addConfinement adds what systemd has loaded.
+func (a *Account) addConfinement(c Confinement) {
+	a.Unconfined = append(a.Unconfined, c.Unconfined...)
+	if c.Lost != nil {
+		a.Problems = append(a.Problems, *c.Lost)
+	}
+}
+
+// addReservations adds the reservations, and those that cannot be read.
+func (a *Account) addReservations(r ReservationState) {
+	a.Reserved, a.Guard = r.List, r.Guard
+	a.Problems = append(a.Problems, r.Wrong...)
+	a.Warnings = append(a.Warnings, r.Notes...)
+	for _, one := range r.List {
+		if one.Share > 0 && r.Guard.Uncapped != "" {
+			a.Warnings = append(a.Warnings, fmt.Sprintf("reservation %s is shared, not capped: %s", one.Name, r.Guard.Uncapped))
+		}
+	}
+	for _, unit := range r.Open {
+		a.Unconfined = append(a.Unconfined, unreadable(unit))
+	}
+}
+
+// addExpected records which of the known GPUs are missing.
+func (a *Account) addExpected(known []string) {
+	var there []string
+	for _, g := range a.GPUs {
+		if g.Managed() {
+			there = append(there, g.Address)
+		}
+	}
+	a.Expected = Expect(a.Expected.GPUs, known, there)
+	if more := a.Expected.More(len(there)); more != "" {
+		a.Warnings = append(a.Warnings, more)
+	}
+}
+
+// addPending records memory modes that were requested and did not take effect.
+func (a *Account) addPending() {
+	asked := runstate.PendingSince(a.LastRun, a.Host.Boot)
+	for i := range a.GPUs {
+		g := &a.GPUs[i]
+		if mode := string(asked[partition.Address(g.Address)]); mode != g.Mode.Memory {
+			g.Pending = mode
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package status
+
+import (
+	"slices"
+
+	"dcm/internal/engine/runstate"
+)
+
+// addUnits adds the clients' current states to those of the last restart.
+func (a *Account) addUnits(asked bool, s UnitStates) {
+	a.Units = s.Own
+	if !asked || a.hidden(partUnits) {
+		a.Hidden = append(a.Hidden, Unavailable{partClients, "systemd was not asked: these are as the last restart left them"})
+		a.markRestarting()
+		return
+	}
+	before := make(map[string]Client, len(a.Clients))
+	for _, c := range a.Clients {
+		before[c.Unit] = c
+	}
+	a.Clients = nil
+	for _, c := range s.Clients {
+		was, known := before[c.Unit]
+		c.Before = was.Before
+		c.Back = !known || was.Back || c.Active == "active" || slices.Contains(s.Done, c.Unit) && c.Invocation != was.Invocation
+		if a.restarts(c.Unit) {
+			c.Before, c.Back = "active", c.Active == "active"
+		}
+		a.Clients = append(a.Clients, c)
+	}
+}
+
+// restarts reports whether the current run stops a unit and starts it again at its end.
+func (a *Account) restarts(unit string) bool {
+	return a.running() && slices.Contains(a.Daemon.Owed, unit)
+}
+
+// restarting replaces systemd's state for units that the current run stops, if systemd is not
+// queried.
+const restarting = "restarting"
+
+// markRestarting corrects the clients that the current run stops: the result of the last restart is
+// outdated.
+func (a *Account) markRestarting() {
+	if !a.running() {
+		return
+	}
+	for _, unit := range a.Daemon.Owed {
+		i := slices.IndexFunc(a.Clients, func(c Client) bool { return c.Unit == unit })
+		if i < 0 {
+			i = len(a.Clients)
+			a.Clients = append(a.Clients, Client{Unit: unit, Load: "loaded", Ran: true})
+		}
+		c := &a.Clients[i]
+		c.Active, c.Sub, c.Result, c.Before, c.Back = restarting, "", "", "active", false
+	}
+}
+
+// addHolders replaces the holders that the daemon found by all current ones.
+func (a *Account) addHolders(asked bool, now []runstate.Holder) {
+	if !asked || len(now) == 0 && a.hidden(partHolders) {
+		return
+	}
+	way := a.Holders
+	a.Holders = nil
+	for _, h := range now {
+		in := slices.ContainsFunc(way, func(w Holder) bool { return w.PID == h.PID })
+		a.Holders = append(a.Holders, holder(h, in))
+	}
+}
+
+func holder(h runstate.Holder, in bool) Holder {
+	return Holder{PID: h.PID, Command: h.Command, Unit: h.Unit, Devices: h.Devices, InWay: in, Lessee: h.Lessee}
+}

@@ -1,0 +1,164 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/linux/unitname"
+)
+
+// hidden reports whether a part could not be read.
+func (a Account) hidden(part string) bool {
+	return slices.ContainsFunc(a.Hidden, func(h Unavailable) bool { return h.Part == part })
+}
+
+// unit returns one of dcm's own units.
+func (a Account) unit(name string) (Unit, bool) {
+	i := slices.IndexFunc(a.Units, func(u Unit) bool { return u.Unit == name })
+	if i < 0 {
+		return Unit{}, false
+	}
+	return a.Units[i], true
+}
+
+// running reports whether a run is in progress. The saved state of a killed daemon may still
+// say so.
+func (a Account) running() bool {
+	if u, ok := a.unit(unitname.Apply); ok && u.Active == "activating" {
+		return true
+	}
+	return a.Daemon.Phase == runstate.Applying && !a.daemonDown()
+}
+
+// daemonDown reports whether dcm.service does not run, so that its saved state is outdated.
+func (a Account) daemonDown() bool {
+	u, ok := a.unit(unitname.Daemon)
+	return ok && (u.Active == "inactive" || u.Active == "failed")
+}
+
+// matches reports whether the GPUs match the effective profile. If only the daemon knows that
+// profile, its state decides.
+func (a Account) matches() bool {
+	managed, wanted := 0, 0
+	for _, g := range a.GPUs {
+		if !g.Managed() {
+			continue
+		}
+		managed++
+		if !g.Want.empty() {
+			wanted++
+		}
+		if !g.AsWanted() {
+			return false
+		}
+	}
+	if wanted == 0 && a.Profile.Broken != "" {
+		return a.Daemon.Phase == runstate.InSync
+	}
+	return managed > 0 && wanted == managed
+}
+
+// Managed returns the number of GPUs that dcm manages.
+func (a Account) Managed() int {
+	n := 0
+	for _, g := range a.GPUs {
+		if g.Managed() {
+			n++
+		}
+	}
+	return n
+}
+
+// down reports whether a client is not in its previous state, or has failed.
+func (c Client) down() bool { return !c.Back || c.Active == "failed" }
+
+// stoppedWithApply reports whether a client was stopped together with the oneshot that it is part of, and
+// not separately. PID 1 forgets that an unreferenced unit ran, but the last restart is
+// recorded.
+func (a Account) stoppedWithApply(c Client) bool {
+	u, known := a.unit(unitname.Apply)
+	ran := c.Ran || c.Before == "active"
+	return known && u.Ran && u.Active == "inactive" && c.Load == "loaded" && c.Active == "inactive" && ran
+}
+
+// DownClients returns the clients that are not in their expected state, with their states.
+func (a Account) DownClients() map[string]string {
+	out := make(map[string]string)
+	for _, c := range a.Clients {
+		if c.down() || a.stoppedWithApply(c) {
+			out[c.Unit] = c.Active
+		}
+	}
+	return out
+}
+
+// ConfinementKnown reports whether systemd was queried and answered.
+func (a Account) ConfinementKnown() bool { return !a.hidden(partConfined) }
+
+// Line returns the verdict and the first problem in one line.
+func (a Account) Line() string {
+	s := a.Health.Summary
+	for i, p := range a.Problems {
+		if i == 0 {
+			s += ": " + strings.ReplaceAll(strings.TrimSpace(p.Text), "\n", "; ")
+			continue
+		}
+		s += fmt.Sprintf(" (and %d more)", len(a.Problems)-1)
+		break
+	}
+	return s
+}
+
+// Unfit returns, for each client that systemd cannot restart, the reason.
+func (a Account) Unfit() []string {
+	var out []string
+	for _, c := range a.Clients {
+		if why := c.unfit(); why != "" {
+			out = append(out, fmt.Sprintf("%s is a client, %s", c.Unit, why))
+		}
+	}
+	return out
+}
+
+// Runs reports whether the client is active, starting or stopping.
+func (c Client) Runs() bool { return c.Active != "inactive" && c.Active != "failed" }
+
+func (c Client) unfit() string {
+	switch {
+	case c.Load == "loaded" || c.Load == "":
+		return ""
+	case c.Load == "not-found" && !c.Runs():
+		return "but not installed"
+	case c.Load == "not-found":
+		return "and its unit file is gone: systemd cannot restart it"
+	case c.Load == "masked":
+		return "and masked: systemd cannot restart it"
+	}
+	return "and its unit file cannot be used (" + c.Load + ")"
+}
+
+// Loose returns the processes that have a device node of a driver open but no partition.
+func (a Account) Loose() []Holder {
+	var out []Holder
+	for _, h := range a.Holders {
+		has := slices.ContainsFunc(a.Parts, func(p Part) bool {
+			return slices.Contains(h.Devices, p.RenderNode) || slices.Contains(h.Devices, p.Card)
+		})
+		if !has && len(h.Devices) > 0 && len(a.Parts) > 0 {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// Lost describes the missing GPUs, or returns "".
+func (a Account) Lost() string {
+	for _, p := range a.Problems {
+		if p.State == Missing {
+			return p.Text
+		}
+	}
+	return ""
+}
