@@ -56,21 +56,21 @@ func parse(args []string, env func(string) string, to io.Writer) (options, error
 	var o options
 	f := flag.NewFlagSet("dcm-kubernetes", flag.ContinueOnError)
 	f.SetOutput(to)
-	f.StringVar(&o.node, "node", env("NODE_NAME"), "the node's `name`")
-	f.StringVar(&o.namespace, "namespace", env("POD_NAMESPACE"), "the `namespace` of the budget's leases and of this pod")
-	f.StringVar(&o.pod, "pod", env("POD_NAME"), "this pod's `name`")
-	f.StringVar(&o.socket, "socket", "/run/dcm-agent/socket", "the host's dcm, at this `path`")
-	f.StringVar(&o.config, "config", "/etc/config-manager", "where the ConfigMap is mounted, a `directory`")
-	f.StringVar(&o.features, "features", "", "the `file` for Node Feature Discovery; empty for none")
-	f.StringVar(&o.server, "server", "", "the API server's `address`, outside of a pod")
-	f.StringVar(&o.token, "token", "", "the `file` with a token for it")
-	f.StringVar(&o.ca, "ca", "", "the `file` with its certificate authority")
-	f.DurationVar(&o.drain, "drain", 30*time.Minute, "how long pods may take to leave before the node is given back")
-	f.DurationVar(&o.refresh, "refresh", 10*time.Minute, "how long the device plugin may take before it is complained about")
-	f.DurationVar(&o.retry, "retry", 30*time.Minute, "when what failed and may pass is tried again")
-	f.DurationVar(&o.look, "look", 5*time.Second, "how often a node that is changed is looked at")
-	f.DurationVar(&o.budget, "wait", 15*time.Second, "how often a node that waits looks at the budget")
-	f.BoolVar(&o.verbose, "verbose", false, "tell more")
+	f.StringVar(&o.node, "node", env("NODE_NAME"), "`name` of the node")
+	f.StringVar(&o.namespace, "namespace", env("POD_NAMESPACE"), "`namespace` of the budget's Leases and of this pod")
+	f.StringVar(&o.pod, "pod", env("POD_NAME"), "`name` of this pod")
+	f.StringVar(&o.socket, "socket", "/run/dcm-agent/socket", "`path` of the socket of dcm on the host")
+	f.StringVar(&o.config, "config", "/etc/config-manager", "`directory` in which the ConfigMap is mounted")
+	f.StringVar(&o.features, "features", "", "`file` for Node Feature Discovery; empty for none")
+	f.StringVar(&o.server, "server", "", "`address` of the API server, outside of a pod")
+	f.StringVar(&o.token, "token", "", "`file` with the token for the API server")
+	f.StringVar(&o.ca, "ca", "", "`file` with the certificate authority of the API server")
+	f.DurationVar(&o.drain, "drain", 30*time.Minute, "time limit for the drain; afterwards the change is abandoned")
+	f.DurationVar(&o.refresh, "refresh", 10*time.Minute, "time after which a warning says that the device plugin does not report the partitions")
+	f.DurationVar(&o.retry, "retry", 30*time.Minute, "time after which a failed change is retried, if a retry may succeed")
+	f.DurationVar(&o.look, "look", 5*time.Second, "polling interval during a change")
+	f.DurationVar(&o.budget, "wait", 15*time.Second, "polling interval of a node that waits for the budget")
+	f.BoolVar(&o.verbose, "verbose", false, "log debug messages")
 	f.BoolVar(&o.printVersionOnly, "version", false, "print the version")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -81,13 +81,13 @@ func parse(args []string, env func(string) string, to io.Writer) (options, error
 	case o.printVersionOnly:
 		return o, nil
 	case o.node == "":
-		return o, errors.New("which node? Set -node or NODE_NAME")
+		return o, errors.New("-node: missing. hint: set -node or NODE_NAME")
 	case o.namespace == "":
-		return o, errors.New("which namespace? Set -namespace or POD_NAMESPACE")
+		return o, errors.New("-namespace: missing. hint: set -namespace or POD_NAMESPACE")
 	}
 	for name, d := range map[string]time.Duration{"drain": o.drain, "refresh": o.refresh, "retry": o.retry, "look": o.look, "wait": o.budget} {
 		if d <= 0 {
-			return o, fmt.Errorf("-%s %s: must be more than 0", name, d)
+			return o, fmt.Errorf("-%s: out of range (found %s, want more than 0)", name, d)
 		}
 	}
 	return o, nil

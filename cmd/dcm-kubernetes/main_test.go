@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-func TestTheCommandLineIsHeldToWhatCanBe(t *testing.T) {
+func TestParse_Errors(t *testing.T) {
 	none := func(string) string { return "" }
 	tests := map[string]struct {
 		args []string

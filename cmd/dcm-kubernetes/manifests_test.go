@@ -19,7 +19,7 @@ import (
 
 const manifests = "../../packaging/kubernetes"
 
-// documents are those of a file, in the form of the API.
+// documents returns the documents of a file.
 func documents[T any](t *testing.T, file, kind string) []T {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(manifests, file))
@@ -47,7 +47,7 @@ func documents[T any](t *testing.T, file, kind string) []T {
 	return out
 }
 
-func TestThePodHasNoMoreThanItTakes(t *testing.T) {
+func TestPod_Privileges(t *testing.T) {
 	pod := documents[apps.DaemonSet](t, "base/daemonset.yaml", "DaemonSet")[0].Spec.Template.Spec
 	if pod.HostNetwork || pod.HostPID || pod.HostIPC || len(pod.Containers) != 1 {
 		t.Errorf("the pod shares with the host: %+v", pod)
@@ -72,7 +72,7 @@ func TestThePodHasNoMoreThanItTakes(t *testing.T) {
 	}
 }
 
-func TestTheAccountMayDoNoMoreThanIsDone(t *testing.T) {
+func TestAccount_Permissions(t *testing.T) {
 	var got []string
 	for _, r := range documents[rbac.ClusterRole](t, "base/account.yaml", "ClusterRole")[0].Rules {
 		got = append(got, strings.Join(r.Resources, ",")+": "+strings.Join(r.Verbs, " "))
@@ -87,7 +87,7 @@ func TestTheAccountMayDoNoMoreThanIsDone(t *testing.T) {
 	}
 }
 
-func TestTheManifestsNameWhatTheProgramReads(t *testing.T) {
+func TestManifests_Names(t *testing.T) {
 	for file, words := range map[string][]string{
 		"policy/policy.yaml": {cluster.State},
 		"base/budget.yaml":   {cluster.Budget + `: ""`},
@@ -105,7 +105,6 @@ func TestTheManifestsNameWhatTheProgramReads(t *testing.T) {
 	}
 }
 
-// What an overlay changes is seen in what kustomize makes of it.
 func TestOverlaysRender(t *testing.T) {
 	tests := map[string]struct {
 		namespace string
@@ -141,7 +140,7 @@ func TestOverlaysRender(t *testing.T) {
 					image := pod["containers"].([]any)[0].(rendered.Object)["image"]
 					rolling := o["spec"].(rendered.Object)["updateStrategy"].(rendered.Object)["rollingUpdate"].(rendered.Object)
 					if rolling["maxUnavailable"] != "100%" {
-						t.Errorf("nodes without dcm keep the others from a new image: %v", rolling)
+						t.Errorf("nodes without dcm block the rollout: %v", rolling)
 					}
 					if fmt.Sprint(pod["nodeSelector"]) != tt.selector || image != "registry.example.org/dcm-kubernetes:latest" {
 						t.Errorf("%v on nodes with %v", image, pod["nodeSelector"])
@@ -149,7 +148,7 @@ func TestOverlaysRender(t *testing.T) {
 				}
 			}
 			if slices.Sort(got); !slices.Equal(got, want) {
-				t.Errorf("made are\n%q, want\n%q", got, want)
+				t.Errorf("rendered:\n%q, want\n%q", got, want)
 			}
 		})
 	}

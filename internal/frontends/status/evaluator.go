@@ -17,10 +17,10 @@ func (j *evaluator) raise(s State) {
 }
 
 // addProblem adds a problem and its state.
-func (j *evaluator) addProblem(s State, text, cure string) {
+func (j *evaluator) addProblem(s State, text, hint string) {
 	j.raise(s)
 	if text == "" || slices.ContainsFunc(j.a.Problems, func(p Problem) bool { return p.Text == text }) {
 		return
 	}
-	j.a.Problems = append(j.a.Problems, Problem{s, text, cure})
+	j.a.Problems = append(j.a.Problems, Problem{s, text, hint})
 }

@@ -163,7 +163,7 @@ func read(from *bufio.Reader) ([]byte, error) {
 		message = append(message, part...)
 		switch {
 		case len(message) > limit:
-			return nil, fmt.Errorf("a reply is longer than %d bytes", limit)
+			return nil, fmt.Errorf("reply too long (more than %d bytes)", limit)
 		case err == nil:
 			return bytes.TrimSuffix(message, []byte{0}), nil
 		case !errors.Is(err, bufio.ErrBufferFull):

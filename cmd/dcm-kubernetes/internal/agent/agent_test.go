@@ -16,7 +16,7 @@ import (
 
 const text = `{"gpu-config-profiles": {"small": {"profiles": [{"computePartition": "CPX", "memoryPartition": "NPS4"}]}}}`
 
-// serve answers at a socket.
+// serve answers calls on a socket.
 func serve(t *testing.T, answer func(net.Listener)) agent.Client {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "socket")
@@ -29,7 +29,7 @@ func serve(t *testing.T, answer func(net.Listener)) agent.Client {
 	return agent.Client{Socket: socket}
 }
 
-// once answers the first call with a text.
+// once answers only the first call, with a text.
 func once(text string) func(net.Listener) {
 	return func(l net.Listener) {
 		conn, err := l.Accept()
@@ -43,7 +43,7 @@ func once(text string) func(net.Listener) {
 	}
 }
 
-func TestCallsAreAnswered(t *testing.T) {
+func TestCalls(t *testing.T) {
 	c := serve(t, standin.NewDCM().Serve)
 	plan, err := c.PlanFor(t.Context(), text, "small")
 	if err != nil || len(plan.Steps) != 1 || !plan.Reload {
@@ -59,7 +59,7 @@ func TestCallsAreAnswered(t *testing.T) {
 	}
 }
 
-func TestAnAccountIsFollowed(t *testing.T) {
+func TestFollow(t *testing.T) {
 	dcm := standin.NewDCM()
 	c := serve(t, dcm.Serve)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -81,10 +81,10 @@ func TestAnAccountIsFollowed(t *testing.T) {
 func TestRefusal_ReasonAndHint(t *testing.T) {
 	tests := map[string]struct{ reply, want string }{
 		"configuration": {`{"error":"org.deviceconfig.Agent1.InvalidConfiguration","parameters":{"message":"config.json:3: no"}}`, "config.json:3: no"},
-		"profile":       {`{"error":"org.deviceconfig.Agent1.NoSuchProfile","parameters":{"profile":"x","accepted":["a","b"]}}`, "there is no profile x for these GPUs; there are a, b"},
+		"profile":       {`{"error":"org.deviceconfig.Agent1.NoSuchProfile","parameters":{"profile":"x","accepted":["a","b"]}}`, "profile x: not defined for these GPUs; accepted: a, b"},
 		"key":           {`{"error":"org.deviceconfig.Agent1.NotAllowed","parameters":{"key":"smi","message":"names a program"}}`, "an agent may not set smi: names a program"},
 		"run":           {`{"error":"org.deviceconfig.Agent1.Failed","parameters":{"reason":"busy","hint":"end it","undone":true,"busy":true}}`, "busy; end it"},
-		"varlink":       {`{"error":"org.varlink.service.MethodNotFound","parameters":{"method":"x"}}`, "dcm answers org.varlink.service.MethodNotFound "},
+		"varlink":       {`{"error":"org.varlink.service.MethodNotFound","parameters":{"method":"x"}}`, "dcm returned org.varlink.service.MethodNotFound "},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestRefusal_ReasonAndHint(t *testing.T) {
 	}
 }
 
-func TestABrokenAnswerIsAnError(t *testing.T) {
+func TestBrokenReply_IsError(t *testing.T) {
 	for name, reply := range map[string]string{"cut off": `{"parameters":{}`, "nothing": "", "no JSON": "}\x00", "other form": `{"parameters":[]}` + "\x00", "endless": strings.Repeat("x", 17<<20)} {
 		t.Run(name, func(t *testing.T) {
 			c := serve(t, once(reply))

@@ -35,13 +35,13 @@ func (r *Refusal) Error() string {
 		if r.Message != "" {
 			return r.Message
 		}
-		return "there is no profile " + r.Profile + " for these GPUs; there are " + strings.Join(r.Accepted, ", ")
+		return "profile " + r.Profile + ": not defined for these GPUs; accepted: " + strings.Join(r.Accepted, ", ")
 	case NotAllowed:
 		return "an agent may not set " + r.Key + ": " + r.Message
 	case Failed:
 		return strings.TrimSuffix(r.Reason+"; "+r.Hint, "; ")
 	}
-	return "dcm answers " + r.Name + " " + r.Message
+	return "dcm returned " + r.Name + " " + r.Message
 }
 
 // Away reports whether dcm's daemon does not run, from the first words of the reason of

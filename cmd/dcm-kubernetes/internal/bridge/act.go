@@ -35,7 +35,7 @@ func (b *Bridge) do(ctx context.Context, node *core.Node, act sequence.Act) (tim
 	case sequence.Use:
 		return 0, b.use(ctx, act.Target)
 	}
-	return 0, fmt.Errorf("cannot do %T", act)
+	return 0, fmt.Errorf("unknown act %T", act)
 }
 
 // patch changes the node, then writes the event.
@@ -57,14 +57,14 @@ func (b *Bridge) patch(ctx context.Context, node *core.Node, p sequence.Patch) e
 	if p.Event == nil {
 		return nil
 	}
-	return b.Cluster.Tell(ctx, b.Node, b.Node, time.Now(), *p.Event)
+	return b.Cluster.WriteEvent(ctx, b.Node, b.Node, time.Now(), *p.Event)
 }
 
 // lease returns a lease of the last read.
 func (b *Bridge) lease(name string) (coordination.Lease, error) {
 	i := slices.IndexFunc(b.leases, func(l coordination.Lease) bool { return l.Name == name })
 	if i < 0 {
-		return coordination.Lease{}, fmt.Errorf("cannot find the lease %s", name)
+		return coordination.Lease{}, fmt.Errorf("Lease %s: not found", name)
 	}
 	return b.leases[i], nil
 }
@@ -104,7 +104,7 @@ func (b *Bridge) renew(ctx context.Context, op *sequence.Operation) {
 			case <-time.After(b.Times.Lease / 3):
 			}
 			if err := b.Cluster.Renew(ctx, holder, time.Now(), b.Times.Lease); err != nil && ctx.Err() == nil {
-				b.Log.Debug("the lease is not renewed", "holder", holder, "error", err)
+				b.Log.Debug("lease not renewed", "holder", holder, "error", err)
 			}
 		}
 	})
@@ -153,7 +153,7 @@ func (b *Bridge) delete(ctx context.Context, pods []sequence.Pod) error {
 	return nil
 }
 
-// use has dcm apply the target. If the reply is lost, dcm continues, and the account shows
+// use applies the target through dcm. If the reply is lost, dcm continues, and the account shows
 // the result.
 func (b *Bridge) use(ctx context.Context, target sequence.Target) error {
 	config := b.Config.Read()

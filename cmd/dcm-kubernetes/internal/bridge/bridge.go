@@ -55,7 +55,7 @@ type Bridge struct {
 	used     *sequence.Used
 	leases   []coordination.Lease
 	pauses   map[string]pause // pauses of evictions, by the pod's UID
-	told     told
+	written  written
 	failing  int
 	lasted   map[string]lasting // since when each lease is unchanged, by name
 	renewing renewal
@@ -75,8 +75,8 @@ type renewal struct {
 	end    context.CancelFunc
 }
 
-// told is the condition that was written to a node's object. A recreated object has none.
-type told struct {
+// written is the last condition written to the node's object. A recreated object has none.
+type written struct {
 	sequence.Condition
 	node  types.UID
 	until time.Time // until then a new message alone is not written
@@ -124,7 +124,7 @@ func (b *Bridge) Run(ctx context.Context) error {
 func (b *Bridge) watchConfig(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := b.Config.Watch(ctx, b.nudge); err != nil {
-			b.Log.Warn("looks at the ConfigMap now and then", "every", b.Times.Reread, "error", err)
+			b.Log.Warn("polling the ConfigMap", "every", b.Times.Reread, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -154,11 +154,11 @@ func (b *Bridge) step(ctx context.Context) time.Duration {
 		b.failing = 0
 		return pause
 	case cluster.Changed(err):
-		b.Log.Debug("somebody else was first", "error", err)
+		b.Log.Debug("conflict with another writer", "error", err)
 		return jitter(time.Second)
 	}
 	// The API server is down or rejects the call: retry slowly, with jitter.
-	b.Log.Warn("will try again", "error", err)
+	b.Log.Warn("retrying later", "error", err)
 	b.failing = min(b.failing+1, 5)
 	return jitter(time.Second << b.failing)
 }
@@ -190,8 +190,8 @@ func (b *Bridge) once(ctx context.Context) (time.Duration, error) {
 func (b *Bridge) condition(ctx context.Context, node *core.Node, step sequence.Step) error {
 	to := step.Condition
 	to.Message = cluster.Clip(to.Message)
-	if b.told.node == node.UID && (b.told.Condition == to ||
-		b.told.Status == to.Status && b.told.Reason == to.Reason && time.Now().Before(b.told.until)) {
+	if b.written.node == node.UID && (b.written.Condition == to ||
+		b.written.Status == to.Status && b.written.Reason == to.Reason && time.Now().Before(b.written.until)) {
 		return nil
 	}
 	now := cluster.Condition(node)
@@ -201,7 +201,7 @@ func (b *Bridge) condition(ctx context.Context, node *core.Node, step sequence.S
 			return err
 		}
 	}
-	b.told = told{to, node.UID, time.Now().Add(step.Slack)}
+	b.written = written{to, node.UID, time.Now().Add(step.Slack)}
 	return nil
 }
 

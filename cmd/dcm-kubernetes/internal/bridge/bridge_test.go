@@ -13,7 +13,7 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/standin"
 )
 
-func TestALabelBecomesAProfile(t *testing.T) {
+func TestLabel_AppliesProfile(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)
 	w.start("n1")
@@ -34,7 +34,7 @@ func TestALabelBecomesAProfile(t *testing.T) {
 	w.until("the condition", func() bool { return strings.HasPrefix(w.condition("n1"), "True Applied: ") })
 }
 
-func TestWhatChangesNothingDrainsNobody(t *testing.T) {
+func TestNoChange_NoDrain(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)
 	w.start("n1")
@@ -45,7 +45,7 @@ func TestWhatChangesNothingDrainsNobody(t *testing.T) {
 	}
 }
 
-func TestANodeAtRestAsksForNothing(t *testing.T) {
+func TestIdleNode_NoRequests(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)
 	w.start("n1")
@@ -59,16 +59,16 @@ func TestANodeAtRestAsksForNothing(t *testing.T) {
 			tree.Put(nodes+"n1", o)
 		})
 	}
-	// What comes next was asked for after all of that.
+	// The requests of this failure come after all earlier ones.
 	w.label("n1", "none")
 	w.until("failure", func() bool { return w.state("n1") == "failure" })
 	asked := w.api.Requests()[before:]
 	if len(asked) > 12 {
-		t.Errorf("asked %d times: %q", len(asked), asked)
+		t.Errorf("%d requests: %q", len(asked), asked)
 	}
 }
 
-func TestWhatCannotBeUsedIsSaid(t *testing.T) {
+func TestUnusableConfig_Condition(t *testing.T) {
 	tests := map[string]struct{ config, profile, want string }{
 		"no profile": {text, "tiny", "False NonExistentProfile: there is no profile tiny for these GPUs; there are near, small, whole"},
 		"no JSON":    {"{", "small", "False InvalidJSONInConfigMap: config.json of the ConfigMap is not JSON: at byte 1: unexpected end of JSON input"},
@@ -88,7 +88,7 @@ func TestWhatCannotBeUsedIsSaid(t *testing.T) {
 	}
 }
 
-func TestADisruptionBudgetIsWaitedForAndTheDrainTakenBack(t *testing.T) {
+func TestDisruptionBudget_DrainTimesOut(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)
 	w.times.Drain = 50 * time.Millisecond
@@ -106,7 +106,7 @@ func TestADisruptionBudgetIsWaitedForAndTheDrainTakenBack(t *testing.T) {
 	}
 }
 
-func TestNobodyIsDrainedBesideARival(t *testing.T) {
+func TestRival_NoDrain(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)
 	w.api.Put(pods+"theirs", standin.Object{"metadata": standin.Object{"namespace": "default", "name": "theirs", "uid": "theirs"},
@@ -117,11 +117,11 @@ func TestNobodyIsDrainedBesideARival(t *testing.T) {
 		return w.state("n1") == "failure" && strings.Contains(w.condition("n1"), "AMD's own Device Config Manager runs on this node")
 	})
 	if w.count("PUT "+leases) > 0 {
-		t.Errorf("asked %q", w.api.Requests())
+		t.Errorf("requests: %q", w.api.Requests())
 	}
 }
 
-func TestADriverOfKMMIsNotLoadedAnew(t *testing.T) {
+func TestKMM_DriverNotReloaded(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)
 	w.api.Do(func(tree standin.Tree) {
@@ -138,7 +138,7 @@ func TestADriverOfKMMIsNotLoadedAnew(t *testing.T) {
 	w.until("success", func() bool { return w.state("n1") == "success" })
 }
 
-func TestAFailedRunEndsTheWayDcmSaysTheGPUsAre(t *testing.T) {
+func TestFailedRun_UndoneOrNot(t *testing.T) {
 	for name, undone := range map[string]bool{"undone": true, "unknown": false} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "n1")
@@ -161,9 +161,9 @@ func TestAFailedRunEndsTheWayDcmSaysTheGPUsAre(t *testing.T) {
 	}
 }
 
-// A host's clock can be set back: by chrony at boot, where the hardware clock has local
-// time. Accounts are ordered by the connection that brings them, not by their times.
-func TestClockSetBack_AgentGoesOn(t *testing.T) {
+// A host's clock can be set back, for example by chrony at boot if the hardware clock has local time.
+// Accounts are ordered by their connection, not by their times.
+func TestClockSetBack_AgentContinues(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)
 	w.start("n1")
@@ -179,9 +179,8 @@ func TestClockSetBack_AgentGoesOn(t *testing.T) {
 	}
 }
 
-// The daemon is away when the GPUs are to be divided: nothing was tried, so nothing has
-// failed.
-func TestUse_DaemonAwayIsNoFailure(t *testing.T) {
+// If the daemon does not answer at the start of the change, nothing was tried and nothing failed.
+func TestUse_DaemonDownIsNoFailure(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)
 	w.dcm["n1"].MissUses(1)
@@ -189,12 +188,12 @@ func TestUse_DaemonAwayIsNoFailure(t *testing.T) {
 	w.label("n1", "small")
 	w.until("success", func() bool { return w.state("n1") == "success" && w.held() == 0 })
 	if n := w.count("POST " + events); n != 2 {
-		t.Errorf("%d events, want the begin and the end: %q", n, w.api.Requests())
+		t.Errorf("%d events, want start and end: %q", n, w.api.Requests())
 	}
 }
 
-// The label is removed while dcm divides the GPUs: they are divided as it said.
-func TestLabelRemovedWhileApplying_ReportsWhatWasDone(t *testing.T) {
+// The label is removed during the change, which succeeds.
+func TestLabelRemovedWhileApplying_ReportsResult(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)
 	w.dcm["n1"].Run = func() {
@@ -213,8 +212,8 @@ func TestLabelRemovedWhileApplying_ReportsWhatWasDone(t *testing.T) {
 	w.until("the condition", func() bool { return strings.HasPrefix(w.condition("n1"), "Unknown NoProfile: ") })
 }
 
-// In a large budget the holders change all the time, and many nodes wait: the condition
-// is not written again for each of them.
+// In a large budget the holders change often, and many nodes wait. The condition is not written for
+// each change of the holders.
 func TestWaitingForBudget_MessageIsWrittenSeldom(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(2)
@@ -222,7 +221,7 @@ func TestWaitingForBudget_MessageIsWrittenSeldom(t *testing.T) {
 	w.holders("n2/a", "n3/b")
 	w.start("n1")
 	w.label("n1", "small")
-	w.until("the holders", func() bool { return strings.Contains(w.condition("n1"), "are taken, by n2, n3;") })
+	w.until("the holders", func() bool { return strings.Contains(w.condition("n1"), "are held (by n2, n3)") })
 	w.holders("n2/a", "n4/c")
 	before := w.count("GET " + leases[:len(leases)-1])
 	touch := 0
@@ -236,7 +235,7 @@ func TestWaitingForBudget_MessageIsWrittenSeldom(t *testing.T) {
 	}
 }
 
-func TestAsManyNodesChangeAsThereAreLeases(t *testing.T) {
+func TestBudget_LimitsConcurrentChanges(t *testing.T) {
 	w := newWorld(t, "n1", "n2", "n3")
 	w.budget(1)
 	var at, most atomic.Int32
@@ -257,11 +256,11 @@ func TestAsManyNodesChangeAsThereAreLeases(t *testing.T) {
 		return w.state("n1") == "success" && w.state("n2") == "success" && w.state("n3") == "success" && w.held() == 0
 	})
 	if most.Load() != 1 {
-		t.Errorf("%d at a time", most.Load())
+		t.Errorf("%d concurrently", most.Load())
 	}
 }
 
-func TestALeaseOfANodeThatIsGoneIsTaken(t *testing.T) {
+func TestLease_OfRemovedNodeTaken(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)
 	w.api.Do(func(tree standin.Tree) {
@@ -274,7 +273,7 @@ func TestALeaseOfANodeThatIsGoneIsTaken(t *testing.T) {
 	w.until("success", func() bool { return w.state("n1") == "success" && w.held() == 0 })
 }
 
-// A holder renews its lease, so another one can see that it has not expired.
+// A holder renews its Lease, so that other nodes see that it has not expired.
 func TestLease_RenewedDuringChange(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)
@@ -298,15 +297,15 @@ func TestLease_RenewedDuringChange(t *testing.T) {
 		return len(renewed) >= 4 && spec["leaseDurationSeconds"] == 1.0
 	})
 	blocked.Store(false)
-	w.config(text + " ") // has it look again, whatever the last eviction was told
+	w.config(text + " ") // ends the pause after the refused eviction
 	w.until("a lease that is free", func() bool { return w.held() == 0 })
 	if got := standin.Sub(w.api.Get(leases+"budget-0"), "spec"); len(got) > 0 {
 		t.Errorf("a free lease has %v", got)
 	}
 }
 
-// The operation is over, but the lease may still be renewed: only what was not renewed
-// for its duration, as this agent has seen it, is taken. The holder's clock is ahead.
+// The operation is over, but its Lease may still be renewed. A Lease is taken only if this agent saw
+// no renewal for its duration. The holder's clock is ahead.
 func TestLease_TakenAfterItsDuration(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)
@@ -337,7 +336,7 @@ func TestLease_TakenAfterItsDuration(t *testing.T) {
 	}
 }
 
-func TestAConfigMapThatCannotBeWatchedIsReadAgain(t *testing.T) {
+func TestConfigMap_PolledWithoutInotify(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)
 	w.blind = true
@@ -349,8 +348,8 @@ func TestAConfigMapThatCannotBeWatchedIsReadAgain(t *testing.T) {
 	w.until("success", func() bool { return w.state("n1") == "success" })
 }
 
-// What the operation stood for is not known then: only a person can tell.
-func TestAnAnnotationThatCannotBeReadIsSaidToBeSo(t *testing.T) {
+// The administrator has to decide, since the operation is unknown.
+func TestUnreadableAnnotation_Condition(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)
 	w.api.Do(func(tree standin.Tree) {
@@ -371,8 +370,8 @@ func TestAnAnnotationThatCannotBeReadIsSaidToBeSo(t *testing.T) {
 	w.until("success", func() bool { return w.state("n1") == "success" })
 }
 
-// A server that has too much to do says 429 as well; no disruption budget is to blame.
-func TestAServerThatIsBusyIsNoDisruptionBudget(t *testing.T) {
+// A busy server replies 429, too, which is not the reply of a disruption budget.
+func TestBusyServer_IsNoDisruptionBudget(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)
 	var n atomic.Int32
@@ -389,8 +388,8 @@ func TestAServerThatIsBusyIsNoDisruptionBudget(t *testing.T) {
 	})
 }
 
-// A node that is taken out of the cluster and comes back is another object of that name.
-func TestANodeThatIsMadeAnewIsToldOf(t *testing.T) {
+// A node that leaves the cluster and returns is a new object with the same name.
+func TestRecreatedNode_GetsCondition(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)
 	w.start("n1")
@@ -405,9 +404,8 @@ func TestANodeThatIsMadeAnewIsToldOf(t *testing.T) {
 	w.until("the condition again", func() bool { return strings.HasPrefix(w.condition("n1"), "True") })
 }
 
-// The daemon is started again by an update, say. What it cannot answer meanwhile is no
-// verdict on the profile.
-func TestADaemonThatIsAwayIsWaitedFor(t *testing.T) {
+// An update restarts the daemon. Calls that fail meanwhile say nothing about the profile.
+func TestDaemonDown_Waits(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)
 	w.dcm["n1"].Away(true)
@@ -418,10 +416,9 @@ func TestADaemonThatIsAwayIsWaitedFor(t *testing.T) {
 	w.until("success", func() bool { return w.state("n1") == "success" })
 }
 
-// An agent is killed at every request: before the server has it, and after it has had
-// its effect but before the answer has come. Another one comes, and in the end all is
-// as if nothing had been.
-func TestAKillAtAnyPointIsMadeGood(t *testing.T) {
+// The agent is killed at each request, before and after its effect. The next agent completes the
+// change.
+func TestKillAtAnyRequest_Completes(t *testing.T) {
 	last := false
 	for at := 1; !last; at++ {
 		for _, after := range []bool{false, true} {
@@ -462,7 +459,7 @@ func TestAKillAtAnyPointIsMadeGood(t *testing.T) {
 	}
 }
 
-// settled is closed when the change has come to its end.
+// settled returns a channel that is closed at the end of the change.
 func settled(w *world) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {

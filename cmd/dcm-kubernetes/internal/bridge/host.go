@@ -86,7 +86,7 @@ func (b *Bridge) follow(ctx context.Context) {
 				return
 			}
 			if err := b.Features.Write(a.Partitions()); err != nil {
-				b.Log.Warn("features are not told", "error", err)
+				b.Log.Warn("features not published", "error", err)
 			}
 			b.nudge()
 		})

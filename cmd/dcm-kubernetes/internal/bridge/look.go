@@ -17,8 +17,8 @@ import (
 
 // look collects the input of the decision. If the watch's copy shows that nothing has to be
 // done, it calls no server. The node is nil while it is unknown.
-func (b *Bridge) look(ctx context.Context) (*core.Node, sequence.Seen, error) {
-	seen := sequence.Seen{Now: time.Now(), ID: id(), Times: b.Times, Config: b.Config.Read(), Tidy: b.tidy, Used: b.used}
+func (b *Bridge) look(ctx context.Context) (*core.Node, sequence.Input, error) {
+	seen := sequence.Input{Now: time.Now(), ID: id(), Times: b.Times, Config: b.Config.Read(), Tidy: b.tidy, Used: b.used}
 	seen.Times.Budget = jitter(seen.Times.Budget)
 	node := b.latest()
 	var known bool
@@ -45,7 +45,7 @@ func (b *Bridge) look(ctx context.Context) (*core.Node, sequence.Seen, error) {
 	return node, seen, b.gather(ctx, &seen)
 }
 
-func (b *Bridge) gather(ctx context.Context, seen *sequence.Seen) error {
+func (b *Bridge) gather(ctx context.Context, seen *sequence.Input) error {
 	wanted := sequence.Wants(*seen)
 	var err error
 	if wanted.Plan {
@@ -78,7 +78,7 @@ func (b *Bridge) gather(ctx context.Context, seen *sequence.Seen) error {
 
 // plan gets the plan of dcm. If dcm cannot plan now, that says nothing about the profile:
 // the daemon may be starting.
-func (b *Bridge) plan(ctx context.Context, seen *sequence.Seen) {
+func (b *Bridge) plan(ctx context.Context, seen *sequence.Input) {
 	target, ok := seen.Planned()
 	if !ok {
 		return
@@ -131,7 +131,7 @@ func (b *Bridge) pods(ctx context.Context) (*sequence.Pods, error) {
 // stale checks one holder if no lease is free, since the lease of a removed node would be
 // lost. The lease must have expired. One check at a time suffices, as waiting nodes check
 // different holders.
-func (b *Bridge) stale(ctx context.Context, seen *sequence.Seen) error {
+func (b *Bridge) stale(ctx context.Context, seen *sequence.Input) error {
 	if seen.Node.Op == nil || seen.Node.Op.Phase != sequence.Waiting || len(b.leases) == 0 {
 		return nil
 	}

@@ -38,8 +38,8 @@ const (
 		"near":  {"profiles": [{"computePartition": "CPX", "memoryPartition": "NPS4"}]}}}`
 )
 
-// world is a cluster of nodes with a DaemonSet of the device plugin, whose controller
-// and kubelets are played by what follows a change.
+// world is a cluster of nodes with a DaemonSet of the device plugin. Functions that run after each
+// change simulate its controller and the kubelets.
 type world struct {
 	t     *testing.T
 	api   *standin.API
@@ -48,7 +48,7 @@ type world struct {
 	times sequence.Times
 	log   io.Writer
 
-	blind bool // there is no watching of files
+	blind bool // files cannot be watched
 }
 
 // unwatched is a ConfigMap on a host without inotify instances.
@@ -72,7 +72,7 @@ func newWorld(t *testing.T, names ...string) *world {
 	return w
 }
 
-// add makes a node with a pod of the plugin and one that uses a GPU.
+// add creates a node with a pod of the device plugin and one that uses a GPU.
 func (w *world) add(name string) {
 	w.dcm[name] = standin.NewDCM()
 	node := standin.Object{"kind": "Node", "apiVersion": "v1", "metadata": standin.Object{"name": name, "uid": name},
@@ -97,8 +97,8 @@ func plugin(node, uid string) standin.Object {
 	}
 }
 
-// follow is the DaemonSet's controller and the kubelet: without the taint the plugin is
-// there, and tells how many partitions there are when it starts.
+// follow simulates the DaemonSet's controller and the kubelet. Without the taint the device plugin
+// runs, and reports the number of partitions when it starts.
 func (w *world) follow(tree standin.Tree, node standin.Object) {
 	name := standin.Sub(node, "metadata")["name"].(string)
 	if taints, _ := standin.Sub(node, "spec")["taints"].([]any); len(taints) > 0 || tree.Get(pods+"plugin-"+name) != nil {
@@ -176,7 +176,7 @@ func (w *world) start(node string) (stop func()) {
 	return stop
 }
 
-// until waits for what is to come; the test's own limit is the deadline.
+// until waits for a condition; the deadline is that of the test.
 func (w *world) until(what string, ok func() bool) {
 	w.t.Helper()
 	for {
@@ -187,12 +187,12 @@ func (w *world) until(what string, ok func() bool) {
 		select {
 		case <-changed:
 		case <-w.t.Context().Done():
-			w.t.Fatalf("never came: %s", what)
+			w.t.Fatalf("timed out: %s", what)
 		}
 	}
 }
 
-// state is the state label, once the node is at rest.
+// state returns the state label; "" during an operation.
 func (w *world) state(node string) string {
 	o := w.api.Get(nodes + node)
 	if standin.Sub(o, "metadata", "annotations")[cluster.Operation] != nil {
@@ -206,13 +206,13 @@ func (w *world) cordoned(node string) bool {
 	return standin.Sub(w.api.Get(nodes+node), "spec")["unschedulable"] == true
 }
 
-// stateLabel is the state label, also while an operation is under way.
+// stateLabel returns the state label, also during an operation.
 func (w *world) stateLabel(node string) string {
 	state, _ := standin.Sub(w.api.Get(nodes+node), "metadata", "labels")[cluster.State].(string)
 	return state
 }
 
-// holders has the budget's leases held.
+// holders sets the holders of the budget's Leases.
 func (w *world) holders(all ...string) {
 	w.api.Do(func(tree standin.Tree) {
 		for i, who := range all {
@@ -250,7 +250,7 @@ func (w *world) phase(node string) sequence.Phase {
 	return op.Phase
 }
 
-// condition is "status reason: message".
+// condition returns "status reason: message".
 func (w *world) condition(node string) string {
 	all, _ := standin.Sub(w.api.Get(nodes+node), "status")["conditions"].([]any)
 	for _, c := range all {
@@ -261,7 +261,7 @@ func (w *world) condition(node string) string {
 	return ""
 }
 
-// held are the leases that are taken.
+// held returns the number of Leases with a holder.
 func (w *world) held() int {
 	n := 0
 	for i := 0; ; i++ {
@@ -275,7 +275,7 @@ func (w *world) held() int {
 	}
 }
 
-// atRest says what is not as it should be once a change has come to its end.
+// atRest returns the problems of a node after a change.
 func (w *world) atRest(node string) (wrong []string) {
 	spec := standin.Sub(w.api.Get(nodes+node), "spec")
 	if spec["unschedulable"] != nil {

@@ -34,7 +34,7 @@ type Client struct {
 func New(config *rest.Config, namespace string) (*Client, error) {
 	shared, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("cannot speak to the API server: %w", err)
+		return nil, fmt.Errorf("cannot connect to the API server: %w", err)
 	}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{core.AddToScheme, coordination.AddToScheme, events.AddToScheme, policy.AddToScheme, resource.AddToScheme} {
@@ -54,7 +54,7 @@ func New(config *rest.Config, namespace string) (*Client, error) {
 		{&c.resource, resource.SchemeGroupVersion},
 	} {
 		if *of.client, err = group(config, shared, of.group, codecs); err != nil {
-			return nil, fmt.Errorf("cannot speak to the API server: %w", err)
+			return nil, fmt.Errorf("cannot connect to the API server: %w", err)
 		}
 	}
 	return c, nil

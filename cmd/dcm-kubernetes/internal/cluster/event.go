@@ -14,8 +14,8 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 )
 
-// Tell writes an event about a node. A repeated event exists already.
-func (c *Client) Tell(ctx context.Context, node, instance string, now time.Time, e sequence.Event) error {
+// WriteEvent writes an event about a node. It is no error if the event exists.
+func (c *Client) WriteEvent(ctx context.Context, node, instance string, now time.Time, e sequence.Event) error {
 	kind := core.EventTypeNormal
 	if e.Warning {
 		kind = core.EventTypeWarning
@@ -37,7 +37,7 @@ func (c *Client) Tell(ctx context.Context, node, instance string, now time.Time,
 	if errors.IsAlreadyExists(err) {
 		return nil
 	}
-	return wrap(err, "tell an event about the node %s", node)
+	return wrap(err, "write an event of node %s", node)
 }
 
 // Clip cuts a text to the maximum length of an event's note.

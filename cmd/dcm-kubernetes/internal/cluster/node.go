@@ -65,7 +65,7 @@ func annotation[T any](node *core.Node, key string, into **T) error {
 	}
 	var value T
 	if err := json.Unmarshal([]byte(text), &value); err != nil {
-		return &UnreadableError{fmt.Errorf("cannot read the annotation %s of the node %s: %w; take it away once the node is as it should be", key, node.Name, err)}
+		return &UnreadableError{fmt.Errorf("node %s: annotation %s: not valid: %w. hint: check the node, then remove the annotation", node.Name, key, err)}
 	}
 	*into = &value
 	return nil

@@ -9,7 +9,7 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
 )
 
-// slice has devices of kinds "type mode".
+// slice returns a ResourceSlice with devices of the kinds "type mode".
 func slice(driver, pool string, generation, count int64, kinds ...string) resource.ResourceSlice {
 	s := resource.ResourceSlice{Spec: resource.ResourceSliceSpec{Driver: driver,
 		Pool: resource.ResourcePool{Name: pool, Generation: generation, ResourceSliceCount: count}}}
@@ -25,22 +25,22 @@ func slice(driver, pool string, generation, count int64, kinds ...string) resour
 	return s
 }
 
-func TestDevicesInSlicesAreCounted(t *testing.T) {
+func TestViewSlices(t *testing.T) {
 	const ours = "gpu.amd.com"
 	tests := map[string]struct {
 		slices []resource.ResourceSlice
 		want   string
 	}{
-		"none":            {nil, "map[]"},
-		"somebody else's": {[]resource.ResourceSlice{slice("gpu.example.org", "n1", 1, 1, "amdgpu spx_nps1")}, "map[]"},
+		"none":             {nil, "map[]"},
+		"another driver's": {[]resource.ResourceSlice{slice("gpu.example.org", "n1", 1, 1, "amdgpu spx_nps1")}, "map[]"},
 		"GPUs and partitions": {[]resource.ResourceSlice{slice(ours, "n1", 1, 1, "amdgpu spx_nps1", "amdgpu-partition cpx_nps1", "amdgpu-partition cpx_nps1")},
 			"map[cpx_nps1:2 spx_nps1:1]"},
-		"a GPU that cannot be divided": {[]resource.ResourceSlice{slice(ours, "n1", 1, 1, "amdgpu")}, "map[:1]"},
-		"one for virtual machines":     {[]resource.ResourceSlice{slice(ours, "n1", 1, 1, "vfio", "amdgpu spx_nps1")}, "map[spx_nps1:1]"},
-		"two slices of a pool":         {[]resource.ResourceSlice{slice(ours, "n1", 2, 2, "amdgpu spx_nps1"), slice(ours, "n1", 2, 2, "amdgpu spx_nps1")}, "map[spx_nps1:2]"},
-		"one of two":                   {[]resource.ResourceSlice{slice(ours, "n1", 2, 2, "amdgpu spx_nps1")}, "map[]"},
-		"an old one first":             {[]resource.ResourceSlice{slice(ours, "n1", 1, 1, "amdgpu spx_nps1"), slice(ours, "n1", 2, 1, "amdgpu-partition cpx_nps1")}, "map[cpx_nps1:1]"},
-		"an old one last":              {[]resource.ResourceSlice{slice(ours, "n1", 2, 1, "amdgpu-partition cpx_nps1"), slice(ours, "n1", 1, 1, "amdgpu spx_nps1")}, "map[cpx_nps1:1]"},
+		"a GPU that cannot be divided":  {[]resource.ResourceSlice{slice(ours, "n1", 1, 1, "amdgpu")}, "map[:1]"},
+		"a device for virtual machines": {[]resource.ResourceSlice{slice(ours, "n1", 1, 1, "vfio", "amdgpu spx_nps1")}, "map[spx_nps1:1]"},
+		"two slices of a pool":          {[]resource.ResourceSlice{slice(ours, "n1", 2, 2, "amdgpu spx_nps1"), slice(ours, "n1", 2, 2, "amdgpu spx_nps1")}, "map[spx_nps1:2]"},
+		"an incomplete pool":            {[]resource.ResourceSlice{slice(ours, "n1", 2, 2, "amdgpu spx_nps1")}, "map[]"},
+		"old generation first":          {[]resource.ResourceSlice{slice(ours, "n1", 1, 1, "amdgpu spx_nps1"), slice(ours, "n1", 2, 1, "amdgpu-partition cpx_nps1")}, "map[cpx_nps1:1]"},
+		"old generation last":           {[]resource.ResourceSlice{slice(ours, "n1", 2, 1, "amdgpu-partition cpx_nps1"), slice(ours, "n1", 1, 1, "amdgpu spx_nps1")}, "map[cpx_nps1:1]"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -37,7 +37,7 @@ func has(name core.ResourceName) func(*core.Pod) {
 	return func(p *core.Pod) { p.Spec.Containers[0].Resources.Limits = core.ResourceList{name: {}} }
 }
 
-func TestPodsAreSorted(t *testing.T) {
+func TestViewPods(t *testing.T) {
 	tests := map[string]struct {
 		pod  core.Pod
 		want string
@@ -48,20 +48,20 @@ func TestPodsAreSorted(t *testing.T) {
 		"CPUs":                        {pod("ReplicaSet", has("cpu")), ""},
 		"the driver's node":           {pod("Job", mounts("/dev/kfd/")), "work"},
 		"all of /dev":                 {pod("Job", mounts("/dev")), "work"},
-		"all of /dev, a DaemonSet's":  {pod("DaemonSet", mounts("/dev")), ""},
+		"all of /dev in a DaemonSet":  {pod("DaemonSet", mounts("/dev")), ""},
 		"the driver's, a DaemonSet's": {pod("DaemonSet", mounts("/dev/dri/renderD128")), "operand"},
 		"the plugin":                  {pod("DaemonSet", runs("docker.io/rocm/k8s-device-plugin:1.31@sha256:0")), "operand"},
 		"another vendor's plugin": {pod("DaemonSet", func(p *core.Pod) {
 			mounts("/var/lib/kubelet/device-plugins")(p)
 			runs("nvcr.io/nvidia/k8s-device-plugin:v0.20.0")(p)
 		}), ""},
-		"the exporter":           {pod("DaemonSet", runs("localhost:5000/device-metrics-exporter")), "operand"},
-		"one that is said to be": {pod("DaemonSet", func(p *core.Pod) { p.Labels = map[string]string{cluster.Operand: "true"} }), "operand"},
-		"another DaemonSet's":    {pod("DaemonSet", runs("calico/node:v3")), ""},
-		"one that has ended":     {pod("Job", func(p *core.Pod) { has("amd.com/gpu")(p); p.Status.Phase = core.PodSucceeded }), ""},
-		"the agent":              {pod("DaemonSet", func(p *core.Pod) { p.Name = "self"; mounts("/dev/kfd")(p) }), ""},
-		"AMD's manager":          {pod("DaemonSet", runs("rocm/device-config-manager:v1.5.0")), "rival"},
-		"the DRA driver":         {pod("DaemonSet", runs("rocm/k8s-gpu-dra-driver:v1")), "operand"},
+		"the exporter":        {pod("DaemonSet", runs("localhost:5000/device-metrics-exporter")), "operand"},
+		"labelled as operand": {pod("DaemonSet", func(p *core.Pod) { p.Labels = map[string]string{cluster.Operand: "true"} }), "operand"},
+		"another DaemonSet's": {pod("DaemonSet", runs("calico/node:v3")), ""},
+		"ended":               {pod("Job", func(p *core.Pod) { has("amd.com/gpu")(p); p.Status.Phase = core.PodSucceeded }), ""},
+		"the agent":           {pod("DaemonSet", func(p *core.Pod) { p.Name = "self"; mounts("/dev/kfd")(p) }), ""},
+		"AMD's manager":       {pod("DaemonSet", runs("rocm/device-config-manager:v1.5.0")), "rival"},
+		"the DRA driver":      {pod("DaemonSet", runs("rocm/k8s-gpu-dra-driver:v1")), "operand"},
 		"the DRA driver, with partitions": {pod("DaemonSet", func(p *core.Pod) {
 			runs("rocm/k8s-gpu-dra-driver:v1")(p)
 			p.Spec.Containers[0].Args = []string{"--feature-gates=X=true,AutoPartition=true"}
@@ -90,7 +90,7 @@ func TestPodsAreSorted(t *testing.T) {
 	}
 }
 
-// claims is an API server that has the claims of namespace d.
+// claims serves the claims of namespace d.
 func claims(t *testing.T, results map[string]standin.Object) (*standin.API, *cluster.Client) {
 	t.Helper()
 	api := standin.NewAPI(t)
@@ -106,8 +106,8 @@ func claims(t *testing.T, results map[string]standin.Object) (*standin.API, *clu
 	return api, client
 }
 
-// A pod has its GPU by a claim that was made for it, by a claim that it names and may
-// share, or by a claim that the scheduler made for an extended resource.
+// A pod has its GPU through a claim that was created for it, through a named claim that pods may
+// share, or through a claim that the scheduler created for an extended resource.
 func TestPods_Claims(t *testing.T) {
 	api, client := claims(t, map[string]standin.Object{
 		"gpu":   {"driver": "gpu.amd.com", "pool": "n1", "device": "gpu-0"},
@@ -128,7 +128,7 @@ func TestPods_Claims(t *testing.T) {
 			p.Spec.ResourceClaims = []core.PodResourceClaim{{Name: "c", ResourceClaimTemplateName: &template}}
 			p.Status.ResourceClaimStatuses = []core.PodResourceClaimStatus{{Name: "c", ResourceClaimName: &made}}
 		}), 1},
-		"from a template, none was needed": {pod("Job", func(p *core.Pod) {
+		"from a template, without a claim": {pod("Job", func(p *core.Pod) {
 			p.Spec.ResourceClaims = []core.PodResourceClaim{{Name: "c", ResourceClaimTemplateName: &template}}
 			p.Status.ResourceClaimStatuses = []core.PodResourceClaimStatus{{Name: "c"}}
 		}), 0},
@@ -146,7 +146,7 @@ func TestPods_Claims(t *testing.T) {
 			byName("admin")(p)
 			p.Status.ResourceClaimStatuses = []core.PodResourceClaimStatus{{Name: "c", ResourceClaimName: &admin}}
 		}), 0},
-		"a claim that is gone": {pod("Job", byName("gone")), 0},
+		"a deleted claim": {pod("Job", byName("gone")), 0},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestPods_Claims(t *testing.T) {
 	}
 }
 
-func TestAPatchIsOneAndLeavesTheTaintsOfOthers(t *testing.T) {
+func TestRender_KeepsOtherTaints(t *testing.T) {
 	node := &core.Node{ObjectMeta: meta.ObjectMeta{ResourceVersion: "7"}, Spec: core.NodeSpec{
 		Taints: []core.Taint{{Key: "amd-dcm", Value: "up", Effect: core.TaintEffectNoExecute}}}}
 	got, err := cluster.Render(node, sequence.Patch{Op: &sequence.Operation{ID: "a", Phase: sequence.Draining}, State: "in-progress", Cordon: true, Taint: true})
@@ -185,9 +185,9 @@ func TestAPatchIsOneAndLeavesTheTaintsOfOthers(t *testing.T) {
 	}
 }
 
-func TestAnAnnotationThatCannotBeReadIsAnError(t *testing.T) {
+func TestView_UnreadableAnnotation(t *testing.T) {
 	node := &core.Node{ObjectMeta: meta.ObjectMeta{Name: "n1", Annotations: map[string]string{cluster.Operation: "{"}}}
-	if _, err := cluster.View(node); err == nil || !strings.Contains(err.Error(), "cannot read the annotation deviceconfig.org/operation of the node n1") {
+	if _, err := cluster.View(node); err == nil || !strings.Contains(err.Error(), "node n1: annotation deviceconfig.org/operation: not valid") {
 		t.Errorf("error is %v", err)
 	}
 }

@@ -34,7 +34,7 @@ func (d Dir) Read() sequence.Config {
 	inTOML, err2 := os.ReadFile(filepath.Join(string(d), tomlKey))
 	switch {
 	case err1 == nil && err2 == nil:
-		return problem(sequence.InvalidProfile, "the ConfigMap has both "+jsonKey+" and "+tomlKey+": leave one of them")
+		return problem(sequence.InvalidProfile, "the ConfigMap has both "+jsonKey+" and "+tomlKey+". hint: remove one of them")
 	case err1 == nil && !json.Valid(inJSON):
 		return problem(sequence.InvalidJSON, jsonKey+" of the ConfigMap is not JSON: "+where(inJSON))
 	case err1 == nil:
@@ -42,7 +42,7 @@ func (d Dir) Read() sequence.Config {
 	case err2 == nil:
 		return config(inTOML)
 	case errors.Is(err1, fs.ErrNotExist) && errors.Is(err2, fs.ErrNotExist):
-		return problem(sequence.NoConfigMap, "there is no ConfigMap with the key "+jsonKey+": make the one that the DaemonSet mounts")
+		return problem(sequence.NoConfigMap, "no ConfigMap with the key "+jsonKey+". hint: create the ConfigMap that the DaemonSet mounts")
 	}
 	return problem(sequence.NoConfigMap, fmt.Sprintf("cannot read the ConfigMap: %v", errors.Join(err1, err2)))
 }

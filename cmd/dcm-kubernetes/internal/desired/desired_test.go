@@ -9,7 +9,7 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/desired"
 )
 
-func TestTheConfigMapIsReadOrSaidToBeMissing(t *testing.T) {
+func TestRead(t *testing.T) {
 	tests := map[string]struct {
 		files        map[string]string
 		text, reason string
@@ -40,8 +40,8 @@ func TestTheConfigMapIsReadOrSaidToBeMissing(t *testing.T) {
 	}
 }
 
-// The kubelet makes a new directory, and renames a link to it.
-func TestAnotherTextIsToldOf(t *testing.T) {
+// The kubelet creates a new directory and renames a link to it.
+func TestWatch_ReportsUpdate(t *testing.T) {
 	dir := t.TempDir()
 	bring := func(version, text string) {
 		for _, err := range []error{
@@ -69,7 +69,7 @@ func TestAnotherTextIsToldOf(t *testing.T) {
 			}
 		})
 	}()
-	// The watch may begin after the first change: there is another one until it is seen.
+	// The watch may start after the first change, so the test repeats the change until it is seen.
 	for i := 2; desired.Dir(dir).Read().Text != "[]" || len(told) == 0; i++ {
 		bring("..2"+string(rune('a'+i%26))+filepath.Base(t.TempDir()), "[]")
 	}

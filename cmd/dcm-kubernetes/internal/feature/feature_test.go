@@ -8,7 +8,7 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/feature"
 )
 
-func TestFeaturesSayHowTheGPUsAreDivided(t *testing.T) {
+func TestWrite(t *testing.T) {
 	tests := map[string]struct {
 		partitions map[string]int
 		want       string
@@ -35,7 +35,7 @@ func TestFeaturesSayHowTheGPUsAreDivided(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidAlreadyIsNotWritten(t *testing.T) {
+func TestWrite_SkipsUnchanged(t *testing.T) {
 	f := feature.File(filepath.Join(t.TempDir(), "dcm"))
 	if err := f.Write(map[string]int{"cpx_nps4": 64}); err != nil {
 		t.Fatal(err)

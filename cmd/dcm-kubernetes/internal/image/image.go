@@ -1,6 +1,6 @@
-// Package image makes a container image without a base: a program, or a tree of files, and
-// nothing else, for each architecture, as a layout of the Open Container Initiative on
-// disk. The same files give the same bytes, whoever makes it and when.
+// Package image makes a container image without a base image, as an OCI image layout on disk. For
+// each architecture the image has one program or one tree of files. The build is reproducible: the
+// same files give the same bytes.
 package image
 
 import (
@@ -21,20 +21,20 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Program is one architecture's.
+// Program is the content of the image for one architecture.
 type Program struct {
-	Arch string // as Go calls it
-	Path string // of the program, or of the tree that is to be the image's root
+	Arch string // GOARCH
+	Path string // the program, or the directory that becomes the image's root
 }
 
-// About is what the image says of itself.
+// About is the metadata of the image.
 type About struct {
-	Name    string // also the program's that it runs, at its root
+	Name    string // also the name of its program, which is in the root directory
 	Version string
-	Made    time.Time // of the commit, not of this moment
+	Made    time.Time // time of the commit, for a reproducible build
 }
 
-// Write makes the layout in a directory that is not there yet.
+// Write makes the layout in a new directory.
 func Write(dir string, about About, programs []Program) (err error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return fmt.Errorf("cannot make the image: %w", err)
@@ -55,7 +55,7 @@ func Write(dir string, about About, programs []Program) (err error) {
 			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: p.Arch}},
 		})
 	}
-	// One name for all architectures: an index within the layout's own.
+	// One name refers to all architectures through an index inside the index of the layout.
 	path, err := layout.Write(dir, empty.Index)
 	if err != nil {
 		return fmt.Errorf("cannot make the image: %w", err)
@@ -67,7 +67,7 @@ func Write(dir string, about About, programs []Program) (err error) {
 	return nil
 }
 
-// of makes one architecture's image.
+// of makes the image of one architecture.
 func of(p Program, about About) (v1.Image, error) {
 	packed, err := pack(p.Path, about)
 	if err != nil {
@@ -103,8 +103,8 @@ func of(p Program, about About) (v1.Image, error) {
 	return mutate.ConfigFile(img, config)
 }
 
-// pack is the layer: a program, or all of a tree, of root's. Of the modes it has only
-// whether a file can be run.
+// pack returns the layer: a program or a tree, owned by root. Modes keep only whether a file is
+// executable.
 func pack(from string, about About) ([]byte, error) {
 	info, err := os.Stat(from)
 	if err != nil {
@@ -126,7 +126,7 @@ func pack(from string, about About) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// tree adds files by their names' order.
+// tree adds the files in lexical order.
 func tree(w *tar.Writer, from fs.FS, made time.Time) error {
 	return fs.WalkDir(from, ".", func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -135,7 +135,7 @@ func tree(w *tar.Writer, from fs.FS, made time.Time) error {
 		case d.IsDir():
 			return w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: path + "/", Mode: 0o755, ModTime: made, Format: tar.FormatPAX})
 		case !d.Type().IsRegular():
-			return fmt.Errorf("%s is neither a file nor a directory", path)
+			return fmt.Errorf("%s: neither a file nor a directory", path)
 		}
 		info, err := d.Info()
 		if err != nil {

@@ -30,7 +30,7 @@ func write(t *testing.T) string {
 	return dir
 }
 
-// sums are those of all files below a directory.
+// sums returns the checksums of all files below a directory.
 func sums(t *testing.T, dir string) string {
 	t.Helper()
 	out := ""
@@ -48,13 +48,13 @@ func sums(t *testing.T, dir string) string {
 	return out
 }
 
-func TestTheImageIsTheSameBytesAgain(t *testing.T) {
+func TestImage_Reproducible(t *testing.T) {
 	if a, b := sums(t, write(t)), sums(t, write(t)); a != b {
-		t.Errorf("made twice it is\n%s\nand\n%s", a, b)
+		t.Errorf("two builds differ:\n%s\nand\n%s", a, b)
 	}
 }
 
-func TestTheImageIsOneForBothArchitectures(t *testing.T) {
+func TestImage_BothArchitectures(t *testing.T) {
 	top, err := layout.ImageIndexFromPath(write(t))
 	if err != nil {
 		t.Fatal(err)
@@ -97,8 +97,8 @@ func described(t *testing.T, index v1.ImageIndex, digest v1.Hash) string {
 	return fmt.Sprintf("%s/%s %v %s %d", c.OS, c.Architecture, c.Config.Entrypoint, c.Config.User, len(c.RootFS.DiffIDs))
 }
 
-// A tree is the image's root, by whatever modes and times it was made.
-func TestATreeIsTheSameBytesAgain(t *testing.T) {
+// Modes and times of the files do not affect the image.
+func TestTree_Reproducible(t *testing.T) {
 	made := func(mode os.FileMode) string {
 		tree := t.TempDir()
 		for name, run := range map[string]os.FileMode{"dcm-host": 0o100, "usr/bin/dcm": 0o100, "usr/share/dcm/dcm.toml": 0} {
@@ -117,16 +117,16 @@ func TestATreeIsTheSameBytesAgain(t *testing.T) {
 		return sums(t, dir)
 	}
 	if a, b := made(0), made(0o055); a != b {
-		t.Errorf("made twice it is\n%s\nand\n%s", a, b)
+		t.Errorf("two builds differ:\n%s\nand\n%s", a, b)
 	}
 }
 
-func TestNothingIsLeftOfAnImageThatCannotBeMade(t *testing.T) {
+func TestFailedImage_LeavesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "oci")
 	if err := image.Write(dir, image.About{}, []image.Program{{Arch: "amd64", Path: "/nonexistent"}}); err == nil {
-		t.Error("made of nothing")
+		t.Error("no error")
 	}
 	if _, err := os.Stat(dir); err == nil {
-		t.Error("something is left")
+		t.Error("files are left")
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// object is any object of the API, as JSON has it.
+// object is an object of the API in the form that encoding/json returns.
 type object = map[string]any
 
 // control is a control plane on the loopback device.
@@ -37,19 +37,19 @@ type control struct {
 	args   []string
 }
 
-// process is one that the test has started.
+// process is a process that the test started.
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 }
 
-// begin starts a program; what it says goes to a file that is shown if the test fails.
+// begin starts a program. Its output goes to a file, which is logged if the test fails.
 func begin(t *testing.T, dir, program string, args ...string) *process {
 	t.Helper()
 	return beginIn(t, dir, nil, program, args...)
 }
 
-// beginIn adds to the environment.
+// beginIn is begin with additional environment variables.
 func beginIn(t *testing.T, dir string, environment []string, program string, args ...string) *process {
 	t.Helper()
 	name := filepath.Base(program)
@@ -73,7 +73,7 @@ func beginIn(t *testing.T, dir string, environment []string, program string, arg
 		p.kill()
 		if t.Failed() {
 			text, _ := os.ReadFile(log.Name())
-			t.Logf("%s said at the end:\n%s", name, text[max(0, len(text)-3000):])
+			t.Logf("last output of %s:\n%s", name, text[max(0, len(text)-3000):])
 		}
 	})
 	return p
@@ -84,7 +84,7 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// cost is what a process has used so far.
+// cost returns the CPU time and the memory that a process has used.
 func (p *process) cost() (cpu time.Duration, rss int) {
 	pid := p.cmd.Process.Pid
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -102,8 +102,8 @@ func (p *process) cost() (cpu time.Duration, rss int) {
 	return cpu, rss / 1024
 }
 
-// sleeps is how often threads of a process have gone to sleep so far. Some seventy of
-// them are one waking: Go's monitor sleeps in short steps until it sees that nothing runs.
+// sleeps returns the number of voluntary context switches of a process. One wake-up of a Go program
+// causes about seventy, since the runtime's monitor sleeps in short steps.
 func (p *process) sleeps() (n int) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", p.cmd.Process.Pid))
 	for _, f := range files {
@@ -118,7 +118,7 @@ func (p *process) sleeps() (n int) {
 	return n
 }
 
-// ports are free ones.
+// ports returns free ports.
 func ports(t *testing.T, n int) []string {
 	t.Helper()
 	var out []string
@@ -190,7 +190,7 @@ func (c *control) serve() {
 			c.t.Fatal("the API server has ended")
 		case <-c.t.Context().Done():
 			c.t.Fatal("the API server is not ready")
-		case <-time.After(100 * time.Millisecond): // nobody tells when it is
+		case <-time.After(100 * time.Millisecond): // no event reports readiness
 		}
 		if code, _, err := c.as("root", http.MethodGet, "/readyz", "", nil); err == nil && code == 200 {
 			return
@@ -198,7 +198,7 @@ func (c *control) serve() {
 	}
 }
 
-// as asks with a token.
+// as sends a request with a token.
 func (c *control) as(token, method, path, kind string, body any) (code int, answer object, err error) {
 	var text []byte
 	switch body := body.(type) {
@@ -233,7 +233,7 @@ func (c *control) as(token, method, path, kind string, body any) (code int, answ
 	return w.StatusCode, answer, err
 }
 
-// do asks as root, and must succeed. What is there already is no failure.
+// do sends a request as root. It fails the test on an error, except that the object exists.
 func (c *control) do(method, path string, body any) object {
 	c.t.Helper()
 	kind := ""
@@ -254,12 +254,12 @@ func (c *control) do(method, path string, body any) object {
 		}
 		select {
 		case <-c.t.Context().Done():
-		case <-time.After(time.Second): // the server is away, or asks for a pause
+		case <-time.After(time.Second): // the server is down, or asks for a retry later
 		}
 	}
 }
 
-// metric is the sum of a counter of the API server's.
+// metric returns the sum of a counter of the API server.
 func (c *control) metric(name string) float64 {
 	c.t.Helper()
 	r, _ := http.NewRequestWithContext(c.t.Context(), http.MethodGet, c.url+"/metrics", nil)
@@ -280,15 +280,15 @@ func (c *control) metric(name string) float64 {
 	return sum
 }
 
-// watch lists all of one kind, then tells each change, until ctx ends. Where the server
-// is away it begins anew.
+// watch lists the objects of one kind, then passes each change on, until ctx ends. It starts again
+// if the server is down.
 func (c *control) watch(ctx context.Context, path string, each func(kind string, o object)) {
 	for ctx.Err() == nil {
 		err := c.watchOnce(ctx, path, each)
 		if err != nil && ctx.Err() == nil {
 			select {
 			case <-ctx.Done():
-			case <-time.After(200 * time.Millisecond): // the server is away
+			case <-time.After(200 * time.Millisecond): // the server is down
 			}
 		}
 	}
@@ -330,7 +330,7 @@ func (c *control) watchOnce(ctx context.Context, path string, each func(kind str
 	}
 }
 
-// sub is the object within an object; an empty one if there is none.
+// sub returns the object inside an object; an empty one if it is missing.
 func sub(o object, keys ...string) object {
 	for _, k := range keys {
 		o, _ = o[k].(object)

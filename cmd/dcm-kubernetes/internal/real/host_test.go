@@ -18,15 +18,15 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 )
 
-// booted is a simulated node with a real dcm that internal/testkit/e2e has booted.
+// booted is a simulated node with the real dcm, booted by internal/testkit/e2e.
 type booted struct {
 	*world
 	client client.Client
-	link   string // to where the socket is in this boot
-	asked  string // where the host is asked for what only it can do
+	link   string // link to the socket of this boot
+	asked  string // directory of the requests to the host
 }
 
-// TestOneHost has one node with a real dcm.
+// TestOneHost uses one node with the real dcm.
 func TestOneHost(t *testing.T) {
 	socket := os.Getenv("DCM_SOCKET")
 	if socket == "" {
@@ -44,9 +44,9 @@ func TestOneHost(t *testing.T) {
 	program := h.program()
 	t.Run("from label to success", func(t *testing.T) { h.times(t, program) })
 	a := h.agent(program, "host", h.link)
-	t.Run("a profile that is not there", h.unknown)
+	t.Run("an unknown profile", h.unknown)
 	for _, at := range []sequence.Phase{sequence.Waiting, sequence.Draining, sequence.Applying, sequence.Refreshing} {
-		t.Run("a reboot while it is "+string(at), func(t *testing.T) { h.rebootAt(t, a, at) })
+		t.Run("a reboot in phase "+string(at), func(t *testing.T) { h.rebootAt(t, a, at) })
 	}
 }
 
@@ -58,7 +58,7 @@ func (h *booted) turnTo(socket string) {
 	}
 }
 
-// account is dcm's, once it answers.
+// account returns the account of dcm. It waits until dcm answers.
 func (h *booted) account() client.Account {
 	for {
 		a, err := h.client.Account(h.ctx)
@@ -69,12 +69,12 @@ func (h *booted) account() client.Account {
 		case <-h.ctx.Done():
 			h.t.Errorf("dcm does not answer: %v", err)
 			return a
-		case <-time.After(200 * time.Millisecond): // it comes up
+		case <-time.After(200 * time.Millisecond): // it is starting
 		}
 	}
 }
 
-// success waits until a profile is on the GPUs and all is as it should be.
+// success waits until the GPUs have a profile, and checks the node.
 func (h *booted) success(t *testing.T, profile string) {
 	t.Helper()
 	h.until("success", []string{"host"}, applied(profile, "success"))
@@ -85,8 +85,7 @@ func (h *booted) success(t *testing.T, profile string) {
 	}
 }
 
-// times tells how long a change takes with the times that are shipped: with a pod that
-// has to go, and without.
+// times logs the duration of changes with the default intervals, with and without a pod to evict.
 func (h *booted) times(t *testing.T, program string) {
 	a := h.plainAgent(program, "host", h.link)
 	defer a.kill()
@@ -119,7 +118,7 @@ func (h *booted) unknown(t *testing.T) {
 	}
 }
 
-// rebootAt reboots the host in a phase: the agent goes with it, and comes back with it.
+// rebootAt reboots the host in a phase. The agent ends and starts with the host.
 func (h *booted) rebootAt(t *testing.T, a *agent, at sequence.Phase) {
 	profile := map[int]string{8: "small", 64: "whole"}[h.divided("host")]
 	let := h.stopAt(at)
@@ -133,13 +132,13 @@ func (h *booted) rebootAt(t *testing.T, a *agent, at sequence.Phase) {
 	a.start()
 	h.rebooted("host")
 	h.success(t, profile)
-	t.Logf("rebooted in %q (aimed at %q): success", was, at)
+	t.Logf("rebooted in phase %q (want %q): success", was, at)
 	if was != at {
-		t.Errorf("the reboot came in %q", was)
+		t.Errorf("rebooted in phase %q", was)
 	}
 }
 
-// ask has the host do something, and returns where dcm's socket is then.
+// ask sends a request to the host and returns the new path of dcm's socket.
 func (h *booted) ask(what string) (socket string) {
 	h.t.Helper()
 	conn, err := net.Dial("unix", h.asked)
@@ -157,12 +156,12 @@ func (h *booted) ask(what string) (socket string) {
 	return strings.TrimSpace(string(answer))
 }
 
-// stopAt has a change come no further than to a phase.
+// stopAt stops a change in a phase.
 func (h *booted) stopAt(at sequence.Phase) (let func()) {
 	const budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 	switch at {
 	case sequence.Waiting:
-		// Another node is changed, and has the only place.
+		// Another node holds the only Lease.
 		op, _ := json.Marshal(sequence.Operation{ID: "x", Phase: sequence.Draining})
 		h.do(http.MethodPost, nodes, object{"metadata": object{"name": "other", "annotations": object{cluster.Operation: string(op)}}})
 		h.hold1("other/x")
@@ -171,14 +170,14 @@ func (h *booted) stopAt(at sequence.Phase) (let func()) {
 		h.do(http.MethodPost, budgets, object{"metadata": object{"name": "b"}, "spec": object{"minAvailable": 1, "selector": object{"matchLabels": object{"app": "job"}}}})
 		return func() { h.do(http.MethodDelete, budgets+"/b", nil) }
 	case sequence.Applying:
-		h.ask("hang") // which the reboot ends
+		h.ask("hang") // until the reboot
 	case sequence.Refreshing:
 		return h.keep("plugin")
 	}
 	return func() {}
 }
 
-// hold1 gives the first place in the budget to a holder, or to nobody.
+// hold1 gives the first Lease of the budget to a holder; "" releases it.
 func (h *booted) hold1(who string) {
 	lease := h.do(http.MethodGet, leases+"/dcm-budget-1", nil)
 	lease["spec"] = object{}

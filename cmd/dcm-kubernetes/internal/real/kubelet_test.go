@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// play plays all kubelets and the scheduler: pods that are bound run and are ready, those
-// that are told to go are gone, and what counts partitions counts them when it starts.
+// play simulates the scheduler and all kubelets. A bound pod runs and is ready, and a deleted pod
+// ends. A device plugin or DRA driver counts the partitions when it starts.
 func (w *world) play() {
 	work := make(chan func(), 1<<16)
 	for range 16 {
@@ -23,7 +23,7 @@ func (w *world) play() {
 		}()
 	}
 	var mu sync.Mutex
-	done := make(map[string]bool) // what was begun, by the pod's UID and what
+	done := make(map[string]bool) // actions that were started, by the pod's UID and the action
 	once := func(key string, f func()) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -79,7 +79,7 @@ func (w *world) run(pod object, at string) {
 	}
 }
 
-// held waits until what counts partitions may do so.
+// held waits until device plugin and driver may count.
 func (w *world) held(who string) {
 	w.mu.Lock()
 	hold := w.hold[who]
@@ -93,8 +93,8 @@ func (w *world) held(who string) {
 	}
 }
 
-// end is the last of a pod; a plugin that has gone offers nothing. A driver's slices
-// stay until the next one tells anew.
+// end removes a pod. A device plugin that ended offers nothing. The slices of a driver stay until
+// its next pod replaces them.
 func (w *world) end(pod object, at string) {
 	if sub(pod, "metadata", "labels")["app"] == "plugin" {
 		w.offer(node(pod), 0)
@@ -102,8 +102,8 @@ func (w *world) end(pod object, at string) {
 	w.do(http.MethodDelete, at, object{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
 }
 
-// rebooted is the kubelet after a reboot of its node: what there is of a plugin is
-// started anew, and tells it how many partitions there are.
+// rebooted simulates the kubelet after a reboot of its node. It restarts the device plugin, which
+// counts the partitions again.
 func (w *world) rebooted(name string) {
 	w.offer(name, 0)
 	items, _ := w.do(http.MethodGet, pods+"?labelSelector=app=plugin&fieldSelector=spec.nodeName="+name, nil)["items"].([]any)
@@ -117,7 +117,7 @@ func (w *world) rebooted(name string) {
 
 func node(pod object) string { return fmt.Sprint(sub(pod, "spec")["nodeName"]) }
 
-// divided is into how many partitions.
+// divided returns the number of partitions of a node.
 func (w *world) divided(name string) int {
 	w.mu.Lock()
 	partitions := w.parts[name]
@@ -132,7 +132,7 @@ func (w *world) offer(name string, partitions int) {
 
 const slicesOf = "/apis/resource.k8s.io/v1/resourceslices"
 
-// publish is what AMD's DRA driver does once when it starts.
+// publish writes the ResourceSlices, as AMD's DRA driver does when it starts.
 func (w *world) publish(name string) {
 	var devices []any
 	for mode, n := range w.dcm[name].Modes() {

@@ -15,13 +15,13 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
 )
 
-// What kustomize makes of an overlay is taken by the API server, and what the account has
-// by it is enough, and bound to the token's node.
+// The API server accepts the rendered overlays. The permissions of the account suffice for the agent,
+// and only on the node of its token.
 func TestOverlays(t *testing.T) {
 	for overlay, namespace := range map[string]string{"plain": "dcm", "amd-gpu-operator": "kube-amd-gpu"} {
 		t.Run(overlay, func(t *testing.T) {
 			w := bareWorld(t)
-			if overlay != "plain" { // the operator has its namespace already
+			if overlay != "plain" { // the operator created its namespace
 				w.do(http.MethodPost, "/api/v1/namespaces", object{"metadata": object{"name": namespace}})
 			}
 			w.install(overlay)
@@ -40,13 +40,13 @@ func TestOverlays(t *testing.T) {
 				return code, answer["message"]
 			}
 			state := object{"metadata": object{"labels": object{cluster.State: "failure"}}}
-			// A policy is in force a while after it was made.
+			// A policy takes effect some time after its creation.
 			var why any
 			for code := 200; code != 403; code, why = try(http.MethodPatch, nodes+"/n2", merge, state) {
 				select {
 				case <-w.ctx.Done():
-					t.Fatalf("the policy is not in force: %v", why)
-				case <-time.After(100 * time.Millisecond): // nobody tells when it is
+					t.Fatalf("the policy has no effect: %v", why)
+				case <-time.After(100 * time.Millisecond): // no event reports that
 				}
 			}
 			t.Log(why)
@@ -80,11 +80,11 @@ func TestOverlays(t *testing.T) {
 	}
 }
 
-// daemonSet makes that of an overlay in a cluster where most nodes have no dcm, and brings
-// new images.
+// daemonSet installs the DaemonSet of an overlay in a cluster in which most nodes have no dcm, and
+// rolls out new images.
 func (w *world) daemonSet(t *testing.T, overlay, namespace string) {
 	t.Helper()
-	const found = "feature.node.kubernetes.io/amd-gpu" // by the operator, on any node with GPUs
+	const found = "feature.node.kubernetes.io/amd-gpu" // set by the operator on nodes with GPUs
 	w.lacks = map[string]bool{"n2": true, "n3": true, "n4": true}
 	for _, name := range []string{"n3", "n4"} {
 		w.join(name, func() int { return 8 })
@@ -108,14 +108,14 @@ func (w *world) daemonSet(t *testing.T, overlay, namespace string) {
 	}
 	image("2")
 	rolledOut("dcm-kubernetes:2")
-	// A node is said to have dcm, and has none: it does not keep the others from the next image.
+	// A node with the label but without dcm does not block the rollout on the others.
 	w.kubectl(t, "label", "node", "n4", "deviceconfig.org/agent=true")
 	w.agentPods(t, namespace, "n1 Running dcm-kubernetes:2, n4 Pending dcm-kubernetes:2")
 	image("3")
 	w.agentPods(t, namespace, "n1 Running dcm-kubernetes:3, n4 Pending dcm-kubernetes:3")
 }
 
-// agentPods waits until the DaemonSet's pods are so: node, phase and image of each.
+// agentPods waits for the DaemonSet's pods, each as node, phase and image.
 func (w *world) agentPods(t *testing.T, namespace, want string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, 10*time.Minute)
@@ -135,12 +135,12 @@ func (w *world) agentPods(t *testing.T, namespace, want string) {
 		select {
 		case <-ctx.Done():
 			t.Fatalf("pods are %q, want %s", all, want)
-		case <-time.After(100 * time.Millisecond): // pods are not told of here
+		case <-time.After(100 * time.Millisecond): // pods are not watched here
 		}
 	}
 }
 
-// kubectl is the real one, as the administrator.
+// kubectl runs the real kubectl as the administrator.
 func (w *world) kubectl(t *testing.T, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(w.ctx, filepath.Join(cache(), "kubectl"), args...)

@@ -13,13 +13,13 @@ import (
 	"testing"
 )
 
-// Versions of the parts. The staging modules of Kubernetes are of one number with it.
+// Versions of the programs. The staging modules of Kubernetes have the same minor version.
 const (
 	kubernetes = "1.36.3"
 	etcd       = "v3.6.8"
 )
 
-// part is a program that is made from modules.
+// part is a program that is built from Go modules.
 type part struct{ name, pkg, module string }
 
 func parts() []part {
@@ -31,7 +31,7 @@ func parts() []part {
 	}
 }
 
-// cache is where they are kept: the programs, as they take minutes to make, and no more.
+// cache is the directory of the built programs, since a build takes minutes.
 func cache() string {
 	dir := os.Getenv("DCM_TEST_CACHE")
 	if dir == "" {
@@ -40,7 +40,7 @@ func cache() string {
 	return filepath.Join(dir, "kubernetes-"+kubernetes)
 }
 
-// made makes the parts that are not there, and returns where they are.
+// made builds the missing programs and returns their directory.
 func made(t *testing.T) string {
 	t.Helper()
 	dir := cache()
@@ -59,16 +59,16 @@ func made(t *testing.T) string {
 		if _, err := os.Stat(filepath.Join(dir, p.name)); err == nil {
 			continue
 		}
-		t.Logf("making %s, which takes minutes", p.name)
+		t.Logf("building %s, which takes minutes", p.name)
 		if err := p.make(t.Context(), t.TempDir(), dir); err != nil {
-			t.Fatalf("cannot make %s: %v", p.name, err)
+			t.Fatalf("cannot build %s: %v", p.name, err)
 		}
 	}
 	return dir
 }
 
-// make builds it in a module of its own, which stands for the one that Kubernetes is
-// built in: what is v0.0.0 there is a module of its own elsewhere.
+// make builds the program in a new module. In the module of Kubernetes, the staging modules have
+// version v0.0.0, which is replaced here by their published version.
 func (p part) make(ctx context.Context, work, dir string) error {
 	name, version, _ := strings.Cut(p.module, "@")
 	text := fmt.Sprintf("module part\n\ngo 1.26.0\n\nrequire %s %s\n", name, version)

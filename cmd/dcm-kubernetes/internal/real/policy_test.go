@@ -17,7 +17,7 @@ const (
 	strategic = "application/strategic-merge-patch+json"
 )
 
-// attempt is a change that an agent's token tries. Empty text: the server allows it.
+// attempt is a change that is tried with an agent's token. refused is "" if the server allows it.
 type attempt struct {
 	what    string
 	prepare func() // by the administrator
@@ -28,8 +28,8 @@ type attempt struct {
 	refused string // a part of the server's message
 }
 
-// policy tries, with the token of an agent, what a node that was taken over could try on
-// its own node and on the budget.
+// policy tries, with an agent's token, changes that a compromised node could make to its own object
+// and to the budget.
 func (w *world) policy(t *testing.T) {
 	const name, at = "tried", nodes + "/tried"
 	w.host(name)
@@ -102,7 +102,7 @@ func (w *world) policy(t *testing.T) {
 	w.budgetPolicy(t, name)
 }
 
-// budgetPolicy tries what an agent may do with leases.
+// budgetPolicy tries changes of the Leases with an agent's token.
 func (w *world) budgetPolicy(t *testing.T, name string) {
 	const at = leases + "/dcm-budget-tried"
 	put := func(path string, spec object, labels object) func() {
@@ -141,7 +141,8 @@ func (w *world) budgetPolicy(t *testing.T, name string) {
 	}
 }
 
-// try has the node's agent make an attempt, on the object at a path if it names no other.
+// try makes an attempt with the token of the node's agent, on the object at path unless the attempt
+// names another.
 func (w *world) try(t *testing.T, node string, a attempt, at string) {
 	t.Helper()
 	if a.prepare != nil {

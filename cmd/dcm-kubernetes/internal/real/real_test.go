@@ -24,7 +24,7 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 )
 
-// agent is the real program, for one node.
+// agent is the real program for one node.
 type agent struct {
 	w       *world
 	program string
@@ -43,7 +43,7 @@ func (w *world) program() string {
 	return program
 }
 
-// agent starts one that looks more often than by default.
+// agent starts an agent with shorter intervals than the defaults.
 func (w *world) agent(program, node, socket string, more ...string) *agent {
 	w.t.Helper()
 	return w.plainAgent(program, node, socket, append([]string{"-look=200ms", "-wait=1s"}, more...)...)
@@ -73,8 +73,8 @@ func TestReal(t *testing.T) {
 	program := w.program()
 	w.until("the plugin", three, func(o object) bool { return sub(o, "status", "allocatable")["amd.com/gpu"] == "8" })
 
-	t.Run("an agent may change its own node alone", func(t *testing.T) { w.bounds(t) })
-	t.Run("an agent may change little of its node and of the budget", func(t *testing.T) { w.policy(t) })
+	t.Run("access of an agent", func(t *testing.T) { w.bounds(t) })
+	t.Run("policy", func(t *testing.T) { w.policy(t) })
 
 	w.budget(1)
 	agents := make(map[string]*agent)
@@ -82,31 +82,31 @@ func TestReal(t *testing.T) {
 		w.job("job-"+name, name)
 		agents[name] = w.agent(program, name, w.socket(name), "-drain=10s", "-retry=5s")
 	}
-	t.Run("a label is a profile, one node at a time", func(t *testing.T) {
+	t.Run("one node at a time", func(t *testing.T) {
 		begun := time.Now()
 		for _, name := range three {
 			w.label(name, "small")
 		}
 		w.until("success", three, applied("small", "success"))
 		w.free()
-		t.Logf("three nodes after %s, %d at a time", time.Since(begun).Round(time.Millisecond), w.most)
+		t.Logf("three nodes in %s, at most %d concurrently", time.Since(begun).Round(time.Millisecond), w.most)
 		for _, name := range three {
 			if wrong := w.wrong(name); wrong != nil {
 				t.Errorf("%s: %q", name, wrong)
 			}
 		}
 		if w.most != 1 {
-			t.Errorf("%d nodes at a time", w.most)
+			t.Errorf("%d nodes concurrently", w.most)
 		}
 	})
-	t.Run("a disruption budget blocks, the drain times out and is taken back", func(t *testing.T) {
+	t.Run("drain times out", func(t *testing.T) {
 		const budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 		w.job("held", "n1")
 		w.do(http.MethodPost, budgets, object{"metadata": object{"name": "b"}, "spec": object{"minAvailable": 1, "selector": object{"matchLabels": object{"app": "job"}}}})
 		w.label("n1", "whole")
 		w.until("failure", three[:1], applied("whole", "failure"))
 		if code, _, _ := w.as("root", http.MethodGet, pods+"/held", "", nil); code != 200 {
-			t.Errorf("the pod has gone: %d", code)
+			t.Errorf("the pod was evicted: %d", code)
 		}
 		w.until("the reason", three[:1], func(o object) bool {
 			return strings.Contains(condition(o), "default/held (its disruption budget forbids it for now)")
@@ -121,7 +121,7 @@ func TestReal(t *testing.T) {
 			t.Errorf("n1: %q", wrong)
 		}
 	})
-	t.Run("a kill in any phase is made good", func(t *testing.T) {
+	t.Run("agent killed in each phase", func(t *testing.T) {
 		profile := "small"
 		for _, at := range []sequence.Phase{sequence.Waiting, sequence.Draining, sequence.Applying, sequence.Refreshing, ""} {
 			uses := w.dcm["n1"].Uses()
@@ -137,14 +137,14 @@ func TestReal(t *testing.T) {
 			agents["n1"].start()
 			w.until("success", three[:1], applied(profile, "success"))
 			w.free()
-			t.Logf("killed in %q (aimed at %q): success; wrong is %q; %d changes", killed, at, w.wrong("n1"), w.dcm["n1"].Uses()-uses)
+			t.Logf("killed in phase %q (want %q): success; problems: %q; %d changes", killed, at, w.wrong("n1"), w.dcm["n1"].Uses()-uses)
 			if wrong := w.wrong("n1"); wrong != nil || w.dcm["n1"].Uses() != uses+1 {
 				t.Errorf("%q: %q, %d changes", at, wrong, w.dcm["n1"].Uses()-uses)
 			}
 			profile = map[string]string{"small": "whole", "whole": "small"}[profile]
 		}
 	})
-	t.Run("the server is away for a while", func(t *testing.T) {
+	t.Run("API server down", func(t *testing.T) {
 		away := 60 * time.Second
 		if s, err := time.ParseDuration(os.Getenv("DCM_AWAY")); err == nil {
 			away = s
@@ -158,12 +158,12 @@ func TestReal(t *testing.T) {
 		up := time.Now()
 		w.until("success", []string{"n2"}, applied("whole", "success"))
 		w.free()
-		t.Logf("away for %s; success %s after it was back; wrong is %q", up.Sub(begun).Round(time.Second), time.Since(up).Round(time.Millisecond), w.wrong("n2"))
+		t.Logf("down for %s; success %s after its start; problems: %q", up.Sub(begun).Round(time.Second), time.Since(up).Round(time.Millisecond), w.wrong("n2"))
 		if wrong := w.wrong("n2"); wrong != nil {
 			t.Errorf("n2: %q", wrong)
 		}
 	})
-	t.Run("the slices of a DRA driver are waited for", func(t *testing.T) {
+	t.Run("ResourceSlices of a DRA driver", func(t *testing.T) {
 		n3 := []string{"n3"}
 		w.do(http.MethodPatch, nodes+"/n3", object{"metadata": object{"labels": object{"dra": "true"}}})
 		w.driver()
@@ -171,7 +171,7 @@ func TestReal(t *testing.T) {
 		for code := 0; code != 200; code, _, _ = w.as("root", http.MethodGet, slicesOf+"/n3", "", nil) {
 			select {
 			case <-w.ctx.Done():
-				t.Fatal("there are no slices")
+				t.Fatal("no ResourceSlices")
 			case <-time.After(100 * time.Millisecond): // slices are not watched here
 			}
 		}
@@ -196,7 +196,7 @@ func TestReal(t *testing.T) {
 			t.Errorf("n3: %q", wrong)
 		}
 	})
-	t.Run("an agent at rest costs little", func(t *testing.T) {
+	t.Run("cost of an idle agent", func(t *testing.T) {
 		a := agents["n2"]
 		cpu, rss := a.cost()
 		sleeps, asked := a.sleeps(), w.metric("apiserver_request_total")
@@ -210,7 +210,7 @@ func TestReal(t *testing.T) {
 	})
 }
 
-// bounds tries what an agent of n1 may not.
+// bounds tries requests that an agent of n1 must not make.
 func (w *world) bounds(t *testing.T) {
 	w.job("theirs", "n2")
 	w.do(http.MethodPost, leases, object{"metadata": object{"name": "dcm-budget-try"}})
@@ -222,13 +222,13 @@ func (w *world) bounds(t *testing.T) {
 	unbound := w.do(http.MethodPost, "/api/v1/namespaces/dcm/serviceaccounts/dcm-kubernetes/token", object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": object{}})
 	state := object{"metadata": object{"labels": object{cluster.State: "failure"}}}
 	n1 := w.token["n1"]
-	// A policy is in force a while after it was made.
+	// A policy takes effect some time after its creation.
 	for code := 200; code != 403; code, _, _ = w.as(n1, http.MethodPatch, nodes+"/n2", merge, state) {
 		select {
 		case <-w.ctx.Done():
 			policy := w.do(http.MethodGet, "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/dcm-kubernetes", nil)
-			t.Fatalf("the policy is not in force: %v", policy["status"])
-		case <-time.After(100 * time.Millisecond): // nobody tells when it is
+			t.Fatalf("the policy has no effect: %v", policy["status"])
+		case <-time.After(100 * time.Millisecond): // no event reports that
 		}
 	}
 	for what, try := range map[string]struct {
@@ -274,7 +274,7 @@ func condition(node object) string {
 	return ""
 }
 
-// A rollout of many nodes, all agents in this process, with connections of their own.
+// A rollout on many nodes. All agents run in this process, each with its own connections.
 func TestMany(t *testing.T) {
 	w := newWorld(t)
 	count, budget := number("DCM_NODES", 1000), number("DCM_BUDGET", 50)
@@ -323,7 +323,7 @@ func TestMany(t *testing.T) {
 // inside runs an agent in this process.
 func (w *world) inside(name string) (stop func()) {
 	config := &rest.Config{Host: w.url, BearerToken: w.token[name], TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: 20, Burst: 40,
-		// One of its own keeps connections from being shared.
+		// An own transport prevents shared connections.
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, address)
 		}}
@@ -347,7 +347,7 @@ func (w *world) inside(name string) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// once is a ConfigMap that stays as it is: one machine has no thousand inotify instances.
+// once is a ConfigMap that never changes, since one machine has no thousand inotify instances.
 type once struct{ config sequence.Config }
 
 func (o once) Read() sequence.Config { return o.config }

@@ -31,22 +31,22 @@ func TestReports(t *testing.T) {
 	n1.agent = w.agent(program, "n1", w.socket("n1"), "-retry=5s")
 	w.agent(program, "n2", w.socket("n2"))
 
-	t.Run("the label is removed while dcm divides the GPUs", n1.labelRemoved)
-	t.Run("the same, and the agent is killed", n1.labelRemovedAndKilled)
-	t.Run("a failed change is not undone", n1.notUndone)
-	t.Run("the host's clock is set back", n1.clockSetBack)
+	t.Run("label removed during the change", n1.labelRemoved)
+	t.Run("label removed, agent killed", n1.labelRemovedAndKilled)
+	t.Run("failed change not undone", n1.notUndone)
+	t.Run("clock set back", n1.clockSetBack)
 }
 
-// reporter is a node whose dcm can be stopped in a change, and can fail.
+// reporter is a node whose dcm the test can stop during a change, or let fail.
 type reporter struct {
 	*world
 	agent *agent
 	dcm   *playedDCM
 }
 
-// playedDCM is what the test decides for the dcm of a node.
+// playedDCM controls the simulated dcm of a node.
 type playedDCM struct {
-	started chan struct{} // a change has begun
+	started chan struct{} // receives when a change starts
 	pause   atomic.Pointer[chan struct{}]
 	fail    atomic.Pointer[client.Refusal]
 }
@@ -64,7 +64,7 @@ func played(w *world, name string) *playedDCM {
 	return p
 }
 
-// inChange selects a profile and calls do while dcm divides the GPUs.
+// inChange selects a profile and calls do during the change.
 func (r *reporter) inChange(t *testing.T, profile string, do func()) {
 	t.Helper()
 	pause := make(chan struct{})
@@ -73,7 +73,7 @@ func (r *reporter) inChange(t *testing.T, profile string, do func()) {
 	select {
 	case <-r.dcm.started:
 	case <-r.ctx.Done():
-		t.Fatal("dcm was not asked to divide the GPUs")
+		t.Fatal("no change was started")
 	}
 	do()
 	r.dcm.pause.Store(nil)
@@ -85,8 +85,8 @@ func (r *reporter) unlabel() {
 	r.do(http.MethodPatch, nodes+"/n1", object{"metadata": object{"labels": object{cluster.Profile: nil}}})
 }
 
-// withdrawnAtEnd waits for the end of a change whose label was removed, and checks that
-// the node reports what dcm did.
+// withdrawnAtEnd waits for the end of a change whose label was removed, and checks the node's
+// report of it.
 func (r *reporter) withdrawnAtEnd(t *testing.T, profile string, partitions int) {
 	t.Helper()
 	r.until("success", []string{"n1"}, applied(profile, "success"))
@@ -153,7 +153,7 @@ func (r *reporter) clockSetBack(t *testing.T) {
 	}
 }
 
-// warnings are the Warning events of a node, as "REASON: NOTE", sorted.
+// warnings returns the Warning events of a node as "REASON: NOTE", sorted.
 func (w *world) warnings(node string) (out []string) {
 	w.t.Helper()
 	items, _ := w.do(http.MethodGet, "/apis/events.k8s.io/v1/namespaces/default/events", nil)["items"].([]any)

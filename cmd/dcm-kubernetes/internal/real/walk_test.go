@@ -16,10 +16,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// The walk of packaging/kubernetes' README, command by command as it is printed there,
-// with the real kubectl, the image that it makes, and the DaemonSet's pods as the
-// DaemonSet's controller makes them. Stood in for are the registry and who copies into
-// it (what was copied is what a kubelet starts), the scheduler, the kubelets and the GPUs.
+// TestWalk runs the commands of packaging/kubernetes/README.md with the real kubectl, image build and
+// DaemonSet controller. Simulated are the registry with the copy to it, the scheduler, the kubelets
+// and the GPUs.
 func TestWalk(t *testing.T) {
 	w := bareWorld(t)
 	w.plugin()
@@ -61,9 +60,9 @@ func TestWalk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"the GPUs are as cpx-nps4 says", "SuccessfullyPartitioned", "success", "daemon set \"dcm-kubernetes\" successfully rolled out"} {
+	for _, want := range []string{"the GPUs match cpx-nps4", "SuccessfullyPartitioned", "success", "daemon set \"dcm-kubernetes\" successfully rolled out"} {
 		if !strings.Contains(said.String(), want) {
-			t.Errorf("nobody said %q", want)
+			t.Errorf("output without %q", want)
 		}
 	}
 	w.free()
@@ -73,11 +72,11 @@ func TestWalk(t *testing.T) {
 		}
 	}
 	if w.most > 3 {
-		t.Errorf("%d nodes at a time", w.most)
+		t.Errorf("%d nodes concurrently", w.most)
 	}
 }
 
-// walk are the blocks of commands in the README's walk.
+// walk returns the blocks of commands in the README.
 func walk(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(manifests, "README.md"))
@@ -99,12 +98,12 @@ func walk(t *testing.T) []string {
 		block = is
 	}
 	if !ok || len(blocks) < 5 {
-		t.Fatalf("the README has no walk: %q", blocks)
+		t.Fatalf("the README has no commands: %q", blocks)
 	}
 	return blocks
 }
 
-// checkout is a copy of what the repository holds, to run commands in.
+// checkout returns a copy of the repository in which the commands run.
 func checkout(t *testing.T) string {
 	t.Helper()
 	top := t.TempDir()
@@ -124,14 +123,14 @@ func env(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// kubelets are those of all nodes, for the agents' pods.
+// kubelets simulates the kubelets of all nodes for the agents' pods.
 type kubelets struct {
 	*world
-	top      string // where the commands are run
+	top      string // directory in which the commands run
 	registry string
 }
 
-// start runs an agent's pod: the program out of the image, as the pod's container says.
+// start runs an agent's pod: the program from the image with the container's arguments.
 func (k *kubelets) start(pod object) (end func()) {
 	meta, spec := sub(pod, "metadata"), sub(pod, "spec")
 	name, host := fmt.Sprint(meta["name"]), fmt.Sprint(spec["nodeName"])
@@ -147,7 +146,7 @@ func (k *kubelets) start(pod object) (end func()) {
 	for _, a := range container["args"].([]any) {
 		args = append(args, fmt.Sprint(a))
 	}
-	// Where the mounts would be, and whom a pod would find by its environment.
+	// Replace the mount points and the address of the API server.
 	args = append(args, "-features="+filepath.Join(dir, "features"), "-socket="+k.socket(host), "-config="+filepath.Join(k.dir, "config"),
 		"-server="+k.url, "-token="+filepath.Join(dir, "token"), "-ca="+filepath.Join(k.dir, "certs", "apiserver.crt"))
 	var environment []string
@@ -159,7 +158,7 @@ func (k *kubelets) start(pod object) (end func()) {
 	return p.kill
 }
 
-// unpack takes the program out of the image of this architecture.
+// unpack extracts the program from the image of this architecture.
 func (k *kubelets) unpack(dir string) (string, error) {
 	top, err := layout.ImageIndexFromPath(k.registry)
 	if err != nil {
@@ -207,7 +206,7 @@ func (k *kubelets) unpack(dir string) (string, error) {
 	return "", errors.New("there is no image of " + runtime.GOARCH)
 }
 
-// mount brings a ConfigMap to the nodes.
+// mount mounts a ConfigMap on the nodes.
 func (k *kubelets) mount(kind string, o object) {
 	if sub(o, "metadata")["name"] != "config-manager-config" || kind == "DELETED" {
 		return

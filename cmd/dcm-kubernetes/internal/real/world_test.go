@@ -30,30 +30,29 @@ const (
 		"small": {"profiles": [{"computePartition": "CPX", "memoryPartition": "NPS1"}]}}}`
 )
 
-// limit is more than any of these tests takes on a busy machine: it is used up by one
-// that waits for what never comes.
+// limit is longer than any of these tests takes on a busy machine.
 const limit = time.Hour
 
-// world is a control plane with nodes whose kubelets are played.
+// world is a control plane with nodes whose kubelets are simulated.
 type world struct {
 	*control
 	ctx   context.Context
 	token map[string]string // of the agent, by node
 	dcm   map[string]*standin.DCM
-	parts map[string]func() int // how many partitions a node's GPUs are divided into
+	parts map[string]func() int // number of partitions of a node's GPUs
 
 	begin func(pod object) (end func()) // runs an agent's pod; nil for none
 	lacks map[string]bool               // nodes without dcm: an agent's pod stays in ContainerCreating
-	hold  map[string]chan struct{}      // plugin and driver count the partitions anew once theirs is closed
+	hold  map[string]chan struct{}      // device plugin and driver count again when the node's channel is closed
 
 	mu      sync.Mutex
 	changed chan struct{}
-	node    map[string]object // as last told
-	now     int               // how many nodes are changed
-	most    int               // at a time, so far
+	node    map[string]object // as last received
+	now     int               // number of nodes that change
+	most    int               // maximum so far
 }
 
-// bareWorld has a namespace and the kubelets, and nothing of dcm.
+// bareWorld returns a world with a namespace and the kubelets, without dcm.
 func bareWorld(t *testing.T) *world {
 	if os.Getenv("DCM_KUBERNETES") == "" {
 		t.Skip("run by make test-kubernetes")
@@ -70,8 +69,8 @@ func bareWorld(t *testing.T) *world {
 	return w
 }
 
-// newWorld has all but agents installed, by the overlay for a cluster without AMD's
-// operator.
+// newWorld returns a world with everything but the agents installed, by the overlay for a cluster
+// without AMD's operator.
 func newWorld(t *testing.T) *world {
 	w := bareWorld(t)
 	w.config("config.json", text)
@@ -79,7 +78,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// config is what the kubelets mount: a reader finds the old one or the new one.
+// config replaces the mounted ConfigMap atomically.
 func (w *world) config(name, text string) {
 	write(w.t, filepath.Join(w.dir, name), text)
 	if err := os.Rename(filepath.Join(w.dir, name), filepath.Join(w.dir, "config", name)); err != nil {
@@ -87,11 +86,11 @@ func (w *world) config(name, text string) {
 	}
 }
 
-// manifests are those that are shipped.
+// manifests is the directory of the shipped manifests.
 const manifests = "../../../../packaging/kubernetes"
 
-// install makes the objects of an overlay as kustomize renders them, but for the
-// DaemonSet: most tests start agents themselves.
+// install creates the rendered objects of an overlay, except the DaemonSet, since most tests start
+// agents themselves.
 func (w *world) install(overlay string) {
 	w.t.Helper()
 	for _, o := range w.objects(overlay) {
@@ -110,7 +109,7 @@ func (w *world) objects(overlay string) []object {
 	return objects
 }
 
-// rendered is the object of a kind.
+// rendered returns the object of a kind.
 func (w *world) rendered(overlay, kind string) object {
 	w.t.Helper()
 	for _, o := range w.objects(overlay) {
@@ -122,7 +121,7 @@ func (w *world) rendered(overlay, kind string) object {
 	return nil
 }
 
-// place is the path at which an object is made.
+// place returns the path for the creation of an object.
 func place(o object) string {
 	at := "/api/" + fmt.Sprint(o["apiVersion"])
 	if strings.Contains(at, ".") {
@@ -138,20 +137,20 @@ func place(o object) string {
 	return at + "/" + kind + "s"
 }
 
-// budget makes leases.
+// budget creates Leases.
 func (w *world) budget(n int) {
 	for i := range n {
 		w.do(http.MethodPost, leases, object{"metadata": object{"name": fmt.Sprintf("dcm-budget-%d", i+1), "labels": object{cluster.Budget: ""}}})
 	}
 }
 
-// add makes a node whose dcm is played, with an agent's pod.
+// add creates a node with a simulated dcm and an agent's pod.
 func (w *world) add(name string) {
 	w.host(name)
 	w.enlist(name)
 }
 
-// host makes a node whose dcm is played.
+// host creates a node with a simulated dcm.
 func (w *world) host(name string) {
 	dcm := standin.NewDCM()
 	w.mu.Lock()
@@ -160,7 +159,7 @@ func (w *world) host(name string) {
 	w.join(name, dcm.Partitions)
 }
 
-// join makes a node.
+// join creates a node.
 func (w *world) join(name string, partitions func() int) {
 	w.mu.Lock()
 	w.parts[name] = partitions
@@ -171,7 +170,7 @@ func (w *world) join(name string, partitions func() int) {
 		"conditions": []any{object{"type": "Ready", "status": "True", "reason": "Played", "lastHeartbeatTime": now(), "lastTransitionTime": now()}}}})
 }
 
-// enlist makes the agent's pod on a node, with a token that is bound to it.
+// enlist creates the agent's pod on a node, with a token that is bound to it.
 func (w *world) enlist(name string) {
 	w.do(http.MethodPost, agents, object{"metadata": object{"name": "agent-" + name},
 		"spec": object{"nodeName": name, "serviceAccountName": "dcm-kubernetes", "automountServiceAccountToken": false,
@@ -182,7 +181,7 @@ func (w *world) enlist(name string) {
 	w.token[name] = token
 }
 
-// bound is a token of the agents' account that is bound to a pod.
+// bound returns a token of the agents' account that is bound to a pod.
 func (w *world) bound(namespace, pod string) string {
 	at := "/api/v1/namespaces/" + namespace
 	made := w.do(http.MethodGet, at+"/pods/"+pod, nil)
@@ -194,7 +193,7 @@ func (w *world) bound(namespace, pod string) string {
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }
 
-// job makes a pod that uses GPUs, of somebody who would bring it back.
+// job creates a pod that uses GPUs and has a controller.
 func (w *world) job(name, node string) {
 	w.do(http.MethodPost, pods, object{"metadata": object{"name": name, "labels": object{"app": "job"},
 		"ownerReferences": []any{object{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "job", "uid": "job", "controller": true}}},
@@ -202,8 +201,8 @@ func (w *world) job(name, node string) {
 			"resources": object{"limits": object{"amd.com/gpu": "1"}}}}}})
 }
 
-// claimed makes pods that have GPUs by DRA: by a claim that both of them name, and by the
-// claim that a scheduler makes for an extended resource.
+// claimed creates pods that have GPUs by DRA: through a shared claim, and through the claim that a
+// scheduler creates for an extended resource.
 func (w *world) claimed(node string) (names []string) {
 	const claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 	w.do(http.MethodPost, claims, object{"metadata": object{"name": "shared"},
@@ -227,7 +226,7 @@ func (w *world) claimed(node string) (names []string) {
 	return names
 }
 
-// plugin makes the DaemonSet of the device plugin.
+// plugin creates the DaemonSet of the device plugin.
 func (w *world) plugin() {
 	labels := object{"app": "plugin"}
 	w.do(http.MethodPost, "/apis/apps/v1/namespaces/default/daemonsets", object{"metadata": object{"name": "plugin"}, "spec": object{
@@ -238,7 +237,7 @@ func (w *world) plugin() {
 			"containers": []any{object{"name": "c", "image": "rocm/k8s-device-plugin:1.31"}}}}}})
 }
 
-// driver makes the DaemonSet of AMD's DRA driver, which the taint does not keep away.
+// driver creates the DaemonSet of AMD's DRA driver, which tolerates the taint.
 func (w *world) driver() {
 	labels := object{"app": "driver"}
 	w.do(http.MethodPost, "/apis/apps/v1/namespaces/default/daemonsets", object{"metadata": object{"name": "driver"}, "spec": object{
@@ -248,7 +247,7 @@ func (w *world) driver() {
 			"containers": []any{object{"name": "c", "image": "rocm/k8s-gpu-dra-driver:v1"}}}}}})
 }
 
-// keep has plugin or driver not count until the returned function is called.
+// keep prevents device plugin and driver from counting until the returned function is called.
 func (w *world) keep(who string) (let func()) {
 	hold := make(chan struct{})
 	w.mu.Lock()
@@ -267,7 +266,7 @@ func (w *world) label(node, profile string) {
 	w.do(http.MethodPatch, nodes+"/"+node, object{"metadata": object{"labels": object{cluster.Profile: profile}}})
 }
 
-// see keeps nodes as they are told, and counts how many are changed at a time.
+// see stores received nodes, and counts how many change concurrently.
 func (w *world) see(kind string, o object) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -279,7 +278,7 @@ func (w *world) see(kind string, o object) {
 	w.changed = make(chan struct{})
 }
 
-// changing is 1 for a node that holds a place in the budget.
+// changing returns 1 for a node that holds a Lease.
 func changing(node object) int {
 	if p := phase(node); p == "" || p == sequence.Waiting {
 		return 0
@@ -296,7 +295,7 @@ func phase(node object) sequence.Phase {
 	return op.Phase
 }
 
-// until waits until each of the nodes has been so, as far as has been told.
+// until waits until each node has been in a state that ok accepts.
 func (w *world) until(what string, names []string, ok func(node object) bool) {
 	w.t.Helper()
 	for {
@@ -312,12 +311,12 @@ func (w *world) until(what string, names []string, ok func(node object) bool) {
 		select {
 		case <-changed:
 		case <-w.ctx.Done():
-			w.t.Fatalf("never came on %s: %s", names[0], what)
+			w.t.Fatalf("timed out on %s: %s", names[0], what)
 		}
 	}
 }
 
-// applied tells whether a change to a profile has come to its end.
+// applied reports whether a change to a profile has ended with a state.
 func applied(profile, state string) func(object) bool {
 	return func(o object) bool {
 		text, _ := sub(o, "metadata", "annotations")[cluster.Last].(string)
@@ -327,7 +326,7 @@ func applied(profile, state string) func(object) bool {
 	}
 }
 
-// wrong says what is not as it should be on a node at rest.
+// wrong returns the problems of a node without an operation.
 func (w *world) wrong(name string) (out []string) {
 	o := w.do(http.MethodGet, nodes+"/"+name, nil)
 	spec := sub(o, "spec")
@@ -347,7 +346,7 @@ func (w *world) wrong(name string) (out []string) {
 	return out
 }
 
-// free waits until no lease is held.
+// free waits until no Lease is held.
 func (w *world) free() {
 	w.t.Helper()
 	for {
@@ -364,12 +363,12 @@ func (w *world) free() {
 		select {
 		case <-w.ctx.Done():
 			w.t.Fatalf("%d leases are held", held)
-		case <-time.After(100 * time.Millisecond): // leases are not watched here
+		case <-time.After(100 * time.Millisecond): // Leases are not watched here
 		}
 	}
 }
 
-// socket serves a node's dcm.
+// socket serves the dcm of a node.
 func (w *world) socket(name string) string {
 	w.t.Helper()
 	path := filepath.Join(w.t.TempDir(), "socket")
@@ -382,7 +381,7 @@ func (w *world) socket(name string) string {
 	return path
 }
 
-// all does something for each of many nodes, some at a time.
+// all calls do for each node, several concurrently.
 func all(names []string, do func(name string)) {
 	var wg sync.WaitGroup
 	next := make(chan string)

@@ -1,5 +1,5 @@
-// Package rendered has manifests as kustomize makes them, by kustomize's own library. It
-// is for tests: nothing of it is linked into the agent.
+// Package rendered renders manifests with the library of kustomize. It is for tests only and is
+// not linked into the agent.
 package rendered
 
 import (
@@ -10,11 +10,11 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// Object is one, as JSON has it.
+// Object is a manifest in the form that encoding/json returns.
 type Object = map[string]any
 
-// Objects are those of a directory with a kustomization, in the order in which they are
-// to be made.
+// Objects returns the objects of a directory with a kustomization, in the order in which they must
+// be created.
 func Objects(dir string) ([]Object, error) {
 	all, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {

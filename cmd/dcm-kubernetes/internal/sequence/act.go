@@ -2,11 +2,11 @@ package sequence
 
 import "time"
 
-// Step is the next act, and what the node's condition says meanwhile.
+// Step is the next act, with the node's condition until it is done.
 type Step struct {
 	Act       Act
 	Condition Condition
-	Slack     time.Duration // for how long the message may stand while only the message changes
+	Slack     time.Duration // minimum interval between two updates of the message alone
 }
 
 // Condition is the node's condition GPUProfileApplied.
@@ -16,47 +16,48 @@ type Condition struct {
 	Message string
 }
 
-// Act is one thing to do. Each may be done twice, or cut off at any point.
+// Act is one action. It is idempotent, and may be interrupted at any point.
 type Act interface{ act() }
 
-// Rest waits for a change of what is seen.
+// Rest waits until the input changes.
 type Rest struct{}
 
-// Wait does so too, and looks again after a time.
+// Wait waits until the input changes, at most for a time.
 type Wait struct{ For time.Duration }
 
-// Patch changes the node's object, all of it at once, and only if nobody else has
-// changed it since it was seen.
+// Patch changes the node's object in one request. The request fails if the object was changed
+// since it was read.
 type Patch struct {
-	Op     *Operation // what is under way from now on; nil for nothing
-	Last   *Last      // nil leaves it
-	State  string     // of the label; empty takes it away
+	Op     *Operation // the current operation; nil for none
+	Last   *Last      // nil leaves it unchanged
+	State  string     // value of the label; "" removes the label
 	Cordon bool
 	Taint  bool
 	Event  *Event
 }
 
-// Event is to be told once the patch is in.
+// Event is written after the patch succeeded.
 type Event struct {
 	Warning bool
 	Reason  string
 	Note    string
-	Key     string // tells it from others of the node; told again it is the same one
+	Key     string // identifies the event among those of the node
 }
 
 // Take takes a free or stale lease.
 type Take struct{ Lease, Holder string }
 
-// Free gives leases back.
+// Free releases Leases.
 type Free struct{ Leases []string }
 
-// Evict asks for pods to leave, as their disruption budgets allow.
+// Evict requests evictions of pods, which their disruption budgets may refuse.
 type Evict struct{ Pods []Pod }
 
 // Delete deletes pods of operands.
 type Delete struct{ Pods []Pod }
 
-// Use has dcm take on the target.
+// Use applies the target through dcm.
+
 type Use struct{ Target Target }
 
 func (Rest) act()   {}

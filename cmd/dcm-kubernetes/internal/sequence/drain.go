@@ -8,14 +8,14 @@ import (
 )
 
 // waiting waits for the budget, before anything is changed.
-func waiting(s Seen, op Operation) Step {
+func waiting(s Input, op Operation) Step {
 	dropped := Step{Act: Patch{State: s.Node.State, Cordon: s.Node.Cordoned, Taint: s.Node.Tainted}, Condition: resting(s)}
-	target, told := s.Target()
+	target, ok := s.Target()
 	switch {
-	case !told || target != op.Target:
+	case !ok || target != op.Target:
 		return dropped
 	case s.Plan == nil || s.Leases == nil || holds(s) && s.Pods == nil:
-		return wait(s, "Looking", "what the profile would change is not known yet")
+		return wait(s, "Looking", "reading what the profile would change")
 	case refusal(s) != nil || !s.Plan.Changes:
 		return dropped
 	case holds(s):
@@ -23,11 +23,11 @@ func waiting(s Seen, op Operation) Step {
 	}
 	self := Holder(s.Node.Name, op.ID)
 	if l := open(s.Leases.All, s.Node.Name); l != nil {
-		return Step{Act: Take{Lease: l.Name, Holder: self}, Condition: isFalse("WaitingForBudget", "the change to "+op.Profile+" is to begin")}
+		return Step{Act: Take{Lease: l.Name, Holder: self}, Condition: isFalse("WaitingForBudget", "the change to "+op.Profile+" is about to begin")}
 	}
 	// Many nodes wait concurrently, and in a large budget the holders change often.
 	return Step{Act: Wait{For: s.Times.Budget}, Slack: 10 * s.Times.Budget, Condition: isFalse("WaitingForBudget",
-		fmt.Sprintf("the change to %s waits: all %d places in the budget are taken, by %s; that many nodes change at a time", op.Profile, len(s.Leases.All), holders(s.Leases.All)))}
+		fmt.Sprintf("the change to %s waits: all %d Leases of the budget are held (by %s)", op.Profile, len(s.Leases.All), holders(s.Leases.All)))}
 }
 
 // holders names the nodes that hold leases.
@@ -50,7 +50,7 @@ func few(names []string) string {
 }
 
 // holds reports whether the operation has a lease.
-func holds(s Seen) bool {
+func holds(s Input) bool {
 	return s.Leases != nil && slices.ContainsFunc(s.Leases.All, func(l Lease) bool { return l.Holder == Holder(s.Node.Name, s.Node.Op.ID) })
 }
 
@@ -73,7 +73,7 @@ func open(all []Lease, node string) *Lease {
 }
 
 // begin returns the patch that marks, cordons and taints the node.
-func begin(s Seen, op Operation) Step {
+func begin(s Input, op Operation) Step {
 	op.Phase, op.Since = Draining, s.Now
 	op.WasCordoned, op.WasTainted = s.Node.Cordoned, s.Node.Tainted
 	op.Operands, op.Counted, op.Sliced = nil, offers(s.Node.Allocatable), s.Pods.Driver && len(s.Pods.Slices) > 0
@@ -84,7 +84,7 @@ func begin(s Seen, op Operation) Step {
 		}
 	}
 	slices.Sort(op.Operands)
-	event := &Event{Reason: InProgressReason, Note: "the node is drained of what uses GPUs, for the profile " + op.Profile, Key: op.ID}
+	event := &Event{Reason: InProgressReason, Note: "draining pods that use GPUs, for profile " + op.Profile, Key: op.ID}
 	if last := s.Node.Last; last != nil && last.Target == op.Target && last.State == Failure {
 		event.Reason = Retrying
 	}
@@ -94,21 +94,21 @@ func begin(s Seen, op Operation) Step {
 
 // draining waits until no pod uses the GPUs. It undoes the beginning after the time limit,
 // or if the change is no longer wanted.
-func draining(s Seen, op Operation) Step {
-	target, told := s.Target()
+func draining(s Input, op Operation) Step {
+	target, ok := s.Target()
 	switch {
-	case !told || target != op.Target:
+	case !ok || target != op.Target:
 		return undo(s, op, nil)
 	case s.Host.Down != "" && s.Now.Sub(op.Since) >= s.Times.Drain:
-		return undo(s, op, &Outcome{Reason: PartitionFailure, Retry: true, Message: "dcm cannot be asked: " + s.Host.Down})
+		return undo(s, op, &Outcome{Reason: PartitionFailure, Retry: true, Message: "cannot query dcm on the host: " + s.Host.Down})
 	case s.Host.Down != "" || s.Plan == nil || s.Pods == nil:
-		return wait(s, "Looking", "what the profile would change is not known yet")
+		return wait(s, "Looking", "reading what the profile would change")
 	case s.Plan.Refusal != nil:
 		return undo(s, op, s.Plan.Refusal)
 	case !s.Plan.Changes:
 		return undo(s, op, nil)
 	case !s.Node.Cordoned || !s.Node.Tainted:
-		return Step{Act: Patch{Op: &op, State: InProgress, Cordon: true, Taint: true}, Condition: isFalse("Draining", "somebody has uncordoned the node while it is drained; it is cordoned again")}
+		return Step{Act: Patch{Op: &op, State: InProgress, Cordon: true, Taint: true}, Condition: isFalse("Draining", "the node was uncordoned during the drain; it is cordoned again")}
 	}
 	going := slices.DeleteFunc(slices.Clone(s.Pods.Operands), func(p Pod) bool { return p.Stays })
 	left := slices.Concat(s.Pods.Work, going)
@@ -116,7 +116,7 @@ func draining(s Seen, op Operation) Step {
 	switch {
 	case len(left) == 0:
 		op.Phase, op.Since = Applying, s.Now
-		return Step{Act: Patch{Op: &op, State: InProgress, Cordon: true, Taint: true}, Condition: isFalse("Applying", "dcm divides the GPUs")}
+		return Step{Act: Patch{Op: &op, State: InProgress, Cordon: true, Taint: true}, Condition: isFalse("Applying", "dcm changes the GPUs")}
 	case s.Now.Sub(op.Since) >= s.Times.Drain:
 		return undo(s, op, overdue(s, going))
 	case len(s.Pods.Work) == 0:
@@ -130,20 +130,20 @@ func draining(s Seen, op Operation) Step {
 
 // overdue names the pods that did not leave in time, with a hint. Operands are deleted after
 // all other pods, so they count only then.
-func overdue(s Seen, operands []Pod) *Outcome {
-	pods, what, hint := s.Pods.Work, "use", "end them or widen their disruption budgets"
+func overdue(s Input, operands []Pod) *Outcome {
+	pods, what, hint := s.Pods.Work, "use", "delete them, or widen their disruption budgets"
 	if len(pods) == 0 {
-		pods, what, hint = operands, "serve", "end them"
+		pods, what, hint = operands, "serve", "delete them"
 	}
 	if !slices.ContainsFunc(pods, func(p Pod) bool { return !p.Leaving }) {
-		hint = "find out what keeps them from terminating"
+		hint = "check why they do not terminate"
 	}
 	return &Outcome{Reason: PartitionFailure, Retry: true,
-		Message: fmt.Sprintf("the node was not free of pods that %s GPUs after %s: %s; %s; tried again in %s", what, s.Times.Drain, list(pods), hint, s.Times.Retry)}
+		Message: fmt.Sprintf("pods that %s GPUs did not leave within %s: %s. hint: %s; next try in %s", what, s.Times.Drain, list(pods), hint, s.Times.Retry)}
 }
 
 // evict requests the evictions that are possible now.
-func evict(s Seen, condition Condition) Step {
+func evict(s Input, condition Condition) Step {
 	var due []Pod
 	wait := s.Times.Look
 	for _, p := range s.Pods.Work {
@@ -162,7 +162,7 @@ func evict(s Seen, condition Condition) Step {
 }
 
 // undo reverts the beginning. A nil reason means that nothing has failed.
-func undo(s Seen, op Operation, why *Outcome) Step {
+func undo(s Input, op Operation, why *Outcome) Step {
 	patch := Patch{State: "", Cordon: op.WasCordoned, Taint: op.WasTainted}
 	if s.Node.Last != nil {
 		patch.State = s.Node.Last.State
@@ -185,9 +185,9 @@ func list(pods []Pod) string {
 		case p.Leaving:
 			name += " (terminating)"
 		case p.Mirror:
-			name += " (of a file on the node: remove that)"
+			name += " (static pod: remove its file on the node)"
 		case p.Owner == "":
-			name += " (nothing would bring it back: end it by hand)"
+			name += " (no controller: delete it by hand)"
 		case p.Refused != "":
 			name += " (" + p.Refused + ")"
 		}

@@ -6,7 +6,7 @@ import (
 )
 
 // Next returns the next step.
-func Next(s Seen) Step {
+func Next(s Input) Step {
 	op := s.Node.Op
 	switch {
 	case op == nil:
@@ -16,9 +16,9 @@ func Next(s Seen) Step {
 		op := *op
 		op.Since = s.Now
 		return Step{Act: Patch{Op: &op, State: s.Node.State, Cordon: s.Node.Cordoned || op.Phase != Waiting, Taint: s.Node.Tainted},
-			Condition: isFalse("Looking", "the host's clock was set back; the time limits of this phase begin again")}
+			Condition: isFalse("Looking", "the host's clock was set back; the time limits of this phase restart")}
 	case s.Host.Down != "" && op.Phase != Draining:
-		return wait(s, "HostUnreachable", "dcm cannot be asked: "+s.Host.Down+"; the change goes on once it answers")
+		return wait(s, "HostUnreachable", "cannot query dcm on the host: "+s.Host.Down+"; the change continues when it answers")
 	}
 	switch op.Phase {
 	case Waiting:
@@ -31,30 +31,30 @@ func Next(s Seen) Step {
 		return refreshing(s, *op)
 	}
 	return Step{Act: Rest{}, Condition: isFalse("UnknownOperation",
-		"the annotation deviceconfig.org/operation has the unknown phase "+string(op.Phase)+": an older dcm-kubernetes does not go on with what a newer one has begun")}
+		"annotation deviceconfig.org/operation: phase not supported (found "+string(op.Phase)+"): a newer dcm-kubernetes began the operation")}
 }
 
 // idle decides for a node without an operation.
-func idle(s Seen) Step {
+func idle(s Input) Step {
 	if names := mine(s); len(names) > 0 {
 		return Step{Act: Free{Leases: names}, Condition: resting(s)}
 	}
-	target, told := s.Target()
+	target, ok := s.Target()
 	switch {
 	case s.Node.Profile == "":
 		return Step{Act: Rest{}, Condition: resting(s)}
 	case s.Host.Down != "":
-		return wait(s, "HostUnreachable", "dcm cannot be asked: "+s.Host.Down+"; is dcm installed on the host, and the section agent in its configuration?")
-	case !told:
+		return wait(s, "HostUnreachable", "cannot query dcm on the host: "+s.Host.Down+". hint: install dcm on the host, and set enabled = true in [agent]")
+	case !ok:
 		return record(s, Target{Profile: s.Node.Profile, Hash: s.Config.Hash}, s.Config.Problem)
 	case s.Host.Running:
-		return wait(s, "Running", "dcm has a run under way")
+		return wait(s, "Running", "a run of dcm is in progress")
 	}
 	if step := settled(s); step != nil {
 		return *step
 	}
 	if s.Plan == nil || s.Pods == nil || s.Leases == nil {
-		return wait(s, "Looking", "what the profile would change is not known yet")
+		return wait(s, "Looking", "reading what the profile would change")
 	}
 	if why := refusal(s); why != nil {
 		return record(s, target, why)
@@ -65,26 +65,26 @@ func idle(s Seen) Step {
 	return Step{
 		Act: Patch{Op: &Operation{ID: s.ID, Target: target, Phase: Waiting, Since: s.Now},
 			State: s.Node.State, Cordon: s.Node.Cordoned, Taint: s.Node.Tainted},
-		Condition: isFalse("WaitingForBudget", "the change to "+target.Profile+" is to begin"),
+		Condition: isFalse("WaitingForBudget", "the change to "+target.Profile+" is about to begin"),
 	}
 }
 
 // take applies a target that changes no GPU, so that no drain is needed.
-func take(s Seen, target Target) Step {
+func take(s Input, target Target) Step {
 	switch used := s.Used; {
 	case used == nil || used.Target != target:
 		return Step{Act: Use{Target: target}, Condition: resting(s)}
 	case used.Failed != nil:
 		return record(s, target, used.Failed)
 	}
-	return succeed(s, target, AlreadyExists, "the GPUs were as "+target.Profile+" says")
+	return succeed(s, target, AlreadyExists, "the GPUs already matched "+target.Profile)
 }
 
 // settled returns the step for a target with a known result; nil if it has none.
-func settled(s Seen) *Step {
-	target, told := s.Target()
+func settled(s Input) *Step {
+	target, ok := s.Target()
 	last := s.Node.Last
-	if !told || last == nil || last.Target != target {
+	if !ok || last == nil || last.Target != target {
 		return nil
 	}
 	step := Step{Act: Rest{}, Condition: resting(s)}
@@ -104,23 +104,23 @@ func settled(s Seen) *Step {
 }
 
 // resting returns the condition of a node without an operation.
-func resting(s Seen) Condition {
+func resting(s Input) Condition {
 	last := s.Node.Last
 	switch {
 	case s.Node.Profile == "":
-		return Condition{Status: "Unknown", Reason: "NoProfile", Message: "no profile is selected: the label dcm.amd.com/gpu-config-profile is not set; the GPUs are left as they are"}
+		return Condition{Status: "Unknown", Reason: "NoProfile", Message: "no profile is selected: label dcm.amd.com/gpu-config-profile is not set; the GPUs are unchanged"}
 	case last == nil || last.Profile != s.Node.Profile:
 		return isFalse("Looking", "the profile "+s.Node.Profile+" was just selected")
 	case last.State == Failure && last.Outcome != nil:
 		return isFalse(last.Outcome.Reason, last.Outcome.Message)
 	case s.Host.Down == "" && !s.Host.InSync:
-		return isFalse("NotInSync", strings.TrimSpace("the GPUs are not as the profile says: "+s.Host.Problem))
+		return isFalse("NotInSync", strings.TrimSpace("the GPUs do not match the profile: "+s.Host.Problem))
 	}
-	return Condition{Status: "True", Reason: "Applied", Message: "the GPUs are as " + last.Profile + " says"}
+	return Condition{Status: "True", Reason: "Applied", Message: "the GPUs match " + last.Profile}
 }
 
 // refusal returns why no operation may start.
-func refusal(s Seen) *Outcome {
+func refusal(s Input) *Outcome {
 	switch {
 	case s.Plan.Refusal != nil:
 		return s.Plan.Refusal
@@ -128,16 +128,16 @@ func refusal(s Seen) *Outcome {
 		return &Outcome{Reason: PartitionFailure, Message: s.Pods.Rival, Retry: true}
 	case s.Plan.Reload && s.Node.KMM:
 		return &Outcome{Reason: PartitionFailure, Retry: true,
-			Message: "the profile changes the memory mode, for which the driver is loaded anew, and Kernel Module Management has loaded it: the host would bring another one; select a profile with the memory mode that the GPUs have, or install the driver on the host"}
+			Message: "the profile changes the memory mode, which reloads the driver, but Kernel Module Management has loaded it. hint: select a profile with the current memory mode, or install the driver on the host"}
 	case s.Plan.Changes && len(s.Leases.All) == 0:
 		return &Outcome{Reason: PartitionFailure, Retry: true,
-			Message: "there is no Lease with the label deviceconfig.org/budget: the budget says how many nodes may change at a time; create as many"}
+			Message: "no Lease has the label deviceconfig.org/budget. hint: create one Lease for each node that may change concurrently"}
 	}
 	return nil
 }
 
 // mine returns the leases that this node holds for a finished operation.
-func mine(s Seen) []string {
+func mine(s Input) []string {
 	if s.Leases == nil {
 		return nil
 	}

@@ -14,9 +14,9 @@ var (
 	target = sequence.Target{Profile: "small", Hash: "h"}
 )
 
-// idle is a node that was just given a label.
-func idle() sequence.Seen {
-	return sequence.Seen{
+// idle returns a node with a new label.
+func idle() sequence.Input {
+	return sequence.Input{
 		Now: now, ID: "new",
 		Times:  sequence.Times{Drain: 30 * time.Minute, Refresh: 10 * time.Minute, Retry: time.Hour, Look: 5 * time.Second, Budget: 15 * time.Second},
 		Node:   sequence.Node{Name: "n1", Profile: "small", Allocatable: map[string]int64{"amd.com/gpu": 8}},
@@ -27,8 +27,8 @@ func idle() sequence.Seen {
 	}
 }
 
-// at is one in a phase, which began a while ago.
-func at(phase sequence.Phase, ago time.Duration) sequence.Seen {
+// at returns a node in a phase that began some time ago.
+func at(phase sequence.Phase, ago time.Duration) sequence.Input {
 	s := idle()
 	s.Node.Op = &sequence.Operation{ID: "op", Target: target, Phase: phase, Since: now.Add(-ago), Operands: []string{"d/plugin"}, Counted: true}
 	if phase != sequence.Waiting {
@@ -50,14 +50,14 @@ func operand(change func(*sequence.Pod)) *sequence.Pods {
 	return &sequence.Pods{Operands: []sequence.Pod{p}, Plugin: true}
 }
 
-// sliced has the DRA driver tell of so many devices, in place of a plugin.
+// sliced replaces the device plugin by a DRA driver that publishes n devices.
 func sliced(p *sequence.Pods, mode string, n int) *sequence.Pods {
 	p.Plugin, p.Driver, p.Slices = false, true, map[string]int{mode: n}
 	return p
 }
 
-// tell is an act in a line: what a reader has to see of it.
-func tell(act sequence.Act) string {
+// summary returns an act in one line.
+func summary(act sequence.Act) string {
 	switch act := act.(type) {
 	case sequence.Patch:
 		words := []string{"patch"}
@@ -96,182 +96,182 @@ func TestNext(t *testing.T) {
 	}
 	tests := []struct {
 		name   string
-		from   sequence.Seen
-		change func(*sequence.Seen)
+		from   sequence.Input
+		change func(*sequence.Input)
 		want   string
 	}{
-		{"no label", idle(), func(s *sequence.Seen) { s.Node.Profile = "" }, "sequence.Rest {}"},
-		{"dcm is away", idle(), func(s *sequence.Seen) { s.Host.Down = "no socket" }, "sequence.Wait {For:5s}"},
-		{"a run of somebody else's", idle(), func(s *sequence.Seen) { s.Host.Running = true }, "sequence.Wait {For:5s}"},
-		{"a label", idle(), func(*sequence.Seen) {}, "patch waiting "},
-		{"nothing to change", idle(), func(s *sequence.Seen) { s.Plan.Changes = false }, "sequence.Use {Target:{Profile:small Hash:h}}"},
-		{"nothing was changed", idle(), func(s *sequence.Seen) { s.Plan.Changes, s.Used = false, &sequence.Used{Target: target} }, "patch success last=success RequestedPartitionConfigAlreadyExists"},
-		{"done", idle(), func(s *sequence.Seen) { s.Node.Last, s.Host.InForce = last("success", 0, nil), "small" }, "sequence.Rest {}"},
-		{"done, and undone on the host", idle(), func(s *sequence.Seen) { s.Node.Last = last("success", 0, nil) }, "patch waiting "},
-		{"failed for good", idle(), func(s *sequence.Seen) {
+		{"no label", idle(), func(s *sequence.Input) { s.Node.Profile = "" }, "sequence.Rest {}"},
+		{"dcm does not answer", idle(), func(s *sequence.Input) { s.Host.Down = "no socket" }, "sequence.Wait {For:5s}"},
+		{"a run is in progress", idle(), func(s *sequence.Input) { s.Host.Running = true }, "sequence.Wait {For:5s}"},
+		{"a label", idle(), func(*sequence.Input) {}, "patch waiting "},
+		{"no change needed", idle(), func(s *sequence.Input) { s.Plan.Changes = false }, "sequence.Use {Target:{Profile:small Hash:h}}"},
+		{"applied without a change", idle(), func(s *sequence.Input) { s.Plan.Changes, s.Used = false, &sequence.Used{Target: target} }, "patch success last=success RequestedPartitionConfigAlreadyExists"},
+		{"done", idle(), func(s *sequence.Input) { s.Node.Last, s.Host.InForce = last("success", 0, nil), "small" }, "sequence.Rest {}"},
+		{"another profile selected on the host", idle(), func(s *sequence.Input) { s.Node.Last = last("success", 0, nil) }, "patch waiting "},
+		{"failed permanently", idle(), func(s *sequence.Input) {
 			s.Node.Last = last("failure", 0, &sequence.Outcome{Reason: "PartitionFailure", Message: "no"})
 		}, "sequence.Rest {}"},
-		{"failed for now", idle(), func(s *sequence.Seen) {
+		{"failed, retry later", idle(), func(s *sequence.Input) {
 			s.Node.Last = last("failure", 20*time.Minute, &sequence.Outcome{Reason: "PartitionFailure", Message: "no", Retry: true})
 		}, "sequence.Wait {For:40m0s}"},
-		{"failed, and the clock was set back", idle(), func(s *sequence.Seen) {
+		{"failed, and the clock was set back", idle(), func(s *sequence.Input) {
 			s.Node.Last = last("failure", -2*time.Hour, &sequence.Outcome{Reason: "PartitionFailure", Message: "no", Retry: true})
 		}, "patch waiting "},
-		{"failed long ago", idle(), func(s *sequence.Seen) {
+		{"failed long ago", idle(), func(s *sequence.Input) {
 			s.Node.Last = last("failure", 2*time.Hour, &sequence.Outcome{Reason: "PartitionFailure", Message: "no", Retry: true})
 		}, "patch waiting "},
-		{"a lease is left over", idle(), func(s *sequence.Seen) { s.Leases.All[0].Holder = "n1/old" }, "sequence.Free {Leases:[l1]}"},
-		{"no budget", idle(), func(s *sequence.Seen) { s.Leases.All = nil }, "patch failure last=failure PartitionFailure"},
-		{"no ConfigMap", idle(), func(s *sequence.Seen) {
+		{"a Lease of a finished operation", idle(), func(s *sequence.Input) { s.Leases.All[0].Holder = "n1/old" }, "sequence.Free {Leases:[l1]}"},
+		{"no budget", idle(), func(s *sequence.Input) { s.Leases.All = nil }, "patch failure last=failure PartitionFailure"},
+		{"no ConfigMap", idle(), func(s *sequence.Input) {
 			s.Config = sequence.Config{Problem: &sequence.Outcome{Reason: sequence.NoConfigMap, Message: "no"}}
 		}, "patch failure last=failure ConfigMapNotPresent"},
-		{"still no ConfigMap", idle(), func(s *sequence.Seen) {
+		{"still no ConfigMap", idle(), func(s *sequence.Input) {
 			s.Config = sequence.Config{Problem: &sequence.Outcome{Reason: sequence.NoConfigMap, Message: "no"}}
 			s.Node.Last = &sequence.Last{Target: sequence.Target{Profile: "small"}, State: "failure", Outcome: &sequence.Outcome{Reason: sequence.NoConfigMap, Message: "no"}}
 		}, "sequence.Rest {}"},
-		{"a phase of tomorrow", at("tomorrow", 0), func(*sequence.Seen) {}, "sequence.Rest {}"},
+		{"unknown phase", at("tomorrow", 0), func(*sequence.Input) {}, "sequence.Rest {}"},
 
-		{"a free lease", at(sequence.Waiting, 0), func(*sequence.Seen) {}, "sequence.Take {Lease:l1 Holder:n1/op}"},
-		{"no free lease, and no pods looked at", at(sequence.Waiting, 0), func(s *sequence.Seen) { s.Leases.All[0].Holder, s.Pods = "n2/x", nil }, "sequence.Wait {For:15s}"},
-		{"no free lease", at(sequence.Waiting, 0), func(s *sequence.Seen) { s.Leases.All[0].Holder = "n2/x" }, "sequence.Wait {For:15s}"},
-		{"a stale lease", at(sequence.Waiting, 0), func(s *sequence.Seen) { s.Leases.All[0] = sequence.Lease{Name: "l1", Holder: "n2/x", Stale: true} }, "sequence.Take {Lease:l1 Holder:n1/op}"},
-		{"a lease", at(sequence.Waiting, 0), func(s *sequence.Seen) { s.Leases.All[0].Holder = "n1/op" }, "patch draining cordon taint in-progress PartitionInProgress"},
-		{"a lease, again", at(sequence.Waiting, 0), func(s *sequence.Seen) {
+		{"a free lease", at(sequence.Waiting, 0), func(*sequence.Input) {}, "sequence.Take {Lease:l1 Holder:n1/op}"},
+		{"no free lease, pods not read", at(sequence.Waiting, 0), func(s *sequence.Input) { s.Leases.All[0].Holder, s.Pods = "n2/x", nil }, "sequence.Wait {For:15s}"},
+		{"no free lease", at(sequence.Waiting, 0), func(s *sequence.Input) { s.Leases.All[0].Holder = "n2/x" }, "sequence.Wait {For:15s}"},
+		{"a stale lease", at(sequence.Waiting, 0), func(s *sequence.Input) { s.Leases.All[0] = sequence.Lease{Name: "l1", Holder: "n2/x", Stale: true} }, "sequence.Take {Lease:l1 Holder:n1/op}"},
+		{"a lease", at(sequence.Waiting, 0), func(s *sequence.Input) { s.Leases.All[0].Holder = "n1/op" }, "patch draining cordon taint in-progress PartitionInProgress"},
+		{"a lease, again", at(sequence.Waiting, 0), func(s *sequence.Input) {
 			s.Leases.All[0].Holder, s.Node.Last = "n1/op", last("failure", 2*time.Hour, &sequence.Outcome{Reason: "PartitionFailure", Message: "no"})
 		}, "patch draining cordon taint in-progress PartitionRetrying"},
-		{"another label while it waits", at(sequence.Waiting, 0), func(s *sequence.Seen) { s.Node.Profile = "near" }, "patch "},
+		{"another label while waiting", at(sequence.Waiting, 0), func(s *sequence.Input) { s.Node.Profile = "near" }, "patch "},
 
-		{"pods", at(sequence.Draining, time.Minute), func(s *sequence.Seen) { s.Pods = work(plain) }, "evict job"},
-		{"pods go", at(sequence.Draining, time.Minute), func(s *sequence.Seen) { s.Pods = work(func(p *sequence.Pod) { p.Leaving = true }) }, "sequence.Wait {For:5s}"},
-		{"pods may not go yet", at(sequence.Draining, time.Minute), func(s *sequence.Seen) {
+		{"pods", at(sequence.Draining, time.Minute), func(s *sequence.Input) { s.Pods = work(plain) }, "evict job"},
+		{"pods terminate", at(sequence.Draining, time.Minute), func(s *sequence.Input) { s.Pods = work(func(p *sequence.Pod) { p.Leaving = true }) }, "sequence.Wait {For:5s}"},
+		{"eviction refused a moment ago", at(sequence.Draining, time.Minute), func(s *sequence.Input) {
 			s.Pods = work(func(p *sequence.Pod) { p.NotBefore = now.Add(time.Second) })
 		}, "sequence.Wait {For:1s}"},
-		{"a pod that nothing brings back", at(sequence.Draining, time.Minute), func(s *sequence.Seen) { s.Pods = work(func(p *sequence.Pod) { p.Owner = "" }) }, "sequence.Wait {For:5s}"},
-		{"pods stay", at(sequence.Draining, time.Hour), func(s *sequence.Seen) { s.Pods = work(plain) }, "patch failure last=failure PartitionFailure"},
-		{"pods stay on a node that was cordoned before", at(sequence.Draining, time.Hour), func(s *sequence.Seen) {
+		{"a pod without a controller", at(sequence.Draining, time.Minute), func(s *sequence.Input) { s.Pods = work(func(p *sequence.Pod) { p.Owner = "" }) }, "sequence.Wait {For:5s}"},
+		{"drain timed out", at(sequence.Draining, time.Hour), func(s *sequence.Input) { s.Pods = work(plain) }, "patch failure last=failure PartitionFailure"},
+		{"drain timed out, cordoned before", at(sequence.Draining, time.Hour), func(s *sequence.Input) {
 			s.Pods, s.Node.Op.WasCordoned = work(plain), true
 		}, "patch cordon failure last=failure PartitionFailure"},
-		{"operands", at(sequence.Draining, time.Minute), func(s *sequence.Seen) { s.Pods = operand(plain) }, "delete plugin-1"},
-		{"an operand that tolerates all", at(sequence.Draining, time.Minute), func(s *sequence.Seen) { s.Pods = operand(func(p *sequence.Pod) { p.Stays = true }) }, "patch applying cordon taint in-progress"},
-		{"uncordoned by somebody", at(sequence.Draining, time.Minute), func(s *sequence.Seen) { s.Node.Cordoned = false }, "patch draining cordon taint in-progress"},
-		{"another label", at(sequence.Draining, time.Minute), func(s *sequence.Seen) { s.Node.Profile = "near" }, "patch "},
-		{"dcm is away while it drains", at(sequence.Draining, time.Minute), func(s *sequence.Seen) { s.Host.Down = "no" }, "sequence.Wait {For:5s}"},
-		{"dcm stays away", at(sequence.Draining, time.Hour), func(s *sequence.Seen) { s.Host.Down = "no" }, "patch failure last=failure PartitionFailure"},
-		{"empty", at(sequence.Draining, time.Minute), func(*sequence.Seen) {}, "patch applying cordon taint in-progress"},
+		{"operands", at(sequence.Draining, time.Minute), func(s *sequence.Input) { s.Pods = operand(plain) }, "delete plugin-1"},
+		{"an operand that tolerates the taint", at(sequence.Draining, time.Minute), func(s *sequence.Input) { s.Pods = operand(func(p *sequence.Pod) { p.Stays = true }) }, "patch applying cordon taint in-progress"},
+		{"uncordoned by an administrator", at(sequence.Draining, time.Minute), func(s *sequence.Input) { s.Node.Cordoned = false }, "patch draining cordon taint in-progress"},
+		{"another label while draining", at(sequence.Draining, time.Minute), func(s *sequence.Input) { s.Node.Profile = "near" }, "patch "},
+		{"dcm does not answer while draining", at(sequence.Draining, time.Minute), func(s *sequence.Input) { s.Host.Down = "no" }, "sequence.Wait {For:5s}"},
+		{"dcm does not answer for an hour", at(sequence.Draining, time.Hour), func(s *sequence.Input) { s.Host.Down = "no" }, "patch failure last=failure PartitionFailure"},
+		{"drained", at(sequence.Draining, time.Minute), func(*sequence.Input) {}, "patch applying cordon taint in-progress"},
 
-		{"applying", at(sequence.Applying, 0), func(*sequence.Seen) {}, "sequence.Use {Target:{Profile:small Hash:h}}"},
-		{"applying, by an agent that is gone", at(sequence.Applying, 0), func(s *sequence.Seen) { s.Host.Running = true }, "sequence.Wait {For:5s}"},
-		{"applied", at(sequence.Applying, 0), func(s *sequence.Seen) { s.Used = &sequence.Used{Target: target} }, "patch refreshing cordon in-progress"},
-		{"failed, undone", at(sequence.Applying, 0), func(s *sequence.Seen) {
+		{"applying", at(sequence.Applying, 0), func(*sequence.Input) {}, "sequence.Use {Target:{Profile:small Hash:h}}"},
+		{"applying, started by an earlier agent", at(sequence.Applying, 0), func(s *sequence.Input) { s.Host.Running = true }, "sequence.Wait {For:5s}"},
+		{"applied", at(sequence.Applying, 0), func(s *sequence.Input) { s.Used = &sequence.Used{Target: target} }, "patch refreshing cordon in-progress"},
+		{"failed, undone", at(sequence.Applying, 0), func(s *sequence.Input) {
 			s.Used = &sequence.Used{Target: target, Failed: &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}, Undone: true}
 		}, "patch refreshing cordon in-progress because no"},
-		{"failed, not undone", at(sequence.Applying, 0), func(s *sequence.Seen) {
+		{"failed, not undone", at(sequence.Applying, 0), func(s *sequence.Input) {
 			s.Used = &sequence.Used{Target: target, Failed: &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}}
 		}, "patch applying cordon taint failure PartitionFailure"},
-		{"label removed, applied", at(sequence.Applying, 0), func(s *sequence.Seen) {
+		{"label removed, applied", at(sequence.Applying, 0), func(s *sequence.Input) {
 			s.Node.Profile, s.Used = "", &sequence.Used{Target: target}
 		}, "patch refreshing cordon in-progress"},
-		{"label removed, failed, undone", at(sequence.Applying, 0), func(s *sequence.Seen) {
+		{"label removed, failed, undone", at(sequence.Applying, 0), func(s *sequence.Input) {
 			s.Node.Profile, s.Used = "", &sequence.Used{Target: target, Failed: &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}, Undone: true}
 		}, "patch refreshing cordon in-progress because no"},
-		{"label removed, failed, not undone", at(sequence.Applying, 0), func(s *sequence.Seen) {
+		{"label removed, failed, not undone", at(sequence.Applying, 0), func(s *sequence.Input) {
 			s.Node.Profile, s.Used = "", &sequence.Used{Target: target, Failed: &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}}
 		}, "patch applying cordon taint failure PartitionFailure"},
-		{"label removed, the profile is in force", at(sequence.Applying, 0), func(s *sequence.Seen) {
+		{"label removed, profile effective", at(sequence.Applying, 0), func(s *sequence.Input) {
 			s.Node.Profile, s.Host.InForce, s.Plan.Changes = "", "small", false
 		}, "patch refreshing cordon in-progress"},
-		{"label removed, an older profile of that name is in force", at(sequence.Applying, 0), func(s *sequence.Seen) {
+		{"label removed, older profile of that name", at(sequence.Applying, 0), func(s *sequence.Input) {
 			s.Node.Profile, s.Host.InForce = "", "small"
-		}, "patch refreshing cordon in-progress because the label was removed before dcm divided the GPUs as small says; the profile in force is small"},
-		{"label removed before dcm began", at(sequence.Applying, 0), func(s *sequence.Seen) { s.Node.Profile = "" },
-			"patch refreshing cordon in-progress because the label was removed before dcm divided the GPUs as small says; the profile in force is whole"},
-		{"label removed, the GPUs are as no profile says", at(sequence.Applying, 0), func(s *sequence.Seen) { s.Node.Profile, s.Host.InSync = "", false },
+		}, "patch refreshing cordon in-progress because the label was removed before the change to small; the effective profile is small"},
+		{"label removed before the change", at(sequence.Applying, 0), func(s *sequence.Input) { s.Node.Profile = "" },
+			"patch refreshing cordon in-progress because the label was removed before the change to small; the effective profile is whole"},
+		{"label removed, GPUs match no profile", at(sequence.Applying, 0), func(s *sequence.Input) { s.Node.Profile, s.Host.InSync = "", false },
 			"sequence.Wait {For:5s}"},
-		{"label removed, plan unknown", at(sequence.Applying, 0), func(s *sequence.Seen) { s.Node.Profile, s.Plan = "", nil },
+		{"label removed, plan unknown", at(sequence.Applying, 0), func(s *sequence.Input) { s.Node.Profile, s.Plan = "", nil },
 			"sequence.Wait {For:5s}"},
-		{"ConfigMap removed, applied", at(sequence.Applying, 0), func(s *sequence.Seen) {
+		{"ConfigMap removed, applied", at(sequence.Applying, 0), func(s *sequence.Input) {
 			s.Config, s.Used = sequence.Config{Problem: &sequence.Outcome{Reason: sequence.NoConfigMap, Message: "gone"}}, &sequence.Used{Target: target}
 		}, "patch refreshing cordon in-progress"},
-		{"ConfigMap removed before dcm began", at(sequence.Applying, 0), func(s *sequence.Seen) {
+		{"ConfigMap removed before the change", at(sequence.Applying, 0), func(s *sequence.Input) {
 			s.Config, s.Plan = sequence.Config{Problem: &sequence.Outcome{Reason: sequence.NoConfigMap, Message: "gone"}}, nil
 		}, "patch refreshing cordon in-progress because gone"},
-		{"the clock was set back", at(sequence.Draining, -time.Hour), func(s *sequence.Seen) { s.Pods = work(plain) }, "patch draining cordon taint"},
-		{"failed, not undone, a while ago", at(sequence.Applying, time.Minute), func(s *sequence.Seen) {
+		{"the clock was set back", at(sequence.Draining, -time.Hour), func(s *sequence.Input) { s.Pods = work(plain) }, "patch draining cordon taint"},
+		{"failed, not undone, a while ago", at(sequence.Applying, time.Minute), func(s *sequence.Input) {
 			s.Node.Op.Outcome = &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}
 		}, "sequence.Wait {For:59m0s}"},
-		{"failed, and dcm went on by itself", at(sequence.Applying, time.Minute), func(s *sequence.Seen) {
+		{"failed, and dcm retried by itself", at(sequence.Applying, time.Minute), func(s *sequence.Input) {
 			s.Node.Op.Outcome, s.Host.InForce = &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}, "small"
 		}, "sequence.Use {Target:{Profile:small Hash:h}}"},
-		{"another label while it cannot", at(sequence.Applying, time.Minute), func(s *sequence.Seen) {
+		{"another label after a failure", at(sequence.Applying, time.Minute), func(s *sequence.Input) {
 			s.Node.Op.Outcome, s.Node.Profile = &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}, "near"
 		}, "patch applying cordon taint in-progress"},
-		{"the profile is not there any more", at(sequence.Applying, 0), func(s *sequence.Seen) { s.Plan.Refusal = &sequence.Outcome{Reason: "PartitionFailure", Message: "no"} }, "patch refreshing cordon in-progress because no"},
+		{"the profile was removed", at(sequence.Applying, 0), func(s *sequence.Input) { s.Plan.Refusal = &sequence.Outcome{Reason: "PartitionFailure", Message: "no"} }, "patch refreshing cordon in-progress because no"},
 
-		{"no plugin yet", at(sequence.Refreshing, 0), func(*sequence.Seen) {}, "sequence.Wait {For:5s}"},
-		{"it does not count yet", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+		{"no plugin yet", at(sequence.Refreshing, 0), func(*sequence.Input) {}, "sequence.Wait {For:5s}"},
+		{"the plugin reports old counts", at(sequence.Refreshing, 0), func(s *sequence.Input) {
 			s.Pods, s.Host.Partitions = operand(plain), map[string]int{"cpx_nps1": 64}
 		}, "sequence.Wait {For:5s}"},
-		{"a plugin that has stayed", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+		{"a plugin that tolerated the taint", at(sequence.Refreshing, 0), func(s *sequence.Input) {
 			s.Pods = operand(func(p *sequence.Pod) { p.Stays = true })
 		}, "patch refreshing cordon in-progress"},
-		{"a plugin that has stayed, known to", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+		{"such a plugin, listed", at(sequence.Refreshing, 0), func(s *sequence.Input) {
 			s.Pods = operand(func(p *sequence.Pod) { p.Stays = true })
 			s.Node.Op.Listed, s.Node.Op.Stale = true, []string{"u"}
 		}, "delete plugin-1"},
-		{"a plugin that has come instead", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+		{"the plugin was restarted", at(sequence.Refreshing, 0), func(s *sequence.Input) {
 			s.Pods = operand(func(p *sequence.Pod) { p.Stays, p.UID = true, "another" })
 			s.Node.Op.Listed, s.Node.Op.Stale = true, []string{"u"}
 		}, "patch success last=success SuccessfullyPartitioned"},
-		{"it counts by one name", at(sequence.Refreshing, 0), func(s *sequence.Seen) { s.Pods = operand(plain) }, "patch success last=success SuccessfullyPartitioned"},
-		{"it counts by mode", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+		{"one resource name", at(sequence.Refreshing, 0), func(s *sequence.Input) { s.Pods = operand(plain) }, "patch success last=success SuccessfullyPartitioned"},
+		{"a resource name for each mode", at(sequence.Refreshing, 0), func(s *sequence.Input) {
 			s.Pods, s.Host.Partitions = operand(plain), map[string]int{"cpx_nps1": 64, "spx_nps1": 4}
 			s.Node.Allocatable = map[string]int64{"amd.com/cpx_nps1": 64, "amd.com/spx_nps1": 4, "amd.com/gpu": 0}
 		}, "patch success last=success SuccessfullyPartitioned"},
-		{"its ResourceSlices are old", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+		{"ResourceSlices outdated", at(sequence.Refreshing, 0), func(s *sequence.Input) {
 			s.Pods, s.Host.Partitions = sliced(operand(plain), "spx_nps1", 8), map[string]int{"cpx_nps1": 64}
 			s.Node.Op.Counted, s.Node.Allocatable = false, nil
 		}, "sequence.Wait {For:5s}"},
-		{"its ResourceSlices are gone", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+		{"ResourceSlices missing", at(sequence.Refreshing, 0), func(s *sequence.Input) {
 			s.Pods, s.Node.Op.Sliced, s.Pods.Plugin = operand(plain), true, false
 			s.Node.Op.Counted, s.Node.Allocatable = false, nil
 		}, "sequence.Wait {For:5s}"},
-		{"its ResourceSlices have another memory mode", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+		{"ResourceSlices with another memory mode", at(sequence.Refreshing, 0), func(s *sequence.Input) {
 			s.Pods, s.Host.Partitions = sliced(operand(plain), "cpx_nps1", 64), map[string]int{"cpx_nps4": 64}
 			s.Node.Op.Counted, s.Node.Allocatable = false, nil
 		}, "sequence.Wait {For:5s}"},
-		{"its ResourceSlices are right", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+		{"ResourceSlices correct", at(sequence.Refreshing, 0), func(s *sequence.Input) {
 			s.Pods, s.Host.Partitions = sliced(operand(plain), "cpx_nps4", 64), map[string]int{"cpx_nps4": 64, "spx_nps1": 0}
 			s.Node.Op.Counted, s.Node.Allocatable = false, nil
 		}, "patch success last=success SuccessfullyPartitioned"},
-		{"its ResourceSlices tell no mode", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+		{"ResourceSlices without a mode", at(sequence.Refreshing, 0), func(s *sequence.Input) {
 			s.Pods, s.Host.Partitions = sliced(operand(plain), "", 8), map[string]int{"spx_nps1": 8}
 			s.Node.Op.Counted, s.Node.Allocatable = false, nil
 		}, "patch success last=success SuccessfullyPartitioned"},
-		{"nobody counts", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+		{"no device plugin", at(sequence.Refreshing, 0), func(s *sequence.Input) {
 			s.Node.Op.Operands, s.Node.Op.Counted, s.Node.Allocatable = nil, false, nil
 		}, "patch success last=success SuccessfullyPartitioned"},
-		{"as they were", at(sequence.Refreshing, 0), func(s *sequence.Seen) {
+		{"change undone", at(sequence.Refreshing, 0), func(s *sequence.Input) {
 			s.Pods, s.Node.Op.Outcome = operand(plain), &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}
 		}, "patch failure last=failure PartitionFailure"},
-		{"another label at the end", at(sequence.Refreshing, 0), func(s *sequence.Seen) { s.Node.Profile = "near" }, "patch draining cordon taint in-progress"},
+		{"another label while refreshing", at(sequence.Refreshing, 0), func(s *sequence.Input) { s.Node.Profile = "near" }, "patch draining cordon taint in-progress"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := tt.from
 			tt.change(&s)
 			step := sequence.Next(s)
-			if got := tell(step.Act); strings.Join(strings.Fields(got), " ") != strings.TrimSpace(tt.want) {
+			if got := summary(step.Act); strings.Join(strings.Fields(got), " ") != strings.TrimSpace(tt.want) {
 				t.Errorf("next is %q, want %q (%+v)", got, tt.want, step.Condition)
 			}
 			if step.Condition.Reason == "" || step.Condition.Message == "" {
-				t.Errorf("the condition says nothing: %+v", step.Condition)
+				t.Errorf("condition without a reason or message: %+v", step.Condition)
 			}
 		})
 	}
 }
 
-// An operand that was broken before the change would keep the node cordoned after it.
-func TestWhoWasNotReadyBeforeIsNotWaitedFor(t *testing.T) {
+// Otherwise an operand that was broken before the change would keep the node cordoned.
+func TestDraining_IgnoresUnreadyOperands(t *testing.T) {
 	s := at(sequence.Waiting, 0)
 	s.Leases.All[0].Holder = "n1/op"
 	s.Pods = operand(func(*sequence.Pod) {})
@@ -284,34 +284,34 @@ func TestWhoWasNotReadyBeforeIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// The message after the time limit names what has to be done about each kind of pod.
+// The message has a hint for each kind of pod.
 func TestDrainTimeout_Message(t *testing.T) {
 	plain := func(*sequence.Pod) {}
 	tests := map[string]struct {
 		pods *sequence.Pods
 		want string
 	}{
-		"pods": {work(plain), "not free of pods that use GPUs after 30m0s: d/job; end them or widen their disruption budgets; tried again in 1h0m0s"},
+		"pods": {work(plain), "pods that use GPUs did not leave within 30m0s: d/job. hint: delete them, or widen their disruption budgets; next try in 1h0m0s"},
 		"pods and an operand": {&sequence.Pods{Work: work(plain).Work, Operands: operand(plain).Operands},
-			"not free of pods that use GPUs after 30m0s: d/job; end them or widen their disruption budgets; tried again in 1h0m0s"},
+			"pods that use GPUs did not leave within 30m0s: d/job. hint: delete them, or widen their disruption budgets; next try in 1h0m0s"},
 		"terminating": {work(func(p *sequence.Pod) { p.Leaving = true }),
-			"not free of pods that use GPUs after 30m0s: d/job (terminating); find out what keeps them from terminating; tried again in 1h0m0s"},
+			"pods that use GPUs did not leave within 30m0s: d/job (terminating). hint: check why they do not terminate; next try in 1h0m0s"},
 		"an operand": {operand(func(p *sequence.Pod) { p.Leaving = true }),
-			"not free of pods that serve GPUs after 30m0s: d/plugin-1 (terminating); find out what keeps them from terminating; tried again in 1h0m0s"},
+			"pods that serve GPUs did not leave within 30m0s: d/plugin-1 (terminating). hint: check why they do not terminate; next try in 1h0m0s"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := at(sequence.Draining, time.Hour)
 			s.Pods = tt.pods
-			if got := sequence.Next(s).Condition.Message; got != "the node was "+tt.want {
+			if got := sequence.Next(s).Condition.Message; got != tt.want {
 				t.Errorf("message is %q, want %q", got, tt.want)
 			}
 		})
 	}
 }
 
-// A change that failed and is not undone keeps the node cordoned and its place in the
-// budget: alerts on the state label and on Warning events must see it.
+// A failed change that is not undone keeps the node cordoned and its Lease. Alerts on the state
+// label and on Warning events must see it.
 func TestFailureNotUndone_Visible(t *testing.T) {
 	s := at(sequence.Applying, 0)
 	s.Used = &sequence.Used{Target: target, Failed: &sequence.Outcome{Reason: "PartitionFailure", Message: "the driver refuses"}}
@@ -331,7 +331,7 @@ func TestFailureNotUndone_Visible(t *testing.T) {
 func TestWaitingForBudget_NamesHolders(t *testing.T) {
 	s := at(sequence.Waiting, 0)
 	s.Leases.All = []sequence.Lease{{Name: "l1", Holder: "n3/x"}, {Name: "l2", Holder: "n2/y"}}
-	if got, want := sequence.Next(s).Condition.Message, "all 2 places in the budget are taken, by n2, n3"; !strings.Contains(got, want) {
+	if got, want := sequence.Next(s).Condition.Message, "all 2 Leases of the budget are held (by n2, n3)"; !strings.Contains(got, want) {
 		t.Errorf("message is %q, want %q in it", got, want)
 	}
 	s.Leases.All = nil
@@ -345,14 +345,14 @@ func TestWaitingForBudget_NamesHolders(t *testing.T) {
 
 func TestPlanned(t *testing.T) {
 	tests := map[string]struct {
-		change func(*sequence.Seen)
+		change func(*sequence.Input)
 		want   string
 	}{
-		"label":                          {func(*sequence.Seen) {}, "small"},
-		"another label":                  {func(s *sequence.Seen) { s.Node.Profile = "near" }, "near"},
-		"label removed":                  {func(s *sequence.Seen) { s.Node.Profile = "" }, "small"},
-		"label removed, other ConfigMap": {func(s *sequence.Seen) { s.Node.Profile, s.Config.Hash = "", "i" }, ""},
-		"label removed while draining":   {func(s *sequence.Seen) { s.Node.Profile, s.Node.Op.Phase = "", sequence.Draining }, ""},
+		"label":                          {func(*sequence.Input) {}, "small"},
+		"another label":                  {func(s *sequence.Input) { s.Node.Profile = "near" }, "near"},
+		"label removed":                  {func(s *sequence.Input) { s.Node.Profile = "" }, "small"},
+		"label removed, other ConfigMap": {func(s *sequence.Input) { s.Node.Profile, s.Config.Hash = "", "i" }, ""},
+		"label removed while draining":   {func(s *sequence.Input) { s.Node.Profile, s.Node.Op.Phase = "", sequence.Draining }, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -365,16 +365,16 @@ func TestPlanned(t *testing.T) {
 	}
 }
 
-func TestWantsOnlyWhatIsLookedAt(t *testing.T) {
+func TestWants(t *testing.T) {
 	tests := map[string]struct {
-		from sequence.Seen
+		from sequence.Input
 		want sequence.Wanted
 	}{
-		"a label":                   {idle(), sequence.Wanted{Plan: true, Pods: true, Leases: true}},
-		"one that waits":            {at(sequence.Waiting, 0), sequence.Wanted{Plan: true, Leases: true}},
-		"one that drains":           {at(sequence.Draining, 0), sequence.Wanted{Plan: true, Pods: true}},
-		"one that is divided":       {at(sequence.Applying, 0), sequence.Wanted{Plan: true}},
-		"one that is to be counted": {at(sequence.Refreshing, 0), sequence.Wanted{Pods: true}},
+		"a label":    {idle(), sequence.Wanted{Plan: true, Pods: true, Leases: true}},
+		"waiting":    {at(sequence.Waiting, 0), sequence.Wanted{Plan: true, Leases: true}},
+		"draining":   {at(sequence.Draining, 0), sequence.Wanted{Plan: true, Pods: true}},
+		"applying":   {at(sequence.Applying, 0), sequence.Wanted{Plan: true}},
+		"refreshing": {at(sequence.Refreshing, 0), sequence.Wanted{Pods: true}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

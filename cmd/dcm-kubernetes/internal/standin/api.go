@@ -12,19 +12,19 @@ import (
 	"testing"
 )
 
-// Object is any object of the API, as JSON has it.
+// Object is an object of the API in the form that encoding/json returns.
 type Object = map[string]any
 
-// API is as much of an API server as the agent speaks to. It keeps resource versions,
-// and refuses a stale one.
+// API is a server with the part of the Kubernetes API that the agent uses. It keeps resource
+// versions and rejects an outdated one.
 type API struct {
 	URL string
-	// Evict, if set, says why a pod may not be evicted: a status and a message.
+	// Evict, if set, returns the status and the message of a refused eviction.
 	Evict func(name string) (code int, message string)
 	// After is called after each change of a node, with the lock held.
 	After func(t Tree, node Object)
-	// Meet, if set, is called for each request but the watch, before it has any effect
-	// and after. A request for which it says so is cut off there.
+	// Meet, if set, is called for each request except a watch, before and after its effect.
+	// The server closes the connection there if Meet returns true.
 	Meet func(request string, after bool) (cut bool)
 
 	mu       sync.Mutex
@@ -34,7 +34,7 @@ type API struct {
 	changed  chan struct{}
 }
 
-// NewAPI serves until the test ends.
+// NewAPI returns a server that runs until the test ends.
 func NewAPI(t *testing.T) *API {
 	a := &API{objects: make(map[string]Object), changed: make(chan struct{})}
 	server := httptest.NewUnstartedServer(a)
@@ -48,34 +48,34 @@ func NewAPI(t *testing.T) *API {
 	return a
 }
 
-// Put makes or replaces an object.
+// Put creates or replaces an object.
 func (a *API) Put(path string, o Object) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.put(path, o)
 }
 
-// Get is a copy of an object; nil if there is none.
+// Get returns a copy of an object; nil if it does not exist.
 func (a *API) Get(path string) Object {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return clone(a.objects[path])
 }
 
-// Do changes what there is with the lock held.
+// Do calls f with the objects, with the lock held.
 func (a *API) Do(f func(Tree)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f(Tree{a})
 }
 
-// Tree is what there is, for those who hold the lock.
+// Tree accesses the objects. The caller holds the lock.
 type Tree struct{ a *API }
 
-// Get is the object itself.
+// Get returns the object, not a copy.
 func (t Tree) Get(path string) Object { return t.a.objects[path] }
 
-// Put makes or replaces an object.
+// Put creates or replaces an object.
 func (t Tree) Put(path string, o Object) { t.a.put(path, o) }
 
 // Changed returns a channel that is closed with the next change.
@@ -85,7 +85,7 @@ func (a *API) Changed() <-chan struct{} {
 	return a.changed
 }
 
-// Requests are those so far, watches apart.
+// Requests returns the requests so far, without watches.
 func (a *API) Requests() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,7 +104,7 @@ func (a *API) tell() {
 	a.changed = make(chan struct{})
 }
 
-// Sub is the object within an object, made if it is not there.
+// Sub returns the object inside an object, and creates it if it is missing.
 func Sub(o Object, keys ...string) Object {
 	for _, k := range keys {
 		next, ok := o[k].(Object)
@@ -222,7 +222,7 @@ func (a *API) change(at, sub, method string, body []byte) (int, Object) {
 	return 200, a.objects[at]
 }
 
-// merge is RFC 7386.
+// merge applies a JSON merge patch (RFC 7386).
 func merge(into, patch Object) {
 	for k, v := range patch {
 		switch v := v.(type) {
@@ -236,7 +236,7 @@ func merge(into, patch Object) {
 	}
 }
 
-// conditions merges them by their type, as the strategic merge does.
+// conditions merges conditions by their type, as a strategic merge patch does.
 func conditions(into, patch Object) {
 	status := Sub(into, "status")
 	all, _ := status["conditions"].([]any)
@@ -270,10 +270,10 @@ func (a *API) create(path string, body []byte) (int, Object) {
 	return 201, o
 }
 
-// subdomain is what the name of an object may be.
+// subdomain matches a valid object name.
 var subdomain = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`)
 
-// Budget is what the server says where a disruption budget forbids an eviction.
+// Budget is the server's reply if a disruption budget forbids an eviction.
 const Budget = "Cannot evict pod as it would violate the pod's disruption budget."
 
 func (a *API) evict(at string) (int, Object) {
@@ -324,7 +324,7 @@ func (a *API) list(path, selector string) Object {
 	return Object{"kind": names[kind], "apiVersion": version, "metadata": Object{"resourceVersion": strconv.Itoa(a.version)}, "items": items}
 }
 
-// watch tells of one node. It has no history: it tells what is so now.
+// watch sends the current state of one node after each change. It keeps no history.
 func (a *API) watch(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("sendInitialEvents") != "" {
 		w.Header().Set("Content-Type", "application/json")

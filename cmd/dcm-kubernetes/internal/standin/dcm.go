@@ -1,5 +1,5 @@
-// Package standin has what the agent's tests stand on: a host's dcm without GPUs, and
-// as much of an API server as the agent speaks to. It is for tests.
+// Package standin has test doubles for the agent: the dcm of a host without GPUs, and the part of an
+// API server that the agent uses.
 package standin
 
 import (
@@ -17,14 +17,14 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/agent"
 )
 
-// GPUs is how many the stand-in's host has.
+// GPUs is the number of GPUs of the simulated host.
 const GPUs = 8
 
-// DCM is a host's dcm. Its GPUs have MI300X's modes, and cost nothing to change.
+// DCM is the dcm of a host. Its GPUs have the modes of MI300X and change immediately.
 type DCM struct {
-	// Fail, if set, says what becomes of a run.
+	// Fail, if set, returns the failure of a run.
 	Fail func(profile string) *agent.Refusal
-	// Run, if set, is called while a run is under way.
+	// Run, if set, is called during a run.
 	Run func()
 
 	mu      sync.Mutex
@@ -33,27 +33,27 @@ type DCM struct {
 	inForce string
 	running bool
 	away    bool
-	missed  int // calls of UseFor that are not answered
+	missed  int // calls of UseFor to leave unanswered
 	uses    int
 	version time.Time
 	changed chan struct{}
 }
 
-// NewDCM has GPUs that are not divided.
+// NewDCM returns a DCM with undivided GPUs.
 func NewDCM() *DCM {
 	return &DCM{compute: "SPX", memory: "NPS1", version: time.Unix(1, 0), changed: make(chan struct{})}
 }
 
-// Away has the daemon not answer, or answer again.
+// Away stops or resumes the daemon's replies.
 func (d *DCM) Away(away bool) { d.change(func() { d.away = away }) }
 
 // SetClockBack sets the host's clock back. Accounts that follow have earlier times.
 func (d *DCM) SetClockBack(by time.Duration) { d.change(func() { d.version = d.version.Add(-by) }) }
 
-// MissUses has the daemon not answer the next n calls of UseFor.
+// MissUses leaves the next n calls of UseFor unanswered.
 func (d *DCM) MissUses(n int) { d.change(func() { d.missed = n }) }
 
-// absent is what is answered meanwhile.
+// absent returns the error while the daemon does not answer.
 func (d *DCM) absent(method string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,7 +74,7 @@ func (d *DCM) Uses() int {
 	return d.uses
 }
 
-// Partitions are how many there are.
+// Partitions returns the number of partitions.
 func (d *DCM) Partitions() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,7 +91,7 @@ func parts(compute string) int {
 	return map[string]int{"SPX": 1, "DPX": 2, "QPX": 4, "CPX": 8}[compute]
 }
 
-// Account implements the method.
+// Account returns the current account.
 func (d *DCM) Account(context.Context) (agent.Account, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,7 +108,7 @@ func (d *DCM) Account(context.Context) (agent.Account, error) {
 	return a, nil
 }
 
-// Follow implements the method.
+// Follow calls each with the current account and every later one.
 func (d *DCM) Follow(ctx context.Context, each func(agent.Account)) error {
 	for {
 		d.mu.Lock()
@@ -127,7 +127,7 @@ func (d *DCM) Follow(ctx context.Context, each func(agent.Account)) error {
 	}
 }
 
-// change does f, and tells those who follow.
+// change calls f, and sends the account to the followers.
 func (d *DCM) change(f func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -137,7 +137,7 @@ func (d *DCM) change(f func()) {
 	d.changed = make(chan struct{})
 }
 
-// mode finds a profile in a config.json of one row a profile.
+// mode returns the mode of a profile in a config.json. Each profile is one line.
 func mode(text, profile string) (compute, memory string, err error) {
 	var config struct {
 		Profiles map[string]struct {
@@ -157,7 +157,7 @@ func mode(text, profile string) (compute, memory string, err error) {
 	return p.Rows[0].Compute, p.Rows[0].Memory, nil
 }
 
-// PlanFor implements the method.
+// PlanFor returns the plan of a profile.
 func (d *DCM) PlanFor(_ context.Context, text, profile string) (agent.Plan, error) {
 	compute, memory, err := mode(text, profile)
 	if err != nil {
@@ -175,7 +175,7 @@ func (d *DCM) PlanFor(_ context.Context, text, profile string) (agent.Plan, erro
 	return plan, nil
 }
 
-// UseFor implements the method. Who asked may be lost: it goes on.
+// UseFor applies a profile. It continues if the caller disconnects.
 func (d *DCM) UseFor(_ context.Context, text, profile string) (agent.Used, error) {
 	compute, memory, err := mode(text, profile)
 	if err != nil {
@@ -207,7 +207,7 @@ func (d *DCM) UseFor(_ context.Context, text, profile string) (agent.Used, error
 	return agent.Used{Result: "applied", Summary: profile}, nil
 }
 
-// Serve speaks varlink for it until the listener is closed.
+// Serve serves the varlink interface until the listener is closed.
 func (d *DCM) Serve(l net.Listener) {
 	for {
 		conn, err := l.Accept()

@@ -59,8 +59,8 @@ const (
 	InProgress = "in-progress"
 )
 
-// Seen is the input of the decision.
-type Seen struct {
+// Input is the input of the decision.
+type Input struct {
 	Now    time.Time
 	ID     string // for a new operation
 	Times  Times
@@ -107,13 +107,13 @@ type Config struct {
 	Problem *Outcome
 }
 
-// Host is what dcm tells of the host.
+// Host is the state of the host, as dcm reports it.
 type Host struct {
-	Down       string // why dcm cannot be asked
-	Running    bool   // a run is under way
-	InForce    string
+	Down       string // why dcm cannot be queried; "" if it can
+	Running    bool   // a run is in progress
+	InForce    string // the effective profile
 	InSync     bool
-	Problem    string         // what is wrong and its hint
+	Problem    string         // the problems with their hints
 	Partitions map[string]int // by mode, as cpx_nps4
 }
 
@@ -126,69 +126,70 @@ func (h Host) Total() int {
 	return n
 }
 
-// Plan is what taking on the target would do.
+// Plan is the effect of applying the target.
 type Plan struct {
 	Changes bool
 	Reload  bool
 	Refusal *Outcome
 }
 
-// Pods are those of the node that matter.
+// Pods are the node's pods that use or serve GPUs.
 type Pods struct {
-	Work     []Pod  // use GPUs, and are to go first
-	Operands []Pod  // of DaemonSets that serve GPUs
-	Plugin   bool   // one of the operands counts partitions
-	Driver   bool   // one of them tells of them in ResourceSlices
-	Rival    string // who else divides GPUs here, and what to do about it; empty if nobody
+	Work     []Pod  // pods that use GPUs; they leave first
+	Operands []Pod  // pods of DaemonSets that serve GPUs
+	Plugin   bool   // an operand is a device plugin
+	Driver   bool   // an operand is a DRA driver, which publishes ResourceSlices
+	Rival    string // another program that partitions these GPUs, with a hint; "" for none
 
-	Slices map[string]int // devices in the node's ResourceSlices, by mode; nil where there is no driver to ask after
+	Slices map[string]int // devices in the node's ResourceSlices, by mode; nil without a DRA driver
 }
 
-// Pod is one of them.
+// Pod is a pod of the node.
 type Pod struct {
 	Namespace, Name, UID string
-	Owner                string    // namespace and name of what brings it back; empty if nothing does
-	Mirror               bool      // a file on the node brings it back
-	Leaving              bool      // it has been told to
-	Ready                bool      //
-	Stays                bool      // tolerates the taint
-	NotBefore            time.Time // when its eviction may be asked for again
-	Refused              string    // what was said to the last eviction
+	Owner                string // namespace and name of its controller; "" for none
+	Mirror               bool   // a static pod, which a file on the node creates
+	Leaving              bool   // it is terminating
+	Ready                bool
+	Stays                bool      // it tolerates the taint
+	NotBefore            time.Time // the earliest time of the next eviction request
+	Refused              string    // the reason why the last eviction request was refused
 }
 
-// Leases are the budget: who holds one may change its node.
+// Leases are the budget. A node may change while it holds a Lease.
 type Leases struct {
 	All []Lease
 }
 
-// Lease is one place in it.
+// Lease is one Lease of the budget.
 type Lease struct {
 	Name   string
-	Holder string // Holder of a node and an operation; empty if free
-	Stale  bool   // the holder's node has no such operation any more
+	Holder string // see [Holder]; "" if free
+	Stale  bool   // the holder's node no longer has that operation
 }
 
-// Holder is the identity by which an operation holds a lease.
+// Holder returns the identity with which an operation holds a Lease.
 func Holder(node, operation string) string { return node + "/" + operation }
 
-// Used is what came of the last act of the kind Use, as far as this process knows.
+// Used is the result of the last [Use] of this process.
 type Used struct {
 	Target
 	Failed *Outcome
-	Undone bool // the GPUs are as they were
+	Undone bool // the GPUs are unchanged
 }
 
-// Target is what is wanted, if anything is and it can be told.
-func (s Seen) Target() (Target, bool) {
+// Target returns the selected target. It reports false if no profile is selected, or if the
+// configuration cannot be used.
+func (s Input) Target() (Target, bool) {
 	if s.Node.Profile == "" || s.Config.Problem != nil {
 		return Target{}, false
 	}
 	return Target{Profile: s.Node.Profile, Hash: s.Config.Hash}, true
 }
 
-// Planned is the target that Plan describes: the one that is selected or, if the label was
-// removed while dcm divided the GPUs, that of the operation, to see whether it was reached.
-func (s Seen) Planned() (Target, bool) {
+// Planned returns the target that Plan describes: the selected one or, if the label was removed
+// during the change, that of the operation.
+func (s Input) Planned() (Target, bool) {
 	op := s.Node.Op
 	if s.Node.Profile == "" && s.Config.Problem == nil && op != nil && op.Phase == Applying && op.Hash == s.Config.Hash {
 		return op.Target, true
@@ -196,23 +197,24 @@ func (s Seen) Planned() (Target, bool) {
 	return s.Target()
 }
 
-// Wanted is what Next takes beyond the node, the configuration and the host.
+// Wanted are the inputs that [Next] needs in addition to the node, the configuration and the host.
 type Wanted struct{ Plan, Pods, Leases bool }
 
-// Wants says what is to be looked at. A node that is as wanted costs nothing.
-func Wants(s Seen) Wanted {
-	_, told := s.Target()
+// Wants returns the inputs to read. A node whose target is applied needs none.
+func Wants(s Input) Wanted {
+	_, selected := s.Target()
 	_, planned := s.Planned()
 	op := s.Node.Op
 	switch {
 	case op == nil:
-		idle := !told || s.Host.Down != "" || s.Host.Running || settled(s) != nil
+		idle := !selected || s.Host.Down != "" || s.Host.Running || settled(s) != nil
 		return Wanted{Plan: !idle, Pods: !idle, Leases: !idle || s.Tidy}
 	case op.Phase == Waiting:
-		// Many wait at a time, and look often: no pods before it is their turn.
-		return Wanted{Plan: told, Pods: holds(s), Leases: true}
+		// Many nodes may wait and poll, so pods are read only by a node with a Lease.
+
+		return Wanted{Plan: selected, Pods: holds(s), Leases: true}
 	case op.Phase == Draining:
-		return Wanted{Plan: told, Pods: true}
+		return Wanted{Plan: selected, Pods: true}
 	case op.Phase == Applying:
 		return Wanted{Plan: planned}
 	}

@@ -18,12 +18,12 @@ func isFalse(reason, message string) Condition {
 }
 
 // wait polls, since no watch covers the cause.
-func wait(s Seen, reason, message string) Step {
+func wait(s Input, reason, message string) Step {
 	return Step{Act: Wait{For: s.Times.Look}, Condition: isFalse(reason, message)}
 }
 
 // record records once that a target cannot be applied.
-func record(s Seen, target Target, why *Outcome) Step {
+func record(s Input, target Target, why *Outcome) Step {
 	condition := isFalse(why.Reason, why.Message)
 	if last := s.Node.Last; last != nil && last.Target == target && last.State == Failure && last.Outcome != nil && *last.Outcome == *why && !why.Retry {
 		return Step{Act: Rest{}, Condition: condition}
@@ -40,7 +40,7 @@ func record(s Seen, target Target, why *Outcome) Step {
 }
 
 // succeed records that a target was applied.
-func succeed(s Seen, target Target, reason, note string) Step {
+func succeed(s Input, target Target, reason, note string) Step {
 	return Step{
 		Act: Patch{
 			Last:   &Last{Target: target, State: Success, At: s.Now},
@@ -48,6 +48,6 @@ func succeed(s Seen, target Target, reason, note string) Step {
 			Cordon: s.Node.Cordoned, Taint: s.Node.Tainted,
 			Event: &Event{Reason: reason, Note: note, Key: s.ID},
 		},
-		Condition: Condition{Status: "True", Reason: "Applied", Message: "the GPUs are as " + target.Profile + " says"},
+		Condition: Condition{Status: "True", Reason: "Applied", Message: "the GPUs match " + target.Profile},
 	}
 }
