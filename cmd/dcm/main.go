@@ -1,8 +1,5 @@
-// Command dcm keeps a server's GPUs in the partition profile its administrator
-// selected. Called as slurm-feature it is the program that Slurm runs without a word of
-// dcm's. What systemd runs is cmd/dcm-service.
-//
-// The command only tells these apart; the packages below internal work.
+// Command dcm is the command line of dcm. If its name is slurm-feature, it runs the command
+// of that name, because slurmd passes no arguments. systemd runs cmd/dcm-service.
 package main
 
 import (

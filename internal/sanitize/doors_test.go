@@ -10,15 +10,15 @@ func doors() map[string]string {
 		matched  = "takes names of a fixed form, and no others"
 		compared = "compares, and keeps nothing"
 		writes   = "opens a file to write it, to lock it or to sync it"
-		callers  = "what its caller gives it on the command line, told to that caller"
-		packed   = "goes into an archive as it is, to nobody's terminal"
+		callers  = "what its caller gives it on the command line, printed for that caller"
+		packed   = "goes into an archive unchanged, not to a terminal"
 	)
 	return map[string]string{
 		// reservations and leases
 		"leases.guardOff":   callers,
 		"dcm-guard.main":    callers,
 		"dcm-guard.look":    escapes,
-		"dcm-guard.own":     "a path to write by, which is not told",
+		"dcm-guard.own":     "a path to write to, which is not printed",
 		"dmem.Tree.read":    escapes,
 		"dmem.write":        writes,
 		"lease.Links.Read":  escapes,
@@ -36,7 +36,7 @@ func doors() map[string]string {
 		"sysfs.NamesIn":                           "the names for those who look for ones of a form",
 		"openfiles.command":                       escapes,
 		"amdgpu.detailReader.cardsByRenderMinor":  matched,
-		"sysfs.Dir.open":                          "opens for the readers and the writer beside it",
+		"sysfs.Dir.open":                          "opens for the readers and the writer of its type",
 		"sysfs.Dir.Target":                        escapes,
 		"gpu.listFunctions":                       "takes names that are PCI addresses, and no others",
 		"gpu.Function.readDRM":                    matched,
@@ -74,7 +74,7 @@ func doors() map[string]string {
 		"host.first":                              numbers,
 		"leaseservice.Host.unitDevices":           escapes,
 		"leaseservice.editedUnits":                compared,
-		"leaseservice.Host.cgroup":                "a path to read by, escaped where it is told",
+		"leaseservice.Host.cgroup":                "a path to read, escaped where it is printed",
 		"leaseservice.Host.empty":                 compared,
 		"leaseservice.Host.abandoned":             "takes names of leases, and no others",
 		"leaseservice.Host.Within":                compared,
@@ -86,13 +86,13 @@ func doors() map[string]string {
 		"lease.attribute":                         escapes,
 		"testdeadline.availableShare":             "takes a number",
 		"watch.openUevents":                       "opens for receive",
-		"watch.receive":                           "compared with what is of interest, and not told",
+		"watch.receive":                           "compared, and not printed",
 		"watch.fingerprint":                       compared,
 		"leaseservice.registered":                 compared,
 		"leaseservice.Host.groupsIn":              numbers,
-		"watch.writes.open":                       "is told that something was written, not what",
+		"watch.writes.open":                       "learns that something was written, not what",
 		"watch.scope.directory":                   escapes,
-		"watch.scope.resolve":                     "paths to watch; what is told of one is escaped in watch.scope.watch",
+		"watch.scope.resolve":                     "paths to watch; what is printed of one is escaped in watch.scope.watch",
 		"devguard.Guard.begin":                    "opens a directory of cgroups, and reads nothing",
 
 		// other programs
@@ -111,7 +111,7 @@ func doors() map[string]string {
 		"dbusapi.Service.requestName":       escapes,
 		"dbusapi.awaitDisconnect":           "takes a boolean",
 		"dbusapi.hasDisconnected":           compared,
-		"dbusapi.tree.LookupObject":         "stores that somebody has asked",
+		"dbusapi.tree.LookupObject":         "stores that a client called",
 		"dbusapi.Client.Account":            own,
 		"dbusapi.Client.Usage":              own,
 		"dbusapi.Client.Queue":              own,
@@ -138,7 +138,7 @@ func doors() map[string]string {
 		"agentservice.contentOf":         compared,
 		"agentservice.server.use":        own,
 		"varlink.parse":                  "names of methods, compared; parameters, which their methods read",
-		"varlink.Parameters.Into":        "a configuration and a profile's name, quoted by source.QuoteShort wherever they are told",
+		"varlink.Parameters.Into":        "a configuration and a profile's name, quoted by source.QuoteShort wherever they are printed",
 		"varlinktest.Client.Call":        "handed on to the caller, a test",
 		"varlinktest.Client.call":        "handed on to the caller, a test",
 
@@ -149,7 +149,7 @@ func doors() map[string]string {
 		"config.Load":             "the kernel command line, of which the value of one parameter is quoted, see source.QuoteShort",
 		"config.LoadFile":         escapes,
 		"selection.SaveLastGood":  compared,
-		"source.ParseJSON":        "the words of a configuration, quoted by source.QuoteShort wherever they are told",
+		"source.ParseJSON":        "the words of a configuration, quoted by source.QuoteShort wherever they are printed",
 		"selection.openAdminFile": escapes,
 
 		// dcm's own
@@ -196,14 +196,14 @@ func doors() map[string]string {
 		"change.Follow":            "the command line, escaped by host.Sign",
 		"configure.judging":        callers,
 		"configure.readInput":      callers,
-		"look.topping.sensible":    "asks whether it is a terminal",
-		"look.topping.run":         "handed on to package top, which takes keys",
+		"look.topOptions.check":    "checks whether it is a terminal",
+		"look.topOptions.run":      "handed on to package top, which takes keys",
 		"leases.program.exec":      "handed on to the caller's own command",
 		"leases.interpreter":       "a path to execute, escaped where it is printed",
 		"selftestcmd.hold":         "compares the answer of its own program",
 		"selftestcmd.selftestHold": "opens what its caller names, and keeps nothing",
-		"service.newServer":        "asks for the variables of sd_notify(3), of which none is told",
-		"service.oneshot.apply":    "asks for the variables of sd_notify(3), of which none is told",
+		"service.newServer":        "asks for the variables of sd_notify(3), of which none is printed",
+		"service.oneshot.apply":    "asks for the variables of sd_notify(3), of which none is printed",
 
 		// for support
 		"bundle.Write":         escapes,

@@ -21,7 +21,7 @@ import (
 
 // TestTheClaimsAreTheSimulators takes each kind of simulated node through its modes,
 // and compares what there is to see with what a self-test has for the simulator's claims.
-// DCM_CLAIMS=write writes them anew.
+// DCM_CLAIMS=write updates the file.
 func TestTheClaimsAreTheSimulators(t *testing.T) {
 	const file = "../selftest/claims.json"
 	got := make(selftest.Facts)
@@ -45,7 +45,7 @@ func TestTheClaimsAreTheSimulators(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(got, claims); diff != "" {
-		t.Errorf("claims (-simulator +%s); DCM_CLAIMS=write writes them anew:\n%s", file, diff)
+		t.Errorf("claims (-simulator +%s); DCM_CLAIMS=write updates the file:\n%s", file, diff)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package cli is dcm's command line: a command parses, asks, and renders. What is
-// done is done elsewhere; a command's file is used by root alone.
+// Package cli is dcm's command line. A command parses its options, calls other packages and
+// prints the result.
 package cli
 
 import (
@@ -16,10 +16,10 @@ import (
 	"dcm/internal/exitcode"
 )
 
-// Main executes one command line and ends the process. A command that a signal has ended
-// before its work was done dies of that signal.
+// Main runs one command line and exits. If a signal ended the command before its work was
+// done, the process dies of that signal.
 func Main(h *host.Host, args []string) {
-	con := console.Stdio(os.Stdout, os.Stderr) // before signals are received: it sees which are ignored
+	con := console.Stdio(os.Stdout, os.Stderr) // before signals are caught, to see which are ignored
 	ctx, stop := exitcode.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	status := Run(ctx, h, con, args)
 	by, _ := errors.AsType[*exitcode.SignalError](context.Cause(ctx))
@@ -27,11 +27,11 @@ func Main(h *host.Host, args []string) {
 	exitcode.End(status, by)
 }
 
-// Run executes one command line and returns its exit status. What went wrong goes
-// to standard error; standard output holds nothing but answers.
+// Run runs one command line and returns its exit status. Errors go to standard error; standard
+// output has only results.
 func Run(ctx context.Context, h *host.Host, con *console.Console, args []string) int {
 	cmd := root(h, con, func(ctx context.Context, con *console.Console, args []string) int {
-		other := *h // the flags of a command line are its own
+		other := *h // this command line has its own flags
 		return Run(ctx, &other, con, args)
 	})
 	cmd.SetArgs(args)
@@ -39,7 +39,7 @@ func Run(ctx context.Context, h *host.Host, con *console.Console, args []string)
 	cmd.SetErr(con.Err)
 	err := cmd.ExecuteContext(ctx)
 	if out, ok := con.Out.(*console.Writer); ok && out.Err != nil {
-		err = fmt.Errorf("cannot write the answer: %w", out.Err)
+		err = fmt.Errorf("cannot write to standard output: %w", out.Err)
 	}
 	if err != nil && err.Error() != "" {
 		for line := range strings.Lines(err.Error()) {
@@ -49,8 +49,8 @@ func Run(ctx context.Context, h *host.Host, con *console.Console, args []string)
 	return statusOf(ctx, err)
 }
 
-// statusOf is the exit status of a command. One that a signal has ended before its work
-// was done has the status of that signal.
+// statusOf returns the exit status of a command: that of the signal, if a signal ended the
+// command before its work was done.
 func statusOf(ctx context.Context, err error) int {
 	code := service.Code(err)
 	if by, ok := errors.AsType[*exitcode.SignalError](context.Cause(ctx)); ok && code == exitcode.Failed {

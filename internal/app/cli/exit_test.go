@@ -101,7 +101,7 @@ func TestExit_WrongCommandLine(t *testing.T) {
 		if status := Run(t.Context(), &host.Host{Root: t.TempDir()}, con, []string{c.Name(), "--no-such-option"}); status != exitcode.Usage {
 			t.Errorf("dcm %s --no-such-option: exit status %d, want %d", c.Name(), status, exitcode.Usage)
 		}
-		if want := "unknown flag: --no-such-option; see 'dcm " + c.Name(); !strings.Contains(told.String(), want) {
+		if want := "unknown flag: --no-such-option\ndcm: hint: see 'dcm " + c.Name(); !strings.Contains(told.String(), want) {
 			t.Errorf("dcm %s --no-such-option: %q, want %q", c.Name(), &told, want)
 		}
 	}

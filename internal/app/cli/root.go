@@ -22,8 +22,9 @@ func root(h *host.Host, con *console.Console, run bundle.Runner) *cobra.Command 
 	cmd := &cobra.Command{
 		Use:   "dcm",
 		Short: "Keep a server's GPUs in the selected partition profile",
-		Long: `dcm keeps the GPUs of this host in the partition profile selected in
-/etc/dcm/dcm.toml: at boot before any GPU client starts, and on every change.`,
+		Long: `dcm partitions the GPUs of this host according to the profile that is selected in
+/etc/dcm/dcm.toml. It applies the profile at boot, before the services that use a GPU
+start, and whenever the configuration changes.`,
 		Version:       h.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -36,12 +37,14 @@ func root(h *host.Host, con *console.Console, run bundle.Runner) *cobra.Command 
 		},
 	}
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return exitcode.With(exitcode.Usage, fmt.Errorf("%w; see '%s --help'", err, c.CommandPath()))
+		return exitcode.With(exitcode.Usage, fmt.Errorf("%w\nhint: see '%s --help'", err, c.CommandPath()))
 	})
-	cmd.PersistentFlags().StringVar(&h.Root, "root", h.Root, "look at the host tree below `DIR`")
+	cmd.PersistentFlags().StringVar(&h.Root, "root", h.Root, "use the host tree below `DIR`")
 	cobra.CheckErr(cmd.PersistentFlags().MarkHidden("root"))
-	cmd.AddGroup(&cobra.Group{ID: "look", Title: "Look:"}, &cobra.Group{ID: "change", Title: "Change:"},
-		&cobra.Group{ID: "config", Title: "Configuration:"}, &cobra.Group{ID: "unit", Title: "As the units do:"}, &cobra.Group{ID: "slurm", Title: "Slurm:"})
+	cmd.AddGroup(&cobra.Group{ID: "look", Title: "Query:"}, &cobra.Group{ID: "change", Title: "Change:"},
+		&cobra.Group{ID: "config", Title: "Configuration:"}, &cobra.Group{ID: "unit", Title: "Internal commands, run by the units:"}, &cobra.Group{ID: "slurm", Title: "Slurm:"}, &cobra.Group{ID: "other", Title: "Other:"})
+	cmd.SetHelpCommandGroupID("other")
+	cmd.SetCompletionCommandGroupID("other")
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = group
@@ -54,15 +57,15 @@ func root(h *host.Host, con *console.Console, run bundle.Runner) *cobra.Command 
 	add("config", configure.ProfilesCmd(h, con), configure.CheckCmd(h, con), configure.ExportCmd(h, con), configure.ImportCmd(h, con))
 	add("unit", unit.DaemonCmd(h, con), unit.OneshotCmd(h, con), unit.ReserveCmd(h, con), unit.AgentCmd(h, con))
 	add("slurm", slurmcmd.SlurmConfCmd(h, con), slurmcmd.SlurmFeatureCmd(h, con), slurmcmd.SlurmTellCmd(h, con))
-	cmd.AddCommand(versionCmd(h, con))
+	add("other", versionCmd(h, con))
 	return cmd
 }
 
-// unknown is the error of a command that there is not.
+// unknown returns the error of a command that does not exist.
 func unknown(c *cobra.Command, name string) error {
 	hint := "see 'dcm --help'"
 	if like := c.SuggestionsFor(name); len(like) > 0 {
 		hint = fmt.Sprintf("did you mean %q?", like[0])
 	}
-	return exitcode.With(exitcode.Usage, fmt.Errorf("there is no command %q; %s", name, hint))
+	return exitcode.With(exitcode.Usage, fmt.Errorf("unknown command %q\nhint: %s", name, hint))
 }

@@ -47,8 +47,8 @@ func Persistence(r *Record, b Boot, powerOff bool) Check {
 	return Check{"", what, Noted, fmt.Sprintf("after %s, down for %s at most: %s", how, b.Up.Sub(r.Taken).Round(time.Second), strings.Join(out, "; "))}
 }
 
-const persistenceHint = "to test what persists over a power-off, permanently select a profile whose modes are not the driver's defaults, " +
-	"run dcm selftest --read, remove the power, and run it again with --power-was-off"
+const persistenceHint = "to test which modes survive a power-off, select a profile whose modes are not the driver's defaults. " +
+	"Then run dcm selftest --read, switch the power off and on, and run it again with --power-was-off"
 
 func orMissing(mode string) string {
 	if mode == "" {

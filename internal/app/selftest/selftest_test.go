@@ -25,8 +25,8 @@ func mi300x() []partition.GPU {
 	return out
 }
 
-// told is the targets in short: "+" for those that are gone through.
-func told(all []Target) string {
+// summary lists the targets: "+" for those that are applied, "-" for skipped ones.
+func summary(all []Target) string {
 	var out []string
 	for _, t := range all {
 		sign := "+"
@@ -66,7 +66,7 @@ func TestTargetsAreWhatIsListedWithFewReloads(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, told(Targets(tt.gpus, tt.reload))); diff != "" {
+			if diff := cmp.Diff(tt.want, summary(Targets(tt.gpus, tt.reload))); diff != "" {
 				t.Errorf("targets (-want +got):\n%s", diff)
 			}
 		})
@@ -149,12 +149,12 @@ func TestCompareView(t *testing.T) {
 
 func TestNodesAndModeFiles(t *testing.T) {
 	tests := map[string]struct{ got, want Check }{
-		"nodes":            {Nodes("", []File{{Path: "/dev/kfd", Mode: fs.ModeCharDevice | 0o660}}), Check{"", "device nodes", Right, "1 exist"}},
-		"a node missing":   {Nodes("", []File{{Path: "n", Err: errors.New("n is not there")}}), Check{"", "device nodes", Wrong, "n is not there"}},
-		"a closed node":    {Nodes("", []File{{Path: "n", Mode: 0o400}}), Check{"", "device nodes", Wrong, "n is not readable and writable: its mode is -r--------"}},
-		"files":            {ModeFiles("", []File{{Path: "f", Mode: 0o644}}), Check{"", "files that modes are written to", Right, "1 are writable for root only"}},
-		"one for everyone": {ModeFiles("", []File{{Path: "f", Mode: 0o666}}), Check{"", "files that modes are written to", Wrong, "f is writable for users other than root: its mode is -rw-rw-rw-"}},
-		"one for nobody":   {ModeFiles("", []File{{Path: "f", Mode: 0o444}}), Check{"", "files that modes are written to", Wrong, "f is not writable: its mode is -r--r--r--"}},
+		"nodes":          {Nodes("", []File{{Path: "/dev/kfd", Mode: fs.ModeCharDevice | 0o660}}), Check{"", "device nodes", Right, "1 exist"}},
+		"a node missing": {Nodes("", []File{{Path: "n", Err: errors.New("n is not there")}}), Check{"", "device nodes", Wrong, "n is not there"}},
+		"a closed node":  {Nodes("", []File{{Path: "n", Mode: 0o400}}), Check{"", "device nodes", Wrong, "n is not readable and writable: its mode is -r--------"}},
+		"files":          {ModeFiles("", []File{{Path: "f", Mode: 0o644}}), Check{"", "files that modes are written to", Right, "1 are writable for root only"}},
+		"world-writable": {ModeFiles("", []File{{Path: "f", Mode: 0o666}}), Check{"", "files that modes are written to", Wrong, "f is writable for users other than root: its mode is -rw-rw-rw-"}},
+		"not writable":   {ModeFiles("", []File{{Path: "f", Mode: 0o444}}), Check{"", "files that modes are written to", Wrong, "f is not writable: its mode is -r--r--r--"}},
 	}
 	for name, tt := range tests {
 		if diff := cmp.Diff(tt.want, tt.got); diff != "" {

@@ -20,7 +20,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Views are all ways to see the GPUs that dcm manages, beside each other.
+// Views are the views of all sources on the GPUs that dcm manages.
 type Views struct {
 	GPUs   []GPU
 	Own    View   // by what modes are read back from
@@ -152,7 +152,7 @@ func WriteRecord(h *host.Host, v Views) error {
 	return recordFile(h).Write(Record{Boot: h.BootID(), Taken: time.Now(), Modes: v.Own.Modes})
 }
 
-// BootState tells how the host has come up.
+// BootState returns what is known of the current boot.
 func BootState(h *host.Host, now Views) Boot {
 	b := Boot{ID: h.BootID(), Up: bootTime(h)}
 	run, err := runstate.ReadRun(h.Runtime())
@@ -169,7 +169,7 @@ func BootState(h *host.Host, now Views) Boot {
 	return b
 }
 
-// bootTime is since when the kernel runs; zero where it does not tell.
+// bootTime returns when the kernel started, zero if that is unknown.
 func bootTime(h *host.Host) time.Time {
 	text, _ := os.ReadFile(h.Path("proc/uptime"))
 	first, _, _ := strings.Cut(string(text), " ")

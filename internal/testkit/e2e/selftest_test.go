@@ -14,7 +14,7 @@ func (m machine) selftested(changes int) selftest.Result {
 	m.t.Helper()
 	got := m.run("dcm selftest --change --archive /root/found.tar.gz")
 	r := m.unpacked("/root/found.tar.gz")
-	if selftest.Failed(r.Checks) || !strings.Contains(got, "refused, and the process named") || strings.Contains(got, "<- differs") {
+	if selftest.Failed(r.Checks) || !strings.Contains(got, "refused, and the process is named") || strings.Contains(got, "<- differs") {
 		m.t.Errorf("dcm selftest --change: want no difference, got:\n%s", got)
 	}
 	if len(r.Runs) != changes {
@@ -127,7 +127,7 @@ func (m machine) throughGeometries() {
 	for _, c := range m.unpacked("/root/found.tar.gz").Checks {
 		wrong[c.At+", "+c.What] = c.Verdict == selftest.Wrong
 	}
-	if r.Code != 2 || !wrong["all-balanced, the change"] || wrong["all-enabled, the change"] || wrong["as before, modes, by what they are read back from"] {
+	if r.Code != 2 || !wrong["all-balanced, the change"] || wrong["all-enabled, the change"] || wrong["restored, modes, by what they are read back from"] {
 		m.t.Errorf("exit status %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	m.divided("MIG off", 0)

@@ -17,19 +17,17 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// about heads the archive's list of contents.
-const readme = `What dcm knows of this host, for support. There is nothing secret of dcm's in it: its
-configuration has no secrets, and of other programs there are the names, pids and units
-of those that have a GPU open, never their arguments or environment. There are names of
-hosts, units and profiles, of the users who asked for a run, and serial numbers of GPUs. If hooks were added to the units,
-what they print is in the journal.
+// readme heads the archive's list of contents.
+const readme = `State of dcm on this host, for support. It contains no secrets: dcm's configuration has none.
+Of other programs that have a GPU open it has names, pids and units, but no arguments and no
+environment. It has names of hosts, units and profiles, names of the users who requested
+runs, and serial numbers of GPUs. Output of hooks of dcm's units is in the journal.
 `
 
-// runner runs another command of dcm.
+// Runner runs another command of dcm.
 type Runner func(ctx context.Context, con *console.Console, args []string) int
 
-// pack writes the archive to a file, which root alone may read, or to standard
-// output.
+// Write writes the archive to standard output or to a file that only its owner can read.
 func Write(ctx context.Context, h *host.Host, con *console.Console, run Runner, file string, now time.Time) error {
 	name, err := os.Hostname()
 	if err != nil {
@@ -50,7 +48,7 @@ func Write(ctx context.Context, h *host.Host, con *console.Console, run Runner, 
 	if err := atomicfile.Write(file, packed.Bytes(), atomicfile.Options{Mode: 0o600}); err != nil {
 		return fmt.Errorf("cannot write %s: %w", file, err)
 	}
-	fmt.Fprintf(con.Out, "%s holds what support may ask for; see %s in it before you send it.\n", file, supportbundle.Contents)
+	fmt.Fprintf(con.Out, "The archive is %s; read its %s before you send it.\n", file, supportbundle.Contents)
 	if os.Geteuid() != 0 {
 		con.Warn("without root the archive lacks part of the journal and other users' processes")
 	}
@@ -78,7 +76,7 @@ func bundleParts(h *host.Host, run Runner) []supportbundle.Part {
 	return append(parts, configuration(h)...)
 }
 
-// onlyHere reads what is of the running host, and so of no other tree.
+// onlyHere returns read on the running host, and an error for another root directory.
 func onlyHere(h *host.Host, read func(context.Context) ([]byte, error)) func(context.Context) ([]byte, error) {
 	if h.Here() {
 		return read
@@ -86,8 +84,8 @@ func onlyHere(h *host.Host, read func(context.Context) ([]byte, error)) func(con
 	return func(context.Context) ([]byte, error) { return nil, errors.New("not for another root directory") }
 }
 
-// answered is what a command of dcm tells, its standard error included. That it
-// finds something wrong is what the reader wants to see.
+// commandOutput is the output of a dcm command, standard error included. Its exit status is
+// ignored: it may report a problem.
 func commandOutput(run Runner, name string, args ...string) supportbundle.Part {
 	return supportbundle.Part{Name: name, Description: "dcm " + strings.Join(args, " "), Read: func(ctx context.Context) ([]byte, error) {
 		var out bytes.Buffer

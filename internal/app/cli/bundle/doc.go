@@ -1,3 +1,2 @@
-// Package bundle packs the archive for support. It collects files, the journal and the answers of
-// commands, which it is given.
+// Package bundle packs the archive for support: files, the journal, and the output of commands.
 package bundle

@@ -13,7 +13,7 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// configuration are the files of every layer, as they are.
+// configuration returns the files of all layers, unchanged.
 func configuration(h *host.Host) []supportbundle.Part {
 	p := config.DefaultPaths("/")
 	var parts []supportbundle.Part
@@ -29,8 +29,8 @@ func configuration(h *host.Host) []supportbundle.Part {
 	return parts
 }
 
-// ownFile is one of dcm's own files. A symbolic link that leads out of dcm's
-// directories is not followed: what is there is not dcm's to give away.
+// ownFile is one of dcm's own files. A symbolic link that leads out of dcm's directories is
+// not followed.
 func ownFile(h *host.Host, path string) supportbundle.Part {
 	path = strings.TrimPrefix(path, "/")
 	return supportbundle.Part{Name: "files/" + sanitize.Text(path), Description: "/" + sanitize.Text(path), Read: func(context.Context) ([]byte, error) {

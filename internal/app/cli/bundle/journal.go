@@ -16,12 +16,12 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// journalFields are those of an entry that are worth sending: its text and dcm's own.
-// The command lines that the journal adds may be of a hook, with whatever is in them.
+// journalFields are the exported fields. Command lines are excluded, since those of a hook may
+// contain secrets.
 const journalFields = "MESSAGE,MESSAGE_ID,PRIORITY,SYSLOG_IDENTIFIER,UNIT,_PID,_SYSTEMD_UNIT,_SYSTEMD_INVOCATION_ID,INVOCATION_ID,JOB_RESULT,JOB_TYPE,EXIT_CODE,EXIT_STATUS,UNIT_RESULT," +
 	"DCM_PROFILE,DCM_GPU,DCM_FROM,DCM_TO,DCM_RUN,DCM_STEP,DCM_RESULT,DCM_ERROR,DCM_HINT,DCM_TOOK,DCM_UNIT,DCM_BEFORE,DCM_NOW,DCM_RESTARTS,DCM_REASON,DCM_ASKED,DCM_UID,DCM_USER,DCM_SUDO,DCM_LOGIN,DCM_BY_UNIT"
 
-// journalOf reads the journal of dcm's units in the form that the options say.
+// journalOf reads the journal of dcm's units in a format.
 func journalOf(options ...string) func(context.Context) ([]byte, error) {
 	all := append([]string{"--no-pager", "--quiet", "--lines=5000"}, options...)
 	for _, unit := range unitname.All() {
@@ -30,8 +30,8 @@ func journalOf(options ...string) func(context.Context) ([]byte, error) {
 	return func(ctx context.Context) ([]byte, error) { return output(ctx, "journalctl", all...) }
 }
 
-// kernelLines are the kernel's messages that have to do with the GPUs, and those that
-// the generator left there. Not every journalctl can search by itself.
+// kernelLines returns the kernel's messages about GPUs, and those of the generator. Old
+// versions of journalctl cannot search.
 func kernelLines(ctx context.Context, h *host.Host) ([]byte, error) {
 	words := []string{"dcm-generator"}
 	for _, t := range host.OpenNode(h, nil).Traits() {
@@ -66,8 +66,8 @@ func output(ctx context.Context, program string, arguments ...string) ([]byte, e
 	return out, err
 }
 
-// versions are those of everything that takes part. Of the kernel command line, which
-// may hold secrets, only dcm's own words are taken.
+// versions returns the versions of all components. Of the kernel command line, which may
+// contain secrets, it returns only dcm's own parameters.
 func versions(ctx context.Context, h *host.Host) ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString(VersionText(h, host.Libraries(ctx, h)))
@@ -92,8 +92,8 @@ func versions(ctx context.Context, h *host.Host) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// unitStates are the states that systemd has, and where the settings come from; not
-// the settings, which may be anybody's.
+// unitStates returns the states of the units and the paths of their files, but not their
+// settings, which may contain secrets.
 func unitStates(ctx context.Context, h *host.Host) ([]byte, error) {
 	units := unitname.All()
 	if cfg, err := h.Config(); err == nil {

@@ -9,7 +9,7 @@ import (
 	"dcm/internal/gpu"
 )
 
-// versionText is the version of this program, and of the vendors' libraries.
+// VersionText returns the version of dcm and of the vendors' libraries.
 func VersionText(h *host.Host, libraries []gpu.Library) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "dcm %s (%s, %s)\n", h.Version, runtime.Version(), runtime.GOARCH)

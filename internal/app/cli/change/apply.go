@@ -23,24 +23,23 @@ import (
 func ApplyCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply [PROFILE] [--when-idle]",
-		Short: "Put a profile on the GPUs now and follow it",
-		Long: `Have the daemon put the selected profile on the GPUs, restarting the client units
-around the change, and follow it to its end. If the GPUs are as selected, no unit
-is restarted.
+		Short: "Apply a profile now and show the progress",
+		Long: `Apply the selected profile, restart the clients around the change, and show the
+progress. If the GPUs match the profile, no unit is restarted.
 
-With PROFILE that one is selected until reboot, or until another one is selected for
-good, with 'dcm use' or by an edit. 'dcm apply --clear' ends such a selection.
+With PROFILE, select that profile until the next boot, or until another one is selected
+by 'dcm use' or by an edit. 'dcm apply --clear' ends such a selection.
 
-With --when-idle it waits first until the last lease has ended (see 'dcm run'), and as
-root has no new ones given until it is through.`,
+With --when-idle, first wait until the last lease has ended (see 'dcm run'). If root
+waits, no new leases are granted until then.`,
 		Args:              console.Args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: console.ProfileNames(h),
 	}
-	clearing := cmd.Flags().Bool("clear", false, "go back to the profile selected for good")
+	clearing := cmd.Flags().Bool("clear", false, "return to the profile that is selected permanently")
 	idle := cmd.Flags().Bool("when-idle", false, "wait until the last lease has ended")
 	cmd.RunE = func(c *cobra.Command, given []string) error {
 		if *clearing && len(given) > 0 {
-			return exitcode.With(exitcode.Usage, errors.New("--clear takes no profile"))
+			return exitcode.With(exitcode.Usage, errors.New("--clear cannot be combined with a profile"))
 		}
 		if *idle {
 			return applyIdle(c.Context(), h, con, given, *clearing)
@@ -50,8 +49,8 @@ root has no new ones given until it is through.`,
 	return cmd
 }
 
-// applyIdle waits for the leases to end, before anything is selected. Where new ones
-// may be given meanwhile, to a user's command, it waits for these too.
+// applyIdle waits until no lease is left, and then selects and applies. New leases, if they
+// are possible, are waited for too.
 func applyIdle(ctx context.Context, h *host.Host, con *console.Console, given []string, clearing bool) error {
 	if len(given) > 0 && given[0] != config.None {
 		if err := CheckProfile(ctx, h, given); err != nil {
@@ -76,7 +75,7 @@ func applyIdle(ctx context.Context, h *host.Host, con *console.Console, given []
 	for {
 		err := leaseservice.AwaitIdle(ctx, h, func(list []gpu.Holder) { fmt.Fprintln(con.Out, waitingFor(list)) })
 		if ctx.Err() != nil {
-			return errors.New("nothing was changed: it is not waited for any longer")
+			return errors.New("nothing was changed: interrupted while waiting for leases")
 		}
 		if err != nil {
 			return err
@@ -87,6 +86,7 @@ func applyIdle(ctx context.Context, h *host.Host, con *console.Console, given []
 	}
 }
 
+// waitingFor names the leases that are waited for.
 func waitingFor(list []gpu.Holder) string {
 	names := make([]string, len(list))
 	for i, l := range list {

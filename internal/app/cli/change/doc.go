@@ -1,2 +1,2 @@
-// Package change has the commands that put a profile on the GPUs, and shows the run until its end.
+// Package change has the commands that apply a profile, and shows the run until it ends.
 package change

@@ -23,10 +23,8 @@ import (
 	"dcm/internal/linux/watch"
 )
 
-// follow has the daemon look at the GPUs, which makes the one restart transaction if
-// there is something to do, and shows the run until it is over. The selection is
-// written by choose, once systemd has been reached; want is the profile that choose
-// selects, "" for any.
+// Follow makes the daemon check the GPUs and shows the run until it ends. choose writes the
+// selection, after systemd was reached. want is the profile that choose selects, "" for any.
 func Follow(ctx context.Context, h *host.Host, con *console.Console, want string, choose func() error) error {
 	conn, err := h.Dial(ctx)
 	if err != nil {
@@ -37,16 +35,16 @@ func Follow(ctx context.Context, h *host.Host, con *console.Console, want string
 		return err
 	}
 	if err := h.Sign(append([]string{"dcm"}, os.Args[1:]...)); err != nil {
-		con.Warn("the history of runs will not know who asked: " + err.Error())
+		con.Warn("cannot record the caller in the history of runs: " + err.Error())
 	}
 	return watchRun(ctx, h, con, func() error { return requestRun(ctx, h, conn) }, func(view *progress, err error) error {
 		return concluded(ctx, h, con, view, want, err)
 	})
 }
 
-// requestRun has the daemon apply the selected profile, and returns when it is at rest.
-// A daemon that is not there is started; without a bus, a daemon that runs is reloaded.
-// It is never ended: other commands need it.
+// requestRun makes the daemon apply the selected profile, and returns when the daemon is idle.
+// It starts a daemon that is stopped, and reloads one that is not on the bus. It never stops
+// the daemon, since other commands need it.
 func requestRun(ctx context.Context, h *host.Host, conn *systemd.Conn) error {
 	err := client.CallDaemon(ctx, h, dbusapi.RetryPolicy{Limit: client.DaemonTimeout}, func(c *dbusapi.Client) error {
 		_, err := c.Apply(ctx)
@@ -66,8 +64,8 @@ func requestRun(ctx context.Context, h *host.Host, conn *systemd.Conn) error {
 	return err
 }
 
-// watchRun shows the run while begin, which has it made, has not returned, and then
-// says how it ended.
+// watchRun shows the run until begin, which requests it, has returned. Then end returns the
+// result.
 func watchRun(ctx context.Context, h *host.Host, con *console.Console, begin func() error, end func(*progress, error) error) error {
 	before, err := runstate.ReadRun(h.Runtime())
 	if err != nil {
@@ -94,11 +92,11 @@ func watchRun(ctx context.Context, h *host.Host, con *console.Console, begin fun
 	}
 }
 
-// concluded says how it ended. err is the answer to the request, nil for a daemon that
-// is at rest; want is the profile that was selected for it, "" for any.
+// concluded reports the result of a request. err is the daemon's answer, nil if the daemon is
+// idle; want is the selected profile, "" for any.
 func concluded(ctx context.Context, h *host.Host, con *console.Console, view *progress, want string, err error) error {
 	if ctx.Err() != nil {
-		return errors.New("no longer following; the run goes on, see dcm status")
+		return errors.New("interrupted; the run continues, see 'dcm status'")
 	}
 	failed, ran := errors.AsType[*dbusapi.FailedError](err)
 	if err != nil && !ran {
@@ -115,7 +113,7 @@ func concluded(ctx context.Context, h *host.Host, con *console.Console, view *pr
 		con.Warn(w)
 	}
 	switch {
-	case ran && state.Error == nil: // it was mended since
+	case ran && state.Error == nil: // it was repaired since
 		return failed
 	case state.Phase == runstate.InSync:
 		return ReportApplied(con, state, view.ran, client.Account(ctx, h).Problems)
@@ -126,8 +124,8 @@ func concluded(ctx context.Context, h *host.Host, con *console.Console, view *pr
 	return Failure(state)
 }
 
-// stateAtRest is the state of a daemon at rest: as the bus shows it, or where the daemon
-// has failed to start, as it has left it.
+// stateAtRest returns the state of an idle daemon: from the bus, or if the daemon failed to
+// start, the one that it wrote.
 func stateAtRest(ctx context.Context, h *host.Host) (*runstate.State, error) {
 	if state, err := client.DaemonState(ctx, h); err == nil && state.Phase != runstate.Starting {
 		return state, nil
@@ -135,7 +133,7 @@ func stateAtRest(ctx context.Context, h *host.Host) (*runstate.State, error) {
 	return runstate.ReadState(h.Runtime())
 }
 
-// profileOf is the name of a selection in the daemon's state.
+// profileOf returns the name that the daemon's state has for a selection.
 func profileOf(profile string) string {
 	if profile == config.None {
 		return ""
@@ -143,8 +141,7 @@ func profileOf(profile string) string {
 	return profile
 }
 
-// overtaken is the error of a command whose selection was replaced by another one before
-// the daemon was at rest.
+// overtaken is the error of a command whose selection was replaced before the daemon was idle.
 func overtaken(want string, state *runstate.State) error {
 	now := "no profile"
 	if state.Profile != "" {
@@ -156,8 +153,7 @@ func overtaken(want string, state *runstate.State) error {
 	return exitcode.With(exitcode.Overtaken, fmt.Errorf("profile %s: overtaken by another selection (found %s)\nhint: see dcm report --list for who selected it; run the command again to select %[1]s", want, now))
 }
 
-// applied tells of a success, and of what else is wrong: a GPU that is missing has no
-// mode that could be another one.
+// ReportApplied reports a success, and warns about other problems, such as a missing GPU.
 func ReportApplied(con *console.Console, state *runstate.State, ran bool, problems []status.Problem) error {
 	if ran {
 		fmt.Fprintf(con.Out, "Profile %s is on the GPUs.\n", state.Profile)
@@ -173,7 +169,7 @@ func ReportApplied(con *console.Console, state *runstate.State, ran bool, proble
 	return nil
 }
 
-// failure is the state's error with its hint, and the exit code that goes with it.
+// Failure returns the error of the state with its hint and exit code.
 func Failure(state *runstate.State) error {
 	err := daemon.Failure(state)
 	switch {
@@ -185,8 +181,8 @@ func Failure(state *runstate.State) error {
 	return err
 }
 
-// fits refuses a profile that does not exist or that these GPUs cannot have,
-// before anything is written.
+// CheckProfile refuses a profile that does not exist or that these GPUs do not support, before
+// anything is written.
 func CheckProfile(ctx context.Context, h *host.Host, given []string) error {
 	_, _, _, err := plan.Compare(ctx, h, client.FromDaemon(h), given...)
 	if err != nil {

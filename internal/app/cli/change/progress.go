@@ -10,8 +10,8 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// progress shows a run while it goes on: on a terminal one line a GPU, redrawn;
-// elsewhere one line for each step that has ended.
+// progress shows a run: on a terminal one line for each GPU, redrawn; elsewhere one line for
+// each finished step.
 type progress struct {
 	con    *console.Console
 	before string // the id of the run before, which is not ours
@@ -28,7 +28,7 @@ func newProgress(con *console.Console, before *runstate.Run) *progress {
 	return p
 }
 
-// update shows the report as it is now. An unreadable one is left for the end.
+// update shows the current report. An unreadable one is reported at the end.
 func (p *progress) update(h *host.Host) {
 	run, err := runstate.ReadRun(h.Runtime())
 	if err != nil || run == nil || run.ID == p.before {
@@ -59,7 +59,7 @@ func stepLine(s runstate.Step) string {
 	return fmt.Sprintf("done in %s: %s", took, what)
 }
 
-// draw replaces the lines drawn last.
+// draw replaces the lines that were drawn last.
 func (p *progress) draw(run *runstate.Run) {
 	var b strings.Builder
 	if p.lines > 0 {
@@ -81,7 +81,7 @@ func (p *progress) draw(run *runstate.Run) {
 	fmt.Fprint(p.con.Out, b.String())
 }
 
-// close leaves the last drawing where it is.
+// close keeps the last drawing on the screen.
 func (p *progress) close() { p.lines = 0 }
 
 func mark(con *console.Console, s runstate.Step) string {

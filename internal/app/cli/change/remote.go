@@ -13,21 +13,20 @@ import (
 	"dcm/internal/frontends/dbusapi"
 )
 
-// remote reports whether a command has to ask the daemon for what it may not do
-// itself.
+// remote reports whether the command needs the daemon for a change that the user cannot make.
 func remote(h *host.Host) bool { return os.Geteuid() != 0 && h.Here() }
 
-// useRemote has the daemon select a profile, if polkit lets this user, and shows the run
-// until it is over.
+// useRemote makes the daemon select a profile, if polkit authorises the user, and shows the
+// run.
 func useRemote(ctx context.Context, h *host.Host, con *console.Console, name string) error {
-	// Not twice: between the two another profile may have been selected.
+	// It is not repeated: another profile may have been selected in between.
 	return followRemote(ctx, h, con, "selecting a profile", name, dbusapi.RetryPolicy{Limit: client.DaemonTimeout, Once: true}, func(c *dbusapi.Client) error {
 		_, err := c.Use(ctx, name)
 		return err
 	})
 }
 
-// applyRemote has the daemon put the selected profile on the GPUs in the same way.
+// applyRemote makes the daemon apply the selected profile in the same way.
 func applyRemote(ctx context.Context, h *host.Host, con *console.Console) error {
 	return followRemote(ctx, h, con, "applying a profile", "", dbusapi.RetryPolicy{Limit: client.DaemonTimeout}, func(c *dbusapi.Client) error {
 		_, err := c.Apply(ctx)
@@ -44,7 +43,7 @@ func followRemote(ctx context.Context, h *host.Host, con *console.Console, what,
 	})
 }
 
-// byRootOnly says why the way without root did not lead anywhere.
+// byRootOnly is the error of a change that the daemon refused.
 func byRootOnly(what string, err error) error {
 	return exitcode.With(exitcode.Failed, fmt.Errorf("%s needs root, or to be allowed by polkit: %w; run it with sudo", what, err))
 }

@@ -15,25 +15,25 @@ import (
 func UseCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "use PROFILE | none | --clear",
-		Short: "Select a profile for good and follow its application",
-		Long: `Select the profile in /etc/dcm/dcm.toml, by the line that an editor would change,
-have the daemon put it on the GPUs, and follow it to its end. 'none' selects none;
---clear takes the line out. A selection until reboot ('dcm apply PROFILE') is ended.
+		Short: "Select a profile permanently, apply it and show the progress",
+		Long: `Select the profile in /etc/dcm/dcm.toml, where only the profile line changes. Then apply
+it and show the progress. 'none' selects no profile, --clear removes the line. A
+selection until reboot ('dcm apply PROFILE') ends.
 
-Where a drop-in or the kernel command line selects a profile, it has precedence, and
-nothing is changed.`,
+If a drop-in or the kernel command line selects a profile, it takes precedence. The
+command then changes nothing and fails.`,
 		Args:              console.Args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: console.ProfileNames(h),
 	}
-	clearing := cmd.Flags().Bool("clear", false, "take the selection out of dcm.toml")
+	clearing := cmd.Flags().Bool("clear", false, "remove the selection from dcm.toml")
 	cmd.RunE = func(c *cobra.Command, given []string) error {
 		switch {
 		case *clearing && len(given) > 0:
-			return exitcode.With(exitcode.Usage, errors.New("--clear takes no profile"))
+			return exitcode.With(exitcode.Usage, errors.New("--clear cannot be combined with a profile"))
 		case *clearing:
 			return use(c.Context(), h, con, "")
 		case len(given) == 0 || given[0] == "":
-			return exitcode.With(exitcode.Usage, errors.New("name a profile, or none, or give --clear"))
+			return exitcode.With(exitcode.Usage, errors.New("no profile given (want PROFILE, none or --clear)"))
 		}
 		return use(c.Context(), h, con, given[0])
 	}

@@ -14,14 +14,15 @@ import (
 	"dcm/internal/frontends/status/gather"
 )
 
-// take returns the daemon's account, which has everything whoever asks. Where none
-// answers, on a host without one or of another tree, it looks itself.
+// Account returns the daemon's status, which is complete for every caller. Without a daemon,
+// or for another root directory, it gathers the status itself.
 func Account(ctx context.Context, h *host.Host) status.Account {
 	a, _ := AccountWithReason(ctx, h)
 	return a
 }
 
-// takeFrom is take, and why the account is not the daemon's; nil if it is.
+// AccountWithReason is [Account]. The error says why the status is not the daemon's; it is nil
+// if it is.
 func AccountWithReason(ctx context.Context, h *host.Host) (status.Account, error) {
 	a, err := FromDaemon(h)(ctx)
 	if err == nil {
@@ -34,7 +35,7 @@ func AccountWithReason(ctx context.Context, h *host.Host) (status.Account, error
 	})), err
 }
 
-// fromDaemon returns the daemon's account.
+// FromDaemon returns a function that gets the daemon's status.
 func FromDaemon(h *host.Host) gather.DaemonStatus {
 	return func(ctx context.Context) (a status.Account, err error) {
 		var text string
@@ -49,13 +50,13 @@ func FromDaemon(h *host.Host) gather.DaemonStatus {
 			return a, err
 		}
 		if a.Version != status.Version {
-			return a, fmt.Errorf("the daemon's account has version %d, this dcm reads %d", a.Version, status.Version)
+			return a, fmt.Errorf("unknown version of the status (found %d, want %d)", a.Version, status.Version)
 		}
 		return a, nil
 	}
 }
 
-// unseen is why a part of the account could not be looked at, or not all of it.
+// WhyHidden returns why a part of the status is missing or incomplete, nil if it is not.
 func WhyHidden(a status.Account, part string) error {
 	for _, h := range a.Hidden {
 		if h.Part == part {

@@ -12,15 +12,15 @@ import (
 	"dcm/internal/frontends/status"
 )
 
-// How long a command waits for a daemon that is starting: one that needs it, and one
-// that can read the host by itself.
+// Limits of the wait for a daemon that is starting: for a command that needs it, and for one
+// that can read the host itself.
 const (
 	DaemonTimeout = 10 * time.Second
 	lookTimeout   = host.DialTimeout
 )
 
-// onDaemon calls do with a connection to the daemon. Every command that needs the
-// daemon calls it by this function, so that all wait, fail and exit alike.
+// CallDaemon calls do with a connection to the daemon. All commands that need the daemon use
+// it, so that they wait, fail and exit in the same way.
 func CallDaemon(ctx context.Context, h *host.Host, w dbusapi.RetryPolicy, do func(*dbusapi.Client) error) error {
 	if !h.Here() {
 		return errors.New("not for another root directory")
@@ -42,8 +42,7 @@ func CallDaemon(ctx context.Context, h *host.Host, w dbusapi.RetryPolicy, do fun
 	return err
 }
 
-// readDaemon is onDaemon for a method that only reads. It takes no longer than such a
-// method may take.
+// readDaemon is [CallDaemon] with the time limit of a method that only reads.
 func readDaemon(ctx context.Context, h *host.Host, do func(context.Context, *dbusapi.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout+status.PartTimeout+host.DialTimeout)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"dcm/internal/linux/systemd"
 )
 
-// holdersOf are the processes that have a GPU open or a lease.
+// Holders returns the processes that have a GPU open, and the leases.
 func Holders(a status.Account) []runstate.Holder {
 	var out []runstate.Holder
 	for _, u := range a.Holders {
@@ -20,7 +20,8 @@ func Holders(a status.Account) []runstate.Holder {
 	return out
 }
 
-// foresee asks PID 1 what a run would do to units now, where these are in its way.
+// Foresee queries PID 1 for the units that a run would restart now, given the processes that
+// block it.
 func Foresee(ctx context.Context, h *host.Host, cfg *config.Config, blocking []runstate.Holder) (daemon.Forecast, error) {
 	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)
 	defer cancel()

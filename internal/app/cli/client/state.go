@@ -9,9 +9,8 @@ import (
 	"dcm/internal/frontends/dbusapi"
 )
 
-// daemonState is what the daemon has written down, or else what it shows on the
-// bus: the file may not be there for this user or in this mount namespace. It is
-// nil if the daemon has told nothing since the boot.
+// State returns the state that the daemon wrote, or else the one on the bus: this user or
+// mount namespace may not see the file. It is nil if the daemon wrote none since boot.
 func State(ctx context.Context, h *host.Host) (*runstate.State, error) {
 	s, err := runstate.ReadState(h.Runtime())
 	if !h.Here() || err == nil && s != nil {
@@ -23,8 +22,8 @@ func State(ctx context.Context, h *host.Host) (*runstate.State, error) {
 	return s, err
 }
 
-// busState is the daemon's state as the bus shows it. Its file may be older, on a full
-// file system say.
+// DaemonState returns the daemon's state from the bus. The file may be older, for example on a
+// full file system.
 func DaemonState(ctx context.Context, h *host.Host) (*runstate.State, error) {
 	var m dbusapi.Manager
 	err := readDaemon(ctx, h, func(ctx context.Context, c *dbusapi.Client) (err error) {

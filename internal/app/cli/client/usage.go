@@ -11,8 +11,8 @@ import (
 	"dcm/internal/frontends/status"
 )
 
-// usage is how much of the partitions is in use, as the daemon sees it, who may see more
-// than who asks; where none answers, as it can be seen from here.
+// Usage returns the use of the partitions as the daemon sees it, which may be more than the
+// caller can see. Without a daemon it reads the host itself.
 func Usage(ctx context.Context, h *host.Host) (status.Usage, error) {
 	if u, err := askedUsage(ctx, h); err == nil {
 		return u, nil
@@ -34,7 +34,7 @@ func askedUsage(ctx context.Context, h *host.Host) (u status.Usage, err error) {
 		return u, err
 	}
 	if u.Version != status.Version {
-		return u, fmt.Errorf("what the daemon tells has version %d, this dcm reads %d", u.Version, status.Version)
+		return u, fmt.Errorf("unknown version of the usage (found %d, want %d)", u.Version, status.Version)
 	}
 	return u, nil
 }

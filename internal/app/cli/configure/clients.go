@@ -12,8 +12,8 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// checkRestart names the clients that wait for the oneshot while it waits for them, in
-// systemd's own words. Where it cannot be asked, it is not.
+// checkRestart warns of clients that wait for the oneshot while the oneshot waits for them, as
+// systemd reports it. Without systemd it does nothing.
 func checkRestart(ctx context.Context, h *host.Host, con *console.Console, cfg *config.Config) {
 	clients := host.Clients(h, cfg)
 	if !h.Here() || len(clients) == 0 {
@@ -36,7 +36,7 @@ func checkRestart(ctx context.Context, h *host.Host, con *console.Console, cfg *
 	}
 	var names []string
 	for _, u := range units {
-		if u.Load == "loaded" { // of the others checkClients tells
+		if u.Load == "loaded" { // checkClients warns of the others
 			names = append(names, u.ID)
 		}
 	}

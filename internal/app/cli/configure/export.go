@@ -18,10 +18,10 @@ import (
 func ExportCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Print the modes that the GPUs have as a profile, in TOML",
+		Short: "Print the current modes of the GPUs as a profile, in TOML",
 		Args:  console.Args(cobra.NoArgs),
 	}
-	name := cmd.Flags().String("name", "exported", "the profile's `NAME`")
+	name := cmd.Flags().String("name", "exported", "`NAME` of the profile")
 	cmd.RunE = func(c *cobra.Command, _ []string) error { return export(c.Context(), h, con, *name) }
 	return cmd
 }

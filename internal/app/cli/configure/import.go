@@ -20,21 +20,22 @@ import (
 func ImportCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE...",
-		Short: "Print another program's configuration as TOML",
-		Long: `Read the configuration of the Kubernetes device-config-manager, a config.json or a
-whole ConfigMap in YAML or JSON, and print it as TOML. FILE may be - for standard
-input. What it says is checked against this host's GPUs, or against --gpus.
+		Short: "Convert another program's configuration to TOML",
+		Long: `Print the configuration of another program as TOML: of the Kubernetes
+device-config-manager (a config.json, or a ConfigMap in YAML or JSON) or of mig-parted.
+FILE may be - for standard input. The result is checked against this host's GPUs, or
+against --gpus.
 
-Or read that of mig-parted: its config.yaml and, in any order, the hooks.yaml and
-hooks.sh of its service, whose units become clients, and the override.conf in which
-the service keeps what is selected. The config.yaml may be in the ConfigMap of
-NVIDIA's GPU operator, with the units in clients.yaml; other objects in that file are
-ignored. Without --gpus its indices become PCI addresses of this host's GPUs.`,
+For mig-parted, give its config.yaml and, in any order, the files of its service. The
+units in hooks.yaml and hooks.sh become clients; override.conf has the selected profile.
+A ConfigMap of NVIDIA's GPU operator is accepted too, with the units in its
+clients.yaml. Other objects in the file are ignored. Without --gpus, indices become PCI
+addresses of this host's GPUs.`,
 		Example: "  dcm import config.json | sudo tee /etc/dcm/dcm.toml.d/imported.toml\n" +
 			"  dcm import /etc/nvidia-mig-manager/config.yaml | sudo tee /etc/dcm/dcm.toml.d/imported.toml",
 		Args: console.Args(cobra.MinimumNArgs(1)),
 	}
-	gpus := cmd.Flags().Int("gpus", 0, "how many GPUs the nodes have (`N`); 0: as many as this host, if it has any")
+	gpus := cmd.Flags().Int("gpus", 0, "number of GPUs (`N`) of the nodes that the file is for; 0: that of this host, if it has any")
 	cmd.RunE = func(c *cobra.Command, given []string) error { return importFiles(c.Context(), h, con, given, *gpus) }
 	return cmd
 }
@@ -50,7 +51,7 @@ func importFiles(ctx context.Context, h *host.Host, con *console.Console, given 
 	}
 	var here []partition.GPU
 	if gpus == 0 {
-		// Nothing to count is no error: the file may be for another host.
+		// No GPU is no error: the file may be for another host.
 		devices, _ := gather.Devices(ctx, host.OpenNode(h, nil), client.FromDaemon(h))
 		gpus = len(gpu.Partitionable(devices))
 		for _, d := range devices {

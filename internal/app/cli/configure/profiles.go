@@ -10,7 +10,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// profileView is a profile as `dcm profiles --json` tells it.
+// Profile is an entry of dcm profiles --json.
 type Profile struct {
 	Name     string           `json:"name"`
 	Origin   string           `json:"origin"`
@@ -37,7 +37,7 @@ func ProfilesCmd(h *host.Host, con *console.Console) *cobra.Command {
 		if err != nil && *kind != "" {
 			return err
 		}
-		list := profileViews(cfg, gpus) // without GPUs, what is defined
+		list := profileViews(cfg, gpus) // without GPUs, all defined ones
 		if *asJSON {
 			return con.Answer(list)
 		}

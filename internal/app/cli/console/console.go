@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Console is where a command answers, and says what stands in its way.
+// Console is the output of a command: results on Out, everything else on Err.
 type Console struct {
 	Out, Err   io.Writer
 	Terminal   bool // out is a terminal
@@ -20,8 +20,8 @@ type Console struct {
 	IgnoresINT bool // the process ignores SIGINT from its start: a shell's job in the background
 }
 
-// answers remembers that an answer could not be written, as on a full disk: every
-// command fails then, whatever else it has done.
+// Writer remembers the first error of a write, for example on a full disk. Then the command
+// fails.
 type Writer struct {
 	io.Writer
 	Err error
@@ -35,7 +35,7 @@ func (a *Writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Stdio is the console of a program: its answers and nothing else are on out.
+// Stdio returns the console of a process.
 func Stdio(out, err *os.File) *Console {
 	terminal := term.IsTerminal(int(out.Fd()))
 	return &Console{
@@ -47,7 +47,7 @@ func Stdio(out, err *os.File) *Console {
 	}
 }
 
-// answer writes v as JSON to standard output.
+// Answer writes v to standard output as JSON.
 func (c *Console) Answer(v any) error {
 	e := json.NewEncoder(c.Out)
 	e.SetIndent("", "  ")

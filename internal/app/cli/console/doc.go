@@ -1,3 +1,3 @@
-// Package console is the terminal of a command: its output, colours, tables and options. It knows
-// no command and no host.
+// Package console is the output of a command, with colours and tables, and the options that
+// several commands have. It does not depend on a command.
 package console

@@ -12,28 +12,27 @@ import (
 	"dcm/internal/exitcode"
 )
 
-// args wraps a check of positional arguments so that a wrong number is a usage
-// error.
+// Args makes the errors of check usage errors.
 func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
 		if err := check(c, given); err != nil {
-			return exitcode.With(exitcode.Usage, fmt.Errorf("%w; see '%s --help'", err, c.CommandPath()))
+			return exitcode.With(exitcode.Usage, fmt.Errorf("%w\nhint: see '%s --help'", err, c.CommandPath()))
 		}
 		return nil
 	}
 }
 
-// jsonFlag adds --json to a command that answers.
+// JsonFlag adds --json.
 func JsonFlag(c *cobra.Command) *bool {
-	return c.Flags().Bool("json", false, "answer in JSON")
+	return c.Flags().Bool("json", false, "print JSON")
 }
 
-// durationFlag adds an option that takes a time. shorthand may be "".
+// DurationFlag adds an option whose value is a duration. shorthand may be "".
 func DurationFlag(c *cobra.Command, to *time.Duration, name, shorthand, usage string) {
 	c.Flags().VarP((*durationValue)(to), name, shorthand, usage)
 }
 
-// durationValue is a [pflag.Value] that says what is accepted.
+// durationValue is a [pflag.Value] whose errors name the accepted values.
 type durationValue time.Duration
 
 func (d *durationValue) Set(text string) error {
@@ -43,7 +42,7 @@ func (d *durationValue) Set(text string) error {
 		*d = durationValue(v)
 		return nil
 	case wholeNumber(text):
-		return fmt.Errorf("the unit is missing: did you mean %ss?", text)
+		return fmt.Errorf("no unit; did you mean %ss?", text)
 	}
 	return errors.New("want a time such as 90s, 30m or 2h")
 }
@@ -55,7 +54,7 @@ func wholeNumber(text string) bool {
 
 func (d *durationValue) Type() string { return "duration" }
 
-// String is empty for the zero value, which is no default worth showing.
+// String is empty for zero, so that help shows no default.
 func (d *durationValue) String() string {
 	if *d == 0 {
 		return ""
@@ -63,7 +62,7 @@ func (d *durationValue) String() string {
 	return time.Duration(*d).String()
 }
 
-// profileNames completes the names of profiles.
+// ProfileNames completes the names of profiles.
 func ProfileNames(h *host.Host) cobra.CompletionFunc {
 	return func(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		cfg, err := h.Config()

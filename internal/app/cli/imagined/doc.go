@@ -1,3 +1,3 @@
-// Package imagined lays out a node that this host need not be: GPUs of a model, with a profile. It
-// is for the commands that take --node and --free.
+// Package imagined simulates a node in memory: GPUs of a model with a profile. It is for the
+// options --node and --free.
 package imagined

@@ -25,17 +25,17 @@ import (
 	"dcm/internal/leases/placement"
 )
 
-// scene is where a choice is made that nobody is given: on this host, or on a kind of
-// node with a profile.
+// Node is where a choice is simulated: on this host, or on a kind of node with a profile.
 type Node struct {
 	Model   string // "" for this host
 	Profile string // of the node; "" for the selected one
 	Free    string // what is free there; "" for what is, or on a kind of node for all
 }
 
+// Imagined reports whether the choice is not for this host in its current state.
 func (s Node) Imagined() bool { return s.Model != "" || s.Free != "" }
 
-// book is what there is, with those who have it.
+// Allocations returns the partitions with their holders.
 func (s Node) Allocations(ctx context.Context, h *host.Host) ([]lease.Allocation, error) {
 	if s.Model == "" {
 		return leaseservice.Allocations(ctx, h)
@@ -63,7 +63,7 @@ func (s Node) Allocations(ctx context.Context, h *host.Host) ([]lease.Allocation
 	return freeAllocations(after), nil
 }
 
-// outcome is what the GPUs would be with the profile, and the steps to it.
+// Outcome returns the GPUs after the profile is applied, and the steps.
 func Outcome(p partition.Profile, gpus []partition.GPU) ([]partition.GPU, partition.Steps, error) {
 	layout, err := p.Layout(gpus)
 	if err != nil {
@@ -76,8 +76,8 @@ func Outcome(p partition.Profile, gpus []partition.GPU) ([]partition.GPU, partit
 	return partition.Forecast(gpus, steps), steps, nil
 }
 
-// laid is the partitions of GPUs that nobody has. The first half of them is at NUMA node
-// 0 and the others are at 1, as they mostly are.
+// freeAllocations returns the partitions of the GPUs without holders. The first half of the
+// GPUs is at NUMA node 0, the others at 1, as on most servers.
 func freeAllocations(gpus []partition.GPU) []lease.Allocation {
 	var out []lease.Allocation
 	for i, g := range gpus {
@@ -93,7 +93,7 @@ func freeAllocations(gpus []partition.GPU) []lease.Allocation {
 	return out
 }
 
-// choose says what would be given of it.
+// Choose returns the partitions that a request would get.
 func (s Node) Choose(book []lease.Allocation, w dbusapi.Request) (placement.Choice, error) {
 	place, err := placement.ParsePlace(w.Place)
 	if err != nil {
@@ -137,8 +137,8 @@ func (s Node) Choose(book []lease.Allocation, w dbusapi.Request) (placement.Choi
 	return c, err
 }
 
-// named are the partitions that an item of a list means: "0000:05:00.0-3" is one of
-// them, "0000:05:00.0" all of a GPU, and "2-3" and "2" the same of the third GPU.
+// partitionsNamed returns the partitions that an item of a list means: "0000:05:00.0-3" is one
+// partition, "0000:05:00.0" a whole GPU, and "2-3" and "2" the same of the third GPU.
 func partitionsNamed(node []runstate.Part, item string) ([]string, error) {
 	gpu, part, one := item, "", false
 	if i := strings.LastIndexByte(item, '-'); i >= 0 {
@@ -165,12 +165,12 @@ func partitionsNamed(node []runstate.Part, item string) ([]string, error) {
 	return out, nil
 }
 
-// nodeFlag names a kind of node that is not at hand.
+// NodeFlag adds --node, a kind of node instead of this host.
 func NodeFlag(cmd *cobra.Command, what string) *string {
 	return cmd.Flags().String("node", "", what+", such as mi300x-8 or h100-8, instead of this host")
 }
 
-// judges returns the GPUs that profiles are checked against; none is no error.
+// GPUs returns the GPUs to check profiles against. No GPU is no error.
 func GPUs(ctx context.Context, h *host.Host, cfg *config.Config, kind string) ([]partition.GPU, error) {
 	if kind != "" {
 		gpus, err := partition.ParseNode(kind)
@@ -186,8 +186,7 @@ func GPUs(ctx context.Context, h *host.Host, cfg *config.Config, kind string) ([
 	return gpu.Partitionable(devices), nil
 }
 
-// byIndex names GPUs by their index: those of a kind of node have no addresses but
-// invented ones.
+// NamesByIndex replaces the invented addresses of a kind of node with indices.
 func NamesByIndex(gpus []partition.GPU) func(string) string {
 	var pairs []string
 	index := make(map[partition.Vendor]int)

@@ -1,2 +1,2 @@
-// Package leases has the commands that take and end leases, and that switch the guard.
+// Package leases has the commands for leases, their wait queue and the guard.
 package leases

@@ -23,9 +23,8 @@ const shell = "/bin/sh"
 // program is the file of a command.
 type program struct{ path string }
 
-// findProgram finds a command where a shell does: PATH is the caller's, with the
-// directories in it that are relative. It fails as the execution would, as far as that
-// can be known before.
+// findProgram finds a command as a shell does: in the caller's PATH, relative directories
+// included. It fails as the execution would, as far as that can be known before.
 func findProgram(command string) (program, error) {
 	path, err := exec.LookPath(command)
 	switch {
@@ -43,11 +42,12 @@ func findProgram(command string) (program, error) {
 	return program{path}, nil
 }
 
-// longestLine is what the kernel reads of a script's first line (BINPRM_BUF_SIZE).
+// longestLine is how much the kernel reads of a script's first line (BINPRM_BUF_SIZE), in
+// bytes.
 const longestLine = 256
 
-// interpreter is what a script names in its first line, "" if it names none or cannot be
-// read.
+// interpreter returns the interpreter in a script's first line, "" if there is none or the
+// file cannot be read.
 func interpreter(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -67,7 +67,7 @@ func interpreter(path string) string {
 	return words[0]
 }
 
-// exec executes the command in place of this process, and returns only if that fails.
+// exec replaces this process with the command, and returns only on failure.
 func (p program) exec(command []string) error {
 	err := syscall.Exec(p.path, command, os.Environ())
 	if errors.Is(err, syscall.ENOEXEC) {
@@ -76,7 +76,7 @@ func (p program) exec(command []string) error {
 	return notExecuted(command[0], err)
 }
 
-// notExecuted is an error with the exit status that env(1) and shells have for it.
+// notExecuted returns an error with the exit status of env(1) and shells.
 func notExecuted(command string, err error) error {
 	status := exitcode.NotExecutable
 	if errors.Is(err, fs.ErrNotExist) {

@@ -20,16 +20,16 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// guardProgram is what dcm-guard.service runs.
+// guardProgram is the program of dcm-guard.service.
 const guardProgram = "/usr/libexec/dcm/dcm-guard"
 
 func GuardCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "guard on|off|status [--json]",
-		Short: "Show the guard of exclusive partitions, or switch it off until it is on again",
-		Long: `Show which devices open for their holders only, take the guard out of the kernel until
-the next boot, or put it back. While it is off, what is reserved exclusively is confined to
-its holders' units as before, and other processes can open it too.`,
+		Short: "Show, load or unload the guard of exclusive partitions",
+		Long: `Show which devices open for their holders only, unload the guard from the kernel until
+the next boot, or load it. While it is not loaded, exclusive partitions stay confined to
+the units of their holders, but other processes can open them too.`,
 		Args:      console.Args(cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs)),
 		ValidArgs: []string{"on", "off", "status"},
 	}
@@ -39,7 +39,7 @@ its holders' units as before, and other processes can open it too.`,
 		case given[0] == "status":
 			return guardStatus(c.Context(), h, con, *asJSON)
 		case *asJSON:
-			return exitcode.With(exitcode.Usage, errors.New("--json goes with dcm guard status"))
+			return exitcode.With(exitcode.Usage, errors.New("--json requires status"))
 		}
 		if err := h.NeedRoot("turning the guard " + given[0]); err != nil {
 			return exitcode.With(exitcode.Failed, err)
@@ -65,7 +65,7 @@ func guardOn(ctx context.Context, h *host.Host) error {
 	return conn.Jobs.RunOnce(ctx, unitname.Guard)
 }
 
-// guardOff first keeps dcm-guard.service from starting, and ends a run that is under way.
+// guardOff prevents a start of dcm-guard.service, and stops a current run.
 func guardOff(ctx context.Context, h *host.Host) error {
 	conn, err := h.Dial(ctx)
 	if err != nil {
@@ -82,13 +82,13 @@ func guardOff(ctx context.Context, h *host.Host) error {
 		return err
 	}
 	if out, err := exec.CommandContext(ctx, guardProgram, "off").CombinedOutput(); err != nil {
-		return fmt.Errorf("cannot take the guard out of the kernel: %w: %s", err, out)
+		return fmt.Errorf("cannot unload the guard: %w: %s", err, out)
 	}
 	return nil
 }
 
-// guardStatus shows the guard's table. It exits with 2 if something that is exclusive opens
-// for others.
+// guardStatus prints the guard's table. The exit status is 2 if another process can use an
+// exclusive partition.
 func guardStatus(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) error {
 	var observers []string
 	if cfg, _ := h.Effective(); cfg != nil {

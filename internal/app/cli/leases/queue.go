@@ -22,12 +22,11 @@ func QueueCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue [--json | --remove ID]",
 		Short: "List the requests that wait for a lease, or remove one",
-		Long: `List the requests that wait for a lease ('dcm run --wait'), in the order in which they
-are served: the user, the size, since when the request waits, and why. The ID is that of
-the process that waits.
+		Long: `List the requests that wait for a lease ('dcm run --wait') in the order in which they
+are served. The ID is that of the waiting process.
 
-With --remove ID the request is removed from the queue, and its command fails. Root may
-remove any request, a user the user's own.`,
+With --remove ID, remove the request from the queue; its command fails. Root can remove
+any request, a user only the user's own.`,
 		Args: console.Args(cobra.NoArgs),
 	}
 	asJSON := console.JsonFlag(cmd)
@@ -44,7 +43,7 @@ remove any request, a user the user's own.`,
 	return cmd
 }
 
-// queueTimeout is how long the daemon may take to answer.
+// queueTimeout limits the wait for the daemon's answer.
 const queueTimeout = 30 * time.Second
 
 func showQueue(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) error {
@@ -94,7 +93,7 @@ func removeQueued(ctx context.Context, h *host.Host, ids []uint) error {
 	return errors.Join(errs...)
 }
 
-// size is what a request is for.
+// size describes what is requested.
 func size(q status.Queued) string {
 	text := console.Plural(q.Partitions, "partition", "partitions")
 	if q.GPUs > 0 {
@@ -109,7 +108,7 @@ func size(q status.Queued) string {
 	return text
 }
 
-// limit is how long the lease is to last.
+// limit is the time limit of the lease.
 func limit(q status.Queued) string {
 	if q.Time == 0 {
 		return "-"

@@ -29,36 +29,37 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
+// RunCmd is dcm run.
 func RunCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [-n N | --gpus N] [--place PLACE] [--vendor VENDOR] [--mode MODE] [--exclusive | --share N] [--wait] [--time TIME] [--dry-run [--json] [--free LIST] [--node KIND [--profile PROFILE]]] -- COMMAND [ARGUMENT...]",
-		Short: "Run a command with partitions of its own, and no others",
-		Long: `Have the daemon choose partitions that nobody has, move this process to where it can
-open them and no others, and execute the command in its place. The partitions are its
-own until its last process has ended: that is a lease, and systemd keeps it.
+		Short: "Run a command with partitions of its own",
+		Long: `Execute the command with a lease: partitions that no other holder has, until the last
+process of the lease exits. The command can open these partitions and no others.
 
-The command has the caller's user, environment, terminal and limits, and its exit
-status is the one of dcm. If there is not enough free, the exit status is 75.`,
+The command replaces dcm. It has the same user, environment, terminal and limits, and
+its exit status is that of dcm. If too few partitions are free, the exit status is 75.
+A lease requires that a profile was applied since boot.`,
 		Args: console.Args(cobra.ArbitraryArgs),
 	}
 	var w dbusapi.Request
 	f := cmd.Flags()
 	f.SetInterspersed(false)
-	f.IntVarP(&w.Partitions, "partitions", "n", 0, "how many partitions; 1 if nothing is said")
-	f.IntVar(&w.GPUs, "gpus", 0, "how many whole GPUs")
-	f.StringVar(&w.Place, "place", "", "how they lie to each other: pack, spread or link")
-	f.StringVar(&w.Vendor, "vendor", "", "of whose GPUs: amd or nvidia")
-	f.StringVar(&w.Mode, "mode", "", "of which mode, such as CPX, or MIG profile, such as 3g.40gb")
-	f.BoolVar(&w.Exclusive, "exclusive", false, "have them open for nobody else")
-	f.IntVar(&w.Share, "share", 0, "share them with others who share, so many in all")
-	f.BoolVar(&w.Wait, "wait", false, "wait until there is enough")
+	f.IntVarP(&w.Partitions, "partitions", "n", 0, "number of partitions (default 1)")
+	f.IntVar(&w.GPUs, "gpus", 0, "number of whole GPUs")
+	f.StringVar(&w.Place, "place", "", "placement relative to each other: pack, spread or link")
+	f.StringVar(&w.Vendor, "vendor", "", "choose partitions of this vendor: amd or nvidia")
+	f.StringVar(&w.Mode, "mode", "", "choose partitions of this mode, such as CPX, or MIG profile, such as 3g.40gb")
+	f.BoolVar(&w.Exclusive, "exclusive", false, "deny the partitions to all other processes")
+	f.IntVar(&w.Share, "share", 0, "share the partitions with up to this many leases in total")
+	f.BoolVar(&w.Wait, "wait", false, "wait in the queue until enough partitions are free")
 	console.DurationFlag(cmd, &w.Time, "time", "", "end the lease after that time")
-	f.BoolVar(&w.DryRun, "dry-run", false, "tell what would be given, and do nothing")
-	asJSON := f.Bool("json", false, "answer in JSON")
+	f.BoolVar(&w.DryRun, "dry-run", false, "print which partitions would be granted, and change nothing")
+	asJSON := f.Bool("json", false, "print JSON")
 	var s imagined.Node
-	f.StringVar(&s.Free, "free", "", "with --dry-run: as if these partitions were free, and no others")
-	f.StringVar(&s.Model, "node", "", "with --dry-run: on a `KIND` of node, such as mi300x-8, instead of this host")
-	f.StringVar(&s.Profile, "profile", "", "with --node: the profile that it has; else the selected one")
+	f.StringVar(&s.Free, "free", "", "with --dry-run: assume that only these partitions are free")
+	f.StringVar(&s.Model, "node", "", "with --dry-run: a `KIND` of node, such as mi300x-8, instead of this host")
+	f.StringVar(&s.Profile, "profile", "", "with --node: its profile (default: the selected one)")
 	cmd.RunE = func(c *cobra.Command, given []string) error {
 		err := checkOptions(w, f.Changed, given, *asJSON)
 		if err == nil {
@@ -67,7 +68,7 @@ status is the one of dcm. If there is not enough free, the exit status is 75.`,
 		if err != nil {
 			return exitcode.With(exitcode.Usage, err)
 		}
-		if len(given) > 0 { // its arguments may hold passwords, and everybody can read a unit's description
+		if len(given) > 0 { // its arguments may contain passwords, and all users can read a unit's description
 			w.Command = strings.ToValidUTF8(filepath.Base(given[0]), "\uFFFD")
 		}
 		if w.DryRun {
@@ -78,8 +79,7 @@ status is the one of dcm. If there is not enough free, the exit status is 75.`,
 	return cmd
 }
 
-// sensible returns what is wrong with an invocation; set reports whether an option was
-// given.
+// checkOptions returns the error of a command line. set reports whether an option was given.
 func checkOptions(w dbusapi.Request, set func(option string) bool, command []string, asJSON bool) error {
 	switch {
 	case w.Partitions < 1 && set("partitions"):
@@ -95,9 +95,9 @@ func checkOptions(w dbusapi.Request, set func(option string) bool, command []str
 	case w.Exclusive && w.Share > 0:
 		return errors.New("--exclusive and --share cannot be combined")
 	case asJSON && !w.DryRun:
-		return errors.New("--json goes with --dry-run")
+		return errors.New("--json requires --dry-run")
 	case len(command) == 0 && !w.DryRun:
-		return errors.New("no command given: dcm run -- COMMAND [ARGUMENT...]")
+		return errors.New("no command given (want dcm run -- COMMAND [ARGUMENT...])")
 	}
 	if _, err := placement.ParsePlace(w.Place); err != nil {
 		return fmt.Errorf("--place: %w", err)
@@ -109,17 +109,17 @@ func checkOptions(w dbusapi.Request, set func(option string) bool, command []str
 func checkImagined(s imagined.Node, w dbusapi.Request) error {
 	switch {
 	case s.Imagined() && !w.DryRun:
-		return errors.New("--free and --node go with --dry-run")
+		return errors.New("--free and --node require --dry-run")
 	case s.Profile != "" && s.Model == "":
-		return errors.New("--profile goes with --node")
+		return errors.New("--profile requires --node")
 	case s.Imagined() && w.Share > 0:
-		return errors.New("who shares what is for this host to say, as it is: --share goes without --free and --node")
+		return errors.New("--share cannot be combined with --free or --node")
 	}
 	return nil
 }
 
-// considered tells what would be given: by the daemon, or without it where that is not
-// about what is so.
+// showChoice prints which partitions would be granted: by the daemon, or computed here for an
+// imagined node.
 func showChoice(ctx context.Context, h *host.Host, con *console.Console, s imagined.Node, w dbusapi.Request, asJSON bool) error {
 	var l dbusapi.Lease
 	if s.Imagined() {
@@ -148,8 +148,7 @@ func showChoice(ctx context.Context, h *host.Host, con *console.Console, s imagi
 	return nil
 }
 
-// runWith finds out first all that could be in the way of the command: a lease is
-// asked for when it can be used.
+// runWith checks everything that can prevent the execution before it requests a lease.
 func runWith(ctx context.Context, h *host.Host, con *console.Console, w dbusapi.Request, command []string) error {
 	p, err := findProgram(command[0])
 	if err != nil {
@@ -171,7 +170,7 @@ func runWith(ctx context.Context, h *host.Host, con *console.Console, w dbusapi.
 	return p.exec(command)
 }
 
-// withProbe returns the notes of a lease that this process is in, with what it sees itself:
+// withProbe returns the notes of a lease. This process, which is in the lease, first checks
 // whether the lease confines it.
 func withProbe(h *host.Host, l dbusapi.Lease) []string {
 	p, err := runstate.ReadPartitions(h.Runtime())
@@ -180,7 +179,7 @@ func withProbe(h *host.Host, l dbusapi.Lease) []string {
 	}
 	open := lease.Reachable(h.Path, p.Parts, l.Partitions)
 	if open != "" {
-		return append([]string{fmt.Sprintf("not confined: this process can open %s, which is not in its lease: the device list of the scope has no effect, as where systemd cannot load BPF programs", open)}, l.Notes...)
+		return append([]string{fmt.Sprintf("not confined: this process can open %s, which is not in its lease. The device list of the scope has no effect; systemd may be unable to load BPF programs", open)}, l.Notes...)
 	}
 	notes := slices.Clone(l.Notes)
 	for i, note := range notes {
@@ -191,8 +190,8 @@ func withProbe(h *host.Host, l dbusapi.Lease) []string {
 	return notes
 }
 
-// acquire requests a lease. A request may be repeated: a process that is alone in a
-// lease gets another one in exchange.
+// acquire requests a lease. It may repeat the request: a process that is alone in a lease
+// exchanges it for the new one.
 func acquire(ctx context.Context, h *host.Host, w dbusapi.Request, note func(string)) (dbusapi.Lease, error) {
 	waiting := dbusapi.RetryPolicy{Limit: client.DaemonTimeout}
 	if w.Wait {
@@ -210,21 +209,21 @@ func acquire(ctx context.Context, h *host.Host, w dbusapi.Request, note func(str
 	case errors.Is(err, dbusapi.ErrAbsent):
 		return dbusapi.Lease{}, fmt.Errorf("no lease: %w", err)
 	case errors.Is(err, dbusapi.ErrDenied):
-		return dbusapi.Lease{}, fmt.Errorf("a lease is for root, members of the group dcm and whom polkit lets: %w", err)
+		return dbusapi.Lease{}, fmt.Errorf("no lease: %w\nhint: leases are for root, members of the group dcm, and users with a polkit authorisation", err)
 	case dbusapi.IsImpossible(err):
 		return dbusapi.Lease{}, exitcode.With(exitcode.Permanent, err)
 	}
 	return l, err
 }
 
-// waits is what a waiting request's caller is told.
+// waits is the message for a waiting request.
 func waits(p dbusapi.QueuePosition) string {
 	return fmt.Sprintf("waiting at position %d of %d in the queue: %s", p.At, p.Of, p.Reason)
 }
 
-// mayOpen tells a user whom the mode of the device file keeps out what to do about it.
-// A list of devices, or a driver that is not loaded, is not for here; nor is a file that
-// what is asked for does not need.
+// mayOpen returns an error if the permissions of the common device node exclude the user and
+// the requested partitions need it. A device list, or a driver that is not loaded, is not its
+// concern.
 func mayOpen(h *host.Host, w dbusapi.Request) error {
 	sought, err := partition.ParseCriteria(w.Vendor, w.Mode)
 	if err != nil || !lease.MayNeedCommonNode(sought) {
@@ -238,12 +237,12 @@ func access(node string) error {
 	if !errors.Is(err, unix.EACCES) {
 		return nil
 	}
-	whose := "its group"
+	group := "GROUP"
 	var st unix.Stat_t
 	if unix.Stat(node, &st) == nil {
-		whose = groupName(st.Gid)
+		group = groupName(st.Gid)
 	}
-	return fmt.Errorf("you may not open %s, and a lease would not help: have yourself added to the group %s (sudo usermod --append --groups %s NAME) and log in anew", node, whose, whose)
+	return fmt.Errorf("%s: permission denied, and a lease does not change file permissions\nhint: sudo usermod --append --groups %s NAME, then log in again", node, group)
 }
 
 func groupName(gid uint32) string {
@@ -258,16 +257,17 @@ func groupName(gid uint32) string {
 func ReleaseCmd(h *host.Host) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release LEASE",
-		Short: "End a lease, and what runs in it",
-		Long: `End a lease, by the name of its unit (dcm partitions lists them). What runs in it is
-told to end (SIGTERM), and killed a while later. Root may end any, a user his own.`,
+		Short: "End a lease and stop its processes",
+		Long: `End a lease by the name of its unit ('dcm partitions' lists them). Its processes get
+SIGTERM, and SIGKILL if they do not exit in time. Root can end any lease, a user only
+the user's own.`,
 		Args: console.Args(cobra.ExactArgs(1)),
 	}
 	cmd.RunE = func(c *cobra.Command, given []string) error { return release(c.Context(), h, given[0]) }
 	return cmd
 }
 
-// releaseTimeout is how long the daemon may take to answer, with the wait for it.
+// releaseTimeout limits the wait for the daemon and its answer.
 const releaseTimeout = time.Minute
 
 func release(ctx context.Context, h *host.Host, lease string) error {
@@ -281,7 +281,7 @@ func release(ctx context.Context, h *host.Host, lease string) error {
 		return c.Release(ctx, lease)
 	})
 	if errors.Is(err, dbusapi.ErrAbsent) {
-		return fmt.Errorf("%w; as root, systemctl stop %s", err, lease)
+		return fmt.Errorf("%w\nhint: as root, run systemctl stop %s", err, lease)
 	}
 	return err
 }

@@ -21,7 +21,7 @@ import (
 func GpusCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gpus [--json]",
-		Short: "List the GPUs, their modes and what they could have",
+		Short: "List the GPUs, their modes and the modes they support",
 		Args:  console.Args(cobra.NoArgs),
 	}
 	asJSON := console.JsonFlag(cmd)
@@ -30,13 +30,13 @@ func GpusCmd(h *host.Host, con *console.Console) *cobra.Command {
 }
 
 func gpus(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) error {
-	// A broken configuration does not keep one from looking at the hardware.
+	// The inventory is shown even if the configuration has an error.
 	cfg, err := h.Config()
 	if err != nil {
 		cfg = &config.Config{Backend: config.Sysfs}
 	}
 	a := client.Account(ctx, h)
-	// What is shown is complete without names and serials.
+	// Names and serial numbers are optional.
 	if err := gather.AddNames(ctx, h, cfg, &a); err != nil {
 		con.Warn(err.Error())
 	}
@@ -49,7 +49,7 @@ func gpus(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) 
 	t := console.NewTable(con.Out, "GPU", "ADDRESS", "MODEL", "SERIAL", "MODE", "PARTITIONS", "COMPUTE MODES", "MEMORY MODES", "NUMA", "RENDER NODES")
 	for _, g := range a.GPUs {
 		if !g.Managed() {
-			t.Row("-", g.Address, g.Model, "-", "-", "-", "not touched: "+g.Why)
+			t.Row("-", g.Address, g.Model, "-", "-", "-", "not managed: "+g.Why)
 			continue
 		}
 		t.Row(fmt.Sprint(g.Index), g.Address, cmp.Or(g.Name, g.Model), console.OrDash(g.Serial), g.Mode.String(), fmt.Sprint(g.Partitions),
@@ -63,8 +63,7 @@ func gpus(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) 
 	return client.WhyHidden(a, "gpus")
 }
 
-// sources says where the facts came from: one line for each source, with what it
-// told of any of the devices.
+// sources returns a line for each source with the facts that it supplied for any device.
 func sources(all []status.GPU) []string {
 	facts := make(map[string]map[string]bool)
 	for _, g := range all {
@@ -82,7 +81,7 @@ func sources(all []status.GPU) []string {
 	return lines
 }
 
-// span shortens a GPU's render nodes: "renderD128", "renderD128 … 135 (8)".
+// span shortens the render nodes of a GPU: "renderD128", "renderD128…135 (8)".
 func span(nodes []string) string {
 	short := func(n string) string { return strings.TrimPrefix(n, "/dev/dri/") }
 	switch len(nodes) {

@@ -9,7 +9,7 @@ import (
 	"dcm/internal/engine/host"
 )
 
-// listRuns tells the history of runs, the latest last, as a log does.
+// listRuns prints the history of runs, the latest last.
 func listRuns(h *host.Host, con *console.Console, asJSON bool) error {
 	all, err := host.History(h)
 	switch {
@@ -18,7 +18,7 @@ func listRuns(h *host.Host, con *console.Console, asJSON bool) error {
 	case asJSON:
 		return con.Answer(all)
 	case len(all) == 0:
-		fmt.Fprintln(con.Out, "No run is known.")
+		fmt.Fprintln(con.Out, "No run is recorded.")
 		return nil
 	}
 	t := console.NewTable(con.Out, "BEGAN", "TOOK", "RESULT", "PROFILE", "CHANGED", "ASKED FOR")

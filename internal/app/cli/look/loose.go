@@ -11,8 +11,8 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// tellLoose names who has a driver open and none of the partitions, which stay free: the
-// GPUs are kept from being changed all the same.
+// printLoose names processes that have a driver open but no partition. The partitions are
+// free, but the GPUs cannot be changed.
 func printLoose(con *console.Console, a status.Account) {
 	const most = 3
 	all := slices.DeleteFunc(a.Loose(), func(h status.Holder) bool {

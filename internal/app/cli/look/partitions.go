@@ -20,15 +20,15 @@ import (
 func PartitionsCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "partitions [--json | --metrics]",
-		Short: "List the GPUs' partitions, their device nodes and what each has",
+		Short: "List the partitions, their device nodes, use and holders",
 		Args:  console.Args(cobra.NoArgs),
 	}
 	asJSON := console.JsonFlag(cmd)
-	asMetrics := cmd.Flags().Bool("metrics", false, "tell how much is in use as metrics, for Prometheus")
+	asMetrics := cmd.Flags().Bool("metrics", false, "print the usage as metrics for Prometheus")
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
 		switch {
 		case *asJSON && *asMetrics:
-			return exitcode.With(exitcode.Usage, errors.New("--json or --metrics, not both"))
+			return exitcode.With(exitcode.Usage, errors.New("--json and --metrics cannot be combined"))
 		case *asMetrics:
 			return exportUsage(c.Context(), h, con)
 		}
@@ -63,8 +63,8 @@ func listPartitions(ctx context.Context, h *host.Host, con *console.Console, asJ
 	return client.WhyHidden(a, "gpus")
 }
 
-// exportUsage fails where there is nothing to export, so that who writes it to a file
-// keeps the one before.
+// exportUsage fails if there is nothing to export, so that the previous file of the caller
+// stays.
 func exportUsage(ctx context.Context, h *host.Host, con *console.Console) error {
 	u, err := client.Usage(ctx, h)
 	if why := u.Why(status.PartUses); err == nil && len(u.Parts) == 0 && why != "" {
@@ -77,7 +77,7 @@ func exportUsage(ctx context.Context, h *host.Host, con *console.Console) error 
 	return err
 }
 
-// usedPart is a partition with who has it, and how much of it is in use.
+// usedPart is a partition with its holders and use.
 type usedPart struct {
 	status.Part
 	Holders   []string                    `json:"holders"`
@@ -99,8 +99,6 @@ func usedParts(a status.Account, u status.Usage) []usedPart {
 	}
 	return all
 }
-
-// What cannot be seen is told apart from 0.
 
 func (p usedPart) used() string {
 	if p.Used == nil {
@@ -126,7 +124,7 @@ func (p usedPart) pids() string {
 
 func bare(node string) string { return strings.TrimPrefix(node, "/dev/dri/") }
 
-// amount is a number of bytes, to a tenth of a GiB.
+// amount is a number of bytes in GiB, with one decimal.
 func amount(bytes uint64) string {
 	if bytes == 0 {
 		return "-"

@@ -23,16 +23,16 @@ import (
 	"dcm/internal/leases/reservation"
 )
 
-// proposal is what `dcm plan` tells.
+// Plan is the output of dcm plan --json.
 type Plan struct {
 	Profile  string            `json:"profile"`
 	Steps    []partition.Step  `json:"steps"`
 	Clients  []string          `json:"clients"` // the units that would be restarted
-	Reload   bool              `json:"reload"`  // the driver would be reloaded: every GPU of the node is out of use
-	Holders  []runstate.Holder `json:"holders"` // who would be in the way, the clients aside
+	Reload   bool              `json:"reload"`  // the driver would be reloaded: no GPU of the node can be used meanwhile
+	Holders  []runstate.Holder `json:"holders"` // processes that block the change, without those of clients
 	Refused  *runstate.Error   `json:"refused,omitempty"`
-	Warnings []string          `json:"warnings"` // what it would not be refused for
-	Pending  string            `json:"pending"`  // a memory mode that was requested before, and comes with the next load of the driver
+	Warnings []string          `json:"warnings"` // they do not prevent the change
+	Pending  string            `json:"pending"`  // a memory mode that takes effect when the driver is loaded next
 
 	name func(string) string // of GPUs in a text, for a kind of node; nil: this host
 }
@@ -41,11 +41,11 @@ func PlanCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [PROFILE] [--json] [--node KIND]",
 		Short: "Show what applying a profile would do",
-		Long: `Show what applying the profile would do, which units would be restarted, and what
-it would be refused for now. Nothing is changed. Without PROFILE, the selected one.
-The exit status is 0 if there is nothing to do, 2 if there are changes, 1 if it
-cannot be applied or would be refused. With --node nothing is looked at: it is told
-what it takes on such a node that is as after its first boot.`,
+		Long: `Show the steps to the profile and the units that would be restarted. Also show what
+would block the change now. Nothing is changed. The default is the selected profile.
+The exit status is 0 if there is nothing to do and 2 if there are changes. It is 1 if
+the profile cannot be applied or would be refused. With --node, plan for such a node
+as it is after its first boot; the GPUs of this host are not queried.`,
 		Example:           "  dcm plan cpx-nps4\n  dcm plan all-1g.10gb --node h100-8",
 		Args:              console.Args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: console.ProfileNames(h),
@@ -61,7 +61,7 @@ what it takes on such a node that is as after its first boot.`,
 	return cmd
 }
 
-// planned is the plan for a kind of node, with GPUs as they are after its first boot.
+// planned prints the plan for a kind of node after its first boot.
 func planned(h *host.Host, con *console.Console, given []string, kind string, asJSON bool) error {
 	gpus, err := partition.ParseNode(kind)
 	if err != nil {
@@ -89,7 +89,7 @@ func planned(h *host.Host, con *console.Console, given []string, kind string, as
 	if err != nil {
 		return errors.New(name(err.Error()))
 	}
-	return p.tell(con, asJSON)
+	return p.report(con, asJSON)
 }
 
 func printPlan(ctx context.Context, h *host.Host, con *console.Console, given []string, asJSON bool) error {
@@ -106,11 +106,11 @@ func printPlan(ctx context.Context, h *host.Host, con *console.Console, given []
 		}
 		p.Judge(ctx, h, con, a, cfg, d)
 	}
-	return p.tell(con, asJSON)
+	return p.report(con, asJSON)
 }
 
-// tell says it, in words or in JSON and by the exit status.
-func (p Plan) tell(con *console.Console, asJSON bool) error {
+// report prints the plan as text or JSON, and returns the exit status.
+func (p Plan) report(con *console.Console, asJSON bool) error {
 	var err error
 	if asJSON {
 		err = con.Answer(p)
@@ -128,14 +128,14 @@ func (p Plan) tell(con *console.Console, asJSON bool) error {
 	return nil
 }
 
-// judge finds out which units the run would restart and whether it would be refused, by
-// what the daemon judges it by.
+// Judge finds the units that the run would restart, and whether it would be refused, by the
+// daemon's rules.
 func (p *Plan) Judge(ctx context.Context, h *host.Host, con *console.Console, a status.Account, cfg *config.Config, d apply.Difference) {
 	if err := client.WhyHidden(a, "holders"); err != nil {
 		con.Warn(err.Error())
 	}
 	for _, found := range a.Problems {
-		if found.State == status.Held { // by whom cannot be seen here either
+		if found.State == status.Held { // its holder is not visible here either
 			con.Warn(found.Text)
 		}
 	}
@@ -149,15 +149,15 @@ func (p *Plan) Judge(ctx context.Context, h *host.Host, con *console.Console, a 
 	}
 	p.Clients, p.Holders = append(p.Clients, f.Restarted...), append(p.Holders, f.Holders...)
 	for _, unit := range f.Included {
-		p.Warnings = append(p.Warnings, unit+" has a GPU open; it would be made a client until the next boot")
+		p.Warnings = append(p.Warnings, unit+" has a GPU open; it would become a client until the next boot")
 	}
 	if p.Refused = d.Refusal(cfg.ReloadDriver, nil); p.Refused == nil {
 		p.Refused = f.Refused
 	}
 }
 
-// pending is a memory mode that was requested and has not come; "" for none. A request
-// is of a whole hive.
+// pending returns a requested memory mode that is not effective yet, "" if there is none. A
+// request is for a whole hive.
 func pending(a status.Account) string {
 	for _, g := range a.GPUs {
 		if g.Pending != "" {
@@ -169,7 +169,7 @@ func pending(a status.Account) string {
 
 func (p Plan) print(con *console.Console) {
 	if len(p.Steps) == 0 {
-		fmt.Fprintf(con.Out, "Nothing to do: the GPUs are as profile %s says.\n", p.Profile)
+		fmt.Fprintf(con.Out, "Nothing to do: the GPUs match profile %s.\n", p.Profile)
 	} else {
 		fmt.Fprintf(con.Out, "To put profile %s on the GPUs:\n", p.Profile)
 	}
@@ -181,7 +181,7 @@ func (p Plan) print(con *console.Console) {
 		fmt.Fprintf(con.Out, "  %d. %s\n", i+1, text)
 	}
 	if p.Pending != "" {
-		fmt.Fprintf(con.Out, "%s was requested before, and comes with the next load of the driver, whatever that is for.\n", p.Pending)
+		fmt.Fprintf(con.Out, "%s is pending; it takes effect when the driver is loaded next.\n", p.Pending)
 	}
 	for _, w := range p.Warnings {
 		fmt.Fprintln(con.Out, con.Yellow("Warning: ")+console.Indent(w))
@@ -190,7 +190,7 @@ func (p Plan) print(con *console.Console) {
 		return
 	}
 	if p.name != nil {
-		return // whose units nobody knows
+		return // a kind of node has no units
 	}
 	if p.Refused != nil {
 		fmt.Fprintln(con.Out, con.Red("It would be refused now: ")+console.Indent(p.Refused.Message()))

@@ -22,45 +22,45 @@ import (
 func ReportCmd(h *host.Host, con *console.Console, run bundle.Runner) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report [--list] [--json] [--bundle [FILE]]",
-		Short: "Tell the last run step by step, or pack all that support may ask for",
-		Long: `Tell the last run of dcm-apply.service step by step, from its report. With --list,
-tell the last hundred runs in a line each, of earlier boots too: how they ended, what
-asked for them, and who.
+		Short: "Show the last run step by step, or pack an archive for support",
+		Long: `Show the last run of dcm-apply.service step by step, from its report. With --list, show
+the last hundred runs, one per line, including those of earlier boots: the result, the
+cause and the user.
 
-With --bundle, write one archive with the configuration, the reports, the units'
-states, the inventory, the journal of dcm's units and the kernel's lines on amdgpu, to
-FILE ("-" for standard output) or to a new file in the current directory. It holds
-nothing secret; its CONTENTS.txt lists what it holds. Root sees all of it.`,
+With --bundle, write one archive with the configuration, the reports, the states of the
+units, the inventory, the journal of dcm and the kernel's messages about the GPUs. It
+goes to FILE ("-" for standard output) or to a new file in the current directory. It
+contains no secrets; its CONTENTS.txt lists its files. Only root gets all of it.`,
 		Example: "  dcm report\n  sudo dcm report --bundle",
 		Args:    console.Args(cobra.MaximumNArgs(1)),
 	}
 	asJSON := console.JsonFlag(cmd)
-	listing := cmd.Flags().Bool("list", false, "tell the last runs, in a line each")
+	listing := cmd.Flags().Bool("list", false, "show the last runs, one per line")
 	var bundleFile archive
 	packing := cmd.Flags().VarPF(&bundleFile, "bundle", "", "pack an archive for support")
 	packing.NoOptDefVal = "true"
 	cmd.RunE = func(c *cobra.Command, given []string) error {
 		switch {
 		case packing.Changed && bundleFile != "" && len(given) > 0:
-			return exitcode.With(exitcode.Usage, fmt.Errorf("--bundle takes one FILE, not both %q and %q", bundleFile, given[0]))
+			return exitcode.With(exitcode.Usage, fmt.Errorf("--bundle: too many files (found %q and %q, want one)", bundleFile, given[0]))
 		case packing.Changed:
 			return bundle.Write(c.Context(), h, con, run, string(bundleFile)+strings.Join(given, ""), time.Now())
 		case *listing && len(given) == 0:
 			return listRuns(h, con, *asJSON)
 		case len(given) > 0:
-			return exitcode.With(exitcode.Usage, fmt.Errorf("only --bundle takes a FILE; see '%s --help'", c.CommandPath()))
+			return exitcode.With(exitcode.Usage, fmt.Errorf("FILE requires --bundle; see '%s --help'", c.CommandPath()))
 		}
 		return lastReport(c.Context(), h, con, *asJSON)
 	}
 	return cmd
 }
 
-// archive is the value of --bundle, which need not have one: --bundle=FILE and
-// --bundle FILE are the same, and FILE may be left out.
+// archive is the value of --bundle, which may be missing: --bundle=FILE and --bundle FILE are
+// the same.
 type archive string
 
 func (a *archive) String() string { return string(*a) }
-func (a *archive) Type() string   { return "bool" } // which is how help shows a flag that needs no value
+func (a *archive) Type() string   { return "bool" } // help shows a flag of this type without a value
 func (a *archive) Set(file string) error {
 	if file != "true" {
 		*a = archive(file)
@@ -98,7 +98,7 @@ func printRun(con *console.Console, run *runstate.Run, restart runstate.Restart)
 	line("Profile", strings.TrimSpace(profile))
 	line("Asked for", run.Asked.String())
 	if run.Config != "" {
-		line("By", "the last good configuration; the one on disk cannot be used: "+strings.ReplaceAll(run.Config, "\n", "\n             "))
+		line("By", "the last good configuration; the one on disk has an error: "+strings.ReplaceAll(run.Config, "\n", "\n             "))
 	}
 	line("Began", run.Started.Format(time.DateTime))
 	if !run.Finished.IsZero() {
@@ -120,7 +120,7 @@ func printRun(con *console.Console, run *runstate.Run, restart runstate.Restart)
 	printModes(con, run.GPUs)
 }
 
-// phases are what could be measured, in the order in which it happened.
+// phases returns the measured durations of the run in their order.
 func phases(run *runstate.Run, restart runstate.Restart) string {
 	var out []string
 	took := metrics.Phases(restart, *run)

@@ -24,15 +24,14 @@ import (
 func StatusCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [--json] [--watch]",
-		Short: "Show the selected profile, the GPUs, the clients and what is wrong",
-		Long: `Show the profile selected and applied, each GPU's mode, the client units, the
-last run, and what is wrong. The exit status is that of a monitoring plugin: 0 if
-all is in order, 1 if somebody should look, 2 if the GPUs or their clients are not
-as they should be, 3 if that cannot be seen. See dcm-account(5).`,
+		Short: "Show the selected profile, the GPUs, the clients and all problems",
+		Long: `Show the selected profile, the last run, the mode of each GPU, the clients, and every
+problem with a hint. The exit status is that of a monitoring plugin: 0 if all is in
+order, 1 for a warning, 2 for an alarm, 3 if the state is unknown. See dcm-account(5).`,
 		Args: console.Args(cobra.NoArgs),
 	}
 	asJSON := console.JsonFlag(cmd)
-	follow := cmd.Flags().Bool("watch", false, "show it again whenever something changes")
+	follow := cmd.Flags().Bool("watch", false, "show the status again after every change")
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
 		if *follow {
 			return watchStatus(c.Context(), h, con, *asJSON)
@@ -61,7 +60,7 @@ func PrintStatus(con *console.Console, w io.Writer, a status.Account, asJSON boo
 	return err
 }
 
-// watchStatus shows the status now and at every change until it is interrupted.
+// watchStatus prints the status now and after every change, until interrupted.
 func watchStatus(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) error {
 	changed, err := watch.Files(ctx, []string{h.Runtime(), h.Path("etc/dcm")}, 100*time.Millisecond, journal.Log(con.Err, "dcm"))
 	if err != nil {
@@ -83,7 +82,7 @@ func watchStatus(ctx context.Context, h *host.Host, con *console.Console, asJSON
 	}
 }
 
-// statusText is an account as a page.
+// StatusText returns a status as text.
 func StatusText(con *console.Console, a status.Account, now time.Time) []byte {
 	w := new(bytes.Buffer)
 	fmt.Fprintln(w, headline(con, a.Health))
@@ -91,7 +90,7 @@ func StatusText(con *console.Console, a status.Account, now time.Time) []byte {
 	row := func(name, value string) { fmt.Fprintf(tab, "  %s\t%s\n", name, value) }
 	switch {
 	case a.Profile.Broken != "" && a.Profile.InForce != "":
-		row("In force", selected(a.Profile))
+		row("Effective", selected(a.Profile))
 	case a.Profile.InForce != "":
 		row("Selected", selected(a.Profile))
 	}
@@ -165,7 +164,7 @@ func printGPUs(w io.Writer, all []status.GPU) {
 	t := console.NewTable(w, "GPU", "ADDRESS", "MODEL", "MODE", "PARTITIONS", "SELECTED")
 	for _, g := range all {
 		if !g.Managed() {
-			t.Row("-", g.Address, g.Model, "-", "-", "not touched: "+g.Why)
+			t.Row("-", g.Address, g.Model, "-", "-", "not managed: "+g.Why)
 			continue
 		}
 		t.Row(fmt.Sprint(g.Index), g.Address, g.Model, g.Mode.String(), fmt.Sprint(g.Partitions), wanted(g))
@@ -230,7 +229,7 @@ func printProblems(con *console.Console, w io.Writer, a status.Account) {
 	}
 }
 
-// lastRestart says what the last restart did to a client.
+// lastRestart describes the result of the last restart for a client.
 func lastRestart(c status.Client) string {
 	switch {
 	case !c.Back:

@@ -22,8 +22,8 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// topping is how dcm top was asked for.
-type topping struct {
+// topOptions are the options of dcm top.
+type topOptions struct {
 	batch, once, json bool
 	reverse           bool
 	count             int
@@ -34,26 +34,26 @@ type topping struct {
 func TopCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top [-d TIME] [--sort COLUMN] [-r] [-b [-n N] | --once | --json [-n N]]",
-		Short: "Show how much of the partitions is in use, live",
-		Long: `Show how much of the GPUs' partitions is in use, by whom, and how busy they are, again
-and again. Keys: q quits, < and > choose the column to sort by, r reverses, space looks
-at once, h explains.
+		Short: "Show the use of the partitions continuously",
+		Long: `Show how much of each partition is in use, how busy it is, and its holder, and refresh
+the table. Keys: q quits, < and > choose the sort column, r reverses the order, space
+refreshes immediately, h shows help.
 
-With -b it prints a table at each look, with --json an object a line.`,
+With -b it prints a table for each sample, with --json one object per line.`,
 		Args: console.Args(cobra.NoArgs),
 	}
-	var o topping
+	var o topOptions
 	f := cmd.Flags()
-	f.BoolVarP(&o.batch, "batch", "b", false, "print a table at each look")
+	f.BoolVarP(&o.batch, "batch", "b", false, "print a table for each sample")
 	f.BoolVar(&o.once, "once", false, "print one table, as -b -n 1")
-	f.BoolVar(&o.json, "json", false, "print each look as a line of JSON")
-	f.IntVarP(&o.count, "number", "n", 0, "end after that many looks")
+	f.BoolVar(&o.json, "json", false, "print each sample as a line of JSON")
+	f.IntVarP(&o.count, "number", "n", 0, "stop after this many samples")
 	o.every = 2 * time.Second
-	console.DurationFlag(cmd, &o.every, "delay", "d", "the time between two looks")
+	console.DurationFlag(cmd, &o.every, "delay", "d", "interval between two samples")
 	f.StringVar(&o.sort, "sort", "busy", "sort by that column: "+strings.Join(top.Columns(), ", "))
 	f.BoolVarP(&o.reverse, "reverse", "r", false, "reverse the order")
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
-		if err := o.sensible(con); err != nil {
+		if err := o.check(con); err != nil {
 			return exitcode.With(exitcode.Usage, err)
 		}
 		return o.run(c.Context(), h, con)
@@ -61,29 +61,30 @@ With -b it prints a table at each look, with --json an object a line.`,
 	return cmd
 }
 
-// shortest is how often a look may be: it makes the driver ask each GPU's firmware.
-const shortest = 500 * time.Millisecond
+// minInterval is the shortest interval between two samples. For each sample the driver queries
+// the firmware of each GPU.
+const minInterval = 500 * time.Millisecond
 
-func (o *topping) sensible(con *console.Console) error {
+func (o *topOptions) check(con *console.Console) error {
 	if o.once {
 		o.batch, o.count = true, max(1, o.count)
 	}
 	switch {
-	case o.every < shortest:
-		return fmt.Errorf("a delay is at least %s", shortest)
+	case o.every < minInterval:
+		return fmt.Errorf("--delay: too short (found %s, want %s or more)", o.every, minInterval)
 	case o.count < 0:
-		return errors.New("the number of looks is not negative")
+		return fmt.Errorf("--number: must not be negative (found %d)", o.count)
 	case !slices.Contains(top.Columns(), o.sort):
-		return fmt.Errorf("there is no column %q; there are %s", sanitize.Text(o.sort), strings.Join(top.Columns(), ", "))
+		return fmt.Errorf("--sort: unknown column (found %q, want one of %s)", sanitize.Text(o.sort), strings.Join(top.Columns(), ", "))
 	case o.count > 0 && !o.batch && !o.json:
-		return errors.New("a number of looks is for -b and --json")
+		return errors.New("--number requires -b or --json")
 	case !o.batch && !o.json && !(con.Terminal && term.IsTerminal(int(os.Stdin.Fd())) && sanitize.Env("TERM") != "dumb"):
-		return errors.New("this is no terminal that can be drawn on; print tables with dcm top -b, or one with --once")
+		return errors.New("no terminal to draw on\nhint: print tables with dcm top -b, or one with --once")
 	}
 	return nil
 }
 
-func (o *topping) run(ctx context.Context, h *host.Host, con *console.Console) error {
+func (o *topOptions) run(ctx context.Context, h *host.Host, con *console.Console) error {
 	look := func(ctx context.Context) (status.Usage, error) { return client.Usage(ctx, h) }
 	switch {
 	case o.json:

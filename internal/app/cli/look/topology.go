@@ -20,16 +20,16 @@ import (
 func TopologyCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "topology [--json] [--node KIND [--profile PROFILE]]",
-		Short: "Draw how the partitions lie to each other, and who has them",
+		Short: "Draw the partitions as a tree, and their holders",
 		Args:  console.Args(cobra.NoArgs),
 	}
 	asJSON := console.JsonFlag(cmd)
 	var s imagined.Node
 	cmd.Flags().StringVar(&s.Model, "node", "", "draw a `KIND` of node, such as mi300x-8, instead of this host")
-	cmd.Flags().StringVar(&s.Profile, "profile", "", "with --node: the profile that it has; else the selected one")
+	cmd.Flags().StringVar(&s.Profile, "profile", "", "with --node: its profile (default: the selected one)")
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
 		if s.Profile != "" && s.Model == "" {
-			return exitcode.With(exitcode.Usage, errors.New("--profile goes with --node"))
+			return exitcode.With(exitcode.Usage, errors.New("--profile requires --node"))
 		}
 		return topology(c.Context(), h, con, s, *asJSON)
 	}
@@ -47,7 +47,7 @@ type place struct {
 	Holders []string `json:"holders"`
 }
 
-// way is what it costs from one GPU to another.
+// way is the distance between two GPUs.
 type way struct {
 	From string `json:"from"`
 	To   string `json:"to"`
@@ -77,8 +77,8 @@ func hiveName(id uint64) string {
 	return fmt.Sprintf("%#x", id)
 }
 
-// draw writes a line for each step down the tree that is another one than before. The
-// partitions come by GPU, in PCI order.
+// draw prints a line for each level of the tree that differs from the previous partition. The
+// partitions are sorted by GPU, in PCI order.
 func draw(con *console.Console, book []lease.Allocation) {
 	var last *lease.Allocation
 	for i := range book {
@@ -113,7 +113,7 @@ func where(p runstate.Part) string {
 	return fmt.Sprintf("%s, NUMA node %d", text, p.NUMA)
 }
 
-// firsts is a partition of each GPU.
+// firstPerGPU returns one partition of each GPU.
 func firstPerGPU(book []lease.Allocation) []runstate.Part {
 	var out []runstate.Part
 	for _, p := range book {
@@ -139,7 +139,7 @@ func drawMatrix(con *console.Console, all []way, gpus []runstate.Part) {
 	if len(all) == 0 {
 		return
 	}
-	fmt.Fprintln(con.Out, "\nCost between partitions of two GPUs (of one memory domain it is 1, of one GPU 13):")
+	fmt.Fprintln(con.Out, "\nDistance between partitions of two GPUs (within a memory domain 1, within a GPU 13):")
 	header := []string{""}
 	for _, g := range gpus {
 		header = append(header, strings.TrimPrefix(string(g.GPU), "0000:"))

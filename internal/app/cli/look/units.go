@@ -13,24 +13,24 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// holderUnit is a unit whose processes have GPUs open.
+// HolderUnit is a unit whose processes have GPUs open.
 type HolderUnit struct {
-	Unit      string            `json:"unit"` // "" for processes of no unit
+	Unit      string            `json:"unit"` // "" for processes without a unit
 	Client    standing          `json:"client"`
 	Processes []runstate.Holder `json:"processes"`
 }
 
-// standing says whether a unit is restarted around a change.
+// standing is whether a unit is restarted around a change.
 type standing string
 
 const (
 	listed     standing = "listed"
 	discovered standing = "discovered" // as if listed, until the next boot
-	possible   standing = "no"         // a service that could be listed
-	unfit      standing = "unfit"      // not by itself: a session, a container, a job, an essential service
+	possible   standing = "no"         // a service that can be listed
+	unfit      standing = "unfit"      // never made a client automatically: a session, container, job or essential service
 )
 
-// byUnit groups holders by their unit, in the order in which units come first.
+// byUnit groups holders by unit, in the order of the units' first holders.
 func byUnit(h *host.Host, cfg *config.Config, holders []runstate.Holder) []HolderUnit {
 	out := []HolderUnit{}
 	for _, p := range holders {
@@ -79,8 +79,8 @@ func holderUnits(h *host.Host, con *console.Console, list []runstate.Holder, asJ
 	return nil
 }
 
-// checkUsers names the services that have a GPU open now and are no clients. Only
-// root sees everybody's open files, and only on the host itself.
+// CheckUsers warns of services that have a GPU open and are no clients. Only root sees the
+// open files of all users.
 func CheckUsers(ctx context.Context, h *host.Host, con *console.Console, cfg *config.Config) {
 	if !h.Here() || os.Geteuid() != 0 || cfg.Discover == config.NoDiscovery {
 		return
@@ -90,9 +90,9 @@ func CheckUsers(ctx context.Context, h *host.Host, con *console.Console, cfg *co
 		con.Warn(err.Error())
 		return
 	}
-	then := "it would keep the GPUs from being changed"
+	then := "a change would be refused"
 	if cfg.Discover == config.Include {
-		then = "it would be made one at a change, until the next boot"
+		then = "it would become a client until the next boot"
 	}
 	for _, u := range byUnit(h, cfg, found) {
 		if u.Client == possible {

@@ -16,7 +16,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// deviation is one GPU that is not as the profile says.
+// deviation is a GPU that differs from the profile.
 type deviation struct {
 	Address partition.Address `json:"address"`
 	Mode    partition.Shape   `json:"mode"`
@@ -26,9 +26,9 @@ type deviation struct {
 func VerifyCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [PROFILE] [--json]",
-		Short: "Tell whether the GPUs are as a profile says",
-		Long: `Compare the GPUs with the profile, or with the selected one. The exit status is 0
-if they are so, 2 if they are not, 1 if it cannot be told.`,
+		Short: "Check whether the GPUs match a profile",
+		Long: `Compare the GPUs with the profile; the default is the selected one. The exit status is 0
+if they match, 2 if they do not, and 1 if the state cannot be determined.`,
 		Args:              console.Args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: console.ProfileNames(h),
 	}
@@ -37,7 +37,7 @@ if they are so, 2 if they are not, 1 if it cannot be told.`,
 	return cmd
 }
 
-// verified is what `dcm verify --json` tells.
+// Verification is the output of dcm verify --json.
 type Verification struct {
 	Profile     string          `json:"profile"`
 	Matches     bool            `json:"matches"`
@@ -74,13 +74,13 @@ func verify(ctx context.Context, h *host.Host, con *console.Console, given []str
 
 func (o Verification) print(con *console.Console) {
 	if o.Matches {
-		fmt.Fprintf(con.Out, "All %d GPUs are as profile %s says.\n", o.GPUs, o.Profile)
+		fmt.Fprintf(con.Out, "All %d GPUs match profile %s.\n", o.GPUs, o.Profile)
 		return
 	}
 	if o.GPUs < o.Expected.GPUs {
 		fmt.Fprintln(con.Out, o.Expected.Text(o.GPUs))
 	}
 	for _, f := range o.Differences {
-		fmt.Fprintf(con.Out, "%s is %s, profile %s says %s\n", f.Address, f.Mode, o.Profile, f.Want)
+		fmt.Fprintf(con.Out, "%s: mode differs from profile %s (found %s, want %s)\n", f.Address, o.Profile, f.Mode, f.Want)
 	}
 }

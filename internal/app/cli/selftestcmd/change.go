@@ -28,21 +28,21 @@ import (
 	"dcm/internal/linux/watch"
 )
 
-// selftestUnit is where the GPUs are taken through their modes. What takes them back is
-// the last command of this unit, which PID 1 executes however the first one has ended.
+// selftestUnit is the unit that applies the modes. Its last command restores the GPUs; PID 1
+// runs that command however the first one ended.
 const selftestUnit = "dcm-selftest.service"
 
-// selftestFile defines the profiles of a self-test. As long as it is there, a profile of
-// them that is selected until reboot is the self-test's.
+// selftestFile defines the profiles of a self-test. While it exists and one of them is
+// selected until reboot, the self-test selected it.
 func selftestFile(h *host.Host) string {
 	return filepath.Join(config.DefaultPaths(h.Root).Runtime, "50-selftest.toml")
 }
 
-// selftestChange starts the unit and follows it. Who interrupts it has the unit stopped,
-// and waits until all is as it was.
+// selftestChange starts the unit and follows it. An interrupt stops the unit and waits until
+// the GPUs are restored.
 func selftestChange(ctx context.Context, h *host.Host, con *console.Console, o selftestOptions) error {
 	if o.archive == "-" {
-		return exitcode.With(exitcode.Usage, errors.New("with --change the archive goes to a file"))
+		return exitcode.With(exitcode.Usage, errors.New("--archive: standard output is not possible with --change"))
 	}
 	if err := h.NeedRoot("a self-test that changes the GPUs"); err != nil {
 		return err
@@ -82,30 +82,30 @@ func selftestChange(ctx context.Context, h *host.Host, con *console.Console, o s
 	}
 	stop()
 	if err == nil {
-		err = conn.Jobs.ResetFailed(ctx, job.Name) // what it has to tell is told here
+		err = conn.Jobs.ResetFailed(ctx, job.Name) // its result is returned here
 	}
 	if err != nil {
-		return fmt.Errorf("%s goes on, and goes back when it has ended: %w", job.Name, err)
+		return fmt.Errorf("%s continues, and restores the GPUs when it ends: %w", job.Name, err)
 	}
 	return selftestEnd(failed, interrupted)
 }
 
-// selftestEnd is how the unit has ended.
+// selftestEnd is the result of the unit.
 func selftestEnd(failed systemd.Command, interrupted bool) error {
 	switch {
 	case failed.Directive == "ExecStopPost":
-		return fmt.Errorf("the GPUs may not be as before: dcm status and journalctl -u dcm tell (%s)", failed)
+		return fmt.Errorf("the GPUs may not be restored (%s)\nhint: see dcm status and journalctl -u dcm", failed)
 	case interrupted:
-		return errors.New("interrupted; the GPUs are as before")
+		return errors.New("interrupted; the GPUs are restored")
 	case failed.Signal:
-		return fmt.Errorf("it was ended, and the GPUs are as before: %s", failed)
+		return fmt.Errorf("the self-test was killed (%s); the GPUs are restored", failed)
 	case failed.Status != 0:
 		return exitcode.With(failed.Status, nil)
 	}
 	return nil
 }
 
-// telling shows what the unit writes, until it is stopped.
+// forwardProgress copies the output of the unit to the console until stop is called.
 func forwardProgress(h *host.Host, con *console.Console) (file string, stop func(), err error) {
 	f, err := os.CreateTemp(h.Runtime(), "selftest-*.log")
 	if err != nil {
@@ -122,7 +122,7 @@ func forwardProgress(h *host.Host, con *console.Console) (file string, stop func
 			case <-over:
 				ended = true
 			}
-			_, _ = io.Copy(con.Out, f) // what cannot be shown is no reason to stop
+			_, _ = io.Copy(con.Out, f) // a failed copy of the output does not stop the test
 		}
 	}()
 	return f.Name(), sync.OnceFunc(func() {
@@ -154,13 +154,13 @@ func selftestJob(h *host.Host, cfg *config.Config, o selftestOptions, told strin
 	return j, nil
 }
 
-// changeable refuses what would be refused at the first change.
+// changeable returns the error with which the first change would be refused.
 func changeable(ctx context.Context, h *host.Host, cfg *config.Config, gpus []partition.GPU) error {
 	if _, err := selftest.Before(gpus); err != nil {
 		return err
 	}
 	if list := host.LeaseHolders(h); len(list) > 0 {
-		return exitcode.With(exitcode.Transient, fmt.Errorf("%s is in use: the last lease has to end first", list[0].Unit))
+		return exitcode.With(exitcode.Transient, fmt.Errorf("%s is in use (the last lease must end first)", list[0].Unit))
 	}
 	f, err := forecast(ctx, h, cfg)
 	if err != nil {
@@ -191,9 +191,9 @@ func selftestWithin(ctx context.Context, h *host.Host, con *console.Console, o s
 	if err := define(h, before, targets); err != nil {
 		return err
 	}
-	// Nothing is changed by this: it finds out whether it could be gone back.
+	// This changes nothing. It checks that the current state can be restored.
 	if err := e.choose(ctx, con, before.Name); err != nil {
-		return fmt.Errorf("nothing was changed: the GPUs could not be taken back to what they are: %w", err)
+		return fmt.Errorf("nothing was changed: the current state could not be restored: %w", err)
 	}
 	for i, t := range targets {
 		if ctx.Err() != nil {
@@ -207,9 +207,9 @@ func selftestWithin(ctx context.Context, h *host.Host, con *console.Console, o s
 	return e.conclude(context.WithoutCancel(ctx), con, o.archive)
 }
 
-// define writes the profiles down. Nobody is to reboot the host for a self-test.
+// define writes the profiles of the self-test. It disables reboots.
 func define(h *host.Host, before partition.Profile, targets []selftest.Target) error {
-	text := "# Written by \"dcm selftest\", which takes it away.\nversion = 1\n[apply]\nreboot = \"never\"\n" + config.FormatProfile(before)
+	text := "# Written by \"dcm selftest\", which removes it.\nversion = 1\n[apply]\nreboot = \"never\"\n" + config.FormatProfile(before)
 	for _, t := range targets {
 		if t.SkipReason == "" {
 			text += config.FormatProfile(t.Profile)
@@ -222,12 +222,12 @@ func define(h *host.Host, before partition.Profile, targets []selftest.Target) e
 	return atomicfile.Write(file, []byte(text), atomicfile.Options{Mode: 0o644})
 }
 
-// choose has the daemon put a profile on the GPUs, as dcm apply does.
+// choose makes the daemon apply a profile, as dcm apply does.
 func (e *test) choose(ctx context.Context, con *console.Console, name string) error {
 	return change.Follow(ctx, e.host, con, name, func() error { return selection.SelectRuntime(config.DefaultPaths(e.host.Root), name) })
 }
 
-// goThrough takes the GPUs to one target, and looks at them there.
+// runTarget applies one target and reads the GPUs.
 func (e *test) runTarget(ctx context.Context, con *console.Console, t selftest.Target) {
 	const what = "the change"
 	left := t.SkipReason
@@ -241,8 +241,8 @@ func (e *test) runTarget(ctx context.Context, con *console.Console, t selftest.T
 		}
 	}
 	if left != "" {
-		fmt.Fprintln(con.Out, "left out: "+left)
-		e.check(selftest.Check{At: t.Mode, What: what, Verdict: selftest.Noted, Text: "left out: " + left})
+		fmt.Fprintln(con.Out, "skipped: "+left)
+		e.check(selftest.Check{At: t.Mode, What: what, Verdict: selftest.Noted, Text: "skipped: " + left})
 		return
 	}
 	e.provoke(ctx, con, t, gpus)
@@ -251,18 +251,18 @@ func (e *test) runTarget(ctx context.Context, con *console.Console, t selftest.T
 	if ctx.Err() != nil {
 		return
 	}
-	e.check(selftest.FromError(t.Mode, what, "made", err))
+	e.check(selftest.FromError(t.Mode, what, "applied", err))
 	e.timed(ctx, t.Mode, last)
 	want := t.Want
 	if err != nil {
-		want = nil // whoever can see the GPUs has to agree all the same
+		want = nil // all sources must agree all the same
 	}
 	if _, _, err := e.look(ctx, t.Mode, want); err != nil {
-		e.check(selftest.FromError(t.Mode, "the look at it", "", err))
+		e.check(selftest.FromError(t.Mode, "reading the GPUs", "", err))
 	}
 }
 
-// run is the id of the last run.
+// run returns the id of the last run.
 func (e *test) run() string {
 	if run, err := runstate.ReadRun(e.host.Runtime()); err == nil && run != nil {
 		return run.ID
@@ -270,7 +270,7 @@ func (e *test) run() string {
 	return ""
 }
 
-// timed takes the times of the run that was made since.
+// timed records the durations of a run that is newer than last.
 func (e *test) timed(ctx context.Context, at, last string) {
 	run, err := runstate.ReadRun(e.host.Runtime())
 	if err != nil || run == nil || run.ID == last {
@@ -286,34 +286,34 @@ func (e *test) timed(ctx context.Context, at, last string) {
 	}
 }
 
-// goBack takes the GPUs back to what they were, and looks whether that is so. That they
-// are taken back when this is not reached is the unit's to do.
+// restore applies the previous modes and checks them. If it is not reached, the unit's last
+// command restores the GPUs.
 func (e *test) restore(ctx context.Context, con *console.Console, before partition.Profile) {
-	const at = "as before"
+	const at = "restored"
 	if ctx.Err() != nil {
 		return
 	}
-	fmt.Fprintf(con.Out, "\n%s: %s\n", con.Bold("As before"), selftest.Describe(before))
+	fmt.Fprintf(con.Out, "\n%s: %s\n", con.Bold("Restore"), selftest.Describe(before))
 	last := e.run()
-	e.check(selftest.FromError(at, "the change", "made", e.choose(ctx, con, before.Name)))
+	e.check(selftest.FromError(at, "the change", "applied", e.choose(ctx, con, before.Name)))
 	e.timed(ctx, at, last)
 	views, _, err := e.look(ctx, at, e.was)
 	if err != nil {
-		e.check(selftest.FromError(at, "the look at it", "", err))
+		e.check(selftest.FromError(at, "reading the GPUs", "", err))
 		return
 	}
 	e.record(views)
 }
 
-// goesOn is how long the daemon may take to try again by itself.
+// retryTimeout limits how long the daemon may retry.
 const retryTimeout = 10 * time.Minute
 
-// enough is how often the daemon may try, while a driver has yet to let go of a process
-// that has ended.
+// maxFailures is how often the daemon may fail while a driver has not yet released a process
+// that ended.
 const maxFailures = 3
 
-// await waits until the daemon has the profile on the GPUs, or, bounded, until it has
-// failed often enough at that while nobody was in the way.
+// await waits until the daemon has applied the profile. If bounded, it gives up after
+// maxFailures failures without a visible holder.
 func (e *test) await(ctx context.Context, profile string, bounded bool) error {
 	ctx, cancel := context.WithTimeout(ctx, retryTimeout)
 	defer cancel()
@@ -340,11 +340,11 @@ func (e *test) await(ctx context.Context, profile string, bounded bool) error {
 	}
 }
 
-// selftestBack is the unit's last command. What is selected is the self-test's own, or
-// somebody has selected something else meanwhile, which is then to stay.
+// selftestBack is the unit's last command. It keeps a profile that was selected by the
+// administrator during the test.
 func selftestBack(ctx context.Context, h *host.Host, con *console.Console, untilReboot string) error {
 	if _, err := os.Lstat(selftestFile(h)); err != nil {
-		return nil // it was not begun
+		return nil // the test did not begin
 	}
 	cfg, err := h.Config()
 	paths := config.DefaultPaths(h.Root)

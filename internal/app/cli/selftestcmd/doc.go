@@ -1,2 +1,2 @@
-// Package selftestcmd has the self-test: it checks on this host what package selftest claims.
+// Package selftestcmd has the command of the self-test, which observes the GPUs for package selftest.
 package selftestcmd

@@ -21,9 +21,9 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// provoke has a process of the self-test's own keep a GPU open while it is to be changed:
-// that has to be refused by its name, and to be made once it has ended. It is done once
-// for each vendor, at the first change that there is something to do for.
+// provoke makes a process of the self-test keep a GPU open during a change. The change must be
+// refused because of that process, and must succeed after the process ends. It does so once
+// for each vendor, at the first change that has steps.
 func (e *test) provoke(ctx context.Context, con *console.Console, t selftest.Target, gpus []partition.GPU) {
 	const what = "a change while a GPU is open"
 	vendor := t.Vendor(gpus)
@@ -44,7 +44,7 @@ func (e *test) provoke(ctx context.Context, con *console.Console, t selftest.Tar
 	}
 	defer end()
 	refused := e.choose(ctx, con, t.Profile.Name)
-	e.check(selftest.FromError(t.Mode, what, "refused, and the process named", refusedFor(ctx, e.host, pid, refused)))
+	e.check(selftest.FromError(t.Mode, what, "refused, and the process is named", refusedFor(ctx, e.host, pid, refused)))
 	if now, err := selftest.ReadViews(ctx, e.host, e.config); err == nil {
 		e.check(selftest.CompareView("refused", views.Own, now.Own)...)
 	}
@@ -52,26 +52,26 @@ func (e *test) provoke(ctx context.Context, con *console.Console, t selftest.Tar
 	began, last := time.Now(), e.run()
 	err = e.await(ctx, t.Profile.Name, true)
 	e.timed(ctx, t.Mode, last)
-	e.check(selftest.FromError(t.Mode, "the same once it is closed", fmt.Sprintf("made %s later", time.Since(began).Round(time.Millisecond)), err))
+	e.check(selftest.FromError(t.Mode, "the change after the GPU is closed", fmt.Sprintf("applied %s later", time.Since(began).Round(time.Millisecond)), err))
 }
 
-// refusedFor tells what is wrong with a refusal that is to name a process.
+// refusedFor returns an error if the refusal does not name the process.
 func refusedFor(ctx context.Context, h *host.Host, pid int, refused error) error {
 	if refused == nil {
-		return errors.New("the change was made")
+		return errors.New("the change was not refused")
 	}
 	state, err := client.State(ctx, h)
 	if err != nil || state == nil {
-		return fmt.Errorf("it failed, and the daemon does not say for what: %w", errors.Join(refused, err))
+		return fmt.Errorf("the daemon does not report the reason: %w", errors.Join(refused, err))
 	}
 	if !slices.ContainsFunc(state.Holders, func(p runstate.Holder) bool { return p.PID == pid }) {
-		return fmt.Errorf("it was refused, and not for process %d: %w", pid, refused)
+		return fmt.Errorf("the refusal does not name process %d: %w", pid, refused)
 	}
 	return nil
 }
 
-// hold has a process of its own keep a device node open, until end is called or this
-// process ends.
+// hold starts a process that keeps a device node open until end is called or this process
+// ends.
 func hold(ctx context.Context, node string) (pid int, end func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -92,7 +92,7 @@ func hold(ctx context.Context, node string) (pid int, end func(), err error) {
 	}
 	end = func() {
 		in.Close()
-		_ = cmd.Wait() // how it ends does not matter, and a second time it is over
+		_ = cmd.Wait() // its status does not matter; the second call returns immediately
 	}
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || strings.TrimSpace(line) != node {
 		end()

@@ -27,7 +27,7 @@ import (
 	"dcm/internal/linux/atomicfile"
 )
 
-// exam is a self-test under way.
+// test is a running self-test.
 type test struct {
 	host   *host.Host
 	config *config.Config
@@ -52,14 +52,14 @@ func newTest(ctx context.Context, h *host.Host, cfg *config.Config, began time.T
 func gpusOf(ctx context.Context, h *host.Host, cfg *config.Config) ([]partition.GPU, error) {
 	devices, err := host.OpenNode(h, cfg).Devices(ctx)
 	if len(devices) > 0 {
-		err = nil // what cannot be read is left alone, and told
+		err = nil // a GPU that cannot be read is reported and not changed
 	}
 	return gpu.Partitionable(devices), err
 }
 
 func (e *test) check(c ...selftest.Check) { e.result.Checks = append(e.result.Checks, c...) }
 
-// found looks at the GPUs as they were found, and at what does not change with them.
+// found reads the GPUs in their initial state, and the facts that do not depend on it.
 func (e *test) found(ctx context.Context, powerOff bool) (selftest.Views, error) {
 	views, a, err := e.look(ctx, "", nil)
 	if err != nil {
@@ -82,8 +82,8 @@ func (e *test) found(ctx context.Context, powerOff bool) (selftest.Views, error)
 	return views, nil
 }
 
-// look holds what there is to see against what is wanted, or with nil against what the
-// GPUs are read back to have.
+// look compares all sources with the expected shapes, or if want is nil, with the shapes that
+// dcm reads.
 func (e *test) look(ctx context.Context, at string, want map[partition.Address]partition.Shape) (selftest.Views, status.Account, error) {
 	views, err := selftest.ReadViews(ctx, e.host, e.config)
 	if err != nil {
@@ -103,8 +103,8 @@ func (e *test) look(ctx context.Context, at string, want map[partition.Address]p
 	return views, a, nil
 }
 
-// accounted is how the daemon sees the GPUs. absent is why the account is not the
-// daemon's, if it is not.
+// viewOf is the daemon's view of the GPUs. absent is why the status is not the daemon's, nil
+// if it is.
 func viewOf(a status.Account, absent error) selftest.View {
 	const by = "the daemon's account"
 	switch {
@@ -125,7 +125,7 @@ func viewOf(a status.Account, absent error) selftest.View {
 	return v
 }
 
-// limits is what the kernel has for device nodes.
+// limits checks the kernel's limit of device nodes.
 func (e *test) limits(views selftest.Views) {
 	const what = "device numbers"
 	minors, err := host.Minors(e.host)
@@ -144,19 +144,19 @@ func (e *test) limits(views selftest.Views) {
 	e.check(selftest.Check{What: what, Verdict: selftest.Right, Text: fmt.Sprintf("%d DRM devices, the highest minor is %d", len(minors.Cards), minors.Highest)})
 }
 
-// holders counts who has a GPU open. Who it is, is for dcm holders to tell: the result
-// is for others to read.
+// holders counts the processes that have a GPU open. It does not name them, since the result
+// leaves the host.
 func (e *test) holders(ctx context.Context) {
 	const what = "processes that have a GPU open"
 	found, err := host.Holders(ctx, e.host)
 	if err != nil {
-		e.check(selftest.Check{What: what, Verdict: selftest.NotSeen, Text: fmt.Sprintf("%d were found, but not every process could be looked at", len(found))})
+		e.check(selftest.Check{What: what, Verdict: selftest.NotSeen, Text: fmt.Sprintf("%d found; not every process could be scanned", len(found))})
 		return
 	}
 	e.check(selftest.Check{What: what, Verdict: selftest.Noted, Text: fmt.Sprintf("%d (dcm holders lists them)", len(found))})
 }
 
-// record leaves how the GPUs are for a self-test after the next boot.
+// record saves the state of the GPUs for a self-test after the next boot.
 func (e *test) record(views selftest.Views) {
 	if os.Geteuid() != 0 {
 		return
@@ -166,9 +166,9 @@ func (e *test) record(views selftest.Views) {
 	}
 }
 
-// tested heads the archive's list of contents.
-const readme = `What a self-test of dcm has found, for its maintainers. There are no names of hosts, users or
-units in it, no serial numbers, and nothing of any other program.
+// readme heads the archive's list of contents.
+const readme = `Result of a self-test of dcm, for its maintainers. It has no names of hosts, users or units,
+no serial numbers, and no data of other programs.
 `
 
 // pack writes the archive.
@@ -179,9 +179,9 @@ func (e *test) pack(ctx context.Context, con *console.Console, file string) erro
 	result, bad := json.MarshalIndent(e.result, "", "  ")
 	facts, worse := json.MarshalIndent(e.facts, "", "  ")
 	parts := []supportbundle.Part{
-		text("result.json", "all of it", result, bad),
-		text("table.txt", "what the simulator claims, and what was seen", []byte(selftest.Text(e.result.Table)), nil),
-		text("facts.json", "what was seen, in the form of the simulator's claims", facts, worse),
+		text("result.json", "the whole result", result, bad),
+		text("table.txt", "facts that the simulator claims, and observed ones", []byte(selftest.Text(e.result.Table)), nil),
+		text("facts.json", "observed facts, in the form of the simulator's claims", facts, worse),
 	}
 	var packed bytes.Buffer
 	dir := "dcm-selftest-" + e.result.Began.Format("20060102T150405")
@@ -195,11 +195,11 @@ func (e *test) pack(ctx context.Context, con *console.Console, file string) erro
 	if err := atomicfile.Write(file, packed.Bytes(), atomicfile.Options{Mode: 0o600}); err != nil {
 		return fmt.Errorf("cannot write %s: %w", file, err)
 	}
-	fmt.Fprintf(con.Out, "%s holds it, for the maintainers of dcm.\n", file)
+	fmt.Fprintf(con.Out, "The result is in %s, for the maintainers of dcm.\n", file)
 	return nil
 }
 
-// selftestOptions is how it was asked for.
+// selftestOptions are the options of dcm selftest.
 type selftestOptions struct {
 	read, change, powerOff bool
 	archive                string
@@ -208,7 +208,7 @@ type selftestOptions struct {
 	untilReboot, hold string
 }
 
-// file is where the archive goes.
+// file returns the path of the archive.
 func (o selftestOptions) file(now time.Time) (string, error) {
 	if o.archive == "-" {
 		return o.archive, nil
@@ -219,8 +219,8 @@ func (o selftestOptions) file(now time.Time) (string, error) {
 	return filepath.Abs(o.archive)
 }
 
-// around is what a change would do to units now. Every process that has a GPU open is
-// in its way: a self-test reloads the driver.
+// forecast returns what a change would do to units now. Every process that has a GPU open
+// blocks it, because a self-test reloads the driver.
 func forecast(ctx context.Context, h *host.Host, cfg *config.Config) (daemon.Forecast, error) {
 	return client.Foresee(ctx, h, cfg, client.Holders(client.Account(ctx, h)))
 }
@@ -232,12 +232,12 @@ func partitionable(ctx context.Context, h *host.Host) (*config.Config, []partiti
 	}
 	gpus, err := gpusOf(ctx, h, cfg)
 	if err == nil && len(gpus) == 0 {
-		err = errors.New("there are no GPUs here that dcm could partition; dcm gpus tells why")
+		err = errors.New("no partitionable GPU found; see 'dcm gpus'")
 	}
 	return cfg, gpus, err
 }
 
-// conclude tells what was found, packs it, and is an error if something is wrong.
+// conclude prints the result and packs it. It returns an error if a check failed.
 func (e *test) conclude(ctx context.Context, con *console.Console, file string) error {
 	e.result.Ended = time.Now()
 	claims, err := selftest.Claims()
@@ -245,20 +245,20 @@ func (e *test) conclude(ctx context.Context, con *console.Console, file string) 
 		return err
 	}
 	e.result.Table = selftest.Table(claims, e.facts)
-	told := con.Out
+	out := con.Out
 	if file == "-" {
-		told = con.Err
+		out = con.Err
 	}
-	t := console.NewTable(told, "", "AT", "WHAT", "")
+	t := console.NewTable(out, "", "AT", "WHAT", "")
 	for _, c := range e.result.Checks {
 		t.Row(markOf(con, c.Verdict), console.OrDash(c.At), c.What, c.Text)
 	}
 	t.Flush()
 	differ := slices.DeleteFunc(slices.Clone(e.result.Table), func(r selftest.Row) bool { return !r.Differs() })
 	if len(differ) > 0 {
-		fmt.Fprintf(told, "\nOf %d facts, %d are not as the simulator has them:\n%s", len(e.result.Table), len(differ), selftest.Text(differ))
+		fmt.Fprintf(out, "\n%d of %d facts differ from the simulator:\n%s", len(differ), len(e.result.Table), selftest.Text(differ))
 	}
-	fmt.Fprintf(told, "\n%s.\n", selftest.Summary(e.result.Checks))
+	fmt.Fprintf(out, "\n%s.\n", selftest.Summary(e.result.Checks))
 	if err := e.pack(ctx, con, file); err != nil {
 		return err
 	}

@@ -20,26 +20,26 @@ import (
 func SelftestCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "selftest [--read | --change] [--archive FILE] [--power-was-off]",
-		Short: "Find out whether dcm is right about these GPUs",
-		Long: `Say what a self-test would do, and do nothing. With --read, look at the GPUs in every
-way that there is, hold the ways against each other and against what is known of such
-GPUs, and change nothing. With --change, take the GPUs through their modes too, in the
-same way as any change, with the clients restarted around each, and back to what they
-were, also where the self-test is killed.
+		Short: "Test how dcm reads and sets these GPUs",
+		Long: `Print the plan of a self-test, and change nothing. With --read, read the GPUs from every
+available source, and compare the sources with each other and with the known data of
+the model. With --change, also apply every mode that the GPUs support, and restore the
+first one. Each change restarts the clients, as any change does. The GPUs are restored
+even if the self-test is killed.
 
-The result is written to an archive, for the maintainers of dcm. It holds no names of
-hosts, users or units, and no serial numbers. The exit status is 0 if nothing is wrong,
-2 if something is, 1 if it could not be found out, 75 if the GPUs are in use.`,
+The result is an archive for the maintainers of dcm. It has no names of hosts, users or
+units, and no serial numbers. The exit status is 0 if the test found no error and 2 if
+it found one. It is 1 if the test cannot run, and 75 if the GPUs are in use.`,
 		Args: console.Args(cobra.NoArgs),
 	}
 	var o selftestOptions
 	f := cmd.Flags()
-	f.BoolVar(&o.read, "read", false, "look, and change nothing")
-	f.BoolVar(&o.change, "change", false, "take the GPUs through their modes, and back")
-	f.StringVar(&o.archive, "archive", "", "where the archive goes, - for standard output; else a new `FILE` here")
-	f.BoolVar(&o.powerOff, "power-was-off", false, "say that the power was off since the last self-test")
-	f.BoolVar(&o.within, "within", false, "be the unit's first command")
-	f.BoolVar(&o.back, "back", false, "be the unit's last command")
+	f.BoolVar(&o.read, "read", false, "read the GPUs, and change nothing")
+	f.BoolVar(&o.change, "change", false, "apply every mode of the GPUs, and restore the first one")
+	f.StringVar(&o.archive, "archive", "", "write the archive to `FILE`, - for standard output (default: a new file here)")
+	f.BoolVar(&o.powerOff, "power-was-off", false, "declare that the power was off since the last self-test")
+	f.BoolVar(&o.within, "within", false, "run as the unit's first command")
+	f.BoolVar(&o.back, "back", false, "run as the unit's last command")
 	f.StringVar(&o.untilReboot, "until-reboot", "", "with --back: `PROFILE` was selected until reboot")
 	f.StringVar(&o.hold, "hold", "", "keep `NODE` open until standard input is closed")
 	for _, name := range []string{"within", "back", "until-reboot", "hold"} {
@@ -48,7 +48,7 @@ hosts, users or units, and no serial numbers. The exit status is 0 if nothing is
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
 		switch {
 		case o.read && o.change:
-			return exitcode.With(exitcode.Usage, errors.New("--change looks, too: give one of --read and --change"))
+			return exitcode.With(exitcode.Usage, errors.New("--read and --change cannot be combined (--change includes --read)"))
 		case o.hold != "":
 			return selftestHold(con, o.hold)
 		case o.back:
@@ -60,37 +60,37 @@ hosts, users or units, and no serial numbers. The exit status is 0 if nothing is
 		case o.read:
 			return selftestRead(c.Context(), h, con, o)
 		case o.archive != "" || o.powerOff:
-			return exitcode.With(exitcode.Usage, errors.New("--archive and --power-was-off go with --read and --change"))
+			return exitcode.With(exitcode.Usage, errors.New("--archive and --power-was-off require --read or --change"))
 		}
 		return selftestPlan(c.Context(), h, con)
 	}
 	return cmd
 }
 
-// selftestPlan says what it would do.
+// selftestPlan prints the plan of the test.
 func selftestPlan(ctx context.Context, h *host.Host, con *console.Console) error {
 	cfg, gpus, err := partitionable(ctx, h)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(con.Out, "Nothing is done without an option. dcm selftest --read looks at %d GPUs, and changes\nnothing.\n", len(gpus))
+	fmt.Fprintf(con.Out, "Without an option nothing is tested. dcm selftest --read reads %d GPUs and changes nothing.\n", len(gpus))
 	before, err := selftest.Before(gpus)
 	if err != nil {
 		return err
 	}
 	targets := selftest.Targets(gpus, cfg.ReloadDriver)
-	fmt.Fprintln(con.Out, "\nThese GPUs could have:")
+	fmt.Fprintln(con.Out, "\ndcm selftest --change would apply:")
 	t := console.NewTable(con.Out, "", "MODE", "STEPS")
 	steps, reloads, n := 0, 0, 0
 	now := gpus
-	for _, to := range append(targets, selftest.Target{Mode: "as before: " + selftest.Describe(before), Profile: before}) {
+	for _, to := range append(targets, selftest.Target{Mode: "restore: " + selftest.Describe(before), Profile: before}) {
 		if to.SkipReason != "" {
-			t.Row("-", to.Mode, "left out: "+to.SkipReason)
+			t.Row("-", to.Mode, "skipped: "+to.SkipReason)
 			continue
 		}
 		next, list, err := imagined.Outcome(to.Profile, now)
 		if err != nil {
-			t.Row("-", to.Mode, "left out: "+err.Error())
+			t.Row("-", to.Mode, "skipped: "+err.Error())
 			continue
 		}
 		n++
@@ -98,17 +98,17 @@ func selftestPlan(ctx context.Context, h *host.Host, con *console.Console) error
 		note := fmt.Sprint(len(list))
 		if list.Reloads() {
 			reloads++
-			note += ", with a reload of the driver"
+			note += ", with a driver reload"
 		}
 		t.Row(fmt.Sprint(n), to.Mode, note)
 		now = next
 	}
 	t.Flush()
-	fmt.Fprintf(con.Out, "\ndcm selftest --change takes them through these: %d steps, with %d reloads of the driver.\n", steps, reloads)
+	fmt.Fprintf(con.Out, "\nThese are %d steps with %d driver reloads.\n", steps, reloads)
 	return selftestClients(ctx, h, con, cfg)
 }
 
-// selftestClients says who would be restarted, and who is in the way.
+// selftestClients prints the units that would be restarted, and the refusal.
 func selftestClients(ctx context.Context, h *host.Host, con *console.Console, cfg *config.Config) error {
 	if !h.Here() {
 		return nil
@@ -118,7 +118,7 @@ func selftestClients(ctx context.Context, h *host.Host, con *console.Console, cf
 		return err
 	}
 	if len(f.Restarted) > 0 {
-		fmt.Fprintf(con.Out, "Each time these units would be restarted: %s.\n", strings.Join(f.Restarted, ", "))
+		fmt.Fprintf(con.Out, "Each change would restart these units: %s.\n", strings.Join(f.Restarted, ", "))
 	}
 	if f.Refused != nil {
 		fmt.Fprintln(con.Out, con.Red("It would be refused now: ")+f.Refused.Text)

@@ -12,9 +12,8 @@ import (
 	"dcm/internal/linux/systemd"
 )
 
-// What is written for a self-test is read back to what it goes through, on nodes of one
-// vendor and of both.
-func TestTheProfilesOfASelftestAreReadAsTheyWereMeant(t *testing.T) {
+// The profiles that a self-test writes are read back unchanged, on nodes of one vendor and of both.
+func TestDefine_RoundTrip(t *testing.T) {
 	for _, kind := range []string{"mi300x-8", "mi355x-8", "mi300a-4", "h100-8", "a30-4", "rtx-pro-6000-4", "mi300x-4+h100-4"} {
 		t.Run(kind, func(t *testing.T) {
 			gpus, err := partition.ParseNode(kind)
@@ -65,13 +64,13 @@ func TestTheProfilesOfASelftestAreReadAsTheyWereMeant(t *testing.T) {
 	}
 }
 
-func TestASelftestThatWasNotBegunIsNotGoneBackFrom(t *testing.T) {
+func TestSelftestBack_NotBegun(t *testing.T) {
 	if err := selftestBack(t.Context(), &host.Host{Root: t.TempDir()}, &console.Console{}, ""); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestTheEndOfASelftestSaysWhetherTheGPUsAreAsBefore(t *testing.T) {
+func TestSelftestEnd(t *testing.T) {
 	for name, tt := range map[string]struct {
 		failed      systemd.Command
 		interrupted bool
@@ -80,9 +79,9 @@ func TestTheEndOfASelftestSaysWhetherTheGPUsAreAsBefore(t *testing.T) {
 	}{
 		"right":               {systemd.Command{}, false, exitcode.OK, ""},
 		"something is wrong":  {systemd.Command{Directive: "ExecStart", Status: exitcode.Differs}, false, exitcode.Differs, ""},
-		"killed":              {systemd.Command{Directive: "ExecStart", Path: "dcm", Signal: true, Status: 9}, false, exitcode.Failed, "it was ended, and the GPUs are as before: ExecStart=dcm: killed by signal 9"},
-		"interrupted":         {systemd.Command{Directive: "ExecStart", Status: exitcode.Failed}, true, exitcode.Failed, "interrupted; the GPUs are as before"},
-		"it did not get back": {systemd.Command{Directive: "ExecStopPost", Path: "dcm", Status: 1}, true, exitcode.Failed, "the GPUs may not be as before: dcm status and journalctl -u dcm tell (ExecStopPost=dcm: exit status 1)"},
+		"killed":              {systemd.Command{Directive: "ExecStart", Path: "dcm", Signal: true, Status: 9}, false, exitcode.Failed, "the self-test was killed (ExecStart=dcm: killed by signal 9); the GPUs are restored"},
+		"interrupted":         {systemd.Command{Directive: "ExecStart", Status: exitcode.Failed}, true, exitcode.Failed, "interrupted; the GPUs are restored"},
+		"it did not get back": {systemd.Command{Directive: "ExecStopPost", Path: "dcm", Status: 1}, true, exitcode.Failed, "the GPUs may not be restored (ExecStopPost=dcm: exit status 1)\nhint: see dcm status and journalctl -u dcm"},
 	} {
 		err := selftestEnd(tt.failed, tt.interrupted)
 		text := ""

@@ -18,24 +18,24 @@ import (
 	"dcm/internal/frontends/status"
 )
 
-// pool is the reservation, of no unit, whose partitions are Slurm's.
+// pool is the name of Slurm's reservation, which is for no unit.
 const pool = "slurm"
 
 func SlurmConfCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "slurm-conf --features | --gres",
-		Short: "Print what Slurm's configuration has to say of this node",
-		Long: `With --features, jobs choose the profile of the whole node; with --gres they get single
-partitions of the profile that it has now. Slurm counts GRES once and for all, so it is
-one or the other. See dcm-slurm(7).`,
+		Short: "Print Slurm's configuration for this node",
+		Long: `With --features, jobs select the profile of the whole node. With --gres, they get single
+partitions of its current profile. Slurm reads the number of GRES only once, so use one
+or the other. See dcm-slurm(7).`,
 		Args: console.Args(cobra.NoArgs),
 	}
-	features := cmd.Flags().Bool("features", false, "helpers.conf and the features of the node")
-	gres := cmd.Flags().Bool("gres", false, "gres.conf and the GRES of the node")
+	features := cmd.Flags().Bool("features", false, "print helpers.conf and the features of the node")
+	gres := cmd.Flags().Bool("gres", false, "print gres.conf and the GRES of the node")
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
 		switch ctx := c.Context(); {
 		case *features == *gres:
-			return exitcode.With(exitcode.Usage, errors.New("say either --features or --gres: Slurm's counts of GRES do not change with a feature"))
+			return exitcode.With(exitcode.Usage, errors.New("give either --features or --gres: Slurm's number of GRES does not change with a feature"))
 		case *features:
 			return slurmFeatures(ctx, h, con)
 		default:
@@ -48,7 +48,7 @@ one or the other. See dcm-slurm(7).`,
 func slurmFeatures(ctx context.Context, h *host.Host, con *console.Console) error {
 	all, _, err := featured(ctx, h)
 	if err == nil && len(all) == 0 {
-		err = errors.New("there is no profile that the GPUs of this host can have")
+		err = errors.New("no profile fits the GPUs of this host")
 	}
 	if err != nil {
 		return err
@@ -64,14 +64,14 @@ func slurmGres(ctx context.Context, h *host.Host, con *console.Console) error {
 	}
 	devices, note := pooled(a)
 	if len(devices) == 0 {
-		return errors.New("there is no partition that a job could be given by its render node; for GPUs with MIG see AutoDetect=nvml in gres.conf(5)")
+		return errors.New("no partition has a render node of its own\nhint: for GPUs with MIG see AutoDetect=nvml in gres.conf(5)")
 	}
 	fmt.Fprint(con.Out, slurm.GresLines(nodeName(ctx, h), note, devices))
 	return nil
 }
 
-// pooled are the partitions for Slurm's jobs: those reserved for it, which nobody else is
-// given, by the links that stay; without a reservation all, by their device nodes.
+// pooled returns the partitions for Slurm's jobs. With a reservation these are its links below
+// /dev/dcm, otherwise the device nodes of all partitions.
 func pooled(a status.Account) ([]slurm.Device, string) {
 	for _, r := range a.Reserved {
 		if r.Name != pool || r.Unit != "" {
@@ -91,13 +91,14 @@ func pooled(a status.Account) ([]slurm.Device, string) {
 			out = append(out, slurm.Device{Type: kind(p), File: p.RenderNode})
 		}
 	}
-	return out, "All partitions: let dcm give none of them to others, see dcm-slurm(7)"
+	return out, "All partitions: grant none of them as leases, see dcm-slurm(7)"
 }
 
-// opensAlone tells whether a partition is used by its render node, and by what all share.
+// opensAlone reports whether opening the render node and the common nodes is enough to use a
+// partition.
 func opensAlone(a status.Account, address string) bool {
 	return slices.ContainsFunc(a.GPUs, func(g status.GPU) bool { return g.Address == address && len(g.Offers.Compute) > 0 })
 }
 
-// kind is a partition's mode as a type of GRES: cpx_nps4.
+// kind returns a partition's mode as a type of GRES: cpx_nps4.
 func kind(p status.Part) string { return strings.ToLower(slurm.Feature(p.Mode)) }

@@ -25,25 +25,24 @@ import (
 func SlurmFeatureCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "slurm-feature [FEATURE]",
-		Short: "Answer slurmd as the helper of its features, and change them",
-		Long: `Print the features that the GPUs have, a line each: the profiles, with names that Slurm
-takes. With FEATURE, put that profile on the GPUs until reboot, as 'dcm apply PROFILE'
-does, and end when it is there.
+		Short: "Print or change the features of this node (called by slurmd)",
+		Long: `Print the features that the GPUs have, one per line: the profiles, with names that Slurm
+accepts. With FEATURE, apply that profile until reboot, as 'dcm apply PROFILE' does.
 
-This is what slurmd runs, as /usr/libexec/dcm/slurm-feature, see dcm-slurm(7). Where the
-change fails slurmd takes the node out of service, and slurmctld is told why.`,
+slurmd runs this command as /usr/libexec/dcm/slurm-feature, see dcm-slurm(7). If the
+change fails, slurmd drains the node, and slurmctld gets the reason.`,
 		Args: console.Args(cobra.MaximumNArgs(1)),
 	}
 	cmd.RunE = func(c *cobra.Command, given []string) error {
 		if len(given) == 0 {
-			return tellFeatures(c.Context(), h, con)
+			return printFeatures(c.Context(), h, con)
 		}
 		return switchFeature(c.Context(), h, con, given[0])
 	}
 	return cmd
 }
 
-func tellFeatures(ctx context.Context, h *host.Host, con *console.Console) error {
+func printFeatures(ctx context.Context, h *host.Host, con *console.Console) error {
 	_, active, err := featured(ctx, h)
 	for _, name := range active {
 		fmt.Fprintln(con.Out, name)
@@ -65,16 +64,16 @@ func switchFeature(ctx context.Context, h *host.Host, con *console.Console, name
 	defer release()
 	if err := putFeature(ctx, h, con, name); err != nil {
 		if lost := reportFailure(ctx, h, name, err); lost != nil {
-			con.Warn("slurmctld will not be told why: " + lost.Error())
+			con.Warn("cannot report the reason to slurmctld: " + lost.Error())
 		}
 		return err
 	}
 	return nil
 }
 
-// putFeature selects until reboot: what a job asks for changes no file of the
-// administrator's, and does not outlive the boot. One that fails is not tried again, when
-// nobody waits for it any more: what was selected before is selected again.
+// putFeature applies the profile of a feature until reboot, since a job must not change the
+// administrator's files. If that fails, it selects the previous profile again: nothing waits
+// for a retry.
 func putFeature(ctx context.Context, h *host.Host, con *console.Console, name string) error {
 	all, _, err := featured(ctx, h)
 	if err != nil {
@@ -102,12 +101,12 @@ func putFeature(ctx context.Context, h *host.Host, con *console.Console, name st
 	}
 	_, active, err := featured(ctx, h)
 	if err == nil && !slices.Contains(active, name) {
-		err = fmt.Errorf("the GPUs are not as profile %s says; see dcm status", profile)
+		err = fmt.Errorf("the GPUs do not match profile %s; see 'dcm status'", profile)
 	}
 	return err
 }
 
-// reselect selects what was selected before, which the daemon notices.
+// reselect selects the previous profile again; the daemon notices it.
 func reselect(h *host.Host, before *config.Config) error {
 	now, err := h.Config()
 	if err != nil || now.Source == before.Source && now.Selected == before.Selected {
@@ -123,8 +122,8 @@ func reselect(h *host.Host, before *config.Config) error {
 	return selection.SelectRuntime(paths, before.Selected)
 }
 
-// reportFailure has slurmctld told why, beside this program: slurmd gives a reason of its
-// own when it has ended, which does not say one.
+// reportFailure reports the reason to slurmctld from another process, because slurmd sets a
+// reason of its own after this program ends.
 func reportFailure(ctx context.Context, h *host.Host, name string, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), host.DialTimeout)
 	defer cancel()
@@ -136,13 +135,13 @@ func reportFailure(ctx context.Context, h *host.Host, name string, why error) er
 	text, _, _ := strings.Cut(why.Error(), "\n")
 	return conn.Transients.StartService(ctx, systemd.Service{
 		Name:        fmt.Sprintf("dcm-slurm-failed-%d.service", os.Getpid()),
-		Description: "Tell slurmctld why a feature could not be changed",
+		Description: "Report to slurmctld why a feature could not be changed",
 		Command:     []string{"/usr/bin/dcm", "slurm-tell", "--failed", sanitize.Text(fmt.Sprintf("cannot change to %s: %s", name, text))},
 		Environment: passed(),
 	})
 }
 
-// passed is what finds scontrol, and what scontrol finds slurmctld and the node by.
+// passed returns the variables by which scontrol is found and finds slurmctld and the node.
 func passed() []string {
 	var out []string
 	for _, name := range []string{"PATH", "SLURM_CONF", "SLURMD_NODENAME"} {

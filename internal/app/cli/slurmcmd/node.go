@@ -17,12 +17,12 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// switching is held while slurmd waits for a change that it has asked for.
+// switching is locked while slurmd waits for a change that it requested.
 func switching(h *host.Host) string { return h.Path("run/dcm/slurm.lock") }
 
-// featured is the features of this host, and those of them that its GPUs have.
+// featured returns the features of this host, and those that its GPUs have now.
 func featured(ctx context.Context, h *host.Host) (all map[string]string, active []string, err error) {
-	cfg, err := h.Effective() // a broken edit takes no feature away
+	cfg, err := h.Effective() // an edit with an error removes no feature
 	if cfg == nil {
 		return nil, nil, err
 	}
@@ -46,7 +46,7 @@ func featured(ctx context.Context, h *host.Host) (all map[string]string, active 
 	return all, active, nil
 }
 
-// attainable are the profiles that these GPUs can have.
+// attainable returns the profiles that these GPUs support.
 func attainable(cfg *config.Config, devices []gpu.Device) []string {
 	return slices.DeleteFunc(cfg.Available(gpu.Partitionable(devices)), func(name string) bool {
 		p, err := cfg.Lookup(name)
@@ -57,8 +57,8 @@ func attainable(cfg *config.Config, devices []gpu.Device) []string {
 	})
 }
 
-// nodeName is what Slurm calls this host: its name without the domain, unless slurmd is
-// told another one.
+// nodeName returns Slurm's name of this host: SLURMD_NODENAME, or else the host name without
+// its domain.
 func nodeName(ctx context.Context, h *host.Host) string {
 	if name := sanitize.Env("SLURMD_NODENAME"); name != "" {
 		return name

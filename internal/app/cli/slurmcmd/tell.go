@@ -15,21 +15,21 @@ import (
 func SlurmTellCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "slurm-tell [--failed REASON]",
-		Short: "Tell slurmctld what the GPUs of this node have",
-		Long: `Compare slurmctld's record of this node with the features that the GPUs have, and where
-it has others tell it, and have slurmd look anew. A node whose GPUs are as none of the
-features says is drained. While slurmd itself has a feature changed, nothing is done.
+		Short: "Report the features of this node to slurmctld",
+		Long: `Compare slurmctld's record of this node with the features of the GPUs. If they differ,
+update slurmctld and make slurmd read its features again. If the GPUs match no feature,
+drain the node. While slurmd itself changes a feature, do nothing.
 
-It is for a client unit, see dcm-slurm(7), so that it runs after every change.`,
+A client unit runs this command after every change, see dcm-slurm(7).`,
 		Args: console.Args(cobra.NoArgs),
 	}
-	failed := cmd.Flags().String("failed", "", "drain the node for this `REASON`, once slurmd has given its own")
+	failed := cmd.Flags().String("failed", "", "drain the node with this `REASON`, after slurmd has set its own")
 	cmd.RunE = func(c *cobra.Command, _ []string) error { return slurmTell(c.Context(), h, con, *failed) }
 	return cmd
 }
 
 func slurmTell(ctx context.Context, h *host.Host, con *console.Console, failed string) error {
-	if err := h.NeedRoot("telling slurmctld"); err != nil {
+	if err := h.NeedRoot("updating slurmctld"); err != nil {
 		return err
 	}
 	busy, err := filelock.Held(switching(h))
@@ -37,7 +37,7 @@ func slurmTell(ctx context.Context, h *host.Host, con *console.Console, failed s
 		return err
 	}
 	if busy && failed == "" {
-		fmt.Fprintln(con.Out, "slurmd has a feature changed, and will tell slurmctld itself.")
+		fmt.Fprintln(con.Out, "slurmd is changing a feature and updates slurmctld itself.")
 		return nil
 	}
 	all, active, err := featured(ctx, h)
@@ -52,7 +52,7 @@ func slurmTell(ctx context.Context, h *host.Host, con *console.Console, failed s
 	})
 }
 
-// reloadSlurmd has slurmd ask its helpers anew. Jobs go on.
+// reloadSlurmd makes slurmd run its helpers again. Jobs continue.
 func reloadSlurmd(ctx context.Context, h *host.Host) error {
 	conn, err := h.Dial(ctx)
 	if err != nil {

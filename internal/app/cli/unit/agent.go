@@ -10,11 +10,11 @@ import (
 func AgentCmd(h *host.Host, con *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "agent",
-		Short: "Answer programs that select profiles, as dcm-agent.service does",
-		Long: `Answer programs on this host that have profiles put on the GPUs out of configurations
-of their own, on the socket that systemd hands over. See org.deviceconfig.Agent1(5).
+		Short: "Serve programs that select profiles (dcm-agent.service)",
+		Long: `Serve programs on this host that select profiles, with configurations of their own, on
+the socket that systemd passes. See org.deviceconfig.Agent1(5).
 
-This is what dcm-agent.service does, for as long as somebody is connected.`,
+dcm-agent.service runs this command while a program is connected.`,
 		Args: console.Args(cobra.NoArgs),
 		RunE: work(h, con, "agent"),
 	}

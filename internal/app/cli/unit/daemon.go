@@ -13,14 +13,14 @@ import (
 func DaemonCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "daemon",
-		Short: "Watch the configuration and keep the profile applied, as dcm.service does",
+		Short: "Watch the configuration and keep the profile applied (dcm.service)",
 		Long: `Watch the configuration and keep the selected profile on the GPUs.
 
-This is what dcm.service does. It changes no GPU itself: when there is something
-to do it has systemd restart dcm-apply.service, and the client units with it.`,
+dcm.service runs this command. It changes no GPU itself: if there is something to do, it
+requests a restart of dcm-apply.service, and with it of the clients.`,
 		Args: console.Args(cobra.NoArgs),
 	}
-	reload := cmd.Flags().Bool("reload", false, "have the daemon $MAINPID look again")
+	reload := cmd.Flags().Bool("reload", false, "make the daemon $MAINPID check again")
 	cobra.CheckErr(cmd.Flags().MarkHidden("reload"))
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
 		if *reload {

@@ -1,2 +1,2 @@
-// Package unit has the commands that do what the units of dcm do.
+// Package unit has the commands that dcm's units run.
 package unit

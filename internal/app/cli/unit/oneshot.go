@@ -10,12 +10,11 @@ import (
 func OneshotCmd(h *host.Host, con *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "oneshot",
-		Short: "Put the selected profile on the GPUs, as dcm-apply.service does",
-		Long: `Put the selected profile on the GPUs and write /run/dcm/report.json.
+		Short: "Apply the selected profile to the GPUs (dcm-apply.service)",
+		Long: `Apply the selected profile to the GPUs and write /run/dcm/report.json.
 
-This is what dcm-apply.service does. It stops and starts nothing: it refuses to
-begin while a process holds a GPU. Use 'dcm apply' to have the client units
-restarted around the change.`,
+dcm-apply.service runs this command. It stops and starts no unit, and refuses to begin
+while a process has a GPU open. Use 'dcm apply' to restart the clients around the change.`,
 		Args: console.Args(cobra.NoArgs),
 		RunE: work(h, con, "oneshot"),
 	}

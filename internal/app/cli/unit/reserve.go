@@ -10,12 +10,11 @@ import (
 func ReserveCmd(h *host.Host, con *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "reserve",
-		Short: "Choose partitions for the reservations, as dcm-reserve.service does",
-		Long: `Choose partitions for the reservations of the configuration, and make the links below
-/dev/dcm that lead to them.
+		Short: "Choose partitions for the reservations (dcm-reserve.service)",
+		Long: `Choose partitions for the reservations of the configuration, and link them below /dev/dcm.
 
-This is what dcm-reserve.service does when reservations alone have changed. Every run
-of dcm-apply.service does the same behind its work.`,
+dcm-reserve.service runs this command when only reservations have changed. Every run of
+dcm-apply.service ends with the same work.`,
 		Args: console.Args(cobra.NoArgs),
 		RunE: work(h, con, "reserve"),
 	}

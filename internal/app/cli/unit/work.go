@@ -9,7 +9,7 @@ import (
 	"dcm/internal/linux/journal"
 )
 
-// work is what a unit does by that name.
+// work runs the work of the unit with that name.
 func work(h *host.Host, con *console.Console, name string) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, _ []string) error {
 		w := service.Works()[name]
