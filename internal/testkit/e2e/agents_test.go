@@ -14,7 +14,7 @@ const (
 	agentsOn     = "[agent]\nenabled = true\n"
 )
 
-// agentsText is what an agent brings: the layouts of the scenarios under other names.
+// agentsText is the text of an agent's call: the layouts of the scenarios under other names.
 const agentsText = `[profiles.whole]
 compute = "SPX"
 memory = "NPS1"
@@ -54,13 +54,13 @@ func agents(m machine) {
 	m.run("rm " + agentsFile)
 }
 
-// opened waits until systemd has the socket so.
+// opened waits until the socket unit has the state.
 func (m machine) opened(state string) {
 	m.t.Helper()
 	m.until(`[ "$(systemctl is-active dcm-agent.socket)" = "$1" ]`, state)
 }
 
-// ask has an agent call a method. The answer is on the standard output, an error's too.
+// ask calls a method as an agent. The reply, also an error, is on standard output.
 func (m machine) ask(method string, parameters map[string]string) remote.Result {
 	m.t.Helper()
 	text, err := json.Marshal(parameters)

@@ -13,8 +13,8 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// TestAnsible runs the role with the real Ansible on a simulated node. It has a root of
-// its own, several times as large as the others, so that it runs by itself.
+// TestAnsible runs the role with Ansible on a simulated node. It is not part of make test,
+// because its root is several times as large as the others.
 func TestAnsible(t *testing.T) {
 	if os.Getenv("DCM_ANSIBLE") == "" {
 		t.Skip("the role is tried by make test-ansible, which sets DCM_ANSIBLE")
@@ -40,7 +40,7 @@ func TestAnsible(t *testing.T) {
 	m.drifted()
 }
 
-// play is the directory of the role, with an inventory of this machine.
+// play returns the directory of the role, with an inventory of this machine.
 func play(t *testing.T) e2e.Seed {
 	t.Helper()
 	const from = "../../../packaging/ansible"
@@ -61,8 +61,8 @@ func play(t *testing.T) e2e.Seed {
 
 var recap = regexp.MustCompile(`changed=(\d+) .*failed=(\d+)`)
 
-// played runs the play, with more arguments, and returns what it printed and how many
-// changes and failures it counts.
+// played runs the play with the arguments and returns its output and its numbers of changes
+// and failures.
 func (m machine) played(arguments string) (text, changed, failed string) {
 	m.t.Helper()
 	r := m.try("cd /root/play && ANSIBLE_NOCOLOR=1 ansible-playbook -i hosts rollout.yml " + arguments)
@@ -73,7 +73,7 @@ func (m machine) played(arguments string) (text, changed, failed string) {
 	return r.Stdout + r.Stderr, found[1], found[2]
 }
 
-// changes runs the play, which must count so many changes and no failure.
+// changes expects the play to report this number of changes and no failure.
 func (m machine) changes(arguments, want string) string {
 	m.t.Helper()
 	text, changed, failed := m.played(arguments)
@@ -125,7 +125,7 @@ func (m machine) edited() {
 	m.changes("", "0")
 }
 
-// refused: a configuration that dcm refuses is never in place, in check mode neither.
+// refused: the role does not install a configuration that dcm check refuses.
 func (m machine) refused() {
 	m.t.Helper()
 	file := m.run("cat " + settings)

@@ -13,7 +13,7 @@ import (
 
 const options = "/etc/modprobe.d/dcm.conf"
 
-// atLoadText is the file as a run writes it.
+// atLoadText is the content of the file that a run writes.
 func atLoadText(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "dcm.conf")
@@ -37,7 +37,7 @@ func comesUpInTheMode(m machine) {
 	if text := m.run("cat " + options); !strings.HasSuffix(text, "options amdgpu user_partt_mode=4") {
 		m.t.Errorf("%s reads:\n%s", options, text)
 	}
-	// What systemd starts before basic.target, and so before the oneshot, by default.
+	// By default systemd starts these before basic.target, and so before the oneshot.
 	m.put("/etc/systemd/system/early.socket", "[Socket]\nListenStream=/run/early\nAccept=yes\n[Install]\nWantedBy=sockets.target\n")
 	m.put("/etc/systemd/system/early@.service", "[Service]\nExecStart=true\n")
 	m.put("/etc/systemd/system/early.path", "[Path]\nPathExists=/nowhere\nUnit=early@1.service\n[Install]\nWantedBy=paths.target\n")

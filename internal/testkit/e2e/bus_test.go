@@ -17,7 +17,7 @@ const (
 	accessDenied = "org.freedesktop.DBus.Error.AccessDenied"
 )
 
-// operators is a rule that lets a group do two of three things.
+// operators is a polkit rule that permits a group two of three actions.
 const operators = `polkit.addRule(function(action, subject) {
     if (!subject.isInGroup("gpu-operators"))
         return polkit.Result.NOT_HANDLED;
@@ -29,7 +29,7 @@ const operators = `polkit.addRule(function(action, subject) {
 });
 `
 
-// TestBus is what other users and programs see of the daemon, and may do.
+// TestBus tests what other users and programs can read and call on the bus.
 func TestBus(t *testing.T) {
 	t.Parallel()
 	requireContainers(t)
@@ -77,14 +77,14 @@ func TestBus(t *testing.T) {
 	})
 }
 
-// withUser brings the machine to a profile, with a user without privileges.
+// withUser applies a profile and adds a user without privileges.
 func (m machine) withUser() {
 	m.t.Helper()
 	m.ready()
 	m.run("useradd --create-home ada; groupadd gpu-operators")
 }
 
-// as runs a command as the user and returns all it says.
+// as runs a command as the user and returns its output.
 func (m machine) as(command string) string {
 	m.t.Helper()
 	return m.run("setpriv --reuid=ada --regid=ada --init-groups sh -c '" + command + "' 2>&1 || :")
@@ -109,7 +109,7 @@ func (m machine) everybodyLooks() {
 		}
 		m.t.Logf("$ %s\n%s", command, got)
 	}
-	// The file is not there, and the bus has it.
+	// Without the file, the bus still has the profile.
 	if got := m.run("unshare --mount sh -c 'mount -t tmpfs none /run/dcm; setpriv --reuid=ada --regid=ada --init-groups dcm status --json'"); !strings.Contains(got, `"phase": "in-sync"`) {
 		m.t.Errorf("dcm status without its file: want in-sync, got %s", got)
 	}
@@ -121,7 +121,7 @@ func (m machine) everybodyLooks() {
 	}
 }
 
-// shows waits until a property has a value: the daemon updates the bus last.
+// shows waits until a property has a value. The daemon updates the bus last.
 func (m machine) shows(property, value string) {
 	m.t.Helper()
 	m.until(`[ "$(busctl get-property $1)" = "$2" ]`, property, value)
@@ -163,7 +163,7 @@ func (m machine) polkitDecides() {
 	m.run("dcm use cpx-fast && systemctl is-active dcm")
 }
 
-// polkitLends: who is not in the group dcm has a lease if polkit says so.
+// polkitLends: a user outside of the group dcm gets a lease if polkit authorises it.
 func (m machine) polkitLends() {
 	m.t.Helper()
 	for _, tt := range []struct{ answer, want, action string }{
@@ -185,7 +185,7 @@ func (m machine) polkitLends() {
 	}
 }
 
-// busGoesAndComes: the daemon works without a bus, and is on the next one.
+// busGoesAndComes: the daemon works without a bus, and connects to the next one.
 func (m machine) busGoesAndComes() {
 	m.t.Helper()
 	pid := m.show("dcm.service", "MainPID")["MainPID"]
@@ -204,6 +204,6 @@ func (m machine) busGoesAndComes() {
 	} else {
 		m.t.Logf("the daemon has %d KiB of its own in memory", kib)
 	}
-	// It does not look for a new bus by itself, and a reboot would wait for it.
+	// Without it the program would not connect to the new bus, and would delay a reboot.
 	m.run("systemctl restart systemd-logind")
 }

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// cgroup holds every process of one container. Two containers in one cgroup
-// would share systemd-nspawn's "payload" below it.
+// cgroup contains all processes of one container. Each container has its own: systemd-nspawn
+// creates a child cgroup "payload" in it.
 type cgroup struct {
 	dir  string
 	held *os.File // locked as long as its maker lives
@@ -46,12 +46,12 @@ func newCgroup(name string) (cgroup, error) {
 	return cgroup{dir, held}, nil
 }
 
-// kill ends every process below. It does not wait for them to be gone.
+// kill sends SIGKILL to every process in the cgroup. It does not wait for their exit.
 func (c cgroup) kill() error {
 	return os.WriteFile(filepath.Join(c.dir, "cgroup.kill"), []byte("1"), 0)
 }
 
-// remove takes the empty tree away, deepest first.
+// remove removes the empty tree of cgroups.
 func (c cgroup) remove() error {
 	var dirs []string
 	err := filepath.WalkDir(c.dir, func(path string, d fs.DirEntry, err error) error {

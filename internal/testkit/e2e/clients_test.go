@@ -45,13 +45,13 @@ func nothingToDo(m machine) {
 	before := m.units(exporter, agentUnit, dashboard, "dcm-apply.service")
 	m.run("systemctl restart dcm")
 	m.untouched(before)
-	// The same with the line moved, which shows that the edit was seen.
+	// The other line number shows that the daemon has read the edit.
 	m.put(settings, "# a comment\n\n"+selecting("cpx-fast"))
 	m.await("/run/dcm/state.json", `"phase": "in-sync"`, settings+":3")
 	m.untouched(before)
 }
 
-// A client that is started while the GPUs are being changed is held back.
+// clientStartedDuringRun: the start of a client waits until the run ends.
 func clientStartedDuringRun(m machine) {
 	m.duringSPX(func() {
 		m.run("systemctl start --no-block " + idle)
@@ -130,7 +130,7 @@ func startedWhileBusy(m machine) {
 		m.t.Errorf("systemctl reload dcm: want success, got %s", r.Stderr)
 	}
 	m.untouched(before)
-	// Once for each start by hand.
+	// Once for each manual start.
 	if all := inUse(); len(all) != 2 {
 		m.t.Errorf("messages about the holder: want 2, got %v", all)
 	}

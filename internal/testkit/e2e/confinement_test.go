@@ -8,11 +8,11 @@ import (
 	"dcm/internal/frontends/status"
 )
 
-// overridden is the generator that systemd runs in place of the package's.
+// overridden is the path of a generator that takes precedence over the package's.
 const overridden = "/etc/systemd/system-generators/dcm-generator"
 
-// killableGenerator puts a generator in place of the package's that is killed while
-// /run/e2e-kill is there.
+// killableGenerator overrides the package's generator by one that kills itself while
+// /run/e2e-kill exists.
 func (m machine) killableGenerator() {
 	m.t.Helper()
 	m.run("mkdir -p /etc/systemd/system-generators")
@@ -20,14 +20,13 @@ func (m machine) killableGenerator() {
 	m.run("chmod 755 " + overridden)
 }
 
-// killing has the generator killed in all reloads during a script.
+// killing runs a script, during which each run of the generator is killed.
 func killing(script string) string {
 	return "touch /run/e2e-kill; " + script + "; rm /run/e2e-kill"
 }
 
-// generatorFails: a daemon-reload whose generator is killed or masked takes the drop-ins
-// away. dcm has them loaded again, and restarts what was started without them and nothing
-// else.
+// generatorFails: after a daemon-reload with a killed or masked generator the drop-ins are
+// missing. dcm reloads systemd, and restarts only the units that were started without them.
 func generatorFails(m machine) {
 	const prom = "/run/dcm/metrics/dcm.prom"
 	m.reserve("cpx-fast", 3)
@@ -53,7 +52,7 @@ func generatorFails(m machine) {
 	if n := len(m.reloads(true)); n < 2 || n > 6 {
 		m.t.Errorf("daemon-reloads by dcm: want one for each loss and those of the back-off, got %d", n)
 	}
-	// Neither are passes of the daemon, of which one may notice the loss itself.
+	// A pass of the daemon causes none either, although it may detect the loss.
 	earlier := len(m.reloads(false))
 	for i := range 5 {
 		m.put(settings, strings.Repeat("# an edit\n", i+1)+fmt.Sprintf(reserving, "cpx-fast", 3))
@@ -93,8 +92,8 @@ func (m machine) unconfined(a status.Account) (units []string) {
 	return units
 }
 
-// reloads returns the journal's entries about a daemon-reload that dcm requested: those of
-// the back-off after a loss have a number, those of the reconciler have none.
+// reloads returns the journal entries about a daemon-reload that dcm requested. Those of the
+// back-off after a loss have a number, those of the reconciler have none.
 func (m machine) reloads(numbered bool) []entry {
 	m.t.Helper()
 	return slices.DeleteFunc(m.entries("--unit=dcm"), func(e entry) bool {
@@ -102,7 +101,7 @@ func (m machine) reloads(numbered bool) []entry {
 	})
 }
 
-// listsChanged: what an administrator adds to a device list is shown, and is not changed.
+// listsChanged: dcm reports what an administrator adds to a device list, and does not change it.
 func listsChanged(m machine) {
 	m.run(`rm -f /run/roots; setsid dcm run -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
 	m.await("/run/roots", "held")

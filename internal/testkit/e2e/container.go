@@ -18,12 +18,11 @@ import (
 //go:embed boot.sh
 var bootScript string
 
-// shutdownTimeout is what a container that is let go has to power off; then its
-// processes are killed.
+// shutdownTimeout limits the power-off of a container. Afterwards its processes are killed.
 const shutdownTimeout = 10 * time.Second
 
-// Container is a booted container. Its methods are safe for concurrent use, but
-// for Reboot and Close.
+// Container is a booted container. Its methods are safe for concurrent use, except
+// Reboot and Close.
 type Container struct {
 	dir     string       // console.log; seed; work, where its root is mounted; share, its /e2e
 	release func() error // removes dir
@@ -33,9 +32,9 @@ type Container struct {
 	ended   error         // why, once exited is closed
 }
 
-// Boot boots a container from a root in the cache with the seed's files laid
-// over it, and returns when systemd has finished starting up. agent is the static
-// binary of the command agent.
+// Boot boots a container from a root in the cache, with the files of the seed added. It
+// returns when systemd has finished starting up. agent is the static binary of the command
+// agent.
 func Boot(ctx context.Context, root, agent string, seed Seed) (_ *Container, err error) {
 	dir, release, err := Scratch("")
 	if err != nil {
@@ -99,7 +98,7 @@ func (c *Container) start(root string) error {
 	return nil
 }
 
-// await waits for the next boot to be over. A unit that failed does not matter.
+// await waits until the next boot has completed. A failed unit is no error.
 func (c *Container) await(ctx context.Context) error {
 	select {
 	case <-c.greeter.boots:
@@ -118,12 +117,12 @@ func (c *Container) await(ctx context.Context) error {
 	return nil
 }
 
-// Run runs a command inside, as root. Its exit status is no error.
+// Run runs a command in the container as root. A non-zero exit status is no error.
 func (c *Container) Run(ctx context.Context, argv ...string) (remote.Result, error) {
 	return remote.Run(ctx, c.path("share/agent.sock"), remote.Command{Argv: argv})
 }
 
-// Put writes a file inside as an editor does: a new one replaces the old.
+// Put writes a new file in the container and renames it over the old one, as editors do.
 func (c *Container) Put(ctx context.Context, path string, content []byte, mode os.FileMode) error {
 	const script = `set -e; mkdir -p "$(dirname "$1")"; cat >"$1.new"; chmod "$2" "$1.new"; mv "$1.new" "$1"`
 	r, err := remote.Run(ctx, c.path("share/agent.sock"), remote.Command{
@@ -138,18 +137,17 @@ func (c *Container) Put(ctx context.Context, path string, content []byte, mode o
 	return nil
 }
 
-// Reboot reboots the container as an administrator would, and waits until it is
-// up again. It does not enter the container meanwhile: that can hang a shutdown.
+// Reboot runs systemctl reboot in the container and waits until the next boot has completed.
+// It does not enter the container meanwhile: that can hang a shutdown.
 func (c *Container) Reboot(ctx context.Context) error {
-	// The command is cut off with the rest of the system, or is not: both are right.
+	// The shutdown may kill the command before it exits.
 	if r, err := c.Run(ctx, "systemctl", "reboot"); err == nil && r.Code != 0 {
 		return fmt.Errorf("cannot reboot: %s", r.Stderr)
 	}
 	return c.Rebooted(ctx)
 }
 
-// Rebooted waits for a reboot that something inside asks for, as [Container.Reboot]
-// does.
+// Rebooted waits for the end of a reboot that a program in the container has requested.
 func (c *Container) Rebooted(ctx context.Context) error {
 	if err := c.await(ctx); err != nil {
 		return fmt.Errorf("cannot reboot: %w", err)
@@ -166,13 +164,12 @@ func (c *Container) Console() string {
 	return string(text)
 }
 
-// Shared is where a file of the directory /e2e inside is outside.
+// Shared returns the path on the host of a file in the container's directory /e2e.
 func (c *Container) Shared(name string) string { return c.path(filepath.Join("share", name)) }
 
 func (c *Container) path(name string) string { return filepath.Join(c.dir, name) }
 
-// Close powers the container off and removes what is left of it. That all of its
-// processes are gone is certain, whatever state they were in.
+// Close powers the container off, kills the processes that are left, and removes its files.
 func (c *Container) Close() error {
 	var errs []error
 	if c.greeter != nil {

@@ -7,7 +7,7 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// The harness itself: what every other test here stands on.
+// The tests of the harness itself.
 
 func TestContainer_Reboot(t *testing.T) {
 	t.Parallel()

@@ -24,16 +24,16 @@ const (
 	training  = "training.service"    // no client: a user's job
 )
 
-// The two layouts that the scenarios go between.
+// The two layouts of the scenarios.
 var (
 	cpx = partition.Mode{Compute: partition.CPX, Memory: "NPS4"}
 	spx = partition.Mode{Compute: partition.SPX, Memory: "NPS1"}
 )
 
-// settings is the file that the scenarios edit.
+// settings is the configuration file that the scenarios edit.
 const settings = "/etc/dcm/dcm.toml"
 
-// selecting is its content: it goes between the two layouts.
+// selecting returns its content with the profile selected.
 func selecting(profile string) string {
 	return `profile = "` + profile + `"
 
@@ -56,7 +56,7 @@ func install(t *testing.T, recipe e2e.Recipe, p product) machine {
 	return installWith(t, recipe, p, nil)
 }
 
-// installWith lays more files over the node's.
+// installWith is install with additional files.
 func installWith(t *testing.T, recipe e2e.Recipe, p product, more e2e.Seed) machine {
 	t.Helper()
 	seed, err := e2e.Node("mi300x-8", p.sim)
@@ -70,8 +70,8 @@ func installWith(t *testing.T, recipe e2e.Recipe, p product, more e2e.Seed) mach
 	return m
 }
 
-// ready brings the machine to where every scenario begins: nothing is wrong, the
-// clients are up and the profile cpx-fast is on the GPUs.
+// ready establishes the initial state of a scenario: no fault, active clients, and the profile
+// cpx-fast on the GPUs.
 func (m machine) ready() {
 	m.t.Helper()
 	m.run("dcm-sim reset; systemctl stop training idle-client || :; systemctl reset-failed")
@@ -82,7 +82,7 @@ func (m machine) ready() {
 	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
 }
 
-// modes reads the GPUs' modes from where the kernel shows them.
+// modes reads the GPUs' modes from sysfs.
 func (m machine) modes() map[string]partition.Mode {
 	m.t.Helper()
 	text := m.run(`cd /sys/bus/pci/devices && for gpu in *; do
@@ -99,7 +99,7 @@ func (m machine) modes() map[string]partition.Mode {
 	return modes
 }
 
-// has checks that each of the eight GPUs has the mode.
+// has expects each of the eight GPUs to have the mode.
 func (m machine) has(want partition.Mode) {
 	m.t.Helper()
 	modes := m.modes()
@@ -108,20 +108,20 @@ func (m machine) has(want partition.Mode) {
 	}
 }
 
-// partitions counts the compute nodes that KFD shows.
+// partitions returns the number of compute nodes in KFD's topology.
 func (m machine) partitions() string {
 	m.t.Helper()
 	return m.run("cat /sys/class/kfd/kfd/topology/nodes/*/gpu_id | grep -vxc 0")
 }
 
-// The kernel has no event for what these wait for: that the first GPU is switched to SPX, and
-// that the driver is about to be loaded.
+// These conditions are polled, because the kernel has no event for them: the first GPU is
+// switched to SPX, and the driver is about to be loaded.
 var (
 	switched     = waitFor("grep -q SPX /sys/bus/pci/devices/0000:05:00.0/current_compute_partition")
 	driverComing = waitFor("grep -q coming /sys/module/amdgpu/initstate")
 )
 
-// applied waits until the daemon has the profile on the GPUs.
+// applied waits until the daemon has applied the profile.
 func (m machine) applied(profile string) {
 	m.t.Helper()
 	m.await("/run/dcm/state.json", `"phase": "in-sync"`, `"profile": "`+profile+`"`)
@@ -138,7 +138,7 @@ func decode[T any](m machine, file string) (v T) {
 	return v
 }
 
-// bounced checks that units were stopped and started again, once and in order.
+// bounced expects each unit to have been restarted once, in order.
 func (m machine) bounced(before map[string]string) {
 	m.t.Helper()
 	after := m.units(slices.Collect(maps.Keys(before))...)
@@ -150,7 +150,7 @@ func (m machine) bounced(before map[string]string) {
 	}
 }
 
-// untouched checks that nothing has happened to units.
+// untouched expects the units not to have been restarted.
 func (m machine) untouched(before map[string]string) {
 	m.t.Helper()
 	after := m.units(slices.Collect(maps.Keys(before))...)

@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// Diagnose writes what the container shows of a failure: its units, dcm's
-// files, the simulated node, the journal. What cannot be had is left out.
+// Diagnose writes the state of the container after a failure: units, files of dcm, simulated
+// node, journal. Commands that fail are left out.
 func (c *Container) Diagnose(ctx context.Context, w io.Writer) {
 	for _, script := range []string{
 		"systemctl list-jobs --no-pager",

@@ -7,7 +7,7 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// discovery: a service that is not listed has a GPU open.
+// discovery: an unlisted service has a GPU open.
 func discovery(m machine) {
 	const unit = "inference.service"
 	m.put("/etc/systemd/system/"+unit, "[Service]\nExecStart=/usr/local/bin/gpu-client\n")
@@ -27,7 +27,7 @@ func discovery(m machine) {
 		m.t.Errorf("dcm check: want no line about a user's job, got:\n%s", text)
 	}
 
-	// Named, and in the way.
+	// It is named and blocks the change.
 	before := m.units(exporter, agentUnit, dashboard, unit)
 	m.put(settings, selecting("spx-fast"))
 	m.await("/run/dcm/state.json", `"phase": "waiting"`, unit)
@@ -52,21 +52,20 @@ func discovery(m machine) {
 		m.t.Errorf("runs: want one, got %v", runs)
 	}
 	m.run("grep -q dcm-apply.service /run/systemd/generator/" + unit + ".d/50-dcm.conf")
-	// After it comes the dashboard, which the run has taken down with gpuagent.
+	// dashboard is started after it: the run stopped it with gpuagent.
 	want := runstate.Client{Unit: unit, Before: "active", Now: "active", Sub: "running", Result: "success", Back: true,
 		Invocation: m.show(unit, "InvocationID")["InvocationID"]}
 	if c := m.state().Clients; len(c) != 6 || c[5].Unit != dashboard || c[4] != want {
 		m.t.Errorf("clients are %+v", c)
 	}
 
-	// A client like any other, with the same transaction.
+	// It is restarted like other clients, in the same transaction.
 	before = m.units(exporter, agentUnit, dashboard, unit)
 	m.put(settings, strings.Replace(include, "spx-fast\"", "cpx-fast\"", 1))
 	m.applied("cpx-fast")
 	m.bounced(before)
 
-	// Down, it is forgotten at the daemon's next start; so is everything when nothing is
-	// to be discovered.
+	// If it is stopped, the daemon's next start forgets it. With discovery off it forgets all.
 	m.run("systemctl restart dcm && ls /run/dcm/discovered.json")
 	m.run("systemctl stop inference && systemctl restart dcm && ! ls /run/dcm/discovered.json /run/systemd/generator/" + unit + ".d")
 	m.run("systemctl start inference")
@@ -78,7 +77,7 @@ func discovery(m machine) {
 	m.run("systemctl stop inference")
 }
 
-// support: one archive with what was seen, and nothing of anybody else's.
+// support: the archive has dcm's data and no data of other programs.
 func support(m machine) {
 	m.put("/etc/systemd/system/dcm-apply.service.d/hook.conf", "[Service]\nEnvironment=TOKEN=hunter2\nExecStartPre=+/bin/true --password hunter2\n")
 	m.put("/etc/systemd/system/gpuagent.service.d/token.conf", "[Service]\nEnvironment=TOKEN=hunter2\n")
@@ -113,7 +112,7 @@ func support(m machine) {
 	if found := m.try("grep -rl hunter2 /root/r").Stdout; found != "" {
 		m.t.Errorf("secret of another unit: want it in no file, got %s", found)
 	}
-	// An ordinary user gets what that user may read, and a list of what is missing.
+	// An unprivileged user gets the readable files, and a list of the others.
 	if r := m.try("cd /tmp && setpriv --reuid=65534 --regid=65534 --clear-groups dcm report --bundle - | tar -xzO --wildcards '*/CONTENTS.txt'"); r.Code != 0 || !strings.Contains(r.Stdout, "journal.txt") {
 		m.t.Errorf("dcm report --bundle of a user: want an archive, got %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}

@@ -34,7 +34,7 @@ func (m machine) noticed(before runstate.State, command string, phase runstate.P
 	return s.Since.Sub(began)
 }
 
-// seconds is the number that a command's output begins with.
+// seconds returns the number at the beginning of a command's output.
 func (m machine) seconds(command string) float64 {
 	m.t.Helper()
 	text, _, _ := strings.Cut(m.run(command), " ")
@@ -59,7 +59,7 @@ func driverReloaded(m machine) {
 	}
 	m.applied("cpx-fast")
 	m.run("dcm verify")
-	// What the repair itself did to the devices is no reason for another one.
+	// The uevents of the repair cause no further one.
 	m.run("systemctl reload dcm")
 	if got := m.run("cat /run/runs"); got != "run" {
 		m.t.Errorf("runs: %q, want one", got)
@@ -106,9 +106,8 @@ func driftReported(m machine) {
 	m.applied("cpx-fast")
 }
 
-// The message is a real one, of a real device of the machine that the tests run on.
-// What it makes the daemon find is of another kind: there is no event for a reset of
-// the simulated node.
+// kernelTells: the uevent is one of a real device of the test's host. The drift that the daemon
+// then finds is unrelated: the simulated node has no uevent for a reset.
 func kernelTells(m machine) {
 	devices, err := filepath.Glob("/sys/bus/pci/devices/*/uevent")
 	if err != nil || len(devices) == 0 {
@@ -132,8 +131,8 @@ func kernelTells(m machine) {
 	}
 }
 
-// The daemon looks at the host's own instance of sysfs, in a network namespace of
-// its own, and may not write there.
+// daemonSeesTheHost: the daemon reads the host's sysfs from its own network namespace, and
+// cannot write to it.
 func daemonSeesTheHost(m machine) {
 	m.run(`pid=$(systemctl show --property=MainPID --value dcm)
 		[ "$(stat -c %d /sys)" = "$(nsenter --target "$pid" --mount stat -c %d /sys)" ]

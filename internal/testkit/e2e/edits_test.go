@@ -44,8 +44,8 @@ func brokenEdit(m machine) {
 	}
 }
 
-// lastGoodStaysInForce: not for the daemon alone, but for a reload of systemd, for a
-// run that it or a user requests, and for the daemon that starts after it.
+// lastGoodStaysInForce: while the file is broken, the last good configuration remains effective
+// for the daemon, a daemon-reload, runs, and the daemon's next start.
 func (m machine) lastGoodStaysInForce() {
 	m.t.Helper()
 	dropins := m.show(agentUnit, "DropInPaths")["DropInPaths"]
@@ -74,7 +74,7 @@ func (m machine) lastGoodStaysInForce() {
 	}
 }
 
-// A configuration that is broken when the host boots costs nothing but itself.
+// brokenAtBoot: a configuration that is broken at boot does not affect the clients.
 func brokenAtBoot(m machine) {
 	m.run("systemctl stop dcm") // or the daemon sees the edit first
 	m.put(settings, "profile = \"cpx-fast\"\nclients = \n")
@@ -87,7 +87,7 @@ func brokenAtBoot(m machine) {
 			m.t.Errorf("%s is %s", unit, got)
 		}
 	}
-	// The boot's start of the daemon has failed, and the one after it is there.
+	// The first start of the daemon failed. systemd has restarted it.
 	m.await("/run/dcm/state.json", `"phase": "failed"`, settings+":2")
 	m.run("systemctl start dcm") // joins it
 	if text := m.try("systemctl status dcm").Stdout; !strings.Contains(text, settings+":2") {
@@ -102,8 +102,8 @@ func brokenAtBoot(m machine) {
 	}
 }
 
-// What is selected with `dcm use` is the file's one line, and stays until that is edited.
-// What is selected with `dcm apply` ends with the boot, or with another selection.
+// selections: `dcm use` writes the profile to the file. A selection by `dcm apply PROFILE` ends
+// with the boot or with another selection.
 func selections(m machine) {
 	m.run("dcm use spx-fast")
 	m.has(spx)
@@ -146,9 +146,8 @@ func selections(m machine) {
 	m.has(spx)
 }
 
-// refuseInotify starts the daemon without an inotify instance. The kernel's limit is for all
-// processes of a user, in all containers: here it is the daemon's seccomp filter that answers
-// as the kernel does then.
+// refuseInotify makes inotify_init1 fail in the daemon by its seccomp filter. The kernel's own
+// limit is for all processes of a user, in all containers.
 func (m machine) refuseInotify() {
 	m.t.Helper()
 	m.put("/run/systemd/system/dcm.service.d/inotify.conf", "[Service]\nSystemCallFilter=~inotify_init inotify_init1\nSystemCallErrorNumber=EMFILE\n")

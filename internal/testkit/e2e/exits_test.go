@@ -9,8 +9,8 @@ import (
 	"dcm/internal/exitcode"
 )
 
-// exitStatuses has every exit status that takes a daemon, as the table in dcm(1) lists
-// them. It begins with six partitions reserved of 64, and the user ada in the group dcm.
+// exitStatuses tests each exit status of the table in dcm(1) that requires a daemon. At its
+// beginning six of 64 partitions are reserved, and the user ada is in the group dcm.
 func exitStatuses(m machine) {
 	m.run("rm -f /run/held /run/slow")
 	const (
@@ -20,7 +20,7 @@ func exitStatuses(m machine) {
 		back    = `; code=$?; cp /run/before /etc/dcm/dcm.toml; systemctl stop 'dcm-lease-*.scope'; dcm apply >/dev/null; exit $code`
 		down    = `systemctl stop dcm; `
 		up      = `; code=$?; systemctl start dcm; exit $code`
-		// What systemd has noted of the start by hand, before it starts the daemon again.
+		// systemd's record of the manual start, before it restarts the daemon.
 		start = `systemctl restart dcm; journalctl --sync; code=$(journalctl --boot --unit=dcm --output=cat | grep -o 'Main process exited, code=exited, status=[0-9]*' | tail -n 1 | cut -d= -f3); `
 		idle  = `rm -f /run/idle; dcm apply --when-idle >/run/idle 2>&1 & pid=$!; e2e-agent await /run/idle dcm-lease-0-; kill -`
 	)
@@ -74,8 +74,8 @@ func exitStatuses(m machine) {
 	}
 }
 
-// whileStarting runs commands concurrently while a start of the daemon hangs, and returns what
-// each has printed.
+// whileStarting runs commands concurrently while a start of the daemon hangs, and returns
+// their outputs.
 func (m machine) whileStarting() map[string]string {
 	m.t.Helper()
 	commands := map[string]string{"run": "run -- true", "release": "release dcm-lease-0-00000000.scope", "queue": "queue", "apply": "apply", "use": "use cpx-fast"}
@@ -96,14 +96,14 @@ func (m machine) whileStarting() map[string]string {
 	return out
 }
 
-// overtaken has a profile selected, and another one in the middle of the run.
+// overtaken selects a profile, and during its run another one.
 func overtaken(command string) string {
 	return `dcm-sim fault --gpu all --op compute --hang 300ms; rm -f /run/overtaken; ` + command +
 		` >/run/overtaken 2>&1 & pid=$!; e2e-agent await /run/dcm/state.json applying; dcm use cpx-fast >/run/second 2>&1; wait $pid; code=$?; cat /run/overtaken; dcm-sim reset; (exit $code)`
 }
 
-// daemonComesBack: through restarts and kills of the daemon no command fails, and a
-// change that is refused leaves the daemon where it is.
+// daemonComesBack: no command fails during restarts and kills of the daemon. A refused change
+// does not restart the daemon.
 func daemonComesBack(m machine) {
 	m.run(`rm -f /run/loop.*; (n=0; while [ ! -e /run/loop.stop ]; do dcm run -- true 2>/run/loop.last || { echo $?; cat /run/loop.last; } >>/run/loop.errors; n=$((n+1)); done; echo $n runs >/run/loop.ended) >/dev/null 2>&1 </dev/null &`)
 	m.run("for i in 1 2 3; do systemctl restart dcm; dcm run -- true; done")
@@ -124,8 +124,8 @@ func daemonComesBack(m machine) {
 	m.run("cp /run/before /etc/dcm/dcm.toml; dcm apply")
 }
 
-// reexecsOutlasted: through daemon-reexecs back to back no request that waits fails. One that
-// does not wait fails only for a reason that passes.
+// reexecsOutlasted: during continuous daemon-reexecs no request with --wait fails. Others fail
+// only with a transient error.
 func reexecsOutlasted(m machine) {
 	const callers = 3
 	m.run(fmt.Sprintf(`rm -f /run/loop.*; for i in $(seq %d); do (n=0; while [ ! -e /run/loop.stop ]; do
@@ -146,8 +146,8 @@ func reexecsOutlasted(m machine) {
 	m.until(noLeases)
 }
 
-// leaseOfAService: the stop and the restart of a service whose command is dcm run end all
-// that is in its lease. One process that is killed for memory does not end a lease.
+// leaseOfAService: a stop or restart of a service that runs dcm run ends all processes of its
+// lease. The OOM kill of one process does not end a lease.
 func leaseOfAService(m machine) {
 	const leases = "systemctl list-units --plain --no-legend 'dcm-lease-*.scope' | cut -d' ' -f1"
 	m.put("/run/systemd/system/lent.service", "[Service]\nExecStart=dcm run -n 2 -- sh -c 'sleep infinity & echo lent >/run/lent; exec sleep infinity'\n")

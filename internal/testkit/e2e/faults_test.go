@@ -7,9 +7,8 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// fault is a row of the matrix of what goes wrong around a run, with its end.
-// After each end the clients must be up again, each once; what healed the node
-// must be followed by the profile.
+// fault is a fault around a run, with the expected result. After it each client has been
+// restarted once. After the repair of the node the profile is applied.
 type fault struct {
 	name    string
 	profile string          // that is selected; the node is at cpx-fast before
@@ -34,12 +33,12 @@ const (
 	atSPX  = "8 × SPX/NPS1"
 	atCPX  = "8 × CPX/NPS1"
 	atNPS4 = "8 × CPX/NPS4"
-	// A run that is over its limit, and may take as long as it needs to end by itself.
+	// A run that exceeds its time limit and then ends by itself.
 	lowered = `mkdir -p /run/systemd/system/dcm-apply.service.d
 printf '[Service]\nTimeoutStartSec=8s\n' >/run/systemd/system/dcm-apply.service.d/limit.conf
 systemctl daemon-reload
 `
-	// One that is killed then, as what it waits for does not end.
+	// A run that exceeds its time limit and is then killed.
 	killed = "mkdir -p /run/systemd/system/dcm-apply.service.d; printf '[Service]\\nTimeoutStopSec=2s\\n' >/run/systemd/system/dcm-apply.service.d/stop.conf\n" + lowered
 	raised = "rm -r /run/systemd/system/dcm-apply.service.d; systemctl daemon-reload; dcm-sim fault --clear; "
 	full   = `journalctl --boot --unit=dcm --output=cat --quiet --lines=1 --grep="no space left"`
@@ -56,7 +55,7 @@ func faultMatrix() []fault {
 		{name: "SIGTERM of oneshot between steps", profile: "cpx-nps4", before: "rm -f /var/lib/dcm/history.jsonl", amid: "systemctl kill --signal=TERM dcm-apply",
 			state: []string{`"phase": "in-sync"`, `"profile": "cpx-nps4"`}, result: runstate.Applied, unit: "success 0", gpus: atNPS4, command: "dcm report --list --json", want: `"interrupted"`},
 		{name: "SIGSTOP of oneshot beyond its timeout", profile: "spx-fast", before: lowered, amid: "e2e-agent await /run/dcm/report.json '\"result\": \"applied\"' '\"profile\": \"spx-fast\"'",
-			// systemd's SIGTERM brings it a SIGCONT, and it goes to its end.
+			// systemd sends SIGCONT after SIGTERM, and the run completes.
 			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: fields, want: `"DCM_TOOK"`, heal: raised},
 		{name: "switch hangs beyond the timeout", profile: "spx-fast", before: killed + "dcm-sim fault --gpu 0000:c6:00.0 --op compute --hang forever --times always",
 			state: []string{`"phase": "waiting"`}, result: runstate.Running, unit: "timeout 9", gpus: "1 × CPX/NPS1, 7 × SPX/NPS1", verify: 2, command: "dcm status", want: "0000:c6:00.0 from CPX to SPX", heal: raised},
@@ -67,7 +66,7 @@ func faultMatrix() []fault {
 		{name: "bus killed during a run", profile: "spx-fast", amid: "systemctl kill --signal=KILL dbus",
 			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX},
 		{name: "oneshot killed, profile required", profile: "spx-fast", before: "printf '[clients]\\nrequire = true\\n' >/etc/dcm/dcm.toml.d/60-require.toml; systemctl restart dcm", amid: "systemctl kill --signal=KILL dcm-apply",
-			// Killed after its last switch, it has left nothing to the next run.
+			// The run was killed after its last switch, so the next one changes nothing.
 			state: inSync, unit: "success 0", gpus: atSPX, command: fields, want: `"DCM_UNIT":"` + agentUnit + `"`},
 		{name: "daemon stopped during a run", profile: "spx-fast", amid: "systemctl stop dcm",
 			result: runstate.Applied, unit: "success 0", gpus: atSPX, command: "dcm status --json", want: `"daemon-down"`, heal: "systemctl start dcm"},
@@ -78,7 +77,7 @@ func faultMatrix() []fault {
 		{name: "broken edit during a run", profile: "spx-fast", amid: "echo 'colour = \"red\"' >>" + settings,
 			state: append([]string{"colour"}, inSync...), result: runstate.Applied, unit: "success 0", gpus: atSPX, verify: 78, command: waitFor("systemctl show --property=StatusText dcm | grep colour"), want: "colour"},
 		{name: "runtime directory full", profile: "spx-fast", before: "mount -o remount,size=1m /run; dd if=/dev/zero of=/run/filler bs=4k 2>/dev/null; dcm-sim fault --gpu all --op compute --hang 100ms",
-			// Whether a page is free at a moment is chance; nothing is begun without one.
+			// Whether the write fails depends on the free pages. If it does, no step is begun.
 			by: "e2e-agent await-command '" + full + " | grep .'; truncate --size=-256K /run/filler; systemctl restart dcm", unit: "success 0", gpus: atSPX,
 			command: "dcm use spx-fast && " + full, want: "no space left", heal: "rm /run/filler; mount -o remount,size=100m /run; rm -f /etc/dcm/dcm.toml.d/*selected*; systemctl restart dcm"},
 		{name: "runtime directory read-only", profile: "spx-fast", before: "mount --bind /run/dcm /run/dcm; mount -o remount,ro,bind /run/dcm; systemctl stop dcm", // whose own /run/dcm is not
@@ -92,10 +91,10 @@ func faultMatrix() []fault {
 	}
 }
 
-// exitAny is for a row in which how far the GPUs are is a matter of time.
+// exitAny is for a fault after which the state of the GPUs depends on the timing.
 const exitAny = -1
 
-// faults share one container, one after the other.
+// faults runs all faults sequentially in one container.
 func faults(t *testing.T, p product) {
 	t.Parallel()
 	for _, recipe := range suites() {
@@ -134,8 +133,8 @@ func (f fault) try(m machine) {
 	m.converges("cpx-fast")
 }
 
-// duringMemory selects a profile and acts while its memory request hangs: then a
-// step has begun in the report, and only those of steps are indented so far.
+// duringMemory selects a profile and acts while its memory request hangs. It waits for the
+// first step in the report, which is found by its indentation.
 func (m machine) duringMemory(profile string, act func()) {
 	m.t.Helper()
 	m.run("dcm-sim fault --op memory --hang 3s")
@@ -144,8 +143,8 @@ func (m machine) duringMemory(profile string, act func()) {
 	act()
 }
 
-// end waits until the daemon is in the state or, if no file shows it, until it
-// was restarted, and for the clients' way back.
+// end waits for the state of the daemon, or for its restart if no file shows the state, and
+// until the clients are active again.
 func (f fault) end(m machine) {
 	m.t.Helper()
 	switch {
@@ -164,7 +163,7 @@ func (f fault) end(m machine) {
 	m.try("systemctl start " + strings.Join(bouncing, " ")) // joins the jobs under way
 }
 
-// healed is the profile that is selected at the end of the row.
+// healed is the profile that is selected after the fault.
 func (f fault) healed() string {
 	if strings.Contains(f.amid, "cpx-nps4") {
 		return "cpx-nps4"

@@ -10,7 +10,7 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// flow is the user's whole flow: install, configure, restart, reboot.
+// flow is the main use of dcm: install, configure, restart, reboot.
 func flow(t *testing.T, p product) {
 	t.Parallel()
 	for _, recipe := range suites() {
@@ -26,7 +26,7 @@ func flow(t *testing.T, p product) {
 	}
 }
 
-// installed: without a selected profile nothing is touched.
+// installed: without a selected profile dcm changes nothing.
 func (m machine) installed() {
 	m.t.Helper()
 	if got := m.run("systemctl is-enabled dcm dcm-apply"); got != "enabled\nenabled" {
@@ -73,7 +73,7 @@ func (m machine) configured() {
 	}
 }
 
-// rebooted: the profile is on the GPUs again before any client was started.
+// rebooted: dcm applies the profile before any client is started.
 func (m machine) rebooted() {
 	m.t.Helper()
 	m.has(cpx)

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// greeter hears from the container's agent at each boot. As long as it holds the
-// agent's connection the container stays up.
+// greeter receives a connection from the container's agent at each boot. The container powers
+// off when that connection is closed.
 type greeter struct {
 	boots    chan string // boot ids
 	listener net.Listener
@@ -42,7 +42,7 @@ func (g *greeter) serve() {
 	}
 }
 
-// hold keeps the connection of this boot and lets go of the one before.
+// hold keeps the connection of this boot and closes the previous one.
 func (g *greeter) hold(conn net.Conn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

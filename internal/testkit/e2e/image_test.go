@@ -12,11 +12,11 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// brought is the command of dcm.service(8); what is to be said to dcm's image follows.
+// brought is the command of dcm.service(8) that runs dcm's image. Its arguments follow.
 const brought = "podman run --network=none --security-opt=label=disable --volume=/:/host:rslave "
 
-// TestHostImage is dcm on a host that takes no package: its image, in a real container,
-// with the host's systemd to drive.
+// TestHostImage runs dcm's image in a podman container on a host without dcm's package. It
+// controls the systemd of the host.
 func TestHostImage(t *testing.T) {
 	if os.Getenv("DCM_IMAGE") == "" {
 		t.Skip("dcm's image is tried by make test-host-image, which sets DCM_IMAGE")
@@ -90,7 +90,7 @@ func imageKilled(m machine) {
 	m.bounced(before)
 	m.run("podman start dcm")
 	m.watching(2)
-	// Stopped, it has the daemon stop; what that would ask PID 1 for works without it.
+	// A stop of the container stops the daemon. The clients of PID 1 continue.
 	before = m.units(clients()...)
 	m.run("podman stop dcm >/dev/null")
 	m.until("! systemctl is-active --quiet dcm")
@@ -107,8 +107,7 @@ func imageKilled(m machine) {
 	m.untouched(before)
 }
 
-// watching waits until the container has the daemon run, for the nth time: its log has
-// the times before.
+// watching waits until the daemon runs in the container for the nth time, by its log.
 func (m machine) watching(n int) {
 	m.t.Helper()
 	m.until(`[ "$(podman logs dcm 2>&1 | grep -c "dcm.service runs")" -ge "$1" ] && systemctl is-active --quiet dcm`, strconv.Itoa(n))

@@ -6,7 +6,7 @@ import (
 	"dcm/internal/engine/event"
 )
 
-// journal: a failure of one GPU is found by its address, and explained.
+// journal: entries about the failure of one GPU have its address and an explanation.
 func journal(m machine) {
 	const gpu = "0000:e5:00.0"
 	m.run("dcm-sim fault --gpu " + gpu + " --op compute --errno EINVAL --times 3")
@@ -42,7 +42,7 @@ func journal(m machine) {
 			m.t.Errorf("field %s is %q, want %q", field, got, want)
 		}
 	}
-	// The daemon's entries about the run are found with the run's own.
+	// The daemon's entries about the run have the id of the run.
 	if all := m.entries("--unit=dcm DCM_UNIT=dcm-apply.service DCM_RUN=" + m.lastRun().ID); len(all) == 0 || all[0]["DCM_TOOK"] == nil {
 		m.t.Errorf("the daemon's messages about the run: want one with DCM_TOOK, got %v", all)
 	}

@@ -4,9 +4,9 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// duringSPX selects spx-fast and acts in the middle of its run: the last GPU of the
-// eight hangs, which gives the time to stop the oneshot, and stopped it stays until all
-// is done. Where a slow machine has let the run end first, it hangs for longer.
+// duringSPX selects spx-fast and acts during its run. The switch of the last GPU hangs, so that
+// the oneshot can be stopped (SIGSTOP) until the action is complete. If the run ended first on
+// a slow machine, duringSPX repeats it with a longer hang.
 func (m machine) duringSPX(act func()) {
 	m.t.Helper()
 	for _, hang := range []string{"3s", "10s", "30s"} {
@@ -27,7 +27,7 @@ func (m machine) duringSPX(act func()) {
 	m.t.Fatal("run: want it activating with a GPU switched, never seen")
 }
 
-// converges checks that the next apply brings the profile and all clients.
+// converges expects the next apply to apply the profile and restart all clients.
 func (m machine) converges(profile string) {
 	m.t.Helper()
 	m.put(settings, selecting(profile))
@@ -53,8 +53,8 @@ func interrupted(act string) func(machine) {
 	}
 }
 
-// Started and not restarted, the oneshot finds the clients up: it names them and
-// touches nothing.
+// startedWithClients: a start, not a restart, of the oneshot leaves the clients active. It names
+// them and changes nothing.
 func startedWithClients(m machine) {
 	m.run("systemctl stop dcm dcm-apply") // and with it the clients: PartOf=
 	for _, unit := range []string{exporter, agentUnit} {

@@ -18,8 +18,8 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// kubelet is a unit that stands where a node's has its kubelet: it records whether the
-// GPUs were divided when it was started.
+// kubelet is a stand-in for the unit of the kubelet. It records whether the GPUs were
+// partitioned at its start.
 const kubelet = `[Service]
 ExecStart=sh -c 'cat /sys/bus/pci/devices/0000:05:00.0/current_compute_partition >/run/kubelet.saw; exec sleep infinity'
 
@@ -27,8 +27,8 @@ ExecStart=sh -c 'cat /sys/bus/pci/devices/0000:05:00.0/current_compute_partition
 WantedBy=multi-user.target
 `
 
-// TestKubernetes has the agent of a cluster drive the dcm of a simulated node. The
-// cluster is outside of the container: its tests are those of the agent's own module.
+// TestKubernetes runs the tests of the agent's module with the dcm of a simulated node. The
+// agent and the simulated cluster are outside of the container.
 func TestKubernetes(t *testing.T) {
 	if os.Getenv("DCM_KUBERNETES") == "" {
 		t.Skip("a cluster is tried by make test-kubernetes, which sets DCM_KUBERNETES")
@@ -52,8 +52,8 @@ func TestKubernetes(t *testing.T) {
 	t.Run("NVIDIA", func(t *testing.T) { agentsOfNVIDIA(t, trixie, p) })
 }
 
-// used times dcm use, by which an agent's changes are judged: the same two modes. The
-// kubelet goes on meanwhile.
+// used measures dcm use, with which the durations of the agent's changes are compared. The
+// kubelet continues to run.
 func (m machine) used() {
 	m.t.Helper()
 	before := m.units("kubelet.service")
@@ -73,7 +73,7 @@ func (m machine) used() {
 	m.t.Logf("dcm use: %d ms in the middle of %v", took[len(took)/2], took)
 }
 
-// dividedBeforeKubelet checks that the kubelet of this boot was started with the GPUs divided.
+// dividedBeforeKubelet expects that the GPUs were partitioned before the kubelet was started.
 func (m machine) dividedBeforeKubelet() {
 	m.t.Helper()
 	if after := m.show("kubelet.service", "After")["After"]; !strings.Contains(after, "dcm-apply.service") {
@@ -88,14 +88,14 @@ func (m machine) dividedBeforeKubelet() {
 	}
 }
 
-// hanging has the next change stand still, and be killed with a reboot.
+// hanging makes the next change hang until a reboot kills it.
 const hanging = `mkdir -p /run/systemd/system/dcm-apply.service.d
 printf '[Service]\nTimeoutStopSec=2s\n' >/run/systemd/system/dcm-apply.service.d/stop.conf
 systemctl daemon-reload
 dcm-sim fault --gpu 0000:e5:00.0 --op compute --hang forever --times always`
 
-// driven runs a test of the agent's module with this machine's dcm. It may ask for a
-// reboot of the machine, and for one in the middle of a change.
+// driven runs a test of the agent's module with this machine's dcm. The test can request a
+// reboot of the machine, also during a change.
 func (m machine) driven(test string) {
 	m.t.Helper()
 	l, err := net.Listen("unix", filepath.Join(m.t.TempDir(), "asked"))
@@ -155,8 +155,8 @@ func (m machine) asked(conn net.Conn) {
 	fmt.Fprintln(conn, m.agentSocket())
 }
 
-// agentsOfNVIDIA has an agent divide a node's GPUs of NVIDIA's, and see them: it runs
-// with what the generator adds for them.
+// agentsOfNVIDIA: an agent partitions NVIDIA GPUs and can read them, with the drop-in that the
+// generator adds for them.
 func agentsOfNVIDIA(t *testing.T, recipe e2e.Recipe, p product) {
 	lib, err := standin.Build(t.Context(), t.TempDir())
 	if err != nil {
@@ -184,8 +184,8 @@ func (m machine) agentSocket() string {
 	return fmt.Sprintf("/proc/%d/root%s", m.process(), agentsSocket)
 }
 
-// process is one of the container's, as it is numbered out here: by it its files are
-// reached, sockets too.
+// process returns the PID on the host of a process in the container. By /proc/PID/root the test
+// reaches the container's files and sockets.
 func (m machine) process() int32 {
 	m.t.Helper()
 	conn, err := net.Dial("unix", m.Shared("agent.sock"))

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Leader returns the process id, outside, of the container's PID 1. A reboot changes it.
+// Leader returns the PID, on the host, of the container's PID 1. A reboot changes it.
 func (c *Container) Leader() (string, error) {
 	leader := ""
 	err := filepath.WalkDir(c.cgroup.dir, func(path string, d fs.DirEntry, err error) error {

@@ -9,7 +9,7 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// probe prints how many render nodes it can open and where it runs, and ends with 7.
+// probe prints the number of render nodes that it can open and its cgroup, and exits with 7.
 const probe = `#!/bin/sh
 n=0
 for node in /dev/dri/renderD*; do
@@ -20,10 +20,10 @@ echo "$n of $MINE in $group"
 exit 7
 `
 
-// ada runs a command as a user of that name.
+// ada is the beginning of a command that runs another one as the user ada.
 const ada = "setpriv --reuid=ada --regid=ada --init-groups "
 
-// leasesGiven begins with six partitions reserved of 64.
+// leasesGiven starts with 6 of 64 partitions reserved.
 func leasesGiven(m machine) {
 	m.put("/usr/local/bin/probe", probe)
 	m.run("chmod 755 /usr/local/bin/probe; useradd --create-home ada")
@@ -43,7 +43,7 @@ func leasesGiven(m machine) {
 		m.t.Errorf("lease with --time 1s: want exit status 143, got %d, %s", r.Code, r.Stderr)
 	}
 	m.exits(0, "systemd-run --quiet --wait --pipe -p IPAddressDeny=any -p TasksMax=77 -- dcm run -- cat /proc/self/cgroup", "IPAddressDeny=", "run-")
-	// Its terminal, limits and environment are the caller's.
+	// It inherits the caller's terminal, limits and environment.
 	if got := m.run(`ulimit -n 77; MINE=hers script -qec 'dcm run -- sh -c "tty; ulimit -n; echo \$MINE" 2>/dev/null' /dev/null`); !strings.HasPrefix(got, "/dev/pts/") || !strings.HasSuffix(strings.Join(strings.Fields(got), " "), " 77 hers") {
 		m.t.Errorf("lease in a terminal: want its tty, limits and environment, got %q", got)
 	}
@@ -56,7 +56,7 @@ func leasesGiven(m machine) {
 	}
 }
 
-// lent begins two leases that last, and returns their units.
+// lent starts two leases that do not end by themselves, and returns their units.
 func (m machine) lent() (hers, roots string) {
 	m.t.Helper()
 	m.run("rm -f /tmp/hers /run/roots; setsid " + ada + `dcm run -n 3 -- sh -c 'echo held >/tmp/hers; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
@@ -69,14 +69,14 @@ func (m machine) lent() (hers, roots string) {
 	return scope("lease"), scope("exclusive")
 }
 
-// allowed lists the render nodes that a unit may open.
+// allowed returns the render nodes in the device list of a unit.
 func (m machine) allowed(unit string) []string {
 	m.t.Helper()
 	return strings.Fields(m.run("systemctl show -P DeviceAllow " + unit + " | tr ' ' '\\n' | grep -o '/dev/dri/renderD[0-9]*'"))
 }
 
-// kept checks that three services and two leases have what they requested, and that no other
-// process can open it, not even one of root or of a container. Of each GPU's partitions there are so many.
+// kept expects three services and two leases to have the requested partitions, and that no
+// other process can open them, not even one of root or of a container.
 func (m machine) kept(hers, roots string, parts int) func(when string) {
 	m.t.Helper()
 	mine, exclusive := m.allowed(hers), m.allowed(roots)
@@ -105,8 +105,8 @@ func (m machine) kept(hers, roots string, parts int) func(when string) {
 	}
 }
 
-// heldThrough has a node partitioned twice with three services and two leases on it, and in
-// each profile everything killed; and at last it is rebooted.
+// heldThrough: three services and two leases keep their partitions through two repartitions,
+// kills of all processes of dcm in each profile, and a reboot.
 func heldThrough(m machine) {
 	services := []string{"alpha.service", "beta@1.service", "gamma.service"}
 	const end = "systemctl stop 'dcm-*.scope'"
@@ -124,7 +124,7 @@ func heldThrough(m machine) {
 		}
 		hers, roots := m.lent()
 		check := m.kept(hers, roots, s.parts)
-		// logind does not come back to a bus that was killed by itself, and a reboot waits for it.
+		// logind does not reconnect to a restarted bus, which would delay a reboot.
 		m.run(`for unit in dcm dcm-apply dcm-reserve dcm-guard systemd-journald dbus; do systemctl kill --signal=KILL $unit || :; done; systemctl daemon-reexec; systemctl restart dcm; systemctl try-restart systemd-logind`)
 		check("in " + s.profile + ", after a kill of everything and a daemon-reexec")
 		m.confinedTo(2, 3, m.allowed(roots)...)
@@ -155,7 +155,7 @@ func leasesLast(m machine) {
 	check("after a repartition that was refused")
 	m.exits(1, ada+"dcm release "+roots, roots)
 	m.run("systemctl is-active " + roots)
-	// Who waits is served when the last has ended, the one by a kill.
+	// A waiter is served when the last lease has ended, here by a kill.
 	m.run("timeout 60 dcm run -n 58 --wait -- true & waits=$!\n" + ada + "dcm release " + hers + "\nsystemctl kill --signal=KILL " + roots + "\nwait $waits")
 	m.until(opensFor, exclusive[0])
 	m.until(noLeases)
@@ -166,8 +166,8 @@ func leasesLast(m machine) {
 	drainedAroundWaiters(m)
 }
 
-// queueShown: what cannot be is refused immediately, root does not wait for users, and who
-// waits is listed, and can be removed.
+// queueShown: impossible requests are refused immediately, root does not wait for users, and
+// waiting requests are listed and can be removed.
 func queueShown(m machine) {
 	m.exits(69, ada+"dcm run -n 64 --wait -- true", "58", "64", "alpha 2", "beta-1 3", "gamma 1")
 	m.run(`rm -f /run/roots; setsid dcm run -n 8 -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
@@ -232,7 +232,7 @@ func reservedBehindLeases(m machine) {
 	m.confinedTo(2, 3)
 }
 
-// queued waits until so many requests are in the queue.
+// queued is a shell command that waits until so many requests are in the queue.
 func queued(n int) string {
 	return waitFor(fmt.Sprintf("[ $(dcm queue | grep -c partition) = %d ]", n))
 }
@@ -267,8 +267,8 @@ func inLine(m machine) {
 	m.await("/run/served", "fourth\nfifth\nsixth")
 }
 
-// whenIdle: a repartition that waits for a lease has no other one given, and goes on with
-// its end.
+// whenIdle: while a repartition waits for a lease, no other lease is granted. It continues when
+// the lease ends.
 func whenIdle(m machine) {
 	m.run(`rm -f /run/roots; setsid dcm run -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
 	m.await("/run/roots", "held")
@@ -299,14 +299,14 @@ func whenIdle(m machine) {
 	m.run("dcm apply --clear")
 }
 
-// listed are the modes that the last run has left.
+// listed returns the modes after the last run.
 func (m machine) listed() string {
 	m.t.Helper()
 	return fmt.Sprint(decode[runstate.Partitions](m, "partitions.json").Modes)
 }
 
-// limitsKept needs the kernel's controllers to check effective limits. Without controllers, files replace those that the daemon would
-// read, and the test checks only what PID 1 makes of them.
+// limitsKept: a lease has the limits of its caller's slice. Without the kernel's controllers
+// the test provides their files and checks only the properties in PID 1.
 func limitsKept(m machine) {
 	m.put("/etc/systemd/system/limited.slice", "[Slice]\nMemoryMax=512M\nTasksMax=200\n")
 	m.run("systemctl daemon-reload; systemctl start limited.slice")
@@ -335,7 +335,7 @@ func limitsKept(m machine) {
 	m.run("rm -rf /run/systemd/system/dcm.service.d/limits.conf; systemctl daemon-reload; systemctl restart dcm; systemctl stop limited.slice")
 }
 
-// shared: of two that share no third is let in, by a service or by a lease.
+// shared: a third holder of a partition for two is refused, for services and for leases.
 func shared(m machine) {
 	const uncapped = "dmem" // the controller that this kernel lacks
 	m.put("/etc/systemd/system/notebook@.service", holder)
@@ -382,7 +382,7 @@ func shared(m machine) {
 	}
 	m.exits(1, "dcm run --share 3 -- true", "shares = 2", "[leases]")
 	m.exits(69, ada+"dcm run -n 3 -- true", "max-per-user", "[leases]", "2")
-	// A limit is waited for.
+	// A request with --wait waits until the limit permits it.
 	m.run("rm -f /tmp/hers; setsid " + ada + "dcm run -n 2 -- sh -c 'echo held >/tmp/hers; exec sleep infinity' >/dev/null 2>&1 </dev/null &")
 	m.await("/tmp/hers", "held")
 	m.exits(75, ada+"dcm run -- true", "max-per-user", "[leases]", "2")

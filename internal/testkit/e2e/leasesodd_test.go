@@ -50,7 +50,7 @@ func leasesOdd(m machine) {
 	m.waitsEnded()
 }
 
-// waitsEnded: who waits is gone from the line however he ends.
+// waitsEnded: however a waiting process ends, its request leaves the wait queue.
 func (m machine) waitsEnded() {
 	m.run(`rm -f /run/roots; setsid dcm run -n 58 -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
 	m.await("/run/roots", "held")

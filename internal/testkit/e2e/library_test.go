@@ -10,10 +10,10 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// rocm is where AMD's packages have the library.
+// rocm is the directory of the library in AMD's packages.
 const rocm = "/opt/rocm/lib/libamd_smi.so.27"
 
-// library sets the modes through libamd_smi, from the unit with its sandbox.
+// library tests changes through libamd_smi, in the sandbox of the unit.
 func library(t *testing.T, p product) {
 	t.Parallel()
 	for _, recipe := range suites() {
@@ -35,7 +35,7 @@ func library(t *testing.T, p product) {
 	}
 }
 
-// withLibrary installs the stand-in of the latest generation, on the node.
+// withLibrary installs the stand-in of the latest version of the library on the node.
 func (m machine) withLibrary(knobs ...string) {
 	m.t.Helper()
 	lib, err := standin.Build(m.t.Context(), m.t.TempDir(), standin.Latest())

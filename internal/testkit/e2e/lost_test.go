@@ -6,10 +6,9 @@ import (
 	"dcm/internal/frontends/status"
 )
 
-// fragile are units that end without a driver, and do not report it: a
-// client that systemd does not even start then, some that end and are content, of which
-// PID 1 forgets those that nothing refers to, and what requires or is bound to a client
-// without being listed.
+// fragile are units that end without a driver and do not fail: a client with a condition on the
+// driver, clients that exit with 0, of which PID 1 unloads those without references, and
+// unlisted units that require a client or are bound to one.
 var fragile = map[string]string{
 	"guarded.service":  "[Unit]\nConditionPathExists=/sys/module/amdgpu\n[Service]\nExecStart=/usr/local/bin/gpu-client\n",
 	"leaver.service":   "[Service]\nExecStart=sh -c 'test -e /sys/module/amdgpu || exit 0; exec /usr/local/bin/gpu-client'\n",
@@ -21,15 +20,15 @@ var fragile = map[string]string{
 	"stopped.service":  "[Service]\nExecStart=sleep infinity\n",
 }
 
-// fragileUnits are those that have to be up at the end, in the order of their start.
+// fragileUnits are those that must be active at the end, in the order of their start.
 const fragileUnits = "guarded leaver goer@1 forker breaker shadow follower"
 
-// lists is a selection of the profile with these clients in addition to the others.
+// lists returns a configuration that selects the profile and lists these additional clients.
 func lists(profile string) string {
 	return strings.Replace(selecting(profile), `"not-there"`, `"not-there", "job", "sock", "guarded", "leaver", "goer@", "forker", "breaker", "stopped"`, 1)
 }
 
-// fragileReady installs and starts them: for this boot, or below /etc for all.
+// fragileReady installs and starts them, below /run or /etc.
 func (m machine) fragileReady(below string) {
 	m.t.Helper()
 	for name, text := range fragile {
@@ -42,9 +41,9 @@ func (m machine) fragileGone() {
 	m.run("systemctl stop stopped " + fragileUnits + "; rm -f /run/systemd/system/*er.service /run/systemd/system/goer@.service /run/systemd/system/shadow.service /run/systemd/system/guarded.service /run/systemd/system/stopped.service; systemctl daemon-reload")
 }
 
-// triggered starts a client that is a job (Type=oneshot), of which only the first run does
-// not end by itself, and one that a socket starts again and again, as a connection waits:
-// without a driver it fails so often that systemd fails the socket.
+// triggered starts two clients. One is a job (Type=oneshot) whose first run does not end by
+// itself. The other one is started by a socket with a waiting connection: without a driver it
+// fails repeatedly, until systemd fails the socket.
 func (m machine) triggered() {
 	m.t.Helper()
 	m.put("/run/systemd/system/job.service", "[Service]\nType=oneshot\nExecStart=sh -c '! [ -e /run/job-began ] || exit 0; echo began >/run/job-began; exec sleep infinity'\n")
@@ -55,7 +54,7 @@ func (m machine) triggered() {
 	m.until("systemctl is-active --quiet sock")
 }
 
-// duringReload selects cpx-nps4 and acts while the driver is about to be loaded again.
+// duringReload selects cpx-nps4 and acts before the driver is loaded again.
 func (m machine) duringReload(act string) {
 	m.t.Helper()
 	m.run("dcm-sim fault --op load --hang 5s")
@@ -63,8 +62,8 @@ func (m machine) duringReload(act string) {
 	m.run(driverComing + "; " + act)
 }
 
-// A run that is killed while the driver is away costs no client, whatever that then
-// does, and no unit that depends on one; but a unit that is stopped by a user stays stopped.
+// killedInAReload: after a run is killed with the driver unloaded, all clients and their
+// dependents are started again. A unit that a user has stopped stays stopped.
 func killedInAReload(m machine) {
 	m.put(settings, lists("cpx-fast"))
 	m.fragileReady("/run")
@@ -91,7 +90,7 @@ func killedInAReload(m machine) {
 	}
 }
 
-// After any kind of unload, and with any configuration, the driver is loaded.
+// driverLeftUnloaded: after any kind of unload, and with any configuration, the driver is loaded.
 func driverLeftUnloaded(m machine) {
 	for _, c := range []struct {
 		edit string
@@ -115,8 +114,8 @@ func driverLeftUnloaded(m machine) {
 	}
 }
 
-// Clients that systemd cannot restart are reported by name, before any is stopped; one
-// that is listed by an alias is as good as any.
+// oddClients: clients that systemd cannot restart are reported by name before any is stopped. A
+// client can be listed by an alias.
 func oddClients(m machine) {
 	clients := func(profile, more string) {
 		m.put(settings, strings.Replace(selecting(profile), `"not-there"`, more, 1))

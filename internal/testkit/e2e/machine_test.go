@@ -38,7 +38,7 @@ func boot(t *testing.T, recipe e2e.Recipe, agent string, seed e2e.Seed) machine 
 	return machine{c, t}.in(t)
 }
 
-// in is the same machine in a subtest, which shows its state if it fails.
+// in returns the machine for a subtest. If the subtest fails, it logs the machine's state.
 func (m machine) in(t *testing.T) machine {
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -50,7 +50,7 @@ func (m machine) in(t *testing.T) machine {
 	return machine{m.Container, t}
 }
 
-// try runs a shell command, whatever its exit status.
+// try runs a shell command. Any exit status is accepted.
 func (m machine) try(script string, args ...string) remote.Result {
 	m.t.Helper()
 	ctx, cancel := testdeadline.Context(m.t.Context(), waitTimeout)
@@ -95,7 +95,7 @@ func (m machine) until(script string, args ...string) string {
 	return strings.TrimSpace(r.Stdout)
 }
 
-// waitFor is the same as a part of a longer script. The condition has no single quotes.
+// waitFor returns a shell command that does the same. The condition has no single quotes.
 func waitFor(condition string) string { return "e2e-agent await-command '" + condition + "'" }
 
 // noLeases is the condition that no lease is left. systemd removes a scope some time after
@@ -132,7 +132,7 @@ func (m machine) show(unit string, properties ...string) map[string]string {
 	return values
 }
 
-// mainPID is the condition that a service runs. It prints its main process.
+// mainPID returns the condition that a service runs. It prints the PID.
 func mainPID(unit string) string {
 	return "pid=$(systemctl show -P MainPID " + unit + ") && [ \"$pid\" != 0 ] && echo $pid"
 }
@@ -144,8 +144,8 @@ func (m machine) rested(units ...string) {
 	m.run("systemd-run --quiet --wait --property=After='" + strings.Join(units, " ") + "' true")
 }
 
-// units returns the state of each unit in one line, with the process that runs it:
-// equal before and after means that nothing has happened to it.
+// units returns the state of each unit in one line, with its PID. Equal states mean that the
+// unit was not restarted.
 func (m machine) units(names ...string) map[string]string {
 	m.t.Helper()
 	states := make(map[string]string)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestMain starts all parallel tests unless the command line sets a number:
-// each waits for its turn with a container.
+// TestMain removes the limit of parallel tests unless the command line sets one. The tests wait
+// for a container instead, see [turns].
 func TestMain(m *testing.M) {
 	flag.Parse()
 	given := false

@@ -9,7 +9,7 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// slicing is the file of the scenarios in which MIG devices are given away.
+// slicing is the configuration of the scenarios with leases and reservations of MIG devices.
 const slicing = `profile = "%s"
 
 [clients]
@@ -53,8 +53,8 @@ func (m machine) slice(profile string, beta int) {
 	m.put(settings, fmt.Sprintf(slicing, profile, beta))
 }
 
-// nodeless is where what has device files without a driver in place of NVIDIA's is
-// switched on, from that moment on and at every boot.
+// nodeless is a file. If it exists, an early unit replaces NVIDIA's nodes by nodes without a
+// driver.
 const nodeless = "/etc/e2e/nodeless"
 
 // driverlessNVIDIA returns the unit that makes the nodes of the GPUs. The stand-in of the
@@ -82,7 +82,7 @@ func migNodes(m machine) {
 	m.run("systemctl daemon-reload; systemctl restart dcm; systemctl stop gpuagent amd-metrics-exporter")
 	m.run("touch " + nodeless + "; systemctl start e2e-nvidia; systemctl add-wants multi-user.target alpha beta@1 notebook@1")
 	m.knob("nodes /dev 509")
-	// If the nodes of the GPUs are missing, the oneshot has the library make them.
+	// If the nodes of the GPUs are missing, the oneshot makes them by the library.
 	m.run("rm /dev/nvidiactl /dev/nvidia3; systemctl restart dcm-apply dcm; systemctl start gpuagent amd-metrics-exporter alpha beta@1 notebook@1; [ -c /dev/nvidiactl -a -c /dev/nvidia3 ]")
 }
 
@@ -104,8 +104,8 @@ func (m machine) deal() deal {
 	return d
 }
 
-// with are the nodes that who has these partitions is to open, by name or by their own
-// node.
+// with returns the nodes that a holder of the partitions can open. A partition is given by its
+// name or its own node.
 func (d deal) with(partitions ...string) []string {
 	var out []string
 	for _, p := range d.Parts {
@@ -116,7 +116,7 @@ func (d deal) with(partitions ...string) []string {
 	return out
 }
 
-// of are the partitions of a reservation, by their own nodes.
+// of returns the partitions of a reservation by their own nodes.
 func (d deal) of(name string) []string {
 	var out []string
 	for _, r := range d.Reservations {
@@ -129,8 +129,8 @@ func (d deal) of(name string) []string {
 	return out
 }
 
-// can checks of every node whether a unit's processes can open it: these, or with but
-// all but these.
+// can checks for every node whether a unit's processes can open it: only these, or with but all
+// except these.
 func (m machine) can(unit string, d deal, but bool, nodes []string) {
 	m.t.Helper()
 	var want, wrong []string
@@ -148,8 +148,8 @@ func (m machine) can(unit string, d deal, but bool, nodes []string) {
 	}
 }
 
-// dealt checks that those with reservations can open theirs alone, and that what is
-// exclusive opens for no other process.
+// dealt expects services with reservations to open only their own partitions, and exclusive
+// partitions to open for no other process.
 func (m machine) dealt(beta int) deal {
 	m.t.Helper()
 	d := m.deal()
@@ -167,7 +167,7 @@ func (m machine) dealt(beta int) deal {
 	return d
 }
 
-// wholeReserved: with MIG off a GPU is its own only partition.
+// wholeReserved: with MIG off a GPU is one partition.
 func wholeReserved(m machine) {
 	d := m.dealt(1)
 	if mine := d.of("alpha"); !strings.HasPrefix(mine[0], "/dev/nvidia") || strings.Contains(mine[0], "caps") {
@@ -195,8 +195,8 @@ func wholeReserved(m machine) {
 	m.run("systemctl start dcm")
 }
 
-// devicesReserved: services have the devices that are made, through changes of the
-// geometry. The one in the middle is one of compute instances that share a GPU instance.
+// devicesReserved: services get devices of each geometry. The second one has compute instances
+// that share a GPU instance.
 func devicesReserved(m machine) {
 	for _, s := range []struct {
 		profile string
@@ -232,7 +232,7 @@ func devicesReserved(m machine) {
 	m.run("systemctl stop notebook@2; systemctl reset-failed notebook@3")
 }
 
-// lessee begins a lease that lasts and returns its unit.
+// lessee starts a lease that does not end by itself and returns its unit.
 func (m machine) lessee(options string) string {
 	m.t.Helper()
 	m.run("rm -f /tmp/lessee; setsid dcm run " + options + ` -- sh -c 'sed "s|.*/||" /proc/self/cgroup >/tmp/lessee.new; mv /tmp/lessee.new /tmp/lessee; exec sleep infinity' >/tmp/lessee.out 2>&1 </dev/null &`)
@@ -240,7 +240,7 @@ func (m machine) lessee(options string) string {
 	return m.run("cat /tmp/lessee")
 }
 
-// leased are the partitions that a lease has, by their own nodes.
+// leased returns the partitions of a lease by their own nodes.
 func (m machine) leased(d deal, unit string) []string {
 	m.t.Helper()
 	allowed := strings.Fields(m.run("systemctl show -P DeviceAllow " + unit))

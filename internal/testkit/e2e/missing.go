@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// Missing says why no container can be booted here, or nil.
+// Missing returns why no container can be booted on this host, or nil.
 func Missing() error {
 	if os.Geteuid() != 0 {
 		return errors.New("containers need root")

@@ -16,14 +16,13 @@ var nodeFiles embed.FS
 //go:embed kubernetes.json
 var kubernetes string
 
-// Kubernetes is a configuration as AMD's device config manager for Kubernetes
-// reads it, with the profiles cpx-profile and spx-profile and two clients.
+// Kubernetes is a configuration of AMD's device-config-manager for Kubernetes, with the
+// profiles cpx-profile and spx-profile and two clients.
 func Kubernetes() string { return kubernetes }
 
-// Node is the seed of a host with simulated GPUs of one kind: the simulator as an
-// early unit, what it shows mounted where the kernel would show it, modprobe
-// replaced by its stand-in, and some units that use the GPUs or do not. sim is
-// the simulator's static binary.
+// Node returns the seed of a host with simulated GPUs of one kind. The simulator is an early
+// unit; its files are mounted at the paths of the kernel's. The seed also has a stand-in for
+// modprobe, and units that use the GPUs or do not. sim is the static binary of the simulator.
 func Node(kind, sim string) (Seed, error) {
 	program, err := os.ReadFile(sim)
 	if err != nil {
@@ -50,12 +49,11 @@ func Node(kind, sim string) (Seed, error) {
 	return seed, err
 }
 
-// MIGState is the file in which the stand-in of NVIDIA's library keeps what the GPUs
-// have, on a disk: some of them keep it over a reboot.
+// MIGState is the file in which the stand-in of NVIDIA's library stores the GPUs' MIG modes and
+// instances. It is on the disk, because some GPUs keep the MIG mode over a reboot.
 const MIGState = "/var/lib/dcm-sim/nvml"
 
-// NVML adds the stand-in of NVIDIA's library where Debian has the real one. lib is its
-// file.
+// NVML adds the stand-in of NVIDIA's library at Debian's path of the real one. lib is its file.
 func (s Seed) NVML(lib string) error {
 	const place = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
 	content, err := os.ReadFile(lib)
@@ -64,16 +62,15 @@ func (s Seed) NVML(lib string) error {
 	}
 	s[place] = File{Content: content, Mode: 0o755}
 	s[standin.StateOf(place)] = File{Link: MIGState}
-	s[filepath.Dir(MIGState)+"/README"] = File{Content: []byte("What the simulated GPUs have.\n")}
+	s[filepath.Dir(MIGState)+"/README"] = File{Content: []byte("MIG modes and instances of the simulated GPUs.\n")}
 	return nil
 }
 
-// DevicePrograms is a file that has a container's systemd, and what it starts, load
-// programs that decide who may open a device, as on a host. Without it a unit's list of
-// devices has no effect there.
+// DevicePrograms is a file. If it exists, systemd in the container attaches device programs
+// to cgroups, as on a host. Without it DeviceAllow= has no effect there.
 const DevicePrograms = "/etc/e2e/device-programs"
 
-// modeOf makes up for an embedded file having no mode of its own.
+// modeOf returns the mode of an embedded file, which has none of its own.
 func modeOf(path string) os.FileMode {
 	if filepath.Base(filepath.Dir(path)) == "system" {
 		return 0o644

@@ -2,7 +2,7 @@ package e2e_test
 
 import "testing"
 
-// TestNode is what a user sees of dcm on a real systemd, on each Debian.
+// TestNode tests dcm with systemd on each Debian release.
 func TestNode(t *testing.T) {
 	t.Parallel()
 	requireContainers(t)
@@ -25,7 +25,7 @@ func TestNode(t *testing.T) {
 	t.Run("random", func(t *testing.T) { random(t, p) })
 }
 
-// The scenarios share one container and each begins with the machine made ready.
+// scenarios share one container. Each starts with [machine.ready].
 func scenarios(t *testing.T, p product) {
 	t.Parallel()
 	list := []struct {

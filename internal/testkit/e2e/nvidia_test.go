@@ -537,7 +537,7 @@ func migDriver(m machine) {
 	m.put("/etc/systemd/system/dcm.service.d/late.conf", "[Service]\nBindReadOnlyPaths=/run/devices:/proc/devices\nDeviceAllow=/dev/late rw\n")
 	m.run("cp /proc/devices /run/devices; systemctl daemon-reload")
 	m.run("systemctl stop gpuagent amd-metrics-exporter dashboard; modprobe -r nvidia")
-	if got := m.run("dcm gpus"); !strings.Contains(got, "the nvidia driver is not loaded") {
+	if got := m.run("dcm gpus"); !strings.Contains(got, "nvidia driver") {
 		m.t.Errorf("dcm gpus:\n%s", got)
 	}
 	if r := m.try("systemctl restart dcm"); r.Code == 0 {
@@ -575,7 +575,7 @@ func migRebooted(m machine) {
 // migKept: it is reset for its mode, which it keeps over a reboot.
 func migKept(m machine) {
 	m.chosen("off", boards()["a100-8"])
-	if got := m.try("dcm plan small").Stdout; !strings.Contains(got, "resets it") {
+	if got := m.try("dcm plan small --json").Stdout; !strings.Contains(got, `"reset": true`) {
 		m.t.Errorf("dcm plan: want the reset, got:\n%s", got)
 	}
 	m.run("dcm use small")

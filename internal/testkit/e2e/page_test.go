@@ -222,7 +222,7 @@ func (b browser) plans() {
 	before := b.units(exporter, agentUnit, "dcm.service")
 	b.choose("cpx-nps4")
 	if got := b.read(`document.querySelector("#steps").textContent`); !strings.Contains(got, "reload the driver") {
-		b.t.Errorf("the steps are %q", got)
+		b.t.Errorf("steps: want a reload of the driver, got %q", got)
 	}
 	if got := b.read(`document.querySelector("#restarts").textContent`); !strings.Contains(got, exporter) || !strings.Contains(got, agentUnit) {
 		b.t.Errorf("restarts are %q", got)

@@ -29,11 +29,11 @@ type Recipe struct {
 // Bookworm has systemd 252, the one of Enterprise Linux 9.
 func Bookworm() Recipe { return Recipe{Suite: "bookworm"} }
 
-// Trixie has systemd 257, and rpm to try the other package with.
+// Trixie has systemd 257, and rpm for tests of the other package.
 func Trixie() Recipe { return Recipe{Suite: "trixie", Packages: []string{"rpm"}} }
 
-// Polkit is a desktop's or a larger server's trixie, where others than root may be
-// authorised, with the other message bus to change over to.
+// Polkit is trixie with polkit, which authorises users other than root, and with a second
+// message bus.
 func Polkit() Recipe {
 	return Recipe{Suite: "trixie", Packages: []string{"dbus-broker", "polkitd"}}
 }
@@ -44,7 +44,7 @@ func Monitored() Recipe {
 	return Recipe{Suite: "trixie", Packages: []string{"prometheus", "prometheus-node-exporter"}}
 }
 
-// OldLibrary has Debian's first libamd_smi, of ROCm 6.1.
+// OldLibrary has Debian's oldest libamd_smi, of ROCm 6.1.
 func OldLibrary() Recipe {
 	return Recipe{Suite: "trixie", Packages: []string{"libamd-smi0"}, Bare: true}
 }
@@ -54,45 +54,40 @@ func NewLibrary() Recipe {
 	return Recipe{Suite: "sid", Packages: []string{"libamd-smi27"}, Bare: true}
 }
 
-// Ansible has Ansible and its linter. It is not among [Recipes]: make test-ansible alone
-// uses it.
+// Ansible has Ansible and its linter. Only make test-ansible uses it.
 func Ansible() Recipe {
 	return Recipe{Suite: "trixie", Packages: []string{"ansible-core", "ansible-lint", "python3-apt"}}
 }
 
-// Slurm is a node and its controller in one. It is not among [Recipes]: make test-slurm
-// alone uses it.
+// Slurm is a node with its controller. Only make test-slurm uses it.
 func Slurm() Recipe {
 	return Recipe{Suite: "trixie", Packages: []string{"iproute2", "munge", "slurm-client", "slurmctld", "slurmd"}}
 }
 
-// Page has Cockpit, and a browser to look at it with. It is not among [Recipes]: make
-// test-page alone uses it.
+// Page has Cockpit and a browser. Only make test-page uses it.
 func Page() Recipe {
 	return Recipe{Suite: "trixie", Packages: []string{
 		"chromium", "chromium-driver", "cockpit-bridge", "cockpit-system", "cockpit-ws", "curl", "fonts-dejavu-core", "polkitd", "rpm", "sudo",
 	}}
 }
 
-// Podman is a host of containers: podman of that Debian, and a program without libraries
-// to make an image of. bookworm's crun wants a limit raised for device programs, which a
-// container may not; runc does without.
+// Podman has podman of a Debian release, and a static program for an image. bookworm has runc:
+// its crun raises a limit to load device programs, which fails in a container.
 func Podman(suite string) Recipe {
 	runtime := map[string]string{"bookworm": "runc", "trixie": "crun"}[suite]
 	return Recipe{Suite: suite, Packages: []string{"busybox-static", "podman", runtime}}
 }
 
-// Recipes are those of make test, those first that are used first.
+// Recipes returns the recipes of make test in the order of their use.
 func Recipes() []Recipe {
 	return []Recipe{Trixie(), Bookworm(), Polkit(), OldLibrary(), NewLibrary(), Monitored(), Podman("bookworm"), Podman("trixie")}
 }
 
-// Dependencies are those of dcm's package. In addition, a root has what every Debian
-// has and what a container needs to boot, so that a program which the package uses
-// and does not depend on is missed.
+// Dependencies returns the dependencies of dcm's package. A root has only these, the essential
+// packages, and what a container needs to boot. So a missing dependency makes a test fail.
 func Dependencies() []string { return []string{"default-dbus-system-bus", "kmod", "libc6", "systemd"} }
 
-// CacheDir is where the roots are kept between runs.
+// CacheDir returns the directory that keeps the roots between runs.
 func CacheDir() string {
 	if dir := os.Getenv("DCM_TEST_CACHE"); dir != "" {
 		return dir
@@ -109,7 +104,7 @@ func (r Recipe) arguments() []string {
 	slices.Sort(packages)
 	var hooks []string
 	if len(r.Backports) > 0 {
-		// From the same mirror as everything else.
+		// From the mirror of the suite.
 		hooks = append(hooks, `--setup-hook=sed -n "s/ `+r.Suite+` / `+r.Suite+`-backports /p" "$1"/etc/apt/sources.list >"$1"/etc/apt/sources.list.d/backports.list`)
 		for _, p := range r.Backports {
 			packages = append(packages, p+"/"+r.Suite+"-backports")
@@ -118,7 +113,7 @@ func (r Recipe) arguments() []string {
 	return append(hooks, []string{
 		"--mode=root", "--variant=minbase", "--format=directory", "--quiet",
 		"--include=" + strings.Join(packages, ","),
-		// A mirror's snapshot is older than its own validity allows.
+		// A mirror may be a snapshot with an expired Valid-Until.
 		`--aptopt=Acquire::Check-Valid-Until "false"`,
 		`--dpkgopt=force-unsafe-io`,
 		`--dpkgopt=path-exclude=/usr/share/locale/*`,
@@ -134,8 +129,8 @@ func (r Recipe) place() string {
 	return filepath.Join(CacheDir(), r.Suite+"-"+hex.EncodeToString(sum[:6]))
 }
 
-// Directory returns the root's place in the cache, and makes the root if it is
-// not there yet: half a minute with a fast mirror. It must not be written to.
+// Directory returns the root's directory in the cache, and makes it if necessary, which takes
+// half a minute with a fast mirror. The directory is read-only by convention.
 func (r Recipe) Directory(ctx context.Context, log io.Writer) (string, error) {
 	dir := r.place()
 	if err := os.MkdirAll(CacheDir(), 0o755); err != nil {
@@ -169,8 +164,8 @@ func (r Recipe) build(ctx context.Context, dir string, log io.Writer) error {
 	return os.Rename(partial, dir)
 }
 
-// Lock takes the lock of a file of the cache, so that two test processes do not make the
-// same one, and returns the function that releases it.
+// Lock locks a file of the cache, so that two test processes do not make the same entry. It
+// returns the function that releases the lock.
 func Lock(path string) (func() error, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

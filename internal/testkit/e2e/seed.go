@@ -18,17 +18,17 @@ type File struct {
 //go:embed agent.service
 var agentUnit []byte
 
-// Seed holds files that are in a container before it boots, by absolute path.
+// Seed contains files, by absolute path, that are in a container before it boots.
 type Seed map[string]File
 
-// Write lays the files out below a new directory.
+// Write writes the files below a new directory.
 func (s Seed) Write(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
 	for path, f := range s {
 		if err := f.write(filepath.Join(dir, path)); err != nil {
-			return fmt.Errorf("cannot lay out %s: %w", path, err)
+			return fmt.Errorf("cannot write %s: %w", path, err)
 		}
 	}
 	return nil
@@ -51,14 +51,14 @@ func (f File) write(path string) error {
 	return os.Chmod(path, mode) // the umask does not count
 }
 
-// withAgent adds what the harness itself needs inside.
+// withAgent adds the files of the harness.
 func (s Seed) withAgent(program string) (Seed, error) {
 	content, err := os.ReadFile(program)
 	if err != nil {
 		return nil, err
 	}
 	all := Seed{
-		// Without one systemd takes the boot for the first and enables every unit.
+		// Without a machine id systemd enables all units, as in a first boot.
 		"/etc/machine-id":                                            {Content: []byte("5e1f7e57000000000000000000000000\n")},
 		"/usr/local/bin/e2e-agent":                                   {Content: content, Mode: 0o755},
 		"/etc/systemd/system/e2e-agent.service":                      {Content: agentUnit},

@@ -12,17 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The directories and cgroups of tests begin with prefix, and are locked by who made
-// them for as long as that process lives. So a later process finds what a killed one
-// has left.
+// The names of the tests' directories and cgroups begin with prefix. The process that made
+// one holds a lock on it until its exit. So a later process finds those of killed processes.
 const prefix = "dcm-test-"
 
-// Large is for the directories of whole test runs: it outlives a boot, so that what a
-// power cut has left is found, and dcm-smi hides /tmp from the library.
+// Large is the directory for whole test runs. Its files survive a reboot, so that a later run
+// removes them. It is not /tmp, which dcm-smi hides from the library.
 const Large = "/var/tmp"
 
-// Scratch makes a directory for what one process, and those it starts with it as their
-// TMPDIR, write meanwhile. It is left to the next [Sweep] where release is not called.
+// Scratch makes a temporary directory for one process and its children. If release is not
+// called, the next [Sweep] removes it.
 func Scratch(in string) (dir string, release func() error, err error) {
 	done, err := making()
 	if err != nil {
@@ -40,12 +39,12 @@ func Scratch(in string) (dir string, release func() error, err error) {
 	return dir, func() error { return errors.Join(os.RemoveAll(dir), held.Close()) }, nil
 }
 
-// Sweep ends the containers of test processes that are no more, and removes what they
-// have left in directory and in the tree of cgroups. It names what it has removed.
+// Sweep kills the containers of test processes that have ended. It removes their directories
+// and cgroups and returns the names.
 func Sweep(directory string) ([]string, error) {
 	done, err := making()
 	if err != nil {
-		return nil, fmt.Errorf("cannot look for what other tests left: %w", err)
+		return nil, fmt.Errorf("cannot list the files of earlier tests: %w", err)
 	}
 	defer done()
 	root, err := unifiedCgroup()
@@ -57,7 +56,7 @@ func Sweep(directory string) ([]string, error) {
 	return append(swept, files...), errors.Join(err, more)
 }
 
-// sweep removes directories without a holder.
+// sweep removes directories without a lock.
 func sweep(in string, remove func(string) error) (swept []string, err error) {
 	entries, err := os.ReadDir(in)
 	if err != nil {
@@ -80,8 +79,8 @@ func sweep(in string, remove func(string) error) (swept []string, err error) {
 	return swept, err
 }
 
-// hold locks a directory for as long as the file is open; ok is false if another process
-// holds it already.
+// hold locks a directory until the file is closed. ok is false if another process holds the
+// lock.
 func hold(dir string) (f *os.File, ok bool, err error) {
 	f, err = os.Open(dir)
 	if err != nil {
@@ -96,7 +95,8 @@ func hold(dir string) (f *os.File, ok bool, err error) {
 	return f, true, nil
 }
 
-// making is held by who makes a directory until it is locked, and by who sweeps.
+// making is locked by a process that makes a directory, until the directory is locked, and
+// during a sweep.
 func making() (done func() error, err error) {
 	if err := os.MkdirAll(CacheDir(), 0o755); err != nil {
 		return nil, err
@@ -104,8 +104,7 @@ func making() (done func() error, err error) {
 	return Lock(filepath.Join(CacheDir(), "making.lock"))
 }
 
-// end kills what is in the cgroup and removes it, as soon as the kernel has seen the
-// last process out.
+// end kills the processes in the cgroup, waits until it is empty, and removes it.
 func (c cgroup) end() error {
 	if err := c.kill(); err != nil {
 		return err
@@ -130,5 +129,5 @@ func (c cgroup) end() error {
 			return err
 		}
 	}
-	return errors.New("its processes do not end")
+	return errors.New("its processes did not exit")
 }

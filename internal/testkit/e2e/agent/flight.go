@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flight has a file open that no process has open: it is on its way to a socket from
-// which no process receives it. Then it writes the ready file, and waits to be killed.
+// flight sends an open file over a socket from which no process receives it, and closes it.
+// Then it writes the ready file and waits for a signal.
 func flight(path, ready string) error {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

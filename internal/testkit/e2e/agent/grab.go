@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// grab opens the nodes over and over until it gets SIGTERM. The file gets a line "ready"
-// after the first round, a line with the node when one opens for the first time, and last
-// "rounds" with their number. What has opened stays open. A node without a driver counts as
-// opened where the cgroups let it through.
+// grab opens the nodes repeatedly until SIGTERM. It writes to the file "ready" after the first
+// round, the name of each node when it opens for the first time, and finally "rounds" with
+// their number. It keeps opened nodes open. ENXIO counts as opened: the cgroups permitted it,
+// and there is no driver.
 func grab(path string, nodes []string) error {
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -45,9 +45,9 @@ func grab(path string, nodes []string) error {
 	}
 }
 
-// pounce waits until an exclusive lease begins, which all users can see in that directory of
-// systemd's, and opens the nodes immediately. It writes "opened" or "denied" with each, and
-// "done", and waits to be killed.
+// pounce waits until an exclusive lease begins, which all users can see in systemd's
+// directory, and immediately opens the nodes. It writes "opened" or "denied" for each, and
+// "done", and waits for a signal.
 func pounce(path, dir string, nodes []string) error {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 	if err != nil {

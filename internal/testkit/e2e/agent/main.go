@@ -1,15 +1,14 @@
 // Command agent runs inside a test container.
 //
-// "agent serve DIR" is an early unit. It listens on DIR/agent.sock, then connects
-// to DIR/hello.sock, where the test waits for it, and says which boot this is.
-// When that connection ends, the test is gone, and the container powers itself
-// off. "agent await FILE TEXT..." waits until a file holds all of the texts,
+// "agent serve DIR" is an early unit. It listens on DIR/agent.sock, then connects to
+// DIR/hello.sock of the test and sends the boot id. When that connection is closed, it powers
+// the container off. "agent await FILE TEXT..." waits until a file contains all of the texts,
 // "agent await-command SCRIPT [ARGUMENT...]" until a shell script succeeds.
 // "agent serial PATTERN" runs commands that arrive on the serial line whose device matches
 // the pattern, in a virtual machine.
-// "agent flight FILE READY" has a file open that no process has open. "agent mapped FILE
-// READY" has a file mapped and not open. "agent grab FILE NODE..." opens nodes over and
-// over. "agent pounce FILE DIR NODE..." opens them when an exclusive lease begins. "agent
+// "agent flight FILE READY" keeps a file in transit over a socket. "agent mapped FILE
+// READY" keeps a file mapped and not open. "agent grab FILE NODE..." opens nodes
+// repeatedly. "agent pounce FILE DIR NODE..." opens them when an exclusive lease begins. "agent
 // leasesoak SOCKET READY" runs many concurrent leases, and in each of them "agent hold".
 // "agent attack" is package attack.
 package main
@@ -111,8 +110,7 @@ func serial(ctx context.Context, pattern string) error {
 	return remote.ServeSerial(ctx, line, strings.TrimSpace(string(boot)))
 }
 
-// greet says which boot this is, and returns when the test has let go of the
-// container or is not there any more.
+// greet sends the boot id, and returns when the test closes the connection.
 func greet(socket string, boot []byte) {
 	hello, err := net.Dial("unix", socket)
 	if err == nil {
@@ -125,7 +123,7 @@ func greet(socket string, boot []byte) {
 }
 
 func powerOff() {
-	// Twice --force does not ask PID 1, which may be what the test has broken.
+	// With --force twice systemctl does not need PID 1, which the test may have broken.
 	cmd := exec.Command("systemctl", "--force", "--force", "poweroff")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {

@@ -1,8 +1,8 @@
-// Package remote runs commands in a test container over a unix socket that both
-// sides see. The other way in, entering the namespaces of the container's PID 1,
-// leaves the command outside of every unit's cgroup and can hang a reboot.
+// Package remote runs commands in a test container over a shared unix socket, or in a virtual
+// machine over a serial line. The alternative for containers is to enter the namespaces of
+// PID 1. It leaves the command outside of every unit's cgroup and can hang a reboot.
 //
-// It knows nothing about dcm, systemd or containers.
+// The package is independent of dcm, systemd and containers.
 package remote
 
 import (
@@ -17,7 +17,7 @@ import (
 	"syscall"
 )
 
-// Command is what the other side shall run, as root, in the agent's cgroup.
+// Command is run as root, in the agent's cgroup.
 type Command struct {
 	Argv  []string
 	Stdin []byte
@@ -30,17 +30,16 @@ type Result struct {
 	Code           int // exit status; 128 plus the signal's number if it was killed
 }
 
-// frame is one message of an answer: output as it comes, then the end.
+// frame is one message of a reply: a part of the output, or the exit status.
 type frame struct {
 	Out, Err []byte `json:",omitempty"`
 	Code     *int   `json:",omitempty"`
 	Failed   string `json:",omitempty"` // it did not start
 }
 
-// Run sends one command to the agent that listens on the socket and collects
-// its output. When ctx ends, the command's process group is killed. An error
-// says that the command did not start or was cut off, and the result holds what
-// was seen up to then.
+// Run sends one command to the agent that listens on the socket and collects its output.
+// When ctx ends, the command's process group is killed. If the command did not start or was
+// killed in this way, Run returns an error, and the result has the output until then.
 func Run(ctx context.Context, socket string, c Command) (Result, error) {
 	name := strings.Join(c.Argv, " ")
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
@@ -58,12 +57,12 @@ func Run(ctx context.Context, socket string, c Command) (Result, error) {
 		err = ctx.Err()
 	}
 	if err != nil {
-		return r, fmt.Errorf("%q was cut off: %w", name, err)
+		return r, fmt.Errorf("%q was interrupted: %w", name, err)
 	}
 	return r, nil
 }
 
-// collect puts an answer's frames together, the last of which has a status.
+// collect joins the frames of a reply. The last one has a status.
 func collect(next func(*frame) error) (Result, error) {
 	var stdout, stderr strings.Builder
 	for {

@@ -160,7 +160,7 @@ func (l *Line) Run(ctx context.Context, c Command) (Result, error) {
 		}
 	})
 	if err != nil {
-		return r, fmt.Errorf("%q was cut off: %w", name, err)
+		return r, fmt.Errorf("%q was interrupted: %w", name, err)
 	}
 	return r, nil
 }

@@ -35,5 +35,5 @@ func (s *stream) send(f frame) error {
 	return s.enc.Encode(f)
 }
 
-// answer sends the last frame. A caller that hung up does not want it.
+// answer sends the last frame, unless the caller has disconnected.
 func answer(conn net.Conn, f frame) { _ = json.NewEncoder(conn).Encode(f) }
