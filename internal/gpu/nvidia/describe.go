@@ -23,7 +23,7 @@ const (
 
 // inventory reads the GPUs and their MIG instances. It is a [gpu.Inspector].
 type inventory struct {
-	host
+	host            host
 	client          *client
 	conflictingUnit func() string // see [ConflictingUnit]
 	createNodes     bool          // see [CreateNodes]
@@ -32,7 +32,7 @@ type inventory struct {
 
 // Describe describes NVIDIA's functions. It calls the library once for all of them.
 func (n *inventory) Describe(functions []*gpu.Function) error {
-	state := n.module().State()
+	state := n.host.module().State()
 	var ask []*gpu.Function
 	for _, f := range functions {
 		for _, b := range partition.Boards() {
@@ -40,7 +40,7 @@ func (n *inventory) Describe(functions []*gpu.Function) error {
 				f.Model, f.Source["model"] = b.Name, gpu.Table
 			}
 		}
-		f.SubVendor, f.SubDevice = n.subsystem(f.Address)
+		f.SubVendor, f.SubDevice = n.host.subsystem(f.Address)
 		switch {
 		case f.Err != nil:
 		case state == "":
@@ -67,7 +67,7 @@ func (n *inventory) describe(functions []*gpu.Function) {
 		request.GPUs = append(request.GPUs, f.Address)
 	}
 	reply, err := n.client.call(context.Background(), request)
-	minors := n.capMinors()
+	minors := n.host.capMinors()
 	for i, f := range functions {
 		switch {
 		case err != nil:
@@ -120,7 +120,7 @@ func (n *inventory) setFacts(f *gpu.Function, reply nvml.Reply, g nvml.GPU, mino
 	if f.ModeResetsGPU {
 		f.ModeBlocked = n.modeBlocked(f.Address, g)
 	}
-	f.ExclusiveNodes, f.Parts = n.exclusiveNodes(f, g, minors), partsOf(g, minors)
+	f.ExclusiveNodes, f.Parts = n.host.exclusiveNodes(f, g, minors), partsOf(g, minors)
 }
 
 // source returns the name and version of the library.
@@ -161,7 +161,7 @@ func (n *inventory) modeBlocked(a partition.Address, g nvml.GPU) string {
 	if g.Virtualization == nvml.Passthrough {
 		return "it is passed through to this virtual machine, where the reset that turns MIG on or off cannot be done: set the mode on the host" + then
 	}
-	if _, err := os.Stat(n.AttributePath(a, "reset")); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(n.host.AttributePath(a, "reset")); errors.Is(err, fs.ErrNotExist) {
 		return "the reset that turns MIG on or off cannot be done: the kernel offers none for it" + then
 	}
 	return ""

@@ -15,7 +15,7 @@ import (
 
 // executor changes the GPUs. It is a [gpu.Executor].
 type executor struct {
-	host
+	host      host
 	client    *client
 	lastReply *atomic.Pointer[nvml.Reply] // of a read
 }
@@ -34,7 +34,7 @@ func (n *executor) Execute(ctx context.Context, steps []partition.Step, onStep g
 	for i, s := range steps {
 		all.Go(func() {
 			notify(s, true, nil)
-			errs[i] = n.addKernelHolder(n.executeStep(ctx, s))
+			errs[i] = n.host.addKernelHolder(n.executeStep(ctx, s))
 			notify(s, false, errs[i])
 		})
 	}

@@ -12,7 +12,7 @@ import (
 // that its boot waits for nothing. A uevent announces a later load.
 func (n *inventory) NotReady(f gpu.Function) (reason, hint string) {
 	switch {
-	case n.module().State() == "coming":
+	case n.host.module().State() == "coming":
 		return "the " + driver + " driver is still coming up", ""
 	case f.Err != nil:
 		hint, _ := explain(f.Err)
@@ -23,7 +23,7 @@ func (n *inventory) NotReady(f gpu.Function) (reason, hint string) {
 
 // Progress implements [gpu.Inspector].
 func (n *inventory) Progress(gpus []partition.Address) (fingerprint string, loaded bool) {
-	return n.module().Progress(gpus, "driver")
+	return n.host.module().Progress(gpus, "driver")
 }
 
 // RelevantEvent reports whether the uevent is about the driver's module.
@@ -33,7 +33,7 @@ func (n *inventory) RelevantEvent(subsystem, path string) bool {
 
 // library is the Library of [gpu.Vendor]: it returns the name and version of the library, or why it is not used.
 func (n *inventory) library(ctx context.Context) (name, state string) {
-	if n.client.program == "" || n.module().State() == "" {
+	if n.client.program == "" || n.host.module().State() == "" {
 		return "", ""
 	}
 	reply, err := n.client.call(ctx, nvml.Request{Do: nvml.Look})

@@ -122,7 +122,7 @@ func TestDescribe_AfterReboot(t *testing.T) {
 			if err := b.make(map[string]int{profile: 7}, 0); err != nil {
 				t.Fatal(err)
 			}
-			before := b.parts.migFingerprint()
+			before := b.parts.host.migFingerprint()
 			if !strings.Contains(before, "gpu0/mig/gi") {
 				t.Errorf("a glance shows %q", before)
 			}
@@ -130,7 +130,7 @@ func TestDescribe_AfterReboot(t *testing.T) {
 			if got := b.shapes()[0]; got != want {
 				t.Errorf("%s, want %s", got, want)
 			}
-			if now := b.parts.migFingerprint(); now == before {
+			if now := b.parts.host.migFingerprint(); now == before {
 				t.Errorf("a glance still shows %q", now)
 			}
 		})

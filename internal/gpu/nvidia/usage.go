@@ -14,17 +14,17 @@ import (
 
 // usageReader finds the processes that use the GPUs. It is a [gpu.UsageReader].
 type usageReader struct {
-	host
+	host      host
 	lastReply *atomic.Pointer[nvml.Reply] // of a read
 	limits    openfiles.Limits            // of the scan of open files
 }
 
 // Usage implements [gpu.UsageReader].
 func (n *usageReader) Usage(ctx context.Context) (gpu.VendorUsage, error) {
-	if n.module().State() == "" {
+	if n.host.module().State() == "" {
 		return gpu.VendorUsage{}, nil
 	}
-	u, err := openfiles.Search{Proc: n.Proc, Nodes: n.deviceNodes, Module: n.module(), Limits: n.limits, Attribute: n.attributeListed}.Usage(ctx)
+	u, err := openfiles.Search{Proc: n.host.Proc, Nodes: n.host.deviceNodes, Module: n.host.module(), Limits: n.limits, Attribute: n.attributeListed}.Usage(ctx)
 	u.Holders = slices.DeleteFunc(u.Holders, func(h gpu.Holder) bool { return slices.Contains(ExemptUnits(), h.Unit) })
 	return u, err
 }
@@ -48,6 +48,6 @@ func (n *usageReader) attributeListed(s *openfiles.Scan) (orphans []int, err err
 
 // UsageFingerprint returns the use count of the module.
 func (n *usageReader) UsageFingerprint() string {
-	count, modules, ok := n.module().UseCount()
+	count, modules, ok := n.host.module().UseCount()
 	return fmt.Sprint(count, modules, ok)
 }

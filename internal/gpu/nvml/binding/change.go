@@ -7,9 +7,9 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// open returns the GPU with a new handle, its mode and, with MIG on, its profiles.
-func (l *library) open(a partition.Address) (looker, error) {
-	k := l.looker(a)
+// openGPU returns the GPU with a new handle, its mode and, with MIG on, its profiles.
+func openGPU(l *library, a partition.Address) (looker, error) {
+	k := newLooker(l, a)
 	var err error
 	if k.device, err = l.device(a); err != nil {
 		return k, err
@@ -31,22 +31,22 @@ func (l *library) open(a partition.Address) (looker, error) {
 
 // setMode sets the mode if it differs or another one is pending. It destroys the instances
 // first if MIG is turned off.
-func (l *library) setMode(a partition.Address, on bool) error {
+func setMode(l *library, a partition.Address, on bool) error {
 	if err := l.need(symSetMIGMode, symDestroy, symDestroyCompute, symInstances, symCInstances); err != nil {
 		return err
 	}
-	k, err := l.open(a)
+	k, err := openGPU(l, a)
 	if err != nil {
 		return err
 	}
 	if *k.gpu.MIG == (nvml.MIGMode{Current: on, Pending: on}) {
 		return nil
 	}
-	if err := k.allowed(); err != nil {
+	if err := checkMode(k); err != nil {
 		return err
 	}
 	if k.gpu.MIG.Current && !on {
-		if err := k.destroyAll(); err != nil {
+		if err := destroyAll(k); err != nil {
 			return err
 		}
 	}
@@ -64,57 +64,58 @@ func (l *library) setMode(a partition.Address, on bool) error {
 	return nil
 }
 
-// allowed returns an error for a mode change that would damage the state of the driver.
-func (k looker) allowed() error {
+// checkMode returns an error for a mode change that would damage the state of the driver.
+func checkMode(k looker) error {
 	switch k.gpu.Virtualization {
 	case nvml.VGPUGuest:
 		return nvml.Fail(nvml.NotSupported, "%s is a vGPU: only the host changes its mode", k.gpu.Address)
 	case nvml.Passthrough:
-		if yes, _ := k.library.resetless(k.device); yes == nil || !*yes {
+		if yes, _ := k.lib.resetless(k.device); yes == nil || !*yes {
 			return nvml.Fail(nvml.ResetRequired, "%s is passed through and changes its mode with a reset, which hangs it until the machine restarts: set the mode on the host", k.gpu.Address)
 		}
 	}
 	return nil
 }
 
-func (l *library) clear(a partition.Address) error {
+// destroyInstances destroys all instances of a GPU.
+func destroyInstances(l *library, a partition.Address) error {
 	if err := l.need(symDestroy, symDestroyCompute, symInstances, symCInstances); err != nil {
 		return err
 	}
-	k, err := l.open(a)
+	k, err := openGPU(l, a)
 	if err != nil || !k.gpu.MIG.Current {
 		return err
 	}
-	return k.destroyAll()
+	return destroyAll(k)
 }
 
 // destroyAll destroys the compute instances before the GPU instances.
-func (k looker) destroyAll() error {
+func destroyAll(k looker) error {
 	list, err := k.list()
 	if err != nil {
 		return err
 	}
 	for _, i := range list {
 		for n, c := range i.compute {
-			if err := k.call(symDestroyCompute, func() uint32 { return k.destroyCompute(c) }); err != nil {
+			if err := k.lib.call(symDestroyCompute, func() uint32 { return k.lib.destroyCompute(c) }); err != nil {
 				return about(err, "%s in instance %d of %s", i.Compute[n].Profile, i.ID, k.gpu.Address)
 			}
 		}
 	}
 	for _, i := range list {
-		if err := k.call(symDestroy, func() uint32 { return k.destroy(i.handle) }); err != nil {
+		if err := k.lib.call(symDestroy, func() uint32 { return k.lib.destroy(i.handle) }); err != nil {
 			return about(err, "instance %d (%s at slot %d) of %s", i.ID, i.Profile, i.Place.Start, k.gpu.Address)
 		}
 	}
 	return nil
 }
 
-// fill creates instances. It validates all of them before the first one.
-func (l *library) fill(a partition.Address, want []partition.Instance) error {
+// createInstances creates instances. It validates all of them before the first one.
+func createInstances(l *library, a partition.Address, want []partition.Instance) error {
 	if err := l.need(symCreateAt, symCreateCompute, symInfo, symCProfile, symInstances, symCInstances); err != nil {
 		return err
 	}
-	k, err := l.open(a)
+	k, err := openGPU(l, a)
 	if err != nil {
 		return err
 	}
@@ -123,12 +124,12 @@ func (l *library) fill(a partition.Address, want []partition.Instance) error {
 	}
 	profiles := make([]nvml.Profile, len(want))
 	for i, w := range want {
-		if profiles[i], err = k.offered(w); err != nil {
+		if profiles[i], err = offered(k, w); err != nil {
 			return err
 		}
 	}
 	for i, w := range want {
-		if err := k.create(w, profiles[i]); err != nil {
+		if err := create(k, w, profiles[i]); err != nil {
 			return err
 		}
 	}
@@ -136,7 +137,7 @@ func (l *library) fill(a partition.Address, want []partition.Instance) error {
 }
 
 // offered returns the profile of an instance.
-func (k looker) offered(w partition.Instance) (nvml.Profile, error) {
+func offered(k looker, w partition.Instance) (nvml.Profile, error) {
 	var names []string
 	for _, p := range k.gpu.Profiles {
 		names = append(names, p.Name)
@@ -151,12 +152,12 @@ func (k looker) offered(w partition.Instance) (nvml.Profile, error) {
 	return nvml.Profile{}, nvml.Fail(nvml.NoProfile, "%s is no profile of %s: it has %s", w.Profile, k.gpu.Address, partition.List(names))
 }
 
-func (k looker) create(w partition.Instance, p nvml.Profile) error {
+func create(k looker, w partition.Instance, p nvml.Profile) error {
 	b := newBuffer()
 	b.put32(placementStart, uint32(w.Start))
 	b.put32(placementLength, uint32(p.Places[0].Size))
 	var instance uintptr
-	err := k.call(symCreateAt, func() uint32 { return k.createAt(k.device, uint32(p.ID), &b[0], &instance) })
+	err := k.lib.call(symCreateAt, func() uint32 { return k.lib.createAt(k.device, uint32(p.ID), &b[0], &instance) })
 	if err == nil && instance == 0 {
 		err = nvml.Fail(nvml.Garbage, "%s gives no handle", symCreateAt)
 	}
@@ -172,14 +173,14 @@ func (k looker) create(w partition.Instance, p nvml.Profile) error {
 		names = []string{w.Profile}
 	}
 	for _, name := range names {
-		if err := k.createComputeIn(instance, name, p, offered); err != nil {
+		if err := createCompute(k, instance, name, p, offered); err != nil {
 			return about(err, "%s in %s at slot %d of %s", name, w.Profile, w.Start, k.gpu.Address)
 		}
 	}
 	return nil
 }
 
-func (k looker) createComputeIn(instance uintptr, name string, p nvml.Profile, offered []computeProfile) error {
+func createCompute(k looker, instance uintptr, name string, p nvml.Profile, offered []computeProfile) error {
 	parsed, err := partition.ParseMIGProfile(name)
 	if err != nil {
 		return nvml.Fail(nvml.BadRequest, "%w", err)
@@ -193,7 +194,7 @@ func (k looker) createComputeIn(instance uintptr, name string, p nvml.Profile, o
 		return nvml.Fail(nvml.NoProfile, "there is no compute instance of %d slices", slicesWanted)
 	}
 	var compute uintptr
-	return k.call(symCreateCompute, func() uint32 { return k.createCompute(instance, offered[at].id, &compute) })
+	return k.lib.call(symCreateCompute, func() uint32 { return k.lib.createCompute(instance, offered[at].id, &compute) })
 }
 
 // about adds the object to an error and keeps its kind.

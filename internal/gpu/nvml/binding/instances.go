@@ -92,7 +92,7 @@ func (k looker) profileAt(index uint32) (nvml.Profile, error) {
 		return p, err
 	}
 	b := newBuffer()
-	if plain := k.call(symProfile, func() uint32 { return k.profile(k.device, index, &b[0]) }); plain != nil {
+	if plain := k.lib.call(symProfile, func() uint32 { return k.lib.profile(k.device, index, &b[0]) }); plain != nil {
 		return p, plain
 	}
 	p, err = profileOf(b, index, giV1ID, giV1Slices, giV1Count, giV1Memory)
@@ -107,7 +107,7 @@ func (k looker) profileAt(index uint32) (nvml.Profile, error) {
 func (k looker) profileIn(index, size, number uint32, id, slices, count, memory, name int) (nvml.Profile, error) {
 	b := newBuffer()
 	b.put32(0, version(size, number))
-	if err := k.call(symProfileV, func() uint32 { return k.profileV(k.device, index, &b[0]) }); err != nil {
+	if err := k.lib.call(symProfileV, func() uint32 { return k.lib.profileV(k.device, index, &b[0]) }); err != nil {
 		return nvml.Profile{}, err
 	}
 	p, err := profileOf(b, index, id, slices, count, memory)
@@ -139,7 +139,7 @@ func profileOf(b buffer, index uint32, id, slices, count, memory int) (nvml.Prof
 // nameOf computes a profile's name as NVIDIA's tools do: its share of the memory in eighths,
 // rounded up to GB.
 func (k looker) nameOf(p nvml.Profile) (string, error) {
-	u, err := k.usage(k.device)
+	u, err := k.lib.usage(k.device)
 	if err != nil {
 		return "", err
 	}
@@ -170,7 +170,7 @@ func attribute(index int) string {
 // places reads the possible placements of a profile, ascending.
 func (k looker) places(id int) ([]nvml.Placement, error) {
 	b, n := newBuffer(), uint32(maxPlacements)
-	if err := k.call(symPlacements, func() uint32 { return k.placements(k.device, uint32(id), &b[0], &n) }); err != nil {
+	if err := k.lib.call(symPlacements, func() uint32 { return k.lib.placements(k.device, uint32(id), &b[0], &n) }); err != nil {
 		return nil, err
 	}
 	if n > maxPlacements {
@@ -211,7 +211,7 @@ type instanceHandle struct {
 func (k looker) list() ([]instanceHandle, error) {
 	var out []instanceHandle
 	for _, u := range *k.unnamed {
-		found, err := k.handles(symInstances, func(b *byte, n *uint32) uint32 { return k.library.instances(k.device, uint32(u.id), b, n) })
+		found, err := handles(k.lib, symInstances, func(b *byte, n *uint32) uint32 { return k.lib.instances(k.device, uint32(u.id), b, n) })
 		if err == nil && len(found) > 0 {
 			err = u.err
 		}
@@ -220,7 +220,7 @@ func (k looker) list() ([]instanceHandle, error) {
 		}
 	}
 	for _, p := range k.gpu.Profiles {
-		found, err := k.handles(symInstances, func(b *byte, n *uint32) uint32 { return k.library.instances(k.device, uint32(p.ID), b, n) })
+		found, err := handles(k.lib, symInstances, func(b *byte, n *uint32) uint32 { return k.lib.instances(k.device, uint32(p.ID), b, n) })
 		if err != nil {
 			return out, err
 		}
@@ -239,7 +239,7 @@ func (k looker) list() ([]instanceHandle, error) {
 func (k looker) instance(h uintptr, p nvml.Profile) (instanceHandle, error) {
 	i := instanceHandle{handle: h, slices: p.Slices}
 	b := newBuffer()
-	if err := k.call(symInfo, func() uint32 { return k.info(h, &b[0]) }); err != nil {
+	if err := k.lib.call(symInfo, func() uint32 { return k.lib.info(h, &b[0]) }); err != nil {
 		return i, err
 	}
 	i.Instance = nvml.Instance{ID: int(b.u32(giInfoID)), Profile: p.Name, ProfID: int(b.u32(giInfoProfile)), Place: placement(b[giInfoPlacement:])}
@@ -261,13 +261,13 @@ func (k looker) instance(h uintptr, p nvml.Profile) (instanceHandle, error) {
 
 // computes adds the compute instances of a profile.
 func (k looker) computes(i *instanceHandle, c computeProfile) error {
-	found, err := k.handles(symCInstances, func(b *byte, n *uint32) uint32 { return k.computeInstances(i.handle, c.id, b, n) })
+	found, err := handles(k.lib, symCInstances, func(b *byte, n *uint32) uint32 { return k.lib.computeInstances(i.handle, c.id, b, n) })
 	if err != nil {
 		return err
 	}
 	for _, h := range found {
 		b := newBuffer()
-		if err := k.call(symCInfo, func() uint32 { return k.computeInfo(h, &b[0]) }); err != nil {
+		if err := k.lib.call(symCInfo, func() uint32 { return k.lib.computeInfo(h, &b[0]) }); err != nil {
 			return err
 		}
 		i.compute = append(i.compute, h)
@@ -305,7 +305,7 @@ func (k looker) computeProfiles(instance uintptr, profile int) ([]computeProfile
 	err := enumerate(knownComputes, func(index uint32) error {
 		b := newBuffer()
 		b.put32(0, version(ciV2Size, 2))
-		if err := k.call(symCProfile, func() uint32 { return k.computeProfile(instance, index, shared, &b[0]) }); err != nil {
+		if err := k.lib.call(symCProfile, func() uint32 { return k.lib.computeProfile(instance, index, shared, &b[0]) }); err != nil {
 			return err
 		}
 		c := computeProfile{id: b.u32(ciV2ID), slices: int(b.u32(ciV2Slices))}
@@ -323,7 +323,7 @@ func (k looker) computeProfiles(instance uintptr, profile int) ([]computeProfile
 }
 
 // handles calls a function that fills an array of handles.
-func (l *library) handles(name string, list func(handles *byte, count *uint32) uint32) ([]uintptr, error) {
+func handles(l *library, name string, list func(handles *byte, count *uint32) uint32) ([]uintptr, error) {
 	b, n := newBuffer(), uint32(maxHandles)
 	if err := l.call(name, func() uint32 { return list(&b[0], &n) }); err != nil {
 		if kindOf(err) == nvml.NotSupported {

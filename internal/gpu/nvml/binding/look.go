@@ -11,7 +11,7 @@ import (
 // looker reads the facts about one GPU. A fact that cannot be read is a note, since the
 // others are still useful.
 type looker struct {
-	*library
+	lib    *library
 	device uintptr
 	gpu    *nvml.GPU
 	inside map[int][]computeProfile // by profile id of the GPU instance
@@ -19,12 +19,13 @@ type looker struct {
 	unnamed *[]unnamedProfile
 }
 
-func (l *library) looker(a partition.Address) looker {
-	return looker{library: l, gpu: &nvml.GPU{Address: a}, inside: make(map[int][]computeProfile), unnamed: new([]unnamedProfile)}
+func newLooker(l *library, a partition.Address) looker {
+	return looker{lib: l, gpu: &nvml.GPU{Address: a}, inside: make(map[int][]computeProfile), unnamed: new([]unnamedProfile)}
 }
 
-func (l *library) look(a partition.Address, usage bool) nvml.GPU {
-	k := l.looker(a)
+// look reads one GPU.
+func look(l *library, a partition.Address, usage bool) nvml.GPU {
+	k := newLooker(l, a)
 	var err error
 	if k.device, err = l.device(a); err == nil {
 		err = k.all(usage)
@@ -38,7 +39,7 @@ func (k looker) all(usage bool) error {
 	if err := k.identity(); err != nil {
 		return err
 	}
-	mode, err := k.mode(k.device)
+	mode, err := k.lib.mode(k.device)
 	if err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func (k looker) all(usage bool) error {
 	}
 	k.processes()
 	if usage {
-		u, err := k.usage(k.device)
+		u, err := k.lib.usage(k.device)
 		k.note("usage", err)
 		k.gpu.Usage = u
 	}
@@ -107,7 +108,7 @@ func (k looker) note(what string, err error) {
 
 func (k looker) identity() error {
 	b := newBuffer()
-	err := k.call(symPCI, func() uint32 { return k.pci(k.device, &b[0]) })
+	err := k.lib.call(symPCI, func() uint32 { return k.lib.pci(k.device, &b[0]) })
 	if kindOf(err) == nvml.Lost {
 		return err
 	}
@@ -118,15 +119,15 @@ func (k looker) identity() error {
 		}
 		k.gpu.Device, k.gpu.Subsystem = b.u32(pciDeviceID), b.u32(pciSubsystem)
 	}
-	k.gpu.UUID = k.text(symUUID, k.device, k.uuid)
-	k.gpu.Name = k.text(symName, k.device, k.name)
+	k.gpu.UUID = k.text(symUUID, k.device, k.lib.uuid)
+	k.gpu.Name = k.text(symName, k.device, k.lib.name)
 	var minor uint32
-	err = k.call(symMinor, func() uint32 { return k.minor(k.device, &minor) })
+	err = k.lib.call(symMinor, func() uint32 { return k.lib.minor(k.device, &minor) })
 	k.note("minor", err)
 	if n := int(minor); err == nil && n < 1<<16 {
 		k.gpu.Minor = &n
 	}
-	k.gpu.Virtualization, err = k.virtualized(k.device)
+	k.gpu.Virtualization, err = k.lib.virtualized(k.device)
 	k.note("virtualization", err)
 	return nil
 }
@@ -134,7 +135,7 @@ func (k looker) identity() error {
 // text reads a text. A failure is a note.
 func (k looker) text(name string, handle uintptr, read func(uintptr, *byte, uint32) uint32) string {
 	b := newBuffer()
-	err := k.call(name, func() uint32 { return read(handle, &b[0], nameLength) })
+	err := k.lib.call(name, func() uint32 { return read(handle, &b[0], nameLength) })
 	out := b.text(0, nameLength)
 	if err == nil && out == "" {
 		err = nvml.Fail(nvml.Garbage, "%s gives no text", name)
@@ -175,7 +176,7 @@ func (l *library) mode(device uintptr) (*nvml.MIGMode, error) {
 
 // resetless reads whether the mode changes without a reset.
 func (k looker) resetless() error {
-	yes, err := k.library.resetless(k.device)
+	yes, err := k.lib.resetless(k.device)
 	k.gpu.Resetless = yes
 	return err
 }
@@ -216,7 +217,7 @@ func (l *library) usage(device uintptr) (*nvml.Usage, error) {
 // devices lists the MIG devices.
 func (k looker) devices(usage bool) {
 	var most uint32
-	err := k.call(symMaxDevices, func() uint32 { return k.maxDevices(k.device, &most) })
+	err := k.lib.call(symMaxDevices, func() uint32 { return k.lib.maxDevices(k.device, &most) })
 	if err == nil && most > maxHandles {
 		err = nvml.Fail(nvml.Garbage, "%s tells of %d", symMaxDevices, most)
 	}
@@ -226,7 +227,7 @@ func (k looker) devices(usage bool) {
 	}
 	for i := range most {
 		var mig uintptr
-		err := k.call(symMIGDevice, func() uint32 { return k.migDevice(k.device, i, &mig) })
+		err := k.lib.call(symMIGDevice, func() uint32 { return k.lib.migDevice(k.device, i, &mig) })
 		if statusOf(err) == nvml.StatusNotFound {
 			continue
 		}
@@ -239,9 +240,9 @@ func (k looker) devices(usage bool) {
 }
 
 func (k looker) migDeviceOf(mig uintptr, usage bool) nvml.Device {
-	d := nvml.Device{UUID: k.text(symUUID, mig, k.uuid), GPUInstance: k.number(symInstanceOf, mig, k.instanceOf), ComputeInstance: k.number(symComputeOf, mig, k.computeOf)}
+	d := nvml.Device{UUID: k.text(symUUID, mig, k.lib.uuid), GPUInstance: k.number(symInstanceOf, mig, k.lib.instanceOf), ComputeInstance: k.number(symComputeOf, mig, k.lib.computeOf)}
 	if usage {
-		u, err := k.usage(mig)
+		u, err := k.lib.usage(mig)
 		k.note("usage of "+d.UUID, err)
 		d.Usage = u
 	}
@@ -251,7 +252,7 @@ func (k looker) migDeviceOf(mig uintptr, usage bool) nvml.Device {
 // number reads a number; -1 if it is missing.
 func (k looker) number(name string, handle uintptr, read func(uintptr, *uint32) uint32) int {
 	var n uint32
-	err := k.call(name, func() uint32 { return read(handle, &n) })
+	err := k.lib.call(name, func() uint32 { return read(handle, &n) })
 	k.note(name, err)
 	if err != nil || n > 1<<16 {
 		return -1
@@ -265,10 +266,10 @@ func (k looker) processes() {
 		name     string
 		list     func(uintptr, *uint32, *byte) uint32
 		graphics bool
-	}{{symCompute, k.compute, false}, {symGraphics, k.graphics, true}} {
+	}{{symCompute, k.lib.compute, false}, {symGraphics, k.lib.graphics, true}} {
 		const most = bufferSize / processSize
 		b, n := newBuffer(), uint32(most)
-		err := k.call(s.name, func() uint32 { return s.list(k.device, &n, &b[0]) })
+		err := k.lib.call(s.name, func() uint32 { return s.list(k.device, &n, &b[0]) })
 		if err == nil && n > most {
 			err = nvml.Fail(nvml.Garbage, "%s tells of %d processes", s.name, n)
 		}

@@ -80,7 +80,7 @@ func serve(r nvml.Request, trust sandbox.Trust, roots Roots, reply *nvml.Reply) 
 	l.identify(reply)
 	if r.Looks() {
 		for _, a := range r.GPUs {
-			reply.GPUs = append(reply.GPUs, l.look(a, r.Usage))
+			reply.GPUs = append(reply.GPUs, look(l, a, r.Usage))
 		}
 	} else {
 		err = l.change(r, reply)
@@ -107,13 +107,13 @@ func (l *library) change(r nvml.Request, reply *nvml.Reply) error {
 	var err error
 	switch r.Do {
 	case nvml.Mode:
-		err = l.setMode(r.GPU, *r.On)
+		err = setMode(l, r.GPU, *r.On)
 	case nvml.Clear:
-		err = l.clear(r.GPU)
+		err = destroyInstances(l, r.GPU)
 	default:
-		err = l.fill(r.GPU, r.Instances)
+		err = createInstances(l, r.GPU, r.Instances)
 	}
-	now := l.look(r.GPU, false)
+	now := look(l, r.GPU, false)
 	reply.GPUs = []nvml.GPU{now}
 	if err == nil && now.Error != nil {
 		err = now.Error

@@ -1,0 +1,11 @@
+package amdgpu
+
+// Files of a GPU's PCI device.
+const (
+	computeFile          = "current_compute_partition"
+	availableComputeFile = "available_compute_partition"
+	memoryFile           = "current_memory_partition"
+	availableMemoryFile  = "available_memory_partition"
+)
+
+const driver = "amdgpu"

@@ -1,0 +1,33 @@
+package nvidia
+
+import "time"
+
+// settings are the options of the vendor.
+type settings struct {
+	client          client
+	conflictingUnit func() string // unit that also configures MIG, "" if none
+	createNodes     bool          // a read may create missing device nodes
+}
+
+// Option configures the vendor.
+type Option func(*settings)
+
+// Program sets the path of dcm-nvml, the library that it loads ("" for the usual places) and
+// its first arguments.
+func Program(path, library string, args ...string) Option {
+	return func(s *settings) { s.client = client{path, args, library, s.client.timeout} }
+}
+
+// RequestTimeout sets the timeout of a request. The default is 30 s for a read and 2 min for
+// a change.
+func RequestTimeout(d time.Duration) Option { return func(s *settings) { s.client.timeout = d } }
+
+// ConflictingUnit sets a function that returns an enabled or running unit that also
+// configures MIG, "" for none. dcm changes nothing while there is one.
+func ConflictingUnit(name func() string) Option {
+	return func(s *settings) { s.conflictingUnit = name }
+}
+
+// CreateNodes permits a read to create missing device nodes. It is for a run, which is going
+// to change the GPUs. Inspecting a GPU must not create nodes.
+func CreateNodes() Option { return func(s *settings) { s.createNodes = true } }
