@@ -7,21 +7,20 @@ import (
 	"dcm/internal/gpu"
 )
 
-func TestALookIsGoodForWhatComesBehindTheRunThatMadeIt(t *testing.T) {
-	seen := new(deviceCache)
-	n := cachingNode{gpu.Open(t.TempDir(), nil), seen}
+func TestCachingNode_KeepsReadingUntilChange(t *testing.T) {
+	n := &cachingNode{node: gpu.Open(t.TempDir(), nil)}
 	devices := []gpu.Device{{Model: "MI300X"}}
-	if _, err := n.note(devices, nil); err != nil || len(seen.take()) != 1 {
-		t.Errorf("the look was not kept: %v", err)
+	if _, err := n.keep(devices, nil); err != nil || len(n.cache.take()) != 1 {
+		t.Errorf("the reading was not kept: %v", err)
 	}
-	if seen.take() != nil {
-		t.Error("it can be taken twice")
+	if n.cache.take() != nil {
+		t.Error("take returned the same reading twice")
 	}
-	if _, err := n.note(devices, errors.New("late")); err == nil || seen.take() != nil {
-		t.Errorf("a look that has failed was kept: %v", err)
+	if _, err := n.keep(devices, errors.New("timeout")); err == nil || n.cache.take() != nil {
+		t.Errorf("a failed reading was kept: %v", err)
 	}
-	_, _ = n.note(devices, nil)
-	if err := n.Execute(t.Context(), nil, nil); err != nil || seen.take() != nil {
-		t.Errorf("a look from before a change was kept: %v", err)
+	_, _ = n.keep(devices, nil)
+	if err := n.Execute(t.Context(), nil, nil); err != nil || n.cache.take() != nil {
+		t.Errorf("a reading was kept over a change: %v", err)
 	}
 }

@@ -39,7 +39,7 @@ func TestASignOfLifeIsInTheMetrics(t *testing.T) {
 	if strings.Contains(told(), alive) {
 		t.Error("a sign of life without a watchdog, which nobody renews")
 	}
-	if err := (watchdogHook{systemd.NewNotifier(func(string) string { return "" }), e, newMemoryReleaser(false)}).Watchdog(); err != nil {
+	if err := (watchdogHook{systemd.NewNotifier(func(string) string { return "" }), e}).Watchdog(); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(told(), alive) || !strings.Contains(told(), "\ndcm_in_sync 1\n") {

@@ -12,9 +12,19 @@ import (
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/reservation"
+	"dcm/internal/linux/systemd"
 )
 
-// watched is the hardware of this host. It is a [daemon.GPUs].
+// dialPID1 connects the daemon to systemd.
+func dialPID1(ctx context.Context) (daemon.PID1, error) {
+	conn, err := systemd.Dial(ctx)
+	if err != nil {
+		return daemon.PID1{}, err
+	}
+	return daemon.PID1Of(conn), nil
+}
+
+// watched is the hardware of this host. It is a [daemon.GPUReader].
 type watched struct {
 	host     *host.Host
 	node     *gpu.Node
@@ -63,7 +73,10 @@ func (w watched) Fingerprint(ctx context.Context) string {
 
 func (w watched) Glance() string { return w.node.PollFingerprint() }
 
-func (w watched) AwaitExit(ctx context.Context, holders []runstate.Holder) error {
+// gpuUse is the use of the GPUs of this host. It is a [daemon.UseWatcher].
+type gpuUse struct{ node *gpu.Node }
+
+func (g gpuUse) AwaitExit(ctx context.Context, holders []runstate.Holder) error {
 	pids := make([]int, len(holders))
 	for i, h := range holders {
 		pids[i] = h.PID
@@ -71,11 +84,11 @@ func (w watched) AwaitExit(ctx context.Context, holders []runstate.Holder) error
 	return gpu.WaitAnyExit(ctx, pids)
 }
 
-func (w watched) Use(ctx context.Context, before runstate.Use) (runstate.Use, error) {
-	u, err := w.node.Usage(ctx)
+func (g gpuUse) Use(ctx context.Context, before runstate.Use) (runstate.Use, error) {
+	u, err := g.node.Usage(ctx)
 	return apply.UseNow(before, u), err
 }
 
-func (w watched) AwaitUseBelow(ctx context.Context, than runstate.Use) error {
-	return w.node.WaitUsage(ctx, func(u gpu.Usage) bool { return than.Eased(apply.UseNow(than, u)) })
+func (g gpuUse) AwaitUseBelow(ctx context.Context, than runstate.Use) error {
+	return g.node.WaitUsage(ctx, func(u gpu.Usage) bool { return than.Eased(apply.UseNow(than, u)) })
 }

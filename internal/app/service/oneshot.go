@@ -14,18 +14,9 @@ import (
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
-	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/reservation"
 	"dcm/internal/linux/atomicfile"
 	"dcm/internal/linux/systemd"
-	"dcm/internal/sanitize"
-)
-
-// How long one step may take. amd-smi allows a memory change 140 s; AMD's own
-// sample shows about 90 s for it. No figures are published for a compute switch.
-const (
-	stepTimeout   = 60 * time.Second
-	reloadTimeout = 180 * time.Second
 )
 
 // Oneshot is what dcm-apply.service runs: it puts the selected profile on the GPUs.
@@ -73,7 +64,7 @@ type oneshot struct {
 	host         *host.Host
 	log          *slog.Logger // with the run's id
 	recorder     *apply.Recorder
-	node         cachingNode
+	node         *cachingNode
 	reservations reservations.Publisher
 
 	first        bool // of this boot
@@ -114,8 +105,8 @@ func newOneshot(ctx context.Context, h *host.Host, log *slog.Logger) *oneshot {
 
 // openNode opens the hardware as the configuration says; cfg is nil if there is none.
 func (o *oneshot) openNode(cfg *config.Config) {
-	o.node = cachingNode{host.OpenNodeForRun(o.host, cfg, woken(o.log)), new(deviceCache)}
-	o.reservations = reservations.Publisher{Host: o.host, Node: o.node.Node, Devices: o.node.Devices, Log: o.log}
+	o.node = &cachingNode{node: host.OpenNodeForRun(o.host, cfg, woken(o.log))}
+	o.reservations = reservations.Publisher{Host: o.host, Node: o.node.node, Devices: o.node.Devices, Log: o.log}
 }
 
 // publish publishes the partitions after the run.
@@ -154,63 +145,5 @@ func (o *oneshot) apply(ctx context.Context, cfg *config.Config) runstate.Run {
 	}
 	opt.Load = o.halfReloaded
 	opt.Fits = foresee(o.host, reservation.Fits(o.host, cfg.Reservations), o.recorder)
-	return apply.Run(ctx, o.node, cfg.Profile, opt, o.recorder)
-}
-
-// userspaceStart returns when PID 1 started, the zero time if it does not answer.
-func userspaceStart(ctx context.Context, h *host.Host, log *slog.Logger) time.Time {
-	conn, err := h.Dial(ctx)
-	if err != nil {
-		log.Warn(err.Error())
-		return time.Time{}
-	}
-	defer conn.Close()
-	start, err := conn.Manager.UserspaceStart(ctx)
-	if err != nil {
-		log.Warn(err.Error())
-	}
-	return start
-}
-
-// foresee is fits, and warns before of partitions that will have no device node.
-func foresee(h *host.Host, fits func([]partition.GPU) error, rec *apply.Recorder) func([]partition.GPU) error {
-	return func(after []partition.GPU) error {
-		if short := host.Shortage(h, after); short != nil {
-			rec.Warn(short.Text, "hint", short.Hint)
-		}
-		if fits == nil {
-			return nil
-		}
-		return fits(after)
-	}
-}
-
-// usual is the device-timeout that the unit's TimeoutStartSec= reckons with.
-const usual = time.Minute
-
-// beyond is how long a run may take, with every step at its limit and then going
-// back, when device-timeout is raised above what TimeoutStartSec= reckons with; 0
-// when it is not. systemd never shortens a timeout at a notification, so that
-// without need it would overrule what an administrator set.
-func beyond(o apply.Options) time.Duration {
-	if o.DeviceTimeout <= usual {
-		return 0
-	}
-	once := o.DeviceTimeout + 2*o.StepTimeout + o.ReloadTimeout + o.DeviceTimeout
-	return 2 * once
-}
-
-func options(cfg *config.Config) apply.Options {
-	return apply.Options{
-		Rollback:      cfg.OnFailure == config.Rollback,
-		ReloadDriver:  cfg.ReloadDriver,
-		DeviceTimeout: cfg.DeviceTimeout,
-		StepTimeout:   stepTimeout,
-		ReloadTimeout: reloadTimeout,
-	}
-}
-
-// identity is what ties a report to this run of the unit and this boot.
-func identity(h *host.Host) runstate.Run {
-	return runstate.Run{ID: sanitize.Env("INVOCATION_ID"), Boot: h.BootID(), PID: os.Getpid()}
+	return apply.Run(ctx, o.node.forRun(), cfg.Profile, opt, o.recorder)
 }

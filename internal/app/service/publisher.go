@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -23,8 +24,7 @@ import (
 type statusPublisher struct {
 	host    *host.Host
 	config  *effectiveConfig
-	memory  *memoryReleaser
-	ran     atomic.Bool // there was a run since memory was given back last
+	ran     atomic.Bool // there was a run since the last FreeOSMemory
 	metrics *exporter
 	notify  func(string) error // sends the unit's status line
 	log     *slog.Logger
@@ -39,6 +39,7 @@ type statusPublisher struct {
 	waiting context.CancelFunc // ends the watch on clients that are down
 	running context.CancelFunc // ends the watch on a run's report; nil for none
 	ready   chan struct{}      // closed when the first state is shown
+	ended   chan struct{}      // closed when run has returned
 
 	queue   func() []status.Queued // the requests that wait for leases; nil: none can
 	lost    func() *dropins.Loss   // the drop-ins that systemd has not loaded
@@ -46,10 +47,10 @@ type statusPublisher struct {
 	publish func(status.Account)   // on the bus
 }
 
-func newStatusPublisher(h *host.Host, cfg *effectiveConfig, metrics *exporter, memory *memoryReleaser, notify func(string) error, log *slog.Logger) *statusPublisher {
+func newStatusPublisher(h *host.Host, cfg *effectiveConfig, metrics *exporter, notify func(string) error, log *slog.Logger) *statusPublisher {
 	p := &statusPublisher{
-		host: h, config: cfg, metrics: metrics, memory: memory, notify: notify, log: log, waiting: func() {},
-		states: make(chan runstate.State, 1), wanted: make(chan chan<- struct{}), again: make(chan struct{}, 1), ready: make(chan struct{}),
+		host: h, config: cfg, metrics: metrics, notify: notify, log: log, waiting: func() {},
+		states: make(chan runstate.State, 1), wanted: make(chan chan<- struct{}), again: make(chan struct{}, 1), ready: make(chan struct{}), ended: make(chan struct{}),
 		lost: func() *dropins.Loss { return nil }, atRest: func() {}, publish: func(status.Account) {},
 	}
 	p.state.Store(&runstate.State{Phase: runstate.Starting})
@@ -103,6 +104,7 @@ func (p *statusPublisher) caughtUp(ctx context.Context) {
 
 // run shows each state, until ctx ends.
 func (p *statusPublisher) run(ctx context.Context) {
+	defer close(p.ended)
 	for ready := false; ; {
 		select {
 		case <-ctx.Done():
@@ -146,8 +148,8 @@ func (p *statusPublisher) show(ctx context.Context, s runstate.State) {
 	}
 	p.metrics.write(a)
 	p.publish(a)
-	if isAtRest(s.Phase) {
-		p.memory.afterWork(p.ran.Swap(false))
+	if isAtRest(s.Phase) && p.ran.Swap(false) {
+		debug.FreeOSMemory() // nothing may happen for days now
 	}
 }
 

@@ -50,7 +50,7 @@ func TestAMissingGPUIsToldInTheJournalOnce(t *testing.T) {
 func TestALookThatIsCutOffByTheEndIsNotTold(t *testing.T) {
 	h := &host.Host{Root: t.TempDir()}
 	log := slog.New(slog.DiscardHandler)
-	m := newStatusPublisher(h, newEffectiveConfig(h, log), &exporter{host: h, log: log}, newMemoryReleaser(false), func(line string) error {
+	m := newStatusPublisher(h, newEffectiveConfig(h, log), &exporter{host: h, log: log}, func(line string) error {
 		t.Errorf("the unit's status is %q", line)
 		return nil
 	}, log)

@@ -18,27 +18,6 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Node is the hardware that a run changes. [gpu.Node] implements it.
-type Node interface {
-	// Wait returns the devices once the driver has brought them up.
-	Wait(ctx context.Context) ([]gpu.Device, error)
-	// WaitAfterLoad is Wait after a load. It does not wait for GPUs that the driver rejected.
-	WaitAfterLoad(ctx context.Context) ([]gpu.Device, error)
-	// Devices returns the devices in their current state.
-	Devices(ctx context.Context) ([]gpu.Device, error)
-	Looker
-	// Execute executes steps that may run concurrently, and reads each one back. It calls
-	// onStep when a step begins and, with its error, when it ends.
-	Execute(ctx context.Context, steps []partition.Step, onStep gpu.StepFunc) error
-	// Loaded reports whether the drivers are loaded, and Load loads them.
-	Loaded() bool
-	Load(ctx context.Context) error
-	// Traits returns the traits of the vendors whose GPUs the node may have.
-	Traits() []gpu.Traits
-	// PendingWrites lists the writes that timed out and that a driver may still carry out.
-	PendingWrites() []gpu.PendingWrite
-}
-
 // Options are the settings of a run.
 type Options struct {
 	Rollback      bool                              // undo all changes after a failure; otherwise keep those that succeeded
@@ -137,12 +116,12 @@ func (r *run) observe(ctx context.Context) ([]gpu.Device, error) {
 	if !r.loaded {
 		ctx, cancel := context.WithTimeout(ctx, r.opt.DeviceTimeout)
 		defer cancel()
-		return r.node.Wait(ctx)
+		return r.node.Reader.Wait(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(r.opt.DeviceTimeout-r.waited, leastWait))
 	defer cancel()
 	began := time.Now()
-	devices, err := r.node.WaitAfterLoad(ctx)
+	devices, err := r.node.Reader.WaitAfterLoad(ctx)
 	if err != nil {
 		r.waited += time.Since(began)
 	}
@@ -160,23 +139,23 @@ func (r *run) glance(ctx context.Context, cause error) ([]gpu.Device, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.opt.StepTimeout)
 	defer cancel()
-	return r.node.Devices(ctx)
+	return r.node.Reader.Devices(ctx)
 }
 
 // load loads the driver if a reload left it unloaded.
 func (r *run) load(ctx context.Context) error {
-	if r.node.Loaded() {
+	if r.node.Driver.Loaded() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.opt.ReloadTimeout)
 	defer cancel()
 	r.loaded = true
-	return r.node.Load(ctx)
+	return r.node.Driver.Load(ctx)
 }
 
 // permitted returns a refusal if the run could not succeed.
 func (r *run) permitted(ctx context.Context, d Difference) error {
-	u, err := r.node.Usage(ctx)
+	u, err := r.node.Use.Usage(ctx)
 	if err != nil {
 		return err
 	}
@@ -256,7 +235,7 @@ func (r *run) make(ctx context.Context, want partition.Layout, round partition.S
 	ctx = context.WithoutCancel(ctx)
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := r.node.Execute(within, round, r.rec.step)
+	err := r.node.Executor.Execute(within, round, r.rec.step)
 	switch {
 	case round.Reloads():
 		r.loaded = r.loaded || err == nil
@@ -285,7 +264,7 @@ func (r *run) stuck(ctx context.Context, done, next partition.Step) error {
 
 // driver returns the name of a vendor's driver, to search the kernel's log.
 func (r *run) driver(v partition.Vendor) string {
-	for _, t := range r.node.Traits() {
+	for _, t := range r.node.Driver.Traits() {
 		if t.Vendor == v {
 			return t.Driver
 		}
@@ -345,8 +324,8 @@ func (r *run) explain(err error) *runstate.Error {
 
 // Load loads a driver that an earlier run left unloaded, for a run that ends before any
 // change. A host without its driver is worse than one with the wrong configuration.
-func Load(ctx context.Context, node Node, limit time.Duration, rec *Recorder) error {
-	r := &run{node: node, opt: Options{ReloadTimeout: limit}, rec: rec}
+func Load(ctx context.Context, driver Driver, limit time.Duration, rec *Recorder) error {
+	r := &run{node: Node{Driver: driver}, opt: Options{ReloadTimeout: limit}, rec: rec}
 	if err := r.load(ctx); err != nil {
 		return err
 	}

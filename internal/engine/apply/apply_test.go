@@ -52,7 +52,7 @@ func (b *bench) run(p partition.Profile) runstate.Run {
 func (b *bench) runUntil(ctx context.Context, p partition.Profile) runstate.Run {
 	b.t.Helper()
 	rec := NewRecorder(runstate.Run{ID: "test", Unloaded: b.opt.Load}, slog.New(slog.DiscardHandler), func(r runstate.Run) { b.runs = append(b.runs, r) })
-	return Run(ctx, seeing{b.node, nil}, p, b.opt, rec)
+	return Run(ctx, nodeOf(seeing{b.node, nil}), p, b.opt, rec)
 }
 
 // modes returns the modes of the node's GPUs, as the node itself has them.
@@ -173,7 +173,7 @@ func TestAStopRequestFinishesTheStepAndNothingMore(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	stopping := &stopAfterMemory{Node: b.node, stop: cancel}
 	rec := NewRecorder(runstate.Run{ID: "test", Unloaded: b.opt.Load}, slog.New(slog.DiscardHandler), func(r runstate.Run) { b.runs = append(b.runs, r) })
-	run := Run(ctx, stopping, profile(partition.CPX, partition.NPS4), b.opt, rec)
+	run := Run(ctx, nodeOf(stopping), profile(partition.CPX, partition.NPS4), b.opt, rec)
 	if run.Result != runstate.Interrupted || !run.Error.Transient {
 		t.Errorf("result %s, error %v; want a transient interruption", run.Result, run.Error)
 	}
@@ -200,6 +200,16 @@ func TestAStopRequestEndsTheWaitForTheDriver(t *testing.T) {
 	if run := b.runUntil(ctx, profile(partition.CPX, partition.NPS1)); run.Result != runstate.Interrupted || !run.Error.Transient {
 		t.Errorf("result %s, error %v; want a transient interruption", run.Result, run.Error)
 	}
+}
+
+// nodeOf returns the parts of a node, all of which n implements.
+func nodeOf(n interface {
+	Reader
+	UseReader
+	Driver
+	Executor
+}) Node {
+	return Node{Reader: n, Use: n, Driver: n, Executor: n}
 }
 
 // stopAfterMemory is a node during whose first step a stop is asked for.

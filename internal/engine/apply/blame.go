@@ -47,7 +47,7 @@ func (r *run) whose(ctx context.Context, v partition.Vendor, err error) error {
 	if !errors.Is(err, unix.EBUSY) || !gpu.IsTransient(err) {
 		return err
 	}
-	all, look := r.node.Usage(context.WithoutCancel(ctx))
+	all, look := r.node.Use.Usage(context.WithoutCancel(ctx))
 	if look != nil {
 		return errors.Join(err, look)
 	}
@@ -118,7 +118,7 @@ func (r *run) nobodyAtAll(steps partition.Steps, u gpu.Usage) bool {
 }
 
 func (r *run) nobodyNow(ctx context.Context, v partition.Vendor) bool {
-	u, err := r.node.Usage(context.WithoutCancel(ctx))
+	u, err := r.node.Use.Usage(context.WithoutCancel(ctx))
 	return err == nil && r.nobody(u.ForVendor(v))
 }
 
@@ -128,7 +128,7 @@ func (r *run) idle(ctx context.Context, v partition.Vendor, err error) {
 	if err != nil {
 		return
 	}
-	all, err := r.node.Usage(context.WithoutCancel(ctx))
+	all, err := r.node.Use.Usage(context.WithoutCancel(ctx))
 	if u := all.ForVendor(v); err == nil && len(u.Holders)+len(u.Uninspected) == 0 {
 		r.rec.idle(v, u.Unexplained())
 	}

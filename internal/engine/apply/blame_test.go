@@ -53,7 +53,7 @@ func TestALateHolderIsNoReasonForAReboot(t *testing.T) {
 	err := b.node.Execute(t.Context(), partition.Steps{{Kind: partition.ReloadDriver}}, func(partition.Step, bool, error) {})
 	told := func(unlooked ...gpu.Uninspected) runstate.Error {
 		t.Helper()
-		r := &run{node: seeing{b.node, unlooked}, opt: b.opt, rec: b.recorder()}
+		r := &run{node: nodeOf(seeing{b.node, unlooked}), opt: b.opt, rec: b.recorder()}
 		r.difference.Steps = partition.Steps{{Kind: partition.ReloadDriver}}
 		return Explain(r.whose(t.Context(), partition.AMD, err))
 	}
@@ -108,16 +108,16 @@ func TestABusyAnswerForWhichNobodyIsToBlameIsSaidToBeOne(t *testing.T) {
 // What the driver counts when nobody uses it is known after a load.
 func TestWhatTheDriverCountsByItselfIsLearnt(t *testing.T) {
 	b := newBench(t, "mi300x-8")
-	r := &run{node: counting{b.node, 3}, opt: b.opt, rec: b.recorder()}
+	r := &run{node: nodeOf(counting{b.node, 3}), opt: b.opt, rec: b.recorder()}
 	r.idle(t.Context(), partition.AMD, nil)
-	if u, _ := r.node.Usage(t.Context()); !r.nobody(u.ForVendor(partition.AMD)) {
+	if u, _ := r.node.Use.Usage(t.Context()); !r.nobody(u.ForVendor(partition.AMD)) {
 		t.Errorf("%+v is not the driver's own count, which is %d", u, r.rec.idleCount(partition.AMD))
 	}
-	r.node = counting{b.node, 4}
-	if u, _ := r.node.Usage(t.Context()); r.nobody(u.ForVendor(0x1234)) {
+	r.node = nodeOf(counting{b.node, 4})
+	if u, _ := r.node.Use.Usage(t.Context()); r.nobody(u.ForVendor(0x1234)) {
 		t.Errorf("%+v is reported unused by another vendor's driver", u)
 	}
-	if u, _ := r.node.Usage(t.Context()); r.nobody(u.ForVendor(partition.AMD)) {
+	if u, _ := r.node.Use.Usage(t.Context()); r.nobody(u.ForVendor(partition.AMD)) {
 		t.Errorf("%+v is told to be nobody's use", u)
 	}
 }
@@ -160,7 +160,7 @@ func TestWhoCannotBeLookedAtInTimeKeepsAChangeBackOnlyIfTheCountDoesNotKnowBette
 	b := newBench(t, "mi300x-8")
 	hog := gpu.Uninspected{PID: 7, Command: "hog", UID: 1000, Files: 20000, Reason: "there was no time", TimedOut: true}
 	run := func() runstate.Run {
-		return Run(t.Context(), seeing{b.node, []gpu.Uninspected{hog}}, profile(partition.CPX, partition.NPS1), b.opt, b.recorder())
+		return Run(t.Context(), nodeOf(seeing{b.node, []gpu.Uninspected{hog}}), profile(partition.CPX, partition.NPS1), b.opt, b.recorder())
 	}
 	end := inFlight(t, filepath.Join(b.sim.Dev, "kfd"))
 	got := run()

@@ -51,15 +51,10 @@ func (d Difference) Judge(fits func(after []partition.GPU) error) error {
 	return nil
 }
 
-// Looker queries the use of the GPUs. [gpu.Node] implements it.
-type Looker interface {
-	Usage(ctx context.Context) (gpu.Usage, error)
-}
-
 // Blockers returns the processes that block the steps now. If there are none, it returns an
 // error if not all processes could be inspected in time, unless the driver's own count shows
 // that none is left.
-func (d Difference) Blockers(ctx context.Context, node Looker) ([]runstate.Holder, error) {
+func (d Difference) Blockers(ctx context.Context, node UseReader) ([]runstate.Holder, error) {
 	if len(d.Steps) == 0 {
 		return nil, nil
 	}

@@ -13,7 +13,7 @@ import (
 // timed out cannot be cancelled. The GPUs are in their previous state only until then; the
 // daemon detects the change.
 func (r *run) left(result runstate.Result, err error) (runstate.Result, error) {
-	writes := r.node.PendingWrites()
+	writes := r.node.Executor.PendingWrites()
 	if len(writes) == 0 {
 		return result, err
 	}

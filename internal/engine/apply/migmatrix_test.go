@@ -151,7 +151,7 @@ func (b migBench) shapes(t *testing.T) string {
 func (b migBench) run(t *testing.T, geometryText string, rollback bool) runstate.Run {
 	opt := Options{Rollback: rollback, DeviceTimeout: 10 * time.Second, StepTimeout: 30 * time.Second, ReloadTimeout: 10 * time.Second}
 	p := partition.Profile{Name: "test", Groups: []partition.Group{{MIG: geometry(geometryText), Rest: true}}}
-	return Run(t.Context(), b.node, p, opt, NewRecorder(runstate.Run{ID: "test"}, slog.New(slog.DiscardHandler), func(runstate.Run) {}))
+	return Run(t.Context(), nodeOf(b.node), p, opt, NewRecorder(runstate.Run{ID: "test"}, slog.New(slog.DiscardHandler), func(runstate.Run) {}))
 }
 
 func TestFaultMatrixOfMIG(t *testing.T) {

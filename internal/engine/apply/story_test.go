@@ -46,7 +46,7 @@ func TestEveryGPUOfAHiveHasItsStory(t *testing.T) {
 	told := &tellings{by: make(map[string][]string)}
 	rec := NewRecorder(runstate.Run{ID: "test"}, slog.New(told), func(runstate.Run) {})
 	p := profile(partition.QPX, partition.NPS4)
-	if run := Run(t.Context(), seeing{b.node, nil}, p, b.opt, rec); run.Result != runstate.Applied {
+	if run := Run(t.Context(), nodeOf(seeing{b.node, nil}), p, b.opt, rec); run.Result != runstate.Applied {
 		t.Fatalf("%s: %v", run.Result, run.Error)
 	}
 	if len(told.by) != 8 {

@@ -40,7 +40,7 @@ func TestWhatCannotBeSeenIsNotToldToBeGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec := NewRecorder(runstate.Run{}, slog.New(slog.DiscardHandler), func(runstate.Run) {})
-	run := Run(t.Context(), &blind{Node: b.node}, profile(partition.CPX, partition.NPS1), b.opt, rec)
+	run := Run(t.Context(), nodeOf(&blind{Node: b.node}), profile(partition.CPX, partition.NPS1), b.opt, rec)
 	if run.Result != runstate.Failed || strings.Contains(run.Error.Text, "gone") || !strings.Contains(run.Error.Text, "going back failed as well: cannot read the GPUs") {
 		t.Errorf("result %s, told %q; want that the GPUs cannot be looked at", run.Result, run.Error.Text)
 	}

@@ -13,7 +13,8 @@ import (
 
 // blockers finds the holders that a restart of the clients would leave on the GPUs.
 type blockers struct {
-	units    *Units
+	states   UnitReader
+	order    OrderReader
 	clients  []systemd.Unit
 	settings Settings
 	fit      func(units []string) []string
@@ -55,7 +56,7 @@ func (b *blockers) remaining(ctx context.Context, holders []runstate.Holder, sto
 }
 
 func (b *blockers) whyStuck(ctx context.Context, unit string, stopped []string) (*blocker, error) {
-	frozen, err := b.units.Frozen(ctx, unit)
+	frozen, err := b.states.Frozen(ctx, unit)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,7 @@ func (b *blockers) whyStuck(ctx context.Context, unit string, stopped []string) 
 	if slices.Contains(ids(b.clients), unit) {
 		return nil, nil // ordered by dcm's own drop-in
 	}
-	after, err := b.units.OrderedAfter(ctx, unit, unitname.Apply, stopped)
+	after, err := b.order.OrderedAfter(ctx, unit, unitname.Apply, stopped)
 	if err != nil || after {
 		return nil, err
 	}

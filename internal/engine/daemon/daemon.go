@@ -44,23 +44,25 @@ type Settings struct {
 
 // Daemon holds what the loop is handed. All fields that do not say what nil means, but Limits and Requests, are required.
 type Daemon struct {
-	Load      func() (Settings, error)              // reads the configuration; every problem in one error
-	LastGood  func() (Settings, error)              // what an earlier daemon of this boot has last loaded
-	Stale     func(Settings) ([]string, error)      // the units whose drop-ins are not those of the settings
-	Unwritten func() ([]string, error)              // the units whose drop-ins are not those that the generator is to write now
-	Reserve   Reserve                               // nil: there are no reservations
-	Unmet     func() bool                           // one of them has no partitions; nil: each has some
-	Dial      func(context.Context) (*Units, error) // connects to PID 1
-	Busy      func() (bool, error)                  // a run is under way
-	LastRun   func() (*runstate.Run, error)         // the oneshot's report
-	Save      func(runstate.State) error            // publishes the daemon's state
-	Fit       func(units []string) []string         // those of the units that could be clients
-	Include   func(units []string) error            // makes units clients, for the generator and for Load, until the boot ends
-	GPUs      GPUs
+	Load      func() (Settings, error)            // reads the configuration; every problem in one error
+	LastGood  func() (Settings, error)            // what an earlier daemon of this boot has last loaded
+	Stale     func(Settings) ([]string, error)    // the units whose drop-ins are not those of the settings
+	Unwritten func() ([]string, error)            // the units whose drop-ins are not those that the generator is to write now
+	Reserve   Reserve                             // nil: there are no reservations
+	Unmet     func() bool                         // one of them has no partitions; nil: each has some
+	Dial      func(context.Context) (PID1, error) // connects to PID 1
+	Busy      func() (bool, error)                // a run is under way
+	LastRun   func() (*runstate.Run, error)       // the oneshot's report
+	Save      func(runstate.State) error          // publishes the daemon's state
+	Fit       func(units []string) []string       // those of the units that could be clients
+	Include   func(units []string) error          // makes units clients, for the generator and for Load, until the boot ends
+	GPUs      GPUReader
+	Use       UseWatcher
 	Explain   func(err error) runstate.Error // classifies an error of [GPUReader.Observe]
 	Host      Host
 	Rearm     func() // called at the end of each pass, which may have changed what is to be watched; nil: nothing is
 	Notify    Notifier
+	Lifecycle Lifecycle
 	Log       *slog.Logger
 
 	Changed <-chan struct{}  // the configuration may have changed

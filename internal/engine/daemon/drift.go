@@ -1,10 +1,7 @@
 package daemon
 
 import (
-	"context"
 	"time"
-
-	"dcm/internal/engine/runstate"
 )
 
 // repairQuietWindow is how long the GPUs must have been left alone after a repair for the next
@@ -44,25 +41,3 @@ func (d *drift) countRepair(r result) {
 	}
 	d.delayed = false
 }
-
-// onDeviceEvent starts a pass that compares the GPUs with those after the last pass.
-//
-// Runs of dcm cause device events too, also those that fail. So the settings are not read
-// again, a retry that is due stays due, and nothing follows if the GPUs are unchanged.
-func (l *loop) onDeviceEvent(ctx context.Context) {
-	if l.pass != nil {
-		l.drift.event = true
-		return
-	}
-	l.drift.event = false
-	watched := l.state.Phase == runstate.InSync || l.state.Phase == runstate.Drifted
-	ignored := !l.settings.Selected || l.settings.LeaveDrift && !watched
-	if !l.started || ignored && !l.GPUs.DriverUnloaded() {
-		return
-	}
-	p := l.newPass(runstate.Asked{Why: "somebody else has changed the GPUs"})
-	p.byDevice, p.before, p.tooSoon = true, l.drift.fingerprint, l.drift.tooSoon()
-	l.run(ctx, p)
-}
-
-const driftHint = `dcm plan shows the steps and dcm apply makes them; with drift = "repair" in [daemon] dcm does so by itself`

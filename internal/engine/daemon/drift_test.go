@@ -69,7 +69,7 @@ func TestADriftIsOnlyToldIfSettingsSaySo(t *testing.T) {
 	h.set(func() { h.steps = 8 })
 	h.tell()
 	s := h.until("drifted", phase(runstate.Drifted))
-	if s.Error == nil || s.Error.Text != "the GPUs were changed by somebody else: they are 8 steps away from profile cpx" {
+	if s.Error == nil || s.Error.Text != "the GPUs do not match profile cpx: another program has changed them (found 8 steps to do, want 0)" {
 		t.Errorf("error %v", s.Error)
 	}
 	h.set(func() { h.stepsErr = errPassing; h.turns++ }) // the driver goes, which is no reason to try

@@ -183,7 +183,7 @@ func (h *host) start() <-chan error {
 			return h.due, h.notDue
 		},
 		Unmet:   func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.unmet },
-		Dial:    func(context.Context) (*Units, error) { return &Units{h, h, h, h, h, h, h}, nil },
+		Dial:    func(context.Context) (PID1, error) { return h.pid1(), nil },
 		Busy:    func() (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.busy, nil },
 		LastRun: func() (*runstate.Run, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.last, nil },
 		Save: func(s runstate.State) error {
@@ -204,7 +204,7 @@ func (h *host) start() <-chan error {
 			return nil
 		},
 		Rearm: func() { h.set(func() { h.looked++ }) },
-		GPUs:  (*hardware)(h), Host: (*power)(h), Notify: (*ear)(h), Log: h.log, Explain: explain,
+		GPUs:  (*hardware)(h), Use: (*hardware)(h), Host: (*power)(h), Notify: (*notifications)(h), Lifecycle: (*notifications)(h), Log: h.log, Explain: explain,
 		Changed: h.changed, Devices: h.devices, Hangup: h.hangup, Ticks: h.ticks, Requests: h.requests,
 		Limits: Limits{Retry: h.retry},
 	}
@@ -231,6 +231,9 @@ func (h *host) until(what string, is func(runstate.State) bool) runstate.State {
 		}
 	}
 }
+
+// pid1 is the host as PID 1.
+func (h *host) pid1() PID1 { return PID1{h, h, h, h, h, h, h} }
 
 func phase(p runstate.Phase) func(runstate.State) bool {
 	return func(s runstate.State) bool { return s.Phase == p }
@@ -420,19 +423,22 @@ func (h *hardware) AwaitExit(ctx context.Context, _ []runstate.Holder) error {
 
 var errPassing = errors.New("the driver is coming up")
 
-// ear is the host as service manager.
-type ear host
+// notifications is the host as the receiver of the daemon's notifications.
+type notifications host
 
-func (e *ear) hear(s string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	(*host)(e).note("%s", s)
+func (n *notifications) record(s string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	(*host)(n).note("%s", s)
 	return nil
 }
 
-func (e *ear) Ready() error                      { return e.hear("READY") }
-func (e *ear) Reloading() error                  { return e.hear("RELOADING") }
-func (e *ear) Stopping() error                   { return e.hear("STOPPING") }
-func (e *ear) Watchdog() error                   { return nil } // the loop's pace, and no event
-func (e *ear) Status(text string) error          { (*host)(e).set(func() { e.line = text }); return nil }
-func (e *ear) ExtendTimeout(time.Duration) error { return nil }
+func (n *notifications) Ready() error     { return n.record("READY") }
+func (n *notifications) Reloading() error { return n.record("RELOADING") }
+func (n *notifications) Stopping() error  { return n.record("STOPPING") }
+func (n *notifications) Watchdog() error  { return nil } // the loop's pace, and no event
+func (n *notifications) Status(text string) error {
+	(*host)(n).set(func() { n.line = text })
+	return nil
+}
+func (n *notifications) ExtendTimeout(time.Duration) error { return nil }

@@ -24,7 +24,7 @@ func (l *loop) finish(ctx context.Context, r result) error {
 	record(&l.state.State, r)
 	l.state.Warnings = append(slices.Clone(l.settings.Warnings), r.hints...)
 	if r.otherProfile {
-		l.overtaken(ctx)
+		l.adoptNewerEdit(ctx)
 	}
 	switch {
 	case r.drift != nil:
@@ -46,6 +46,17 @@ func (l *loop) finish(ctx context.Context, r result) error {
 	}
 	l.next(ctx)
 	return nil
+}
+
+// adoptNewerEdit reads the edit that a run has read before the daemon, so that the result is
+// reported with its own profile.
+func (l *loop) adoptNewerEdit(ctx context.Context) {
+	before := l.settings
+	_ = l.configure(ctx) // an error was reported
+	l.state.Wish = l.settings.hash()
+	if before.same(l.settings) { // the edit that the run has read was undone
+		l.due = lookAgain
+	}
 }
 
 // record writes what a pass found into the state.
@@ -122,7 +133,7 @@ func (l *loop) succeeded(r result) {
 func (l *loop) failed(ctx context.Context, r result) error {
 	r.failure = withWithdrawal(r.failure, l.settings)
 	reported := l.report.failure // by this daemon, or by the one before it
-	if reported == "" && !l.started && l.previous.Error != nil && l.origin.bySystemd(ctx, l.log.Warn) {
+	if reported == "" && !l.started && l.previous.Error != nil && l.origin.bySystemd(ctx) {
 		reported = l.previous.Error.Text
 	}
 	l.report.failed(l.state.Profile, r, reported)
@@ -133,7 +144,7 @@ func (l *loop) failed(ctx context.Context, r result) error {
 	case r.failure.Transient:
 		phase = runstate.Waiting
 	}
-	if !l.started && !l.origin.bySystemd(ctx, l.log.Warn) {
+	if !l.started && !l.origin.bySystemd(ctx) {
 		l.state.enter(phase, r.failure)
 		l.state.announce()
 		return &StartError{Reason: *r.failure}
@@ -164,16 +175,6 @@ func (l *loop) retry(ctx context.Context, r result, failure *runstate.Error) {
 	}
 	l.state.Retry = l.waker.after(wait)
 	l.waker.onExit(ctx, r.holders)
-}
-
-// answer publishes the state, and answers the requests and, with READY=1, a start or a reload.
-func (l *loop) answer() {
-	l.state.announce()
-	l.requests.answer(l.state.State)
-	if l.started && l.reload {
-		l.reload = false
-		warn(l.log, l.Notify.Ready())
-	}
 }
 
 // rebootTimeout limits the request for a reboot. The shutdown itself ends the daemon.

@@ -19,19 +19,19 @@ type Forecast struct {
 
 // Foresee returns what the daemon would do before a run, and changes nothing. blocking are the
 // processes that keep the steps from succeeding.
-func Foresee(ctx context.Context, u *Units, s Settings, fit func(units []string) []string, blocking []runstate.Holder) (Forecast, error) {
+func Foresee(ctx context.Context, pid1 PID1, s Settings, fit func(units []string) []string, blocking []runstate.Holder) (Forecast, error) {
 	var out Forecast
 	for {
-		clients, err := u.List(ctx, s.Order.Clients, systemd.All)
+		clients, err := pid1.States.List(ctx, s.Order.Clients, systemd.All)
 		if err != nil {
 			return out, err
 		}
-		stopped, err := systemd.RestartedUnits(ctx, u, u, unitname.Apply, clients)
+		stopped, err := systemd.RestartedUnits(ctx, pid1.States, pid1.Dependencies, unitname.Apply, clients)
 		if err != nil {
 			return out, err
 		}
 		out.Restarted = ids(stopped)
-		b := blockers{units: u, clients: clients, settings: s, fit: fit}
+		b := blockers{states: pid1.States, order: pid1.Order, clients: clients, settings: s, fit: fit}
 		remaining, err := b.remaining(ctx, blocking, stopped)
 		if err != nil || len(remaining) == 0 {
 			return out, err

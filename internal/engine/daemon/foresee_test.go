@@ -41,7 +41,7 @@ func TestForesee(t *testing.T) {
 			}
 			s := h.settings
 			s.Include, s.Order.Clients = test.include, append(slices.Clone(s.Order.Clients), "frozen.service")
-			got, err := Foresee(t.Context(), &Units{h, h, h, h, h, h, h}, s, func(units []string) []string {
+			got, err := Foresee(t.Context(), h.pid1(), s, func(units []string) []string {
 				return slices.DeleteFunc(units, func(u string) bool { return !strings.HasPrefix(u, "fit-") })
 			}, test.holders)
 			if err != nil {

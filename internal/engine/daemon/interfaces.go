@@ -20,12 +20,6 @@ type Observation struct {
 	Fingerprint string // equal for GPUs to which nothing has happened in between; "" if they were not read
 }
 
-// GPUs is the hardware. All methods only read.
-type GPUs interface {
-	GPUReader
-	UseWatcher
-}
-
 // GPUReader reads the GPUs and the driver.
 type GPUReader interface {
 	// Observe compares the GPUs with the profile. With an error it returns what was read.
@@ -58,36 +52,36 @@ type Host interface {
 	Reached(p partition.Profile) error
 }
 
-// Units is PID 1 for one pass.
-type Units struct {
-	UnitReader
-	DependencyReader
-	OrderReader
-	UnitController
-	UnitPinner
-	Reloader
+// PID1 is a connection to the service manager, by what a pass does with it.
+type PID1 struct {
+	States       UnitReader
+	Dependencies DependencyReader
+	Order        OrderReader
+	Jobs         UnitController
+	Pins         UnitPinner
+	Manager      Reloader
 	io.Closer
 }
 
-// UnitsOf returns the parts of a connection that a pass needs.
-func UnitsOf(c *systemd.Conn) *Units {
-	return &Units{c.Units, c.Dependencies, c.Dependencies, c.Jobs, c.Pins, c.Manager, c}
+// PID1Of returns the parts of a connection that a pass uses.
+func PID1Of(c *systemd.Conn) PID1 {
+	return PID1{States: c.Units, Dependencies: c.Dependencies, Order: c.Dependencies, Jobs: c.Jobs, Pins: c.Pins, Manager: c.Manager, Closer: c}
 }
 
 // UnitReader reads the states of units.
 type UnitReader interface {
 	List(ctx context.Context, names []string, fields systemd.Fields) ([]systemd.Unit, error)
-	// Settle returns the units when none has a job.
+	// Settle waits until none of the units has a job, and returns them.
 	Settle(ctx context.Context, names []string) ([]systemd.Unit, error)
-	// End returns how a unit came to be down.
+	// End returns how a unit went down.
 	End(ctx context.Context, name string) (systemd.End, error)
 	// Frozen reports whether systemctl(1) freeze keeps systemd from stopping a unit.
 	Frozen(ctx context.Context, unit string) (bool, error)
 }
 
-// DependencyReader reads dependencies of units.
+// DependencyReader reads which units belong to a restart.
 type DependencyReader interface {
-	Dependents(ctx context.Context, names []string) ([]string, error)
+	systemd.DependentsReader
 	// Triggers returns the active units that start the named ones.
 	Triggers(ctx context.Context, names []string) ([]systemd.Unit, error)
 }
@@ -110,15 +104,15 @@ type Reloader interface {
 	Reload(ctx context.Context) error
 }
 
-// UnitPinner makes PID 1 keep units loaded, so that it can report how they came to be down.
+// UnitPinner makes PID 1 keep units loaded, so that it can report how they went down.
 type UnitPinner interface {
 	Pin(ctx context.Context, units []string) error
 	Unpin(ctx context.Context) error
 }
 
-// Notifier is the service manager's notification socket. [systemd.Notifier] is one.
+// Notifier is the service manager's notification socket. [systemd.Notifier] implements it, and
+// Lifecycle.
 type Notifier interface {
-	Lifecycle
 	Status(text string) error
 	Watchdog() error
 	ExtendTimeout(d time.Duration) error

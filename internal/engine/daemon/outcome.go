@@ -77,6 +77,14 @@ func with(units, others []systemd.Unit) []systemd.Unit {
 	return out
 }
 
+func ids(units []systemd.Unit) []string {
+	out := make([]string, len(units))
+	for i, u := range units {
+		out[i] = u.ID
+	}
+	return out
+}
+
 func names(units []systemd.Unit) []string {
 	out := make([]string, len(units))
 	for i, u := range units {

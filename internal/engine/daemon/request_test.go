@@ -200,7 +200,7 @@ func TestWhoAskedForARunIsWrittenDown(t *testing.T) {
 	if got, want := asked(func() { h.changed <- struct{}{} }), "the configuration changed"; got != want {
 		t.Errorf("after an edit: %q, want %q", got, want)
 	}
-	if got, want := asked(func() { h.devices <- struct{}{} }), "somebody else has changed the GPUs"; got != want {
+	if got, want := asked(func() { h.devices <- struct{}{} }), "another program has changed the GPUs"; got != want {
 		t.Errorf("after a drift: %q, want %q", got, want)
 	}
 	done := make(chan runstate.State, 1)

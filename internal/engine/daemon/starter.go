@@ -12,7 +12,7 @@ import (
 
 // starter starts the clients that a failed run has left down.
 type starter struct {
-	pid1    *manager
+	conn    *connection
 	log     *passLog
 	require bool          // see [Settings.Require]
 	clients time.Duration // how long to wait for them
@@ -47,7 +47,7 @@ func (s *starter) finish(ctx context.Context, r *result) {
 }
 
 // pin has PID 1 keep the units loaded that a failed run would leave pending.
-func (s *starter) pin(ctx context.Context, u *Units) {
+func (s *starter) pin(ctx context.Context, u UnitPinner) {
 	if len(s.taken) == 0 {
 		return
 	}
@@ -62,9 +62,9 @@ func (s *starter) unpin(ctx context.Context, r result) {
 	if len(r.pending) > 0 || !s.pinned && len(s.pending) == 0 {
 		return
 	}
-	u, err := s.pid1.connect(ctx)
+	pid1, err := s.conn.open(ctx)
 	if err == nil {
-		err = u.Unpin(ctx)
+		err = pid1.Pins.Unpin(ctx)
 	}
 	if err != nil {
 		s.log.Warn("cannot let systemd forget the clients", "error", err)
@@ -74,17 +74,17 @@ func (s *starter) unpin(ctx context.Context, r result) {
 // start starts the missing units, and compares all pending ones with their states before. systemd
 // logs why a unit cannot be started.
 func (s *starter) start(ctx context.Context, r *result) error {
-	u, err := s.pid1.connect(ctx)
+	pid1, err := s.conn.open(ctx)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.pid1.limit(ctx, 2*s.clients)
+	ctx, cancel := s.conn.limit(ctx, 2*s.clients)
 	defer cancel()
-	now, err := u.Settle(ctx, s.pending.names())
+	now, err := pid1.States.Settle(ctx, s.pending.names())
 	if err != nil {
 		return err
 	}
-	lying, err := downUnits(ctx, u, now)
+	lying, err := downUnits(ctx, pid1.States, now)
 	if err != nil {
 		return err
 	}
@@ -96,14 +96,14 @@ func (s *starter) start(ctx context.Context, r *result) error {
 	}
 	s.hintUnknown(lying, r)
 	missing := s.pending.missing(lying, s.require)
-	s.pid1.clearCounters(ctx, u, missing) // before the first start: a socket may start its service immediately
+	s.conn.clearCounters(ctx, pid1.Jobs, missing) // before the first start: a socket may start its service immediately
 	for _, name := range missing {
 		s.log.Info("starting "+name+", which a failed run kept down", "unit", name)
-		if err := u.Start(ctx, name); err != nil {
+		if err := pid1.Jobs.Start(ctx, name); err != nil {
 			s.log.Error(err.Error())
 		}
 	}
-	if now, err = u.Settle(ctx, missing); err != nil {
+	if now, err = pid1.States.Settle(ctx, missing); err != nil {
 		s.log.Error("cannot follow the clients' return", "error", err)
 	}
 	for _, n := range now {
@@ -130,7 +130,7 @@ func (s *starter) hintUnknown(lying []down, r *result) {
 }
 
 // downUnits returns the units that are not up, with how they came to be down.
-func downUnits(ctx context.Context, u *Units, units []systemd.Unit) ([]down, error) {
+func downUnits(ctx context.Context, u UnitReader, units []systemd.Unit) ([]down, error) {
 	var out []down
 	for _, now := range units {
 		if now.Up() || now.Load != "loaded" {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/linux/unitname"
 	"dcm/internal/text"
 )
 
@@ -40,6 +41,32 @@ func (s *published) publish() error {
 		}
 	}
 	return s.save(s.State)
+}
+
+// intent is a run that is about to begin. The pass continues when it is saved.
+type intent struct {
+	unit    string        // to be restarted
+	pending pendingStarts // the units to start if the run fails
+	asked   runstate.Asked
+	saved   chan error // of 1
+}
+
+// saveIntent saves what a run is about to do. If that fails no unit may be stopped: the units to
+// start after a failure would be lost. wish is the hash of the run's settings.
+func (s *published) saveIntent(i intent, wish string) error {
+	before := s.State
+	i.pending.into(&s.State)
+	s.Tries++
+	s.Tried, s.Wish = time.Now(), wish
+	if i.unit == unitname.Apply { // no other one changes the GPUs
+		s.Holders, s.Asked = nil, &i.asked
+		s.enter(runstate.Applying, nil)
+	}
+	if err := s.publish(); err != nil {
+		s.State = before
+		return fmt.Errorf("no unit is stopped, since the units to start again cannot be saved: %w", err)
+	}
+	return nil
 }
 
 func (s *published) announce() {

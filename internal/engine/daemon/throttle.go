@@ -30,10 +30,9 @@ func failuresIn(now, previous runstate.State, settings Settings) failures {
 }
 
 // throttle is the result if a daemon that systemd has started again must not restart the
-// clients: never, if the daemon before it found that no attempt can succeed; not before the
+// clients: never, if the daemon before it found that no attempt can succeed; not until the
 // back-off is over, if that daemon failed or was killed in the attempt.
-func (p *pass) throttle(ctx context.Context, u *Units) (r result, throttled bool, err error) {
-	f := p.failures
+func (f failures) throttle(ctx context.Context, u UnitReader, retry Backoff, driverUnloaded func() bool) (r result, throttled bool, err error) {
 	if !f.fresh || f.attempts == 0 {
 		return result{}, false, nil
 	}
@@ -41,45 +40,40 @@ func (p *pass) throttle(ctx context.Context, u *Units) (r result, throttled bool
 	if err != nil || len(own) == 0 || own[0].Restarts == 0 {
 		return result{}, false, err
 	}
-	if f.final != nil && !p.GPUs.DriverUnloaded() {
+	if f.final != nil && !driverUnloaded() {
 		return result{failure: f.final}, true, nil
 	}
-	wait := time.Until(f.lastAttempt.Add(p.Limits.Retry.After(f.attempts)))
+	wait := time.Until(f.lastAttempt.Add(retry.After(f.attempts)))
 	if wait <= 0 {
 		return result{}, false, nil
 	}
 	failure := f.last
 	if failure == nil {
-		failure = &runstate.Error{Text: fmt.Sprintf("the run that began at %s did not come to its end", f.lastAttempt.Format(time.TimeOnly)), Transient: true}
+		failure = &runstate.Error{Text: fmt.Sprintf("the run that began at %s was interrupted", f.lastAttempt.Format(time.TimeOnly)), Transient: true}
 	}
 	return result{failure: failure, throttle: wait}, true, nil
 }
 
-// unpublished reports whether a run has changed the GPUs and was killed before it published
-// their partitions. Units with reservations have the old ones then.
-func (p *pass) unpublished(now Observation) bool {
-	return !p.byDevice && p.failures.attempts > 0 && now.Published != nil && !now.Published()
-}
-
-// unseenHolder is the result if a restart of the clients would not free the driver.
-func (p *pass) unseenHolder(ctx context.Context) (r result, found bool) {
-	if p.unseen == nil {
+// unseenHolder is the result if a restart of the clients would not free the driver: before is the
+// use by invisible holders that the last run found, nil if there was none.
+func unseenHolder(ctx context.Context, gpus UseWatcher, before *runstate.Use) (r result, found bool) {
+	if before == nil {
 		return result{}, false
 	}
-	now, err := p.GPUs.Use(ctx, *p.unseen)
+	now, err := gpus.Use(ctx, *before)
 	if err != nil {
 		return transient(err), true
 	}
-	if p.unseen.Eased(now) {
+	if before.Eased(now) {
 		return result{}, false
 	}
 	text := "something that cannot be seen holds the driver"
-	if p.unseen.Unseen > 0 {
-		text += fmt.Sprintf(" (%d of its use count)", p.unseen.Unseen)
+	if before.Unseen > 0 {
+		text += fmt.Sprintf(" (%d of its use count)", before.Unseen)
 	}
 	return result{failure: &runstate.Error{
-		Text:      text + ", and no client is restarted in vain for it",
-		Hint:      "`dcm holders` shows what can be seen; end what holds the driver, or reboot. dcm goes on when its use count falls, when the configuration changes, and at `dcm apply`",
-		Transient: true, Unseen: p.unseen,
+		Text:      text + "; no client is restarted for it",
+		Hint:      "`dcm holders` shows the visible holders; stop what uses the driver, or reboot. dcm tries again when the use count falls, when the configuration changes, and at `dcm apply`",
+		Transient: true, Unseen: before,
 	}}, true
 }

@@ -17,7 +17,7 @@ import (
 // that systemd stops and starts again around it.
 type transaction struct {
 	pass    *pass
-	units   *Units
+	pid1    PID1
 	unit    string
 	clients []systemd.Unit // as they are before it
 	stopped []systemd.Unit // those of them, and their dependents, that it stops
@@ -27,7 +27,7 @@ type transaction struct {
 // if the run fails. After it, the units are compared with their states before. An error means
 // that no unit was stopped.
 func (t *transaction) do(ctx context.Context, restart func(context.Context) result) (result, error) {
-	triggers, err := t.units.Triggers(ctx, loaded(t.clients, t.stopped))
+	triggers, err := t.pid1.Dependencies.Triggers(ctx, loaded(t.clients, t.stopped))
 	if err != nil {
 		return result{}, fmt.Errorf("cannot read which units start the clients: %w", err)
 	}
@@ -36,8 +36,8 @@ func (t *transaction) do(ctx context.Context, restart func(context.Context) resu
 		return result{}, err
 	}
 	t.pass.starts.taken = taken
-	t.pass.starts.pin(ctx, t.units)
-	t.pass.pid1.clearCounters(ctx, t.units, ids(t.stopped))
+	t.pass.starts.pin(ctx, t.pid1.Pins)
+	t.pass.conn.clearCounters(ctx, t.pid1.Jobs, ids(t.stopped))
 	t.pass.log.restarting(t.unit, t.stopped)
 	r := restart(ctx)
 	t.verify(ctx, triggers, &r)
@@ -66,12 +66,12 @@ func loaded(lists ...[]systemd.Unit) []string {
 // restartApply has PID 1 restart dcm-apply.service, and returns how the run ended. The unit's
 // state decides; the report gives the reason.
 func (t *transaction) restartApply(ctx context.Context) result {
-	ctx, cancel := t.pass.pid1.limit(ctx, t.pass.Limits.Run)
+	ctx, cancel := t.pass.conn.limit(ctx, t.pass.Limits.Run)
 	defer cancel()
 	began := time.Now()
-	unit, err := t.units.Restart(ctx, unitname.Apply)
+	unit, err := t.pid1.Jobs.Restart(ctx, unitname.Apply)
 	if errors.Is(err, systemd.ErrCyclic) {
-		return result{failure: describeCycle(ctx, t.units, t.clients)}
+		return result{failure: describeCycle(ctx, t.pid1.Order, t.clients)}
 	}
 	if err != nil {
 		return transient(fmt.Errorf("cannot run %s: %w", unitname.Apply, err))
@@ -109,9 +109,9 @@ func (t *transaction) isOther(run *runstate.Run) bool {
 // 69 means that no choice meets all reservations; after any other failure, a signal, a
 // timeout or a full file system, it is run again.
 func (t *transaction) restartReserve(ctx context.Context) result {
-	ctx, cancel := t.pass.pid1.limit(ctx, t.pass.Limits.Run)
+	ctx, cancel := t.pass.conn.limit(ctx, t.pass.Limits.Run)
 	defer cancel()
-	run, err := t.units.Restart(ctx, unitname.Reserve)
+	run, err := t.pid1.Jobs.Restart(ctx, unitname.Reserve)
 	switch {
 	case err != nil:
 		return again(runstate.Error{Text: "cannot choose partitions for the reservations: " + err.Error()})
@@ -126,22 +126,16 @@ func (t *transaction) restartReserve(ctx context.Context) result {
 	})
 }
 
-// again is a result where the profile is on the GPUs, and dcm-reserve.service has to run again.
-func again(e runstate.Error) result {
-	e.Transient = true
-	return result{retryReserve: &e}
-}
-
 // verify waits until all units that the transaction has stopped have settled, and compares
 // them with their states before. Of the units that trigger clients, which it does not stop, it
 // reports those that have failed meanwhile.
 func (t *transaction) verify(ctx context.Context, triggers []systemd.Unit, run *result) {
-	ctx, cancel := t.pass.pid1.limit(ctx, t.pass.Limits.Clients)
+	ctx, cancel := t.pass.conn.limit(ctx, t.pass.Limits.Clients)
 	defer cancel()
 	before := with(t.clients, t.stopped)
 	own := len(before)
 	before = with(before, triggers)
-	after, err := t.units.Settle(ctx, names(before))
+	after, err := t.pid1.States.Settle(ctx, names(before))
 	if err != nil {
 		t.pass.log.Error("cannot follow the clients' return", "error", err)
 	}

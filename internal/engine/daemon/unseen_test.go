@@ -30,7 +30,7 @@ func unseen(t *testing.T) *host {
 }
 
 func TestClientsAreNotBouncedAgainForWhatCannotBeSeen(t *testing.T) {
-	const told = "something that cannot be seen holds the driver (2 of its use count), and no client is restarted in vain for it"
+	const told = "something that cannot be seen holds the driver (2 of its use count); no client is restarted for it"
 	for _, test := range []struct {
 		name   string
 		happen func(h *host)

@@ -28,7 +28,7 @@ func unseenHolder(m machine) {
 	// A daemon that systemd starts again, and an event of the kernel's, are no reason.
 	before = m.units(clients...)
 	run := m.lastRun().ID
-	m.run("systemctl kill --signal=KILL --kill-whom=main dcm; e2e-agent await /run/dcm/state.json '\"phase\": \"waiting\"' 'no client is restarted in vain'")
+	m.run("systemctl kill --signal=KILL --kill-whom=main dcm; e2e-agent await /run/dcm/state.json '\"phase\": \"waiting\"' 'no client is restarted for it'")
 	m.untouched(before)
 	if got := m.lastRun(); got.ID != run || got.Result == runstate.Applied || m.bootID() != boot {
 		m.t.Errorf("run and boot: want no other, got %+v", got)

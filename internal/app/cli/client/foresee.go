@@ -31,5 +31,5 @@ func Foresee(ctx context.Context, h *host.Host, cfg *config.Config, blocking []r
 	}
 	defer conn.Close()
 	s := daemon.Settings{Order: systemd.Order{Clients: host.Clients(h, cfg)}, Include: cfg.Discover == config.Include}
-	return daemon.Foresee(ctx, daemon.UnitsOf(conn), s, func(units []string) []string { return host.DiscoverableUnits(h, units) }, blocking)
+	return daemon.Foresee(ctx, daemon.PID1Of(conn), s, func(units []string) []string { return host.DiscoverableUnits(h, units) }, blocking)
 }

@@ -1,0 +1,50 @@
+package apply
+
+import (
+	"context"
+
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+)
+
+// Node is the hardware that a run changes, by what a run does with it. [gpu.Node] implements
+// each part.
+type Node struct {
+	Reader   Reader
+	Use      UseReader
+	Driver   Driver
+	Executor Executor
+}
+
+// Reader reads the devices.
+type Reader interface {
+	// Wait returns the devices once the driver has brought them up.
+	Wait(ctx context.Context) ([]gpu.Device, error)
+	// WaitAfterLoad is Wait after a load. It does not wait for GPUs that the driver rejected.
+	WaitAfterLoad(ctx context.Context) ([]gpu.Device, error)
+	// Devices returns the devices in their current state.
+	Devices(ctx context.Context) ([]gpu.Device, error)
+}
+
+// UseReader reads the use of the GPUs.
+type UseReader interface {
+	Usage(ctx context.Context) (gpu.Usage, error)
+}
+
+// Driver is the drivers of a node.
+type Driver interface {
+	// Loaded reports whether the drivers are loaded, and Load loads them.
+	Loaded() bool
+	Load(ctx context.Context) error
+	// Traits returns the traits of the vendors whose GPUs the node may have.
+	Traits() []gpu.Traits
+}
+
+// Executor changes the GPUs.
+type Executor interface {
+	// Execute executes steps that may run concurrently, and reads each one back. It calls
+	// onStep when a step begins and, with its error, when it ends.
+	Execute(ctx context.Context, steps []partition.Step, onStep gpu.StepFunc) error
+	// PendingWrites lists the writes that timed out and that a driver may still carry out.
+	PendingWrites() []gpu.PendingWrite
+}

@@ -1,0 +1,137 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"dcm/internal/engine/event"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
+)
+
+// do makes the pass.
+func (p *pass) do(ctx context.Context) result {
+	defer p.conn.close()
+	if p.Rearm != nil {
+		defer p.Rearm()
+	}
+	if p.byDevice && p.unchanged(ctx) {
+		return result{unchanged: true}
+	}
+	r, again := p.decide(ctx)
+	for again {
+		r, again = p.decide(ctx)
+	}
+	p.starts.finish(ctx, &r)
+	p.starts.unpin(ctx, r)
+	p.clearFailed(ctx, r)
+	r.byDevice, r.fingerprint = p.byDevice, p.gpus.after(ctx, r)
+	return r
+}
+
+// unchanged reports whether the GPUs are as the last pass left them. During a run of another
+// program this is unknown.
+func (p *pass) unchanged(ctx context.Context) bool {
+	now := p.gpus.fingerprint(ctx)
+	p.gpus.seen = now
+	busy, err := p.Busy()
+	return !busy && err == nil && now == p.before
+}
+
+// decide compares the GPUs with the settings, and restarts what has to be restarted. If again is
+// true it has restarted nothing, and what it has read is out of date.
+func (p *pass) decide(ctx context.Context) (r result, again bool) {
+	if p.usable {
+		reloaded, err := p.dropins.load(ctx, p.conn, p.settings, p.forced, p.log.Logger)
+		if err != nil {
+			return transient(err), false
+		}
+		p.forced = p.forced && !reloaded
+	}
+	if err := p.conn.awaitRun(ctx, p.Busy); err != nil {
+		return transient(err), false
+	}
+	if p.GPUs.DriverUnloaded() {
+		return p.loadDriver(ctx)
+	}
+	if !p.settings.Selected {
+		return p.reserve(ctx), false
+	}
+	now, err := p.gpus.observe(ctx, p.settings.Profile)
+	if err != nil {
+		e := p.Explain(err)
+		if p.byDevice && p.settings.LeaveDrift {
+			return result{drift: &e}, false
+		}
+		return result{failure: &e}, false
+	}
+	switch {
+	case now.Diff == 0 && p.unpublished(now):
+		p.log.Warn("the last run ended before it published the partitions: starting another run")
+		return p.restartClients(ctx, nil)
+	case now.Diff == 0:
+		return p.reserve(ctx), false
+	case p.byDevice:
+		if r, repair := p.driftFound(now.Diff); !repair {
+			return r, false
+		}
+	}
+	return p.restartClients(ctx, now.Blocking)
+}
+
+// unpublished reports whether a run has changed the GPUs and was killed before it published
+// their partitions. Units with reservations have the old ones then.
+func (p *pass) unpublished(now Observation) bool {
+	return !p.byDevice && p.failures.attempts > 0 && now.Published != nil && !now.Published()
+}
+
+const driftHint = `dcm plan shows the steps and dcm apply makes them; with drift = "repair" in [daemon] dcm does so by itself`
+
+// driftFound is the result if other programs have changed the GPUs, that many steps away from
+// the profile. If repair is true the steps are to be made.
+func (p *pass) driftFound(steps int) (r result, repair bool) {
+	text := fmt.Sprintf("the GPUs do not match profile %s: another program has changed them (found %d steps to do, want 0)", p.settings.Profile.Name, steps)
+	switch {
+	case p.settings.LeaveDrift:
+		return result{drift: &runstate.Error{Text: text, Hint: driftHint}}, false
+	case p.tooSoon:
+		text += " again, soon after a repair"
+		return result{delayed: true, failure: &runstate.Error{Text: text, Hint: "find the other program that sets modes on this host", Transient: true}}, false
+	}
+	p.log.Warn(text, "error", text, event.Drifted.Attr())
+	return result{}, true
+}
+
+// clearFailed clears the failures of earlier runs when all is well: they would keep the host
+// "degraded" needlessly.
+func (p *pass) clearFailed(ctx context.Context, r result) {
+	if r.failure != nil || r.retryReserve != nil || r.drift != nil || !p.usable {
+		return
+	}
+	last, err := p.LastRun()
+	reported := err == nil && last != nil && !last.Result.OK()
+	// A run that is killed at its very end, or in a hook, has reported success.
+	if !reported && !p.failures.lastPass && !p.failures.fresh && p.failures.attempts == 0 && p.conn.pid1 == nil {
+		return
+	}
+	own := []string{unitname.Apply}
+	if p.Unmet == nil || !p.Unmet() {
+		own = append(own, unitname.Reserve)
+	}
+	pid1, err := p.conn.open(ctx)
+	var now []systemd.Unit
+	if err == nil {
+		now, err = pid1.States.List(ctx, own, systemd.States)
+	}
+	for _, unit := range now {
+		if unit.Active == "failed" {
+			p.log.Info("clearing the failure of "+unit.ID+", as all is in order now", "unit", unit.ID)
+			err = errors.Join(err, pid1.Jobs.ResetFailed(ctx, unit.ID))
+		}
+	}
+	if err != nil {
+		p.log.Warn("cannot clear the failures of dcm's units", "error", err)
+	}
+}

@@ -1,0 +1,133 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"dcm/internal/engine/runstate"
+)
+
+const defaultDeviceTimeout = time.Minute
+
+// look begins a pass or, if one is under way, requests one for after it.
+func (l *loop) look(ctx context.Context, why string) {
+	l.report.looking(why)
+	l.requests.note(runstate.Asked{Why: why})
+	if l.pass != nil {
+		l.due = lookAgain
+		return
+	}
+	_ = l.configure(ctx) // an error was reported, and the last good configuration stays effective
+	l.begin(ctx)
+}
+
+// onEdit begins a pass after an edit. An edit that cannot be used changes nothing. Neither does
+// one that asks for the same after a failure: the retry, if there is one, keeps its time, and no
+// client is restarted for it.
+func (l *loop) onEdit(ctx context.Context) {
+	if l.pass != nil {
+		l.due = max(l.due, compareDue)
+		return
+	}
+	failed := l.state.Phase == runstate.Stuck || l.state.Phase == runstate.Drifted || l.state.Phase == runstate.Waiting || !l.state.Retry.IsZero()
+	if !l.reread(ctx, failed) {
+		l.answer()
+	}
+}
+
+// reread reads the configuration after an edit and begins a pass. It begins none and returns
+// false if the configuration cannot be used. Neither does it if decided is set, because there is
+// a result for these settings, and they ask for the same as before.
+func (l *loop) reread(ctx context.Context, decided bool) bool {
+	const why = "the configuration changed"
+	before, usable := l.settings, l.usable
+	if err := l.configure(ctx); err != nil || usable && decided && before.same(l.settings) {
+		return false
+	}
+	l.report.looking(why)
+	l.requests.note(runstate.Asked{Why: why})
+	l.begin(ctx)
+	return true
+}
+
+// begin starts a pass with the effective settings.
+func (l *loop) begin(ctx context.Context) {
+	l.due, l.drift.event = nothingDue, false
+	l.waker.cancel()
+	l.run(ctx, l.newPass(l.requests.take()))
+	l.requests.forced = false
+}
+
+// onDeviceEvent starts a pass that compares the GPUs with those after the last pass.
+//
+// Runs of dcm cause device events too, also those that fail. So the settings are not read
+// again, a retry that is due stays due, and nothing follows if the GPUs are unchanged.
+func (l *loop) onDeviceEvent(ctx context.Context) {
+	if l.pass != nil {
+		l.drift.event = true
+		return
+	}
+	l.drift.event = false
+	watched := l.state.Phase == runstate.InSync || l.state.Phase == runstate.Drifted
+	ignored := !l.settings.Selected || l.settings.LeaveDrift && !watched
+	if !l.started || ignored && !l.GPUs.DriverUnloaded() {
+		return
+	}
+	p := l.newPass(runstate.Asked{Why: "another program has changed the GPUs"})
+	p.byDevice, p.before, p.tooSoon = true, l.drift.fingerprint, l.drift.tooSoon()
+	l.run(ctx, p)
+}
+
+func (l *loop) newPass(why runstate.Asked) *pass {
+	log := &passLog{l.log}
+	conn := &connection{dial: l.Dial, notify: l.Notify, log: log, limits: l.Limits}
+	f := failuresIn(l.state.State, l.previous, l.settings)
+	f.fresh = !l.started
+	return &pass{
+		Daemon: l.Daemon, log: log, settings: l.settings, usable: l.usable, asked: why, forced: l.requests.forced,
+		failures: f, dropins: &l.dropins, conn: conn,
+		gpus:   &observer{gpus: l.GPUs, timeout: orDefault(l.settings.Timeout, defaultDeviceTimeout)},
+		starts: &starter{conn: conn, log: log, require: l.settings.Require, clients: l.Limits.Clients, pending: pendingIn(l.state.State), driverUnloaded: l.GPUs.DriverUnloaded},
+	}
+}
+
+// run starts a pass. Before the pass restarts a unit, the loop saves its intent.
+func (l *loop) run(ctx context.Context, p *pass) {
+	results := make(chan result, 1)
+	l.pass = results
+	p.unseen = l.unseenUse(ctx)
+	p.begin = func(unit string, ifFailed pendingStarts) error {
+		i := intent{unit: unit, pending: ifFailed, asked: p.asked, saved: make(chan error, 1)}
+		select {
+		case l.starting <- i:
+			return <-i.saved
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	go func() { results <- p.do(ctx) }()
+}
+
+// If the driver is busy but no holder is visible, a run stops the clients needlessly, and so
+// would the next one. There is no other run until something has changed: the driver's use count
+// falls, the settings ask for something else, or an administrator requests one. The state has
+// the use that was found then, for the next daemon too.
+
+// unseenUse returns the use that no restart of the clients would end, nil if there is none or an
+// attempt is due all the same.
+func (l *loop) unseenUse(ctx context.Context) *runstate.Use {
+	if l.state.Unseen == nil || l.state.Wish != l.settings.hash() || l.requests.forced {
+		return nil
+	}
+	if !l.started && !l.origin.bySystemd(ctx) {
+		return nil // an administrator has started the daemon
+	}
+	return l.state.Unseen
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d
+}

@@ -1,0 +1,190 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
+)
+
+// restartClients restarts dcm-apply.service, and with it the clients, unless that would not
+// help: a holder would stay, or the last attempts failed and the next one is not due. If again
+// is true it has made none, and the pass has to decide again.
+func (p *pass) restartClients(ctx context.Context, blocking []runstate.Holder) (r result, again bool) {
+	pid1, err := p.conn.open(ctx)
+	if err != nil {
+		return transient(err), false
+	}
+	if waited, err := p.conn.awaitStartedRun(ctx, pid1.States); err != nil {
+		return transient(err), false
+	} else if waited {
+		return result{}, true
+	}
+	clients, err := p.clients(ctx, pid1, p.settings.Order.Clients)
+	if err != nil {
+		return transient(err), false
+	}
+	stopped, err := p.restarted(ctx, pid1, unitname.Apply, clients)
+	if err != nil {
+		return transient(err), false
+	}
+	b := blockers{states: pid1.States, order: pid1.Order, clients: clients, settings: p.settings, fit: p.Fit}
+	remaining, err := b.remaining(ctx, blocking, stopped)
+	if err != nil {
+		return transient(fmt.Errorf("cannot determine whether a restart would free the GPUs: %w", err)), false
+	}
+	if len(remaining) > 0 {
+		return p.include(&b, remaining)
+	}
+	if r, found := unseenHolder(ctx, p.Use, p.unseen); found {
+		return r, false
+	}
+	if r, throttled, err := p.throttle(ctx, pid1); err != nil {
+		return transient(err), false
+	} else if throttled {
+		return r, false
+	}
+	t := transaction{pass: p, pid1: pid1, unit: unitname.Apply, clients: clients, stopped: stopped}
+	if r, err = t.do(ctx, t.restartApply); err != nil {
+		return transient(err), false
+	}
+	return r, false
+}
+
+func (p *pass) clients(ctx context.Context, pid1 PID1, names []string) ([]systemd.Unit, error) {
+	clients, err := pid1.States.List(ctx, names, systemd.All)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the states of the clients: %w", err)
+	}
+	return clients, nil
+}
+
+func (p *pass) restarted(ctx context.Context, pid1 PID1, unit string, clients []systemd.Unit) ([]systemd.Unit, error) {
+	stopped, err := systemd.RestartedUnits(ctx, pid1.States, pid1.Dependencies, unit, clients)
+	if err != nil {
+		return nil, fmt.Errorf("cannot determine which units a restart would stop: %w", err)
+	}
+	return stopped, nil
+}
+
+func (p *pass) throttle(ctx context.Context, pid1 PID1) (result, bool, error) {
+	return p.failures.throttle(ctx, pid1.States, p.Limits.Retry, p.GPUs.DriverUnloaded)
+}
+
+// include makes the services among the holders clients, if the settings allow that and no
+// other holder is left; then the pass has to decide again. Otherwise it refuses: a restart would
+// not free the GPUs.
+func (p *pass) include(b *blockers, holders []runstate.Holder) (r result, again bool) {
+	found := b.includable(holders)
+	if len(found) == 0 {
+		return b.refuse(holders), false
+	}
+	p.log.included(found)
+	if err := p.Include(found); err != nil {
+		return transient(err), false
+	}
+	// The drop-ins of these settings have to name them too: otherwise systemd is not reloaded,
+	// and the restart does not stop them.
+	p.settings.Order.Clients = append(slices.Clone(p.settings.Order.Clients), found...)
+	return result{}, true
+}
+
+// loadDriver makes a run for a driver that an earlier run has left unloaded. Clients that systemd
+// started after that run, and that ended without the driver, are pending too, whatever requested
+// that run.
+func (p *pass) loadDriver(ctx context.Context) (r result, again bool) {
+	pid1, err := p.conn.open(ctx)
+	if err != nil {
+		return transient(err), false
+	}
+	killed, err := pid1.States.End(ctx, unitname.Apply)
+	if err != nil {
+		return transient(err), false
+	}
+	// If the configuration cannot be used, PID 1 still knows the clients.
+	clients, err := p.clients(ctx, pid1, slices.Concat(p.settings.Order.Clients, killed.Parts))
+	if err != nil {
+		return transient(err), false
+	}
+	lying, err := downUnits(ctx, pid1.States, clients)
+	if err != nil {
+		return transient(err), false
+	}
+	for _, l := range lying {
+		_, known := p.starts.pending[l.ID]
+		if !known && l.end.Tried > killed.Began && (l.end.Skipped || l.end.ExitedOnItsOwn(l.Unit)) {
+			p.starts.pending[l.ID] = "of another run"
+		}
+	}
+	p.log.Warn("a run has left the driver unloaded: starting another run to load it")
+	return p.restartClients(ctx, nil)
+}
+
+// reserve chooses partitions again if only reservations have changed. It restarts
+// dcm-reserve.service once, with the units whose partitions change and no others.
+func (p *pass) reserve(ctx context.Context) result {
+	if p.Reserve == nil {
+		return result{}
+	}
+	due, err := p.Reserve(ctx, p.settings)
+	wrong, refused := errors.AsType[interface {
+		error
+		Hint() string
+	}](err)
+	switch {
+	case refused: // the units that would have to change are left as they are
+		return result{problem: &runstate.Error{Text: err.Error(), Hint: wrong.Hint()}, holders: holdersOf(err)}
+	case err == nil && !due:
+		return result{}
+	}
+	p.starts.taken = p.starts.pending // of a choice that failed before
+	var r result
+	if err == nil {
+		r, err = p.choose(ctx)
+	}
+	if err != nil {
+		return again(runstate.Error{Text: "cannot choose partitions for the reservations: " + err.Error()})
+	}
+	return r
+}
+
+// choose makes the transaction in which dcm-reserve.service chooses. With an error no unit
+// was stopped.
+func (p *pass) choose(ctx context.Context) (result, error) {
+	pid1, err := p.conn.open(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	clients, err := p.clients(ctx, pid1, p.settings.Order.Clients)
+	if err != nil {
+		return result{}, err
+	}
+	stopped, err := p.restarted(ctx, pid1, unitname.Reserve, nil)
+	if err != nil {
+		return result{}, err
+	}
+	if r, throttled, err := p.throttle(ctx, pid1); err != nil {
+		return result{}, err
+	} else if throttled && r.throttle > 0 {
+		return result{retryReserve: r.failure, throttle: r.throttle}, nil
+	}
+	p.log.Info("choosing partitions: the reservations have changed")
+	t := transaction{pass: p, pid1: pid1, unit: unitname.Reserve, clients: clients, stopped: stopped}
+	return t.do(ctx, t.restartReserve)
+}
+
+// holdersOf returns the processes whose end may resolve an error.
+func holdersOf(err error) []runstate.Holder {
+	held, ok := errors.AsType[interface {
+		error
+		Holders() []runstate.Holder
+	}](err)
+	if !ok {
+		return nil
+	}
+	return held.Holders()
+}

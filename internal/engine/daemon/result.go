@@ -1,0 +1,43 @@
+package daemon
+
+import (
+	"dcm/internal/engine/event"
+	"dcm/internal/engine/runstate"
+	"time"
+)
+
+// result is how a pass ended.
+type result struct {
+	failure      *runstate.Error // the profile is not on the GPUs
+	retryReserve *runstate.Error // it is, but dcm-reserve.service has to run again
+	problem      *runstate.Error // it is, but something else is wrong
+	drift        *runstate.Error // the GPUs are left as another program changed them
+
+	clients []runstate.Client // after a restart
+	started []runstate.Client // the clients that were pending, after their start
+	pending pendingStarts     // units to be started once the profile is on the GPUs
+	holders []runstate.Holder // that block a run
+	hints   []string          // warnings in addition to those of the configuration
+
+	restart      runstate.Restart // the restart that was made, if any
+	event        event.ID         // how its run ended, if it failed
+	otherProfile bool             // its run was for another selection
+	timedOut     bool             // its run succeeded after its timeout, see [succeededLate]
+
+	fingerprint string        // of the GPUs at the end
+	byDevice    bool          // of a pass caused by a device event
+	unchanged   bool          // such a pass has found no change; all else is empty
+	delayed     bool          // the failure is a repair that has to wait
+	throttle    time.Duration // no run is made for this time
+}
+
+// transient is a failure to reach PID 1, which the next attempt may not meet.
+func transient(err error) result {
+	return result{failure: &runstate.Error{Text: err.Error(), Transient: true}}
+}
+
+// again is a result where the profile is on the GPUs, and dcm-reserve.service has to run again.
+func again(e runstate.Error) result {
+	e.Transient = true
+	return result{retryReserve: &e}
+}
