@@ -148,7 +148,7 @@ func NewHost(h *host.Host, cfg *config.Config, log *slog.Logger) *Host {
 
 // openFiles is the hardware for a look at open files. It does not list the leases, which
 // PID 1 names.
-func openFiles(h *host.Host) *gpu.Node { return host.OpenNode(h, nil, gpu.Leases(nil)) }
+func openFiles(h *host.Host) *gpu.Node { return host.OpenNode(h, nil, gpu.Leases(func() []gpu.Holder { return nil })) }
 
 // unexpectedUsers returns the units and processes that have a partition open, without the
 // configured observers.
