@@ -16,7 +16,7 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// way is a geometry: how many there are to be of a profile. Without any MIG is off.
+// way is a geometry: the number of instances of each profile. An empty one means that MIG is off.
 type way map[string]int
 
 func (w way) String() string {
@@ -44,7 +44,7 @@ func of(g status.GPU) way {
 	return w
 }
 
-// geometries is the file that NVIDIA's scenarios edit: "off" and what it is given.
+// geometries returns the configuration of NVIDIA's scenarios: "off" and the given geometries.
 func geometries(selected string, all map[string]way) string {
 	text := "profile = \"" + selected + "\"\n\n[clients]\nunits = [\"gpuagent\", \"amd-metrics-exporter\"]\n\n[profiles.off]\nmig = \"off\"\n"
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -61,7 +61,7 @@ func of80() map[string]way {
 	}
 }
 
-// boards are geometries of each kind of node: five at least.
+// boards returns at least five geometries of each kind of node.
 func boards() map[string]map[string]way {
 	return map[string]map[string]way{
 		"h100-8":         of80(),
@@ -72,7 +72,7 @@ func boards() map[string]map[string]way {
 	}
 }
 
-// simulated says what kind of node is simulated from the next boot on.
+// simulated sets the kind of the simulated node from the next boot on.
 const simulated = "/etc/e2e/kind"
 
 func kindOf(kind string) string { return "KIND=" + kind + "\nSIM_OPTIONS=--mig=" + e2e.MIGState + "\n" }
@@ -85,7 +85,7 @@ func nvidiaNode(t *testing.T, recipe e2e.Recipe, p product, kind, lib string, mo
 	if err := seed.NVML(lib); err != nil {
 		t.Fatal(err)
 	}
-	// systemd 252 gives units a new /proc, in which a host's driver would be.
+	// systemd 252 mounts a new /proc for units, without the simulated files.
 	for _, unit := range []string{"dcm", "dcm-apply", "dcm-reserve"} {
 		seed["/etc/systemd/system/"+unit+".service.d/sim.conf"] = e2e.File{Content: []byte("[Service]\nBindReadOnlyPaths=-/run/dcm-sim/proc/driver:/proc/driver\n")}
 	}
@@ -96,7 +96,7 @@ func nvidiaNode(t *testing.T, recipe e2e.Recipe, p product, kind, lib string, mo
 	return installWith(t, recipe, p, seed)
 }
 
-// nvidia is MIG: all that can happen on H100, and on the others how they differ.
+// nvidia tests MIG: all faults on H100, and the differences of other boards.
 func nvidia(t *testing.T, p product) {
 	t.Parallel()
 	lib, err := standin.Build(t.Context(), t.TempDir())
@@ -131,7 +131,7 @@ func nvidia(t *testing.T, p product) {
 			}
 		})
 	}
-	// What differs by the board does not by systemd's version.
+	// Tests of boards do not depend on systemd's version.
 	others := []e2e.Recipe{e2e.Trixie()}
 	if os.Getenv(everyWay) != "" {
 		others = suites()
@@ -162,7 +162,7 @@ func nvidia(t *testing.T, p product) {
 	}
 }
 
-// becomes has the node be of another kind, which goes through all that it can be.
+// becomes changes the kind of the node and applies all geometries of that kind.
 func (m machine) becomes(kind string) {
 	m.t.Helper()
 	if text := kindOf(kind); m.run("cat "+simulated) != strings.TrimSpace(text) {
@@ -174,8 +174,8 @@ func (m machine) becomes(kind string) {
 	m.imports()
 }
 
-// imports takes over what mig-parted brings along: what fits these GPUs is planned, and
-// what does not is listed as such.
+// imports: the built-in profiles of mig-parted are imported. Those that fit these GPUs are
+// planned, the others are listed.
 func (m machine) imports() {
 	m.t.Helper()
 	if os.Getenv(everyWay) == "" {
@@ -236,7 +236,7 @@ func (m machine) mig() []string {
 	return out
 }
 
-// divided checks that all GPUs are so, by the status of dcm and by the library's state.
+// divided expects all GPUs to have the geometry, by dcm's status and by the library's state.
 func (m machine) divided(want string, instances int) {
 	m.t.Helper()
 	got := m.mig()
@@ -248,14 +248,14 @@ func (m machine) divided(want string, instances int) {
 	}
 }
 
-// knob turns something on in the stand-in, or all of it off.
+// knob switches a fault of the stand-in on, or all of them off.
 func (m machine) knob(text string) {
 	m.t.Helper()
 	m.run(`file=$1; [ -n "$2" ] && { flock $file.lock sh -c 'echo "knob $2" >>$1' sh "$file" "$2"; exit; }
 		flock $file.lock sed -i '/^knob/d' $file`, e2e.MIGState, text)
 }
 
-// chosen has a geometry on the GPUs, with the clients up.
+// chosen applies a geometry and waits for the clients.
 func (m machine) chosen(name string, all map[string]way) {
 	m.t.Helper()
 	m.run("rm -f /run/dcm/dcm.toml.d/*")
@@ -293,12 +293,12 @@ func migByRestart(m machine) {
 	m.divided("3g.40gb, 2g.20gb, 2 × 1g.10gb", 4)
 }
 
-// called is what the library was called for: how often by which unit for which GPU, and
-// by which function; what is for no GPU is under "-".
+// called is the number of calls of the library by unit, GPU and function. Calls for no GPU are
+// under "-".
 type called map[string]map[string]map[string]int
 
-// counting turns the log of calls on, does something and counts. Who has loaded the
-// library by then is waited for; what of the daemon's was killed is no look.
+// counting counts the calls of the library during a function. It waits for processes that have
+// loaded the library.
 func (m machine) counting(do func()) called {
 	m.t.Helper()
 	const log = "/run/dcm/calls"
@@ -327,7 +327,7 @@ func (m machine) counting(do func()) called {
 	return out
 }
 
-// sums are a unit's loads, its looks at a GPU, and its calls for it.
+// sums returns a unit's loads of the library, its inspections of a GPU, and its calls for it.
 func (c called) sums(unit, gpu string) (loads, looks, calls int) {
 	for _, n := range c[unit][gpu] {
 		calls += n
@@ -335,9 +335,9 @@ func (c called) sums(unit, gpu string) (loads, looks, calls int) {
 	return c[unit]["-"]["nvmlInit_v2"], c[unit][gpu]["nvmlDeviceGetHandleByPciBusId_v2"], calls
 }
 
-// migCounted counts the calls of whole runs. A look loads the library once, for all GPUs;
-// a run that finds nothing to do looks once, and the daemon no oftener; and what changes
-// is called for on the GPU alone that is to be another.
+// migCounted counts the calls of runs. An inspection loads the library once for all GPUs. A run
+// without a change inspects once, as does the daemon. A run that changes one GPU calls
+// changing functions for that GPU only.
 func migCounted(m machine) {
 	m.chosen("mixed", of80())
 	m.applied("mixed")
@@ -386,11 +386,11 @@ func migCounted(m machine) {
 	}
 }
 
-// everyWay has each geometry be one of all GPUs in its turn, which takes its time.
+// everyWay applies each geometry to all GPUs.
 const everyWay = "DCM_NVIDIA"
 
-// through has every GPU be divided in another way than its neighbour, then in the way
-// that the neighbour was, and then not at all; and reads each one back.
+// through gives neighbouring GPUs different geometries, then exchanges them, then switches MIG
+// off. It reads each state back.
 func (m machine) through(kind string) {
 	m.t.Helper()
 	ways := boards()[kind]
@@ -488,8 +488,8 @@ func migRival(m machine) {
 	m.divided("7g.80gb", 1)
 }
 
-// migKilled has something be killed in the middle of a step: the profile comes, by whom
-// has survived or is started again, and so do the clients.
+// migKilled kills a process during a step. Afterwards the profile is applied and the clients are
+// active.
 func migKilled(m machine) {
 	m.chosen("mixed", of80())
 	const (
@@ -527,7 +527,7 @@ func migKilled(m machine) {
 			m.t.Errorf("%s during %s: want gpuagent active, got %s", s.kill, s.amid, got)
 		}
 	}
-	// systemd 257's has lost its name with the bus: a reboot would wait twice 25 s for it.
+	// logind of systemd 257 has lost its bus name, which would delay a reboot by 50 s.
 	m.run("systemctl try-restart systemd-logind")
 }
 
@@ -572,7 +572,7 @@ func migRebooted(m machine) {
 	m.run(`[ "$(systemctl show -P ActiveEnterTimestampMonotonic gpuagent)" -gt "$(systemctl show -P ActiveEnterTimestampMonotonic dcm-apply)" ]`)
 }
 
-// migKept: it is reset for its mode, which it keeps over a reboot.
+// migKept: an A100 is reset for a change of its MIG mode, and keeps the mode over a reboot.
 func migKept(m machine) {
 	m.chosen("off", boards()["a100-8"])
 	if got := m.try("dcm plan small --json").Stdout; !strings.Contains(got, `"reset": true`) {
@@ -591,7 +591,7 @@ func migKept(m machine) {
 	if run := m.lastRun(); r.Code == 0 || run.Error == nil || !strings.Contains(run.Error.Hint, "eboot") {
 		m.t.Errorf("change with a required reset: got exit status %d, %s, %+v", r.Code, run.Result, run.Error)
 	}
-	// With leave the host is rebooted for it, and then the reset is not in anybody's way.
+	// With "leave" the host is rebooted instead. After the boot no process blocks the reset.
 	m.knob("fail nvmlDeviceSetMigMode 16 0 8")
 	m.run("rm -f /run/dcm/dcm.toml.d/* /var/lib/dcm/reboot.json; echo of another boot >/var/lib/dcm/lasts")
 	m.put(settings, geometries("off", boards()["a100-8"])+"[apply]\nreboot = \"once\"\n")
@@ -600,7 +600,7 @@ func migKept(m machine) {
 	m.divided("MIG off", 0)
 }
 
-// bothVendors is one host and one transaction.
+// bothVendors: GPUs of both vendors are changed in one transaction.
 func bothVendors(m machine) {
 	m.put(settings, `profile = "both"
 
@@ -656,7 +656,7 @@ count = "rest"
 	has("MIG off", 0, "SPX/NPS1")
 }
 
-// bothReserved: who has a partition of one maker's GPUs can open none of the other's.
+// bothReserved: a holder of partitions of one vendor can open none of the other vendor.
 func bothReserved(m machine) {
 	for _, name := range []string{"alpha", "beta@"} {
 		m.put("/etc/systemd/system/"+name+".service", holder)
@@ -685,7 +685,7 @@ func bothReserved(m machine) {
 	lease := m.lessee("-n 2")
 	m.can(lease, d, false, d.with(m.leased(d, lease)...))
 	m.run("dcm release " + lease)
-	// Which partitions those are can be said by the vendor and by the mode.
+	// The request selects partitions by vendor and by mode.
 	reserve("[[reservation]]\nunit = \"alpha\"\npartitions = 3\nexclusive = true\nmode = \"CPX\"\n[[reservation]]\nunit = \"beta@1\"\npartitions = 3\nexclusive = true\nvendor = \"nvidia\"\n")
 	m.run("systemctl start alpha beta@1")
 	d = m.deal()

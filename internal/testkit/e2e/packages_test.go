@@ -10,7 +10,7 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// packages is what the packages' scripts do on a host in use.
+// packages tests the scripts of the packages on a host with active clients.
 func packages(t *testing.T, p product) {
 	t.Parallel()
 	former, newer := formerPackages(t), buildPackages(t, "0.1.1")
@@ -45,7 +45,7 @@ func packages(t *testing.T, p product) {
 		m.put("/root/former.rpm", string(only(t, former+"/*.x86_64.rpm")))
 		m.put("/root/dcm.rpm", string(only(t, p.packages+"/*.x86_64.rpm")))
 		m.put("/root/newer.rpm", string(only(t, newer+"/*.x86_64.rpm")))
-		// Debian's rpm knows nothing of what dpkg has installed.
+		// rpm does not see the packages that dpkg installed.
 		m.run("rpm --install --nodeps /root/former.rpm")
 		m.ready()
 		m.takenOver("rpm --upgrade --nodeps /root/dcm.rpm")
@@ -55,7 +55,7 @@ func packages(t *testing.T, p product) {
 	})
 }
 
-// formerPackages are of before dcm.toml was `dcm use`'s to edit: it is a conffile.
+// formerPackages builds packages of a version in which dcm.toml is a conffile.
 func formerPackages(t *testing.T) string {
 	t.Helper()
 	recipe, err := os.ReadFile("../../../packaging/nfpm.yaml")
@@ -96,8 +96,7 @@ func (m machine) takenOver(command string) {
 	m.put(settings, selecting("cpx-fast"))
 }
 
-// upgraded: an upgrade keeps the selection and bounces no client; the daemon is
-// the new one.
+// upgraded: an upgrade keeps the selection, restarts the daemon and no client.
 func (m machine) upgraded(command string) {
 	m.t.Helper()
 	before := m.units(exporter, agentUnit, dashboard)
@@ -117,8 +116,8 @@ func (m machine) upgraded(command string) {
 	}
 }
 
-// removed: the clients go on, and nothing of dcm is loaded or failed any more.
-// Debian keeps until the purge that the units were enabled.
+// removed: the clients continue, and no unit of dcm is loaded or failed. Debian keeps the
+// enablement of the units until the purge.
 func (m machine) removed(command string) {
 	m.t.Helper()
 	before := m.units(exporter, agentUnit, dashboard)

@@ -15,14 +15,14 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-// cockpitConf has Cockpit serve the browser on the same host without a certificate.
+// cockpitConf permits connections from the same host without a certificate.
 const cockpitConf = "[WebService]\nAllowUnencrypted=true\n"
 
-// inFrame is where Cockpit shows a page.
+// inFrame selects the frame in which Cockpit shows a page.
 const inFrame = `iframe[name="cockpit1:localhost/dcm"]`
 
-// TestPage goes through the page in a real Cockpit with a real browser. It has a root of
-// its own, several times as large as the others, so that it runs by itself.
+// TestPage tests the page in Cockpit with a browser. It is not part of make test, because its
+// root is several times as large as the others.
 func TestPage(t *testing.T) {
 	if os.Getenv("DCM_PAGE") == "" {
 		t.Skip("the page is tried by make test-page, which sets DCM_PAGE")
@@ -56,7 +56,7 @@ func TestPage(t *testing.T) {
 	b.inTheDark()
 }
 
-// browser is one in the machine; what fails in it fails the test.
+// browser is a browser in the machine. Its errors fail the test.
 type browser struct {
 	machine
 	s *webdriver.Session
@@ -88,7 +88,7 @@ func (m machine) browser() browser {
 	return b
 }
 
-// does has the browser do something, within the waitTimeout of a test.
+// does runs an action of the browser, for at most waitTimeout.
 func (b browser) does(what func(context.Context) error) {
 	b.t.Helper()
 	ctx, cancel := testdeadline.Context(b.t.Context(), waitTimeout)
@@ -122,7 +122,7 @@ func (b browser) read(expression string) (text string) {
 	return text
 }
 
-// picture keeps a picture for a person, where one is wanted.
+// picture stores a picture if the environment variable for it is set.
 func (b browser) picture(name string) {
 	b.t.Helper()
 	dir := os.Getenv("DCM_PAGE")
@@ -140,7 +140,7 @@ func (b browser) picture(name string) {
 	}
 }
 
-// login is as ada, with administrative access or without.
+// login logs in as ada, with administrative access or without.
 func (b browser) login(access string) {
 	b.t.Helper()
 	b.does(func(ctx context.Context) error { return b.s.Open(ctx, "http://localhost:9090/dcm") })
@@ -162,7 +162,7 @@ func (b browser) page() {
 	b.await(`document.querySelectorAll("#gpus > li").length == 8 && document.querySelectorAll(".dcm-profile").length > 3`)
 }
 
-// logout forgets the session, as a restarted browser does.
+// logout drops the session, like a restart of the browser.
 func (b browser) logout() {
 	b.t.Helper()
 	b.does(func(ctx context.Context) error { return b.s.Frame(ctx, "") })
@@ -181,12 +181,12 @@ func (b browser) planned(profile string) {
 	b.await(`document.querySelector("#plan h2").textContent == "Plan for ` + profile + `" && document.querySelector("#steps")`)
 }
 
-// all is an expression: whether all GPUs are shown with a mode and so many parts each.
+// all returns an expression: each GPU is shown with the mode and this number of partitions.
 func all(mode string, parts string) string {
 	return `document.querySelectorAll("#gpus > li[data-mode='` + mode + `']").length == 8 && document.querySelectorAll(".dcm-cell").length == 8 * ` + parts
 }
 
-// readOnly: without administrative access everything is seen, and nothing can be changed.
+// readOnly: without administrative access the page shows everything and permits no change.
 func (b browser) readOnly() {
 	b.t.Helper()
 	b.login("none")
@@ -210,13 +210,13 @@ func (b browser) administrator() {
 	b.await(`document.querySelector("#history tbody tr")`)
 	b.await(`[...document.querySelectorAll(".dcm-profile > .dcm-note")].every(n => n.textContent)`)
 	b.picture("2-node")
-	// A page that is open asks nothing where nothing happens.
+	// Without events an open page makes no calls.
 	if asked := b.try("timeout 3 busctl monitor " + busName + " | grep Member="); asked.Stdout != "" {
 		b.t.Errorf("at rest the bus has %s", asked.Stdout)
 	}
 }
 
-// plans: the names of what restarts are there before anything is done.
+// plans: the page names the units that a change restarts before the change.
 func (b browser) plans() {
 	b.t.Helper()
 	before := b.units(exporter, agentUnit, "dcm.service")
@@ -231,7 +231,7 @@ func (b browser) plans() {
 	b.untouched(before)
 }
 
-// applies: the change is seen while it is made, and after.
+// applies: the page shows a change during and after it.
 func (b browser) applies() {
 	b.t.Helper()
 	b.click("#apply")
@@ -252,7 +252,7 @@ func (b browser) applies() {
 	b.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
 }
 
-// refused: who holds a GPU is in the way, and named with what can be done about it.
+// refused: the page names the holder of a GPU that blocks a change, with a hint.
 func (b browser) refused() {
 	b.t.Helper()
 	b.run(`systemd-run --quiet --unit=training sh -c 'exec 3</dev/dri/renderD130 4</dev/kfd; exec sleep infinity'`)
@@ -268,7 +268,7 @@ func (b browser) refused() {
 	b.await(all("SPX/NPS1", "1")) // by itself, when the holder has ended
 }
 
-// byKeyboard: no mouse is needed, from the top to a change.
+// byKeyboard: a change can be made with the keyboard only.
 func (b browser) byKeyboard() {
 	b.t.Helper()
 	b.does(func(ctx context.Context) error { return b.s.Frame(ctx, inFrame) })
@@ -298,7 +298,7 @@ func (b browser) byKeyboard() {
 	b.await(`document.querySelector("#live").textContent.includes("cpx-fast")`)
 }
 
-// inTheDark: the page follows Cockpit's own choice immediately.
+// inTheDark: the page immediately follows Cockpit's light or dark style.
 func (b browser) inTheDark() {
 	b.t.Helper()
 	ground := `getComputedStyle(document.body).backgroundColor`

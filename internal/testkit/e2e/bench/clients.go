@@ -13,9 +13,8 @@ const settings = "/etc/dcm/dcm.toml.d/50-bench.toml"
 
 func client(i int) string { return fmt.Sprintf("client-%02d.service", i) }
 
-// clients replaces the client units by so many new ones, some of which have the
-// GPUs open, and starts them. They are clients of dcm and of what dcm is compared
-// with alike.
+// clients replaces the client units by a number of new ones, some of which have the GPUs open,
+// and starts them. dcm and the alternatives in the comparison have the same clients.
 func (n *node) clients(ctx context.Context, count int) error {
 	_, err := n.run(ctx, `systemctl stop dcm 'client-*'; rm -f /run/systemd/system/client-*`)
 	var names []string
@@ -41,7 +40,7 @@ func (n *node) clients(ctx context.Context, count int) error {
 	return err
 }
 
-// apply restarts the daemon, which puts the profile on the GPUs.
+// apply restarts the daemon, which applies the profile.
 func (n *node) apply(ctx context.Context, profile string, clients int) error {
 	var names []string
 	for i := range clients {
@@ -58,15 +57,15 @@ func (n *node) apply(ctx context.Context, profile string, clients int) error {
 	return err
 }
 
-// bounce restarts a unit with the clients. "last" is ordered after them, so its
-// start waits for theirs.
+// bounce restarts a unit with the clients. "last" is ordered after them, so that its start waits
+// for theirs.
 func (n *node) bounce(ctx context.Context, unit string) error {
 	_, err := n.run(ctx, `systemctl restart "$1" && systemctl start last`, unit)
 	return err
 }
 
-// down is how long the clients were down at their last restart: from when the
-// first one began to stop until the last one was up.
+// down returns the downtime of the clients in their last restart: from the stop of the first one
+// until the last one is active.
 func (n *node) down(ctx context.Context) (time.Duration, error) {
 	text, err := n.run(ctx, `systemctl show --property=ActiveState,ActiveExitTimestampMonotonic,ActiveEnterTimestampMonotonic 'client-*'`)
 	if err != nil {

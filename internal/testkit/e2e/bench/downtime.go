@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// change is a pair of profiles that a node goes between.
+// change is a pair of profiles that are applied alternately.
 type change struct{ what, one, other string }
 
 var (
@@ -13,9 +13,9 @@ var (
 	memory  = change{"memory mode, driver reload", "spx-nps1", "cpx-nps4"}
 )
 
-// simulated measures how long clients are down for a repartition of the simulated
-// node. FUSE answers each access to a file some hundred times slower than the
-// kernel's sysfs does, and dcm makes thousands: these times are the simulator's.
+// simulated measures the downtime of clients in a repartition of the simulated node. dcm reads
+// thousands of files, and FUSE is some hundred times slower than sysfs, so the times are
+// mostly the simulator's.
 func (n *node) simulated(ctx context.Context, t *table) error {
 	for _, c := range []change{compute, memory} {
 		if err := n.downtime(ctx, t, "simulated driver", c, 2, n.rounds(7), 0); err != nil {
@@ -25,11 +25,10 @@ func (n *node) simulated(ctx context.Context, t *table) error {
 	return nil
 }
 
-// frozen measures the same with a copy of the simulated node's files in memory,
-// which take what is written to them and need no time of their own. What is left
-// is dcm's own time, and systemd's.
+// frozen measures the same with a copy of the simulated files in memory. The times are those of
+// dcm and systemd.
 func (n *node) frozen(ctx context.Context, t *table) error {
-	// Frozen with all partitions there, of which dcm has to read each.
+	// The copy is made with all partitions, because dcm reads each of them.
 	if err := n.apply(ctx, compute.other, 2); err != nil {
 		return err
 	}

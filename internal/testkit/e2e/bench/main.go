@@ -1,6 +1,6 @@
-// Command bench measures what dcm costs above the least that the same work can
-// cost, side by side in one container, and prints the figures as a table. It ends
-// with 0 whatever they are: on a busy machine a figure proves nothing.
+// Command bench measures the cost of dcm and the minimal cost of the same work, in one
+// container, and prints a table. It exits with 0 for any figures: on a busy machine they prove
+// nothing.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// limit is for all measurements; the first run also makes the root file system.
+// limit is for all measurements. The first run also makes the root file system.
 const limit = 15 * time.Minute
 
 func main() {
@@ -52,7 +52,7 @@ func run(ctx context.Context, dist string, short bool) (err error) {
 	return t.print(os.Stdout)
 }
 
-// measure takes all the figures, the daemon at rest last: by then it has worked.
+// measure takes all measurements. The idle daemon is last, because it has worked by then.
 func (n *node) measure(ctx context.Context, t *table) error {
 	for _, m := range []func(context.Context, *table) error{n.simulated, n.frozen, n.restarts, n.leases, n.processor, n.messages, n.rest, n.sizes} {
 		if err := m(ctx, t); err != nil {

@@ -12,13 +12,13 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// node is the container in which everything is measured.
+// node is the container of the measurements.
 type node struct {
 	*e2e.Container
 	short bool
 }
 
-// rounds is how often something is done, few times when only trying.
+// rounds returns the number of repetitions. A trial makes few.
 func (n *node) rounds(full int) int {
 	if n.short {
 		return 3
@@ -26,7 +26,7 @@ func (n *node) rounds(full int) int {
 	return full
 }
 
-// say prints on standard error what is being measured.
+// say prints the current measurement on standard error.
 func (n *node) say(what string) { fmt.Fprintln(os.Stderr, "bench: "+what) }
 
 // run runs a shell command that must succeed and returns its output.
@@ -38,7 +38,7 @@ func (n *node) run(ctx context.Context, script string, args ...string) (string, 
 	return r.Stdout, err
 }
 
-// probe has the program probe measure and decodes its answer.
+// probe runs the program probe and decodes its output.
 func probe[T any](ctx context.Context, n *node, args ...string) (v T, err error) {
 	r, err := n.Run(ctx, append([]string{"/usr/local/bin/probe"}, args...)...)
 	if err != nil {
@@ -50,8 +50,7 @@ func probe[T any](ctx context.Context, n *node, args ...string) (v T, err error)
 	return v, json.Unmarshal([]byte(r.Stdout), &v)
 }
 
-// boot builds what the measurements need and boots a node with the package
-// installed in it.
+// boot builds the programs of the measurements and boots a node with the package.
 func boot(ctx context.Context, dist string) (*e2e.Container, error) {
 	packages, err := filepath.Glob(filepath.Join(dist, "*_"+runtime.GOARCH+".deb"))
 	if err != nil || len(packages) != 1 {
@@ -95,13 +94,13 @@ func build(ctx context.Context, dir string) error {
 	return nil
 }
 
-// seed is the node of the tests with its own clients left out and the probes put in.
+// seed returns the tests' node without its clients and with the probes.
 func seed(bin, deb string) (e2e.Seed, error) {
 	s, err := e2e.Node("mi300x-8", filepath.Join(bin, "dcm-sim"))
 	if err != nil {
 		return nil, err
 	}
-	// Whatever of the simulated node the kernel can answer by itself it shall.
+	// The kernel caches the simulated files as far as possible.
 	kind := s["/etc/e2e/kind"]
 	kind.Content = append(kind.Content, "SIM_OPTIONS=--cache=1m\n"...)
 	s["/etc/e2e/kind"] = kind
@@ -125,8 +124,8 @@ func seed(bin, deb string) (e2e.Seed, error) {
 	return s, nil
 }
 
-// install installs the package, and adds units that are dcm's own but for the
-// program: what remains of a difference to them is the program's.
+// install installs the package, and adds copies of dcm's units with another program. A
+// difference to them is due to the program.
 const install = `set -e
 dpkg --install /root/dcm.deb
 cd /usr/lib/systemd/system
@@ -134,7 +133,7 @@ sed 's|^ExecStart=.*|ExecStart=/bin/true|' dcm-apply.service >/etc/systemd/syste
 sed 's|^ExecStart=.*|ExecStart=/usr/local/bin/trivial|; /^WatchdogSec=/d' dcm.service >/etc/systemd/system/boxed-trivial.service
 systemctl daemon-reload`
 
-// units are what dcm's own are compared with.
+// units are the units for comparison with dcm's.
 var units = map[string]string{
 	"bare.service": `[Unit]
 Description=What a transaction costs without any work in it

@@ -12,7 +12,7 @@ import (
 
 const mib = 1 << 20
 
-// restarts measures a restart of the daemon that finds nothing to do.
+// restarts measures a restart of the daemon without a change.
 func (n *node) restarts(ctx context.Context, t *table) error {
 	const what = "systemctl restart dcm, nothing to do"
 	n.say(what)
@@ -30,8 +30,7 @@ func (n *node) restarts(ctx context.Context, t *table) error {
 	return nil
 }
 
-// leases measures how long a command with a partition of its own takes, without other leases
-// and with many.
+// leases measures the duration of a command in a lease, without other leases and with many.
 func (n *node) leases(ctx context.Context, t *table) error {
 	for _, present := range []int{0, manyLeases} {
 		what := fmt.Sprintf("a command in a scope, with %d leases", present)
@@ -51,18 +50,18 @@ func (n *node) leases(ctx context.Context, t *table) error {
 	return err
 }
 
-// manyLeases leaves a few of the node's 64 partitions free.
+// manyLeases leaves some of the node's 64 partitions free.
 const manyLeases = 60
 
-// holdLeases starts so many leases and returns when their commands run.
+// holdLeases starts n leases and returns when their commands run.
 const holdLeases = `mkfifo /run/started
 exec 3<>/run/started
 for i in $(seq "$1"); do setsid dcm run -- sh -c 'echo started >/run/started; exec sleep infinity' >/dev/null 2>&1 3>&- </dev/null & done
 for i in $(seq "$1"); do read -r line <&3; done
 rm /run/started`
 
-// messages counts what a start of the daemon sends over the bus when there is nothing
-// to do. That is exact, whatever the load.
+// messages counts the bus messages of a start of the daemon without a change. The number does
+// not depend on the load.
 func (n *node) messages(ctx context.Context, t *table) error {
 	n.say("messages of a start")
 	sent, err := probe[map[string]int](ctx, n, "messages", "1", "dcm.service", "boxed-trivial.service")
@@ -77,9 +76,8 @@ func (n *node) messages(ctx context.Context, t *table) error {
 	return nil
 }
 
-// processor measures what the programs take of it when there is nothing to do: the
-// time that systemd has counted for the unit, less that of the same unit with another
-// program, which is what its sandbox takes.
+// processor measures the processor time of the programs without a change: the CPU time of the
+// unit less that of the same unit with a trivial program, which is due to its sandbox.
 func (n *node) processor(ctx context.Context, t *table) error {
 	n.say("processor time with nothing to do")
 	t.heading("Processor time with nothing to do, in addition to the unit's sandbox")
@@ -101,7 +99,7 @@ func (n *node) processor(ctx context.Context, t *table) error {
 // window is longer than what Go's runtime does by itself every two minutes.
 const window = 125
 
-// rest measures the daemon that has nothing to do.
+// rest measures the idle daemon.
 func (n *node) rest(ctx context.Context, t *table) error {
 	text, err := n.run(ctx, "systemctl show --property=MainPID --value dcm")
 	if err != nil {

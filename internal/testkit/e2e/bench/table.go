@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// table is what is printed in the end.
+// table is the output.
 type table struct{ lines [][]string }
 
-// way is one way of doing a thing, with how long it took each time. The ways of
-// one thing are gone in turn, so that what else the machine does hits all alike.
+// way is one method of a comparison with its durations. The methods are measured alternately, so
+// that other load affects all of them equally.
 type way struct {
 	name   string
 	target float64 // of the ratio to the way before; 0: none
 	took   []time.Duration
 }
 
-// compare adds the ways of doing a thing, the least that it can cost first. Of the
-// times it shows the median and, in brackets, the middle half; of the medians the
-// ratio to the first way, and to the one before, which the target is for.
+// compare adds the methods of a comparison, the cheapest one first. It prints the median of the
+// times with the quartiles in brackets, the ratio of the medians to the first method, and the
+// ratio to the previous one, which has a target.
 func (t *table) compare(what string, ways []way) {
 	rounds := fmt.Sprintf("%d rounds", len(ways[0].took))
 	t.lines = append(t.lines, nil, []string{what, "median", "[half]", "ratio", "to line above", "target", rounds})
@@ -41,7 +41,7 @@ func (t *table) compare(what string, ways []way) {
 	}
 }
 
-// note says how the figures above come about. It is not set in columns.
+// note adds an explanation of the figures above, without columns.
 func (t *table) note(text string) { t.lines = append(t.lines, []string{"  (" + text + ")"}) }
 
 func (t *table) heading(what string) { t.lines = append(t.lines, nil, []string{what}) }
@@ -70,7 +70,7 @@ func millis(d time.Duration) string {
 	return fmt.Sprintf("%.1f", float64(d)/float64(time.Millisecond))
 }
 
-// quantile returns the value below which so many quarters of all are.
+// quantile returns the quartile with the number.
 func quantile(all []time.Duration, quarters int) time.Duration {
 	sorted := slices.Sorted(slices.Values(all))
 	return sorted[min(len(sorted)*quarters/4, len(sorted)-1)]

@@ -29,7 +29,7 @@ func main() {
 	defer stop()
 	err := run(ctx, *dist, *keep, *only)
 	if ctx.Err() != nil {
-		// Whatever failed then did so because of that.
+		// The interrupt caused the error.
 		fmt.Fprintln(os.Stderr, "\ndemo: stopped, and the container is gone")
 		os.Exit(130)
 	}
@@ -73,7 +73,7 @@ func run(ctx context.Context, dist string, keep, only bool) (err error) {
 	return nil
 }
 
-// boot builds the demo's own programs and boots the node with the package in it.
+// boot builds the programs of the demo and boots the node with the package.
 func boot(ctx context.Context, dist string) (*e2e.Container, error) {
 	packages, err := filepath.Glob(filepath.Join(dist, "*_"+runtime.GOARCH+".deb"))
 	if err != nil || len(packages) != 1 {

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// gpu is a GPU of eight dies with the modes that the kernel shows.
+// gpu is a GPU of eight dies with its modes from sysfs.
 type gpu struct{ address, compute, memory string }
 
 const dies = 8
 
-// parts is into how many a mode divides a GPU.
+// parts returns the number of partitions of a mode.
 var parts = map[string]int{"SPX": 1, "DPX": 2, "QPX": 4, "CPX": 8, "NPS1": 1, "NPS2": 2, "NPS4": 4, "NPS8": 8}
 
-// picture draws each GPU as it was and as it is.
+// picture draws each GPU before and after the change.
 func picture(before, after []gpu) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-14s%-40s%s\n", "", "before", "after")
@@ -24,7 +24,7 @@ func picture(before, after []gpu) string {
 	return b.String()
 }
 
-// drawn is a bar with a mark between dies of different partitions.
+// drawn returns a bar with a mark between dies of different partitions.
 func (g gpu) drawn() string {
 	var b strings.Builder
 	for die := range dies {

@@ -9,7 +9,7 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// show runs commands on the node before the eyes of the user.
+// show runs commands on the node and prints them with their output.
 type show struct {
 	node    *e2e.Container
 	w       io.Writer
@@ -23,7 +23,7 @@ func (s *show) title(text string) {
 	}
 }
 
-// command shows a command and what it says. It must succeed.
+// command prints a command and its output. It must succeed.
 func (s *show) command(ctx context.Context, script string) {
 	if s.stopped() {
 		return
@@ -36,7 +36,7 @@ func (s *show) command(ctx context.Context, script string) {
 	}
 }
 
-// ask runs a command unseen.
+// ask runs a command without printing it.
 func (s *show) ask(ctx context.Context, script string, args ...string) string {
 	r, err := s.node.Run(ctx, append([]string{"sh", "-c", script, "sh"}, args...)...)
 	if err != nil {
@@ -69,14 +69,14 @@ func (s *show) check(what string, ok bool, seen any) {
 	fmt.Fprintf(s.w, "[WRONG] %s: %v\n", what, seen)
 }
 
-// show shows text.
+// show prints text.
 func (s *show) show(text string) {
 	if !s.stopped() {
 		fmt.Fprint(s.w, text)
 	}
 }
 
-// modes reads the GPUs' modes from where the kernel shows them, in PCI order.
+// modes reads the GPUs' modes from sysfs, in PCI order.
 func (s *show) modes(ctx context.Context) []gpu {
 	text := s.ask(ctx, `cd /sys/bus/pci/devices && for gpu in *; do
 		[ ! -e $gpu/current_compute_partition ] || echo $gpu $(cat $gpu/current_compute_partition $gpu/current_memory_partition)

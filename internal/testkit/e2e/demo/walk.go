@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// walk is the demo itself.
+// walk runs the steps of the demo.
 func walk(ctx context.Context, s *show) {
 	s.title("A server with eight MI300X, as it comes: one partition each, two services on them")
 	s.command(ctx, "systemctl --version | head -n 1")
@@ -50,7 +50,7 @@ func walk(ctx context.Context, s *show) {
 	s.show(picture(were, s.modes(ctx)))
 }
 
-// applied shows that eight GPUs have 64 partitions and both services are up.
+// applied shows that eight GPUs have 64 partitions and both services are active.
 func (s *show) applied(ctx context.Context) {
 	s.command(ctx, "dcm status")
 	s.command(ctx, "dcm verify")
@@ -62,7 +62,7 @@ func (s *show) applied(ctx context.Context) {
 	s.check("both services are up", up == "active\nactive", up)
 }
 
-// order compares when the run of the boot was over and the services began.
+// order compares the end of the run at boot with the start of the services.
 func (s *show) order(ctx context.Context) {
 	boot := s.time(ctx, "UserspaceTimestampMonotonic", "")
 	over := s.time(ctx, "ExecMainExitTimestampMonotonic", "dcm-apply")
@@ -73,7 +73,7 @@ func (s *show) order(ctx context.Context) {
 	}
 }
 
-// time reads a time stamp in µs, of a unit or with "" of PID 1; -1 if it has none.
+// time returns a timestamp in µs, of a unit or with "" of PID 1. It returns -1 if there is none.
 func (s *show) time(ctx context.Context, property, unit string) int64 {
 	n, err := strconv.ParseInt(s.ask(ctx, `systemctl show --property="$1" --value $2`, property, unit), 10, 64)
 	if err != nil {

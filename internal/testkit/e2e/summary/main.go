@@ -1,12 +1,10 @@
-// Command summary runs `go test -json` with the arguments given to it and prints what
-// a person wants of it: a line for each package and end-to-end test, why tests were
-// skipped, all that failing tests said, what is under way when nothing ended for a
-// while, and at the end the counts. It exits with 1 if anything failed or nothing was
-// run.
+// Command summary runs `go test -json` with its arguments and prints a summary: a line for
+// each package and end-to-end test, the reasons of skipped tests, the output of failed tests,
+// the running tests if none ended for a while, and the counts. It exits with 1 if a test failed
+// or none was run.
 //
-// It leaves nothing, also when it is interrupted: what tests write is in one
-// directory, what they start in cgroups of their own, and who is the last to go, or
-// the next to come, removes both.
+// All files of the tests are in one directory, and their processes in cgroups of their own.
+// Both are removed at the end, or by the next run.
 package main
 
 import (

@@ -36,7 +36,7 @@ func newSummary(w io.Writer) *summary {
 	return &summary{w: w, output: map[name]*strings.Builder{}, began: map[name]time.Time{}, tests: map[string]int{}, pkgs: map[string]int{}}
 }
 
-// watch reads events, and says what is under way when nothing was said for a while.
+// watch reads events. After each interval without output it prints the running tests.
 func (s *summary) watch(r io.Reader, progressInterval time.Duration) error {
 	events, failed := make(chan event), make(chan error, 1)
 	go func() {
@@ -99,7 +99,7 @@ func (s *summary) say(format string, args ...any) {
 	s.printed = true
 }
 
-// underWay names the innermost of what runs, the longest first.
+// underWay returns the innermost running tests, the longest one first.
 func (s *summary) underWay(now time.Time) {
 	var inner []name
 	for n := range maps.Keys(s.began) {
@@ -148,10 +148,9 @@ func (s *summary) print(e event, whole bool, text string) {
 	s.say("%-4s %s (%.1fs)\n", e.Action, name{e.Package, e.Test}, e.Elapsed)
 }
 
-// end prints the counts. Nothing run is a failure: the tests are not where they
-// were looked for.
+// end prints the counts. If no test was run, that is a failure: the pattern matches none.
 func (s *summary) end() bool {
-	// What never ended was cut off by a panic.
+	// A test without an end was interrupted by a panic.
 	for n, b := range s.output {
 		s.say("%scut off: %s\n", b, n)
 	}

@@ -1,6 +1,6 @@
 package vm_test
 
-// kexecBoot: a kernel that kexec(8) started is a boot like another.
+// kexecBoot: after kexec(8) dcm applies the profile before the clients, as in other boots.
 func kexecBoot(m machine) {
 	m.use("cpx-nps4")
 	m.run(`kexec --load /boot/kernel --initrd=/boot/initrd --command-line="$(cat /proc/cmdline) test.kexec"`)

@@ -2,7 +2,7 @@ package vm_test
 
 import "fmt"
 
-// podmanHolder is a service whose container has what is reserved for the service.
+// podmanHolder is a service whose container gets the partitions reserved for the service.
 const podmanHolder = `[Service]
 Type=notify
 NotifyAccess=all

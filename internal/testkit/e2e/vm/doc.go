@@ -1,6 +1,6 @@
-// Package vm runs dcm on a real kernel: in virtual machines, with kernel modules that
-// stand in for the GPUs and their driver. It offers the same methods as a container of
-// package e2e, and in addition power cuts.
+// Package vm boots virtual machines with a real kernel, and with kernel modules that stand in
+// for the GPUs and their driver. A machine has the methods of a container of package e2e, and
+// power cuts.
 //
-// It must not know what dcm is: the tests do. Nothing in it runs in `make test`.
+// The package is independent of dcm. `make test` does not use it.
 package vm

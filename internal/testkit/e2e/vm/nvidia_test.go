@@ -73,7 +73,7 @@ func (m machine) put(path, text string) {
 	m.must(func(ctx context.Context) error { return m.Put(ctx, path, []byte(text), 0o644) })
 }
 
-// instances is how many GPU instances the driver shows.
+// instances returns the number of GPU instances in /proc/driver/nvidia.
 const instances = `ls -d /proc/driver/nvidia/capabilities/gpu*/mig/gi* 2>/dev/null | wc -l`
 
 // migReboot: the driver shows what dcm makes, a reboot loses it, and dcm makes it again
@@ -189,7 +189,7 @@ func (m machine) lease(p partitions, reserved []string) {
 	m.t.Errorf("a lease of one partition opens %s, which are the nodes of no free one; reserved are %s", got, reserved)
 }
 
-// partitions is what dcm has published.
+// partitions is the content of /run/dcm/partitions.json.
 type partitions struct{ runstate.Partitions }
 
 func (m machine) partitions() (p partitions) {

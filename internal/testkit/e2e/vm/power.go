@@ -5,9 +5,9 @@ import (
 	"errors"
 )
 
-// Reboot reboots the guest as an administrator would, and waits until it is up again.
+// Reboot runs systemctl reboot in the guest and waits until the next boot has completed.
 func (m *Machine) Reboot(ctx context.Context) error {
-	// The command may or may not return before the guest's agent is killed.
+	// The guest's agent may be killed before the command returns.
 	return m.restart(ctx, "systemctl", "reboot")
 }
 
@@ -44,7 +44,7 @@ func (m *Machine) PowerOn(ctx context.Context) error {
 			err = m.booted(ctx)
 		}
 		if err == nil {
-			// From now on a reboot is one.
+			// A reboot from now on resets the machine. During the boot it ends QEMU.
 			_, err = m.running.monitor.execute("set-action", map[string]string{"reboot": "reset"})
 			return err
 		}

@@ -1,5 +1,5 @@
-// Package webdriver has a browser do what a person would, by the protocol that W3C has
-// named so. It knows nothing of the page, nor how the driver is reached.
+// Package webdriver controls a browser by W3C's WebDriver protocol. It is independent of the page
+// and of the transport.
 package webdriver
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Ask sends one request to the driver, and returns the body of its answer.
+// Ask sends one request to the driver and returns the body of the reply.
 type Ask func(ctx context.Context, method, path string, body []byte) ([]byte, error)
 
 // Session is one browser.
@@ -20,10 +20,10 @@ type Session struct {
 	path string
 }
 
-// Key is a key that has no letter.
+// Key is a key without a character.
 type Key = string
 
-// Some of them, as the protocol numbers them.
+// The codes of some keys in the protocol.
 const (
 	Tab   Key = "\uE004"
 	Enter Key = "\uE007"
@@ -31,7 +31,7 @@ const (
 	Down  Key = "\uE015"
 )
 
-// New has the driver start a browser with these arguments.
+// New starts a browser with the arguments.
 func New(ctx context.Context, ask Ask, arguments ...string) (*Session, error) {
 	s := &Session{ask: ask}
 	var opened struct {
@@ -54,12 +54,12 @@ func (s *Session) Open(ctx context.Context, url string) error {
 	return s.do(ctx, "POST", "/url", map[string]any{"url": url}, nil)
 }
 
-// Size gives the window a size.
+// Size sets the size of the window.
 func (s *Session) Size(ctx context.Context, width, height int) error {
 	return s.do(ctx, "POST", "/window/rect", map[string]any{"width": width, "height": height}, nil)
 }
 
-// Frame goes into the frame that a selector finds, from the top; to the top for "".
+// Frame selects the frame that matches a selector, from the top, or the top for "".
 func (s *Session) Frame(ctx context.Context, selector string) error {
 	if err := s.do(ctx, "POST", "/frame", map[string]any{"id": nil}, nil); err != nil || selector == "" {
 		return err
@@ -71,17 +71,17 @@ func (s *Session) Frame(ctx context.Context, selector string) error {
 	return s.do(ctx, "POST", "/frame", map[string]any{"id": frame}, nil)
 }
 
-// Click clicks on what a selector finds.
+// Click clicks on the element that matches a selector.
 func (s *Session) Click(ctx context.Context, selector string) error {
 	return s.element(ctx, selector, "click", map[string]any{})
 }
 
-// Type types into what a selector finds.
+// Type types into the element that matches a selector.
 func (s *Session) Type(ctx context.Context, selector, text string) error {
 	return s.element(ctx, selector, "value", map[string]any{"text": text})
 }
 
-// Press presses keys one after the other, wherever the focus is.
+// Press presses keys sequentially. The focused element receives them.
 func (s *Session) Press(ctx context.Context, keys ...Key) error {
 	var actions []map[string]any
 	for _, k := range keys {
@@ -166,5 +166,5 @@ func (s *Session) do(ctx context.Context, method, path string, body, to any) err
 	return json.Unmarshal(value.Value, to)
 }
 
-// Forget drops the cookies of the page, as a new browser has none.
+// Forget removes the cookies of the page.
 func (s *Session) Forget(ctx context.Context) error { return s.do(ctx, "DELETE", "/cookie", nil, nil) }

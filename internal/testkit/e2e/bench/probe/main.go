@@ -1,13 +1,11 @@
-// Command probe takes, inside the container, those measurements that the way in
-// and out of it would blur.
+// Command probe measures inside the container, so that the access to it does not count.
 //
 // "probe restart ROUNDS UNIT..." restarts the units in turn and prints for each
 // restart how long systemctl took, in nanoseconds. "probe commands ROUNDS COMMAND..."
 // does the same with commands. "probe messages 1 UNIT OTHER" restarts the two and
 // prints how many messages of each kind the first has sent. "probe processor ROUNDS UNIT..."
 // prints instead how much processor time each had when the others were up again too.
-// "probe rest PID SECONDS" watches a process that has nothing to do and prints what it
-// did all the same.
+// "probe rest PID SECONDS" prints the activity of an idle process.
 package main
 
 import (
@@ -71,7 +69,7 @@ func restart(rounds int, units []string) (map[string][]time.Duration, error) {
 	return out, err
 }
 
-// commands runs them in turn.
+// commands runs the commands alternately.
 func commands(rounds int, all []string) (map[string][]time.Duration, error) {
 	took := make(map[string][]time.Duration)
 	for range rounds {
@@ -86,7 +84,7 @@ func commands(rounds int, all []string) (map[string][]time.Duration, error) {
 	return took, nil
 }
 
-// processor asks late, since a daemon that is up may still have something to do.
+// processor reads the CPU time late, because a started daemon may still work.
 func processor(rounds int, units []string) (map[string][]time.Duration, error) {
 	used := make(map[string][]time.Duration)
 	for range rounds {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// messages counts what a unit sends over the bus in a start: what those have sent who
-// came to it meanwhile. It listens until another unit was restarted, since a daemon that
-// is up may still have something to do.
+// messages counts the bus messages of a unit's start: those of all connections that were made
+// meanwhile. It listens until another unit is restarted, because a started daemon may still
+// work.
 func messages(unit, other string) (map[string]int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	monitor := exec.CommandContext(ctx, "dbus-monitor", "--system")
@@ -40,12 +40,12 @@ func messages(unit, other string) (map[string]int, error) {
 	return tally(lines)
 }
 
-// ending is the interface of the signal after which nothing is counted.
+// ending is the interface of the signal that ends the count.
 const ending = "org.deviceconfig.Bench"
 
 var message = regexp.MustCompile(`^(method call|signal|method return|error) .*\bsender=(:\S+) .*interface=([^;]+); member=(\S+)`)
 
-// tally counts the messages of each who came to the bus, but for who sent the end.
+// tally counts the messages of each new connection, except that of the ending signal.
 func tally(lines *bufio.Scanner) (map[string]int, error) {
 	sent := make(map[string]map[string]int) // by sender
 	for lines.Scan() {

@@ -56,8 +56,8 @@ type sum struct {
 	ran           time.Duration
 }
 
-// threads adds up the process's threads. A file that cannot be read is that of a
-// thread that has ended meanwhile.
+// threads sums the values of the process's threads. An unreadable file is that of a thread that
+// has ended.
 func threads(pid int) (sum, error) {
 	files, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task/*/schedstat"))
 	if err != nil || len(files) == 0 {

@@ -1,6 +1,5 @@
-// Command trivial is the least that a Type=notify service written in Go can be:
-// it says that it is ready and waits for SIGTERM. It is what a restart of
-// dcm.service is compared with.
+// Command trivial is a minimal Type=notify service in Go: it reports that it is ready and waits
+// for SIGTERM. Its restart is compared with that of dcm.service.
 package main
 
 import (
