@@ -54,7 +54,7 @@ func editedUnits(h *host.Host) (edited func(unit string) bool) {
 func (d *deviceLists) keep(list []systemd.Tenant, loaded uint64) {
 	known := make(map[string][]string)
 	for _, t := range list {
-		if leased(t.Unit) {
+		if isLease(t.Unit) {
 			known[t.Unit] = t.Allow
 		}
 	}

@@ -61,10 +61,10 @@ func TestServiceRuns(t *testing.T) {
 	if !s.has("job.service", 100) || s.has("job.service", 200) || s.has("other.service", 100) {
 		t.Errorf("the runs are %v, want job.service at 100", s.runs)
 	}
-	for i := range uint64(2 * knownRuns) {
+	for i := range uint64(2 * maxServiceRuns) {
 		s.add(string(rune('a'+i)), i)
 	}
-	if len(s.runs) > knownRuns {
-		t.Errorf("%d runs are kept, want at most %d", len(s.runs), knownRuns)
+	if len(s.runs) > maxServiceRuns {
+		t.Errorf("%d runs are kept, want at most %d", len(s.runs), maxServiceRuns)
 	}
 }

@@ -8,12 +8,12 @@ import (
 	"dcm/internal/gpu"
 )
 
-// endPollInterval is the interval in which leases are listed again, if their end causes no event.
+// endPollInterval is the interval in which leases are listed again if their ends cause no event.
 const endPollInterval = 15 * time.Second
 
-// AwaitIdle returns when there is no lease. It calls tell with the remaining leases, at first and
+// AwaitIdle returns when there is no lease. It calls report with the remaining leases, at first and
 // after each change.
-func AwaitIdle(ctx context.Context, h *host.Host, tell func([]gpu.Holder)) error {
+func AwaitIdle(ctx context.Context, h *host.Host, report func([]gpu.Holder)) error {
 	if len(host.LeaseHolders(h)) == 0 {
 		return nil
 	}
@@ -27,10 +27,10 @@ func AwaitIdle(ctx context.Context, h *host.Host, tell func([]gpu.Holder)) error
 		return err
 	}
 	defer stop()
-	return awaitIdle(ctx, func() []gpu.Holder { return host.LeaseHolders(h) }, ended, tell)
+	return awaitIdle(ctx, func() []gpu.Holder { return host.LeaseHolders(h) }, ended, report)
 }
 
-func awaitIdle(ctx context.Context, list func() []gpu.Holder, ended <-chan struct{}, tell func([]gpu.Holder)) error {
+func awaitIdle(ctx context.Context, list func() []gpu.Holder, ended <-chan struct{}, report func([]gpu.Holder)) error {
 	known := ""
 	for {
 		now := list()
@@ -42,13 +42,13 @@ func awaitIdle(ctx context.Context, list func() []gpu.Holder, ended <-chan struc
 			units += l.Unit + " "
 		}
 		if units != known {
-			tell(now)
+			report(now)
 		}
 		known = units
-		look, cancel := context.WithTimeout(ctx, endPollInterval)
+		next, cancel := context.WithTimeout(ctx, endPollInterval)
 		select {
 		case <-ended:
-		case <-look.Done():
+		case <-next.Done():
 		}
 		cancel()
 		if err := ctx.Err(); err != nil {

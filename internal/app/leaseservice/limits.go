@@ -1,11 +1,9 @@
 package leaseservice
 
 import (
-	"os"
 	"os/user"
 	"slices"
 	"strconv"
-	"strings"
 
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
@@ -13,7 +11,7 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// limitsOf are the limits that a configuration has for leases.
+// limitsOf returns the limits of leases in a configuration.
 func limitsOf(l config.Leases) lease.Limits {
 	out := lease.Limits{PerUser: l.PerUser, Shares: l.Shares, Default: l.DefaultTime, Longest: l.MaxTime}
 	for _, g := range l.Groups {
@@ -22,11 +20,11 @@ func limitsOf(l config.Leases) lease.Limits {
 	return out
 }
 
-// ApplyLimits makes the limits of the effective configuration those of the allocator.
+// ApplyLimits gives the limits of the effective configuration to the allocator.
 func (s *Service) ApplyLimits() { s.allocator.Limit(limitsOf(s.config().Leases)) }
 
-// limited returns which of the groups with limits a user is in: by the groups of the
-// caller's connection, and by the group database, which a process cannot leave.
+// groupsOf returns the groups with limits that a user is in: by the groups of the caller's
+// connection, and by the group database, which a process cannot avoid.
 func (s *Service) groupsOf(uid uint32, groups []uint32) []string {
 	var out []string
 	for _, g := range s.config().Leases.Groups {
@@ -38,7 +36,7 @@ func (s *Service) groupsOf(uid uint32, groups []uint32) []string {
 	return out
 }
 
-// gidOf is the number of a group, by its name or its number.
+// gidOf returns the number of a group, given its name or number.
 func gidOf(name string) (uint32, error) {
 	if g, err := user.LookupGroup(name); err == nil {
 		name = g.Gid
@@ -47,7 +45,7 @@ func gidOf(name string) (uint32, error) {
 	return uint32(gid), err
 }
 
-// registered reports whether the group database has a user in a group.
+// registered reports whether a user is in a group by the group database.
 func registered(uid, gid uint32) bool {
 	u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
 	if err != nil {
@@ -57,41 +55,15 @@ func registered(uid, gid uint32) bool {
 	return err == nil && slices.Contains(all, strconv.FormatUint(uint64(gid), 10))
 }
 
-// member reports whether a user is in a group: by the group database, or by a process in a
-// lease of the user's, for users of a directory that this program cannot query.
-func (p *Host) member(uid uint32, group string) bool {
+// member reports whether a user is in a group: by the group database, or by a process in a lease of the
+// user, for users of a directory that this program cannot query.
+func (p processes) member(uid uint32, group string) bool {
 	gid, err := gidOf(group)
 	if err != nil {
 		return false
 	}
 	return registered(uid, gid) || slices.ContainsFunc(host.LeaseUnits(p.host), func(unit string) bool {
 		n, _ := unitname.ParseLease(unit)
-		return n.UID == uid && slices.Contains(p.groupsIn(unit), gid)
+		return n.UID == uid && slices.Contains(p.groups(unit), gid)
 	})
-}
-
-// groupsIn are the groups of the first process of a lease.
-func (p *Host) groupsIn(unit string) []uint32 {
-	procs, err := os.ReadFile(p.host.Path("sys/fs/cgroup", unitname.Slice, unit, "cgroup.procs"))
-	pid, _, _ := strings.Cut(string(procs), "\n")
-	if err != nil || pid == "" {
-		return nil
-	}
-	status, err := os.ReadFile(p.host.Path("proc", pid, "status"))
-	if err != nil {
-		return nil
-	}
-	var out []uint32
-	for line := range strings.Lines(string(status)) {
-		key, list, _ := strings.Cut(line, ":")
-		if key != "Gid" && key != "Groups" {
-			continue
-		}
-		for _, id := range strings.Fields(list) {
-			if gid, err := strconv.ParseUint(id, 10, 32); err == nil {
-				out = append(out, uint32(gid))
-			}
-		}
-	}
-	return out
 }

@@ -37,7 +37,7 @@ func TestLimited_GroupsOfACaller(t *testing.T) {
 }
 
 func TestMember_OfADirectoryIsFoundByItsLease(t *testing.T) {
-	p := &Host{host: &host.Host{Root: t.TempDir()}}
+	p := processes{&host.Host{Root: t.TempDir()}}
 	for path, text := range map[string]string{
 		p.host.Path("sys/fs/cgroup/dcm.slice/dcm-lease-54321-4f1c09aa.scope/cgroup.procs"): "7\n8\n",
 		p.host.Path("proc/7/status"): "Name:\tsh\nUid:\t54321\t54321\t54321\t54321\nGid:\t4242\t4242\t4242\t4242\nGroups:\t4243 4244 \n",

@@ -22,7 +22,7 @@ func TestWhoIsAloneInALease(t *testing.T) {
 		{"elsewhere", "/user.slice/" + lease, "7\n", "", false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := &Host{host: &host.Host{Root: t.TempDir()}}
+			p := processes{&host.Host{Root: t.TempDir()}}
 			cgroup := p.host.Path("sys/fs/cgroup", tt.cgroup)
 			for path, text := range map[string]string{
 				p.host.Path("proc/7/cgroup"): "0::" + tt.cgroup + "\n", filepath.Join(cgroup, "cgroup.procs"): tt.procs,

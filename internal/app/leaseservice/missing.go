@@ -9,8 +9,8 @@ import (
 	"dcm/internal/engine/host"
 )
 
-// absent returns the nodes that do not exist. systemd resolves a device list when a unit starts
-// and skips them. A program whose driver loads another module later cannot open its nodes.
+// MissingNodes returns the nodes that do not exist. systemd reads the device numbers of a device list
+// when a unit starts and skips missing nodes, so the unit cannot open a node that is created later.
 func MissingNodes(h *host.Host, nodes []string) []string {
 	var out []string
 	for _, node := range nodes {

@@ -4,53 +4,48 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"log/slog"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
+	"dcm/internal/engine/host"
 	"dcm/internal/leases/lease"
 	"dcm/internal/linux/systemd"
-	"dcm/internal/sanitize"
 )
 
-// move moves one process into a scope. The process is read while the allocations are read, by the
-// same connection: a caller waits for the lease.
+// move moves one process into a scope.
 type move struct {
-	*Host
-	conn       *systemd.Conn
-	pid1       moveUnits // its parts that Undo calls
-	caller     lease.Caller
-	from       string             // the cgroup that it is in before
-	usePIDFD   bool               // systemd takes its pidfd
-	properties []systemd.Property // that hold the process where it is, and are taken over
-	notes      []string           // of what is not
-	err        error              // what kept that from being known
+	host      *host.Host
+	processes processes
+	log       *slog.Logger
+	conn      *systemd.Conn
+	pid1      moveUnits // the parts of conn that Undo calls
+	ended     *serviceRuns
+	caller    lease.Caller
+
+	from       string // the cgroup of the process before the move
+	usePIDFD   bool   // PID 1 accepts the pidfd of the process
+	properties []systemd.Property
+	notes      []string // the limits that no longer apply
+	err        error    // why these are not known
 }
 
-// Prepare is Snapshot, with what has to be read of a process to move it.
-func (p *Host) Prepare(ctx context.Context, c lease.Caller) (lease.Snapshot, lease.Move, error) {
+// Prepare reads what is needed to move the caller while it reads the snapshot, by the same connection.
+func (p *Partitions) Prepare(ctx context.Context, c lease.Caller) (lease.Snapshot, lease.Move, error) {
 	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
 	defer cancel()
-	last, err := p.partitions()
+	r, err := p.read(ctx)
 	if err != nil {
 		return lease.Snapshot{}, nil, err
 	}
-	seen := p.startScan(ctx, last)
-	conn, err := p.host.Dial(ctx)
+	pid1 := moveUnits{r.conn.Jobs, r.conn.Units, r.conn.Processes, r.conn.Cgroups, r.conn.Transients}
+	m := &move{host: p.host, processes: p.processes, log: p.log, conn: r.conn, pid1: pid1, ended: &p.ended, caller: c}
+	var learned sync.WaitGroup
+	learned.Go(func() { m.err = m.learn(ctx, &p.origins, r.loaded) })
+	snapshot, _, err := p.collect(ctx, r)
+	learned.Wait()
 	if err != nil {
-		return lease.Snapshot{}, nil, err
-	}
-	loaded := loadedOnce(ctx, conn)
-	m := &move{Host: p, conn: conn, pid1: moveUnits{conn.Jobs, conn.Units, conn.Processes, conn.Cgroups, conn.Transients}, caller: c}
-	var known sync.WaitGroup
-	known.Go(func() { m.err = m.learn(ctx, loaded) })
-	snapshot, _, err := p.snapshotBy(ctx, conn, last, loaded, seen)
-	known.Wait()
-	if err != nil {
-		conn.Close()
+		r.conn.Close()
 		return snapshot, nil, err
 	}
 	return snapshot, m, nil
@@ -59,23 +54,23 @@ func (p *Host) Prepare(ctx context.Context, c lease.Caller) (lease.Snapshot, lea
 func (m *move) Close() { m.conn.Close() }
 
 // learn reads which limits and settings apply to the process.
-func (m *move) learn(ctx context.Context, loaded func() (uint64, error)) error {
+func (m *move) learn(ctx context.Context, origins *originCache, loaded func() (uint64, error)) error {
 	var err error
-	if m.from, err = m.cgroup(m.caller.PID); err != nil {
+	if m.from, err = m.processes.cgroup(m.caller.PID); err != nil {
 		return err
 	}
 	var ended sync.WaitGroup
 	var notEnded error
 	ended.Go(func() { notEnded = m.endLeftovers(ctx) })
-	o, err := m.Host.origins.read(ctx, m.host, m.conn, m.from, loaded)
-	bounds, unread := lease.ReadBounds(m.host.Path("sys/fs/cgroup"), m.from)
+	o, err := origins.read(ctx, m.host, m.conn, m.from, loaded)
+	bounds, unread := lease.ReadBounds(m.processes.cgroups(), m.from)
 	ended.Wait()
 	if err := errors.Join(err, unread, notEnded); err != nil {
 		return err
 	}
 	m.usePIDFD, m.properties = o.usePIDFD, append(limits(bounds), o.properties...)
 	if o.unknown != nil {
-		m.notes = append(m.notes, "it is not known what else was in force: "+o.unknown.Error())
+		m.notes = append(m.notes, "cannot read which other limits applied: "+o.unknown.Error())
 	}
 	for _, other := range slices.Concat(bounds.Others, o.lost) {
 		m.notes = append(m.notes, "not taken over: "+other)
@@ -83,8 +78,8 @@ func (m *move) learn(ctx context.Context, loaded func() (uint64, error)) error {
 	return nil
 }
 
-// endLeftovers ends leases of an earlier run of the caller's service. What they hold is
-// free a moment later.
+// endLeftovers ends leases of an earlier run of the caller's service. Their partitions are free a
+// moment later.
 func (m *move) endLeftovers(ctx context.Context) error {
 	service, run, err := m.conn.Processes.ServiceRun(ctx, m.from)
 	if err != nil || service == "" || m.ended.has(service, run) {
@@ -101,15 +96,15 @@ func (m *move) endLeftovers(ctx context.Context) error {
 	return err
 }
 
-// serviceRuns are runs of services that have no lease of an earlier run: it was ended, and
-// none can begin. To find that out takes a call to PID 1 for each lease of the service.
+// serviceRuns contains the runs of services whose earlier runs have no lease any more: they have
+// ended, and no new one can start. To check that takes a call to PID 1 for each lease of the service.
 type serviceRuns struct {
 	mu   sync.Mutex
-	runs map[string]uint64 // when each started
+	runs map[string]uint64 // service → start of its run
 }
 
-// knownRuns is how many services are kept; the others are looked up again.
-const knownRuns = 256
+// maxServiceRuns is the number of services that are kept.
+const maxServiceRuns = 256
 
 func (s *serviceRuns) has(service string, run uint64) bool {
 	s.mu.Lock()
@@ -121,13 +116,13 @@ func (s *serviceRuns) has(service string, run uint64) bool {
 func (s *serviceRuns) add(service string, run uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.runs == nil || len(s.runs) >= knownRuns {
+	if s.runs == nil || len(s.runs) >= maxServiceRuns {
 		s.runs = make(map[string]uint64)
 	}
 	s.runs[service] = run
 }
 
-// Start has the scope made.
+// Start creates the scope.
 func (m *move) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 	if m.err != nil {
 		return nil, m.err
@@ -147,36 +142,11 @@ func (m *move) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 		err = fmt.Errorf("%w: %w", lease.ErrNotMoved, err)
 	}
 	if err == nil {
-		err = m.inside(m.caller.PID, s.Unit)
+		err = m.processes.inside(m.caller.PID, s.Unit)
 	}
 	notes := slices.Clone(m.notes)
 	for _, node := range MissingNodes(m.host, s.Allow) {
-		notes = append(notes, node+" is not there, and will not open in the lease when it comes")
+		notes = append(notes, node+": does not exist, and a lease cannot open a node that is created later")
 	}
 	return notes, err
-}
-
-// inside returns an error if a process did not get into its scope. The kernel does not move a
-// process that is about to exit, and reports no error, and neither does systemd: the scope is
-// active and empty, and would stay so.
-func (p *Host) inside(pid int, unit string) error {
-	now, err := p.cgroup(pid)
-	if err == nil && filepath.Base(now) != unit {
-		err = fmt.Errorf("process %d is in %s: it was about to end", pid, sanitize.Text(now))
-	}
-	return err
-}
-
-// cgroup is where a process is, in the unified hierarchy.
-func (p *Host) cgroup(pid int) (string, error) {
-	text, err := os.ReadFile(p.host.Path("proc", strconv.Itoa(pid), "cgroup"))
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(text)) {
-		if path, ok := strings.CutPrefix(line, "0::"); ok {
-			return strings.TrimRight(path, "\n"), nil
-		}
-	}
-	return "", errors.New("the host has no unified cgroup hierarchy")
 }

@@ -19,25 +19,33 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// leaseGroup is the group whose members may take leases without authorization.
+// leaseGroup is the group whose members may have leases without authorization.
 const leaseGroup = "dcm"
 
-// Service answers the callers of the D-Bus interface for leases. It is a [dbusapi.LeaseService].
+// Service implements [dbusapi.LeaseService].
 type Service struct {
-	allocator *lease.Allocator
-	config    func() *config.Config // in force
-	log       *slog.Logger
-	host      *Host
+	allocator  *lease.Allocator
+	config     func() *config.Config // the effective one
+	log        *slog.Logger
+	host       *host.Host
+	partitions *Partitions
+	exclusive  exclusiveEnds
 }
 
+// New returns the service of the daemon. guardChanged is called when an exclusive lease has ended.
 func New(h *host.Host, effective func() *config.Config, guardChanged func(), log *slog.Logger) *Service {
-	p := newHost(h, effective, log)
-	p.guardChanged = guardChanged
-	return &Service{allocator: lease.New(lease.Config{Host: lease.Host{Partitions: p, Scopes: p, Processes: p, Protection: p}, Common: []string{lease.CommonNode}, RejoinWindow: startRejoinWindow, Member: p.member}), config: effective, log: log, host: p}
+	p := newPartitions(h, effective, log)
+	return &Service{
+		allocator: lease.New(lease.Config{
+			Host:   lease.Host{Partitions: p, Scopes: scopes{h}, Processes: p.processes, Protection: protection{h}},
+			Common: []string{lease.CommonNode}, RejoinWindow: startRejoinWindow, Member: p.processes.member,
+		}),
+		config: effective, log: log, host: h, partitions: p, exclusive: exclusiveEnds{h, guardChanged},
+	}
 }
 
 // rejoinWindow is how long callers that waited before a restart of the daemon have to reconnect.
-// The bus notifies them immediately.
+// They learn of the restart immediately, from the bus.
 const rejoinWindow = 2 * time.Second
 
 func startRejoinWindow() <-chan struct{} {
@@ -46,13 +54,14 @@ func startRejoinWindow() <-chan struct{} {
 	return over
 }
 
-// Resume continues what an earlier daemon began: it waits for the ends of exclusive leases and
-// ends scopes without processes.
+// Resume continues the work of an earlier daemon: it waits for the ends of exclusive leases and ends
+// scopes without processes.
 func (s *Service) Resume(ctx context.Context) {
-	s.host.watchExclusive(ctx)
-	s.host.EndEmptyScopes(ctx)
+	s.exclusive.watchAll(ctx)
+	EndEmptyScopes(ctx, s.host, s.log)
 }
 
+// Member reports whether one of the groups is the one whose members may have leases.
 func (s *Service) Member(groups []uint32) bool {
 	g, err := user.LookupGroup(leaseGroup)
 	if err != nil {
@@ -61,6 +70,7 @@ func (s *Service) Member(groups []uint32) bool {
 	return slices.ContainsFunc(groups, func(gid uint32) bool { return strconv.Itoa(int(gid)) == g.Gid })
 }
 
+// Acquire moves the caller into a lease.
 func (s *Service) Acquire(ctx context.Context, who dbusapi.Caller, w dbusapi.Request) (dbusapi.Lease, error) {
 	r, err := request(w)
 	if err != nil {
@@ -84,17 +94,18 @@ func (s *Service) Acquire(ctx context.Context, who dbusapi.Caller, w dbusapi.Req
 	}
 	if r.Kind == unitname.ExclusiveLease {
 		for _, unit := range append(given.Replaced, given.Unit) {
-			go s.host.awaitEnd(context.WithoutCancel(ctx), unit) // longer than the call
+			go s.exclusive.watch(context.WithoutCancel(ctx), unit) // continues after the call
 		}
 	}
 	return dbusapi.Lease{Unit: given.Unit, Partitions: names(given.Choice), Reason: given.Choice.Reason, Notes: given.Notes}, nil
 }
 
+// Release ends a lease.
 func (s *Service) Release(ctx context.Context, who dbusapi.Caller, unit string) error {
 	return s.allocator.Release(ctx, who.Owner, unit)
 }
 
-// Queue lists the requests that wait for a lease.
+// Queue returns the requests that wait for a lease.
 func (s *Service) Queue() []status.Queued {
 	out, names := []status.Queued{}, make(map[uint32]string)
 	for _, q := range s.allocator.Queue() {
@@ -109,6 +120,7 @@ func (s *Service) Queue() []status.Queued {
 	return out
 }
 
+// Dequeue removes a request from the queue.
 func (s *Service) Dequeue(who dbusapi.Caller, id int) error {
 	if err := s.allocator.Remove(who.Owner, id); err != nil {
 		return err
@@ -141,7 +153,7 @@ func request(w dbusapi.Request) (lease.Request, error) {
 	return r, nil
 }
 
-// withClass marks the errors that another attempt may not meet, and those that every attempt meets.
+// withClass marks errors that a later attempt may not meet, and errors that every attempt meets.
 func withClass(err error) error {
 	if impossible, ok := errors.AsType[*lease.ImpossibleError](err); ok {
 		return &dbusapi.ImpossibleError{Err: impossible}

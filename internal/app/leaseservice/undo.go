@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -37,12 +36,12 @@ type moveUnits struct {
 	}
 }
 
-// rounds is how often a scope is looked at until it is empty: what is in it may fork.
+// maxUndoRounds is how often a scope is read until it is empty: its processes may fork.
 const maxUndoRounds = 20
 
-// Undo waits until the start of a scope is over, empties it and then ends it. A process that
-// is in it may not be the caller: a systemd before version 254 goes by the number alone,
-// which may have become another one's. So none is killed, whosesoever it is.
+// Undo waits until the start of a scope is over, moves its processes out, and ends it. A process in it
+// may not be the caller, since a systemd before version 254 uses the number, which another process
+// may have got. So no process is killed.
 func (m *move) Undo(ctx context.Context, unit string) error {
 	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
 	defer cancel()
@@ -51,7 +50,7 @@ func (m *move) Undo(ctx context.Context, unit string) error {
 	}
 	var failed error
 	for range maxUndoRounds {
-		pids, err := m.members(unit)
+		pids, err := m.processes.members(unit)
 		if err != nil {
 			return err
 		}
@@ -66,36 +65,9 @@ func (m *move) Undo(ctx context.Context, unit string) error {
 	return errors.Join(fmt.Errorf("%s is not ended: it has processes that cannot be moved out of it", unit), failed)
 }
 
-// members are the processes in a unit of the slice and below it; of one that is not there
-// none.
-func (m *move) members(unit string) ([]int, error) {
-	var out []int
-	top := m.host.Path("sys/fs/cgroup", unitname.Slice, unit)
-	err := filepath.WalkDir(top, func(path string, entry os.DirEntry, err error) error {
-		if errors.Is(err, os.ErrNotExist) {
-			return nil
-		}
-		if err != nil || !entry.IsDir() {
-			return err
-		}
-		text, err := os.ReadFile(filepath.Join(path, "cgroup.procs"))
-		if errors.Is(err, os.ErrNotExist) {
-			return nil
-		}
-		for field := range strings.FieldsSeq(string(text)) {
-			pid, bad := strconv.Atoi(field)
-			if err = errors.Join(err, bad); bad == nil && pid > 0 { // 0: of another PID namespace
-				out = append(out, pid)
-			}
-		}
-		return err
-	})
-	return out, err
-}
-
-// moveBack moves one process out of the scope: to where it was, if that unit has Delegate=,
-// since systemd moves no process into another unit that is up. Otherwise it gets a scope of
-// its own next to that unit, with the limits on memory, tasks and processors that it had.
+// moveBack moves a process out of the scope to its former unit if that has Delegate=, since systemd
+// moves no process into another active unit. Otherwise the process gets a scope of its own next to
+// that unit, with its former limits on memory, tasks and processors.
 func (m *move) moveBack(ctx context.Context, pid int, scope string) error {
 	origins := m.origins(ctx, pid, scope)
 	for _, cgroup := range origins {
@@ -109,7 +81,7 @@ func (m *move) moveBack(ctx context.Context, pid int, scope string) error {
 		}
 	}
 	if _, err := os.Stat(m.host.Path("proc", strconv.Itoa(pid))); errors.Is(err, os.ErrNotExist) {
-		return nil // it has ended meanwhile
+		return nil // it has ended
 	}
 	var id [4]byte
 	rand.Read(id[:]) // never fails
@@ -120,7 +92,7 @@ func (m *move) moveBack(ctx context.Context, pid int, scope string) error {
 	for _, cgroup := range origins {
 		if slice := sliceOf(cgroup); slice != "" {
 			s.Slice = slice
-			if bounds, err := lease.ReadBounds(m.host.Path("sys/fs/cgroup"), cgroup); err == nil { // else its unit has ended
+			if bounds, err := lease.ReadBounds(m.processes.cgroups(), cgroup); err == nil { // otherwise its unit has ended
 				s.Extra = limits(bounds)
 			}
 			break
@@ -133,8 +105,8 @@ func (m *move) moveBack(ctx context.Context, pid int, scope string) error {
 	return err
 }
 
-// origins are the cgroups that a process may have been in before, the likeliest first: a
-// process begins in that of its parent, or of its service.
+// origins returns the cgroups that a process may have been in before, the most likely first: a
+// process starts in the cgroup of its parent or of its service.
 func (m *move) origins(ctx context.Context, pid int, scope string) []string {
 	if pid == m.caller.PID && m.caller.Process.Alive() {
 		return []string{m.from}
@@ -155,7 +127,7 @@ func (m *move) origins(ctx context.Context, pid int, scope string) []string {
 			}
 			break
 		}
-		if cgroup, err := m.cgroup(parent); err == nil && !strings.Contains(cgroup+"/", "/"+scope+"/") {
+		if cgroup, err := m.processes.cgroup(parent); err == nil && !strings.Contains(cgroup+"/", "/"+scope+"/") {
 			return append(out, cgroup)
 		}
 		up = parent
@@ -163,7 +135,7 @@ func (m *move) origins(ctx context.Context, pid int, scope string) []string {
 	return out
 }
 
-// split is a cgroup's unit of the system's manager, and the path below it.
+// split returns the unit of a cgroup, in the system's manager, and the path below it.
 func split(cgroup string) (unit, below string) {
 	units := systemd.UnitsOf(cgroup)
 	if len(units) == 0 {
@@ -174,8 +146,8 @@ func split(cgroup string) (unit, below string) {
 	return unit, below
 }
 
-// sliceOf is the innermost slice of the system's manager that a cgroup is below, "" if there
-// is none, or it is that of leases.
+// sliceOf returns the innermost slice of a cgroup, in the system's manager; "" if there is none or if
+// it is dcm.slice.
 func sliceOf(cgroup string) string {
 	units := systemd.UnitsOf(cgroup)
 	for i := len(units) - 1; i >= 0; i-- {

@@ -160,7 +160,7 @@ func TestUndo_MovesEveryProcessBackAndKillsNone(t *testing.T) {
 			if pid1.late = strings.Join(pids, "\n"); !tt.start {
 				put(pid1.procs(), pid1.late)
 			}
-			m := &move{Host: &Host{host: h, log: slog.New(slog.NewTextHandler(t.Output(), nil))}, pid1: moveUnits{pid1, pid1, pid1, pid1, pid1}, from: from, caller: lease.Caller{UID: 1000, PID: self, Process: p}}
+			m := &move{host: h, processes: processes{h}, log: slog.New(slog.NewTextHandler(t.Output(), nil)), pid1: moveUnits{pid1, pid1, pid1, pid1, pid1}, from: from, caller: lease.Caller{UID: 1000, PID: self, Process: p}}
 			if err := m.Undo(t.Context(), wrongScope); err != nil {
 				t.Fatal(err)
 			}

@@ -15,8 +15,8 @@ import (
 	"dcm/internal/linux/filelock"
 )
 
-// Usage returns how much of each partition is in use, and its holders, as far as this process may
-// read that.
+// Usage returns how much of each partition is in use, and its holders. Values that this process has
+// no permission to read are missing.
 func Usage(ctx context.Context, h *host.Host) status.Usage {
 	cfg, err := h.Effective()
 	if cfg == nil {
@@ -24,11 +24,11 @@ func Usage(ctx context.Context, h *host.Host) status.Usage {
 		u.Hide(status.PartHolders, err)
 		return u
 	}
-	return NewHost(h, cfg, slog.New(slog.DiscardHandler)).usage(ctx)
+	return NewPartitions(h, cfg, slog.New(slog.DiscardHandler)).usage(ctx)
 }
 
-// usage reads no GPU while a run changes it.
-func (p *Host) usage(ctx context.Context) status.Usage {
+// usage returns the usage. It does not read the GPUs while a run changes them.
+func (p *Partitions) usage(ctx context.Context) status.Usage {
 	if busy, err := filelock.Held(p.host.RunLock()); err == nil && busy {
 		u := status.Usage{Version: status.Version, Taken: time.Now()}
 		u.Hide(status.PartUses, errors.New("the GPUs are being partitioned"))
@@ -56,8 +56,8 @@ func (p *Host) usage(ctx context.Context) status.Usage {
 	return u
 }
 
-// Usage is for every user: the daemon returns what the user may not read.
+// Usage returns the usage in JSON, also for users who have no permission to read the files.
 func (s *Service) Usage(ctx context.Context) (string, error) {
-	text, err := json.Marshal(s.host.usage(ctx))
+	text, err := json.Marshal(s.partitions.usage(ctx))
 	return string(text), err
 }

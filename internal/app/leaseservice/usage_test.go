@@ -20,7 +20,7 @@ func TestNobodyLooksAtGPUsThatARunIsAtWorkOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := NewHost(h, &config.Config{}, slog.New(slog.DiscardHandler))
+	p := NewPartitions(h, &config.Config{}, slog.New(slog.DiscardHandler))
 	if u := p.usage(t.Context()); u.Why(status.PartUses) != "the GPUs are being partitioned" || len(u.Parts) > 0 {
 		t.Errorf("in a run: %+v", u)
 	}

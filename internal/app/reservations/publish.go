@@ -34,7 +34,7 @@ type Publisher struct {
 	Log      *slog.Logger
 }
 
-// read takes the reservations that can be read, whatever else is wrong.
+// ReadReservations reads the reservations that are valid, whatever else is wrong with the files.
 func (s *Publisher) ReadReservations() {
 	var lost []string
 	s.Reserved, lost = reservation.Reservations(s.Host)
@@ -43,12 +43,13 @@ func (s *Publisher) ReadReservations() {
 	}
 }
 
+// Unconfined returns the message for a unit whose reservation cannot be read.
 func Unconfined(unit string) string {
 	return "the reservation of " + unit + " cannot be read: it starts unconfined"
 }
 
-// AfterRun publishes after a run, unless what was published is still correct: mostly it is if the
-// run has changed no GPU.
+// AfterRun publishes after a run, unless the published partitions are still correct. They usually are
+// if the run has changed no GPU.
 func (s Publisher) AfterRun(ctx context.Context, run runstate.Run) {
 	if !changed(run) && s.isCurrent(run) {
 		return
@@ -62,21 +63,18 @@ func changed(run runstate.Run) bool {
 	return slices.ContainsFunc(run.GPUs, func(g runstate.GPU) bool { return g.Before.Key() != g.Now.Key() })
 }
 
-// isCurrent reports whether what was published is what exists after the run, and what the
-// configuration asks for.
+// isCurrent reports whether the published partitions agree with the GPUs after the run and with the
+// configuration.
 func (s Publisher) isCurrent(run runstate.Run) bool {
 	last, err := runstate.ReadPartitions(s.Host.Runtime())
-	return err == nil && last != nil && last.Boot == s.Host.BootID() && reflect.DeepEqual(s.settings(), settingsIn(last)) && sameModes(run, last.Modes) && !lacksKinds(last.Parts)
+	return err == nil && last != nil && last.Boot == s.Host.BootID() && reflect.DeepEqual(s.settings(), settingsIn(last)) && sameModes(run, last.Modes)
 }
 
-// published reports whether the list of partitions is of these devices.
+// ListIsOf reports whether the published list of partitions is that of these devices.
 func ListIsOf(h *host.Host, devices []gpu.Device) bool {
 	last, err := runstate.ReadPartitions(h.Runtime())
 	return err == nil && last != nil && maps.Equal(last.Modes, modesOf(devices))
 }
-
-// lacksKinds reports whether an older dcm has listed the partitions, without their kinds.
-func lacksKinds(list []runstate.Part) bool { return slices.Contains(lease.KindsOf(list), "") }
 
 func (s Publisher) settings() map[string]string {
 	out := make(map[string]string)
@@ -86,7 +84,7 @@ func (s Publisher) settings() map[string]string {
 	return out
 }
 
-// sameModes reports whether the run has last read every GPU with those modes.
+// sameModes reports whether every GPU had those modes when the run read it last.
 func sameModes(run runstate.Run, modes map[string]string) bool {
 	for _, g := range run.GPUs {
 		if modes[string(g.Address)] != g.Now.Key() {
@@ -104,10 +102,9 @@ func settingsIn(p *runstate.Partitions) map[string]string {
 	return out
 }
 
-// publish does all of it that can be done, and returns what cannot: unmet is why
-// reservations cannot be met.
+// Publish publishes the partitions. It continues after errors. unmet is why reservations cannot be met.
 func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
-	ctx = context.WithoutCancel(ctx) // a run that was told to stop leaves links for what there is
+	ctx = context.WithoutCancel(ctx) // also a run that is being stopped leaves correct links
 	devices, err := s.Devices(ctx)
 	errs := []error{err, s.Node.ReadDetails(ctx, devices)}
 	p := runstate.Partitions{Boot: s.Host.BootID(), Modes: modesOf(devices), Parts: partsOf(devices), Reservations: []runstate.Reservation{}}
@@ -115,7 +112,7 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 	now, err := links.Read()
 	errs = append(errs, err)
 	taken, err := s.leased(ctx)
-	if err != nil { // no run has changed the partitions while there are leases
+	if err != nil { // nothing has changed the partitions while there are leases
 		return nil, errors.Join(append(errs, err)...)
 	}
 	granted, unmet := lease.Reserve(p.Parts, wants(s.Reserved, p.Parts, devices, s.Log), now, taken)
@@ -124,7 +121,7 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 		g := granted[r.Name]
 		nodes[r.Name] = g.Nodes
 		for _, node := range leaseservice.MissingNodes(s.Host, sharedNodes(p.Parts, g.Nodes)) {
-			s.Log.Warn(fmt.Sprintf("%s is not there, and will not open for reservation %s when it comes: have it there at boot", node, r.Name), "reservation", r.Name, "unit", r.Unit)
+			s.Log.Warn(fmt.Sprintf("%s: does not exist, and reservation %s cannot open it if it is created later; create it at boot", node, r.Name), "reservation", r.Name, "unit", r.Unit)
 		}
 		if also := sharedNodes(p.Parts, g.Nodes); len(also) > 0 {
 			shared[r.Name+unitname.Beside] = also
@@ -141,18 +138,18 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 	return unmet, errors.Join(errs...)
 }
 
-// leased returns the nodes that leases hold, which no reservation is given. PID 1 is busy in the
-// middle of a restart: it is not called if there is no reservation or no lease.
+// leased returns the nodes in leases, which no reservation gets. PID 1 is busy during a restart, so it
+// is not called if there is no reservation or no lease.
 func (s Publisher) leased(ctx context.Context) ([]string, error) {
 	if len(s.Reserved) == 0 || len(host.LeaseUnits(s.Host)) == 0 {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaseservice.HostTimeout)
 	defer cancel()
-	return leaseservice.NewHost(s.Host, &config.Config{}, s.Log).Nodes(ctx)
+	return leaseservice.NewPartitions(s.Host, &config.Config{}, s.Log).LeasedNodes(ctx)
 }
 
-// logChoice logs a choice that differs from the one before.
+// logChoice logs a choice that differs from the previous one.
 func (s Publisher) logChoice(r config.Reservation, g lease.Grant, before []string) {
 	switch {
 	case len(g.Nodes) == 0:
@@ -192,9 +189,9 @@ func partsOf(devices []gpu.Device) []runstate.Part {
 	return out
 }
 
-// wants is what the configuration reserves, on these GPUs. One that names a GPU which
-// is not there has the others to choose from, and is told of.
-func wants(list []config.Reservation, there []runstate.Part, devices []gpu.Device, log *slog.Logger) []lease.Reservation {
+// wants returns what the configuration reserves on these GPUs. A reservation that names a missing GPU
+// gets its partitions from its other GPUs, with a warning.
+func wants(list []config.Reservation, parts []runstate.Part, devices []gpu.Device, log *slog.Logger) []lease.Reservation {
 	var out []lease.Reservation
 	for _, r := range list {
 		w := placement.Want{Partitions: r.Partitions, Place: placement.Place(r.Place)}
@@ -209,7 +206,7 @@ func wants(list []config.Reservation, there []runstate.Part, devices []gpu.Devic
 			w.Among = append([]partition.Address{}, among...)
 		}
 		var err error
-		if w.Kinds, err = r.Sought.Match(lease.KindsOf(there)); err != nil {
+		if w.Kinds, err = r.Sought.Match(lease.KindsOf(parts)); err != nil {
 			log.Warn(fmt.Sprintf("reservation %s: %v", r.Name, err), "reservation", r.Name)
 		}
 		out = append(out, lease.Reservation{Name: r.Name, Want: w})
@@ -224,7 +221,7 @@ func companionNodes(p runstate.Part) []string {
 	return []string{lease.CommonNode}
 }
 
-// besideOf are the nodes that those with these partitions have to open too, each once.
+// sharedNodes returns the nodes that holders of these partitions have to open too, without duplicates.
 func sharedNodes(parts []runstate.Part, own []string) []string {
 	var out []string
 	for _, p := range parts {
@@ -246,8 +243,8 @@ func merged(a, b map[string][]string) map[string][]string {
 // vendorCDIService is the vendor's own service that describes its GPUs to container engines.
 const vendorCDIService = "nvidia-cdi-refresh.service"
 
-// withoutVendorCDI leaves out the partitions that the vendor's own service describes to container
-// engines, with the libraries that a container needs.
+// withoutVendorCDI removes the partitions that the vendor's own service describes to container
+// engines, together with the libraries that a container needs.
 func (s Publisher) withoutVendorCDI(p runstate.Partitions) runstate.Partitions {
 	if there, masked := systemd.Installed(s.Host.Path(), vendorCDIService); there && !masked {
 		p.Parts = slices.DeleteFunc(slices.Clone(p.Parts), func(part runstate.Part) bool { return len(part.Beside) > 0 })
@@ -255,10 +252,11 @@ func (s Publisher) withoutVendorCDI(p runstate.Partitions) runstate.Partitions {
 	return p
 }
 
-// containers returns the devices of container engines: each partition, each reservation, and all.
+// containers returns the devices for container engines: each partition, each reservation, and all
+// partitions.
 func containers(p runstate.Partitions, reserved map[string][]string) []cdi.Device {
 	var out []cdi.Device
-	with := make(map[string][]string) // a partition's own node → what goes with it
+	with := make(map[string][]string) // a partition's own node → its other nodes
 	var all []string
 	for _, part := range p.Parts {
 		with[part.Render] = companionNodes(part)
@@ -277,7 +275,8 @@ func containers(p runstate.Partitions, reserved map[string][]string) []cdi.Devic
 	return append(out, cdi.Device{Name: "all", Nodes: nodesFor(all, with)})
 }
 
-// nodesFor returns the nodes, after the nodes that their users have to open too, each once.
+// nodesFor returns the nodes, preceded by the nodes that their users have to open too, without
+// duplicates.
 func nodesFor(nodes []string, with map[string][]string) []string {
 	var out []string
 	for _, n := range nodes {

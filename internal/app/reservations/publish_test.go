@@ -26,7 +26,7 @@ func TestNothingIsChosenWhereItIsNotKnownWhatLeasesHave(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := Publisher{Host: h, Node: host.OpenNode(h, nil), Devices: host.OpenNode(h, nil).Devices, Reserved: []config.Reservation{{Name: "llm", Partitions: 1}}, Log: slog.New(slog.DiscardHandler)}
-	if _, err := s.Publish(t.Context()); err == nil || !strings.Contains(err.Error(), "what leases have") {
+	if _, err := s.Publish(t.Context()); err == nil || !strings.Contains(err.Error(), "the devices of leases") {
 		t.Errorf("publish: %v", err)
 	}
 	now, err := links.Read()
@@ -44,18 +44,6 @@ func TestWithoutReservationsOrLeasesNobodyIsAskedForLeases(t *testing.T) {
 	s := Publisher{Host: &host.Host{Root: t.TempDir()}, Reserved: []config.Reservation{{Name: "llm"}}}
 	if nodes, err := s.leased(t.Context()); nodes != nil || err != nil {
 		t.Errorf("without leases: %q, %v", nodes, err)
-	}
-}
-
-// An older dcm has listed partitions without what they are of.
-func TestAListWithoutKindsDoesNotHold(t *testing.T) {
-	h := &host.Host{Root: t.TempDir()}
-	run := runstate.Run{GPUs: []runstate.GPU{{Address: "0000:05:00.0"}}}
-	for kind, want := range map[string]bool{"": false, "amd CPX/NPS4": true} {
-		listed(t, h, kind, runstate.Partitions{Modes: map[string]string{"0000:05:00.0": run.GPUs[0].Now.Key()}})
-		if got := (Publisher{Host: h}).isCurrent(run); got != want {
-			t.Errorf("that a list of kind %q holds is %t", kind, got)
-		}
 	}
 }
 

@@ -18,9 +18,9 @@ import (
 	"dcm/internal/leases/reservation"
 )
 
-// Stale reports whether partitions have to be chosen again for reservations. The error is an
-// [UnsatisfiableError] if the units that would be restarted would not come back: they are left as
-// they are. If leases hold the partitions, the choice continues when they end.
+// Stale reports whether partitions have to be chosen again for reservations. It returns an
+// [UnsatisfiableError] if units would be restarted and would not start again. If leases hold the
+// partitions, the choice continues when they end.
 func Stale(ctx context.Context, h *host.Host, list []config.Reservation, selected bool, log *slog.Logger) (bool, error) {
 	changed, err := reservation.ReserveDue(h, list, selected)
 	if err != nil || !changed && !reservation.Unmet(h) {
@@ -35,30 +35,26 @@ func Stale(ctx context.Context, h *host.Host, list []config.Reservation, selecte
 	if c.last, err = runstate.ReadPartitions(h.Runtime()); err != nil || c.last == nil {
 		return changed, err
 	}
-	if lacksKinds(c.last.Parts) && slices.ContainsFunc(list, func(r config.Reservation) bool { return !r.Sought.Any() }) {
-		return changed, nil // the choice itself lists the kinds
-	}
-	look, enough := context.WithTimeout(ctx, leaseservice.HostTimeout)
-	defer enough()
-	devices, err := host.OpenNode(h, nil).Devices(look)
+	limit, cancel := context.WithTimeout(ctx, leaseservice.HostTimeout)
+	defer cancel()
+	devices, err := host.OpenNode(h, nil).Devices(limit)
 	if err != nil {
-		return changed, nil // the choice itself tells of that
+		return changed, nil // the choice itself reports the error
 	}
 	c.wants = wants(list, c.last.Parts, devices, slog.New(slog.DiscardHandler))
 	if c.now, err = (lease.Links{Dir: h.Path("dev/dcm")}).Read(); err != nil {
 		return false, err
 	}
-	limit, cancel := context.WithTimeout(ctx, leaseservice.HostTimeout)
-	defer cancel()
-	return c.awaitEmptyLeases(limit, leaseservice.NewHost(h, &config.Config{Reservations: list}, log))
+	own, done := context.WithTimeout(ctx, leaseservice.HostTimeout)
+	defer done()
+	return c.awaitEmptyLeases(own, currentLeases{leaseservice.NewPartitions(h, &config.Config{Reservations: list}, log), h, log})
 }
 
-// chooseSpace is the free space, in bytes, that a choice needs in the runtime directory: for the
-// lists that it replaces, the state and the temporary files, several times over.
+// chooseSpace is the free space, in bytes, that a choice needs in the runtime directory: several times
+// the size of the lists that it replaces, the state and the temporary files.
 const chooseSpace = 512 << 10
 
-// roomToChoose returns an error if a choice could not be written down. Units would be
-// restarted needlessly for it.
+// checkSpace returns an error if a choice could not be saved: units would be restarted needlessly.
 func checkSpace(dir string) error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
@@ -73,11 +69,22 @@ func checkSpace(dir string) error {
 // leaseSource lists the leases, and ends those without processes.
 type leaseSource interface {
 	ActiveLeases(ctx context.Context) (leaseservice.Active, error)
-	EndEmptyScopes(ctx context.Context) // ends leases that nobody is in
+	EndEmptyScopes(ctx context.Context)
 }
 
-// awaitEmptyLeases evaluates the choice, and waits for leases that have no process: no end of a
-// process could be waited for later.
+// currentLeases are the leases of this host.
+type currentLeases struct {
+	*leaseservice.Partitions
+	host *host.Host
+	log  *slog.Logger
+}
+
+func (l currentLeases) EndEmptyScopes(ctx context.Context) {
+	leaseservice.EndEmptyScopes(ctx, l.host, l.log)
+}
+
+// awaitEmptyLeases evaluates the choice. It waits for the end of leases without processes, since later
+// no end of a process would be reported for them.
 func (c choice) awaitEmptyLeases(ctx context.Context, l leaseSource) (bool, error) {
 	for {
 		t, err := l.ActiveLeases(ctx)
@@ -85,35 +92,35 @@ func (c choice) awaitEmptyLeases(ctx context.Context, l leaseSource) (bool, erro
 			return false, err
 		}
 		c.leasedNodes, c.leaseHolders = t.Nodes, t.Holders
-		is, err := c.evaluate()
+		stale, err := c.evaluate()
 		if err == nil || len(c.leaseHolders) > 0 || len(c.leasedNodes) == 0 {
-			return is, err
+			return stale, err
 		}
 		l.EndEmptyScopes(ctx)
 		select {
 		case <-t.Changed:
 		case <-ctx.Done():
-			// Another try may find them ended, so that it is no unsatisfiableError.
-			return false, fmt.Errorf("%v; leases that nobody is in have the others, and do not end: %w", err, ctx.Err())
+			// A later attempt may find them ended, so this is no UnsatisfiableError.
+			return false, fmt.Errorf("%v; leases without processes have the others, and do not end: %w", err, ctx.Err())
 		}
 	}
 }
 
-// choice is what a choice for reservations goes by.
+// choice is the input of a choice for reservations.
 type choice struct {
 	list         []config.Reservation
 	wants        []lease.Reservation
-	changed      bool // the list is another one than was chosen for last
+	changed      bool // the list differs from that of the last choice
 	last         *runstate.Partitions
-	now          map[string][]string // the nodes that each has
-	leasedNodes  []string            // the nodes that leases have
-	leaseHolders []runstate.Holder   // who they are
+	now          map[string][]string // reservation → its nodes
+	leasedNodes  []string            // in leases
+	leaseHolders []runstate.Holder   // the processes in the leases
 }
 
-// UnsatisfiableError is that partitions would be chosen needlessly.
+// UnsatisfiableError is returned if a choice would satisfy no further reservation.
 type UnsatisfiableError struct {
 	text    string
-	lessees []runstate.Holder // whose end would help
+	lessees []runstate.Holder // the leases whose end would help
 }
 
 func (e *UnsatisfiableError) Error() string {
@@ -131,15 +138,15 @@ func (e *UnsatisfiableError) Error() string {
 	return e.text + "; leases have the others: " + strings.Join(names, ", ")
 }
 
-// Hint is what an administrator can do about it.
+// Hint returns what the administrator can do.
 func (e *UnsatisfiableError) Hint() string {
 	if len(e.lessees) == 0 {
 		return "reserve less, or select a profile with more partitions"
 	}
-	return "wait for the end of these leases, or end them with dcm release; dcm goes on by itself"
+	return "wait for the end of these leases, or end them with dcm release; dcm continues by itself"
 }
 
-// Holders are those whose end it waits for.
+// Holders returns the leases whose ends the choice waits for.
 func (e *UnsatisfiableError) Holders() []runstate.Holder { return e.lessees }
 
 // evaluate reports whether a choice satisfies one more reservation without leaving a current holder

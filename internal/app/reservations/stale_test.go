@@ -90,7 +90,7 @@ func TestPartitionsAreChosenWhereNobodyLosesThem(t *testing.T) {
 	}
 }
 
-func TestWhatKindsThereAreIsNotJudgedByAListWithoutThem(t *testing.T) {
+func TestStale_Kind(t *testing.T) {
 	h := &host.Host{Root: t.TempDir()}
 	asks := config.Reservation{Name: "a", Partitions: 1, Source: "dcm.toml:3", Sought: partition.Criteria{Mode: "CPX"}}
 	for _, c := range []struct {
@@ -98,10 +98,9 @@ func TestWhatKindsThereAreIsNotJudgedByAListWithoutThem(t *testing.T) {
 		list config.Reservation
 		text string
 	}{
-		{"", asks, ""},
 		{"amd CPX/NPS4", asks, ""},
 		{"amd SPX/NPS1", asks, "dcm.toml:3: reservation a cannot be met"},
-		{"", config.Reservation{Name: "a", Partitions: 2, Source: "dcm.toml:3"}, "dcm.toml:3: reservation a cannot be met"},
+		{"amd CPX/NPS4", config.Reservation{Name: "a", Partitions: 2, Source: "dcm.toml:3"}, "dcm.toml:3: reservation a cannot be met"},
 	} {
 		listed(t, h, c.kind, runstate.Partitions{})
 		is, err := Stale(t.Context(), h, []config.Reservation{c.list}, true, slog.New(slog.DiscardHandler))
@@ -143,7 +142,7 @@ func TestWhatIsWaitedForInVainIsTold(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	is, err := c.awaitEmptyLeases(ctx, &lingering{c.leasedNodes, nil})
-	const want = "dcm.toml:6: reservation a cannot be met: 6 partitions reserved (a 6), and there are 5; leases that nobody is in have the others, and do not end: context canceled"
+	const want = "dcm.toml:6: reservation a cannot be met: 6 partitions reserved (a 6), and there are 5; leases without processes have the others, and do not end: context canceled"
 	if is || err == nil || err.Error() != want {
 		t.Errorf("it is due: %t, %v; want %s", is, err, want)
 	}

@@ -24,7 +24,7 @@ type host struct {
 	mu       sync.Mutex
 	tenants  []UnitDevices
 	reserved map[string]string
-	kind     string // of every partition; "" in a list of an older dcm
+	kind     string // of every partition
 	open     map[string][]string
 	starts   map[int]uint64
 	changing bool
@@ -355,16 +355,6 @@ func TestWhatIsNotFreeIsNotGiven(t *testing.T) {
 }
 
 // Between the last look at the caller and PID 1's its number may become another's.
-// An older dcm has listed the partitions without what they are of.
-func TestAKindIsNotSoughtInAListWithoutThem(t *testing.T) {
-	r := ask(1)
-	r.Sought.Mode = "CPX"
-	_, err := newAllocator(newHost()).Acquire(t.Context(), alice, r)
-	if err == nil || !strings.Contains(err.Error(), "not listed yet") {
-		t.Errorf("a lease of a kind: %v", err)
-	}
-}
-
 func TestAnotherProcessIsNotKept(t *testing.T) {
 	h := newHost()
 	h.onStart = func(Scope) error {

@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"errors"
 	"slices"
 
 	"dcm/internal/engine/runstate"
@@ -13,9 +12,6 @@ import (
 func (p *policy) choose(snapshot Snapshot, caller Caller, r Request) (placement.Choice, error) {
 	allocations := Allocations(snapshot)
 	kinds := KindsOf(snapshot.Parts)
-	if !r.Sought.Any() && slices.Contains(kinds, "") {
-		return placement.Choice{}, errors.New("the kinds of the partitions are not listed yet: the next run does it, or systemctl restart " + unitname.Reserve)
-	}
 	var err error
 	if r.Kinds, err = r.Sought.Match(kinds); err != nil {
 		return placement.Choice{}, err

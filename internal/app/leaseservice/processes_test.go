@@ -1,6 +1,7 @@
 package leaseservice
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,7 +27,7 @@ func TestWhoDidNotGetIntoItsScopeIsToldOf(t *testing.T) {
 	const scope = "dcm-lease-0-4f1c09aa.scope"
 	for cgroup, in := range map[string]bool{"/dcm.slice/" + scope: true, "/user.slice/session-1.scope": false, "/": false, "": false} {
 		root := t.TempDir()
-		p := &Host{host: &host.Host{Root: root}}
+		p := processes{&host.Host{Root: root}}
 		if err := os.MkdirAll(filepath.Join(root, "proc/7"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -41,14 +42,14 @@ func TestWhoDidNotGetIntoItsScopeIsToldOf(t *testing.T) {
 			t.Errorf("in %q: %v", cgroup, err)
 		}
 	}
-	if err := (&Host{host: &host.Host{Root: t.TempDir()}}).inside(7, scope); err == nil {
+	if err := (processes{&host.Host{Root: t.TempDir()}}).inside(7, scope); err == nil {
 		t.Error("a process that is gone is in its scope")
 	}
 }
 
 func TestALeaseThatNobodyIsInIsKnown(t *testing.T) {
 	root := t.TempDir()
-	p := &Host{host: &host.Host{Root: root}}
+	p := processes{&host.Host{Root: root}}
 	for unit, events := range map[string]string{"a.scope": "populated 0\nfrozen 0\n", "b.scope": "populated 1\nfrozen 0\n", "c.scope": ""} {
 		dir := filepath.Join(root, "sys/fs/cgroup/dcm.slice", unit)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -59,17 +60,17 @@ func TestALeaseThatNobodyIsInIsKnown(t *testing.T) {
 		}
 	}
 	// Where there is none of a lease's, systemd is not asked: there is none here.
-	p.EndEmptyScopes(t.Context())
+	EndEmptyScopes(t.Context(), p.host, slog.New(slog.DiscardHandler))
 	for unit, want := range map[string]bool{"a.scope": true, "b.scope": false, "c.scope": false, "d.scope": false} {
-		if got := p.empty(unit); got != want {
+		if got := p.unpopulated(unit); got != want {
 			t.Errorf("that nobody is in %s is %t", unit, got)
 		}
 	}
 }
 
 func TestAbandonedScopes(t *testing.T) {
-	p := &Host{host: &host.Host{Root: t.TempDir()}}
-	if got := p.abandoned(); got != nil {
+	p := processes{&host.Host{Root: t.TempDir()}}
+	if got := p.emptyScopes(); got != nil {
 		t.Errorf("without the slice there are %q", got)
 	}
 	const lease, waiting = "dcm-lease-1000-4f1c09aa.scope", "dcm-wait-1000-4f1c09aa.scope"
@@ -85,7 +86,7 @@ func TestAbandonedScopes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, want := p.abandoned(), []string{lease, waiting}; !slices.Equal(got, want) {
+	if got, want := p.emptyScopes(), []string{lease, waiting}; !slices.Equal(got, want) {
 		t.Errorf("abandoned are %q, want %q", got, want)
 	}
 }

@@ -1,0 +1,223 @@
+package leaseservice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/leases/drain"
+	"dcm/internal/leases/lease"
+	"dcm/internal/linux/filelock"
+	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
+	"dcm/internal/sanitize"
+)
+
+// HostTimeout is how long PID 1 and the kernel may take to answer. A run waits that long for the
+// lock of leases.
+const HostTimeout = 30 * time.Second
+
+// Partitions reads the partitions of this host and their holders. It implements [lease.Partitions].
+type Partitions struct {
+	host      *host.Host
+	node      *gpu.Node // reads sysfs only, and not the leases, which PID 1 reports
+	config    func() *config.Config
+	log       *slog.Logger
+	processes processes
+
+	ended   serviceRuns
+	lists   deviceLists
+	origins originCache
+}
+
+// NewPartitions returns the partitions for readers outside the daemon.
+func NewPartitions(h *host.Host, cfg *config.Config, log *slog.Logger) *Partitions {
+	return newPartitions(h, func() *config.Config { return cfg }, log)
+}
+
+func newPartitions(h *host.Host, effective func() *config.Config, log *slog.Logger) *Partitions {
+	return &Partitions{host: h, node: host.OpenNode(h, nil, gpu.Leases(func() []gpu.Holder { return nil })), config: effective, log: log, processes: processes{h}}
+}
+
+// Allocations returns each partition of the host with its holders.
+func Allocations(ctx context.Context, h *host.Host) ([]lease.Allocation, error) {
+	cfg, err := h.Effective()
+	if cfg == nil {
+		return nil, err
+	}
+	snapshot, err := NewPartitions(h, cfg, slog.New(slog.DiscardHandler)).Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return lease.Allocations(snapshot), nil
+}
+
+// Snapshot reads the partitions from the last run's list, and their holders from PID 1 and the open
+// files.
+func (p *Partitions) Snapshot(ctx context.Context) (lease.Snapshot, error) {
+	snapshot, _, err := p.snapshot(ctx)
+	return snapshot, err
+}
+
+// snapshot is Snapshot, with the result of the scan of open files.
+func (p *Partitions) snapshot(ctx context.Context) (lease.Snapshot, gpu.Usage, error) {
+	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
+	defer cancel()
+	r, err := p.read(ctx)
+	if err != nil {
+		return lease.Snapshot{}, gpu.Usage{}, err
+	}
+	defer r.conn.Close()
+	return p.collect(ctx, r)
+}
+
+// reading is a snapshot that is being read: the files are scanned while PID 1 is queried, since a
+// caller waits for the lease.
+type reading struct {
+	last   *runstate.Partitions
+	conn   *systemd.Conn
+	loaded func() (uint64, error) // returns when PID 1 last loaded its units
+
+	scan  sync.WaitGroup
+	usage gpu.Usage
+	err   error // of the scan
+}
+
+// read starts to read.
+func (p *Partitions) read(ctx context.Context) (*reading, error) {
+	last, err := runstate.ReadPartitions(p.host.Runtime())
+	// At boot /run is empty. The boot ID is not compared, since in a container systemd 252
+	// shows some processes another one.
+	if err == nil && last == nil {
+		err = errors.New("the partitions are not listed yet; dcm-apply.service does it at the end of each run")
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &reading{last: last}
+	vendors := vendorsOf(last.Parts)
+	r.scan.Go(func() { r.usage, r.err = p.node.UsageOf(ctx, vendors) })
+	if r.conn, err = p.host.Dial(ctx); err != nil {
+		return nil, err
+	}
+	r.loaded = sync.OnceValues(func() (uint64, error) { return r.conn.Manager.LoadedAt(ctx) })
+	return r, nil
+}
+
+// vendorsOf returns a function that reports whether a vendor has one of the partitions.
+func vendorsOf(parts []runstate.Part) func(partition.Vendor) bool {
+	kinds := lease.KindsOf(parts)
+	return func(v partition.Vendor) bool {
+		return slices.ContainsFunc(kinds, func(kind string) bool { return strings.HasPrefix(kind, partition.KindOf(v, "")) })
+	}
+}
+
+// collect queries PID 1 and waits for the scan.
+func (p *Partitions) collect(ctx context.Context, r *reading) (lease.Snapshot, gpu.Usage, error) {
+	// A partition without its device node cannot be used.
+	parts := slices.DeleteFunc(slices.Clone(r.last.Parts), func(part runstate.Part) bool {
+		_, err := os.Stat(p.host.Path(part.Render))
+		return err != nil
+	})
+	snapshot := lease.Snapshot{Parts: parts, Reserved: make(map[string]string), Open: make(map[string][]string)}
+	for _, r := range r.last.Reservations {
+		for _, name := range r.Partitions {
+			snapshot.Reserved[name] = r.Name
+		}
+	}
+	var err error
+	snapshot.Units, err = p.unitDevices(ctx, r.conn, r.loaded)
+	r.scan.Wait()
+	if err = errors.Join(err, r.err); err != nil {
+		return snapshot, r.usage, err
+	}
+	for _, part := range parts {
+		snapshot.Open[part.Name] = unexpectedUsers(part, r.usage.Holders, p.config().Observers)
+	}
+	return snapshot, r.usage, nil
+}
+
+// unexpectedUsers returns the units and processes that have a partition open, without the
+// configured observers.
+func unexpectedUsers(part runstate.Part, holders []gpu.Holder, observers []string) []string {
+	var out []string
+	for _, h := range holders {
+		open := slices.Contains(h.Devices, part.Render) || part.Card != "" && slices.Contains(h.Devices, part.Card)
+		if !open || slices.Contains(observers, h.Unit) {
+			continue
+		}
+		user := h.Unit
+		if user == "" || strings.HasSuffix(user, ".scope") && !isLease(user) || strings.HasPrefix(user, "user@") {
+			user = fmt.Sprintf("%s[%d]", h.Command, h.PID) // a session's unit would not identify it
+		}
+		if !slices.Contains(out, user) {
+			out = append(out, user)
+		}
+	}
+	return out
+}
+
+// unitDevices returns the units in dcm.slice with their devices, links resolved.
+func (p *Partitions) unitDevices(ctx context.Context, conn *systemd.Conn, loaded func() (uint64, error)) ([]lease.UnitDevices, error) {
+	edited := editedUnits(p.host)
+	list, err := conn.Cgroups.UnitsInSlice(ctx, unitname.Slice, func(unit string) ([]string, bool) {
+		at, err := loaded()
+		if err != nil || edited(unit) {
+			return nil, false
+		}
+		return p.lists.of(unit, at)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var at uint64
+	if len(list) > 0 {
+		at, _ = loaded() // 0: the lists are read again next time
+	}
+	p.lists.keep(list, at)
+	out := make([]lease.UnitDevices, len(list))
+	for i, t := range list {
+		out[i] = lease.UnitDevices{Unit: t.Unit, Active: true}
+		for _, path := range t.Allow {
+			if to, err := os.Readlink(p.host.Path(path)); err == nil {
+				path = sanitize.Text(to)
+			}
+			out[i].Allowed = append(out[i].Allowed, path)
+		}
+	}
+	return out, nil
+}
+
+// Lock takes the lock of leases, not that of runs: a run that begins while a lease is being
+// allocated waits for a moment and does not fail.
+func (p *Partitions) Lock() (func(), error) {
+	release, err := filelock.TryLock(p.host.LeasesLock())
+	if errors.Is(err, filelock.ErrLocked) {
+		return nil, lease.ErrChanging
+	}
+	if err != nil {
+		return nil, err
+	}
+	busy, err := filelock.Held(p.host.RunLock())
+	if err == nil && busy {
+		err = lease.ErrChanging
+	} else if holder := drain.Holder(p.host); err == nil && holder != "" {
+		err = fmt.Errorf("%w: %s", lease.ErrDraining, holder)
+	}
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
