@@ -172,7 +172,7 @@ func TestClockSetBack_AgentContinues(t *testing.T) {
 	w.dcm["n1"].SetClockBack(time.Hour)
 	w.label("n1", "whole")
 	w.until("success of the other profile", func() bool {
-		return w.state("n1") == "success" && strings.HasSuffix(w.condition("n1"), "the GPUs are as whole says")
+		return w.state("n1") == "success" && strings.HasSuffix(w.condition("n1"), "the GPUs match whole")
 	})
 	if n := w.dcm["n1"].Uses(); n != 2 {
 		t.Errorf("%d changes, want 2", n)

@@ -179,7 +179,7 @@ func TestReal(t *testing.T) {
 		let := w.keep("driver")
 		w.label("n3", "whole")
 		w.until("the reason", n3, func(o object) bool {
-			return strings.Contains(condition(o), "waits for the ResourceSlices to have spx_nps1=8; they have cpx_nps1=64")
+			return strings.Contains(condition(o), "waits for the ResourceSlices to show spx_nps1=8 (found cpx_nps1=64)")
 		})
 		if o := w.do(http.MethodGet, nodes+"/n3", nil); sub(o, "spec")["unschedulable"] != true {
 			t.Error("the node is uncordoned")

@@ -124,7 +124,7 @@ func (r *reporter) notUndone(t *testing.T) {
 	})
 	r.label("n2", "small")
 	r.until("the holder of the budget", []string{"n2"}, func(o object) bool {
-		return strings.Contains(condition(o), "all 1 places in the budget are taken, by n1;")
+		return strings.Contains(condition(o), "all 1 Leases of the budget are held (by n1)")
 	})
 	for len(r.warnings("n1")) == 0 {
 		select {
