@@ -39,7 +39,7 @@ func LoadAgentText(text string) (*AgentText, error) {
 		out.File = AgentJSON
 	}
 	if len(text) > maxAgentText {
-		return nil, source.NewErrors(source.Problem{File: out.File, Line: 1, Text: "larger than 64 KiB, the most that an agent may send"})
+		return nil, source.NewErrors(source.Problem{File: out.File, Line: 1, Text: "too large (want at most 64 KiB)"})
 	}
 	if p := source.CheckText(out.File, []byte(text)); p != nil {
 		return nil, source.NewErrors(*p)
@@ -82,7 +82,7 @@ func notAllowed(root *source.Node) error {
 			inner := below.Keys()[0]
 			n, name = below[inner], source.DottedKey(key, inner)
 		}
-		return &NotAllowedError{Key: name, Text: fmt.Sprintf("%s: %s: an agent may not set this; accepted: profile and [profiles.NAME]. What else this host does is said in its own /etc/dcm/dcm.toml", n.Place(), name)}
+		return &NotAllowedError{Key: name, Text: fmt.Sprintf("%s: %s: an agent may not set this key; accepted: profile and [profiles.NAME]. hint: set other keys in /etc/dcm/dcm.toml of the host", n.Place(), name)}
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ var bad = []struct{ name, text, want string }{
 	{"several equally near", `profile = "cpx-nps7"`,
 		`:1: profile = "cpx-nps7": no such profile; accepted: cpx-nps1, cpx-nps2, cpx-nps4, dpx-nps1, dpx-nps2, qpx-nps1, qpx-nps2, qpx-nps4, spx-nps1, tpx-nps1`},
 	{"profile of another type", "profile = 3", `:1: profile = 3: must be a string, not an integer`},
-	{"newer version", "version = 2", `:1: version = 2: not a version that this dcm reads; accepted: 1`},
+	{"newer version", "version = 2", `:1: version = 2: version not supported; accepted: 1`},
 	{"version as text", `version = "1"`, `:1: version = "1": must be the integer 1, not a string`},
 	{"unknown key", "[clients]\nunit = []", `:2: clients.unit: unknown key; did you mean "units"? accepted: discover, require, units`},
 	{"unknown table", "[aply]\nreboot = \"once\"", `:1: aply: unknown key; did you mean "apply"? accepted: agent, apply, clients, daemon, gpu, guard, leases, metrics, profile, profiles, reservation, version`},
@@ -38,49 +38,49 @@ var bad = []struct{ name, text, want string }{
 	{"timeout in words", "apply.device-timeout = \"5min\"", `:1: apply.device-timeout = "5min": not a duration; accepted: a duration from 1s to 1h, such as "60s", "2m" or "1m30s"`},
 	{"backend and library", "[gpu]\nbackend = \"sysf\"\nlibrary = \"lib/x.so\"",
 		`:2: gpu.backend = "sysf": not a backend; did you mean "sysfs"? accepted: auto, sysfs, amdsmi
-:3: gpu.library = "lib/x.so": not a plain absolute path; accepted: a path such as "/opt/rocm/lib/libamd_smi.so", or "" for the usual places`},
-	{"a count of GPUs", "[gpu]\ncount = -1", `:2: gpu.count = -1: no number of GPUs; accepted: an integer from 1, or 0 for as many as there were at the last success`},
+:3: gpu.library = "lib/x.so": not a clean absolute path; accepted: a path such as "/opt/rocm/lib/libamd_smi.so", or "" for the usual places`},
+	{"a count of GPUs", "[gpu]\ncount = -1", `:2: gpu.count = -1: not a number of GPUs; accepted: an integer from 1, or 0 for as many as there were at the last success`},
 	{"a count that is text", "[gpu]\ncount = \"8\"", `:2: gpu.count = "8": must be an integer, not a string`},
-	{"profile without modes", "[profiles.x]\nmemory = \"NPS1\"", "\x3a1: profiles.x: the profile says no compute mode; accepted: compute = \"…\" for the whole node, or [[profiles.x.group]]; mig for NVIDIA's GPUs"},
+	{"profile without modes", "[profiles.x]\nmemory = \"NPS1\"", "\x3a1: profiles.x: no compute mode set; accepted: compute = \"…\" for the whole node, or [[profiles.x.group]]; mig for NVIDIA's GPUs"},
 	{"profile with both", "[profiles.x]\ncompute = \"SPX\"\n[[profiles.x.group]]\ncompute = \"CPX\"\ncount = \"rest\"",
-		`:3: profiles.x.group: the profile says its compute mode twice, also at /etc/dcm/dcm.toml:2; accepted: either compute for the whole node, or groups`},
+		`:3: profiles.x.group: compute mode set twice, also at /etc/dcm/dcm.toml:2; accepted: either compute for the whole node, or groups`},
 	{"groups over a shipped profile", "[[profiles.cpx-nps1.group]]\ncompute = \"CPX\"\ncount = 1",
-		`:1: profiles.cpx-nps1.group: the profile says its compute mode twice, also at /usr/lib/dcm/dcm.toml.d/10-profiles.toml:46; accepted: either compute for the whole node, or groups`},
+		`:1: profiles.cpx-nps1.group: compute mode set twice, also at /usr/lib/dcm/dcm.toml.d/10-profiles.toml:46; accepted: either compute for the whole node, or groups`},
 	{"names that are none", "profiles.none = {}\nprofiles.\"\" = {}\nprofiles.\"a\\nb\" = {}",
-		`:1: profiles.none: no profile can have this name: it selects none
-:2: profiles."": a profile needs a name
-:3: profiles."a\u000Ab": not a name for a profile; accepted: at most 64 bytes of printable text, without " and without blanks at its ends`},
+		`:1: profiles.none: reserved name: it selects no profile
+:2: profiles."": the name is empty
+:3: profiles."a\u000Ab": not a valid profile name; accepted: at most 64 bytes of printable text, without " and without blanks at its ends`},
 	{"a MIG profile that is none", "[profiles.x]\nmig = { \"1g\" = 7, \"2g.20gb\" = 0, \"3g.40gb\" = \"2\" }", `:2: profiles.x.mig.1g = 7: not a MIG profile; accepted: names such as 1g.10gb, 1c.3g.40gb or 1g.10gb+me; dcm check lists those of a GPU
-:2: profiles.x.mig."2g.20gb" = 0: no number of instances; accepted: an integer from 1 to 64
+:2: profiles.x.mig."2g.20gb" = 0: not a number of instances; accepted: an integer from 1 to 64
 :2: profiles.x.mig."3g.40gb" = "2": must be an integer, not a string`},
-	{"MIG that is neither on nor off", "[profiles.x]\nmig = \"offf\"", `:2: profiles.x.mig = "offf": no MIG geometry; did you mean "off"? accepted: "off", or a table of MIG profiles and how many there are to be of each, such as { "3g.40gb" = 1, "1g.10gb" = 4 }`},
-	{"MIG twice", "[profiles.x]\nmig = \"off\"\n[[profiles.x.group]]\nmig = {}\ncount = 1", `:3: profiles.x.group: the profile says its MIG geometry twice, also at /etc/dcm/dcm.toml:2; accepted: either mig for the whole node, or groups`},
-	{"a group of both vendors", "[[profiles.x.group]]\ncompute = \"CPX\"\nmig = {}\ncount = 1", `:3: profiles.x.group.mig: a group has either compute, for AMD's GPUs, or mig, for NVIDIA's`},
-	{"a filter for AMD's", "[[profiles.x.group]]\ncompute = \"CPX\"\ndevice = \"0x2330\"\ncount = 1", `:3: profiles.x.group.device = "0x2330": goes with mig only`},
-	{"a filter that is none", "[[profiles.x.group]]\nmig = {}\ndevice = [\"0x233\", \"0x74a11002\", \"0x20b2:1533\"]\ncount = 1", `:3: profiles.x.group.device = "0x233": no device of NVIDIA's; accepted: a PCI device id such as "0x2330", or one with that of the board behind it, such as "0x20b2:0x1533"
-:3: profiles.x.group.device = "0x74a11002": no device of NVIDIA's; accepted: a PCI device id such as "0x2330", or one with that of the board behind it, such as "0x20b2:0x1533"
-:3: profiles.x.group.device = "0x20b2:1533": no board of NVIDIA's; accepted: a PCI device id such as "0x2330", or one with that of the board behind it, such as "0x20b2:0x1533"`},
-	{"the rest of a device twice", "[[profiles.x.group]]\nmig = {}\ndevice = \"0x2330\"\ncount = \"rest\"\n[[profiles.x.group]]\nmig = {}\ndevice = \"0x233010DE\"\ncount = \"rest\"\n[[profiles.x.group]]\nmig = {}\ncount = \"rest\"", `:8: profiles.x.group.count = "rest": only one group can take the rest of the devices "0x2330", and one does on line 4`},
+	{"MIG that is neither on nor off", "[profiles.x]\nmig = \"offf\"", `:2: profiles.x.mig = "offf": not a MIG geometry; did you mean "off"? accepted: "off", or a table with the number of instances of each MIG profile, such as { "3g.40gb" = 1, "1g.10gb" = 4 }`},
+	{"MIG twice", "[profiles.x]\nmig = \"off\"\n[[profiles.x.group]]\nmig = {}\ncount = 1", `:3: profiles.x.group: MIG geometry set twice, also at /etc/dcm/dcm.toml:2; accepted: either mig for the whole node, or groups`},
+	{"a group of both vendors", "[[profiles.x.group]]\ncompute = \"CPX\"\nmig = {}\ncount = 1", `:3: profiles.x.group.mig: compute (AMD) and mig (NVIDIA) exclude each other`},
+	{"a filter for AMD's", "[[profiles.x.group]]\ncompute = \"CPX\"\ndevice = \"0x2330\"\ncount = 1", `:3: profiles.x.group.device = "0x2330": valid only together with mig`},
+	{"a filter that is none", "[[profiles.x.group]]\nmig = {}\ndevice = [\"0x233\", \"0x74a11002\", \"0x20b2:1533\"]\ncount = 1", `:3: profiles.x.group.device = "0x233": not an NVIDIA device id; accepted: a PCI device id such as "0x2330", or a device and a board id such as "0x20b2:0x1533"
+:3: profiles.x.group.device = "0x74a11002": not an NVIDIA device id; accepted: a PCI device id such as "0x2330", or a device and a board id such as "0x20b2:0x1533"
+:3: profiles.x.group.device = "0x20b2:1533": not a board id; accepted: a PCI device id such as "0x2330", or a device and a board id such as "0x20b2:0x1533"`},
+	{"the rest of a device twice", "[[profiles.x.group]]\nmig = {}\ndevice = \"0x2330\"\ncount = \"rest\"\n[[profiles.x.group]]\nmig = {}\ndevice = \"0x233010DE\"\ncount = \"rest\"\n[[profiles.x.group]]\nmig = {}\ncount = \"rest\"", `:8: profiles.x.group.count = "rest": the rest of the devices "0x2330" is already taken by the group on line 4`},
 	{"memory in a group", "[[profiles.x.group]]\ncompute = \"CPX\"\nmemory = \"NPS4\"\ncount = 1", `:3: profiles.x.group.memory = "NPS4": unknown key: it belongs in [profiles.NAME]; accepted: compute, count, device, gpus, mig`},
 	{"groups that say too little or too much", "[[profiles.x.group]]\ncount = 1\ngpus = [1]\n[[profiles.x.group]]\ncompute = \"CPX\"\n[[profiles.x.group]]\ncompute = \"CPX\"\ngpus = []",
-		`:1: profiles.x.group: a group needs compute; accepted: compute = "…" with one of SPX, DPX, TPX, QPX, CPX, or mig for NVIDIA's GPUs
-:1: profiles.x.group: a group has either count or gpus, not both
-:4: profiles.x.group: a group needs to say which GPUs it takes; accepted: count = 2, count = "rest", gpus = ["0000:0c:00.0"]
-:8: profiles.x.group.gpus: a group needs at least one GPU`},
+		`:1: profiles.x.group: compute is missing; accepted: compute = "…" with one of SPX, DPX, TPX, QPX, CPX, or mig for NVIDIA's GPUs
+:1: profiles.x.group: count and gpus exclude each other
+:4: profiles.x.group: count or gpus is missing; accepted: count = 2, count = "rest", gpus = ["0000:0c:00.0"]
+:8: profiles.x.group.gpus: the list is empty`},
 	{"counts", "[profiles.x]\ngroup = [\n {compute = \"CPX\", count = 0},\n {compute = \"CPX\", count = \"rset\"},\n {compute = \"CPX\", count = 1.5},\n]",
-		`:3: profiles.x.group.count = 0: no number of GPUs; accepted: an integer from 1, or "rest"
-:4: profiles.x.group.count = "rset": no number of GPUs; did you mean "rest"? accepted: an integer from 1, or "rest"
+		`:3: profiles.x.group.count = 0: not a number of GPUs; accepted: an integer from 1, or "rest"
+:4: profiles.x.group.count = "rset": not a number of GPUs; did you mean "rest"? accepted: an integer from 1, or "rest"
 :5: profiles.x.group.count = 1.5: must be an integer from 1, or "rest", not a number with a fraction`},
 	{"two rests", "[profiles.x]\ngroup = [\n {compute = \"CPX\", count = \"rest\"},\n {compute = \"SPX\", count = \"rest\"},\n {compute = \"SPX\", count = 1},\n]",
-		`:4: profiles.x.group.count = "rest": only one group can take the rest, and one does on line 3`},
-	{"no group", "[profiles.x]\ngroup = []", `:2: profiles.x.group: holds no group`},
+		`:4: profiles.x.group.count = "rest": the rest is already taken by the group on line 3`},
+	{"no group", "[profiles.x]\ngroup = []", `:2: profiles.x.group: the list is empty`},
 	{"selectors", "[profiles.x]\ncompute = \"SPX\"\nskip = [\n \"0000:c5:00.0\",\n \"C5:00.0\",\n \"3\",\n -1,\n \"gpu0\",\n true,\n]",
-		`:5: profiles.x.skip = "C5:00.0": GPU 0000:c5:00.0 is named twice, first on line 4
+		`:5: profiles.x.skip = "C5:00.0": GPU 0000:c5:00.0 is listed twice, first on line 4
 :6: profiles.x.skip = "3": an index is written without quotes; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0
-:7: profiles.x.skip = -1: names no GPU; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0
-:8: profiles.x.skip = "gpu0": names no GPU; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0
-:9: profiles.x.skip = true: names no GPU; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0`},
-	{"no directory for metrics", "[metrics]\ntextfile = \"metrics/\"", `:2: metrics.textfile = "metrics/": not a plain absolute path; accepted: a directory such as "/var/lib/node_exporter/textfile", "off", or "" for the usual one`},
+:7: profiles.x.skip = -1: not a GPU; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0
+:8: profiles.x.skip = "gpu0": not a GPU; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0
+:9: profiles.x.skip = true: not a GPU; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0`},
+	{"no directory for metrics", "[metrics]\ntextfile = \"metrics/\"", `:2: metrics.textfile = "metrics/": not a clean absolute path; accepted: a directory such as "/var/lib/node_exporter/textfile", "off", or "" for the usual one`},
 	{"unknown discovery", "[clients]\ndiscover = \"on\"", `:2: clients.discover = "on": not what to do with a service that is found using a GPU; accepted: report, include, off`},
 	{"not TOML", "version = 1\nprofile = cpx", `:2: not TOML: expected value but found "cpx" instead`},
 	{"key given twice", "profile = \"cpx-nps4\"\n\nprofile = \"spx-nps1\"", `:3: not TOML: key 'profile' has already been defined`},
@@ -120,7 +120,7 @@ func TestProblemsOfEveryFileAreTold(t *testing.T) {
 /etc/dcm/dcm.toml:3: apply.rebot = "once": unknown key; did you mean "reboot"? accepted: at-load, device-timeout, on-failure, reboot, reload-driver
 /etc/dcm/dcm.toml.d/10.toml:1: not TOML: expected '.' or ']' to end table name, but got '\n' instead
 /etc/dcm/dcm.toml.d/20.toml:2: clients.units = "a b": not a unit name: ' ' cannot be in one; accepted: letters, digits and :-_.\@ (systemd-escape --mangle writes the rest)
-/run/dcm/dcm.toml.d/10.toml:1: version = 7: not a version that this dcm reads; accepted: 1
+/run/dcm/dcm.toml.d/10.toml:1: version = 7: version not supported; accepted: 1
 kernel command line: dcm.profile = "b": no such profile in the files that can be read; accepted: a`
 	if diff := cmp.Diff(want, configtest.Complaint(t, p)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)

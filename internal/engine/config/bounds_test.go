@@ -26,9 +26,9 @@ func TestTooMuchIsRefusedBeforeItIsRead(t *testing.T) {
 		files configtest.Files
 		want  string
 	}{
-		{"files", many(101, "x.toml", "!"), "/etc/dcm/dcm.toml.d: refused: there are 101 configuration files, 101 of them here; accepted: at most 100"},
-		{"bytes", many(90, "x.toml", strings.Repeat("!", 25<<10)), "/etc/dcm/dcm.toml.d: refused: the configuration files are 2304000 bytes together; accepted: at most 2097152"},
-		{"other files", many(1001, "README", "!"), "/etc/dcm/dcm.toml.d: refused: the directory holds more than 1000 entries"},
+		{"files", many(101, "x.toml", "!"), "/etc/dcm/dcm.toml.d: too many configuration files (found 101, 101 of them here, want at most 100)"},
+		{"bytes", many(90, "x.toml", strings.Repeat("!", 25<<10)), "/etc/dcm/dcm.toml.d: configuration files too large (found 2304000 bytes in total, want at most 2097152)"},
+		{"other files", many(1001, "README", "!"), "/etc/dcm/dcm.toml.d: too many entries in the directory (want at most 1000)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, configtest.Complaint(t, test.files.Write(t))); diff != "" {
@@ -44,7 +44,7 @@ func TestTooMuchIsRefusedBeforeItIsRead(t *testing.T) {
 func TestEveryDirectoryOnTheWayIsJudged(t *testing.T) {
 	p := configtest.Files{"etc/dcm/dcm.toml": "version = 1\n"}.Write(t)
 	configtest.Must(t, os.Chmod(filepath.Join(configtest.RootOf(p), "etc"), 0o777))
-	want := "/etc: refused: its group or others can write to it (mode 0777): chmod go-w /etc"
+	want := "/etc: unsafe: group or others can write to it (mode 0777). hint: chmod go-w /etc"
 	if diff := cmp.Diff(want, configtest.Complaint(t, p)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
@@ -55,7 +55,7 @@ func TestEveryDirectoryOnTheWayIsJudged(t *testing.T) {
 	configtest.Must(t, os.MkdirAll(filepath.Dir(p.Admin), 0o755))
 	configtest.Must(t, os.Symlink("../../srv/open/link", p.Admin))
 	configtest.Must(t, os.Symlink("../../etc/site/dcm.toml", filepath.Join(configtest.RootOf(p), "srv/open/link")))
-	want = "/srv/open: refused: its group or others can write to it (mode 0777): chmod go-w /srv/open"
+	want = "/srv/open: unsafe: group or others can write to it (mode 0777). hint: chmod go-w /srv/open"
 	if diff := cmp.Diff(want, configtest.Complaint(t, p)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}

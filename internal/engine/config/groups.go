@@ -26,11 +26,11 @@ func count() rule.Rule {
 		switch v := n.Value.(type) {
 		case int64:
 			if v < 1 || v > rule.MaxGPUs {
-				c.Fail(n, key, &source.Fault{Text: "no number of GPUs", Accepted: accepted})
+				c.Fail(n, key, &source.Fault{Text: "not a number of GPUs", Accepted: accepted})
 			}
 		case string:
 			if v != rule.Rest {
-				c.Fail(n, key, &source.Fault{Text: "no number of GPUs", Accepted: accepted, Suggestion: source.Nearest(v, []string{rule.Rest})})
+				c.Fail(n, key, &source.Fault{Text: "not a number of GPUs", Accepted: accepted, Suggestion: source.Nearest(v, []string{rule.Rest})})
 			}
 		default:
 			c.Fail(n, key, rule.WrongType(accepted, n))
@@ -44,26 +44,26 @@ func oneGroup(c *rule.Checker, key string, n *source.Node) {
 	by, device := n.At("mig"), n.At("device")
 	switch {
 	case compute == nil && by == nil:
-		c.Fail(n, key, &source.Fault{Text: "a group needs compute", Accepted: `compute = "…" with one of ` + partition.List(partition.ComputeModes()) + `, or mig for NVIDIA's GPUs`})
+		c.Fail(n, key, &source.Fault{Text: "compute is missing", Accepted: `compute = "…" with one of ` + partition.List(partition.ComputeModes()) + `, or mig for NVIDIA's GPUs`})
 	case compute != nil && by != nil:
-		c.Fail(by, source.DottedKey(key, "mig"), &source.Fault{Text: "a group has either compute, for AMD's GPUs, or mig, for NVIDIA's"})
+		c.Fail(by, source.DottedKey(key, "mig"), &source.Fault{Text: "compute (AMD) and mig (NVIDIA) exclude each other"})
 	case device != nil && by == nil:
-		c.Fail(device, source.DottedKey(key, "device"), &source.Fault{Text: "goes with mig only"})
+		c.Fail(device, source.DottedKey(key, "device"), &source.Fault{Text: "valid only together with mig"})
 	}
 	switch {
 	case number != nil && gpus != nil:
-		c.Fail(n, key, &source.Fault{Text: "a group has either count or gpus, not both"})
+		c.Fail(n, key, &source.Fault{Text: "count and gpus exclude each other"})
 	case number == nil && gpus == nil:
-		c.Fail(n, key, &source.Fault{Text: "a group needs to say which GPUs it takes", Accepted: `count = 2, count = "rest", gpus = ["0000:0c:00.0"]`})
+		c.Fail(n, key, &source.Fault{Text: "count or gpus is missing", Accepted: `count = 2, count = "rest", gpus = ["0000:0c:00.0"]`})
 	case gpus != nil && !gpus.Bad && len(gpus.Items()) == 0:
-		c.Fail(gpus, source.DottedKey(key, "gpus"), &source.Fault{Text: "a group needs at least one GPU"})
+		c.Fail(gpus, source.DottedKey(key, "gpus"), &source.Fault{Text: "the list is empty"})
 	}
 }
 
 // allGroups judges the groups of a profile together.
 func allGroups(c *rule.Checker, key string, n *source.Node) {
 	if len(n.Items()) == 0 {
-		c.Fail(n, key, &source.Fault{Text: "holds no group"})
+		c.Fail(n, key, &source.Fault{Text: "the list is empty"})
 	}
 	sharedRest(c, key, n.Items())
 }
@@ -78,7 +78,7 @@ func sharedRest(c *rule.Checker, key string, groups []*source.Node) {
 		}
 		if group.At("mig") == nil {
 			if modes != nil {
-				c.Fail(number, source.DottedKey(key, "count"), &source.Fault{Text: fmt.Sprintf("only one group can take the rest, and one does on line %d", modes.Line)})
+				c.Fail(number, source.DottedKey(key, "count"), &source.Fault{Text: fmt.Sprintf("the rest is already taken by the group on line %d", modes.Line)})
 			} else {
 				modes = number
 			}
@@ -94,9 +94,9 @@ func sharedRest(c *rule.Checker, key string, groups []*source.Node) {
 			case before == nil:
 				boards[f] = number
 			case f == partition.Filter{}:
-				c.Fail(number, source.DottedKey(key, "count"), &source.Fault{Text: fmt.Sprintf("only one group can take the rest, and one does on line %d", before.Line)})
+				c.Fail(number, source.DottedKey(key, "count"), &source.Fault{Text: fmt.Sprintf("the rest is already taken by the group on line %d", before.Line)})
 			default:
-				c.Fail(number, source.DottedKey(key, "count"), &source.Fault{Text: fmt.Sprintf("only one group can take the rest of the devices %s, and one does on line %d", rule.FormatFilter(f), before.Line)})
+				c.Fail(number, source.DottedKey(key, "count"), &source.Fault{Text: fmt.Sprintf("the rest of the devices %s is already taken by the group on line %d", rule.FormatFilter(f), before.Line)})
 			}
 		}
 	}

@@ -69,7 +69,7 @@ func groupName(name string) *source.Fault {
 	if name != "" && len(name) <= 64 && strings.Trim(name, letters) == "" && !strings.HasPrefix(name, "-") && strings.TrimSpace(name) == name {
 		return nil
 	}
-	return &source.Fault{Text: "not a name for a group", Accepted: "a group's name or number, such as course or 1005"}
+	return &source.Fault{Text: "not a valid group name", Accepted: "a group's name or number, such as course or 1005"}
 }
 
 // readTime reads a duration that has been judged; 0 for none.

@@ -128,7 +128,7 @@ func over(root *source.Node, lasting choice) string {
 		at = "nothing"
 	}
 	name, _ := root.At("profile").Text()
-	return fmt.Sprintf("the selection of %s until reboot has ended: it was made instead of %s, and now %s selects %s",
+	return fmt.Sprintf("the selection of %s until reboot has ended: it replaced %s, and now %s selects %s",
 		OrNone(name), OrNone(before), at, OrNone(lasting.name))
 }
 
@@ -188,9 +188,9 @@ func checkProfile(c *rule.Checker, n *source.Node, key string) {
 	}
 	switch {
 	case compute != nil && among("compute"):
-		twice("compute", compute, "the profile says its compute mode twice", "either compute for the whole node, or groups")
+		twice("compute", compute, "compute mode set twice", "either compute for the whole node, or groups")
 	case mig != nil && among("mig"):
-		twice("mig", mig, "the profile says its MIG geometry twice", "either mig for the whole node, or groups")
+		twice("mig", mig, "MIG geometry set twice", "either mig for the whole node, or groups")
 	case n.At("memory") != nil && compute == nil && !among("compute"):
 		c.Fail(n, key, noCompute(key))
 	case compute == nil && mig == nil && group == nil:
@@ -199,5 +199,5 @@ func checkProfile(c *rule.Checker, n *source.Node, key string) {
 }
 
 func noCompute(key string) *source.Fault {
-	return &source.Fault{Text: "the profile says no compute mode", Accepted: `compute = "…" for the whole node, or [[` + key + `.group]]; mig for NVIDIA's GPUs`}
+	return &source.Fault{Text: "no compute mode set", Accepted: `compute = "…" for the whole node, or [[` + key + `.group]]; mig for NVIDIA's GPUs`}
 }

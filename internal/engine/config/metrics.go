@@ -13,5 +13,5 @@ func directory(path string) *source.Fault {
 	if path == Off || rule.AbsolutePath(path) == nil {
 		return nil
 	}
-	return &source.Fault{Text: "not a plain absolute path", Accepted: `a directory such as "/var/lib/node_exporter/textfile", "off", or "" for the usual one`}
+	return &source.Fault{Text: "not a clean absolute path", Accepted: `a directory such as "/var/lib/node_exporter/textfile", "off", or "" for the usual one`}
 }

@@ -84,12 +84,12 @@ func reservations() rule.Rule {
 func reservationName(name string) *source.Fault {
 	const letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	if strings.HasSuffix(name, unitname.Beside) {
-		return &source.Fault{Text: "the end of the name is that of the links to what goes with another reservation's partitions", Accepted: "a name that does not end with " + unitname.Beside}
+		return &source.Fault{Text: "the suffix is reserved for links to companion nodes", Accepted: "a name without the suffix " + unitname.Beside}
 	}
 	if name != "" && len(name) <= 64 && strings.Trim(name, letters+"_.-") == "" && strings.Trim(name, "_.-") == name {
 		return nil
 	}
-	return &source.Fault{Text: "not a name for a reservation", Accepted: "at most 64 of A-Z, a-z, 0-9 and, inside, _ . -"}
+	return &source.Fault{Text: "not a valid reservation name", Accepted: "at most 64 of A-Z, a-z, 0-9 and, inside, _ . -"}
 }
 
 // reservedUnit is a service that a client could be.
@@ -99,7 +99,7 @@ func reservedUnit(name string) *source.Fault {
 	case f != nil:
 		return f
 	case !strings.HasSuffix(full, ".service"):
-		return &source.Fault{Text: "partitions can be reserved for a service only", Accepted: "a .service unit"}
+		return &source.Fault{Text: "not a service", Accepted: "a .service unit"}
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func soughtIn(n *source.Node) (partition.Criteria, error) {
 
 func oneReservation(c *rule.Checker, key string, n *source.Node) {
 	if n.At("unit") == nil && n.At("name") == nil {
-		c.Fail(n, key, &source.Fault{Text: "a reservation needs to say for whom", Accepted: `unit = "vllm.service", or name = "slurm" for partitions that dcm gives to nobody`})
+		c.Fail(n, key, &source.Fault{Text: "unit or name is missing", Accepted: `unit = "vllm.service", or name = "slurm" for partitions that another manager allocates`})
 	}
 	sharers(c, key, n)
 	if mode, vendor := n.At("mode"), n.At("vendor"); mode != nil && !mode.Bad && vendor != nil && !vendor.Bad {
@@ -129,10 +129,10 @@ func oneReservation(c *rule.Checker, key string, n *source.Node) {
 		}
 	}
 	if n.At("partitions") == nil {
-		c.Fail(n, key, &source.Fault{Text: "a reservation needs a number of partitions", Accepted: "partitions = 2"})
+		c.Fail(n, key, &source.Fault{Text: "partitions is missing", Accepted: "partitions = 2"})
 	}
 	if gpus := n.At("gpus"); gpus != nil && !gpus.Bad && len(gpus.Items()) == 0 {
-		c.Fail(gpus, source.DottedKey(key, "gpus"), &source.Fault{Text: "no GPU is left to choose from", Accepted: "the GPUs to choose from, or no gpus at all for any"})
+		c.Fail(gpus, source.DottedKey(key, "gpus"), &source.Fault{Text: "the list is empty", Accepted: "the GPUs to choose from, or no gpus key for all GPUs"})
 	}
 }
 
@@ -149,10 +149,10 @@ func sharers(c *rule.Checker, key string, n *source.Node) {
 	}
 	switch template := strings.Contains(full, "@."); {
 	case template && share == nil:
-		c.Fail(n.At("unit"), source.DottedKey(key, "unit"), &source.Fault{Text: "a template is many services",
-			Accepted: "an instance, such as " + strings.Replace(full, "@.", "@a.", 1) + ", or with share = 2 so many instances together"})
+		c.Fail(n.At("unit"), source.DottedKey(key, "unit"), &source.Fault{Text: "a template needs share",
+			Accepted: "an instance, such as " + strings.Replace(full, "@.", "@a.", 1) + ", or share = 2 for two instances that share the partitions"})
 	case !template && share != nil:
-		c.Fail(share, source.DottedKey(key, "share"), &source.Fault{Text: "those who share are the instances of one template", Accepted: `unit = "vllm@.service"`})
+		c.Fail(share, source.DottedKey(key, "share"), &source.Fault{Text: "share is valid only with a template", Accepted: `unit = "vllm@.service"`})
 	}
 }
 
@@ -201,11 +201,11 @@ func checkReservations(c *rule.Checker, n *source.Node) {
 		}
 		r := reservation(item)
 		if before := units[r.Unit]; before != nil {
-			c.Fail(item, "reservation", &source.Fault{Text: fmt.Sprintf("%s has a reservation already, at %s", r.Unit, before.Place())})
+			c.Fail(item, "reservation", &source.Fault{Text: fmt.Sprintf("%s already has a reservation, at %s", r.Unit, before.Place())})
 		} else if before := names[r.Name]; before != nil {
-			c.Fail(item, "reservation", &source.Fault{Text: fmt.Sprintf("there is a reservation %q already, at %s", r.Name, before.Place()), Accepted: "another name = "})
+			c.Fail(item, "reservation", &source.Fault{Text: fmt.Sprintf("the name %q is already used, at %s", r.Name, before.Place()), Accepted: "another name"})
 		} else if f := reservationName(r.Name); f != nil {
-			c.Fail(item, "reservation", &source.Fault{Text: fmt.Sprintf("of the unit's name no directory can be made: %q", r.Name), Accepted: `name = "…"`})
+			c.Fail(item, "reservation", &source.Fault{Text: fmt.Sprintf("the unit's name is not a valid reservation name (found %q)", r.Name), Accepted: `name = "…"`})
 		}
 		if r.Unit != "" {
 			units[r.Unit] = item

@@ -77,23 +77,23 @@ func TestReservationsAreRead(t *testing.T) {
 
 func TestBadReservationsAreRefused(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
-		{"[[reservation]]\npartitions = 1\n", `:1: reservation: a reservation needs to say for whom; accepted: unit = "vllm.service"`},
-		{"[[reservation]]\nunit = \"a\"\n", ":1: reservation: a reservation needs a number of partitions"},
+		{"[[reservation]]\npartitions = 1\n", `:1: reservation: unit or name is missing; accepted: unit = "vllm.service"`},
+		{"[[reservation]]\nunit = \"a\"\n", ":1: reservation: partitions is missing"},
 		{"[[reservation]]\nunit = \"a\"\npartitions = 0\n", ":3: reservation.partitions = 0: out of range; accepted: 1 to 1024"},
-		{"[[reservation]]\nunit = \"a@.service\"\npartitions = 1\n", "a template is many services; accepted: an instance, such as a@a.service"},
+		{"[[reservation]]\nunit = \"a@.service\"\npartitions = 1\n", "a template needs share; accepted: an instance, such as a@a.service"},
 		{"[[reservation]]\nunit = \"a@\"\npartitions = 1\nshare = 1\n", ":4: reservation.share = 1: out of range; accepted: 2 to 64"},
-		{"[[reservation]]\nunit = \"a\"\npartitions = 1\nshare = 2\n", `:4: reservation.share = 2: those who share are the instances of one template; accepted: unit = "vllm@.service"`},
-		{"[[reservation]]\nname = \"a\"\npartitions = 1\nshare = 2\n", "those who share are the instances of one template"},
-		{"[[reservation]]\nunit = \"a.socket\"\npartitions = 1\n", "partitions can be reserved for a service only"},
+		{"[[reservation]]\nunit = \"a\"\npartitions = 1\nshare = 2\n", `:4: reservation.share = 2: share is valid only with a template; accepted: unit = "vllm@.service"`},
+		{"[[reservation]]\nname = \"a\"\npartitions = 1\nshare = 2\n", "share is valid only with a template"},
+		{"[[reservation]]\nunit = \"a.socket\"\npartitions = 1\n", "not a service"},
 		{"[[reservation]]\nunit = \"dcm-apply\"\npartitions = 1\n", "dcm's own unit"},
-		{"[[reservation]]\nname = \"vllm.beside\"\npartitions = 1\n", `:2: reservation.name = "vllm.beside": the end of the name is that of the links`},
-		{"[[reservation]]\nunit = \"vllm.beside\"\npartitions = 1\n", `of the unit's name no directory can be made: "vllm.beside"`},
-		{"[[reservation]]\nname = \"../x\"\npartitions = 1\n", `:2: reservation.name = "../x": not a name for a reservation`},
+		{"[[reservation]]\nname = \"vllm.beside\"\npartitions = 1\n", `:2: reservation.name = "vllm.beside": the suffix is reserved for links`},
+		{"[[reservation]]\nunit = \"vllm.beside\"\npartitions = 1\n", `the unit's name is not a valid reservation name (found "vllm.beside")`},
+		{"[[reservation]]\nname = \"../x\"\npartitions = 1\n", `:2: reservation.name = "../x": not a valid reservation name`},
 		{"[[reservation]]\nname = \"x\"\npartitions = 1\nplace = \"near\"\n", `not a place; accepted: pack, spread, link`},
-		{"[[reservation]]\nname = \"x\"\npartitions = 1\ngpus = []\n", "no GPU is left to choose from"},
+		{"[[reservation]]\nname = \"x\"\npartitions = 1\ngpus = []\n", "the list is empty"},
 		{"[[reservation]]\nname = \"x\"\npartions = 1\npartitions = 1\n", `:3: reservation.partions = 1: unknown key; did you mean "partitions"?`},
-		{"[[reservation]]\nunit = \"a\"\npartitions = 1\n[[reservation]]\nunit = \"a.service\"\npartitions = 1\n", ":4: reservation: a.service has a reservation already, at "},
-		{"[[reservation]]\nunit = \"a@b\"\npartitions = 1\n[[reservation]]\nunit = \"a-b\"\npartitions = 1\n", `:4: reservation: there is a reservation "a-b" already, at `},
+		{"[[reservation]]\nunit = \"a\"\npartitions = 1\n[[reservation]]\nunit = \"a.service\"\npartitions = 1\n", ":4: reservation: a.service already has a reservation, at "},
+		{"[[reservation]]\nunit = \"a@b\"\npartitions = 1\n[[reservation]]\nunit = \"a-b\"\npartitions = 1\n", `:4: reservation: the name "a-b" is already used, at `},
 		{"[[reservation]]\nname = \"x\"\npartitions = 1\nvendor = \"intel\"\n", `:4: reservation.vendor = "intel": not a vendor; accepted: amd, nvidia`},
 		{"[[reservation]]\nname = \"x\"\npartitions = 1\nmode = \"3g\"\n", `:4: reservation.mode = "3g": not a mode of partitions; accepted: a compute mode, such as CPX`},
 		{"[[reservation]]\nname = \"x\"\npartitions = 1\nvendor = \"amd\"\nmode = \"3g.40gb\"\n", `:5: reservation.mode = "3g.40gb": mode 3g.40gb is one of NVIDIA's partitions, not of AMD's`},
@@ -106,7 +106,7 @@ func TestBadReservationsAreRefused(t *testing.T) {
 		{"[leases.groups.course]\nmax-per-group = 8\n", `:2: leases.groups.course.max-per-group = 8: unknown key; accepted: max-per-user, max-time, max-total`},
 		{"[leases.groups.course]\nmax-total = 2000\n", ":2: leases.groups.course.max-total = 2000: out of range; accepted: 0 to 1024"},
 		{"[leases.groups]\ncourse = 8\n", ":2: leases.groups.course = 8: must be a table, not an integer"},
-		{"[leases.groups.\"a:b\"]\n", `:1: leases.groups."a:b": not a name for a group; accepted: a group's name or number`},
+		{"[leases.groups.\"a:b\"]\n", `:1: leases.groups."a:b": not a valid group name; accepted: a group's name or number`},
 	} {
 		_, err := config.Load(written(t, map[string]string{"dcm.toml": tt.text}))
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -123,7 +123,7 @@ func TestReservationsAreReadDespiteMistakesElsewhere(t *testing.T) {
 		{"no TOML behind", two + "[clients\nunits = [\n", "vllm@a.service ", ""},
 		{"a mistake in one", "[[reservation]]\nunit = \"a\"\npartitions = 0\n" + two, "a.service! vllm@a.service ", ""},
 		{"one that is no TOML", "[[reservation]]\nunit = \"a\"\npartitions = \n" + two, "vllm@a.service ", "a"},
-		{"one without a name", "[[reservation]]\npartitions = 1\n", "", "a unit that cannot be told"},
+		{"one without a name", "[[reservation]]\npartitions = 1\n", "", "an unknown unit"},
 		{"nothing", "", "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

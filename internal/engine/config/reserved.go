@@ -102,7 +102,7 @@ func unitOf(block string) string {
 	if m := unitLine.FindStringSubmatch(block); m != nil && strings.TrimSpace(m[1]) != "" {
 		return sanitize.Text(strings.TrimSpace(m[1]))
 	}
-	return "a unit that cannot be told"
+	return "an unknown unit"
 }
 
 func unitIn(n *source.Node) string {
@@ -111,5 +111,5 @@ func unitIn(n *source.Node) string {
 			return sanitize.Text(s)
 		}
 	}
-	return "a unit that cannot be told"
+	return "an unknown unit"
 }

@@ -24,49 +24,49 @@ var refusals = []struct {
 	change func(t *testing.T, file string)
 	want   string
 }{
-	{"group can write", mode(0o664), "/etc/dcm/dcm.toml: refused: its group or others can write to it (mode 0664): chmod go-w /etc/dcm/dcm.toml"},
-	{"world can write", mode(0o646), "/etc/dcm/dcm.toml: refused: its group or others can write to it (mode 0646): chmod go-w /etc/dcm/dcm.toml"},
-	{"FIFO", instead(func(t *testing.T, file string) { configtest.Must(t, syscall.Mkfifo(file, 0o644)) }), "/etc/dcm/dcm.toml: refused: it is a FIFO, not a regular file"},
-	{"directory", instead(func(t *testing.T, file string) { configtest.Must(t, os.Mkdir(file, 0o755)) }), "/etc/dcm/dcm.toml: refused: it is a directory, not a regular file"},
-	{"device", instead(symlinkTo("/dev/zero")), "/etc/dcm/dcm.toml: refused: it is a device, not a regular file"},
-	{"socket", instead(socket), "/etc/dcm/dcm.toml: refused: it is a socket, not a regular file"},
-	{"link to nothing", instead(symlinkTo("nothing")), "/etc/dcm/dcm.toml: refused: it is a symbolic link to a file that does not exist"},
+	{"group can write", mode(0o664), "/etc/dcm/dcm.toml: unsafe: group or others can write to it (mode 0664). hint: chmod go-w /etc/dcm/dcm.toml"},
+	{"world can write", mode(0o646), "/etc/dcm/dcm.toml: unsafe: group or others can write to it (mode 0646). hint: chmod go-w /etc/dcm/dcm.toml"},
+	{"FIFO", instead(func(t *testing.T, file string) { configtest.Must(t, syscall.Mkfifo(file, 0o644)) }), "/etc/dcm/dcm.toml: not a regular file (found a FIFO)"},
+	{"directory", instead(func(t *testing.T, file string) { configtest.Must(t, os.Mkdir(file, 0o755)) }), "/etc/dcm/dcm.toml: not a regular file (found a directory)"},
+	{"device", instead(symlinkTo("/dev/zero")), "/etc/dcm/dcm.toml: not a regular file (found a device)"},
+	{"socket", instead(socket), "/etc/dcm/dcm.toml: not a regular file (found a socket)"},
+	{"link to nothing", instead(symlinkTo("nothing")), "/etc/dcm/dcm.toml: symbolic link to a file that does not exist"},
 	{"link to itself", instead(symlinkTo("dcm.toml")), "/etc/dcm/dcm.toml: cannot read it: too many levels of symbolic links"},
 	{"link to a file that others can write to", instead(func(t *testing.T, file string) {
 		configtest.Must(t, os.WriteFile(filepath.Dir(file)+"/target", nil, 0o644))
 		configtest.Must(t, os.Chmod(filepath.Dir(file)+"/target", 0o666))
 		symlinkTo("target")(t, file)
-	}), "/etc/dcm/dcm.toml: refused: its group or others can write to it (mode 0666): chmod go-w /etc/dcm/dcm.toml"},
+	}), "/etc/dcm/dcm.toml: unsafe: group or others can write to it (mode 0666). hint: chmod go-w /etc/dcm/dcm.toml"},
 	{"link into a directory that others can write to", instead(func(t *testing.T, file string) {
 		dir := filepath.Dir(file) + "/open"
 		configtest.Must(t, os.Mkdir(dir, 0o755))
 		configtest.Must(t, os.WriteFile(dir+"/target", nil, 0o644))
 		configtest.Must(t, os.Chmod(dir, 0o777|os.ModeSticky))
 		symlinkTo("open/target")(t, file)
-	}), "/etc/dcm/open: refused: its group or others can write to it (mode 0777): chmod go-w /etc/dcm/open"},
+	}), "/etc/dcm/open: unsafe: group or others can write to it (mode 0777). hint: chmod go-w /etc/dcm/open"},
 	{"directory that the group can write to", func(t *testing.T, file string) { configtest.Must(t, os.Chmod(filepath.Dir(file), 0o775)) },
-		"/etc/dcm: refused: its group or others can write to it (mode 0775): chmod go-w /etc/dcm"},
+		"/etc/dcm: unsafe: group or others can write to it (mode 0775). hint: chmod go-w /etc/dcm"},
 	{"drop-in directory that others can write to", func(t *testing.T, file string) {
 		dir := filepath.Dir(file) + "/dcm.toml.d"
 		configtest.Must(t, os.Mkdir(dir, 0o755))
 		configtest.Must(t, os.WriteFile(dir+"/10.toml", []byte("!"), 0o644))
 		configtest.Must(t, os.WriteFile(dir+"/20.toml", []byte("!"), 0o644))
 		configtest.Must(t, os.Chmod(dir, 0o757))
-	}, "/etc/dcm/dcm.toml.d: refused: its group or others can write to it (mode 0757): chmod go-w /etc/dcm/dcm.toml.d"},
+	}, "/etc/dcm/dcm.toml.d: unsafe: group or others can write to it (mode 0757). hint: chmod go-w /etc/dcm/dcm.toml.d"},
 	{"drop-in directory that is a file", func(t *testing.T, file string) {
 		configtest.Must(t, os.WriteFile(filepath.Dir(file)+"/dcm.toml.d", nil, 0o644))
 	}, "/etc/dcm/dcm.toml.d: cannot read the directory: not a directory"},
-	{"too large", func(t *testing.T, file string) { configtest.Must(t, os.Truncate(file, 10<<20)) }, "/etc/dcm/dcm.toml: refused: it is larger than 1 MiB (10485760 bytes)"},
+	{"too large", func(t *testing.T, file string) { configtest.Must(t, os.Truncate(file, 10<<20)) }, "/etc/dcm/dcm.toml: too large (found 10485760 bytes, want at most 1 MiB)"},
 	{"not UTF-8", func(t *testing.T, file string) {
 		configtest.Must(t, os.WriteFile(file, []byte("# käse\n# k\xe4se\n"), 0o644))
 	}, "/etc/dcm/dcm.toml:2: not UTF-8 text"},
 	{"of another user", func(t *testing.T, file string) { needRoot(t); configtest.Must(t, os.Chown(file, 65534, 65534)) },
-		"/etc/dcm/dcm.toml: refused: it belongs to user 65534, not to root: chown root /etc/dcm/dcm.toml"},
+		"/etc/dcm/dcm.toml: unsafe: wrong owner (found user 65534, want root). hint: chown root /etc/dcm/dcm.toml"},
 	{"in a directory of another user", func(t *testing.T, file string) {
 		needRoot(t)
 		configtest.Must(t, os.Chown(filepath.Dir(file), 65534, 65534))
 	},
-		"/etc/dcm: refused: it belongs to user 65534, not to root: chown root /etc/dcm"},
+		"/etc/dcm: unsafe: wrong owner (found user 65534, want root). hint: chown root /etc/dcm"},
 }
 
 func TestUnsafeFilesAreRefused(t *testing.T) {

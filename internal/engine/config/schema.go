@@ -75,7 +75,7 @@ func version(v int64) *source.Fault {
 	if v == 1 {
 		return nil
 	}
-	return &source.Fault{Text: "not a version that this dcm reads", Accepted: "1"}
+	return &source.Fault{Text: "version not supported", Accepted: "1"}
 }
 
 // The oneshot's own start timeout is longer than the longest of these.
@@ -93,5 +93,5 @@ func gpuCount(n int64) *source.Fault {
 	if n >= 0 && n <= rule.MaxGPUs {
 		return nil
 	}
-	return &source.Fault{Text: "no number of GPUs", Accepted: "an integer from 1, or 0 for as many as there were at the last success"}
+	return &source.Fault{Text: "not a number of GPUs", Accepted: "an integer from 1, or 0 for as many as there were at the last success"}
 }

@@ -43,22 +43,22 @@ func TestUnitNamesAreRefused(t *testing.T) {
 		"a b":                    "not a unit name: ' ' cannot be in one",
 		"a\x00":                  "not a unit name: '\\x00' cannot be in one",
 		"käfer":                  "not a unit name: 'ä' cannot be in one",
-		"vllm-":                  "its drop-in would hold for every unit whose name begins so",
-		"vllm-@a":                "its drop-in would hold for every unit whose name begins so",
+		"vllm-":                  "a drop-in for it would apply to all units with this prefix",
+		"vllm-@a":                "a drop-in for it would apply to all units with this prefix",
 		"%i":                     "not a unit name: '%' cannot be in one",
-		"@x":                     "not a unit name: nothing stands before the @",
-		strings.Repeat("a", 248): "not a unit name: 256 bytes with its suffix, where systemd takes 255",
-		"gpuagent.sevice":        `not a suffix of systemd; did you mean "gpuagent.service"?`,
+		"@x":                     "not a unit name: empty before the @",
+		strings.Repeat("a", 248): "not a unit name: too long (found 256 bytes, want at most 255)",
+		"gpuagent.sevice":        `not a unit suffix of systemd; did you mean "gpuagent.service"?`,
 		"home.mount":             "a .mount unit cannot be a client",
 		"user.slice":             "a .slice unit cannot be a client",
 		"dcm":                    "dcm's own unit cannot be its client",
 		"dcm-apply.service":      "dcm's own unit cannot be its client",
 		"dcm-guard":              "dcm's own unit cannot be its client",
 		"dcm-reserve.service":    "dcm's own unit cannot be its client",
-		"nvidia-persistenced":    "dcm-apply.service is started after it, so it cannot wait for dcm-apply.service",
-		"sockets.target":         "dcm-apply.service is started after it, so it cannot wait for dcm-apply.service",
-		"systemd-udevd":          "dcm-apply.service is started after it, so it cannot wait for dcm-apply.service",
-		"basic.target":           "dcm-apply.service is started after it, so it cannot wait for dcm-apply.service",
+		"nvidia-persistenced":    "dcm-apply.service starts after it, but clients must start after dcm-apply.service",
+		"sockets.target":         "dcm-apply.service starts after it, but clients must start after dcm-apply.service",
+		"systemd-udevd":          "dcm-apply.service starts after it, but clients must start after dcm-apply.service",
+		"basic.target":           "dcm-apply.service starts after it, but clients must start after dcm-apply.service",
 	} {
 		got, f := rule.ParseUnit(name)
 		if f == nil || !strings.HasPrefix(f.String(), want) {
@@ -72,7 +72,7 @@ func TestUnitsNamedTwiceAreWarnedOfAndCountOnce(t *testing.T) {
 	if diff := cmp.Diff([]string{"b.service", "a.service"}, c.Clients); diff != "" {
 		t.Errorf("clients (-want +got):\n%s", diff)
 	}
-	want := []string{"/etc/dcm/dcm.toml:5: clients.units: b.service is named twice, first on line 3"}
+	want := []string{"/etc/dcm/dcm.toml:5: clients.units: b.service is listed twice, first on line 3"}
 	if diff := cmp.Diff(want, c.Warnings); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}

@@ -78,7 +78,7 @@ func TestImportOfTheGPUOperatorsConfigMaps(t *testing.T) {
 		warnings   []string
 	}{
 		{"a stream of objects", operatorFile, []string{"nvidia-dcgm.service"}, []string{"f:32: " + aboutIndices,
-			"f:23: kubelet.service is not made a client: it has no GPU open, and stopping it stops nothing that has"}},
+			"f:23: kubelet.service is not made a client: it has no GPU open, and its stop stops no process that has"}},
 		{"one ConfigMap", one, nil, []string{"f:8: " + aboutIndices}},
 		{"a list", list, nil, []string{"f:11: " + aboutIndices}},
 		{"a ConfigMap in JSON", string(quoted), nil, []string{"f:1: " + aboutIndices}},
@@ -104,10 +104,10 @@ func TestImportOfTheGPUOperatorsConfigMaps(t *testing.T) {
 func TestBadConfigMapsOfTheGPUOperator(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"a mistake in the document", strings.Replace(operatorFile, `"1g.5gb": 7`, `"1g.5gb": 70`, 1),
-			`f:37: profile "all-1g.5gb" cannot be selected: mig-configs."all-1g.5gb".mig-devices."1g.5gb" = 70: no number of instances; accepted: an integer from 1 to 64`},
+			`f:37: profile "all-1g.5gb" cannot be selected: mig-configs."all-1g.5gb".mig-devices."1g.5gb" = 70: not a number of instances; accepted: an integer from 1 to 64`},
 		{"a document that is no YAML", strings.Replace(operatorFile, "mig-configs:\n", "mig-configs: {\n", 1), "f:33: not YAML"},
 		{"an object that is no YAML", strings.Replace(operatorFile, "name: gpu-clients", "name: [", 1), "f:18: not YAML"},
-		{"two configurations", operatorFile + "---\n" + operatorFile, "these files do not belong together"},
+		{"two configurations", operatorFile + "---\n" + operatorFile, "the files do not fit together"},
 		{"a client that is no text", strings.Replace(operatorFile, "- kubelet.service", "- 7", 1), "f:23: systemd-services = 7: must be a string, not an integer"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -87,7 +87,7 @@ func TestImportedGroupsLoadBackToTheSameMeaning(t *testing.T) {
 	if !strings.Contains(text, "\n#   dcm use 'odd name'\n#   dcm use part\n") {
 		t.Errorf("the commands to give are not as a shell wants them:\n%s", text)
 	}
-	if len(warnings) != 2 || !strings.HasPrefix(warnings[0], `config.json:4: gpu-config-profiles."odd name".skippedGPUs.ids: these indices`) {
+	if len(warnings) != 2 || !strings.HasPrefix(warnings[0], `config.json:4: gpu-config-profiles."odd name".skippedGPUs.ids: indices`) {
 		t.Errorf("warnings: %q", warnings)
 	}
 }
@@ -131,16 +131,16 @@ func TestBadImportsAreToldInFull(t *testing.T) {
 	doc := func(inner string) string { return "{\"gpu-config-profiles\": {\"a\": {\n" + inner + "\n}}}" }
 	for _, test := range []struct{ name, text, want string }{
 		{"too few", doc(`"skippedGPUs": {"ids": [0]}, "profiles": [` + one("CPX", "NPS4", "6") + `]`),
-			`f:1: gpu-config-profiles.a: numGPUsAssigned adds up to 6 and 1 are skipped: together 7, but this node has 8 GPUs`},
+			`f:1: gpu-config-profiles.a: GPUs do not add up (found 6 assigned and 1 skipped, together 7, want 8)`},
 		{"too many", doc(`"profiles": [` + one("CPX", "NPS4", "16") + `]`),
-			`f:1: gpu-config-profiles.a: numGPUsAssigned adds up to 16 and 0 are skipped: together 16, but this node has 8 GPUs`},
+			`f:1: gpu-config-profiles.a: GPUs do not add up (found 16 assigned and 0 skipped, together 16, want 8)`},
 		{"two memory modes", doc(`"profiles": [` + one("CPX", "NPS4", "4") + ",\n" + one("SPX", "NPS1", "4") + `]`),
-			`f:3: gpu-config-profiles.a.profiles.memoryPartition = "NPS1": a profile has one memory mode, and line 2 says NPS4`},
+			`f:3: gpu-config-profiles.a.profiles.memoryPartition = "NPS1": a profile has one memory mode (found another one on line 2: NPS4)`},
 		{"skipped out of range", doc(`"skippedGPUs": {"ids": [8, -1, "0", 1, 1]}, "profiles": [` + one("CPX", "NPS4", "6") + `]`),
-			`f:2: gpu-config-profiles.a.skippedGPUs.ids = 8: there is no such GPU: this node has 8; accepted: 0 to 7
-f:2: gpu-config-profiles.a.skippedGPUs.ids = -1: there is no such GPU: this node has 8; accepted: 0 to 7
+			`f:2: gpu-config-profiles.a.skippedGPUs.ids = 8: no such GPU: this node has 8; accepted: 0 to 7
+f:2: gpu-config-profiles.a.skippedGPUs.ids = -1: no such GPU: this node has 8; accepted: 0 to 7
 f:2: gpu-config-profiles.a.skippedGPUs.ids = "0": must be an index, not a string
-f:2: gpu-config-profiles.a.skippedGPUs.ids = 1: GPU 1 is named twice, first on line 2`},
+f:2: gpu-config-profiles.a.skippedGPUs.ids = 1: GPU 1 is listed twice, first on line 2`},
 		{"unknown keys", "{\"gpu-config-profile\": {}, \"gpu-config-profiles\": {\"a\": {\"skippedGPU\": {\"ids\": []},\n\"profiles\": [{\"computePartion\": \"CPX\", \"memoryPartition\": \"NPS1\", \"numGPUsAssigned\": 8}]}}}",
 			`f:1: gpu-config-profile: unknown key; did you mean "gpu-config-profiles"? accepted: gpu-config-profiles, gpuClientSystemdServices
 f:1: gpu-config-profiles.a.skippedGPU: unknown key; did you mean "skippedGPUs"? accepted: profiles, skippedGPUs
@@ -149,31 +149,31 @@ f:2: gpu-config-profiles.a.profiles.computePartition: is missing`},
 		{"modes and counts", doc(`"profiles": [` + one("cpx", "NPS3", "-1") + ",\n" + one("CPX", "NPS1", "1.5") + ",\n{}]"),
 			`f:2: gpu-config-profiles.a.profiles.computePartition = "cpx": not a compute partition mode; did you mean "CPX"? accepted: SPX, DPX, TPX, QPX, CPX
 f:2: gpu-config-profiles.a.profiles.memoryPartition = "NPS3": not a memory partition mode; accepted: NPS1, NPS2, NPS4, NPS8
-f:2: gpu-config-profiles.a.profiles.numGPUsAssigned = -1: no number of GPUs; accepted: an integer from 1, or 0 or no such key for all that are left
+f:2: gpu-config-profiles.a.profiles.numGPUsAssigned = -1: not a number of GPUs; accepted: an integer from 1; 0 or no key for all remaining GPUs
 f:3: gpu-config-profiles.a.profiles.numGPUsAssigned = 1.5: must be an integer, not a number with a fraction
 f:4: gpu-config-profiles.a.profiles.computePartition: is missing
 f:4: gpu-config-profiles.a.profiles.memoryPartition: is missing`},
 		{"two that take what is left", doc(`"profiles": [` + one("CPX", "NPS1", "0") + ",\n" + `{"computePartition": "SPX", "memoryPartition": "NPS1"}]`),
-			`f:3: gpu-config-profiles.a.profiles: only one entry can do without numGPUsAssigned, and take what is left: one does on line 2`},
+			`f:3: gpu-config-profiles.a.profiles: the remaining GPUs are already taken by the entry without numGPUsAssigned on line 2`},
 		{"too many beside one that takes what is left", doc(`"profiles": [` + one("CPX", "NPS1", "9") + ",\n" + one("SPX", "NPS1", "0") + `]`),
-			`f:1: gpu-config-profiles.a: numGPUsAssigned adds up to 9 and 0 are skipped: together 9, but this node has 8 GPUs`},
+			`f:1: gpu-config-profiles.a: GPUs do not add up (found 9 assigned and 0 skipped, together 9, want 8)`},
 		{"units", "{\"gpu-config-profiles\": {},\n\"gpuClientSystemdServices\": {\"names\": [\"../x\",\nnull]}}",
 			`f:2: gpuClientSystemdServices.names = "../x": not a unit name: '/' cannot be in one; accepted: letters, digits and :-_.\@ (systemd-escape --mangle writes the rest)
 f:3: gpuClientSystemdServices.names: must be a string, not null`},
 		{"nothing in it", "{}", `f:1: gpu-config-profiles: is missing`},
-		{"no entries", doc(`"profiles": []`), `f:2: gpu-config-profiles.a.profiles: holds no entry`},
+		{"no entries", doc(`"profiles": []`), `f:2: gpu-config-profiles.a.profiles: the list is empty`},
 		{"key given twice", "{\"gpu-config-profiles\": {\"a\": 1,\n\"a\": 2}}", `f:2: "a" is given twice, first on line 1`},
 		{"not JSON", "{\"gpu-config-profiles\": {\n},\n}", `f:3: not JSON: invalid character '}' looking for beginning of object key string`},
 		{"cut off", "{\"gpu-config-profiles\":\n", `f:1: not JSON: unexpected end of JSON input`},
 		{"an array", "[]", `f:1: kind: neither a config.json nor a ConfigMap; accepted: kind "ConfigMap" with the key config.json in data`},
 		{"empty", "", `f:1: kind: neither a config.json nor a ConfigMap; accepted: kind "ConfigMap" with the key config.json in data`},
 		{"another kind", "kind: Secret\ndata:\n  config.json: e30=\n", `f:1: kind: neither a config.json nor a ConfigMap; accepted: kind "ConfigMap" with the key config.json in data`},
-		{"another key in the map", mapHead + "  config.jsn: |\n    {}\n", `f:1: data: the ConfigMap does not hold a config.json; did you mean "config.jsn"? accepted: config.json`},
+		{"another key in the map", mapHead + "  config.jsn: |\n    {}\n", `f:1: data: the ConfigMap has no config.json; did you mean "config.jsn"? accepted: config.json`},
 		{"map that holds no text", mapHead + "  config.json: 3\n", `f:1: data."config.json": must be a string that holds JSON, not an integer`},
 		{"not YAML", "kind: ConfigMap\ndata:\n  config.json: |\n  {\n", `f:5: neither JSON nor YAML: could not find expected ':'`},
 		{"two maps", mapHead + "  config.json: |\n    {}\n---\nkind: ConfigMap\n", `f:9: a second YAML document; accepted: one ConfigMap`},
 		{"lines of a literal block", mapHead + "  config.json: |\n" + indented(doc(`"profiles": [`+one("CPX", "NPS4", "9")+`]`)),
-			`f:8: gpu-config-profiles.a: numGPUsAssigned adds up to 9 and 0 are skipped: together 9, but this node has 8 GPUs`},
+			`f:8: gpu-config-profiles.a: GPUs do not add up (found 9 assigned and 0 skipped, together 9, want 8)`},
 		{"line of a quoted document", mapHead + "  config.json: " + source.Quote("{\n\n}") + "\n", `f:7: gpu-config-profiles: is missing`},
 		{"not text", "{\n\xff}", `f:2: not UTF-8 text`},
 	} {
@@ -219,7 +219,7 @@ func TestWhatIsLeftOpenIsTheRest(t *testing.T) {
 		told := strings.Join(warnings, "\n")
 		for _, want := range []string{
 			`f:5: profile "odd" cannot be selected: gpu-config-profiles.odd.profiles.computePartition = "FPX": not a compute partition mode; accepted: SPX, DPX, TPX, QPX, CPX (and 2 more)`,
-			`f:7: profile "none" cannot be selected: gpu-config-profiles.none: no profile can have this name: it selects none`,
+			`f:7: profile "none" cannot be selected: gpu-config-profiles.none: reserved name: it selects no profile`,
 		} {
 			if !strings.Contains(told, want) {
 				t.Errorf("the warnings are without %s:\n%s", want, told)

@@ -56,7 +56,7 @@ func ImportFiles(files []File, gpus int, here []partition.GPU, yaml source.YAML)
 		return Import(files[0].Name, files[0].Text, gpus, yaml)
 	}
 	if len(of[kindConfig]) != 1 || len(of[kindKubernetes]) > 0 || len(of[kindSelection]) > 1 {
-		return "", nil, source.NewErrors(source.Problem{File: files[0].Name, Text: "these files do not belong together",
+		return "", nil, source.NewErrors(source.Problem{File: files[0].Name, Text: "the files do not fit together",
 			Accepted: "one document of the Kubernetes form; or mig-parted's config.yaml, and with it hooks.yaml, hooks.sh, clients.yaml and override.conf; or a ConfigMap with these"})
 	}
 	return c.importMIG(of)
@@ -201,7 +201,7 @@ func (c *importer) hook(hook *source.Node, stage string, cfg *config.Config, kno
 	switch {
 	case len(units) > 0 || usual && (known || needlessHook().MatchString(script)):
 	case usual:
-		c.Warn(hook, "the hook %s runs hooks.sh, which has units in it: name that file too", stage)
+		c.Warn(hook, "the hook %s runs hooks.sh, which names units. hint: import that file, too", stage)
 	default:
 		c.Warn(hook, "the hook %s is not imported: it runs %s; units that have a GPU open belong in [clients]", stage, source.QuoteShort(line))
 	}
@@ -228,7 +228,7 @@ func controlled(line string) []string {
 func noClients() map[string]string {
 	const ordered = "dcm works while it runs"
 	return map[string]string{
-		"kubelet.service":              "it has no GPU open, and stopping it stops nothing that has",
+		"kubelet.service":              "it has no GPU open, and its stop stops no process that has",
 		"nvidia-persistenced.service":  ordered,
 		"nvidia-fabricmanager.service": ordered,
 		"nvidia-imex.service":          ordered,

@@ -32,7 +32,7 @@ func versionOne(v string) *source.Fault {
 	if v == "v1" {
 		return nil
 	}
-	return &source.Fault{Text: "not a version that this dcm reads", Accepted: "v1"}
+	return &source.Fault{Text: "version not supported", Accepted: "v1"}
 }
 
 const allDevices = "all"
@@ -41,7 +41,7 @@ func entryDevices() rule.Rule {
 	accepted := `"all", or an array of indices such as [0, 1]`
 	indices := rule.List(rule.Scalar("an index", func(v int64) *source.Fault {
 		if v < 0 || v >= rule.MaxGPUs {
-			return &source.Fault{Text: "no index of a GPU", Accepted: "an integer from 0"}
+			return &source.Fault{Text: "not a GPU index", Accepted: "an integer from 0"}
 		}
 		return nil
 	}), nil)
@@ -79,7 +79,7 @@ func oneEntry(c *rule.Checker, key string, n *source.Node) {
 	rule.Require("devices", "mig-enabled")(c, key, n)
 	enabled, with := n.At("mig-enabled"), n.At("mig-devices")
 	if enabled != nil && enabled.Value == false && len(source.Children(with)) > 0 {
-		c.Fail(with, source.DottedKey(key, "mig-devices"), &source.Fault{Text: "there can be none where mig-enabled is false"})
+		c.Fail(with, source.DottedKey(key, "mig-devices"), &source.Fault{Text: "must be empty, since mig-enabled is false"})
 	}
 }
 
@@ -88,12 +88,12 @@ func oneEntry(c *rule.Checker, key string, n *source.Node) {
 func allEntries(c *rule.Checker, key string, n *source.Node) {
 	all := n.Items()
 	if len(all) == 0 {
-		c.Fail(n, key, &source.Fault{Text: "holds no entry"})
+		c.Fail(n, key, &source.Fault{Text: "the list is empty"})
 	}
 	for i, entry := range all {
 		for _, before := range all[:i] {
 			if !entry.Broken() && !before.Broken() && overlap(before, entry) {
-				c.Fail(entry, key, &source.Fault{Text: fmt.Sprintf("is for GPUs that the entry on line %d is for too; dcm has each GPU in one group", before.Line)})
+				c.Fail(entry, key, &source.Fault{Text: fmt.Sprintf("has GPUs of the entry on line %d; in dcm a GPU is in one group", before.Line)})
 				break
 			}
 		}
@@ -162,7 +162,7 @@ func byIndex(p partition.Profile) bool {
 }
 
 // aboutIndices is said once of a document that names GPUs by their index.
-const aboutIndices = "the indices in devices count every GPU of NVIDIA's there, and here those that have MIG: compare them with dcm gpus; PCI addresses are safer"
+const aboutIndices = "indices in devices count all NVIDIA GPUs in mig-parted, but only GPUs with MIG in dcm: compare them with dcm gpus; PCI addresses are safer"
 
 // readMIGParted reads a config.yaml into profiles.
 func (c *importer) readMIGParted(root *source.Node) *config.Config {
@@ -234,7 +234,7 @@ func migPartedHead(c *config.Config) string {
 			fmt.Fprintf(&b, "#   dcm use %s\n", shellWord(name))
 		}
 	} else {
-		b.WriteString(" It selects what its service had selected.\n")
+		b.WriteString(" It selects the profile of mig-parted's service.\n")
 	}
 	for _, name := range unusable(c) {
 		fmt.Fprintf(&b, "# Left out, since it cannot be selected: %s\n", source.QuoteShort(name))

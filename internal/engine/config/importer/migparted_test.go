@@ -127,14 +127,14 @@ func TestImportOfMIGPartedsService(t *testing.T) {
 	want := []string{
 		"hooks.yaml:10: nvidia-persistenced.service is not made a client: dcm works while it runs",
 		`hooks.yaml:13: the hook apply-exit is not imported: it runs "/usr/local/bin/notify done"; units that have a GPU open belong in [clients]`,
-		"hooks.sh:6: kubelet.service is not made a client: it has no GPU open, and stopping it stops nothing that has",
+		"hooks.sh:6: kubelet.service is not made a client: it has no GPU open, and its stop stops no process that has",
 	}
 	slices.Sort(warnings)
 	slices.Sort(want)
 	if diff := cmp.Diff(want, warnings); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
-	if _, warnings := importing(t, texts("config.yaml", migPartedsOwn, "hooks.yaml", hooksFile)); !slices.Contains(warnings, "hooks.yaml:8: the hook pre-apply-mode runs hooks.sh, which has units in it: name that file too") {
+	if _, warnings := importing(t, texts("config.yaml", migPartedsOwn, "hooks.yaml", hooksFile)); !slices.Contains(warnings, "hooks.yaml:8: the hook pre-apply-mode runs hooks.sh, which names units. hint: import that file, too") {
 		t.Errorf("without the script: %q", warnings)
 	}
 }
@@ -172,14 +172,14 @@ mig-configs:
 func TestBadFilesOfMIGParted(t *testing.T) {
 	const head = "version: v1\nmig-configs:\n  a:\n"
 	for _, tt := range []struct{ name, text, want string }{
-		{"another version", "version: v2\nmig-configs: {}", `f:1: version = "v2": not a version that this dcm reads; accepted: v1`},
+		{"another version", "version: v2\nmig-configs: {}", `f:1: version = "v2": version not supported; accepted: v1`},
 		{"no version", "mig-configs: {}", "f:1: version: is missing"},
 		{"overlapping entries", head + "    - devices: all\n      mig-enabled: false\n    - devices: [1]\n      mig-enabled: true",
-			"f:6: mig-configs.a: is for GPUs that the entry on line 4 is for too; dcm has each GPU in one group"},
+			"f:6: mig-configs.a: has GPUs of the entry on line 4; in dcm a GPU is in one group"},
 		{"a profile that is none", head + "    - devices: all\n      mig-enabled: true\n      mig-devices:\n        \"1g\": 7\n",
 			`f:7: mig-configs.a.mig-devices.1g = 7: not a MIG profile; accepted: names such as 1g.10gb, 1c.3g.40gb or 1g.10gb+me; dcm check lists those of a GPU`},
 		{"instances with MIG off", head + "    - devices: all\n      mig-enabled: false\n      mig-devices: {\"1g.5gb\": 7}\n",
-			"f:6: mig-configs.a.mig-devices: there can be none where mig-enabled is false"},
+			"f:6: mig-configs.a.mig-devices: must be empty, since mig-enabled is false"},
 		{"a word for all", head + "    - devices: al\n      mig-enabled: false\n",
 			`f:4: mig-configs.a.devices = "al": names no GPUs; accepted: "all", or an array of indices such as [0, 1]`},
 		{"another key", head + "    - devices: all\n      mig-enable: false\n",
@@ -202,7 +202,7 @@ func TestBadFilesOfMIGParted(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
-	if _, _, err := ImportFiles(texts("a", migPartedsOwn, "b", migPartedsOwn), 0, nil, yaml.YAMLToJSONStrict); err == nil || !strings.Contains(err.Error(), "do not belong together") {
+	if _, _, err := ImportFiles(texts("a", migPartedsOwn, "b", migPartedsOwn), 0, nil, yaml.YAMLToJSONStrict); err == nil || !strings.Contains(err.Error(), "do not fit together") {
 		t.Errorf("two configurations: %v", err)
 	}
 }

@@ -40,7 +40,7 @@ func heldIn(root *source.Node) (*source.Node, *source.Problem) {
 		if data != nil {
 			line = data.Line
 		}
-		f := source.NotOneOf("the ConfigMap does not hold a config.json", DocumentKey, source.Children(data).Keys())
+		f := source.NotOneOf("the ConfigMap has no config.json", DocumentKey, source.Children(data).Keys())
 		return nil, &source.Problem{File: root.File, Line: line, Key: "data", Text: f.Text, Accepted: DocumentKey, Suggestion: f.Suggestion}
 	}
 	if _, ok := held.Value.(string); !ok {

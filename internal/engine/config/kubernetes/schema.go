@@ -34,7 +34,7 @@ func schema(gpus int) rule.Rule {
 
 func assigned(v int64) *source.Fault {
 	if v < 0 || v > rule.MaxGPUs {
-		return &source.Fault{Text: "no number of GPUs", Accepted: "an integer from 1, or 0 or no such key for all that are left"}
+		return &source.Fault{Text: "not a number of GPUs", Accepted: "an integer from 1; 0 or no key for all remaining GPUs"}
 	}
 	return nil
 }
@@ -43,9 +43,9 @@ func skippable(gpus int) func(int64) *source.Fault {
 	return func(v int64) *source.Fault {
 		switch {
 		case gpus > 0 && (v < 0 || v >= int64(gpus)):
-			return &source.Fault{Text: fmt.Sprintf("there is no such GPU: this node has %d", gpus), Accepted: fmt.Sprintf("0 to %d", gpus-1)}
+			return &source.Fault{Text: fmt.Sprintf("no such GPU: this node has %d", gpus), Accepted: fmt.Sprintf("0 to %d", gpus-1)}
 		case v < 0 || v >= rule.MaxGPUs:
-			return &source.Fault{Text: "no index of a GPU", Accepted: "an integer from 0"}
+			return &source.Fault{Text: "not a GPU index", Accepted: "an integer from 0"}
 		}
 		return nil
 	}
@@ -59,13 +59,13 @@ func distinct(c *rule.Checker, key string, n *source.Node) {
 			continue
 		}
 		if before := first[item.Value]; before != nil {
-			c.Fail(item, key, &source.Fault{Text: fmt.Sprintf("GPU %v is named twice, first on line %d", item.Value, before.Line)})
+			c.Fail(item, key, &source.Fault{Text: fmt.Sprintf("GPU %v is listed twice, first on line %d", item.Value, before.Line)})
 			continue
 		}
 		first[item.Value] = item
 	}
 	if len(n.Items()) > 0 {
-		c.Warn(n, "%s: these indices are taken to count the partitionable GPUs in PCI order; PCI addresses are safer", key)
+		c.Warn(n, "%s: indices are read as positions among the partitionable GPUs in PCI order; PCI addresses are safer", key)
 	}
 }
 
@@ -73,7 +73,7 @@ func distinct(c *rule.Checker, key string, n *source.Node) {
 // entry that takes what is left.
 func together(c *rule.Checker, key string, n *source.Node) {
 	if len(n.Items()) == 0 {
-		c.Fail(n, key, &source.Fault{Text: "holds no entry"})
+		c.Fail(n, key, &source.Fault{Text: "the list is empty"})
 		return
 	}
 	first := n.Items()[0].At("memoryPartition")
@@ -81,12 +81,12 @@ func together(c *rule.Checker, key string, n *source.Node) {
 	for _, item := range n.Items() {
 		m := item.At("memoryPartition")
 		if first != nil && m != nil && !m.Bad && !first.Bad && m.Value != first.Value {
-			c.Fail(m, source.DottedKey(key, "memoryPartition"), &source.Fault{Text: fmt.Sprintf("a profile has one memory mode, and line %d says %v", first.Line, first.Value)})
+			c.Fail(m, source.DottedKey(key, "memoryPartition"), &source.Fault{Text: fmt.Sprintf("a profile has one memory mode (found another one on line %d: %v)", first.Line, first.Value)})
 		}
 		switch {
 		case item.Bad || gpusOf(item) != 0:
 		case open != nil:
-			c.Fail(item, key, &source.Fault{Text: fmt.Sprintf("only one entry can do without numGPUsAssigned, and take what is left: one does on line %d", open.Line)})
+			c.Fail(item, key, &source.Fault{Text: fmt.Sprintf("the remaining GPUs are already taken by the entry without numGPUsAssigned on line %d", open.Line)})
 		default:
 			open = item
 		}
@@ -116,6 +116,6 @@ func adds(c *rule.Checker, key string, n *source.Node, gpus int) {
 		open = open || v == 0
 	}
 	if sum+skipped > gpus || sum+skipped < gpus && !open {
-		c.Fail(n, key, &source.Fault{Text: fmt.Sprintf("numGPUsAssigned adds up to %d and %d are skipped: together %d, but this node has %d GPUs", sum, skipped, sum+skipped, gpus)})
+		c.Fail(n, key, &source.Fault{Text: fmt.Sprintf("GPUs do not add up (found %d assigned and %d skipped, together %d, want %d)", sum, skipped, sum+skipped, gpus)})
 	}
 }

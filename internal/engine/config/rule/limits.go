@@ -32,7 +32,7 @@ func AbsolutePath(path string) *source.Fault {
 	if path == "" || filepath.IsAbs(path) && filepath.Clean(path) == path && sanitize.Text(path) == path {
 		return nil
 	}
-	return &source.Fault{Text: "not a plain absolute path", Accepted: `a path such as "/opt/rocm/lib/libamd_smi.so", or "" for the usual places`}
+	return &source.Fault{Text: "not a clean absolute path", Accepted: `a path such as "/opt/rocm/lib/libamd_smi.so", or "" for the usual places`}
 }
 
 func Between(least, most int64) func(int64) *source.Fault {

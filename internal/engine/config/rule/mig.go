@@ -18,7 +18,7 @@ const migOff = "off"
 // says it anew says all of it.
 type geometry struct{ mig *partition.MIG }
 
-const acceptedMIG = `"off", or a table of MIG profiles and how many there are to be of each, such as { "3g.40gb" = 1, "1g.10gb" = 4 }`
+const acceptedMIG = `"off", or a table with the number of instances of each MIG profile, such as { "3g.40gb" = 1, "1g.10gb" = 4 }`
 
 // MIG is a MIG geometry.
 func MIG() Rule {
@@ -26,7 +26,7 @@ func MIG() Rule {
 		switch v := n.Value.(type) {
 		case string:
 			if v != migOff {
-				c.Fail(n, key, &source.Fault{Text: "no MIG geometry", Accepted: acceptedMIG, Suggestion: source.Nearest(v, []string{migOff})})
+				c.Fail(n, key, &source.Fault{Text: "not a MIG geometry", Accepted: acceptedMIG, Suggestion: source.Nearest(v, []string{migOff})})
 				return
 			}
 			n.Value = geometry{&partition.MIG{Off: true}}
@@ -63,7 +63,7 @@ func CheckMIGCounts(c *Checker, key string, t source.Table) (map[string]int, boo
 		case !isNumber:
 			fail(n, at, WrongType("an integer", n))
 		case number < 1 || number > maxInstances:
-			fail(n, at, &source.Fault{Text: "no number of instances", Accepted: fmt.Sprintf("an integer from 1 to %d", maxInstances)})
+			fail(n, at, &source.Fault{Text: "not a number of instances", Accepted: fmt.Sprintf("an integer from 1 to %d", maxInstances)})
 		case p.String() != name:
 			fail(n, at, &source.Fault{Text: "not a MIG profile", Suggestion: p.String()})
 		default:
@@ -73,7 +73,7 @@ func CheckMIGCounts(c *Checker, key string, t source.Table) (map[string]int, boo
 	return counts, ok
 }
 
-const acceptedDevice = `a PCI device id such as "0x2330", or one with that of the board behind it, such as "0x20b2:0x1533"`
+const acceptedDevice = `a PCI device id such as "0x2330", or a device and a board id such as "0x20b2:0x1533"`
 
 // Devices is a filter of boards, or an array of them.
 func Devices() Rule {
@@ -87,7 +87,7 @@ func Devices() Rule {
 	}}
 	many := List(each, func(c *Checker, key string, n *source.Node) {
 		if len(n.Items()) == 0 {
-			c.Fail(n, key, &source.Fault{Text: "names no device", Accepted: acceptedDevice})
+			c.Fail(n, key, &source.Fault{Text: "the list is empty", Accepted: acceptedDevice})
 		}
 	})
 	return Rule{Check: func(c *Checker, key string, n *source.Node) {
@@ -105,12 +105,12 @@ func ParseFilter(s string) (partition.Filter, error) {
 	device, board, hasBoard := strings.Cut(s, ":")
 	id, vendor, err := parseIDs(device)
 	if err != nil || vendor != 0 && vendor != uint16(partition.NVIDIA) {
-		return partition.Filter{}, fmt.Errorf("no device of NVIDIA's")
+		return partition.Filter{}, fmt.Errorf("not an NVIDIA device id")
 	}
 	f := partition.Filter{Device: id}
 	if hasBoard {
 		if f.SubDevice, f.SubVendor, err = parseIDs(board); err != nil {
-			return partition.Filter{}, fmt.Errorf("no board of NVIDIA's")
+			return partition.Filter{}, fmt.Errorf("not a board id")
 		}
 	}
 	return f, nil

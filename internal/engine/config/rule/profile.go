@@ -33,11 +33,11 @@ func ProfileName(name string) *source.Fault {
 	odd := strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == '"' })
 	switch {
 	case name == None:
-		return &source.Fault{Text: "no profile can have this name: it selects none"}
+		return &source.Fault{Text: "reserved name: it selects no profile"}
 	case name == "":
-		return &source.Fault{Text: "a profile needs a name"}
+		return &source.Fault{Text: "the name is empty"}
 	case odd || len(name) > 64 || !utf8.ValidString(name) || strings.TrimSpace(name) != name:
-		return &source.Fault{Text: "not a name for a profile", Accepted: "at most 64 bytes of printable text, without \" and without blanks at its ends"}
+		return &source.Fault{Text: "not a valid profile name", Accepted: "at most 64 bytes of printable text, without \" and without blanks at its ends"}
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func Selectors() Rule {
 				continue
 			}
 			if before := first[s]; before != nil {
-				c.Fail(item, key, &source.Fault{Text: fmt.Sprintf("GPU %s is named twice, first on line %d", s, before.Line)})
+				c.Fail(item, key, &source.Fault{Text: fmt.Sprintf("GPU %s is listed twice, first on line %d", s, before.Line)})
 				continue
 			}
 			first[s] = item
@@ -30,7 +30,7 @@ func Selectors() Rule {
 }
 
 func ParseSelector(v any) (partition.Selector, *source.Fault) {
-	f := &source.Fault{Text: "names no GPU", Accepted: `PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0`}
+	f := &source.Fault{Text: "not a GPU", Accepted: `PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0`}
 	switch v := v.(type) {
 	case int64:
 		if v >= 0 && v < MaxGPUs {

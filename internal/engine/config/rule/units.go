@@ -38,7 +38,7 @@ func ParseUnit(name string) (string, *source.Fault) {
 			return "", &source.Fault{Text: fmt.Sprintf("a %s unit cannot be a client", suffix), Accepted: "units of the types " + source.Enumerate(unitSuffixes())}
 		}
 		if near := source.Nearest(suffix, unitSuffixes()); near != "" {
-			return "", &source.Fault{Text: "not a suffix of systemd", Suggestion: name[:dot] + near}
+			return "", &source.Fault{Text: "not a unit suffix of systemd", Suggestion: name[:dot] + near}
 		}
 		name += ".service"
 	}
@@ -49,7 +49,7 @@ func ParseUnit(name string) (string, *source.Fault) {
 	case unitname.Own(name):
 		return "", &source.Fault{Text: "dcm's own unit cannot be its client"}
 	case startedBeforeApply(name):
-		return "", &source.Fault{Text: unitname.Apply + " is started after it, so it cannot wait for " + unitname.Apply}
+		return "", &source.Fault{Text: unitname.Apply + " starts after it, but clients must start after " + unitname.Apply}
 	}
 	return name, nil
 }
@@ -66,12 +66,12 @@ func checkUnitName(name string) *source.Fault {
 		r := []rune(stem[odd:])[0]
 		return &source.Fault{Text: fmt.Sprintf("not a unit name: %q cannot be in one", r), Accepted: `letters, digits and :-_.\@ (systemd-escape --mangle writes the rest)`}
 	case stem[0] == '@':
-		return &source.Fault{Text: "not a unit name: nothing stands before the @"}
+		return &source.Fault{Text: "not a unit name: empty before the @"}
 	case strings.HasSuffix(prefix, "-"):
 		// systemd.unit(5): a drop-in directory foo-.service.d is of all foo-*.service.
-		return &source.Fault{Text: "its drop-in would hold for every unit whose name begins so", Accepted: "the names of the units, one by one"}
+		return &source.Fault{Text: "a drop-in for it would apply to all units with this prefix", Accepted: "the names of the units"}
 	case len(name) > unitname.MaxLength:
-		return &source.Fault{Text: fmt.Sprintf("not a unit name: %d bytes with its suffix, where systemd takes %d", len(name), unitname.MaxLength)}
+		return &source.Fault{Text: fmt.Sprintf("not a unit name: too long (found %d bytes, want at most %d)", len(name), unitname.MaxLength)}
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func WarnRepeatedUnits(c *Checker, key string, n *source.Node) {
 			continue
 		}
 		if before := first[name]; before != nil {
-			c.Warn(item, "%s: %s is named twice, first on line %d", key, name, before.Line)
+			c.Warn(item, "%s: %s is listed twice, first on line %d", key, name, before.Line)
 			continue
 		}
 		first[name] = item

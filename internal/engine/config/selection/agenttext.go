@@ -27,7 +27,7 @@ func readWish(text, profile string) (wish, error) {
 	cfg := agent.Config
 	w := wish{config: cfg, notes: agent.Notes}
 	if selected := cfg.Selected; selected != "" && selected != profile {
-		w.notes = append(w.notes, fmt.Sprintf("%s: profile = %s is not what is selected: the call names %s", agent.File, source.QuoteShort(selected), source.QuoteShort(profile)))
+		w.notes = append(w.notes, fmt.Sprintf("%s: profile = %s has no effect: the call selects %s", agent.File, source.QuoteShort(selected), source.QuoteShort(profile)))
 	}
 	if why := cfg.Unusable[profile]; why != nil {
 		return wish{}, why
@@ -44,8 +44,8 @@ func readWish(text, profile string) (wish, error) {
 // alone: no other is used, and all of them would be parsed at each start and reload.
 func (w wish) file() string {
 	var b strings.Builder
-	b.WriteString("# Written by an agent, through the socket that [agent] in dcm.toml opens. It counts as\n" +
-		"# long as that is so. To end it: enabled = false there.\n" +
+	b.WriteString("# Written by an agent, through the socket that [agent] in dcm.toml enables.\n" +
+		"# To ignore this file, set enabled = false there.\n" +
 		"version = 1\nprofile = " + source.Quote(w.profile.Name) + "\n")
 	if _, defined := w.config.Profiles[w.profile.Name]; defined {
 		b.WriteString("\n" + config.FormatProfile(w.profile))
@@ -64,5 +64,5 @@ func (w wish) passedOver(host *config.Config) []string {
 	if len(units) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s: gpuClientSystemdServices is left aside: an agent names no units; not in [clients] of this host: %s", config.AgentJSON, source.Enumerate(units))}
+	return []string{fmt.Sprintf("%s: gpuClientSystemdServices is ignored: an agent may not set units; not in [clients] of this host: %s", config.AgentJSON, source.Enumerate(units))}
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // keptHead says to a reader of the copy what it is.
-const keptHead = "# Written by dcm.service: the last configuration that was in order. It is in force\n" +
-	"# where the files that it was made of cannot be used, until the next boot.\n"
+const keptHead = "# Written by dcm.service: the last good configuration. It is effective until the next\n" +
+	"# boot while the configuration files cannot be used.\n"
 
 // SaveLastGood writes down a configuration that was in order, for [Effective]. The daemon alone
 // does so.
@@ -28,7 +28,7 @@ func SaveLastGood(p config.Paths, c *config.Config) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("cannot keep the configuration in %s: %w", p.Kept, err)
+		return fmt.Errorf("cannot save the last good configuration in %s: %w", p.Kept, err)
 	}
 	return nil
 }

@@ -50,14 +50,14 @@ func Propose(p config.Paths, text, profile string) (*Proposal, error) {
 		return nil, err
 	}
 	if !now.Agent {
-		return nil, &config.NotAllowedError{Key: "agent.enabled", Text: "this host does not let agents select profiles: [agent] enabled is not true in " + p.Admin}
+		return nil, &config.NotAllowedError{Key: "agent.enabled", Text: "agents may not select profiles on this host: [agent] enabled is not true in " + p.Admin}
 	}
 	if over := precedingSource(p, now.Source); over != "" {
 		return nil, outranked(over, now.Selected)
 	}
 	out := &Proposal{Names: w.config.Names(), Notes: append(w.notes, w.passedOver(now)...), text: w.file()}
 	if len(out.text) > source.MaxFileBytes {
-		return nil, source.NewErrors(source.Problem{File: p.Agent, Text: "refused: it would be larger than 1 MiB"})
+		return nil, source.NewErrors(source.Problem{File: p.Agent, Text: "too large (want at most 1 MiB)"})
 	}
 	if out.Config, err = config.Load(p.With(p.Agent, out.text)); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func Propose(p config.Paths, text, profile string) (*Proposal, error) {
 }
 
 func outranked(at, selected string) error {
-	return &config.NotAllowedError{Key: "profile", Text: fmt.Sprintf("an administrator of this host has selected %s: %s has precedence over what an agent selects", config.OrNone(selected), at)}
+	return &config.NotAllowedError{Key: "profile", Text: fmt.Sprintf("an administrator selected %s: %s has precedence over agents", config.OrNone(selected), at)}
 }
 
 // checkAgentSelection refuses a configuration in which an agent's profile is not what its text says, or
@@ -76,7 +76,7 @@ func checkAgentSelection(p config.Paths, cfg *config.Config, want partition.Prof
 	case !strings.HasPrefix(cfg.Source, p.Agent+":"):
 		return outranked(cfg.Source, cfg.Selected)
 	case !reflect.DeepEqual(cfg.Profile, want):
-		return &config.NotAllowedError{Key: source.DottedKey("profiles", want.Name), Text: fmt.Sprintf("this host says otherwise of profile %s: see %s", source.QuoteShort(want.Name), cfg.Origin[want.Name])}
+		return &config.NotAllowedError{Key: source.DottedKey("profiles", want.Name), Text: fmt.Sprintf("profile %s is defined differently on this host: see %s", source.QuoteShort(want.Name), cfg.Origin[want.Name])}
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func Install(p config.Paths, text, profile string) (undo func() error, err error
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot install what an agent says: %w", err)
+		return nil, fmt.Errorf("cannot install the configuration of an agent: %w", err)
 	}
 	return undo, nil
 }

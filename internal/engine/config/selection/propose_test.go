@@ -74,8 +74,8 @@ func TestWhatAnAgentMayNotSayChangesNothing(t *testing.T) {
 		want          string // in the error
 		key           string // of a refusal
 	}{
-		"off":                       {nil, twoOf, "fast", "does not let agents", "agent.enabled"},
-		"switched off by a drop-in": {configtest.Files{"etc/dcm/dcm.toml.d/1.toml": "[agent]\nenabled = false"}, twoOf, "fast", "does not let agents", "agent.enabled"},
+		"off":                       {nil, twoOf, "fast", "agents may not select", "agent.enabled"},
+		"switched off by a drop-in": {configtest.Files{"etc/dcm/dcm.toml.d/1.toml": "[agent]\nenabled = false"}, twoOf, "fast", "agents may not select", "agent.enabled"},
 		"a library":                 {nil, "[gpu]\nlibrary = \"/x.so\"\n" + twoOf[12:], "fast", "dcm.toml:2: gpu.library", "gpu.library"},
 		"clients":                   {nil, "[clients]\nunits = [\"a\"]", "fast", "clients.units", "clients.units"},
 		"a reservation":             {nil, "[[reservation]]\nunit = \"a\"\npartitions = 1", "fast", "reservation", "reservation"},
@@ -90,9 +90,9 @@ func TestWhatAnAgentMayNotSayChangesNothing(t *testing.T) {
 		"a drop-in selects":         {configtest.Files{"etc/dcm/dcm.toml.d/9.toml": "profile = \"mine\"\n[profiles.mine]\ncompute = \"SPX\""}, twoOf, "fast", "dcm.toml.d/9.toml:1 has precedence", "profile"},
 		"the command line selects":  {configtest.Files{"proc/cmdline": "quiet dcm.profile=all-disabled"}, twoOf, "fast", "kernel command line has precedence", "profile"},
 		"selected until reboot":     {configtest.Files{"run/dcm/dcm.toml.d/zz-selected.toml": "profile = \"all-disabled\"\ninstead = \"none\""}, twoOf, "fast", "zz-selected.toml:1 has precedence", "profile"},
-		"a drop-in changes it":      {configtest.Files{"etc/dcm/dcm.toml.d/9.toml": "[profiles.fast]\ncompute = \"SPX\""}, twoOf, "fast", "says otherwise of profile \"fast\": see ", "profiles.fast"},
+		"a drop-in changes it":      {configtest.Files{"etc/dcm/dcm.toml.d/9.toml": "[profiles.fast]\ncompute = \"SPX\""}, twoOf, "fast", "profile \"fast\" is defined differently on this host: see ", "profiles.fast"},
 		"not UTF-8":                 {nil, "\xff", "fast", "not UTF-8", ""},
-		"too large":                 {nil, strings.Repeat("#", 64<<10+1), "fast", "larger than 64 KiB", ""},
+		"too large":                 {nil, strings.Repeat("#", 64<<10+1), "fast", "want at most 64 KiB", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := configtest.Files{"etc/dcm/dcm.toml": letting}
@@ -200,7 +200,7 @@ func TestUseNamesTheAgentThatHasPrecedence(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := Select(p, "all-disabled")
-	if err == nil || !strings.Contains(err.Error(), "an agent has selected fast") {
+	if err == nil || !strings.Contains(err.Error(), "an agent selected fast") {
 		t.Errorf("error %v", err)
 	}
 	if text, _ := os.ReadFile(p.Admin); string(text) != letting {

@@ -22,7 +22,7 @@ func Select(p config.Paths, name string) error {
 	said := "cannot select profile " + source.QuoteShort(name)
 	switch name {
 	case "":
-		said = "cannot take the selection out of " + p.Admin
+		said = "cannot remove the selection from " + p.Admin
 	case config.None:
 		said = "cannot select no profile"
 	}
@@ -42,17 +42,17 @@ func selectPersistent(p config.Paths, name string) error {
 	}
 	text, err := source.SetKey(file.text, "profile", name)
 	if err != nil {
-		return fmt.Errorf("%s is left as it is: %w", p.Admin, err)
+		return fmt.Errorf("%s is unchanged: %w", p.Admin, err)
 	}
 	cfg, err := config.Load(p.With(p.Admin, text).Without(p.RuntimeSelection()))
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
 	if strings.HasPrefix(cfg.Source, p.Agent+":") {
-		return fmt.Errorf("nothing was changed: an agent has selected %s (%s), which has precedence over %s: have it select another one, or set enabled = false in [agent]", config.OrNone(cfg.Selected), cfg.Source, p.Admin)
+		return fmt.Errorf("nothing was changed: an agent selected %s (%s), which has precedence over %s. hint: set enabled = false in [agent]", config.OrNone(cfg.Selected), cfg.Source, p.Admin)
 	}
 	if over := precedingSource(p, cfg.Source); over != "" {
-		return fmt.Errorf("nothing was changed: %s selects %s, which has precedence over %s: change it there", over, config.OrNone(cfg.Selected), p.Admin)
+		return fmt.Errorf("nothing was changed: %s selects %s, which has precedence over %s. hint: change it there", over, config.OrNone(cfg.Selected), p.Admin)
 	}
 	if err := file.replace(text); err != nil {
 		return err
@@ -85,8 +85,8 @@ func selectRuntime(p config.Paths, name string) error {
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
-	text := "# Written by \"dcm apply\": until reboot, until the selection for good is another\n" +
-		"# one, or until \"dcm apply --clear\".\n" +
+	text := "# Written by \"dcm apply\". Effective until reboot, until the persistent selection\n" +
+		"# changes, or until \"dcm apply --clear\".\n" +
 		"profile = " + source.Quote(config.OrNone(name)) + "\n" +
 		"instead = " + source.Quote(config.OrNone(cfg.Persistent)) + "\n"
 	if cfg, err = config.Load(p.With(p.RuntimeSelection(), text)); err != nil {

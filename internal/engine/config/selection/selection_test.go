@@ -96,7 +96,7 @@ func TestUseIsRefusedWhereItWouldHaveNoEffect(t *testing.T) {
 func TestUseOfAnImpossibleNameIsRefused(t *testing.T) {
 	p := configtest.Files{"etc/dcm/dcm.toml": three}.Write(t)
 	for name, want := range map[string]string{
-		"a\nprofile = \"b\"": `not a name for a profile; accepted: at most 64 bytes`,
+		"a\nprofile = \"b\"": `not a valid profile name; accepted: at most 64 bytes`,
 		"dd":                 `nothing was changed: `,
 	} {
 		for said, do := range map[string]func(config.Paths, string) error{": ": Select, " until reboot: ": SelectRuntime} {
@@ -147,7 +147,7 @@ func TestUseDoesNotOverwriteAnEditThatItHasNotRead(t *testing.T) {
 	configtest.Must(t, err)
 	configtest.Must(t, os.WriteFile(p.Admin, []byte(three+"# more\n"), 0o644))
 	configtest.Must(t, os.Chtimes(p.Admin, time.Time{}, time.Now().Add(time.Second)))
-	if err := file.replace("x"); err == nil || !strings.Contains(err.Error(), "somebody else has just changed") {
+	if err := file.replace("x"); err == nil || !strings.Contains(err.Error(), "changed by another program") {
 		t.Errorf("got %v", err)
 	}
 	if entries, _ := os.ReadDir(filepath.Dir(p.Admin)); len(entries) != 1 || configtest.Content(t, p.Admin) != three+"# more\n" {
@@ -173,7 +173,7 @@ func TestASelectionUntilReboot(t *testing.T) {
 	t.Run("is ended by an edit of the profile", func(t *testing.T) {
 		configtest.Must(t, os.WriteFile(p.Admin, []byte("profile = \"b c\"\n"+three), 0o644))
 		c := selects(t, p, "b c", "/etc/dcm/dcm.toml:1")
-		want := "the selection of d until reboot has ended: it was made instead of a, and now /etc/dcm/dcm.toml:1 selects b c"
+		want := "the selection of d until reboot has ended: it replaced a, and now /etc/dcm/dcm.toml:1 selects b c"
 		if diff := cmp.Diff(want, strings.ReplaceAll(c.Ended, configtest.RootOf(p), "")); diff != "" {
 			t.Errorf("ended (-want +got):\n%s", diff)
 		}

@@ -20,7 +20,7 @@ func SetKey(text, key, value string) (string, error) {
 	}
 	after, broken := ParseTOML("", edited)
 	if broken != nil {
-		return "", fmt.Errorf("what was to be written is not TOML: %s", broken)
+		return "", fmt.Errorf("the edited text is not TOML: %s", broken)
 	}
 	var want any
 	if value != "" {
@@ -29,12 +29,12 @@ func SetKey(text, key, value string) (string, error) {
 	old, _ := Plain(before).(map[string]any)
 	now, _ := Plain(after).(map[string]any)
 	if got := now[key]; got != want {
-		return "", fmt.Errorf("what was to be written would select %v", got)
+		return "", fmt.Errorf("the edited text would select %v", got)
 	}
 	delete(old, key)
 	delete(now, key)
 	if !reflect.DeepEqual(old, now) {
-		return "", fmt.Errorf("what was to be written would change more than the profile")
+		return "", fmt.Errorf("the edited text would change more than the profile")
 	}
 	return edited, nil
 }

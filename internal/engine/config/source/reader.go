@@ -69,9 +69,9 @@ func (r *Reader) Bounded(found []File) bool {
 	}
 	switch {
 	case len(found) > maxFiles:
-		r.fail(most, 0, "refused: there are %d configuration files, %d of them here; accepted: at most %d", len(found), in[most], maxFiles)
+		r.fail(most, 0, "too many configuration files (found %d, %d of them here, want at most %d)", len(found), in[most], maxFiles)
 	case sum > maxTotalBytes:
-		r.fail(most, 0, "refused: the configuration files are %d bytes together; accepted: at most %d", sum, maxTotalBytes)
+		r.fail(most, 0, "configuration files too large (found %d bytes in total, want at most %d)", sum, maxTotalBytes)
 	default:
 		return true
 	}
@@ -88,7 +88,7 @@ func (r *Reader) List(path, suffix string) []sanitize.Name {
 		return nil
 	}
 	if len(entries) > maxEntries {
-		r.fail(dir, 0, "refused: the directory holds more than %d entries", maxEntries)
+		r.fail(dir, 0, "too many entries in the directory (want at most %d)", maxEntries)
 		return nil
 	}
 	for file := range r.given {
@@ -154,7 +154,7 @@ func (r *Reader) Text(path sanitize.Name) (text string, ok bool) {
 // there at all is no layer.
 func (r *Reader) dangling(path sanitize.Name) {
 	if _, err := os.Lstat(path.Raw()); err == nil {
-		r.fail(path, 0, "refused: it is a symbolic link to a file that does not exist")
+		r.fail(path, 0, "symbolic link to a file that does not exist")
 	}
 }
 
@@ -201,7 +201,7 @@ func (r *Reader) Accept(path sanitize.Name, content []byte) (text string, ok boo
 func CheckText(file string, text []byte) *Problem {
 	switch {
 	case len(text) > MaxFileBytes:
-		return &Problem{File: file, Line: 1, Text: "larger than 1 MiB"}
+		return &Problem{File: file, Line: 1, Text: "too large (want at most 1 MiB)"}
 	case !utf8.Valid(text):
 		return &Problem{File: file, Line: invalidUTF8Line(text), Text: "not UTF-8 text"}
 	}

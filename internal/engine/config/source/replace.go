@@ -34,7 +34,7 @@ func unchanged(path string, was fs.FileInfo) error {
 	case err != nil:
 		return err
 	case was == nil || !os.SameFile(was, now) || !was.ModTime().Equal(now.ModTime()) || was.Size() != now.Size():
-		return fmt.Errorf("somebody else has just changed %s: try again", path)
+		return fmt.Errorf("%s: changed by another program. hint: try again", path)
 	}
 	return nil
 }

@@ -15,9 +15,9 @@ import (
 func (r *Reader) plain(path sanitize.Name, info fs.FileInfo) bool {
 	switch {
 	case !info.Mode().IsRegular():
-		r.fail(path, 0, "refused: it is %s, not a regular file", kind(info.Mode()))
+		r.fail(path, 0, "not a regular file (found %s)", kind(info.Mode()))
 	case info.Size() > MaxFileBytes:
-		r.fail(path, 0, "refused: it is larger than 1 MiB (%d bytes)", info.Size())
+		r.fail(path, 0, "too large (found %d bytes, want at most 1 MiB)", info.Size())
 	default:
 		return r.Trusted(path, info)
 	}
@@ -83,12 +83,12 @@ func (r *Reader) Trusted(path sanitize.Name, info fs.FileInfo) bool {
 		return true
 	}
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		r.fail(path, 0, "refused: its group or others can write to it (mode %04o): chmod go-w %s", mode, path)
+		r.fail(path, 0, "unsafe: group or others can write to it (mode %04o). hint: chmod go-w %s", mode, path)
 		return false
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if ok && owner.Uid != 0 && int(owner.Uid) != os.Geteuid() {
-		r.fail(path, 0, "refused: it belongs to user %d, not to root: chown root %s", owner.Uid, path)
+		r.fail(path, 0, "unsafe: wrong owner (found user %d, want root). hint: chown root %s", owner.Uid, path)
 		return false
 	}
 	return true
