@@ -7,8 +7,8 @@ import (
 	"reflect"
 )
 
-// readForms reads the layers: that of agents as the others say, and nil where it does not
-// count. Others that cannot be read are nil, too.
+// readForms parses the layers. A layer is nil if it cannot be parsed, or if it is the file of agents
+// and agents are not enabled.
 func readForms(c *rule.Checker, layers []layer) []*source.Node {
 	all, enabled := make([]*source.Node, len(layers)), false
 	for i, l := range layers {
@@ -31,8 +31,8 @@ func readForms(c *rule.Checker, layers []layer) []*source.Node {
 	return all
 }
 
-// withoutRedefined takes the profiles out of sum that an agent defines: what it says of one is
-// all of it, and not to be mixed with what somebody else has said under that name.
+// withoutRedefined removes the profiles from sum that an agent defines, since a profile of an agent
+// is not merged with another definition.
 func withoutRedefined(c *rule.Checker, sum, agent *source.Node) *source.Node {
 	below, own := source.Children(sum.At("profiles")), source.Children(agent.At("profiles"))
 	rest := maps.Clone(below)

@@ -91,7 +91,7 @@ var bad = []struct{ name, text, want string }{
 :6: profiles.x.compute = "CPXX": not a compute partition mode; did you mean "CPX"? accepted: SPX, DPX, TPX, QPX, CPX`},
 }
 
-func TestBadFilesAreToldInFull(t *testing.T) {
+func TestLoad_BadFiles(t *testing.T) {
 	base := shipped(t)
 	for _, test := range bad {
 		t.Run(test.name, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestBadFilesAreToldInFull(t *testing.T) {
 	}
 }
 
-func TestProblemsOfEveryFileAreTold(t *testing.T) {
+func TestLoad_ReportsProblemsOfAllFiles(t *testing.T) {
 	p := configtest.Files{
 		"usr/lib/dcm/dcm.toml.d/10.toml": "[profiles.a]\ncompute = \"SPX\"\n",
 		"etc/dcm/config.json":            "{\n\"gpu-config-profiles\": {\n}, \"x\": 1}",
@@ -128,7 +128,7 @@ kernel command line: dcm.profile = "b": no such profile in the files that can be
 }
 
 // The units' program has no decoder of YAML.
-func TestAConfigMapInYAMLIsForImport(t *testing.T) {
+func TestLoad_RefusesYAMLConfigMap(t *testing.T) {
 	p := configtest.Files{"etc/dcm/config.json": "kind: ConfigMap\ndata:\n  config.json: |\n    {}\n"}.Write(t)
 	want := "/etc/dcm/config.json:1: not JSON; accepted: the Kubernetes form in JSON; `dcm import` turns a ConfigMap in YAML into TOML"
 	if diff := cmp.Diff(want, configtest.Complaint(t, p)); diff != "" {
@@ -136,7 +136,7 @@ func TestAConfigMapInYAMLIsForImport(t *testing.T) {
 	}
 }
 
-func TestAValueHiddenByALaterLayerIsJudged(t *testing.T) {
+func TestLoad_ChecksHiddenValue(t *testing.T) {
 	p := configtest.Files{
 		"etc/dcm/dcm.toml":           "[apply]\nreboot = \"twice\"\n",
 		"etc/dcm/dcm.toml.d/10.toml": "[apply]\nreboot = \"once\"\n",
@@ -147,7 +147,7 @@ func TestAValueHiddenByALaterLayerIsJudged(t *testing.T) {
 	}
 }
 
-func TestALongListOfProblemsIsCutShort(t *testing.T) {
+func TestErrors_LimitsLength(t *testing.T) {
 	p := configtest.Files{"etc/dcm/dcm.toml": "[profiles.x]\ncompute = \"SPX\"\nskip = [" + strings.Repeat("\"x\",\n", 250) + "]\n"}.Write(t)
 	lines := strings.Split(configtest.Complaint(t, p), "\n")
 	if len(lines) != source.MaxShown+1 || lines[source.MaxShown] != "and 150 more problems" {

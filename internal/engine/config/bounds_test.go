@@ -13,7 +13,7 @@ import (
 )
 
 // The files are no TOML either, of which nothing is said: they are not read.
-func TestTooMuchIsRefusedBeforeItIsRead(t *testing.T) {
+func TestLoad_Limits(t *testing.T) {
 	many := func(n int, name, text string) configtest.Files {
 		f := make(configtest.Files)
 		for i := range n {
@@ -41,7 +41,7 @@ func TestTooMuchIsRefusedBeforeItIsRead(t *testing.T) {
 	}
 }
 
-func TestEveryDirectoryOnTheWayIsJudged(t *testing.T) {
+func TestLoad_UnsafeParentDirectory(t *testing.T) {
 	p := configtest.Files{"etc/dcm/dcm.toml": "version = 1\n"}.Write(t)
 	configtest.Must(t, os.Chmod(filepath.Join(configtest.RootOf(p), "etc"), 0o777))
 	want := "/etc: unsafe: group or others can write to it (mode 0777). hint: chmod go-w /etc"
@@ -65,7 +65,7 @@ func TestEveryDirectoryOnTheWayIsJudged(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsOnlyJudgedMayBeAnybodys(t *testing.T) {
+func TestWithAdminText_AnyOwner(t *testing.T) {
 	p := configtest.Files{"tmp/new.toml": "version = 1\n"}.Write(t)
 	p.Admin = filepath.Join(configtest.RootOf(p), "tmp/new.toml")
 	configtest.Must(t, os.Chmod(filepath.Dir(p.Admin), 0o777))

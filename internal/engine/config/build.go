@@ -8,8 +8,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// build reads a tree that has been judged; what could be wrong with it is not
-// asked again.
+// build returns the configuration of a checked document.
 func build(root *source.Node) *Config {
 	c := Defaults()
 	for name, n := range source.Children(root.At("profiles")) {

@@ -16,47 +16,46 @@ const None = rule.None
 
 // Config is the validated sum of all layers.
 type Config struct {
-	Profile       partition.Profile // the selected one; zero if Selected is ""
-	Selected      string            // "": dcm leaves the GPUs alone
-	Source        string            // what selected it, "/etc/dcm/dcm.toml:7" or "kernel command line"; "" if nothing says
-	Persistent    string            // what the files that outlive a boot select; Selected, if nothing overrides them
-	LastingSource string
-	Ended         string // in words, of a selection until reboot that does not count any more; [selection.ClearRuntime] removes it
+	Profile       partition.Profile // the selected profile; zero if Selected is ""
+	Selected      string            // name of the profile; "": dcm leaves the GPUs unchanged
+	Source        string            // place of the selection, "/etc/dcm/dcm.toml:7" or "kernel command line"; "" for none
+	Persistent    string            // the profile that the persistent files select
+	LastingSource string            // place of the persistent selection
+	Ended         string            // message about a selection until reboot that has ended; [selection.ClearRuntime] removes it
 
-	Profiles map[string]partition.Profile // all that are defined
-	Unusable map[string]*source.Errors    // profiles of the Kubernetes form that are left out
+	Profiles map[string]partition.Profile // the defined profiles
+	Unusable map[string]*source.Errors    // profiles of the Kubernetes form that have errors
 	Origin   map[string]string            // profile → file:line of its last definition
 
 	Clients []string // unit names with their suffix, in the order given, without duplicates
-	Require bool     // clients do not start unless the profile was applied
+	Require bool     // clients start only after the profile was applied
 
-	Discover Discover // what becomes of services that hold a GPU and are not listed
+	Discover Discover // handling of services that hold a GPU and are not listed
 
 	OnFailure     OnFailure
 	ReloadDriver  bool          // a memory mode may reload the driver
-	AtLoad        bool          // the driver comes up in the profile's compute mode
-	DeviceTimeout time.Duration // how long the driver may take to bring its GPUs up
+	AtLoad        bool          // the driver starts in the profile's compute mode
+	DeviceTimeout time.Duration // time limit for the driver to initialise its GPUs
 	Reboot        Reboot
 
 	Drift Drift
 
 	Backend Backend
-	Library string // path of libamd_smi; "": the usual places
-	Count   int    // how many GPUs there should be to manage; 0: as many as at the last success
+	Library string // path of libamd_smi; "": the default paths
+	Count   int    // expected number of managed GPUs; 0: as many as at the last success
 
 	Reservations []Reservation
 	Leases       Leases
-	Observers    []string // services that look at all partitions, guarded ones too
+	Observers    []string // services that may open all partitions, exclusive ones included
 
-	Metrics string // directory for the file of metrics; "": the usual one, if it is there; [Off]
+	Metrics string // directory of the metrics file; "": the default one, if it exists; or [Off]
 
-	Agent bool // programs on the host may select profiles, see [selection.Propose]
+	Agent bool // programs on the host may select profiles; see [selection.Propose]
 
-	Warnings []string // things accepted that look like mistakes, each with file:line
+	Warnings []string // probable mistakes in accepted files, each with file:line
 }
 
-// OnFailure says what becomes of GPUs already changed when another one fails for
-// good.
+// OnFailure is the handling of changed GPUs after another GPU failed permanently.
 type OnFailure string
 
 // The values of apply.on-failure.
@@ -65,8 +64,7 @@ const (
 	Keep     OnFailure = "keep"
 )
 
-// Reboot says whether dcm may reboot the host for a change that cannot take
-// effect otherwise.
+// Reboot says whether dcm may reboot the host for a change that requires it.
 type Reboot string
 
 // The values of apply.reboot.
@@ -75,25 +73,26 @@ const (
 	Once  Reboot = "once"
 )
 
-// Drift says what becomes of GPUs that somebody else has changed.
+// Drift is the handling of GPUs that another program changed.
 type Drift string
 
 // The values of daemon.drift.
 const (
 	Repair Drift = "repair" // as if the configuration had changed
-	Report Drift = "report" // they are left so
+	Report Drift = "report" // only reported
 )
 
-// Backend says what sets the modes.
+// Backend is the interface that sets the modes.
 type Backend string
 
 // The values of gpu.backend.
 const (
-	Auto   Backend = "auto"   // sysfs, with names and serials from libamd_smi where it is there
+	Auto   Backend = "auto"   // sysfs, with names and serial numbers from libamd_smi if it is installed
 	Sysfs  Backend = "sysfs"  // never load the library
-	AMDSMI Backend = "amdsmi" // set through the library too
+	AMDSMI Backend = "amdsmi" // set the modes through the library, too
 )
 
+// Defaults returns the configuration without any file.
 func Defaults() *Config {
 	return &Config{
 		Profiles:      make(map[string]partition.Profile),
@@ -112,8 +111,8 @@ func Defaults() *Config {
 // Names lists the profiles that are defined, in lexical order.
 func (c *Config) Names() []string { return slices.Sorted(maps.Keys(c.Profiles)) }
 
-// Lookup returns a profile by name, a defined one or one of [partition.Predefined]. The error suggests one that is spelled
-// nearly so, and lists all.
+// Lookup returns a profile by name, a defined one or one of [partition.Predefined]. The error
+// suggests a similar name and lists the names.
 func (c *Config) Lookup(name string) (partition.Profile, error) {
 	if p, ok := c.Profiles[name]; ok {
 		return p, nil
@@ -128,8 +127,7 @@ func (c *Config) Lookup(name string) (partition.Profile, error) {
 	return partition.Profile{}, fmt.Errorf("%q: %s", name, f)
 }
 
-// Available lists the profiles that are defined, and those that need no definition, as far
-// as one of the GPUs can have them.
+// Available lists the defined profiles, and the predefined ones that one of the GPUs supports.
 func (c *Config) Available(gpus []partition.GPU) []string {
 	all := append(c.Names(), partition.PredefinedNames(gpus)...)
 	if c.Selected != "" {

@@ -6,19 +6,18 @@ import (
 	"strings"
 )
 
-// Discover says what becomes of services that have a GPU open and are no clients.
+// Discover is the handling of services that have a GPU open and are not clients.
 type Discover string
 
 // The values of clients.discover.
 const (
-	Suggest     Discover = "report"  // they are named where they are in the way
+	Suggest     Discover = "report"  // they are reported if they block a change
 	Include     Discover = "include" // they are clients until the next boot
 	NoDiscovery Discover = Off
 )
 
-// Discoverable reports whether a unit may be made a client without an
-// administrator having listed it: a service, and none that others live in or that
-// is a way into the host. Those have to be listed.
+// Discoverable reports whether dcm may make a unit a client although it is not listed. The unit must
+// be a service, must not run the work of other users, and must not give access to the host.
 func Discoverable(name string) bool {
 	if full, f := rule.ParseUnit(name); f != nil || full != name {
 		return false
@@ -32,8 +31,8 @@ func Discoverable(name string) bool {
 		!slices.ContainsFunc(neverBegins(), func(p string) bool { return strings.HasPrefix(program, p) })
 }
 
-// programOf is what the names of a program's units have in common: of a template
-// the name before the instance, and of snap.lxd.daemon the snap.
+// programOf returns the common part of the unit names of a program: the name of a template without the
+// instance, and the snap of snap.lxd.daemon.
 func programOf(stem string) string {
 	stem, _, _ = strings.Cut(stem, "@")
 	if snap, ok := strings.CutPrefix(stem, "snap."); ok {
@@ -42,8 +41,8 @@ func programOf(stem string) string {
 	return strings.ToLower(stem)
 }
 
-// never are services whose restart ends what others do: sessions, containers,
-// virtual machines, jobs, the connection of whoever repairs the host.
+// never lists services whose restart would end sessions, containers, virtual machines, jobs, or the
+// administrator's connection.
 func never() []string {
 	return slices.Concat(
 		[]string{ // ways into the host
@@ -51,12 +50,12 @@ func never() []string {
 			"tigervnc", "nxserver", "dcvserver", "guacd", "getty", "agetty", "serial-getty", "container-getty", "autovt",
 			"kmsconvt", "rescue", "emergency", "debug-shell", "dracut-shell",
 		},
-		[]string{ // graphical logins, and what holds a session's devices
+		[]string{ // graphical logins, and services that hold the devices of a session
 			"display-manager", "cosmic-greeter", "emptty", "entrance", "gdm", "gdm3", "gnome-remote-desktop", "greetd", "kdm",
 			"lemurs", "lightdm", "lxdm", "ly", "nodm", "plasmalogin", "sddm", "slim", "wdm", "xdm", "seatd", "elogind",
 			"accounts-daemon", "rtkit-daemon", "upower",
 		},
-		[]string{ // the message bus, who asks by it, and what runs others' commands
+		[]string{ // the message bus, its authorisation, and services that run commands of users
 			"dbus", "dbus-broker", "dbus-daemon", "polkit", "polkitd", "cron", "crond", "anacron", "cronie", "fcron", "atd", "at",
 			"user", "user-runtime-dir", "session", "jupyterhub",
 		},
@@ -74,8 +73,8 @@ func never() []string {
 	)
 }
 
-// neverBegins is how the names of such services begin: systemd's own, and what
-// comes in several.
+// neverBegins lists prefixes of the names of such services: those of systemd, and families of
+// services.
 func neverBegins() []string {
 	return []string{"systemd-", "dbus-", "console-getty", "plymouth", "libvirt", "lxc-", "lxd-", "incus-", "docker-", "podman-",
 		"containerd-", "pve", "vmware-", "xen", "kubelet-", "networkmanager-", "wickedd-", "wpa_supplicant-", "ssh-", "sshd-"}

@@ -13,7 +13,7 @@ import (
 
 // What an odd name is a name of is read; nothing that tells of it says more than
 // can be seen.
-func TestAnOddFileNameIsReadAndToldEscaped(t *testing.T) {
+func TestLoad_EscapesFileNames(t *testing.T) {
 	const odd = "z\xff\x1b[31m\u202e.toml"
 	told := func(files configtest.Files) (*config.Config, string) {
 		t.Helper()

@@ -10,8 +10,8 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Format writes the configuration as one dcm.toml. What has its default is left
-// out. [Load] reads it back to the same.
+// Format returns the configuration as one dcm.toml, without values that are the default. [Load] reads
+// the same configuration from it.
 func Format(c *Config) string {
 	var b strings.Builder
 	b.WriteString("version = 1\n")
@@ -51,7 +51,7 @@ func Format(c *Config) string {
 	return b.String()
 }
 
-// pair is a key with its value as TOML; set says that it has to be written.
+// pair is a key with its value as TOML. It is written only if set is true.
 type pair struct {
 	key, value string
 	set        bool
@@ -67,7 +67,7 @@ func section(b *strings.Builder, name string, pairs ...pair) {
 	}
 }
 
-// FormatProfile writes a profile as the table of a dcm.toml.
+// FormatProfile returns a profile as a table of a dcm.toml.
 func FormatProfile(p partition.Profile) string {
 	var b strings.Builder
 	key := source.DottedKey("profiles", p.Name)

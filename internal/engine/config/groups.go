@@ -8,7 +8,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// groups is the array of groups of a profile.
+// groups is the rule of the groups of a profile.
 func groups() rule.Rule {
 	return rule.List(rule.Table(map[string]rule.Rule{
 		"compute": rule.OneOf("a compute partition mode", partition.ComputeModes()...),
@@ -19,7 +19,7 @@ func groups() rule.Rule {
 	}, oneGroup), allGroups)
 }
 
-// count is how many GPUs a group takes, or the rest.
+// count is the rule of the number of GPUs of a group.
 func count() rule.Rule {
 	accepted := `an integer from 1, or "rest"`
 	return rule.Rule{Check: func(c *rule.Checker, key string, n *source.Node) {
@@ -38,7 +38,7 @@ func count() rule.Rule {
 	}}
 }
 
-// oneGroup judges the keys of a group together.
+// oneGroup checks the keys of a group together.
 func oneGroup(c *rule.Checker, key string, n *source.Node) {
 	compute, number, gpus := n.At("compute"), n.At("count"), n.At("gpus")
 	by, device := n.At("mig"), n.At("device")
@@ -60,7 +60,7 @@ func oneGroup(c *rule.Checker, key string, n *source.Node) {
 	}
 }
 
-// allGroups judges the groups of a profile together.
+// allGroups checks the groups of a profile together.
 func allGroups(c *rule.Checker, key string, n *source.Node) {
 	if len(n.Items()) == 0 {
 		c.Fail(n, key, &source.Fault{Text: "the list is empty"})
@@ -68,7 +68,7 @@ func allGroups(c *rule.Checker, key string, n *source.Node) {
 	sharedRest(c, key, n.Items())
 }
 
-// sharedRest complains of two groups that take the rest of the same GPUs.
+// sharedRest reports two groups that take the rest of the same GPUs.
 func sharedRest(c *rule.Checker, key string, groups []*source.Node) {
 	modes, boards := (*source.Node)(nil), make(map[partition.Filter]*source.Node)
 	for _, group := range groups {

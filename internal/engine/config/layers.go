@@ -7,20 +7,20 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// layer is one file that was read.
+// layer is a file that was read.
 type layer struct {
 	file string
 	text string
 	form layerForm
-	// runtime is a layer that ends with the next boot: it is meant to hide others.
+	// runtime is set for a layer that ends with the boot. It overrides others on purpose.
 	runtime bool
-	agent   bool // the file of agents, which counts only if the others say so
+	agent   bool // the file of agents, which is used only if [agent] enabled is true
 }
 
 // layerForm reads the document of a layer; it returns nil if the layer cannot be read.
 type layerForm func(c *rule.Checker, l layer) *source.Node
 
-// foundLayer is a file that is to be read as a layer.
+// foundLayer is a file to read as a layer.
 type foundLayer struct {
 	source.File
 	form    layerForm
@@ -28,9 +28,8 @@ type foundLayer struct {
 	agent   bool
 }
 
-// SelectionFile is the drop-in that holds a selection until reboot. The name sorts
-// after every other that begins with a digit or a small letter, so that the command
-// wins over the other drop-ins of its directory.
+// SelectionFile is the name of the drop-in with a selection until reboot. It sorts after names that
+// begin with a digit or a lower-case letter, so that it overrides the other drop-ins.
 const SelectionFile = "zz-selected.toml"
 
 // NewReader returns a reader of the files at these paths.
@@ -42,7 +41,7 @@ func (p Paths) NewReader() *source.Reader {
 	return r
 }
 
-// layers reads all files in order, unless there are too many.
+// layers reads all files in order. It reads none if they exceed a limit.
 func (p Paths) layers() ([]layer, []source.Problem) {
 	r := p.NewReader()
 	found := p.findLayers(r)
@@ -56,7 +55,7 @@ func (p Paths) layers() ([]layer, []source.Problem) {
 	return readLayers(r, found), r.Problems
 }
 
-// findLayers returns the existing files in the order in which they count.
+// findLayers returns the existing files in the order of precedence, the lowest first.
 func (p Paths) findLayers(r *source.Reader) []foundLayer {
 	var found []foundLayer
 	add := func(path sanitize.Name, l foundLayer) {
@@ -94,7 +93,7 @@ func readLayers(r *source.Reader, found []foundLayer) []layer {
 	return layers
 }
 
-// readKubernetes is the form of /etc/dcm/config.json.
+// readKubernetes reads /etc/dcm/config.json.
 func readKubernetes(c *rule.Checker, l layer) *source.Node {
 	return kubernetes.Read(c, l.file, l.text, 0, nil)
 }

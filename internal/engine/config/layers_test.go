@@ -11,7 +11,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-func TestLaterLayersWinKeyByKey(t *testing.T) {
+func TestLoad_MergesLayers(t *testing.T) {
 	c := configtest.Load(t, configtest.Files{
 		"usr/lib/dcm/dcm.toml.d/10.toml": "[profiles.p]\ncompute = \"CPX\"\nmemory = \"NPS1\"\nskip = [0, 1]\n",
 		"etc/dcm/dcm.toml":               "version = 1\nprofile = \"p\"\n[clients]\nunits = [\"a\", \"b\"]\nrequire = true\n[apply]\nreboot = \"once\"\n",
@@ -33,7 +33,7 @@ func TestLaterLayersWinKeyByKey(t *testing.T) {
 	}
 }
 
-func TestTheLastLayerSelects(t *testing.T) {
+func TestLoad_LastLayerSelects(t *testing.T) {
 	const profiles = "[profiles.a]\ncompute = \"SPX\"\n[profiles.b]\ncompute = \"CPX\"\n[profiles.\"c d\"]\ncompute = \"CPX\"\n"
 	sel := func(name string) string { return "# x\nprofile = \"" + name + "\"\n" }
 	for _, test := range []struct {
@@ -69,7 +69,7 @@ func TestTheLastLayerSelects(t *testing.T) {
 	}
 }
 
-func TestCommandLineIsSplitAsTheKernelDoes(t *testing.T) {
+func TestCommandLine_Split(t *testing.T) {
 	for line, want := range map[string][]string{
 		"":                       nil,
 		" \t\n":                  nil,
@@ -90,7 +90,7 @@ func TestCommandLineIsSplitAsTheKernelDoes(t *testing.T) {
 	}
 }
 
-func TestCommandLineMustNameAProfile(t *testing.T) {
+func TestCommandLine_BadProfile(t *testing.T) {
 	for line, want := range map[string]string{
 		"dcm.profile=spx-nps": `kernel command line: dcm.profile = "spx-nps": no such profile; did you mean "spx-nps1"? accepted: spx-nps1`,
 		"dcm.profile":         `kernel command line: dcm.profile: has no value; accepted: dcm.profile=NAME, dcm.profile=none`,
@@ -102,7 +102,7 @@ func TestCommandLineMustNameAProfile(t *testing.T) {
 	}
 }
 
-func TestKubernetesFormIsALayerBelowDcmToml(t *testing.T) {
+func TestLoad_KubernetesForm(t *testing.T) {
 	c := configtest.Load(t, configtest.Files{
 		"etc/dcm/config.json": configtest.Operators,
 		"etc/dcm/dcm.toml":    "profile = \"cpx-profile\"\n[profiles.spx-profile]\nmemory = \"NPS2\"\n",
@@ -122,7 +122,7 @@ func TestKubernetesFormIsALayerBelowDcmToml(t *testing.T) {
 	}
 }
 
-func TestABrokenProfileOfTheKubernetesFormIsNotCalledMissing(t *testing.T) {
+func TestKubernetesForm_BrokenProfileNamed(t *testing.T) {
 	p := configtest.Files{
 		"etc/dcm/config.json": "{\"gpu-config-profiles\": {\"a\": {\n\"profiles\": [{\"computePartition\": \"CPX\", \"memoryPartition\": \"NPS3\", \"numGPUsAssigned\": 8}]}}}",
 		"etc/dcm/dcm.toml":    "profile = \"a\"\n",
@@ -133,7 +133,7 @@ func TestABrokenProfileOfTheKubernetesFormIsNotCalledMissing(t *testing.T) {
 	}
 }
 
-func TestLookupSuggests(t *testing.T) {
+func TestLookup_Suggests(t *testing.T) {
 	c := configtest.Load(t, configtest.Files{"etc/dcm/dcm.toml": "[profiles.cpx-nps4]\ncompute = \"CPX\"\n"})
 	if p, err := c.Lookup("cpx-nps4"); err != nil || p.Compute != partition.CPX {
 		t.Errorf("got %+v, %v", p, err)
@@ -144,7 +144,7 @@ func TestLookupSuggests(t *testing.T) {
 	}
 }
 
-func TestASelectionThatALaterLayerHidesIsWarnedOf(t *testing.T) {
+func TestLoad_WarnsOfHiddenSelection(t *testing.T) {
 	const profiles = "[profiles.a]\ncompute = \"SPX\"\n[profiles.b]\ncompute = \"CPX\"\n"
 	for _, test := range []struct {
 		name, admin, command string
@@ -167,7 +167,7 @@ func TestASelectionThatALaterLayerHidesIsWarnedOf(t *testing.T) {
 	}
 }
 
-func TestABadProfileThatIsNotSelectedIsAWarning(t *testing.T) {
+func TestKubernetesForm_WarnsOfUnselectedProfile(t *testing.T) {
 	c := configtest.Load(t, configtest.Files{"etc/dcm/config.json": configtest.Fleet, "etc/dcm/dcm.toml": "profile = \"all\"\n"})
 	if c.Selected != "all" || len(c.Warnings) != 3 {
 		t.Errorf("selected %q, warnings %q", c.Selected, c.Warnings)

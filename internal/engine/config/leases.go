@@ -11,25 +11,25 @@ import (
 	"time"
 )
 
-// Leases is what users may have at run time. None of its limits applies to root.
+// Leases are the limits of leases. They do not apply to root.
 type Leases struct {
-	PerUser     int           // partitions that one user may have; 0 for no limit
-	Shares      int           // leases that may share one partition
-	DefaultTime time.Duration // of a lease for which no time is requested; 0 for no limit
-	MaxTime     time.Duration // that a lease may last; 0 for no limit
+	PerUser     int           // maximum number of partitions of a user; 0 for no limit
+	Shares      int           // maximum number of leases that share a partition
+	DefaultTime time.Duration // duration of a lease if none is requested; 0 for no limit
+	MaxTime     time.Duration // maximum duration of a lease; 0 for no limit
 	Groups      []GroupLimits // by name
 }
 
 // GroupLimits are limits for the members of a group, in addition to those for all users.
 type GroupLimits struct {
 	Name    string        // or number
-	PerUser int           // partitions that one member may have; 0 for no limit
-	Total   int           // partitions that all members together may have; 0 for no limit
-	MaxTime time.Duration // that a member's lease may last; 0 for no limit
+	PerUser int           // maximum number of partitions of a member; 0 for no limit
+	Total   int           // maximum number of partitions of all members together; 0 for no limit
+	MaxTime time.Duration // maximum duration of a member's lease; 0 for no limit
 }
 
-// maxLeaseTime is the longest time limit of a lease.
-const maxLeaseTime = 365 * 24 * time.Hour
+// leaseTimeLimit is the largest configurable duration of a lease.
+const leaseTimeLimit = 365 * 24 * time.Hour
 
 func leases() rule.Rule {
 	return rule.Table(map[string]rule.Rule{
@@ -45,13 +45,13 @@ func leases() rule.Rule {
 	}, leaseTimes)
 }
 
-// leaseTime is a time limit of leases.
+// leaseTime is the rule of a duration of leases.
 func leaseTime() rule.Rule {
-	return rule.Duration(func(d time.Duration) bool { return d == 0 || d >= time.Second && d <= maxLeaseTime },
+	return rule.Duration(func(d time.Duration) bool { return d == 0 || d >= time.Second && d <= leaseTimeLimit },
 		`a duration from 1s to 8760h, such as "30m" or "8h", or "0" for no limit`, "h")
 }
 
-// leaseTimes refuses a default that no lease could have.
+// leaseTimes checks that default-time is not longer than max-time.
 func leaseTimes(c *rule.Checker, key string, n *source.Node) {
 	usual, most := n.At("default-time"), n.At("max-time")
 	if usual == nil || most == nil || usual.Bad || most.Bad {
@@ -63,7 +63,7 @@ func leaseTimes(c *rule.Checker, key string, n *source.Node) {
 	}
 }
 
-// groupName is the name of a group, as useradd(8) accepts it, or its number.
+// groupName checks the name of a group, as useradd(8) accepts it, or its number.
 func groupName(name string) *source.Fault {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-@\\ "
 	if name != "" && len(name) <= 64 && strings.Trim(name, letters) == "" && !strings.HasPrefix(name, "-") && strings.TrimSpace(name) == name {
@@ -72,7 +72,7 @@ func groupName(name string) *source.Fault {
 	return &source.Fault{Text: "not a valid group name", Accepted: "a group's name or number, such as course or 1005"}
 }
 
-// readTime reads a duration that has been judged; 0 for none.
+// readTime reads a checked duration; 0 for none.
 func readTime(n *source.Node) time.Duration {
 	text, _ := n.Text()
 	d, _ := time.ParseDuration(text)

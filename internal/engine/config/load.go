@@ -13,8 +13,7 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Load reads every layer and returns their sum, or an [*Errors] with everything
-// that is wrong with any of them.
+// Load reads and merges all layers. The error is a [*source.Errors] with all problems.
 func Load(p Paths) (*Config, error) {
 	layers, problems := p.layers()
 	line, err := os.ReadFile(p.Cmdline)
@@ -24,8 +23,8 @@ func Load(p Paths) (*Config, error) {
 	return assemble(layers, problems, string(line))
 }
 
-// LoadFile reads one file as the only layer, as strictly as [Load]. The error is
-// [fs.ErrNotExist] if there is no such file.
+// LoadFile reads one file as the only layer, with the same checks as [Load]. The error is
+// [fs.ErrNotExist] if the file does not exist.
 func LoadFile(p Paths, file string) (*Config, error) {
 	r := p.NewReader()
 	f, ok := r.Find(sanitize.Named(file))
@@ -43,8 +42,7 @@ func LoadFile(p Paths, file string) (*Config, error) {
 	return assemble(layers, r.Problems, string(line))
 }
 
-// assemble is Load without the files: the layers, what was wrong with reading
-// others, and the kernel command line.
+// assemble merges and checks layers. problems are those of files that could not be read.
 func assemble(layers []layer, problems []source.Problem, cmdline string) (*Config, error) {
 	c := &rule.Checker{Problems: problems}
 	sum := &source.Node{Value: source.Table{}}
@@ -83,13 +81,12 @@ func assemble(layers []layer, problems []source.Problem, cmdline string) (*Confi
 	cfg.Selected, cfg.Source, cfg.Warnings = pick.name, pick.source, c.Warnings
 	cfg.Persistent, cfg.LastingSource, cfg.Ended = lasting.name, lasting.source, ended
 	if pick.name != "" {
-		cfg.Profile, _ = cfg.Lookup(pick.name) // judged
+		cfg.Profile, _ = cfg.Lookup(pick.name) // checked before
 	}
 	return cfg, nil
 }
 
-// LeaveOut warns of the profiles that were left out, and that no layer defines
-// otherwise.
+// LeaveOut warns of the profiles with errors that no other layer defines, and returns them.
 func LeaveOut(c *rule.Checker, cfg *Config) map[string]*source.Errors {
 	var all map[string]*source.Errors
 	for _, name := range slices.Sorted(maps.Keys(c.LeftOut)) {
@@ -105,7 +102,7 @@ func LeaveOut(c *rule.Checker, cfg *Config) map[string]*source.Errors {
 	return all
 }
 
-// leftOut tells of the first problem of a profile that is left out.
+// leftOut returns the warning about a profile with errors. It has the first problem.
 func leftOut(name string, problems []source.Problem) string {
 	first, more := problems[0], ""
 	if n := len(problems) - 1; n > 0 {
@@ -116,8 +113,8 @@ func leftOut(name string, problems []source.Problem) string {
 	return fmt.Sprintf("%s: profile %s cannot be selected: %s%s", at, source.QuoteShort(name), first, more)
 }
 
-// over says of a selection until reboot that it has ended: the files that stay do not
-// select any more what they selected when it was made. Of all else it says "".
+// over returns a message if a selection until reboot has ended, because the persistent files no
+// longer select the profile that it replaced. Otherwise it returns "".
 func over(root *source.Node, lasting choice) string {
 	before, ok := root.At("instead").Text()
 	if !ok || OrEmpty(before) == lasting.name {
@@ -132,7 +129,7 @@ func over(root *source.Node, lasting choice) string {
 		OrNone(name), OrNone(before), at, OrNone(lasting.name))
 }
 
-// says is what the files select, right or wrong.
+// says returns the selection of a document, whether valid or not.
 func says(root *source.Node) choice {
 	n := root.At("profile")
 	if n == nil {
@@ -142,8 +139,8 @@ func says(root *source.Node) choice {
 	return choice{OrEmpty(name), n.Place()}
 }
 
-// warnHidden warns of a selection that an administrator wrote and another layer
-// hides: who edits it would wonder why nothing happens.
+// warnHidden warns of a selection that a later layer overrides, since an edit of it would have no
+// effect.
 func warnHidden(c *rule.Checker, before, now *source.Node) {
 	if before == nil || now == nil || before.Value == now.Value || before.Value == "" || before.Value == rule.None {
 		return
@@ -161,7 +158,7 @@ func sorted(problems []source.Problem, layers []layer) []source.Problem {
 	return source.Sort(problems, append(files, CommandLine)...)
 }
 
-// checkProfiles judges what only the sum of the layers can show.
+// checkProfiles checks the profiles after the merge of all layers.
 func checkProfiles(c *rule.Checker, root *source.Node) {
 	all := source.Children(root.At("profiles"))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -172,8 +169,8 @@ func checkProfiles(c *rule.Checker, root *source.Node) {
 	}
 }
 
-// checkProfile judges that a profile says once of each side of a node how it is to be divided,
-// and of one of them at least.
+// checkProfile checks that a profile sets compute, mig or both, each either for the whole node or in
+// groups.
 func checkProfile(c *rule.Checker, n *source.Node, key string) {
 	compute, mig, group := n.At("compute"), n.At("mig"), n.At("group")
 	among := func(what string) bool {
@@ -181,7 +178,7 @@ func checkProfile(c *rule.Checker, n *source.Node, key string) {
 	}
 	twice := func(what string, whole *source.Node, text, accepted string) {
 		at, in, other := group, "group", whole
-		if group.File != n.File { // the last layer did not add the groups: it added the whole
+		if group.File != n.File { // the last layer added the value for the whole node
 			at, in, other = whole, what, group
 		}
 		c.Fail(at, source.DottedKey(key, in), &source.Fault{Text: text + ", also at " + other.Place(), Accepted: accepted})

@@ -14,7 +14,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-func TestNothingConfiguredSelectsNothing(t *testing.T) {
+func TestLoad_WithoutFiles(t *testing.T) {
 	got := configtest.Load(t, nil)
 	want := &config.Config{
 		Profiles: map[string]partition.Profile{}, Origin: map[string]string{},
@@ -26,7 +26,7 @@ func TestNothingConfiguredSelectsNothing(t *testing.T) {
 	}
 }
 
-func TestEveryKeyIsRead(t *testing.T) {
+func TestLoad_EveryKey(t *testing.T) {
 	got := configtest.Load(t, configtest.Files{"etc/dcm/dcm.toml": configtest.EveryKey})
 	mixed := partition.Profile{
 		Name: "mixed", Memory: partition.NPS1,
@@ -63,7 +63,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 	}
 }
 
-func TestFormatWritesEveryKey(t *testing.T) {
+func TestFormat_EveryKey(t *testing.T) {
 	c := configtest.Load(t, configtest.Files{"etc/dcm/dcm.toml": configtest.EveryKey, "run/dcm/dcm.toml.d/zz-selected.toml": "profile = \"whole\"\n"})
 	root, problem := source.ParseTOML("f", config.Format(c))
 	if problem != nil {

@@ -5,10 +5,10 @@ import (
 	"dcm/internal/engine/config/source"
 )
 
-// Off switches off what is on by itself.
+// Off turns off a function that is on by default.
 const Off = "off"
 
-// directory judges metrics.textfile.
+// directory checks metrics.textfile.
 func directory(path string) *source.Fault {
 	if path == Off || rule.AbsolutePath(path) == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-func TestGeometriesAreRead(t *testing.T) {
+func TestLoad_MIG(t *testing.T) {
 	c := configtest.Load(t, configtest.Files{"etc/dcm/dcm.toml": `
 profile = "both"
 [profiles.both]
@@ -59,7 +59,7 @@ compute = "CPX"
 	}
 }
 
-func TestAGeometryIsReplacedAsAWhole(t *testing.T) {
+func TestLoad_ReplacesMIGGeometry(t *testing.T) {
 	c := configtest.Load(t, configtest.Files{
 		"etc/dcm/dcm.toml":             "[profiles.x]\nmig = { \"1g.10gb\" = 7 }\n",
 		"etc/dcm/dcm.toml.d/more.toml": "[profiles.x]\nmig = { \"3g.40gb\" = 2 }\n",
@@ -69,7 +69,7 @@ func TestAGeometryIsReplacedAsAWhole(t *testing.T) {
 	}
 }
 
-func TestCommonProfilesNeedNoDefinition(t *testing.T) {
+func TestLoad_PredefinedProfile(t *testing.T) {
 	c := configtest.Load(t, configtest.Files{"etc/dcm/dcm.toml": "profile = \"all-1g.10gb.me\"\n"})
 	if c.Selected != "all-1g.10gb.me" || c.Profile.Name != c.Selected || c.Profile.Groups[0].Family != "1g.10gb+me" || len(c.Profiles) != 0 {
 		t.Errorf("selected is %+v of %v", c.Profile, c.Names())

@@ -11,27 +11,27 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Paths says where the layers are. Every one may be missing.
+// Paths are the paths of the layers. Each file or directory may be missing.
 type Paths struct {
 	Shipped    string // directory of shipped drop-ins
 	Kubernetes string // file of the Kubernetes form
 	Admin      string // the administrator's file
 	Agent      string // the file of agents, see [selection.Propose]
-	Local      string // directory of drop-ins that stay
+	Local      string // directory of persistent drop-ins
 	Runtime    string // directory of drop-ins that last until reboot
 	Cmdline    string // the kernel command line
-	Template   string // what the administrator's file is made from where there is none
-	Kept       string // the last configuration that was in order
-	Root       string // whatever is above it is trusted
+	Template   string // template of the administrator's file
+	Kept       string // the last good configuration
+	Root       string // directories above it are trusted
 
-	// Judged says that Admin is looked at and not used: it may belong to anyone.
+	// Judged is set if Admin is only checked, not used. It may then belong to any user.
 	Judged bool
 
-	given   map[string]string // texts that replace files
-	without map[string]bool   // files that count as missing
+	given   map[string]string // texts that replace files, by path
+	without map[string]bool   // files that are treated as missing
 }
 
-// With returns the paths with a text in place of the file.
+// With returns the paths with a text that replaces the file.
 func (p Paths) With(file, text string) Paths {
 	p.given = maps.Clone(p.given)
 	if p.given == nil {
@@ -41,7 +41,7 @@ func (p Paths) With(file, text string) Paths {
 	return p
 }
 
-// Without returns the paths with a file that counts as missing.
+// Without returns the paths with a file that is treated as missing.
 func (p Paths) Without(file string) Paths {
 	p.without = maps.Clone(p.without)
 	if p.without == nil {
@@ -51,9 +51,8 @@ func (p Paths) Without(file string) Paths {
 	return p
 }
 
-// WithAdminText returns the paths with a text in place of the administrator's file. The text is
-// checked and not used, so that it may come from anywhere: a pipe, a file of any user. name is
-// the file's name in problems.
+// WithAdminText returns the paths with a text that replaces the administrator's file. The text is only
+// checked, so it may come from a pipe or a file of any user. name is the file's name in problems.
 func (p Paths) WithAdminText(name string, from io.Reader) (Paths, error) {
 	file := sanitize.Named(name)
 	content, err := source.ReadAtMost(from)
@@ -88,8 +87,7 @@ func DefaultPaths(root string) Paths {
 	}
 }
 
-// Watched lists the directories whose change may change the configuration. Some
-// may not exist yet.
+// Watched lists the directories of the layers. Some may not exist.
 func (p Paths) Watched() []string {
 	dirs := []string{p.Shipped, filepath.Dir(p.Kubernetes), filepath.Dir(p.Admin), filepath.Dir(p.Agent), p.Local, p.Runtime}
 	slices.Sort(dirs)

@@ -11,23 +11,22 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// Reservation is partitions that are kept for one unit or, where it has none, out of
-// dcm's hands for somebody else to give away.
+// Reservation is a number of partitions for a unit or, without a unit, for another resource manager.
 type Reservation struct {
-	Name       string // of its directory below /dev/dcm
+	Name       string // name of its directory below /dev/dcm
 	Unit       string // "vllm@a.service"; "" for none
 	Partitions int
-	Place      string // how they shall lie to each other: "pack", "spread", "link"
-	Exclusive  bool   // they open nowhere else
-	Share      int    // how many instances of Unit, a template then, have them together; 0 for one service
+	Place      string // placement: "pack", "spread" or "link"
+	Exclusive  bool   // no other process may open the partitions
+	Share      int    // number of instances of the template Unit that share the partitions; 0 if Unit is no template
 	GPUs       []partition.Selector
-	Sought     partition.Criteria // of which kind they are to be
+	Sought     partition.Criteria // required kind of the partitions
 	Source     string             // file:line
-	Broken     bool               // there is something wrong with it, and no partition for it
+	Broken     bool               // the entry has errors, and the unit gets no partition
 }
 
-// Asks is all that the reservation says, in one text: where it is the same, the choice
-// holds.
+// Asks returns all settings of the reservation as one text. While the text is the same, the choice of
+// partitions stays valid.
 func (r Reservation) Asks() string {
 	text := fmt.Sprintf("%s %d %s %t %d %v", r.Unit, r.Partitions, r.Place, r.Exclusive, r.Share, r.GPUs)
 	if !r.Sought.Any() {
@@ -36,7 +35,7 @@ func (r Reservation) Asks() string {
 	return text
 }
 
-// format writes the reservation as the table of a dcm.toml.
+// format returns the reservation as a table of a dcm.toml.
 func (r Reservation) format() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[[reservation]]\nname = %s\n", source.Quote(r.Name))
@@ -59,11 +58,10 @@ func (r Reservation) format() string {
 	return b.String()
 }
 
-// maxPartitions is how many one reservation can ask for: the DRM minors of one
-// system are fewer.
+// maxPartitions limits the partitions of a reservation. A system has fewer DRM minors.
 const maxPartitions = 1024
 
-// maxShares is how many can have one partition together.
+// maxShares limits the number of sharers of a partition.
 const maxShares = 64
 
 func reservations() rule.Rule {
@@ -80,7 +78,7 @@ func reservations() rule.Rule {
 	}, oneReservation), nil)
 }
 
-// reservationName is what is a file name, a part of a CDI device's name and a word.
+// reservationName checks a name, which is a file name and a part of the name of a CDI device.
 func reservationName(name string) *source.Fault {
 	const letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	if strings.HasSuffix(name, unitname.Beside) {
@@ -92,7 +90,7 @@ func reservationName(name string) *source.Fault {
 	return &source.Fault{Text: "not a valid reservation name", Accepted: "at most 64 of A-Z, a-z, 0-9 and, inside, _ . -"}
 }
 
-// reservedUnit is a service that a client could be.
+// reservedUnit checks the name of a service.
 func reservedUnit(name string) *source.Fault {
 	full, f := rule.ParseUnit(name)
 	switch {
@@ -111,7 +109,7 @@ func soughtMode(mode string) *source.Fault {
 	return nil
 }
 
-// soughtIn is what the two keys say together.
+// soughtIn returns the criteria of the keys vendor and mode.
 func soughtIn(n *source.Node) (partition.Criteria, error) {
 	vendor, _ := n.At("vendor").Text()
 	mode, _ := n.At("mode").Text()
@@ -136,7 +134,7 @@ func oneReservation(c *rule.Checker, key string, n *source.Node) {
 	}
 }
 
-// sharers: what is one service's is no template's, and what is shared is one's.
+// sharers checks that share is set for a template, and only for a template.
 func sharers(c *rule.Checker, key string, n *source.Node) {
 	text, named := n.At("unit").Text()
 	share := n.At("share")
@@ -156,7 +154,7 @@ func sharers(c *rule.Checker, key string, n *source.Node) {
 	}
 }
 
-// reservation reads one that has been judged.
+// reservation reads a checked reservation.
 func reservation(n *source.Node) Reservation {
 	r := Reservation{Place: "pack", GPUs: rule.ReadSelectors(n.At("gpus")), Source: n.Place()}
 	if u, ok := n.At("unit").Text(); ok {
@@ -169,14 +167,14 @@ func reservation(n *source.Node) Reservation {
 	}
 	rule.ReadString(n.At("place"), &r.Place)
 	rule.Read(n.At("exclusive"), &r.Exclusive)
-	r.Sought, _ = soughtIn(n) // judged
+	r.Sought, _ = soughtIn(n) // checked before
 	if v := n.At("share"); v != nil {
 		r.Share = int(v.Value.(int64))
 	}
 	return r
 }
 
-// nameOf makes a unit's name one of a directory: "vllm@a.service" is "vllm-a".
+// nameOf returns the reservation name of a unit: "vllm-a" for "vllm@a.service".
 func nameOf(unit string) string {
 	stem := strings.TrimSuffix(unit, ".service")
 	name := strings.Map(func(r rune) rune {
@@ -191,8 +189,8 @@ func nameOf(unit string) string {
 	return strings.Trim(name[:min(len(name), 64)], "-_.")
 }
 
-// checkReservations judges the reservations of all layers together: two of them must not have
-// one unit or one directory.
+// checkReservations checks the reservations of all layers: two of them must not have the same unit or
+// name.
 func checkReservations(c *rule.Checker, n *source.Node) {
 	units, names := make(map[string]*source.Node), make(map[string]*source.Node)
 	for _, item := range n.Items() {
@@ -222,8 +220,8 @@ func readReservations(n *source.Node) []Reservation {
 	return out
 }
 
-// layOver merges a layer into the sum of those before it. Unlike other arrays
-// reservations add up, so that a package's drop-in takes none away.
+// layOver merges a layer into the sum of those before it. Unlike other arrays, reservations are
+// appended, so that the drop-in of a package removes none.
 func layOver(sum, root *source.Node) *source.Node {
 	before, now := sum.At("reservation"), root.At("reservation")
 	out := source.Merge(sum, root)

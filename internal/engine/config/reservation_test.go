@@ -44,7 +44,7 @@ vendor = "nvidia"
 mode = "3g.40gb"
 `
 
-func TestReservationsAreRead(t *testing.T) {
+func TestLoad_Reservations(t *testing.T) {
 	p := written(t, map[string]string{
 		"dcm.toml":                two + "[leases]\nmax-per-user = 8\nshares = 3\n[guard]\nobservers = [\"exporter\"]\n",
 		"dcm.toml.d/50-more.toml": "[[reservation]]\nunit = \"ollama.service\"\npartitions = 1\n[[reservation]]\nunit = \"notebook@\"\npartitions = 1\nshare = 3\n",
@@ -75,7 +75,7 @@ func TestReservationsAreRead(t *testing.T) {
 	}
 }
 
-func TestBadReservationsAreRefused(t *testing.T) {
+func TestLoad_BadReservations(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"[[reservation]]\npartitions = 1\n", `:1: reservation: unit or name is missing; accepted: unit = "vllm.service"`},
 		{"[[reservation]]\nunit = \"a\"\n", ":1: reservation: partitions is missing"},
@@ -116,7 +116,7 @@ func TestBadReservationsAreRefused(t *testing.T) {
 }
 
 // What is wrong elsewhere lets no reserved unit start unconfined.
-func TestReservationsAreReadDespiteMistakesElsewhere(t *testing.T) {
+func TestReservations_InBrokenFiles(t *testing.T) {
 	for _, tt := range []struct{ name, text, units, lost string }{
 		{"an unknown key", "profil = 1\n" + two, "vllm@a.service ", ""},
 		{"no TOML before", "profile = \n" + two, "vllm@a.service ", ""},

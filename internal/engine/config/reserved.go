@@ -10,11 +10,11 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Reservations reads the reservations on their own, so that a mistake elsewhere in the
-// files lets no reserved unit start without its drop-in: of a file that is not TOML
-// each [[reservation]] is read for itself. One that is wrong but names its unit is
-// among them as Broken: the unit had better not start than start with everything.
-// lost names, as far as that can be told, those that cannot be read even so.
+// Reservations reads the reservations independently of the other settings, so that an error elsewhere
+// does not let a reserved unit start without its drop-in. If a file is not valid TOML, each
+// [[reservation]] is parsed separately. A reservation with errors that names its unit is returned as
+// Broken: it is safer that the unit does not start than that it starts with all devices. lost names
+// the reservations that cannot be parsed, if possible by their unit.
 func Reservations(p Paths) (all []Reservation, lost []string) {
 	layers, _ := p.layers()
 	c := &rule.Checker{Root: schema()}
@@ -37,7 +37,7 @@ func Reservations(p Paths) (all []Reservation, lost []string) {
 	return all, append(lost, lostIn(layers)...)
 }
 
-// reservationsIn returns those of a layer that are TOML.
+// reservationsIn returns the reservations of a layer that are valid TOML.
 func reservationsIn(l layer) []*source.Node {
 	root, broken := source.ParseTOML(l.file, l.text)
 	if broken == nil {
@@ -52,7 +52,7 @@ func reservationsIn(l layer) []*source.Node {
 	return out
 }
 
-// lostIn names the units of what is not even TOML by itself.
+// lostIn names the units of the reservations that are not valid TOML.
 func lostIn(layers []layer) []string {
 	var out []string
 	for _, l := range layers {
@@ -68,8 +68,8 @@ func lostIn(layers []layer) []string {
 	return out
 }
 
-// blocks cuts the [[reservation]] tables out of a file, each on the lines that it is
-// on in the file.
+// blocks returns the text of each [[reservation]] table, after as many line ends as there are lines
+// before it in the file.
 func blocks(text string) []string {
 	header := regexp.MustCompile(`^\s*\[\[?\s*["']?([A-Za-z_-]+)`)
 	var out []string
@@ -96,7 +96,7 @@ func blocks(text string) []string {
 	return out
 }
 
-// unitOf is what a broken reservation seems to be for.
+// unitOf returns the probable unit of a broken reservation.
 func unitOf(block string) string {
 	unitLine := regexp.MustCompile(`(?m)^\s*(?:unit|name)\s*=\s*["']?([^"'\n#]*)`)
 	if m := unitLine.FindStringSubmatch(block); m != nil && strings.TrimSpace(m[1]) != "" {

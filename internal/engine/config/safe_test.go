@@ -69,7 +69,7 @@ var refusals = []struct {
 		"/etc/dcm: unsafe: wrong owner (found user 65534, want root). hint: chown root /etc/dcm"},
 }
 
-func TestUnsafeFilesAreRefused(t *testing.T) {
+func TestLoad_UnsafeFiles(t *testing.T) {
 	for _, test := range refusals {
 		t.Run(test.name, func(t *testing.T) {
 			p := configtest.Files{"etc/dcm/dcm.toml": "version = 1\n"}.Write(t)
@@ -81,7 +81,7 @@ func TestUnsafeFilesAreRefused(t *testing.T) {
 	}
 }
 
-func TestSafeLinksAreFollowed(t *testing.T) {
+func TestLoad_FollowsSafeLinks(t *testing.T) {
 	// As a volume of Kubernetes is laid out.
 	p := configtest.Files{"etc/dcm/..1/dcm.toml": "[apply]\nreboot = \"once\"\n"}.Write(t)
 	dir := filepath.Dir(p.Admin)
@@ -93,7 +93,7 @@ func TestSafeLinksAreFollowed(t *testing.T) {
 	}
 }
 
-func TestAnUnsafeDirectoryWithoutFilesDoesNoHarm(t *testing.T) {
+func TestLoad_UnsafeEmptyDirectory(t *testing.T) {
 	p := configtest.Files{"etc/dcm/dcm.toml.d/README": ""}.Write(t)
 	configtest.Must(t, os.Chmod(p.Local, 0o777))
 	configtest.Must(t, os.Chmod(filepath.Dir(p.Local), 0o777))
@@ -102,7 +102,7 @@ func TestAnUnsafeDirectoryWithoutFilesDoesNoHarm(t *testing.T) {
 	}
 }
 
-func TestAnotherUserTrustsWhatIsRoots(t *testing.T) {
+func TestLoad_AsAnotherUser(t *testing.T) {
 	info, err := os.Stat("/")
 	configtest.Must(t, err)
 	r := new(source.Reader)
@@ -111,7 +111,7 @@ func TestAnotherUserTrustsWhatIsRoots(t *testing.T) {
 	}
 }
 
-func TestWhatAnotherUserCannotReadIsToldAsSuch(t *testing.T) {
+func TestLoad_UnreadableAsAnotherUser(t *testing.T) {
 	p := configtest.Files{"etc/dcm/dcm.toml": "version = 1\n"}.Write(t)
 	configtest.Must(t, os.Chmod(p.Admin, 0))
 	want := "/etc/dcm/dcm.toml: cannot read it: permission denied"
@@ -149,7 +149,7 @@ func asAnotherUser[T any](t *testing.T, f func() T) T {
 	}
 }
 
-func TestAFileThatBecameAFIFOIsNotWaitedFor(t *testing.T) {
+func TestLoad_DoesNotBlockOnFIFO(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "dcm.toml")
 	configtest.Must(t, syscall.Mkfifo(fifo, 0o644))
 	read := make(chan bool)
@@ -167,7 +167,7 @@ func TestAFileThatBecameAFIFOIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestWatchedDirectoriesAreThoseOfAllLayers(t *testing.T) {
+func TestWatched(t *testing.T) {
 	want := []string{"/etc/dcm", "/etc/dcm/dcm.toml.d", "/run/dcm/dcm.toml.d", "/usr/lib/dcm/dcm.toml.d"}
 	if diff := cmp.Diff(want, config.DefaultPaths("").Watched()); diff != "" {
 		t.Errorf("watched (-want +got):\n%s", diff)

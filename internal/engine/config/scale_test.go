@@ -34,7 +34,7 @@ func largeTexts() map[string]string {
 
 // The bound is far from what it takes, and farther from what anything quadratic
 // in the size of the file takes.
-func TestTheLargestFilesAreReadInTimeAndComplainedOfInShort(t *testing.T) {
+func TestLoad_LargestFiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds, most of them in the decoder")
 	}

@@ -8,8 +8,8 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// schema is every key that a TOML file of dcm may hold. A new table is a line
-// here, a field in Config and its reading in build.
+// schema has all keys of a dcm.toml. A new key needs an entry here, a field in [Config] and a line in
+// build.
 func schema() rule.Rule {
 	return rule.Table(map[string]rule.Rule{
 		"version": rule.Scalar("the integer 1", version),
@@ -78,7 +78,7 @@ func version(v int64) *source.Fault {
 	return &source.Fault{Text: "version not supported", Accepted: "1"}
 }
 
-// The oneshot's own start timeout is longer than the longest of these.
+// The start timeout of dcm-apply.service is longer than maxDeviceTimeout.
 const (
 	minDeviceTimeout = time.Second
 	maxDeviceTimeout = time.Hour

@@ -10,15 +10,14 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// CommandLine stands for a file name where the kernel command line is meant.
+// CommandLine replaces the file name in problems of the kernel command line.
 const CommandLine = "kernel command line"
 
-// choice is the profile selected and what selected it.
+// choice is a selection with its place.
 type choice struct{ name, source string }
 
-// selectProfile returns the profile that is selected: by the kernel command line, or
-// else by the files. whole says that every file could be read; otherwise the
-// profile may be defined in one that could not.
+// selectProfile returns the selected profile. The kernel command line overrides the files. whole is
+// false if a file could not be read, in which the profile may be defined.
 func selectProfile(c *rule.Checker, root *source.Node, cmdline string, whole bool) choice {
 	all := slices.Sorted(maps.Keys(source.Children(root.At("profiles"))))
 	judge := func(n *source.Node) {
@@ -74,9 +73,9 @@ func parameter(cmdline string) (value string, given, valued bool) {
 	return value, given, valued
 }
 
-// arguments splits a kernel command line as next_arg of the kernel's
-// lib/cmdline.c does: double quotes keep blanks together, and are dropped around
-// the whole argument or around its value; there is no escape.
+// arguments splits a kernel command line as next_arg of the kernel's lib/cmdline.c does. Blanks inside
+// double quotes do not separate arguments. Quotes around an argument or its value are removed. There
+// is no escape character.
 func arguments(line string) []string {
 	var all []string
 	for line = strings.TrimLeft(line, blanks); line != ""; line = strings.TrimLeft(line, blanks) {
@@ -102,7 +101,7 @@ func arguments(line string) []string {
 
 const blanks = " \t\n\v\f\r"
 
-// OrNone is said instead of a profile where none is selected.
+// OrNone returns [None] for "".
 func OrNone(name string) string {
 	if name == "" {
 		return rule.None
@@ -110,6 +109,7 @@ func OrNone(name string) string {
 	return name
 }
 
+// OrEmpty returns "" for [None].
 func OrEmpty(name string) string {
 	if name == rule.None {
 		return ""

@@ -41,7 +41,7 @@ func TestShippedFiles_ProfilesWithoutSelection(t *testing.T) {
 	}
 }
 
-func TestShippedFileSelectsByUncommentingOneLine(t *testing.T) {
+func TestShippedFile_SelectByUncommenting(t *testing.T) {
 	f := shipped(t)
 	f["etc/dcm/dcm.toml"] = strings.Replace(f["etc/dcm/dcm.toml"], "#profile =", "profile =", 1)
 	f["etc/dcm/dcm.toml"] = strings.Replace(f["etc/dcm/dcm.toml"], "#units =", "units =", 1)
@@ -56,7 +56,7 @@ func TestShippedFileSelectsByUncommentingOneLine(t *testing.T) {
 
 var assignment = regexp.MustCompile(`(?m)^#(\[.*\]|[a-z-]+ = .*)$`)
 
-func TestShippedFileShowsEveryKeyWithItsDefault(t *testing.T) {
+func TestShippedFile_ShowsDefaults(t *testing.T) {
 	f := shipped(t)
 	f["etc/dcm/dcm.toml"] = assignment.ReplaceAllString(f["etc/dcm/dcm.toml"], "$1")
 	got := configtest.Load(t, f)

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestUnitNamesGetTheirSuffix(t *testing.T) {
+func TestUnits_Suffix(t *testing.T) {
 	for name, want := range map[string]string{
 		"gpuagent":               "gpuagent.service",
 		"gpuagent.service":       "gpuagent.service",
@@ -33,7 +33,7 @@ func TestUnitNamesGetTheirSuffix(t *testing.T) {
 	}
 }
 
-func TestUnitNamesAreRefused(t *testing.T) {
+func TestUnits_BadNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"":                       "not a unit name: it is empty",
 		".service":               "not a unit name: it is empty",
@@ -67,7 +67,7 @@ func TestUnitNamesAreRefused(t *testing.T) {
 	}
 }
 
-func TestUnitsNamedTwiceAreWarnedOfAndCountOnce(t *testing.T) {
+func TestUnits_Repeated(t *testing.T) {
 	c := configtest.Load(t, configtest.Files{"etc/dcm/dcm.toml": "[clients]\nunits = [\n \"b\",\n \"a\",\n \"b.service\",\n]\n"})
 	if diff := cmp.Diff([]string{"b.service", "a.service"}, c.Clients); diff != "" {
 		t.Errorf("clients (-want +got):\n%s", diff)

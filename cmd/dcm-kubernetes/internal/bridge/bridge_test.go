@@ -70,7 +70,7 @@ func TestIdleNode_NoRequests(t *testing.T) {
 
 func TestUnusableConfig_Condition(t *testing.T) {
 	tests := map[string]struct{ config, profile, want string }{
-		"no profile": {text, "tiny", "False NonExistentProfile: there is no profile tiny for these GPUs; there are near, small, whole"},
+		"no profile": {text, "tiny", "False NonExistentProfile: profile tiny: not defined for these GPUs; accepted: near, small, whole"},
 		"no JSON":    {"{", "small", "False InvalidJSONInConfigMap: config.json of the ConfigMap is not JSON: at byte 1: unexpected end of JSON input"},
 	}
 	for name, tt := range tests {
@@ -96,7 +96,7 @@ func TestDisruptionBudget_DrainTimesOut(t *testing.T) {
 	w.start("n1")
 	w.label("n1", "small")
 	w.until("failure", func() bool {
-		return w.state("n1") == "failure" && w.held() == 0 && strings.Contains(w.condition("n1"), "after 50ms: default/job-n1 (its disruption budget forbids it for now)")
+		return w.state("n1") == "failure" && w.held() == 0 && strings.Contains(w.condition("n1"), "within 50ms: default/job-n1 (its disruption budget forbids it for now)")
 	})
 	if wrong := w.atRest("n1"); wrong != nil {
 		t.Error(wrong)
@@ -360,7 +360,7 @@ func TestUnreadableAnnotation_Condition(t *testing.T) {
 	w.label("n1", "small")
 	w.start("n1")
 	w.until("the reason", func() bool {
-		return strings.HasPrefix(w.condition("n1"), "False UnknownOperation: cannot read the annotation deviceconfig.org/operation")
+		return strings.HasPrefix(w.condition("n1"), "False UnknownOperation: node n1: annotation deviceconfig.org/operation: not valid")
 	})
 	w.api.Do(func(tree standin.Tree) {
 		o := tree.Get(nodes + "n1")

@@ -61,7 +61,7 @@ data:
             "3g.20gb": 2
 `
 
-func TestImportOfTheGPUOperatorsConfigMaps(t *testing.T) {
+func TestImportFiles_OperatorConfigMaps(t *testing.T) {
 	one, _, _ := strings.Cut(operatorFile[strings.Index(operatorFile, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: mig"):], "\x00")
 	list := "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(strings.TrimSpace(one), "\n", "\n  ") + "\n"
 	quoted, err := yaml.YAMLToJSON([]byte(one))
@@ -101,7 +101,7 @@ func TestImportOfTheGPUOperatorsConfigMaps(t *testing.T) {
 	}
 }
 
-func TestBadConfigMapsOfTheGPUOperator(t *testing.T) {
+func TestImportFiles_BadOperatorConfigMaps(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"a mistake in the document", strings.Replace(operatorFile, `"1g.5gb": 7`, `"1g.5gb": 70`, 1),
 			`f:37: profile "all-1g.5gb" cannot be selected: mig-configs."all-1g.5gb".mig-devices."1g.5gb" = 70: not a number of instances; accepted: an integer from 1 to 64`},

@@ -14,7 +14,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-func TestImportOfTheOperatorsConfiguration(t *testing.T) {
+func TestImport_OperatorConfiguration(t *testing.T) {
 	got, warnings, err := Import("config.json", []byte(configtest.Operators), 8, yaml.YAMLToJSONStrict)
 	if err != nil || len(warnings) > 0 {
 		t.Fatal(err, warnings)
@@ -66,7 +66,7 @@ func meaning(t *testing.T, text string) *config.Config {
 	return c
 }
 
-func TestImportedGroupsLoadBackToTheSameMeaning(t *testing.T) {
+func TestImport_LoadsBackUnchanged(t *testing.T) {
 	text, warnings, err := Import("config.json", []byte(mixed), 8, yaml.YAMLToJSONStrict)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func indented(text string) string {
 
 const mapHead = "# ours\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: config-manager-config\ndata:\n"
 
-func TestAConfigMapIsImportedAsWhatItHolds(t *testing.T) {
+func TestImport_ConfigMap(t *testing.T) {
 	want, _, err := Import("f", []byte(configtest.Operators), 0, yaml.YAMLToJSONStrict)
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestAConfigMapIsImportedAsWhatItHolds(t *testing.T) {
 	}
 }
 
-func TestBadImportsAreToldInFull(t *testing.T) {
+func TestImport_BadFiles(t *testing.T) {
 	one := func(compute, memory, n string) string {
 		return `{"computePartition": "` + compute + `", "memoryPartition": "` + memory + `", "numGPUsAssigned": ` + n + "}"
 	}
@@ -190,14 +190,14 @@ f:3: gpuClientSystemdServices.names: must be a string, not null`},
 	}
 }
 
-func TestImportWithoutTheNumberOfGPUsTakesAnySum(t *testing.T) {
+func TestImport_UnknownGPUCount(t *testing.T) {
 	text := strings.ReplaceAll(configtest.Operators, "8}", "3}")
 	if _, _, err := Import("f", []byte(text), 0, yaml.YAMLToJSONStrict); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestWhatIsLeftOpenIsTheRest(t *testing.T) {
+func TestImport_RemainingGPUs(t *testing.T) {
 	for gpus, names := range map[int]int{0: 4, 8: 3} {
 		text, warnings, err := Import("f", []byte(configtest.Fleet), gpus, yaml.YAMLToJSONStrict)
 		if err != nil {

@@ -63,7 +63,7 @@ func importing(t *testing.T, files []File) (*config.Config, []string) {
 
 // Every profile that mig-parted brings along is planned on every board that has it, and
 // is the same as the one of that name which needs no definition.
-func TestMIGPartedsOwnProfilesOnEveryBoard(t *testing.T) {
+func TestImportFiles_MIGPartedProfiles(t *testing.T) {
 	c, _ := importing(t, texts("config.yaml", migPartedsOwn))
 	if len(c.Profiles) != 81 {
 		t.Errorf("%d profiles are imported", len(c.Profiles))
@@ -119,7 +119,7 @@ func plan(p partition.Profile, gpus []partition.GPU) ([]string, error) {
 	return out, nil
 }
 
-func TestImportOfMIGPartedsService(t *testing.T) {
+func TestImportFiles_MIGPartedService(t *testing.T) {
 	c, warnings := importing(t, texts("override.conf", override, "hooks.yaml", hooksFile, "config.yaml", migPartedsOwn, "hooks.sh", hooksScript))
 	if c.Selected != "all-balanced" || !slices.Equal(c.Clients, []string{"my-exporter.service", "nvidia-dcgm.service", "dcgm-exporter.service"}) {
 		t.Errorf("selected is %q, clients are %v", c.Selected, c.Clients)
@@ -139,7 +139,7 @@ func TestImportOfMIGPartedsService(t *testing.T) {
 	}
 }
 
-func TestImportOfMIGPartedsEntries(t *testing.T) {
+func TestImportFiles_MIGPartedEntries(t *testing.T) {
 	const text = `version: v1
 mig-configs:
   custom:
@@ -169,7 +169,7 @@ mig-configs:
 	}
 }
 
-func TestBadFilesOfMIGParted(t *testing.T) {
+func TestImportFiles_BadMIGPartedFiles(t *testing.T) {
 	const head = "version: v1\nmig-configs:\n  a:\n"
 	for _, tt := range []struct{ name, text, want string }{
 		{"another version", "version: v2\nmig-configs: {}", `f:1: version = "v2": version not supported; accepted: v1`},
@@ -229,7 +229,7 @@ func FuzzImportMIGParted(f *testing.F) {
 
 // On the host the indices of all its NVIDIA GPUs become addresses. The fourth one is a
 // display's, without MIG.
-func TestIndicesBecomeAddressesOfThisHost(t *testing.T) {
+func TestImportFiles_IndicesBecomeAddresses(t *testing.T) {
 	const text = `version: v1
 mig-configs:
   some:

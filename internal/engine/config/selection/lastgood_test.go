@@ -11,7 +11,7 @@ import (
 
 // A key that is left out of the copy would have its default where the files are
 // broken.
-func TestWhatIsKeptIsTheWholeConfiguration(t *testing.T) {
+func TestSaveLastGood_WholeConfiguration(t *testing.T) {
 	p := configtest.Files{"etc/dcm/dcm.toml": configtest.EveryKey, "run/dcm/dcm.toml.d/zz-selected.toml": "profile = \"whole\"\n"}.Write(t)
 	want, broken, err := Effective(p)
 	if broken != nil || err != nil {
@@ -37,7 +37,7 @@ func TestWhatIsKeptIsTheWholeConfiguration(t *testing.T) {
 	}
 }
 
-func TestNothingIsKeptWhereNothingCanBeTrusted(t *testing.T) {
+func TestSaveLastGood_UnsafeDirectory(t *testing.T) {
 	p := configtest.Files{"etc/dcm/dcm.toml": "["}.Write(t)
 	if c, broken, err := Effective(p); c != nil || broken != nil || err == nil {
 		t.Errorf("without a copy: %+v, %v, %v", c, broken, err)

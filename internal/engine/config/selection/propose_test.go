@@ -26,7 +26,7 @@ const (
  "gpuClientSystemdServices": {"names": ["gpuagent", "amd-metrics-exporter"]}}`
 )
 
-func TestAnAgentsTextIsInstalledAndSelected(t *testing.T) {
+func TestInstall(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text, profile string
 		want          partition.Profile
@@ -67,7 +67,7 @@ func mustCommon(t *testing.T, name string) partition.Profile {
 	return p
 }
 
-func TestWhatAnAgentMayNotSayChangesNothing(t *testing.T) {
+func TestInstall_Refused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		files         configtest.Files
 		text, profile string
@@ -118,7 +118,7 @@ func TestWhatAnAgentMayNotSayChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAnInstalledTextIsTakenBack(t *testing.T) {
+func TestInstall_Undo(t *testing.T) {
 	p := configtest.Files{"etc/dcm/dcm.toml": letting}.Write(t)
 	first, err := Install(p, twoOf, "fast")
 	if err != nil {
@@ -152,7 +152,7 @@ func TestAnInstalledTextIsTakenBack(t *testing.T) {
 	}
 }
 
-func TestTheFileOfAgentsCountsAsTheAdministratorSays(t *testing.T) {
+func TestAgentFile_EnabledByAdministrator(t *testing.T) {
 	installed := "profile = \"fast\"\n[profiles.fast]\ncompute = \"CPX\"\n"
 	for name, tt := range map[string]struct {
 		files configtest.Files
@@ -187,14 +187,14 @@ func TestTheFileOfAgentsCountsAsTheAdministratorSays(t *testing.T) {
 	}
 }
 
-func TestNothingButProfilesCountsInTheFileOfAgents(t *testing.T) {
+func TestAgentFile_ProfilesOnly(t *testing.T) {
 	p := configtest.Files{"etc/dcm/dcm.toml": letting, "etc/dcm/agent.toml": "[clients]\nunits = [\"a\"]\n"}.Write(t)
 	if got := configtest.Complaint(t, p); !strings.Contains(got, "/etc/dcm/agent.toml:1: clients: unknown key") && !strings.Contains(got, "clients") {
 		t.Error(got)
 	}
 }
 
-func TestUseNamesTheAgentThatHasPrecedence(t *testing.T) {
+func TestSelect_AgentHasPrecedence(t *testing.T) {
 	p := configtest.Files{"etc/dcm/dcm.toml": letting}.Write(t)
 	if _, err := Install(p, twoOf, "fast"); err != nil {
 		t.Fatal(err)
@@ -214,7 +214,7 @@ func TestUseNamesTheAgentThatHasPrecedence(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptHoldsAnAgentsSelection(t *testing.T) {
+func TestSaveLastGood_AgentSelection(t *testing.T) {
 	p := configtest.Files{"etc/dcm/dcm.toml": letting}.Write(t)
 	if _, err := Install(p, twoOf, "fast"); err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func TestWhatIsKeptHoldsAnAgentsSelection(t *testing.T) {
 	}
 }
 
-func TestInstall_WritesTheSelectedProfileAlone(t *testing.T) {
+func TestInstall_WritesOnlySelectedProfile(t *testing.T) {
 	p := configtest.Files{"etc/dcm/dcm.toml": letting}.Write(t)
 	var text strings.Builder
 	for i := range 1000 {

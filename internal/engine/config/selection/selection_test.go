@@ -29,7 +29,7 @@ func selects(t *testing.T, p config.Paths, name, source string) *config.Config {
 	return c
 }
 
-func TestUseEditsTheOneLineThatAnEditIsMadeIn(t *testing.T) {
+func TestSelect_EditsOneLine(t *testing.T) {
 	p := configtest.Files{
 		"etc/dcm/dcm.toml":              "# ours\nprofile = \"a\" # for now\n",
 		"etc/dcm/dcm.toml.d/50-x.toml":  three,
@@ -48,7 +48,7 @@ func TestUseEditsTheOneLineThatAnEditIsMadeIn(t *testing.T) {
 	}
 }
 
-func TestUseMakesTheFileFromTheTemplate(t *testing.T) {
+func TestSelect_CreatesFileFromTemplate(t *testing.T) {
 	p := configtest.Files{"usr/share/dcm/dcm.toml": "# head\n#profile = \"x\"\n[apply]\n", "usr/lib/dcm/dcm.toml.d/1.toml": three}.Write(t)
 	configtest.Must(t, Select(p, "a"))
 	if diff := cmp.Diff("# head\n#profile = \"x\"\nprofile = \"a\"\n[apply]\n", configtest.Content(t, p.Admin)); diff != "" {
@@ -65,7 +65,7 @@ func TestUseMakesTheFileFromTheTemplate(t *testing.T) {
 	selects(t, p, "d", "/etc/dcm/dcm.toml:1")
 }
 
-func TestUseIsRefusedWhereItWouldHaveNoEffect(t *testing.T) {
+func TestSelect_RefusedWithoutEffect(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		over configtest.Files
@@ -93,7 +93,7 @@ func TestUseIsRefusedWhereItWouldHaveNoEffect(t *testing.T) {
 	}
 }
 
-func TestUseOfAnImpossibleNameIsRefused(t *testing.T) {
+func TestSelect_BadName(t *testing.T) {
 	p := configtest.Files{"etc/dcm/dcm.toml": three}.Write(t)
 	for name, want := range map[string]string{
 		"a\nprofile = \"b\"": `not a valid profile name; accepted: at most 64 bytes`,
@@ -111,7 +111,7 @@ func TestUseOfAnImpossibleNameIsRefused(t *testing.T) {
 	}
 }
 
-func TestUseKeepsWhatTheFileIs(t *testing.T) {
+func TestSelect_KeepsOwnerModeAndLink(t *testing.T) {
 	p := configtest.Files{"etc/site/dcm.toml": three}.Write(t)
 	file := filepath.Join(configtest.RootOf(p), "etc/site/dcm.toml")
 	configtest.Must(t, os.MkdirAll(filepath.Dir(p.Admin), 0o755))
@@ -141,7 +141,7 @@ func TestUseKeepsWhatTheFileIs(t *testing.T) {
 }
 
 // An editor that saves meanwhile must not lose what it saved.
-func TestUseDoesNotOverwriteAnEditThatItHasNotRead(t *testing.T) {
+func TestSelect_ConcurrentEdit(t *testing.T) {
 	p := configtest.Files{"etc/dcm/dcm.toml": three}.Write(t)
 	file, err := openAdminFile(p)
 	configtest.Must(t, err)
@@ -155,7 +155,7 @@ func TestUseDoesNotOverwriteAnEditThatItHasNotRead(t *testing.T) {
 	}
 }
 
-func TestASelectionUntilReboot(t *testing.T) {
+func TestSelectRuntime(t *testing.T) {
 	const passing = "/run/dcm/dcm.toml.d/zz-selected.toml:3"
 	p := configtest.Files{"etc/dcm/dcm.toml": "profile = \"a\"\n" + three}.Write(t)
 	configtest.Must(t, SelectRuntime(p, "b c"))

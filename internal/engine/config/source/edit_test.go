@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestOnlyTheProfilesLineIsEdited(t *testing.T) {
+func TestSetKey(t *testing.T) {
 	for _, test := range []struct{ name, text, profile, want string }{
 		{"empty", "", "a", "profile = \"a\"\n"},
 		{"replaced", "version = 1\nprofile = \"a\"\n", "b", "version = 1\nprofile = \"b\"\n"},
@@ -50,7 +50,7 @@ func TestOnlyTheProfilesLineIsEdited(t *testing.T) {
 	}
 }
 
-func TestSelectingInTheShippedFileAddsOneLine(t *testing.T) {
+func TestSetKey_ShippedFile(t *testing.T) {
 	shipped, err := os.ReadFile("../../../../packaging/dcm.toml")
 	if err != nil {
 		t.Fatal(err)

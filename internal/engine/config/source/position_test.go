@@ -28,7 +28,7 @@ var positionTexts = map[string]string{
 	"byte order mark":  "\ufeffa = 1\nb = 2",
 }
 
-func TestPositionsOfEveryShape(t *testing.T) {
+func TestParseTOML_Lines(t *testing.T) {
 	for name, text := range positionTexts {
 		t.Run(name, func(t *testing.T) {
 			root, broken := ParseTOML("f", text)
@@ -54,7 +54,7 @@ func check(t *testing.T, text, key string, n *Node) {
 	}
 }
 
-func TestPositionsOfTables(t *testing.T) {
+func TestParseTOML_LinesOfTables(t *testing.T) {
 	root, broken := ParseTOML("f", "[a.b]\nx = 1\n[a]\ny = 1\n[[g]]\n[[g]]\n[c.d.e]\n")
 	if broken != nil {
 		t.Fatal(broken)
@@ -69,7 +69,7 @@ func TestPositionsOfTables(t *testing.T) {
 	}
 }
 
-func TestDeepNestingIsRefusedQuickly(t *testing.T) {
+func TestParseTOML_DeepNesting(t *testing.T) {
 	const n = 200_000
 	for name, text := range map[string]string{
 		"dotted key": "a = 1\n" + strings.Repeat("a.", n) + "a = 1",
