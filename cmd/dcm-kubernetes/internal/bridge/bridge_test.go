@@ -214,7 +214,7 @@ func TestLabelRemovedWhileApplying_ReportsResult(t *testing.T) {
 
 // In a large budget the holders change often, and many nodes wait. The condition is not written for
 // each change of the holders.
-func TestWaitingForBudget_MessageIsWrittenSeldom(t *testing.T) {
+func TestWaitingForBudget_LimitsMessages(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(2)
 	w.times.Budget = time.Hour
@@ -230,7 +230,7 @@ func TestWaitingForBudget_MessageIsWrittenSeldom(t *testing.T) {
 		w.annotate("n1", "touched", fmt.Sprint(touch))
 		return w.count("GET "+leases[:len(leases)-1]) >= before+2
 	})
-	if got := w.condition("n1"); !strings.Contains(got, "by n2, n3;") {
+	if got := w.condition("n1"); !strings.Contains(got, "(by n2, n3)") {
 		t.Errorf("the condition is %q", got)
 	}
 }
