@@ -27,7 +27,7 @@ type rule struct {
 	Interface   string `xml:"send_interface,attr"`
 }
 
-func TestOnlyRootMayBeDcmOnTheBus(t *testing.T) {
+func TestBus_OnlyRootOwnsName(t *testing.T) {
 	var config struct {
 		Policies []struct {
 			User    string `xml:"user,attr"`
@@ -62,7 +62,7 @@ func TestOnlyRootMayBeDcmOnTheBus(t *testing.T) {
 }
 
 // A bus refuses its whole configuration for one file that it cannot read.
-func TestTheBusReadsItsPolicy(t *testing.T) {
+func TestBus_PolicyLoads(t *testing.T) {
 	need(t, "dbus-daemon")
 	policy, err := filepath.Abs(busPolicy)
 	if err != nil {
@@ -98,7 +98,7 @@ func TestTheBusReadsItsPolicy(t *testing.T) {
 
 // The actions are those that the program asks about, each is described, and none
 // is given away.
-func TestNobodyIsAuthorisedByDefault(t *testing.T) {
+func TestPolkit_Defaults(t *testing.T) {
 	var config struct {
 		Actions []struct {
 			ID          string `xml:"id,attr"`
@@ -138,7 +138,7 @@ func TestNobodyIsAuthorisedByDefault(t *testing.T) {
 	}
 }
 
-func TestTheManualHasEveryProperty(t *testing.T) {
+func TestManual_BusProperties(t *testing.T) {
 	page := read(t, busPage)
 	for _, file := range []string{"account.go", "errors.go", "methods.go"} {
 		source := read(t, "../internal/frontends/dbusapi/"+file)
@@ -156,7 +156,7 @@ func TestTheManualHasEveryProperty(t *testing.T) {
 	}
 }
 
-func TestTheManualHasEveryState(t *testing.T) {
+func TestManual_BusStates(t *testing.T) {
 	page := read(t, busPage)
 	states := regexp.MustCompile(`(?m)^\t\w+ +Phase = "([a-z-]+)"`).FindAllStringSubmatch(read(t, "../internal/engine/runstate/runstate.go"), -1)
 	if len(states) < 6 {

@@ -17,7 +17,7 @@ import (
 // Each capability that is left has a test that fails without it: the two that
 // show other processes' files in internal/testkit/e2e, the one for modules here. A new
 // one needs a test of its own.
-func TestUnitsHaveNoFurtherCapability(t *testing.T) {
+func TestUnits_Capabilities(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^CapabilityBoundingSet=(.*)$`)
 	want := map[string][]string{
 		"dcm.service":       {"CAP_DAC_READ_SEARCH", "CAP_SYS_PTRACE"},
@@ -42,7 +42,7 @@ const noModule = "dcm_no_such_module"
 // Loading and unloading begin with the same question (capable(CAP_SYS_MODULE) in
 // kernel/module/main.c), so asking to unload what is not loaded is enough, and
 // harmless.
-func TestModulesNeedTheirCapability(t *testing.T) {
+func TestModules_NeedCapability(t *testing.T) {
 	if os.Getenv("DCM_UNLOAD") != "" {
 		t.Log("answer: " + unload().Error())
 		return
@@ -56,7 +56,7 @@ func TestModulesNeedTheirCapability(t *testing.T) {
 		t.Fatalf("unloading a module that is not there: %v, want %v", err, syscall.ENOENT)
 	}
 	need(t, "setpriv")
-	cmd := exec.Command("setpriv", "--bounding-set=-sys_module", os.Args[0], "-test.run=^TestModulesNeedTheirCapability$", "-test.v")
+	cmd := exec.Command("setpriv", "--bounding-set=-sys_module", os.Args[0], "-test.run=^TestModules_NeedCapability$", "-test.v")
 	cmd.Env = append(os.Environ(), "DCM_UNLOAD=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "answer: "+syscall.EPERM.Error()) {

@@ -22,7 +22,7 @@ func page(t *testing.T) []string {
 	return all
 }
 
-func TestThePageIsPackedWhole(t *testing.T) {
+func TestPage_EveryFilePacked(t *testing.T) {
 	recipe := read(t, "cockpit/nfpm.yaml")
 	for _, file := range page(t) {
 		if !strings.Contains(recipe, "  - src: packaging/"+file+"\n    dst: /usr/share/cockpit/dcm/"+filepath.Base(file)+"\n") {
@@ -38,7 +38,7 @@ func TestThePageIsPackedWhole(t *testing.T) {
 }
 
 // What dcm shows has names of processes, units and files that anybody can choose.
-func TestNoTextBecomesMarkupOnThePage(t *testing.T) {
+func TestPage_NoMarkupFromText(t *testing.T) {
 	markup := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|\beval\b|new Function|srcdoc`)
 	inline := regexp.MustCompile(`<script>|<style|\sstyle=|\son[a-z]+=|https?://`)
 	for _, file := range page(t) {
@@ -57,7 +57,7 @@ func TestNoTextBecomesMarkupOnThePage(t *testing.T) {
 	}
 }
 
-func TestThePagesModules(t *testing.T) {
+func TestPage_Modules(t *testing.T) {
 	need(t, "node")
 	if out, err := exec.Command("node", "--version").Output(); err != nil || !regexp.MustCompile(`^v(2\d|[3-9]\d|\d{3})\.`).Match(out) {
 		t.Skipf("node is %s, older than what can run the page's tests: %v", out, err)

@@ -8,7 +8,7 @@ import (
 )
 
 // What the page says to be tested is tested by something of that name.
-func TestTheGuaranteesNameTheirTests(t *testing.T) {
+func TestGuarantees_NameTests(t *testing.T) {
 	need(t, "grep")
 	page := strings.ReplaceAll(read(t, "man/dcm-guarantees.7"), `\-`, "-")
 	names := regexp.MustCompile(`\b(TestNode/[a-z]+|Test[A-Z]\w+|Fuzz\w+)`).FindAllString(page, -1)

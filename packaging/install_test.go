@@ -80,7 +80,7 @@ const (
 	rocky  = "ID=rocky\nID_LIKE=\"rhel centos fedora\""
 )
 
-func TestInstallFollowsTheDistributionAndNotItsTools(t *testing.T) {
+func TestInstall_Distribution(t *testing.T) {
 	for name, tt := range map[string]struct{ distribution, wants string }{
 		"Debian":             {debian, "apt-get install"},
 		"Ubuntu":             {"ID=ubuntu\nID_LIKE=debian", "apt-get install"},
@@ -98,7 +98,7 @@ func TestInstallFollowsTheDistributionAndNotItsTools(t *testing.T) {
 	}
 }
 
-func TestInstallFindsTheNewestGo(t *testing.T) {
+func TestInstall_NewestGo(t *testing.T) {
 	for name, tt := range map[string]struct{ path, other, wants string }{
 		"the one in PATH":       {"1.26.8", "1.25.1", "make packages"},
 		"a newer one elsewhere": {"1.19.8", "1.26.0", "make packages"},
@@ -121,7 +121,7 @@ func TestInstallFindsTheNewestGo(t *testing.T) {
 	}
 }
 
-func TestInstallEnablesWhatIsNewAndNoMore(t *testing.T) {
+func TestInstall_EnablesNewUnits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		installed    bool
 		was          string
@@ -154,7 +154,7 @@ func TestInstallEnablesWhatIsNewAndNoMore(t *testing.T) {
 	}
 }
 
-func TestInstallEndsWithWhatIsSo(t *testing.T) {
+func TestInstall_FinalMessage(t *testing.T) {
 	h := newHost(t, debian)
 	h.write("installed", "")
 	h.write("status", "● Profile cpx-nps4 is on the GPUs")
@@ -165,7 +165,7 @@ func TestInstallEndsWithWhatIsSo(t *testing.T) {
 }
 
 // The user who calls sudo owns the tree, and must be able to build in it afterwards.
-func TestInstallBuildsAsWhoCalledSudo(t *testing.T) {
+func TestInstall_BuildsAsSudoUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can change its user")
 	}
@@ -228,7 +228,7 @@ func tree(t *testing.T) (dir string, git func(args ...string), version func() st
 	return dir, func(args ...string) { run("git", args...) }, func() string { return run(script) }
 }
 
-func TestVersionsTellBuildsApartAndSortInTheirOrder(t *testing.T) {
+func TestVersion_SortOrder(t *testing.T) {
 	dir, git, version := tree(t)
 	change := func(name string, second int) {
 		path := filepath.Join(dir, name)

@@ -30,7 +30,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-func TestUnitsKeepToTheirExposure(t *testing.T) {
+func TestUnits_Exposure(t *testing.T) {
 	need(t, "systemd-analyze")
 	if help, _ := exec.Command("systemd-analyze", "--help").Output(); !strings.Contains(string(help), "--offline") {
 		t.Skip("systemd-analyze cannot judge unit files offline: it is older than 250")
@@ -58,7 +58,7 @@ func TestUnitsKeepToTheirExposure(t *testing.T) {
 
 // The program is another one for this test, since dcm is not installed where the
 // test runs.
-func TestUnitsAreWithoutMistake(t *testing.T) {
+func TestUnits_Verify(t *testing.T) {
 	need(t, "systemd-analyze")
 	dir := t.TempDir()
 	var units []string
@@ -79,7 +79,7 @@ func TestUnitsAreWithoutMistake(t *testing.T) {
 
 // What asks for them spaces its own tries, or is an operator who may ask as often as he
 // likes. After five starts in ten seconds systemd would refuse the sixth.
-func TestNoLimitOfStartsKeepsAUnitDown(t *testing.T) {
+func TestUnits_NoStartLimit(t *testing.T) {
 	units, err := filepath.Glob("../systemd/*.service")
 	if err != nil || len(units) < 4 {
 		t.Fatalf("units are %q, %v", units, err)
@@ -91,7 +91,7 @@ func TestNoLimitOfStartsKeepsAUnitDown(t *testing.T) {
 	}
 }
 
-func TestManualIsWithoutWarning(t *testing.T) {
+func TestManual_NoWarnings(t *testing.T) {
 	need(t, "man")
 	pages, err := filepath.Glob("man/*.[1-8]")
 	if err != nil || len(pages) == 0 {
@@ -112,7 +112,7 @@ func TestManualIsWithoutWarning(t *testing.T) {
 }
 
 // A DEB takes all pages there are; to rpm each has to be named.
-func TestBothPackagesHaveEveryPage(t *testing.T) {
+func TestPackages_EveryPage(t *testing.T) {
 	pages, err := filepath.Glob("man/*.[1-8]")
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no pages: %v", err)
@@ -131,7 +131,7 @@ func TestBothPackagesHaveEveryPage(t *testing.T) {
 }
 
 // What is linked in has to be named with its licence.
-func TestCopyrightNamesEveryModule(t *testing.T) {
+func TestCopyright_EveryModule(t *testing.T) {
 	need(t, "go")
 	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/dcm", "./cmd/dcm-service", "./cmd/dcm-smi", "./cmd/dcm-nvml", "./cmd/dcm-guard", "./cmd/dcm-host")
 	cmd.Dir = ".."
@@ -153,7 +153,7 @@ func TestCopyrightNamesEveryModule(t *testing.T) {
 // A client is stopped with dcm-apply.service while it is part of it. So every
 // script that stops the oneshot reloads systemd without the generator first, and
 // no other script touches it.
-func TestScriptsStopTheOneshotOnlyWithoutTheGenerator(t *testing.T) {
+func TestScripts_StopOneshot(t *testing.T) {
 	scripts, err := filepath.Glob("[dr][ep][bm]/p*")
 	if err != nil || len(scripts) != 7 {
 		t.Fatalf("scripts: %q, %v", scripts, err)

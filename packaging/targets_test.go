@@ -9,7 +9,7 @@ import (
 
 // make says of a target without a rule that there is nothing to be done, and that it went
 // well.
-func TestEveryTargetHasARule(t *testing.T) {
+func TestMakefile_EveryTargetHasRule(t *testing.T) {
 	makefile, err := os.ReadFile("../Makefile")
 	if err != nil {
 		t.Fatal(err)

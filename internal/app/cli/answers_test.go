@@ -14,9 +14,9 @@ import (
 	"dcm/internal/frontends/status"
 )
 
-// TestEveryAnswerIsDocumented: what a command answers in JSON that is no part of an
-// account has its keys in dcm-account(5).
-func TestEveryAnswerIsDocumented(t *testing.T) {
+// TestJSON_KeysDocumented: dcm-account(5) has the JSON keys of commands that print more than
+// the status.
+func TestJSON_KeysDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../../packaging/man/dcm-account.5")
 	if err != nil {
 		t.Fatal(err)
@@ -27,16 +27,16 @@ func TestEveryAnswerIsDocumented(t *testing.T) {
 		"report --list": reflect.TypeFor[history.Entry](), "holders": reflect.TypeFor[runstate.Holder](), "holders --units": reflect.TypeFor[look.HolderUnit](),
 		"plan": reflect.TypeFor[look.Plan](), "verify": reflect.TypeFor[look.Verification](), "profiles": reflect.TypeFor[configure.Profile](), "top": reflect.TypeFor[status.Usage](),
 	} {
-		_, told, ok := strings.Cut(section, "\n.B dcm "+strings.ReplaceAll(command, "-", `\-`)+"\n")
+		_, text, ok := strings.Cut(section, "\n.B dcm "+strings.ReplaceAll(command, "-", `\-`)+"\n")
 		if !ok {
 			t.Errorf("dcm %s is not there", command)
 			continue
 		}
-		told, _, _ = strings.Cut(told, "\n.TP\n")
+		text, _, _ = strings.Cut(text, "\n.TP\n")
 		for i := range answer.NumField() {
 			key, _, _ := strings.Cut(answer.Field(i).Tag.Get("json"), ",")
-			if !regexp.MustCompile(`\b` + key + `\b`).MatchString(told) {
-				t.Errorf("dcm %s answers with %s, which is not told", command, key)
+			if !regexp.MustCompile(`\b` + key + `\b`).MatchString(text) {
+				t.Errorf("dcm %s answers with %s, which is not documented", command, key)
 			}
 			if kind := answer.Field(i).Type.Kind(); kind == reflect.Slice && strings.Contains(answer.Field(i).Tag.Get("json"), "omitempty") {
 				t.Errorf("dcm %s leaves the list %s out", command, key)

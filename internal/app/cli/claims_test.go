@@ -19,10 +19,10 @@ import (
 	"dcm/internal/testkit/sim/simtest"
 )
 
-// TestTheClaimsAreTheSimulators takes each kind of simulated node through its modes,
+// TestClaims_MatchSimulator takes each kind of simulated node through its modes,
 // and compares what there is to see with what a self-test has for the simulator's claims.
 // DCM_CLAIMS=write updates the file.
-func TestTheClaimsAreTheSimulators(t *testing.T) {
+func TestClaims_MatchSimulator(t *testing.T) {
 	const file = "../selftest/claims.json"
 	got := make(selftest.Facts)
 	for _, kind := range []string{"mi300x-8", "mi325x-8", "mi355x-8", "mi300a-4"} {
@@ -106,7 +106,7 @@ func reload(t *testing.T, facts selftest.Facts, node *simtest.Node, look func() 
 	facts.AddDriverDefault(run)
 }
 
-// claimedByLibrary takes what the stand-in of the vendor's library tells of a kind.
+// claimedByLibrary adds what the stand-in of the vendor's library returns for a kind of node.
 func claimedByLibrary(t *testing.T, facts selftest.Facts, kind string) {
 	t.Helper()
 	k, err := sim.LookupKind(kind)
@@ -131,7 +131,7 @@ func claimedByLibrary(t *testing.T, facts selftest.Facts, kind string) {
 	}
 }
 
-func TestEveryModelOfTheSimulatorHasClaims(t *testing.T) {
+func TestClaims_EveryModel(t *testing.T) {
 	claims, err := selftest.Claims()
 	if err != nil {
 		t.Fatal(err)

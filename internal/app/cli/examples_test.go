@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"dcm/internal/app/cli/console"
 	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
@@ -17,7 +19,7 @@ import (
 	"dcm/internal/testkit/sim/simtest"
 )
 
-// reader is somebody who follows a document on a node of eight MI300X, step by step.
+// reader executes the steps of a document on a node of eight MI300X.
 type reader struct {
 	*testing.T
 	root string
@@ -39,7 +41,7 @@ func newReader(t *testing.T) reader {
 	return r
 }
 
-// dcm runs a command line and returns what it says.
+// dcm runs a command line and returns its output.
 func (r reader) dcm(want int, line string) string {
 	r.Helper()
 	var out bytes.Buffer
@@ -91,7 +93,7 @@ func blocks(text, from, to string) []string {
 	return out
 }
 
-func TestTheExamplesOfTheREADMEApply(t *testing.T) {
+func TestExamples_README(t *testing.T) {
 	r := newReader(t)
 	readme := document(t, "README.md")
 	examples := blocks(readme, "```toml", "```")
@@ -138,7 +140,7 @@ func (r reader) followed(text, command string) {
 	}
 }
 
-func TestTheExamplesOfTheManualApply(t *testing.T) {
+func TestExamples_Manual(t *testing.T) {
 	r := newReader(t)
 	_, examples, _ := strings.Cut(document(t, "packaging/man/dcm.toml.5"), ".SH EXAMPLES\n")
 	all := blocks(strings.ReplaceAll(examples, `\-`, "-"), `\.nf`, `\.fi`)
@@ -152,9 +154,9 @@ func TestTheExamplesOfTheManualApply(t *testing.T) {
 	r.dcm(exitcode.OK, "check --node mi300x-4+h100-4")
 }
 
-// Whoever takes the # away from every key of the template, and then selects the profile
-// that it defines, has what it says.
-func TestTheExamplesOfTheTemplateApply(t *testing.T) {
+// The template is valid with the # removed from every key, and the profile that it defines
+// applies.
+func TestExamples_Template(t *testing.T) {
 	r := newReader(t)
 	text := regexp.MustCompile(`(?m)^#([a-z\[])`).ReplaceAllString(document(t, "packaging/dcm.toml"), "$1")
 	r.applies(text)
@@ -162,16 +164,17 @@ func TestTheExamplesOfTheTemplateApply(t *testing.T) {
 	r.applies(selecting(text, "cpx-nps4"))
 }
 
-// A command line that is shown is one that there is, with these flags, and one that
-// only looks does what it is said to.
-func TestTheCommandsOfTheDocumentsRun(t *testing.T) {
+// Every command line of the manuals and the README has a command and options that exist, and
+// those that only read run without a usage error.
+func TestExamples_Commands(t *testing.T) {
 	r := newReader(t)
 	r.applies(blocks(document(t, "README.md"), "```toml", "```")[0])
 	pages, err := filepath.Glob("../../../packaging/man/*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := regexp.MustCompile(`(?m)^ {0,8}(?:\$ )?(?:sudo )?dcm ([a-z].*)$|` + "`(?:sudo )?dcm ([a-z][^`]*)`")
+	commands := root(&host.Host{}, &console.Console{}, nil)
+	shown := regexp.MustCompile(`(?m)^ {0,8}(?:\$ )?(?:sudo )?dcm ([a-z].*)$|` + "`(?:sudo )?dcm ([a-z][^`]*)`" + `|(?m)^\.(?:B|BR|RB) (?:")?dcm ([a-z][^"\n]* --?[a-z][^"\n]*)`)
 	looking := map[string]bool{"profiles": true, "plan": true, "status": true, "gpus": true, "partitions": true, "holders": true, "check": true, "verify": true, "export": true, "report": true}
 	tried := 0
 	for _, page := range append(pages, "../../../README.md") {
@@ -180,9 +183,10 @@ func TestTheCommandsOfTheDocumentsRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range shown.FindAllStringSubmatch(strings.ReplaceAll(string(text), `\-`, "-"), -1) {
-			line, _, _ := strings.Cut(m[1]+m[2], "|")
+			line, _, _ := strings.Cut(m[1]+m[2]+m[3], "|")
 			line, _, _ = strings.Cut(line, " #")
 			words := strings.Fields(line)
+			checkShown(t, commands, filepath.Base(page), words)
 			if !looking[words[0]] || strings.ToLower(line) != line || strings.ContainsAny(line, "[.;,(") || strings.Contains(line, "--watch") || strings.Contains(line, "--bundle") {
 				continue
 			}
@@ -198,5 +202,24 @@ func TestTheCommandsOfTheDocumentsRun(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(r.root, "etc/dcm/dcm.toml")); errors.Is(err, fs.ErrNotExist) {
 		t.Error("a command that only looks has taken the configuration away")
+	}
+}
+
+// checkShown checks that a command and its options exist.
+func checkShown(t *testing.T, commands *cobra.Command, page string, words []string) {
+	t.Helper()
+	c, _, err := commands.Find(words[:1])
+	if err != nil || c == commands {
+		return // a sentence
+	}
+	for _, word := range words[1:] {
+		word = strings.TrimRight(strings.Trim(word, "[]"), ".,;")
+		name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+		switch {
+		case word == "--":
+			return
+		case strings.HasPrefix(word, "--") && c.Flag(name) == nil, regexp.MustCompile(`^-[a-z]$`).MatchString(word) && c.Flags().ShorthandLookup(name) == nil:
+			t.Errorf("%s: dcm %s: no such option %s", page, c.Name(), word)
+		}
 	}
 }

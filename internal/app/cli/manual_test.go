@@ -13,9 +13,9 @@ import (
 	"dcm/internal/engine/host"
 )
 
-// TestTheManualHasEveryCommand compares the commands and their flags with the
-// headings of dcm(1), which are lines ".B dcm COMMAND …".
-func TestTheManualHasEveryCommand(t *testing.T) {
+// TestManual_HasEveryCommand compares the commands and their options with dcm(1), whose usage
+// lines start with ".B dcm".
+func TestManual_HasEveryCommand(t *testing.T) {
 	page, err := os.ReadFile("../../../packaging/man/dcm.1")
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func summary(all []Target) string {
 	return strings.Join(out, " ")
 }
 
-func TestTargetsAreWhatIsListedWithFewReloads(t *testing.T) {
+func TestTargets(t *testing.T) {
 	vf := mi300x()
 	for i := range vf {
 		vf[i].ReadOnly = true
@@ -78,7 +78,7 @@ func h100() []partition.GPU {
 	return []partition.GPU{{Address: "0000:1b:00.0", Vendor: partition.NVIDIA, Device: b.Device, MIG: &partition.MIG{Off: true}, Profiles: b.Profiles}}
 }
 
-func TestWhatIsNotListedAfterAllIsLeftOut(t *testing.T) {
+func TestUnlistedReason(t *testing.T) {
 	all := Targets(mi300x(), true)
 	now := mi300x()
 	for i := range now {
@@ -95,7 +95,7 @@ func TestWhatIsNotListedAfterAllIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestTheWayBackIsWhatWas(t *testing.T) {
+func TestBefore(t *testing.T) {
 	gpus := mi300x()
 	gpus[1].Compute = partition.CPX
 	p, err := Before(gpus)
@@ -163,7 +163,7 @@ func TestNodesAndModeFiles(t *testing.T) {
 	}
 }
 
-func TestTheTableHasClaimsAndWhatWasSeen(t *testing.T) {
+func TestTable(t *testing.T) {
 	claimed := Facts{"MI300X": {"XCCs": "8", "compute modes with NPS4": "QPX, CPX"}, "MI325X": {"XCCs": "8"}}
 	seen := make(Facts)
 	gpus := mi300x()
@@ -187,7 +187,7 @@ func TestTheTableHasClaimsAndWhatWasSeen(t *testing.T) {
 	}
 }
 
-func TestWhatTheDriverPicksIsSeenBehindALoad(t *testing.T) {
+func TestAddDriverDefault(t *testing.T) {
 	f := make(Facts)
 	reload := runstate.Step{Step: partition.Step{Kind: partition.ReloadDriver}}
 	to := func(from string) runstate.Step {
@@ -230,7 +230,7 @@ func TestPersistence(t *testing.T) {
 	}
 }
 
-func TestTimesAreThoseOfTheReport(t *testing.T) {
+func TestNewTiming(t *testing.T) {
 	began := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
 	run := runstate.Run{Result: runstate.Applied, Started: began, Finished: at(100), Steps: []runstate.Step{
@@ -249,7 +249,7 @@ func TestTimesAreThoseOfTheReport(t *testing.T) {
 	}
 }
 
-func TestEveryClaimIsOfAModel(t *testing.T) {
+func TestClaims(t *testing.T) {
 	claims, err := Claims()
 	if err != nil || claims["MI300X"]["compute modes with NPS4"] != "QPX, CPX" {
 		t.Errorf("%v, %v", claims["MI300X"], err)

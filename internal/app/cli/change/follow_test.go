@@ -13,31 +13,31 @@ import (
 	"dcm/internal/exitcode"
 )
 
-// What was selected is followed without its steps, where nothing can be watched.
-func TestARunThatCannotBeWatchedIsMade(t *testing.T) {
+// Without inotify the run is made, and its steps are not shown.
+func TestWatchRun_NoInotify(t *testing.T) {
 	var before unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
 		t.Fatal(err)
 	}
-	// No descriptor is free, as when the kernel gives no more of inotify's.
+	// No descriptor is free, as with too many inotify instances.
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: before.Max}); err != nil {
 		t.Fatal(err)
 	}
-	var told bytes.Buffer
+	var out bytes.Buffer
 	made := false
-	err := watchRun(t.Context(), &host.Host{Root: "/nowhere"}, &console.Console{Out: &told, Err: &told}, func() error {
+	err := watchRun(t.Context(), &host.Host{Root: "/nowhere"}, &console.Console{Out: &out, Err: &out}, func() error {
 		made = true
 		return nil
 	}, func(*progress, error) error { return nil })
 	if back := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); back != nil {
 		t.Fatal(back)
 	}
-	if err != nil || !made || !strings.Contains(told.String(), "the steps are not shown: ") {
-		t.Errorf("made %t, %v, told %q", made, err, &told)
+	if err != nil || !made || !strings.Contains(out.String(), "the steps are not shown: ") {
+		t.Errorf("made %t, %v, printed %q", made, err, &out)
 	}
 }
 
-// A command exits with 75 if dcm goes on by itself.
+// A command exits with 75 if dcm retries.
 func TestFailure_ExitStatus(t *testing.T) {
 	later := &runstate.Error{Text: "dcm-reserve.service failed", Transient: true}
 	for _, tt := range []struct {
@@ -48,7 +48,7 @@ func TestFailure_ExitStatus(t *testing.T) {
 		{"busy", runstate.State{Phase: runstate.Waiting, Error: later}, exitcode.Transient},
 		{"partitions are chosen again", runstate.State{Phase: runstate.InSync, Error: later}, exitcode.Transient},
 		{"a client is not back", runstate.State{Phase: runstate.InSync, Error: &runstate.Error{Text: "not back"}}, exitcode.Failed},
-		{"for good", runstate.State{Phase: runstate.Stuck, Error: &runstate.Error{Text: "no such mode"}}, exitcode.Failed},
+		{"permanent", runstate.State{Phase: runstate.Stuck, Error: &runstate.Error{Text: "no such mode"}}, exitcode.Failed},
 		{"the configuration", runstate.State{Phase: runstate.Stuck, Config: "dcm.toml:3: bad"}, exitcode.Config},
 	} {
 		if got := exitcode.Code(Failure(&tt.state)); got != tt.want {

@@ -8,7 +8,7 @@ import (
 	"dcm/internal/exitcode"
 )
 
-func TestACommandIsFoundAsAShellFindsIt(t *testing.T) {
+func TestFindProgram(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"program": 0o755, "text": 0o644} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), mode); err != nil {

@@ -27,9 +27,9 @@ func ReportCmd(h *host.Host, con *console.Console, run bundle.Runner) *cobra.Com
 the last hundred runs, one per line, including those of earlier boots: the result, the
 cause and the user.
 
-With --bundle, write one archive with the configuration, the reports, the states of the
-units, the inventory, the journal of dcm and the kernel's messages about the GPUs. It
-goes to FILE ("-" for standard output) or to a new file in the current directory. It
+With --bundle, write one archive for support: configuration, reports, states of units,
+inventory, journal of dcm, and the kernel's messages about the GPUs. The archive goes to
+FILE ("-" for standard output) or to a new file in the current directory. It
 contains no secrets; its CONTENTS.txt lists its files. Only root gets all of it.`,
 		Example: "  dcm report\n  sudo dcm report --bundle",
 		Args:    console.Args(cobra.MaximumNArgs(1)),

@@ -26,8 +26,9 @@ func StatusCmd(h *host.Host, con *console.Console) *cobra.Command {
 		Use:   "status [--json] [--watch]",
 		Short: "Show the selected profile, the GPUs, the clients and all problems",
 		Long: `Show the selected profile, the last run, the mode of each GPU, the clients, and every
-problem with a hint. The exit status is that of a monitoring plugin: 0 if all is in
-order, 1 for a warning, 2 for an alarm, 3 if the state is unknown. See dcm-account(5).`,
+problem with a hint. The exit status is that of a monitoring plugin. It is 0 if all is
+in order, 1 for a warning, 2 for an alarm, 3 if the state is unknown. See
+dcm-account(5).`,
 		Args: console.Args(cobra.NoArgs),
 	}
 	asJSON := console.JsonFlag(cmd)

@@ -27,23 +27,23 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// verdict is what every teller has to say of an account.
+// verdict is what every frontend must show of a status.
 type verdict struct {
-	Selected string // in force
+	Selected string // the effective profile
 	InSync   bool
 	Health   string
 	Modes    string // of the managed GPUs
 	NotBack  int    // clients
 }
 
-// TestAllTellersAgree: whatever an account is, whoever tells of it says the same.
-func TestAllTellersAgree(t *testing.T) {
+// TestFrontends_Agree: all frontends show the same for random statuses.
+func TestFrontends_Agree(t *testing.T) {
 	for seed := range uint64(500) {
 		a := random(rand.New(rand.NewPCG(seed, 9)))
 		want := verdict{a.Profile.InForce, a.Health.InSync, string(a.Health.State), modes(a), notBack(a)}
 		for name, tell := range map[string]func(status.Account) verdict{"json": byJSON, "metrics": byMetrics, "bus": byBus} {
 			if diff := cmp.Diff(want, tell(a)); diff != "" {
-				t.Errorf("seed %d, %s (-account +told):\n%s", seed, name, diff)
+				t.Errorf("seed %d, %s (-status +shown):\n%s", seed, name, diff)
 			}
 		}
 		text := string(look.StatusText(&console.Console{}, a, time.Now()))
@@ -133,8 +133,8 @@ func byMetrics(a status.Account) verdict {
 }
 
 func byBus(a status.Account) verdict {
-	told := dbusapi.AccountProperties(a)
-	m := told[""]
+	out := dbusapi.AccountProperties(a)
+	m := out[""]
 	v := verdict{Selected: m["SelectedProfile"].(string), InSync: m["InSync"].(bool), Health: m["Health"].(string)}
 	for _, c := range m["Clients"].([]dbusapi.ClientUnit) {
 		if !c.Back {
@@ -142,7 +142,7 @@ func byBus(a status.Account) verdict {
 		}
 	}
 	var all []string
-	for path, g := range told {
+	for path, g := range out {
 		if strings.HasPrefix(path, "/gpu/") && g["Unmanaged"] == "" {
 			all = append(all, fmt.Sprintf("%s %s/%s", g["Address"], g["ComputeMode"], g["MemoryMode"]))
 		}
@@ -152,7 +152,7 @@ func byBus(a status.Account) verdict {
 	return v
 }
 
-func TestStatusTellsOfClientsThatCannotBeRestarted(t *testing.T) {
+func TestStatus_UnfitClients(t *testing.T) {
 	a := status.Account{Clients: []status.Client{
 		{Unit: "masked.service", Load: "masked", Active: "active", Sub: "running", Back: true},
 		{Unit: "none.service", Load: "not-found", Active: "inactive", Back: true},
@@ -176,7 +176,7 @@ func TestStatusTellsOfClientsThatCannotBeRestarted(t *testing.T) {
 	}
 }
 
-func TestASuccessTellsWhatElseIsWrong(t *testing.T) {
+func TestReportApplied_OtherProblems(t *testing.T) {
 	a := status.Evaluate(status.Account{
 		Profile:  status.Profile{InForce: "cpx"},
 		GPUs:     []status.GPU{{Address: "0000:05:00.0", Mode: status.Shape{Compute: "CPX"}, Want: status.Shape{Compute: "CPX"}}},
@@ -191,18 +191,18 @@ func TestASuccessTellsWhatElseIsWrong(t *testing.T) {
 	}
 }
 
-func TestAPlanTellsOfAHolderWhomNobodySees(t *testing.T) {
+func TestJudge_UnseenHolder(t *testing.T) {
 	a := status.Account{Problems: []status.Problem{{State: status.Held, Text: "something that cannot be seen holds the driver"}, {State: status.NotOn, Text: "else"}}}
-	var told bytes.Buffer
+	var out bytes.Buffer
 	var p look.Plan
-	p.Judge(t.Context(), &host.Host{Root: t.TempDir()}, &console.Console{Err: &told}, a, &config.Config{ReloadDriver: true}, apply.Difference{})
-	if want := "dcm: warning: something that cannot be seen holds the driver\n"; told.String() != want {
-		t.Errorf("told %q, want %q", &told, want)
+	p.Judge(t.Context(), &host.Host{Root: t.TempDir()}, &console.Console{Err: &out}, a, &config.Config{ReloadDriver: true}, apply.Difference{})
+	if want := "dcm: warning: something that cannot be seen holds the driver\n"; out.String() != want {
+		t.Errorf("printed %q, want %q", &out, want)
 	}
 }
 
 // Support sees all that dcm runs on the host.
-func TestTheBundleAsksOfEveryUnit(t *testing.T) {
+func TestBundle_EveryUnit(t *testing.T) {
 	files, err := filepath.Glob("../../../systemd/*.service")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no units: %v", err)
