@@ -41,16 +41,15 @@ func Events(l Listener) Option {
 }
 
 // Leases sets the source of the processes of leases. They block every change, since they may
-// open their partitions at any time.
+// open their partitions at any time. Without a source, or with nil, there are none.
 func Leases(list func() []Holder) Option { return func(n *Node) { n.leases = list } }
 
 // Open returns the node with the GPUs of these vendors. sys is the mount point of sysfs.
 // Open reads nothing.
 func Open(sys string, vendors []Vendor, opts ...Option) *Node {
 	n := &Node{
-		bus:    bus{sys: sys, vendors: vendors},
-		wait:   waitOptions{pollInterval: 100 * time.Millisecond, probeTimeout: 15 * time.Second},
-		leases: func() []Holder { return nil },
+		bus:  bus{sys: sys, vendors: vendors},
+		wait: waitOptions{pollInterval: 100 * time.Millisecond, probeTimeout: 15 * time.Second},
 	}
 	for _, o := range opts {
 		o(n)
