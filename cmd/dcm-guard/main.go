@@ -39,8 +39,8 @@ import (
 
 const (
 	runtime = "/run/dcm"
-	// asking is how long PID 1 may take to say who holds leases.
-	asking = 30 * time.Second
+	// readTimeout limits the calls of PID 1.
+	readTimeout = 30 * time.Second
 )
 
 func main() {
@@ -66,7 +66,7 @@ func run(args []string, log *slog.Logger) int {
 		}
 		// The status shows the reason each time; the journal gets it once.
 		if before == nil || before.Why != state.Why || before.Unconfined != state.Unconfined {
-			log.Warn("what is reserved exclusively is " + what + state.Why)
+			log.Warn("exclusive reservations are " + what + state.Why)
 		}
 	}
 	if err == nil {
@@ -170,7 +170,7 @@ func look() (world, error) {
 	if err != nil || p == nil {
 		return world{}, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), asking)
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	conn, err := systemd.Dial(ctx)
 	if err != nil {

@@ -55,7 +55,7 @@ func (w world) reserved() []partition.Address {
 
 func limit(t dmem.Tree, cgroup string, caps lease.MemoryLimits) error {
 	if len(caps) == 0 {
-		return errors.New("the size of a partition's memory is not known")
+		return errors.New("the size of a partition's memory is unknown")
 	}
 	return t.Cap(cgroup, caps)
 }
@@ -67,14 +67,14 @@ func enter(name, unit string) int {
 	var r *runstate.Reservation
 	if err == nil {
 		if r = lease.SharedBy(w.parts, unit); r == nil || r.Name != name {
-			err = errors.New("it is no instance of the reservation's template")
+			err = errors.New("not an instance of the reservation's template")
 		}
 	}
 	if err == nil {
 		err = w.count(*r, unit)
 	}
 	if err != nil {
-		say(3, fmt.Sprintf("%s is refused a share of reservation %s: %v", unit, name, err))
+		say(3, fmt.Sprintf("%s: cannot share reservation %s: %v", unit, name, err))
 		return 1
 	}
 	caps := lease.MemoryLimitsOf(w.parts, map[string][]string{unit: nil})[unit]
@@ -86,7 +86,7 @@ func enter(name, unit string) int {
 		say(4, "shared, not capped: "+err.Error())
 		return 0
 	}
-	say(6, fmt.Sprintf("shared by at most %d, and capped at %s", r.Share, caps))
+	say(6, fmt.Sprintf("shared by at most %d, memory limit %s", r.Share, caps))
 	return 0
 }
 
@@ -97,7 +97,7 @@ func say(level int, text string) { fmt.Fprintf(os.Stderr, "<%d>%s\n", level, san
 // count refuses a unit if enough others were started before it. Units that start
 // concurrently agree on the order by PID 1's clock.
 func (w world) count(r runstate.Reservation, unit string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), asking)
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	conn, err := systemd.Dial(ctx)
 	if err != nil {
@@ -128,7 +128,7 @@ func (w world) count(r runstate.Reservation, unit string) error {
 	for i := range names {
 		names[i] = all[i].unit
 	}
-	return fmt.Errorf("share = %d, and there are %s already", r.Share, strings.Join(names, ", "))
+	return fmt.Errorf("limit of sharers reached (share = %d, active: %s)", r.Share, strings.Join(names, ", "))
 }
 
 // own returns the cgroup of the unit that runs this program. With Delegate=, ExecStartPre=

@@ -69,7 +69,7 @@ func confineSelf(args []string, private bool) *amdsmi.Failure {
 // rights returns the privileges that the library needs: the devices for a read, root's files
 // for a set.
 func rights(r amdsmi.Request) sandbox.Rights {
-	return sandbox.Rights{Nobody: r.Looks(), Devices: []string{"/dev/kfd", "/dev/dri/*"}, Programs: true, Files: true}
+	return sandbox.Rights{Unprivileged: r.Looks(), Devices: []string{"/dev/kfd", "/dev/dri/*"}, Programs: true, Files: true}
 }
 
 // confined executes the request as a user.

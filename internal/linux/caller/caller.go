@@ -1,6 +1,6 @@
-// Package caller identifies the process that makes a request: by a pidfd, which never comes
-// to mean another process, and by the user that it counts for. It knows no protocol by
-// which a request comes in.
+// Package caller identifies the process that makes a request: by a pidfd, which is never reused
+// for another process, and by the user who is responsible for it. It does not know how the request
+// arrived.
 package caller
 
 import (
@@ -15,24 +15,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Unidentified is the owner of callers whose process has ended, so that it cannot be
-// determined: no user has this number (chown(2)).
+// Unidentified is the owner of a caller that has ended before its owner was determined. No user has
+// this number (chown(2)).
 const Unidentified = ^uint32(0)
 
-// Process is one process, while it is open. Its zero value is no process.
+// Process is an open process. Its zero value is no process.
 type Process struct {
 	PID   int
 	UID   uint32 // as the bus or the socket reports it, in dcm's own user namespace
-	Owner uint32 // the user that the process counts for, see [Owner]
+	Owner uint32 // the user who is responsible; see owner
 
 	proc  string // "/proc"
 	pidfd *os.File
 }
 
-// ErrEnded is that of a process that has ended. Its number may be that of another one.
+// ErrEnded says that the process has ended. Its number may be reused.
 var ErrEnded = errors.New("has ended")
 
-// Open identifies a process by its number: it is the one that has the number now.
+// Open identifies the process that has the number now.
 func Open(proc string, pid int, uid uint32) (*Process, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -46,7 +46,7 @@ func FromFD(proc string, pidfd *os.File, pid int, uid uint32) (*Process, error) 
 	p := &Process{PID: pid, UID: uid, proc: proc, pidfd: pidfd}
 	var err error
 	if p.Owner, err = owner(filepath.Join(proc, strconv.Itoa(pid), "ns/user"), filepath.Join(proc, "self/ns/user"), uid); err == nil {
-		err = p.alive() // else what was read was another one's
+		err = p.alive() // otherwise the number may be reused, and the owner is of another process
 	}
 	if err != nil {
 		p.Close()
@@ -62,7 +62,7 @@ func because(pid int, err error) error {
 	return fmt.Errorf("process %d: %w", pid, err)
 }
 
-// Close forgets the process.
+// Close closes the pidfd.
 func (p *Process) Close() error {
 	if p == nil || p.pidfd == nil {
 		return nil
@@ -70,12 +70,11 @@ func (p *Process) Close() error {
 	return p.pidfd.Close()
 }
 
-// FD is the pidfd, for a service that takes one. It stays this package's.
+// FD returns the pidfd. The caller must not close it.
 func (p *Process) FD() *os.File { return p.pidfd }
 
-// Check returns an error unless the process is still there and has the rights of its user
-// alone. A set-uid program that it executes is the same process, and has those of another
-// one.
+// Check returns an error unless the process is alive and all its user IDs are UID. After it executes
+// a set-user-ID program, it is the same process with the rights of another user.
 func (p *Process) Check() error {
 	ids, err := uids(p.proc, p.PID)
 	if err == nil {
@@ -93,7 +92,8 @@ func (p *Process) Check() error {
 // Alive reports whether the process has not ended.
 func (p *Process) Alive() bool { return p.alive() == nil }
 
-// alive: a pidfd can be read from when its process has ended, as a zombie too (pidfd_open(2)).
+// alive polls the pidfd, which is readable after the process has ended, also as a zombie
+// (pidfd_open(2)).
 func (p *Process) alive() error {
 	raw, err := p.pidfd.SyscallConn()
 	if err != nil {
@@ -113,7 +113,7 @@ func (p *Process) alive() error {
 	return errors.Join(err, failed)
 }
 
-// Parent returns the parent of a process, and the user that it runs as.
+// Parent returns the parent of a process, and the process's real user.
 func Parent(proc string, pid int) (parent int, uid uint32, err error) {
 	all, err := status(proc, pid, "PPid:", "Uid:")
 	if err != nil {
@@ -161,10 +161,10 @@ func status(proc string, pid int, keys ...string) ([][]uint32, error) {
 	return out, nil
 }
 
-// owner returns the user that a process in that user namespace counts for. In a namespace
-// below dcm's own a user has as many numbers as subuid(5) gives: all count for the user
-// that made the namespace, of nested ones the outermost. One that root made says nothing
-// of a user: there each number counts for itself.
+// owner returns the user who is responsible for a process of uid in a user namespace. A user who
+// created a namespace below dcm's own has all its subordinate IDs (subuid(5)) there, so the owner
+// is the creator of the namespace, of nested ones the outermost. In a namespace that root created,
+// the owner is uid.
 func owner(theirs, own string, uid uint32) (uint32, error) {
 	if uid == 0 {
 		return 0, nil

@@ -1,9 +1,7 @@
-// Package cdi tells container engines of partitions: a specification of the
-// Container Device Interface, by which podman, docker, containerd and CRI-O find the
-// device nodes behind a name.
+// Package cdi writes the specification of the Container Device Interface with which podman,
+// docker, containerd and CRI-O find the device nodes of a partition by its name.
 //
-// It renders what it is given and puts it in place. It refuses to know how
-// partitions are found and who may have them: a name is no permission.
+// It does not know how partitions are found or who may use them: a name grants no permission.
 package cdi
 
 import (
@@ -19,20 +17,20 @@ import (
 	"dcm/internal/sorting"
 )
 
-// Kind is the first half of a device's name: "deviceconfig.org/partition=0000:05:00.0-3".
+// Kind is the first part of a device's name: "deviceconfig.org/partition=0000:05:00.0-3".
 const Kind = "deviceconfig.org/partition"
 
-// Directory is where generated specifications are, and File the one of dcm.
+// Directory contains generated specifications; File is the name of dcm's.
 const (
 	Directory = "/run/cdi"
 	File      = "dcm.json"
 )
 
-// version is the oldest that allows a name to begin with a digit. podman 4.3 resolves
-// up to 0.5.0, and an engine hides a whole file of a version that it does not know.
+// version is the oldest version that allows a name to begin with a digit, and the newest that
+// podman 4.3 reads. An engine ignores a file with a version that it does not know.
 const version = "0.5.0"
 
-// Device is a name and the device nodes behind it.
+// Device is a name and its device nodes.
 type Device struct {
 	Name  string   // "0000:05:00.0-3", "reservation-vllm", "all"
 	Nodes []string // "/dev/kfd", "/dev/dri/renderD131"
@@ -53,19 +51,19 @@ type edits struct {
 	Nodes []node `json:"deviceNodes"`
 }
 
-// node is a device node, with the same path in the container. Its numbers are left
-// out: the engine takes them from the host when the container starts.
+// node is a device node, with the same path in the container. It has no numbers: the engine
+// reads them on the host when the container starts.
 type node struct {
 	Path        string `json:"path"`
 	Permissions string `json:"permissions"`
 }
 
-// Render returns the specification, the devices in the order of their names.
+// Render returns the specification, with the devices sorted by name.
 func Render(devices []Device) ([]byte, error) {
 	s := spec{Version: version, Kind: Kind, Devices: []device{}}
 	for _, d := range devices {
 		if !valid(d.Name) {
-			return nil, fmt.Errorf("cannot tell container engines of %q: a name has letters, digits and _ - . : alone, and begins and ends with one of the first two", d.Name)
+			return nil, fmt.Errorf("CDI device %q: invalid name (want letters, digits and _ - . :, with a letter or digit at both ends)", d.Name)
 		}
 		one := device{Name: d.Name, Edits: edits{Nodes: []node{}}}
 		for _, path := range d.Nodes {
@@ -78,7 +76,7 @@ func Render(devices []Device) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// valid holds a name to ValidateDeviceName of the reference implementation.
+// valid has the rules of ValidateDeviceName in the reference implementation.
 func valid(name string) bool {
 	end := len(name) - 1
 	for i := range len(name) {
@@ -92,14 +90,13 @@ func valid(name string) bool {
 	return name != ""
 }
 
-// Write puts the specification into a directory, in one step, so that an engine
-// finds the old one or the new one. A specification without devices would be an
-// invalid one; then the file is removed.
+// Write replaces the specification in a directory atomically. Without devices it removes the
+// file, because a specification without devices is invalid.
 func Write(dir string, devices []Device) error {
 	path := filepath.Join(dir, File)
 	if len(devices) == 0 {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("cannot take back what container engines were told: %w", err)
+			return fmt.Errorf("cannot remove the CDI specification: %w", err)
 		}
 		return nil
 	}
@@ -111,7 +108,7 @@ func Write(dir string, devices []Device) error {
 		return nil
 	}
 	if err := put(path, text); err != nil {
-		return fmt.Errorf("cannot tell container engines of the partitions: %w", err)
+		return fmt.Errorf("cannot write the CDI specification: %w", err)
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func TestWhatSaysTheSameIsNotWrittenAgain(t *testing.T) {
 func TestNamesThatEnginesDoNotTakeAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"", "a b", "-a", "a-", "a/b", "a=b", "reservation-\xff", "ä"} {
-		if err := own.Write(dir, []own.Device{{Name: name}}); err == nil || !strings.Contains(err.Error(), "cannot tell container engines of") {
+		if err := own.Write(dir, []own.Device{{Name: name}}); err == nil || !strings.Contains(err.Error(), "invalid name") {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

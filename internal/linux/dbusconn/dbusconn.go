@@ -1,13 +1,13 @@
-// Package dbusconn opens the socket of a D-Bus peer: a bus, or PID 1's own. It knows the
-// handshake, and of what is said behind it nothing but how much it is.
+// Package dbusconn connects to a D-Bus peer: a bus, or the private socket of PID 1. It makes the
+// handshake, limits the size of messages and passes file descriptors. It does not interpret
+// messages.
 //
-// The library has the handshake as a dialogue of four questions, and reads each message
-// in three system calls. What is answered is known beforehand, since there is but one
-// way to be let in: by who is at the other end of the socket (SASL's EXTERNAL, see the
-// D-Bus specification, "Authentication Protocol"). So it is all written at once, as
-// sd-bus does; the library is told what it wants to hear, and what the peer says is
-// looked at when it comes. File descriptors are passed in both directions, by [Conn.Exchange]
-// alone: the library knows only a stream of bytes here.
+// The library makes the handshake in four round trips and reads each message in three system
+// calls. There is only one possible authentication: EXTERNAL, by the credentials of the socket
+// (D-Bus specification, "Authentication Protocol"). So the package writes the whole handshake
+// in one call, as sd-bus does, answers the library itself, and checks the peer's replies when
+// they arrive. For the library the connection is a stream of bytes; [Conn.Exchange] passes file
+// descriptors in both directions.
 package dbusconn
 
 import (
@@ -31,12 +31,12 @@ type Conn struct {
 	line *line
 }
 
-// Dial connects to a peer that is no bus, and returns when it has been let in.
+// Dial connects to a peer that is not a bus, and returns when the peer has authenticated it.
 func Dial(ctx context.Context, address string, options ...dbus.ConnOption) (*Conn, error) {
 	return open(ctx, address, func(l *line) error { return <-l.greeted }, options)
 }
 
-// Join connects to a bus and becomes one of those on it.
+// Join connects to a bus and calls Hello.
 func Join(ctx context.Context, address string, options ...dbus.ConnOption) (*Conn, error) {
 	return open(ctx, address, nil, options)
 }
@@ -56,7 +56,7 @@ func open(ctx context.Context, address string, welcome func(*line) error, option
 		socket.Close()
 		return nil, err
 	}
-	// What follows takes no context.
+	// Auth and Hello take no context.
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	err = conn.Auth([]dbus.Auth{dbus.AuthExternal("")})
 	switch {
@@ -76,8 +76,8 @@ func open(ctx context.Context, address string, welcome func(*line) error, option
 	return &Conn{conn, l}, nil
 }
 
-// socketAt connects to the first of the addresses that is a socket in the file system,
-// or an abstract one. That does not wait: of a peer that takes nobody in it is an error.
+// socketAt connects to the first of the addresses that is a Unix socket. It does not wait: if
+// the peer's backlog is full, that is an error.
 func socketAt(addresses string) (*net.UnixConn, error) {
 	for address := range strings.SplitSeq(addresses, ";") {
 		keys, ok := strings.CutPrefix(address, "unix:")
@@ -98,27 +98,27 @@ func socketAt(addresses string) (*net.UnixConn, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("%q is not the address of a socket", addresses)
+	return nil, fmt.Errorf("%q: not the D-Bus address of a Unix socket", addresses)
 }
 
-// line is a socket whose handshake is done without waiting. It is what the library
-// reads and writes.
+// line is the connection that the library reads and writes. It makes the handshake without
+// waiting for the peer.
 type line struct {
 	net.Conn
 	in      *bufio.Reader
 	files   *files
-	answers []byte // to what the library has asked, and not yet read
+	answers []byte // to the library's handshake, not yet read
 	begun   bool   // the handshake is written; only messages follow
-	let     bool   // the peer has answered all of it; of the one who reads
-	left    int    // of the message that is being read; of the one who reads
+	let     bool   // the peer has accepted the handshake; used by the reader
+	left    int    // bytes of the present message that are not read; used by the reader
 
-	greeted chan error // of 1: gets what the peer has answered, nil if it lets dcm in
+	greeted chan error // of capacity 1: the result of the handshake
 	mu      sync.Mutex
 	refused error
 }
 
-// handshake is all that is said before the first message, and these are the questions
-// of the library's dialogue, with its answers.
+// handshake is written to the peer before the first message. The other constants are the
+// library's requests and the replies that it expects.
 const (
 	handshake = "\x00AUTH EXTERNAL\r\nDATA\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n"
 
@@ -127,7 +127,7 @@ const (
 	start                 = "BEGIN\r\n"
 )
 
-// Write takes the library's part of the dialogue, and then messages.
+// Write accepts the library's requests of the handshake, and then messages.
 func (l *line) Write(p []byte) (int, error) {
 	if l.begun {
 		return l.files.write(p)
@@ -144,12 +144,12 @@ func (l *line) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	default:
-		return 0, fmt.Errorf("the library says %q in the handshake, which is not known here", p)
+		return 0, fmt.Errorf("D-Bus handshake: unknown request %q of the library", p)
 	}
 	return len(p), nil
 }
 
-// Read is the other side of it.
+// Read returns the replies of the handshake, and then messages.
 func (l *line) Read(p []byte) (int, error) {
 	if len(l.answers) > 0 {
 		n := copy(p, l.answers)
@@ -179,7 +179,8 @@ func (l *line) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// welcome reads how the peer answers the handshake, up to whether it passes descriptors.
+// welcome reads the peer's replies to the handshake. The last one says whether it passes file
+// descriptors.
 func (l *line) welcome() error {
 	for in := false; ; {
 		text, err := l.in.ReadSlice('\n')
@@ -195,12 +196,12 @@ func (l *line) welcome() error {
 			l.files.agreed.Store(word == "AGREE_UNIX_FD")
 			return nil
 		default:
-			return fmt.Errorf("it does not let dcm in: %q", sanitize.Text(word))
+			return fmt.Errorf("D-Bus handshake: the peer refuses it (found %q, want OK)", sanitize.Text(word))
 		}
 	}
 }
 
-// why is the reason behind an error of the library's, which says only that the
+// why returns the error of the handshake if there was one. The library's error says only that the
 // connection is closed.
 func (l *line) why(err error) error {
 	l.mu.Lock()

@@ -161,7 +161,7 @@ func TestARefusalIsTold(t *testing.T) {
 		ctx, cancel := testdeadline.Context(t.Context(), 10*time.Second)
 		_, err := connect(ctx, address)
 		cancel()
-		if err == nil || !strings.Contains(err.Error(), `it does not let dcm in: "REJECTED`) || strings.Contains(err.Error(), "\x1b") {
+		if err == nil || !strings.Contains(err.Error(), `the peer refuses it (found "REJECTED`) || strings.Contains(err.Error(), "\x1b") {
 			t.Errorf("error is %v", err)
 		}
 	}

@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoFiles is that of a peer that passes no file descriptors.
-var ErrNoFiles = errors.New("the peer passes no file descriptors")
+// ErrNoFiles says that the peer does not accept file descriptors.
+var ErrNoFiles = errors.New("D-Bus: the peer does not accept file descriptors")
 
-// Exchange makes a call with descriptors. In the message they are [dbus.UnixFDIndex] values,
-// which count them; those that come with the answer are returned, and are the caller's to
-// close. Descriptors that come with anything else are closed.
+// Exchange makes a call with file descriptors. In the message they are [dbus.UnixFDIndex] values.
+// It returns the descriptors of the reply, which the caller closes. Descriptors that arrive with
+// other messages are closed.
 func (c *Conn) Exchange(ctx context.Context, msg *dbus.Message, send ...*os.File) (*dbus.Call, []*os.File) {
 	if c.line == nil {
 		return <-c.SendWithContext(ctx, msg, make(chan *dbus.Call, 1)).Done, nil
@@ -44,44 +44,44 @@ func (c *Conn) Exchange(ctx context.Context, msg *dbus.Message, send ...*os.File
 // Plain is a connection that passes no descriptors.
 func Plain(c *dbus.Conn) *Conn { return &Conn{Conn: c} }
 
-// files passes descriptors beside the bytes of a socket. The kernel hands those that were
-// sent with some bytes over with the first of them, and reads on to no later message in the
-// same recvmsg(2) (unix(7), SCM_RIGHTS): so they belong to the message in which the bytes
-// end that were read with them.
+// files passes descriptors in addition to the bytes of a socket. The kernel delivers descriptors
+// with the first of the bytes that they were sent with, and the same recvmsg(2) returns no bytes
+// of a later message (unix(7), SCM_RIGHTS). So they belong to the message in which these bytes
+// end.
 type files struct {
 	socket *net.UnixConn
 	agreed atomic.Bool
-	slots  chan struct{} // of exchanges: calls under way that take descriptors
+	slots  chan struct{} // one entry for each active exchange
 
-	// Of the one who reads.
-	read   int64 // bytes that came in
-	handed int64 // bytes that were handed on
+	// Used by the reader only.
+	read   int64 // bytes received
+	handed int64 // bytes passed to the library
 	came   []batch
 	oob    []byte
 
 	sending sync.Mutex
-	next    []*os.File // that go with the message that is being sent
+	next    []*os.File // of the message that is being sent
 
 	mu       sync.Mutex
-	expected int                   // calls under way that take descriptors
+	expected int                   // active calls that accept descriptors
 	taken    map[uint32][]*os.File // by the serial of the call
 }
 
-// exchanges is how many calls may be under way whose answers may have descriptors. A bus
-// queues only so many for one connection (max_outgoing_unix_fds in dbus-daemon(1), 64 by
-// default), and drops the answers beyond that.
+// exchanges limits the concurrent calls whose replies may have descriptors. A bus queues at most
+// max_outgoing_unix_fds for one connection (dbus-daemon(1), 64 by default), and drops replies
+// beyond that.
 const exchanges = 16
 
-// batch is the descriptors of one read.
+// batch contains the descriptors of one read.
 type batch struct {
-	end  int64 // of the bytes that they came with
+	end  int64 // position after the bytes that they arrived with
 	list []*os.File
 }
 
-// most is how many descriptors the kernel passes at a time (SCM_MAX_FD).
+// most is the kernel's limit of descriptors in one message (SCM_MAX_FD).
 const most = 253
 
-// Read reads bytes, and notes the descriptors that come with them.
+// Read reads bytes and records the descriptors that arrive with them.
 func (f *files) Read(p []byte) (int, error) {
 	if f.oob == nil {
 		f.oob = make([]byte, unix.CmsgSpace(most*4))
@@ -115,8 +115,8 @@ func received(oob []byte) []*os.File {
 	return out
 }
 
-// assign gives the descriptors of a message of that size, which is read next, to the call
-// that it answers.
+// assign gives the descriptors of the next message, which has that size, to the call that the
+// message replies to.
 func (f *files) assign(in *bufio.Reader, size int) {
 	for len(f.came) > 0 && f.came[0].end <= f.handed+int64(size) {
 		list := f.came[0].list
@@ -139,8 +139,8 @@ func (f *files) keep(in *bufio.Reader, list []*os.File) {
 	f.taken[serial] = append(f.taken[serial], list...)
 }
 
-// answered returns the serial of the call that the next message answers. Headers of answers
-// are short: one that does not fit is of something else.
+// answered returns the serial of the call that the next message replies to. Headers of replies are
+// short: a header that does not fit into the buffer is of another message.
 func answered(in *bufio.Reader) (serial uint32, ok bool) {
 	head, err := in.Peek(fixed)
 	if err != nil || head[kind] != answer {
@@ -162,8 +162,8 @@ func closeAll(list []*os.File) {
 	}
 }
 
-// expect counts the calls that take descriptors. What came for one that was given up goes
-// with the last of them.
+// expect counts the calls that accept descriptors. Descriptors for canceled calls are closed with
+// the last of them.
 func (f *files) expect(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -193,7 +193,7 @@ func (f *files) send(ctx context.Context, conn *dbus.Conn, msg *dbus.Message, li
 	defer f.sending.Unlock()
 	msg.Headers[dbus.FieldUnixFDs] = dbus.MakeVariant(uint32(len(list)))
 	f.setNext(list)
-	defer f.setNext(nil) // the library has written the message when it returns
+	defer f.setNext(nil) // the library writes the message before it returns
 	return conn.SendWithContext(ctx, msg, make(chan *dbus.Call, 1))
 }
 
@@ -203,7 +203,7 @@ func (f *files) setNext(list []*os.File) {
 	f.next = list
 }
 
-// write writes one message. The one that says so in its header takes the descriptors.
+// write writes one message. If its header has the field UNIX_FDS, the descriptors go with it.
 func (f *files) write(p []byte) (int, error) {
 	f.mu.Lock()
 	list := f.next
@@ -223,6 +223,6 @@ func (f *files) write(p []byte) (int, error) {
 	if err != nil || sent == len(p) {
 		return sent, err
 	}
-	rest, err := f.socket.Write(p[sent:]) // a socket buffer may take a part alone
+	rest, err := f.socket.Write(p[sent:]) // the socket buffer may accept only a part
 	return sent + rest, err
 }

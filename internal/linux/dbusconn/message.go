@@ -5,15 +5,14 @@ import (
 	"encoding/binary"
 )
 
-// largest is how large a call or a signal may be. The library takes a message in as a
-// whole before anybody is asked whether it makes sense, in many times its size, and a bus
-// passes on what anybody sends, up to 32 MiB: the receiver would be killed for want of
-// memory. A command line of 2 MiB, the most that Linux takes, has room. What dcm asks for
-// may be as large as it is.
+// largest is the maximum size of a call or a signal, in bytes. Every user can send messages of up
+// to 32 MiB by a bus, and the library needs many times that to decode one: the process would be
+// killed for memory. The longest command line of Linux, 2 MiB, fits. Replies to dcm's own calls
+// have no limit.
 const largest = 4 << 20
 
-// begin returns the length of the next message that is not too large. Those that are, are
-// dropped; who has called waits in vain, as for one that is dead.
+// begin returns the length of the next message that is not too large. It drops messages that are,
+// and their callers get no reply.
 func (l *line) begin() (int, error) {
 	for {
 		n, drop, err := measure(l.in)
@@ -48,7 +47,7 @@ const (
 func measure(in *bufio.Reader) (n int, drop bool, err error) {
 	head, err := in.Peek(fixed)
 	if len(head) < fixed {
-		return len(head), false, err // an end is the library's to tell of
+		return len(head), false, err // the library reports the end of the stream
 	}
 	o := orderOf(head)
 	fields := (int(o.Uint32(head[field:])) + 7) &^ 7
@@ -63,14 +62,14 @@ func orderOf(head []byte) binary.ByteOrder {
 	return binary.LittleEndian
 }
 
-// The header fields that are looked for.
+// The header fields that are read.
 const (
 	replySerial = 5
 	unixFDs     = 9
 )
 
-// number returns a field of a message's header that is a number. head is the fixed part
-// with the fields; a header that cannot be read has none.
+// number returns a numeric field of a message's header. head is the fixed part with the fields. ok
+// is false if there is no such field, or the header is malformed.
 func number(head []byte, code byte) (value uint32, ok bool) {
 	if len(head) < fixed {
 		return 0, false

@@ -12,21 +12,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Device is a character device's number.
+// Device is the number of a character device.
 type Device struct {
 	Major, Minor uint32
 }
 
 func (d Device) String() string { return fmt.Sprintf("%d:%d", d.Major, d.Minor) }
 
-// UnsupportedError tells that this kernel, or what it lets the caller do, has no
-// guard. Reservations are then confined, but not exclusive.
+// UnsupportedError says that the kernel does not support the guard, or does not permit it to the
+// caller. Then reservations are confined, but not exclusive.
 type UnsupportedError struct{ Err error }
 
-func (e *UnsupportedError) Error() string { return "this kernel has no guard: " + e.Err.Error() }
+func (e *UnsupportedError) Error() string {
+	return "the kernel does not support the guard: " + e.Err.Error()
+}
 func (e *UnsupportedError) Unwrap() error { return e.Err }
 
-// Guard is where the guard is. The zero value is not usable.
+// Guard says where the guard is. The zero value is not usable.
 type Guard struct {
 	Cgroups string // the root of the cgroup tree: a mounted cgroup2
 	Pins    string // a directory of its own in a bpf file system: "/sys/fs/bpf/dcm"
@@ -35,29 +37,22 @@ type Guard struct {
 func (g Guard) table() string { return filepath.Join(g.Pins, "access") }
 func (g Guard) link() string  { return filepath.Join(g.Pins, "program") }
 
-// replaced are the pins of an older dcm, whose table had one cgroup for each device. The
-// first one is its link.
-func (g Guard) replaced() []string {
-	return []string{filepath.Join(g.Pins, "link"), filepath.Join(g.Pins, "devices")}
-}
-
-// Access says below which cgroups guarded devices open. A cgroup is named by its number,
-// see [Guard.Identify].
+// Access says below which cgroups guarded devices can be opened. A cgroup is identified by its
+// number, see [Guard.Identify].
 type Access struct {
-	Devices map[Device][]uint64 // none: the device opens below those of All only
-	All     []uint64            // below them every device opens
+	Devices map[Device][]uint64 // without cgroups: only below those of All
+	All     []uint64            // below these, every device
 }
 
-// Set makes the table so. It loads the program if it is not loaded yet. A device that is
-// guarded before and after it stays guarded meanwhile: new entries are written before old
-// ones are deleted. If Set is interrupted, some of the old entries are left, and the next Set
-// deletes them.
+// Set changes the table to a, and loads the program if necessary. A device that was guarded and
+// remains so is guarded throughout: new entries are added before old ones are deleted. If Set is
+// interrupted, the next Set deletes the remaining old entries.
 //
-// A cgroup that was removed and created again has another number: Set again.
+// A cgroup that was removed and created again has another number, so Set is necessary then.
 func (g Guard) Set(a Access) error {
 	table, err := g.open()
-	if errors.Is(err, unix.EPERM) { // a container, a kernel that is locked down, a filter
-		err = &UnsupportedError{fmt.Errorf("no process may load programs into it here: %w", err)}
+	if errors.Is(err, unix.EPERM) { // in a container, by kernel lockdown, or by a seccomp filter
+		err = &UnsupportedError{fmt.Errorf("loading programs is not permitted here: %w", err)}
 	}
 	if err != nil {
 		return fmt.Errorf("cannot guard devices: %w", err)
@@ -69,18 +64,18 @@ func (g Guard) Set(a Access) error {
 	if err := g.begin(table); err != nil {
 		return fmt.Errorf("cannot guard devices: %w", err)
 	}
-	return g.retire()
+	return nil
 }
 
-// permission is a key of the table. With no device it is for all devices. With cgroup 0,
-// which no cgroup has as its number, it says that the device is guarded.
+// permission is a key of the table. Without a device it applies to all devices. With cgroup 0,
+// which is no cgroup's number, it marks the device as guarded.
 type permission struct {
 	device Device
 	cgroup uint64
 }
 
-// rows are the keys of the table in the order in which they are added: a device is guarded
-// when those who may open it are in the table.
+// rows returns the keys of the table in the order in which they are added: the cgroups of a device
+// before the key that marks it as guarded.
 func (a Access) rows() []permission {
 	var members, guarded []permission
 	for _, id := range a.All {
@@ -95,7 +90,7 @@ func (a Access) rows() []permission {
 	return append(members, guarded...)
 }
 
-// fill adds what is missing and then deletes what is not wanted.
+// fill adds missing keys, and then deletes the others.
 func fill(table int, a Access) error {
 	now, err := keys(table)
 	if err != nil {
@@ -117,7 +112,7 @@ func fill(table int, a Access) error {
 			old = append(old, p)
 		}
 	}
-	// First those that guard a device: a device is never guarded without its holders.
+	// Delete the mark of a device before its cgroups: a device is never guarded without them.
 	slices.SortFunc(old, func(a, b permission) int { return cmp.Compare(a.cgroup, b.cgroup) })
 	for _, p := range old {
 		if err := remove(table, p); err != nil {
@@ -127,7 +122,7 @@ func fill(table int, a Access) error {
 	return nil
 }
 
-// Table returns what is in the kernel's table; nothing if no guard is loaded.
+// Table reads the kernel's table. It is empty if no guard is loaded.
 func (g Guard) Table() (Access, error) {
 	table, err := get(g.table())
 	if absent(err) {
@@ -169,22 +164,13 @@ func (g Guard) Loaded() bool {
 	return err == nil
 }
 
-// Off takes the guard out of the kernel. If none is loaded it does nothing.
+// Off unloads the guard. It is no error if none is loaded.
 func (g Guard) Off() error {
 	errs := []error{unload(g.link())}
-	for _, path := range append(g.replaced(), g.table(), g.Pins) {
+	for _, path := range []string{g.table(), g.Pins} {
 		errs = append(errs, unpin(path))
 	}
 	return errors.Join(errs...)
-}
-
-// retire takes the guard of an older dcm out of the kernel. Until then both are asked.
-func (g Guard) retire() error {
-	old := g.replaced()
-	if err := unload(old[0]); err != nil {
-		return fmt.Errorf("cannot take out the guard of an older dcm: %w", err)
-	}
-	return unpin(old[1])
 }
 
 // unload detaches the program of a pinned link, and removes the pin.
@@ -207,13 +193,13 @@ func unpin(path string) error {
 	return nil
 }
 
-// Identify returns the number of a cgroup, as the table has it.
+// Identify returns the number of a cgroup in the table.
 func (g Guard) Identify(cgroup string) (uint64, error) {
 	return identify(filepath.Join(g.Cgroups, cgroup))
 }
 
-// identify reads a cgroup's number. It is the number of its directory
-// (cgroup_id in linux/cgroup.h, kernfs_ino).
+// identify returns a cgroup's number, which is the inode number of its directory (cgroup_id in
+// linux/cgroup.h, kernfs_ino).
 func identify(dir string) (uint64, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
@@ -231,8 +217,8 @@ func identify(dir string) (uint64, error) {
 
 func absent(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) }
 
-// open returns the pinned table. It may exist without the program: a process that was killed
-// before it pinned the link leaves a table that nothing reads.
+// open returns the pinned table, or creates it. The table may exist without the program, if a
+// process was killed before it pinned the link.
 func (g Guard) open() (int, error) {
 	if err := g.place(); err != nil {
 		return -1, err
@@ -250,7 +236,7 @@ func (g Guard) newTable() (int, error) {
 		return -1, &UnsupportedError{err}
 	}
 	if err != nil {
-		return -1, fmt.Errorf("cannot make a table: %w", err)
+		return -1, fmt.Errorf("cannot create a table: %w", err)
 	}
 	if err := pin(table, g.table()); err != nil {
 		unix.Close(table)
@@ -276,7 +262,7 @@ func (g Guard) begin(table int) error {
 	defer unix.Close(root)
 	link, err := attach(program, root)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-		return &UnsupportedError{fmt.Errorf("it has no links to cgroups: %w", err)}
+		return &UnsupportedError{fmt.Errorf("no links of programs to cgroups: %w", err)}
 	}
 	if err != nil {
 		return fmt.Errorf("cannot attach the device program to %s: %w", g.Cgroups, err)
@@ -288,7 +274,7 @@ func (g Guard) begin(table int) error {
 	return nil
 }
 
-// place makes the directory of the pins.
+// place creates the directory of the pins.
 func (g Guard) place() error {
 	parent := filepath.Dir(g.Pins)
 	var fs unix.Statfs_t

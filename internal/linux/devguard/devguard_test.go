@@ -384,23 +384,6 @@ func TestATableWithoutLinkIsTakenOn(t *testing.T) {
 	n.expect(map[string]string{"system.slice": guarded})
 }
 
-// An older dcm pinned its program and table under other names.
-func TestSet_TakesOutAnOlderGuard(t *testing.T) {
-	n := newNode(t)
-	n.set(map[uint32][]string{3000: {"dcm.slice"}, reserved.Minor: {"dcm.slice"}})
-	for from, to := range map[string]string{"program": "link", "access": "devices"} {
-		if err := os.Rename(filepath.Join(n.Pins, from), filepath.Join(n.Pins, to)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	n.set(one())
-	n.expect(map[string]string{"system.slice": guarded, "dcm.slice": all})
-	left, err := os.ReadDir(n.Pins)
-	if err != nil || len(left) != 2 {
-		t.Errorf("pinned are %v, %v", left, err)
-	}
-}
-
 // A container's or a locked kernel's refusal is no failure that another try would mend.
 func TestWhoMayNotLoadProgramsHasNoGuard(t *testing.T) {
 	n := newNode(t)

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bpf(2) and its union, as far as it is used. A kernel that knows more fields reads
-// them as zero.
+// The parts of bpf(2) and its union that are used. For a newer kernel the further fields are zero.
 
 // Commands, and other numbers of linux/bpf.h.
 const (
@@ -82,14 +81,13 @@ func load(table int) (int, error) {
 	return fd, nil
 }
 
-// refusal is why the kernel does not take the program, in the verifier's own last
-// words.
+// refusal returns the kernel's error with the last line of the verifier's log.
 func refusal(err error, words []byte) error {
 	said, _, _ := bytes.Cut(words, []byte{0})
 	lines := strings.Split(strings.TrimSpace(string(said)), "\n")
 	for _, l := range lines {
 		if strings.Contains(l, "unknown func") || strings.Contains(l, "cannot use helper") || strings.Contains(l, "program of this type") {
-			return &UnsupportedError{fmt.Errorf("its device programs cannot ask for a cgroup's ancestors: %s", l)}
+			return &UnsupportedError{fmt.Errorf("device programs cannot read a cgroup's ancestors: %s", l)}
 		}
 	}
 	if errors.Is(err, unix.ENOSYS) {
@@ -105,8 +103,8 @@ func attach(program, cgroup int) (int, error) {
 	return bpf(cmdLinkCreate, &linkAttr{uint32(program), uint32(cgroup), attachDevice, 0})
 }
 
-// detach ends the program's work at once; without it the kernel would do so some
-// time after the last reference to the link is gone.
+// detach stops the program immediately. Otherwise the kernel stops it some time after the last
+// reference to the link is closed.
 func detach(link int) error {
 	_, err := bpf(cmdLinkDetach, &struct{ link uint32 }{uint32(link)})
 	return err
@@ -126,7 +124,7 @@ func get(path string) (int, error) {
 	return fd, err
 }
 
-// add puts a key into the table. The value says nothing.
+// add adds a key to the table. The value is not used.
 func add(table int, p permission) error {
 	var pinned runtime.Pinner
 	defer pinned.Unpin()
@@ -137,7 +135,7 @@ func add(table int, p permission) error {
 	return err
 }
 
-// remove takes a key out of the table, if it is there.
+// remove deletes a key from the table. It is no error if there is no such key.
 func remove(table int, p permission) error {
 	var pinned runtime.Pinner
 	defer pinned.Unpin()

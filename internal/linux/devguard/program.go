@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// depth is how far below the root of the cgroup tree a cgroup of the table may be, as
-// the kernel counts: in a container its own root is some levels down already.
+// depth is the maximum depth of a cgroup in the table, counted from the kernel's root. The root of
+// a container is already some levels below that.
 const depth = 24
 
 // instruction is struct bpf_insn of linux/bpf.h.
@@ -17,7 +17,7 @@ type instruction struct {
 	value    int32
 }
 
-// Codes of the instructions that are used (Documentation/bpf/standardization).
+// Instruction codes (Documentation/bpf/standardization).
 const (
 	moveRegister = 0xbf // dst = src
 	moveValue    = 0xb7 // dst = value
@@ -44,16 +44,16 @@ const (
 	readWrite       = 6 // BPF_DEVCG_ACC_READ and _WRITE, without _MKNOD
 )
 
-// program is the instructions. The kernel hands over struct bpf_cgroup_dev_ctx:
-// access_type, with the kind of device in its lower half, major and minor. The
-// answer 1 allows, unless another program denies; 0 denies.
+// program returns the instructions. Their argument is struct bpf_cgroup_dev_ctx: access_type, with
+// the kind of device in its lower half, major and minor. The result 1 allows the open, unless
+// another program denies it; 0 denies it.
 func program(table int) []instruction {
 	p := []instruction{
 		{load32, 2 | 1<<4, 0, 0},
 		{moveRegister, 3 | 2<<4, 0, 0},
 		{shiftRight, 3, 0, 16},
 		{andValue, 3, 0, readWrite},
-		{ifEqual, 3, allow, 0}, // to make a node, or see that it is there with access(2), is no use of it
+		{ifEqual, 3, allow, 0}, // mknod(2), or access(2) for existence, is no use of the device
 		{andValue, 2, 0, 0xffff},
 		{ifNotEqual, 2, allow, characterDevice},
 		// Two keys, see permission: one of this device and one of all devices.
@@ -68,10 +68,10 @@ func program(table int) []instruction {
 		{moveRegister, 2 | 10<<4, 0, 0},
 		{addValue, 2, 0, thisKey},
 		{call, 0, 0, lookupElement},
-		{ifEqual, 0, allow, 0}, // it is not guarded
+		{ifEqual, 0, allow, 0}, // the device is not guarded
 	}
-	// The cgroup of the process that opens the device, from the root down. Below its own
-	// there is none, which is 0.
+	// The ancestors of the process's cgroup, from the root down to itself. Below, the helper
+	// returns 0.
 	for level := int32(1); level <= depth; level++ {
 		p = append(p,
 			instruction{moveValue, 1, 0, level},
@@ -94,13 +94,13 @@ func program(table int) []instruction {
 	return resolve(p)
 }
 
-// Where the keys are on the stack.
+// Offsets of the keys on the stack.
 const (
 	thisKey = -16
 	anyKey  = -32
 )
 
-// allow and deny stand for the distances to the two ends, until they are known.
+// allow and deny are placeholders for the offsets to the two ends; see resolve.
 const (
 	allow int16 = -1
 	deny  int16 = -2
@@ -119,12 +119,11 @@ func resolve(p []instruction) []instruction {
 	return p
 }
 
-// encode is what the kernel reads.
+// encode returns the program as the kernel reads it.
 func encode(p []instruction) []byte {
 	var b bytes.Buffer
 	for _, i := range p {
-		// A bytes.Buffer takes everything, and the type has a fixed size.
-		_ = binary.Write(&b, binary.NativeEndian, i)
+		_ = binary.Write(&b, binary.NativeEndian, i) // cannot fail: the type has a fixed size
 	}
 	return b.Bytes()
 }

@@ -43,55 +43,54 @@ type UnitController interface {
 type Unit struct {
 	Name       string
 	Invocation string
-	Started    uint64   // when its present start began, in µs of CLOCK_MONOTONIC
-	Slice      string   // that PID 1 has loaded for it
-	Loaded     []string // how what PID 1 has loaded for it differs from what confines it
-	Running    string   // why its processes run without that; "" if they do not, as far as PID 1 knows
-	Keep       bool     // it is not to be restarted
+	Started    uint64   // when its present run began, in µs of CLOCK_MONOTONIC
+	Slice      string   // as loaded by PID 1
+	Loaded     []string // how its loaded properties differ from its confinement
+	Running    string   // why its processes are not confined; "" if they are, as far as PID 1 knows
+	Keep       bool     // never restart it
 }
 
-// Keeper has PID 1 load the drop-ins again where they are missing or differ. All fields but
-// Limits are required.
+// Keeper reloads PID 1 if drop-ins are missing or differ. All fields except Limits are required.
 type Keeper struct {
 	Dial    func(context.Context) (PID1, error)
 	Differ  func() ([]string, error) // the units whose drop-ins are missing or differ
-	Busy    func() (bool, error)     // units are being stopped and started by a run
-	Changed func()                   // called when Lost, or what Units says, has changed
+	Busy    func() (bool, error)     // a run is stopping and starting units
+	Changed func()                   // called after a change of Lost, or of the confined units
 	Log     *slog.Logger
 	Limits  Limits
 
 	state    state
 	tries    int               // reloads requested since the drop-ins were lost
-	due      time.Time         // in state [retrying]: when the next is requested
+	due      time.Time         // in state [retrying]: the time of the next reload
 	suspects map[string]string // unit → invocation that began while its drop-in was missing
-	recheck  bool              // a unit is to be restarted, and was not yet
-	unheld   map[string]bool   // units that were up when PID 1 had loaded nothing that confines them
-	shown    any
+	recheck  bool              // a unit still has to be restarted
+	unheld   map[string]bool   // units that were active while PID 1 had not loaded their confinement
+	shown    any               // the state at the last call of Changed
 	lost     atomic.Pointer[Loss]
 }
 
-// Loss is that PID 1 has not loaded the drop-ins of units.
+// Loss says that PID 1 has not loaded the drop-ins of units.
 type Loss struct {
 	Units []string
-	Why   string    // the reload failed; "" if it did not
-	Tries int       // reloads requested in vain
-	Next  time.Time // of the next; zero if no more is requested
+	Why   string    // the error of the reload; "" if it succeeded
+	Tries int       // reloads that did not help
+	Next  time.Time // of the next reload; zero if there is none
 }
 
-// Limits are the keeper's; the zero value of each means the default.
+// Limits are those of a keeper. A zero value means the default.
 type Limits struct {
-	After func(try int) time.Duration // the delay before that try, from 2
+	After func(try int) time.Duration // the delay before a try, from 2
 	Tries int                         // reloads for one loss
-	Busy  time.Duration               // the delay after which a run is expected to be over
+	Busy  time.Duration               // the delay between checks during a run
 }
 
 // state is what the keeper knows of the drop-ins.
 type state int
 
 const (
-	retrying state = iota // they differ; one more reload is requested when it is due
-	intact                // PID 1 has them
-	givenUp               // they differ, and no reload is requested any more
+	retrying state = iota // they differ; the next reload is scheduled
+	intact                // PID 1 has loaded them
+	givenUp               // they differ, and no more reloads are requested
 )
 
 const (
@@ -101,12 +100,11 @@ const (
 	redialDelay  = 5 * time.Second
 )
 
-// Lost returns what PID 1 has not loaded; nil if nothing is known to be lost.
+// Lost returns which drop-ins PID 1 has not loaded; nil if none are known to be lost.
 func (k *Keeper) Lost() *Loss { return k.lost.Load() }
 
-// Run keeps the drop-ins until ctx ends.
-//
-// The first look requests no reload: the daemon that starts requests one by itself.
+// Run keeps the drop-ins loaded until ctx ends. Its first check requests no reload, because a
+// starting daemon requests one itself.
 func (k *Keeper) Run(ctx context.Context) {
 	k.defaults()
 	k.due = time.Now().Add(k.Limits.After(1))
@@ -140,7 +138,7 @@ func (k *Keeper) defaults() {
 	k.suspects, k.unheld = make(map[string]string), make(map[string]bool)
 }
 
-// serve works on one connection until that is of no use any more.
+// serve checks by one connection until that fails.
 func (k *Keeper) serve(ctx context.Context) error {
 	pid1, err := k.Dial(ctx)
 	if err != nil {
@@ -165,7 +163,7 @@ func (k *Keeper) serve(ctx context.Context) error {
 	}
 }
 
-// next is when to check without a reload; never if nothing is to be done.
+// next returns a channel for the time of the next check without a reload; nil if none is due.
 func (k *Keeper) next() <-chan time.Time {
 	switch {
 	case k.state == retrying:
@@ -176,9 +174,9 @@ func (k *Keeper) next() <-chan time.Time {
 	return nil
 }
 
-// check compares, and requests a reload if one is due. It does not matter whose reload it
-// follows, so the signal of one of its own leads to nothing: in state intact nothing
-// differs after it, and in the other states a reload changes nothing but by being good.
+// check compares the drop-ins and requests a reload if one is due. It ignores who requested the
+// previous reload. The signal of the keeper's own reload causes no further reload: in state intact
+// nothing differs after it, and in the other states only a successful reload changes the state.
 func (k *Keeper) check(ctx context.Context, pid1 PID1) error {
 	differ, at, err := k.look(ctx, pid1)
 	if err != nil {
@@ -202,8 +200,8 @@ func (k *Keeper) check(ctx context.Context, pid1 PID1) error {
 	return nil
 }
 
-// look compares what is on disk between two answers of PID 1: in a reload it is half
-// written, and PID 1 answers after it.
+// look compares the files between two replies of PID 1 with the same time of loading. During a
+// reload the files are incomplete, and PID 1 replies only after it.
 func (k *Keeper) look(ctx context.Context, pid1 PID1) (differ []string, at uint64, err error) {
 	if at, err = pid1.LoadedAt(ctx); err != nil {
 		return nil, 0, err
@@ -220,15 +218,15 @@ func (k *Keeper) look(ctx context.Context, pid1 PID1) (differ []string, at uint6
 	}
 }
 
-// mayReload tells whether a reload is to be requested for drop-ins that differ: at once for
-// a new loss, and with a back-off where that did not help. A reload of somebody else that
-// did not help either is no reason for another one.
+// mayReload reports whether to request a reload for drop-ins that differ: immediately for a new
+// loss, then with increasing delays. A reload by another program that did not help causes no
+// further one.
 func (k *Keeper) mayReload() bool {
 	return k.state == intact || k.state == retrying && !time.Now().Before(k.due)
 }
 
-// suspect notes the units that are up while what PID 1 has loaded does not confine them, and
-// those of them that it has started with that.
+// suspect records the units that are active while PID 1 has not loaded their confinement, and
+// which of them were started in that state.
 func (k *Keeper) suspect(ctx context.Context, pid1 PID1, at uint64) {
 	units, err := pid1.Units.Confined(ctx)
 	if err != nil {
@@ -259,7 +257,7 @@ func (k *Keeper) reload(ctx context.Context, pid1 PID1, differ []string) ([]stri
 	return differ, err
 }
 
-// settle enters the state that the comparison leads to.
+// settle changes the state after a comparison.
 func (k *Keeper) settle(differ []string) {
 	if len(differ) == 0 {
 		if k.tries > 0 {
@@ -271,10 +269,10 @@ func (k *Keeper) settle(differ []string) {
 	}
 	if k.state == retrying && k.tries >= k.Limits.Tries {
 		k.state = givenUp
-		k.Log.Error(fmt.Sprintf("systemd does not load dcm's drop-ins for %s: no daemon-reload is requested any more", text.Few(differ)), "units", differ, "tries", k.tries)
+		k.Log.Error(fmt.Sprintf("systemd does not load dcm's drop-ins for %s: no more daemon-reloads are requested", text.Few(differ)), "units", differ, "tries", k.tries)
 	}
 	if k.tries == 0 {
-		return // the daemon that starts is to request the first
+		return // a starting daemon requests the first reload
 	}
 	loss := Loss{Units: differ, Tries: k.tries}
 	if before := k.lost.Load(); before != nil {
@@ -286,21 +284,20 @@ func (k *Keeper) settle(differ []string) {
 	k.lost.Store(&loss)
 }
 
-// units restarts what was started without its confinement and would be started with it
-// now, has the others held to it again, and returns how each unit is.
+// units restarts units that were started without their confinement, if PID 1 has loaded it now,
+// and applies the confinement to the others again. It returns all units.
 //
-// That PID 1 has loaded the right properties for a unit does not prove that its processes
-// are held to them. systemd 252 applies a device list to the cgroup in each reload; 257
-// does so when the unit is started, and when the unit or another one in its slice is
-// realized: it removes the list of a running unit if another unit of the slice that is
-// loaded for it is started while the drop-in is missing, and a good reload does not bring
-// it back. So a unit that was up meanwhile is realized once its drop-in is loaded.
+// Loaded properties do not prove that the unit's processes are confined. systemd 252 applies a
+// device list to the cgroup in each reload. systemd 257 applies it when the unit is started, and
+// when the unit or another unit in its slice is realized. So while the drop-in is missing, the
+// start of another unit in the slice removes the list of a running unit, and the next successful
+// reload does not restore it. Therefore a unit that was active meanwhile is realized after its
+// drop-in is loaded.
 //
-// That does not help a unit that was started without the drop-in. Two facts tell how a unit
-// was started. Its cgroup is that of the slice that was loaded then, for as long as it is
-// active; the slice and the device list are in the same drop-in, so a unit in its slice was
-// started with the list. Where the unit's own file names the slice, a start since PID 1
-// loaded the units without the drop-in tells the same (see suspect).
+// A unit that was started without the drop-in needs a restart. Its cgroup shows this: it is in the
+// slice that was loaded at the start, and slice and device list are in the same drop-in. If the
+// unit's own file sets the slice, a start after PID 1 had loaded the units without the drop-in
+// shows the same; see suspect.
 func (k *Keeper) units(ctx context.Context, pid1 PID1) ([]Unit, error) {
 	units, err := pid1.Units.Confined(ctx)
 	if err != nil {
@@ -319,7 +316,7 @@ func (k *Keeper) units(ctx context.Context, pid1 PID1) ([]Unit, error) {
 		}
 		why := u.Running
 		if why == "" && k.suspects[u.Name] == u.Invocation {
-			why = "it was started while systemd had not loaded its drop-in"
+			why = "started while systemd had not loaded its drop-in"
 		}
 		if why == "" && !k.unheld[u.Name] {
 			continue
@@ -335,7 +332,7 @@ func (k *Keeper) units(ctx context.Context, pid1 PID1) ([]Unit, error) {
 			}
 			continue
 		}
-		k.Log.Warn(fmt.Sprintf("restarting %s: it was started without its confinement (%s)", u.Name, why), "unit", u.Name, "reason", why)
+		k.Log.Warn(fmt.Sprintf("restarting %s: started without its confinement (%s)", u.Name, why), "unit", u.Name, "reason", why)
 		if err := pid1.Units.TryRestart(ctx, u.Name); err != nil {
 			k.Log.Error(err.Error(), "unit", u.Name)
 			k.recheck = true
@@ -346,14 +343,14 @@ func (k *Keeper) units(ctx context.Context, pid1 PID1) ([]Unit, error) {
 	return units, nil
 }
 
-// String says what PID 1 has not loaded.
+// String describes the loss.
 func (l Loss) String() string {
 	what := "systemd has not loaded dcm's drop-ins for " + text.Few(l.Units)
 	if l.Why != "" {
 		what += ": " + l.Why
 	}
 	if l.Next.IsZero() {
-		return fmt.Sprintf("%s; after %d daemon-reloads in vain dcm requests no more", what, l.Tries)
+		return fmt.Sprintf("%s; %d daemon-reloads did not help, no more are requested", what, l.Tries)
 	}
-	return fmt.Sprintf("%s; dcm requests the next daemon-reload at %s", what, l.Next.Local().Format(time.TimeOnly))
+	return fmt.Sprintf("%s; the next daemon-reload is at %s", what, l.Next.Local().Format(time.TimeOnly))
 }

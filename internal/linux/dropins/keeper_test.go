@@ -171,22 +171,22 @@ func TestKeeper(t *testing.T) {
 			{"again", func(h *host) { h.kills = 1; h.load() }, time.Hour, "reload", ""},
 		}},
 		{"that of the repair is killed too", nil, []step{
-			{"reload", func(h *host) { h.kills = 2; h.load() }, time.Second, "reload", "requests the next daemon-reload"},
+			{"reload", func(h *host) { h.kills = 2; h.load() }, time.Second, "reload", "the next daemon-reload"},
 			{"time goes by", func(*host) {}, time.Hour, "reload", ""},
 		}},
 		{"masked for ever", nil, []step{
-			{"reload", mask, 24 * time.Hour, "6*reload", "after 6 daemon-reloads in vain dcm requests no more"},
-			{"others reload", foreign, 24 * time.Hour, "", "requests no more"},
+			{"reload", mask, 24 * time.Hour, "6*reload", "6 daemon-reloads did not help"},
+			{"others reload", foreign, 24 * time.Hour, "", "no more are requested"},
 			{"unmasked, and others reload", func(h *host) { unmask(h); h.load() }, time.Hour, "", ""},
 			{"lost anew", func(h *host) { h.kills = 1; h.load() }, time.Hour, "reload", ""},
 		}},
 		{"reloads of others while it fails are no cause for more", nil, []step{
-			{"reload", mask, 0, "reload", "requests the next"},
-			{"others", foreign, 0, "", "requests the next"},
-			{"others", foreign, 0, "", "requests the next"},
+			{"reload", mask, 0, "reload", "the next daemon-reload"},
+			{"others", foreign, 0, "", "the next daemon-reload"},
+			{"others", foreign, 0, "", "the next daemon-reload"},
 		}},
 		{"a reload that is refused", nil, []step{
-			{"reload", func(h *host) { h.refuses = true; h.kills = 1; h.load() }, 0, "reload", "no space left in /run; dcm requests the next"},
+			{"reload", func(h *host) { h.refuses = true; h.kills = 1; h.load() }, 0, "reload", "no space left in /run; the next"},
 			{"there is space", func(h *host) { h.refuses = false }, time.Hour, "reload", ""},
 		}},
 		{"a unit that was up is not restarted", nil, []step{{"reload", func(h *host) { h.kills = 1; h.load() }, time.Hour, "reload", ""}}},
@@ -316,7 +316,7 @@ func TestKeeper_ReportsChanges(t *testing.T) {
 
 func TestLoss_NamesFewUnits(t *testing.T) {
 	units := []string{"a.service", "b.service", "c.service", "d.service", "e.service", "f.service", "g.service"}
-	const want = "systemd has not loaded dcm's drop-ins for a.service, b.service, c.service, d.service, e.service and 2 more; after 6 daemon-reloads in vain dcm requests no more"
+	const want = "systemd has not loaded dcm's drop-ins for a.service, b.service, c.service, d.service, e.service and 2 more; 6 daemon-reloads did not help, no more are requested"
 	if diff := cmp.Diff(want, Loss{Units: slices.Clone(units), Tries: 6}.String()); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)
 	}

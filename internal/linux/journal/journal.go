@@ -1,10 +1,9 @@
-// Package journal is a slog handler that writes to systemd's journal with the
-// attributes as fields, so that journalctl can select by them: an attribute "gpu"
-// becomes DCM_GPU, and one that is a list becomes as many. It knows nothing of what is
-// logged.
+// Package journal is a slog handler that writes to systemd's journal, with the attributes as
+// fields for journalctl(1): an attribute "gpu" becomes DCM_GPU, and a list becomes one field for
+// each element.
 //
-// The message is for people. What a logger was given with With is context, and a
-// field only; what comes with one entry follows its text, unless the text says it.
+// Attributes of a logger ([slog.Logger.With]) become fields only. Attributes of one record are
+// also added to the message, unless the message contains their value.
 package journal
 
 import (
@@ -18,8 +17,8 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// MessageID is the attribute that becomes MESSAGE_ID, which ties an entry to the
-// message catalog (journalctl --catalog).
+// MessageID is the attribute that becomes MESSAGE_ID, which refers to the message
+// catalog (journalctl --catalog).
 const MessageID = "message_id"
 
 // Handler writes records to the journal.
@@ -30,8 +29,8 @@ type Handler struct {
 	prefix string // the groups
 }
 
-// New returns a handler if standard error is connected to the journal, which is
-// so in a service that systemd started. name becomes SYSLOG_IDENTIFIER.
+// New returns a handler if standard error is connected to the journal, as in a service. name becomes
+// SYSLOG_IDENTIFIER.
 func New(name string) (*Handler, bool) {
 	if !connected(os.Stderr, sanitize.Env("JOURNAL_STREAM")) {
 		return nil, false
@@ -39,7 +38,7 @@ func New(name string) (*Handler, bool) {
 	return &Handler{name: name, send: (&sender{path: Socket}).send}, true
 }
 
-// Enabled implements [slog.Handler]: everything but debugging is written.
+// Enabled implements [slog.Handler]. Debug records are not written.
 func (h *Handler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
 
 // Handle implements [slog.Handler].
@@ -79,9 +78,8 @@ func (h *Handler) clone() *Handler {
 	return &with
 }
 
-// add makes an attribute a field, or several of one name if its value is a
-// []string, in the place of those it had before. It returns it as a reader of the
-// message alone may want it; an id is not for readers.
+// add replaces the field of an attribute, or adds several of one name if its value is a []string.
+// It returns the key and values for the message, "" for [MessageID].
 func (h *Handler) add(a slog.Attr) (key string, values []string) {
 	value := a.Value.Resolve()
 	values, several := value.Any().([]string)
@@ -107,7 +105,7 @@ func (h *Handler) add(a slog.Attr) (key string, values []string) {
 	return key, values
 }
 
-// tail is what a message says of an attribute that its text does not name.
+// tail returns an attribute for the end of a message.
 func tail(key, value string) string {
 	if strings.ContainsAny(value, " \"\n") {
 		value = fmt.Sprintf("%q", value)
@@ -115,8 +113,8 @@ func tail(key, value string) string {
 	return " " + key + "=" + value
 }
 
-// upper keeps to what a journal field's name may hold
-// (systemd.journal-fields(7)): upper-case letters, digits and underscores.
+// upper returns a valid name of a journal field: upper-case letters, digits and underscores
+// (systemd.journal-fields(7)).
 func upper(key string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -129,7 +127,7 @@ func upper(key string) string {
 	}, key)
 }
 
-// priority is syslog(3)'s number.
+// priority returns the number of syslog(3).
 func priority(l slog.Level) string {
 	switch {
 	case l >= slog.LevelError:

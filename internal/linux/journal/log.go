@@ -5,8 +5,7 @@ import (
 	"log/slog"
 )
 
-// Log is the story of a unit: with its fields in the journal when systemd runs it,
-// as lines on w otherwise.
+// Log returns a logger to the journal if standard error is connected to it, otherwise to w.
 func Log(w io.Writer, name string) *slog.Logger {
 	if h, ok := New(name); ok {
 		return slog.New(h)

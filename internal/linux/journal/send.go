@@ -14,11 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Socket is where journald takes entries.
+// Socket is the socket of journald.
 const Socket = "/run/systemd/journal/socket"
 
-// field is one field of an entry. An entry may have several of one name: it is
-// then found by each of their values.
+// field is one field of an entry. An entry may have several fields of one name.
 type field struct{ name, value string }
 
 // sender writes entries in the journal's native protocol, see
@@ -30,9 +29,8 @@ type sender struct {
 	conn *net.UnixConn
 }
 
-// send hands over one entry. The socket is one of datagrams, so that an entry is
-// there as a whole or not at all, and a journald that is started anew is reached by
-// the next one.
+// send sends one entry as a datagram, so an entry is never incomplete, and a restarted journald
+// receives the next entry.
 func (s *sender) send(fields []field) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,8 +52,7 @@ func (s *sender) send(fields []field) error {
 	return nil
 }
 
-// large hands over an entry that is too long for a datagram, as a file that can be
-// changed no more.
+// large sends an entry that is too long for a datagram as a sealed file.
 func (s *sender) large(entry []byte, to *net.UnixAddr) error {
 	fd, err := unix.MemfdCreate("dcm-journal", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -74,7 +71,7 @@ func (s *sender) large(entry []byte, to *net.UnixAddr) error {
 	return err
 }
 
-// serialise writes a value of several lines with its length, the others as they are.
+// serialise returns the entry in the protocol's form. A value of several lines has its length.
 func serialise(fields []field) []byte {
 	var b bytes.Buffer
 	for _, f := range fields {
@@ -83,14 +80,14 @@ func serialise(fields []field) []byte {
 			continue
 		}
 		b.WriteString(f.name + "\n")
-		_ = binary.Write(&b, binary.LittleEndian, uint64(len(f.value))) // a buffer takes all
+		_ = binary.Write(&b, binary.LittleEndian, uint64(len(f.value))) // cannot fail
 		b.WriteString(f.value + "\n")
 	}
 	return b.Bytes()
 }
 
-// connected tells whether a file is the one that systemd has connected to the
-// journal for this service, see JOURNAL_STREAM in systemd.exec(5).
+// connected reports whether f is the stream to the journal that systemd opened for this service;
+// see JOURNAL_STREAM in systemd.exec(5).
 func connected(f *os.File, stream string) bool {
 	info, err := f.Stat()
 	if err != nil {

@@ -8,41 +8,40 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-const ordered = `# Written by dcm-generator from the clients that the configuration in /etc/dcm
-# names; see ` + "`man dcm.toml`" + `. An edit here is lost at the next daemon-reload.
+const ordered = `# Written by dcm-generator from [clients] in /etc/dcm; see ` + "`man dcm.toml`" + `.
+# An edit here is lost at the next daemon-reload.
 [Unit]
-# Not before the GPUs are partitioned, at boot as well as in a restart; and this
-# unit is stopped before that begins.
+# This unit starts after the GPUs are partitioned, and stops before that begins.
 After=` + unitname.Apply + `
-# A restart of it restarts this unit in the same transaction, if it is active.
+# A restart of ` + unitname.Apply + ` restarts this unit, if active, in the same transaction.
 PartOf=` + unitname.Apply + `
 `
 
-// Wants= would be wrong instead: a client that restarts by itself would run a
-// failed dcm-apply.service again under the feet of the other clients.
-const required = `# [clients] require = true: not to be started unless the profile was applied.
+// With Wants=, a client that restarts by itself would start a failed dcm-apply.service again
+// while the other clients run.
+const required = `# [clients] require = true: this unit starts only if the profile was applied.
 Requires=` + unitname.Apply + `
 `
 
-// unguarded is for a client without a reservation, where something is reserved exclusively.
-const unguarded = `# A change moves what is reserved exclusively: until the guard has the new devices, this
-# unit could open them, and could not open the old ones.
+// unguarded is for clients without a reservation on hosts with an exclusive one.
+const unguarded = `# A change moves exclusive partitions. Until the guard has the new devices, this unit could
+# open them, and could not open the old ones.
 After=` + unitname.Guard + `
 `
 
-// behind is for a kubelet: what it starts counts the partitions once.
-const behind = `# Written by dcm-generator: [agent] lets programs select profiles; see ` + "`man dcm.toml`" + `.
+// afterApply is for a kubelet, whose device plugins count the partitions once.
+const afterApply = `# Written by dcm-generator: [agent] lets programs select profiles; see ` + "`man dcm.toml`" + `.
 # An edit here is lost at the next daemon-reload.
 [Unit]
-# At boot the GPUs are partitioned first. No restart of that unit restarts this one.
+# At boot the GPUs are partitioned first. A restart of ` + unitname.Apply + ` does not restart this unit.
 After=` + unitname.Apply + `
 `
 
-// late is for what systemd starts before basic.target, which every service is behind,
-// dcm-apply.service too: with its default dependencies such a client would make a cycle
-// of the boot, and systemd would break it by not starting the client.
-const late = `# Not before sockets.target or paths.target, and so basic.target, which ` + unitname.Apply + `
-# is behind; the rest of the default dependencies as they are.
+// withoutDefaults is for sockets and paths. By default, systemd starts them before basic.target,
+// and every service, dcm-apply.service included, after it. With their default dependencies such
+// clients would make an ordering cycle at boot, and systemd would not start them.
+const withoutDefaults = `# The default dependencies without Before=sockets.target or paths.target: these are ordered
+# before basic.target, and ` + unitname.Apply + ` after it.
 DefaultDependencies=no
 Requires=sysinit.target
 After=sysinit.target
@@ -66,43 +65,43 @@ type Order struct {
 	Needs map[string]string // sections that the hardware needs in the drop-ins of units
 }
 
-const chosen = `# Partitions of GPUs are reserved for this unit. Which ones is known when the links
-# below /dev/dcm are made, and what it may open beside them is what every unit may.
+const chosen = `# GPU partitions are reserved for this unit. ` + unitname.Reserve + ` creates the links to them in
+# /dev/dcm. In addition, the unit can open only standard pseudo devices.
 After=` + unitname.Reserve + ` ` + unitname.Guard + `
 `
 
-// guarded has the guard set at boot, before the first holder starts and for what
-// is reserved by a name alone, and after each run and each choice.
+// guarded starts the guard at boot, before the first holder and for reservations without a unit, and
+// after each run and each choice of partitions.
 const guarded = `# Written by dcm-generator: partitions are reserved exclusively.
 [Unit]
 Wants=` + unitname.Guard + `
 `
 
-// renewed has the guard set when the slice was stopped, whose cgroup has another number
-// when it is started again. When the host is going down systemd refuses it.
-const renewed = guarded + `# The slice is empty then, and there again.
+// renewed starts the guard after a stop of the slice: its new cgroup has another number. During
+// the host's shutdown, systemd refuses this start.
+const renewed = guarded + `# The guard needs the number of the slice's next cgroup.
 OnSuccess=` + unitname.Guard + `
 `
 
-// The list of the unit's own file goes: it would let in what is not reserved.
+// The empty DeviceAllow= clears the list of the unit's own file, which may have other partitions.
 const confined = `DevicePolicy=` + closed + `
 DeviceAllow=
 `
 
-// misplaced keeps a unit from starting that somebody wants to have elsewhere.
-const misplaced = `# It is refused: it has %s, and who has partitions runs in ` + unitname.Slice + `.
-# Take that line away, or make the slice one below: Slice=dcm-NAME.slice
+// misplaced prevents the start of a unit whose own Slice= is not below dcm.slice.
+const misplaced = `# This unit cannot start: its slice is wrong (found %s, want one in ` + unitname.Slice + `).
+# Remove that line, or use a slice below: Slice=dcm-NAME.slice
 AssertPathExists=/run/dcm/refused-for-its-own-Slice
 `
 
-// shared counts those who are there, and limits what the next one may take of the
-// memory: in its cgroup, which is there by then.
-const shared = `# At most %d instances at once.
+// shared limits the number of instances, and the GPU memory of this one. Its cgroup exists when
+// ExecStartPre= runs.
+const shared = `# At most %d instances run concurrently.
 ExecStartPre=+/usr/libexec/dcm/dcm-guard enter %s %%n
 `
 
-const released = `# Written by dcm-generator: nothing is reserved for this unit any more, and it is
-# restarted with what tells so.
+const released = `# Written by dcm-generator: this unit no longer has a reservation. It is restarted
+# with ` + unitname.Reserve + `.
 [Unit]
 After=` + unitname.Reserve + `
 PartOf=` + unitname.Reserve + `
@@ -111,26 +110,26 @@ PartOf=` + unitname.Reserve + `
 const observer = `# Written by dcm-generator: [guard] observers names this service; see ` + "`man dcm.toml`" + `.
 # An edit here is lost at the next daemon-reload.
 [Service]
-# Partitions that are reserved exclusively open below this slice.
+# Units in this slice can open exclusive partitions.
 Slice=` + unitname.ObserverSlice + `
 `
 
-// guard is for dcm-guard.service. The slices that it names in its table are started before
-// it: their cgroups exist then, and have the same numbers until they are stopped.
+// guard returns the drop-in of dcm-guard.service. It starts after the slices in its table, so their
+// cgroups exist; each keeps its number until the slice is stopped.
 func (o Order) guard() string {
 	text := ""
 	if len(o.HolderSlices) > 0 {
 		text += fmt.Sprintf("[Unit]\nWants=%s\nAfter=%[1]s\n", strings.Join(o.HolderSlices, " "))
 	}
 	if len(o.Watching) > 0 {
-		// A backslash begins an escape there.
+		// A backslash begins an escape in Environment=.
 		units := strings.ReplaceAll(strings.Join(o.Watching, " "), `\`, `\\`)
 		text += fmt.Sprintf("[Service]\nEnvironment=\"%s=%s\"\n", unitname.ObserversVariable, units)
 	}
 	if text == "" {
 		return ""
 	}
-	return "# Written by dcm-generator: whom the guard lets in; see `man dcm-partitions`.\n" + text
+	return "# Written by dcm-generator: slices and observers for the guard; see `man dcm-partitions`.\n" + text
 }
 
 // Dropins returns the generator's files: text by path below its directory. The drop-in of a
@@ -142,7 +141,7 @@ func (o Order) Dropins() map[string]string {
 	}
 	files := make(map[string]string, len(o.Clients))
 	for _, unit := range o.Behind {
-		files[file(unit)] = behind
+		files[file(unit)] = afterApply
 	}
 	for _, unit := range o.Clients {
 		files[file(unit)] = client
@@ -150,7 +149,7 @@ func (o Order) Dropins() map[string]string {
 			files[file(unit)] += unguarded
 		}
 		if strings.HasSuffix(unit, ".socket") || strings.HasSuffix(unit, ".path") {
-			files[file(unit)] += late
+			files[file(unit)] += withoutDefaults
 		}
 	}
 	for unit, text := range o.Needs {
@@ -186,7 +185,7 @@ func (r Reserved) text() string {
 	var unit, service strings.Builder
 	unit.WriteString(chosen)
 	if r.Changed {
-		unit.WriteString("# The reservation has changed: with this the unit alone is restarted.\nPartOf=" + unitname.Reserve + "\n")
+		unit.WriteString("# The reservation has changed: a restart of dcm-reserve.service restarts this unit.\nPartOf=" + unitname.Reserve + "\n")
 	}
 	if r.Exclusive || r.Share > 0 {
 		unit.WriteString("Wants=" + unitname.Guard + "\n")
@@ -195,7 +194,7 @@ func (r Reserved) text() string {
 	own := r.Confinement()
 	switch {
 	case r.Slice.Value == "" || r.Slice.Value == unitname.Slice:
-		// Exclusive partitions open below this slice.
+		// The guard permits exclusive partitions below this slice.
 		fmt.Fprintf(&service, "Slice=%s\n", own.Slice)
 	case !r.Slice.Inside(unitname.Slice):
 		fmt.Fprintf(&unit, misplaced, r.Slice)
@@ -217,14 +216,14 @@ func (r Reserved) text() string {
 func checkUnit(unit string) error {
 	switch {
 	case !unitname.Valid(unit):
-		return fmt.Errorf("%q is not the name of a unit", unit)
+		return fmt.Errorf("%q: not a unit name", unit)
 	case unit == unitname.Apply:
-		return fmt.Errorf("%s cannot be a client of itself", unit)
+		return fmt.Errorf("%s: cannot be its own client", unit)
 	}
 	// systemd.unit(5): "foo-.service.d" applies to every unit foo-*.service.
 	stem, _, _ := strings.Cut(unit[:strings.LastIndexByte(unit, '.')], "@")
 	if strings.HasSuffix(stem, "-") {
-		return fmt.Errorf("%q stands for every unit whose name begins so, not for one", unit)
+		return fmt.Errorf("%q: its drop-in would apply to all units with this prefix (want a name without - at the end)", unit)
 	}
 	return nil
 }

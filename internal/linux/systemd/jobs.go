@@ -90,7 +90,7 @@ func (j Jobs) run(ctx context.Context, method, unit string) error {
 			list, err := j.t.list(ctx, []string{unit})
 			return err == nil && list[0].unit.Settled(), err
 		}
-		return true, fmt.Errorf("systemd says %q", result)
+		return true, fmt.Errorf("its job ended with %q", result)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot start %s: %w", unit, err)

@@ -21,12 +21,12 @@ func TestTheEndOfAScopeIsHeard(t *testing.T) {
 	select {
 	case <-ended:
 	case <-ctx.Done():
-		t.Error("nobody heard of it")
+		t.Error("no signal")
 	}
 }
 
 func TestJob_IsAwaited(t *testing.T) {
-	for result, text := range map[string]string{"done": "", "skipped": "", "failed": `cannot start a.service: systemd says "failed"`} {
+	for result, text := range map[string]string{"done": "", "skipped": "", "failed": `cannot start a.service: its job ended with "failed"`} {
 		p := startPID1(t)
 		p.set("a.service", "active/exited", "01")
 		p.onRestart(func(name string, _ int) *dbus.Error {

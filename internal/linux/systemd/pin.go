@@ -20,7 +20,7 @@ func pinSlices() [2]string { return [2]string{"dcm_owes_a.slice", "dcm_owes_b.sl
 // Pin keeps units loaded until [Pins.Unpin] or the host's shutdown.
 func (p Pins) Pin(ctx context.Context, units []string) error {
 	properties := variants([]Property{
-		{"Description", "Units that are to be up again when dcm is done"},
+		{"Description", "Units that dcm restarts after a change"},
 		// Any dependency is a reference. This one has no effect: the slice is active before
 		// the units are started, and is not stopped together with them.
 		{"Before", units},
@@ -35,7 +35,7 @@ func (p Pins) Pin(ctx context.Context, units []string) error {
 			return fmt.Errorf("cannot start %s: %w", name, err)
 		}
 	}
-	return errors.New("cannot have systemd remember units: it still does so for those of two runs before")
+	return errors.New("cannot keep units loaded: both slices that pin units exist")
 }
 
 // Unpin ends [Pins.Pin].

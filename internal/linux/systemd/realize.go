@@ -21,7 +21,7 @@ func (g Cgroups) RefreshDevicePolicy(ctx context.Context, name string) error {
 	}
 	same := []property{{policy, dbus.MakeVariant(now)}}
 	if err := g.t.call(ctx, nil, managerPath, managerInterface+".SetUnitProperties", name, true, same); err != nil {
-		return fmt.Errorf("cannot have the devices of %s looked up anew: %w", name, err)
+		return fmt.Errorf("cannot refresh the device list of %s: %w", name, err)
 	}
 	return nil
 }
@@ -39,7 +39,7 @@ func (g Cgroups) Realize(ctx context.Context, slice string) error {
 		return units.queue(ctx, job, name, variants([]Property{{"Description", "Apply the properties of the units in " + slice}}))
 	})
 	if err = errors.Join(err, Jobs(g).Stop(context.WithoutCancel(ctx), name)); err != nil {
-		return fmt.Errorf("cannot have the properties of the units in %s applied: %w", slice, err)
+		return fmt.Errorf("cannot apply the properties of the units in %s: %w", slice, err)
 	}
 	return nil
 }

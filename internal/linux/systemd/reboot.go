@@ -33,7 +33,7 @@ func RebootAt(ctx context.Context, bus string) error {
 	case errors.As(err, &refused) && refused.Name != "org.freedesktop.DBus.Error.NoReply":
 		return fmt.Errorf("%w: %w", ErrNoReboot, err)
 	case err != nil:
-		return fmt.Errorf("cannot tell whether the host reboots: %w", err)
+		return fmt.Errorf("cannot determine whether the host reboots: %w", err)
 	}
 	return nil
 }

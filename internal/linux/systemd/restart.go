@@ -32,9 +32,9 @@ func (e *JobError) Error() string {
 	case "done", "skipped":
 		return fmt.Sprintf("%s did not run: one of its conditions is not met", e.Unit)
 	case "":
-		return fmt.Sprintf("%s did not run, and systemd was replaced before it said why", e.Unit)
+		return fmt.Sprintf("%s did not run, and systemd was re-executed before it reported the reason", e.Unit)
 	}
-	return fmt.Sprintf("%s did not run: systemd says %q", e.Unit, e.Result)
+	return fmt.Sprintf("%s did not run (job result %q)", e.Unit, e.Result)
 }
 
 // Restart restarts the unit once, waits until that run is over, and returns the unit's state

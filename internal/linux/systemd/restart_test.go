@@ -112,7 +112,7 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 				return nil
 			},
 			want: Unit{Active: "active", Sub: "exited", Invocation: "01"},
-			err:  "dcm-apply.service did not run, and systemd was replaced before it said why", restarts: 1},
+			err:  "dcm-apply.service did not run, and systemd was re-executed before it reported the reason", restarts: 1},
 		{name: "stopped during the run", before: "active/exited",
 			script: func(p *pid1, _ int) *dbus.Error {
 				p.set(oneshot, "inactive/dead", "02")

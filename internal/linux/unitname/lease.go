@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// LeaseKind is what a lease promises.
+// LeaseKind is the kind of a lease.
 type LeaseKind string
 
 // The kinds of lease.
 const (
-	ConfinedLease  LeaseKind = "lease"     // nothing else opens in it; who is outside may open what it has
-	ExclusiveLease LeaseKind = "exclusive" // what it has opens nowhere else either: needs the guard
-	SharedLease    LeaseKind = "share"     // several of them have the same partition
+	ConfinedLease  LeaseKind = "lease"     // the lease opens no other partition; other processes may open its own
+	ExclusiveLease LeaseKind = "exclusive" // and other processes cannot open its partitions; needs the guard
+	SharedLease    LeaseKind = "share"     // several leases have the same partition
 )
 
-// Lease is what a lease's unit is called, so that PID 1 is all that has to remember
-// whose it is and of what kind: "dcm-lease-1000-4f1c09aa.scope".
+// Lease is the name of a lease's unit: "dcm-lease-1000-4f1c09aa.scope". It contains the owner and
+// the kind, so that PID 1 is the only record of both.
 type Lease struct {
 	Kind LeaseKind
 	UID  uint32
 	ID   string // eight hexadecimal digits
-	Of   int    // of a shared one: how many may have the same partition; else 0
+	Of   int    // of a shared lease: the limit of leases on one partition; otherwise 0
 }
 
-// String is "dcm-share3-1000-4f1c09aa.scope" for one of three.
+// String returns the unit's name, as "dcm-share3-1000-4f1c09aa.scope".
 func (n Lease) String() string {
 	of := ""
 	if n.Of > 0 {
@@ -34,10 +34,10 @@ func (n Lease) String() string {
 	return fmt.Sprintf("dcm-%s%s-%d-%s.scope", n.Kind, of, n.UID, n.ID)
 }
 
-// MaxShares is how many can have one partition together.
+// MaxShares limits the leases on one partition.
 const MaxShares = 64
 
-// ParseLease returns what a unit's name says; ok is false for one that is no lease's.
+// ParseLease parses the name of a unit. ok is false if it is not that of a lease.
 func ParseLease(unit string) (n Lease, ok bool) {
 	rest, ours := strings.CutPrefix(unit, "dcm-")
 	rest, scope := strings.CutSuffix(rest, ".scope")
@@ -53,7 +53,7 @@ func ParseLease(unit string) (n Lease, ok bool) {
 	}
 	user, err := strconv.ParseUint(uid, 10, 32)
 	n = Lease{Kind: LeaseKind(kind), UID: uint32(user), ID: id}
-	n.Of, _ = strconv.Atoi(of) // 0 where there is none
+	n.Of, _ = strconv.Atoi(of) // 0 without a number
 	switch n.Kind {
 	case ConfinedLease, ExclusiveLease:
 		return n, err == nil && of == ""

@@ -1,6 +1,5 @@
-// Package unitname holds the names of dcm's own units and what their drop-ins and the
-// configuration have to call alike, and knows nothing else: who writes the drop-ins,
-// restarts the units, tells of them or refuses them as clients has to mean the same ones.
+// Package unitname has the names of dcm's own units, slices and leases, and the rules of unit
+// names. The generator, the daemon, the configuration and the status share them.
 package unitname
 
 import (
@@ -10,42 +9,42 @@ import (
 
 const (
 	Daemon  = "dcm.service"
-	Apply   = "dcm-apply.service"   // its restart is one repartitioning
-	Reserve = "dcm-reserve.service" // chooses partitions when reservations alone have changed
-	Guard   = "dcm-guard.service"   // keeps what is exclusive for its holders
+	Apply   = "dcm-apply.service"   // a restart applies the profile
+	Reserve = "dcm-reserve.service" // chooses partitions after a change of reservations only
+	Guard   = "dcm-guard.service"   // loads the table of exclusive partitions
 	Agent   = "dcm-agent.service"   // answers programs that select profiles
 
-	AgentSocket = "dcm-agent.socket" // where it does, if the configuration lets it
+	AgentSocket = "dcm-agent.socket" // its socket, active if the configuration permits the agent
 )
 
-// Beside ends the name of the directory of links to what goes with a reservation's
-// partitions, which the drop-in of its unit names; no reservation has such a name.
+// Beside is the suffix of the directory with links to the companion nodes of a reservation's
+// partitions. No reservation has such a name.
 const Beside = ".beside"
 
-// ObserversVariable is the environment variable by which dcm-guard learns of the observers.
+// ObserversVariable is the environment variable of dcm-guard with the names of the observers.
 const ObserversVariable = "DCM_OBSERVERS"
 
-// Slice is the unit that every holder of partitions is below.
+// Slice contains all holders of partitions.
 const Slice = "dcm.slice"
 
-// ObserverSlice is the unit that dcm's daemon, its oneshots and the observers run in. Every
-// partition opens below it. A stop of [Slice] does not stop it.
+// ObserverSlice contains dcm's daemon, its oneshots and the observers. Processes in it can open
+// every partition. A stop of [Slice] does not stop it.
 const ObserverSlice = "system-dcm.slice"
 
 // HolderSlice returns the slice below [Slice] for the unit of the reservation with that
-// name. A '-' would nest the slice below another reservation's, so it becomes a ':', which
-// no name of a reservation has.
+// name. It replaces '-', which would put the slice below that of another reservation, by ':',
+// which no name of a reservation contains.
 func HolderSlice(reservation string) string {
 	return strings.TrimSuffix(Slice, ".slice") + "-" + strings.ReplaceAll(reservation, "-", ":") + ".slice"
 }
 
-// All returns the units that the package brings.
+// All returns the units of the packages.
 func All() []string { return []string{Daemon, Apply, Reserve, Guard, Agent, AgentSocket} }
 
-// Own tells whether a unit is dcm's.
+// Own reports whether a unit is one of dcm's.
 func Own(unit string) bool { return strings.HasPrefix(unit, "dcm") && slices.Contains(All(), unit) }
 
-// Characters are those of a unit name, and MaxLength its length in bytes, suffix included
+// Characters are those of a unit name. MaxLength is its maximum length in bytes, with the suffix
 // (VALID_CHARS_WITH_AT and UNIT_NAME_MAX in systemd).
 const (
 	Characters = `0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ:-_.\@`

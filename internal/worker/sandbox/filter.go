@@ -6,7 +6,7 @@ import (
 
 // refused returns the system calls that requests about GPUs do not need and that an attacker
 // in the process could use: to reach other processes, the network, and the kernel's keys,
-// modules, mounts, clocks and namespaces, and those behind most escapes from sandboxes. They
+// modules, mounts, clocks and namespaces, and those that most escapes from sandboxes use. They
 // fail with EPERM, which libraries handle better than a signal.
 //
 // The list is of refused calls, because the calls of a library's next version are not known.
@@ -99,7 +99,7 @@ func (r Rights) filter(pid uint32) []unix.SockFilter {
 			code = append(code, skipUnless(call.number, 5), load(call.mode), keep(unix.S_IFMT), skipUnless(unix.S_IFBLK, 1), result(refuse), result(unix.SECCOMP_RET_ALLOW))
 		}
 	}
-	// Its flags are behind a pointer, which a filter cannot read. With ENOSYS, libraries use clone.
+	// A filter cannot read its flags, which are passed by a pointer. With ENOSYS, libraries use clone.
 	code = append(code, skipUnless(unix.SYS_CLONE3, 1), result(unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS)))
 	code = append(code, skipUnless(unix.SYS_CLONE, 4), load(offsetFirst), skipUnlessAny(namespaces, 1), result(refuse), result(unix.SECCOMP_RET_ALLOW))
 	for _, number := range []uint32{unix.SYS_TGKILL, unix.SYS_PROCESS_VM_READV} {

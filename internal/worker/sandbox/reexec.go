@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is the user and group that own no files. A user of dcm would have to be created and
-// removed by the packages.
-const nobody = 65534
+// nobodyID is the user and group that own no files. The packages would have to create and
+// remove a user of dcm's own.
+const nobodyID = 65534
 
 // Rights are the privileges that the program keeps; the zero value keeps none.
 type Rights struct {
-	// Nobody makes root the user nobody, with the groups of these devices.
-	Nobody  bool
-	Devices []string
+	// Unprivileged changes root to the user with nobodyID, with the groups of these devices.
+	Unprivileged bool
+	Devices      []string
 	// Capabilities are kept as far as the caller has them.
 	Capabilities []uintptr
 	// Programs may be executed: libamd_smi 24.5 crashes if its shell does not start.
@@ -45,7 +45,7 @@ func (r Rights) Reexec(args []string) error {
 	runtime.LockOSThread()
 	parent := os.Getppid()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("cannot give up new privileges: %w", err)
+		return fmt.Errorf("cannot set no_new_privs: %w", err)
 	}
 	// The bounding set; without CAP_SETPCAP it cannot be changed.
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
@@ -53,8 +53,8 @@ func (r Rights) Reexec(args []string) error {
 			break
 		}
 	}
-	if r.Nobody && os.Geteuid() == 0 {
-		if err := become(nobody, groupsOf(r.Devices)); err != nil {
+	if r.Unprivileged && os.Geteuid() == 0 {
+		if err := become(nobodyID, groupsOf(r.Devices)); err != nil {
 			return err
 		}
 	}
@@ -63,13 +63,13 @@ func (r Rights) Reexec(args []string) error {
 	}
 	// The change of the user cleared the parent-death signal.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
-		return fmt.Errorf("cannot end with the caller: %w", err)
+		return fmt.Errorf("cannot set the parent-death signal: %w", err)
 	}
 	if os.Getppid() != parent {
-		return errors.New("the caller is gone")
+		return errors.New("the caller has exited")
 	}
 	err := syscall.Exec("/proc/self/exe", append([]string{os.Args[0]}, args...), []string{"PATH=/nonexistent", "LANG=C", "GOTRACEBACK=none"})
-	return fmt.Errorf("cannot run itself again: %w", err)
+	return fmt.Errorf("cannot execute the program again: %w", err)
 }
 
 // become changes the user of this thread. A process without CAP_SETUID stays root, without
@@ -83,11 +83,11 @@ func become(user int, groups []uint32) error {
 		if errno == unix.EPERM {
 			return nil
 		}
-		return fmt.Errorf("cannot have the groups %d: %w", groups, errno)
+		return fmt.Errorf("cannot change to groups %d: %w", groups, errno)
 	}
 	for _, call := range []uintptr{unix.SYS_SETRESGID, unix.SYS_SETRESUID} {
 		if _, _, errno := unix.RawSyscall(call, uintptr(user), uintptr(user), uintptr(user)); errno != 0 && errno != unix.EPERM {
-			return fmt.Errorf("cannot be user %d: %w", user, errno)
+			return fmt.Errorf("cannot change to user %d: %w", user, errno)
 		}
 	}
 	return nil
@@ -142,7 +142,7 @@ func (r Rights) kept() (bits [2]uint32) {
 func capabilities() (have [2]unix.CapUserData, err error) {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	if err := unix.Capget(&header, &have[0]); err != nil {
-		return have, fmt.Errorf("cannot tell the capabilities: %w", err)
+		return have, fmt.Errorf("cannot read the capabilities: %w", err)
 	}
 	return have, nil
 }

@@ -19,14 +19,14 @@ func (r Rights) InstallSeccomp() error {
 	}
 	for i, kept := range r.kept() {
 		if (have[i].Permitted|have[i].Effective|have[i].Inheritable)&^kept != 0 {
-			return errors.New("it has capabilities still")
+			return errors.New("the process still has capabilities")
 		}
 	}
 	if n, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || n != 1 {
-		return errors.New("it could have new privileges still")
+		return errors.New("no_new_privs is not set")
 	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("cannot keep others out: %w", err)
+		return fmt.Errorf("cannot make the process undumpable: %w", err)
 	}
 	return install(r.filter(uint32(os.Getpid())))
 }

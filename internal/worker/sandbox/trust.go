@@ -180,7 +180,7 @@ func (t Trust) owner(uid int) bool {
 
 // overflow returns the user that the kernel shows for owners without a mapping in this user
 // namespace, if root has no mapping; otherwise -1. In such a namespace root's files cannot be
-// told from those of other users. Only unprivileged users run in one, and any program that
+// distinguished from those of other users. Only unprivileged users run in one, and any program that
 // loads the library has the same risk there.
 func overflow() int {
 	maps, err := os.ReadFile("/proc/self/uid_map")
